@@ -1,0 +1,32 @@
+// The compiler behind one function. No LLVM type is visible here.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kiln/dsl/artifact.h"
+#include "kiln/dsl/result.h"
+
+namespace kiln::codegen {
+
+// Called at the start of each phase with its name, for the heartbeat of a worker.
+using Progress = std::function<void(std::string_view phase)>;
+
+// Compiles one request (see kiln/dsl/request.h). Errors carry lines of the author's source where the debug section
+// has them. Not thread-safe: one process compiles one request at a time.
+Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const std::byte> debug,
+                         const Progress& progress);
+
+// Loads and initialises LLVM, and compiles a tiny kernel, so that processes forked from this one start warm.
+void warm_up();
+
+// Names the exact compiler: the build-ids of this executable and of libLLVM.
+std::string builder_id();
+
+// What `cpu` means on this machine: "cpu:" and LLVM's CPU name with its sorted feature list, for example
+// "cpu:znver5,+avx512f,…".
+std::string native_target();
+
+}  // namespace kiln::codegen

@@ -1,0 +1,13 @@
+// The canonical order of a kernel: the same program gives the same bytes, whatever the order in which a host compiler
+// evaluated the operands of the traced C++ expressions.
+#pragma once
+
+#include "kiln/dsl/ir.h"
+
+namespace kiln::dsl {
+
+// Drops dead ops, orders ops by demand from the effects (which stay in program order; a load stays between the stores
+// that surround it), renumbers values. Names and locations stay; they do not influence the order. Idempotent.
+Kernel canonicalise(const Kernel& kernel);
+
+}  // namespace kiln::dsl

@@ -1,0 +1,50 @@
+#include "kiln/dsl/ir.h"
+
+namespace kiln::dsl {
+
+std::vector<int64_t> concrete_shape(const Type& type) {
+  std::vector<int64_t> out;
+  for (const Expr& extent : type.shape) out.push_back(extent.as_constant().value());
+  return out;
+}
+
+int64_t element_count(const Type& type) {
+  int64_t count = 1;
+  for (int64_t extent : concrete_shape(type)) count *= extent;
+  return count;
+}
+
+std::optional<uint32_t> Kernel::find_param(std::string_view param_name) const {
+  for (uint32_t i = 0; i < params.size(); ++i) {
+    if (params[i].name == param_name) return i;
+  }
+  return std::nullopt;
+}
+
+std::optional<uint32_t> Kernel::find_constexpr(std::string_view constexpr_name) const {
+  for (uint32_t i = 0; i < constexprs.size(); ++i) {
+    if (constexprs[i].name == constexpr_name) return i;
+  }
+  return std::nullopt;
+}
+
+std::string Kernel::location_text(const Location& loc) const {
+  if (loc.file == 0 || loc.file > files.size()) return "";
+  return files[loc.file - 1] + ":" + std::to_string(loc.line) + ":" + std::to_string(loc.column);
+}
+
+ExprNames Kernel::expr_names() const {
+  return {[this](uint32_t i) { return i < constexprs.size() ? constexprs[i].name : "constexpr#" + std::to_string(i); },
+          [this](uint32_t i) { return i < params.size() ? params[i].name : "param#" + std::to_string(i); }};
+}
+
+std::string to_string(const Type& type, const ExprNames& names) {
+  std::string element(info(type.element).name);
+  if (type.pointer) element = "ptr<" + element + ">";
+  if (type.is_scalar()) return element;
+  std::string shape;
+  for (const Expr& extent : type.shape) shape += (shape.empty() ? "" : ", ") + to_string(extent, names);
+  return "tile<[" + shape + "], " + element + ">";
+}
+
+}  // namespace kiln::dsl
