@@ -17,11 +17,13 @@ struct CompileRequest {
   std::string target;            // resolved: "cpu:znver5,+avx512f,…", never "cpu"
   ConstexprValues constexprs;    // all of them, defaults filled in
   Facts facts;
+  std::string emit = "so";       // what the artifact's code is: "so", or for people "llvm", "asm", "obj"
 };
 
 // Canonicalises the kernel, fills in defaults. Error when a constexpr has no value or a name is unknown.
 Result<RequestBytes> encode_request(const CompileRequest& request);
-// Survives any bytes; the kernel comes back verified. Without a debug section names and locations are empty.
+// Survives any bytes; the kernel comes back verified. Without a debug section parameters and
+// constexprs are named by position (arg0, C0) and values are nameless, without locations.
 Result<CompileRequest> decode_request(std::span<const std::byte> canonical, std::span<const std::byte> debug);
 
 // A kernel alone, both sections in one blob; for files and tests.

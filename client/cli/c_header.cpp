@@ -1,0 +1,104 @@
+#include "c_header.h"
+
+#include <cctype>
+
+namespace kiln::cli {
+namespace {
+
+using dsl::ElementType;
+
+// 16- and 8-bit floats have no type in C; their bits do.
+const char* c_type(ElementType type) {
+  switch (type) {
+    case ElementType::kI8:
+      return "int8_t";
+    case ElementType::kI16:
+      return "int16_t";
+    case ElementType::kI32:
+      return "int32_t";
+    case ElementType::kI64:
+      return "int64_t";
+    case ElementType::kI1:
+    case ElementType::kU8:
+    case ElementType::kF8E4M3:
+    case ElementType::kF8E5M2:
+      return "uint8_t";
+    case ElementType::kU16:
+    case ElementType::kF16:
+    case ElementType::kBF16:
+      return "uint16_t";
+    case ElementType::kU32:
+      return "uint32_t";
+    case ElementType::kU64:
+      return "uint64_t";
+    case ElementType::kF32:
+      return "float";
+    case ElementType::kF64:
+      return "double";
+  }
+  return "void";
+}
+
+// Names of kernels and parameters are identifiers already; this keeps the header valid whatever comes.
+std::string identifier(const std::string& name) {
+  std::string out;
+  for (char c : name) out += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
+  return out;
+}
+
+std::string fields(const dsl::Kernel& kernel) {
+  std::string out;
+  for (const dsl::Param& param : kernel.params) {
+    std::string type = c_type(param.type.element);
+    if (param.type.pointer) type = (param.readonly ? "const " : "") + type + "*";
+    out += "  " + type + " " + identifier(param.name) + ";  /* " + to_string(param.type, kernel.expr_names()) + " */\n";
+  }
+  return out.empty() ? "  char nothing;\n" : out;
+}
+
+std::string grid_text(const nlohmann::json& metadata) {
+  std::string out;
+  for (const auto& extent : metadata.value("grid", nlohmann::json::array())) {
+    out += (out.empty() ? "" : " x ") + (extent.is_string() ? extent.get<std::string>() : extent.dump());
+  }
+  return out;
+}
+
+// The same guard as kiln/client/cpu_abi.h, so that several headers, and that one, go together.
+constexpr const char* kAbi = R"(#ifndef KILN_CLIENT_CPU_ABI_H
+#define KILN_CLIENT_CPU_ABI_H
+typedef struct kiln_ctx {
+  uint64_t size;          /* sizeof(kiln_ctx) of the caller */
+  void* scratch;          /* this thread's own, 64-byte aligned */
+  uint64_t scratch_bytes;
+} kiln_ctx;
+
+typedef int32_t (*kiln_entry_fn)(const void* params, const uint32_t grid[3], uint64_t first, uint64_t last,
+                                 kiln_ctx* ctx);
+#endif
+)";
+
+}  // namespace
+
+std::string c_header(const dsl::Kernel& kernel, const nlohmann::json& metadata) {
+  const std::string name = identifier(kernel.name);
+  const nlohmann::json entry = metadata.value("entry", nlohmann::json("kiln_entry"));
+  const nlohmann::json scratch = metadata.value("scratch_bytes", nlohmann::json(0));
+  const nlohmann::json target = metadata.value("target", nlohmann::json(""));
+  std::string out = "/* Kernel `" + kernel.name + "` for " + (target.is_string() ? target.get<std::string>() : "cpu") +
+                    ".\n * Grid: " + grid_text(metadata) +
+                    ". One call runs the programs first … last-1, program = x + grid[0]*(y + grid[1]*z),\n"
+                    " * on the calling thread; calls for disjoint ranges may run at the same time.\n"
+                    " * Zero is success; anything else is an error code. */\n";
+  out += "#ifndef KILN_KERNEL_" + name + "_H\n#define KILN_KERNEL_" + name + "_H\n\n#include <stdint.h>\n\n";
+  out += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
+  out += kAbi;
+  out += "\ntypedef struct " + name + "_params {\n" + fields(kernel) + "} " + name + "_params;\n\n";
+  out += "enum { " + name + "_scratch_bytes = " + scratch.dump() + " };  /* that each thread needs */\n\n";
+  out += "int32_t " + (entry.is_string() ? entry.get<std::string>() : "kiln_entry") +
+         "(const void* params, const uint32_t grid[3], uint64_t first, uint64_t last, kiln_ctx* ctx);\n\n";
+  out += "#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
+  return out;
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,62 @@
+// The commands of `kiln`. Each returns an error to print, or has done its work.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kiln/dsl/ir.h"
+
+namespace kiln::cli {
+
+// A kernel file and the config that the command line states for it.
+struct KernelFlags {
+  std::string file;
+  std::string target = "cpu";
+  std::vector<std::string> sets;  // "BLOCK=1024" or "BM=64,BN=32"
+  std::string facts;              // "A=align16,K=x16,N=one"
+  uint32_t deadline_ms = 0;
+};
+
+struct RunFlags {
+  KernelFlags kernel;
+  std::string grid;  // "X,Y,Z"; empty: the kernel's own
+  int threads = 0;
+  std::vector<std::string> arguments;
+};
+Result<void> run(const RunFlags& flags);
+
+struct CompileFlags {
+  KernelFlags kernel;
+  std::string emit = "so";
+  std::string output;
+};
+Result<void> compile(const CompileFlags& flags);
+
+Result<void> print_kernel(const std::string& file);
+Result<void> verify_kernel(const std::string& file);
+Result<void> hash_kernel(const KernelFlags& flags);
+Result<void> export_library(const std::string& directory);
+
+Result<void> serve(const std::vector<std::string>& daemon_flags);
+Result<void> ping();
+Result<void> stats(bool json);
+Result<void> stop();
+
+Result<void> cache_list(const std::string& directory);
+Result<void> cache_verify(const std::string& directory);
+Result<void> cache_clear(const std::string& directory);
+
+// A kernel file, parsed and verified.
+Result<dsl::Kernel> load_kernel(const std::string& file);
+// Constexprs from --set with defaults filled in, facts from --facts, a grid from --grid.
+Result<dsl::ConstexprValues> parse_sets(const dsl::Kernel& kernel, const std::vector<std::string>& sets);
+Result<dsl::Facts> parse_facts(const dsl::Kernel& kernel, const std::string& text);
+Result<std::optional<std::array<uint32_t, 3>>> parse_grid(const std::string& text);
+
+// "a, b, c", for messages that say what there is.
+std::string join(const std::vector<std::string>& items);
+std::vector<std::string> split(const std::string& text, char separator);
+
+}  // namespace kiln::cli

@@ -1,0 +1,75 @@
+// `kiln serve`, `ping`, `stats` and `stop`: the daemon from the command line.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "commands.h"
+#include "kiln/client/connection.h"
+#include "kiln/wire/paths.h"
+
+namespace kiln::cli {
+namespace {
+
+// The daemon that runs, whatever its build; none is started for a question about it.
+Result<std::unique_ptr<client::Connection>> running_daemon() {
+  client::ConnectOptions options;
+  options.client_name = "kiln";
+  options.autostart = options.exact_build = options.allow_pipe = false;
+  return client::Connection::open(options);
+}
+
+// One line a number, nested objects by dotted names.
+void print_flat(const std::string& name, const nlohmann::json& value) {
+  if (!value.is_object()) {
+    std::printf("%-40s %s\n", name.c_str(),
+                value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
+    return;
+  }
+  for (const auto& [key, inner] : value.items()) print_flat(name.empty() ? key : name + "." + key, inner);
+}
+
+}  // namespace
+
+Result<void> serve(const std::vector<std::string>& daemon_flags) {
+  auto kilnd = wire::find_kilnd();
+  if (!kilnd) return kilnd.error();
+  std::vector<std::string> words = {*kilnd, "--foreground"};
+  words.insert(words.end(), daemon_flags.begin(), daemon_flags.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  ::execv(kilnd->c_str(), argv.data());
+  return error(ErrorCode::kUnavailable, *kilnd + ": cannot be started: " + std::strerror(errno));
+}
+
+Result<void> ping() {
+  auto daemon = running_daemon();
+  if (!daemon) return daemon.error();
+  if (auto done = (*daemon)->ping(); !done) return done;
+  const wire::Welcome server = (*daemon)->server();
+  std::printf("kilnd %lld, builder %s, native target %s\n", static_cast<long long>(server.pid),
+              server.builder_id.c_str(), server.native_target.c_str());
+  return {};
+}
+
+Result<void> stats(bool json) {
+  auto daemon = running_daemon();
+  if (!daemon) return daemon.error();
+  auto values = (*daemon)->stats();
+  if (!values) return values.error();
+  if (json)
+    std::printf("%s\n", values->dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  else
+    print_flat("", *values);
+  return {};
+}
+
+Result<void> stop() {
+  auto daemon = running_daemon();
+  if (!daemon) return daemon.error();
+  return (*daemon)->shutdown();
+}
+
+}  // namespace kiln::cli

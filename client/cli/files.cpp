@@ -1,0 +1,123 @@
+#include "files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace kiln::cli {
+namespace {
+
+constexpr size_t kMaxText = size_t{64} << 20;
+
+Error file_error(const std::string& path, const char* what, int number) {
+  return invalid_argument(path + ": " + what + ": " + std::strerror(number));
+}
+
+std::string directory_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+bool write_all(int fd, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+// A temporary file beside the target that disappears unless it is renamed.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& target) : path_(target + ".XXXXXX"), fd_(::mkstemp(path_.data())) {}
+  ~TemporaryFile() {
+    if (fd_ >= 0) ::close(fd_);
+    if (fd_ >= 0 && !renamed_) ::unlink(path_.c_str());
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  int fd() const { return fd_; }
+  bool rename_to(const std::string& target) {
+    renamed_ = ::rename(path_.c_str(), target.c_str()) == 0;
+    return renamed_;
+  }
+
+ private:
+  std::string path_;
+  int fd_;
+  bool renamed_ = false;
+};
+
+}  // namespace
+
+Result<InputFile> InputFile::open(const std::string& path) {
+  InputFile out;
+  out.file_.reset(std::fopen(path.c_str(), "rbe"));
+  if (!out.file_) return file_error(path, "cannot be opened", errno);
+  struct stat status{};
+  if (::fstat(::fileno(out.file_.get()), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return invalid_argument(path + ": not a regular file");
+  }
+  out.remaining_ = static_cast<size_t>(status.st_size);
+  return out;
+}
+
+bool InputFile::read(void* data, size_t size) {
+  if (size > remaining_ || std::fread(data, 1, size, file_.get()) != size) return false;
+  remaining_ -= size;
+  return true;
+}
+
+Result<std::string> read_text(const std::string& path) {
+  auto file = InputFile::open(path);
+  if (!file) return file.error();
+  if (file->remaining() > kMaxText) return invalid_argument(path + ": too large for a text file");
+  std::string text(file->remaining(), 0);
+  if (!file->read(text.data(), text.size())) return invalid_argument(path + ": cannot be read to its end");
+  return text;
+}
+
+Result<void> write_file(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
+  struct stat status{};
+  // A device or a pipe has no content that could be left half-written, and must not be renamed over.
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    bool done = fd >= 0;
+    for (auto piece : pieces) done = done && write_all(fd, piece);
+    const int number = errno;
+    if (fd >= 0) ::close(fd);
+    return done ? Result<void>() : file_error(path, "cannot be written", number);
+  }
+  TemporaryFile file(path);
+  bool done = file.fd() >= 0;
+  for (auto piece : pieces) done = done && write_all(file.fd(), piece);
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  done = done && ::fchmod(file.fd(), 0666 & ~mask) == 0 && file.rename_to(path);
+  if (!done) return file_error(path, "cannot be written", errno);
+  return {};
+}
+
+Result<void> write_text(const std::string& path, std::string_view text) {
+  const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(text))};
+  return write_file(path, pieces);
+}
+
+Result<void> check_writable(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) return file_error(path, "cannot be written", EISDIR);
+    if (!S_ISREG(status.st_mode)) return {};
+  }
+  if (::access(directory_of(path).c_str(), W_OK | X_OK) != 0) return file_error(path, "cannot be written", errno);
+  return {};
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,38 @@
+// Files of the command line: whole reads, and writes that appear complete or not at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kiln/dsl/result.h"
+
+namespace kiln::cli {
+
+// A regular file opened for reading; messages name it.
+class InputFile {
+ public:
+  static Result<InputFile> open(const std::string& path);
+  bool read(void* data, size_t size);  // false unless all of it is there
+  size_t remaining() const { return remaining_; }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> file_;
+  size_t remaining_ = 0;
+};
+
+Result<std::string> read_text(const std::string& path);
+
+// Writes beside the target and renames, so that a failure leaves no partial file and an old one intact.
+Result<void> write_file(const std::string& path, std::span<const std::span<const std::byte>> pieces);
+Result<void> write_text(const std::string& path, std::string_view text);
+// Whether write_file could succeed, found out before a long computation; creates nothing.
+Result<void> check_writable(const std::string& path);
+
+}  // namespace kiln::cli

@@ -1,0 +1,107 @@
+// The command line: `kiln COMMAND …`. docs/cli.md is the manual.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+
+#include "commands.h"
+
+namespace {
+
+using kiln::Result;
+using Action = std::function<Result<void>()>;
+
+void add_kernel_flags(CLI::App& command, kiln::cli::KernelFlags& flags) {
+  command.add_option("file", flags.file, "Kernel in text form (.kiln)")->required();
+  command.add_option("--target", flags.target, "cpu, interp, or a resolved target")->capture_default_str();
+  command.add_option("--set", flags.sets, "Constexprs: NAME=VALUE, several by commas or repetition")
+      ->allow_extra_args(false);
+  command.add_option("--facts", flags.facts, "Facts about arguments: A=align16,K=x16,N=one");
+}
+
+void add_deadline(CLI::App& command, kiln::cli::KernelFlags& flags) {
+  command.add_option("--deadline-ms", flags.deadline_ms, "Give up compiling after this long");
+}
+
+struct Flags {
+  kiln::cli::RunFlags run;
+  kiln::cli::CompileFlags compile;
+  kiln::cli::KernelFlags hash;
+  std::string file, directory, cache_directory;
+  bool json = false;
+};
+
+void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
+  CLI::App* run = app.add_subcommand("run", "Run a kernel on .npy files");
+  add_kernel_flags(*run, flags.run.kernel);
+  add_deadline(*run, flags.run.kernel);
+  run->add_option("--grid", flags.run.grid, "X,Y,Z instead of the kernel's own grid");
+  run->add_option("--threads", flags.run.threads, "CPU threads; 0: all")->check(CLI::Range(0, 4096));
+  run->add_option("arguments", flags.run.arguments, "x=@in.npy y=@out.npy:f32[4096,1024] z=@in.npy>@out.npy n=1024");
+  run->callback([&] { action = [&] { return kiln::cli::run(flags.run); }; });
+
+  CLI::App* compile = app.add_subcommand("compile", "Compile a kernel to a file");
+  add_kernel_flags(*compile, flags.compile.kernel);
+  add_deadline(*compile, flags.compile.kernel);
+  compile->add_option("--emit", flags.compile.emit, "ir, llvm, asm, obj or so")
+      ->check(CLI::IsMember({"ir", "llvm", "asm", "obj", "so"}))
+      ->capture_default_str();
+  compile->add_option("-o,--output", flags.compile.output, "The file to write")->required();
+  compile->callback([&] { action = [&] { return kiln::cli::compile(flags.compile); }; });
+
+  auto add_file_command = [&](const char* name, const char* help, Result<void> (*function)(const std::string&)) {
+    CLI::App* command = app.add_subcommand(name, help);
+    command->add_option("file", flags.file, "Kernel in text form (.kiln)")->required();
+    command->callback([&flags, &action, function] { action = [&flags, function] { return function(flags.file); }; });
+  };
+  add_file_command("print", "Print a kernel in its usual form", kiln::cli::print_kernel);
+  add_file_command("verify", "Check a kernel against the rules of the language", kiln::cli::verify_kernel);
+
+  CLI::App* hash = app.add_subcommand("hash", "Print a kernel's identity: SHA-256 of its canonical form and config");
+  add_kernel_flags(*hash, flags.hash);
+  hash->callback([&] { action = [&] { return kiln::cli::hash_kernel(flags.hash); }; });
+
+  CLI::App* library = app.add_subcommand("export-library", "Write the kernel library as .kiln files");
+  library->add_option("directory", flags.directory)->required();
+  library->callback([&] { action = [&] { return kiln::cli::export_library(flags.directory); }; });
+}
+
+void add_daemon_commands(CLI::App& app, Flags& flags, Action& action) {
+  CLI::App* serve = app.add_subcommand("serve", "Run the daemon in the foreground; flags go to kilnd");
+  serve->prefix_command();
+  serve->callback([serve, &action] { action = [serve] { return kiln::cli::serve(serve->remaining()); }; });
+  app.add_subcommand("ping", "Ask the running daemon who it is")->callback([&] { action = kiln::cli::ping; });
+  app.add_subcommand("stop", "Let the running daemon finish its work and exit")->callback([&] {
+    action = kiln::cli::stop;
+  });
+  CLI::App* stats = app.add_subcommand("stats", "Print the running daemon's counters");
+  stats->add_flag("--json", flags.json, "As JSON");
+  stats->callback([&] { action = [&] { return kiln::cli::stats(flags.json); }; });
+
+  CLI::App* cache = app.add_subcommand("cache", "The compiled kernels on disk");
+  cache->require_subcommand(1);
+  auto add_cache_command = [&](const char* name, const char* help, Result<void> (*function)(const std::string&)) {
+    CLI::App* command = cache->add_subcommand(name, help);
+    command->add_option("--dir", flags.cache_directory, "Cache directory; default as for the daemon");
+    command->callback(
+        [&flags, &action, function] { action = [&flags, function] { return function(flags.cache_directory); }; });
+  };
+  add_cache_command("ls", "List entries", kiln::cli::cache_list);
+  add_cache_command("verify", "Check every entry's checksum", kiln::cli::cache_verify);
+  add_cache_command("clear", "Remove all entries", kiln::cli::cache_clear);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Kiln: kernels over tiles, compiled by a service", "kiln");
+  app.require_subcommand(1);
+  Flags flags;
+  Action action;
+  add_kernel_commands(app, flags, action);
+  add_daemon_commands(app, flags, action);
+  CLI11_PARSE(app, argc, argv);
+  const Result<void> done = action();
+  if (done && std::fflush(stdout) == 0) return 0;
+  std::fprintf(stderr, "kiln: %s\n", done ? "standard output cannot be written" : done.error().message.c_str());
+  return 1;
+}

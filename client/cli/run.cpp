@@ -1,0 +1,69 @@
+// `kiln run`: files in, a launch, files out.
+#include "arguments.h"
+#include "commands.h"
+#include "kiln/client/client.h"
+
+namespace kiln::cli {
+namespace {
+
+// Facts that the arguments break would give a kernel compiled on a false promise.
+Result<void> check_facts(const dsl::Kernel& kernel, const dsl::Facts& facts,
+                         const std::vector<client::Argument>& arguments) {
+  for (size_t i = 0; i < facts.size(); ++i) {
+    const uint64_t value = arguments[i].bits;
+    const bool holds = facts[i] == dsl::ParamFact::kNone || facts[i] == dsl::ParamFact::kAlign16 ||
+                       (facts[i] == dsl::ParamFact::kOne ? value == 1 : value % 16 == 0);
+    if (!holds) {
+      return invalid_argument("--facts: `" + kernel.params[i].name + "` is " + std::to_string(value) +
+                              ", which is not " + (facts[i] == dsl::ParamFact::kOne ? "1" : "a multiple of 16"));
+    }
+  }
+  return {};
+}
+
+bool any_fact(const dsl::Facts& facts) {
+  for (dsl::ParamFact fact : facts) {
+    if (fact != dsl::ParamFact::kNone) return true;
+  }
+  return false;
+}
+
+Result<client::UntypedFunction> compile_for_run(const dsl::Kernel& kernel, const RunFlags& flags,
+                                                const dsl::ConstexprValues& values, const dsl::Facts& facts) {
+  client::ClientOptions options;
+  options.connect.client_name = "kiln run";
+  options.specialise_in_background = false;  // this process is gone before it would help
+  client::Client client(std::move(options));
+  auto function = client.get(kernel, {flags.kernel.target, values, flags.kernel.deadline_ms});
+  if (!function || !any_fact(facts)) return function;
+  if (auto done = function->prepare_facts(facts); !done) return done.error();
+  return function;
+}
+
+}  // namespace
+
+Result<void> run(const RunFlags& flags) {
+  auto kernel = load_kernel(flags.kernel.file);
+  if (!kernel) return kernel.error();
+  auto values = parse_sets(*kernel, flags.kernel.sets);
+  if (!values) return values.error();
+  auto facts = parse_facts(*kernel, flags.kernel.facts);
+  if (!facts) return facts.error();
+  auto grid = parse_grid(flags.grid);
+  if (!grid) return grid.error();
+  auto parsed = parse_arguments(*kernel, flags.arguments);
+  if (!parsed) return parsed.error();
+  const std::vector<client::Argument> arguments = launch_arguments(*kernel, *parsed);
+  if (auto sound = check_facts(*kernel, *facts, arguments); !sound) return sound;
+
+  auto function = compile_for_run(*kernel, flags, *values, *facts);
+  if (!function) return function.error();
+  if (auto done = function->launch(arguments, {flags.threads, *grid}); !done) return done;
+  for (const RunArgument& argument : *parsed) {
+    if (argument.output.empty()) continue;
+    if (auto done = write_npy(argument.output, argument.array); !done) return done;
+  }
+  return {};
+}
+
+}  // namespace kiln::cli

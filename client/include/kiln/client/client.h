@@ -1,0 +1,68 @@
+// The way in for a program: kernels in, handles out.
+//
+//   kiln::Client client;
+//   auto fn = client.get(vector_add, {.target = "cpu", .constexprs = {{"BLOCK", 1024}}});
+//   if (!fn) …fn.error().message…
+//   auto done = (*fn)(x, y, z, n);
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kiln/client/connection.h"
+#include "kiln/client/function.h"
+#include "kiln/dsl/kernel.h"
+
+namespace kiln::client {
+
+class Core;
+class Memo;
+
+struct ClientOptions {
+  ConnectOptions connect = {};  // how the daemon is found or started; it is when a kernel is first compiled
+  // Compile the variant for the exact facts of a launch behind the launch that noticed it is missing.
+  bool specialise_in_background = true;
+};
+
+struct GetOptions {
+  std::string target = "cpu";            // "cpu", "interp", or a resolved target such as "cpu:znver5,+avx2"
+  dsl::ConstexprValues constexprs = {};  // those without a default must be there
+  uint32_t deadline_ms = 0;              // 0: the daemon's default
+};
+
+// Thread-safe. Destruction cancels what compiles in the background; handles outlive their client.
+class Client {
+ public:
+  explicit Client(ClientOptions options = {});
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // The generic variant is ready when this returns. A repeated call for the same kernel and options is a table look-up.
+  template <class... Args>
+  Result<Function<Args...>> get(const dsl::KernelDef<Args...>& kernel, const GetOptions& options = {}) {
+    if (!kernel.ir()) return kernel.ir().error();
+    auto untyped = get_memoised(kernel.id(), *kernel.ir(), options);
+    if (!untyped) return untyped.error();
+    return Function<Args...>(std::move(*untyped));
+  }
+  // Every call verifies the kernel and asks the daemon.
+  Result<UntypedFunction> get(const dsl::Kernel& kernel, const GetOptions& options = {});
+
+ private:
+  Result<UntypedFunction> get_memoised(uint64_t id, const dsl::Kernel& kernel, const GetOptions& options);
+
+  std::shared_ptr<Core> core_;
+  std::unique_ptr<Memo> memo_;  // handles by kernel and options
+};
+
+}  // namespace kiln::client
+
+namespace kiln {
+using client::Client;
+using client::ClientOptions;
+using client::Function;
+using client::GetOptions;
+using client::LaunchOptions;
+using client::UntypedFunction;
+}  // namespace kiln

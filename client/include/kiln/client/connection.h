@@ -1,0 +1,77 @@
+// The client's end of the daemon: finds it or starts it, and asks it for artifacts.
+//
+//   auto daemon = Connection::open({});
+//   if (!daemon) …daemon.error().message…
+//   auto artifact = (*daemon)->fetch(request);   // a key first, the request only on a miss
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "kiln/dsl/artifact.h"
+#include "kiln/dsl/request.h"
+#include "kiln/dsl/result.h"
+#include "kiln/wire/messages.h"
+
+namespace kiln::client {
+
+using wire::Priority;
+using wire::Welcome;
+
+struct ConnectOptions {
+  // Empty fields are looked up: the runtime directory by kiln/wire/paths.h, kilnd by find_kilnd, kiln-worker beside it.
+  std::string runtime_dir;
+  std::string kilnd_path;
+  std::string worker_path;
+  std::string client_name = "kiln-client";  // in the daemon's log
+  bool autostart = true;                    // start a daemon where none runs
+  // A daemon of another build than the one that would be started is asked to leave; without this it is used as it is.
+  bool exact_build = true;
+  // Where no daemon can live, a `kilnd --pipe` child of this process serves it alone.
+  bool allow_pipe = true;
+  std::vector<std::string> daemon_args;  // passed on when a daemon is started
+};
+
+struct CompileOptions {
+  uint32_t deadline_ms = 0;  // 0: the daemon's default
+  Priority priority = Priority::kInteractive;
+  std::stop_token cancel = {};
+  std::string trace_id = {};  // appears in errors and in the daemon's log
+};
+
+// Thread-safe: any number of threads may have requests in flight on one connection. A daemon that went away is found or
+// started again once per request.
+class Connection {
+ public:
+  static Result<std::unique_ptr<Connection>> open(const ConnectOptions& options);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // The greeting of the daemon of the moment: builder id, native target, pid, versions, paths.
+  Welcome server() const;
+  RequestKey key_of(const RequestBytes& request) const;
+
+  // Metadata of an artifact gets "served_from": "memory", "disk" or "compile".
+  Result<Artifact> get(const RequestKey& key);  // kNotFound on a miss
+  std::vector<Result<Artifact>> get_many(std::span<const RequestKey> keys);
+  Result<Artifact> compile(const RequestBytes& request, const CompileOptions& options = {});
+  // get, and compile on a miss.
+  Result<Artifact> fetch(const RequestBytes& request, const CompileOptions& options = {});
+
+  Result<nlohmann::json> stats();
+  Result<void> ping();
+  // Asks the daemon to drain and waits until it has closed this connection. It is not started again by this call.
+  Result<void> shutdown();
+
+ private:
+  struct State;
+  explicit Connection(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace kiln::client

@@ -1,0 +1,47 @@
+// Handles of compiled kernels. A handle is cheap to copy and may be launched from many threads at once. Behind it lie
+// variants of the kernel, compiled for different facts about the arguments; a launch takes the best one that is sound.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+
+#include "kiln/dsl/interpreter.h"
+
+namespace kiln::client {
+
+struct FunctionState;
+
+struct LaunchOptions {
+  int threads = 0;                                   // 0: OpenMP's default
+  std::optional<std::array<uint32_t, 3>> grid = {};  // instead of the kernel's own
+};
+
+using dsl::Argument;
+
+// A handle of a kernel whose parameters are known only at run time.
+class UntypedFunction {
+ public:
+  UntypedFunction() = default;  // of no kernel; may only be assigned to
+  explicit UntypedFunction(std::shared_ptr<FunctionState> state) : state_(std::move(state)) {}
+
+  // Arguments in the order of the parameters. `extent` matters to the interpreter alone.
+  Result<void> launch(std::span<const Argument> arguments, const LaunchOptions& options = {}) const;
+  // Compiles the variant for exactly what these arguments allow, and waits for it.
+  Result<void> prepare(std::span<const Argument> arguments) const;
+  // Compiles the variant for the given facts, and waits for it.
+  Result<void> prepare_facts(const dsl::Facts& facts) const;
+
+  const dsl::Kernel& kernel() const;
+  // Metadata of the variant that a launch with these facts takes; docs/artifact.md lists the fields.
+  nlohmann::json metadata(const dsl::Facts& facts = {}) const;
+  size_t variant_count() const;
+
+ private:
+  std::shared_ptr<FunctionState> state_;
+};
+
+}  // namespace kiln::client

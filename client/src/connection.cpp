@@ -1,0 +1,218 @@
+// The public face: requests as calls, and a new session when the old one has gone.
+#include "kiln/client/connection.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <mutex>
+
+#include "connection_open.h"
+#include "kiln/wire/json.h"
+
+namespace kiln::client {
+namespace {
+
+using wire::Frame;
+using wire::OutFrame;
+using wire::Type;
+
+constexpr auto kReplyTimeout = std::chrono::seconds(30);
+constexpr auto kShutdownTimeout = std::chrono::seconds(15);
+// Longer than the daemon's own limit, so that its answer arrives first.
+constexpr auto kDeadlineGrace = std::chrono::seconds(5);
+// After a failure nothing is tried for a while: the caller's fallback must not pay for the search each time.
+constexpr auto kBreaker = std::chrono::seconds(30);
+
+// The connection, not the request, is at fault.
+bool try_elsewhere(const Error& failure) {
+  return failure.code == ErrorCode::kUnavailable || failure.code == ErrorCode::kDraining;
+}
+
+Result<std::vector<std::byte>> read_descriptor(int fd, uint64_t size) {
+  struct stat info{};
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) != size ||
+      size > wire::kMaxEntrySize) {
+    return internal_error("the daemon passed a descriptor that is not the artifact");
+  }
+  std::vector<std::byte> bytes(size);
+  // The descriptor's offset is shared with everybody else who got it.
+  for (size_t at = 0; at < size;) {
+    ssize_t count = ::pread(fd, bytes.data() + at, size - at, static_cast<off_t>(at));
+    if (count <= 0) return internal_error("the artifact's descriptor cannot be read");
+    at += static_cast<size_t>(count);
+  }
+  return bytes;
+}
+
+Result<Artifact> artifact_of(Frame& frame, const RequestKey& key, const wire::BuilderTag& builder) {
+  if (frame.type() == Type::kError) return wire::parse_error(frame.json);
+  if (frame.type() != Type::kResult) return internal_error("the daemon sent an unexpected frame");
+  auto header = wire::parse_object(frame.json);
+  if (!header) return header.error();
+  wire::Fields fields(*header);
+  std::string tier = fields.text("served_from", "unknown");
+  if (frame.fd) {
+    auto bytes = read_descriptor(frame.fd.get(), fields.number("size"));
+    if (!bytes) return bytes.error();
+    frame.body = std::move(*bytes);
+  }
+  auto entry = wire::decode_entry_for(frame.body, key, builder);
+  if (!entry) return internal_error("the artifact from the daemon is damaged: " + entry.error().message);
+  auto artifact = wire::to_artifact(*entry);
+  if (artifact) artifact->metadata["served_from"] = tier;
+  return artifact;
+}
+
+}  // namespace
+
+struct Connection::State {
+  explicit State(ConnectOptions from) : options(std::move(from)) {}
+
+  // The session of the moment; opens one if the last has broken.
+  Result<std::shared_ptr<Session>> current() {
+    std::lock_guard lock(mutex);
+    if (session && !session->broken()) return session;
+    if (failure && wire::Clock::now() < retry_at) return *failure;
+    auto opened = open_session(options);
+    if (!opened) {
+      failure = opened.error();
+      retry_at = wire::Clock::now() + kBreaker;
+      return opened.error();
+    }
+    failure.reset();
+    session = std::move(*opened);
+    return session;
+  }
+
+  void drop(const std::shared_ptr<Session>& old) {
+    std::lock_guard lock(mutex);
+    if (session == old) session = nullptr;
+  }
+
+  // Runs `request` on a session, and once more on another one if that went away under it.
+  template <class Request>
+  auto with_session(Request&& request) -> decltype(request(std::declval<Session&>())) {
+    for (int attempt = 0;; ++attempt) {
+      auto now = current();
+      if (!now) return now.error();
+      auto result = request(**now);
+      if (result || attempt > 0 || !try_elsewhere(result.error())) return result;
+      drop(*now);
+    }
+  }
+
+  const ConnectOptions options;
+  std::mutex mutex;
+  std::shared_ptr<Session> session;
+  std::optional<Error> failure;
+  wire::Deadline retry_at{};
+};
+
+Connection::Connection(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Connection::~Connection() = default;
+
+Result<std::unique_ptr<Connection>> Connection::open(const ConnectOptions& options) {
+  auto state = std::make_unique<State>(options);
+  if (auto session = state->current(); !session) return session.error();
+  return std::unique_ptr<Connection>(new Connection(std::move(state)));
+}
+
+Welcome Connection::server() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->session ? state_->session->welcome() : Welcome{};
+}
+
+RequestKey Connection::key_of(const RequestBytes& request) const {
+  return request_key(server().builder_id, request.canonical);
+}
+
+Result<Artifact> Connection::get(const RequestKey& key) {
+  return state_->with_session([&](Session& session) -> Result<Artifact> {
+    OutFrame frame{.type = Type::kGet, .body = {std::as_bytes(std::span(key))}};
+    auto replies = session.call(frame, {}, wire::Clock::now() + kReplyTimeout);
+    if (!replies) return replies.error();
+    return artifact_of(replies->back(), key, session.builder());
+  });
+}
+
+std::vector<Result<Artifact>> Connection::get_many(std::span<const RequestKey> keys) {
+  std::vector<Result<Artifact>> out(keys.size(), error(ErrorCode::kNotFound, "no such entry"));
+  for (size_t begin = 0; begin < keys.size(); begin += wire::kMaxGetMany) {
+    auto part = keys.subspan(begin, std::min(wire::kMaxGetMany, keys.size() - begin));
+    auto status = state_->with_session([&](Session& session) -> Result<void> {
+      OutFrame frame{.type = Type::kGetMany, .body = {std::as_bytes(part)}};
+      auto replies = session.call(frame, {}, wire::Clock::now() + kReplyTimeout);
+      if (!replies) return replies.error();
+      for (auto& reply : *replies) {
+        auto header = wire::parse_object(reply.json);
+        if (!header) return header.error();
+        if (!header->contains("index")) return artifact_of(reply, part[0], session.builder()).error();
+        uint64_t index = wire::Fields(*header).number("index", 0, part.size() - 1);
+        out[begin + index] = artifact_of(reply, part[index], session.builder());
+      }
+      return {};
+    });
+    if (status) continue;
+    for (size_t i = 0; i < part.size(); ++i) out[begin + i] = status.error();
+  }
+  return out;
+}
+
+Result<Artifact> Connection::compile(const RequestBytes& request, const CompileOptions& options) {
+  std::string json =
+      wire::dump(wire::to_json(wire::CompileHeader{options.deadline_ms, options.priority, options.trace_id}));
+  uint32_t canonical_size = static_cast<uint32_t>(request.canonical.size());
+  auto deadline = wire::kNoDeadline;
+  if (options.deadline_ms)
+    deadline = wire::Clock::now() + std::chrono::milliseconds(options.deadline_ms) + kDeadlineGrace;
+  return state_->with_session([&](Session& session) -> Result<Artifact> {
+    OutFrame frame{.type = Type::kCompile,
+                   .json = json,
+                   .body = {std::as_bytes(std::span(&canonical_size, 1)), request.canonical, request.debug}};
+    auto replies = session.call(frame, options.cancel, deadline);
+    if (!replies) return replies.error();
+    return artifact_of(replies->back(), request_key(session.welcome().builder_id, request.canonical),
+                       session.builder());
+  });
+}
+
+Result<Artifact> Connection::fetch(const RequestBytes& request, const CompileOptions& options) {
+  auto hit = get(key_of(request));
+  if (hit || hit.error().code != ErrorCode::kNotFound) return hit;
+  return compile(request, options);
+}
+
+Result<nlohmann::json> Connection::stats() {
+  return state_->with_session([&](Session& session) -> Result<nlohmann::json> {
+    auto replies = session.call({.type = Type::kStats}, {}, wire::Clock::now() + kReplyTimeout);
+    if (!replies) return replies.error();
+    const Frame& reply = replies->back();
+    if (reply.type() == Type::kError) return wire::parse_error(reply.json);
+    return wire::parse_object({reinterpret_cast<const char*>(reply.body.data()), reply.body.size()});
+  });
+}
+
+Result<void> Connection::ping() {
+  return state_->with_session([&](Session& session) -> Result<void> {
+    auto replies = session.call({.type = Type::kPing}, {}, wire::Clock::now() + kReplyTimeout);
+    if (!replies) return replies.error();
+    if (replies->back().type() == Type::kError) return wire::parse_error(replies->back().json);
+    return {};
+  });
+}
+
+Result<void> Connection::shutdown() {
+  std::shared_ptr<Session> session;
+  {
+    std::lock_guard lock(state_->mutex);
+    session = std::exchange(state_->session, nullptr);
+  }
+  if (!session || session->broken()) return {};
+  auto replies = session->call({.type = Type::kShutdown}, {}, wire::Clock::now() + kReplyTimeout);
+  if (!replies && replies.error().code != ErrorCode::kUnavailable) return replies.error();
+  return session->wait_closed(wire::Clock::now() + kShutdownTimeout);
+}
+
+}  // namespace kiln::client

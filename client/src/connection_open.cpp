@@ -1,0 +1,158 @@
+// Connecting: find a daemon, start one, replace one of another build, or fall back to a child over a pipe.
+#include "connection_open.h"
+
+#include "kiln/wire/json.h"
+#include "kiln/wire/paths.h"
+#include "spawn_daemon.h"
+
+namespace kiln::client {
+namespace {
+
+using wire::Channel;
+using wire::UniqueFd;
+
+constexpr auto kGreetingTimeout = std::chrono::seconds(5);
+constexpr auto kReplaceTimeout = std::chrono::seconds(5);
+// Each round ends with a session, an error, or a reason for one more: reset by a daemon that was leaving, or replaced.
+constexpr int kMaxRounds = 4;
+
+// No frame of the daemon was seen: it was leaving just then, and another round finds a better one.
+bool closed_before_greeting(const Error& failure) { return failure.code == ErrorCode::kUnavailable; }
+
+struct Greeted {
+  Channel channel;
+  Welcome welcome;
+};
+
+Result<Greeted> greet(UniqueFd fd) {
+  if (auto same_user = wire::check_peer(fd.get()); !same_user) return same_user.error();
+  Channel channel(std::move(fd));
+  auto frame = channel.read(wire::Clock::now() + kGreetingTimeout);
+  if (!frame) return frame.error();
+  if (frame->type() == wire::Type::kError) return wire::parse_error(frame->json);
+  if (frame->type() != wire::Type::kWelcome) {
+    return error(ErrorCode::kVersionMismatch, "what answers on the socket is no kilnd that this client knows");
+  }
+  auto welcome = wire::parse_welcome(frame->json);
+  if (!welcome) return welcome.error();
+  if (welcome->max_version < wire::kMinVersion || welcome->min_version > wire::kVersion) {
+    return error(ErrorCode::kVersionMismatch,
+                 "this client speaks protocol " + wire::version_string(wire::kMinVersion) + " to " +
+                     wire::version_string(wire::kVersion) + ", the daemon (" + welcome->daemon_path + ") " +
+                     wire::version_string(welcome->min_version) + " to " + wire::version_string(welcome->max_version));
+  }
+  return Greeted{std::move(channel), std::move(*welcome)};
+}
+
+Result<void> say_hello(Greeted& greeted, const ConnectOptions& options, bool replace) {
+  wire::Hello hello;
+  hello.version = std::min(wire::kVersion, greeted.welcome.max_version);
+  hello.client_name = options.client_name;
+  hello.replace = replace;
+  std::string json = wire::dump(wire::to_json(hello));
+  return greeted.channel.write({.type = wire::Type::kHello, .json = json}, wire::Clock::now() + kGreetingTimeout);
+}
+
+bool differs(const std::string& running, const std::string& path) {
+  if (path.empty() || running.empty()) return false;
+  std::string ours = wire::read_build_id(path);
+  return !ours.empty() && ours != running;
+}
+
+// The daemon that runs is not the one that this client would start.
+bool other_build(const Welcome& welcome, const ConnectOptions& options) {
+  if (!options.exact_build || !options.autostart) return false;
+  return differs(welcome.daemon_build_id, options.kilnd_path) || differs(welcome.worker_build_id, options.worker_path);
+}
+
+// The daemon frees the socket's name before it hangs up.
+void replace(Greeted& greeted, const ConnectOptions& options) {
+  if (!say_hello(greeted, options, true)) return;
+  auto deadline = wire::Clock::now() + kReplaceTimeout;
+  while (greeted.channel.read(deadline)) {
+  }
+}
+
+Result<std::unique_ptr<Session>> serve(Greeted greeted, const ConnectOptions& options, pid_t child) {
+  if (auto sent = say_hello(greeted, options, false); !sent) return sent.error();
+  return std::make_unique<Session>(std::move(greeted.channel), std::move(greeted.welcome), child);
+}
+
+Result<std::unique_ptr<Session>> open_shared(const ConnectOptions& options) {
+  Error last = error(ErrorCode::kUnavailable, "no daemon");
+  bool replaced = false;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    auto fd = wire::connect_socket(options.runtime_dir);
+    if (!fd && fd.error().code == ErrorCode::kNotFound && options.autostart) fd = connect_or_start(options);
+    if (!fd) {
+      last = fd.error();
+      last.code = ErrorCode::kUnavailable;
+      if (options.autostart && fd.error().code == ErrorCode::kNotFound) continue;
+      return last;
+    }
+    auto greeted = greet(std::move(*fd));
+    if (!greeted) {
+      last = greeted.error();
+      if (closed_before_greeting(last)) continue;
+      return last;
+    }
+    if (!other_build(greeted->welcome, options)) return serve(std::move(*greeted), options, -1);
+    if (replaced) return error(ErrorCode::kVersionMismatch, "two builds of kilnd keep replacing each other");
+    replace(*greeted, options);
+    replaced = true;
+  }
+  return last;
+}
+
+Result<std::unique_ptr<Session>> open_private(const ConnectOptions& options) {
+  auto child = start_pipe_child(options);
+  if (!child) return child.error();
+  auto greeted = greet(std::move(child->socket));
+  if (!greeted) return greeted.error();
+  return serve(std::move(*greeted), options, child->pid);
+}
+
+// What autostart and the comparison of builds need. A client that cannot start a daemon may still find one.
+Result<void> find_executables(ConnectOptions& options) {
+  if (options.kilnd_path.empty()) {
+    auto kilnd = wire::find_kilnd();
+    if (!kilnd) return kilnd.error();
+    options.kilnd_path = *kilnd;
+  }
+  if (options.worker_path.empty()) {
+    auto worker = wire::find_worker(options.kilnd_path);
+    if (worker) options.worker_path = *worker;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> open_session(ConnectOptions options) {
+  Result<void> executables = find_executables(options);
+  if (!executables) options.autostart = false;
+  Error failure = error(ErrorCode::kUnavailable, "no directory for the daemon's socket");
+  if (options.runtime_dir.empty()) {
+    auto dir = wire::find_runtime_dir();
+    if (dir) options.runtime_dir = *dir;
+    if (!dir) failure = dir.error();
+  }
+  if (!options.runtime_dir.empty()) {
+    auto session = open_shared(options);
+    if (session) return session;
+    failure = session.error();
+  }
+  if (!executables) {
+    failure.message += "; " + executables.error().message;
+    return failure;
+  }
+  // Another user's socket or another protocol is told to the caller; a place where no daemon can live is worked around.
+  bool no_place = failure.code == ErrorCode::kUnavailable || failure.code == ErrorCode::kVersionMismatch;
+  if (!options.allow_pipe || !options.autostart || !no_place) return failure;
+  auto session = open_private(options);
+  if (session) return session;
+  failure.message += "; as a child: " + session.error().message;
+  return failure;
+}
+
+}  // namespace kiln::client

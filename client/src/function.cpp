@@ -1,0 +1,109 @@
+// Launching through a handle, and adding variants to it.
+#include <algorithm>
+
+#include "function_state.h"
+
+namespace kiln::client {
+namespace {
+
+// Facts are few and so are the variants worth having; arguments of every shade must not compile for ever.
+constexpr size_t kMaxVariants = 16;
+
+size_t strength(const dsl::Facts& facts) {
+  return facts.size() - static_cast<size_t>(std::count(facts.begin(), facts.end(), dsl::ParamFact::kNone));
+}
+
+Error no_kernel() { return invalid_argument("launch of an empty handle"); }
+
+}  // namespace
+
+FunctionState::FunctionState(std::shared_ptr<Core> owner, CompileSpec what, std::shared_ptr<const Variant> generic)
+    : core(std::move(owner)), spec(std::move(what)), layout(cpu_param_layout(*spec.kernel)) {
+  publish({{std::move(generic)}, {}});
+}
+
+void FunctionState::publish(VariantSet next) {
+  snapshots_.push_back(std::make_unique<const VariantSet>(std::move(next)));
+  current_.store(snapshots_.back().get(), std::memory_order_release);
+}
+
+const Variant& FunctionState::best(const dsl::Facts& exact) const {
+  const auto& variants = current().variants;
+  const Variant* best = variants.front().get();  // generic: sound for all arguments
+  for (const auto& variant : variants) {
+    if (strength(variant->facts) > strength(best->facts) && is_sound(variant->facts, exact)) best = variant.get();
+  }
+  return *best;
+}
+
+bool FunctionState::has(const dsl::Facts& facts) const {
+  const auto& variants = current().variants;
+  return std::any_of(variants.begin(), variants.end(), [&](const auto& variant) { return variant->facts == facts; });
+}
+
+Result<void> FunctionState::compile(const dsl::Facts& facts, const CompileOptions& options) {
+  if (has(facts)) return {};
+  auto variant = core->compile(spec, facts, options);
+  if (!variant) return variant.error();
+  std::lock_guard lock(mutex_);
+  if (has(facts)) return {};
+  VariantSet next = current();
+  next.variants.push_back(std::move(*variant));
+  publish(std::move(next));
+  return {};
+}
+
+void FunctionState::specialise_later(const dsl::Facts& exact) {
+  const VariantSet& seen = current();
+  if (seen.requested.size() >= kMaxVariants) return;
+  if (std::find(seen.requested.begin(), seen.requested.end(), exact) != seen.requested.end()) return;
+  {
+    std::lock_guard lock(mutex_);
+    VariantSet next = current();
+    if (std::find(next.requested.begin(), next.requested.end(), exact) != next.requested.end()) return;
+    next.requested.push_back(exact);
+    publish(std::move(next));
+  }
+  // A failure leaves the generic variant in use; the author sees it from prepare().
+  core->run_behind([weak = weak_from_this(), exact](std::stop_token stop) {
+    if (auto state = weak.lock()) {
+      (void)state->compile(exact, {.priority = Priority::kBackground, .cancel = std::move(stop)});
+    }
+  });
+}
+
+Result<void> UntypedFunction::launch(std::span<const Argument> arguments, const LaunchOptions& options) const {
+  if (!state_) return no_kernel();
+  const dsl::Kernel& kernel = *state_->spec.kernel;
+  const dsl::Facts exact = exact_facts(kernel, arguments);
+  const Variant& variant = state_->best(exact);
+  if (variant.facts != exact && !variant.concrete && state_->core->specialises()) {
+    state_->specialise_later(exact);
+  }
+  return launch_variant(variant, kernel, state_->layout, arguments, options);
+}
+
+Result<void> UntypedFunction::prepare(std::span<const Argument> arguments) const {
+  if (!state_) return no_kernel();
+  if (arguments.size() != state_->spec.kernel->params.size()) {
+    return invalid_argument("prepare: kernel `" + state_->spec.kernel->name + "` takes " +
+                            std::to_string(state_->spec.kernel->params.size()) + " arguments, not " +
+                            std::to_string(arguments.size()));
+  }
+  return state_->compile(exact_facts(*state_->spec.kernel, arguments), {.deadline_ms = state_->spec.deadline_ms});
+}
+
+Result<void> UntypedFunction::prepare_facts(const dsl::Facts& facts) const {
+  if (!state_) return no_kernel();
+  dsl::Facts padded = facts;
+  padded.resize(state_->spec.kernel->params.size(), dsl::ParamFact::kNone);
+  return state_->compile(padded, {.deadline_ms = state_->spec.deadline_ms});
+}
+
+const dsl::Kernel& UntypedFunction::kernel() const { return *state_->spec.kernel; }
+
+nlohmann::json UntypedFunction::metadata(const dsl::Facts& facts) const { return state_->best(facts).metadata; }
+
+size_t UntypedFunction::variant_count() const { return state_->variant_count(); }
+
+}  // namespace kiln::client

@@ -1,0 +1,47 @@
+// What lies behind a handle: the kernel, how to compile more variants of it, and those there are.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core.h"
+#include "variant.h"
+
+namespace kiln::client {
+
+// A snapshot that launches read without a lock.
+struct VariantSet {
+  std::vector<std::shared_ptr<const Variant>> variants;  // the first is generic
+  std::vector<dsl::Facts> requested;                     // asked for in the background, whatever became of it
+};
+
+struct FunctionState : std::enable_shared_from_this<FunctionState> {
+  FunctionState(std::shared_ptr<Core> owner, CompileSpec what, std::shared_ptr<const Variant> generic);
+
+  // The best sound variant for what holds; it lives as long as this.
+  const Variant& best(const dsl::Facts& exact) const;
+  bool has(const dsl::Facts& facts) const;
+  size_t variant_count() const { return current().variants.size(); }
+  // Adds the variant for these facts, unless it is there.
+  Result<void> compile(const dsl::Facts& facts, const CompileOptions& options);
+  // Asks once for the exact variant, to be compiled behind the caller.
+  void specialise_later(const dsl::Facts& exact);
+
+  const std::shared_ptr<Core> core;
+  const CompileSpec spec;
+  const ParamLayout layout;
+
+ private:
+  void publish(VariantSet next);  // under `mutex_`
+  const VariantSet& current() const { return *current_.load(std::memory_order_acquire); }
+
+  // Snapshots are kept until the handle goes, so a reader needs no reference count; there are at most two a variant.
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<const VariantSet>> snapshots_;
+  std::atomic<const VariantSet*> current_{nullptr};
+};
+
+}  // namespace kiln::client

@@ -1,0 +1,127 @@
+#include "variant.h"
+
+#include "kiln/dsl/expr_json.h"
+#include "kiln/dsl/instantiate.h"
+
+namespace kiln::client {
+namespace {
+
+using nlohmann::json;
+
+Error bad_artifact(const dsl::Kernel& kernel, const std::string& what) {
+  return internal_error("the artifact of kernel `" + kernel.name + "` " + what);
+}
+
+// The parameter plan in the metadata must be the one that this client packs.
+bool same_layout(const dsl::Kernel& kernel, const json& metadata) {
+  const ParamLayout layout = cpu_param_layout(kernel);
+  const auto params = metadata.find("params");
+  if (params == metadata.end() || !params->is_array() || params->size() != kernel.params.size()) return false;
+  for (size_t i = 0; i < params->size(); ++i) {
+    const json& param = (*params)[i];
+    if (!param.is_object() || param.value("offset", json()) != layout.slots[i].offset ||
+        param.value("type", json()) != to_string(kernel.params[i].type, kernel.expr_names())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Result<std::array<dsl::Expr, 3>> parse_grid(const dsl::Kernel& kernel, const json& metadata) {
+  const auto grid = metadata.find("grid_expr");
+  if (grid == metadata.end() || !grid->is_array() || grid->size() != 3) {
+    return bad_artifact(kernel, "has no grid");
+  }
+  std::array<dsl::Expr, 3> out;
+  for (size_t axis = 0; axis < 3; ++axis) {
+    auto expr = dsl::expr_from_json((*grid)[axis]);
+    if (!expr) return bad_artifact(kernel, "has a bad grid: " + expr.error().message);
+    out[axis] = std::move(*expr);
+  }
+  return out;
+}
+
+}  // namespace
+
+ParamLayout cpu_param_layout(const dsl::Kernel& kernel) {
+  ParamLayout layout;
+  for (const dsl::Param& param : kernel.params) {
+    const uint32_t size = param.type.pointer ? 8 : static_cast<uint32_t>(dsl::info(param.type.element).bytes);
+    const uint32_t offset = (layout.bytes + size - 1) / size * size;
+    layout.slots.push_back({offset, size});
+    layout.bytes = offset + size;
+  }
+  return layout;
+}
+
+Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, const Artifact& artifact,
+                                                    const dsl::Facts& facts) {
+  const json& metadata = artifact.metadata;
+  if (!metadata.is_object() || !metadata.value("entry", json()).is_string()) {
+    return bad_artifact(kernel, "has no entry");
+  }
+  if (!same_layout(kernel, metadata)) return bad_artifact(kernel, "has other parameters than the kernel");
+  auto grid = parse_grid(kernel, metadata);
+  if (!grid) return grid.error();
+  auto module = Module::load(artifact.code, metadata["entry"].get<std::string>());
+  if (!module) return module.error();
+  const json scratch = metadata.value("scratch_bytes", json(0));
+  auto variant = std::make_shared<Variant>();
+  variant->facts = facts;
+  variant->facts.resize(kernel.params.size(), dsl::ParamFact::kNone);
+  variant->grid = std::move(*grid);
+  variant->metadata = metadata;
+  variant->module = std::move(*module);
+  variant->scratch_bytes = scratch.is_number_integer() ? scratch.get<uint64_t>() : 0;
+  return std::shared_ptr<const Variant>(std::move(variant));
+}
+
+Result<std::shared_ptr<const Variant>> interpreted_variant(const dsl::Kernel& kernel,
+                                                           const dsl::ConstexprValues& values,
+                                                           const dsl::Facts& facts) {
+  auto concrete = dsl::instantiate(kernel, values, facts);
+  if (!concrete) return concrete.error();
+  auto variant = std::make_shared<Variant>();
+  variant->facts = facts;
+  variant->facts.resize(kernel.params.size(), dsl::ParamFact::kNone);
+  variant->grid = concrete->grid;
+  variant->metadata = {{"kernel", kernel.name}, {"target", "interp"}, {"constexprs", values}};
+  variant->concrete = std::move(*concrete);
+  return std::shared_ptr<const Variant>(std::move(variant));
+}
+
+dsl::Facts exact_facts(const dsl::Kernel& kernel, std::span<const Argument> arguments) {
+  dsl::Facts facts(kernel.params.size(), dsl::ParamFact::kNone);
+  for (size_t i = 0; i < facts.size() && i < arguments.size(); ++i) {
+    const dsl::Type& type = kernel.params[i].type;
+    if (type.pointer) {
+      const bool aligned = reinterpret_cast<uintptr_t>(arguments[i].data) % 16 == 0;
+      facts[i] = aligned ? dsl::ParamFact::kAlign16 : dsl::ParamFact::kNone;
+    } else if (dsl::is_int(type.element) && type.element != dsl::ElementType::kI1) {
+      if (arguments[i].bits == 1) facts[i] = dsl::ParamFact::kOne;
+      if (arguments[i].bits % 16 == 0) facts[i] = dsl::ParamFact::kMultiple16;
+    }
+  }
+  return facts;
+}
+
+bool is_sound(const dsl::Facts& facts, const dsl::Facts& exact) {
+  for (size_t i = 0; i < facts.size(); ++i) {
+    if (facts[i] != dsl::ParamFact::kNone && (i >= exact.size() || facts[i] != exact[i])) return false;
+  }
+  return true;
+}
+
+std::string facts_text(const dsl::Kernel& kernel, const dsl::Facts& facts) {
+  std::string out;
+  for (size_t i = 0; i < facts.size() && i < kernel.params.size(); ++i) {
+    if (facts[i] == dsl::ParamFact::kNone) continue;
+    const char* text = facts[i] == dsl::ParamFact::kAlign16      ? "=align16"
+                       : facts[i] == dsl::ParamFact::kMultiple16 ? "=x16"
+                                                                 : "=one";
+    out += (out.empty() ? "" : ",") + kernel.params[i].name + text;
+  }
+  return out;
+}
+
+}  // namespace kiln::client

@@ -1,0 +1,54 @@
+// One compiled form of a kernel: immutable, complete, replaced only as a whole.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kiln/client/handle.h"
+#include "kiln/client/runtime.h"
+#include "kiln/dsl/artifact.h"
+#include "kiln/dsl/ir.h"
+
+namespace kiln::client {
+
+struct Variant {
+  dsl::Facts facts;  // one a parameter
+  std::array<dsl::Expr, 3> grid;
+  nlohmann::json metadata;
+
+  // Compiled code; empty when the interpreter runs `concrete`.
+  std::shared_ptr<const Module> module;
+  uint64_t scratch_bytes = 0;
+  std::optional<dsl::Kernel> concrete;
+};
+
+// Where an argument lies in the parameter block of the CPU entry.
+struct ParamSlot {
+  uint32_t offset = 0;
+  uint32_t size = 0;
+};
+struct ParamLayout {
+  std::vector<ParamSlot> slots;  // one a parameter
+  uint32_t bytes = 0;
+};
+ParamLayout cpu_param_layout(const dsl::Kernel& kernel);
+
+// Checks the metadata against the kernel (docs/artifact.md) and loads the code.
+Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, const Artifact& artifact,
+                                                    const dsl::Facts& facts);
+Result<std::shared_ptr<const Variant>> interpreted_variant(const dsl::Kernel& kernel,
+                                                           const dsl::ConstexprValues& values, const dsl::Facts& facts);
+
+// The most that is true of these arguments, one fact a parameter.
+dsl::Facts exact_facts(const dsl::Kernel& kernel, std::span<const Argument> arguments);
+// Whether a variant compiled for `facts` may run where `exact` is what holds.
+bool is_sound(const dsl::Facts& facts, const dsl::Facts& exact);
+std::string facts_text(const dsl::Kernel& kernel, const dsl::Facts& facts);
+
+Result<void> launch_variant(const Variant& variant, const dsl::Kernel& kernel, const ParamLayout& layout,
+                            std::span<const Argument> arguments, const LaunchOptions& options);
+
+}  // namespace kiln::client

@@ -1,0 +1,40 @@
+// JSON as frames carry it: bounded depth, no exceptions, unknown fields ignored, wrong types refused.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "kiln/dsl/result.h"
+
+namespace kiln::wire {
+
+inline constexpr int kMaxJsonDepth = 32;
+
+// An empty text is an empty object; anything but an object is an error.
+Result<nlohmann::json> parse_object(std::string_view text);
+
+// Never throws: bytes that are not UTF-8 are replaced.
+std::string dump(const nlohmann::json& value);
+
+// Reads fields of an object; the first field of a wrong type is remembered, so a reader checks once, at its end.
+class Fields {
+ public:
+  explicit Fields(const nlohmann::json& object) : object_(object) {}
+
+  std::string text(const char* name, std::string fallback = {});
+  uint64_t number(const char* name, uint64_t fallback = 0, uint64_t max = UINT64_MAX);
+  bool boolean(const char* name, bool fallback = false);
+
+  bool ok() const { return !failure_; }
+  const Error& error() const { return *failure_; }
+
+ private:
+  const nlohmann::json* find(const char* name) const;
+  void fail(const char* name, const char* expected);
+
+  const nlohmann::json& object_;
+  std::optional<Error> failure_;
+};
+
+}  // namespace kiln::wire

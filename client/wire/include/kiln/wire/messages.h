@@ -1,0 +1,57 @@
+// What the JSON headers of frames say, as structures.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+
+#include "kiln/dsl/request.h"
+#include "kiln/dsl/result.h"
+#include "kiln/wire/frame.h"
+
+namespace kiln::wire {
+
+// The daemon's greeting.
+struct Welcome {
+  Version min_version = kMinVersion;
+  Version max_version = kVersion;
+  std::string builder_id;     // part of every request key
+  std::string native_target;  // what `cpu` resolves to on this machine
+  int64_t pid = 0;
+  // Which files the daemon and its workers were started from, so that a client of another build notices.
+  std::string daemon_path, daemon_build_id;
+  std::string worker_path, worker_build_id;
+};
+nlohmann::json to_json(const Welcome& welcome);
+Result<Welcome> parse_welcome(std::string_view text);
+
+// The client's answer.
+struct Hello {
+  Version version = kVersion;
+  std::string client_name;
+  std::string build_id;
+  bool replace = false;  // drain and exit: the client starts a daemon of its own build
+};
+nlohmann::json to_json(const Hello& hello);
+Result<Hello> parse_hello(std::string_view text);
+
+enum class Priority : uint8_t { kInteractive, kBackground };
+
+struct CompileHeader {
+  uint32_t deadline_ms = 0;  // 0: the daemon's default
+  Priority priority = Priority::kInteractive;
+  std::string trace_id;
+};
+nlohmann::json to_json(const CompileHeader& header);
+Result<CompileHeader> parse_compile_header(std::string_view text);
+
+struct CompileBody {
+  std::span<const std::byte> canonical, debug;
+};
+Result<CompileBody> split_compile_body(std::span<const std::byte> body);
+
+nlohmann::json to_json(const Error& error);
+// Any text gives an error: one that does not parse gives kInternal.
+Error parse_error(std::string_view text);
+
+}  // namespace kiln::wire

@@ -1,0 +1,43 @@
+// Where the daemon lives and how to reach it: directories, the socket, the executables, build-ids.
+#pragma once
+
+#include <string>
+
+#include "kiln/dsl/result.h"
+#include "kiln/wire/fd.h"
+
+namespace kiln::wire {
+
+// The major protocol version is part of the name, so that generations that do not understand each other coexist.
+inline constexpr const char* kSocketName = "kilnd.v1.sock";
+
+// $KILN_RUNTIME_DIR, else $XDG_RUNTIME_DIR/kiln, /run/user/<uid>/kiln, ~/.cache/kiln/run, /tmp/kiln-<uid>: the first
+// that can be opened by open_private_dir.
+Result<std::string> find_runtime_dir();
+// $KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else ~/.cache/kiln; empty when there is no home.
+std::string default_cache_dir();
+
+// Opens a directory, creating it with its parents where missing, and checks that it is ours alone: a real directory,
+// owned by the effective user, mode 0700.
+Result<UniqueFd> open_private_dir(const std::string& path);
+
+// A connected, close-on-exec socket. kNotFound: no daemon listens there. Directories with long names work.
+Result<UniqueFd> connect_socket(const std::string& runtime_dir);
+// Binds to a temporary name, listens, and renames it onto `kSocketName`, so there is no moment without a working
+// socket. The directory must be locked by the caller.
+Result<UniqueFd> listen_socket(const std::string& runtime_dir, int dir_fd, int backlog);
+
+// The peer of a connected Unix socket runs as this process's effective user.
+Result<void> check_peer(int fd);
+
+// Full path of the running executable; empty when /proc is missing.
+std::string self_path();
+// The daemon a client starts: $KILN_KILND, beside the running executable, ../bin, then $PATH.
+Result<std::string> find_kilnd();
+// The worker that a daemon at `kilnd_path` starts: beside it, ../libexec/kiln, ../bin.
+Result<std::string> find_worker(const std::string& kilnd_path);
+
+// The GNU build-id of an ELF file in hex; empty when there is none.
+std::string read_build_id(const std::string& path);
+
+}  // namespace kiln::wire

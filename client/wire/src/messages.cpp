@@ -1,0 +1,119 @@
+// JSON headers to structures and back.
+#include "kiln/wire/messages.h"
+
+#include "bytes.h"
+#include "kiln/wire/json.h"
+
+namespace kiln::wire {
+namespace {
+
+constexpr uint64_t kMaxVersion = 0xffff;
+
+template <class T>
+Result<T> checked(T value, const Fields& fields) {
+  if (!fields.ok()) return fields.error();
+  return value;
+}
+
+}  // namespace
+
+nlohmann::json to_json(const Welcome& welcome) {
+  return {{"min_version", welcome.min_version}, {"max_version", welcome.max_version},
+          {"builder_id", welcome.builder_id},   {"native_target", welcome.native_target},
+          {"pid", welcome.pid},                 {"daemon_path", welcome.daemon_path},
+          {"daemon_build_id", welcome.daemon_build_id}, {"worker_path", welcome.worker_path},
+          {"worker_build_id", welcome.worker_build_id},
+          {"limits", {{"max_json", kMaxJsonSize}, {"max_body", kMaxBodySize}, {"max_inline", kMaxInlineEntry}}}};
+}
+
+Result<Welcome> parse_welcome(std::string_view text) {
+  auto object = parse_object(text);
+  if (!object) return object.error();
+  Fields fields(*object);
+  Welcome welcome;
+  welcome.min_version = static_cast<Version>(fields.number("min_version", kMinVersion, kMaxVersion));
+  welcome.max_version = static_cast<Version>(fields.number("max_version", kVersion, kMaxVersion));
+  welcome.builder_id = fields.text("builder_id");
+  welcome.native_target = fields.text("native_target");
+  welcome.pid = static_cast<int64_t>(fields.number("pid", 0, INT32_MAX));
+  welcome.daemon_path = fields.text("daemon_path");
+  welcome.daemon_build_id = fields.text("daemon_build_id");
+  welcome.worker_path = fields.text("worker_path");
+  welcome.worker_build_id = fields.text("worker_build_id");
+  return checked(std::move(welcome), fields);
+}
+
+nlohmann::json to_json(const Hello& hello) {
+  return {{"version", hello.version},
+          {"client", hello.client_name},
+          {"build_id", hello.build_id},
+          {"want", hello.replace ? "replace" : "serve"}};
+}
+
+Result<Hello> parse_hello(std::string_view text) {
+  auto object = parse_object(text);
+  if (!object) return object.error();
+  Fields fields(*object);
+  Hello hello;
+  hello.version = static_cast<Version>(fields.number("version", 0, kMaxVersion));
+  hello.client_name = fields.text("client");
+  hello.build_id = fields.text("build_id");
+  std::string want = fields.text("want", "serve");
+  if (want != "serve" && want != "replace") return invalid_argument("HELLO: 'want' is neither serve nor replace");
+  hello.replace = want == "replace";
+  return checked(std::move(hello), fields);
+}
+
+nlohmann::json to_json(const CompileHeader& header) {
+  nlohmann::json out = {{"deadline_ms", header.deadline_ms},
+                        {"priority", header.priority == Priority::kInteractive ? "interactive" : "background"}};
+  if (!header.trace_id.empty()) out["trace_id"] = header.trace_id;
+  return out;
+}
+
+Result<CompileHeader> parse_compile_header(std::string_view text) {
+  auto object = parse_object(text);
+  if (!object) return object.error();
+  Fields fields(*object);
+  CompileHeader header;
+  header.deadline_ms = static_cast<uint32_t>(fields.number("deadline_ms", 0, UINT32_MAX));
+  std::string priority = fields.text("priority", "interactive");
+  if (priority != "interactive" && priority != "background") {
+    return invalid_argument("COMPILE: 'priority' is neither interactive nor background");
+  }
+  header.priority = priority == "interactive" ? Priority::kInteractive : Priority::kBackground;
+  header.trace_id = fields.text("trace_id");
+  if (header.trace_id.size() > 128) return invalid_argument("COMPILE: 'trace_id' is longer than 128 bytes");
+  return checked(std::move(header), fields);
+}
+
+Result<CompileBody> split_compile_body(std::span<const std::byte> body) {
+  if (body.size() < 4) return invalid_argument("COMPILE: the body has no length field");
+  uint32_t canonical = take<uint32_t>(body.data());
+  auto rest = body.subspan(4);
+  if (canonical > rest.size()) {
+    return invalid_argument("COMPILE: a canonical section of " + std::to_string(canonical) + " bytes in a body of " +
+                            std::to_string(body.size()));
+  }
+  return CompileBody{rest.first(canonical), rest.subspan(canonical)};
+}
+
+nlohmann::json to_json(const Error& error) {
+  nlohmann::json out = {{"code", to_string(error.code)}, {"message", error.message}, {"retryable", error.retryable}};
+  if (error.retry_after_ms) out["retry_after_ms"] = error.retry_after_ms;
+  if (!error.trace_id.empty()) out["trace_id"] = error.trace_id;
+  return out;
+}
+
+Error parse_error(std::string_view text) {
+  auto object = parse_object(text);
+  if (!object) return internal_error("an error frame that does not parse: " + object.error().message);
+  Fields fields(*object);
+  Error out = error(parse_error_code(fields.text("code")), fields.text("message", "no message"));
+  out.retryable = fields.boolean("retryable");
+  out.retry_after_ms = static_cast<uint32_t>(fields.number("retry_after_ms", 0, UINT32_MAX));
+  out.trace_id = fields.text("trace_id");
+  return out;
+}
+
+}  // namespace kiln::wire

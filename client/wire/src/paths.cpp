@@ -1,0 +1,133 @@
+// Directory lookup and the executables.
+#include "kiln/wire/paths.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include "kiln/wire/channel.h"
+
+namespace kiln::wire {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+// Somebody else's directory, or one that others can enter, is not a place for a private socket.
+bool is_private(const std::string& path) {
+  struct stat info{};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() &&
+         (info.st_mode & 077) == 0;
+}
+
+bool is_executable(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
+}
+
+std::string first_executable(const std::vector<fs::path>& candidates) {
+  for (const auto& candidate : candidates) {
+    if (is_executable(candidate)) return fs::weakly_canonical(candidate).string();
+  }
+  return {};
+}
+
+std::vector<std::string> runtime_candidates() {
+  if (std::string chosen = environment("KILN_RUNTIME_DIR"); !chosen.empty()) return {chosen};
+  std::vector<std::string> out;
+  std::string uid = std::to_string(::geteuid());
+  if (std::string xdg = environment("XDG_RUNTIME_DIR"); is_private(xdg)) out.push_back(xdg + "/kiln");
+  if (is_private("/run/user/" + uid)) out.push_back("/run/user/" + uid + "/kiln");
+  if (std::string home = environment("HOME"); !home.empty()) out.push_back(home + "/.cache/kiln/run");
+  out.push_back("/tmp/kiln-" + uid);
+  return out;
+}
+
+}  // namespace
+
+Result<UniqueFd> open_private_dir(const std::string& path) {
+  if (path.empty()) return invalid_argument("the name of a directory is empty");
+  std::error_code failed;
+  fs::path parent = fs::absolute(path, failed).parent_path();
+  if (!failed) fs::create_directories(parent, failed);
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return errno_error(ErrorCode::kPermissionDenied, "cannot create directory " + path, errno);
+  }
+  UniqueFd dir(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!dir) return errno_error(ErrorCode::kPermissionDenied, "cannot open directory " + path, errno);
+  struct stat info{};
+  if (::fstat(dir.get(), &info) != 0) return errno_error(ErrorCode::kInternal, "stat " + path, errno);
+  if (info.st_uid != ::geteuid()) {
+    return error(ErrorCode::kPermissionDenied, "directory " + path + " belongs to another user");
+  }
+  if ((info.st_mode & 077) != 0) {
+    return error(ErrorCode::kPermissionDenied, "directory " + path + " is open to other users; its mode must be 0700");
+  }
+  return dir;
+}
+
+Result<std::string> find_runtime_dir() {
+  Error last = error(ErrorCode::kUnavailable, "no directory for the daemon's socket");
+  for (const auto& candidate : runtime_candidates()) {
+    auto dir = open_private_dir(candidate);
+    if (dir) return candidate;
+    last.message += "; " + dir.error().message;
+  }
+  return last;
+}
+
+std::string default_cache_dir() {
+  if (std::string chosen = environment("KILN_CACHE_DIR"); !chosen.empty()) return chosen;
+  if (std::string xdg = environment("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/kiln";
+  if (std::string home = environment("HOME"); !home.empty()) return home + "/.cache/kiln";
+  return {};
+}
+
+std::string self_path() {
+  std::error_code failed;
+  auto path = fs::read_symlink("/proc/self/exe", failed);
+  return failed ? std::string() : path.string();
+}
+
+Result<std::string> find_kilnd() {
+  if (std::string chosen = environment("KILN_KILND"); !chosen.empty()) {
+    if (is_executable(chosen)) return chosen;
+    return error(ErrorCode::kUnavailable, "KILN_KILND names " + chosen + ", which is not an executable file");
+  }
+  std::vector<fs::path> candidates;
+  if (fs::path self = self_path(); !self.empty()) {
+    candidates.push_back(self.parent_path() / "kilnd");
+    candidates.push_back(self.parent_path() / "../bin/kilnd");
+  }
+  std::string search = environment("PATH");
+  for (size_t begin = 0; begin < search.size();) {
+    size_t end = std::min(search.find(':', begin), search.size());
+    if (end > begin) candidates.push_back(fs::path(search.substr(begin, end - begin)) / "kilnd");
+    begin = end + 1;
+  }
+  std::string found = first_executable(candidates);
+  if (found.empty()) {
+    return error(ErrorCode::kUnavailable, "kilnd not found beside " + self_path() + ", in ../bin or in PATH; "
+                                          "set KILN_KILND to its path");
+  }
+  return found;
+}
+
+Result<std::string> find_worker(const std::string& kilnd_path) {
+  fs::path dir = fs::path(kilnd_path).parent_path();
+  std::string found = first_executable({dir / "kiln-worker", dir / "../libexec/kiln/kiln-worker", dir / "../bin/kiln-worker"});
+  if (found.empty()) {
+    return error(ErrorCode::kUnavailable, "kiln-worker not found beside " + kilnd_path + " or in ../libexec/kiln");
+  }
+  return found;
+}
+
+}  // namespace kiln::wire

@@ -1,0 +1,90 @@
+// The daemon's socket: connecting, listening, checking the peer.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "kiln/wire/channel.h"
+#include "kiln/wire/paths.h"
+
+namespace kiln::wire {
+namespace {
+
+struct Address {
+  sockaddr_un value{};
+  UniqueFd dir;  // keeps /proc/self/fd/N valid
+};
+
+// sun_path holds 107 bytes. A longer name goes through the directory's descriptor; it is never cut.
+Result<Address> make_address(const std::string& dir, const std::string& name) {
+  Address address;
+  address.value.sun_family = AF_UNIX;
+  std::string path = dir + "/" + name;
+  if (path.size() >= sizeof address.value.sun_path) {
+    address.dir.reset(::open(dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!address.dir) return errno_error(ErrorCode::kNotFound, "cannot open directory " + dir, errno);
+    path = "/proc/self/fd/" + std::to_string(address.dir.get()) + "/" + name;
+  }
+  if (path.size() >= sizeof address.value.sun_path) return invalid_argument("socket name too long: " + path);
+  std::memcpy(address.value.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+Result<UniqueFd> make_socket() {
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd) return errno_error(ErrorCode::kResourceExhausted, "socket", errno);
+  return fd;
+}
+
+}  // namespace
+
+Result<UniqueFd> connect_socket(const std::string& runtime_dir) {
+  auto address = make_address(runtime_dir, kSocketName);
+  if (!address) return address.error();
+  auto fd = make_socket();
+  if (!fd) return fd;
+  if (::connect(fd->get(), reinterpret_cast<sockaddr*>(&address->value), sizeof address->value) == 0) return fd;
+  int number = errno;
+  bool absent = number == ENOENT || number == ECONNREFUSED || number == ENOTSOCK;
+  return errno_error(absent ? ErrorCode::kNotFound : ErrorCode::kUnavailable,
+                     "cannot connect to " + runtime_dir + "/" + kSocketName, number);
+}
+
+Result<UniqueFd> listen_socket(const std::string& runtime_dir, int dir_fd, int backlog) {
+  std::string temporary = std::string(kSocketName) + ".tmp." + std::to_string(::getpid());
+  auto address = make_address(runtime_dir, temporary);
+  if (!address) return address.error();
+  auto fd = make_socket();
+  if (!fd) return fd;
+  ::unlinkat(dir_fd, temporary.c_str(), 0);
+  // The directory's mode already keeps others out; umask makes the socket 0600 from its first instant as well.
+  mode_t before = ::umask(077);
+  int bound = ::bind(fd->get(), reinterpret_cast<sockaddr*>(&address->value), sizeof address->value);
+  int number = errno;
+  ::umask(before);
+  if (bound != 0) return errno_error(ErrorCode::kUnavailable, "cannot bind a socket in " + runtime_dir, number);
+  if (::listen(fd->get(), backlog) != 0) return errno_error(ErrorCode::kUnavailable, "listen", errno);
+  if (::renameat(dir_fd, temporary.c_str(), dir_fd, kSocketName) != 0) {
+    number = errno;
+    ::unlinkat(dir_fd, temporary.c_str(), 0);
+    return errno_error(ErrorCode::kUnavailable, "cannot put the socket at " + runtime_dir + "/" + kSocketName, number);
+  }
+  return fd;
+}
+
+Result<void> check_peer(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return errno_error(ErrorCode::kPermissionDenied, "SO_PEERCRED", errno);
+  }
+  if (peer.uid == ::geteuid()) return {};
+  return error(ErrorCode::kPermissionDenied, "the peer runs as user " + std::to_string(peer.uid) + ", this process as " +
+                                                 std::to_string(::geteuid()));
+}
+
+}  // namespace kiln::wire

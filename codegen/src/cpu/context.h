@@ -1,0 +1,123 @@
+// What the lowering of one kernel to CPU code shares between its files.
+//
+// Scheme. One LLVM function runs a range of programs. Within a program, scalars (rank 0) are emitted in program order.
+// Tiles are not materialised: a *sink* (store, reduction, copy into scratch) opens a loop nest over its index space,
+// and the ops that feed it are evaluated in native vectors at each point of the nest (nest.h, evaluate.cpp). A tile
+// lives in scratch memory (a Slot) only when it must: the operands and results of dots, results of reductions of rank 1
+// and up, loop-carried tiles, expensive values wanted twice, loads that a later store could change.
+#pragma once
+
+#include <llvm/ADT/DenseMap.h>
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kiln/dsl/ir.h"
+#include "kiln/dsl/result.h"
+#include "target.h"
+
+namespace kiln::codegen::cpu {
+
+using dsl::ElementType;
+using dsl::Op;
+using dsl::OpCode;
+using dsl::ValueId;
+using llvm::Value;
+using Builder = llvm::IRBuilder<>;
+
+// For each axis of a tile, the dimension of the nest that walks it; kZero where the index is always 0.
+using Point = llvm::SmallVector<int8_t, 5>;
+inline constexpr int8_t kZero = -1;
+
+// A mask that holds everywhere in the interior of a nest.
+struct MaskAt {
+  ValueId mask;
+  Point point;
+  auto operator<=>(const MaskAt& other) const {
+    if (auto order = mask <=> other.mask; order != 0) return order;
+    return std::lexicographical_compare_three_way(point.begin(), point.end(), other.point.begin(), other.point.end());
+  }
+  bool operator==(const MaskAt& other) const { return (*this <=> other) == 0; }
+};
+
+// A tile kept in scratch memory, row-major with padding after each row, so that whole vectors may be read and written.
+struct Slot {
+  uint64_t offset = 0;             // bytes from the program's scratch
+  std::vector<int64_t> strides;    // elements, per axis
+  // Non-empty: only the interior of a nest with at least these masks holds values.
+  std::set<MaskAt> valid_under;
+};
+
+struct Context {
+  Context(const dsl::Kernel& k, CpuTarget& t, llvm::Module& m) : kernel(k), target(t), module(m), b(m.getContext()) {}
+
+  const dsl::Kernel& kernel;
+  CpuTarget& target;
+  llvm::Module& module;
+  Builder b;
+  llvm::Function* function = nullptr;
+
+  std::vector<const Op*> definition;             // by value; null for parameters and region arguments
+  std::vector<Value*> scalars;                   // by value, rank 0 only
+  std::vector<std::optional<Slot>> slots;        // by value
+  std::vector<int> use_count;                    // by value: uses by any op
+  std::vector<bool> keep;                        // by value: store into scratch when first evaluated
+  std::vector<bool> materialise;                 // by value: copy into scratch where it is defined
+
+  std::array<Value*, 3> program_id{};
+  std::array<Value*, 3> num_programs{};
+  Value* scratch = nullptr;
+  uint64_t scratch_bytes = 0;
+
+  const dsl::Type& type(ValueId id) const { return kernel.type(id); }
+  llvm::ConstantInt* i64(int64_t value) { return b.getInt64(static_cast<uint64_t>(value)); }
+  // An error about an op, with its source line.
+  Error unsupported(const Op& op, const std::string& what) const;
+};
+
+// How a value of an element type is held in registers: bf16 as its bits in i16 (LLVM would flush subnormals), i1 as i1.
+llvm::Type* register_type(llvm::LLVMContext& context, const dsl::Type& type);
+// … and in memory: i1 as a byte.
+llvm::Type* memory_type(llvm::LLVMContext& context, ElementType element, bool pointer);
+int memory_bytes(const dsl::Type& type);
+
+// Reserves scratch for a tile.
+Slot allocate_slot(Context& c, const dsl::Type& type);
+Value* slot_address(Context& c, const Slot& slot);
+// An alloca in the entry block.
+Value* entry_alloca(Context& c, llvm::Type* type);
+
+// `for (i = start; i < end; i += step) body(i)`; i64 values. Leaves the builder behind the loop.
+// `guard` receives the branch that enters the loop: what must run once before it can be inserted there.
+void emit_loop(Builder& b, Value* start, Value* end, Value* step, const char* name,
+               llvm::function_ref<void(llvm::Instruction* guard)> enter, llvm::function_ref<void(Value*)> body);
+// `if (condition) body()`.
+void emit_if(Builder& b, Value* condition, const char* name, llvm::function_ref<void(llvm::Instruction* guard)> enter,
+             llvm::function_ref<void()> body);
+
+// scalar_ops.cpp: an elementwise op on registers, scalars or vectors alike. `element` is the operands' element type.
+Result<Value*> emit_elementwise(Context& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> operands);
+// The value of a `constant` op.
+Value* emit_constant(Context& c, const Op& op);
+// Combines for reductions; floats accumulate in f32 at least.
+llvm::Type* accumulator_type(Context& c, ElementType element);
+Value* to_accumulator(Context& c, Builder& b, ElementType element, Value* x);
+Value* from_accumulator(Context& c, Builder& b, ElementType element, Value* x);
+Value* combine(Context& c, Builder& b, dsl::ReduceKind kind, ElementType element, Value* x, Value* y);
+// Without the NaN rule, for inner loops that track NaN apart.
+Value* combine_numbers(Context& c, Builder& b, dsl::ReduceKind kind, ElementType element, Value* x, Value* y);
+Value* identity(Context& c, dsl::ReduceKind kind, ElementType element);
+
+// region.cpp: all ops of a region, in program order.
+Result<void> lower_region(Context& c, const dsl::Region& region);
+
+// dot.cpp
+Result<void> lower_dot(Context& c, const Op& op);
+
+}  // namespace kiln::codegen::cpu

@@ -1,0 +1,366 @@
+// Tile values at the points of a nest, pulled in from their producers.
+#include "cpu/nest.h"
+
+namespace kiln::codegen::cpu {
+
+int Nest::depth_now() const { return static_cast<int>(guards_.size()); }
+
+// Emits at the loop level that a value depends on: everything is hoisted as far as it goes by construction.
+template <class F>
+auto Nest::at_depth(int depth, F emit) {
+  if (depth >= depth_now()) return emit();
+  llvm::IRBuilderBase::InsertPointGuard restore(b);
+  b.SetInsertPoint(guards_[static_cast<size_t>(depth)]);
+  return emit();
+}
+
+Value* Nest::splat(Value* x) {
+  return x->getType()->isVectorTy() ? x : b.CreateVectorSplat(static_cast<unsigned>(width_), x);
+}
+
+Result<Value*> Nest::evaluate_vector(ValueId id, const Point& point) {
+  auto value = evaluate(id, point);
+  if (!value) return value;
+  return splat(*value);
+}
+
+Result<Value*> Nest::evaluate(ValueId id, const Point& point_in) {
+  if (c.type(id).is_scalar()) return c.scalars[id];
+  const Point point = normalise(id, point_in);
+  // Outside, values do not vary along the vector dimension; one lane stands for all.
+  const int depth = mode_ == Mode::kOutside ? depth_now() : depth_of(point);
+  const Key key{id, {point.begin(), point.end()}};
+  for (int level = 0; level <= depth; ++level) {
+    if (auto found = memo_[level].find(key); found != memo_[level].end()) return found->second;
+  }
+  if (masks_.count({id, point})) {
+    if (mode_ == Mode::kOutside) return b.getFalse();
+    if (mask_holds(id, point)) return lanes_ && varies(point) ? lanes_ : static_cast<Value*>(b.getTrue());
+  }
+  auto value = at_depth(depth, [&] { return evaluate_new(id, point); });
+  if (!value) return value;
+  memo_[depth][key] = *value;
+  if (keep_allowed_ && c.keep[id] && !c.slots[id] && mode_ == Mode::kInterior && varies(point)) keep(id, point, *value);
+  return value;
+}
+
+// Stores an expensive value where the nests to come find it. The slot is published after the walk (see finish()).
+void Nest::keep(ValueId id, const Point& point, Value* value) {
+  if (point.size() != static_cast<size_t>(rank())) return;
+  for (int d = 0; d < rank(); ++d) {
+    if (dims_[d].inner || (point[d] != d && dims_[d].extent > 1)) return;
+  }
+  auto [entry, is_new] = kept_.try_emplace(id);
+  if (is_new) {
+    entry->second = allocate_slot(c, c.type(id));
+    entry->second.valid_under = masks_;
+  }
+  store_slot(entry->second, point, c.type(id), splat(value));
+}
+
+void Nest::finish() {
+  for (auto& [id, slot] : kept_) c.slots[id] = slot;
+  kept_.clear();
+}
+
+bool Nest::slot_usable(const Slot& slot) const {
+  if (slot.valid_under.empty()) return true;
+  if (mode_ != Mode::kInterior) return false;
+  return std::includes(masks_.begin(), masks_.end(), slot.valid_under.begin(), slot.valid_under.end());
+}
+
+Result<Value*> Nest::evaluate_new(ValueId id, const Point& point) {
+  if (c.slots[id] && slot_usable(*c.slots[id])) return evaluate_slot(id, *c.slots[id], point);
+  const Op* op = c.definition[id];
+  if (!op) return internal_error("a tile without a definition or a place in scratch");
+  switch (op->code) {
+    case OpCode::kArange: {
+      Value* start = b.getInt32(static_cast<uint32_t>(*std::get<dsl::Expr>(op->attrs[0]).as_constant()));
+      if (point[0] == kZero) return start;
+      Value* first = b.CreateAdd(b.CreateTrunc(dims_[point[0]].index, b.getInt32Ty()), start);
+      if (!varies(point)) return first;
+      std::vector<llvm::Constant*> lanes;
+      for (int i = 0; i < width_; ++i) lanes.push_back(b.getInt32(static_cast<uint32_t>(i)));
+      return b.CreateAdd(splat(first), llvm::ConstantVector::get(lanes));
+    }
+    case OpCode::kSplat: return c.scalars[op->operands[0]];
+    case OpCode::kBroadcast:
+    case OpCode::kExpandDims:
+    case OpCode::kPermute: return evaluate(op->operands[0], source_point(*op, point));
+    case OpCode::kLoad: return evaluate_load(*op, point);
+    default:
+      if (!dsl::info(op->code).has(dsl::kElementwise)) {
+        return internal_error(dsl::info(op->code).name + " has no place in scratch");
+      }
+      return evaluate_elementwise(*op, point);
+  }
+}
+
+Result<Value*> Nest::evaluate_elementwise(const Op& op, const Point& point) {
+  llvm::SmallVector<Value*, 4> operands;
+  bool any_vector = false;
+  for (ValueId operand : op.operands) {
+    auto value = evaluate(operand, point);
+    if (!value) return value;
+    operands.push_back(*value);
+    any_vector |= (*value)->getType()->isVectorTy();
+  }
+  if (any_vector) {
+    for (Value*& operand : operands) operand = splat(operand);
+  }
+  return emit_elementwise(c, b, op, operands);
+}
+
+// ---- addresses ----
+
+namespace {
+
+Value* multiply(Builder& b, Value* x, Value* y) {
+  if (!x || !y) return nullptr;
+  return b.CreateMul(x, y);
+}
+
+Value* sum(Builder& b, Value* x, Value* y) {
+  if (!x) return y;
+  return y ? b.CreateAdd(x, y) : x;
+}
+
+Value* widen(Builder& b, Value* x, ElementType element) {
+  return dsl::info(element).is_signed ? b.CreateSExt(x, b.getInt64Ty()) : b.CreateZExt(x, b.getInt64Ty());
+}
+
+}  // namespace
+
+// All arithmetic on bases goes to the level before the nest: bases are uniform over it.
+std::optional<Affine> Nest::affine(ValueId id, const Point& point) {
+  Affine out;
+  out.coefficients.assign(static_cast<size_t>(rank()), nullptr);
+  const dsl::Type& type = c.type(id);
+  if (type.pointer || dsl::is_float(type.element) || type.element == ElementType::kI1) return std::nullopt;
+  if (type.is_scalar()) {
+    out.base = widen(b, c.scalars[id], type.element);
+    return out;
+  }
+  const Op* op = c.definition[id];
+  if (!op || c.slots[id]) return std::nullopt;
+  auto operand = [&](size_t i) { return affine(op->operands[i], normalise(op->operands[i], point)); };
+  switch (op->code) {
+    case OpCode::kArange:
+      out.base = c.i64(*std::get<dsl::Expr>(op->attrs[0]).as_constant());
+      if (point[0] != kZero) out.coefficients[point[0]] = c.i64(1);
+      return out;
+    case OpCode::kSplat: return affine(op->operands[0], {});
+    case OpCode::kBroadcast:
+    case OpCode::kExpandDims:
+    case OpCode::kPermute: return affine(op->operands[0], source_point(*op, point));
+    case OpCode::kCast: {
+      const dsl::Type& from = c.type(op->operands[0]);
+      if (dsl::is_float(from.element) || dsl::info(from.element).bits > dsl::info(type.element).bits) return std::nullopt;
+      return operand(0);
+    }
+    case OpCode::kAdd:
+    case OpCode::kSub: {
+      auto x = operand(0), y = operand(1);
+      if (!x || !y) return std::nullopt;
+      auto combine = [&](Value* p, Value* q) -> Value* {
+        if (op->code == OpCode::kAdd) return sum(b, p, q);
+        return q ? b.CreateSub(p ? p : c.i64(0), q) : p;
+      };
+      out.base = combine(x->base, y->base);
+      for (int d = 0; d < rank(); ++d) out.coefficients[d] = combine(x->coefficients[d], y->coefficients[d]);
+      return out;
+    }
+    case OpCode::kMul: {
+      auto x = operand(0), y = operand(1);
+      if (!x || !y) return std::nullopt;
+      auto uniform = [](const Affine& a) { return llvm::all_of(a.coefficients, [](Value* v) { return v == nullptr; }); };
+      if (!uniform(*y)) std::swap(x, y);
+      if (!uniform(*y)) return std::nullopt;
+      out.base = multiply(b, x->base, y->base);
+      for (int d = 0; d < rank(); ++d) out.coefficients[d] = multiply(b, x->coefficients[d], y->base);
+      return out;
+    }
+    default: return std::nullopt;
+  }
+}
+
+// Σ over the loop levels from the outside in, so that each partial sum is computed at its own level.
+Value* Nest::affine_value(const Affine& affine, bool with_vector_dim) {
+  Value* total = affine.base;
+  for (int d = 0; d < rank(); ++d) {
+    if (!affine.coefficients[d] || d == vector_dim_) continue;
+    total = at_depth(dims_[d].depth, [&] { return b.CreateAdd(total, b.CreateMul(dims_[d].index, affine.coefficients[d])); });
+  }
+  if (with_vector_dim && vector_dim_ >= 0 && affine.coefficients[vector_dim_]) {
+    total = b.CreateAdd(total, b.CreateMul(dims_[vector_dim_].index, affine.coefficients[vector_dim_]));
+  }
+  return total;
+}
+
+// The pointer tile is a base pointer moved by affine offsets (and, for gathers, by others).
+Result<Nest::Address> Nest::address(ValueId id, const Point& point_in) {
+  const Point point = normalise(id, point_in);
+  llvm::Type* element = memory_type(b.getContext(), c.type(id).element, false);
+  ValueId at = id;
+  Point here = point;
+  Affine offset;
+  offset.coefficients.assign(static_cast<size_t>(rank()), nullptr);
+  llvm::SmallVector<Value*, 2> others;
+  while (!c.type(at).is_scalar()) {
+    const Op* op = c.definition[at];
+    if (!op || c.slots[at]) break;
+    if (op->code == OpCode::kAddptr) {
+      const ValueId index = op->operands[1];
+      auto part = at_depth(0, [&] { return affine(index, normalise(index, here)); });
+      if (part) {
+        at_depth(0, [&] {
+          offset.base = sum(b, offset.base, part->base);
+          for (int d = 0; d < rank(); ++d) offset.coefficients[d] = sum(b, offset.coefficients[d], part->coefficients[d]);
+        });
+      } else {
+        auto value = evaluate(index, here);
+        if (!value) return value.error();
+        auto* wide = (*value)->getType()->getWithNewBitWidth(64);
+        others.push_back(dsl::info(c.type(index).element).is_signed ? b.CreateSExt(*value, wide) : b.CreateZExt(*value, wide));
+      }
+      at = op->operands[0];
+      here = normalise(at, here);
+    } else if (op->code == OpCode::kSplat) {
+      at = op->operands[0];
+      here = {};
+    } else if (op->code == OpCode::kBroadcast || op->code == OpCode::kExpandDims || op->code == OpCode::kPermute) {
+      here = source_point(*op, here);
+      at = op->operands[0];
+    } else {
+      break;
+    }
+  }
+  // Chosen per lane (a select of pointers, say): evaluated like any value.
+  auto base = c.type(at).is_scalar() ? Result<Value*>(c.scalars[at]) : evaluate(at, here);
+  if (!base) return base.error();
+  if (!offset.base) offset.base = c.i64(0);
+
+  Value* stride = vector_dim_ >= 0 ? offset.coefficients[vector_dim_] : nullptr;
+  auto* constant = stride ? llvm::dyn_cast<llvm::ConstantInt>(stride) : nullptr;
+  const bool by_lane = (*base)->getType()->isVectorTy() ||
+                       llvm::any_of(others, [](Value* v) { return v->getType()->isVectorTy(); }) ||
+                       (stride && !(constant && (constant->isOne() || constant->isZero())));
+  const bool contiguous = !by_lane && constant && constant->isOne();
+  Value* total = affine_value(offset, contiguous);
+  if (!by_lane) {
+    for (Value* other : others) total = b.CreateAdd(total, other);
+    return Address{b.CreateGEP(element, *base, total), contiguous};
+  }
+  Value* lanes = splat(total);
+  if (stride) {
+    std::vector<llvm::Constant*> iota;
+    for (int i = 0; i < width_; ++i) iota.push_back(b.getInt64(static_cast<uint64_t>(i)));
+    Value* index = b.CreateAdd(splat(dims_[vector_dim_].index), llvm::ConstantVector::get(iota));
+    lanes = b.CreateAdd(lanes, b.CreateMul(index, splat(stride)));
+  }
+  for (Value* other : others) lanes = b.CreateAdd(lanes, splat(other));
+  return Address{b.CreateGEP(element, *base, lanes), false};
+}
+
+// ---- memory ----
+
+namespace {
+
+Value* from_memory(Builder& b, Value* x, const dsl::Type& type) {
+  if (type.pointer || type.element != ElementType::kI1) return x;
+  return b.CreateICmpNE(x, llvm::Constant::getNullValue(x->getType()));
+}
+
+}  // namespace
+
+Result<Value*> Nest::evaluate_load(const Op& op, const Point& point) {
+  const dsl::Type& type = c.type(op.results[0]);
+  const ValueId mask_id = op.operands.size() > 1 ? op.operands[1] : dsl::kNoValue;
+  const bool has_mask = mask_id != dsl::kNoValue;
+  llvm::Type* scalar = register_type(b.getContext(), type);
+  Value* other = llvm::Constant::getNullValue(scalar);
+  if (op.operands.size() > 2) {
+    auto value = evaluate(op.operands[2], point);
+    if (!value) return value;
+    other = *value;
+  }
+  if (mode_ == Mode::kOutside && has_mask && masks_.count({mask_id, normalise(mask_id, point)})) return other;
+
+  Value* mask = nullptr;  // null: all active lanes
+  if (has_mask) {
+    auto value = active_mask(mask_id, point);
+    if (!value) return value;
+    mask = *value;
+  }
+  const bool vector = varies(point) && mode_ != Mode::kOutside;
+  if (vector && lanes_) mask = mask ? b.CreateAnd(splat(mask), lanes_) : lanes_;
+
+  auto where = address(op.operands[0], point);
+  if (!where) return where.error();
+  llvm::Type* memory = memory_type(b.getContext(), type.element, type.pointer);
+  const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
+  auto in_memory = [&](Value* x) { return x->getType()->isIntOrIntVectorTy(1) ? b.CreateZExt(x, x->getType()->getWithNewType(b.getInt8Ty())) : x; };
+  if (where->contiguous && vector) {
+    auto* wide = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_));
+    if (!mask) return from_memory(b, b.CreateAlignedLoad(wide, where->pointer, align), type);
+    return from_memory(b, b.CreateMaskedLoad(wide, where->pointer, align, splat(mask), in_memory(splat(other))), type);
+  }
+  if (where->pointer->getType()->isVectorTy()) {
+    auto* wide = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_));
+    return from_memory(b, b.CreateMaskedGather(wide, where->pointer, align, mask ? splat(mask) : nullptr, in_memory(splat(other))), type);
+  }
+  // One address for all lanes.
+  Value* any = mask && mask->getType()->isVectorTy() ? b.CreateOrReduce(mask) : mask;
+  Value* pointer = where->pointer;
+  if (any) pointer = b.CreateSelect(any, pointer, entry_alloca(c, memory));
+  Value* loaded = from_memory(b, b.CreateAlignedLoad(memory, pointer, align), type);
+  if (!mask) return loaded;
+  if (mask->getType()->isVectorTy()) return b.CreateSelect(mask, splat(loaded), splat(other));
+  if (other->getType()->isVectorTy()) loaded = splat(loaded);
+  return b.CreateSelect(mask, loaded, other);
+}
+
+Result<Value*> Nest::active_mask(ValueId mask, const Point& point_in) {
+  const Point point = normalise(mask, point_in);
+  if (mask_holds(mask, point)) return static_cast<Value*>(nullptr);
+  return evaluate(mask, point);
+}
+
+Value* Nest::slot_pointer(const Slot& slot, const Point& point, ElementType element, bool pointer) {
+  llvm::Type* memory = memory_type(b.getContext(), element, pointer);
+  Value* base = at_depth(0, [&] { return slot_address(c, slot); });
+  Value* offset = c.i64(0);
+  for (size_t i = 0; i < point.size(); ++i) {
+    if (point[i] == kZero) continue;
+    const Dim& d = dims_[point[i]];
+    offset = b.CreateAdd(offset, at_depth(d.depth, [&] { return b.CreateMul(d.index, c.i64(slot.strides[i])); }));
+  }
+  return b.CreateInBoundsGEP(memory, base, offset);
+}
+
+Result<Value*> Nest::evaluate_slot(ValueId id, const Slot& slot, const Point& point) {
+  const dsl::Type& type = c.type(id);
+  llvm::Type* memory = memory_type(b.getContext(), type.element, type.pointer);
+  Value* pointer = slot_pointer(slot, point, type.element, type.pointer);
+  const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
+  if (!varies(point)) return from_memory(b, b.CreateAlignedLoad(memory, pointer, align), type);
+  auto* wide = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_));
+  int64_t stride = 0;
+  for (size_t i = 0; i < point.size(); ++i) {
+    if (point[i] == vector_dim_) stride = slot.strides[i];
+  }
+  if (stride == 1) return from_memory(b, b.CreateAlignedLoad(wide, pointer, align), type);
+  std::vector<llvm::Constant*> lanes;
+  for (int i = 0; i < width_; ++i) lanes.push_back(b.getInt64(static_cast<uint64_t>(i * stride)));
+  Value* pointers = b.CreateGEP(memory, pointer, llvm::ConstantVector::get(lanes));
+  // A strided row has no padding behind its last lane.
+  return from_memory(b, b.CreateMaskedGather(wide, pointers, align, lanes_), type);
+}
+
+void Nest::store_slot(const Slot& slot, const Point& point, const dsl::Type& type, Value* vector) {
+  Value* pointer = slot_pointer(slot, point, type.element, type.pointer);
+  if (vector->getType()->isIntOrIntVectorTy(1)) vector = b.CreateZExt(vector, vector->getType()->getWithNewType(b.getInt8Ty()));
+  b.CreateAlignedStore(vector, pointer, llvm::Align(static_cast<uint64_t>(memory_bytes(type))));
+}
+
+}  // namespace kiln::codegen::cpu

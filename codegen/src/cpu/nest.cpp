@@ -1,0 +1,386 @@
+// The walk: loops, bounds from masks, interior and outside.
+#include "cpu/nest.h"
+
+namespace kiln::codegen::cpu {
+namespace {
+
+constexpr int kMaxWidth = 64;      // lanes; rows of slots are padded to it
+constexpr int kExpensive = 24;     // ops in an expression that make it keep two registers a value, not four
+
+const Op* definition_of(Context& c, ValueId id) { return c.definition[id]; }
+
+}  // namespace
+
+Nest::Nest(Context& context, std::vector<int64_t> extents) : c(context), b(context.b) {
+  for (int64_t extent : extents) dims_.push_back({extent, context.i64(0), 0, nullptr});
+  for (int d = rank() - 1; d >= 0; --d) {
+    if (dims_[d].extent > 1) {
+      vector_dim_ = d;
+      break;
+    }
+  }
+  memo_.resize(static_cast<size_t>(rank()) + 3);
+}
+
+int Nest::add_inner_dim(int64_t extent) {
+  dims_.push_back({extent, c.i64(0), 0, nullptr, true});
+  memo_.resize(memo_.size() + 1);
+  return rank() - 1;
+}
+
+void Nest::walk_inner(int dim, const std::function<void()>& body) {
+  Dim& d = dims_[dim];
+  const int depth = static_cast<int>(guards_.size()) + 1;
+  emit_loop(b, c.i64(0), c.i64(d.extent), c.i64(1), "inner", [&](llvm::Instruction* guard) { guards_.push_back(guard); },
+            [&](Value* index) {
+              d.index = index;
+              d.depth = depth;
+              memo_[depth].clear();
+              body();
+            });
+  guards_.pop_back();
+  d.index = c.i64(0);
+  d.depth = 0;
+}
+
+Point Nest::identity() const {
+  Point point;
+  for (int d = 0; d < rank(); ++d) point.push_back(static_cast<int8_t>(d));
+  return point;
+}
+
+bool Nest::varies(const Point& point) const {
+  return vector_dim_ >= 0 && llvm::is_contained(point, static_cast<int8_t>(vector_dim_));
+}
+
+int Nest::depth_of(const Point& point) const {
+  int depth = 0;
+  for (int8_t dim : point) {
+    if (dim != kZero) depth = std::max(depth, dims_[dim].depth);
+  }
+  return depth;
+}
+
+Point Nest::normalise(ValueId id, const Point& point) const {
+  Point out = point;
+  const auto& shape = c.type(id).shape;
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (shape[i].as_constant() == 1 || (out[i] != kZero && dims_[out[i]].extent == 1)) out[i] = kZero;
+  }
+  return out;
+}
+
+// Counts the ops that evaluating a value takes, up to a budget.
+int Nest::cost(ValueId id, int budget) const {
+  const Op* op = definition_of(c, id);
+  if (!op || budget <= 0 || c.type(id).is_scalar() || c.slots[id]) return 0;
+  int sum = 0;
+  switch (op->code) {
+    case OpCode::kMath: sum = 12; break;
+    case OpCode::kDiv:
+    case OpCode::kRem: sum = 3; break;
+    case OpCode::kLoad: return 1;
+    default: sum = 1;
+  }
+  for (ValueId operand : op->operands) sum += cost(operand, budget - sum);
+  return sum;
+}
+
+void Nest::choose_width(llvm::ArrayRef<ValueId> values, int max_width) {
+  if (vector_dim_ < 0) {
+    width_ = 1;
+    return;
+  }
+  int total = 0;
+  for (ValueId id : values) total += cost(id, 2 * kExpensive);
+  // Lanes of the widest element matter little: f32 sets the pace of nearly all kernels.
+  const int native = c.target.vector_bytes / 4;
+  const int registers = total >= kExpensive ? (c.target.vector_registers >= 32 ? 2 : 1) : 4;
+  int width = std::min({native * registers, max_width, kMaxWidth});
+  while (width > native && width > dims_[vector_dim_].extent) width /= 2;
+  while (width > 4 && width / 2 >= dims_[vector_dim_].extent) width /= 2;
+  width_ = width;
+}
+
+// ---- masks ----
+
+// The point of a shape op's operand.
+Point Nest::source_point(const Op& op, const Point& point) const {
+  Point out = point;
+  if (op.code == OpCode::kExpandDims) {
+    out.erase(out.begin() + std::get<int64_t>(op.attrs[0]));
+  } else if (op.code == OpCode::kPermute) {
+    const auto& order = std::get<std::vector<dsl::Expr>>(op.attrs[0]);
+    for (size_t i = 0; i < point.size(); ++i) out[static_cast<size_t>(*order[i].as_constant())] = point[i];
+  }
+  return normalise(op.operands[0], out);
+}
+
+// base + Σ coefficient·index < bound: `index < bound - base` where exactly one index takes part, with coefficient 1.
+bool Nest::add_comparison(const Op& cmp, const Point& point, Bounds& bounds) {
+  const MaskAt key{cmp.results[0], point};
+  if (auto known = comparisons_.find(key); known != comparisons_.end()) {
+    if (known->second) bounds.push_back(*known->second);
+    return known->second.has_value();
+  }
+  auto& entry = comparisons_[key];
+  auto predicate = static_cast<dsl::Predicate>(std::get<int64_t>(cmp.attrs[0]));
+  ValueId low = cmp.operands[0], high = cmp.operands[1];
+  if (predicate == dsl::Predicate::kGt || predicate == dsl::Predicate::kGe) std::swap(low, high);
+  if (predicate == dsl::Predicate::kEq || predicate == dsl::Predicate::kNe) return false;
+  if (dsl::is_float(c.type(low).element)) return false;
+  const bool inclusive = predicate == dsl::Predicate::kLe || predicate == dsl::Predicate::kGe;
+  auto left = affine(low, normalise(low, point)), right = affine(high, normalise(high, point));
+  if (!left || !right) return false;
+  int found = -1;
+  for (int d = 0; d < rank(); ++d) {
+    if (right->coefficients[d]) return false;
+    if (!left->coefficients[d]) continue;
+    auto* constant = llvm::dyn_cast<llvm::ConstantInt>(left->coefficients[d]);
+    if (!constant || !constant->isOne() || found >= 0) return false;
+    found = d;
+  }
+  Value* bound = b.CreateSub(right->base, left->base);
+  if (inclusive) bound = b.CreateAdd(bound, c.i64(1));
+  if (found < 0) {
+    // The same for all lanes: everything or nothing.
+    found = std::max(vector_dim_, 0);
+    bound = b.CreateSelect(b.CreateICmpSGT(bound, c.i64(0)), c.i64(dims_[found].extent), c.i64(0));
+  }
+  entry = {found, bound};
+  bounds.push_back(*entry);
+  return true;
+}
+
+// Adds the bounds that the mask consists of; false when it is not a conjunction of such comparisons.
+bool Nest::add_bounds(ValueId mask, const Point& point, Bounds& bounds) {
+  const Op* op = definition_of(c, mask);
+  if (!op || c.type(mask).is_scalar() || c.slots[mask]) return false;
+  switch (op->code) {
+    case OpCode::kAnd:
+      return add_bounds(op->operands[0], normalise(op->operands[0], point), bounds) &&
+             add_bounds(op->operands[1], normalise(op->operands[1], point), bounds);
+    case OpCode::kBroadcast:
+    case OpCode::kExpandDims:
+    case OpCode::kPermute: return add_bounds(op->operands[0], source_point(*op, point), bounds);
+    case OpCode::kCmp: return add_comparison(*op, point, bounds);
+    default: return false;
+  }
+}
+
+void Nest::register_mask(ValueId mask, const Point& point_in) {
+  const Point point = normalise(mask, point_in);
+  if (masks_.count({mask, point})) return;
+  Bounds bounds;
+  if (!add_bounds(mask, point, bounds)) {
+    outside_uniform_ = false;
+    return;
+  }
+  // Masks that constrain the same dimensions by the same values fail together.
+  std::sort(bounds.begin(), bounds.end());
+  for (const auto& [other, its_bounds] : mask_bounds_) {
+    if (its_bounds != bounds) outside_uniform_ = false;
+  }
+  for (auto& [dim, bound] : bounds) {
+    Dim& d = dims_[dim];
+    Value* least = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, d.bound ? d.bound : c.i64(d.extent), bound);
+    d.bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, least, c.i64(0));
+  }
+  masks_.insert({mask, point});
+  mask_bounds_[{mask, point}] = std::move(bounds);
+}
+
+void Nest::register_masks(ValueId id, const Point& point_in) {
+  const Point point = normalise(id, point_in);
+  const Op* op = definition_of(c, id);
+  if (!op || c.type(id).is_scalar() || c.slots[id]) return;
+  if (!visited_.insert({id, std::vector<int8_t>(point.begin(), point.end())}).second) return;
+  if (op->code == OpCode::kLoad && op->operands.size() > 1) register_mask(op->operands[1], point);
+  if (op->code == OpCode::kExpandDims || op->code == OpCode::kPermute) {
+    return register_masks(op->operands[0], source_point(*op, point));
+  }
+  for (ValueId operand : op->operands) {
+    if (!c.type(operand).is_scalar()) register_masks(operand, point);
+  }
+}
+
+bool Nest::uniform_outside(ValueId id, const Point& point_in) const {
+  const Point point = normalise(id, point_in);
+  if (!varies(point)) return true;
+  const Op* op = definition_of(c, id);
+  if (!op || c.slots[id] || !outside_uniform_) return false;
+  if (masks_.count({id, point})) return true;
+  switch (op->code) {
+    case OpCode::kArange: return false;
+    case OpCode::kLoad:
+      if (op->operands.size() < 2 || !masks_.count({op->operands[1], normalise(op->operands[1], point)})) return false;
+      return op->operands.size() < 3 || uniform_outside(op->operands[2], point);
+    case OpCode::kBroadcast:
+    case OpCode::kExpandDims:
+    case OpCode::kPermute: return uniform_outside(op->operands[0], source_point(*op, point));
+    case OpCode::kSplat: return true;
+    default:
+      return std::all_of(op->operands.begin(), op->operands.end(),
+                         [&](ValueId operand) { return uniform_outside(operand, point); });
+  }
+}
+
+bool Nest::interior_suffices(std::optional<MaskAt> sink_mask) const {
+  if (mask_bounds_.empty()) return true;
+  if (!sink_mask) return false;
+  auto own = mask_bounds_.find({sink_mask->mask, normalise(sink_mask->mask, sink_mask->point)});
+  if (own == mask_bounds_.end()) return false;
+  for (const auto& [mask, bounds] : mask_bounds_) {
+    for (const auto& bound : bounds) {
+      if (!llvm::is_contained(own->second, bound)) return false;
+    }
+  }
+  return true;
+}
+
+bool Nest::mask_holds(ValueId mask, const Point& point) const {
+  if (mode_ != Mode::kInterior || !masks_.count({mask, point})) return false;
+  // Values of outer loop levels are computed before the row is known to be inside.
+  return varies(point) || rows_restricted_;
+}
+
+// ---- the walk ----
+
+Value* Nest::lanes_below(Value* bound) {
+  auto* type = llvm::FixedVectorType::get(b.getInt32Ty(), static_cast<unsigned>(width_));
+  std::vector<llvm::Constant*> lanes;
+  for (int i = 0; i < width_; ++i) lanes.push_back(b.getInt32(static_cast<uint32_t>(i)));
+  Value* left = b.CreateSub(bound, dims_[vector_dim_].index);
+  left = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, c.i64(width_));
+  Value* limit = b.CreateVectorSplat(type->getElementCount(), b.CreateTrunc(left, b.getInt32Ty()));
+  return b.CreateICmpSLT(llvm::ConstantVector::get(lanes), limit);
+}
+
+void Nest::walk_outside(Value* first, const std::function<void()>& body) {
+  Dim& d = dims_[vector_dim_];
+  const int depth = d.depth;
+  Value* start = b.CreateAnd(b.CreateAdd(first, c.i64(width_ - 1)), c.i64(-static_cast<int64_t>(width_)));
+  emit_loop(b, start, c.i64(d.extent), c.i64(width_), "fill", [&](llvm::Instruction* guard) { guards_.push_back(guard); },
+            [&](Value* index) {
+              d.index = index;
+              d.depth = depth + 1;
+              body();
+            });
+  guards_.pop_back();
+  d.depth = depth;
+}
+
+Result<void> Nest::walk(const Body& body, bool interior_only) {
+  rows_restricted_ = interior_only;
+  keep_allowed_ = masks_.empty() || interior_only || body.outside;
+  guards_.clear();
+  Result<void> result = walk_dim(0, body, interior_only, nullptr);
+  guards_.clear();
+  return result;
+}
+
+// `inside`: i1, all outer indices are inside their bounds; null when that is certain.
+Result<void> Nest::walk_dim(int dim, const Body& body, bool interior_only, Value* inside) {
+  if (dim == rank()) return walk_vectors(body, interior_only, inside);
+  Dim& d = dims_[dim];
+  if (dim == vector_dim_ || d.extent == 1 || d.inner) {
+    if (dim != vector_dim_ && d.bound) {
+      Value* in = b.CreateICmpSGT(d.bound, c.i64(0));
+      inside = inside ? b.CreateAnd(inside, in) : in;
+    }
+    return walk_dim(dim + 1, body, interior_only, inside);
+  }
+  Value* end = interior_only && d.bound ? d.bound : c.i64(d.extent);
+  Result<void> result;
+  const int depth = static_cast<int>(guards_.size()) + 1;
+  emit_loop(b, c.i64(0), end, c.i64(1), "row", [&](llvm::Instruction* guard) { guards_.push_back(guard); },
+            [&](Value* index) {
+              d.index = index;
+              d.depth = depth;
+              memo_[depth].clear();
+              Value* in = inside;
+              if (d.bound && !interior_only) {
+                Value* here = b.CreateICmpSLT(index, d.bound);
+                in = in ? b.CreateAnd(in, here) : here;
+              }
+              result = walk_dim(dim + 1, body, interior_only, in);
+            });
+  guards_.pop_back();
+  d.index = c.i64(0);
+  d.depth = 0;
+  return result;
+}
+
+Result<void> Nest::walk_vectors(const Body& body, bool interior_only, Value* inside) {
+  if (body.begin_row) {
+    if (auto r = body.begin_row(); !r) return r;
+  }
+  const int depth = static_cast<int>(guards_.size()) + 1;
+  Result<void> result;
+  auto chunk = [&](Mode mode, Value* lanes_bound) {
+    memo_[depth].clear();
+    mode_ = mode;
+    lanes_ = lanes_bound ? lanes_below(lanes_bound) : nullptr;
+    if (result.ok()) result = body.chunk();
+    lanes_ = nullptr;
+    mode_ = Mode::kInterior;
+  };
+  auto enter = [&](llvm::Instruction* guard) { guards_.push_back(guard); };
+  auto leave = [&] { guards_.pop_back(); };
+
+  if (vector_dim_ < 0) {
+    // A single element. Inside or not is a branch of its own.
+    const Mode mode = inside && !interior_only ? Mode::kGeneric : Mode::kInterior;
+    emit_if(b, inside && interior_only ? inside : b.getTrue(), "element", enter, [&] { chunk(mode, nullptr); });
+    leave();
+    if (result.ok() && body.end_row) result = body.end_row();
+    return result;
+  }
+
+  Dim& d = dims_[vector_dim_];
+  d.depth = depth;
+  const bool bounded = d.bound != nullptr || inside != nullptr;
+  Value* extent = c.i64(d.extent);
+  Value* bound = d.bound ? d.bound : extent;
+  if (inside) bound = b.CreateSelect(inside, bound, c.i64(0));
+  Value* main_end = b.CreateAnd(bound, c.i64(-static_cast<int64_t>(width_)));
+  emit_loop(b, c.i64(0), main_end, c.i64(width_), "vector", enter, [&](Value* index) {
+    d.index = index;
+    chunk(Mode::kInterior, nullptr);
+  });
+  leave();
+  const bool complement = bounded && !interior_only;
+  if (!complement) {
+    // One tail of less than a vector.
+    if (bounded || d.extent % width_ != 0) {
+      d.index = main_end;
+      emit_if(b, b.CreateICmpSLT(main_end, bound), "tail", enter, [&] { chunk(Mode::kInterior, bound); });
+      leave();
+    }
+  } else {
+    if (body.outside) {
+      d.index = main_end;
+      emit_if(b, b.CreateICmpSLT(main_end, bound), "tail", enter, [&] { chunk(Mode::kInterior, bound); });
+      leave();
+      mode_ = Mode::kOutside;
+      memo_[depth].clear();
+      emit_if(b, b.CreateICmpSLT(bound, extent), "outside", enter, [&] {
+        if (result.ok()) result = body.outside(bound, b.CreateSub(extent, bound));
+      });
+      leave();
+      mode_ = Mode::kInterior;
+    } else {
+      emit_loop(b, main_end, extent, c.i64(width_), "masked", enter, [&](Value* index) {
+        d.index = index;
+        chunk(Mode::kGeneric, d.extent % width_ != 0 ? extent : nullptr);
+      });
+      leave();
+    }
+  }
+  d.index = c.i64(0);
+  d.depth = 0;
+  if (result.ok() && body.end_row) result = body.end_row();
+  return result;
+}
+
+}  // namespace kiln::codegen::cpu

@@ -1,0 +1,158 @@
+// A loop nest over the index space of a sink, and the evaluation of tile values at its points.
+//
+// One dimension of the nest is walked in vectors of `width` lanes. Affine masks that all lanes share become bounds:
+// within them (the *interior*) no mask is evaluated; what lies outside is walked apart, if the sink needs it at all.
+#pragma once
+
+#include <functional>
+
+#include "cpu/context.h"
+
+namespace kiln::codegen::cpu {
+
+// An integer tile value as base + Σ coefficient[d] · index[d] over the nest's dimensions, all i64. Index arithmetic
+// that reaches memory does not wrap, so narrower ints may be widened first.
+struct Affine {
+  Value* base = nullptr;
+  llvm::SmallVector<Value*, 5> coefficients;  // by nest dimension; null is 0
+};
+
+enum class Mode : uint8_t {
+  kInterior,  // registered masks hold in all active lanes
+  kGeneric,   // every mask is evaluated
+  kOutside,   // registered masks fail: their loads give `other`; values must not vary along the vector dimension
+};
+
+class Nest {
+ public:
+  Nest(Context& context, std::vector<int64_t> extents);
+
+  // The whole value space, dimension by dimension.
+  Point identity() const;
+  int rank() const { return static_cast<int>(dims_.size()); }
+  int64_t extent(int dim) const { return dims_[dim].extent; }
+  int vector_dim() const { return vector_dim_; }
+  int width() const { return width_; }
+  // The axis to vectorise is the last of more than one element unless set.
+  void set_vector_dim(int dim) { vector_dim_ = dim; }
+  // Chooses the vector width for evaluating these values: wide for cheap expressions, narrower for expensive ones.
+  void choose_width(llvm::ArrayRef<ValueId> values, int max_width);
+  void set_width(int width) { width_ = width; }
+
+  // Collects the affine masks of all loads below `value` at `point` (and a sink's own mask) as bounds of the interior.
+  void register_masks(ValueId value, const Point& point);
+  void register_mask(ValueId mask, const Point& point);
+  const std::set<MaskAt>& masks() const { return masks_; }
+  bool rows_restricted() const { return rows_restricted_; }
+  // Outside the interior the value is the same in all lanes: every load that varies there is masked off.
+  bool uniform_outside(ValueId value, const Point& point) const;
+  // The sink acts only where `mask` holds, and that is the interior: nothing outside needs a visit.
+  bool interior_suffices(std::optional<MaskAt> sink_mask) const;
+
+  struct Body {
+    std::function<Result<void>()> chunk;   // at the current point, in the current mode and lanes
+    // Instead of chunks for the lanes first…extent-1 outside the interior, in mode kOutside. Only for sinks whose values
+    // are uniform_outside.
+    std::function<Result<void>(Value* first, Value* count)> outside;
+    std::function<Result<void>()> begin_row, end_row;   // around the walk along the vector dimension
+  };
+  // Walks the space: dimensions in order, the vector dimension innermost. `interior_only` restricts it to the interior.
+  Result<void> walk(const Body& body, bool interior_only);
+  // A dimension that walk() leaves alone; `walk_inner` walks it inside a chunk. For nests without registered masks.
+  int add_inner_dim(int64_t extent);
+  void walk_inner(int dim, const std::function<void()>& body);
+  // Inside Body::outside: visits the chunks that begin at or after lane `first`.
+  void walk_outside(Value* first, const std::function<void()>& body);
+  // A mask as it stands at the current point: null when it holds in all active lanes.
+  Result<Value*> active_mask(ValueId mask, const Point& point);
+
+  // The value at a point: a vector where the point contains the vector dimension, else a scalar.
+  Result<Value*> evaluate(ValueId id, const Point& point);
+  // As a vector in any case.
+  Result<Value*> evaluate_vector(ValueId id, const Point& point);
+  Value* splat(Value* x);
+
+  struct Address {
+    Value* pointer = nullptr;   // of the first lane, or a vector of pointers
+    bool contiguous = false;    // lanes are neighbours; else uniform (scalar pointer) or a vector of pointers
+  };
+  Result<Address> address(ValueId pointer_tile, const Point& point);
+
+  // Publishes the values that were kept during the walk.
+  void finish();
+
+  Mode mode() const { return mode_; }
+  Value* lane_mask() const { return lanes_; }   // null: all lanes are active
+  Value* index(int dim) const { return dims_[dim].index; }
+  Value* slot_pointer(const Slot& slot, const Point& point, ElementType element, bool pointer);
+  // Stores whole vectors; lanes past the extent fall into the slot's padding.
+  void store_slot(const Slot& slot, const Point& point, const dsl::Type& type, Value* vector);
+  // Lanes below `bound` at the current point.
+  Value* lanes_below(Value* bound);
+  bool varies(const Point& point) const;        // contains the vector dimension
+
+  Context& c;
+  Builder& b;
+
+ private:
+  struct Dim {
+    int64_t extent;
+    Value* index = nullptr;
+    int depth = 0;             // loop level that defines the index
+    Value* bound = nullptr;    // of the interior, at most the extent; null: the extent
+    bool inner = false;        // walked by walk_inner
+  };
+  using Key = std::pair<ValueId, std::vector<int8_t>>;
+
+  int depth_of(const Point& point) const;
+  int depth_now() const;
+  void keep(ValueId id, const Point& point, Value* value);
+  Point normalise(ValueId id, const Point& point) const;
+  // Runs `emit` with the builder at loop level `depth`.
+  template <class F> auto at_depth(int depth, F emit);
+  Result<Value*> evaluate_new(ValueId id, const Point& point);
+  Result<Value*> evaluate_elementwise(const Op& op, const Point& point);
+  Result<Value*> evaluate_load(const Op& op, const Point& point);
+  Result<Value*> evaluate_slot(ValueId id, const Slot& slot, const Point& point);
+  bool slot_usable(const Slot& slot) const;
+  std::optional<Affine> affine(ValueId id, const Point& point);
+  Value* affine_value(const Affine& affine, bool with_vector_dim);
+  using Bounds = std::vector<std::pair<int, Value*>>;   // dimension, bound
+  bool add_bounds(ValueId mask, const Point& point, Bounds& bounds);
+  bool add_comparison(const Op& cmp, const Point& point, Bounds& bounds);
+  Point source_point(const Op& op, const Point& point) const;
+  bool mask_holds(ValueId mask, const Point& point) const;
+  Result<void> walk_dim(int dim, const Body& body, bool interior_only, Value* inside);
+  Result<void> walk_vectors(const Body& body, bool interior_only, Value* inside);
+  int cost(ValueId id, int budget) const;
+
+  std::vector<Dim> dims_;
+  int vector_dim_ = -1;
+  int width_ = 1;
+  std::set<MaskAt> masks_;
+  std::set<std::pair<ValueId, std::vector<int8_t>>> visited_;
+  bool outside_uniform_ = true;    // all masks are registered and constrain the same: outside, each of them fails
+  bool keep_allowed_ = false;      // the walk visits the whole interior in mode kInterior
+  bool rows_restricted_ = false;   // outer dimensions are walked inside their bounds only
+  std::map<MaskAt, Bounds> mask_bounds_;            // of each registered mask
+  std::map<MaskAt, std::optional<std::pair<int, Value*>>> comparisons_;  // bounds by comparison, so that equal ones are one
+
+  std::map<ValueId, Slot> kept_;
+
+  Mode mode_ = Mode::kInterior;
+  Value* lanes_ = nullptr;
+  std::vector<llvm::Instruction*> guards_;          // guards_[d]: insertion point for loop level d
+  std::vector<std::map<Key, Value*>> memo_;         // by loop level
+};
+
+// sinks.cpp: what opens nests.
+
+// Copies a whole tile value into a slot.
+Result<void> materialise(Context& c, ValueId id, const Slot& slot);
+// The same with the place of each chunk chosen by `store`: packing for dot. `vector_dim` and `width` are fixed.
+using StoreChunk = std::function<void(Nest&, Value* vector)>;
+Result<void> pack(Context& c, ValueId id, int vector_dim, int width, const StoreChunk& store);
+Result<void> lower_store(Context& c, const Op& op);
+Result<void> lower_reduce(Context& c, const Op& op);
+
+}  // namespace kiln::codegen::cpu

@@ -1,0 +1,19 @@
+// Decides, before any code is emitted, which tile values need a place in scratch.
+#pragma once
+
+#include <vector>
+
+#include "kiln/dsl/ir.h"
+
+namespace kiln::codegen::cpu {
+
+struct Schedule {
+  std::vector<bool> keep;         // by value: expensive and wanted by several sinks of its own region
+  std::vector<bool> materialise;  // by value: must be copied into scratch where it is defined
+  std::vector<int> use_count;     // by value: operands that name it
+  std::vector<const dsl::Op*> definition;  // by value; null for parameters and region arguments
+};
+
+Schedule make_schedule(const dsl::Kernel& kernel);
+
+}  // namespace kiln::codegen::cpu

@@ -1,0 +1,61 @@
+#include "cse.h"
+
+#include <map>
+#include <tuple>
+
+namespace kiln::codegen {
+namespace {
+
+using dsl::Op;
+using dsl::ValueId;
+
+// Ops with equal keys are candidates; attributes are compared one by one.
+using Key = std::pair<dsl::OpCode, std::vector<ValueId>>;
+using Seen = std::multimap<Key, const Op*>;
+
+class Eliminator {
+ public:
+  explicit Eliminator(size_t values) : replacement_(values) {
+    for (ValueId id = 0; id < values; ++id) replacement_[id] = id;
+  }
+
+  void run(dsl::Region& region, Seen seen) {
+    std::vector<Op> kept;
+    kept.reserve(region.ops.size());   // `seen` points into it
+    for (Op& op : region.ops) {
+      for (ValueId& operand : op.operands) operand = replacement_[operand];
+      if (dsl::info(op.code).has(dsl::kPure) && op.regions.empty()) {
+        if (const Op* same = find(seen, op)) {
+          replacement_[op.results[0]] = same->results[0];
+          continue;
+        }
+        kept.push_back(std::move(op));
+        seen.emplace(Key{kept.back().code, kept.back().operands}, &kept.back());
+        continue;
+      }
+      for (dsl::Region& inner : op.regions) run(inner, seen);
+      kept.push_back(std::move(op));
+    }
+    region.ops = std::move(kept);
+  }
+
+ private:
+  static const Op* find(const Seen& seen, const Op& op) {
+    auto [first, last] = seen.equal_range({op.code, op.operands});
+    for (; first != last; ++first) {
+      if (first->second->attrs == op.attrs) return first->second;
+    }
+    return nullptr;
+  }
+
+  std::vector<ValueId> replacement_;
+};
+
+}  // namespace
+
+dsl::Kernel eliminate_common_subexpressions(dsl::Kernel kernel) {
+  Eliminator(kernel.values.size()).run(kernel.body, {});
+  return kernel;
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,163 @@
+#include "emit.h"
+
+#include <lld/Common/Driver.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/PassManager.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Transforms/IPO/AlwaysInliner.h>
+#include <llvm/Transforms/InstCombine/InstCombine.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/SimplifyCFG.h>
+#include <llvm/Transforms/Utils/Mem2Reg.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+
+LLD_HAS_DRIVER(elf)
+
+namespace kiln::codegen {
+namespace {
+
+class MemoryFile {
+ public:
+  explicit MemoryFile(const char* name) : fd_(memfd_create(name, MFD_CLOEXEC)) {}
+  ~MemoryFile() {
+    if (fd_ >= 0) close(fd_);
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  bool valid() const { return fd_ >= 0; }
+  int fd() const { return fd_; }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+
+  bool write(const std::vector<std::byte>& bytes) const {
+    size_t done = 0;
+    while (done < bytes.size()) {
+      const ssize_t n = ::write(fd_, bytes.data() + done, bytes.size() - done);
+      if (n <= 0) return false;
+      done += static_cast<size_t>(n);
+    }
+    return true;
+  }
+
+  std::vector<std::byte> read() const {
+    const off_t size = lseek(fd_, 0, SEEK_END);
+    std::vector<std::byte> out(size > 0 ? static_cast<size_t>(size) : 0);
+    size_t done = 0;
+    while (done < out.size()) {
+      const ssize_t n = pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(done));
+      if (n <= 0) return {};
+      done += static_cast<size_t>(n);
+    }
+    return out;
+  }
+
+ private:
+  int fd_;
+};
+
+// Standard output goes into a file while this lives. LLD can write to no descriptor but that one: any other output path
+// makes it create a temporary file beside it. A worker is single-threaded and uses its standard output for nothing else.
+class StandardOutputInto {
+ public:
+  explicit StandardOutputInto(int fd) {
+    std::fflush(stdout);
+    saved_ = dup(STDOUT_FILENO);
+    dup2(fd, STDOUT_FILENO);
+  }
+  ~StandardOutputInto() {
+    llvm::outs().flush();
+    if (saved_ >= 0) {
+      dup2(saved_, STDOUT_FILENO);
+      close(saved_);
+    } else {
+      close(STDOUT_FILENO);
+    }
+  }
+  StandardOutputInto(const StandardOutputInto&) = delete;
+  StandardOutputInto& operator=(const StandardOutputInto&) = delete;
+
+ private:
+  int saved_ = -1;
+};
+
+Result<llvm::SmallVector<char, 0>> emit(llvm::Module& module, CpuTarget& target, llvm::CodeGenFileType type) {
+  llvm::SmallVector<char, 0> buffer;
+  llvm::raw_svector_ostream stream(buffer);
+  llvm::legacy::PassManager passes;
+  if (target.machine->addPassesToEmitFile(passes, stream, nullptr, type, /*DisableVerify=*/true)) {
+    return internal_error("LLVM cannot emit this file type for " + target.triple);
+  }
+  passes.run(module);
+  return buffer;
+}
+
+}  // namespace
+
+void optimise(llvm::Module& module, CpuTarget& target) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager call_graph;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(target.machine.get());
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(call_graph);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, call_graph, modules);
+
+  llvm::FunctionPassManager cleanup;
+  cleanup.addPass(llvm::PromotePass());
+  cleanup.addPass(llvm::EarlyCSEPass());
+  cleanup.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setVerifyFixpoint(false)));
+  cleanup.addPass(llvm::SimplifyCFGPass());
+  llvm::ModulePassManager passes;
+  passes.addPass(llvm::AlwaysInlinerPass());
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(cleanup)));
+  passes.run(module, modules);
+}
+
+std::string print_module(const llvm::Module& module) {
+  std::string out;
+  llvm::raw_string_ostream stream(out);
+  module.print(stream, nullptr);
+  return out;
+}
+
+Result<std::string> emit_assembly(llvm::Module& module, CpuTarget& target) {
+  auto buffer = emit(module, target, llvm::CodeGenFileType::AssemblyFile);
+  if (!buffer) return buffer.error();
+  return std::string(buffer->begin(), buffer->end());
+}
+
+Result<std::vector<std::byte>> emit_object(llvm::Module& module, CpuTarget& target) {
+  auto buffer = emit(module, target, llvm::CodeGenFileType::ObjectFile);
+  if (!buffer) return buffer.error();
+  const auto* data = reinterpret_cast<const std::byte*>(buffer->data());
+  return std::vector<std::byte>(data, data + buffer->size());
+}
+
+Result<std::vector<std::byte>> link_shared(const std::vector<std::byte>& object) {
+  MemoryFile input("kiln-object"), output("kiln-shared");
+  if (!input.valid() || !output.valid() || !input.write(object)) return internal_error("cannot create memory files to link");
+  const std::string in = input.path();
+  const std::array<const char*, 8> arguments = {"ld.lld", "-shared", "--threads=1", "--hash-style=gnu", "--build-id=none", in.c_str(), "-o", "-"};
+  std::string messages;
+  llvm::raw_string_ostream stream(messages);
+  lld::Result result{};
+  {
+    const StandardOutputInto redirected(output.fd());
+    result = lld::lldMain(arguments, llvm::nulls(), stream, {{lld::Gnu, &lld::elf::link}});
+  }
+  if (result.retCode != 0) return internal_error("linking failed: " + messages);
+  std::vector<std::byte> bytes = output.read();
+  if (bytes.empty()) return internal_error("linking wrote nothing: " + messages);
+  return bytes;
+}
+
+}  // namespace kiln::codegen

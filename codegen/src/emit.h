@@ -1,0 +1,24 @@
+// LLVM's side of the pipeline: clean-up passes, object code, linking.
+#pragma once
+
+#include <llvm/IR/Module.h>
+
+#include <string>
+#include <vector>
+
+#include "kiln/dsl/result.h"
+#include "target.h"
+
+namespace kiln::codegen {
+
+// A pass pipeline chosen for latency: the IR is already vectorised and unrolled, so a few scalar clean-ups are enough.
+void optimise(llvm::Module& module, CpuTarget& target);
+
+std::string print_module(const llvm::Module& module);
+Result<std::string> emit_assembly(llvm::Module& module, CpuTarget& target);
+Result<std::vector<std::byte>> emit_object(llvm::Module& module, CpuTarget& target);
+
+// Links one relocatable object into a shared object, in-process by LLD, without touching the disk.
+Result<std::vector<std::byte>> link_shared(const std::vector<std::byte>& object);
+
+}  // namespace kiln::codegen

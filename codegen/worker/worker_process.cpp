@@ -1,0 +1,99 @@
+// One worker: takes compile jobs one at a time until it is told to stop, has done its share, or has grown too large.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "kiln/wire/json.h"
+#include "kiln/wire/messages.h"
+#include "zygote.h"
+
+namespace kiln::worker {
+namespace {
+
+using wire::Channel;
+using wire::Type;
+
+// An allocation failed somewhere in the compiler, perhaps in code built without exceptions: the exit code is the only
+// message that needs no memory.
+void out_of_memory() { ::_exit(kExitOutOfMemory); }
+
+uint64_t resident_bytes() {
+  unsigned long long total = 0, resident = 0;
+  if (FILE* file = std::fopen("/proc/self/statm", "re")) {
+    if (std::fscanf(file, "%llu %llu", &total, &resident) != 2) resident = 0;
+    std::fclose(file);
+  }
+  return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// The limit counts processor time of the whole process, so it moves on with each job.
+void arm_cpu_limit(uint64_t seconds) {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_CPU, &limit);
+  limit.rlim_cur = static_cast<rlim_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec + 1) + seconds;
+  ::setrlimit(RLIMIT_CPU, &limit);
+}
+
+Result<Artifact> compile_job(const wire::Frame& job, Channel& channel, const Compiler& compiler) {
+  auto body = wire::split_compile_body(job.body);
+  if (!body) return body.error();
+  Progress progress = [&](std::string_view phase) {
+    std::string json = wire::dump({{"phase", phase}});
+    (void)channel.write({.type = Type::kPhase, .request_id = job.id(), .json = json});
+  };
+  try {
+    return compiler.compile(body->canonical, body->debug, progress);
+  } catch (const std::bad_alloc&) {
+    out_of_memory();
+  } catch (const std::exception& failure) {
+    return internal_error(std::string("exception in the compiler: ") + failure.what());
+  } catch (...) {
+    return internal_error("exception in the compiler");
+  }
+  return internal_error("not reached");
+}
+
+Result<void> reply(Channel& channel, uint64_t id, const Result<Artifact>& result, uint32_t flags) {
+  Error failure;
+  if (result) {
+    std::string metadata = wire::dump(result->metadata);
+    if (metadata.size() <= wire::kMaxJsonSize && result->code.size() <= wire::kMaxBodySize) {
+      return channel.write(
+          {.type = Type::kResult, .request_id = id, .json = metadata, .body = {result->code}, .flags = flags});
+    }
+    failure = internal_error("the artifact is too large: " + std::to_string(metadata.size()) + " bytes of metadata, " +
+                             std::to_string(result->code.size()) + " bytes of code");
+  } else {
+    failure = result.error();
+  }
+  std::string json = wire::dump(wire::to_json(failure));
+  if (json.size() > wire::kMaxJsonSize) {
+    failure.message.resize(wire::kMaxJsonSize / 8);  // escapes may take six bytes for one
+    json = wire::dump(wire::to_json(failure));
+  }
+  return channel.write({.type = Type::kError, .request_id = id, .json = json, .body = {}, .flags = flags});
+}
+
+}  // namespace
+
+void worker_main(Channel channel, const Limits& limits, const Compiler& compiler) {
+  std::set_new_handler(out_of_memory);
+  for (uint64_t done = 1;; ++done) {
+    auto job = channel.read();
+    if (!job) ::_exit(job.error().code == ErrorCode::kUnavailable ? 0 : 1);
+    if (job->type() != Type::kCompile) ::_exit(1);
+    arm_cpu_limit(limits.cpu_seconds);
+    auto result = compile_job(*job, channel, compiler);
+    // The flag tells the daemon not to send another job to a process that is about to leave.
+    bool last = done >= limits.max_jobs || resident_bytes() > limits.max_rss_bytes;
+    if (auto sent = reply(channel, job->id(), result, last ? wire::flag::kLast : 0); !sent) ::_exit(1);
+    if (last) ::_exit(0);
+  }
+}
+
+}  // namespace kiln::worker

@@ -1,0 +1,135 @@
+// The zygote: says hello, warms up, then forks workers on command and reports their deaths.
+#include "zygote.h"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <vector>
+
+#include "kiln/wire/json.h"
+
+namespace kiln::worker {
+namespace {
+
+using wire::Channel;
+using wire::Type;
+using wire::UniqueFd;
+
+struct Child {
+  uint64_t id = 0;
+  UniqueFd pidfd;
+};
+
+struct Zygote {
+  Channel channel;
+  const Compiler& compiler;
+  std::vector<Child> children;
+
+  bool tell(Type type, uint64_t id, const nlohmann::json& json, int fd = -1) {
+    std::string text = wire::dump(json);
+    return channel.write({.type = type, .request_id = id, .json = text, .body = {}, .flags = 0, .fd = fd}).ok();
+  }
+
+  bool spawn(wire::Frame frame);
+  bool reap(size_t index);
+  int run();
+};
+
+Limits parse_limits(const nlohmann::json& object) {
+  wire::Fields fields(object);
+  Limits limits;
+  limits.memory_bytes = fields.number("memory_bytes", limits.memory_bytes);
+  limits.cpu_seconds = fields.number("cpu_seconds", limits.cpu_seconds);
+  limits.max_jobs = fields.number("max_jobs", limits.max_jobs);
+  limits.max_rss_bytes = fields.number("max_rss_bytes", limits.max_rss_bytes);
+  return limits;
+}
+
+// In the forked process: keep the standard streams and the worker's channel, and nothing else of the zygote.
+[[noreturn]] void become_worker(UniqueFd end, const Limits& limits, const Compiler& compiler, int zygote_pid) {
+  if (::dup2(end.get(), kChannelFd) < 0) ::_exit(1);
+  ::syscall(SYS_close_range, kChannelFd + 1, ~0u, 0);
+  (void)end.release();
+  if (auto status = enter_sandbox(limits, zygote_pid); !status) {
+    std::fprintf(stderr, "kiln-worker: %s\n", status.error().message.c_str());
+    ::_exit(1);
+  }
+  worker_main(Channel(UniqueFd(kChannelFd)), limits, compiler);
+}
+
+bool Zygote::spawn(wire::Frame frame) {
+  auto object = wire::parse_object(frame.json);
+  if (!object || !frame.fd) return false;
+  Limits limits = parse_limits(*object);
+  int self = ::getpid();
+  std::fflush(nullptr);
+  pid_t pid = ::fork();
+  if (pid == 0) become_worker(std::move(frame.fd), limits, compiler, self);
+  if (pid < 0) {
+    return tell(Type::kExited, frame.id(), {{"message", wire::errno_error(ErrorCode::kInternal, "fork", errno).message}});
+  }
+  // The child cannot vanish before this: it stays a zombie until the zygote itself waits for it.
+  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  bool told = tell(Type::kSpawned, frame.id(), {{"pid", pid}}, pidfd.get());
+  children.push_back({frame.id(), std::move(pidfd)});
+  return told;
+}
+
+bool Zygote::reap(size_t index) {
+  siginfo_t info{};
+  if (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(children[index].pidfd.get()), &info, WEXITED) != 0) {
+    return errno == EINTR;
+  }
+  uint64_t id = children[index].id;
+  children.erase(children.begin() + static_cast<ptrdiff_t>(index));
+  bool exited = info.si_code == CLD_EXITED;
+  return tell(Type::kExited, id, {{exited ? "code" : "signal", info.si_status}});
+}
+
+int Zygote::run() {
+  while (true) {
+    std::vector<pollfd> fds = {{channel.fd(), POLLIN, 0}};
+    for (const auto& child : children) fds.push_back({child.pidfd.get(), POLLIN, 0});
+    if (::poll(fds.data(), fds.size(), -1) < 0) {
+      if (errno == EINTR) continue;
+      return 1;
+    }
+    for (size_t i = children.size(); i-- > 0;) {
+      if (fds[i + 1].revents && !reap(i)) return 1;
+    }
+    if (!fds[0].revents) continue;
+    // Frames of the daemon are small and whole; several may have arrived at once.
+    do {
+      auto frame = channel.read();
+      if (!frame) return frame.error().code == ErrorCode::kUnavailable ? 0 : 1;
+      if (frame->type() != Type::kSpawn || !spawn(std::move(*frame))) return 1;
+    } while (channel.buffered());
+  }
+}
+
+}  // namespace
+
+int zygote_main(const Compiler& compiler) {
+  int daemon = ::getppid();
+  // With the daemon gone, nobody would ever read from this process again, even if it is still warming up.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != daemon) return 0;
+  std::signal(SIGPIPE, SIG_IGN);
+  if (::chdir("/") != 0) return 1;
+  Zygote zygote{Channel(UniqueFd(kChannelFd)), compiler, {}};
+  // Hello goes before the warm-up: the daemon can serve hits as soon as it knows the builder.
+  if (!zygote.tell(Type::kZygoteHello, 0,
+                   {{"builder_id", compiler.builder_id()}, {"native_target", compiler.native_target()}})) {
+    return 1;
+  }
+  compiler.warm_up();
+  return zygote.run();
+}
+
+}  // namespace kiln::worker

@@ -1,0 +1,58 @@
+// The process logic of kiln-worker. The daemon starts one zygote by exec; the zygote loads the compiler once and forks
+// workers on command, so that a worker costs a fork instead of loading and initialising LLVM. It stays single-threaded:
+// a fork copies only the calling thread.
+//
+// Daemon and zygote talk frames over descriptor kChannelFd:
+//   zygote → daemon  kZygoteHello {builder_id, native_target}
+//   daemon → zygote  kSpawn {worker limits}, with the worker's end of a socket pair; the request id names the worker
+//   zygote → daemon  kSpawned {pid}, with the worker's pidfd
+//   zygote → daemon  kExited {signal | code | message}
+// Daemon and worker talk kCompile → kPhase… → kResult | kError over that pair. A worker sees it as kChannelFd too.
+// When the daemon dies, the zygote reads end-of-file and exits, and the kernel kills the workers with it.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kiln/dsl/artifact.h"
+#include "kiln/dsl/result.h"
+#include "kiln/wire/channel.h"
+
+namespace kiln::worker {
+
+inline constexpr int kChannelFd = 3;
+// Exit codes of a worker that the daemon understands.
+inline constexpr int kExitOutOfMemory = 77;
+inline constexpr int kExitOrphan = 78;
+
+using Progress = std::function<void(std::string_view phase)>;
+
+// The compiler as this library sees it.
+struct Compiler {
+  std::function<std::string()> builder_id;
+  std::function<std::string()> native_target;
+  std::function<void()> warm_up;
+  std::function<Result<Artifact>(std::span<const std::byte> canonical, std::span<const std::byte> debug,
+                                 const Progress& progress)>
+      compile;
+};
+
+struct Limits {
+  uint64_t memory_bytes = 4ull << 30;  // address space; 0: no limit
+  uint64_t cpu_seconds = 300;          // per job
+  uint64_t max_jobs = 100;             // then the worker is replaced
+  uint64_t max_rss_bytes = 512ull << 20;
+};
+
+// Runs until the daemon closes the channel. Returns the exit code of the process.
+int zygote_main(const Compiler& compiler);
+
+// The loop of one worker, in the forked process; never returns.
+[[noreturn]] void worker_main(wire::Channel channel, const Limits& limits, const Compiler& compiler);
+
+// Takes from the calling process what a compile does not need. A failure is a message.
+Result<void> enter_sandbox(const Limits& limits, int parent_pid);
+
+}  // namespace kiln::worker

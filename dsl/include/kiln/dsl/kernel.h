@@ -1,0 +1,239 @@
+// kernel(name, names, function): traces a C++ function into a kernel whose C++ type says how it is launched.
+//
+//   auto scale = kernel("scale", {"x", "y", "n", "a", "BLOCK=1024"},
+//                       [](Ptr<const f32> x, Ptr<f32> y, i32 n, f32 a, Const BLOCK) { … });
+//   // KernelDef<Ptr<const f32>, Ptr<f32>, i32, f32>
+#pragma once
+
+#include <atomic>
+#include <initializer_list>
+#include <memory>
+#include <tuple>
+
+#include "kiln/dsl/library.h"
+
+namespace kiln {
+
+// 16-bit floats in the memory of a C++ program.
+struct f16 {
+  uint16_t bits = 0;
+  static f16 from(double value) {
+    return {static_cast<uint16_t>(dsl::bits_from_double(dsl::ElementType::kF16, value))};
+  }
+  explicit operator float() const { return static_cast<float>(dsl::double_from_bits(dsl::ElementType::kF16, bits)); }
+};
+struct bf16 {
+  uint16_t bits = 0;
+  static bf16 from(double value) {
+    return {static_cast<uint16_t>(dsl::bits_from_double(dsl::ElementType::kBF16, value))};
+  }
+  explicit operator float() const { return static_cast<float>(dsl::double_from_bits(dsl::ElementType::kBF16, bits)); }
+};
+
+namespace dsl {
+
+// The C++ type of a launch argument for a parameter type.
+template <class Param>
+struct LaunchType;
+template <>
+struct LaunchType<lang::i8> {
+  using type = int8_t;
+};
+template <>
+struct LaunchType<lang::i16> {
+  using type = int16_t;
+};
+template <>
+struct LaunchType<lang::i32> {
+  using type = int32_t;
+};
+template <>
+struct LaunchType<lang::i64> {
+  using type = int64_t;
+};
+template <>
+struct LaunchType<lang::u8> {
+  using type = uint8_t;
+};
+template <>
+struct LaunchType<lang::u16> {
+  using type = uint16_t;
+};
+template <>
+struct LaunchType<lang::u32> {
+  using type = uint32_t;
+};
+template <>
+struct LaunchType<lang::u64> {
+  using type = uint64_t;
+};
+template <>
+struct LaunchType<lang::f16> {
+  using type = kiln::f16;
+};
+template <>
+struct LaunchType<lang::bf16> {
+  using type = kiln::bf16;
+};
+template <>
+struct LaunchType<lang::f32> {
+  using type = float;
+};
+template <>
+struct LaunchType<lang::f64> {
+  using type = double;
+};
+template <class T>
+struct LaunchType<lang::Ptr<T>> {
+  using type = typename LaunchType<T>::type*;
+};
+template <class T>
+struct LaunchType<lang::Ptr<const T>> {
+  using type = const typename LaunchType<T>::type*;
+};
+template <class Param>
+using launch_type_t = typename LaunchType<Param>::type;
+
+namespace detail {
+inline uint64_t next_kernel_id() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+}  // namespace detail
+
+// A traced kernel, or what was wrong with it. Args: the types of the parameters that are not Const.
+template <class... Args>
+class KernelDef {
+ public:
+  explicit KernelDef(Result<Kernel> ir) : ir_(std::move(ir)) {}
+
+  const Result<Kernel>& ir() const { return ir_; }
+  // Stands for the IR in look-up tables of this process: copies share it, and whatever changes the IR changes it.
+  uint64_t id() const { return id_; }
+
+  // The values that the tuner may try: names of Consts, or the launch options num_warps and num_stages.
+  KernelDef space(std::vector<SpaceAxis> axes) &&;
+  // Whether single-use a*b + c becomes one fused operation; on unless said otherwise.
+  KernelDef contract(bool on) && {
+    if (ir_) ir_->options.contract = on;
+    id_ = detail::next_kernel_id();
+    return std::move(*this);
+  }
+
+ private:
+  Result<Kernel> ir_;
+  uint64_t id_ = detail::next_kernel_id();
+};
+
+namespace detail {
+
+struct ParamSpec {
+  bool is_const = false;
+  Type type;
+  bool readonly = false;
+};
+
+template <class P>
+struct ParamTraits;  // defined for Const, scalars and Ptr only
+template <>
+struct ParamTraits<lang::Const> {
+  static ParamSpec spec() { return {.is_const = true, .type = {}, .readonly = false}; }
+};
+template <ElementType kType>
+struct ParamTraits<lang::Scalar<kType>> {
+  static ParamSpec spec() { return {.is_const = false, .type = scalar_type(kType), .readonly = false}; }
+};
+template <class T>
+struct ParamTraits<lang::Ptr<T>> {
+  static ParamSpec spec() {
+    return {.is_const = false, .type = {lang::element_v<T>, true, {}}, .readonly = std::is_const_v<T>};
+  }
+};
+
+// Makes a trace current for this thread while it lives.
+class TraceSession {
+ public:
+  TraceSession(std::string_view name, std::initializer_list<std::string_view> names, std::vector<ParamSpec> params,
+               std::source_location loc);
+  ~TraceSession();
+  TraceSession(const TraceSession&) = delete;
+  TraceSession& operator=(const TraceSession&) = delete;
+
+  bool ready() const;  // false when the names are wrong: there is nothing to call the function with
+  Result<Kernel> finish();
+
+  template <class P>
+  P param(size_t index) const {
+    if constexpr (std::is_same_v<P, lang::Const>) {
+      return constant(index);
+    } else {
+      return P(argument(index));
+    }
+  }
+
+ private:
+  lang::Const constant(size_t index) const;
+  lang::Argument argument(size_t index) const;
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+Result<Kernel> with_space(Result<Kernel> ir, std::vector<SpaceAxis> axes);
+
+// KernelDef of the parameters that are not Const.
+template <class Kept, class... Params>
+struct DefOf;
+template <class... Kept>
+struct DefOf<std::tuple<Kept...>> {
+  using type = KernelDef<Kept...>;
+};
+template <class... Kept, class P, class... Rest>
+struct DefOf<std::tuple<Kept...>, P, Rest...>
+    : std::conditional_t<std::is_same_v<P, lang::Const>, DefOf<std::tuple<Kept...>, Rest...>,
+                         DefOf<std::tuple<Kept..., P>, Rest...>> {};
+
+template <class Fn>
+struct Signature : Signature<decltype(&Fn::operator())> {};
+template <class... Params>
+struct Signature<void (*)(Params...)> {
+  using Def = typename DefOf<std::tuple<>, std::remove_cvref_t<Params>...>::type;
+
+  template <class Fn>
+  static Def trace(std::string_view name, std::initializer_list<std::string_view> names, Fn& fn,
+                   std::source_location loc) {
+    TraceSession session(name, names, {ParamTraits<std::remove_cvref_t<Params>>::spec()...}, loc);
+    if (session.ready()) {
+      [&]<size_t... I>(std::index_sequence<I...>) {
+        fn(session.param<std::remove_cvref_t<Params>>(I)...);
+      }(std::index_sequence_for<Params...>{});
+    }
+    return Def(session.finish());
+  }
+};
+template <class C, class... Params>
+struct Signature<void (C::*)(Params...) const> : Signature<void (*)(Params...)> {};
+template <class C, class... Params>
+struct Signature<void (C::*)(Params...)> : Signature<void (*)(Params...)> {};
+
+}  // namespace detail
+
+template <class... Args>
+KernelDef<Args...> KernelDef<Args...>::space(std::vector<SpaceAxis> axes) && {
+  ir_ = detail::with_space(std::move(ir_), std::move(axes));
+  id_ = detail::next_kernel_id();
+  return std::move(*this);
+}
+
+namespace lang {
+
+// `names` names the function's parameters in order; "BM=128" gives the Const BM a default. The function runs once, now.
+template <class Fn>
+auto kernel(std::string_view name, std::initializer_list<std::string_view> names, Fn fn,
+            std::source_location loc = std::source_location::current()) {
+  return detail::Signature<Fn>::trace(name, names, fn, loc);
+}
+
+}  // namespace lang
+}  // namespace dsl
+}  // namespace kiln

@@ -1,0 +1,147 @@
+// Requests and kernels as bytes; the records are built and read by binary_encode.cpp and binary_decode.cpp.
+#include "kiln/dsl/binary.h"
+
+#include "binary_format.h"
+#include "kernel_limits.h"
+#include "kiln/dsl/canonical.h"
+#include "kiln/dsl/instantiate.h"
+#include "kiln/dsl/verify.h"
+
+namespace kiln::dsl {
+namespace {
+
+constexpr size_t kMaxBytes = 16u << 20;
+// Arrays within arrays: regions take two levels each, expressions three.
+constexpr size_t kMaxNesting = 3 * (kMaxRegionDepth + kMaxExprDepth) + 16;
+
+std::vector<std::byte> to_bytes(const Json& record) {
+  const std::vector<uint8_t> cbor = Json::to_cbor(record);
+  const auto* data = reinterpret_cast<const std::byte*>(cbor.data());
+  return {data, data + cbor.size()};
+}
+
+// nlohmann's reader and its values recurse; nesting is bounded by an event reader before a value is built.
+class NestingGuard : public nlohmann::json_sax<Json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return false; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(size_t) override { return false; }
+  bool key(string_t&) override { return false; }
+  bool end_object() override { return false; }
+  bool start_array(size_t) override { return ++depth_ <= kMaxNesting; }
+  bool end_array() override { return depth_-- > 0; }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+ private:
+  size_t depth_ = 0;
+};
+
+Json from_bytes(std::span<const std::byte> bytes, const char* what) {
+  if (bytes.size() > kMaxBytes) throw BadBytes{std::string(what) + " is too large"};
+  const auto* begin = reinterpret_cast<const uint8_t*>(bytes.data());
+  NestingGuard guard;
+  if (!Json::sax_parse(begin, begin + bytes.size(), &guard, Json::input_format_t::cbor)) {
+    throw BadBytes{std::string(what) + " is not well-formed"};
+  }
+  return Json::from_cbor(begin, begin + bytes.size(), true, false);
+}
+
+// Adds names, then verifies; the last step of every reader.
+void finish(std::span<const std::byte> debug, Kernel& kernel) {
+  if (debug.empty()) name_by_position(kernel);
+  else decode_debug(from_bytes(debug, "the debug section"), kernel);
+  if (auto valid = verify(kernel); !valid) throw valid.error();
+}
+
+// Runs a reader; what it throws becomes an Error, here and nowhere else.
+template <class Read>
+auto guarded(const char* what, Read read) -> Result<decltype(read())> {
+  try {
+    return read();
+  } catch (const BadBytes& bad) {
+    return invalid_argument(std::string(what) + ": " + bad.what);
+  } catch (const Error& bad) {
+    return bad;
+  }
+}
+
+void append_section(std::vector<std::byte>& out, const std::vector<std::byte>& section) {
+  for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<std::byte>(section.size() >> shift & 0xff));
+  out.insert(out.end(), section.begin(), section.end());
+}
+
+std::span<const std::byte> take_section(std::span<const std::byte>& rest) {
+  if (rest.size() < 4) throw BadBytes{"a section is cut short"};
+  size_t size = 0;
+  for (size_t i = 0; i < 4; ++i) size |= static_cast<size_t>(rest[i]) << (8 * i);
+  if (rest.size() - 4 < size) throw BadBytes{"a section is cut short"};
+  auto section = rest.subspan(4, size);
+  rest = rest.subspan(4 + size);
+  return section;
+}
+
+}  // namespace
+
+Result<RequestBytes> encode_request(const CompileRequest& request) {
+  if (auto valid = verify(request.kernel); !valid) return valid.error();
+  auto values = complete_constexprs(request.kernel, request.constexprs);
+  if (!values) return values.error();
+  if (request.facts.size() > request.kernel.params.size()) {
+    return invalid_argument("kernel `" + request.kernel.name + "`: there are more facts than parameters");
+  }
+  const Kernel kernel = canonicalise(request.kernel);
+  Json record = encode_canonical(kernel);
+  Json config = Json::array(), facts = Json::array();
+  for (const Constexpr& item : kernel.constexprs) config.push_back(values->at(item.name));
+  for (ParamFact fact : request.facts) facts.push_back(static_cast<int64_t>(fact));
+  // Facts may be given shorter than the list; one form for both.
+  while (!facts.empty() && facts.back() == static_cast<int64_t>(ParamFact::kNone)) facts.erase(facts.size() - 1);
+  record.push_back(request.target);
+  record.push_back(std::move(config));
+  record.push_back(std::move(facts));
+  // The usual output is not written, so that a cache of code knows one form of it.
+  if (request.emit != CompileRequest{}.emit) record.push_back(request.emit);
+  return RequestBytes{to_bytes(record), to_bytes(encode_debug(kernel))};
+}
+
+Result<CompileRequest> decode_request(std::span<const std::byte> canonical, std::span<const std::byte> debug) {
+  return guarded("compile request", [&] {
+    const Json record = from_bytes(canonical, "the canonical section");
+    CompileRequest out{decode_canonical(record), as_text(field(record, 7), "the target"), {}, {}, CompileRequest{}.emit};
+    finish(debug, out.kernel);
+    const Json& config = as_array(field(record, 8), "the config", out.kernel.constexprs.size());
+    for (size_t i = 0; i < out.kernel.constexprs.size(); ++i) {
+      out.constexprs[out.kernel.constexprs[i].name] = as_int(field(config, i), "a constexpr's value");
+    }
+    for (const Json& fact : as_array(field(record, 9), "the facts", out.kernel.params.size())) {
+      out.facts.push_back(static_cast<ParamFact>(as_uint(fact, "a fact", static_cast<uint64_t>(ParamFact::kOne))));
+    }
+    if (record.size() > 10) out.emit = as_text(field(record, 10), "the output");
+    return out;
+  });
+}
+
+std::vector<std::byte> encode_kernel(const Kernel& kernel) {
+  const Kernel canonical = canonicalise(kernel);
+  std::vector<std::byte> out;
+  append_section(out, to_bytes(encode_canonical(canonical)));
+  append_section(out, to_bytes(encode_debug(canonical)));
+  return out;
+}
+
+Result<Kernel> decode_kernel(std::span<const std::byte> bytes) {
+  return guarded("kernel", [&] {
+    std::span<const std::byte> rest = bytes;
+    Kernel kernel = decode_canonical(from_bytes(take_section(rest), "the canonical section"));
+    finish(take_section(rest), kernel);
+    if (!rest.empty()) throw BadBytes{"there are bytes behind the debug section"};
+    return kernel;
+  });
+}
+
+}  // namespace kiln::dsl

@@ -1,0 +1,64 @@
+// The debug section back to names, locations, space and defaults.
+#include "binary_format.h"
+#include "kernel_limits.h"
+
+namespace kiln::dsl {
+namespace {
+
+constexpr uint64_t kMaxNumber = 0xffffffff;
+
+uint32_t next_number(const Json& list, size_t& at) {
+  return static_cast<uint32_t>(as_uint(field(list, at++), "a location", kMaxNumber));
+}
+
+void set_locations(std::vector<Op>& ops, const Json& list, size_t& at) {
+  for (Op& op : ops) {
+    op.loc.file = next_number(list, at);
+    op.loc.line = next_number(list, at);
+    op.loc.column = next_number(list, at);
+    for (Region& region : op.regions) set_locations(region.ops, list, at);
+  }
+}
+
+// A list that must match one of the kernel's, entry by entry.
+const Json& matching(const Json& value, const char* what, size_t count) {
+  if (as_array(value, what, value.size()).size() != count) {
+    throw BadBytes{std::string("the debug section is of another kernel: ") + what + " do not match"};
+  }
+  return value;
+}
+
+}  // namespace
+
+void decode_debug(const Json& record, Kernel& kernel) {
+  if (as_text(field(record, 0), "the tag") != kDebugTag) throw BadBytes{"the debug section is of another version"};
+  const Json& params = matching(field(record, 1), "parameters", kernel.params.size());
+  for (size_t i = 0; i < params.size(); ++i) kernel.params[i].name = as_text(params[i], "a parameter's name");
+  const Json& constexprs = matching(field(record, 2), "constexprs", kernel.constexprs.size());
+  for (size_t i = 0; i < constexprs.size(); ++i) {
+    const Json& value = field(constexprs[i], 1);
+    kernel.constexprs[i].name = as_text(field(constexprs[i], 0), "a constexpr's name");
+    if (!value.is_null()) kernel.constexprs[i].default_value = as_int(value, "a default");
+  }
+  for (const Json& axis : as_array(field(record, 3), "the space", kMaxListed)) {
+    SpaceAxis out{as_text(field(axis, 0), "an axis"), {}};
+    for (const Json& value : as_array(field(axis, 1), "an axis", kMaxListed)) out.values.push_back(as_int(value, "a value"));
+    kernel.space.push_back(std::move(out));
+  }
+  for (const Json& file : as_array(field(record, 4), "the files", kMaxListed)) {
+    kernel.files.push_back(as_text(file, "a file's name"));
+  }
+  const Json& names = matching(field(record, 5), "value names", kernel.values.size());
+  for (size_t i = 0; i < names.size(); ++i) kernel.values[i].name = as_text(names[i], "a value's name");
+  const Json& locations = as_array(field(record, 6), "the locations", kMaxOps * 3);
+  size_t at = 0;
+  set_locations(kernel.body.ops, locations, at);
+  if (at != locations.size()) throw BadBytes{"the debug section is of another kernel: locations do not match"};
+}
+
+void name_by_position(Kernel& kernel) {
+  for (size_t i = 0; i < kernel.params.size(); ++i) kernel.params[i].name = "arg" + std::to_string(i);
+  for (size_t i = 0; i < kernel.constexprs.size(); ++i) kernel.constexprs[i].name = "C" + std::to_string(i);
+}
+
+}  // namespace kiln::dsl

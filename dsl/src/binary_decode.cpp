@@ -1,0 +1,195 @@
+// CBOR records to IR. The bytes may be anything: each field is checked for kind and range, and types come from
+// infer_types, so that a value never has a type that its op does not give.
+#include <limits>
+
+#include "binary_format.h"
+#include "kernel_limits.h"
+
+namespace kiln::dsl {
+
+const Json& field(const Json& array, size_t index) {
+  if (!array.is_array() || index >= array.size()) throw BadBytes{"a record is too short"};
+  return array[index];
+}
+
+const Json& as_array(const Json& value, const char* what, size_t most) {
+  if (!value.is_array()) throw BadBytes{std::string(what) + " is not a list"};
+  if (value.size() > most) throw BadBytes{std::string(what) + " is too long"};
+  return value;
+}
+
+int64_t as_int(const Json& value, const char* what) {
+  if (!value.is_number_integer()) throw BadBytes{std::string(what) + " is not an integer"};
+  if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+    throw BadBytes{std::string(what) + " is out of range"};
+  }
+  return value.get<int64_t>();
+}
+
+uint64_t as_uint(const Json& value, const char* what, uint64_t most) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > most) {
+    throw BadBytes{std::string(what) + " is not a number in range"};
+  }
+  return value.get<uint64_t>();
+}
+
+bool as_bool(const Json& value, const char* what) {
+  if (!value.is_boolean()) throw BadBytes{std::string(what) + " is not true or false"};
+  return value.get<bool>();
+}
+
+const std::string& as_text(const Json& value, const char* what) {
+  if (!value.is_string()) throw BadBytes{std::string(what) + " is not text"};
+  return value.get_ref<const std::string&>();
+}
+
+namespace {
+
+ElementType as_element(const Json& value) {
+  return static_cast<ElementType>(as_uint(value, "an element type", kElementTypeCount - 1));
+}
+
+class Reader {
+ public:
+  explicit Reader(Kernel& kernel) : kernel_(kernel) {}
+
+  void header(const Json& record) {
+    if (as_text(field(record, 0), "the tag") != kCanonicalTag) throw BadBytes{"the kernel is of another version"};
+    kernel_.name = as_text(field(record, 1), "the kernel's name");
+    for (const Json& param : as_array(field(record, 2), "the parameters", kMaxListed)) {
+      Type type{as_element(field(param, 0)), as_bool(field(param, 1), "a pointer flag"), {}};
+      const bool readonly = as_bool(field(param, 2), "a readonly flag");
+      kernel_.params.push_back({"", type, readonly, define(type)});
+    }
+    kernel_.constexprs.resize(as_uint(field(record, 3), "the number of constexprs", kMaxListed));
+    const Json& grid = field(record, 4);
+    for (size_t axis = 0; axis < 3; ++axis) kernel_.grid[axis] = expr(field(grid, axis), 0);
+    kernel_.options.contract = as_bool(field(field(record, 5), 0), "the option contract");
+  }
+
+  void ops(const Json& list, std::vector<Op>& out, int depth) {
+    if (depth > kMaxRegionDepth) throw BadBytes{"regions are nested too deeply"};
+    for (const Json& item : as_array(list, "a list of ops", kMaxOps)) {
+      if (++op_count_ > kMaxOps) throw BadBytes{"the kernel has too many ops"};
+      out.push_back(op(item, depth));
+    }
+  }
+
+ private:
+  ValueId define(const Type& type) {
+    kernel_.values.push_back({type, ""});
+    return static_cast<ValueId>(kernel_.values.size() - 1);
+  }
+
+  Op op(const Json& record, int depth) {
+    Op out{static_cast<OpCode>(as_uint(field(record, 0), "an op's code", kOpCount - 1)), {}, {}, {}, {}, {}};
+    const OpInfo& table = info(out.code);
+    std::vector<Type> operands;
+    for (const Json& operand : as_array(field(record, 1), "operands", kMaxListed)) {
+      // Numbers are given in the order of definition, so this is also the check that a definition comes first.
+      if (kernel_.values.empty()) throw BadBytes{"an operand without any value"};
+      out.operands.push_back(static_cast<ValueId>(as_uint(operand, "an operand", kernel_.values.size() - 1)));
+      operands.push_back(kernel_.type(out.operands.back()));
+    }
+    const Json& attrs = as_array(field(record, 2), "attributes", kMaxListed);
+    if (attrs.size() != table.attrs.size()) throw BadBytes{table.name + " has the wrong number of attributes"};
+    for (size_t i = 0; i < attrs.size(); ++i) out.attrs.push_back(attr(table.attrs[i], attrs[i]));
+
+    if (auto fits = check_arity(out.code, operands.size(), out.attrs); !fits) throw BadBytes{fits.error().message};
+    auto types = infer_types(out.code, operands, out.attrs, kernel_.expr_names());
+    if (!types) throw BadBytes{types.error().message};
+    if (types->size() != as_uint(field(record, 3), "the number of results", kMaxListed)) {
+      throw BadBytes{table.name + " has the wrong number of results"};
+    }
+    for (const Type& type : *types) out.results.push_back(define(type));
+    if (table.has(kRegion)) out.regions.push_back(region(field(record, 4), operands, depth));
+    return out;
+  }
+
+  // The region of a loop: its index has the type of the start, the others those of the carried values.
+  Region region(const Json& record, const std::vector<Type>& operands, int depth) {
+    Region out;
+    if (as_uint(field(record, 0), "the number of arguments", kMaxListed) != operands.size() - 2) {
+      throw BadBytes{"a region has the wrong number of arguments"};
+    }
+    out.args.push_back(define(operands[0]));
+    for (size_t i = 3; i < operands.size(); ++i) out.args.push_back(define(operands[i]));
+    ops(field(record, 1), out.ops, depth + 1);
+    return out;
+  }
+
+  Attr attr(const AttrInfo& expected, const Json& value) {
+    switch (expected.kind) {
+      case AttrKind::kInt:
+      case AttrKind::kEnum: return as_int(value, "an attribute");
+      case AttrKind::kExpr: return expr(value, 0);
+      case AttrKind::kString: return as_text(value, "an attribute");
+      case AttrKind::kElement: return as_element(field(value, 1));
+      case AttrKind::kShape: {
+        std::vector<Expr> list;
+        for (const Json& item : as_array(value, "a list", kMaxShape)) list.push_back(expr(item, 0));
+        return list;
+      }
+      case AttrKind::kLiteral: break;
+    }
+    // A literal is [1, bits]; the list of an expression begins with a list.
+    if (value.is_array() && !value.empty() && value[0].is_number()) {
+      return Literal{as_uint(field(value, 1), "a literal", std::numeric_limits<uint64_t>::max())};
+    }
+    return expr(value, 0);
+  }
+
+  // Built up by the operations of Expr, so that it is canonical whatever the bytes say.
+  Expr expr(const Json& value, int depth) {
+    if (depth > kMaxExprDepth) throw BadBytes{"an expression is nested too deeply"};
+    if (!value.is_array()) return Expr(as_int(value, "an expression"));
+    Expr sum;
+    for (const Json& term : as_array(value, "an expression", kMaxTerms)) {
+      as_array(term, "a term", kMaxAtoms + 1);
+      Expr product(as_int(field(term, 0), "a coefficient"));
+      for (size_t i = 1; i < term.size(); ++i) {
+        const Expr factor = atom(term[i], depth);
+        if (product.terms().size() * factor.terms().size() > kMaxTerms) throw BadBytes{"an expression is too large"};
+        product = product * factor;
+        check_size(product);
+      }
+      sum = sum + product;
+      check_size(sum);
+    }
+    return sum;
+  }
+
+  Expr atom(const Json& record, int depth) {
+    const auto kind = static_cast<AtomKind>(as_uint(field(record, 0), "an atom", static_cast<uint64_t>(AtomKind::kLe)));
+    if (kind == AtomKind::kConstexpr || kind == AtomKind::kParam) {
+      const size_t count = kind == AtomKind::kParam ? kernel_.params.size() : kernel_.constexprs.size();
+      if (count == 0) throw BadBytes{"an expression mentions what the kernel lacks"};
+      const auto index = static_cast<uint32_t>(as_uint(field(record, 1), "an index", count - 1));
+      return kind == AtomKind::kParam ? Expr::param_ref(index) : Expr::constexpr_ref(index);
+    }
+    Expr a = expr(field(record, 1), depth + 1);
+    return Expr::apply(kind, std::move(a), expr(field(record, 2), depth + 1));
+  }
+
+  static void check_size(const Expr& value) {
+    if (value.terms().size() > kMaxTerms) throw BadBytes{"an expression is too large"};
+    for (const Term& term : value.terms()) {
+      if (term.atoms.size() > kMaxAtoms) throw BadBytes{"an expression is too large"};
+    }
+  }
+
+  Kernel& kernel_;
+  size_t op_count_ = 0;
+};
+
+}  // namespace
+
+Kernel decode_canonical(const Json& record) {
+  Kernel kernel;
+  Reader reader(kernel);
+  reader.header(record);
+  reader.ops(field(record, 6), kernel.body.ops, 0);
+  return kernel;
+}
+
+}  // namespace kiln::dsl

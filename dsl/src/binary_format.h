@@ -1,0 +1,53 @@
+// The layout of the binary form, shared by its writer and its reader. All of it is CBOR; arrays stand for records, so
+// that no order of keys is left open.
+//
+//   canonical  [tag, name, params, constexpr count, grid, options, body]; of a request also target, constexprs, facts,
+//              and the output (`emit`) unless it is "so"
+//     param    [element, pointer, readonly]
+//     op       [code, operands, attrs, result count, regions?]; a region is [argument count, ops]
+//     attr     int → int · Expr → expression · list → array · element → [0, element] · literal → [1, bits] ·
+//              string → text
+//     expression  int when constant, else [[coefficient, atom…]…]; atom [kind, index] or [kind, expression, expression]
+//   debug      [tag, params, constexprs with defaults, space, files, value names, locations]
+//
+// Values have no numbers of their own in an op: each result and each region argument takes the next one, in the order
+// of canonical.h, and types follow from infer_types.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+
+#include "kiln/dsl/ir.h"
+
+namespace kiln::dsl {
+
+using Json = nlohmann::json;
+
+inline constexpr const char* kCanonicalTag = "kiln-kernel-1";
+inline constexpr const char* kDebugTag = "kiln-debug-1";
+
+// binary_encode.cpp. The kernel must be canonical.
+Json encode_canonical(const Kernel& kernel);
+Json encode_debug(const Kernel& kernel);
+
+// binary_decode.cpp: everything an untrusted record may break is checked, and thrown as this inside the reader only.
+struct BadBytes {
+  std::string what;
+};
+// Kernel without names, locations, space and defaults.
+Kernel decode_canonical(const Json& record);
+// binary_debug.cpp: adds what decode_canonical leaves out.
+void decode_debug(const Json& record, Kernel& kernel);
+// Names by position, for a kernel without its debug section.
+void name_by_position(Kernel& kernel);
+
+// Typed access for the readers; each throws BadBytes.
+const Json& field(const Json& array, size_t index);
+const Json& as_array(const Json& value, const char* what, size_t most);
+int64_t as_int(const Json& value, const char* what);
+uint64_t as_uint(const Json& value, const char* what, uint64_t most);
+bool as_bool(const Json& value, const char* what);
+const std::string& as_text(const Json& value, const char* what);
+
+}  // namespace kiln::dsl

@@ -1,0 +1,17 @@
+// Bounds on a kernel, the same for text, bytes and verifier: what they let through is safe to recurse over.
+#pragma once
+
+#include <cstddef>
+
+namespace kiln::dsl {
+
+inline constexpr int kMaxRegionDepth = 64;
+inline constexpr int kMaxExprDepth = 64;
+inline constexpr size_t kMaxOps = 1u << 18;
+inline constexpr size_t kMaxListed = 4096;  // parameters, constexprs, space axes, values of an axis
+// Expressions multiply out to polynomials; these keep a hostile one from exploding.
+inline constexpr size_t kMaxTerms = 256;
+inline constexpr size_t kMaxAtoms = 16;
+inline constexpr size_t kMaxShape = 64;     // extents in a list; a type's rank is checked by the type rules
+
+}  // namespace kiln::dsl

@@ -1,0 +1,40 @@
+// What printer and parser of the text form must agree on.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kiln/dsl/ir.h"
+
+namespace kiln::dsl {
+
+inline bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+inline bool is_name_char(char c) { return is_name_start(c) || is_digit(c) || c == '.'; }
+
+// Names of kernels, parameters, constexprs and space axes; value names too, where those are no numbers.
+inline bool is_name(std::string_view text) {
+  if (text.empty() || text.size() > 256 || !is_name_start(text[0])) return false;
+  for (char c : text) {
+    if (!is_name_char(c)) return false;
+  }
+  return true;
+}
+
+// The value an attribute has where the text leaves it out.
+inline std::optional<Attr> default_attr(const AttrInfo& attr) {
+  if (attr.name == "numeric" || attr.name == "precision") return Attr(int64_t{0});
+  if (attr.name == "num_stages") return Attr(Expr(1));
+  return std::nullopt;
+}
+
+// A number of an element type, by its bits: ints in decimal, floats as the shortest decimal that reads back to the same
+// bits, `inf`, `-inf`, `nan`, and any other NaN as 0x….
+std::string literal_text(ElementType element, uint64_t bits);
+
+// The bits of a literal: digits of a decimal number, `inf` or `nan`, or 0x… for the bits themselves; `negative` for one
+// behind a minus. Nothing when it is no value of the element type.
+std::optional<uint64_t> parse_literal(ElementType element, std::string_view digits, bool negative);
+
+}  // namespace kiln::dsl

@@ -1,0 +1,237 @@
+// The trace: errors, values and ops. Its loops and variables are in trace_loops.cpp.
+#include "trace.h"
+
+#include <atomic>
+
+#include "kiln/dsl/verify.h"
+
+namespace kiln::dsl::lang {
+namespace {
+
+thread_local Trace* g_current = nullptr;
+
+constexpr size_t kMaxErrors = 20;
+
+// Drops values that nothing defines (arguments of loops that were only read) and numbers the rest in their old order.
+class Compaction {
+ public:
+  static void run(Kernel& kernel) {
+    Compaction compaction;
+    compaction.renumber(kernel);
+  }
+
+ private:
+  void renumber(Kernel& kernel) {
+    map_.assign(kernel.values.size(), kNoValue);
+    for (const Param& param : kernel.params) map_[param.value] = 0;
+    mark(kernel.body);
+    std::vector<dsl::Value> kept;
+    for (ValueId id = 0; id < map_.size(); ++id) {
+      if (map_[id] == kNoValue) continue;
+      map_[id] = static_cast<ValueId>(kept.size());
+      kept.push_back(std::move(kernel.values[id]));
+    }
+    kernel.values = std::move(kept);
+    for (Param& param : kernel.params) param.value = map_[param.value];
+    rename(kernel.body);
+  }
+
+  void mark(const Region& region) {
+    for (ValueId id : region.args) map_[id] = 0;
+    for (const Op& op : region.ops) {
+      for (ValueId id : op.results) map_[id] = 0;
+      for (const Region& inner : op.regions) mark(inner);
+    }
+  }
+
+  void rename(Region& region) {
+    for (ValueId& id : region.args) id = map_[id];
+    for (Op& op : region.ops) {
+      for (ValueId& id : op.operands) id = map_[id];
+      for (ValueId& id : op.results) id = map_[id];
+      for (Region& inner : op.regions) rename(inner);
+    }
+  }
+
+  std::vector<ValueId> map_;
+};
+
+// Scalar integer arithmetic that a launcher can do too.
+std::optional<Expr> launcher_expr(OpCode code, const Expr& a, const Expr& b) {
+  switch (code) {
+    case OpCode::kAdd:
+      return a + b;
+    case OpCode::kSub:
+      return a - b;
+    case OpCode::kMul:
+      return a * b;
+    case OpCode::kDiv:
+      return Expr::apply(AtomKind::kDiv, a, b);
+    case OpCode::kRem:
+      return Expr::apply(AtomKind::kRem, a, b);
+    case OpCode::kMin:
+      return Expr::apply(AtomKind::kMin, a, b);
+    case OpCode::kMax:
+      return Expr::apply(AtomKind::kMax, a, b);
+    default:
+      return std::nullopt;
+  }
+}
+
+bool is_launcher_type(const Type& type) {
+  return type.is_scalar() && !type.pointer && is_int(type.element) && type.element != ElementType::kI1;
+}
+
+}  // namespace
+
+Trace::Trace(std::string name, std::source_location loc) : loc_(loc), outer_(g_current) {
+  static std::atomic<uint64_t> next_serial{1};
+  serial_ = next_serial++;
+  kernel_.name = std::move(name);
+  g_current = this;
+}
+
+Trace::~Trace() { g_current = outer_; }
+
+Trace* Trace::current() { return g_current; }
+
+Location Trace::intern(const std::source_location& loc) {
+  const std::string file = loc.file_name();
+  uint32_t index = 0;
+  while (index < kernel_.files.size() && kernel_.files[index] != file) ++index;
+  if (index == kernel_.files.size()) kernel_.files.push_back(file);
+  return {index + 1, loc.line(), loc.column()};
+}
+
+void Trace::report(const std::source_location& loc, const std::string& message) {
+  if (errors_.size() >= kMaxErrors) return;
+  const std::source_location place = scope_.value_or(loc);
+  // An operand that was left out has no line; the kernel's is better than none.
+  errors_.push_back(diagnostic(kernel_, intern(place.line() == 0 ? loc_ : place), message));
+}
+
+Result<Kernel> Trace::finish() {
+  if (failed()) {
+    std::string message;
+    for (const std::string& text : errors_) message += (message.empty() ? "" : "\n") + text;
+    return error(ErrorCode::kVerifyFailed, message);
+  }
+  Compaction::run(kernel_);
+  return std::move(kernel_);
+}
+
+Value Trace::add_value(Type type, std::string name) {
+  kernel_.values.push_back({std::move(type), std::move(name)});
+  facts_.push_back({loops_.empty() ? 0 : loops_.back().serial, std::nullopt, false});
+  return {static_cast<ValueId>(kernel_.values.size() - 1), serial_};
+}
+
+bool Trace::is_open(uint32_t region) const {
+  if (region == 0) return true;
+  for (const OpenLoop& loop : loops_) {
+    if (loop.serial == region) return true;
+  }
+  return false;
+}
+
+bool Trace::usable(const Value& value, const std::source_location& loc) {
+  if (!value.valid()) {
+    // After an error invalid values are its echo; without one the author forgot something.
+    if (!failed()) report(loc, "a Value without a value is used here; it was never assigned, or made outside a kernel");
+    return false;
+  }
+  if (value.trace() != serial_) {
+    report(loc, "a value of another kernel is used here");
+    return false;
+  }
+  if (!is_open(fact(value).region)) {
+    report(loc, "a value computed inside a loop is used after it; carry it out in a Var made before the loop");
+    return false;
+  }
+  return true;
+}
+
+Value Trace::emit(OpCode code, const std::vector<Value>& operands, std::vector<Attr> attrs,
+                  const std::source_location& loc) {
+  Op op{code, {}, {}, std::move(attrs), {}, {}};
+  std::vector<Type> types;
+  for (const Value& operand : operands) {
+    if (!usable(operand, loc)) return {};
+    op.operands.push_back(operand.id());
+    types.push_back(type(operand));
+  }
+  auto results = infer_types(code, types, op.attrs, kernel_.expr_names());
+  if (!results) {
+    report(loc, results.error().message);
+    return {};
+  }
+  op.loc = intern(scope_.value_or(loc));
+  Value result;
+  if (!results->empty()) {
+    result = add_value(std::move((*results)[0]));
+    op.results = {result.id()};
+    derive_fact(code, operands, result);
+  }
+  ops().push_back(std::move(op));
+  return result;
+}
+
+void Trace::derive_fact(OpCode code, const std::vector<Value>& operands, Value result) {
+  if (type(result).pointer) {
+    for (const Value& operand : operands) fact(result).readonly |= fact(operand).readonly;
+  }
+  if (operands.empty() || !is_launcher_type(type(result))) return;
+  const std::optional<Expr>& a = fact(operands[0]).launcher;
+  if (!a) return;
+  if (code == OpCode::kCast) {
+    fact(result).launcher = a;
+  } else if (code == OpCode::kNeg) {
+    fact(result).launcher = Expr(0) - *a;
+  } else if (operands.size() == 2 && fact(operands[1]).launcher) {
+    fact(result).launcher = launcher_expr(code, *a, *fact(operands[1]).launcher);
+  }
+}
+
+Trace::LocationScope::LocationScope(const std::source_location& loc) : trace_(Trace::current()) {
+  if (trace_ && trace_->scope_) trace_ = nullptr;
+  if (trace_) trace_->scope_ = loc;
+}
+
+Trace::LocationScope::~LocationScope() {
+  if (trace_) trace_->scope_.reset();
+}
+
+// --- free helpers ------------------------------------------------------------------------------------------------
+
+Value emit(OpCode code, const std::vector<Value>& operands, std::vector<Attr> attrs, const std::source_location& loc) {
+  Trace* trace = Trace::current();
+  return trace ? trace->emit(code, operands, std::move(attrs), loc) : Value();
+}
+
+void report(const std::source_location& loc, const std::string& message) {
+  if (Trace* trace = Trace::current()) trace->report(loc, message);
+}
+
+std::string type_text(const Type& type) {
+  Trace* trace = Trace::current();
+  return trace ? to_string(type, trace->kernel().expr_names()) : "";
+}
+
+std::string expr_text(const Expr& expr) {
+  Trace* trace = Trace::current();
+  return trace ? to_string(expr, trace->kernel().expr_names()) : "";
+}
+
+Type Value::type() const {
+  Trace* trace = Trace::current();
+  if (!trace || !valid() || trace->serial() != trace_) return Type{};
+  return trace->type(*this);
+}
+
+Const Value::extent(int axis) const {
+  const Type type = this->type();
+  const int index = axis < 0 ? axis + type.rank() : axis;
+  return index < 0 || index >= type.rank() ? Const(1) : Const(type.shape[static_cast<size_t>(index)]);
+}
+
+}  // namespace kiln::dsl::lang

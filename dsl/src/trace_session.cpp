@@ -1,0 +1,106 @@
+// Starting and ending a trace: the kernel's signature from names and C++ types, and its config space.
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "kiln/dsl/kernel.h"
+#include "trace.h"
+
+namespace kiln::dsl::detail {
+namespace {
+
+bool is_identifier(std::string_view name) {
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) return false;
+  return std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+}
+
+std::string quoted(std::string_view name) { return "`" + std::string(name) + "`"; }
+
+}  // namespace
+
+struct TraceSession::State {
+  State(std::string_view name, std::source_location loc) : trace(std::string(name), loc) {}
+
+  // "BM" or "BM=128" for the next parameter; false after an error.
+  void declare(std::string_view text, const ParamSpec& spec);
+
+  lang::Trace trace;
+  std::vector<lang::Argument> arguments;  // by position in the C++ signature; invalid for a Const
+  std::vector<lang::Const> constants;     // likewise; 0 for the others
+};
+
+void TraceSession::State::declare(std::string_view text, const ParamSpec& spec) {
+  Kernel& kernel = trace.kernel();
+  const size_t equals = text.find('=');
+  const std::string name(text.substr(0, equals));
+  auto fail = [&](const std::string& message) { trace.report(trace.loc(), message); };
+  if (!is_identifier(name)) return fail("kernel: " + quoted(text) + " does not begin with a name");
+  if (kernel.find_param(name) || kernel.find_constexpr(name))
+    return fail("kernel: " + quoted(name) + " is named twice");
+  lang::Argument argument;
+  lang::Const constant = 0;
+  if (spec.is_const) {
+    constant = lang::Const(Expr::constexpr_ref(static_cast<uint32_t>(kernel.constexprs.size())));
+    kernel.constexprs.push_back({name, std::nullopt});
+    if (equals != std::string_view::npos) {
+      int64_t value = 0;
+      auto [end, failure] = std::from_chars(text.data() + equals + 1, text.data() + text.size(), value);
+      if (failure != std::errc() || end != text.data() + text.size()) {
+        return fail("kernel: the default in " + quoted(text) + " is not an integer");
+      }
+      kernel.constexprs.back().default_value = value;
+    }
+  } else {
+    if (equals != std::string_view::npos) {
+      return fail("kernel: " + quoted(text) + ": only a Const parameter has a default");
+    }
+    argument.value = trace.add_value(spec.type, name);
+    lang::Trace::Fact& fact = trace.fact(argument.value);
+    fact.readonly = spec.readonly;
+    if (!spec.type.pointer && is_int(spec.type.element)) {
+      fact.launcher = Expr::param_ref(static_cast<uint32_t>(kernel.params.size()));
+    }
+    kernel.params.push_back({name, spec.type, spec.readonly, argument.value.id()});
+  }
+  arguments.push_back(argument);
+  constants.push_back(constant);
+}
+
+TraceSession::TraceSession(std::string_view name, std::initializer_list<std::string_view> names,
+                           std::vector<ParamSpec> params, std::source_location loc)
+    : state_(std::make_unique<State>(name, loc)) {
+  lang::Trace& trace = state_->trace;
+  if (!is_identifier(name)) trace.report(loc, "kernel: " + quoted(name) + " is not a name");
+  if (names.size() != params.size()) {
+    trace.report(loc, "kernel: " + std::to_string(names.size()) + " names for a function of " +
+                          std::to_string(params.size()) + " parameters");
+    return;
+  }
+  for (size_t i = 0; i < params.size(); ++i) state_->declare(names.begin()[i], params[i]);
+}
+
+TraceSession::~TraceSession() = default;
+
+bool TraceSession::ready() const { return !state_->trace.failed(); }
+Result<Kernel> TraceSession::finish() { return state_->trace.finish(); }
+lang::Const TraceSession::constant(size_t index) const { return state_->constants[index]; }
+lang::Argument TraceSession::argument(size_t index) const { return state_->arguments[index]; }
+
+Result<Kernel> with_space(Result<Kernel> ir, std::vector<SpaceAxis> axes) {
+  if (!ir) return ir;
+  for (const SpaceAxis& axis : axes) {
+    const bool known = ir->find_constexpr(axis.name) || axis.name == "num_warps" || axis.name == "num_stages";
+    if (!known) {
+      return error(ErrorCode::kVerifyFailed, "kernel " + quoted(ir->name) + ": space names " + quoted(axis.name) +
+                                                 ", which is neither a Const nor num_warps or num_stages");
+    }
+    if (axis.values.empty()) {
+      return error(ErrorCode::kVerifyFailed,
+                   "kernel " + quoted(ir->name) + ": space gives " + quoted(axis.name) + " no values");
+    }
+  }
+  ir->space = std::move(axes);
+  return ir;
+}
+
+}  // namespace kiln::dsl::detail

@@ -1,0 +1,252 @@
+// Frames of one client, each to its handler.
+#include "client_connection.h"
+
+#include <cstring>
+
+#include "kiln/wire/json.h"
+
+namespace kiln::server {
+namespace {
+
+// Before its hello a peer needs no room.
+constexpr wire::FrameLimits kHelloLimits{.max_json = 4096, .max_body = 0};
+
+const char* tier_name(Tier tier) {
+  switch (tier) {
+    case Tier::kMemory: return "memory";
+    case Tier::kDisk: return "disk";
+    case Tier::kCompile: break;
+  }
+  return "compile";
+}
+
+}  // namespace
+
+ClientConnection::ClientConnection(Services& services, uint64_t id, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch)
+    : services_(services),
+      id_(id),
+      socket_(std::make_shared<FrameSocket>(services.io, std::move(fd), std::move(scratch),
+                                            FrameSocket::Options{.limits = kHelloLimits})),
+      hello_timer_(services.io) {}
+
+void ClientConnection::start() {
+  std::weak_ptr<ClientConnection> weak = weak_from_this();
+  socket_->start({.frame =
+                      [weak](wire::Frame frame) {
+                        if (auto self = weak.lock()) self->on_frame(std::move(frame));
+                      },
+                  .closed =
+                      [weak](const CloseReason& reason) {
+                        if (auto self = weak.lock()) self->on_closed(reason);
+                      }});
+  hello_timer_.expires_after(services_.config.hello_timeout);
+  hello_timer_.async_wait([weak](const boost::system::error_code& failed) {
+    auto self = weak.lock();
+    if (failed || !self || self->greeted_) return;
+    self->reject("hello_timeout", error(ErrorCode::kDeadlineExceeded, "no hello in time"));
+  });
+  socket_->send({.type = wire::Type::kWelcome, .json = services_.welcome});
+}
+
+void ClientConnection::on_frame(wire::Frame frame) {
+  if (!greeted_) return on_hello(frame);
+  switch (frame.type()) {
+    case wire::Type::kGet: return on_get(frame);
+    case wire::Type::kGetMany: return on_get_many(frame);
+    case wire::Type::kCompile: return on_compile(std::move(frame));
+    case wire::Type::kCancel: return services_.scheduler.cancel({id_, frame.id()});
+    case wire::Type::kStats: return on_stats(frame.id());
+    case wire::Type::kPing:
+      return socket_->send({.type = wire::Type::kResult, .request_id = frame.id(), .flags = wire::flag::kLast});
+    case wire::Type::kShutdown: return on_shutdown(frame.id());
+    default: break;
+  }
+  reject("unknown_type", invalid_argument("frame type " + std::to_string(static_cast<int>(frame.header.type)) +
+                                          " is not known here"));
+}
+
+void ClientConnection::on_hello(const wire::Frame& frame) {
+  if (frame.type() != wire::Type::kHello) {
+    return reject("no_hello", invalid_argument("the first frame must be a hello"));
+  }
+  auto hello = wire::parse_hello(frame.json);
+  if (!hello) return reject("bad_hello", hello.error());
+  if (hello->version < wire::kMinVersion || hello->version > wire::kVersion) {
+    return reject("version", error(ErrorCode::kVersionMismatch,
+                                   "the client speaks protocol " + wire::version_string(hello->version) +
+                                       ", this daemon " + wire::version_string(wire::kMinVersion) + " to " +
+                                       wire::version_string(wire::kVersion)));
+  }
+  greeted_ = true;
+  hello_timer_.cancel();
+  socket_->set_limits({});
+  if (!hello->replace) return;
+  // The acknowledgement goes out when the socket's name is free for the successor.
+  services_.drain("replaced by " + hello->client_name);
+  socket_->send({.type = wire::Type::kResult, .request_id = frame.id(), .flags = wire::flag::kLast});
+  close();
+}
+
+// One request id more in flight, unless it is in use or there are too many.
+bool ClientConnection::admit(uint64_t id) {
+  if (in_flight_.size() >= services_.config.max_in_flight) {
+    ++services_.metrics.rejected["in_flight"];
+    Error full = error(ErrorCode::kResourceExhausted, "too many requests in flight on this connection");
+    full.retryable = true;
+    full.retry_after_ms = 50;
+    send_error(id, full);
+    return false;
+  }
+  if (in_flight_.insert(id).second) return true;
+  reject("duplicate_id", invalid_argument("request id " + std::to_string(id) + " is in flight already"));
+  return false;
+}
+
+void ClientConnection::on_get(const wire::Frame& frame) {
+  RequestKey key;
+  if (frame.body.size() != key.size()) return send_error(frame.id(), invalid_argument("GET: the body is not a key"));
+  std::memcpy(key.data(), frame.body.data(), key.size());
+  if (SharedBlob blob = services_.store.find_memory(key)) {
+    ++services_.metrics.hits_memory;
+    return send_found(frame.id(), {blob, Tier::kMemory});
+  }
+  if (!admit(frame.id())) return;
+  services_.store.find_disk(key, [weak = weak_from_this(), id = frame.id()](const SharedBlob& blob) {
+    auto self = weak.lock();
+    if (!self || self->finished_) return;
+    self->in_flight_.erase(id);
+    ++(blob ? self->services_.metrics.hits_disk : self->services_.metrics.get_misses);
+    blob ? self->send_found(id, {blob, Tier::kDisk}) : self->send_missing(id);
+  });
+}
+
+void ClientConnection::on_get_many(const wire::Frame& frame) {
+  constexpr size_t kKeySize = std::tuple_size_v<RequestKey>;
+  size_t count = frame.body.size() / kKeySize;
+  if (count == 0 || count > wire::kMaxGetMany || frame.body.size() % kKeySize != 0) {
+    return send_error(frame.id(), invalid_argument("GET_MANY: the body is not 1 to 256 keys"));
+  }
+  if (!admit(frame.id())) return;
+  auto left = std::make_shared<size_t>(count);
+  for (size_t i = 0; i < count; ++i) {
+    RequestKey key;
+    std::memcpy(key.data(), frame.body.data() + i * kKeySize, kKeySize);
+    auto reply = [weak = weak_from_this(), id = frame.id(), i, left](const SharedBlob& blob, Tier tier) {
+      auto self = weak.lock();
+      if (!self || self->finished_) return;
+      uint32_t flags = --*left == 0 ? wire::flag::kLast : 0;
+      if (flags) self->in_flight_.erase(id);
+      auto& metrics = self->services_.metrics;
+      ++(!blob ? metrics.get_misses : tier == Tier::kMemory ? metrics.hits_memory : metrics.hits_disk);
+      std::string index = std::to_string(i);
+      blob ? self->send_found(id, {blob, tier}, index, flags) : self->send_missing(id, index, flags);
+    };
+    if (SharedBlob blob = services_.store.find_memory(key)) {
+      reply(blob, Tier::kMemory);
+    } else {
+      services_.store.find_disk(key, [reply](const SharedBlob& found) { reply(found, Tier::kDisk); });
+    }
+  }
+}
+
+void ClientConnection::on_compile(wire::Frame frame) {
+  auto header = wire::parse_compile_header(frame.json);
+  if (!header) return send_error(frame.id(), header.error());
+  auto body = wire::split_compile_body(frame.body);
+  if (!body) return send_error(frame.id(), body.error());
+  if (!admit(frame.id())) return;
+  CompileRequest request;
+  request.waiter = {id_, frame.id()};
+  request.key = request_key(services_.builder_id, body->canonical);
+  request.priority = header->priority;
+  request.deadline = header->deadline_ms ? std::chrono::milliseconds(header->deadline_ms)
+                                         : services_.config.default_deadline;
+  request.trace_id = header->trace_id.empty() ? std::to_string(id_) + "-" + std::to_string(frame.id())
+                                              : std::move(header->trace_id);
+  request.body = std::make_shared<const Bytes>(std::move(frame.body));
+  services_.scheduler.submit(std::move(request),
+                             [weak = weak_from_this(), id = frame.id()](const Result<Served>& result) {
+                               auto self = weak.lock();
+                               if (!self || self->finished_) return;
+                               self->in_flight_.erase(id);
+                               result ? self->send_found(id, *result) : self->send_error(id, result.error());
+                             });
+}
+
+void ClientConnection::on_stats(uint64_t id) {
+  std::string text = wire::dump(services_.stats());
+  auto bytes = std::as_bytes(std::span(text));
+  socket_->send({.type = wire::Type::kResult,
+                 .request_id = id,
+                 .body = std::make_shared<const Bytes>(bytes.begin(), bytes.end()),
+                 .flags = wire::flag::kLast});
+}
+
+void ClientConnection::on_shutdown(uint64_t id) {
+  services_.drain("asked to by a client");
+  socket_->send({.type = wire::Type::kResult, .request_id = id, .flags = wire::flag::kLast});
+}
+
+void ClientConnection::send_found(uint64_t id, const Served& served, const std::string& index, uint32_t flags) {
+  std::string json = std::string("{\"served_from\":\"") + tier_name(served.tier) + "\"";
+  if (!index.empty()) json += ",\"index\":" + index;
+  Outgoing out{.type = wire::Type::kResult, .request_id = id, .flags = flags};
+  const Blob& blob = *served.blob;
+  if (blob.bytes.size() > wire::kMaxInlineEntry) out.fd = services_.store.descriptor(blob);
+  if (out.fd) {
+    json += ",\"size\":" + std::to_string(blob.bytes.size());
+  } else {
+    out.body = SharedBytes(served.blob, &blob.bytes);
+  }
+  out.json = json + "}";
+  socket_->send(std::move(out));
+}
+
+void ClientConnection::send_missing(uint64_t id, const std::string& index, uint32_t flags) {
+  std::string json = R"({"code":"NOT_FOUND","message":"no such entry")";
+  if (!index.empty()) json += ",\"index\":" + index;
+  socket_->send({.type = wire::Type::kError, .request_id = id, .json = json + "}", .flags = flags});
+}
+
+void ClientConnection::send_error(uint64_t id, const Error& failure) {
+  ++services_.metrics.errors[static_cast<size_t>(failure.code)];
+  Error sent = failure;
+  // Escapes may take six bytes for one.
+  if (sent.message.size() > wire::kMaxJsonSize / 8) sent.message.resize(wire::kMaxJsonSize / 8);
+  socket_->send({.type = wire::Type::kError,
+                 .request_id = id,
+                 .json = wire::dump(wire::to_json(sent)),
+                 .flags = wire::flag::kLast});
+}
+
+// The peer does not follow the protocol: say why and hang up.
+void ClientConnection::reject(const std::string& reason, const Error& failure) {
+  ++services_.metrics.rejected[reason];
+  services_.log.info("connection_rejected", {{"client", id_}, {"reason", reason}, {"message", failure.message}});
+  send_error(0, failure);
+  close();
+}
+
+void ClientConnection::on_closed(const CloseReason& reason) {
+  if (reason.kind == CloseReason::kProtocol) {
+    ++services_.metrics.rejected[reason.bad_magic ? "magic" : "protocol"];
+    if (!reason.bad_magic) send_error(0, invalid_argument(reason.message));
+  }
+  if (reason.kind == CloseReason::kSlowReader) ++services_.metrics.rejected["slow_reader"];
+  finish();
+}
+
+void ClientConnection::close() {
+  socket_->close_when_sent();
+  finish();
+}
+
+void ClientConnection::finish() {
+  if (std::exchange(finished_, true)) return;
+  hello_timer_.cancel();
+  auto keep = shared_from_this();
+  services_.scheduler.forget_client(id_);
+  services_.closed(id_);
+}
+
+}  // namespace kiln::server

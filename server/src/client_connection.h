@@ -1,0 +1,64 @@
+// One client: greeting, requests in any number at once, replies in any order.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <unordered_set>
+
+#include "frame_socket.h"
+#include "kiln/wire/messages.h"
+#include "scheduler.h"
+
+namespace kiln::server {
+
+// What a connection may use of the daemon. Outlives every connection.
+struct Services {
+  asio::io_context& io;
+  const Config& config;
+  Log& log;
+  Metrics& metrics;
+  Store& store;
+  Scheduler& scheduler;
+  std::string builder_id;
+  std::string welcome;  // JSON
+  std::function<nlohmann::json()> stats;
+  std::function<void(std::string reason)> drain;
+  std::function<void(uint64_t client)> closed;
+};
+
+class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
+ public:
+  ClientConnection(Services& services, uint64_t id, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch);
+
+  void start();
+  // Sends what is queued and closes.
+  void close();
+  bool has_output() const { return socket_->pending() > 0; }
+
+ private:
+  void on_frame(wire::Frame frame);
+  void on_closed(const CloseReason& reason);
+  void on_hello(const wire::Frame& frame);
+  void on_get(const wire::Frame& frame);
+  void on_get_many(const wire::Frame& frame);
+  void on_compile(wire::Frame frame);
+  void on_stats(uint64_t id);
+  void on_shutdown(uint64_t id);
+
+  bool admit(uint64_t id);
+  void send_found(uint64_t id, const Served& served, const std::string& index = {}, uint32_t flags = wire::flag::kLast);
+  void send_missing(uint64_t id, const std::string& index = {}, uint32_t flags = wire::flag::kLast);
+  void send_error(uint64_t id, const Error& failure);
+  void reject(const std::string& reason, const Error& failure);
+  void finish();
+
+  Services& services_;
+  const uint64_t id_;
+  std::shared_ptr<FrameSocket> socket_;
+  asio::steady_timer hello_timer_;
+  bool greeted_ = false;
+  bool finished_ = false;
+  std::unordered_set<uint64_t> in_flight_;
+};
+
+}  // namespace kiln::server

@@ -1,0 +1,53 @@
+// What can be set on the daemon, with its defaults.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace kiln::server {
+
+struct Config {
+  using Milliseconds = std::chrono::milliseconds;
+
+  std::string runtime_dir;  // socket, lock, log; empty in pipe mode
+  std::string cache_dir;    // empty: no disk tier
+  std::string worker_path;
+  bool pipe = false;        // serve one client on standard input
+  bool foreground = false;  // log to standard error
+  bool detach = false;      // continue in a child process
+  int ready_fd = -1;        // told "ready\n" once the socket listens
+  std::string log_level = "info";
+
+  unsigned workers = 0;  // 0: one a core
+  uint64_t worker_memory = 4ull << 30;
+  uint64_t worker_cpu_seconds = 300;
+  uint64_t worker_jobs = 100;
+  uint64_t worker_rss = 512ull << 20;
+  Milliseconds worker_idle{600'000};
+
+  uint64_t cache_bytes = 5ull << 30;
+  uint64_t memory_bytes = 256ull << 20;
+
+  size_t queue_jobs = 4096;
+  uint64_t queue_bytes = 256ull << 20;
+  Milliseconds default_deadline{120'000};
+  Milliseconds ageing{60'000};      // a background job that waited this long counts as interactive
+  Milliseconds kill_after{2'000};   // between SIGTERM and SIGKILL of a worker
+  Milliseconds poison_ttl{600'000};
+  unsigned poison_kills = 2;
+  Milliseconds negative_ttl{60'000};
+  size_t crash_storm = 64;          // worker deaths a minute before spawning backs off
+
+  size_t max_connections = 1024;
+  size_t max_in_flight = 256;  // per connection
+  Milliseconds hello_timeout{2'000};
+  Milliseconds idle_timeout{600'000};
+  Milliseconds drain_timeout{10'000};
+  Milliseconds self_check{60'000};
+};
+
+nlohmann::json to_json(const Config& config);
+
+}  // namespace kiln::server

@@ -1,0 +1,171 @@
+// Start, connections and figures. How the daemon ends is in lifecycle.cpp.
+#include "daemon.h"
+
+#include <unistd.h>
+
+#include "kiln/wire/json.h"
+#include "kiln/wire/paths.h"
+
+namespace kiln::server {
+namespace {
+
+std::string log_path(const Config& config) {
+  return config.foreground || config.pipe ? std::string() : config.runtime_dir + "/kilnd.log";
+}
+
+}  // namespace
+
+Daemon::Daemon(Config config)
+    : config_(std::move(config)),
+      log_(log_path(config_), config_.log_level),
+      scratch_(std::make_shared<Bytes>(wire::kReadStep)),
+      pool_(io_, config_, scratch_, log_, metrics_),
+      listener_(io_, log_),
+      signals_(io_),
+      idle_timer_(io_),
+      check_timer_(io_),
+      drain_timer_(io_),
+      started_(std::chrono::steady_clock::now()),
+      starter_(config_.ready_fd) {
+  config_.workers = pool_.size();
+}
+
+Daemon::~Daemon() = default;
+
+int Daemon::run() {
+  if (!config_.pipe) {
+    if (auto elected = listener_.elect(config_.runtime_dir); !elected) {
+      bool another = elected.error().code == ErrorCode::kUnavailable;
+      log_.info("not_elected", {{"reason", elected.error().message}});
+      tell_starter((another ? "another " : "error ") + elected.error().message);
+      return another ? 0 : 1;
+    }
+  }
+  watch_signals();
+  if (auto started = start(); !started) {
+    fail(started.error());
+    return exit_code_;
+  }
+  io_.run();
+  connections_.clear();
+  pool_.stop();
+  if (store_) store_->finish();
+  log_.info("exit", {{"code", exit_code_}});
+  return exit_code_;
+}
+
+Result<void> Daemon::start() {
+  return pool_.start({.ready = [this](std::string builder, std::string native) { on_builder(builder, native); },
+                      .slot_free =
+                          [this] {
+                            if (scheduler_) scheduler_->pump();
+                          },
+                      .start_failed =
+                          [this](const std::string& reason) {
+                            if (services_) return;  // it worked before and is tried again
+                            fail(error(ErrorCode::kUnavailable, config_.worker_path + " does not start: " + reason));
+                          }});
+}
+
+void Daemon::on_builder(std::string builder_id, std::string native_target) {
+  if (services_) {
+    // The zygote was restarted. With another compiler behind it, every key that clients computed here would be wrong.
+    if (services_->builder_id != builder_id) drain("the worker was replaced by another build");
+    return;
+  }
+  store_.emplace(io_, config_, log_, fs_, builder_id);
+  scheduler_.emplace(io_, config_, log_, metrics_, *store_, pool_, builder_id);
+  wire::Welcome welcome;
+  welcome.builder_id = builder_id;
+  welcome.native_target = native_target;
+  welcome.pid = ::getpid();
+  welcome.daemon_path = wire::self_path();
+  welcome.daemon_build_id = wire::read_build_id(welcome.daemon_path);
+  welcome.worker_path = config_.worker_path;
+  welcome.worker_build_id = wire::read_build_id(config_.worker_path);
+  services_.emplace(Services{.io = io_,
+                             .config = config_,
+                             .log = log_,
+                             .metrics = metrics_,
+                             .store = *store_,
+                             .scheduler = *scheduler_,
+                             .builder_id = builder_id,
+                             .welcome = wire::dump(wire::to_json(welcome)),
+                             .stats = [this] { return stats(); },
+                             .drain = [this](const std::string& reason) { drain(reason); },
+                             .closed = [this](uint64_t id) { on_connection_closed(id); }});
+  if (auto opened = open_for_clients(native_target); !opened) fail(opened.error());
+}
+
+Result<void> Daemon::open_for_clients(const std::string& native_target) {
+  if (config_.pipe) {
+    on_connection(wire::UniqueFd(::dup(STDIN_FILENO)));
+  } else {
+    auto listening = listener_.listen([this](wire::UniqueFd fd) { on_connection(std::move(fd)); });
+    if (!listening) return listening;
+    watch_socket();
+    arm_idle();
+  }
+  log_.info("listening", {{"builder_id", services_->builder_id}, {"native_target", native_target},
+                          {"config", to_json(config_)}});
+  tell_starter("ready");
+  return {};
+}
+
+void Daemon::on_connection(wire::UniqueFd fd) {
+  if (auto same_user = wire::check_peer(fd.get()); !same_user) {
+    ++metrics_.rejected["uid"];
+    log_.warn("foreign_user", {{"message", same_user.error().message}});
+    return;  // closed without reading a byte
+  }
+  if (connections_.size() >= config_.max_connections) {
+    ++metrics_.rejected["connections"];
+    return;
+  }
+  ++metrics_.connections;
+  idle_timer_.cancel();
+  uint64_t id = next_connection_++;
+  auto connection = std::make_shared<ClientConnection>(*services_, id, std::move(fd), scratch_);
+  connections_[id] = connection;
+  connection->start();
+}
+
+void Daemon::on_connection_closed(uint64_t id) {
+  connections_.erase(id);
+  if (!connections_.empty() || draining_) return;
+  if (config_.pipe) return drain("the client is gone");
+  arm_idle();
+}
+
+// Whoever started this process waits for one line.
+void Daemon::tell_starter(const std::string& line) {
+  if (!starter_) return;
+  std::string text = line + "\n";
+  (void)!::write(starter_.get(), text.data(), text.size());
+  starter_.reset();
+}
+
+void Daemon::fail(const Error& failure) {
+  log_.warn("failed", {{"reason", failure.message}});
+  if (!config_.foreground) ::dprintf(STDERR_FILENO, "kilnd: %s\n", failure.message.c_str());
+  tell_starter("error " + failure.message);
+  stop(1);
+}
+
+nlohmann::json Daemon::stats() const {
+  nlohmann::json out = metrics_.to_json();
+  out.update(scheduler_->stats());
+  out.update(store_->stats());
+  out.update(pool_.stats());
+  auto uptime = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_);
+  out["pid"] = ::getpid();
+  out["uptime_ms"] = uptime.count();
+  out["rss_bytes"] = resident_bytes();
+  out["connections"] = connections_.size();
+  out["draining"] = draining_ ? 1 : 0;
+  out["builder_id"] = services_->builder_id;
+  out["config"] = to_json(config_);
+  return out;
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,69 @@
+// kilnd as one object: its parts, and its life from election to exit.
+//
+// Start: take the runtime directory's lock → start the zygote → at its hello open the cache, listen, say "ready".
+// End (signal, request, idle, replaced, unreachable): give up the socket's name and the lock, so that a successor can
+// start at once; let running compiles finish for a while; flush; exit.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "client_connection.h"
+#include "listener.h"
+#include "scheduler.h"
+#include "store.h"
+#include "worker_pool.h"
+
+namespace kiln::server {
+
+class Daemon {
+ public:
+  explicit Daemon(Config config);
+  ~Daemon();
+
+  // The exit code of the process.
+  int run();
+
+ private:
+  Result<void> start();
+  void on_builder(std::string builder_id, std::string native_target);
+  Result<void> open_for_clients(const std::string& native_target);
+  void on_connection(wire::UniqueFd fd);
+  void on_connection_closed(uint64_t id);
+  void watch_signals();
+  void watch_socket();
+  void arm_idle();
+  void on_idle();
+  void drain(const std::string& reason);
+  void poll_drained();
+  void stop(int exit_code);
+  void tell_starter(const std::string& line);
+  void fail(const Error& failure);
+  nlohmann::json stats() const;
+
+  Config config_;
+  asio::io_context io_{1};
+  Log log_;
+  Metrics metrics_;
+  PosixFs fs_;
+  std::shared_ptr<Bytes> scratch_;
+  WorkerPool pool_;
+  std::optional<Store> store_;
+  std::optional<Scheduler> scheduler_;
+  std::optional<Services> services_;
+  Listener listener_;
+  std::map<uint64_t, std::shared_ptr<ClientConnection>> connections_;
+  uint64_t next_connection_ = 1;
+  asio::signal_set signals_;
+  asio::steady_timer idle_timer_, check_timer_, drain_timer_;
+  std::chrono::steady_clock::time_point started_, drain_started_;
+  wire::UniqueFd starter_;
+  bool draining_ = false;
+  int exit_code_ = 0;
+};
+
+}  // namespace kiln::server

@@ -1,0 +1,126 @@
+// Lookups and stores. Eviction and upkeep are in disk_upkeep.cpp.
+#include "disk_cache.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "kiln/wire/paths.h"
+
+namespace kiln::server {
+
+using wire::UniqueFd;
+
+DiskCache::DiskCache(Fs& fs, Log& log, std::string directory, std::string builder_id, uint64_t max_bytes)
+    : fs_(fs),
+      log_(log),
+      directory_(std::move(directory)),
+      builder_dir_("v1/" + wire::builder_directory(builder_id)),
+      builder_tag_(wire::builder_tag(builder_id)),
+      max_bytes_(max_bytes) {}
+
+std::string DiskCache::entry_path(const RequestKey& key) const {
+  std::string hex = to_hex(key);
+  return builder_dir_ + "/" + hex.substr(0, 2) + "/" + hex.substr(2);
+}
+
+std::optional<DiskCache::Loaded> DiskCache::find(const RequestKey& key) {
+  if (!root_) return std::nullopt;
+  std::string path = entry_path(key);
+  UniqueFd fd(fs_.open(root_.get(), path, O_RDONLY | O_NOFOLLOW, 0));
+  if (!fd) return std::nullopt;
+  struct stat info{};
+  if (fs_.stat(fd.get(), info) < 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+  if (static_cast<uint64_t>(info.st_size) > wire::kMaxEntrySize) {
+    set_aside(path, key, "too long");
+    return std::nullopt;
+  }
+  Loaded loaded;
+  loaded.bytes.resize(static_cast<size_t>(info.st_size));
+  size_t filled = 0;
+  while (filled < loaded.bytes.size()) {
+    ssize_t count = fs_.read(fd.get(), loaded.bytes.data() + filled, loaded.bytes.size() - filled);
+    if (count < 0) return std::nullopt;  // an I/O error says nothing about the entry
+    if (count == 0) break;
+    filled += static_cast<size_t>(count);
+  }
+  loaded.bytes.resize(filled);
+  if (auto view = wire::decode_entry_for(loaded.bytes, key, builder_tag_); !view) {
+    set_aside(path, key, view.error().message);
+    return std::nullopt;
+  }
+  fs_.touch(fd.get());  // the modification time is the time of last use, for eviction
+  loaded.fd = std::move(fd);
+  return loaded;
+}
+
+bool DiskCache::store(const RequestKey& key, const std::vector<std::byte>& bytes) {
+  std::lock_guard lock(write_mutex_);
+  if (!root_ || !become_writer()) return false;
+  if (bytes.size() > max_bytes_ / 2) return false;  // it would push out everything else
+  make_room(bytes.size());
+  std::string path = entry_path(key);
+  int status = write_file(path, bytes);
+  if (status == -ENOSPC || status == -EDQUOT) {
+    // Free what is ours: the reserve lets eviction run on file systems that need space to delete.
+    fs_.unlink(root_.get(), "reserve");
+    uint64_t used = stats_.bytes;
+    evict_to(used - used / 10 - std::min<uint64_t>(bytes.size(), used - used / 10));
+    status = write_file(path, bytes);
+    if (status == 0) refill_reserve();
+  }
+  if (status < 0) {
+    degrade("store", -status);
+    return false;
+  }
+  stats_.bytes += bytes.size();
+  ++stats_.entries_written;
+  recover();
+  return true;
+}
+
+int DiskCache::write_file(const std::string& path, const std::vector<std::byte>& bytes) {
+  std::string temporary = "tmp/" + std::to_string(::getpid()) + "-" + std::to_string(sequence_++);
+  int status = write_and_rename(temporary, path, bytes);
+  if (status < 0) fs_.unlink(root_.get(), temporary);
+  return status;
+}
+
+// Data first, then the name: a crash leaves the old state or the new one, and a torn file only under tmp/. Renaming over
+// an existing entry is wanted, for that is how a bad one heals.
+int DiskCache::write_and_rename(const std::string& temporary, const std::string& path,
+                                const std::vector<std::byte>& bytes) {
+  UniqueFd fd(fs_.open(root_.get(), temporary, O_WRONLY | O_CREAT | O_EXCL, 0400));
+  if (!fd) return fd.get();
+  size_t written = 0;
+  while (written < bytes.size()) {
+    ssize_t count = fs_.write(fd.get(), bytes.data() + written, bytes.size() - written);
+    if (count < 0) return static_cast<int>(count);
+    if (count == 0) return -EIO;
+    written += static_cast<size_t>(count);
+  }
+  if (int status = fs_.sync_data(fd.get()); status < 0) return status;
+  int status = fs_.rename(root_.get(), temporary, path);
+  if (status != -ENOENT) return status;
+  // The first entry of this directory. EEXIST is no failure, and any other one shows in the rename.
+  fs_.mkdir(root_.get(), "v1");
+  fs_.mkdir(root_.get(), builder_dir_);
+  fs_.mkdir(root_.get(), path.substr(0, path.rfind('/')));
+  return fs_.rename(root_.get(), temporary, path);
+}
+
+void DiskCache::degrade(const std::string& what, int number) {
+  ++stats_.store_errors;
+  if (stats_.degraded.exchange(true)) return;
+  log_.warn("store_degraded", {{"what", what},
+                               {"directory", directory_},
+                               {"reason", std::generic_category().message(number)}});
+}
+
+void DiskCache::recover() {
+  if (stats_.degraded.exchange(false)) log_.info("store_recovered", {{"directory", directory_}});
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,74 @@
+// The disk tier: write-once files named by their key, so that a lookup is one open() and no index can disagree with the
+// files. docs/cache-format.md describes the directory. Blocking; called from the disk threads.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fs.h"
+#include "kiln/dsl/request.h"
+#include "kiln/wire/entry.h"
+#include "kiln/wire/fd.h"
+#include "log.h"
+
+namespace kiln::server {
+
+class DiskCache {
+ public:
+  struct Loaded {
+    std::vector<std::byte> bytes;
+    wire::UniqueFd fd;  // of the file itself, read-only
+  };
+  struct Stats {
+    std::atomic<uint64_t> bytes{0}, entries_written{0}, evictions{0}, evicted_bytes{0};
+    std::atomic<uint64_t> corrupt{0}, quarantined{0}, store_errors{0};
+    std::atomic<bool> degraded{false};   // the last write failed
+    std::atomic<bool> read_only{false};  // another daemon is the writer, or the directory cannot be written
+  };
+
+  DiskCache(Fs& fs, Log& log, std::string directory, std::string builder_id, uint64_t max_bytes);
+
+  // Opens the directory, tries to become its writer, sweeps leftovers. A failure leaves a cache that misses and does
+  // not store.
+  void open();
+  // Counts what is there and evicts down to the limit; may take long, lookups work meanwhile.
+  void scan();
+
+  // A file that fails any check is moved aside, counted and treated as a miss.
+  std::optional<Loaded> find(const RequestKey& key);
+  // False when the entry was not stored; the reason is logged once per change of state.
+  bool store(const RequestKey& key, const std::vector<std::byte>& bytes);
+
+  const Stats& stats() const { return stats_; }
+
+ private:
+  std::string entry_path(const RequestKey& key) const;
+  bool become_writer();
+  int write_file(const std::string& path, const std::vector<std::byte>& bytes);
+  int write_and_rename(const std::string& temporary, const std::string& path, const std::vector<std::byte>& bytes);
+  void make_room(uint64_t wanted);
+  void evict_to(uint64_t target);
+  void set_aside(const std::string& path, const RequestKey& key, const std::string& reason);
+  void trim_quarantine();
+  void degrade(const std::string& what, int number);
+  void recover();
+  void refill_reserve();
+
+  Fs& fs_;
+  Log& log_;
+  const std::string directory_;
+  const std::string builder_dir_;  // "v1/<builder>"
+  const wire::BuilderTag builder_tag_;
+  const uint64_t max_bytes_;
+  wire::UniqueFd root_, lock_;
+  std::mutex write_mutex_;  // stores, evictions and the writer's lock
+  std::atomic<bool> writer_{false};
+  std::atomic<uint64_t> sequence_{0};
+  Stats stats_;
+};
+
+}  // namespace kiln::server

@@ -1,0 +1,156 @@
+// Opening, locking, sizes, eviction and quarantine of the disk tier.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "disk_cache.h"
+#include "kiln/wire/paths.h"
+
+namespace kiln::server {
+namespace {
+
+constexpr uint64_t kReserveSize = 1u << 20;
+constexpr size_t kMaxQuarantineFiles = 64;
+constexpr uint64_t kMaxQuarantineBytes = 64u << 20;
+
+struct Aged {
+  std::string path;
+  uint64_t size;
+  int64_t mtime_ns;
+};
+
+// Every entry below `v1`, of all builders.
+std::vector<Aged> list_entries(Fs& fs, int root) {
+  std::vector<Aged> out;
+  std::vector<DirEntry> builders, fans, files;
+  fs.list(root, "v1", builders);
+  for (const auto& builder : builders) {
+    std::string base = "v1/" + builder.name;
+    fans.clear();
+    if (builder.is_dir) fs.list(root, base, fans);
+    for (const auto& fan : fans) {
+      files.clear();
+      if (fan.is_dir) fs.list(root, base + "/" + fan.name, files);
+      for (const auto& file : files) {
+        if (!file.is_dir) out.push_back({base + "/" + fan.name + "/" + file.name, file.size, file.mtime_ns});
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void DiskCache::open() {
+  std::lock_guard lock(write_mutex_);
+  auto dir = wire::open_private_dir(directory_);
+  if (!dir) {
+    stats_.read_only = true;
+    stats_.degraded = true;
+    ++stats_.store_errors;
+    log_.warn("cache_unusable", {{"directory", directory_}, {"reason", dir.error().message}});
+    return;
+  }
+  root_ = std::move(*dir);
+  if (!become_writer()) return;
+  // Nobody else writes, so whatever lies in tmp/ was torn by a crash.
+  std::vector<DirEntry> leftovers;
+  fs_.list(root_.get(), "tmp", leftovers);
+  for (const auto& file : leftovers) fs_.unlink(root_.get(), "tmp/" + file.name);
+}
+
+// The lock is kept for the daemon's life and released by the kernel. A daemon that did not get it tries again at its
+// next store, because the holder may have been a draining predecessor.
+bool DiskCache::become_writer() {
+  if (writer_) return true;
+  if (!lock_) {
+    int fd = fs_.open(root_.get(), "LOCK", O_RDWR | O_CREAT, 0600);
+    if (fd < 0) {
+      stats_.read_only = true;
+      degrade("open LOCK", -fd);
+      return false;
+    }
+    lock_.reset(fd);
+  }
+  if (fs_.lock(lock_.get()) < 0) {
+    if (!stats_.read_only.exchange(true)) log_.info("cache_read_only", {{"directory", directory_}});
+    return false;
+  }
+  writer_ = true;
+  stats_.read_only = false;
+  std::string holder = "pid " + std::to_string(::getpid()) + "\n";
+  if (::ftruncate(lock_.get(), 0) == 0) fs_.write(lock_.get(), reinterpret_cast<const std::byte*>(holder.data()), holder.size());
+  for (const char* name : {"v1", "tmp", "quarantine"}) fs_.mkdir(root_.get(), name);
+  fs_.mkdir(root_.get(), builder_dir_);
+  refill_reserve();
+  return true;
+}
+
+void DiskCache::refill_reserve() {
+  wire::UniqueFd fd(fs_.open(root_.get(), "reserve", O_WRONLY | O_CREAT, 0600));
+  if (fd && fs_.allocate(fd.get(), kReserveSize) < 0) fs_.unlink(root_.get(), "reserve");
+}
+
+void DiskCache::scan() {
+  if (!root_) return;
+  uint64_t total = 0;
+  auto entries = list_entries(fs_, root_.get());
+  for (const auto& entry : entries) total += entry.size;
+  std::lock_guard lock(write_mutex_);
+  // Entries stored during the scan may be counted twice; the next eviction corrects that.
+  stats_.bytes += total;
+  if (writer_ && stats_.bytes > max_bytes_) evict_to(max_bytes_ - max_bytes_ / 10);
+  log_.info("cache_scanned", {{"entries", entries.size()}, {"bytes", total}});
+}
+
+void DiskCache::make_room(uint64_t wanted) {
+  if (stats_.bytes + wanted <= max_bytes_) return;
+  uint64_t low = max_bytes_ - max_bytes_ / 10;
+  evict_to(low - std::min(low, wanted));
+}
+
+// Oldest use first. Counts anew, so that errors of the running total do not last.
+void DiskCache::evict_to(uint64_t target) {
+  auto entries = list_entries(fs_, root_.get());
+  std::sort(entries.begin(), entries.end(), [](const Aged& a, const Aged& b) { return a.mtime_ns < b.mtime_ns; });
+  uint64_t total = 0;
+  for (const auto& entry : entries) total += entry.size;
+  uint64_t before = total;
+  for (const auto& entry : entries) {
+    if (total <= target) break;
+    if (fs_.unlink(root_.get(), entry.path) < 0) continue;
+    total -= entry.size;
+    ++stats_.evictions;
+  }
+  stats_.evicted_bytes += before - total;
+  stats_.bytes = total;
+}
+
+void DiskCache::set_aside(const std::string& path, const RequestKey& key, const std::string& reason) {
+  ++stats_.corrupt;
+  log_.warn("entry_corrupt", {{"key", to_hex(key)}, {"reason", reason}});
+  std::lock_guard lock(write_mutex_);
+  if (!writer_) return;
+  std::string aside = "quarantine/" + to_hex(key) + "." + std::to_string(::getpid()) + "-" + std::to_string(sequence_++);
+  if (fs_.rename(root_.get(), path, aside) < 0) {
+    fs_.unlink(root_.get(), path);
+    return;
+  }
+  ++stats_.quarantined;
+  trim_quarantine();
+}
+
+void DiskCache::trim_quarantine() {
+  std::vector<DirEntry> files;
+  fs_.list(root_.get(), "quarantine", files);
+  std::sort(files.begin(), files.end(), [](const DirEntry& a, const DirEntry& b) { return a.mtime_ns > b.mtime_ns; });
+  uint64_t total = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    total += files[i].size;
+    if (i >= kMaxQuarantineFiles || total > kMaxQuarantineBytes) fs_.unlink(root_.get(), "quarantine/" + files[i].name);
+  }
+}
+
+}  // namespace kiln::server

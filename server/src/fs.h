@@ -1,0 +1,55 @@
+// The file system calls of the disk tier, behind a seam so that tests can make any one of them fail.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kiln::server {
+
+struct DirEntry {
+  std::string name;
+  bool is_dir = false;
+  uint64_t size = 0;
+  int64_t mtime_ns = 0;
+};
+
+// Every call returns -errno when it fails. Paths are relative to the directory descriptor.
+class Fs {
+ public:
+  virtual ~Fs() = default;
+  virtual int open(int dir, const std::string& path, int flags, mode_t mode) = 0;
+  virtual int stat(int fd, struct stat& info) = 0;
+  virtual ssize_t read(int fd, std::byte* data, size_t size) = 0;
+  virtual ssize_t write(int fd, const std::byte* data, size_t size) = 0;
+  virtual int sync_data(int fd) = 0;
+  virtual int allocate(int fd, uint64_t size) = 0;
+  virtual int touch(int fd) = 0;
+  virtual int rename(int dir, const std::string& from, const std::string& to) = 0;
+  virtual int unlink(int dir, const std::string& path) = 0;
+  virtual int mkdir(int dir, const std::string& path) = 0;
+  virtual int lock(int fd) = 0;  // exclusive, not waiting
+  virtual int list(int dir, const std::string& path, std::vector<DirEntry>& entries) = 0;
+};
+
+class PosixFs : public Fs {
+ public:
+  int open(int dir, const std::string& path, int flags, mode_t mode) override;
+  int stat(int fd, struct stat& info) override;
+  ssize_t read(int fd, std::byte* data, size_t size) override;
+  ssize_t write(int fd, const std::byte* data, size_t size) override;
+  int sync_data(int fd) override;
+  int allocate(int fd, uint64_t size) override;
+  int touch(int fd) override;
+  int rename(int dir, const std::string& from, const std::string& to) override;
+  int unlink(int dir, const std::string& path) override;
+  int mkdir(int dir, const std::string& path) override;
+  int lock(int fd) override;
+  int list(int dir, const std::string& path, std::vector<DirEntry>& entries) override;
+};
+
+}  // namespace kiln::server

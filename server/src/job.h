@@ -1,0 +1,64 @@
+// A compile in the making and those who wait for it.
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <compare>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kiln/wire/messages.h"
+#include "memory_cache.h"
+
+namespace kiln::server {
+
+enum class Tier { kMemory, kDisk, kCompile };
+
+struct Served {
+  SharedBlob blob;
+  Tier tier = Tier::kMemory;
+};
+using Reply = std::function<void(Result<Served>)>;
+
+// Which request of which connection.
+struct WaiterId {
+  uint64_t client = 0, request = 0;
+  auto operator<=>(const WaiterId&) const = default;
+};
+
+struct CompileRequest {
+  WaiterId waiter;
+  RequestKey key{};
+  SharedBytes body;  // as it came: u32 canonical length ‖ canonical ‖ debug
+  wire::Priority priority = wire::Priority::kInteractive;
+  std::chrono::milliseconds deadline{0};
+  std::string trace_id;
+};
+
+struct Waiter {
+  WaiterId id;
+  uint64_t serial = 0;
+  std::string trace_id;
+  Reply reply;
+  std::unique_ptr<boost::asio::steady_timer> deadline;
+};
+
+struct Job {
+  enum class State { kLookup, kQueued, kRunning, kGone };
+
+  uint64_t id = 0;
+  RequestKey key{};
+  SharedBytes body;
+  wire::Priority priority = wire::Priority::kInteractive;
+  uint64_t client = 0;  // who asked first; the queue is fair between clients
+  std::string trace_id;
+  State state = State::kLookup;
+  unsigned attempts = 0;
+  uint64_t worker = 0;
+  std::chrono::steady_clock::time_point queued_at, started_at;
+  std::vector<Waiter> waiters;
+};
+using JobPtr = std::shared_ptr<Job>;
+
+}  // namespace kiln::server

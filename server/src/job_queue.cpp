@@ -1,0 +1,71 @@
+// Round-robin between clients, in two classes.
+#include "job_queue.h"
+
+namespace kiln::server {
+
+void JobQueue::Class::push(const JobPtr& job, bool front) {
+  auto& jobs = by_client[job->client];
+  if (jobs.empty()) {
+    front ? turns.push_front(job->client) : turns.push_back(job->client);
+  }
+  front ? jobs.push_front(job) : jobs.push_back(job);
+}
+
+JobPtr JobQueue::Class::front() {
+  while (!turns.empty()) {
+    auto it = by_client.find(turns.front());
+    while (!it->second.empty() && it->second.front()->state != Job::State::kQueued) it->second.pop_front();
+    if (!it->second.empty()) return it->second.front();
+    by_client.erase(it);
+    turns.pop_front();
+  }
+  return nullptr;
+}
+
+void JobQueue::Class::pop_front() {
+  uint64_t client = turns.front();
+  turns.pop_front();
+  auto it = by_client.find(client);
+  it->second.pop_front();
+  if (it->second.empty()) {
+    by_client.erase(it);
+  } else {
+    turns.push_back(client);
+  }
+}
+
+void JobQueue::push(const JobPtr& job) {
+  ++size_;
+  bytes_ += job->body->size();
+  (job->priority == wire::Priority::kInteractive ? interactive_ : background_).push(job, false);
+}
+
+void JobQueue::push_again(const JobPtr& job) {
+  ++size_;
+  bytes_ += job->body->size();
+  (job->priority == wire::Priority::kInteractive ? interactive_ : background_).push(job, true);
+}
+
+void JobQueue::promote(const JobPtr& job) {
+  // Its place in the other class is skipped once it has run.
+  job->priority = wire::Priority::kInteractive;
+  if (job->state == Job::State::kQueued) interactive_.push(job, false);
+}
+
+void JobQueue::dropped(const Job& job) {
+  --size_;
+  bytes_ -= job.body->size();
+}
+
+JobPtr JobQueue::pop(TimePoint now, bool with_background) {
+  JobPtr interactive = interactive_.front(), background = with_background ? background_.front() : nullptr;
+  bool aged = background && background->queued_at + ageing_ <= now;
+  Class& from = interactive && !aged ? interactive_ : background_;
+  JobPtr job = interactive && !aged ? interactive : background;
+  if (!job) return nullptr;
+  from.pop_front();
+  dropped(*job);
+  return job;
+}
+
+}  // namespace kiln::server

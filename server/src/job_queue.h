@@ -1,0 +1,50 @@
+// Jobs that wait for a worker. Interactive before background; within a class the clients take turns, so that one that
+// floods the queue delays itself; a background job that waited long enough goes first, so that it never starves.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <map>
+
+#include "job.h"
+
+namespace kiln::server {
+
+class JobQueue {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  explicit JobQueue(std::chrono::milliseconds ageing) : ageing_(ageing) {}
+
+  // The job's state must be kQueued. One whose state changes is skipped later, so leaving the queue costs nothing; the
+  // caller says so with `dropped`.
+  void push(const JobPtr& job);
+  // A job that had its turn already: a worker died under it.
+  void push_again(const JobPtr& job);
+  // A background job that an interactive request now waits for.
+  void promote(const JobPtr& job);
+  void dropped(const Job& job);
+
+  // The next job, or null. `with_background` is false while the last free worker is kept for interactive jobs.
+  JobPtr pop(TimePoint now, bool with_background);
+
+  size_t size() const { return size_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  struct Class {
+    std::map<uint64_t, std::deque<JobPtr>> by_client;
+    std::deque<uint64_t> turns;
+
+    void push(const JobPtr& job, bool front);
+    JobPtr front();  // null when empty; forgets jobs that left
+    void pop_front();
+  };
+
+  std::chrono::milliseconds ageing_;
+  Class interactive_, background_;
+  size_t size_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace kiln::server

@@ -1,0 +1,133 @@
+// Locking, listening, accepting, leaving.
+#include "listener.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <thread>
+
+#include "kiln/wire/paths.h"
+
+namespace kiln::server {
+namespace {
+
+constexpr int kBacklog = 512;
+constexpr auto kLockPatience = std::chrono::seconds(4);
+constexpr auto kLockPoll = std::chrono::milliseconds(5);
+constexpr auto kAcceptBackoff = std::chrono::milliseconds(100);
+constexpr const char* kLeavingName = "kilnd.v1.sock.leaving";
+
+bool same_file(int dir, const char* name, dev_t device, ino_t inode) {
+  struct stat info{};
+  return ::fstatat(dir, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_dev == device && info.st_ino == inode;
+}
+
+}  // namespace
+
+Result<void> Listener::elect(const std::string& runtime_dir) {
+  runtime_dir_ = runtime_dir;
+  auto dir = wire::open_private_dir(runtime_dir);
+  if (!dir) return dir.error();
+  dir_ = std::move(*dir);
+  wire::UniqueFd lock(::openat(dir_.get(), "LOCK", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock) return wire::errno_error(ErrorCode::kPermissionDenied, "cannot open " + runtime_dir + "/LOCK", errno);
+  auto patience = std::chrono::steady_clock::now() + kLockPatience;
+  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    bool alive = wire::connect_socket(runtime_dir).ok();
+    if (alive || std::chrono::steady_clock::now() > patience) {
+      return error(ErrorCode::kUnavailable, "another kilnd owns " + runtime_dir);
+    }
+    // The owner is starting up or on its way out.
+    std::this_thread::sleep_for(kLockPoll);
+  }
+  lock_ = std::move(lock);
+  return {};
+}
+
+Result<void> Listener::listen(OnConnection on_connection) {
+  on_connection_ = std::move(on_connection);
+  // A name that is not a socket was not made by a daemon; a directory cannot be renamed over.
+  struct stat info{};
+  if (::fstatat(dir_.get(), wire::kSocketName, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode)) {
+    return error(ErrorCode::kUnavailable, runtime_dir_ + "/" + wire::kSocketName + " is a directory; remove it");
+  }
+  auto fd = wire::listen_socket(runtime_dir_, dir_.get(), kBacklog);
+  if (!fd) return fd.error();
+  if (::fstatat(dir_.get(), wire::kSocketName, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    return wire::errno_error(ErrorCode::kUnavailable, "the socket vanished", errno);
+  }
+  device_ = info.st_dev;
+  inode_ = info.st_ino;
+  socket_ = std::make_unique<asio::posix::stream_descriptor>(io_, fd->release());
+  socket_->native_non_blocking(true);
+  wait();
+  return {};
+}
+
+void Listener::wait() {
+  if (std::exchange(waiting_, true)) return;
+  socket_->async_wait(asio::posix::descriptor_base::wait_read, [this](const boost::system::error_code& failed) {
+    waiting_ = false;
+    if (failed || !socket_) return;
+    accept_all();
+  });
+}
+
+size_t Listener::accept_all() {
+  size_t count = 0;
+  while (socket_) {
+    wire::UniqueFd fd(::accept4(socket_->native_handle(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (fd) {
+      ++count;
+      on_connection_(std::move(fd));
+      continue;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno == EAGAIN) break;
+    // No descriptors left: those who wait in the backlog are better off waiting a little longer.
+    log_.warn("accept_failed", {{"errno", errno}});
+    backoff_.expires_after(kAcceptBackoff);
+    backoff_.async_wait([this](const boost::system::error_code& failed) {
+      if (!failed && socket_) wait();
+    });
+    return count;
+  }
+  if (socket_) wait();
+  return count;
+}
+
+bool Listener::reachable() const { return same_file(dir_.get(), wire::kSocketName, device_, inode_); }
+
+// Only a name that leads here is touched: a successor's socket must never be removed.
+void Listener::take_name_away() {
+  if (reachable()) ::renameat(dir_.get(), wire::kSocketName, dir_.get(), kLeavingName);
+}
+
+bool Listener::leave_if_unused() {
+  take_name_away();
+  if (accept_all() == 0) {
+    leave();
+    return true;
+  }
+  if (same_file(dir_.get(), kLeavingName, device_, inode_)) {
+    ::renameat(dir_.get(), kLeavingName, dir_.get(), wire::kSocketName);
+  }
+  return false;
+}
+
+void Listener::leave() {
+  if (!socket_) return;
+  take_name_away();
+  if (same_file(dir_.get(), kLeavingName, device_, inode_)) ::unlinkat(dir_.get(), kLeavingName, 0);
+  backoff_.cancel();
+  boost::system::error_code ignored;
+  socket_->close(ignored);
+  socket_ = nullptr;
+  lock_.reset();
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,54 @@
+// The daemon's place in the runtime directory: the lock that elects one daemon, the socket, and giving both up.
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "frame_socket.h"
+#include "log.h"
+
+namespace kiln::server {
+
+class Listener {
+ public:
+  using OnConnection = std::function<void(wire::UniqueFd)>;
+
+  Listener(asio::io_context& io, Log& log) : io_(io), log_(log), backoff_(io) {}
+
+  // Takes the lock. kUnavailable: another daemon lives there and answers. One that is about to leave is waited for.
+  Result<void> elect(const std::string& runtime_dir);
+  Result<void> listen(OnConnection on_connection);
+
+  // The path still leads to this socket.
+  bool reachable() const;
+  // Takes the name away, then takes in whoever had connected before. If somebody had, the name is put back and the
+  // answer is false.
+  bool leave_if_unused();
+  // Gives up name, socket and lock: from here on a successor can start.
+  void leave();
+  bool listening() const { return socket_ != nullptr; }
+
+ private:
+  void wait();
+  size_t accept_all();
+  void take_name_away();
+
+  asio::io_context& io_;
+  Log& log_;
+  asio::steady_timer backoff_;
+  std::string runtime_dir_;
+  wire::UniqueFd dir_, lock_;
+  std::unique_ptr<asio::posix::stream_descriptor> socket_;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+  OnConnection on_connection_;
+  bool waiting_ = false;
+};
+
+}  // namespace kiln::server

@@ -1,0 +1,52 @@
+// JSON log lines through spdlog.
+#include "log.h"
+
+#include <spdlog/sinks/rotating_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "kiln/wire/json.h"
+
+namespace kiln::server {
+namespace {
+
+constexpr size_t kMaxFileSize = 4u << 20;
+constexpr size_t kMaxFiles = 3;
+
+spdlog::sink_ptr make_sink(const std::string& path) {
+  try {
+    if (!path.empty()) return std::make_shared<spdlog::sinks::rotating_file_sink_mt>(path, kMaxFileSize, kMaxFiles);
+  } catch (const spdlog::spdlog_ex&) {
+    // A full or read-only disk must not keep the daemon from serving.
+  }
+  return std::make_shared<spdlog::sinks::stderr_sink_mt>();
+}
+
+}  // namespace
+
+Log::Log(const std::string& path, const std::string& level)
+    : logger_(std::make_shared<spdlog::logger>("kilnd", make_sink(path))) {
+  // The message is the inside of an object; the pattern adds what every line has.
+  logger_->set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","pid":%P,%v})");
+  logger_->set_level(spdlog::level::from_str(level));
+  logger_->flush_on(spdlog::level::info);
+  logger_->set_error_handler([](const std::string&) {});
+}
+
+Log::~Log() = default;
+
+void Log::write(int level, std::string_view event, const nlohmann::json& fields) {
+  auto severity = static_cast<spdlog::level::level_enum>(level);
+  if (!logger_->should_log(severity)) return;
+  std::string text = "\"event\":" + wire::dump(nlohmann::json(event));
+  std::string rest = wire::dump(fields);
+  if (rest.size() > 2) text += "," + rest.substr(1, rest.size() - 2);
+  logger_->log(severity, text);
+}
+
+void Log::debug(std::string_view event, const nlohmann::json& fields) { write(spdlog::level::debug, event, fields); }
+void Log::info(std::string_view event, const nlohmann::json& fields) { write(spdlog::level::info, event, fields); }
+void Log::warn(std::string_view event, const nlohmann::json& fields) { write(spdlog::level::warn, event, fields); }
+void Log::flush() { logger_->flush(); }
+
+}  // namespace kiln::server

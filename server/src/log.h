@@ -1,0 +1,31 @@
+// The daemon's log: one JSON object a line, with the time, an event name and its fields.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace spdlog {
+class logger;
+}
+
+namespace kiln::server {
+
+class Log {
+ public:
+  // An empty path means standard error. A file that cannot be opened falls back to standard error.
+  Log(const std::string& path, const std::string& level);
+  ~Log();
+
+  void debug(std::string_view event, const nlohmann::json& fields = nlohmann::json::object());
+  void info(std::string_view event, const nlohmann::json& fields = nlohmann::json::object());
+  void warn(std::string_view event, const nlohmann::json& fields = nlohmann::json::object());
+  void flush();
+
+ private:
+  void write(int level, std::string_view event, const nlohmann::json& fields);
+  std::shared_ptr<spdlog::logger> logger_;
+};
+
+}  // namespace kiln::server

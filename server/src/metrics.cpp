@@ -1,0 +1,57 @@
+// Counters as JSON.
+#include "metrics.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace kiln::server {
+
+void Metrics::record_compile(std::chrono::steady_clock::duration took) {
+  ++compiles;
+  auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
+  size_t bucket = 0;
+  for (int64_t edge = 1; bucket + 1 < compile_ms_buckets.size() && ms > edge; edge *= 4) ++bucket;
+  ++compile_ms_buckets[bucket];
+}
+
+nlohmann::json Metrics::to_json() const {
+  nlohmann::json by_code = nlohmann::json::object();
+  for (size_t i = 0; i < errors.size(); ++i) {
+    if (errors[i]) by_code[std::string(to_string(static_cast<ErrorCode>(i)))] = errors[i];
+  }
+  nlohmann::json histogram = nlohmann::json::object();
+  int64_t edge = 1;
+  for (size_t i = 0; i < compile_ms_buckets.size(); ++i, edge *= 4) {
+    histogram[i + 1 < compile_ms_buckets.size() ? "le_" + std::to_string(edge) : "more"] = compile_ms_buckets[i];
+  }
+  return {{"hits_total", {{"memory", hits_memory}, {"disk", hits_disk}}},
+          {"misses_total", misses},
+          {"get_misses_total", get_misses},
+          {"compiles_total", compiles},
+          {"joins_total", joins},
+          {"retries_total", retries},
+          {"negative_hits_total", negative_hits},
+          {"poison_hits_total", poison_hits},
+          {"queue_rejected_total", queue_rejected},
+          {"jobs_cancelled_total", jobs_cancelled},
+          {"workers_spawned_total", workers_spawned},
+          {"workers_recycled_total", workers_recycled},
+          {"zygote_restarts_total", zygote_restarts},
+          {"worker_deaths_total", worker_deaths},
+          {"connections_total", connections},
+          {"rejected_total", rejected},
+          {"errors_total", by_code},
+          {"compile_ms", histogram}};
+}
+
+uint64_t resident_bytes() {
+  unsigned long long total = 0, resident = 0;
+  if (FILE* file = std::fopen("/proc/self/statm", "re")) {
+    if (std::fscanf(file, "%llu %llu", &total, &resident) != 2) resident = 0;
+    std::fclose(file);
+  }
+  return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace kiln::server

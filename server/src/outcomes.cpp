@@ -1,0 +1,92 @@
+// What becomes of a job when its worker answers or dies.
+#include <chrono>
+
+#include "kiln/wire/entry.h"
+#include "kiln/wire/json.h"
+#include "scheduler.h"
+
+namespace kiln::server {
+namespace {
+
+// Errors that another attempt, or another client, would get as well.
+bool deterministic(ErrorCode code) {
+  return code == ErrorCode::kCompileFailed || code == ErrorCode::kVerifyFailed || code == ErrorCode::kInvalidArgument;
+}
+
+uint64_t unix_ms() {
+  auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+}  // namespace
+
+void Scheduler::on_outcome(const JobPtr& job, JobOutcome outcome) {
+  if (job->state != Job::State::kRunning) return;
+  if (job->priority == wire::Priority::kBackground) --background_running_;
+  auto took = std::chrono::steady_clock::now() - job->started_at;
+  switch (outcome.kind) {
+    case JobOutcome::kArtifact:
+      metrics_.record_compile(took);
+      average_ms_ += (std::chrono::duration<double, std::milli>(took).count() - average_ms_) / 16;
+      return on_artifact(job, outcome);
+    case JobOutcome::kFailed:
+      metrics_.record_compile(took);
+      if (deterministic(outcome.failure.code)) {
+        refusals_.compile_failed(job->key, debug_hash(*job->body), outcome.failure, std::chrono::steady_clock::now());
+      }
+      return finish(job, outcome.failure);
+    case JobOutcome::kWorkerDied:
+      return on_death(job, outcome);
+  }
+}
+
+void Scheduler::on_artifact(const JobPtr& job, JobOutcome& outcome) {
+  auto blob = make_blob(*job, outcome);
+  if (!blob) return finish(job, blob.error());
+  store_.put(*blob);
+  auto took = std::chrono::steady_clock::now() - job->started_at;
+  log_.info("compiled", {{"key", to_hex(job->key)},
+                         {"trace_id", job->trace_id},
+                         {"bytes", outcome.code.size()},
+                         {"waiters", job->waiters.size()},
+                         {"ms", std::chrono::duration<double, std::milli>(took).count()}});
+  finish(job, Served{*blob, Tier::kCompile});
+}
+
+Result<SharedBlob> Scheduler::make_blob(const Job& job, const JobOutcome& outcome) const {
+  auto metadata = wire::parse_object(outcome.metadata);
+  if (!metadata) return internal_error("the worker's metadata does not parse: " + metadata.error().message);
+  if (outcome.code.empty()) return internal_error("the worker sent an artifact without code");
+  std::string target = wire::Fields(*metadata).text("target", "unknown");
+  std::string kind = target.substr(0, target.find(':'));
+  auto bytes = wire::encode_entry({.key = job.key,
+                                   .builder_id = builder_id_,
+                                   .target_kind = kind,
+                                   .metadata = outcome.metadata,
+                                   .code = outcome.code,
+                                   .created_ms = unix_ms()});
+  if (!bytes) return bytes.error();
+  return SharedBlob(std::make_shared<const Blob>(Blob{job.key, std::move(*bytes), nullptr}));
+}
+
+// A death may be the machine's fault, so one more worker is tried; memory that did not suffice would not suffice again.
+void Scheduler::on_death(const JobPtr& job, const JobOutcome& outcome) {
+  bool poisoned = refusals_.worker_killed(job->key, outcome.cause, std::chrono::steady_clock::now());
+  nlohmann::json fields = {{"key", to_hex(job->key)}, {"trace_id", job->trace_id}, {"cause", outcome.cause}};
+  if (poisoned) log_.warn("poisoned", fields);
+  if (outcome.out_of_memory) {
+    return finish(job, error(ErrorCode::kOutOfMemory, "the compile needs more memory than the worker's limit of " +
+                                                          std::to_string(config_.worker_memory >> 20) + " MiB"));
+  }
+  if (job->attempts < 2 && !draining_) {
+    ++metrics_.retries;
+    job->state = Job::State::kQueued;
+    job->queued_at = std::chrono::steady_clock::now();
+    queue_.push_again(job);
+    return pump();
+  }
+  finish(job, error(ErrorCode::kWorkerCrashed, "the compile killed its worker " + std::to_string(job->attempts) +
+                                                   " times; last: " + outcome.cause));
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,73 @@
+// The real file system.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <string_view>
+
+#include "fs.h"
+
+namespace kiln::server {
+namespace {
+
+int result(int value) { return value < 0 ? -errno : value; }
+
+struct CloseDir {
+  void operator()(DIR* dir) const { ::closedir(dir); }
+};
+
+}  // namespace
+
+int PosixFs::open(int dir, const std::string& path, int flags, mode_t mode) {
+  return result(::openat(dir, path.c_str(), flags | O_CLOEXEC, mode));
+}
+int PosixFs::stat(int fd, struct stat& info) { return result(::fstat(fd, &info)); }
+ssize_t PosixFs::read(int fd, std::byte* data, size_t size) {
+  ssize_t count;
+  do {
+    count = ::read(fd, data, size);
+  } while (count < 0 && errno == EINTR);
+  return count < 0 ? -errno : count;
+}
+ssize_t PosixFs::write(int fd, const std::byte* data, size_t size) {
+  ssize_t count;
+  do {
+    count = ::write(fd, data, size);
+  } while (count < 0 && errno == EINTR);
+  return count < 0 ? -errno : count;
+}
+int PosixFs::sync_data(int fd) { return result(::fdatasync(fd)); }
+int PosixFs::allocate(int fd, uint64_t size) { return -::posix_fallocate(fd, 0, static_cast<off_t>(size)); }
+int PosixFs::touch(int fd) { return result(::futimens(fd, nullptr)); }
+int PosixFs::rename(int dir, const std::string& from, const std::string& to) {
+  return result(::renameat(dir, from.c_str(), dir, to.c_str()));
+}
+int PosixFs::unlink(int dir, const std::string& path) { return result(::unlinkat(dir, path.c_str(), 0)); }
+int PosixFs::mkdir(int dir, const std::string& path) { return result(::mkdirat(dir, path.c_str(), 0700)); }
+int PosixFs::lock(int fd) { return result(::flock(fd, LOCK_EX | LOCK_NB)); }
+
+int PosixFs::list(int dir, const std::string& path, std::vector<DirEntry>& entries) {
+  int fd = open(dir, path, O_RDONLY | O_DIRECTORY, 0);
+  if (fd < 0) return fd;
+  std::unique_ptr<DIR, CloseDir> stream(::fdopendir(fd));
+  if (!stream) {
+    int number = errno;
+    ::close(fd);
+    return -number;
+  }
+  while (dirent* entry = ::readdir(stream.get())) {
+    std::string_view name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    struct stat info{};
+    if (::fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;  // removed meanwhile
+    entries.push_back({std::string(name), S_ISDIR(info.st_mode), static_cast<uint64_t>(info.st_size),
+                       info.st_mtim.tv_sec * 1'000'000'000LL + info.st_mtim.tv_nsec});
+  }
+  return 0;
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,236 @@
+// Requests in, jobs through the queue. What happens when a worker answers is in outcomes.cpp.
+#include "scheduler.h"
+
+#include <algorithm>
+
+#include "kiln/wire/json.h"
+
+namespace kiln::server {
+namespace {
+
+Error draining_error() {
+  Error out = error(ErrorCode::kDraining, "the daemon is shutting down");
+  out.retryable = true;
+  return out;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(asio::io_context& io, const Config& config, Log& log, Metrics& metrics, Store& store,
+                     WorkerPool& pool, std::string builder_id)
+    : io_(io),
+      config_(config),
+      log_(log),
+      metrics_(metrics),
+      store_(store),
+      pool_(pool),
+      builder_id_(std::move(builder_id)),
+      queue_(config.ageing),
+      refusals_(config.poison_kills, config.poison_ttl, config.negative_ttl) {}
+
+void Scheduler::submit(CompileRequest request, Reply reply) {
+  Waiter refused{request.waiter, 0, request.trace_id, std::move(reply), nullptr};
+  if (SharedBlob blob = store_.find_memory(request.key)) {
+    ++metrics_.hits_memory;
+    return answer(refused, Served{blob, Tier::kMemory});
+  }
+  auto now = std::chrono::steady_clock::now();
+  if (auto poisoned = refusals_.poisoned(request.key, now)) {
+    ++metrics_.poison_hits;
+    return answer(refused, *poisoned);
+  }
+  if (auto failure = refusals_.known_failure(request.key, debug_hash(*request.body), now)) {
+    ++metrics_.negative_hits;
+    return answer(refused, *failure);
+  }
+  auto it = jobs_.find(request.key);
+  if (it != jobs_.end()) {
+    ++metrics_.joins;
+    JobPtr job = it->second;
+    if (job->state != Job::State::kLookup) ++metrics_.misses;
+    if (request.priority == wire::Priority::kInteractive && job->priority == wire::Priority::kBackground) {
+      if (job->state == Job::State::kRunning) --background_running_;
+      queue_.promote(job);
+    }
+    return join(job, request, std::move(refused.reply));
+  }
+  JobPtr job = create(request);
+  join(job, request, std::move(refused.reply));
+  store_.find_disk(job->key, [this, job](const SharedBlob& blob) { on_lookup(job, blob); });
+}
+
+JobPtr Scheduler::create(CompileRequest& request) {
+  auto job = std::make_shared<Job>();
+  job->id = next_job_++;
+  job->key = request.key;
+  job->body = request.body;
+  job->priority = request.priority;
+  job->client = request.waiter.client;
+  job->trace_id = request.trace_id;
+  jobs_[job->key] = job;
+  return job;
+}
+
+void Scheduler::join(const JobPtr& job, CompileRequest& request, Reply reply) {
+  Waiter waiter{request.waiter, next_serial_++, std::move(request.trace_id), std::move(reply),
+                std::make_unique<asio::steady_timer>(io_, request.deadline)};
+  waiter.deadline->async_wait(
+      [this, id = waiter.id, serial = waiter.serial](const boost::system::error_code& failed) {
+        if (!failed) on_deadline(id, serial);
+      });
+  waiters_[waiter.id] = job;
+  job->waiters.push_back(std::move(waiter));
+}
+
+void Scheduler::on_lookup(const JobPtr& job, const SharedBlob& blob) {
+  if (job->state != Job::State::kLookup) return;  // everybody left meanwhile
+  if (blob) {
+    metrics_.hits_disk += job->waiters.size();
+    return finish(job, Served{blob, Tier::kDisk});
+  }
+  metrics_.misses += job->waiters.size();
+  if (draining_) return finish(job, draining_error());
+  if (queue_full(*job)) {
+    ++metrics_.queue_rejected;
+    Error full = error(ErrorCode::kResourceExhausted, "the queue of compiles is full");
+    full.retryable = true;
+    full.retry_after_ms = retry_after_ms();
+    return finish(job, full);
+  }
+  enqueue(job);
+  pump();
+}
+
+bool Scheduler::queue_full(const Job& job) const {
+  return queue_.size() >= config_.queue_jobs || queue_.bytes() + job.body->size() > config_.queue_bytes;
+}
+
+uint32_t Scheduler::retry_after_ms() const {
+  double wait = average_ms_ * static_cast<double>(queue_.size()) / pool_.size();
+  return static_cast<uint32_t>(std::clamp(wait, 50.0, 10'000.0));
+}
+
+void Scheduler::enqueue(const JobPtr& job) {
+  job->state = Job::State::kQueued;
+  job->queued_at = std::chrono::steady_clock::now();
+  queue_.push(job);
+}
+
+void Scheduler::pump() {
+  while (pool_.has_slot()) {
+    // With several workers one is kept free of background jobs, so that an interactive request starts at once.
+    bool with_background = pool_.size() == 1 || background_running_ + 1 < pool_.size();
+    JobPtr job = queue_.pop(std::chrono::steady_clock::now(), with_background);
+    if (!job) return;
+    run(job);
+  }
+}
+
+void Scheduler::run(const JobPtr& job) {
+  job->state = Job::State::kRunning;
+  job->started_at = std::chrono::steady_clock::now();
+  ++job->attempts;
+  if (job->priority == wire::Priority::kBackground) ++background_running_;
+  std::string json = wire::dump({{"trace_id", job->trace_id}, {"key", to_hex(job->key)}});
+  job->worker = pool_.run(job->id, std::move(json), job->body,
+                          [this, job](JobOutcome outcome) { on_outcome(job, std::move(outcome)); });
+}
+
+void Scheduler::cancel(const WaiterId& id) {
+  Error reason = error(ErrorCode::kCancelled, "cancelled by the client");
+  leave(id, &reason);
+}
+
+void Scheduler::on_deadline(const WaiterId& id, uint64_t serial) {
+  auto it = waiters_.find(id);
+  if (it == waiters_.end()) return;
+  JobPtr job = it->second;
+  bool current = std::any_of(job->waiters.begin(), job->waiters.end(),
+                             [&](const Waiter& waiter) { return waiter.id == id && waiter.serial == serial; });
+  if (!current) return;  // the request id was used again
+  Error reason = error(ErrorCode::kDeadlineExceeded, job->state == Job::State::kRunning
+                                                         ? "the compile did not finish before the deadline"
+                                                         : "no worker was free before the deadline");
+  reason.retryable = true;
+  leave(id, &reason);
+}
+
+void Scheduler::forget_client(uint64_t client) {
+  while (true) {
+    auto it = waiters_.lower_bound({client, 0});
+    if (it == waiters_.end() || it->first.client != client) return;
+    leave(WaiterId(it->first), nullptr);
+  }
+}
+
+void Scheduler::leave(const WaiterId& id, const Error* reason) {
+  auto it = waiters_.find(id);
+  if (it == waiters_.end()) return;
+  JobPtr job = it->second;
+  auto place = std::find_if(job->waiters.begin(), job->waiters.end(), [&](const Waiter& w) { return w.id == id; });
+  Waiter waiter = std::move(*place);
+  job->waiters.erase(place);
+  waiters_.erase(it);
+  if (job->waiters.empty()) abandon(job);
+  if (reason) answer(waiter, *reason);
+}
+
+// Nobody waits for it any more.
+void Scheduler::abandon(const JobPtr& job) {
+  ++metrics_.jobs_cancelled;
+  jobs_.erase(job->key);
+  if (job->state == Job::State::kQueued) queue_.dropped(*job);
+  if (job->state == Job::State::kRunning) {
+    if (job->priority == wire::Priority::kBackground) --background_running_;
+    pool_.abort(job->worker);
+  }
+  job->state = Job::State::kGone;
+}
+
+void Scheduler::finish(const JobPtr& job, const Result<Served>& result) {
+  jobs_.erase(job->key);
+  if (job->state == Job::State::kQueued) queue_.dropped(*job);
+  job->state = Job::State::kGone;
+  // A reply may end a connection, which forgets its other requests: the waiters must be out of reach by then.
+  std::vector<Waiter> waiters = std::move(job->waiters);
+  for (const auto& waiter : waiters) waiters_.erase(waiter.id);
+  for (auto& waiter : waiters) answer(waiter, result);
+}
+
+void Scheduler::answer(Waiter& waiter, const Result<Served>& result) {
+  if (result) return waiter.reply(result);
+  Error failure = result.error();
+  failure.trace_id = waiter.trace_id;
+  waiter.reply(failure);
+}
+
+void Scheduler::drain() {
+  draining_ = true;
+  std::vector<JobPtr> queued;
+  for (const auto& [key, job] : jobs_) {
+    if (job->state == Job::State::kQueued) queued.push_back(job);
+  }
+  for (const auto& job : queued) finish(job, draining_error());
+}
+
+void Scheduler::abort_all() {
+  draining_ = true;
+  std::vector<JobPtr> all;
+  for (const auto& [key, job] : jobs_) all.push_back(job);
+  for (const auto& job : all) {
+    if (job->state == Job::State::kRunning) pool_.abort(job->worker);
+    finish(job, draining_error());
+  }
+}
+
+nlohmann::json Scheduler::stats() const {
+  return {{"jobs", jobs_.size()},
+          {"queue_depth", queue_.size()},
+          {"queue_bytes", queue_.bytes()},
+          {"waiters", waiters_.size()},
+          {"poisoned_keys", refusals_.poisoned_keys()},
+          {"negative_keys", refusals_.negative_keys()},
+          {"average_compile_ms", average_ms_}};
+}
+
+}  // namespace kiln::server

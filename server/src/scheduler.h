@@ -1,0 +1,74 @@
+// From a compile request to a reply: look up, join a running compile, queue, run, retry, store.
+//
+// A job passes kLookup → kQueued → kRunning. All requests of one key share one job; each waits with its own deadline,
+// and when the last one leaves, the job is cancelled.
+#pragma once
+
+#include <map>
+#include <unordered_map>
+
+#include "job_queue.h"
+#include "refusals.h"
+#include "store.h"
+#include "worker_pool.h"
+
+namespace kiln::server {
+
+class Scheduler {
+ public:
+  Scheduler(asio::io_context& io, const Config& config, Log& log, Metrics& metrics, Store& store, WorkerPool& pool,
+            std::string builder_id);
+
+  // Replies exactly once, perhaps before it returns, unless the request is forgotten with its client.
+  void submit(CompileRequest request, Reply reply);
+  void cancel(const WaiterId& waiter);
+  // The connection is gone: its requests need no reply.
+  void forget_client(uint64_t client);
+
+  // Starts what can be started; called when a worker becomes free.
+  void pump();
+
+  // No new jobs; those that do not run yet are refused.
+  void drain();
+  // Gives up the running ones too.
+  void abort_all();
+  bool idle() const { return jobs_.empty(); }
+
+  nlohmann::json stats() const;
+
+ private:
+  void join(const JobPtr& job, CompileRequest& request, Reply reply);
+  JobPtr create(CompileRequest& request);
+  void on_lookup(const JobPtr& job, const SharedBlob& blob);
+  void enqueue(const JobPtr& job);
+  void run(const JobPtr& job);
+  void on_outcome(const JobPtr& job, JobOutcome outcome);
+  void on_artifact(const JobPtr& job, JobOutcome& outcome);
+  void on_death(const JobPtr& job, const JobOutcome& outcome);
+  Result<SharedBlob> make_blob(const Job& job, const JobOutcome& outcome) const;
+  void on_deadline(const WaiterId& id, uint64_t serial);
+  void leave(const WaiterId& id, const Error* reason);
+  void abandon(const JobPtr& job);
+  void finish(const JobPtr& job, const Result<Served>& result);
+  void answer(Waiter& waiter, const Result<Served>& result);
+  bool queue_full(const Job& job) const;
+  uint32_t retry_after_ms() const;
+
+  asio::io_context& io_;
+  const Config& config_;
+  Log& log_;
+  Metrics& metrics_;
+  Store& store_;
+  WorkerPool& pool_;
+  const std::string builder_id_;
+  JobQueue queue_;
+  Refusals refusals_;
+  std::unordered_map<RequestKey, JobPtr, KeyHash> jobs_;
+  std::map<WaiterId, JobPtr> waiters_;
+  uint64_t next_job_ = 1, next_serial_ = 1;
+  double average_ms_ = 20;
+  unsigned background_running_ = 0;
+  bool draining_ = false;
+};
+
+}  // namespace kiln::server

@@ -1,0 +1,99 @@
+// Tiers and the hand-over between threads.
+#include "store.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+
+namespace kiln::server {
+namespace {
+
+constexpr size_t kDiskThreads = 2;
+
+SharedFd memory_file(const Bytes& bytes) {
+  wire::UniqueFd file(::memfd_create("kiln-entry", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file) return nullptr;
+  for (size_t written = 0; written < bytes.size();) {
+    ssize_t count = ::write(file.get(), bytes.data() + written, bytes.size() - written);
+    if (count <= 0) return nullptr;
+    written += static_cast<size_t>(count);
+  }
+  ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+  std::string path = "/proc/self/fd/" + std::to_string(file.get());
+  wire::UniqueFd read_only(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Sealed, a writable descriptor does no harm either.
+  return std::make_shared<const wire::UniqueFd>(read_only ? std::move(read_only) : std::move(file));
+}
+
+}  // namespace
+
+Store::Store(asio::io_context& io, const Config& config, Log& log, Fs& fs, const std::string& builder_id)
+    : io_(io), memory_(config.memory_bytes), pool_(kDiskThreads) {
+  if (config.cache_dir.empty()) return;
+  disk_.emplace(fs, log, config.cache_dir, builder_id, config.cache_bytes);
+  disk_->open();
+  asio::post(pool_, [this] { disk_->scan(); });
+}
+
+Store::~Store() { finish(); }
+
+void Store::finish() {
+  if (std::exchange(finished_, true)) return;
+  pool_.join();
+}
+
+void Store::find_disk(const RequestKey& key, std::function<void(SharedBlob)> done) {
+  if (!disk_ || finished_) return asio::post(io_, [done = std::move(done)] { done(nullptr); });
+  asio::post(pool_, [this, key, done = std::move(done)]() mutable {
+    SharedBlob blob;
+    if (auto loaded = disk_->find(key)) {
+      SharedFd fd;
+      if (loaded->bytes.size() > wire::kMaxInlineEntry) {
+        fd = std::make_shared<const wire::UniqueFd>(std::move(loaded->fd));
+      }
+      blob = std::make_shared<const Blob>(Blob{key, std::move(loaded->bytes), std::move(fd)});
+    }
+    asio::post(io_, [this, blob = std::move(blob), done = std::move(done)] {
+      if (blob) memory_.put(blob);
+      done(blob);
+    });
+  });
+}
+
+void Store::put(const SharedBlob& blob) {
+  memory_.put(blob);
+  if (!disk_ || finished_) return;
+  asio::post(pool_, [this, blob] { disk_->store(blob->key, blob->bytes); });
+}
+
+SharedFd Store::descriptor(const Blob& blob) {
+  if (!blob.fd) blob.fd = memory_file(blob.bytes);
+  return blob.fd;
+}
+
+nlohmann::json Store::stats() const {
+  nlohmann::json out = {{"memory_entries", memory_.entries()},
+                        {"memory_bytes", memory_.bytes()},
+                        {"memory_evictions_total", memory_.evictions()}};
+  if (!disk_) {
+    out["store_degraded"] = 0;
+    out["disk"] = false;
+    return out;
+  }
+  const auto& disk = disk_->stats();
+  out["disk"] = true;
+  out["disk_bytes"] = disk.bytes.load();
+  out["stored_total"] = disk.entries_written.load();
+  out["evictions_total"] = disk.evictions.load();
+  out["evicted_bytes_total"] = disk.evicted_bytes.load();
+  out["cache_corrupt_total"] = disk.corrupt.load();
+  out["cache_quarantined_total"] = disk.quarantined.load();
+  out["store_errors_total"] = disk.store_errors.load();
+  out["store_degraded"] = disk.degraded.load() ? 1 : 0;
+  out["store_read_only"] = disk.read_only.load() ? 1 : 0;
+  return out;
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,41 @@
+// The cache tiers together: memory on the io thread, disk on a small pool of threads.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+#include <optional>
+
+#include "config.h"
+#include "disk_cache.h"
+#include "memory_cache.h"
+
+namespace kiln::server {
+
+class Store {
+ public:
+  Store(asio::io_context& io, const Config& config, Log& log, Fs& fs, const std::string& builder_id);
+  ~Store();
+
+  SharedBlob find_memory(const RequestKey& key) { return memory_.find(key); }
+  // Calls back on the io thread, later, with null on a miss; what it finds is in the memory tier then.
+  void find_disk(const RequestKey& key, std::function<void(SharedBlob)> done);
+  // Into memory now, to disk behind the caller's back.
+  void put(const SharedBlob& blob);
+  // Waits until everything is on disk. Nothing may be looked up afterwards.
+  void finish();
+
+  // A read-only descriptor of the entry: of the cache file where there is one, else of a sealed memory file.
+  SharedFd descriptor(const Blob& blob);
+
+  nlohmann::json stats() const;
+
+ private:
+  asio::io_context& io_;
+  MemoryCache memory_;
+  std::optional<DiskCache> disk_;
+  asio::thread_pool pool_;
+  bool finished_ = false;
+};
+
+}  // namespace kiln::server

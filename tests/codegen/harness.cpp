@@ -1,0 +1,137 @@
+#include "harness.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "kiln/client/cpu_abi.h"
+#include "kiln/codegen/compile.h"
+#include "kiln/dsl/instantiate.h"
+
+namespace kiln::test {
+namespace {
+
+// A copy of a buffer whose last byte lies right before a guard page.
+class GuardedBuffer {
+ public:
+  explicit GuardedBuffer(const std::vector<std::byte>& bytes) : bytes_(bytes.size()) {
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t pages = (bytes_ + page - 1) / page + 1;
+    mapped_ = pages * page;
+    base_ = static_cast<std::byte*>(mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(base_ + mapped_ - page, page, PROT_NONE);
+    data_ = base_ + mapped_ - page - bytes_;
+    std::memcpy(data_, bytes.data(), bytes_);
+  }
+  ~GuardedBuffer() { munmap(base_, mapped_); }
+  GuardedBuffer(const GuardedBuffer&) = delete;
+  GuardedBuffer& operator=(const GuardedBuffer&) = delete;
+  std::byte* data() { return data_; }
+
+ private:
+  size_t bytes_;
+  size_t mapped_ = 0;
+  std::byte* base_ = nullptr;
+  std::byte* data_ = nullptr;
+};
+
+dsl::Bindings bindings_of(const dsl::Kernel& kernel, const std::vector<TestArgument>& arguments) {
+  dsl::Bindings bindings;
+  bindings.params.resize(kernel.params.size());
+  for (size_t i = 0; i < kernel.params.size(); ++i) {
+    const dsl::Type& type = kernel.params[i].type;
+    if (type.pointer || dsl::is_float(type.element)) continue;
+    bindings.params[i] = static_cast<int64_t>(dsl::double_from_bits(type.element, arguments[i].bits));
+  }
+  return bindings;
+}
+
+}  // namespace
+
+void initialise() {
+  static const bool once = [] {
+    codegen::warm_up();
+    return true;
+  }();
+  (void)once;
+}
+
+Result<Artifact> compile(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs, const dsl::Facts& facts,
+                         const std::string& target, const std::string& emit) {
+  initialise();
+  auto request = dsl::encode_request({kernel, target.empty() ? codegen::native_target() : target, constexprs, facts, emit});
+  if (!request) return request.error();
+  return codegen::compile(request->canonical, request->debug, {});
+}
+
+Result<std::array<uint32_t, 3>> grid_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs,
+                                        const std::vector<TestArgument>& arguments) {
+  auto concrete = dsl::instantiate(kernel, constexprs, {});
+  if (!concrete) return concrete.error();
+  return dsl::evaluate_grid(concrete->grid, bindings_of(kernel, arguments));
+}
+
+Result<void> run_compiled(const dsl::Kernel& kernel, const Artifact& artifact, std::vector<TestArgument>& arguments) {
+  dsl::ConstexprValues constexprs;
+  for (const auto& [name, value] : artifact.metadata["constexprs"].items()) constexprs[name] = value;
+  auto grid = grid_of(kernel, constexprs, arguments);
+  if (!grid) return grid.error();
+
+  const int fd = memfd_create("kiln-test", MFD_CLOEXEC);
+  if (fd < 0 || write(fd, artifact.code.data(), artifact.code.size()) != static_cast<ssize_t>(artifact.code.size())) {
+    return internal_error("cannot write a memory file");
+  }
+  void* library = dlopen(("/proc/self/fd/" + std::to_string(fd)).c_str(), RTLD_NOW | RTLD_LOCAL);
+  close(fd);
+  if (!library) return internal_error(std::string("dlopen: ") + dlerror());
+  auto entry = reinterpret_cast<kiln_entry_fn>(dlsym(library, "kiln_entry"));
+
+  std::vector<std::unique_ptr<GuardedBuffer>> buffers;
+  std::vector<std::byte> params(artifact.metadata["params_bytes"].get<size_t>() + 8);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    uint64_t bits = arguments[i].bits;
+    if (arguments[i].is_buffer) {
+      buffers.push_back(std::make_unique<GuardedBuffer>(arguments[i].buffer));
+      bits = reinterpret_cast<uint64_t>(buffers.back()->data());
+    } else {
+      buffers.push_back(nullptr);
+    }
+    const dsl::Type& type = kernel.params[i].type;
+    const size_t bytes = type.pointer ? 8 : static_cast<size_t>(dsl::info(type.element).bytes);
+    std::memcpy(params.data() + artifact.metadata["params"][i]["offset"].get<size_t>(), &bits, bytes);
+  }
+  const uint64_t scratch_bytes = artifact.metadata["scratch_bytes"].get<uint64_t>();
+  void* scratch = std::aligned_alloc(64, (scratch_bytes + 64) / 64 * 64);
+  std::memset(scratch, 0xff, (scratch_bytes + 64) / 64 * 64);  // NaN: nothing may rely on what was there
+  kiln_ctx context{sizeof context, scratch, scratch_bytes};
+  const uint64_t programs = uint64_t{(*grid)[0]} * (*grid)[1] * (*grid)[2];
+  const int32_t status = entry(params.data(), grid->data(), 0, programs, &context);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (buffers[i]) std::memcpy(arguments[i].buffer.data(), buffers[i]->data(), arguments[i].buffer.size());
+  }
+  std::free(scratch);
+  dlclose(library);
+  if (status != 0) return internal_error("kiln_entry returned " + std::to_string(status));
+  return {};
+}
+
+Result<void> run_interpreted(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs, const dsl::Facts& facts,
+                             std::vector<TestArgument>& arguments, bool contract) {
+  dsl::Kernel source = kernel;
+  source.options.contract = source.options.contract && contract;
+  auto concrete = dsl::instantiate(source, constexprs, facts);
+  if (!concrete) return concrete.error();
+  auto grid = dsl::evaluate_grid(concrete->grid, bindings_of(kernel, arguments));
+  if (!grid) return grid.error();
+  std::vector<dsl::Argument> raw;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    TestArgument& argument = arguments[i];
+    const int bytes = dsl::info(kernel.params[i].type.element).bytes;
+    raw.push_back({argument.buffer.data(), static_cast<int64_t>(argument.buffer.size()) / bytes, argument.bits});
+  }
+  return dsl::interpret(*concrete, raw, *grid);
+}
+
+}  // namespace kiln::test

@@ -1,0 +1,53 @@
+// Compiles a kernel in this process, runs it, and runs the interpreter on the same arguments.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kiln/dsl/artifact.h"
+#include "kiln/dsl/binary.h"
+#include "kiln/dsl/interpreter.h"
+#include "kiln/dsl/ir.h"
+
+namespace kiln::test {
+
+// Bytes of a buffer argument, or a scalar's bits.
+struct TestArgument {
+  std::vector<std::byte> buffer;
+  uint64_t bits = 0;
+  bool is_buffer = false;
+};
+
+template <class T>
+TestArgument buffer(const std::vector<T>& values) {
+  TestArgument out;
+  out.is_buffer = true;
+  out.buffer.resize(values.size() * sizeof(T));
+  std::copy_n(reinterpret_cast<const std::byte*>(values.data()), out.buffer.size(), out.buffer.data());
+  return out;
+}
+inline TestArgument scalar_bits(uint64_t bits) { return {{}, bits, false}; }
+
+template <class T>
+std::vector<T> values_of(const TestArgument& argument) {
+  std::vector<T> out(argument.buffer.size() / sizeof(T));
+  std::copy_n(argument.buffer.data(), argument.buffer.size(), reinterpret_cast<std::byte*>(out.data()));
+  return out;
+}
+
+// LLVM's targets are registered once.
+void initialise();
+
+Result<Artifact> compile(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs, const dsl::Facts& facts = {},
+                         const std::string& target = "", const std::string& emit = "so");
+// Loads the artifact and runs all programs of the grid that the scalar arguments give. Buffers are updated in place and
+// end at a page that may not be touched, so that reading or writing past them is a crash, not luck.
+Result<void> run_compiled(const dsl::Kernel& kernel, const Artifact& artifact, std::vector<TestArgument>& arguments);
+Result<void> run_interpreted(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs, const dsl::Facts& facts,
+                             std::vector<TestArgument>& arguments, bool contract = true);
+// Of the instantiated kernel, for these arguments.
+Result<std::array<uint32_t, 3>> grid_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs,
+                                        const std::vector<TestArgument>& arguments);
+
+}  // namespace kiln::test

@@ -1,0 +1,2 @@
+#include "service_fixture.h"
+int main() { return 0; }

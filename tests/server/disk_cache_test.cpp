@@ -1,0 +1,178 @@
+// The disk tier by itself, over a file system whose every call can be made to fail.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <random>
+
+#include "disk_cache.h"
+#include "service_fixture.h"
+
+namespace kiln::server {
+namespace {
+
+namespace fs = std::filesystem;
+using service_test::entry_files;
+using service_test::TempDir;
+
+// Fails call number `fail_at` (counted from 0 over all functions) with `number`.
+class FaultFs : public PosixFs {
+ public:
+  int fail_at = -1, number = EIO;
+  int calls = 0;
+
+  int open(int dir, const std::string& path, int flags, mode_t mode) override {
+    return fails() ? -number : PosixFs::open(dir, path, flags, mode);
+  }
+  int stat(int fd, struct stat& info) override { return fails() ? -number : PosixFs::stat(fd, info); }
+  ssize_t read(int fd, std::byte* data, size_t size) override {
+    return fails() ? -number : PosixFs::read(fd, data, size);
+  }
+  ssize_t write(int fd, const std::byte* data, size_t size) override {
+    return fails() ? -number : PosixFs::write(fd, data, size);
+  }
+  int sync_data(int fd) override { return fails() ? -number : PosixFs::sync_data(fd); }
+  int allocate(int fd, uint64_t size) override { return fails() ? -number : PosixFs::allocate(fd, size); }
+  int touch(int fd) override { return fails() ? -number : PosixFs::touch(fd); }
+  int rename(int dir, const std::string& from, const std::string& to) override {
+    return fails() ? -number : PosixFs::rename(dir, from, to);
+  }
+  int unlink(int dir, const std::string& path) override { return fails() ? -number : PosixFs::unlink(dir, path); }
+  int mkdir(int dir, const std::string& path) override { return fails() ? -number : PosixFs::mkdir(dir, path); }
+  int lock(int fd) override { return fails() ? -number : PosixFs::lock(fd); }
+  int list(int dir, const std::string& path, std::vector<DirEntry>& entries) override {
+    return fails() ? -number : PosixFs::list(dir, path, entries);
+  }
+
+ private:
+  bool fails() { return calls++ == fail_at; }
+};
+
+RequestKey key_number(uint64_t number) {
+  RequestKey key{};
+  std::mt19937_64 random(number);
+  for (auto& byte : key) byte = static_cast<uint8_t>(random());
+  return key;
+}
+
+std::vector<std::byte> entry(const RequestKey& key, size_t size = 500, const std::string& builder = "b") {
+  std::vector<std::byte> code(size, std::byte{42});
+  return *wire::encode_entry({.key = key, .builder_id = builder, .target_kind = "cpu", .metadata = "{}", .code = code});
+}
+
+class DiskCacheTest : public ::testing::Test {
+ protected:
+  DiskCache make(uint64_t limit = 1 << 20) { return {fs_, log_, dir_ / "cache", "b", limit}; }
+
+  TempDir dir_;
+  FaultFs fs_;
+  Log log_{dir_ / "log", "warn"};
+};
+
+TEST_F(DiskCacheTest, StoresAndFinds) {
+  auto cache = make();
+  cache.open();
+  EXPECT_FALSE(cache.find(key_number(1)));
+  EXPECT_TRUE(cache.store(key_number(1), entry(key_number(1))));
+  auto found = cache.find(key_number(1));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->bytes, entry(key_number(1)));
+  EXPECT_TRUE(found->fd);
+}
+
+TEST_F(DiskCacheTest, AnotherBuildersEntryIsAMiss) {
+  auto cache = make();
+  cache.open();
+  ASSERT_TRUE(cache.store(key_number(1), entry(key_number(1), 500, "other builder")));
+  EXPECT_FALSE(cache.find(key_number(1)));
+  EXPECT_EQ(cache.stats().corrupt, 1u);
+}
+
+TEST_F(DiskCacheTest, EveryTruncationIsAMissAndHeals) {
+  auto cache = make();
+  cache.open();
+  auto bytes = entry(key_number(1), 100);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    ASSERT_TRUE(cache.store(key_number(1), bytes));
+    std::string file = entry_files(dir_ / "cache").at(0);
+    fs::permissions(file, fs::perms::owner_all);
+    fs::resize_file(file, size);
+    ASSERT_FALSE(cache.find(key_number(1))) << size;
+    ASSERT_TRUE(entry_files(dir_ / "cache").empty());
+  }
+  EXPECT_EQ(cache.stats().corrupt, bytes.size());
+  size_t kept = static_cast<size_t>(std::distance(fs::directory_iterator(dir_ / "cache/quarantine"), {}));
+  EXPECT_LE(kept, 64u);
+}
+
+// One call after the other fails, with each error that a disk can give: never a crash, never wrong bytes, and the next
+// attempt without a fault succeeds.
+TEST_F(DiskCacheTest, SweepOfFaults) {
+  for (int number : {EIO, ENOSPC, EACCES, EMFILE, EROFS}) {
+    for (int at = 0; at < 60; ++at) {
+      fs::remove_all(dir_ / "cache");
+      fs_.number = number;
+      fs_.calls = 0;
+      fs_.fail_at = at;
+      auto cache = make();
+      cache.open();
+      cache.scan();
+      for (uint64_t i = 0; i < 3; ++i) {
+        cache.store(key_number(i), entry(key_number(i)));
+        if (auto found = cache.find(key_number(i))) EXPECT_EQ(found->bytes, entry(key_number(i)));
+      }
+      fs_.fail_at = -1;
+      ASSERT_TRUE(cache.store(key_number(9), entry(key_number(9)))) << "errno " << number << " at call " << at;
+      ASSERT_TRUE(cache.find(key_number(9)));
+      EXPECT_FALSE(cache.stats().degraded);
+    }
+  }
+}
+
+TEST_F(DiskCacheTest, EvictsTheOldestUseFirst) {
+  auto cache = make(100 * entry(key_number(0)).size());
+  cache.open();
+  for (uint64_t i = 0; i < 100; ++i) {
+    ASSERT_TRUE(cache.store(key_number(i), entry(key_number(i))));
+    // A distinct age for each, oldest first.
+    std::string hex = to_hex(key_number(i));
+    std::string file = dir_ / ("cache/v1/" + wire::builder_directory("b") + "/" + hex.substr(0, 2) + "/" + hex.substr(2));
+    timespec times[2] = {{1'000'000 + static_cast<time_t>(i), 0}, {1'000'000 + static_cast<time_t>(i), 0}};
+    ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
+  }
+  // A look-up counts as a use.
+  ASSERT_TRUE(cache.find(key_number(0)));
+  ASSERT_TRUE(cache.store(key_number(100), entry(key_number(100))));
+  EXPECT_TRUE(cache.find(key_number(0)));
+  EXPECT_TRUE(cache.find(key_number(100)));
+  EXPECT_EQ(cache.stats().evictions, 11u);
+  for (uint64_t i = 1; i < 100; ++i) EXPECT_EQ(cache.find(key_number(i)).has_value(), i > 11) << i;
+}
+
+TEST_F(DiskCacheTest, ScanCountsWhatIsThere) {
+  {
+    auto cache = make();
+    cache.open();
+    for (uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(cache.store(key_number(i), entry(key_number(i))));
+  }
+  auto cache = make(5 * entry(key_number(0)).size());
+  cache.open();
+  cache.scan();
+  EXPECT_LE(entry_files(dir_ / "cache").size(), 5u);
+  EXPECT_LE(cache.stats().bytes, 5 * entry(key_number(0)).size());
+}
+
+TEST_F(DiskCacheTest, SymbolicLinkIsNotFollowed) {
+  auto cache = make();
+  cache.open();
+  ASSERT_TRUE(cache.store(key_number(1), entry(key_number(1))));
+  fs::path file = entry_files(dir_ / "cache").at(0);
+  fs::rename(file, dir_ / "elsewhere");
+  fs::create_symlink(dir_ / "elsewhere", file);
+  EXPECT_FALSE(cache.find(key_number(1)));
+}
+
+}  // namespace
+}  // namespace kiln::server

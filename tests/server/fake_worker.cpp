@@ -1,0 +1,142 @@
+// kiln-worker with a compiler that does what the request says: the canonical section is a text "<what> <number> <salt>".
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+#include "kiln/wire/frame.h"
+#include "zygote.h"
+
+namespace {
+
+using kiln::Artifact;
+using kiln::ErrorCode;
+using kiln::Result;
+
+struct Order {
+  std::string what, salt;
+  uint64_t number = 0;
+};
+
+[[noreturn]] void spin() {
+  std::atomic<uint64_t> rounds{0};
+  while (true) ++rounds;
+}
+
+// Ends only for a depth that nobody reaches.
+[[gnu::noinline]] int overflow_stack(int depth, int end) {
+  volatile char frame[4096];
+  frame[0] = static_cast<char>(depth);
+  if (depth == end) return 0;
+  int below = overflow_stack(depth + 1, end);
+  return frame[0] + below;
+}
+
+void write_raw(std::string_view bytes) { (void)!::write(kiln::worker::kChannelFd, bytes.data(), bytes.size()); }
+
+void write_half_a_frame() {
+  auto header = kiln::wire::encode_header({.type = kiln::wire::Type::kResult, .body_size = 1000});
+  write_raw({reinterpret_cast<const char*>(header.data()), header.size()});
+}
+
+// Pages are touched, so that it is memory and not only address space.
+[[noreturn]] void eat_memory() {
+  while (true) {
+    auto* block = new char[16u << 20];
+    std::memset(block, 1, 16u << 20);
+  }
+}
+
+Artifact bytes_artifact(const Order& order) {
+  Artifact artifact;
+  artifact.metadata = {{"kernel", "fake"}, {"target", "cpu:fake"}, {"salt", order.salt}};
+  uint64_t state = std::hash<std::string>{}(order.salt) | 1;
+  for (uint64_t i = 0; i < order.number; ++i) {
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    artifact.code.push_back(static_cast<std::byte>(state >> 56));
+  }
+  return artifact;
+}
+
+// What the sandbox left this process; each field is "denied" or what went wrong.
+Artifact probe_artifact() {
+  Artifact artifact;
+  artifact.code.push_back(std::byte{1});
+  auto verdict = [](bool denied) { return denied ? "denied" : "allowed"; };
+  artifact.metadata["fork"] = verdict(::fork() < 0 && errno == EPERM);
+  char* nothing[] = {nullptr};
+  artifact.metadata["exec"] = verdict(::execve("/bin/true", nothing, nothing) < 0 && errno == EPERM);
+  artifact.metadata["open_files"] = ::sysconf(_SC_OPEN_MAX);
+  artifact.metadata["home"] = ::getenv("HOME") ? "set" : "unset";
+  bool threads = true;
+  try {
+    std::thread([] {}).join();
+  } catch (const std::system_error&) {
+    threads = false;
+  }
+  artifact.metadata["threads"] = threads;
+  return artifact;
+}
+
+Result<Artifact> obey(const Order& order) {
+  if (order.what == "bytes") return bytes_artifact(order);
+  if (order.what == "probe") return probe_artifact();
+  if (order.what == "sleep") {
+    ::usleep(static_cast<useconds_t>(order.number * 1000));
+    return bytes_artifact({"bytes", order.salt, 64});
+  }
+  if (order.what == "fail") return kiln::error(ErrorCode::kCompileFailed, "no such op: " + order.salt);
+  if (order.what == "throw") throw std::runtime_error("thrown");
+  if (order.what == "empty") return Artifact{nlohmann::json::object(), {}};
+  if (order.what == "segv") ::raise(SIGSEGV);
+  if (order.what == "abort") std::abort();
+  if (order.what == "exit") ::_exit(static_cast<int>(order.number));
+  if (order.what == "stack") return kiln::internal_error(std::to_string(overflow_stack(0, -1)));
+  if (order.what == "hang") spin();
+  if (order.what == "stubborn") {
+    std::signal(SIGTERM, SIG_IGN);
+    spin();
+  }
+  if (order.what == "memory") eat_memory();
+  if (order.what == "garbage") {
+    write_raw(std::string(500, 'x'));
+    spin();
+  }
+  if (order.what == "half") {
+    write_half_a_frame();
+    ::_exit(0);
+  }
+  if (order.what == "halfhang") {
+    write_half_a_frame();
+    spin();
+  }
+  return kiln::invalid_argument("fake worker: unknown order " + order.what);
+}
+
+Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const std::byte>,
+                         const kiln::worker::Progress& progress) {
+  std::istringstream text(std::string(reinterpret_cast<const char*>(canonical.data()), canonical.size()));
+  Order order;
+  text >> order.what >> order.number >> order.salt;
+  progress("obey");
+  return obey(order);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2 || std::strcmp(argv[1], "--zygote") != 0) return 2;
+  // A crash is part of the test: the sanitizers must not turn it into a report that takes seconds.
+  for (int number : {SIGSEGV, SIGABRT, SIGBUS}) std::signal(number, SIG_DFL);
+  return kiln::worker::zygote_main({.builder_id = [] { return std::string("fake-builder-1"); },
+                                    .native_target = [] { return std::string("cpu:fake"); },
+                                    .warm_up = [] {},
+                                    .compile = compile});
+}

@@ -1,0 +1,195 @@
+// A compile that goes wrong costs its own request one clear error and nobody else anything.
+#include <signal.h>
+
+#include <thread>
+
+#include "service_fixture.h"
+
+namespace kiln::service_test {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+using IsolationTest = ServiceTest;
+
+struct Mishap {
+  const char* what;
+  const char* cause;  // part of the message
+};
+
+class CrashTest : public ServiceTest, public ::testing::WithParamInterface<Mishap> {};
+
+TEST_P(CrashTest, CostsOneRequestAnError) {
+  start();
+  auto daemon = connect();
+  auto crashed = daemon->compile(order(GetParam().what, 3), {.trace_id = "t1"});
+  ASSERT_FALSE(crashed);
+  EXPECT_EQ(crashed.error().code, ErrorCode::kWorkerCrashed) << crashed.error().message;
+  EXPECT_NE(crashed.error().message.find(GetParam().cause), std::string::npos) << crashed.error().message;
+  EXPECT_EQ(crashed.error().trace_id, "t1");
+  EXPECT_TRUE(daemon->compile(order("bytes")));
+  auto figures = stats();
+  EXPECT_EQ(figures["retries_total"], 1);
+  uint64_t deaths = 0;
+  for (const auto& [cause, count] : figures["worker_deaths_total"].items()) deaths += count.get<uint64_t>();
+  EXPECT_EQ(deaths, 2u);
+  // Killed two workers: from now on refused without spending a third.
+  auto poisoned = daemon->compile(order(GetParam().what, 3));
+  ASSERT_FALSE(poisoned);
+  EXPECT_EQ(poisoned.error().code, ErrorCode::kPoisoned);
+  EXPECT_GT(poisoned.error().retry_after_ms, 0u);
+  EXPECT_EQ(stats()["poison_hits_total"], 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CrashTest,
+                         ::testing::Values(Mishap{"segv", "signal 11"}, Mishap{"abort", "signal 6"},
+                                           Mishap{"exit", "exit code 3"}, Mishap{"stack", "signal 11"},
+                                           Mishap{"garbage", "garbage"}, Mishap{"half", "inside a frame"}),
+                         [](const auto& info) { return std::string(info.param.what); });
+
+TEST_F(IsolationTest, ExitWithoutReplyIsACrash) {
+  start();
+  auto crashed = connect()->compile(order("exit", 0));
+  ASSERT_FALSE(crashed);
+  EXPECT_EQ(crashed.error().code, ErrorCode::kWorkerCrashed);
+}
+
+TEST_F(IsolationTest, MemoryLimit) {
+  if (kSanitized) GTEST_SKIP() << "address space is not limited under a sanitizer";
+  start({"--worker-memory", "256MiB"});
+  auto daemon = connect();
+  auto greedy = daemon->compile(order("memory"));
+  ASSERT_FALSE(greedy);
+  EXPECT_EQ(greedy.error().code, ErrorCode::kOutOfMemory);
+  EXPECT_NE(greedy.error().message.find("256 MiB"), std::string::npos) << greedy.error().message;
+  EXPECT_TRUE(daemon->compile(order("bytes")));
+  EXPECT_EQ(stats()["worker_deaths_total"]["out of memory"], 1);
+}
+
+TEST_F(IsolationTest, HangEndsAtTheDeadlineAndFreesTheWorker) {
+  start({"--workers", "1"});
+  auto daemon = connect();
+  for (const char* what : {"hang", "stubborn", "halfhang"}) {
+    auto begin = std::chrono::steady_clock::now();
+    auto hung = daemon->compile(order(what), {.deadline_ms = 100});
+    auto took = std::chrono::steady_clock::now() - begin;
+    ASSERT_FALSE(hung);
+    EXPECT_EQ(hung.error().code, ErrorCode::kDeadlineExceeded) << what;
+    EXPECT_GE(took, 90ms);
+    EXPECT_LT(took, 1s);
+    EXPECT_TRUE(daemon->compile(order("bytes", 64, what), {.deadline_ms = 5000}));
+  }
+  // A deadline is no crash: the key is not poisoned by it.
+  EXPECT_EQ(daemon->compile(order("hang"), {.deadline_ms = 50}).error().code, ErrorCode::kDeadlineExceeded);
+}
+
+TEST_F(IsolationTest, SandboxDeniesForkAndExecButAllowsThreads) {
+  ::setenv("HOME", "/root", 0);
+  start();
+  auto probe = connect()->compile(order("probe"));
+  ASSERT_TRUE(probe) << probe.error().message;
+  EXPECT_EQ(probe->metadata["fork"], "denied");
+  EXPECT_EQ(probe->metadata["exec"], "denied");
+  EXPECT_EQ(probe->metadata["open_files"], 64);
+  EXPECT_EQ(probe->metadata["home"], "unset");
+  if (!kSanitized) {
+    EXPECT_EQ(probe->metadata["threads"], true);
+  }
+}
+
+TEST_F(IsolationTest, MixedCrashesLeaveNothingBehind) {
+  start({"--poison-ttl", "0"});
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes")));
+  size_t descriptors = open_descriptors(daemon_.pid());
+  std::atomic<bool> stop{false};
+  std::atomic<int> good{0}, bad{0};
+  std::thread other([&] {
+    auto peer = connect();
+    for (uint64_t i = 0; !stop; ++i) ++(peer->compile(order("bytes", 100, "other" + std::to_string(i))) ? good : bad);
+  });
+  const char* mishaps[] = {"segv", "abort", "exit", "half", "garbage"};
+  for (int i = 0; i < 60; ++i) {
+    EXPECT_FALSE(daemon->compile(order(mishaps[i % 5], 1, std::to_string(i))));
+  }
+  stop = true;
+  other.join();
+  EXPECT_EQ(bad, 0);
+  EXPECT_GT(good, 0);
+  // The workers that live hold a channel and a pidfd each.
+  auto idle = [&] { return open_descriptors(daemon_.pid()) <= descriptors + 2 * 4; };
+  EXPECT_TRUE(eventually(idle)) << open_descriptors(daemon_.pid()) << " from " << descriptors;
+  EXPECT_TRUE(eventually([&] { return descendants(daemon_.pid()).size() <= 5; }));
+}
+
+TEST_F(IsolationTest, CrashStormRestsSpawningButServesHits) {
+  start({"--crash-storm", "3"});
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes")));
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(daemon->compile(order("segv", 0, std::to_string(i))));
+  EXPECT_EQ(stats()["spawn_backoff"], 1);
+  EXPECT_TRUE(daemon->fetch(order("bytes")));
+  EXPECT_TRUE(daemon->compile(order("bytes", 5, "after"), {.deadline_ms = 10'000}));
+}
+
+TEST_F(IsolationTest, ZygoteDeathIsSurvived) {
+  start();
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes")));
+  auto children = descendants(daemon_.pid());
+  ASSERT_GE(children.size(), 2u);
+  ::kill(children[0], SIGKILL);
+  auto after = daemon->compile(order("bytes", 9, "after"), {.deadline_ms = 10'000});
+  EXPECT_TRUE(after) << after.error().message;
+  EXPECT_EQ(stats()["zygote_restarts_total"], 1);
+}
+
+TEST_F(IsolationTest, WorkersAreReplacedAfterTheirShare) {
+  start({"--workers", "1", "--worker-jobs", "3"});
+  auto daemon = connect();
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(daemon->compile(order("bytes", 8, std::to_string(i))));
+  auto figures = stats();
+  EXPECT_EQ(figures["workers_spawned_total"], 4);
+  EXPECT_EQ(figures["workers_recycled_total"], 3);
+  EXPECT_TRUE(figures["worker_deaths_total"].empty());
+}
+
+TEST_F(IsolationTest, IdleWorkersLeave) {
+  start({"--worker-idle", "0.1"});
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes")));
+  EXPECT_TRUE(eventually([&] { return stats()["workers"] == 0; }));
+  EXPECT_TRUE(daemon->compile(order("bytes", 9, "again")));
+}
+
+TEST_F(IsolationTest, KilledDaemonLeavesNoWorkers) {
+  start();
+  auto daemon = connect();
+  std::thread waiting([&] { EXPECT_FALSE(daemon->compile(order("hang"))); });
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  auto children = descendants(daemon_.pid());
+  ASSERT_EQ(children.size(), 2u);
+  daemon_.signal(SIGKILL);
+  for (pid_t child : children) EXPECT_TRUE(eventually([&] { return !alive(child); }, 1000ms));
+  waiting.join();
+}
+
+TEST_F(IsolationTest, MissingOrBrokenWorkerIsAClearError) {
+  auto arguments = daemon_arguments();
+  *(std::find(arguments.begin(), arguments.end(), "--worker") + 1) = "/nonexistent/kiln-worker";
+  std::string line = daemon_.start(runtime(), arguments);
+  EXPECT_TRUE(line.starts_with("error ")) << line;
+  EXPECT_NE(line.find("/nonexistent/kiln-worker"), std::string::npos) << line;
+  EXPECT_EQ(daemon_.wait(5s), 1);
+  *(std::find(arguments.begin(), arguments.end(), "--worker") + 1) = "/bin/false";
+  line = daemon_.start(runtime(), arguments);
+  EXPECT_NE(line.find("/bin/false does not start"), std::string::npos) << line;
+  EXPECT_EQ(daemon_.wait(5s), 1);
+}
+
+}  // namespace
+}  // namespace kiln::service_test

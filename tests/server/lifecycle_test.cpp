@@ -1,0 +1,305 @@
+// Starting, finding, leaving, draining, replacing.
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "kiln/wire/paths.h"
+#include "service_fixture.h"
+
+namespace kiln::service_test {
+namespace {
+
+class LifecycleTest : public ServiceTest {
+ protected:
+  ConnectOptions autostart(const std::string& idle = "60") const {
+    ConnectOptions out = options();
+    out.autostart = true;
+    out.daemon_args = {"--cache-dir", cache(), "--workers", "2", "--idle-timeout", idle};
+    return out;
+  }
+  std::string socket_path() const { return runtime() + "/" + wire::kSocketName; }
+
+  // Daemons that clients started are nobody's children here.
+  void TearDown() override {
+    auto left = Connection::open(options());
+    if (left) {
+      EXPECT_TRUE((*left)->shutdown());
+    }
+  }
+};
+
+TEST_F(LifecycleTest, ClientStartsTheDaemon) {
+  auto first = Connection::open(autostart());
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_TRUE((*first)->fetch(order("bytes")));
+  auto second = Connection::open(autostart());
+  ASSERT_TRUE(second);
+  EXPECT_EQ((*first)->server().pid, (*second)->server().pid);
+  EXPECT_EQ((*second)->fetch(order("bytes"))->metadata["served_from"], "memory");
+}
+
+TEST_F(LifecycleTest, WithoutAutostartNoDaemonIsUnavailable) {
+  auto none = Connection::open(options());
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::kUnavailable);
+}
+
+TEST_F(LifecycleTest, SpawnRaceMakesOneDaemon) {
+  std::vector<std::thread> threads;
+  std::mutex mutex;
+  std::set<int64_t> pids;
+  std::atomic<int> good{0};
+  for (int i = 0; i < 40; ++i) {
+    threads.emplace_back([&] {
+      auto connection = Connection::open(autostart());
+      if (!connection) return;
+      if ((*connection)->fetch(order("bytes"))) ++good;
+      std::lock_guard lock(mutex);
+      pids.insert((*connection)->server().pid);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(good, 40);
+  EXPECT_EQ(pids.size(), 1u);
+}
+
+TEST_F(LifecycleTest, IdleExitRaceLosesNoRequest) {
+  // The daemon leaves every few milliseconds, and clients keep coming at about that moment.
+  int failures = 0;
+  std::string why;
+  for (int i = 0; i < 60; ++i) {
+    auto connection = Connection::open(autostart("0.01"));
+    auto result = connection ? (*connection)->ping() : Result<void>(connection.error());
+    if (!result) {
+      ++failures;
+      why = result.error().message;
+    }
+    connection = internal_error("closed");
+    std::this_thread::sleep_for(std::chrono::microseconds(8000 + 150 * i % 4000));
+  }
+  EXPECT_EQ(failures, 0) << why;
+}
+
+TEST_F(LifecycleTest, IdleDaemonExitsAndIsStartedAgain) {
+  auto connection = Connection::open(autostart("0.05"));
+  ASSERT_TRUE(connection);
+  pid_t pid = (*connection)->server().pid;
+  std::this_thread::sleep_for(150ms);
+  EXPECT_TRUE(alive(pid)) << "a connected client keeps the daemon";
+  connection = internal_error("closed");
+  EXPECT_TRUE(eventually([&] { return !alive(pid); }));
+  EXPECT_FALSE(std::filesystem::exists(socket_path()));
+  auto again = Connection::open(autostart());
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_NE((*again)->server().pid, pid);
+}
+
+TEST_F(LifecycleTest, RequestsFindARestartedDaemon) {
+  auto connection = Connection::open(autostart());
+  ASSERT_TRUE(connection);
+  ASSERT_TRUE((*connection)->fetch(order("bytes")));
+  // The reply does not wait for the disk.
+  ASSERT_TRUE(eventually([&] { return entry_files(cache()).size() == 1; }));
+  pid_t pid = (*connection)->server().pid;
+  ::kill(pid, SIGKILL);
+  ASSERT_TRUE(eventually([&] { return !alive(pid); }));
+  auto after = (*connection)->fetch(order("bytes"));
+  ASSERT_TRUE(after) << after.error().message;
+  EXPECT_EQ(after->metadata["served_from"], "disk");
+  EXPECT_NE((*connection)->server().pid, pid);
+}
+
+TEST_F(LifecycleTest, SecondDaemonLeavesTheFirstAlone) {
+  start();
+  auto first = connect();
+  DaemonProcess second;
+  std::string line = second.start(runtime(), daemon_arguments());
+  EXPECT_TRUE(line.starts_with("another ")) << line;
+  EXPECT_EQ(second.wait(5s), 0);
+  EXPECT_TRUE(first->ping());
+  EXPECT_EQ(connect()->server().pid, daemon_.pid());
+}
+
+TEST_F(LifecycleTest, StaleSocketIsReplaced) {
+  start();
+  daemon_.signal(SIGKILL);
+  daemon_.wait(5s);
+  EXPECT_TRUE(std::filesystem::exists(socket_path()));
+  start();
+  EXPECT_TRUE(connect()->ping());
+}
+
+TEST_F(LifecycleTest, RegularFileOrSymlinkInPlaceOfTheSocketIsReplaced) {
+  std::filesystem::create_directory(runtime());
+  ::chmod(runtime().c_str(), 0700);
+  std::ofstream(socket_path()) << "not a socket";
+  start();
+  EXPECT_TRUE(connect()->ping());
+  daemon_.kill_now();
+  std::filesystem::create_symlink("/nonexistent", socket_path());
+  start();
+  EXPECT_TRUE(connect()->ping());
+}
+
+TEST_F(LifecycleTest, DirectoryInPlaceOfTheSocketIsAClearError) {
+  std::filesystem::create_directories(socket_path());
+  ::chmod(runtime().c_str(), 0700);
+  std::string line = daemon_.start(runtime(), daemon_arguments());
+  EXPECT_NE(line.find("is a directory"), std::string::npos) << line;
+  EXPECT_EQ(daemon_.wait(5s), 1);
+}
+
+TEST_F(LifecycleTest, DaemonWithoutItsSocketLeaves) {
+  start({"--self-check", "0.05"});
+  std::filesystem::remove(socket_path());
+  EXPECT_EQ(daemon_.wait(5s), 0);
+}
+
+TEST_F(LifecycleTest, LongRuntimeDirectoryWorks) {
+  ConnectOptions deep = autostart();
+  deep.runtime_dir = temp_ / (std::string(100, 'd') + "/" + std::string(100, 'e'));
+  auto connection = Connection::open(deep);
+  ASSERT_TRUE(connection) << connection.error().message;
+  EXPECT_TRUE((*connection)->fetch(order("bytes")));
+  EXPECT_TRUE((*connection)->shutdown());
+}
+
+TEST_F(LifecycleTest, DrainLetsRunningCompilesFinish) {
+  start({"--drain-timeout", "5"});
+  auto daemon = connect();
+  std::thread running([&] {
+    auto artifact = daemon->compile(order("sleep", 300));
+    EXPECT_TRUE(artifact) << artifact.error().message;
+  });
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  RawPeer peer(runtime());
+  ASSERT_TRUE(peer.read());
+  peer.hello();
+  peer.send({.type = wire::Type::kPing, .request_id = 1});
+  ASSERT_TRUE(peer.read());
+  daemon_.signal(SIGTERM);
+  EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(socket_path()); }));
+  RequestBytes request = order("bytes", 5, "late");
+  uint32_t size = request.canonical.size();
+  peer.send({.type = wire::Type::kCompile, .request_id = 2, .body = {std::as_bytes(std::span(&size, 1)), request.canonical}});
+  auto refused = peer.read();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(wire::parse_error(refused->json).code, ErrorCode::kDraining);
+  EXPECT_EQ(daemon_.wait(5s), 0);
+  running.join();
+}
+
+TEST_F(LifecycleTest, DrainGivesUpAtItsLimit) {
+  start({"--drain-timeout", "0.2"});
+  auto daemon = connect();
+  std::thread running([&] { EXPECT_FALSE(daemon->compile(order("hang"))); });
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  daemon_.signal(SIGTERM);
+  EXPECT_EQ(daemon_.wait(3s), 0);
+  running.join();
+}
+
+TEST_F(LifecycleTest, SecondSignalEndsAtOnce) {
+  start({"--drain-timeout", "30"});
+  auto daemon = connect();
+  std::thread running([&] { EXPECT_FALSE(daemon->compile(order("hang"))); });
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  daemon_.signal(SIGTERM);
+  ASSERT_TRUE(eventually([&] { return !std::filesystem::exists(socket_path()); }));
+  daemon_.signal(SIGTERM);
+  EXPECT_EQ(daemon_.wait(2s), 1);
+  running.join();
+}
+
+TEST_F(LifecycleTest, ShutdownRequest) {
+  start();
+  EXPECT_TRUE(connect()->shutdown());
+  EXPECT_EQ(daemon_.wait(5s), 0);
+}
+
+TEST_F(LifecycleTest, SuccessorStartsWhileThePredecessorDrains) {
+  start({"--drain-timeout", "5"});
+  auto old = connect();
+  std::thread running([&] { EXPECT_TRUE(old->compile(order("sleep", 400))); });
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  daemon_.signal(SIGTERM);
+  ASSERT_TRUE(eventually([&] { return !std::filesystem::exists(socket_path()); }));
+  auto successor = Connection::open(autostart());
+  ASSERT_TRUE(successor) << successor.error().message;
+  EXPECT_NE((*successor)->server().pid, daemon_.pid());
+  EXPECT_TRUE((*successor)->compile(order("bytes", 6, "new")));
+  running.join();
+  EXPECT_EQ(daemon_.wait(5s), 0);
+}
+
+// Another file of the same program with another build-id: one byte of the note is changed.
+std::string other_build_of(const std::string& program, const std::string& copy) {
+  std::ifstream in(program, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(in)), {});
+  std::string id;
+  for (std::string hex = wire::read_build_id(program); !hex.empty(); hex.erase(0, 2)) {
+    id += static_cast<char>(std::stoi(hex.substr(0, 2), nullptr, 16));
+  }
+  size_t at = bytes.find(id);
+  if (at == std::string::npos) return {};
+  bytes[at] = static_cast<char>(bytes[at] ^ 1);
+  std::ofstream(copy, std::ios::binary) << bytes;
+  ::chmod(copy.c_str(), 0700);
+  return copy;
+}
+
+TEST_F(LifecycleTest, DaemonOfAnotherBuildIsReplaced) {
+  start();
+  ASSERT_TRUE(connect()->fetch(order("bytes")));
+  ConnectOptions newer = autostart();
+  newer.worker_path = other_build_of(KILN_TEST_WORKER, temp_ / "other_worker");
+  auto same = newer;
+  same.exact_build = false;
+  auto tolerant = Connection::open(same);
+  ASSERT_TRUE(tolerant);
+  EXPECT_EQ((*tolerant)->server().pid, daemon_.pid());
+  auto replaced = Connection::open(newer);
+  ASSERT_TRUE(replaced) << replaced.error().message;
+  EXPECT_NE((*replaced)->server().pid, daemon_.pid());
+  EXPECT_EQ((*replaced)->server().worker_path, newer.worker_path);
+  EXPECT_EQ(daemon_.wait(5s), 0);
+}
+
+TEST_F(LifecycleTest, NoDaemonInADirectoryThatOthersCanEnter) {
+  std::filesystem::create_directory(runtime());
+  ::chmod(runtime().c_str(), 0755);
+  auto refused = Connection::open(autostart());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(refused.error().message.find("must be 0700"), std::string::npos) << refused.error().message;
+  ConnectOptions boxed = autostart();
+  boxed.allow_pipe = true;
+  auto child = Connection::open(boxed);
+  ASSERT_TRUE(child) << child.error().message;
+  EXPECT_TRUE((*child)->ping());
+}
+
+TEST_F(LifecycleTest, PipeModeServesOneClient) {
+  ConnectOptions boxed = autostart();
+  boxed.allow_pipe = true;
+  // The socket's place is taken by a directory: no daemon can listen here.
+  std::filesystem::create_directories(socket_path());
+  ::chmod(runtime().c_str(), 0700);
+  auto connection = Connection::open(boxed);
+  ASSERT_TRUE(connection) << connection.error().message;
+  EXPECT_EQ((*connection)->fetch(order("bytes"))->metadata["served_from"], "compile");
+  EXPECT_EQ((*connection)->fetch(order("bytes", 300'000))->code.size(), 300'000u);
+  EXPECT_EQ((*connection)->fetch(order("bytes"))->metadata["served_from"], "memory");
+  pid_t child = (*connection)->server().pid;
+  connection = internal_error("closed");
+  EXPECT_FALSE(alive(child));
+}
+
+}  // namespace
+}  // namespace kiln::service_test

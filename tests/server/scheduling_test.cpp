@@ -1,0 +1,182 @@
+// Single-flight, deadlines, cancellation, back-pressure and priorities, from outside.
+#include <signal.h>
+
+#include <thread>
+
+#include "service_fixture.h"
+
+namespace kiln::service_test {
+namespace {
+
+using SchedulingTest = ServiceTest;
+
+TEST_F(SchedulingTest, SixtyFourClientsOneCompile) {
+  start();
+  std::vector<std::thread> threads;
+  std::atomic<int> good{0};
+  for (int i = 0; i < 64; ++i) {
+    threads.emplace_back([&] {
+      auto artifact = connect()->compile(order("sleep", 200));
+      if (artifact && artifact->code.size() == 64) ++good;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(good, 64);
+  auto figures = stats();
+  EXPECT_EQ(figures["compiles_total"], 1);
+  EXPECT_EQ(figures["joins_total"].get<int>() + figures["hits_total"]["memory"].get<int>(), 63);
+}
+
+TEST_F(SchedulingTest, LeaderLeavingDoesNotEndTheCompile) {
+  start();
+  auto leader = connect(), follower = connect();
+  std::stop_source stop;
+  std::thread first([&] {
+    auto result = leader->compile(order("sleep", 300), {.cancel = stop.get_token()});
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, ErrorCode::kCancelled);
+  });
+  ASSERT_TRUE(eventually([&] { return stats()["waiters"] == 1; }));
+  std::thread second([&] { EXPECT_TRUE(follower->compile(order("sleep", 300))); });
+  ASSERT_TRUE(eventually([&] { return stats()["waiters"] == 2; }));
+  stop.request_stop();
+  first.join();
+  second.join();
+  EXPECT_EQ(stats()["compiles_total"], 1);
+}
+
+TEST_F(SchedulingTest, KilledLeaderWorkerIsRetriedOnceForAll) {
+  start({"--workers", "1"});
+  std::vector<std::thread> threads;
+  std::atomic<int> good{0};
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      if (connect()->compile(order("sleep", 300))) ++good;
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return stats()["waiters"] == 8 && stats()["workers_busy"] == 1; }));
+  auto workers = stats()["worker_list"];
+  ASSERT_EQ(workers.size(), 1u);
+  ASSERT_TRUE(eventually([&] { return stats()["worker_list"][0]["phase"] == "obey"; }));
+  ::kill(stats()["worker_list"][0]["pid"].get<pid_t>(), SIGKILL);
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(good, 8);
+  auto figures = stats();
+  EXPECT_EQ(figures["retries_total"], 1);
+  EXPECT_EQ(figures["compiles_total"], 1);
+  EXPECT_EQ(figures["worker_deaths_total"]["signal 9"], 1);
+}
+
+TEST_F(SchedulingTest, LastWaiterLeavingCancelsTheJob) {
+  start();
+  auto daemon = connect();
+  std::stop_source stop;
+  std::thread waiting([&] {
+    EXPECT_EQ(daemon->compile(order("hang"), {.cancel = stop.get_token()}).error().code, ErrorCode::kCancelled);
+  });
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  auto begin = std::chrono::steady_clock::now();
+  stop.request_stop();
+  waiting.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 100ms);
+  EXPECT_TRUE(eventually([&] { return stats()["workers"] == 0; }));
+  EXPECT_EQ(stats()["jobs_cancelled_total"], 1);
+}
+
+TEST_F(SchedulingTest, DisconnectCancels) {
+  start();
+  {
+    RawPeer peer(runtime());
+    ASSERT_TRUE(peer.read());
+    peer.hello();
+    RequestBytes hang = order("hang");
+    uint32_t size = hang.canonical.size();
+    peer.send({.type = wire::Type::kCompile, .request_id = 1, .body = {std::as_bytes(std::span(&size, 1)), hang.canonical}});
+    ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  }
+  EXPECT_TRUE(eventually([&] { return stats()["workers"] == 0; }));
+  EXPECT_EQ(stats()["jobs"], 0);
+}
+
+TEST_F(SchedulingTest, QueuedJobsHonourDeadlineAndCancel) {
+  start({"--workers", "1"});
+  auto busy = connect(), queued = connect();
+  std::stop_source stop, stop_queued;
+  std::thread occupant([&] { (void)busy->compile(order("hang"), {.cancel = stop.get_token()}); });
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  auto begin = std::chrono::steady_clock::now();
+  auto late = queued->compile(order("bytes"), {.deadline_ms = 80});
+  auto took = std::chrono::steady_clock::now() - begin;
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::kDeadlineExceeded);
+  EXPECT_NE(late.error().message.find("no worker was free"), std::string::npos) << late.error().message;
+  EXPECT_GE(took, 75ms);
+  EXPECT_LT(took, 500ms);
+  std::thread cancelled([&] {
+    EXPECT_EQ(queued->compile(order("bytes"), {.cancel = stop_queued.get_token()}).error().code, ErrorCode::kCancelled);
+  });
+  ASSERT_TRUE(eventually([&] { return stats()["queue_depth"] == 1; }));
+  stop_queued.request_stop();
+  cancelled.join();
+  EXPECT_EQ(stats()["queue_depth"], 0);
+  stop.request_stop();
+  occupant.join();
+}
+
+TEST_F(SchedulingTest, FullQueueRefusesButServesHits) {
+  start({"--workers", "1", "--queue-limit", "2"});
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes")));
+  std::stop_source stop;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] { (void)daemon->compile(order("hang", i), {.cancel = stop.get_token()}); });
+    ASSERT_TRUE(eventually([&] { return stats()["jobs"] == i + 1 && stats()["workers_busy"] == 1; }));
+  }
+  ASSERT_TRUE(eventually([&] { return stats()["queue_depth"] == 2; }));
+  auto refused = daemon->compile(order("bytes", 7, "more"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_TRUE(refused.error().retryable);
+  EXPECT_GT(refused.error().retry_after_ms, 0u);
+  EXPECT_TRUE(daemon->fetch(order("bytes")));
+  stop.request_stop();
+  for (auto& thread : threads) thread.join();
+}
+
+TEST_F(SchedulingTest, InteractiveOvertakesBackground) {
+  start({"--workers", "2"});
+  auto daemon = connect();
+  std::vector<std::thread> threads;
+  std::atomic<int> finished{0};
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&, i] {
+      EXPECT_TRUE(daemon->compile(order("sleep", 100, std::to_string(i)), {.priority = client::Priority::kBackground}));
+      ++finished;
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return stats()["jobs"] == 6; }));
+  // One of the two workers is never given to background jobs.
+  EXPECT_TRUE(daemon->compile(order("bytes", 7, "now")));
+  EXPECT_LE(finished, 2);
+  for (auto& thread : threads) thread.join();
+}
+
+TEST_F(SchedulingTest, TooManyRequestsInFlight) {
+  start({"--workers", "1"});
+  RawPeer peer(runtime());
+  ASSERT_TRUE(peer.read());
+  peer.hello();
+  for (uint64_t i = 1; i <= 257; ++i) {
+    RequestBytes request = order("hang", i);
+    uint32_t size = request.canonical.size();
+    peer.send({.type = wire::Type::kCompile, .request_id = i, .body = {std::as_bytes(std::span(&size, 1)), request.canonical}});
+  }
+  auto refused = peer.read();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->id(), 257u);
+  EXPECT_EQ(wire::parse_error(refused->json).code, ErrorCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace kiln::service_test

@@ -1,0 +1,102 @@
+// A daemon in a directory of its own, clients for it, and ways to look at it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "kiln/client/connection.h"
+#include "kiln/wire/channel.h"
+#include "kiln/wire/messages.h"
+
+namespace kiln::service_test {
+
+using client::Connection;
+using client::ConnectOptions;
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+// A directory that is removed with its contents.
+class TempDir {
+ public:
+  TempDir();
+  ~TempDir();
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// A kilnd that this process started and will end.
+class DaemonProcess {
+ public:
+  DaemonProcess() = default;
+  DaemonProcess(DaemonProcess&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
+  ~DaemonProcess() { kill_now(); }
+
+  // Waits for its readiness line and returns it.
+  std::string start(const std::string& runtime_dir, const std::vector<std::string>& arguments);
+  pid_t pid() const { return pid_; }
+  void signal(int number) const;
+  // The exit code, or 128 + signal; -1 when it is still there after `patience`.
+  int wait(std::chrono::milliseconds patience);
+  void kill_now();
+
+ private:
+  pid_t pid_ = -1;
+};
+
+class ServiceTest : public ::testing::Test {
+ protected:
+  std::string runtime() const { return temp_ / "run"; }
+  std::string cache() const { return temp_ / "cache"; }
+  std::vector<std::string> daemon_arguments() const;
+  // Starts the fixture's daemon; more arguments override the defaults.
+  void start(std::vector<std::string> more = {});
+  ConnectOptions options() const;
+  std::unique_ptr<Connection> connect();
+  nlohmann::json stats();
+
+  TempDir temp_;
+  DaemonProcess daemon_;
+};
+
+// A compile request that the fake worker obeys.
+RequestBytes order(const std::string& what, uint64_t number = 64, const std::string& salt = "x",
+                   const std::string& debug = "");
+
+// Polls, because processes end when they end; fails the test after `patience`.
+bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds patience = 5000ms);
+
+// Processes whose parent, or parent's parent, is `root`.
+std::vector<pid_t> descendants(pid_t root);
+bool alive(pid_t pid);
+size_t open_descriptors(pid_t pid);
+
+// A connection of its own making, for peers that do not behave.
+class RawPeer {
+ public:
+  explicit RawPeer(const std::string& runtime_dir);
+  Result<wire::Frame> read(std::chrono::milliseconds patience = 5000ms);
+  void hello(wire::Version version = wire::kVersion);
+  void send(const wire::OutFrame& frame);
+  void send_bytes(std::string_view bytes);
+  // True when the daemon closes the connection in time; frames before that are dropped.
+  bool closed(std::chrono::milliseconds patience = 5000ms);
+  int fd() const { return channel_->fd(); }
+
+ private:
+  std::unique_ptr<wire::Channel> channel_;
+};
+
+std::vector<std::string> entry_files(const std::string& cache_dir);
+
+}  // namespace kiln::service_test
