@@ -28,15 +28,15 @@ void add_seconds(CLI::App& app, const std::string& name, Config::Milliseconds& t
 void add_sizes(CLI::App& app, Config& config) {
   app.add_option("--cache-size", config.cache_bytes, "Limit of the disk tier")->transform(CLI::AsSizeValue(false));
   app.add_option("--memory-size", config.memory_bytes, "Limit of the memory tier")->transform(CLI::AsSizeValue(false));
-  app.add_option("--worker-memory", config.worker_memory, "Address space of a worker")->transform(CLI::AsSizeValue(false));
+  app.add_option("--worker-memory", config.worker_memory, "Address space of a worker")
+      ->transform(CLI::AsSizeValue(false));
 }
 
 void add_options(CLI::App& app, Config& config) {
   app.add_option("--runtime-dir", config.runtime_dir, "Directory of socket, lock and log (0700)");
   app.add_option_function<std::string>(
-      "--socket",
-      [&config](const std::string& path) { config.runtime_dir = path.substr(0, path.rfind('/')); },
-      "Path of the socket; its name must be " + std::string(kiln::wire::kSocketName))
+         "--socket", [&config](const std::string& path) { config.runtime_dir = path.substr(0, path.rfind('/')); },
+         "Path of the socket; its name must be " + std::string(kiln::wire::kSocketName))
       ->check([](const std::string& path) {
         std::string end = std::string("/") + kiln::wire::kSocketName;
         return path.ends_with(end) ? std::string() : "the path must end in " + end;

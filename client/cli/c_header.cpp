@@ -85,7 +85,9 @@ std::string c_header(const dsl::Kernel& kernel, const nlohmann::json& metadata) 
   const nlohmann::json entry = metadata.value("entry", nlohmann::json("kiln_entry"));
   const nlohmann::json scratch = metadata.value("scratch_bytes", nlohmann::json(0));
   const nlohmann::json target = metadata.value("target", nlohmann::json(""));
-  std::string out = "/* Kernel `" + kernel.name + "` for " + (target.is_string() ? target.get<std::string>() : "cpu") +
+  // The CPU's name; its list of features is long.
+  const std::string cpu = target.is_string() ? target.get<std::string>() : "cpu";
+  std::string out = "/* Kernel `" + name + "` for " + cpu.substr(0, cpu.find(',')) +
                     ".\n * Grid: " + grid_text(metadata) +
                     ". One call runs the programs first … last-1, program = x + grid[0]*(y + grid[1]*z),\n"
                     " * on the calling thread; calls for disjoint ranges may run at the same time.\n"

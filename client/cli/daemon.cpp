@@ -49,7 +49,8 @@ Result<void> ping() {
   if (!daemon) return daemon.error();
   if (auto done = (*daemon)->ping(); !done) return done;
   const wire::Welcome server = (*daemon)->server();
-  std::printf("kilnd %lld, builder %s, native target %s\n", static_cast<long long>(server.pid),
+  // Line by line: the target lists every feature of the CPU.
+  std::printf("pid            %lld\nbuilder        %s\nnative target  %s\n", static_cast<long long>(server.pid),
               server.builder_id.c_str(), server.native_target.c_str());
   return {};
 }

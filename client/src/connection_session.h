@@ -1,5 +1,5 @@
-// One established connection. Whichever waiting thread finds nobody reading reads for all of them, so that a lone caller
-// never waits for another thread to be scheduled.
+// One established connection. Whichever waiting thread finds nobody reading reads for all of them, so that a lone
+// caller never waits for another thread to be scheduled.
 #pragma once
 
 #include <sys/types.h>

@@ -72,7 +72,8 @@ bool Zygote::spawn(wire::Frame frame) {
   pid_t pid = ::fork();
   if (pid == 0) become_worker(std::move(frame.fd), limits, compiler, self);
   if (pid < 0) {
-    return tell(Type::kExited, frame.id(), {{"message", wire::errno_error(ErrorCode::kInternal, "fork", errno).message}});
+    return tell(Type::kExited, frame.id(),
+                {{"message", wire::errno_error(ErrorCode::kInternal, "fork", errno).message}});
   }
   // The child cannot vanish before this: it stays a zombie until the zygote itself waits for it.
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));

@@ -53,8 +53,10 @@ Json from_bytes(std::span<const std::byte> bytes, const char* what) {
 
 // Adds names, then verifies; the last step of every reader.
 void finish(std::span<const std::byte> debug, Kernel& kernel) {
-  if (debug.empty()) name_by_position(kernel);
-  else decode_debug(from_bytes(debug, "the debug section"), kernel);
+  if (debug.empty())
+    name_by_position(kernel);
+  else
+    decode_debug(from_bytes(debug, "the debug section"), kernel);
   if (auto valid = verify(kernel); !valid) throw valid.error();
 }
 
@@ -112,7 +114,8 @@ Result<RequestBytes> encode_request(const CompileRequest& request) {
 Result<CompileRequest> decode_request(std::span<const std::byte> canonical, std::span<const std::byte> debug) {
   return guarded("compile request", [&] {
     const Json record = from_bytes(canonical, "the canonical section");
-    CompileRequest out{decode_canonical(record), as_text(field(record, 7), "the target"), {}, {}, CompileRequest{}.emit};
+    CompileRequest out{
+        decode_canonical(record), as_text(field(record, 7), "the target"), {}, {}, CompileRequest{}.emit};
     finish(debug, out.kernel);
     const Json& config = as_array(field(record, 8), "the config", out.kernel.constexprs.size());
     for (size_t i = 0; i < out.kernel.constexprs.size(); ++i) {

@@ -42,7 +42,8 @@ void decode_debug(const Json& record, Kernel& kernel) {
   }
   for (const Json& axis : as_array(field(record, 3), "the space", kMaxListed)) {
     SpaceAxis out{as_text(field(axis, 0), "an axis"), {}};
-    for (const Json& value : as_array(field(axis, 1), "an axis", kMaxListed)) out.values.push_back(as_int(value, "a value"));
+    for (const Json& value : as_array(field(axis, 1), "an axis", kMaxListed))
+      out.values.push_back(as_int(value, "a value"));
     kernel.space.push_back(std::move(out));
   }
   for (const Json& file : as_array(field(record, 4), "the files", kMaxListed)) {

@@ -20,7 +20,8 @@ const Json& as_array(const Json& value, const char* what, size_t most) {
 
 int64_t as_int(const Json& value, const char* what) {
   if (!value.is_number_integer()) throw BadBytes{std::string(what) + " is not an integer"};
-  if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+  if (value.is_number_unsigned() &&
+      value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
     throw BadBytes{std::string(what) + " is out of range"};
   }
   return value.get<int64_t>();
@@ -121,16 +122,21 @@ class Reader {
   Attr attr(const AttrInfo& expected, const Json& value) {
     switch (expected.kind) {
       case AttrKind::kInt:
-      case AttrKind::kEnum: return as_int(value, "an attribute");
-      case AttrKind::kExpr: return expr(value, 0);
-      case AttrKind::kString: return as_text(value, "an attribute");
-      case AttrKind::kElement: return as_element(field(value, 1));
+      case AttrKind::kEnum:
+        return as_int(value, "an attribute");
+      case AttrKind::kExpr:
+        return expr(value, 0);
+      case AttrKind::kString:
+        return as_text(value, "an attribute");
+      case AttrKind::kElement:
+        return as_element(field(value, 1));
       case AttrKind::kShape: {
         std::vector<Expr> list;
         for (const Json& item : as_array(value, "a list", kMaxShape)) list.push_back(expr(item, 0));
         return list;
       }
-      case AttrKind::kLiteral: break;
+      case AttrKind::kLiteral:
+        break;
     }
     // A literal is [1, bits]; the list of an expression begins with a list.
     if (value.is_array() && !value.empty() && value[0].is_number()) {

@@ -41,7 +41,8 @@ Json encode_ops(const std::vector<Op>& ops) {
     Json attrs = Json::array();
     for (const Attr& attr : op.attrs) attrs.push_back(std::visit(EncodeAttr{}, attr));
     Json encoded = Json::array({static_cast<int64_t>(op.code), op.operands, std::move(attrs), op.results.size()});
-    for (const Region& region : op.regions) encoded.push_back(Json::array({region.args.size(), encode_ops(region.ops)}));
+    for (const Region& region : op.regions)
+      encoded.push_back(Json::array({region.args.size(), encode_ops(region.ops)}));
     out.push_back(std::move(encoded));
   }
   return out;

@@ -9,7 +9,7 @@
 namespace kiln::dsl {
 namespace {
 
-constexpr size_t kMaxShown = 160;        // bytes of a source line
+constexpr size_t kMaxShown = 160;       // bytes of a source line
 constexpr size_t kMaxRead = 16u << 20;  // bytes of a source file
 
 // A line of a regular file; devices and pipes could block or never end.

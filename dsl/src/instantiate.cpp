@@ -187,7 +187,8 @@ Result<ConstexprValues> complete_constexprs(const Kernel& kernel, const Constexp
   for (const Constexpr& item : kernel.constexprs) {
     auto given = values.find(item.name);
     if (given == values.end() && !item.default_value) {
-      return invalid_argument("kernel `" + kernel.name + "`: constexpr `" + item.name + "` has no value and no default");
+      return invalid_argument("kernel `" + kernel.name + "`: constexpr `" + item.name +
+                              "` has no value and no default");
     }
     out[item.name] = given != values.end() ? given->second : *item.default_value;
   }

@@ -1,6 +1,6 @@
 // Text to IR: the kernel's header, and what all rules share.
-#include "kiln/dsl/text.h"
 #include "kernel_limits.h"
+#include "kiln/dsl/text.h"
 #include "parser.h"
 #include "text_format.h"
 
@@ -69,11 +69,16 @@ void Parser::parse_param() {
 }
 
 bool Parser::parse_header_item() {
-  if (is("constexpr")) parse_constexpr();
-  else if (is("space")) parse_space();
-  else if (is("grid")) parse_grid();
-  else if (is("option")) parse_option();
-  else return false;
+  if (is("constexpr"))
+    parse_constexpr();
+  else if (is("space"))
+    parse_space();
+  else if (is("grid"))
+    parse_grid();
+  else if (is("option"))
+    parse_option();
+  else
+    return false;
   return true;
 }
 
@@ -123,7 +128,8 @@ void Parser::parse_option() {
 
 Result<Kernel> parse(std::string_view text, std::string_view file_name) {
   if (text.size() > kMaxText) {
-    return invalid_argument(std::string(file_name) + ": the text is larger than " + std::to_string(kMaxText >> 20) + " MiB");
+    return invalid_argument(std::string(file_name) + ": the text is larger than " + std::to_string(kMaxText >> 20) +
+                            " MiB");
   }
   try {
     return Parser(text, file_name).run();

@@ -47,23 +47,30 @@ void Parser::parse_attrs(Op& op, const Token& op_token) {
   const ElementType element = std::get<ElementType>(op.attrs[1]);
   auto bits = parse_literal(element, number->digits, number->negative);
   if (!bits) {
-    fail(number->at, (number->negative ? "-" : "") + number->digits + " is not a value of " + std::string(info(element).name));
+    fail(number->at,
+         (number->negative ? "-" : "") + number->digits + " is not a value of " + std::string(info(element).name));
   }
   op.attrs[0] = Literal{*bits};
 }
 
 Attr Parser::parse_attr_value(const AttrInfo& expected, std::optional<Number>& number) {
   switch (expected.kind) {
-    case AttrKind::kInt: return parse_int();
-    case AttrKind::kExpr: return parse_expr();
-    case AttrKind::kShape: return parse_list();
-    case AttrKind::kElement: return parse_element();
-    case AttrKind::kString: return parse_string();
+    case AttrKind::kInt:
+      return parse_int();
+    case AttrKind::kExpr:
+      return parse_expr();
+    case AttrKind::kShape:
+      return parse_list();
+    case AttrKind::kElement:
+      return parse_element();
+    case AttrKind::kString:
+      return parse_string();
     case AttrKind::kLiteral:
       number = parse_number();
       if (number) return Literal{};
       return parse_expr();
-    case AttrKind::kEnum: break;
+    case AttrKind::kEnum:
+      break;
   }
   const Token word = lexer_.next();
   std::string known;
@@ -222,9 +229,12 @@ std::string Parser::parse_string() {
       continue;
     }
     const char escape = ++i < body.size() ? body[i] : '\0';
-    if (escape == 'n') out += '\n';
-    else if (escape == 't') out += '\t';
-    else if (escape == '"' || escape == '\\') out += escape;
+    if (escape == 'n')
+      out += '\n';
+    else if (escape == 't')
+      out += '\t';
+    else if (escape == '"' || escape == '\\')
+      out += escape;
     else if (escape == 'x' && i + 2 < body.size() && hex_value(body[i + 1]) >= 0 && hex_value(body[i + 2]) >= 0) {
       out += static_cast<char>(hex_value(body[i + 1]) * 16 + hex_value(body[i + 2]));
       i += 2;

@@ -55,8 +55,10 @@ Op Parser::parse_op() {
   const Token& start = results.empty() ? op_token : results[0];
   Op op{*code, {}, {}, {}, {}, {1, start.line, start.column}};
   std::vector<Token> args;
-  if (op.code == OpCode::kFor) parse_loop_head(op, args);
-  else parse_operands(op);
+  if (op.code == OpCode::kFor)
+    parse_loop_head(op, args);
+  else
+    parse_operands(op);
   parse_attrs(op, op_token);
 
   if (auto fits = check_arity(op.code, op.operands.size(), op.attrs); !fits) fail(op_token, fits.error().message);
@@ -65,7 +67,8 @@ Op Parser::parse_op() {
   auto types = infer_types(op.code, operands, op.attrs, kernel_.expr_names());
   if (!types) fail(op_token, types.error().message);
   if (types->size() != results.size()) {
-    fail(start, info(op.code).name + " gives " + count_of(types->size(), "result") + ", not " + std::to_string(results.size()));
+    fail(start, info(op.code).name + " gives " + count_of(types->size(), "result") + ", not " +
+                    std::to_string(results.size()));
   }
   parse_result_types(op, results.size(), *types);
 

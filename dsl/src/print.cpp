@@ -54,7 +54,8 @@ class Printer {
     out_ = "kernel " + (is_name(kernel_.name) ? kernel_.name : "kernel") + "(";
     for (size_t i = 0; i < params_.size(); ++i) {
       const Param& param = kernel_.params[i];
-      out_ += (i ? ", %" : "%") + params_[i] + ": " + to_string(param.type, names_) + (param.readonly ? " readonly" : "");
+      out_ +=
+          (i ? ", %" : "%") + params_[i] + ": " + to_string(param.type, names_) + (param.readonly ? " readonly" : "");
     }
     out_ += ") {\n";
     header();
@@ -64,7 +65,8 @@ class Printer {
   }
 
  private:
-  static std::string unique(const std::string& wanted, const std::string& fallback, std::unordered_set<std::string>& taken) {
+  static std::string unique(const std::string& wanted, const std::string& fallback,
+                            std::unordered_set<std::string>& taken) {
     std::string name = is_name(wanted) ? wanted : fallback;
     while (!taken.insert(name).second) name += "_";
     return name;
@@ -140,10 +142,12 @@ class Printer {
       return;
     }
     const std::vector<ValueId>& args = op.regions[0].args;
-    out_ += " " + define(args[0]) + " = " + use(op.operands[0]) + " to " + use(op.operands[1]) + " step " + use(op.operands[2]);
+    out_ += " " + define(args[0]) + " = " + use(op.operands[0]) + " to " + use(op.operands[1]) + " step " +
+            use(op.operands[2]);
     if (args.size() == 1) return;
     out_ += " carry (";
-    for (size_t i = 1; i < args.size(); ++i) out_ += (i > 1 ? ", " : "") + define(args[i]) + " = " + use(op.operands[i + 2]);
+    for (size_t i = 1; i < args.size(); ++i)
+      out_ += (i > 1 ? ", " : "") + define(args[i]) + " = " + use(op.operands[i + 2]);
     out_ += ")";
   }
 

@@ -47,7 +47,8 @@ std::string float_text(ElementType element, uint64_t bits) {
   if (std::isnan(value)) {
     if (bits == quiet_nan(element)) return "nan";
     char buffer[32];
-    return {buffer, static_cast<size_t>(std::snprintf(buffer, sizeof buffer, "0x%llx", static_cast<unsigned long long>(bits)))};
+    return {buffer,
+            static_cast<size_t>(std::snprintf(buffer, sizeof buffer, "0x%llx", static_cast<unsigned long long>(bits)))};
   }
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   std::string out = element == ElementType::kF64   ? shortest(value)
@@ -87,23 +88,25 @@ std::optional<uint64_t> parse_literal(ElementType element, std::string_view digi
   if (digits.starts_with("0x")) {
     uint64_t bits = 0;
     auto [end, status] = std::from_chars(digits.data() + 2, digits.data() + digits.size(), bits, 16);
-    if (status != std::errc() || end != digits.data() + digits.size() || (bits & ~mask_of(element)) || negative) return std::nullopt;
+    if (status != std::errc() || end != digits.data() + digits.size() || (bits & ~mask_of(element)) || negative)
+      return std::nullopt;
     return bits;
   }
   if (is_int(element)) {
     uint64_t magnitude = 0;
     auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), magnitude);
     if (status != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-    const uint64_t limit = info(element).is_signed ? (mask_of(element) >> 1) + (negative ? 1 : 0) : negative ? 0 : mask_of(element);
+    const uint64_t limit = info(element).is_signed ? (mask_of(element) >> 1) + (negative ? 1 : 0)
+                           : negative              ? 0
+                                                   : mask_of(element);
     if (magnitude > limit) return std::nullopt;
     return (negative ? -magnitude : magnitude) & mask_of(element);
   }
   if (digits == "nan") return quiet_nan(element) | sign;
   if (digits == "inf") {
     // Conversion to f8e5m2 saturates, so its infinity must be named by its bits.
-    const uint64_t bits = element == ElementType::kF8E5M2
-                              ? 0x7c
-                              : bits_from_double(element, std::numeric_limits<double>::infinity());
+    const uint64_t bits =
+        element == ElementType::kF8E5M2 ? 0x7c : bits_from_double(element, std::numeric_limits<double>::infinity());
     if (!std::isinf(double_from_bits(element, bits))) return std::nullopt;  // the type has none
     return bits | sign;
   }

@@ -45,15 +45,19 @@ void check_names(const Kernel& kernel, Report& report) {
   if (!is_name(kernel.name)) report.add(kNowhere, "a kernel's name is letters, digits, `_` and `.`");
   std::unordered_set<std::string> names;
   auto check = [&](const std::string& name, const char* what) {
-    if (!is_name(name)) report.add(kNowhere, std::string(what) + " `" + name + "` has no usable name");
-    else if (!names.insert(name).second) report.add(kNowhere, "the name `" + name + "` is used twice");
+    if (!is_name(name))
+      report.add(kNowhere, std::string(what) + " `" + name + "` has no usable name");
+    else if (!names.insert(name).second)
+      report.add(kNowhere, "the name `" + name + "` is used twice");
   };
   for (const Param& param : kernel.params) check(param.name, "a parameter");
   for (const Constexpr& item : kernel.constexprs) check(item.name, "a constexpr");
   std::unordered_set<std::string> axes;
   for (const SpaceAxis& axis : kernel.space) {
-    if (!is_name(axis.name)) report.add(kNowhere, "a space axis has no usable name");
-    else if (!axes.insert(axis.name).second) report.add(kNowhere, "the space has two axes `" + axis.name + "`");
+    if (!is_name(axis.name))
+      report.add(kNowhere, "a space axis has no usable name");
+    else if (!axes.insert(axis.name).second)
+      report.add(kNowhere, "the space has two axes `" + axis.name + "`");
     if (axis.values.empty()) report.add(kNowhere, "the space axis `" + axis.name + "` has no values");
   }
   std::unordered_set<std::string> values;
@@ -90,7 +94,8 @@ void verify_header(const Kernel& kernel, Report& report) {
     const std::string problem = expr_problem(kernel, kernel.grid[axis], true);
     if (!problem.empty()) report.add(kNowhere, "grid axis " + std::to_string(axis) + " " + problem);
     auto known = kernel.grid[axis].as_constant();
-    if (known && *known < 1) report.add(kNowhere, "grid axis " + std::to_string(axis) + " is " + std::to_string(*known));
+    if (known && *known < 1)
+      report.add(kNowhere, "grid axis " + std::to_string(axis) + " is " + std::to_string(*known));
   }
 }
 

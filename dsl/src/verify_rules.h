@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "kiln/dsl/ir.h"
 #include "kernel_limits.h"
+#include "kiln/dsl/ir.h"
 #include "kiln/dsl/verify.h"
 
 namespace kiln::dsl {

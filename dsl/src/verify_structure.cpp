@@ -69,20 +69,23 @@ class Structure {
       return;
     }
     const OpInfo& table = info(op.code);
-    if (auto fits = check_arity(op.code, op.operands.size(), op.attrs); !fits) report_.add(op.loc, fits.error().message);
+    if (auto fits = check_arity(op.code, op.operands.size(), op.attrs); !fits)
+      report_.add(op.loc, fits.error().message);
     for (const Attr& attr : op.attrs) check_attr(op, attr);
     for (ValueId operand : op.operands) {
       if (operand >= state_.size()) {
         report_.add(op.loc, table.name + ": an operand is no value of the kernel");
       } else if (state_[operand] != State::kVisible) {
-        report_.add(op.loc, table.name + ": " + name_of(operand) +
-                                (state_[operand] == State::kHidden ? " is defined in a region that does not enclose this use"
-                                                                   : " is used before it is defined"));
+        report_.add(op.loc,
+                    table.name + ": " + name_of(operand) +
+                        (state_[operand] == State::kHidden ? " is defined in a region that does not enclose this use"
+                                                           : " is used before it is defined"));
       }
     }
     const size_t wanted = table.has(kRegion) ? 1 : 0;
     if (op.regions.size() != wanted) {
-      report_.add(op.loc, table.name + ": has " + std::to_string(op.regions.size()) + " regions, not " + std::to_string(wanted));
+      report_.add(op.loc, table.name + ": has " + std::to_string(op.regions.size()) + " regions, not " +
+                              std::to_string(wanted));
     } else {
       for (const Region& region : op.regions) visit_region(op, region, depth);
     }
@@ -93,7 +96,8 @@ class Structure {
     const size_t outer = defined_.size();
     const size_t wanted = op.operands.size() - std::min<size_t>(op.operands.size(), 2);
     if (region.args.size() != wanted) {
-      report_.add(op.loc, "for: the region has " + std::to_string(region.args.size()) + " arguments, not " + std::to_string(wanted));
+      report_.add(op.loc, "for: the region has " + std::to_string(region.args.size()) + " arguments, not " +
+                              std::to_string(wanted));
     }
     for (ValueId arg : region.args) define(arg, op.loc, "for");
     visit(region, depth + 1);
@@ -109,7 +113,8 @@ class Structure {
         if (problem.empty()) problem = expr_problem(kernel_, item, false);
       }
     } else if (const ElementType* element = std::get_if<ElementType>(&attr)) {
-      if (static_cast<size_t>(*element) >= static_cast<size_t>(kElementTypeCount)) problem = "is an unknown element type";
+      if (static_cast<size_t>(*element) >= static_cast<size_t>(kElementTypeCount))
+        problem = "is an unknown element type";
     }
     if (!problem.empty()) report_.add(op.loc, info(op.code).name + ": an attribute " + problem);
   }

@@ -23,11 +23,13 @@ class Types {
     if (!types) {
       report_.add(op.loc, types.error().message);
     } else if (types->size() != op.results.size()) {
-      report_.add(op.loc, name + ": has " + std::to_string(op.results.size()) + " results, not " + std::to_string(types->size()));
+      report_.add(op.loc, name + ": has " + std::to_string(op.results.size()) + " results, not " +
+                              std::to_string(types->size()));
     } else {
       for (size_t i = 0; i < types->size(); ++i) {
         if (kernel_.type(op.results[i]) == (*types)[i]) continue;
-        report_.add(op.loc, name + ": gives " + to_string((*types)[i], names_) + ", but the result is " + text(op.results[i]));
+        report_.add(op.loc,
+                    name + ": gives " + to_string((*types)[i], names_) + ", but the result is " + text(op.results[i]));
       }
     }
     if (op.code == OpCode::kConstant && std::holds_alternative<Literal>(op.attrs[0])) check_literal(op);
@@ -51,14 +53,15 @@ class Types {
       report_.add(op.loc, "for: the index is " + text(region.args[0]) + ", but the start is " + text(op.operands[0]));
     }
     if (yield.operands.size() != carried) {
-      report_.add(yield.loc, "yield: gives " + std::to_string(yield.operands.size()) + " values, but the loop carries " +
-                                 std::to_string(carried));
+      report_.add(yield.loc, "yield: gives " + std::to_string(yield.operands.size()) +
+                                 " values, but the loop carries " + std::to_string(carried));
       return;
     }
     for (size_t i = 0; i < carried; ++i) {
       const ValueId init = op.operands[i + 3];
       if (kernel_.type(region.args[i + 1]) != kernel_.type(init)) {
-        report_.add(op.loc, "for: carried value " + std::to_string(i) + " is " + text(region.args[i + 1]) + ", but starts as " + text(init));
+        report_.add(op.loc, "for: carried value " + std::to_string(i) + " is " + text(region.args[i + 1]) +
+                                ", but starts as " + text(init));
       }
       if (kernel_.type(yield.operands[i]) != kernel_.type(init)) {
         report_.add(yield.loc, "yield: carried value " + std::to_string(i) + " is " + text(yield.operands[i]) +
@@ -75,7 +78,9 @@ class Types {
 // For each pointer value, the values its addresses come from; a store walks them back to the parameters.
 class PointerSources {
  public:
-  explicit PointerSources(const Kernel& kernel) : kernel_(kernel), sources_(kernel.values.size()) { collect(kernel.body); }
+  explicit PointerSources(const Kernel& kernel) : kernel_(kernel), sources_(kernel.values.size()) {
+    collect(kernel.body);
+  }
 
   // The read-only parameters that `pointer` may address.
   std::vector<const Param*> readonly_roots(ValueId pointer) const {

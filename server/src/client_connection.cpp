@@ -13,9 +13,12 @@ constexpr wire::FrameLimits kHelloLimits{.max_json = 4096, .max_body = 0};
 
 const char* tier_name(Tier tier) {
   switch (tier) {
-    case Tier::kMemory: return "memory";
-    case Tier::kDisk: return "disk";
-    case Tier::kCompile: break;
+    case Tier::kMemory:
+      return "memory";
+    case Tier::kDisk:
+      return "disk";
+    case Tier::kCompile:
+      break;
   }
   return "compile";
 }
@@ -51,18 +54,25 @@ void ClientConnection::start() {
 void ClientConnection::on_frame(wire::Frame frame) {
   if (!greeted_) return on_hello(frame);
   switch (frame.type()) {
-    case wire::Type::kGet: return on_get(frame);
-    case wire::Type::kGetMany: return on_get_many(frame);
-    case wire::Type::kCompile: return on_compile(std::move(frame));
-    case wire::Type::kCancel: return services_.scheduler.cancel({id_, frame.id()});
-    case wire::Type::kStats: return on_stats(frame.id());
+    case wire::Type::kGet:
+      return on_get(frame);
+    case wire::Type::kGetMany:
+      return on_get_many(frame);
+    case wire::Type::kCompile:
+      return on_compile(std::move(frame));
+    case wire::Type::kCancel:
+      return services_.scheduler.cancel({id_, frame.id()});
+    case wire::Type::kStats:
+      return on_stats(frame.id());
     case wire::Type::kPing:
       return socket_->send({.type = wire::Type::kResult, .request_id = frame.id(), .flags = wire::flag::kLast});
-    case wire::Type::kShutdown: return on_shutdown(frame.id());
-    default: break;
+    case wire::Type::kShutdown:
+      return on_shutdown(frame.id());
+    default:
+      break;
   }
-  reject("unknown_type", invalid_argument("frame type " + std::to_string(static_cast<int>(frame.header.type)) +
-                                          " is not known here"));
+  reject("unknown_type",
+         invalid_argument("frame type " + std::to_string(static_cast<int>(frame.header.type)) + " is not known here"));
 }
 
 void ClientConnection::on_hello(const wire::Frame& frame) {
@@ -72,10 +82,10 @@ void ClientConnection::on_hello(const wire::Frame& frame) {
   auto hello = wire::parse_hello(frame.json);
   if (!hello) return reject("bad_hello", hello.error());
   if (hello->version < wire::kMinVersion || hello->version > wire::kVersion) {
-    return reject("version", error(ErrorCode::kVersionMismatch,
-                                   "the client speaks protocol " + wire::version_string(hello->version) +
-                                       ", this daemon " + wire::version_string(wire::kMinVersion) + " to " +
-                                       wire::version_string(wire::kVersion)));
+    return reject("version",
+                  error(ErrorCode::kVersionMismatch,
+                        "the client speaks protocol " + wire::version_string(hello->version) + ", this daemon " +
+                            wire::version_string(wire::kMinVersion) + " to " + wire::version_string(wire::kVersion)));
   }
   greeted_ = true;
   hello_timer_.cancel();
@@ -159,10 +169,10 @@ void ClientConnection::on_compile(wire::Frame frame) {
   request.waiter = {id_, frame.id()};
   request.key = request_key(services_.builder_id, body->canonical);
   request.priority = header->priority;
-  request.deadline = header->deadline_ms ? std::chrono::milliseconds(header->deadline_ms)
-                                         : services_.config.default_deadline;
-  request.trace_id = header->trace_id.empty() ? std::to_string(id_) + "-" + std::to_string(frame.id())
-                                              : std::move(header->trace_id);
+  request.deadline =
+      header->deadline_ms ? std::chrono::milliseconds(header->deadline_ms) : services_.config.default_deadline;
+  request.trace_id =
+      header->trace_id.empty() ? std::to_string(id_) + "-" + std::to_string(frame.id()) : std::move(header->trace_id);
   request.body = std::make_shared<const Bytes>(std::move(frame.body));
   services_.scheduler.submit(std::move(request),
                              [weak = weak_from_this(), id = frame.id()](const Result<Served>& result) {

@@ -33,12 +33,12 @@ struct Config {
   size_t queue_jobs = 4096;
   uint64_t queue_bytes = 256ull << 20;
   Milliseconds default_deadline{120'000};
-  Milliseconds ageing{60'000};      // a background job that waited this long counts as interactive
-  Milliseconds kill_after{2'000};   // between SIGTERM and SIGKILL of a worker
+  Milliseconds ageing{60'000};     // a background job that waited this long counts as interactive
+  Milliseconds kill_after{2'000};  // between SIGTERM and SIGKILL of a worker
   Milliseconds poison_ttl{600'000};
   unsigned poison_kills = 2;
   Milliseconds negative_ttl{60'000};
-  size_t crash_storm = 64;          // worker deaths a minute before spawning backs off
+  size_t crash_storm = 64;  // worker deaths a minute before spawning backs off
 
   size_t max_connections = 1024;
   size_t max_in_flight = 256;  // per connection

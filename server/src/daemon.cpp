@@ -106,8 +106,8 @@ Result<void> Daemon::open_for_clients(const std::string& native_target) {
     watch_socket();
     arm_idle();
   }
-  log_.info("listening", {{"builder_id", services_->builder_id}, {"native_target", native_target},
-                          {"config", to_json(config_)}});
+  log_.info("listening",
+            {{"builder_id", services_->builder_id}, {"native_target", native_target}, {"config", to_json(config_)}});
   tell_starter("ready");
   return {};
 }

@@ -88,12 +88,18 @@ int DiskCache::write_file(const std::string& path, const std::vector<std::byte>&
   return status;
 }
 
-// Data first, then the name: a crash leaves the old state or the new one, and a torn file only under tmp/. Renaming over
-// an existing entry is wanted, for that is how a bad one heals.
+// Data first, then the name: a crash leaves the old state or the new one, and a torn file only under tmp/. Renaming
+// over an existing entry is wanted, for that is how a bad one heals.
 int DiskCache::write_and_rename(const std::string& temporary, const std::string& path,
                                 const std::vector<std::byte>& bytes) {
-  UniqueFd fd(fs_.open(root_.get(), temporary, O_WRONLY | O_CREAT | O_EXCL, 0400));
-  if (!fd) return fd.get();
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL;
+  int opened = fs_.open(root_.get(), temporary, kFlags, 0400);
+  if (opened == -ENOENT) {  // somebody cleared the cache under a running daemon
+    make_directories();
+    opened = fs_.open(root_.get(), temporary, kFlags, 0400);
+  }
+  if (opened < 0) return opened;
+  UniqueFd fd(opened);
   size_t written = 0;
   while (written < bytes.size()) {
     ssize_t count = fs_.write(fd.get(), bytes.data() + written, bytes.size() - written);
@@ -104,9 +110,8 @@ int DiskCache::write_and_rename(const std::string& temporary, const std::string&
   if (int status = fs_.sync_data(fd.get()); status < 0) return status;
   int status = fs_.rename(root_.get(), temporary, path);
   if (status != -ENOENT) return status;
-  // The first entry of this directory. EEXIST is no failure, and any other one shows in the rename.
-  fs_.mkdir(root_.get(), "v1");
-  fs_.mkdir(root_.get(), builder_dir_);
+  // The first entry of this directory.
+  make_directories();
   fs_.mkdir(root_.get(), path.substr(0, path.rfind('/')));
   return fs_.rename(root_.get(), temporary, path);
 }
@@ -114,9 +119,8 @@ int DiskCache::write_and_rename(const std::string& temporary, const std::string&
 void DiskCache::degrade(const std::string& what, int number) {
   ++stats_.store_errors;
   if (stats_.degraded.exchange(true)) return;
-  log_.warn("store_degraded", {{"what", what},
-                               {"directory", directory_},
-                               {"reason", std::generic_category().message(number)}});
+  log_.warn("store_degraded",
+            {{"what", what}, {"directory", directory_}, {"reason", std::generic_category().message(number)}});
 }
 
 void DiskCache::recover() {

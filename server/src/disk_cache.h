@@ -48,6 +48,7 @@ class DiskCache {
  private:
   std::string entry_path(const RequestKey& key) const;
   bool become_writer();
+  void make_directories();
   int write_file(const std::string& path, const std::vector<std::byte>& bytes);
   int write_and_rename(const std::string& temporary, const std::string& path, const std::vector<std::byte>& bytes);
   void make_room(uint64_t wanted);

@@ -81,11 +81,17 @@ bool DiskCache::become_writer() {
   writer_ = true;
   stats_.read_only = false;
   std::string holder = "pid " + std::to_string(::getpid()) + "\n";
-  if (::ftruncate(lock_.get(), 0) == 0) fs_.write(lock_.get(), reinterpret_cast<const std::byte*>(holder.data()), holder.size());
-  for (const char* name : {"v1", "tmp", "quarantine"}) fs_.mkdir(root_.get(), name);
-  fs_.mkdir(root_.get(), builder_dir_);
+  if (::ftruncate(lock_.get(), 0) == 0)
+    fs_.write(lock_.get(), reinterpret_cast<const std::byte*>(holder.data()), holder.size());
+  make_directories();
   refill_reserve();
   return true;
+}
+
+// EEXIST is no failure, and any other one shows when the directory is used.
+void DiskCache::make_directories() {
+  for (const char* name : {"v1", "tmp", "quarantine"}) fs_.mkdir(root_.get(), name);
+  fs_.mkdir(root_.get(), builder_dir_);
 }
 
 void DiskCache::refill_reserve() {
@@ -133,7 +139,8 @@ void DiskCache::set_aside(const std::string& path, const RequestKey& key, const 
   log_.warn("entry_corrupt", {{"key", to_hex(key)}, {"reason", reason}});
   std::lock_guard lock(write_mutex_);
   if (!writer_) return;
-  std::string aside = "quarantine/" + to_hex(key) + "." + std::to_string(::getpid()) + "-" + std::to_string(sequence_++);
+  std::string aside =
+      "quarantine/" + to_hex(key) + "." + std::to_string(::getpid()) + "-" + std::to_string(sequence_++);
   if (fs_.rename(root_.get(), path, aside) < 0) {
     fs_.unlink(root_.get(), path);
     return;

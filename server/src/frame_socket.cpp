@@ -39,7 +39,8 @@ void FrameSocket::on_readable() {
     ssize_t count = wire::receive_some(descriptor_.native_handle(), scratch_->data(), scratch_->size(),
                                        options_.accept_fds ? &fds_ : nullptr);
     if (count < 0 && errno == EAGAIN) break;
-    if (count < 0) return fail({CloseReason::kIo, false, wire::errno_error(ErrorCode::kInternal, "receive", errno).message});
+    if (count < 0)
+      return fail({CloseReason::kIo, false, wire::errno_error(ErrorCode::kInternal, "receive", errno).message});
     if (count == 0) {
       bool torn = decoder_.mid_frame();
       return fail({torn ? CloseReason::kMidFrame : CloseReason::kEof, false,
@@ -94,10 +95,11 @@ void FrameSocket::flush() {
     std::array<std::span<const std::byte>, 3> pieces = {std::span<const std::byte>(front.header),
                                                         std::as_bytes(std::span(front.frame.json))};
     if (front.frame.body) pieces[2] = *front.frame.body;
-    ssize_t count = wire::send_some(descriptor_.native_handle(), pieces, sent_,
-                                    front.frame.fd ? front.frame.fd->get() : -1);
+    ssize_t count =
+        wire::send_some(descriptor_.native_handle(), pieces, sent_, front.frame.fd ? front.frame.fd->get() : -1);
     if (count < 0 && errno == EAGAIN) return wait_writable();
-    if (count < 0) return fail({CloseReason::kIo, false, wire::errno_error(ErrorCode::kInternal, "send", errno).message});
+    if (count < 0)
+      return fail({CloseReason::kIo, false, wire::errno_error(ErrorCode::kInternal, "send", errno).message});
     sent_ += static_cast<size_t>(count);
     pending_ -= static_cast<size_t>(count);
     if (sent_ < front.size) continue;
@@ -122,7 +124,8 @@ void FrameSocket::wait_writable() {
                          });
 }
 
-// The peer is gone or does not follow the protocol. The owner decides in `closed` whether something is still to be sent.
+// The peer is gone or does not follow the protocol. The owner decides in `closed` whether something is still to be
+// sent.
 void FrameSocket::fail(CloseReason reason) {
   if (!open()) return;
   reading_ = false;

@@ -74,10 +74,9 @@ JobPtr Scheduler::create(CompileRequest& request) {
 void Scheduler::join(const JobPtr& job, CompileRequest& request, Reply reply) {
   Waiter waiter{request.waiter, next_serial_++, std::move(request.trace_id), std::move(reply),
                 std::make_unique<asio::steady_timer>(io_, request.deadline)};
-  waiter.deadline->async_wait(
-      [this, id = waiter.id, serial = waiter.serial](const boost::system::error_code& failed) {
-        if (!failed) on_deadline(id, serial);
-      });
+  waiter.deadline->async_wait([this, id = waiter.id, serial = waiter.serial](const boost::system::error_code& failed) {
+    if (!failed) on_deadline(id, serial);
+  });
   waiters_[waiter.id] = job;
   job->waiters.push_back(std::move(waiter));
 }

@@ -84,7 +84,7 @@ void WorkerPool::finish_if_gone(Worker& worker) {
 }
 
 void WorkerPool::record_death(const Worker& worker) {
-  std::string cause = !worker.complaint.empty()        ? "protocol"
+  std::string cause = !worker.complaint.empty()           ? "protocol"
                       : worker.exit_cause == kOutOfMemory ? "out of memory"
                                                           : worker.exit_cause;
   ++metrics_.worker_deaths[cause];

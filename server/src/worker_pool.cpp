@@ -20,15 +20,16 @@ WorkerPool::WorkerPool(asio::io_context& io, const Config& config, std::shared_p
       scratch_(std::move(scratch)),
       log_(log),
       metrics_(metrics),
-      zygote_(io, config, scratch_,
-              {.hello =
-                   [this](std::string builder_id, std::string native) {
-                     restart_delay_ = std::chrono::milliseconds(100);
-                     handlers_.ready(std::move(builder_id), std::move(native));
-                   },
-               .spawned = [this](uint64_t id, pid_t pid, wire::UniqueFd pidfd) { on_spawned(id, pid, std::move(pidfd)); },
-               .exited = [this](uint64_t id, std::string cause) { on_exited(id, std::move(cause)); },
-               .died = [this](const std::string& reason) { on_zygote_died(reason); }}),
+      zygote_(
+          io, config, scratch_,
+          {.hello =
+               [this](std::string builder_id, std::string native) {
+                 restart_delay_ = std::chrono::milliseconds(100);
+                 handlers_.ready(std::move(builder_id), std::move(native));
+               },
+           .spawned = [this](uint64_t id, pid_t pid, wire::UniqueFd pidfd) { on_spawned(id, pid, std::move(pidfd)); },
+           .exited = [this](uint64_t id, std::string cause) { on_exited(id, std::move(cause)); },
+           .died = [this](const std::string& reason) { on_zygote_died(reason); }}),
       restart_timer_(io),
       idle_timer_(io),
       backoff_timer_(io),
@@ -53,8 +54,8 @@ void WorkerPool::stop() {
 }
 
 unsigned WorkerPool::busy() const {
-  return static_cast<unsigned>(std::count_if(workers_.begin(), workers_.end(),
-                                             [](const auto& item) { return item.second.done != nullptr; }));
+  return static_cast<unsigned>(
+      std::count_if(workers_.begin(), workers_.end(), [](const auto& item) { return item.second.done != nullptr; }));
 }
 
 bool WorkerPool::has_slot() const {
@@ -63,8 +64,8 @@ bool WorkerPool::has_slot() const {
     if (worker.idle()) return true;
   }
   // A worker that is leaving keeps its slot until it has left, unless it does so by itself and at once.
-  size_t counted = static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(),
-                                                     [](const auto& item) { return !item.second.retiring; }));
+  size_t counted = static_cast<size_t>(
+      std::count_if(workers_.begin(), workers_.end(), [](const auto& item) { return !item.second.retiring; }));
   return counted < size_ && !backing_off();
 }
 
@@ -105,7 +106,8 @@ WorkerPool::WorkerId WorkerPool::run(uint64_t job, std::string json, SharedBytes
   worker->since = std::chrono::steady_clock::now();
   // A worker that is not forked yet finds the job in its channel.
   WorkerId id = worker->id;
-  worker->socket->send({.type = wire::Type::kCompile, .request_id = job, .json = std::move(json), .body = std::move(body)});
+  worker->socket->send(
+      {.type = wire::Type::kCompile, .request_id = job, .json = std::move(json), .body = std::move(body)});
   return id;
 }
 
@@ -151,7 +153,10 @@ nlohmann::json WorkerPool::stats() const {
     auto age = std::chrono::duration_cast<std::chrono::milliseconds>(now - worker.since).count();
     list.push_back({{"id", id},
                     {"pid", worker.pid},
-                    {"state", worker.doomed ? "ending" : worker.retiring ? "leaving" : worker.done ? "busy" : "idle"},
+                    {"state", worker.doomed     ? "ending"
+                              : worker.retiring ? "leaving"
+                              : worker.done     ? "busy"
+                                                : "idle"},
                     {"phase", worker.phase},
                     {"ms", age}});
   }

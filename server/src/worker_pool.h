@@ -63,13 +63,13 @@ class WorkerPool {
     pid_t pid = 0;
     wire::UniqueFd pidfd;
     std::shared_ptr<FrameSocket> socket;
-    Done done;               // set while a job runs
+    Done done;  // set while a job runs
     uint64_t job = 0;
-    bool doomed = false;     // told to die
-    bool retiring = false;   // leaves by itself, or is idle for too long
-    bool ended = false;      // the channel has ended
+    bool doomed = false;    // told to die
+    bool retiring = false;  // leaves by itself, or is idle for too long
+    bool ended = false;     // the channel has ended
     bool exited = false;
-    std::string complaint;   // what it did wrong on its channel
+    std::string complaint;  // what it did wrong on its channel
     std::string exit_cause;
     std::string phase;
     std::chrono::steady_clock::time_point since;

@@ -22,7 +22,8 @@ constexpr int kWorkerChannelFd = 3;
 // files and the sanitizers.
 std::vector<std::string> scrubbed_environment() {
   std::vector<std::string> out = {"LC_ALL=C", "TZ=UTC"};
-  for (const char* name : {"LD_LIBRARY_PATH", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS"}) {
+  for (const char* name :
+       {"LD_LIBRARY_PATH", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS"}) {
     if (const char* value = ::getenv(name)) out.push_back(std::string(name) + "=" + value);
   }
   return out;
@@ -84,7 +85,8 @@ Result<void> ZygoteProcess::start() {
   auto pid = spawn(config_.worker_path, theirs.get());
   if (!pid) return pid.error();
   pid_ = *pid;
-  socket_ = std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_, FrameSocket::Options{.accept_fds = true});
+  socket_ =
+      std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_, FrameSocket::Options{.accept_fds = true});
   socket_->start({.frame = [this](wire::Frame frame) { on_frame(std::move(frame)); },
                   .closed = [this](const CloseReason& reason) { on_closed(reason); }});
   return {};

@@ -1,5 +1,5 @@
-// The daemon's end of the zygote: starting it, asking it for workers, hearing of their deaths. The protocol is described
-// in codegen/worker/zygote.h.
+// The daemon's end of the zygote: starting it, asking it for workers, hearing of their deaths. The protocol is
+// described in codegen/worker/zygote.h.
 #pragma once
 
 #include <sys/types.h>

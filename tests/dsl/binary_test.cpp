@@ -77,13 +77,25 @@ TEST(RequestKey, NamesPlacesSpaceAndDefaultsAreNotInIt) {
     change(request);
     EXPECT_EQ(encoded(request).canonical, wanted);
   };
-  expect_same([](CompileRequest& r) { for (Value& value : r.kernel.values) value.name.clear(); });
-  expect_same([](CompileRequest& r) { for (Param& param : r.kernel.params) param.name += "_renamed"; });
-  expect_same([](CompileRequest& r) { for (Op& op : r.kernel.body.ops) op.loc = {0, 0, 0}; });
+  expect_same([](CompileRequest& r) {
+    for (Value& value : r.kernel.values) value.name.clear();
+  });
+  expect_same([](CompileRequest& r) {
+    for (Param& param : r.kernel.params) param.name += "_renamed";
+  });
+  expect_same([](CompileRequest& r) {
+    for (Op& op : r.kernel.body.ops) op.loc = {0, 0, 0};
+  });
   expect_same([](CompileRequest& r) { r.kernel.files = {"elsewhere.cc"}; });
   expect_same([](CompileRequest& r) { r.kernel.space.clear(); });
-  expect_same([](CompileRequest& r) { r.kernel.constexprs[0] = {"TILE_M", std::nullopt}; r.constexprs["TILE_M"] = 64; });
-  expect_same([](CompileRequest& r) { r.kernel.constexprs[0].default_value = 7; r.constexprs["BM"] = 64; });
+  expect_same([](CompileRequest& r) {
+    r.kernel.constexprs[0] = {"TILE_M", std::nullopt};
+    r.constexprs["TILE_M"] = 64;
+  });
+  expect_same([](CompileRequest& r) {
+    r.kernel.constexprs[0].default_value = 7;
+    r.constexprs["BM"] = 64;
+  });
   expect_same([](CompileRequest& r) { r.facts.resize(6); });
   expect_same([](CompileRequest& r) { r.constexprs = {{"BM", 64}, {"BN", 64}, {"BK", 32}}; });
 }
@@ -95,7 +107,8 @@ TEST(RequestKey, WhatDecidesTheCodeIsInIt) {
     CompileRequest request = request_of(kernel);
     change(request);
     seen.push_back(encoded(request).canonical);
-    for (size_t i = 0; i + 1 < seen.size(); ++i) EXPECT_NE(seen[i], seen.back()) << "changes " << i << " and " << seen.size() - 1;
+    for (size_t i = 0; i + 1 < seen.size(); ++i)
+      EXPECT_NE(seen[i], seen.back()) << "changes " << i << " and " << seen.size() - 1;
   };
   expect_new([](CompileRequest& r) { r.constexprs["BM"] = 32; });
   expect_new([](CompileRequest& r) { r.target = "cpu:x86-64-v2"; });
@@ -104,7 +117,10 @@ TEST(RequestKey, WhatDecidesTheCodeIsInIt) {
   expect_new([](CompileRequest& r) { r.kernel.options.contract = false; });
   expect_new([](CompileRequest& r) { r.kernel.name = "other"; });
   expect_new([](CompileRequest& r) { r.kernel.grid[0] = Expr(3); });
-  expect_new([](CompileRequest& r) { r.kernel.params[2].readonly = false; r.kernel.params[0].readonly = false; });
+  expect_new([](CompileRequest& r) {
+    r.kernel.params[2].readonly = false;
+    r.kernel.params[0].readonly = false;
+  });
   expect_new([](CompileRequest& r) { r.kernel.body.ops[1].attrs[0] = int64_t{2}; });
   expect_new([](CompileRequest& r) { r.kernel.body.ops.pop_back(); });
   expect_new([](CompileRequest& r) {
@@ -134,8 +150,9 @@ Bytes cbor(const nlohmann::json& record) {
 
 TEST(Binary, DecodingErrorsSayWhatIsWrong) {
   const RequestBytes bytes = encoded(request_of(golden("vector_add")));
-  auto json = nlohmann::json::from_cbor(reinterpret_cast<const uint8_t*>(bytes.canonical.data()),
-                                        reinterpret_cast<const uint8_t*>(bytes.canonical.data()) + bytes.canonical.size());
+  auto json =
+      nlohmann::json::from_cbor(reinterpret_cast<const uint8_t*>(bytes.canonical.data()),
+                                reinterpret_cast<const uint8_t*>(bytes.canonical.data()) + bytes.canonical.size());
   auto error_of = [&](auto change) {
     auto changed = json;
     change(changed);
@@ -148,7 +165,8 @@ TEST(Binary, DecodingErrorsSayWhatIsWrong) {
   EXPECT_EQ(error_of([](Record& r) { r = 3; }), head + "a record is too short");
   EXPECT_EQ(error_of([](Record& r) { r[0] = "kiln-kernel-0"; }), head + "the kernel is of another version");
   EXPECT_EQ(error_of([](Record& r) { r[1] = 3; }), head + "the kernel's name is not text");
-  EXPECT_EQ(error_of([](Record& r) { r[1] = "no name"; }), "kernel `no name`: error: a kernel's name is letters, digits, `_` and `.`");
+  EXPECT_EQ(error_of([](Record& r) { r[1] = "no name"; }),
+            "kernel `no name`: error: a kernel's name is letters, digits, `_` and `.`");
   EXPECT_EQ(error_of([](Record& r) { r[2] = true; }), head + "the parameters is not a list");
   EXPECT_EQ(error_of([](Record& r) { r[2][0][0] = 99; }), head + "an element type is not a number in range");
   EXPECT_EQ(error_of([](Record& r) { r[3] = 1u << 30; }), head + "the number of constexprs is not a number in range");
@@ -162,14 +180,16 @@ TEST(Binary, DecodingErrorsSayWhatIsWrong) {
   Record deep = 1;
   for (int i = 0; i < 100; ++i) deep = Record::array({Record::array({1, Record::array({2, deep, 1})})});
   EXPECT_EQ(error_of([&](Record& r) { r[4][0] = deep; }), head + "an expression is nested too deeply");
-  EXPECT_EQ(first_line(decode_request(Bytes(100000, std::byte{0x81}), {})), head + "the canonical section is not well-formed");
+  EXPECT_EQ(first_line(decode_request(Bytes(100000, std::byte{0x81}), {})),
+            head + "the canonical section is not well-formed");
 }
 
 TEST(Binary, HostileBytesNeverCrash) {
   std::mt19937 random(11);
   std::vector<RequestBytes> corpus;
   for (const char* name : {"vector_add", "matmul"}) corpus.push_back(encoded(request_of(golden(name))));
-  for (uint32_t seed = 0; seed < 6; ++seed) corpus.push_back(encoded({RandomKernel(seed).make(), "cpu", {{"S", 2}}, {}}));
+  for (uint32_t seed = 0; seed < 6; ++seed)
+    corpus.push_back(encoded({RandomKernel(seed).make(), "cpu", {{"S", 2}}, {}}));
   size_t accepted = 0;
   for (int i = 0; i < 20000; ++i) {
     RequestBytes bytes = corpus[random() % corpus.size()];

@@ -26,7 +26,8 @@ TEST(Canonical, ShufflesOfOneKernelGiveTheSameBytes) {
     for (uint32_t order = 0; order < 8; ++order) {
       const Kernel other = shuffled(kernel, seed * 100 + order);
       ASSERT_TRUE(verify(other).ok()) << verify(other).error().message;
-      ASSERT_EQ(key_bytes(other), wanted) << "seed " << seed << "\n" << print(canonicalise(kernel)) << print(canonicalise(other));
+      ASSERT_EQ(key_bytes(other), wanted) << "seed " << seed << "\n"
+                                          << print(canonicalise(kernel)) << print(canonicalise(other));
     }
   }
 }
@@ -58,7 +59,8 @@ TEST(Canonical, DeadOpsLoadsAndLoopsGo) {
 }
 
 TEST(Canonical, EffectsKeepProgramOrder) {
-  EXPECT_EQ(ops_of("%a = load %p  store %q, %a  assume %n {multiple_of = 2}  store %p, %a"), "load:a store assume store");
+  EXPECT_EQ(ops_of("%a = load %p  store %q, %a  assume %n {multiple_of = 2}  store %p, %a"),
+            "load:a store assume store");
 }
 
 TEST(Canonical, ALoadStaysBetweenTheStoresThatSurroundIt) {

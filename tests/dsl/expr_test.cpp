@@ -30,7 +30,8 @@ TEST(Expr, EqualPolynomialsAreEqual) {
 }
 
 TEST(Expr, OrderIsTotal) {
-  const Expr all[] = {Expr(0), Expr(1), kA, kB, kN, kA * kB, kA + 1, apply(AtomKind::kDiv, kA, kB), apply(AtomKind::kMin, kA, kB)};
+  const Expr all[] = {
+      Expr(0), Expr(1), kA, kB, kN, kA * kB, kA + 1, apply(AtomKind::kDiv, kA, kB), apply(AtomKind::kMin, kA, kB)};
   for (const Expr& x : all) {
     for (const Expr& y : all) {
       EXPECT_EQ((x <=> y) == 0, x == y);
@@ -64,10 +65,17 @@ TEST(Expr, EvaluationAgreesWithSubstitution) {
     for (int step = 0; step < 6; ++step) {
       const Expr other = std::array<Expr, 4>{kA, kB, kN, Expr(static_cast<int64_t>(random() % 7) - 3)}[random() % 4];
       switch (random() % 4) {
-        case 0: expr = expr + other; break;
-        case 1: expr = expr - other; break;
-        case 2: expr = expr * other; break;
-        default: expr = apply(static_cast<AtomKind>(2 + random() % 8), expr, other);
+        case 0:
+          expr = expr + other;
+          break;
+        case 1:
+          expr = expr - other;
+          break;
+        case 2:
+          expr = expr * other;
+          break;
+        default:
+          expr = apply(static_cast<AtomKind>(2 + random() % 8), expr, other);
       }
     }
     Bindings some{{5, std::nullopt}, {}}, all{{5, -3}, {static_cast<int64_t>(random() % 100)}};

@@ -1,6 +1,8 @@
 // Constants in, facts in, contraction: the IR before and after, and each error.
 #include "kiln/dsl/instantiate.h"
 
+#include <cstdlib>
+
 #include "kiln/dsl/canonical.h"
 #include "random_kernel.h"
 #include "text_helpers.h"
@@ -71,7 +73,8 @@ TEST(Instantiate, FactsThatDoNotFitAreErrors) {
 }
 
 std::string config_error(const std::string& ops, const ConstexprValues& values, ErrorCode code) {
-  const Kernel kernel = parsed("kernel k(%p: ptr<f32>, %x: f32) { constexpr B constexpr N = 2\n" + ops + "\nstore %p, %x }");
+  const Kernel kernel =
+      parsed("kernel k(%p: ptr<f32>, %x: f32) { constexpr B constexpr N = 2\n" + ops + "\nstore %p, %x }");
   auto result = instantiate(kernel, values, {});
   EXPECT_TRUE(result.ok() || result.error().code == code);
   return first_line(result);
@@ -81,8 +84,9 @@ TEST(Instantiate, ErrorsNameConfigAndLine) {
   constexpr auto kInput = ErrorCode::kInvalidArgument, kRule = ErrorCode::kVerifyFailed;
   EXPECT_EQ(config_error("", {}, kInput), "kernel `k`: constexpr `B` has no value and no default");
   EXPECT_EQ(config_error("", {{"B", 1}, {"M", 2}}, kInput), "kernel `k` has no constexpr `M`; it has B, N");
-  EXPECT_EQ(config_error("require {cond = eq(rem(B, 16), 0), message = \"B must be a multiple of 16\"}", {{"B", 17}}, kInput),
-            "k.kiln:2:1: error: require: B must be a multiple of 16 (config B=17, N=2)");
+  EXPECT_EQ(
+      config_error("require {cond = eq(rem(B, 16), 0), message = \"B must be a multiple of 16\"}", {{"B", 17}}, kInput),
+      "k.kiln:2:1: error: require: B must be a multiple of 16 (config B=17, N=2)");
   EXPECT_EQ(config_error("require {cond = eq(rem(B, 16), 0), message = \"\"}", {{"B", 32}}, kInput), "");
   EXPECT_EQ(config_error("%t = splat %x {shape = [B]}", {{"B", 0}}, kRule),
             "k.kiln:2:1: error: splat: an extent of 0 is below 1 (operands: f32) (config B=0, N=2)");
@@ -117,6 +121,21 @@ TEST(Instantiate, RandomKernelsInstantiateAndStayCanonical) {
   }
 }
 
+// Frozen like the golden kernels, and rewritten the same way; a change here is a change of what every backend is given.
+TEST(Instantiate, GoldenConfig) {
+  Facts facts(6, ParamFact::kNone);
+  facts[0] = ParamFact::kAlign16;
+  facts[5] = ParamFact::kMultiple16;
+  auto concrete = instantiate(golden("matmul"), {{"BM", 32}, {"BK", 16}}, facts);
+  ASSERT_TRUE(concrete.ok()) << concrete.error().message;
+  const auto path = source_path("tests/golden/instantiated/matmul.kiln");
+  if (std::getenv("KILN_UPDATE_GOLDEN")) {
+    std::ofstream(path, std::ios::binary) << print(*concrete);
+  } else {
+    EXPECT_EQ(print(*concrete), read_file(path));
+  }
+}
+
 TEST(CompleteConstexprs, FillsInDefaults) {
   const Kernel kernel = parsed("kernel k(%p: ptr<f32>, %x: f32) { constexpr B constexpr N = 2\nstore %p, %x }");
   EXPECT_EQ(*complete_constexprs(kernel, {{"B", 4}}), (ConstexprValues{{"B", 4}, {"N", 2}}));
@@ -127,9 +146,7 @@ TEST(CompleteConstexprs, FillsInDefaults) {
 
 TEST(EvaluateGrid, ChecksItsLimits) {
   const Expr n = Expr::param_ref(0);
-  auto grid = [&](int64_t x, int64_t y, int64_t z) {
-    return evaluate_grid({n, Expr(y), Expr(z)}, {{}, {x}});
-  };
+  auto grid = [&](int64_t x, int64_t y, int64_t z) { return evaluate_grid({n, Expr(y), Expr(z)}, {{}, {x}}); };
   EXPECT_EQ(*grid(0x7fffffff, 65535, 1), (std::array<uint32_t, 3>{0x7fffffff, 65535, 1}));
   EXPECT_EQ(first_line(grid(0, 1, 1)), "grid axis 0 is 0; it must be 1 to 2147483647");
   EXPECT_EQ(first_line(grid(int64_t{1} << 31, 1, 1)), "grid axis 0 is 2147483648; it must be 1 to 2147483647");
@@ -140,8 +157,8 @@ TEST(EvaluateGrid, ChecksItsLimits) {
 
 // The ops after contraction, as text on one line.
 std::string contracted(const std::string& ops, const std::string& element = "f32", const std::string& option = "") {
-  const Kernel kernel = parsed("kernel k(%p: ptr<" + element + ">, %a: " + element + ", %b: " + element + ", %c: " + element +
-                               ", %n: i32) { " + option + "\n" + ops + " }");
+  const Kernel kernel = parsed("kernel k(%p: ptr<" + element + ">, %a: " + element + ", %b: " + element +
+                               ", %c: " + element + ", %n: i32) { " + option + "\n" + ops + " }");
   std::istringstream lines(body_of(instantiate(kernel, {}, {})));
   std::string out;
   for (std::string line; std::getline(lines, line) && line != "}";) {
@@ -172,17 +189,23 @@ TEST(Contract, OtherProductsStay) {
   EXPECT_EQ(contracted(both, "f16"), "%m = mul %a, %b; %s = add %m, %c; store %p, %s");
   EXPECT_EQ(contracted(both, "i32"), "%m = mul %a, %b; %s = add %m, %c; store %p, %s");
   EXPECT_EQ(contracted(both, "f32", "option contract = false"), "%m = mul %a, %b; %s = add %m, %c; store %p, %s");
-  EXPECT_EQ(contracted("%m = mul %a, %b %s = add %m, %m store %p, %s"), "%m = mul %a, %b; %s = add %m, %m; store %p, %s");
+  EXPECT_EQ(contracted("%m = mul %a, %b %s = add %m, %m store %p, %s"),
+            "%m = mul %a, %b; %s = add %m, %m; store %p, %s");
   EXPECT_EQ(contracted("%m = mul %a, %b %s = add %m, %c %t = add %s, %m store %p, %t"),
             "%m = mul %a, %b; %s = add %m, %c; %t = add %s, %m; store %p, %t");
-  EXPECT_EQ(contracted("%m = mul %a, %b %s = sub %m, %c store %p, %s"), "%m = mul %a, %b; %s = sub %m, %c; store %p, %s");
+  EXPECT_EQ(contracted("%m = mul %a, %b %s = sub %m, %c store %p, %s"),
+            "%m = mul %a, %b; %s = sub %m, %c; store %p, %s");
 }
 
 TEST(Contract, AProductOutsideTheLoopStaysThere) {
-  EXPECT_EQ(contracted("%m = mul %a, %b %r = for %k = %n to %n step %n carry (%x = %c) { %s = add %x, %m yield %s } store %p, %r"),
-            "%m = mul %a, %b; %r = for %k = %n to %n step %n carry (%x = %c); %s = add %x, %m; yield %s; }; store %p, %r");
-  EXPECT_EQ(contracted("%r = for %k = %n to %n step %n carry (%x = %c) { %m = mul %a, %b %s = add %x, %m yield %s } store %p, %r"),
-            "%r = for %k = %n to %n step %n carry (%x = %c); %s = fma %a, %b, %x; yield %s; }; store %p, %r");
+  EXPECT_EQ(
+      contracted(
+          "%m = mul %a, %b %r = for %k = %n to %n step %n carry (%x = %c) { %s = add %x, %m yield %s } store %p, %r"),
+      "%m = mul %a, %b; %r = for %k = %n to %n step %n carry (%x = %c); %s = add %x, %m; yield %s; }; store %p, %r");
+  EXPECT_EQ(
+      contracted(
+          "%r = for %k = %n to %n step %n carry (%x = %c) { %m = mul %a, %b %s = add %x, %m yield %s } store %p, %r"),
+      "%r = for %k = %n to %n step %n carry (%x = %c); %s = fma %a, %b, %x; yield %s; }; store %p, %r");
 }
 
 }  // namespace

@@ -24,29 +24,40 @@ std::string example_kernel(const OpInfo& op) {
       {"xor", "%s = constant {value = 1, type = i1} %x = splat %s {shape = [BLOCK]} %y = splat %s {shape = [BLOCK]}"},
       {"cast", "%x = arange {start = 0, end = BLOCK}"},
       {"addptr", "%o = arange {start = 0, end = BLOCK} %p = splat %P {shape = [BLOCK]}"},
-      {"load", "%q = splat %P {shape = [BLOCK]} %z = splat %F {shape = [BLOCK]} %s = constant {value = 1, type = i1} "
-               "%m = splat %s {shape = [BLOCK]}"},
-      {"store", "%q = splat %P {shape = [BLOCK]} %x = splat %F {shape = [BLOCK]} %s = constant {value = 1, type = i1} "
-                "%m = splat %s {shape = [BLOCK]}"},
-      {"select", "%x = splat %F {shape = [BLOCK]} %y = splat %F {shape = [BLOCK]} %s = constant {value = 1, type = i1} "
-                 "%m = splat %s {shape = [BLOCK]}"},
+      {"load",
+       "%q = splat %P {shape = [BLOCK]} %z = splat %F {shape = [BLOCK]} %s = constant {value = 1, type = i1} "
+       "%m = splat %s {shape = [BLOCK]}"},
+      {"store",
+       "%q = splat %P {shape = [BLOCK]} %x = splat %F {shape = [BLOCK]} %s = constant {value = 1, type = i1} "
+       "%m = splat %s {shape = [BLOCK]}"},
+      {"select",
+       "%x = splat %F {shape = [BLOCK]} %y = splat %F {shape = [BLOCK]} %s = constant {value = 1, type = i1} "
+       "%m = splat %s {shape = [BLOCK]}"},
       {"dot", "%a = splat %F {shape = [BM, BN]} %b = splat %F {shape = [BN, BN]} %acc = splat %F {shape = [BM, BN]}"},
-      {"for", "%lo = constant {value = 0, type = i32} %hi = constant {value = 9, type = i32} %st = constant {value = 1, "
-              "type = i32} %init = splat %F {shape = [BLOCK]}"},
-      {"program_id", ""}, {"num_programs", ""}, {"constant", ""}, {"arange", ""}, {"assume", ""}, {"require", ""},
+      {"for",
+       "%lo = constant {value = 0, type = i32} %hi = constant {value = 9, type = i32} %st = constant {value = 1, "
+       "type = i32} %init = splat %F {shape = [BLOCK]}"},
+      {"program_id", ""},
+      {"num_programs", ""},
+      {"constant", ""},
+      {"arange", ""},
+      {"assume", ""},
+      {"require", ""},
       {"yield", "%z = constant {value = 0, type = i32} %r = for %k = %z to %n step %n carry (%x = %F) {"},
   };
   auto prelude = preludes.find(op.name);
-  std::string body = prelude != preludes.end()
-                         ? prelude->second
-                         : "%x = splat %F {shape = [BLOCK]} %y = splat %F {shape = [BLOCK]} %w = splat %F {shape = [BLOCK]}";
+  std::string body =
+      prelude != preludes.end()
+          ? prelude->second
+          : "%x = splat %F {shape = [BLOCK]} %y = splat %F {shape = [BLOCK]} %w = splat %F {shape = [BLOCK]}";
   std::string example = op.example;
   // The loop's example stands for any body.
   if (size_t dots = example.find("…"); dots != std::string::npos) {
     example.replace(dots, std::string("…").size(), "%next = add %acc, %acc");
   }
   if (op.name == "yield") example += " }";
-  return "kernel k(%P: ptr<f32>, %F: f32, %n: i32) {\n  constexpr BLOCK = 16 constexpr BM = 16 constexpr BN = 8 constexpr BK = 32\n  " +
+  return "kernel k(%P: ptr<f32>, %F: f32, %n: i32) {\n  constexpr BLOCK = 16 constexpr BM = 16 constexpr BN = 8 "
+         "constexpr BK = 32\n  " +
          body + "\n  " + example + "\n}";
 }
 

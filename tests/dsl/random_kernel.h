@@ -16,8 +16,10 @@ class RandomKernel {
   Kernel make() {
     kernel_.name = "random" + std::to_string(pick(1000));
     kernel_.constexprs = {{"B", 64}, {"S", std::nullopt}};
-    for (auto [name, pointer, element] : {std::tuple{"x", true, ElementType::kF32}, {"y", true, ElementType::kF32},
-                                          {"n", false, ElementType::kI32}, {"m", false, ElementType::kI32}}) {
+    for (auto [name, pointer, element] : {std::tuple{"x", true, ElementType::kF32},
+                                          {"y", true, ElementType::kF32},
+                                          {"n", false, ElementType::kI32},
+                                          {"m", false, ElementType::kI32}}) {
       Type type{element, pointer, {}};
       kernel_.values.push_back({type, name});
       kernel_.params.push_back({name, type, std::string(name) == "x", static_cast<ValueId>(kernel_.values.size() - 1)});
@@ -74,7 +76,8 @@ class RandomKernel {
 
   // Stores go through what comes from y only: x is read-only.
   void store(Region& region) {
-    const ValueId spread = emit(region, OpCode::kSplat, {kernel_.params[1].value}, {std::vector<Expr>{Expr::constexpr_ref(0)}});
+    const ValueId spread =
+        emit(region, OpCode::kSplat, {kernel_.params[1].value}, {std::vector<Expr>{Expr::constexpr_ref(0)}});
     const ValueId at = emit(region, OpCode::kAddptr, {spread, i32()}, {});
     const ValueId mask = emit(region, OpCode::kCmp, {f32(), f32()}, {int64_t{pick(6)}});
     emit(region, OpCode::kStore, {at, f32(), mask}, {});
@@ -84,14 +87,30 @@ class RandomKernel {
     static constexpr OpCode kFloatOps[] = {OpCode::kAdd, OpCode::kSub, OpCode::kMul, OpCode::kDiv};
     for (uint32_t i = 0; i < count; ++i) {
       switch (pick(9)) {
-        case 0: emit(region, kFloatOps[pick(4)], {f32(), f32()}, {}); break;
-        case 1: emit(region, OpCode::kMul, {i32(), i32()}, {}); break;
-        case 2: emit(region, OpCode::kMax, {f32(), f32()}, {int64_t{pick(2)}}); break;
-        case 3: emit(region, OpCode::kMath, {f32()}, {int64_t{pick(14)}}); break;
-        case 4: emit(region, OpCode::kLoad, {any(ElementType::kF32, true, 1)}, {}); break;
-        case 5: emit(region, OpCode::kCast, {f32()}, {ElementType::kI32}); break;
-        case 6: emit(region, OpCode::kFma, {f32(), f32(), f32()}, {}); break;
-        case 7: pick(2) ? store(region) : void(emit(region, OpCode::kAssume, {kernel_.params[2].value}, {Expr(1 + pick(9))})); break;
+        case 0:
+          emit(region, kFloatOps[pick(4)], {f32(), f32()}, {});
+          break;
+        case 1:
+          emit(region, OpCode::kMul, {i32(), i32()}, {});
+          break;
+        case 2:
+          emit(region, OpCode::kMax, {f32(), f32()}, {int64_t{pick(2)}});
+          break;
+        case 3:
+          emit(region, OpCode::kMath, {f32()}, {int64_t{pick(14)}});
+          break;
+        case 4:
+          emit(region, OpCode::kLoad, {any(ElementType::kF32, true, 1)}, {});
+          break;
+        case 5:
+          emit(region, OpCode::kCast, {f32()}, {ElementType::kI32});
+          break;
+        case 6:
+          emit(region, OpCode::kFma, {f32(), f32(), f32()}, {});
+          break;
+        case 7:
+          pick(2) ? store(region) : void(emit(region, OpCode::kAssume, {kernel_.params[2].value}, {Expr(1 + pick(9))}));
+          break;
         default:
           if (depth < 2) loop(region, depth);
       }
@@ -158,7 +177,8 @@ inline void shuffle(Region& region, std::mt19937& random) {
     }
     for (size_t j = 0; j < i; ++j) {
       const int a = order_traits(region.ops[j]), b = order_traits(region.ops[i]);
-      const bool ordered = (a & b & 4) || ((a & 3) && (b & 2)) || ((a & 2) && (b & 3)) || info(region.ops[i].code).has(kTerminator);
+      const bool ordered =
+          (a & b & 4) || ((a & 3) && (b & 2)) || ((a & 2) && (b & 3)) || info(region.ops[i].code).has(kTerminator);
       if (ordered) before[i].push_back(j);
     }
     for (ValueId id : region.ops[i].results) definer[id] = i;
@@ -168,7 +188,8 @@ inline void shuffle(Region& region, std::mt19937& random) {
   while (out.size() < count) {
     std::vector<size_t> ready;
     for (size_t i = 0; i < count; ++i) {
-      if (!placed[i] && std::all_of(before[i].begin(), before[i].end(), [&](size_t j) { return placed[j]; })) ready.push_back(i);
+      if (!placed[i] && std::all_of(before[i].begin(), before[i].end(), [&](size_t j) { return placed[j]; }))
+        ready.push_back(i);
     }
     const size_t chosen = ready[random() % ready.size()];
     placed[chosen] = true;

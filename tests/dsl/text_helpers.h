@@ -44,7 +44,9 @@ inline Kernel parsed(const std::string& text) {
   return std::move(*kernel);
 }
 
-inline Kernel golden(const std::string& name) { return parsed(read_file(source_path("tests/golden/" + name + ".kiln"))); }
+inline Kernel golden(const std::string& name) {
+  return parsed(read_file(source_path("tests/golden/" + name + ".kiln")));
+}
 
 // The first line of an error, "" when there is none.
 template <class T>

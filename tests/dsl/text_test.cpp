@@ -2,10 +2,10 @@
 #include "kiln/dsl/text.h"
 
 #include <cstdlib>
+#include <numeric>
 #include <random>
 
 #include "random_kernel.h"
-#include "text_format.h"
 #include "text_helpers.h"
 
 namespace kiln::dsl::testing {
@@ -18,8 +18,10 @@ TEST(Text, GoldenFilesAreInPrintedForm) {
   for (const auto& path : files) {
     const std::string text = read_file(path);
     const std::string again = print(parsed(text));
-    if (std::getenv("KILN_UPDATE_GOLDEN")) std::ofstream(path, std::ios::binary) << again;
-    else EXPECT_EQ(again, text) << path;
+    if (std::getenv("KILN_UPDATE_GOLDEN"))
+      std::ofstream(path, std::ios::binary) << again;
+    else
+      EXPECT_EQ(again, text) << path;
   }
 }
 
@@ -54,46 +56,70 @@ TEST(Text, LocationsAreThoseOfTheText) {
 }
 
 TEST(Text, NamesThatCannotBePrintedAreReplaced) {
-  Kernel kernel = parsed("kernel k(%p: ptr<f32>, %q: ptr<f32>) { constexpr B = 1\n %c = load %p  %d = load %q store %p, %d store %q, %c }");
+  Kernel kernel = parsed(
+      "kernel k(%p: ptr<f32>, %q: ptr<f32>) { constexpr B = 1\n %c = load %p  %d = load %q store %p, %d store %q, %c "
+      "}");
   kernel.params[0].name = kernel.params[1].name = "a b";
   kernel.constexprs[0].name = "arg0";
   kernel.values[2].name = "1x";
   kernel.values[3].name = "arg1";
   const std::string text = print(kernel);
-  EXPECT_EQ(text, "kernel k(%arg0: ptr<f32>, %arg1: ptr<f32>) {\n  constexpr arg0_ = 1\n  grid [1, 1, 1]\n\n"
-                  "  %0 = load %arg0 : f32\n  %1 = load %arg1 : f32\n  store %arg0, %1\n  store %arg1, %0\n}\n");
+  EXPECT_EQ(text,
+            "kernel k(%arg0: ptr<f32>, %arg1: ptr<f32>) {\n  constexpr arg0_ = 1\n  grid [1, 1, 1]\n\n"
+            "  %0 = load %arg0 : f32\n  %1 = load %arg1 : f32\n  store %arg0, %1\n  store %arg1, %0\n}\n");
   EXPECT_EQ(print(parsed(text)), text);
+}
+
+// A kernel of nothing but constants of one type.
+Kernel constants(ElementType element, const std::vector<uint64_t>& all_bits) {
+  Kernel kernel;
+  kernel.name = "constants";
+  for (uint64_t bits : all_bits) {
+    const auto id = static_cast<ValueId>(kernel.values.size());
+    kernel.values.push_back({scalar_type(element), ""});
+    kernel.body.ops.push_back({OpCode::kConstant, {}, {id}, {Literal{bits}, element}, {}, {}});
+  }
+  return kernel;
+}
+
+void expect_round_trip(ElementType element, const std::vector<uint64_t>& all_bits) {
+  const Kernel back = parsed(print(constants(element, all_bits)));
+  ASSERT_EQ(back.body.ops.size(), all_bits.size());
+  for (size_t i = 0; i < all_bits.size(); ++i) {
+    ASSERT_EQ(std::get<Literal>(back.body.ops[i].attrs[0]).bits, all_bits[i]) << info(element).name;
+  }
 }
 
 TEST(Text, EveryFloatOfTheNarrowTypesRoundTrips) {
   for (ElementType element : {ElementType::kF8E4M3, ElementType::kF8E5M2, ElementType::kF16, ElementType::kBF16}) {
-    for (uint64_t bits = 0; bits < uint64_t{1} << info(element).bits; ++bits) {
-      const std::string text = literal_text(element, bits);
-      const bool negative = text[0] == '-';
-      ASSERT_EQ(parse_literal(element, text.substr(negative), negative), bits) << info(element).name << " " << text;
-    }
+    std::vector<uint64_t> all(size_t{1} << info(element).bits);
+    std::iota(all.begin(), all.end(), 0);
+    expect_round_trip(element, all);
   }
 }
 
 TEST(Text, RandomWideNumbersRoundTrip) {
   std::mt19937_64 random(1);
-  for (ElementType element : {ElementType::kF32, ElementType::kF64, ElementType::kI8, ElementType::kI64, ElementType::kU16, ElementType::kU64}) {
+  for (ElementType element : {ElementType::kF32, ElementType::kF64, ElementType::kI8, ElementType::kI64,
+                              ElementType::kU16, ElementType::kU64}) {
     const int width = info(element).bits;
-    for (int i = 0; i < 20000; ++i) {
-      const uint64_t bits = width == 64 ? random() : random() & ((uint64_t{1} << width) - 1);
-      const std::string text = literal_text(element, bits);
-      const bool negative = text[0] == '-';
-      ASSERT_EQ(parse_literal(element, text.substr(negative), negative), bits) << info(element).name << " " << text;
-    }
+    std::vector<uint64_t> some(20000);
+    for (uint64_t& bits : some) bits = width == 64 ? random() : random() & ((uint64_t{1} << width) - 1);
+    expect_round_trip(element, some);
   }
 }
 
 TEST(Text, LiteralsAreShort) {
-  EXPECT_EQ(literal_text(ElementType::kF32, bits_from_double(ElementType::kF32, 0.1)), "0.1");
-  EXPECT_EQ(literal_text(ElementType::kF16, bits_from_double(ElementType::kF16, 0.1)), "0.1");
-  EXPECT_EQ(literal_text(ElementType::kF8E4M3, bits_from_double(ElementType::kF8E4M3, 448)), "448.0");
-  EXPECT_EQ(literal_text(ElementType::kF64, bits_from_double(ElementType::kF64, 1e300)), "1e+300");
-  EXPECT_EQ(literal_text(ElementType::kI8, 0x80), "-128");
+  auto text_of = [](ElementType element, uint64_t bits) {
+    const std::string text = print(constants(element, {bits}));
+    const size_t start = text.find("value = ") + 8;
+    return text.substr(start, text.find(',', start) - start);
+  };
+  EXPECT_EQ(text_of(ElementType::kF32, bits_from_double(ElementType::kF32, 0.1)), "0.1");
+  EXPECT_EQ(text_of(ElementType::kF16, bits_from_double(ElementType::kF16, 0.1)), "0.1");
+  EXPECT_EQ(text_of(ElementType::kF8E4M3, bits_from_double(ElementType::kF8E4M3, 448)), "448.0");
+  EXPECT_EQ(text_of(ElementType::kF64, bits_from_double(ElementType::kF64, 1e300)), "1e+300");
+  EXPECT_EQ(text_of(ElementType::kI8, 0x80), "-128");
 }
 
 struct BadText {
@@ -140,12 +166,14 @@ TEST(Text, SyntaxErrorsNamePlaceAndWhatWasExpected) {
        "trunc, not `sine`"},
       {"kernel k(%y: f32) { %a = math %y }", "k.kiln:1:26: error: math lacks the attribute `fn`"},
       {"kernel k(%y: f32) { %a = neg %y {x = 1} }", "k.kiln:1:34: error: neg has no attribute `x`"},
-      {"kernel k() { %a = program_id {axis = 0, axis = 1} }", "k.kiln:1:41: error: the attribute `axis` is given twice"},
+      {"kernel k() { %a = program_id {axis = 0, axis = 1} }",
+       "k.kiln:1:41: error: the attribute `axis` is given twice"},
       {"kernel k() { %a = constant {value = 300, type = u8} }", "k.kiln:1:37: error: 300 is not a value of u8"},
       {"kernel k() { %a = constant {value = -1, type = u8} }", "k.kiln:1:37: error: -1 is not a value of u8"},
       {"kernel k() { %a = constant {value = 1.5, type = i32} }", "k.kiln:1:37: error: 1.5 is not a value of i32"},
       {"kernel k() { %a = constant {value = 1e99, type = f32} }", "k.kiln:1:37: error: 1e99 is not a value of f32"},
-      {"kernel k() { %a = constant {value = 0x1ff, type = f8e4m3} }", "k.kiln:1:37: error: 0x1ff is not a value of f8e4m3"},
+      {"kernel k() { %a = constant {value = 0x1ff, type = f8e4m3} }",
+       "k.kiln:1:37: error: 0x1ff is not a value of f8e4m3"},
       {"kernel k() { require {cond = 1, message = \"x} }", "k.kiln:1:43: error: the string has no closing quote"},
       {"kernel k() { require {cond = 1, message = \"\\q\"} }",
        "k.kiln:1:43: error: the string has an unknown escape; there are \\n \\t \\\" \\\\ and \\xHH"},
@@ -183,7 +211,8 @@ TEST(Text, LimitsHold) {
     params += (i ? ", %p" : "%p") + std::to_string(i) + ": i32";
     sum += (i ? " + p" : "p") + std::to_string(i);
   }
-  const std::string product = "kernel k(" + params + ") { grid [(" + sum + ")" + repeated(" * (" + sum + ")", 20) + "] }";
+  const std::string product =
+      "kernel k(" + params + ") { grid [(" + sum + ")" + repeated(" * (" + sum + ")", 20) + "] }";
   EXPECT_NE(first_line(parse(product, "k.kiln")).find("the expression has too many terms"), std::string::npos);
   EXPECT_NE(first_line(parse("kernel k(%n: i32) { grid [n" + repeated("*n", 40) + "] }", "k.kiln"))
                 .find("the expression has too many factors"),
@@ -199,9 +228,15 @@ TEST(Text, HostileTextNeverCrashes) {
   for (int i = 0; i < 20000; ++i) {
     std::string text = corpus[random() % corpus.size()];
     switch (random() % 4) {
-      case 0: text.resize(random() % text.size()); break;
-      case 1: text[random() % text.size()] = static_cast<char>(random()); break;
-      case 2: text.erase(random() % text.size(), random() % 9); break;
+      case 0:
+        text.resize(random() % text.size());
+        break;
+      case 1:
+        text[random() % text.size()] = static_cast<char>(random());
+        break;
+      case 2:
+        text.erase(random() % text.size(), random() % 9);
+        break;
       default: {  // a piece of it again, elsewhere
         const std::string piece = text.substr(random() % text.size(), random() % 40);
         text.insert(random() % text.size(), piece);

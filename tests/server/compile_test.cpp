@@ -147,7 +147,7 @@ TEST_F(CompileTest, OddWorkersAreErrorsNotCrashes) {
 TEST_F(CompileTest, ManyThreadsShareOneConnection) {
   start();
   auto daemon = connect();
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   std::atomic<int> good{0};
   for (int t = 0; t < 16; ++t) {
     threads.emplace_back([&, t] {
@@ -168,10 +168,10 @@ TEST_F(CompileTest, PingAndStats) {
   auto daemon = connect();
   EXPECT_TRUE(daemon->ping());
   auto figures = stats();
-  for (const char* name : {"compiles_total", "hits_total", "misses_total", "workers", "rss_bytes", "joins_total",
-                           "queue_depth", "worker_deaths_total", "cache_corrupt_total", "cache_quarantined_total",
-                           "evictions_total", "store_errors_total", "store_degraded", "connections", "pid",
-                           "uptime_ms", "config"}) {
+  for (const char* name :
+       {"compiles_total", "hits_total", "misses_total", "workers", "rss_bytes", "joins_total", "queue_depth",
+        "worker_deaths_total", "cache_corrupt_total", "cache_quarantined_total", "evictions_total",
+        "store_errors_total", "store_degraded", "connections", "pid", "uptime_ms", "config"}) {
     EXPECT_TRUE(figures.contains(name)) << name;
   }
   EXPECT_EQ(figures["pid"], daemon_.pid());

@@ -1,4 +1,5 @@
-// kiln-worker with a compiler that does what the request says: the canonical section is a text "<what> <number> <salt>".
+// kiln-worker with a compiler that does what the request says: the canonical section is a text "<what> <number>
+// <salt>".
 #include <sys/mman.h>
 #include <unistd.h>
 

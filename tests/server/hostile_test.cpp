@@ -72,15 +72,18 @@ TEST_F(HostileTest, WrongMagicIsClosedWithoutReply) {
 TEST_F(HostileTest, JsonThatIsNot) {
   start();
   auto compile_with = [&](const std::string& json) {
-    return raw_header({.type = wire::Type::kCompile, .json_size = static_cast<uint32_t>(json.size()), .body_size = 4,
-                       .request_id = 9}) + json + std::string(4, '\0');
+    return raw_header({.type = wire::Type::kCompile,
+                       .json_size = static_cast<uint32_t>(json.size()),
+                       .body_size = 4,
+                       .request_id = 9}) +
+           json + std::string(4, '\0');
   };
   std::string deep = "{\"a\":" + std::string(10'000, '[') + std::string(10'000, ']') + "}";
-  for (const std::string& json : {deep, std::string(60'000, '['), std::string("{\"deadline_ms\": 1e999}"),
-                                  std::string("{\"trace_id\": \"\xff\xfe\"}"), std::string("{\"deadline_ms\": \"soon\"}"),
-                                  std::string("{\"deadline_ms\": -1}"), std::string("[1]"), std::string("{"),
-                                  std::string("{\"a\"\0:1}", 8), std::string("{\"priority\": \"urgent\"}"),
-                                  std::string("{\"deadline_ms\": 99999999999999999999999}")}) {
+  for (const std::string& json :
+       {deep, std::string(60'000, '['), std::string("{\"deadline_ms\": 1e999}"),
+        std::string("{\"trace_id\": \"\xff\xfe\"}"), std::string("{\"deadline_ms\": \"soon\"}"),
+        std::string("{\"deadline_ms\": -1}"), std::string("[1]"), std::string("{"), std::string("{\"a\"\0:1}", 8),
+        std::string("{\"priority\": \"urgent\"}"), std::string("{\"deadline_ms\": 99999999999999999999999}")}) {
     RawPeer peer(runtime());
     ASSERT_TRUE(peer.read());
     peer.hello();
@@ -128,7 +131,8 @@ TEST_F(HostileTest, RequestIdInUse) {
   peer.hello();
   RequestBytes hang = order("hang");
   uint32_t size = hang.canonical.size();
-  wire::OutFrame frame{.type = wire::Type::kCompile, .request_id = 1, .body = {std::as_bytes(std::span(&size, 1)), hang.canonical}};
+  wire::OutFrame frame{
+      .type = wire::Type::kCompile, .request_id = 1, .body = {std::as_bytes(std::span(&size, 1)), hang.canonical}};
   peer.send(frame);
   peer.send(frame);
   auto reply = peer.read();
@@ -157,10 +161,12 @@ TEST_F(HostileTest, ProtocolVersionMismatchNamesBoth) {
 struct FakeServer {
   wire::UniqueFd dir, socket;
   explicit FakeServer(const std::string& runtime_dir) {
-    dir = std::move(*wire::open_private_dir(runtime_dir));
-    socket = std::move(*wire::listen_socket(runtime_dir, dir.get(), 8));
+    dir = wire::open_private_dir(runtime_dir).value();
+    socket = wire::listen_socket(runtime_dir, dir.get(), 8).value();
   }
-  wire::Channel accept() const { return wire::Channel(wire::UniqueFd(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC))); }
+  wire::Channel accept() const {
+    return wire::Channel(wire::UniqueFd(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+  }
 };
 
 TEST_F(HostileTest, ClientRefusesADaemonOfAnotherVersion) {
@@ -169,7 +175,7 @@ TEST_F(HostileTest, ClientRefusesADaemonOfAnotherVersion) {
   welcome.min_version = welcome.max_version = 0x0200;
   welcome.daemon_path = "/opt/newer/kilnd";
   std::string json = wire::dump(wire::to_json(welcome));
-  std::thread serving([&] {
+  std::jthread serving([&] {
     auto channel = server.accept();
     (void)channel.write({.type = wire::Type::kWelcome, .json = json});
     (void)channel.read(wire::Clock::now() + 5s);
@@ -186,7 +192,7 @@ TEST_F(HostileTest, ClientRefusesADaemonOfAnotherVersion) {
 TEST_F(HostileTest, ClientRetriesOnceWhenClosedBeforeTheGreeting) {
   FakeServer server(runtime());
   std::string json = wire::dump(wire::to_json(wire::Welcome{}));
-  std::thread serving([&] {
+  std::jthread serving([&] {
     server.accept();  // and hangs up
     auto channel = server.accept();
     (void)channel.write({.type = wire::Type::kWelcome, .json = json});
@@ -202,7 +208,7 @@ TEST_F(HostileTest, ClientRetriesOnceWhenClosedBeforeTheGreeting) {
 TEST_F(HostileTest, ClientChecksWhatItIsSent) {
   FakeServer server(runtime());
   std::string json = wire::dump(wire::to_json(wire::Welcome{}));
-  std::thread serving([&] {
+  std::jthread serving([&] {
     auto channel = server.accept();
     (void)channel.write({.type = wire::Type::kWelcome, .json = json});
     (void)channel.read();
@@ -266,8 +272,10 @@ TEST_F(HostileTest, RandomBytesNeverHarmTheDaemon) {
   for (int round = 0; round < 200; ++round) {
     RawPeer peer(runtime());
     if (round % 2) peer.hello();
-    std::string bytes = raw_header({.type = static_cast<wire::Type>(random() % 14), .json_size = uint32_t(random() % 40),
-                                    .body_size = random() % 100, .request_id = random() % 3});
+    std::string bytes = raw_header({.type = static_cast<wire::Type>(random() % 14),
+                                    .json_size = uint32_t(random() % 40),
+                                    .body_size = random() % 100,
+                                    .request_id = random() % 3});
     while (bytes.size() < 400) bytes += static_cast<char>(random());
     if (round % 5 == 0) bytes[random() % 32] ^= static_cast<char>(random());
     // A well-formed SHUTDOWN ends the daemon, which is its right.

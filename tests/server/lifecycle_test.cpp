@@ -51,7 +51,7 @@ TEST_F(LifecycleTest, WithoutAutostartNoDaemonIsUnavailable) {
 }
 
 TEST_F(LifecycleTest, SpawnRaceMakesOneDaemon) {
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   std::mutex mutex;
   std::set<int64_t> pids;
   std::atomic<int> good{0};
@@ -173,7 +173,7 @@ TEST_F(LifecycleTest, LongRuntimeDirectoryWorks) {
 TEST_F(LifecycleTest, DrainLetsRunningCompilesFinish) {
   start({"--drain-timeout", "5"});
   auto daemon = connect();
-  std::thread running([&] {
+  std::jthread running([&] {
     auto artifact = daemon->compile(order("sleep", 300));
     EXPECT_TRUE(artifact) << artifact.error().message;
   });
@@ -187,7 +187,8 @@ TEST_F(LifecycleTest, DrainLetsRunningCompilesFinish) {
   EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(socket_path()); }));
   RequestBytes request = order("bytes", 5, "late");
   uint32_t size = request.canonical.size();
-  peer.send({.type = wire::Type::kCompile, .request_id = 2, .body = {std::as_bytes(std::span(&size, 1)), request.canonical}});
+  peer.send(
+      {.type = wire::Type::kCompile, .request_id = 2, .body = {std::as_bytes(std::span(&size, 1)), request.canonical}});
   auto refused = peer.read();
   ASSERT_TRUE(refused);
   EXPECT_EQ(wire::parse_error(refused->json).code, ErrorCode::kDraining);
@@ -198,7 +199,7 @@ TEST_F(LifecycleTest, DrainLetsRunningCompilesFinish) {
 TEST_F(LifecycleTest, DrainGivesUpAtItsLimit) {
   start({"--drain-timeout", "0.2"});
   auto daemon = connect();
-  std::thread running([&] { EXPECT_FALSE(daemon->compile(order("hang"))); });
+  std::jthread running([&] { EXPECT_FALSE(daemon->compile(order("hang"))); });
   ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
   daemon_.signal(SIGTERM);
   EXPECT_EQ(daemon_.wait(3s), 0);
@@ -208,7 +209,7 @@ TEST_F(LifecycleTest, DrainGivesUpAtItsLimit) {
 TEST_F(LifecycleTest, SecondSignalEndsAtOnce) {
   start({"--drain-timeout", "30"});
   auto daemon = connect();
-  std::thread running([&] { EXPECT_FALSE(daemon->compile(order("hang"))); });
+  std::jthread running([&] { EXPECT_FALSE(daemon->compile(order("hang"))); });
   ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
   daemon_.signal(SIGTERM);
   ASSERT_TRUE(eventually([&] { return !std::filesystem::exists(socket_path()); }));
@@ -226,7 +227,7 @@ TEST_F(LifecycleTest, ShutdownRequest) {
 TEST_F(LifecycleTest, SuccessorStartsWhileThePredecessorDrains) {
   start({"--drain-timeout", "5"});
   auto old = connect();
-  std::thread running([&] { EXPECT_TRUE(old->compile(order("sleep", 400))); });
+  std::jthread running([&] { EXPECT_TRUE(old->compile(order("sleep", 400))); });
   ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
   daemon_.signal(SIGTERM);
   ASSERT_TRUE(eventually([&] { return !std::filesystem::exists(socket_path()); }));

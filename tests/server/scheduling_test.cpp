@@ -12,7 +12,7 @@ using SchedulingTest = ServiceTest;
 
 TEST_F(SchedulingTest, SixtyFourClientsOneCompile) {
   start();
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   std::atomic<int> good{0};
   for (int i = 0; i < 64; ++i) {
     threads.emplace_back([&] {
@@ -31,13 +31,13 @@ TEST_F(SchedulingTest, LeaderLeavingDoesNotEndTheCompile) {
   start();
   auto leader = connect(), follower = connect();
   std::stop_source stop;
-  std::thread first([&] {
+  std::jthread first([&] {
     auto result = leader->compile(order("sleep", 300), {.cancel = stop.get_token()});
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().code, ErrorCode::kCancelled);
   });
   ASSERT_TRUE(eventually([&] { return stats()["waiters"] == 1; }));
-  std::thread second([&] { EXPECT_TRUE(follower->compile(order("sleep", 300))); });
+  std::jthread second([&] { EXPECT_TRUE(follower->compile(order("sleep", 300))); });
   ASSERT_TRUE(eventually([&] { return stats()["waiters"] == 2; }));
   stop.request_stop();
   first.join();
@@ -47,7 +47,7 @@ TEST_F(SchedulingTest, LeaderLeavingDoesNotEndTheCompile) {
 
 TEST_F(SchedulingTest, KilledLeaderWorkerIsRetriedOnceForAll) {
   start({"--workers", "1"});
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   std::atomic<int> good{0};
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
@@ -71,7 +71,7 @@ TEST_F(SchedulingTest, LastWaiterLeavingCancelsTheJob) {
   start();
   auto daemon = connect();
   std::stop_source stop;
-  std::thread waiting([&] {
+  std::jthread waiting([&] {
     EXPECT_EQ(daemon->compile(order("hang"), {.cancel = stop.get_token()}).error().code, ErrorCode::kCancelled);
   });
   ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
@@ -91,7 +91,8 @@ TEST_F(SchedulingTest, DisconnectCancels) {
     peer.hello();
     RequestBytes hang = order("hang");
     uint32_t size = hang.canonical.size();
-    peer.send({.type = wire::Type::kCompile, .request_id = 1, .body = {std::as_bytes(std::span(&size, 1)), hang.canonical}});
+    peer.send(
+        {.type = wire::Type::kCompile, .request_id = 1, .body = {std::as_bytes(std::span(&size, 1)), hang.canonical}});
     ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
   }
   EXPECT_TRUE(eventually([&] { return stats()["workers"] == 0; }));
@@ -102,7 +103,7 @@ TEST_F(SchedulingTest, QueuedJobsHonourDeadlineAndCancel) {
   start({"--workers", "1"});
   auto busy = connect(), queued = connect();
   std::stop_source stop, stop_queued;
-  std::thread occupant([&] { (void)busy->compile(order("hang"), {.cancel = stop.get_token()}); });
+  std::jthread occupant([&] { (void)busy->compile(order("hang"), {.cancel = stop.get_token()}); });
   ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
   auto begin = std::chrono::steady_clock::now();
   auto late = queued->compile(order("bytes"), {.deadline_ms = 80});
@@ -112,7 +113,7 @@ TEST_F(SchedulingTest, QueuedJobsHonourDeadlineAndCancel) {
   EXPECT_NE(late.error().message.find("no worker was free"), std::string::npos) << late.error().message;
   EXPECT_GE(took, 75ms);
   EXPECT_LT(took, 500ms);
-  std::thread cancelled([&] {
+  std::jthread cancelled([&] {
     EXPECT_EQ(queued->compile(order("bytes"), {.cancel = stop_queued.get_token()}).error().code, ErrorCode::kCancelled);
   });
   ASSERT_TRUE(eventually([&] { return stats()["queue_depth"] == 1; }));
@@ -128,7 +129,7 @@ TEST_F(SchedulingTest, FullQueueRefusesButServesHits) {
   auto daemon = connect();
   ASSERT_TRUE(daemon->compile(order("bytes")));
   std::stop_source stop;
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&, i] { (void)daemon->compile(order("hang", i), {.cancel = stop.get_token()}); });
     ASSERT_TRUE(eventually([&] { return stats()["jobs"] == i + 1 && stats()["workers_busy"] == 1; }));
@@ -147,7 +148,7 @@ TEST_F(SchedulingTest, FullQueueRefusesButServesHits) {
 TEST_F(SchedulingTest, InteractiveOvertakesBackground) {
   start({"--workers", "2"});
   auto daemon = connect();
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   std::atomic<int> finished{0};
   for (int i = 0; i < 6; ++i) {
     threads.emplace_back([&, i] {
@@ -170,7 +171,9 @@ TEST_F(SchedulingTest, TooManyRequestsInFlight) {
   for (uint64_t i = 1; i <= 257; ++i) {
     RequestBytes request = order("hang", i);
     uint32_t size = request.canonical.size();
-    peer.send({.type = wire::Type::kCompile, .request_id = i, .body = {std::as_bytes(std::span(&size, 1)), request.canonical}});
+    peer.send({.type = wire::Type::kCompile,
+               .request_id = i,
+               .body = {std::as_bytes(std::span(&size, 1)), request.canonical}});
   }
   auto refused = peer.read();
   ASSERT_TRUE(refused);

@@ -78,8 +78,10 @@ void DaemonProcess::kill_now() {
 }
 
 std::vector<std::string> ServiceTest::daemon_arguments() const {
-  return {"--cache-dir", cache(), "--worker", KILN_TEST_WORKER, "--workers", "4", "--idle-timeout", "60",
-          "--kill-after", "0.2", "--drain-timeout", "1", "--crash-storm", "100000"};
+  return {"--cache-dir",   cache(), "--worker",        KILN_TEST_WORKER,
+          "--workers",     "4",     "--idle-timeout",  "60",
+          "--kill-after",  "0.2",   "--drain-timeout", "1",
+          "--crash-storm", "100000"};
 }
 
 void ServiceTest::start(std::vector<std::string> more) {

@@ -155,7 +155,8 @@ TEST_F(StoreTest, UnusableCacheDirectoryStillCompiles) {
 TEST_F(StoreTest, UnwritableCacheDirectoryStillCompiles) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can mount";
   fs::create_directory(cache());
-  if (::mount("none", cache().c_str(), "tmpfs", MS_RDONLY, "mode=0700") != 0) GTEST_SKIP() << "mounting is not permitted";
+  if (::mount("none", cache().c_str(), "tmpfs", MS_RDONLY, "mode=0700") != 0)
+    GTEST_SKIP() << "mounting is not permitted";
   start();
   EXPECT_TRUE(connect()->fetch(order("bytes")));
   EXPECT_EQ(stats()["store_degraded"], 1);
@@ -166,7 +167,8 @@ TEST_F(StoreTest, UnwritableCacheDirectoryStillCompiles) {
 TEST_F(StoreTest, FullDiskStillCompilesAndRecovers) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can mount";
   fs::create_directory(cache());
-  if (::mount("none", cache().c_str(), "tmpfs", 0, "size=4m,mode=0700") != 0) GTEST_SKIP() << "mounting is not permitted";
+  if (::mount("none", cache().c_str(), "tmpfs", 0, "size=4m,mode=0700") != 0)
+    GTEST_SKIP() << "mounting is not permitted";
   start({"--memory-size", "1000"});
   auto daemon = connect();
   // More than fits: the cache lives within what there is.

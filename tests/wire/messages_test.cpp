@@ -1,0 +1,113 @@
+// JSON headers: bounds, defaults, wrong types, and errors that survive the trip.
+#include "kiln/wire/messages.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "kiln/wire/json.h"
+
+namespace kiln::wire {
+namespace {
+
+TEST(Json, DepthIsBounded) {
+  auto nested = [](int depth) { return "{\"a\":" + std::string(depth, '[') + std::string(depth, ']') + "}"; };
+  EXPECT_TRUE(parse_object(nested(kMaxJsonDepth - 1)));
+  EXPECT_FALSE(parse_object(nested(kMaxJsonDepth)));
+  EXPECT_FALSE(parse_object(nested(100'000)));
+  // Brackets in strings are no depth.
+  EXPECT_TRUE(parse_object("{\"a\":\"" + std::string(100, '[') + "\\\"[[\"}"));
+}
+
+TEST(Json, NotAnObject) {
+  EXPECT_TRUE(parse_object(""));
+  for (const char* text : {"[]", "1", "null", "{", "{\"a\":}", "{\"a\":\"\xff\"}", "{\"a\":1e999}", "{} {}", "\"x\""}) {
+    EXPECT_FALSE(parse_object(text)) << text;
+  }
+}
+
+TEST(Json, DumpNeverThrows) { EXPECT_NE(dump({{"path", "\xff\xfe"}}).find("path"), std::string::npos); }
+
+TEST(Json, FieldsRememberTheFirstWrongType) {
+  auto object = parse_object(R"({"a":"text","b":-1,"c":2.5,"d":true,"e":null,"f":7})");
+  ASSERT_TRUE(object);
+  Fields good(*object);
+  EXPECT_EQ(good.text("a"), "text");
+  EXPECT_EQ(good.number("f"), 7u);
+  EXPECT_TRUE(good.boolean("d"));
+  EXPECT_EQ(good.text("e", "default"), "default");
+  EXPECT_EQ(good.number("missing", 3), 3u);
+  EXPECT_TRUE(good.ok());
+  for (const char* name : {"a", "b", "c", "d"}) {
+    Fields bad(*object);
+    bad.number(name);
+    ASSERT_FALSE(bad.ok()) << name;
+    EXPECT_EQ(bad.error().code, ErrorCode::kInvalidArgument);
+  }
+  Fields limited(*object);
+  limited.number("f", 0, 6);
+  EXPECT_FALSE(limited.ok());
+}
+
+TEST(Messages, WelcomeRoundTrip) {
+  Welcome welcome;
+  welcome.builder_id = "b";
+  welcome.native_target = "cpu:x";
+  welcome.pid = 42;
+  welcome.daemon_path = "/usr/bin/kilnd";
+  welcome.worker_build_id = "abcd";
+  auto parsed = parse_welcome(dump(to_json(welcome)));
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->builder_id, "b");
+  EXPECT_EQ(parsed->native_target, "cpu:x");
+  EXPECT_EQ(parsed->pid, 42);
+  EXPECT_EQ(parsed->daemon_path, "/usr/bin/kilnd");
+  EXPECT_EQ(parsed->worker_build_id, "abcd");
+  EXPECT_EQ(parsed->max_version, kVersion);
+}
+
+TEST(Messages, HelloAndCompileRoundTrip) {
+  auto hello = parse_hello(dump(to_json(Hello{kVersion, "me", "id", true})));
+  ASSERT_TRUE(hello);
+  EXPECT_TRUE(hello->replace);
+  EXPECT_EQ(hello->client_name, "me");
+  EXPECT_FALSE(parse_hello(R"({"want":"everything"})"));
+  auto compile = parse_compile_header(dump(to_json(CompileHeader{250, Priority::kBackground, "t"})));
+  ASSERT_TRUE(compile);
+  EXPECT_EQ(compile->deadline_ms, 250u);
+  EXPECT_EQ(compile->priority, Priority::kBackground);
+  EXPECT_EQ(compile->trace_id, "t");
+  auto defaults = parse_compile_header(R"({"unknown":[1,2]})");
+  ASSERT_TRUE(defaults);
+  EXPECT_EQ(defaults->priority, Priority::kInteractive);
+  EXPECT_FALSE(parse_compile_header(R"({"priority":"urgent"})"));
+  EXPECT_FALSE(parse_compile_header(R"({"deadline_ms":"soon"})"));
+  EXPECT_FALSE(parse_compile_header("{\"trace_id\":\"" + std::string(129, 't') + "\"}"));
+}
+
+TEST(Messages, CompileBody) {
+  std::string body("\x02\0\0\0ABdebug", 11);
+  auto parts = split_compile_body(std::as_bytes(std::span(body)));
+  ASSERT_TRUE(parts);
+  EXPECT_EQ(parts->canonical.size(), 2u);
+  EXPECT_EQ(parts->debug.size(), 5u);
+  body[0] = 8;
+  EXPECT_FALSE(split_compile_body(std::as_bytes(std::span(body))));
+  EXPECT_FALSE(split_compile_body(std::as_bytes(std::span(body)).first(3)));
+}
+
+TEST(Messages, EveryErrorCodeSurvives) {
+  for (int code = 0; code <= static_cast<int>(ErrorCode::kInternal); ++code) {
+    Error failure{static_cast<ErrorCode>(code), "why \xc3\xa4", true, 12, "t"};
+    Error back = parse_error(dump(to_json(failure)));
+    EXPECT_EQ(back.code, failure.code);
+    EXPECT_EQ(back.message, failure.message);
+    EXPECT_TRUE(back.retryable);
+    EXPECT_EQ(back.retry_after_ms, 12u);
+    EXPECT_EQ(back.trace_id, "t");
+  }
+  EXPECT_EQ(parse_error("not JSON").code, ErrorCode::kInternal);
+}
+
+}  // namespace
+}  // namespace kiln::wire

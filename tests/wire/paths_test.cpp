@@ -1,0 +1,118 @@
+// Directories, the socket, executables and build-ids.
+#include "kiln/wire/paths.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "kiln/wire/channel.h"
+
+namespace kiln::wire {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PathsTest : public ::testing::Test {
+ protected:
+  PathsTest() {
+    std::string pattern = (fs::temp_directory_path() / "kiln-paths-XXXXXX").string();
+    dir_ = ::mkdtemp(pattern.data());
+  }
+  ~PathsTest() override { fs::remove_all(dir_); }
+  std::string at(const std::string& name) const { return dir_ + "/" + name; }
+  std::string dir_;
+};
+
+TEST_F(PathsTest, PrivateDirectoryIsMadeAndChecked) {
+  EXPECT_TRUE(open_private_dir(at("a/b/c")));
+  struct stat info{};
+  ASSERT_EQ(::stat(at("a/b/c").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  ASSERT_EQ(::chmod(at("a/b/c").c_str(), 0750), 0);
+  EXPECT_EQ(open_private_dir(at("a/b/c")).error().code, ErrorCode::kPermissionDenied);
+}
+
+TEST_F(PathsTest, LinksAndFilesAreNoDirectories) {
+  ASSERT_TRUE(open_private_dir(at("real")));
+  fs::create_symlink(at("real"), at("link"));
+  EXPECT_FALSE(open_private_dir(at("link")));
+  std::ofstream(at("file")) << "x";
+  EXPECT_FALSE(open_private_dir(at("file")));
+  EXPECT_FALSE(open_private_dir(""));
+}
+
+TEST_F(PathsTest, AnotherUsersDirectoryIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
+  ASSERT_TRUE(open_private_dir(at("theirs")));
+  ASSERT_EQ(::chown(at("theirs").c_str(), 65534, 65534), 0);
+  EXPECT_NE(open_private_dir(at("theirs")).error().message.find("another user"), std::string::npos);
+}
+
+TEST_F(PathsTest, ListenConnectAndPeers) {
+  EXPECT_EQ(connect_socket(dir_).error().code, ErrorCode::kNotFound);
+  auto dir = open_private_dir(dir_);
+  ASSERT_TRUE(dir);
+  {
+    auto listening = listen_socket(dir_, dir->get(), 4);
+    ASSERT_TRUE(listening) << listening.error().message;
+    struct stat info{};
+    ASSERT_EQ(::stat(at(kSocketName).c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 077, 0u);
+    auto client = connect_socket(dir_);
+    ASSERT_TRUE(client);
+    EXPECT_TRUE(check_peer(client->get()));
+  }
+  EXPECT_EQ(connect_socket(dir_).error().code, ErrorCode::kNotFound) << "nobody listens any more";
+}
+
+TEST_F(PathsTest, LongNamesAreNeverCut) {
+  std::string deep = at(std::string(120, 'x')) + "/" + std::string(120, 'y');
+  auto dir = open_private_dir(deep);
+  ASSERT_TRUE(dir);
+  auto listening = listen_socket(deep, dir->get(), 4);
+  ASSERT_TRUE(listening) << listening.error().message;
+  EXPECT_TRUE(fs::exists(deep + "/" + kSocketName));
+  EXPECT_TRUE(connect_socket(deep));
+}
+
+TEST_F(PathsTest, RuntimeDirectoryFollowsTheEnvironment) {
+  ::setenv("KILN_RUNTIME_DIR", at("chosen").c_str(), 1);
+  EXPECT_EQ(find_runtime_dir().value(), at("chosen"));
+  ::unsetenv("KILN_RUNTIME_DIR");
+  ASSERT_TRUE(open_private_dir(at("xdg")));
+  ::setenv("XDG_RUNTIME_DIR", at("xdg").c_str(), 1);
+  EXPECT_EQ(find_runtime_dir().value(), at("xdg/kiln"));
+  // One that others can enter is passed over.
+  ASSERT_EQ(::chmod(at("xdg").c_str(), 0755), 0);
+  auto other = find_runtime_dir();
+  EXPECT_TRUE(!other || !other->starts_with(at("xdg")));
+  ::unsetenv("XDG_RUNTIME_DIR");
+}
+
+TEST_F(PathsTest, CacheDirectoryFollowsTheEnvironment) {
+  ::setenv("KILN_CACHE_DIR", "/some/where", 1);
+  EXPECT_EQ(default_cache_dir(), "/some/where");
+  ::unsetenv("KILN_CACHE_DIR");
+  ::setenv("XDG_CACHE_HOME", "/x", 1);
+  EXPECT_EQ(default_cache_dir(), "/x/kiln");
+  ::unsetenv("XDG_CACHE_HOME");
+}
+
+TEST_F(PathsTest, KilndByEnvironmentMustExist) {
+  ::setenv("KILN_KILND", at("nothing").c_str(), 1);
+  EXPECT_EQ(find_kilnd().error().code, ErrorCode::kUnavailable);
+  ::unsetenv("KILN_KILND");
+}
+
+TEST_F(PathsTest, BuildIds) {
+  EXPECT_EQ(read_build_id(self_path()).size(), 40u);
+  EXPECT_EQ(read_build_id(at("nothing")), "");
+  std::ofstream(at("text")) << "no ELF file";
+  EXPECT_EQ(read_build_id(at("text")), "");
+}
+
+}  // namespace
+}  // namespace kiln::wire

@@ -18,10 +18,14 @@ Result<T> checked(T value, const Fields& fields) {
 }  // namespace
 
 nlohmann::json to_json(const Welcome& welcome) {
-  return {{"min_version", welcome.min_version}, {"max_version", welcome.max_version},
-          {"builder_id", welcome.builder_id},   {"native_target", welcome.native_target},
-          {"pid", welcome.pid},                 {"daemon_path", welcome.daemon_path},
-          {"daemon_build_id", welcome.daemon_build_id}, {"worker_path", welcome.worker_path},
+  return {{"min_version", welcome.min_version},
+          {"max_version", welcome.max_version},
+          {"builder_id", welcome.builder_id},
+          {"native_target", welcome.native_target},
+          {"pid", welcome.pid},
+          {"daemon_path", welcome.daemon_path},
+          {"daemon_build_id", welcome.daemon_build_id},
+          {"worker_path", welcome.worker_path},
           {"worker_build_id", welcome.worker_build_id},
           {"limits", {{"max_json", kMaxJsonSize}, {"max_body", kMaxBodySize}, {"max_inline", kMaxInlineEntry}}}};
 }

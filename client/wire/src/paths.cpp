@@ -115,15 +115,17 @@ Result<std::string> find_kilnd() {
   }
   std::string found = first_executable(candidates);
   if (found.empty()) {
-    return error(ErrorCode::kUnavailable, "kilnd not found beside " + self_path() + ", in ../bin or in PATH; "
-                                          "set KILN_KILND to its path");
+    return error(ErrorCode::kUnavailable, "kilnd not found beside " + self_path() +
+                                              ", in ../bin or in PATH; "
+                                              "set KILN_KILND to its path");
   }
   return found;
 }
 
 Result<std::string> find_worker(const std::string& kilnd_path) {
   fs::path dir = fs::path(kilnd_path).parent_path();
-  std::string found = first_executable({dir / "kiln-worker", dir / "../libexec/kiln/kiln-worker", dir / "../bin/kiln-worker"});
+  std::string found =
+      first_executable({dir / "kiln-worker", dir / "../libexec/kiln/kiln-worker", dir / "../bin/kiln-worker"});
   if (found.empty()) {
     return error(ErrorCode::kUnavailable, "kiln-worker not found beside " + kilnd_path + " or in ../libexec/kiln");
   }

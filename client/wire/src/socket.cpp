@@ -83,8 +83,8 @@ Result<void> check_peer(int fd) {
     return errno_error(ErrorCode::kPermissionDenied, "SO_PEERCRED", errno);
   }
   if (peer.uid == ::geteuid()) return {};
-  return error(ErrorCode::kPermissionDenied, "the peer runs as user " + std::to_string(peer.uid) + ", this process as " +
-                                                 std::to_string(::geteuid()));
+  return error(ErrorCode::kPermissionDenied, "the peer runs as user " + std::to_string(peer.uid) +
+                                                 ", this process as " + std::to_string(::geteuid()));
 }
 
 }  // namespace kiln::wire

@@ -143,7 +143,7 @@ Value* emit_float(Context& c, Builder& b, const Op& op, ElementType element, llv
     case OpCode::kMath: {
       const auto fn = static_cast<dsl::MathFn>(std::get<int64_t>(op.attrs[0]));
       if (element == ElementType::kF64) return emit_math_f64(b, fn, in[0]);
-      return emit_math_f32(b, fn, in[0], {c.target.has_fma});
+      return emit_math_f32(b, fn, in[0], {c.target.has_fma, c.target.vector_bytes == 64});
     }
     default: return nullptr;
   }

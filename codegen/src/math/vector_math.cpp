@@ -1,7 +1,10 @@
 // Polynomials were fitted for this project: interpolation at Chebyshev nodes in 40 digits, coefficients rounded to f32.
 #include "math/vector_math.h"
 
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
+
+#include <numeric>
 
 #include "math/math_builder.h"
 
@@ -16,9 +19,34 @@ constexpr double kLog2E = 0x1.71547652b82fep+0;
 constexpr double kLn2High = 0x1.62e4p-1;
 constexpr double kLn2Low = 0x1.7f7d1cf79abcap-20;
 
+// x86's vscalefps, 16 lanes at a time.
+Value* scalef(MathBuilder& m, Value* p, Value* n, unsigned lanes) {
+  auto& b = m.b;
+  Value* out = nullptr;
+  for (unsigned first = 0; first < lanes; first += 16) {
+    std::vector<int> part(16);
+    std::iota(part.begin(), part.end(), static_cast<int>(first));
+    Value* x = b.CreateShuffleVector(p, part);
+    Value* scaled = b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
+                                      {x, b.CreateShuffleVector(n, part), x, b.getInt16(0xffff), b.getInt32(4)});
+    // Grows the result by the part: first widen both to the same length, then take all lanes of the sum.
+    if (!out) {
+      out = scaled;
+      continue;
+    }
+    std::vector<int> widen(first, -1), all(first + 16);
+    std::iota(widen.begin(), widen.begin() + 16, 0);
+    std::iota(all.begin(), all.end(), 0);
+    out = b.CreateShuffleVector(out, b.CreateShuffleVector(scaled, widen), all);
+  }
+  return out;
+}
+
 // p · 2^n for integral n (as float) in [-300, 300], in two exact steps so that subnormal results round once.
 Value* scale_by_power(MathBuilder& m, Value* p, Value* n) {
   auto& b = m.b;
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(m.type());
+  if (m.options().has_avx512 && vector && vector->getNumElements() % 16 == 0) return scalef(m, p, n, vector->getNumElements());
   Value* exponent = b.CreateFPToSI(n, m.int_type());
   Value* half = b.CreateAShr(exponent, m.int_constant(1));
   Value* rest = b.CreateSub(exponent, half);

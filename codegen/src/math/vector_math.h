@@ -12,7 +12,8 @@
 namespace kiln::codegen {
 
 struct MathOptions {
-  bool has_fma = true;  // without it polynomials use mul and add, a fraction of an ulp worse
+  bool has_fma = true;      // without it polynomials use mul and add, a fraction of an ulp worse
+  bool has_avx512 = false;  // scaling by a power of two is one instruction
 };
 
 llvm::Value* emit_math_f32(llvm::IRBuilder<>& b, dsl::MathFn fn, llvm::Value* x, const MathOptions& options);

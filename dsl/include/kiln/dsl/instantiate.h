@@ -5,10 +5,11 @@
 
 namespace kiln::dsl {
 
-// Replaces constexprs by `values` (their defaults where absent), checks `require` and every type again, drops `require`,
-// turns facts into constants (kOne) and `assume` ops, and applies the kernel option `contract`. The result mentions no
-// constexpr but keeps the list. Errors name the config and the source line; code kInvalidArgument for values that are
-// missing or unknown and for a `require` that fails, kVerifyFailed for ill-typed IR.
+// Replaces constexprs by `values` (their defaults where absent), checks `require` and every type again, drops
+// `require`, turns facts into constants (kOne) and `assume` ops, and applies the kernel option `contract`. The result
+// mentions no constexpr but keeps the list; it is canonical, and the value of every `constant` in it is a Literal.
+// Errors name the config and the source line; code kInvalidArgument for values that are missing or unknown and for a
+// `require` that fails, kVerifyFailed for ill-typed IR.
 Result<Kernel> instantiate(const Kernel& kernel, const ConstexprValues& values, const Facts& facts);
 
 // All constexprs by name, defaults filled in.

@@ -136,7 +136,7 @@ inline Value product_block(const Value& A, const Value& B, const i32& M, const i
 template <class T = f32>
 const auto& matmul() {
   static const auto def =
-      kernel("matmul", {"A", "B", "C", "M", "N", "K", "BM=128", "BN=128", "BK=256"},
+      kernel("matmul", {"A", "B", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256"},
              [](Ptr<const T> A, Ptr<const T> B, Ptr<T> C, i32 M, i32 N, i32 K, Const BM, Const BN, Const BK) {
                const Value tiles_m = cdiv(M, BM), tiles_n = cdiv(N, BN);
                grid(tiles_m * tiles_n);
@@ -153,7 +153,7 @@ const auto& matmul() {
 template <class T = f32>
 const auto& matmul_bias_act() {
   static const auto def =
-      kernel("matmul_bias_act", {"A", "B", "bias", "C", "M", "N", "K", "BM=128", "BN=128", "BK=256"},
+      kernel("matmul_bias_act", {"A", "B", "bias", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256"},
              [](Ptr<const T> A, Ptr<const T> B, Ptr<const T> bias, Ptr<T> C, i32 M, i32 N, i32 K, Const BM, Const BN,
                 Const BK) {
                const Value tiles_m = cdiv(M, BM), tiles_n = cdiv(N, BN);

@@ -1,0 +1,24 @@
+# Sourced by quickstart.sh and tests/run.sh: installs the Debian packages that are missing, and says which.
+# install_missing PACKAGE…
+
+KILN_BUILD_PACKAGES="g++ cmake ninja-build pkg-config ccache llvm-19-dev liblld-19-dev zlib1g-dev libzstd-dev libxml2-dev
+  libboost1.81-dev nlohmann-json3-dev libssl-dev libxxhash-dev libspdlog-dev libfmt-dev libcli11-dev libseccomp-dev
+  libgtest-dev libgmock-dev libbenchmark-dev"
+KILN_TEST_PACKAGES="python3 binutils llvm-19 llvm-19-tools"
+
+install_missing() {
+  local missing=() package
+  for package in "$@"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  echo "Installing Debian packages: ${missing[*]}"
+  local as_root=""
+  [ "$(id -u)" -eq 0 ] || as_root="sudo"
+  if ! $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/tmp/kiln-apt.$$ 2>&1; then
+    $as_root apt-get update -qq &&
+      $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/tmp/kiln-apt.$$ 2>&1 ||
+      { cat /tmp/kiln-apt.$$ >&2; rm -f /tmp/kiln-apt.$$; echo "installing the packages failed" >&2; return 1; }
+  fi
+  rm -f /tmp/kiln-apt.$$
+}

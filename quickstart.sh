@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds Kiln, starts a daemon, and compiles and runs the kernel library on this machine's CPU:
+# each kernel is checked against a float64 reference, and a table says how fast it compiled, was served and ran.
+set -euo pipefail
+cd "$(dirname "$0")"
+. cmake/packages.sh
+
+install_missing $KILN_BUILD_PACKAGES
+cmake --preset release -DKILN_BUILD_TESTS=ON >build.log 2>&1 || { cat build.log >&2; exit 1; }
+rm -f build.log
+echo "Building (release)…"
+cmake --build --preset release --target kiln kilnd kiln-worker kiln-quickstart -- --quiet
+exec build/release/bin/kiln-quickstart "$@"

@@ -1,0 +1,107 @@
+// The command line with a daemon: compiled kernels agree with the interpreter, every output can be emitted.
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "cli_helpers.h"
+
+namespace kiln::cli::testing {
+namespace {
+
+// One daemon a test, stopped at its end.
+class WithDaemon : public CliTest {
+ protected:
+  void SetUp() override {
+    CliTest::SetUp();
+    kilnd_ = KILND_EXECUTABLE;
+    write("axpy.kiln", kAxpy);
+  }
+  void TearDown() override {
+    (void)kiln({"stop"});
+    CliTest::TearDown();
+  }
+  nlohmann::json stats() const {
+    const Outcome outcome = kiln({"stats", "--json"});
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    return nlohmann::json::parse(outcome.output, nullptr, false);
+  }
+  std::vector<float> random(size_t count) const {
+    std::mt19937 generator(static_cast<unsigned>(count));
+    std::normal_distribution<float> normal;
+    std::vector<float> out(count);
+    for (float& value : out) value = normal(generator);
+    return out;
+  }
+};
+
+TEST_F(WithDaemon, CompiledAndInterpretedKernelsAgree) {
+  write_floats("x.npy", random(1000));
+  write_floats("y.npy", random(1000));
+  for (const char* target : {"cpu", "interp"}) {
+    const Outcome outcome = kiln({"run", "axpy.kiln", "--target", target, "--set", "BLOCK=64", "x=@x.npy", "y=@y.npy",
+                                  std::string("z=@") + target + ".npy:f32[1000]", "n=999", "a=0.3"});
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  }
+  EXPECT_EQ(read_floats("cpu.npy"), read_floats("interp.npy"));
+  // Again, and with facts: one more compile, one hit.
+  const std::vector<std::string> again = {
+      "run",   "axpy.kiln", "--set",   "BLOCK=64",           "x=@x.npy", "y=@y.npy", "z=@facts.npy:f32[1000]",
+      "n=999", "a=0.3",     "--facts", "x=align16,y=align16"};
+  const Outcome outcome = kiln(again);
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(read_floats("facts.npy"), read_floats("interp.npy"));
+  const nlohmann::json values = stats();
+  EXPECT_EQ(values["compiles_total"], 2) << values;
+  for (const char* name : {"hits_total", "misses_total", "workers", "rss_bytes"})
+    EXPECT_TRUE(values.contains(name)) << name;
+}
+
+TEST_F(WithDaemon, MatrixProductOfTheLibrary) {
+  ASSERT_EQ(kiln({"export-library", "library"}).code, 0);
+  const size_t m = 37, n = 41, k = 53;
+  const std::vector<float> a = random(m * k), b = random(k * n);
+  write_floats("a.npy", a);
+  write_floats("b.npy", b);
+  const Outcome outcome = kiln({"run", "library/matmul.kiln", "--set", "BM=16,BN=16,BK=16", "A=@a.npy", "B=@b.npy",
+                                "C=@c.npy:f32[37,41]", "M=37", "N=41", "K=53", "--threads", "2"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const std::vector<float> c = read_floats("c.npy");
+  for (size_t i = 0; i < m; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (size_t p = 0; p < k; ++p) sum += double{a[i * k + p]} * b[p * n + j];
+      EXPECT_NEAR(c[i * n + j], sum, 1e-4);
+    }
+  }
+}
+
+TEST_F(WithDaemon, EveryOutputIsEmitted) {
+  for (const char* emit : {"llvm", "asm", "obj", "so"}) {
+    const Outcome outcome = kiln({"compile", "axpy.kiln", "--emit", emit, "-o", std::string("axpy.") + emit});
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  }
+  EXPECT_NE(read("axpy.llvm").find("define"), std::string::npos);
+  EXPECT_NE(read("axpy.asm").find("kiln_entry"), std::string::npos);
+  EXPECT_TRUE(read("axpy.obj")
+                  .starts_with("\x7f"
+                               "ELF"));
+  EXPECT_TRUE(
+      read("axpy.so").starts_with("\x7f"
+                                  "ELF"));
+  EXPECT_NE(read("axpy.h").find("axpy_params"), std::string::npos);
+}
+
+TEST_F(WithDaemon, PingStatsStopAndTheCache) {
+  ASSERT_EQ(kiln({"compile", "axpy.kiln", "-o", "axpy.so"}).code, 0);
+  const Outcome ping = kiln({"ping"});
+  EXPECT_EQ(ping.code, 0) << ping.errors;
+  EXPECT_NE(ping.output.find("native target  cpu:"), std::string::npos) << ping.output;
+  EXPECT_EQ(kiln({"stop"}).code, 0);
+  EXPECT_EQ(kiln({"ping"}).code, 1);
+  const Outcome list = kiln({"cache", "ls"});
+  EXPECT_NE(list.output.find("axpy"), std::string::npos) << list.output << list.errors;
+  EXPECT_EQ(kiln({"cache", "verify"}).output, "1 entries, 0 damaged\n");
+  EXPECT_EQ(kiln({"cache", "clear"}).output, "1 entries removed\n");
+}
+
+}  // namespace
+}  // namespace kiln::cli::testing

@@ -1,0 +1,99 @@
+// `kiln print`, `verify`, `hash`, `compile --emit ir`, `export-library`, `cache`, and the C header of a shared object.
+#include "c_header.h"
+#include "cli_helpers.h"
+#include "kiln/dsl/text.h"
+
+namespace kiln::cli::testing {
+namespace {
+
+class KernelFile : public CliTest {
+ protected:
+  void SetUp() override {
+    CliTest::SetUp();
+    write("axpy.kiln", kAxpy);
+  }
+};
+
+TEST_F(KernelFile, PrintGivesTheUsualForm) {
+  const Outcome outcome = kiln({"print", "axpy.kiln"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_TRUE(outcome.output.starts_with("kernel axpy(")) << outcome.output;
+  write("again.kiln", outcome.output);
+  EXPECT_EQ(kiln({"print", "again.kiln"}).output, outcome.output);
+}
+
+TEST_F(KernelFile, VerifySaysSo) {
+  const Outcome outcome = kiln({"verify", "axpy.kiln"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.output, "axpy.kiln: kernel `axpy` is valid\n");
+}
+
+TEST_F(KernelFile, HashNamesKernelAndConfigButNotSpelling) {
+  const std::string hash = kiln({"hash", "axpy.kiln"}).output;
+  EXPECT_EQ(hash.size(), 65u) << hash;
+  EXPECT_EQ(hash.find_first_not_of("0123456789abcdef\n"), std::string::npos) << hash;
+  EXPECT_EQ(kiln({"hash", "axpy.kiln", "--set", "BLOCK=4"}).output, hash);
+  EXPECT_NE(kiln({"hash", "axpy.kiln", "--set", "BLOCK=8"}).output, hash);
+  EXPECT_NE(kiln({"hash", "axpy.kiln", "--facts", "n=x16"}).output, hash);
+  std::string renamed = kAxpy;
+  for (size_t at; (at = renamed.find("%start")) != std::string::npos;) renamed.replace(at, 6, "%first");
+  write("renamed.kiln", "\n\n" + renamed);
+  EXPECT_EQ(kiln({"hash", "renamed.kiln"}).output, hash);
+}
+
+TEST_F(KernelFile, EmitIrIsInstantiated) {
+  const Outcome outcome = kiln({"compile", "axpy.kiln", "--emit", "ir", "--set", "BLOCK=32", "-o", "axpy.ir"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  const std::string ir = read("axpy.ir");
+  EXPECT_NE(ir.find("tile<[32], f32>"), std::string::npos) << ir;
+  EXPECT_EQ(ir.find("tile<[BLOCK]"), std::string::npos) << ir;
+  EXPECT_EQ(ir.find("require"), std::string::npos) << ir;
+}
+
+TEST_F(KernelFile, ExportedLibraryIsValid) {
+  ASSERT_EQ(kiln({"export-library", "library"}).code, 0);
+  size_t count = 0;
+  for (const auto& file : std::filesystem::directory_iterator(path("library"))) {
+    const Outcome outcome = kiln({"verify", file.path().string()});
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    ++count;
+  }
+  EXPECT_GE(count, 8u);
+}
+
+TEST_F(KernelFile, CacheOfNothing) {
+  expect_error({"cache", "ls"}, "no such cache directory");
+  std::filesystem::create_directories(path("cache/v1/0123456789abcdef/ab"));
+  EXPECT_EQ(kiln({"cache", "ls"}).output, "");
+  EXPECT_EQ(kiln({"cache", "verify"}).output, "0 entries, 0 damaged\n");
+  // A file with the name of an entry that is none.
+  const std::string name = "cache/v1/0123456789abcdef/ab/" + std::string(62, '0');
+  write(name, "garbage");
+  const Outcome damaged = kiln({"cache", "verify"});
+  EXPECT_EQ(damaged.code, 1);
+  EXPECT_NE(damaged.output.find("1 entries, 1 damaged"), std::string::npos) << damaged.output;
+  EXPECT_EQ(kiln({"cache", "clear"}).output, "1 entries removed\n");
+  EXPECT_FALSE(exists(name));
+}
+
+TEST(CHeader, DeclaresTheParametersInTheirOrder) {
+  auto kernel =
+      dsl::parse("kernel k(%x: ptr<bf16> readonly, %y: ptr<f32>, %n: i32, %flag: i1, %s: f64) {\n}\n", "k.kiln");
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  const std::string header =
+      c_header(*kernel, {{"entry", "kiln_entry"}, {"scratch_bytes", 4096}, {"grid", {"n", "1", "1"}}});
+  const char* expected = R"(typedef struct k_params {
+  const uint16_t* x;  /* ptr<bf16> */
+  float* y;  /* ptr<f32> */
+  int32_t n;  /* i32 */
+  uint8_t flag;  /* i1 */
+  double s;  /* f64 */
+} k_params;
+
+enum { k_scratch_bytes = 4096 };)";
+  EXPECT_NE(header.find(expected), std::string::npos) << header;
+  EXPECT_NE(header.find("Grid: n x 1 x 1."), std::string::npos) << header;
+}
+
+}  // namespace
+}  // namespace kiln::cli::testing

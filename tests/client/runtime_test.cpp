@@ -1,0 +1,124 @@
+// Loading shared objects from memory and running grids on threads.
+#include "kiln/client/runtime.h"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <fstream>
+#include <iterator>
+#include <thread>
+#include <vector>
+
+namespace kiln::client {
+namespace {
+
+std::vector<std::byte> fake_kernel() {
+  std::ifstream file(FAKE_KERNEL, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_FALSE(bytes.empty()) << FAKE_KERNEL;
+  const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
+  return {data, data + bytes.size()};
+}
+
+std::shared_ptr<const Module> load(const std::string& entry = "kiln_entry") {
+  auto module = Module::load(fake_kernel(), entry);
+  EXPECT_TRUE(module.ok()) << module.error().message;
+  return module ? *module : nullptr;
+}
+
+struct Params {
+  float* y;
+  int32_t fail_at = -1;
+  float scale = 0.5f;
+  uint64_t scratch_bytes = 0;
+};
+
+TEST(Module, EveryLoadIsItsOwn) {
+  // Descriptor numbers repeat; the modules must not.
+  std::vector<std::shared_ptr<const Module>> modules;
+  const uint32_t grid[3] = {1, 1, 1};
+  for (int i = 0; i < 20; ++i) {
+    modules.push_back(load("other_entry"));
+    ASSERT_NE(modules.back(), nullptr);
+    EXPECT_EQ(modules.back()->entry()(nullptr, grid, 0, 1, nullptr), 1);
+  }
+  EXPECT_EQ(modules[0]->entry()(nullptr, grid, 0, 1, nullptr), 2);
+}
+
+TEST(Module, BadBytesAndMissingSymbolsAreErrors) {
+  auto garbage = Module::load(std::as_bytes(std::span("not an ELF file")), "kiln_entry");
+  ASSERT_FALSE(garbage.ok());
+  EXPECT_NE(garbage.error().message.find("cannot load the compiled kernel"), std::string::npos);
+  auto missing = Module::load(fake_kernel(), "no_such_entry");
+  ASSERT_FALSE(missing.ok());
+  EXPECT_NE(missing.error().message.find("no symbol `no_such_entry`"), std::string::npos);
+}
+
+// Every program runs exactly once, whatever the grid and the threads.
+class Grids : public testing::TestWithParam<std::tuple<std::array<uint32_t, 3>, int>> {};
+
+TEST_P(Grids, EveryProgramRunsOnce) {
+  const auto [grid, threads] = GetParam();
+  auto module = load();
+  std::vector<float> y(uint64_t{grid[0]} * grid[1] * grid[2], 1);
+  const Params params{y.data(), -1, 0.5f, 100};
+  CpuLaunch launch{module->entry(), &params, grid, 100, threads};
+  EXPECT_EQ(run_programs(launch), 0);
+  EXPECT_EQ(y, std::vector<float>(y.size(), 2.5f));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Grids,
+    testing::Combine(testing::Values(std::array<uint32_t, 3>{1, 1, 1}, std::array<uint32_t, 3>{7, 1, 1},
+                                     std::array<uint32_t, 3>{5, 3, 2}, std::array<uint32_t, 3>{10007, 1, 1}),
+                     testing::Values(0, 1, 2, 3, 8)));
+
+TEST(RunPrograms, ReturnsTheErrorOfACall) {
+  auto module = load();
+  std::vector<float> y(1000);
+  for (int threads : {1, 4}) {
+    const Params params{y.data(), 517};
+    CpuLaunch launch{module->entry(), &params, {1000, 1, 1}, 0, threads};
+    EXPECT_EQ(run_programs(launch), 7);
+  }
+}
+
+TEST(RunPrograms, NoScratchMemoryIsItsOwnCode) {
+  auto module = load();
+  std::vector<float> y(1);
+  const Params params{y.data()};
+  CpuLaunch launch{module->entry(), &params, {1, 1, 1}, uint64_t{1} << 62, 1};
+  EXPECT_EQ(run_programs(launch), kNoScratchMemory);
+}
+
+TEST(RunPrograms, InsideAParallelRegionOneThreadRuns) {
+  auto module = load();
+  std::vector<std::vector<float>> y(2, std::vector<float>(1000));
+#pragma omp parallel num_threads(2)
+  {
+    const Params params{y[static_cast<size_t>(omp_get_thread_num())].data()};
+    CpuLaunch launch{module->entry(), &params, {1000, 1, 1}, 0, 0};
+    EXPECT_EQ(run_programs(launch), 0);
+  }
+  EXPECT_EQ(y[0], std::vector<float>(1000, 1.5f));
+}
+
+TEST(RunPrograms, ManyThreadsMayLaunchAtOnce) {
+  auto module = load();
+  std::vector<std::vector<float>> y(8, std::vector<float>(500));
+  std::vector<std::thread> threads;
+  for (auto& buffer : y) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) {
+        const Params params{buffer.data(), -1, 0, 64};
+        CpuLaunch launch{module->entry(), &params, {500, 1, 1}, 64, 2};
+        EXPECT_EQ(run_programs(launch), 0);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& buffer : y) EXPECT_EQ(buffer, std::vector<float>(500, 20));
+}
+
+}  // namespace
+}  // namespace kiln::client

@@ -1,0 +1,158 @@
+// The quickstart: starts a daemon of its own, compiles every kernel of the library cold, asks for it again from a second
+// process, runs it, checks the result, and prints the table.
+#include <stdlib.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "cases.h"
+#include "ceilings.h"
+#include "kiln/client/connection.h"
+#include "warm.h"
+
+namespace kiln::quickstart {
+namespace {
+
+struct Row {
+  const Case* test;
+  double cold_ms = 0, run_ms = 0;
+  nlohmann::json phases;
+  Check check;
+};
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+// The median of a few launches, after one that does not count.
+Result<double> median_ms(const std::function<Result<void>()>& run, bool small) {
+  std::vector<double> times;
+  const auto begin = std::chrono::steady_clock::now();
+  const size_t most = small ? 3 : 9;
+  while (times.size() < most && (times.size() < 3 || milliseconds_since(begin) < 600)) {
+    const auto start = std::chrono::steady_clock::now();
+    if (auto done = run(); !done) return done.error();
+    times.push_back(milliseconds_since(start));
+  }
+  std::nth_element(times.begin(), times.begin() + static_cast<long>(times.size() / 2), times.end());
+  return times[times.size() / 2];
+}
+
+Result<Row> measure(Client& client, const Case& test, bool small) {
+  Row row;
+  row.test = &test;
+  // The inputs are made inside prepare; the compile is timed by the daemon's answer alone.
+  const auto handle_start = std::chrono::steady_clock::now();
+  auto handle = client.get(*test.ir, {.target = "cpu", .constexprs = test.constexprs});
+  if (!handle) return handle.error();
+  row.cold_ms = milliseconds_since(handle_start);
+  auto prepared = test.prepare(client);
+  if (!prepared) return prepared.error();
+  row.phases = prepared->metadata.value("phases_us", nlohmann::json::object());
+  if (auto first = prepared->run(); !first) return first.error();
+  auto run_ms = median_ms(prepared->run, small);
+  if (!run_ms) return run_ms.error();
+  row.run_ms = *run_ms;
+  row.check = prepared->check();
+  return row;
+}
+
+double phase_ms(const Row& row, std::initializer_list<const char*> names) {
+  double sum = 0;
+  for (const char* name : names) sum += row.phases.value(name, 0.0) / 1000;
+  return sum;
+}
+
+void print_header(const Ceilings& ceilings) {
+  std::printf("\nThis machine, %d threads: copy %.1f GB/s, read %.1f GB/s, f32 FMA %.0f GFLOP/s\n\n", ceilings.threads,
+              ceilings.copy_gbs, ceilings.read_gbs, ceilings.fma_gflops);
+  std::printf("%-16s %-16s %8s %23s %8s %9s %14s %6s %10s\n", "kernel", "shape", "cold ms", "(IR + LLVM + code, ms)", "warm us", "run ms",
+              "speed", "share", "max error");
+}
+
+void print_row(const Row& row, const Ceilings& ceilings, double warm_us) {
+  const Case& test = *row.test;
+  const bool product = test.flops > 0;
+  const double rate = (product ? test.flops : test.bytes) / row.run_ms / 1e6;
+  const double ceiling = product ? ceilings.fma_gflops : test.reads_only ? ceilings.read_gbs : ceilings.copy_gbs;
+  char speed[32], phases[32], share[16] = "-";
+  std::snprintf(speed, sizeof speed, "%.1f %s", rate, product ? "GFLOP/s" : "GB/s");
+  std::snprintf(phases, sizeof phases, "(%.1f + %.1f + %.1f)", phase_ms(row, {"decode", "instantiate", "lower"}), phase_ms(row, {"optimise"}),
+                phase_ms(row, {"codegen", "link"}));
+  if (ceiling > 0) std::snprintf(share, sizeof share, "%.0f %%", 100 * rate / ceiling);
+  // "×" takes two bytes and one column.
+  const int extra = static_cast<int>(std::count(test.shape.begin(), test.shape.end(), '\xc3'));
+  std::printf("%-16s %-*s %8.1f %23s %8.1f %9.3f %14s %6s %10.1e%s\n", test.kernel.c_str(), 16 + extra, test.shape.c_str(), row.cold_ms, phases,
+              warm_us, row.run_ms, speed, share, row.check.error, row.check.passed ? "" : "  WRONG");
+}
+
+int run(const std::string& runtime_dir, bool small) {
+  client::ConnectOptions connect;
+  connect.runtime_dir = runtime_dir;
+  connect.client_name = "kiln-quickstart";
+  // A cache of its own: the compiles below are cold.
+  connect.daemon_args = {"--cache-dir", runtime_dir + "/cache", "--idle-timeout", "60"};
+  const auto start = std::chrono::steady_clock::now();
+  auto connection = client::Connection::open(connect);
+  if (!connection) {
+    std::fprintf(stderr, "kiln-quickstart: %s\n", connection.error().message.c_str());
+    return 1;
+  }
+  const double start_ms = milliseconds_since(start);
+  // Background compiles would run beside the measurements.
+  Client client({.connect = connect, .specialise_in_background = false});
+  const Ceilings ceilings = measure_ceilings(small);
+  const std::vector<Case> cases = quickstart_cases(small);
+  std::vector<Row> rows;
+  for (const Case& test : cases) {
+    auto row = measure(client, test, small);
+    if (!row) {
+      std::fprintf(stderr, "kiln-quickstart: %s %s: %s\n", test.kernel.c_str(), test.shape.c_str(), row.error().message.c_str());
+      (void)(*connection)->shutdown();
+      return 1;
+    }
+    rows.push_back(std::move(*row));
+  }
+  const std::vector<double> warm = warm_request_us(runtime_dir, small, cases.size());
+  std::printf("Daemon started in %.0f ms; target %s\n", start_ms, (*connection)->server().native_target.substr(0, 40).c_str());
+  print_header(ceilings);
+  bool passed = !warm.empty();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    print_row(rows[i], ceilings, warm.empty() ? 0 : warm[i]);
+    passed = passed && rows[i].check.passed;
+  }
+  (void)(*connection)->shutdown();
+  std::printf("\n%s\n", passed ? "All results agree with their float64 references." : "Some results are WRONG or were not served.");
+  return passed ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace kiln::quickstart
+
+int main(int argc, char** argv) {
+  bool small = false;
+  const char* child_of = nullptr;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--small") == 0) {
+      small = true;
+    } else if (std::strcmp(argv[i], "--warm-child") == 0 && i + 1 < argc) {
+      child_of = argv[++i];
+    } else {
+      std::fprintf(stderr, "usage: kiln-quickstart [--small]\n");
+      return 2;
+    }
+  }
+  if (child_of) return kiln::quickstart::warm_child(child_of, small);
+  char pattern[] = "/tmp/kiln-quickstart-XXXXXX";
+  if (!mkdtemp(pattern)) {
+    std::perror("kiln-quickstart: mkdtemp");
+    return 1;
+  }
+  const int status = kiln::quickstart::run(pattern, small);
+  std::error_code ignored;
+  std::filesystem::remove_all(pattern, ignored);
+  return status;
+}

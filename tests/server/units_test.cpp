@@ -1,0 +1,152 @@
+// The parts of the scheduler that need no process: queue, refusals, memory tier. Time is an argument.
+#include <gtest/gtest.h>
+
+#include "job_queue.h"
+#include "refusals.h"
+
+namespace kiln::server {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+using Time = JobQueue::TimePoint;
+
+JobPtr job(uint64_t client, wire::Priority priority, Time queued = {}) {
+  static const SharedBytes kBody = std::make_shared<const Bytes>(10);
+  auto out = std::make_shared<Job>();
+  out->client = client;
+  out->priority = priority;
+  out->body = kBody;
+  out->state = Job::State::kQueued;
+  out->queued_at = queued;
+  return out;
+}
+
+JobPtr pop(JobQueue& queue, Time now = {}, bool with_background = true) {
+  JobPtr out = queue.pop(now, with_background);
+  if (out) out->state = Job::State::kRunning;
+  return out;
+}
+
+constexpr auto kNow = wire::Priority::kInteractive;
+constexpr auto kLater = wire::Priority::kBackground;
+
+TEST(JobQueue, InteractiveFirst) {
+  JobQueue queue(60s);
+  auto background = job(1, kLater), interactive = job(1, kNow);
+  queue.push(background);
+  queue.push(interactive);
+  EXPECT_EQ(queue.size(), 2u);
+  EXPECT_EQ(queue.bytes(), 20u);
+  EXPECT_EQ(pop(queue), interactive);
+  EXPECT_EQ(pop(queue, {}, false), nullptr);
+  EXPECT_EQ(pop(queue), background);
+  EXPECT_EQ(pop(queue), nullptr);
+  EXPECT_EQ(queue.size(), 0u);
+}
+
+TEST(JobQueue, BackgroundAges) {
+  JobQueue queue(60s);
+  Time begin{};
+  auto old = job(1, kLater, begin);
+  queue.push(old);
+  queue.push(job(1, kNow, begin + 59s));
+  queue.push(job(1, kNow, begin + 59s));
+  EXPECT_NE(pop(queue, begin + 59s), old);
+  EXPECT_EQ(pop(queue, begin + 60s), old);
+}
+
+TEST(JobQueue, ClientsTakeTurns) {
+  JobQueue queue(60s);
+  for (int i = 0; i < 100; ++i) queue.push(job(1, kNow));
+  queue.push(job(2, kNow));
+  queue.push(job(3, kNow));
+  std::vector<uint64_t> order;
+  for (int i = 0; i < 4; ++i) order.push_back(pop(queue)->client);
+  EXPECT_EQ(order, (std::vector<uint64_t>{1, 2, 3, 1}));
+}
+
+TEST(JobQueue, LeftJobsAreSkipped) {
+  JobQueue queue(60s);
+  auto gone = job(1, kNow), stays = job(2, kNow);
+  queue.push(gone);
+  queue.push(stays);
+  gone->state = Job::State::kGone;
+  queue.dropped(*gone);
+  EXPECT_EQ(queue.size(), 1u);
+  EXPECT_EQ(pop(queue), stays);
+  EXPECT_EQ(pop(queue), nullptr);
+}
+
+TEST(JobQueue, PromotedJobRunsOnceAndEarly) {
+  JobQueue queue(60s);
+  auto first = job(1, kLater), second = job(1, kLater);
+  queue.push(first);
+  queue.push(second);
+  queue.promote(second);
+  EXPECT_EQ(pop(queue), second);
+  EXPECT_EQ(pop(queue), first);
+  EXPECT_EQ(pop(queue), nullptr);
+  EXPECT_EQ(queue.size(), 0u);
+}
+
+TEST(JobQueue, RetriedJobGoesFirst) {
+  JobQueue queue(60s);
+  auto retried = job(2, kNow);
+  queue.push(job(1, kNow));
+  queue.push_again(retried);
+  EXPECT_EQ(pop(queue), retried);
+}
+
+TEST(Refusals, PoisonAfterTwoDeathsForAWhile) {
+  Refusals refusals(2, 10s, 1s);
+  Time begin = Time{} + 100s;
+  RequestKey key{}, other{};
+  other[0] = 1;
+  EXPECT_FALSE(refusals.worker_killed(key, "signal 11", begin));
+  EXPECT_FALSE(refusals.poisoned(key, begin));
+  EXPECT_TRUE(refusals.worker_killed(key, "signal 6", begin + 1s));
+  auto refused = refusals.poisoned(key, begin + 2s);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code, ErrorCode::kPoisoned);
+  EXPECT_NE(refused->message.find("signal 6"), std::string::npos);
+  EXPECT_EQ(refused->retry_after_ms, 9000u);
+  EXPECT_FALSE(refusals.poisoned(other, begin + 2s));
+  EXPECT_FALSE(refusals.poisoned(key, begin + 11s));
+  EXPECT_FALSE(refusals.worker_killed(key, "signal 11", begin + 12s)) << "counting starts anew";
+}
+
+TEST(Refusals, KnownFailuresExpireAndDependOnTheDebugSection) {
+  Refusals refusals(2, 10s, 1s);
+  Time begin = Time{} + 100s;
+  RequestKey key{};
+  refusals.compile_failed(key, 5, error(ErrorCode::kCompileFailed, "no"), begin);
+  EXPECT_TRUE(refusals.known_failure(key, 5, begin + 900ms));
+  EXPECT_FALSE(refusals.known_failure(key, 6, begin + 900ms));
+  EXPECT_FALSE(refusals.known_failure(key, 5, begin + 1s));
+}
+
+TEST(MemoryCache, LeastRecentlyUsedGoes) {
+  MemoryCache cache(300);
+  auto put = [&](uint8_t number) {
+    RequestKey key{};
+    key[0] = number;
+    cache.put(std::make_shared<const Blob>(Blob{key, Bytes(100), nullptr}));
+    return key;
+  };
+  RequestKey first = put(1), second = put(2), third = put(3);
+  EXPECT_TRUE(cache.find(first));
+  put(4);
+  EXPECT_TRUE(cache.find(first));
+  EXPECT_FALSE(cache.find(second));
+  EXPECT_TRUE(cache.find(third));
+  EXPECT_EQ(cache.bytes(), 300u);
+  EXPECT_EQ(cache.evictions(), 1u);
+  put(4);
+  EXPECT_EQ(cache.bytes(), 300u);
+  cache.put(std::make_shared<const Blob>(Blob{RequestKey{9}, Bytes(301), nullptr}));
+  EXPECT_EQ(cache.entries(), 3u);
+}
+
+}  // namespace
+}  // namespace kiln::server
