@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 
 #include "daemon.h"
 #include "kiln/wire/frame.h"
@@ -87,6 +88,10 @@ Result<void> complete(Config& config, bool cache_given) {
     if (!worker) return worker.error();
     config.worker_path = *worker;
   }
+  // The process leaves its directory below.
+  for (std::string* path : {&config.runtime_dir, &config.cache_dir, &config.worker_path}) {
+    if (!path->empty()) *path = std::filesystem::absolute(*path).string();
+  }
   return {};
 }
 
@@ -116,5 +121,7 @@ int main(int argc, char** argv) {
   prepare_process(config);
   // Whoever starts a daemon waits for this process, not for the daemon: nobody is left with a zombie.
   if (config.detach && ::fork() != 0) ::_exit(0);
+  // A daemon holds no directory that somebody may want to unmount.
+  if (!config.foreground && ::chdir("/") != 0) return 1;
   return kiln::server::Daemon(std::move(config)).run();
 }

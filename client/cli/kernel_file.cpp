@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "files.h"
+#include "kiln/dsl/canonical.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
@@ -47,9 +48,9 @@ Result<void> export_library(const std::string& directory) {
   }
   for (const dsl::LibraryKernel& item : dsl::library_kernels()) {
     if (!*item.ir) return item.ir->error();
-    if (auto done = write_text(directory + "/" + std::string(item.name) + ".kiln", dsl::print(**item.ir)); !done) {
-      return done;
-    }
+    // The order of a trace depends on the C++ compiler, the canonical one does not.
+    const std::string text = dsl::print(dsl::canonicalise(**item.ir));
+    if (auto done = write_text(directory + "/" + std::string(item.name) + ".kiln", text); !done) return done;
   }
   return {};
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 
 #include "connection_open.h"
@@ -114,7 +115,13 @@ Connection::Connection(std::unique_ptr<State> state) : state_(std::move(state)) 
 Connection::~Connection() = default;
 
 Result<std::unique_ptr<Connection>> Connection::open(const ConnectOptions& options) {
-  auto state = std::make_unique<State>(options);
+  // A later reconnection may happen in another working directory.
+  ConnectOptions absolute = options;
+  for (std::string* path : {&absolute.runtime_dir, &absolute.kilnd_path, &absolute.worker_path}) {
+    std::error_code ignored;
+    if (!path->empty()) *path = std::filesystem::absolute(*path, ignored).string();
+  }
+  auto state = std::make_unique<State>(std::move(absolute));
   if (auto session = state->current(); !session) return session.error();
   return std::unique_ptr<Connection>(new Connection(std::move(state)));
 }

@@ -108,8 +108,16 @@ Result<std::unique_ptr<Session>> open_private(const ConnectOptions& options) {
   auto child = start_pipe_child(options);
   if (!child) return child.error();
   auto greeted = greet(std::move(child->socket));
-  if (!greeted) return greeted.error();
-  return serve(std::move(*greeted), options, child->pid);
+  Error failure;
+  if (greeted) {
+    auto session = serve(std::move(*greeted), options, child->pid);
+    if (session) return session;
+    failure = session.error();
+  } else {
+    failure = greeted.error();
+  }
+  end_pipe_child(child->pid);
+  return failure;
 }
 
 // What autostart and the comparison of builds need. A client that cannot start a daemon may still find one.

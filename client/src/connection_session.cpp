@@ -2,30 +2,14 @@
 #include "connection_session.h"
 
 #include <sys/eventfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
-#include <thread>
+#include "spawn_daemon.h"
 
 namespace kiln::client {
 namespace {
 
 constexpr auto kWriteTimeout = std::chrono::seconds(30);
-constexpr auto kChildPatience = std::chrono::seconds(2);
-
-// It sees end-of-file, cancels what runs and exits; one that does not is killed.
-void reap_child(pid_t child) {
-  auto deadline = wire::Clock::now() + kChildPatience;
-  while (::waitpid(child, nullptr, WNOHANG) == 0) {
-    if (wire::Clock::now() > deadline) {
-      ::kill(child, SIGKILL);
-      ::waitpid(child, nullptr, 0);
-      return;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-}
 
 }  // namespace
 
@@ -38,7 +22,7 @@ Session::Session(wire::Channel channel, wire::Welcome welcome, pid_t child)
 
 Session::~Session() {
   channel_.release().reset();
-  if (child_ > 0) reap_child(child_);
+  if (child_ > 0) end_pipe_child(child_);
 }
 
 bool Session::broken() const {

@@ -24,6 +24,7 @@ using wire::Clock;
 using wire::UniqueFd;
 
 constexpr auto kStartTimeout = std::chrono::seconds(5);
+constexpr auto kChildPatience = std::chrono::seconds(2);
 constexpr auto kLockPoll = std::chrono::milliseconds(2);
 constexpr int kReadyFd = 3;
 
@@ -112,7 +113,6 @@ Result<void> start_daemon(const ConnectOptions& options) {
   posix_spawn_file_actions_adddup2(&plan.actions, 1, 2);
   posix_spawn_file_actions_adddup2(&plan.actions, theirs.get(), kReadyFd);
   posix_spawn_file_actions_addclosefrom_np(&plan.actions, kReadyFd + 1);
-  posix_spawn_file_actions_addchdir_np(&plan.actions, "/");
   plan.set_flags(POSIX_SPAWN_SETSID);
   auto pid = plan.run();
   if (!pid) return pid.error();
@@ -145,6 +145,18 @@ Result<UniqueFd> connect_or_start(const ConnectOptions& options) {
   if (socket || socket.error().code != ErrorCode::kNotFound) return socket;
   if (auto started = start_daemon(options); !started) return started.error();
   return wire::connect_socket(options.runtime_dir);
+}
+
+void end_pipe_child(pid_t pid) {
+  auto deadline = Clock::now() + kChildPatience;
+  while (::waitpid(pid, nullptr, WNOHANG) == 0) {
+    if (Clock::now() > deadline) {
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 Result<PipeChild> start_pipe_child(const ConnectOptions& options) {

@@ -19,5 +19,7 @@ struct PipeChild {
   pid_t pid = -1;
 };
 Result<PipeChild> start_pipe_child(const ConnectOptions& options);
+// Its socket must be closed already: it sees end-of-file, cancels what runs and exits; one that does not is killed.
+void end_pipe_child(pid_t pid);
 
 }  // namespace kiln::client

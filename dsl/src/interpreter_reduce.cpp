@@ -152,10 +152,12 @@ Result<void> run_reduce(Machine& machine, const Op& op) {
   for (size_t i = axis + 1; i < shape.size(); ++i) inner *= static_cast<size_t>(shape[i]);
   Tile out;
   out.bits.resize(x.size() / length);
-  std::vector<uint64_t> line(length);
+  std::vector<uint64_t> gathered(inner == 1 ? 0 : length);
   for (size_t lane = 0; lane < out.size(); ++lane) {
     const size_t start = lane / inner * inner * length + lane % inner;
-    for (size_t i = 0; i < length; ++i) line[i] = x.bits[start + i * inner];
+    for (size_t i = 0; i < gathered.size(); ++i) gathered[i] = x.bits[start + i * inner];
+    // Along the last axis the elements are neighbours already.
+    const std::span<const uint64_t> line = inner == 1 ? std::span(x.bits).subspan(start, length) : gathered;
     out.bits[lane] = is_int(type)                ? reduce_ints(kind, info(type), line)
                      : type == ElementType::kF64 ? reduce_float_bits<double>(kind, type, line)
                                                  : reduce_float_bits<float>(kind, type, line);

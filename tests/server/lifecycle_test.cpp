@@ -170,6 +170,19 @@ TEST_F(LifecycleTest, LongRuntimeDirectoryWorks) {
   EXPECT_TRUE((*connection)->shutdown());
 }
 
+TEST_F(LifecycleTest, RelativeDirectoriesMeanTheClientsOwn) {
+  auto before = std::filesystem::current_path();
+  std::filesystem::current_path(temp_.path());
+  ConnectOptions relative = autostart();
+  relative.runtime_dir = "run";
+  relative.daemon_args[1] = "cache";
+  auto connection = Connection::open(relative);
+  std::filesystem::current_path(before);
+  ASSERT_TRUE(connection) << connection.error().message;
+  EXPECT_TRUE((*connection)->fetch(order("bytes")));
+  EXPECT_TRUE(eventually([&] { return entry_files(cache()).size() == 1; }));
+}
+
 TEST_F(LifecycleTest, DrainLetsRunningCompilesFinish) {
   start({"--drain-timeout", "5"});
   auto daemon = connect();

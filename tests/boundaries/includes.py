@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""includes.py SOURCE_DIR: arrows between rooms point one way, and LLVM's headers stay inside codegen's sources."""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(sys.argv[1])
+# Room → rooms whose public headers it may include.
+MAY_INCLUDE = {
+    "dsl": {"dsl"},
+    "client/wire": {"dsl", "wire"},
+    "client": {"dsl", "wire", "client"},
+    "codegen": {"dsl", "codegen"},
+    "codegen/worker": {"dsl", "codegen", "wire"},
+    "autotune": {"dsl", "client", "wire", "autotune"},
+    "server": {"dsl", "wire", "autotune", "server"},
+}
+
+
+def room_of(path):
+    relative = path.relative_to(ROOT).as_posix()
+    matches = [room for room in MAY_INCLUDE if relative.startswith(room + "/")]
+    return max(matches, key=len) if matches else None
+
+
+def violations(path):
+    room = room_of(path)
+    text = path.read_text(encoding="utf-8")
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r'\s*#include\s*[<"]([^>"]+)[>"]', line)
+        if not match:
+            continue
+        include = match.group(1)
+        kiln = re.match(r"kiln/([a-z]+)/", include)
+        if kiln and kiln.group(1) not in MAY_INCLUDE[room]:
+            yield f"{path.relative_to(ROOT)}:{number}: {room} includes {include}"
+        if re.match(r"(llvm|lld)", include) and (room != "codegen" or "/include/" in path.as_posix()):
+            yield f"{path.relative_to(ROOT)}:{number}: LLVM outside codegen/src"
+
+
+checked = 0
+found = []
+for suffix in ("*.h", "*.cpp", "*.def"):
+    for path in sorted(ROOT.rglob(suffix)):
+        if room_of(path) is None or "build" in path.relative_to(ROOT).parts[:1]:
+            continue
+        checked += 1
+        found += violations(path)
+print("\n".join(found))
+if checked < 50:
+    found.append("too few files")
+sys.exit(1 if found else 0)

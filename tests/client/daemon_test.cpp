@@ -1,0 +1,109 @@
+// Handles on compiled kernels, with a daemon of this test's own.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "kiln/client/client.h"
+#include "kiln/dsl/kernels.h"
+
+namespace kiln {
+namespace {
+
+class Compiled : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "kiln-client-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    directory_ = name;
+    ::setenv("KILN_CACHE_DIR", (directory_ / "cache").c_str(), 1);
+  }
+  void TearDown() override {
+    if (auto daemon = client::Connection::open(options().connect)) (void)(*daemon)->shutdown();
+    std::filesystem::remove_all(directory_);
+  }
+  ClientOptions options(bool specialise = false) const {
+    ClientOptions out;
+    out.connect.runtime_dir = (directory_ / "run").string();
+    out.connect.kilnd_path = KILND_EXECUTABLE;
+    out.specialise_in_background = specialise;
+    return out;
+  }
+
+ private:
+  std::filesystem::path directory_;
+};
+
+// n elements at an address that is, or is not, a multiple of 16.
+struct Buffers {
+  explicit Buffers(size_t n) : x(n + 4, 1.5f), y(n + 4, 2), out(n + 4) {}
+  std::vector<float> x, y, out;
+};
+
+TEST_F(Compiled, LaunchesAndPrepares) {
+  Client client(options());
+  auto fn = client.get(kernels::vector_add<>(), {.target = "cpu", .constexprs = {{"BLOCK", 256}}});
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  Buffers b(1000);
+  for (size_t shift : {0, 1}) {
+    for (int n : {1, 16, 999}) {
+      std::fill(b.out.begin(), b.out.end(), 0.0f);
+      ASSERT_TRUE(fn->prepare(b.x.data() + shift, b.y.data(), b.out.data(), n).ok());
+      auto done = fn->launch({.threads = 2}, b.x.data() + shift, b.y.data(), b.out.data(), n);
+      ASSERT_TRUE(done.ok()) << done.error().message;
+      EXPECT_EQ(std::count(b.out.begin(), b.out.end(), 3.5f), n);
+    }
+  }
+  EXPECT_EQ(fn->untyped().variant_count(), 7u);
+  EXPECT_EQ(fn->untyped().metadata()["entry"], "kiln_entry");
+}
+
+TEST_F(Compiled, SpecialisesBehindALaunch) {
+  Client client(options(true));
+  auto fn = client.get(kernels::vector_add<>(), {.constexprs = {{"BLOCK", 128}}});
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  Buffers b(512);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (fn->untyped().variant_count() < 2 && std::chrono::steady_clock::now() < give_up) {
+    ASSERT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), 512).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(fn->untyped().variant_count(), 2u);
+  ASSERT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), 512).ok());
+  EXPECT_EQ(b.out[511], 3.5f);
+}
+
+TEST_F(Compiled, ManyThreadsGetAndLaunchWhileVariantsArrive) {
+  Client client(options(true));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      Buffers b(300);
+      for (int i = 0; i < 50; ++i) {
+        auto fn = client.get(kernels::vector_add<>(), {.constexprs = {{"BLOCK", 64}}});
+        ASSERT_TRUE(fn.ok()) << fn.error().message;
+        const int n = 1 + (i * 16 + t) % 300;
+        ASSERT_TRUE(fn->launch({.threads = 2}, b.x.data() + i % 2, b.y.data(), b.out.data(), n).ok());
+        ASSERT_EQ(b.out[static_cast<size_t>(n) - 1], 3.5f);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(Compiled, DestructionDoesNotWaitForTheBackground) {
+  Buffers b(64);
+  {
+    Client client(options(true));
+    auto fn = client.get(kernels::vector_add<>(), {.constexprs = {{"BLOCK", 32}}});
+    ASSERT_TRUE(fn.ok()) << fn.error().message;
+    ASSERT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), 64).ok());
+  }
+  EXPECT_EQ(b.out[63], 3.5f);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# installed.sh BUILD_DIR EXAMPLE_DIR: installs Kiln into a prefix of its own and builds the example against it.
+set -euo pipefail
+work=$(mktemp -d /tmp/kiln-installed-XXXXXX)
+trap 'rm -rf "$work"' EXIT
+cmake --install "$1" --prefix "$work/prefix" >"$work/install.log"
+cmake -G Ninja -S "$2/consumer" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DEXAMPLE_SOURCE="$2/scale_add.cpp" >"$work/configure.log"
+cmake --build "$work/build"
+export PATH="$work/prefix/bin:$PATH"
+"$2/run.sh" "$work/build/consumer"
