@@ -7,8 +7,8 @@
 
 #include "commands.h"
 #include "files.h"
-#include "kiln/dsl/canonical.h"
 #include "kiln/dsl/binary.h"
+#include "kiln/dsl/canonical.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
 

@@ -14,6 +14,7 @@ namespace kiln::client {
 namespace {
 
 constexpr size_t kScratchAlignment = 64;
+constexpr uint64_t kMaxScratch = uint64_t{1} << 36;  // an artifact that asks for more is damaged
 
 // A thread keeps its scratch from launch to launch; it grows and goes with the thread.
 class Scratch {
@@ -21,7 +22,7 @@ class Scratch {
   // Null when there is no memory.
   void* get(uint64_t bytes) {
     if (bytes <= size_) return memory_.get();
-    if (bytes > SIZE_MAX - kScratchAlignment) return nullptr;
+    if (bytes > kMaxScratch) return nullptr;
     const size_t rounded = (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
     memory_.reset(std::aligned_alloc(kScratchAlignment, rounded));
     size_ = memory_ ? rounded : 0;

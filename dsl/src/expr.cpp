@@ -7,8 +7,12 @@ namespace kiln::dsl {
 namespace {
 
 // Arithmetic wraps here; evaluate() checks for overflow on its own.
-int64_t wrap_add(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
-int64_t wrap_mul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+int64_t wrap_add(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+int64_t wrap_mul(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
 
 std::strong_ordering compare_atoms(const std::vector<Atom>& a, const std::vector<Atom>& b) {
   return std::lexicographical_compare_three_way(a.begin(), a.end(), b.begin(), b.end());
@@ -16,7 +20,8 @@ std::strong_ordering compare_atoms(const std::vector<Atom>& a, const std::vector
 
 // Sorts terms, merges equal monomials and drops zeros.
 void normalise(std::vector<Term>& terms) {
-  std::sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) { return compare_atoms(a.atoms, b.atoms) < 0; });
+  std::sort(terms.begin(), terms.end(),
+            [](const Term& a, const Term& b) { return compare_atoms(a.atoms, b.atoms) < 0; });
   std::vector<Term> merged;
   for (Term& term : terms) {
     if (!merged.empty() && merged.back().atoms == term.atoms) {
@@ -32,15 +37,24 @@ void normalise(std::vector<Term>& terms) {
 int64_t fold(AtomKind kind, int64_t a, int64_t b) {
   constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
   switch (kind) {
-    case AtomKind::kDiv: return b == 0 ? 0 : (a == kMin && b == -1 ? kMin : a / b);
-    case AtomKind::kRem: return b == 0 ? a : (b == -1 ? 0 : a % b);
-    case AtomKind::kMin: return std::min(a, b);
-    case AtomKind::kMax: return std::max(a, b);
-    case AtomKind::kEq: return a == b;
-    case AtomKind::kNe: return a != b;
-    case AtomKind::kLt: return a < b;
-    case AtomKind::kLe: return a <= b;
-    default: return 0;
+    case AtomKind::kDiv:
+      return b == 0 ? 0 : (a == kMin && b == -1 ? kMin : a / b);
+    case AtomKind::kRem:
+      return b == 0 ? a : (b == -1 ? 0 : a % b);
+    case AtomKind::kMin:
+      return std::min(a, b);
+    case AtomKind::kMax:
+      return std::max(a, b);
+    case AtomKind::kEq:
+      return a == b;
+    case AtomKind::kNe:
+      return a != b;
+    case AtomKind::kLt:
+      return a < b;
+    case AtomKind::kLe:
+      return a <= b;
+    default:
+      return 0;
   }
 }
 
@@ -61,11 +75,12 @@ std::strong_ordering operator<=>(const Atom& a, const Atom& b) {
 bool operator==(const Atom& a, const Atom& b) { return (a <=> b) == 0; }
 
 std::strong_ordering operator<=>(const Expr& a, const Expr& b) {
-  return std::lexicographical_compare_three_way(
-      a.terms_.begin(), a.terms_.end(), b.terms_.begin(), b.terms_.end(), [](const Term& x, const Term& y) {
-        if (auto order = compare_atoms(x.atoms, y.atoms); order != 0) return order;
-        return x.coefficient <=> y.coefficient;
-      });
+  return std::lexicographical_compare_three_way(a.terms_.begin(), a.terms_.end(), b.terms_.begin(), b.terms_.end(),
+                                                [](const Term& x, const Term& y) {
+                                                  if (auto order = compare_atoms(x.atoms, y.atoms); order != 0)
+                                                    return order;
+                                                  return x.coefficient <=> y.coefficient;
+                                                });
 }
 
 bool operator==(const Expr& a, const Expr& b) { return a.terms_ == b.terms_; }
@@ -177,15 +192,24 @@ Result<int64_t> Expr::evaluate(const Bindings& bindings) const {
 
 const char* to_string(AtomKind kind) {
   switch (kind) {
-    case AtomKind::kDiv: return "div";
-    case AtomKind::kRem: return "rem";
-    case AtomKind::kMin: return "min";
-    case AtomKind::kMax: return "max";
-    case AtomKind::kEq: return "eq";
-    case AtomKind::kNe: return "ne";
-    case AtomKind::kLt: return "lt";
-    case AtomKind::kLe: return "le";
-    default: return "";
+    case AtomKind::kDiv:
+      return "div";
+    case AtomKind::kRem:
+      return "rem";
+    case AtomKind::kMin:
+      return "min";
+    case AtomKind::kMax:
+      return "max";
+    case AtomKind::kEq:
+      return "eq";
+    case AtomKind::kNe:
+      return "ne";
+    case AtomKind::kLt:
+      return "lt";
+    case AtomKind::kLe:
+      return "le";
+    default:
+      return "";
   }
 }
 
@@ -203,9 +227,12 @@ std::string to_string(const Expr& expr, const ExprNames& names) {
   std::rotate(terms.begin(), terms.begin() + (terms[0].atoms.empty() ? 1 : 0), terms.end());
   for (const Term& term : terms) {
     const bool negative = term.coefficient < 0;
-    if (!out.empty()) out += negative ? " - " : " + ";
-    else if (negative) out += "-";
-    const uint64_t magnitude = negative ? -static_cast<uint64_t>(term.coefficient) : static_cast<uint64_t>(term.coefficient);
+    if (!out.empty())
+      out += negative ? " - " : " + ";
+    else if (negative)
+      out += "-";
+    const uint64_t magnitude =
+        negative ? -static_cast<uint64_t>(term.coefficient) : static_cast<uint64_t>(term.coefficient);
     std::string product = magnitude == 1 && !term.atoms.empty() ? "" : std::to_string(magnitude);
     for (const Atom& atom : term.atoms) product += (product.empty() ? "" : "*") + atom_text(atom);
     out += product;

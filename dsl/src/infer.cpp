@@ -102,7 +102,8 @@ std::optional<Error> check_extents(const Rule& rule, const std::vector<Expr>& sh
   for (const Expr& extent : shape) {
     auto value = extent.as_constant();
     if (value && *value < 1) return rule.fail("an extent of " + std::to_string(*value) + " is below 1");
-    if (value && *value > (int64_t{1} << 31)) return rule.fail("an extent of " + std::to_string(*value) + " is too large");
+    if (value && *value > (int64_t{1} << 31))
+      return rule.fail("an extent of " + std::to_string(*value) + " is too large");
   }
   return std::nullopt;
 }
@@ -188,7 +189,8 @@ Types memory(const Rule& rule) {
     if (offset.pointer || is_float(offset.element) || offset.element == ElementType::kI1) {
       return rule.fail("the offset must be an int");
     }
-    if (offset.shape != pointer.shape) return rule.fail("pointer and offset have different shapes; broadcast one of them");
+    if (offset.shape != pointer.shape)
+      return rule.fail("pointer and offset have different shapes; broadcast one of them");
     return std::vector<Type>{pointer};
   }
   if (auto bad = check_same_shape(rule)) return *bad;
@@ -261,16 +263,22 @@ Types fact(const Rule& rule) {
 
 bool attr_matches(const AttrInfo& expected, const Attr& attr) {
   switch (expected.kind) {
-    case AttrKind::kInt: return std::holds_alternative<int64_t>(attr);
+    case AttrKind::kInt:
+      return std::holds_alternative<int64_t>(attr);
     case AttrKind::kEnum: {
       const int64_t* value = std::get_if<int64_t>(&attr);
       return value && *value >= 0 && *value < static_cast<int64_t>(expected.values.size());
     }
-    case AttrKind::kExpr: return std::holds_alternative<Expr>(attr);
-    case AttrKind::kShape: return std::holds_alternative<std::vector<Expr>>(attr);
-    case AttrKind::kElement: return std::holds_alternative<ElementType>(attr);
-    case AttrKind::kLiteral: return std::holds_alternative<Literal>(attr) || std::holds_alternative<Expr>(attr);
-    case AttrKind::kString: return std::holds_alternative<std::string>(attr);
+    case AttrKind::kExpr:
+      return std::holds_alternative<Expr>(attr);
+    case AttrKind::kShape:
+      return std::holds_alternative<std::vector<Expr>>(attr);
+    case AttrKind::kElement:
+      return std::holds_alternative<ElementType>(attr);
+    case AttrKind::kLiteral:
+      return std::holds_alternative<Literal>(attr) || std::holds_alternative<Expr>(attr);
+    case AttrKind::kString:
+      return std::holds_alternative<std::string>(attr);
   }
   return false;
 }
@@ -281,11 +289,12 @@ Result<void> check_arity(OpCode code, size_t operand_count, const std::vector<At
   const OpInfo& op = info(code);
   const bool variadic = !op.operands.empty() && op.operands.back().variadic;
   const size_t most = op.operands.size();
-  const size_t least = static_cast<size_t>(std::count_if(op.operands.begin(), op.operands.end(), [](const OperandInfo& o) {
-    return !o.optional && !o.variadic;
-  }));
+  const size_t least = static_cast<size_t>(std::count_if(
+      op.operands.begin(), op.operands.end(), [](const OperandInfo& o) { return !o.optional && !o.variadic; }));
   if (operand_count < least || (!variadic && operand_count > most)) {
-    std::string wanted = std::to_string(least) + (variadic ? " or more" : most > least ? " to " + std::to_string(most) : "");
+    std::string wanted = std::to_string(least) + (variadic       ? " or more"
+                                                  : most > least ? " to " + std::to_string(most)
+                                                                 : "");
     return error(ErrorCode::kVerifyFailed,
                  op.name + ": takes " + wanted + " operands, not " + std::to_string(operand_count));
   }
@@ -295,7 +304,8 @@ Result<void> check_arity(OpCode code, size_t operand_count, const std::vector<At
   }
   for (size_t i = 0; i < attrs.size(); ++i) {
     if (!attr_matches(op.attrs[i], attrs[i])) {
-      return error(ErrorCode::kVerifyFailed, op.name + ": attribute `" + op.attrs[i].name + "` has the wrong kind or value");
+      return error(ErrorCode::kVerifyFailed,
+                   op.name + ": attribute `" + op.attrs[i].name + "` has the wrong kind or value");
     }
   }
   return {};
@@ -309,24 +319,36 @@ Result<std::vector<Type>> infer_types(OpCode code, const std::vector<Type>& oper
     case OpCode::kNumPrograms:
     case OpCode::kConstant:
     case OpCode::kArange:
-    case OpCode::kSplat: return make(rule);
+    case OpCode::kSplat:
+      return make(rule);
     case OpCode::kBroadcast:
     case OpCode::kExpandDims:
-    case OpCode::kPermute: return reshape(rule);
-    case OpCode::kCmp: return compare(rule);
-    case OpCode::kSelect: return select(rule);
+    case OpCode::kPermute:
+      return reshape(rule);
+    case OpCode::kCmp:
+      return compare(rule);
+    case OpCode::kSelect:
+      return select(rule);
     case OpCode::kCast:
-    case OpCode::kBitcast: return convert(rule);
+    case OpCode::kBitcast:
+      return convert(rule);
     case OpCode::kAddptr:
     case OpCode::kLoad:
-    case OpCode::kStore: return memory(rule);
-    case OpCode::kDot: return dot(rule);
-    case OpCode::kReduce: return reduce(rule);
-    case OpCode::kFor: return loop(rule);
-    case OpCode::kYield: return std::vector<Type>{};
+    case OpCode::kStore:
+      return memory(rule);
+    case OpCode::kDot:
+      return dot(rule);
+    case OpCode::kReduce:
+      return reduce(rule);
+    case OpCode::kFor:
+      return loop(rule);
+    case OpCode::kYield:
+      return std::vector<Type>{};
     case OpCode::kAssume:
-    case OpCode::kRequire: return fact(rule);
-    default: return arithmetic(rule);
+    case OpCode::kRequire:
+      return fact(rule);
+    default:
+      return arithmetic(rule);
   }
 }
 

@@ -6,9 +6,9 @@ namespace kiln {
 namespace {
 
 constexpr std::array<std::string_view, 15> kNames = {
-    "INVALID_ARGUMENT", "VERIFY_FAILED",      "COMPILE_FAILED", "WORKER_CRASHED",   "POISONED",
-    "OUT_OF_MEMORY",    "DEADLINE_EXCEEDED",  "CANCELLED",      "RESOURCE_EXHAUSTED", "DRAINING",
-    "VERSION_MISMATCH", "PERMISSION_DENIED",  "NOT_FOUND",      "UNAVAILABLE",      "INTERNAL"};
+    "INVALID_ARGUMENT", "VERIFY_FAILED",     "COMPILE_FAILED", "WORKER_CRASHED",     "POISONED",
+    "OUT_OF_MEMORY",    "DEADLINE_EXCEEDED", "CANCELLED",      "RESOURCE_EXHAUSTED", "DRAINING",
+    "VERSION_MISMATCH", "PERMISSION_DENIED", "NOT_FOUND",      "UNAVAILABLE",        "INTERNAL"};
 static_assert(kNames.size() == static_cast<size_t>(ErrorCode::kInternal) + 1);
 
 }  // namespace

@@ -9,28 +9,43 @@ namespace kiln::dsl {
 namespace {
 
 constexpr std::array<ElementTypeInfo, kElementTypeCount> kInfo = {{
-    {"i1", 1, 1, false, false},    {"i8", 8, 1, false, true},     {"i16", 16, 2, false, true},
-    {"i32", 32, 4, false, true},   {"i64", 64, 8, false, true},   {"u8", 8, 1, false, false},
-    {"u16", 16, 2, false, false},  {"u32", 32, 4, false, false},  {"u64", 64, 8, false, false},
-    {"f16", 16, 2, true, true},    {"bf16", 16, 2, true, true},   {"f32", 32, 4, true, true},
-    {"f64", 64, 8, true, true},    {"f8e4m3", 8, 1, true, true},  {"f8e5m2", 8, 1, true, true},
+    {"i1", 1, 1, false, false},
+    {"i8", 8, 1, false, true},
+    {"i16", 16, 2, false, true},
+    {"i32", 32, 4, false, true},
+    {"i64", 64, 8, false, true},
+    {"u8", 8, 1, false, false},
+    {"u16", 16, 2, false, false},
+    {"u32", 32, 4, false, false},
+    {"u64", 64, 8, false, false},
+    {"f16", 16, 2, true, true},
+    {"bf16", 16, 2, true, true},
+    {"f32", 32, 4, true, true},
+    {"f64", 64, 8, true, true},
+    {"f8e4m3", 8, 1, true, true},
+    {"f8e5m2", 8, 1, true, true},
 }};
 
 // A binary floating-point format with an implicit leading bit and gradual underflow.
 struct FloatFormat {
   int exponent_bits;
   int mantissa_bits;
-  bool has_infinity;      // f8e4m3 has none: its all-ones exponent holds ordinary numbers and one NaN
-  bool saturate;          // out of range gives the largest finite number
+  bool has_infinity;  // f8e4m3 has none: its all-ones exponent holds ordinary numbers and one NaN
+  bool saturate;      // out of range gives the largest finite number
 };
 
 FloatFormat format_of(ElementType type) {
   switch (type) {
-    case ElementType::kF16: return {5, 10, true, false};
-    case ElementType::kBF16: return {8, 7, true, false};
-    case ElementType::kF8E4M3: return {4, 3, false, true};
-    case ElementType::kF8E5M2: return {5, 2, true, true};
-    default: return {0, 0, false, false};
+    case ElementType::kF16:
+      return {5, 10, true, false};
+    case ElementType::kBF16:
+      return {8, 7, true, false};
+    case ElementType::kF8E4M3:
+      return {4, 3, false, true};
+    case ElementType::kF8E5M2:
+      return {5, 2, true, true};
+    default:
+      return {0, 0, false, false};
   }
 }
 
@@ -40,8 +55,8 @@ uint64_t encode(const FloatFormat& format, double value) {
   const uint64_t exponent_mask = ((uint64_t{1} << format.exponent_bits) - 1) << format.mantissa_bits;
   const uint64_t mantissa_mask = (uint64_t{1} << format.mantissa_bits) - 1;
   const uint64_t infinity = exponent_mask;
-  const uint64_t nan = format.has_infinity ? infinity | uint64_t{1} << (format.mantissa_bits - 1)
-                                           : exponent_mask | mantissa_mask;
+  const uint64_t nan =
+      format.has_infinity ? infinity | uint64_t{1} << (format.mantissa_bits - 1) : exponent_mask | mantissa_mask;
   // The largest finite number; without infinities only the all-ones pattern is taken (by NaN).
   const uint64_t largest = format.has_infinity ? infinity - 1 : nan - 1;
   if (std::isnan(value)) return sign | nan;
@@ -106,18 +121,25 @@ std::optional<ElementType> parse_element_type(std::string_view name) {
 
 uint64_t bits_from_double(ElementType type, double value) {
   switch (type) {
-    case ElementType::kF64: return std::bit_cast<uint64_t>(value);
-    case ElementType::kF32: return std::bit_cast<uint32_t>(static_cast<float>(value));
-    case ElementType::kI1: return value != 0 ? 1 : 0;
-    default: return is_float(type) ? encode(format_of(type), value) : saturate_to_int(info(type), value);
+    case ElementType::kF64:
+      return std::bit_cast<uint64_t>(value);
+    case ElementType::kF32:
+      return std::bit_cast<uint32_t>(static_cast<float>(value));
+    case ElementType::kI1:
+      return value != 0 ? 1 : 0;
+    default:
+      return is_float(type) ? encode(format_of(type), value) : saturate_to_int(info(type), value);
   }
 }
 
 double double_from_bits(ElementType type, uint64_t bits) {
   switch (type) {
-    case ElementType::kF64: return std::bit_cast<double>(bits);
-    case ElementType::kF32: return std::bit_cast<float>(static_cast<uint32_t>(bits));
-    default: break;
+    case ElementType::kF64:
+      return std::bit_cast<double>(bits);
+    case ElementType::kF32:
+      return std::bit_cast<float>(static_cast<uint32_t>(bits));
+    default:
+      break;
   }
   if (is_float(type)) return decode(format_of(type), bits);
   if (!info(type).is_signed) return static_cast<double>(bits);
@@ -135,9 +157,9 @@ uint64_t bits_from_int(ElementType type, int64_t value) {
 
 bool int_fits(ElementType type, int64_t value) {
   const ElementTypeInfo& element = info(type);
-  if (element.is_float) return std::abs(static_cast<double>(value)) <= std::ldexp(1.0, 53) &&
-                               double_from_bits(type, bits_from_double(type, static_cast<double>(value))) ==
-                                   static_cast<double>(value);
+  if (element.is_float)
+    return std::abs(static_cast<double>(value)) <= std::ldexp(1.0, 53) &&
+           double_from_bits(type, bits_from_double(type, static_cast<double>(value))) == static_cast<double>(value);
   if (!element.is_signed) return value >= 0 && (element.bits == 64 || value < (int64_t{1} << element.bits));
   if (element.bits == 64) return true;
   const int64_t limit = int64_t{1} << (element.bits - 1);

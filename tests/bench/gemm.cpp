@@ -27,7 +27,8 @@ class OpenBlas {
     if (!library_) return;
     sgemm_ = reinterpret_cast<Sgemm>(dlsym(library_, "cblas_sgemm"));
     if (auto set = reinterpret_cast<void (*)(int)>(dlsym(library_, "openblas_set_num_threads"))) set(threads);
-    if (auto core = reinterpret_cast<char* (*)()>(dlsym(library_, "openblas_get_corename"))) std::printf("# OpenBLAS core: %s\n", core());
+    if (auto core = reinterpret_cast<char* (*)()>(dlsym(library_, "openblas_get_corename")))
+      std::printf("# OpenBLAS core: %s\n", core());
   }
   bool present() const { return sgemm_ != nullptr; }
   void run(const Shape& s, const float* a, const float* b, float* c) const {
@@ -67,8 +68,9 @@ int main(int argc, char** argv) {
   const OpenBlas peer(threads);
   if (!peer.present()) std::printf("# SKIPPED peer: libopenblas.so.0 is not installed\n");
   kiln::Client client;
-  const std::vector<Shape> shapes = {{256, 256, 256}, {512, 512, 512}, {1024, 1024, 1024}, {2048, 2048, 2048}, {1000, 1000, 1000},
-                                     {128, 768, 768}, {128, 3072, 768}, {128, 768, 3072}, {512, 4096, 4096}, {128, 14336, 4096}};
+  const std::vector<Shape> shapes = {{256, 256, 256},    {512, 512, 512},   {1024, 1024, 1024}, {2048, 2048, 2048},
+                                     {1000, 1000, 1000}, {128, 768, 768},   {128, 3072, 768},   {128, 768, 3072},
+                                     {512, 4096, 4096},  {128, 14336, 4096}};
   std::vector<std::pair<Shape, double>> ratios;
   for (const Shape& s : shapes) {
     const int64_t bn = s.n >= 1024 ? 256 : 128;

@@ -16,7 +16,8 @@ double nanoseconds_each(F work) {
   for (int round = 0; round < 11; ++round) {
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < kCalls; ++i) work();
-    rounds.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / kCalls);
+    rounds.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() /
+                     kCalls);
   }
   std::nth_element(rounds.begin(), rounds.begin() + 5, rounds.end());
   return rounds[5];
@@ -30,6 +31,7 @@ int main() {
   auto fn = client.get(kiln::kernels::vector_add(), options);
   if (!fn) return std::fprintf(stderr, "%s\n", fn.error().message.c_str()), 1;
   float x[64] = {}, y[64] = {}, out[64];
-  std::printf("client,get of a known kernel,,kiln,ns,%.0f\n", nanoseconds_each([&] { (void)client.get(kiln::kernels::vector_add(), options); }));
+  std::printf("client,get of a known kernel,,kiln,ns,%.0f\n",
+              nanoseconds_each([&] { (void)client.get(kiln::kernels::vector_add(), options); }));
   std::printf("client,launch of one program,f32,kiln,ns,%.0f\n", nanoseconds_each([&] { (void)(*fn)(x, y, out, 64); }));
 }

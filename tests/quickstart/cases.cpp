@@ -30,7 +30,7 @@ Buffer normals(size_t count, uint32_t seed) {
   return out;
 }
 
-constexpr double kRtol = 1.3e-6, kAtol = 1e-5;   // f32, docs/ops.md
+constexpr double kRtol = 1.3e-6, kAtol = 1e-5;  // f32, docs/ops.md
 
 // Compares element by element; `reference(i)` in float64.
 template <class F>
@@ -40,7 +40,7 @@ Check compare(const float* out, size_t count, double rtol, F reference) {
 #pragma omp parallel for schedule(static) reduction(max : worst) reduction(&& : passed)
   for (size_t i = 0; i < count; ++i) {
     const double expected = reference(i), error = std::fabs(out[i] - expected);
-    passed = passed && error <= kAtol + rtol * std::fabs(expected);   // false for NaN
+    passed = passed && error <= kAtol + rtol * std::fabs(expected);  // false for NaN
     worst = std::max(worst, error);
   }
   return {worst, passed};
@@ -96,25 +96,38 @@ Case sin2_cos2(int32_t n) {
   out.prepare = [n, constexprs = out.constexprs](Client& client) {
     const auto size = static_cast<size_t>(n);
     Buffer x = normals(size, 1), y = allocate(size);
-    auto check = [=] { (void)x; return compare(y.get(), size, kRtol, [](size_t) { return 1.0; }); };
+    auto check = [=] {
+      (void)x;
+      return compare(y.get(), size, kRtol, [](size_t) { return 1.0; });
+    };
     return prepare(client, kernels::sin2_cos2(), constexprs, check, x.get(), y.get(), n);
   };
   return out;
 }
 
 Case bias_gelu(int32_t rows, int32_t cols) {
-  Case out{"bias_gelu", shape_text(rows, cols), &*kernels::bias_gelu().ir(), {{"BR", 4}, {"BC", 2048}}, 8.0 * rows * cols, 0, false, {}};
+  Case out{"bias_gelu",
+           shape_text(rows, cols),
+           &*kernels::bias_gelu().ir(),
+           {{"BR", 4}, {"BC", 2048}},
+           8.0 * rows * cols,
+           0,
+           false,
+           {}};
   out.prepare = [=, constexprs = out.constexprs](Client& client) {
     const size_t width = static_cast<size_t>(cols), size = static_cast<size_t>(rows) * width;
     Buffer x = normals(size, 1), bias = normals(width, 2), y = allocate(size);
-    auto check = [=] { return compare(y.get(), size, kRtol, [&](size_t i) { return gelu(double{x[i]} + double{bias[i % width]}); }); };
+    auto check = [=] {
+      return compare(y.get(), size, kRtol, [&](size_t i) { return gelu(double{x[i]} + double{bias[i % width]}); });
+    };
     return prepare(client, kernels::bias_gelu(), constexprs, check, x.get(), bias.get(), y.get(), rows, cols);
   };
   return out;
 }
 
 Case softmax(int32_t rows, int32_t cols) {
-  Case out{"softmax", shape_text(rows, cols), &*kernels::softmax().ir(), {{"BLOCK", cols}}, 8.0 * rows * cols, 0, false, {}};
+  Case out{"softmax", shape_text(rows, cols), &*kernels::softmax().ir(), {{"BLOCK", cols}}, 8.0 * rows * cols, 0, false,
+           {}};
   out.prepare = [=, constexprs = out.constexprs](Client& client) {
     const size_t width = static_cast<size_t>(cols), height = static_cast<size_t>(rows);
     Buffer x = normals(height * width, 1), y = allocate(height * width);
@@ -133,7 +146,14 @@ Case softmax(int32_t rows, int32_t cols) {
 }
 
 Case layer_norm(int32_t rows, int32_t cols) {
-  Case out{"layer_norm", shape_text(rows, cols), &*kernels::layer_norm().ir(), {{"BLOCK", cols}}, 8.0 * rows * cols, 0, false, {}};
+  Case out{"layer_norm",
+           shape_text(rows, cols),
+           &*kernels::layer_norm().ir(),
+           {{"BLOCK", cols}},
+           8.0 * rows * cols,
+           0,
+           false,
+           {}};
   out.prepare = [=, constexprs = out.constexprs](Client& client) {
     constexpr float kEps = 1e-5f;
     const size_t width = static_cast<size_t>(cols), height = static_cast<size_t>(rows);
@@ -149,13 +169,15 @@ Case layer_norm(int32_t rows, int32_t cols) {
         for (size_t i = 0; i < width; ++i) expected[i] = (row[i] - mean) * scale * w[i] + b[i];
       });
     };
-    return prepare(client, kernels::layer_norm(), constexprs, check, x.get(), w.get(), b.get(), y.get(), rows, cols, cols, kEps);
+    return prepare(client, kernels::layer_norm(), constexprs, check, x.get(), w.get(), b.get(), y.get(), rows, cols,
+                   cols, kEps);
   };
   return out;
 }
 
 Case row_sum(int32_t rows, int32_t cols) {
-  Case out{"row_sum", shape_text(rows, cols), &*kernels::row_sum().ir(), {{"BLOCK", 1024}}, 4.0 * rows * cols, 0, true, {}};
+  Case out{"row_sum", shape_text(rows, cols), &*kernels::row_sum().ir(), {{"BLOCK", 1024}}, 4.0 * rows * cols, 0, true,
+           {}};
   out.prepare = [=, constexprs = out.constexprs](Client& client) {
     const size_t width = static_cast<size_t>(cols), height = static_cast<size_t>(rows);
     Buffer x = normals(height * width, 1), y = allocate(height);
@@ -216,10 +238,14 @@ Case product(int32_t m, int32_t n, int32_t k, bool with_epilogue) {
   out.flops = 2.0 * m * n * k;
   out.prepare = [=, constexprs = out.constexprs](Client& client) {
     const size_t rows = static_cast<size_t>(m), cols = static_cast<size_t>(n), inner = static_cast<size_t>(k);
-    Buffer a = normals(rows * inner, 1), b = normals(inner * cols, 2), bias = normals(cols, 3), c = allocate(rows * cols);
-    auto check = [=] { return check_product(a.get(), b.get(), with_epilogue ? bias.get() : nullptr, c.get(), rows, cols, inner); };
+    Buffer a = normals(rows * inner, 1), b = normals(inner * cols, 2), bias = normals(cols, 3),
+           c = allocate(rows * cols);
+    auto check = [=] {
+      return check_product(a.get(), b.get(), with_epilogue ? bias.get() : nullptr, c.get(), rows, cols, inner);
+    };
     if (with_epilogue) {
-      return prepare(client, kernels::matmul_bias_act(), constexprs, check, a.get(), b.get(), bias.get(), c.get(), m, n, k);
+      return prepare(client, kernels::matmul_bias_act(), constexprs, check, a.get(), b.get(), bias.get(), c.get(), m, n,
+                     k);
     }
     return prepare(client, kernels::matmul(), constexprs, check, a.get(), b.get(), c.get(), m, n, k);
   };
@@ -230,16 +256,18 @@ Case product(int32_t m, int32_t n, int32_t k, bool with_epilogue) {
 
 std::vector<Case> quickstart_cases(bool small) {
   if (small) {
-    return {vector_add(100'003), sin2_cos2(10'007),  bias_gelu(33, 1001),        softmax(17, 1000),
+    return {vector_add(100'003), sin2_cos2(10'007), bias_gelu(33, 1001),           softmax(17, 1000),
             layer_norm(19, 768), row_sum(21, 1234), product(100, 200, 300, false), product(65, 130, 70, true)};
   }
-  std::vector<Case> out = {vector_add(1 << 24),     sin2_cos2(1 << 24),     bias_gelu(4096, 4096),
-                           bias_gelu(512, 11008),   softmax(4096, 1024),    softmax(512, 32000),
-                           layer_norm(4096, 4096),  layer_norm(8192, 768),  row_sum(4096, 4096),
-                           product(1024, 1024, 1024, false)};
+  std::vector<Case> out = {vector_add(1 << 24),    sin2_cos2(1 << 24),
+                           bias_gelu(4096, 4096),  bias_gelu(512, 11008),
+                           softmax(4096, 1024),    softmax(512, 32000),
+                           layer_norm(4096, 4096), layer_norm(8192, 768),
+                           row_sum(4096, 4096),    product(1024, 1024, 1024, false)};
   // Layers of BERT-base, then of Llama-3-8B.
   for (int32_t tokens : {128, 512}) {
-    for (auto [n, k] : {std::pair<int32_t, int32_t>{768, 768}, {3072, 768}, {768, 3072}}) out.push_back(product(tokens, n, k, true));
+    for (auto [n, k] : {std::pair<int32_t, int32_t>{768, 768}, {3072, 768}, {768, 3072}})
+      out.push_back(product(tokens, n, k, true));
   }
   for (int32_t tokens : {128, 512}) {
     for (auto [n, k] : {std::pair<int32_t, int32_t>{4096, 4096}, {1024, 4096}, {14336, 4096}, {4096, 14336}}) {

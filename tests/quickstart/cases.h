@@ -13,16 +13,16 @@ namespace kiln::quickstart {
 
 // What one case measured of its result.
 struct Check {
-  double error = 0;       // largest |out - reference|; for products ‖out - reference‖ / ‖reference‖
-  bool passed = false;    // within the tolerance of docs/ops.md
+  double error = 0;     // largest |out - reference|; for products ‖out - reference‖ / ‖reference‖
+  bool passed = false;  // within the tolerance of docs/ops.md
 };
 
 struct Case {
   std::string kernel, shape;
   const dsl::Kernel* ir = nullptr;
   dsl::ConstexprValues constexprs;
-  double bytes = 0;       // that must move; 0 for products
-  double flops = 0;       // of products
+  double bytes = 0;  // that must move; 0 for products
+  double flops = 0;  // of products
   bool reads_only = false;
   // Gets the handle (the cold compile), and gives back what launches it and what checks the output.
   struct Prepared {

@@ -4,9 +4,9 @@
 namespace kiln::quickstart {
 
 struct Ceilings {
-  double copy_gbs = 0;      // bytes read plus bytes written a second, arrays far larger than the caches
+  double copy_gbs = 0;  // bytes read plus bytes written a second, arrays far larger than the caches
   double read_gbs = 0;
-  double fma_gflops = 0;    // f32, registers only
+  double fma_gflops = 0;  // f32, registers only
   int threads = 1;
 };
 

@@ -1,5 +1,5 @@
-// The quickstart: starts a daemon of its own, compiles every kernel of the library cold, asks for it again from a second
-// process, runs it, checks the result, and prints the table.
+// The quickstart: starts a daemon of its own, compiles every kernel of the library cold, asks for it again from a
+// second process, runs it, checks the result, and prints the table.
 #include <stdlib.h>
 
 #include <algorithm>
@@ -69,8 +69,8 @@ double phase_ms(const Row& row, std::initializer_list<const char*> names) {
 void print_header(const Ceilings& ceilings) {
   std::printf("\nThis machine, %d threads: copy %.1f GB/s, read %.1f GB/s, f32 FMA %.0f GFLOP/s\n\n", ceilings.threads,
               ceilings.copy_gbs, ceilings.read_gbs, ceilings.fma_gflops);
-  std::printf("%-16s %-16s %8s %23s %8s %9s %14s %6s %10s\n", "kernel", "shape", "cold ms", "(IR + LLVM + code, ms)", "warm us", "run ms",
-              "speed", "share", "max error");
+  std::printf("%-16s %-16s %8s %23s %8s %9s %14s %6s %10s\n", "kernel", "shape", "cold ms", "(IR + LLVM + code, ms)",
+              "warm us", "run ms", "speed", "share", "max error");
 }
 
 void print_row(const Row& row, const Ceilings& ceilings, double warm_us) {
@@ -80,13 +80,14 @@ void print_row(const Row& row, const Ceilings& ceilings, double warm_us) {
   const double ceiling = product ? ceilings.fma_gflops : test.reads_only ? ceilings.read_gbs : ceilings.copy_gbs;
   char speed[32], phases[32], share[16] = "-";
   std::snprintf(speed, sizeof speed, "%.1f %s", rate, product ? "GFLOP/s" : "GB/s");
-  std::snprintf(phases, sizeof phases, "(%.1f + %.1f + %.1f)", phase_ms(row, {"decode", "instantiate", "lower"}), phase_ms(row, {"optimise"}),
-                phase_ms(row, {"codegen", "link"}));
+  std::snprintf(phases, sizeof phases, "(%.1f + %.1f + %.1f)", phase_ms(row, {"decode", "instantiate", "lower"}),
+                phase_ms(row, {"optimise"}), phase_ms(row, {"codegen", "link"}));
   if (ceiling > 0) std::snprintf(share, sizeof share, "%.0f %%", 100 * rate / ceiling);
   // "×" takes two bytes and one column.
   const int extra = static_cast<int>(std::count(test.shape.begin(), test.shape.end(), '\xc3'));
-  std::printf("%-16s %-*s %8.1f %23s %8.1f %9.3f %14s %6s %10.1e%s\n", test.kernel.c_str(), 16 + extra, test.shape.c_str(), row.cold_ms, phases,
-              warm_us, row.run_ms, speed, share, row.check.error, row.check.passed ? "" : "  WRONG");
+  std::printf("%-16s %-*s %8.1f %23s %8.1f %9.3f %14s %6s %10.1e%s\n", test.kernel.c_str(), 16 + extra,
+              test.shape.c_str(), row.cold_ms, phases, warm_us, row.run_ms, speed, share, row.check.error,
+              row.check.passed ? "" : "  WRONG");
 }
 
 int run(const std::string& runtime_dir, bool small) {
@@ -110,14 +111,16 @@ int run(const std::string& runtime_dir, bool small) {
   for (const Case& test : cases) {
     auto row = measure(client, test, small);
     if (!row) {
-      std::fprintf(stderr, "kiln-quickstart: %s %s: %s\n", test.kernel.c_str(), test.shape.c_str(), row.error().message.c_str());
+      std::fprintf(stderr, "kiln-quickstart: %s %s: %s\n", test.kernel.c_str(), test.shape.c_str(),
+                   row.error().message.c_str());
       (void)(*connection)->shutdown();
       return 1;
     }
     rows.push_back(std::move(*row));
   }
   const std::vector<double> warm = warm_request_us(runtime_dir, small, cases.size());
-  std::printf("Daemon started in %.0f ms; target %s\n", start_ms, (*connection)->server().native_target.substr(0, 40).c_str());
+  std::printf("Daemon started in %.0f ms; target %s\n", start_ms,
+              (*connection)->server().native_target.substr(0, 40).c_str());
   print_header(ceilings);
   bool passed = !warm.empty();
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -125,7 +128,8 @@ int run(const std::string& runtime_dir, bool small) {
     passed = passed && rows[i].check.passed;
   }
   (void)(*connection)->shutdown();
-  std::printf("\n%s\n", passed ? "All results agree with their float64 references." : "Some results are WRONG or were not served.");
+  std::printf("\n%s\n", passed ? "All results agree with their float64 references."
+                               : "Some results are WRONG or were not served.");
   return passed ? 0 : 1;
 }
 

@@ -48,7 +48,8 @@ std::vector<double> warm_request_us(const std::string& runtime_dir, bool small, 
   const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length <= 0) return {};
   self[length] = '\0';
-  const std::string command = "'" + std::string(self) + "' --warm-child '" + runtime_dir + "'" + (small ? " --small" : "");
+  const std::string command =
+      "'" + std::string(self) + "' --warm-child '" + runtime_dir + "'" + (small ? " --small" : "");
   std::unique_ptr<FILE, int (*)(FILE*)> child(popen(command.c_str(), "r"), pclose);
   std::vector<double> out;
   double value = 0;

@@ -67,6 +67,7 @@ struct Context {
   std::vector<Value*> scalars;                   // by value, rank 0 only
   std::vector<std::optional<Slot>> slots;        // by value
   std::vector<int> use_count;                    // by value: uses by any op
+  std::vector<const dsl::Region*> home;          // by value: the region that defines it; null for parameters
   std::vector<bool> keep;                        // by value: store into scratch when first evaluated
   std::vector<bool> materialise;                 // by value: copy into scratch where it is defined
 

@@ -188,13 +188,15 @@ Result<void> lower_dot(Context& c, const Op& op) {
   Slot c_slot;
   const int64_t panel = block.vectors * shape.lanes;
   const int64_t padded_n = (shape.n + panel - 1) / panel * panel;
-  if (c.slots[acc] && c.use_count[acc] == 1 && c.slots[acc]->valid_under.empty() && c.slots[acc]->strides[0] >= padded_n) {
+  const bool last_use = c.use_count[acc] == 1 && c.home[acc] == c.home[result];  // not one an iteration
+  if (last_use && c.slots[acc] && c.slots[acc]->valid_under.empty() && c.slots[acc]->strides[0] >= padded_n) {
     c_slot = *c.slots[acc];
   } else {
     c_slot = allocate_slot(c, dsl::tile_type(shape.element, {dsl::Expr(shape.m), dsl::Expr(padded_n)}));
     if (auto done = materialise(c, acc, c_slot); !done) return done;
   }
-  const Slot a_slot = allocate_slot(c, dsl::tile_type(shape.element, c.type(a).shape));
+  // Chunks of a row are stored whole, so a row is padded even where K is 1.
+  const Slot a_slot = allocate_slot(c, dsl::tile_type(shape.element, {dsl::Expr(shape.m), dsl::Expr(std::max<int64_t>(shape.k, 2))}));
   const Slot b_slot = allocate_slot(c, dsl::tile_type(shape.element, {dsl::Expr(padded_n * shape.k)}));
   shape.lda = a_slot.strides[0];
   shape.ldc = c_slot.strides[0];

@@ -63,14 +63,15 @@ void Nest::finish() {
   kept_.clear();
 }
 
-bool Nest::slot_usable(const Slot& slot) const {
+bool Nest::slot_usable(const Slot& slot, const Point& point) const {
   if (slot.valid_under.empty()) return true;
-  if (mode_ != Mode::kInterior) return false;
+  // What does not vary along the vectors is computed before the point is known to be inside.
+  if (mode_ != Mode::kInterior || !varies(point)) return false;
   return std::includes(masks_.begin(), masks_.end(), slot.valid_under.begin(), slot.valid_under.end());
 }
 
 Result<Value*> Nest::evaluate_new(ValueId id, const Point& point) {
-  if (c.slots[id] && slot_usable(*c.slots[id])) return evaluate_slot(id, *c.slots[id], point);
+  if (c.slots[id] && slot_usable(*c.slots[id], point)) return evaluate_slot(id, *c.slots[id], point);
   const Op* op = c.definition[id];
   if (!op) return internal_error("a tile without a definition or a place in scratch");
   switch (op->code) {
@@ -132,34 +133,49 @@ Value* widen(Builder& b, Value* x, ElementType element) {
 }  // namespace
 
 // All arithmetic on bases goes to the level before the nest: bases are uniform over it.
-std::optional<Affine> Nest::affine(ValueId id, const Point& point) {
+std::optional<Affine> Nest::affine(ValueId id, const Point& point, bool exact) {
+  const Key key{id, {point.begin(), point.end()}};
+  auto& memo = affine_memo_[exact ? 1 : 0];
+  if (auto known = memo.find(key); known != memo.end()) return known->second;
+  return memo[key] = affine_new(id, point, exact);
+}
+
+std::optional<Affine> Nest::affine_new(ValueId id, const Point& point, bool exact) {
   Affine out;
   out.coefficients.assign(static_cast<size_t>(rank()), nullptr);
   const dsl::Type& type = c.type(id);
   if (type.pointer || dsl::is_float(type.element) || type.element == ElementType::kI1) return std::nullopt;
+  const dsl::ElementTypeInfo& element = dsl::info(type.element);
+  if (exact && type.element == ElementType::kU64) return std::nullopt;  // i64 does not hold them all
   if (type.is_scalar()) {
     out.base = widen(b, c.scalars[id], type.element);
     return out;
   }
   const Op* op = c.definition[id];
   if (!op || c.slots[id]) return std::nullopt;
-  auto operand = [&](size_t i) { return affine(op->operands[i], normalise(op->operands[i], point)); };
+  auto operand = [&](size_t i) { return affine(op->operands[i], normalise(op->operands[i], point), exact); };
+  // Unsigned differences and arithmetic on narrow ints wrap in honest programs.
+  const bool may_wrap = exact && (!element.is_signed || element.bits < 32);
   switch (op->code) {
     case OpCode::kArange:
       out.base = c.i64(*std::get<dsl::Expr>(op->attrs[0]).as_constant());
       if (point[0] != kZero) out.coefficients[point[0]] = c.i64(1);
       return out;
-    case OpCode::kSplat: return affine(op->operands[0], {});
+    case OpCode::kSplat: return affine(op->operands[0], {}, exact);
     case OpCode::kBroadcast:
     case OpCode::kExpandDims:
-    case OpCode::kPermute: return affine(op->operands[0], source_point(*op, point));
+    case OpCode::kPermute: return affine(op->operands[0], source_point(*op, point), exact);
     case OpCode::kCast: {
       const dsl::Type& from = c.type(op->operands[0]);
-      if (dsl::is_float(from.element) || dsl::info(from.element).bits > dsl::info(type.element).bits) return std::nullopt;
+      const dsl::ElementTypeInfo& source = dsl::info(from.element);
+      if (source.is_float || source.bits > element.bits) return std::nullopt;
+      // The value must stay what it is: no sign lost, none made up.
+      if (source.is_signed ? !element.is_signed : element.is_signed && source.bits == element.bits) return std::nullopt;
       return operand(0);
     }
     case OpCode::kAdd:
     case OpCode::kSub: {
+      if (may_wrap) return std::nullopt;
       auto x = operand(0), y = operand(1);
       if (!x || !y) return std::nullopt;
       auto combine = [&](Value* p, Value* q) -> Value* {
@@ -171,6 +187,7 @@ std::optional<Affine> Nest::affine(ValueId id, const Point& point) {
       return out;
     }
     case OpCode::kMul: {
+      if (may_wrap) return std::nullopt;
       auto x = operand(0), y = operand(1);
       if (!x || !y) return std::nullopt;
       auto uniform = [](const Affine& a) { return llvm::all_of(a.coefficients, [](Value* v) { return v == nullptr; }); };
@@ -211,7 +228,7 @@ Result<Nest::Address> Nest::address(ValueId id, const Point& point_in) {
     if (!op || c.slots[at]) break;
     if (op->code == OpCode::kAddptr) {
       const ValueId index = op->operands[1];
-      auto part = at_depth(0, [&] { return affine(index, normalise(index, here)); });
+      auto part = at_depth(0, [&] { return affine(index, normalise(index, here), false); });
       if (part) {
         at_depth(0, [&] {
           offset.base = sum(b, offset.base, part->base);
@@ -338,6 +355,19 @@ Value* Nest::slot_pointer(const Slot& slot, const Point& point, ElementType elem
   return b.CreateInBoundsGEP(memory, base, offset);
 }
 
+int64_t Nest::lane_stride(const Slot& slot, const Point& point) const {
+  for (size_t i = 0; i < point.size(); ++i) {
+    if (point[i] == vector_dim_) return slot.strides[i];
+  }
+  return 1;
+}
+
+Value* Nest::strided_lanes(Value* first, llvm::Type* memory, int64_t stride) {
+  std::vector<llvm::Constant*> lanes;
+  for (int i = 0; i < width_; ++i) lanes.push_back(b.getInt64(static_cast<uint64_t>(i * stride)));
+  return b.CreateGEP(memory, first, llvm::ConstantVector::get(lanes));
+}
+
 Result<Value*> Nest::evaluate_slot(ValueId id, const Slot& slot, const Point& point) {
   const dsl::Type& type = c.type(id);
   llvm::Type* memory = memory_type(b.getContext(), type.element, type.pointer);
@@ -345,22 +375,25 @@ Result<Value*> Nest::evaluate_slot(ValueId id, const Slot& slot, const Point& po
   const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
   if (!varies(point)) return from_memory(b, b.CreateAlignedLoad(memory, pointer, align), type);
   auto* wide = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_));
-  int64_t stride = 0;
-  for (size_t i = 0; i < point.size(); ++i) {
-    if (point[i] == vector_dim_) stride = slot.strides[i];
-  }
+  const int64_t stride = lane_stride(slot, point);
   if (stride == 1) return from_memory(b, b.CreateAlignedLoad(wide, pointer, align), type);
-  std::vector<llvm::Constant*> lanes;
-  for (int i = 0; i < width_; ++i) lanes.push_back(b.getInt64(static_cast<uint64_t>(i * stride)));
-  Value* pointers = b.CreateGEP(memory, pointer, llvm::ConstantVector::get(lanes));
-  // A strided row has no padding behind its last lane.
+  Value* pointers = strided_lanes(pointer, memory, stride);
   return from_memory(b, b.CreateMaskedGather(wide, pointers, align, lanes_), type);
 }
 
 void Nest::store_slot(const Slot& slot, const Point& point, const dsl::Type& type, Value* vector) {
   Value* pointer = slot_pointer(slot, point, type.element, type.pointer);
   if (vector->getType()->isIntOrIntVectorTy(1)) vector = b.CreateZExt(vector, vector->getType()->getWithNewType(b.getInt8Ty()));
-  b.CreateAlignedStore(vector, pointer, llvm::Align(static_cast<uint64_t>(memory_bytes(type))));
+  const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
+  const int64_t stride = lane_stride(slot, point);
+  if (!vector->getType()->isVectorTy() || stride == 1) {
+    b.CreateAlignedStore(vector, pointer, align);
+    return;
+  }
+  // A strided row has no padding behind its last lane.
+  Value* pointers = strided_lanes(pointer, memory_type(b.getContext(), type.element, type.pointer), stride);
+  const int64_t extent = dims_[vector_dim_].extent;
+  b.CreateMaskedScatter(vector, pointers, align, extent % width_ != 0 ? lanes_below(c.i64(extent)) : nullptr);
 }
 
 }  // namespace kiln::codegen::cpu

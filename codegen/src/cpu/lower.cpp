@@ -54,6 +54,7 @@ Result<Lowered> lower(const dsl::Kernel& kernel, CpuTarget& target, llvm::Module
   Schedule schedule = make_schedule(kernel);
   c.definition = std::move(schedule.definition);
   c.use_count = std::move(schedule.use_count);
+  c.home = std::move(schedule.home);
   c.keep = std::move(schedule.keep);
   c.materialise = std::move(schedule.materialise);
   c.scalars.resize(kernel.values.size());

@@ -130,7 +130,7 @@ bool Nest::add_comparison(const Op& cmp, const Point& point, Bounds& bounds) {
   if (predicate == dsl::Predicate::kEq || predicate == dsl::Predicate::kNe) return false;
   if (dsl::is_float(c.type(low).element)) return false;
   const bool inclusive = predicate == dsl::Predicate::kLe || predicate == dsl::Predicate::kGe;
-  auto left = affine(low, normalise(low, point)), right = affine(high, normalise(high, point));
+  auto left = affine(low, normalise(low, point), true), right = affine(high, normalise(high, point), true);
   if (!left || !right) return false;
   int found = -1;
   for (int d = 0; d < rank(); ++d) {
@@ -140,8 +140,8 @@ bool Nest::add_comparison(const Op& cmp, const Point& point, Bounds& bounds) {
     if (!constant || !constant->isOne() || found >= 0) return false;
     found = d;
   }
-  Value* bound = b.CreateSub(right->base, left->base);
-  if (inclusive) bound = b.CreateAdd(bound, c.i64(1));
+  Value* bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, right->base, left->base);
+  if (inclusive) bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, bound, c.i64(1));
   if (found < 0) {
     // The same for all lanes: everything or nothing.
     found = std::max(vector_dim_, 0);
@@ -153,16 +153,17 @@ bool Nest::add_comparison(const Op& cmp, const Point& point, Bounds& bounds) {
 }
 
 // Adds the bounds that the mask consists of; false when it is not a conjunction of such comparisons.
-bool Nest::add_bounds(ValueId mask, const Point& point, Bounds& bounds) {
+bool Nest::add_bounds(ValueId mask, const Point& point, Bounds& bounds, std::set<MaskAt>& seen) {
+  if (!seen.insert({mask, point}).second) return true;
   const Op* op = definition_of(c, mask);
   if (!op || c.type(mask).is_scalar() || c.slots[mask]) return false;
   switch (op->code) {
     case OpCode::kAnd:
-      return add_bounds(op->operands[0], normalise(op->operands[0], point), bounds) &&
-             add_bounds(op->operands[1], normalise(op->operands[1], point), bounds);
+      return add_bounds(op->operands[0], normalise(op->operands[0], point), bounds, seen) &&
+             add_bounds(op->operands[1], normalise(op->operands[1], point), bounds, seen);
     case OpCode::kBroadcast:
     case OpCode::kExpandDims:
-    case OpCode::kPermute: return add_bounds(op->operands[0], source_point(*op, point), bounds);
+    case OpCode::kPermute: return add_bounds(op->operands[0], source_point(*op, point), bounds, seen);
     case OpCode::kCmp: return add_comparison(*op, point, bounds);
     default: return false;
   }
@@ -172,19 +173,22 @@ void Nest::register_mask(ValueId mask, const Point& point_in) {
   const Point point = normalise(mask, point_in);
   if (masks_.count({mask, point})) return;
   Bounds bounds;
-  if (!add_bounds(mask, point, bounds)) {
+  std::set<MaskAt> seen;
+  if (!add_bounds(mask, point, bounds, seen)) {
     outside_uniform_ = false;
     return;
-  }
-  // Masks that constrain the same dimensions by the same values fail together.
-  std::sort(bounds.begin(), bounds.end());
-  for (const auto& [other, its_bounds] : mask_bounds_) {
-    if (its_bounds != bounds) outside_uniform_ = false;
   }
   for (auto& [dim, bound] : bounds) {
     Dim& d = dims_[dim];
     Value* least = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, d.bound ? d.bound : c.i64(d.extent), bound);
     d.bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, least, c.i64(0));
+  }
+  // Masks that constrain the same dimensions by the same values fail together. The order is by address: for comparing
+  // only, the code must not depend on it.
+  std::sort(bounds.begin(), bounds.end());
+  bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+  for (const auto& [other, its_bounds] : mask_bounds_) {
+    if (its_bounds != bounds) outside_uniform_ = false;
   }
   masks_.insert({mask, point});
   mask_bounds_[{mask, point}] = std::move(bounds);
@@ -204,9 +208,15 @@ void Nest::register_masks(ValueId id, const Point& point_in) {
   }
 }
 
-bool Nest::uniform_outside(ValueId id, const Point& point_in) const {
+bool Nest::uniform_outside(ValueId id, const Point& point_in) {
   const Point point = normalise(id, point_in);
   if (!varies(point)) return true;
+  const Key key{id, {point.begin(), point.end()}};
+  if (auto known = uniform_memo_.find(key); known != uniform_memo_.end()) return known->second;
+  return uniform_memo_[key] = uniform_outside_new(id, point);
+}
+
+bool Nest::uniform_outside_new(ValueId id, const Point& point) {
   const Op* op = definition_of(c, id);
   if (!op || c.slots[id] || !outside_uniform_) return false;
   if (masks_.count({id, point})) return true;
@@ -240,8 +250,14 @@ bool Nest::interior_suffices(std::optional<MaskAt> sink_mask) const {
 
 bool Nest::mask_holds(ValueId mask, const Point& point) const {
   if (mode_ != Mode::kInterior || !masks_.count({mask, point})) return false;
-  // Values of outer loop levels are computed before the row is known to be inside.
-  return varies(point) || rows_restricted_;
+  if (varies(point)) return true;
+  // Values of outer loop levels are computed before all indices are known to be inside: only the bounds of the loops
+  // around that level hold.
+  const auto bounds = mask_bounds_.find({mask, point});
+  return rows_restricted_ && llvm::all_of(bounds->second, [&](const std::pair<int, Value*>& bound) {
+           return bound.first != vector_dim_ && dims_[bound.first].extent > 1 &&
+                  llvm::is_contained(point, static_cast<int8_t>(bound.first));
+         });
 }
 
 // ---- the walk ----

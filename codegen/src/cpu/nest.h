@@ -45,7 +45,7 @@ class Nest {
   const std::set<MaskAt>& masks() const { return masks_; }
   bool rows_restricted() const { return rows_restricted_; }
   // Outside the interior the value is the same in all lanes: every load that varies there is masked off.
-  bool uniform_outside(ValueId value, const Point& point) const;
+  bool uniform_outside(ValueId value, const Point& point);
   // The sink acts only where `mask` holds, and that is the interior: nothing outside needs a visit.
   bool interior_suffices(std::optional<MaskAt> sink_mask) const;
 
@@ -114,16 +114,21 @@ class Nest {
   Result<Value*> evaluate_elementwise(const Op& op, const Point& point);
   Result<Value*> evaluate_load(const Op& op, const Point& point);
   Result<Value*> evaluate_slot(ValueId id, const Slot& slot, const Point& point);
-  bool slot_usable(const Slot& slot) const;
-  std::optional<Affine> affine(ValueId id, const Point& point);
+  int64_t lane_stride(const Slot& slot, const Point& point) const;   // elements from lane to lane
+  Value* strided_lanes(Value* first, llvm::Type* memory, int64_t stride);
+  bool slot_usable(const Slot& slot, const Point& point) const;
+  // `exact`: only where the value cannot wrap on purpose (comparisons), as opposed to indices that reach memory.
+  std::optional<Affine> affine(ValueId id, const Point& point, bool exact);
+  std::optional<Affine> affine_new(ValueId id, const Point& point, bool exact);
   Value* affine_value(const Affine& affine, bool with_vector_dim);
   using Bounds = std::vector<std::pair<int, Value*>>;   // dimension, bound
-  bool add_bounds(ValueId mask, const Point& point, Bounds& bounds);
+  bool add_bounds(ValueId mask, const Point& point, Bounds& bounds, std::set<MaskAt>& seen);
   bool add_comparison(const Op& cmp, const Point& point, Bounds& bounds);
   Point source_point(const Op& op, const Point& point) const;
   bool mask_holds(ValueId mask, const Point& point) const;
   Result<void> walk_dim(int dim, const Body& body, bool interior_only, Value* inside);
   Result<void> walk_vectors(const Body& body, bool interior_only, Value* inside);
+  bool uniform_outside_new(ValueId id, const Point& point);
   int cost(ValueId id, int budget) const;
 
   std::vector<Dim> dims_;
@@ -135,6 +140,8 @@ class Nest {
   bool keep_allowed_ = false;      // the walk visits the whole interior in mode kInterior
   bool rows_restricted_ = false;   // outer dimensions are walked inside their bounds only
   std::map<MaskAt, Bounds> mask_bounds_;            // of each registered mask
+  std::map<Key, std::optional<Affine>> affine_memo_[2];   // inexact, exact
+  std::map<Key, bool> uniform_memo_;
   std::map<MaskAt, std::optional<std::pair<int, Value*>>> comparisons_;  // bounds by comparison, so that equal ones are one
 
   std::map<ValueId, Slot> kept_;

@@ -49,20 +49,43 @@ struct Carried {
   Slot slot;
 };
 
-bool refers_to(const Context& c, ValueId id, ValueId wanted) {
-  if (id == wanted) return true;
-  const Op* op = c.definition[id];
-  if (!op || c.slots[id]) return false;
-  return std::any_of(op->operands.begin(), op->operands.end(), [&](ValueId operand) { return refers_to(c, operand, wanted); });
-}
+// Which values are computed from a place in scratch, when they are computed now.
+class Readers {
+ public:
+  Readers(const Context& context, const Slot& place) : c_(context), offset_(place.offset) {}
 
-// Element i of `id` depends on `wanted` through element i alone.
-bool elementwise_in(const Context& c, ValueId id, ValueId wanted) {
-  if (id == wanted || !refers_to(c, id, wanted)) return true;
-  const Op* op = c.definition[id];
-  return dsl::info(op->code).has(dsl::kElementwise) &&
-         std::all_of(op->operands.begin(), op->operands.end(), [&](ValueId operand) { return elementwise_in(c, operand, wanted); });
-}
+  bool reads(ValueId id) {
+    if (auto known = reads_.find(id); known != reads_.end()) return known->second;
+    return reads_[id] = reads_new(id);
+  }
+
+  // Element i of `id` depends on the place through element i alone.
+  bool elementwise(ValueId id) {
+    if (auto known = elementwise_.find(id); known != elementwise_.end()) return known->second;
+    return elementwise_[id] = elementwise_new(id);
+  }
+
+ private:
+  bool has_place(ValueId id) const { return c_.slots[id] && c_.slots[id]->offset == offset_; }
+
+  bool reads_new(ValueId id) {
+    if (has_place(id)) return true;
+    const Op* op = c_.definition[id];
+    if (!op || c_.type(id).is_scalar() || (c_.slots[id] && c_.slots[id]->valid_under.empty())) return false;
+    return llvm::any_of(op->operands, [&](ValueId operand) { return reads(operand); });
+  }
+
+  bool elementwise_new(ValueId id) {
+    if (has_place(id) || !reads(id)) return true;
+    const Op* op = c_.definition[id];
+    return dsl::info(op->code).has(dsl::kElementwise) &&
+           llvm::all_of(op->operands, [&](ValueId operand) { return elementwise(operand); });
+  }
+
+  const Context& c_;
+  uint64_t offset_;
+  std::map<ValueId, bool> reads_, elementwise_;
+};
 
 // New tiles are computed into places of their own before any old one is overwritten: they may refer to each other.
 Result<void> lower_yield(Context& c, const Op& yield, std::vector<Carried>& carried) {
@@ -75,12 +98,13 @@ Result<void> lower_yield(Context& c, const Op& yield, std::vector<Carried>& carr
       continue;
     }
     if (c.slots[next] && c.slots[next]->offset == carried[i].slot.offset) continue;
+    Readers old(c, carried[i].slot);
     bool others_need_old = false;
     for (size_t j = 0; j < carried.size(); ++j) {
-      others_need_old = others_need_old || (j != i && refers_to(c, yield.operands[j], carried[i].argument));
+      others_need_old = others_need_old || (j != i && !carried[j].variable && old.reads(yield.operands[j]));
     }
     // An elementwise update reads each element before it writes it, so it can go in place.
-    const bool in_place = !others_need_old && elementwise_in(c, next, carried[i].argument);
+    const bool in_place = !others_need_old && old.elementwise(next);
     Slot target = in_place ? carried[i].slot : allocate_slot(c, c.type(next));
     if (auto done = materialise(c, next, target); !done) return done;
     if (!in_place) copies.emplace_back(i, target);

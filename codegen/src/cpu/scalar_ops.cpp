@@ -32,12 +32,46 @@ Value* f32_to_bf16(Builder& b, Value* x) {
   return b.CreateTrunc(b.CreateSelect(b.CreateFCmpUNO(x, x), quiet, rounded), like(x, b.getInt16Ty()));
 }
 
-Value* to_f32(Builder& b, ElementType element, Value* x) {
-  return element == ElementType::kBF16 ? bf16_to_f32(b, x) : b.CreateFPExt(x, like(x, b.getFloatTy()));
+// Without conversion instructions LLVM would call functions of a runtime library that the kernel is not linked with.
+Value* f16_to_f32_by_hand(Builder& b, Value* x) {
+  Value* bits = b.CreateZExt(b.CreateBitCast(x, like(x, b.getInt16Ty())), like(x, b.getInt32Ty()));
+  Value* magnitude = b.CreateShl(b.CreateAnd(bits, int_constant(bits, 0x7fff)), int_constant(bits, 13));
+  // The exponent's bias differs by 112; multiplying by a power of two corrects it, subnormals included.
+  Value* finite = b.CreateFMul(b.CreateBitCast(magnitude, like(x, b.getFloatTy())),
+                               llvm::ConstantFP::get(like(x, b.getFloatTy()), 0x1p112));
+  Value* special = b.CreateOr(magnitude, int_constant(bits, 0x7f800000));
+  Value* is_special = b.CreateICmpUGE(magnitude, int_constant(bits, 0x0f800000));
+  Value* result = b.CreateSelect(is_special, special, b.CreateBitCast(finite, bits->getType()));
+  Value* sign = b.CreateShl(b.CreateAnd(bits, int_constant(bits, 0x8000)), int_constant(bits, 16));
+  return b.CreateBitCast(b.CreateOr(result, sign), like(x, b.getFloatTy()));
 }
 
-Value* from_f32(Builder& b, ElementType element, Value* x) {
-  return element == ElementType::kBF16 ? f32_to_bf16(b, x) : b.CreateFPTrunc(x, like(x, b.getHalfTy()));
+Value* f32_to_f16_by_hand(Builder& b, Value* x) {
+  Value* bits = b.CreateBitCast(x, like(x, b.getInt32Ty()));
+  Value* magnitude = b.CreateAnd(bits, int_constant(bits, 0x7fffffff));
+  // Normal results: rebias, then round the 13 bits away; a carry into the exponent is right, up to infinity.
+  Value* odd = b.CreateAnd(b.CreateLShr(magnitude, int_constant(bits, 13)), int_constant(bits, 1));
+  Value* biased = b.CreateAdd(magnitude, int_constant(bits, 0xc8000fffu));
+  Value* normal = b.CreateLShr(b.CreateAdd(biased, odd), int_constant(bits, 13));
+  // Subnormal results: adding ½ puts the last bit of an f16 at the last bit of the f32 and rounds there.
+  Value* half = llvm::ConstantFP::get(x->getType(), 0.5);
+  Value* sum = b.CreateFAdd(b.CreateBitCast(magnitude, x->getType()), half);
+  Value* subnormal = b.CreateSub(b.CreateBitCast(sum, bits->getType()), int_constant(bits, 0x3f000000));
+  Value* result = b.CreateSelect(b.CreateICmpULT(magnitude, int_constant(bits, 0x38800000)), subnormal, normal);
+  result = b.CreateSelect(b.CreateICmpUGE(magnitude, int_constant(bits, 0x47800000)), int_constant(bits, 0x7c00), result);
+  result = b.CreateSelect(b.CreateICmpUGT(magnitude, int_constant(bits, 0x7f800000)), int_constant(bits, 0x7e00), result);
+  result = b.CreateOr(result, b.CreateAnd(b.CreateLShr(bits, int_constant(bits, 16)), int_constant(bits, 0x8000)));
+  return b.CreateBitCast(b.CreateTrunc(result, like(x, b.getInt16Ty())), like(x, b.getHalfTy()));
+}
+
+Value* to_f32(Context& c, Builder& b, ElementType element, Value* x) {
+  if (element == ElementType::kBF16) return bf16_to_f32(b, x);
+  return c.target.has_f16c ? b.CreateFPExt(x, like(x, b.getFloatTy())) : f16_to_f32_by_hand(b, x);
+}
+
+Value* from_f32(Context& c, Builder& b, ElementType element, Value* x) {
+  if (element == ElementType::kBF16) return f32_to_bf16(b, x);
+  return c.target.has_f16c ? b.CreateFPTrunc(x, like(x, b.getHalfTy())) : f32_to_f16_by_hand(b, x);
 }
 
 // f64 to f32 rounding to odd: a second rounding to a shorter format then gives the result of a single one.
@@ -174,28 +208,45 @@ Value* int_to_int(Builder& b, Value* x, ElementType from, ElementType to) {
   return info(from).is_signed ? b.CreateSExtOrTrunc(x, type) : b.CreateZExtOrTrunc(x, type);
 }
 
-Value* cast(Builder& b, Value* x, ElementType from, ElementType to) {
+// An int of 64 bits whose conversion to f64 is exact, for a later rounding to a short format: what does not fit is
+// gathered in the last bit that does.
+Value* with_sticky_bit(Builder& b, Value* x, bool is_signed) {
+  constexpr uint64_t kLost = 0x7ff;
+  auto* zero = int_constant(x, 0);
+  Value* lost = b.CreateICmpNE(b.CreateAnd(x, int_constant(x, kLost)), zero);
+  Value* kept = b.CreateOr(b.CreateAnd(x, int_constant(x, ~kLost)), b.CreateSelect(lost, int_constant(x, kLost + 1), zero));
+  constexpr int64_t kExact = int64_t{1} << 53;
+  Value* fits = is_signed ? b.CreateAnd(b.CreateICmpSGE(x, int_constant(x, static_cast<uint64_t>(-kExact))),
+                                        b.CreateICmpSLE(x, int_constant(x, static_cast<uint64_t>(kExact))))
+                          : b.CreateICmpULE(x, int_constant(x, static_cast<uint64_t>(kExact)));
+  return b.CreateSelect(fits, x, kept);
+}
+
+Value* cast(Context& c, Builder& b, Value* x, ElementType from, ElementType to) {
   if (from == to) return x;
   if (!is_float(from) && !is_float(to)) return int_to_int(b, x, from, to);
   if (!is_float(from)) {
     // Small floats by way of f64 and odd rounding: one rounding in effect.
     llvm::Type* wide = like(x, to == ElementType::kF32 ? b.getFloatTy() : b.getDoubleTy());
+    if (is_small_float(to) && info(from).bits == 64) x = with_sticky_bit(b, x, info(from).is_signed);
     Value* value = info(from).is_signed ? b.CreateSIToFP(x, wide) : b.CreateUIToFP(x, wide);
-    return is_small_float(to) ? from_f32(b, to, f64_to_f32_odd(b, value)) : value;
+    return is_small_float(to) ? from_f32(c, b, to, f64_to_f32_odd(b, value)) : value;
   }
   if (is_small_float(from)) {
-    x = to_f32(b, from, x);
+    x = to_f32(c, b, from, x);
     from = ElementType::kF32;
     if (from == to) return x;
   }
   if (!is_float(to)) return float_to_int(b, x, to);
-  if (is_small_float(to)) return from_f32(b, to, from == ElementType::kF64 ? f64_to_f32_odd(b, x) : x);
+  if (is_small_float(to)) return from_f32(c, b, to, from == ElementType::kF64 ? f64_to_f32_odd(b, x) : x);
   return to == ElementType::kF64 ? b.CreateFPExt(x, like(x, b.getDoubleTy())) : b.CreateFPTrunc(x, like(x, b.getFloatTy()));
 }
 
 Value* sign_op(Builder& b, const Op& op, ElementType element, Value* x) {
-  if (element == ElementType::kBF16) {
-    return op.code == OpCode::kNeg ? b.CreateXor(x, int_constant(x, 0x8000)) : b.CreateAnd(x, int_constant(x, 0x7fff));
+  if (is_small_float(element)) {
+    Value* bits = b.CreateBitCast(x, like(x, b.getInt16Ty()));
+    bits = op.code == OpCode::kNeg ? b.CreateXor(bits, int_constant(bits, 0x8000)) : b.CreateAnd(bits, int_constant(bits, 0x7fff));
+    return b.CreateBitCast(bits, x->getType());
   }
   return op.code == OpCode::kNeg ? b.CreateFNeg(x) : b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
 }
@@ -225,7 +276,7 @@ Result<Value*> emit_elementwise(Context& c, Builder& b, const Op& op, llvm::Arra
   if (is_f8(element) || (op.code == OpCode::kCast && is_f8(std::get<ElementType>(op.attrs[0])))) {
     return c.unsupported(op, "f8 arithmetic and casts are not available on this target yet");
   }
-  if (op.code == OpCode::kCast) return cast(b, in[0], element, std::get<ElementType>(op.attrs[0]));
+  if (op.code == OpCode::kCast) return cast(c, b, in[0], element, std::get<ElementType>(op.attrs[0]));
   if (!is_float(element)) {
     if (op.code == OpCode::kCmp) {
       return compare(b, static_cast<dsl::Predicate>(std::get<int64_t>(op.attrs[0])), element, in[0], in[1]);
@@ -236,14 +287,14 @@ Result<Value*> emit_elementwise(Context& c, Builder& b, const Op& op, llvm::Arra
   if (op.code == OpCode::kNeg || op.code == OpCode::kAbs) return sign_op(b, op, element, in[0]);
   const bool small = is_small_float(element);
   if (small) {
-    for (Value*& x : in) x = to_f32(b, element, x);
+    for (Value*& x : in) x = to_f32(c, b, element, x);
   }
   if (op.code == OpCode::kCmp) {
     return compare(b, static_cast<dsl::Predicate>(std::get<int64_t>(op.attrs[0])), element, in[0], in[1]);
   }
   Value* value = emit_float(c, b, op, element, in);
   if (!value) return c.unsupported(op, "no code for this type");
-  return small ? from_f32(b, element, value) : value;
+  return small ? from_f32(c, b, element, value) : value;
 }
 
 Value* emit_constant(Context& c, const Op& op) {
@@ -262,10 +313,12 @@ llvm::Type* accumulator_type(Context& c, ElementType element) {
   return register_type(c.b.getContext(), dsl::scalar_type(element));
 }
 
-Value* to_accumulator(Context&, Builder& b, ElementType element, Value* x) { return is_small_float(element) ? to_f32(b, element, x) : x; }
+Value* to_accumulator(Context& c, Builder& b, ElementType element, Value* x) {
+  return is_small_float(element) ? to_f32(c, b, element, x) : x;
+}
 
-Value* from_accumulator(Context&, Builder& b, ElementType element, Value* x) {
-  return is_small_float(element) ? from_f32(b, element, x) : x;
+Value* from_accumulator(Context& c, Builder& b, ElementType element, Value* x) {
+  return is_small_float(element) ? from_f32(c, b, element, x) : x;
 }
 
 Value* combine_numbers(Context&, Builder& b, dsl::ReduceKind kind, ElementType element, Value* x, Value* y) {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -29,6 +31,7 @@ class Scheduler {
     out_.materialise.resize(count);
     out_.use_count.resize(count);
     out_.definition.resize(count);
+    out_.home.resize(count);
     users_.resize(count);
   }
 
@@ -40,6 +43,7 @@ class Scheduler {
 
  private:
   void number(const dsl::Region& region) {
+    for (ValueId argument : region.args) out_.home[argument] = &region;
     for (const Op& op : region.ops) {
       Place& place = places_[&op];
       place.region = &region;
@@ -48,7 +52,10 @@ class Scheduler {
         ++out_.use_count[operand];
         users_[operand].push_back(&op);
       }
-      for (ValueId result : op.results) out_.definition[result] = &op;
+      for (ValueId result : op.results) {
+        out_.definition[result] = &op;
+        out_.home[result] = &region;
+      }
       if (op.code == OpCode::kStore) stores_.push_back(&op);
       for (const dsl::Region& inner : op.regions) {
         loops_.push_back(&op);
@@ -65,14 +72,30 @@ class Scheduler {
            op.code == OpCode::kYield;
   }
 
-  void collect_sinks(ValueId id, std::vector<const Op*>& sinks) const {
-    for (const Op* user : users_[id]) {
-      if (is_sink(*user)) {
-        if (std::find(sinks.begin(), sinks.end(), user) == sinks.end()) sinks.push_back(user);
-      } else {
-        for (ValueId result : user->results) collect_sinks(result, sinks);
+  // What the value ends up in: all of it, and the sinks that it reaches by elementwise ops alone.
+  struct Sinks {
+    std::set<const Op*> all, crossed;   // crossed: some way there moves elements to other places
+  };
+
+  Sinks sinks_of(ValueId value) const {
+    Sinks out;
+    std::set<std::pair<ValueId, bool>> seen;
+    std::vector<std::pair<ValueId, bool>> todo = {{value, false}};
+    while (!todo.empty()) {
+      const auto [id, crossed] = todo.back();
+      todo.pop_back();
+      if (!seen.insert({id, crossed}).second) continue;
+      for (const Op* user : users_[id]) {
+        if (is_sink(*user)) {
+          out.all.insert(user);
+          if (crossed) out.crossed.insert(user);
+        } else {
+          const bool moves = !dsl::info(user->code).has(dsl::kElementwise) && user->code != OpCode::kLoad;
+          for (ValueId result : user->results) todo.emplace_back(result, crossed || moves);
+        }
       }
     }
+    return out;
   }
 
   int cost(ValueId id, int budget) const {
@@ -101,16 +124,56 @@ class Scheduler {
     }
   }
 
-  // The same pure expression, op by op.
-  bool same_value(ValueId x, ValueId y) const {
-    if (x == y) return true;
-    const Op *a = out_.definition[x], *b = out_.definition[y];
-    if (!a || !b || a->code != b->code || !dsl::info(a->code).has(dsl::kPure) || a->attrs != b->attrs ||
-        a->operands.size() != b->operands.size()) {
-      return false;
+  // The axes along which neither the address nor an offset stays the same: lanes have addresses of their own. Known for
+  // sums of arange · scalar; strides are taken to be at least as long as what they step over.
+  std::vector<bool> distinct_axes(ValueId id) {
+    if (auto known = distinct_.find(id); known != distinct_.end()) return known->second;
+    return distinct_[id] = distinct_axes_new(id);
+  }
+
+  std::vector<bool> distinct_axes_new(ValueId id) {
+    const auto rank = static_cast<size_t>(kernel_.type(id).rank());
+    std::vector<bool> out(rank, false);
+    const Op* op = out_.definition[id];
+    if (rank == 0 || !op) return out;
+    auto from = [&](size_t i) { return distinct_axes(op->operands[i]); };
+    switch (op->code) {
+      case OpCode::kArange: return {true};
+      case OpCode::kCast: return from(0);
+      case OpCode::kBroadcast:
+        out = from(0);
+        // Copies of a single element are at one address.
+        for (size_t i = 0; i < rank; ++i) out[i] = out[i] && kernel_.type(op->operands[0]).shape[i] == kernel_.type(id).shape[i];
+        return out;
+      case OpCode::kExpandDims:
+        out = from(0);
+        out.insert(out.begin() + std::get<int64_t>(op->attrs[0]), false);
+        return out;
+      case OpCode::kPermute: {
+        const auto source = from(0);
+        const auto& order = std::get<std::vector<dsl::Expr>>(op->attrs[0]);
+        for (size_t i = 0; i < rank; ++i) out[i] = source[static_cast<size_t>(*order[i].as_constant())];
+        return out;
+      }
+      case OpCode::kAddptr:
+      case OpCode::kAdd:
+      case OpCode::kMul: {
+        const auto x = from(0), y = from(1);
+        for (size_t i = 0; i < rank; ++i) {
+          if (x[i] && y[i]) return std::vector<bool>(rank, false);   // i + i·s or i·i: not looked into
+          out[i] = x[i] || y[i];
+        }
+        return out;
+      }
+      default: return out;
     }
-    for (size_t i = 0; i < a->operands.size(); ++i) {
-      if (!same_value(a->operands[i], b->operands[i])) return false;
+  }
+
+  bool distinct_addresses(ValueId pointer) {
+    const auto axes = distinct_axes(pointer);
+    const auto shape = dsl::concrete_shape(kernel_.type(pointer));
+    for (size_t i = 0; i < axes.size(); ++i) {
+      if (!axes[i] && shape[i] > 1) return false;
     }
     return true;
   }
@@ -118,7 +181,7 @@ class Scheduler {
   const Place& place(const Op* op) const { return places_.at(op); }
 
   // Could a store change what a load reads between its place and the nest of `sink`?
-  bool store_in_between(const Op& load, const Op& sink) const {
+  bool store_in_between(const Op& load, const Op& sink, bool elementwise) {
     int end = place(&sink).begin;
     // A sink inside a loop that does not contain the load is visited again: all of the loop counts.
     for (const Op* loop : loops_) {
@@ -132,8 +195,8 @@ class Scheduler {
       if (from && to && *from != *to) continue;
       const int at = place(store).begin;
       if (store == &sink) {
-        // In-place elementwise: each lane reads before it writes its own address.
-        if (!same_value(load.operands[0], store->operands[0])) return true;
+        // In-place elementwise: each lane reads before it writes its own address. Equal pointers are one value by now.
+        if (!elementwise || load.operands[0] != store->operands[0] || !distinct_addresses(store->operands[0])) return true;
       } else if (at > place(&load).begin && at < end) {
         return true;
       }
@@ -145,14 +208,15 @@ class Scheduler {
     const Op* op = out_.definition[id];
     if (!op || !is_tile(id)) return;
     if (op->code == OpCode::kReduce || op->code == OpCode::kDot || op->code == OpCode::kFor) return;
-    std::vector<const Op*> sinks;
     if (op->code == OpCode::kLoad) {
-      collect_sinks(id, sinks);
-      out_.materialise[id] = std::any_of(sinks.begin(), sinks.end(), [&](const Op* sink) { return store_in_between(*op, *sink); });
+      const Sinks sinks = sinks_of(id);
+      out_.materialise[id] = std::any_of(sinks.all.begin(), sinks.all.end(), [&](const Op* sink) {
+        return store_in_between(*op, *sink, sinks.crossed.count(sink) == 0);
+      });
       return;
     }
     if (kernel_.type(id).pointer || cost(id, kExpensive + 1) < kExpensive) return;
-    collect_sinks(id, sinks);
+    const std::set<const Op*> sinks = sinks_of(id).all;
     const bool elsewhere = std::any_of(sinks.begin(), sinks.end(), [&](const Op* s) { return place(s).region != place(op).region; });
     if (elsewhere) out_.materialise[id] = true;
     // Where every use has one use itself, the last of the chain is kept instead.
@@ -163,6 +227,7 @@ class Scheduler {
   Schedule out_;
   int next_ = 0;
   std::map<const Op*, Place> places_;
+  std::map<ValueId, std::vector<bool>> distinct_;
   std::vector<const Op*> loops_, stores_;
   std::vector<std::vector<const Op*>> users_;
 };

@@ -263,6 +263,10 @@ Result<void> lower_store(Context& c, const Op& op) {
 }
 
 Result<void> lower_reduce(Context& c, const Op& op) {
+  const ElementType element = c.type(op.operands[0]).element;
+  if (element == ElementType::kF8E4M3 || element == ElementType::kF8E5M2) {
+    return c.unsupported(op, "f8 reductions are not available on this target yet");
+  }
   const auto shape = dsl::concrete_shape(c.type(op.operands[0]));
   const int axis = static_cast<int>(std::get<int64_t>(op.attrs[1]));
   bool last = true;

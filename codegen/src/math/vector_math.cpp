@@ -47,7 +47,8 @@ Value* scale_by_power(MathBuilder& m, Value* p, Value* n) {
   auto& b = m.b;
   auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(m.type());
   if (m.options().has_avx512 && vector && vector->getNumElements() % 16 == 0) return scalef(m, p, n, vector->getNumElements());
-  Value* exponent = b.CreateFPToSI(n, m.int_type());
+  // NaN converts to poison; any number will do, the product is NaN by p.
+  Value* exponent = b.CreateFreeze(b.CreateFPToSI(n, m.int_type()));
   Value* half = b.CreateAShr(exponent, m.int_constant(1));
   Value* rest = b.CreateSub(exponent, half);
   auto power = [&](Value* e) { return m.from_bits(b.CreateShl(b.CreateAdd(e, m.int_constant(127)), m.int_constant(23))); };

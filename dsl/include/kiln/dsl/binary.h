@@ -13,11 +13,11 @@ namespace kiln::dsl {
 
 // A kernel with everything that decides the code compiled for it.
 struct CompileRequest {
-  Kernel kernel;                 // canonical
-  std::string target;            // resolved: "cpu:znver5,+avx512f,…", never "cpu"
-  ConstexprValues constexprs;    // all of them, defaults filled in
+  Kernel kernel;               // canonical
+  std::string target;          // resolved: "cpu:znver5,+avx512f,…", never "cpu"
+  ConstexprValues constexprs;  // all of them, defaults filled in
   Facts facts;
-  std::string emit = "so";       // what the artifact's code is: "so", or for people "llvm", "asm", "obj"
+  std::string emit = "so";  // what the artifact's code is: "so", or for people "llvm", "asm", "obj"
 };
 
 // Canonicalises the kernel, fills in defaults. Error when a constexpr has no value or a name is unknown.

@@ -24,7 +24,7 @@ enum class AtomKind : uint8_t { kConstexpr, kParam, kDiv, kRem, kMin, kMax, kEq,
 
 struct Atom {
   AtomKind kind;
-  uint32_t index = 0;                               // kConstexpr: into Kernel::constexprs; kParam: into Kernel::params
+  uint32_t index = 0;  // kConstexpr: into Kernel::constexprs; kParam: into Kernel::params
   std::shared_ptr<const std::pair<Expr, Expr>> args;  // all others: the two operands
 };
 std::strong_ordering operator<=>(const Atom& a, const Atom& b);
@@ -44,8 +44,8 @@ struct Bindings {
 
 class Expr {
  public:
-  Expr() = default;                                    // zero
-  Expr(int64_t constant);                              // NOLINT(google-explicit-constructor)
+  Expr() = default;        // zero
+  Expr(int64_t constant);  // NOLINT(google-explicit-constructor)
   static Expr constexpr_ref(uint32_t index);
   static Expr param_ref(uint32_t index);
   // The non-polynomial operations. div truncates, rem takes the dividend's sign, x/0 = 0 and x rem 0 = x as in the

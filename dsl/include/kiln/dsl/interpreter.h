@@ -11,9 +11,9 @@ namespace kiln::dsl {
 
 // One launch argument, in the order of the parameters.
 struct Argument {
-  void* data = nullptr;     // pointer parameter: the buffer
-  int64_t extent = 0;       // pointer parameter: its number of elements; every access is checked against it
-  uint64_t bits = 0;        // scalar parameter: its value
+  void* data = nullptr;  // pointer parameter: the buffer
+  int64_t extent = 0;    // pointer parameter: its number of elements; every access is checked against it
+  uint64_t bits = 0;     // scalar parameter: its value
 };
 
 // Runs every program of the grid on the instantiated kernel. Out-of-range accesses are an error that names op, source

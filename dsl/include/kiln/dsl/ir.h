@@ -18,8 +18,8 @@ namespace kiln::dsl {
 // A tile: an element type, or pointers to it, and a shape. Rank 0 is a scalar.
 struct Type {
   ElementType element = ElementType::kF32;
-  bool pointer = false;        // elements are global-memory addresses of `element`
-  std::vector<Expr> shape;     // extents of 1 or more; may mention constexprs until instantiation
+  bool pointer = false;     // elements are global-memory addresses of `element`
+  std::vector<Expr> shape;  // extents of 1 or more; may mention constexprs until instantiation
 
   bool is_scalar() const { return shape.empty(); }
   int rank() const { return static_cast<int>(shape.size()); }
@@ -33,7 +33,7 @@ std::vector<int64_t> concrete_shape(const Type& type);
 int64_t element_count(const Type& type);
 
 struct Location {
-  uint32_t file = 0;    // index into Kernel::files, plus one; 0: unknown
+  uint32_t file = 0;  // index into Kernel::files, plus one; 0: unknown
   uint32_t line = 0;
   uint32_t column = 0;
 };

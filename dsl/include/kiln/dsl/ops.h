@@ -22,7 +22,13 @@ inline constexpr int kOpCount = 0
     ;
 
 enum Trait : uint32_t {
-  kPure = 1, kReads = 2, kWrites = 4, kEffect = 8, kElementwise = 16, kRegion = 32, kTerminator = 64,
+  kPure = 1,
+  kReads = 2,
+  kWrites = 4,
+  kEffect = 8,
+  kElementwise = 16,
+  kRegion = 32,
+  kTerminator = 64,
 };
 
 enum class AttrKind : uint8_t { kInt, kExpr, kShape, kElement, kLiteral, kString, kEnum };
@@ -58,7 +64,20 @@ std::optional<OpCode> parse_op(std::string_view name);
 // The enums of the table's enum attributes; the order is that of ops.def (a test compares them).
 enum class Predicate : uint8_t { kEq, kNe, kLt, kLe, kGt, kGe };
 enum class MathFn : uint8_t {
-  kExp, kExp2, kLog, kLog2, kSin, kCos, kTanh, kErf, kSqrt, kRsqrt, kFloor, kCeil, kRound, kTrunc,
+  kExp,
+  kExp2,
+  kLog,
+  kLog2,
+  kSin,
+  kCos,
+  kTanh,
+  kErf,
+  kSqrt,
+  kRsqrt,
+  kFloor,
+  kCeil,
+  kRound,
+  kTrunc,
 };
 enum class Precision : uint8_t { kIeee, kTf32 };
 enum class ReduceKind : uint8_t { kSum, kProd, kMin, kMax };

@@ -13,21 +13,21 @@ namespace kiln {
 
 // The closed set of error codes: the same in every room and on the wire.
 enum class ErrorCode : uint16_t {
-  kInvalidArgument,     // the caller's input is wrong: text, flags, arguments of a launch
-  kVerifyFailed,        // the kernel breaks a rule of the language
-  kCompileFailed,       // this kernel cannot be compiled for this target; repeating does not help
-  kWorkerCrashed,       // the worker process died while compiling
-  kPoisoned,            // this request killed workers before and is refused for a while
-  kOutOfMemory,         // the worker's memory limit
+  kInvalidArgument,  // the caller's input is wrong: text, flags, arguments of a launch
+  kVerifyFailed,     // the kernel breaks a rule of the language
+  kCompileFailed,    // this kernel cannot be compiled for this target; repeating does not help
+  kWorkerCrashed,    // the worker process died while compiling
+  kPoisoned,         // this request killed workers before and is refused for a while
+  kOutOfMemory,      // the worker's memory limit
   kDeadlineExceeded,
   kCancelled,
-  kResourceExhausted,   // a queue or a limit is full; see retry_after_ms
-  kDraining,            // the daemon is shutting down
-  kVersionMismatch,     // protocol or builder differs
+  kResourceExhausted,  // a queue or a limit is full; see retry_after_ms
+  kDraining,           // the daemon is shutting down
+  kVersionMismatch,    // protocol or builder differs
   kPermissionDenied,
   kNotFound,
-  kUnavailable,         // no daemon reachable and none could be started
-  kInternal,            // a bug of ours
+  kUnavailable,  // no daemon reachable and none could be started
+  kInternal,     // a bug of ours
 };
 
 // "INVALID_ARGUMENT", … as on the wire; parse_error_code is its inverse (unknown names give kInternal).
@@ -36,10 +36,10 @@ ErrorCode parse_error_code(std::string_view name);
 
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
-  std::string message;       // one clear message that names the thing and the place; may have several lines
+  std::string message;  // one clear message that names the thing and the place; may have several lines
   bool retryable = false;
   uint32_t retry_after_ms = 0;
-  std::string trace_id;      // of the request, when it went over the wire
+  std::string trace_id;  // of the request, when it went over the wire
 };
 
 inline Error error(ErrorCode code, std::string message) { return {code, std::move(message), false, 0, {}}; }
@@ -50,8 +50,8 @@ inline Error internal_error(std::string message) { return error(ErrorCode::kInte
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}        // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::move(error)) {}    // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }

@@ -8,7 +8,21 @@
 namespace kiln::dsl {
 
 enum class ElementType : uint8_t {
-  kI1, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64, kF16, kBF16, kF32, kF64, kF8E4M3, kF8E5M2,
+  kI1,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kF16,
+  kBF16,
+  kF32,
+  kF64,
+  kF8E4M3,
+  kF8E5M2,
 };
 inline constexpr int kElementTypeCount = 15;
 
@@ -17,7 +31,7 @@ struct ElementTypeInfo {
   int bits;               // width of a value; i1 has 1
   int bytes;              // size in memory; i1 has 1
   bool is_float;
-  bool is_signed;         // floats and i8…i64; i1 and u8…u64 are unsigned
+  bool is_signed;  // floats and i8…i64; i1 and u8…u64 are unsigned
 };
 
 const ElementTypeInfo& info(ElementType type);
