@@ -8,6 +8,7 @@
 
 #include "kiln/client/cpu_abi.h"
 #include "kiln/codegen/compile.h"
+#include "kiln/dsl/canonical.h"
 #include "kiln/dsl/instantiate.h"
 
 namespace kiln::test {
@@ -119,7 +120,8 @@ Result<void> run_compiled(const dsl::Kernel& kernel, const Artifact& artifact, s
 
 Result<void> run_interpreted(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs, const dsl::Facts& facts,
                              std::vector<TestArgument>& arguments, bool contract) {
-  dsl::Kernel source = kernel;
+  // As the compiler gets it: what is dead does not count as a use of a product that may be contracted.
+  dsl::Kernel source = dsl::canonicalise(kernel);
   source.options.contract = source.options.contract && contract;
   auto concrete = dsl::instantiate(source, constexprs, facts);
   if (!concrete) return concrete.error();

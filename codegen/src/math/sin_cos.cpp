@@ -16,6 +16,9 @@ using llvm::Value;
 constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
 constexpr double kHalfPiHigh = 0x1.921fb54442d18p+0;
 constexpr double kHalfPiLow = 0x1.1a62633145c07p-54;
+// Without FMA: the high part in two of at most 25 bits, so that their products with n are exact.
+constexpr double kHalfPiTop = 0x1.921fb5p+0;
+constexpr double kHalfPiMiddle = 0x1.110b46p-26;
 constexpr double kLargeArgument = 0x1p28;
 
 // 2/π after the binary point, in words of 32 bits, behind one word of zeros for small exponents.
@@ -86,8 +89,10 @@ Reduced reduce_small(MathBuilder& m, Value* x) {
     if (!m.options().has_fma) return b.CreateFSub(from, b.CreateFMul(n, constant(part)));
     return b.CreateIntrinsic(llvm::Intrinsic::fma, {wide}, {n, constant(-part), from});
   };
-  Value* r = step(step(xd, kHalfPiHigh), kHalfPiLow);
-  return {b.CreateFPTrunc(r, m.type()), b.CreateFPToSI(n, m.int_type())};
+  Value* r = m.options().has_fma ? step(xd, kHalfPiHigh) : step(step(xd, kHalfPiTop), kHalfPiMiddle);
+  r = step(r, kHalfPiLow);
+  // Large arguments convert to poison; the rare path replaces them.
+  return {b.CreateFPTrunc(r, m.type()), b.CreateFreeze(b.CreateFPToSI(n, m.int_type()))};
 }
 
 // The rare path, lane by lane through memory.
@@ -179,7 +184,9 @@ llvm::Function* sin_cos_function(MathBuilder& outer, bool cosine) {
   r->addIncoming(rare_r, rare);
   quadrant->addIncoming(reduced.quadrant, entry);
   quadrant->addIncoming(rare_q, rare);
-  b.CreateRet(polynomials(m, {r, quadrant}, cosine));
+  Value* result = polynomials(m, {r, quadrant}, cosine);
+  // The reduction loses the sign of -0.
+  b.CreateRet(cosine ? result : m.select(b.CreateFCmpOEQ(x, m.constant(0)), x, result));
   return fn;
 }
 

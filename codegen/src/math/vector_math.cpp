@@ -118,7 +118,8 @@ Value* emit_tanh(MathBuilder& m, Value* x) {
   Value* near_zero = m.fma(m.mul(z, x), t, x);
   Value* e = emit_exp(m, m.at_most(m.add(magnitude, magnitude), 40.0));
   Value* far = m.sub(m.constant(1.0), b.CreateFDiv(m.constant(2.0), m.add(e, m.constant(1.0))));
-  return m.select(b.CreateFCmpOLT(magnitude, m.constant(0.625)), near_zero, m.copysign(far, x));
+  // The sign is set last: the sum near zero would lose that of -0.
+  return m.copysign(m.select(b.CreateFCmpOLT(magnitude, m.constant(0.625)), near_zero, far), x);
 }
 
 // Odd polynomial below 1; beyond, 1 - e^P(|x|) with P fitted to log erfc.
