@@ -59,10 +59,14 @@ class Phases {
 
 const char* fact_name(dsl::ParamFact fact) {
   switch (fact) {
-    case dsl::ParamFact::kAlign16: return "align16";
-    case dsl::ParamFact::kMultiple16: return "x16";
-    case dsl::ParamFact::kOne: return "one";
-    case dsl::ParamFact::kNone: break;
+    case dsl::ParamFact::kAlign16:
+      return "align16";
+    case dsl::ParamFact::kMultiple16:
+      return "x16";
+    case dsl::ParamFact::kOne:
+      return "one";
+    case dsl::ParamFact::kNone:
+      break;
   }
   return "none";
 }
@@ -161,7 +165,8 @@ Result<Artifact> compile_request(const dsl::CompileRequest& request, Phases& pha
 
 }  // namespace
 
-Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const std::byte> debug, const Progress& progress) {
+Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const std::byte> debug,
+                         const Progress& progress) {
   Phases phases(progress);
   phases.begin("decode");
   auto request = dsl::decode_request(canonical, debug);

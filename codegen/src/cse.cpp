@@ -21,7 +21,7 @@ class Eliminator {
 
   void run(dsl::Region& region, Seen seen) {
     std::vector<Op> kept;
-    kept.reserve(region.ops.size());   // `seen` points into it
+    kept.reserve(region.ops.size());  // `seen` points into it
     for (Op& op : region.ops) {
       for (ValueId& operand : op.operands) operand = replacement_[operand];
       if (dsl::info(op.code).has(dsl::kPure) && op.regions.empty()) {

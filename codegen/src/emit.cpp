@@ -62,7 +62,8 @@ class MemoryFile {
 };
 
 // Standard output goes into a file while this lives. LLD can write to no descriptor but that one: any other output path
-// makes it create a temporary file beside it. A worker is single-threaded and uses its standard output for nothing else.
+// makes it create a temporary file beside it. A worker is single-threaded and uses its standard output for nothing
+// else.
 class StandardOutputInto {
  public:
   explicit StandardOutputInto(int fd) {
@@ -144,9 +145,11 @@ Result<std::vector<std::byte>> emit_object(llvm::Module& module, CpuTarget& targ
 
 Result<std::vector<std::byte>> link_shared(const std::vector<std::byte>& object) {
   MemoryFile input("kiln-object"), output("kiln-shared");
-  if (!input.valid() || !output.valid() || !input.write(object)) return internal_error("cannot create memory files to link");
+  if (!input.valid() || !output.valid() || !input.write(object))
+    return internal_error("cannot create memory files to link");
   const std::string in = input.path();
-  const std::array<const char*, 8> arguments = {"ld.lld", "-shared", "--threads=1", "--hash-style=gnu", "--build-id=none", in.c_str(), "-o", "-"};
+  const std::array<const char*, 8> arguments = {"ld.lld",          "-shared",  "--threads=1", "--hash-style=gnu",
+                                                "--build-id=none", in.c_str(), "-o",          "-"};
   std::string messages;
   llvm::raw_string_ostream stream(messages);
   lld::Result result{};

@@ -105,8 +105,8 @@ Result<std::unique_ptr<CpuTarget>> make_cpu_target(const std::string& name) {
                                                  llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, true));
   if (!out->machine) return internal_error("LLVM has no target machine for " + out->triple);
   const llvm::MCSubtargetInfo& info = *out->machine->getMCSubtargetInfo();
-  const bool avx512 = info.checkFeatures("+avx512f") && info.checkFeatures("+avx512vl") && info.checkFeatures("+avx512bw") &&
-                      info.checkFeatures("+avx512dq");
+  const bool avx512 = info.checkFeatures("+avx512f") && info.checkFeatures("+avx512vl") &&
+                      info.checkFeatures("+avx512bw") && info.checkFeatures("+avx512dq");
   out->vector_bytes = avx512 ? 64 : info.checkFeatures("+avx2") ? 32 : 16;
   out->vector_registers = avx512 ? 32 : 16;
   out->has_fma = info.checkFeatures("+fma");

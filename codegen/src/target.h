@@ -11,11 +11,11 @@
 namespace kiln::codegen {
 
 struct CpuTarget {
-  std::string name;          // as requested: "cpu:znver5,+avx512f,…"
+  std::string name;  // as requested: "cpu:znver5,+avx512f,…"
   std::string triple;
   std::string cpu;
   std::string features;
-  int vector_bytes = 16;     // width of the widest fast vector register
+  int vector_bytes = 16;  // width of the widest fast vector register
   int vector_registers = 16;
   bool has_fma = false;
   bool has_f16c = false;

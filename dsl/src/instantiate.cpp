@@ -202,7 +202,9 @@ Result<Kernel> instantiate(const Kernel& kernel, const ConstexprValues& values, 
   auto concrete = Instantiation(kernel, *complete).run();
   if (!concrete) return concrete.error();
   if (auto applied = apply_facts(facts, *concrete); !applied) return applied.error();
-  return canonicalise(kernel.options.contract ? contract(*concrete) : *concrete);
+  // Dead uses of a product are gone before its uses are counted: contraction must not depend on them.
+  Kernel live = canonicalise(*concrete);
+  return kernel.options.contract ? canonicalise(contract(live)) : live;
 }
 
 Result<std::array<uint32_t, 3>> evaluate_grid(const std::array<Expr, 3>& grid, const Bindings& bindings) {

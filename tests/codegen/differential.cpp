@@ -43,10 +43,13 @@ bool matches(ElementType type, uint64_t a, uint64_t b, const Match& match) {
 }
 
 uint64_t random_float(ElementType type, std::mt19937_64& random) {
-  const double tiny = type == ElementType::kF64 ? 4.9e-324 : type == ElementType::kF16 ? 6e-8 : type == ElementType::kBF16 ? 9.2e-41 : 1.4e-45;
+  const double tiny = type == ElementType::kF64    ? 4.9e-324
+                      : type == ElementType::kF16  ? 6e-8
+                      : type == ElementType::kBF16 ? 9.2e-41
+                                                   : 1.4e-45;
   const double huge = type == ElementType::kF64 ? 1.797e308 : type == ElementType::kF16 ? 65504 : 3.38e38;
-  const double specials[] = {0.0,  -0.0, INFINITY, -INFINITY, NAN, tiny, -tiny, tiny * 1000, -tiny * 300, huge, -huge,
-                             1.0,  -1.0, 0.5,      2.5,       3.5, 1e9,  -3e9,  127.5,       65519.9,     -129.0, 3e5};
+  const double specials[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, tiny, -tiny, tiny * 1000, -tiny * 300, huge,   -huge,
+                             1.0, -1.0, 0.5,      2.5,       3.5, 1e9,  -3e9,  127.5,       65519.9,     -129.0, 3e5};
   return dsl::bits_from_double(type, specials[random() % std::size(specials)]);
 }
 
@@ -61,8 +64,9 @@ size_t count_differences(ElementType type, const std::vector<std::byte>& actual,
     if (matches(type, a, e, match)) continue;
     if (++wrong > 3) continue;
     char line[160];
-    std::snprintf(line, sizeof line, "  element %zu: %.9g (%llx) instead of %.9g (%llx)\n", i, dsl::double_from_bits(type, a),
-                  static_cast<unsigned long long>(a), dsl::double_from_bits(type, e), static_cast<unsigned long long>(e));
+    std::snprintf(line, sizeof line, "  element %zu: %.9g (%llx) instead of %.9g (%llx)\n", i,
+                  dsl::double_from_bits(type, a), static_cast<unsigned long long>(a), dsl::double_from_bits(type, e),
+                  static_cast<unsigned long long>(e));
     explanation += line;
   }
   if (wrong > 3) explanation += "  and " + std::to_string(wrong - 3) + " more\n";
@@ -128,7 +132,8 @@ void expect_same(const dsl::Kernel& kernel, const std::string& text, const Trial
       for (size_t i = 0; i < actual.size(); ++i) {
         if (!actual[i].is_buffer) continue;
         std::string here;
-        const size_t count = count_differences(kernel.params[i].type.element, actual[i].buffer, expected[i].buffer, run.match, here);
+        const size_t count =
+            count_differences(kernel.params[i].type.element, actual[i].buffer, expected[i].buffer, run.match, here);
         if (count) explanation += "buffer " + kernel.params[i].name + ":\n" + here;
         wrong += count;
       }

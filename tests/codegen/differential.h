@@ -19,13 +19,14 @@ bool has_fma(const std::string& target);
 struct Match {
   double rtol = 0;
   double atol = 0;
-  bool any_zero = false;   // zeros of either sign are equal
+  bool any_zero = false;  // zeros of either sign are equal
 };
 inline constexpr Match kExact{};
 
 // Number of elements that differ; explains the first few.
-size_t count_differences(dsl::ElementType type, const std::vector<std::byte>& actual, const std::vector<std::byte>& expected,
-                         const Match& match, std::string& explanation, size_t first_byte = 0, size_t last_byte = ~size_t{0});
+size_t count_differences(dsl::ElementType type, const std::vector<std::byte>& actual,
+                         const std::vector<std::byte>& expected, const Match& match, std::string& explanation,
+                         size_t first_byte = 0, size_t last_byte = ~size_t{0});
 
 // Random elements: ints over the whole range, floats N(0, 1) mixed with special values.
 TestArgument random_buffer(dsl::ElementType type, size_t count, uint32_t seed, bool specials = true);

@@ -1,6 +1,5 @@
 // The common subexpression pass as text, before and after; and the errors of the compiler.
 #include "cse.h"
-
 #include "differential.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
@@ -88,12 +87,14 @@ TEST(CommonSubexpressions, RegionsSeeWhatIsOutside) {
 
 constexpr char kCopy[] = "kernel k(%x: ptr<f32>) {\n  %v = load %x\n  store %x, %v\n}\n";
 
-void expect_error(const std::string& text, const std::string& target, ErrorCode code, const std::vector<std::string>& parts) {
+void expect_error(const std::string& text, const std::string& target, ErrorCode code,
+                  const std::vector<std::string>& parts) {
   auto artifact = compile(parse_kernel(text), {}, {}, target);
   ASSERT_FALSE(artifact.ok()) << text;
   EXPECT_EQ(artifact.error().code, code) << artifact.error().message;
   for (const std::string& part : parts) {
-    EXPECT_NE(artifact.error().message.find(part), std::string::npos) << part << " is not in: " << artifact.error().message;
+    EXPECT_NE(artifact.error().message.find(part), std::string::npos)
+        << part << " is not in: " << artifact.error().message;
   }
 }
 
@@ -105,18 +106,28 @@ TEST(CompileErrors, UnknownTargets) {
 
 TEST(CompileErrors, EightBitFloats) {
   const std::string load = "kernel k(%x: ptr<f8e4m3>, %y: ptr<f32>) {\n  %v = load %x\n";
-  for (const auto& [op, name] : {std::pair<std::string, std::string>{"%w = add %v, %v", "add"}, {"%w = neg %v", "neg"},
-                                 {"%w = max %v, %v", "max"}, {"%w = math %v {fn = exp}", "math"}, {"%w = fma %v, %v, %v", "fma"}}) {
-    expect_error(load + "  " + op + "\n  store %x, %w\n}\n", "", ErrorCode::kCompileFailed, {"test.kiln:3", name, "f8"});
+  for (const auto& [op, name] : {std::pair<std::string, std::string>{"%w = add %v, %v", "add"},
+                                 {"%w = neg %v", "neg"},
+                                 {"%w = max %v, %v", "max"},
+                                 {"%w = math %v {fn = exp}", "math"},
+                                 {"%w = fma %v, %v, %v", "fma"}}) {
+    expect_error(load + "  " + op + "\n  store %x, %w\n}\n", "", ErrorCode::kCompileFailed,
+                 {"test.kiln:3", name, "f8"});
   }
-  expect_error(load + "  %w = cast %v {to = f32}\n  store %y, %w\n}\n", "", ErrorCode::kCompileFailed, {"test.kiln:3", "cast", "f8"});
-  expect_error("kernel k(%x: ptr<f8e5m2>, %y: ptr<f32>) {\n  %v = load %y\n  %w = cast %v {to = f8e5m2}\n  store %x, %w\n}\n", "",
-               ErrorCode::kCompileFailed, {"test.kiln:3", "cast", "f8"});
-  expect_error(load + "  %w = cmp %v, %v {pred = lt}\n  store %x, %v, %w\n}\n", "", ErrorCode::kCompileFailed, {"test.kiln:3", "cmp", "f8"});
+  expect_error(load + "  %w = cast %v {to = f32}\n  store %y, %w\n}\n", "", ErrorCode::kCompileFailed,
+               {"test.kiln:3", "cast", "f8"});
+  expect_error(
+      "kernel k(%x: ptr<f8e5m2>, %y: ptr<f32>) {\n  %v = load %y\n  %w = cast %v {to = f8e5m2}\n  store %x, %w\n}\n",
+      "", ErrorCode::kCompileFailed, {"test.kiln:3", "cast", "f8"});
+  expect_error(load + "  %w = cmp %v, %v {pred = lt}\n  store %x, %v, %w\n}\n", "", ErrorCode::kCompileFailed,
+               {"test.kiln:3", "cmp", "f8"});
   expect_error(load + "  %s = splat %v {shape = [8]}\n  %w = reduce %s {kind = max, axis = 0}\n  store %x, %w\n}\n", "",
                ErrorCode::kCompileFailed, {"test.kiln:4", "reduce", "f8"});
-  expect_error(load + "  %s = splat %v {shape = [8, 8]}\n  %z = constant {value = 0, type = f32}\n  %a = splat %z {shape = [8, 8]}\n"
-                      "  %d = dot %s, %s, %a\n  %r = reduce %d {kind = max, axis = 0}\n  %w = reduce %r {kind = max, axis = 0}\n  store %y, %w\n}\n",
+  expect_error(load +
+                   "  %s = splat %v {shape = [8, 8]}\n  %z = constant {value = 0, type = f32}\n  %a = splat %z {shape "
+                   "= [8, 8]}\n"
+                   "  %d = dot %s, %s, %a\n  %r = reduce %d {kind = max, axis = 0}\n  %w = reduce %r {kind = max, axis "
+                   "= 0}\n  store %y, %w\n}\n",
                "", ErrorCode::kCompileFailed, {"test.kiln:6", "dot", "f8"});
   // Moving them is fine.
   auto artifact = compile(parse_kernel(load + "  store %x, %v\n}\n"), {});

@@ -8,7 +8,6 @@
 
 #include "kiln/client/cpu_abi.h"
 #include "kiln/codegen/compile.h"
-#include "kiln/dsl/canonical.h"
 #include "kiln/dsl/instantiate.h"
 
 namespace kiln::test {
@@ -62,7 +61,8 @@ void initialise() {
 Result<Artifact> compile(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs, const dsl::Facts& facts,
                          const std::string& target, const std::string& emit) {
   initialise();
-  auto request = dsl::encode_request({kernel, target.empty() ? codegen::native_target() : target, constexprs, facts, emit});
+  auto request =
+      dsl::encode_request({kernel, target.empty() ? codegen::native_target() : target, constexprs, facts, emit});
   if (!request) return request.error();
   return codegen::compile(request->canonical, request->debug, {});
 }
@@ -120,8 +120,7 @@ Result<void> run_compiled(const dsl::Kernel& kernel, const Artifact& artifact, s
 
 Result<void> run_interpreted(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs, const dsl::Facts& facts,
                              std::vector<TestArgument>& arguments, bool contract) {
-  // As the compiler gets it: what is dead does not count as a use of a product that may be contracted.
-  dsl::Kernel source = dsl::canonicalise(kernel);
+  dsl::Kernel source = kernel;
   source.options.contract = source.options.contract && contract;
   auto concrete = dsl::instantiate(source, constexprs, facts);
   if (!concrete) return concrete.error();

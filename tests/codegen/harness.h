@@ -39,8 +39,8 @@ std::vector<T> values_of(const TestArgument& argument) {
 // LLVM's targets are registered once.
 void initialise();
 
-Result<Artifact> compile(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs, const dsl::Facts& facts = {},
-                         const std::string& target = "", const std::string& emit = "so");
+Result<Artifact> compile(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs,
+                         const dsl::Facts& facts = {}, const std::string& target = "", const std::string& emit = "so");
 // Loads the artifact and runs all programs of the grid that the scalar arguments give. Buffers are updated in place and
 // end at a page that may not be touched, so that reading or writing past them is a crash, not luck.
 Result<void> run_compiled(const dsl::Kernel& kernel, const Artifact& artifact, std::vector<TestArgument>& arguments);

@@ -95,7 +95,8 @@ TEST(HazardOnCpu, ScalarLoadsAndStores) {
 
 TEST(HazardOnCpu, CarriedTiles) {
   // next of a and b: exchanged; each from the other; in place; and a dot that works in the place of the other.
-  for (const char* yields : {"yield %b, %a", "yield %sum, %a", "yield %b, %sum", "yield %neg, %b", "yield %sum, %sum", "yield %turned, %a"}) {
+  for (const char* yields : {"yield %b, %a", "yield %sum, %a", "yield %b, %sum", "yield %neg, %b", "yield %sum, %sum",
+                             "yield %turned, %a"}) {
     TextKernel k("%x: ptr<f32>, %y: ptr<f32>, %n: i32");
     const Shape shape{20, 20};
     k.line("%la = load " + k.pointers("%x", shape)).line("%lb = load " + k.pointers("%y", shape));
@@ -117,7 +118,8 @@ TEST(HazardOnCpu, DotAccumulators) {
     k.line("%zero = constant {value = 0, type = i32}").line("%one = constant {value = 1, type = i32}");
   };
   constexpr char kInts[] = "%x: ptr<i32>, %y: ptr<i32>, %n: i32";
-  const std::vector<TestArgument> ints = {random_buffer(ElementType::kI32, 144, 1), random_buffer(ElementType::kI32, 144, 2), int_scalar(3)};
+  const std::vector<TestArgument> ints = {random_buffer(ElementType::kI32, 144, 1),
+                                          random_buffer(ElementType::kI32, 144, 2), int_scalar(3)};
   {
     SCOPED_TRACE("the other carried value overwrites it");
     TextKernel k(kInts);
@@ -159,11 +161,13 @@ TEST(HazardOnCpu, DotAccumulators) {
 TEST(HazardOnCpu, KeptValueAlongRows) {
   TextKernel k("%x: ptr<f32>, %y: ptr<f32>, %z: ptr<f32>, %n: i32");
   const std::string m = k.mask({40}, {"%n"});
-  const std::string e = k.op("math " + k.op("load " + k.pointers("%x", {40}) + ", " + m + ", " + k.fill("9", "f32", {40})) + " {fn = sqrt}");
+  const std::string e = k.op(
+      "math " + k.op("load " + k.pointers("%x", {40}) + ", " + m + ", " + k.fill("9", "f32", {40})) + " {fn = sqrt}");
   k.line("store " + k.pointers("%y", {40}) + ", " + e + ", " + m);
   const std::string column = k.op("expand_dims " + e + " {axis = 1}");
   k.line("store " + k.pointers("%z", {40, 17}) + ", " + k.op("broadcast " + column + " {shape = [40, 17]}"));
-  check(k, {random_buffer(ElementType::kF32, 40, 1), random_buffer(ElementType::kF32, 40, 2), random_buffer(ElementType::kF32, 680, 3), int_scalar(23)});
+  check(k, {random_buffer(ElementType::kF32, 40, 1), random_buffer(ElementType::kF32, 40, 2),
+            random_buffer(ElementType::kF32, 680, 3), int_scalar(23)});
 }
 
 // Hoisted out of a loop that does not run.
@@ -174,9 +178,11 @@ TEST(HazardOnCpu, MaskedLoadOutsideTheLoop) {
     const std::string m = k.mask({1, 1}, {"%n", ""});
     const std::string v = k.op("load " + k.splat("%place", {1, 1}) + ", " + m);
     const std::string all = k.op("broadcast " + m + " {shape = " + TextKernel::list(shape) + "}");
-    k.line("store " + k.pointers("%y", shape) + ", " + k.op("broadcast " + v + " {shape = " + TextKernel::list(shape) + "}") + ", " + all);
+    k.line("store " + k.pointers("%y", shape) + ", " +
+           k.op("broadcast " + v + " {shape = " + TextKernel::list(shape) + "}") + ", " + all);
     for (int64_t n : {0, 1}) {
-      check(k, {random_buffer(ElementType::kF32, 1, 1), int_scalar(n ? 0 : int64_t{1} << 40), random_buffer(ElementType::kF32, 240, 2), int_scalar(n)});
+      check(k, {random_buffer(ElementType::kF32, 1, 1), int_scalar(n ? 0 : int64_t{1} << 40),
+                random_buffer(ElementType::kF32, 240, 2), int_scalar(n)});
     }
   }
 }
@@ -193,7 +199,8 @@ TEST(HazardOnCpu, DeepDiamonds) {
   }
   const std::string top = k.op("reduce " + v + " {kind = max, axis = 0}");
   const std::string zero = k.op("cmp " + i + ", " + i0 + " {pred = lt}");
-  k.line("store " + k.pointers("%y", {100}) + ", " + k.op("select " + zero + ", " + v + ", " + k.splat(top, {100})) + ", " + m);
+  k.line("store " + k.pointers("%y", {100}) + ", " + k.op("select " + zero + ", " + v + ", " + k.splat(top, {100})) +
+         ", " + m);
   check(k, xy(100, 61));
 }
 

@@ -25,7 +25,8 @@ class RandomText {
   std::string make() {
     define("%a", kScalar, "i32");
     define("%b", kScalar, "i32");
-    for (Kind kind : kinds()) define(kernel_.along(shape(kind), static_cast<size_t>(kind == kRow ? 0 : rank_ - 1)), kind, "i32");
+    for (Kind kind : kinds())
+      define(kernel_.along(shape(kind), static_cast<size_t>(kind == kRow ? 0 : rank_ - 1)), kind, "i32");
     for (int i = 0; i < 3; ++i) load();
     fill(8 + pick(14), 0);
     store();
@@ -50,7 +51,7 @@ class RandomText {
   static constexpr char kParams[] =
       "%x: ptr<f32> readonly, %y: ptr<f32>, %z: ptr<f32>, %u: ptr<i32> readonly, %v: ptr<i32>, %a: i32, %b: i32";
   static constexpr size_t kSlack = 3;
-  enum Kind { kScalar, kFull, kRow, kColumn };   // kRow: one value a row, [R, 1]
+  enum Kind { kScalar, kFull, kRow, kColumn };  // kRow: one value a row, [R, 1]
   struct Value {
     std::string name;
     Kind kind;
@@ -58,7 +59,9 @@ class RandomText {
   };
 
   uint32_t pick(size_t below) { return static_cast<uint32_t>(random_() % below); }
-  std::vector<Kind> kinds() const { return rank_ == 1 ? std::vector<Kind>{kFull} : std::vector<Kind>{kFull, kRow, kColumn}; }
+  std::vector<Kind> kinds() const {
+    return rank_ == 1 ? std::vector<Kind>{kFull} : std::vector<Kind>{kFull, kRow, kColumn};
+  }
   Kind any_kind() { return rank_ == 1 || pick(2) ? kFull : pick(2) ? kRow : kColumn; }
   TextKernel::Shape shape(Kind kind) const {
     if (kind == kRow) return {shape_[0], 1};
@@ -91,7 +94,9 @@ class RandomText {
   std::string compare(Kind kind) {
     static const char* kPredicates[] = {"lt", "le", "gt", "ge", "eq", "ne"};
     const std::string type = pick(3) ? "i32" : "f32";
-    return emit("cmp " + value(kind, type) + ", " + value(kind, type) + " {pred = " + kPredicates[pick(pick(2) ? 2 : 6)] + "}", kind, "i1");
+    return emit(
+        "cmp " + value(kind, type) + ", " + value(kind, type) + " {pred = " + kPredicates[pick(pick(2) ? 2 : 6)] + "}",
+        kind, "i1");
   }
 
   std::string bounds(Kind kind) {
@@ -103,9 +108,12 @@ class RandomText {
   // ", mask" or nothing.
   std::string mask(Kind kind) {
     switch (pick(4)) {
-      case 0: return "";
-      case 1: return ", " + value(kind, "i1");
-      default: return ", " + bounds(kind);
+      case 0:
+        return "";
+      case 1:
+        return ", " + value(kind, "i1");
+      default:
+        return ", " + bounds(kind);
     }
   }
 
@@ -150,12 +158,24 @@ class RandomText {
     const Kind kind = any_kind();
     auto x = [&] { return value(kind, "f32"); };
     switch (pick(8)) {
-      case 0: emit("add " + x() + ", " + x(), kind, "f32"); break;
-      case 1: emit("sub " + x() + ", " + x(), kind, "f32"); break;
-      case 2: emit("mul " + x() + ", " + x(), kind, "f32"); break;
-      case 3: emit((pick(2) ? "min " : "max ") + x() + ", " + x(), kind, "f32"); break;
-      case 4: emit("select " + value(kind, "i1") + ", " + x() + ", " + x(), kind, "f32"); break;
-      case 5: emit("cast " + value(kind, "i32") + " {to = f32}", kind, "f32"); break;
+      case 0:
+        emit("add " + x() + ", " + x(), kind, "f32");
+        break;
+      case 1:
+        emit("sub " + x() + ", " + x(), kind, "f32");
+        break;
+      case 2:
+        emit("mul " + x() + ", " + x(), kind, "f32");
+        break;
+      case 3:
+        emit((pick(2) ? "min " : "max ") + x() + ", " + x(), kind, "f32");
+        break;
+      case 4:
+        emit("select " + value(kind, "i1") + ", " + x() + ", " + x(), kind, "f32");
+        break;
+      case 5:
+        emit("cast " + value(kind, "i32") + " {to = f32}", kind, "f32");
+        break;
       default: {
         // Counted as expensive.
         static const char* kFunctions[] = {"sqrt", "floor", "round"};
@@ -168,12 +188,23 @@ class RandomText {
     const Kind kind = any_kind();
     auto x = [&] { return value(kind, "i32"); };
     switch (pick(6)) {
-      case 0: emit("add " + x() + ", " + x(), kind, "i32"); break;
-      case 1: emit("xor " + x() + ", " + x(), kind, "i32"); break;
-      case 2: emit("rem " + x() + ", " + x(), kind, "i32"); break;
-      case 3: emit("cast " + value(kind, "f32") + " {to = i32}", kind, "i32"); break;
-      case 4: emit("select " + value(kind, "i1") + ", " + x() + ", " + x(), kind, "i32"); break;
-      default: emit("and " + value(kind, "i1") + ", " + value(kind, "i1"), kind, "i1");
+      case 0:
+        emit("add " + x() + ", " + x(), kind, "i32");
+        break;
+      case 1:
+        emit("xor " + x() + ", " + x(), kind, "i32");
+        break;
+      case 2:
+        emit("rem " + x() + ", " + x(), kind, "i32");
+        break;
+      case 3:
+        emit("cast " + value(kind, "f32") + " {to = i32}", kind, "i32");
+        break;
+      case 4:
+        emit("select " + value(kind, "i1") + ", " + x() + ", " + x(), kind, "i32");
+        break;
+      default:
+        emit("and " + value(kind, "i1") + ", " + value(kind, "i1"), kind, "i1");
     }
   }
 
@@ -199,7 +230,8 @@ class RandomText {
   void dot() {
     if (rank_ == 1) return reduce();
     const std::string a = kernel_.op("cast " + value(kFull, "i32") + " {to = i8}");
-    const std::string b = kernel_.op("permute " + kernel_.op("cast " + value(kFull, "i32") + " {to = i8}") + " {order = [1, 0]}");
+    const std::string b =
+        kernel_.op("permute " + kernel_.op("cast " + value(kFull, "i32") + " {to = i8}") + " {order = [1, 0]}");
     const std::string square = TextKernel::list({shape_[0], shape_[0]});
     const std::string acc = kernel_.op("splat " + value(kScalar, "i32") + " {shape = " + square + "}");
     std::string c = kernel_.op("dot " + a + ", " + b + ", " + acc);
@@ -222,8 +254,10 @@ class RandomText {
       carried.push_back(one);
     }
     const std::string low = kernel_.constant("0", "i32"), high = kernel_.constant(std::to_string(pick(4)), "i32");
-    const std::string step = kernel_.constant(std::to_string(1 + pick(2)), "i32"), index = "%k" + std::to_string(next_++);
-    kernel_.line(results + " = for " + index + " = " + low + " to " + high + " step " + step + " carry (" + inits + ") {");
+    const std::string step = kernel_.constant(std::to_string(1 + pick(2)), "i32"),
+                      index = "%k" + std::to_string(next_++);
+    kernel_.line(results + " = for " + index + " = " + low + " to " + high + " step " + step + " carry (" + inits +
+                 ") {");
     const size_t outer = scope_.size();
     const std::string outer_pointers = last_pointers_;
     const Kind outer_kind = last_kind_;
@@ -256,20 +290,29 @@ class RandomText {
     for (uint32_t i = 0; i < count; ++i) {
       switch (pick(12)) {
         case 0:
-        case 1: load(); break;
+        case 1:
+          load();
+          break;
         case 2:
-        case 3: store(); break;
+        case 3:
+          store();
+          break;
         case 4:
-        case 5: int_op(); break;
+        case 5:
+          int_op();
+          break;
         case 6:
-        case 7: reduce(); break;
+        case 7:
+          reduce();
+          break;
         case 8:
           if (depth < 2 && pick(2)) loop(depth);
           break;
         case 9:
           if (pick(3) == 0) dot();
           break;
-        default: float_op();
+        default:
+          float_op();
       }
     }
   }

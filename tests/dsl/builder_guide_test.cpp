@@ -7,28 +7,29 @@ namespace guide {
 
 using namespace kiln::lang;
 
-auto scale = kernel("scale", {"x", "y", "n", "a", "BLOCK=1024"},
-                    [](Ptr<const f32> x, Ptr<f32> y, i32 n, f32 a, Const BLOCK) {
-  grid(cdiv(n, BLOCK));
-  Value start = program_id(0) * BLOCK;
-  Value v = tile(x, {n}).load({start}, {BLOCK});
-  tile(y, {n}).store({start}, a * v);
-});
+auto scale =
+    kernel("scale", {"x", "y", "n", "a", "BLOCK=1024"}, [](Ptr<const f32> x, Ptr<f32> y, i32 n, f32 a, Const BLOCK) {
+      grid(cdiv(n, BLOCK));
+      Value start = program_id(0) * BLOCK;
+      Value v = tile(x, {n}).load({start}, {BLOCK});
+      tile(y, {n}).store({start}, a * v);
+    });
 
 template <class T>
 auto row_max() {
   return kernel("row_max", {"x", "y", "rows", "cols", "BLOCK=1024"},
                 [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, Const BLOCK) {
-    require(BLOCK % 16 == 0, "BLOCK must be a multiple of 16");
-    grid(rows);
-    Value row = program_id(0);
-    Tile line = tile(x + cast(row, i64_t) * cols, {cols});
-    Var top = full({BLOCK}, -INFINITY, element_v<T>);
-    for (Value col : range(0, cols, BLOCK).stages(2)) {
-      top = max(top, line.load({col}, {BLOCK}, {.other = -INFINITY}));
-    }
-    store(y + row, reduce_max(top, -1));
-  }).space({{"BLOCK", {256, 1024, 4096}}});
+                  require(BLOCK % 16 == 0, "BLOCK must be a multiple of 16");
+                  grid(rows);
+                  Value row = program_id(0);
+                  Tile line = tile(x + cast(row, i64_t) * cols, {cols});
+                  Var top = full({BLOCK}, -INFINITY, element_v<T>);
+                  for (Value col : range(0, cols, BLOCK).stages(2)) {
+                    top = max(top, line.load({col}, {BLOCK}, {.other = -INFINITY}));
+                  }
+                  store(y + row, reduce_max(top, -1));
+                })
+      .space({{"BLOCK", {256, 1024, 4096}}});
 }
 
 }  // namespace guide

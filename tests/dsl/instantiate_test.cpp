@@ -197,6 +197,11 @@ TEST(Contract, OtherProductsStay) {
             "%m = mul %a, %b; %s = sub %m, %c; store %p, %s");
 }
 
+TEST(Contract, DeadUsesDoNotCount) {
+  EXPECT_EQ(contracted("%m = mul %a, %b %dead = sub %m, %c %s = add %m, %c store %p, %s"),
+            "%s = fma %a, %b, %c; store %p, %s");
+}
+
 TEST(Contract, AProductOutsideTheLoopStaysThere) {
   EXPECT_EQ(
       contracted(

@@ -5,17 +5,22 @@
 namespace kiln::codegen::cpu {
 
 Error Context::unsupported(const Op& op, const std::string& what) const {
-  return error(ErrorCode::kCompileFailed,
-               dsl::diagnostic(kernel, op.loc, "target `" + target.cpu + "`: " + dsl::info(op.code).name + ": " + what));
+  return error(
+      ErrorCode::kCompileFailed,
+      dsl::diagnostic(kernel, op.loc, "target `" + target.cpu + "`: " + dsl::info(op.code).name + ": " + what));
 }
 
 llvm::Type* memory_type(llvm::LLVMContext& context, ElementType element, bool pointer) {
   if (pointer) return llvm::PointerType::get(context, 0);
   switch (element) {
-    case ElementType::kF16: return llvm::Type::getHalfTy(context);
-    case ElementType::kF32: return llvm::Type::getFloatTy(context);
-    case ElementType::kF64: return llvm::Type::getDoubleTy(context);
-    default: return llvm::Type::getIntNTy(context, static_cast<unsigned>(8 * dsl::info(element).bytes));
+    case ElementType::kF16:
+      return llvm::Type::getHalfTy(context);
+    case ElementType::kF32:
+      return llvm::Type::getFloatTy(context);
+    case ElementType::kF64:
+      return llvm::Type::getDoubleTy(context);
+    default:
+      return llvm::Type::getIntNTy(context, static_cast<unsigned>(8 * dsl::info(element).bytes));
   }
 }
 

@@ -48,8 +48,8 @@ struct MaskAt {
 
 // A tile kept in scratch memory, row-major with padding after each row, so that whole vectors may be read and written.
 struct Slot {
-  uint64_t offset = 0;             // bytes from the program's scratch
-  std::vector<int64_t> strides;    // elements, per axis
+  uint64_t offset = 0;           // bytes from the program's scratch
+  std::vector<int64_t> strides;  // elements, per axis
   // Non-empty: only the interior of a nest with at least these masks holds values.
   std::set<MaskAt> valid_under;
 };
@@ -63,13 +63,13 @@ struct Context {
   Builder b;
   llvm::Function* function = nullptr;
 
-  std::vector<const Op*> definition;             // by value; null for parameters and region arguments
-  std::vector<Value*> scalars;                   // by value, rank 0 only
-  std::vector<std::optional<Slot>> slots;        // by value
-  std::vector<int> use_count;                    // by value: uses by any op
-  std::vector<const dsl::Region*> home;          // by value: the region that defines it; null for parameters
-  std::vector<bool> keep;                        // by value: store into scratch when first evaluated
-  std::vector<bool> materialise;                 // by value: copy into scratch where it is defined
+  std::vector<const Op*> definition;       // by value; null for parameters and region arguments
+  std::vector<Value*> scalars;             // by value, rank 0 only
+  std::vector<std::optional<Slot>> slots;  // by value
+  std::vector<int> use_count;              // by value: uses by any op
+  std::vector<const dsl::Region*> home;    // by value: the region that defines it; null for parameters
+  std::vector<bool> keep;                  // by value: store into scratch when first evaluated
+  std::vector<bool> materialise;           // by value: copy into scratch where it is defined
 
   std::array<Value*, 3> program_id{};
   std::array<Value*, 3> num_programs{};
@@ -104,6 +104,10 @@ void emit_if(Builder& b, Value* condition, const char* name, llvm::function_ref<
 
 // scalar_ops.cpp: an elementwise op on registers, scalars or vectors alike. `element` is the operands' element type.
 Result<Value*> emit_elementwise(Context& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> operands);
+// conversions.cpp: small floats to f32 and back (one rounding); a `cast`.
+Value* to_f32(Context& c, Builder& b, ElementType element, Value* x);
+Value* from_f32(Context& c, Builder& b, ElementType element, Value* x);
+Value* emit_cast(Context& c, Builder& b, Value* x, ElementType from, ElementType to);
 // The value of a `constant` op.
 Value* emit_constant(Context& c, const Op& op);
 // Combines for reductions; floats accumulate in f32 at least.

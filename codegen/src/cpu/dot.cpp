@@ -10,8 +10,8 @@ namespace kiln::codegen::cpu {
 namespace {
 
 struct Blocking {
-  int rows;      // MR
-  int vectors;   // NV
+  int rows;     // MR
+  int vectors;  // NV
 };
 
 // The most rows whose accumulators, with NV vectors of B and one of A, stay in registers.
@@ -44,7 +44,7 @@ Blocking choose_blocking(int registers, int lanes, int64_t m, int64_t n) {
 struct DotShape {
   int64_t m, n, k;
   int64_t lda, ldc;
-  ElementType element;   // of the accumulator
+  ElementType element;  // of the accumulator
   llvm::Type* type;
   int lanes;
 };
@@ -58,12 +58,13 @@ Value* multiply_add(Context& c, Builder& b, ElementType element, Value* x, Value
 // void kiln.dot.MRxNV(ptr a, ptr b, ptr c): c += a·b for one block; strides and K are constants.
 llvm::Function* micro_kernel(Context& c, const DotShape& shape, Blocking block) {
   const std::string name = "kiln.dot." + std::to_string(block.rows) + "x" + std::to_string(block.vectors) + "." +
-                           std::to_string(shape.k) + "." + std::to_string(shape.lda) + "." + std::to_string(shape.ldc) + "." +
-                           std::string(dsl::info(shape.element).name);
+                           std::to_string(shape.k) + "." + std::to_string(shape.lda) + "." + std::to_string(shape.ldc) +
+                           "." + std::string(dsl::info(shape.element).name);
   if (auto* existing = c.module.getFunction(name)) return existing;
   Builder b(c.module.getContext());
-  auto* fn = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy(), b.getPtrTy()}, false),
-                                    llvm::Function::InternalLinkage, name, c.module);
+  auto* fn =
+      llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy(), b.getPtrTy()}, false),
+                             llvm::Function::InternalLinkage, name, c.module);
   fn->addFnAttr(llvm::Attribute::NoInline);
   fn->addFnAttr(llvm::Attribute::NoUnwind);
   for (unsigned i = 0; i < 3; ++i) fn->addParamAttr(i, llvm::Attribute::NoAlias);
@@ -71,7 +72,8 @@ llvm::Function* micro_kernel(Context& c, const DotShape& shape, Blocking block) 
   auto* vector = llvm::FixedVectorType::get(shape.type, static_cast<unsigned>(shape.lanes));
   const llvm::Align align(shape.type->getScalarSizeInBits() / 8);
   auto c_pointer = [&](int row, int v) {
-    return b.CreateConstInBoundsGEP1_64(shape.type, fn->getArg(2), static_cast<uint64_t>(row * shape.ldc + v * shape.lanes));
+    return b.CreateConstInBoundsGEP1_64(shape.type, fn->getArg(2),
+                                        static_cast<uint64_t>(row * shape.ldc + v * shape.lanes));
   };
   std::vector<Value*> start;
   for (int row = 0; row < block.rows; ++row) {
@@ -90,14 +92,17 @@ llvm::Function* micro_kernel(Context& c, const DotShape& shape, Blocking block) 
     acc.back()->addIncoming(value, before);
   }
   std::vector<Value*> columns;
-  Value* b_row = b.CreateInBoundsGEP(shape.type, fn->getArg(1), b.CreateMul(k, b.getInt64(static_cast<uint64_t>(block.vectors * shape.lanes))));
+  Value* b_row = b.CreateInBoundsGEP(shape.type, fn->getArg(1),
+                                     b.CreateMul(k, b.getInt64(static_cast<uint64_t>(block.vectors * shape.lanes))));
   for (int v = 0; v < block.vectors; ++v) {
-    columns.push_back(b.CreateAlignedLoad(vector, b.CreateConstInBoundsGEP1_64(shape.type, b_row, static_cast<uint64_t>(v * shape.lanes)), align));
+    columns.push_back(b.CreateAlignedLoad(
+        vector, b.CreateConstInBoundsGEP1_64(shape.type, b_row, static_cast<uint64_t>(v * shape.lanes)), align));
   }
   Value* a_column = b.CreateInBoundsGEP(shape.type, fn->getArg(0), k);
   std::vector<Value*> sums;
   for (int row = 0; row < block.rows; ++row) {
-    Value* scalar = b.CreateAlignedLoad(shape.type, b.CreateConstInBoundsGEP1_64(shape.type, a_column, static_cast<uint64_t>(row * shape.lda)), align);
+    Value* scalar = b.CreateAlignedLoad(
+        shape.type, b.CreateConstInBoundsGEP1_64(shape.type, a_column, static_cast<uint64_t>(row * shape.lda)), align);
     Value* lanes = b.CreateVectorSplat(static_cast<unsigned>(shape.lanes), scalar);
     for (int v = 0; v < block.vectors; ++v) {
       sums.push_back(multiply_add(c, b, shape.element, lanes, columns[static_cast<size_t>(v)], acc[sums.size()]));
@@ -125,7 +130,8 @@ Value* widen_operand(Context& c, Builder& b, ElementType from, ElementType to, V
   return dsl::info(from).is_signed ? b.CreateSExt(x, type) : b.CreateZExt(x, type);
 }
 
-Result<void> pack_operands(Context& c, const Op& op, const DotShape& shape, Blocking block, const Slot& a_slot, const Slot& b_slot) {
+Result<void> pack_operands(Context& c, const Op& op, const DotShape& shape, Blocking block, const Slot& a_slot,
+                           const Slot& b_slot) {
   const int panel = block.vectors * shape.lanes;
   const int pack_width = std::min(64, 4 * shape.lanes);
   const ElementType from = c.type(op.operands[0]).element;
@@ -147,7 +153,8 @@ Result<void> pack_operands(Context& c, const Op& op, const DotShape& shape, Bloc
   });
 }
 
-void run_blocks(Context& c, const DotShape& shape, Blocking block, const Slot& a_slot, const Slot& b_slot, const Slot& c_slot) {
+void run_blocks(Context& c, const DotShape& shape, Blocking block, const Slot& a_slot, const Slot& b_slot,
+                const Slot& c_slot) {
   Builder& b = c.b;
   const int64_t panel = block.vectors * shape.lanes;
   Value *a_base = slot_address(c, a_slot), *b_base = slot_address(c, b_slot), *c_base = slot_address(c, c_slot);
@@ -162,7 +169,8 @@ void run_blocks(Context& c, const DotShape& shape, Blocking block, const Slot& a
   emit_loop(b, c.i64(0), c.i64(shape.n), c.i64(panel), "panel", none, [&](Value* column) {
     if (whole > 0) {
       llvm::Function* fn = micro_kernel(c, shape, block);
-      emit_loop(b, c.i64(0), c.i64(whole), c.i64(block.rows), "block", none, [&](Value* row) { call(fn, row, column); });
+      emit_loop(b, c.i64(0), c.i64(whole), c.i64(block.rows), "block", none,
+                [&](Value* row) { call(fn, row, column); });
     }
     if (whole < shape.m) {
       call(micro_kernel(c, shape, {static_cast<int>(shape.m - whole), block.vectors}), c.i64(whole), column);
@@ -196,7 +204,8 @@ Result<void> lower_dot(Context& c, const Op& op) {
     if (auto done = materialise(c, acc, c_slot); !done) return done;
   }
   // Chunks of a row are stored whole, so a row is padded even where K is 1.
-  const Slot a_slot = allocate_slot(c, dsl::tile_type(shape.element, {dsl::Expr(shape.m), dsl::Expr(std::max<int64_t>(shape.k, 2))}));
+  const Slot a_slot =
+      allocate_slot(c, dsl::tile_type(shape.element, {dsl::Expr(shape.m), dsl::Expr(std::max<int64_t>(shape.k, 2))}));
   const Slot b_slot = allocate_slot(c, dsl::tile_type(shape.element, {dsl::Expr(padded_n * shape.k)}));
   shape.lda = a_slot.strides[0];
   shape.ldc = c_slot.strides[0];

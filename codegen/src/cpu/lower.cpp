@@ -16,8 +16,9 @@ void load_params(Context& c, Value* params) {
   for (size_t i = 0; i < layout.size(); ++i) {
     const dsl::Param& param = c.kernel.params[i];
     llvm::Type* type = memory_type(c.b.getContext(), param.type.element, param.type.pointer);
-    Value* value = c.b.CreateAlignedLoad(type, c.b.CreateConstInBoundsGEP1_64(c.b.getInt8Ty(), params, layout[i].offset),
-                                         llvm::Align(layout[i].bytes), param.name);
+    Value* value =
+        c.b.CreateAlignedLoad(type, c.b.CreateConstInBoundsGEP1_64(c.b.getInt8Ty(), params, layout[i].offset),
+                              llvm::Align(layout[i].bytes), param.name);
     if (!param.type.pointer && param.type.element == ElementType::kI1) value = c.b.CreateICmpNE(value, c.b.getInt8(0));
     c.scalars[param.value] = value;
   }
@@ -61,20 +62,25 @@ Result<Lowered> lower(const dsl::Kernel& kernel, CpuTarget& target, llvm::Module
   c.slots.resize(kernel.values.size());
 
   Builder& b = c.b;
-  auto* type = llvm::FunctionType::get(b.getInt32Ty(), {b.getPtrTy(), b.getPtrTy(), b.getInt64Ty(), b.getInt64Ty(), b.getPtrTy()}, false);
+  auto* type = llvm::FunctionType::get(
+      b.getInt32Ty(), {b.getPtrTy(), b.getPtrTy(), b.getInt64Ty(), b.getInt64Ty(), b.getPtrTy()}, false);
   c.function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, "kiln_entry", module);
   c.function->addFnAttr(llvm::Attribute::NoUnwind);
   b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", c.function));
   load_params(c, c.function->getArg(0));
   for (uint64_t axis = 0; axis < 3; ++axis) {
-    c.num_programs[axis] = b.CreateLoad(b.getInt32Ty(), b.CreateConstInBoundsGEP1_64(b.getInt32Ty(), c.function->getArg(1), axis));
+    c.num_programs[axis] =
+        b.CreateLoad(b.getInt32Ty(), b.CreateConstInBoundsGEP1_64(b.getInt32Ty(), c.function->getArg(1), axis));
   }
-  c.scratch = b.CreateLoad(b.getPtrTy(), b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), c.function->getArg(4), kContextScratch));
+  c.scratch =
+      b.CreateLoad(b.getPtrTy(), b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), c.function->getArg(4), kContextScratch));
   Result<void> result;
-  emit_loop(b, c.function->getArg(2), c.function->getArg(3), c.i64(1), "program", [](llvm::Instruction*) {}, [&](Value* program) {
-    split_program(c, program);
-    result = lower_region(c, kernel.body);
-  });
+  emit_loop(
+      b, c.function->getArg(2), c.function->getArg(3), c.i64(1), "program", [](llvm::Instruction*) {},
+      [&](Value* program) {
+        split_program(c, program);
+        result = lower_region(c, kernel.body);
+      });
   if (!result) return result.error();
   b.CreateRet(b.getInt32(0));
   return Lowered{c.scratch_bytes};

@@ -18,7 +18,7 @@ struct ParamSlot {
 std::vector<ParamSlot> param_layout(const dsl::Kernel& kernel, uint64_t& total_bytes);
 
 struct Lowered {
-  uint64_t scratch_bytes = 0;   // per program, 64-byte aligned
+  uint64_t scratch_bytes = 0;  // per program, 64-byte aligned
 };
 
 // Adds `kiln_entry` to the module: int32 (const void* params, const uint32 grid[3], uint64 first, uint64 last, ctx*),

@@ -50,11 +50,11 @@ class Nest {
   bool interior_suffices(std::optional<MaskAt> sink_mask) const;
 
   struct Body {
-    std::function<Result<void>()> chunk;   // at the current point, in the current mode and lanes
-    // Instead of chunks for the lanes first…extent-1 outside the interior, in mode kOutside. Only for sinks whose values
-    // are uniform_outside.
+    std::function<Result<void>()> chunk;  // at the current point, in the current mode and lanes
+    // Instead of chunks for the lanes first…extent-1 outside the interior, in mode kOutside. Only for sinks whose
+    // values are uniform_outside.
     std::function<Result<void>(Value* first, Value* count)> outside;
-    std::function<Result<void>()> begin_row, end_row;   // around the walk along the vector dimension
+    std::function<Result<void>()> begin_row, end_row;  // around the walk along the vector dimension
   };
   // Walks the space: dimensions in order, the vector dimension innermost. `interior_only` restricts it to the interior.
   Result<void> walk(const Body& body, bool interior_only);
@@ -73,8 +73,8 @@ class Nest {
   Value* splat(Value* x);
 
   struct Address {
-    Value* pointer = nullptr;   // of the first lane, or a vector of pointers
-    bool contiguous = false;    // lanes are neighbours; else uniform (scalar pointer) or a vector of pointers
+    Value* pointer = nullptr;  // of the first lane, or a vector of pointers
+    bool contiguous = false;   // lanes are neighbours; else uniform (scalar pointer) or a vector of pointers
   };
   Result<Address> address(ValueId pointer_tile, const Point& point);
 
@@ -82,14 +82,15 @@ class Nest {
   void finish();
 
   Mode mode() const { return mode_; }
-  Value* lane_mask() const { return lanes_; }   // null: all lanes are active
+  Value* lane_mask() const { return lanes_; }  // null: all lanes are active
+  Value* in_active_lanes(Value* mask);         // the mask, null for true, in the active lanes alone; null: all lanes
   Value* index(int dim) const { return dims_[dim].index; }
   Value* slot_pointer(const Slot& slot, const Point& point, ElementType element, bool pointer);
   // Stores whole vectors; lanes past the extent fall into the slot's padding.
   void store_slot(const Slot& slot, const Point& point, const dsl::Type& type, Value* vector);
   // Lanes below `bound` at the current point.
   Value* lanes_below(Value* bound);
-  bool varies(const Point& point) const;        // contains the vector dimension
+  bool varies(const Point& point) const;  // contains the vector dimension
 
   Context& c;
   Builder& b;
@@ -98,9 +99,9 @@ class Nest {
   struct Dim {
     int64_t extent;
     Value* index = nullptr;
-    int depth = 0;             // loop level that defines the index
-    Value* bound = nullptr;    // of the interior, at most the extent; null: the extent
-    bool inner = false;        // walked by walk_inner
+    int depth = 0;           // loop level that defines the index
+    Value* bound = nullptr;  // of the interior, at most the extent; null: the extent
+    bool inner = false;      // walked by walk_inner
   };
   using Key = std::pair<ValueId, std::vector<int8_t>>;
 
@@ -109,19 +110,20 @@ class Nest {
   void keep(ValueId id, const Point& point, Value* value);
   Point normalise(ValueId id, const Point& point) const;
   // Runs `emit` with the builder at loop level `depth`.
-  template <class F> auto at_depth(int depth, F emit);
+  template <class F>
+  auto at_depth(int depth, F emit);
   Result<Value*> evaluate_new(ValueId id, const Point& point);
   Result<Value*> evaluate_elementwise(const Op& op, const Point& point);
   Result<Value*> evaluate_load(const Op& op, const Point& point);
   Result<Value*> evaluate_slot(ValueId id, const Slot& slot, const Point& point);
-  int64_t lane_stride(const Slot& slot, const Point& point) const;   // elements from lane to lane
+  int64_t lane_stride(const Slot& slot, const Point& point) const;  // elements from lane to lane
   Value* strided_lanes(Value* first, llvm::Type* memory, int64_t stride);
   bool slot_usable(const Slot& slot, const Point& point) const;
   // `exact`: only where the value cannot wrap on purpose (comparisons), as opposed to indices that reach memory.
   std::optional<Affine> affine(ValueId id, const Point& point, bool exact);
   std::optional<Affine> affine_new(ValueId id, const Point& point, bool exact);
   Value* affine_value(const Affine& affine, bool with_vector_dim);
-  using Bounds = std::vector<std::pair<int, Value*>>;   // dimension, bound
+  using Bounds = std::vector<std::pair<int, Value*>>;  // dimension, bound
   bool add_bounds(ValueId mask, const Point& point, Bounds& bounds, std::set<MaskAt>& seen);
   bool add_comparison(const Op& cmp, const Point& point, Bounds& bounds);
   Point source_point(const Op& op, const Point& point) const;
@@ -136,21 +138,32 @@ class Nest {
   int width_ = 1;
   std::set<MaskAt> masks_;
   std::set<std::pair<ValueId, std::vector<int8_t>>> visited_;
-  bool outside_uniform_ = true;    // all masks are registered and constrain the same: outside, each of them fails
-  bool keep_allowed_ = false;      // the walk visits the whole interior in mode kInterior
-  bool rows_restricted_ = false;   // outer dimensions are walked inside their bounds only
-  std::map<MaskAt, Bounds> mask_bounds_;            // of each registered mask
-  std::map<Key, std::optional<Affine>> affine_memo_[2];   // inexact, exact
+  bool outside_uniform_ = true;   // all masks are registered and constrain the same: outside, each of them fails
+  bool keep_allowed_ = false;     // the walk visits the whole interior in mode kInterior
+  bool rows_restricted_ = false;  // outer dimensions are walked inside their bounds only
+  std::map<MaskAt, Bounds> mask_bounds_;                 // of each registered mask
+  std::map<Key, std::optional<Affine>> affine_memo_[2];  // inexact, exact
   std::map<Key, bool> uniform_memo_;
-  std::map<MaskAt, std::optional<std::pair<int, Value*>>> comparisons_;  // bounds by comparison, so that equal ones are one
+  std::map<MaskAt, std::optional<std::pair<int, Value*>>>
+      comparisons_;  // bounds by comparison, so that equal ones are one
 
   std::map<ValueId, Slot> kept_;
 
   Mode mode_ = Mode::kInterior;
   Value* lanes_ = nullptr;
-  std::vector<llvm::Instruction*> guards_;          // guards_[d]: insertion point for loop level d
-  std::vector<std::map<Key, Value*>> memo_;         // by loop level
+  Value* lanes_end_ = nullptr;               // lanes_ are those below it
+  std::vector<llvm::Instruction*> guards_;   // guards_[d]: insertion point for loop level d
+  std::vector<std::map<Key, Value*>> memo_;  // by loop level
 };
+
+// Emits at the loop level that a value depends on: everything is hoisted as far as it goes by construction.
+template <class F>
+auto Nest::at_depth(int depth, F emit) {
+  if (depth >= depth_now()) return emit();
+  llvm::IRBuilderBase::InsertPointGuard restore(b);
+  b.SetInsertPoint(guards_[static_cast<size_t>(depth)]);
+  return emit();
+}
 
 // sinks.cpp: what opens nests.
 

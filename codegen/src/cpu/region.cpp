@@ -24,15 +24,25 @@ Result<void> lower_scalar_load(Context& c, const Op& op) {
 Result<void> lower_scalar(Context& c, const Op& op) {
   Value*& out = c.scalars[op.results[0]];
   switch (op.code) {
-    case OpCode::kProgramId: out = c.program_id[static_cast<size_t>(std::get<int64_t>(op.attrs[0]))]; return {};
-    case OpCode::kNumPrograms: out = c.num_programs[static_cast<size_t>(std::get<int64_t>(op.attrs[0]))]; return {};
-    case OpCode::kConstant: out = emit_constant(c, op); return {};
-    case OpCode::kLoad: return lower_scalar_load(c, op);
+    case OpCode::kProgramId:
+      out = c.program_id[static_cast<size_t>(std::get<int64_t>(op.attrs[0]))];
+      return {};
+    case OpCode::kNumPrograms:
+      out = c.num_programs[static_cast<size_t>(std::get<int64_t>(op.attrs[0]))];
+      return {};
+    case OpCode::kConstant:
+      out = emit_constant(c, op);
+      return {};
+    case OpCode::kLoad:
+      return lower_scalar_load(c, op);
     // A scalar of rank 0 stays what it is.
     case OpCode::kSplat:
     case OpCode::kBroadcast:
-    case OpCode::kPermute: out = c.scalars[op.operands[0]]; return {};
-    default: break;
+    case OpCode::kPermute:
+      out = c.scalars[op.operands[0]];
+      return {};
+    default:
+      break;
   }
   llvm::SmallVector<Value*, 4> operands;
   for (ValueId operand : op.operands) operands.push_back(c.scalars[operand]);
@@ -126,7 +136,8 @@ Result<void> lower_for(Context& c, const Op& op) {
   const dsl::Region& region = op.regions[0];
   const ElementType element = c.type(op.operands[0]).element;
   auto wide = [&](ValueId id) {
-    return dsl::info(element).is_signed ? b.CreateSExt(c.scalars[id], b.getInt64Ty()) : b.CreateZExt(c.scalars[id], b.getInt64Ty());
+    return dsl::info(element).is_signed ? b.CreateSExt(c.scalars[id], b.getInt64Ty())
+                                        : b.CreateZExt(c.scalars[id], b.getInt64Ty());
   };
   std::vector<Carried> carried;
   for (size_t i = 3; i < op.operands.size(); ++i) {
@@ -144,20 +155,25 @@ Result<void> lower_for(Context& c, const Op& op) {
   }
   Value* step = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, wide(op.operands[2]), c.i64(1));
   Result<void> result;
-  emit_loop(b, wide(op.operands[0]), wide(op.operands[1]), step, "for", [](llvm::Instruction*) {}, [&](Value* index) {
-    c.scalars[region.args[0]] = b.CreateTrunc(index, register_type(b.getContext(), dsl::scalar_type(element)));
-    for (Carried& state : carried) {
-      if (!state.variable) continue;
-      c.scalars[state.argument] = b.CreateLoad(register_type(b.getContext(), c.type(state.argument)), state.variable);
-    }
-    result = lower_region(c, region);
-    if (result.ok()) result = lower_yield(c, region.ops.back(), carried);
-  });
+  emit_loop(
+      b, wide(op.operands[0]), wide(op.operands[1]), step, "for", [](llvm::Instruction*) {},
+      [&](Value* index) {
+        c.scalars[region.args[0]] = b.CreateTrunc(index, register_type(b.getContext(), dsl::scalar_type(element)));
+        for (Carried& state : carried) {
+          if (!state.variable) continue;
+          c.scalars[state.argument] =
+              b.CreateLoad(register_type(b.getContext(), c.type(state.argument)), state.variable);
+        }
+        result = lower_region(c, region);
+        if (result.ok()) result = lower_yield(c, region.ops.back(), carried);
+      });
   if (!result) return result;
   for (size_t i = 0; i < carried.size(); ++i) {
     const ValueId out = op.results[i];
-    if (carried[i].variable) c.scalars[out] = b.CreateLoad(register_type(b.getContext(), c.type(out)), carried[i].variable);
-    else c.slots[out] = carried[i].slot;
+    if (carried[i].variable)
+      c.scalars[out] = b.CreateLoad(register_type(b.getContext(), c.type(out)), carried[i].variable);
+    else
+      c.slots[out] = carried[i].slot;
   }
   return {};
 }
@@ -168,13 +184,22 @@ Result<void> lower_region(Context& c, const dsl::Region& region) {
   for (const Op& op : region.ops) {
     Result<void> done;
     switch (op.code) {
-      case OpCode::kStore: done = lower_store(c, op); break;
-      case OpCode::kReduce: done = lower_reduce(c, op); break;
-      case OpCode::kDot: done = lower_dot(c, op); break;
-      case OpCode::kFor: done = lower_for(c, op); break;
+      case OpCode::kStore:
+        done = lower_store(c, op);
+        break;
+      case OpCode::kReduce:
+        done = lower_reduce(c, op);
+        break;
+      case OpCode::kDot:
+        done = lower_dot(c, op);
+        break;
+      case OpCode::kFor:
+        done = lower_for(c, op);
+        break;
       case OpCode::kYield:
       case OpCode::kAssume:
-      case OpCode::kRequire: break;
+      case OpCode::kRequire:
+        break;
       default:
         if (c.type(op.results[0]).is_scalar()) {
           done = lower_scalar(c, op);

@@ -13,78 +13,8 @@ using dsl::is_small_float;
 
 llvm::Type* like(Value* x, llvm::Type* scalar) { return x->getType()->getWithNewType(scalar); }
 
-llvm::Constant* int_constant(Value* like_this, uint64_t value) { return llvm::ConstantInt::get(like_this->getType(), value); }
-
-// ---- small floats ----
-
-// bf16 is the upper half of an f32.
-Value* bf16_to_f32(Builder& b, Value* x) {
-  Value* wide = b.CreateZExt(x, like(x, b.getInt32Ty()));
-  return b.CreateBitCast(b.CreateShl(wide, int_constant(wide, 16)), like(x, b.getFloatTy()));
-}
-
-// Round to nearest even by hand: the hardware instruction flushes subnormals.
-Value* f32_to_bf16(Builder& b, Value* x) {
-  Value* bits = b.CreateBitCast(x, like(x, b.getInt32Ty()));
-  Value* odd = b.CreateAnd(b.CreateLShr(bits, int_constant(bits, 16)), int_constant(bits, 1));
-  Value* rounded = b.CreateLShr(b.CreateAdd(bits, b.CreateAdd(odd, int_constant(bits, 0x7fff))), int_constant(bits, 16));
-  Value* quiet = b.CreateOr(b.CreateLShr(bits, int_constant(bits, 16)), int_constant(bits, 0x40));
-  return b.CreateTrunc(b.CreateSelect(b.CreateFCmpUNO(x, x), quiet, rounded), like(x, b.getInt16Ty()));
-}
-
-// Without conversion instructions LLVM would call functions of a runtime library that the kernel is not linked with.
-Value* f16_to_f32_by_hand(Builder& b, Value* x) {
-  Value* bits = b.CreateZExt(b.CreateBitCast(x, like(x, b.getInt16Ty())), like(x, b.getInt32Ty()));
-  Value* magnitude = b.CreateShl(b.CreateAnd(bits, int_constant(bits, 0x7fff)), int_constant(bits, 13));
-  // The exponent's bias differs by 112; multiplying by a power of two corrects it, subnormals included.
-  Value* finite = b.CreateFMul(b.CreateBitCast(magnitude, like(x, b.getFloatTy())),
-                               llvm::ConstantFP::get(like(x, b.getFloatTy()), 0x1p112));
-  Value* special = b.CreateOr(magnitude, int_constant(bits, 0x7f800000));
-  Value* is_special = b.CreateICmpUGE(magnitude, int_constant(bits, 0x0f800000));
-  Value* result = b.CreateSelect(is_special, special, b.CreateBitCast(finite, bits->getType()));
-  Value* sign = b.CreateShl(b.CreateAnd(bits, int_constant(bits, 0x8000)), int_constant(bits, 16));
-  return b.CreateBitCast(b.CreateOr(result, sign), like(x, b.getFloatTy()));
-}
-
-Value* f32_to_f16_by_hand(Builder& b, Value* x) {
-  Value* bits = b.CreateBitCast(x, like(x, b.getInt32Ty()));
-  Value* magnitude = b.CreateAnd(bits, int_constant(bits, 0x7fffffff));
-  // Normal results: rebias, then round the 13 bits away; a carry into the exponent is right, up to infinity.
-  Value* odd = b.CreateAnd(b.CreateLShr(magnitude, int_constant(bits, 13)), int_constant(bits, 1));
-  Value* biased = b.CreateAdd(magnitude, int_constant(bits, 0xc8000fffu));
-  Value* normal = b.CreateLShr(b.CreateAdd(biased, odd), int_constant(bits, 13));
-  // Subnormal results: adding ½ puts the last bit of an f16 at the last bit of the f32 and rounds there.
-  Value* half = llvm::ConstantFP::get(x->getType(), 0.5);
-  Value* sum = b.CreateFAdd(b.CreateBitCast(magnitude, x->getType()), half);
-  Value* subnormal = b.CreateSub(b.CreateBitCast(sum, bits->getType()), int_constant(bits, 0x3f000000));
-  Value* result = b.CreateSelect(b.CreateICmpULT(magnitude, int_constant(bits, 0x38800000)), subnormal, normal);
-  result = b.CreateSelect(b.CreateICmpUGE(magnitude, int_constant(bits, 0x47800000)), int_constant(bits, 0x7c00), result);
-  result = b.CreateSelect(b.CreateICmpUGT(magnitude, int_constant(bits, 0x7f800000)), int_constant(bits, 0x7e00), result);
-  result = b.CreateOr(result, b.CreateAnd(b.CreateLShr(bits, int_constant(bits, 16)), int_constant(bits, 0x8000)));
-  return b.CreateBitCast(b.CreateTrunc(result, like(x, b.getInt16Ty())), like(x, b.getHalfTy()));
-}
-
-Value* to_f32(Context& c, Builder& b, ElementType element, Value* x) {
-  if (element == ElementType::kBF16) return bf16_to_f32(b, x);
-  return c.target.has_f16c ? b.CreateFPExt(x, like(x, b.getFloatTy())) : f16_to_f32_by_hand(b, x);
-}
-
-Value* from_f32(Context& c, Builder& b, ElementType element, Value* x) {
-  if (element == ElementType::kBF16) return f32_to_bf16(b, x);
-  return c.target.has_f16c ? b.CreateFPTrunc(x, like(x, b.getHalfTy())) : f32_to_f16_by_hand(b, x);
-}
-
-// f64 to f32 rounding to odd: a second rounding to a shorter format then gives the result of a single one.
-Value* f64_to_f32_odd(Builder& b, Value* x) {
-  Value* nearest = b.CreateFPTrunc(x, like(x, b.getFloatTy()));
-  Value* back = b.CreateFPExt(nearest, x->getType());
-  Value* bits = b.CreateBitCast(nearest, like(x, b.getInt32Ty()));
-  auto magnitude = [&](Value* v) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, v); };
-  Value* away = b.CreateFCmpOGT(magnitude(back), magnitude(x));
-  Value* toward_zero = b.CreateSelect(away, b.CreateSub(bits, int_constant(bits, 1)), bits);
-  Value* odd = b.CreateOr(toward_zero, int_constant(bits, 1));
-  Value* exact = b.CreateFCmpUEQ(back, x);
-  return b.CreateBitCast(b.CreateSelect(exact, bits, odd), nearest->getType());
+llvm::Constant* int_constant(Value* like_this, uint64_t value) {
+  return llvm::ConstantInt::get(like_this->getType(), value);
 }
 
 // ---- ints ----
@@ -97,7 +27,8 @@ Value* int_div_rem(Builder& b, bool is_signed, bool want_rem, Value* x, Value* y
   if (is_signed) {
     const unsigned bits = y->getType()->getScalarSizeInBits();
     Value* least = llvm::ConstantInt::get(y->getType(), llvm::APInt::getSignedMinValue(bits));
-    Value* overflow = b.CreateAnd(b.CreateICmpEQ(x, least), b.CreateICmpEQ(y, llvm::Constant::getAllOnesValue(y->getType())));
+    Value* overflow =
+        b.CreateAnd(b.CreateICmpEQ(x, least), b.CreateICmpEQ(y, llvm::Constant::getAllOnesValue(y->getType())));
     unsafe = b.CreateOr(unsafe, overflow);
   }
   // Dividing by 1 instead gives MIN / -1 = MIN and MIN rem -1 = 0 as they should be.
@@ -118,23 +49,36 @@ Value* shift(Builder& b, OpCode code, bool is_signed, Value* x, Value* y) {
 Value* emit_int(Builder& b, const Op& op, ElementType element, llvm::ArrayRef<Value*> in) {
   const bool is_signed = info(element).is_signed;
   switch (op.code) {
-    case OpCode::kAdd: return b.CreateAdd(in[0], in[1]);
-    case OpCode::kSub: return b.CreateSub(in[0], in[1]);
-    case OpCode::kMul: return b.CreateMul(in[0], in[1]);
-    case OpCode::kDiv: return int_div_rem(b, is_signed, false, in[0], in[1]);
-    case OpCode::kRem: return int_div_rem(b, is_signed, true, in[0], in[1]);
-    case OpCode::kMin: return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, in[0], in[1]);
-    case OpCode::kMax: return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, in[0], in[1]);
-    case OpCode::kNeg: return b.CreateNeg(in[0]);
+    case OpCode::kAdd:
+      return b.CreateAdd(in[0], in[1]);
+    case OpCode::kSub:
+      return b.CreateSub(in[0], in[1]);
+    case OpCode::kMul:
+      return b.CreateMul(in[0], in[1]);
+    case OpCode::kDiv:
+      return int_div_rem(b, is_signed, false, in[0], in[1]);
+    case OpCode::kRem:
+      return int_div_rem(b, is_signed, true, in[0], in[1]);
+    case OpCode::kMin:
+      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, in[0], in[1]);
+    case OpCode::kMax:
+      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, in[0], in[1]);
+    case OpCode::kNeg:
+      return b.CreateNeg(in[0]);
     case OpCode::kAbs:
       if (!is_signed) return in[0];
       return b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, in[0], b.getFalse());
-    case OpCode::kAnd: return b.CreateAnd(in[0], in[1]);
-    case OpCode::kOr: return b.CreateOr(in[0], in[1]);
-    case OpCode::kXor: return b.CreateXor(in[0], in[1]);
+    case OpCode::kAnd:
+      return b.CreateAnd(in[0], in[1]);
+    case OpCode::kOr:
+      return b.CreateOr(in[0], in[1]);
+    case OpCode::kXor:
+      return b.CreateXor(in[0], in[1]);
     case OpCode::kShl:
-    case OpCode::kShr: return shift(b, op.code, is_signed, in[0], in[1]);
-    default: return nullptr;
+    case OpCode::kShr:
+      return shift(b, op.code, is_signed, in[0], in[1]);
+    default:
+      return nullptr;
   }
 }
 
@@ -142,7 +86,8 @@ Value* emit_int(Builder& b, const Op& op, ElementType element, llvm::ArrayRef<Va
 
 bool known_not_nan(Value* x) {
   if (auto* constant = llvm::dyn_cast<llvm::Constant>(x)) {
-    if (auto* value = llvm::dyn_cast_or_null<llvm::ConstantFP>(x->getType()->isVectorTy() ? constant->getSplatValue() : constant)) {
+    if (auto* value = llvm::dyn_cast_or_null<llvm::ConstantFP>(x->getType()->isVectorTy() ? constant->getSplatValue()
+                                                                                          : constant)) {
       return !value->isNaN();
     }
   }
@@ -166,20 +111,28 @@ Value* float_min_max(Builder& b, bool maximum, bool numeric, Value* x, Value* y)
 
 Value* emit_float(Context& c, Builder& b, const Op& op, ElementType element, llvm::ArrayRef<Value*> in) {
   switch (op.code) {
-    case OpCode::kAdd: return b.CreateFAdd(in[0], in[1]);
-    case OpCode::kSub: return b.CreateFSub(in[0], in[1]);
-    case OpCode::kMul: return b.CreateFMul(in[0], in[1]);
-    case OpCode::kDiv: return b.CreateFDiv(in[0], in[1]);
-    case OpCode::kRem: return b.CreateFRem(in[0], in[1]);
-    case OpCode::kFma: return b.CreateIntrinsic(llvm::Intrinsic::fma, {in[0]->getType()}, {in[0], in[1], in[2]});
+    case OpCode::kAdd:
+      return b.CreateFAdd(in[0], in[1]);
+    case OpCode::kSub:
+      return b.CreateFSub(in[0], in[1]);
+    case OpCode::kMul:
+      return b.CreateFMul(in[0], in[1]);
+    case OpCode::kDiv:
+      return b.CreateFDiv(in[0], in[1]);
+    case OpCode::kRem:
+      return b.CreateFRem(in[0], in[1]);
+    case OpCode::kFma:
+      return b.CreateIntrinsic(llvm::Intrinsic::fma, {in[0]->getType()}, {in[0], in[1], in[2]});
     case OpCode::kMin:
-    case OpCode::kMax: return float_min_max(b, op.code == OpCode::kMax, std::get<int64_t>(op.attrs[0]) != 0, in[0], in[1]);
+    case OpCode::kMax:
+      return float_min_max(b, op.code == OpCode::kMax, std::get<int64_t>(op.attrs[0]) != 0, in[0], in[1]);
     case OpCode::kMath: {
       const auto fn = static_cast<dsl::MathFn>(std::get<int64_t>(op.attrs[0]));
       if (element == ElementType::kF64) return emit_math_f64(b, fn, in[0]);
       return emit_math_f32(b, fn, in[0], {c.target.has_fma, c.target.vector_bytes == 64});
     }
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -194,58 +147,11 @@ Value* compare(Builder& b, dsl::Predicate predicate, ElementType element, Value*
   return b.CreateICmp((info(element).is_signed ? kSigned : kUnsigned)[static_cast<int>(predicate)], x, y);
 }
 
-// ---- conversions ----
-
-Value* float_to_int(Builder& b, Value* x, ElementType to) {
-  if (to == ElementType::kI1) return b.CreateFCmpUNE(x, llvm::Constant::getNullValue(x->getType()));
-  llvm::Type* type = like(x, b.getIntNTy(static_cast<unsigned>(info(to).bits)));
-  return b.CreateIntrinsic(info(to).is_signed ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat, {type, x->getType()}, {x});
-}
-
-Value* int_to_int(Builder& b, Value* x, ElementType from, ElementType to) {
-  if (to == ElementType::kI1) return b.CreateICmpNE(x, llvm::Constant::getNullValue(x->getType()));
-  llvm::Type* type = like(x, b.getIntNTy(static_cast<unsigned>(info(to).bits)));
-  return info(from).is_signed ? b.CreateSExtOrTrunc(x, type) : b.CreateZExtOrTrunc(x, type);
-}
-
-// An int of 64 bits whose conversion to f64 is exact, for a later rounding to a short format: what does not fit is
-// gathered in the last bit that does.
-Value* with_sticky_bit(Builder& b, Value* x, bool is_signed) {
-  constexpr uint64_t kLost = 0x7ff;
-  auto* zero = int_constant(x, 0);
-  Value* lost = b.CreateICmpNE(b.CreateAnd(x, int_constant(x, kLost)), zero);
-  Value* kept = b.CreateOr(b.CreateAnd(x, int_constant(x, ~kLost)), b.CreateSelect(lost, int_constant(x, kLost + 1), zero));
-  constexpr int64_t kExact = int64_t{1} << 53;
-  Value* fits = is_signed ? b.CreateAnd(b.CreateICmpSGE(x, int_constant(x, static_cast<uint64_t>(-kExact))),
-                                        b.CreateICmpSLE(x, int_constant(x, static_cast<uint64_t>(kExact))))
-                          : b.CreateICmpULE(x, int_constant(x, static_cast<uint64_t>(kExact)));
-  return b.CreateSelect(fits, x, kept);
-}
-
-Value* cast(Context& c, Builder& b, Value* x, ElementType from, ElementType to) {
-  if (from == to) return x;
-  if (!is_float(from) && !is_float(to)) return int_to_int(b, x, from, to);
-  if (!is_float(from)) {
-    // Small floats by way of f64 and odd rounding: one rounding in effect.
-    llvm::Type* wide = like(x, to == ElementType::kF32 ? b.getFloatTy() : b.getDoubleTy());
-    if (is_small_float(to) && info(from).bits == 64) x = with_sticky_bit(b, x, info(from).is_signed);
-    Value* value = info(from).is_signed ? b.CreateSIToFP(x, wide) : b.CreateUIToFP(x, wide);
-    return is_small_float(to) ? from_f32(c, b, to, f64_to_f32_odd(b, value)) : value;
-  }
-  if (is_small_float(from)) {
-    x = to_f32(c, b, from, x);
-    from = ElementType::kF32;
-    if (from == to) return x;
-  }
-  if (!is_float(to)) return float_to_int(b, x, to);
-  if (is_small_float(to)) return from_f32(c, b, to, from == ElementType::kF64 ? f64_to_f32_odd(b, x) : x);
-  return to == ElementType::kF64 ? b.CreateFPExt(x, like(x, b.getDoubleTy())) : b.CreateFPTrunc(x, like(x, b.getFloatTy()));
-}
-
 Value* sign_op(Builder& b, const Op& op, ElementType element, Value* x) {
   if (is_small_float(element)) {
     Value* bits = b.CreateBitCast(x, like(x, b.getInt16Ty()));
-    bits = op.code == OpCode::kNeg ? b.CreateXor(bits, int_constant(bits, 0x8000)) : b.CreateAnd(bits, int_constant(bits, 0x7fff));
+    bits = op.code == OpCode::kNeg ? b.CreateXor(bits, int_constant(bits, 0x8000))
+                                   : b.CreateAnd(bits, int_constant(bits, 0x7fff));
     return b.CreateBitCast(bits, x->getType());
   }
   return op.code == OpCode::kNeg ? b.CreateFNeg(x) : b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
@@ -260,7 +166,8 @@ Result<Value*> emit_elementwise(Context& c, Builder& b, const Op& op, llvm::Arra
   const ElementType element = c.type(op.operands[typed]).element;
   llvm::SmallVector<Value*, 4> in(operands.begin(), operands.end());
   switch (op.code) {
-    case OpCode::kSelect: return b.CreateSelect(in[0], in[1], in[2]);
+    case OpCode::kSelect:
+      return b.CreateSelect(in[0], in[1], in[2]);
     case OpCode::kAddptr: {
       const ElementType index = c.type(op.operands[1]).element;
       llvm::Type* wide = like(in[1], b.getInt64Ty());
@@ -271,12 +178,13 @@ Result<Value*> emit_elementwise(Context& c, Builder& b, const Op& op, llvm::Arra
       const dsl::Type to = dsl::scalar_type(std::get<ElementType>(op.attrs[0]));
       return b.CreateBitCast(in[0], like(in[0], register_type(b.getContext(), to)));
     }
-    default: break;
+    default:
+      break;
   }
   if (is_f8(element) || (op.code == OpCode::kCast && is_f8(std::get<ElementType>(op.attrs[0])))) {
     return c.unsupported(op, "f8 arithmetic and casts are not available on this target yet");
   }
-  if (op.code == OpCode::kCast) return cast(c, b, in[0], element, std::get<ElementType>(op.attrs[0]));
+  if (op.code == OpCode::kCast) return emit_cast(c, b, in[0], element, std::get<ElementType>(op.attrs[0]));
   if (!is_float(element)) {
     if (op.code == OpCode::kCmp) {
       return compare(b, static_cast<dsl::Predicate>(std::get<int64_t>(op.attrs[0])), element, in[0], in[1]);
@@ -325,17 +233,24 @@ Value* combine_numbers(Context&, Builder& b, dsl::ReduceKind kind, ElementType e
   const bool maximum = kind == dsl::ReduceKind::kMax;
   if (is_float(element)) {
     switch (kind) {
-      case dsl::ReduceKind::kSum: return b.CreateFAdd(x, y);
-      case dsl::ReduceKind::kProd: return b.CreateFMul(x, y);
-      default: return b.CreateSelect(maximum ? b.CreateFCmpOGT(x, y) : b.CreateFCmpOLT(x, y), x, y);
+      case dsl::ReduceKind::kSum:
+        return b.CreateFAdd(x, y);
+      case dsl::ReduceKind::kProd:
+        return b.CreateFMul(x, y);
+      default:
+        return b.CreateSelect(maximum ? b.CreateFCmpOGT(x, y) : b.CreateFCmpOLT(x, y), x, y);
     }
   }
   const bool is_signed = info(element).is_signed;
   switch (kind) {
-    case dsl::ReduceKind::kSum: return b.CreateAdd(x, y);
-    case dsl::ReduceKind::kProd: return b.CreateMul(x, y);
-    case dsl::ReduceKind::kMax: return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);
-    default: return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, x, y);
+    case dsl::ReduceKind::kSum:
+      return b.CreateAdd(x, y);
+    case dsl::ReduceKind::kProd:
+      return b.CreateMul(x, y);
+    case dsl::ReduceKind::kMax:
+      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);
+    default:
+      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, x, y);
   }
 }
 
@@ -357,8 +272,10 @@ Value* identity(Context& c, dsl::ReduceKind kind, ElementType element) {
   }
   if (is_float(element)) return llvm::ConstantFP::getInfinity(type, maximum);
   const unsigned bits = type->getIntegerBitWidth();
-  if (!info(element).is_signed) return llvm::ConstantInt::get(type, maximum ? llvm::APInt::getMinValue(bits) : llvm::APInt::getMaxValue(bits));
-  return llvm::ConstantInt::get(type, maximum ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
+  if (!info(element).is_signed)
+    return llvm::ConstantInt::get(type, maximum ? llvm::APInt::getMinValue(bits) : llvm::APInt::getMaxValue(bits));
+  return llvm::ConstantInt::get(type,
+                                maximum ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
 }
 
 }  // namespace kiln::codegen::cpu

@@ -15,10 +15,10 @@ using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
 
-constexpr int kExpensive = 8;   // ops; a load from L1 is cheaper than this many
+constexpr int kExpensive = 8;  // ops; a load from L1 is cheaper than this many
 
 struct Place {
-  int begin = 0;                 // position in program order; a loop spans its region
+  int begin = 0;  // position in program order; a loop spans its region
   int end = 0;
   const dsl::Region* region = nullptr;
 };
@@ -68,13 +68,13 @@ class Scheduler {
   bool is_tile(ValueId id) const { return !kernel_.type(id).is_scalar(); }
 
   static bool is_sink(const Op& op) {
-    return op.code == OpCode::kStore || op.code == OpCode::kReduce || op.code == OpCode::kDot || op.code == OpCode::kFor ||
-           op.code == OpCode::kYield;
+    return op.code == OpCode::kStore || op.code == OpCode::kReduce || op.code == OpCode::kDot ||
+           op.code == OpCode::kFor || op.code == OpCode::kYield;
   }
 
   // What the value ends up in: all of it, and the sinks that it reaches by elementwise ops alone.
   struct Sinks {
-    std::set<const Op*> all, crossed;   // crossed: some way there moves elements to other places
+    std::set<const Op*> all, crossed;  // crossed: some way there moves elements to other places
   };
 
   Sinks sinks_of(ValueId value) const {
@@ -102,7 +102,9 @@ class Scheduler {
     const Op* op = out_.definition[id];
     if (!op || budget <= 0 || !is_tile(id)) return 0;
     int sum = op->code == OpCode::kMath ? 12 : op->code == OpCode::kDiv || op->code == OpCode::kRem ? 4 : 1;
-    if (op->code == OpCode::kLoad || op->code == OpCode::kReduce || op->code == OpCode::kDot || op->code == OpCode::kFor) return sum;
+    if (op->code == OpCode::kLoad || op->code == OpCode::kReduce || op->code == OpCode::kDot ||
+        op->code == OpCode::kFor)
+      return sum;
     for (ValueId operand : op->operands) sum += cost(operand, budget - sum);
     return sum;
   }
@@ -119,8 +121,10 @@ class Scheduler {
       case OpCode::kSplat:
       case OpCode::kBroadcast:
       case OpCode::kExpandDims:
-      case OpCode::kPermute: return root(op->operands[0]);
-      default: return std::nullopt;
+      case OpCode::kPermute:
+        return root(op->operands[0]);
+      default:
+        return std::nullopt;
     }
   }
 
@@ -138,12 +142,15 @@ class Scheduler {
     if (rank == 0 || !op) return out;
     auto from = [&](size_t i) { return distinct_axes(op->operands[i]); };
     switch (op->code) {
-      case OpCode::kArange: return {true};
-      case OpCode::kCast: return from(0);
+      case OpCode::kArange:
+        return {true};
+      case OpCode::kCast:
+        return from(0);
       case OpCode::kBroadcast:
         out = from(0);
         // Copies of a single element are at one address.
-        for (size_t i = 0; i < rank; ++i) out[i] = out[i] && kernel_.type(op->operands[0]).shape[i] == kernel_.type(id).shape[i];
+        for (size_t i = 0; i < rank; ++i)
+          out[i] = out[i] && kernel_.type(op->operands[0]).shape[i] == kernel_.type(id).shape[i];
         return out;
       case OpCode::kExpandDims:
         out = from(0);
@@ -160,12 +167,13 @@ class Scheduler {
       case OpCode::kMul: {
         const auto x = from(0), y = from(1);
         for (size_t i = 0; i < rank; ++i) {
-          if (x[i] && y[i]) return std::vector<bool>(rank, false);   // i + i·s or i·i: not looked into
+          if (x[i] && y[i]) return std::vector<bool>(rank, false);  // i + i·s or i·i: not looked into
           out[i] = x[i] || y[i];
         }
         return out;
       }
-      default: return out;
+      default:
+        return out;
     }
   }
 
@@ -196,7 +204,8 @@ class Scheduler {
       const int at = place(store).begin;
       if (store == &sink) {
         // In-place elementwise: each lane reads before it writes its own address. Equal pointers are one value by now.
-        if (!elementwise || load.operands[0] != store->operands[0] || !distinct_addresses(store->operands[0])) return true;
+        if (!elementwise || load.operands[0] != store->operands[0] || !distinct_addresses(store->operands[0]))
+          return true;
       } else if (at > place(&load).begin && at < end) {
         return true;
       }
@@ -217,10 +226,12 @@ class Scheduler {
     }
     if (kernel_.type(id).pointer || cost(id, kExpensive + 1) < kExpensive) return;
     const std::set<const Op*> sinks = sinks_of(id).all;
-    const bool elsewhere = std::any_of(sinks.begin(), sinks.end(), [&](const Op* s) { return place(s).region != place(op).region; });
+    const bool elsewhere =
+        std::any_of(sinks.begin(), sinks.end(), [&](const Op* s) { return place(s).region != place(op).region; });
     if (elsewhere) out_.materialise[id] = true;
     // Where every use has one use itself, the last of the chain is kept instead.
-    else if (sinks.size() > 1 && users_[id].size() > 1) out_.keep[id] = true;
+    else if (sinks.size() > 1 && users_[id].size() > 1)
+      out_.keep[id] = true;
   }
 
   const dsl::Kernel& kernel_;

@@ -8,9 +8,9 @@
 namespace kiln::codegen::cpu {
 
 struct Schedule {
-  std::vector<bool> keep;         // by value: expensive and wanted by several sinks of its own region
-  std::vector<bool> materialise;  // by value: must be copied into scratch where it is defined
-  std::vector<int> use_count;     // by value: operands that name it
+  std::vector<bool> keep;                  // by value: expensive and wanted by several sinks of its own region
+  std::vector<bool> materialise;           // by value: must be copied into scratch where it is defined
+  std::vector<int> use_count;              // by value: operands that name it
   std::vector<const dsl::Region*> home;    // by value: the region that defines it; null for parameters
   std::vector<const dsl::Op*> definition;  // by value; null for parameters and region arguments
 };

@@ -38,13 +38,14 @@ Result<void> store_chunk(Nest& nest, const Op& op) {
     if (!active) return active.error();
     mask = *active;
   }
-  if (nest.lane_mask()) mask = mask ? b.CreateAnd(nest.splat(mask), nest.lane_mask()) : nest.lane_mask();
+  mask = nest.in_active_lanes(mask);
   auto where = nest.address(op.operands[0], point);
   if (!where) return where.error();
   Value* stored = to_memory(b, *value);
   const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
   if (nest.vector_dim() < 0) {
-    Value* pointer = mask ? b.CreateSelect(mask, where->pointer, entry_alloca(nest.c, stored->getType())) : where->pointer;
+    Value* pointer =
+        mask ? b.CreateSelect(mask, where->pointer, entry_alloca(nest.c, stored->getType())) : where->pointer;
     b.CreateAlignedStore(stored, pointer, align);
   } else if (!where->contiguous) {
     b.CreateMaskedScatter(stored, nest.splat(where->pointer), align, mask ? nest.splat(mask) : nullptr);
@@ -64,13 +65,15 @@ struct Accumulator {
   Builder& b;
   dsl::ReduceKind kind;
   ElementType element;
-  Value* numbers = nullptr;   // lanes, NaN left out for min and max
-  Value* nan = nullptr;       // lanes: saw a NaN; null where that cannot be
-  Value* outside = nullptr;   // what the lanes outside contribute
+  Value* numbers = nullptr;  // lanes, NaN left out for min and max
+  Value* nan = nullptr;      // lanes: saw a NaN; null where that cannot be
+  Value* outside = nullptr;  // what the lanes outside contribute
   llvm::Type* type = nullptr;
 
   Accumulator(Context& context, const Op& op, int width)
-      : c(context), b(context.b), kind(static_cast<dsl::ReduceKind>(std::get<int64_t>(op.attrs[0]))),
+      : c(context),
+        b(context.b),
+        kind(static_cast<dsl::ReduceKind>(std::get<int64_t>(op.attrs[0]))),
         element(c.type(op.operands[0]).element) {
     llvm::Type* scalar = accumulator_type(c, element);
     type = width > 1 ? llvm::FixedVectorType::get(scalar, static_cast<unsigned>(width)) : scalar;
@@ -208,8 +211,10 @@ Result<void> reduce_across(Context& c, const Op& op, int axis) {
     acc.reset();
     nest.walk_inner(inner, [&] {
       auto value = lanes_or_scalar(nest, x, in);
-      if (!value) status = value.error();
-      else acc.add(*value, nullptr);
+      if (!value)
+        status = value.error();
+      else
+        acc.add(*value, nullptr);
     });
     if (!status) return status;
     nest.store_slot(slot, out, c.type(result), from_accumulator(c, c.b, acc.element, acc.lanes()));

@@ -22,7 +22,9 @@ class MathBuilder {
   const MathOptions& options() const { return options_; }
 
   llvm::Value* constant(double value) { return llvm::ConstantFP::get(type_, value); }
-  llvm::Value* int_constant(int64_t value) { return llvm::ConstantInt::get(int_type(), static_cast<uint64_t>(value), true); }
+  llvm::Value* int_constant(int64_t value) {
+    return llvm::ConstantInt::get(int_type(), static_cast<uint64_t>(value), true);
+  }
   llvm::Value* infinity() { return llvm::ConstantFP::getInfinity(type_); }
   llvm::Value* nan() { return llvm::ConstantFP::getNaN(type_); }
 
@@ -41,8 +43,12 @@ class MathBuilder {
   llvm::Value* bits(llvm::Value* x) { return b.CreateBitCast(x, int_type()); }
   llvm::Value* from_bits(llvm::Value* x) { return b.CreateBitCast(x, type_); }
   // NaN in gives NaN out, as `b`: the order that x86's min and max give for free.
-  llvm::Value* at_least(llvm::Value* x, double low) { return b.CreateSelect(b.CreateFCmpOGT(constant(low), x), constant(low), x); }
-  llvm::Value* at_most(llvm::Value* x, double high) { return b.CreateSelect(b.CreateFCmpOLT(constant(high), x), constant(high), x); }
+  llvm::Value* at_least(llvm::Value* x, double low) {
+    return b.CreateSelect(b.CreateFCmpOGT(constant(low), x), constant(low), x);
+  }
+  llvm::Value* at_most(llvm::Value* x, double high) {
+    return b.CreateSelect(b.CreateFCmpOLT(constant(high), x), constant(high), x);
+  }
   // c0 + c1·x + c2·x² + … by Horner's rule.
   llvm::Value* polynomial(llvm::Value* x, std::initializer_list<double> coefficients) {
     const double* c = coefficients.end() - 1;
@@ -50,7 +56,9 @@ class MathBuilder {
     while (c != coefficients.begin()) sum = fma(sum, x, constant(*--c));
     return sum;
   }
-  llvm::Value* select(llvm::Value* condition, llvm::Value* x, llvm::Value* y) { return b.CreateSelect(condition, x, y); }
+  llvm::Value* select(llvm::Value* condition, llvm::Value* x, llvm::Value* y) {
+    return b.CreateSelect(condition, x, y);
+  }
 
  private:
   llvm::Type* type_;

@@ -22,7 +22,8 @@ constexpr double kHalfPiMiddle = 0x1.110b46p-26;
 constexpr double kLargeArgument = 0x1p28;
 
 // 2/π after the binary point, in words of 32 bits, behind one word of zeros for small exponents.
-constexpr uint32_t kTwoOverPiWords[] = {0x00000000u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu};
+constexpr uint32_t kTwoOverPiWords[] = {0x00000000u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u,
+                                        0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu};
 
 // double kiln.reduce_large(float x, ptr quadrant): r in [-π/4, π/4] with x = r + n·π/2 (mod 2π), n to *quadrant.
 // NaN for infinities and NaN.
@@ -36,17 +37,18 @@ llvm::Function* reduce_large(llvm::Module& module) {
   fn->addFnAttr(llvm::Attribute::NoInline);
   fn->addFnAttr(llvm::Attribute::NoUnwind);
   b.SetInsertPoint(BasicBlock::Create(context, "entry", fn));
-  auto* table = new llvm::GlobalVariable(module, llvm::ArrayType::get(b.getInt32Ty(), std::size(kTwoOverPiWords)), true,
-                                         llvm::GlobalValue::PrivateLinkage,
-                                         llvm::ConstantDataArray::get(context, llvm::ArrayRef<uint32_t>(kTwoOverPiWords)));
+  auto* table = new llvm::GlobalVariable(
+      module, llvm::ArrayType::get(b.getInt32Ty(), std::size(kTwoOverPiWords)), true, llvm::GlobalValue::PrivateLinkage,
+      llvm::ConstantDataArray::get(context, llvm::ArrayRef<uint32_t>(kTwoOverPiWords)));
   llvm::Type* i128 = b.getInt128Ty();
   Value* x = fn->getArg(0);
   Value* bits = b.CreateBitCast(x, b.getInt32Ty());
   Value* exponent = b.CreateAnd(b.CreateLShr(bits, 23), 255);  // biased
   Value* mantissa = b.CreateOr(b.CreateAnd(bits, 0x7fffff), 0x800000);
   // x = mantissa · 2^(exponent - 150). Bits of 2/π worth 4 or more after that scaling change only whole turns.
-  Value* power = b.CreateSub(exponent, b.getInt32(150));             // ≥ 5 here
-  Value* skipped = b.CreateSub(b.CreateAdd(power, b.getInt32(32)), b.getInt32(2));  // bits of the table before the window
+  Value* power = b.CreateSub(exponent, b.getInt32(150));  // ≥ 5 here
+  Value* skipped =
+      b.CreateSub(b.CreateAdd(power, b.getInt32(32)), b.getInt32(2));  // bits of the table before the window
   Value* word = b.CreateLShr(skipped, 5);
   Value* shift = b.CreateAnd(skipped, 31);
   Value* window = llvm::ConstantInt::get(i128, 0);
@@ -104,8 +106,9 @@ llvm::Function* reduce_lanes(llvm::Module& module, llvm::Type* type) {
   auto& context = module.getContext();
   llvm::IRBuilder<> b(context);
   // x, r (f32) and quadrant (i32) arrays of `lanes`; large lanes of r and quadrant are overwritten.
-  auto* fn = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy(), b.getPtrTy()}, false),
-                                    llvm::Function::InternalLinkage, name, module);
+  auto* fn =
+      llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy(), b.getPtrTy()}, false),
+                             llvm::Function::InternalLinkage, name, module);
   fn->addFnAttr(llvm::Attribute::NoInline);
   fn->addFnAttr(llvm::Attribute::NoUnwind);
   auto* entry = BasicBlock::Create(context, "entry", fn);
@@ -154,11 +157,13 @@ llvm::Function* sin_cos_function(MathBuilder& outer, bool cosine) {
   llvm::Module& module = *outer.b.GetInsertBlock()->getModule();
   llvm::Type* type = outer.type();
   auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
-  const std::string name = std::string(cosine ? "kiln.cos." : "kiln.sin.") + std::to_string(vector ? vector->getNumElements() : 1);
+  const std::string name =
+      std::string(cosine ? "kiln.cos." : "kiln.sin.") + std::to_string(vector ? vector->getNumElements() : 1);
   if (auto* existing = module.getFunction(name)) return existing;
   auto& context = module.getContext();
   llvm::IRBuilder<> b(context);
-  auto* fn = llvm::Function::Create(llvm::FunctionType::get(type, {type}, false), llvm::Function::InternalLinkage, name, module);
+  auto* fn = llvm::Function::Create(llvm::FunctionType::get(type, {type}, false), llvm::Function::InternalLinkage, name,
+                                    module);
   fn->addFnAttr(llvm::Attribute::AlwaysInline);
   auto* entry = BasicBlock::Create(context, "entry", fn);
   auto* rare = BasicBlock::Create(context, "rare", fn);

@@ -46,12 +46,15 @@ Value* scalef(MathBuilder& m, Value* p, Value* n, unsigned lanes) {
 Value* scale_by_power(MathBuilder& m, Value* p, Value* n) {
   auto& b = m.b;
   auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(m.type());
-  if (m.options().has_avx512 && vector && vector->getNumElements() % 16 == 0) return scalef(m, p, n, vector->getNumElements());
+  if (m.options().has_avx512 && vector && vector->getNumElements() % 16 == 0)
+    return scalef(m, p, n, vector->getNumElements());
   // NaN converts to poison; any number will do, the product is NaN by p.
   Value* exponent = b.CreateFreeze(b.CreateFPToSI(n, m.int_type()));
   Value* half = b.CreateAShr(exponent, m.int_constant(1));
   Value* rest = b.CreateSub(exponent, half);
-  auto power = [&](Value* e) { return m.from_bits(b.CreateShl(b.CreateAdd(e, m.int_constant(127)), m.int_constant(23))); };
+  auto power = [&](Value* e) {
+    return m.from_bits(b.CreateShl(b.CreateAdd(e, m.int_constant(127)), m.int_constant(23)));
+  };
   return m.mul(m.mul(p, power(half)), power(rest));
 }
 
@@ -71,7 +74,8 @@ Value* emit_exp2(MathBuilder& m, Value* x) {
   Value* clamped = m.at_most(m.at_least(x, -152.0), 129.0);
   Value* n = m.round_even(clamped);
   Value* r = m.sub(clamped, n);
-  Value* q = m.polynomial(r, {0x1.62e430p-1, 0x1.ebfbe0p-3, 0x1.c6b08ep-5, 0x1.3b2a1cp-7, 0x1.5d879ep-10, 0x1.444p-13, 0x1.00a582p-16});
+  Value* q = m.polynomial(
+      r, {0x1.62e430p-1, 0x1.ebfbe0p-3, 0x1.c6b08ep-5, 0x1.3b2a1cp-7, 0x1.5d879ep-10, 0x1.444p-13, 0x1.00a582p-16});
   Value* p = m.fma(q, r, m.constant(1.0));
   p = m.select(m.b.CreateFCmpOLT(x, m.constant(-151.0)), m.constant(0), p);
   return scale_by_power(m, p, n);
@@ -90,8 +94,8 @@ Value* emit_log(MathBuilder& m, Value* x, bool base2) {
   Value* e = b.CreateSIToFP(exponent, m.type());
   e = m.select(small, m.sub(e, m.constant(23.0)), e);
   Value* f = m.sub(mantissa, m.constant(1.0));
-  Value* p = m.polynomial(f, {0x1.555554p-2, -0x1.fffffcp-3, 0x1.999d5ap-3, -0x1.555b4ap-3, 0x1.23d21ap-3, -0x1.fcf4c6p-4,
-                              0x1.dea282p-4, -0x1.d635bcp-4, 0x1.1d8ea6p-4});
+  Value* p = m.polynomial(f, {0x1.555554p-2, -0x1.fffffcp-3, 0x1.999d5ap-3, -0x1.555b4ap-3, 0x1.23d21ap-3,
+                              -0x1.fcf4c6p-4, 0x1.dea282p-4, -0x1.d635bcp-4, 0x1.1d8ea6p-4});
   Value* f2 = m.mul(f, f);
   Value* tail = m.fma(m.mul(f2, f), p, m.mul(f2, m.constant(-0.5)));  // log1p(f) - f
   Value* result = nullptr;
@@ -114,7 +118,8 @@ Value* emit_tanh(MathBuilder& m, Value* x) {
   auto& b = m.b;
   Value* magnitude = m.abs(x);
   Value* z = m.mul(x, x);
-  Value* t = m.polynomial(z, {-0x1.555556p-2, 0x1.1110eap-3, -0x1.ba08c4p-5, 0x1.64a976p-6, -0x1.116a16p-7, 0x1.2c83c0p-9});
+  Value* t =
+      m.polynomial(z, {-0x1.555556p-2, 0x1.1110eap-3, -0x1.ba08c4p-5, 0x1.64a976p-6, -0x1.116a16p-7, 0x1.2c83c0p-9});
   Value* near_zero = m.fma(m.mul(z, x), t, x);
   Value* e = emit_exp(m, m.at_most(m.add(magnitude, magnitude), 40.0));
   Value* far = m.sub(m.constant(1.0), b.CreateFDiv(m.constant(2.0), m.add(e, m.constant(1.0))));
@@ -127,12 +132,12 @@ Value* emit_erf(MathBuilder& m, Value* x) {
   auto& b = m.b;
   Value* magnitude = m.abs(x);
   Value* z = m.mul(x, x);
-  Value* near_poly = m.polynomial(z, {0x1.06eba8p-3, -0x1.812746p-2, 0x1.ce2f08p-4, -0x1.b829c8p-6, 0x1.562a60p-8, -0x1.bccf66p-11,
-                                      0x1.d88750p-14, -0x1.445f48p-17});
+  Value* near_poly = m.polynomial(z, {0x1.06eba8p-3, -0x1.812746p-2, 0x1.ce2f08p-4, -0x1.b829c8p-6, 0x1.562a60p-8,
+                                      -0x1.bccf66p-11, 0x1.d88750p-14, -0x1.445f48p-17});
   Value* near_zero = m.fma(near_poly, x, x);
   Value* y = m.at_most(magnitude, 3.95);
-  Value* log_erfc = m.polynomial(y, {0x1.59b11ep-12, -0x1.2159a4p+0, -0x1.43752ap-1, -0x1.c32ebap-4, 0x1.b195f8p-6, -0x1.38f5c4p-8,
-                                     0x1.3abf1cp-11, -0x1.86066ap-15, 0x1.bda53cp-20});
+  Value* log_erfc = m.polynomial(y, {0x1.59b11ep-12, -0x1.2159a4p+0, -0x1.43752ap-1, -0x1.c32ebap-4, 0x1.b195f8p-6,
+                                     -0x1.38f5c4p-8, 0x1.3abf1cp-11, -0x1.86066ap-15, 0x1.bda53cp-20});
   Value* far = m.sub(m.constant(1.0), emit_exp(m, log_erfc));
   return m.select(b.CreateFCmpULT(magnitude, m.constant(1.0)), near_zero, m.copysign(far, x));
 }
@@ -147,26 +152,41 @@ Value* emit_rsqrt(MathBuilder& m, Value* x) {
 
 llvm::Intrinsic::ID rounding_intrinsic(MathFn fn) {
   switch (fn) {
-    case MathFn::kSqrt: return llvm::Intrinsic::sqrt;
-    case MathFn::kFloor: return llvm::Intrinsic::floor;
-    case MathFn::kCeil: return llvm::Intrinsic::ceil;
-    case MathFn::kRound: return llvm::Intrinsic::roundeven;
-    case MathFn::kTrunc: return llvm::Intrinsic::trunc;
-    default: return llvm::Intrinsic::not_intrinsic;
+    case MathFn::kSqrt:
+      return llvm::Intrinsic::sqrt;
+    case MathFn::kFloor:
+      return llvm::Intrinsic::floor;
+    case MathFn::kCeil:
+      return llvm::Intrinsic::ceil;
+    case MathFn::kRound:
+      return llvm::Intrinsic::roundeven;
+    case MathFn::kTrunc:
+      return llvm::Intrinsic::trunc;
+    default:
+      return llvm::Intrinsic::not_intrinsic;
   }
 }
 
 const char* libm_name(MathFn fn) {
   switch (fn) {
-    case MathFn::kExp: return "exp";
-    case MathFn::kExp2: return "exp2";
-    case MathFn::kLog: return "log";
-    case MathFn::kLog2: return "log2";
-    case MathFn::kSin: return "sin";
-    case MathFn::kCos: return "cos";
-    case MathFn::kTanh: return "tanh";
-    case MathFn::kErf: return "erf";
-    default: return nullptr;
+    case MathFn::kExp:
+      return "exp";
+    case MathFn::kExp2:
+      return "exp2";
+    case MathFn::kLog:
+      return "log";
+    case MathFn::kLog2:
+      return "log2";
+    case MathFn::kSin:
+      return "sin";
+    case MathFn::kCos:
+      return "cos";
+    case MathFn::kTanh:
+      return "tanh";
+    case MathFn::kErf:
+      return "erf";
+    default:
+      return nullptr;
   }
 }
 
@@ -175,16 +195,26 @@ const char* libm_name(MathFn fn) {
 Value* emit_math_f32(llvm::IRBuilder<>& b, MathFn fn, Value* x, const MathOptions& options) {
   MathBuilder m(b, x->getType(), options);
   switch (fn) {
-    case MathFn::kExp: return emit_exp(m, x);
-    case MathFn::kExp2: return emit_exp2(m, x);
-    case MathFn::kLog: return emit_log(m, x, false);
-    case MathFn::kLog2: return emit_log(m, x, true);
-    case MathFn::kSin: return emit_sin_cos(m, x, false);
-    case MathFn::kCos: return emit_sin_cos(m, x, true);
-    case MathFn::kTanh: return emit_tanh(m, x);
-    case MathFn::kErf: return emit_erf(m, x);
-    case MathFn::kRsqrt: return emit_rsqrt(m, x);
-    default: return b.CreateUnaryIntrinsic(rounding_intrinsic(fn), x);
+    case MathFn::kExp:
+      return emit_exp(m, x);
+    case MathFn::kExp2:
+      return emit_exp2(m, x);
+    case MathFn::kLog:
+      return emit_log(m, x, false);
+    case MathFn::kLog2:
+      return emit_log(m, x, true);
+    case MathFn::kSin:
+      return emit_sin_cos(m, x, false);
+    case MathFn::kCos:
+      return emit_sin_cos(m, x, true);
+    case MathFn::kTanh:
+      return emit_tanh(m, x);
+    case MathFn::kErf:
+      return emit_erf(m, x);
+    case MathFn::kRsqrt:
+      return emit_rsqrt(m, x);
+    default:
+      return b.CreateUnaryIntrinsic(rounding_intrinsic(fn), x);
   }
 }
 
@@ -194,7 +224,8 @@ Value* emit_math_f64(llvm::IRBuilder<>& b, MathFn fn, Value* x) {
     return b.CreateFDiv(llvm::ConstantFP::get(x->getType(), 1.0), b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x));
   }
   llvm::Module* module = b.GetInsertBlock()->getModule();
-  auto callee = module->getOrInsertFunction(libm_name(fn), llvm::FunctionType::get(b.getDoubleTy(), {b.getDoubleTy()}, false));
+  auto callee =
+      module->getOrInsertFunction(libm_name(fn), llvm::FunctionType::get(b.getDoubleTy(), {b.getDoubleTy()}, false));
   auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
   if (!vector) return b.CreateCall(callee, {x});
   Value* out = llvm::PoisonValue::get(vector);

@@ -1,0 +1,168 @@
+// Masks that become bounds of a nest's interior.
+#include "cpu/nest.h"
+
+namespace kiln::codegen::cpu {
+
+// The point of a shape op's operand.
+Point Nest::source_point(const Op& op, const Point& point) const {
+  Point out = point;
+  if (op.code == OpCode::kExpandDims) {
+    out.erase(out.begin() + std::get<int64_t>(op.attrs[0]));
+  } else if (op.code == OpCode::kPermute) {
+    const auto& order = std::get<std::vector<dsl::Expr>>(op.attrs[0]);
+    for (size_t i = 0; i < point.size(); ++i) out[static_cast<size_t>(*order[i].as_constant())] = point[i];
+  }
+  return normalise(op.operands[0], out);
+}
+
+// base + Σ coefficient·index < bound: `index < bound - base` where exactly one index takes part, with coefficient 1.
+bool Nest::add_comparison(const Op& cmp, const Point& point, Bounds& bounds) {
+  const MaskAt key{cmp.results[0], point};
+  if (auto known = comparisons_.find(key); known != comparisons_.end()) {
+    if (known->second) bounds.push_back(*known->second);
+    return known->second.has_value();
+  }
+  auto& entry = comparisons_[key];
+  auto predicate = static_cast<dsl::Predicate>(std::get<int64_t>(cmp.attrs[0]));
+  ValueId low = cmp.operands[0], high = cmp.operands[1];
+  if (predicate == dsl::Predicate::kGt || predicate == dsl::Predicate::kGe) std::swap(low, high);
+  if (predicate == dsl::Predicate::kEq || predicate == dsl::Predicate::kNe) return false;
+  if (dsl::is_float(c.type(low).element)) return false;
+  const bool inclusive = predicate == dsl::Predicate::kLe || predicate == dsl::Predicate::kGe;
+  auto left = affine(low, normalise(low, point), true), right = affine(high, normalise(high, point), true);
+  if (!left || !right) return false;
+  int found = -1;
+  for (int d = 0; d < rank(); ++d) {
+    if (right->coefficients[d]) return false;
+    if (!left->coefficients[d]) continue;
+    auto* constant = llvm::dyn_cast<llvm::ConstantInt>(left->coefficients[d]);
+    if (!constant || !constant->isOne() || found >= 0) return false;
+    found = d;
+  }
+  Value* bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, right->base, left->base);
+  if (inclusive) bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, bound, c.i64(1));
+  if (found < 0) {
+    // The same for all lanes: everything or nothing.
+    found = std::max(vector_dim_, 0);
+    bound = b.CreateSelect(b.CreateICmpSGT(bound, c.i64(0)), c.i64(dims_[found].extent), c.i64(0));
+  }
+  entry = {found, bound};
+  bounds.push_back(*entry);
+  return true;
+}
+
+// Adds the bounds that the mask consists of; false when it is not a conjunction of such comparisons.
+bool Nest::add_bounds(ValueId mask, const Point& point, Bounds& bounds, std::set<MaskAt>& seen) {
+  if (!seen.insert({mask, point}).second) return true;
+  const Op* op = c.definition[mask];
+  if (!op || c.type(mask).is_scalar() || c.slots[mask]) return false;
+  switch (op->code) {
+    case OpCode::kAnd:
+      return add_bounds(op->operands[0], normalise(op->operands[0], point), bounds, seen) &&
+             add_bounds(op->operands[1], normalise(op->operands[1], point), bounds, seen);
+    case OpCode::kBroadcast:
+    case OpCode::kExpandDims:
+    case OpCode::kPermute:
+      return add_bounds(op->operands[0], source_point(*op, point), bounds, seen);
+    case OpCode::kCmp:
+      return add_comparison(*op, point, bounds);
+    default:
+      return false;
+  }
+}
+
+void Nest::register_mask(ValueId mask, const Point& point_in) {
+  const Point point = normalise(mask, point_in);
+  if (masks_.count({mask, point})) return;
+  Bounds bounds;
+  std::set<MaskAt> seen;
+  if (!add_bounds(mask, point, bounds, seen)) {
+    outside_uniform_ = false;
+    return;
+  }
+  for (auto& [dim, bound] : bounds) {
+    Dim& d = dims_[dim];
+    Value* least = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, d.bound ? d.bound : c.i64(d.extent), bound);
+    d.bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, least, c.i64(0));
+  }
+  // Masks that constrain the same dimensions by the same values fail together. The order is by address: for comparing
+  // only, the code must not depend on it.
+  std::sort(bounds.begin(), bounds.end());
+  bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+  for (const auto& [other, its_bounds] : mask_bounds_) {
+    if (its_bounds != bounds) outside_uniform_ = false;
+  }
+  masks_.insert({mask, point});
+  mask_bounds_[{mask, point}] = std::move(bounds);
+}
+
+void Nest::register_masks(ValueId id, const Point& point_in) {
+  const Point point = normalise(id, point_in);
+  const Op* op = c.definition[id];
+  if (!op || c.type(id).is_scalar() || c.slots[id]) return;
+  if (!visited_.insert({id, std::vector<int8_t>(point.begin(), point.end())}).second) return;
+  if (op->code == OpCode::kLoad && op->operands.size() > 1) register_mask(op->operands[1], point);
+  if (op->code == OpCode::kExpandDims || op->code == OpCode::kPermute) {
+    return register_masks(op->operands[0], source_point(*op, point));
+  }
+  for (ValueId operand : op->operands) {
+    if (!c.type(operand).is_scalar()) register_masks(operand, point);
+  }
+}
+
+bool Nest::uniform_outside(ValueId id, const Point& point_in) {
+  const Point point = normalise(id, point_in);
+  if (!varies(point)) return true;
+  const Key key{id, {point.begin(), point.end()}};
+  if (auto known = uniform_memo_.find(key); known != uniform_memo_.end()) return known->second;
+  return uniform_memo_[key] = uniform_outside_new(id, point);
+}
+
+bool Nest::uniform_outside_new(ValueId id, const Point& point) {
+  const Op* op = c.definition[id];
+  if (!op || c.slots[id] || !outside_uniform_) return false;
+  if (masks_.count({id, point})) return true;
+  switch (op->code) {
+    case OpCode::kArange:
+      return false;
+    case OpCode::kLoad:
+      if (op->operands.size() < 2 || !masks_.count({op->operands[1], normalise(op->operands[1], point)})) return false;
+      return op->operands.size() < 3 || uniform_outside(op->operands[2], point);
+    case OpCode::kBroadcast:
+    case OpCode::kExpandDims:
+    case OpCode::kPermute:
+      return uniform_outside(op->operands[0], source_point(*op, point));
+    case OpCode::kSplat:
+      return true;
+    default:
+      return std::all_of(op->operands.begin(), op->operands.end(),
+                         [&](ValueId operand) { return uniform_outside(operand, point); });
+  }
+}
+
+bool Nest::interior_suffices(std::optional<MaskAt> sink_mask) const {
+  if (mask_bounds_.empty()) return true;
+  if (!sink_mask) return false;
+  auto own = mask_bounds_.find({sink_mask->mask, normalise(sink_mask->mask, sink_mask->point)});
+  if (own == mask_bounds_.end()) return false;
+  for (const auto& [mask, bounds] : mask_bounds_) {
+    for (const auto& bound : bounds) {
+      if (!llvm::is_contained(own->second, bound)) return false;
+    }
+  }
+  return true;
+}
+
+bool Nest::mask_holds(ValueId mask, const Point& point) const {
+  if (mode_ != Mode::kInterior || !masks_.count({mask, point})) return false;
+  if (varies(point)) return true;
+  // Values of outer loop levels are computed before all indices are known to be inside: only the bounds of the loops
+  // around that level hold.
+  const auto bounds = mask_bounds_.find({mask, point});
+  return rows_restricted_ && llvm::all_of(bounds->second, [&](const std::pair<int, Value*>& bound) {
+           return bound.first != vector_dim_ && dims_[bound.first].extent > 1 &&
+                  llvm::is_contained(point, static_cast<int8_t>(bound.first));
+         });
+}
+
+}  // namespace kiln::codegen::cpu
