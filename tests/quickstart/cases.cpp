@@ -109,7 +109,7 @@ Case bias_gelu(int32_t rows, int32_t cols) {
   Case out{"bias_gelu",
            shape_text(rows, cols),
            &*kernels::bias_gelu().ir(),
-           {{"BR", 4}, {"BC", 2048}},
+           {{"BR", 2}, {"BC", 4096}},
            8.0 * rows * cols,
            0,
            false,

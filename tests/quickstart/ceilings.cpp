@@ -5,28 +5,20 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <memory>
-#include <vector>
 
 namespace kiln::quickstart {
 namespace {
 
-double seconds(const std::function<void()>& work) {
+template <class F>
+double seconds(F work) {
   const auto start = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The best of several runs: a ceiling is what the machine can do, not what it does among neighbours.
-double best(int runs, const std::function<void()>& work) {
-  double least = seconds(work);
-  for (int i = 1; i < runs; ++i) least = std::min(least, seconds(work));
-  return least;
-}
-
 constexpr int kChains = 12;
-constexpr int kSteps = 4'000'000;
+constexpr int kSteps = 1'000'000;
 
 __attribute__((target("avx512f"))) float fma_avx512(int steps) {
   __m512 sum[kChains];
@@ -54,11 +46,12 @@ __attribute__((target("avx2,fma"))) float fma_avx2(int steps) {
   return total;
 }
 
-double measure_fma(int threads, int runs) {
+double measure_fma() {
   const bool wide = __builtin_cpu_supports("avx512f"), fma = __builtin_cpu_supports("fma");
   if (!wide && !fma) return 0;
   volatile float sink = 0;
-  const double time = best(runs, [&] {
+  const int threads = omp_get_max_threads();
+  const double time = seconds([&] {
 #pragma omp parallel num_threads(threads)
     {
       const float result = wide ? fma_avx512(kSteps) : fma_avx2(kSteps);
@@ -69,50 +62,61 @@ double measure_fma(int threads, int runs) {
   return 2.0 * kChains * kSteps * (wide ? 16 : 8) * threads / time / 1e9;
 }
 
-struct Arrays {
+}  // namespace
+
+// Far larger than the caches.
+struct Ceilings::Arrays {
   explicit Arrays(size_t n) : count(n), from(new float[n]), to(new float[n]) {
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < n; ++i) from[i] = to[i] = 1;
   }
+
+  double copy() {
+    const double time = seconds([&] {
+#pragma omp parallel for schedule(static)
+      for (size_t i = 0; i < count; i += 1024) std::copy_n(&from[i], 1024, &to[i]);
+    });
+    return 8.0 * static_cast<double>(count) / time / 1e9;
+  }
+
+  double read() {
+    volatile float sink = 0;
+    const double time = seconds([&] {
+      float total = 0;
+#pragma omp parallel for schedule(static) reduction(+ : total)
+      for (size_t start = 0; start < count; start += 4096) {
+        // Eight sums at a time: reading is the limit, not adding.
+        __m128 sums[8] = {};
+        for (size_t i = start; i < start + 4096; i += 32) {
+#pragma GCC unroll 8
+          for (size_t k = 0; k < 8; ++k) sums[k] = _mm_add_ps(sums[k], _mm_loadu_ps(&from[i + 4 * k]));
+        }
+        for (const __m128& sum : sums) total += _mm_cvtss_f32(sum);
+      }
+      sink = total;
+    });
+    return 4.0 * static_cast<double>(count) / time / 1e9;
+  }
+
   size_t count;
   std::unique_ptr<float[]> from, to;
 };
 
-double measure_copy(Arrays& arrays, int runs) {
-  const double time = best(runs, [&] {
-    float *from = arrays.from.get(), *to = arrays.to.get();
-#pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < arrays.count; i += 1024) std::copy_n(from + i, 1024, to + i);
-  });
-  return 8.0 * static_cast<double>(arrays.count) / time / 1e9;
-}
+Ceilings::Ceilings(bool small) : arrays_(std::make_unique<Arrays>(size_t{1} << (small ? 22 : 26))) {}
+Ceilings::~Ceilings() = default;
 
-double measure_read(Arrays& arrays, int runs) {
-  volatile float sink = 0;
-  const double time = best(runs, [&] {
-    const float* from = arrays.from.get();
-    float total = 0;
-#pragma omp parallel for schedule(static) reduction(+ : total)
-    for (size_t i = 0; i < arrays.count; i += 64) {
-      // One load a cache line, four sums at a time: reading is the limit, not adding.
-      total += (from[i] + from[i + 16]) + (from[i + 32] + from[i + 48]);
-    }
-    sink = total;
-  });
-  return 4.0 * static_cast<double>(arrays.count) / time / 1e9;
-}
+int Ceilings::threads() const { return omp_get_max_threads(); }
 
-}  // namespace
-
-Ceilings measure_ceilings(bool small) {
-  Ceilings out;
-  const int runs = small ? 2 : 7;
-  out.threads = omp_get_max_threads();
-  Arrays arrays(size_t{1} << (small ? 22 : 26));
-  out.copy_gbs = measure_copy(arrays, runs);
-  out.read_gbs = std::max(measure_read(arrays, runs), out.copy_gbs);
-  out.fma_gflops = measure_fma(out.threads, runs);
-  return out;
+double Ceilings::measure(Limit limit) {
+  switch (limit) {
+    case Limit::kCopy:
+      return arrays_->copy();
+    case Limit::kRead:
+      return arrays_->read();
+    case Limit::kFma:
+      break;
+  }
+  return measure_fma();
 }
 
 }  // namespace kiln::quickstart

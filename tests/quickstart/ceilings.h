@@ -1,15 +1,25 @@
-// What this machine can do at most, measured now: the figures that a kernel's speed is a share of.
+// What this machine can do at most: the figures that a kernel's speed is a share of.
 #pragma once
+
+#include <memory>
 
 namespace kiln::quickstart {
 
-struct Ceilings {
-  double copy_gbs = 0;  // bytes read plus bytes written a second, arrays far larger than the caches
-  double read_gbs = 0;
-  double fma_gflops = 0;  // f32, registers only
-  int threads = 1;
-};
+enum class Limit { kCopy, kRead, kFma };
 
-Ceilings measure_ceilings(bool small);
+class Ceilings {
+ public:
+  explicit Ceilings(bool small);
+  ~Ceilings();
+
+  // One reading of a few milliseconds: GB/s of bytes read plus written, of bytes read, or GFLOP/s in registers. Taken
+  // between the launches that it is compared with, because neighbours on the machine slow both.
+  double measure(Limit limit);
+  int threads() const;
+
+ private:
+  struct Arrays;
+  std::unique_ptr<Arrays> arrays_;
+};
 
 }  // namespace kiln::quickstart

@@ -19,6 +19,7 @@ namespace {
 struct Row {
   const Case* test;
   double cold_ms = 0, run_ms = 0;
+  double ceiling = 0;  // GB/s or GFLOP/s
   nlohmann::json phases;
   Check check;
 };
@@ -27,21 +28,34 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The median of a few launches, after one that does not count.
-Result<double> median_ms(const std::function<Result<void>()>& run, bool small) {
-  std::vector<double> times;
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<long>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+Limit limit_of(const Case& test) {
+  if (test.flops > 0) return Limit::kFma;
+  return test.reads_only ? Limit::kRead : Limit::kCopy;
+}
+
+// Launches and readings of the ceiling by turns; medians of both.
+Result<void> time_launches(const Case::Prepared& prepared, Ceilings& ceilings, bool small, Row& row) {
+  std::vector<double> times, limits;
   const auto begin = std::chrono::steady_clock::now();
   const size_t most = small ? 3 : 9;
   while (times.size() < most && (times.size() < 3 || milliseconds_since(begin) < 600)) {
     const auto start = std::chrono::steady_clock::now();
-    if (auto done = run(); !done) return done.error();
+    if (auto done = prepared.run(); !done) return done;
     times.push_back(milliseconds_since(start));
+    limits.push_back(ceilings.measure(limit_of(*row.test)));
   }
-  std::nth_element(times.begin(), times.begin() + static_cast<long>(times.size() / 2), times.end());
-  return times[times.size() / 2];
+  row.run_ms = median(times);
+  row.ceiling = median(limits);
+  return {};
 }
 
-Result<Row> measure(Client& client, const Case& test, bool small) {
+Result<Row> measure(Client& client, const Case& test, Ceilings& ceilings, bool small) {
   Row row;
   row.test = &test;
   // The inputs are made inside prepare; the compile is timed by the daemon's answer alone.
@@ -53,9 +67,7 @@ Result<Row> measure(Client& client, const Case& test, bool small) {
   if (!prepared) return prepared.error();
   row.phases = prepared->metadata.value("phases_us", nlohmann::json::object());
   if (auto first = prepared->run(); !first) return first.error();
-  auto run_ms = median_ms(prepared->run, small);
-  if (!run_ms) return run_ms.error();
-  row.run_ms = *run_ms;
+  if (auto timed = time_launches(*prepared, ceilings, small, row); !timed) return timed.error();
   row.check = prepared->check();
   return row;
 }
@@ -66,23 +78,30 @@ double phase_ms(const Row& row, std::initializer_list<const char*> names) {
   return sum;
 }
 
-void print_header(const Ceilings& ceilings) {
-  std::printf("\nThis machine, %d threads: copy %.1f GB/s, read %.1f GB/s, f32 FMA %.0f GFLOP/s\n\n", ceilings.threads,
-              ceilings.copy_gbs, ceilings.read_gbs, ceilings.fma_gflops);
+void print_header(const Ceilings& ceilings, const std::vector<Row>& rows) {
+  auto ceiling = [&](Limit limit) {
+    std::vector<double> all;
+    for (const Row& row : rows) {
+      if (limit_of(*row.test) == limit) all.push_back(row.ceiling);
+    }
+    return median(all);
+  };
+  std::printf(
+      "\nThis machine, %d threads: copy %.1f GB/s, read %.1f GB/s, f32 FMA %.0f GFLOP/s (medians of this run)\n\n",
+      ceilings.threads(), ceiling(Limit::kCopy), ceiling(Limit::kRead), ceiling(Limit::kFma));
   std::printf("%-16s %-16s %8s %23s %8s %9s %14s %6s %10s\n", "kernel", "shape", "cold ms", "(IR + LLVM + code, ms)",
               "warm us", "run ms", "speed", "share", "max error");
 }
 
-void print_row(const Row& row, const Ceilings& ceilings, double warm_us) {
+void print_row(const Row& row, double warm_us) {
   const Case& test = *row.test;
   const bool product = test.flops > 0;
   const double rate = (product ? test.flops : test.bytes) / row.run_ms / 1e6;
-  const double ceiling = product ? ceilings.fma_gflops : test.reads_only ? ceilings.read_gbs : ceilings.copy_gbs;
   char speed[32], phases[32], share[16] = "-";
   std::snprintf(speed, sizeof speed, "%.1f %s", rate, product ? "GFLOP/s" : "GB/s");
   std::snprintf(phases, sizeof phases, "(%.1f + %.1f + %.1f)", phase_ms(row, {"decode", "instantiate", "lower"}),
                 phase_ms(row, {"optimise"}), phase_ms(row, {"codegen", "link"}));
-  if (ceiling > 0) std::snprintf(share, sizeof share, "%.0f %%", 100 * rate / ceiling);
+  if (row.ceiling > 0) std::snprintf(share, sizeof share, "%.0f %%", 100 * rate / row.ceiling);
   // "×" takes two bytes and one column.
   const int extra = static_cast<int>(std::count(test.shape.begin(), test.shape.end(), '\xc3'));
   std::printf("%-16s %-*s %8.1f %23s %8.1f %9.3f %14s %6s %10.1e%s\n", test.kernel.c_str(), 16 + extra,
@@ -105,11 +124,11 @@ int run(const std::string& runtime_dir, bool small) {
   const double start_ms = milliseconds_since(start);
   // Background compiles would run beside the measurements.
   Client client({.connect = connect, .specialise_in_background = false});
-  const Ceilings ceilings = measure_ceilings(small);
+  Ceilings ceilings(small);
   const std::vector<Case> cases = quickstart_cases(small);
   std::vector<Row> rows;
   for (const Case& test : cases) {
-    auto row = measure(client, test, small);
+    auto row = measure(client, test, ceilings, small);
     if (!row) {
       std::fprintf(stderr, "kiln-quickstart: %s %s: %s\n", test.kernel.c_str(), test.shape.c_str(),
                    row.error().message.c_str());
@@ -121,10 +140,10 @@ int run(const std::string& runtime_dir, bool small) {
   const std::vector<double> warm = warm_request_us(runtime_dir, small, cases.size());
   std::printf("Daemon started in %.0f ms; target %s\n", start_ms,
               (*connection)->server().native_target.substr(0, 40).c_str());
-  print_header(ceilings);
+  print_header(ceilings, rows);
   bool passed = !warm.empty();
   for (size_t i = 0; i < rows.size(); ++i) {
-    print_row(rows[i], ceilings, warm.empty() ? 0 : warm[i]);
+    print_row(rows[i], warm.empty() ? 0 : warm[i]);
     passed = passed && rows[i].check.passed;
   }
   (void)(*connection)->shutdown();

@@ -53,7 +53,7 @@ const auto& sin2_cos2() {
 template <class T = f32>
 const auto& bias_gelu() {
   static const auto def =
-      kernel("bias_gelu", {"x", "bias", "y", "rows", "cols", "BR=4", "BC=1024"},
+      kernel("bias_gelu", {"x", "bias", "y", "rows", "cols", "BR=2", "BC=4096"},
              [](Ptr<const T> x, Ptr<const T> bias, Ptr<T> y, i32 rows, i32 cols, Const BR, Const BC) {
                grid(cdiv(cols, BC), cdiv(rows, BR));
                const Value col = program_id(0) * BC, row = program_id(1) * BR;
