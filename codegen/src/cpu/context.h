@@ -82,6 +82,13 @@ struct Context {
   Error unsupported(const Op& op, const std::string& what) const;
 };
 
+// A scalar type with the lanes of `x`, and an integer constant of its type: what is written once serves scalars and
+// vectors.
+inline llvm::Type* like(Value* x, llvm::Type* scalar) { return x->getType()->getWithNewType(scalar); }
+inline llvm::Constant* int_constant(Value* like_this, uint64_t value) {
+  return llvm::ConstantInt::get(like_this->getType(), value);
+}
+
 // How a value of an element type is held in registers: bf16 as its bits in i16 (LLVM would flush subnormals), i1 as i1.
 llvm::Type* register_type(llvm::LLVMContext& context, const dsl::Type& type);
 // … and in memory: i1 as a byte.

@@ -10,12 +10,6 @@ using dsl::info;
 using dsl::is_float;
 using dsl::is_small_float;
 
-llvm::Type* like(Value* x, llvm::Type* scalar) { return x->getType()->getWithNewType(scalar); }
-
-llvm::Constant* int_constant(Value* like_this, uint64_t value) {
-  return llvm::ConstantInt::get(like_this->getType(), value);
-}
-
 // bf16 is the upper half of an f32.
 Value* bf16_to_f32(Builder& b, Value* x) {
   Value* wide = b.CreateZExt(x, like(x, b.getInt32Ty()));

@@ -11,12 +11,6 @@ using dsl::info;
 using dsl::is_float;
 using dsl::is_small_float;
 
-llvm::Type* like(Value* x, llvm::Type* scalar) { return x->getType()->getWithNewType(scalar); }
-
-llvm::Constant* int_constant(Value* like_this, uint64_t value) {
-  return llvm::ConstantInt::get(like_this->getType(), value);
-}
-
 // ---- ints ----
 
 Value* int_div_rem(Builder& b, bool is_signed, bool want_rem, Value* x, Value* y) {
