@@ -4,6 +4,7 @@ namespace kiln::dsl {
 
 std::vector<int64_t> concrete_shape(const Type& type) {
   std::vector<int64_t> out;
+  out.reserve(type.shape.size());
   for (const Expr& extent : type.shape) out.push_back(extent.as_constant().value());
   return out;
 }

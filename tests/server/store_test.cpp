@@ -181,12 +181,18 @@ TEST_F(StoreTest, FullDiskStillCompilesAndRecovers) {
   // Somebody else fills it, and nothing of ours is left to free.
   fs::remove_all(cache() + "/v1");
   fs::remove(cache() + "/reserve");
-  std::ofstream hog(cache() + "/hog", std::ios::binary);
-  while (hog.write(std::string(4096, 'h').data(), 4096).flush()) {
-  }
-  hog.close();
-  for (int i = 0; i < 5; ++i) ASSERT_TRUE(daemon->fetch(order("bytes", 50'000, "full" + std::to_string(i))));
-  EXPECT_TRUE(eventually([&] { return stats()["store_degraded"] == 1; }));
+  auto fill = [&] {
+    std::ofstream hog(cache() + "/hog", std::ios::binary | std::ios::app);
+    while (hog.write(std::string(4096, 'h').data(), 4096).flush()) {
+    }
+  };
+  // What the daemon was still writing or evicting makes room behind the first filling: fill up before each request.
+  int request = 0;
+  EXPECT_TRUE(eventually([&] {
+    fill();
+    EXPECT_TRUE(daemon->fetch(order("bytes", 50'000, "full" + std::to_string(request++))));
+    return stats()["store_degraded"] == 1;
+  }));
   EXPECT_GT(stats()["store_errors_total"], 0);
   fs::remove(cache() + "/hog");
   ASSERT_TRUE(daemon->fetch(order("bytes", 50'000, "room")));
