@@ -11,7 +11,10 @@ if [ "${1:-}" = --preset ]; then
   shift 2
 fi
 install_missing $KILN_BUILD_PACKAGES $KILN_TEST_PACKAGES
-cmake --preset "$preset" -DKILN_BUILD_TESTS=ON >/dev/null
+# The fuzzers bring their own sanitizers: once is enough.
+fuzz=ON
+case $preset in asan | tsan) fuzz=OFF ;; esac
+cmake --preset "$preset" -DKILN_BUILD_TESTS=ON -DKILN_FUZZ=$fuzz >/dev/null
 echo "Building ($preset)…"
 cmake --build --preset "$preset" -- --quiet
 ctest --preset "$preset" --output-on-failure -j "$(nproc)" "$@"

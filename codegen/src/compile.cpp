@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "cpu/lower.h"
+#include "cpu/supported.h"
 #include "cse.h"
 #include "emit.h"
 #include "kiln/dsl/binary.h"
@@ -141,6 +142,7 @@ Result<Artifact> compile_request(const dsl::CompileRequest& request, Phases& pha
   if (!cpu.has_fma) source.options.contract = false;
   auto kernel = dsl::instantiate(source, request.constexprs, request.facts);
   if (!kernel) return kernel.error();
+  if (auto fine = cpu::check_supported(*kernel); !fine) return fine.error();
   const dsl::Kernel optimised = eliminate_common_subexpressions(*kernel);
 
   phases.begin("lower");

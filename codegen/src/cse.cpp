@@ -26,7 +26,7 @@ class Eliminator {
       for (ValueId& operand : op.operands) operand = replacement_[operand];
       if (dsl::info(op.code).has(dsl::kPure) && op.regions.empty()) {
         if (const Op* same = find(seen, op)) {
-          replacement_[op.results[0]] = same->results[0];
+          for (size_t i = 0; i < op.results.size(); ++i) replacement_[op.results[i]] = same->results[i];
           continue;
         }
         kept.push_back(std::move(op));

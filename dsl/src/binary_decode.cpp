@@ -60,12 +60,15 @@ class Reader {
     for (const Json& param : as_array(field(record, 2), "the parameters", kMaxListed)) {
       Type type{as_element(field(param, 0)), as_bool(field(param, 1), "a pointer flag"), {}};
       const bool readonly = as_bool(field(param, 2), "a readonly flag");
-      kernel_.params.push_back({"", type, readonly, define(type)});
+      const bool may_alias = as_bool(field(param, 3), "a may_alias flag");
+      kernel_.params.push_back({"", type, readonly, define(type), may_alias});
     }
     kernel_.constexprs.resize(as_uint(field(record, 3), "the number of constexprs", kMaxListed));
     const Json& grid = field(record, 4);
     for (size_t axis = 0; axis < 3; ++axis) kernel_.grid[axis] = expr(field(grid, axis), 0);
-    kernel_.options.contract = as_bool(field(field(record, 5), 0), "the option contract");
+    for (size_t i = 0; i < kernel_options().size(); ++i) {
+      kernel_.options.*kernel_options()[i].member = as_bool(field(field(record, 5), i), "an option");
+    }
   }
 
   void ops(const Json& list, std::vector<Op>& out, int depth) {
@@ -97,31 +100,57 @@ class Reader {
     for (size_t i = 0; i < attrs.size(); ++i) out.attrs.push_back(attr(table.attrs[i], attrs[i]));
 
     if (auto fits = check_arity(out.code, operands.size(), out.attrs); !fits) throw BadBytes{fits.error().message};
-    auto types = infer_types(out.code, operands, out.attrs, kernel_.expr_names());
-    if (!types) throw BadBytes{types.error().message};
-    if (types->size() != as_uint(field(record, 3), "the number of results", kMaxListed)) {
-      throw BadBytes{table.name + " has the wrong number of results"};
+    const size_t result_count = as_uint(field(record, 3), "the number of results", kMaxListed);
+    if (out.code == OpCode::kIf) {
+      branch(record, result_count, operands, out, depth);
+      return out;
     }
-    for (const Type& type : *types) out.results.push_back(define(type));
-    if (table.has(kRegion)) out.regions.push_back(region(field(record, 4), operands, depth));
+    const std::vector<Type> types = infer(out, operands, {}, result_count);
+    for (const Type& type : types) out.results.push_back(define(type));
+    regions(record, operands, out, depth);
     return out;
   }
 
-  // The region of a loop: its index has the type of the start, the others those of the carried values.
-  Region region(const Json& record, const std::vector<Type>& operands, int depth) {
-    Region out;
-    if (as_uint(field(record, 0), "the number of arguments", kMaxListed) != operands.size() - 2) {
-      throw BadBytes{"a region has the wrong number of arguments"};
+  std::vector<Type> infer(const Op& op, const std::vector<Type>& operands, const std::vector<Type>& yields,
+                          size_t result_count) const {
+    auto types = infer_types(op.code, operands, op.attrs, kernel_.expr_names(), yields);
+    if (!types) throw BadBytes{types.error().message};
+    if (types->size() != result_count) throw BadBytes{info(op.code).name + " has the wrong number of results"};
+    return std::move(*types);
+  }
+
+  // The results of `if` are numbered before its regions, which say what they are.
+  void branch(const Json& record, size_t result_count, const std::vector<Type>& operands, Op& out, int depth) {
+    for (size_t i = 0; i < result_count; ++i) out.results.push_back(define(Type{}));
+    regions(record, operands, out, depth);
+    std::vector<Type> yields;
+    const std::vector<Op>& first = out.regions[0].ops;
+    if (!first.empty() && first.back().code == OpCode::kYield) {
+      for (ValueId id : first.back().operands) yields.push_back(kernel_.type(id));
     }
-    out.args.push_back(define(operands[0]));
-    for (size_t i = 3; i < operands.size(); ++i) out.args.push_back(define(operands[i]));
-    ops(field(record, 1), out.ops, depth + 1);
-    return out;
+    const std::vector<Type> types = infer(out, operands, yields, result_count);
+    for (size_t i = 0; i < types.size(); ++i) kernel_.values[out.results[i]].type = types[i];
+  }
+
+  void regions(const Json& record, const std::vector<Type>& operands, Op& out, int depth) {
+    const std::vector<RegionTypes> expected = region_types(out.code, operands, out.attrs);
+    if (record.size() != 4 + expected.size()) throw BadBytes{info(out.code).name + " has the wrong number of regions"};
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const Json& region = field(record, 4 + i);
+      if (as_uint(field(region, 0), "the number of arguments", 2 * kMaxListed) != expected[i].args.size()) {
+        throw BadBytes{"a region has the wrong number of arguments"};
+      }
+      Region inner;
+      for (const Type& type : expected[i].args) inner.args.push_back(define(type));
+      ops(field(region, 1), inner.ops, depth + 1);
+      out.regions.push_back(std::move(inner));
+    }
   }
 
   Attr attr(const AttrInfo& expected, const Json& value) {
     switch (expected.kind) {
       case AttrKind::kInt:
+      case AttrKind::kFlag:
       case AttrKind::kEnum:
         return as_int(value, "an attribute");
       case AttrKind::kExpr:
@@ -147,7 +176,7 @@ class Reader {
 
   // Built up by the operations of Expr, so that it is canonical whatever the bytes say.
   Expr expr(const Json& value, int depth) {
-    if (depth > kMaxExprDepth) throw BadBytes{"an expression is nested too deeply"};
+    if (depth >= kMaxExprDepth) throw BadBytes{"an expression is nested too deeply"};
     if (!value.is_array()) return Expr(as_int(value, "an expression"));
     Expr sum;
     for (const Json& term : as_array(value, "an expression", kMaxTerms)) {
@@ -174,11 +203,15 @@ class Reader {
       return kind == AtomKind::kParam ? Expr::param_ref(index) : Expr::constexpr_ref(index);
     }
     Expr a = expr(field(record, 1), depth + 1);
-    return Expr::apply(kind, std::move(a), expr(field(record, 2), depth + 1));
+    Expr out = Expr::apply(kind, std::move(a), expr(field(record, 2), depth + 1));
+    check_size(out);
+    return out;
   }
 
   static void check_size(const Expr& value) {
-    if (value.terms().size() > kMaxTerms) throw BadBytes{"an expression is too large"};
+    if (value.terms().size() > kMaxTerms || tree_size(value, kMaxExprSize) == kMaxExprSize) {
+      throw BadBytes{"an expression is too large"};
+    }
     for (const Term& term : value.terms()) {
       if (term.atoms.size() > kMaxAtoms) throw BadBytes{"an expression is too large"};
     }

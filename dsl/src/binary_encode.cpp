@@ -60,12 +60,14 @@ void append_locations(const std::vector<Op>& ops, Json& out) {
 Json encode_canonical(const Kernel& kernel) {
   Json params = Json::array();
   for (const Param& param : kernel.params) {
-    params.push_back(Json::array({static_cast<int64_t>(param.type.element), param.type.pointer, param.readonly}));
+    params.push_back(
+        Json::array({static_cast<int64_t>(param.type.element), param.type.pointer, param.readonly, param.may_alias}));
   }
-  Json grid = Json::array();
+  Json grid = Json::array(), options = Json::array();
+  for (const KernelOption& option : kernel_options()) options.push_back(kernel.options.*option.member);
   for (const Expr& extent : kernel.grid) grid.push_back(encode_expr(extent));
   return Json::array({kCanonicalTag, kernel.name, std::move(params), kernel.constexprs.size(), std::move(grid),
-                      Json::array({kernel.options.contract}), encode_ops(kernel.body.ops)});
+                      std::move(options), encode_ops(kernel.body.ops)});
 }
 
 Json encode_debug(const Kernel& kernel) {

@@ -3,8 +3,8 @@
 //
 //   canonical  [tag, name, params, constexpr count, grid, options, body]; of a request also target, constexprs, facts,
 //              and the output (`emit`) unless it is "so"
-//     param    [element, pointer, readonly]
-//     op       [code, operands, attrs, result count, regions?]; a region is [argument count, ops]
+//     param    [element, pointer, readonly, may_alias]
+//     op       [code, operands, attrs, result count, regions…]; a region is [argument count, ops]
 //     attr     int → int · Expr → expression · list → array · element → [0, element] · literal → [1, bits] ·
 //              string → text
 //     expression  int when constant, else [[coefficient, atom…]…]; atom [kind, index] or [kind, expression, expression]
@@ -24,8 +24,8 @@ namespace kiln::dsl {
 
 using Json = nlohmann::json;
 
-inline constexpr const char* kCanonicalTag = "kiln-kernel-1";
-inline constexpr const char* kDebugTag = "kiln-debug-1";
+inline constexpr const char* kCanonicalTag = "kiln-kernel-2";
+inline constexpr const char* kDebugTag = "kiln-debug-2";
 
 // binary_encode.cpp. The kernel must be canonical.
 Json encode_canonical(const Kernel& kernel);

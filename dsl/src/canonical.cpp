@@ -14,6 +14,8 @@
 
 #include <unordered_map>
 
+#include "carried_order.h"
+
 namespace kiln::dsl {
 namespace {
 
@@ -185,6 +187,7 @@ class Renumber {
 
 Kernel canonicalise(const Kernel& kernel) {
   Kernel out = kernel;
+  order_carried(out);
   out.body = reorder(std::move(out.body));
   Renumber(kernel, out).run();
   return out;

@@ -190,6 +190,22 @@ Result<int64_t> Expr::evaluate(const Bindings& bindings) const {
   return sum;
 }
 
+size_t tree_size(const Expr& expr, size_t limit) {
+  size_t size = 0;
+  for (const Term& term : expr.terms()) {
+    ++size;
+    for (const Atom& atom : term.atoms) {
+      if (++size >= limit) return limit;
+      if (!atom.args) continue;
+      size += tree_size(atom.args->first, limit - size);
+      if (size >= limit) return limit;
+      size += tree_size(atom.args->second, limit - size);
+    }
+    if (size >= limit) return limit;
+  }
+  return size;
+}
+
 const char* to_string(AtomKind kind) {
   switch (kind) {
     case AtomKind::kDiv:

@@ -1,38 +1,27 @@
-// The type rules of the ops.
+// The type rules: what all families share, and the way to each.
 #include <algorithm>
 
-#include "kiln/dsl/ir.h"
+#include "infer_rules.h"
 
 namespace kiln::dsl {
-namespace {
+namespace infer {
 
-struct Rule {
-  const OpInfo& op;
-  const std::vector<Type>& in;
-  const std::vector<Attr>& attrs;
-  const ExprNames& names;
+Error Rule::fail(const std::string& what) const {
+  std::string message = op.name + ": " + what;
+  for (size_t i = 0; i < in.size(); ++i) message += (i == 0 ? " (operands: " : ", ") + text(in[i]);
+  return error(ErrorCode::kVerifyFailed, message + (in.empty() ? "" : ")"));
+}
 
-  std::string text(const Type& type) const { return to_string(type, names); }
-
-  Error fail(const std::string& what) const {
-    std::string message = op.name + ": " + what;
-    for (size_t i = 0; i < in.size(); ++i) message += (i == 0 ? " (operands: " : ", ") + text(in[i]);
-    return error(ErrorCode::kVerifyFailed, message + (in.empty() ? "" : ")"));
-  }
-};
-
-using Types = Result<std::vector<Type>>;
-
-std::optional<Error> check_same_shape(const Rule& rule) {
+Problem check_same_shape(const Rule& rule) {
   for (size_t i = 1; i < rule.in.size(); ++i) {
-    if (rule.in[i].shape != rule.in[0].shape) {
+    if (!may_equal(rule.in[i].shape, rule.in[0].shape)) {
       return rule.fail("operands have different shapes; broadcast one of them");
     }
   }
   return std::nullopt;
 }
 
-std::optional<Error> check_same_type(const Rule& rule, size_t first, size_t last) {
+Problem check_same_type(const Rule& rule, size_t first, size_t last) {
   for (size_t i = first + 1; i <= last; ++i) {
     if (rule.in[i].element != rule.in[first].element || rule.in[i].pointer != rule.in[first].pointer) {
       return rule.fail("operands have different element types; cast one of them");
@@ -41,63 +30,19 @@ std::optional<Error> check_same_type(const Rule& rule, size_t first, size_t last
   return std::nullopt;
 }
 
-std::optional<Error> check_no_pointers(const Rule& rule) {
+Problem check_no_pointers(const Rule& rule) {
   for (const Type& type : rule.in) {
     if (type.pointer) return rule.fail("takes no pointers");
   }
   return std::nullopt;
 }
 
-Types arithmetic(const Rule& rule) {
-  if (auto bad = check_no_pointers(rule)) return *bad;
-  if (auto bad = check_same_shape(rule)) return *bad;
-  if (auto bad = check_same_type(rule, 0, rule.in.size() - 1)) return *bad;
-  const ElementType element = rule.in[0].element;
-  switch (rule.op.code) {
-    case OpCode::kFma:
-    case OpCode::kMath:
-      if (!is_float(element)) return rule.fail("takes floats only");
-      break;
-    case OpCode::kAnd:
-    case OpCode::kOr:
-    case OpCode::kXor:
-      if (is_float(element)) return rule.fail("takes ints or i1 only");
-      break;
-    case OpCode::kShl:
-    case OpCode::kShr:
-      if (is_float(element) || element == ElementType::kI1) return rule.fail("takes ints only");
-      break;
-    default:
-      if (element == ElementType::kI1) return rule.fail("takes no i1; cast to an int first");
-  }
-  return std::vector<Type>{rule.in[0]};
+Problem check_axis(const Rule& rule, int64_t axis, int rank) {
+  if (axis >= 0 && axis < rank) return std::nullopt;
+  return rule.fail("axis " + std::to_string(axis) + " is outside the rank");
 }
 
-Types compare(const Rule& rule) {
-  if (auto bad = check_no_pointers(rule)) return *bad;
-  if (auto bad = check_same_shape(rule)) return *bad;
-  if (auto bad = check_same_type(rule, 0, 1)) return *bad;
-  return std::vector<Type>{tile_type(ElementType::kI1, rule.in[0].shape)};
-}
-
-Types select(const Rule& rule) {
-  if (rule.in[0].element != ElementType::kI1 || rule.in[0].pointer) return rule.fail("the condition must be i1");
-  if (auto bad = check_same_shape(rule)) return *bad;
-  if (auto bad = check_same_type(rule, 1, 2)) return *bad;
-  return std::vector<Type>{rule.in[1]};
-}
-
-Types convert(const Rule& rule) {
-  if (auto bad = check_no_pointers(rule)) return *bad;
-  const ElementType to = std::get<ElementType>(rule.attrs[0]);
-  if (rule.op.code == OpCode::kBitcast && info(to).bits != info(rule.in[0].element).bits) {
-    return rule.fail("bitcast to " + std::string(info(to).name) + " changes the width");
-  }
-  return std::vector<Type>{tile_type(to, rule.in[0].shape)};
-}
-
-// A constant extent below 1 is an error now; a symbolic one is checked at instantiation.
-std::optional<Error> check_extents(const Rule& rule, const std::vector<Expr>& shape) {
+Problem check_extents(const Rule& rule, const std::vector<Expr>& shape) {
   if (shape.size() > 5) return rule.fail("rank " + std::to_string(shape.size()) + " is above 5");
   for (const Expr& extent : shape) {
     auto value = extent.as_constant();
@@ -108,167 +53,30 @@ std::optional<Error> check_extents(const Rule& rule, const std::vector<Expr>& sh
   return std::nullopt;
 }
 
-Types make(const Rule& rule) {
-  switch (rule.op.code) {
-    case OpCode::kProgramId:
-    case OpCode::kNumPrograms: {
-      const int64_t axis = std::get<int64_t>(rule.attrs[0]);
-      if (axis < 0 || axis > 2) return rule.fail("axis " + std::to_string(axis) + " is not 0, 1 or 2");
-      return std::vector<Type>{scalar_type(ElementType::kI32)};
-    }
-    case OpCode::kConstant: {
-      const ElementType element = std::get<ElementType>(rule.attrs[1]);
-      if (const Expr* value = std::get_if<Expr>(&rule.attrs[0])) {
-        auto known = value->as_constant();
-        if (known && !int_fits(element, *known)) {
-          return rule.fail(std::to_string(*known) + " is not a value of " + std::string(info(element).name));
-        }
-      }
-      return std::vector<Type>{scalar_type(element)};
-    }
-    case OpCode::kArange: {
-      std::vector<Expr> shape = {std::get<Expr>(rule.attrs[1]) - std::get<Expr>(rule.attrs[0])};
-      if (auto bad = check_extents(rule, shape)) return *bad;
-      return std::vector<Type>{tile_type(ElementType::kI32, shape)};
-    }
-    default: {  // kSplat
-      if (!rule.in[0].is_scalar()) return rule.fail("takes a scalar; use broadcast for a tile");
-      const auto& shape = std::get<std::vector<Expr>>(rule.attrs[0]);
-      if (auto bad = check_extents(rule, shape)) return *bad;
-      return std::vector<Type>{{rule.in[0].element, rule.in[0].pointer, shape}};
-    }
-  }
-}
+bool is_index(const Type& type) { return type.is_value() && is_int(type.element) && type.element != ElementType::kI1; }
 
-Types reshape(const Rule& rule) {
-  Type out = rule.in[0];
-  const int rank = out.rank();
-  switch (rule.op.code) {
-    case OpCode::kBroadcast: {
-      const auto& shape = std::get<std::vector<Expr>>(rule.attrs[0]);
-      if (static_cast<int>(shape.size()) != rank) return rule.fail("keeps the rank; use expand_dims first");
-      if (auto bad = check_extents(rule, shape)) return *bad;
-      for (int i = 0; i < rank; ++i) {
-        if (!(out.shape[i] == shape[i]) && out.shape[i].as_constant() != 1) {
-          return rule.fail("axis " + std::to_string(i) + " of extent " + to_string(out.shape[i], rule.names) +
-                           " cannot become " + to_string(shape[i], rule.names));
-        }
-      }
-      out.shape = shape;
-      return std::vector<Type>{out};
-    }
-    case OpCode::kExpandDims: {
-      const int64_t axis = std::get<int64_t>(rule.attrs[0]);
-      if (axis < 0 || axis > rank) return rule.fail("axis " + std::to_string(axis) + " is outside 0…rank");
-      if (rank == 5) return rule.fail("the rank would be above 5");
-      out.shape.insert(out.shape.begin() + axis, Expr(1));
-      return std::vector<Type>{out};
-    }
-    default: {  // kPermute
-      const auto& order = std::get<std::vector<Expr>>(rule.attrs[0]);
-      std::vector<bool> seen(static_cast<size_t>(rank), false);
-      std::vector<Expr> shape;
-      for (const Expr& axis : order) {
-        const int64_t index = axis.as_constant().value_or(-1);
-        if (index < 0 || index >= rank || seen[index]) return rule.fail("order is not a permutation of the axes");
-        seen[index] = true;
-        shape.push_back(rule.in[0].shape[index]);
-      }
-      if (static_cast<int>(shape.size()) != rank) return rule.fail("order is not a permutation of the axes");
-      out.shape = shape;
-      return std::vector<Type>{out};
-    }
-  }
-}
+namespace {
 
-Types memory(const Rule& rule) {
-  const Type& pointer = rule.in[0];
-  if (!pointer.pointer) return rule.fail("the first operand must be a pointer");
-  if (rule.op.code == OpCode::kAddptr) {
-    const Type& offset = rule.in[1];
-    if (offset.pointer || is_float(offset.element) || offset.element == ElementType::kI1) {
-      return rule.fail("the offset must be an int");
-    }
-    if (offset.shape != pointer.shape)
-      return rule.fail("pointer and offset have different shapes; broadcast one of them");
-    return std::vector<Type>{pointer};
+// Only the ops of described memory take a descriptor, and as their first operand.
+Problem check_descriptors(const Rule& rule) {
+  const bool first_may = rule.op.code == OpCode::kLoadTile || rule.op.code == OpCode::kStoreTile ||
+                         rule.op.code == OpCode::kReduceTile || rule.op.code == OpCode::kGatherRows;
+  if (first_may && !rule.in[0].descriptor) return rule.fail("the first operand must be a descriptor");
+  for (size_t i = first_may ? 1 : 0; i < rule.in.size(); ++i) {
+    if (rule.in[i].descriptor) return rule.fail("takes no descriptor as operand " + std::to_string(i));
   }
-  if (auto bad = check_same_shape(rule)) return *bad;
-  const bool is_store = rule.op.code == OpCode::kStore;
-  const size_t mask = is_store ? 2 : 1, value = is_store ? 1 : 2;
-  if (rule.in.size() > mask && (rule.in[mask].element != ElementType::kI1 || rule.in[mask].pointer)) {
-    return rule.fail("the mask must be i1");
-  }
-  if (rule.in.size() > value && (rule.in[value].element != pointer.element || rule.in[value].pointer)) {
-    return rule.fail(std::string(is_store ? "the stored value" : "`other`") + " must have the pointer's element type " +
-                     std::string(info(pointer.element).name));
-  }
-  if (is_store) return std::vector<Type>{};
-  return std::vector<Type>{tile_type(pointer.element, pointer.shape)};
-}
-
-// What dot accumulates in.
-ElementType accumulator_of(ElementType element) {
-  if (is_int(element)) return ElementType::kI32;
-  return element == ElementType::kF64 ? ElementType::kF64 : ElementType::kF32;
-}
-
-Types dot(const Rule& rule) {
-  const Type &a = rule.in[0], &b = rule.in[1], &acc = rule.in[2];
-  if (auto bad = check_no_pointers(rule)) return *bad;
-  if (a.rank() != 2 || b.rank() != 2 || acc.rank() != 2) return rule.fail("takes tiles of rank 2");
-  if (a.element != b.element) return rule.fail("a and b have different element types; cast one of them");
-  if (is_int(a.element) && info(a.element).bits != 8) return rule.fail("int operands must be i8 or u8");
-  if (!(a.shape[1] == b.shape[0])) {
-    return rule.fail("the inner extents " + to_string(a.shape[1], rule.names) + " and " +
-                     to_string(b.shape[0], rule.names) + " differ");
-  }
-  Type out = tile_type(accumulator_of(a.element), {a.shape[0], b.shape[1]});
-  if (acc != out) return rule.fail("the accumulator must be " + rule.text(out));
-  return std::vector<Type>{out};
-}
-
-Types reduce(const Rule& rule) {
-  if (auto bad = check_no_pointers(rule)) return *bad;
-  Type out = rule.in[0];
-  const int64_t axis = std::get<int64_t>(rule.attrs[1]);
-  if (axis < 0 || axis >= out.rank()) return rule.fail("axis " + std::to_string(axis) + " is outside the rank");
-  if (out.element == ElementType::kI1) return rule.fail("takes no i1; cast to an int first");
-  out.shape.erase(out.shape.begin() + axis);
-  return std::vector<Type>{out};
-}
-
-Types loop(const Rule& rule) {
-  for (size_t i = 0; i < 3; ++i) {
-    const Type& bound = rule.in[i];
-    if (!bound.is_scalar() || bound.pointer || is_float(bound.element) || bound.element == ElementType::kI1) {
-      return rule.fail("start, end and step must be scalar ints");
-    }
-  }
-  if (auto bad = check_same_type(rule, 0, 2)) return *bad;
-  return std::vector<Type>(rule.in.begin() + 3, rule.in.end());
-}
-
-Types fact(const Rule& rule) {
-  if (rule.op.code == OpCode::kAssume) {
-    const Type& type = rule.in[0];
-    if (!type.is_scalar() || (!type.pointer && (is_float(type.element) || type.element == ElementType::kI1))) {
-      return rule.fail("takes a scalar int or a scalar pointer");
-    }
-    auto multiple = std::get<Expr>(rule.attrs[0]).as_constant();
-    if (multiple && *multiple < 1) return rule.fail("multiple_of must be 1 or more");
-  }
-  return std::vector<Type>{};
+  return std::nullopt;
 }
 
 bool attr_matches(const AttrInfo& expected, const Attr& attr) {
+  const int64_t* number = std::get_if<int64_t>(&attr);
   switch (expected.kind) {
     case AttrKind::kInt:
-      return std::holds_alternative<int64_t>(attr);
-    case AttrKind::kEnum: {
-      const int64_t* value = std::get_if<int64_t>(&attr);
-      return value && *value >= 0 && *value < static_cast<int64_t>(expected.values.size());
-    }
+      return number != nullptr;
+    case AttrKind::kFlag:
+      return number && (*number == 0 || *number == 1);
+    case AttrKind::kEnum:
+      return number && *number >= 0 && *number < static_cast<int64_t>(expected.values.size());
     case AttrKind::kExpr:
       return std::holds_alternative<Expr>(attr);
     case AttrKind::kShape:
@@ -284,6 +92,42 @@ bool attr_matches(const AttrInfo& expected, const Attr& attr) {
 }
 
 }  // namespace
+}  // namespace infer
+
+bool may_equal(const Expr& a, const Expr& b) {
+  if (auto difference = (a - b).as_constant()) return *difference == 0;
+  // Extents are positive, so that 2*B is never B.
+  const auto &x = a.terms(), &y = b.terms();
+  const bool multiples = std::equal(x.begin(), x.end(), y.begin(), y.end(), [&](const Term& s, const Term& t) {
+    return s.atoms == t.atoms &&
+           __int128{s.coefficient} * y[0].coefficient == __int128{t.coefficient} * x[0].coefficient;
+  });
+  return !multiples;
+}
+
+bool may_equal(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Expr& x, const Expr& y) { return may_equal(x, y); });
+}
+
+bool may_equal(const Type& a, const Type& b) {
+  return a.element == b.element && a.pointer == b.pointer && a.descriptor == b.descriptor &&
+         may_equal(a.shape, b.shape);
+}
+
+std::optional<Attr> default_attr(const AttrInfo& attr) {
+  if (!attr.default_value) return std::nullopt;
+  if (attr.kind == AttrKind::kExpr) return Attr(Expr(*attr.default_value));
+  return Attr(*attr.default_value);
+}
+
+std::vector<Attr> with_default_attrs(OpCode code, std::vector<Attr> attrs) {
+  const auto& table = info(code).attrs;
+  while (attrs.size() < table.size() && table[attrs.size()].default_value) {
+    attrs.push_back(*default_attr(table[attrs.size()]));
+  }
+  return attrs;
+}
 
 Result<void> check_arity(OpCode code, size_t operand_count, const std::vector<Attr>& attrs) {
   const OpInfo& op = info(code);
@@ -303,7 +147,7 @@ Result<void> check_arity(OpCode code, size_t operand_count, const std::vector<At
                                                " attributes, not " + std::to_string(attrs.size()));
   }
   for (size_t i = 0; i < attrs.size(); ++i) {
-    if (!attr_matches(op.attrs[i], attrs[i])) {
+    if (!infer::attr_matches(op.attrs[i], attrs[i])) {
       return error(ErrorCode::kVerifyFailed,
                    op.name + ": attribute `" + op.attrs[i].name + "` has the wrong kind or value");
     }
@@ -312,44 +156,81 @@ Result<void> check_arity(OpCode code, size_t operand_count, const std::vector<At
 }
 
 Result<std::vector<Type>> infer_types(OpCode code, const std::vector<Type>& operands, const std::vector<Attr>& attrs,
-                                      const ExprNames& names) {
-  const Rule rule{info(code), operands, attrs, names};
+                                      const ExprNames& names, const std::vector<Type>& yields) {
+  const infer::Rule rule{info(code), operands, attrs, names};
+  if (auto bad = infer::check_descriptors(rule)) return *bad;
   switch (code) {
     case OpCode::kProgramId:
     case OpCode::kNumPrograms:
     case OpCode::kConstant:
     case OpCode::kArange:
     case OpCode::kSplat:
-      return make(rule);
+      return infer::make(rule);
     case OpCode::kBroadcast:
     case OpCode::kExpandDims:
+    case OpCode::kReshape:
     case OpCode::kPermute:
-      return reshape(rule);
+    case OpCode::kJoin:
+    case OpCode::kSplit:
+    case OpCode::kCat:
+    case OpCode::kSlice:
+    case OpCode::kGather:
+      return infer::shape(rule);
+    case OpCode::kAdd:
+    case OpCode::kSub:
+    case OpCode::kMul:
+    case OpCode::kDiv:
+    case OpCode::kRem:
+    case OpCode::kMulhi:
+    case OpCode::kFma:
+    case OpCode::kMin:
+    case OpCode::kMax:
+    case OpCode::kNeg:
+    case OpCode::kAbs:
+    case OpCode::kAnd:
+    case OpCode::kOr:
+    case OpCode::kXor:
+    case OpCode::kShl:
+    case OpCode::kShr:
     case OpCode::kCmp:
-      return compare(rule);
     case OpCode::kSelect:
-      return select(rule);
+    case OpCode::kMath:
     case OpCode::kCast:
     case OpCode::kBitcast:
-      return convert(rule);
+    case OpCode::kPhilox:
+    case OpCode::kInlineAsm:
+      return infer::elementwise(rule);
     case OpCode::kAddptr:
     case OpCode::kLoad:
     case OpCode::kStore:
-      return memory(rule);
+    case OpCode::kAtomicRmw:
+    case OpCode::kAtomicCas:
+    case OpCode::kDescriptor:
+    case OpCode::kLoadTile:
+    case OpCode::kStoreTile:
+    case OpCode::kReduceTile:
+    case OpCode::kGatherRows:
+      return infer::memory(rule);
     case OpCode::kDot:
-      return dot(rule);
+    case OpCode::kDotScaled:
     case OpCode::kReduce:
-      return reduce(rule);
+    case OpCode::kScan:
+    case OpCode::kSort:
+    case OpCode::kTopk:
+    case OpCode::kHistogram:
+      return infer::algebra(rule);
     case OpCode::kFor:
-      return loop(rule);
+    case OpCode::kWhile:
+    case OpCode::kIf:
     case OpCode::kYield:
-      return std::vector<Type>{};
+      return infer::control(rule, yields);
     case OpCode::kAssume:
     case OpCode::kRequire:
-      return fact(rule);
-    default:
-      return arithmetic(rule);
+    case OpCode::kAssert:
+    case OpCode::kPrint:
+      return infer::fact(rule);
   }
+  return internal_error("an op outside the table");
 }
 
 }  // namespace kiln::dsl

@@ -1,5 +1,6 @@
-// Instantiation: one walk over the ops that evaluates every integer expression and infers every type again, then facts,
-// then contraction, then the canonical order (which also drops what became dead).
+// Instantiation: one walk over the ops that evaluates every integer expression, folds `if` and `for` on constants, and
+// infers every type again; then facts, the passes behind kernel options, and the canonical order (which also drops what
+// became dead).
 //
 //   before                                                     after {BLOCK: 64}, K = 1
 //     constexpr BLOCK                                            constexpr BLOCK
@@ -8,7 +9,10 @@
 //     … %K …                                                     … %one …
 #include "kiln/dsl/instantiate.h"
 
+#include <unordered_map>
+
 #include "contract.h"
+#include "fuse_precision.h"
 #include "kiln/dsl/canonical.h"
 #include "kiln/dsl/verify.h"
 
@@ -26,6 +30,17 @@ std::string config_text(const Kernel& kernel, const ConstexprValues& values) {
   return out.empty() ? out : out + ")";
 }
 
+Result<void> substitute_grid(Kernel& kernel, const Bindings& bindings, const std::string& config) {
+  for (size_t axis = 0; axis < kernel.grid.size(); ++axis) {
+    kernel.grid[axis] = kernel.grid[axis].substitute(bindings);
+    const int64_t known = kernel.grid[axis].as_constant().value_or(1);
+    if (known >= 1) continue;
+    return invalid_argument("kernel `" + kernel.name + "`: grid axis " + std::to_string(axis) + " is " +
+                            std::to_string(known) + "; it must be 1 or more" + config);
+  }
+  return {};
+}
+
 class Instantiation {
  public:
   Instantiation(const Kernel& kernel, const ConstexprValues& values)
@@ -34,7 +49,7 @@ class Instantiation {
   }
 
   Result<Kernel> run() {
-    for (Expr& extent : out_.grid) extent = extent.substitute(bindings_);
+    if (auto done = substitute_grid(out_, bindings_, config_); !done) return done.error();
     if (auto done = visit(out_.body); !done) return done.error();
     return std::move(out_);
   }
@@ -47,23 +62,86 @@ class Instantiation {
   Result<void> visit(Region& region) {
     std::vector<Op> kept;
     for (Op& op : region.ops) {
-      for (Attr& attr : op.attrs) {
-        if (auto done = make_concrete(op, attr); !done) return done.error();
-      }
-      if (op.code == OpCode::kRequire) {
-        if (std::get<Expr>(op.attrs[0]) == Expr(0)) {
-          return fail(ErrorCode::kInvalidArgument, op, "require: " + std::get<std::string>(op.attrs[1]));
-        }
-        continue;
-      }
-      if (auto done = infer(op); !done) return done.error();
-      for (size_t i = 0; i < op.regions.size(); ++i) {
-        if (auto done = visit(op.regions[i]); !done) return done.error();
-      }
-      kept.push_back(std::move(op));
+      if (auto done = visit(op, kept); !done) return done;
     }
     region.ops = std::move(kept);
     return {};
+  }
+
+  Result<void> visit(Op& op, std::vector<Op>& kept) {
+    for (ValueId& operand : op.operands) operand = resolve(operand);
+    for (Attr& attr : op.attrs) {
+      if (auto done = make_concrete(op, attr); !done) return done;
+    }
+    if (op.code == OpCode::kRequire) {
+      if (std::get<Expr>(op.attrs[0]) == Expr(0)) {
+        return fail(ErrorCode::kInvalidArgument, op, "require: " + std::get<std::string>(op.attrs[1]));
+      }
+      return {};
+    }
+    if (op.code == OpCode::kIf && known_.contains(op.operands[0])) return fold_if(op, kept);
+    if (op.code == OpCode::kFor) {
+      if (auto fine = types_of(op); !fine) return fine.error();
+      auto folded = fold_for(op, kept);
+      if (!folded) return folded.error();
+      if (*folded) return {};
+    }
+    if (auto done = infer(op); !done) return done;
+    if (op.code == OpCode::kConstant && is_int(std::get<ElementType>(op.attrs[1]))) {
+      known_[op.results[0]] = std::get<Literal>(op.attrs[0]).bits;
+    }
+    kept.push_back(std::move(op));
+    return {};
+  }
+
+  // What stands for a value: folding gives an op's results to the values that its region yielded.
+  ValueId resolve(ValueId id) const {
+    auto found = replaced_.find(id);
+    return found == replaced_.end() ? id : found->second;
+  }
+
+  // The ops of a region in place of the op that holds it. The op's other regions are never looked at: they need not be
+  // well-typed for this config.
+  Result<void> splice(Op& op, Region& region, std::vector<Op>& kept) {
+    for (Op& inner : region.ops) {
+      if (inner.code == OpCode::kYield) {
+        for (size_t i = 0; i < op.results.size(); ++i) replaced_[op.results[i]] = resolve(inner.operands[i]);
+      } else if (auto done = visit(inner, kept); !done) {
+        return done;
+      }
+    }
+    return {};
+  }
+
+  Result<void> fold_if(Op& op, std::vector<Op>& kept) {
+    return splice(op, op.regions[known_.at(op.operands[0]) != 0 ? 0 : 1], kept);
+  }
+
+  // A loop with known bounds that runs once is its body; one that never runs is its first values.
+  Result<bool> fold_for(Op& op, std::vector<Op>& kept) {
+    for (size_t i = 0; i < 3; ++i) {
+      if (!known_.contains(op.operands[i])) return false;
+    }
+    const ElementTypeInfo& type = info(out_.type(op.operands[0]).element);
+    auto bound = [&](size_t i) -> __int128 {
+      const uint64_t bits = known_.at(op.operands[i]);
+      const int shift = 64 - type.bits;
+      return type.is_signed ? __int128{static_cast<int64_t>(bits << shift) >> shift} : __int128{bits};
+    };
+    const __int128 start = bound(0), end = bound(1), step = bound(2);
+    if (step < 1) {
+      return fail(ErrorCode::kInvalidArgument, op,
+                  "for: step is " + std::to_string(static_cast<int64_t>(step)) + ", must be 1 or more");
+    }
+    if (start + step < end) return false;
+    Region& body = op.regions[0];
+    for (size_t i = 3; i < op.operands.size(); ++i) {
+      replaced_[start < end ? body.args[i - 2] : op.results[i - 3]] = op.operands[i];
+    }
+    if (start >= end) return true;
+    replaced_[body.args[0]] = op.operands[0];
+    if (auto done = splice(op, body, kept); !done) return done.error();
+    return true;
   }
 
   Result<void> make_concrete(const Op& op, Attr& attr) const {
@@ -82,12 +160,22 @@ class Instantiation {
     return {};
   }
 
-  // Result types, and those of a loop's region arguments, from the concrete operands.
-  Result<void> infer(Op& op) {
+  Result<std::vector<Type>> types_of(const Op& op) const {
     std::vector<Type> operands;
     for (ValueId id : op.operands) operands.push_back(out_.type(id));
     auto types = infer_types(op.code, operands, op.attrs, out_.expr_names());
     if (!types) return fail(ErrorCode::kVerifyFailed, op, types.error().message);
+    return types;
+  }
+
+  // Types of results and region arguments from the concrete operands; goes through the regions on its way.
+  Result<void> infer(Op& op) {
+    std::vector<Type> operands;
+    for (ValueId id : op.operands) operands.push_back(out_.type(id));
+    auto types = types_of(op);
+    if (!types) return types.error();
+    if (auto done = visit_regions(op, operands); !done) return done;
+    if (op.code == OpCode::kIf) types = yielded(op.regions[0]);
     for (size_t i = 0; i < op.results.size(); ++i) {
       const Type& type = (*types)[i];
       if (!small_enough(type)) {
@@ -96,20 +184,37 @@ class Instantiation {
       }
       out_.values[op.results[i]].type = type;
     }
-    if (op.code == OpCode::kFor) {
-      if (std::get<Expr>(op.attrs[0]).as_constant().value_or(0) < 1) {
-        return fail(ErrorCode::kVerifyFailed, op, "for: num_stages must be 1 or more");
-      }
-      for (size_t i = 1; i < op.regions[0].args.size(); ++i) {
-        out_.values[op.regions[0].args[i]].type = (*types)[i - 1];
-      }
-    }
     if (op.code == OpCode::kConstant) {
       if (const Expr* value = std::get_if<Expr>(&op.attrs[0])) {
         op.attrs[0] = Literal{bits_from_int(std::get<ElementType>(op.attrs[1]), value->as_constant().value_or(0))};
       }
     }
     return {};
+  }
+
+  Result<void> visit_regions(Op& op, const std::vector<Type>& operands) {
+    const std::vector<RegionTypes> expected = region_types(op.code, operands, op.attrs);
+    for (size_t r = 0; r < op.regions.size(); ++r) {
+      Region& region = op.regions[r];
+      for (size_t i = 0; i < region.args.size(); ++i) out_.values[region.args[i]].type = expected[r].args[i];
+      if (auto done = visit(region); !done) return done;
+      const std::vector<Type> wanted = expected[r].yields ? *expected[r].yields : yielded(op.regions[0]);
+      const std::vector<Type> given = yielded(region);
+      for (size_t i = 0; i < given.size(); ++i) {
+        if (given[i] == wanted[i]) continue;
+        const ExprNames names = out_.expr_names();
+        return fail(ErrorCode::kVerifyFailed, region.ops.back(),
+                    "yield: value " + std::to_string(i) + " is " + to_string(given[i], names) +
+                        ", but this region of `" + info(op.code).name + "` yields " + to_string(wanted[i], names));
+      }
+    }
+    return {};
+  }
+
+  std::vector<Type> yielded(const Region& region) const {
+    std::vector<Type> out;
+    for (ValueId id : region.ops.back().operands) out.push_back(out_.type(id));
+    return out;
   }
 
   static bool small_enough(const Type& type) {
@@ -123,6 +228,8 @@ class Instantiation {
   const Kernel& kernel_;
   Kernel out_;
   Bindings bindings_;
+  std::unordered_map<ValueId, uint64_t> known_;    // ints that are constants of this config, by their bits
+  std::unordered_map<ValueId, ValueId> replaced_;  // values of folded ops
   std::string config_;
 };
 
@@ -145,6 +252,10 @@ Result<void> check_fact(const Param& param, ParamFact fact) {
   return {};
 }
 
+Op assume_multiple(ValueId value, int64_t multiple) {
+  return {OpCode::kAssume, {value}, {}, with_default_attrs(OpCode::kAssume, {Expr(multiple)}), {}, {}};
+}
+
 // What is known of the arguments, as ops at the start of the body.
 Result<void> apply_facts(const Facts& facts, Kernel& kernel) {
   if (facts.size() > kernel.params.size()) {
@@ -164,10 +275,10 @@ Result<void> apply_facts(const Facts& facts, Kernel& kernel) {
       prefix.push_back({OpCode::kConstant, {}, {one}, {Literal{1}, param.type.element}, {}, {}});
       ones.params[i] = 1;
     } else if (facts[i] != ParamFact::kNone) {
-      prefix.push_back({OpCode::kAssume, {param.value}, {}, {Expr(16)}, {}, {}});
+      prefix.push_back(assume_multiple(param.value, 16));
     }
   }
-  for (Expr& extent : kernel.grid) extent = extent.substitute(ones);
+  if (auto done = substitute_grid(kernel, ones, ""); !done) return done;
   kernel.body.ops.insert(kernel.body.ops.begin(), std::make_move_iterator(prefix.begin()),
                          std::make_move_iterator(prefix.end()));
   return {};
@@ -204,6 +315,7 @@ Result<Kernel> instantiate(const Kernel& kernel, const ConstexprValues& values, 
   if (auto applied = apply_facts(facts, *concrete); !applied) return applied.error();
   // Dead uses of a product are gone before its uses are counted: contraction must not depend on them.
   Kernel live = canonicalise(*concrete);
+  if (kernel.options.fuse_precision) live = canonicalise(fuse_precision(live));
   return kernel.options.contract ? canonicalise(contract(live)) : live;
 }
 

@@ -118,6 +118,8 @@ Result<void> run_op(Machine& machine, const Op& op) {
       return {};  // false ones give unspecified results, and these are as good as any
     case OpCode::kRequire:
       return run_require(machine, op);
+    default:
+      return machine.fail(op, "not interpreted");
   }
   return internal_error("the interpreter met an op outside the table");
 }

@@ -38,8 +38,9 @@ T evaluate(MathFn function, T x) {
       return std::nearbyint(x);  // to even in the default rounding mode
     case MathFn::kTrunc:
       return std::trunc(x);
+    default:
+      return x;
   }
-  return x;
 }
 
 uint64_t evaluate_bits(MathFn function, ElementType type, uint64_t bits) {

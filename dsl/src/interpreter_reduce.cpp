@@ -116,6 +116,8 @@ uint64_t reduce_ints(ReduceKind kind, const ElementTypeInfo& type, std::span<con
       case ReduceKind::kMax:
         result = less ? result : value;
         break;
+      default:
+        break;
     }
     result = low_bits(result, type.bits);
   }

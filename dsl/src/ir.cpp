@@ -15,6 +15,15 @@ int64_t element_count(const Type& type) {
   return count;
 }
 
+std::span<const KernelOption> kernel_options() {
+  static constexpr KernelOption kOptions[] = {
+      {"contract", &KernelOptions::contract},           {"fuse_precision", &KernelOptions::fuse_precision},
+      {"deterministic", &KernelOptions::deterministic}, {"debug", &KernelOptions::debug},
+      {"check_bounds", &KernelOptions::check_bounds},
+  };
+  return kOptions;
+}
+
 std::optional<uint32_t> Kernel::find_param(std::string_view param_name) const {
   for (uint32_t i = 0; i < params.size(); ++i) {
     if (params[i].name == param_name) return i;
@@ -42,10 +51,10 @@ ExprNames Kernel::expr_names() const {
 std::string to_string(const Type& type, const ExprNames& names) {
   std::string element(info(type.element).name);
   if (type.pointer) element = "ptr<" + element + ">";
-  if (type.is_scalar()) return element;
+  if (type.shape.empty()) return element;
   std::string shape;
   for (const Expr& extent : type.shape) shape += (shape.empty() ? "" : ", ") + to_string(extent, names);
-  return "tile<[" + shape + "], " + element + ">";
+  return (type.descriptor ? "descriptor<[" : "tile<[") + shape + "], " + element + ">";
 }
 
 }  // namespace kiln::dsl

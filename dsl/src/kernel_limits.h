@@ -12,6 +12,7 @@ inline constexpr size_t kMaxListed = 4096;  // parameters, constexprs, space axe
 // Expressions multiply out to polynomials; these keep a hostile one from exploding.
 inline constexpr size_t kMaxTerms = 256;
 inline constexpr size_t kMaxAtoms = 16;
-inline constexpr size_t kMaxShape = 64;  // extents in a list; a type's rank is checked by the type rules
+inline constexpr size_t kMaxExprSize = 4096;  // nodes, counted as often as they are reached: products share theirs
+inline constexpr size_t kMaxShape = 64;       // extents in a list; a type's rank is checked by the type rules
 
 }  // namespace kiln::dsl

@@ -30,6 +30,7 @@ std::vector<OperandInfo> parse_operands(const std::string& spec) {
 
 AttrKind parse_kind(const std::string& kind) {
   if (kind == "int") return AttrKind::kInt;
+  if (kind == "flag") return AttrKind::kFlag;
   if (kind == "expr") return AttrKind::kExpr;
   if (kind == "shape") return AttrKind::kShape;
   if (kind == "element") return AttrKind::kElement;
@@ -40,9 +41,14 @@ AttrKind parse_kind(const std::string& kind) {
 
 std::vector<AttrInfo> parse_attrs(const std::string& spec) {
   std::vector<AttrInfo> out;
-  for (const std::string& item : split(spec, ' ')) {
+  for (std::string item : split(spec, ' ')) {
+    std::optional<int64_t> default_value;
+    if (const size_t equals = item.find('='); equals != std::string::npos) {
+      default_value = std::stoll(item.substr(equals + 1));
+      item.resize(equals);
+    }
     const size_t colon = item.find(':');
-    AttrInfo attr{item.substr(0, colon), parse_kind(item.substr(colon + 1)), {}};
+    AttrInfo attr{item.substr(0, colon), parse_kind(item.substr(colon + 1)), {}, default_value};
     if (attr.kind == AttrKind::kEnum) {
       const size_t open = item.find('(');
       attr.values = split(item.substr(open + 1, item.size() - open - 2), '|');

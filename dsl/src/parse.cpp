@@ -63,7 +63,7 @@ void Parser::parse_param() {
   if (!is_name(name.text)) fail(name, "a parameter's name must begin with a letter");
   if (kernel_.params.size() == kMaxListed) fail(name, "too many parameters");
   expect(":");
-  Param param{std::string(name.text), parse_type(), accept("readonly"), kNoValue};
+  Param param{std::string(name.text), parse_type(), accept("readonly"), kNoValue, accept("may_alias")};
   param.value = define(name, param.type);
   kernel_.params.push_back(std::move(param));
 }
@@ -120,10 +120,16 @@ void Parser::parse_grid() {
 void Parser::parse_option() {
   lexer_.next();
   const Token name = expect(TokenKind::kName, "the option's name");
-  if (name.text != "contract") fail(name, "there is no option " + describe(name) + "; there is `contract`");
+  std::string known;
+  const KernelOption* found = nullptr;
+  for (const KernelOption& option : kernel_options()) {
+    if (option.name == name.text) found = &option;
+    known += (known.empty() ? "" : ", ") + std::string(option.name);
+  }
+  if (!found) fail(name, "there is no option " + describe(name) + "; there are " + known);
   expect("=");
   if (!is("true") && !is("false")) fail_expected("`true` or `false`");
-  kernel_.options.contract = lexer_.next().text == "true";
+  kernel_.options.*found->member = lexer_.next().text == "true";
 }
 
 Result<Kernel> parse(std::string_view text, std::string_view file_name) {

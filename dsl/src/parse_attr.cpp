@@ -19,13 +19,24 @@ int hex_value(char c) {
 
 }  // namespace
 
-// {name = value, …}; a region's brace is told from this one by what follows the first name.
+// Whether the brace ahead opens attributes: a region begins with a value or with the name of an op.
+bool Parser::attrs_follow(const OpInfo& table) const {
+  if (!is("{")) return false;
+  if (!table.has(kRegion)) return true;
+  const Token second = lexer_.peek_second();
+  for (const AttrInfo& attr : table.attrs) {
+    if (second.kind == TokenKind::kName && second.text == attr.name) return true;
+  }
+  return false;
+}
+
+// {name = value, …}
 void Parser::parse_attrs(Op& op, const Token& op_token) {
   const auto& table = info(op.code).attrs;
   std::vector<std::optional<Attr>> given(table.size());
   std::optional<Number> number;
-  const bool is_region = op.code == OpCode::kFor && !(is("{") && lexer_.peek_second().text == "num_stages");
-  if (!is_region && accept("{")) {
+  if (attrs_follow(info(op.code))) {
+    expect("{");
     while (!is("}")) {
       const Token name = expect(TokenKind::kName, "an attribute");
       size_t index = 0;
@@ -57,6 +68,8 @@ Attr Parser::parse_attr_value(const AttrInfo& expected, std::optional<Number>& n
   switch (expected.kind) {
     case AttrKind::kInt:
       return parse_int();
+    case AttrKind::kFlag:
+      return parse_flag(expected);
     case AttrKind::kExpr:
       return parse_expr();
     case AttrKind::kShape:
@@ -106,10 +119,11 @@ ElementType Parser::parse_element() {
   return *element;
 }
 
-// f32 | ptr<f32> | tile<[BM, 64], f32> | tile<[BM], ptr<f32>>
+// f32 | ptr<f32> | tile<[BM, 64], f32> | tile<[BM], ptr<f32>> | descriptor<[BM, 64], f32>
 Type Parser::parse_type() {
   Type type;
-  const bool tile = is("tile");
+  type.descriptor = is("descriptor");
+  const bool tile = is("tile") || type.descriptor;
   if (tile) {
     lexer_.next();
     expect("<");
@@ -118,7 +132,7 @@ Type Parser::parse_type() {
     if (type.shape.empty()) fail(at, "a tile has at least one extent; a scalar is written without `tile`");
     expect(",");
   }
-  if (accept("ptr")) {
+  if (!type.descriptor && accept("ptr")) {
     type.pointer = true;
     expect("<");
     type.element = parse_element();
@@ -144,6 +158,7 @@ std::vector<Expr> Parser::parse_list() {
 
 Expr Parser::bounded(Expr expr, const Token& at) const {
   if (expr.terms().size() > kMaxTerms) fail(at, "the expression has too many terms");
+  if (tree_size(expr, kMaxExprSize) == kMaxExprSize) fail(at, "the expression is too large");
   for (const Term& term : expr.terms()) {
     if (term.atoms.size() > kMaxAtoms) fail(at, "the expression has too many factors");
   }
@@ -204,7 +219,7 @@ Expr Parser::parse_name(const Token& name) {
       expect(",");
       Expr b = parse_expr();
       expect(")");
-      return Expr::apply(kind, std::move(a), std::move(b));
+      return bounded(Expr::apply(kind, std::move(a), std::move(b)), name);
     }
     fail(name, "there is no function " + describe(name) + "; there are div, rem, min, max, eq, ne, lt, le");
   }
@@ -217,6 +232,14 @@ int64_t Parser::parse_int() {
   const bool negative = accept("-");
   if (lexer_.peek().kind != TokenKind::kNumber) fail_expected("an integer");
   return parse_factor(negative).as_constant().value_or(0);
+}
+
+// 0 or 1, or in words.
+int64_t Parser::parse_flag(const AttrInfo& expected) {
+  const Token token = lexer_.next();
+  if (token.text == "1" || token.text == "true") return 1;
+  if (token.text == "0" || token.text == "false") return 0;
+  fail(token, "`" + expected.name + "` is 0 or 1, not " + describe(token));
 }
 
 std::string Parser::parse_string() {

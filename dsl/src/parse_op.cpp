@@ -57,29 +57,42 @@ Op Parser::parse_op() {
   std::vector<Token> args;
   if (op.code == OpCode::kFor)
     parse_loop_head(op, args);
+  else if (op.code == OpCode::kWhile)
+    parse_carry(op, args);
   else
     parse_operands(op);
   parse_attrs(op, op_token);
-
   if (auto fits = check_arity(op.code, op.operands.size(), op.attrs); !fits) fail(op_token, fits.error().message);
-  std::vector<Type> operands;
-  for (ValueId id : op.operands) operands.push_back(kernel_.type(id));
-  auto types = infer_types(op.code, operands, op.attrs, kernel_.expr_names());
+
+  // What is wrong with the operands is said before what is wrong inside. The results of `if` are what it yields.
+  const std::vector<Type> operands = operand_types(op);
+  const ExprNames names = kernel_.expr_names();
+  auto types = infer_types(op.code, operands, op.attrs, names);
   if (!types) fail(op_token, types.error().message);
-  if (types->size() != results.size()) {
+  auto check_count = [&] {
+    if (types->size() == results.size()) return;
     fail(start, info(op.code).name + " gives " + count_of(types->size(), "result") + ", not " +
                     std::to_string(results.size()));
+  };
+  if (op.code != OpCode::kIf) check_count();
+  const std::vector<WrittenType> written = parse_written_types(op, results.size());
+  parse_regions(op, op_token, args);
+  if (op.code == OpCode::kIf) {
+    std::vector<Type> yields;
+    for (ValueId id : op.regions[0].ops.back().operands) yields.push_back(kernel_.type(id));
+    types = infer_types(op.code, operands, op.attrs, names, yields);
+    check_count();
   }
-  parse_result_types(op, results.size(), *types);
-
-  // Names become visible behind the op; in a loop's own region its results are not.
+  check_written_types(op, written, *types);
+  // Names become visible behind the op: in its own regions its results are not.
   for (size_t i = 0; i < results.size(); ++i) op.results.push_back(define(results[i], (*types)[i]));
-  if (op.code == OpCode::kFor) {
-    for (const Token& result : results) names_[std::string(result.text)].visible = false;
-    parse_loop_region(op, args);
-    for (const Token& result : results) names_[std::string(result.text)].visible = true;
-  }
   return op;
+}
+
+std::vector<Type> Parser::operand_types(const Op& op) const {
+  std::vector<Type> out;
+  for (ValueId id : op.operands) out.push_back(kernel_.type(id));
+  return out;
 }
 
 void Parser::parse_operands(Op& op) {
@@ -99,6 +112,11 @@ void Parser::parse_loop_head(Op& op, std::vector<Token>& args) {
   op.operands.push_back(use(expect(TokenKind::kValue, "the end, a value like `%hi`")));
   expect("step");
   op.operands.push_back(use(expect(TokenKind::kValue, "the step, a value like `%st`")));
+  parse_carry(op, args);
+}
+
+// carry (%acc = %init, …), or nothing
+void Parser::parse_carry(Op& op, std::vector<Token>& args) {
   if (!accept("carry")) return;
   expect("(");
   while (!is(")")) {
@@ -110,16 +128,52 @@ void Parser::parse_loop_head(Op& op, std::vector<Token>& args) {
   expect(")");
 }
 
-void Parser::parse_loop_region(Op& op, const std::vector<Token>& args) {
+void Parser::parse_regions(Op& op, const Token& op_token, const std::vector<Token>& head_args) {
+  const std::vector<RegionTypes> expected = region_types(op.code, operand_types(op), op.attrs);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const bool first = i == 0;
+    if (op.code == OpCode::kIf && !first && !accept("else")) {
+      // Without a second branch there is nothing to choose between.
+      op.regions.push_back({{}, {{OpCode::kYield, {}, {}, {}, {}, op.loc}}});
+      continue;
+    }
+    if (op.code == OpCode::kWhile && !first) expect("do");
+    const bool named = op.code == OpCode::kIf || (first && !head_args.empty());
+    parse_region(op, named ? head_args : parse_region_args(op, expected[i]), expected[i].args);
+  }
+  if (op.code != OpCode::kIf) return;
+  for (const Region& region : op.regions) {
+    if (region.ops.empty() || region.ops.back().code != OpCode::kYield) {
+      fail(op_token, "if: each branch must end with yield");
+    }
+  }
+}
+
+// (%l, %r), or nothing where the region takes none
+std::vector<Token> Parser::parse_region_args(const Op& op, const RegionTypes& expected) {
+  std::vector<Token> args;
+  const Token open = lexer_.peek();
+  if (!expected.args.empty() || is("(")) {
+    expect("(");
+    while (!is(")")) {
+      args.push_back(expect(TokenKind::kValue, "an argument of the region like `%l`"));
+      if (!accept(",")) break;
+    }
+    expect(")");
+  }
+  if (args.size() != expected.args.size()) {
+    fail(open, info(op.code).name + ": this region takes " + count_of(expected.args.size(), "argument") + " (" +
+                   expected.arg_doc + "), not " + std::to_string(args.size()));
+  }
+  return args;
+}
+
+void Parser::parse_region(Op& op, const std::vector<Token>& args, const std::vector<Type>& types) {
   const Token open = expect("{");
   if (++region_depth_ > kMaxRegionDepth) fail(open, "regions are nested too deeply");
   const size_t outer = scope_.size();
   Region region;
-  for (size_t i = 0; i < args.size(); ++i) {
-    // The index has the type of the start, a carried value that of its first value. (A copy: define() grows the list.)
-    const Type type = kernel_.type(op.operands[i == 0 ? 0 : i + 2]);
-    region.args.push_back(define(args[i], type));
-  }
+  for (size_t i = 0; i < args.size(); ++i) region.args.push_back(define(args[i], types[i]));
   parse_ops(region);
   expect("}");
   for (; scope_.size() > outer; scope_.pop_back()) names_[scope_.back()].visible = false;
@@ -128,17 +182,26 @@ void Parser::parse_loop_region(Op& op, const std::vector<Token>& args) {
 }
 
 // `: type, …` may be left out; where it stands it must say what the op gives.
-void Parser::parse_result_types(const Op& op, size_t result_count, const std::vector<Type>& types) {
-  if (!is(":")) return;
+std::vector<Parser::WrittenType> Parser::parse_written_types(const Op& op, size_t result_count) {
+  if (!is(":")) return {};
   const Token colon = lexer_.next();
   if (result_count == 0) fail(colon, info(op.code).name + " gives no result");
+  std::vector<WrittenType> out;
   for (size_t i = 0; i < result_count; ++i) {
     if (i > 0) expect(",");
     const Token at = lexer_.peek();
-    const Type written = parse_type();
-    if (written == types[i]) continue;
+    out.push_back({at, parse_type()});
+  }
+  return out;
+}
+
+void Parser::check_written_types(const Op& op, const std::vector<WrittenType>& written,
+                                 const std::vector<Type>& types) {
+  for (size_t i = 0; i < written.size(); ++i) {
+    if (written[i].type == types[i]) continue;
     const ExprNames names = kernel_.expr_names();
-    fail(at, info(op.code).name + " gives " + to_string(types[i], names) + ", not " + to_string(written, names));
+    fail(written[i].at,
+         info(op.code).name + " gives " + to_string(types[i], names) + ", not " + to_string(written[i].type, names));
   }
 }
 

@@ -32,9 +32,19 @@ class Parser {
   void parse_ops(Region& region);
   Op parse_op();
   void parse_loop_head(Op& op, std::vector<Token>& args);
+  void parse_carry(Op& op, std::vector<Token>& args);
   void parse_operands(Op& op);
-  void parse_loop_region(Op& op, const std::vector<Token>& args);
-  void parse_result_types(const Op& op, size_t result_count, const std::vector<Type>& types);
+  struct WrittenType {
+    Token at;
+    Type type;
+  };
+  std::vector<WrittenType> parse_written_types(const Op& op, size_t result_count);
+  void check_written_types(const Op& op, const std::vector<WrittenType>& written, const std::vector<Type>& types);
+  // `head_args`: the arguments of the first region, where the op's head names them.
+  void parse_regions(Op& op, const Token& op_token, const std::vector<Token>& head_args);
+  void parse_region(Op& op, const std::vector<Token>& args, const std::vector<Type>& types);
+  std::vector<Token> parse_region_args(const Op& op, const RegionTypes& expected);
+  std::vector<Type> operand_types(const Op& op) const;
   ValueId use(const Token& token);
   ValueId define(const Token& token, const Type& type);
 
@@ -47,6 +57,7 @@ class Parser {
   void parse_attrs(Op& op, const Token& op_token);
   Attr parse_attr_value(const AttrInfo& expected, std::optional<Number>& number);
   std::optional<Number> parse_number();
+  bool attrs_follow(const OpInfo& table) const;
   Type parse_type();
   ElementType parse_element();
   std::vector<Expr> parse_list();
@@ -55,6 +66,7 @@ class Parser {
   Expr parse_factor(bool negative);
   Expr parse_name(const Token& name);
   int64_t parse_int();
+  int64_t parse_flag(const AttrInfo& expected);
   std::string parse_string();
   Expr bounded(Expr expr, const Token& at) const;
 

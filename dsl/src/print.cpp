@@ -54,8 +54,8 @@ class Printer {
     out_ = "kernel " + (is_name(kernel_.name) ? kernel_.name : "kernel") + "(";
     for (size_t i = 0; i < params_.size(); ++i) {
       const Param& param = kernel_.params[i];
-      out_ +=
-          (i ? ", %" : "%") + params_[i] + ": " + to_string(param.type, names_) + (param.readonly ? " readonly" : "");
+      out_ += (i ? ", %" : "%") + params_[i] + ": " + to_string(param.type, names_) +
+              (param.readonly ? " readonly" : "") + (param.may_alias ? " may_alias" : "");
     }
     out_ += ") {\n";
     header();
@@ -85,7 +85,12 @@ class Printer {
       out_ += "]\n";
     }
     out_ += "  grid " + list(std::vector<Expr>(kernel_.grid.begin(), kernel_.grid.end())) + "\n";
-    if (!kernel_.options.contract) out_ += "  option contract = false\n";
+    for (const KernelOption& option : kernel_options()) {
+      const bool on = kernel_.options.*option.member;
+      if (on != KernelOptions{}.*option.member) {
+        out_ += "  option " + std::string(option.name) + " = " + (on ? "true" : "false") + "\n";
+      }
+    }
     out_ += "\n";
   }
 
@@ -120,6 +125,8 @@ class Printer {
     out_ += (op.results.empty() ? "" : " = ") + info(op.code).name;
     if (op.code == OpCode::kFor) {
       loop_head(op);
+    } else if (op.code == OpCode::kWhile) {
+      while_head(op);
     } else if (!op.operands.empty()) {
       out_ += " " + uses(op.operands);
     }
@@ -128,12 +135,28 @@ class Printer {
       const ValueId id = op.results[i];
       out_ += (i ? ", " : " : ") + (id < kernel_.values.size() ? to_string(kernel_.type(id), names_) : "?");
     }
-    for (const Region& region : op.regions) {
-      out_ += " {\n";
-      for (const Op& inner : region.ops) print_op(inner, depth + 1);
-      out_ += indent + "}";
-    }
+    for (size_t i = 0; i < op.regions.size(); ++i) print_region(op, i, depth);
     out_ += "\n";
+  }
+
+  void print_region(const Op& op, size_t index, int depth) {
+    const Region& region = op.regions[index];
+    if (op.code == OpCode::kIf && index == 1) {
+      // A second branch that does nothing is not written.
+      if (region.ops.size() == 1 && region.ops[0].operands.empty() && region.ops[0].code == OpCode::kYield) return;
+      out_ += " else";
+    }
+    if (op.code == OpCode::kWhile && index == 1) out_ += " do";
+    // The heads of `for` and `while` have named the arguments of their first regions.
+    const bool named = index == 0 && (op.code == OpCode::kFor || op.code == OpCode::kWhile);
+    if (!named && op.code != OpCode::kIf) {
+      out_ += " (";
+      for (size_t i = 0; i < region.args.size(); ++i) out_ += (i ? ", " : "") + define(region.args[i]);
+      out_ += ")";
+    }
+    out_ += " {\n";
+    for (const Op& inner : region.ops) print_op(inner, depth + 1);
+    out_ += std::string(static_cast<size_t>(depth) * 2, ' ') + "}";
   }
 
   void loop_head(const Op& op) {
@@ -144,10 +167,24 @@ class Printer {
     const std::vector<ValueId>& args = op.regions[0].args;
     out_ += " " + define(args[0]) + " = " + use(op.operands[0]) + " to " + use(op.operands[1]) + " step " +
             use(op.operands[2]);
-    if (args.size() == 1) return;
+    carry(args, 1, op.operands, 3);
+  }
+
+  void while_head(const Op& op) {
+    if (op.regions.size() != 2 || op.regions[0].args.size() != op.operands.size()) {
+      out_ += " ?";  // not a loop that verify() accepts
+      return;
+    }
+    carry(op.regions[0].args, 0, op.operands, 0);
+  }
+
+  // The arguments from `arg` on, each with its first value.
+  void carry(const std::vector<ValueId>& args, size_t arg, const std::vector<ValueId>& operands, size_t operand) {
+    if (arg == args.size()) return;
     out_ += " carry (";
-    for (size_t i = 1; i < args.size(); ++i)
-      out_ += (i > 1 ? ", " : "") + define(args[i]) + " = " + use(op.operands[i + 2]);
+    for (size_t i = arg; i < args.size(); ++i) {
+      out_ += (i > arg ? ", " : "") + define(args[i]) + " = " + use(operands[operand + i - arg]);
+    }
     out_ += ")";
   }
 
@@ -161,13 +198,24 @@ class Printer {
     if (!out.empty()) out_ += " {" + out + "}";
   }
 
+  // What a parser would read as a literal is printed as one; a constexpr may be named like one.
+  std::string number_text(const Op& op, const Expr& expr) const {
+    const ElementType* element = op.attrs.size() > 1 ? std::get_if<ElementType>(&op.attrs[1]) : nullptr;
+    auto known = expr.as_constant();
+    if (element && known && int_fits(*element, *known)) return literal_text(*element, bits_from_int(*element, *known));
+    const std::string text = to_string(expr, names_);
+    const bool alike = text == "inf" || text == "nan" || text == "-inf" || text == "-nan";
+    return alike ? "(" + text + ")" : text;
+  }
+
   std::string attr_text(const Op& op, const AttrInfo& expected, const Attr& attr) const {
     if (const int64_t* number = std::get_if<int64_t>(&attr)) {
       if (expected.kind != AttrKind::kEnum) return std::to_string(*number);
       const auto index = static_cast<uint64_t>(*number);
       return index < expected.values.size() ? expected.values[index] : "?";
     }
-    if (const Expr* expr = std::get_if<Expr>(&attr)) return to_string(*expr, names_);
+    if (const Expr* expr = std::get_if<Expr>(&attr))
+      return expected.kind == AttrKind::kLiteral ? number_text(op, *expr) : to_string(*expr, names_);
     if (const auto* shape = std::get_if<std::vector<Expr>>(&attr)) return list(*shape);
     if (const ElementType* element = std::get_if<ElementType>(&attr)) return std::string(info(*element).name);
     if (const auto* text = std::get_if<std::string>(&attr)) return quoted(*text);

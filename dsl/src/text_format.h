@@ -22,13 +22,6 @@ inline bool is_name(std::string_view text) {
   return true;
 }
 
-// The value an attribute has where the text leaves it out.
-inline std::optional<Attr> default_attr(const AttrInfo& attr) {
-  if (attr.name == "numeric" || attr.name == "precision") return Attr(int64_t{0});
-  if (attr.name == "num_stages") return Attr(Expr(1));
-  return std::nullopt;
-}
-
 // A number of an element type, by its bits: ints in decimal, floats as the shortest decimal that reads back to the same
 // bits, `inf`, `-inf`, `nan`, and any other NaN as 0x….
 std::string literal_text(ElementType element, uint64_t bits);

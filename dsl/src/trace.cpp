@@ -151,9 +151,9 @@ bool Trace::usable(const Value& value, const std::source_location& loc) {
   return true;
 }
 
-Value Trace::emit(OpCode code, const std::vector<Value>& operands, std::vector<Attr> attrs,
-                  const std::source_location& loc) {
-  Op op{code, {}, {}, std::move(attrs), {}, {}};
+std::vector<Value> Trace::emit_all(OpCode code, const std::vector<Value>& operands, std::vector<Attr> attrs,
+                                   const std::source_location& loc, std::vector<Region> regions) {
+  Op op{code, {}, {}, with_default_attrs(code, std::move(attrs)), std::move(regions), {}};
   std::vector<Type> types;
   for (const Value& operand : operands) {
     if (!usable(operand, loc)) return {};
@@ -166,14 +166,20 @@ Value Trace::emit(OpCode code, const std::vector<Value>& operands, std::vector<A
     return {};
   }
   op.loc = intern(scope_.value_or(loc));
-  Value result;
-  if (!results->empty()) {
-    result = add_value(std::move((*results)[0]));
-    op.results = {result.id()};
-    derive_fact(code, operands, result);
+  std::vector<Value> out;
+  for (Type& result : *results) {
+    out.push_back(add_value(std::move(result)));
+    op.results.push_back(out.back().id());
+    derive_fact(code, operands, out.back());
   }
   ops().push_back(std::move(op));
-  return result;
+  return out;
+}
+
+Value Trace::emit(OpCode code, const std::vector<Value>& operands, std::vector<Attr> attrs,
+                  const std::source_location& loc) {
+  const std::vector<Value> results = emit_all(code, operands, std::move(attrs), loc);
+  return results.empty() ? Value() : results[0];
 }
 
 void Trace::derive_fact(OpCode code, const std::vector<Value>& operands, Value result) {

@@ -56,7 +56,10 @@ class Trace {
   // False for values of another trace, of a closed loop, or of none, with an error; and, silently, for what an earlier
   // error made invalid.
   bool usable(const Value& value, const std::source_location& loc);
-  // Appends an op of at most one result; an invalid Value when there is none or something is wrong.
+  // Appends an op; attributes left out at the end take their defaults. Empty when something is wrong.
+  std::vector<Value> emit_all(OpCode code, const std::vector<Value>& operands, std::vector<Attr> attrs,
+                              const std::source_location& loc, std::vector<Region> regions = {});
+  // Of an op of at most one result: it, or an invalid Value.
   Value emit(OpCode code, const std::vector<Value>& operands, std::vector<Attr> attrs, const std::source_location& loc);
 
   // --- loops ---

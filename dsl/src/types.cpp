@@ -157,8 +157,10 @@ uint64_t bits_from_int(ElementType type, int64_t value) {
 
 bool int_fits(ElementType type, int64_t value) {
   const ElementTypeInfo& element = info(type);
+  // As an integer: 2^53 + 1 would round to 2^53 before it is compared.
+  constexpr int64_t kExact = int64_t{1} << 53;
   if (element.is_float)
-    return std::abs(static_cast<double>(value)) <= std::ldexp(1.0, 53) &&
+    return value >= -kExact && value <= kExact &&
            double_from_bits(type, bits_from_double(type, static_cast<double>(value))) == static_cast<double>(value);
   if (!element.is_signed) return value >= 0 && (element.bits == 64 || value < (int64_t{1} << element.bits));
   if (element.bits == 64) return true;

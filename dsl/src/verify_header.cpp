@@ -15,7 +15,7 @@ struct ExprUse {
   std::string problem = {};
 
   void visit(const Kernel& kernel, const Expr& expr, int depth = 0) {
-    if (depth > kMaxExprDepth) problem = "is nested too deeply";
+    if (depth >= kMaxExprDepth) problem = "is nested too deeply";
     if (!problem.empty()) return;
     for (const Term& term : expr.terms()) {
       for (const Atom& atom : term.atoms) visit(kernel, atom, depth);
@@ -71,6 +71,7 @@ void check_names(const Kernel& kernel, Report& report) {
 }  // namespace
 
 std::string expr_problem(const Kernel& kernel, const Expr& expr, bool params_allowed) {
+  if (tree_size(expr, kMaxExprSize) == kMaxExprSize) return "is too large";
   ExprUse use{params_allowed};
   use.visit(kernel, expr);
   return use.problem;
@@ -83,6 +84,9 @@ void verify_header(const Kernel& kernel, Report& report) {
     if (!param.type.is_scalar()) report.add(kNowhere, "parameter `" + param.name + "` must be a scalar or a pointer");
     if (param.readonly && !param.type.pointer) {
       report.add(kNowhere, "parameter `" + param.name + "` is `readonly` but not a pointer");
+    }
+    if (param.may_alias && !param.type.pointer) {
+      report.add(kNowhere, "parameter `" + param.name + "` is `may_alias` but not a pointer");
     }
     if (param.value >= kernel.values.size()) {
       report.add(kNowhere, "parameter `" + param.name + "` has no value");

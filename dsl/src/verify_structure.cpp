@@ -82,24 +82,35 @@ class Structure {
                                                            : " is used before it is defined"));
       }
     }
-    const size_t wanted = table.has(kRegion) ? 1 : 0;
-    if (op.regions.size() != wanted) {
-      report_.add(op.loc, table.name + ": has " + std::to_string(op.regions.size()) + " regions, not " +
-                              std::to_string(wanted));
-    } else {
-      for (const Region& region : op.regions) visit_region(op, region, depth);
-    }
+    check_regions(op);
+    for (const Region& region : op.regions) visit_region(op, region, depth);
     for (ValueId result : op.results) define(result, op.loc, table.name);
+  }
+
+  // How many regions and arguments; on sound operands and attributes only, since these say how many.
+  void check_regions(const Op& op) {
+    if (!check_arity(op.code, op.operands.size(), op.attrs)) return;
+    std::vector<Type> operands;
+    for (ValueId operand : op.operands) {
+      if (operand >= state_.size()) return;
+      operands.push_back(kernel_.type(operand));
+    }
+    const std::string& name = info(op.code).name;
+    const std::vector<RegionTypes> expected = region_types(op.code, operands, op.attrs);
+    if (op.regions.size() != expected.size()) {
+      return report_.add(op.loc, name + ": has " + std::to_string(op.regions.size()) + " regions, not " +
+                                     std::to_string(expected.size()));
+    }
+    for (size_t i = 0; i < expected.size(); ++i) {
+      if (op.regions[i].args.size() == expected[i].args.size()) continue;
+      report_.add(op.loc, name + ": the region has " + std::to_string(op.regions[i].args.size()) + " arguments, not " +
+                              std::to_string(expected[i].args.size()) + " (" + expected[i].arg_doc + ")");
+    }
   }
 
   void visit_region(const Op& op, const Region& region, int depth) {
     const size_t outer = defined_.size();
-    const size_t wanted = op.operands.size() - std::min<size_t>(op.operands.size(), 2);
-    if (region.args.size() != wanted) {
-      report_.add(op.loc, "for: the region has " + std::to_string(region.args.size()) + " arguments, not " +
-                              std::to_string(wanted));
-    }
-    for (ValueId arg : region.args) define(arg, op.loc, "for");
+    for (ValueId arg : region.args) define(arg, op.loc, info(op.code).name);
     visit(region, depth + 1);
     for (; defined_.size() > outer; defined_.pop_back()) state_[defined_.back()] = State::kHidden;
   }

@@ -18,7 +18,8 @@ class Types {
   void visit(const Op& op) {
     std::vector<Type> operands;
     for (ValueId id : op.operands) operands.push_back(kernel_.type(id));
-    auto types = infer_types(op.code, operands, op.attrs, names_);
+    const std::vector<Type> yields = op.code == OpCode::kIf ? yielded(op.regions[0]) : std::vector<Type>{};
+    auto types = infer_types(op.code, operands, op.attrs, names_, yields);
     const std::string& name = info(op.code).name;
     if (!types) {
       report_.add(op.loc, types.error().message);
@@ -31,10 +32,16 @@ class Types {
         report_.add(op.loc,
                     name + ": gives " + to_string((*types)[i], names_) + ", but the result is " + text(op.results[i]));
       }
+      check_regions(op, region_types(op.code, operands, op.attrs));
     }
     if (op.code == OpCode::kConstant && std::holds_alternative<Literal>(op.attrs[0])) check_literal(op);
-    if (op.code == OpCode::kFor) check_loop(op);
     for (const Region& inner : op.regions) visit(inner);
+  }
+
+  std::vector<Type> yielded(const Region& region) const {
+    std::vector<Type> out;
+    for (ValueId id : region.ops.back().operands) out.push_back(kernel_.type(id));
+    return out;
   }
 
   void check_literal(const Op& op) {
@@ -44,28 +51,46 @@ class Types {
     }
   }
 
-  // Structure has checked the counts of region arguments, but not the yield's.
-  void check_loop(const Op& op) {
-    const Region& region = op.regions[0];
-    const Op& yield = region.ops.back();
-    const size_t carried = op.operands.size() - 3;
-    if (kernel_.type(region.args[0]) != kernel_.type(op.operands[0])) {
-      report_.add(op.loc, "for: the index is " + text(region.args[0]) + ", but the start is " + text(op.operands[0]));
-    }
-    if (yield.operands.size() != carried) {
-      report_.add(yield.loc, "yield: gives " + std::to_string(yield.operands.size()) +
-                                 " values, but the loop carries " + std::to_string(carried));
-      return;
-    }
-    for (size_t i = 0; i < carried; ++i) {
-      const ValueId init = op.operands[i + 3];
-      if (kernel_.type(region.args[i + 1]) != kernel_.type(init)) {
-        report_.add(op.loc, "for: carried value " + std::to_string(i) + " is " + text(region.args[i + 1]) +
-                                ", but starts as " + text(init));
+  // Structure has checked the counts of region arguments, but not the yields'.
+  void check_regions(const Op& op, std::vector<RegionTypes> expected) {
+    const std::string& name = info(op.code).name;
+    for (size_t r = 0; r < op.regions.size(); ++r) {
+      const Region& region = op.regions[r];
+      for (size_t i = 0; i < region.args.size(); ++i) {
+        if (kernel_.type(region.args[i]) == expected[r].args[i]) continue;
+        report_.add(op.loc, name + ": argument " + std::to_string(i) + " of a region is " + text(region.args[i]) +
+                                ", not " + to_string(expected[r].args[i], names_));
       }
-      if (kernel_.type(yield.operands[i]) != kernel_.type(init)) {
-        report_.add(yield.loc, "yield: carried value " + std::to_string(i) + " is " + text(yield.operands[i]) +
-                                   ", but the loop starts it as " + text(init) + "; carried types do not change");
+      // The branches of `if` yield alike.
+      check_yield(op, region.ops.back(), expected[r].yields ? *expected[r].yields : yielded(op.regions[0]));
+    }
+    if (op.code == OpCode::kReduce || op.code == OpCode::kScan) check_combine(op);
+  }
+
+  void check_yield(const Op& op, const Op& yield, const std::vector<Type>& expected) {
+    const std::string& name = info(op.code).name;
+    if (yield.operands.size() != expected.size()) {
+      return report_.add(yield.loc, "yield: gives " + std::to_string(yield.operands.size()) +
+                                        " values, but this region of `" + name + "` yields " +
+                                        std::to_string(expected.size()));
+    }
+    for (size_t i = 0; i < expected.size(); ++i) {
+      if (may_equal(kernel_.type(yield.operands[i]), expected[i])) continue;
+      report_.add(yield.loc,
+                  "yield: value " + std::to_string(i) + " is " + text(yield.operands[i]) + ", but this region of `" +
+                      name + "` yields " + to_string(expected[i], names_) +
+                      (op.code == OpCode::kFor || op.code == OpCode::kWhile ? "; carried types do not change" : ""));
+    }
+  }
+
+  // Combining is a function of scalars: a backend may run it in any grouping, on any lanes.
+  void check_combine(const Op& op) {
+    for (const Region& region : op.regions) {
+      for (const Op& inner : region.ops) {
+        const OpInfo& table = info(inner.code);
+        if (table.has(kElementwise) || table.has(kTerminator) || inner.code == OpCode::kConstant) continue;
+        report_.add(inner.loc, table.name + ": is not allowed in the region of `" + info(op.code).name +
+                                   "`, which holds elementwise ops on scalars");
       }
     }
   }
@@ -103,23 +128,47 @@ class PointerSources {
  private:
   void collect(const Region& region) {
     for (const Op& op : region.ops) {
-      if (op.code == OpCode::kFor) {
-        const Region& inner = op.regions[0];
-        for (size_t i = 0; i + 3 < op.operands.size() && i < op.results.size(); ++i) {
-          add(inner.args[i + 1], op.operands[i + 3]);
-          add(op.results[i], inner.args[i + 1]);
-          // The loop's next value is its yield's; through the argument every iteration is reached.
-          if (i < inner.ops.back().operands.size()) add(inner.args[i + 1], inner.ops.back().operands[i]);
+      if (op.regions.empty()) {
+        for (ValueId result : op.results) {
+          for (ValueId operand : op.operands) add(result, operand);
         }
-        collect(inner);
-      } else if (op.results.size() == 1) {
-        for (ValueId operand : op.operands) add(op.results[0], operand);
       }
+      switch (op.code) {
+        case OpCode::kFor:
+          carry(op, 3, 1);
+          break;
+        case OpCode::kWhile:
+          carry(op, 0, 0);
+          break;
+        case OpCode::kIf:
+          for (const Region& branch : op.regions) add_all(op.results, branch.ops.back().operands);
+          break;
+        default:
+          break;
+      }
+      for (const Region& inner : op.regions) collect(inner);
     }
   }
 
+  // What a loop carries: the arguments of its regions are the first values or what the last region yields, and through
+  // the arguments every iteration is reached.
+  void carry(const Op& op, size_t first_operand, size_t first_arg) {
+    const std::vector<ValueId> inits(op.operands.begin() + static_cast<ptrdiff_t>(first_operand), op.operands.end());
+    for (const Region& region : op.regions) {
+      const std::vector<ValueId> args(region.args.begin() + static_cast<ptrdiff_t>(first_arg), region.args.end());
+      add_all(args, inits);
+      add_all(args, op.regions.back().ops.back().operands);
+      add_all(op.results, args);
+    }
+  }
+
+  void add_all(const std::vector<ValueId>& to, const std::vector<ValueId>& from) {
+    for (size_t i = 0; i < to.size() && i < from.size(); ++i) add(to[i], from[i]);
+  }
+
   void add(ValueId to, ValueId from) {
-    if (kernel_.type(to).pointer && kernel_.type(from).pointer) sources_[to].push_back(from);
+    auto leads_to_memory = [&](ValueId id) { return kernel_.type(id).pointer || kernel_.type(id).descriptor; };
+    if (leads_to_memory(to) && leads_to_memory(from)) sources_[to].push_back(from);
   }
 
   const Kernel& kernel_;
@@ -128,9 +177,9 @@ class PointerSources {
 
 void check_stores(const Kernel& kernel, const Region& region, const PointerSources& sources, Report& report) {
   for (const Op& op : region.ops) {
-    if (op.code == OpCode::kStore) {
+    if (info(op.code).has(kWrites)) {
       for (const Param* param : sources.readonly_roots(op.operands[0])) {
-        report.add(op.loc, "store: writes through the read-only parameter `" + param->name + "`");
+        report.add(op.loc, info(op.code).name + ": writes through the read-only parameter `" + param->name + "`");
       }
     }
     for (const Region& inner : op.regions) check_stores(kernel, inner, sources, report);

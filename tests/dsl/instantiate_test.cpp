@@ -100,7 +100,7 @@ TEST(Instantiate, ErrorsNameConfigAndLine) {
             "k.kiln:2:1: error: splat: tile<[1048576, 1048576], f32> has too many elements (config B=1048576, N=2)");
   EXPECT_EQ(config_error("%i = constant {value = 1, type = i32} for %k = %i to %i step %i {num_stages = B} { yield }",
                          {{"B", 0}}, kRule),
-            "k.kiln:2:39: error: for: num_stages must be 1 or more (config B=0, N=2)");
+            "k.kiln:2:39: error: for: num_stages must be 1 or more (operands: i32, i32, i32) (config B=0, N=2)");
   EXPECT_EQ(config_error("%i = constant {value = 1, type = i32} assume %i {multiple_of = B}", {{"B", 0}}, kRule),
             "k.kiln:2:39: error: assume: multiple_of must be 1 or more (operands: i32) (config B=0, N=2)");
 }

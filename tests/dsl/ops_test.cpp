@@ -9,56 +9,103 @@
 namespace kiln::dsl::testing {
 namespace {
 
-// The example of an op inside a kernel that defines what it mentions. Most take float tiles; `preludes` has the others.
-std::string example_kernel(const OpInfo& op) {
-  static const std::map<std::string, std::string> preludes = {
-      {"splat", "%x = constant {value = 1.0, type = f32}"},
-      {"broadcast", "%s = constant {value = 1.0, type = f32} %x = splat %s {shape = [1, BN]}"},
-      {"expand_dims", "%s = constant {value = 1.0, type = f32} %x = splat %s {shape = [BN]}"},
-      {"permute", "%s = constant {value = 1.0, type = f32} %x = splat %s {shape = [BM, BN]}"},
-      {"rem", "%x = arange {start = 0, end = BLOCK} %y = arange {start = 0, end = BLOCK}"},
-      {"shl", "%x = arange {start = 0, end = BLOCK} %y = arange {start = 0, end = BLOCK}"},
-      {"shr", "%x = arange {start = 0, end = BLOCK} %y = arange {start = 0, end = BLOCK}"},
-      {"and", "%s = constant {value = 1, type = i1} %x = splat %s {shape = [BLOCK]} %y = splat %s {shape = [BLOCK]}"},
-      {"or", "%s = constant {value = 1, type = i1} %x = splat %s {shape = [BLOCK]} %y = splat %s {shape = [BLOCK]}"},
-      {"xor", "%s = constant {value = 1, type = i1} %x = splat %s {shape = [BLOCK]} %y = splat %s {shape = [BLOCK]}"},
-      {"cast", "%x = arange {start = 0, end = BLOCK}"},
-      {"addptr", "%o = arange {start = 0, end = BLOCK} %p = splat %P {shape = [BLOCK]}"},
-      {"load",
-       "%q = splat %P {shape = [BLOCK]} %z = splat %F {shape = [BLOCK]} %s = constant {value = 1, type = i1} "
-       "%m = splat %s {shape = [BLOCK]}"},
-      {"store",
-       "%q = splat %P {shape = [BLOCK]} %x = splat %F {shape = [BLOCK]} %s = constant {value = 1, type = i1} "
-       "%m = splat %s {shape = [BLOCK]}"},
-      {"select",
-       "%x = splat %F {shape = [BLOCK]} %y = splat %F {shape = [BLOCK]} %s = constant {value = 1, type = i1} "
-       "%m = splat %s {shape = [BLOCK]}"},
+// Definitions that examples mention beside the parameters %P, %F and %n; each op takes what it needs.
+const std::map<std::string, std::string>& definitions() {
+  static const std::map<std::string, std::string> table = {
+      {"floats", "%x = splat %F {shape = [BLOCK]} %y = splat %F {shape = [BLOCK]} %w = splat %F {shape = [BLOCK]}"},
+      {"ints", "%x = arange {start = 0, end = BLOCK} %y = arange {start = 0, end = BLOCK}"},
+      {"bits",
+       "%t0 = constant {value = 1, type = i1} %x = splat %t0 {shape = [BLOCK]} %y = splat %t0 {shape = [BLOCK]}"},
+      {"mask", "%t1 = constant {value = 1, type = i1} %m = splat %t1 {shape = [BLOCK]}"},
+      {"pointers", "%q = splat %P {shape = [BLOCK]}"},
+      {"base", "%p = splat %P {shape = [BLOCK]}"},
+      {"scalar", "%x = constant {value = 1.0, type = f32}"},
+      {"row", "%t2 = constant {value = 1.0, type = f32} %x = splat %t2 {shape = [BN]}"},
+      {"flat", "%x = splat %F {shape = [2*BN]}"},
+      {"line", "%x = splat %F {shape = [1, BN]}"},
+      {"matrix", "%x = splat %F {shape = [BM, BN]}"},
+      {"pairs", "%x = splat %F {shape = [BLOCK, 2]}"},
+      {"eight", "%i = arange {start = 0, end = 8}"},
+      {"index", "%i = arange {start = 0, end = BLOCK}"},
+      {"offset", "%o = arange {start = 0, end = BLOCK}"},
+      {"other", "%z = splat %F {shape = [BLOCK]} %e = splat %F {shape = [BLOCK]}"},
+      {"block", "%x = splat %F {shape = [BM, BK]}"},
+      {"view", "%d = descriptor %P, %n, %n, %n {block = [BM, BK]}"},
+      {"rows", "%d = descriptor %P, %n, %n, %n {block = [1, BK]}"},
       {"dot", "%a = splat %F {shape = [BM, BN]} %b = splat %F {shape = [BN, BN]} %acc = splat %F {shape = [BM, BN]}"},
-      {"for",
+      {"scaled",
+       "%u = constant {value = 0, type = u8} %a = splat %u {shape = [BM, 32]} %as = splat %u {shape = [BM, 2]} "
+       "%b = splat %u {shape = [32, BN]} %bs = splat %u {shape = [BN, 2]} %acc = splat %F {shape = [BM, BN]}"},
+      {"words",
+       "%t3 = constant {value = 1, type = u64} %s = splat %t3 {shape = [BLOCK]} %o = splat %t3 {shape = [BLOCK]}"},
+      {"loop",
        "%lo = constant {value = 0, type = i32} %hi = constant {value = 9, type = i32} %st = constant {value = 1, "
        "type = i32} %init = splat %F {shape = [BLOCK]}"},
-      {"program_id", ""},
-      {"num_programs", ""},
-      {"constant", ""},
-      {"arange", ""},
-      {"assume", ""},
-      {"require", ""},
-      {"yield", "%z = constant {value = 0, type = i32} %r = for %k = %z to %n step %n carry (%x = %F) {"},
+      {"choice", "%c = cmp %n, %n {pred = eq} %x = constant {value = 1.0, type = f32} %y = neg %x"},
+      {"in loop", "%z = constant {value = 0, type = i32} %r = for %k = %z to %n step %n carry (%x = %F) {"},
   };
-  auto prelude = preludes.find(op.name);
-  std::string body =
-      prelude != preludes.end()
-          ? prelude->second
-          : "%x = splat %F {shape = [BLOCK]} %y = splat %F {shape = [BLOCK]} %w = splat %F {shape = [BLOCK]}";
+  return table;
+}
+
+std::vector<std::string> needs(const std::string& op) {
+  static const std::map<std::string, std::vector<std::string>> table = {
+      {"splat", {"scalar"}},
+      {"broadcast", {"line"}},
+      {"expand_dims", {"row"}},
+      {"reshape", {"flat"}},
+      {"permute", {"matrix"}},
+      {"split", {"pairs"}},
+      {"gather", {"floats", "eight"}},
+      {"rem", {"ints"}},
+      {"mulhi", {"ints"}},
+      {"shl", {"ints"}},
+      {"shr", {"ints"}},
+      {"histogram", {"ints"}},
+      {"and", {"bits"}},
+      {"or", {"bits"}},
+      {"xor", {"bits"}},
+      {"cast", {"ints"}},
+      {"addptr", {"base", "offset"}},
+      {"load", {"pointers", "mask", "other"}},
+      {"store", {"pointers", "mask", "floats"}},
+      {"atomic_rmw", {"pointers", "mask", "floats"}},
+      {"atomic_cas", {"pointers", "mask", "floats", "other"}},
+      {"load_tile", {"view"}},
+      {"store_tile", {"view", "block"}},
+      {"reduce_tile", {"view", "block"}},
+      {"gather_rows", {"rows", "eight"}},
+      {"select", {"floats", "mask"}},
+      {"dot", {"dot"}},
+      {"dot_scaled", {"scaled"}},
+      {"sort", {"floats", "index"}},
+      {"philox", {"words"}},
+      {"for", {"loop"}},
+      {"if", {"choice"}},
+      {"assert", {"mask"}},
+      {"yield", {"in loop"}},
+  };
+  auto found = table.find(op);
+  return found == table.end() ? std::vector<std::string>{"floats"} : found->second;
+}
+
+// The example of an op inside a kernel that defines what it mentions.
+std::string example_kernel(const OpInfo& op) {
+  std::string body;
+  for (const std::string& what : needs(op.name)) body += definitions().at(what) + "\n  ";
   std::string example = op.example;
-  // The loop's example stands for any body.
-  if (size_t dots = example.find("…"); dots != std::string::npos) {
-    example.replace(dots, std::string("…").size(), "%next = add %acc, %acc");
+  // The loops' examples stand for any body.
+  const std::vector<std::string> bodies =
+      op.name == "while" ? std::vector<std::string>{"%more = cmp %a, %n {pred = lt}", "%next = add %b, %b"}
+                         : std::vector<std::string>{"%next = add %acc, %acc"};
+  for (const std::string& inner : bodies) {
+    if (size_t dots = example.find("…"); dots != std::string::npos) {
+      example.replace(dots, std::string("…").size(), inner);
+    }
   }
   if (op.name == "yield") example += " }";
   return "kernel k(%P: ptr<f32>, %F: f32, %n: i32) {\n  constexpr BLOCK = 16 constexpr BM = 16 constexpr BN = 8 "
          "constexpr BK = 32\n  " +
-         body + "\n  " + example + "\n}";
+         body + example + "\n}";
 }
 
 TEST(Ops, EveryExampleParsesVerifiesAndPrintsBack) {
@@ -112,16 +159,42 @@ TEST(Ops, EnumsMatchTheTable) {
     }
     return std::vector<std::string>{};
   };
-  using Names = std::vector<std::string>;
-  EXPECT_EQ(values(OpCode::kCmp, "pred"), (Names{"eq", "ne", "lt", "le", "gt", "ge"}));
-  EXPECT_EQ(values(OpCode::kCmp, "pred")[static_cast<size_t>(Predicate::kGe)], "ge");
-  EXPECT_EQ(values(OpCode::kMath, "fn").size(), static_cast<size_t>(MathFn::kTrunc) + 1);
+  // The first, the last, and one between: an insertion or a swap in one of the two shows.
+  auto expect = [&](OpCode code, const char* attr, auto last, std::string_view last_name) {
+    const std::vector<std::string> names = values(code, attr);
+    ASSERT_EQ(names.size(), static_cast<size_t>(last) + 1) << attr;
+    EXPECT_EQ(names.back(), last_name);
+  };
+  expect(OpCode::kCmp, "pred", Predicate::kGe, "ge");
+  expect(OpCode::kMath, "fn", MathFn::kIsinf, "isinf");
+  expect(OpCode::kDot, "precision", Precision::kBf16x3, "bf16x3");
+  expect(OpCode::kReduce, "kind", ReduceKind::kCustom, "custom");
+  expect(OpCode::kScan, "kind", ReduceKind::kCustom, "custom");
+  expect(OpCode::kCast, "rounding", Rounding::kStochastic, "stochastic");
+  expect(OpCode::kLoad, "cache", CacheHint::kStreaming, "streaming");
+  expect(OpCode::kStore, "cache", CacheHint::kStreaming, "streaming");
+  expect(OpCode::kLoad, "eviction", Eviction::kLast, "last");
+  expect(OpCode::kAtomicRmw, "kind", AtomicKind::kXchg, "xchg");
+  expect(OpCode::kReduceTile, "kind", AtomicKind::kXor, "xor");
+  expect(OpCode::kAtomicRmw, "order", MemoryOrder::kRelease, "release");
+  expect(OpCode::kAtomicCas, "scope", MemoryScope::kSystem, "system");
+  expect(OpCode::kDescriptor, "fill", Fill::kNan, "nan");
   EXPECT_EQ(values(OpCode::kMath, "fn")[static_cast<size_t>(MathFn::kRsqrt)], "rsqrt");
-  EXPECT_EQ(values(OpCode::kMath, "fn")[static_cast<size_t>(MathFn::kTrunc)], "trunc");
-  EXPECT_EQ(values(OpCode::kDot, "precision"), (Names{"ieee", "tf32"}));
-  EXPECT_EQ(values(OpCode::kReduce, "kind"), (Names{"sum", "prod", "min", "max"}));
-  EXPECT_EQ(static_cast<int>(Precision::kTf32), 1);
-  EXPECT_EQ(static_cast<int>(ReduceKind::kMax), 3);
+  EXPECT_EQ(values(OpCode::kMath, "fn")[static_cast<size_t>(MathFn::kCopysign)], "copysign");
+  EXPECT_EQ(values(OpCode::kReduce, "kind")[static_cast<size_t>(ReduceKind::kArgmin)], "argmin");
+  EXPECT_EQ(values(OpCode::kReduce, "kind"), values(OpCode::kScan, "kind"));
+}
+
+TEST(Ops, DefaultsAreOfTheirKind) {
+  for (const OpInfo& op : op_table()) {
+    for (const AttrInfo& attr : op.attrs) {
+      if (!attr.default_value) continue;
+      EXPECT_NE(attr.kind, AttrKind::kString) << op.name;
+      if (attr.kind == AttrKind::kEnum) {
+        EXPECT_LT(*attr.default_value, static_cast<int64_t>(attr.values.size())) << op.name;
+      }
+    }
+  }
 }
 
 }  // namespace

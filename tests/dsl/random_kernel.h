@@ -46,6 +46,7 @@ class RandomKernel {
   uint32_t pick(size_t below) { return static_cast<uint32_t>(random_() % below); }
 
   ValueId emit(Region& region, OpCode code, std::vector<ValueId> operands, std::vector<Attr> attrs) {
+    attrs = with_default_attrs(code, std::move(attrs));
     std::vector<Type> in;
     for (ValueId id : operands) in.push_back(kernel_.type(id));
     auto types = infer_types(code, in, attrs, kernel_.expr_names());
@@ -97,7 +98,7 @@ class RandomKernel {
           emit(region, OpCode::kMax, {f32(), f32()}, {int64_t{pick(2)}});
           break;
         case 3:
-          emit(region, OpCode::kMath, {f32()}, {int64_t{pick(14)}});
+          emit(region, OpCode::kMath, {f32()}, {int64_t{pick(13)}});
           break;
         case 4:
           emit(region, OpCode::kLoad, {any(ElementType::kF32, true, 1)}, {});

@@ -149,7 +149,9 @@ TEST(Text, SyntaxErrorsNamePlaceAndWhatWasExpected) {
        "k.kiln:1:20: error: there is no function `pow`; there are div, rem, min, max, eq, ne, lt, le"},
       {"kernel k() { grid [1 +] }", "k.kiln:1:23: error: expected an integer expression, found `]`"},
       {"kernel k() { grid [1.5] }", "k.kiln:1:20: error: expected an integer, found `1.5`"},
-      {"kernel k() { option fast = true }", "k.kiln:1:21: error: there is no option `fast`; there is `contract`"},
+      {"kernel k() { option fast = true }",
+       "k.kiln:1:21: error: there is no option `fast`; there are contract, fuse_precision, deterministic, debug, "
+       "check_bounds"},
       {"kernel k() { option contract = 1 }", "k.kiln:1:32: error: expected `true` or `false`, found `1`"},
       {"kernel k() { foo }", "k.kiln:1:14: error: there is no op `foo`"},
       {"kernel k() { %x = neg %y }", "k.kiln:1:23: error: `%y` is not defined"},
@@ -162,8 +164,9 @@ TEST(Text, SyntaxErrorsNamePlaceAndWhatWasExpected) {
       {"kernel k(%y: f32) { %a = neg %y : tile<[], f32> }",
        "k.kiln:1:40: error: a tile has at least one extent; a scalar is written without `tile`"},
       {"kernel k(%y: f32) { %a = math %y {fn = sine} }",
-       "k.kiln:1:40: error: `fn` is one of exp, exp2, log, log2, sin, cos, tanh, erf, sqrt, rsqrt, floor, ceil, round, "
-       "trunc, not `sine`"},
+       "k.kiln:1:40: error: `fn` is one of exp, exp2, expm1, log, log2, log10, log1p, sin, cos, tan, asin, acos, atan, "
+       "atan2, sinh, cosh, tanh, erf, erfc, sqrt, rsqrt, pow, hypot, copysign, signbit, floor, ceil, round, trunc, "
+       "isnan, isinf, not `sine`"},
       {"kernel k(%y: f32) { %a = math %y }", "k.kiln:1:26: error: math lacks the attribute `fn`"},
       {"kernel k(%y: f32) { %a = neg %y {x = 1} }", "k.kiln:1:34: error: neg has no attribute `x`"},
       {"kernel k() { %a = program_id {axis = 0, axis = 1} }",

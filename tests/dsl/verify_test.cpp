@@ -12,107 +12,6 @@
 namespace kiln::dsl::testing {
 namespace {
 
-struct Rule {
-  const char* ops;    // the third line of the kernel
-  const char* error;  // behind "k.kiln:3:", from the column on
-};
-
-// Type rules of infer_types, as the parser reports them.
-TEST(TypeRules, EachErrorNamesOpAndTypes) {
-  const Rule rules[] = {
-      {"%a = add %p, %p", "6: error: add: takes no pointers (operands: ptr<f32>, ptr<f32>)"},
-      {"%a = add %t, %f",
-       "6: error: add: operands have different shapes; broadcast one of them (operands: tile<[B], f32>, f32)"},
-      {"%a = add %f, %h",
-       "6: error: add: operands have different element types; cast one of them (operands: f32, f16)"},
-      {"%a = add %b, %b", "6: error: add: takes no i1; cast to an int first (operands: i1, i1)"},
-      {"%a = add %f", "6: error: add: takes 2 operands, not 1"},
-      {"%a = fma %i, %i, %i", "6: error: fma: takes floats only (operands: i32, i32, i32)"},
-      {"%a = math %i {fn = exp}", "6: error: math: takes floats only (operands: i32)"},
-      {"%a = and %f, %f", "6: error: and: takes ints or i1 only (operands: f32, f32)"},
-      {"%a = or %f, %f", "6: error: or: takes ints or i1 only (operands: f32, f32)"},
-      {"%a = xor %f, %f", "6: error: xor: takes ints or i1 only (operands: f32, f32)"},
-      {"%a = shl %b, %b", "6: error: shl: takes ints only (operands: i1, i1)"},
-      {"%a = shr %f, %f", "6: error: shr: takes ints only (operands: f32, f32)"},
-      {"%a = cmp %f, %h {pred = lt}",
-       "6: error: cmp: operands have different element types; cast one of them (operands: f32, f16)"},
-      {"%a = cmp %p, %p {pred = eq}", "6: error: cmp: takes no pointers (operands: ptr<f32>, ptr<f32>)"},
-      {"%a = select %i, %f, %f", "6: error: select: the condition must be i1 (operands: i32, f32, f32)"},
-      {"%a = select %b, %t, %t",
-       "6: error: select: operands have different shapes; broadcast one of them (operands: i1, tile<[B], f32>, "
-       "tile<[B], f32>)"},
-      {"%a = select %b, %f, %h",
-       "6: error: select: operands have different element types; cast one of them (operands: i1, f32, f16)"},
-      {"%a = cast %p {to = i64}", "6: error: cast: takes no pointers (operands: ptr<f32>)"},
-      {"%a = bitcast %f {to = f16}", "6: error: bitcast: bitcast to f16 changes the width (operands: f32)"},
-      {"%a = program_id {axis = 3}", "6: error: program_id: axis 3 is not 0, 1 or 2"},
-      {"%a = num_programs {axis = -1}", "6: error: num_programs: axis -1 is not 0, 1 or 2"},
-      {"%a = arange {start = 4, end = 4}", "6: error: arange: an extent of 0 is below 1"},
-      {"%a = arange {start = 0, end = 4294967296}", "6: error: arange: an extent of 4294967296 is too large"},
-      {"%a = splat %f {shape = [1, 1, 1, 1, 1, 1]}", "6: error: splat: rank 6 is above 5 (operands: f32)"},
-      {"%a = splat %t {shape = [4]}",
-       "6: error: splat: takes a scalar; use broadcast for a tile (operands: tile<[B], f32>)"},
-      {"%a = broadcast %t {shape = [1, B]}",
-       "6: error: broadcast: keeps the rank; use expand_dims first (operands: tile<[B], f32>)"},
-      {"%a = broadcast %t {shape = [2*B]}",
-       "6: error: broadcast: axis 0 of extent B cannot become 2*B (operands: tile<[B], f32>)"},
-      {"%a = expand_dims %t {axis = 2}", "6: error: expand_dims: axis 2 is outside 0…rank (operands: tile<[B], f32>)"},
-      {"%a = permute %t {order = [1]}",
-       "6: error: permute: order is not a permutation of the axes (operands: tile<[B], f32>)"},
-      {"%a = permute %t {order = []}",
-       "6: error: permute: order is not a permutation of the axes (operands: tile<[B], f32>)"},
-      {"%a = load %f", "6: error: load: the first operand must be a pointer (operands: f32)"},
-      {"%a = load %p, %f", "6: error: load: the mask must be i1 (operands: ptr<f32>, f32)"},
-      {"%a = load %p, %b, %h",
-       "6: error: load: `other` must have the pointer's element type f32 (operands: ptr<f32>, i1, f16)"},
-      {"%a = addptr %p, %f", "6: error: addptr: the offset must be an int (operands: ptr<f32>, f32)"},
-      {"%a = addptr %p, %b", "6: error: addptr: the offset must be an int (operands: ptr<f32>, i1)"},
-      {"%r = arange {start = 0, end = B} %a = addptr %p, %r",
-       "39: error: addptr: pointer and offset have different shapes; broadcast one of them (operands: ptr<f32>, "
-       "tile<[B], i32>)"},
-      {"store %f, %f", "1: error: store: the first operand must be a pointer (operands: f32, f32)"},
-      {"store %p, %t",
-       "1: error: store: operands have different shapes; broadcast one of them (operands: ptr<f32>, tile<[B], f32>)"},
-      {"store %p, %h",
-       "1: error: store: the stored value must have the pointer's element type f32 (operands: ptr<f32>, f16)"},
-      {"store %p, %f, %i", "1: error: store: the mask must be i1 (operands: ptr<f32>, f32, i32)"},
-      {"%a = dot %t, %t, %t",
-       "6: error: dot: takes tiles of rank 2 (operands: tile<[B], f32>, tile<[B], f32>, tile<[B], f32>)"},
-      {"%a = dot %w, %v, %w",
-       "6: error: dot: a and b have different element types; cast one of them (operands: tile<[B, 8], f32>, tile<[8, "
-       "B], "
-       "f16>, tile<[B, 8], f32>)"},
-      {"%a = dot %w, %w, %w",
-       "6: error: dot: the inner extents 8 and B differ (operands: tile<[B, 8], f32>, tile<[B, 8], f32>, tile<[B, 8], "
-       "f32>)"},
-      {"%u = permute %w {order = [1, 0]} %a = dot %w, %u, %w",
-       "39: error: dot: the accumulator must be tile<[B, B], f32> (operands: tile<[B, 8], f32>, tile<[8, B], f32>, "
-       "tile<[B, "
-       "8], f32>)"},
-      {"%c = cast %w {to = i32} %a = dot %c, %c, %c",
-       "30: error: dot: int operands must be i8 or u8 (operands: tile<[B, 8], i32>, tile<[B, 8], i32>, tile<[B, 8], "
-       "i32>)"},
-      {"%a = reduce %t {kind = sum, axis = 1}",
-       "6: error: reduce: axis 1 is outside the rank (operands: tile<[B], f32>)"},
-      {"%a = reduce %f {kind = sum, axis = 0}", "6: error: reduce: axis 0 is outside the rank (operands: f32)"},
-      {"%c = cast %t {to = i1} %a = reduce %c {kind = max, axis = 0}",
-       "29: error: reduce: takes no i1; cast to an int first (operands: tile<[B], i1>)"},
-      {"for %k = %f to %f step %f { yield }",
-       "1: error: for: start, end and step must be scalar ints (operands: f32, f32, f32)"},
-      {"for %k = %i to %l step %i { yield }",
-       "1: error: for: operands have different element types; cast one of them (operands: i32, i64, i32)"},
-      {"assume %f {multiple_of = 2}", "1: error: assume: takes a scalar int or a scalar pointer (operands: f32)"},
-      {"assume %i {multiple_of = 0}", "1: error: assume: multiple_of must be 1 or more (operands: i32)"},
-  };
-  for (const Rule& rule : rules) {
-    const std::string text =
-        "kernel k(%p: ptr<f32>, %f: f32, %h: f16, %i: i32, %l: i64, %b: i1) { constexpr B = 16\n"
-        "%t = splat %f {shape = [B]} %w = splat %f {shape = [B, 8]} %v = splat %h {shape = [8, B]}\n" +
-        std::string(rule.ops) + " }";
-    EXPECT_EQ(first_line(parse(text, "k.kiln")), "k.kiln:3:" + std::string(rule.error)) << rule.ops;
-  }
-}
-
 // Breaks a sound kernel in one place and expects one complaint.
 template <class Break>
 void expect_error(const std::string& text, Break change, const std::string& error) {
@@ -164,7 +63,8 @@ TEST(Verify, Structure) {
       kSimple, [](Kernel& k) { k.body.ops[1].results = {77}; },
       "k.kiln:3:1: error: splat: a result is no value of the kernel");
   expect_error(
-      kSimple, [](Kernel& k) { k.body.ops[0].regions.emplace_back(); }, "k.kiln:2:1: error: add: has 1 regions, not 0");
+      kSimple, [](Kernel& k) { k.body.ops[0].regions.push_back({{}, {{OpCode::kYield, {}, {}, {}, {}, {1, 2, 5}}}}); },
+      "k.kiln:2:1: error: add: has 1 regions, not 0");
   expect_error(
       kSimple, [](Kernel& k) { k.body.ops.push_back({OpCode::kYield, {}, {}, {}, {}, {1, 5, 1}}); },
       "k.kiln:5:1: error: yield: only ends a region, and the kernel's body has none");
@@ -191,7 +91,7 @@ TEST(Verify, Regions) {
       "k.kiln:4:1: error: yield: must be the last op of its region\nk.kiln:3:1: error: a region must end with yield");
   expect_error(
       kLoop, [](Kernel& k) { k.body.ops[0].regions[0].args.pop_back(); },
-      "k.kiln:2:1: error: for: the region has 1 arguments, not 2\n"
+      "k.kiln:2:1: error: for: the region has 1 arguments, not 2 (the index and the carried values)\n"
       "k.kiln:3:1: error: add: `%c` is used before it is defined\n"
       "k.kiln:3:1: error: add: `%c` is used before it is defined");
   expect_error(
@@ -199,13 +99,94 @@ TEST(Verify, Regions) {
       "k.kiln:5:1: error: store: `%d` is defined in a region that does not enclose this use");
   expect_error(
       kLoop, [](Kernel& k) { k.body.ops[0].regions[0].ops[1].operands.clear(); },
-      "k.kiln:4:1: error: yield: gives 0 values, but the loop carries 1");
+      "k.kiln:4:1: error: yield: gives 0 values, but this region of `for` yields 1");
   expect_error(
       kLoop, [](Kernel& k) { k.body.ops[0].regions[0].ops[1].operands[0] = k.body.ops[0].regions[0].args[0]; },
-      "k.kiln:4:1: error: yield: carried value 0 is i32, but the loop starts it as f32; carried types do not change");
+      "k.kiln:4:1: error: yield: value 0 is i32, but this region of `for` yields f32; carried types do not change");
   expect_error(
       kLoop, [](Kernel& k) { k.values[k.body.ops[0].regions[0].args[0]].type = scalar_type(ElementType::kI64); },
-      "k.kiln:2:1: error: for: the index is i64, but the start is i32");
+      "k.kiln:2:1: error: for: argument 0 of a region is i64, not i32");
+}
+
+constexpr const char* kBranch =
+    "kernel k(%p: ptr<f32>, %x: f32, %b: i1) {\n"
+    "%r = if %b {\n"
+    "yield %x } else {\n"
+    "%y = neg %x yield %y }\n"
+    "store %p, %r\n"
+    "}";
+
+constexpr const char* kWhile =
+    "kernel k(%p: ptr<f32>, %x: f32, %n: i32) {\n"
+    "%r = while carry (%a = %n) {\n"
+    "%m = cmp %a, %n {pred = lt} yield %m } do (%c) {\n"
+    "%d = add %c, %c yield %d }\n"
+    "}";
+
+constexpr const char* kCombine =
+    "kernel k(%p: ptr<f32>, %x: f32) {\n"
+    "%t = splat %x {shape = [8]}\n"
+    "%r = reduce %t {kind = custom, axis = 0} (%l, %h) {\n"
+    "%s = add %l, %h\n"
+    "yield %s }\n"
+    "}";
+
+Op& inner_op(Kernel& k, size_t op, size_t region, size_t inner) { return k.body.ops[op].regions[region].ops[inner]; }
+
+TEST(Verify, Branches) {
+  expect_error(
+      kBranch, [](Kernel& k) { k.body.ops[0].regions.pop_back(); }, "k.kiln:2:1: error: if: has 1 regions, not 2");
+  expect_error(
+      kBranch, [](Kernel& k) { k.body.ops[0].regions[1].args = {k.body.ops[0].regions[1].ops[0].results[0]}; },
+      "k.kiln:2:1: error: if: the region has 1 arguments, not 0 (nothing)\n"
+      "k.kiln:4:1: error: neg: `%y` is defined twice");
+  expect_error(
+      kBranch, [](Kernel& k) { inner_op(k, 0, 1, 1).operands[0] = k.params[2].value; },
+      "k.kiln:4:13: error: yield: value 0 is i1, but this region of `if` yields f32");
+  expect_error(
+      kBranch, [](Kernel& k) { inner_op(k, 0, 1, 1).operands.clear(); },
+      "k.kiln:4:13: error: yield: gives 0 values, but this region of `if` yields 1");
+  expect_error(
+      kBranch, [](Kernel& k) { k.body.ops[0].results.clear(); },
+      "k.kiln:5:1: error: store: `%r` is used before it is defined");
+  expect_error(
+      kBranch, [](Kernel& k) { k.body.ops[1].operands[1] = inner_op(k, 0, 1, 0).results[0]; },
+      "k.kiln:5:1: error: store: `%y` is defined in a region that does not enclose this use");
+}
+
+TEST(Verify, WhileLoops) {
+  expect_error(
+      kWhile, [](Kernel& k) { inner_op(k, 0, 0, 1).operands[0] = k.params[2].value; },
+      "k.kiln:3:29: error: yield: value 0 is i32, but this region of `while` yields i1; carried types do not change");
+  expect_error(
+      kWhile, [](Kernel& k) { inner_op(k, 0, 1, 1).operands[0] = k.params[1].value; },
+      "k.kiln:4:17: error: yield: value 0 is f32, but this region of `while` yields i32; carried types do not change");
+  expect_error(
+      kWhile, [](Kernel& k) { k.values[k.body.ops[0].regions[1].args[0]].type = scalar_type(ElementType::kU32); },
+      "k.kiln:2:1: error: while: argument 0 of a region is u32, not i32\n"
+      "k.kiln:4:1: error: add: gives u32, but the result is i32");
+  // The arguments of one region are not visible in the other.
+  expect_error(
+      kWhile, [](Kernel& k) { inner_op(k, 0, 1, 0).operands[0] = k.body.ops[0].regions[0].args[0]; },
+      "k.kiln:4:1: error: add: `%a` is defined in a region that does not enclose this use");
+}
+
+TEST(Verify, CombineRegions) {
+  expect_error(
+      kCombine, [](Kernel& k) { k.body.ops[1].regions.clear(); }, "k.kiln:3:1: error: reduce: has 0 regions, not 1");
+  expect_error(
+      kCombine, [](Kernel& k) { k.body.ops[1].attrs[0] = static_cast<int64_t>(ReduceKind::kSum); },
+      "k.kiln:3:1: error: reduce: has 1 regions, not 0");
+  expect_error(
+      kCombine, [](Kernel& k) { inner_op(k, 1, 0, 1).operands[0] = k.params[0].value; },
+      "k.kiln:5:1: error: yield: value 0 is ptr<f32>, but this region of `reduce` yields f32");
+  expect_error(
+      kCombine,
+      [](Kernel& k) {
+        Op& op = inner_op(k, 1, 0, 0);
+        op = {OpCode::kLoad, {k.params[0].value}, op.results, with_default_attrs(OpCode::kLoad, {}), {}, op.loc};
+      },
+      "k.kiln:4:1: error: load: is not allowed in the region of `reduce`, which holds elementwise ops on scalars");
 }
 
 TEST(Verify, Types) {
@@ -244,9 +225,27 @@ TEST(Verify, StoresThroughReadOnlyPointers) {
   EXPECT_EQ(error_of("%r = for %k = %i to %i step %i carry (%x = %p) { yield %x }\nstore %r, %f"),
             "k.kiln:3:1: " + wrong);
   EXPECT_EQ(error_of("%v = load %p store %q, %v"), "");
+  // Every op that writes, through every op that hands a pointer on.
+  EXPECT_EQ(error_of("%s = if %b { yield %q } else { yield %p }\nstore %s, %f"), "k.kiln:3:1: " + wrong);
+  EXPECT_EQ(error_of("%s = while carry (%x = %q) { yield %b } do (%y) { yield %p }\nstore %s, %f"),
+            "k.kiln:3:1: " + wrong);
+  auto writes = [](const std::string& op) { return "error: " + op + ": writes through the read-only parameter `p`"; };
+  EXPECT_EQ(error_of("%o = atomic_rmw %p, %f {kind = add}"), "k.kiln:2:1: " + writes("atomic_rmw"));
+  EXPECT_EQ(error_of("%o = atomic_cas %p, %f, %f"), "k.kiln:2:1: " + writes("atomic_cas"));
+  EXPECT_EQ(error_of("%t = splat %f {shape = [8]} %d = descriptor %p, %i {block = [8]}\nstore_tile %d, %t, %i"),
+            "k.kiln:3:1: " + writes("store_tile"));
+  EXPECT_EQ(error_of("%t = splat %f {shape = [8]} %d = descriptor %p, %i {block = [8]}\n"
+                     "reduce_tile %d, %t, %i {kind = add}"),
+            "k.kiln:3:1: " + writes("reduce_tile"));
+  EXPECT_EQ(error_of("%a = splat %p {shape = [2]} %c = reshape %a {shape = [1, 2]} %v = splat %f {shape = [1, 2]}\n"
+                     "store %c, %v"),
+            "k.kiln:3:1: " + wrong);
 }
 
 TEST(Verify, Header) {
+  expect_error(
+      kSimple, [](Kernel& k) { k.params[1].may_alias = true; },
+      "kernel `k`: error: parameter `x` is `may_alias` but not a pointer");
   expect_error(
       kSimple, [](Kernel& k) { k.name = "no name"; },
       "kernel `no name`: error: a kernel's name is letters, digits, `_` and `.`");

@@ -199,6 +199,7 @@ Result<void> lower_region(Context& c, const dsl::Region& region) {
       case OpCode::kYield:
       case OpCode::kAssume:
       case OpCode::kRequire:
+      case OpCode::kAssert:  // without the option debug
         break;
       default:
         if (c.type(op.results[0]).is_scalar()) {

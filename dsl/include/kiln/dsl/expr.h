@@ -70,6 +70,10 @@ class Expr {
   std::vector<Term> terms_;  // sorted by atoms
 };
 
+// Nodes of the expression as a tree, or `limit` where it has as many or more. Products share their factors' atoms, so
+// that the tree may be exponentially larger than the memory or the text it came from.
+size_t tree_size(const Expr& expr, size_t limit);
+
 // Names for printing; index → name.
 struct ExprNames {
   std::function<std::string(uint32_t)> constexpr_name;

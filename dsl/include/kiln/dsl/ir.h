@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -15,13 +16,16 @@
 
 namespace kiln::dsl {
 
-// A tile: an element type, or pointers to it, and a shape. Rank 0 is a scalar.
+// A tile: an element type, or pointers to it, and a shape. Rank 0 is a scalar. Or a descriptor: a view of an array in
+// memory, with the shape of its blocks; only the ops of described memory take one.
 struct Type {
   ElementType element = ElementType::kF32;
   bool pointer = false;     // elements are global-memory addresses of `element`
   std::vector<Expr> shape;  // extents of 1 or more; may mention constexprs until instantiation
+  bool descriptor = false;
 
-  bool is_scalar() const { return shape.empty(); }
+  bool is_scalar() const { return shape.empty() && !descriptor; }
+  bool is_value() const { return !pointer && !descriptor; }  // neither addresses nor a view of them
   int rank() const { return static_cast<int>(shape.size()); }
   bool operator==(const Type&) const = default;
 };
@@ -78,6 +82,7 @@ struct Param {
   Type type;              // a scalar or a scalar pointer
   bool readonly = false;  // Ptr<const T>: the kernel never stores through it
   ValueId value = kNoValue;
+  bool may_alias = false;  // a pointer that may overlap other pointer parameters
 };
 
 struct Constexpr {
@@ -91,9 +96,21 @@ struct SpaceAxis {
   std::vector<int64_t> values;
 };
 
+// Each is a line `option name = true` of the text; see docs/ops.md.
 struct KernelOptions {
-  bool contract = true;  // single-use add(mul(a, b), c) becomes fma at instantiation
+  bool contract = true;         // single-use add(mul(a, b), c) becomes fma at instantiation
+  bool fuse_precision = false;  // chains of f16, bf16 and f8 ops keep f32 between them
+  bool deterministic = false;   // one order of accumulation, whatever the thread count
+  bool debug = false;           // asserts are checked
+  bool check_bounds = false;    // accesses are checked against the extents of their buffers
+  bool operator==(const KernelOptions&) const = default;
 };
+struct KernelOption {
+  std::string_view name;
+  bool KernelOptions::* member;
+};
+// All options, in the order of their encoding.
+std::span<const KernelOption> kernel_options();
 
 struct Kernel {
   std::string name;
@@ -115,14 +132,36 @@ struct Kernel {
 };
 
 // Result types of an op from its operand types and attributes: the type rules of docs/ops.md, in one place for builder,
-// parser and verifier. The error's message names what is wrong, without the location. `for` takes its carried types
-// from the inits. Operand count and attribute kinds must already match the table (check_arity).
+// parser and verifier. The error's message names what is wrong, without the location. `for` and `while` take their
+// carried types from the inits; the results of `if` are what its regions yield, which the caller checks: there `yields`
+// are the types of the first region's. Operand count and attribute kinds must already match the table (check_arity).
+//
+// Extents compare as polynomials. Two that differ for some constexprs only pass until instantiation, which infers
+// again.
 Result<std::vector<Type>> infer_types(OpCode code, const std::vector<Type>& operands, const std::vector<Attr>& attrs,
-                                      const ExprNames& names);
+                                      const ExprNames& names, const std::vector<Type>& yields = {});
 // Operand count and attribute kinds against the table.
 Result<void> check_arity(OpCode code, size_t operand_count, const std::vector<Attr>& attrs);
+// The default of an attribute of the table, if it has one.
+std::optional<Attr> default_attr(const AttrInfo& attr);
+// The attributes with those left out at the end added, as far as they have defaults.
+std::vector<Attr> with_default_attrs(OpCode code, std::vector<Attr> attrs);
 
-// "f32", "ptr<f32>", "tile<[BM, 64], bf16>".
+// What a region of an op takes and yields. Expects operands and attributes that infer_types accepts.
+struct RegionTypes {
+  std::vector<Type> args;
+  // Absent: the first region of `if`, which yields what it likes. The second yields the same.
+  std::optional<std::vector<Type>> yields;
+  std::string arg_doc;  // "index and carried values", for errors
+};
+std::vector<RegionTypes> region_types(OpCode code, const std::vector<Type>& operands, const std::vector<Attr>& attrs);
+
+// False where two extents, or shapes, differ whatever the constexprs are (which leave extents positive).
+bool may_equal(const Expr& a, const Expr& b);
+bool may_equal(const std::vector<Expr>& a, const std::vector<Expr>& b);
+bool may_equal(const Type& a, const Type& b);
+
+// "f32", "ptr<f32>", "tile<[BM, 64], bf16>", "descriptor<[BM, 64], bf16>".
 std::string to_string(const Type& type, const ExprNames& names);
 
 // The value of integer expressions for a launch or an instantiation.

@@ -31,7 +31,7 @@ enum Trait : uint32_t {
   kTerminator = 64,
 };
 
-enum class AttrKind : uint8_t { kInt, kExpr, kShape, kElement, kLiteral, kString, kEnum };
+enum class AttrKind : uint8_t { kInt, kFlag, kExpr, kShape, kElement, kLiteral, kString, kEnum };
 
 struct OperandInfo {
   std::string name;
@@ -42,7 +42,8 @@ struct OperandInfo {
 struct AttrInfo {
   std::string name;
   AttrKind kind;
-  std::vector<std::string> values;  // of an enum, in the order of the C++ enum
+  std::vector<std::string> values;            // of an enum, in the order of the C++ enum
+  std::optional<int64_t> default_value = {};  // where text and builder may leave it out
 };
 
 struct OpInfo {
@@ -66,20 +67,51 @@ enum class Predicate : uint8_t { kEq, kNe, kLt, kLe, kGt, kGe };
 enum class MathFn : uint8_t {
   kExp,
   kExp2,
+  kExpm1,
   kLog,
   kLog2,
+  kLog10,
+  kLog1p,
   kSin,
   kCos,
+  kTan,
+  kAsin,
+  kAcos,
+  kAtan,
+  kAtan2,
+  kSinh,
+  kCosh,
   kTanh,
   kErf,
+  kErfc,
   kSqrt,
   kRsqrt,
+  kPow,
+  kHypot,
+  kCopysign,
+  kSignbit,
   kFloor,
   kCeil,
   kRound,
   kTrunc,
+  kIsnan,
+  kIsinf,
 };
-enum class Precision : uint8_t { kIeee, kTf32 };
-enum class ReduceKind : uint8_t { kSum, kProd, kMin, kMax };
+enum class Rounding : uint8_t { kNearest, kStochastic };
+enum class CacheHint : uint8_t { kAll, kGlobal, kStreaming };
+enum class Eviction : uint8_t { kNormal, kFirst, kLast };
+enum class AtomicKind : uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor, kXchg };  // reduce_tile: all but kXchg
+enum class MemoryOrder : uint8_t { kAcqRel, kRelaxed, kAcquire, kRelease };
+enum class MemoryScope : uint8_t { kDevice, kBlock, kSystem };
+enum class Fill : uint8_t { kZero, kNan };
+enum class Precision : uint8_t { kIeee, kTf32, kTf32x3, kBf16x3 };
+enum class ReduceKind : uint8_t { kSum, kProd, kMin, kMax, kAnd, kOr, kXor, kArgmin, kArgmax, kCustom };
+
+// How many operands a math function takes.
+inline int math_arity(MathFn fn) {
+  return fn == MathFn::kAtan2 || fn == MathFn::kPow || fn == MathFn::kHypot || fn == MathFn::kCopysign ? 2 : 1;
+}
+// signbit, isnan and isinf give i1.
+inline bool is_float_test(MathFn fn) { return fn == MathFn::kSignbit || fn == MathFn::kIsnan || fn == MathFn::kIsinf; }
 
 }  // namespace kiln::dsl

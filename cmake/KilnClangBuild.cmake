@@ -1,0 +1,30 @@
+# KILN_FUZZ: the part of the tests that needs Clang, in a build of its own inside the build directory (tests/clang).
+find_program(KILN_CLANG NAMES clang++-19)
+if(KILN_CLANG AND NOT KILN_SANITIZE)
+  set(fuzz_default ON)
+else()
+  # Its programs bring their own sanitizers; a second run of them under the same ones would only take time.
+  set(fuzz_default OFF)
+endif()
+option(KILN_FUZZ "Build the language by Clang too: fuzz it, and compare the keys of two compilers" ${fuzz_default})
+if(NOT KILN_FUZZ)
+  return()
+endif()
+if(NOT KILN_CLANG)
+  message(FATAL_ERROR "KILN_FUZZ needs clang++-19 (Debian: clang-19 and libclang-rt-19-dev)")
+endif()
+
+# The two builds run at once: each as wide as the machine would be too much for its memory.
+cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+
+include(ExternalProject)
+set(KILN_CLANG_BUILD "${CMAKE_BINARY_DIR}/clang")
+ExternalProject_Add(kiln_clang_build
+  SOURCE_DIR "${CMAKE_SOURCE_DIR}/tests/clang"
+  BINARY_DIR "${KILN_CLANG_BUILD}"
+  PREFIX "${CMAKE_BINARY_DIR}/clang-stamps"
+  CMAKE_ARGS "-DCMAKE_CXX_COMPILER=${KILN_CLANG}" -G Ninja
+  BUILD_COMMAND "${CMAKE_COMMAND}" --build <BINARY_DIR> --parallel ${cores}
+  BUILD_ALWAYS ON
+  INSTALL_COMMAND ""
+  USES_TERMINAL_BUILD ON)
