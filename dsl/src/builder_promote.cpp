@@ -4,6 +4,7 @@
 //   int with float       the float
 //   two ints             the wider; of equal width and different signedness: an error that names the cast to write
 //   two floats           the wider; of equal width (f16 with bf16, the two f8): f32
+//   three and more       a float where one is; of what counts then, the widest: in any order the same
 //   shapes               aligned at the last axis; a missing axis or an extent of 1 stretches
 #include <algorithm>
 #include <cmath>
@@ -39,15 +40,22 @@ ElementType own_type(const Operand& number) {
   return !known || int_fits(ElementType::kI32, *known) ? ElementType::kI32 : ElementType::kI64;
 }
 
-std::optional<ElementType> common_type(ElementType a, ElementType b, const std::string& what,
+// Of a set of types: a float wins over ints, then the width decides.
+std::optional<ElementType> common_type(const std::vector<ElementType>& types, const std::string& what,
                                        const std::source_location& loc) {
-  if (a == b) return a;
-  if (is_float(a) != is_float(b)) return is_float(a) ? a : b;
-  if (info(a).bits != info(b).bits) return info(a).bits > info(b).bits ? a : b;
-  if (is_float(a)) return ElementType::kF32;
-  report(loc, what + ": " + name_of(a) + " and " + name_of(b) +
-                  " have the same width and different signedness; write cast(x, " + name_of(a) + "_t) or cast(x, " +
-                  name_of(b) + "_t)");
+  const bool any_float = std::any_of(types.begin(), types.end(), [](ElementType type) { return is_float(type); });
+  std::vector<ElementType> widest;  // different types of one width
+  for (ElementType type : types) {
+    if (is_float(type) != any_float) continue;
+    if (!widest.empty() && info(type).bits > info(widest[0]).bits) widest.clear();
+    const bool counts = widest.empty() || info(type).bits == info(widest[0]).bits;
+    if (counts && std::find(widest.begin(), widest.end(), type) == widest.end()) widest.push_back(type);
+  }
+  if (widest.size() == 1) return widest[0];
+  if (any_float) return ElementType::kF32;
+  const std::string a = name_of(widest[0]), b = name_of(widest[1]);
+  report(loc, what + ": " + a + " and " + b + " have the same width and different signedness; write cast(x, " + a +
+                  "_t) or cast(x, " + b + "_t)");
   return std::nullopt;
 }
 
@@ -63,33 +71,48 @@ ElementType numbers_type(const std::vector<Operand>& operands) {
   return type.value_or(ElementType::kI32);
 }
 
+// The largest finite number of an f8 type: beyond it a conversion saturates, where a C++ number is an error.
+std::optional<double> largest_f8(ElementType type) {
+  if (type == ElementType::kF8E4M3) return 448;
+  if (type == ElementType::kF8E5M2) return 57344;
+  return std::nullopt;
+}
+
+// A C++ float as bits of the type; nothing when it is too large for it.
+std::optional<Literal> float_literal(double number, ElementType type) {
+  if (!is_float(type)) return std::nullopt;
+  const Literal literal{bits_from_double(type, number)};
+  if (auto largest = largest_f8(type)) {
+    if (std::isinf(number) && type == ElementType::kF8E5M2) return Literal{number < 0 ? 0xfcu : 0x7cu};
+    return std::abs(number) > *largest ? std::nullopt : std::optional(literal);
+  }
+  const bool overflows = std::isfinite(number) && !std::isfinite(double_from_bits(type, literal.bits));
+  return overflows ? std::nullopt : std::optional(literal);
+}
+
 }  // namespace
 
 Value constant(const Operand& number, ElementType type, const std::source_location& loc) {
-  Attr value;
+  std::optional<Attr> value;  // none: it does not fit
   std::optional<Expr> launcher;
-  bool fits = true;
   if (is_float_number(number)) {
-    const uint64_t bits = bits_from_double(type, number.number());
-    const bool overflows = std::isfinite(number.number()) && !std::isfinite(double_from_bits(type, bits));
-    fits = is_float(type) && !overflows;
-    value = Literal{bits};
+    if (auto literal = float_literal(number.number(), type)) value = *literal;
   } else if (number.kind() == Kind::kUnsigned) {
-    fits = type == ElementType::kU64;
-    value = Literal{number.unsigned_number()};
-  } else if (auto known = number.expr().as_constant()) {
-    fits = int_fits(type, *known);
-    value = Literal{bits_from_int(type, *known)};
-    launcher = number.expr();
+    if (type == ElementType::kU64) value = Literal{number.unsigned_number()};
   } else {
-    value = number.expr();  // whether it fits is checked when the config is known
     launcher = number.expr();
+    const auto known = launcher->as_constant();
+    if (!known) {
+      value = *launcher;  // whether it fits is checked when the config is known
+    } else if (int_fits(type, *known)) {
+      value = Literal{bits_from_int(type, *known)};
+    }
   }
-  if (!fits) {
+  if (!value) {
     report(loc, number_text(number) + " is not a value of " + name_of(type) + "; cast the tile to a type that has it");
     return {};
   }
-  const Value result = emit(OpCode::kConstant, {}, {std::move(value), type}, loc);
+  const Value result = emit(OpCode::kConstant, {}, {std::move(*value), type}, loc);
   if (result.valid() && is_int(type) && type != ElementType::kI1) Trace::current()->fact(result).launcher = launcher;
   return result;
 }
@@ -103,23 +126,46 @@ Value materialise(const Operand& operand) {
   return constant(operand, own_type(operand), operand.loc());
 }
 
+std::vector<Value> materialise_all(const std::vector<Operand>& operands) {
+  std::vector<Value> values;
+  for (const Operand& operand : operands) {
+    values.push_back(materialise(operand));
+    if (!values.back().valid()) return {};
+  }
+  return values;
+}
+
+Value as_value(const Operand& operand, ElementType type) {
+  return operand.is_value() || !operand.present() ? operand.value() : constant(operand, type, operand.loc());
+}
+
+bool is_pointer(const Operand& operand) { return operand.is_value() && operand.value().type().pointer; }
+
+std::optional<ElementType> common_type(const std::vector<Operand>& operands, const std::string& what,
+                                       const std::source_location& loc) {
+  std::vector<ElementType> types;
+  for (const Operand& operand : operands) {
+    if (operand.present() && !operand.is_value()) continue;
+    const Type own = operand.value().type();
+    if (!own.is_value()) {
+      report(loc, what + ": takes no " + (own.pointer ? "pointers (" : "descriptors (") + type_text(own) + ")");
+      return std::nullopt;
+    }
+    types.push_back(own.element);
+  }
+  return types.empty() ? numbers_type(operands) : common_type(types, what, loc);
+}
+
 std::vector<Value> promote(const std::vector<Operand>& operands, const std::string& what) {
   Trace* trace = Trace::current();
   if (!trace) return {};
   const std::source_location loc = operands[0].loc();
-  std::optional<ElementType> type;
   for (const Operand& operand : operands) {
-    if (operand.present() && !operand.is_value()) continue;
-    if (!trace->usable(operand.value(), loc)) return {};
-    const Type& own = trace->type(operand.value());
-    if (own.pointer) {
-      trace->report(loc, what + ": takes no pointers (" + type_text(own) + ")");
-      return {};
-    }
-    type = type ? common_type(*type, own.element, what, loc) : own.element;
-    if (!type) return {};
+    const bool number = operand.present() && !operand.is_value();
+    if (!number && !trace->usable(operand.value(), loc)) return {};
   }
-  if (!type) type = numbers_type(operands);
+  auto type = common_type(operands, what, loc);
+  if (!type) return {};
   std::vector<Value> values;
   for (const Operand& operand : operands) {
     Value value = operand.is_value() ? operand.value() : constant(operand, *type, loc);
@@ -130,50 +176,69 @@ std::vector<Value> promote(const std::vector<Operand>& operands, const std::stri
   return values;
 }
 
+std::vector<Value> promote_or_pointers(const std::vector<Operand>& operands, const std::string& what) {
+  const bool pointers = std::all_of(operands.begin(), operands.end(), [](const Operand& o) { return is_pointer(o); });
+  return pointers ? materialise_all(operands) : promote(operands, what);
+}
+
 Value broadcast_value(const Value& value, const std::vector<Expr>& shape, const std::string& what,
                       const std::source_location& loc) {
   Trace* trace = Trace::current();
   if (!trace || !trace->usable(value, loc)) return {};
   const Type from = trace->type(value);
-  if (from.shape == shape) return value;
-  if (from.is_scalar()) return emit(OpCode::kSplat, {value}, {shape}, loc);
+  const auto is_one = [](const Expr& extent) { return extent.as_constant() == 1; };
   const size_t missing = shape.size() - std::min(shape.size(), from.shape.size());
-  bool fits = from.shape.size() <= shape.size();
+  bool fits = from.shape.size() <= shape.size(), same = from.shape.size() == shape.size();
   for (size_t i = 0; fits && i < from.shape.size(); ++i) {
-    fits = from.shape[i] == shape[missing + i] || from.shape[i].as_constant() == 1;
+    const Expr& wanted = shape[missing + i];
+    fits = may_equal(from.shape[i], wanted) || is_one(from.shape[i]);
+    same = same && may_equal(from.shape[i], wanted) && is_one(from.shape[i]) == is_one(wanted);
   }
+  if (same) return value;
   if (!fits) {
     report(loc, what + ": " + type_text(from) + " does not broadcast to the shape of " +
                     type_text(Type{from.element, from.pointer, shape}));
     return {};
   }
+  if (from.is_scalar()) return emit(OpCode::kSplat, {value}, {shape}, loc);
   Value out = value;
   for (size_t i = 0; i < missing; ++i) out = emit(OpCode::kExpandDims, {out}, {int64_t{0}}, loc);
   if (!out.valid() || trace->type(out).shape == shape) return out;
   return emit(OpCode::kBroadcast, {out}, {shape}, loc);
 }
 
-std::vector<Value> broadcast_all(std::vector<Value> values, const std::string& what, const std::source_location& loc) {
-  Trace* trace = Trace::current();
-  if (!trace || values.empty()) return {};
+std::optional<std::vector<Expr>> common_shape(const std::vector<Type>& types, const std::string& what,
+                                              const std::source_location& loc) {
   std::vector<Expr> shape;
-  for (const Value& value : values) {
-    if (!trace->usable(value, loc)) return {};
-    const std::vector<Expr>& own = trace->type(value).shape;
+  for (const Type& type : types) {
+    const std::vector<Expr>& own = type.shape;
     if (own.size() > shape.size()) shape.insert(shape.begin(), own.size() - shape.size(), Expr(1));
     for (size_t i = 0; i < own.size(); ++i) {
       Expr& extent = shape[shape.size() - own.size() + i];
       if (extent.as_constant() == 1) extent = own[i];
-      if (extent == own[i] || own[i].as_constant() == 1) continue;
-      std::string types;
-      for (const Value& v : values) types += (types.empty() ? "" : " and ") + type_text(trace->type(v));
-      report(loc, what + ": the shapes of " + types + " do not broadcast: " + expr_text(extent) + " against " +
+      if (own[i].as_constant() == 1 || may_equal(extent, own[i])) continue;
+      std::string text;
+      for (const Type& each : types) text += (text.empty() ? "" : " and ") + type_text(each);
+      report(loc, what + ": the shapes of " + text + " do not broadcast: " + expr_text(extent) + " against " +
                       expr_text(own[i]));
-      return {};
+      return std::nullopt;
     }
   }
+  return shape;
+}
+
+std::vector<Value> broadcast_all(std::vector<Value> values, const std::string& what, const std::source_location& loc) {
+  Trace* trace = Trace::current();
+  if (!trace || values.empty()) return {};
+  std::vector<Type> types;
+  for (const Value& value : values) {
+    if (!trace->usable(value, loc)) return {};
+    types.push_back(trace->type(value));
+  }
+  auto shape = common_shape(types, what, loc);
+  if (!shape) return {};
   for (Value& value : values) {
-    value = broadcast_value(value, shape, what, loc);
+    value = broadcast_value(value, *shape, what, loc);
     if (!value.valid()) return {};
   }
   return values;

@@ -1,10 +1,10 @@
-// Runs a kernel program by program and op by op. Nothing here is fast; everything here is what docs/ops.md says.
+// Runs a kernel program by program and op by op. Nothing here is clever; everything here is what docs/ops.md says.
 #include "kiln/dsl/interpreter.h"
 
 #include <new>
-#include <optional>
 
 #include "interpreter_impl.h"
+#include "interpreter_lanes.h"
 #include "kiln/dsl/verify.h"
 
 namespace kiln::dsl {
@@ -13,9 +13,9 @@ namespace interpreter {
 // A tile of more elements is a mistake, and its memory would not be there.
 constexpr int64_t kMaxElements = int64_t{1} << 31;
 
-size_t Machine::result_size(const Op& op) const {
-  size_t count = 1;
-  for (int64_t extent : result_shape(op)) count *= static_cast<size_t>(extent);
+size_t Machine::result_size(const Op& op, size_t i) const {
+  size_t count = combine_lanes;
+  for (int64_t extent : shapes[op.results[i]]) count *= static_cast<size_t>(extent);
   return count;
 }
 
@@ -33,34 +33,9 @@ Result<int64_t> constant_attr(const Machine& machine, const Op& op, size_t index
 
 namespace {
 
-Result<void> run_region(Machine& machine, const Region& region);
-
-Result<void> run_for(Machine& machine, const Op& op) {
-  const ElementTypeInfo& type = info(machine.element(op));
-  auto bound = [&](size_t i) { return wide_from_bits(type, machine.operand(op, i).bits[0]); };
-  const Wide start = bound(0), end = bound(1), step = bound(2);
-  if (step < 1) {
-    return machine.fail(op, "step is " + std::to_string(static_cast<int64_t>(step)) + ", must be 1 or more");
-  }
-  const Region& body = op.regions[0];
-  for (size_t i = 3; i < op.operands.size(); ++i) machine.values[body.args[i - 2]] = machine.operand(op, i);
-  for (Wide index = start; index < end; index += step) {
-    machine.values[body.args[0]] = {{low_bits(static_cast<uint64_t>(index), type.bits)}, {}, {}};
-    auto done = run_region(machine, body);
-    if (!done) return done;
-    // All values are read before the first argument changes: a yield may swap two of them.
-    std::vector<Tile> next;
-    for (ValueId value : body.ops.back().operands) next.push_back(machine.values[value]);
-    for (size_t i = 0; i < next.size(); ++i) machine.values[body.args[i + 1]] = std::move(next[i]);
-  }
-  for (size_t i = 0; i < op.results.size(); ++i) machine.values[op.results[i]] = machine.values[body.args[i + 1]];
-  return {};
-}
-
-Result<void> run_require(Machine& machine, const Op& op) {
-  auto condition = constant_attr(machine, op, 0);
-  if (!condition) return condition.error();
-  if (*condition == 0) return machine.fail(op, std::get<std::string>(op.attrs[1]));
+// An op that cannot fail.
+Result<void> run(Machine& machine, const Op& op, void (*function)(Machine&, const Op&)) {
+  function(machine, op);
   return {};
 }
 
@@ -69,67 +44,102 @@ Result<void> run_op(Machine& machine, const Op& op) {
   switch (op.code) {
     case OpCode::kProgramId:
     case OpCode::kNumPrograms:
+      return run(machine, op, run_program);
     case OpCode::kConstant:
     case OpCode::kArange:
     case OpCode::kSplat:
       return run_make(machine, op);
     case OpCode::kBroadcast:
     case OpCode::kExpandDims:
+    case OpCode::kReshape:
     case OpCode::kPermute:
+    case OpCode::kJoin:
+    case OpCode::kSplit:
+    case OpCode::kCat:
+    case OpCode::kSlice:
       return run_shape(machine, op);
+    case OpCode::kGather:
+      return run_gather(machine, op);
     case OpCode::kAdd:
     case OpCode::kSub:
     case OpCode::kMul:
     case OpCode::kDiv:
     case OpCode::kRem:
+    case OpCode::kMulhi:
     case OpCode::kFma:
     case OpCode::kMin:
     case OpCode::kMax:
     case OpCode::kNeg:
     case OpCode::kAbs:
-      return run_arithmetic(machine, op);
+      return run(machine, op, run_arithmetic);
     case OpCode::kAnd:
     case OpCode::kOr:
     case OpCode::kXor:
     case OpCode::kShl:
     case OpCode::kShr:
-      return run_bits(machine, op);
+      return run(machine, op, run_bits);
     case OpCode::kCmp:
+      return run(machine, op, run_cmp);
     case OpCode::kSelect:
-      return run_compare(machine, op);
+      return run(machine, op, run_select);
     case OpCode::kMath:
-      return run_math(machine, op);
+      return run(machine, op, run_math);
     case OpCode::kCast:
+      return run(machine, op, run_cast);
     case OpCode::kBitcast:
-      return run_convert(machine, op);
+      return run(machine, op, run_bitcast);
     case OpCode::kAddptr:
+      return run(machine, op, run_addptr);
     case OpCode::kLoad:
+      return run_load(machine, op);
     case OpCode::kStore:
-      return run_memory(machine, op);
+      return run_store(machine, op);
+    case OpCode::kAtomicRmw:
+    case OpCode::kAtomicCas:
+      return run_atomic(machine, op);
+    case OpCode::kDescriptor:
+      return run(machine, op, run_descriptor);
+    case OpCode::kLoadTile:
+    case OpCode::kStoreTile:
+    case OpCode::kReduceTile:
+    case OpCode::kGatherRows:
+      return run_described(machine, op);
     case OpCode::kDot:
-      return run_dot(machine, op);
+      return run(machine, op, run_dot);
+    case OpCode::kDotScaled:
+      return run(machine, op, run_dot_scaled);
     case OpCode::kReduce:
       return run_reduce(machine, op);
+    case OpCode::kScan:
+      return run_scan(machine, op);
+    case OpCode::kSort:
+      return run(machine, op, run_sort);
+    case OpCode::kTopk:
+      return run_topk(machine, op);
+    case OpCode::kHistogram:
+      return run(machine, op, run_histogram);
+    case OpCode::kPhilox:
+      return run(machine, op, run_philox);
     case OpCode::kFor:
       return run_for(machine, op);
+    case OpCode::kWhile:
+      return run_while(machine, op);
+    case OpCode::kIf:
+      return run_if(machine, op);
     case OpCode::kYield:
-      return {};  // run_for reads its operands
+      return {};  // the op that has the region reads its operands
     case OpCode::kAssume:
-      return {};  // false ones give unspecified results, and these are as good as any
+      return run_assume(machine, op);
     case OpCode::kRequire:
       return run_require(machine, op);
-    default:
-      return machine.fail(op, "not interpreted");
+    case OpCode::kAssert:
+      return run_assert(machine, op);
+    case OpCode::kPrint:
+      return run(machine, op, run_print);
+    case OpCode::kInlineAsm:
+      return machine.fail(op, "is target assembly, for GPU targets only");
   }
   return internal_error("the interpreter met an op outside the table");
-}
-
-Result<void> run_region(Machine& machine, const Region& region) {
-  for (const Op& op : region.ops) {
-    auto done = run_op(machine, op);
-    if (!done) return done;
-  }
-  return {};
 }
 
 // Concrete shapes of all values; an error where the kernel is not instantiated.
@@ -161,11 +171,13 @@ Result<void> bind_arguments(Machine& machine) {
     if (params[i].value >= machine.values.size()) return internal_error("parameter without a value");
     Tile& tile = machine.values[params[i].value];
     if (params[i].type.pointer) {
-      tile = {{0}, {static_cast<uint32_t>(i)}, {}};
+      tile.set_scalar(0);
+      tile.base = {static_cast<uint32_t>(i)};
     } else {
-      tile = {{low_bits(machine.arguments[i].bits, info(params[i].type.element).bits)}, {}, {}};
+      tile.set_scalar(low_bits(machine.arguments[i].bits, info(params[i].type.element).bits));
     }
   }
+  machine.memory.bind(machine);
   return {};
 }
 
@@ -174,6 +186,7 @@ Result<void> run_grid(Machine& machine) {
   for (z = 0; z < machine.grid[2]; ++z) {
     for (y = 0; y < machine.grid[1]; ++y) {
       for (x = 0; x < machine.grid[0]; ++x) {
+        machine.memory.begin_program(machine);
         auto done = run_region(machine, machine.kernel.body);
         if (!done) return done;
       }
@@ -183,10 +196,20 @@ Result<void> run_grid(Machine& machine) {
 }
 
 }  // namespace
+
+Result<void> run_region(Machine& machine, const Region& region) {
+  for (const Op& op : region.ops) {
+    auto done = run_op(machine, op);
+    if (!done) return done;
+  }
+  return {};
+}
+
 }  // namespace interpreter
 
-Result<void> interpret(const Kernel& kernel, std::span<const Argument> arguments, std::array<uint32_t, 3> grid) try {
-  interpreter::Machine machine{kernel, arguments, grid, {}, {}, {}};
+Result<void> interpret(const Kernel& kernel, std::span<const Argument> arguments, std::array<uint32_t, 3> grid,
+                       const InterpretOptions& options) try {
+  interpreter::Machine machine{kernel, arguments, grid, options};
   machine.values.resize(kernel.values.size());
   if (auto done = interpreter::prepare_shapes(machine); !done) return done;
   if (auto done = interpreter::bind_arguments(machine); !done) return done;

@@ -2,9 +2,23 @@
 #include <cmath>
 
 #include "interpreter_impl.h"
+#include "interpreter_lanes.h"
 
 namespace kiln::dsl::interpreter {
 namespace {
+
+// out[lane] = function(number of a[lane], …) in the arithmetic type, rounded once to the element type.
+template <class Lane, class Function, class... Tiles>
+void map_lanes(Tile& out, Function function, const Tiles&... tiles) {
+  for (size_t lane = 0; lane < out.size(); ++lane) {
+    out.bits[lane] = Lane::encode(function(Lane::decode(tiles.bits[lane])...));
+  }
+}
+
+template <class Function, class... Tiles>
+void map_floats(ElementType type, Tile& out, Function function, const Tiles&... tiles) {
+  with_float(type, [&](auto lane) { map_lanes<decltype(lane)>(out, function, tiles...); });
+}
 
 template <class T>
 T float_min_max(T a, T b, bool is_min, bool numeric) {
@@ -13,20 +27,19 @@ T float_min_max(T a, T b, bool is_min, bool numeric) {
   return is_min ? (b < a ? b : a) : (a < b ? b : a);
 }
 
-Tile float_arithmetic(const Machine& machine, const Op& op) {
+void float_arithmetic(Machine& machine, const Op& op) {
   const ElementType type = machine.element(op);
+  Tile& out = machine.result(op);
   const Tile& a = machine.operand(op, 0);
-  auto binary = [&](auto function) { return map_floats(type, function, a, machine.operand(op, 1)); };
+  auto binary = [&](auto function) { map_floats(type, out, function, a, machine.operand(op, 1)); };
   auto min_max = [&](bool is_min) {
-    const bool numeric = std::get<int64_t>(op.attrs[0]) != 0;
-    return binary([=](auto x, auto y) { return float_min_max(x, y, is_min, numeric); });
+    const bool numeric = int_attr(op, 0) != 0;
+    binary([=](auto x, auto y) { return float_min_max(x, y, is_min, numeric); });
   };
   // neg and abs touch the sign bit alone, NaN included.
+  const uint64_t sign = uint64_t{1} << (info(type).bits - 1);
   auto sign_bit = [&](auto function) {
-    Tile out;
-    const uint64_t sign = uint64_t{1} << (info(type).bits - 1);
-    for (uint64_t bits : a.bits) out.bits.push_back(function(bits, sign));
-    return out;
+    for (size_t lane = 0; lane < out.size(); ++lane) out.bits[lane] = function(a.bits[lane]);
   };
   switch (op.code) {
     case OpCode::kAdd:
@@ -41,107 +54,144 @@ Tile float_arithmetic(const Machine& machine, const Op& op) {
       return binary([](auto x, auto y) { return std::fmod(x, y); });
     case OpCode::kFma:
       return map_floats(
-          type, [](auto x, auto y, auto z) { return std::fma(x, y, z); }, a, machine.operand(op, 1),
+          type, out, [](auto x, auto y, auto z) { return std::fma(x, y, z); }, a, machine.operand(op, 1),
           machine.operand(op, 2));
     case OpCode::kMin:
       return min_max(true);
     case OpCode::kMax:
       return min_max(false);
     case OpCode::kNeg:
-      return sign_bit([](uint64_t bits, uint64_t sign) { return bits ^ sign; });
-    default:
-      return sign_bit([](uint64_t bits, uint64_t sign) { return bits & ~sign; });
+      return sign_bit([=](uint64_t bits) { return bits ^ sign; });
+    default:  // kAbs
+      return sign_bit([=](uint64_t bits) { return bits & ~sign; });
   }
 }
 
-// Exact result of one lane; the caller wraps it to the element's width.
-Wide int_result(OpCode code, Wide a, Wide b) {
-  switch (code) {
+// out[lane] = what `function(a, b, result)` leaves in its result; the function says whether the exact one wrapped.
+// keeps_wrapped: a wrapped operand makes the result an index that wrapped. div, rem and their like begin a new value:
+// hashing by wrapping arithmetic and then `rem` is a sound way to make an index.
+template <class Lane, class Function>
+void map_ints(Tile& out, const Tile& a, const Tile& b, bool keeps_wrapped, Function function) {
+  using T = typename Lane::Number;
+  auto compute = [&](size_t lane, T& result) {
+    return function(Lane::decode(a.bits[lane]), Lane::decode(b.bits[lane]), result);
+  };
+  bool any = false;
+  T result;
+  for (size_t lane = 0; lane < out.size(); ++lane) {
+    any |= compute(lane, result);
+    out.bits[lane] = Lane::encode(result);
+  }
+  keeps_wrapped = keeps_wrapped && !(a.wrapped.empty() && b.wrapped.empty());
+  if (!any && !keeps_wrapped) return;
+  for (size_t lane = 0; lane < out.size(); ++lane) {
+    const bool from_operand = keeps_wrapped && (a.is_wrapped(lane) || b.is_wrapped(lane));
+    if (compute(lane, result) || from_operand) out.mark_wrapped(lane);
+  }
+}
+
+template <class T>
+bool divide(T a, T b, T& out) {
+  const bool wraps = std::is_signed_v<T> && b == static_cast<T>(-1) && a == std::numeric_limits<T>::min() && a != 0;
+  out = b == 0 ? T{0} : wraps ? a : static_cast<T>(a / b);
+  return wraps;
+}
+
+template <class T>
+bool remainder(T a, T b, T& out) {
+  if (std::is_signed_v<T> && b == static_cast<T>(-1)) {
+    out = 0;  // MIN % -1 would trap
+  } else {
+    out = b == 0 ? a : static_cast<T>(a % b);
+  }
+  return false;
+}
+
+template <class T>
+bool multiply_high(T a, T b, T& out) {
+  // Of u64 the product needs all 128 bits, unsigned.
+  using Product = std::conditional_t<std::is_signed_v<T>, Wide, unsigned __int128>;
+  out = static_cast<T>((Product{a} * Product{b}) >> (8 * sizeof(T)));
+  return false;
+}
+
+template <class Lane>
+void int_arithmetic(Tile& out, const Op& op, const Tile& a, const Tile& b) {
+  using T = typename Lane::Number;
+  auto map = [&](bool keeps_wrapped, auto function) { map_ints<Lane>(out, a, b, keeps_wrapped, function); };
+  switch (op.code) {
     case OpCode::kAdd:
-      return a + b;
+      return map(true, [](T x, T y, T& z) { return __builtin_add_overflow(x, y, &z); });
     case OpCode::kSub:
-      return a - b;
+      return map(true, [](T x, T y, T& z) { return __builtin_sub_overflow(x, y, &z); });
     case OpCode::kMul:
-      return static_cast<Wide>(static_cast<unsigned __int128>(a) * static_cast<unsigned __int128>(b));
+      return map(true, [](T x, T y, T& z) { return __builtin_mul_overflow(x, y, &z); });
     case OpCode::kDiv:
-      return b == 0 ? 0 : a / b;  // MIN / -1 is MIN once wrapped
+      return map(false, divide<T>);
     case OpCode::kRem:
-      return b == 0 ? a : a % b;
+      return map(false, remainder<T>);
+    case OpCode::kMulhi:
+      return map(false, multiply_high<T>);
     case OpCode::kMin:
-      return a < b ? a : b;
+      return map(true, [](T x, T y, T& z) { return z = x < y ? x : y, false; });
     case OpCode::kMax:
-      return a < b ? b : a;
+      return map(true, [](T x, T y, T& z) { return z = x < y ? y : x, false; });
     case OpCode::kNeg:
-      return -a;
-    default:
-      return a < 0 ? -a : a;
+      return map(true, [](T x, T, T& z) { return __builtin_sub_overflow(T{0}, x, &z); });
+    default:  // kAbs
+      return map(true, [](T x, T, T& z) { return x < 0 ? __builtin_sub_overflow(T{0}, x, &z) : (z = x, false); });
   }
 }
 
-// Whether a wrapped operand makes the result an index that wrapped. div, rem and their like begin a new value: hashing
-// by wrapping arithmetic and then `rem` is a sound way to make an index.
-bool keeps_wrapped(OpCode code) { return code != OpCode::kDiv && code != OpCode::kRem; }
-
-Tile int_arithmetic(const Machine& machine, const Op& op) {
-  const ElementTypeInfo& type = info(machine.element(op));
-  const Tile& a = machine.operand(op, 0);
-  const Tile& b = machine.operand(op, op.operands.size() > 1 ? 1 : 0);
-  Tile out;
-  out.bits.resize(a.size());
-  for (size_t lane = 0; lane < a.size(); ++lane) {
-    const Wide exact = int_result(op.code, wide_from_bits(type, a.bits[lane]), wide_from_bits(type, b.bits[lane]));
-    out.bits[lane] = low_bits(static_cast<uint64_t>(exact), type.bits);
-    const bool from_operand = keeps_wrapped(op.code) && (a.is_wrapped(lane) || b.is_wrapped(lane));
-    if (from_operand || wide_from_bits(type, out.bits[lane]) != exact) out.mark_wrapped(lane);
-  }
-  return out;
+template <class T>
+bool shift_left(T x, T amount, T& out) {
+  using U = std::make_unsigned_t<T>;
+  const bool all = static_cast<U>(amount) >= 8 * sizeof(T);
+  out = all ? T{0} : static_cast<T>(uint64_t{static_cast<U>(x)} << static_cast<U>(amount));
+  // A left shift is a product; whoever shifts bits out of an index has wrapped it.
+  return x != (all ? T{0} : static_cast<T>(out >> amount));
 }
 
-uint64_t shift(OpCode code, const ElementTypeInfo& type, uint64_t x, uint64_t amount) {
-  const uint64_t width = static_cast<uint64_t>(type.bits);
-  if (code == OpCode::kShl) return amount >= width ? 0 : low_bits(x << amount, type.bits);
-  if (!type.is_signed) return amount >= width ? 0 : x >> amount;
-  const int64_t value = sign_extend(x, type.bits);
-  return low_bits(static_cast<uint64_t>(value >> (amount >= width ? width - 1 : amount)), type.bits);
+template <class T>
+bool shift_right(T x, T amount, T& out) {
+  constexpr unsigned kWidth = 8 * sizeof(T);
+  const bool all = static_cast<std::make_unsigned_t<T>>(amount) >= kWidth;
+  out = !all ? static_cast<T>(x >> amount) : x < 0 ? static_cast<T>(-1) : T{0};
+  return false;
 }
 
 }  // namespace
 
-Result<void> run_arithmetic(Machine& machine, const Op& op) {
-  machine.set(op, is_float(machine.element(op)) ? float_arithmetic(machine, op) : int_arithmetic(machine, op));
-  return {};
+void run_arithmetic(Machine& machine, const Op& op) {
+  const ElementType type = machine.element(op);
+  if (is_float(type)) return float_arithmetic(machine, op);
+  Tile& out = machine.result(op);
+  const Tile &a = machine.operand(op, 0), &b = machine.operand(op, op.operands.size() > 1 ? 1 : 0);
+  with_int(type, [&](auto lane) { int_arithmetic<decltype(lane)>(out, op, a, b); });
 }
 
-Result<void> run_bits(Machine& machine, const Op& op) {
-  const ElementTypeInfo& type = info(machine.element(op));
+void run_bits(Machine& machine, const Op& op) {
+  Tile& out = machine.result(op);
   const Tile &a = machine.operand(op, 0), &b = machine.operand(op, 1);
-  Tile out;
-  out.bits.resize(a.size());
-  for (size_t lane = 0; lane < a.size(); ++lane) {
-    const uint64_t x = a.bits[lane], y = b.bits[lane];
-    switch (op.code) {
-      case OpCode::kAnd:
-        out.bits[lane] = x & y;
-        break;
-      case OpCode::kOr:
-        out.bits[lane] = x | y;
-        break;
-      case OpCode::kXor:
-        out.bits[lane] = x ^ y;
-        break;
-      default:
-        out.bits[lane] = shift(op.code, type, x, y);
-    }
+  auto bitwise = [&](auto function) {
+    for (size_t lane = 0; lane < out.size(); ++lane) out.bits[lane] = function(a.bits[lane], b.bits[lane]);
+  };
+  auto shift = [&](auto choose) {
+    with_int(machine.element(op),
+             [&](auto lane) { map_ints<decltype(lane)>(out, a, b, op.code == OpCode::kShl, choose(lane)); });
+  };
+  switch (op.code) {
+    case OpCode::kAnd:
+      return bitwise([](uint64_t x, uint64_t y) { return x & y; });
+    case OpCode::kOr:
+      return bitwise([](uint64_t x, uint64_t y) { return x | y; });
+    case OpCode::kXor:
+      return bitwise([](uint64_t x, uint64_t y) { return x ^ y; });
+    case OpCode::kShl:
+      return shift([](auto lane) { return shift_left<typename decltype(lane)::Number>; });
+    default:  // kShr
+      return shift([](auto lane) { return shift_right<typename decltype(lane)::Number>; });
   }
-  // A left shift is a product; whoever shifts bits out of an index has wrapped it.
-  if (op.code == OpCode::kShl) {
-    for (size_t lane = 0; lane < a.size(); ++lane) {
-      const bool lost = shift(OpCode::kShr, type, out.bits[lane], b.bits[lane]) != a.bits[lane];
-      if (lost || a.is_wrapped(lane)) out.mark_wrapped(lane);
-    }
-  }
-  machine.set(op, std::move(out));
-  return {};
 }
 
 }  // namespace kiln::dsl::interpreter

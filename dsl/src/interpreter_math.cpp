@@ -3,33 +3,65 @@
 #include <cmath>
 
 #include "interpreter_impl.h"
+#include "interpreter_lanes.h"
 
 namespace kiln::dsl::interpreter {
 namespace {
 
+// y is x for functions of one operand.
 template <class T>
-T evaluate(MathFn function, T x) {
+T evaluate(MathFn function, T x, T y) {
   switch (function) {
     case MathFn::kExp:
       return std::exp(x);
     case MathFn::kExp2:
       return std::exp2(x);
+    case MathFn::kExpm1:
+      return std::expm1(x);
     case MathFn::kLog:
       return std::log(x);
     case MathFn::kLog2:
       return std::log2(x);
+    case MathFn::kLog10:
+      return std::log10(x);
+    case MathFn::kLog1p:
+      return std::log1p(x);
     case MathFn::kSin:
       return std::sin(x);
     case MathFn::kCos:
       return std::cos(x);
+    case MathFn::kTan:
+      return std::tan(x);
+    case MathFn::kAsin:
+      return std::asin(x);
+    case MathFn::kAcos:
+      return std::acos(x);
+    case MathFn::kAtan:
+      return std::atan(x);
+    case MathFn::kAtan2:
+      return std::atan2(x, y);
+    case MathFn::kSinh:
+      return std::sinh(x);
+    case MathFn::kCosh:
+      return std::cosh(x);
     case MathFn::kTanh:
       return std::tanh(x);
     case MathFn::kErf:
       return std::erf(x);
+    case MathFn::kErfc:
+      return std::erfc(x);
     case MathFn::kSqrt:
       return std::sqrt(x);
     case MathFn::kRsqrt:
       return T{1} / std::sqrt(x);
+    case MathFn::kPow:
+      return std::pow(x, y);
+    case MathFn::kHypot:
+      return std::hypot(x, y);
+    case MathFn::kCopysign:
+      return std::copysign(x, y);
+    case MathFn::kSignbit:
+      return std::signbit(x);
     case MathFn::kFloor:
       return std::floor(x);
     case MathFn::kCeil:
@@ -38,32 +70,39 @@ T evaluate(MathFn function, T x) {
       return std::nearbyint(x);  // to even in the default rounding mode
     case MathFn::kTrunc:
       return std::trunc(x);
-    default:
-      return x;
+    case MathFn::kIsnan:
+      return std::isnan(x);
+    case MathFn::kIsinf:
+      return std::isinf(x);
   }
+  return x;
 }
 
-uint64_t evaluate_bits(MathFn function, ElementType type, uint64_t bits) {
-  if (type == ElementType::kF64) {
-    const double x = std::bit_cast<double>(bits);
-    // sqrt of the type itself is correctly rounded; through long double it would round twice.
-    if (function == MathFn::kSqrt) return std::bit_cast<uint64_t>(std::sqrt(x));
-    return std::bit_cast<uint64_t>(static_cast<double>(evaluate(function, static_cast<long double>(x))));
+template <class Lane>
+uint64_t evaluate_lane(MathFn function, uint64_t x, uint64_t y) {
+  using Number = typename Lane::Number;
+  using Finer = std::conditional_t<std::is_same_v<Number, double>, long double, double>;
+  // sqrt of f64 is correctly rounded as it is; through long double it would round twice.
+  if (std::is_same_v<Number, double> && function == MathFn::kSqrt) {
+    return Lane::encode(static_cast<Number>(std::sqrt(static_cast<double>(Lane::decode(x)))));
   }
-  // Through f32 also for the smaller types: their arithmetic is f32's, rounded once.
-  const float result = static_cast<float>(evaluate(function, double_from_bits(type, bits)));
-  return bits_from_float<float>(type, result);
+  const Finer result = evaluate<Finer>(function, Lane::decode(x), Lane::decode(y));
+  if (is_float_test(function)) return result != 0;
+  return Lane::encode(static_cast<Number>(result));
 }
 
 }  // namespace
 
-Result<void> run_math(Machine& machine, const Op& op) {
-  const MathFn function = static_cast<MathFn>(std::get<int64_t>(op.attrs[0]));
-  const ElementType type = machine.element(op);
-  Tile out;
-  for (uint64_t bits : machine.operand(op, 0).bits) out.bits.push_back(evaluate_bits(function, type, bits));
-  machine.set(op, std::move(out));
-  return {};
+void run_math(Machine& machine, const Op& op) {
+  const MathFn function = static_cast<MathFn>(int_attr(op, 0));
+  Tile& out = machine.result(op);
+  const Tile& x = machine.operand(op, 0);
+  const Tile& y = machine.operand(op, op.operands.size() - 1);
+  with_float(machine.element(op), [&](auto of) {
+    for (size_t lane = 0; lane < out.size(); ++lane) {
+      out.bits[lane] = evaluate_lane<decltype(of)>(function, x.bits[lane], y.bits[lane]);
+    }
+  });
 }
 
 }  // namespace kiln::dsl::interpreter

@@ -1,170 +1,131 @@
-// Interpreter: dot and reductions.
+// Interpreter: reductions, and the region of a custom reduce or scan.
+#include "interpreter_reduce.h"
+
 #include <cmath>
 
 #include "interpreter_impl.h"
+#include "interpreter_lanes.h"
 
 namespace kiln::dsl::interpreter {
 namespace {
-
-// f32 with a mantissa of 10 bits, rounded to nearest even; infinities and NaN stay.
-float round_to_tf32(float value) {
-  uint32_t bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7f800000u) == 0x7f800000u) return value;
-  bits += 0xfffu + (bits >> 13 & 1u);
-  return std::bit_cast<float>(bits & ~0x1fffu);
-}
-
-struct DotShape {
-  size_t m, n, k;
-};
-
-// acc + a·b, one fused step a product, in the order of k.
-template <class T, class Step>
-void multiply(const DotShape& shape, const std::vector<T>& a, const std::vector<T>& b, std::vector<T>& acc, Step step) {
-  for (size_t i = 0; i < shape.m; ++i) {
-    for (size_t k = 0; k < shape.k; ++k) {
-      const T x = a[i * shape.k + k];
-      for (size_t j = 0; j < shape.n; ++j) {
-        T& sum = acc[i * shape.n + j];
-        sum = step(x, b[k * shape.n + j], sum);
-      }
-    }
-  }
-}
-
-template <class T>
-std::vector<T> floats(ElementType type, const Tile& tile) {
-  std::vector<T> out;
-  out.reserve(tile.size());
-  for (uint64_t bits : tile.bits) out.push_back(float_from_bits<T>(type, bits));
-  return out;
-}
-
-template <class T>
-Tile float_dot(const Machine& machine, const Op& op, const DotShape& shape, ElementType accumulator) {
-  std::vector<T> a = floats<T>(machine.element(op), machine.operand(op, 0));
-  std::vector<T> b = floats<T>(machine.element(op), machine.operand(op, 1));
-  std::vector<T> acc = floats<T>(accumulator, machine.operand(op, 2));
-  if (machine.element(op) == ElementType::kF32 &&
-      static_cast<Precision>(std::get<int64_t>(op.attrs[0])) == Precision::kTf32) {
-    for (T& x : a) x = round_to_tf32(static_cast<float>(x));
-    for (T& x : b) x = round_to_tf32(static_cast<float>(x));
-  }
-  multiply(shape, a, b, acc, [](T x, T y, T sum) { return std::fma(x, y, sum); });
-  Tile out;
-  for (T value : acc) out.bits.push_back(bits_from_float<T>(accumulator, value));
-  return out;
-}
-
-Tile int_dot(const Machine& machine, const Op& op, const DotShape& shape) {
-  const ElementTypeInfo& type = info(machine.element(op));
-  auto ints = [](const ElementTypeInfo& from, const Tile& tile) {
-    std::vector<uint32_t> out;
-    for (uint64_t bits : tile.bits) out.push_back(static_cast<uint32_t>(wide_from_bits(from, bits)));
-    return out;
-  };
-  std::vector<uint32_t> acc = ints(info(ElementType::kI32), machine.operand(op, 2));
-  multiply(shape, ints(type, machine.operand(op, 0)), ints(type, machine.operand(op, 1)), acc,
-           [](uint32_t x, uint32_t y, uint32_t sum) { return x * y + sum; });
-  Tile out;
-  out.bits.assign(acc.begin(), acc.end());
-  return out;
-}
 
 // The error of a pairwise sum grows with log n: 2^25 ones give 33554432.
 template <class T>
 T pairwise_sum(std::span<const T> x) {
   if (x.size() <= 8) {
     T sum = x[0];
-    for (T value : x.subspan(1)) sum += value;
+    for (T value : x.subspan(1)) sum = static_cast<T>(sum + value);
     return sum;
   }
   const size_t half = x.size() / 2;
-  return pairwise_sum(x.first(half)) + pairwise_sum(x.subspan(half));
+  return static_cast<T>(pairwise_sum(x.first(half)) + pairwise_sum(x.subspan(half)));
 }
 
+// The lowest index of the extreme; NaN is the extreme of both.
 template <class T>
-T reduce_floats(ReduceKind kind, std::span<const T> x) {
-  if (kind == ReduceKind::kSum) return pairwise_sum(x);
+size_t extreme_index(std::span<const T> x, bool is_min) {
+  size_t best = 0;
+  for (size_t i = 1; i < x.size(); ++i) {
+    if (x[best] != x[best]) break;
+    if (x[i] != x[i] || (is_min ? x[i] < x[best] : x[i] > x[best])) best = i;
+  }
+  return best;
+}
+
+// One line of a Lane's numbers to the bits of the result.
+template <class Lane>
+uint64_t reduce_line(ReduceKind kind, std::span<const typename Lane::Number> x) {
+  using T = typename Lane::Number;
+  if (kind == ReduceKind::kArgmin || kind == ReduceKind::kArgmax) {
+    return extreme_index(x, kind == ReduceKind::kArgmin);
+  }
+  if (kind == ReduceKind::kSum && std::is_floating_point_v<T>) return Lane::encode(pairwise_sum(x));
   T result = x[0];
-  for (T value : x.subspan(1)) {
-    if (kind == ReduceKind::kProd) {
-      result *= value;
-    } else if (std::isnan(value)) {
-      result = value;
-    } else if (kind == ReduceKind::kMin ? value < result : value > result) {  // false where result is NaN
-      result = value;
-    }
-  }
-  return result;
+  for (T value : x.subspan(1)) result = combine_two(kind, result, value);
+  return Lane::encode(result);
 }
 
-uint64_t reduce_ints(ReduceKind kind, const ElementTypeInfo& type, std::span<const uint64_t> x) {
-  uint64_t result = x[0];
-  for (uint64_t value : x.subspan(1)) {
-    const bool less = wide_from_bits(type, value) < wide_from_bits(type, result);
-    switch (kind) {
-      case ReduceKind::kSum:
-        result += value;
-        break;
-      case ReduceKind::kProd:
-        result *= value;
-        break;
-      case ReduceKind::kMin:
-        result = less ? value : result;
-        break;
-      case ReduceKind::kMax:
-        result = less ? result : value;
-        break;
-      default:
-        break;
+void reduce_kind(Machine& machine, const Op& op, ReduceKind kind, const Lines& lines) {
+  const Tile& x = machine.operand(op, 0);
+  Tile& out = machine.result(op);
+  with_element(machine.element(op), [&](auto of) {
+    using Lane = decltype(of);
+    std::vector<typename Lane::Number> line(lines.length);
+    for (size_t i = 0; i < lines.count; ++i) {
+      for (size_t j = 0; j < lines.length; ++j) line[j] = Lane::decode(x.bits[lines.at(i, j)]);
+      out.bits[i] = reduce_line<Lane>(kind, line);
     }
-    result = low_bits(result, type.bits);
-  }
-  return result;
-}
-
-template <class T>
-uint64_t reduce_float_bits(ReduceKind kind, ElementType type, std::span<const uint64_t> bits) {
-  std::vector<T> x(bits.size());
-  for (size_t i = 0; i < bits.size(); ++i) x[i] = float_from_bits<T>(type, bits[i]);
-  return bits_from_float<T>(type, reduce_floats<T>(kind, x));
+  });
 }
 
 }  // namespace
 
-Result<void> run_dot(Machine& machine, const Op& op) {
-  const auto &a = machine.shapes[op.operands[0]], &b = machine.shapes[op.operands[1]];
-  const DotShape shape{static_cast<size_t>(a[0]), static_cast<size_t>(b[1]), static_cast<size_t>(a[1])};
-  const ElementType type = machine.element(op);
-  machine.set(op, is_int(type)                ? int_dot(machine, op, shape)
-                  : type == ElementType::kF64 ? float_dot<double>(machine, op, shape, ElementType::kF64)
-                                              : float_dot<float>(machine, op, shape, ElementType::kF32));
+void read_slice(const Machine& machine, const Op& op, const Lines& lines, size_t i, std::vector<Tile>& slice) {
+  slice.resize(op.operands.size());
+  for (size_t x = 0; x < slice.size(); ++x) {
+    slice[x].reset(lines.count);
+    gather_lanes(machine.operand(op, x), slice[x], [&](size_t line) { return lines.at(line, i); });
+  }
+}
+
+Result<void> combine(Machine& machine, const Op& op, std::vector<Tile>& left, const std::vector<Tile>& right) {
+  const Region& region = op.regions[0];
+  for (size_t i = 0; i < left.size(); ++i) {
+    machine.values[region.args[i]] = left[i];
+    machine.values[region.args[left.size() + i]] = right[i];
+  }
+  if (auto done = run_region(machine, region); !done) return done;
+  for (size_t i = 0; i < left.size(); ++i) left[i] = machine.values[region.ops.back().operands[i]];
   return {};
 }
 
-Result<void> run_reduce(Machine& machine, const Op& op) {
-  const ReduceKind kind = static_cast<ReduceKind>(std::get<int64_t>(op.attrs[0]));
-  const size_t axis = static_cast<size_t>(std::get<int64_t>(op.attrs[1]));
-  const std::vector<int64_t>& shape = machine.shapes[op.operands[0]];
-  const ElementType type = machine.element(op);
-  const Tile& x = machine.operand(op, 0);
-  const size_t length = static_cast<size_t>(shape[axis]);
-  size_t inner = 1;  // distance of two neighbours along the axis
-  for (size_t i = axis + 1; i < shape.size(); ++i) inner *= static_cast<size_t>(shape[i]);
-  Tile out;
-  out.bits.resize(x.size() / length);
-  std::vector<uint64_t> gathered(inner == 1 ? 0 : length);
-  for (size_t lane = 0; lane < out.size(); ++lane) {
-    const size_t start = lane / inner * inner * length + lane % inner;
-    for (size_t i = 0; i < gathered.size(); ++i) gathered[i] = x.bits[start + i * inner];
-    // Along the last axis the elements are neighbours already.
-    const std::span<const uint64_t> line = inner == 1 ? std::span(x.bits).subspan(start, length) : gathered;
-    out.bits[lane] = is_int(type)                ? reduce_ints(kind, info(type), line)
-                     : type == ElementType::kF64 ? reduce_float_bits<double>(kind, type, line)
-                                                 : reduce_float_bits<float>(kind, type, line);
+CombineLanes::CombineLanes(Machine& machine, const Op& op, size_t lanes) : machine_(machine) {
+  machine.combine_lanes = lanes;
+  if (lanes == 1) return;
+  auto is_own = [&](ValueId id) {
+    for (const Op& inner : op.regions[0].ops) {
+      for (ValueId result : inner.results) {
+        if (result == id) return true;
+      }
+    }
+    for (ValueId arg : op.regions[0].args) {
+      if (arg == id) return true;
+    }
+    return false;
+  };
+  for (const Op& inner : op.regions[0].ops) {
+    for (ValueId id : inner.operands) {
+      if (is_own(id) || machine.values[id].size() == lanes) continue;
+      Tile spread;
+      spread.reset(lanes);
+      gather_lanes(machine.values[id], spread, [](size_t) { return size_t{0}; });
+      outer_.emplace_back(id, std::exchange(machine.values[id], std::move(spread)));
+    }
   }
-  machine.set(op, std::move(out));
+}
+
+CombineLanes::~CombineLanes() {
+  machine_.combine_lanes = 1;
+  for (auto& [id, tile] : outer_) machine_.values[id] = std::move(tile);
+}
+
+Result<void> run_reduce(Machine& machine, const Op& op) {
+  const ReduceKind kind = static_cast<ReduceKind>(int_attr(op, 0));
+  const Lines lines(machine.operand_shape(op, 0), int_attr(op, 1));
+  if (kind != ReduceKind::kCustom) {
+    reduce_kind(machine, op, kind, lines);
+    return {};
+  }
+  std::vector<Tile> left, right;
+  read_slice(machine, op, lines, 0, left);
+  {
+    const CombineLanes scope(machine, op, lines.count);
+    for (size_t i = 1; i < lines.length; ++i) {
+      read_slice(machine, op, lines, i, right);
+      if (auto done = combine(machine, op, left, right); !done) return done;
+    }
+  }
+  for (size_t i = 0; i < left.size(); ++i) machine.values[op.results[i]] = std::move(left[i]);
   return {};
 }
 

@@ -1,21 +1,36 @@
-// Functions over the ops. Each attributes its ops to the line of its call.
-#include "kiln/dsl/library.h"
-
-#include <functional>
-
-#include "trace.h"
+// Functions over the ops: integers, shapes, elementwise. Each attributes its ops to the line of its call.
+#include "library_helpers.h"
 
 namespace kiln::dsl::lang {
-namespace {
 
-// Runs a computation in f32 for floats below 32 bits and rounds its result once, at the end.
 Value in_f32(const Operand& x, const std::function<Value(Value)>& compute) {
   const Trace::LocationScope scope(x.loc());
   const Value value = materialise(x);
   if (!value.valid()) return {};
   const Type type = value.type();
-  if (type.pointer || !is_small_float(type.element)) return compute(value);
+  if (!type.is_value() || !is_small_float(type.element)) return compute(value);
   return cast(compute(cast(value, f32_t)), type.element);
+}
+
+namespace {
+
+// Two ints of one type and shape. Empty after an error.
+std::vector<Value> int_pair(const Operand& a, const Operand& b, const std::string& what) {
+  std::vector<Value> values = broadcast_all(promote({a, b}, what), what, a.loc());
+  if (values.empty() || (is_int(values[0].element()) && values[0].element() != i1_t)) return values;
+  report(a.loc(), what + ": takes ints (" + type_text(values[0].type()) + ")");
+  return {};
+}
+
+// Where the quotient and the remainder of a signed division that truncates are not those that round down.
+Value rounds_up(const Value& remainder, const Value& divisor) {
+  return (remainder != 0) & (divisor != 0) & ((remainder < 0) != (divisor < 0));
+}
+
+// a < b in an order where NaN is greatest.
+Value sorts_before(const Value& a, const Value& b) {
+  if (is_int(a.element())) return a < b;
+  return (a < b) | (isnan(b) & !isnan(a));
 }
 
 }  // namespace
@@ -27,6 +42,24 @@ Value cdiv(Operand a, Operand b) {
   return (a + b - 1) / b;
 }
 
+Value floor_div(Operand a, Operand b) {
+  const Trace::LocationScope scope(a.loc());
+  const std::vector<Value> values = int_pair(a, b, "floor_div");
+  if (values.empty()) return {};
+  const Value quotient = values[0] / values[1];
+  if (!info(quotient.element()).is_signed) return quotient;
+  return where(rounds_up(values[0] % values[1], values[1]), quotient - 1, quotient);
+}
+
+Value floor_mod(Operand a, Operand b) {
+  const Trace::LocationScope scope(a.loc());
+  const std::vector<Value> values = int_pair(a, b, "floor_mod");
+  if (values.empty()) return {};
+  const Value remainder = values[0] % values[1];
+  if (!info(remainder.element()).is_signed) return remainder;
+  return where(rounds_up(remainder, values[1]), remainder + values[1], remainder);
+}
+
 std::pair<Value, Value> grouped_order(Operand pid, Operand tiles_m, Operand tiles_n, Operand group) {
   const Trace::LocationScope scope(pid.loc());
   const Value width = group * tiles_n;  // programs of one group
@@ -34,6 +67,71 @@ std::pair<Value, Value> grouped_order(Operand pid, Operand tiles_m, Operand tile
   const Value height = min(tiles_m - first_m, group);  // the last group may be lower
   const Value within = pid % width;
   return {first_m + within % height, within / height};
+}
+
+std::pair<Value, Value> swizzle(Operand i, Operand j, Operand size_i, Operand size_j, Operand group) {
+  const Trace::LocationScope scope(i.loc());
+  return grouped_order(i * size_j + j, size_i, size_j, group);
+}
+
+Value zeros_like(Operand x) {
+  const Value value = materialise(x);
+  if (!value.valid()) return {};
+  const Type type = value.type();
+  return broadcast_value(constant(Operand(0, x.loc()), type.element, x.loc()), type.shape, "zeros_like", x.loc());
+}
+
+Value flip(Operand x, int axis) {
+  const Trace::LocationScope scope(x.loc());
+  const Value value = materialise(x);
+  if (!value.valid()) return {};
+  auto at = resolve_axis(axis, value.rank(), "flip", x.loc());
+  if (!at) return {};
+  const Const extent = value.extent(static_cast<int>(*at));
+  const Value backwards = extent - 1 - arange(0, extent);
+  return gather(value, broadcast_value(along_axis(backwards, *at, value.rank()), value.type().shape, "flip", x.loc()),
+                static_cast<int>(*at));
+}
+
+Value interleave(Operand a, Operand b) {
+  const Trace::LocationScope scope(a.loc());
+  const Value pairs = join(a, b);
+  if (!pairs.valid()) return {};
+  Shape shape;
+  for (const Expr& extent : pairs.type().shape) shape.push_back(Const(extent));
+  if (shape.size() < 2) return pairs;  // of scalars
+  shape.pop_back();
+  shape.back() = shape.back() * 2;
+  return reshape(pairs, shape);
+}
+
+// Binary search from the highest power of two down: `count` elements are known to lie before the value, and a step
+// forward is taken where the element at its end lies before the value too. How many steps is known with the config.
+Value searchsorted(Operand sorted, Operand values, Side side) {
+  const Trace::LocationScope scope(sorted.loc());
+  std::vector<Value> both = promote({sorted, values}, "searchsorted");
+  if (both.empty()) return {};
+  if (both[0].rank() != 1) {
+    report(sorted.loc(), "searchsorted: the sorted tile must be of rank 1 (" + type_text(both[0].type()) + ")");
+    return {};
+  }
+  const Type shape = both[1].type();
+  Const size = 1;
+  for (const Expr& extent : shape.shape) size = size * Const(extent);
+  const Value wanted = reshape(both[1], {size});
+  const Const extent = both[0].extent(0);
+  Const steps = 0;
+  for (int bit = 0; bit < 31; ++bit) steps = steps + (Const(int64_t{1} << bit) <= extent);
+  Var count = zeros(i32_t, {size});
+  for (Value i : range(steps)) {
+    const Value next = count + (1 << (steps - 1 - i));
+    const Value probe = gather(both[0], min(next, extent) - 1, 0);
+    const Value before = side == Side::kLeft ? sorts_before(probe, wanted) : !sorts_before(wanted, probe);
+    count = where((next <= extent) & before, next, count);
+  }
+  Shape result;
+  for (const Expr& each : shape.shape) result.push_back(Const(each));
+  return reshape(count, result);
 }
 
 Value clamp(Operand x, Operand low, Operand high) {
@@ -70,16 +168,8 @@ Value gelu_erf(Operand x) {
   });
 }
 
-Value softmax(Operand x, int axis) {
-  return in_f32(x, [axis, loc = x.loc()](Value v) -> Value {
-    auto index = resolve_axis(axis, v.rank(), "softmax", loc);
-    if (!index) return {};
-    const int at = static_cast<int>(*index);
-    // What a reduction gives broadcasts over the other axes by itself only where there are none.
-    auto along_axis = [&](Value reduced) { return v.rank() == 1 ? reduced : expand_dims(reduced, at); };
-    const Value e = exp(v - along_axis(reduce_max(v, at)));
-    return e * along_axis(1 / sum(e, at));
-  });
+Value softplus(Operand x) {
+  return in_f32(x, [](Value v) { return max(v, 0) + log1p(exp(-abs(v))); });
 }
 
 }  // namespace kiln::dsl::lang

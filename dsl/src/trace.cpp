@@ -1,6 +1,7 @@
-// The trace: errors, values and ops. Its loops and variables are in trace_loops.cpp.
+// The trace: errors, values and ops. Its regions and variables are in trace_regions.cpp.
 #include "trace.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "kiln/dsl/verify.h"
@@ -78,6 +79,20 @@ std::optional<Expr> launcher_expr(OpCode code, const Expr& a, const Expr& b) {
   }
 }
 
+const char* outside_text(Trace::RegionKind kind) {
+  switch (kind) {
+    case Trace::RegionKind::kBranch:
+      return "a value computed inside a branch is used outside of it; return it from both branches, or assign it to a "
+             "Var made before the if_";
+    case Trace::RegionKind::kCondition:
+      return "a value computed inside the condition of a while_ is used outside of it; compute it again";
+    case Trace::RegionKind::kCombine:
+      return "a value computed inside a combining function is used outside of it";
+    default:
+      return "a value computed inside a loop is used after it; carry it out in a Var made before the loop";
+  }
+}
+
 bool is_launcher_type(const Type& type) {
   return type.is_scalar() && !type.pointer && is_int(type.element) && type.element != ElementType::kI1;
 }
@@ -122,16 +137,13 @@ Result<Kernel> Trace::finish() {
 
 Value Trace::add_value(Type type, std::string name) {
   kernel_.values.push_back({std::move(type), std::move(name)});
-  facts_.push_back({loops_.empty() ? 0 : loops_.back().serial, std::nullopt, false});
+  facts_.push_back({open_.empty() ? 0 : open_.back().serial, std::nullopt, false});
   return {static_cast<ValueId>(kernel_.values.size() - 1), serial_};
 }
 
 bool Trace::is_open(uint32_t region) const {
   if (region == 0) return true;
-  for (const OpenLoop& loop : loops_) {
-    if (loop.serial == region) return true;
-  }
-  return false;
+  return std::any_of(open_.begin(), open_.end(), [&](const TracedRegion& open) { return open.serial == region; });
 }
 
 bool Trace::usable(const Value& value, const std::source_location& loc) {
@@ -145,7 +157,7 @@ bool Trace::usable(const Value& value, const std::source_location& loc) {
     return false;
   }
   if (!is_open(fact(value).region)) {
-    report(loc, "a value computed inside a loop is used after it; carry it out in a Var made before the loop");
+    report(loc, outside_text(kinds_[fact(value).region - 1]));
     return false;
   }
   return true;
@@ -153,14 +165,22 @@ bool Trace::usable(const Value& value, const std::source_location& loc) {
 
 std::vector<Value> Trace::emit_all(OpCode code, const std::vector<Value>& operands, std::vector<Attr> attrs,
                                    const std::source_location& loc, std::vector<Region> regions) {
+  if (!fits_region(code, loc)) return {};
   Op op{code, {}, {}, with_default_attrs(code, std::move(attrs)), std::move(regions), {}};
-  std::vector<Type> types;
+  std::vector<Type> types, yields;
   for (const Value& operand : operands) {
     if (!usable(operand, loc)) return {};
     op.operands.push_back(operand.id());
     types.push_back(type(operand));
   }
-  auto results = infer_types(code, types, op.attrs, kernel_.expr_names());
+  if (code == OpCode::kIf) {
+    for (ValueId id : op.regions[0].ops.back().operands) yields.push_back(kernel_.type(id));
+  }
+  if (auto fits = check_arity(code, types.size(), op.attrs); !fits) {
+    report(loc, fits.error().message);
+    return {};
+  }
+  auto results = infer_types(code, types, op.attrs, kernel_.expr_names(), yields);
   if (!results) {
     report(loc, results.error().message);
     return {};
@@ -170,7 +190,7 @@ std::vector<Value> Trace::emit_all(OpCode code, const std::vector<Value>& operan
   for (Type& result : *results) {
     out.push_back(add_value(std::move(result)));
     op.results.push_back(out.back().id());
-    derive_fact(code, operands, out.back());
+    if (op.regions.empty()) derive_fact(code, operands, out.back());
   }
   ops().push_back(std::move(op));
   return out;
@@ -183,7 +203,7 @@ Value Trace::emit(OpCode code, const std::vector<Value>& operands, std::vector<A
 }
 
 void Trace::derive_fact(OpCode code, const std::vector<Value>& operands, Value result) {
-  if (type(result).pointer) {
+  if (type(result).pointer || type(result).descriptor) {
     for (const Value& operand : operands) fact(result).readonly |= fact(operand).readonly;
   }
   if (operands.empty() || !is_launcher_type(type(result))) return;
@@ -212,6 +232,12 @@ Trace::LocationScope::~LocationScope() {
 Value emit(OpCode code, const std::vector<Value>& operands, std::vector<Attr> attrs, const std::source_location& loc) {
   Trace* trace = Trace::current();
   return trace ? trace->emit(code, operands, std::move(attrs), loc) : Value();
+}
+
+std::vector<Value> emit_all(OpCode code, const std::vector<Value>& operands, std::vector<Attr> attrs,
+                            const std::source_location& loc) {
+  Trace* trace = Trace::current();
+  return trace ? trace->emit_all(code, operands, std::move(attrs), loc) : std::vector<Value>{};
 }
 
 void report(const std::source_location& loc, const std::string& message) {

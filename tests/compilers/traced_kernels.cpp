@@ -169,6 +169,45 @@ auto tiles_in_arguments() {
                 });
 }
 
+// Variables handed over by value to a branch and a loop: they are made in the order in which arguments are evaluated.
+Value choose(Var a, Var b, const Value& which) {
+  if_(which, [&] { a = a * b; }, [&] { b = b - a; });
+  return a + b;
+}
+Value halve(Var n, Var steps) {
+  while_([&] { return n > 1; },
+         [&] {
+           n = n / 2;
+           steps = steps + n;
+         });
+  return n + steps;
+}
+
+auto branches_and_loops_by_value() {
+  return kernel("branches_and_loops_by_value", {"x", "y", "n"}, [](Ptr<const f32> x, Ptr<f32> y, i32 n) {
+    const Value v = load(x), w = load(x + 1);
+    const Value chosen = choose(v + 1, w * 2, n > 3) - choose(sin(v), cos(w), n < 5);
+    store(y, chosen + cast(halve(n + 1, n * 2) - halve(n, n), f32_t));
+    const Value given = if_(n == 7, [&] { return add3(v, w, v * w); }, [&] { return add3(w, v - 1, w / v); });
+    store(y + 1, given);
+  });
+}
+
+// Scans, sorts, regions and atomics; atomics whose results are used stay in the order of their statements.
+auto algebra_in_arguments() {
+  return kernel("algebra_in_arguments", {"x", "y", "c", "BLOCK=64"},
+                [](Ptr<const f32> x, Ptr<f32> y, Ptr<i32> c, Const BLOCK) {
+                  const Value lane = arange(0, BLOCK), v = load(x + lane);
+                  const Value first = atomic_add(c, 1);
+                  const Value second = atomic_max(c + 1, first);
+                  auto top = [](Value l, Value r) { return where(l > r, l * 1, r + 0); };
+                  store(y + lane, add3(cumsum(v * 2, 0), sort(v - 1, 0), splat(reduce(v + 3, 0, top), {BLOCK})) *
+                                      cast(first + second, f32_t));
+                  auto [values, at] = topk(v, 4, 0);
+                  store(y + arange(0, 4), add3(values, cast(at, f32_t), gather(v, at, 0)));
+                });
+}
+
 template <class Def>
 TracedKernel traced(const Def& def) {
   return {def.ir() ? def.ir()->name : "a kernel that does not trace", def.ir()};
@@ -189,6 +228,8 @@ std::vector<TracedKernel> traced_kernels() {
   out.push_back(traced(variables_by_value_with_stores()));
   out.push_back(traced(variables_alike()));
   out.push_back(traced(tiles_in_arguments()));
+  out.push_back(traced(branches_and_loops_by_value()));
+  out.push_back(traced(algebra_in_arguments()));
   return out;
 }
 

@@ -65,6 +65,13 @@ TEST(BuilderKernel, SpaceAndContract) {
   EXPECT_EQ(traced(scale<f32>().space({{"BLOCK", {32}}})).space.size(), 1u);
 }
 
+TEST(BuilderKernel, Options) {
+  const KernelOptions options =
+      traced(scale<f32>().fuse_precision().deterministic().debug().check_bounds().contract(false)).options;
+  EXPECT_EQ(options, (KernelOptions{false, true, true, true, true}));
+  EXPECT_NE(scale<f32>().id(), scale<f32>().debug().id());
+}
+
 TEST(BuilderGrid, IsAnExpressionOfParametersAndConsts) {
   Kernel k = traced(kernel("k", {"m", "n", "l", "B=8"}, [](i32 m, i64 n, u32 l, Const B) {
     grid(cdiv(m, B) * max(cast(n, i32_t), 1), min(m, B) - 1 + m % 3, -cast(l, i32_t) + 2 * B);

@@ -1,4 +1,6 @@
 // Constants, promotion, broadcasting and the ops that operators and functions give.
+#include <cmath>
+
 #include "builder_helpers.h"
 
 namespace kiln::dsl {
@@ -59,6 +61,20 @@ TEST(BuilderPromotion, OfTiles) {
                   EXPECT_EQ((c < i).element(), Tag::kI1);
                   EXPECT_EQ(((c < i) + c).element(), Tag::kI32);
                 }));
+}
+
+TEST(BuilderPromotion, OfSmallFloatsAndInAnyOrder) {
+  traced(kernel("k", {"a", "b", "h", "s", "i", "u"}, [](f8e4m3 a, f8e5m2 b, lang::f16 h, lang::f32 s, i32 i, u32 u) {
+    EXPECT_EQ((a + h).element(), Tag::kF16);
+    EXPECT_EQ((s * b).element(), Tag::kF32);
+    EXPECT_EQ((a + b).element(), Tag::kF32);
+    EXPECT_EQ((a + 1).element(), Tag::kF8E4M3);
+    EXPECT_EQ((a * i).element(), Tag::kF8E4M3);
+    EXPECT_EQ(max(b, -INFINITY).element(), Tag::kF8E5M2);
+    EXPECT_EQ(fma(a, b, h).element(), Tag::kF16);
+    EXPECT_EQ(fma(h, b, a).element(), Tag::kF16);
+    EXPECT_EQ(fma(i, u, s).element(), Tag::kF32);
+  }));
 }
 
 TEST(BuilderPromotion, OfNumbers) {

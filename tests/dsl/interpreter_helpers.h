@@ -136,6 +136,47 @@ inline Elements run_op(const std::string& op, const std::vector<Elements>& input
                     std::to_string(count), count);
 }
 
+// What a run of run_text gave: the elements of %z, and the error's message if it failed.
+struct Case {
+  Elements out;
+  std::string error;
+};
+
+// Lines that make %z, a tile<[count]> or (count 0) a scalar, from the tiles %x0, %x1, … of rank 1. Errors are returned.
+// The inputs are parameters %p0, %p1, … in memory.
+inline Case run_text(const std::string& lines, const std::vector<Elements>& inputs, ElementType result, size_t count,
+                     const InterpretOptions& options = {}, bool debug = false) {
+  auto pointers = [](const std::string& name, const std::string& element, size_t n) {
+    const std::string extent = "[" + std::to_string(n) + "]", tile = "tile<" + extent + ", ";
+    return name + "i = arange {start = 0, end = " + std::to_string(n) + "} : " + tile + "i32>\n" + name + "s = splat " +
+           name + " {shape = " + extent + "} : " + tile + "ptr<" + element + ">>\n" + name + "q = addptr " + name +
+           "s, " + name + "i : " + tile + "ptr<" + element + ">>\n";
+  };
+  std::string params, body;
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<Argument> arguments;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string number = std::to_string(i), name = "%p" + number, element(info(inputs[i].type).name);
+    const size_t n = inputs[i].bits.size();
+    params += name + ": ptr<" + element + ">, ";
+    body += pointers(name, element, n) + "%x" + number + " = load " + name + "q : tile<[" + std::to_string(n) + "], " +
+            element + ">\n";
+    memory.push_back(inputs[i].memory());
+  }
+  const std::string element(info(result).name);
+  const size_t stored = count == 0 ? 1 : count;
+  body += lines + "\n" + pointers("%out", element, stored) + (count == 0 ? "store %out, %z\n" : "store %outq, %z\n");
+  Kernel kernel = instantiated("kernel t(" + params + "%out: ptr<" + element + ">) {\n" + body + "}\n");
+  kernel.options.debug = debug;
+  memory.emplace_back(stored * static_cast<size_t>(info(result).bytes));
+  for (size_t i = 0; i < memory.size(); ++i) {
+    arguments.push_back(
+        {memory[i].data(), static_cast<int64_t>(i < inputs.size() ? inputs[i].bits.size() : stored), 0});
+  }
+  auto done = interpret(kernel, arguments, {1, 1, 1}, options);
+  return {Elements::from_memory(result, memory.back()), done ? "" : done.error().message};
+}
+
 // Values that break careless arithmetic.
 inline std::vector<double> special_values() {
   constexpr double kInf = std::numeric_limits<double>::infinity();

@@ -1,15 +1,22 @@
-// The functions of the language, one per op or nearly so; what is built on top of them is in library.h.
+// The functions of the language, one per op or nearly so: here and in control.h, memory.h and algebra.h. What is built
+// on top of them is in library.h.
 //
 // Every function that takes an Operand knows the line of its call from it; the others take it as a defaulted argument.
+// Operands promote and broadcast as operators do, unless said otherwise. A negative axis counts from the end.
 #pragma once
 
+#include <array>
 #include <string_view>
+#include <utility>
 
+#include "kiln/dsl/algebra.h"
+#include "kiln/dsl/control.h"
+#include "kiln/dsl/memory.h"
 #include "kiln/dsl/value.h"
 
 namespace kiln::dsl::lang {
 
-using SourceLocation = std::source_location;
+using dsl::Rounding;
 
 // --- program ---
 Value program_id(int axis, SourceLocation loc = SourceLocation::current());
@@ -26,127 +33,98 @@ Value zeros(ElementType type, Shape shape, SourceLocation loc = SourceLocation::
 // --- shape ---
 Value broadcast_to(Operand x, Shape shape);  // a scalar, axes of extent 1 and missing leading axes stretch
 Value expand_dims(Operand x, int axis);      // a negative axis counts from the end of the result
+Value reshape(Operand x, Shape shape);       // the same elements in row-major order
 Value permute(Operand x, std::vector<int> order);
-Value trans(Operand x);  // swaps the last two axes
+Value trans(Operand x);                     // swaps the last two axes
+Value join(Operand a, Operand b);           // side by side along a new last axis of extent 2
+std::pair<Value, Value> split(Operand x);   // undoes join
+Value cat(Operand a, Operand b, int axis);  // b behind a
+Value slice(Operand x, int axis, Const start, Const end);
+// The elements of src whose numbers along the axis `index` holds; other extents are equal.
+Value gather(Operand src, Operand index, int axis);
 
 // --- arithmetic, choice, conversion ---
+// fast: the target's approximation, within 2 ulp; subnormals may flush to zero.
+enum class Accuracy : uint8_t { kFull, kFast };
+inline constexpr Accuracy fast = Accuracy::kFast;
+// numeric: of a NaN and a number, the number; otherwise NaN wins.
+enum class NanRule : uint8_t { kPropagate, kNumeric };
+inline constexpr NanRule numeric = NanRule::kNumeric;
+
+Value div(Operand a, Operand b, Accuracy accuracy);  // a / b: div(a, b, fast)
+Value mulhi(Operand a, Operand b);                   // the high half of the product of two ints
 Value fma(Operand a, Operand b, Operand c);
-Value min(Operand a, Operand b);  // NaN wins
-Value max(Operand a, Operand b);  // NaN wins
+Value min(Operand a, Operand b, NanRule rule = NanRule::kPropagate);
+Value max(Operand a, Operand b, NanRule rule = NanRule::kPropagate);
 Value abs(Operand x);
-Value where(Operand condition, Operand a, Operand b);
-Value cast(Operand x, ElementType to);
+Value where(Operand condition, Operand a, Operand b);  // both are computed
+
+struct CastOptions {
+  Rounding rounding = Rounding::kNearest;  // to floats
+  Operand random = {};                     // of kStochastic: u32, see philox
+  bool saturate = true;                    // to f8: otherwise beyond the range it is inf or NaN
+};
+Value cast(Operand x, ElementType to, CastOptions options = {});
 Value bitcast(Operand x, ElementType to);
 
-// --- math, of floats ---
-Value exp(Operand x);
-Value exp2(Operand x);
-Value log(Operand x);
-Value log2(Operand x);
-Value sin(Operand x);
-Value cos(Operand x);
-Value tanh(Operand x);
-Value erf(Operand x);
-Value sqrt(Operand x);
-Value rsqrt(Operand x);
+// --- math, of floats; error bounds in docs/ops.md ---
+Value exp(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value exp2(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value expm1(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value log(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value log2(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value log10(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value log1p(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value sin(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value cos(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value tan(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value asin(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value acos(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value atan(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value atan2(Operand y, Operand x, Accuracy accuracy = Accuracy::kFull);
+Value sinh(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value cosh(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value tanh(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value erf(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value erfc(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value sqrt(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value rsqrt(Operand x, Accuracy accuracy = Accuracy::kFull);
+Value pow(Operand x, Operand y, Accuracy accuracy = Accuracy::kFull);
+Value hypot(Operand x, Operand y, Accuracy accuracy = Accuracy::kFull);
+Value copysign(Operand magnitude, Operand sign);
+Value signbit(Operand x);  // i1
 Value floor(Operand x);
 Value ceil(Operand x);
 Value round(Operand x);  // to even
 Value trunc(Operand x);
+Value isnan(Operand x);  // i1
+Value isinf(Operand x);  // i1
 
-// --- pointer memory ---
-struct LoadOptions {
-  Operand mask = {};   // lanes where it is false touch no memory
-  Operand other = {};  // and give this; 0 if absent
-};
-struct StoreOptions {
-  Operand mask = {};
-};
-Value load(Operand pointer, LoadOptions options = {});
-void store(Operand pointer, Operand value, StoreOptions options = {});
-
-// --- tiles of an array in memory ---
-struct TileOptions {
-  Operand other = {};  // what lanes outside the extents give; 0 if absent
-};
-
-// An array of rank 1 to 3 behind a pointer. Loads give `other` outside the extents, stores write nothing there; offsets
-// must not be negative. Addresses are computed in i64.
-class Tile {
- public:
-  Tile(Operand base, std::vector<Operand> extents, std::vector<Operand> strides, SourceLocation loc);
-  Value load(std::vector<Operand> offsets, Shape block, TileOptions options = {},
-             SourceLocation loc = SourceLocation::current()) const;
-  void store(std::vector<Operand> offsets, Operand value, SourceLocation loc = SourceLocation::current()) const;
-
- private:
-  struct Lanes {
-    Value pointer, mask;
-  };
-  void set_strides(const std::vector<Operand>& strides);
-  Lanes lanes(const std::vector<Operand>& offsets, const Shape& block, SourceLocation loc) const;
-
-  Value base_;
-  std::vector<Operand> extents_;
-  std::vector<Value> strides_;  // i64; the last one is absent (invalid) where it is 1
-  bool valid_ = false;
-};
-// Without strides the array is contiguous, the last axis fastest.
-Tile tile(Operand base, std::vector<Operand> extents, std::vector<Operand> strides = {},
-          SourceLocation loc = SourceLocation::current());
-
-// --- tile algebra ---
-// acc + a·b; without acc from zero. The accumulator of f16, bf16 and f32 is f32.
-Value dot(Operand a, Operand b, Operand acc = {}, Precision precision = Precision::kIeee);
-// Reductions drop the axis; -1 is the last. `sum` widens i1, i8 and i16 to i32 and u8 and u16 to u32.
-Value sum(Operand x, int axis);
-Value prod(Operand x, int axis);
-Value reduce_max(Operand x, int axis);  // NaN wins
-Value reduce_min(Operand x, int axis);  // NaN wins
-
-// --- control ---
-// for (Value k : range(0, K, BK).stages(3)) { … } traces its body once, as the body of a loop of the kernel.
-class [[nodiscard]] Range {
- public:
-  Range(std::vector<Operand> bounds, SourceLocation loc);
-  ~Range();
-  Range(Range&& other) noexcept;
-  Range& operator=(Range&&) = delete;
-
-  // A hint: how many iterations' loads may be in flight.
-  Range stages(Const count) &&;
-
-  class Iterator {
-   public:
-    explicit Iterator(Range* range) : range_(range) {}
-    bool operator!=(const Iterator&) const { return range_->state_ == State::kRunning; }
-    Value operator*() const { return range_->index_; }
-    Iterator& operator++();
-
-   private:
-    Range* range_;
-  };
-  Iterator begin();
-  Iterator end() { return Iterator(this); }
-
- private:
-  enum class State : uint8_t { kIdle, kRunning, kDone };
-
-  std::vector<Value> bounds_;
-  Expr stages_ = Expr(1);
-  SourceLocation loc_;
-  State state_ = State::kIdle;
-  bool opened_ = false;
-  Value index_;
-};
-Range range(Operand end, SourceLocation loc = SourceLocation::current());
-Range range(Operand start, Operand end, SourceLocation loc = SourceLocation::current());
-Range range(Operand start, Operand end, Operand step, SourceLocation loc = SourceLocation::current());
+// --- random ---
+// Philox4x32-10: four u32 words for each offset. The same on every target; ints are cast to u64.
+std::array<Value, 4> philox(Operand seed, Operand offset);
 
 // --- facts ---
-// The author's word that an int, or a pointer's address in bytes, is a multiple of n.
+// The author's word; unspecified results where it is false.
+struct AssumeOptions {
+  Const multiple_of = 1;  // the int, or the pointer's address in bytes, is a multiple
+  Const contiguous = 1;   // groups of so many neighbours along the last axis count up by one element
+  Const low = INT64_MIN;  // of an int: it is low…high
+  Const high = INT64_MAX;
+};
+void assume(Operand x, AssumeOptions options);
 void assume_multiple(Operand x, Const n);
 // Rejects a config, when constants are put in, unless the condition holds.
 void require(Const condition, std::string_view message, SourceLocation loc = SourceLocation::current());
+// Fails the launch where an element is false, in kernels with the option debug; else nothing.
+void check(Operand condition, std::string_view message);
+// Gives the message, the program id and the values to the launch's sink.
+void print(std::string_view message, std::vector<Operand> values = {}, SourceLocation loc = SourceLocation::current());
+
+// --- escape ---
+// An elementwise result of target assembly, `pack` elements at a time; GPU targets only. Operands broadcast and keep
+// their types.
+Value inline_asm(std::string_view text, std::string_view constraints, std::vector<Operand> args, ElementType type,
+                 int pack = 1, SourceLocation loc = SourceLocation::current());
 
 }  // namespace kiln::dsl::lang

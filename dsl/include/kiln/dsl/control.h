@@ -138,6 +138,7 @@ using GivenBy = Given<std::remove_cvref_t<std::invoke_result_t<Fn&, Args...>>>;
 template <class Fn>
 Branch branch(Fn& fn, SourceLocation loc) {
   return [&fn, loc]() -> Operands {
+    static_cast<void>(loc);  // unused where nothing is given
     if constexpr (std::is_void_v<typename GivenBy<Fn>::Values>) {
       fn();
       return {};

@@ -14,7 +14,7 @@
 
 namespace kiln {
 
-// 16-bit floats in the memory of a C++ program.
+// Small floats in the memory of a C++ program. `from` rounds to nearest even.
 struct f16 {
   uint16_t bits = 0;
   static f16 from(double value) {
@@ -29,12 +29,30 @@ struct bf16 {
   }
   explicit operator float() const { return static_cast<float>(dsl::double_from_bits(dsl::ElementType::kBF16, bits)); }
 };
+struct f8e4m3 {
+  uint8_t bits = 0;
+  static f8e4m3 from(double value) {
+    return {static_cast<uint8_t>(dsl::bits_from_double(dsl::ElementType::kF8E4M3, value))};
+  }
+  explicit operator float() const { return static_cast<float>(dsl::double_from_bits(dsl::ElementType::kF8E4M3, bits)); }
+};
+struct f8e5m2 {
+  uint8_t bits = 0;
+  static f8e5m2 from(double value) {
+    return {static_cast<uint8_t>(dsl::bits_from_double(dsl::ElementType::kF8E5M2, value))};
+  }
+  explicit operator float() const { return static_cast<float>(dsl::double_from_bits(dsl::ElementType::kF8E5M2, bits)); }
+};
 
 namespace dsl {
 
 // The C++ type of a launch argument for a parameter type.
 template <class Param>
 struct LaunchType;
+template <>
+struct LaunchType<lang::i1> {
+  using type = bool;
+};
 template <>
 struct LaunchType<lang::i8> {
   using type = int8_t;
@@ -83,6 +101,14 @@ template <>
 struct LaunchType<lang::f64> {
   using type = double;
 };
+template <>
+struct LaunchType<lang::f8e4m3> {
+  using type = kiln::f8e4m3;
+};
+template <>
+struct LaunchType<lang::f8e5m2> {
+  using type = kiln::f8e5m2;
+};
 template <class T>
 struct LaunchType<lang::Ptr<T>> {
   using type = typename LaunchType<T>::type*;
@@ -114,13 +140,23 @@ class KernelDef {
   // The values that the tuner may try: names of Consts, or the launch options num_warps and num_stages.
   KernelDef space(std::vector<SpaceAxis> axes) &&;
   // Whether single-use a*b + c becomes one fused operation; on unless said otherwise.
-  KernelDef contract(bool on) && {
-    if (ir_) ir_->options.contract = on;
+  KernelDef contract(bool on) && { return std::move(*this).with(&KernelOptions::contract, on); }
+  // Whether chains of ops on f16, bf16 and f8 keep f32 between them.
+  KernelDef fuse_precision(bool on = true) && { return std::move(*this).with(&KernelOptions::fuse_precision, on); }
+  // Whether sums have one order of accumulation, whatever the thread count.
+  KernelDef deterministic(bool on = true) && { return std::move(*this).with(&KernelOptions::deterministic, on); }
+  // Whether check() is done.
+  KernelDef debug(bool on = true) && { return std::move(*this).with(&KernelOptions::debug, on); }
+  // Whether accesses are checked against the extents of their buffers.
+  KernelDef check_bounds(bool on = true) && { return std::move(*this).with(&KernelOptions::check_bounds, on); }
+
+ private:
+  KernelDef with(bool KernelOptions::* option, bool on) && {
+    if (ir_) ir_->options.*option = on;
     id_ = detail::next_kernel_id();
     return std::move(*this);
   }
 
- private:
   Result<Kernel> ir_;
   uint64_t id_ = detail::next_kernel_id();
 };

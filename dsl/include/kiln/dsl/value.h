@@ -2,8 +2,10 @@
 //
 //   Const   a compile-time integer, known when a config is chosen; symbolic while the kernel is traced
 //   Value   a tile or a scalar in SSA form; its element type and shape live inside and are checked where an op is
-//   written Var     a variable; one that is touched inside a traced loop is carried from iteration to iteration Operand
-//   what operators and functions take: any of the above or a C++ number, with the line it was written on
+//           written
+//   Var     a variable; one that is touched inside a traced loop is carried from iteration to iteration, one that is
+//           assigned inside a branch is a result of the branch
+//   Operand what operators and functions take: any of the above or a C++ number, with the line it was written on
 //
 // Author-facing names live in kiln::dsl::lang (kiln::lang for short), apart from the IR's types of the same name.
 #pragma once
@@ -17,6 +19,8 @@
 #include "kiln/dsl/ir.h"
 
 namespace kiln::dsl::lang {
+
+using SourceLocation = std::source_location;
 
 // Plain C++ `if` and `while` run while the kernel is traced and cannot see a Const's value: hence no bool.
 class Const {
@@ -147,7 +151,8 @@ Value operator>(Operand a, Operand b);
 Value operator>=(Operand a, Operand b);
 
 // A variable of the traced program. Reading or assigning it inside a loop that was opened after it was made carries it
-// through that loop; its type must then stay the same. A number assigned to it takes its type and shape.
+// through that loop; its type must then stay the same. After an if_ it holds what the branch that ran left in it. A
+// number assigned to it takes its type and shape.
 class Var {
  public:
   using Location = std::source_location;
@@ -196,6 +201,7 @@ class Scalar : public Value {
   explicit Scalar(const Argument& argument) : Value(argument.value) {}
 };
 
+using i1 = Scalar<ElementType::kI1>;
 using i8 = Scalar<ElementType::kI8>;
 using i16 = Scalar<ElementType::kI16>;
 using i32 = Scalar<ElementType::kI32>;
@@ -208,6 +214,8 @@ using f16 = Scalar<ElementType::kF16>;
 using bf16 = Scalar<ElementType::kBF16>;
 using f32 = Scalar<ElementType::kF32>;
 using f64 = Scalar<ElementType::kF64>;
+using f8e4m3 = Scalar<ElementType::kF8E4M3>;
+using f8e5m2 = Scalar<ElementType::kF8E5M2>;
 
 template <class T>
 inline constexpr ElementType element_v = std::remove_const_t<T>::kElement;
@@ -235,6 +243,8 @@ inline constexpr ElementType f16_t = ElementType::kF16;
 inline constexpr ElementType bf16_t = ElementType::kBF16;
 inline constexpr ElementType f32_t = ElementType::kF32;
 inline constexpr ElementType f64_t = ElementType::kF64;
+inline constexpr ElementType f8e4m3_t = ElementType::kF8E4M3;
+inline constexpr ElementType f8e5m2_t = ElementType::kF8E5M2;
 
 }  // namespace kiln::dsl::lang
 

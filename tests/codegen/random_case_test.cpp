@@ -1,0 +1,70 @@
+// Random kernels of all that the CPU backend compiles, against the interpreter: exact where the language is exact.
+// KILN_RANDOM_KERNELS sets how many, KILN_RANDOM_SEED the first seed. A failure is shrunk before it is shown.
+#include <cstdlib>
+
+#include "cpu/supported.h"
+#include "differential.h"
+#include "random/facts.h"
+#include "random/generator.h"
+#include "random/shrink.h"
+
+namespace kiln::test {
+namespace {
+
+using random_kernel::Case;
+
+uint32_t number_from(const char* variable, uint32_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text ? static_cast<uint32_t>(std::strtoul(text, nullptr, 10)) : otherwise;
+}
+
+random_kernel::Options supported_options() {
+  random_kernel::Options options;
+  options.aligned_buffers = false;  // buffers end at a page here
+  // All but f8, which has no arithmetic there yet.
+  for (uint8_t i = 0; i < dsl::kElementTypeCount; ++i) {
+    const auto type = static_cast<dsl::ElementType>(i);
+    if (!dsl::is_float(type) || dsl::info(type).bits > 8) options.elements.push_back(type);
+  }
+  options.allowed = [](const dsl::Kernel& kernel, const dsl::Op& op) {
+    dsl::Kernel one;
+    one.options = kernel.options;
+    one.values = kernel.values;
+    one.body.ops = {op};
+    return codegen::cpu::check_supported(one).ok();
+  };
+  return options;
+}
+
+// What differs, or ""; an error of the compiler too.
+std::string wrong(const Case& test) {
+  auto expected = random_kernel::interpreted(test);
+  if (!expected) return "interpreter: " + expected.error().message;
+  auto artifact = compile(test.kernel, test.config, test.facts);
+  if (!artifact) return artifact.error().message;
+  std::vector<TestArgument> arguments;
+  for (const random_kernel::Input& input : test.inputs)
+    arguments.push_back({input.buffer, input.bits, input.is_buffer});
+  if (auto ran = run_compiled(test.kernel, *artifact, arguments); !ran) return ran.error().message;
+  std::vector<random_kernel::Input> actual;
+  for (TestArgument& argument : arguments)
+    actual.push_back({std::move(argument.buffer), argument.bits, argument.is_buffer});
+  return random_kernel::differences(test, actual, *expected);
+}
+
+TEST(RandomOnCpu, EveryOpAgreesWithTheInterpreter) {
+  const uint32_t count = number_from("KILN_RANDOM_KERNELS", 150), first = number_from("KILN_RANDOM_SEED", 1);
+  const random_kernel::Options options = supported_options();
+  for (uint32_t seed = first; seed < first + count; ++seed) {
+    const Case test = random_kernel::generate(seed, options);
+    const std::string difference = wrong(test);
+    if (difference.empty()) continue;
+    const Case small =
+        random_kernel::shrink(test, [](const Case& candidate) { return !wrong(candidate).empty(); }, {300, true});
+    ADD_FAILURE() << "seed " << seed << ": " << wrong(small) << "\n" << random_kernel::reproducer(small);
+    if (!std::getenv("KILN_RANDOM_KEEP_GOING")) return;
+  }
+}
+
+}  // namespace
+}  // namespace kiln::test

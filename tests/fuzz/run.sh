@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# run.sh TARGET BUILD_DIR REGRESSIONS SECONDS: fuzzes one target (text, binary, frame) for a while, from its seeds, its
+# regressions and the corpus that earlier runs left. KILN_FUZZ_SECONDS in the environment says how long instead.
+# A finding is kept in BUILD_DIR/findings/TARGET: a crash, a leak, a hang or a broken promise.
+set -euo pipefail
+target=$1 build=$2 regressions=$3 seconds=${KILN_FUZZ_SECONDS:-$4}
+
+seeds=$build/seeds corpus=$build/corpus/$target findings=$build/findings/$target
+mkdir -p "$corpus" "$findings"
+log=$findings/log
+rc=0
+"$build/fuzz-$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -max_len=16384 -len_control=0 \
+  -dict="$seeds/$target.dict" -artifact_prefix="$findings/" -report_slow_units=20 -print_final_stats=1 -verbosity=1 \
+  "$corpus" "$seeds/$target" "$regressions" >"$log" 2>&1 || rc=$?
+
+if [ "$rc" -ne 0 ]; then
+  grep -vE '^#[0-9]+' "$log" | tail -n 60
+  input=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)
+  echo "FINDING: fuzz-$target failed (exit status $rc); the whole output is in $log"
+  echo "The input:   ${input:-none was written}"
+  echo "Again:       $build/fuzz-$target $input"
+  echo "Smaller:     $build/fuzz-$target -minimize_crash=1 -exact_artifact_path=small -max_total_time=60 $input"
+  echo "When fixed:  put the smallest one into $regressions"
+  exit 1
+fi
+runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+# A target that cannot do this much is broken: it would find nothing and say so forever.
+[ "${runs:-0}" -ge $((seconds * 5)) ] || { tail -n 20 "$log"; echo "only ${runs:-0} runs in $seconds s"; exit 1; }
+echo "fuzz-$target: $runs inputs in $seconds s, $(find "$corpus" -type f | wc -l) in the corpus, no finding"
