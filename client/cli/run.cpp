@@ -1,4 +1,6 @@
 // `kiln run`: files in, a launch, files out.
+#include <iostream>
+
 #include "arguments.h"
 #include "commands.h"
 #include "kiln/client/client.h"
@@ -58,7 +60,8 @@ Result<void> run(const RunFlags& flags) {
 
   auto function = compile_for_run(*kernel, flags, *values, *facts);
   if (!function) return function.error();
-  if (auto done = function->launch(arguments, {flags.threads, *grid}); !done) return done;
+  auto print = [](const dsl::PrintRecord& record) { std::cout << dsl::to_string(record); };
+  if (auto done = function->launch(arguments, {flags.threads, *grid, print}); !done) return done;
   for (const RunArgument& argument : *parsed) {
     if (argument.output.empty()) continue;
     if (auto done = write_npy(argument.output, argument.array); !done) return done;

@@ -76,7 +76,7 @@ Result<void> launch_variant(const Variant& variant, const dsl::Kernel& kernel, c
   }
   auto grid = grid_of(variant, kernel, arguments, options);
   if (!grid) return grid.error();
-  if (variant.concrete) return dsl::interpret(*variant.concrete, arguments, *grid);
+  if (variant.concrete) return dsl::interpret(*variant.concrete, arguments, *grid, {.print = options.print});
   CpuLaunch launch;
   launch.grid = *grid;
   launch.threads = options.threads;

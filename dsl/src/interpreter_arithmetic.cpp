@@ -34,7 +34,14 @@ void float_arithmetic(Machine& machine, const Op& op) {
   auto binary = [&](auto function) { map_floats(type, out, function, a, machine.operand(op, 1)); };
   auto min_max = [&](bool is_min) {
     const bool numeric = int_attr(op, 0) != 0;
-    binary([=](auto x, auto y) { return float_min_max(x, y, is_min, numeric); });
+    const Tile& b = machine.operand(op, 1);
+    with_float(type, [&](auto of) {
+      using Lane = decltype(of);
+      for (size_t lane = 0; lane < out.size(); ++lane) {
+        const auto x = Lane::decode(a.bits[lane]), y = Lane::decode(b.bits[lane]);
+        out.bits[lane] = encode_own<Lane>(float_min_max(x, y, is_min, numeric));
+      }
+    });
   };
   // neg and abs touch the sign bit alone, NaN included.
   const uint64_t sign = uint64_t{1} << (info(type).bits - 1);

@@ -37,9 +37,9 @@ uint64_t combined(AtomicKind kind, uint64_t old, uint64_t bits) {
       if constexpr (std::is_floating_point_v<T>) return Lane::encode(a + b);
       return Lane::encode(static_cast<T>(old + bits));  // wraps
     case AtomicKind::kMin:
-      return Lane::encode(ordered_min(a, b));
+      return encode_own<Lane>(ordered_min(a, b));
     case AtomicKind::kMax:
-      return Lane::encode(ordered_max(a, b));
+      return encode_own<Lane>(ordered_max(a, b));
     case AtomicKind::kAnd:
       return old & bits;
     case AtomicKind::kOr:

@@ -141,15 +141,15 @@ void run_cast(Machine& machine, const Op& op) {
              saturate = int_attr(op, 2) != 0;
   Tile& out = machine.result(op);
   const Tile& x = machine.operand(op, 0);
-  if (stochastic || (!saturate && is_small_float(to))) {
+  if (from == to && !stochastic) {
+    out.bits = x.bits;
+    out.wrapped = x.wrapped;
+  } else if (stochastic || (!saturate && is_small_float(to))) {
     for (size_t lane = 0; lane < out.size(); ++lane) {
       // Every int below 2^53 is its double; above, all of them overflow an f8 anyway.
       const double value = double_from_bits(from, x.bits[lane]);
       out.bits[lane] = round_to_small(to, value, stochastic ? &machine.operand(op, 1).bits[lane] : nullptr, saturate);
     }
-  } else if (from == to) {
-    out.bits = x.bits;
-    out.wrapped = x.wrapped;
   } else if (is_float(from)) {
     with_float(from, [&](auto lane) { cast_from_float<decltype(lane)>(from, to, out, x); });
   } else {

@@ -84,6 +84,15 @@ struct F8Lane {
   static uint64_t encode(float number) { return bits_from_double(kType, number); }
 };
 
+// The bits of a number that is one of the lane's own: an infinity stays one, which rounding to f8 would saturate.
+template <class Lane>
+uint64_t encode_own(typename Lane::Number number) {
+  if constexpr (std::is_same_v<Lane, F8Lane<ElementType::kF8E5M2>>) {
+    if (std::isinf(number)) return number > 0 ? 0x7c : 0xfc;
+  }
+  return Lane::encode(number);
+}
+
 // function(Lane{}) for the lane of an int type; i1 is the byte 0 or 1.
 template <class Function>
 auto with_int(ElementType type, Function function) {

@@ -78,6 +78,12 @@ T evaluate(MathFn function, T x, T y) {
   return x;
 }
 
+// Functions that give a number of the operand's type without rounding; sqrt is rounded, if correctly.
+bool is_exact(MathFn function) {
+  return function == MathFn::kFloor || function == MathFn::kCeil || function == MathFn::kRound ||
+         function == MathFn::kTrunc || function == MathFn::kCopysign;
+}
+
 template <class Lane>
 uint64_t evaluate_lane(MathFn function, uint64_t x, uint64_t y) {
   using Number = typename Lane::Number;
@@ -88,6 +94,7 @@ uint64_t evaluate_lane(MathFn function, uint64_t x, uint64_t y) {
   }
   const Finer result = evaluate<Finer>(function, Lane::decode(x), Lane::decode(y));
   if (is_float_test(function)) return result != 0;
+  if (is_exact(function)) return encode_own<Lane>(static_cast<Number>(result));
   return Lane::encode(static_cast<Number>(result));
 }
 

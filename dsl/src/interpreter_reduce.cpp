@@ -42,7 +42,7 @@ uint64_t reduce_line(ReduceKind kind, std::span<const typename Lane::Number> x) 
   if (kind == ReduceKind::kSum && std::is_floating_point_v<T>) return Lane::encode(pairwise_sum(x));
   T result = x[0];
   for (T value : x.subspan(1)) result = combine_two(kind, result, value);
-  return Lane::encode(result);
+  return encode_combined<Lane>(kind, result);
 }
 
 void reduce_kind(Machine& machine, const Op& op, ReduceKind kind, const Lines& lines) {

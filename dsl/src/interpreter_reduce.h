@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "interpreter_impl.h"
+#include "interpreter_lanes.h"
 
 namespace kiln::dsl::interpreter {
 
@@ -56,6 +57,13 @@ T combine_two(ReduceKind kind, T left, T right) {
         return static_cast<T>(a ^ b);
     }
   }
+}
+
+// min and max give an element as it is, sums and products are rounded.
+template <class Lane>
+uint64_t encode_combined(ReduceKind kind, typename Lane::Number number) {
+  const bool chosen = kind == ReduceKind::kMin || kind == ReduceKind::kMax;
+  return chosen ? encode_own<Lane>(number) : Lane::encode(number);
 }
 
 }  // namespace kiln::dsl::interpreter

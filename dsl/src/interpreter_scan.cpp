@@ -17,7 +17,7 @@ void scan_kind(Machine& machine, const Op& op, ReduceKind kind, const Lines& lin
         const size_t lane = lines.at(line, reverse ? lines.length - 1 - i : i);
         const auto number = Lane::decode(x.bits[lane]);
         running = i == 0 ? number : combine_two(kind, running, number);
-        out.bits[lane] = Lane::encode(running);
+        out.bits[lane] = encode_combined<Lane>(kind, running);
       }
     }
   });

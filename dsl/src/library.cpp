@@ -39,7 +39,14 @@ Const cdiv(const Const& a, const Const& b) { return (a + b - Const(1)) / b; }
 
 Value cdiv(Operand a, Operand b) {
   const Trace::LocationScope scope(a.loc());
-  return (a + b - 1) / b;
+  const Value quotient = a / b + min(a % b, 1);  // a + b - 1 might wrap
+  Trace* trace = Trace::current();
+  if (!trace || !quotient.valid() || !trace->fact(quotient).launcher) return quotient;
+  // A launcher computes in i64 and checks; it gets the plain form.
+  auto number = [&](const Operand& x) { return x.is_value() ? trace->fact(x.value()).launcher : x.expr(); };
+  const std::optional<Expr> over = number(a), under = number(b);
+  if (over && under) trace->fact(quotient).launcher = Expr::apply(AtomKind::kDiv, *over + *under - Expr(1), *under);
+  return quotient;
 }
 
 Value floor_div(Operand a, Operand b) {

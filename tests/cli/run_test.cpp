@@ -39,6 +39,38 @@ TEST_F(Run, ReadsAndWritesOneArray) {
   EXPECT_EQ(read_floats("z.npy"), read_floats("new.npy"));
 }
 
+TEST_F(Run, PrintsToStandardOutput) {
+  write("talk.kiln",
+        "kernel talk(%y: ptr<f32>, %n: i32) {\n  %r = arange {start = 0, end = 300}\n  %p = program_id {axis = 0}\n"
+        "  %x = load %y\n  print %n, %x {message = \"begins\"}\n  print %r {message = \"\"}\n}\n");
+  const Outcome outcome = kiln({"run", "talk.kiln", "--target", "interp", "y=@y.npy", "n=-7", "--grid", "2"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  const std::string begin = "talk.kiln:5:3: program (0, 0, 0): begins\n  i32 -7\n  f32 10.0\n";
+  EXPECT_NE(outcome.output.find(begin), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("program (1, 0, 0): begins\n"), std::string::npos);
+  EXPECT_NE(outcome.output.find("  tile<[300], i32> 0, 1, 2, 3"), std::string::npos);
+  EXPECT_NE(outcome.output.find("255, … (300 elements)\n"), std::string::npos);
+}
+
+// Misuse is an error with the line of the text and a caret.
+TEST_F(Run, MisuseNamesLineAndProgram) {
+  write("race.kiln",
+        "kernel race(%y: ptr<f32>) {\n  grid [2]\n  %p = program_id {axis = 0}\n  %f = cast %p {to = f32}\n"
+        "  store %y, %f\n}\n");
+  const Outcome race = kiln({"run", "race.kiln", "--target", "interp", "y=@y.npy"});
+  EXPECT_EQ(race.code, 1);
+  EXPECT_NE(race.errors.find("race.kiln:5:3: error: store:"), std::string::npos) << race.errors;
+  EXPECT_NE(race.errors.find("(program 1, 0, 0)"), std::string::npos) << race.errors;
+  EXPECT_NE(race.errors.find("\n    store %y, %f\n    ^"), std::string::npos) << race.errors;
+  write("claim.kiln",
+        "kernel claim(%y: ptr<f32>, %n: i32) {\n  option debug = true\n  %z = constant {value = 3, type = i32}\n"
+        "  %m = cmp %n, %z {pred = lt}\n  assert %m {message = \"n is small\"}\n}\n");
+  const Outcome claim = kiln({"run", "claim.kiln", "--target", "interp", "y=@y.npy", "n=5"});
+  EXPECT_EQ(claim.code, 1);
+  EXPECT_NE(claim.errors.find("claim.kiln:5:3: error: assert: n is small"), std::string::npos) << claim.errors;
+  EXPECT_EQ(kiln({"run", "claim.kiln", "--target", "interp", "y=@y.npy", "n=2"}).code, 0);
+}
+
 TEST_F(Run, TakesConstexprsGridFactsAndThreads) {
   const Outcome outcome = axpy(
       {"y=@y.npy", "z=@z.npy:f32[6]", "--set", "BLOCK=2", "--grid", "2", "--facts", "x=align16", "--threads", "1"});

@@ -36,6 +36,7 @@ Dyadic exact_value(Type type, Bits bits) {
 long double real_value(Type type, Bits bits) { return to_long_double(exact_value(type, bits)); }
 
 Bits cast(Type from, Type to, Bits bits, Overflow overflow) {
+  if (from == to) return bits & mask(to);
   if (!is_float(from) && !is_float(to) && to != Type::kI1) return wrap(to, int_value(from, bits));
   return converted(to, exact_value(from, bits), overflow);
 }

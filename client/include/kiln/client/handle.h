@@ -18,6 +18,9 @@ struct FunctionState;
 struct LaunchOptions {
   int threads = 0;                                   // 0: OpenMP's default
   std::optional<std::array<uint32_t, 3>> grid = {};  // instead of the kernel's own
+  // What the kernel's `print` ops give; called by the launching thread while the launch runs. Absent: nothing is
+  // printed.
+  std::function<void(const dsl::PrintRecord&)> print = nullptr;
 };
 
 using dsl::Argument;

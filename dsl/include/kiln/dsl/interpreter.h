@@ -32,6 +32,9 @@ struct PrintRecord {
   std::vector<PrintedValue> values;
 };
 
+// One line with place, program and message, then one a value: its type and its first elements.
+std::string to_string(const PrintRecord& record);
+
 // What the interpreter watches for beyond accesses out of bounds and indices that wrap, which are always errors.
 struct InterpretOptions {
   // Two programs at one element of a buffer, one of them writing, not both by atomics: programs run in any order. Not
