@@ -55,9 +55,9 @@ uint64_t combined(AtomicKind kind, uint64_t old, uint64_t bits) {
 // An acquiring atomic on what another program's atomic wrote: what that program did before is done now.
 void acquire(Memory& memory, const Access& access, MemoryOrder order) {
   if (order != MemoryOrder::kAcqRel && order != MemoryOrder::kAcquire) return;
-  const Buffer& buffer = memory.buffers[access.parameter];
-  if (!buffer.touched || memory.locate(access.parameter, access.index) == nullptr) return;
-  const uint32_t writer = buffer.touched[static_cast<size_t>(access.index)].writer;
+  Buffer& buffer = memory.buffers[access.parameter];
+  if (!buffer.tracked || memory.locate(access.parameter, access.index) == nullptr) return;
+  const uint32_t writer = buffer.touched.at(access.index).writer;
   const bool was_atomic = (writer & Touched::kAtomicBit) != 0;
   if (was_atomic && (writer & ~Touched::kAtomicBit) != memory.program) memory.synchronised = true;
 }

@@ -1,9 +1,9 @@
 // Buffers as the interpreter sees them: where an element lies, who touched it before, and what is wrong with that.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -25,6 +25,28 @@ struct Touched {
   uint32_t reader = 0;  // kMany: several programs
 };
 
+// By element of a buffer, in pages: of a large one a launch may touch little.
+class Shadow {
+ public:
+  Touched& at(int64_t index) {
+    const int64_t number = index / kPage;
+    if (number != last_number_) {
+      std::unique_ptr<Page>& page = pages_[number];
+      if (!page) page = std::make_unique<Page>();
+      last_ = page.get();
+      last_number_ = number;
+    }
+    return (*last_)[static_cast<size_t>(index % kPage)];
+  }
+
+ private:
+  static constexpr int64_t kPage = 4096;
+  using Page = std::array<Touched, kPage>;
+  std::unordered_map<int64_t, std::unique_ptr<Page>> pages_;
+  int64_t last_number_ = -1;
+  Page* last_ = nullptr;
+};
+
 struct Buffer {
   std::byte* data = nullptr;
   int64_t extent = 0;
@@ -32,10 +54,7 @@ struct Buffer {
   bool tracked = false;   // races are looked for: somebody may write, and there is more than one program
   bool overlaps = false;  // another parameter's buffer shares bytes with it, and neither is may_alias
   bool is_watched() const { return tracked || overlaps; }
-  struct Free {
-    void operator()(void* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<Touched[], Free> touched;  // by element, made at the first access; pages nobody touches cost nothing
+  Shadow touched;  // of a tracked one
 };
 
 // One access: an element of a parameter's buffer by a lane.

@@ -1,7 +1,6 @@
 // Interpreter: every access to a buffer is checked against its extent, and watched for races between programs and for
 // pointer parameters that overlap.
 #include <cstring>
-#include <new>
 
 #include "interpreter_impl.h"
 
@@ -9,6 +8,7 @@ namespace kiln::dsl::interpreter {
 namespace {
 
 bool overlap(const Buffer& a, const Buffer& b) {
+  if (a.extent == kUnknownExtent || b.extent == kUnknownExtent) return false;
   auto end = [](const Buffer& x) { return x.data + static_cast<size_t>(x.extent) * x.element_bytes; };
   return a.extent > 0 && b.extent > 0 && a.data < end(b) && b.data < end(a);
 }
@@ -58,13 +58,7 @@ std::string Memory::note(const Machine& machine, const Access& access, bool chan
 }
 
 std::string Memory::note_race(const Machine& machine, const Access& access, bool changes) {
-  Buffer& buffer = buffers[access.parameter];
-  if (!buffer.touched) {
-    void* pages = std::calloc(static_cast<size_t>(buffer.extent), sizeof(Touched));
-    if (pages == nullptr) throw std::bad_alloc();
-    buffer.touched.reset(static_cast<Touched*>(pages));
-  }
-  Touched& element = buffer.touched[static_cast<size_t>(access.index)];
+  Touched& element = buffers[access.parameter].touched.at(access.index);
   const uint32_t writer = element.writer & ~Touched::kAtomicBit;
   const bool was_atomic = element.writer != writer, is_atomic = access.use == Use::kAtomic;
   const bool other_wrote = writer != 0 && writer != program;

@@ -34,6 +34,19 @@ TEST(InterpreterAssume, FalseOnesNameLineProgramAndLane) {
   EXPECT_EQ(assumed("contiguous = 2, multiple_of = 4", {4, 5, 8, 9}), "");
 }
 
+// A buffer of unknown size: its start is checked, its end is not, and what it shares with others is not known.
+TEST(InterpreterMisuse, UnknownExtentsAreNotChecked) {
+  float x[8] = {1, 2, 3, 4};
+  const char* text =
+      "kernel t(%x: ptr<f32>, %y: ptr<f32>, %n: i32) {\n%p = program_id {axis = 0}\n%a = addptr %x, %p\n"
+      "%v = load %a\n%o = add %p, %n\n%b = addptr %y, %o\nstore %b, %v\n}";
+  EXPECT_EQ(message(run(text, {{x, kUnknownExtent, 0}, {x, kUnknownExtent, 0}, {nullptr, 0, 4}}, 4)), "");
+  EXPECT_EQ(x[7], 4);
+  EXPECT_NE(message(run(text, {{x, kUnknownExtent, 0}, {x, kUnknownExtent, 0}, {nullptr, 0, 0xfffffff8}}, 4))
+                .find("index -8 is outside `y`"),
+            std::string::npos);
+}
+
 TEST(InterpreterAssume, OfAPointerSpeaksOfItsAddressInBytes) {
   alignas(16) float x[5] = {};
   const char* text = "kernel t(%x: ptr<f32>) {\nassume %x {multiple_of = 16}\n}";

@@ -18,7 +18,7 @@ Argument to_argument(T value) {
   if constexpr (std::is_pointer_v<T>) {
     // The kernel's signature says whether it writes; the bytes behind a pointer to const are only read.
     out.data = const_cast<void*>(static_cast<const void*>(value));
-    out.extent = std::numeric_limits<int64_t>::max();
+    out.extent = dsl::kUnknownExtent;
   } else {
     static_assert(sizeof(T) <= sizeof out.bits && std::is_trivially_copyable_v<T>);
     std::memcpy(&out.bits, &value, sizeof value);

@@ -12,10 +12,13 @@
 
 namespace kiln::dsl {
 
+// Of a buffer whose size nobody knows: accesses to it are not checked against its end.
+inline constexpr int64_t kUnknownExtent = INT64_MAX;
+
 // One launch argument, in the order of the parameters.
 struct Argument {
   void* data = nullptr;  // pointer parameter: the buffer
-  int64_t extent = 0;    // pointer parameter: its number of elements; every access is checked against it
+  int64_t extent = 0;    // pointer parameter: its number of elements (may be kUnknownExtent); accesses are checked
   uint64_t bits = 0;     // scalar parameter: its value
 };
 
