@@ -59,6 +59,7 @@ Result<void> run_topk(Machine& machine, const Op& op) {
   auto place = [&](size_t line, const std::vector<size_t>& order) {
     for (size_t i = 0; i < static_cast<size_t>(*k); ++i) {
       values.bits[to.at(line, i)] = x.bits[lines.at(line, order[i])];
+      if (x.is_wrapped(lines.at(line, order[i]))) values.mark_wrapped(to.at(line, i));
       indices.bits[to.at(line, i)] = order[i];
     }
   };

@@ -54,6 +54,11 @@ void reduce_kind(Machine& machine, const Op& op, ReduceKind kind, const Lines& l
     for (size_t i = 0; i < lines.count; ++i) {
       for (size_t j = 0; j < lines.length; ++j) line[j] = Lane::decode(x.bits[lines.at(i, j)]);
       out.bits[i] = reduce_line<Lane>(kind, line);
+      if constexpr (!std::is_floating_point_v<typename Lane::Number>) {
+        IndexWatch watch(kind);
+        for (size_t j = 0; j < lines.length; ++j) watch.take(line[j], x.is_wrapped(lines.at(i, j)));
+        if (watch.wrapped(Lane::decode(out.bits[i]))) out.mark_wrapped(i);
+      }
     }
   });
 }

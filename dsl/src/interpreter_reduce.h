@@ -59,6 +59,30 @@ T combine_two(ReduceKind kind, T left, T right) {
   }
 }
 
+// Whether an int sum, product, minimum or maximum would be an index that wrapped: the exact value beside the wrapping
+// one. Bit operations begin a new value, as div and rem do.
+class IndexWatch {
+ public:
+  explicit IndexWatch(ReduceKind kind) : kind_(kind) {}
+
+  void take(Wide number, bool was_wrapped) {
+    wrapped_ |= was_wrapped && kind_ <= ReduceKind::kMax;
+    if (first_) exact_ = number;
+    if (!first_ && kind_ == ReduceKind::kSum) exact_ += number;
+    if (!first_ && kind_ == ReduceKind::kProd) wrapped_ |= __builtin_mul_overflow(exact_, number, &exact_);
+    first_ = false;
+  }
+  bool wrapped(Wide result) const {
+    const bool is_exact = kind_ == ReduceKind::kSum || kind_ == ReduceKind::kProd;
+    return wrapped_ || (is_exact && result != exact_);
+  }
+
+ private:
+  ReduceKind kind_;
+  Wide exact_ = 0;
+  bool first_ = true, wrapped_ = false;
+};
+
 // min and max give an element as it is, sums and products are rounded.
 template <class Lane>
 uint64_t encode_combined(ReduceKind kind, typename Lane::Number number) {

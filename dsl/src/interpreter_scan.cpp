@@ -13,11 +13,16 @@ void scan_kind(Machine& machine, const Op& op, ReduceKind kind, const Lines& lin
     using Lane = decltype(of);
     for (size_t line = 0; line < lines.count; ++line) {
       typename Lane::Number running{};
+      IndexWatch watch(kind);
       for (size_t i = 0; i < lines.length; ++i) {
         const size_t lane = lines.at(line, reverse ? lines.length - 1 - i : i);
         const auto number = Lane::decode(x.bits[lane]);
         running = i == 0 ? number : combine_two(kind, running, number);
         out.bits[lane] = encode_combined<Lane>(kind, running);
+        if constexpr (!std::is_floating_point_v<typename Lane::Number>) {
+          watch.take(number, x.is_wrapped(lane));
+          if (watch.wrapped(running)) out.mark_wrapped(lane);
+        }
       }
     }
   });
@@ -44,7 +49,10 @@ Result<void> run_scan(Machine& machine, const Op& op) {
     }
     for (size_t x = 0; x < left.size(); ++x) {
       Tile& out = machine.values[op.results[x]];
-      for (size_t line = 0; line < lines.count; ++line) out.bits[lines.at(line, place)] = left[x].bits[line];
+      for (size_t line = 0; line < lines.count; ++line) {
+        out.bits[lines.at(line, place)] = left[x].bits[line];
+        if (left[x].is_wrapped(line)) out.mark_wrapped(lines.at(line, place));
+      }
     }
   }
   return {};

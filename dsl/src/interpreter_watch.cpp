@@ -75,7 +75,8 @@ std::string Memory::note_race(const Machine& machine, const Access& access, bool
       problem = " is written here and read by another program";
       if (element.reader != Touched::kMany) problem += ", " + program_text(machine, element.reader);
     }
-    element.writer = program | (is_atomic ? Touched::kAtomicBit : 0);
+    // An equal write by another program does not hide the first: what this one writes next may differ.
+    if (!other_wrote || is_atomic || changes) element.writer = program | (is_atomic ? Touched::kAtomicBit : 0);
   }
   if (problem.empty() || synchronised) return "";
   return element_text(machine, access) + problem + ": a race, for programs run in any order";

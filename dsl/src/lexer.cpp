@@ -23,7 +23,8 @@ void Lexer::fail(const Token& at, const std::string& message) const {
   // The token's line, found by its own position; past the end there is none to show.
   const auto offset = static_cast<size_t>(at.text.data() - text_.data());
   if (at.text.data() == nullptr || offset > text_.size()) throw SyntaxError{invalid_argument(head)};
-  const size_t start = offset - std::min<size_t>(offset, at.column - 1);
+  const size_t before = offset == 0 ? std::string_view::npos : text_.rfind('\n', offset - 1);
+  const size_t start = before == std::string_view::npos ? 0 : before + 1;
   const size_t end = std::min(text_.find('\n', offset), text_.size());
   throw SyntaxError{invalid_argument(with_caret(head, text_.substr(start, end - start), at.column))};
 }

@@ -237,8 +237,9 @@ int64_t Parser::parse_int() {
 // 0 or 1, or in words.
 int64_t Parser::parse_flag(const AttrInfo& expected) {
   const Token token = lexer_.next();
-  if (token.text == "1" || token.text == "true") return 1;
-  if (token.text == "0" || token.text == "false") return 0;
+  const bool word = token.kind == TokenKind::kName || token.kind == TokenKind::kNumber;
+  if (word && (token.text == "1" || token.text == "true")) return 1;
+  if (word && (token.text == "0" || token.text == "false")) return 0;
   fail(token, "`" + expected.name + "` is 0 or 1, not " + describe(token));
 }
 

@@ -18,12 +18,22 @@ std::string value_text(const PrintedValue& value) {
   return out;
 }
 
+// A message is the author's text, and a terminal should not obey it.
+std::string printable(const std::string& message) {
+  std::string out;
+  for (char c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte < 0x20 || byte == 0x7f ? ' ' : c;
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string to_string(const PrintRecord& record) {
   const auto& [x, y, z] = record.program;
   std::string out = (record.location.empty() ? "" : record.location + ": ") + "program (" + std::to_string(x) + ", " +
-                    std::to_string(y) + ", " + std::to_string(z) + "): " + record.message + "\n";
+                    std::to_string(y) + ", " + std::to_string(z) + "): " + printable(record.message) + "\n";
   for (const PrintedValue& value : record.values) out += "  " + value_text(value) + "\n";
   return out;
 }

@@ -58,6 +58,9 @@ void check_names(const Kernel& kernel, Report& report) {
       report.add(kNowhere, "a space axis has no usable name");
     else if (!axes.insert(axis.name).second)
       report.add(kNowhere, "the space has two axes `" + axis.name + "`");
+    if (!kernel.find_constexpr(axis.name) && axis.name != "num_warps" && axis.name != "num_stages") {
+      report.add(kNowhere, "the space axis `" + axis.name + "` is neither a constexpr nor num_warps or num_stages");
+    }
     if (axis.values.empty()) report.add(kNowhere, "the space axis `" + axis.name + "` has no values");
   }
   std::unordered_set<std::string> values;

@@ -90,6 +90,7 @@ TEST(RequestKey, NamesPlacesSpaceAndDefaultsAreNotInIt) {
   expect_same([](CompileRequest& r) { r.kernel.space.clear(); });
   expect_same([](CompileRequest& r) {
     r.kernel.constexprs[0] = {"TILE_M", std::nullopt};
+    r.kernel.space[0].name = "TILE_M";
     r.constexprs["TILE_M"] = 64;
   });
   expect_same([](CompileRequest& r) {

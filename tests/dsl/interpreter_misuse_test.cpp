@@ -47,6 +47,48 @@ TEST(InterpreterMisuse, UnknownExtentsAreNotChecked) {
             std::string::npos);
 }
 
+// Equal bits are no race, but what a program then writes over them is.
+TEST(InterpreterMisuse, AnEqualWriteDoesNotHideTheFirst) {
+  int32_t y[1] = {0};
+  const char* text =
+      "kernel t(%y: ptr<i32>) {\n%p = program_id {axis = 0}\n%five = constant {value = 5, type = i32}\n"
+      "store %y, %five\n%two = constant {value = 2, type = i32}\n%d = mul %p, %two\n%s = add %five, %d\n"
+      "store %y, %s\n}";
+  EXPECT_NE(message(run(text, {{y, 1, 0}}, 2))
+                .find("k.kiln:8:1: error: store: index 0 of `y` is written here and by "
+                      "program 0, 0, 0: a race"),
+            std::string::npos)
+      << message(run(text, {{y, 1, 0}}, 2));
+}
+
+// An index that wrapped is one behind sums, scans, choices and orders of it too.
+TEST(InterpreterMisuse, AWrappedIndexIsKnownThroughReductions) {
+  int32_t y[8] = {};
+  auto stored = [&](const std::string& index) {
+    const std::string text = "kernel t(%y: ptr<i32>, %n: i32) {\n%t = splat %n {shape = [4]}\n" + index +
+                             "\n%q = addptr %y, %i\nstore %q, %n\n}";
+    return message(run(text, {{y, 8, 0}, {nullptr, 0, 0x40000000}}, 1));
+  };
+  const std::string wrapped = "the index into `y` wrapped around its integer type; it came out as 0";
+  for (const char* index :
+       {"%i = reduce %t {kind = sum, axis = 0}", "%i = reduce %t {kind = prod, axis = 0}",
+        "%i = reduce %t {kind = custom, axis = 0} (%l, %r) { %s = add %l, %r yield %s }",
+        "%w = add %t, %t %v = add %w, %w %i = reduce %v {kind = max, axis = 0}",
+        "%c = scan %t {kind = sum, axis = 0} %s = slice %c {axis = 0, start = 3, end = 4} "
+        "%i = reduce %s {kind = min, axis = 0}",
+        "%c = scan %t {kind = custom, axis = 0} (%l, %r) { %a = add %l, %r yield %a } "
+        "%s = slice %c {axis = 0, start = 3, end = 4} %i = reduce %s {kind = min, axis = 0}",
+        "%w = add %t, %t %v = add %w, %w %k, %at = topk %v {k = 1, axis = 0} %i = reduce %k {kind = max, axis = 0}",
+        "%w = add %t, %t %v = add %w, %w %k = sort %v {axis = 0} %i = reduce %k {kind = max, axis = 0}"}) {
+    EXPECT_NE(stored(index).find(wrapped), std::string::npos) << index << "\n" << stored(index);
+  }
+  // A sum that fits has not wrapped, whatever its terms do on the way; bits begin a new value.
+  EXPECT_EQ(stored("%m = neg %n %u = splat %m {shape = [4]} %c = cat %t, %u {axis = 0} "
+                   "%i = reduce %c {kind = sum, axis = 0}"),
+            "");
+  EXPECT_EQ(stored("%i = reduce %t {kind = xor, axis = 0}"), "");
+}
+
 TEST(InterpreterAssume, OfAPointerSpeaksOfItsAddressInBytes) {
   alignas(16) float x[5] = {};
   const char* text = "kernel t(%x: ptr<f32>) {\nassume %x {multiple_of = 16}\n}";

@@ -142,6 +142,34 @@ TEST(Text, SyntaxErrorsNamePlaceAndWhatWasExpected) {
       {"kernel k() { constexpr B constexpr B }", "k.kiln:1:36: error: the name `B` is taken"},
       {"kernel k() { constexpr B = x }", "k.kiln:1:28: error: expected an integer, found `x`"},
       {"kernel k() { constexpr B = 9223372036854775808 }", "k.kiln:1:28: error: the integer is too large"},
+      {"kernel k() { constexpr = 1 }", "k.kiln:1:24: error: expected the constexpr's name, found `=`"},
+      {"kernel k() { option = true }", "k.kiln:1:21: error: expected the option's name, found `=`"},
+      {"kernel k() { space = [1] }",
+       "k.kiln:1:20: error: expected the name of a constexpr or a launch option, found `=`"},
+      {"kernel k(%y: f32) { %a, 3 = neg %y }", "k.kiln:1:25: error: expected a result like `%x`, found `3`"},
+      {"kernel k(%y: f32) { %a = %y }", "k.kiln:1:26: error: expected the name of an op, found `%y`"},
+      {"kernel k(%y: f32) { %a = neg %y, 3 }", "k.kiln:1:34: error: expected an operand like `%x`, found `3`"},
+      {"kernel k(%y: i32) { for y = %y to %y step %y { yield } }",
+       "k.kiln:1:25: error: expected the loop's index like `%k`, found `y`"},
+      {"kernel k(%y: i32) { for %k = y to %y step %y { yield } }",
+       "k.kiln:1:30: error: expected the start, a value like `%lo`, found `y`"},
+      {"kernel k(%y: i32) { for %k = %y to y step %y { yield } }",
+       "k.kiln:1:36: error: expected the end, a value like `%hi`, found `y`"},
+      {"kernel k(%y: i32) { for %k = %y to %y step y { yield } }",
+       "k.kiln:1:44: error: expected the step, a value like `%st`, found `y`"},
+      {"kernel k(%y: i32) { while carry (y = %y) { yield %y } do (%b) { yield %b } }",
+       "k.kiln:1:34: error: expected a carried value like `%acc = %init`, found `y`"},
+      {"kernel k(%y: i32) { while carry (%x = y) { yield %y } do (%b) { yield %b } }",
+       "k.kiln:1:39: error: expected the carried value's start like `%init`, found `y`"},
+      {"kernel k(%y: i1) { %r = while carry (%x = %y) { yield %x } { yield %y } }",
+       "k.kiln:1:60: error: expected `do`, found `{`"},
+      {"kernel k(%y: i1) { %r = while carry (%x = %y) { yield %x } do (3) { yield %y } }",
+       "k.kiln:1:64: error: expected an argument of the region like `%l`, found `3`"},
+      {"kernel k(%y: i1) { %r = while carry (%x = %y) { yield %x } do { yield %y } }",
+       "k.kiln:1:63: error: expected `(`, found `{`"},
+      {"kernel k(%y: i1) { print %y {message = 3} }",
+       "k.kiln:1:40: error: expected a string in double quotes, found `3`"},
+      {"kernel k(%y: descriptor<[4], ptr<f32>>) { }", "k.kiln:1:30: error: there is no element type `ptr`"},
       {"kernel k() { space B = 3 }", "k.kiln:1:24: error: expected `[`, found `3`"},
       {"kernel k() { grid [] }", "k.kiln:1:14: error: a grid has 1 to 3 extents"},
       {"kernel k() { grid [n] }", "k.kiln:1:20: error: there is no constexpr or parameter `n`"},
@@ -196,10 +224,58 @@ TEST(Text, ErrorsShowTheLineAndACaret) {
   EXPECT_EQ(bad.error().code, ErrorCode::kInvalidArgument);
 }
 
+// A token of each kind: the whole line, and the caret below its first character.
+TEST(Text, CaretsPointAtTheFirstCharacterOfAToken) {
+  auto shown = [](const std::string& text) {
+    auto bad = parse(text, "k.kiln");
+    return bad ? "" : bad.error().message.substr(bad.error().message.find("\n"));
+  };
+  EXPECT_EQ(shown("kernel k(%y: f32) {\n  %x = neg %zz\n}"), "\n    %x = neg %zz\n             ^");
+  EXPECT_EQ(shown("kernel k(%y: f32) {\n%y = neg %y\n}"), "\n  %y = neg %y\n  ^");
+  EXPECT_EQ(shown("kernel k(%y: f32) {\n  %x = nag %y\n}"), "\n    %x = nag %y\n         ^");
+  EXPECT_EQ(shown("kernel k(%y: f32) {\n  %x = cast %y {to = 7}\n}"),
+            "\n    %x = cast %y {to = 7}\n                       ^");
+  EXPECT_EQ(shown("kernel k(%y: f32) {\n  print %y {message = \"\\q\"}\n}"),
+            "\n    print %y {message = \"\\q\"}\n                        ^");
+  EXPECT_EQ(shown("karnel"), "\n  karnel\n  ^");
+  EXPECT_EQ(shown("kernel k() {"), "\n  kernel k() {\n              ^");
+}
+
 std::string repeated(const std::string& text, int count) {
   std::string out;
   for (int i = 0; i < count; ++i) out += text;
   return out;
+}
+
+// Counts, with the place where the last straw lies.
+TEST(Text, CountsAreLimited) {
+  auto many = [](int count, const std::string& before, const std::string& each, const std::string& after) {
+    std::string text = before;
+    for (int i = 0; i < count; ++i) {
+      std::string item = each;
+      item.replace(item.find('#'), 1, std::to_string(i));
+      text += item;
+    }
+    return first_line(parse(text + after, "k.kiln"));
+  };
+  EXPECT_EQ(many(4097, "kernel k(\n", "%p#: i32,\n", ") { }"), "k.kiln:4098:1: error: too many parameters");
+  EXPECT_EQ(many(4097, "kernel k() {\n", "constexpr C#\n", "}"), "k.kiln:4098:11: error: too many constexprs");
+  EXPECT_EQ(many(4097, "kernel k() {\n", "space S# = [1]\n", "}"), "k.kiln:4098:7: error: too many space axes");
+  EXPECT_EQ(many(4097, "kernel k() { space num_warps = [\n", "#,\n", "] }"), "k.kiln:4098:1: error: too many values");
+  EXPECT_EQ(many(65, "kernel k(%x: f32) { %t = splat %x {shape = [\n", "1#,\n", "]} }"),
+            "k.kiln:66:1: error: too many entries");
+  EXPECT_EQ(many((1 << 18) + 1, "kernel k(%x: f32) {\n", "%v# = neg %x\n", "}"),
+            "k.kiln:262146:1: error: the kernel has too many ops");
+  EXPECT_EQ(many(
+                257, "kernel k() {\n", "constexpr C#\n",
+                "grid [" +
+                    [] {
+                      std::string sum = "C0";
+                      for (int i = 1; i < 257; ++i) sum += " + C" + std::to_string(i);
+                      return sum;
+                    }() +
+                    "] }"),
+            "k.kiln:259:7: error: the expression has too many terms");
 }
 
 TEST(Text, LimitsHold) {

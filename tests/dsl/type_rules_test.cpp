@@ -144,6 +144,7 @@ TEST(TypeRules, EachErrorNamesOpAndTypes) {
       // --- elementwise ---
       {"%a = mulhi %f, %f", "6: error: mulhi: takes ints only (operands: f32, f32)"},
       {"%a = div %f, %f {fast = 2}", "25: error: `fast` is 0 or 1, not `2`"},
+      {"%a = div %f, %f {fast = %1}", "25: error: `fast` is 0 or 1, not `%1`"},
       {"%a = math %f, %f {fn = exp}", "6: error: math: exp takes 1 operand (operands: f32, f32)"},
       {"%a = math %f {fn = pow}", "6: error: math: pow takes 2 operands (operands: f32)"},
       {"%a = math %f, %h {fn = pow}",
@@ -235,6 +236,15 @@ TEST(TypeRules, EachErrorNamesOpAndTypes) {
       {"%a = dot_scaled %mxa, %sc, %mxb, %sc, %w",
        "6: error: dot_scaled: the inner extents 32 and 8 differ (operands: tile<[4, 32], f8e4m3>, tile<[4, 1], u8>, "
        "tile<[8, 32], f8e4m3>, tile<[4, 1], u8>, tile<[B, 8], f32>)"},
+      {"%a = dot_scaled %mxa, %as, %mxk, %as, %acc",
+       "6: error: dot_scaled: a_scale must be u8 with one number per 32 elements along K = 32: [4, K/32] (operands: "
+       "tile<[4, 32], f8e4m3>, tile<[2, 1], u8>, tile<[32, 2], f8e4m3>, tile<[2, 1], u8>, tile<[4, 2], f32>)"},
+      {"%a = dot_scaled %mxa, %sc, %mxk, %sc, %acc",
+       "6: error: dot_scaled: b_scale must be u8 with one number per 32 elements along K = 32: [2, K/32] (operands: "
+       "tile<[4, 32], f8e4m3>, tile<[4, 1], u8>, tile<[32, 2], f8e4m3>, tile<[4, 1], u8>, tile<[4, 2], f32>)"},
+      {"%a = dot_scaled %mxa, %sc, %mxk, %as, %w",
+       "6: error: dot_scaled: the accumulator must be tile<[4, 2], f32> (operands: tile<[4, 32], f8e4m3>, tile<[4, 1], "
+       "u8>, tile<[32, 2], f8e4m3>, tile<[2, 1], u8>, tile<[B, 8], f32>)"},
       {"%a = reduce {kind = sum, axis = 0}", "6: error: reduce: takes at least one operand"},
       {"%a = reduce %q {kind = sum, axis = 0}", "6: error: reduce: takes no pointers (operands: tile<[B], ptr<f32>>)"},
       {"%a, %c = reduce %t, %t {kind = sum, axis = 0}",
@@ -278,7 +288,8 @@ TEST(TypeRules, EachErrorNamesOpAndTypes) {
         "%two = splat %f {shape = [2, 8, 8]} %three = splat %f {shape = [3, 8, 8]} "
         "%d = descriptor %p, %i, %i, %i {block = [B, 8]} %d1 = descriptor %p, %i, %i, %i {block = [1, 8]} "
         "%d2 = descriptor %p, %i, %i, %i {block = [2, 8]} %f8 = cast %f {to = f8e4m3} %u8 = cast %i {to = u8} "
-        "%mxa = splat %f8 {shape = [4, 32]} %mxb = splat %f8 {shape = [8, 32]} %sc = splat %u8 {shape = [4, 1]}\n" +
+        "%mxa = splat %f8 {shape = [4, 32]} %mxb = splat %f8 {shape = [8, 32]} %sc = splat %u8 {shape = [4, 1]} "
+        "%as = splat %u8 {shape = [2, 1]} %mxk = splat %f8 {shape = [32, 2]} %acc = splat %f {shape = [4, 2]}\n" +
         std::string(rule.ops) + " }";
     EXPECT_EQ(first_line(parse(text, "k.kiln")), "k.kiln:3:" + std::string(rule.error)) << rule.ops;
   }

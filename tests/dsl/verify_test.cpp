@@ -257,6 +257,13 @@ TEST(Verify, Header) {
   expect_error(
       kSimple, [](Kernel& k) { k.space = {{"B", {}}}; }, "kernel `k`: error: the space axis `B` has no values");
   expect_error(
+      kSimple, [](Kernel& k) { k.space = {{"C", {1}}, {"num_warps", {4}}}; },
+      "kernel `k`: error: the space axis `C` is neither a constexpr nor num_warps or num_stages");
+  expect_error(
+      kSimple, [](Kernel& k) { k.params[1].type.shape = {Expr(4)}; },
+      "kernel `k`: error: parameter `x` must be a scalar or a pointer\n"
+      "kernel `k`: error: parameter `x` and its value have different types");
+  expect_error(
       kSimple, [](Kernel& k) { k.space = {{"B", {1}}, {"B", {2}}}; }, "kernel `k`: error: the space has two axes `B`");
   expect_error(
       kSimple, [](Kernel& k) { k.params[1].readonly = true; },

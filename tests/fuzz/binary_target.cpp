@@ -1,7 +1,7 @@
 // Any bytes as the binary form of a kernel or of a compile request: an error, or a kernel that keeps all promises.
 //
 // The first byte chooses the reader: 0 a kernel's blob, 1 a request's canonical section alone, else both sections of a
-// request, the first behind its length. seed_writer.cpp writes all three.
+// request, the first behind its length. write_seeds.cpp writes all three.
 #include <algorithm>
 
 #include "cbor_mutator.h"

@@ -142,8 +142,7 @@ TEST(NumbersMath, SignbitIsnanIsinfGiveI1) {
   }
 }
 
-// Bits of x with the sign bit of y, but for a NaN's payload and for an infinite f8e5m2, which `math` rounds as it does
-// all results of f8: to 57344.
+// Bits of x with the sign bit of y, but for a NaN's payload; nothing is rounded, so an f8 infinity stays one.
 TEST(NumbersMath, CopysignIsExact) {
   for (const Type type : ref::kFloatTypes) {
     const Pairs& x = fewer_pairs(type);
