@@ -177,5 +177,15 @@ TEST(FusePrecision, TestsOfFloatsReadTheWideValue) {
             "  store %q, %t\n}\n");
 }
 
+// After it, and so before contraction, such a product is an f32 one.
+TEST(FusePrecision, AProductOfSmallFloatsIsContracted) {
+  const std::string body = body_of(
+      "kernel k(%p: ptr<f16>, %a: f16, %b: f16, %c: f16) { option fuse_precision = true\n"
+      "%m = mul %a, %b %s = add %m, %c store %p, %s }",
+      {});
+  EXPECT_NE(body.find(" = fma "), std::string::npos) << body;
+  EXPECT_EQ(body.find(" = mul "), std::string::npos) << body;
+}
+
 }  // namespace
 }  // namespace kiln::dsl::testing

@@ -333,5 +333,15 @@ TEST(Text, HostileTextNeverCrashes) {
   EXPECT_GT(accepted, 100u);
 }
 
+TEST(Text, AtomicsAreAcqRelOfTheDeviceByDefault) {
+  const std::string head = "kernel k(%p: ptr<i32>, %x: i32) { ";
+  EXPECT_EQ(print(parsed(head + "%o = atomic_rmw %p, %x {kind = add} }")),
+            print(parsed(head + "%o = atomic_rmw %p, %x {kind = add, order = acq_rel, scope = device} }")));
+  EXPECT_EQ(print(parsed(head + "%o = atomic_cas %p, %x, %x }")),
+            print(parsed(head + "%o = atomic_cas %p, %x, %x {order = acq_rel, scope = device} }")));
+  EXPECT_NE(print(parsed(head + "%o = atomic_cas %p, %x, %x {order = relaxed} }")).find("order = relaxed"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace kiln::dsl::testing

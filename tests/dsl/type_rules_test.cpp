@@ -308,5 +308,34 @@ TEST(TypeRules, UndecidedExtentsPassUntilInstantiation) {
             "tile<[BM + 1], f32>)");
 }
 
+TEST(TypeRules, ArithmeticTakesNoI1) {
+  for (const std::string op : {"add %b, %b", "sub %b, %b", "mul %b, %b", "div %b, %b", "rem %b, %b", "mulhi %b, %b",
+                               "fma %b, %b, %b", "min %b, %b", "max %b, %b", "neg %b", "abs %b"}) {
+    const std::string name = op.substr(0, op.find(' '));
+    const std::string takes = name == "mulhi" ? "takes ints only"
+                              : name == "fma" ? "takes floats only"
+                                              : "takes no i1; cast to an int first";
+    EXPECT_TRUE(first_line(parse("kernel k(%b: i1) {\n%a = " + op + " }", "k.kiln"))
+                    .starts_with("k.kiln:2:6: error: " + name + ": " + takes))
+        << op;
+  }
+}
+
+TEST(TypeRules, DescriptorsAreNotCarriedChosenOrStored) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"for %k = %i to %i step %i carry (%a = %d) { yield %a }", "1: error: for: takes no descriptor as operand 3"},
+      {"%r = while carry (%a = %d) { yield %b } do (%c) { yield %c }",
+       "6: error: while: takes no descriptor as operand 0"},
+      {"%a = select %b, %d, %d", "6: error: select: takes no descriptor as operand 1"},
+      {"store %p, %d", "1: error: store: takes no descriptor as operand 1"}};
+  for (const auto& [op, error] : cases) {
+    EXPECT_TRUE(first_line(parse("kernel k(%p: ptr<f32>, %i: i32, %b: i1) {\n%d = descriptor %p, %i {block = [4]}\n" +
+                                     op + "\n}",
+                                 "k.kiln"))
+                    .starts_with("k.kiln:3:" + error))
+        << op;
+  }
+}
+
 }  // namespace
 }  // namespace kiln::dsl::testing

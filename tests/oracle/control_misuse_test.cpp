@@ -225,5 +225,30 @@ TEST(ControlMisuse, ErrorsInsideRegionsNameTheInnerOp) {
   expect_report(run_kernel(text, {argument(memory), scalar(5)}), {"k.kiln:9:7", "store", "index 4", "program 0, 0, 0"});
 }
 
+TEST(ControlMisuse, DivRemAndBitOperationsOfAWrappedIndexBeginANewValue) {
+  std::vector<int32_t> memory(4);
+  for (const std::string op : {"div", "rem", "shr", "and", "or", "xor"}) {
+    EXPECT_EQ(run_kernel("kernel k(%p: ptr<i32>, %a: i32, %b: i32) {\n%w = mul %a, %a\n%i = " + op +
+                             " %w, %b\n%q = addptr %p, %i\nstore %q, %a\n}",
+                         {argument(memory), scalar(65536), scalar(1)}),
+              "")
+        << op;
+  }
+}
+
+TEST(ControlMisuse, ContiguousPointersAreOneElementApart) {
+  alignas(16) float memory[8] = {};
+  for (const std::string claims : {"contiguous = 4", "contiguous = 2, multiple_of = 8"}) {
+    const std::string text =
+        "kernel k(%p: ptr<f32>, %n: i32) {\n%i = arange {start = 0, end = 4}\n"
+        "%ns = splat %n {shape = [4]}\n%j = mul %i, %ns\n%s = splat %p {shape = [4]}\n%q = addptr %s, %j\n"
+        "assume %q {" +
+        claims + "}\n}";
+    EXPECT_EQ(run_kernel(text, {{memory, 8, 0}, scalar(1)}), "");
+    expect_report(run_kernel(text, {{memory, 8, 0}, scalar(2)}),
+                  {"k.kiln:7:1", "assume", "lane 1", "address", "does not follow"});
+  }
+}
+
 }  // namespace
 }  // namespace kiln::oracle

@@ -251,5 +251,22 @@ TEST(MemoryDescribed, ExtentsOffsetsAndRowsAreIntsOfAnyType) {
   }
 }
 
+TEST(MemoryDescribed, ReduceTileOfProgramsThatShareElementsIsAtomicAndOrdersZeros) {
+  const auto reduced = [](const std::string& kind, const Column& memory, Bits x) {
+    return run("kernel k(%m: ptr<f32>, %x: f32) {\n%n = constant {value = 4, type = i32}\n"
+               "%z = constant {value = 0, type = i32}\n%d = descriptor %m, %n {block = [4]}\n"
+               "%t = splat %x {shape = [4]}\nreduce_tile %d, %t, %z {kind = " +
+                   kind + "}\n}",
+               {{Type::kF32, memory}, {Type::kF32, {x}, true}}, {3, 1, 1})[0]
+        .elements;  // races are checked
+  };
+  const Bits minus = 0x80000000;
+  EXPECT_EQ(reduced("add", Column(4), 0x3fc00000), Column(4, 0x40900000));  // 3 · 1.5
+  EXPECT_EQ(reduced("min", {0, minus, 0, minus}, 0), (Column{0, minus, 0, minus}));
+  EXPECT_EQ(reduced("min", {0, minus, 0, minus}, minus), Column(4, minus));
+  EXPECT_EQ(reduced("max", {0, minus, 0, minus}, 0), Column(4));
+  EXPECT_EQ(reduced("max", {0, minus, 0, minus}, minus), (Column{0, minus, 0, minus}));
+}
+
 }  // namespace
 }  // namespace kiln::oracle
