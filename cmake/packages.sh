@@ -4,7 +4,8 @@
 KILN_BUILD_PACKAGES="g++ cmake ninja-build pkg-config ccache llvm-19-dev liblld-19-dev libpolly-19-dev zlib1g-dev libzstd-dev libxml2-dev
   libboost1.81-dev nlohmann-json3-dev libssl-dev libxxhash-dev libspdlog-dev libfmt-dev libcli11-dev libseccomp-dev
   libgtest-dev libgmock-dev libbenchmark-dev"
-KILN_TEST_PACKAGES="python3 binutils clang-format-19 clang-19 libclang-rt-19-dev"
+KILN_TEST_PACKAGES="python3 binutils libmpfr-dev clang-format-19 clang-19 libclang-rt-19-dev
+  llvm-19-tools qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 
 install_missing() {
   local missing=() package

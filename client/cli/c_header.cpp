@@ -67,10 +67,26 @@ std::string grid_text(const nlohmann::json& metadata) {
 // The same guard as kiln/client/cpu_abi.h, so that several headers, and that one, go together.
 constexpr const char* kAbi = R"(#ifndef KILN_CLIENT_CPU_ABI_H
 #define KILN_CLIENT_CPU_ABI_H
+enum { KILN_OK = 0, KILN_ASSERT_FAILED = 1, KILN_OUT_OF_BOUNDS = 2 };
+#define KILN_NO_PARAMETER UINT32_MAX
+typedef struct kiln_failure {
+  uint32_t check;     /* number in `checks` of the metadata */
+  uint32_t parameter; /* whose buffer, or KILN_NO_PARAMETER */
+  uint64_t program;
+  uint64_t lane;
+  int64_t index;
+} kiln_failure;
+typedef void (*kiln_print_fn)(void* data, uint32_t print, uint64_t program, const void* const* values);
+
 typedef struct kiln_ctx {
-  uint64_t size;          /* sizeof(kiln_ctx) of the caller */
+  uint64_t size;          /* sizeof(kiln_ctx) of the caller; fields that it lacks count as zero */
   void* scratch;          /* this thread's own, 64-byte aligned */
   uint64_t scratch_bytes;
+  void* workspace;        /* of a plan: one for all entries and threads of a launch, 64-byte aligned */
+  const int64_t* extents; /* check_bounds: elements behind each pointer parameter, below 0 where unknown */
+  kiln_print_fn print;    /* NULL: `print` does nothing */
+  void* print_data;
+  kiln_failure failure;   /* out */
 } kiln_ctx;
 
 typedef int32_t (*kiln_entry_fn)(const void* params, const uint32_t grid[3], uint64_t first, uint64_t last,
@@ -78,11 +94,34 @@ typedef int32_t (*kiln_entry_fn)(const void* params, const uint32_t grid[3], uin
 #endif
 )";
 
+std::string declaration(const nlohmann::json& entry) {
+  return "int32_t " + (entry.is_string() ? identifier(entry.get<std::string>()) : "kiln_entry") +
+         "(const void* params, const uint32_t grid[3], uint64_t first, uint64_t last, kiln_ctx* ctx);\n";
+}
+
+// The entries; of a plan all of them, with how to call them.
+std::string entries(const std::string& name, const nlohmann::json& metadata) {
+  const auto plan = metadata.find("plan");
+  if (plan == metadata.end() || !plan->is_array()) {
+    return declaration(metadata.value("entry", nlohmann::json())) + "\n";
+  }
+  std::string out =
+      "/* A launch runs all programs of each entry, in this order. The grid of an entry is the kernel's with\n"
+      " * grid[0] times the entry's number of chunks; the workspace has so many bytes a program of the\n"
+      " * kernel's grid. */\n";
+  out +=
+      "enum { " + name + "_workspace_bytes = " + metadata.value("workspace_bytes", nlohmann::json(0)).dump() + " };\n";
+  for (const nlohmann::json& stage : *plan) {
+    out += "/* chunks: " + stage.value("chunks", nlohmann::json(1)).dump() + " */\n";
+    out += declaration(stage.value("entry", nlohmann::json()));
+  }
+  return out + "\n";
+}
+
 }  // namespace
 
 std::string c_header(const dsl::Kernel& kernel, const nlohmann::json& metadata) {
   const std::string name = identifier(kernel.name);
-  const nlohmann::json entry = metadata.value("entry", nlohmann::json("kiln_entry"));
   const nlohmann::json scratch = metadata.value("scratch_bytes", nlohmann::json(0));
   const nlohmann::json target = metadata.value("target", nlohmann::json(""));
   // The CPU's name; its list of features is long.
@@ -97,8 +136,7 @@ std::string c_header(const dsl::Kernel& kernel, const nlohmann::json& metadata) 
   out += kAbi;
   out += "\ntypedef struct " + name + "_params {\n" + fields(kernel) + "} " + name + "_params;\n\n";
   out += "enum { " + name + "_scratch_bytes = " + scratch.dump() + " };  /* that each thread needs */\n\n";
-  out += "int32_t " + (entry.is_string() ? entry.get<std::string>() : "kiln_entry") +
-         "(const void* params, const uint32_t grid[3], uint64_t first, uint64_t last, kiln_ctx* ctx);\n\n";
+  out += entries(name, metadata);
   out += "#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
   return out;
 }

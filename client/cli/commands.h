@@ -30,7 +30,8 @@ Result<void> run(const RunFlags& flags);
 struct CompileFlags {
   KernelFlags kernel;
   std::string emit = "so";
-  std::string output;
+  std::string output;      // empty with dump_after: nothing is compiled
+  std::string dump_after;  // a pass, "all" or "llvm": what it left goes to standard output
 };
 Result<void> compile(const CompileFlags& flags);
 

@@ -45,7 +45,9 @@ void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
   compile->add_option("--emit", flags.compile.emit, "ir, llvm, asm, obj or so")
       ->check(CLI::IsMember({"ir", "llvm", "asm", "obj", "so"}))
       ->capture_default_str();
-  compile->add_option("-o,--output", flags.compile.output, "The file to write")->required();
+  compile->add_option("-o,--output", flags.compile.output, "The file to write");
+  compile->add_option("--dump-after", flags.compile.dump_after,
+                      "Print the tile IR after a pass, or after `all`, or the LLVM IR after `llvm`");
   compile->callback([&] { action = [&] { return kiln::cli::compile(flags.compile); }; });
 
   auto add_file_command = [&](const char* name, const char* help, Result<void> (*function)(const std::string&)) {

@@ -1,4 +1,5 @@
 // A launch: the grid from the arguments, the arguments into the entry's parameter block, the programs on threads.
+#include <algorithm>
 #include <cstring>
 
 #include "kiln/dsl/instantiate.h"
@@ -46,24 +47,81 @@ class ParamBlock {
   std::vector<std::byte> heap_;
 };
 
+// Elements behind each pointer, for kernels that check their bounds; below 0 where nobody knows.
+std::vector<int64_t> extents_of(const dsl::Kernel& kernel, std::span<const Argument> arguments) {
+  std::vector<int64_t> out;
+  if (!kernel.options.check_bounds) return out;
+  for (const Argument& argument : arguments) {
+    const int64_t known = argument.data == nullptr ? 0 : std::max<int64_t>(argument.extent, 0);
+    out.push_back(known == dsl::kUnknownExtent ? -1 : known);
+  }
+  return out;
+}
+
+// What a print callback needs to make a record.
+struct PrintSink {
+  const Variant& variant;
+  const LaunchOptions& options;
+  std::array<uint32_t, 3> grid;
+};
+
+void print(void* data, uint32_t number, uint64_t program, const void* const* values) {
+  const PrintSink& sink = *static_cast<const PrintSink*>(data);
+  if (number >= sink.variant.reports.prints.size()) return;
+  sink.options.print(print_record(sink.variant.reports.prints[number], sink.grid, program, values));
+}
+
+Error no_memory(const dsl::Kernel& kernel, uint64_t bytes, const char* what) {
+  return error(ErrorCode::kOutOfMemory,
+               "kernel `" + kernel.name + "`: no memory for " + std::to_string(bytes) + " bytes of " + what);
+}
+
+// The stages of the variant's plan, one after the other.
+Result<void> run_stages(const Variant& variant, const dsl::Kernel& kernel, std::span<const Argument> arguments,
+                        CpuLaunch launch) {
+  const std::array<uint32_t, 3> grid = launch.grid;
+  const uint64_t programs = uint64_t{grid[0]} * grid[1] * grid[2];
+  ThreadMemory workspace(ThreadMemory::Use::kWorkspace);
+  uint64_t bytes = 0;
+  if (variant.workspace_bytes > 0) {
+    if (!__builtin_mul_overflow(variant.workspace_bytes, programs, &bytes)) launch.workspace = workspace.get(bytes);
+    if (launch.workspace == nullptr) return no_memory(kernel, bytes, "workspace");
+  }
+  for (const Stage& stage : variant.stages) {
+    const uint64_t wide = grid[0] * stage.chunks;
+    if (wide > INT32_MAX) return invalid_argument("kernel `" + kernel.name + "`: the grid is too large for its plan");
+    launch.entry = stage.entry;
+    launch.grid[0] = static_cast<uint32_t>(wide);
+    kiln_failure failure{};
+    const int32_t code = run_programs(launch, &failure);
+    if (code == kNoScratchMemory) return no_memory(kernel, launch.scratch_bytes, "scratch a thread");
+    if (code != 0) return failure_of(kernel, variant.reports, code, failure, grid, arguments);
+  }
+  return {};
+}
+
 Result<void> launch_compiled(const Variant& variant, const dsl::Kernel& kernel, const ParamLayout& layout,
-                             std::span<const Argument> arguments, CpuLaunch launch) {
+                             std::span<const Argument> arguments, const LaunchOptions& options,
+                             const std::array<uint32_t, 3>& grid) {
   ParamBlock block(layout.bytes);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const bool pointer = kernel.params[i].type.pointer;
     const void* from = pointer ? static_cast<const void*>(&arguments[i].data) : &arguments[i].bits;
     std::memcpy(block.data() + layout.slots[i].offset, from, layout.slots[i].size);
   }
-  launch.entry = variant.module->entry();
+  const std::vector<int64_t> extents = extents_of(kernel, arguments);
+  PrintSink sink{variant, options, grid};
+  CpuLaunch launch;
   launch.params = block.data();
+  launch.grid = grid;
+  launch.threads = options.threads;
   launch.scratch_bytes = variant.scratch_bytes;
-  const int32_t code = run_programs(launch);
-  if (code == 0) return {};
-  if (code == kNoScratchMemory) {
-    return error(ErrorCode::kOutOfMemory, "kernel `" + kernel.name + "`: no memory for " +
-                                              std::to_string(launch.scratch_bytes) + " bytes of scratch a thread");
+  launch.extents = extents.empty() ? nullptr : extents.data();
+  if (options.print) {
+    launch.print = print;
+    launch.print_data = &sink;
   }
-  return internal_error("kernel `" + kernel.name + "` failed with code " + std::to_string(code));
+  return run_stages(variant, kernel, arguments, launch);
 }
 
 }  // namespace
@@ -77,10 +135,7 @@ Result<void> launch_variant(const Variant& variant, const dsl::Kernel& kernel, c
   auto grid = grid_of(variant, kernel, arguments, options);
   if (!grid) return grid.error();
   if (variant.concrete) return dsl::interpret(*variant.concrete, arguments, *grid, {.print = options.print});
-  CpuLaunch launch;
-  launch.grid = *grid;
-  launch.threads = options.threads;
-  return launch_compiled(variant, kernel, layout, arguments, launch);
+  return launch_compiled(variant, kernel, layout, arguments, options, *grid);
 }
 
 }  // namespace kiln::client

@@ -94,11 +94,15 @@ Result<std::shared_ptr<const Module>> Module::load(std::span<const std::byte> sh
     return error(ErrorCode::kInternal, "cannot load the compiled kernel: " + why + "; " + why_file);
   }
   std::shared_ptr<Module> module(new Module(handle));
-  module->entry_ = reinterpret_cast<kiln_entry_fn>(::dlsym(handle, entry.c_str()));
+  module->entry_ = module->find(entry);
   if (module->entry_ == nullptr) {
     return error(ErrorCode::kInternal, "the compiled kernel has no symbol `" + entry + "`");
   }
   return std::shared_ptr<const Module>(std::move(module));
+}
+
+kiln_entry_fn Module::find(const std::string& entry) const {
+  return reinterpret_cast<kiln_entry_fn>(::dlsym(handle_, entry.c_str()));
 }
 
 Module::~Module() { ::dlclose(handle_); }

@@ -8,34 +8,25 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <memory>
+#include <mutex>
+#include <utility>
 
 namespace kiln::client {
 namespace {
 
-constexpr size_t kScratchAlignment = 64;
-constexpr uint64_t kMaxScratch = uint64_t{1} << 36;  // an artifact that asks for more is damaged
+constexpr size_t kAlignment = 64;
+constexpr uint64_t kMaxMemory = uint64_t{1} << 36;  // an artifact that asks for more is damaged
 
-// A thread keeps its scratch from launch to launch; it grows and goes with the thread.
-class Scratch {
- public:
-  // Null when there is no memory.
-  void* get(uint64_t bytes) {
-    if (bytes <= size_) return memory_.get();
-    if (bytes > kMaxScratch) return nullptr;
-    const size_t rounded = (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
-    memory_.reset(std::aligned_alloc(kScratchAlignment, rounded));
-    size_ = memory_ ? rounded : 0;
-    return memory_.get();
-  }
-
- private:
-  struct Free {
-    void operator()(void* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<void, Free> memory_;
-  size_t size_ = 0;
+// A thread's memory of either use, while nobody has it.
+struct Idle {
+  void* memory = nullptr;
+  uint64_t size = 0;
+  ~Idle() { std::free(memory); }
 };
+Idle& idle(ThreadMemory::Use use) {
+  thread_local Idle memory[2];
+  return memory[static_cast<size_t>(use)];
+}
 
 // OpenMP orders memory between the launching thread and the others at fork and join, but Debian's libgomp is not
 // instrumented, so the thread sanitizer is told.
@@ -56,16 +47,40 @@ struct Job {
   uint64_t chunk;
   std::atomic<uint64_t> next;
   std::atomic<int32_t> code;
+  kiln_failure* failure;  // written by the thread that sets the code
+  std::mutex printing;
 };
 
-int32_t run_range(const CpuLaunch& launch, uint64_t first, uint64_t last) {
-  thread_local Scratch scratch;
-  kiln_ctx context{sizeof(kiln_ctx), nullptr, launch.scratch_bytes};
+void print_alone(void* data, uint32_t print, uint64_t program, const void* const* values) {
+  Job& job = *static_cast<Job*>(data);
+  std::lock_guard lock(job.printing);
+  job.launch->print(job.launch->print_data, print, program, values);
+}
+
+int32_t run_range(Job& job, uint64_t first, uint64_t last, kiln_failure& failure) {
+  const CpuLaunch& launch = *job.launch;
+  ThreadMemory scratch(ThreadMemory::Use::kScratch);
+  kiln_ctx context{};
+  context.size = sizeof context;
+  context.scratch_bytes = launch.scratch_bytes;
   if (launch.scratch_bytes > 0) {
     context.scratch = scratch.get(launch.scratch_bytes);
     if (context.scratch == nullptr) return kNoScratchMemory;
   }
-  return launch.entry(launch.params, launch.grid.data(), first, last, &context);
+  context.workspace = launch.workspace;
+  context.extents = launch.extents;
+  context.print = launch.print != nullptr ? print_alone : nullptr;
+  context.print_data = &job;
+  const int32_t code = launch.entry(launch.params, launch.grid.data(), first, last, &context);
+  failure = context.failure;
+  return code;
+}
+
+void run_chunk(Job& job, uint64_t first, uint64_t last) {
+  kiln_failure failure{};
+  const int32_t code = run_range(job, first, last, failure);
+  int32_t none = 0;
+  if (code != 0 && job.code.compare_exchange_strong(none, code) && job.failure != nullptr) *job.failure = failure;
 }
 
 void take_chunks(Job& job) {
@@ -73,9 +88,7 @@ void take_chunks(Job& job) {
   for (;;) {
     const uint64_t first = job.next.fetch_add(1, std::memory_order_relaxed) * job.chunk;
     if (first >= job.programs || job.code.load(std::memory_order_relaxed) != 0) break;
-    const int32_t code = run_range(*job.launch, first, std::min(first + job.chunk, job.programs));
-    int32_t none = 0;
-    if (code != 0) job.code.compare_exchange_strong(none, code);
+    run_chunk(job, first, std::min(first + job.chunk, job.programs));
   }
   happens_before(&job);
 }
@@ -110,14 +123,36 @@ uint64_t chunk_size(uint64_t programs, uint64_t threads) {
 
 }  // namespace
 
-int32_t run_programs(const CpuLaunch& launch) {
+ThreadMemory::ThreadMemory(Use use)
+    : use_(use), memory_(std::exchange(idle(use).memory, nullptr)), size_(std::exchange(idle(use).size, 0)) {}
+
+ThreadMemory::~ThreadMemory() {
+  Idle& place = idle(use_);
+  std::free(std::exchange(place.memory, memory_));
+  place.size = size_;
+}
+
+void* ThreadMemory::get(uint64_t bytes) {
+  if (bytes <= size_ && memory_ != nullptr) return memory_;
+  if (bytes > kMaxMemory) return nullptr;
+  std::free(memory_);
+  const uint64_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;
+  memory_ = std::aligned_alloc(kAlignment, rounded);
+  size_ = memory_ != nullptr ? rounded : 0;
+  return memory_;
+}
+
+int32_t run_programs(const CpuLaunch& launch, kiln_failure* failure) {
   const uint64_t programs = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
   const int threads = thread_count(launch, programs);
-  if (threads == 1) return run_range(launch, 0, programs);
-  Job job{&launch, programs, chunk_size(programs, static_cast<uint64_t>(threads)), 0, 0};
-  happens_before(&job);
-  run_parallel(job, threads);
-  happens_after(&job);
+  Job job{&launch, programs, chunk_size(programs, static_cast<uint64_t>(threads)), 0, 0, failure, {}};
+  if (threads == 1) {
+    run_chunk(job, 0, programs);
+  } else {
+    happens_before(&job);
+    run_parallel(job, threads);
+    happens_after(&job);
+  }
   return job.code.load(std::memory_order_relaxed);
 }
 

@@ -1,5 +1,6 @@
 #include "variant.h"
 
+#include "host_cpu.h"
 #include "kiln/dsl/expr_json.h"
 #include "kiln/dsl/instantiate.h"
 
@@ -41,6 +42,28 @@ Result<std::array<dsl::Expr, 3>> parse_grid(const dsl::Kernel& kernel, const jso
   return out;
 }
 
+uint64_t bytes_of(const json& metadata, const char* field) {
+  const json value = metadata.value(field, json(0));
+  return value.is_number_integer() ? value.get<uint64_t>() : 0;
+}
+
+// A kernel without a plan is one stage.
+Result<std::vector<Stage>> parse_plan(const dsl::Kernel& kernel, const json& metadata, const Module& module) {
+  const auto plan = metadata.find("plan");
+  if (plan == metadata.end()) return std::vector<Stage>{{module.entry(), 1}};
+  if (!plan->is_array() || plan->empty()) return bad_artifact(kernel, "has a bad plan");
+  std::vector<Stage> out;
+  for (const json& stage : *plan) {
+    const json entry = stage.is_object() ? stage.value("entry", json()) : json();
+    const json chunks = stage.is_object() ? stage.value("chunks", json()) : json();
+    const bool fine = entry.is_string() && chunks.is_number_integer() && chunks.get<int64_t>() >= 1;
+    const kiln_entry_fn function = fine ? module.find(entry.get<std::string>()) : nullptr;
+    if (function == nullptr) return bad_artifact(kernel, "has a bad plan");
+    out.push_back({function, chunks.get<uint64_t>()});
+  }
+  return out;
+}
+
 }  // namespace
 
 ParamLayout cpu_param_layout(const dsl::Kernel& kernel) {
@@ -60,19 +83,29 @@ Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, c
   if (!metadata.is_object() || !metadata.value("entry", json()).is_string()) {
     return bad_artifact(kernel, "has no entry");
   }
+  if (auto runs = check_host(metadata.value("needs", json())); !runs) {
+    return invalid_argument("kernel `" + kernel.name + "`, target `" +
+                            metadata.value("target", std::string()).substr(0, 80) + "`: " + runs.error().message);
+  }
   if (!same_layout(kernel, metadata)) return bad_artifact(kernel, "has other parameters than the kernel");
   auto grid = parse_grid(kernel, metadata);
   if (!grid) return grid.error();
   auto module = Module::load(artifact.code, metadata["entry"].get<std::string>());
   if (!module) return module.error();
-  const json scratch = metadata.value("scratch_bytes", json(0));
+  auto stages = parse_plan(kernel, metadata, **module);
+  if (!stages) return stages.error();
+  auto reports = parse_reports(metadata);
+  if (!reports) return bad_artifact(kernel, "has " + reports.error().message);
   auto variant = std::make_shared<Variant>();
   variant->facts = facts;
   variant->facts.resize(kernel.params.size(), dsl::ParamFact::kNone);
   variant->grid = std::move(*grid);
   variant->metadata = metadata;
   variant->module = std::move(*module);
-  variant->scratch_bytes = scratch.is_number_integer() ? scratch.get<uint64_t>() : 0;
+  variant->stages = std::move(*stages);
+  variant->scratch_bytes = bytes_of(metadata, "scratch_bytes");
+  variant->workspace_bytes = bytes_of(metadata, "workspace_bytes");
+  variant->reports = std::move(*reports);
   return std::shared_ptr<const Variant>(std::move(variant));
 }
 

@@ -11,8 +11,15 @@
 #include "kiln/client/runtime.h"
 #include "kiln/dsl/artifact.h"
 #include "kiln/dsl/ir.h"
+#include "reports.h"
 
 namespace kiln::client {
+
+// One of the launches that a kernel takes: its grid is the kernel's with axis 0 times `chunks`.
+struct Stage {
+  kiln_entry_fn entry;
+  uint64_t chunks = 1;
+};
 
 struct Variant {
   dsl::Facts facts;  // one a parameter
@@ -21,7 +28,10 @@ struct Variant {
 
   // Compiled code; empty when the interpreter runs `concrete`.
   std::shared_ptr<const Module> module;
+  std::vector<Stage> stages;  // run one after the other
   uint64_t scratch_bytes = 0;
+  uint64_t workspace_bytes = 0;  // for each program of the grid
+  Reports reports;
   std::optional<dsl::Kernel> concrete;
 };
 

@@ -1,4 +1,5 @@
-// The life of one compile request: decode → instantiate → optimise the tile IR → lower → optimise → emit → link.
+// The life of one compile request: decode → instantiate → the passes on the tile IR → lower → optimise → codegen →
+// link.
 #include "kiln/codegen/compile.h"
 
 #include <llvm/IR/LLVMContext.h>
@@ -11,12 +12,14 @@
 
 #include "cpu/lower.h"
 #include "cpu/supported.h"
-#include "cse.h"
 #include "emit.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/expr_json.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
+#include "passes/pipeline.h"
+#include "plan.h"
+#include "reports.h"
 #include "target.h"
 
 namespace kiln::codegen {
@@ -29,16 +32,16 @@ class Phases {
  public:
   explicit Phases(const Progress& progress) : progress_(progress), start_(Clock::now()) {}
 
-  void begin(const char* name) {
+  void begin(std::string_view name) {
     end();
-    name_ = name;
+    name_ = std::string(name);
     since_ = Clock::now();
     if (progress_) progress_(name);
   }
 
   void end() {
-    if (name_) json_[name_] = microseconds(since_);
-    name_ = nullptr;
+    if (!name_.empty()) json_[name_] = microseconds(since_);
+    name_.clear();
   }
 
   nlohmann::json finish() {
@@ -54,7 +57,7 @@ class Phases {
 
   const Progress& progress_;
   Clock::time_point start_, since_;
-  const char* name_ = nullptr;
+  std::string name_;
   nlohmann::json json_ = nlohmann::json::object();
 };
 
@@ -72,10 +75,13 @@ const char* fact_name(dsl::ParamFact fact) {
   return "none";
 }
 
-nlohmann::json describe(const dsl::CompileRequest& request, const dsl::Kernel& kernel, const cpu::Lowered& lowered) {
+nlohmann::json describe(const dsl::CompileRequest& request, const dsl::Kernel& kernel, const CpuTarget& target,
+                        const Plan& plan, const cpu::Lowered& lowered) {
   nlohmann::json out;
   out["kernel"] = kernel.name;
   out["target"] = request.target;
+  out["needs"]["architecture"] = target.machine->getTargetTriple().getArchName().str();
+  out["needs"]["features"] = target.needs;
   out["emit"] = request.emit;
   out["entry"] = "kiln_entry";
   out["scratch_bytes"] = lowered.scratch_bytes;
@@ -98,6 +104,7 @@ nlohmann::json describe(const dsl::CompileRequest& request, const dsl::Kernel& k
   for (const auto& [name, value] : request.constexprs) out["constexprs"][name] = value;
   out["facts"] = nlohmann::json::array();
   for (dsl::ParamFact fact : request.facts) out["facts"].push_back(fact_name(fact));
+  describe_launch(plan, lowered, out);
   return out;
 }
 
@@ -127,12 +134,67 @@ Result<std::vector<std::byte>> emit(llvm::Module& module, CpuTarget& target, con
   return link_shared(*object);
 }
 
+// The tile IR as text after each pass that the request asks for: `ir:PASS`, `ir:instantiate` for what the passes are
+// given, `ir:all`, or `ir` for what they leave.
+class IrDump {
+ public:
+  explicit IrDump(const std::string& emit) {
+    if (emit == "ir") wanted_ = pipeline().back().name;
+    if (emit.starts_with("ir:")) wanted_ = emit.substr(3);
+  }
+
+  bool is_wanted() const { return !wanted_.empty(); }
+  bool is_known() const {
+    return wanted_.empty() || wanted_ == "all" || wanted_ == kInstantiate || find_pass(wanted_) != nullptr;
+  }
+
+  void after(std::string_view pass, const dsl::Kernel& kernel) {
+    if (wanted_ == "all") text_ += (text_.empty() ? "// after " : "\n// after ") + std::string(pass) + "\n";
+    if (wanted_ == "all" || wanted_ == pass) text_ += dsl::print(kernel);
+  }
+
+  const std::string& text() const { return text_; }
+  static constexpr std::string_view kInstantiate = "instantiate";
+
+ private:
+  std::string wanted_, text_;
+};
+
+Result<void> check_emit(const std::string& emit) {
+  if (!IrDump(emit).is_known()) {
+    return invalid_argument("cannot dump the tile IR after `" + emit.substr(3) + "`; there are " +
+                            std::string(IrDump::kInstantiate) + ", " + pass_names() + ", all");
+  }
+  if (IrDump(emit).is_wanted() || emit == "so" || emit == "obj" || emit == "asm" || emit == "llvm") return {};
+  return invalid_argument("cannot emit `" + emit + "`; there are so, obj, asm, llvm, ir, ir:PASS");
+}
+
+// From the tile IR to code.
+Result<Artifact> generate(const dsl::CompileRequest& request, const dsl::Kernel& kernel, CpuTarget& cpu,
+                          Phases& phases) {
+  if (auto fine = cpu::check_supported(kernel); !fine) return fine.error();
+  phases.begin("lower");
+  llvm::LLVMContext context;
+  llvm::Module module("kiln", context);
+  module.setTargetTriple(cpu.triple);
+  module.setDataLayout(cpu.machine->createDataLayout());
+  const Plan plan = make_plan(kernel);
+  auto lowered = cpu::lower(plan, cpu, module);
+  if (!lowered) return lowered.error();
+  if (auto valid = check_module(module); !valid) return valid.error();
+
+  phases.begin("optimise");
+  optimise(module, cpu);
+  auto code = emit(module, cpu, request.emit, phases);
+  if (!code) return code.error();
+  return Artifact{describe(request, kernel, cpu, plan, *lowered), std::move(*code)};
+}
+
 // Everything of the request's work except decoding it.
 Result<Artifact> compile_request(const dsl::CompileRequest& request, Phases& phases) {
-  if (request.emit != "so" && request.emit != "obj" && request.emit != "asm" && request.emit != "llvm") {
-    return invalid_argument("cannot emit `" + request.emit + "`; there are so, obj, asm, llvm");
-  }
-  auto target = make_cpu_target(request.target);
+  if (auto fine = check_emit(request.emit); !fine) return fine.error();
+  phases.begin("target");
+  auto target = cpu_target(request.target);
   if (!target) return target.error();
   CpuTarget& cpu = **target;
 
@@ -142,26 +204,15 @@ Result<Artifact> compile_request(const dsl::CompileRequest& request, Phases& pha
   if (!cpu.has_fma) source.options.contract = false;
   auto kernel = dsl::instantiate(source, request.constexprs, request.facts);
   if (!kernel) return kernel.error();
-  if (auto fine = cpu::check_supported(*kernel); !fine) return fine.error();
-  const dsl::Kernel optimised = eliminate_common_subexpressions(*kernel);
-
-  phases.begin("lower");
-  llvm::LLVMContext context;
-  llvm::Module module("kiln", context);
-  module.setTargetTriple(cpu.triple);
-  module.setDataLayout(cpu.machine->createDataLayout());
-  auto lowered = cpu::lower(optimised, cpu, module);
-  if (!lowered) return lowered.error();
-  if (auto valid = check_module(module); !valid) return valid.error();
-
-  phases.begin("optimise");
-  optimise(module, cpu);
-  auto code = emit(module, cpu, request.emit, phases);
-  if (!code) return code.error();
-  Artifact artifact;
-  artifact.metadata = describe(request, optimised, *lowered);
-  artifact.metadata["code_bytes"] = code->size();
-  artifact.code = std::move(*code);
+  IrDump dump(request.emit);
+  dump.after(IrDump::kInstantiate, *kernel);
+  const dsl::Kernel optimised = run_passes(
+      std::move(*kernel), {.begin = [&](std::string_view name) { phases.begin(name); },
+                           .end = [&](std::string_view name, const dsl::Kernel& k) { dump.after(name, k); }});
+  Result<Artifact> artifact = dump.is_wanted()
+                                  ? Artifact{describe(request, optimised, cpu, {}, {}), to_bytes(dump.text())}
+                                  : generate(request, optimised, cpu, phases);
+  if (artifact) artifact->metadata["code_bytes"] = artifact->code.size();
   return artifact;
 }
 

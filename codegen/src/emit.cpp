@@ -5,6 +5,7 @@
 #include <llvm/IR/PassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Transforms/IPO/AlwaysInliner.h>
 #include <llvm/Transforms/InstCombine/InstCombine.h>
@@ -87,7 +88,44 @@ class StandardOutputInto {
   int saved_ = -1;
 };
 
+// What LLVM's code generator does that our code has no use for: the IR is in its final form, addresses are computed
+// once for a row, loops are few. Without it code is generated in two thirds of the time (tests/bench/compile.cpp). Kept
+// are CodeGenPrepare, which sinks addresses, the hoisting of constants out of loops, and block placement.
+struct Switch {
+  const char* name;
+  const char* value;
+};
+constexpr Switch kTrimmed[] = {
+    {"disable-lsr", "true"},
+    {"disable-postra-machine-licm", "true"},
+    {"disable-machine-cse", "true"},
+    {"disable-machine-sink", "true"},
+    {"disable-branch-fold", "true"},
+    {"disable-tail-duplicate", "true"},
+    {"disable-early-taildup", "true"},
+    {"disable-copyprop", "true"},
+    {"disable-constant-hoisting", "true"},
+    {"disable-partial-libcall-inlining", "true"},
+    {"disable-early-ifcvt", "true"},
+    {"disable-ssc", "true"},
+    {"disable-mergeicmps", "true"},
+    {"disable-post-ra", "true"},
+    {"enable-misched", "false"},
+};
+
+// They are options of LLVM's command line, which LLD resets at each link: so they are set before each use.
+void trim_code_generation() {
+  llvm::StringMap<llvm::cl::Option*>& options = llvm::cl::getRegisteredOptions();
+  for (const Switch& one : kTrimmed) {
+    const auto found = options.find(one.name);
+    if (found == options.end()) continue;
+    found->second->reset();
+    found->second->addOccurrence(0, one.name, one.value);
+  }
+}
+
 Result<llvm::SmallVector<char, 0>> emit(llvm::Module& module, CpuTarget& target, llvm::CodeGenFileType type) {
+  trim_code_generation();
   llvm::SmallVector<char, 0> buffer;
   llvm::raw_svector_ostream stream(buffer);
   llvm::legacy::PassManager passes;

@@ -1,72 +1,130 @@
 #include "target.h"
 
-#include <link.h>
 #include <llvm/ADT/StringMap.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/TargetParser/Host.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
 #include "kiln/codegen/compile.h"
+#include "probe.h"
 
 namespace kiln::codegen {
 namespace {
 
 constexpr char kPrefix[] = "cpu:";
 
-std::string to_hex(const unsigned char* bytes, size_t size) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string out;
-  for (size_t i = 0; i < size; ++i) {
-    out += kDigits[bytes[i] >> 4];
-    out += kDigits[bytes[i] & 15];
+// The families of CPUs, each with the triple of its code.
+struct Family {
+  const char* triple;
+  const char* plain_name;  // "cpu:NAME" for what all of them run
+  const char* plain_cpu;   // … as LLVM calls it
+};
+constexpr Family kFamilies[] = {
+    {"x86_64-pc-linux-gnu", "x86-64", "x86-64"},
+    {"aarch64-unknown-linux-gnu", "aarch64", "generic"},
+};
+
+Error unknown_target(const std::string& name, const std::string& what) {
+  return invalid_argument("target `" + name.substr(0, 80) + "`: " + what +
+                          "; a target is cpu (this machine), cpu:x86-64-v2, -v3 or -v4, cpu:aarch64, or cpu:NAME for "
+                          "LLVM's name of a 64-bit x86 or AArch64 CPU (cpu:sapphirerapids, cpu:znver4, "
+                          "cpu:cortex-a76, cpu:neoverse-n1), with features behind it as in cpu:x86-64-v3,+avxvnni");
+}
+
+// The name of a feature that LLVM does not know; empty where it knows all.
+std::string unknown_feature(const llvm::MCSubtargetInfo& info, const std::string& features) {
+  llvm::SmallVector<llvm::StringRef, 64> names;
+  llvm::StringRef(features).split(names, ',', -1, false);
+  for (llvm::StringRef name : names) {
+    const bool has_sign = name.starts_with("+") || name.starts_with("-");
+    const bool known = llvm::any_of(info.getAllProcessorFeatures(), [&](const llvm::SubtargetFeatureKV& feature) {
+      return name.drop_front() == feature.Key;
+    });
+    if (!has_sign || !known) return name.str();
+  }
+  return "";
+}
+
+// Sets the triple and LLVM's name of the CPU from the target's.
+Result<const llvm::Target*> find_family(CpuTarget& out) {
+  bool is_32_bit = false;
+  for (const Family& family : kFamilies) {
+    std::string message;
+    const llvm::Target* target = llvm::TargetRegistry::lookupTarget(family.triple, message);
+    if (!target) return internal_error("LLVM: " + message);
+    const std::string cpu = out.cpu == family.plain_name ? family.plain_cpu : out.cpu;
+    std::unique_ptr<llvm::MCSubtargetInfo> info(target->createMCSubtargetInfo(family.triple, "", ""));
+    if (!info || cpu.empty() || !info->isCPUStringValid(cpu)) continue;
+    if (cpu == "generic" && out.cpu == cpu) continue;  // of which family?
+    info.reset(target->createMCSubtargetInfo(family.triple, cpu, ""));
+    if (llvm::Triple(family.triple).isX86() && !info->checkFeatures("+64bit")) {
+      is_32_bit = true;
+      continue;
+    }
+    if (const std::string unknown = unknown_feature(*info, out.features); !unknown.empty()) {
+      return unknown_target(out.name, "LLVM knows no feature `" + unknown + "` of such CPUs");
+    }
+    out.triple = family.triple;
+    out.cpu = cpu;
+    return target;
+  }
+  return unknown_target(out.name,
+                        is_32_bit ? "`" + out.cpu + "` is no 64-bit CPU" : "LLVM knows no CPU named `" + out.cpu + "`");
+}
+
+void set_x86_properties(CpuTarget& out, const llvm::MCSubtargetInfo& info) {
+  const bool avx512 = info.checkFeatures("+avx512f") && info.checkFeatures("+avx512vl") &&
+                      info.checkFeatures("+avx512bw") && info.checkFeatures("+avx512dq");
+  out.vector_bytes = avx512 ? 64 : info.checkFeatures("+avx2") ? 32 : 16;
+  out.vector_registers = avx512 ? 32 : 16;
+  out.has_fma = info.checkFeatures("+fma");
+  out.has_f16c = info.checkFeatures("+f16c");
+  out.has_vnni = has_vnni(info);
+}
+
+// Of every AArch64 CPU: NEON, fused multiply-add and conversions of f16.
+void set_aarch64_properties(CpuTarget& out) {
+  out.vector_bytes = 16;
+  out.vector_registers = 32;
+  out.has_fma = true;
+  out.has_f16c = true;
+}
+
+// What a host must have, as far as a launcher without LLVM can ask (client/src/host_cpu.cpp knows the same names).
+std::vector<std::string> needed_features(const CpuTarget& target, const llvm::MCSubtargetInfo& info) {
+  static constexpr const char* kOfX86[] = {"sse3",       "ssse3",      "sse4.1",   "sse4.2",   "popcnt",   "avx",
+                                           "avx2",       "fma",        "f16c",     "bmi",      "bmi2",     "lzcnt",
+                                           "avx512f",    "avx512cd",   "avx512bw", "avx512dq", "avx512vl", "avx512vnni",
+                                           "avx512bf16", "avx512fp16", "avxvnni",  "amx-tile", "amx-int8", "amx-bf16"};
+  static constexpr const char* kOfAarch64[] = {"lse", "fullfp16", "dotprod", "bf16", "i8mm", "sve", "sve2"};
+  std::vector<std::string> out;
+  auto add = [&](const char* name) {
+    if (info.checkFeatures(std::string("+") + name)) out.emplace_back(name);
+  };
+  if (target.is_x86) {
+    for (const char* name : kOfX86) add(name);
+  } else {
+    for (const char* name : kOfAarch64) add(name);
   }
   return out;
-}
-
-// The GNU build-id of a loaded object, from its note segment.
-std::string build_id_of(const dl_phdr_info& object) {
-  for (int i = 0; i < object.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = object.dlpi_phdr[i];
-    if (header.p_type != PT_NOTE) continue;
-    const char* at = reinterpret_cast<const char*>(object.dlpi_addr + header.p_vaddr);
-    const char* end = at + header.p_memsz;
-    while (at + sizeof(ElfW(Nhdr)) <= end) {
-      ElfW(Nhdr) note;
-      std::memcpy(&note, at, sizeof note);
-      const char* name = at + sizeof note;
-      const char* data = name + ((note.n_namesz + 3) & ~3u);
-      if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0) {
-        return to_hex(reinterpret_cast<const unsigned char*>(data), note.n_descsz);
-      }
-      at = data + ((note.n_descsz + 3) & ~3u);
-    }
-  }
-  return {};
-}
-
-int collect_build_ids(dl_phdr_info* object, size_t, void* out) {
-  // The executable has the empty name; every LLVM library counts, whichever way it is split.
-  const std::string name = object->dlpi_name ? object->dlpi_name : "";
-  if (name.empty() || name.find("libLLVM") != std::string::npos) {
-    (*static_cast<std::map<std::string, std::string>*>(out))[name.empty() ? "" : "llvm"] = build_id_of(*object);
-  }
-  return 0;
-}
-
-bool cpu_is_known(const llvm::Target& target, const std::string& triple, const std::string& cpu) {
-  std::unique_ptr<llvm::MCSubtargetInfo> info(target.createMCSubtargetInfo(triple, "", ""));
-  return info && info->isCPUStringValid(cpu);
 }
 
 }  // namespace
 
 void initialise_llvm() {
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+  LLVMInitializeAArch64TargetInfo();
+  LLVMInitializeAArch64Target();
+  LLVMInitializeAArch64TargetMC();
+  LLVMInitializeAArch64AsmPrinter();
 }
 
 std::string native_target() {
@@ -74,44 +132,48 @@ std::string native_target() {
   std::map<std::string, bool> sorted;
   for (const auto& feature : llvm::sys::getHostCPUFeatures()) sorted[feature.first().str()] = feature.second;
   for (const auto& [name, on] : sorted) out += (on ? ",+" : ",-") + name;
-  return out;
-}
-
-std::string builder_id() {
-  std::map<std::string, std::string> ids;
-  dl_iterate_phdr(collect_build_ids, &ids);
-  return ids[""] + (ids.count("llvm") ? "-" + ids["llvm"] : "");
+  static const std::string measured = measured_dot_units();
+  return out + measured;
 }
 
 Result<std::unique_ptr<CpuTarget>> make_cpu_target(const std::string& name) {
-  if (name.rfind(kPrefix, 0) != 0) return invalid_argument("target `" + name + "` is unknown; this compiler has: cpu");
+  if (!name.starts_with(kPrefix)) return unknown_target(name, "this compiler has CPUs only");
   auto out = std::make_unique<CpuTarget>();
   out->name = name;
-  const std::string rest = name.substr(sizeof kPrefix - 1);
+  const size_t end = std::min(name.find(';'), name.size());
+  const std::string rest = name.substr(sizeof kPrefix - 1, end - (sizeof kPrefix - 1));
   const size_t comma = rest.find(',');
   out->cpu = rest.substr(0, comma);
   if (comma != std::string::npos) out->features = rest.substr(comma + 1);
-  out->triple = llvm::sys::getDefaultTargetTriple();
-
-  std::string message;
-  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(out->triple, message);
-  if (!target) return internal_error("LLVM: " + message);
-  if (!cpu_is_known(*target, out->triple, out->cpu)) {
-    return invalid_argument("target `" + name.substr(0, 80) + "`: LLVM knows no CPU named `" + out->cpu + "`");
-  }
+  auto family = find_family(*out);
+  if (!family) return family.error();
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // LLVM contracts nothing; the IR says where
-  out->machine.reset(target->createTargetMachine(out->triple, out->cpu, out->features, options, llvm::Reloc::PIC_,
-                                                 llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, true));
+  out->machine.reset((*family)->createTargetMachine(out->triple, out->cpu, out->features, options, llvm::Reloc::PIC_,
+                                                    llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, true));
   if (!out->machine) return internal_error("LLVM has no target machine for " + out->triple);
   const llvm::MCSubtargetInfo& info = *out->machine->getMCSubtargetInfo();
-  const bool avx512 = info.checkFeatures("+avx512f") && info.checkFeatures("+avx512vl") &&
-                      info.checkFeatures("+avx512bw") && info.checkFeatures("+avx512dq");
-  out->vector_bytes = avx512 ? 64 : info.checkFeatures("+avx2") ? 32 : 16;
-  out->vector_registers = avx512 ? 32 : 16;
-  out->has_fma = info.checkFeatures("+fma");
-  out->has_f16c = info.checkFeatures("+f16c");
+  out->is_x86 = out->machine->getTargetTriple().isX86();
+  if (out->is_x86) {
+    set_x86_properties(*out, info);
+  } else {
+    set_aarch64_properties(*out);
+  }
+  out->needs = needed_features(*out, info);
+  auto units = parse_dot_units(std::string_view(name).substr(end), info);
+  if (!units) return units.error();
+  out->dots = *units;
   return out;
+}
+
+Result<CpuTarget*> cpu_target(const std::string& name) {
+  static std::unique_ptr<CpuTarget> last;
+  if (!last || last->name != name) {
+    auto made = make_cpu_target(name);
+    if (!made) return made.error();
+    last = std::move(*made);
+  }
+  return last.get();
 }
 
 }  // namespace kiln::codegen

@@ -5,10 +5,24 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kiln/dsl/result.h"
 
 namespace kiln::codegen {
+
+// What multiplies small operands of dots.
+enum class DotUnit : uint8_t {
+  kWiden,        // numbers of twice the width or more: f32 for bf16, i16 for bytes
+  kInstruction,  // vdpbf16ps, vpdpbusd
+  kTile,         // AMX
+};
+
+struct DotUnits {
+  DotUnit bf16 = DotUnit::kWiden;
+  DotUnit bytes = DotUnit::kWiden;
+  bool operator==(const DotUnits&) const = default;
+};
 
 struct CpuTarget {
   std::string name;  // as requested: "cpu:znver5,+avx512f,…"
@@ -19,13 +33,22 @@ struct CpuTarget {
   int vector_registers = 16;
   bool has_fma = false;
   bool has_f16c = false;
+  bool has_vnni = false;
+  bool is_x86 = false;
+  DotUnits dots;
+  std::vector<std::string> needs;  // features that the host must have, for launchers
   std::unique_ptr<llvm::TargetMachine> machine;
 };
 
 // Registers LLVM's targets; once per process, before any other call.
 void initialise_llvm();
 
-// `name` is resolved: "cpu:CPU[,+feature|-feature]…". Error kInvalidArgument names what is unknown.
+// `name` is resolved, and not the word "cpu": "cpu:CPU[,+feature|-feature]…[;dot-bf16=UNIT][;dot-i8=UNIT]" (see
+// probe.h). Error kInvalidArgument names what is unknown.
 Result<std::unique_ptr<CpuTarget>> make_cpu_target(const std::string& name);
+
+// The same, kept from one call to the next: LLVM's tables for a CPU take a millisecond to fill, and a process mostly
+// compiles for one. Valid until the next call.
+Result<CpuTarget*> cpu_target(const std::string& name);
 
 }  // namespace kiln::codegen

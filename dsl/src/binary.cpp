@@ -72,6 +72,21 @@ auto guarded(const char* what, Read read) -> Result<decltype(read())> {
   }
 }
 
+bool any_op(const Region& region, OpCode code) {
+  for (const Op& op : region.ops) {
+    if (op.code == code) return true;
+    for (const Region& inner : op.regions) {
+      if (any_op(inner, code)) return true;
+    }
+  }
+  return false;
+}
+
+// Launches of these kernels name source lines, so that a cache must not serve one author the lines of another.
+bool reports_lines(const Kernel& kernel) {
+  return kernel.options.debug || kernel.options.check_bounds || any_op(kernel.body, OpCode::kPrint);
+}
+
 void append_section(std::vector<std::byte>& out, const std::vector<std::byte>& section) {
   for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<std::byte>(section.size() >> shift & 0xff));
   out.insert(out.end(), section.begin(), section.end());
@@ -107,7 +122,9 @@ Result<RequestBytes> encode_request(const CompileRequest& request) {
   record.push_back(std::move(config));
   record.push_back(std::move(facts));
   // The usual output is not written, so that a cache of code knows one form of it.
-  if (request.emit != CompileRequest{}.emit) record.push_back(request.emit);
+  const bool lines = reports_lines(kernel);
+  if (lines || request.emit != CompileRequest{}.emit) record.push_back(request.emit);
+  if (lines) record.push_back(encode_lines(kernel));
   return RequestBytes{to_bytes(record), to_bytes(encode_debug(kernel))};
 }
 
@@ -125,6 +142,7 @@ Result<CompileRequest> decode_request(std::span<const std::byte> canonical, std:
       out.facts.push_back(static_cast<ParamFact>(as_uint(fact, "a fact", static_cast<uint64_t>(ParamFact::kOne))));
     }
     if (record.size() > 10) out.emit = as_text(field(record, 10), "the output");
+    if (record.size() > 11) decode_lines(field(record, 11), out.kernel);
     return out;
   });
 }

@@ -20,6 +20,20 @@ void set_locations(std::vector<Op>& ops, const Json& list, size_t& at) {
   }
 }
 
+void decode_files(const Json& list, Kernel& kernel) {
+  kernel.files.clear();
+  for (const Json& file : as_array(list, "the files", kMaxListed)) {
+    kernel.files.push_back(as_text(file, "a file's name"));
+  }
+}
+
+void decode_locations(const Json& record, Kernel& kernel) {
+  const Json& locations = as_array(record, "the locations", kMaxOps * 3);
+  size_t at = 0;
+  set_locations(kernel.body.ops, locations, at);
+  if (at != locations.size()) throw BadBytes{"the locations are those of another kernel"};
+}
+
 // A list that must match one of the kernel's, entry by entry.
 const Json& matching(const Json& value, const char* what, size_t count) {
   if (as_array(value, what, value.size()).size() != count) {
@@ -46,15 +60,15 @@ void decode_debug(const Json& record, Kernel& kernel) {
       out.values.push_back(as_int(value, "a value"));
     kernel.space.push_back(std::move(out));
   }
-  for (const Json& file : as_array(field(record, 4), "the files", kMaxListed)) {
-    kernel.files.push_back(as_text(file, "a file's name"));
-  }
+  decode_files(field(record, 4), kernel);
   const Json& names = matching(field(record, 5), "value names", kernel.values.size());
   for (size_t i = 0; i < names.size(); ++i) kernel.values[i].name = as_text(names[i], "a value's name");
-  const Json& locations = as_array(field(record, 6), "the locations", kMaxOps * 3);
-  size_t at = 0;
-  set_locations(kernel.body.ops, locations, at);
-  if (at != locations.size()) throw BadBytes{"the debug section is of another kernel: locations do not match"};
+  decode_locations(field(record, 6), kernel);
+}
+
+void decode_lines(const Json& record, Kernel& kernel) {
+  decode_files(field(record, 0), kernel);
+  decode_locations(field(record, 1), kernel);
 }
 
 void name_by_position(Kernel& kernel) {

@@ -70,19 +70,24 @@ Json encode_canonical(const Kernel& kernel) {
                       std::move(options), encode_ops(kernel.body.ops)});
 }
 
+Json encode_lines(const Kernel& kernel) {
+  Json files = Json::array(), locations = Json::array();
+  for (const std::string& file : kernel.files) files.push_back(file);
+  append_locations(kernel.body.ops, locations);
+  return Json::array({std::move(files), std::move(locations)});
+}
+
 Json encode_debug(const Kernel& kernel) {
-  Json params = Json::array(), constexprs = Json::array(), space = Json::array(), files = Json::array();
+  Json params = Json::array(), constexprs = Json::array(), space = Json::array();
   for (const Param& param : kernel.params) params.push_back(param.name);
   for (const Constexpr& item : kernel.constexprs) {
     constexprs.push_back(Json::array({item.name, item.default_value ? Json(*item.default_value) : Json()}));
   }
   for (const SpaceAxis& axis : kernel.space) space.push_back(Json::array({axis.name, axis.values}));
-  for (const std::string& file : kernel.files) files.push_back(file);
-  Json names = Json::array(), locations = Json::array();
+  Json names = Json::array(), lines = encode_lines(kernel);
   for (const Value& value : kernel.values) names.push_back(value.name);
-  append_locations(kernel.body.ops, locations);
-  return Json::array({kDebugTag, std::move(params), std::move(constexprs), std::move(space), std::move(files),
-                      std::move(names), std::move(locations)});
+  return Json::array({kDebugTag, std::move(params), std::move(constexprs), std::move(space), std::move(lines[0]),
+                      std::move(names), std::move(lines[1])});
 }
 
 }  // namespace kiln::dsl

@@ -2,7 +2,8 @@
 // that no order of keys is left open.
 //
 //   canonical  [tag, name, params, constexpr count, grid, options, body]; of a request also target, constexprs, facts,
-//              and the output (`emit`) unless it is "so"
+//              and the output (`emit`) unless it is "so"; of kernels whose launches name source lines (options debug
+//              and check_bounds, the op print) the output always, and [files, locations]
 //     param    [element, pointer, readonly, may_alias]
 //     op       [code, operands, attrs, result count, regions…]; a region is [argument count, ops]
 //     attr     int → int · Expr → expression · list → array · element → [0, element] · literal → [1, bits] ·
@@ -30,6 +31,8 @@ inline constexpr const char* kDebugTag = "kiln-debug-2";
 // binary_encode.cpp. The kernel must be canonical.
 Json encode_canonical(const Kernel& kernel);
 Json encode_debug(const Kernel& kernel);
+// [files, locations], a part of the canonical section where what a launch reports depends on them.
+Json encode_lines(const Kernel& kernel);
 
 // binary_decode.cpp: everything an untrusted record may break is checked, and thrown as this inside the reader only.
 struct BadBytes {
@@ -39,6 +42,7 @@ struct BadBytes {
 Kernel decode_canonical(const Json& record);
 // binary_debug.cpp: adds what decode_canonical leaves out.
 void decode_debug(const Json& record, Kernel& kernel);
+void decode_lines(const Json& record, Kernel& kernel);
 // Names by position, for a kernel without its debug section.
 void name_by_position(Kernel& kernel);
 

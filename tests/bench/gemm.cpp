@@ -1,59 +1,62 @@
-// f32 products against OpenBLAS, interleaved in one process, medians. OpenBLAS is loaded at run time where it is
-// installed (Debian: libopenblas0); without it only our own figures are printed.
-//   bench-gemm [threads]
-#include <dlfcn.h>
+// Products against OpenBLAS and oneDNN, interleaved in one process, medians. A few configs of the kernel are tried for
+// each shape first, as the tuner would.
+//   bench-gemm [threads] [filter]      the filter is part of "type/case", for example f32/ or llama
 #include <omp.h>
 
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
+#include <cstring>
+#include <ctime>
+#include <map>
 #include <random>
-#include <vector>
+#include <set>
 
+#include "../quickstart/ceilings.h"
+#include "gemm_peers.h"
 #include "kiln/client/client.h"
 #include "kiln/dsl/kernels.h"
 
+namespace kiln::bench {
 namespace {
 
-struct Shape {
+namespace lang = dsl::lang;
+
+struct Case {
+  std::string group;
   int32_t m, n, k;
+  double flops() const { return 2.0 * m * n * k; }
+  std::string name() const { return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k); }
 };
 
-class OpenBlas {
- public:
-  explicit OpenBlas(int threads) : library_(dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL)) {
-    if (!library_) return;
-    sgemm_ = reinterpret_cast<Sgemm>(dlsym(library_, "cblas_sgemm"));
-    if (auto set = reinterpret_cast<void (*)(int)>(dlsym(library_, "openblas_set_num_threads"))) set(threads);
-    if (auto core = reinterpret_cast<char* (*)()>(dlsym(library_, "openblas_get_corename")))
-      std::printf("# OpenBLAS core: %s\n", core());
+std::vector<Case> cases() {
+  std::vector<Case> out;
+  for (int32_t size : {64, 128, 256, 512, 1024, 2048}) out.push_back({"cube", size, size, size});
+  for (int32_t size : {47, 127, 1000}) out.push_back({"odd", size, size, size});
+  out.push_back({"skinny", 1, 4096, 4096});
+  out.push_back({"skinny", 8, 4096, 4096});
+  for (auto [n, k] : {std::pair{768, 768}, {3072, 768}, {768, 3072}}) out.push_back({"bert-base", 128, n, k});
+  for (auto [n, k] : {std::pair{4096, 4096}, {1024, 4096}, {14336, 4096}}) out.push_back({"llama-3-8b", 128, n, k});
+  // Convolutions as products: 1×1 of stage 1, 3×3 of stages 2 and 4.
+  for (auto [m, n, k] : {std::array{3136, 256, 64}, {784, 128, 1152}, {49, 512, 4608}}) {
+    out.push_back({"resnet-50", m, n, k});
   }
-  bool present() const { return sgemm_ != nullptr; }
-  void run(const Shape& s, const float* a, const float* b, float* c) const {
-    constexpr int kRowMajor = 101, kNoTrans = 111;
-    sgemm_(kRowMajor, kNoTrans, kNoTrans, s.m, s.n, s.k, 1, a, s.k, b, s.n, 0, c, s.n);
-  }
-
- private:
-  using Sgemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
-  void* library_;
-  Sgemm sgemm_ = nullptr;
-};
-
-std::vector<float> randoms(size_t count, uint32_t seed) {
-  std::minstd_rand generator(seed);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  std::vector<float> out(count);
-  for (float& x : out) x = uniform(generator);
+  for (auto [n, k] : {std::pair{512, 13}, {1024, 479}}) out.push_back({"dlrm", 256, n, k});
   return out;
 }
 
-double seconds(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+// Of one thread the time that it ran, which neighbours on a shared machine disturb less.
+double now(int threads) {
+  timespec time{};
+  clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double seconds(const std::function<void()>& work, int repeats, int threads) {
+  const double start = now(threads);
+  for (int i = 0; i < repeats; ++i) work();
+  return (now(threads) - start) / repeats;
 }
 
 double median(std::vector<double> values) {
@@ -61,37 +64,265 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// Blocks of a shape worth trying: few and large ones, whole shapes where they are small.
+std::vector<std::array<int64_t, 3>> configs(const Case& s, int threads) {
+  auto even = [](int32_t extent, int64_t most, int64_t multiple) {
+    const int64_t parts = (extent + most - 1) / most, part = (extent + parts - 1) / parts;
+    return std::min<int64_t>(extent, (part + multiple - 1) / multiple * multiple);
+  };
+  std::set<std::array<int64_t, 3>> out;
+  if (s.m <= 16) {
+    for (int64_t bn : {1024, 4096}) {
+      for (int64_t bk : {8, 16, 64}) out.insert({s.m, std::min<int64_t>(bn, s.n), std::min<int64_t>(bk, s.k)});
+    }
+  } else {
+    for (int64_t bm : {128, 256, 512}) {
+      for (int64_t bn : {256, 512}) {
+        for (int64_t bk : {256, 512}) {
+          out.insert({even(s.m, bm, 1), even(s.n, bn, 16), even(s.k, bk, 16)});
+        }
+      }
+    }
+    // Where one block holds all, several threads want several.
+    if (threads > 1 && s.m <= 512) out.insert({(s.m + threads - 1) / threads, even(s.n, 256, 16), even(s.k, 256, 16)});
+  }
+  return {out.begin(), out.end()};
+}
+
+// ---- our side, by element type ----
+
+// C = A·B with the accumulator's type for C: for types that the library has no kernel of.
+template <class A, class B, class C>
+const auto& plain_product() {
+  static const auto def = lang::kernel("bench_product", {"A", "B", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256"},
+                                       [](lang::Ptr<const A> a, lang::Ptr<const B> b, lang::Ptr<C> c, lang::i32 M,
+                                          lang::i32 N, lang::i32 K, lang::Const BM, lang::Const BN, lang::Const BK) {
+                                         lang::grid(lang::cdiv(M, BM) * lang::cdiv(N, BN));
+                                         const auto [i, j] = lang::grouped_order(lang::program_id(0), lang::cdiv(M, BM),
+                                                                                 lang::cdiv(N, BN), 8);
+                                         const lang::Value m = i * BM, n = j * BN;
+                                         lang::Var acc = lang::zeros(lang::element_v<C>, {BM, BN});
+                                         for (lang::Value k : lang::range(0, K, BK)) {
+                                           acc = lang::dot(lang::tile(a, {M, K}).load({m, k}, {BM, BK}),
+                                                           lang::tile(b, {K, N}).load({k, n}, {BK, BN}), acc);
+                                         }
+                                         lang::tile(c, {M, N}).store({m, n}, acc);
+                                       });
+  return def;
+}
+
+// Bits of a number of a type, and back, for filling and checking.
+struct Element {
+  dsl::ElementType type;
+  size_t bytes() const { return static_cast<size_t>(dsl::info(type).bytes); }
+  double get(const std::vector<std::byte>& from, size_t i) const {
+    uint64_t bits = 0;
+    std::memcpy(&bits, from.data() + i * bytes(), bytes());
+    return dsl::double_from_bits(type, bits);
+  }
+  std::vector<std::byte> randoms(size_t count, uint32_t seed) const {
+    std::minstd_rand random(seed);
+    std::uniform_real_distribution<double> uniform(-1, 1);
+    std::vector<std::byte> out(count * bytes());
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t bits = dsl::is_float(type) ? dsl::bits_from_double(type, uniform(random)) : random() >> 7;
+      std::memcpy(out.data() + i * bytes(), &bits, bytes());
+    }
+    return out;
+  }
+};
+
+struct Buffers {
+  Element a, b, c;
+  std::vector<std::byte> left, right, ours, theirs, bias;
+};
+
+// A few elements of C against f64.
+bool plausible(const Case& s, const Buffers& data) {
+  for (int i = 0; i < 16; ++i) {
+    const auto row = static_cast<size_t>((i * 7919) % s.m), column = static_cast<size_t>((i * 104729) % s.n);
+    double sum = 0, size = 1;
+    for (size_t k = 0; k < static_cast<size_t>(s.k); ++k) {
+      const double product = data.a.get(data.left, row * static_cast<size_t>(s.k) + k) *
+                             data.b.get(data.right, k * static_cast<size_t>(s.n) + column);
+      sum += product;
+      size += std::fabs(product);
+    }
+    const double tolerance = data.c.type == dsl::ElementType::kI32 ? 0 : size * (data.c.bytes() == 2 ? 1e-2 : 1e-5);
+    if (std::fabs(data.c.get(data.ours, row * static_cast<size_t>(s.n) + column) - sum) > tolerance) return false;
+  }
+  return true;
+}
+
+struct Ours {
+  std::function<void()> run;
+  std::array<int64_t, 3> config{};
+  double first_get_ms = 0;  // a compile, unless the cache on disk knew it
+};
+
+int repeats_of(const Case& s) { return std::max(1, static_cast<int>(1e7 / s.flops())); }
+
+template <class A, class B, class C, class Def>
+Ours best_config(Client& client, const Def& def, const Case& s, int threads, Buffers& data) {
+  std::vector<Ours> tried;
+  for (const auto& config : configs(s, threads)) {
+    const double begin = now(0);
+    auto fn = client.get(def, {.constexprs = {{"BM", config[0]}, {"BN", config[1]}, {"BK", config[2]}}});
+    const double compile = now(0) - begin;
+    if (!fn) {
+      std::fprintf(stderr, "%s: %s\n", s.name().c_str(), fn.error().message.c_str());
+      std::exit(1);
+    }
+    auto run = [&data, s, threads, fn = *fn]() mutable {
+      (void)fn.launch({.threads = threads}, reinterpret_cast<const A*>(data.left.data()),
+                      reinterpret_cast<const B*>(data.right.data()), reinterpret_cast<C*>(data.ours.data()), s.m, s.n,
+                      s.k);
+    };
+    run();
+    tried.push_back({run, config, compile * 1e3});
+  }
+  std::vector<double> times(tried.size(), 1e300);
+  for (int round = 0; round < 5; ++round) {
+    for (size_t i = 0; i < tried.size(); ++i) {
+      times[i] = std::min(times[i], seconds(tried[i].run, repeats_of(s), threads));
+    }
+  }
+  return tried[static_cast<size_t>(std::min_element(times.begin(), times.end()) - times.begin())];
+}
+
+struct Row {
+  std::string label, peer;
+  double rate, ratio, share;
+};
+
+struct Report {
+  int threads;
+  std::vector<Row> rows;
+  std::map<std::string, std::vector<double>> cubes;  // ratios of 256…2048, by type
+
+  void print() const {
+    std::printf("#\n# %-28s %10s %8s %-10s %s\n", "case", "GFLOP/s", "ratio", "best peer", "of the f32 FMA ceiling");
+    for (const Row& row : rows) {
+      std::printf("# %-28s %10.1f %8.2f %-10s %.2f\n", row.label.c_str(), row.rate, row.ratio, row.peer.c_str(),
+                  row.share);
+    }
+    for (const auto& [type, ratios] : cubes) {
+      double logs = 0;
+      for (double ratio : ratios) logs += std::log(ratio);
+      std::printf("# %s, 256…2048 cubed, %d threads: geometric mean %.3f\n", type.c_str(), threads,
+                  std::exp(logs / static_cast<double>(ratios.size())));
+    }
+  }
+};
+
+void measure(const Case& s, const std::string& type, const Ours& ours, Buffers& data, const Peers& peers,
+             quickstart::Ceilings& ceilings, Report& report) {
+  ours.run();
+  const bool right = plausible(s, data);
+  if (!right) std::printf("# WRONG %s %s\n", type.c_str(), s.name().c_str());
+  const auto others = peers.of(type, {s.m, s.n, s.k, data.left.data(), data.right.data(), data.theirs.data()});
+  const double flops = s.flops();
+  std::vector<double> our_times;
+  double fma = 0;
+  std::vector<std::vector<double>> times(others.size());
+  for (const Peer& peer : others) peer.run();
+  for (int round = 0; round < 11; ++round) {
+    our_times.push_back(seconds(ours.run, repeats_of(s), report.threads));
+    for (size_t i = 0; i < others.size(); ++i) {
+      times[i].push_back(seconds(others[i].run, repeats_of(s), report.threads));
+    }
+    fma = std::max(fma, ceilings.measure(quickstart::Limit::kFma));
+  }
+  auto line = [&](const std::string& who, const char* metric, double value) {
+    std::printf("gemm,%s/%s,%s,%s,%s,%.1f\n", s.group.c_str(), s.name().c_str(), type.c_str(), who.c_str(), metric,
+                value);
+  };
+  const double rate = flops / median(our_times) / 1e9;
+  line("kiln", "GFLOP/s", rate);
+  line("kiln", "first get ms", ours.first_get_ms);
+  Row row{type + " " + s.group + " " + s.name(), "-", rate, 0, rate / fma};
+  double best = 0;
+  for (size_t i = 0; i < others.size(); ++i) {
+    const double theirs = flops / median(times[i]) / 1e9;
+    line(others[i].name, "GFLOP/s", theirs);
+    if (theirs > best) {
+      best = theirs;
+      row.peer = others[i].name;
+    }
+  }
+  if (best > 0) row.ratio = rate / best;
+  std::printf("# %s %s: BM=%ld BN=%ld BK=%ld\n", type.c_str(), s.name().c_str(), ours.config[0], ours.config[1],
+              ours.config[2]);
+  if (s.group == "cube" && s.m >= 256 && best > 0) report.cubes[type].push_back(row.ratio);
+  report.rows.push_back(row);
+  std::fflush(stdout);
+}
+
+// GEMM + bias + gelu against GEMM alone, the same blocks.
+void measure_epilogue(Client& client, int threads) {
+  const Case s{"bert-base", 128, 3072, 768};
+  Buffers data{{dsl::ElementType::kF32}, {dsl::ElementType::kF32}, {dsl::ElementType::kF32}, {}, {}, {}, {}, {}};
+  data.left = data.a.randoms(size_t{128} * 768, 1);
+  data.right = data.b.randoms(size_t{768} * 3072, 2);
+  data.bias = data.b.randoms(3072, 3);
+  data.ours.resize(size_t{128} * 3072 * 4);
+  const Ours plain = best_config<float, float, float>(client, kernels::matmul<lang::f32>(), s, threads, data);
+  auto fused = client.get(kernels::matmul_bias_act<lang::f32>(),
+                          {.constexprs = {{"BM", plain.config[0]}, {"BN", plain.config[1]}, {"BK", plain.config[2]}}});
+  if (!fused) return;
+  auto of = [](std::vector<std::byte>& bytes) { return reinterpret_cast<float*>(bytes.data()); };
+  auto run_fused = [&] {
+    (void)fused->launch({.threads = threads}, of(data.left), of(data.right), of(data.bias), of(data.ours), s.m, s.n,
+                        s.k);
+  };
+  run_fused();
+  std::vector<double> alone, with;
+  for (int round = 0; round < 21; ++round) {
+    alone.push_back(seconds(plain.run, 1, threads));
+    with.push_back(seconds(run_fused, 1, threads));
+  }
+  std::printf("gemm,bert-base/%s,f32,kiln,share of bias+gelu %%,%.1f\n", s.name().c_str(),
+              100 * (median(with) / median(alone) - 1));
+}
+
+template <class A, class B, class C, class Def>
+void measure_all(Client& client, const Def& def, const std::string& type, const std::string& filter, int threads,
+                 const Peers& peers, quickstart::Ceilings& ceilings, Report& report, Element a, Element b, Element c) {
+  for (const Case& s : cases()) {
+    if ((type + "/" + s.group + "/" + s.name()).find(filter) == std::string::npos) continue;
+    const auto m = static_cast<size_t>(s.m), n = static_cast<size_t>(s.n), k = static_cast<size_t>(s.k);
+    Buffers data{a, b, c, a.randoms(m * k, 1), b.randoms(k * n, 2), {}, {}, {}};
+    data.ours.resize(m * n * c.bytes());
+    data.theirs.resize(m * n * c.bytes());
+    const Ours ours = best_config<A, B, C>(client, def, s, threads, data);
+    measure(s, type, ours, data, peers, ceilings, report);
+  }
+}
+
 }  // namespace
+}  // namespace kiln::bench
 
 int main(int argc, char** argv) {
+  using namespace kiln::bench;
+  using kiln::dsl::ElementType;
   const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
-  const OpenBlas peer(threads);
-  if (!peer.present()) std::printf("# SKIPPED peer: libopenblas.so.0 is not installed\n");
+  const std::string filter = argc > 2 ? argv[2] : "";
+  const Peers peers(threads);
+  omp_set_num_threads(threads);
+  kiln::bench::Report report{threads, {}, {}};
+  kiln::quickstart::Ceilings ceilings(true);
   kiln::Client client;
-  const std::vector<Shape> shapes = {{256, 256, 256},    {512, 512, 512},   {1024, 1024, 1024}, {2048, 2048, 2048},
-                                     {1000, 1000, 1000}, {128, 768, 768},   {128, 3072, 768},   {128, 768, 3072},
-                                     {512, 4096, 4096},  {128, 14336, 4096}};
-  std::vector<std::pair<Shape, double>> ratios;
-  for (const Shape& s : shapes) {
-    const int64_t bn = s.n >= 1024 ? 256 : 128;
-    auto fn = client.get(kiln::kernels::matmul(), {.constexprs = {{"BM", 128}, {"BN", bn}, {"BK", 256}}});
-    if (!fn) return std::fprintf(stderr, "%s\n", fn.error().message.c_str()), 1;
-    const auto a = randoms(static_cast<size_t>(s.m) * s.k, 1), b = randoms(static_cast<size_t>(s.k) * s.n, 2);
-    std::vector<float> c(static_cast<size_t>(s.m) * s.n), d(c.size());
-    auto ours = [&] { (void)fn->launch({.threads = threads}, a.data(), b.data(), c.data(), s.m, s.n, s.k); };
-    auto theirs = [&] { peer.run(s, a.data(), b.data(), d.data()); };
-    ours();
-    if (peer.present()) theirs();
-    std::vector<double> our_times, their_times;
-    const double flops = 2.0 * s.m * s.n * s.k;
-    for (int round = 0; round < 11; ++round) {
-      our_times.push_back(seconds(ours));
-      if (peer.present()) their_times.push_back(seconds(theirs));
-    }
-    std::printf("gemm,%dx%dx%d,f32,kiln,GFLOP/s,%.1f\n", s.m, s.n, s.k, flops / median(our_times) / 1e9);
-    if (!peer.present()) continue;
-    std::printf("gemm,%dx%dx%d,f32,openblas,GFLOP/s,%.1f\n", s.m, s.n, s.k, flops / median(their_times) / 1e9);
-    ratios.emplace_back(s, median(their_times) / median(our_times));
-  }
-  for (const auto& [s, ratio] : ratios) std::printf("# %5d %5d %5d   kiln / openblas %.2f\n", s.m, s.n, s.k, ratio);
+  const Element f32{ElementType::kF32}, f64{ElementType::kF64}, f16{ElementType::kF16}, bf16{ElementType::kBF16},
+      i8{ElementType::kI8}, u8{ElementType::kU8}, i32{ElementType::kI32};
+  auto all = [&]<class A, class B, class C>(const auto& def, const char* type, Element a, Element b, Element c) {
+    measure_all<A, B, C>(client, def, type, filter, threads, peers, ceilings, report, a, b, c);
+  };
+  all.operator()<float, float, float>(kiln::kernels::matmul<lang::f32>(), "f32", f32, f32, f32);
+  all.operator()<double, double, double>(plain_product<lang::f64, lang::f64, lang::f64>(), "f64", f64, f64, f64);
+  all.operator()<kiln::f16, kiln::f16, kiln::f16>(kiln::kernels::matmul<lang::f16>(), "f16", f16, f16, f16);
+  all.operator()<kiln::bf16, kiln::bf16, kiln::bf16>(kiln::kernels::matmul<lang::bf16>(), "bf16", bf16, bf16, bf16);
+  all.operator()<int8_t, int8_t, int32_t>(plain_product<lang::i8, lang::i8, lang::i32>(), "i8", i8, i8, i32);
+  all.operator()<uint8_t, int8_t, int32_t>(plain_product<lang::u8, lang::i8, lang::i32>(), "u8", u8, i8, i32);
+  if (std::string("f32/epilogue").find(filter) != std::string::npos) measure_epilogue(client, threads);
+  report.print();
 }

@@ -75,7 +75,7 @@ TEST_F(WithDaemon, MatrixProductOfTheLibrary) {
 }
 
 TEST_F(WithDaemon, EveryOutputIsEmitted) {
-  for (const char* emit : {"llvm", "asm", "obj", "so"}) {
+  for (const char* emit : {"ir", "llvm", "asm", "obj", "so"}) {
     const Outcome outcome = kiln({"compile", "axpy.kiln", "--emit", emit, "-o", std::string("axpy.") + emit});
     EXPECT_EQ(outcome.code, 0) << outcome.errors;
   }
@@ -89,6 +89,57 @@ TEST_F(WithDaemon, EveryOutputIsEmitted) {
                                   "ELF"));
   EXPECT_NE(read("axpy.h").find("axpy_params"), std::string::npos);
 }
+
+TEST_F(WithDaemon, EmittedIrIsWhatThePassesLeave) {
+  const Outcome outcome = kiln({"compile", "axpy.kiln", "--emit", "ir", "--set", "BLOCK=32", "-o", "axpy.ir"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  const std::string ir = read("axpy.ir");
+  EXPECT_NE(ir.find("tile<[32], f32>"), std::string::npos) << ir;
+  EXPECT_EQ(ir.find("tile<[BLOCK]"), std::string::npos) << ir;
+  EXPECT_EQ(ir.find("require"), std::string::npos) << ir;
+  EXPECT_EQ(kiln({"verify", "axpy.ir"}).code, 0);
+}
+
+TEST_F(WithDaemon, IrIsDumpedAfterEachPass) {
+  for (const char* pass : {"instantiate", "expand_descriptors", "simplify_masks", "fold", "cse", "licm", "dce"}) {
+    const Outcome outcome = kiln({"compile", "axpy.kiln", "--dump-after", pass});
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_EQ(outcome.output.find("kernel axpy("), 0u) << outcome.output;
+  }
+  const std::string all = kiln({"compile", "axpy.kiln", "--dump-after", "all"}).output;
+  const size_t fold = all.find("// after fold\n"), cse = all.find("// after cse\n");
+  EXPECT_EQ(all.find("// after instantiate\n"), 0u) << all;
+  EXPECT_TRUE(fold != std::string::npos && cse != std::string::npos && fold < cse) << all;
+}
+
+TEST_F(WithDaemon, LlvmIrIsDumpedBesideAnOutput) {
+  const Outcome outcome = kiln({"compile", "axpy.kiln", "--dump-after", "llvm", "-o", "axpy.so"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_NE(outcome.output.find("define"), std::string::npos) << outcome.output;
+  EXPECT_TRUE(exists("axpy.so"));
+}
+
+TEST_F(WithDaemon, UnknownPassesAreNamedWithThoseThatExist) {
+  const Outcome outcome = kiln({"compile", "axpy.kiln", "--dump-after", "vectorise"});
+  EXPECT_EQ(outcome.code, 1);
+  for (const char* part : {"`vectorise`", "instantiate", "expand_descriptors", "dce", "all"})
+    EXPECT_NE(outcome.errors.find(part), std::string::npos) << outcome.errors;
+}
+
+#if defined(__x86_64__)
+TEST_F(WithDaemon, CodeForAnotherArchitectureIsWrittenButNotLaunched) {
+  ASSERT_EQ(kiln({"compile", "axpy.kiln", "--target", "cpu:aarch64", "-o", "axpy.so"}).code, 0);
+  const std::string code = read("axpy.so");
+  ASSERT_GT(code.size(), 20u);
+  EXPECT_EQ(code[18], static_cast<char>(0xb7));  // e_machine: EM_AARCH64
+  write_floats("x.npy", random(8));
+  const Outcome outcome =
+      kiln({"run", "axpy.kiln", "--target", "cpu:aarch64", "x=@x.npy", "y=@x.npy", "z=@z.npy:f32[8]", "n=8", "a=0.5"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.errors.find("this machine is x86_64, the kernel was compiled for aarch64"), std::string::npos)
+      << outcome.errors;
+}
+#endif
 
 TEST_F(WithDaemon, PingStatsStopAndTheCache) {
   ASSERT_EQ(kiln({"compile", "axpy.kiln", "-o", "axpy.so"}).code, 0);

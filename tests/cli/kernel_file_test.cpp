@@ -1,4 +1,4 @@
-// `kiln print`, `verify`, `hash`, `compile --emit ir`, `export-library`, `cache`, and the C header of a shared object.
+// `kiln print`, `verify`, `hash`, `export-library`, `cache`, and the C header of a shared object.
 #include "c_header.h"
 #include "cli_helpers.h"
 #include "kiln/dsl/text.h"
@@ -39,15 +39,6 @@ TEST_F(KernelFile, HashNamesKernelAndConfigButNotSpelling) {
   for (size_t at; (at = renamed.find("%start")) != std::string::npos;) renamed.replace(at, 6, "%first");
   write("renamed.kiln", "\n\n" + renamed);
   EXPECT_EQ(kiln({"hash", "renamed.kiln"}).output, hash);
-}
-
-TEST_F(KernelFile, EmitIrIsInstantiated) {
-  const Outcome outcome = kiln({"compile", "axpy.kiln", "--emit", "ir", "--set", "BLOCK=32", "-o", "axpy.ir"});
-  EXPECT_EQ(outcome.code, 0) << outcome.errors;
-  const std::string ir = read("axpy.ir");
-  EXPECT_NE(ir.find("tile<[32], f32>"), std::string::npos) << ir;
-  EXPECT_EQ(ir.find("tile<[BLOCK]"), std::string::npos) << ir;
-  EXPECT_EQ(ir.find("require"), std::string::npos) << ir;
 }
 
 TEST_F(KernelFile, ExportedLibraryIsValid) {
@@ -93,6 +84,16 @@ TEST(CHeader, DeclaresTheParametersInTheirOrder) {
 enum { k_scratch_bytes = 4096 };)";
   EXPECT_NE(header.find(expected), std::string::npos) << header;
   EXPECT_NE(header.find("Grid: n x 1 x 1."), std::string::npos) << header;
+}
+
+TEST(CHeader, DeclaresTheStagesOfAPlan) {
+  auto kernel = dsl::parse("kernel k(%n: i32) {\n}\n", "k.kiln");
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  const nlohmann::json plan = {{{"entry", "kiln_stage_0"}, {"chunks", 4}}, {{"entry", "kiln_entry"}, {"chunks", 1}}};
+  const std::string header = c_header(*kernel, {{"plan", plan}, {"workspace_bytes", 128}});
+  EXPECT_NE(header.find("enum { k_workspace_bytes = 128 };\n/* chunks: 4 */\nint32_t kiln_stage_0("), std::string::npos)
+      << header;
+  EXPECT_NE(header.find("/* chunks: 1 */\nint32_t kiln_entry("), std::string::npos) << header;
 }
 
 }  // namespace

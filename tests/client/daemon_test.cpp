@@ -9,6 +9,7 @@
 
 #include "kiln/client/client.h"
 #include "kiln/dsl/kernels.h"
+#include "kiln/dsl/text.h"
 
 namespace kiln {
 namespace {
@@ -59,6 +60,45 @@ TEST_F(Compiled, LaunchesAndPrepares) {
   }
   EXPECT_EQ(fn->untyped().variant_count(), 7u);
   EXPECT_EQ(fn->untyped().metadata()["entry"], "kiln_entry");
+}
+
+// A plan, prints and a failure, all the way through the daemon.
+TEST_F(Compiled, LaunchesTellWhatHappened) {
+  auto kernel = dsl::parse(R"(kernel k(%x: ptr<f32> readonly, %out: ptr<f32>, %n: i32) {
+  option debug = true
+  %i = arange {start = 0, end = 200000}
+  %s = splat %n {shape = [200000]}
+  %m = cmp %i, %s {pred = lt}
+  %p = splat %x {shape = [200000]}
+  %q = addptr %p, %i
+  %v = load %q, %m
+  %t = reduce %v {kind = max, axis = 0}
+  print %t {message = "the greatest"}
+  %zero = constant {value = 0, type = f32}
+  %fine = cmp %t, %zero {pred = gt}
+  assert %fine {message = "some are positive"}
+  store %out, %t
+})",
+                           "greatest.kiln");
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  Client client(options());
+  auto fn = client.get(*kernel);
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  EXPECT_EQ(fn->metadata()["plan"].size(), 2u);
+  std::vector<float> x(200000, -1), out(1);
+  x[150000] = 7;
+  std::string printed;
+  const LaunchOptions with_print{.threads = 3, .print = [&](const dsl::PrintRecord& r) { printed += to_string(r); }};
+  const client::Argument arguments[] = {{x.data(), 200000, 0}, {out.data(), 1, 0}, {nullptr, 0, 200000}};
+  auto done = fn->launch(arguments, with_print);
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  EXPECT_EQ(out[0], 7);
+  EXPECT_EQ(printed, "greatest.kiln:10:3: program (0, 0, 0): the greatest\n  f32 7.0\n");
+  x[150000] = -2;
+  done = fn->launch(arguments);
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.error().message,
+            "greatest.kiln:13:3: error: assert: some are positive; false at lane 0 (program 0, 0, 0)");
 }
 
 TEST_F(Compiled, SpecialisesBehindALaunch) {

@@ -22,6 +22,26 @@ int32_t kiln_entry(const void* params, const uint32_t grid[3], uint64_t first, u
   return 0;
 }
 
+/* Each program prints its number twice, adds one to the workspace's element that is its own, and the one at `fail_at`
+ * fails with a record. */
+int32_t reporting_entry(const void* params, const uint32_t grid[3], uint64_t first, uint64_t last, kiln_ctx* ctx) {
+  const struct params* p = params;
+  (void)grid;
+  for (uint64_t program = first; program < last; ++program) {
+    const float value = (float)program;
+    const void* values[1] = {&value};
+    if (ctx->print) ctx->print(ctx->print_data, 0, program, values);
+    if (ctx->print) ctx->print(ctx->print_data, 1, program, values);
+    if (ctx->workspace) ++((int32_t*)ctx->workspace)[program];
+    if ((int64_t)program != p->fail_at) continue;
+    ctx->failure.check = 3;
+    ctx->failure.program = program;
+    ctx->failure.index = ctx->extents ? ctx->extents[0] : -7;
+    return KILN_OUT_OF_BOUNDS;
+  }
+  return 0;
+}
+
 int kiln_load_count = 0;
 int32_t other_entry(const void* params, const uint32_t grid[3], uint64_t first, uint64_t last, kiln_ctx* ctx) {
   (void)params, (void)grid, (void)first, (void)last, (void)ctx;

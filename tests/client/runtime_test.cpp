@@ -45,6 +45,12 @@ TEST(Module, EveryLoadIsItsOwn) {
   EXPECT_EQ(modules[0]->entry()(nullptr, grid, 0, 1, nullptr), 2);
 }
 
+TEST(Module, HasSeveralEntries) {
+  auto module = load();
+  EXPECT_NE(module->find("other_entry"), nullptr);
+  EXPECT_EQ(module->find("no_such_entry"), nullptr);
+}
+
 TEST(Module, BadBytesAndMissingSymbolsAreErrors) {
   auto garbage = Module::load(std::as_bytes(std::span("not an ELF file")), "kiln_entry");
   ASSERT_FALSE(garbage.ok());
@@ -89,6 +95,66 @@ TEST(RunPrograms, NoScratchMemoryIsItsOwnCode) {
   const Params params{y.data()};
   CpuLaunch launch{module->entry(), &params, {1, 1, 1}, uint64_t{1} << 62, 1};
   EXPECT_EQ(run_programs(launch), kNoScratchMemory);
+}
+
+// What the callback of a launch collects without a lock of its own: calls come one at a time.
+struct Printed {
+  std::vector<std::vector<uint32_t>> by_program;
+  int inside = 0;
+};
+
+void collect(void* data, uint32_t print, uint64_t program, const void* const* values) {
+  Printed& out = *static_cast<Printed*>(data);
+  EXPECT_EQ(++out.inside, 1);
+  EXPECT_EQ(*static_cast<const float*>(values[0]), static_cast<float>(program));
+  out.by_program[program].push_back(print);
+  --out.inside;
+}
+
+TEST(RunPrograms, PrintsOneAtATimeAndInOrderWithinAProgram) {
+  auto module = load("reporting_entry");
+  for (int threads : {1, 4}) {
+    const Params params{};
+    Printed printed{std::vector<std::vector<uint32_t>>(500), 0};
+    std::vector<int32_t> workspace(500);
+    CpuLaunch launch{module->entry(), &params, {500, 1, 1}, 0, threads};
+    launch.print = collect;
+    launch.print_data = &printed;
+    launch.workspace = workspace.data();
+    EXPECT_EQ(run_programs(launch), 0);
+    EXPECT_EQ(printed.by_program, std::vector<std::vector<uint32_t>>(500, {0, 1}));
+    EXPECT_EQ(workspace, std::vector<int32_t>(500, 1));
+  }
+}
+
+TEST(RunPrograms, TheFailureRecordIsThatOfTheCallThatFailed) {
+  auto module = load("reporting_entry");
+  const int64_t extents[] = {42};
+  for (int threads : {1, 4}) {
+    const Params params{nullptr, 321};
+    CpuLaunch launch{module->entry(), &params, {500, 1, 1}, 0, threads};
+    launch.extents = extents;
+    kiln_failure failure{};
+    EXPECT_EQ(run_programs(launch, &failure), KILN_OUT_OF_BOUNDS);
+    EXPECT_EQ(failure.check, 3u);
+    EXPECT_EQ(failure.program, 321u);
+    EXPECT_EQ(failure.index, 42);
+  }
+}
+
+TEST(ThreadMemory, IsKeptForTheNextAndNotSharedWithOneFurtherUp) {
+  void* first = nullptr;
+  {
+    ThreadMemory outer(ThreadMemory::Use::kScratch);
+    first = outer.get(1000);
+    ThreadMemory inner(ThreadMemory::Use::kScratch);
+    EXPECT_NE(inner.get(1000), first);
+    ThreadMemory other(ThreadMemory::Use::kWorkspace);
+    EXPECT_NE(other.get(1000), first);
+  }
+  ThreadMemory again(ThreadMemory::Use::kScratch);
+  EXPECT_EQ(again.get(500), first);
+  EXPECT_EQ(again.get(uint64_t{1} << 62), nullptr);
 }
 
 TEST(RunPrograms, InsideAParallelRegionOneThreadRuns) {

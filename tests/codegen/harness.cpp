@@ -9,6 +9,7 @@
 #include "kiln/client/cpu_abi.h"
 #include "kiln/codegen/compile.h"
 #include "kiln/dsl/instantiate.h"
+#include "variant.h"
 
 namespace kiln::test {
 namespace {
@@ -36,6 +37,27 @@ class GuardedBuffer {
   std::byte* base_ = nullptr;
   std::byte* data_ = nullptr;
 };
+
+// Full of NaN: nothing may rely on what was there.
+class DirtyMemory {
+ public:
+  explicit DirtyMemory(uint64_t bytes) : data_(std::aligned_alloc(64, (bytes + 64) / 64 * 64)) {
+    std::memset(data_, 0xff, (bytes + 64) / 64 * 64);
+  }
+  ~DirtyMemory() { std::free(data_); }
+  DirtyMemory(const DirtyMemory&) = delete;
+  DirtyMemory& operator=(const DirtyMemory&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_;
+};
+
+// A kernel without a plan is one stage.
+nlohmann::json stages_of(const Artifact& artifact) {
+  const nlohmann::json one = {{{"entry", "kiln_entry"}, {"chunks", 1}}};
+  return artifact.metadata.value("plan", one);
+}
 
 dsl::Bindings bindings_of(const dsl::Kernel& kernel, const std::vector<TestArgument>& arguments) {
   dsl::Bindings bindings;
@@ -87,7 +109,6 @@ Result<void> run_compiled(const dsl::Kernel& kernel, const Artifact& artifact, s
   void* library = dlopen(("/proc/self/fd/" + std::to_string(fd)).c_str(), RTLD_NOW | RTLD_LOCAL);
   close(fd);
   if (!library) return internal_error(std::string("dlopen: ") + dlerror());
-  auto entry = reinterpret_cast<kiln_entry_fn>(dlsym(library, "kiln_entry"));
 
   std::vector<std::unique_ptr<GuardedBuffer>> buffers;
   std::vector<std::byte> params(artifact.metadata["params_bytes"].get<size_t>() + 8);
@@ -103,23 +124,53 @@ Result<void> run_compiled(const dsl::Kernel& kernel, const Artifact& artifact, s
     const size_t bytes = type.pointer ? 8 : static_cast<size_t>(dsl::info(type.element).bytes);
     std::memcpy(params.data() + artifact.metadata["params"][i]["offset"].get<size_t>(), &bits, bytes);
   }
-  const uint64_t scratch_bytes = artifact.metadata["scratch_bytes"].get<uint64_t>();
-  void* scratch = std::aligned_alloc(64, (scratch_bytes + 64) / 64 * 64);
-  std::memset(scratch, 0xff, (scratch_bytes + 64) / 64 * 64);  // NaN: nothing may rely on what was there
-  kiln_ctx context{sizeof context, scratch, scratch_bytes};
   const uint64_t programs = uint64_t{(*grid)[0]} * (*grid)[1] * (*grid)[2];
-  const int32_t status = entry(params.data(), grid->data(), 0, programs, &context);
+  const uint64_t scratch_bytes = artifact.metadata["scratch_bytes"].get<uint64_t>();
+  const DirtyMemory scratch(scratch_bytes),
+      workspace(artifact.metadata.value("workspace_bytes", uint64_t{0}) * programs);
+  kiln_ctx context{};
+  context.size = sizeof context;
+  context.scratch = scratch.data();
+  context.scratch_bytes = scratch_bytes;
+  context.workspace = workspace.data();
+  int32_t status = 0;
+  for (const nlohmann::json& stage : stages_of(artifact)) {
+    auto entry = reinterpret_cast<kiln_entry_fn>(dlsym(library, stage["entry"].get<std::string>().c_str()));
+    const auto chunks = stage["chunks"].get<uint32_t>();
+    const std::array<uint32_t, 3> stage_grid = {(*grid)[0] * chunks, (*grid)[1], (*grid)[2]};
+    if (status == 0) status = entry(params.data(), stage_grid.data(), 0, programs * chunks, &context);
+  }
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (buffers[i]) std::memcpy(arguments[i].buffer.data(), buffers[i]->data(), arguments[i].buffer.size());
   }
-  std::free(scratch);
   dlclose(library);
   if (status != 0) return internal_error("kiln_entry returned " + std::to_string(status));
   return {};
 }
 
+Result<void> run_launched(const dsl::Kernel& kernel, const Artifact& artifact, std::vector<TestArgument>& arguments,
+                          const client::LaunchOptions& options) {
+  auto variant = client::load_variant(kernel, artifact, {});
+  if (!variant) return variant.error();
+  std::vector<std::unique_ptr<GuardedBuffer>> buffers;
+  std::vector<client::Argument> raw;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const TestArgument& argument = arguments[i];
+    buffers.push_back(argument.is_buffer ? std::make_unique<GuardedBuffer>(argument.buffer) : nullptr);
+    const auto bytes = static_cast<size_t>(dsl::info(kernel.params[i].type.element).bytes);
+    raw.push_back({buffers[i] ? buffers[i]->data() : nullptr, static_cast<int64_t>(argument.buffer.size() / bytes),
+                   argument.bits});
+  }
+  auto done = client::launch_variant(**variant, kernel, client::cpu_param_layout(kernel), raw, options);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (buffers[i]) std::memcpy(arguments[i].buffer.data(), buffers[i]->data(), arguments[i].buffer.size());
+  }
+  return done;
+}
+
 Result<void> run_interpreted(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs, const dsl::Facts& facts,
-                             std::vector<TestArgument>& arguments, bool contract) {
+                             std::vector<TestArgument>& arguments, bool contract,
+                             const dsl::InterpretOptions& options) {
   dsl::Kernel source = kernel;
   source.options.contract = source.options.contract && contract;
   auto concrete = dsl::instantiate(source, constexprs, facts);
@@ -132,7 +183,7 @@ Result<void> run_interpreted(const dsl::Kernel& kernel, const dsl::ConstexprValu
     const int bytes = dsl::info(kernel.params[i].type.element).bytes;
     raw.push_back({argument.buffer.data(), static_cast<int64_t>(argument.buffer.size()) / bytes, argument.bits});
   }
-  return dsl::interpret(*concrete, raw, *grid);
+  return dsl::interpret(*concrete, raw, *grid, options);
 }
 
 }  // namespace kiln::test

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kiln/client/handle.h"
 #include "kiln/dsl/artifact.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/interpreter.h"
@@ -44,8 +45,12 @@ Result<Artifact> compile(const dsl::Kernel& kernel, const dsl::ConstexprValues& 
 // Loads the artifact and runs all programs of the grid that the scalar arguments give. Buffers are updated in place and
 // end at a page that may not be touched, so that reading or writing past them is a crash, not luck.
 Result<void> run_compiled(const dsl::Kernel& kernel, const Artifact& artifact, std::vector<TestArgument>& arguments);
+// The same through the client: on threads, with the extents of the buffers known.
+Result<void> run_launched(const dsl::Kernel& kernel, const Artifact& artifact, std::vector<TestArgument>& arguments,
+                          const client::LaunchOptions& options = {});
 Result<void> run_interpreted(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs, const dsl::Facts& facts,
-                             std::vector<TestArgument>& arguments, bool contract = true);
+                             std::vector<TestArgument>& arguments, bool contract = true,
+                             const dsl::InterpretOptions& options = {});
 // Of the instantiated kernel, for these arguments.
 Result<std::array<uint32_t, 3>> grid_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs,
                                         const std::vector<TestArgument>& arguments);

@@ -15,10 +15,7 @@ struct OpCase {
 
 std::vector<ElementType> element_types() {
   std::vector<ElementType> out;
-  for (int i = 0; i < dsl::kElementTypeCount; ++i) {
-    const auto type = static_cast<ElementType>(i);
-    if (type != ElementType::kF8E4M3 && type != ElementType::kF8E5M2) out.push_back(type);
-  }
+  for (int i = 0; i < dsl::kElementTypeCount; ++i) out.push_back(static_cast<ElementType>(i));
   return out;
 }
 
@@ -38,10 +35,14 @@ std::vector<OpCase> ops_of(ElementType type) {
   }
   if (dsl::is_float(type)) {
     same("fma %x, %y, %z");
+    same("math %x, %y {fn = copysign}");
     for (const char* fn : {"sqrt", "floor", "ceil", "round", "trunc"}) same("math %x {fn = " + std::string(fn) + "}");
+    for (const char* fn : {"signbit", "isnan", "isinf"})
+      out.push_back({"math %x {fn = " + std::string(fn) + "}", false, ElementType::kI1});
   } else {
     for (const char* op : {"and", "or", "xor"}) same(std::string(op) + " %x, %y");
     if (!is_i1) {
+      same("mulhi %x, %y");
       for (const char* op : {"shl", "shr"}) {
         same(std::string(op) + " %x, %y");
         same(std::string(op) + " %x, %small");
@@ -54,11 +55,16 @@ std::vector<OpCase> ops_of(ElementType type) {
   }
   for (int i = 0; i < dsl::kElementTypeCount; ++i) {
     const auto to = static_cast<ElementType>(i);
-    const bool f8 = to == ElementType::kF8E4M3 || to == ElementType::kF8E5M2;
-    if (!f8) out.push_back({"cast %x {to = " + std::string(dsl::info(to).name) + "}", false, to});
-    if (dsl::info(to).bits == dsl::info(type).bits && (!f8 || dsl::info(to).bits == 8)) {
-      out.push_back({"bitcast %x {to = " + std::string(dsl::info(to).name) + "}", false, to});
+    const std::string name(dsl::info(to).name);
+    out.push_back({"cast %x {to = " + name + "}", false, to});
+    if (dsl::is_float(to) && dsl::info(to).bits == 8 && to != type) {
+      out.push_back({"cast %x {to = " + name + ", saturate = 0}", false, to});
     }
+    // Rounds to fewer bits only: from f32 and below.
+    if (dsl::is_float(type) && type != ElementType::kF64 && dsl::is_small_float(to)) {
+      out.push_back({"cast %x, %words {to = " + name + ", rounding = stochastic}", false, to});
+    }
+    if (dsl::info(to).bits == dsl::info(type).bits) out.push_back({"bitcast %x {to = " + name + "}", false, to});
   }
   return out;
 }
@@ -84,6 +90,8 @@ void check_ops(ElementType type, const Shape& shape, const std::vector<int64_t>&
     kernel.line(load + (mask.empty() ? "" : ", " + mask));
   }
   const std::string limit = std::to_string(dsl::info(type).bits);
+  kernel.line("%wide = bitcast " + kernel.index(shape) + " {to = u32}");
+  kernel.line("%words = mul %wide, " + kernel.fill("2654435769", "u32", shape));
   if (type != ElementType::kI1) {
     if (dsl::is_int(type)) kernel.line("%small = rem %y, " + kernel.fill(limit, name, shape));
     kernel.line("%c = cmp %y, %z {pred = lt}");

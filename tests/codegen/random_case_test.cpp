@@ -21,11 +21,6 @@ uint32_t number_from(const char* variable, uint32_t otherwise) {
 random_kernel::Options supported_options() {
   random_kernel::Options options;
   options.aligned_buffers = false;  // buffers end at a page here
-  // All but f8, which has no arithmetic there yet.
-  for (uint8_t i = 0; i < dsl::kElementTypeCount; ++i) {
-    const auto type = static_cast<dsl::ElementType>(i);
-    if (!dsl::is_float(type) || dsl::info(type).bits > 8) options.elements.push_back(type);
-  }
   options.allowed = [](const dsl::Kernel& kernel, const dsl::Op& op) {
     dsl::Kernel one;
     one.options = kernel.options;

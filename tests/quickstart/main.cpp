@@ -22,6 +22,7 @@ struct Row {
   double ceiling = 0;  // GB/s or GFLOP/s
   nlohmann::json phases;
   Check check;
+  std::string refusal;  // why it was not compiled or run; else empty
 };
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
@@ -82,19 +83,24 @@ void print_header(const Ceilings& ceilings, const std::vector<Row>& rows) {
   auto ceiling = [&](Limit limit) {
     std::vector<double> all;
     for (const Row& row : rows) {
-      if (limit_of(*row.test) == limit) all.push_back(row.ceiling);
+      if (limit_of(*row.test) == limit && row.refusal.empty()) all.push_back(row.ceiling);
     }
-    return median(all);
+    return all.empty() ? 0 : median(all);
   };
   std::printf(
       "\nThis machine, %d threads: copy %.1f GB/s, read %.1f GB/s, f32 FMA %.0f GFLOP/s (medians of this run)\n\n",
       ceilings.threads(), ceiling(Limit::kCopy), ceiling(Limit::kRead), ceiling(Limit::kFma));
-  std::printf("%-16s %-16s %8s %23s %8s %9s %14s %6s %10s\n", "kernel", "shape", "cold ms", "(IR + LLVM + code, ms)",
+  std::printf("%-26s %-26s %8s %23s %8s %9s %14s %6s %10s\n", "kernel", "shape", "cold ms", "(IR + LLVM + code, ms)",
               "warm us", "run ms", "speed", "share", "max error");
 }
 
 void print_row(const Row& row, double warm_us) {
   const Case& test = *row.test;
+  if (!row.refusal.empty()) {
+    std::printf("%-26s %s  REFUSED: %s\n", test.kernel.c_str(), test.shape.c_str(),
+                row.refusal.substr(0, row.refusal.find('\n')).c_str());
+    return;
+  }
   const bool product = test.flops > 0;
   const double rate = (product ? test.flops : test.bytes) / row.run_ms / 1e6;
   char speed[32], phases[32], share[16] = "-";
@@ -104,7 +110,7 @@ void print_row(const Row& row, double warm_us) {
   if (row.ceiling > 0) std::snprintf(share, sizeof share, "%.0f %%", 100 * rate / row.ceiling);
   // "×" takes two bytes and one column.
   const int extra = static_cast<int>(std::count(test.shape.begin(), test.shape.end(), '\xc3'));
-  std::printf("%-16s %-*s %8.1f %23s %8.1f %9.3f %14s %6s %10.1e%s\n", test.kernel.c_str(), 16 + extra,
+  std::printf("%-26s %-*s %8.1f %23s %8.1f %9.3f %14s %6s %10.1e%s\n", test.kernel.c_str(), 26 + extra,
               test.shape.c_str(), row.cold_ms, phases, warm_us, row.run_ms, speed, share, row.check.error,
               row.check.passed ? "" : "  WRONG");
 }
@@ -129,13 +135,14 @@ int run(const std::string& runtime_dir, bool small) {
   std::vector<Row> rows;
   for (const Case& test : cases) {
     auto row = measure(client, test, ceilings, small);
-    if (!row) {
-      std::fprintf(stderr, "kiln-quickstart: %s %s: %s\n", test.kernel.c_str(), test.shape.c_str(),
-                   row.error().message.c_str());
-      (void)(*connection)->shutdown();
-      return 1;
+    if (row) {
+      rows.push_back(std::move(*row));
+    } else {
+      Row refused;
+      refused.test = &test;
+      refused.refusal = row.error().message;
+      rows.push_back(std::move(refused));
     }
-    rows.push_back(std::move(*row));
   }
   const std::vector<double> warm = warm_request_us(runtime_dir, small, cases.size());
   std::printf("Daemon started in %.0f ms; target %s\n", start_ms,
@@ -152,7 +159,7 @@ int run(const std::string& runtime_dir, bool small) {
       "100 %% "
       "stands what stays in the last-level cache.\n");
   std::printf("%s\n", passed ? "All results agree with their float64 references."
-                             : "Some results are WRONG or were not served.");
+                             : "Some results are WRONG, or kernels were REFUSED or not served.");
   return passed ? 0 : 1;
 }
 

@@ -10,6 +10,12 @@ Error Context::unsupported(const Op& op, const std::string& what) const {
       dsl::diagnostic(kernel, op.loc, "target `" + target.cpu + "`: " + dsl::info(op.code).name + ": " + what));
 }
 
+Value* Context::memory_mask(Value* mask) {
+  if (!mask || !never) return mask;
+  auto* lanes = llvm::cast<llvm::FixedVectorType>(mask->getType());
+  return b.CreateOr(mask, b.CreateVectorSplat(lanes->getElementCount(), never));
+}
+
 llvm::Type* memory_type(llvm::LLVMContext& context, ElementType element, bool pointer) {
   if (pointer) return llvm::PointerType::get(context, 0);
   switch (element) {
@@ -36,13 +42,15 @@ namespace {
 constexpr int64_t kCacheLine = 64;
 // Reads and writes go in chunks of up to this many elements, so rows are padded to it.
 constexpr int64_t kRowPadding = 64;
+constexpr int64_t kConflict = 1024;
 
 int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 }  // namespace
 
-Slot allocate_slot(Context& c, const dsl::Type& type) {
+Slot allocate_slot(Context& c, const dsl::Type& type, Rows rows) {
   Slot slot;
+  slot.exact = rows == Rows::kDense;
   std::vector<int64_t> shape = dsl::concrete_shape(type);
   slot.strides.resize(shape.size());
   int64_t stride = 1;
@@ -50,12 +58,39 @@ Slot allocate_slot(Context& c, const dsl::Type& type) {
   for (size_t i = shape.size(); i-- > 0;) {
     slot.strides[i] = stride;
     // Only the innermost axis of more than one element is walked by vectors.
-    stride = innermost && shape[i] > 1 ? round_up(shape[i], kRowPadding) : stride * shape[i];
+    const bool padded = innermost && shape[i] > 1 && !slot.exact;
+    stride = padded ? round_up(shape[i], kRowPadding) : stride * shape[i];
+    // Rows a large power of two apart would meet in the same sets of the cache.
+    if (padded && i > 0 && stride * memory_bytes(type) % kConflict == 0) stride += kCacheLine / memory_bytes(type);
     innermost = innermost && shape[i] == 1;
   }
   slot.offset = c.scratch_bytes;
-  c.scratch_bytes += static_cast<uint64_t>(round_up(std::max(stride, kRowPadding) * memory_bytes(type), kCacheLine));
+  // One more vector behind the last row: parts of a tile are read in whole vectors too.
+  c.scratch_bytes += static_cast<uint64_t>(round_up((stride + kRowPadding) * memory_bytes(type), kCacheLine));
   return slot;
+}
+
+Value* to_memory(Builder& b, Value* x) {
+  return x->getType()->isIntOrIntVectorTy(1) ? b.CreateZExt(x, like(x, b.getInt8Ty())) : x;
+}
+
+Value* from_memory(Builder& b, Value* x, const dsl::Type& type) {
+  if (type.pointer || type.element != ElementType::kI1) return x;
+  return b.CreateICmpNE(x, llvm::Constant::getNullValue(x->getType()));
+}
+
+Value* load_from_slot(Context& c, ValueId id, const Slot& slot) {
+  const dsl::Type& type = c.type(id);
+  llvm::Type* memory = memory_type(c.b.getContext(), type.element, type.pointer);
+  return from_memory(c.b, c.b.CreateLoad(memory, slot_address(c, slot)), type);
+}
+
+bool is_dense(const Slot& slot, const std::vector<int64_t>& shape) {
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0; stride *= shape[i]) {
+    if (shape[i] > 1 && slot.strides[i] != stride) return false;
+  }
+  return true;
 }
 
 Value* slot_address(Context& c, const Slot& slot) {

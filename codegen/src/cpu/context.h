@@ -50,6 +50,11 @@ struct MaskAt {
 struct Slot {
   uint64_t offset = 0;           // bytes from the program's scratch
   std::vector<int64_t> strides;  // elements, per axis
+  // Nothing behind the last lane of a row may be written: the rows are dense, or part of a larger tile. (Reading is
+  // always fine: all of scratch is padded.)
+  bool exact = false;
+  // Another value lives here too (a slice, a reshape): never to be updated in place.
+  bool view = false;
   // Non-empty: only the interior of a nest with at least these masks holds values.
   std::set<MaskAt> valid_under;
 };
@@ -73,11 +78,20 @@ struct Context {
 
   std::array<Value*, 3> program_id{};
   std::array<Value*, 3> num_programs{};
+  Value* never = nullptr;                 // i1: false, though LLVM cannot tell; null where that is not needed
+  Value* linear_program = nullptr;        // i64: x + gx·(y + gy·z)
+  Value* launch_context = nullptr;        // kiln_ctx*
+  std::vector<Value*> extents;            // by parameter: i64, below 0 where unknown; with the option check_bounds only
+  std::vector<const Op*> checks, prints;  // by number, as code names them to the launcher (effects.h)
   Value* scratch = nullptr;
   uint64_t scratch_bytes = 0;
+  const dsl::Region* region = nullptr;  // being lowered
 
   const dsl::Type& type(ValueId id) const { return kernel.type(id); }
   llvm::ConstantInt* i64(int64_t value) { return b.getInt64(static_cast<uint64_t>(value)); }
+  // The mask (null: all lanes) of a masked load or store. LLVM 19 makes whole loads, for AVX2, of those registers of a
+  // longer vector whose lanes it knows to be off; here it cannot know.
+  Value* memory_mask(Value* mask);
   // An error about an op, with its source line.
   Error unsupported(const Op& op, const std::string& what) const;
 };
@@ -95,9 +109,16 @@ llvm::Type* register_type(llvm::LLVMContext& context, const dsl::Type& type);
 llvm::Type* memory_type(llvm::LLVMContext& context, ElementType element, bool pointer);
 int memory_bytes(const dsl::Type& type);
 
-// Reserves scratch for a tile.
-Slot allocate_slot(Context& c, const dsl::Type& type);
+// Reserves scratch for a tile; `dense`: without padding between rows.
+enum class Rows : uint8_t { kPadded, kDense };
+Slot allocate_slot(Context& c, const dsl::Type& type, Rows rows = Rows::kPadded);
 Value* slot_address(Context& c, const Slot& slot);
+// A slot that holds all of a tile at this place of the program: the one it has, or a new one (materialise.cpp). For ops
+// that read their operands from memory. kDense: the strides are those of a row-major array without gaps.
+Result<Slot> slot_of(Context& c, ValueId id, Rows rows = Rows::kPadded);
+// The one element of a slot of rank 0, of the type of `id`.
+Value* load_from_slot(Context& c, ValueId id, const Slot& slot);
+bool is_dense(const Slot& slot, const std::vector<int64_t>& shape);
 // An alloca in the entry block.
 Value* entry_alloca(Context& c, llvm::Type* type);
 
@@ -113,23 +134,42 @@ void emit_if(Builder& b, Value* condition, const char* name, llvm::function_ref<
 Result<Value*> emit_elementwise(Context& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> operands);
 // conversions.cpp: small floats to f32 and back (one rounding); a `cast`.
 Value* to_f32(Context& c, Builder& b, ElementType element, Value* x);
-Value* from_f32(Context& c, Builder& b, ElementType element, Value* x);
-Value* emit_cast(Context& c, Builder& b, Value* x, ElementType from, ElementType to);
+// `saturate`: of f8; without it what overflows is infinite, or NaN where the type has no infinity.
+Value* from_f32(Context& c, Builder& b, ElementType element, Value* x, bool saturate = true);
+Value* emit_cast(Context& c, Builder& b, Value* x, ElementType from, ElementType to, bool saturate = true);
+// small_floats.cpp
+Value* f8_to_f32(Context& c, Builder& b, ElementType element, Value* x);
+Value* f32_to_f8(Builder& b, ElementType element, Value* x, bool saturate);
+// Stochastic rounding of f32 and below to f16, bf16 or f8; `random`: u32 lanes.
+Value* emit_stochastic_cast(Context& c, Builder& b, Value* x, ElementType from, ElementType to, Value* random,
+                            bool saturate);
+// philox.cpp: the four words of Philox4x32-10.
+std::array<Value*, 4> emit_philox(Builder& b, Value* seed, Value* offset);
 // The value of a `constant` op.
 Value* emit_constant(Context& c, const Op& op);
-// Combines for reductions; floats accumulate in f32 at least.
-llvm::Type* accumulator_type(Context& c, ElementType element);
-Value* to_accumulator(Context& c, Builder& b, ElementType element, Value* x);
-Value* from_accumulator(Context& c, Builder& b, ElementType element, Value* x);
-Value* combine(Context& c, Builder& b, dsl::ReduceKind kind, ElementType element, Value* x, Value* y);
-// Without the NaN rule, for inner loops that track NaN apart.
-Value* combine_numbers(Context& c, Builder& b, dsl::ReduceKind kind, ElementType element, Value* x, Value* y);
-Value* identity(Context& c, dsl::ReduceKind kind, ElementType element);
+// `min` and `max` of floats of 32 bits and more.
+Value* float_min_max(Builder& b, bool maximum, bool numeric, Value* x, Value* y);
+// Memory holds i1 as a byte.
+Value* to_memory(Builder& b, Value* x);
+Value* from_memory(Builder& b, Value* x, const dsl::Type& type);
 
 // region.cpp: all ops of a region, in program order.
 Result<void> lower_region(Context& c, const dsl::Region& region);
 
+// atomics.cpp
+Result<void> lower_atomic(Context& c, const Op& op);
+// checks.cpp: with the option check_bounds; load, store and the indices of gather.
+Result<void> lower_checked_access(Context& c, const Op& op);
+Result<void> check_gather(Context& c, const Op& op);
+
+// control.cpp
+Result<void> lower_for(Context& c, const Op& op);
+Result<void> lower_while(Context& c, const Op& op);
+Result<void> lower_if(Context& c, const Op& op);
+// shape_ops.cpp: reshape, join, split, cat, slice, gather
+Result<void> lower_shape_op(Context& c, const Op& op);
 // dot.cpp
 Result<void> lower_dot(Context& c, const Op& op);
+Result<void> lower_dot_scaled(Context& c, const Op& op);
 
 }  // namespace kiln::codegen::cpu

@@ -104,16 +104,18 @@ Value* with_sticky_bit(Builder& b, Value* x, bool is_signed) {
 }  // namespace
 
 Value* to_f32(Context& c, Builder& b, ElementType element, Value* x) {
+  if (info(element).bits == 8) return f8_to_f32(c, b, element, x);
   if (element == ElementType::kBF16) return bf16_to_f32(b, x);
   return c.target.has_f16c ? b.CreateFPExt(x, like(x, b.getFloatTy())) : f16_to_f32_by_hand(b, x);
 }
 
-Value* from_f32(Context& c, Builder& b, ElementType element, Value* x) {
+Value* from_f32(Context& c, Builder& b, ElementType element, Value* x, bool saturate) {
+  if (info(element).bits == 8) return f32_to_f8(b, element, x, saturate);
   if (element == ElementType::kBF16) return f32_to_bf16(b, x);
   return c.target.has_f16c ? b.CreateFPTrunc(x, like(x, b.getHalfTy())) : f32_to_f16_by_hand(b, x);
 }
 
-Value* emit_cast(Context& c, Builder& b, Value* x, ElementType from, ElementType to) {
+Value* emit_cast(Context& c, Builder& b, Value* x, ElementType from, ElementType to, bool saturate) {
   if (from == to) return x;
   if (!is_float(from) && !is_float(to)) return int_to_int(b, x, from, to);
   if (!is_float(from)) {
@@ -121,7 +123,7 @@ Value* emit_cast(Context& c, Builder& b, Value* x, ElementType from, ElementType
     llvm::Type* wide = like(x, to == ElementType::kF32 ? b.getFloatTy() : b.getDoubleTy());
     if (is_small_float(to) && info(from).bits == 64) x = with_sticky_bit(b, x, info(from).is_signed);
     Value* value = info(from).is_signed ? b.CreateSIToFP(x, wide) : b.CreateUIToFP(x, wide);
-    return is_small_float(to) ? from_f32(c, b, to, f64_to_f32_odd(b, value)) : value;
+    return is_small_float(to) ? from_f32(c, b, to, f64_to_f32_odd(b, value), saturate) : value;
   }
   if (is_small_float(from)) {
     x = to_f32(c, b, from, x);
@@ -129,7 +131,7 @@ Value* emit_cast(Context& c, Builder& b, Value* x, ElementType from, ElementType
     if (from == to) return x;
   }
   if (!is_float(to)) return float_to_int(b, x, to);
-  if (is_small_float(to)) return from_f32(c, b, to, from == ElementType::kF64 ? f64_to_f32_odd(b, x) : x);
+  if (is_small_float(to)) return from_f32(c, b, to, from == ElementType::kF64 ? f64_to_f32_odd(b, x) : x, saturate);
   return to == ElementType::kF64 ? b.CreateFPExt(x, like(x, b.getDoubleTy()))
                                  : b.CreateFPTrunc(x, like(x, b.getFloatTy()));
 }

@@ -1,218 +1,158 @@
-// dot: operands are packed into scratch (which also converts them), then a register-blocked micro-kernel runs over the
-// accumulator tile.
+// dot: acc + a·b in place in the accumulator's slot.
 //
-//   A  row-major [M][K], rows padded                      broadcast element by element
-//   B  panels of NR columns, each K × NR                  read as NV vectors
+// Operands are packed into scratch, which also converts them (dot_pack.cpp), or read where they lie; then a
+// register-blocked micro-kernel (dot_kernel.cpp, dot_tiles.cpp) runs over the blocks of the accumulator. The form of
+// the products follows from the element types and the target (dot_form.cpp).
+//
+//   A  row-major [M][K]                                    broadcast unit by unit
+//   B  panels of NR columns, each [K][NR]                  read as NV vectors
 //   C  the accumulator's slot, row-major, padded rows      MR × NV vectors held in registers over the whole of K
-#include "cpu/nest.h"
+#include "cpu/dot.h"
 
 namespace kiln::codegen::cpu {
 namespace {
 
-struct Blocking {
-  int rows;     // MR
-  int vectors;  // NV
+int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+DotPlan make_plan(Context& c, const DotForm& form, const std::vector<int64_t>& out_shape, int64_t k) {
+  DotPlan plan;
+  plan.form = form;
+  const size_t rank = out_shape.size();
+  plan.batch = rank == 3 ? out_shape[0] : 1;
+  plan.m = out_shape[rank - 2];
+  plan.n = out_shape[rank - 1];
+  plan.k = k;
+  plan.k_units = round_up(k, form.k_multiple) / form.group;
+  plan.unit_bytes = dsl::info(form.sum).bytes;
+  plan.unit = form.group > 1 ? c.b.getInt32Ty() : register_type(c.b.getContext(), dsl::scalar_type(form.packed));
+  plan.lanes = plan.tiles() ? 16 : c.target.vector_bytes / plan.unit_bytes;
+  plan.block = choose_blocking(c.target, form, plan.lanes, plan.m, plan.n);
+  plan.widen_b = form.step == Step::kFma && dsl::is_small_float(form.b) && plan.m <= plan.block.rows;
+  return plan;
+}
+
+// A slot that holds the accumulator and may be written: that of `acc` where this dot is its only reader, else a copy.
+Result<Slot> accumulator_slot(Context& c, const DotPlan& plan, ValueId acc, ValueId result) {
+  const size_t row = static_cast<size_t>(c.type(result).rank()) - 2;
+  const int64_t padded_n = round_up(plan.n, plan.panel());
+  const bool last_use = c.use_count[acc] == 1 && c.home[acc] == c.home[result];  // not one an iteration
+  const auto& known = c.slots[acc];
+  if (last_use && known && known->valid_under.empty() && !known->view && !known->exact &&
+      known->strides[row] >= padded_n && (plan.n == 1 || known->strides[row + 1] == 1)) {
+    return *known;
+  }
+  dsl::Type padded = c.type(result);
+  padded.shape[row + 1] = dsl::Expr(padded_n);
+  Slot slot = allocate_slot(c, padded);
+  if (auto done = materialise(c, acc, slot); !done) return done.error();
+  return slot;
+}
+
+// Where the blocks of one height begin and end, by row.
+struct Rows {
+  int height;
+  int64_t begin, end;
 };
 
-// The most rows whose accumulators, with NV vectors of B and one of A, stay in registers.
-int max_rows(int registers, int vectors) { return (registers - vectors - 1) / vectors; }
-
-// Fewest FMA slots for the tile, counting the work on padding and the loads that do not hide behind few FMAs.
-Blocking choose_blocking(int registers, int lanes, int64_t m, int64_t n) {
-  Blocking best{1, 1};
-  double best_cost = 1e30;
-  for (int vectors : {1, 2, 4}) {
-    const int64_t panels = (n + vectors * lanes - 1) / (vectors * lanes);
-    const int cap = std::min<int>(max_rows(registers, vectors), static_cast<int>(m));
-    for (int rows = cap; rows >= std::max(1, cap / 2); --rows) {
-      const auto cost_of = [&](int r) {
-        const double fma = r * vectors / 2.0, loads = (r + vectors) / 2.0;
-        return std::max({fma, loads, 4.0});
-      };
-      double cost = static_cast<double>(m / rows) * cost_of(rows);
-      if (m % rows) cost += cost_of(static_cast<int>(m % rows)) * 1.05;
-      cost *= static_cast<double>(panels);
-      if (cost < best_cost * 0.999) {
-        best_cost = cost;
-        best = {rows, vectors};
-      }
-    }
-  }
-  return best;
+// As few blocks as there can be, all of one height or of two that differ by one.
+std::vector<Rows> split_rows(int64_t m, int most) {
+  const int64_t blocks = (m + most - 1) / most;
+  const int64_t height = (m + blocks - 1) / blocks;
+  const int64_t tall = m - blocks * (height - 1);
+  std::vector<Rows> out = {{static_cast<int>(height), 0, tall * height}};
+  if (tall < blocks) out.push_back({static_cast<int>(height) - 1, tall * height, m});
+  return out;
 }
 
-struct DotShape {
-  int64_t m, n, k;
-  int64_t lda, ldc;
-  ElementType element;  // of the accumulator
-  llvm::Type* type;
-  int lanes;
-};
-
-Value* multiply_add(Context& c, Builder& b, ElementType element, Value* x, Value* y, Value* acc) {
-  if (!dsl::is_float(element)) return b.CreateAdd(b.CreateMul(x, y), acc);
-  if (!c.target.has_fma) return b.CreateFAdd(b.CreateFMul(x, y), acc);
-  return b.CreateIntrinsic(llvm::Intrinsic::fma, {acc->getType()}, {x, y, acc});
-}
-
-// void kiln.dot.MRxNV(ptr a, ptr b, ptr c): c += a·b for one block; strides and K are constants.
-llvm::Function* micro_kernel(Context& c, const DotShape& shape, Blocking block) {
-  const std::string name = "kiln.dot." + std::to_string(block.rows) + "x" + std::to_string(block.vectors) + "." +
-                           std::to_string(shape.k) + "." + std::to_string(shape.lda) + "." + std::to_string(shape.ldc) +
-                           "." + std::string(dsl::info(shape.element).name);
-  if (auto* existing = c.module.getFunction(name)) return existing;
-  Builder b(c.module.getContext());
-  auto* fn =
-      llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy(), b.getPtrTy()}, false),
-                             llvm::Function::InternalLinkage, name, c.module);
-  fn->addFnAttr(llvm::Attribute::NoInline);
-  fn->addFnAttr(llvm::Attribute::NoUnwind);
-  for (unsigned i = 0; i < 3; ++i) fn->addParamAttr(i, llvm::Attribute::NoAlias);
-  b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", fn));
-  auto* vector = llvm::FixedVectorType::get(shape.type, static_cast<unsigned>(shape.lanes));
-  const llvm::Align align(shape.type->getScalarSizeInBits() / 8);
-  auto c_pointer = [&](int row, int v) {
-    return b.CreateConstInBoundsGEP1_64(shape.type, fn->getArg(2),
-                                        static_cast<uint64_t>(row * shape.ldc + v * shape.lanes));
-  };
-  std::vector<Value*> start;
-  for (int row = 0; row < block.rows; ++row) {
-    for (int v = 0; v < block.vectors; ++v) start.push_back(b.CreateAlignedLoad(vector, c_pointer(row, v), align));
-  }
-  auto* before = b.GetInsertBlock();
-  auto* loop = llvm::BasicBlock::Create(b.getContext(), "k", fn);
-  auto* after = llvm::BasicBlock::Create(b.getContext(), "store", fn);
-  b.CreateBr(loop);
-  b.SetInsertPoint(loop);
-  auto* k = b.CreatePHI(b.getInt64Ty(), 2, "k");
-  k->addIncoming(b.getInt64(0), before);
-  std::vector<llvm::PHINode*> acc;
-  for (Value* value : start) {
-    acc.push_back(b.CreatePHI(vector, 2));
-    acc.back()->addIncoming(value, before);
-  }
-  std::vector<Value*> columns;
-  Value* b_row = b.CreateInBoundsGEP(shape.type, fn->getArg(1),
-                                     b.CreateMul(k, b.getInt64(static_cast<uint64_t>(block.vectors * shape.lanes))));
-  for (int v = 0; v < block.vectors; ++v) {
-    columns.push_back(b.CreateAlignedLoad(
-        vector, b.CreateConstInBoundsGEP1_64(shape.type, b_row, static_cast<uint64_t>(v * shape.lanes)), align));
-  }
-  Value* a_column = b.CreateInBoundsGEP(shape.type, fn->getArg(0), k);
-  std::vector<Value*> sums;
-  for (int row = 0; row < block.rows; ++row) {
-    Value* scalar = b.CreateAlignedLoad(
-        shape.type, b.CreateConstInBoundsGEP1_64(shape.type, a_column, static_cast<uint64_t>(row * shape.lda)), align);
-    Value* lanes = b.CreateVectorSplat(static_cast<unsigned>(shape.lanes), scalar);
-    for (int v = 0; v < block.vectors; ++v) {
-      sums.push_back(multiply_add(c, b, shape.element, lanes, columns[static_cast<size_t>(v)], acc[sums.size()]));
-    }
-  }
-  Value* next = b.CreateAdd(k, b.getInt64(1));
-  k->addIncoming(next, loop);
-  for (size_t i = 0; i < acc.size(); ++i) acc[i]->addIncoming(sums[i], loop);
-  b.CreateCondBr(b.CreateICmpULT(next, b.getInt64(static_cast<uint64_t>(shape.k))), loop, after);
-  b.SetInsertPoint(after);
-  for (int row = 0; row < block.rows; ++row) {
-    for (int v = 0; v < block.vectors; ++v) {
-      b.CreateAlignedStore(sums[static_cast<size_t>(row * block.vectors + v)], c_pointer(row, v), align);
-    }
-  }
-  b.CreateRetVoid();
-  return fn;
-}
-
-// What the micro-kernel reads: f32, f64 or i32.
-Value* widen_operand(Context& c, Builder& b, ElementType from, ElementType to, Value* x) {
-  if (dsl::is_small_float(from)) return to_accumulator(c, b, from, x);
-  if (dsl::is_float(from)) return x;
-  auto* type = x->getType()->getWithNewType(b.getIntNTy(static_cast<unsigned>(dsl::info(to).bits)));
-  return dsl::info(from).is_signed ? b.CreateSExt(x, type) : b.CreateZExt(x, type);
-}
-
-Result<void> pack_operands(Context& c, const Op& op, const DotShape& shape, Blocking block, const Slot& a_slot,
-                           const Slot& b_slot) {
-  const int panel = block.vectors * shape.lanes;
-  const int pack_width = std::min(64, 4 * shape.lanes);
-  const ElementType from = c.type(op.operands[0]).element;
-  Value *a_base = slot_address(c, a_slot), *b_base = slot_address(c, b_slot);
-  const llvm::Align align(shape.type->getScalarSizeInBits() / 8);
-  auto store = [&](Nest& nest, Value* base, Value* index, Value* vector) {
-    Value* lanes = widen_operand(c, c.b, from, shape.element, nest.splat(vector));
-    c.b.CreateAlignedStore(lanes, c.b.CreateInBoundsGEP(shape.type, base, index), align);
-  };
-  auto a_done = pack(c, op.operands[0], 1, pack_width, [&](Nest& nest, Value* vector) {
-    Value* row = c.b.CreateMul(nest.index(0), c.i64(shape.lda));
-    store(nest, a_base, c.b.CreateAdd(row, nest.index(1)), vector);
-  });
-  if (!a_done) return a_done;
-  // One chunk is one row of one panel: column n = j·NR starts at j·K·NR = n·K.
-  return pack(c, op.operands[1], 1, panel, [&](Nest& nest, Value* vector) {
-    Value* start = c.b.CreateMul(nest.index(1), c.i64(shape.k));
-    store(nest, b_base, c.b.CreateAdd(start, c.b.CreateMul(nest.index(0), c.i64(panel))), vector);
-  });
-}
-
-void run_blocks(Context& c, const DotShape& shape, Blocking block, const Slot& a_slot, const Slot& b_slot,
-                const Slot& c_slot) {
+void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const OperandB& b_operand, const Slot& c_slot) {
   Builder& b = c.b;
-  const int64_t panel = block.vectors * shape.lanes;
-  Value *a_base = slot_address(c, a_slot), *b_base = slot_address(c, b_slot), *c_base = slot_address(c, c_slot);
+  const int acc_bytes = dsl::info(plan.form.acc).bytes;
+  Value* c_base = slot_address(c, c_slot);
   auto none = [](llvm::Instruction*) {};
-  auto call = [&](llvm::Function* fn, Value* row, Value* column) {
-    Value* a = b.CreateInBoundsGEP(shape.type, a_base, b.CreateMul(row, c.i64(shape.lda)));
-    Value* panel_start = b.CreateInBoundsGEP(shape.type, b_base, b.CreateMul(column, c.i64(shape.k)));
-    Value* out = b.CreateInBoundsGEP(shape.type, c_base, b.CreateAdd(b.CreateMul(row, c.i64(shape.ldc)), column));
-    b.CreateCall(fn, {a, panel_start, out});
+  auto at = [&](Value* pointer, Value* index, Value* distance) {
+    return b.CreateInBoundsGEP(b.getInt8Ty(), pointer, b.CreateMul(index, distance));
   };
-  const int64_t whole = shape.m / block.rows * block.rows;
-  emit_loop(b, c.i64(0), c.i64(shape.n), c.i64(panel), "panel", none, [&](Value* column) {
-    if (whole > 0) {
-      llvm::Function* fn = micro_kernel(c, shape, block);
-      emit_loop(b, c.i64(0), c.i64(whole), c.i64(block.rows), "block", none,
-                [&](Value* row) { call(fn, row, column); });
-    }
-    if (whole < shape.m) {
-      call(micro_kernel(c, shape, {static_cast<int>(shape.m - whole), block.vectors}), c.i64(whole), column);
-    }
+  // Tile registers hold 16 rows: a block of tiles may leave the last ones out, so heights need not be even.
+  const std::vector<Rows> heights =
+      plan.tiles() && plan.m > plan.block.rows
+          ? std::vector<Rows>{{plan.block.rows, 0, plan.m / plan.block.rows * plan.block.rows},
+                              {static_cast<int>(plan.m % plan.block.rows), plan.m / plan.block.rows * plan.block.rows,
+                               plan.m}}
+          : split_rows(plan.m, plan.block.rows);
+  emit_loop(b, c.i64(0), c.i64(plan.batch), c.i64(1), "batch", none, [&](Value* batch) {
+    Value* a_batch = at(a.pointer, batch, a.batch);
+    Value* b_batch = at(b_operand.pointer, batch, b_operand.batch);
+    Value* c_batch = at(c_base, batch, c.i64(plan.c_batch * acc_bytes));
+    Value* correction = llvm::PoisonValue::get(b.getPtrTy());
+    if (b_operand.correction) correction = at(b_operand.correction, batch, c.i64(b_operand.correction_batch));
+    emit_loop(b, c.i64(0), c.i64(plan.panels()), c.i64(1), "panel", none, [&](Value* panel) {
+      Value* b_panel = at(b_batch, panel, b_operand.panel);
+      Value* c_panel = at(c_batch, panel, c.i64(plan.panel() * acc_bytes));
+      Value* correction_here = b_operand.correction ? at(correction, panel, c.i64(plan.panel() * 4)) : correction;
+      for (const Rows& rows : heights) {
+        if (rows.begin == rows.end) continue;
+        llvm::Function* kernel = plan.tiles() ? tile_kernel(c, plan, rows.height) : micro_kernel(c, plan, rows.height);
+        emit_loop(b, c.i64(rows.begin), c.i64(rows.end), c.i64(rows.height), "block", none, [&](Value* row) {
+          b.CreateCall(kernel, {at(a_batch, row, a.row), a.row, b_panel, b_operand.row,
+                                at(c_panel, row, c.i64(plan.ldc * acc_bytes)), correction_here});
+        });
+      }
+    });
   });
+}
+
+struct Operands {
+  OperandA a;
+  OperandB b;
+};
+
+Result<void> lower_product(Context& c, const Op& op, DotPlan& plan, ValueId acc,
+                           const std::function<Result<Operands>()>& operands) {
+  const ValueId result = op.results[0];
+  auto c_slot = accumulator_slot(c, plan, acc, result);
+  if (!c_slot) return c_slot.error();
+  const size_t row = c_slot->strides.size() - 2;
+  plan.ldc = c_slot->strides[row];
+  plan.c_batch = row > 0 ? c_slot->strides[0] : 0;
+  auto packed = operands();
+  if (!packed) return packed.error();
+  run_blocks(c, plan, packed->a, packed->b, *c_slot);
+  c.slots[result] = *c_slot;
+  return {};
 }
 
 }  // namespace
 
 Result<void> lower_dot(Context& c, const Op& op) {
-  const ValueId a = op.operands[0], acc = op.operands[2], result = op.results[0];
-  const auto a_shape = dsl::concrete_shape(c.type(a)), c_shape = dsl::concrete_shape(c.type(result));
-  DotShape shape{c_shape[0], c_shape[1], a_shape[1], 0, 0, c.type(result).element, nullptr, 0};
-  const dsl::ElementType from = c.type(a).element;
-  if (from == ElementType::kF8E4M3 || from == ElementType::kF8E5M2) {
-    return c.unsupported(op, "f8 operands are not available on this target yet");
-  }
-  shape.type = register_type(c.b.getContext(), dsl::scalar_type(shape.element));
-  shape.lanes = c.target.vector_bytes / dsl::info(shape.element).bytes;
-  const Blocking block = choose_blocking(c.target.vector_registers, shape.lanes, shape.m, shape.n);
+  const ValueId a = op.operands[0], b = op.operands[1], acc = op.operands[2];
+  const bool tf32 = static_cast<dsl::Precision>(std::get<int64_t>(op.attrs[0])) == dsl::Precision::kTf32;
+  const auto shape = dsl::concrete_shape(c.type(op.results[0]));
+  const DotForm form =
+      choose_form(c.target, c.type(a).element, c.type(b).element, c.type(acc).element, tf32, shape[shape.size() - 2]);
+  DotPlan plan = make_plan(c, form, shape, dsl::concrete_shape(c.type(a)).back());
+  return lower_product(c, op, plan, acc, [&]() -> Result<Operands> {
+    auto packed_a = pack_a(c, plan, a);
+    if (!packed_a) return packed_a.error();
+    auto packed_b = pack_b(c, plan, b);
+    if (!packed_b) return packed_b.error();
+    return Operands{*packed_a, *packed_b};
+  });
+}
 
-  // The accumulator is updated in place where this dot is its only reader.
-  Slot c_slot;
-  const int64_t panel = block.vectors * shape.lanes;
-  const int64_t padded_n = (shape.n + panel - 1) / panel * panel;
-  const bool last_use = c.use_count[acc] == 1 && c.home[acc] == c.home[result];  // not one an iteration
-  if (last_use && c.slots[acc] && c.slots[acc]->valid_under.empty() && c.slots[acc]->strides[0] >= padded_n) {
-    c_slot = *c.slots[acc];
-  } else {
-    c_slot = allocate_slot(c, dsl::tile_type(shape.element, {dsl::Expr(shape.m), dsl::Expr(padded_n)}));
-    if (auto done = materialise(c, acc, c_slot); !done) return done;
-  }
-  // Chunks of a row are stored whole, so a row is padded even where K is 1.
-  const Slot a_slot =
-      allocate_slot(c, dsl::tile_type(shape.element, {dsl::Expr(shape.m), dsl::Expr(std::max<int64_t>(shape.k, 2))}));
-  const Slot b_slot = allocate_slot(c, dsl::tile_type(shape.element, {dsl::Expr(padded_n * shape.k)}));
-  shape.lda = a_slot.strides[0];
-  shape.ldc = c_slot.strides[0];
-  if (auto done = pack_operands(c, op, shape, block, a_slot, b_slot); !done) return done;
-  run_blocks(c, shape, block, a_slot, b_slot, c_slot);
-  c.slots[result] = c_slot;
-  return {};
+// Elements times scales, and their products, are exact in f64; f32 would overflow where the sum need not.
+Result<void> lower_dot_scaled(Context& c, const Op& op) {
+  const auto scales = dsl::concrete_shape(c.type(op.operands[1]));
+  DotForm form;
+  form.a = form.b = form.packed = form.sum = ElementType::kF64;
+  form.acc = ElementType::kF32;
+  DotPlan plan = make_plan(c, form, dsl::concrete_shape(c.type(op.results[0])), 32 * scales[1]);
+  return lower_product(c, op, plan, op.operands[4], [&]() -> Result<Operands> {
+    auto a = unpack_scaled_a(c, plan, op.operands[0], op.operands[1]);
+    if (!a) return a.error();
+    auto b = unpack_scaled_b(c, plan, op.operands[2], op.operands[3]);
+    if (!b) return b.error();
+    return Operands{*a, *b};
+  });
 }
 
 }  // namespace kiln::codegen::cpu

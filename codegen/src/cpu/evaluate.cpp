@@ -62,7 +62,7 @@ bool Nest::slot_usable(const Slot& slot, const Point& point) const {
 }
 
 Result<Value*> Nest::evaluate_new(ValueId id, const Point& point) {
-  if (c.slots[id] && slot_usable(*c.slots[id], point)) return evaluate_slot(id, *c.slots[id], point);
+  if (c.slots[id] && slot_usable(*c.slots[id], point)) return load_slot(*c.slots[id], point, c.type(id));
   const Op* op = c.definition[id];
   if (!op) return internal_error("a tile without a definition or a place in scratch");
   switch (op->code) {
@@ -83,6 +83,8 @@ Result<Value*> Nest::evaluate_new(ValueId id, const Point& point) {
       return evaluate(op->operands[0], source_point(*op, point));
     case OpCode::kLoad:
       return evaluate_load(*op, point);
+    case OpCode::kPhilox:
+      return evaluate_philox(*op, id, point);
     default:
       if (!dsl::info(op->code).has(dsl::kElementwise)) {
         return internal_error(dsl::info(op->code).name + " has no place in scratch");
@@ -91,31 +93,46 @@ Result<Value*> Nest::evaluate_new(ValueId id, const Point& point) {
   }
 }
 
-Result<Value*> Nest::evaluate_elementwise(const Op& op, const Point& point) {
+Result<llvm::SmallVector<Value*, 4>> Nest::evaluate_operands(const Op& op, const Point& point) {
   llvm::SmallVector<Value*, 4> operands;
   bool any_vector = false;
   for (ValueId operand : op.operands) {
     auto value = evaluate(operand, point);
-    if (!value) return value;
+    if (!value) return value.error();
     operands.push_back(*value);
     any_vector |= (*value)->getType()->isVectorTy();
   }
   if (any_vector) {
     for (Value*& operand : operands) operand = splat(operand);
   }
-  return emit_elementwise(c, b, op, operands);
+  return operands;
+}
+
+Result<Value*> Nest::evaluate_elementwise(const Op& op, const Point& point) {
+  auto operands = evaluate_operands(op, point);
+  if (!operands) return operands.error();
+  return emit_elementwise(c, b, op, *operands);
+}
+
+// All four words come at once; the other three wait for those who ask.
+Result<Value*> Nest::evaluate_philox(const Op& op, ValueId id, const Point& point) {
+  auto operands = evaluate_operands(op, point);
+  if (!operands) return operands.error();
+  const auto words = emit_philox(b, (*operands)[0], (*operands)[1]);
+  const int depth = mode_ == Mode::kOutside ? depth_now() : depth_of(point);
+  Value* wanted = nullptr;
+  for (size_t i = 0; i < words.size(); ++i) {
+    memo_[static_cast<size_t>(depth)][{op.results[i], {point.begin(), point.end()}}] = words[i];
+    if (op.results[i] == id) wanted = words[i];
+  }
+  return wanted;
+}
+
+Result<Value*> Nest::evaluate_lanes(ValueId id, const Point& point) {
+  return vector_dim_ >= 0 ? evaluate_vector(id, point) : evaluate(id, point);
 }
 
 // ---- memory ----
-
-namespace {
-
-Value* from_memory(Builder& b, Value* x, const dsl::Type& type) {
-  if (type.pointer || type.element != ElementType::kI1) return x;
-  return b.CreateICmpNE(x, llvm::Constant::getNullValue(x->getType()));
-}
-
-}  // namespace
 
 Result<Value*> Nest::evaluate_load(const Op& op, const Point& point) {
   const dsl::Type& type = c.type(op.results[0]);
@@ -143,19 +160,19 @@ Result<Value*> Nest::evaluate_load(const Op& op, const Point& point) {
   if (!where) return where.error();
   llvm::Type* memory = memory_type(b.getContext(), type.element, type.pointer);
   const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
-  auto in_memory = [&](Value* x) {
-    return x->getType()->isIntOrIntVectorTy(1) ? b.CreateZExt(x, x->getType()->getWithNewType(b.getInt8Ty())) : x;
-  };
   if (where->contiguous && vector) {
     auto* wide = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_));
     if (!mask) return from_memory(b, b.CreateAlignedLoad(wide, where->pointer, align), type);
-    return from_memory(b, b.CreateMaskedLoad(wide, where->pointer, align, splat(mask), in_memory(splat(other))), type);
+    return from_memory(
+        b, b.CreateMaskedLoad(wide, where->pointer, align, c.memory_mask(splat(mask)), to_memory(b, splat(other))),
+        type);
   }
   if (where->pointer->getType()->isVectorTy()) {
     auto* wide = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_));
-    return from_memory(
-        b, b.CreateMaskedGather(wide, where->pointer, align, mask ? splat(mask) : nullptr, in_memory(splat(other))),
-        type);
+    return from_memory(b,
+                       b.CreateMaskedGather(wide, where->pointer, align, mask ? c.memory_mask(splat(mask)) : nullptr,
+                                            to_memory(b, splat(other))),
+                       type);
   }
   // One address for all lanes.
   Value* any = mask && mask->getType()->isVectorTy() ? b.CreateOrReduce(mask) : mask;
@@ -199,8 +216,7 @@ Value* Nest::strided_lanes(Value* first, llvm::Type* memory, int64_t stride) {
   return b.CreateGEP(memory, first, llvm::ConstantVector::get(lanes));
 }
 
-Result<Value*> Nest::evaluate_slot(ValueId id, const Slot& slot, const Point& point) {
-  const dsl::Type& type = c.type(id);
+Value* Nest::load_slot(const Slot& slot, const Point& point, const dsl::Type& type) {
   llvm::Type* memory = memory_type(b.getContext(), type.element, type.pointer);
   Value* pointer = slot_pointer(slot, point, type.element, type.pointer);
   const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
@@ -209,23 +225,56 @@ Result<Value*> Nest::evaluate_slot(ValueId id, const Slot& slot, const Point& po
   const int64_t stride = lane_stride(slot, point);
   if (stride == 1) return from_memory(b, b.CreateAlignedLoad(wide, pointer, align), type);
   Value* pointers = strided_lanes(pointer, memory, stride);
-  return from_memory(b, b.CreateMaskedGather(wide, pointers, align, lanes_), type);
+  return from_memory(b, b.CreateMaskedGather(wide, pointers, align, c.memory_mask(lanes_)), type);
 }
 
 void Nest::store_slot(const Slot& slot, const Point& point, const dsl::Type& type, Value* vector) {
   Value* pointer = slot_pointer(slot, point, type.element, type.pointer);
-  if (vector->getType()->isIntOrIntVectorTy(1))
-    vector = b.CreateZExt(vector, vector->getType()->getWithNewType(b.getInt8Ty()));
+  vector = to_memory(b, vector);
   const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
   const int64_t stride = lane_stride(slot, point);
-  if (!vector->getType()->isVectorTy() || stride == 1) {
+  if (!vector->getType()->isVectorTy() || (stride == 1 && !slot.exact)) {
     b.CreateAlignedStore(vector, pointer, align);
     return;
   }
-  // A strided row has no padding behind its last lane.
-  Value* pointers = strided_lanes(pointer, memory_type(b.getContext(), type.element, type.pointer), stride);
+  // A strided row has no padding behind its last lane. Chunks without lanes of their own are whole, but for those of
+  // walk_outside.
   const int64_t extent = dims_[vector_dim_].extent;
-  b.CreateMaskedScatter(vector, pointers, align, extent % width_ != 0 ? lanes_below(c.i64(extent)) : nullptr);
+  const bool partial = extent % width_ != 0 && (lanes_ != nullptr || mode_ == Mode::kOutside);
+  Value* active = c.memory_mask(partial ? lanes_below(c.i64(extent)) : nullptr);
+  if (stride != 1) {
+    Value* pointers = strided_lanes(pointer, memory_type(b.getContext(), type.element, type.pointer), stride);
+    b.CreateMaskedScatter(vector, pointers, align, active);
+  } else if (active) {
+    b.CreateMaskedStore(vector, pointer, align, active);
+  } else {
+    b.CreateAlignedStore(vector, pointer, align);
+  }
+}
+
+Value* Nest::gather_slot(const dsl::Type& type, const Slot& slot, const Point& point, size_t axis, Value* index,
+                         bool index_is_signed) {
+  llvm::Type* memory = memory_type(b.getContext(), type.element, type.pointer);
+  Point others = point;
+  others[axis] = kZero;
+  Value* first = slot_pointer(slot, others, type.element, type.pointer);
+  llvm::Type* wide = like(index, b.getInt64Ty());
+  Value* offset = index_is_signed ? b.CreateSExt(index, wide) : b.CreateZExt(index, wide);
+  offset = b.CreateMul(offset, int_constant(offset, static_cast<uint64_t>(slot.strides[axis])));
+  const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
+  if (!offset->getType()->isVectorTy()) {
+    return from_memory(b, b.CreateAlignedLoad(memory, b.CreateGEP(memory, first, offset), align), type);
+  }
+  if (vector_dim_ != static_cast<int>(axis) && varies(others)) {
+    first = strided_lanes(first, memory, lane_stride(slot, others));
+  }
+  // The last lanes of a row hold no index of the author's.
+  const int64_t extent = dims_[vector_dim_].extent;
+  Value* active = c.memory_mask(extent % width_ != 0 ? lanes_below(c.i64(extent)) : nullptr);
+  auto* vector = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_));
+  Value* none = llvm::Constant::getNullValue(vector);
+  Value* loaded = b.CreateMaskedGather(vector, b.CreateGEP(memory, first, offset), align, active, none);
+  return from_memory(b, loaded, type);
 }
 
 }  // namespace kiln::codegen::cpu

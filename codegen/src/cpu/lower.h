@@ -5,6 +5,7 @@
 
 #include "kiln/dsl/ir.h"
 #include "kiln/dsl/result.h"
+#include "plan.h"
 #include "target.h"
 
 namespace kiln::codegen::cpu {
@@ -17,12 +18,19 @@ struct ParamSlot {
 // Where each argument lies in the parameter block: in order, naturally aligned, i1 as one byte.
 std::vector<ParamSlot> param_layout(const dsl::Kernel& kernel, uint64_t& total_bytes);
 
-struct Lowered {
-  uint64_t scratch_bytes = 0;  // per program, 64-byte aligned
+// An op that may fail a launch, or prints: what code names by number, the artifact's metadata describes.
+struct Report {
+  const dsl::Kernel* kernel;  // of the plan
+  const dsl::Op* op;
 };
 
-// Adds `kiln_entry` to the module: int32 (const void* params, const uint32 grid[3], uint64 first, uint64 last, ctx*),
-// which runs programs first…last-1. `kernel` is instantiated.
-Result<Lowered> lower(const dsl::Kernel& kernel, CpuTarget& target, llvm::Module& module);
+struct Lowered {
+  uint64_t scratch_bytes = 0;  // per program, 64-byte aligned
+  std::vector<Report> checks, prints;
+};
+
+// Adds the entry of each stage to the module: int32 (const void* params, const uint32 grid[3], uint64 first, uint64
+// last, ctx*), which runs programs first…last-1. Kernels are instantiated.
+Result<Lowered> lower(const Plan& plan, CpuTarget& target, llvm::Module& module);
 
 }  // namespace kiln::codegen::cpu

@@ -28,11 +28,11 @@ int Nest::add_inner_dim(int64_t extent) {
   return rank() - 1;
 }
 
-void Nest::walk_inner(int dim, const std::function<void()>& body) {
+void Nest::walk_inner(int dim, Value* begin, Value* end, const std::function<void()>& body) {
   Dim& d = dims_[dim];
   const int depth = static_cast<int>(guards_.size()) + 1;
   emit_loop(
-      b, c.i64(0), c.i64(d.extent), c.i64(1), "inner", [&](llvm::Instruction* guard) { guards_.push_back(guard); },
+      b, begin, end, c.i64(1), "inner", [&](llvm::Instruction* guard) { guards_.push_back(guard); },
       [&](Value* index) {
         d.index = index;
         d.depth = depth;
@@ -79,6 +79,9 @@ int Nest::cost(ValueId id, int budget) const {
   switch (op->code) {
     case OpCode::kMath:
       sum = 12;
+      break;
+    case OpCode::kPhilox:  // forty products of lanes twice as wide
+      sum = 2 * kExpensive;
       break;
     case OpCode::kDiv:
     case OpCode::kRem:

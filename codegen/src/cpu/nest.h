@@ -58,9 +58,10 @@ class Nest {
   };
   // Walks the space: dimensions in order, the vector dimension innermost. `interior_only` restricts it to the interior.
   Result<void> walk(const Body& body, bool interior_only);
-  // A dimension that walk() leaves alone; `walk_inner` walks it inside a chunk. For nests without registered masks.
+  // A dimension that walk() leaves alone; `walk_inner` walks it from `begin` to `end` inside a chunk. For nests without
+  // registered masks.
   int add_inner_dim(int64_t extent);
-  void walk_inner(int dim, const std::function<void()>& body);
+  void walk_inner(int dim, Value* begin, Value* end, const std::function<void()>& body);
   // Inside Body::outside: visits the chunks that begin at or after lane `first`.
   void walk_outside(Value* first, const std::function<void()>& body);
   // A mask as it stands at the current point: null when it holds in all active lanes.
@@ -70,6 +71,8 @@ class Nest {
   Result<Value*> evaluate(ValueId id, const Point& point);
   // As a vector in any case.
   Result<Value*> evaluate_vector(ValueId id, const Point& point);
+  // As the nest walks: a vector, or a scalar in a nest without a vector dimension.
+  Result<Value*> evaluate_lanes(ValueId id, const Point& point);
   Value* splat(Value* x);
 
   struct Address {
@@ -77,6 +80,15 @@ class Nest {
     bool contiguous = false;   // lanes are neighbours; else uniform (scalar pointer) or a vector of pointers
   };
   Result<Address> address(ValueId pointer_tile, const Point& point);
+
+  // A value whose element at the point i, j, … of this nest lies in memory at pointer + Σ index·stride (elements),
+  // where `whole` (i1) holds. Before the walk only.
+  struct MemoryView {
+    Value* pointer = nullptr;
+    llvm::SmallVector<Value*, 5> strides;
+    Value* whole = nullptr;
+  };
+  std::optional<MemoryView> memory_view(ValueId id);
 
   // Publishes the values that were kept during the walk.
   void finish();
@@ -86,8 +98,12 @@ class Nest {
   Value* in_active_lanes(Value* mask);         // the mask, null for true, in the active lanes alone; null: all lanes
   Value* index(int dim) const { return dims_[dim].index; }
   Value* slot_pointer(const Slot& slot, const Point& point, ElementType element, bool pointer);
-  // Stores whole vectors; lanes past the extent fall into the slot's padding.
+  Value* load_slot(const Slot& slot, const Point& point, const dsl::Type& type);
+  // Stores whole vectors; lanes past the extent fall into the slot's padding, or are left out where it is exact.
   void store_slot(const Slot& slot, const Point& point, const dsl::Type& type, Value* vector);
+  // The elements of a tile in scratch at the point, but along `axis` at `index`. Lanes past the extent read element 0.
+  Value* gather_slot(const dsl::Type& type, const Slot& slot, const Point& point, size_t axis, Value* index,
+                     bool index_is_signed);
   // Lanes below `bound` at the current point.
   Value* lanes_below(Value* bound);
   bool varies(const Point& point) const;  // contains the vector dimension
@@ -113,9 +129,10 @@ class Nest {
   template <class F>
   auto at_depth(int depth, F emit);
   Result<Value*> evaluate_new(ValueId id, const Point& point);
+  Result<llvm::SmallVector<Value*, 4>> evaluate_operands(const Op& op, const Point& point);
   Result<Value*> evaluate_elementwise(const Op& op, const Point& point);
+  Result<Value*> evaluate_philox(const Op& op, ValueId id, const Point& point);
   Result<Value*> evaluate_load(const Op& op, const Point& point);
-  Result<Value*> evaluate_slot(ValueId id, const Slot& slot, const Point& point);
   int64_t lane_stride(const Slot& slot, const Point& point) const;  // elements from lane to lane
   Value* strided_lanes(Value* first, llvm::Type* memory, int64_t stride);
   bool slot_usable(const Slot& slot, const Point& point) const;
@@ -165,14 +182,24 @@ auto Nest::at_depth(int depth, F emit) {
   return emit();
 }
 
-// sinks.cpp: what opens nests.
-
-// Copies a whole tile value into a slot.
+// materialise.cpp: copies a whole tile value, or a scalar, into a slot.
 Result<void> materialise(Context& c, ValueId id, const Slot& slot);
-// The same with the place of each chunk chosen by `store`: packing for dot. `vector_dim` and `width` are fixed.
+// Hands every chunk of a tile, all of its lanes, to `store`. A scalar is one chunk of a nest of rank 0.
 using StoreChunk = std::function<void(Nest&, Value* vector)>;
+Result<void> materialise_from(Context& c, ValueId id, const StoreChunk& store);
+// The same for packing (dot): `vector_dim` and `width` are fixed.
 Result<void> pack(Context& c, ValueId id, int vector_dim, int width, const StoreChunk& store);
+// stores.cpp
 Result<void> lower_store(Context& c, const Op& op);
+// reduce.cpp
 Result<void> lower_reduce(Context& c, const Op& op);
+// scan.cpp
+Result<void> lower_scan(Context& c, const Op& op);
+// sort.cpp
+Result<void> lower_sort(Context& c, const Op& op);
+// topk.cpp
+Result<void> lower_topk(Context& c, const Op& op);
+// histogram.cpp
+Result<void> lower_histogram(Context& c, const Op& op);
 
 }  // namespace kiln::codegen::cpu

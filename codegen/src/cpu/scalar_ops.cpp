@@ -40,6 +40,29 @@ Value* shift(Builder& b, OpCode code, bool is_signed, Value* x, Value* y) {
   return b.CreateSelect(in_range, shifted, int_constant(x, 0));
 }
 
+// The high half of the product. LLVM splits 128-bit lanes into scalars, so 64-bit ints are multiplied by halves.
+Value* multiply_high(Builder& b, bool is_signed, Value* x, Value* y) {
+  const unsigned bits = x->getType()->getScalarSizeInBits();
+  if (bits < 64) {
+    llvm::Type* wide = like(x, b.getIntNTy(2 * bits));
+    auto widen = [&](Value* v) { return is_signed ? b.CreateSExt(v, wide) : b.CreateZExt(v, wide); };
+    Value* product = b.CreateMul(widen(x), widen(y));
+    return b.CreateTrunc(b.CreateLShr(product, int_constant(product, bits)), x->getType());
+  }
+  auto low = [&](Value* v) { return b.CreateAnd(v, int_constant(v, 0xffffffff)); };
+  auto high = [&](Value* v) { return b.CreateLShr(v, int_constant(v, 32)); };
+  Value *xl = low(x), *xh = high(x), *yl = low(y), *yh = high(y);
+  Value* middle = b.CreateAdd(b.CreateMul(xh, yl), high(b.CreateMul(xl, yl)));
+  Value* carried = b.CreateAdd(b.CreateMul(xl, yh), low(middle));
+  Value* product = b.CreateAdd(b.CreateAdd(b.CreateMul(xh, yh), high(middle)), high(carried));
+  if (!is_signed) return product;
+  // A negative factor counts 2^64 too much as unsigned.
+  auto where_negative = [&](Value* factor, Value* other) {
+    return b.CreateAnd(b.CreateAShr(factor, int_constant(factor, 63)), other);
+  };
+  return b.CreateSub(b.CreateSub(product, where_negative(x, y)), where_negative(y, x));
+}
+
 Value* emit_int(Builder& b, const Op& op, ElementType element, llvm::ArrayRef<Value*> in) {
   const bool is_signed = info(element).is_signed;
   switch (op.code) {
@@ -53,6 +76,8 @@ Value* emit_int(Builder& b, const Op& op, ElementType element, llvm::ArrayRef<Va
       return int_div_rem(b, is_signed, false, in[0], in[1]);
     case OpCode::kRem:
       return int_div_rem(b, is_signed, true, in[0], in[1]);
+    case OpCode::kMulhi:
+      return multiply_high(b, is_signed, in[0], in[1]);
     case OpCode::kMin:
       return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, in[0], in[1]);
     case OpCode::kMax:
@@ -88,6 +113,8 @@ bool known_not_nan(Value* x) {
   return false;
 }
 
+}  // namespace
+
 // `select(x > y, x, y)` is what x86's max does: y when either is NaN. So only a NaN in x needs care.
 Value* float_min_max(Builder& b, bool maximum, bool numeric, Value* x, Value* y) {
   if (known_not_nan(x) && !known_not_nan(y)) std::swap(x, y);
@@ -103,7 +130,28 @@ Value* float_min_max(Builder& b, bool maximum, bool numeric, Value* x, Value* y)
   return known_not_nan(x) ? r : b.CreateSelect(b.CreateFCmpUNO(x, x), x, r);
 }
 
-Value* emit_float(Context& c, Builder& b, const Op& op, ElementType element, llvm::ArrayRef<Value*> in) {
+namespace {
+
+dsl::MathFn math_fn(const Op& op) { return static_cast<dsl::MathFn>(std::get<int64_t>(op.attrs[0])); }
+
+// Chooses or moves an element: what is infinite stays so, where arithmetic of f8 saturates.
+bool keeps_infinity(const Op& op) {
+  if (op.code != OpCode::kMath) return op.code == OpCode::kMin || op.code == OpCode::kMax;
+  switch (math_fn(op)) {
+    case dsl::MathFn::kCopysign:
+    case dsl::MathFn::kFloor:
+    case dsl::MathFn::kCeil:
+    case dsl::MathFn::kRound:
+    case dsl::MathFn::kTrunc:
+      return true;
+    default:
+      return false;
+  }
+}
+
+MathOptions math_options(const Context& c, bool fast) { return {c.target.has_fma, c.target.vector_bytes == 64, fast}; }
+
+Value* emit_float(Context& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> in) {
   switch (op.code) {
     case OpCode::kAdd:
       return b.CreateFAdd(in[0], in[1]);
@@ -114,16 +162,15 @@ Value* emit_float(Context& c, Builder& b, const Op& op, ElementType element, llv
     case OpCode::kDiv:
       return b.CreateFDiv(in[0], in[1]);
     case OpCode::kRem:
-      return b.CreateFRem(in[0], in[1]);
+      return emit_fmod(b, in[0], in[1], math_options(c, false));
     case OpCode::kFma:
       return b.CreateIntrinsic(llvm::Intrinsic::fma, {in[0]->getType()}, {in[0], in[1], in[2]});
     case OpCode::kMin:
     case OpCode::kMax:
       return float_min_max(b, op.code == OpCode::kMax, std::get<int64_t>(op.attrs[0]) != 0, in[0], in[1]);
     case OpCode::kMath: {
-      const auto fn = static_cast<dsl::MathFn>(std::get<int64_t>(op.attrs[0]));
-      if (element == ElementType::kF64) return emit_math_f64(b, fn, in[0]);
-      return emit_math_f32(b, fn, in[0], {c.target.has_fma, c.target.vector_bytes == 64});
+      const MathOptions options = math_options(c, std::get<int64_t>(op.attrs[1]) != 0);
+      return emit_math(b, math_fn(op), in, options);
     }
     default:
       return nullptr;
@@ -143,15 +190,22 @@ Value* compare(Builder& b, dsl::Predicate predicate, ElementType element, Value*
 
 Value* sign_op(Builder& b, const Op& op, ElementType element, Value* x) {
   if (is_small_float(element)) {
-    Value* bits = b.CreateBitCast(x, like(x, b.getInt16Ty()));
-    bits = op.code == OpCode::kNeg ? b.CreateXor(bits, int_constant(bits, 0x8000))
-                                   : b.CreateAnd(bits, int_constant(bits, 0x7fff));
+    const auto width = static_cast<unsigned>(info(element).bits);
+    Value* bits = b.CreateBitCast(x, like(x, b.getIntNTy(width)));
+    const uint64_t sign = uint64_t{1} << (width - 1);
+    bits = op.code == OpCode::kNeg ? b.CreateXor(bits, int_constant(bits, sign))
+                                   : b.CreateAnd(bits, int_constant(bits, sign - 1));
     return b.CreateBitCast(bits, x->getType());
   }
   return op.code == OpCode::kNeg ? b.CreateFNeg(x) : b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
 }
 
-bool is_f8(ElementType element) { return element == ElementType::kF8E4M3 || element == ElementType::kF8E5M2; }
+Value* emit_cast_op(Context& c, Builder& b, const Op& op, ElementType from, llvm::ArrayRef<Value*> in) {
+  const auto to = std::get<ElementType>(op.attrs[0]);
+  const bool saturate = std::get<int64_t>(op.attrs[2]) != 0;
+  if (in.size() > 1) return emit_stochastic_cast(c, b, in[0], from, to, in[1], saturate);
+  return emit_cast(c, b, in[0], from, to, saturate);
+}
 
 }  // namespace
 
@@ -175,10 +229,7 @@ Result<Value*> emit_elementwise(Context& c, Builder& b, const Op& op, llvm::Arra
     default:
       break;
   }
-  if (is_f8(element) || (op.code == OpCode::kCast && is_f8(std::get<ElementType>(op.attrs[0])))) {
-    return c.unsupported(op, "f8 arithmetic and casts are not available on this target yet");
-  }
-  if (op.code == OpCode::kCast) return emit_cast(c, b, in[0], element, std::get<ElementType>(op.attrs[0]));
+  if (op.code == OpCode::kCast) return emit_cast_op(c, b, op, element, in);
   if (!is_float(element)) {
     if (op.code == OpCode::kCmp) {
       return compare(b, static_cast<dsl::Predicate>(std::get<int64_t>(op.attrs[0])), element, in[0], in[1]);
@@ -194,9 +245,10 @@ Result<Value*> emit_elementwise(Context& c, Builder& b, const Op& op, llvm::Arra
   if (op.code == OpCode::kCmp) {
     return compare(b, static_cast<dsl::Predicate>(std::get<int64_t>(op.attrs[0])), element, in[0], in[1]);
   }
-  Value* value = emit_float(c, b, op, element, in);
+  Value* value = emit_float(c, b, op, in);
   if (!value) return c.unsupported(op, "no code for this type");
-  return small ? from_f32(c, b, element, value) : value;
+  const bool is_test = op.code == OpCode::kMath && dsl::is_float_test(math_fn(op));
+  return small && !is_test ? from_f32(c, b, element, value, !keeps_infinity(op)) : value;
 }
 
 Value* emit_constant(Context& c, const Op& op) {
@@ -206,70 +258,6 @@ Value* emit_constant(Context& c, const Op& op) {
   const unsigned width = reg->getScalarSizeInBits();
   llvm::Constant* as_int = llvm::ConstantInt::get(c.b.getContext(), llvm::APInt(width, bits));
   return reg->isIntegerTy() ? as_int : llvm::ConstantExpr::getBitCast(as_int, reg);
-}
-
-// ---- reductions ----
-
-llvm::Type* accumulator_type(Context& c, ElementType element) {
-  if (is_small_float(element)) return c.b.getFloatTy();
-  return register_type(c.b.getContext(), dsl::scalar_type(element));
-}
-
-Value* to_accumulator(Context& c, Builder& b, ElementType element, Value* x) {
-  return is_small_float(element) ? to_f32(c, b, element, x) : x;
-}
-
-Value* from_accumulator(Context& c, Builder& b, ElementType element, Value* x) {
-  return is_small_float(element) ? from_f32(c, b, element, x) : x;
-}
-
-Value* combine_numbers(Context&, Builder& b, dsl::ReduceKind kind, ElementType element, Value* x, Value* y) {
-  const bool maximum = kind == dsl::ReduceKind::kMax;
-  if (is_float(element)) {
-    switch (kind) {
-      case dsl::ReduceKind::kSum:
-        return b.CreateFAdd(x, y);
-      case dsl::ReduceKind::kProd:
-        return b.CreateFMul(x, y);
-      default:
-        return b.CreateSelect(maximum ? b.CreateFCmpOGT(x, y) : b.CreateFCmpOLT(x, y), x, y);
-    }
-  }
-  const bool is_signed = info(element).is_signed;
-  switch (kind) {
-    case dsl::ReduceKind::kSum:
-      return b.CreateAdd(x, y);
-    case dsl::ReduceKind::kProd:
-      return b.CreateMul(x, y);
-    case dsl::ReduceKind::kMax:
-      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);
-    default:
-      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, x, y);
-  }
-}
-
-Value* combine(Context& c, Builder& b, dsl::ReduceKind kind, ElementType element, Value* x, Value* y) {
-  const bool extreme = kind == dsl::ReduceKind::kMin || kind == dsl::ReduceKind::kMax;
-  if (!is_float(element) || !extreme) return combine_numbers(c, b, kind, element, x, y);
-  return float_min_max(b, kind == dsl::ReduceKind::kMax, false, x, y);
-}
-
-Value* identity(Context& c, dsl::ReduceKind kind, ElementType element) {
-  llvm::Type* type = accumulator_type(c, element);
-  const bool maximum = kind == dsl::ReduceKind::kMax;
-  if (kind == dsl::ReduceKind::kSum) {
-    // -0.0, not 0.0: a sum of negative zeros is a negative zero.
-    return is_float(element) ? llvm::ConstantFP::get(type, -0.0) : llvm::Constant::getNullValue(type);
-  }
-  if (kind == dsl::ReduceKind::kProd) {
-    return is_float(element) ? llvm::ConstantFP::get(type, 1.0) : llvm::ConstantInt::get(type, 1);
-  }
-  if (is_float(element)) return llvm::ConstantFP::getInfinity(type, maximum);
-  const unsigned bits = type->getIntegerBitWidth();
-  if (!info(element).is_signed)
-    return llvm::ConstantInt::get(type, maximum ? llvm::APInt::getMinValue(bits) : llvm::APInt::getMaxValue(bits));
-  return llvm::ConstantInt::get(type,
-                                maximum ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
 }
 
 }  // namespace kiln::codegen::cpu

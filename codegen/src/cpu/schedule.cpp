@@ -56,7 +56,7 @@ class Scheduler {
         out_.definition[result] = &op;
         out_.home[result] = &region;
       }
-      if (op.code == OpCode::kStore) stores_.push_back(&op);
+      if (dsl::info(op.code).has(dsl::kWrites)) stores_.push_back(&op);
       for (const dsl::Region& inner : op.regions) {
         loops_.push_back(&op);
         number(inner);
@@ -68,8 +68,7 @@ class Scheduler {
   bool is_tile(ValueId id) const { return !kernel_.type(id).is_scalar(); }
 
   static bool is_sink(const Op& op) {
-    return op.code == OpCode::kStore || op.code == OpCode::kReduce || op.code == OpCode::kDot ||
-           op.code == OpCode::kFor || op.code == OpCode::kYield;
+    return is_eager(op.code) || dsl::info(op.code).has(dsl::kEffect) || op.code == OpCode::kYield;
   }
 
   // What the value ends up in: all of it, and the sinks that it reaches by elementwise ops alone.
@@ -101,10 +100,11 @@ class Scheduler {
   int cost(ValueId id, int budget) const {
     const Op* op = out_.definition[id];
     if (!op || budget <= 0 || !is_tile(id)) return 0;
-    int sum = op->code == OpCode::kMath ? 12 : op->code == OpCode::kDiv || op->code == OpCode::kRem ? 4 : 1;
-    if (op->code == OpCode::kLoad || op->code == OpCode::kReduce || op->code == OpCode::kDot ||
-        op->code == OpCode::kFor)
-      return sum;
+    int sum = op->code == OpCode::kMath                              ? 12
+              : op->code == OpCode::kPhilox                          ? 40
+              : op->code == OpCode::kDiv || op->code == OpCode::kRem ? 4
+                                                                     : 1;
+    if (op->code == OpCode::kLoad || is_eager(op->code)) return sum;
     for (ValueId operand : op->operands) sum += cost(operand, budget - sum);
     return sum;
   }
@@ -126,6 +126,25 @@ class Scheduler {
       default:
         return std::nullopt;
     }
+  }
+
+  bool may_alias(ValueId pointer) const {
+    return std::any_of(kernel_.params.begin(), kernel_.params.end(),
+                       [&](const dsl::Param& param) { return param.value == pointer && param.may_alias; });
+  }
+
+  // Nobody writes what lies behind the pointer while the kernel runs.
+  bool is_constant(ValueId pointer) const {
+    return std::any_of(kernel_.params.begin(), kernel_.params.end(), [&](const dsl::Param& param) {
+      return param.value == pointer && param.readonly && !param.may_alias;
+    });
+  }
+
+  // An atomic after which other programs may write anything, or after which what they wrote is to be seen.
+  static bool orders_memory(const Op& op) {
+    if (op.code != OpCode::kAtomicRmw && op.code != OpCode::kAtomicCas) return false;
+    const auto order = std::get<int64_t>(op.attrs[op.code == OpCode::kAtomicCas ? 0 : 1]);
+    return static_cast<dsl::MemoryOrder>(order) != dsl::MemoryOrder::kRelaxed;
   }
 
   // The axes along which neither the address nor an offset stays the same: lanes have addresses of their own. Known for
@@ -200,23 +219,56 @@ class Scheduler {
     const auto from = root(load.operands[0]);
     for (const Op* store : stores_) {
       const auto to = root(store->operands[0]);
-      if (from && to && *from != *to) continue;
       const int at = place(store).begin;
-      if (store == &sink) {
+      const bool between = store != &sink && at > place(&load).begin && at < end;
+      if (between && orders_memory(*store) && !(from && is_constant(*from))) return true;
+      if (from && to && *from != *to && !may_alias(*from) && !may_alias(*to)) continue;
+      if (store == &sink && store->code == OpCode::kStore) {
         // In-place elementwise: each lane reads before it writes its own address. Equal pointers are one value by now.
         if (!elementwise || load.operands[0] != store->operands[0] || !distinct_addresses(store->operands[0]))
           return true;
-      } else if (at > place(&load).begin && at < end) {
+      } else if (store == &sink || between) {
         return true;
       }
     }
     return false;
   }
 
+  // Indices and masks. Computed where they are wanted they become addresses and bounds, from scratch they would be mere
+  // numbers.
+  bool is_index(ValueId id) {
+    if (auto known = index_.find(id); known != index_.end()) return known->second;
+    return index_[id] = is_index_new(id);
+  }
+
+  bool is_index_new(ValueId id) {
+    const Op* op = out_.definition[id];
+    if (kernel_.type(id).pointer || dsl::is_float(kernel_.type(id).element)) return false;
+    if (!is_tile(id)) return true;
+    if (!op) return false;
+    switch (op->code) {
+      case OpCode::kArange:
+      case OpCode::kSplat:
+      case OpCode::kBroadcast:
+      case OpCode::kExpandDims:
+      case OpCode::kPermute:
+      case OpCode::kCast:
+      case OpCode::kAdd:
+      case OpCode::kSub:
+      case OpCode::kMul:
+      case OpCode::kAnd:
+      case OpCode::kCmp:
+        return std::all_of(op->operands.begin(), op->operands.end(),
+                           [&](ValueId operand) { return is_index(operand); });
+      default:
+        return false;
+    }
+  }
+
   void decide(ValueId id) {
     const Op* op = out_.definition[id];
     if (!op || !is_tile(id)) return;
-    if (op->code == OpCode::kReduce || op->code == OpCode::kDot || op->code == OpCode::kFor) return;
+    if (is_eager(op->code)) return;
     if (op->code == OpCode::kLoad) {
       const Sinks sinks = sinks_of(id);
       out_.materialise[id] = std::any_of(sinks.all.begin(), sinks.all.end(), [&](const Op* sink) {
@@ -225,6 +277,7 @@ class Scheduler {
       return;
     }
     if (kernel_.type(id).pointer || cost(id, kExpensive + 1) < kExpensive) return;
+    if (is_index(id)) return;
     const std::set<const Op*> sinks = sinks_of(id).all;
     const bool elsewhere =
         std::any_of(sinks.begin(), sinks.end(), [&](const Op* s) { return place(s).region != place(op).region; });
@@ -239,11 +292,38 @@ class Scheduler {
   int next_ = 0;
   std::map<const Op*, Place> places_;
   std::map<ValueId, std::vector<bool>> distinct_;
+  std::map<ValueId, bool> index_;
   std::vector<const Op*> loops_, stores_;
   std::vector<std::vector<const Op*>> users_;
 };
 
 }  // namespace
+
+bool is_eager(OpCode code) {
+  switch (code) {
+    case OpCode::kReshape:
+    case OpCode::kJoin:
+    case OpCode::kSplit:
+    case OpCode::kCat:
+    case OpCode::kSlice:
+    case OpCode::kGather:
+    case OpCode::kAtomicRmw:
+    case OpCode::kAtomicCas:
+    case OpCode::kDot:
+    case OpCode::kDotScaled:
+    case OpCode::kReduce:
+    case OpCode::kScan:
+    case OpCode::kSort:
+    case OpCode::kTopk:
+    case OpCode::kHistogram:
+    case OpCode::kFor:
+    case OpCode::kWhile:
+    case OpCode::kIf:
+      return true;
+    default:
+      return false;
+  }
+}
 
 Schedule make_schedule(const dsl::Kernel& kernel) { return Scheduler(kernel).run(); }
 

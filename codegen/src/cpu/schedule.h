@@ -17,4 +17,7 @@ struct Schedule {
 
 Schedule make_schedule(const dsl::Kernel& kernel);
 
+// Ops whose results are computed where they stand, as scalars or into slots, instead of by the nests that want them.
+bool is_eager(dsl::OpCode code);
+
 }  // namespace kiln::codegen::cpu

@@ -1,8 +1,8 @@
-// The elementary functions as inline LLVM IR, for scalars and vectors of f32 of any width and for any target.
+// The elementary functions as inline LLVM IR, for scalars and vectors of f32 and f64 of any width and for any target.
+// No call is emitted; sin, cos and tan bring functions of their own into the module.
 //
-// Error bounds (ulp, against the exact value, over the whole range): exp, exp2, log, log2, sin, cos 2; erf 2; tanh 4;
-// rsqrt 1; sqrt, floor, ceil, round, trunc exact. Special values as IEEE 754 recommends; subnormals are kept.
-// f64 goes lane by lane through the C library of the process that runs the kernel.
+// Error bounds are those of docs/ops.md, over the whole range of arguments, with and without FMA. Special values are
+// those of IEEE 754 and C; subnormals are kept, in and out. Odd functions are exactly odd.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -12,11 +12,17 @@
 namespace kiln::codegen {
 
 struct MathOptions {
-  bool has_fma = true;      // without it polynomials use mul and add, a fraction of an ulp worse
-  bool has_avx512 = false;  // scaling by a power of two is one instruction
+  bool has_fma = true;      // without it polynomials use mul and add, and exact products Dekker's method
+  bool has_avx512 = false;  // F and DQ: scaling, mantissas and estimates of reciprocals in one instruction
+  bool fast = false;        // cheaper where it gains: a few ulp more, subnormals may flush
 };
 
-llvm::Value* emit_math_f32(llvm::IRBuilder<>& b, dsl::MathFn fn, llvm::Value* x, const MathOptions& options);
-llvm::Value* emit_math_f64(llvm::IRBuilder<>& b, dsl::MathFn fn, llvm::Value* x);
+// Operands: float or double, scalars or fixed vectors of any length; one or two (dsl::math_arity). signbit, isnan and
+// isinf give i1 (vectors of i1).
+llvm::Value* emit_math(llvm::IRBuilder<>& b, dsl::MathFn fn, llvm::ArrayRef<llvm::Value*> operands,
+                       const MathOptions& options);
+
+// x - y·trunc(x / y), exact, with x's sign; C's fmod.
+llvm::Value* emit_fmod(llvm::IRBuilder<>& b, llvm::Value* x, llvm::Value* y, const MathOptions& options);
 
 }  // namespace kiln::codegen

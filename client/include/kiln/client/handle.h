@@ -18,8 +18,8 @@ struct FunctionState;
 struct LaunchOptions {
   int threads = 0;                                   // 0: OpenMP's default
   std::optional<std::array<uint32_t, 3>> grid = {};  // instead of the kernel's own
-  // What the kernel's `print` ops give; called by the launching thread while the launch runs. Absent: nothing is
-  // printed.
+  // What the kernel's `print` ops give; called while the launch runs, by one of its threads at a time. It must not
+  // throw. Absent: nothing is printed.
   std::function<void(const dsl::PrintRecord&)> print = nullptr;
 };
 
@@ -31,7 +31,8 @@ class UntypedFunction {
   UntypedFunction() = default;  // of no kernel; may only be assigned to
   explicit UntypedFunction(std::shared_ptr<FunctionState> state) : state_(std::move(state)) {}
 
-  // Arguments in the order of the parameters. `extent` matters to the interpreter alone.
+  // Arguments in the order of the parameters. `extent` matters to the interpreter and to kernels with the option
+  // check_bounds.
   Result<void> launch(std::span<const Argument> arguments, const LaunchOptions& options = {}) const;
   // Compiles the variant for exactly what these arguments allow, and waits for it.
   Result<void> prepare(std::span<const Argument> arguments) const;

@@ -1,4 +1,4 @@
-#include "cse.h"
+#include "passes/cse.h"
 
 #include <map>
 #include <tuple>
@@ -33,7 +33,9 @@ class Eliminator {
         seen.emplace(Key{kept.back().code, kept.back().operands}, &kept.back());
         continue;
       }
-      for (dsl::Region& inner : op.regions) run(inner, seen);
+      // The regions of reduce and scan run for many lanes at once: they see nothing from outside.
+      const bool combines = dsl::info(op.code).has(dsl::kPure);
+      for (dsl::Region& inner : op.regions) run(inner, combines ? Seen{} : seen);
       kept.push_back(std::move(op));
     }
     region.ops = std::move(kept);

@@ -1,0 +1,86 @@
+// The kinds of reductions and scans on registers, scalars and vectors alike.
+#include <llvm/IR/Intrinsics.h>
+
+#include "cpu/combine.h"
+
+namespace kiln::codegen::cpu {
+
+using dsl::info;
+using dsl::is_float;
+using dsl::is_small_float;
+using dsl::ReduceKind;
+
+dsl::ReduceKind reduce_kind(const Op& op) { return static_cast<ReduceKind>(std::get<int64_t>(op.attrs[0])); }
+
+ElementType accumulator_element(ElementType element) { return is_small_float(element) ? ElementType::kF32 : element; }
+
+llvm::Type* accumulator_type(Context& c, ElementType element) {
+  return register_type(c.b.getContext(), dsl::scalar_type(accumulator_element(element)));
+}
+
+Value* to_accumulator(Context& c, Builder& b, ElementType element, Value* x) {
+  return is_small_float(element) ? to_f32(c, b, element, x) : x;
+}
+
+// min and max give an element as it is, infinities of f8 too; sums and products are rounded.
+Value* from_accumulator(Context& c, Builder& b, ReduceKind kind, ElementType element, Value* x) {
+  const bool chosen = kind == ReduceKind::kMin || kind == ReduceKind::kMax;
+  return is_small_float(element) ? from_f32(c, b, element, x, !chosen) : x;
+}
+
+Value* combine_numbers(Builder& b, ReduceKind kind, ElementType element, Value* x, Value* y) {
+  const bool is_signed = info(element).is_signed;
+  switch (kind) {
+    case ReduceKind::kSum:
+      return is_float(element) ? b.CreateFAdd(x, y) : b.CreateAdd(x, y);
+    case ReduceKind::kProd:
+      return is_float(element) ? b.CreateFMul(x, y) : b.CreateMul(x, y);
+    case ReduceKind::kMax:
+      if (is_float(element)) return b.CreateSelect(b.CreateFCmpOGT(x, y), x, y);
+      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);
+    case ReduceKind::kMin:
+      if (is_float(element)) return b.CreateSelect(b.CreateFCmpOLT(x, y), x, y);
+      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, x, y);
+    case ReduceKind::kAnd:
+      return b.CreateAnd(x, y);
+    case ReduceKind::kOr:
+      return b.CreateOr(x, y);
+    default:  // kXor
+      return b.CreateXor(x, y);
+  }
+}
+
+Value* combine(Builder& b, ReduceKind kind, ElementType element, Value* x, Value* y) {
+  const bool extreme = kind == ReduceKind::kMin || kind == ReduceKind::kMax;
+  if (!is_float(element) || !extreme) return combine_numbers(b, kind, element, x, y);
+  return float_min_max(b, kind == ReduceKind::kMax, false, x, y);
+}
+
+Value* identity(Context& c, ReduceKind kind, ElementType element) {
+  llvm::Type* type = accumulator_type(c, element);
+  const bool maximum = kind == ReduceKind::kMax;
+  if (is_float(element)) {
+    // -0.0, not 0.0: a sum of negative zeros is a negative zero.
+    if (kind == ReduceKind::kSum) return llvm::ConstantFP::get(type, -0.0);
+    if (kind == ReduceKind::kProd) return llvm::ConstantFP::get(type, 1.0);
+    return llvm::ConstantFP::getInfinity(type, maximum);
+  }
+  const unsigned bits = type->getIntegerBitWidth();
+  const bool is_signed = info(element).is_signed;
+  switch (kind) {
+    case ReduceKind::kProd:
+      return llvm::ConstantInt::get(type, 1);
+    case ReduceKind::kMin:
+      return llvm::ConstantInt::get(type,
+                                    is_signed ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits));
+    case ReduceKind::kMax:
+      return llvm::ConstantInt::get(type,
+                                    is_signed ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getMinValue(bits));
+    case ReduceKind::kAnd:
+      return llvm::Constant::getAllOnesValue(type);
+    default:  // kSum, kOr, kXor
+      return llvm::Constant::getNullValue(type);
+  }
+}
+
+}  // namespace kiln::codegen::cpu

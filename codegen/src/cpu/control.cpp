@@ -1,0 +1,209 @@
+// for, while and if: carried values live in allocas (scalars) and slots (tiles).
+#include "cpu/nest.h"
+
+namespace kiln::codegen::cpu {
+namespace {
+
+// A carried scalar lives in an alloca that the pipeline promotes, a carried tile in a slot.
+struct Carried {
+  ValueId argument;
+  Value* variable = nullptr;
+  Slot slot;
+};
+
+// Which values are computed from a place in scratch, when they are computed now.
+class Readers {
+ public:
+  Readers(const Context& context, const Slot& place) : c_(context), offset_(place.offset) {}
+
+  bool reads(ValueId id) {
+    if (auto known = reads_.find(id); known != reads_.end()) return known->second;
+    return reads_[id] = reads_new(id);
+  }
+
+  // Element i of `id` depends on the place through element i alone.
+  bool elementwise(ValueId id) {
+    if (auto known = elementwise_.find(id); known != elementwise_.end()) return known->second;
+    return elementwise_[id] = elementwise_new(id);
+  }
+
+ private:
+  bool has_place(ValueId id) const { return c_.slots[id] && c_.slots[id]->offset == offset_; }
+
+  bool reads_new(ValueId id) {
+    if (has_place(id)) return true;
+    const Op* op = c_.definition[id];
+    if (!op || c_.type(id).is_scalar() || (c_.slots[id] && c_.slots[id]->valid_under.empty())) return false;
+    return llvm::any_of(op->operands, [&](ValueId operand) { return reads(operand); });
+  }
+
+  bool elementwise_new(ValueId id) {
+    if (has_place(id) || !reads(id)) return true;
+    const Op* op = c_.definition[id];
+    return dsl::info(op->code).has(dsl::kElementwise) &&
+           llvm::all_of(op->operands, [&](ValueId operand) { return elementwise(operand); });
+  }
+
+  const Context& c_;
+  uint64_t offset_;
+  std::map<ValueId, bool> reads_, elementwise_;
+};
+
+// New tiles are computed into places of their own before any old one is overwritten: they may refer to each other.
+Result<void> lower_yield(Context& c, const Op& yield, std::vector<Carried>& carried) {
+  std::vector<std::pair<size_t, Slot>> copies;
+  std::vector<Value*> scalars(carried.size(), nullptr);
+  for (size_t i = 0; i < carried.size(); ++i) {
+    const ValueId next = yield.operands[i];
+    if (carried[i].variable) {
+      scalars[i] = c.scalars[next];
+      continue;
+    }
+    if (c.slots[next] && c.slots[next]->offset == carried[i].slot.offset) continue;
+    Readers old(c, carried[i].slot);
+    bool others_need_old = false;
+    for (size_t j = 0; j < carried.size(); ++j) {
+      others_need_old = others_need_old || (j != i && !carried[j].variable && old.reads(yield.operands[j]));
+    }
+    // An elementwise update reads each element before it writes it, so it can go in place.
+    const bool in_place = !others_need_old && old.elementwise(next);
+    Slot target = in_place ? carried[i].slot : allocate_slot(c, c.type(next));
+    if (auto done = materialise(c, next, target); !done) return done;
+    if (!in_place) copies.emplace_back(i, target);
+  }
+  for (auto& [i, from] : copies) {
+    c.slots[carried[i].argument] = from;
+    auto done = materialise(c, carried[i].argument, carried[i].slot);
+    c.slots[carried[i].argument] = carried[i].slot;
+    if (!done) return done;
+  }
+  for (size_t i = 0; i < carried.size(); ++i) {
+    if (scalars[i]) c.b.CreateStore(scalars[i], carried[i].variable);
+  }
+  return {};
+}
+
+// Gives each carried value its place, with the initial value in it.
+Result<std::vector<Carried>> begin_carried(Context& c, llvm::ArrayRef<ValueId> inits,
+                                           llvm::ArrayRef<ValueId> arguments) {
+  std::vector<Carried> carried;
+  for (size_t i = 0; i < inits.size(); ++i) {
+    Carried state{arguments[i], nullptr, {}};
+    const dsl::Type& type = c.type(state.argument);
+    if (type.is_scalar()) {
+      state.variable = entry_alloca(c, register_type(c.b.getContext(), type));
+      c.b.CreateStore(c.scalars[inits[i]], state.variable);
+    } else {
+      state.slot = allocate_slot(c, type);
+      if (auto done = materialise(c, inits[i], state.slot); !done) return done.error();
+    }
+    carried.push_back(std::move(state));
+  }
+  return carried;
+}
+
+// The values carried at this place of the program, under these names: region arguments, results.
+void read_carried(Context& c, const std::vector<Carried>& carried, llvm::ArrayRef<ValueId> names) {
+  for (size_t i = 0; i < carried.size(); ++i) {
+    if (carried[i].variable) {
+      c.scalars[names[i]] = c.b.CreateLoad(register_type(c.b.getContext(), c.type(names[i])), carried[i].variable);
+    } else {
+      c.slots[names[i]] = carried[i].slot;
+    }
+  }
+}
+
+// What a branch of `if` yields, into the places of the results.
+Result<void> lower_branch(Context& c, const dsl::Region& region, const std::vector<Carried>& results) {
+  if (auto done = lower_region(c, region); !done) return done;
+  const Op& yield = region.ops.back();
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].variable) {
+      c.b.CreateStore(c.scalars[yield.operands[i]], results[i].variable);
+    } else if (auto done = materialise(c, yield.operands[i], results[i].slot); !done) {
+      return done;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> lower_for(Context& c, const Op& op) {
+  Builder& b = c.b;
+  const dsl::Region& region = op.regions[0];
+  const ElementType element = c.type(op.operands[0]).element;
+  auto wide = [&](ValueId id) {
+    return dsl::info(element).is_signed ? b.CreateSExt(c.scalars[id], b.getInt64Ty())
+                                        : b.CreateZExt(c.scalars[id], b.getInt64Ty());
+  };
+  const auto arguments = llvm::ArrayRef(region.args).drop_front();
+  auto carried = begin_carried(c, llvm::ArrayRef(op.operands).drop_front(3), arguments);
+  if (!carried) return carried.error();
+  Value* step = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, wide(op.operands[2]), c.i64(1));
+  Result<void> result;
+  emit_loop(
+      b, wide(op.operands[0]), wide(op.operands[1]), step, "for", [](llvm::Instruction*) {},
+      [&](Value* index) {
+        c.scalars[region.args[0]] = b.CreateTrunc(index, register_type(b.getContext(), dsl::scalar_type(element)));
+        read_carried(c, *carried, arguments);
+        result = lower_region(c, region);
+        if (result.ok()) result = lower_yield(c, region.ops.back(), *carried);
+      });
+  if (!result) return result;
+  read_carried(c, *carried, op.results);
+  return {};
+}
+
+Result<void> lower_while(Context& c, const Op& op) {
+  Builder& b = c.b;
+  const dsl::Region &condition = op.regions[0], &body = op.regions[1];
+  auto carried = begin_carried(c, op.operands, condition.args);
+  if (!carried) return carried.error();
+  auto* test = llvm::BasicBlock::Create(b.getContext(), "while", c.function);
+  auto* loop = llvm::BasicBlock::Create(b.getContext(), "while.body", c.function);
+  auto* after = llvm::BasicBlock::Create(b.getContext(), "while.end", c.function);
+  b.CreateBr(test);
+  b.SetInsertPoint(test);
+  read_carried(c, *carried, condition.args);
+  if (auto done = lower_region(c, condition); !done) return done;
+  b.CreateCondBr(c.scalars[condition.ops.back().operands[0]], loop, after);
+  b.SetInsertPoint(loop);
+  for (size_t i = 0; i < carried->size(); ++i) (*carried)[i].argument = body.args[i];
+  read_carried(c, *carried, body.args);
+  if (auto done = lower_region(c, body); !done) return done;
+  if (auto done = lower_yield(c, body.ops.back(), *carried); !done) return done;
+  b.CreateBr(test);
+  b.SetInsertPoint(after);
+  read_carried(c, *carried, op.results);
+  return {};
+}
+
+Result<void> lower_if(Context& c, const Op& op) {
+  Builder& b = c.b;
+  std::vector<Carried> results;
+  for (ValueId id : op.results) {
+    Carried place{id, nullptr, {}};
+    if (c.type(id).is_scalar()) {
+      place.variable = entry_alloca(c, register_type(b.getContext(), c.type(id)));
+    } else {
+      place.slot = allocate_slot(c, c.type(id));
+    }
+    results.push_back(std::move(place));
+  }
+  auto* then = llvm::BasicBlock::Create(b.getContext(), "then", c.function);
+  auto* otherwise = llvm::BasicBlock::Create(b.getContext(), "else", c.function);
+  auto* after = llvm::BasicBlock::Create(b.getContext(), "if.end", c.function);
+  b.CreateCondBr(c.scalars[op.operands[0]], then, otherwise);
+  b.SetInsertPoint(then);
+  if (auto done = lower_branch(c, op.regions[0], results); !done) return done;
+  b.CreateBr(after);
+  b.SetInsertPoint(otherwise);
+  if (auto done = lower_branch(c, op.regions[1], results); !done) return done;
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+  read_carried(c, results, op.results);
+  return {};
+}
+
+}  // namespace kiln::codegen::cpu

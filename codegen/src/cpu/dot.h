@@ -1,0 +1,95 @@
+// What the files of dot share: the form of the products, the blocking, where the micro-kernel finds its operands.
+#pragma once
+
+#include "cpu/nest.h"
+
+namespace kiln::codegen::cpu {
+
+// How products are summed. Packed operands consist of *units* that hold `group` neighbours along K; a step multiplies a
+// unit of A with a vector of units of B and adds that to a vector of sums.
+enum class Step : uint8_t {
+  kFma,        // one number a unit: fma, or multiply and add of ints
+  kPairs,      // two i16: pmaddwd
+  kBf16Pairs,  // two bf16: vdpbf16ps
+  kQuads,      // four bytes, u8 times i8: vpdpbusd
+  kTiles,      // as kBf16Pairs or kQuads, 16 rows times 16 columns at once: AMX
+};
+
+struct DotForm {
+  Step step = Step::kFma;
+  ElementType a, b;    // of the operands
+  ElementType packed;  // of the packed ones: f32, f64, i32, i16, bf16, i8 (of either sign)
+  ElementType sum;     // f32, f64 or i32
+  ElementType acc;     // of the accumulator in memory
+  int group = 1;
+  int k_multiple = 1;       // packed rows are filled up with zeros to so many elements
+  bool flip_a = false;      // A ^ 0x80 to suit vpdpbusd; what that adds is taken off again (see `correction`)
+  bool b_unsigned = false;  // vpdpbusd's unsigned operand is B
+  bool round_tf32 = false;
+};
+
+struct Blocking {
+  int rows;     // MR, the most
+  int vectors;  // NV
+};
+
+// A dot of known extents: what every part of its lowering reads.
+struct DotPlan {
+  DotForm form;
+  Blocking block;
+  int64_t batch = 1, m = 1, n = 1, k = 1;
+  int64_t k_units = 1;  // steps of the micro-kernel
+  int lanes = 1;        // units in a vector
+  llvm::Type* unit = nullptr;
+  int unit_bytes = 4;
+  int64_t ldc = 0, c_batch = 0;  // elements
+  bool widen_b = false;          // B keeps its element type and is widened as it is read: each element is read once
+
+  int64_t panel() const { return int64_t{block.vectors} * lanes; }
+  int64_t panels() const { return (n + panel() - 1) / panel(); }
+  int packed_bytes() const { return unit_bytes / form.group; }
+  int b_bytes() const { return widen_b ? dsl::info(form.b).bytes : unit_bytes; }  // a column of a packed row of B
+  bool tiles() const { return form.step == Step::kTiles; }
+};
+
+// Where the micro-kernel reads an operand; distances in bytes.
+struct OperandA {
+  Value* pointer = nullptr;
+  Value* row = nullptr;
+  Value* batch = nullptr;
+};
+struct OperandB {
+  Value* pointer = nullptr;
+  Value* row = nullptr;  // from one unit along K to the next
+  Value* panel = nullptr;
+  Value* batch = nullptr;
+  Value* correction = nullptr;  // [batch, padded N] i32 to subtract from the sums; null without flip_a
+  int64_t correction_batch = 0;
+};
+
+// dot_form.cpp
+DotForm choose_form(const CpuTarget& target, ElementType a, ElementType b, ElementType acc, bool tf32, int64_t m);
+Blocking choose_blocking(const CpuTarget& target, const DotForm& form, int lanes, int64_t m, int64_t n);
+llvm::Type* vector_of(const DotPlan& plan, llvm::Type* scalar);
+
+// dot_pack.cpp
+Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id);
+Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id);
+// Reserves scratch, and fills it with a byte.
+Value* reserve(Context& c, int64_t bytes);
+void fill_bytes(Context& c, Value* pointer, int value, int64_t bytes);
+int64_t packed_row_bytes(const DotPlan& plan);    // of A
+int64_t packed_panel_bytes(const DotPlan& plan);  // of B
+
+// dot_scaled.cpp: operands of dot_scaled as f64.
+Result<OperandA> unpack_scaled_a(Context& c, const DotPlan& plan, ValueId id, ValueId scale);
+Result<OperandB> unpack_scaled_b(Context& c, const DotPlan& plan, ValueId id, ValueId scale);
+
+// dot_kernel.cpp: void f(ptr a, i64 a_row, ptr b, i64 b_row, ptr c, ptr correction), for one block of C.
+llvm::Function* micro_kernel(Context& c, const DotPlan& plan, int rows);
+// acc + a·b for vectors of units.
+Value* step_forward(Context& c, Builder& b, const DotForm& form, Value* x, Value* y, Value* acc);
+// dot_tiles.cpp: the same by AMX.
+llvm::Function* tile_kernel(Context& c, const DotPlan& plan, int rows);
+
+}  // namespace kiln::codegen::cpu

@@ -1,0 +1,95 @@
+// How a dot of given types is computed on a target, and by which blocks.
+#include "cpu/dot.h"
+
+namespace kiln::codegen::cpu {
+namespace {
+
+// Fewer rows than this leave a tile unit idle most of its time.
+constexpr int64_t kFewRowsForTiles = 8;
+
+DotForm bytes_form(const CpuTarget& target, DotForm form, int64_t m) {
+  form.sum = ElementType::kI32;
+  const bool tiles = target.dots.bytes == DotUnit::kTile && m >= kFewRowsForTiles;
+  if (tiles || (target.dots.bytes != DotUnit::kWiden && target.has_vnni)) {
+    form.packed = ElementType::kI8;
+    form.group = 4;
+    form.step = tiles ? Step::kTiles : Step::kQuads;
+    form.k_multiple = tiles ? 64 : 4;
+    // vpdpbusd wants one operand of each sign. Where both have the same, A is moved by 128.
+    form.flip_a = !tiles && form.a == form.b;
+    form.b_unsigned = form.b == ElementType::kU8;
+  } else if (target.is_x86) {
+    // Products of bytes, two of them summed, fit an i32 whatever the signs.
+    form.packed = ElementType::kI16;
+    form.group = form.k_multiple = 2;
+    form.step = Step::kPairs;
+  } else {
+    form.packed = ElementType::kI32;
+  }
+  return form;
+}
+
+}  // namespace
+
+DotForm choose_form(const CpuTarget& target, ElementType a, ElementType b, ElementType acc, bool tf32, int64_t m) {
+  DotForm form;
+  form.a = a;
+  form.b = b;
+  form.acc = form.sum = form.packed = acc;
+  form.round_tf32 = tf32;
+  if (!dsl::is_float(a)) return bytes_form(target, form, m);
+  // Numbers of f8 are exact in bf16.
+  const bool fits_bf16 = a == ElementType::kBF16 || dsl::info(a).bits == 8;
+  const bool tiles = target.dots.bf16 == DotUnit::kTile && m >= kFewRowsForTiles;
+  if (fits_bf16 && (tiles || target.dots.bf16 == DotUnit::kInstruction)) {
+    form.packed = ElementType::kBF16;
+    form.group = 2;
+    form.step = tiles ? Step::kTiles : Step::kBf16Pairs;
+    form.k_multiple = tiles ? 32 : 2;
+  }
+  return form;
+}
+
+namespace {
+
+constexpr int64_t kRowPadding = 64;  // of slots, see allocate_slot
+
+// The most rows whose sums, with NV vectors of B and one of A, stay in registers.
+int max_rows(int registers, int vectors) { return (registers - vectors - 1) / vectors; }
+
+// Cycles a step: two multiplications and two loads a cycle, and the latency of a chain of additions.
+double step_cost(int64_t rows, int vectors) {
+  const double r = static_cast<double>(rows);
+  return std::max({r * vectors / 2, (r + vectors) / 2, 4.0});
+}
+
+}  // namespace
+
+// The fewest cycles for the whole tile, work on padding included.
+Blocking choose_blocking(const CpuTarget& target, const DotForm& form, int lanes, int64_t m, int64_t n) {
+  if (form.step == Step::kTiles) return {static_cast<int>(std::min<int64_t>(m, 32)), n > 16 ? 2 : 1};
+  Blocking best{1, 1};
+  double best_cost = 1e300;
+  for (int vectors : {2, 1, 3, 4, 8}) {
+    const int64_t panel = int64_t{vectors} * lanes, panels = (n + panel - 1) / panel;
+    const int rows = static_cast<int>(std::min<int64_t>(max_rows(target.vector_registers, vectors), m));
+    // The accumulator is updated in place only if its rows hold whole panels.
+    if (rows < 1 || (vectors > 1 && panels * panel > (n + kRowPadding - 1) / kRowPadding * kRowPadding)) continue;
+    const int64_t blocks = (m + rows - 1) / rows, height = (m + blocks - 1) / blocks;
+    const int64_t tall = m - blocks * (height - 1);
+    const double column = static_cast<double>(tall) * step_cost(height, vectors) +
+                          static_cast<double>(blocks - tall) * step_cost(height - 1, vectors);
+    const double cost = column * static_cast<double>(panels);
+    if (cost < best_cost * 0.98) {
+      best_cost = cost;
+      best = {static_cast<int>(height), vectors};
+    }
+  }
+  return best;
+}
+
+llvm::Type* vector_of(const DotPlan& plan, llvm::Type* scalar) {
+  return llvm::FixedVectorType::get(scalar, static_cast<unsigned>(plan.lanes));
+}
+
+}  // namespace kiln::codegen::cpu

@@ -1,0 +1,299 @@
+// Operands of dot, packed into scratch. Single numbers a unit go there straight from their producers; where a unit
+// holds neighbours along K, rows of B are interleaved from memory. What already lies as the micro-kernel wants it is
+// not packed at all: whether that is so may turn out at run time only (masks, strides), hence the selects.
+#include <utility>
+
+#include "cpu/dot.h"
+
+namespace kiln::codegen::cpu {
+namespace {
+
+constexpr int64_t kPage = 4096;
+constexpr int64_t kInPlaceRows = 128;  // more rows of A are worth a packed B
+constexpr int kPackWidth = 64;         // lanes of a chunk at most: rows of slots are padded to it
+
+int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// f32 with a mantissa of 10 bits, to nearest even; infinities and NaN stay.
+Value* round_to_tf32(Builder& b, Value* x) {
+  Value* bits = b.CreateBitCast(x, like(x, b.getInt32Ty()));
+  Value* odd = b.CreateAnd(b.CreateLShr(bits, int_constant(bits, 13)), int_constant(bits, 1));
+  Value* rounded = b.CreateAnd(b.CreateAdd(bits, b.CreateAdd(odd, int_constant(bits, 0xfff))),
+                               int_constant(bits, ~uint64_t{0x1fff} & 0xffffffff));
+  Value* exponent = b.CreateAnd(bits, int_constant(bits, 0x7f800000));
+  Value* special = b.CreateICmpEQ(exponent, int_constant(bits, 0x7f800000));
+  return b.CreateBitCast(b.CreateSelect(special, bits, rounded), x->getType());
+}
+
+// An operand's element as it stands in a unit.
+Value* to_packed(Context& c, const DotForm& form, ElementType from, Value* x) {
+  Builder& b = c.b;
+  if (form.round_tf32) return round_to_tf32(b, x);
+  if (from == form.packed || dsl::info(form.packed).bits == 8) return x;
+  if (form.packed == ElementType::kBF16) {
+    Value* bits = b.CreateBitCast(to_f32(c, b, from, x), like(x, b.getInt32Ty()));
+    return b.CreateTrunc(b.CreateLShr(bits, int_constant(bits, 16)), like(x, b.getInt16Ty()));
+  }
+  if (dsl::is_small_float(from)) return to_f32(c, b, from, x);
+  llvm::Type* type = like(x, b.getIntNTy(static_cast<unsigned>(dsl::info(form.packed).bits)));
+  return dsl::info(from).is_signed ? b.CreateSExt(x, type) : b.CreateZExt(x, type);
+}
+
+// Runs `emit` unless `skip` (i1) holds. What it computes for later nests must not be relied on.
+Result<void> unless(Context& c, Value* skip, const std::function<Result<void>()>& emit) {
+  if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(skip)) return known->isOne() ? Result<void>{} : emit();
+  Result<void> result;
+  const std::vector<bool> keep = std::exchange(c.keep, std::vector<bool>(c.keep.size()));
+  emit_if(c.b, c.b.CreateNot(skip), "pack", [](llvm::Instruction*) {}, [&] { result = emit(); });
+  c.keep = keep;
+  return result;
+}
+
+bool is_one(Value* x) {
+  auto* constant = llvm::dyn_cast<llvm::ConstantInt>(x);
+  return constant && constant->isOne();
+}
+
+// The operand in memory, with unit stride along its last axis; null where it is not.
+std::optional<Nest::MemoryView> rows_in_memory(Context& c, ValueId id) {
+  Nest nest(c, dsl::concrete_shape(c.type(id)));
+  auto view = nest.memory_view(id);
+  const auto shape = dsl::concrete_shape(c.type(id));
+  if (!view || (shape.back() > 1 && !is_one(view->strides.back()))) return std::nullopt;
+  return view;
+}
+
+// Index of the batch in a nest over a whole operand.
+Value* batch_index(Context& c, const Nest& nest) { return nest.rank() == 3 ? nest.index(0) : c.i64(0); }
+
+Value* offset_by(Context& c, Value* pointer, std::initializer_list<std::pair<Value*, int64_t>> terms) {
+  Value* total = c.i64(0);
+  for (const auto& [index, distance] : terms) total = c.b.CreateAdd(total, c.b.CreateMul(index, c.i64(distance)));
+  return c.b.CreateInBoundsGEP(c.b.getInt8Ty(), pointer, total);
+}
+
+}  // namespace
+
+Value* reserve(Context& c, int64_t bytes) {
+  Slot slot;
+  slot.offset = c.scratch_bytes;
+  c.scratch_bytes += static_cast<uint64_t>(round_up(bytes, 64) + 64);
+  return slot_address(c, slot);
+}
+
+void fill_bytes(Context& c, Value* pointer, int value, int64_t bytes) {
+  auto* vector = llvm::FixedVectorType::get(c.b.getInt8Ty(), static_cast<unsigned>(c.target.vector_bytes));
+  emit_loop(
+      c.b, c.i64(0), c.i64(round_up(bytes, c.target.vector_bytes)), c.i64(c.target.vector_bytes), "fill",
+      [](llvm::Instruction*) {},
+      [&](Value* at) {
+        c.b.CreateAlignedStore(llvm::ConstantInt::get(vector, static_cast<uint64_t>(value)),
+                               c.b.CreateInBoundsGEP(c.b.getInt8Ty(), pointer, at), llvm::Align(1));
+      });
+}
+
+// Rows and panels a page apart would meet in the same sets of the cache.
+int64_t packed_row_bytes(const DotPlan& plan) {
+  const int64_t bytes = round_up(plan.k_units * plan.form.group, kPackWidth) * plan.packed_bytes();
+  return bytes % (kPage / 4) == 0 ? bytes + 64 : bytes;
+}
+int64_t packed_panel_bytes(const DotPlan& plan) {
+  const int64_t row = plan.panel() * plan.b_bytes(), bytes = plan.k_units * row;
+  return bytes % kPage == 0 ? bytes + row : bytes;
+}
+
+Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id) {
+  Builder& b = c.b;
+  const DotForm& form = plan.form;
+  const int row = c.type(id).rank() - 2, bytes = plan.packed_bytes();
+  const int64_t row_bytes = packed_row_bytes(plan);
+  Value* packed = reserve(c, plan.batch * plan.m * row_bytes);
+  OperandA out{packed, c.i64(row_bytes), c.i64(plan.m * row_bytes)};
+
+  Value* in_place = b.getFalse();
+  if (form.packed == form.a && form.step == Step::kFma && !form.round_tf32) {
+    if (auto view = rows_in_memory(c, id)) {
+      Value* stride = b.CreateMul(view->strides[static_cast<size_t>(row)], c.i64(bytes));
+      Value* spread = b.CreateICmpNE(b.CreateAnd(stride, c.i64(kPage - 1)), c.i64(0));
+      in_place = b.CreateAnd(view->whole, plan.block.rows <= 8 || plan.m == 1 ? b.getTrue() : spread);
+      out.pointer = b.CreateSelect(in_place, view->pointer, packed);
+      out.row = b.CreateSelect(in_place, stride, out.row);
+      if (row > 0) out.batch = b.CreateSelect(in_place, b.CreateMul(view->strides[0], c.i64(bytes)), out.batch);
+    }
+  }
+  auto done = unless(c, in_place, [&] {
+    const bool padded = plan.k % form.k_multiple != 0;
+    return pack(c, id, row + 1, kPackWidth, [&](Nest& nest, Value* lanes) {
+      Value* value = to_packed(c, form, form.a, nest.splat(lanes));
+      if (form.flip_a) value = b.CreateXor(value, int_constant(value, 0x80));
+      if (padded) {
+        Value* inside = nest.lanes_below(c.i64(plan.k));
+        value = b.CreateSelect(inside, value, llvm::Constant::getNullValue(value->getType()));
+      }
+      Value* where = offset_by(
+          c, packed,
+          {{batch_index(c, nest), plan.m * row_bytes}, {nest.index(row), row_bytes}, {nest.index(row + 1), bytes}});
+      b.CreateAlignedStore(value, where, llvm::Align(static_cast<uint64_t>(bytes)));
+    });
+  });
+  if (!done) return done.error();
+  return out;
+}
+
+namespace {
+
+// Columns n…n+lanes-1 of row k lie at panel(n) + k·NR + n mod NR.
+Value* panel_place(Context& c, const DotPlan& plan, Value* batch, Value* k, Value* n) {
+  return c.b.CreateAdd(
+      c.b.CreateAdd(c.b.CreateMul(batch, c.i64(plan.panels() * packed_panel_bytes(plan))),
+                    c.b.CreateMul(c.b.CreateUDiv(n, c.i64(plan.panel())), c.i64(packed_panel_bytes(plan)))),
+      c.b.CreateMul(c.b.CreateAdd(c.b.CreateMul(k, c.i64(plan.panel())), c.b.CreateURem(n, c.i64(plan.panel()))),
+                    c.i64(plan.b_bytes())));
+}
+
+// One number a unit, straight from the producer.
+Result<void> pack_rows(Context& c, const DotPlan& plan, ValueId id, Value* packed) {
+  const int row = c.type(id).rank() - 2;
+  // Chunks divide a panel, and are a power of two.
+  const int64_t parts = plan.block.vectors & -plan.block.vectors;
+  const int width = static_cast<int>(std::min<int64_t>(kPackWidth, parts * plan.lanes));
+  const llvm::Align align(static_cast<uint64_t>(plan.b_bytes()));
+  return pack(c, id, row + 1, width, [&](Nest& nest, Value* lanes) {
+    Value* value = nest.splat(lanes);
+    if (!plan.widen_b) value = to_packed(c, plan.form, plan.form.b, value);
+    Value* place = panel_place(c, plan, batch_index(c, nest), nest.index(row), nest.index(row + 1));
+    c.b.CreateAlignedStore(value, c.b.CreateInBoundsGEP(c.b.getInt8Ty(), packed, place), align);
+  });
+}
+
+// `group` rows from memory become one row of units. `rows` of them exist; the others count as zero.
+struct Interleave {
+  Context& c;
+  const DotPlan& plan;
+  Value *source, *row_bytes, *packed, *correction;
+
+  // A chunk of columns of one row of units. `active`: the columns that exist; null for all.
+  void chunk(Value* batch, Value* unit_row, Value* n, int rows, Value* active) const {
+    Builder& b = c.b;
+    const DotForm& form = plan.form;
+    const int bytes = dsl::info(form.b).bytes, bits = 32 / form.group;
+    auto* vector = vector_of(plan, register_type(b.getContext(), dsl::scalar_type(form.b)));
+    Value* first = b.CreateInBoundsGEP(
+        b.getInt8Ty(), source,
+        b.CreateAdd(b.CreateMul(b.CreateMul(unit_row, c.i64(form.group)), row_bytes), b.CreateMul(n, c.i64(bytes))));
+    const llvm::Align align(static_cast<uint64_t>(bytes));
+    Value* unit = llvm::Constant::getNullValue(vector_of(plan, b.getInt32Ty()));
+    for (int i = 0; i < rows; ++i) {
+      Value* pointer = b.CreateInBoundsGEP(b.getInt8Ty(), first, b.CreateMul(row_bytes, c.i64(i)));
+      Value* x = active ? b.CreateMaskedLoad(vector, pointer, align, active, llvm::Constant::getNullValue(vector))
+                        : static_cast<Value*>(b.CreateAlignedLoad(vector, pointer, align));
+      Value* wide = b.CreateZExt(to_packed(c, form, form.b, x), vector_of(plan, b.getInt32Ty()));
+      if (i > 0) wide = b.CreateShl(wide, int_constant(wide, static_cast<uint64_t>(i * bits)));
+      unit = b.CreateOr(unit, wide);
+    }
+    Value* place = panel_place(c, plan, batch, unit_row, n);
+    b.CreateAlignedStore(unit, b.CreateInBoundsGEP(b.getInt8Ty(), packed, place), llvm::Align(4));
+    if (!correction) return;
+    // What the flipped bits of A add: ±128 times the sum of the column.
+    Value* total = b.CreateInBoundsGEP(b.getInt32Ty(), correction,
+                                       b.CreateAdd(b.CreateMul(batch, c.i64(plan.panels() * plan.panel())), n));
+    Value* before = b.CreateAlignedLoad(unit->getType(), total, llvm::Align(4));
+    b.CreateAlignedStore(step_forward(c, b, form, int_constant(unit, 0x80808080), unit, before), total, llvm::Align(4));
+  }
+
+  void row(Value* batch, Value* unit_row, int rows) const {
+    const int64_t whole = plan.n / plan.lanes * plan.lanes;
+    emit_loop(
+        c.b, c.i64(0), c.i64(whole), c.i64(plan.lanes), "column", [](llvm::Instruction*) {},
+        [&](Value* n) { chunk(batch, unit_row, n, rows, nullptr); });
+    if (whole == plan.n) return;
+    std::vector<llvm::Constant*> exists;
+    for (int64_t i = 0; i < plan.lanes; ++i) exists.push_back(c.b.getInt1(whole + i < plan.n));
+    chunk(batch, unit_row, c.i64(whole), rows, llvm::ConstantVector::get(exists));
+  }
+
+  void run(Value* batch) const {
+    auto none = [](llvm::Instruction*) {};
+    const int group = plan.form.group;
+    const int64_t whole = plan.k / group;
+    emit_loop(c.b, c.i64(0), c.i64(whole), c.i64(1), "units", none, [&](Value* k) { row(batch, k, group); });
+    if (plan.k % group != 0) row(batch, c.i64(whole), static_cast<int>(plan.k % group));
+    emit_loop(c.b, c.i64((plan.k + group - 1) / group), c.i64(plan.k_units), c.i64(1), "zeros", none,
+              [&](Value* k) { row(batch, k, 0); });
+  }
+};
+
+// Several numbers a unit: from memory, where the operand is put first if it does not lie there.
+Result<void> pack_units(Context& c, const DotPlan& plan, ValueId id, Value* packed, Value* correction) {
+  Builder& b = c.b;
+  const int row = c.type(id).rank() - 2, bytes = dsl::info(plan.form.b).bytes;
+  const auto view = rows_in_memory(c, id);
+  Value* whole = view ? view->whole : b.getFalse();
+  auto distance = [&](int axis) {
+    return axis < 0 ? static_cast<Value*>(c.i64(0))
+                    : b.CreateMul(view->strides[static_cast<size_t>(axis)], c.i64(bytes));
+  };
+  Value *source = view ? view->pointer : nullptr, *row_bytes = view ? distance(row) : nullptr,
+        *batch_bytes = view ? distance(row - 1) : nullptr;
+  auto* known = llvm::dyn_cast<llvm::ConstantInt>(whole);
+  if (!known || !known->isOne()) {
+    const Slot slot = allocate_slot(c, c.type(id));
+    auto done = unless(c, whole, [&] { return materialise(c, id, slot); });
+    if (!done) return done;
+    auto choose = [&](Value* in_place, Value* copied) {
+      return in_place ? b.CreateSelect(whole, in_place, copied) : copied;
+    };
+    source = choose(source, slot_address(c, slot));
+    row_bytes = choose(row_bytes, c.i64(slot.strides[static_cast<size_t>(row)] * bytes));
+    batch_bytes = choose(batch_bytes, c.i64(row > 0 ? slot.strides[0] * bytes : 0));
+  }
+  emit_loop(
+      b, c.i64(0), c.i64(plan.batch), c.i64(1), "batch", [](llvm::Instruction*) {},
+      [&](Value* batch) {
+        Value* here = b.CreateInBoundsGEP(b.getInt8Ty(), source, b.CreateMul(batch, batch_bytes));
+        Interleave{c, plan, here, row_bytes, packed, correction}.run(batch);
+      });
+  return {};
+}
+
+}  // namespace
+
+Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id) {
+  Builder& b = c.b;
+  const DotForm& form = plan.form;
+  const int row = c.type(id).rank() - 2;
+  const int bytes = plan.b_bytes();
+  const int64_t panel_bytes = packed_panel_bytes(plan);
+  Value* packed = reserve(c, plan.batch * plan.panels() * panel_bytes);
+  OperandB out{packed, c.i64(plan.panel() * bytes), c.i64(panel_bytes), c.i64(plan.panels() * panel_bytes), nullptr, 0};
+  if (form.group > 1) {
+    if (form.flip_a) {
+      out.correction_batch = plan.panels() * plan.panel() * 4;
+      out.correction = reserve(c, plan.batch * out.correction_batch);
+      fill_bytes(c, out.correction, 0, plan.batch * out.correction_batch);
+    }
+    auto done = pack_units(c, plan, id, packed, out.correction);
+    if (!done) return done.error();
+    return out;
+  }
+
+  // In place where few blocks read it, and its rows are not so far apart that they fight for cache sets.
+  Value* in_place = b.getFalse();
+  const bool once = plan.m <= plan.block.rows;
+  const bool as_packed = plan.widen_b || (form.packed == form.b && !form.round_tf32);
+  if (as_packed && plan.n % plan.panel() == 0 && plan.m <= kInPlaceRows) {
+    if (auto view = rows_in_memory(c, id)) {
+      Value* stride = b.CreateMul(view->strides[static_cast<size_t>(row)], c.i64(bytes));
+      in_place = once ? view->whole : b.CreateAnd(view->whole, b.CreateICmpULT(stride, c.i64(kPage)));
+      out.pointer = b.CreateSelect(in_place, view->pointer, packed);
+      out.row = b.CreateSelect(in_place, stride, out.row);
+      out.panel = b.CreateSelect(in_place, c.i64(plan.panel() * bytes), out.panel);
+      if (row > 0) out.batch = b.CreateSelect(in_place, b.CreateMul(view->strides[0], c.i64(bytes)), out.batch);
+    }
+  }
+  auto done = unless(c, in_place, [&] { return pack_rows(c, plan, id, packed); });
+  if (!done) return done.error();
+  return out;
+}
+
+}  // namespace kiln::codegen::cpu

@@ -1,0 +1,40 @@
+// Rows of sort and topk in scratch memory: each element as an int that orders as the element does, with its index.
+//
+// Keys of up to 32 bits share an i64 with their index, key above; keys of 64 bits have their indices in a tile of their
+// own. A row is sorted by an internal function of the module, one for each size of key.
+#pragma once
+
+#include "cpu/nest.h"
+
+namespace kiln::codegen::cpu {
+
+// Ints of the element's width whose unsigned order is the order of the elements, or the reverse of it. All NaN are
+// equal, and the zeros are.
+Value* order_keys(Builder& b, ElementType element, bool descending, Value* x);
+
+class SortRow {
+ public:
+  // Scratch for up to `capacity` records.
+  SortRow(Context& c, ElementType element, int64_t capacity);
+
+  // Keys (a vector, or a scalar) of elements `index`, `index` + 1, … into the row from record `at` on.
+  void put(Value* at, Value* keys, Value* index);
+  // The first `count` records into order, equal keys by index.
+  void sort(Value* count);
+  Value* index_of(Value* record);  // as i64
+  Value* key_of(Value* record);    // as an int of the key's width
+
+  llvm::Type* key_type() const { return key_type_; }
+
+ private:
+  Value* place(const Slot& slot, llvm::Type* type, Value* index);
+  bool shared() const { return key_bytes_ <= 4; }
+
+  Context& c;
+  Builder& b;
+  int key_bytes_;
+  llvm::Type* key_type_;
+  Slot keys_, spare_keys_, indices_, spare_indices_, counts_;
+};
+
+}  // namespace kiln::codegen::cpu

@@ -1,0 +1,73 @@
+// store: a nest over the tile of pointers, in the interior alone where the mask says no more.
+#include "cpu/nest.h"
+
+namespace kiln::codegen::cpu {
+namespace {
+
+constexpr int kMaxWidth = 64;
+
+Result<void> store_scalar(Context& c, const Op& op) {
+  Value *pointer = c.scalars[op.operands[0]], *value = to_memory(c.b, c.scalars[op.operands[1]]);
+  auto store = [&] { c.b.CreateStore(value, pointer); };
+  if (op.operands.size() < 3) {
+    store();
+  } else {
+    emit_if(c.b, c.scalars[op.operands[2]], "store", [](llvm::Instruction*) {}, store);
+  }
+  return {};
+}
+
+Result<void> store_chunk(Nest& nest, const Op& op) {
+  Builder& b = nest.b;
+  const Point point = nest.identity();
+  const dsl::Type& type = nest.c.type(op.operands[1]);
+  auto value = nest.evaluate_lanes(op.operands[1], point);
+  if (!value) return value.error();
+  Value* mask = nullptr;
+  if (op.operands.size() > 2) {
+    auto active = nest.active_mask(op.operands[2], point);
+    if (!active) return active.error();
+    mask = *active;
+  }
+  mask = nest.in_active_lanes(mask);
+  auto where = nest.address(op.operands[0], point);
+  if (!where) return where.error();
+  Value* stored = to_memory(b, *value);
+  const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
+  if (nest.vector_dim() < 0) {
+    Value* pointer =
+        mask ? b.CreateSelect(mask, where->pointer, entry_alloca(nest.c, stored->getType())) : where->pointer;
+    b.CreateAlignedStore(stored, pointer, align);
+  } else if (!where->contiguous) {
+    b.CreateMaskedScatter(stored, nest.splat(where->pointer), align,
+                          mask ? nest.c.memory_mask(nest.splat(mask)) : nullptr);
+  } else if (mask) {
+    b.CreateMaskedStore(stored, where->pointer, align, nest.c.memory_mask(nest.splat(mask)));
+  } else {
+    b.CreateAlignedStore(stored, where->pointer, align);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> lower_store(Context& c, const Op& op) {
+  if (c.type(op.operands[0]).is_scalar()) return store_scalar(c, op);
+  Nest nest(c, dsl::concrete_shape(c.type(op.operands[0])));
+  const Point point = nest.identity();
+  nest.register_masks(op.operands[1], point);
+  nest.register_masks(op.operands[0], point);
+  std::optional<MaskAt> mask;
+  if (op.operands.size() > 2) {
+    mask = MaskAt{op.operands[2], point};
+    nest.register_mask(op.operands[2], point);
+  }
+  nest.choose_width(op.operands[1], kMaxWidth);
+  Nest::Body body;
+  body.chunk = [&] { return store_chunk(nest, op); };
+  if (auto done = nest.walk(body, nest.interior_suffices(mask)); !done) return done;
+  nest.finish();
+  return {};
+}
+
+}  // namespace kiln::codegen::cpu

@@ -1,0 +1,34 @@
+// A kernel as the launches it takes. Most take one. A plan has more: each stage is a kernel of its own, run for all
+// programs before the next one begins, and they hand tiles on through a workspace in memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kiln/dsl/ir.h"
+
+namespace kiln::codegen {
+
+struct Stage {
+  dsl::Kernel kernel;
+  std::string entry;
+  // Programs of the stage for each program of the kernel's grid: axis 0 of the grid times this. A program of a stage
+  // has the program id and the number of programs of the one it works for.
+  int64_t chunks = 1;
+};
+
+// The parameters of a stage begin with the kernel's own. Where there are several stages, the number of the chunk (i32)
+// follows, then pointers into the workspace: each program of the grid has `workspace_bytes` of it, and the pointers are
+// at these offsets of its part.
+struct Plan {
+  std::vector<Stage> stages;  // in order; the last one has the entry `kiln_entry`
+  size_t kernel_params = 0;
+  std::vector<int64_t> workspace_offsets;
+  int64_t workspace_bytes = 0;
+};
+
+// The stages of an instantiated, optimised kernel: plan_reduce.h and plan_topk.h say what is split.
+Plan make_plan(dsl::Kernel kernel);
+
+}  // namespace kiln::codegen

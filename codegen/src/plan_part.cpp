@@ -1,0 +1,203 @@
+#include "plan_part.h"
+
+#include <algorithm>
+#include <set>
+
+namespace kiln::codegen {
+namespace {
+
+using dsl::ElementType;
+using dsl::Op;
+using dsl::OpCode;
+using dsl::ValueId;
+
+constexpr int64_t kLongReduce = 1 << 16;  // elements; each chunk would do it again
+
+int64_t extent_of(const dsl::Kernel& kernel, ValueId id, size_t axis) {
+  return *kernel.type(id).shape[axis].as_constant();
+}
+
+// The axis of the operand that becomes this axis of the result of a shape op.
+size_t source_axis(const Op& op, size_t axis) {
+  if (op.code == OpCode::kExpandDims) return axis - (static_cast<size_t>(int_attr(op, 0)) < axis ? 1 : 0);
+  if (op.code == OpCode::kPermute) {
+    return static_cast<size_t>(*std::get<std::vector<dsl::Expr>>(op.attrs[0])[axis].as_constant());
+  }
+  return axis;
+}
+
+class PartCheck {
+ public:
+  explicit PartCheck(const dsl::Kernel& kernel) : kernel_(kernel), definition_(top_level_definitions(kernel)) {}
+
+  bool along(ValueId id, size_t axis) {
+    if (!seen_along_.insert({id, axis}).second) return true;
+    const Op* op = definition_[id];
+    if (!op) return false;
+    switch (op->code) {
+      case OpCode::kArange:
+        return true;
+      case OpCode::kSplat:
+        return whole(op->operands[0]);
+      case OpCode::kBroadcast:
+        if (extent_of(kernel_, op->operands[0], axis) == 1) return whole(op->operands[0]);
+        return along(op->operands[0], axis);
+      case OpCode::kExpandDims:
+      case OpCode::kPermute:
+        return along(op->operands[0], source_axis(*op, axis));
+      default:
+        break;
+    }
+    if (op->code != OpCode::kLoad && !dsl::info(op->code).has(dsl::kElementwise)) return false;
+    return std::all_of(op->operands.begin(), op->operands.end(), [&](ValueId x) { return along(x, axis); });
+  }
+
+ private:
+  // What each chunk computes as it is.
+  bool whole(ValueId id) {
+    if (!seen_whole_.insert(id).second) return true;
+    const Op* op = definition_[id];
+    if (!op) return is_param(id);
+    switch (op->code) {
+      case OpCode::kReduce:
+        if (dsl::element_count(kernel_.type(op->operands[0])) > kLongReduce) return false;
+        break;
+      case OpCode::kLoad:
+        break;
+      case OpCode::kProgramId:
+      case OpCode::kNumPrograms:
+      case OpCode::kConstant:
+      case OpCode::kArange:
+      case OpCode::kSplat:
+      case OpCode::kBroadcast:
+      case OpCode::kExpandDims:
+      case OpCode::kPermute:
+        break;
+      default:
+        if (!dsl::info(op->code).has(dsl::kElementwise)) return false;
+    }
+    return std::all_of(op->operands.begin(), op->operands.end(), [&](ValueId x) { return whole(x); });
+  }
+
+  bool is_param(ValueId id) const {
+    return std::any_of(kernel_.params.begin(), kernel_.params.end(),
+                       [&](const dsl::Param& param) { return param.value == id; });
+  }
+
+  const dsl::Kernel& kernel_;
+  std::vector<const Op*> definition_;
+  std::set<std::pair<ValueId, size_t>> seen_along_;
+  std::set<ValueId> seen_whole_;
+};
+
+}  // namespace
+
+std::vector<const Op*> top_level_definitions(const dsl::Kernel& kernel) {
+  std::vector<const Op*> out(kernel.values.size(), nullptr);
+  for (const Op& op : kernel.body.ops) {
+    for (ValueId result : op.results) out[result] = &op;
+  }
+  return out;
+}
+
+bool can_take_part(const dsl::Kernel& kernel, ValueId tile, size_t axis) { return PartCheck(kernel).along(tile, axis); }
+
+PartBuilder::PartBuilder(const dsl::Kernel& source, dsl::Kernel& target, std::vector<Op>& out, const dsl::Location& loc,
+                         Part part)
+    : source_(source),
+      definition_(top_level_definitions(source)),
+      build_(target, out, loc),
+      target_(target),
+      out_(out),
+      part_(part) {}
+
+ValueId PartBuilder::part(ValueId tile, size_t axis) {
+  if (auto known = memo_.find({tile, axis}); known != memo_.end()) return known->second;
+  const ValueId out = part_new(tile, axis);
+  memo_[{tile, axis}] = out;
+  return out;
+}
+
+std::vector<dsl::Expr> PartBuilder::cut(ValueId tile, size_t axis) const {
+  std::vector<dsl::Expr> shape = source_.type(tile).shape;
+  shape[axis] = part_.extent;
+  return shape;
+}
+
+ValueId PartBuilder::part_new(ValueId tile, size_t axis) {
+  const Op& op = *definition_[tile];
+  switch (op.code) {
+    case OpCode::kArange: {
+      const int64_t start = number_attr(op, 0) + part_.first;
+      const ValueId numbers = build_.add(OpCode::kArange, {}, {dsl::Expr(start), dsl::Expr(start + part_.extent)});
+      if (part_.offset == dsl::kNoValue) return numbers;
+      return build_.add(OpCode::kAdd, {build_.splat(part_.offset, cut(tile, axis)), numbers});
+    }
+    case OpCode::kSplat:
+      return build_.splat(op.operands[0], cut(tile, axis));
+    case OpCode::kBroadcast: {
+      const bool repeats = extent_of(source_, op.operands[0], axis) == 1;
+      return build_.add(OpCode::kBroadcast, {repeats ? op.operands[0] : part(op.operands[0], axis)}, {cut(tile, axis)});
+    }
+    case OpCode::kExpandDims:
+    case OpCode::kPermute:
+      return build_.add(op.code, {part(op.operands[0], source_axis(op, axis))}, op.attrs);
+    default:
+      return clone(op, tile, axis);
+  }
+}
+
+// A load or an elementwise op, which may have several results.
+ValueId PartBuilder::clone(const Op& op, ValueId wanted, size_t axis) {
+  Op out{op.code, {}, {}, op.attrs, {}, op.loc};
+  for (ValueId operand : op.operands) out.operands.push_back(part(operand, axis));
+  for (ValueId result : op.results) {
+    dsl::Type type = source_.type(result);
+    type.shape = cut(result, axis);
+    const auto id = static_cast<ValueId>(target_.values.size());
+    target_.values.push_back({std::move(type), ""});
+    out.results.push_back(id);
+    memo_[{result, axis}] = id;
+  }
+  out_.push_back(std::move(out));
+  return memo_[{wanted, axis}];
+}
+
+ValueId PartBuilder::whole_index(ValueId index) {
+  const std::vector<dsl::Expr> shape = build_.type(index).shape;
+  const ValueId first = part_.offset == dsl::kNoValue
+                            ? build_.constant(ElementType::kI32, static_cast<uint64_t>(part_.first))
+                            : part_.offset;
+  return build_.add(OpCode::kAdd, {index, build_.splat(first, shape)});
+}
+
+ValueId spread_last(OpBuilder& build, ValueId tile, const std::vector<dsl::Expr>& shape) {
+  if (shape.size() == 1) return build.splat(tile, shape);
+  const ValueId column = build.add(OpCode::kExpandDims, {tile}, {static_cast<int64_t>(shape.size() - 1)});
+  return build.add(OpCode::kBroadcast, {column}, {shape});
+}
+
+ValueId along_last(OpBuilder& build, const std::vector<dsl::Expr>& shape) {
+  ValueId index = build.add(OpCode::kArange, {}, {dsl::Expr(0), shape.back()});
+  for (size_t i = 1; i < shape.size(); ++i) index = build.add(OpCode::kExpandDims, {index}, {int64_t{0}});
+  return shape.size() == 1 ? index : build.add(OpCode::kBroadcast, {index}, {shape});
+}
+
+ValueId row_numbers(OpBuilder& build, const std::vector<dsl::Expr>& shape, int64_t scale) {
+  if (shape.empty()) return build.constant(ElementType::kI32, 0);
+  ValueId total = dsl::kNoValue;
+  int64_t stride = scale;
+  for (size_t axis = shape.size(); axis-- > 0; stride *= *shape[axis].as_constant()) {
+    ValueId index = build.add(OpCode::kArange, {}, {dsl::Expr(0), shape[axis]});
+    const ValueId factor = build.constant(ElementType::kI32, static_cast<uint64_t>(stride));
+    index = build.add(OpCode::kMul, {index, build.splat(factor, {shape[axis]})});
+    for (size_t other = 0; other < shape.size(); ++other) {
+      if (other != axis) index = build.add(OpCode::kExpandDims, {index}, {static_cast<int64_t>(other)});
+    }
+    if (shape.size() > 1) index = build.add(OpCode::kBroadcast, {index}, {shape});
+    total = total == dsl::kNoValue ? index : build.add(OpCode::kAdd, {total, index});
+  }
+  return total;
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,58 @@
+// A part of a tile along one axis, computed anew: what a chunk of a long tile takes.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "passes/op_builder.h"
+
+namespace kiln::codegen {
+
+// Elements first + offset … first + offset + extent - 1 of an axis; `offset` is an i32 scalar, or absent for 0.
+struct Part {
+  int64_t first = 0;
+  dsl::ValueId offset = dsl::kNoValue;
+  int64_t extent = 0;
+};
+
+// Which op defines each value of a kernel's body, its regions not included; null for what none does.
+std::vector<const dsl::Op*> top_level_definitions(const dsl::Kernel& kernel);
+
+// Whether parts of this tile can be computed by ops that wait for their consumers: no matrix product, sort, reshape or
+// long reduction takes part.
+bool can_take_part(const dsl::Kernel& kernel, dsl::ValueId tile, size_t axis);
+
+// Appends the ops that compute parts of tiles of `source` to `out`. The new values belong to `target`, a kernel with at
+// least the values and the ops of `source`: what does not change along the axis is used as it is.
+class PartBuilder {
+ public:
+  PartBuilder(const dsl::Kernel& source, dsl::Kernel& target, std::vector<dsl::Op>& out, const dsl::Location& loc,
+              Part part);
+  dsl::ValueId part(dsl::ValueId tile, size_t axis);
+  // Indices that count along the part, as indices along the whole axis.
+  dsl::ValueId whole_index(dsl::ValueId index);
+  OpBuilder& build() { return build_; }
+  dsl::Kernel& target() { return target_; }
+  std::vector<dsl::Op>& out() { return out_; }
+
+ private:
+  dsl::ValueId part_new(dsl::ValueId tile, size_t axis);
+  std::vector<dsl::Expr> cut(dsl::ValueId tile, size_t axis) const;  // its shape, with the part's extent
+  dsl::ValueId clone(const dsl::Op& op, dsl::ValueId wanted, size_t axis);
+
+  const dsl::Kernel& source_;
+  std::vector<const dsl::Op*> definition_;
+  OpBuilder build_;
+  dsl::Kernel& target_;
+  std::vector<dsl::Op>& out_;
+  Part part_;
+  std::map<std::pair<dsl::ValueId, size_t>, dsl::ValueId> memo_;
+};
+
+// i32: the row-major number of each element of a shape, times `scale`; 0 for a scalar.
+dsl::ValueId row_numbers(OpBuilder& build, const std::vector<dsl::Expr>& shape, int64_t scale);
+// A tile that lacks the last axis of a shape, repeated along it; and the index along that axis, i32.
+dsl::ValueId spread_last(OpBuilder& build, dsl::ValueId tile, const std::vector<dsl::Expr>& shape);
+dsl::ValueId along_last(OpBuilder& build, const std::vector<dsl::Expr>& shape);
+
+}  // namespace kiln::codegen

@@ -1,0 +1,138 @@
+#include "plan_reduce.h"
+
+#include "plan_split.h"
+
+namespace kiln::codegen {
+namespace {
+
+using dsl::ElementType;
+using dsl::Op;
+using dsl::OpCode;
+using dsl::ReduceKind;
+using dsl::ValueId;
+
+ReduceKind kind_of(const Op& op) { return static_cast<ReduceKind>(int_attr(op, 0)); }
+size_t axis_of(const Op& op) { return static_cast<size_t>(int_attr(op, 1)); }
+bool is_index(ReduceKind kind) { return kind == ReduceKind::kArgmin || kind == ReduceKind::kArgmax; }
+
+bool is_long(const dsl::Kernel& kernel, const Op& op) {
+  if (op.code != OpCode::kReduce) return false;
+  for (ValueId operand : op.operands) {
+    if (*kernel.type(operand).shape[axis_of(op)].as_constant() < kLongAxis) return false;
+    if (!can_take_part(kernel, operand, axis_of(op))) return false;
+  }
+  return true;
+}
+
+// A copy of a region with values of its own.
+dsl::Region clone_region(dsl::Kernel& kernel, const dsl::Region& region, std::map<ValueId, ValueId> known = {}) {
+  auto fresh = [&](ValueId old) {
+    known[old] = static_cast<ValueId>(kernel.values.size());
+    kernel.values.push_back({dsl::Type(kernel.type(old)), ""});
+    return known[old];
+  };
+  dsl::Region out;
+  for (ValueId arg : region.args) out.args.push_back(fresh(arg));
+  for (const Op& op : region.ops) {
+    Op copy{op.code, op.operands, {}, op.attrs, {}, op.loc};
+    for (ValueId& operand : copy.operands) {
+      if (auto found = known.find(operand); found != known.end()) operand = found->second;
+    }
+    for (ValueId result : op.results) copy.results.push_back(fresh(result));
+    for (const dsl::Region& inner : op.regions) copy.regions.push_back(clone_region(kernel, inner, known));
+    out.ops.push_back(std::move(copy));
+  }
+  return out;
+}
+
+ValueId reduce(OpBuilder& build, ReduceKind kind, ValueId x, size_t axis) {
+  return build.add(OpCode::kReduce, {x}, {static_cast<int64_t>(kind), static_cast<int64_t>(axis)});
+}
+
+// The op's own kind of reduction of other operands, with results of its types without the axis.
+std::vector<ValueId> reduce_custom(dsl::Kernel& kernel, std::vector<Op>& out, const Op& op,
+                                   std::vector<ValueId> operands, size_t axis) {
+  Op copy{op.code, std::move(operands), {}, {op.attrs[0], static_cast<int64_t>(axis)}, {}, op.loc};
+  for (ValueId result : op.results) {
+    copy.results.push_back(static_cast<ValueId>(kernel.values.size()));
+    kernel.values.push_back({dsl::Type(kernel.type(result)), ""});
+  }
+  copy.regions.push_back(clone_region(kernel, op.regions[0]));
+  out.push_back(copy);
+  return copy.results;
+}
+
+// Sums and products of small floats are rounded once, at the end.
+bool is_widened(ReduceKind kind, ElementType element) {
+  return (kind == ReduceKind::kSum || kind == ReduceKind::kProd) && dsl::is_small_float(element);
+}
+
+std::vector<ElementType> partial_types(const dsl::Kernel& kernel, const Op& op) {
+  std::vector<ElementType> out;
+  for (ValueId operand : op.operands) {
+    const ElementType element = kernel.type(operand).element;
+    out.push_back(is_widened(kind_of(op), element) ? ElementType::kF32 : element);
+  }
+  if (is_index(kind_of(op))) out.push_back(ElementType::kI32);
+  return out;
+}
+
+ValueId widen(OpBuilder& build, ReduceKind kind, ValueId x) {
+  return is_widened(kind, build.type(x).element) ? build.add(OpCode::kCast, {x}, {ElementType::kF32}) : x;
+}
+
+std::vector<ValueId> reduce_chunk(PartBuilder& parts, const Op& op) {
+  OpBuilder& build = parts.build();
+  const ReduceKind kind = kind_of(op);
+  const size_t axis = axis_of(op);
+  if (kind == ReduceKind::kCustom) {
+    std::vector<ValueId> operands;
+    for (ValueId operand : op.operands) operands.push_back(parts.part(operand, axis));
+    return reduce_custom(parts.target(), parts.out(), op, std::move(operands), axis);
+  }
+  const ValueId x = parts.part(op.operands[0], axis);
+  if (!is_index(kind)) return {reduce(build, kind, widen(build, kind, x), axis)};
+  const ValueId extreme = reduce(build, kind == ReduceKind::kArgmin ? ReduceKind::kMin : ReduceKind::kMax, x, axis);
+  return {extreme, parts.whole_index(reduce(build, kind, x, axis))};
+}
+
+// Partial results lie along a last axis.
+void reduce_partials(const Op& op, dsl::Kernel& kernel, std::vector<Op>& out, OpBuilder& build, Partials& partials) {
+  const ReduceKind kind = kind_of(op);
+  const auto axis = static_cast<size_t>(kernel.type(op.operands[0]).rank() - 1);
+  if (kind == ReduceKind::kCustom) {
+    std::vector<ValueId> operands;
+    for (size_t i = 0; i < op.operands.size(); ++i) operands.push_back(partials.all(i));
+    reduce_custom(kernel, out, op, std::move(operands), axis);
+    out.back().results = op.results;
+    return;
+  }
+  const ValueId total = reduce(build, kind, partials.all(0), axis);
+  if (is_index(kind)) {
+    partials.at(1, total);
+  } else if (const ElementType element = kernel.type(op.results[0]).element; is_widened(kind, element)) {
+    build.add(OpCode::kCast, {total}, {element});
+  }
+  out.back().results = op.results;
+}
+
+}  // namespace
+
+bool split_reduction(Plan& plan) {
+  const ptrdiff_t number = find_long_op(plan, is_long);
+  if (number < 0) return false;
+  const dsl::Kernel& kernel = plan.stages.back().kernel;
+  const Op op = kernel.body.ops[static_cast<size_t>(number)];
+  SplitRule rule;
+  rule.axis = axis_of(op);
+  rule.others = kernel.type(op.results[0]).shape;
+  rule.partials = partial_types(kernel, op);
+  rule.chunk = [&](PartBuilder& parts) { return reduce_chunk(parts, op); };
+  split_op(plan, static_cast<size_t>(number), rule,
+           [&](dsl::Kernel& last, std::vector<Op>& out, OpBuilder& build, Partials& partials) {
+             reduce_partials(op, last, out, build, partials);
+           });
+  return true;
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,13 @@
+// The parts of an artifact's metadata (docs/artifact.md) that say what a launch may report, and how it is planned.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "cpu/lower.h"
+
+namespace kiln::codegen {
+
+// Adds `checks`, `prints`, `plan` and `workspace_bytes`, each where there is something to say.
+void describe_launch(const Plan& plan, const cpu::Lowered& lowered, nlohmann::json& metadata);
+
+}  // namespace kiln::codegen

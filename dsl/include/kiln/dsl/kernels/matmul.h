@@ -1,0 +1,163 @@
+// Matrix products, and layers made of them. Arrays are dense and row-major.
+#pragma once
+
+#include "kiln/dsl/kernels/blocks.h"
+
+namespace kiln::dsl::lang::kernels {
+
+// i8 products are i32; those of floats are summed in f32 and rounded to the operands' type.
+template <class T>
+using ProductOf = std::conditional_t<std::is_same_v<T, i8>, i32, T>;
+template <class T>
+inline constexpr ElementType accumulator_v = std::is_same_v<T, i8> ? i32_t : f32_t;
+
+struct BlockShape {
+  Const m, n, k;
+};
+
+// A block of A·B of [M, K] and [K, N] at row m and column n, as the dot accumulates it.
+inline Value product_block(const Value& A, const Value& B, const i32& M, const i32& N, const i32& K, const Value& m,
+                           const Value& n, const BlockShape& block) {
+  const ElementType type = A.element() == i8_t ? i32_t : f32_t;
+  Var acc = zeros(type, {block.m, block.n});
+  for (Value k : range(0, K, block.k).stages(3)) {
+    acc = dot(tile(A, {M, K}).load({m, k}, {block.m, block.k}), tile(B, {K, N}).load({k, n}, {block.k, block.n}), acc);
+  }
+  return acc;
+}
+
+// The first row and column of this program's block of [M, N]; neighbours share operands.
+struct BlockOrigin {
+  Value m, n;
+};
+inline BlockOrigin block_origin(const Value& M, const Value& N, const Const& BM, const Const& BN) {
+  auto [i, j] = grouped_order(program_id(0), cdiv(M, BM), cdiv(N, BN), 8);
+  return {i * BM, j * BN};
+}
+
+inline std::vector<SpaceAxis> product_space() {
+  return {{"BM", {32, 64, 128, 256}}, {"BN", {32, 64, 128, 256}}, {"BK", {64, 128, 256, 512}}};
+}
+
+// C = A·B of [M, K] and [K, N]; of i8 in i32
+template <class T = f32>
+const auto& matmul() {
+  static const auto def =
+      kernel(
+          std::is_same_v<T, i8> ? "matmul_i8" : "matmul", {"A", "B", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256"},
+          [](Ptr<const T> A, Ptr<const T> B, Ptr<ProductOf<T>> C, i32 M, i32 N, i32 K, Const BM, Const BN, Const BK) {
+            grid(cdiv(M, BM) * cdiv(N, BN));
+            const auto [m, n] = block_origin(M, N, BM, BN);
+            const Value product = product_block(A, B, M, N, K, m, n, {BM, BN, BK});
+            tile(C, {M, N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
+          })
+          .space(product_space());
+  return def;
+}
+
+// C[b] = A[b]·B[b] of [batch, M, K] and [batch, K, N], batch ≤ 65535
+template <class T = f32>
+const auto& batched_matmul() {
+  static const auto def = kernel("batched_matmul", {"A", "B", "C", "batch", "M", "N", "K", "BM=64", "BN=128", "BK=256"},
+                                 [](Ptr<const T> A, Ptr<const T> B, Ptr<ProductOf<T>> C, i32 batch, i32 M, i32 N, i32 K,
+                                    Const BM, Const BN, Const BK) {
+                                   grid(cdiv(M, BM) * cdiv(N, BN), batch);
+                                   const auto [m, n] = block_origin(M, N, BM, BN);
+                                   const Value b = cast(program_id(1), i64_t);
+                                   const Value product =
+                                       product_block(A + b * M * K, B + b * K * N, M, N, K, m, n, {BM, BN, BK});
+                                   tile(C + b * M * N, {M, N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
+                                 })
+                              .space(product_space());
+  return def;
+}
+
+// C = activation(A·B + bias), bias by column
+template <class T>
+auto matmul_bias(std::string_view name, Value (*activation)(Operand)) {
+  return kernel(name, {"A", "B", "bias", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256"},
+                [activation](Ptr<const T> A, Ptr<const T> B, Ptr<const T> bias, Ptr<T> C, i32 M, i32 N, i32 K, Const BM,
+                             Const BN, Const BK) {
+                  grid(cdiv(M, BM) * cdiv(N, BN));
+                  const auto [m, n] = block_origin(M, N, BM, BN);
+                  const Value product = product_block(A, B, M, N, K, m, n, {BM, BN, BK});
+                  const Value b = load_f32(tile(bias, {N}), {n}, {BN});
+                  tile(C, {M, N}).store({m, n}, cast(activation(product + b), element_v<T>));
+                })
+      .space(product_space());
+}
+
+// C = gelu(A·B + bias), gelu by its approximation with tanh
+template <class T = f32>
+const auto& matmul_bias_act() {
+  static const auto def = matmul_bias<T>("matmul_bias_act", gelu_tanh);
+  return def;
+}
+
+// C = max(A·B + bias, 0)
+template <class T = f32>
+const auto& matmul_bias_relu() {
+  static const auto def = matmul_bias<T>("matmul_bias_relu", relu);
+  return def;
+}
+
+// x - λ above λ, x + λ below -λ, else 0
+inline Value softshrink(const Value& x, const Value& lambda) {
+  return where(x > lambda, x - lambda, where(x < -lambda, x + lambda, 0));
+}
+
+// Four layers in one program a block of rows: y = s(s(s(x·w1 + b1)·w2 + b2)·w3 + b3)·w4 + b4, s = softshrink. x is
+// [rows, IN], w1 [IN, HIDDEN], w2 and w3 [HIDDEN, HIDDEN], w4 [HIDDEN, OUT]; the biases run along columns.
+template <class T = f32>
+const auto& mlp_softshrink() {
+  static const auto def =
+      kernel("mlp_softshrink",
+             {"x", "w1", "b1", "w2", "b2", "w3", "b3", "w4", "b4", "y", "rows", "lambda", "IN=784", "HIDDEN=256",
+              "OUT=10", "BM=64", "BK=112"},
+             [](Ptr<const T> x, Ptr<const T> w1, Ptr<const T> b1, Ptr<const T> w2, Ptr<const T> b2, Ptr<const T> w3,
+                Ptr<const T> b3, Ptr<const T> w4, Ptr<const T> b4, Ptr<T> y, i32 rows, f32 lambda, Const IN,
+                Const HIDDEN, Const OUT, Const BM, Const BK) {
+               grid(cdiv(rows, BM));
+               const Value row = program_id(0) * BM;
+               auto hidden = [&](const Value& product, const Value& bias) {
+                 return softshrink(product + load_f32(tile(bias, {HIDDEN}), {0}, {HIDDEN}), lambda);
+               };
+               auto layer = [&](const Value& input, const Value& weight, const Const& width) {
+                 return dot(cast(input, element_v<T>), tile(weight, {HIDDEN, width}).load({0, 0}, {HIDDEN, width}));
+               };
+               Var acc = zeros(f32_t, {BM, HIDDEN});
+               for (Value k : range(0, IN, BK)) {
+                 acc = dot(tile(x, {rows, IN}).load({row, k}, {BM, BK}),
+                           tile(w1, {IN, HIDDEN}).load({k, 0}, {BK, HIDDEN}), acc);
+               }
+               const Value first = hidden(acc, b1);
+               const Value second = hidden(layer(first, w2, HIDDEN), b2);
+               const Value third = hidden(layer(second, w3, HIDDEN), b3);
+               const Value out = layer(third, w4, OUT) + load_f32(tile(b4, {OUT}), {0}, {OUT});
+               tile(y, {rows, OUT}).store({row, 0}, cast(out, element_v<T>));
+             })
+          .space({{"BM", {16, 32, 64, 128}}, {"BK", {56, 112, 196, 392}}});
+  return def;
+}
+
+// The pairwise interaction of DLRM: of F features [batch, F, D] a row out[b] = (features[b, 0], then features[b, i] ·
+// features[b, j] for all j < i, by i and then j), D + F·(F-1)/2 numbers.
+template <class T = f32>
+const auto& dlrm_interaction() {
+  static const auto def = kernel("dlrm_interaction", {"features", "out", "batch", "F=27", "D=128"},
+                                 [](Ptr<const T> features, Ptr<T> out, i32 batch, Const F, Const D) {
+                                   grid(batch);
+                                   const Value sample = cast(program_id(0), i64_t);
+                                   const Const width = D + F * (F - 1) / 2;
+                                   const Value block = tile(features + sample * F * D, {F, D}).load({0, 0}, {F, D});
+                                   const Value products = dot(block, trans(block));
+                                   const Value to = out + sample * width;
+                                   store(to + arange(0, D), load(features + sample * F * D + arange(0, D)));
+                                   const Value i = expand_dims(arange(0, F), 1), j = expand_dims(arange(0, F), 0);
+                                   store(to + D + i * (i - 1) / 2 + j, cast(products, element_v<T>), {.mask = j < i});
+                                 })
+                              .space({});
+  return def;
+}
+
+}  // namespace kiln::dsl::lang::kernels

@@ -1,0 +1,135 @@
+// Normalisation of the rows of [rows, cols] arrays; BLOCK ≥ cols everywhere. `stride` is the distance of two rows.
+#pragma once
+
+#include "kiln/dsl/kernels/blocks.h"
+
+namespace kiln::dsl::lang::kernels {
+
+// A row less its mean, 0 beyond its end, and 1/sqrt(variance + eps). The mean of a row far from zero is rounded; the
+// mean of the distances from it says by how much, and corrects both.
+struct Centred {
+  Value distance, scale;
+};
+inline Centred centre(const Value& v, const Value& inside, const Value& count, const Value& eps) {
+  const Value mean = sum(v, 0) / count;
+  const Value rough = where(inside, v - mean, 0);
+  const Value drift = sum(rough, 0) / count;
+  const Value variance = sum(rough * rough, 0) / count - drift * drift;
+  return {where(inside, rough - drift, 0), rsqrt(variance + eps)};
+}
+
+// y[r, :] = (x[r, :] - mean) / sqrt(variance + eps) · weight + bias
+template <class T = f32>
+const auto& layer_norm() {
+  static const auto def =
+      kernel("layer_norm", {"x", "weight", "bias", "y", "rows", "cols", "stride", "eps", "BLOCK=4096"},
+             [](Ptr<const T> x, Ptr<const T> weight, Ptr<const T> bias, Ptr<T> y, i32 rows, i32 cols, i32 stride,
+                f32 eps, Const BLOCK) {
+               grid(rows);
+               const Value row = program_id(0);
+               const Value inside = arange(0, BLOCK) < cols;
+               const Value v = load_f32(row_of(x, row, stride, cols), {0}, {BLOCK});
+               const auto [distance, scale] = centre(v, inside, cast(cols, f32_t), eps);
+               const Value w = load_f32(tile(weight, {cols}), {0}, {BLOCK});
+               const Value b = load_f32(tile(bias, {cols}), {0}, {BLOCK});
+               row_of(y, row, stride, cols).store({0}, cast(distance * scale * w + b, element_v<T>));
+             })
+          .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}});
+  return def;
+}
+
+// The gradients of layer_norm, for dense rows: dx, and of weight and bias what each block of ROWS rows adds up to, in
+// f32: dweight and dbias are [⌈rows/ROWS⌉, cols], and column_sum of them finishes. The sums are in a fixed order.
+template <class T = f32>
+const auto& layer_norm_backward() {
+  static const auto def =
+      kernel("layer_norm_backward",
+             {"x", "weight", "dy", "dx", "dweight", "dbias", "rows", "cols", "eps", "ROWS=64", "BLOCK=4096"},
+             [](Ptr<const T> x, Ptr<const T> weight, Ptr<const T> dy, Ptr<T> dx, Ptr<f32> dweight, Ptr<f32> dbias,
+                i32 rows, i32 cols, f32 eps, Const ROWS, Const BLOCK) {
+               grid(cdiv(rows, ROWS));
+               const Value first = program_id(0) * ROWS;
+               const Value inside = arange(0, BLOCK) < cols;
+               const Value count = cast(cols, f32_t);
+               const Value w = load_f32(tile(weight, {cols}), {0}, {BLOCK});
+               Var weight_sum = zeros(f32_t, {BLOCK}), bias_sum = zeros(f32_t, {BLOCK});
+               for (Value row : range(first, min(first + ROWS, rows))) {
+                 const Value v = load_f32(row_of(x, row, cols, cols), {0}, {BLOCK});
+                 const Value slope = load_f32(row_of(dy, row, cols, cols), {0}, {BLOCK});
+                 const auto [distance, scale] = centre(v, inside, count, eps);
+                 const Value normal = distance * scale;
+                 const Value inner = slope * w;
+                 const Value mean = sum(inner, 0) / count, along = sum(inner * normal, 0) / count;
+                 const Value out = (inner - mean - normal * along) * scale;
+                 row_of(dx, row, cols, cols).store({0}, cast(out, element_v<T>));
+                 weight_sum += slope * normal;
+                 bias_sum += slope;
+               }
+               row_of(dweight, program_id(0), cols, cols).store({0}, weight_sum);
+               row_of(dbias, program_id(0), cols, cols).store({0}, bias_sum);
+             })
+          .space({{"ROWS", {16, 64, 256}}, {"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}});
+  return def;
+}
+
+// v / sqrt(mean of squares + eps) · weight of a row that is 0 beyond its end
+inline Value rms_normal(const Value& v, const Value& weight, const Value& cols, const Value& eps) {
+  return v * rsqrt(sum(v * v, 0) / cast(cols, f32_t) + eps) * weight;
+}
+
+// y[r, :] = x[r, :] / sqrt(mean of squares + eps) · weight
+template <class T = f32>
+const auto& rms_norm() {
+  static const auto def =
+      kernel("rms_norm", {"x", "weight", "y", "rows", "cols", "stride", "eps", "BLOCK=4096"},
+             [](Ptr<const T> x, Ptr<const T> weight, Ptr<T> y, i32 rows, i32 cols, i32 stride, f32 eps, Const BLOCK) {
+               grid(rows);
+               const Value v = load_f32(row_of(x, program_id(0), stride, cols), {0}, {BLOCK});
+               const Value w = load_f32(tile(weight, {cols}), {0}, {BLOCK});
+               row_of(y, program_id(0), stride, cols).store({0}, cast(rms_normal(v, w, cols, eps), element_v<T>));
+             })
+          .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}});
+  return def;
+}
+
+// total[r, :] = x[r, :] + residual[r, :], and y[r, :] its RMS norm, for dense rows
+template <class T = f32>
+const auto& residual_rms_norm() {
+  static const auto def =
+      kernel("residual_rms_norm", {"x", "residual", "weight", "total", "y", "rows", "cols", "eps", "BLOCK=4096"},
+             [](Ptr<const T> x, Ptr<const T> residual, Ptr<const T> weight, Ptr<T> total, Ptr<T> y, i32 rows, i32 cols,
+                f32 eps, Const BLOCK) {
+               grid(rows);
+               const Value row = program_id(0);
+               const Value v = load_f32(row_of(x, row, cols, cols), {0}, {BLOCK}) +
+                               load_f32(row_of(residual, row, cols, cols), {0}, {BLOCK});
+               const Value w = load_f32(tile(weight, {cols}), {0}, {BLOCK});
+               row_of(total, row, cols, cols).store({0}, cast(v, element_v<T>));
+               row_of(y, row, cols, cols).store({0}, cast(rms_normal(v, w, cols, eps), element_v<T>));
+             })
+          .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}});
+  return def;
+}
+
+// y[r, :] = the layer norm of x[r, :] + residual[r, :], for dense rows
+template <class T = f32>
+const auto& residual_layer_norm() {
+  static const auto def =
+      kernel("residual_layer_norm", {"x", "residual", "weight", "bias", "y", "rows", "cols", "eps", "BLOCK=4096"},
+             [](Ptr<const T> x, Ptr<const T> residual, Ptr<const T> weight, Ptr<const T> bias, Ptr<T> y, i32 rows,
+                i32 cols, f32 eps, Const BLOCK) {
+               grid(rows);
+               const Value row = program_id(0);
+               const Value inside = arange(0, BLOCK) < cols;
+               const Value v = load_f32(row_of(x, row, cols, cols), {0}, {BLOCK}) +
+                               load_f32(row_of(residual, row, cols, cols), {0}, {BLOCK});
+               const auto [distance, scale] = centre(v, inside, cast(cols, f32_t), eps);
+               const Value w = load_f32(tile(weight, {cols}), {0}, {BLOCK});
+               const Value b = load_f32(tile(bias, {cols}), {0}, {BLOCK});
+               row_of(y, row, cols, cols).store({0}, cast(distance * scale * w + b, element_v<T>));
+             })
+          .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}});
+  return def;
+}
+
+}  // namespace kiln::dsl::lang::kernels

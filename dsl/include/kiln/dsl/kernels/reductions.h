@@ -1,0 +1,91 @@
+// Sums, running sums and extremes along the axes of [rows, cols] arrays. `stride` is the distance of two rows.
+#pragma once
+
+#include "kiln/dsl/kernels/blocks.h"
+
+namespace kiln::dsl::lang::kernels {
+
+// y[r] = sum of x[r, :], summed in f32
+template <class T = f32>
+const auto& row_sum() {
+  static const auto def = kernel("row_sum", {"x", "y", "rows", "cols", "stride", "BLOCK=1024"},
+                                 [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, i32 stride, Const BLOCK) {
+                                   grid(rows);
+                                   const Value row = program_id(0);
+                                   const Tile line = row_of(x, row, stride, cols);
+                                   Var partial = zeros(f32_t, {BLOCK});
+                                   for (Value col : range(0, cols, BLOCK)) partial += line.load({col}, {BLOCK});
+                                   store(y + row, cast(sum(partial, 0), element_v<T>));
+                                 })
+                              .space({{"BLOCK", {256, 512, 1024, 2048, 4096}}});
+  return def;
+}
+
+// y[c] = sum of x[:, c], row by row, in f32; dense rows
+template <class T = f32>
+const auto& column_sum() {
+  static const auto def = kernel("column_sum", {"x", "y", "rows", "cols", "BLOCK=256"},
+                                 [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, Const BLOCK) {
+                                   grid(cdiv(cols, BLOCK));
+                                   const Value col = program_id(0) * BLOCK;
+                                   Var total = zeros(f32_t, {BLOCK});
+                                   for (Value row : range(0, rows)) {
+                                     total += row_of(x, row, cols, cols).load({col}, {BLOCK});
+                                   }
+                                   tile(y, {cols}).store({col}, cast(total, element_v<T>));
+                                 })
+                              .space({{"BLOCK", {64, 256, 1024}}});
+  return def;
+}
+
+// y[r, c] = x[r, 0] + … + x[r, c], in f32; dense rows
+template <class T = f32>
+const auto& cumsum_rows() {
+  static const auto def = kernel("cumsum_rows", {"x", "y", "rows", "cols", "BLOCK=1024"},
+                                 [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, Const BLOCK) {
+                                   grid(rows);
+                                   const Tile from = row_of(x, program_id(0), cols, cols);
+                                   const Tile to = row_of(y, program_id(0), cols, cols);
+                                   Var before = 0.0f;
+                                   for (Value col : range(0, cols, BLOCK)) {
+                                     const Value v = load_f32(from, {col}, {BLOCK});
+                                     to.store({col}, cast(before + cumsum(v, 0), element_v<T>));
+                                     before += sum(v, 0);
+                                   }
+                                 })
+                              .space({{"BLOCK", {256, 1024, 4096}}});
+  return def;
+}
+
+// y[r, c] = x[0, c] + … + x[r, c], in f32; dense rows
+template <class T = f32>
+const auto& cumsum_columns() {
+  static const auto def = kernel("cumsum_columns", {"x", "y", "rows", "cols", "BLOCK=256"},
+                                 [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, Const BLOCK) {
+                                   grid(cdiv(cols, BLOCK));
+                                   const Value col = program_id(0) * BLOCK;
+                                   Var total = zeros(f32_t, {BLOCK});
+                                   for (Value row : range(0, rows)) {
+                                     total += row_of(x, row, cols, cols).load({col}, {BLOCK});
+                                     row_of(y, row, cols, cols).store({col}, cast(total, element_v<T>));
+                                   }
+                                 })
+                              .space({{"BLOCK", {64, 256, 1024}}});
+  return def;
+}
+
+// index[r] = where x[r, :] is largest, the lowest of several; NaN is largest. BLOCK ≥ cols.
+template <class T = f32>
+const auto& argmax() {
+  static const auto def = kernel("argmax", {"x", "index", "rows", "cols", "stride", "BLOCK=4096"},
+                                 [](Ptr<const T> x, Ptr<i32> index, i32 rows, i32 cols, i32 stride, Const BLOCK) {
+                                   grid(rows);
+                                   const Value row = program_id(0);
+                                   const Value v = row_of(x, row, stride, cols).load({0}, {BLOCK}, {.other = kLowest});
+                                   store(index + row, lang::argmax(v, 0));
+                                 })
+                              .space({{"BLOCK", {1024, 4096, 16384, 65536}}});
+  return def;
+}
+
+}  // namespace kiln::dsl::lang::kernels

@@ -1,0 +1,56 @@
+// A sample of fixed shape from a set with two classes of unequal size.
+#pragma once
+
+#include "kiln/dsl/kernels/blocks.h"
+
+namespace kiln::dsl::lang::kernels {
+
+// For each of `batch` samples: K elements of class 0 and K of class 1, uniformly without replacement. docs/kernels.md
+// defines it exactly. labels [n] (0, 1; others are in no class), x [n, cols]; index [batch, 2, K] (-1 where the class
+// has fewer than K elements), rows [batch, 2, K, cols] (0 there), counts [batch, 2], the sizes of the classes. BC ≥
+// cols.
+//
+// A key holds an element's random word above the complement of its index: keys differ, the K largest of a class are the
+// sample in its order, and a key says which element it belongs to.
+template <class T = f32>
+const auto& class_balanced_sampler() {
+  static const auto def =
+      kernel("class_balanced_sampler",
+             {"labels", "x", "index", "rows", "counts", "batch", "n", "cols", "seed", "K=64", "BLOCK=4096", "BC=64"},
+             [](Ptr<const i32> labels, Ptr<const T> x, Ptr<i32> index, Ptr<T> rows, Ptr<i32> counts, i32 batch, i32 n,
+                i32 cols, i64 seed, Const K, Const BLOCK, Const BC) {
+               grid(batch);
+               const Value sample = program_id(0);
+               Var best0 = zeros(u64_t, {K}), best1 = zeros(u64_t, {K});
+               Var count0 = 0, count1 = 0;
+               for (Value start : range(0, n, BLOCK)) {
+                 const Value at = start + arange(0, BLOCK);
+                 const Value label = tile(labels, {n}).load({start}, {BLOCK}, {.other = -1});
+                 const Value word = philox(seed + sample, cast(at, i64_t))[0];
+                 const Value key = cast(word, u64_t) << 32 | cast(~cast(at, u32_t), u64_t);
+                 auto take = [&](int which, Var& best, Var& count) {
+                   const Value member = label == which;
+                   count += sum(member, 0);
+                   best = lang::topk(cat(best, where(member, key, 0), 0), K, 0).first;
+                 };
+                 take(0, best0, count0);
+                 take(1, best1, count1);
+               }
+               auto give = [&](int which, const Value& best, const Value& count) {
+                 const Value list = cast(sample, i64_t) * 2 + which;
+                 const Value at = where(best == 0, -1, cast(~cast(best, u32_t), i32_t));
+                 store(counts + list, count);
+                 row_of(index, list, K, K).store({0}, at);
+                 const Value lane = expand_dims(arange(0, BC), 0);
+                 const Value from = x + expand_dims(cast(at, i64_t) * cols, 1) + lane;
+                 const Value row = load(from, {.mask = expand_dims(at >= 0, 1) & (lane < cols)});
+                 tile(rows + list * K * cols, {K, cols}).store({0, 0}, row);
+               };
+               give(0, best0, count0);
+               give(1, best1, count1);
+             })
+          .space({{"BLOCK", {1024, 4096, 16384}}});
+  return def;
+}
+
+}  // namespace kiln::dsl::lang::kernels

@@ -1,0 +1,121 @@
+// Softmax, log-softmax and cross entropy of the rows of [rows, cols] arrays. `stride` is the distance of two rows.
+#pragma once
+
+#include "kiln/dsl/kernels/blocks.h"
+
+namespace kiln::dsl::lang::kernels {
+
+// log Σ e^x of a row, taken in blocks: the sum so far is scaled whenever the maximum grows, so that the row is read
+// from memory once and costs one exponential an element.
+inline Value row_logsumexp(const Tile& row, const Value& cols, const Const& BLOCK) {
+  Var top = kLowest, total = 0.0f;
+  for (Value col : range(0, cols, BLOCK)) {
+    const Value v = load_f32(row, {col}, {BLOCK}, {.other = kLowest});
+    const Value next = max(top, reduce_max(v, 0));
+    // As long as all is -inf: a distance from -inf would be NaN.
+    const Value from = where(next == kLowest, 0, next);
+    total = total * exp(top - from) + sum(exp(v - from), 0);
+    top = next;
+  }
+  return top + log(total);
+}
+
+// y[r, :] = softmax(x[r, :]); BLOCK ≥ cols. One division a row: the exponentials are multiplied by a reciprocal.
+template <class T = f32>
+const auto& softmax() {
+  static const auto def = kernel("softmax", {"x", "y", "rows", "cols", "stride", "BLOCK=1024"},
+                                 [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, i32 stride, Const BLOCK) {
+                                   grid(rows);
+                                   const Value row = program_id(0);
+                                   // Lanes beyond the row are -inf: they neither raise the maximum nor add to the sum.
+                                   const Value v = row_of(x, row, stride, cols).load({0}, {BLOCK}, {.other = kLowest});
+                                   row_of(y, row, stride, cols).store({0}, lang::softmax(v, 0));
+                                 })
+                              .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}}});
+  return def;
+}
+
+// y[r, :] = x[r, :] - log Σ e^x[r, :], for rows of any length
+template <class T = f32>
+const auto& log_softmax() {
+  static const auto def = kernel("log_softmax", {"x", "y", "rows", "cols", "stride", "BLOCK=4096"},
+                                 [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, i32 stride, Const BLOCK) {
+                                   grid(rows);
+                                   const Tile from = row_of(x, program_id(0), stride, cols);
+                                   const Tile to = row_of(y, program_id(0), stride, cols);
+                                   const Value normaliser = row_logsumexp(from, cols, BLOCK);
+                                   for (Value col : range(0, cols, BLOCK)) {
+                                     const Value v = load_f32(from, {col}, {BLOCK}) - normaliser;
+                                     to.store({col}, cast(v, element_v<T>));
+                                   }
+                                 })
+                              .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}});
+  return def;
+}
+
+// loss[r] = lse[r] - logits[r, target[r]] with lse[r] = log Σ e^logits[r, :], which the backward pass takes; both f32.
+// A target outside of 0…cols-1, such as -100, is ignored: its loss is 0.
+template <class T = f32>
+const auto& cross_entropy() {
+  static const auto def = kernel("cross_entropy", {"logits", "target", "loss", "lse", "rows", "cols", "BLOCK=4096"},
+                                 [](Ptr<const T> logits, Ptr<const i32> target, Ptr<f32> loss, Ptr<f32> lse, i32 rows,
+                                    i32 cols, Const BLOCK) {
+                                   grid(rows);
+                                   const Value row = program_id(0);
+                                   const Value start = cast(row, i64_t) * cols;
+                                   const Value normaliser = row_logsumexp(tile(logits + start, {cols}), cols, BLOCK);
+                                   const Value wanted = load(target + row);
+                                   const Value counts = (wanted >= 0) & (wanted < cols);
+                                   const Value logit = cast(load(logits + start + wanted, {.mask = counts}), f32_t);
+                                   store(lse + row, normaliser);
+                                   store(loss + row, where(counts, normaliser - logit, 0));
+                                 })
+                              .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}});
+  return def;
+}
+
+// mean[0] = the mean of the losses whose target counts; NaN where none does
+inline const auto& cross_entropy_mean() {
+  static const auto def =
+      kernel("cross_entropy_mean", {"loss", "target", "mean", "rows", "cols", "BLOCK=1024"},
+             [](Ptr<const f32> loss, Ptr<const i32> target, Ptr<f32> mean, i32 rows, i32 cols, Const BLOCK) {
+               Var total = zeros(f32_t, {BLOCK});
+               Var count = zeros(i32_t, {BLOCK});
+               for (Value row : range(0, rows, BLOCK)) {
+                 const Value wanted = tile(target, {rows}).load({row}, {BLOCK}, {.other = -1});
+                 const Value counts = (wanted >= 0) & (wanted < cols);
+                 total += where(counts, tile(loss, {rows}).load({row}, {BLOCK}), 0);
+                 count += cast(counts, i32_t);
+               }
+               store(mean, sum(total, 0) / cast(sum(count, 0), f32_t));
+             })
+          .space({{"BLOCK", {256, 1024, 4096}}});
+  return def;
+}
+
+// dlogits[r, c] = scale · (e^(logits[r, c] - lse[r]) - [c = target[r]]), and 0 in rows whose target is ignored. `scale`
+// is the gradient of a row's loss: 1/count for their mean.
+template <class T = f32>
+const auto& cross_entropy_backward() {
+  static const auto def =
+      kernel("cross_entropy_backward", {"logits", "target", "lse", "dlogits", "rows", "cols", "scale", "BLOCK=4096"},
+             [](Ptr<const T> logits, Ptr<const i32> target, Ptr<const f32> lse, Ptr<T> dlogits, i32 rows, i32 cols,
+                f32 scale, Const BLOCK) {
+               grid(cdiv(cols, BLOCK) * rows);
+               const Value blocks = cdiv(cols, BLOCK);
+               const Value row = program_id(0) / blocks;
+               const Value col = program_id(0) % blocks * BLOCK;
+               const Value wanted = load(target + row);
+               const Value counts = (wanted >= 0) & (wanted < cols);
+               const Value normaliser = load(lse + row);
+               const Value v = load_f32(row_of(logits, row, cols, cols), {col}, {BLOCK});
+               const Value hit = col + arange(0, BLOCK) == wanted;
+               const Value slope = exp(v - normaliser) - cast(hit, f32_t);
+               const Value out = where(counts, slope * scale, 0);
+               row_of(dlogits, row, cols, cols).store({col}, cast(out, element_v<T>));
+             })
+          .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}});
+  return def;
+}
+
+}  // namespace kiln::dsl::lang::kernels

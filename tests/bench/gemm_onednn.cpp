@@ -1,0 +1,71 @@
+// oneDNN's matmul primitive, by its C API of version 2 and only at run time.
+#include <dlfcn.h>
+
+#include <cstdio>
+
+#include "gemm_peers.h"
+
+#if KILN_HAVE_DNNL_H
+#include <oneapi/dnnl/dnnl.h>
+#endif
+
+namespace kiln::bench {
+
+#if KILN_HAVE_DNNL_H && DNNL_VERSION_MAJOR == 2
+
+std::function<void()> onednn_matmul(void* library, const std::string& type, const Product& p) {
+#define KILN_DNNL(name) const auto name = reinterpret_cast<decltype(&dnnl_##name)>(dlsym(library, "dnnl_" #name))
+  KILN_DNNL(engine_create);
+  KILN_DNNL(stream_create);
+  KILN_DNNL(stream_wait);
+  KILN_DNNL(memory_desc_init_by_tag);
+  KILN_DNNL(matmul_desc_init);
+  KILN_DNNL(primitive_desc_create);
+  KILN_DNNL(primitive_create);
+  KILN_DNNL(primitive_execute);
+  KILN_DNNL(memory_create);
+#undef KILN_DNNL
+  const dnnl_data_type_t element = type == "f16" ? dnnl_f16 : dnnl_bf16;
+  dnnl_engine_t engine;
+  dnnl_stream_t stream;
+  if (engine_create(&engine, dnnl_cpu, 0) || stream_create(&stream, engine, dnnl_stream_default_flags)) return {};
+  auto describe = [&](int64_t rows, int64_t columns) {
+    dnnl_memory_desc_t out;
+    const dnnl_dims_t extents = {rows, columns};
+    memory_desc_init_by_tag(&out, 2, extents, element, dnnl_ab);
+    return out;
+  };
+  const dnnl_memory_desc_t a = describe(p.m, p.k), b = describe(p.k, p.n), c = describe(p.m, p.n);
+  dnnl_matmul_desc_t matmul;
+  dnnl_primitive_desc_t description;
+  dnnl_primitive_t primitive;
+  if (matmul_desc_init(&matmul, &a, &b, nullptr, &c) ||
+      primitive_desc_create(&description, &matmul, nullptr, engine, nullptr) ||
+      primitive_create(&primitive, description)) {
+    return {};
+  }
+  auto memory = [&](const dnnl_memory_desc_t& of, const void* data) {
+    dnnl_memory_t out = nullptr;
+    memory_create(&out, &of, engine, const_cast<void*>(data));
+    return out;
+  };
+  const std::vector<dnnl_exec_arg_t> arguments = {
+      {DNNL_ARG_SRC, memory(a, p.a)}, {DNNL_ARG_WEIGHTS, memory(b, p.b)}, {DNNL_ARG_DST, memory(c, p.c)}};
+  return [=] {
+    primitive_execute(primitive, stream, static_cast<int>(arguments.size()), arguments.data());
+    stream_wait(stream);
+  };
+}
+
+#else
+
+std::function<void()> onednn_matmul(void*, const std::string& type, const Product&) {
+  static bool told = false;
+  if (!told) std::printf("# SKIPPED oneDNN for %s: no headers of oneDNN 2 when this was built\n", type.c_str());
+  told = true;
+  return {};
+}
+
+#endif
+
+}  // namespace kiln::bench

@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""PyTorch as a peer of bench-kernels: the same work on the same shapes, one launch at a time, timed here.
+
+    peers.py THREADS
+
+Reads lines, answers each with one line:
+    prepare KERNEL SHAPE…   ->  "eager inductor" (what there is of it), or "none REASON"
+    run WHO                 ->  seconds of one run
+"""
+import sys
+import time
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError as missing:
+    for _ in sys.stdin:
+        print("none", missing, flush=True)
+    sys.exit(0)
+
+
+def randn(*shape, dtype=torch.float32):
+    return torch.randn(*shape).to(dtype)
+
+
+def vector_add(n):
+    return torch.add, (randn(n), randn(n))
+
+
+def unary(f):
+    return lambda n: (f, (randn(n),))
+
+
+def bias_gelu(rows, cols):
+    return lambda x, b: F.gelu(x + b, approximate="tanh"), (randn(rows, cols), randn(cols))
+
+
+def dropout(n):
+    return lambda x: F.dropout(x, 0.1, training=True), (randn(n),)
+
+
+def rotary(tokens, heads, width):
+    half = width // 2
+
+    def run(x, c, s):
+        low, high = x[..., :half], x[..., half:]
+        return torch.cat((low * c - high * s, high * c + low * s), -1)
+
+    return run, (randn(tokens, heads, width), randn(tokens, 1, half), randn(tokens, 1, half))
+
+
+def adamw(n):
+    lr, beta1, beta2, eps, decay = 1e-3, 0.9, 0.999, 1e-8, 0.01
+
+    def run(p, g, m, v):
+        m.lerp_(g, 1 - beta1)
+        v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
+        p.mul_(1 - lr * decay).addcdiv_(m / (1 - beta1), (v / (1 - beta2)).sqrt().add_(eps), value=-lr)
+        return p
+
+    return run, (randn(n), randn(n), torch.zeros(n), torch.zeros(n))
+
+
+def rows(f):
+    return lambda r, c: (f, (randn(r, c),))
+
+
+def layer_norm(r, c):
+    return lambda x, w, b: F.layer_norm(x, (c,), w, b), (randn(r, c), randn(c), randn(c))
+
+
+def layer_norm_backward(r, c):
+    x, w, b, g = randn(r, c), randn(c), randn(c), randn(r, c)
+    mean, rstd = x.mean(-1, keepdim=True), 1 / (x.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()
+    run = lambda g, x, mean, rstd: torch.ops.aten.native_layer_norm_backward(
+        g, x, (c,), mean, rstd, w, b, (True, False, False))[0]
+    return run, (g, x, mean, rstd)
+
+
+def rms_norm(r, c):
+    return lambda x, w: F.rms_norm(x, (c,), w, 1e-5), (randn(r, c), randn(c))
+
+
+def residual_norm(r, c):
+    def run(x, y, w, b):
+        s = x + y
+        return s, F.layer_norm(s, (c,), w, b)
+
+    return run, (randn(r, c), randn(r, c), randn(c), randn(c))
+
+
+def cross_entropy(r, c):
+    return lambda x, t: F.cross_entropy(x, t, reduction="none"), (randn(r, c), torch.randint(c, (r,)))
+
+
+def cross_entropy_backward(r, c):
+    def run(x, t):
+        slope = torch.softmax(x, -1)
+        slope.scatter_add_(1, t[:, None], torch.full((r, 1), -1.0))
+        return slope.mul_(1.0 / r)
+
+    return run, (randn(r, c), torch.randint(c, (r,)))
+
+
+def topk(r, c, k):
+    return lambda x: torch.topk(x, k), (randn(r, c),)
+
+
+def histogram(n, bins):
+    return lambda x: torch.bincount(x, minlength=bins), (torch.randint(bins, (n,)),)
+
+
+def transpose(r, c):
+    return lambda x: x.t().contiguous(), (randn(r, c),)
+
+
+def embedding(entries, tokens, width):
+    return lambda table, ids: table[ids], (randn(entries, width), torch.randint(entries, (tokens,)))
+
+
+def embedding_backward(entries, tokens, width):
+    return lambda table, ids, g: table.index_add_(0, ids, g), (
+        torch.zeros(entries, width), torch.randint(entries, (tokens,)), randn(tokens, width))
+
+
+def sampler(batch, n, k):
+    labels, features = (torch.rand(n) < 0.1).long(), randn(n, 16)
+
+    def run(labels, features):
+        keys = torch.rand(batch, 2, n)
+        member = torch.stack((labels == 0, labels == 1))
+        index = torch.topk(torch.where(member, keys, -1.0), k).indices
+        return index, features[index], member.sum(-1)
+
+    return run, (labels, features)
+
+
+def matmul(dtype):
+    return lambda m, n, k: (torch.matmul, (randn(m, k, dtype=dtype), randn(k, n, dtype=dtype)))
+
+
+def matmul_i8(m, n, k):
+    return torch._int_mm, (torch.randint(-128, 128, (m, k), dtype=torch.int8),
+                           torch.randint(-128, 128, (k, n), dtype=torch.int8))
+
+
+def matmul_bias_act(m, n, k):
+    return lambda a, b, c: F.gelu(torch.addmm(c, a, b), approximate="tanh"), (randn(m, k), randn(k, n), randn(n))
+
+
+def batched_matmul(batch, m, n, k):
+    return torch.bmm, (randn(batch, m, k), randn(batch, k, n))
+
+
+def dlrm_interaction(batch, features, width):
+    upper = torch.tril_indices(features, features, -1)
+    return lambda x: torch.bmm(x, x.transpose(1, 2))[:, upper[0], upper[1]], (randn(batch, features, width),)
+
+
+def mlp_softshrink(batch, inputs, hidden, outputs):
+    widths = [inputs, hidden, hidden, hidden, outputs]
+    weights = [(randn(b, a) / a ** 0.5, randn(b)) for a, b in zip(widths, widths[1:])]
+
+    def run(x):
+        for i, (w, b) in enumerate(weights):
+            x = F.linear(x, w, b)
+            if i + 1 < len(weights):
+                x = F.softshrink(x)
+        return x
+
+    return run, (randn(batch, inputs),)
+
+
+def conv2d(n, size, c, k, window):
+    filter_size, stride = (int(part) for part in window.split("/"))
+    x = randn(n, c, size, size).to(memory_format=torch.channels_last)
+    w = randn(k, c, filter_size, filter_size).to(memory_format=torch.channels_last)
+    return lambda x, w: F.conv2d(x, w, stride=stride, padding=filter_size // 2), (x, w)
+
+
+def attention(batch, heads, seq, width, *words):
+    if "ragged" in words:
+        raise LookupError("no ragged lengths in scaled_dot_product_attention on CPUs")
+    q, k, v = (randn(batch, heads, seq, width) for _ in range(3))
+    return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal="causal" in words), (q, k, v)
+
+
+PEERS = {
+    "vector_add": vector_add,
+    "sin2_cos2": unary(lambda x: x.sin() ** 2 + x.cos() ** 2),
+    "gelu": unary(F.gelu),
+    "bias_gelu": bias_gelu,
+    "dropout": dropout,
+    "rotary": rotary,
+    "adamw": adamw,
+    "softmax": rows(lambda x: torch.softmax(x, -1)),
+    "softmax_rows": rows(lambda x: torch.softmax(x, -1)),
+    "softmax_online": rows(lambda x: torch.softmax(x, -1)),
+    "log_softmax": rows(lambda x: torch.log_softmax(x, -1)),
+    "layer_norm": layer_norm,
+    "layer_norm_backward": layer_norm_backward,
+    "rms_norm": rms_norm,
+    "residual_norm": residual_norm,
+    "residual_layer_norm": residual_norm,
+    "cross_entropy": cross_entropy,
+    "cross_entropy_backward": cross_entropy_backward,
+    "row_sum": rows(lambda x: x.sum(-1)),
+    "cumsum_rows": rows(lambda x: x.cumsum(-1)),
+    "cumsum_columns": rows(lambda x: x.cumsum(0)),
+    "argmax": rows(lambda x: x.argmax(-1)),
+    "sort_rows": rows(lambda x: x.sort(-1, stable=True)),
+    "topk": topk,
+    "histogram": histogram,
+    "transpose": transpose,
+    "embedding": embedding,
+    "embedding_backward": embedding_backward,
+    "embedding_backward_ordered": embedding_backward,
+    "class_balanced_sampler": sampler,
+    "matmul": matmul(torch.float32),
+    "matmul_bf16": matmul(torch.bfloat16),
+    "matmul_f16": matmul(torch.float16),
+    "matmul_i8": matmul_i8,
+    "matmul_bias_act": matmul_bias_act,
+    "batched_matmul": batched_matmul,
+    "dlrm_interaction": dlrm_interaction,
+    "mlp_softshrink": mlp_softshrink,
+    "conv2d": conv2d,
+    "attention": attention,
+}
+
+
+def prepare(kernel, shape):
+    """{who: function without arguments}"""
+    words = [int(word) if word.isdigit() else word for part in shape for word in part.split("×")]
+    work, inputs = PEERS[kernel](*words)
+    out = {}
+    for who, function in (("eager", work), ("inductor", torch.compile(work, dynamic=False))):
+        try:
+            for _ in range(2):
+                function(*inputs)
+            out[who] = lambda function=function: function(*inputs)
+        except Exception as failure:  # one peer fewer
+            print(f"{kernel}: {who}: {str(failure).splitlines()[0]}", file=sys.stderr)
+    return out
+
+
+def main():
+    torch.set_num_threads(int(sys.argv[1]))
+    torch.manual_seed(0)
+    ready = {}
+    with torch.no_grad():
+        for line in sys.stdin:
+            verb, *words = line.split()
+            if verb == "prepare":
+                torch.compiler.reset()
+                try:
+                    ready = prepare(words[0], words[1:])
+                    print(*ready or ["none"], flush=True)
+                except LookupError as reason:
+                    print("none", reason, flush=True)
+            else:
+                start = time.perf_counter()
+                ready[words[0]]()
+                print(time.perf_counter() - start, flush=True)
+
+
+main()

@@ -1,0 +1,371 @@
+// dot and dot_scaled on every target against the interpreter.
+#include <cmath>
+#include <random>
+
+#include "differential.h"
+#include "kiln/codegen/compile.h"
+
+namespace kiln::test {
+namespace {
+
+using dsl::ElementType;
+using Shape = TextKernel::Shape;
+
+const char* name_of(ElementType type) { return dsl::info(type).name.data(); }
+
+ElementType accumulator_of(ElementType type) {
+  if (!dsl::is_float(type)) return ElementType::kI32;
+  return type == ElementType::kF64 ? ElementType::kF64 : ElementType::kF32;
+}
+
+// docs/ops.md measures dots as a whole; here each element has to be near, so products of N(0, 1) get some room.
+Match near(ElementType type, int64_t k) {
+  if (!dsl::is_float(type)) return kExact;
+  const double scale = std::sqrt(static_cast<double>(k)) + 1;
+  return {1e-6, (type == ElementType::kF64 ? 1e-14 : 1e-6) * scale, true};
+}
+
+struct Case {
+  ElementType a, b;
+  int64_t batch, m, n, k;
+  std::string precision = "ieee";
+  bool a_transposed = false, b_transposed = false, masked = false;
+};
+
+std::string text_of(const Case& t) {
+  const std::string acc = name_of(accumulator_of(t.a));
+  TextKernel kernel("%a: ptr<" + std::string(name_of(t.a)) + "> readonly, %b: ptr<" + name_of(t.b) +
+                    "> readonly, %c: ptr<" + acc + ">, %m: i32, %n: i32, %k: i32");
+  auto with_batch = [&](Shape shape) {
+    if (t.batch > 0) shape.insert(shape.begin(), t.batch);
+    return shape;
+  };
+  auto bounds = [&](const char* rows, const char* columns) {
+    std::vector<std::string> out = {rows, columns};
+    if (t.batch > 0) out.insert(out.begin(), "");
+    return out;
+  };
+  auto load = [&](const char* param, int64_t rows, int64_t columns, bool transposed, const char* row_bound,
+                  const char* column_bound) {
+    const Shape shape = with_batch({rows, columns});
+    Shape strides = transposed ? Shape{1, rows} : Shape{columns, 1};
+    if (t.batch > 0) strides.insert(strides.begin(), rows * columns);
+    std::string line = "load " + kernel.pointers(param, shape, 0, strides);
+    if (t.masked) line += ", " + kernel.mask(shape, bounds(row_bound, column_bound));
+    return kernel.op(line);
+  };
+  const std::string a = load("%a", t.m, t.k, t.a_transposed, "%m", "%k");
+  const std::string b = load("%b", t.k, t.n, t.b_transposed, "%k", "%n");
+  const Shape shape = with_batch({t.m, t.n});
+  const std::string at = kernel.pointers("%c", shape);
+  const std::string c = kernel.op("load " + at);
+  const std::string sum = kernel.op("dot " + a + ", " + b + ", " + c + " {precision = " + t.precision + "}");
+  kernel.line("store " + at + ", " + sum);
+  return kernel.text();
+}
+
+Trial trial(const Case& t, uint32_t seed) {
+  const auto batch = static_cast<size_t>(std::max<int64_t>(t.batch, 1));
+  auto elements = [&](ElementType type, int64_t rows, int64_t columns, uint32_t salt) {
+    return random_buffer(type, batch * static_cast<size_t>(rows * columns), seed + salt, false);
+  };
+  Trial out;
+  out.arguments = {elements(t.a, t.m, t.k, 0),
+                   elements(t.b, t.k, t.n, 1),
+                   elements(accumulator_of(t.a), t.m, t.n, 2),
+                   int_scalar(t.masked ? std::max<int64_t>(t.m - 2, 0) : t.m),
+                   int_scalar(t.masked ? std::max<int64_t>(t.n - 3, 0) : t.n),
+                   int_scalar(t.masked ? std::max<int64_t>(t.k - 1, 0) : t.k)};
+  out.match = near(t.a, t.k);
+  return out;
+}
+
+void check(const Case& t, uint32_t seed) {
+  SCOPED_TRACE(std::string(name_of(t.a)) + "·" + name_of(t.b) + " " + std::to_string(t.batch) + "x" +
+               std::to_string(t.m) + "x" + std::to_string(t.n) + "x" + std::to_string(t.k) + " " + t.precision);
+  expect_same(text_of(t), trial(t, seed));
+}
+
+struct Types {
+  ElementType a, b;
+};
+const Types kTypes[] = {{ElementType::kF32, ElementType::kF32},       {ElementType::kF64, ElementType::kF64},
+                        {ElementType::kF16, ElementType::kF16},       {ElementType::kBF16, ElementType::kBF16},
+                        {ElementType::kF8E4M3, ElementType::kF8E4M3}, {ElementType::kF8E5M2, ElementType::kF8E5M2},
+                        {ElementType::kI8, ElementType::kI8},         {ElementType::kU8, ElementType::kU8},
+                        {ElementType::kI8, ElementType::kU8},         {ElementType::kU8, ElementType::kI8}};
+
+class DotTest : public testing::TestWithParam<Types> {};
+
+TEST_P(DotTest, AgreesWithTheInterpreterAtOddExtents) {
+  const int64_t extents[] = {1, 2, 3, 5, 7, 13, 16, 17, 31, 33, 63, 65};
+  std::mt19937 random(static_cast<uint32_t>(GetParam().a) * 16 + static_cast<uint32_t>(GetParam().b));
+  auto any = [&] { return extents[random() % std::size(extents)]; };
+  for (uint32_t seed = 0; seed < 8; ++seed) check({GetParam().a, GetParam().b, 0, any(), any(), any()}, seed);
+  check({GetParam().a, GetParam().b, 0, 1, 64, 40}, 20);
+  check({GetParam().a, GetParam().b, 0, 40, 1, 9}, 21);
+  check({GetParam().a, GetParam().b, 0, 33, 128, 64}, 22);
+}
+
+TEST_P(DotTest, TakesABatch) {
+  check({GetParam().a, GetParam().b, 3, 5, 7, 9}, 1);
+  check({GetParam().a, GetParam().b, 2, 17, 64, 6}, 2);
+}
+
+TEST_P(DotTest, TakesMaskedAndTransposedOperands) {
+  check({GetParam().a, GetParam().b, 0, 9, 35, 13, "ieee", true, false, false}, 1);
+  check({GetParam().a, GetParam().b, 0, 16, 32, 16, "ieee", false, true, true}, 2);
+  check({GetParam().a, GetParam().b, 0, 15, 64, 33, "ieee", false, false, true}, 3);
+  check({GetParam().a, GetParam().b, 2, 6, 32, 8, "ieee", true, true, true}, 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, DotTest, testing::ValuesIn(kTypes), [](const auto& info) {
+  return std::string(name_of(info.param.a)) + "_" + name_of(info.param.b);
+});
+
+TEST(DotPrecision, Tf32RoundsTheOperandsAsTheInterpreterDoes) {
+  check({ElementType::kF32, ElementType::kF32, 0, 14, 32, 17, "tf32"}, 1);
+  check({ElementType::kF32, ElementType::kF32, 2, 3, 5, 8, "tf32"}, 2);
+}
+
+TEST(DotPrecision, SumsOfThreeProductsAreAtLeastAsGoodAsF32) {
+  check({ElementType::kF32, ElementType::kF32, 0, 14, 32, 17, "tf32x3"}, 1);
+  check({ElementType::kF32, ElementType::kF32, 0, 14, 32, 17, "bf16x3"}, 2);
+}
+
+// Extremes of bytes: no partial sum may saturate.
+TEST(DotBytes, NeverSaturate) {
+  for (const Types& types : {kTypes[6], kTypes[7], kTypes[8], kTypes[9]}) {
+    const Case t{types.a, types.b, 0, 5, 17, 67};
+    Trial run = trial(t, 1);
+    for (size_t i : {size_t{0}, size_t{1}}) {
+      for (size_t at = 0; at < run.arguments[i].buffer.size(); ++at) {
+        const ElementType type = i == 0 ? types.a : types.b;
+        const uint8_t values[] = {static_cast<uint8_t>(type == ElementType::kU8 ? 0xff : 0x80),
+                                  static_cast<uint8_t>(type == ElementType::kU8 ? 0xff : 0x7f)};
+        run.arguments[i].buffer[at] = static_cast<std::byte>(values[(at / 5) % 2]);
+      }
+    }
+    expect_same(text_of(t), run);
+  }
+}
+
+// The accumulator of a loop is updated in place; operands are read where they lie, or not, from step to step.
+std::string loop_text(const char* type, const char* acc, int64_t k) {
+  const std::string element = type;
+  TextKernel kernel("%a: ptr<" + element + "> readonly, %b: ptr<" + element + "> readonly, %c: ptr<" + acc +
+                    ">, %m: i32, %k: i32");
+  const Shape left = {24, 16}, right = {16, 64}, out = {24, 64};
+  const std::string first = kernel.constant("0", "i32"), step = kernel.constant("16", "i32");
+  const std::string width = kernel.constant("64", "i32"), init = kernel.fill("0", acc, out);
+  kernel.line("%out = for %i = " + first + " to %k step " + step + " carry (%acc = " + init + ") {");
+  auto below_k = [&](const Shape& shape, size_t axis) {
+    const std::string index = kernel.op("add " + kernel.along(shape, axis) + ", " + kernel.splat("%i", shape));
+    return kernel.op("cmp " + index + ", " + kernel.splat("%k", shape) + " {pred = lt}");
+  };
+  const std::string a_at =
+      kernel.op("addptr " + kernel.pointers("%a", left, 0, {k, 1}) + ", " + kernel.splat("%i", left));
+  const std::string a_mask = kernel.op("and " + kernel.mask(left, {"%m", ""}) + ", " + below_k(left, 1));
+  const std::string x = kernel.op("load " + a_at + ", " + a_mask);
+  const std::string row = kernel.op("mul %i, " + width);
+  const std::string b_at = kernel.op("addptr " + kernel.pointers("%b", right) + ", " + kernel.splat(row, right));
+  const std::string y = kernel.op("load " + b_at + ", " + below_k(right, 0));
+  kernel.line("yield " + kernel.op("dot " + x + ", " + y + ", %acc {precision = ieee}"));
+  kernel.line("}");
+  kernel.line("store " + kernel.pointers("%c", out) + ", %out");
+  return kernel.text();
+}
+
+TEST(DotInLoop, AccumulatesOverStepsOfK) {
+  struct Element {
+    ElementType type;
+    const char *name, *acc;
+  };
+  for (const Element& e : {Element{ElementType::kF32, "f32", "f32"}, Element{ElementType::kF64, "f64", "f64"},
+                           Element{ElementType::kBF16, "bf16", "f32"}}) {
+    for (const auto& [m, k] : {std::pair<int64_t, int64_t>{24, 64}, {24, 50}, {11, 33}, {1, 1}}) {
+      Trial run;
+      run.arguments = {random_buffer(e.type, static_cast<size_t>(m * k), 1, false),
+                       random_buffer(e.type, static_cast<size_t>(64 * k), 2, false),
+                       random_buffer(accumulator_of(e.type), 24 * 64, 3, false), int_scalar(m), int_scalar(k)};
+      run.match = near(e.type, k);
+      expect_same(loop_text(e.name, e.acc, k), run);
+    }
+  }
+}
+
+// softmax(Q·K^T)·V: the second dot's operand comes from the first.
+TEST(DotChain, AttentionLike) {
+  TextKernel kernel("%q: ptr<f32> readonly, %k: ptr<f32> readonly, %v: ptr<f32> readonly, %o: ptr<f32>");
+  const Shape scores = {13, 24}, out = {13, 40};
+  const std::string q = kernel.op("load " + kernel.pointers("%q", {13, 16}));
+  const std::string keys = kernel.op("load " + kernel.pointers("%k", {24, 16}));
+  const std::string transposed = kernel.op("permute " + keys + " {order = [1, 0]}");
+  const std::string s =
+      kernel.op("dot " + q + ", " + transposed + ", " + kernel.fill("0", "f32", scores) + " {precision = ieee}");
+  const std::string top = kernel.op("reduce " + s + " {kind = max, axis = 1}");
+  auto spread = [&](const std::string& row, const Shape& shape) {
+    return kernel.op("broadcast " + kernel.op("expand_dims " + row + " {axis = 1}") +
+                     " {shape = " + TextKernel::list(shape) + "}");
+  };
+  const std::string p = kernel.op("math " + kernel.op("sub " + s + ", " + spread(top, scores)) + " {fn = exp}");
+  const std::string total = kernel.op("reduce " + p + " {kind = sum, axis = 1}");
+  const std::string v = kernel.op("load " + kernel.pointers("%v", {24, 40}));
+  const std::string sum =
+      kernel.op("dot " + p + ", " + v + ", " + kernel.fill("0", "f32", out) + " {precision = ieee}");
+  kernel.line("store " + kernel.pointers("%o", out) + ", " + kernel.op("div " + sum + ", " + spread(total, out)));
+  Trial run;
+  run.arguments = {
+      random_buffer(ElementType::kF32, 13 * 16, 1, false), random_buffer(ElementType::kF32, 24 * 16, 2, false),
+      random_buffer(ElementType::kF32, 24 * 40, 3, false), random_buffer(ElementType::kF32, 13 * 40, 4, false)};
+  run.match = {2e-5, 2e-5, true};
+  expect_same(kernel.text(), run);
+}
+
+// An accumulator that something else reads later must not be updated in place.
+TEST(DotAccumulator, KeepsWhatOthersRead) {
+  TextKernel kernel("%a: ptr<f32> readonly, %b: ptr<f32> readonly, %c: ptr<f32>, %d: ptr<f32>, %e: ptr<f32>");
+  const Shape shape = {6, 32};
+  const std::string a = kernel.op("load " + kernel.pointers("%a", {6, 8}));
+  const std::string b = kernel.op("load " + kernel.pointers("%b", {8, 32}));
+  auto dot = [&](const std::string& acc) {
+    return kernel.op("dot " + a + ", " + b + ", " + acc + " {precision = ieee}");
+  };
+  const std::string first = dot(kernel.op("load " + kernel.pointers("%c", shape)));
+  const std::string second = dot(first), third = dot(second);
+  kernel.line("store " + kernel.pointers("%c", shape) + ", " + third);
+  kernel.line("store " + kernel.pointers("%d", shape) + ", " + first);
+  kernel.line("store " + kernel.pointers("%e", shape) + ", " + kernel.op("sub " + third + ", " + first));
+  Trial run;
+  run.arguments = {random_buffer(ElementType::kF32, 48, 1, false), random_buffer(ElementType::kF32, 256, 2, false),
+                   random_buffer(ElementType::kF32, 192, 3, false), random_buffer(ElementType::kF32, 192, 4, false),
+                   random_buffer(ElementType::kF32, 192, 5, false)};
+  run.match = {1e-5, 1e-5, true};
+  expect_same(kernel.text(), run);
+}
+
+// ---- dot_scaled ----
+
+struct Format {
+  ElementType type;
+  bool packs_two() const { return type == ElementType::kU8; }
+};
+
+void check_scaled(Format a, Format b, int64_t m, int64_t n, int64_t k, bool extreme) {
+  TextKernel kernel("%a: ptr<" + std::string(name_of(a.type)) + "> readonly, %s: ptr<u8> readonly, %b: ptr<" +
+                    name_of(b.type) + "> readonly, %t: ptr<u8> readonly, %c: ptr<f32>");
+  const int64_t ka = a.packs_two() ? k / 2 : k, kb = b.packs_two() ? k / 2 : k;
+  auto load = [&](const char* param, const Shape& shape) { return kernel.op("load " + kernel.pointers(param, shape)); };
+  const std::string c = kernel.pointers("%c", {m, n});
+  const std::string operands = load("%a", {m, ka}) + ", " + load("%s", {m, k / 32}) + ", " + load("%b", {kb, n}) +
+                               ", " + load("%t", {n, k / 32});
+  kernel.line("store " + c + ", " + kernel.op("dot_scaled " + operands + ", " + kernel.op("load " + c)));
+  std::mt19937 random(static_cast<uint32_t>(m * n * k));
+  auto bytes = [&](int64_t count, auto make) {
+    std::vector<uint8_t> out(static_cast<size_t>(count));
+    for (uint8_t& x : out) x = static_cast<uint8_t>(make());
+    return buffer(out);
+  };
+  // Finite numbers of either format: the exponent's highest bit is clear.
+  auto element = [&] { return random() & 0xbf; };
+  // Extreme ones: those of A overflow f32 by themselves, those of B bring the sums back.
+  auto scale = [&](uint32_t first, uint32_t count) {
+    return [&, first, count]() -> uint32_t {
+      if (extreme && random() % 8 == 0) return 0xff;
+      return extreme ? first + random() % count : 120 + random() % 16;
+    };
+  };
+  Trial run;
+  run.arguments = {bytes(m * ka, element), bytes(m * (k / 32), scale(100, 155)), bytes(kb * n, element),
+                   bytes(n * (k / 32), scale(0, 100)),
+                   random_buffer(ElementType::kF32, static_cast<size_t>(m * n), 7, false)};
+  // The interpreter rounds each sum to f32; sums of large numbers of both signs lose what is small.
+  run.match = extreme ? Match{1e-4, 0, true} : Match{1e-5, 1e-2, true};
+  expect_same(kernel.text(), run);
+}
+
+TEST(DotScaled, TakesEveryPairOfFormats) {
+  const Format formats[] = {{ElementType::kU8}, {ElementType::kF8E4M3}, {ElementType::kF8E5M2}};
+  for (Format a : formats) {
+    for (Format b : formats) check_scaled(a, b, 5, 19, 64, false);
+  }
+}
+
+TEST(DotScaled, TakesOddExtents) {
+  check_scaled({ElementType::kU8}, {ElementType::kU8}, 1, 1, 32, false);
+  check_scaled({ElementType::kF8E4M3}, {ElementType::kF8E4M3}, 17, 33, 96, false);
+  check_scaled({ElementType::kU8}, {ElementType::kF8E5M2}, 33, 64, 128, false);
+}
+
+// One product a sum: scales from 2^-127 to 2^127 and NaN.
+TEST(DotScaled, TakesScalesOfAnySize) { check_scaled({ElementType::kU8}, {ElementType::kF8E4M3}, 7, 9, 32, true); }
+
+// ---- choice of instructions ----
+
+TEST(DotUnits, AnUnknownOptionOfATargetIsAnError) {
+  const dsl::Kernel kernel = parse_kernel(text_of({ElementType::kI8, ElementType::kI8, 0, 4, 16, 8}));
+  auto message_of = [&](const std::string& target) {
+    auto result = compile(kernel, {}, {}, target);
+    return result.ok() ? std::string("compiled") : result.error().message;
+  };
+  EXPECT_EQ(message_of("cpu:x86-64-v3;dot-f4=widen"),
+            "target option `dot-f4=widen` is unknown; there are dot-bf16, dot-i8");
+  EXPECT_EQ(message_of("cpu:x86-64-v3;dot-i8=fast"),
+            "target option `dot-i8`: `fast` is unknown; there are widen, vnni, amx");
+  EXPECT_EQ(message_of("cpu:x86-64-v3;dot-i8=vnni"), "target option `dot-i8=vnni`: the CPU has no such instruction");
+  EXPECT_EQ(message_of("cpu:x86-64-v3;dot-i8=widen;dot-bf16=widen"), "compiled");
+}
+
+std::string assembly(ElementType type, const std::string& target) {
+  const dsl::Kernel kernel = parse_kernel(text_of({type, type, 0, 32, 32, 64}));
+  auto artifact = compile(kernel, {}, {}, target, "asm");
+  EXPECT_TRUE(artifact.ok()) << artifact.error().message;
+  if (!artifact) return {};
+  return {reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size()};
+}
+
+bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+TEST(DotUnits, FollowTheTargetsName) {
+  EXPECT_TRUE(contains(assembly(ElementType::kI8, "cpu:icelake-server"), "vpdpbusd"));
+  EXPECT_TRUE(contains(assembly(ElementType::kI8, "cpu:alderlake"), "vpdpbusd"));
+  EXPECT_TRUE(contains(assembly(ElementType::kI8, "cpu:icelake-server;dot-i8=widen"), "vpdpwssd"));
+  EXPECT_TRUE(contains(assembly(ElementType::kI8, "cpu:x86-64-v3"), "vpmaddwd"));
+  EXPECT_TRUE(contains(assembly(ElementType::kI8, "cpu:sapphirerapids"), "tdpbssd"));
+  EXPECT_TRUE(contains(assembly(ElementType::kU8, "cpu:sapphirerapids"), "tdpbuud"));
+  EXPECT_TRUE(contains(assembly(ElementType::kBF16, "cpu:sapphirerapids"), "tdpbf16ps"));
+  EXPECT_TRUE(contains(assembly(ElementType::kF8E4M3, "cpu:sapphirerapids"), "tdpbf16ps"));
+  EXPECT_TRUE(contains(assembly(ElementType::kBF16, "cpu:sapphirerapids;dot-bf16=vdpbf16ps"), "vdpbf16ps"));
+  EXPECT_TRUE(contains(assembly(ElementType::kBF16, "cpu:sapphirerapids;dot-bf16=widen"), "vfmadd231ps"));
+  EXPECT_TRUE(contains(assembly(ElementType::kBF16, "cpu:cooperlake"), "vfmadd231ps"));
+}
+
+// All forms of this machine agree, also those that the start-up probe did not choose.
+TEST(DotUnits, AllOfThisMachineAgreeWithTheInterpreter) {
+  const std::string native = codegen::native_target();
+  const std::string plain = native.substr(0, native.find(';'));
+  int tried = 0;
+  auto try_unit = [&](const std::string& option, std::initializer_list<Types> types) {
+    const dsl::Kernel probe = parse_kernel(text_of({ElementType::kI8, ElementType::kI8, 0, 4, 16, 8}));
+    if (!compile(probe, {}, {}, plain + option).ok()) return;
+    ++tried;
+    for (const Types& pair : types) {
+      for (const auto& [m, n, k] : {std::array<int64_t, 3>{5, 7, 9}, {33, 47, 65}, {17, 64, 130}, {64, 100, 33}}) {
+        const Case t{pair.a, pair.b, m == 5 ? 2 : 0, m, n, k};
+        Trial run = trial(t, 3);
+        run.targets = {plain + option};
+        expect_same(text_of(t), run);
+      }
+    }
+  };
+  for (const char* unit : {"widen", "vnni", "amx"}) {
+    try_unit(std::string(";dot-i8=") + unit, {kTypes[6], kTypes[7], kTypes[8], kTypes[9]});
+  }
+  for (const char* unit : {"widen", "vdpbf16ps", "amx"}) {
+    try_unit(std::string(";dot-bf16=") + unit, {kTypes[3], kTypes[4], kTypes[5]});
+  }
+  EXPECT_GE(tried, 2);
+}
+
+}  // namespace
+}  // namespace kiln::test

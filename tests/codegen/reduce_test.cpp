@@ -1,0 +1,186 @@
+// reduce: every kind on every element type, along every axis, and regions.
+#include "algebra_case.h"
+
+namespace kiln::test {
+namespace {
+
+using dsl::ElementType;
+using Shape = TextKernel::Shape;
+
+std::vector<std::string> chosen_kinds(ElementType type) {
+  if (type == ElementType::kI1) return {};
+  return {"min", "max", "argmin", "argmax"};
+}
+
+std::vector<std::string> int_kinds(ElementType type) {
+  if (dsl::is_float(type)) return {};
+  if (type == ElementType::kI1) return {"and", "or", "xor"};
+  return {"sum", "prod", "and", "or", "xor"};
+}
+
+// What another order of accumulation may change: the last bit of a small float, a few of the sum of the magnitudes.
+Match sum_match(ElementType type, int64_t count) {
+  const auto n = static_cast<double>(count);
+  switch (type) {
+    case ElementType::kF64:
+      return {1e-13, 1e-15 * n, true};
+    case ElementType::kF32:
+      return {1.3e-6, 2e-7 * n, true};
+    case ElementType::kF16:
+      return {1.0 / 1024, 2e-7 * n, true};
+    case ElementType::kBF16:
+      return {1.0 / 128, 2e-7 * n, true};
+    case ElementType::kF8E4M3:
+      return {1.0 / 8, 2e-3, true};
+    default:
+      return {1.0 / 4, 2e-5, true};
+  }
+}
+
+std::string reduce(const std::string& kind, size_t axis) {
+  return "reduce %x0 {kind = " + kind + ", axis = " + std::to_string(axis) + "}";
+}
+
+std::string other_of(ElementType type) { return dsl::is_float(type) ? "-1.5" : "1"; }
+
+// `bounds` empty: all elements are loaded.
+void check_kinds(ElementType type, const Shape& shape, const std::vector<int64_t>& bounds,
+                 const std::vector<std::string>& targets = {""}) {
+  const int64_t count = elements_of(shape);
+  const std::string other = bounds.empty() ? "" : other_of(type);
+  AlgebraCase chosen(shape, {{type, random_buffer(type, static_cast<size_t>(count), 3), other}}, bounds);
+  AlgebraCase ties(shape, {{type, tied_buffer(type, count, 5), other}}, bounds);
+  AlgebraCase sums(shape, {{type, random_buffer(type, static_cast<size_t>(count), 4, false), other}}, bounds);
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const Shape out = without_axis(shape, axis);
+    for (const std::string& kind : chosen_kinds(type)) {
+      const ElementType result = kind.starts_with("arg") ? ElementType::kI32 : type;
+      chosen.apply(reduce(kind, axis), {{result, out, {0, 0, true}}});
+      ties.apply(reduce(kind, axis), {{result, out, {0, 0, true}}});
+    }
+    for (const std::string& kind : int_kinds(type)) chosen.apply(reduce(kind, axis), {{type, out}});
+    if (dsl::is_float(type)) {
+      for (const char* kind : {"sum", "prod"})
+        sums.apply(reduce(kind, axis), {{type, out, sum_match(type, shape[axis])}});
+    }
+  }
+  chosen.check(targets);
+  if (type != ElementType::kI1) ties.check(targets);
+  if (dsl::is_float(type)) sums.check(targets);
+}
+
+class ReduceOnCpu : public testing::TestWithParam<ElementType> {};
+
+TEST_P(ReduceOnCpu, AnyExtentOfOneAxis) {
+  for (int64_t n : extents_for(GetParam())) check_kinds(GetParam(), {n}, {});
+  check_kinds(GetParam(), {130}, {70});
+  check_kinds(GetParam(), {65}, {0});
+}
+
+TEST_P(ReduceOnCpu, AnyAxisOfAnyRank) {
+  check_kinds(GetParam(), shape_for(GetParam()), {});
+  check_kinds(GetParam(), {70, 35}, {41, 30}, targets_for(GetParam()));
+  check_kinds(GetParam(), {2, 33, 17}, {2, 20, 17}, targets_for(GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, ReduceOnCpu, testing::ValuesIn(all_element_types()),
+                         [](const testing::TestParamInfo<ElementType>& info) { return type_name(info.param); });
+
+// ---- regions ----
+
+std::string custom(const std::string& operands, size_t axis, const std::string& arguments, const std::string& body) {
+  return "reduce " + operands + " {kind = custom, axis = " + std::to_string(axis) + "} (" + arguments + ") {\n" + body +
+         "\n  }";
+}
+
+void check_regions(const Shape& shape, const std::vector<int64_t>& bounds, const std::vector<std::string>& targets) {
+  const auto count = static_cast<size_t>(elements_of(shape));
+  std::vector<AlgebraCase::Input> inputs;
+  for (uint32_t i = 0; i < 4; ++i) {
+    inputs.push_back({ElementType::kI32, random_buffer(ElementType::kI32, count, i), bounds.empty() ? "" : "2"});
+  }
+  inputs.push_back({ElementType::kF64, tied_buffer(ElementType::kF64, static_cast<int64_t>(count), 7), ""});
+  inputs.push_back({ElementType::kI1, tied_buffer(ElementType::kI1, static_cast<int64_t>(count), 8), ""});
+  AlgebraCase test(shape, inputs, bounds);
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const Shape out = without_axis(shape, axis);
+    const AlgebraCase::Result i32{ElementType::kI32, out}, f64{ElementType::kF64, out}, i1{ElementType::kI1, out};
+    test.apply(custom("%x0, %x1, %x2, %x3", axis, "%a$, %b$, %c$, %d$, %e$, %f$, %g$, %h$",
+                      "  %ae$ = mul %a$, %e$\n  %bg$ = mul %b$, %g$\n  %s$ = add %ae$, %bg$\n"
+                      "  %af$ = mul %a$, %f$\n  %bh$ = mul %b$, %h$\n  %t$ = add %af$, %bh$\n"
+                      "  %ce$ = mul %c$, %e$\n  %dg$ = mul %d$, %g$\n  %u$ = add %ce$, %dg$\n"
+                      "  %cf$ = mul %c$, %f$\n  %dh$ = mul %d$, %h$\n  %v$ = add %cf$, %dh$\n"
+                      "  yield %s$, %t$, %u$, %v$"),
+               {i32, i32, i32, i32});
+    test.apply(custom("%x4", axis, "%l$, %r$",
+                      "  %z$ = constant {value = 0.0, type = f64}\n  %is$ = cmp %r$, %z$ {pred = ne}\n"
+                      "  %k$ = select %is$, %r$, %l$\n  yield %k$"),
+               {f64});
+    test.apply(custom("%x0, %x1", axis, "%a$, %b$, %p$, %q$",
+                      "  %ap$ = mul %a$, %p$\n  %bp$ = mul %b$, %p$\n  %s$ = add %bp$, %q$\n  yield %ap$, %s$"),
+               {i32, i32});
+    test.apply(custom("%x5, %x4", axis, "%f$, %x$, %g$, %y$",
+                      "  %h$ = or %f$, %g$\n  %s$ = add %x$, %y$\n  %k$ = select %g$, %y$, %s$\n  yield %h$, %k$"),
+               {i1, {ElementType::kF64, out, {1e-12, 1e-12, true}}});
+  }
+  test.check(targets);
+}
+
+TEST(ReduceRegionsOnCpu, NeedNotCommute) {
+  for (int64_t n : {1, 2, 3, 7, 31, 33, 130, 1000}) check_regions({n}, {}, {""});
+  for (const Shape& shape : {Shape{5, 1}, Shape{3, 70}, Shape{70, 3}}) check_regions(shape, {}, {""});
+  check_regions({65, 33}, {40, 20}, all_targets());
+  check_regions({2, 5, 3}, {2, 3, 3}, all_targets());
+}
+
+TEST(ReduceRegionsOnCpu, ReadScalarsFromOutside) {
+  expect_same(
+      "kernel test(%p: ptr<i32>, %m: i32, %o: ptr<i32>, %q: ptr<i32>) {\n  grid [1, 1, 1]\n"
+      "  %i = arange {start = 0, end = 77}\n  %b = splat %p {shape = [77]}\n  %a = addptr %b, %i\n  %x = load %a\n"
+      "  %s = reduce %x {kind = custom, axis = 0} (%l, %r) {\n    %t = add %l, %r\n    %u = rem %t, %m\n    yield %u\n "
+      " }\n"
+      "  store %o, %s\n"
+      "  %y = reshape %x {shape = [7, 11]}\n"
+      "  %c = reduce %y {kind = custom, axis = 0} (%l2, %r2) {\n    %t2 = min %l2, %m\n    %u2 = max %t2, %r2\n"
+      "    yield %u2\n  }\n"
+      "  %j = arange {start = 0, end = 11}\n  %d = splat %q {shape = [11]}\n  %e = addptr %d, %j\n  store %e, %c\n}\n",
+      {{buffer(std::vector<int32_t>(77, 5)), int_scalar(13), buffer(std::vector<int32_t>(1)),
+        buffer(std::vector<int32_t>(11))},
+       kExact});
+}
+
+// ---- sums of many ----
+
+std::string sum_of_copies(int64_t rows, int64_t columns, size_t axis) {
+  const std::string shape = TextKernel::list({rows, columns});
+  const int64_t kept = axis == 0 ? columns : rows;
+  const std::string out = "[" + std::to_string(kept) + "]";
+  return "kernel test(%x: f32, %o: ptr<f32>) {\n  grid [1, 1, 1]\n  %t = splat %x {shape = " + shape +
+         "}\n  %s = reduce %t {kind = sum, axis = " + std::to_string(axis) +
+         "}\n  %i = arange {start = 0, end = " + std::to_string(kept) + "}\n  %b = splat %o {shape = " + out +
+         "}\n  %p = addptr %b, %i\n  store %p, %s\n}\n";
+}
+
+float first_sum(int64_t rows, int64_t columns, size_t axis, float x) {
+  const dsl::Kernel kernel = parse_kernel(sum_of_copies(rows, columns, axis));
+  auto artifact = compile(kernel, {}, {}, "");
+  EXPECT_TRUE(artifact.ok()) << artifact.error().message;
+  const std::vector<float> out(static_cast<size_t>(axis == 0 ? columns : rows));
+  std::vector<TestArgument> arguments = {scalar_bits(dsl::bits_from_double(ElementType::kF32, x)), buffer(out)};
+  EXPECT_TRUE(artifact.ok() && run_compiled(kernel, *artifact, arguments).ok());
+  return values_of<float>(arguments[1])[0];
+}
+
+TEST(SumsOnCpu, OfManyElementsLoseNothing) {
+  constexpr int64_t kMany = int64_t{1} << 25;
+  EXPECT_EQ(first_sum(1, kMany, 1, 1), 33554432.0f);
+  EXPECT_EQ(first_sum(kMany / 4, 4, 0, 1), 8388608.0f);
+  for (const float x : {0.1f, 1.0000001f, 0.7f}) {
+    const double along = static_cast<double>(x) * kMany, across = along / 4;
+    EXPECT_NEAR(first_sum(1, kMany, 1, x), along, 1.3e-6 * along) << x;
+    EXPECT_NEAR(first_sum(kMany / 4, 4, 0, x), across, 1.3e-6 * across) << x;
+  }
+}
+
+}  // namespace
+}  // namespace kiln::test

@@ -1,0 +1,64 @@
+// topk: every element type, largest and smallest, every k from one to all, along every axis; ties, zeros, NaN.
+#include "algebra_case.h"
+
+namespace kiln::test {
+namespace {
+
+using dsl::ElementType;
+using Shape = TextKernel::Shape;
+
+void check_topk(ElementType type, const Shape& shape, const std::vector<int64_t>& ks,
+                const std::vector<int64_t>& bounds, const std::vector<std::string>& targets = {""}) {
+  const auto count = static_cast<size_t>(elements_of(shape));
+  const std::string other = bounds.empty() ? "" : "1";
+  for (const TestArgument& x : {random_buffer(type, count, 3), tied_buffer(type, elements_of(shape), 4)}) {
+    AlgebraCase test(shape, {{type, x, other}}, bounds);
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      for (int64_t k : ks) {
+        if (k > shape[axis]) continue;
+        const Shape out = with_extent(shape, axis, k);
+        for (const char* largest : {"", ", largest = 0"}) {
+          test.apply("topk %x0 {k = " + std::to_string(k) + ", axis = " + std::to_string(axis) + largest + "}",
+                     {{type, out}, {ElementType::kI32, out}});
+        }
+      }
+    }
+    test.check(targets);
+  }
+}
+
+class TopkOnCpu : public testing::TestWithParam<ElementType> {};
+
+TEST_P(TopkOnCpu, AnyCountOfOneAxis) {
+  for (int64_t n : {1, 2, 7, 33, 64, 130}) check_topk(GetParam(), {n}, {1, n / 2 + 1, n}, {});
+  check_topk(GetParam(), {1000}, {1, 5, 300, 700, 1000}, {});
+  check_topk(GetParam(), {1003}, {3, 64}, {800}, targets_for(GetParam()));
+}
+
+TEST_P(TopkOnCpu, AnyAxisOfAnyRank) {
+  check_topk(GetParam(), shape_for(GetParam()), {1, 2}, {});
+  check_topk(GetParam(), {9, 300}, {4}, {9, 290}, targets_for(GetParam()));
+  check_topk(GetParam(), {300, 3}, {4}, {290, 3}, targets_for(GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, TopkOnCpu, testing::ValuesIn(all_element_types()),
+                         [](const testing::TestParamInfo<ElementType>& info) { return type_name(info.param); });
+
+// Each element is better than all before it, so that candidates are dropped again and again; or none is.
+TEST(TopkOnCpu, OfOrderedElements) {
+  constexpr int64_t kCount = 5000;
+  std::vector<float> rising(kCount), falling(kCount), equal(kCount, 1);
+  for (size_t i = 0; i < rising.size(); ++i) falling[i] = -(rising[i] = static_cast<float>(i));
+  for (const auto& x : {rising, falling, equal}) {
+    AlgebraCase test({kCount}, {{ElementType::kF32, buffer(x), ""}});
+    for (const char* k : {"1", "64", "255", "1000"}) {
+      const int64_t n = std::stoll(k);
+      test.apply("topk %x0 {k = " + std::string(k) + ", axis = 0}",
+                 {{ElementType::kF32, {n}}, {ElementType::kI32, {n}}});
+    }
+    test.check(all_targets());
+  }
+}
+
+}  // namespace
+}  // namespace kiln::test

@@ -1,0 +1,79 @@
+// conv2d against the sum it stands for.
+#include "check.h"
+
+namespace kiln::test {
+namespace {
+
+struct Conv {
+  int64_t n, h, w, c, k, r, s, stride, pad;
+  int64_t p() const { return (h + 2 * pad - r) / stride + 1; }
+  int64_t q() const { return (w + 2 * pad - s) / stride + 1; }
+};
+
+std::vector<double> convolve(const Conv& v, const std::vector<double>& x, const std::vector<double>& w) {
+  std::vector<double> out;
+  for (int64_t pixel = 0; pixel < v.n * v.p() * v.q(); ++pixel) {
+    const int64_t image = pixel / (v.p() * v.q()), p = pixel / v.q() % v.p(), q = pixel % v.q();
+    for (int64_t k = 0; k < v.k; ++k) {
+      double total = 0;
+      for (int64_t r = 0; r < v.r; ++r) {
+        for (int64_t s = 0; s < v.s; ++s) {
+          const int64_t i = p * v.stride - v.pad + r, j = q * v.stride - v.pad + s;
+          if (i < 0 || i >= v.h || j < 0 || j >= v.w) continue;
+          const double* from = &x[static_cast<size_t>(((image * v.h + i) * v.w + j) * v.c)];
+          const double* by = &w[static_cast<size_t>(((k * v.r + r) * v.s + s) * v.c)];
+          for (int64_t c = 0; c < v.c; ++c) total += from[c] * by[c];
+        }
+      }
+      out.push_back(total);
+    }
+  }
+  return out;
+}
+
+template <class T, class Run>
+void check_conv(const Conv& v, const dsl::ConstexprValues& config, Run run) {
+  SCOPED_TRACE(std::to_string(v.h) + "x" + std::to_string(v.w) + "x" + std::to_string(v.c) + " by " +
+               std::to_string(v.k) + "x" + std::to_string(v.r) + "x" + std::to_string(v.s) + "/" +
+               std::to_string(v.stride));
+  const auto x = normals_of<T>(static_cast<size_t>(v.n * v.h * v.w * v.c), 1);
+  const auto w = normals_of<T>(static_cast<size_t>(v.k * v.r * v.s * v.c), 2);
+  const auto expected = convolve(v, reals(x), reals(w));
+  Arguments arguments = {buffer(x), buffer(w), empty<Memory<T>>(expected.size())};
+  for (int64_t number : {v.n, v.h, v.w, v.c, v.k, v.r, v.s, v.stride, v.pad}) arguments.push_back(int_of(number));
+  run(kernels::conv2d<T>().ir(), config, arguments,
+      [&](const Arguments& out) { expect_product<T>(out[2], expected, static_cast<size_t>(v.r * v.s * v.c)); });
+}
+
+TEST(Conv2dKernel, StridesPaddingAndFiltersOfAnyShape) {
+  for_floats([]<class T>() {
+    for (const Conv& v : {Conv{2, 5, 7, 3, 4, 3, 3, 1, 1},
+                          {1, 8, 8, 2, 5, 1, 1, 1, 0},
+                          {1, 9, 6, 1, 3, 2, 4, 2, 2},
+                          {2, 7, 7, 4, 3, 7, 7, 2, 3},
+                          {1, 4, 4, 5, 1, 4, 4, 3, 0}}) {
+      check_conv<T>(v, {{"BM", 16}, {"BN", 4}, {"BK", 8}}, check_both);
+    }
+  });
+}
+
+// Of ResNet-50, on one image; all of its convolutions with KILN_KERNELS_FULL.
+TEST(Conv2dKernel, RealShapes) {
+  check_conv<lang::f32>({1, 56, 56, 64, 64, 3, 3, 1, 1}, {{"BM", 128}, {"BN", 64}, {"BK", 192}}, check_compiled);
+  check_conv<lang::f32>({1, 7, 7, 512, 512, 3, 3, 1, 1}, {{"BM", 64}, {"BN", 128}, {"BK", 256}}, check_compiled);
+  check_conv<lang::bf16>({1, 14, 14, 256, 64, 1, 1, 1, 0}, {{"BM", 64}, {"BN", 64}, {"BK", 256}}, check_compiled);
+  if (!full()) return;
+  const dsl::ConstexprValues config = {{"BM", 128}, {"BN", 64}, {"BK", 192}};
+  check_conv<lang::f32>({2, 224, 224, 3, 64, 7, 7, 2, 3}, {{"BM", 128}, {"BN", 64}, {"BK", 24}}, check_compiled);
+  for (auto [size, c] : {std::pair<int64_t, int64_t>{56, 64}, {28, 128}, {14, 256}, {7, 512}}) {
+    check_conv<lang::f32>({1, size, size, c, c, 3, 3, 1, 1}, config, check_compiled);
+    check_conv<lang::f32>({1, size, size, c, 4 * c, 1, 1, 1, 0}, config, check_compiled);
+    check_conv<lang::f32>({1, size, size, 4 * c, c, 1, 1, 1, 0}, config, check_compiled);
+    if (size == 56) continue;
+    check_conv<lang::f32>({1, 2 * size, 2 * size, c, c, 3, 3, 2, 1}, config, check_compiled);
+    check_conv<lang::f32>({1, 2 * size, 2 * size, 2 * c, 4 * c, 1, 1, 2, 0}, config, check_compiled);
+  }
+}
+
+}  // namespace
+}  // namespace kiln::test

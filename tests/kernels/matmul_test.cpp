@@ -1,0 +1,203 @@
+// Kernels of kernels/matmul.h.
+#include "check.h"
+
+namespace kiln::test {
+namespace {
+
+struct Product {
+  int64_t m, n, k, bm, bn, bk;
+  size_t of(int64_t a, int64_t b) const { return static_cast<size_t>(a * b); }
+  dsl::ConstexprValues config() const { return {{"BM", bm}, {"BN", bn}, {"BK", bk}}; }
+};
+
+// a·b in float64; rows are independent of each other.
+std::vector<double> multiply(const std::vector<double>& a, const std::vector<double>& b, int64_t m, int64_t n,
+                             int64_t k) {
+  std::vector<double> out(static_cast<size_t>(m * n));
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t l = 0; l < k; ++l) {
+      const double x = a[static_cast<size_t>(i * k + l)];
+      for (int64_t j = 0; j < n; ++j) out[static_cast<size_t>(i * n + j)] += x * b[static_cast<size_t>(l * n + j)];
+    }
+  }
+  return out;
+}
+
+template <class T>
+std::vector<Memory<T>> elements(size_t count, uint32_t seed) {
+  if constexpr (std::is_same_v<T, lang::i8>) {
+    const auto wide = ints(count, -128, 128, seed);
+    return {wide.begin(), wide.end()};
+  } else {
+    return normals_of<T>(count, seed);
+  }
+}
+
+template <class T, class Run>
+void check_matmul(const Product& p, Run run) {
+  using Out = kernels::ProductOf<T>;
+  const auto a = elements<T>(p.of(p.m, p.k), 1), b = elements<T>(p.of(p.k, p.n), 2);
+  const auto expected = multiply(reals(a), reals(b), p.m, p.n, p.k);
+  run(kernels::matmul<T>().ir(), p.config(),
+      Arguments{buffer(a), buffer(b), empty<Memory<Out>>(expected.size()), int_of(p.m), int_of(p.n), int_of(p.k)},
+      [&](const Arguments& out) { expect_product<Out>(out[2], expected, static_cast<size_t>(p.k)); });
+}
+
+template <class F>
+void for_operands(F f) {
+  for_floats(f);
+  f.template operator()<lang::i8>();
+}
+
+TEST(MatmulKernels, Matmul) {
+  for_operands([]<class T>() {
+    for (const Product& p :
+         {Product{17, 9, 21, 8, 4, 8}, {16, 8, 8, 8, 4, 8}, {1, 1, 1, 8, 4, 8}, {40, 10, 5, 16, 16, 16}}) {
+      check_matmul<T>(p, check_both);
+    }
+  });
+}
+
+TEST(MatmulKernels, RealShapes) {
+  for_operands([]<class T>() { check_matmul<T>({100, 300, 768, 64, 128, 256}, check_compiled); });
+  check_matmul<lang::f32>({128, 768, 768, 64, 128, 256}, check_compiled);
+  if (!full()) return;
+  for_operands([]<class T>() {
+    for (auto [m, n, k] : {std::array<int64_t, 3>{512, 3072, 768}, {128, 4096, 4096}, {512, 1000, 2048}}) {
+      check_matmul<T>({m, n, k, 128, 256, 256}, check_compiled);
+    }
+  });
+}
+
+template <class T, class Run>
+void check_batched(int64_t batch, const Product& p, Run run) {
+  using Out = kernels::ProductOf<T>;
+  const auto a = elements<T>(p.of(batch * p.m, p.k), 1), b = elements<T>(p.of(batch * p.k, p.n), 2);
+  const auto x = reals(a), y = reals(b);
+  std::vector<double> expected;
+  for (int64_t i = 0; i < batch; ++i) {
+    const std::vector<double> left(x.begin() + i * p.m * p.k, x.begin() + (i + 1) * p.m * p.k);
+    const std::vector<double> right(y.begin() + i * p.k * p.n, y.begin() + (i + 1) * p.k * p.n);
+    const auto one = multiply(left, right, p.m, p.n, p.k);
+    expected.insert(expected.end(), one.begin(), one.end());
+  }
+  run(kernels::batched_matmul<T>().ir(), p.config(),
+      Arguments{buffer(a), buffer(b), empty<Memory<Out>>(expected.size()), int_of(batch), int_of(p.m), int_of(p.n),
+                int_of(p.k)},
+      [&](const Arguments& out) { expect_product<Out>(out[2], expected, static_cast<size_t>(p.k)); });
+}
+
+TEST(MatmulKernels, BatchedMatmul) {
+  for_floats([]<class T>() {
+    check_batched<T>(3, {17, 9, 21, 8, 4, 8}, check_both);
+    check_batched<T>(1, {5, 30, 7, 8, 16, 8}, check_both);
+  });
+  check_batched<lang::f32>(12, {128, 128, 64, 64, 128, 64}, check_compiled);
+}
+
+template <class T, class Def, class Activation, class Run>
+void check_bias(const Def& def, Activation activation, const Product& p, Run run) {
+  const auto a = normals_of<T>(p.of(p.m, p.k), 1), b = normals_of<T>(p.of(p.k, p.n), 2);
+  const auto bias = normals_of<T>(static_cast<size_t>(p.n), 3);
+  auto expected = multiply(reals(a), reals(b), p.m, p.n, p.k);
+  const auto shift = reals(bias);
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] = activation(expected[i] + shift[i % shift.size()]);
+  run(def.ir(), p.config(),
+      Arguments{buffer(a), buffer(b), buffer(bias), empty<Memory<T>>(expected.size()), int_of(p.m), int_of(p.n),
+                int_of(p.k)},
+      [&](const Arguments& out) { expect_product<T>(out[3], expected, static_cast<size_t>(p.k)); });
+}
+
+double gelu(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double relu(double x) { return std::max(x, 0.0); }
+
+TEST(MatmulKernels, WithBiasAndActivation) {
+  for_floats([]<class T>() {
+    for (const Product& p : {Product{17, 9, 21, 8, 4, 8}, {16, 8, 8, 8, 4, 8}, {2, 3, 1, 8, 4, 8}}) {
+      check_bias<T>(kernels::matmul_bias_act<T>(), gelu, p, check_both);
+      check_bias<T>(kernels::matmul_bias_relu<T>(), relu, p, check_both);
+    }
+  });
+}
+
+// The layers of DLRM's bottom and top parts.
+TEST(MatmulKernels, LayersOfDlrm) {
+  const int64_t batch = full() ? 2048 : 128;
+  for (auto [k, n] : {std::pair<int64_t, int64_t>{13, 512}, {512, 256}, {256, 128}, {479, 1024}, {256, 1}}) {
+    check_bias<lang::f32>(kernels::matmul_bias_relu(), relu, {batch, n, k, 64, 128, 256}, check_compiled);
+  }
+}
+
+std::vector<double> layer(const std::vector<double>& x, const std::vector<double>& w, const std::vector<double>& bias,
+                          int64_t rows, double lambda) {
+  const auto n = static_cast<int64_t>(bias.size()), k = static_cast<int64_t>(w.size()) / n;
+  auto out = multiply(x, w, rows, n, k);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const double v = out[i] + bias[i % bias.size()];
+    out[i] = v > lambda ? v - lambda : v < -lambda ? v + lambda : 0;
+  }
+  return out;
+}
+
+template <class T, class Run>
+void check_mlp(int64_t rows, int64_t in, int64_t hidden, int64_t classes, const dsl::ConstexprValues& blocks, Run run) {
+  auto weights = [](int64_t from, int64_t to, uint32_t seed) {
+    return normals_of<T>(static_cast<size_t>(from * to), seed, 1 / std::sqrt(static_cast<double>(from)));
+  };
+  const auto x = normals_of<T>(static_cast<size_t>(rows * in), 1);
+  const auto w1 = weights(in, hidden, 2), w2 = weights(hidden, hidden, 3), w3 = weights(hidden, hidden, 4),
+             w4 = weights(hidden, classes, 5);
+  const auto b1 = weights(1, hidden, 6), b2 = weights(1, hidden, 7), b3 = weights(1, hidden, 8),
+             b4 = weights(1, classes, 9);
+  const float lambda = 0.1f;
+  auto h = layer(reals(x), reals(w1), reals(b1), rows, lambda);
+  h = layer(h, reals(w2), reals(b2), rows, lambda);
+  h = layer(h, reals(w3), reals(b3), rows, lambda);
+  const auto expected = layer(h, reals(w4), reals(b4), rows, 0);
+  dsl::ConstexprValues config = blocks;
+  config.insert({{"IN", in}, {"HIDDEN", hidden}, {"OUT", classes}});
+  run(kernels::mlp_softshrink<T>().ir(), config,
+      Arguments{buffer(x), buffer(w1), buffer(b1), buffer(w2), buffer(b2), buffer(w3), buffer(b3), buffer(w4),
+                buffer(b4), empty<Memory<T>>(expected.size()), int_of(rows), float_of(lambda)},
+      [&](const Arguments& out) { expect_product<T>(out[9], expected, static_cast<size_t>(in)); });
+}
+
+TEST(MatmulKernels, MlpSoftshrink) {
+  for_floats([]<class T>() {
+    check_mlp<T>(7, 20, 12, 3, {{"BM", 4}, {"BK", 8}}, check_both);
+    check_mlp<T>(5, 9, 16, 10, {{"BM", 8}, {"BK", 16}}, check_both);
+  });
+  check_mlp<lang::f32>(100, 784, 256, 10, {{"BM", 64}, {"BK", 112}}, check_compiled);
+}
+
+template <class T, class Run>
+void check_interaction(int64_t batch, int64_t f, int64_t d, Run run) {
+  const auto features = normals_of<T>(static_cast<size_t>(batch * f * d), 1);
+  const auto x = reals(features);
+  std::vector<double> expected;
+  for (int64_t b = 0; b < batch; ++b) {
+    const double* first = &x[static_cast<size_t>(b * f * d)];
+    expected.insert(expected.end(), first, first + d);
+    for (int64_t i = 0; i < f; ++i) {
+      for (int64_t j = 0; j < i; ++j) {
+        double total = 0;
+        for (int64_t l = 0; l < d; ++l) total += first[i * d + l] * first[j * d + l];
+        expected.push_back(total);
+      }
+    }
+  }
+  run(kernels::dlrm_interaction<T>().ir(), dsl::ConstexprValues{{"F", f}, {"D", d}},
+      Arguments{buffer(features), empty<Memory<T>>(expected.size()), int_of(batch)},
+      [&](const Arguments& out) { expect_product<T>(out[1], expected, static_cast<size_t>(d)); });
+}
+
+TEST(MatmulKernels, DlrmInteraction) {
+  for_floats([]<class T>() {
+    check_interaction<T>(3, 5, 6, check_both);
+    check_interaction<T>(2, 2, 16, check_both);
+  });
+  check_interaction<lang::f32>(64, 27, 128, check_compiled);
+}
+
+}  // namespace
+}  // namespace kiln::test
