@@ -61,5 +61,15 @@ TEST(RandomOnCpu, EveryOpAgreesWithTheInterpreter) {
   }
 }
 
+// Each found a bug once: divisors with lanes nobody asks for, the sign of a NaN of f8, scans of long rows across an
+// axis and of operands of several widths.
+TEST(RandomOnCpu, SeedsThatFoundBugs) {
+  const random_kernel::Options options = supported_options();
+  for (uint64_t seed : {207328, 1101355, 400837, 1103203, 1302706, 1406554, 101430, 1502413}) {
+    const Case test = random_kernel::generate(seed, options);
+    EXPECT_EQ(wrong(test), "") << "seed " << seed;
+  }
+}
+
 }  // namespace
 }  // namespace kiln::test

@@ -13,6 +13,29 @@ using dsl::is_small_float;
 
 // ---- ints ----
 
+// x / y of ints up to 32 bits, y not 0, by a float quotient: exact, for it is further from the next integer than its
+// rounding error. CPUs divide vectors of floats only.
+Value* divide_by_floats(Builder& b, bool is_signed, Value* x, Value* y) {
+  const bool narrow = x->getType()->getScalarSizeInBits() <= 16;
+  llvm::Type* real = like(x, narrow ? b.getFloatTy() : b.getDoubleTy());
+  auto widen = [&](Value* v) { return is_signed ? b.CreateSIToFP(v, real) : b.CreateUIToFP(v, real); };
+  Value* quotient = b.CreateFDiv(widen(x), widen(y));
+  return is_signed ? b.CreateFPToSI(quotient, x->getType()) : b.CreateFPToUI(quotient, x->getType());
+}
+
+// Of longer ints, lane by lane. Not as one vector: LLVM 19 takes a divisor some of whose lanes nobody asks for as
+// undefined in all.
+Value* divide_lanes(Builder& b, bool is_signed, Value* x, Value* y) {
+  auto divide = [&](Value* p, Value* q) { return is_signed ? b.CreateSDiv(p, q) : b.CreateUDiv(p, q); };
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+  if (!vector) return divide(x, y);
+  Value* out = llvm::PoisonValue::get(vector);
+  for (unsigned lane = 0; lane < vector->getNumElements(); ++lane) {
+    out = b.CreateInsertElement(out, divide(b.CreateExtractElement(x, lane), b.CreateExtractElement(y, lane)), lane);
+  }
+  return out;
+}
+
 Value* int_div_rem(Builder& b, bool is_signed, bool want_rem, Value* x, Value* y) {
   auto* zero = int_constant(y, 0);
   auto* one = int_constant(y, 1);
@@ -27,8 +50,10 @@ Value* int_div_rem(Builder& b, bool is_signed, bool want_rem, Value* x, Value* y
   }
   // Dividing by 1 instead gives MIN / -1 = MIN and MIN rem -1 = 0 as they should be.
   Value* divisor = b.CreateSelect(unsafe, one, y);
-  if (want_rem) return b.CreateSelect(by_zero, x, is_signed ? b.CreateSRem(x, divisor) : b.CreateURem(x, divisor));
-  return b.CreateSelect(by_zero, zero, is_signed ? b.CreateSDiv(x, divisor) : b.CreateUDiv(x, divisor));
+  const bool by_floats = x->getType()->isVectorTy() && x->getType()->getScalarSizeInBits() <= 32;
+  Value* quotient = by_floats ? divide_by_floats(b, is_signed, x, divisor) : divide_lanes(b, is_signed, x, divisor);
+  if (want_rem) return b.CreateSelect(by_zero, x, b.CreateSub(x, b.CreateMul(quotient, divisor)));
+  return b.CreateSelect(by_zero, zero, quotient);
 }
 
 Value* shift(Builder& b, OpCode code, bool is_signed, Value* x, Value* y) {
@@ -200,6 +225,12 @@ Value* sign_op(Builder& b, const Op& op, ElementType element, Value* x) {
   return op.code == OpCode::kNeg ? b.CreateFNeg(x) : b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
 }
 
+// Of the bits themselves: a conversion need not keep the sign of NaN.
+Value* sign_bit(Builder& b, ElementType element, Value* x) {
+  Value* bits = b.CreateBitCast(x, like(x, b.getIntNTy(static_cast<unsigned>(info(element).bits))));
+  return b.CreateICmpSLT(bits, llvm::Constant::getNullValue(bits->getType()));
+}
+
 Value* emit_cast_op(Context& c, Builder& b, const Op& op, ElementType from, llvm::ArrayRef<Value*> in) {
   const auto to = std::get<ElementType>(op.attrs[0]);
   const bool saturate = std::get<int64_t>(op.attrs[2]) != 0;
@@ -239,6 +270,7 @@ Result<Value*> emit_elementwise(Context& c, Builder& b, const Op& op, llvm::Arra
   }
   if (op.code == OpCode::kNeg || op.code == OpCode::kAbs) return sign_op(b, op, element, in[0]);
   const bool small = is_small_float(element);
+  if (small && op.code == OpCode::kMath && math_fn(op) == dsl::MathFn::kSignbit) return sign_bit(b, element, in[0]);
   if (small) {
     for (Value*& x : in) x = to_f32(c, b, element, x);
   }

@@ -183,6 +183,7 @@ class Scan {
   // The rows between two elements along the axis are one run of memory, padding included.
   Result<void> across() {
     const int64_t extent = shape_[axis_], run = slots_[0].strides[axis_], count = outer_count();
+    while (run % width_ != 0) width_ /= 2;  // a strip behind the run would be the next row's
     std::vector<Slot> carry;
     for (size_t i = 0; i < slots_.size(); ++i)
       carry.push_back(allocate_slot(c, dsl::tile_type(carried(i), {dsl::Expr(run)})));
@@ -238,7 +239,9 @@ class Scan {
 Result<void> lower_scan(Context& c, const Op& op) {
   std::vector<Slot> slots;
   for (size_t i = 0; i < op.results.size(); ++i) {
-    slots.push_back(allocate_slot(c, c.type(op.results[i])));
+    // Several are walked together, so their rows are laid out alike, as those of the widest type.
+    const dsl::Type& type = c.type(op.results[i]);
+    slots.push_back(allocate_slot(c, op.results.size() > 1 ? dsl::tile_type(ElementType::kI64, type.shape) : type));
     if (auto done = materialise(c, op.operands[i], slots.back()); !done) return done;
   }
   if (auto done = Scan(c, op, slots).run(); !done) return done;

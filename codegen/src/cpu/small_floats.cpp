@@ -60,7 +60,8 @@ Value* f8_to_f32(Context& c, Builder& b, ElementType element, Value* x) {
   Value* small = as_f32(b.CreateOr(b.CreateShl(magnitude, int_constant(bits, 7)), sign));
   Value* value = b.CreateFMul(small, llvm::ConstantFP::get(small->getType(), 256.0));
   Value* is_nan = b.CreateICmpEQ(magnitude, int_constant(bits, 0x7f));
-  return b.CreateSelect(is_nan, llvm::ConstantFP::getNaN(value->getType()), value);
+  Value* nan = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, llvm::ConstantFP::getNaN(value->getType()), value);
+  return b.CreateSelect(is_nan, nan, value);
 }
 
 Value* f32_to_f8(Builder& b, ElementType element, Value* x, bool saturate) {
