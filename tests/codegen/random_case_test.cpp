@@ -65,7 +65,7 @@ TEST(RandomOnCpu, EveryOpAgreesWithTheInterpreter) {
 // axis and of operands of several widths.
 TEST(RandomOnCpu, SeedsThatFoundBugs) {
   const random_kernel::Options options = supported_options();
-  for (uint64_t seed : {207328, 1101355, 400837, 1103203, 1302706, 1406554, 101430, 1502413}) {
+  for (uint64_t seed : {207328, 1101355, 400837, 1103203, 1302706, 1406554, 101430, 1502413, 7201278}) {
     const Case test = random_kernel::generate(seed, options);
     EXPECT_EQ(wrong(test), "") << "seed " << seed;
   }

@@ -207,7 +207,10 @@ void Identities::shorten(Op& op) const {
     const Op* inner = defined_by(op.operands[0], OpCode::kCast);
     if (!inner || !is_plain_cast(*inner)) return;
     const ElementType from = kernel_.type(inner->operands[0]).element;
-    if (holds_all(from, kernel_.type(op.operands[0]).element)) op.operands[0] = inner->operands[0];
+    const ElementType middle = kernel_.type(op.operands[0]).element, to = kernel_.type(op.results[0]).element;
+    // Casts of floats to ints saturate, where those between ints wrap.
+    if (dsl::is_int(from) && dsl::is_float(middle) && dsl::is_int(to) && !holds_all(from, to)) return;
+    if (holds_all(from, middle)) op.operands[0] = inner->operands[0];
   } else if (op.code == OpCode::kPermute) {
     const Op* inner = defined_by(op.operands[0], OpCode::kPermute);
     if (!inner) return;
