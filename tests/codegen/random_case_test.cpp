@@ -48,7 +48,7 @@ std::string wrong(const Case& test) {
 }
 
 TEST(RandomOnCpu, EveryOpAgreesWithTheInterpreter) {
-  const uint32_t count = number_from("KILN_RANDOM_KERNELS", 150), first = number_from("KILN_RANDOM_SEED", 1);
+  const uint32_t count = number_from("KILN_RANDOM_KERNELS", 1700), first = number_from("KILN_RANDOM_SEED", 1);
   const random_kernel::Options options = supported_options();
   for (uint32_t seed = first; seed < first + count; ++seed) {
     const Case test = random_kernel::generate(seed, options);
