@@ -30,7 +30,7 @@ Result<Registers> apply_region(Context& c, const dsl::Region& region, llvm::Arra
     if (op.code == OpCode::kConstant) {
       values[op.results[0]] = emit_constant(c, op);
     } else if (op.code == OpCode::kPhilox) {
-      const auto words = emit_philox(b, operands[0], operands[1]);
+      const auto words = emit_philox(b, philox_keys(b, operands[0]), operands[1]);
       for (size_t i = 0; i < words.size(); ++i) values[op.results[i]] = words[i];
     } else {
       auto value = emit_elementwise(c, b, op, operands);

@@ -143,8 +143,11 @@ Value* f32_to_f8(Builder& b, ElementType element, Value* x, bool saturate);
 // Stochastic rounding of f32 and below to f16, bf16 or f8; `random`: u32 lanes.
 Value* emit_stochastic_cast(Context& c, Builder& b, Value* x, ElementType from, ElementType to, Value* random,
                             bool saturate);
-// philox.cpp: the four words of Philox4x32-10.
-std::array<Value*, 4> emit_philox(Builder& b, Value* seed, Value* offset);
+// philox.cpp: the four words of Philox4x32-10; the keys of its rounds, from a seed, in lanes like the offset's.
+using PhiloxKeys = std::array<std::array<Value*, 2>, 10>;
+PhiloxKeys philox_keys(Builder& b, Value* seed);
+std::array<Value*, 4> emit_philox(Builder& b, const PhiloxKeys& keys, Value* offset);
+Result<void> lower_philox(Context& c, const Op& op);
 // The value of a `constant` op.
 Value* emit_constant(Context& c, const Op& op);
 // `min` and `max` of floats of 32 bits and more.

@@ -83,8 +83,6 @@ Result<Value*> Nest::evaluate_new(ValueId id, const Point& point) {
       return evaluate(op->operands[0], source_point(*op, point));
     case OpCode::kLoad:
       return evaluate_load(*op, point);
-    case OpCode::kPhilox:
-      return evaluate_philox(*op, id, point);
     default:
       if (!dsl::info(op->code).has(dsl::kElementwise)) {
         return internal_error(dsl::info(op->code).name + " has no place in scratch");
@@ -112,20 +110,6 @@ Result<Value*> Nest::evaluate_elementwise(const Op& op, const Point& point) {
   auto operands = evaluate_operands(op, point);
   if (!operands) return operands.error();
   return emit_elementwise(c, b, op, *operands);
-}
-
-// All four words come at once; the other three wait for those who ask.
-Result<Value*> Nest::evaluate_philox(const Op& op, ValueId id, const Point& point) {
-  auto operands = evaluate_operands(op, point);
-  if (!operands) return operands.error();
-  const auto words = emit_philox(b, (*operands)[0], (*operands)[1]);
-  const int depth = mode_ == Mode::kOutside ? depth_now() : depth_of(point);
-  Value* wanted = nullptr;
-  for (size_t i = 0; i < words.size(); ++i) {
-    memo_[static_cast<size_t>(depth)][{op.results[i], {point.begin(), point.end()}}] = words[i];
-    if (op.results[i] == id) wanted = words[i];
-  }
-  return wanted;
 }
 
 Result<Value*> Nest::evaluate_lanes(ValueId id, const Point& point) {

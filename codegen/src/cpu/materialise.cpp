@@ -6,8 +6,9 @@ namespace {
 
 constexpr int kMaxWidth = 64;
 
-Result<void> fill(ValueId id, Nest& nest, const StoreChunk& store) {
+Result<void> fill(ValueId id, Nest& nest, bool any_width, const StoreChunk& store) {
   Nest::Body body;
+  body.any_width = any_width;
   body.chunk = [&]() -> Result<void> {
     auto value = nest.evaluate_lanes(id, nest.identity());
     if (!value) return value.error();
@@ -40,7 +41,7 @@ Result<void> materialise_from(Context& c, ValueId id, const StoreChunk& store) {
   Nest nest(c, dsl::concrete_shape(c.type(id)));
   nest.register_masks(id, nest.identity());
   nest.choose_width(id, kMaxWidth);
-  return fill(id, nest, store);
+  return fill(id, nest, true, store);
 }
 
 Result<void> materialise(Context& c, ValueId id, const Slot& slot) {
@@ -63,7 +64,7 @@ Result<void> pack(Context& c, ValueId id, int vector_dim, int width, const Store
   nest.set_vector_dim(vector_dim);
   nest.set_width(width);
   nest.register_masks(id, nest.identity());
-  return fill(id, nest, store);
+  return fill(id, nest, false, store);
 }
 
 }  // namespace kiln::codegen::cpu

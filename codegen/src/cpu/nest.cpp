@@ -5,9 +5,31 @@ namespace kiln::codegen::cpu {
 namespace {
 
 constexpr int kMaxWidth = 64;   // lanes; rows of slots are padded to it
+constexpr int kFunction = 12;   // ops that an elementary function counts as
 constexpr int kExpensive = 24;  // ops in an expression that make it keep two registers a value, not four
 
 const Op* definition_of(Context& c, ValueId id) { return c.definition[id]; }
+
+// Lanes of a register: of 32 bits, which is what most values have.
+int native_lanes(const CpuTarget& target) { return target.vector_bytes / 4; }
+
+// Is there an elementary function below these values that is a longer chain of operations than exp is? Two registers
+// hide the latency of that one as well as four, and take half the code.
+bool has_long_function(Context& c, llvm::ArrayRef<ValueId> values) {
+  std::set<ValueId> seen;
+  llvm::SmallVector<ValueId, 8> todo(values.begin(), values.end());
+  while (!todo.empty()) {
+    const ValueId id = todo.pop_back_val();
+    const Op* op = definition_of(c, id);
+    if (!op || c.type(id).is_scalar() || c.slots[id] || op->code == OpCode::kLoad || !seen.insert(id).second) continue;
+    if (op->code == OpCode::kMath) {
+      const auto function = static_cast<dsl::MathFn>(std::get<int64_t>(op->attrs[0]));
+      if (function != dsl::MathFn::kExp && function != dsl::MathFn::kExp2) return true;
+    }
+    todo.append(op->operands.begin(), op->operands.end());
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -78,10 +100,7 @@ int Nest::cost(ValueId id, int budget) const {
   int sum = 0;
   switch (op->code) {
     case OpCode::kMath:
-      sum = 12;
-      break;
-    case OpCode::kPhilox:  // forty products of lanes twice as wide
-      sum = 2 * kExpensive;
+      sum = kFunction;
       break;
     case OpCode::kDiv:
     case OpCode::kRem:
@@ -103,9 +122,13 @@ void Nest::choose_width(llvm::ArrayRef<ValueId> values, int max_width) {
   }
   int total = 0;
   for (ValueId id : values) total += cost(id, 2 * kExpensive);
-  // Lanes of the widest element matter little: f32 sets the pace of nearly all kernels.
-  const int native = c.target.vector_bytes / 4;
-  const int registers = total >= kExpensive ? (c.target.vector_registers >= 32 ? 2 : 1) : 4;
+  const int native = native_lanes(c.target);
+  int registers = 4;
+  if (total >= kExpensive) {
+    registers = c.target.vector_registers >= 32 ? 2 : 1;
+  } else if (total >= kFunction && !has_long_function(c, values)) {
+    registers = 2;
+  }
   int width = std::min({native * registers, max_width, kMaxWidth});
   while (width > native && width > dims_[vector_dim_].extent) width /= 2;
   while (width > 4 && width / 2 >= dims_[vector_dim_].extent) width /= 2;
@@ -227,34 +250,34 @@ Result<void> Nest::walk_vectors(const Body& body, bool interior_only, Value* ins
     chunk(Mode::kInterior, nullptr);
   });
   leave();
+  const int whole = width_;
+  if (body.any_width) width_ = std::min(width_, native_lanes(c.target));
   const bool complement = bounded && !interior_only;
-  if (!complement) {
-    // One tail of less than a vector.
-    if (bounded || d.extent % width_ != 0) {
-      d.index = main_end;
-      emit_if(b, b.CreateICmpSLT(main_end, bound), "tail", enter, [&] { chunk(Mode::kInterior, bound); });
-      leave();
-    }
-  } else {
-    if (body.outside) {
-      d.index = main_end;
-      emit_if(b, b.CreateICmpSLT(main_end, bound), "tail", enter, [&] { chunk(Mode::kInterior, bound); });
-      leave();
-      mode_ = Mode::kOutside;
-      memo_[depth].clear();
-      emit_if(b, b.CreateICmpSLT(bound, extent), "outside", enter, [&] {
-        if (result.ok()) result = body.outside(bound, b.CreateSub(extent, bound));
-      });
-      leave();
-      mode_ = Mode::kInterior;
-    } else {
-      emit_loop(b, main_end, extent, c.i64(width_), "masked", enter, [&](Value* index) {
-        d.index = index;
-        chunk(Mode::kGeneric, d.extent % width_ != 0 ? extent : nullptr);
-      });
-      leave();
-    }
+  if (complement && !body.outside) {
+    emit_loop(b, main_end, extent, c.i64(width_), "masked", enter, [&](Value* index) {
+      d.index = index;
+      chunk(Mode::kGeneric, d.extent % width_ != 0 ? extent : nullptr);
+    });
+    leave();
+  } else if (bounded || d.extent % whole != 0) {
+    // Less than a whole chunk.
+    emit_loop(b, main_end, bound, c.i64(width_), "tail", enter, [&](Value* index) {
+      d.index = index;
+      chunk(Mode::kInterior, bound);
+    });
+    leave();
   }
+  if (complement && body.outside) {
+    d.index = main_end;
+    mode_ = Mode::kOutside;
+    memo_[depth].clear();
+    emit_if(b, b.CreateICmpSLT(bound, extent), "outside", enter, [&] {
+      if (result.ok()) result = body.outside(bound, b.CreateSub(extent, bound));
+    });
+    leave();
+    mode_ = Mode::kInterior;
+  }
+  width_ = whole;
   d.index = c.i64(0);
   d.depth = 0;
   if (result.ok() && body.end_row) result = body.end_row();

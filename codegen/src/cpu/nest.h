@@ -55,6 +55,8 @@ class Nest {
     // values are uniform_outside.
     std::function<Result<void>(Value* first, Value* count)> outside;
     std::function<Result<void>()> begin_row, end_row;  // around the walk along the vector dimension
+    // Chunks may be of any width: what is left over of a row then goes in narrow ones, which is less code.
+    bool any_width = false;
   };
   // Walks the space: dimensions in order, the vector dimension innermost. `interior_only` restricts it to the interior.
   Result<void> walk(const Body& body, bool interior_only);
@@ -73,6 +75,8 @@ class Nest {
   Result<Value*> evaluate_vector(ValueId id, const Point& point);
   // As the nest walks: a vector, or a scalar in a nest without a vector dimension.
   Result<Value*> evaluate_lanes(ValueId id, const Point& point);
+  // The words of a `philox` (philox.cpp).
+  Result<std::array<Value*, 4>> evaluate_philox(const Op& op, const Point& point);
   Value* splat(Value* x);
 
   struct Address {
@@ -131,7 +135,6 @@ class Nest {
   Result<Value*> evaluate_new(ValueId id, const Point& point);
   Result<llvm::SmallVector<Value*, 4>> evaluate_operands(const Op& op, const Point& point);
   Result<Value*> evaluate_elementwise(const Op& op, const Point& point);
-  Result<Value*> evaluate_philox(const Op& op, ValueId id, const Point& point);
   Result<Value*> evaluate_load(const Op& op, const Point& point);
   int64_t lane_stride(const Slot& slot, const Point& point) const;  // elements from lane to lane
   Value* strided_lanes(Value* first, llvm::Type* memory, int64_t stride);

@@ -3,6 +3,8 @@
 //   along   the reduced axis is the last one: its vectors are added up lane by lane, the lanes at the end of each row
 //   across  lanes lie along another axis: rows are added to rows. A long axis goes in blocks of rows, strip by strip of
 //           columns, so that memory is walked row by row; what a block leaves waits in scratch for the next.
+#include <numeric>
+
 #include "cpu/accumulator.h"
 #include "cpu/nest.h"
 
@@ -10,7 +12,8 @@ namespace kiln::codegen::cpu {
 namespace {
 
 constexpr int kMaxWidth = 64;
-// Additions of a float sum before it moves to a wider total, which bounds its relative error by 16 · 2^-24.
+// Additions of a float sum before it moves to a wider total, which bounds its relative error by 16 · 2^-24 (a tail of
+// narrow chunks may add four more).
 constexpr int64_t kBlock = 32;
 
 // Vectors of the reduction and what they cost: registers for each operand.
@@ -31,6 +34,19 @@ Result<Accumulator::Elements> elements_at(Nest& nest, const Op& op, const Point&
   }
   out.index = nest.index(reduced_dim);
   return out;
+}
+
+// The lanes of a narrow chunk as the first ones of a whole one; the others are off.
+void widen(Nest& nest, int width, Accumulator::Elements& elements) {
+  const int lanes = nest.width();
+  std::vector<int> from(static_cast<size_t>(width), lanes);  // the first lane of `none`
+  std::iota(from.begin(), from.begin() + lanes, 0);
+  auto wide = [&](Value* x) {
+    Value* none = llvm::Constant::getNullValue(x->getType());
+    return nest.b.CreateShuffleVector(x, none, from);
+  };
+  for (Value*& value : elements.values) value = wide(value);
+  elements.lanes = wide(elements.lanes);
 }
 
 Point without(Point point, int axis) {
@@ -61,7 +77,8 @@ Result<void> reduce_along(Context& c, const Op& op, int axis, const std::vector<
   choose_width(nest, op);
   const int64_t block = kBlock * nest.width();
   const bool blocks = nest.extent(axis) > block;
-  const auto accumulator = make_accumulator(c, op, {nest.width(), true, blocks});
+  const int width = nest.width();
+  const auto accumulator = make_accumulator(c, op, {width, true, blocks});
 
   Nest::Body body;
   body.begin_row = [&]() -> Result<void> {
@@ -72,8 +89,10 @@ Result<void> reduce_along(Context& c, const Op& op, int axis, const std::vector<
     auto elements = elements_at(nest, op, here, axis);
     if (!elements) return elements.error();
     elements->lanes = nest.lane_mask();
-    if (auto done = accumulator->add(*elements); !done || !blocks) return done;
-    Value* last = b.CreateICmpEQ(b.CreateAnd(nest.index(axis), c.i64(block - 1)), c.i64(block - nest.width()));
+    const bool narrow = nest.width() < width;  // in a tail, which is shorter than a block
+    if (narrow && !custom) widen(nest, width, *elements);
+    if (auto done = accumulator->add(*elements); !done || !blocks || narrow) return done;
+    Value* last = b.CreateICmpEQ(b.CreateAnd(nest.index(axis), c.i64(block - 1)), c.i64(block - width));
     emit_if(b, last, "block", [](llvm::Instruction*) {}, [&] { accumulator->end_block(); });
     return {};
   };
@@ -85,6 +104,7 @@ Result<void> reduce_along(Context& c, const Op& op, int axis, const std::vector<
       return {};
     };
   }
+  body.any_width = nest.masks().empty() || body.outside != nullptr;
   body.end_row = [&]() -> Result<void> {
     accumulator->end_block();
     auto totals = accumulator->total();

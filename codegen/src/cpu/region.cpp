@@ -49,11 +49,6 @@ Result<void> lower_scalar(Context& c, const Op& op) {
   }
   llvm::SmallVector<Value*, 4> operands;
   for (ValueId operand : op.operands) operands.push_back(c.scalars[operand]);
-  if (op.code == OpCode::kPhilox) {
-    const auto words = emit_philox(c.b, operands[0], operands[1]);
-    for (size_t i = 0; i < words.size(); ++i) c.scalars[op.results[i]] = words[i];
-    return {};
-  }
   auto value = emit_elementwise(c, c.b, op, operands);
   if (!value) return value.error();
   out = *value;
@@ -94,6 +89,8 @@ Result<void> lower_op(Context& c, const Op& op) {
       return lower_topk(c, op);
     case OpCode::kHistogram:
       return lower_histogram(c, op);
+    case OpCode::kPhilox:
+      return lower_philox(c, op);
     case OpCode::kDot:
       return lower_dot(c, op);
     case OpCode::kDotScaled:

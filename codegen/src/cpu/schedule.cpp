@@ -100,10 +100,7 @@ class Scheduler {
   int cost(ValueId id, int budget) const {
     const Op* op = out_.definition[id];
     if (!op || budget <= 0 || !is_tile(id)) return 0;
-    int sum = op->code == OpCode::kMath                              ? 12
-              : op->code == OpCode::kPhilox                          ? 40
-              : op->code == OpCode::kDiv || op->code == OpCode::kRem ? 4
-                                                                     : 1;
+    int sum = op->code == OpCode::kMath ? 12 : op->code == OpCode::kDiv || op->code == OpCode::kRem ? 4 : 1;
     if (op->code == OpCode::kLoad || is_eager(op->code)) return sum;
     for (ValueId operand : op->operands) sum += cost(operand, budget - sum);
     return sum;
@@ -316,6 +313,7 @@ bool is_eager(OpCode code) {
     case OpCode::kSort:
     case OpCode::kTopk:
     case OpCode::kHistogram:
+    case OpCode::kPhilox:
     case OpCode::kFor:
     case OpCode::kWhile:
     case OpCode::kIf:

@@ -64,6 +64,7 @@ Result<void> lower_store(Context& c, const Op& op) {
   }
   nest.choose_width(op.operands[1], kMaxWidth);
   Nest::Body body;
+  body.any_width = true;
   body.chunk = [&] { return store_chunk(nest, op); };
   if (auto done = nest.walk(body, nest.interior_suffices(mask)); !done) return done;
   nest.finish();

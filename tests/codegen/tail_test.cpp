@@ -1,0 +1,77 @@
+// What is left over of a row: chunks of one register with a mask, in stores, copies and reductions alike.
+#include "differential.h"
+
+namespace kiln::test {
+namespace {
+
+using dsl::ElementType;
+
+// The sums, extremes and places of a row of n elements, and the row with itself from behind added.
+std::string row_kernel(int64_t extent, const std::string& element) {
+  TextKernel kernel("%x: ptr<" + element + ">, %o: ptr<" + element + ">, %r: ptr<" + element +
+                    ">, %p: ptr<i32>, %n: i32");
+  const TextKernel::Shape shape = {extent};
+  const std::string mask = kernel.mask(shape, {"%n"});
+  const std::string low = kernel.fill("-3", element, shape);
+  const std::string v = kernel.op("load " + kernel.pointers("%x", shape) + ", " + mask + ", " + low);
+  int64_t place = 0;
+  for (const char* kind : {"sum", "max", "min", "argmax", "argmin"}) {
+    const std::string all = kernel.op("reduce " + v + " {kind = " + kind + ", axis = 0}");
+    const bool is_index = std::string(kind).starts_with("arg");
+    const std::string to = is_index ? "%p" : "%r";
+    kernel.line("store " + kernel.op("addptr " + to + ", " + kernel.constant(std::to_string(place++), "i32")) + ", " +
+                all);
+  }
+  const std::string reversed =
+      kernel.op("sub " + kernel.fill(std::to_string(extent - 1), "i32", shape) + ", " + kernel.index(shape));
+  const std::string turned = kernel.op("gather " + v + ", " + reversed + " {axis = 0}");
+  kernel.line("store " + kernel.pointers("%o", shape) + ", " + kernel.op("add " + v + ", " + turned) + ", " + mask);
+  return kernel.text();
+}
+
+TEST(TailsOnCpu, RowsOfAnyLength) {
+  for (const auto& [element, extent] :
+       std::vector<std::pair<const char*, int64_t>>{{"f32", 7}, {"f32", 75}, {"f32", 200}, {"f64", 75}, {"i8", 200}}) {
+    const ElementType type = *dsl::parse_element_type(element);
+    for (int64_t n : {int64_t{1}, extent / 3, extent - 1}) {
+      Trial run;
+      // Reads behind the row are a crash: the buffer ends with it.
+      run.arguments = {random_buffer(type, static_cast<size_t>(n), 1, false),
+                       random_buffer(type, static_cast<size_t>(extent), 2), random_buffer(type, 3, 3),
+                       random_buffer(ElementType::kI32, 5, 4), int_scalar(n)};
+      run.match = {1e-5, 1e-5, true};
+      expect_same(row_kernel(extent, element), run);
+    }
+  }
+}
+
+// Long enough a row that its sum moves to a wider total now and then.
+TEST(TailsOnCpu, SumsInBlocks) {
+  for (int64_t n : {2047, 2048, 2049, 4001, 5000}) {
+    TextKernel kernel("%x: ptr<f32>, %o: ptr<f32>, %n: i32");
+    const std::string mask = kernel.mask({5000}, {"%n"});
+    const std::string v = kernel.op("load " + kernel.pointers("%x", {5000}) + ", " + mask);
+    kernel.line("store %o, " + kernel.op("reduce " + v + " {kind = sum, axis = 0}"));
+    Trial run;
+    run.arguments = {random_buffer(ElementType::kF32, static_cast<size_t>(n), 1, false),
+                     random_buffer(ElementType::kF32, 1, 2), int_scalar(n)};
+    run.match = {1e-5, 1e-4};
+    expect_same(kernel.text(), run);
+  }
+}
+
+TEST(TailsOnCpu, AreOneRegisterWide) {
+  TextKernel kernel("%x: ptr<f32>, %o: ptr<f32>, %n: i32");
+  const std::string mask = kernel.mask({1024}, {"%n"});
+  const std::string v = kernel.op("load " + kernel.pointers("%x", {1024}) + ", " + mask);
+  kernel.line("store " + kernel.pointers("%o", {1024}) + ", " + kernel.op("neg " + v) + ", " + mask);
+  auto artifact = compile(parse_kernel(kernel.text()), {}, {}, "cpu:x86-64-v3", "llvm");
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  const std::string text(reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size());
+  EXPECT_NE(text.find("load <32 x float>"), std::string::npos) << text;
+  EXPECT_NE(text.find("@llvm.masked.load.v8f32"), std::string::npos) << text;
+  EXPECT_EQ(text.find("@llvm.masked.load.v32f32"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace kiln::test
