@@ -151,7 +151,8 @@ TEST(DotBytes, NeverSaturate) {
 }
 
 // The accumulator of a loop is updated in place; operands are read where they lie, or not, from step to step.
-std::string loop_text(const char* type, const char* acc, int64_t k) {
+// `masked`: the store too knows how many rows there are.
+std::string loop_text(const char* type, const char* acc, int64_t k, bool masked = false) {
   const std::string element = type;
   TextKernel kernel("%a: ptr<" + element + "> readonly, %b: ptr<" + element + "> readonly, %c: ptr<" + acc +
                     ">, %m: i32, %k: i32");
@@ -172,7 +173,8 @@ std::string loop_text(const char* type, const char* acc, int64_t k) {
   const std::string y = kernel.op("load " + b_at + ", " + below_k(right, 0));
   kernel.line("yield " + kernel.op("dot " + x + ", " + y + ", %acc {precision = ieee}"));
   kernel.line("}");
-  kernel.line("store " + kernel.pointers("%c", out) + ", %out");
+  const std::string c = kernel.pointers("%c", out);
+  kernel.line("store " + c + ", %out" + (masked ? ", " + kernel.mask(out, {"%m", ""}) : ""));
   return kernel.text();
 }
 
@@ -190,6 +192,64 @@ TEST(DotInLoop, AccumulatesOverStepsOfK) {
                        random_buffer(accumulator_of(e.type), 24 * 64, 3, false), int_scalar(m), int_scalar(k)};
       run.match = near(e.type, k);
       expect_same(loop_text(e.name, e.acc, k), run);
+    }
+  }
+}
+
+// The last step puts whole tiles where the store wants them; the rows of others stay what they were.
+TEST(DotInLoop, StoresWhatTheMaskOfTheStoreLetsThrough) {
+  for (const int64_t m : {24, 11, 0}) {
+    for (const int64_t k : {48, 33, 16, 0}) {
+      Trial run;
+      run.arguments = {random_buffer(ElementType::kF32, 24 * 48, 1, false),
+                       random_buffer(ElementType::kF32, 64 * 48, 2, false),
+                       random_buffer(ElementType::kF32, 24 * 64, 3, false), int_scalar(m), int_scalar(k)};
+      run.match = near(ElementType::kF32, k);
+      expect_same(loop_text("f32", "f32", 48, true), run);
+    }
+  }
+}
+
+// The loop reads what the store is about to overwrite: it may not be overwritten a step too early.
+TEST(DotInLoop, ReadsWhatIsStoredBehindIt) {
+  TextKernel kernel("%a: ptr<f32> readonly, %c: ptr<f32>, %d: ptr<f32>");
+  const Shape square = {32, 32};
+  const std::string zero = kernel.constant("0", "i32"), two = kernel.constant("2", "i32"),
+                    one = kernel.constant("1", "i32"), init = kernel.fill("0", "f32", square);
+  const std::string at = kernel.pointers("%c", square), other = kernel.pointers("%d", square);
+  kernel.line("%out = for %i = " + zero + " to " + two + " step " + one + " carry (%acc = " + init + ") {");
+  const std::string x = kernel.op("load " + kernel.pointers("%a", square)), y = kernel.op("load " + at);
+  kernel.line("yield " + kernel.op("dot " + x + ", " + y + ", %acc {precision = ieee}"));
+  kernel.line("}");
+  kernel.line("store " + other + ", " + kernel.op("load " + at));
+  kernel.line("store " + at + ", %out");
+  Trial run;
+  for (uint32_t seed = 1; seed <= 3; ++seed)
+    run.arguments.push_back(random_buffer(ElementType::kF32, 1024, seed, false));
+  run.match = near(ElementType::kF32, 64);
+  expect_same(kernel.text(), run);
+}
+
+// Rows of A a page apart, and columns of B: both are packed by transposing squares.
+TEST(DotOperands, ArePackedByTransposition) {
+  for (const auto& [type, acc] : {std::pair{ElementType::kF32, "f32"},
+                                  {ElementType::kF64, "f64"},
+                                  {ElementType::kBF16, "f32"},
+                                  {ElementType::kI8, "i32"},
+                                  {ElementType::kU8, "i32"}}) {
+    for (const auto& [m, n, k] : {std::array<int64_t, 3>{29, 45, 76}, {16, 64, 64}, {40, 16, 72}}) {
+      const std::string element = name_of(type);
+      TextKernel kernel("%a: ptr<" + element + "> readonly, %b: ptr<" + element + "> readonly, %c: ptr<" + acc + ">");
+      const std::string a = kernel.op("load " + kernel.pointers("%a", {m, k}, 0, {1024, 1}));
+      const std::string b = kernel.op("load " + kernel.pointers("%b", {k, n}, 0, {1, k}));
+      kernel.line("store " + kernel.pointers("%c", {m, n}) + ", " +
+                  kernel.op("dot " + a + ", " + b + ", " + kernel.fill("0", acc, {m, n}) + " {precision = ieee}"));
+      Trial run;
+      run.arguments = {random_buffer(type, static_cast<size_t>(m * 1024), 1, false),
+                       random_buffer(type, static_cast<size_t>(n * k), 2, false),
+                       random_buffer(accumulator_of(type), static_cast<size_t>(m * n), 3, false)};
+      run.match = near(type, k);
+      expect_same(kernel.text(), run);
     }
   }
 }

@@ -1,5 +1,7 @@
 #include "cpu/context.h"
 
+#include <utility>
+
 #include "kiln/dsl/verify.h"
 
 namespace kiln::codegen::cpu {
@@ -130,6 +132,15 @@ void emit_if(Builder& b, Value* condition, const char* name, llvm::function_ref<
   body();
   b.CreateBr(after);
   b.SetInsertPoint(after);
+}
+
+Result<void> unless(Context& c, Value* skip, llvm::function_ref<Result<void>()> emit) {
+  if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(skip)) return known->isOne() ? Result<void>{} : emit();
+  Result<void> result;
+  const std::vector<bool> keep = std::exchange(c.keep, std::vector<bool>(c.keep.size()));
+  emit_if(c.b, c.b.CreateNot(skip), "otherwise", [](llvm::Instruction*) {}, [&] { result = emit(); });
+  c.keep = keep;
+  return result;
 }
 
 }  // namespace kiln::codegen::cpu

@@ -59,6 +59,17 @@ struct Slot {
   std::set<MaskAt> valid_under;
 };
 
+// The accumulator of a dot that a loop carries from zeros on, see dot_accumulator.cpp. Distances in bytes.
+struct DotAccumulator {
+  Value* fresh = nullptr;  // i1: it is all zeros, whatever its slot holds
+  Value* last = nullptr;   // i1: this turn of the loop is the last one
+  Value* in_place =
+      nullptr;  // i1: the last turn puts it where a store wants it, not into its slot; null: it never does
+  Value* pointer = nullptr;
+  Value* row = nullptr;
+  Value* batch = nullptr;
+};
+
 struct Context {
   Context(const dsl::Kernel& k, CpuTarget& t, llvm::Module& m) : kernel(k), target(t), module(m), b(m.getContext()) {}
 
@@ -75,6 +86,8 @@ struct Context {
   std::vector<const dsl::Region*> home;    // by value: the region that defines it; null for parameters
   std::vector<bool> keep;                  // by value: store into scratch when first evaluated
   std::vector<bool> materialise;           // by value: copy into scratch where it is defined
+
+  std::map<uint64_t, DotAccumulator> dot_accumulators;  // by the offset of the slot
 
   std::array<Value*, 3> program_id{};
   std::array<Value*, 3> num_programs{};
@@ -129,6 +142,8 @@ void emit_loop(Builder& b, Value* start, Value* end, Value* step, const char* na
 // `if (condition) body()`.
 void emit_if(Builder& b, Value* condition, const char* name, llvm::function_ref<void(llvm::Instruction* guard)> enter,
              llvm::function_ref<void()> body);
+// Runs `emit` unless `skip` (i1) holds. What it computes for later nests is not relied on.
+Result<void> unless(Context& c, Value* skip, llvm::function_ref<Result<void>()> emit);
 
 // scalar_ops.cpp: an elementwise op on registers, scalars or vectors alike. `element` is the operands' element type.
 Result<Value*> emit_elementwise(Context& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> operands);
@@ -174,5 +189,9 @@ Result<void> lower_shape_op(Context& c, const Op& op);
 // dot.cpp
 Result<void> lower_dot(Context& c, const Op& op);
 Result<void> lower_dot_scaled(Context& c, const Op& op);
+// dot_accumulator.cpp: whether number i of what a `for` carries is the accumulator of a dot and starts from zeros. Its
+// slot then need not be filled, but for a loop that never runs.
+bool accumulates_from_zeros(const Context& c, const Op& loop, size_t i);
+DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i, Value* runs);
 
 }  // namespace kiln::codegen::cpu

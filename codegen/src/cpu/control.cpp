@@ -83,9 +83,9 @@ Result<void> lower_yield(Context& c, const Op& yield, std::vector<Carried>& carr
   return {};
 }
 
-// Gives each carried value its place, with the initial value in it.
-Result<std::vector<Carried>> begin_carried(Context& c, llvm::ArrayRef<ValueId> inits,
-                                           llvm::ArrayRef<ValueId> arguments) {
+// Gives each carried value its place, with the initial value in it unless that is `left_out`.
+Result<std::vector<Carried>> begin_carried(Context& c, llvm::ArrayRef<ValueId> inits, llvm::ArrayRef<ValueId> arguments,
+                                           const std::vector<bool>& left_out) {
   std::vector<Carried> carried;
   for (size_t i = 0; i < inits.size(); ++i) {
     Carried state{arguments[i], nullptr, {}};
@@ -95,7 +95,9 @@ Result<std::vector<Carried>> begin_carried(Context& c, llvm::ArrayRef<ValueId> i
       c.b.CreateStore(c.scalars[inits[i]], state.variable);
     } else {
       state.slot = allocate_slot(c, type);
-      if (auto done = materialise(c, inits[i], state.slot); !done) return done.error();
+      if (!left_out[i]) {
+        if (auto done = materialise(c, inits[i], state.slot); !done) return done.error();
+      }
     }
     carried.push_back(std::move(state));
   }
@@ -138,13 +140,29 @@ Result<void> lower_for(Context& c, const Op& op) {
                                         : b.CreateZExt(c.scalars[id], b.getInt64Ty());
   };
   const auto arguments = llvm::ArrayRef(region.args).drop_front();
-  auto carried = begin_carried(c, llvm::ArrayRef(op.operands).drop_front(3), arguments);
+  const auto inits = llvm::ArrayRef(op.operands).drop_front(3);
+  std::vector<bool> from_zeros;
+  for (size_t i = 0; i < inits.size(); ++i) from_zeros.push_back(accumulates_from_zeros(c, op, i));
+  auto carried = begin_carried(c, inits, arguments, from_zeros);
   if (!carried) return carried.error();
+  Value *start = wide(op.operands[0]), *end = wide(op.operands[1]), *runs = b.CreateICmpSLT(start, end);
   Value* step = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, wide(op.operands[2]), c.i64(1));
   Result<void> result;
+  for (size_t i = 0; i < inits.size(); ++i) {
+    if (!from_zeros[i]) continue;
+    const Slot& slot = (*carried)[i].slot;
+    c.dot_accumulators[slot.offset] = make_dot_accumulator(c, op, i, runs);
+    if (auto done = unless(c, runs, [&] { return materialise(c, inits[i], slot); }); !done) return done;
+  }
   emit_loop(
-      b, wide(op.operands[0]), wide(op.operands[1]), step, "for", [](llvm::Instruction*) {},
+      b, start, end, step, "for", [](llvm::Instruction*) {},
       [&](Value* index) {
+        for (size_t i = 0; i < inits.size(); ++i) {
+          if (!from_zeros[i]) continue;
+          DotAccumulator& sums = c.dot_accumulators[(*carried)[i].slot.offset];
+          sums.fresh = b.CreateICmpEQ(index, start);
+          sums.last = b.CreateICmpSGE(b.CreateAdd(index, step), end);
+        }
         c.scalars[region.args[0]] = b.CreateTrunc(index, register_type(b.getContext(), dsl::scalar_type(element)));
         read_carried(c, *carried, arguments);
         result = lower_region(c, region);
@@ -158,7 +176,7 @@ Result<void> lower_for(Context& c, const Op& op) {
 Result<void> lower_while(Context& c, const Op& op) {
   Builder& b = c.b;
   const dsl::Region &condition = op.regions[0], &body = op.regions[1];
-  auto carried = begin_carried(c, op.operands, condition.args);
+  auto carried = begin_carried(c, op.operands, condition.args, std::vector<bool>(op.operands.size()));
   if (!carried) return carried.error();
   auto* test = llvm::BasicBlock::Create(b.getContext(), "while", c.function);
   auto* loop = llvm::BasicBlock::Create(b.getContext(), "while.body", c.function);

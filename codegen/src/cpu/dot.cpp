@@ -1,4 +1,4 @@
-// dot: acc + a·b in place in the accumulator's slot.
+// dot: acc + a·b in place in the accumulator (dot_accumulator.cpp).
 //
 // Operands are packed into scratch, which also converts them (dot_pack.cpp), or read where they lie; then a
 // register-blocked micro-kernel (dot_kernel.cpp, dot_tiles.cpp) runs over the blocks of the accumulator. The form of
@@ -6,7 +6,7 @@
 //
 //   A  row-major [M][K]                                    broadcast unit by unit
 //   B  panels of NR columns, each [K][NR]                  read as NV vectors
-//   C  the accumulator's slot, row-major, padded rows      MR × NV vectors held in registers over the whole of K
+//   C  the accumulator, row-major                          MR × NV vectors held in registers over the whole of K
 #include "cpu/dot.h"
 
 namespace kiln::codegen::cpu {
@@ -14,7 +14,7 @@ namespace {
 
 int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-DotPlan make_plan(Context& c, const DotForm& form, const std::vector<int64_t>& out_shape, int64_t k) {
+DotPlan make_plan(const Context& c, const DotForm& form, const std::vector<int64_t>& out_shape, int64_t k) {
   DotPlan plan;
   plan.form = form;
   const size_t rank = out_shape.size();
@@ -24,77 +24,42 @@ DotPlan make_plan(Context& c, const DotForm& form, const std::vector<int64_t>& o
   plan.k = k;
   plan.k_units = round_up(k, form.k_multiple) / form.group;
   plan.unit_bytes = dsl::info(form.sum).bytes;
-  plan.unit = form.group > 1 ? c.b.getInt32Ty() : register_type(c.b.getContext(), dsl::scalar_type(form.packed));
+  plan.unit = form.group > 1 ? llvm::Type::getInt32Ty(c.module.getContext())
+                             : register_type(c.module.getContext(), dsl::scalar_type(form.packed));
   plan.lanes = plan.tiles() ? 16 : c.target.vector_bytes / plan.unit_bytes;
   plan.block = choose_blocking(c.target, form, plan.lanes, plan.m, plan.n);
   plan.widen_b = form.step == Step::kFma && dsl::is_small_float(form.b) && plan.m <= plan.block.rows;
   return plan;
 }
 
-// A slot that holds the accumulator and may be written: that of `acc` where this dot is its only reader, else a copy.
-Result<Slot> accumulator_slot(Context& c, const DotPlan& plan, ValueId acc, ValueId result) {
-  const size_t row = static_cast<size_t>(c.type(result).rank()) - 2;
-  const int64_t padded_n = round_up(plan.n, plan.panel());
-  const bool last_use = c.use_count[acc] == 1 && c.home[acc] == c.home[result];  // not one an iteration
-  const auto& known = c.slots[acc];
-  if (last_use && known && known->valid_under.empty() && !known->view && !known->exact &&
-      known->strides[row] >= padded_n && (plan.n == 1 || known->strides[row + 1] == 1)) {
-    return *known;
-  }
-  dsl::Type padded = c.type(result);
-  padded.shape[row + 1] = dsl::Expr(padded_n);
-  Slot slot = allocate_slot(c, padded);
-  if (auto done = materialise(c, acc, slot); !done) return done.error();
-  return slot;
-}
-
-// Where the blocks of one height begin and end, by row.
-struct Rows {
-  int height;
-  int64_t begin, end;
-};
-
-// As few blocks as there can be, all of one height or of two that differ by one.
-std::vector<Rows> split_rows(int64_t m, int most) {
-  const int64_t blocks = (m + most - 1) / most;
-  const int64_t height = (m + blocks - 1) / blocks;
-  const int64_t tall = m - blocks * (height - 1);
-  std::vector<Rows> out = {{static_cast<int>(height), 0, tall * height}};
-  if (tall < blocks) out.push_back({static_cast<int>(height) - 1, tall * height, m});
-  return out;
-}
-
-void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const OperandB& b_operand, const Slot& c_slot) {
+void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const OperandB& b_operand, const OperandC& sums) {
   Builder& b = c.b;
   const int acc_bytes = dsl::info(plan.form.acc).bytes;
-  Value* c_base = slot_address(c, c_slot);
   auto none = [](llvm::Instruction*) {};
   auto at = [&](Value* pointer, Value* index, Value* distance) {
     return b.CreateInBoundsGEP(b.getInt8Ty(), pointer, b.CreateMul(index, distance));
   };
-  // Tile registers hold 16 rows: a block of tiles may leave the last ones out, so heights need not be even.
-  const std::vector<Rows> heights =
-      plan.tiles() && plan.m > plan.block.rows
-          ? std::vector<Rows>{{plan.block.rows, 0, plan.m / plan.block.rows * plan.block.rows},
-                              {static_cast<int>(plan.m % plan.block.rows), plan.m / plan.block.rows * plan.block.rows,
-                               plan.m}}
-          : split_rows(plan.m, plan.block.rows);
+  const std::vector<RowBlocks> heights = split_rows(plan);
   emit_loop(b, c.i64(0), c.i64(plan.batch), c.i64(1), "batch", none, [&](Value* batch) {
     Value* a_batch = at(a.pointer, batch, a.batch);
     Value* b_batch = at(b_operand.pointer, batch, b_operand.batch);
-    Value* c_batch = at(c_base, batch, c.i64(plan.c_batch * acc_bytes));
+    Value *from_batch = at(sums.from.pointer, batch, sums.from.batch),
+          *to_batch = at(sums.to.pointer, batch, sums.to.batch);
     Value* correction = llvm::PoisonValue::get(b.getPtrTy());
     if (b_operand.correction) correction = at(b_operand.correction, batch, c.i64(b_operand.correction_batch));
     emit_loop(b, c.i64(0), c.i64(plan.panels()), c.i64(1), "panel", none, [&](Value* panel) {
       Value* b_panel = at(b_batch, panel, b_operand.panel);
-      Value* c_panel = at(c_batch, panel, c.i64(plan.panel() * acc_bytes));
+      Value* columns = b.CreateMul(panel, c.i64(plan.panel() * acc_bytes));
+      Value *from = at(from_batch, columns, c.i64(1)), *to = at(to_batch, columns, c.i64(1));
       Value* correction_here = b_operand.correction ? at(correction, panel, c.i64(plan.panel() * 4)) : correction;
-      for (const Rows& rows : heights) {
+      for (const RowBlocks& rows : heights) {
         if (rows.begin == rows.end) continue;
         llvm::Function* kernel = plan.tiles() ? tile_kernel(c, plan, rows.height) : micro_kernel(c, plan, rows.height);
+        Value* step = b.CreateSelect(a.k_major, c.i64(int64_t{rows.height} * plan.unit_bytes), a.step);
         emit_loop(b, c.i64(rows.begin), c.i64(rows.end), c.i64(rows.height), "block", none, [&](Value* row) {
-          b.CreateCall(kernel, {at(a_batch, row, a.row), a.row, b_panel, b_operand.row,
-                                at(c_panel, row, c.i64(plan.ldc * acc_bytes)), correction_here});
+          b.CreateCall(kernel,
+                       {at(a_batch, row, a.block), a.row, step, b_panel, b_operand.row, at(from, row, sums.from.row),
+                        sums.from.row, at(to, row, sums.to.row), sums.to.row, correction_here, sums.fresh});
         });
       }
     });
@@ -106,30 +71,46 @@ struct Operands {
   OperandB b;
 };
 
-Result<void> lower_product(Context& c, const Op& op, DotPlan& plan, ValueId acc,
+Result<void> lower_product(Context& c, const Op& op, const DotPlan& plan, ValueId acc,
                            const std::function<Result<Operands>()>& operands) {
-  const ValueId result = op.results[0];
-  auto c_slot = accumulator_slot(c, plan, acc, result);
-  if (!c_slot) return c_slot.error();
-  const size_t row = c_slot->strides.size() - 2;
-  plan.ldc = c_slot->strides[row];
-  plan.c_batch = row > 0 ? c_slot->strides[0] : 0;
+  auto sums = accumulator(c, plan, acc, op.results[0]);
+  if (!sums) return sums.error();
   auto packed = operands();
   if (!packed) return packed.error();
-  run_blocks(c, plan, packed->a, packed->b, *c_slot);
-  c.slots[result] = *c_slot;
+  run_blocks(c, plan, packed->a, packed->b, *sums);
   return {};
 }
 
 }  // namespace
 
-Result<void> lower_dot(Context& c, const Op& op) {
-  const ValueId a = op.operands[0], b = op.operands[1], acc = op.operands[2];
-  const bool tf32 = static_cast<dsl::Precision>(std::get<int64_t>(op.attrs[0])) == dsl::Precision::kTf32;
-  const auto shape = dsl::concrete_shape(c.type(op.results[0]));
+// As few blocks as there can be, all of one height or of two that differ by one. Tile registers hold 16 rows: a block
+// of tiles may leave the last ones out, so there all blocks but the last are of full height.
+std::vector<RowBlocks> split_rows(const DotPlan& plan) {
+  const int64_t m = plan.m, most = plan.block.rows;
+  if (plan.tiles() && m > most) {
+    const int64_t whole = m / most * most;
+    return {{static_cast<int>(most), 0, whole}, {static_cast<int>(m - whole), whole, m}};
+  }
+  const int64_t blocks = (m + most - 1) / most;
+  const int64_t height = (m + blocks - 1) / blocks;
+  const int64_t tall = m - blocks * (height - 1);
+  std::vector<RowBlocks> out = {{static_cast<int>(height), 0, tall * height}};
+  if (tall < blocks) out.push_back({static_cast<int>(height) - 1, tall * height, m});
+  return out;
+}
+
+DotPlan plan_dot(const Context& c, const Op& dot) {
+  const ValueId a = dot.operands[0], b = dot.operands[1], acc = dot.operands[2];
+  const bool tf32 = static_cast<dsl::Precision>(std::get<int64_t>(dot.attrs[0])) == dsl::Precision::kTf32;
+  const auto shape = dsl::concrete_shape(c.type(dot.results[0]));
   const DotForm form =
       choose_form(c.target, c.type(a).element, c.type(b).element, c.type(acc).element, tf32, shape[shape.size() - 2]);
-  DotPlan plan = make_plan(c, form, shape, dsl::concrete_shape(c.type(a)).back());
+  return make_plan(c, form, shape, dsl::concrete_shape(c.type(a)).back());
+}
+
+Result<void> lower_dot(Context& c, const Op& op) {
+  const ValueId a = op.operands[0], b = op.operands[1], acc = op.operands[2];
+  const DotPlan plan = plan_dot(c, op);
   return lower_product(c, op, plan, acc, [&]() -> Result<Operands> {
     auto packed_a = pack_a(c, plan, a);
     if (!packed_a) return packed_a.error();
@@ -145,7 +126,7 @@ Result<void> lower_dot_scaled(Context& c, const Op& op) {
   DotForm form;
   form.a = form.b = form.packed = form.sum = ElementType::kF64;
   form.acc = ElementType::kF32;
-  DotPlan plan = make_plan(c, form, dsl::concrete_shape(c.type(op.results[0])), 32 * scales[1]);
+  const DotPlan plan = make_plan(c, form, dsl::concrete_shape(c.type(op.results[0])), 32 * scales[1]);
   return lower_product(c, op, plan, op.operands[4], [&]() -> Result<Operands> {
     auto a = unpack_scaled_a(c, plan, op.operands[0], op.operands[1]);
     if (!a) return a.error();

@@ -42,8 +42,7 @@ struct DotPlan {
   int lanes = 1;        // units in a vector
   llvm::Type* unit = nullptr;
   int unit_bytes = 4;
-  int64_t ldc = 0, c_batch = 0;  // elements
-  bool widen_b = false;          // B keeps its element type and is widened as it is read: each element is read once
+  bool widen_b = false;  // B keeps its element type and is widened as it is read: each element is read once
 
   int64_t panel() const { return int64_t{block.vectors} * lanes; }
   int64_t panels() const { return (n + panel() - 1) / panel(); }
@@ -55,7 +54,10 @@ struct DotPlan {
 // Where the micro-kernel reads an operand; distances in bytes.
 struct OperandA {
   Value* pointer = nullptr;
-  Value* row = nullptr;
+  Value* block = nullptr;    // from row to row, where blocks of rows begin
+  Value* row = nullptr;      // from row to row within a block
+  Value* k_major = nullptr;  // i1: units follow each other by the height of the block, whatever `step` says
+  Value* step = nullptr;     // from one unit along K to the next
   Value* batch = nullptr;
 };
 struct OperandB {
@@ -67,12 +69,49 @@ struct OperandB {
   int64_t correction_batch = 0;
 };
 
+struct Sums {
+  Value* pointer = nullptr;
+  Value* row = nullptr;
+  Value* batch = nullptr;
+};
+struct OperandC {
+  Sums from, to;           // before and after this product
+  Value* fresh = nullptr;  // i1: zeros before, whatever memory holds
+};
+
+// dot.cpp: how the product of a dot is computed.
+DotPlan plan_dot(const Context& c, const Op& dot);
+
+// dot_accumulator.cpp: where the sums begin and end, in a slot of the result or where it is stored.
+Result<OperandC> accumulator(Context& c, const DotPlan& plan, ValueId acc, ValueId result);
+
 // dot_form.cpp
 DotForm choose_form(const CpuTarget& target, ElementType a, ElementType b, ElementType acc, bool tf32, int64_t m);
 Blocking choose_blocking(const CpuTarget& target, const DotForm& form, int lanes, int64_t m, int64_t n);
 llvm::Type* vector_of(const DotPlan& plan, llvm::Type* scalar);
 
+// Where the blocks of one height begin and end, by row of A.
+struct RowBlocks {
+  int height;
+  int64_t begin, end;
+};
+std::vector<RowBlocks> split_rows(const DotPlan& plan);
+
+// dot_transpose.cpp: rows first…end-1, K along them, into K-major panels of `width` rows. RowBlocks of panels lie
+// `distance` bytes apart where panels begin.
+struct Transposition {
+  ElementType from;
+  bool flip = false;
+  Value *source = nullptr, *row = nullptr, *to = nullptr;
+  int64_t distance = 0, begin = 0, end = 0, width = 0;
+};
+bool can_transpose(const DotPlan& plan);
+void emit_transposed(Context& c, const DotPlan& plan, const Transposition& t);
+int64_t transposed_overrun(const DotPlan& plan);  // bytes written behind the last panel, at most
+
 // dot_pack.cpp
+// An operand's element as it stands in a unit.
+Value* to_packed(Context& c, Builder& b, const DotForm& form, ElementType from, Value* x);
 Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id);
 Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id);
 // Reserves scratch, and fills it with a byte.
@@ -85,8 +124,13 @@ int64_t packed_panel_bytes(const DotPlan& plan);  // of B
 Result<OperandA> unpack_scaled_a(Context& c, const DotPlan& plan, ValueId id, ValueId scale);
 Result<OperandB> unpack_scaled_b(Context& c, const DotPlan& plan, ValueId id, ValueId scale);
 
-// dot_kernel.cpp: void f(ptr a, i64 a_row, ptr b, i64 b_row, ptr c, ptr correction), for one block of C.
+// dot_kernel.cpp: for one block of C,
+//   void f(ptr a, i64 a_row, i64 a_step, ptr b, i64 b_row, ptr from, i64 from_row, ptr to, i64 to_row, ptr correction,
+//   i1 fresh)
+enum KernelArgument : unsigned { kA, kARow, kAStep, kB, kBRow, kFrom, kFromRow, kTo, kToRow, kCorrection, kFresh };
+llvm::Function* declare_kernel(Context& c, const std::string& name);
 llvm::Function* micro_kernel(Context& c, const DotPlan& plan, int rows);
+void prefetch(Builder& b, Value* pointer);  // of what is read soon
 // acc + a·b for vectors of units.
 Value* step_forward(Context& c, Builder& b, const DotForm& form, Value* x, Value* y, Value* acc);
 // dot_tiles.cpp: the same by AMX.

@@ -39,11 +39,9 @@ class MicroKernel {
 
   void emit() {
     b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "entry", fn_));
-    std::vector<Value*> start = load_sums(), pointers;
-    for (int row = 0; row < rows_; row += kRowsOfPointer) {
-      pointers.push_back(byte_gep(fn_->getArg(0), b_.CreateMul(fn_->getArg(1), c_.i64(row))));
-    }
-    pointers.push_back(fn_->getArg(2));
+    const std::vector<Value*> start = first_sums();
+    std::vector<Value*> pointers = row_pointers(fn_->getArg(kA), fn_->getArg(kARow));
+    pointers.push_back(fn_->getArg(kB));
     auto* before = b_.GetInsertBlock();
     auto* loop = llvm::BasicBlock::Create(b_.getContext(), "k", fn_);
     auto* after = llvm::BasicBlock::Create(b_.getContext(), "store", fn_);
@@ -58,8 +56,7 @@ class MicroKernel {
     const std::vector<Value*> next_sums = step(sums, at);
     for (size_t i = 0; i < sums.size(); ++i) sums[i]->addIncoming(next_sums[i], loop);
     for (auto* pointer : at) {
-      Value* distance = pointer == at.back() ? static_cast<Value*>(fn_->getArg(3)) : c_.i64(plan_.unit_bytes);
-      pointer->addIncoming(byte_gep(pointer, distance), loop);
+      pointer->addIncoming(byte_gep(pointer, fn_->getArg(pointer == at.back() ? kBRow : kAStep)), loop);
     }
     Value* next = b_.CreateAdd(k, c_.i64(1));
     k->addIncoming(next, loop);
@@ -78,36 +75,75 @@ class MicroKernel {
     return out;
   }
 
-  Value* c_pointer(int row, int v) {
-    const int64_t index = row * plan_.ldc + static_cast<int64_t>(v) * plan_.lanes;
-    return byte_gep(fn_->getArg(4), c_.i64(index * dsl::info(plan_.form.acc).bytes));
+  // Every third row's address, and the address of a row by these.
+  std::vector<Value*> row_pointers(Value* first, Value* distance) {
+    std::vector<Value*> out;
+    for (int row = 0; row < rows_; row += kRowsOfPointer) {
+      out.push_back(byte_gep(first, b_.CreateMul(distance, c_.i64(row))));
+    }
+    return out;
+  }
+  template <class Pointers>
+  Value* row_of(const Pointers& pointers, Value* distance, int row) {
+    Value* pointer = pointers[static_cast<size_t>(row / kRowsOfPointer)];
+    if (row % kRowsOfPointer == 1) pointer = byte_gep(pointer, distance);
+    if (row % kRowsOfPointer == 2) pointer = b_.CreateInBoundsGEP(b_.getInt16Ty(), pointer, distance);
+    return pointer;
+  }
+
+  // Calls `visit` with the address of each vector of a block of C.
+  template <class Visit>
+  void each_vector(Value* block, Value* distance, Visit visit) {
+    const auto pointers = row_pointers(block, distance);
+    for (int row = 0; row < rows_; ++row) {
+      Value* pointer = row_of(pointers, distance, row);
+      for (int v = 0; v < plan_.block.vectors; ++v) {
+        visit(byte_gep(pointer, c_.i64(static_cast<int64_t>(v) * plan_.lanes * dsl::info(plan_.form.acc).bytes)));
+      }
+    }
   }
 
   llvm::Align acc_align() const { return llvm::Align(static_cast<uint64_t>(dsl::info(plan_.form.acc).bytes)); }
 
-  std::vector<Value*> load_sums() {
-    std::vector<Value*> corrections, out;
-    for (int v = 0; v < plan_.block.vectors && plan_.form.flip_a; ++v) {
-      Value* pointer = byte_gep(fn_->getArg(5), c_.i64(static_cast<int64_t>(v) * plan_.lanes * 4));
-      corrections.push_back(b_.CreateAlignedLoad(sum_type_, pointer, llvm::Align(4)));
+  // Zeros or what lies in memory, less the corrections.
+  std::vector<Value*> first_sums() {
+    auto* before = b_.GetInsertBlock();
+    auto* load = llvm::BasicBlock::Create(b_.getContext(), "load", fn_);
+    auto* begin = llvm::BasicBlock::Create(b_.getContext(), "begin", fn_);
+    b_.CreateCondBr(fn_->getArg(kFresh), begin, load);
+    b_.SetInsertPoint(load);
+    std::vector<Value*> loaded, out;
+    each_vector(fn_->getArg(kFrom), fn_->getArg(kFromRow), [&](Value* pointer) {
+      Value* sum = b_.CreateAlignedLoad(acc_type_, pointer, acc_align());
+      loaded.push_back(acc_type_ == sum_type_ ? sum : b_.CreateFPExt(sum, sum_type_));
+    });
+    b_.CreateBr(begin);
+    b_.SetInsertPoint(begin);
+    for (Value* sum : loaded) {
+      auto* first = phi(llvm::Constant::getNullValue(sum_type_), before);
+      first->addIncoming(sum, load);
+      out.push_back(first);
     }
-    for (int row = 0; row < rows_; ++row) {
-      for (int v = 0; v < plan_.block.vectors; ++v) {
-        Value* sum = b_.CreateAlignedLoad(acc_type_, c_pointer(row, v), acc_align());
-        if (acc_type_ != sum_type_) sum = b_.CreateFPExt(sum, sum_type_);
-        if (plan_.form.flip_a) sum = b_.CreateSub(sum, corrections[static_cast<size_t>(v)]);
-        out.push_back(sum);
-      }
-    }
+    if (plan_.form.flip_a) subtract_corrections(out);
     return out;
   }
 
-  void store_sums(const std::vector<Value*>& sums) {
-    for (size_t i = 0; i < sums.size(); ++i) {
-      Value* sum = acc_type_ == sum_type_ ? sums[i] : b_.CreateFPTrunc(sums[i], acc_type_);
-      const int row = static_cast<int>(i) / plan_.block.vectors, v = static_cast<int>(i) % plan_.block.vectors;
-      b_.CreateAlignedStore(sum, c_pointer(row, v), acc_align());
+  void subtract_corrections(std::vector<Value*>& sums) {
+    const auto vectors = static_cast<size_t>(plan_.block.vectors);
+    for (size_t v = 0; v < vectors; ++v) {
+      Value* pointer = byte_gep(fn_->getArg(kCorrection), c_.i64(static_cast<int64_t>(v) * plan_.lanes * 4));
+      Value* correction = b_.CreateAlignedLoad(sum_type_, pointer, llvm::Align(4));
+      for (size_t i = v; i < sums.size(); i += vectors) sums[i] = b_.CreateSub(sums[i], correction);
     }
+  }
+
+  void store_sums(const std::vector<Value*>& sums) {
+    size_t i = 0;
+    each_vector(fn_->getArg(kTo), fn_->getArg(kToRow), [&](Value* pointer) {
+      Value* sum = sums[i++];
+      if (acc_type_ != sum_type_) sum = b_.CreateFPTrunc(sum, acc_type_);
+      b_.CreateAlignedStore(sum, pointer, acc_align());
+    });
   }
 
   Value* column(Value* b_row, int v) {
@@ -121,10 +157,9 @@ class MicroKernel {
   // B is read once, from memory that may be far away: the processor does not see rows this far apart coming.
   void prefetch(Value* b_row) {
     constexpr int64_t kRowsAhead = 8, kLine = 64;
-    Value* ahead = byte_gep(b_row, b_.CreateMul(fn_->getArg(3), c_.i64(kRowsAhead)));
+    Value* ahead = byte_gep(b_row, b_.CreateMul(fn_->getArg(kBRow), c_.i64(kRowsAhead)));
     for (int64_t at = 0; at < plan_.panel() * plan_.b_bytes(); at += kLine) {
-      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
-                         {byte_gep(ahead, c_.i64(at)), b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+      cpu::prefetch(b_, byte_gep(ahead, c_.i64(at)));
     }
   }
 
@@ -132,11 +167,8 @@ class MicroKernel {
     std::vector<Value*> columns, out;
     for (int v = 0; v < plan_.block.vectors; ++v) columns.push_back(column(at.back(), v));
     if (plan_.m <= plan_.block.rows && plan_.form.group == 1) prefetch(at.back());
-    Value* stride = fn_->getArg(1);
     for (int row = 0; row < rows_; ++row) {
-      Value* pointer = at[static_cast<size_t>(row / kRowsOfPointer)];
-      if (row % kRowsOfPointer == 1) pointer = byte_gep(pointer, stride);
-      if (row % kRowsOfPointer == 2) pointer = b_.CreateInBoundsGEP(b_.getInt16Ty(), pointer, stride);
+      Value* pointer = row_of(at, fn_->getArg(kARow), row);
       const llvm::Align align(static_cast<uint64_t>(plan_.packed_bytes()));
       Value* lanes =
           b_.CreateVectorSplat(static_cast<unsigned>(plan_.lanes), b_.CreateAlignedLoad(plan_.unit, pointer, align));
@@ -154,6 +186,10 @@ class MicroKernel {
 };
 
 }  // namespace
+
+void prefetch(Builder& b, Value* pointer) {
+  b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()}, {pointer, b.getInt32(0), b.getInt32(3), b.getInt32(1)});
+}
 
 Value* step_forward(Context& c, Builder& b, const DotForm& form, Value* x, Value* y, Value* acc) {
   using namespace llvm::Intrinsic;
@@ -180,21 +216,27 @@ Value* step_forward(Context& c, Builder& b, const DotForm& form, Value* x, Value
   return multiply_add(c, b, form.sum, x, y, acc);
 }
 
+llvm::Function* declare_kernel(Context& c, const std::string& name) {
+  llvm::Type *pointer = c.b.getPtrTy(), *number = c.b.getInt64Ty();
+  auto* type = llvm::FunctionType::get(
+      c.b.getVoidTy(),
+      {pointer, number, number, pointer, number, pointer, number, pointer, number, pointer, c.b.getInt1Ty()}, false);
+  auto* fn = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, c.module);
+  fn->addFnAttr(llvm::Attribute::NoInline);
+  fn->addFnAttr(llvm::Attribute::NoUnwind);
+  for (unsigned i : {kA, kB, kCorrection}) fn->addParamAttr(i, llvm::Attribute::NoAlias);
+  return fn;
+}
+
 llvm::Function* micro_kernel(Context& c, const DotPlan& plan, int rows) {
   std::string name = "kiln.dot." + std::to_string(rows) + "x" + std::to_string(plan.block.vectors);
   for (ElementType type : {plan.form.packed, plan.widen_b ? plan.form.b : plan.form.packed, plan.form.acc})
     name += "." + std::string(dsl::info(type).name);
-  for (int64_t number : {static_cast<int64_t>(plan.form.step), plan.k_units, plan.ldc,
+  for (int64_t number : {static_cast<int64_t>(plan.form.step), plan.k_units,
                          int64_t{plan.form.flip_a} + 2 * plan.form.b_unsigned + 4 * (plan.m <= plan.block.rows)})
     name += "." + std::to_string(number);
   if (auto* existing = c.module.getFunction(name)) return existing;
-  Builder b(c.module.getContext());
-  auto* type = llvm::FunctionType::get(
-      b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty(), b.getPtrTy(), b.getInt64Ty(), b.getPtrTy(), b.getPtrTy()}, false);
-  auto* fn = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, c.module);
-  fn->addFnAttr(llvm::Attribute::NoInline);
-  fn->addFnAttr(llvm::Attribute::NoUnwind);
-  for (unsigned i : {0u, 2u, 4u, 5u}) fn->addParamAttr(i, llvm::Attribute::NoAlias);
+  auto* fn = declare_kernel(c, name);
   MicroKernel(c, plan, rows, fn).emit();
   return fn;
 }

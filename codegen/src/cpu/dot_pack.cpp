@@ -1,8 +1,6 @@
 // Operands of dot, packed into scratch. Single numbers a unit go there straight from their producers; where a unit
 // holds neighbours along K, rows of B are interleaved from memory. What already lies as the micro-kernel wants it is
 // not packed at all: whether that is so may turn out at run time only (masks, strides), hence the selects.
-#include <utility>
-
 #include "cpu/dot.h"
 
 namespace kiln::codegen::cpu {
@@ -25,42 +23,21 @@ Value* round_to_tf32(Builder& b, Value* x) {
   return b.CreateBitCast(b.CreateSelect(special, bits, rounded), x->getType());
 }
 
-// An operand's element as it stands in a unit.
-Value* to_packed(Context& c, const DotForm& form, ElementType from, Value* x) {
-  Builder& b = c.b;
-  if (form.round_tf32) return round_to_tf32(b, x);
-  if (from == form.packed || dsl::info(form.packed).bits == 8) return x;
-  if (form.packed == ElementType::kBF16) {
-    Value* bits = b.CreateBitCast(to_f32(c, b, from, x), like(x, b.getInt32Ty()));
-    return b.CreateTrunc(b.CreateLShr(bits, int_constant(bits, 16)), like(x, b.getInt16Ty()));
-  }
-  if (dsl::is_small_float(from)) return to_f32(c, b, from, x);
-  llvm::Type* type = like(x, b.getIntNTy(static_cast<unsigned>(dsl::info(form.packed).bits)));
-  return dsl::info(from).is_signed ? b.CreateSExt(x, type) : b.CreateZExt(x, type);
-}
-
-// Runs `emit` unless `skip` (i1) holds. What it computes for later nests must not be relied on.
-Result<void> unless(Context& c, Value* skip, const std::function<Result<void>()>& emit) {
-  if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(skip)) return known->isOne() ? Result<void>{} : emit();
-  Result<void> result;
-  const std::vector<bool> keep = std::exchange(c.keep, std::vector<bool>(c.keep.size()));
-  emit_if(c.b, c.b.CreateNot(skip), "pack", [](llvm::Instruction*) {}, [&] { result = emit(); });
-  c.keep = keep;
-  return result;
-}
-
 bool is_one(Value* x) {
   auto* constant = llvm::dyn_cast<llvm::ConstantInt>(x);
   return constant && constant->isOne();
 }
 
-// The operand in memory, with unit stride along its last axis; null where it is not.
-std::optional<Nest::MemoryView> rows_in_memory(Context& c, ValueId id) {
+// The operand in memory, with unit stride along this axis; null where it is not.
+std::optional<Nest::MemoryView> in_memory(Context& c, ValueId id, int along) {
   Nest nest(c, dsl::concrete_shape(c.type(id)));
   auto view = nest.memory_view(id);
-  const auto shape = dsl::concrete_shape(c.type(id));
-  if (!view || (shape.back() > 1 && !is_one(view->strides.back()))) return std::nullopt;
+  const auto axis = static_cast<size_t>(along);
+  if (!view || (dsl::concrete_shape(c.type(id))[axis] > 1 && !is_one(view->strides[axis]))) return std::nullopt;
   return view;
+}
+std::optional<Nest::MemoryView> rows_in_memory(Context& c, ValueId id) {
+  return in_memory(c, id, c.type(id).rank() - 1);
 }
 
 // Index of the batch in a nest over a whole operand.
@@ -73,6 +50,18 @@ Value* offset_by(Context& c, Value* pointer, std::initializer_list<std::pair<Val
 }
 
 }  // namespace
+
+Value* to_packed(Context& c, Builder& b, const DotForm& form, ElementType from, Value* x) {
+  if (form.round_tf32) return round_to_tf32(b, x);
+  if (from == form.packed || dsl::info(form.packed).bits == 8) return x;
+  if (form.packed == ElementType::kBF16) {
+    Value* bits = b.CreateBitCast(to_f32(c, b, from, x), like(x, b.getInt32Ty()));
+    return b.CreateTrunc(b.CreateLShr(bits, int_constant(bits, 16)), like(x, b.getInt16Ty()));
+  }
+  if (dsl::is_small_float(from)) return to_f32(c, b, from, x);
+  llvm::Type* type = like(x, b.getIntNTy(static_cast<unsigned>(dsl::info(form.packed).bits)));
+  return dsl::info(from).is_signed ? b.CreateSExt(x, type) : b.CreateZExt(x, type);
+}
 
 Value* reserve(Context& c, int64_t bytes) {
   Slot slot;
@@ -102,39 +91,110 @@ int64_t packed_panel_bytes(const DotPlan& plan) {
   return bytes % kPage == 0 ? bytes + row : bytes;
 }
 
-Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id) {
-  Builder& b = c.b;
+namespace {
+
+// Row-major, by way of a nest: whatever produces A, and where it ends before the tile does.
+Result<void> pack_a_rows(Context& c, const DotPlan& plan, ValueId id, Value* packed) {
   const DotForm& form = plan.form;
   const int row = c.type(id).rank() - 2, bytes = plan.packed_bytes();
   const int64_t row_bytes = packed_row_bytes(plan);
-  Value* packed = reserve(c, plan.batch * plan.m * row_bytes);
-  OperandA out{packed, c.i64(row_bytes), c.i64(plan.m * row_bytes)};
-
-  Value* in_place = b.getFalse();
-  if (form.packed == form.a && form.step == Step::kFma && !form.round_tf32) {
-    if (auto view = rows_in_memory(c, id)) {
-      Value* stride = b.CreateMul(view->strides[static_cast<size_t>(row)], c.i64(bytes));
-      Value* spread = b.CreateICmpNE(b.CreateAnd(stride, c.i64(kPage - 1)), c.i64(0));
-      in_place = b.CreateAnd(view->whole, plan.block.rows <= 8 || plan.m == 1 ? b.getTrue() : spread);
-      out.pointer = b.CreateSelect(in_place, view->pointer, packed);
-      out.row = b.CreateSelect(in_place, stride, out.row);
-      if (row > 0) out.batch = b.CreateSelect(in_place, b.CreateMul(view->strides[0], c.i64(bytes)), out.batch);
+  const bool padded = plan.k % form.k_multiple != 0;
+  return pack(c, id, row + 1, kPackWidth, [&](Nest& nest, Value* lanes) {
+    Builder& b = c.b;
+    Value* value = to_packed(c, b, form, form.a, nest.splat(lanes));
+    if (form.flip_a) value = b.CreateXor(value, int_constant(value, 0x80));
+    if (padded) {
+      Value* inside = nest.lanes_below(c.i64(plan.k));
+      value = b.CreateSelect(inside, value, llvm::Constant::getNullValue(value->getType()));
     }
+    Value* where = offset_by(
+        c, packed,
+        {{batch_index(c, nest), plan.m * row_bytes}, {nest.index(row), row_bytes}, {nest.index(row + 1), bytes}});
+    b.CreateAlignedStore(value, where, llvm::Align(static_cast<uint64_t>(bytes)));
+  });
+}
+
+// Where an operand lies in memory, in bytes; rows are what is transposed to become columns of panels.
+struct Source {
+  Value *pointer, *row, *batch;
+};
+
+Source source_of(Context& c, const Nest::MemoryView& view, int row, int row_axis, int bytes) {
+  auto distance = [&](int axis) -> Value* {
+    return axis < 0 ? c.i64(0) : c.b.CreateMul(view.strides[static_cast<size_t>(axis)], c.i64(bytes));
+  };
+  return {view.pointer, distance(row), distance(row_axis - 1)};
+}
+
+void transpose_a(Context& c, const DotPlan& plan, const Source& source, Value* packed) {
+  Builder& b = c.b;
+  emit_loop(
+      b, c.i64(0), c.i64(plan.batch), c.i64(1), "batch", [](llvm::Instruction*) {},
+      [&](Value* batch) {
+        Transposition t{plan.form.a, plan.form.flip_a, nullptr, source.row, nullptr};
+        t.source = b.CreateInBoundsGEP(b.getInt8Ty(), source.pointer, b.CreateMul(batch, source.batch));
+        t.distance = plan.k_units * plan.unit_bytes;
+        t.to = offset_by(c, packed, {{batch, plan.m * t.distance}});
+        for (const RowBlocks& rows : split_rows(plan)) {
+          t.begin = rows.begin;
+          t.end = rows.end;
+          t.width = rows.height;
+          emit_transposed(c, plan, t);
+        }
+      });
+}
+
+}  // namespace
+
+Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id) {
+  Builder& b = c.b;
+  const DotForm& form = plan.form;
+  const int row = c.type(id).rank() - 2, bytes = dsl::info(form.a).bytes;
+  const int64_t row_bytes = packed_row_bytes(plan), unit = plan.unit_bytes;
+  Value* packed = reserve(c, plan.batch * plan.m * row_bytes + transposed_overrun(plan));
+  OperandA out{packed, c.i64(row_bytes), c.i64(row_bytes), b.getFalse(), c.i64(unit), c.i64(plan.m * row_bytes)};
+  const bool as_packed = form.packed == form.a && form.step == Step::kFma && !form.round_tf32;
+  // K-major already.
+  if (const auto view = as_packed ? in_memory(c, id, row) : std::nullopt; view && plan.k > 1 && plan.m > 1) {
+    const Source source = source_of(c, *view, row + 1, row, bytes);
+    out.pointer = b.CreateSelect(view->whole, source.pointer, packed);
+    out.block = b.CreateSelect(view->whole, c.i64(bytes), out.block);
+    out.row = b.CreateSelect(view->whole, c.i64(bytes), out.row);
+    out.step = b.CreateSelect(view->whole, source.row, out.step);
+    out.batch = b.CreateSelect(view->whole, source.batch, out.batch);
+    auto done = unless(c, view->whole, [&] { return pack_a_rows(c, plan, id, packed); });
+    if (!done) return done.error();
+    return out;
   }
-  auto done = unless(c, in_place, [&] {
-    const bool padded = plan.k % form.k_multiple != 0;
-    return pack(c, id, row + 1, kPackWidth, [&](Nest& nest, Value* lanes) {
-      Value* value = to_packed(c, form, form.a, nest.splat(lanes));
-      if (form.flip_a) value = b.CreateXor(value, int_constant(value, 0x80));
-      if (padded) {
-        Value* inside = nest.lanes_below(c.i64(plan.k));
-        value = b.CreateSelect(inside, value, llvm::Constant::getNullValue(value->getType()));
-      }
-      Value* where = offset_by(
-          c, packed,
-          {{batch_index(c, nest), plan.m * row_bytes}, {nest.index(row), row_bytes}, {nest.index(row + 1), bytes}});
-      b.CreateAlignedStore(value, where, llvm::Align(static_cast<uint64_t>(bytes)));
-    });
+  const auto view = rows_in_memory(c, id);
+  if (!view) {
+    auto done = pack_a_rows(c, plan, id, packed);
+    if (!done) return done.error();
+    return out;
+  }
+  const Source source = source_of(c, *view, row, row, bytes);
+  Value *in_place = b.getFalse(), *k_major = b.getFalse();
+  if (as_packed) {
+    // Rows that meet in the same sets of the cache are better copied.
+    Value* spread = b.CreateICmpNE(b.CreateAnd(source.row, c.i64(kPage - 1)), c.i64(0));
+    in_place = b.CreateAnd(view->whole, plan.block.rows <= 8 || plan.m == 1 ? b.getTrue() : spread);
+  }
+  if (!plan.tiles() && plan.m >= plan.lanes && can_transpose(plan)) {
+    k_major = b.CreateAnd(view->whole, b.CreateNot(in_place));
+  }
+  auto choose = [&](Value* lying, int64_t transposed, Value* copied) {
+    return b.CreateSelect(in_place, lying, b.CreateSelect(k_major, c.i64(transposed), copied));
+  };
+  out.pointer = b.CreateSelect(in_place, source.pointer, packed);
+  out.block = choose(source.row, plan.k_units * unit, out.block);
+  out.row = choose(source.row, unit, out.row);
+  out.k_major = k_major;
+  out.batch = choose(source.batch, plan.m * plan.k_units * unit, out.batch);
+  auto done = unless(c, b.CreateOr(in_place, k_major), [&] { return pack_a_rows(c, plan, id, packed); });
+  if (!done) return done.error();
+  done = unless(c, b.CreateNot(k_major), [&]() -> Result<void> {
+    transpose_a(c, plan, source, packed);
+    return {};
   });
   if (!done) return done.error();
   return out;
@@ -151,8 +211,25 @@ Value* panel_place(Context& c, const DotPlan& plan, Value* batch, Value* k, Valu
                     c.i64(plan.b_bytes())));
 }
 
-// One number a unit, straight from the producer.
-Result<void> pack_rows(Context& c, const DotPlan& plan, ValueId id, Value* packed) {
+// Rows a little ahead of the one that is being copied: the processor follows a row, but does not see the next one
+// coming.
+void prefetch_rows(Context& c, const Nest& nest, const Nest::MemoryView& view, int bytes) {
+  constexpr int64_t kRowsAhead = 4, kLine = 64;
+  Builder& b = c.b;
+  const int rank = nest.rank();
+  Value* place = nest.index(rank - 1);
+  for (int axis = 0; axis + 1 < rank; ++axis) {
+    Value* index = axis == rank - 2 ? b.CreateAdd(nest.index(axis), c.i64(kRowsAhead)) : nest.index(axis);
+    place = b.CreateAdd(place, b.CreateMul(index, view.strides[static_cast<size_t>(axis)]));
+  }
+  Value* pointer = offset_by(c, view.pointer, {{place, bytes}});
+  for (int64_t at = 0; at < int64_t{nest.width()} * bytes; at += kLine)
+    prefetch(b, offset_by(c, pointer, {{c.i64(at), 1}}));
+}
+
+// One number a unit, straight from the producer. `view`: where it lies, if it lies in memory.
+Result<void> pack_rows(Context& c, const DotPlan& plan, ValueId id, const std::optional<Nest::MemoryView>& view,
+                       Value* packed) {
   const int row = c.type(id).rank() - 2;
   // Chunks divide a panel, and are a power of two.
   const int64_t parts = plan.block.vectors & -plan.block.vectors;
@@ -160,7 +237,8 @@ Result<void> pack_rows(Context& c, const DotPlan& plan, ValueId id, Value* packe
   const llvm::Align align(static_cast<uint64_t>(plan.b_bytes()));
   return pack(c, id, row + 1, width, [&](Nest& nest, Value* lanes) {
     Value* value = nest.splat(lanes);
-    if (!plan.widen_b) value = to_packed(c, plan.form, plan.form.b, value);
+    if (view) prefetch_rows(c, nest, *view, dsl::info(plan.form.b).bytes);
+    if (!plan.widen_b) value = to_packed(c, c.b, plan.form, plan.form.b, value);
     Value* place = panel_place(c, plan, batch_index(c, nest), nest.index(row), nest.index(row + 1));
     c.b.CreateAlignedStore(value, c.b.CreateInBoundsGEP(c.b.getInt8Ty(), packed, place), align);
   });
@@ -187,7 +265,7 @@ struct Interleave {
       Value* pointer = b.CreateInBoundsGEP(b.getInt8Ty(), first, b.CreateMul(row_bytes, c.i64(i)));
       Value* x = active ? b.CreateMaskedLoad(vector, pointer, align, active, llvm::Constant::getNullValue(vector))
                         : static_cast<Value*>(b.CreateAlignedLoad(vector, pointer, align));
-      Value* wide = b.CreateZExt(to_packed(c, form, form.b, x), vector_of(plan, b.getInt32Ty()));
+      Value* wide = b.CreateZExt(to_packed(c, b, form, form.b, x), vector_of(plan, b.getInt32Ty()));
       if (i > 0) wide = b.CreateShl(wide, int_constant(wide, static_cast<uint64_t>(i * bits)));
       unit = b.CreateOr(unit, wide);
     }
@@ -256,6 +334,32 @@ Result<void> pack_units(Context& c, const DotPlan& plan, ValueId id, Value* pack
   return {};
 }
 
+// K runs along the columns of B in memory.
+Result<void> pack_columns(Context& c, const DotPlan& plan, ValueId id, const Nest::MemoryView& view, Value* packed) {
+  Builder& b = c.b;
+  const int row = c.type(id).rank() - 2;
+  auto done = unless(c, view.whole, [&] {
+    return plan.form.group > 1 ? pack_units(c, plan, id, packed, nullptr)
+                               : pack_rows(c, plan, id, std::nullopt, packed);
+  });
+  if (!done) return done;
+  const Source source = source_of(c, view, row + 1, row, dsl::info(plan.form.b).bytes);
+  return unless(c, b.CreateNot(view.whole), [&]() -> Result<void> {
+    emit_loop(
+        b, c.i64(0), c.i64(plan.batch), c.i64(1), "batch", [](llvm::Instruction*) {},
+        [&](Value* batch) {
+          Transposition t{plan.form.b, false, nullptr, source.row, nullptr};
+          t.source = b.CreateInBoundsGEP(b.getInt8Ty(), source.pointer, b.CreateMul(batch, source.batch));
+          t.to = offset_by(c, packed, {{batch, plan.panels() * packed_panel_bytes(plan)}});
+          t.distance = packed_panel_bytes(plan) / plan.panel();
+          t.end = plan.n;
+          t.width = plan.panel();
+          emit_transposed(c, plan, t);
+        });
+    return {};
+  });
+}
+
 }  // namespace
 
 Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id) {
@@ -264,8 +368,15 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id) {
   const int row = c.type(id).rank() - 2;
   const int bytes = plan.b_bytes();
   const int64_t panel_bytes = packed_panel_bytes(plan);
-  Value* packed = reserve(c, plan.batch * plan.panels() * panel_bytes);
+  Value* packed = reserve(c, plan.batch * plan.panels() * panel_bytes + transposed_overrun(plan));
   OperandB out{packed, c.i64(plan.panel() * bytes), c.i64(panel_bytes), c.i64(plan.panels() * panel_bytes), nullptr, 0};
+  if (!plan.widen_b && !form.flip_a && can_transpose(plan)) {
+    if (const auto columns = in_memory(c, id, row); columns && plan.n >= plan.lanes) {
+      auto done = pack_columns(c, plan, id, *columns, packed);
+      if (!done) return done.error();
+      return out;
+    }
+  }
   if (form.group > 1) {
     if (form.flip_a) {
       out.correction_batch = plan.panels() * plan.panel() * 4;
@@ -281,8 +392,9 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id) {
   Value* in_place = b.getFalse();
   const bool once = plan.m <= plan.block.rows;
   const bool as_packed = plan.widen_b || (form.packed == form.b && !form.round_tf32);
+  const auto view = rows_in_memory(c, id);
   if (as_packed && plan.n % plan.panel() == 0 && plan.m <= kInPlaceRows) {
-    if (auto view = rows_in_memory(c, id)) {
+    if (view) {
       Value* stride = b.CreateMul(view->strides[static_cast<size_t>(row)], c.i64(bytes));
       in_place = once ? view->whole : b.CreateAnd(view->whole, b.CreateICmpULT(stride, c.i64(kPage)));
       out.pointer = b.CreateSelect(in_place, view->pointer, packed);
@@ -291,7 +403,7 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id) {
       if (row > 0) out.batch = b.CreateSelect(in_place, b.CreateMul(view->strides[0], c.i64(bytes)), out.batch);
     }
   }
-  auto done = unless(c, in_place, [&] { return pack_rows(c, plan, id, packed); });
+  auto done = unless(c, in_place, [&] { return pack_rows(c, plan, id, view, packed); });
   if (!done) return done.error();
   return out;
 }

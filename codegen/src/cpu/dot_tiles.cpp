@@ -93,33 +93,39 @@ void emit_tile_kernel(Context& c, const DotPlan& plan, int rows, llvm::Function*
   auto tile = [&](int number) { return b.getInt8(static_cast<uint8_t>(number)); };
   auto at = [&](Value* pointer, Value* offset) { return b.CreateInBoundsGEP(b.getInt8Ty(), pointer, offset); };
   const int high = rows > kTileRows ? 2 : 1, wide = plan.block.vectors;
-  Value *a_row = fn->getArg(1), *b_row = fn->getArg(3), *c_row = c.i64(plan.ldc * 4);
-  auto each_sum = [&](ID id) {
+  Value *a_row = fn->getArg(kARow), *b_row = fn->getArg(kBRow);
+  auto each_sum = [&](ID id, Value* block, Value* c_row) {
     for (int i = 0; i < high; ++i) {
       for (int j = 0; j < wide; ++j) {
-        Value* where = at(fn->getArg(4), c.i64((i * kTileRows * plan.ldc + j * plan.lanes) * 4));
-        call(id, {tile(2 * i + j), where, c_row});
+        Value* where = at(block, b.CreateAdd(b.CreateMul(c_row, c.i64(i * kTileRows)), c.i64(j * plan.lanes * 4)));
+        if (id == x86_tilezero) {
+          call(id, {tile(2 * i + j)});
+        } else {
+          call(id, {tile(2 * i + j), where, c_row});
+        }
       }
     }
   };
   call(x86_ldtilecfg, {configuration(c, rows)});
-  each_sum(x86_tileloadd64);
-  emit_loop(
-      b, c.i64(0), c.i64(plan.k_units), c.i64(kTileRows), "k", [](llvm::Instruction*) {},
-      [&](Value* k) {
-        for (int i = 0; i < high; ++i) {
-          Value* block = at(fn->getArg(0), b.CreateMul(a_row, c.i64(i * kTileRows)));
-          call(x86_tileloadd64, {tile(4 + i), at(block, b.CreateMul(k, c.i64(4))), a_row});
-        }
-        for (int j = 0; j < wide; ++j) {
-          Value* row = at(fn->getArg(2), b.CreateMul(k, b_row));
-          call(x86_tileloadd64, {tile(6 + j), at(row, c.i64(j * plan.lanes * 4)), b_row});
-        }
-        for (int i = 0; i < high; ++i) {
-          for (int j = 0; j < wide; ++j) call(product(plan.form), {tile(2 * i + j), tile(4 + i), tile(6 + j)});
-        }
-      });
-  each_sum(x86_tilestored64);
+  auto none = [](llvm::Instruction*) {};
+  Value* fresh = fn->getArg(kFresh);
+  emit_if(b, fresh, "zeros", none, [&] { each_sum(x86_tilezero, fn->getArg(kFrom), fn->getArg(kFromRow)); });
+  emit_if(b, b.CreateNot(fresh), "load", none,
+          [&] { each_sum(x86_tileloadd64, fn->getArg(kFrom), fn->getArg(kFromRow)); });
+  emit_loop(b, c.i64(0), c.i64(plan.k_units), c.i64(kTileRows), "k", none, [&](Value* k) {
+    for (int i = 0; i < high; ++i) {
+      Value* block = at(fn->getArg(kA), b.CreateMul(a_row, c.i64(i * kTileRows)));
+      call(x86_tileloadd64, {tile(4 + i), at(block, b.CreateMul(k, c.i64(4))), a_row});
+    }
+    for (int j = 0; j < wide; ++j) {
+      Value* row = at(fn->getArg(kB), b.CreateMul(k, b_row));
+      call(x86_tileloadd64, {tile(6 + j), at(row, c.i64(j * plan.lanes * 4)), b_row});
+    }
+    for (int i = 0; i < high; ++i) {
+      for (int j = 0; j < wide; ++j) call(product(plan.form), {tile(2 * i + j), tile(4 + i), tile(6 + j)});
+    }
+  });
+  each_sum(x86_tilestored64, fn->getArg(kTo), fn->getArg(kToRow));
   call(x86_tilerelease, {});
   b.CreateRetVoid();
 }
@@ -129,15 +135,10 @@ void emit_tile_kernel(Context& c, const DotPlan& plan, int rows, llvm::Function*
 llvm::Function* tile_kernel(Context& c, const DotPlan& plan, int rows) {
   require_tiles(c);
   const std::string name = "kiln.dot.tiles." + std::to_string(rows) + "x" + std::to_string(plan.block.vectors) + "." +
-                           std::to_string(plan.k_units) + "." + std::to_string(plan.ldc) + "." +
-                           std::string(dsl::info(plan.form.a).name) + "." + std::string(dsl::info(plan.form.b).name);
+                           std::to_string(plan.k_units) + "." + std::string(dsl::info(plan.form.a).name) + "." +
+                           std::string(dsl::info(plan.form.b).name);
   if (auto* existing = c.module.getFunction(name)) return existing;
-  Builder b(c.module.getContext());
-  auto* type = llvm::FunctionType::get(
-      b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty(), b.getPtrTy(), b.getInt64Ty(), b.getPtrTy(), b.getPtrTy()}, false);
-  auto* fn = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, c.module);
-  fn->addFnAttr(llvm::Attribute::NoInline);
-  fn->addFnAttr(llvm::Attribute::NoUnwind);
+  auto* fn = declare_kernel(c, name);
   emit_tile_kernel(c, plan, rows, fn);
   return fn;
 }

@@ -27,12 +27,16 @@ std::optional<Nest::MemoryView> Nest::memory_view(ValueId id) {
     return view;
   }
   if (!op || op->code != OpCode::kLoad) return std::nullopt;
+  return memory_view(op->operands[0], op->operands.size() > 1 ? std::optional(op->operands[1]) : std::nullopt, point);
+}
 
+std::optional<Nest::MemoryView> Nest::memory_view(ValueId pointers, std::optional<ValueId> mask, Point point) {
+  MemoryView view;
   // The mask, if any, must be one that bounds decide.
   view.whole = b.getTrue();
-  if (op->operands.size() > 1) {
-    register_mask(op->operands[1], point);
-    if (!masks_.count({op->operands[1], normalise(op->operands[1], point)})) return std::nullopt;
+  if (mask) {
+    register_mask(*mask, point);
+    if (!masks_.count({*mask, normalise(*mask, point)})) return std::nullopt;
     for (const Dim& dim : dims_) {
       if (dim.bound) view.whole = b.CreateAnd(view.whole, b.CreateICmpSGE(dim.bound, c.i64(dim.extent)));
     }
@@ -41,7 +45,7 @@ std::optional<Nest::MemoryView> Nest::memory_view(ValueId id) {
   Affine offset;
   offset.base = c.i64(0);
   offset.coefficients.assign(static_cast<size_t>(rank()), c.i64(0));
-  ValueId at = op->operands[0];
+  ValueId at = pointers;
   while (!c.type(at).is_scalar()) {
     const Op* step = c.definition[at];
     if (!step || c.slots[at]) return std::nullopt;
@@ -63,7 +67,7 @@ std::optional<Nest::MemoryView> Nest::memory_view(ValueId id) {
     }
     at = step->operands[0];
   }
-  view.pointer = b.CreateGEP(memory_type(b.getContext(), c.type(id).element, false), c.scalars[at], offset.base);
+  view.pointer = b.CreateGEP(memory_type(b.getContext(), c.type(pointers).element, false), c.scalars[at], offset.base);
   view.strides.assign(offset.coefficients.begin(), offset.coefficients.end());
   return view;
 }

@@ -93,6 +93,8 @@ class Nest {
     Value* whole = nullptr;
   };
   std::optional<MemoryView> memory_view(ValueId id);
+  // The same of what a load or a store reaches.
+  std::optional<MemoryView> memory_view(ValueId pointers, std::optional<ValueId> mask, Point point);
 
   // Publishes the values that were kept during the walk.
   void finish();

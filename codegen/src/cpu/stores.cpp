@@ -49,10 +49,7 @@ Result<void> store_chunk(Nest& nest, const Op& op) {
   return {};
 }
 
-}  // namespace
-
-Result<void> lower_store(Context& c, const Op& op) {
-  if (c.type(op.operands[0]).is_scalar()) return store_scalar(c, op);
+Result<void> store_tile(Context& c, const Op& op) {
   Nest nest(c, dsl::concrete_shape(c.type(op.operands[0])));
   const Point point = nest.identity();
   nest.register_masks(op.operands[1], point);
@@ -69,6 +66,17 @@ Result<void> lower_store(Context& c, const Op& op) {
   if (auto done = nest.walk(body, nest.interior_suffices(mask)); !done) return done;
   nest.finish();
   return {};
+}
+
+}  // namespace
+
+Result<void> lower_store(Context& c, const Op& op) {
+  if (c.type(op.operands[0]).is_scalar()) return store_scalar(c, op);
+  // The sums of a dot may be in their place already.
+  const auto& slot = c.slots[op.operands[1]];
+  const auto sums = slot ? c.dot_accumulators.find(slot->offset) : c.dot_accumulators.end();
+  if (sums == c.dot_accumulators.end() || !sums->second.in_place) return store_tile(c, op);
+  return unless(c, sums->second.in_place, [&] { return store_tile(c, op); });
 }
 
 }  // namespace kiln::codegen::cpu

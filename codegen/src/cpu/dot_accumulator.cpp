@@ -1,0 +1,143 @@
+// Where the sums of a dot are kept: in the slot of its accumulator, updated in place. Zeros that start them are not
+// written there first, the micro-kernel begins with them. Sums that a loop carries and a store then puts into memory
+// unchanged go there in the loop's last turn, where the tile lies within the bounds of the store's mask and nothing
+// else reaches that memory: then the store finds its work done. (Not in every turn: the rows of a matrix may lie so
+// that they fight for the sets of a cache, those of a slot do not.)
+#include "cpu/dot.h"
+
+namespace kiln::codegen::cpu {
+namespace {
+
+int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+bool is_zeros(const Context& c, ValueId id) {
+  const Op* op = c.definition[id];
+  if (!op || op->code != OpCode::kSplat) return false;
+  auto* value = llvm::dyn_cast_or_null<llvm::Constant>(c.scalars[op->operands[0]]);
+  return value && value->isNullValue();
+}
+
+// The dot that alone reads carried value number i and makes its next one.
+const Op* dot_of(const Context& c, const Op& loop, size_t i) {
+  const dsl::Region& region = loop.regions[0];
+  const ValueId argument = region.args[i + 1], next = region.ops.back().operands[i];
+  const Op* dot = c.definition[next];
+  const bool alone = dot && dot->code == OpCode::kDot && dot->operands[2] == argument && c.home[next] == &region &&
+                     c.use_count[argument] == 1 && c.use_count[next] == 1;
+  return alone ? dot : nullptr;
+}
+
+bool has_effects(const dsl::Region& region) {
+  return llvm::any_of(region.ops, [](const Op& op) {
+    return dsl::info(op.code).has(dsl::kWrites) || dsl::info(op.code).has(dsl::kEffect) ||
+           llvm::any_of(op.regions, [](const dsl::Region& inner) { return has_effects(inner); });
+  });
+}
+
+// The only use of the loop's result, with nothing between the two that could tell when memory changes.
+const Op* store_of(const Context& c, const Op& loop, ValueId result) {
+  if (c.use_count[result] != 1 || c.kernel.options.check_bounds || has_effects(loop.regions[0])) return nullptr;
+  bool behind = false;
+  for (const Op& op : c.region->ops) {
+    if (behind && op.code == OpCode::kStore && op.operands[1] == result) return &op;
+    if (behind && (dsl::info(op.code).has(dsl::kEffect) || !op.regions.empty())) return nullptr;
+    behind = behind || &op == &loop;
+  }
+  return nullptr;
+}
+
+// The memory behind these pointers is reached by them alone, as far as this kernel goes.
+bool reached_alone(const Context& c, ValueId pointers) {
+  for (ValueId at = pointers; c.use_count[at] == 1;) {
+    for (const dsl::Param& param : c.kernel.params) {
+      if (param.value == at) return !param.may_alias;
+    }
+    const Op* op = c.definition[at];
+    if (!op || op->operands.empty() || dsl::info(op->code).has(dsl::kReads)) return false;
+    at = op->operands[0];
+  }
+  return false;
+}
+
+// All scalars that a value is computed from are known by now.
+bool available(const Context& c, ValueId id) {
+  if (c.type(id).is_scalar()) return c.scalars[id] != nullptr;
+  const Op* op = c.definition[id];
+  return op && op->regions.empty() &&
+         llvm::all_of(op->operands, [&](ValueId operand) { return available(c, operand); });
+}
+
+// A slot that holds the accumulator and may be written: that of `acc` where this dot is its only reader, else a copy.
+Result<Slot> slot_of_sums(Context& c, const DotPlan& plan, ValueId acc, ValueId result) {
+  const size_t row = static_cast<size_t>(c.type(result).rank()) - 2;
+  const int64_t padded_n = round_up(plan.n, plan.panel());
+  const bool last_use = c.use_count[acc] == 1 && c.home[acc] == c.home[result];  // not one an iteration
+  const auto& known = c.slots[acc];
+  if (last_use && known && known->valid_under.empty() && !known->view && !known->exact &&
+      known->strides[row] >= padded_n && (plan.n == 1 || known->strides[row + 1] == 1)) {
+    return *known;
+  }
+  dsl::Type padded = c.type(result);
+  padded.shape[row + 1] = dsl::Expr(padded_n);
+  Slot slot = allocate_slot(c, padded);
+  if (known || !is_zeros(c, acc)) {
+    if (auto done = materialise(c, acc, slot); !done) return done.error();
+  }
+  return slot;
+}
+
+}  // namespace
+
+bool accumulates_from_zeros(const Context& c, const Op& loop, size_t i) {
+  const ValueId init = loop.operands[i + 3];
+  if (c.type(init).is_scalar() || c.slots[init] || !is_zeros(c, init)) return false;
+  // The slot of a single column is no accumulator, see slot_of_sums.
+  return dsl::concrete_shape(c.type(init)).back() > 1 && dot_of(c, loop, i);
+}
+
+DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i, Value* runs) {
+  DotAccumulator out;
+  const Op& dot = *dot_of(c, loop, i);
+  const DotPlan plan = plan_dot(c, dot);
+  const Op* store = store_of(c, loop, loop.results[i]);
+  if (!store || plan.n % plan.panel() != 0 || !reached_alone(c, store->operands[0])) return out;
+  if (!llvm::all_of(store->operands, [&](ValueId id) { return id == loop.results[i] || available(c, id); })) return out;
+  Nest nest(c, dsl::concrete_shape(c.type(store->operands[0])));
+  const auto mask = store->operands.size() > 2 ? std::optional(store->operands[2]) : std::nullopt;
+  const auto view = nest.memory_view(store->operands[0], mask, nest.identity());
+  if (!view) return out;
+  auto* unit_stride = llvm::dyn_cast<llvm::ConstantInt>(view->strides.back());
+  if (!unit_stride || !unit_stride->isOne()) return out;
+  const size_t row = view->strides.size() - 2;
+  Value* bytes = c.i64(dsl::info(plan.form.acc).bytes);
+  out.in_place = c.b.CreateAnd(view->whole, runs);
+  out.pointer = view->pointer;
+  out.row = c.b.CreateMul(view->strides[row], bytes);
+  out.batch = row > 0 ? c.b.CreateMul(view->strides[0], bytes) : c.i64(0);
+  return out;
+}
+
+Result<OperandC> accumulator(Context& c, const DotPlan& plan, ValueId acc, ValueId result) {
+  Builder& b = c.b;
+  const bool zeros = !c.slots[acc] && is_zeros(c, acc);
+  auto slot = slot_of_sums(c, plan, acc, result);
+  if (!slot) return slot.error();
+  c.slots[result] = *slot;
+  const size_t row = slot->strides.size() - 2;
+  const int64_t bytes = dsl::info(plan.form.acc).bytes;
+  const Sums kept{slot_address(c, *slot), c.i64(slot->strides[row] * bytes),
+                  c.i64(row > 0 ? slot->strides[0] * bytes : 0)};
+  OperandC out{kept, kept, b.getInt1(zeros)};
+  const auto carried = c.dot_accumulators.find(slot->offset);
+  if (carried == c.dot_accumulators.end()) return out;
+  const DotAccumulator& sums = carried->second;
+  out.fresh = sums.fresh;
+  if (!sums.in_place) return out;
+  Value* store = b.CreateAnd(sums.in_place, sums.last);
+  out.to.pointer = b.CreateSelect(store, sums.pointer, kept.pointer);
+  out.to.row = b.CreateSelect(store, sums.row, kept.row);
+  out.to.batch = b.CreateSelect(store, sums.batch, kept.batch);
+  return out;
+}
+
+}  // namespace kiln::codegen::cpu
