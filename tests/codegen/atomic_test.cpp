@@ -205,5 +205,35 @@ TEST(Atomic, LanesOfManyThreadsAllTakeEffect) {
   EXPECT_EQ(values_of<double>(arguments[2])[0], -399.0);
 }
 
+// Neighbouring floats are added several at a time where their address allows it, by each thread all of them.
+TEST(Atomic, NeighboursOfManyThreadsAllTakeEffect) {
+  constexpr int64_t kCount = 200;
+  TextKernel k("%x: ptr<f32>, %y: ptr<f32>, %shift: i32, %n: i32");
+  k.grid = "300, 1, 1";
+  const TextKernel::Shape shape = {kCount};
+  const std::string mask = k.mask(shape, {"%n"});
+  const std::string values = k.op("load " + k.pointers("%x", shape) + ", " + mask);
+  const std::string to = k.pointers(k.op("addptr %y, %shift"), shape);
+  k.op("atomic_rmw " + to + ", " + values + ", " + mask + " {kind = add, order = relaxed}");
+  const dsl::Kernel kernel = parse_kernel(k.text());
+  std::vector<float> x(kCount);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 16) - 8;
+  for (const std::string& target : all_targets()) {
+    auto artifact = compile(kernel, {}, {}, target);
+    ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+    for (int64_t shift : {0, 1, 2, 4, 7}) {
+      for (int64_t n : {200, 131, 3}) {
+        std::vector<TestArgument> arguments = {buffer(x), buffer(std::vector<float>(kCount + 8)), int_scalar(shift),
+                                               int_scalar(n)};
+        auto done = run_launched(kernel, *artifact, arguments, {.threads = 8});
+        ASSERT_TRUE(done.ok()) << done.error().message;
+        std::vector<float> expected(kCount + 8);
+        for (int64_t i = 0; i < n; ++i) expected[static_cast<size_t>(i + shift)] = 300 * x[static_cast<size_t>(i)];
+        ASSERT_EQ(values_of<float>(arguments[1]), expected) << target << " " << shift << " " << n;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kiln::test

@@ -149,6 +149,82 @@ TEST(ReduceRegionsOnCpu, ReadScalarsFromOutside) {
        kExact});
 }
 
+// ---- several of the same rows ----
+
+// One waits for another or does not, or for a store in between; they share walks where they may.
+void check_siblings(const Shape& shape, const std::vector<int64_t>& bounds) {
+  TextKernel k("%x: ptr<f32>, %o: ptr<f32>");
+  const size_t axis = shape.size() - 1;
+  const Shape out = without_axis(shape, axis);
+  std::vector<std::string> limits;
+  for (int64_t bound : bounds) limits.push_back(k.constant(std::to_string(bound), "i32"));
+  const std::string at = k.pointers("%x", shape);
+  const std::string v = k.op("load " + at + (bounds.empty() ? "" : ", " + k.mask(shape, limits)));
+  auto reduce_of = [&](const std::string& tile, const std::string& kind) {
+    return k.op("reduce " + tile + " {kind = " + kind + ", axis = " + std::to_string(axis) + "}");
+  };
+  int64_t place = 0;
+  auto put = [&](const std::string& value) {
+    const std::string number =
+        out.empty() ? k.op("addptr %o, " + k.constant(std::to_string(place), "i32")) : k.pointers("%o", out, place);
+    k.line("store " + number + ", " + value);
+    place += elements_of(out);
+  };
+  const std::string top = reduce_of(v, "max"), sum = reduce_of(v, "sum");
+  std::string spread = top;
+  if (!out.empty()) {
+    spread = k.op("broadcast " + k.op("expand_dims " + top + " {axis = " + std::to_string(axis) + "}") +
+                  " {shape = " + TextKernel::list(shape) + "}");
+  } else {
+    spread = k.splat(top, shape);
+  }
+  const std::string distance = k.op("sub " + v + ", " + spread);
+  const std::string low = reduce_of(distance, "min"), where = reduce_of(v, "argmin");
+  const std::string squares = reduce_of(k.op("mul " + distance + ", " + distance), "sum");
+  for (const std::string& value : {top, sum, low, squares}) put(value);
+  put(k.op("cast " + where + " {to = f32}"));
+  put(reduce_of(k.op("mul " + v + ", " + v), "sum"));
+  const auto count = static_cast<size_t>(elements_of(shape));
+  expect_same(k.text(), {{random_buffer(ElementType::kF32, count, 3, false),
+                          buffer(std::vector<float>(static_cast<size_t>(6 * elements_of(out))))},
+                         sum_match(ElementType::kF32, 40 * shape[axis])});
+}
+
+TEST(ReduceOnCpu, SeveralOfTheSameRows) {
+  for (int64_t n : {1, 7, 64, 1000, 5000}) check_siblings({n}, {});
+  check_siblings({1000}, {700});
+  check_siblings({5, 130}, {});
+  check_siblings({5, 130}, {3, 100});
+}
+
+size_t occurrences(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// x, its sum and its sum of squares, or the sum of distances from a mean: how often is memory read, and asked for
+// ahead?
+std::string code_of_two_sums(bool second_waits) {
+  TextKernel k("%x: ptr<f32>, %o: ptr<f32>");
+  const std::string v = k.op("load " + k.pointers("%x", {4096}));
+  const std::string first = k.op("reduce " + v + " {kind = sum, axis = 0}");
+  const std::string distance = second_waits ? k.op("sub " + v + ", " + k.splat(first, {4096})) : v;
+  const std::string second = k.op("reduce " + k.op("mul " + distance + ", " + distance) + " {kind = sum, axis = 0}");
+  k.line("store %o, " + k.op("add " + first + ", " + second));
+  auto code = compile(parse_kernel(k.text()), {}, {}, "cpu:x86-64-v4", "llvm");
+  EXPECT_TRUE(code.ok()) << code.error().message;
+  return code ? std::string(reinterpret_cast<const char*>(code->code.data()), code->code.size()) : "";
+}
+
+TEST(ReduceOnCpu, OfTheSameRowsAtOnceUnlessOneWaits) {
+  const std::string once = code_of_two_sums(false), twice = code_of_two_sums(true);
+  EXPECT_EQ(occurrences(once, "load <"), 1) << once;
+  EXPECT_EQ(occurrences(twice, "load <"), 2) << twice;
+  EXPECT_EQ(once.find("llvm.prefetch"), std::string::npos);
+  EXPECT_NE(twice.find("llvm.prefetch"), std::string::npos);
+}
+
 // ---- sums of many ----
 
 std::string sum_of_copies(int64_t rows, int64_t columns, size_t axis) {

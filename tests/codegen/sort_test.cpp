@@ -1,4 +1,7 @@
 // sort: every element type, both directions, with values of another type, along every axis; ties, zeros, NaN.
+#include <cmath>
+#include <cstring>
+
 #include "algebra_case.h"
 
 namespace kiln::test {
@@ -46,6 +49,45 @@ TEST_P(SortOnCpu, AnyAxisOfAnyRank) {
 
 INSTANTIATE_TEST_SUITE_P(Types, SortOnCpu, testing::ValuesIn(all_element_types()),
                          [](const testing::TestParamInfo<ElementType>& info) { return type_name(info.param); });
+
+// Alone in their row, keys tell the elements but for zeros of both signs and NaN of other bits, which keep their order.
+TEST(SortOnCpu, KeysThatTellTheElementsOrDoNot) {
+  for (ElementType type : {ElementType::kF32, ElementType::kF64, ElementType::kF8E4M3}) {
+    const auto bytes = static_cast<size_t>(dsl::info(type).bytes);
+    const uint64_t sign = uint64_t{1} << (8 * bytes - 1);
+    const uint64_t nan = dsl::bits_from_double(type, std::nan(""));
+    for (const std::vector<uint64_t>& odd : {std::vector<uint64_t>{}, {sign}, {sign, nan, nan | sign}}) {
+      for (int64_t n : {15, 300}) {
+        TestArgument keys = tied_buffer(type, n, 4);
+        for (size_t at = 0; at < static_cast<size_t>(n); ++at) {
+          uint64_t bits = at % 3 == 0 ? 0 : dsl::bits_from_double(type, at % 7 == 0 ? std::nan("") : double(at % 5));
+          if (at % 4 == 1 && !odd.empty()) bits = odd[at / 4 % odd.size()];
+          std::memcpy(keys.buffer.data() + at * bytes, &bits, bytes);
+        }
+        AlgebraCase test({n}, {{type, keys, ""}});
+        test.apply("sort %x0 {axis = 0}", {{type, {n}}});
+        test.apply("sort %x0 {axis = 0, descending = 1}", {{type, {n}}});
+        test.check(type == ElementType::kF32 ? all_targets() : std::vector<std::string>{""});
+      }
+    }
+  }
+}
+
+// On both sides of the bounds between networks and passes over digits.
+TEST(SortOnCpu, LongRows) {
+  for (int64_t n : {4096, 4097, 16384, 16385}) {
+    const auto count = static_cast<size_t>(n);
+    std::vector<int64_t> places(count);
+    for (size_t i = 0; i < count; ++i) places[i] = static_cast<int64_t>(i);
+    AlgebraCase test({n}, {{ElementType::kF32, random_buffer(ElementType::kF32, count, 5, false), ""},
+                           {ElementType::kI64, random_buffer(ElementType::kI64, count, 6), ""},
+                           {ElementType::kI64, buffer(places), ""}});
+    test.apply("sort %x0 {axis = 0}", {{ElementType::kF32, {n}}});
+    test.apply("sort %x0, %x2 {axis = 0}", {{ElementType::kF32, {n}}, {ElementType::kI64, {n}}});
+    test.apply("sort %x1 {axis = 0}", {{ElementType::kI64, {n}}});
+    test.check(n % 2 == 0 ? all_targets() : std::vector<std::string>{""});
+  }
+}
 
 TEST(SortOnCpu, OfAMillionElements) {
   constexpr int64_t kCount = 1 << 20;

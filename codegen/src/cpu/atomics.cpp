@@ -1,5 +1,8 @@
 // atomic_rmw and atomic_cas, lane by lane (lanes.h). Ints are LLVM's own atomics; floats combine in a loop around a
 // compare-exchange of their bits, which is what makes their rules ours: rounding of small types, NaN, signs of zeros.
+// Sums of f32 that nobody waits for are exchanged several neighbours at a time: each of them still changes at once.
+#include <llvm/MC/MCSubtargetInfo.h>
+
 #include "cpu/checks.h"
 
 namespace kiln::codegen::cpu {
@@ -117,6 +120,47 @@ Value* rmw_lane(const Cell& cell, AtomicKind kind, Value* value) {
   return cell.from_bits(b.CreateAtomicRMW(operation, cell.pointer, bits, cell.align(), cell.order));
 }
 
+// Bytes that are exchanged at once.
+unsigned exchange_bytes(const CpuTarget& target) {
+  return target.is_x86 && target.machine->getMCSubtargetInfo()->checkFeatures("+cx16") ? 16 : 8;
+}
+
+void add_neighbours(Context& c, Value* pointer, Value* values) {
+  Builder& b = c.b;
+  auto* vector = llvm::cast<llvm::FixedVectorType>(values->getType());
+  const unsigned lanes = vector->getNumElements();
+  auto* bits = b.getIntNTy(32 * lanes);
+  // What is read piece by piece may never have been there as a whole: then the exchange fails and tells what is.
+  Value* seen = nullptr;
+  for (unsigned i = 0; i < lanes; i += 2) {
+    auto* part =
+        b.CreateAlignedLoad(b.getInt64Ty(), b.CreateConstGEP1_64(b.getInt8Ty(), pointer, 4 * i), llvm::Align(8));
+    part->setAtomic(AtomicOrdering::Monotonic);
+    Value* wide = b.CreateShl(b.CreateZExt(part, bits), 32 * i);
+    seen = seen ? b.CreateOr(seen, wide) : wide;
+  }
+  auto* before = b.GetInsertBlock();
+  auto* retry = llvm::BasicBlock::Create(b.getContext(), "exchange", c.function);
+  auto* done = llvm::BasicBlock::Create(b.getContext(), "exchanged", c.function);
+  b.CreateBr(retry);
+  b.SetInsertPoint(retry);
+  auto* old = b.CreatePHI(bits, 2);
+  old->addIncoming(seen, before);
+  Value* sum = b.CreateBitCast(b.CreateFAdd(b.CreateBitCast(old, vector), values), bits);
+  auto* exchanged = b.CreateAtomicCmpXchg(pointer, old, sum, llvm::Align(4 * lanes), AtomicOrdering::Monotonic,
+                                          AtomicOrdering::Monotonic);
+  exchanged->setWeak(true);
+  old->addIncoming(b.CreateExtractValue(exchanged, 0), retry);
+  b.CreateCondBr(b.CreateExtractValue(exchanged, 1), done, retry);
+  b.SetInsertPoint(done);
+}
+
+bool adds_relaxed_floats(const Op& op, ElementType element) {
+  return op.code == OpCode::kAtomicRmw && element == ElementType::kF32 &&
+         static_cast<AtomicKind>(attribute(op, 0)) == AtomicKind::kAdd &&
+         static_cast<dsl::MemoryOrder>(attribute(op, 1)) == dsl::MemoryOrder::kRelaxed;
+}
+
 Value* cas_lane(const Cell& cell, Value* expected, Value* value) {
   auto* exchanged = cell.compare_exchange(cell.to_bits(expected), cell.to_bits(value));
   return cell.from_bits(cell.b().CreateExtractValue(exchanged, 0));
@@ -135,6 +179,10 @@ Result<void> lower_atomic(Context& c, const Op& op) {
   lanes.exact_pointers = c.kernel.options.check_bounds;
   const ElementType element = c.type(op.operands[0]).element;
   const AtomicOrdering order = ordering(attribute(op, is_cas ? 0 : 1));
+  if (adds_relaxed_floats(op, element) && !c.kernel.options.check_bounds) {
+    lanes.group = LaneGroup{exchange_bytes(c.target) / 4,
+                            [&](Value* pointer, Value* values) { add_neighbours(c, pointer, values); }};
+  }
   return for_each_lane(
       c, lanes, [&](Value* pointer, llvm::ArrayRef<Value*> values, llvm::function_ref<Value*()> number) -> Value* {
         if (c.kernel.options.check_bounds) check_address(c, op, pointer, number);

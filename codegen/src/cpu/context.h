@@ -86,6 +86,7 @@ struct Context {
   std::vector<const dsl::Region*> home;    // by value: the region that defines it; null for parameters
   std::vector<bool> keep;                  // by value: store into scratch when first evaluated
   std::vector<bool> materialise;           // by value: copy into scratch where it is defined
+  std::set<const Op*> write_only;          // stores to memory that the kernel does not read
 
   std::map<uint64_t, DotAccumulator> dot_accumulators;  // by the offset of the slot
 
@@ -93,6 +94,9 @@ struct Context {
   std::array<Value*, 3> num_programs{};
   Value* never = nullptr;                 // i1: false, though LLVM cannot tell; null where that is not needed
   Value* linear_program = nullptr;        // i64: x + gx·(y + gy·z)
+  std::map<ValueId, int> sweeps;          // of a load: how many nests have read it
+  Value* visits = nullptr;                // i64: how often a program comes to this place; null: once
+  bool streamed = false;                  // something was stored past the caches (streaming.h)
   Value* launch_context = nullptr;        // kiln_ctx*
   std::vector<Value*> extents;            // by parameter: i64, below 0 where unknown; with the option check_bounds only
   std::vector<const Op*> checks, prints;  // by number, as code names them to the launcher (effects.h)

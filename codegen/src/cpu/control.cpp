@@ -129,6 +129,13 @@ Result<void> lower_branch(Context& c, const dsl::Region& region, const std::vect
   return {};
 }
 
+bool has_write_only_store(const Context& c, const dsl::Region& region) {
+  return llvm::any_of(region.ops, [&](const Op& op) {
+    return c.write_only.contains(&op) ||
+           llvm::any_of(op.regions, [&](const dsl::Region& inner) { return has_write_only_store(c, inner); });
+  });
+}
+
 }  // namespace
 
 Result<void> lower_for(Context& c, const Op& op) {
@@ -147,6 +154,12 @@ Result<void> lower_for(Context& c, const Op& op) {
   if (!carried) return carried.error();
   Value *start = wide(op.operands[0]), *end = wide(op.operands[1]), *runs = b.CreateICmpSLT(start, end);
   Value* step = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, wide(op.operands[2]), c.i64(1));
+  Value* outer_visits = c.visits;
+  if (has_write_only_store(c, region)) {
+    Value* distance = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b.CreateSub(end, start), c.i64(0));
+    Value* visits = b.CreateUDiv(distance, step);  // or one more, which matters little
+    c.visits = outer_visits ? b.CreateMul(outer_visits, visits) : visits;
+  }
   Result<void> result;
   for (size_t i = 0; i < inits.size(); ++i) {
     if (!from_zeros[i]) continue;
@@ -168,6 +181,7 @@ Result<void> lower_for(Context& c, const Op& op) {
         result = lower_region(c, region);
         if (result.ok()) result = lower_yield(c, region.ops.back(), *carried);
       });
+  c.visits = outer_visits;
   if (!result) return result;
   read_carried(c, *carried, op.results);
   return {};

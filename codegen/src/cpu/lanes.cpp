@@ -86,7 +86,11 @@ Result<Value*> other_lanes(Nest& nest, const LaneOp& op, const Point& point) {
 }
 
 // The pointer of a lane: the first one's neighbour, one for all, or each its own.
-Result<std::function<Value*(Value* lane)>> lane_pointers(Nest& nest, const LaneOp& op, const Point& point) {
+struct LanePointers {
+  std::function<Value*(Value* lane)> at;
+  bool contiguous;
+};
+Result<LanePointers> lane_pointers(Nest& nest, const LaneOp& op, const Point& point) {
   Context& c = nest.c;
   Nest::Address where;
   if (op.exact_pointers) {
@@ -99,11 +103,23 @@ Result<std::function<Value*(Value* lane)>> lane_pointers(Nest& nest, const LaneO
     where = *address;
   }
   if (!where.contiguous) {
-    return std::function<Value*(Value*)>([lanes = Lanes(c, where.pointer)](Value* lane) { return lanes.at(lane); });
+    return LanePointers{[lanes = Lanes(c, where.pointer)](Value* lane) { return lanes.at(lane); }, false};
   }
   llvm::Type* element = memory_type(c.b.getContext(), c.type(op.pointer).element, false);
-  return std::function<Value*(Value*)>(
-      [&c, element, first = where.pointer](Value* lane) { return c.b.CreateGEP(element, first, lane); });
+  return LanePointers{[&c, element, first = where.pointer](Value* lane) { return c.b.CreateGEP(element, first, lane); },
+                      true};
+}
+
+// The values in groups; `array`: as they lie in memory.
+void act_on_groups(Nest& nest, const LaneGroup& group, Value* first, llvm::Type* scalar, Value* array) {
+  Context& c = nest.c;
+  auto* vector = llvm::FixedVectorType::get(scalar, group.lanes);
+  emit_loop(
+      c.b, c.i64(0), c.i64(nest.width()), c.i64(group.lanes), "group", [](llvm::Instruction*) {},
+      [&](Value* lane) {
+        Value* values = c.b.CreateLoad(vector, c.b.CreateInBoundsGEP(scalar, array, lane));
+        group.act(c.b.CreateGEP(scalar, first, lane), values);
+      });
 }
 
 Result<void> act_on_chunk(Nest& nest, const LaneOp& op, const std::optional<Slot>& slot, const LaneAction& act) {
@@ -129,19 +145,37 @@ Result<void> act_on_chunk(Nest& nest, const LaneOp& op, const std::optional<Slot
     if (slot) nest.store_slot(*slot, point, c.type(*op.result), vector);
   };
   if (nest.vector_dim() < 0) {
-    publish(act_once(c, mask, (*pointer)(c.i64(0)), values, *other, act));
+    publish(act_once(c, mask, pointer->at(c.i64(0)), values, *other, act));
     return {};
   }
   std::vector<Lanes> arrays;
   for (Value* value : values) arrays.emplace_back(c, value);
   std::optional<Lanes> results;
   if (op.result) results.emplace(c, nest.splat(*other));
-  for_each_set_bit(c, lane_bits(nest, nest.in_active_lanes(mask)), [&](Value* lane) {
-    llvm::SmallVector<Value*, 2> here;
-    for (const Lanes& array : arrays) here.push_back(array.at(lane));
-    Value* out = act((*pointer)(lane), here, [&] { return lane_number(nest, lane); });
-    if (results) results->set(lane, out);
-  });
+  auto one_by_one = [&] {
+    for_each_set_bit(c, lane_bits(nest, nest.in_active_lanes(mask)), [&](Value* lane) {
+      llvm::SmallVector<Value*, 2> here;
+      for (const Lanes& array : arrays) here.push_back(array.at(lane));
+      Value* out = act(pointer->at(lane), here, [&] { return lane_number(nest, lane); });
+      if (results) results->set(lane, out);
+    });
+  };
+  const bool whole = !mask && !nest.lane_mask() && !results && pointer->contiguous;
+  if (op.group && whole && nest.width() % static_cast<int>(op.group->lanes) == 0) {
+    Builder& b = c.b;
+    Value* first = pointer->at(c.i64(0));
+    const auto bytes = static_cast<int64_t>(op.group->lanes) * memory_bytes(c.type(op.values[0]));
+    Value* misplaced = b.CreateAnd(b.CreatePtrToInt(first, b.getInt64Ty()), c.i64(bytes - 1));
+    Value* aligned = b.CreateICmpEQ(misplaced, c.i64(0));
+    Value* array = entry_alloca(c, nest.splat(values[0])->getType());
+    b.CreateStore(nest.splat(values[0]), array);
+    auto enter = [](llvm::Instruction*) {};
+    emit_if(b, aligned, "groups", enter,
+            [&] { act_on_groups(nest, *op.group, first, values[0]->getType()->getScalarType(), array); });
+    emit_if(b, b.CreateNot(aligned), "lanes", enter, one_by_one);
+  } else {
+    one_by_one();
+  }
   if (results) publish(results->all());
   return {};
 }

@@ -10,6 +10,12 @@
 
 namespace kiln::codegen::cpu {
 
+// Neighbouring lanes done at once: where a chunk is whole, has no result, and begins at a multiple of their bytes.
+struct LaneGroup {
+  unsigned lanes;
+  std::function<void(Value* pointer, Value* values)> act;
+};
+
 struct LaneOp {
   ValueId pointer;
   llvm::SmallVector<ValueId, 2> values;  // further operands, handed to `act` as they lie in memory (i1 as a byte)
@@ -18,6 +24,7 @@ struct LaneOp {
   std::optional<ValueId> other;   // the result where the mask is false; absent: 0
   // Pointers are computed as written, with wrapping index arithmetic: what was checked is what is accessed.
   bool exact_pointers = false;
+  std::optional<LaneGroup> group;  // of ops with one further operand
 };
 
 // Does one lane; `number` gives its row-major number, i64. Returns the lane's result as it lies in memory.

@@ -4,6 +4,7 @@
 #include "cpu/context.h"
 #include "cpu/effects.h"
 #include "cpu/schedule.h"
+#include "cpu/streaming.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -91,6 +92,7 @@ Result<void> lower_stage(const Plan& plan, const Stage& stage, CpuTarget& target
   c.home = std::move(schedule.home);
   c.keep = std::move(schedule.keep);
   c.materialise = std::move(schedule.materialise);
+  c.write_only = std::move(schedule.write_only);
   c.scalars.resize(kernel.values.size());
   c.slots.resize(kernel.values.size());
   for (const Report& check : out.checks) c.checks.push_back(check.op);
@@ -128,6 +130,7 @@ Result<void> lower_stage(const Plan& plan, const Stage& stage, CpuTarget& target
         result = lower_region(c, kernel.body);
       });
   if (!result) return result;
+  end_streaming(c);
   b.CreateRet(b.getInt32(0));
   out.scratch_bytes = std::max(out.scratch_bytes, c.scratch_bytes);
   for (size_t i = out.checks.size(); i < c.checks.size(); ++i) out.checks.push_back({&kernel, c.checks[i]});

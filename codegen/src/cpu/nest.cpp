@@ -175,6 +175,7 @@ Result<void> Nest::walk(const Body& body, bool interior_only) {
   guards_.clear();
   Result<void> result = walk_dim(0, body, interior_only, nullptr);
   guards_.clear();
+  for (ValueId id : loaded_) ++c.sweeps[id];
   return result;
 }
 

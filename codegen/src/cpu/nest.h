@@ -138,6 +138,7 @@ class Nest {
   Result<llvm::SmallVector<Value*, 4>> evaluate_operands(const Op& op, const Point& point);
   Result<Value*> evaluate_elementwise(const Op& op, const Point& point);
   Result<Value*> evaluate_load(const Op& op, const Point& point);
+  void prefetch_next(const Op& load, Value* pointer);
   int64_t lane_stride(const Slot& slot, const Point& point) const;  // elements from lane to lane
   Value* strided_lanes(Value* first, llvm::Type* memory, int64_t stride);
   bool slot_usable(const Slot& slot, const Point& point) const;
@@ -170,6 +171,7 @@ class Nest {
       comparisons_;  // bounds by comparison, so that equal ones are one
 
   std::map<ValueId, Slot> kept_;
+  std::set<ValueId> loaded_;  // by whole vectors
 
   Mode mode_ = Mode::kInterior;
   Value* lanes_ = nullptr;

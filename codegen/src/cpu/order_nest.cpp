@@ -38,11 +38,15 @@ Value* OrderNest::pick(const Slot& row, const dsl::Type& type, Value* index) {
   return b.CreateLoad(memory, b.CreateInBoundsGEP(memory, slot_address(nest.c, row), index));
 }
 
-void OrderNest::put(const Slot& result, const dsl::Type& type, Value* index, Value* value) {
-  Builder& b = nest.b;
+Value* OrderNest::row(const Slot& result, const dsl::Type& type) {
   Point row = point_;
   row[axis_] = kZero;
-  Value* first = nest.slot_pointer(result, row, type.element, false);
+  return nest.slot_pointer(result, row, type.element, false);
+}
+
+void OrderNest::put(const Slot& result, const dsl::Type& type, Value* index, Value* value) {
+  Builder& b = nest.b;
+  Value* first = row(result, type);
   Value* offset = b.CreateMul(index, nest.c.i64(result.strides[axis_]));
   b.CreateStore(value, b.CreateInBoundsGEP(memory_type(b.getContext(), type.element, false), first, offset));
 }

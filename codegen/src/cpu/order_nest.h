@@ -17,6 +17,8 @@ class OrderNest {
   Value* pick(const Slot& row, const dsl::Type& type, Value* index);
   // The element of a result's row at `index`, of a tile with its own extent along the axis.
   void put(const Slot& result, const dsl::Type& type, Value* index, Value* value);
+  // The first element of a result's row.
+  Value* row(const Slot& result, const dsl::Type& type);
 
   Nest nest;
 

@@ -1,12 +1,14 @@
 // reduce: a nest over the operands, with an accumulator.
 //
 //   along   the reduced axis is the last one: its vectors are added up lane by lane, the lanes at the end of each row
+//           (reductions of the same rows share a walk)
 //   across  lanes lie along another axis: rows are added to rows. A long axis goes in blocks of rows, strip by strip of
 //           columns, so that memory is walked row by row; what a block leaves waits in scratch for the next.
 #include <numeric>
 
 #include "cpu/accumulator.h"
 #include "cpu/nest.h"
+#include "cpu/schedule.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -15,14 +17,15 @@ constexpr int kMaxWidth = 64;
 // Additions of a float sum before it moves to a wider total, which bounds its relative error by 16 · 2^-24 (a tail of
 // narrow chunks may add four more).
 constexpr int64_t kBlock = 32;
+constexpr size_t kMostSiblings = 3;  // reductions of one walk: their accumulators take registers
 
 // Vectors of the reduction and what they cost: registers for each operand.
-void choose_width(Nest& nest, const Op& op) {
-  const auto operands = static_cast<int>(op.operands.size());
-  const bool custom = reduce_kind(op) == dsl::ReduceKind::kCustom;
-  int width = kMaxWidth;
-  while (custom && width > 16 && width * operands > kMaxWidth / 2) width /= 2;
-  nest.choose_width(op.operands, width);
+void choose_width(Nest& nest, dsl::ReduceKind kind, llvm::ArrayRef<ValueId> operands) {
+  const auto count = static_cast<int>(operands.size());
+  const bool custom = kind == dsl::ReduceKind::kCustom;
+  int width = count > 1 && nest.c.target.vector_registers < 32 ? kMaxWidth / 4 : kMaxWidth;
+  while (custom && width > 16 && width * count > kMaxWidth / 2) width /= 2;
+  nest.choose_width(operands, width);
 }
 
 Result<Accumulator::Elements> elements_at(Nest& nest, const Op& op, const Point& point, int reduced_dim) {
@@ -67,49 +70,76 @@ void put_row_results(Nest& nest, const Op& op, const Registers& totals, llvm::Ar
   }
 }
 
-Result<void> reduce_along(Context& c, const Op& op, int axis, const std::vector<Slot>& slots) {
+// A reduction of the nest, with where its results go.
+struct Reduction {
+  const Op* op;
+  std::vector<Slot> slots;
+  std::unique_ptr<Accumulator> accumulator{};
+};
+
+bool all_take_equal(Nest& nest, const std::vector<Reduction>& reductions) {
+  return llvm::all_of(reductions, [&](const Reduction& r) {
+    return reduce_kind(*r.op) != dsl::ReduceKind::kCustom && r.accumulator->takes_equal() &&
+           nest.uniform_outside(r.op->operands[0], nest.identity());
+  });
+}
+
+Result<void> reduce_along(Context& c, int axis, std::vector<Reduction>& reductions) {
   Builder& b = c.b;
-  Nest nest(c, dsl::concrete_shape(c.type(op.operands[0])));
+  Nest nest(c, dsl::concrete_shape(c.type(reductions[0].op->operands[0])));
   const Point here = nest.identity(), row = without(here, axis);
   if (nest.extent(axis) > 1) nest.set_vector_dim(axis);
-  const bool custom = reduce_kind(op) == dsl::ReduceKind::kCustom;
-  if (!custom) nest.register_masks(op.operands[0], here);
-  choose_width(nest, op);
+  llvm::SmallVector<ValueId, 4> operands;
+  for (const Reduction& r : reductions) {
+    if (reduce_kind(*r.op) != dsl::ReduceKind::kCustom) nest.register_masks(r.op->operands[0], here);
+    operands.append(r.op->operands.begin(), r.op->operands.end());
+  }
+  choose_width(nest, reductions.size() == 1 ? reduce_kind(*reductions[0].op) : dsl::ReduceKind::kSum, operands);
   const int64_t block = kBlock * nest.width();
   const bool blocks = nest.extent(axis) > block;
   const int width = nest.width();
-  const auto accumulator = make_accumulator(c, op, {width, true, blocks});
+  for (Reduction& r : reductions) r.accumulator = make_accumulator(c, *r.op, {width, true, blocks});
+  auto end_blocks = [&] {
+    for (const Reduction& r : reductions) r.accumulator->end_block();
+  };
 
   Nest::Body body;
   body.begin_row = [&]() -> Result<void> {
-    accumulator->reset();
+    for (const Reduction& r : reductions) r.accumulator->reset();
     return {};
   };
   body.chunk = [&]() -> Result<void> {
-    auto elements = elements_at(nest, op, here, axis);
-    if (!elements) return elements.error();
-    elements->lanes = nest.lane_mask();
     const bool narrow = nest.width() < width;  // in a tail, which is shorter than a block
-    if (narrow && !custom) widen(nest, width, *elements);
-    if (auto done = accumulator->add(*elements); !done || !blocks || narrow) return done;
+    for (const Reduction& r : reductions) {
+      auto elements = elements_at(nest, *r.op, here, axis);
+      if (!elements) return elements.error();
+      elements->lanes = nest.lane_mask();
+      if (narrow && reduce_kind(*r.op) != dsl::ReduceKind::kCustom) widen(nest, width, *elements);
+      if (auto done = r.accumulator->add(*elements); !done) return done;
+    }
+    if (!blocks || narrow) return {};
     Value* last = b.CreateICmpEQ(b.CreateAnd(nest.index(axis), c.i64(block - 1)), c.i64(block - width));
-    emit_if(b, last, "block", [](llvm::Instruction*) {}, [&] { accumulator->end_block(); });
+    emit_if(b, last, "block", [](llvm::Instruction*) {}, end_blocks);
     return {};
   };
-  if (!custom && accumulator->takes_equal() && nest.vector_dim() >= 0 && nest.uniform_outside(op.operands[0], here)) {
+  if (nest.vector_dim() >= 0 && all_take_equal(nest, reductions)) {
     body.outside = [&](Value* first, Value* count) -> Result<void> {
-      auto value = nest.evaluate(op.operands[0], here);
-      if (!value) return value.error();
-      accumulator->add_equal(*value, first, count);
+      for (const Reduction& r : reductions) {
+        auto value = nest.evaluate(r.op->operands[0], here);
+        if (!value) return value.error();
+        r.accumulator->add_equal(*value, first, count);
+      }
       return {};
     };
   }
   body.any_width = nest.masks().empty() || body.outside != nullptr;
   body.end_row = [&]() -> Result<void> {
-    accumulator->end_block();
-    auto totals = accumulator->total();
-    if (!totals) return totals.error();
-    put_row_results(nest, op, *totals, slots, row);
+    end_blocks();
+    for (const Reduction& r : reductions) {
+      auto totals = r.accumulator->total();
+      if (!totals) return totals.error();
+      put_row_results(nest, *r.op, *totals, r.slots, row);
+    }
     return {};
   };
   if (auto done = nest.walk(body, false); !done) return done;
@@ -156,7 +186,7 @@ Result<void> reduce_across(Context& c, const Op& op, int axis, const std::vector
   const int64_t rows = shape[static_cast<size_t>(axis)], blocks = (rows + kBlock - 1) / kBlock;
   shape[static_cast<size_t>(axis)] = blocks;  // the nest walks blocks, and rows inside its chunks
   Nest nest(c, shape);
-  choose_width(nest, op);
+  choose_width(nest, reduce_kind(op), op.operands);
   const Point out = without(nest.identity(), axis);
   const int row = nest.add_inner_dim(rows);
   Point in = out;
@@ -190,22 +220,67 @@ Result<void> reduce_across(Context& c, const Op& op, int axis, const std::vector
   return nest.walk(body, false);
 }
 
+size_t axis_of(const Op& op) { return static_cast<size_t>(std::get<int64_t>(op.attrs[1])); }
+
+bool is_along(const Context& c, const Op& op) {
+  const auto shape = dsl::concrete_shape(c.type(op.operands[0]));
+  const size_t axis = axis_of(op);
+  const bool last = std::all_of(shape.begin() + static_cast<int64_t>(axis) + 1, shape.end(),
+                                [](int64_t extent) { return extent == 1; });
+  return shape.size() == 1 || (last && shape[axis] > 1);
+}
+
+bool is_lowered(const Context& c, const Op& op) {
+  const ValueId result = op.results[0];
+  return c.type(result).is_scalar() ? c.scalars[result] != nullptr : c.slots[result].has_value();
+}
+
+// All that the value is computed from is there already.
+bool is_available(const Context& c, ValueId id, std::set<ValueId>& seen) {
+  if (c.type(id).is_scalar()) return c.scalars[id] != nullptr;
+  if (c.slots[id] || !seen.insert(id).second) return true;
+  const Op* op = c.definition[id];
+  return op && !c.materialise[id] && !is_eager(op->code) &&
+         llvm::all_of(op->operands, [&](ValueId operand) { return is_available(c, operand, seen); });
+}
+
+// This reduction and those further down that read the same rows and need not wait for it: one walk serves them all.
+std::vector<const Op*> with_siblings(const Context& c, const Op& op) {
+  std::vector<const Op*> out = {&op};
+  const auto custom = [](const Op& each) { return reduce_kind(each) == dsl::ReduceKind::kCustom; };
+  if (custom(op) || !is_along(c, op)) return out;
+  const auto shape = dsl::concrete_shape(c.type(op.operands[0]));
+  for (const Op* each = &op + 1; each != c.region->ops.data() + c.region->ops.size(); ++each) {
+    const bool is_reduce = each->code == OpCode::kReduce;
+    if (dsl::info(each->code).has(dsl::kWrites) || dsl::info(each->code).has(dsl::kEffect)) break;
+    if (!each->regions.empty() && !is_reduce) break;
+    std::set<ValueId> seen;
+    if (out.size() < kMostSiblings && is_reduce && !custom(*each) && axis_of(*each) == axis_of(op) &&
+        dsl::concrete_shape(c.type(each->operands[0])) == shape && is_available(c, each->operands[0], seen)) {
+      out.push_back(each);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<void> lower_reduce(Context& c, const Op& op) {
-  const auto shape = dsl::concrete_shape(c.type(op.operands[0]));
-  const auto axis = static_cast<size_t>(std::get<int64_t>(op.attrs[1]));
-  std::vector<Slot> slots;
-  for (ValueId result : op.results) {
-    if (!c.type(result).is_scalar()) slots.push_back(allocate_slot(c, c.type(result)));
+  if (is_lowered(c, op)) return {};  // with one before it
+  std::vector<Reduction> reductions;
+  for (const Op* each : with_siblings(c, op)) {
+    Reduction reduction{each, {}};
+    for (ValueId result : each->results) {
+      if (!c.type(result).is_scalar()) reduction.slots.push_back(allocate_slot(c, c.type(result)));
+    }
+    reductions.push_back(std::move(reduction));
   }
-  const bool last = std::all_of(shape.begin() + static_cast<int64_t>(axis) + 1, shape.end(),
-                                [](int64_t extent) { return extent == 1; });
-  const bool along = shape.size() == 1 || (last && shape[axis] > 1);
-  const int reduced = static_cast<int>(axis);
-  auto done = along ? reduce_along(c, op, reduced, slots) : reduce_across(c, op, reduced, slots);
+  const auto axis = static_cast<int>(axis_of(op));
+  auto done = is_along(c, op) ? reduce_along(c, axis, reductions) : reduce_across(c, op, axis, reductions[0].slots);
   if (!done) return done;
-  for (size_t i = 0; i < slots.size(); ++i) c.slots[op.results[i]] = slots[i];
+  for (const Reduction& r : reductions) {
+    for (size_t i = 0; i < r.slots.size(); ++i) c.slots[r.op->results[i]] = r.slots[i];
+  }
   return {};
 }
 

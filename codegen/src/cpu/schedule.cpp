@@ -38,6 +38,7 @@ class Scheduler {
   Schedule run() {
     number(kernel_.body);
     for (ValueId id = 0; id < kernel_.values.size(); ++id) decide(id);
+    find_write_only();
     return std::move(out_);
   }
 
@@ -57,6 +58,7 @@ class Scheduler {
         out_.home[result] = &region;
       }
       if (dsl::info(op.code).has(dsl::kWrites)) stores_.push_back(&op);
+      if (op.code == OpCode::kLoad) loads_.push_back(&op);
       for (const dsl::Region& inner : op.regions) {
         loops_.push_back(&op);
         number(inner);
@@ -202,6 +204,18 @@ class Scheduler {
     return true;
   }
 
+  void find_write_only() {
+    for (const Op* store : stores_) {
+      const auto to = store->code == OpCode::kStore ? root(store->operands[0]) : std::nullopt;
+      const auto touches = [&](const Op* op) { return root(op->operands[0]).value_or(*to) == *to; };
+      const bool is_read = !to || may_alias(*to) || std::any_of(loads_.begin(), loads_.end(), touches) ||
+                           std::any_of(stores_.begin(), stores_.end(), [&](const Op* other) {
+                             return other->code != OpCode::kStore && touches(other);
+                           });
+      if (!is_read) out_.write_only.insert(store);
+    }
+  }
+
   const Place& place(const Op* op) const { return places_.at(op); }
 
   // Could a store change what a load reads between its place and the nest of `sink`?
@@ -290,7 +304,7 @@ class Scheduler {
   std::map<const Op*, Place> places_;
   std::map<ValueId, std::vector<bool>> distinct_;
   std::map<ValueId, bool> index_;
-  std::vector<const Op*> loops_, stores_;
+  std::vector<const Op*> loops_, stores_, loads_;
   std::vector<std::vector<const Op*>> users_;
 };
 

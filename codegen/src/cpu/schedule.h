@@ -1,6 +1,7 @@
 // Decides, before any code is emitted, which tile values need a place in scratch.
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "kiln/dsl/ir.h"
@@ -13,6 +14,7 @@ struct Schedule {
   std::vector<int> use_count;              // by value: operands that name it
   std::vector<const dsl::Region*> home;    // by value: the region that defines it; null for parameters
   std::vector<const dsl::Op*> definition;  // by value; null for parameters and region arguments
+  std::set<const dsl::Op*> write_only;     // stores to memory that the kernel does not read
 };
 
 Schedule make_schedule(const dsl::Kernel& kernel);

@@ -1,7 +1,8 @@
 // Rows of sort and topk in scratch memory: each element as an int that orders as the element does, with its index.
 //
 // Keys of up to 32 bits share an i64 with their index, key above; keys of 64 bits have their indices in a tile of their
-// own. A row is sorted by an internal function of the module, one for each size of key.
+// own. A row is sorted by an internal function of the module: by a network where records are i64 and not too many
+// (sort_network.h), else by digits (sort_function.h).
 #pragma once
 
 #include "cpu/nest.h"
@@ -11,6 +12,11 @@ namespace kiln::codegen::cpu {
 // Ints of the element's width whose unsigned order is the order of the elements, or the reverse of it. All NaN are
 // equal, and the zeros are.
 Value* order_keys(Builder& b, ElementType element, bool descending, Value* x);
+// The elements that have these keys, as they lie in memory, but for those that are_ambiguous.
+Value* elements_of(Builder& b, ElementType element, bool descending, Value* keys);
+// i1: the element's key belongs to other elements too, and elements_of gives one of those: -0.0, and NaN of other bits
+// than the usual ones. Null for ints, of which none is.
+Value* are_ambiguous(Builder& b, ElementType element, Value* x);
 
 class SortRow {
  public:
@@ -29,10 +35,12 @@ class SortRow {
  private:
   Value* place(const Slot& slot, llvm::Type* type, Value* index);
   bool shared() const { return key_bytes_ <= 4; }
+  bool by_network() const;
 
   Context& c;
   Builder& b;
   int key_bytes_;
+  int64_t capacity_;
   llvm::Type* key_type_;
   Slot keys_, spare_keys_, indices_, spare_indices_, counts_;
 };

@@ -1,5 +1,7 @@
 // store: a nest over the tile of pointers, in the interior alone where the mask says no more.
 #include "cpu/nest.h"
+#include "cpu/streaming.h"
+#include "cpu/transpose.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -17,7 +19,7 @@ Result<void> store_scalar(Context& c, const Op& op) {
   return {};
 }
 
-Result<void> store_chunk(Nest& nest, const Op& op) {
+Result<void> store_chunk(Nest& nest, const Op& op, Value* streams) {
   Builder& b = nest.b;
   const Point point = nest.identity();
   const dsl::Type& type = nest.c.type(op.operands[1]);
@@ -44,12 +46,14 @@ Result<void> store_chunk(Nest& nest, const Op& op) {
   } else if (mask) {
     b.CreateMaskedStore(stored, where->pointer, align, nest.c.memory_mask(nest.splat(mask)));
   } else {
-    b.CreateAlignedStore(stored, where->pointer, align);
+    const int64_t row = nest.extent(nest.vector_dim()) * memory_bytes(type);
+    store_vector(nest.c, stored, where->pointer, align, streams, row);
   }
   return {};
 }
 
 Result<void> store_tile(Context& c, const Op& op) {
+  if (auto done = transpose_operands(c, op.operands[1]); !done) return done;
   Nest nest(c, dsl::concrete_shape(c.type(op.operands[0])));
   const Point point = nest.identity();
   nest.register_masks(op.operands[1], point);
@@ -60,9 +64,10 @@ Result<void> store_tile(Context& c, const Op& op) {
     nest.register_mask(op.operands[2], point);
   }
   nest.choose_width(op.operands[1], kMaxWidth);
+  Value* past_caches = streams(c, op);
   Nest::Body body;
   body.any_width = true;
-  body.chunk = [&] { return store_chunk(nest, op); };
+  body.chunk = [&] { return store_chunk(nest, op, past_caches); };
   if (auto done = nest.walk(body, nest.interior_suffices(mask)); !done) return done;
   nest.finish();
   return {};

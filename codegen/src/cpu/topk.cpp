@@ -1,6 +1,8 @@
 // topk: row by row. A short row is sorted as a whole. Of a long one, candidates are collected: once there are k, only
 // elements before the k-th best so far can be among the best; when the candidates' place is full, they are sorted and
 // all but k are dropped.
+#include <llvm/Support/MathExtras.h>
+
 #include "cpu/order_nest.h"
 #include "cpu/sort_records.h"
 
@@ -8,7 +10,7 @@ namespace kiln::codegen::cpu {
 namespace {
 
 constexpr int kMaxWidth = 32;
-constexpr int64_t kLeastSpare = 256;  // candidates beyond k
+constexpr int64_t kLeastSpare = 64;  // candidates beyond k: at least two vectors
 
 void nothing(llvm::Instruction*) {}
 
@@ -20,8 +22,18 @@ int64_t number(const dsl::Attr& attr) {
 // The candidates of a long row.
 class Candidates {
  public:
-  Candidates(Context& context, SortRow& row, int64_t k, int64_t capacity, int width)
-      : c(context), b(context.b), row_(row), k_(k), capacity_(capacity), width_(width) {
+  Candidates(Context& context, SortRow& row, ElementType element, bool largest, int64_t k, int64_t capacity, int width)
+      : c(context),
+        b(context.b),
+        row_(row),
+        element_(element),
+        largest_(largest),
+        k_(k),
+        capacity_(capacity),
+        width_(width) {
+    if (element == ElementType::kF32 || element == ElementType::kF64) {
+      worst_element_ = entry_alloca(c, register_type(b.getContext(), dsl::scalar_type(element)));
+    }
     count_ = entry_alloca(c, b.getInt64Ty());
     worst_ = entry_alloca(c, row.key_type());
     is_full_ = entry_alloca(c, b.getInt1Ty());
@@ -32,17 +44,35 @@ class Candidates {
     b.CreateStore(b.getInt64(0), count_);
     b.CreateStore(llvm::Constant::getAllOnesValue(row_.key_type()), worst_);
     b.CreateStore(b.getFalse(), is_full_);
+    if (!worst_element_) return;
+    auto* type = llvm::cast<llvm::AllocaInst>(worst_element_)->getAllocatedType();
+    b.CreateStore(llvm::ConstantFP::getInfinity(type, /*Negative=*/largest_), worst_element_);
   }
 
+  // `x`: elements; `keep` is run where there may be candidates among them.
+  void add(Value* x, Value* lanes, Value* index, llvm::function_ref<void()> keep) {
+    if (!worst_element_) return add_keys(order_keys(b, element_, largest_, x), lanes, index, keep);
+    // Nearly all vectors hold none, which a single comparison of floats tells; NaN passes.
+    Value* worst = splat(b.CreateLoad(x->getType()->getScalarType(), worst_element_));
+    Value* maybe = largest_ ? b.CreateFCmpUGE(x, worst) : b.CreateFCmpULE(x, worst);
+    emit_if(b, b.CreateOrReduce(maybe), "maybe", nothing,
+            [&] { add_keys(order_keys(b, element_, largest_, x), lanes, index, keep); });
+  }
+
+  void sort() { row_.sort(b.CreateLoad(b.getInt64Ty(), count_)); }
+
+ private:
+  Value* splat(Value* x) { return b.CreateVectorSplat(static_cast<unsigned>(width_), x); }
+
   // A later element of an equal key comes behind those that are there.
-  void add(Value* keys, Value* lanes, Value* index) {
-    auto splat = [&](Value* x) { return b.CreateVectorSplat(static_cast<unsigned>(width_), x); };
+  void add_keys(Value* keys, Value* lanes, Value* index, llvm::function_ref<void()> keep) {
     Value* better = b.CreateICmpULT(keys, splat(b.CreateLoad(row_.key_type(), worst_)));
     better = b.CreateOr(better, splat(b.CreateNot(b.CreateLoad(b.getInt1Ty(), is_full_))));
     if (lanes) better = b.CreateAnd(better, lanes);
     Value* bits = b.CreateBitCast(better, b.getIntNTy(static_cast<unsigned>(width_)));
     bits = b.CreateZExt(bits, b.getInt64Ty());
     emit_if(b, b.CreateICmpNE(bits, b.getInt64(0)), "candidates", nothing, [&] {
+      keep();
       b.CreateStore(keys, keys_);
       put_each(bits, index);
       Value* full = b.CreateICmpSGT(b.CreateLoad(b.getInt64Ty(), count_), c.i64(capacity_ - width_));
@@ -50,9 +80,6 @@ class Candidates {
     });
   }
 
-  void sort() { row_.sort(b.CreateLoad(b.getInt64Ty(), count_)); }
-
- private:
   void put_each(Value* bits, Value* index) {
     auto* before = b.GetInsertBlock();
     auto* loop = llvm::BasicBlock::Create(b.getContext(), "candidate", c.function);
@@ -75,16 +102,21 @@ class Candidates {
   void drop() {
     sort();
     b.CreateStore(c.i64(k_), count_);
-    b.CreateStore(row_.key_of(c.i64(k_ - 1)), worst_);
+    Value* worst = row_.key_of(c.i64(k_ - 1));
+    b.CreateStore(worst, worst_);
+    if (worst_element_) b.CreateStore(elements_of(b, element_, largest_, worst), worst_element_);
     b.CreateStore(b.getTrue(), is_full_);
   }
 
   Context& c;
   Builder& b;
   SortRow& row_;
+  const ElementType element_;
+  const bool largest_;
   const int64_t k_, capacity_;
   const int width_;
   Value *count_, *worst_, *is_full_, *keys_;
+  Value* worst_element_ = nullptr;  // of floats that compare in one instruction
 };
 
 }  // namespace
@@ -99,14 +131,14 @@ Result<void> lower_topk(Context& c, const Op& op) {
   const int64_t extent = dsl::concrete_shape(type)[axis];
   OrderNest order(c, x, axis);
   order.nest.choose_width(x, kMaxWidth);
-  const int64_t capacity = k + std::max(k, kLeastSpare);
+  const auto capacity = static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(k + std::max(k, kLeastSpare))));
   const bool long_row = extent > capacity;
   SortRow row(c, type.element, std::min(extent, capacity));
   const Slot elements = row_slot(c, type, extent);
   const std::array<Slot, 2> results = {allocate_slot(c, c.type(op.results[0])),
                                        allocate_slot(c, c.type(op.results[1]))};
   std::optional<Candidates> candidates;
-  if (long_row) candidates.emplace(c, row, k, capacity, order.nest.width());
+  if (long_row) candidates.emplace(c, row, type.element, largest, k, capacity, order.nest.width());
 
   Nest::Body body;
   body.begin_row = [&]() -> Result<void> {
@@ -116,12 +148,12 @@ Result<void> lower_topk(Context& c, const Op& op) {
   body.chunk = [&]() -> Result<void> {
     auto value = order.evaluate(x);
     if (!value) return value.error();
-    order.keep(elements, type, *value);
-    Value* keys = order_keys(b, type.element, largest, *value);
+    auto keep = [&] { order.keep(elements, type, *value); };
     if (candidates) {
-      candidates->add(keys, order.nest.lane_mask(), order.index());
+      candidates->add(*value, order.nest.lane_mask(), order.index(), keep);
     } else {
-      row.put(order.index(), keys, order.index());
+      keep();
+      row.put(order.index(), order_keys(b, type.element, largest, *value), order.index());
     }
     return {};
   };

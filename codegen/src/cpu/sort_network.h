@@ -1,0 +1,15 @@
+// Sorting rows of unsigned ints by a network of vector compare-exchanges.
+#pragma once
+
+#include "cpu/context.h"
+
+namespace kiln::codegen::cpu {
+
+// Ints that a row must have room for where `count` are to be sorted.
+int64_t network_capacity(const Context& c, int bits, int64_t count);
+
+// void (ptr row, i64 count): ints of 32 or 64 bits into ascending order. What lies behind them in the row's room, and
+// up to a vector behind that, is overwritten.
+llvm::Function* sort_network(Context& c, int bits);
+
+}  // namespace kiln::codegen::cpu

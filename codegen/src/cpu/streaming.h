@@ -1,0 +1,19 @@
+// Stores that go past the caches: for results that the kernel does not read and that no cache would hold until somebody
+// does. Without them each line that is written is first read from memory.
+#pragma once
+
+#include "cpu/context.h"
+
+namespace kiln::codegen::cpu {
+
+// i1: whether the launch writes enough through this `store` that it goes past the caches; null where it never does.
+Value* streams(Context& c, const Op& store);
+
+// Stores a whole vector, past the caches where `streams` (null: never) holds and the address allows it. `row_bytes`: of
+// the memory around it that is written without gaps.
+void store_vector(Context& c, Value* vector, Value* pointer, llvm::Align align, Value* streams, int64_t row_bytes);
+
+// Before the entry function returns: what went past the caches becomes visible to other threads.
+void end_streaming(Context& c);
+
+}  // namespace kiln::codegen::cpu

@@ -1,0 +1,75 @@
+// Stores that go past the caches: right at every alignment, and only where nothing reads what they write.
+#include "differential.h"
+
+namespace kiln::test {
+namespace {
+
+// Four programs write the same rows again and again, so that a launch counts as large though its arrays are small:
+// y[shift + i] = 2·x[i], `times` times, for i < n; `target`: what is written, %x or %y.
+std::string copy_kernel(const std::string& target, int64_t extent) {
+  TextKernel k("%x: ptr<f32>, %y: ptr<f32>, %shift: i32, %n: i32, %times: i32");
+  k.grid = "4, 1, 1";
+  const TextKernel::Shape shape = {extent};
+  const std::string zero = k.constant("0", "i32"), one = k.constant("1", "i32");
+  const std::string first =
+      k.op("mul " + k.op("program_id {axis = 0}") + ", " + k.constant(std::to_string(extent), "i32"));
+  const std::string at = k.op("add " + k.splat(first, shape) + ", " + k.along(shape, 0));
+  const std::string inside = k.op("cmp " + at + ", " + k.splat("%n", shape) + " {pred = lt}");
+  k.line("for %i = " + zero + " to %times step " + one + " {");
+  const std::string v = k.op("load " + k.op("addptr " + k.splat("%x", shape) + ", " + at) + ", " + inside);
+  const std::string start = k.op("addptr " + target + ", %shift");
+  const std::string to = k.op("addptr " + k.splat(start, shape) + ", " + at);
+  k.line("store " + to + ", " + k.op("add " + v + ", " + v) + ", " + inside).line("yield").line("}");
+  return k.text();
+}
+
+TEST(StreamingOnCpu, AnyAlignmentAndTail) {
+  const std::string text = copy_kernel("%y", 1024);
+  const dsl::Kernel kernel = parse_kernel(text);
+  constexpr size_t kCount = 4096;
+  std::vector<float> x(kCount);
+  for (size_t i = 0; i < kCount; ++i) x[i] = static_cast<float>(i) * 0.5f;
+  for (const std::string& target : all_targets()) {
+    auto artifact = compile(kernel, {}, {}, target);
+    ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+    for (int64_t shift : {0, 1, 2, 3, 4, 8, 13, 16}) {
+      for (int64_t n : {4096, 4095, 3001, 1025, 5, 0}) {
+        for (int64_t times : {1, 2000}) {
+          std::vector<TestArgument> arguments = {buffer(x), buffer(std::vector<float>(kCount + 16, -1.0f)),
+                                                 int_scalar(shift), int_scalar(n), int_scalar(times)};
+          ASSERT_TRUE(run_compiled(kernel, *artifact, arguments).ok());
+          std::vector<float> expected_y(kCount + 16, -1.0f);
+          for (int64_t i = 0; i < n; ++i) expected_y[static_cast<size_t>(i + shift)] = 2 * x[static_cast<size_t>(i)];
+          ASSERT_EQ(values_of<float>(arguments[1]), expected_y) << target << " " << shift << " " << n << " " << times;
+        }
+      }
+    }
+  }
+}
+
+TEST(StreamingOnCpu, RowsOfFewLines) {
+  const std::string text = copy_kernel("%y", 48);
+  for (int64_t shift : {0, 3, 4}) {
+    const auto x = random_buffer(dsl::ElementType::kF32, 192, 1), y = random_buffer(dsl::ElementType::kF32, 208, 2);
+    expect_same(text, {{x, y, int_scalar(shift), int_scalar(190), int_scalar(3)}, kExact});
+  }
+}
+
+std::string assembly_of(const std::string& text) {
+  auto artifact = compile(parse_kernel(text), {}, {}, "cpu:x86-64-v4", "asm");
+  EXPECT_TRUE(artifact.ok()) << artifact.error().message;
+  if (!artifact) return "";
+  return {reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size()};
+}
+
+TEST(StreamingOnCpu, OnlyWhatTheKernelDoesNotRead) {
+  const std::string past = assembly_of(copy_kernel("%y", 1024));
+  EXPECT_NE(past.find("vmovntps"), std::string::npos) << past;
+  EXPECT_NE(past.find("sfence"), std::string::npos);
+  const std::string in_place = assembly_of(copy_kernel("%x", 1024));
+  EXPECT_EQ(in_place.find("vmovnt"), std::string::npos);
+  EXPECT_EQ(in_place.find("sfence"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kiln::test
