@@ -71,12 +71,21 @@ struct Ceilings::Arrays {
     for (size_t i = 0; i < n; ++i) from[i] = to[i] = 1;
   }
 
+  // The faster of two ways to store: through the caches, or past them, which saves reading what is overwritten.
   double copy() {
-    const double time = seconds([&] {
+    const double through = seconds([&] {
 #pragma omp parallel for schedule(static)
       for (size_t i = 0; i < count; i += 1024) std::copy_n(&from[i], 1024, &to[i]);
     });
-    return 8.0 * static_cast<double>(count) / time / 1e9;
+    const double past = seconds([&] {
+#pragma omp parallel
+      {
+#pragma omp for schedule(static)
+        for (size_t i = 0; i < count; i += 4) _mm_stream_ps(&to[i], _mm_loadu_ps(&from[i]));
+        _mm_sfence();
+      }
+    });
+    return 8.0 * static_cast<double>(count) / std::min(through, past) / 1e9;
   }
 
   double read() {
