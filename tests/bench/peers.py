@@ -81,12 +81,20 @@ def rms_norm(r, c):
     return lambda x, w: F.rms_norm(x, (c,), w, 1e-5), (randn(r, c), randn(c))
 
 
-def residual_norm(r, c):
+def residual_layer_norm(r, c):
     def run(x, y, w, b):
         s = x + y
         return s, F.layer_norm(s, (c,), w, b)
 
     return run, (randn(r, c), randn(r, c), randn(c), randn(c))
+
+
+def residual_rms_norm(r, c):
+    def run(x, y, w):
+        s = x + y
+        return s, F.rms_norm(s, (c,), w, 1e-5)
+
+    return run, (randn(r, c), randn(r, c), randn(c))
 
 
 def cross_entropy(r, c):
@@ -137,6 +145,10 @@ def sampler(batch, n, k):
 
 def matmul(dtype):
     return lambda m, n, k: (torch.matmul, (randn(m, k, dtype=dtype), randn(k, n, dtype=dtype)))
+
+
+def matmul_bias_relu(m, n, k):
+    return lambda a, b, c: torch.relu(torch.addmm(c, a, b)), (randn(m, k), randn(k, n), randn(n))
 
 
 def matmul_i8(m, n, k):
@@ -200,15 +212,17 @@ PEERS = {
     "layer_norm": layer_norm,
     "layer_norm_backward": layer_norm_backward,
     "rms_norm": rms_norm,
-    "residual_norm": residual_norm,
-    "residual_layer_norm": residual_norm,
+    "residual_layer_norm": residual_layer_norm,
+    "residual_rms_norm": residual_rms_norm,
     "cross_entropy": cross_entropy,
+    "cross_entropy_mean": lambda n: (torch.mean, (randn(n),)),
     "cross_entropy_backward": cross_entropy_backward,
     "row_sum": rows(lambda x: x.sum(-1)),
+    "column_sum": rows(lambda x: x.sum(0)),
     "cumsum_rows": rows(lambda x: x.cumsum(-1)),
     "cumsum_columns": rows(lambda x: x.cumsum(0)),
     "argmax": rows(lambda x: x.argmax(-1)),
-    "sort_rows": rows(lambda x: x.sort(-1, stable=True)),
+    "sort_rows": rows(lambda x: torch.sort(x, dim=-1, stable=True)),
     "topk": topk,
     "histogram": histogram,
     "transpose": transpose,
@@ -217,9 +231,10 @@ PEERS = {
     "embedding_backward_ordered": embedding_backward,
     "class_balanced_sampler": sampler,
     "matmul": matmul(torch.float32),
-    "matmul_bf16": matmul(torch.bfloat16),
-    "matmul_f16": matmul(torch.float16),
-    "matmul_i8": matmul_i8,
+    "matmul bf16": matmul(torch.bfloat16),
+    "matmul f16": matmul(torch.float16),
+    "matmul_i8 i8": matmul_i8,
+    "matmul_bias_relu": matmul_bias_relu,
     "matmul_bias_act": matmul_bias_act,
     "batched_matmul": batched_matmul,
     "dlrm_interaction": dlrm_interaction,
@@ -229,12 +244,21 @@ PEERS = {
 }
 
 
+# What Inductor leaves to the same libraries as eager does is not run twice.
+LIBRARY_CALLS = ("matmul", "batched_matmul", "conv2d", "attention")
+
+
 def prepare(kernel, shape):
     """{who: function without arguments}"""
     words = [int(word) if word.isdigit() else word for part in shape for word in part.split("×")]
+    if kernel.startswith("matmul") and isinstance(words[-1], str):  # the element type
+        kernel += " " + words.pop()
     work, inputs = PEERS[kernel](*words)
     out = {}
-    for who, function in (("eager", work), ("inductor", torch.compile(work, dynamic=False))):
+    peers = [("eager", work)]
+    if not kernel.startswith(LIBRARY_CALLS):
+        peers.append(("inductor", torch.compile(work, dynamic=False)))
+    for who, function in peers:
         try:
             for _ in range(2):
                 function(*inputs)
@@ -256,7 +280,7 @@ def main():
                 try:
                     ready = prepare(words[0], words[1:])
                     print(*ready or ["none"], flush=True)
-                except LookupError as reason:
+                except (LookupError, TypeError) as reason:
                     print("none", reason, flush=True)
             else:
                 start = time.perf_counter()
