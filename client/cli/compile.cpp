@@ -45,8 +45,8 @@ Result<void> compile(const CompileFlags& flags) {
   auto facts = parse_facts(*kernel, flags.kernel.facts);
   if (!facts) return facts.error();
   const std::string& target = flags.kernel.target;
-  if (target != "cpu" && !target.starts_with("cpu:")) {
-    return invalid_argument("unknown target `" + target + "`; `kiln compile` knows `cpu` and `cpu:NAME`");
+  if (target != "cpu" && !target.starts_with("cpu:") && !target.starts_with("cuda:")) {
+    return invalid_argument("unknown target `" + target + "`; `kiln compile` knows `cpu`, `cpu:NAME` and `cuda:NAME`");
   }
   if (flags.output.empty() && flags.dump_after.empty())
     return invalid_argument("compile: say --output FILE (-o) or --dump-after PASS");
@@ -65,7 +65,7 @@ Result<void> compile(const CompileFlags& flags) {
   if (!artifact) return artifact.error();
   const std::span<const std::byte> pieces[] = {artifact->code};
   if (auto done = write_file(flags.output, pieces); !done) return done;
-  if (flags.emit != "so") return {};
+  if (flags.emit != "so" || artifact->metadata.contains("device")) return {};
   return write_text(header_path(flags.output), c_header(*kernel, artifact->metadata));
 }
 

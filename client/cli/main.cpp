@@ -12,7 +12,7 @@ using Action = std::function<Result<void>()>;
 
 void add_kernel_flags(CLI::App& command, kiln::cli::KernelFlags& flags) {
   command.add_option("file", flags.file, "Kernel in text form (.kiln)")->required();
-  command.add_option("--target", flags.target, "cpu, interp, or a resolved target")->capture_default_str();
+  command.add_option("--target", flags.target, "cpu, cuda, interp, or a resolved target")->capture_default_str();
   command.add_option("--set", flags.sets, "Constexprs: NAME=VALUE, several by commas or repetition")
       ->allow_extra_args(false);
   command.add_option("--facts", flags.facts, "Facts about arguments: A=align16,K=x16,N=one");
@@ -42,8 +42,10 @@ void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
   CLI::App* compile = app.add_subcommand("compile", "Compile a kernel to a file");
   add_kernel_flags(*compile, flags.compile.kernel);
   add_deadline(*compile, flags.compile.kernel);
-  compile->add_option("--emit", flags.compile.emit, "ir, llvm, asm, obj or so")
-      ->check(CLI::IsMember({"ir", "llvm", "asm", "obj", "so"}))
+  compile
+      ->add_option("--emit", flags.compile.emit,
+                   "ir, llvm, asm; for CPUs obj, so; for GPUs ptx, cubin. so: what a launcher loads")
+      ->check(CLI::IsMember({"ir", "llvm", "asm", "obj", "so", "ptx", "cubin"}))
       ->capture_default_str();
   compile->add_option("-o,--output", flags.compile.output, "The file to write");
   compile->add_option("--dump-after", flags.compile.dump_after,

@@ -3,6 +3,7 @@
 
 #include "arguments.h"
 #include "commands.h"
+#include "device_run.h"
 #include "kiln/client/client.h"
 
 namespace kiln::cli {
@@ -61,7 +62,10 @@ Result<void> run(const RunFlags& flags) {
   auto function = compile_for_run(*kernel, flags, *values, *facts);
   if (!function) return function.error();
   auto print = [](const dsl::PrintRecord& record) { std::cout << dsl::to_string(record); };
-  if (auto done = function->launch(arguments, {flags.threads, *grid, print}); !done) return done;
+  const client::LaunchOptions options{flags.threads, *grid, print};
+  const bool on_device = flags.kernel.target.starts_with("cuda");
+  auto done = on_device ? launch_on_device(*function, arguments, options) : function->launch(arguments, options);
+  if (!done) return done;
   for (const RunArgument& argument : *parsed) {
     if (argument.output.empty()) continue;
     if (auto done = write_npy(argument.output, argument.array); !done) return done;

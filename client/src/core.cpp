@@ -1,5 +1,6 @@
 #include "core.h"
 
+#include "kiln/client/gpu.h"
 #include "kiln/dsl/binary.h"
 
 namespace kiln::client {
@@ -15,8 +16,13 @@ Result<std::shared_ptr<Connection>> Core::connection() {
 }
 
 Result<std::string> Core::resolve_target(const std::string& target) {
-  if (target == kInterpreter || target.starts_with("cpu:")) return target;
-  if (target != "cpu") return invalid_argument("unknown target `" + target + "`; there are `cpu` and `interp`");
+  if (target == kInterpreter || target.starts_with("cpu:") || target.starts_with("cuda:")) return target;
+  if (target == "cuda") {
+    auto present = devices(target);
+    if (!present) return present.error();
+    return present->front().target;
+  }
+  if (target != "cpu") return invalid_argument("unknown target `" + target + "`; there are `cpu`, `cuda` and `interp`");
   auto daemon = connection();
   if (!daemon) return daemon.error();
   return (*daemon)->server().native_target;

@@ -34,7 +34,8 @@ class Core {
 
   bool specialises() const { return specialise_; }
 
-  // "cpu" becomes what the daemon says this machine is. Error for a target that nobody knows.
+  // "cpu" becomes what the daemon says this machine is, "cuda" the best target of the first device. Error for a target
+  // that nobody knows.
   Result<std::string> resolve_target(const std::string& target);
   // From the daemon's cache or compiler; for the interpreter instantiated here.
   Result<std::shared_ptr<const Variant>> compile(const CompileSpec& spec, const dsl::Facts& facts,

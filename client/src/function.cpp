@@ -75,7 +75,9 @@ void FunctionState::specialise_later(const dsl::Facts& exact) {
 Result<void> UntypedFunction::launch(std::span<const Argument> arguments, const LaunchOptions& options) const {
   if (!state_) return no_kernel();
   const dsl::Kernel& kernel = *state_->spec.kernel;
-  const dsl::Facts exact = exact_facts(kernel, arguments);
+  // The thread's memory: a launch need not ask for any. A launch inside a launch, from a print, finds it out of use.
+  thread_local dsl::Facts exact;
+  exact_facts(kernel, arguments, exact);
   const Variant& variant = state_->best(exact);
   if (variant.facts != exact && !variant.concrete && state_->core->specialises()) {
     state_->specialise_later(exact);

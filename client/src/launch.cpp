@@ -1,17 +1,18 @@
 // A launch: the grid from the arguments, the arguments into the entry's parameter block, the programs on threads.
 #include <algorithm>
-#include <cstring>
 
+#include "gpu/kernel_code.h"
 #include "kiln/dsl/instantiate.h"
 #include "variant.h"
 
 namespace kiln::client {
 namespace {
 
-// Int parameters by index, for the grid.
-dsl::Bindings bindings_of(const dsl::Kernel& kernel, std::span<const Argument> arguments) {
-  dsl::Bindings bindings;
-  bindings.params.resize(kernel.params.size());
+// Int parameters by index, for expressions of the launcher. The memory is the thread's, so that a launch need not ask
+// for any; the next launch overwrites it.
+const dsl::Bindings& bindings_of(const dsl::Kernel& kernel, std::span<const Argument> arguments) {
+  thread_local dsl::Bindings bindings;
+  bindings.params.assign(kernel.params.size(), std::nullopt);
   for (size_t i = 0; i < kernel.params.size(); ++i) {
     const dsl::Type& type = kernel.params[i].type;
     if (type.pointer || dsl::is_float(type.element)) continue;
@@ -24,12 +25,12 @@ dsl::Bindings bindings_of(const dsl::Kernel& kernel, std::span<const Argument> a
 }
 
 Result<std::array<uint32_t, 3>> grid_of(const Variant& variant, const dsl::Kernel& kernel,
-                                        std::span<const Argument> arguments, const LaunchOptions& options) {
-  std::array<dsl::Expr, 3> grid = variant.grid;
+                                        const dsl::Bindings& bindings, const LaunchOptions& options) {
+  std::array<dsl::Expr, 3> given;
   if (options.grid) {
-    for (size_t axis = 0; axis < 3; ++axis) grid[axis] = dsl::Expr(int64_t{(*options.grid)[axis]});
+    for (size_t axis = 0; axis < 3; ++axis) given[axis] = dsl::Expr(int64_t{(*options.grid)[axis]});
   }
-  auto out = dsl::evaluate_grid(grid, bindings_of(kernel, arguments));
+  auto out = dsl::evaluate_grid(options.grid ? given : variant.grid, bindings);
   if (!out) out.error().message = "kernel `" + kernel.name + "`: " + out.error().message;
   return out;
 }
@@ -104,11 +105,7 @@ Result<void> launch_compiled(const Variant& variant, const dsl::Kernel& kernel, 
                              std::span<const Argument> arguments, const LaunchOptions& options,
                              const std::array<uint32_t, 3>& grid) {
   ParamBlock block(layout.bytes);
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const bool pointer = kernel.params[i].type.pointer;
-    const void* from = pointer ? static_cast<const void*>(&arguments[i].data) : &arguments[i].bits;
-    std::memcpy(block.data() + layout.slots[i].offset, from, layout.slots[i].size);
-  }
+  pack_arguments(kernel, layout, arguments, block.data());
   const std::vector<int64_t> extents = extents_of(kernel, arguments);
   PrintSink sink{variant, options, grid};
   CpuLaunch launch;
@@ -132,8 +129,15 @@ Result<void> launch_variant(const Variant& variant, const dsl::Kernel& kernel, c
     return invalid_argument("kernel `" + kernel.name + "` takes " + std::to_string(kernel.params.size()) +
                             " arguments, not " + std::to_string(arguments.size()));
   }
-  auto grid = grid_of(variant, kernel, arguments, options);
+  const dsl::Bindings& bindings = bindings_of(kernel, arguments);
+  auto grid = grid_of(variant, kernel, bindings, options);
   if (!grid) return grid.error();
+  if (variant.device_code) {
+    return gpu::launch(*variant.device_code, kernel, layout, arguments, bindings, *grid, options.stream);
+  }
+  if (options.stream != nullptr) {
+    return invalid_argument("kernel `" + kernel.name + "` was compiled for no GPU, and cannot run on a stream");
+  }
   if (variant.concrete) return dsl::interpret(*variant.concrete, arguments, *grid, {.print = options.print});
   return launch_compiled(variant, kernel, layout, arguments, options, *grid);
 }

@@ -1,5 +1,8 @@
 #include "variant.h"
 
+#include <cstring>
+
+#include "gpu/kernel_code.h"
 #include "host_cpu.h"
 #include "kiln/dsl/expr_json.h"
 #include "kiln/dsl/instantiate.h"
@@ -64,6 +67,28 @@ Result<std::vector<Stage>> parse_plan(const dsl::Kernel& kernel, const json& met
   return out;
 }
 
+Result<void> load_host_code(const dsl::Kernel& kernel, const Artifact& artifact, Variant& variant) {
+  const json& metadata = artifact.metadata;
+  auto module = Module::load(artifact.code, metadata["entry"].get<std::string>());
+  if (!module) return module.error();
+  auto stages = parse_plan(kernel, metadata, **module);
+  if (!stages) return stages.error();
+  variant.module = std::move(*module);
+  variant.stages = std::move(*stages);
+  variant.scratch_bytes = bytes_of(metadata, "scratch_bytes");
+  variant.workspace_bytes = bytes_of(metadata, "workspace_bytes");
+  return {};
+}
+
+Result<void> load_device_code(const dsl::Kernel& kernel, const Artifact& artifact, Variant& variant) {
+  auto plan = gpu::parse_launch_plan(kernel, cpu_param_layout(kernel).bytes, artifact.metadata);
+  if (!plan) return bad_artifact(kernel, plan.error().message);
+  auto code = gpu::KernelCode::create(kernel, artifact, std::move(*plan), variant.reports);
+  if (!code) return code.error();
+  variant.device_code = std::move(*code);
+  return {};
+}
+
 }  // namespace
 
 ParamLayout cpu_param_layout(const dsl::Kernel& kernel) {
@@ -77,23 +102,30 @@ ParamLayout cpu_param_layout(const dsl::Kernel& kernel) {
   return layout;
 }
 
+void pack_arguments(const dsl::Kernel& kernel, const ParamLayout& layout, std::span<const Argument> arguments,
+                    std::byte* block) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const bool pointer = kernel.params[i].type.pointer;
+    const void* from = pointer ? static_cast<const void*>(&arguments[i].data) : &arguments[i].bits;
+    std::memcpy(block + layout.slots[i].offset, from, layout.slots[i].size);
+  }
+}
+
 Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, const Artifact& artifact,
                                                     const dsl::Facts& facts) {
   const json& metadata = artifact.metadata;
   if (!metadata.is_object() || !metadata.value("entry", json()).is_string()) {
     return bad_artifact(kernel, "has no entry");
   }
-  if (auto runs = check_host(metadata.value("needs", json())); !runs) {
+  // What a GPU must have is in the target's name.
+  const json needs = metadata.contains("device") ? json() : metadata.value("needs", json());
+  if (auto runs = check_host(needs); !runs) {
     return invalid_argument("kernel `" + kernel.name + "`, target `" +
                             metadata.value("target", std::string()).substr(0, 80) + "`: " + runs.error().message);
   }
   if (!same_layout(kernel, metadata)) return bad_artifact(kernel, "has other parameters than the kernel");
   auto grid = parse_grid(kernel, metadata);
   if (!grid) return grid.error();
-  auto module = Module::load(artifact.code, metadata["entry"].get<std::string>());
-  if (!module) return module.error();
-  auto stages = parse_plan(kernel, metadata, **module);
-  if (!stages) return stages.error();
   auto reports = parse_reports(metadata);
   if (!reports) return bad_artifact(kernel, "has " + reports.error().message);
   auto variant = std::make_shared<Variant>();
@@ -101,11 +133,10 @@ Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, c
   variant->facts.resize(kernel.params.size(), dsl::ParamFact::kNone);
   variant->grid = std::move(*grid);
   variant->metadata = metadata;
-  variant->module = std::move(*module);
-  variant->stages = std::move(*stages);
-  variant->scratch_bytes = bytes_of(metadata, "scratch_bytes");
-  variant->workspace_bytes = bytes_of(metadata, "workspace_bytes");
   variant->reports = std::move(*reports);
+  auto loaded = metadata.contains("device") ? load_device_code(kernel, artifact, *variant)
+                                            : load_host_code(kernel, artifact, *variant);
+  if (!loaded) return loaded.error();
   return std::shared_ptr<const Variant>(std::move(variant));
 }
 
@@ -124,7 +155,13 @@ Result<std::shared_ptr<const Variant>> interpreted_variant(const dsl::Kernel& ke
 }
 
 dsl::Facts exact_facts(const dsl::Kernel& kernel, std::span<const Argument> arguments) {
-  dsl::Facts facts(kernel.params.size(), dsl::ParamFact::kNone);
+  dsl::Facts facts;
+  exact_facts(kernel, arguments, facts);
+  return facts;
+}
+
+void exact_facts(const dsl::Kernel& kernel, std::span<const Argument> arguments, dsl::Facts& facts) {
+  facts.assign(kernel.params.size(), dsl::ParamFact::kNone);
   for (size_t i = 0; i < facts.size() && i < arguments.size(); ++i) {
     const dsl::Type& type = kernel.params[i].type;
     if (type.pointer) {
@@ -135,7 +172,6 @@ dsl::Facts exact_facts(const dsl::Kernel& kernel, std::span<const Argument> argu
       if (arguments[i].bits % 16 == 0) facts[i] = dsl::ParamFact::kMultiple16;
     }
   }
-  return facts;
 }
 
 bool is_sound(const dsl::Facts& facts, const dsl::Facts& exact) {

@@ -15,6 +15,10 @@
 
 namespace kiln::client {
 
+namespace gpu {
+class KernelCode;
+}
+
 // One of the launches that a kernel takes: its grid is the kernel's with axis 0 times `chunks`.
 struct Stage {
   kiln_entry_fn entry;
@@ -26,16 +30,17 @@ struct Variant {
   std::array<dsl::Expr, 3> grid;
   nlohmann::json metadata;
 
-  // Compiled code; empty when the interpreter runs `concrete`.
+  // Compiled code for a CPU; empty when the interpreter runs `concrete`, or a GPU `device_code`.
   std::shared_ptr<const Module> module;
   std::vector<Stage> stages;  // run one after the other
   uint64_t scratch_bytes = 0;
   uint64_t workspace_bytes = 0;  // for each program of the grid
   Reports reports;
   std::optional<dsl::Kernel> concrete;
+  std::shared_ptr<const gpu::KernelCode> device_code;
 };
 
-// Where an argument lies in the parameter block of the CPU entry.
+// Where an argument lies in the parameter block, of the CPU entry and of GPU kernels alike.
 struct ParamSlot {
   uint32_t offset = 0;
   uint32_t size = 0;
@@ -45,6 +50,9 @@ struct ParamLayout {
   uint32_t bytes = 0;
 };
 ParamLayout cpu_param_layout(const dsl::Kernel& kernel);
+// `block` has room for layout.bytes.
+void pack_arguments(const dsl::Kernel& kernel, const ParamLayout& layout, std::span<const Argument> arguments,
+                    std::byte* block);
 
 // Checks the metadata against the kernel (docs/artifact.md) and loads the code.
 Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, const Artifact& artifact,
@@ -54,6 +62,7 @@ Result<std::shared_ptr<const Variant>> interpreted_variant(const dsl::Kernel& ke
 
 // The most that is true of these arguments, one fact a parameter.
 dsl::Facts exact_facts(const dsl::Kernel& kernel, std::span<const Argument> arguments);
+void exact_facts(const dsl::Kernel& kernel, std::span<const Argument> arguments, dsl::Facts& facts);
 // Whether a variant compiled for `facts` may run where `exact` is what holds.
 bool is_sound(const dsl::Facts& facts, const dsl::Facts& exact);
 std::string facts_text(const dsl::Kernel& kernel, const dsl::Facts& facts);

@@ -2,6 +2,7 @@
 // link.
 #include "kiln/codegen/compile.h"
 
+#include <llvm/ADT/StringExtras.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
@@ -21,6 +22,9 @@
 #include "plan.h"
 #include "reports.h"
 #include "target.h"
+#ifdef KILN_NVPTX
+#include "nvptx/generate.h"
+#endif
 
 namespace kiln::codegen {
 namespace {
@@ -75,16 +79,13 @@ const char* fact_name(dsl::ParamFact fact) {
   return "none";
 }
 
-nlohmann::json describe(const dsl::CompileRequest& request, const dsl::Kernel& kernel, const CpuTarget& target,
-                        const Plan& plan, const cpu::Lowered& lowered) {
+// What every artifact says.
+nlohmann::json describe(const dsl::CompileRequest& request, const dsl::Kernel& kernel) {
   nlohmann::json out;
   out["kernel"] = kernel.name;
   out["target"] = request.target;
-  out["needs"]["architecture"] = target.machine->getTargetTriple().getArchName().str();
-  out["needs"]["features"] = target.needs;
   out["emit"] = request.emit;
   out["entry"] = "kiln_entry";
-  out["scratch_bytes"] = lowered.scratch_bytes;
   uint64_t params_bytes = 0;
   const auto layout = cpu::param_layout(kernel, params_bytes);
   out["params"] = nlohmann::json::array();
@@ -104,6 +105,15 @@ nlohmann::json describe(const dsl::CompileRequest& request, const dsl::Kernel& k
   for (const auto& [name, value] : request.constexprs) out["constexprs"][name] = value;
   out["facts"] = nlohmann::json::array();
   for (dsl::ParamFact fact : request.facts) out["facts"].push_back(fact_name(fact));
+  return out;
+}
+
+nlohmann::json describe_cpu(const dsl::CompileRequest& request, const dsl::Kernel& kernel, const CpuTarget& target,
+                            const Plan& plan, const cpu::Lowered& lowered) {
+  nlohmann::json out = describe(request, kernel);
+  out["needs"]["architecture"] = target.machine->getTargetTriple().getArchName().str();
+  out["needs"]["features"] = target.needs;
+  out["scratch_bytes"] = lowered.scratch_bytes;
   describe_launch(plan, lowered, out);
   return out;
 }
@@ -160,13 +170,27 @@ class IrDump {
   std::string wanted_, text_;
 };
 
-Result<void> check_emit(const std::string& emit) {
+// `forms`: what the target's code can be, beside the tile IR.
+Result<void> check_emit(const std::string& emit, llvm::ArrayRef<llvm::StringRef> forms) {
   if (!IrDump(emit).is_known()) {
     return invalid_argument("cannot dump the tile IR after `" + emit.substr(3) + "`; there are " +
                             std::string(IrDump::kInstantiate) + ", " + pass_names() + ", all");
   }
-  if (IrDump(emit).is_wanted() || emit == "so" || emit == "obj" || emit == "asm" || emit == "llvm") return {};
-  return invalid_argument("cannot emit `" + emit + "`; there are so, obj, asm, llvm, ir, ir:PASS");
+  if (IrDump(emit).is_wanted() || llvm::is_contained(forms, emit)) return {};
+  return invalid_argument("cannot emit `" + emit + "` for this target; there are " + llvm::join(forms, ", ") +
+                          ", ir, ir:PASS");
+}
+
+// The stages before any target: constants in, the passes on the tile IR.
+Result<dsl::Kernel> optimise_kernel(const dsl::Kernel& source, const dsl::CompileRequest& request, IrDump& dump,
+                                    Phases& phases) {
+  phases.begin("instantiate");
+  auto kernel = dsl::instantiate(source, request.constexprs, request.facts);
+  if (!kernel) return kernel;
+  dump.after(IrDump::kInstantiate, *kernel);
+  return run_passes(std::move(*kernel),
+                    {.begin = [&](std::string_view name) { phases.begin(name); },
+                     .end = [&](std::string_view name, const dsl::Kernel& k) { dump.after(name, k); }});
 }
 
 // From the tile IR to code.
@@ -187,31 +211,72 @@ Result<Artifact> generate(const dsl::CompileRequest& request, const dsl::Kernel&
   optimise(module, cpu);
   auto code = emit(module, cpu, request.emit, phases);
   if (!code) return code.error();
-  return Artifact{describe(request, kernel, cpu, plan, *lowered), std::move(*code)};
+  return Artifact{describe_cpu(request, kernel, cpu, plan, *lowered), std::move(*code)};
 }
 
-// Everything of the request's work except decoding it.
-Result<Artifact> compile_request(const dsl::CompileRequest& request, Phases& phases) {
-  if (auto fine = check_emit(request.emit); !fine) return fine.error();
+Result<Artifact> compile_for_cpu(const dsl::CompileRequest& request, Phases& phases) {
+  if (auto fine = check_emit(request.emit, {"so", "obj", "asm", "llvm"}); !fine) return fine.error();
   phases.begin("target");
   auto target = cpu_target(request.target);
   if (!target) return target.error();
   CpuTarget& cpu = **target;
-
-  phases.begin("instantiate");
   dsl::Kernel source = request.kernel;
   // Without an FMA instruction a contraction would be a library call a lane.
   if (!cpu.has_fma) source.options.contract = false;
-  auto kernel = dsl::instantiate(source, request.constexprs, request.facts);
-  if (!kernel) return kernel.error();
   IrDump dump(request.emit);
-  dump.after(IrDump::kInstantiate, *kernel);
-  const dsl::Kernel optimised = run_passes(
-      std::move(*kernel), {.begin = [&](std::string_view name) { phases.begin(name); },
-                           .end = [&](std::string_view name, const dsl::Kernel& k) { dump.after(name, k); }});
-  Result<Artifact> artifact = dump.is_wanted()
-                                  ? Artifact{describe(request, optimised, cpu, {}, {}), to_bytes(dump.text())}
-                                  : generate(request, optimised, cpu, phases);
+  auto kernel = optimise_kernel(source, request, dump, phases);
+  if (!kernel) return kernel.error();
+  if (dump.is_wanted()) return Artifact{describe_cpu(request, *kernel, cpu, {}, {}), to_bytes(dump.text())};
+  return generate(request, *kernel, cpu, phases);
+}
+
+#ifdef KILN_NVPTX
+nlohmann::json describe_gpu(const dsl::CompileRequest& request, const dsl::Kernel& kernel,
+                            const nvptx::Generated& generated) {
+  nlohmann::json out = describe(request, kernel);
+  out["emit"] = generated.emitted;
+  nlohmann::json& device = out["device"];
+  device["threads"] = generated.lowered.threads;
+  device["shared_bytes"] = generated.lowered.shared_bytes;
+  if (const auto& resources = generated.resources) {
+    device["registers"] = resources->registers;
+    device["spill_bytes"] = resources->spill_store_bytes + resources->spill_load_bytes;
+    device["assembler_us"] = resources->assembler_us;
+    device["warnings"] = resources->warnings;
+  }
+  return out;
+}
+
+Result<Artifact> compile_for_cuda(dsl::CompileRequest request, Phases& phases) {
+  if (request.emit == "so") request.emit = "cubin";  // what a launcher loads
+  if (auto fine = check_emit(request.emit, {"cubin", "ptx", "asm", "llvm"}); !fine) return fine.error();
+  phases.begin("target");
+  auto target = nvptx::cuda_target(request.target);
+  if (!target) return target.error();
+  IrDump dump(request.emit);
+  auto kernel = optimise_kernel(request.kernel, request, dump, phases);
+  if (!kernel) return kernel.error();
+  if (dump.is_wanted()) return Artifact{describe(request, *kernel), to_bytes(dump.text())};
+  auto generated = nvptx::generate(*kernel, **target, gpu::LaunchShape(), request.emit,
+                                   [&](std::string_view phase) { phases.begin(phase); });
+  if (!generated) return generated.error();
+  return Artifact{describe_gpu(request, *kernel, *generated), std::move(generated->code)};
+}
+
+bool is_cuda_target(const std::string& name) { return nvptx::is_cuda_target(name); }
+void initialise_cuda() { nvptx::initialise_llvm(); }
+#else
+Result<Artifact> compile_for_cuda(const dsl::CompileRequest& request, Phases&) {
+  return invalid_argument("target `" + request.target +
+                          "`: this compiler was built without NVIDIA GPUs (KILN_TARGETS)");
+}
+bool is_cuda_target(const std::string& name) { return name.starts_with("cuda"); }
+void initialise_cuda() {}
+#endif
+
+// Everything of the request's work except decoding it.
+Result<Artifact> compile_request(const dsl::CompileRequest& request, Phases& phases) {
+  auto artifact = is_cuda_target(request.target) ? compile_for_cuda(request, phases) : compile_for_cpu(request, phases);
   if (artifact) artifact->metadata["code_bytes"] = artifact->code.size();
   return artifact;
 }
@@ -231,6 +296,7 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
 
 void warm_up() {
   initialise_llvm();
+  initialise_cuda();
   // Touches what every kernel needs: address arithmetic, masks, vectors, math, a reduction.
   constexpr char kKernel[] =
       "kernel warm_up(%x: ptr<f32> readonly, %y: ptr<f32>, %n: i32) {\n"

@@ -99,6 +99,12 @@ TEST_F(BadInput, ArgumentsOfTheWrongTypeMissingOrUnknown) {
   expect_error({"run", "axpy.kiln", "--target", "interp", "n=1", "n=2"}, "`n` is given twice");
 }
 
+TEST_F(BadInput, AGpuWithoutADriver) {
+  ::setenv("KILN_CUDA_DRIVER", "/nowhere/libcuda.so", 1);
+  expect_error(axpy({}, "cuda"), "no CUDA driver (/nowhere/libcuda.so: ");
+  ::unsetenv("KILN_CUDA_DRIVER");
+}
+
 TEST_F(BadInput, FilesThatAreNotNpyOrHoldAnotherType) {
   expect_refused({"x=@axpy.kiln"}, "axpy.kiln: not a .npy file");
   expect_refused({"x=@missing.npy"}, "missing.npy: cannot be opened");

@@ -47,18 +47,18 @@ class KindAccumulator : public Accumulator {
     const bool extreme = kind_ == ReduceKind::kMin || kind_ == ReduceKind::kMax;
     if (form.blocks && kind_ == ReduceKind::kSum && dsl::is_float(element_)) {
       totals_ = state(ElementType::kF64);
-      numbers_ = entry_alloca(c, lanes_of(accumulator_type(c, element_)));
+      numbers_ = entry_alloca(c, lanes_of(accumulator_type(c.b.getContext(), element_)));
     } else {
       numbers_ = state(accumulator_element(element_));
     }
     if (dsl::is_float(element_) && extreme) nan_ = state(ElementType::kI1);
-    if (form.along) equal_ = entry_alloca(c, accumulator_type(c, element_));
+    if (form.along) equal_ = entry_alloca(c, accumulator_type(c.b.getContext(), element_));
   }
 
   void reset() override {
-    Value* none = identity(c, kind_, element_);
+    Value* none = identity(c.b, kind_, element_);
     b.CreateStore(splat(none), numbers_);
-    if (totals_) b.CreateStore(splat(identity(c, kind_, ElementType::kF64)), totals_);
+    if (totals_) b.CreateStore(splat(identity(c.b, kind_, ElementType::kF64)), totals_);
     if (nan_) b.CreateStore(splat(b.getFalse()), nan_);
     if (equal_) b.CreateStore(none, equal_);
   }
@@ -79,7 +79,7 @@ class KindAccumulator : public Accumulator {
     if (!totals_) return;
     Value* wide = b.CreateFPExt(load(numbers_), lanes_of(b.getDoubleTy()));
     b.CreateStore(b.CreateFAdd(load(totals_), wide), totals_);
-    b.CreateStore(splat(identity(c, kind_, element_)), numbers_);
+    b.CreateStore(splat(identity(c.b, kind_, element_)), numbers_);
   }
 
   bool takes_equal() const override { return kind_ != ReduceKind::kProd; }
@@ -90,7 +90,7 @@ class KindAccumulator : public Accumulator {
       x = dsl::is_float(element_) ? b.CreateFMul(x, b.CreateSIToFP(count, x->getType()))
                                   : b.CreateMul(x, b.CreateZExtOrTrunc(count, x->getType()));
     } else if (kind_ == ReduceKind::kXor) {
-      x = b.CreateSelect(b.CreateTrunc(count, b.getInt1Ty()), x, identity(c, kind_, element_));
+      x = b.CreateSelect(b.CreateTrunc(count, b.getInt1Ty()), x, identity(c.b, kind_, element_));
     }
     b.CreateStore(x, equal_);
   }
@@ -114,7 +114,7 @@ class KindAccumulator : public Accumulator {
   }
 
   Value* narrow(Value* x) {
-    llvm::Type* type = like(x, accumulator_type(c, element_));
+    llvm::Type* type = like(x, accumulator_type(c.b.getContext(), element_));
     return x->getType() == type ? x : b.CreateFPTrunc(x, type);
   }
 
@@ -134,14 +134,14 @@ class ArgAccumulator : public Accumulator {
         along_(form.along),
         best_(state(accumulator_element(element_))),
         where_(state(ElementType::kI32)) {
-    equal_ = entry_alloca(c, accumulator_type(c, element_));
+    equal_ = entry_alloca(c, accumulator_type(c.b.getContext(), element_));
     first_equal_ = entry_alloca(c, b.getInt32Ty());
   }
 
   void reset() override {
-    b.CreateStore(splat(identity(c, kind_, element_)), best_);
+    b.CreateStore(splat(identity(c.b, kind_, element_)), best_);
     b.CreateStore(indices(b.getInt64(0)), where_);
-    b.CreateStore(identity(c, kind_, element_), equal_);
+    b.CreateStore(identity(c.b, kind_, element_), equal_);
     b.CreateStore(b.getInt32(std::numeric_limits<int32_t>::max()), first_equal_);
   }
 

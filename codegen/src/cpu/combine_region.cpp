@@ -28,7 +28,7 @@ Result<Registers> apply_region(Context& c, const dsl::Region& region, llvm::Arra
     const Registers operands = read(op.operands);
     if (op.code == OpCode::kYield) return operands;
     if (op.code == OpCode::kConstant) {
-      values[op.results[0]] = emit_constant(c, op);
+      values[op.results[0]] = emit_constant(c.b, op);
     } else if (op.code == OpCode::kPhilox) {
       const auto words = emit_philox(b, philox_keys(b, operands[0]), operands[1]);
       for (size_t i = 0; i < words.size(); ++i) values[op.results[i]] = words[i];

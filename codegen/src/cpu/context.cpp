@@ -2,42 +2,13 @@
 
 #include <utility>
 
-#include "kiln/dsl/verify.h"
-
 namespace kiln::codegen::cpu {
-
-Error Context::unsupported(const Op& op, const std::string& what) const {
-  return error(
-      ErrorCode::kCompileFailed,
-      dsl::diagnostic(kernel, op.loc, "target `" + target.cpu + "`: " + dsl::info(op.code).name + ": " + what));
-}
 
 Value* Context::memory_mask(Value* mask) {
   if (!mask || !never) return mask;
   auto* lanes = llvm::cast<llvm::FixedVectorType>(mask->getType());
   return b.CreateOr(mask, b.CreateVectorSplat(lanes->getElementCount(), never));
 }
-
-llvm::Type* memory_type(llvm::LLVMContext& context, ElementType element, bool pointer) {
-  if (pointer) return llvm::PointerType::get(context, 0);
-  switch (element) {
-    case ElementType::kF16:
-      return llvm::Type::getHalfTy(context);
-    case ElementType::kF32:
-      return llvm::Type::getFloatTy(context);
-    case ElementType::kF64:
-      return llvm::Type::getDoubleTy(context);
-    default:
-      return llvm::Type::getIntNTy(context, static_cast<unsigned>(8 * dsl::info(element).bytes));
-  }
-}
-
-llvm::Type* register_type(llvm::LLVMContext& context, const dsl::Type& type) {
-  if (!type.pointer && type.element == ElementType::kI1) return llvm::Type::getInt1Ty(context);
-  return memory_type(context, type.element, type.pointer);
-}
-
-int memory_bytes(const dsl::Type& type) { return type.pointer ? 8 : dsl::info(type.element).bytes; }
 
 namespace {
 
@@ -70,15 +41,6 @@ Slot allocate_slot(Context& c, const dsl::Type& type, Rows rows) {
   // One more vector behind the last row: parts of a tile are read in whole vectors too.
   c.scratch_bytes += static_cast<uint64_t>(round_up((stride + kRowPadding) * memory_bytes(type), kCacheLine));
   return slot;
-}
-
-Value* to_memory(Builder& b, Value* x) {
-  return x->getType()->isIntOrIntVectorTy(1) ? b.CreateZExt(x, like(x, b.getInt8Ty())) : x;
-}
-
-Value* from_memory(Builder& b, Value* x, const dsl::Type& type) {
-  if (type.pointer || type.element != ElementType::kI1) return x;
-  return b.CreateICmpNE(x, llvm::Constant::getNullValue(x->getType()));
 }
 
 Value* load_from_slot(Context& c, ValueId id, const Slot& slot) {

@@ -18,18 +18,12 @@
 #include <string>
 #include <vector>
 
+#include "elementwise/elementwise.h"
 #include "kiln/dsl/ir.h"
 #include "kiln/dsl/result.h"
 #include "target.h"
 
 namespace kiln::codegen::cpu {
-
-using dsl::ElementType;
-using dsl::Op;
-using dsl::OpCode;
-using dsl::ValueId;
-using llvm::Value;
-using Builder = llvm::IRBuilder<>;
 
 // For each axis of a tile, the dimension of the nest that walks it; kZero where the index is always 0.
 using Point = llvm::SmallVector<int8_t, 5>;
@@ -70,10 +64,13 @@ struct DotAccumulator {
   Value* batch = nullptr;
 };
 
-struct Context {
-  Context(const dsl::Kernel& k, CpuTarget& t, llvm::Module& m) : kernel(k), target(t), module(m), b(m.getContext()) {}
+struct Context : ElementContext {
+  Context(const dsl::Kernel& k, CpuTarget& t, llvm::Module& m)
+      : ElementContext{k, t.cpu, {t.has_fma, t.vector_bytes == 64, false}, t.has_f16c, true},
+        target(t),
+        module(m),
+        b(m.getContext()) {}
 
-  const dsl::Kernel& kernel;
   CpuTarget& target;
   llvm::Module& module;
   Builder b;
@@ -104,27 +101,11 @@ struct Context {
   uint64_t scratch_bytes = 0;
   const dsl::Region* region = nullptr;  // being lowered
 
-  const dsl::Type& type(ValueId id) const { return kernel.type(id); }
   llvm::ConstantInt* i64(int64_t value) { return b.getInt64(static_cast<uint64_t>(value)); }
   // The mask (null: all lanes) of a masked load or store. LLVM 19 makes whole loads, for AVX2, of those registers of a
   // longer vector whose lanes it knows to be off; here it cannot know.
   Value* memory_mask(Value* mask);
-  // An error about an op, with its source line.
-  Error unsupported(const Op& op, const std::string& what) const;
 };
-
-// A scalar type with the lanes of `x`, and an integer constant of its type: what is written once serves scalars and
-// vectors.
-inline llvm::Type* like(Value* x, llvm::Type* scalar) { return x->getType()->getWithNewType(scalar); }
-inline llvm::Constant* int_constant(Value* like_this, uint64_t value) {
-  return llvm::ConstantInt::get(like_this->getType(), value);
-}
-
-// How a value of an element type is held in registers: bf16 as its bits in i16 (LLVM would flush subnormals), i1 as i1.
-llvm::Type* register_type(llvm::LLVMContext& context, const dsl::Type& type);
-// … and in memory: i1 as a byte.
-llvm::Type* memory_type(llvm::LLVMContext& context, ElementType element, bool pointer);
-int memory_bytes(const dsl::Type& type);
 
 // Reserves scratch for a tile; `dense`: without padding between rows.
 enum class Rows : uint8_t { kPadded, kDense };
@@ -149,35 +130,11 @@ void emit_if(Builder& b, Value* condition, const char* name, llvm::function_ref<
 // Runs `emit` unless `skip` (i1) holds. What it computes for later nests is not relied on.
 Result<void> unless(Context& c, Value* skip, llvm::function_ref<Result<void>()> emit);
 
-// scalar_ops.cpp: an elementwise op on registers, scalars or vectors alike. `element` is the operands' element type.
-Result<Value*> emit_elementwise(Context& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> operands);
-// conversions.cpp: small floats to f32 and back (one rounding); a `cast`.
-Value* to_f32(Context& c, Builder& b, ElementType element, Value* x);
-// `saturate`: of f8; without it what overflows is infinite, or NaN where the type has no infinity.
-Value* from_f32(Context& c, Builder& b, ElementType element, Value* x, bool saturate = true);
-Value* emit_cast(Context& c, Builder& b, Value* x, ElementType from, ElementType to, bool saturate = true);
-// small_floats.cpp
-Value* f8_to_f32(Context& c, Builder& b, ElementType element, Value* x);
-Value* f32_to_f8(Builder& b, ElementType element, Value* x, bool saturate);
-// Stochastic rounding of f32 and below to f16, bf16 or f8; `random`: u32 lanes.
-Value* emit_stochastic_cast(Context& c, Builder& b, Value* x, ElementType from, ElementType to, Value* random,
-                            bool saturate);
-// philox.cpp: the four words of Philox4x32-10; the keys of its rounds, from a seed, in lanes like the offset's.
-using PhiloxKeys = std::array<std::array<Value*, 2>, 10>;
-PhiloxKeys philox_keys(Builder& b, Value* seed);
-std::array<Value*, 4> emit_philox(Builder& b, const PhiloxKeys& keys, Value* offset);
-Result<void> lower_philox(Context& c, const Op& op);
-// The value of a `constant` op.
-Value* emit_constant(Context& c, const Op& op);
-// `min` and `max` of floats of 32 bits and more.
-Value* float_min_max(Builder& b, bool maximum, bool numeric, Value* x, Value* y);
-// Memory holds i1 as a byte.
-Value* to_memory(Builder& b, Value* x);
-Value* from_memory(Builder& b, Value* x, const dsl::Type& type);
-
 // region.cpp: all ops of a region, in program order.
 Result<void> lower_region(Context& c, const dsl::Region& region);
 
+// philox.cpp
+Result<void> lower_philox(Context& c, const Op& op);
 // atomics.cpp
 Result<void> lower_atomic(Context& c, const Op& op);
 // checks.cpp: with the option check_bounds; load, store and the indices of gather.

@@ -1,37 +1,8 @@
-// Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011): counter (offset, 0, 0), key
-// seed. The words of a tile are computed together, once, by a nest of their own into a slot each.
-//
-// A word stands in the low half of a 64-bit lane, and what is above it is never looked at: then a product of two words
-// is one multiplication (vpmuludq), whose halves are the lane itself and the lane shifted.
+// The random words of a tile are computed together, once, by a nest of their own into a slot each
+// (elementwise/philox.cpp).
 #include "cpu/nest.h"
 
 namespace kiln::codegen::cpu {
-
-PhiloxKeys philox_keys(Builder& b, Value* seed) {
-  PhiloxKeys keys;
-  std::array<Value*, 2> key = {seed, b.CreateLShr(seed, int_constant(seed, 32))};
-  for (auto& of_round : keys) {
-    of_round = key;
-    key = {b.CreateAdd(key[0], int_constant(seed, 0x9E3779B9)), b.CreateAdd(key[1], int_constant(seed, 0xBB67AE85))};
-  }
-  return keys;
-}
-
-std::array<Value*, 4> emit_philox(Builder& b, const PhiloxKeys& keys, Value* offset) {
-  auto high = [&](Value* x) { return b.CreateLShr(x, int_constant(x, 32)); };
-  auto times = [&](Value* x, uint64_t factor) {
-    return b.CreateMul(b.CreateAnd(x, int_constant(x, 0xFFFFFFFF)), int_constant(x, factor));
-  };
-  Value* zero = int_constant(offset, 0);
-  std::array<Value*, 4> counter = {offset, high(offset), zero, zero};
-  for (const auto& key : keys) {
-    Value *p = times(counter[0], 0xD2511F53), *q = times(counter[2], 0xCD9E8D57);
-    counter = {b.CreateXor(b.CreateXor(high(q), counter[1]), key[0]), q,
-               b.CreateXor(b.CreateXor(high(p), counter[3]), key[1]), p};
-  }
-  for (Value*& word : counter) word = b.CreateTrunc(word, like(word, b.getInt32Ty()));
-  return counter;
-}
 
 // The keys do not depend on the lane where the seed does not: they are emitted with it, outside of the loop.
 Result<std::array<Value*, 4>> Nest::evaluate_philox(const Op& op, const Point& point) {

@@ -34,7 +34,7 @@ Result<void> lower_scalar(Context& c, const Op& op) {
       out = c.num_programs[static_cast<size_t>(std::get<int64_t>(op.attrs[0]))];
       return {};
     case OpCode::kConstant:
-      out = emit_constant(c, op);
+      out = emit_constant(c.b, op);
       return {};
     case OpCode::kLoad:
       return lower_scalar_load(c, op);

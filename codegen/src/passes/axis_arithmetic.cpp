@@ -258,23 +258,36 @@ std::optional<bool> is_less(const AxisInfo& x, const AxisInfo& y, bool or_equal)
   return std::nullopt;
 }
 
+// Neighbours that count up from a multiple of g are all below a multiple of g, or none is: the groups in which x < y,
+// and its opposite, are constant.
+int64_t groups_below(const AxisInfo& x, const AxisInfo& y, int64_t extent) {
+  const int64_t together = common_groups(x.contiguous, y.constant, extent);
+  return std::gcd(together, std::gcd(x.multiple_of, y.multiple_of));  // gcd(0, g) is g
+}
+
 AxisInfo compared(const Facts& facts, const Op& op) {
   const AxisInfo &x = facts.operand(op, 0), &y = facts.operand(op, 1);
   const Type& type = facts.type(op.results[0]);
+  const int64_t extent = type.shape.empty() ? 1 : type.shape.back().as_constant().value();
+  int64_t groups = 1;
   std::optional<bool> value;
   if (dsl::is_int(facts.type(op.operands[0]).element)) {
     switch (static_cast<dsl::Predicate>(int_attr(op, 0))) {
       case dsl::Predicate::kLt:
         value = is_less(x, y, false);
+        groups = groups_below(x, y, extent);
         break;
       case dsl::Predicate::kLe:
         value = is_less(x, y, true);
+        groups = groups_below(y, x, extent);
         break;
       case dsl::Predicate::kGt:
         value = is_less(y, x, false);
+        groups = groups_below(y, x, extent);
         break;
       case dsl::Predicate::kGe:
         value = is_less(y, x, true);
+        groups = groups_below(x, y, extent);
         break;
       case dsl::Predicate::kEq:
       case dsl::Predicate::kNe: {
@@ -287,8 +300,7 @@ AxisInfo compared(const Facts& facts, const Op& op) {
     }
   }
   AxisInfo out = truth(type, value);
-  const int64_t extent = type.shape.empty() ? 1 : type.shape.back().as_constant().value();
-  out.constant = common_groups(x.constant, y.constant, extent);
+  out.constant = std::max(common_groups(x.constant, y.constant, extent), groups);
   return out;
 }
 

@@ -25,7 +25,7 @@ struct ClientOptions {
 };
 
 struct GetOptions {
-  std::string target = "cpu";            // "cpu", "interp", or a resolved target such as "cpu:znver5,+avx2"
+  std::string target = "cpu";            // "cpu", "cuda", "interp", or resolved: "cpu:znver5,+avx2", "cuda:sm_90a"
   dsl::ConstexprValues constexprs = {};  // those without a default must be there
   uint32_t deadline_ms = 0;              // 0: the daemon's default
 };

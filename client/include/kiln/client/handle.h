@@ -14,6 +14,7 @@
 namespace kiln::client {
 
 struct FunctionState;
+class Stream;
 
 struct LaunchOptions {
   int threads = 0;                                   // 0: OpenMP's default
@@ -21,6 +22,7 @@ struct LaunchOptions {
   // What the kernel's `print` ops give; called while the launch runs, by one of its threads at a time. It must not
   // throw. Absent: nothing is printed.
   std::function<void(const dsl::PrintRecord&)> print = nullptr;
+  const Stream* stream = nullptr;  // of a GPU, and with it the device (gpu.h); absent: the default stream
 };
 
 using dsl::Argument;

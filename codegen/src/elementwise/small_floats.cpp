@@ -2,9 +2,9 @@
 // (e4m3 has no infinity; its NaN is all ones).
 #include <llvm/IR/Intrinsics.h>
 
-#include "cpu/context.h"
+#include "elementwise/elementwise.h"
 
-namespace kiln::codegen::cpu {
+namespace kiln::codegen {
 namespace {
 
 struct Format {
@@ -49,7 +49,7 @@ Value* finish(Builder& b, const Format& format, Value* x, Value* code, bool satu
 }  // namespace
 
 // Either format is the upper part of an f16 but for the exponent's bias.
-Value* f8_to_f32(Context& c, Builder& b, ElementType element, Value* x) {
+Value* f8_to_f32(ElementContext& c, Builder& b, ElementType element, Value* x) {
   Value* bits = b.CreateZExt(x, like(x, b.getInt16Ty()));
   auto as_f32 = [&](Value* half) {
     return to_f32(c, b, ElementType::kF16, b.CreateBitCast(half, like(x, b.getHalfTy())));
@@ -84,7 +84,7 @@ Value* f32_to_f8(Builder& b, ElementType element, Value* x, bool saturate) {
 }
 
 // |result| = floor(|x|/u + random·2^-32)·u with u the spacing of the result's type at |x|, in integers.
-Value* emit_stochastic_cast(Context& c, Builder& b, Value* x, ElementType from, ElementType to, Value* random,
+Value* emit_stochastic_cast(ElementContext& c, Builder& b, Value* x, ElementType from, ElementType to, Value* random,
                             bool saturate) {
   const Format format = format_of(to);
   if (dsl::is_small_float(from)) x = to_f32(c, b, from, x);
@@ -116,4 +116,4 @@ Value* emit_stochastic_cast(Context& c, Builder& b, Value* x, ElementType from, 
   return b.CreateBitCast(code, like(x, memory_type(b.getContext(), to, false)));
 }
 
-}  // namespace kiln::codegen::cpu
+}  // namespace kiln::codegen

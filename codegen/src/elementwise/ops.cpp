@@ -1,10 +1,10 @@
 // Elementwise ops on registers: the same code for scalars and for vectors of any width.
 #include <llvm/IR/Intrinsics.h>
 
-#include "cpu/context.h"
+#include "elementwise/elementwise.h"
 #include "math/vector_math.h"
 
-namespace kiln::codegen::cpu {
+namespace kiln::codegen {
 namespace {
 
 using dsl::info;
@@ -174,9 +174,13 @@ bool keeps_infinity(const Op& op) {
   }
 }
 
-MathOptions math_options(const Context& c, bool fast) { return {c.target.has_fma, c.target.vector_bytes == 64, fast}; }
+MathOptions math_options(const ElementContext& c, bool fast) {
+  MathOptions options = c.math;
+  options.fast = fast;
+  return options;
+}
 
-Value* emit_float(Context& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> in) {
+Value* emit_float(ElementContext& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> in) {
   switch (op.code) {
     case OpCode::kAdd:
       return b.CreateFAdd(in[0], in[1]);
@@ -231,7 +235,7 @@ Value* sign_bit(Builder& b, ElementType element, Value* x) {
   return b.CreateICmpSLT(bits, llvm::Constant::getNullValue(bits->getType()));
 }
 
-Value* emit_cast_op(Context& c, Builder& b, const Op& op, ElementType from, llvm::ArrayRef<Value*> in) {
+Value* emit_cast_op(ElementContext& c, Builder& b, const Op& op, ElementType from, llvm::ArrayRef<Value*> in) {
   const auto to = std::get<ElementType>(op.attrs[0]);
   const bool saturate = std::get<int64_t>(op.attrs[2]) != 0;
   if (in.size() > 1) return emit_stochastic_cast(c, b, in[0], from, to, in[1], saturate);
@@ -240,7 +244,7 @@ Value* emit_cast_op(Context& c, Builder& b, const Op& op, ElementType from, llvm
 
 }  // namespace
 
-Result<Value*> emit_elementwise(Context& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> operands) {
+Result<Value*> emit_elementwise(ElementContext& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> operands) {
   const size_t typed = op.code == OpCode::kSelect ? 1 : 0;
   const ElementType element = c.type(op.operands[typed]).element;
   llvm::SmallVector<Value*, 4> in(operands.begin(), operands.end());
@@ -283,13 +287,13 @@ Result<Value*> emit_elementwise(Context& c, Builder& b, const Op& op, llvm::Arra
   return small && !is_test ? from_f32(c, b, element, value, !keeps_infinity(op)) : value;
 }
 
-Value* emit_constant(Context& c, const Op& op) {
+Value* emit_constant(Builder& b, const Op& op) {
   const dsl::Type type = dsl::scalar_type(std::get<ElementType>(op.attrs[1]));
-  llvm::Type* reg = register_type(c.b.getContext(), type);
+  llvm::Type* reg = register_type(b.getContext(), type);
   const uint64_t bits = std::get<dsl::Literal>(op.attrs[0]).bits;
   const unsigned width = reg->getScalarSizeInBits();
-  llvm::Constant* as_int = llvm::ConstantInt::get(c.b.getContext(), llvm::APInt(width, bits));
+  llvm::Constant* as_int = llvm::ConstantInt::get(b.getContext(), llvm::APInt(width, bits));
   return reg->isIntegerTy() ? as_int : llvm::ConstantExpr::getBitCast(as_int, reg);
 }
 
-}  // namespace kiln::codegen::cpu
+}  // namespace kiln::codegen

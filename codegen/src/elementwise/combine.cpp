@@ -1,9 +1,9 @@
 // The kinds of reductions and scans on registers, scalars and vectors alike.
+#include "elementwise/combine.h"
+
 #include <llvm/IR/Intrinsics.h>
 
-#include "cpu/combine.h"
-
-namespace kiln::codegen::cpu {
+namespace kiln::codegen {
 
 using dsl::info;
 using dsl::is_float;
@@ -14,16 +14,16 @@ dsl::ReduceKind reduce_kind(const Op& op) { return static_cast<ReduceKind>(std::
 
 ElementType accumulator_element(ElementType element) { return is_small_float(element) ? ElementType::kF32 : element; }
 
-llvm::Type* accumulator_type(Context& c, ElementType element) {
-  return register_type(c.b.getContext(), dsl::scalar_type(accumulator_element(element)));
+llvm::Type* accumulator_type(llvm::LLVMContext& context, ElementType element) {
+  return register_type(context, dsl::scalar_type(accumulator_element(element)));
 }
 
-Value* to_accumulator(Context& c, Builder& b, ElementType element, Value* x) {
+Value* to_accumulator(ElementContext& c, Builder& b, ElementType element, Value* x) {
   return is_small_float(element) ? to_f32(c, b, element, x) : x;
 }
 
 // min and max give an element as it is, infinities of f8 too; sums and products are rounded.
-Value* from_accumulator(Context& c, Builder& b, ReduceKind kind, ElementType element, Value* x) {
+Value* from_accumulator(ElementContext& c, Builder& b, ReduceKind kind, ElementType element, Value* x) {
   const bool chosen = kind == ReduceKind::kMin || kind == ReduceKind::kMax;
   return is_small_float(element) ? from_f32(c, b, element, x, !chosen) : x;
 }
@@ -56,8 +56,8 @@ Value* combine(Builder& b, ReduceKind kind, ElementType element, Value* x, Value
   return float_min_max(b, kind == ReduceKind::kMax, false, x, y);
 }
 
-Value* identity(Context& c, ReduceKind kind, ElementType element) {
-  llvm::Type* type = accumulator_type(c, element);
+Value* identity(Builder& b, ReduceKind kind, ElementType element) {
+  llvm::Type* type = accumulator_type(b.getContext(), element);
   const bool maximum = kind == ReduceKind::kMax;
   if (is_float(element)) {
     // -0.0, not 0.0: a sum of negative zeros is a negative zero.
@@ -83,4 +83,4 @@ Value* identity(Context& c, ReduceKind kind, ElementType element) {
   }
 }
 
-}  // namespace kiln::codegen::cpu
+}  // namespace kiln::codegen

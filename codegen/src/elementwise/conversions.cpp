@@ -1,9 +1,9 @@
 // Conversions between element types on registers, scalars and vectors alike.
 #include <llvm/IR/Intrinsics.h>
 
-#include "cpu/context.h"
+#include "elementwise/elementwise.h"
 
-namespace kiln::codegen::cpu {
+namespace kiln::codegen {
 namespace {
 
 using dsl::info;
@@ -103,19 +103,19 @@ Value* with_sticky_bit(Builder& b, Value* x, bool is_signed) {
 
 }  // namespace
 
-Value* to_f32(Context& c, Builder& b, ElementType element, Value* x) {
+Value* to_f32(ElementContext& c, Builder& b, ElementType element, Value* x) {
   if (info(element).bits == 8) return f8_to_f32(c, b, element, x);
   if (element == ElementType::kBF16) return bf16_to_f32(b, x);
-  return c.target.has_f16c ? b.CreateFPExt(x, like(x, b.getFloatTy())) : f16_to_f32_by_hand(b, x);
+  return c.converts_f16 ? b.CreateFPExt(x, like(x, b.getFloatTy())) : f16_to_f32_by_hand(b, x);
 }
 
-Value* from_f32(Context& c, Builder& b, ElementType element, Value* x, bool saturate) {
+Value* from_f32(ElementContext& c, Builder& b, ElementType element, Value* x, bool saturate) {
   if (info(element).bits == 8) return f32_to_f8(b, element, x, saturate);
   if (element == ElementType::kBF16) return f32_to_bf16(b, x);
-  return c.target.has_f16c ? b.CreateFPTrunc(x, like(x, b.getHalfTy())) : f32_to_f16_by_hand(b, x);
+  return c.converts_f16 ? b.CreateFPTrunc(x, like(x, b.getHalfTy())) : f32_to_f16_by_hand(b, x);
 }
 
-Value* emit_cast(Context& c, Builder& b, Value* x, ElementType from, ElementType to, bool saturate) {
+Value* emit_cast(ElementContext& c, Builder& b, Value* x, ElementType from, ElementType to, bool saturate) {
   if (from == to) return x;
   if (!is_float(from) && !is_float(to)) return int_to_int(b, x, from, to);
   if (!is_float(from)) {
@@ -136,4 +136,4 @@ Value* emit_cast(Context& c, Builder& b, Value* x, ElementType from, ElementType
                                  : b.CreateFPTrunc(x, like(x, b.getFloatTy()));
 }
 
-}  // namespace kiln::codegen::cpu
+}  // namespace kiln::codegen

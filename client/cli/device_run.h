@@ -1,0 +1,14 @@
+// `kiln run` on a GPU.
+#pragma once
+
+#include <vector>
+
+#include "kiln/client/handle.h"
+
+namespace kiln::cli {
+
+// Copies the arrays to the first device, launches there, waits, and copies back what the kernel may have written.
+Result<void> launch_on_device(const client::UntypedFunction& function, std::vector<client::Argument> arguments,
+                              client::LaunchOptions options);
+
+}  // namespace kiln::cli

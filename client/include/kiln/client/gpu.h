@@ -1,0 +1,207 @@
+// GPUs in this process: devices, their memory, streams, events and graphs, of any vendor; so far there is "cuda".
+//
+//   auto device = Device::open("cuda");
+//   auto x = DeviceBuffer<float>::allocate(*device, n);
+//   auto copied = x->copy_from(host);
+//   auto stream = Stream::create(*device);
+//   auto done = fn->launch({.stream = &*stream}, *x, n);   // fn: client.get(kernel, {.target = "cuda"})
+//   if (auto finished = stream->synchronise(); !finished) …finished.error().message…
+//
+// A launch is queued and returns; what goes wrong while it runs is the error of a later synchronisation. All of these
+// may be used by many threads at once, and each keeps its device open.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "kiln/dsl/interpreter.h"
+#include "kiln/dsl/result.h"
+
+namespace kiln::client {
+
+namespace gpu {
+struct DeviceState;
+struct StreamState;
+struct MemoryState;
+struct EventState;
+struct GraphState;
+}  // namespace gpu
+
+class Stream;
+
+struct DeviceInfo {
+  std::string kind;    // "cuda"
+  int ordinal = 0;     // the driver's number of it
+  std::string name;    // "NVIDIA H200"
+  std::string target;  // what kernels are compiled for: "cuda:sm_90a"
+  uint64_t memory_bytes = 0;
+  uint32_t multiprocessors = 0;
+  uint32_t shared_bytes = 0;  // shared memory that one block may have
+};
+
+// The devices of a kind, in the driver's order, without opening them. No driver is an error, and so is no device.
+Result<std::vector<DeviceInfo>> devices(std::string_view kind);
+
+class Device {
+ public:
+  // A device that is open already is shared. docs/cli.md says where the driver is looked for.
+  static Result<Device> open(std::string_view kind, int ordinal = 0);
+
+  const DeviceInfo& info() const;
+  // The stream of launches that name none. Other libraries' default streams run in order with it.
+  Stream default_stream() const;
+  // Waits for all work of the device.
+  Result<void> synchronise() const;
+
+  const std::shared_ptr<gpu::DeviceState>& state() const { return state_; }
+
+ private:
+  friend class Stream;
+  explicit Device(std::shared_ptr<gpu::DeviceState> state) : state_(std::move(state)) {}
+  std::shared_ptr<gpu::DeviceState> state_;
+};
+
+// A queue of work on a device. Copies of it are the same queue.
+class Stream {
+ public:
+  // Runs beside the other streams, also beside the default one.
+  static Result<Stream> create(const Device& device);
+  // Another library's stream, which stays that library's: a CUstream or cudaStream_t. Worth keeping: workspaces of the
+  // launches on it go with the last copy.
+  static Stream wrap(const Device& device, void* native);
+
+  Device device() const;
+  void* native() const;
+  // Waits for what was queued. The error names the last launch, and for kernels with checks the check that failed.
+  Result<void> synchronise() const;
+
+  const std::shared_ptr<gpu::StreamState>& state() const { return state_; }
+
+ private:
+  friend class Device;
+  explicit Stream(std::shared_ptr<gpu::StreamState> state) : state_(std::move(state)) {}
+  std::shared_ptr<gpu::StreamState> state_;
+};
+
+// A point in a stream's work.
+class Event {
+ public:
+  static Result<Event> create(const Device& device);
+
+  // Moves the event behind what the stream has now.
+  Result<void> record(const Stream& stream) const;
+  Result<void> synchronise() const;
+  // Work queued on the stream from now on waits for the event; the host does not.
+  Result<void> hold_back(const Stream& stream) const;
+
+  const std::shared_ptr<gpu::EventState>& state() const { return state_; }
+
+ private:
+  explicit Event(std::shared_ptr<gpu::EventState> state) : state_(std::move(state)) {}
+  std::shared_ptr<gpu::EventState> state_;
+};
+// The device's time between two events that are done, in milliseconds.
+Result<float> elapsed_ms(const Event& from, const Event& to);
+
+// Launches and copies that were recorded once and run again as one. Arguments are those of the recording; variants and
+// workspaces of the recorded launches live as long as the graph.
+class Graph {
+ public:
+  // Calls `work`; what it queues on the stream, by this object or copies of it, is recorded and not run. The stream is
+  // one of create() or wrap().
+  static Result<Graph> capture(const Stream& stream, const std::function<Result<void>()>& work);
+  // Queues it all. One graph runs one replay at a time, whichever streams they are on.
+  Result<void> replay(const Stream& stream) const;
+
+ private:
+  explicit Graph(std::shared_ptr<gpu::GraphState> state) : state_(std::move(state)) {}
+  std::shared_ptr<gpu::GraphState> state_;
+};
+
+// Memory of a device; given back with the object, once the device is done with all that was queued before.
+class DeviceMemory {
+ public:
+  static Result<DeviceMemory> allocate(const Device& device, uint64_t bytes);
+
+  void* data() const;
+  uint64_t bytes() const;
+  // With a stream they queue, and the host's bytes must stay until it has run. Without one they run on the default
+  // stream and are done on return; work on streams of create() they do not wait for.
+  Result<void> copy_from(std::span<const std::byte> host) const;
+  Result<void> copy_from(std::span<const std::byte> host, const Stream& stream) const;
+  Result<void> copy_to(std::span<std::byte> host) const;
+  Result<void> copy_to(std::span<std::byte> host, const Stream& stream) const;
+  Result<void> copy_from(const DeviceMemory& other, const Stream& stream) const;  // maybe of another device
+  // Sets every byte.
+  Result<void> fill(uint8_t value, const Stream& stream) const;
+
+ private:
+  explicit DeviceMemory(std::unique_ptr<gpu::MemoryState> state);
+  struct Free {
+    void operator()(gpu::MemoryState* state) const;
+  };
+  std::unique_ptr<gpu::MemoryState, Free> state_;
+};
+
+// An array in a device's memory. It is an argument of launches where the kernel has a pointer to T or const T.
+template <class T>
+class DeviceBuffer {
+  static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>);
+
+ public:
+  static Result<DeviceBuffer> allocate(const Device& device, size_t count) {
+    uint64_t bytes = 0;
+    if (__builtin_mul_overflow(uint64_t{count}, sizeof(T), &bytes)) {
+      return error(ErrorCode::kOutOfMemory, "no device has memory for " + std::to_string(count) + " elements");
+    }
+    auto memory = DeviceMemory::allocate(device, bytes);
+    if (!memory) return memory.error();
+    return DeviceBuffer(std::move(*memory), count);
+  }
+
+  T* data() const { return static_cast<T*>(memory_.data()); }
+  size_t size() const { return size_; }
+  const DeviceMemory& memory() const { return memory_; }
+  operator T*() const& { return data(); }  // NOLINT(google-explicit-constructor)
+  operator T*() && = delete;
+  dsl::Argument argument() const { return {data(), static_cast<int64_t>(size_), 0}; }
+
+  Result<void> copy_from(std::span<const T> host) const { return memory_.copy_from(std::as_bytes(host)); }
+  Result<void> copy_from(std::span<const T> host, const Stream& stream) const {
+    return memory_.copy_from(std::as_bytes(host), stream);
+  }
+  Result<void> copy_to(std::span<T> host) const { return memory_.copy_to(std::as_writable_bytes(host)); }
+  Result<void> copy_to(std::span<T> host, const Stream& stream) const {
+    return memory_.copy_to(std::as_writable_bytes(host), stream);
+  }
+  Result<void> copy_from(const DeviceBuffer& other, const Stream& stream) const {
+    return memory_.copy_from(other.memory_, stream);
+  }
+  Result<void> fill(uint8_t byte, const Stream& stream) const { return memory_.fill(byte, stream); }
+
+ private:
+  DeviceBuffer(DeviceMemory memory, size_t size) : memory_(std::move(memory)), size_(size) {}
+  DeviceMemory memory_;
+  size_t size_;
+};
+
+}  // namespace kiln::client
+
+namespace kiln {
+using client::Device;
+using client::DeviceBuffer;
+using client::DeviceInfo;
+using client::DeviceMemory;
+using client::devices;
+using client::elapsed_ms;
+using client::Event;
+using client::Graph;
+using client::Stream;
+}  // namespace kiln

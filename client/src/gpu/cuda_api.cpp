@@ -1,0 +1,148 @@
+// Opens the CUDA driver and looks its functions up. A library is opened once and never closed: it has threads of its
+// own and memory that contexts of other libraries use.
+#include "cuda_api.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace kiln::client::gpu::cuda {
+namespace {
+
+std::string version_text(int version) {
+  if (version == 0) return "of an unknown version";
+  return "for CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+// The functions by the driver's names; versions are part of a name.
+class Symbols {
+ public:
+  explicit Symbols(void* library) : library_(library) {}
+
+  template <class Function>
+  void optional(const char* name, Function*& out) {
+    out = reinterpret_cast<Function*>(::dlsym(library_, name));
+  }
+  template <class Function>
+  void required(const char* name, Function*& out) {
+    optional(name, out);
+    if (out == nullptr && missing_.empty()) missing_ = name;
+  }
+  const std::string& missing() const { return missing_; }
+
+ private:
+  void* library_;
+  std::string missing_;
+};
+
+std::string look_up(void* library, Api& api) {
+  Symbols symbols(library);
+  symbols.required("cuInit", api.init);
+  symbols.required("cuDriverGetVersion", api.driver_version);
+  symbols.required("cuGetErrorName", api.error_name);
+  symbols.required("cuGetErrorString", api.error_string);
+  symbols.required("cuDeviceGetCount", api.device_count);
+  symbols.required("cuDeviceGet", api.device);
+  symbols.required("cuDeviceGetName", api.device_name);
+  symbols.required("cuDeviceTotalMem_v2", api.device_memory);
+  symbols.required("cuDeviceGetAttribute", api.device_attribute);
+  symbols.required("cuDevicePrimaryCtxRetain", api.retain_context);
+  symbols.required("cuDevicePrimaryCtxRelease_v2", api.release_context);
+  symbols.required("cuCtxGetCurrent", api.current_context);
+  symbols.required("cuCtxSetCurrent", api.set_current_context);
+  symbols.required("cuCtxSynchronize", api.synchronise);
+  symbols.required("cuMemAlloc_v2", api.allocate);
+  symbols.required("cuMemFree_v2", api.free);
+  symbols.required("cuMemcpyAsync", api.copy);
+  symbols.required("cuMemsetD8Async", api.fill);
+  symbols.required("cuStreamCreate", api.create_stream);
+  symbols.required("cuStreamDestroy_v2", api.destroy_stream);
+  symbols.required("cuStreamSynchronize", api.synchronise_stream);
+  symbols.required("cuStreamWaitEvent", api.wait_for_event);
+  symbols.required("cuEventCreate", api.create_event);
+  symbols.required("cuEventDestroy_v2", api.destroy_event);
+  symbols.required("cuEventRecord", api.record_event);
+  symbols.required("cuEventSynchronize", api.synchronise_event);
+  symbols.required("cuEventElapsedTime", api.elapsed_time);
+  symbols.required("cuStreamBeginCapture_v2", api.begin_capture);
+  symbols.required("cuStreamEndCapture", api.end_capture);
+  symbols.required("cuGraphInstantiateWithFlags", api.instantiate_graph);
+  symbols.required("cuGraphLaunch", api.launch_graph);
+  symbols.required("cuGraphDestroy", api.destroy_graph);
+  symbols.required("cuGraphExecDestroy", api.destroy_executable);
+  symbols.required("cuModuleLoadDataEx", api.load_module);
+  symbols.required("cuModuleUnload", api.unload_module);
+  symbols.required("cuModuleGetFunction", api.find_function);
+  symbols.required("cuFuncSetAttribute", api.set_function_attribute);
+  symbols.required("cuLaunchKernel", api.launch);
+  symbols.optional("cuLaunchKernelEx", api.launch_ex);
+  symbols.optional("cuTensorMapEncodeTiled", api.encode_tiled);
+  if (api.driver_version != nullptr && api.driver_version(&api.version) != kSuccess) api.version = 0;
+  return symbols.missing();
+}
+
+Result<std::unique_ptr<const Api>> open_library(const std::string& path) {
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr) {
+    const char* why = ::dlerror();
+    return error(ErrorCode::kUnavailable, "no CUDA driver (" + path + ": " + (why != nullptr ? why : "?") + ")");
+  }
+  auto api = std::make_unique<Api>();
+  if (const std::string missing = look_up(library, *api); !missing.empty()) {
+    return error(ErrorCode::kUnavailable, "the CUDA driver " + path + " is too old: it is " +
+                                              version_text(api->version) + " and has no " + missing);
+  }
+  if (const Status status = api->init(0); status != kSuccess) {
+    return error(ErrorCode::kUnavailable, "the CUDA driver " + path + " does not start: " + describe(*api, status));
+  }
+  return std::unique_ptr<const Api>(std::move(api));
+}
+
+}  // namespace
+
+Result<const Api*> load_api() {
+  static std::mutex mutex;
+  static std::map<std::string, std::unique_ptr<const Api>> opened;  // by path
+  const char* named = std::getenv("KILN_CUDA_DRIVER");
+  const std::string path = named != nullptr && *named != 0 ? named : "libcuda.so.1";
+  std::lock_guard lock(mutex);
+  auto& api = opened[path];
+  if (api == nullptr) {
+    auto loaded = open_library(path);
+    if (!loaded) return loaded.error();
+    api = std::move(*loaded);
+  }
+  return api.get();
+}
+
+std::string describe(const Api& api, Status status) {
+  const char *name = nullptr, *text = nullptr;
+  if (api.error_name(status, &name) != kSuccess || name == nullptr) return "CUDA error " + std::to_string(status);
+  if (api.error_string(status, &text) != kSuccess || text == nullptr) return name;
+  return std::string(text) + " (" + name + ")";
+}
+
+bool is_sticky(Status status) {
+  switch (status) {
+    case 226:  // CUDA_ERROR_CONTAINED
+    case kIllegalAddress:
+    case 702:  // CUDA_ERROR_LAUNCH_TIMEOUT
+    case 710:  // CUDA_ERROR_ASSERT
+    case 714:  // CUDA_ERROR_HARDWARE_STACK_ERROR
+    case 715:  // CUDA_ERROR_ILLEGAL_INSTRUCTION
+    case 716:  // CUDA_ERROR_MISALIGNED_ADDRESS
+    case 717:  // CUDA_ERROR_INVALID_ADDRESS_SPACE
+    case 718:  // CUDA_ERROR_INVALID_PC
+    case 719:  // CUDA_ERROR_LAUNCH_FAILED
+    case 721:  // CUDA_ERROR_TENSOR_MEMORY_LEAK
+    case 911:  // CUDA_ERROR_EXTERNAL_DEVICE
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace kiln::client::gpu::cuda

@@ -1,0 +1,101 @@
+// Devices of this process: one object each, shared by all who open it, gone with the last of them.
+#include <map>
+#include <mutex>
+
+#include "cuda_driver.h"
+#include "device_state.h"
+
+namespace kiln::client {
+namespace gpu {
+namespace {
+
+Error unknown_kind(std::string_view kind) {
+  return invalid_argument("unknown kind of device `" + std::string(kind) + "`; there is `cuda`");
+}
+
+}  // namespace
+
+Result<std::vector<DeviceInfo>> list_devices(std::string_view kind) {
+  return kind == "cuda" ? cuda::list() : Result<std::vector<DeviceInfo>>(unknown_kind(kind));
+}
+
+Result<std::unique_ptr<Driver>> open_driver(std::string_view kind, int ordinal) {
+  return kind == "cuda" ? cuda::open(ordinal) : Result<std::unique_ptr<Driver>>(unknown_kind(kind));
+}
+
+LoadedModule::~LoadedModule() {
+  // A kernel of it may still run for a handle that is gone; this may fail only where nothing runs any more.
+  (void)device_->driver->synchronise();
+  device_->driver->unload_module(module_);
+}
+
+Result<std::shared_ptr<const LoadedModule>> DeviceState::module(const std::vector<std::byte>& code) {
+  std::lock_guard lock(module_mutex_);
+  auto& known = modules_[code];
+  if (auto module = known.lock()) return module;
+  auto handle = driver->load_module(code);
+  if (!handle) {
+    modules_.erase(code);
+    return handle.error();
+  }
+  std::shared_ptr<const LoadedModule> module = std::make_shared<LoadedModule>(shared_from_this(), *handle);
+  known = module;
+  std::erase_if(modules_, [](const auto& entry) { return entry.second.expired(); });
+  return module;
+}
+
+const std::string* DeviceState::label(std::string text) {
+  std::lock_guard lock(text_mutex_);
+  return &*labels_.insert(std::move(text)).first;
+}
+
+std::string DeviceState::name() const {
+  const DeviceInfo& info = driver->info();
+  return info.kind + ":" + std::to_string(info.ordinal) + " (" + info.name + ")";
+}
+
+Error DeviceState::explain(Error error, const std::string& doing) {
+  error.message = doing + " on " + name() + ": " + error.message;
+  if (!driver->broken()) return error;
+  std::lock_guard lock(text_mutex_);
+  const std::string first = first_failure_;
+  if (first_failure_.empty()) first_failure_ = error.message;
+  error.message +=
+      "\nThis process can use the device no more: every call from now on fails, and only a new process helps";
+  if (!first.empty()) error.message += ". The first failure was: " + first;
+  return error;
+}
+
+std::string grid_text(const std::array<uint32_t, 3>& grid) {
+  return std::to_string(grid[0]) + "×" + std::to_string(grid[1]) + "×" + std::to_string(grid[2]);
+}
+
+}  // namespace gpu
+
+Result<std::vector<DeviceInfo>> devices(std::string_view kind) { return gpu::list_devices(kind); }
+
+Result<Device> Device::open(std::string_view kind, int ordinal) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, int>, std::weak_ptr<gpu::DeviceState>> open_devices;
+  std::lock_guard lock(mutex);
+  auto& known = open_devices[{std::string(kind), ordinal}];
+  if (auto state = known.lock()) return Device(std::move(state));
+  auto driver = gpu::open_driver(kind, ordinal);
+  if (!driver) return driver.error();
+  auto state = std::make_shared<gpu::DeviceState>(std::move(*driver));
+  known = state;
+  return Device(std::move(state));
+}
+
+const DeviceInfo& Device::info() const { return state_->driver->info(); }
+
+Stream Device::default_stream() const {
+  return Stream(std::shared_ptr<gpu::StreamState>(state_, &state_->default_stream));
+}
+
+Result<void> Device::synchronise() const {
+  if (auto done = state_->driver->synchronise(); !done) return state_->explain(done.error(), "waiting for all work");
+  return state_->failures.check();
+}
+
+}  // namespace kiln::client

@@ -1,0 +1,92 @@
+// The seam between the launcher and a vendor's driver: one object a device, with the few calls that the rest needs.
+// `cuda_driver.cpp` is the first implementation. Errors hold the driver's own words; who called adds what it was doing.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kiln/client/gpu.h"
+#include "kiln/dsl/types.h"
+
+namespace kiln::client::gpu {
+
+// The driver's own name of a stream, event, module, kernel or graph. A null stream is the default one.
+using Handle = void*;
+
+struct KernelLaunch {
+  Handle kernel = nullptr;
+  Handle stream = nullptr;
+  std::array<uint32_t, 3> grid = {1, 1, 1};
+  std::array<uint32_t, 3> cluster = {1, 1, 1};
+  uint32_t threads = 1;  // of a block
+  uint32_t shared_bytes = 0;
+  void* block = nullptr;  // the packed parameters
+  size_t block_bytes = 0;
+};
+
+// An array as the tensor copy engine sees it, innermost axis first.
+inline constexpr size_t kMaxTensorRank = 5;
+struct TensorMapArguments {
+  dsl::ElementType element = dsl::ElementType::kF32;
+  void* address = nullptr;
+  uint32_t rank = 1;
+  std::array<uint64_t, kMaxTensorRank> dims = {};
+  std::array<uint64_t, kMaxTensorRank> strides_bytes = {};  // of the axes from the second on
+  std::array<uint32_t, kMaxTensorRank> box = {};
+  uint32_t swizzle_bytes = 0;  // 0, 32, 64 or 128
+};
+inline constexpr size_t kTensorMapBytes = 128;
+inline constexpr size_t kTensorMapAlignment = 64;
+
+// Thread-safe. What a call needs of the calling thread's state it sets up and puts back.
+class Driver {
+ public:
+  virtual ~Driver() = default;
+  virtual const DeviceInfo& info() const = 0;
+  // Whether code of an artifact runs here: `target` and `emit` of its metadata.
+  virtual Result<void> check_runs(const std::string& target, const std::string& emit) const = 0;
+  // A call has reported that the device can never again be used by this process.
+  virtual bool broken() const = 0;
+
+  virtual Result<void*> allocate(uint64_t bytes) = 0;
+  // Waits until the device is done with it.
+  virtual void free(void* memory) = 0;
+  // Host and device addresses alike.
+  virtual Result<void> copy(void* to, const void* from, uint64_t bytes, Handle stream) = 0;
+  virtual Result<void> fill(void* to, uint8_t value, uint64_t bytes, Handle stream) = 0;
+
+  virtual Result<Handle> create_stream() = 0;
+  virtual void destroy_stream(Handle stream) = 0;
+  virtual Result<void> synchronise_stream(Handle stream) = 0;
+  virtual Result<void> synchronise() = 0;
+
+  virtual Result<Handle> create_event() = 0;
+  virtual void destroy_event(Handle event) = 0;
+  virtual Result<void> record_event(Handle event, Handle stream) = 0;
+  virtual Result<void> synchronise_event(Handle event) = 0;
+  virtual Result<void> wait_for_event(Handle stream, Handle event) = 0;
+  virtual Result<float> elapsed_ms(Handle from, Handle to) = 0;
+
+  virtual Result<void> begin_capture(Handle stream) = 0;
+  // What was captured, ready to run.
+  virtual Result<Handle> end_capture(Handle stream) = 0;
+  virtual Result<void> replay(Handle graph, Handle stream) = 0;
+  virtual void destroy_graph(Handle graph) = 0;
+
+  virtual Result<Handle> load_module(std::span<const std::byte> code) = 0;
+  virtual void unload_module(Handle module) = 0;
+  // Allows the kernel its shared memory.
+  virtual Result<Handle> find_kernel(Handle module, const std::string& entry, uint32_t shared_bytes) = 0;
+  virtual Result<void> launch(const KernelLaunch& launch) = 0;
+  // Writes kTensorMapBytes to `map`, which is aligned.
+  virtual Result<void> encode_tensor_map(const TensorMapArguments& arguments, void* map) = 0;
+};
+
+// Of any vendor: `kind` is the part of a target before the colon.
+Result<std::vector<DeviceInfo>> list_devices(std::string_view kind);
+Result<std::unique_ptr<Driver>> open_driver(std::string_view kind, int ordinal);
+
+}  // namespace kiln::client::gpu

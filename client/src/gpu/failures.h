@@ -1,0 +1,63 @@
+// How a kernel with checks (options debug and check_bounds) tells the host what failed: a record in device memory, one
+// a loaded kernel, that the host reads after it has waited for the device.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "../reports.h"
+#include "driver.h"
+#include "memory.h"
+
+namespace kiln::client::gpu {
+
+// As docs/artifact.md has it. A kernel sets `claimed` from 0 to 1 atomically; who succeeds writes the rest, `code`
+// last.
+struct FailureRecord {
+  uint32_t claimed;
+  uint32_t code;  // as the CPU entry returns it; 0: nothing failed
+  uint32_t check;
+  uint32_t parameter;
+  uint32_t program[3];
+  uint32_t reserved;
+  uint64_t lane;
+  int64_t index;
+  int64_t extent;  // of the parameter's buffer
+  uint64_t reserved_too;
+};
+static_assert(sizeof(FailureRecord) == 64);
+
+// What is needed to put a failure into words.
+struct CheckedKernel {
+  dsl::Kernel kernel;
+  Reports reports;
+};
+
+// Thread-safe. The memory is there from the first record on.
+class FailureRecords {
+ public:
+  explicit FailureRecords(Driver& driver) : driver_(driver) {}
+  ~FailureRecords();
+  FailureRecords(const FailureRecords&) = delete;
+  FailureRecords& operator=(const FailureRecords&) = delete;
+
+  // The device's address of a record for this kernel, until remove().
+  Result<void*> add(std::shared_ptr<const CheckedKernel> kernel);
+  void remove(void* record);
+  // The first failure that there is, and its record is free for the next.
+  Result<void> check();
+
+ private:
+  Result<void> create();
+  Result<void> copy(void* to, const void* from, uint64_t bytes);
+  FailureRecord* at(size_t slot) const { return static_cast<FailureRecord*>(memory_->data()) + slot; }
+
+  Driver& driver_;
+  std::mutex mutex_;
+  Handle stream_ = nullptr;  // of its own, so that reading waits for nothing else
+  std::unique_ptr<Allocation> memory_;
+  std::vector<std::shared_ptr<const CheckedKernel>> owners_;  // by slot; null: free
+};
+
+}  // namespace kiln::client::gpu

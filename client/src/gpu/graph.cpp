@@ -1,0 +1,47 @@
+// Recording a stream's work and running it again.
+#include "device_state.h"
+
+namespace kiln::client {
+namespace gpu {
+
+GraphState::~GraphState() {
+  // Its workspaces and modules go next, and a replay may still use them.
+  (void)device->driver->synchronise();
+  device->driver->destroy_graph(handle);
+}
+
+}  // namespace gpu
+
+Result<Graph> Graph::capture(const Stream& stream, const std::function<Result<void>()>& work) {
+  gpu::StreamState& on = *stream.state();
+  gpu::DeviceState& device = on.device;
+  auto recording = std::make_unique<gpu::Recording>(*device.driver);
+  gpu::Recording* nobody = nullptr;
+  if (!on.recording.compare_exchange_strong(nobody, recording.get())) {
+    return invalid_argument("a capture of this stream is under way");
+  }
+  auto begun = device.driver->begin_capture(on.handle);
+  if (!begun) {
+    on.recording.store(nullptr);
+    return device.explain(begun.error(), "beginning a capture");
+  }
+  auto worked = work();
+  auto graph = device.driver->end_capture(on.handle);  // also after a failure, or the stream stays in capture
+  on.recording.store(nullptr);
+  if (!worked) {
+    if (graph) device.driver->destroy_graph(*graph);
+    return worked.error();
+  }
+  if (!graph) return device.explain(graph.error(), "ending a capture");
+  return Graph(std::make_shared<gpu::GraphState>(device.shared_from_this(), std::move(recording), *graph));
+}
+
+Result<void> Graph::replay(const Stream& stream) const {
+  gpu::StreamState& on = *stream.state();
+  if (state_->recording->checked) on.checked.store(true, std::memory_order_release);
+  auto queued = state_->device->driver->replay(state_->handle, on.handle);
+  if (!queued) return state_->device->explain(queued.error(), "replaying a graph");
+  return {};
+}
+
+}  // namespace kiln::client

@@ -1,0 +1,166 @@
+// A launch on a GPU: arguments, workspace, tensor maps and the failure record into one block on the stack, then a call
+// of the driver for each stage. No allocation, and no lock but for plans with a workspace, which a stream has one of.
+#include <cstring>
+
+#include "../variant.h"
+#include "kernel_code.h"
+
+namespace kiln::client::gpu {
+namespace {
+
+std::string numbers(std::span<const uint64_t> values) {
+  std::string out;
+  for (uint64_t value : values) out += (out.empty() ? "" : "×") + std::to_string(value);
+  return out;
+}
+
+class Launch {
+ public:
+  Launch(const KernelCode& code, const LoadedKernel& loaded, StreamState& stream, const dsl::Kernel& kernel,
+         std::span<const dsl::Argument> arguments, const dsl::Bindings& bindings, const std::array<uint32_t, 3>& grid)
+      : plan_(code.plan()),
+        loaded_(loaded),
+        stream_(stream),
+        kernel_(kernel),
+        arguments_(arguments),
+        bindings_(bindings),
+        grid_(grid) {}
+
+  Result<void> run(const ParamLayout& layout) {
+    pack_arguments(kernel_, layout, arguments_, block_);
+    for (const TensorMapPlan& map : plan_.tensor_maps) {
+      if (auto encoded = encode(map); !encoded) return encoded;
+    }
+    if (Recording* recording = stream_.recording.load(std::memory_order_acquire)) record(*recording);
+    if (plan_.failure_offset) {
+      put(*plan_.failure_offset, loaded_.failure_record);
+      stream_.checked.store(true, std::memory_order_release);
+    }
+    stream_.last.set(loaded_.label, grid_);
+    return plan_.workspace_offset ? with_workspace() : stages();
+  }
+
+ private:
+  void put(uint32_t offset, void* pointer) { std::memcpy(block_ + offset, &pointer, sizeof pointer); }
+
+  void record(Recording& recording) {
+    std::lock_guard lock(recording.mutex);
+    recording.pinned.push_back(loaded_.shared_from_this());
+    recording.checked |= plan_.failure_offset.has_value();
+  }
+
+  Result<void> encode(const TensorMapPlan& map) {
+    TensorMapArguments out;
+    out.element = map.element;
+    out.rank = static_cast<uint32_t>(map.dims.size());
+    out.box = map.box;
+    out.swizzle_bytes = map.swizzle_bytes;
+    int64_t offset = 0;
+    bool fine = value_of(map.offset, offset);
+    for (size_t axis = 0; axis < map.dims.size(); ++axis) fine &= positive(map.dims[axis], out.dims[axis]);
+    for (size_t axis = 0; axis < map.strides_bytes.size(); ++axis) {
+      fine &= positive(map.strides_bytes[axis], out.strides_bytes[axis]);
+    }
+    const auto bytes = static_cast<uint64_t>(offset) * static_cast<uint64_t>(dsl::info(map.element).bytes);
+    out.address = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(arguments_[map.param].data) + bytes);
+    if (!fine) return failed(invalid_argument(in_words(map, out) + ": its extents and strides must be above 0"));
+    auto encoded = loaded_.device->driver->encode_tensor_map(out, block_ + map.block_offset);
+    if (encoded) [[likely]]
+      return {};
+    return failed(error(encoded.error().code, in_words(map, out) + ": " + encoded.error().message));
+  }
+
+  bool value_of(const dsl::Expr& expr, int64_t& out) const {
+    auto value = expr.evaluate(bindings_);
+    if (value) out = *value;
+    return value.ok();
+  }
+  bool positive(const dsl::Expr& expr, uint64_t& out) const {
+    int64_t value = 0;
+    if (!value_of(expr, value)) return false;
+    out = static_cast<uint64_t>(value);
+    return value > 0;
+  }
+
+  std::string in_words(const TensorMapPlan& map, const TensorMapArguments& a) const {
+    const auto rank = map.dims.size();
+    return "the tensor map of `" + kernel_.params[map.param].name + "`, " + numbers({a.dims.data(), rank}) + " " +
+           std::string(dsl::info(map.element).name) + " at address " +
+           std::to_string(reinterpret_cast<uintptr_t>(a.address)) +
+           (rank > 1 ? ", strides of " + numbers({a.strides_bytes.data(), rank - 1}) + " bytes" : "");
+  }
+
+  // One stream has one workspace: the stages of another launch must not come in between.
+  Result<void> with_workspace() {
+    std::lock_guard whole_plan(stream_.plan_mutex);
+    const uint64_t programs = uint64_t{grid_[0]} * grid_[1] * grid_[2];
+    uint64_t bytes = 0;
+    if (__builtin_mul_overflow(plan_.workspace_bytes, programs, &bytes)) {
+      return failed(error(ErrorCode::kOutOfMemory, "no device has memory for its workspace"));
+    }
+    Recording* recording = stream_.recording.load(std::memory_order_acquire);
+    auto memory = (recording != nullptr ? recording->workspace : stream_.workspace).get(bytes);
+    if (!memory) {
+      return failed(
+          error(memory.error().code, "workspace of " + std::to_string(bytes) + " bytes: " + memory.error().message));
+    }
+    put(*plan_.workspace_offset, *memory);
+    return stages();
+  }
+
+  Result<void> stages() {
+    for (size_t i = 0; i < plan_.stages.size(); ++i) {
+      if (auto queued = launch_stage(plan_.stages[i], loaded_.stages[i]); !queued) return queued;
+    }
+    return {};
+  }
+
+  Result<void> launch_stage(const StagePlan& stage, Handle kernel) {
+    const uint64_t wide = grid_[0] * stage.chunks;
+    if (wide > INT32_MAX) return failed(invalid_argument("the grid is too large for its plan"));
+    KernelLaunch launch;
+    launch.kernel = kernel;
+    launch.stream = stream_.handle;
+    launch.grid = {static_cast<uint32_t>(wide), grid_[1], grid_[2]};
+    launch.cluster = plan_.cluster;
+    launch.threads = stage.threads;
+    launch.shared_bytes = stage.shared_bytes;
+    launch.block = block_;
+    launch.block_bytes = plan_.block_bytes;
+    for (size_t axis = 0; axis < 3; ++axis) {
+      if (plan_.cluster[axis] == 1 || launch.grid[axis] % plan_.cluster[axis] == 0) continue;
+      return failed(invalid_argument("the grid is no multiple of the cluster, " + grid_text(plan_.cluster)));
+    }
+    auto queued = loaded_.device->driver->launch(launch);
+    if (queued) [[likely]]
+      return {};
+    return failed(queued.error());
+  }
+
+  Error failed(Error error) const {
+    return loaded_.device->explain(std::move(error), *loaded_.label + ", grid " + grid_text(grid_) + " of " +
+                                                         std::to_string(plan_.stages[0].threads) + " threads,");
+  }
+
+  const LaunchPlan& plan_;
+  const LoadedKernel& loaded_;
+  StreamState& stream_;
+  const dsl::Kernel& kernel_;
+  const std::span<const dsl::Argument> arguments_;
+  const dsl::Bindings& bindings_;
+  const std::array<uint32_t, 3>& grid_;
+  alignas(kTensorMapAlignment) std::byte block_[kMaxBlockBytes];  // written as far as it is used
+};
+
+}  // namespace
+
+Result<void> launch(const KernelCode& code, const dsl::Kernel& kernel, const ParamLayout& layout,
+                    std::span<const dsl::Argument> arguments, const dsl::Bindings& bindings,
+                    const std::array<uint32_t, 3>& grid, const Stream* stream) {
+  StreamState& on = stream != nullptr ? *stream->state() : code.default_stream();
+  auto loaded = code.on(on.device);
+  if (!loaded) return loaded.error();
+  return Launch(code, **loaded, on, kernel, arguments, bindings, grid).run(layout);
+}
+
+}  // namespace kiln::client::gpu

@@ -1,0 +1,129 @@
+#include "launch_plan.h"
+
+#include <stdexcept>
+
+#include "kiln/dsl/expr_json.h"
+
+namespace kiln::client::gpu {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kMaxThreads = 1024;
+constexpr uint64_t kMaxShared = 16u << 20;  // more is a damaged artifact, not a device to come
+constexpr uint64_t kMaxChunks = INT32_MAX;
+constexpr uint64_t kMaxCluster = 64;
+constexpr uint64_t kMaxBox = 256;
+
+// Within this file a field that is not as it must be is an exception, as it is to the JSON library.
+[[noreturn]] void bad(const std::string& what) { throw std::invalid_argument(what); }
+
+uint64_t number(const json& value, const std::string& what, uint64_t least, uint64_t most) {
+  if (!value.is_number_integer() || value < json(least) || value > json(most)) bad(what);
+  return value.get<uint64_t>();
+}
+
+uint32_t align(uint32_t offset, uint32_t to) { return (offset + to - 1) / to * to; }
+
+dsl::Expr expression(const json& value) {
+  auto expr = dsl::expr_from_json(value);
+  if (!expr) bad("a bad expression: " + expr.error().message);
+  return std::move(*expr);
+}
+
+std::vector<dsl::Expr> expressions(const json& values, size_t count, const char* what) {
+  if (!values.is_array() || values.size() != count) bad(std::string("a tensor map of bad ") + what);
+  std::vector<dsl::Expr> out;
+  for (const json& value : values) out.push_back(expression(value));
+  return out;
+}
+
+uint32_t swizzle_bytes(const json& value) {
+  for (const uint32_t bytes : {32u, 64u, 128u}) {
+    if (value == std::to_string(bytes)) return bytes;
+  }
+  if (value != "none") bad("a tensor map of an unknown swizzle");
+  return 0;
+}
+
+TensorMapPlan tensor_map(const json& map, const dsl::Kernel& kernel) {
+  TensorMapPlan out;
+  out.param = static_cast<uint32_t>(number(map.at("param"), "a tensor map of no parameter", 0, UINT32_MAX));
+  if (out.param >= kernel.params.size() || !kernel.params[out.param].type.pointer) bad("a tensor map of no pointer");
+  const auto element = dsl::parse_element_type(map.at("type").get<std::string>());
+  if (!element) bad("a tensor map of an unknown type");
+  out.element = *element;
+  const uint64_t rank = number(map.at("rank"), "a tensor map of a bad rank", 1, kMaxTensorRank);
+  out.dims = expressions(map.at("dims"), rank, "dims");
+  out.strides_bytes = expressions(map.at("strides_bytes"), rank - 1, "strides_bytes");
+  const json& box = map.at("box");
+  if (!box.is_array() || box.size() != rank) bad("a tensor map of a bad box");
+  for (size_t axis = 0; axis < rank; ++axis) {
+    out.box[axis] = static_cast<uint32_t>(number(box[axis], "a tensor map of a bad box", 1, kMaxBox));
+  }
+  out.swizzle_bytes = swizzle_bytes(map.value("swizzle", json("none")));
+  if (map.value("interleave", json("none")) != "none") bad("a tensor map with interleave, which Kiln does not use");
+  out.offset = expression(map.value("offset", json::array()));
+  return out;
+}
+
+// A stage may have threads and shared memory of its own.
+StagePlan stage(const json& fields, const json& device) {
+  auto field = [&](const char* name) { return fields.contains(name) ? fields[name] : device.value(name, json()); };
+  StagePlan out;
+  out.entry = fields.at("entry").get<std::string>();
+  out.chunks = number(fields.value("chunks", json(1)), "bad chunks", 1, kMaxChunks);
+  out.threads = static_cast<uint32_t>(number(field("threads"), "a bad number of threads", 1, kMaxThreads));
+  out.shared_bytes = static_cast<uint32_t>(number(field("shared_bytes"), "bad shared_bytes", 0, kMaxShared));
+  return out;
+}
+
+void lay_out(LaunchPlan& plan, uint32_t params_bytes, const json& metadata) {
+  plan.block_bytes = params_bytes;
+  if (metadata.contains("workspace_bytes")) {
+    plan.workspace_bytes = number(metadata["workspace_bytes"], "bad workspace_bytes", 1, INT64_MAX);
+    plan.workspace_offset = align(plan.block_bytes, 8);
+    plan.block_bytes = *plan.workspace_offset + 8;
+  }
+  for (TensorMapPlan& map : plan.tensor_maps) {
+    map.block_offset = align(plan.block_bytes, kTensorMapAlignment);
+    plan.block_bytes = map.block_offset + kTensorMapBytes;
+  }
+  if (metadata.contains("failure_param")) {
+    plan.failure_offset =
+        static_cast<uint32_t>(number(metadata["failure_param"], "a bad failure_param", 0, kMaxBlockBytes - 8));
+    if (*plan.failure_offset != align(plan.block_bytes, 8)) bad("a failure_param that is not behind the others");
+    plan.block_bytes = *plan.failure_offset + 8;
+  }
+  if (plan.block_bytes > kMaxBlockBytes) bad("more than " + std::to_string(kMaxBlockBytes) + " bytes of parameters");
+}
+
+}  // namespace
+
+Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, uint32_t params_bytes, const json& metadata) try {
+  LaunchPlan plan;
+  plan.target = metadata.at("target").get<std::string>();
+  plan.emit = metadata.at("emit").get<std::string>();
+  if (plan.emit != "cubin" && plan.emit != "ptx") bad("no code for a device but `" + plan.emit.substr(0, 20) + "`");
+  const json& device = metadata.at("device");
+  if (metadata.contains("plan")) {
+    for (const json& fields : metadata["plan"]) plan.stages.push_back(stage(fields, device));
+  } else {
+    plan.stages.push_back(stage({{"entry", metadata.at("entry")}}, device));
+  }
+  if (plan.stages.empty()) bad("a bad plan");
+  if (device.contains("cluster")) {
+    for (size_t axis = 0; axis < 3; ++axis) {
+      plan.cluster[axis] = static_cast<uint32_t>(number(device["cluster"].at(axis), "a bad cluster", 1, kMaxCluster));
+    }
+  }
+  for (const json& map : device.value("tensor_maps", json::array())) {
+    plan.tensor_maps.push_back(tensor_map(map, kernel));
+  }
+  lay_out(plan, params_bytes, metadata);
+  return plan;
+} catch (const std::exception& problem) {  // also nlohmann's, of another kind of value than expected
+  return internal_error(std::string("has ") + problem.what());
+}
+
+}  // namespace kiln::client::gpu

@@ -1,0 +1,49 @@
+// What the metadata of a GPU artifact say about its launches (docs/artifact.md, "GPU artifacts"), checked and laid out.
+#pragma once
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "driver.h"
+#include "kiln/dsl/ir.h"
+
+namespace kiln::client::gpu {
+
+inline constexpr uint32_t kMaxBlockBytes = 4096;  // what every driver takes as parameters of one kernel
+
+struct StagePlan {
+  std::string entry;
+  uint64_t chunks = 1;  // the stage's grid is the kernel's with axis 0 times this
+  uint32_t threads = 1;
+  uint32_t shared_bytes = 0;
+};
+
+struct TensorMapPlan {
+  uint32_t param = 0;  // the pointer that it describes
+  dsl::ElementType element = dsl::ElementType::kF32;
+  std::vector<dsl::Expr> dims;           // innermost first
+  std::vector<dsl::Expr> strides_bytes;  // of the axes from the second on
+  std::array<uint32_t, kMaxTensorRank> box = {};
+  uint32_t swizzle_bytes = 0;
+  dsl::Expr offset;  // in elements, from the pointer
+  uint32_t block_offset = 0;
+};
+
+struct LaunchPlan {
+  std::string target, emit;
+  std::vector<StagePlan> stages;
+  std::array<uint32_t, 3> cluster = {1, 1, 1};
+  uint64_t workspace_bytes = 0;  // for each program of the grid
+  std::vector<TensorMapPlan> tensor_maps;
+  // The parameter block: arguments, workspace pointer, tensor maps, failure pointer.
+  std::optional<uint32_t> workspace_offset, failure_offset;
+  uint32_t block_bytes = 0;
+};
+
+// `params_bytes`: end of the last argument. The error is the rest of a sentence about the artifact.
+Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, uint32_t params_bytes, const nlohmann::json& metadata);
+
+}  // namespace kiln::client::gpu

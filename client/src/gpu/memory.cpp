@@ -1,0 +1,72 @@
+// Memory of a device, and copies.
+#include "memory.h"
+
+#include "device_state.h"
+
+namespace kiln::client {
+namespace {
+
+Result<void> too_small(uint64_t wanted, uint64_t there) {
+  return invalid_argument("a copy of " + std::to_string(wanted) + " bytes and device memory of " +
+                          std::to_string(there) + " bytes");
+}
+
+Result<void> copy(gpu::DeviceState& device, void* to, const void* from, uint64_t bytes, gpu::Handle stream) {
+  if (bytes == 0) return {};
+  auto done = device.driver->copy(to, from, bytes, stream);
+  if (!done) return device.explain(done.error(), "copying " + std::to_string(bytes) + " bytes");
+  return {};
+}
+
+}  // namespace
+
+DeviceMemory::DeviceMemory(std::unique_ptr<gpu::MemoryState> state) : state_(state.release()) {}
+void DeviceMemory::Free::operator()(gpu::MemoryState* state) const { delete state; }
+
+Result<DeviceMemory> DeviceMemory::allocate(const Device& device, uint64_t bytes) {
+  const auto& owner = device.state();
+  // The driver has no memory of no bytes.
+  auto data = owner->driver->allocate(bytes > 0 ? bytes : 1);
+  if (!data) return owner->explain(data.error(), "allocating " + std::to_string(bytes) + " bytes");
+  return DeviceMemory(
+      std::unique_ptr<gpu::MemoryState>(new gpu::MemoryState{owner, gpu::Allocation(*owner->driver, *data, bytes)}));
+}
+
+void* DeviceMemory::data() const { return state_->memory.data(); }
+uint64_t DeviceMemory::bytes() const { return state_->memory.bytes(); }
+
+Result<void> DeviceMemory::copy_from(std::span<const std::byte> host, const Stream& stream) const {
+  if (host.size() > bytes()) return too_small(host.size(), bytes());
+  return copy(*state_->device, data(), host.data(), host.size(), stream.native());
+}
+
+Result<void> DeviceMemory::copy_to(std::span<std::byte> host, const Stream& stream) const {
+  if (host.size() > bytes()) return too_small(host.size(), bytes());
+  return copy(*state_->device, host.data(), data(), host.size(), stream.native());
+}
+
+Result<void> DeviceMemory::copy_from(const DeviceMemory& other, const Stream& stream) const {
+  if (other.bytes() > bytes()) return too_small(other.bytes(), bytes());
+  return copy(*state_->device, data(), other.data(), other.bytes(), stream.native());
+}
+
+Result<void> DeviceMemory::copy_from(std::span<const std::byte> host) const {
+  if (host.size() > bytes()) return too_small(host.size(), bytes());
+  if (auto queued = copy(*state_->device, data(), host.data(), host.size(), nullptr); !queued) return queued;
+  return state_->device->default_stream.synchronise();
+}
+
+Result<void> DeviceMemory::copy_to(std::span<std::byte> host) const {
+  if (host.size() > bytes()) return too_small(host.size(), bytes());
+  if (auto queued = copy(*state_->device, host.data(), data(), host.size(), nullptr); !queued) return queued;
+  return state_->device->default_stream.synchronise();
+}
+
+Result<void> DeviceMemory::fill(uint8_t value, const Stream& stream) const {
+  if (bytes() == 0) return {};
+  auto done = state_->device->driver->fill(data(), value, bytes(), stream.native());
+  if (!done) return state_->device->explain(done.error(), "setting " + std::to_string(bytes()) + " bytes");
+  return {};
+}
+
+}  // namespace kiln::client

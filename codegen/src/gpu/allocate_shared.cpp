@@ -1,0 +1,147 @@
+// Places of buffers in shared memory.
+//
+// before                                             after
+//   %a = call @kiln.shared.buffer(i32 0, i64 512)      %a = getelementptr i8, @kiln_shared, 0
+//   store …, %a      ; marked: write of 0              store …, %a
+//   %x = load %a     ; marked: read of 0               %x = load %a
+//   %b = call @kiln.shared.buffer(i32 1, i64 256)      %b = getelementptr i8, @kiln_shared, 0    ; %a is dead here
+//
+// A buffer is alive from its first write in a block to the last read that may follow. Buffers that are alive at one
+// point get bytes of their own; the largest choose first.
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/Module.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "gpu/shared_memory.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+constexpr int64_t kAlignment = 128;
+constexpr char kMemory[] = "kiln_shared";
+
+using Buffers = std::set<int>;
+
+struct Call {
+  llvm::CallInst* instruction;
+  int64_t bytes;
+};
+
+std::map<int, Call> find_calls(llvm::Function& function) {
+  std::map<int, Call> out;
+  llvm::Function* maker = function.getParent()->getFunction(kBufferFunction);
+  if (!maker) return out;
+  const auto number = [](llvm::Value* x) { return llvm::cast<llvm::ConstantInt>(x)->getSExtValue(); };
+  for (llvm::User* user : maker->users()) {
+    auto* call = llvm::cast<llvm::CallInst>(user);
+    out[static_cast<int>(number(call->getArgOperand(0)))] = {call, number(call->getArgOperand(1))};
+  }
+  return out;
+}
+
+// Walks a block backwards from what is alive behind it; `meet` sees what is alive at once.
+template <class Meet>
+Buffers alive_before(const llvm::BasicBlock& block, Buffers alive, const Meet& meet) {
+  std::map<int, const llvm::Instruction*> first_write;
+  for (const llvm::Instruction& instruction : block) {
+    if (auto mark = shared_mark(instruction); mark && mark->writes) first_write.emplace(mark->buffer, &instruction);
+  }
+  meet(alive);
+  for (const llvm::Instruction& instruction : llvm::reverse(block)) {
+    const auto mark = shared_mark(instruction);
+    if (!mark) continue;
+    alive.insert(mark->buffer);
+    meet(alive);
+    if (mark->writes && first_write[mark->buffer] == &instruction) alive.erase(mark->buffer);
+  }
+  return alive;
+}
+
+// What is alive behind each block.
+std::map<const llvm::BasicBlock*, Buffers> alive_behind(const llvm::Function& function) {
+  std::map<const llvm::BasicBlock*, Buffers> before, behind;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const llvm::BasicBlock& block : llvm::reverse(function)) {
+      Buffers& out = behind[&block];
+      for (const llvm::BasicBlock* next : llvm::successors(&block))
+        out.insert(before[next].begin(), before[next].end());
+      Buffers in = alive_before(block, out, [](const Buffers&) {});
+      changed = changed || in != before[&block];
+      before[&block] = std::move(in);
+    }
+  }
+  return behind;
+}
+
+std::map<int, Buffers> find_neighbours(const llvm::Function& function) {
+  std::map<int, Buffers> out;
+  const auto behind = alive_behind(function);
+  for (const llvm::BasicBlock& block : function) {
+    alive_before(block, behind.at(&block), [&](const Buffers& alive) {
+      for (int buffer : alive) out[buffer].insert(alive.begin(), alive.end());
+    });
+  }
+  return out;
+}
+
+int64_t round_up(int64_t x) { return (x + kAlignment - 1) / kAlignment * kAlignment; }
+
+// The lowest place that no placed neighbour has.
+int64_t find_place(int64_t bytes, const Buffers& neighbours, const std::map<int, SharedRange>& placed) {
+  std::vector<SharedRange> taken;
+  for (int other : neighbours) {
+    if (auto found = placed.find(other); found != placed.end()) taken.push_back(found->second);
+  }
+  std::ranges::sort(taken, {}, &SharedRange::offset);
+  int64_t offset = 0;
+  for (const SharedRange& range : taken) {
+    if (offset + bytes <= range.offset) break;
+    offset = std::max(offset, round_up(range.offset + range.bytes));
+  }
+  return offset;
+}
+
+llvm::GlobalVariable* shared_memory(llvm::Module& module) {
+  auto* type = llvm::ArrayType::get(llvm::Type::getInt8Ty(module.getContext()), 0);
+  auto* out = new llvm::GlobalVariable(module, type, false, llvm::GlobalValue::ExternalLinkage, nullptr, kMemory,
+                                       nullptr, llvm::GlobalValue::NotThreadLocal, kSharedSpace);
+  out->setAlignment(llvm::Align(1024));  // what swizzled tiles of asynchronous copies ask for
+  return out;
+}
+
+}  // namespace
+
+SharedPlan allocate_shared_memory(llvm::Function& function) {
+  SharedPlan plan;
+  const std::map<int, Call> calls = find_calls(function);
+  if (calls.empty()) return plan;
+  const std::map<int, Buffers> neighbours = find_neighbours(function);
+  std::vector<int> order;
+  for (const auto& [number, call] : calls) order.push_back(number);
+  std::ranges::stable_sort(order, std::greater<>(), [&](int number) { return calls.at(number).bytes; });
+  std::map<int, SharedRange> placed;
+  for (int number : order) {
+    const auto found = neighbours.find(number);
+    const int64_t bytes = calls.at(number).bytes;
+    placed[number] = {find_place(bytes, found == neighbours.end() ? Buffers() : found->second, placed), bytes};
+    plan.bytes = std::max(plan.bytes, placed[number].offset + bytes);
+  }
+  llvm::GlobalVariable* memory = shared_memory(*function.getParent());
+  plan.buffers.resize(static_cast<size_t>(calls.rbegin()->first) + 1);
+  for (const auto& [number, call] : calls) {
+    plan.buffers[static_cast<size_t>(number)] = placed[number];
+    llvm::IRBuilder<> b(call.instruction);
+    call.instruction->replaceAllUsesWith(
+        b.CreateConstGEP1_64(b.getInt8Ty(), memory, static_cast<uint64_t>(placed[number].offset)));
+    call.instruction->eraseFromParent();
+  }
+  function.getParent()->getFunction(kBufferFunction)->eraseFromParent();
+  return plan;
+}
+
+}  // namespace kiln::codegen::gpu

@@ -1,0 +1,136 @@
+#include "gpu/context.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+void note_regions(const dsl::Region& region, std::vector<const dsl::Region*>& region_of,
+                  std::vector<const Op*>& definition) {
+  for (ValueId arg : region.args) region_of[arg] = &region;
+  for (const Op& op : region.ops) {
+    for (ValueId id : op.results) region_of[id] = &region, definition[id] = &op;
+    for (const dsl::Region& inner : op.regions) note_regions(inner, region_of, definition);
+  }
+}
+
+}  // namespace
+
+Context::Context(const dsl::Kernel& k, const TargetInfo& t, llvm::Module& m, const Placement& p,
+                 const BlockShape& shape, const std::string& name)
+    : ElementContext{k, name, t.math(), true, false},
+      target(t),
+      module(m),
+      placement(p),
+      block(shape),
+      b(m.getContext()),
+      definition(k.values.size()),
+      region_of_(k.values.size(), &k.body) {
+  note_regions(k.body, region_of_, definition);
+  scopes_.push_back({&k.body, nullptr, {}});
+}
+
+Scope& Context::scope_of(ValueId id) {
+  for (Scope& scope : scopes_) {
+    if (scope.region == region_of_[id]) return scope;
+  }
+  return scopes_.back();
+}
+
+size_t Context::number_of(const Layout& layout) {
+  for (size_t i = 0; i < layouts_.size(); ++i) {
+    if (layouts_[i] == layout) return i;
+  }
+  layouts_.push_back(layout);
+  return layouts_.size() - 1;
+}
+
+void Context::define(ValueId id, Registers registers) {
+  scope_of(id).computed[{id, number_of(*placement.home[id])}] = std::move(registers);
+}
+
+Value* Context::scalar(ValueId id) {
+  const Scope& scope = scope_of(id);
+  return scope.computed.at({id, number_of(*placement.home[id])})[0];
+}
+
+Result<Registers> Context::get(ValueId id, const Layout& layout) {
+  Scope& scope = scope_of(id);
+  const std::pair<ValueId, size_t> key = {id, number_of(layout)};
+  if (auto found = scope.computed.find(key); found != scope.computed.end()) return found->second;
+  const llvm::IRBuilderBase::InsertPointGuard guard(b);
+  if (scope.before) b.SetInsertPoint(scope.before);
+  auto home = placement.home[id];
+  auto registers = home ? convert(*this, scope.computed.at({id, number_of(*home)}), type(id), *home, layout)
+                        : compute(*this, id, layout);
+  if (registers) scope_of(id).computed[key] = *registers;
+  return registers;
+}
+
+void Context::enter(const dsl::Region& region, llvm::Instruction* guard) {
+  if (!scopes_.back().before) scopes_.back().before = guard;
+  scopes_.push_back({&region, nullptr, {}});
+}
+
+void Context::leave() {
+  scopes_.pop_back();
+  scopes_.back().before = nullptr;
+}
+
+int64_t Context::register_coordinate(const Layout& layout, size_t reg, int axis) const {
+  return layout.coordinates(layout.at({.reg = reg}))[static_cast<size_t>(axis)];
+}
+
+// The xor of what the bits of lane and warp stand for. Neighbouring bits that stand for neighbouring bits of the
+// coordinate go together.
+Value* Context::thread_coordinate(const Layout& layout, int axis) {
+  Value*& out = thread_coordinates_[{number_of(layout), axis}];
+  if (out) return out;
+  const llvm::IRBuilderBase::InsertPointGuard guard(b);
+  b.SetInsertPoint(prologue_end);
+  out = b.getInt32(0);
+  Bits taken = 0;
+  const auto add = [&](Value* part, Bits bits) {
+    out = (taken & bits) == 0 ? b.CreateOr(out, part) : b.CreateXor(out, part);
+    taken |= bits;
+  };
+  for (Dim dim : {Dim::kLane, Dim::kWarp}) {
+    Value* index = dim == Dim::kLane ? lane : warp;
+    const int count = layout.bits(dim);
+    const auto part_of = [&](int bit) {
+      return static_cast<uint32_t>(
+          layout.coordinates(layout.bases(dim)[static_cast<size_t>(bit)])[static_cast<size_t>(axis)]);
+    };
+    for (int bit = 0; bit < count;) {
+      const uint32_t first = part_of(bit);
+      int run = 1;
+      const bool single = first != 0 && (first & (first - 1)) == 0;
+      while (single && bit + run < count && part_of(bit + run) == first << run) ++run;
+      if (first != 0) {
+        Value* field = b.CreateAnd(b.CreateLShr(index, bit), b.getInt32((1u << run) - 1));
+        add(single ? b.CreateShl(field, __builtin_ctz(first)) : b.CreateMul(field, b.getInt32(first)),
+            single ? Bits(((1u << run) - 1)) << __builtin_ctz(first) : Bits(first));
+      }
+      bit += run;
+    }
+  }
+  return out;
+}
+
+Value* Context::coordinate(const Layout& layout, size_t reg, int axis) {
+  Value* thread = thread_coordinate(layout, axis);
+  const int64_t mine = register_coordinate(layout, reg, axis);
+  return mine == 0 ? thread : b.CreateXor(thread, b.getInt32(static_cast<uint32_t>(mine)));
+}
+
+Value* Context::in_tile(const Layout& layout, size_t reg, const dsl::Type& type) {
+  const std::vector<int64_t> extents = dsl::concrete_shape(type), padded = layout.shape();
+  Value* out = nullptr;
+  for (size_t axis = 0; axis < extents.size(); ++axis) {
+    if (extents[axis] == padded[axis]) continue;
+    Value* inside = b.CreateICmpULT(coordinate(layout, reg, static_cast<int>(axis)),
+                                    b.getInt32(static_cast<uint32_t>(extents[axis])));
+    out = out ? b.CreateAnd(out, inside) : inside;
+  }
+  return out;
+}
+
+}  // namespace kiln::codegen::gpu

@@ -1,0 +1,229 @@
+// Code for the plans of layout/conversion.h: registers renamed, lanes that shuffle, or a round trip through shared
+// memory.
+#include <llvm/ADT/SmallVector.h>
+
+#include "gpu/context.h"
+#include "gpu/layout/conversion.h"
+#include "gpu/shared_memory.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+// Elements travel as integers of their width; i1 as a byte.
+int traveling_bits(const dsl::Type& type) {
+  return type.pointer ? 64 : type.element == ElementType::kI1 ? 8 : dsl::info(type.element).bits;
+}
+
+Value* to_bits(Context& c, Value* x, int bits) {
+  if (x->getType()->isPointerTy()) return c.b.CreatePtrToInt(x, c.b.getInt64Ty());
+  if (x->getType()->isIntegerTy(1)) return c.b.CreateZExt(x, c.b.getInt8Ty());
+  return c.b.CreateBitCast(x, c.b.getIntNTy(static_cast<unsigned>(bits)));
+}
+
+Value* from_bits(Context& c, Value* x, const dsl::Type& type) {
+  llvm::Type* to = register_type(c.b.getContext(), type);
+  if (to->isPointerTy()) return c.b.CreateIntToPtr(x, to);
+  if (to->isIntegerTy(1)) return c.b.CreateIsNotNull(x);
+  return c.b.CreateBitCast(x, to);
+}
+
+Registers renamed(const Registers& registers, const Columns& from) {
+  Registers out;
+  for (Bits i = 0; i < Bits{1} << from.size(); ++i) out.push_back(registers[multiply(from, i)]);
+  return out;
+}
+
+// An output of a map of a shuffle: what the round makes of it, a constant, and what the thread does.
+Value* output(Context& c, const Layout& map, Bits round) {
+  Value* thread = c.thread_coordinate(map, 0);
+  return c.b.CreateXor(thread, c.b.getInt32(static_cast<uint32_t>(map.at({.reg = round}))));
+}
+
+// The register whose number is `fixed` xor what the thread makes of the map: a select for each bit that it may change.
+Value* choose(Context& c, const Registers& registers, const Layout& map, Bits fixed, Bits pack) {
+  const llvm::ConstantInt* constant = llvm::dyn_cast<llvm::ConstantInt>(c.thread_coordinate(map, 0));
+  const Bits start = fixed ^ pack;
+  if (constant) return registers[start ^ constant->getZExtValue()];
+  Columns changed;  // the differences that bits of the thread make
+  Value* thread = c.thread_coordinate(map, 0);
+  Bits varying = 0;
+  for (Dim dim : {Dim::kLane, Dim::kWarp}) {
+    for (Bits basis : map.bases(dim)) varying |= basis;
+  }
+  std::vector<std::pair<Bits, Value*>> candidates = {{0, registers[start]}};
+  for (int bit = 0; bit < 63; ++bit) {
+    const Bits mask = Bits{1} << bit;
+    if ((varying & mask) == 0) continue;
+    const size_t count = candidates.size();
+    for (size_t i = 0; i < count; ++i) {
+      const Bits other = candidates[i].first | mask;
+      candidates.emplace_back(other, (start ^ other) < registers.size() ? registers[start ^ other] : registers[start]);
+    }
+  }
+  // From the highest bit down, halves are chosen between.
+  while (candidates.size() > 1) {
+    const size_t half = candidates.size() / 2;
+    const Bits mask = candidates[half].first ^ candidates[0].first;
+    Value* set = c.b.CreateIsNotNull(c.b.CreateAnd(thread, c.b.getInt32(static_cast<uint32_t>(mask))));
+    for (size_t i = 0; i < half; ++i) {
+      candidates[i].second = candidates[i].second == candidates[half + i].second
+                                 ? candidates[i].second
+                                 : c.b.CreateSelect(set, candidates[half + i].second, candidates[i].second);
+    }
+    candidates.resize(half);
+  }
+  return candidates[0].second;
+}
+
+// Integers of any width from another lane: by words of 32 bits.
+Value* shuffle_bits(Context& c, Value* x, llvm::function_ref<Value*(Value* word)> shuffle) {
+  Builder& b = c.b;
+  const unsigned bits = x->getType()->getIntegerBitWidth();
+  if (bits <= 32) return b.CreateTrunc(shuffle(b.CreateZExt(x, b.getInt32Ty())), x->getType());
+  Value* low = shuffle(b.CreateTrunc(x, b.getInt32Ty()));
+  Value* high = shuffle(b.CreateTrunc(b.CreateLShr(x, 32), b.getInt32Ty()));
+  return b.CreateOr(b.CreateZExt(low, x->getType()), b.CreateShl(b.CreateZExt(high, x->getType()), 32));
+}
+
+// So many elements side by side in one integer, the first lowest.
+Value* pack(Context& c, llvm::ArrayRef<Value*> elements, int bits) {
+  Builder& b = c.b;
+  if (elements.size() == 1) return elements[0];
+  llvm::Type* whole = b.getIntNTy(static_cast<unsigned>(bits * static_cast<int>(elements.size())));
+  Value* out = nullptr;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    Value* part = b.CreateShl(b.CreateZExt(elements[i], whole), static_cast<uint64_t>(bits) * i);
+    out = out ? b.CreateOr(out, part) : part;
+  }
+  return out;
+}
+
+Value* unpack(Context& c, Value* packed, int bits, size_t index) {
+  llvm::Type* element = c.b.getIntNTy(static_cast<unsigned>(bits));
+  return c.b.CreateTrunc(c.b.CreateLShr(packed, static_cast<uint64_t>(bits) * index), element);
+}
+
+Registers run_shuffle(Context& c, const Shuffle& plan, const Registers& in, int bits) {
+  Builder& b = c.b;
+  const Bits packs = Bits{1} << plan.offer_pack.size();
+  Registers out(plan.put.element_bits() == 0 ? 1 : static_cast<size_t>(plan.put.shape()[0]));
+  for (Bits round = 0; round < static_cast<Bits>(plan.rounds()); ++round) {
+    llvm::SmallVector<Value*, 4> offered;
+    for (Bits j = 0; j < packs; ++j) {
+      offered.push_back(choose(c, in, plan.offer, plan.offer.at({.reg = round}), multiply(plan.offer_pack, j)));
+    }
+    Value* fetched = shuffle_bits(c, pack(c, offered, bits),
+                                  [&](Value* word) { return c.target.shuffle(b, word, output(c, plan.fetch, round)); });
+    // Lanes may put the same round into different registers: each possible one takes it or keeps what it has.
+    Value* accepted = b.CreateIsNull(output(c, plan.accept, round));
+    Value* place = output(c, plan.put, round);
+    std::vector<Bits> places;
+    const Span reachable([&] {
+      Columns bases = plan.put.bases(Dim::kLane);
+      const Columns& warps = plan.put.bases(Dim::kWarp);
+      bases.insert(bases.end(), warps.begin(), warps.end());
+      return bases;
+    }());
+    for (Bits reg = 0; reg < out.size(); ++reg) {
+      if (reachable.contains(reg ^ plan.put.at({.reg = round}))) places.push_back(reg);
+    }
+    for (Bits reg : places) {
+      for (Bits j = 0; j < packs; ++j) {
+        Value*& slot = out[reg ^ multiply(plan.put_pack, j)];
+        Value* element = unpack(c, fetched, bits, j);
+        Value* mine = b.CreateAnd(accepted, b.CreateICmpEQ(place, b.getInt32(static_cast<uint32_t>(reg))));
+        slot = slot ? b.CreateSelect(mine, element, slot) : element;
+      }
+    }
+  }
+  return out;
+}
+
+// The address of a register's element: the thread's part of the offset once, the register's as a constant where its
+// bits are others.
+Value* shared_address(Context& c, const SharedBuffer& buffer, const Layout& offsets, Bits reg, int bits) {
+  Builder& b = c.b;
+  Value* thread = c.thread_coordinate(offsets, 0);
+  Bits by_thread = 0;
+  for (Dim dim : {Dim::kLane, Dim::kWarp}) {
+    for (Bits basis : offsets.bases(dim)) by_thread |= basis;
+  }
+  const Bits mine = offsets.at({.reg = reg});
+  const uint64_t bytes = static_cast<uint64_t>(bits) / 8;
+  if ((mine & by_thread) != 0) {
+    Value* offset = b.CreateXor(thread, b.getInt32(static_cast<uint32_t>(mine)));
+    return b.CreateGEP(b.getInt8Ty(), buffer.pointer(), b.CreateMul(offset, b.getInt32(static_cast<uint32_t>(bytes))));
+  }
+  Value* base =
+      b.CreateGEP(b.getInt8Ty(), buffer.pointer(), b.CreateMul(thread, b.getInt32(static_cast<uint32_t>(bytes))));
+  return b.CreateGEP(b.getInt8Ty(), base, b.getInt32(static_cast<uint32_t>(mine * bytes)));
+}
+
+constexpr int kStorePhase = 0, kLoadPhase = 1;
+
+Registers run_round_trip(Context& c, const RoundTrip& plan, const Registers& in, int bits) {
+  Builder& b = c.b;
+  const SharedBuffer buffer(b, plan.bytes);
+  const auto access_type = [&](const SharedAccess& access) {
+    return llvm::FixedVectorType::get(b.getIntNTy(static_cast<unsigned>(bits)), 1u << access.group.size());
+  };
+  const auto alignment = [&](const SharedAccess& access) {
+    return llvm::Align(static_cast<uint64_t>(bits) / 8 << access.group.size());
+  };
+  for (Bits i = 0; i < Bits{1} << plan.store.each.size(); ++i) {
+    const Bits first = multiply(plan.store.each, i);
+    Value* vector = llvm::PoisonValue::get(access_type(plan.store));
+    for (Bits j = 0; j < Bits{1} << plan.store.group.size(); ++j) {
+      vector = b.CreateInsertElement(vector, in[first ^ multiply(plan.store.group, j)], j);
+    }
+    Value* address = shared_address(c, buffer, plan.store.offsets, first, bits);
+    buffer.mark(b.CreateAlignedStore(vector, address, alignment(plan.store)), SharedBuffer::Access::kWrite,
+                kStorePhase);
+  }
+  Registers out(static_cast<size_t>(plan.load.offsets.size(Dim::kRegister)));
+  for (Bits i = 0; i < Bits{1} << plan.load.each.size(); ++i) {
+    const Bits first = multiply(plan.load.each, i);
+    Value* address = shared_address(c, buffer, plan.load.offsets, first, bits);
+    auto* vector = b.CreateAlignedLoad(access_type(plan.load), address, alignment(plan.load));
+    buffer.mark(vector, SharedBuffer::Access::kRead, kLoadPhase);
+    for (Bits j = 0; j < Bits{1} << plan.load.group.size(); ++j) {
+      out[first ^ multiply(plan.load.group, j)] = b.CreateExtractElement(vector, j);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Value* shuffle_xor(Context& c, Value* x, unsigned lanes) {
+  llvm::Type* type = x->getType();
+  const unsigned bits = type->getPrimitiveSizeInBits().getFixedValue();
+  Value* whole = type->isIntegerTy() ? x : c.b.CreateBitCast(x, c.b.getIntNTy(bits));
+  Value* fetched = shuffle_bits(c, whole, [&](Value* word) { return c.target.shuffle_xor(c.b, word, lanes); });
+  return type->isIntegerTy() ? fetched : c.b.CreateBitCast(fetched, type);
+}
+
+Result<Registers> convert(Context& c, const Registers& registers, const dsl::Type& type, const Layout& from,
+                          const Layout& to) {
+  if (from == to) return registers;
+  const int bits = traveling_bits(type);
+  // Matrix instructions for whole tiles of 16 bits come with the dot operands that want them.
+  LaneFacts facts = c.target.lane_facts();
+  facts.matrix_load = facts.matrix_store = false;
+  auto plan = plan_conversion(from, to, bits, facts);
+  if (!plan) return plan.error();
+  if (const auto* move = std::get_if<RegisterMove>(&plan->how)) {
+    Registers out;
+    for (int reg : move->from) out.push_back(registers[static_cast<size_t>(reg)]);
+    return out;
+  }
+  Registers in = renamed(registers, plan->source_registers);
+  for (Value*& x : in) x = to_bits(c, x, bits);
+  const auto* shuffle = std::get_if<Shuffle>(&plan->how);
+  Registers out =
+      shuffle ? run_shuffle(c, *shuffle, in, bits) : run_round_trip(c, std::get<RoundTrip>(plan->how), in, bits);
+  for (Value*& x : out) x = from_bits(c, x, type);
+  return renamed(out, plan->result_registers);
+}
+
+}  // namespace kiln::codegen::gpu

@@ -1,0 +1,130 @@
+// Values without a home: computed in the layout in which somebody wants them, from operands in layouts that follow from
+// it. A view asks its operand for what its own layout becomes when the view is undone:
+//
+//   broadcast  the axis of extent 1 loses its bits: threads that differ in it hold the same
+//   permute    the axes change places            reshape  the row-major number stays
+//   split      one more register bit, which is the last axis
+#include <algorithm>
+
+#include "gpu/context.h"
+#include "gpu/layout/algebra.h"
+#include "passes/op_builder.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+// The layout without the bits of an axis, which has extent 1 then.
+Layout without_axis_bits(const Layout& layout, int axis) { return expand(slice(layout, axis), axis); }
+
+// Registers of a layout some of whose register bits may be free, from those of the one without them.
+Result<Registers> get_without_copies(Context& c, ValueId id, const Layout& layout) {
+  const Deduplicated unique = without_copies_in_registers(layout);
+  auto few = c.get(id, unique.layout);
+  if (!few || few->size() == static_cast<size_t>(layout.size(Dim::kRegister))) return few;
+  Registers out;
+  for (Bits reg = 0; reg < static_cast<Bits>(layout.size(Dim::kRegister)); ++reg) {
+    out.push_back((*few)[multiply(unique.kept, reg)]);
+  }
+  return out;
+}
+
+Result<Registers> compute_arange(Context& c, const Op& op, const Layout& layout) {
+  const int64_t start = number_attr(op, 0);
+  Registers out;
+  for (size_t reg = 0; reg < static_cast<size_t>(layout.size(Dim::kRegister)); ++reg) {
+    Value* element = c.coordinate(layout, reg, 0);
+    out.push_back(start == 0 ? element : c.b.CreateAdd(element, c.b.getInt32(static_cast<uint32_t>(start))));
+  }
+  return out;
+}
+
+Result<Registers> compute_broadcast(Context& c, const Op& op, ValueId id, const Layout& layout) {
+  const auto from = dsl::concrete_shape(c.type(op.operands[0])), to = dsl::concrete_shape(c.type(id));
+  Layout wanted = layout;
+  for (size_t axis = 0; axis < from.size(); ++axis) {
+    if (from[axis] != to[axis]) wanted = without_axis_bits(wanted, static_cast<int>(axis));
+  }
+  return get_without_copies(c, op.operands[0], wanted);
+}
+
+Result<Registers> compute_permute(Context& c, const Op& op, const Layout& layout) {
+  const auto& order = std::get<std::vector<dsl::Expr>>(op.attrs[0]);
+  std::vector<int> inverse_order(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    inverse_order[static_cast<size_t>(order[i].as_constant().value())] = static_cast<int>(i);
+  }
+  return c.get(op.operands[0], transpose(layout, inverse_order));
+}
+
+// Each thread asks for both halves where it wants one of them at least, and chooses.
+Result<Registers> compute_join(Context& c, const Op& op, const Layout& layout) {
+  const int last = layout.rank() - 1;
+  const Layout half = slice(layout, last);
+  auto a = get_without_copies(c, op.operands[0], half), b = get_without_copies(c, op.operands[1], half);
+  if (!a || !b) return a ? b : a;
+  Registers out;
+  Value* thread = c.thread_coordinate(layout, last);
+  for (size_t reg = 0; reg < a->size(); ++reg) {
+    const bool odd = c.register_coordinate(layout, reg, last) != 0;
+    const auto constant = llvm::dyn_cast<llvm::ConstantInt>(thread);
+    Value *first = odd ? (*b)[reg] : (*a)[reg], *second = odd ? (*a)[reg] : (*b)[reg];
+    out.push_back(constant && constant->isZero() ? first : c.b.CreateSelect(c.b.CreateIsNull(thread), first, second));
+  }
+  return out;
+}
+
+Result<Registers> compute_split(Context& c, const Op& op, ValueId id, const Layout& layout) {
+  auto both = c.get(op.operands[0], join(layout));
+  if (!both) return both;
+  Registers out;
+  for (size_t i = id == op.results[0] ? 0 : 1; i < both->size(); i += 2) out.push_back((*both)[i]);
+  return out;
+}
+
+Result<Registers> compute_elementwise(Context& c, const Op& op, ValueId id, const Layout& layout) {
+  const Deduplicated unique = without_copies_in_registers(layout);
+  if (unique.layout.bits(Dim::kRegister) < layout.bits(Dim::kRegister)) return get_without_copies(c, id, layout);
+  std::vector<Registers> operands;
+  for (ValueId operand : op.operands) {
+    auto registers = c.get(operand, layout);
+    if (!registers) return registers;
+    operands.push_back(std::move(*registers));
+  }
+  Registers out;
+  for (size_t reg = 0; reg < static_cast<size_t>(layout.size(Dim::kRegister)); ++reg) {
+    llvm::SmallVector<Value*, 4> in;
+    for (const Registers& operand : operands) in.push_back(operand[reg]);
+    auto value = emit_elementwise(c, c.b, op, in);
+    if (!value) return value.error();
+    out.push_back(*value);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Registers> compute(Context& c, ValueId id, const Layout& layout) {
+  const Op& op = *c.definition[id];
+  switch (op.code) {
+    case OpCode::kArange:
+      return compute_arange(c, op, layout);
+    case OpCode::kSplat:
+      return Registers(static_cast<size_t>(layout.size(Dim::kRegister)), c.scalar(op.operands[0]));
+    case OpCode::kBroadcast:
+      return compute_broadcast(c, op, id, layout);
+    case OpCode::kExpandDims:
+      return c.get(op.operands[0], slice(layout, static_cast<int>(int_attr(op, 0))));
+    case OpCode::kReshape:
+      return c.get(op.operands[0], reshape(layout, padded_shape(c.type(op.operands[0]))));
+    case OpCode::kPermute:
+      return compute_permute(c, op, layout);
+    case OpCode::kJoin:
+      return compute_join(c, op, layout);
+    case OpCode::kSplit:
+      return compute_split(c, op, id, layout);
+    default:
+      return compute_elementwise(c, op, id, layout);
+  }
+}
+
+}  // namespace kiln::codegen::gpu

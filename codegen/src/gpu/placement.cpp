@@ -1,0 +1,312 @@
+// One walk in program order. Loads and stores bring layouts of their own (coalesce.h); what is computed from a tile
+// that has a home takes over its layout; carried tiles take that of what they begin with or what the loop yields, which
+// is why loops are walked until nothing changes.
+#include "gpu/placement.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "gpu/coalesce.h"
+#include "gpu/dot_layouts.h"
+#include "gpu/layout/algebra.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+using dsl::Op;
+using dsl::OpCode;
+using dsl::ValueId;
+
+constexpr int kMaxRounds = 4;
+// A store that would move at least so many bytes a thread takes its value where it is.
+constexpr int64_t kWideEnough = 4;
+
+class Placer {
+ public:
+  Placer(const dsl::Kernel& kernel, const TargetInfo& target, const BlockShape& block,
+         const std::vector<AxisInfo>& info)
+      : kernel_(kernel),
+        target_(target),
+        block_(block),
+        info_(info),
+        strides_(strides_of(kernel)),
+        definition_(kernel.values.size()) {
+    out_.home.resize(kernel.values.size());
+    agree_on_vectors(kernel.body);
+    for (const dsl::Param& param : kernel.params) out_.home[param.value] = replicated({}, block);
+    visit(kernel.body);
+  }
+
+  Placement take() { return std::move(out_); }
+
+ private:
+  const dsl::Type& type(ValueId id) const { return kernel_.type(id); }
+  std::vector<int64_t> shape(ValueId id) const { return padded_shape(type(id)); }
+
+  // Accesses of one shape and order use vectors of one length, so that a tile that is read by one and written by
+  // another stays where it is.
+  void agree_on_vectors(const dsl::Region& region) {
+    for (const Op& op : region.ops) {
+      for (const dsl::Region& inner : op.regions) agree_on_vectors(inner);
+      if (op.code != OpCode::kLoad && op.code != OpCode::kStore) continue;
+      const AccessShape access = access_shape(kernel_, op, info_, strides_);
+      int64_t& vector = vectors_[{shape(op.operands[0]), access.order}];
+      vector = std::max(vector, access.vector);
+    }
+  }
+
+  Layout access_layout(const Op& op) const {
+    AccessShape access = access_shape(kernel_, op, info_, strides_);
+    const std::vector<int64_t> tile = shape(op.operands[0]);
+    if (auto found = vectors_.find({tile, access.order}); found != vectors_.end()) access.vector = found->second;
+    return coalesced(tile, access, block_);
+  }
+
+  Layout default_layout(const std::vector<int64_t>& tile) const {
+    AccessShape access;
+    for (size_t i = tile.size(); i-- > 0;) access.order.push_back(static_cast<int>(i));
+    for (const auto& [key, vector] : vectors_) {
+      if (key.first == tile) access = {key.second, vector};
+    }
+    return coalesced(tile, access, block_);
+  }
+
+  // The layout in which a value is at hand: its home, or what views make of one.
+  std::optional<Layout> natural(ValueId id) const {
+    if (out_.home[id]) return out_.home[id];
+    const Op* op = definition_[id];
+    if (!op) return std::nullopt;
+    const auto operand = [&] { return natural(op->operands[0]); };
+    switch (op->code) {
+      case OpCode::kPermute: {
+        std::vector<int> order;
+        for (const dsl::Expr& axis : std::get<std::vector<dsl::Expr>>(op->attrs[0])) {
+          order.push_back(static_cast<int>(axis.as_constant().value()));
+        }
+        auto layout = operand();
+        if (layout) layout = transpose(*layout, order);
+        return layout;
+      }
+      case OpCode::kExpandDims: {
+        auto layout = operand();
+        if (layout) layout = expand(*layout, static_cast<int>(int_attr(*op, 0)));
+        return layout;
+      }
+      case OpCode::kReshape: {
+        auto layout = operand();
+        if (!layout || layout->element_bits() != Layout(shape(id)).element_bits()) return std::nullopt;
+        return reshape(*layout, shape(id));
+      }
+      default:
+        return std::nullopt;
+    }
+  }
+
+  // Of several tiles of one shape the layout of the first that has a home, else of the first view.
+  std::optional<Layout> common_layout(const std::vector<ValueId>& operands) const {
+    for (ValueId id : operands) {
+      if (type(id).rank() > 0 && out_.home[id]) return out_.home[id];
+    }
+    for (ValueId id : operands) {
+      if (auto layout = natural(id)) return layout;
+    }
+    return std::nullopt;
+  }
+
+  Layout layout_or_default(ValueId id) const {
+    auto layout = natural(id);
+    return layout ? *layout : default_layout(shape(id));
+  }
+
+  // No home below: cheap to compute again wherever it is wanted.
+  bool is_free(ValueId id) const {
+    if (type(id).rank() == 0) return true;
+    const Op* op = definition_[id];
+    return op && !out_.home[id] && std::ranges::all_of(op->operands, [&](ValueId operand) { return is_free(operand); });
+  }
+
+  static bool is_view(OpCode code) {
+    switch (code) {
+      case OpCode::kArange:
+      case OpCode::kSplat:
+      case OpCode::kBroadcast:
+      case OpCode::kExpandDims:
+      case OpCode::kReshape:
+      case OpCode::kPermute:
+      case OpCode::kJoin:
+      case OpCode::kSplit:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  static bool is_cheap(const Op& op, const dsl::Kernel& kernel) {
+    if (op.code == OpCode::kMath || op.code == OpCode::kPhilox) return false;
+    const bool divides = op.code == OpCode::kDiv || op.code == OpCode::kRem;
+    return !(divides && dsl::is_float(kernel.type(op.results[0]).element));
+  }
+
+  void visit(const dsl::Region& region) {
+    for (const Op& op : region.ops) {
+      for (ValueId id : op.results) definition_[id] = &op;
+      visit(op);
+    }
+  }
+
+  void visit(const Op& op) {
+    switch (op.code) {
+      case OpCode::kLoad:
+        out_.wanted[&op] = access_layout(op);
+        set_home(op.results[0], out_.wanted[&op]);
+        return;
+      case OpCode::kStore:
+        return visit_store(op);
+      case OpCode::kReduce:
+        return visit_reduce(op);
+      case OpCode::kDot:
+        return set_home(op.results[0], dot_layouts(kernel_, op, target_, block_).accumulator);
+      case OpCode::kFor:
+        return visit_loop(op, 3, 1);
+      case OpCode::kWhile:
+        return visit_loop(op, 0, 0);
+      case OpCode::kIf:
+        return visit_if(op);
+      default:
+        break;
+    }
+    for (const dsl::Region& inner : op.regions) visit(inner);
+    for (ValueId id : op.results) visit_result(op, id);
+  }
+
+  void set_home(ValueId id, const Layout& layout) { out_.home[id] = layout; }
+
+  void visit_result(const Op& op, ValueId id) {
+    if (type(id).rank() == 0) return set_home(id, replicated({}, block_));
+    if (is_view(op.code)) return;
+    const bool elementwise = dsl::info(op.code).has(dsl::kElementwise);
+    if (elementwise && is_cheap(op, kernel_) && is_free(id)) return;
+    const auto layout = elementwise ? common_layout(op.operands) : std::nullopt;
+    set_home(id, layout ? *layout : default_layout(shape(id)));
+  }
+
+  void visit_store(const Op& op) {
+    const Layout access = access_layout(op);
+    const auto value = natural(op.operands[1]);
+    out_.wanted[&op] = value && stores_well(*value, access, type(op.operands[1])) ? *value : access;
+  }
+
+  // Each thread moves as many bytes at once as it would, or enough.
+  bool stores_well(const Layout& value, const Layout& access, const dsl::Type& stored) const {
+    if (value.rank() == 0 || value == access) return true;
+    const int fast = fastest_axis(access);
+    const int64_t bytes = dsl::info(stored.element).bytes;
+    const int64_t here = value.contiguous_per_thread(fast) * bytes;
+    if (value.bits(Dim::kLane) == 0 || value.bases(Dim::kLane)[0] == 0) return false;
+    const Bits next_lane = Bits(value.contiguous_per_thread(fast)) << value.axis_offset(fast);
+    return value.bases(Dim::kLane)[0] == next_lane &&
+           here >= std::min(kWideEnough, access.contiguous_per_thread(fast) * bytes);
+  }
+
+  // The axis that lanes walk first.
+  static int fastest_axis(const Layout& layout) {
+    const auto& lanes = layout.bases(Dim::kLane);
+    for (int axis = 0; axis < layout.rank(); ++axis) {
+      for (Bits lane : lanes) {
+        if (lane == 0) continue;
+        if ((lane >> layout.axis_offset(axis) & ((Bits{1} << layout.axis_bits(axis)) - 1)) != 0) return axis;
+        break;
+      }
+    }
+    return layout.rank() - 1;
+  }
+
+  void visit_reduce(const Op& op) {
+    for (const dsl::Region& inner : op.regions) visit(inner);
+    const auto layout = common_layout(op.operands);
+    const Layout wanted = layout ? *layout : default_layout(shape(op.operands[0]));
+    out_.wanted[&op] = wanted;
+    const size_t axis_attr = op.code == OpCode::kReduce ? 1 : 0;
+    const Layout result = without_copies_in_registers(slice(wanted, static_cast<int>(int_attr(op, axis_attr)))).layout;
+    for (ValueId id : op.results) set_home(id, result);
+  }
+
+  void visit_loop(const Op& op, size_t first_init, size_t first_arg) {
+    for (int round = 0; round < kMaxRounds; ++round) {
+      const auto before = out_.home;
+      for (const dsl::Region& inner : op.regions) {
+        for (size_t i = 0; i < inner.args.size(); ++i) {
+          if (type(inner.args[i]).rank() == 0) set_home(inner.args[i], replicated({}, block_));
+        }
+      }
+      for (size_t i = 0; i < op.results.size(); ++i) {
+        auto layout = carried_layout(op, op.operands[first_init + i], i, round);
+        if (round > 1 && !layout) layout = default_layout(shape(op.results[i]));
+        if (!layout) continue;
+        set_home(op.results[i], *layout);
+        for (const dsl::Region& inner : op.regions) set_home(inner.args[i + first_arg], *layout);
+      }
+      for (const dsl::Region& inner : op.regions) visit(inner);
+      if (round > 0 && before == out_.home && all_at_home(op)) return;
+    }
+  }
+
+  // A product's layout comes before that of what the loop begins with: it is converted once.
+  std::optional<Layout> carried_layout(const Op& op, ValueId init, size_t i, int round) const {
+    const ValueId yielded = op.regions.back().ops.back().operands[i];
+    const Op* producer = round > 0 ? definition_[yielded] : nullptr;
+    if (producer && producer->code == OpCode::kDot) return out_.home[yielded];
+    auto layout = common_layout({op.results[i], init});
+    if (round > 0 && !layout) layout = natural(yielded);
+    return layout;
+  }
+
+  bool all_at_home(const Op& op) const {
+    return std::ranges::all_of(op.results, [&](ValueId id) { return out_.home[id].has_value(); });
+  }
+
+  void visit_if(const Op& op) {
+    for (const dsl::Region& inner : op.regions) visit(inner);
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      if (type(op.results[i]).rank() == 0) {
+        set_home(op.results[i], replicated({}, block_));
+      } else {
+        set_home(op.results[i], layout_or_default(op.regions[0].ops.back().operands[i]));
+      }
+    }
+  }
+
+  const dsl::Kernel& kernel_;
+  const TargetInfo& target_;
+  const BlockShape block_;
+  const std::vector<AxisInfo>& info_;
+  std::vector<Strides> strides_;
+  std::vector<const Op*> definition_;
+  std::map<std::pair<std::vector<int64_t>, std::vector<int>>, int64_t> vectors_;
+  Placement out_;
+};
+
+}  // namespace
+
+std::vector<int64_t> padded_shape(const dsl::Type& type) {
+  std::vector<int64_t> out;
+  for (int64_t extent : dsl::concrete_shape(type)) {
+    out.push_back(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent))));
+  }
+  return out;
+}
+
+Layout replicated(const std::vector<int64_t>& shape, const BlockShape& block) {
+  Layout out(shape);
+  out.add(Dim::kRegister, unit_vectors(out.element_bits()));
+  for (int n = 1; n < block.lanes; n *= 2) out.add(Dim::kLane, 0);
+  for (int n = 1; n < block.warps; n *= 2) out.add(Dim::kWarp, 0);
+  return out;
+}
+
+Placement place(const dsl::Kernel& kernel, const TargetInfo& target, const BlockShape& block,
+                const std::vector<AxisInfo>& info) {
+  return Placer(kernel, target, block, info).take();
+}
+
+}  // namespace kiln::codegen::gpu

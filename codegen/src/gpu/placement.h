@@ -1,0 +1,45 @@
+// Where tiles live: the layout of each value of a kernel over the threads of a block.
+//
+//   %p = addptr %base, %offsets       no home: addresses are computed wherever they are wanted
+//   %x = load %p                      blocked: neighbours along the contiguous axis in one thread, then in one warp
+//   %m = reduce %x {axis = 1}         slice of %x's: each thread that has a row's elements has its maximum
+//   %b = broadcast %m                 no home: in %x's layout it is the register that is there already
+//   %y = sub %x, %b                   as %x
+//
+// A value without a home is cheap, or another view of one that has one. Asked for in some layout it asks its operands
+// for what that takes; so index arithmetic, masks and broadcasts never move between threads.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "gpu/layout/layout.h"
+#include "kiln/dsl/ir.h"
+#include "passes/axis_info.h"
+
+namespace kiln::codegen::gpu {
+
+class TargetInfo;
+
+struct BlockShape {
+  int lanes = 32;  // a warp
+  int warps = 4;
+};
+
+struct Placement {
+  std::vector<std::optional<Layout>> home;  // by value
+  // The layout in which an op wants its operands (load, store, reduce…): that of the tile it works on.
+  std::map<const dsl::Op*, Layout> wanted;
+};
+
+// The extents rounded up to powers of two.
+std::vector<int64_t> padded_shape(const dsl::Type& type);
+// All registers in all threads.
+Layout replicated(const std::vector<int64_t>& shape, const BlockShape& block);
+
+// `info`: axis_info of the kernel, by value.
+Placement place(const dsl::Kernel& kernel, const TargetInfo& target, const BlockShape& block,
+                const std::vector<AxisInfo>& info);
+
+}  // namespace kiln::codegen::gpu

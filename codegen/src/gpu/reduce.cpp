@@ -1,0 +1,162 @@
+// Reductions: in registers, between lanes, and between warps through shared memory, as layout/reduction.h plans it.
+// What a layout pads a tile with counts as the kind's identity.
+#include "elementwise/combine.h"
+#include "gpu/context.h"
+#include "gpu/layout/reduction.h"
+#include "passes/op_builder.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+// One accumulator a register; argmin and argmax carry the element and its index.
+struct Parts {
+  Registers value, index;
+};
+
+class Reduction {
+ public:
+  Reduction(Context& c, const Op& op)
+      : c_(c), b_(c.b), op_(op), kind_(reduce_kind(op)), element_(c.type(op.operands[0]).element) {}
+
+  Result<void> lower() {
+    const Layout& layout = c_.placement.wanted.at(&op_);
+    const int axis = static_cast<int>(int_attr(op_, 1));
+    auto plan = plan_reduction(layout, axis);
+    if (!plan) return plan.error();
+    auto parts = begin(layout, axis);
+    if (!parts) return parts.error();
+    for (Bits reg : plan->in_thread) combine_with(*parts, {reg, 0});
+    for (const Partner& partner : plan->shuffles) combine_with(*parts, partner);
+    Parts partial = picked(*parts, plan->partial_registers);
+    if (plan->partial != plan->gathered) {
+      if (auto done = gather(partial, *plan); !done) return done;
+    }
+    return finish(partial, plan->result);
+  }
+
+ private:
+  bool is_arg() const { return kind_ == dsl::ReduceKind::kArgmin || kind_ == dsl::ReduceKind::kArgmax; }
+
+  Result<Parts> begin(const Layout& layout, int axis) {
+    auto registers = c_.get(op_.operands[0], layout);
+    if (!registers) return registers.error();
+    Parts out;
+    for (size_t reg = 0; reg < registers->size(); ++reg) {
+      Value* x = to_accumulator(c_, b_, element_, (*registers)[reg]);
+      Value* index = is_arg() ? c_.coordinate(layout, reg, axis) : nullptr;
+      if (Value* inside = c_.in_tile(layout, reg, c_.type(op_.operands[0]))) {
+        if (is_arg()) {
+          // Padding comes behind every element, whatever it holds.
+          index = b_.CreateSelect(inside, index, b_.getInt32(INT32_MAX));
+        } else {
+          x = b_.CreateSelect(inside, x, identity(b_, kind_, element_));
+        }
+      }
+      out.value.push_back(x);
+      if (index) out.index.push_back(index);
+    }
+    return out;
+  }
+
+  // x before y, or after: NaN is the extreme, ties take the lowest index, padding loses.
+  Value* wins(Value* x, Value* x_index, Value* y, Value* y_index) {
+    const bool maximum = kind_ == dsl::ReduceKind::kArgmax;
+    Value* padding = b_.getInt32(INT32_MAX);
+    Value *better, *equal;
+    if (dsl::is_float(element_)) {
+      Value *x_nan = b_.CreateFCmpUNO(x, x), *y_nan = b_.CreateFCmpUNO(y, y);
+      Value* further = maximum ? b_.CreateFCmpOGT(x, y) : b_.CreateFCmpOLT(x, y);
+      better = b_.CreateOr(further, b_.CreateAnd(x_nan, b_.CreateNot(y_nan)));
+      equal = b_.CreateOr(b_.CreateFCmpOEQ(x, y), b_.CreateAnd(x_nan, y_nan));
+    } else {
+      const bool is_signed = dsl::info(element_).is_signed;
+      better = maximum ? (is_signed ? b_.CreateICmpSGT(x, y) : b_.CreateICmpUGT(x, y))
+                       : (is_signed ? b_.CreateICmpSLT(x, y) : b_.CreateICmpULT(x, y));
+      equal = b_.CreateICmpEQ(x, y);
+    }
+    Value* first = b_.CreateOr(better, b_.CreateAnd(equal, b_.CreateICmpULT(x_index, y_index)));
+    Value* y_padding = b_.CreateICmpEQ(y_index, padding);
+    return b_.CreateOr(y_padding, b_.CreateAnd(b_.CreateICmpNE(x_index, padding), first));
+  }
+
+  // Everyone's registers with their partners'. Registers that hold the same value already, after steps inside the
+  // thread, are combined once.
+  void combine_with(Parts& parts, const Partner& partner) {
+    const Registers values = parts.value, indices = parts.index;
+    std::map<std::pair<Value*, Value*>, size_t> done;  // by both values: the register that has the result
+    for (size_t reg = 0; reg < values.size(); ++reg) {
+      const size_t from = reg ^ partner.reg;
+      // Inside a thread the two may come in either order: they get the same.
+      const bool swapped = partner.lane == 0 && from < reg;
+      const auto [found, is_new] = done.try_emplace({values[swapped ? from : reg], values[swapped ? reg : from]}, reg);
+      if (!is_new) {
+        parts.value[reg] = parts.value[found->second];
+        if (is_arg()) parts.index[reg] = parts.index[found->second];
+        continue;
+      }
+      Value* other = fetch(values[from], partner.lane);
+      if (!is_arg()) {
+        parts.value[reg] = combine(b_, kind_, element_, values[reg], other);
+        continue;
+      }
+      Value* other_index = fetch(indices[from], partner.lane);
+      Value* mine = wins(values[reg], indices[reg], other, other_index);
+      parts.value[reg] = b_.CreateSelect(mine, values[reg], other);
+      parts.index[reg] = b_.CreateSelect(mine, indices[reg], other_index);
+    }
+  }
+
+  Value* fetch(Value* x, Bits lanes) { return lanes == 0 ? x : shuffle_xor(c_, x, static_cast<unsigned>(lanes)); }
+
+  static Parts picked(const Parts& parts, const Columns& from) {
+    Parts out;
+    for (Bits i = 0; i < Bits{1} << from.size(); ++i) {
+      out.value.push_back(parts.value[multiply(from, i)]);
+      if (!parts.index.empty()) out.index.push_back(parts.index[multiply(from, i)]);
+    }
+    return out;
+  }
+
+  // The partial results of all warps come into the lowest register bits of every thread, and are combined there.
+  Result<void> gather(Parts& parts, const ReductionPlan& plan) {
+    const auto convert_all = [&](Registers& registers, ElementType element) -> Result<void> {
+      auto out = convert(c_, registers, dsl::scalar_type(element), plan.partial, plan.gathered);
+      if (!out) return out.error();
+      registers = std::move(*out);
+      return {};
+    };
+    if (auto done = convert_all(parts.value, accumulator_element(element_)); !done) return done;
+    if (is_arg()) {
+      if (auto done = convert_all(parts.index, ElementType::kI32); !done) return done;
+    }
+    const int bits = plan.gathered.bits(Dim::kRegister) - plan.result.bits(Dim::kRegister);
+    for (int bit = 0; bit < bits; ++bit) combine_with(parts, {Bits{1} << bit, 0});
+    Columns kept;
+    for (int bit = 0; bit < plan.result.bits(Dim::kRegister); ++bit) kept.push_back(Bits{1} << (bits + bit));
+    parts = picked(parts, kept);
+    return {};
+  }
+
+  Result<void> finish(const Parts& parts, const Layout& result) {
+    Registers out = parts.index;
+    if (!is_arg()) {
+      for (Value* x : parts.value) out.push_back(from_accumulator(c_, b_, kind_, element_, x));
+    }
+    auto home = convert(c_, out, c_.type(op_.results[0]), result, *c_.placement.home[op_.results[0]]);
+    if (!home) return home.error();
+    c_.define(op_.results[0], std::move(*home));
+    return {};
+  }
+
+  Context& c_;
+  Builder& b_;
+  const Op& op_;
+  const dsl::ReduceKind kind_;
+  const ElementType element_;
+};
+
+}  // namespace
+
+Result<void> lower_reduce(Context& c, const Op& op) { return Reduction(c, op).lower(); }
+
+}  // namespace kiln::codegen::gpu

@@ -1,0 +1,106 @@
+// The ops of a region in program order.
+#include "gpu/context.h"
+#include "passes/op_builder.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+Result<void> lower_scalar(Context& c, const Op& op) {
+  const auto axis = [&] { return static_cast<size_t>(int_attr(op, 0)); };
+  Value* out = nullptr;
+  switch (op.code) {
+    case OpCode::kProgramId:
+      out = c.program_id[axis()];
+      break;
+    case OpCode::kNumPrograms:
+      out = c.num_programs[axis()];
+      break;
+    case OpCode::kConstant:
+      out = emit_constant(c.b, op);
+      break;
+    // A scalar of rank 0 stays what it is.
+    case OpCode::kSplat:
+    case OpCode::kBroadcast:
+    case OpCode::kPermute:
+    case OpCode::kReshape:
+      if (c.type(op.operands[0]).rank() == 0) out = c.scalar(op.operands[0]);
+      break;
+    default:
+      break;
+  }
+  if (!out) {
+    auto registers = compute(c, op.results[0], *c.placement.home[op.results[0]]);
+    if (!registers) return registers.error();
+    out = registers->front();
+  }
+  c.define(op.results[0], {out});
+  return {};
+}
+
+// Random words come four at a time. The keys of a seed that all threads have alike are computed once.
+Result<void> lower_philox(Context& c, const Op& op) {
+  const Layout& layout = *c.placement.home[op.results[0]];
+  auto seed = c.get(op.operands[0], layout), offset = c.get(op.operands[1], layout);
+  if (!seed || !offset) return (seed ? offset : seed).error();
+  std::map<Value*, PhiloxKeys> keys;
+  std::array<Registers, 4> out;
+  for (size_t reg = 0; reg < seed->size(); ++reg) {
+    const auto [found, is_new] = keys.try_emplace((*seed)[reg]);
+    if (is_new) found->second = philox_keys(c.b, (*seed)[reg]);
+    const auto words = emit_philox(c.b, found->second, (*offset)[reg]);
+    for (size_t i = 0; i < words.size(); ++i) out[i].push_back(words[i]);
+  }
+  for (size_t i = 0; i < out.size(); ++i) c.define(op.results[i], std::move(out[i]));
+  return {};
+}
+
+// What has a home is computed where it stands; the rest waits until it is wanted.
+Result<void> lower_value(Context& c, const Op& op) {
+  if (op.results.size() == 1 && c.type(op.results[0]).rank() == 0) return lower_scalar(c, op);
+  for (ValueId id : op.results) {
+    if (!c.placement.home[id]) continue;
+    auto registers = compute(c, id, *c.placement.home[id]);
+    if (!registers) return registers.error();
+    c.define(id, std::move(*registers));
+  }
+  return {};
+}
+
+Result<void> lower_op(Context& c, const Op& op) {
+  switch (op.code) {
+    case OpCode::kLoad:
+      return lower_load(c, op);
+    case OpCode::kStore:
+      return lower_store(c, op);
+    case OpCode::kReduce:
+      return lower_reduce(c, op);
+    case OpCode::kDot:
+      return lower_dot(c, op);
+    case OpCode::kPhilox:
+      return lower_philox(c, op);
+    case OpCode::kFor:
+      return lower_for(c, op);
+    case OpCode::kWhile:
+      return lower_while(c, op);
+    case OpCode::kIf:
+      return lower_if(c, op);
+    case OpCode::kYield:
+    case OpCode::kAssume:
+    case OpCode::kRequire:
+    case OpCode::kAssert:  // without the option debug
+      return {};
+    default:
+      return lower_value(c, op);
+  }
+}
+
+}  // namespace
+
+Result<void> lower_region(Context& c, const dsl::Region& region) {
+  for (const Op& op : region.ops) {
+    if (auto done = lower_op(c, op); !done) return done;
+  }
+  return {};
+}
+
+}  // namespace kiln::codegen::gpu

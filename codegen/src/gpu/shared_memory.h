@@ -1,0 +1,56 @@
+// Shared memory of a block. Lowering asks for buffers and marks each access; when the kernel is complete, two passes on
+// its LLVM IR give buffers that are never alive at once the same bytes, and put barriers where threads could otherwise
+// see each other's accesses in the wrong order.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+
+#include <optional>
+#include <vector>
+
+#include "gpu/target_info.h"
+
+namespace kiln::codegen::gpu {
+
+inline constexpr unsigned kSharedSpace = 3;  // the address space, of NVIDIA and AMD alike
+
+class SharedBuffer {
+ public:
+  // 16-byte aligned.
+  SharedBuffer(Builder& b, int64_t bytes);
+  Value* pointer() const { return pointer_; }
+
+  // Says that an instruction reads or writes the buffer. Accesses of one phase do not meet each other's bytes.
+  enum class Access : uint8_t { kRead, kWrite };
+  void mark(llvm::Instruction* access, Access kind, int phase) const;
+
+ private:
+  int number_;
+  llvm::CallInst* pointer_;
+};
+
+// What is marked at an instruction.
+struct SharedMark {
+  int buffer = 0;
+  bool writes = false;
+  int phase = 0;
+};
+std::optional<SharedMark> shared_mark(const llvm::Instruction& instruction);
+
+struct SharedRange {
+  int64_t offset = 0, bytes = 0;
+};
+struct SharedPlan {
+  std::vector<SharedRange> buffers;  // by number
+  int64_t bytes = 0;                 // in all
+};
+
+// allocate_shared.cpp: gives each buffer its place, and its calls the address.
+SharedPlan allocate_shared_memory(llvm::Function& function);
+// insert_barriers.cpp
+void insert_barriers(llvm::Function& function, const SharedPlan& plan, const TargetInfo& target);
+
+// A buffer until it has a place: a call of this function with its number and its bytes.
+inline constexpr char kBufferFunction[] = "kiln.shared.buffer";
+
+}  // namespace kiln::codegen::gpu

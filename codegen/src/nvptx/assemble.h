@@ -1,0 +1,38 @@
+// From PTX to machine code, where this machine has NVIDIA's assembler as a library (libnvJitLink, found by dlopen).
+// Without it an artifact carries PTX, and the driver assembles it when it is loaded.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kiln/dsl/result.h"
+
+namespace kiln::codegen::nvptx {
+
+// What the assembler says of a kernel.
+struct Resources {
+  int registers = 0;  // a thread
+  int64_t spill_store_bytes = 0, spill_load_bytes = 0, stack_bytes = 0;
+  int64_t static_shared_bytes = 0;
+  int64_t assembler_us = 0;
+  // Lines that tell of lost speed: matrix instructions that were serialised, register hints that were ignored
+  // (ptxas's messages C7500 to C7599).
+  std::vector<std::string> warnings;
+  bool operator==(const Resources&) const = default;
+};
+
+struct Assembled {
+  std::vector<std::byte> cubin;
+  Resources resources;
+};
+
+// Nothing where the library is absent. An error where the PTX is refused, with the assembler's words. Once found the
+// library stays loaded.
+Result<std::optional<Assembled>> assemble(const std::string& ptx, const std::string& processor, bool line_tables);
+
+// Reads the assembler's log of one kernel.
+Resources read_resources(const std::string& log);
+
+}  // namespace kiln::codegen::nvptx

@@ -1,0 +1,83 @@
+#include "nvptx/target.h"
+
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/TargetSelect.h>
+
+#include <algorithm>
+#include <array>
+
+namespace kiln::codegen::nvptx {
+namespace {
+
+constexpr char kPrefix[] = "cuda:";
+constexpr char kTriple[] = "nvptx64-nvidia-cuda";
+
+struct Processor {
+  const char* name;
+  int capability;
+  bool is_specific;
+  // The lowest version of PTX with all that we use of the processor, so that old drivers take it (PTX ISA, "Release
+  // Notes"): 7.8 has every matrix instruction of sm_80 and sm_86, 8.4 those of f8 on sm_89.
+  int ptx_version;
+};
+constexpr std::array kProcessors = {
+    Processor{"sm_80", 80, false, 78}, Processor{"sm_86", 86, false, 78}, Processor{"sm_89", 89, false, 84},
+    Processor{"sm_90", 90, false, 84}, Processor{"sm_90a", 90, true, 84},
+};
+
+Error unknown_target(const std::string& name) {
+  std::string known;
+  for (const Processor& processor : kProcessors) known += std::string(known.empty() ? "" : ", ") + processor.name;
+  return invalid_argument("target `" + name.substr(0, 80) +
+                          "`: an NVIDIA target is cuda (the device of this machine) or " +
+                          "cuda:NAME with NAME one of " + known);
+}
+
+}  // namespace
+
+void initialise_llvm() {
+  LLVMInitializeNVPTXTargetInfo();
+  LLVMInitializeNVPTXTarget();
+  LLVMInitializeNVPTXTargetMC();
+  LLVMInitializeNVPTXAsmPrinter();
+}
+
+bool is_cuda_target(const std::string& name) { return name == "cuda" || name.starts_with(kPrefix); }
+
+Result<std::unique_ptr<CudaTarget>> make_cuda_target(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return unknown_target(name);
+  const std::string wanted = name.substr(sizeof kPrefix - 1);
+  const auto found =
+      std::find_if(kProcessors.begin(), kProcessors.end(), [&](const Processor& p) { return wanted == p.name; });
+  if (found == kProcessors.end()) return unknown_target(name);
+
+  std::string message;
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(kTriple, message);
+  if (!target) return internal_error("LLVM: " + message);
+  auto out = std::make_unique<CudaTarget>();
+  out->name = name;
+  out->processor = found->name;
+  out->capability = found->capability;
+  out->is_specific = found->is_specific;
+  out->ptx_version = found->ptx_version;
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // nothing is contracted; the IR says where
+  // Code generation below the default serialises wgmma: tied operands of inline assembly become copies.
+  out->machine.reset(target->createTargetMachine(kTriple, out->processor, "+ptx" + std::to_string(out->ptx_version),
+                                                 options, llvm::Reloc::PIC_, std::nullopt,
+                                                 llvm::CodeGenOptLevel::Default, true));
+  if (!out->machine) return internal_error(std::string("LLVM has no target machine for ") + kTriple);
+  return out;
+}
+
+Result<CudaTarget*> cuda_target(const std::string& name) {
+  static std::unique_ptr<CudaTarget> last;
+  if (!last || last->name != name) {
+    auto made = make_cuda_target(name);
+    if (!made) return made.error();
+    last = std::move(*made);
+  }
+  return last.get();
+}
+
+}  // namespace kiln::codegen::nvptx

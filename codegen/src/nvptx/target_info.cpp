@@ -1,0 +1,200 @@
+#include "nvptx/target_info.h"
+
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+#include <llvm/IR/Module.h>
+
+namespace kiln::codegen::nvptx {
+namespace {
+
+using llvm::Value;
+using Builder = llvm::IRBuilder<>;
+
+constexpr uint32_t kAllLanes = 0xffffffff;
+
+Value* special_register(Builder& b, llvm::Intrinsic::ID id) { return b.CreateIntrinsic(b.getInt32Ty(), id, {}); }
+
+// ---- accesses to global memory, as inline assembly: LLVM knows no predicated ones ----
+
+// A value of up to 16 bytes as words: of 32 bits, or one of 16 or 8 bits in a register of 16.
+struct Words {
+  unsigned count = 1;
+  unsigned bits = 32;
+
+  std::string suffix() const {
+    const std::string vector = count == 1 ? "" : ".v" + std::to_string(count);
+    return vector + ".b" + std::to_string(bits);
+  }
+  llvm::Type* type(Builder& b) const { return b.getIntNTy(bits < 16 ? 16 : bits); }
+  const char* constraint() const { return bits == 64 ? "l" : bits == 32 ? "r" : "h"; }
+};
+
+Words words_of(llvm::Type* type) {
+  const auto bits = static_cast<unsigned>(type->getPrimitiveSizeInBits().getFixedValue());
+  if (bits <= 32) return {1, bits};
+  return {bits / 32, 32};
+}
+
+llvm::SmallVector<Value*, 4> split(Builder& b, Value* x, const Words& words) {
+  Value* whole = b.CreateBitCast(x, b.getIntNTy(words.count * words.bits));
+  llvm::SmallVector<Value*, 4> out;
+  if (words.count == 1) {
+    out.push_back(b.CreateZExt(whole, words.type(b)));
+    return out;
+  }
+  Value* parts = b.CreateBitCast(x, llvm::FixedVectorType::get(words.type(b), words.count));
+  for (unsigned i = 0; i < words.count; ++i) out.push_back(b.CreateExtractElement(parts, i));
+  return out;
+}
+
+Value* join(Builder& b, llvm::ArrayRef<Value*> parts, const Words& words, llvm::Type* type) {
+  if (words.count == 1) return b.CreateBitCast(b.CreateTrunc(parts[0], b.getIntNTy(words.bits)), type);
+  Value* out = llvm::PoisonValue::get(llvm::FixedVectorType::get(words.type(b), words.count));
+  for (unsigned i = 0; i < words.count; ++i) out = b.CreateInsertElement(out, parts[i], i);
+  return b.CreateBitCast(out, type);
+}
+
+// "{$0, $1}", or "$0"
+std::string operands(unsigned first, unsigned count) {
+  std::string out;
+  for (unsigned i = 0; i < count; ++i) out += (i ? ", $" : "$") + std::to_string(first + i);
+  return count == 1 ? out : "{" + out + "}";
+}
+
+std::string load_modifiers(const gpu::GlobalAccess& access) {
+  std::string out;
+  if (access.cache == dsl::CacheHint::kGlobal) out += ".cg";
+  if (access.cache == dsl::CacheHint::kStreaming) out += ".cs";
+  if (!out.empty()) return out;  // an instruction takes one or the other
+  if (access.eviction == dsl::Eviction::kFirst) out += ".L1::evict_first";
+  if (access.eviction == dsl::Eviction::kLast) out += ".L1::evict_last";
+  return out;
+}
+
+std::string store_modifiers(const gpu::GlobalAccess& access) {
+  if (access.cache == dsl::CacheHint::kGlobal) return ".cg";
+  if (access.cache == dsl::CacheHint::kStreaming) return ".cs";
+  return "";
+}
+
+}  // namespace
+
+gpu::LaneFacts CudaTargetInfo::lane_facts() const {
+  gpu::LaneFacts out;
+  out.matrix_load = true;
+  out.matrix_store = target_.capability >= 90;
+  // What a block may have at most, less the kilobyte that the system keeps (CUDA C++ Programming Guide, "Technical
+  // Specifications per Compute Capability").
+  out.shared_bytes = (target_.capability == 80 ? 163 : target_.capability >= 90 ? 227 : 99) * 1024;
+  return out;
+}
+
+llvm::Function* CudaTargetInfo::create_kernel(llvm::Module& module, const std::string& name,
+                                              llvm::ArrayRef<llvm::Type*> params, int threads) const {
+  llvm::LLVMContext& context = module.getContext();
+  auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), params, false);
+  auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module);
+  function->addFnAttr(llvm::Attribute::NoUnwind);
+  llvm::NamedMDNode* annotations = module.getOrInsertNamedMetadata("nvvm.annotations");
+  const auto annotate = [&](const char* key, int value) {
+    auto* number = llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), static_cast<uint64_t>(value));
+    annotations->addOperand(llvm::MDNode::get(
+        context,
+        {llvm::ValueAsMetadata::get(function), llvm::MDString::get(context, key), llvm::ValueAsMetadata::get(number)}));
+  };
+  annotate("kernel", 1);
+  annotate("maxntidx", threads);
+  return function;
+}
+
+Value* CudaTargetInfo::thread_id(Builder& b) const {
+  return special_register(b, llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);
+}
+
+Value* CudaTargetInfo::program_id(Builder& b, int axis) const {
+  static constexpr llvm::Intrinsic::ID kIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
+                                                 llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
+                                                 llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_z};
+  return special_register(b, kIds[axis]);
+}
+
+Value* CudaTargetInfo::num_programs(Builder& b, int axis) const {
+  static constexpr llvm::Intrinsic::ID kIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x,
+                                                 llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_y,
+                                                 llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_z};
+  return special_register(b, kIds[axis]);
+}
+
+Value* CudaTargetInfo::warp_uniform(Builder& b, Value* x) const { return shuffle(b, x, b.getInt32(0)); }
+
+Value* CudaTargetInfo::shuffle(Builder& b, Value* word, Value* lane) const {
+  return b.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_idx_i32, {},
+                           {b.getInt32(kAllLanes), word, lane, b.getInt32(31)});
+}
+
+Value* CudaTargetInfo::shuffle_xor(Builder& b, Value* word, unsigned mask) const {
+  return b.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {},
+                           {b.getInt32(kAllLanes), word, b.getInt32(mask), b.getInt32(31)});
+}
+
+void CudaTargetInfo::barrier(Builder& b) const { b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {}); }
+
+// { .reg .pred p; setp.ne.b32 p, pred, 0; mov words = other; @p ld.global… words, [pointer]; }
+Value* CudaTargetInfo::load_global(Builder& b, llvm::Type* type, const gpu::GlobalAccess& access, Value* other) const {
+  const Words words = words_of(type);
+  const unsigned n = words.count;
+  const std::string instruction = "ld.global" + load_modifiers(access) + words.suffix() + " " + operands(0, n);
+  llvm::SmallVector<Value*, 8> in = {access.pointer};
+  std::string text, constraints;
+  for (unsigned i = 0; i < n; ++i) constraints += std::string(i ? ",=" : "=") + words.constraint();
+  constraints += ",l";
+  if (access.predicate) {
+    // The operands' defaults are tied to the results.
+    text = "{ .reg .pred p; setp.ne.b32 p, $" + std::to_string(n + 1) + ", 0; @p " + instruction + ", [$" +
+           std::to_string(n) + "]; }";
+    constraints += ",r";
+    in.push_back(b.CreateZExt(access.predicate, b.getInt32Ty()));
+    Value* fallback = other ? other : llvm::Constant::getNullValue(type);
+    for (Value* part : split(b, fallback, words)) in.push_back(part);
+    for (unsigned i = 0; i < n; ++i) constraints += "," + std::to_string(i);
+  } else {
+    text = instruction + ", [$" + std::to_string(n) + "];";
+  }
+  constraints += ",~{memory}";
+  llvm::Type* result = words.type(b);
+  if (n > 1) result = llvm::StructType::get(b.getContext(), llvm::SmallVector<llvm::Type*, 4>(n, words.type(b)));
+  llvm::SmallVector<llvm::Type*, 8> types;
+  for (Value* x : in) types.push_back(x->getType());
+  auto* assembly = llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), text, constraints, true);
+  Value* loaded = b.CreateCall(assembly, in);
+  llvm::SmallVector<Value*, 4> parts = {loaded};
+  if (n > 1) {
+    parts.clear();
+    for (unsigned i = 0; i < n; ++i) parts.push_back(b.CreateExtractValue(loaded, i));
+  }
+  return join(b, parts, words, type);
+}
+
+void CudaTargetInfo::store_global(Builder& b, Value* value, const gpu::GlobalAccess& access) const {
+  const Words words = words_of(value->getType());
+  const unsigned n = words.count;
+  llvm::SmallVector<Value*, 8> in = {access.pointer};
+  std::string constraints = "l";
+  for (Value* part : split(b, value, words)) {
+    in.push_back(part);
+    constraints += std::string(",") + words.constraint();
+  }
+  std::string text = "st.global" + store_modifiers(access) + words.suffix() + " [$0], " + operands(1, n) + ";";
+  if (access.predicate) {
+    text = "{ .reg .pred p; setp.ne.b32 p, $" + std::to_string(n + 1) + ", 0; @p " + text + " }";
+    in.push_back(b.CreateZExt(access.predicate, b.getInt32Ty()));
+    constraints += ",r";
+  }
+  constraints += ",~{memory}";
+  llvm::SmallVector<llvm::Type*, 8> types;
+  for (Value* x : in) types.push_back(x->getType());
+  auto* assembly = llvm::InlineAsm::get(llvm::FunctionType::get(b.getVoidTy(), types, false), text, constraints, true);
+  b.CreateCall(assembly, in);
+}
+
+}  // namespace kiln::codegen::nvptx

@@ -1,0 +1,35 @@
+// NVIDIA's side of the seam in gpu/target_info.h.
+#pragma once
+
+#include "gpu/target_info.h"
+#include "nvptx/target.h"
+
+namespace kiln::codegen::nvptx {
+
+class CudaTargetInfo : public gpu::TargetInfo {
+ public:
+  explicit CudaTargetInfo(const CudaTarget& target) : target_(target) {}
+
+  int lanes() const override { return 32; }
+  gpu::LaneFacts lane_facts() const override;
+  MathOptions math() const override { return {.has_fma = true, .has_avx512 = false, .fast = false}; }
+  llvm::Function* create_kernel(llvm::Module& module, const std::string& name, llvm::ArrayRef<llvm::Type*> params,
+                                int threads) const override;
+  llvm::Value* thread_id(llvm::IRBuilder<>& b) const override;
+  llvm::Value* program_id(llvm::IRBuilder<>& b, int axis) const override;
+  llvm::Value* num_programs(llvm::IRBuilder<>& b, int axis) const override;
+  llvm::Value* warp_uniform(llvm::IRBuilder<>& b, llvm::Value* x) const override;
+  std::optional<gpu::MatrixInstruction> matrix_instruction(dsl::ElementType a, dsl::ElementType b, dsl::ElementType sum,
+                                                           dsl::Precision precision) const override;
+  llvm::Value* shuffle(llvm::IRBuilder<>& b, llvm::Value* word, llvm::Value* lane) const override;
+  llvm::Value* shuffle_xor(llvm::IRBuilder<>& b, llvm::Value* word, unsigned mask) const override;
+  void barrier(llvm::IRBuilder<>& b) const override;
+  llvm::Value* load_global(llvm::IRBuilder<>& b, llvm::Type* type, const gpu::GlobalAccess& access,
+                           llvm::Value* other) const override;
+  void store_global(llvm::IRBuilder<>& b, llvm::Value* value, const gpu::GlobalAccess& access) const override;
+
+ private:
+  const CudaTarget& target_;
+};
+
+}  // namespace kiln::codegen::nvptx

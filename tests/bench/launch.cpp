@@ -1,0 +1,208 @@
+// What a launch on a GPU costs the host above the driver's own call: the same kernel through a handle (arguments
+// packed, grid evaluated, variant chosen, tensor maps encoded) and by cuLaunchKernel alone with everything ready, in
+// turns. On a machine without a driver a fake one stands in, whose calls do nothing: then only the difference means
+// something.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "function_state.h"
+#include "gpu/cuda_api.h"
+#include "gpu/kernel_code.h"
+#include "kiln/client/client.h"
+#include "kiln/client/gpu.h"
+#include "kiln/dsl/expr_json.h"
+#include "kiln/dsl/text.h"
+
+namespace {
+
+using kiln::Artifact;
+using kiln::Result;
+using nlohmann::json;
+namespace client = kiln::client;
+namespace cuda = kiln::client::gpu::cuda;
+
+constexpr int kCalls = 200;  // fewer than a driver queues before it waits for the device
+constexpr int kRounds = 301;
+
+// A kernel that does nothing with its parameters.
+struct Case {
+  const char* name;
+  const char* params;  // of the kernel
+  const char* ptx;     // the same in PTX, with the tensor maps behind
+  int tensor_maps;
+};
+constexpr Case kCases[] = {
+    {"4 parameters", "%x: ptr<f32>, %y: ptr<f32>, %z: ptr<f32>, %n: i32",
+     ".param .u64 a, .param .u64 b, .param .u64 c, .param .u32 d", 0},
+    {"12 parameters",
+     "%x: ptr<f32>, %y: ptr<f32>, %z: ptr<f32>, %n: i32, %p4: i32, %p5: i32, %p6: i64, %p7: i64, %p8: f32, %p9: f32, "
+     "%p10: i1, %p11: f64",
+     ".param .u64 a, .param .u64 b, .param .u64 c, .param .u32 d, .param .u32 e, .param .u32 f, .param .u64 g, "
+     ".param .u64 h, .param .f32 i, .param .f32 j, .param .u8 k, .param .f64 l",
+     0},
+    {"4 parameters and 3 tensor maps", "%x: ptr<f32>, %y: ptr<f32>, %z: ptr<f32>, %n: i32",
+     ".param .u64 a, .param .u64 b, .param .u64 c, .param .u32 d, .param .align 64 .b8 e[128], "
+     ".param .align 64 .b8 f[128], .param .align 64 .b8 g[128]",
+     3},
+};
+
+[[noreturn]] void fail(const std::string& what) {
+  std::fprintf(stderr, "bench-launch: %s\n", what.c_str());
+  std::exit(1);
+}
+template <class T>
+T need(Result<T> result) {
+  if (!result) fail(result.error().message);
+  return std::move(*result);
+}
+void need(const Result<void>& result) {
+  if (!result) fail(result.error().message);
+}
+
+kiln::dsl::Kernel kernel_of(const Case& what) {
+  return need(kiln::dsl::parse(std::string("kernel k(") + what.params +
+                                   ") {\n  grid [div(n + 1023, 1024), 1, 1]\n  %pid = program_id {axis = 0}\n}\n",
+                               "k.kiln"));
+}
+
+Artifact artifact_of(const Case& what, const kiln::dsl::Kernel& kernel) {
+  Artifact out;
+  out.metadata = {{"kernel", "k"}, {"target", "cuda:sm_80"}, {"emit", "ptx"}, {"entry", "kiln_entry"}};
+  const client::ParamLayout layout = client::cpu_param_layout(kernel);
+  for (size_t i = 0; i < kernel.params.size(); ++i) {
+    out.metadata["params"].push_back(
+        {{"type", to_string(kernel.params[i].type, kernel.expr_names())}, {"offset", layout.slots[i].offset}});
+  }
+  for (const auto& extent : kernel.grid) out.metadata["grid_expr"].push_back(kiln::dsl::expr_to_json(extent));
+  json& device = out.metadata["device"] = {{"threads", 32}, {"shared_bytes", 0}, {"tensor_maps", json::array()}};
+  const json n = kiln::dsl::expr_to_json(kiln::dsl::Expr::param_ref(3));
+  const json row = kiln::dsl::expr_to_json(kiln::dsl::Expr(4) * kiln::dsl::Expr::param_ref(3));
+  for (int i = 0; i < what.tensor_maps; ++i) {
+    device["tensor_maps"].push_back({{"param", i}, {"type", "f32"}, {"rank", 2}});
+    device["tensor_maps"].back().update(
+        {{"dims", json::array({n, n})}, {"strides_bytes", json::array({row})}, {"box", {32, 64}}, {"swizzle", "128"}});
+  }
+  const std::string ptx = std::string(".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry kiln_entry(") +
+                          what.ptx + ")\n{\n  ret;\n}\n";
+  const auto* bytes = reinterpret_cast<const std::byte*>(ptx.data());
+  out.code.assign(bytes, bytes + ptx.size());
+  return out;
+}
+
+double nanoseconds_each(const client::Stream& stream, const std::function<void()>& call) {
+  need(stream.synchronise());
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kCalls; ++i) call();
+  const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
+  need(stream.synchronise());
+  return elapsed.count() / kCalls;
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+// The driver's calls of one launch with nothing left to do but to make them.
+class BareLaunch {
+ public:
+  BareLaunch(const cuda::Api& api, const client::Variant& variant, const client::Stream& stream, float* memory)
+      : api_(api), stream_(stream.native()), memory_(memory) {
+    const client::gpu::LaunchPlan& plan = variant.device_code->plan();
+    kernel_ = need(variant.device_code->on(stream.state()->device))->stages[0];
+    bytes_ = plan.block_bytes;
+    for (const auto& map : plan.tensor_maps) maps_.push_back(map.block_offset);
+  }
+  void operator()() {
+    static constexpr uint64_t kDims[] = {2048, 2048}, kStrides[] = {8192};
+    static constexpr uint32_t kBox[] = {32, 64}, kOnes[] = {1, 1};
+    for (const uint32_t offset : maps_) {
+      if (api_.encode_tiled(block_ + offset, cuda::kF32, 2, memory_, kDims, kStrides, kBox, kOnes, 0, 3, 2, 0) != 0) {
+        fail("cuTensorMapEncodeTiled");
+      }
+    }
+    void* extra[] = {reinterpret_cast<void*>(1), block_, reinterpret_cast<void*>(2), &bytes_, nullptr};
+    if (api_.launch(kernel_, 2, 1, 1, 32, 1, 1, 0, stream_, nullptr, extra) != 0) fail("cuLaunchKernel");
+  }
+
+ private:
+  const cuda::Api& api_;
+  void* stream_;
+  float* memory_;
+  void* kernel_;
+  size_t bytes_;
+  std::vector<uint32_t> maps_;
+  alignas(64) std::byte block_[client::gpu::kMaxBlockBytes] = {};
+};
+
+// Its launches shall do nothing, not even be noted. It is not linked: a real driver must not find its symbols.
+void quieten_fake() {
+  void* fake = ::dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+  auto* quieten = fake != nullptr ? reinterpret_cast<void (*)(bool)>(::dlsym(fake, "fake_quiet")) : nullptr;
+  if (quieten == nullptr) fail(::dlerror());
+  quieten(true);
+}
+
+struct Cost {
+  double bare, kiln;
+};
+
+Cost measure(const Case& what, const client::Device& device) {
+  const client::Stream stream = need(client::Stream::create(device));
+  const kiln::dsl::Kernel kernel = kernel_of(what);
+  auto variant = need(client::load_variant(kernel, artifact_of(what, kernel), {}));
+  auto core = std::make_shared<client::Core>(client::ConnectOptions{}, false);
+  client::CompileSpec spec{std::make_shared<const kiln::dsl::Kernel>(kernel), "cuda:sm_80", {}};
+  const client::UntypedFunction function(std::make_shared<client::FunctionState>(core, std::move(spec), variant));
+  auto memory = need(client::DeviceBuffer<float>::allocate(device, 2048 * 2048));
+  std::vector<client::Argument> arguments(kernel.params.size());
+  for (size_t i = 0; i < arguments.size(); ++i)
+    arguments[i] = i < 3 ? memory.argument() : client::Argument{{}, 0, 2048};
+
+  BareLaunch bare(*need(cuda::load_api()), *variant, stream, memory);
+  const client::LaunchOptions options{.stream = &stream};
+  std::vector<double> bare_times, kiln_times;
+  for (int round = 0; round < kRounds; ++round) {
+    bare_times.push_back(nanoseconds_each(stream, [&] { bare(); }));
+    kiln_times.push_back(nanoseconds_each(stream, [&] {
+      if (!function.launch(arguments, options)) fail("launch");
+    }));
+  }
+  return {median(bare_times), median(kiln_times)};
+}
+
+}  // namespace
+
+int main() {
+  std::string driver = "cuda";
+  if (auto present = client::devices("cuda"); !present) {
+    std::fprintf(stderr, "bench-launch: %s; a fake driver stands in\n", present.error().message.c_str());
+    ::setenv("KILN_CUDA_DRIVER", FAKE_CUDA, 1);
+    (void)client::devices("cuda");  // starts it
+    quieten_fake();
+    driver = "fake";
+  }
+  std::vector<Cost> costs;
+  {
+    const client::Device device = need(client::Device::open("cuda"));
+    for (const Case& what : kCases) {
+      const bool skipped = what.tensor_maps > 0 && driver == "cuda" && device.info().target < "cuda:sm_90";
+      if (skipped) std::printf("launch,%s,,[SKIPPED] %s has no tensor maps,,\n", what.name, device.info().name.c_str());
+      if (skipped) break;
+      costs.push_back(measure(what, device));
+      std::printf("launch,%s,,%s driver,ns,%.0f\n", what.name, driver.c_str(), costs.back().bare);
+      std::printf("launch,%s,,kiln on it,ns,%.0f\n", what.name, costs.back().kiln);
+    }
+  }
+  std::printf("\n%-34s %10s\n", "above the driver's call", "ns");
+  for (size_t i = 0; i < costs.size(); ++i) {
+    std::printf("%-34s %10.0f\n", kCases[i].name, costs[i].kiln - costs[i].bare);
+  }
+}

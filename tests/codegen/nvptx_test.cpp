@@ -1,0 +1,134 @@
+// Kernels for NVIDIA GPUs, without one: the PTX, and the machine code where the machine has NVIDIA's assembler.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "harness.h"
+#include "kiln/dsl/text.h"
+
+namespace kiln::test {
+namespace {
+
+dsl::Kernel example(const std::string& name) {
+  std::ifstream in(std::string(KILN_SOURCE_DIR) + "/dsl/examples/" + name + ".kiln");
+  std::stringstream text;
+  text << in.rdbuf();
+  auto kernel = dsl::parse(text.str(), name);
+  EXPECT_TRUE(kernel.ok()) << kernel.error().message;
+  return *kernel;
+}
+
+// Aligned pointers and extents that are multiples of 16.
+dsl::Facts good_facts(const dsl::Kernel& kernel) {
+  dsl::Facts out;
+  for (const dsl::Param& param : kernel.params) {
+    out.push_back(param.type.pointer                  ? dsl::ParamFact::kAlign16
+                  : dsl::is_float(param.type.element) ? dsl::ParamFact::kNone
+                                                      : dsl::ParamFact::kMultiple16);
+  }
+  return out;
+}
+
+std::string text_of(const Artifact& artifact) {
+  return {reinterpret_cast<const char*>(artifact.code.data()), artifact.code.size()};
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t out = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++out;
+  return out;
+}
+
+struct GpuCase {
+  std::string kernel;
+  dsl::ConstexprValues config;
+};
+void PrintTo(const GpuCase& test, std::ostream* out) { *out << test.kernel; }
+
+class OnNvidia : public testing::TestWithParam<GpuCase> {};
+
+TEST_P(OnNvidia, IsAssembledWithoutSpills) {
+  const dsl::Kernel kernel = example(GetParam().kernel);
+  for (const char* target : {"cuda:sm_80", "cuda:sm_90a"}) {
+    for (const dsl::Facts& facts : {dsl::Facts(), good_facts(kernel)}) {
+      const auto artifact = compile(kernel, GetParam().config, facts, target, "so");
+      ASSERT_TRUE(artifact.ok()) << target << ": " << artifact.error().message;
+      const nlohmann::json& device = artifact->metadata.at("device");
+      EXPECT_EQ(device.at("threads"), 128);
+      if (artifact->metadata.at("emit") == "ptx") GTEST_SKIP() << "no libnvJitLink on this machine: PTX only";
+      EXPECT_EQ(device.at("spill_bytes"), 0) << target;
+      EXPECT_GT(device.at("registers"), 0);
+      EXPECT_TRUE(device.at("warnings").empty()) << device.at("warnings");
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, OnNvidia,
+                         testing::Values(GpuCase{"vector_add", {{"BLOCK", 1024}}}, GpuCase{"gelu", {{"BLOCK", 512}}},
+                                         GpuCase{"softmax", {{"BLOCK", 1024}}},
+                                         GpuCase{"layer_norm", {{"BLOCK", 1024}}},
+                                         GpuCase{"rms_norm", {{"BLOCK", 1024}}}, GpuCase{"row_sum", {{"BLOCK", 1024}}},
+                                         GpuCase{"argmax", {{"BLOCK", 1024}}},
+                                         GpuCase{"transpose", {{"BR", 32}, {"BC", 32}}},
+                                         GpuCase{"matmul_i8", {{"BM", 64}, {"BN", 64}, {"BK", 64}}},
+                                         GpuCase{"matmul", {{"BM", 32}, {"BN", 64}, {"BK", 32}}}),
+                         [](const testing::TestParamInfo<GpuCase>& info) { return info.param.kernel; });
+
+TEST(Nvidia, MovesSixteenBytesAtOnceWhereFactsAllow) {
+  const dsl::Kernel kernel = example("vector_add");
+  const auto plain = compile(kernel, {{"BLOCK", 1024}}, {}, "cuda:sm_80", "ptx");
+  const auto good = compile(kernel, {{"BLOCK", 1024}}, good_facts(kernel), "cuda:sm_80", "ptx");
+  ASSERT_TRUE(plain.ok() && good.ok());
+  EXPECT_EQ(count(text_of(*plain), ".v4.b32"), 0u);
+  // 1024 elements on 128 threads: two vectors of each of two inputs and one output.
+  EXPECT_EQ(count(text_of(*good), "ld.global.v4.b32"), 4u);
+  EXPECT_EQ(count(text_of(*good), "st.global.v4.b32"), 2u);
+}
+
+TEST(Nvidia, ReductionsOfARowCostOneRoundTripThroughSharedMemory) {
+  const dsl::Kernel kernel = example("row_sum");
+  const auto artifact = compile(kernel, {{"BLOCK", 1024}}, good_facts(kernel), "cuda:sm_80", "ptx");
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  EXPECT_EQ(count(text_of(*artifact), "bar.sync"), 1u);
+  EXPECT_EQ(count(text_of(*artifact), "shfl.sync.bfly"), 5u);
+}
+
+TEST(Nvidia, UsesMatrixInstructions) {
+  const dsl::Kernel kernel = example("matmul_i8");
+  const auto artifact = compile(kernel, {{"BM", 64}, {"BN", 64}, {"BK", 64}}, good_facts(kernel), "cuda:sm_80", "ptx");
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  // 64³ products of 16·8·32, a quarter of them by each of four warps.
+  EXPECT_EQ(count(text_of(*artifact), "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"), 16u);
+}
+
+TEST(Nvidia, NamesWhatItDoesNotKnow) {
+  const dsl::Kernel kernel = example("vector_add");
+  const auto unknown = compile(kernel, {{"BLOCK", 1024}}, {}, "cuda:sm_70", "ptx");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(unknown.error().message,
+            "target `cuda:sm_70`: an NVIDIA target is cuda (the device of this machine) or cuda:NAME with NAME one of "
+            "sm_80, sm_86, sm_89, sm_90, sm_90a");
+  const auto emit = compile(kernel, {{"BLOCK", 1024}}, {}, "cuda:sm_80", "obj");
+  ASSERT_FALSE(emit.ok());
+  EXPECT_EQ(emit.error().message, "cannot emit `obj` for this target; there are cubin, ptx, asm, llvm, ir, ir:PASS");
+}
+
+TEST(Nvidia, RefusesOpsItDoesNotLowerByNameAndLine) {
+  const auto sort = compile(example("sort_rows"), {}, {}, "cuda:sm_80", "ptx");
+  ASSERT_FALSE(sort.ok());
+  EXPECT_NE(sort.error().message.find("target `sm_80`: sort is not lowered to GPUs yet"), std::string::npos)
+      << sort.error().message;
+}
+
+TEST(Nvidia, TakesMoreThanSharedMemoryHasForAnError) {
+  const auto artifact = compile(example("matmul"), {{"BM", 256}, {"BN", 256}, {"BK", 256}}, {}, "cuda:sm_80", "ptx");
+  ASSERT_FALSE(artifact.ok());
+  EXPECT_NE(artifact.error().message.find("bytes of shared memory a block; sm_80 has 166912"), std::string::npos)
+      << artifact.error().message;
+}
+
+}  // namespace
+}  // namespace kiln::test
