@@ -28,7 +28,7 @@ struct Plan {
   int64_t workspace_bytes = 0;
 };
 
-// The stages of an instantiated, optimised kernel: plan_reduce.h and plan_topk.h say what is split.
+// The stages of an instantiated, optimised kernel: plan_reduce.h, plan_topk.h and plan_sort.h say what is split.
 Plan make_plan(dsl::Kernel kernel);
 
 }  // namespace kiln::codegen

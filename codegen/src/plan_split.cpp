@@ -70,7 +70,7 @@ void store_results(OpBuilder& build, const SplitRule& rule, int64_t chunks, Valu
   ValueId first = build.add(OpCode::kMul, {chunk, per_chunk});
   index = build.add(OpCode::kAdd, {index, build.splat(first, shape)});
   if (rule.per_chunk > 0) {
-    shape.emplace_back(rule.per_chunk);
+    shape.push_back(build.type(results[0]).shape.back());
     index = build.add(OpCode::kAdd, {spread_last(build, index, shape), along_last(build, shape)});
   }
   for (size_t i = 0; i < results.size(); ++i) {

@@ -22,8 +22,8 @@ struct SplitRule {
   size_t axis = 0;
   std::vector<dsl::Expr> others;
   int64_t per_chunk = 0;                     // results of a chunk along a last axis; 0: there is no such axis
-  std::vector<dsl::ElementType> partials{};  // element types of the results of a chunk
-  // The results of a chunk: tiles of the shape `others`, or [others, per_chunk].
+  std::vector<dsl::ElementType> partials{};  // element types of the results of a chunk; more get places too
+  // The results of a chunk: tiles of the shape `others`, or [others, per_chunk]; of the last chunk there may be fewer.
   std::function<std::vector<dsl::ValueId>(PartBuilder& parts)> chunk{};
 
   int64_t each() const { return std::max<int64_t>(per_chunk, 1); }
@@ -35,6 +35,7 @@ class Partials {
   Partials(OpBuilder& build, const SplitRule& rule, int64_t chunks, std::vector<dsl::ValueId> pointers)
       : build_(build), rule_(rule), chunks_(chunks), pointers_(std::move(pointers)) {}
 
+  const std::vector<dsl::ValueId>& pointers() const { return pointers_; }
   // All of one kind: [others, chunks · each()].
   dsl::ValueId all(size_t kind);
   // Of each row those with these numbers among them; i32, of the shape that a chunk's results have.

@@ -223,6 +223,63 @@ TEST(Plan, TopkOfCandidates) {
   }
 }
 
+// Keys, and with `values` the place that each key came from, which shows whether the sort is stable.
+std::string sort_text(const std::string& type, int64_t elements, bool descending, bool values) {
+  TextKernel k("%x: ptr<" + type + ">, %y: ptr<" + type + ">, %places: ptr<i32>");
+  const std::string x = k.op("load " + k.pointers("%x", {elements}));
+  const std::string attrs = std::string(" {axis = 0, descending = ") + (descending ? "1}" : "0}");
+  if (values) {
+    const std::string i = k.op("arange {start = 0, end = " + std::to_string(elements) + "}");
+    k.line("%a, %b = sort " + x + ", " + i + attrs);
+    k.line("store " + k.pointers("%places", {elements}) + ", %b");
+  } else {
+    k.line("%a = sort " + x + attrs);
+  }
+  k.line("store " + k.pointers("%y", {elements}) + ", %a");
+  return k.text();
+}
+
+constexpr int64_t kRuns = 8 * 65536, kRaggedRuns = 9 * 65536 + 1234;
+
+TEST(Plan, SortsOfRuns) {
+  EXPECT_EQ(plan_of(sort_text("f32", kRuns - 1, false, true)).stages.size(), 1u);
+  for (const char* type : {"f32", "i32", "u64", "bf16", "f64", "f8e4m3"}) {
+    for (bool descending : {false, true}) {
+      SCOPED_TRACE(std::string(type) + (descending ? " descending" : ""));
+      const auto element = *dsl::parse_element_type(type);
+      const int64_t elements = descending ? kRaggedRuns : kRuns;
+      const auto n = static_cast<size_t>(elements);
+      // Among few different keys are many equal ones, which must keep their order across runs.
+      const bool specials = dsl::is_float(element);
+      const std::string text = sort_text(type, elements, descending, true);
+      const codegen::Plan plan = plan_of(text);
+      ASSERT_EQ(plan.stages.size(), 3u);
+      for (const codegen::Stage& stage : plan.stages) {
+        auto valid = dsl::verify(stage.kernel);
+        EXPECT_TRUE(valid.ok()) << valid.error().message << dsl::print(stage.kernel);
+      }
+      expect_same(text, {{random_buffer(element, n, 7, specials), random_buffer(element, n, 8),
+                          buffer(std::vector<int32_t>(n))},
+                         {0, 0, true},
+                         {""}});
+    }
+  }
+}
+
+TEST(Plan, SortsOfKeysAlone) {
+  const auto n = static_cast<size_t>(kRaggedRuns);
+  expect_same(sort_text("f32", kRaggedRuns, false, false),
+              {{random_buffer(ElementType::kF32, n, 7, true), random_buffer(ElementType::kF32, n, 8),
+                buffer(std::vector<int32_t>(1))},
+               {0, 0, true},
+               {""}});
+  // Most keys are one: its copies are divided among the runs.
+  std::vector<int32_t> few(n, 5);
+  for (size_t i = 0; i < n; i += 1000) few[i] = static_cast<int32_t>(i % 7);
+  expect_same(sort_text("i32", kRaggedRuns, false, true),
+              {{buffer(few), buffer(std::vector<int32_t>(n)), buffer(std::vector<int32_t>(n))}, kExact, {""}});
+}
+
 void expect_equal_bits(const dsl::Kernel& kernel, const dsl::ConstexprValues& values,
                        const std::vector<TestArgument>& arguments, const client::LaunchOptions& options = {}) {
   auto artifact = compile(kernel, values);

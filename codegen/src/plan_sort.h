@@ -1,0 +1,19 @@
+#pragma once
+
+#include "plan.h"
+
+namespace kiln::codegen {
+
+// A long sort of a kernel with few programs, of one axis of 2^19 elements or more, in three stages. Other conditions
+// are those of split_reduction.
+//
+//   stage 0      each chunk of the axis is sorted: its *run*, in the workspace
+//   stage 1      each chunk of the result: how many elements of each run come before it and before its end are found by
+//                bisection over all keys; so the chunk is a piece of each run, one behind the other, and is sorted
+//   the last     loads the result where the sort was
+//
+// Whatever the length, an element is sorted twice, and all programs of a stage do the same amount of work. Pieces stand
+// in the order of their runs and equal keys are divided among runs in that order, so the sort is stable.
+bool split_sort(Plan& plan);
+
+}  // namespace kiln::codegen

@@ -1,0 +1,24 @@
+// Where a place of a sorted result lies in the sorted runs that it is made of.
+#pragma once
+
+#include "passes/op_builder.h"
+
+namespace kiln::codegen {
+
+// Runs of kChunk sorted keys, the last one maybe shorter, one behind the other in memory.
+struct SortedRuns {
+  int64_t extent;     // of all
+  dsl::ValueId keys;  // pointer to the first
+  bool descending;
+
+  int64_t count() const;
+};
+
+// i32, by run: the number of its first key.
+dsl::ValueId run_starts(OpBuilder& build, const SortedRuns& runs);
+
+// i32, by run: how many of its elements are among the first `place` (i32 scalar, 0…extent) of the result. Appends ops.
+dsl::ValueId elements_before(dsl::Kernel& kernel, std::vector<dsl::Op>& out, const dsl::Location& loc,
+                             const SortedRuns& runs, dsl::ValueId place);
+
+}  // namespace kiln::codegen
