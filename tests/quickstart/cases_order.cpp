@@ -146,7 +146,7 @@ Case embedding_backward(const Def& def, int32_t entries, int32_t tokens, int32_t
 // As many rows a class as asked for, of that class, none twice, and the counts.
 Case class_balanced_sampler(int32_t n, int32_t k, int32_t batch) {
   const int32_t cols = 16;
-  const dsl::ConstexprValues config = {{"K", k}, {"BLOCK", 4096}, {"BC", cols}};
+  const dsl::ConstexprValues config = {{"K", k}, {"BLOCK", 16384}, {"BC", cols}};
   return make_case(kernels::class_balanced_sampler(), shape_text({batch, n, k}), config, reads(4.0 * n * batch), [=] {
     const auto size = static_cast<size_t>(n), draws = static_cast<size_t>(batch) * 2, per = static_cast<size_t>(k);
     auto labels = ints(size, 0, 11, 1);

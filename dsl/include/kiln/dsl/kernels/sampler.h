@@ -16,7 +16,7 @@ template <class T = f32>
 const auto& class_balanced_sampler() {
   static const auto def =
       kernel("class_balanced_sampler",
-             {"labels", "x", "index", "rows", "counts", "batch", "n", "cols", "seed", "K=64", "BLOCK=4096", "BC=64"},
+             {"labels", "x", "index", "rows", "counts", "batch", "n", "cols", "seed", "K=64", "BLOCK=16384", "BC=64"},
              [](Ptr<const i32> labels, Ptr<const T> x, Ptr<i32> index, Ptr<T> rows, Ptr<i32> counts, i32 batch, i32 n,
                 i32 cols, i64 seed, Const K, Const BLOCK, Const BC) {
                grid(batch);
