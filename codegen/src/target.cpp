@@ -147,6 +147,9 @@ Result<std::unique_ptr<CpuTarget>> make_cpu_target(const std::string& name) {
   if (comma != std::string::npos) out->features = rest.substr(comma + 1);
   auto family = find_family(*out);
   if (!family) return family.error();
+  // LLVM 19 swaps the operands of vcmpph to fold a spilled one and leaves the predicate as it was. Halves are computed
+  // in f32 anyway.
+  if (llvm::Triple(out->triple).isX86()) out->features += out->features.empty() ? "-avx512fp16" : ",-avx512fp16";
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // LLVM contracts nothing; the IR says where
   out->machine.reset((*family)->createTargetMachine(out->triple, out->cpu, out->features, options, llvm::Reloc::PIC_,
