@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "files.h"
 #include "kiln/client/connection.h"
+#include "kiln/client/gpu.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/instantiate.h"
 
@@ -17,6 +18,11 @@ Result<Artifact> fetch(const CompileFlags& flags, dsl::CompileRequest request, c
   options.client_name = "kiln compile";
   auto connection = client::Connection::open(options);
   if (!connection) return connection.error();
+  if (request.target == "cuda") {
+    auto present = client::devices(request.target);
+    if (!present) return present.error();
+    request.target = present->front().target;
+  }
   if (request.target == "cpu") request.target = (*connection)->server().native_target;
   request.emit = emit;
   auto bytes = dsl::encode_request(request);
@@ -45,8 +51,11 @@ Result<void> compile(const CompileFlags& flags) {
   auto facts = parse_facts(*kernel, flags.kernel.facts);
   if (!facts) return facts.error();
   const std::string& target = flags.kernel.target;
-  if (target != "cpu" && !target.starts_with("cpu:") && !target.starts_with("cuda:")) {
-    return invalid_argument("unknown target `" + target + "`; `kiln compile` knows `cpu`, `cpu:NAME` and `cuda:NAME`");
+  const bool is_known =
+      target == "cpu" || target == "cuda" || target.starts_with("cpu:") || target.starts_with("cuda:");
+  if (!is_known) {
+    return invalid_argument("unknown target `" + target +
+                            "`; `kiln compile` knows `cpu`, `cpu:NAME`, `cuda` and `cuda:NAME`");
   }
   if (flags.output.empty() && flags.dump_after.empty())
     return invalid_argument("compile: say --output FILE (-o) or --dump-after PASS");

@@ -208,7 +208,7 @@ Result<Artifact> generate(const dsl::CompileRequest& request, const dsl::Kernel&
   if (auto valid = check_module(module); !valid) return valid.error();
 
   phases.begin("optimise");
-  optimise(module, cpu);
+  clean_up(module, *cpu.machine, Invariants::kInPlace);
   auto code = emit(module, cpu, request.emit, phases);
   if (!code) return code.error();
   return Artifact{describe_cpu(request, kernel, cpu, plan, *lowered), std::move(*code)};

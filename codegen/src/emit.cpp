@@ -10,6 +10,8 @@
 #include <llvm/Transforms/IPO/AlwaysInliner.h>
 #include <llvm/Transforms/InstCombine/InstCombine.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/LICM.h>
+#include <llvm/Transforms/Scalar/LoopPassManager.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 #include <llvm/Transforms/Utils/Mem2Reg.h>
 #include <sys/mman.h>
@@ -138,12 +140,12 @@ Result<llvm::SmallVector<char, 0>> emit(llvm::Module& module, CpuTarget& target,
 
 }  // namespace
 
-void optimise(llvm::Module& module, CpuTarget& target) {
+void clean_up(llvm::Module& module, llvm::TargetMachine& machine, Invariants invariants) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager call_graph;
   llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(target.machine.get());
+  llvm::PassBuilder builder(&machine);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(call_graph);
   builder.registerFunctionAnalyses(functions);
@@ -155,6 +157,9 @@ void optimise(llvm::Module& module, CpuTarget& target) {
   cleanup.addPass(llvm::EarlyCSEPass());
   cleanup.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setVerifyFixpoint(false)));
   cleanup.addPass(llvm::SimplifyCFGPass());
+  if (invariants == Invariants::kHoist) {
+    cleanup.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
+  }
   llvm::ModulePassManager passes;
   passes.addPass(llvm::AlwaysInlinerPass());
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(cleanup)));

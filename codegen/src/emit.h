@@ -11,8 +11,10 @@
 
 namespace kiln::codegen {
 
-// A pass pipeline chosen for latency: the IR is already vectorised and unrolled, so a few scalar clean-ups are enough.
-void optimise(llvm::Module& module, CpuTarget& target);
+// A pass pipeline chosen for latency, for all targets: the IR is already vectorised and unrolled, so a few scalar
+// clean-ups are enough. The nests of CPUs have their invariants outside by construction; elsewhere they are hoisted.
+enum class Invariants : uint8_t { kInPlace, kHoist };
+void clean_up(llvm::Module& module, llvm::TargetMachine& machine, Invariants invariants);
 
 std::string print_module(const llvm::Module& module);
 Result<std::string> emit_assembly(llvm::Module& module, CpuTarget& target);

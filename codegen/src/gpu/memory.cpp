@@ -1,12 +1,11 @@
 // Loads and stores of global memory. Registers that are neighbours in memory go together, up to 16 bytes at once; a
 // thread that holds a copy of what another one has does not store it again.
 #include "gpu/context.h"
+#include "gpu/layout/access.h"
 #include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {
-
-constexpr int64_t kVectorBytes = 16;
 
 // Registers of one access, in the order of memory.
 using Group = std::vector<size_t>;
@@ -14,14 +13,11 @@ using Group = std::vector<size_t>;
 // How many neighbours along the last axis one access may take: in one thread, aligned, and under one mask.
 int64_t vector_of(Context& c, const Op& op, const Layout& layout, std::optional<ValueId> mask) {
   const dsl::Type& type = c.type(op.operands[0]);
-  if (type.rank() == 0) return 1;
-  const int last = type.rank() - 1;
   const int64_t bytes = dsl::info(type.element).bytes;
   const AxisInfo& info = c.info[op.operands[0]];
-  int64_t vector = std::min(layout.contiguous_per_thread(last), kVectorBytes / bytes);
+  int64_t vector = vector_width(layout, info.contiguous, 0, static_cast<int>(8 * bytes));
   const auto fits = [&](int64_t n) {
-    const bool padded = dsl::concrete_shape(type).back() % n != 0;
-    return info.contiguous % n == 0 && !padded && multiple_of_groups(info, n, bytes) % (n * bytes) == 0 &&
+    return dsl::concrete_shape(type).back() % n == 0 && multiple_of_groups(info, n, bytes) % (n * bytes) == 0 &&
            (!mask || c.info[*mask].constant % n == 0);
   };
   while (vector > 1 && !fits(vector)) vector /= 2;

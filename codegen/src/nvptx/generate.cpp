@@ -3,52 +3,14 @@
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
-#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/raw_ostream.h>
-#include <llvm/Transforms/InstCombine/InstCombine.h>
-#include <llvm/Transforms/Scalar/EarlyCSE.h>
-#include <llvm/Transforms/Scalar/LICM.h>
-#include <llvm/Transforms/Scalar/LoopPassManager.h>
-#include <llvm/Transforms/Scalar/SimplifyCFG.h>
-#include <llvm/Transforms/Utils/LCSSA.h>
-#include <llvm/Transforms/Utils/LoopSimplify.h>
-#include <llvm/Transforms/Utils/Mem2Reg.h>
 
+#include "emit.h"
 #include "gpu/supported.h"
 #include "nvptx/target_info.h"
 
 namespace kiln::codegen::nvptx {
 namespace {
-
-// What the lowering leaves to LLVM: registers in allocas, common address arithmetic, invariants of loops.
-void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager call_graph;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(call_graph);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, call_graph, modules);
-  llvm::FunctionPassManager cleanup;
-  cleanup.addPass(llvm::PromotePass());
-  cleanup.addPass(llvm::EarlyCSEPass());
-  cleanup.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setVerifyFixpoint(false)));
-  cleanup.addPass(llvm::SimplifyCFGPass());
-  cleanup.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
-  for (llvm::Function& function : module) {
-    if (!function.isDeclaration()) cleanup.run(function, functions);
-  }
-}
-
-std::string print(const llvm::Module& module) {
-  std::string out;
-  llvm::raw_string_ostream stream(out);
-  module.print(stream, nullptr);
-  return out;
-}
 
 Result<std::string> emit_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::SmallVector<char, 0> buffer;
@@ -83,10 +45,10 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
   if (llvm::verifyModule(module, &stream)) return internal_error("the compiler made invalid LLVM IR: " + message);
 
   begin("optimise");
-  optimise(module, *target.machine);
+  clean_up(module, *target.machine, Invariants::kHoist);
   Generated out{*lowered, {}, emit, {}};
   if (emit == "llvm") {
-    out.code = to_bytes(print(module));
+    out.code = to_bytes(print_module(module));
     return out;
   }
   begin("codegen");
