@@ -111,7 +111,7 @@ Value* to_f32(ElementContext& c, Builder& b, ElementType element, Value* x) {
 
 Value* from_f32(ElementContext& c, Builder& b, ElementType element, Value* x, bool saturate) {
   if (info(element).bits == 8) return f32_to_f8(b, element, x, saturate);
-  if (element == ElementType::kBF16) return f32_to_bf16(b, x);
+  if (element == ElementType::kBF16) return c.round_bf16 ? c.round_bf16(b, x) : f32_to_bf16(b, x);
   return c.converts_f16 ? b.CreateFPTrunc(x, like(x, b.getHalfTy())) : f32_to_f16_by_hand(b, x);
 }
 

@@ -4,6 +4,7 @@
 #include <llvm/IR/IRBuilder.h>
 
 #include <array>
+#include <functional>
 #include <string>
 
 #include "kiln/dsl/ir.h"
@@ -26,6 +27,8 @@ struct ElementContext {
   MathOptions math;
   bool converts_f16 = true;       // by instructions
   bool divides_by_floats = true;  // vectors of ints: no instruction divides them
+  // f32 to the bits of the nearest bf16, by an instruction where the target has one.
+  std::function<Value*(Builder& b, Value* x)> round_bf16 = nullptr;
 
   const dsl::Type& type(ValueId id) const { return kernel.type(id); }
   // An error about an op, with its source line.

@@ -6,12 +6,13 @@
 //   %x = load %a     ; marked: read of 0               %x = load %a
 //   %b = call @kiln.shared.buffer(i32 1, i64 256)      %b = getelementptr i8, @kiln_shared, 0    ; %a is dead here
 //
-// A buffer is alive from its first write in a block to the last read that may follow. Buffers that are alive at one
+// A buffer is alive from where it is made to the last access that may follow. Buffers that are alive at one
 // point get bytes of their own; the largest choose first.
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/Module.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <numeric>
 #include <set>
@@ -21,7 +22,8 @@
 namespace kiln::codegen::gpu {
 namespace {
 
-constexpr int64_t kAlignment = 128;
+// The swizzle of panels repeats every 1024 bytes; smaller tiles are one repeat of theirs, of a power of two.
+constexpr int64_t kLeastAlignment = 128, kMostAlignment = 1024;
 constexpr char kMemory[] = "kiln_shared";
 
 using Buffers = std::set<int>;
@@ -43,20 +45,24 @@ std::map<int, Call> find_calls(llvm::Function& function) {
   return out;
 }
 
+// The number of the buffer that an instruction makes.
+std::optional<int> made_buffer(const llvm::Instruction& instruction) {
+  const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+  const llvm::Function* callee = call ? call->getCalledFunction() : nullptr;
+  if (!callee || callee->getName() != kBufferFunction) return std::nullopt;
+  return static_cast<int>(llvm::cast<llvm::ConstantInt>(call->getArgOperand(0))->getSExtValue());
+}
+
 // Walks a block backwards from what is alive behind it; `meet` sees what is alive at once.
 template <class Meet>
 Buffers alive_before(const llvm::BasicBlock& block, Buffers alive, const Meet& meet) {
-  std::map<int, const llvm::Instruction*> first_write;
-  for (const llvm::Instruction& instruction : block) {
-    if (auto mark = shared_mark(instruction); mark && mark->writes) first_write.emplace(mark->buffer, &instruction);
-  }
   meet(alive);
   for (const llvm::Instruction& instruction : llvm::reverse(block)) {
+    if (const auto made = made_buffer(instruction)) alive.erase(*made);
     const auto mark = shared_mark(instruction);
     if (!mark) continue;
     alive.insert(mark->buffer);
     meet(alive);
-    if (mark->writes && first_write[mark->buffer] == &instruction) alive.erase(mark->buffer);
   }
   return alive;
 }
@@ -89,7 +95,7 @@ std::map<int, Buffers> find_neighbours(const llvm::Function& function) {
   return out;
 }
 
-int64_t round_up(int64_t x) { return (x + kAlignment - 1) / kAlignment * kAlignment; }
+int64_t round_up(int64_t x, int64_t multiple) { return (x + multiple - 1) / multiple * multiple; }
 
 // The lowest place that no placed neighbour has.
 int64_t find_place(int64_t bytes, const Buffers& neighbours, const std::map<int, SharedRange>& placed) {
@@ -98,10 +104,12 @@ int64_t find_place(int64_t bytes, const Buffers& neighbours, const std::map<int,
     if (auto found = placed.find(other); found != placed.end()) taken.push_back(found->second);
   }
   std::ranges::sort(taken, {}, &SharedRange::offset);
+  const auto size = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes)));
+  const int64_t alignment = std::clamp(size, kLeastAlignment, kMostAlignment);
   int64_t offset = 0;
   for (const SharedRange& range : taken) {
     if (offset + bytes <= range.offset) break;
-    offset = std::max(offset, round_up(range.offset + range.bytes));
+    offset = std::max(offset, round_up(range.offset + range.bytes, alignment));
   }
   return offset;
 }

@@ -2,7 +2,11 @@
 // moves up to 16 bytes at once.
 #pragma once
 
-#include "gpu/placement.h"
+#include <optional>
+
+#include "gpu/block_shape.h"
+#include "kiln/dsl/ir.h"
+#include "passes/axis_info.h"
 
 namespace kiln::codegen::gpu {
 

@@ -1,14 +1,17 @@
 #include "gpu/context.h"
 
+#include <algorithm>
+
 namespace kiln::codegen::gpu {
 namespace {
 
 void note_regions(const dsl::Region& region, std::vector<const dsl::Region*>& region_of,
-                  std::vector<const Op*>& definition) {
+                  std::vector<const Op*>& definition, std::vector<int>& uses) {
   for (ValueId arg : region.args) region_of[arg] = &region;
   for (const Op& op : region.ops) {
+    for (ValueId id : op.operands) ++uses[id];
     for (ValueId id : op.results) region_of[id] = &region, definition[id] = &op;
-    for (const dsl::Region& inner : op.regions) note_regions(inner, region_of, definition);
+    for (const dsl::Region& inner : op.regions) note_regions(inner, region_of, definition, uses);
   }
 }
 
@@ -16,16 +19,17 @@ void note_regions(const dsl::Region& region, std::vector<const dsl::Region*>& re
 
 Context::Context(const dsl::Kernel& k, const TargetInfo& t, llvm::Module& m, const Placement& p,
                  const BlockShape& shape, const std::string& name)
-    : ElementContext{k, name, t.math(), true, false},
+    : ElementContext{k, name, t.math(), true, false, t.bf16_rounding()},
       target(t),
       module(m),
       placement(p),
       block(shape),
       b(m.getContext()),
       definition(k.values.size()),
-      region_of_(k.values.size(), &k.body) {
-  note_regions(k.body, region_of_, definition);
-  scopes_.push_back({&k.body, nullptr, {}});
+      region_of_(k.values.size(), &k.body),
+      uses_(k.values.size()) {
+  note_regions(k.body, region_of_, definition, uses_);
+  scopes_.push_back({&k.body, nullptr, {}, {}});
 }
 
 Scope& Context::scope_of(ValueId id) {
@@ -52,22 +56,59 @@ Value* Context::scalar(ValueId id) {
   return scope.computed.at({id, number_of(*placement.home[id])})[0];
 }
 
+void Context::stand_where_defined(ValueId id) {
+  if (llvm::Instruction* before = scope_of(id).before) b.SetInsertPoint(before);
+}
+
+const SharedTile* Context::shared(ValueId id, std::optional<int> fast) {
+  const auto [first, last] = scope_of(id).shared.equal_range(id);
+  const auto found =
+      std::find_if(first, last, [&](const auto& entry) { return !fast || entry.second.panels.fast == *fast; });
+  return found == last ? nullptr : &found->second;
+}
+
+void Context::define_shared(ValueId id, SharedTile tile) { scope_of(id).shared.emplace(id, std::move(tile)); }
+
+bool Context::is_in_flight(ValueId id) const { return llvm::is_contained(in_flight_, id); }
+
+Registers Context::take_in_flight(ValueId id) {
+  std::erase(in_flight_, id);
+  return scope_of(id).computed.at({id, number_of(*placement.home[id])});
+}
+
+// Groups end in order: those that began after this one may still be under way.
+void Context::settle(ValueId id) {
+  const auto at = std::ranges::find(in_flight_, id);
+  const auto later = static_cast<int>(in_flight_.end() - at) - 1;
+  Registers registers = take_in_flight(id);
+  define(id, target.group_wait(b, later, registers));
+}
+
+void Context::settle_all() {
+  while (!in_flight_.empty()) settle(in_flight_.back());
+}
+
 Result<Registers> Context::get(ValueId id, const Layout& layout) {
+  if (is_in_flight(id)) settle(id);
   Scope& scope = scope_of(id);
   const std::pair<ValueId, size_t> key = {id, number_of(layout)};
   if (auto found = scope.computed.find(key); found != scope.computed.end()) return found->second;
   const llvm::IRBuilderBase::InsertPointGuard guard(b);
   if (scope.before) b.SetInsertPoint(scope.before);
   auto home = placement.home[id];
-  auto registers = home ? convert(*this, scope.computed.at({id, number_of(*home)}), type(id), *home, layout)
-                        : compute(*this, id, layout);
+  const auto produce = [&]() -> Result<Registers> {
+    if (home) return convert(*this, scope.computed.at({id, number_of(*home)}), type(id), *home, layout);
+    if (const SharedTile* tile = shared(id)) return read_shared_tile(*this, *tile, type(id), layout);
+    return compute(*this, id, layout);
+  };
+  auto registers = produce();
   if (registers) scope_of(id).computed[key] = *registers;
   return registers;
 }
 
 void Context::enter(const dsl::Region& region, llvm::Instruction* guard) {
   if (!scopes_.back().before) scopes_.back().before = guard;
-  scopes_.push_back({&region, nullptr, {}});
+  scopes_.push_back({&region, nullptr, {}, {}});
 }
 
 void Context::leave() {

@@ -10,9 +10,12 @@
 
 #include <array>
 #include <map>
+#include <set>
 
 #include "elementwise/elementwise.h"
 #include "gpu/placement.h"
+#include "gpu/shared_memory.h"
+#include "gpu/shared_panels.h"
 #include "gpu/target_info.h"
 #include "kiln/dsl/result.h"
 
@@ -21,12 +24,21 @@ namespace kiln::codegen::gpu {
 // Of one thread, by register number of the layout.
 using Registers = std::vector<Value*>;
 
+// A tile in shared memory, where every thread finds what it wants of it.
+struct SharedTile {
+  SharedPanels panels;
+  SharedBuffer buffer;
+  Value* base;         // the buffer, or a part of it
+  int read_phase = 1;  // of the marks of reads
+};
+
 // A region that is being lowered, and what has been computed of its values.
 struct Scope {
   const dsl::Region* region = nullptr;
   // Where more code of this scope goes while an inner one is lowered: before this. Null: where the builder stands.
   llvm::Instruction* before = nullptr;
   std::map<std::pair<ValueId, size_t>, Registers> computed;  // by value and number of the layout
+  std::multimap<ValueId, SharedTile> shared;
 };
 
 class Context : public ElementContext {
@@ -57,6 +69,27 @@ class Context : public ElementContext {
   // What an op has computed, in the value's home.
   void define(ValueId id, Registers registers);
 
+  // Moves the builder to where more code of the value's scope goes.
+  void stand_where_defined(ValueId id);
+  // A value's tile in shared memory, the one whose lines run along `fast` if that is said; or null.
+  const SharedTile* shared(ValueId id, std::optional<int> fast = std::nullopt);
+  void define_shared(ValueId id, SharedTile tile);
+
+  // Sums that products of several warps may still be writing (target_info.h), oldest first. get() waits for them.
+  void put_in_flight(ValueId id) { in_flight_.push_back(id); }
+  bool is_in_flight(ValueId id) const;
+  size_t in_flight() const { return in_flight_.size(); }
+  // As they are in the value's home; nobody but another product, or the next iteration, may have them.
+  Registers take_in_flight(ValueId id);
+  void settle_all();
+  // What a loop says of sums that only its next iteration wants.
+  void let_run_on(ValueId id) { may_run_on_.insert(id); }
+  bool may_leave_in_flight(ValueId id) const { return may_run_on_.contains(id); }
+
+  int uses(ValueId id) const { return uses_[id]; }
+  const dsl::Region* region_of(ValueId id) const { return region_of_[id]; }
+  const dsl::Region* current_region() const { return scopes_.back().region; }
+
   // Regions inside each other. While the inner one is lowered, what it needs of outer values goes before `guard`.
   void enter(const dsl::Region& region, llvm::Instruction* guard);
   void leave();
@@ -71,10 +104,14 @@ class Context : public ElementContext {
 
  private:
   Scope& scope_of(ValueId id);
+  void settle(ValueId id);
   size_t number_of(const Layout& layout);
 
   std::vector<Scope> scopes_;
   std::vector<const dsl::Region*> region_of_;  // by value
+  std::vector<int> uses_;                      // by value
+  std::vector<ValueId> in_flight_;
+  std::set<ValueId> may_run_on_;
   std::vector<Layout> layouts_;
   std::map<std::pair<size_t, int>, Value*> thread_coordinates_;
 };
@@ -93,7 +130,17 @@ Result<std::vector<Address>> addresses(Context& c, ValueId pointers, const Layou
 
 // region.cpp
 Result<void> lower_region(Context& c, const dsl::Region& region);
+Result<void> lower_op(Context& c, const Op& op);
+// shared_tile.cpp: puts a matrix into shared memory, once, where it is defined; `fast`: the axis along which lines run.
+Result<SharedTile> put_in_shared(Context& c, ValueId id, int fast);
+Result<Registers> read_shared_tile(Context& c, const SharedTile& tile, const dsl::Type& type, const Layout& layout);
 // memory.cpp
+// All registers of a layout in groups of `vector` neighbours along an axis (the last one); how many may go together in
+// an access.
+using Group = std::vector<size_t>;
+std::vector<Group> groups_of(const Layout& layout, int64_t vector, std::optional<int> along = std::nullopt);
+int64_t vector_of(Context& c, const Op& op, const Layout& layout, std::optional<ValueId> mask);
+Value* pointer_of(Context& c, const Address& address);
 Result<void> lower_load(Context& c, const Op& op);
 Result<void> lower_store(Context& c, const Op& op);
 // reduce.cpp

@@ -1,15 +1,10 @@
 // for, while and if. All conditions are scalars, the same in all threads, so a block stays together. Carried registers
 // live in allocas that LLVM promotes.
-#include "gpu/context.h"
+#include "gpu/group_dot.h"
+#include "gpu/stages.h"
 
 namespace kiln::codegen::gpu {
 namespace {
-
-// The registers of a carried value, or of a result, in memory of their own.
-struct Variable {
-  Layout layout;
-  std::vector<llvm::AllocaInst*> places;
-};
 
 Variable make_variable(Context& c, ValueId id) {
   Variable out{*c.placement.home[id], {}};
@@ -21,30 +16,6 @@ Variable make_variable(Context& c, ValueId id) {
 
 void write(Context& c, const Variable& variable, const Registers& registers) {
   for (size_t i = 0; i < registers.size(); ++i) c.b.CreateStore(registers[i], variable.places[i]);
-}
-
-Registers read(Context& c, const Variable& variable) {
-  Registers out;
-  for (llvm::AllocaInst* place : variable.places) out.push_back(c.b.CreateLoad(place->getAllocatedType(), place));
-  return out;
-}
-
-// All values are read before any is written: they may be each other's.
-Result<void> assign(Context& c, llvm::ArrayRef<ValueId> values, const std::vector<Variable>& variables) {
-  std::vector<Registers> registers;
-  for (size_t i = 0; i < values.size(); ++i) {
-    auto value = c.get(values[i], variables[i].layout);
-    if (!value) return value.error();
-    registers.push_back(std::move(*value));
-  }
-  for (size_t i = 0; i < values.size(); ++i) write(c, variables[i], registers[i]);
-  return {};
-}
-
-std::vector<Variable> make_variables(Context& c, llvm::ArrayRef<ValueId> ids) {
-  std::vector<Variable> out;
-  for (ValueId id : ids) out.push_back(make_variable(c, id));
-  return out;
 }
 
 void define_from(Context& c, llvm::ArrayRef<ValueId> ids, const std::vector<Variable>& variables) {
@@ -64,43 +35,119 @@ Result<void> lower_inside(Context& c, const dsl::Region& region, llvm::Instructi
   return done;
 }
 
-}  // namespace
+// What runs on goes to the next iteration as it is, once what the last one left has ended.
+Result<void> end_iteration(Context& c, llvm::ArrayRef<ValueId> yielded, const std::vector<Variable>& carried) {
+  const auto running = static_cast<int>(c.in_flight());
+  auto done = assign(c, yielded, carried);
+  if (running > 0) c.target.group_wait(c.b, running, {});
+  c.settle_all();
+  return done;
+}
 
-Result<void> lower_for(Context& c, const Op& op) {
+LoopRange range_of(Context& c, const Op& op) {
   Builder& b = c.b;
-  const dsl::Region& region = op.regions[0];
   const dsl::ElementTypeInfo& element = dsl::info(c.type(op.operands[0]).element);
   const auto wide = [&](ValueId id) {
     return element.is_signed ? b.CreateSExt(c.scalar(id), b.getInt64Ty()) : b.CreateZExt(c.scalar(id), b.getInt64Ty());
   };
+  return {wide(op.operands[0]), wide(op.operands[1]),
+          b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, wide(op.operands[2]), b.getInt64(1))};
+}
+
+// The numbers of carried values that come from products of several warps and are yielded by themselves alone: they may
+// run into the next iteration.
+std::vector<size_t> running_on(Context& c, const Op& loop) {
+  const dsl::Region& region = loop.regions[0];
+  const std::vector<ValueId>& yielded = region.ops.back().operands;
+  std::vector<size_t> out;
+  for (size_t i = 0; i < yielded.size(); ++i) {
+    const Op* dot = c.definition[yielded[i]];
+    if (!dot || dot->code != OpCode::kDot || c.region_of(yielded[i]) != &region || c.uses(yielded[i]) != 1) continue;
+    if (!dot_layouts(c.kernel, *dot, c.target, c.block).group) continue;
+    if (c.placement.home[yielded[i]] == c.placement.home[loop.results[i]]) out.push_back(i);
+  }
+  return out;
+}
+
+}  // namespace
+
+Registers read(Context& c, const Variable& variable) {
+  Registers out;
+  for (llvm::AllocaInst* place : variable.places) out.push_back(c.b.CreateLoad(place->getAllocatedType(), place));
+  return out;
+}
+
+// All values are read before any is written: they may be each other's.
+Result<void> assign(Context& c, llvm::ArrayRef<ValueId> values, const std::vector<Variable>& variables) {
+  std::vector<Registers> registers;
+  for (size_t i = 0; i < values.size(); ++i) {
+    auto value = c.is_in_flight(values[i]) ? Result<Registers>(c.take_in_flight(values[i]))
+                                           : c.get(values[i], variables[i].layout);
+    if (!value) return value.error();
+    registers.push_back(std::move(*value));
+  }
+  for (size_t i = 0; i < values.size(); ++i) write(c, variables[i], registers[i]);
+  return {};
+}
+
+std::vector<Variable> make_variables(Context& c, llvm::ArrayRef<ValueId> ids) {
+  std::vector<Variable> out;
+  for (ValueId id : ids) out.push_back(make_variable(c, id));
+  return out;
+}
+
+Result<void> lower_for(Context& c, const Op& op) {
+  Builder& b = c.b;
+  c.settle_all();
+  const dsl::Region& region = op.regions[0];
   const auto arguments = llvm::ArrayRef(region.args).drop_front();
+  const std::vector<ValueId>& yielded = region.ops.back().operands;
+  const std::vector<size_t> run_on = running_on(c, op);
   const std::vector<Variable> carried = make_variables(c, op.results);
   if (auto done = assign(c, llvm::ArrayRef(op.operands).drop_front(3), carried); !done) return done;
+  const LoopRange range = range_of(c, op);
+  std::optional<Stages> stages;
+  if (const auto found = c.placement.pipelines.find(&op); found != c.placement.pipelines.end()) {
+    stages.emplace(c, op, found->second, range, !run_on.empty());
+    if (auto begun = stages->begin(); !begun) return begun;
+  }
 
-  Value *start = wide(op.operands[0]), *end = wide(op.operands[1]);
-  Value* step = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, wide(op.operands[2]), b.getInt64(1));
   llvm::BasicBlock *before = b.GetInsertBlock(), *loop = new_block(c, "for"), *after = new_block(c, "for.end");
-  llvm::Instruction* guard = b.CreateCondBr(b.CreateICmpSLT(start, end), loop, after);
+  llvm::Instruction* guard = b.CreateCondBr(b.CreateICmpSLT(range.start, range.end), loop, after);
   b.SetInsertPoint(loop);
   auto* index = b.CreatePHI(b.getInt64Ty(), 2, "for");
-  index->addIncoming(start, before);
+  index->addIncoming(range.start, before);
+  if (stages) {
+    if (auto advanced = stages->advance(guard); !advanced) return advanced;
+  }
   auto done = lower_inside(c, region, guard, [&]() -> Result<void> {
-    c.define(region.args[0], {b.CreateTrunc(index, b.getIntNTy(static_cast<unsigned>(element.bits)))});
+    const auto bits = static_cast<unsigned>(dsl::info(c.type(region.args[0]).element).bits);
+    c.define(region.args[0], {b.CreateTrunc(index, b.getIntNTy(bits))});
     define_from(c, arguments, carried);
+    for (size_t i : run_on) {
+      c.let_run_on(yielded[i]);
+      c.put_in_flight(arguments[i]);
+    }
+    if (stages) stages->define();
     if (auto lowered = lower_region(c, region); !lowered) return lowered;
-    return assign(c, region.ops.back().operands, carried);
+    return end_iteration(c, yielded, carried);
   });
   if (!done) return done;
-  Value* next = b.CreateAdd(index, step);
+  Value* next = b.CreateAdd(index, range.step);
   index->addIncoming(next, b.GetInsertBlock());
-  b.CreateCondBr(b.CreateICmpSLT(next, end), loop, after);
+  b.CreateCondBr(b.CreateICmpSLT(next, range.end), loop, after);
   b.SetInsertPoint(after);
   define_from(c, op.results, carried);
+  for (size_t i : run_on) {
+    const ValueId id = op.results[i];
+    c.define(id, c.target.group_wait(b, 0, *c.get(id)));
+  }
   return {};
 }
 
 Result<void> lower_while(Context& c, const Op& op) {
   Builder& b = c.b;
+  c.settle_all();
   const dsl::Region &condition = op.regions[0], &body = op.regions[1];
   const std::vector<Variable> carried = make_variables(c, op.results);
   if (auto done = assign(c, op.operands, carried); !done) return done;
@@ -130,6 +177,7 @@ Result<void> lower_while(Context& c, const Op& op) {
 
 Result<void> lower_if(Context& c, const Op& op) {
   Builder& b = c.b;
+  c.settle_all();
   const std::vector<Variable> results = make_variables(c, op.results);
   llvm::BasicBlock *then = new_block(c, "then"), *otherwise = new_block(c, "else"), *after = new_block(c, "if.end");
   llvm::Instruction* guard = b.CreateCondBr(c.scalar(op.operands[0]), then, otherwise);

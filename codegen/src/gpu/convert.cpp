@@ -4,28 +4,10 @@
 
 #include "gpu/context.h"
 #include "gpu/layout/conversion.h"
-#include "gpu/shared_memory.h"
+#include "gpu/shared_access.h"
 
 namespace kiln::codegen::gpu {
 namespace {
-
-// Elements travel as integers of their width; i1 as a byte.
-int traveling_bits(const dsl::Type& type) {
-  return type.pointer ? 64 : type.element == ElementType::kI1 ? 8 : dsl::info(type.element).bits;
-}
-
-Value* to_bits(Context& c, Value* x, int bits) {
-  if (x->getType()->isPointerTy()) return c.b.CreatePtrToInt(x, c.b.getInt64Ty());
-  if (x->getType()->isIntegerTy(1)) return c.b.CreateZExt(x, c.b.getInt8Ty());
-  return c.b.CreateBitCast(x, c.b.getIntNTy(static_cast<unsigned>(bits)));
-}
-
-Value* from_bits(Context& c, Value* x, const dsl::Type& type) {
-  llvm::Type* to = register_type(c.b.getContext(), type);
-  if (to->isPointerTy()) return c.b.CreateIntToPtr(x, to);
-  if (to->isIntegerTy(1)) return c.b.CreateIsNotNull(x);
-  return c.b.CreateBitCast(x, to);
-}
 
 Registers renamed(const Registers& registers, const Columns& from) {
   Registers out;
@@ -139,58 +121,12 @@ Registers run_shuffle(Context& c, const Shuffle& plan, const Registers& in, int 
   return out;
 }
 
-// The address of a register's element: the thread's part of the offset once, the register's as a constant where its
-// bits are others.
-Value* shared_address(Context& c, const SharedBuffer& buffer, const Layout& offsets, Bits reg, int bits) {
-  Builder& b = c.b;
-  Value* thread = c.thread_coordinate(offsets, 0);
-  Bits by_thread = 0;
-  for (Dim dim : {Dim::kLane, Dim::kWarp}) {
-    for (Bits basis : offsets.bases(dim)) by_thread |= basis;
-  }
-  const Bits mine = offsets.at({.reg = reg});
-  const uint64_t bytes = static_cast<uint64_t>(bits) / 8;
-  if ((mine & by_thread) != 0) {
-    Value* offset = b.CreateXor(thread, b.getInt32(static_cast<uint32_t>(mine)));
-    return b.CreateGEP(b.getInt8Ty(), buffer.pointer(), b.CreateMul(offset, b.getInt32(static_cast<uint32_t>(bytes))));
-  }
-  Value* base =
-      b.CreateGEP(b.getInt8Ty(), buffer.pointer(), b.CreateMul(thread, b.getInt32(static_cast<uint32_t>(bytes))));
-  return b.CreateGEP(b.getInt8Ty(), base, b.getInt32(static_cast<uint32_t>(mine * bytes)));
-}
-
 constexpr int kStorePhase = 0, kLoadPhase = 1;
 
 Registers run_round_trip(Context& c, const RoundTrip& plan, const Registers& in, int bits) {
-  Builder& b = c.b;
-  const SharedBuffer buffer(b, plan.bytes);
-  const auto access_type = [&](const SharedAccess& access) {
-    return llvm::FixedVectorType::get(b.getIntNTy(static_cast<unsigned>(bits)), 1u << access.group.size());
-  };
-  const auto alignment = [&](const SharedAccess& access) {
-    return llvm::Align(static_cast<uint64_t>(bits) / 8 << access.group.size());
-  };
-  for (Bits i = 0; i < Bits{1} << plan.store.each.size(); ++i) {
-    const Bits first = multiply(plan.store.each, i);
-    Value* vector = llvm::PoisonValue::get(access_type(plan.store));
-    for (Bits j = 0; j < Bits{1} << plan.store.group.size(); ++j) {
-      vector = b.CreateInsertElement(vector, in[first ^ multiply(plan.store.group, j)], j);
-    }
-    Value* address = shared_address(c, buffer, plan.store.offsets, first, bits);
-    buffer.mark(b.CreateAlignedStore(vector, address, alignment(plan.store)), SharedBuffer::Access::kWrite,
-                kStorePhase);
-  }
-  Registers out(static_cast<size_t>(plan.load.offsets.size(Dim::kRegister)));
-  for (Bits i = 0; i < Bits{1} << plan.load.each.size(); ++i) {
-    const Bits first = multiply(plan.load.each, i);
-    Value* address = shared_address(c, buffer, plan.load.offsets, first, bits);
-    auto* vector = b.CreateAlignedLoad(access_type(plan.load), address, alignment(plan.load));
-    buffer.mark(vector, SharedBuffer::Access::kRead, kLoadPhase);
-    for (Bits j = 0; j < Bits{1} << plan.load.group.size(); ++j) {
-      out[first ^ multiply(plan.load.group, j)] = b.CreateExtractElement(vector, j);
-    }
-  }
-  return out;
+  const SharedBuffer buffer(c.b, plan.bytes);
+  store_shared(c, {&buffer, buffer.pointer(), kStorePhase}, plan.store, in, bits);
+  return load_shared(c, {&buffer, buffer.pointer(), kLoadPhase}, plan.load, bits);
 }
 
 }  // namespace
@@ -207,10 +143,7 @@ Result<Registers> convert(Context& c, const Registers& registers, const dsl::Typ
                           const Layout& to) {
   if (from == to) return registers;
   const int bits = traveling_bits(type);
-  // Matrix instructions for whole tiles of 16 bits come with the dot operands that want them.
-  LaneFacts facts = c.target.lane_facts();
-  facts.matrix_load = facts.matrix_store = false;
-  auto plan = plan_conversion(from, to, bits, facts);
+  auto plan = plan_conversion(from, to, bits, c.target.lane_facts());
   if (!plan) return plan.error();
   if (const auto* move = std::get_if<RegisterMove>(&plan->how)) {
     Registers out;

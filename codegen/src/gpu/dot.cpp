@@ -1,7 +1,7 @@
 // dot: by matrix instructions on fragments in registers, or, where there are none for its types, by multiply-adds on
 // operands that all threads read from shared memory.
 #include "gpu/context.h"
-#include "gpu/dot_layouts.h"
+#include "gpu/group_dot.h"
 #include "gpu/shared_memory.h"
 
 namespace kiln::codegen::gpu {
@@ -163,6 +163,7 @@ Result<void> by_multiply_add(Context& c, const Op& op, const Layout& layout) {
 
 Result<void> lower_dot(Context& c, const Op& op) {
   const DotLayouts layouts = dot_layouts(c.kernel, op, c.target, c.block);
+  if (layouts.group) return lower_group_dot(c, op, layouts);
   return layouts.instruction ? by_instruction(c, op, layouts) : by_multiply_add(c, op, layouts.accumulator);
 }
 

@@ -10,6 +10,7 @@
 // changes; barriers only ever become more.
 #include <llvm/ADT/PostOrderIterator.h>
 #include <llvm/IR/CFG.h>
+#include <llvm/IR/Module.h>
 
 #include <map>
 #include <set>
@@ -48,6 +49,13 @@ Pending walk(llvm::BasicBlock& block, Pending pending, const SharedPlan& plan, s
   return pending;
 }
 
+void erase_touches(llvm::Module& module) {
+  llvm::Function* touch = module.getFunction(kTouchFunction);
+  if (!touch) return;
+  while (!touch->use_empty()) llvm::cast<llvm::Instruction>(touch->user_back())->eraseFromParent();
+  touch->eraseFromParent();
+}
+
 }  // namespace
 
 void insert_barriers(llvm::Function& function, const SharedPlan& plan, const TargetInfo& target) {
@@ -70,6 +78,7 @@ void insert_barriers(llvm::Function& function, const SharedPlan& plan, const Tar
     llvm::IRBuilder<> b(access);
     target.barrier(b);
   }
+  erase_touches(*function.getParent());
 }
 
 }  // namespace kiln::codegen::gpu

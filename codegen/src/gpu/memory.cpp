@@ -5,10 +5,6 @@
 #include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
-namespace {
-
-// Registers of one access, in the order of memory.
-using Group = std::vector<size_t>;
 
 // How many neighbours along the last axis one access may take: in one thread, aligned, and under one mask.
 int64_t vector_of(Context& c, const Op& op, const Layout& layout, std::optional<ValueId> mask) {
@@ -24,13 +20,13 @@ int64_t vector_of(Context& c, const Op& op, const Layout& layout, std::optional<
   return vector;
 }
 
-// All registers in groups of `vector` neighbours along the last axis.
-std::vector<Group> groups_of(const Layout& layout, int64_t vector) {
+std::vector<Group> groups_of(const Layout& layout, int64_t vector, std::optional<int> along) {
   const Columns& bases = layout.bases(Dim::kRegister);
   const Span registers(bases);
   std::vector<Bits> neighbour;  // the registers of the elements 1, 2, 4, … further on
-  for (int64_t n = 1; n < vector; n *= 2) neighbour.push_back(*registers.solve(static_cast<Bits>(n)));
-  const Bits inside = static_cast<Bits>(vector - 1);
+  const int shift = layout.axis_offset(along.value_or(layout.rank() - 1));
+  for (int64_t n = 1; n < vector; n *= 2) neighbour.push_back(*registers.solve(static_cast<Bits>(n) << shift));
+  const Bits inside = static_cast<Bits>(vector - 1) << shift;
   std::vector<Group> out;
   for (Bits reg = 0; reg < static_cast<Bits>(layout.size(Dim::kRegister)); ++reg) {
     if ((multiply(bases, reg) & inside) != 0) continue;
@@ -41,12 +37,14 @@ std::vector<Group> groups_of(const Layout& layout, int64_t vector) {
   return out;
 }
 
-Value* both(Builder& b, Value* x, Value* y) { return !x ? y : !y ? x : b.CreateAnd(x, y); }
-
 Value* pointer_of(Context& c, const Address& address) {
   if (address.offset == 0) return address.base;
   return c.b.CreateGEP(c.b.getInt8Ty(), address.base, c.b.getInt64(static_cast<uint64_t>(address.offset)));
 }
+
+namespace {
+
+Value* both(Builder& b, Value* x, Value* y) { return !x ? y : !y ? x : b.CreateAnd(x, y); }
 
 Result<Registers> get_if(Context& c, const std::optional<ValueId>& id, const Layout& layout) {
   return id ? c.get(*id, layout) : Result<Registers>(Registers());

@@ -18,8 +18,8 @@ using dsl::OpCode;
 using dsl::ValueId;
 
 constexpr int kMaxRounds = 4;
-// A store that would move at least so many bytes a thread takes its value where it is.
-constexpr int64_t kWideEnough = 4;
+// A store takes its value where it is if neighbouring lanes fill at least so many bytes: what memory moves at once.
+constexpr int64_t kSectorBytes = 32;
 
 class Placer {
  public:
@@ -32,6 +32,10 @@ class Placer {
         strides_(strides_of(kernel)),
         definition_(kernel.values.size()) {
     out_.home.resize(kernel.values.size());
+    out_.pipelines = plan_pipelines(kernel, target, block, info, strides_);
+    for (const auto& [loop, pipeline] : out_.pipelines) {
+      for (const StagedLoad& staged : pipeline.loads) out_.staged.insert(staged.load);
+    }
     agree_on_vectors(kernel.body);
     for (const dsl::Param& param : kernel.params) out_.home[param.value] = replicated({}, block);
     visit(kernel.body);
@@ -157,6 +161,7 @@ class Placer {
   void visit(const Op& op) {
     switch (op.code) {
       case OpCode::kLoad:
+        if (out_.staged.contains(&op)) return;
         out_.wanted[&op] = access_layout(op);
         set_home(op.results[0], out_.wanted[&op]);
         return;
@@ -196,16 +201,22 @@ class Placer {
     out_.wanted[&op] = value && stores_well(*value, access, type(op.operands[1])) ? *value : access;
   }
 
-  // Each thread moves as many bytes at once as it would, or enough.
-  bool stores_well(const Layout& value, const Layout& access, const dsl::Type& stored) const {
+  // The lanes fill whole sectors, or as much as the access's own layout would.
+  static bool stores_well(const Layout& value, const Layout& access, const dsl::Type& stored) {
     if (value.rank() == 0 || value == access) return true;
     const int fast = fastest_axis(access);
     const int64_t bytes = dsl::info(stored.element).bytes;
-    const int64_t here = value.contiguous_per_thread(fast) * bytes;
-    if (value.bits(Dim::kLane) == 0 || value.bases(Dim::kLane)[0] == 0) return false;
-    const Bits next_lane = Bits(value.contiguous_per_thread(fast)) << value.axis_offset(fast);
-    return value.bases(Dim::kLane)[0] == next_lane &&
-           here >= std::min(kWideEnough, access.contiguous_per_thread(fast) * bytes);
+    return run_length(value, fast) * bytes >= std::min(kSectorBytes, run_length(access, fast) * bytes);
+  }
+
+  // So many neighbours along the axis are in one thread and the lanes behind it.
+  static int64_t run_length(const Layout& layout, int axis) {
+    int64_t out = layout.contiguous_per_thread(axis);
+    for (Bits lane : layout.bases(Dim::kLane)) {
+      if (lane != static_cast<Bits>(out) << layout.axis_offset(axis)) break;
+      out *= 2;
+    }
+    return out;
   }
 
   // The axis that lanes walk first.

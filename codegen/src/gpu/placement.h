@@ -12,9 +12,11 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
-#include "gpu/layout/layout.h"
+#include "gpu/block_shape.h"
+#include "gpu/pipeline.h"
 #include "kiln/dsl/ir.h"
 #include "passes/axis_info.h"
 
@@ -22,21 +24,14 @@ namespace kiln::codegen::gpu {
 
 class TargetInfo;
 
-struct BlockShape {
-  int lanes = 32;  // a warp
-  int warps = 4;
-};
-
 struct Placement {
   std::vector<std::optional<Layout>> home;  // by value
   // The layout in which an op wants its operands (load, store, reduce…): that of the tile it works on.
   std::map<const dsl::Op*, Layout> wanted;
+  // Loops whose loads are copied ahead, and these loads: their tiles are at home in shared memory.
+  std::map<const dsl::Op*, Pipeline> pipelines;
+  std::set<const dsl::Op*> staged;
 };
-
-// The extents rounded up to powers of two.
-std::vector<int64_t> padded_shape(const dsl::Type& type);
-// All registers in all threads.
-Layout replicated(const std::vector<int64_t>& shape, const BlockShape& block);
 
 // `info`: axis_info of the kernel, by value.
 Placement place(const dsl::Kernel& kernel, const TargetInfo& target, const BlockShape& block,

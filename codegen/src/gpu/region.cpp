@@ -66,10 +66,12 @@ Result<void> lower_value(Context& c, const Op& op) {
   return {};
 }
 
+}  // namespace
+
 Result<void> lower_op(Context& c, const Op& op) {
   switch (op.code) {
     case OpCode::kLoad:
-      return lower_load(c, op);
+      return c.placement.staged.contains(&op) ? Result<void>() : lower_load(c, op);
     case OpCode::kStore:
       return lower_store(c, op);
     case OpCode::kReduce:
@@ -93,8 +95,6 @@ Result<void> lower_op(Context& c, const Op& op) {
       return lower_value(c, op);
   }
 }
-
-}  // namespace
 
 Result<void> lower_region(Context& c, const dsl::Region& region) {
   for (const Op& op : region.ops) {

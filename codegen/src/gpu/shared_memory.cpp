@@ -28,6 +28,11 @@ void SharedBuffer::mark(llvm::Instruction* access, Access kind, int phase) const
       kMark, llvm::MDNode::get(context, {number(number_), number(kind == Access::kWrite ? 1 : 0), number(phase)}));
 }
 
+void SharedBuffer::touch(Builder& b, Access kind, int phase) const {
+  auto* type = llvm::FunctionType::get(b.getVoidTy(), false);
+  mark(b.CreateCall(b.GetInsertBlock()->getModule()->getOrInsertFunction(kTouchFunction, type)), kind, phase);
+}
+
 std::optional<SharedMark> shared_mark(const llvm::Instruction& instruction) {
   const llvm::MDNode* mark = instruction.getMetadata(kMark);
   if (!mark) return std::nullopt;

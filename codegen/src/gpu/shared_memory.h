@@ -23,6 +23,8 @@ class SharedBuffer {
   // Says that an instruction reads or writes the buffer. Accesses of one phase do not meet each other's bytes.
   enum class Access : uint8_t { kRead, kWrite };
   void mark(llvm::Instruction* access, Access kind, int phase) const;
+  // The same for what comes next, where that is no single instruction.
+  void touch(Builder& b, Access kind, int phase) const;
 
  private:
   int number_;
@@ -52,5 +54,7 @@ void insert_barriers(llvm::Function& function, const SharedPlan& plan, const Tar
 
 // A buffer until it has a place: a call of this function with its number and its bytes.
 inline constexpr char kBufferFunction[] = "kiln.shared.buffer";
+// What touch() puts there, marked.
+inline constexpr char kTouchFunction[] = "kiln.shared.touch";
 
 }  // namespace kiln::codegen::gpu

@@ -34,6 +34,29 @@ struct MatrixInstruction {
   std::function<std::vector<Value*>(Builder& b, Operand a, Operand rhs, Operand accumulator)> emit;
 };
 
+// A product of several warps, which runs beside them: operands are read from shared memory (A, if it likes, from
+// registers) while the threads go on, until group_wait. In shared memory a tile lies as shared_panels says.
+struct GroupOperand {
+  // In shared memory: the address of the tile's first element, and what the instruction must know of the panels.
+  Value* address = nullptr;
+  bool k_fastest = true;           // else the other axis runs fastest
+  int swizzle_bytes = 128;         // of a panel's lines
+  int64_t panel_stride = 0;        // bytes from one panel to the next
+  std::vector<int64_t> k_offsets;  // bytes from `address` to each k step's part
+  // In registers: of all k steps, one after another.
+  std::vector<Value*> registers;
+};
+struct GroupInstruction {
+  int warps = 4, rows = 64, k = 16, max_columns = 256, element_bits = 16;
+  bool any_axis_fastest = true;  // else k must run fastest in shared memory
+  Layout a;                      // of one k step in registers
+  std::function<Layout(int columns)> accumulator;
+  // acc += a·b over all k steps; `clear`: acc = a·b, and the sums are not read.
+  std::function<std::vector<Value*>(Builder& b, const GroupOperand& a, const GroupOperand& rhs, int columns,
+                                    llvm::ArrayRef<Value*> sums, bool clear)>
+      emit;
+};
+
 class TargetInfo {
  public:
   virtual ~TargetInfo() = default;
@@ -41,6 +64,8 @@ class TargetInfo {
   virtual int lanes() const = 0;  // of a warp
   virtual LaneFacts lane_facts() const = 0;
   virtual MathOptions math() const = 0;
+  // f32 to the bits of the nearest bf16, as i16; null: there is no instruction.
+  virtual std::function<Value*(Builder& b, Value* x)> bf16_rounding() const { return nullptr; }
 
   // A kernel's function, with `threads` threads to a block.
   virtual llvm::Function* create_kernel(llvm::Module& module, const std::string& name,
@@ -61,6 +86,32 @@ class TargetInfo {
   virtual Value* shuffle_xor(Builder& b, Value* word, unsigned mask) const = 0;
   // Of all threads of the block; orders accesses to shared memory.
   virtual void barrier(Builder& b) const = 0;
+
+  // Of LaneFacts::matrix_load and matrix_store: `count` (1, 2 or 4) matrices of 8 rows of 16 bytes in shared memory.
+  // Lanes 8·i … 8·i+7 give the addresses of the rows of matrix i. Lane l has word l % 4 of row l / 4 of each matrix;
+  // transposed, of 16-bit elements, those of rows 2·(l % 4) and the next in column l / 4.
+  virtual std::vector<Value*> load_matrices(Builder& b, Value* address, int count, bool transposed) const = 0;
+  virtual void store_matrices(Builder& b, Value* address, llvm::ArrayRef<Value*> words, bool transposed) const = 0;
+
+  // Copies from global to shared memory that run beside the thread. The sizes in bytes that one may have, as a sum;
+  // 0: there are none.
+  virtual int async_copy_sizes() const = 0;
+  // Where the predicate is false zeros are written.
+  virtual void async_copy(Builder& b, Value* shared, const GlobalAccess& from, int bytes) const = 0;
+  // The thread's copies since the last commit are a group; waits until at most so many groups are under way.
+  virtual void async_commit(Builder& b) const = 0;
+  virtual void async_wait(Builder& b, int groups) const = 0;
+
+  // Products of several warps at once; nothing where the target, these types or this precision have none.
+  virtual std::optional<GroupInstruction> group_instruction(dsl::ElementType a, dsl::ElementType b,
+                                                            dsl::ElementType sum, dsl::Precision precision) const = 0;
+  // Ordinary accesses to shared memory and registers come before the group's products that follow.
+  virtual void group_fence(Builder& b) const = 0;
+  virtual void group_commit(Builder& b) const = 0;
+  // Waits until at most so many groups of products are under way. What the sums are from then on is returned.
+  virtual std::vector<Value*> group_wait(Builder& b, int groups, llvm::ArrayRef<Value*> sums) const = 0;
+  // Ordinary stores to shared memory by this thread are seen by products and bulk copies, once a barrier has passed.
+  virtual void group_publish(Builder& b) const = 0;
 
   // `type`: a scalar or a vector of up to 16 bytes; `other`, of that type, where the predicate is false (null: 0).
   virtual Value* load_global(Builder& b, llvm::Type* type, const GlobalAccess& access, Value* other) const = 0;

@@ -7,6 +7,7 @@
 
 #include "emit.h"
 #include "gpu/supported.h"
+#include "nvptx/pair_conversions.h"
 #include "nvptx/target_info.h"
 
 namespace kiln::codegen::nvptx {
@@ -45,6 +46,7 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
   if (llvm::verifyModule(module, &stream)) return internal_error("the compiler made invalid LLVM IR: " + message);
 
   begin("optimise");
+  pair_conversions(module);
   clean_up(module, *target.machine, Invariants::kHoist);
   Generated out{*lowered, {}, emit, {}};
   if (emit == "llvm") {

@@ -89,6 +89,12 @@ gpu::LaneFacts CudaTargetInfo::lane_facts() const {
   return out;
 }
 
+std::function<Value*(Builder& b, Value* x)> CudaTargetInfo::bf16_rounding() const {
+  return [](Builder& b, Value* x) {
+    return b.CreateBitCast(b.CreateIntrinsic(llvm::Intrinsic::nvvm_f2bf16_rn, {}, {x}), b.getInt16Ty());
+  };
+}
+
 llvm::Function* CudaTargetInfo::create_kernel(llvm::Module& module, const std::string& name,
                                               llvm::ArrayRef<llvm::Type*> params, int threads) const {
   llvm::LLVMContext& context = module.getContext();

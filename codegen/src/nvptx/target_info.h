@@ -13,6 +13,7 @@ class CudaTargetInfo : public gpu::TargetInfo {
   int lanes() const override { return 32; }
   gpu::LaneFacts lane_facts() const override;
   MathOptions math() const override { return {.has_fma = true, .has_avx512 = false, .fast = false}; }
+  std::function<llvm::Value*(llvm::IRBuilder<>& b, llvm::Value* x)> bf16_rounding() const override;
   llvm::Function* create_kernel(llvm::Module& module, const std::string& name, llvm::ArrayRef<llvm::Type*> params,
                                 int threads) const override;
   llvm::Value* thread_id(llvm::IRBuilder<>& b) const override;
@@ -24,6 +25,21 @@ class CudaTargetInfo : public gpu::TargetInfo {
   llvm::Value* shuffle(llvm::IRBuilder<>& b, llvm::Value* word, llvm::Value* lane) const override;
   llvm::Value* shuffle_xor(llvm::IRBuilder<>& b, llvm::Value* word, unsigned mask) const override;
   void barrier(llvm::IRBuilder<>& b) const override;
+  std::vector<llvm::Value*> load_matrices(llvm::IRBuilder<>& b, llvm::Value* address, int count,
+                                          bool transposed) const override;
+  void store_matrices(llvm::IRBuilder<>& b, llvm::Value* address, llvm::ArrayRef<llvm::Value*> words,
+                      bool transposed) const override;
+  int async_copy_sizes() const override;
+  void async_copy(llvm::IRBuilder<>& b, llvm::Value* shared, const gpu::GlobalAccess& from, int bytes) const override;
+  void async_commit(llvm::IRBuilder<>& b) const override;
+  void async_wait(llvm::IRBuilder<>& b, int groups) const override;
+  std::optional<gpu::GroupInstruction> group_instruction(dsl::ElementType a, dsl::ElementType b, dsl::ElementType sum,
+                                                         dsl::Precision precision) const override;
+  void group_fence(llvm::IRBuilder<>& b) const override;
+  void group_commit(llvm::IRBuilder<>& b) const override;
+  std::vector<llvm::Value*> group_wait(llvm::IRBuilder<>& b, int groups,
+                                       llvm::ArrayRef<llvm::Value*> sums) const override;
+  void group_publish(llvm::IRBuilder<>& b) const override;
   llvm::Value* load_global(llvm::IRBuilder<>& b, llvm::Type* type, const gpu::GlobalAccess& access,
                            llvm::Value* other) const override;
   void store_global(llvm::IRBuilder<>& b, llvm::Value* value, const gpu::GlobalAccess& access) const override;

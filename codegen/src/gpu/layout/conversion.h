@@ -85,6 +85,11 @@ struct ConversionPlan {
 Result<ConversionPlan> plan_conversion(const Layout& source, const Layout& result, int element_bits,
                                        const LaneFacts& facts);
 
+// How threads access a tile whose place in memory is given (`memory`: from offsets to elements), each for the registers
+// of `layout`; in the fewest wavefronts. `facts` say whether matrix instructions may be used.
+SharedAccess plan_shared_store(const Layout& memory, const Layout& layout, int element_bits, const LaneFacts& facts);
+SharedAccess plan_shared_load(const Layout& memory, const Layout& layout, int element_bits, const LaneFacts& facts);
+
 // The parts, of layouts without copies in registers. Nothing where the way is closed.
 std::optional<RegisterMove> plan_registers(const Layout& source, const Layout& result);
 std::optional<Shuffle> plan_shuffle(const Layout& source, const Layout& result, int element_bits);

@@ -190,6 +190,18 @@ RoundTrip round_trip(const Problem& problem, const Columns& vector, AccessKind s
   return out;
 }
 
+// The best of all kinds of accesses of one side.
+SharedAccess best_of_all(const Problem& problem, const Side& side, const Columns& memory) {
+  const size_t row_bits = static_cast<size_t>(problem.bits_of_bytes(kRowBytes));
+  std::optional<SharedAccess> best;
+  for (AccessKind kind : kinds_for(problem, side, first(memory, row_bits))) {
+    SharedAccess one = best_access(problem, side, memory, kind);
+    const auto cost = [](const SharedAccess& a) { return std::tuple(a.wavefronts, a.instructions); };
+    if (!best || cost(one) < cost(*best)) best = std::move(one);
+  }
+  return *best;
+}
+
 // Whether all that a block of the result needs was in that block.
 bool within_blocks(const Layout& source, const Layout& result, const Span& block) {
   for (Dim dim : {Dim::kRegister, Dim::kLane, Dim::kWarp}) {
@@ -214,6 +226,16 @@ int bits_along_an_axis(const Layout& memory) {
 }
 
 }  // namespace
+
+SharedAccess plan_shared_store(const Layout& memory, const Layout& layout, int element_bits, const LaneFacts& facts) {
+  const Problem problem{{layout, facts.matrix_store}, {layout, false}, {}, element_bits, facts};
+  return best_of_all(problem, problem.store, memory.bases(Dim::kOffset));
+}
+
+SharedAccess plan_shared_load(const Layout& memory, const Layout& layout, int element_bits, const LaneFacts& facts) {
+  const Problem problem{{layout, false}, {layout, facts.matrix_load}, {}, element_bits, facts};
+  return best_of_all(problem, problem.load, memory.bases(Dim::kOffset));
+}
 
 std::optional<RoundTrip> plan_round_trip(const Layout& source, const Layout& result, int element_bits,
                                          const LaneFacts& facts) {

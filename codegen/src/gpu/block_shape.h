@@ -1,0 +1,19 @@
+// A block of threads, and how tiles are padded for it.
+#pragma once
+
+#include "gpu/layout/layout.h"
+#include "kiln/dsl/ir.h"
+
+namespace kiln::codegen::gpu {
+
+struct BlockShape {
+  int lanes = 32;  // a warp
+  int warps = 4;
+};
+
+// The extents rounded up to powers of two.
+std::vector<int64_t> padded_shape(const dsl::Type& type);
+// All registers in all threads.
+Layout replicated(const std::vector<int64_t>& shape, const BlockShape& block);
+
+}  // namespace kiln::codegen::gpu

@@ -1,0 +1,207 @@
+// dot by products of several warps (GroupInstruction): operands from shared memory, A from registers where it is there
+// already. They run beside the threads:
+//
+//   fence; products of all fragments; commit
+//   wait                     where the sums are used next, or
+//   …                        where only the next iteration's product wants them: when somebody reads them (context.h)
+#include "gpu/group_dot.h"
+
+#include "gpu/layout/algebra.h"
+#include "gpu/layout/conversion.h"
+#include "passes/op_builder.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+// A matrix as an operand sees it: what lies in shared memory, or a transpose of that.
+struct View {
+  ValueId source;
+  bool transposed = false;
+};
+
+View view_of(const Context& c, ValueId id) {
+  View out{id};
+  for (const Op* op = c.definition[out.source]; op && op->code == OpCode::kPermute; op = c.definition[out.source]) {
+    if (c.placement.home[out.source]) break;
+    const auto& order = std::get<std::vector<dsl::Expr>>(op->attrs[0]);
+    out.transposed ^= order[0].as_constant() == 1;
+    out.source = op->operands[0];
+  }
+  return out;
+}
+
+// Whether A is taken from registers: it is there, in the instruction's order but for a renaming.
+bool stays_in_registers(Context& c, const Op& dot) {
+  const DotLayouts layouts = dot_layouts(c.kernel, dot, c.target, c.block);
+  const ValueId id = dot.operands[0];
+  if (c.shared(view_of(c, id).source)) return false;
+  const auto& home = c.placement.home[id];
+  if (!home) return !view_of(c, id).transposed;
+  auto plan = plan_conversion(*home, layouts.a, dsl::info(c.type(id).element).bits, c.target.lane_facts());
+  return plan && std::holds_alternative<RegisterMove>(plan->how);
+}
+
+// The sums go to the next iteration, and nothing that the product reads is written again before its release.
+bool may_run_on(Context& c, const Op& dot, const GroupInstruction& group) {
+  if (!c.may_leave_in_flight(dot.results[0])) return false;
+  const auto keeps = [&](size_t number) {
+    const View view = view_of(c, dot.operands[number]);
+    if (c.region_of(view.source) != c.current_region()) return true;
+    const Op* op = c.definition[view.source];
+    if (!op || !c.placement.staged.contains(op)) return false;
+    const int k_axis = number == 0 ? 1 : 0;
+    return group.any_axis_fastest || c.shared(view.source, view.transposed ? 1 - k_axis : k_axis);
+  };
+  return keeps(1) && (stays_in_registers(c, dot) || keeps(0));
+}
+
+class GroupDot {
+ public:
+  GroupDot(Context& c, const Op& op, const DotLayouts& layouts) : c_(c), op_(op), layouts_(layouts) {}
+
+  Result<void> lower() {
+    const GroupInstruction& group = *layouts_.group;
+    const ValueId sum = op_.operands[2], result = op_.results[0];
+    const bool clear = is_zero(sum), runs_on = may_run_on(c_, op_, group);
+    auto a = a_operand(), rhs = operand(1);
+    if (!a || !rhs) return (a ? rhs : a).error();
+    auto sums = c_.is_in_flight(sum) ? Result<Registers>(c_.take_in_flight(sum)) : c_.get(sum, layouts_.accumulator);
+    if (!sums) return sums.error();
+    for (const std::optional<SharedTile>& tile : tiles_) {
+      if (tile) tile->buffer.touch(c_.b, SharedBuffer::Access::kRead, tile->read_phase);
+    }
+    c_.target.group_fence(c_.b);
+    const size_t size = sums->size() / static_cast<size_t>(layouts_.m_fragments * layouts_.n_fragments);
+    for (int64_t m = 0; m < layouts_.m_fragments; ++m) {
+      for (int64_t n = 0; n < layouts_.n_fragments; ++n) {
+        const size_t first = static_cast<size_t>(m * layouts_.n_fragments + n) * size;
+        const auto fragment = llvm::MutableArrayRef<Value*>(*sums).slice(first, size);
+        const auto next = group.emit(c_.b, at_fragment(*a, 0, first, m), at_fragment(*rhs, 1, first, n),
+                                     layouts_.columns, fragment, clear);
+        std::copy(next.begin(), next.end(), fragment.begin());
+      }
+    }
+    c_.target.group_commit(c_.b);
+    if (runs_on) {
+      c_.define(result, std::move(*sums));
+      c_.put_in_flight(result);
+    } else {
+      c_.define(result, c_.target.group_wait(c_.b, 0, *sums));
+      for (const std::optional<SharedTile>& tile : tiles_) {
+        if (tile) tile->buffer.touch(c_.b, SharedBuffer::Access::kRead, tile->read_phase);
+      }
+    }
+    return {};
+  }
+
+ private:
+  bool is_zero(ValueId id) const {
+    const Op* op = c_.definition[id];
+    while (op && (op->code == OpCode::kSplat || op->code == OpCode::kBroadcast)) op = c_.definition[op->operands[0]];
+    if (!op || op->code != OpCode::kConstant) return false;
+    const auto* literal = std::get_if<dsl::Literal>(&op->attrs[0]);
+    return literal && literal->bits == 0;
+  }
+
+  Result<GroupOperand> a_operand() {
+    const ValueId id = op_.operands[0];
+    if (!stays_in_registers(c_, op_)) return operand(0);
+    auto registers = c_.get(id, layouts_.a);
+    if (!registers) return registers.error();
+    GroupOperand out;
+    for (size_t reg = 0; reg < registers->size(); ++reg) {
+      Value* inside = c_.in_tile(layouts_.a, reg, c_.type(id));
+      Value* x = (*registers)[reg];
+      if (inside) x = c_.b.CreateSelect(inside, x, llvm::Constant::getNullValue(x->getType()));
+      out.registers.push_back(x);
+    }
+    return out;
+  }
+
+  // In shared memory; number 0 is A, 1 is B.
+  Result<GroupOperand> operand(size_t number) {
+    const View view = view_of(c_, op_.operands[number]);
+    const int k_axis = number == 0 ? 1 : 0;
+    const int k_of_source = view.transposed ? 1 - k_axis : k_axis;
+    const auto& home = c_.placement.home[view.source];
+    const dsl::Type& type = c_.type(view.source);
+    // As it comes: neighbours of a thread stay neighbours, where the instruction can have it so.
+    int fast = k_of_source;
+    const int other = 1 - k_of_source;
+    const bool prefers_other = home && home->contiguous_per_thread(other) > home->contiguous_per_thread(k_of_source);
+    if (layouts_.group->any_axis_fastest && shared_panels_of(type, other) &&
+        (prefers_other || !shared_panels_of(type, fast))) {
+      fast = other;
+    }
+    if (const SharedTile* there = c_.shared(view.source); there && layouts_.group->any_axis_fastest) {
+      fast = there->panels.fast;
+    }
+    auto tile = put_in_shared(c_, view.source, fast);
+    if (!tile) return tile.error();
+    tiles_[number] = *tile;
+    GroupOperand out;
+    const SharedPanels& panels = tile->panels;
+    offsets_[number] = inverse(view.transposed ? transpose(panels.memory, {1, 0}) : panels.memory).columns();
+    const int64_t bytes = layouts_.group->element_bits / 8;
+    out.address = tile->base;
+    out.k_fastest = panels.fast == k_of_source;
+    out.swizzle_bytes = panels.swizzle_bytes;
+    const Layout shape(panels.memory.shape());
+    const auto width = static_cast<Bits>(panels.swizzle_bytes / bytes);
+    const Bits next_panel = width << shape.axis_offset(panels.fast);
+    if (panels.memory.shape()[static_cast<size_t>(panels.fast)] > static_cast<int64_t>(width)) {
+      out.panel_stride = static_cast<int64_t>(multiply(inverse(panels.memory).columns(), next_panel)) * bytes;
+    }
+    const Layout seen(view.transposed ? std::vector<int64_t>{shape.shape()[1], shape.shape()[0]} : shape.shape());
+    for (int64_t step = 0; step < layouts_.k_fragments; ++step) {
+      const Bits element = static_cast<Bits>(step * layouts_.group->k) << seen.axis_offset(k_axis);
+      out.k_offsets.push_back(static_cast<int64_t>(multiply(offsets_[number], element)) * bytes);
+    }
+    axis_offset_[number] = seen.axis_offset(1 - k_axis);
+    return out;
+  }
+
+  // The operand of a fragment: its address, by what the fragment's first register and the warp say; or its registers.
+  GroupOperand at_fragment(const GroupOperand& operand, size_t number, size_t first_register, int64_t m) {
+    GroupOperand out = operand;
+    if (!operand.registers.empty()) {
+      const size_t size = operand.registers.size() / static_cast<size_t>(layouts_.m_fragments);
+      const auto begin = operand.registers.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(m) * size);
+      out.registers.assign(begin, begin + static_cast<ptrdiff_t>(size));
+      return out;
+    }
+    const Layout& accumulator = layouts_.accumulator;
+    const int axis = number == 0 ? 0 : 1;
+    const auto offset = [&](Bits element) {
+      const auto coordinate = static_cast<Bits>(accumulator.coordinates(element)[static_cast<size_t>(axis)]);
+      return multiply(offsets_[number], coordinate << axis_offset_[number]);
+    };
+    Layout by_warp({int64_t{1} << offsets_[number].size()});
+    const Columns& warps = accumulator.bases(Dim::kWarp);
+    for (size_t bit = 0; bit < warps.size(); ++bit) {
+      // The lowest warps share a fragment.
+      by_warp.add(Dim::kWarp, (1 << bit) < layouts_.group->warps ? 0 : offset(warps[bit]));
+    }
+    Builder& b = c_.b;
+    const auto bytes = static_cast<uint32_t>(layouts_.group->element_bits / 8);
+    Value* warp = b.CreateMul(c_.thread_coordinate(by_warp, 0), b.getInt32(bytes));
+    Value* mine = b.getInt32(static_cast<uint32_t>(offset(accumulator.at({.reg = first_register}))) * bytes);
+    out.address = b.CreateGEP(b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), operand.address, warp), mine);
+    return out;
+  }
+
+  Context& c_;
+  const Op& op_;
+  const DotLayouts& layouts_;
+  std::array<std::optional<SharedTile>, 2> tiles_;
+  std::array<Columns, 2> offsets_;  // from an element of an operand, packed as it is seen, to its offset
+  std::array<int, 2> axis_offset_{};
+};
+
+}  // namespace
+
+Result<void> lower_group_dot(Context& c, const Op& op, const DotLayouts& layouts) {
+  return GroupDot(c, op, layouts).lower();
+}
+
+}  // namespace kiln::codegen::gpu

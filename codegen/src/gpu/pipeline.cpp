@@ -1,0 +1,156 @@
+#include "gpu/pipeline.h"
+
+#include <algorithm>
+#include <set>
+
+#include "gpu/dot_layouts.h"
+#include "gpu/target_info.h"
+#include "passes/op_builder.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+using dsl::Op;
+using dsl::OpCode;
+using dsl::ValueId;
+
+// Of shared memory, what a loop's stages leave to conversions inside it.
+constexpr int64_t kKeptFree = 8 * 1024;
+
+class Planner {
+ public:
+  Planner(const dsl::Kernel& kernel, const TargetInfo& target, const BlockShape& block,
+          const std::vector<AxisInfo>& info, const std::vector<Strides>& strides)
+      : kernel_(kernel),
+        target_(target),
+        block_(block),
+        info_(info),
+        strides_(strides),
+        definition_(kernel.values.size()),
+        region_of_(kernel.values.size()),
+        users_(kernel.values.size()) {
+    note(kernel.body);
+    if (target.async_copy_sizes() != 0) visit(kernel.body);
+  }
+
+  std::map<const Op*, Pipeline> take() { return std::move(out_); }
+
+ private:
+  void note(const dsl::Region& region) {
+    for (ValueId arg : region.args) region_of_[arg] = &region;
+    for (const Op& op : region.ops) {
+      for (ValueId id : op.operands) users_[id].push_back(&op);
+      for (ValueId id : op.results) definition_[id] = &op, region_of_[id] = &region;
+      for (const dsl::Region& inner : op.regions) note(inner);
+    }
+  }
+
+  void visit(const dsl::Region& region) {
+    for (const Op& op : region.ops) {
+      for (const dsl::Region& inner : op.regions) visit(inner);
+      if (op.code == OpCode::kFor) plan(op);
+    }
+  }
+
+  void plan(const Op& loop) {
+    Pipeline out;
+    out.stages = static_cast<int>(number_attr(loop, 0));
+    if (out.stages < 2) return;
+    std::set<const Op*> slice;
+    std::set<size_t> ahead;
+    int64_t bytes = 0;
+    for (const Op& op : loop.regions[0].ops) {
+      if (op.code != OpCode::kLoad) continue;
+      auto staged = stage(op);
+      if (!staged) continue;
+      std::set<const Op*> its_slice = slice;
+      std::set<size_t> its_ahead = ahead;
+      const bool found = std::ranges::all_of(
+          op.operands, [&](ValueId id) { return add_to_slice(loop.regions[0], id, its_slice, its_ahead); });
+      if (!found) continue;
+      slice = std::move(its_slice);
+      ahead = std::move(its_ahead);
+      bytes += staged->panels.bytes;
+      out.loads.push_back(std::move(*staged));
+    }
+    if (out.loads.empty()) return;
+    const int64_t fitting = (target_.lane_facts().shared_bytes - kKeptFree) / bytes;
+    out.stages = static_cast<int>(std::min<int64_t>(out.stages, fitting));
+    if (out.stages < 2) return;
+    for (const Op& op : loop.regions[0].ops) {
+      if (slice.contains(&op)) out.slice.push_back(&op);
+    }
+    out.ahead.assign(ahead.begin(), ahead.end());
+    out_[&loop] = std::move(out);
+  }
+
+  // Whether the value depends on nothing that cannot be computed ahead.
+  bool add_to_slice(const dsl::Region& body, ValueId id, std::set<const Op*>& slice, std::set<size_t>& ahead) const {
+    if (region_of_[id] != &body) return true;
+    const Op* op = definition_[id];
+    const auto add = [&](ValueId operand) { return add_to_slice(body, operand, slice, ahead); };
+    if (!op) {
+      const auto number = static_cast<size_t>(std::ranges::find(body.args, id) - body.args.begin());
+      if (number == 0 || !ahead.insert(number - 1).second) return true;
+      return add(body.ops.back().operands[number - 1]);
+    }
+    if (slice.contains(op)) return true;
+    if (!dsl::info(op->code).has(dsl::kPure) || !op->regions.empty() || op->code == OpCode::kLoad ||
+        op->code == OpCode::kDot) {
+      return false;
+    }
+    slice.insert(op);
+    return std::ranges::all_of(op->operands, add);
+  }
+
+  // Whether a dot by matrix instructions has the value as a factor.
+  bool feeds_dot(ValueId id) const {
+    return std::ranges::any_of(users_[id], [&](const Op* user) {
+      if (user->code == OpCode::kDot) {
+        if (user->operands[0] != id && user->operands[1] != id) return false;
+        const DotLayouts layouts = dot_layouts(kernel_, *user, target_, block_);
+        return layouts.instruction || layouts.group;
+      }
+      const bool passes = user->code == OpCode::kPermute || user->code == OpCode::kCast || user->code == OpCode::kMul ||
+                          user->code == OpCode::kBitcast;
+      return passes && feeds_dot(user->results[0]);
+    });
+  }
+
+  std::optional<StagedLoad> stage(const Op& load) const {
+    const dsl::Type& type = kernel_.type(load.results[0]);
+    if (load.operands.size() > 2 || type.pointer || padded_shape(type) != dsl::concrete_shape(type)) {
+      return std::nullopt;
+    }
+    if (!feeds_dot(load.results[0])) return std::nullopt;
+    const AccessShape access = access_shape(kernel_, load, info_, strides_);
+    const int64_t bytes = access.vector * dsl::info(type.element).bytes;
+    if ((target_.async_copy_sizes() & bytes) == 0 || access.order.size() != 2) return std::nullopt;
+    const auto panels = shared_panels_of(type, access.order[0]);
+    if (!panels) return std::nullopt;
+    const Layout copies = coalesced(padded_shape(type), access, block_);
+    // A thread that has too little to do copies less at once.
+    if (copies.contiguous_per_thread(access.order[0]) < access.vector) return std::nullopt;
+    return StagedLoad{&load, *panels, copies, access.vector};
+  }
+
+  const dsl::Kernel& kernel_;
+  const TargetInfo& target_;
+  const BlockShape block_;
+  const std::vector<AxisInfo>& info_;
+  const std::vector<Strides>& strides_;
+  std::vector<const Op*> definition_;
+  std::vector<const dsl::Region*> region_of_;
+  std::vector<std::vector<const Op*>> users_;
+  std::map<const Op*, Pipeline> out_;
+};
+
+}  // namespace
+
+std::map<const Op*, Pipeline> plan_pipelines(const dsl::Kernel& kernel, const TargetInfo& target,
+                                             const BlockShape& block, const std::vector<AxisInfo>& info,
+                                             const std::vector<Strides>& strides) {
+  return Planner(kernel, target, block, info, strides).take();
+}
+
+}  // namespace kiln::codegen::gpu

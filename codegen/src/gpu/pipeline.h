@@ -1,0 +1,44 @@
+// Which loads of a loop are copied into shared memory ahead of the iterations that want them.
+//
+//   %acc = for %k … {num_stages = 3} {
+//     %p = addptr %base, f(%k)           ; slice: what the address is made of
+//     %a = load %p, %mask                ; staged: copied two iterations before it is read
+//     %s = dot %a, %b, %sum
+//     yield %s
+//   }
+//
+// A load is staged if it feeds a dot by matrix instructions, through views and cheap elementwise ops or by itself; its
+// address and mask depend on nothing that the loop loads or computes for the dot, only on the index, on what comes from
+// outside, and on carried values that are stepped by such; a thread can copy 4 bytes or more at once; and what the mask
+// leaves out becomes zero. Carried values of the slice are carried twice: once ahead, for the copies.
+#pragma once
+
+#include <map>
+
+#include "gpu/coalesce.h"
+#include "gpu/shared_panels.h"
+
+namespace kiln::codegen::gpu {
+
+class TargetInfo;
+
+struct StagedLoad {
+  const dsl::Op* load = nullptr;
+  SharedPanels panels;
+  Layout copies;       // who copies what
+  int64_t vector = 1;  // elements at once
+};
+
+struct Pipeline {
+  int stages = 2;
+  std::vector<StagedLoad> loads;
+  std::vector<const dsl::Op*> slice;  // in program order
+  std::vector<size_t> ahead;          // numbers of carried values in it
+};
+
+// By loop. `shared_bytes`: what a block may have; a loop gets fewer stages where they would not fit.
+std::map<const dsl::Op*, Pipeline> plan_pipelines(const dsl::Kernel& kernel, const TargetInfo& target,
+                                                  const BlockShape& block, const std::vector<AxisInfo>& info,
+                                                  const std::vector<Strides>& strides);
+
+}  // namespace kiln::codegen::gpu

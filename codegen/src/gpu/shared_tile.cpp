@@ -1,0 +1,77 @@
+// Tiles in shared memory: written by the threads that hold them, read by those that want them.
+#include <algorithm>
+
+#include "gpu/layout/algebra.h"
+#include "gpu/shared_access.h"
+#include "passes/op_builder.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+constexpr int kWritePhase = 0;
+
+// Registers of a layout with copies among them, from those without.
+Registers with_copies(const Registers& few, const Deduplicated& unique, const Layout& layout) {
+  Registers out;
+  for (Bits reg = 0; reg < static_cast<Bits>(layout.size(Dim::kRegister)); ++reg) {
+    out.push_back(few[multiply(unique.kept, reg)]);
+  }
+  return out;
+}
+
+// How threads share a tile that is at home nowhere, or whose lines are to run the other way: each has squares of it, so
+// that it can read along one axis and write along the other.
+Layout sharing_layout(Context& c, const dsl::Type& type, int fast) {
+  constexpr int64_t kSide = 4;
+  const std::vector<int64_t> shape = padded_shape(type);
+  const auto f = static_cast<size_t>(fast), s = 1 - f;
+  std::vector<int64_t> per_thread(2), lanes(2), warps(2, 1);
+  for (size_t axis : {f, s}) per_thread[axis] = std::min(kSide, shape[axis]);
+  lanes[f] = std::min<int64_t>(c.block.lanes, shape[f] / per_thread[f]);
+  lanes[s] = c.block.lanes / lanes[f];
+  warps[s] = c.block.warps;
+  return blocked(shape, per_thread, lanes, warps, {fast, 1 - fast});
+}
+
+}  // namespace
+
+Result<Registers> read_shared_tile(Context& c, const SharedTile& tile, const dsl::Type& type, const Layout& layout) {
+  const Deduplicated unique = without_copies_in_registers(layout);
+  const int bits = traveling_bits(type);
+  const SharedAccess access = plan_shared_load(tile.panels.memory, unique.layout, bits, c.target.lane_facts());
+  Registers out = load_shared(c, {&tile.buffer, tile.base, tile.read_phase}, access, bits);
+  for (Value*& x : out) x = from_bits(c, x, type);
+  return with_copies(out, unique, layout);
+}
+
+Result<SharedTile> put_in_shared(Context& c, ValueId id, int fast) {
+  if (const SharedTile* tile = c.shared(id, fast)) return *tile;
+  const dsl::Type& type = c.type(id);
+  const std::optional<SharedPanels> panels = shared_panels_of(type, fast);
+  if (!panels) return internal_error("no panels of " + dsl::to_string(type, c.kernel.expr_names()));
+  const auto& home = c.placement.home[id];
+  const Layout layout = without_copies_in_registers(home ? *home : sharing_layout(c, type, fast)).layout;
+  // Where the value is defined: once for a loop that uses it.
+  const llvm::IRBuilderBase::InsertPointGuard guard(c.b);
+  c.stand_where_defined(id);
+  auto registers = c.get(id, layout);
+  if (!registers) return registers.error();
+  const int bits = traveling_bits(type);
+  for (size_t reg = 0; reg < registers->size(); ++reg) {
+    Value*& x = (*registers)[reg];
+    // Padding would meet the other operand's: zeros.
+    Value* inside = c.in_tile(layout, reg, type);
+    x = to_bits(c, x, bits);
+    if (inside) x = c.b.CreateSelect(inside, x, llvm::Constant::getNullValue(x->getType()));
+  }
+  const SharedBuffer buffer(c.b, panels->bytes);
+  const SharedAccess access = plan_shared_store(panels->memory, layout, bits, c.target.lane_facts());
+  store_shared(c, {&buffer, buffer.pointer(), kWritePhase}, access, *registers, bits);
+  buffer.touch(c.b, SharedBuffer::Access::kWrite, kWritePhase);
+  c.target.group_publish(c.b);
+  SharedTile out{*panels, buffer, buffer.pointer()};
+  c.define_shared(id, out);
+  return out;
+}
+
+}  // namespace kiln::codegen::gpu
