@@ -1,6 +1,7 @@
 #include "nvptx/target.h"
 
 #include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Support/TargetSelect.h>
 
 #include <algorithm>
@@ -33,6 +34,13 @@ Error unknown_target(const std::string& name) {
                           "cuda:NAME with NAME one of " + known);
 }
 
+// LLVM takes this from its command line alone: pointers to shared memory have 32 bits.
+void shorten_shared_pointers() {
+  auto& options = llvm::cl::getRegisteredOptions();
+  const auto found = options.find("nvptx-short-ptr");
+  if (found != options.end()) static_cast<llvm::cl::opt<bool>*>(found->second)->setValue(true);
+}
+
 }  // namespace
 
 void initialise_llvm() {
@@ -40,6 +48,7 @@ void initialise_llvm() {
   LLVMInitializeNVPTXTarget();
   LLVMInitializeNVPTXTargetMC();
   LLVMInitializeNVPTXAsmPrinter();
+  shorten_shared_pointers();
 }
 
 bool is_cuda_target(const std::string& name) { return name == "cuda" || name.starts_with(kPrefix); }
