@@ -69,7 +69,7 @@ std::string many_values() {
 TEST(Print, GivesTheRecordsOfTheInterpreter) {
   const std::vector<TestArgument> arguments = {random_buffer(dsl::ElementType::kF32, 15, 1, false),
                                                random_buffer(dsl::ElementType::kBF16, 7, 2), int_scalar(-9)};
-  for (const std::string& target : all_targets()) {
+  for (const std::string& target : cpu_targets()) {
     const Printed printed = print_both(many_values(), arguments, 1, target);
     EXPECT_EQ(printed.interpreted.size(), 48u);
     EXPECT_EQ(text_of(printed.launched), text_of(printed.interpreted)) << target;
@@ -117,7 +117,7 @@ void expect_same_failure(const std::string& text, const std::vector<TestArgument
   auto reference = arguments;
   auto interpreted = run_interpreted(kernel, {}, {}, reference);
   ASSERT_FALSE(interpreted.ok()) << text;
-  for (const std::string& target : all_targets()) {
+  for (const std::string& target : cpu_targets()) {
     auto artifact = compile(kernel, {}, {}, target);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
     auto actual = arguments;

@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 
+#include "gpu_emulator.h"
 #include "kiln/client/cpu_abi.h"
 #include "kiln/codegen/compile.h"
 #include "kiln/dsl/instantiate.h"
@@ -70,6 +72,16 @@ dsl::Bindings bindings_of(const dsl::Kernel& kernel, const std::vector<TestArgum
   return bindings;
 }
 
+std::vector<dsl::Argument> raw_arguments(const dsl::Kernel& kernel, std::vector<TestArgument>& arguments) {
+  std::vector<dsl::Argument> out;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    TestArgument& argument = arguments[i];
+    const int bytes = dsl::info(kernel.params[i].type.element).bytes;
+    out.push_back({argument.buffer.data(), static_cast<int64_t>(argument.buffer.size()) / bytes, argument.bits});
+  }
+  return out;
+}
+
 }  // namespace
 
 void initialise() {
@@ -83,10 +95,25 @@ void initialise() {
 Result<Artifact> compile(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs, const dsl::Facts& facts,
                          const std::string& target, const std::string& emit) {
   initialise();
+  if (is_emulated(target)) return compile_emulated(kernel, constexprs, facts, target);
+  if (target.empty() && emit == "so" && !wants_targets("cpu"))
+    return compile_emulated(kernel, constexprs, facts, "gpu");
   auto request =
       dsl::encode_request({kernel, target.empty() ? codegen::native_target() : target, constexprs, facts, emit});
   if (!request) return request.error();
   return codegen::compile(request->canonical, request->debug, {});
+}
+
+bool is_refused(const Result<Artifact>& artifact) {
+  if (artifact) return false;
+  const std::string& message = artifact.error().message;
+  return message.find("is not lowered to GPUs yet") != std::string::npos ||
+         message.find("is not there for GPUs yet") != std::string::npos;
+}
+
+bool wants_targets(const std::string& kind) {
+  const char* wanted = std::getenv("KILN_TEST_TARGETS");
+  return !wanted || wanted == kind;
 }
 
 Result<std::array<uint32_t, 3>> grid_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs,
@@ -101,6 +128,9 @@ Result<void> run_compiled(const dsl::Kernel& kernel, const Artifact& artifact, s
   for (const auto& [name, value] : artifact.metadata["constexprs"].items()) constexprs[name] = value;
   auto grid = grid_of(kernel, constexprs, arguments);
   if (!grid) return grid.error();
+  if (is_emulated(artifact.metadata["target"])) {
+    return run_emulated(artifact, kernel, raw_arguments(kernel, arguments), *grid);
+  }
 
   const int fd = memfd_create("kiln-test", MFD_CLOEXEC);
   if (fd < 0 || write(fd, artifact.code.data(), artifact.code.size()) != static_cast<ssize_t>(artifact.code.size())) {
@@ -177,13 +207,7 @@ Result<void> run_interpreted(const dsl::Kernel& kernel, const dsl::ConstexprValu
   if (!concrete) return concrete.error();
   auto grid = dsl::evaluate_grid(concrete->grid, bindings_of(kernel, arguments));
   if (!grid) return grid.error();
-  std::vector<dsl::Argument> raw;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    TestArgument& argument = arguments[i];
-    const int bytes = dsl::info(kernel.params[i].type.element).bytes;
-    raw.push_back({argument.buffer.data(), static_cast<int64_t>(argument.buffer.size()) / bytes, argument.bits});
-  }
-  return dsl::interpret(*concrete, raw, *grid, options);
+  return dsl::interpret(*concrete, raw_arguments(kernel, arguments), *grid, options);
 }
 
 }  // namespace kiln::test

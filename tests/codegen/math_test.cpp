@@ -89,7 +89,7 @@ TEST_P(MathOfF32, StaysInItsBound) {
   std::vector<double> expected(x.size());
   for (size_t i = 0; i < x.size(); ++i) expected[i] = math_reference(fn.fn, x[i], y[i]);
   std::string errors;
-  for (const std::string& target : all_targets()) {
+  for (const std::string& target : cpu_targets()) {
     const std::vector<float> actual = MathKernel<float>(fn, "f32", target)(x, y);
     const Worst worst = worst_of(x.data(), y.data(), actual.data(), expected.data(), x.size());
     expect_within(fn.ulp_f32, worst, fn, target);
@@ -105,7 +105,7 @@ TEST_P(OddMathOfF32, IsExactlyOdd) {
   const std::vector<float> x = f32_arguments(fn).first;
   std::vector<float> mirrored = x;
   for (float& value : mirrored) value = -value;
-  for (const std::string& target : all_targets()) {
+  for (const std::string& target : cpu_targets()) {
     const MathKernel<float> kernel(fn, "f32", target);
     const std::vector<float> plus = kernel(x, x), minus = kernel(mirrored, x);
     for (size_t i = 0; i < x.size(); ++i) {
@@ -141,7 +141,7 @@ TEST_P(MathOfOneOperand, RoundsOnceToSmallFloats) {
 TEST_P(MathOfF32, FastStaysNear) {
   const MathFunction& fn = GetParam();
   auto [x, y] = f32_arguments(fn);
-  for (const std::string& target : all_targets()) {
+  for (const std::string& target : cpu_targets()) {
     const std::vector<float> actual = MathKernel<float>(fn, "f32", target, true)(x, y);
     Worst worst;
     for (size_t i = 0; i < x.size(); i += 3) {

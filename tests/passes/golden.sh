@@ -6,7 +6,7 @@ if [ ! -x "$filecheck" ]; then
   echo "[SKIPPED] FileCheck is not installed (Debian: llvm-19-tools)"
   exit 77
 fi
-flags=$(sed -n 's|^// RUN: ||p' "$file")
-[ -n "$flags" ] || { echo "$file has no line // RUN:"; exit 1; }
+flags=$(sed -n 's,^\(//\|;\) RUN: ,,p' "$file")
+[ -n "$flags" ] || { echo "$file has no line RUN:"; exit 1; }
 # shellcheck disable=SC2086
 "$passes" $flags "$file" | "$filecheck" --dump-input-context=20 "$file"

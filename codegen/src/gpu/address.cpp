@@ -21,7 +21,18 @@ class Indices {
  public:
   explicit Indices(Context& c) : c_(c), b_(c.b) {}
 
+  // Each value once in each layout: index arithmetic shares its parts.
   Result<Terms> get(ValueId id, const Layout& layout) {
+    for (const auto& [known, terms] : known_[id]) {
+      if (known == layout) return terms;
+    }
+    auto terms = compute(id, layout);
+    if (terms) known_[id].emplace_back(layout, *terms);
+    return terms;
+  }
+
+ private:
+  Result<Terms> compute(ValueId id, const Layout& layout) {
     const Op* op = c_.placement.home[id] ? nullptr : c_.definition[id];
     if (!op || c_.type(id).rank() == 0) return opaque(id, layout);
     const auto operand = [&](size_t i, const Layout& wanted) { return get(op->operands[i], wanted); };
@@ -56,7 +67,6 @@ class Indices {
     }
   }
 
- private:
   Value* widen(Value* x, const dsl::Type& type) {
     if (x->getType()->isIntegerTy(64)) return x;
     return dsl::info(type.element).is_signed ? b_.CreateSExt(x, b_.getInt64Ty()) : b_.CreateZExt(x, b_.getInt64Ty());
@@ -131,6 +141,7 @@ class Indices {
 
   Context& c_;
   Builder& b_;
+  std::map<ValueId, std::vector<std::pair<Layout, Terms>>> known_;
 };
 
 }  // namespace

@@ -30,7 +30,8 @@ class Placer {
         block_(block),
         info_(info),
         strides_(strides_of(kernel)),
-        definition_(kernel.values.size()) {
+        definition_(kernel.values.size()),
+        free_(kernel.values.size()) {
     out_.home.resize(kernel.values.size());
     out_.pipelines = plan_pipelines(kernel, target, block, info, strides_);
     for (const auto& [loop, pipeline] : out_.pipelines) {
@@ -123,10 +124,8 @@ class Placer {
   }
 
   // No home below: cheap to compute again wherever it is wanted.
-  bool is_free(ValueId id) const {
-    if (type(id).rank() == 0) return true;
-    const Op* op = definition_[id];
-    return op && !out_.home[id] && std::ranges::all_of(op->operands, [&](ValueId operand) { return is_free(operand); });
+  bool is_free(const Op& op) const {
+    return std::ranges::all_of(op.operands, [&](ValueId id) { return type(id).rank() == 0 || free_[id]; });
   }
 
   static bool is_view(OpCode code) {
@@ -188,9 +187,9 @@ class Placer {
 
   void visit_result(const Op& op, ValueId id) {
     if (type(id).rank() == 0) return set_home(id, replicated({}, block_));
-    if (is_view(op.code)) return;
     const bool elementwise = dsl::info(op.code).has(dsl::kElementwise);
-    if (elementwise && is_cheap(op, kernel_) && is_free(id)) return;
+    free_[id] = !out_.home[id] && is_free(op) && (is_view(op.code) || (elementwise && is_cheap(op, kernel_)));
+    if (is_view(op.code) || free_[id]) return;
     const auto layout = elementwise ? common_layout(op.operands) : std::nullopt;
     set_home(id, layout ? *layout : default_layout(shape(id)));
   }
@@ -293,6 +292,7 @@ class Placer {
   const std::vector<AxisInfo>& info_;
   std::vector<Strides> strides_;
   std::vector<const Op*> definition_;
+  std::vector<bool> free_;  // by value
   std::map<std::pair<std::vector<int64_t>, std::vector<int>>, int64_t> vectors_;
   Placement out_;
 };

@@ -1,0 +1,172 @@
+#include "block.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace kiln::test {
+namespace {
+
+constexpr size_t kSharedAlignment = 1024;
+
+std::byte* allocate_shared(size_t bytes) {
+  const size_t rounded = (bytes / kSharedAlignment + 1) * kSharedAlignment;
+  return static_cast<std::byte*>(std::aligned_alloc(kSharedAlignment, rounded));
+}
+
+}  // namespace
+
+int Thread::lane() const { return number % block->code().lanes; }
+
+Block::Block(const EmulatedCode& code, const std::byte* params, std::vector<GlobalBuffer> buffers)
+    : code_(code),
+      params_(params),
+      buffers_(std::move(buffers)),
+      threads_(static_cast<size_t>(code.threads)),
+      shared_(allocate_shared(code.shared_bytes), std::free),
+      shared_races_(code.shared_bytes) {
+  for (const GlobalBuffer& buffer : buffers_) buffer_races_.emplace_back(buffer.bytes);
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    threads_[i].block = this;
+    threads_[i].number = static_cast<int>(i);
+    threads_[i].fiber = std::make_unique<Fiber>(run_thread, &threads_[i]);
+  }
+}
+
+// One program after another, for as long as the block asks for it.
+void Block::run_thread(void* argument) {
+  Thread& thread = *static_cast<Thread*>(argument);
+  Block& block = *thread.block;
+  for (;;) {
+    block.code_.entry(block.params_, &thread, block.shared_.get());
+    block.wait(thread, Thread::State::kEnded, 0);
+  }
+}
+
+Result<void> Block::run(const Program& program, ThreadOrder order) {
+  program_ = program;
+  ++epoch_;
+  std::memset(shared_.get(), 0xff, code_.shared_bytes);  // NaN: nothing may rely on what was there
+  for (Thread& thread : threads_) thread.state = Thread::State::kReady;
+  while (Thread* thread = next_ready(order)) {
+    thread->fiber->resume();
+    if (!error_.empty()) return internal_error(error_);
+    open_barrier();
+  }
+  const bool ended = std::ranges::all_of(threads_, [](const Thread& t) { return t.state == Thread::State::kEnded; });
+  return ended ? Result<void>() : internal_error("threads wait for ever: " + describe_waiting());
+}
+
+Thread* Block::next_ready(ThreadOrder order) {
+  const size_t count = threads_.size(), start = order == ThreadOrder::kRandom ? random_() % count : 0;
+  for (size_t i = 0; i < count; ++i) {
+    Thread& thread = threads_[order == ThreadOrder::kReverse ? count - 1 - i : (start + i) % count];
+    if (thread.state == Thread::State::kReady) return &thread;
+  }
+  return nullptr;
+}
+
+void Block::wait(Thread& thread, Thread::State state, int site) {
+  thread.state = state;
+  thread.site = site;
+  thread.fiber->suspend();
+}
+
+bool Block::meet_warp(Thread& thread, int site) {
+  Thread* warp = warp_of(thread);
+  bool last = true;
+  for (int lane = 0; lane < code_.lanes; ++lane) {
+    if (&warp[lane] == &thread) continue;
+    const bool here = warp[lane].state == Thread::State::kAtWarp;
+    if (here && warp[lane].site != site) fail(thread, "the lanes of a warp are at different instructions");
+    last = last && here;
+  }
+  if (last) return true;
+  wait(thread, Thread::State::kAtWarp, site);
+  return false;
+}
+
+void Block::release_warp(Thread& thread) {
+  Thread* warp = warp_of(thread);
+  for (int lane = 0; lane < code_.lanes; ++lane) warp[lane].state = Thread::State::kReady;
+}
+
+void Block::barrier(Thread& thread, int site) { wait(thread, Thread::State::kAtBarrier, site); }
+
+// A barrier lets threads go when all are there.
+void Block::open_barrier() {
+  const bool open = std::ranges::all_of(threads_, [&](const Thread& thread) {
+    return thread.state == Thread::State::kAtBarrier && thread.site == threads_[0].site;
+  });
+  if (!open) return;
+  ++epoch_;
+  for (Thread& thread : threads_) thread.state = Thread::State::kReady;
+}
+
+std::string Block::describe_waiting() const {
+  static constexpr const char* kWhere[] = {"is ready", "waits for its warp", "waits at a barrier", "has ended"};
+  std::string out;
+  const Thread* before = nullptr;
+  for (const Thread& thread : threads_) {
+    if (before && before->state == thread.state && before->site == thread.site) continue;
+    out += (before ? ", thread " : "thread ") + std::to_string(thread.number) + " " +
+           kWhere[static_cast<size_t>(thread.state)] + " (place " + std::to_string(thread.site) + ")";
+    before = &thread;
+  }
+  return out;
+}
+
+void Block::check_global(Thread& thread, const void* pointer, size_t bytes, const char* what) {
+  const auto* first = static_cast<const std::byte*>(pointer);
+  const auto place = std::to_string(bytes) + " bytes";
+  if (reinterpret_cast<uintptr_t>(pointer) % bytes != 0)
+    fail(thread, std::string(what) + " of " + place + ": unaligned");
+  const GlobalBuffer* nearest = nullptr;
+  for (const GlobalBuffer& buffer : buffers_) {
+    if (first >= buffer.data && first + bytes <= buffer.data + buffer.bytes) return;
+    const auto distance = [&](const GlobalBuffer& b) { return std::abs(first - b.data); };
+    if (!nearest || distance(buffer) < distance(*nearest)) nearest = &buffer;
+  }
+  fail(thread, std::string(what) + " of " + place + " outside all buffers, " +
+                   (nearest ? std::to_string(first - nearest->data) + " bytes from the start of `" + nearest->name +
+                                  "`, which has " + std::to_string(nearest->bytes)
+                            : "of which there are none"));
+}
+
+void Block::check_global_order(Thread& thread, const void* pointer, size_t bytes, bool writes) {
+  const auto* first = static_cast<const std::byte*>(pointer);
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    if (first < buffers_[i].data || first >= buffers_[i].data + buffers_[i].bytes) continue;
+    const auto at = static_cast<size_t>(first - buffers_[i].data);
+    const bool race = writes ? buffer_races_[i].write(at, bytes, thread.number, epoch_, first)
+                             : buffer_races_[i].read(at, bytes, thread.number, epoch_);
+    if (race) {
+      fail(thread, std::string(writes ? "store to" : "load from") + " byte " + std::to_string(at) + " of `" +
+                       buffers_[i].name + "`: no barrier since another thread's access");
+    }
+  }
+}
+
+void Block::check_shared(Thread& thread, const void* pointer, size_t bytes, bool writes) {
+  const auto* first = static_cast<const std::byte*>(pointer);
+  const ptrdiff_t offset = first - shared_.get();
+  const std::string what = std::string(writes ? "write" : "read") + " of shared memory, " + std::to_string(bytes) +
+                           " bytes at " + std::to_string(offset);
+  if (offset < 0 || static_cast<size_t>(offset) + bytes > code_.shared_bytes) {
+    fail(thread, what + ": outside the block's " + std::to_string(code_.shared_bytes));
+  }
+  if (reinterpret_cast<uintptr_t>(pointer) % bytes != 0) fail(thread, what + ": unaligned");
+  const auto at = static_cast<size_t>(offset);
+  const bool race = writes ? shared_races_.write(at, bytes, thread.number, epoch_, first)
+                           : shared_races_.read(at, bytes, thread.number, epoch_);
+  if (race) fail(thread, what + ": no barrier since another thread's access");
+}
+
+void Block::fail(Thread& thread, const std::string& what) {
+  error_ = "thread " + std::to_string(thread.number) + " of program (" + std::to_string(program_.id[0]) + ", " +
+           std::to_string(program_.id[1]) + ", " + std::to_string(program_.id[2]) + "): " + what;
+  thread.fiber->suspend();
+  std::abort();  // nobody resumes a thread after an error
+}
+
+}  // namespace kiln::test

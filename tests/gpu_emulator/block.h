@@ -1,0 +1,115 @@
+// A block of threads of the emulated GPU. Each thread is a fiber that runs until it has to wait: for the lanes of its
+// warp, or for all threads at a barrier. In which order threads run is for the caller to choose; what is right is so in
+// every order.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "fiber.h"
+#include "kiln/dsl/result.h"
+#include "races.h"
+
+namespace kiln::test {
+
+class Block;
+
+// What a launch reads and writes.
+struct GlobalBuffer {
+  std::string name;
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+};
+
+struct Program {
+  std::array<uint32_t, 3> id{}, count{};
+};
+
+// The compiled kernel: parameters in slots of 8 bytes, the thread, the block's shared memory.
+using EmulatedEntry = void (*)(const std::byte* params, void* thread, std::byte* shared);
+
+struct EmulatedCode {
+  EmulatedEntry entry = nullptr;
+  int lanes = 32, threads = 128;
+  size_t shared_bytes = 0;
+};
+
+enum class ThreadOrder : uint8_t { kForward, kReverse, kRandom };
+
+// A copy into shared memory that is under way; zeros where it comes from nowhere.
+struct AsyncCopy {
+  std::byte* shared;
+  const std::byte* from;
+  size_t bytes;
+};
+
+// What generated code calls takes one of these.
+struct Thread {
+  // Operands and results that are no single word. First: generated code finds it at the thread's address.
+  alignas(16) std::array<std::byte, 2048> operands{};
+
+  enum class State : uint8_t { kReady, kAtWarp, kAtBarrier, kEnded };
+  Block* block = nullptr;
+  int number = 0;
+  State state = State::kEnded;
+  int site = 0;  // where it waits: the number of the call in the kernel
+  // What it offers to the other lanes, the lane it asks, and what that one offered.
+  uint32_t word = 0, from = 0, fetched = 0;
+  // The row of a matrix that it names.
+  std::byte* row = nullptr;
+  std::vector<AsyncCopy> copies;  // since the last commit
+  std::vector<std::vector<AsyncCopy>> copy_groups;
+  std::unique_ptr<Fiber> fiber;
+
+  int lane() const;
+};
+
+class Block {
+ public:
+  Block(const EmulatedCode& code, const std::byte* params, std::vector<GlobalBuffer> buffers);
+
+  // An error of the kernel: what no thread may do, or what would hang.
+  Result<void> run(const Program& program, ThreadOrder order);
+
+  const Program& program() const { return program_; }
+  const EmulatedCode& code() const { return code_; }
+  // The lanes of a thread's warp.
+  Thread* warp_of(const Thread& thread) { return &threads_[static_cast<size_t>(thread.number - thread.lane())]; }
+
+  // ---- for what generated code calls; `thread` is the one that runs ----
+  // True where all lanes of the warp are here, for the last of them: it has to `release_warp` when it has computed what
+  // all want. The others return false when it has.
+  bool meet_warp(Thread& thread, int site);
+  void release_warp(Thread& thread);
+  void barrier(Thread& thread, int site);
+  // Whether a global access is inside a buffer and aligned; else an error, and no return.
+  void check_global(Thread& thread, const void* pointer, size_t bytes, const char* what);
+  // Whether barriers order an access that check_global lets through; of a write when its bytes are there.
+  void check_global_order(Thread& thread, const void* pointer, size_t bytes, bool writes);
+  void check_shared(Thread& thread, const void* pointer, size_t bytes, bool writes);
+  [[noreturn]] void fail(Thread& thread, const std::string& what);
+
+ private:
+  static void run_thread(void* thread);
+  void wait(Thread& thread, Thread::State state, int site);
+  Thread* next_ready(ThreadOrder order);
+  void open_barrier();
+  std::string describe_waiting() const;
+
+  const EmulatedCode code_;
+  const std::byte* params_;
+  std::vector<GlobalBuffer> buffers_;
+  std::vector<Races> buffer_races_;
+  std::vector<Thread> threads_;
+  std::unique_ptr<std::byte[], void (*)(void*)> shared_;
+  Races shared_races_;
+  uint64_t epoch_ = 0;
+  Program program_;
+  std::string error_;
+  std::minstd_rand random_{1};
+};
+
+}  // namespace kiln::test

@@ -1,0 +1,166 @@
+#include "emulated_target.h"
+
+#include <llvm/IR/Module.h>
+
+#include <cstring>
+
+#include "group_products.h"
+#include "matrix.h"
+
+namespace kiln::test {
+
+using codegen::gpu::GlobalAccess;
+using codegen::gpu::MatrixInstruction;
+using llvm::Value;
+
+namespace {
+
+// ---- what generated code calls ----
+
+uint32_t host_thread_id(Thread* thread) { return static_cast<uint32_t>(thread->number); }
+uint32_t host_program_id(Thread* thread, uint32_t axis) { return thread->block->program().id[axis]; }
+uint32_t host_num_programs(Thread* thread, uint32_t axis) { return thread->block->program().count[axis]; }
+
+uint32_t host_shuffle(Thread* thread, int site, uint32_t word, uint32_t lane) {
+  Block& block = *thread->block;
+  const auto lanes = static_cast<uint32_t>(block.code().lanes);
+  thread->word = word;
+  thread->from = lane % lanes;
+  if (block.meet_warp(*thread, site)) {
+    Thread* warp = block.warp_of(*thread);
+    for (uint32_t i = 0; i < lanes; ++i) warp[i].fetched = warp[warp[i].from].word;
+    block.release_warp(*thread);
+  }
+  return thread->fetched;
+}
+
+uint32_t host_shuffle_xor(Thread* thread, int site, uint32_t word, uint32_t mask) {
+  return host_shuffle(thread, site, word, static_cast<uint32_t>(thread->lane()) ^ mask);
+}
+
+void host_barrier(Thread* thread, int site) { thread->block->barrier(*thread, site); }
+
+// Into the operands, which hold what the access gives where the predicate is false.
+void host_load_global(Thread* thread, const void* pointer, uint32_t bytes, uint32_t predicate) {
+  if (!predicate) return;
+  thread->block->check_global(*thread, pointer, bytes, "load");
+  thread->block->check_global_order(*thread, pointer, bytes, false);
+  std::memcpy(thread->operands.data(), pointer, bytes);
+}
+
+void host_store_global(Thread* thread, void* pointer, uint32_t bytes, uint32_t predicate) {
+  if (!predicate) return;
+  thread->block->check_global(*thread, pointer, bytes, "store");
+  std::memcpy(pointer, thread->operands.data(), bytes);
+  thread->block->check_global_order(*thread, pointer, bytes, true);
+}
+
+// The elements of a, b and the sums lie in the operands, each in 8 bytes; the new sums come to their beginning.
+void host_multiply(Thread* thread, int site, const MatrixForm* form) {
+  Block& block = *thread->block;
+  if (!block.meet_warp(*thread, site)) return;
+  const Thread* warp = block.warp_of(*thread);
+  MatrixProduct product(*form);
+  const auto operands = [&](int lane) { return warp[lane].operands.data(); };
+  for (int lane = 0; lane < block.code().lanes; ++lane) product.read(lane, operands(lane));
+  product.multiply();
+  for (int lane = 0; lane < block.code().lanes; ++lane) {
+    product.write(lane, block.warp_of(*thread)[lane].operands.data());
+  }
+  block.release_warp(*thread);
+}
+
+uint32_t bytes_of(Value* x) {
+  return static_cast<uint32_t>(x->getType()->getPrimitiveSizeInBits().getFixedValue() / 8);
+}
+
+}  // namespace
+
+codegen::gpu::LaneFacts EmulatedTarget::lane_facts() const {
+  codegen::gpu::LaneFacts out;
+  out.shared_bytes = 227 * 1024;
+  out.matrix_load = out.matrix_store = lanes_ == 32;
+  return out;
+}
+
+llvm::Function* EmulatedTarget::create_kernel(llvm::Module& module, const std::string& name,
+                                              llvm::ArrayRef<llvm::Type*> params, int /*threads*/) const {
+  llvm::LLVMContext& context = module.getContext();
+  llvm::SmallVector<llvm::Type*, 8> all(params.begin(), params.end());
+  all.push_back(llvm::PointerType::get(context, 0));
+  all.push_back(llvm::PointerType::get(context, 3));
+  auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), all, false);
+  auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module);
+  function->addFnAttr(llvm::Attribute::NoUnwind);
+  return function;
+}
+
+llvm::Value* EmulatedTarget::thread_id(Builder& b) const { return call_host(b, host_thread_id, b.getInt32Ty(), {}); }
+
+llvm::Value* EmulatedTarget::program_id(Builder& b, int axis) const {
+  return call_host(b, host_program_id, b.getInt32Ty(), {b.getInt32(static_cast<uint32_t>(axis))});
+}
+
+llvm::Value* EmulatedTarget::num_programs(Builder& b, int axis) const {
+  return call_host(b, host_num_programs, b.getInt32Ty(), {b.getInt32(static_cast<uint32_t>(axis))});
+}
+
+llvm::Value* EmulatedTarget::shuffle(Builder& b, Value* word, Value* lane) const {
+  return call_host(b, host_shuffle, b.getInt32Ty(), {next_site(b), word, lane});
+}
+
+llvm::Value* EmulatedTarget::shuffle_xor(Builder& b, Value* word, unsigned mask) const {
+  return call_host(b, host_shuffle_xor, b.getInt32Ty(), {next_site(b), word, b.getInt32(mask)});
+}
+
+void EmulatedTarget::barrier(Builder& b) const { call_host(b, host_barrier, b.getVoidTy(), {next_site(b)}); }
+
+llvm::Value* EmulatedTarget::operand(Builder& b, size_t offset) const {
+  return b.CreateConstGEP1_64(b.getInt8Ty(), thread_of(*b.GetInsertBlock()->getParent()), offset);
+}
+
+llvm::Value* EmulatedTarget::load_global(Builder& b, llvm::Type* type, const GlobalAccess& access, Value* other) const {
+  Value* fallback = other ? other : llvm::Constant::getNullValue(type);
+  b.CreateStore(fallback, operand(b, 0));
+  Value* predicate = access.predicate ? b.CreateZExt(access.predicate, b.getInt32Ty()) : b.getInt32(1);
+  call_host(b, host_load_global, b.getVoidTy(), {access.pointer, b.getInt32(bytes_of(fallback)), predicate});
+  return b.CreateLoad(type, operand(b, 0));
+}
+
+void EmulatedTarget::store_global(Builder& b, Value* value, const GlobalAccess& access) const {
+  b.CreateStore(value, operand(b, 0));
+  Value* predicate = access.predicate ? b.CreateZExt(access.predicate, b.getInt32Ty()) : b.getInt32(1);
+  call_host(b, host_store_global, b.getVoidTy(), {access.pointer, b.getInt32(bytes_of(value)), predicate});
+}
+
+std::optional<MatrixInstruction> EmulatedTarget::matrix_instruction(dsl::ElementType a, dsl::ElementType b,
+                                                                    dsl::ElementType sum,
+                                                                    dsl::Precision precision) const {
+  const MatrixForm* form = find_matrix_form(lanes_, a, b, sum, precision);
+  if (!form) return std::nullopt;
+  MatrixInstruction out{form->a_layout, form->b_layout, form->sum_layout, {}};
+  out.emit = [this, form](Builder& builder, MatrixInstruction::Operand x, MatrixInstruction::Operand y,
+                          MatrixInstruction::Operand sums) {
+    size_t offset = 0;
+    for (MatrixInstruction::Operand elements : {x, y, sums}) {
+      for (Value* element : elements) builder.CreateStore(element, operand(builder, offset)), offset += 8;
+    }
+    Value* address = builder.CreateIntToPtr(builder.getInt64(reinterpret_cast<uintptr_t>(form)), builder.getPtrTy());
+    call_host(builder, host_multiply, builder.getVoidTy(), {next_site(builder), address});
+    std::vector<Value*> results;
+    for (size_t i = 0; i < sums.size(); ++i) {
+      results.push_back(builder.CreateLoad(sums[i]->getType(), operand(builder, 8 * i)));
+    }
+    return results;
+  };
+  return out;
+}
+
+std::optional<codegen::gpu::GroupInstruction> EmulatedTarget::group_instruction(dsl::ElementType a, dsl::ElementType b,
+                                                                                dsl::ElementType sum,
+                                                                                dsl::Precision precision) const {
+  if (!groups_) return std::nullopt;
+  return find_group_instruction(a, b, sum, precision, [this] { return ++sites_; });
+}
+
+}  // namespace kiln::test

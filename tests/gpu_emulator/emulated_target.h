@@ -1,0 +1,81 @@
+// The emulator's side of the seam in gpu/target_info.h: code for the host, in which all that concerns other threads or
+// global memory is a call of a function of this library, by its address.
+#pragma once
+
+#include "block.h"
+#include "gpu/target_info.h"
+
+namespace kiln::test {
+
+class EmulatedTarget : public codegen::gpu::TargetInfo {
+ public:
+  using Builder = llvm::IRBuilder<>;
+  using Value = llvm::Value;
+
+  // `groups`: with products of several warps.
+  EmulatedTarget(int lanes, bool groups) : lanes_(lanes), groups_(groups) {}
+
+  int lanes() const override { return lanes_; }
+  codegen::gpu::LaneFacts lane_facts() const override;
+  codegen::MathOptions math() const override { return {.has_fma = true, .has_avx512 = false, .fast = false}; }
+  llvm::Function* create_kernel(llvm::Module& module, const std::string& name, llvm::ArrayRef<llvm::Type*> params,
+                                int threads) const override;
+  Value* thread_id(Builder& b) const override;
+  Value* program_id(Builder& b, int axis) const override;
+  Value* num_programs(Builder& b, int axis) const override;
+  Value* warp_uniform(Builder& b, Value* x) const override { return shuffle(b, x, b.getInt32(0)); }
+  std::optional<codegen::gpu::MatrixInstruction> matrix_instruction(dsl::ElementType a, dsl::ElementType b,
+                                                                    dsl::ElementType sum,
+                                                                    dsl::Precision precision) const override;
+  Value* shuffle(Builder& b, Value* word, Value* lane) const override;
+  Value* shuffle_xor(Builder& b, Value* word, unsigned mask) const override;
+  void barrier(Builder& b) const override;
+  std::vector<Value*> load_matrices(Builder& b, Value* address, int count, bool transposed) const override;
+  void store_matrices(Builder& b, Value* address, llvm::ArrayRef<Value*> words, bool transposed) const override;
+  int async_copy_sizes() const override { return 4 | 8 | 16; }
+  void async_copy(Builder& b, Value* shared, const codegen::gpu::GlobalAccess& from, int bytes) const override;
+  void async_commit(Builder& b) const override;
+  void async_wait(Builder& b, int groups) const override;
+  // They are done at once.
+  std::optional<codegen::gpu::GroupInstruction> group_instruction(dsl::ElementType a, dsl::ElementType b,
+                                                                  dsl::ElementType sum,
+                                                                  dsl::Precision precision) const override;
+  void group_fence(Builder&) const override {}
+  void group_commit(Builder&) const override {}
+  std::vector<Value*> group_wait(Builder&, int, llvm::ArrayRef<Value*> sums) const override { return sums.vec(); }
+  void group_publish(Builder&) const override {}
+  Value* load_global(Builder& b, llvm::Type* type, const codegen::gpu::GlobalAccess& access,
+                     Value* other) const override;
+  void store_global(Builder& b, Value* value, const codegen::gpu::GlobalAccess& access) const override;
+
+  // The two parameters that a kernel has behind those of its own.
+  static Value* thread_of(llvm::Function& kernel) { return kernel.getArg(kernel.arg_size() - 2); }
+  static Value* shared_of(llvm::Function& kernel) { return kernel.getArg(kernel.arg_size() - 1); }
+
+ private:
+  // Where the thread's operands are, from a byte on.
+  Value* operand(Builder& b, size_t offset) const;
+  // A number of its own for each call at which threads meet.
+  Value* next_site(Builder& b) const { return b.getInt32(static_cast<uint32_t>(++sites_)); }
+
+  const int lanes_;
+  const bool groups_;
+  mutable int sites_ = 0;
+};
+
+// A call of a function of this library: `f(thread, arguments…)`.
+template <class Result, class... Arguments>
+llvm::CallInst* call_host(llvm::IRBuilder<>& b, Result (*f)(Thread*, Arguments...), llvm::Type* result,
+                          llvm::ArrayRef<llvm::Value*> arguments) {
+  llvm::SmallVector<llvm::Value*, 8> all = {EmulatedTarget::thread_of(*b.GetInsertBlock()->getParent())};
+  all.append(arguments.begin(), arguments.end());
+  llvm::SmallVector<llvm::Type*, 8> types;
+  for (llvm::Value* x : all) types.push_back(x->getType());
+  auto* address = llvm::ConstantExpr::getIntToPtr(b.getInt64(reinterpret_cast<uintptr_t>(f)), b.getPtrTy());
+  auto* call = b.CreateCall(llvm::FunctionType::get(result, types, false), address, all);
+  call->setConvergent();
+  call->setDoesNotThrow();
+  return call;
+}
+
+}  // namespace kiln::test

@@ -1,0 +1,30 @@
+// Kernels through the lowering for GPUs, run on the host: differential tests compare them with the interpreter. Speed
+// and instructions are not a GPU's; who holds what, who waits for whom and who may read what are.
+//
+// Beyond wrong results these are errors: a barrier or shuffle that not all threads reach, accesses of global memory
+// outside the arguments or unaligned, of shared memory outside what the block has, accesses of either that no barrier
+// orders, and results that depend on the order in which threads run.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+
+#include "kiln/dsl/artifact.h"
+#include "kiln/dsl/interpreter.h"
+#include "kiln/dsl/ir.h"
+
+namespace kiln::test {
+
+// "gpu", "gpu:warps=4" or "gpu:warps=1,lanes=64". What the name leaves open is chosen by the kernel's text, so that
+// many kernels cover all shapes of blocks.
+bool is_emulated(const std::string& target);
+
+Result<Artifact> compile_emulated(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs,
+                                  const dsl::Facts& facts, const std::string& target);
+
+// Extents are known. Buffers are aligned as far as the facts and element types ask for, and no further.
+Result<void> run_emulated(const Artifact& artifact, const dsl::Kernel& kernel, std::span<const dsl::Argument> arguments,
+                          std::array<uint32_t, 3> grid);
+
+}  // namespace kiln::test

@@ -1,0 +1,109 @@
+#include "matrix.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <optional>
+
+#include "gpu/layout/fragments.h"
+
+namespace kiln::test {
+namespace {
+
+namespace gpu = codegen::gpu;
+using dsl::ElementType;
+using gpu::Dim;
+using gpu::Layout;
+
+std::optional<MatrixForm> form_of(int lanes, ElementType a, ElementType b, ElementType sum, dsl::Precision precision) {
+  const int bits = dsl::info(a).bits;
+  const bool is_float = dsl::is_float(a);
+  const bool is_tf32 = a == ElementType::kF32 && precision == dsl::Precision::kTf32;
+  if (dsl::info(b).bits != bits || dsl::is_float(b) != is_float) return std::nullopt;
+  if (is_float ? sum != (bits == 64 ? ElementType::kF64 : ElementType::kF32) : bits != 8 || sum != ElementType::kI32) {
+    return std::nullopt;
+  }
+  MatrixForm out{lanes, a, b, sum, is_tf32, {}, {}, {}};
+  if (lanes == 64) {
+    const int k = bits == 64 || bits == 32 ? 4 : 256 / bits;
+    out.a_layout = gpu::mfma_a(16, k);
+    out.b_layout = gpu::mfma_b(16, k);
+    out.sum_layout = bits == 64 ? gpu::mfma_f64_accumulator() : gpu::mfma_accumulator(16);
+    return out;
+  }
+  if (bits == 32 && !is_tf32) return std::nullopt;
+  out.a_layout = bits == 64 ? gpu::mma_f64_a() : gpu::mma_a(bits);
+  out.b_layout = bits == 64 ? gpu::mma_f64_b() : gpu::mma_b(bits);
+  out.sum_layout = bits == 64 ? gpu::mma_f64_accumulator() : gpu::mma_accumulator();
+  return out;
+}
+
+}  // namespace
+
+double round_tf32(double x) {
+  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
+  if (!std::isfinite(x)) return x;
+  return std::bit_cast<float>((bits + 0x1000u) & ~0x1fffu);
+}
+
+const MatrixForm* find_matrix_form(int lanes, ElementType a, ElementType b, ElementType sum, dsl::Precision precision) {
+  static std::deque<MatrixForm> forms;
+  const std::optional<MatrixForm> wanted = form_of(lanes, a, b, sum, precision);
+  if (!wanted) return nullptr;
+  for (const MatrixForm& form : forms) {
+    if (form.lanes == lanes && form.a == a && form.b == b && form.is_tf32 == wanted->is_tf32) return &form;
+  }
+  return &forms.emplace_back(*wanted);
+}
+
+MatrixProduct::MatrixProduct(const MatrixForm& form)
+    : form_(form),
+      a_(size_t{1} << form.a_layout.element_bits()),
+      b_(size_t{1} << form.b_layout.element_bits()),
+      sum_(size_t{1} << form.sum_layout.element_bits()) {}
+
+void MatrixProduct::read(int lane, const std::byte* registers) {
+  const auto read = [&](const Layout& layout, ElementType element, std::vector<uint64_t>& matrix) {
+    for (gpu::Bits reg = 0; reg < static_cast<gpu::Bits>(layout.size(Dim::kRegister)); ++reg) {
+      uint64_t bits = 0;
+      std::memcpy(&bits, registers, static_cast<size_t>(dsl::info(element).bytes));
+      matrix[layout.at({.reg = reg, .lane = static_cast<gpu::Bits>(lane)})] = bits;
+      registers += 8;
+    }
+  };
+  read(form_.a_layout, form_.a, a_);
+  read(form_.b_layout, form_.b, b_);
+  read(form_.sum_layout, form_.sum, sum_);
+}
+
+void MatrixProduct::multiply() {
+  const auto rows = static_cast<size_t>(form_.sum_layout.shape()[0]);
+  const auto columns = static_cast<size_t>(form_.sum_layout.shape()[1]);
+  const auto inner = static_cast<size_t>(form_.a_layout.shape()[1]);
+  const auto number = [&](ElementType element, uint64_t bits) {
+    const double x = dsl::double_from_bits(element, bits);
+    return form_.is_tf32 ? round_tf32(x) : x;
+  };
+  for (size_t m = 0; m < rows; ++m) {
+    for (size_t n = 0; n < columns; ++n) {
+      uint64_t& bits = sum_[m * columns + n];
+      // Exact in double but for f64 and for sums of f32, which are rounded once.
+      double sum = dsl::double_from_bits(form_.sum, bits);
+      for (size_t k = 0; k < inner; ++k) {
+        sum = std::fma(number(form_.a, a_[m * inner + k]), number(form_.b, b_[k * columns + n]), sum);
+      }
+      bits = dsl::is_float(form_.sum) ? dsl::bits_from_double(form_.sum, sum)
+                                      : dsl::bits_from_int(form_.sum, static_cast<int64_t>(sum));
+    }
+  }
+}
+
+void MatrixProduct::write(int lane, std::byte* sums) const {
+  const Layout& layout = form_.sum_layout;
+  for (gpu::Bits reg = 0; reg < static_cast<gpu::Bits>(layout.size(Dim::kRegister)); ++reg) {
+    std::memcpy(sums + 8 * reg, &sum_[layout.at({.reg = reg, .lane = static_cast<gpu::Bits>(lane)})], 8);
+  }
+}
+
+}  // namespace kiln::test
