@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds Kiln, starts a daemon, and compiles and runs the kernel library on this machine's CPU:
-# each kernel is checked against a float64 reference, and a table says how fast it compiled, was served and ran.
+# Installs what is missing, builds Kiln, starts a daemon, and compiles and runs the kernel library on this machine's CPU,
+# with --gpu on its first GPU: each kernel is checked against a float64 reference, and a table says how fast it compiled,
+# was served and ran.
 set -euo pipefail
 cd "$(dirname "$0")"
 . cmake/packages.sh

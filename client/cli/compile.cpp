@@ -12,17 +12,26 @@
 namespace kiln::cli {
 namespace {
 
+// "cuda" as the device present; "cpu" is what the daemon says.
+Result<std::string> resolve_target(const std::string& target) {
+  const bool is_known =
+      target == "cpu" || target == "cuda" || target.starts_with("cpu:") || target.starts_with("cuda:");
+  if (!is_known) {
+    return invalid_argument("unknown target `" + target +
+                            "`; `kiln compile` knows `cpu`, `cpu:NAME`, `cuda` and `cuda:NAME`");
+  }
+  if (target != "cuda") return target;
+  auto present = client::devices(target);
+  if (!present) return present.error();
+  return present->front().target;
+}
+
 // What the daemon makes of the kernel: code, or text for people.
 Result<Artifact> fetch(const CompileFlags& flags, dsl::CompileRequest request, const std::string& emit) {
   client::ConnectOptions options;
   options.client_name = "kiln compile";
   auto connection = client::Connection::open(options);
   if (!connection) return connection.error();
-  if (request.target == "cuda") {
-    auto present = client::devices(request.target);
-    if (!present) return present.error();
-    request.target = present->front().target;
-  }
   if (request.target == "cpu") request.target = (*connection)->server().native_target;
   request.emit = emit;
   auto bytes = dsl::encode_request(request);
@@ -35,6 +44,24 @@ Result<void> dump(const CompileFlags& flags, const dsl::CompileRequest& request)
   if (!text) return text.error();
   std::fwrite(text->code.data(), 1, text->code.size(), stdout);
   return {};
+}
+
+// What costs a GPU kernel its speed is said before anybody runs it.
+void print_device_notes(const nlohmann::json& metadata, const std::string& emit) {
+  const auto device = metadata.find("device");
+  if (device == metadata.end()) return;
+  const std::string about =
+      "kiln: note: " + metadata.value("kernel", "") + " for " + metadata.value("target", "") + ": ";
+  if ((emit == "so" || emit == "cubin") && metadata.value("emit", "") == "ptx") {
+    std::fprintf(stderr, "%sPTX, for want of NVIDIA's assembler; what it costs is known at load\n", about.c_str());
+  }
+  if (const int64_t bytes = device->value("spill_bytes", int64_t{0}); bytes > 0) {
+    std::fprintf(stderr, "%s%d registers a thread are too few: %lld bytes of spills\n", about.c_str(),
+                 device->value("registers", 0), static_cast<long long>(bytes));
+  }
+  for (const nlohmann::json& warning : device->value("warnings", nlohmann::json::array())) {
+    std::fprintf(stderr, "%s%s\n", about.c_str(), warning.get<std::string>().c_str());
+  }
 }
 
 std::string header_path(const std::string& output) {
@@ -50,28 +77,26 @@ Result<void> compile(const CompileFlags& flags) {
   if (!values) return values.error();
   auto facts = parse_facts(*kernel, flags.kernel.facts);
   if (!facts) return facts.error();
-  const std::string& target = flags.kernel.target;
-  const bool is_known =
-      target == "cpu" || target == "cuda" || target.starts_with("cpu:") || target.starts_with("cuda:");
-  if (!is_known) {
-    return invalid_argument("unknown target `" + target +
-                            "`; `kiln compile` knows `cpu`, `cpu:NAME`, `cuda` and `cuda:NAME`");
-  }
+  auto target = resolve_target(flags.kernel.target);
+  if (!target) return target.error();
+  auto config = dsl::complete_constexprs(*kernel, *values, *target);
+  if (!config) return config.error();
   if (flags.output.empty() && flags.dump_after.empty())
     return invalid_argument("compile: say --output FILE (-o) or --dump-after PASS");
   if (!flags.output.empty()) {
     if (auto writable = check_writable(flags.output); !writable) return writable;
   }
   // Here as well as in the worker: a config that is wrong needs no daemon to be refused.
-  if (auto concrete = dsl::instantiate(*kernel, *values, *facts); !concrete) return concrete.error();
+  if (auto concrete = dsl::instantiate(*kernel, *config, *facts); !concrete) return concrete.error();
 
-  const dsl::CompileRequest request{*kernel, target, *values, *facts};
+  const dsl::CompileRequest request{*kernel, *target, *config, *facts};
   if (!flags.dump_after.empty()) {
     auto dumped = dump(flags, request);
     if (!dumped || flags.output.empty()) return dumped;
   }
   auto artifact = fetch(flags, request, flags.emit);
   if (!artifact) return artifact.error();
+  print_device_notes(artifact->metadata, flags.emit);
   const std::span<const std::byte> pieces[] = {artifact->code};
   if (auto done = write_file(flags.output, pieces); !done) return done;
   if (flags.emit != "so" || artifact->metadata.contains("device")) return {};

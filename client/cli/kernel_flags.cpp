@@ -59,7 +59,7 @@ Result<dsl::ConstexprValues> parse_sets(const dsl::Kernel& kernel, const std::ve
       const size_t equals = item.find('=');
       const std::string name = item.substr(0, equals);
       if (equals == std::string::npos) return invalid_argument("--set " + item + ": write NAME=VALUE");
-      if (!kernel.find_constexpr(name)) {
+      if (!kernel.find_constexpr(name) && !dsl::is_launch_option(name)) {
         return invalid_argument("--set " + item + ": kernel `" + kernel.name + "` has no constexpr `" + name +
                                 "`; it has " + join(constexpr_names(kernel)));
       }
@@ -68,7 +68,7 @@ Result<dsl::ConstexprValues> parse_sets(const dsl::Kernel& kernel, const std::ve
       if (!values.emplace(name, *value).second) return invalid_argument("--set " + item + ": stated twice");
     }
   }
-  return dsl::complete_constexprs(kernel, values);
+  return values;
 }
 
 Result<dsl::Facts> parse_facts(const dsl::Kernel& kernel, const std::string& text) {

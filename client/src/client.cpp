@@ -76,10 +76,12 @@ Client::~Client() { core_->stop(); }
 
 Result<UntypedFunction> Client::get(const dsl::Kernel& kernel, const GetOptions& options) {
   if (auto valid = dsl::verify(kernel); !valid) return valid.error();
-  auto constexprs = dsl::complete_constexprs(kernel, options.constexprs);
-  if (!constexprs) return constexprs.error();
+  // A wrong config is refused where nothing answers, too.
+  if (auto fine = dsl::complete_constexprs(kernel, options.constexprs, options.target); !fine) return fine.error();
   auto target = core_->resolve_target(options.target);
   if (!target) return target.error();
+  auto constexprs = dsl::complete_constexprs(kernel, options.constexprs, *target);
+  if (!constexprs) return constexprs.error();
   CompileSpec spec{std::make_shared<const dsl::Kernel>(kernel), std::move(*target), std::move(*constexprs),
                    options.deadline_ms};
   auto generic = core_->compile(spec, {}, {.deadline_ms = options.deadline_ms});

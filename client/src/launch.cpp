@@ -52,10 +52,7 @@ class ParamBlock {
 std::vector<int64_t> extents_of(const dsl::Kernel& kernel, std::span<const Argument> arguments) {
   std::vector<int64_t> out;
   if (!kernel.options.check_bounds) return out;
-  for (const Argument& argument : arguments) {
-    const int64_t known = argument.data == nullptr ? 0 : std::max<int64_t>(argument.extent, 0);
-    out.push_back(known == dsl::kUnknownExtent ? -1 : known);
-  }
+  for (const Argument& argument : arguments) out.push_back(extent_of(argument));
   return out;
 }
 
@@ -133,7 +130,7 @@ Result<void> launch_variant(const Variant& variant, const dsl::Kernel& kernel, c
   auto grid = grid_of(variant, kernel, bindings, options);
   if (!grid) return grid.error();
   if (variant.device_code) {
-    return gpu::launch(*variant.device_code, kernel, layout, arguments, bindings, *grid, options.stream);
+    return gpu::launch(*variant.device_code, kernel, layout, arguments, bindings, *grid, options);
   }
   if (options.stream != nullptr) {
     return invalid_argument("kernel `" + kernel.name + "` was compiled for no GPU, and cannot run on a stream");

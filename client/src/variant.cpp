@@ -1,5 +1,6 @@
 #include "variant.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "gpu/kernel_code.h"
@@ -109,6 +110,11 @@ void pack_arguments(const dsl::Kernel& kernel, const ParamLayout& layout, std::s
     const void* from = pointer ? static_cast<const void*>(&arguments[i].data) : &arguments[i].bits;
     std::memcpy(block + layout.slots[i].offset, from, layout.slots[i].size);
   }
+}
+
+int64_t extent_of(const Argument& argument) {
+  const int64_t known = argument.data == nullptr ? 0 : std::max<int64_t>(argument.extent, 0);
+  return known == dsl::kUnknownExtent ? -1 : known;
 }
 
 Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, const Artifact& artifact,

@@ -54,6 +54,9 @@ ParamLayout cpu_param_layout(const dsl::Kernel& kernel);
 void pack_arguments(const dsl::Kernel& kernel, const ParamLayout& layout, std::span<const Argument> arguments,
                     std::byte* block);
 
+// Elements behind a pointer, for kernels that check their bounds; below 0 where nobody knows.
+int64_t extent_of(const Argument& argument);
+
 // Checks the metadata against the kernel (docs/artifact.md) and loads the code.
 Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, const Artifact& artifact,
                                                     const dsl::Facts& facts);

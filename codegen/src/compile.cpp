@@ -238,12 +238,14 @@ nlohmann::json describe_gpu(const dsl::CompileRequest& request, const dsl::Kerne
   nlohmann::json& device = out["device"];
   device["threads"] = generated.lowered.threads;
   device["shared_bytes"] = generated.lowered.shared_bytes;
+  for (const gpu::TensorMap& map : generated.lowered.tensor_maps) device["tensor_maps"].push_back(to_json(map));
   if (const auto& resources = generated.resources) {
     device["registers"] = resources->registers;
     device["spill_bytes"] = resources->spill_store_bytes + resources->spill_load_bytes;
     device["assembler_us"] = resources->assembler_us;
     device["warnings"] = resources->warnings;
   }
+  describe_launch(kernel, generated.lowered, out);
   return out;
 }
 
@@ -257,14 +259,18 @@ Result<Artifact> compile_for_cuda(dsl::CompileRequest request, Phases& phases) {
   auto kernel = optimise_kernel(request.kernel, request, dump, phases);
   if (!kernel) return kernel.error();
   if (dump.is_wanted()) return Artifact{describe(request, *kernel), to_bytes(dump.text())};
-  auto generated = nvptx::generate(*kernel, **target, gpu::LaunchShape(), request.emit,
+  auto generated = nvptx::generate(*kernel, **target, request.constexprs, request.emit,
                                    [&](std::string_view phase) { phases.begin(phase); });
   if (!generated) return generated.error();
   return Artifact{describe_gpu(request, *kernel, *generated), std::move(generated->code)};
 }
 
 bool is_cuda_target(const std::string& name) { return nvptx::is_cuda_target(name); }
-void initialise_cuda() { nvptx::initialise_llvm(); }
+void initialise_cuda() {
+  nvptx::initialise_llvm();
+  nvptx::load_assembler();
+}
+void start_cuda_helpers() { nvptx::start_assembler(); }
 #else
 Result<Artifact> compile_for_cuda(const dsl::CompileRequest& request, Phases&) {
   return invalid_argument("target `" + request.target +
@@ -272,6 +278,7 @@ Result<Artifact> compile_for_cuda(const dsl::CompileRequest& request, Phases&) {
 }
 bool is_cuda_target(const std::string& name) { return name.starts_with("cuda"); }
 void initialise_cuda() {}
+void start_cuda_helpers() {}
 #endif
 
 // Everything of the request's work except decoding it.
@@ -293,6 +300,8 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
   if (artifact) artifact->metadata["phases_us"] = phases.finish();
   return artifact;
 }
+
+void start_helpers() { start_cuda_helpers(); }
 
 void warm_up() {
   initialise_llvm();

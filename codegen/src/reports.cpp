@@ -1,5 +1,7 @@
 #include "reports.h"
 
+#include <algorithm>
+
 namespace kiln::codegen {
 namespace {
 
@@ -47,6 +49,20 @@ void describe_launch(const Plan& plan, const cpu::Lowered& lowered, json& metada
     metadata["plan"].push_back({{"entry", stage.entry}, {"chunks", stage.chunks}});
   }
   metadata["workspace_bytes"] = plan.workspace_bytes;
+}
+
+void describe_launch(const dsl::Kernel& kernel, const gpu::Lowered& lowered, json& metadata) {
+  for (const dsl::Op* check : lowered.checks) metadata["checks"].push_back(describe_check({&kernel, check}));
+  for (const dsl::Op* print : lowered.prints) metadata["prints"].push_back(describe_print({&kernel, print}));
+  uint64_t offset = (metadata["params_bytes"].get<uint64_t>() + 7) / 8 * 8;
+  const auto add = [&](const char* name, bool is_there, int64_t words) {
+    if (is_there) metadata[name] = offset;
+    if (is_there) offset += 8 * static_cast<uint64_t>(words);
+  };
+  add("failure_param", lowered.params.failure, 1);
+  add("extents_param", lowered.params.extents,
+      std::ranges::count_if(kernel.params, [](const dsl::Param& param) { return param.type.pointer; }));
+  add("print_param", lowered.params.print, 1);
 }
 
 }  // namespace kiln::codegen

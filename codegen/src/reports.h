@@ -4,10 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "cpu/lower.h"
+#include "gpu/lower.h"
 
 namespace kiln::codegen {
 
 // Adds `checks`, `prints`, `plan` and `workspace_bytes`, each where there is something to say.
 void describe_launch(const Plan& plan, const cpu::Lowered& lowered, nlohmann::json& metadata);
+// Adds `checks`, `prints` and where a GPU's launch puts what they need, behind `params_bytes`.
+void describe_launch(const dsl::Kernel& kernel, const gpu::Lowered& lowered, nlohmann::json& metadata);
 
 }  // namespace kiln::codegen

@@ -17,5 +17,6 @@ int main(int argc, char** argv) {
   return kiln::worker::zygote_main({.builder_id = kiln::codegen::builder_id,
                                     .native_target = kiln::codegen::native_target,
                                     .warm_up = kiln::codegen::warm_up,
+                                    .start_helpers = kiln::codegen::start_helpers,
                                     .compile = kiln::codegen::compile});
 }

@@ -56,6 +56,7 @@ Limits parse_limits(const nlohmann::json& object) {
   if (::dup2(end.get(), kChannelFd) < 0) ::_exit(1);
   ::syscall(SYS_close_range, kChannelFd + 1, ~0u, 0);
   (void)end.release();
+  compiler.start_helpers();
   if (auto status = enter_sandbox(limits, zygote_pid); !status) {
     std::fprintf(stderr, "kiln-worker: %s\n", status.error().message.c_str());
     ::_exit(1);

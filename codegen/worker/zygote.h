@@ -34,6 +34,7 @@ struct Compiler {
   std::function<std::string()> builder_id;
   std::function<std::string()> native_target;
   std::function<void()> warm_up;
+  std::function<void()> start_helpers;  // in each worker, before its sandbox
   std::function<Result<Artifact>(std::span<const std::byte> canonical, std::span<const std::byte> debug,
                                  const Progress& progress)>
       compile;

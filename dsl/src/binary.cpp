@@ -87,6 +87,35 @@ bool reports_lines(const Kernel& kernel) {
   return kernel.options.debug || kernel.options.check_bounds || any_op(kernel.body, OpCode::kPrint);
 }
 
+// The constexprs' values, and behind them those of launch options where any is chosen; 0 for the others.
+Json encode_config(const Kernel& kernel, const ConstexprValues& values) {
+  Json config = Json::array(), options = Json::array();
+  for (const Constexpr& item : kernel.constexprs) config.push_back(values.at(item.name));
+  bool chosen = false;
+  for (std::string_view name : kLaunchOptions) {
+    const auto found = values.find(std::string(name));
+    options.push_back(found == values.end() ? 0 : found->second);
+    chosen = chosen || found != values.end();
+  }
+  if (chosen) config.insert(config.end(), options.begin(), options.end());
+  return config;
+}
+
+ConstexprValues decode_config(const Json& config, const Kernel& kernel) {
+  const size_t count = kernel.constexprs.size();
+  as_array(config, "the config", count + kLaunchOptions.size());
+  ConstexprValues out;
+  for (size_t i = 0; i < count; ++i) out[kernel.constexprs[i].name] = as_int(field(config, i), "a constexpr's value");
+  if (config.size() == count) return out;
+  for (size_t i = 0; i < kLaunchOptions.size(); ++i) {
+    const int64_t value = as_int(field(config, count + i), "a launch option's value");
+    if (value == 0) continue;
+    if (auto fine = check_launch_option(kLaunchOptions[i], value); !fine) throw BadBytes{fine.error().message};
+    out[std::string(kLaunchOptions[i])] = value;
+  }
+  return out;
+}
+
 void append_section(std::vector<std::byte>& out, const std::vector<std::byte>& section) {
   for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<std::byte>(section.size() >> shift & 0xff));
   out.insert(out.end(), section.begin(), section.end());
@@ -106,20 +135,19 @@ std::span<const std::byte> take_section(std::span<const std::byte>& rest) {
 
 Result<RequestBytes> encode_request(const CompileRequest& request) {
   if (auto valid = verify(request.kernel); !valid) return valid.error();
-  auto values = complete_constexprs(request.kernel, request.constexprs);
+  auto values = complete_constexprs(request.kernel, request.constexprs, request.target);
   if (!values) return values.error();
   if (request.facts.size() > request.kernel.params.size()) {
     return invalid_argument("kernel `" + request.kernel.name + "`: there are more facts than parameters");
   }
   const Kernel kernel = canonicalise(request.kernel);
   Json record = encode_canonical(kernel);
-  Json config = Json::array(), facts = Json::array();
-  for (const Constexpr& item : kernel.constexprs) config.push_back(values->at(item.name));
+  Json facts = Json::array();
   for (ParamFact fact : request.facts) facts.push_back(static_cast<int64_t>(fact));
   // Facts may be given shorter than the list; one form for both.
   while (!facts.empty() && facts.back() == static_cast<int64_t>(ParamFact::kNone)) facts.erase(facts.size() - 1);
   record.push_back(request.target);
-  record.push_back(std::move(config));
+  record.push_back(encode_config(kernel, *values));
   record.push_back(std::move(facts));
   // The usual output is not written, so that a cache of code knows one form of it.
   const bool lines = reports_lines(kernel);
@@ -134,10 +162,7 @@ Result<CompileRequest> decode_request(std::span<const std::byte> canonical, std:
     CompileRequest out{
         decode_canonical(record), as_text(field(record, 7), "the target"), {}, {}, CompileRequest{}.emit};
     finish(debug, out.kernel);
-    const Json& config = as_array(field(record, 8), "the config", out.kernel.constexprs.size());
-    for (size_t i = 0; i < out.kernel.constexprs.size(); ++i) {
-      out.constexprs[out.kernel.constexprs[i].name] = as_int(field(config, i), "a constexpr's value");
-    }
+    out.constexprs = decode_config(field(record, 8), out.kernel);
     for (const Json& fact : as_array(field(record, 9), "the facts", out.kernel.params.size())) {
       out.facts.push_back(static_cast<ParamFact>(as_uint(fact, "a fact", static_cast<uint64_t>(ParamFact::kOne))));
     }

@@ -34,6 +34,15 @@ void decode_locations(const Json& record, Kernel& kernel) {
   if (at != locations.size()) throw BadBytes{"the locations are those of another kernel"};
 }
 
+void decode_target_defaults(const Json& record, Kernel& kernel) {
+  for (const Json& entry : as_array(record, "the targets' defaults", kMaxListed)) {
+    ConstexprValues& values = kernel.target_defaults[as_text(field(entry, 0), "a target")];
+    for (const Json& item : as_array(field(entry, 1), "a target's defaults", kMaxListed)) {
+      values[as_text(field(item, 0), "a default's name")] = as_int(field(item, 1), "a default");
+    }
+  }
+}
+
 // A list that must match one of the kernel's, entry by entry.
 const Json& matching(const Json& value, const char* what, size_t count) {
   if (as_array(value, what, value.size()).size() != count) {
@@ -64,6 +73,7 @@ void decode_debug(const Json& record, Kernel& kernel) {
   const Json& names = matching(field(record, 5), "value names", kernel.values.size());
   for (size_t i = 0; i < names.size(); ++i) kernel.values[i].name = as_text(names[i], "a value's name");
   decode_locations(field(record, 6), kernel);
+  decode_target_defaults(field(record, 7), kernel);
 }
 
 void decode_lines(const Json& record, Kernel& kernel) {

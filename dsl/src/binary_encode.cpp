@@ -84,10 +84,16 @@ Json encode_debug(const Kernel& kernel) {
     constexprs.push_back(Json::array({item.name, item.default_value ? Json(*item.default_value) : Json()}));
   }
   for (const SpaceAxis& axis : kernel.space) space.push_back(Json::array({axis.name, axis.values}));
+  Json defaults = Json::array();
+  for (const auto& [target, values] : kernel.target_defaults) {
+    Json items = Json::array();
+    for (const auto& [name, value] : values) items.push_back(Json::array({name, value}));
+    defaults.push_back(Json::array({target, std::move(items)}));
+  }
   Json names = Json::array(), lines = encode_lines(kernel);
   for (const Value& value : kernel.values) names.push_back(value.name);
   return Json::array({kDebugTag, std::move(params), std::move(constexprs), std::move(space), std::move(lines[0]),
-                      std::move(names), std::move(lines[1])});
+                      std::move(names), std::move(lines[1]), std::move(defaults)});
 }
 
 }  // namespace kiln::dsl

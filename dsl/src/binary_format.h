@@ -3,13 +3,14 @@
 //
 //   canonical  [tag, name, params, constexpr count, grid, options, body]; of a request also target, constexprs, facts,
 //              and the output (`emit`) unless it is "so"; of kernels whose launches name source lines (options debug
-//              and check_bounds, the op print) the output always, and [files, locations]
+//              and check_bounds, the op print) the output always, and [files, locations]. The constexprs are numbers in
+//              the kernel's order, and behind them num_warps and num_stages where one is chosen, 0 for the other
 //     param    [element, pointer, readonly, may_alias]
 //     op       [code, operands, attrs, result count, regions…]; a region is [argument count, ops]
 //     attr     int → int · Expr → expression · list → array · element → [0, element] · literal → [1, bits] ·
 //              string → text
 //     expression  int when constant, else [[coefficient, atom…]…]; atom [kind, index] or [kind, expression, expression]
-//   debug      [tag, params, constexprs with defaults, space, files, value names, locations]
+//   debug      [tag, params, constexprs with defaults, space, files, value names, locations, target defaults]
 //
 // Values have no numbers of their own in an op: each result and each region argument takes the next one, in the order
 // of canonical.h, and types follow from infer_types.
@@ -26,7 +27,7 @@ namespace kiln::dsl {
 using Json = nlohmann::json;
 
 inline constexpr const char* kCanonicalTag = "kiln-kernel-2";
-inline constexpr const char* kDebugTag = "kiln-debug-2";
+inline constexpr const char* kDebugTag = "kiln-debug-3";
 
 // binary_encode.cpp. The kernel must be canonical.
 Json encode_canonical(const Kernel& kernel);

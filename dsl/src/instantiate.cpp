@@ -46,6 +46,7 @@ class Instantiation {
   Instantiation(const Kernel& kernel, const ConstexprValues& values)
       : kernel_(kernel), out_(kernel), config_(config_text(kernel, values)) {
     for (const Constexpr& item : kernel.constexprs) bindings_.constexprs.push_back(values.at(item.name));
+    if (auto found = values.find(std::string(kNumStages)); found != values.end()) num_stages_ = found->second;
   }
 
   Result<Kernel> run() {
@@ -81,6 +82,8 @@ class Instantiation {
     }
     if (op.code == OpCode::kIf && known_.contains(op.operands[0])) return fold_if(op, kept);
     if (op.code == OpCode::kFor) {
+      Expr& hint = std::get<Expr>(op.attrs[0]);
+      if (num_stages_ && hint.as_constant().value_or(1) > 1) hint = Expr(*num_stages_);
       if (auto fine = types_of(op); !fine) return fine.error();
       auto folded = fold_for(op, kept);
       if (!folded) return folded.error();
@@ -228,6 +231,7 @@ class Instantiation {
   const Kernel& kernel_;
   Kernel out_;
   Bindings bindings_;
+  std::optional<int64_t> num_stages_;              // the launch option
   std::unordered_map<ValueId, uint64_t> known_;    // ints that are constants of this config, by their bits
   std::unordered_map<ValueId, ValueId> replaced_;  // values of folded ops
   std::string config_;
@@ -285,26 +289,6 @@ Result<void> apply_facts(const Facts& facts, Kernel& kernel) {
 }
 
 }  // namespace
-
-Result<ConstexprValues> complete_constexprs(const Kernel& kernel, const ConstexprValues& values) {
-  for (const auto& [name, value] : values) {
-    if (kernel.find_constexpr(name)) continue;
-    std::string known;
-    for (const Constexpr& item : kernel.constexprs) known += (known.empty() ? "" : ", ") + item.name;
-    return invalid_argument("kernel `" + kernel.name + "` has no constexpr `" + name + "`" +
-                            (known.empty() ? "; it has none" : "; it has " + known));
-  }
-  ConstexprValues out;
-  for (const Constexpr& item : kernel.constexprs) {
-    auto given = values.find(item.name);
-    if (given == values.end() && !item.default_value) {
-      return invalid_argument("kernel `" + kernel.name + "`: constexpr `" + item.name +
-                              "` has no value and no default");
-    }
-    out[item.name] = given != values.end() ? given->second : *item.default_value;
-  }
-  return out;
-}
 
 Result<Kernel> instantiate(const Kernel& kernel, const ConstexprValues& values, const Facts& facts) {
   if (auto valid = verify(kernel); !valid) return valid.error();

@@ -72,6 +72,9 @@ std::pair<Value, Value> grouped_order(Operand pid, Operand tiles_m, Operand tile
   const Value width = group * tiles_n;  // programs of one group
   const Value first_m = pid / width * group;
   const Value height = min(tiles_m - first_m, group);  // the last group may be lower
+  // There is a tile for each program: what is divided is positive, and so is the result.
+  assume(width, {.low = 1});
+  assume(height, {.low = 1});
   const Value within = pid % width;
   return {first_m + within % height, within / height};
 }

@@ -71,6 +71,8 @@ void Parser::parse_param() {
 bool Parser::parse_header_item() {
   if (is("constexpr"))
     parse_constexpr();
+  else if (is("defaults"))
+    parse_target_defaults();
   else if (is("space"))
     parse_space();
   else if (is("grid"))
@@ -92,6 +94,24 @@ void Parser::parse_constexpr() {
   Constexpr item{std::string(name.text), std::nullopt};
   if (accept("=")) item.default_value = parse_int();
   kernel_.constexprs.push_back(std::move(item));
+}
+
+void Parser::parse_target_defaults() {
+  lexer_.next();
+  const Token at = lexer_.peek();
+  if (at.kind != TokenKind::kString) fail_expected("a target in quotes, like \"cuda\"");
+  if (kernel_.target_defaults.size() == kMaxListed) fail(at, "too many targets with defaults");
+  auto [entry, is_new] = kernel_.target_defaults.try_emplace(parse_string());
+  if (!is_new) fail(at, "the target " + describe(at) + " has defaults already");
+  expect("{");
+  while (!is("}")) {
+    const Token name = expect(TokenKind::kName, "the name of a constexpr or a launch option");
+    if (entry->second.size() == kMaxListed) fail(name, "too many values");
+    expect("=");
+    if (!entry->second.emplace(name.text, parse_int()).second) fail(name, describe(name) + " has a value already");
+    if (!accept(",")) break;
+  }
+  expect("}");
 }
 
 void Parser::parse_space() {

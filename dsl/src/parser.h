@@ -18,6 +18,7 @@ class Parser {
   // parse.cpp: the kernel and its header
   void parse_param();
   void parse_constexpr();
+  void parse_target_defaults();
   void parse_space();
   void parse_grid();
   void parse_option();

@@ -77,10 +77,16 @@ class Printer {
       const auto& value = kernel_.constexprs[i].default_value;
       out_ += "  constexpr " + constexprs_[i] + (value ? " = " + std::to_string(*value) : "") + "\n";
     }
+    for (const auto& [target, values] : kernel_.target_defaults) {
+      out_ += "  defaults " + quoted(target) + " {";
+      std::string items;
+      for (const auto& [name, value] : values) {
+        items += (items.empty() ? "" : ", ") + config_name(name) + " = " + std::to_string(value);
+      }
+      out_ += items + "}\n";
+    }
     for (const SpaceAxis& axis : kernel_.space) {
-      // An axis names a constexpr, which may print under another name, or a launch option.
-      auto index = kernel_.find_constexpr(axis.name);
-      out_ += "  space " + (index ? constexprs_[*index] : axis.name) + " = [";
+      out_ += "  space " + config_name(axis.name) + " = [";
       for (size_t i = 0; i < axis.values.size(); ++i) out_ += (i ? ", " : "") + std::to_string(axis.values[i]);
       out_ += "]\n";
     }
@@ -92,6 +98,12 @@ class Printer {
       }
     }
     out_ += "\n";
+  }
+
+  // Of a constexpr, which may print under another name, or of a launch option.
+  std::string config_name(const std::string& name) const {
+    auto index = kernel_.find_constexpr(name);
+    return index ? constexprs_[*index] : name;
   }
 
   std::string list(const std::vector<Expr>& exprs) const {

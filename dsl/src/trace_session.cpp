@@ -3,6 +3,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "kiln/dsl/config.h"
 #include "kiln/dsl/kernel.h"
 #include "trace.h"
 
@@ -89,8 +90,7 @@ lang::Argument TraceSession::argument(size_t index) const { return state_->argum
 Result<Kernel> with_space(Result<Kernel> ir, std::vector<SpaceAxis> axes) {
   if (!ir) return ir;
   for (const SpaceAxis& axis : axes) {
-    const bool known = ir->find_constexpr(axis.name) || axis.name == "num_warps" || axis.name == "num_stages";
-    if (!known) {
+    if (!ir->find_constexpr(axis.name) && !is_launch_option(axis.name)) {
       return error(ErrorCode::kVerifyFailed, "kernel " + quoted(ir->name) + ": space names " + quoted(axis.name) +
                                                  ", which is neither a Const nor num_warps or num_stages");
     }
@@ -100,6 +100,17 @@ Result<Kernel> with_space(Result<Kernel> ir, std::vector<SpaceAxis> axes) {
     }
   }
   ir->space = std::move(axes);
+  return ir;
+}
+
+Result<Kernel> with_defaults(Result<Kernel> ir, const std::string& target, ConstexprValues values) {
+  if (!ir) return ir;
+  const std::string problem = target_defaults_problem(*ir, target, values);
+  if (!problem.empty()) {
+    return error(ErrorCode::kVerifyFailed,
+                 "kernel " + quoted(ir->name) + ": defaults for " + quoted(target) + ": " + problem);
+  }
+  if (!values.empty()) ir->target_defaults[target] = std::move(values);
   return ir;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "kiln/dsl/config.h"
 #include "text_format.h"
 #include "verify_rules.h"
 
@@ -51,15 +52,27 @@ void check_names(const Kernel& kernel, Report& report) {
       report.add(kNowhere, "the name `" + name + "` is used twice");
   };
   for (const Param& param : kernel.params) check(param.name, "a parameter");
-  for (const Constexpr& item : kernel.constexprs) check(item.name, "a constexpr");
+  for (const Constexpr& item : kernel.constexprs) {
+    check(item.name, "a constexpr");
+    if (is_launch_option(item.name))
+      report.add(kNowhere, "a constexpr has the name of a launch option, `" + item.name + "`");
+  }
+  for (const auto& [target, values] : kernel.target_defaults) {
+    const std::string problem = target_defaults_problem(kernel, target, values);
+    if (!problem.empty()) report.add(kNowhere, "the defaults for `" + target.substr(0, 80) + "`: " + problem);
+  }
   std::unordered_set<std::string> axes;
   for (const SpaceAxis& axis : kernel.space) {
     if (!is_name(axis.name))
       report.add(kNowhere, "a space axis has no usable name");
     else if (!axes.insert(axis.name).second)
       report.add(kNowhere, "the space has two axes `" + axis.name + "`");
-    if (!kernel.find_constexpr(axis.name) && axis.name != "num_warps" && axis.name != "num_stages") {
+    if (!kernel.find_constexpr(axis.name) && !is_launch_option(axis.name)) {
       report.add(kNowhere, "the space axis `" + axis.name + "` is neither a constexpr nor num_warps or num_stages");
+    }
+    for (int64_t value : axis.values) {
+      if (kernel.find_constexpr(axis.name) || !is_launch_option(axis.name)) break;
+      if (auto fine = check_launch_option(axis.name, value); !fine) report.add(kNowhere, fine.error().message);
     }
     if (axis.values.empty()) report.add(kNowhere, "the space axis `" + axis.name + "` has no values");
   }

@@ -19,11 +19,11 @@ namespace {
 constexpr int kWorkerChannelFd = 3;
 
 // Builds must not depend on the environment of whoever started the daemon. What is left serves the loader, temporary
-// files and the sanitizers.
+// files, the sanitizers, and where to find NVIDIA's assembler.
 std::vector<std::string> scrubbed_environment() {
   std::vector<std::string> out = {"LC_ALL=C", "TZ=UTC"};
-  for (const char* name :
-       {"LD_LIBRARY_PATH", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS"}) {
+  for (const char* name : {"LD_LIBRARY_PATH", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS",
+                           "PATH", "KILN_NVJITLINK", "KILN_PTXAS"}) {
     if (const char* value = ::getenv(name)) out.push_back(std::string(name) + "=" + value);
   }
   return out;

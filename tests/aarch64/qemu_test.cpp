@@ -165,7 +165,7 @@ TEST_P(OnAarch64, KernelsOfTheLibrary) {
       {"layer_norm",
        {floats(3 * 200, 1), floats(200, 2), floats(200, 3), floats(3 * 200, 4), ints(3), ints(200), ints(200),
         ints(eps)}},
-      {"matmul", {floats(33 * 40, 1), floats(40 * 37, 2), floats(33 * 37, 3), ints(33), ints(37), ints(40)}},
+      {"matmul_f32", {floats(33 * 40, 1), floats(40 * 37, 2), floats(33 * 37, 3), ints(33), ints(37), ints(40)}},
       {"matmul_bias_act",
        {floats(17 * 40, 1), floats(40 * 37, 2), floats(37, 5), floats(17 * 37, 3), ints(17), ints(37), ints(40)}},
       {"transpose", {floats(30 * 41, 1), floats(30 * 41, 2), ints(30), ints(41)}},

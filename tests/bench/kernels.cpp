@@ -14,6 +14,7 @@
 
 #include "quickstart/cases.h"
 #include "quickstart/ceilings.h"
+#include "quickstart/machine.h"
 
 namespace kiln::bench {
 namespace {
@@ -68,7 +69,7 @@ Limit limit_of(const Case& test) {
 }
 
 Result<Row> measure(Client& client, Peers& peers, quickstart::Ceilings& ceilings, const Case& test) {
-  auto prepared = test.prepare(client);
+  auto prepared = test.prepare(quickstart::Machine{client, "cpu", {}});
   if (!prepared) return prepared.error();
   if (auto first = prepared->run(); !first) return first.error();
   Row row{test.kernel + " " + test.shape, {}, 0, (test.flops > 0 ? test.flops : test.bytes) / 1e9, false};
@@ -91,7 +92,7 @@ Result<Row> measure(Client& client, Peers& peers, quickstart::Ceilings& ceilings
   }
   row.ceiling = median(limits);
   for (const auto& [name, list] : times) row.seconds[name] = median(list);
-  row.passed = prepared->check().passed;
+  row.passed = passes(prepared->check());
   return row;
 }
 

@@ -18,6 +18,7 @@
 
 #include "kiln/client/connection.h"
 #include "quickstart/cases.h"
+#include "quickstart/machine.h"
 
 namespace kiln::bench {
 namespace {
@@ -110,7 +111,7 @@ std::function<void()> peer_of(const Case& test) {
 }
 
 Result<void> measure(Client& client, const Case& test, Ceilings& ceilings) {
-  auto prepared = test.prepare(client);
+  auto prepared = test.prepare(quickstart::Machine{client, "cpu", {}});
   if (!prepared) return prepared.error();
   if (auto first = prepared->run(); !first) return first.error();
   const auto peer = peer_of(test);
@@ -128,7 +129,7 @@ Result<void> measure(Client& client, const Case& test, Ceilings& ceilings) {
   const int extra = static_cast<int>(std::count(name.begin(), name.end(), '\xc3'));  // of "×"
   std::printf("# %-*s %9.3f ms %7.2f GB/s %5.0f %% of plain, %5.0f %% of best%s\n", 44 + extra, name.c_str(),
               ours * 1e3, rate, 100 * rate / limit, 100 * rate / (test.reads_only ? ceilings.read : ceilings.copy_past),
-              prepared->check().passed ? "" : "  WRONG");
+              passes(prepared->check()) ? "" : "  WRONG");
   if (peer) std::printf("#   std: %.3f ms, %.2f of it\n", theirs * 1e3, ours / theirs);
   std::fflush(stdout);
   return {};

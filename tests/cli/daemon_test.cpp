@@ -61,7 +61,7 @@ TEST_F(WithDaemon, MatrixProductOfTheLibrary) {
   const std::vector<float> a = random(m * k), b = random(k * n);
   write_floats("a.npy", a);
   write_floats("b.npy", b);
-  const Outcome outcome = kiln({"run", "library/matmul.kiln", "--set", "BM=16,BN=16,BK=16", "A=@a.npy", "B=@b.npy",
+  const Outcome outcome = kiln({"run", "library/matmul_f32.kiln", "--set", "BM=16,BN=16,BK=16", "A=@a.npy", "B=@b.npy",
                                 "C=@c.npy:f32[37,41]", "M=37", "N=41", "K=53", "--threads", "2"});
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   const std::vector<float> c = read_floats("c.npy");
@@ -88,6 +88,36 @@ TEST_F(WithDaemon, EveryOutputIsEmitted) {
       read("axpy.so").starts_with("\x7f"
                                   "ELF"));
   EXPECT_NE(read("axpy.h").find("axpy_params"), std::string::npos);
+}
+
+TEST_F(WithDaemon, CpusTakeLaunchOptionsAndIgnoreThem) {
+  for (const char* set : {"num_warps=8", "num_stages=2", "BLOCK=4"}) {
+    const Outcome outcome = kiln({"compile", "axpy.kiln", "--set", set, "-o", "axpy.so"});
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  }
+  EXPECT_EQ(stats()["compiles_total"], 1);
+}
+
+// Without a GPU or NVIDIA's assembler: a script has its place. It runs beside the worker, whose sandbox has no exec.
+TEST_F(WithDaemon, WhatAGpuKernelLosesIsSaid) {
+  write("ptxas",
+        "#!/bin/sh\n"
+        "echo '    32 bytes stack frame, 16 bytes spill stores, 20 bytes spill loads'\n"
+        "echo 'ptxas info    : Used 255 registers, used 1 barriers'\n"
+        "echo 'ptxas info    : (C7510) Potential Performance Loss: serialized'\n"
+        "echo machine code > /proc/self/fd/4\n");
+  std::filesystem::permissions(path("ptxas"), std::filesystem::perms::owner_all);
+  ::setenv("KILN_NVJITLINK", "/nowhere", 1);
+  ::setenv("KILN_PTXAS", path("ptxas").c_str(), 1);
+  const Outcome outcome = kiln({"compile", "axpy.kiln", "--target", "cuda:sm_90a", "-o", "axpy.cubin"});
+  ::unsetenv("KILN_NVJITLINK");
+  ::unsetenv("KILN_PTXAS");
+  if (outcome.errors.find("built without NVIDIA GPUs") != std::string::npos) GTEST_SKIP() << outcome.errors;
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(read("axpy.cubin"), "machine code\n");
+  EXPECT_EQ(outcome.errors,
+            "kiln: note: axpy for cuda:sm_90a: 255 registers a thread are too few: 36 bytes of spills\n"
+            "kiln: note: axpy for cuda:sm_90a: ptxas info    : (C7510) Potential Performance Loss: serialized\n");
 }
 
 TEST_F(WithDaemon, EmittedIrIsWhatThePassesLeave) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <random>
 
+#include "cuda_device.h"
 #include "kiln/dsl/text.h"
 #include "kiln/dsl/verify.h"
 
@@ -13,6 +14,7 @@ namespace kiln::test {
 using dsl::ElementType;
 
 std::vector<std::string> cpu_targets() {
+  if (on_cuda()) return {};
   std::vector<std::string> out = {""};
   __builtin_cpu_init();
   if (__builtin_cpu_supports("x86-64-v2")) out.push_back("cpu:x86-64-v2");
@@ -22,6 +24,7 @@ std::vector<std::string> cpu_targets() {
 }
 
 std::vector<std::string> all_targets() {
+  if (on_cuda()) return {""};
   std::vector<std::string> out;
   if (wants_targets("cpu")) out = cpu_targets();
   if (wants_targets("gpu")) out.push_back("gpu");

@@ -107,6 +107,15 @@ TEST_P(DotTest, AgreesWithTheInterpreterAtOddExtents) {
   check({GetParam().a, GetParam().b, 0, 33, 128, 64}, 22);
 }
 
+// What an instruction has more rows and columns for holds copies, what it has more of along K for counts as zeros.
+TEST_P(DotTest, TakesExtentsBelowThoseOfAnInstruction) {
+  const auto [a, b] = GetParam();
+  check({a, b, 0, 1, 1, 1}, 1);
+  check({a, b, 0, 2, 15, 3}, 2);
+  check({a, b, 0, 9, 4, 2}, 3);
+  check({a, b, 5, 3, 2, 15}, 4);
+}
+
 TEST_P(DotTest, TakesABatch) {
   check({GetParam().a, GetParam().b, 3, 5, 7, 9}, 1);
   check({GetParam().a, GetParam().b, 2, 17, 64, 6}, 2);
@@ -128,9 +137,28 @@ TEST(DotPrecision, Tf32RoundsTheOperandsAsTheInterpreterDoes) {
   check({ElementType::kF32, ElementType::kF32, 2, 3, 5, 8, "tf32"}, 2);
 }
 
-TEST(DotPrecision, SumsOfThreeProductsAreAtLeastAsGoodAsF32) {
+// Three parts of tf32 hold all of f32; of bf16 they hold 16 bits of the mantissa, so that an error of 2^-16 is left.
+TEST(DotPrecision, SumsOfThreeProductsComeNearF32) {
   check({ElementType::kF32, ElementType::kF32, 0, 14, 32, 17, "tf32x3"}, 1);
-  check({ElementType::kF32, ElementType::kF32, 0, 14, 32, 17, "bf16x3"}, 2);
+  const Case t{ElementType::kF32, ElementType::kF32, 0, 14, 32, 17, "bf16x3"};
+  Trial run = trial(t, 2);
+  run.match = {5e-5, 5e-5};
+  expect_same(text_of(t), run);
+}
+
+// Infinite operands stay out of the products with small parts, which would make NaN of them.
+TEST(DotPrecision, SumsOfThreeProductsKeepInfinities) {
+  for (const char* precision : {"tf32x3", "bf16x3"}) {
+    const Case t{ElementType::kF32, ElementType::kF32, 0, 6, 5, 7, precision};
+    Trial run = trial(t, 3);
+    std::vector<float> a = values_of<float>(run.arguments[0]), b = values_of<float>(run.arguments[1]);
+    const float infinity = std::numeric_limits<float>::infinity();
+    a[0] = infinity, a[1] = 0, a[2 * 7] = -infinity, a[3 * 7 + 1] = 1e38F, a[4 * 7 + 2] = std::nanf("");
+    b[5 + 3] = infinity;
+    run.arguments[0] = buffer(a), run.arguments[1] = buffer(b);
+    run.match = {1e-4, 1e-4, true};
+    expect_same(text_of(t), run);
+  }
 }
 
 // Extremes of bytes: no partial sum may saturate.

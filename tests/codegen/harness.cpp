@@ -7,6 +7,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cuda_device.h"
+#include "gpu/failures.h"
+#include "gpu/prints.h"
 #include "gpu_emulator.h"
 #include "kiln/client/cpu_abi.h"
 #include "kiln/codegen/compile.h"
@@ -95,6 +98,7 @@ void initialise() {
 Result<Artifact> compile(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs, const dsl::Facts& facts,
                          const std::string& target, const std::string& emit) {
   initialise();
+  if (on_cuda() && target.empty() && emit == "so") return compile_for_cuda(kernel, constexprs, facts);
   if (is_emulated(target)) return compile_emulated(kernel, constexprs, facts, target);
   if (target.empty() && emit == "so" && !wants_targets("cpu"))
     return compile_emulated(kernel, constexprs, facts, "gpu");
@@ -124,6 +128,7 @@ Result<std::array<uint32_t, 3>> grid_of(const dsl::Kernel& kernel, const dsl::Co
 }
 
 Result<void> run_compiled(const dsl::Kernel& kernel, const Artifact& artifact, std::vector<TestArgument>& arguments) {
+  if (artifact.metadata.contains("device")) return run_on_cuda(kernel, artifact, arguments, {});
   dsl::ConstexprValues constexprs;
   for (const auto& [name, value] : artifact.metadata["constexprs"].items()) constexprs[name] = value;
   auto grid = grid_of(kernel, constexprs, arguments);
@@ -178,8 +183,38 @@ Result<void> run_compiled(const dsl::Kernel& kernel, const Artifact& artifact, s
   return {};
 }
 
+namespace {
+
+// What the client makes of what a launch on a device has left.
+Result<void> launch_emulated(const dsl::Kernel& kernel, const Artifact& artifact, std::vector<TestArgument>& arguments,
+                             const client::LaunchOptions& options) {
+  dsl::ConstexprValues constexprs;
+  for (const auto& [name, value] : artifact.metadata["constexprs"].items()) constexprs[name] = value;
+  auto grid = grid_of(kernel, constexprs, arguments);
+  if (!grid) return grid.error();
+  auto reports = client::parse_reports(artifact.metadata);
+  if (!reports) return reports.error();
+  EmulatedReports left;
+  auto done = run_emulated(artifact, kernel, raw_arguments(kernel, arguments), *grid, &left);
+  if (!done) return done;
+  if (options.print && !left.ring.empty()) {
+    client::gpu::PrintRing ring;
+    std::memcpy(&ring, left.ring.data(), sizeof ring);
+    client::gpu::read_messages(ring, left.ring.data() + sizeof ring, 0, *reports, options.print);
+  }
+  if (left.failure.empty()) return {};
+  client::gpu::FailureRecord record;
+  std::memcpy(&record, left.failure.data(), sizeof record);
+  if (record.code == 0) return {};
+  return client::gpu::failure_in_words({kernel, *reports}, record);
+}
+
+}  // namespace
+
 Result<void> run_launched(const dsl::Kernel& kernel, const Artifact& artifact, std::vector<TestArgument>& arguments,
                           const client::LaunchOptions& options) {
+  if (is_emulated(artifact.metadata["target"])) return launch_emulated(kernel, artifact, arguments, options);
+  if (artifact.metadata.contains("device")) return run_on_cuda(kernel, artifact, arguments, options);
   auto variant = client::load_variant(kernel, artifact, {});
   if (!variant) return variant.error();
   std::vector<std::unique_ptr<GuardedBuffer>> buffers;

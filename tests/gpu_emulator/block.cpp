@@ -54,7 +54,9 @@ Result<void> Block::run(const Program& program, ThreadOrder order) {
     open_barrier();
   }
   const bool ended = std::ranges::all_of(threads_, [](const Thread& t) { return t.state == Thread::State::kEnded; });
-  return ended ? Result<void>() : internal_error("threads wait for ever: " + describe_waiting());
+  if (!ended) return internal_error("threads wait for ever: " + describe_waiting());
+  const std::string unfinished = bulk_.finish();
+  return unfinished.empty() ? Result<void>() : internal_error(unfinished);
 }
 
 Thread* Block::next_ready(ThreadOrder order) {
@@ -103,8 +105,15 @@ void Block::open_barrier() {
   for (Thread& thread : threads_) thread.state = Thread::State::kReady;
 }
 
+void Block::wake_from_transactions() {
+  for (Thread& thread : threads_) {
+    if (thread.state == Thread::State::kAtTransaction) thread.state = Thread::State::kReady;
+  }
+}
+
 std::string Block::describe_waiting() const {
-  static constexpr const char* kWhere[] = {"is ready", "waits for its warp", "waits at a barrier", "has ended"};
+  static constexpr const char* kWhere[] = {"is ready", "waits for its warp", "waits at a barrier",
+                                           "waits for a bulk copy", "has ended"};
   std::string out;
   const Thread* before = nullptr;
   for (const Thread& thread : threads_) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bulk_copies.h"
 #include "fiber.h"
 #include "kiln/dsl/result.h"
 #include "races.h"
@@ -51,7 +52,7 @@ struct Thread {
   // Operands and results that are no single word. First: generated code finds it at the thread's address.
   alignas(16) std::array<std::byte, 2048> operands{};
 
-  enum class State : uint8_t { kReady, kAtWarp, kAtBarrier, kEnded };
+  enum class State : uint8_t { kReady, kAtWarp, kAtBarrier, kAtTransaction, kEnded };
   Block* block = nullptr;
   int number = 0;
   State state = State::kEnded;
@@ -85,6 +86,10 @@ class Block {
   bool meet_warp(Thread& thread, int site);
   void release_warp(Thread& thread);
   void barrier(Thread& thread, int site);
+  // Until something has happened to transaction barriers.
+  void wait_for_transaction(Thread& thread, int site) { wait(thread, Thread::State::kAtTransaction, site); }
+  void wake_from_transactions();
+  BulkCopies& bulk() { return bulk_; }
   // Whether a global access is inside a buffer and aligned; else an error, and no return.
   void check_global(Thread& thread, const void* pointer, size_t bytes, const char* what);
   // Whether barriers order an access that check_global lets through; of a write when its bytes are there.
@@ -106,6 +111,7 @@ class Block {
   std::vector<Thread> threads_;
   std::unique_ptr<std::byte[], void (*)(void*)> shared_;
   Races shared_races_;
+  BulkCopies bulk_{*this};
   uint64_t epoch_ = 0;
   Program program_;
   std::string error_;

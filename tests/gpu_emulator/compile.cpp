@@ -15,6 +15,7 @@
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
 #include "passes/pipeline.h"
+#include "reports.h"
 #include "target.h"
 
 namespace kiln::test {
@@ -115,9 +116,13 @@ Result<Artifact> compile_emulated(const dsl::Kernel& source, const dsl::Constexp
   for (const auto& [name, value] : *values) out.metadata["constexprs"][name] = value;
   out.metadata["aligned"] = nlohmann::json::array();
   for (dsl::ParamFact fact : facts) out.metadata["aligned"].push_back(fact == dsl::ParamFact::kAlign16);
+  out.metadata["params_bytes"] = 8 * kernel.params.size();  // parameters lie in slots of 8 bytes
+  codegen::describe_launch(kernel, *lowered, out.metadata);
   out.metadata["lanes"] = shape.lanes;
   out.metadata["threads"] = lowered->threads;
   out.metadata["shared_bytes"] = lowered->shared_bytes;
+  out.metadata["tensor_maps"] = nlohmann::json::array();
+  for (const gpu::TensorMap& map : lowered->tensor_maps) out.metadata["tensor_maps"].push_back(to_json(map));
   // Sums of floats by atomics depend on the order.
   out.metadata["any_order"] = !has_atomics(kernel.body);
   return out;

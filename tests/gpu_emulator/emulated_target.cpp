@@ -55,6 +55,10 @@ void host_store_global(Thread* thread, void* pointer, uint32_t bytes, uint32_t p
   thread->block->check_global_order(*thread, pointer, bytes, true);
 }
 
+void host_atomic(Thread* thread, const void* pointer, uint32_t bytes, uint32_t predicate) {
+  if (predicate) thread->block->check_global(*thread, pointer, bytes, "atomic");
+}
+
 // The elements of a, b and the sums lie in the operands, each in 8 bytes; the new sums come to their beginning.
 void host_multiply(Thread* thread, int site, const MatrixForm* form) {
   Block& block = *thread->block;
@@ -86,7 +90,8 @@ codegen::gpu::LaneFacts EmulatedTarget::lane_facts() const {
 llvm::Function* EmulatedTarget::create_kernel(llvm::Module& module, const std::string& name,
                                               llvm::ArrayRef<llvm::Type*> params, int /*threads*/) const {
   llvm::LLVMContext& context = module.getContext();
-  llvm::SmallVector<llvm::Type*, 8> all(params.begin(), params.end());
+  llvm::SmallVector<llvm::Type*, 8> all;
+  for (llvm::Type* param : params) all.push_back(param->isArrayTy() ? llvm::PointerType::get(context, 0) : param);
   all.push_back(llvm::PointerType::get(context, 0));
   all.push_back(llvm::PointerType::get(context, 3));
   auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), all, false);
@@ -131,6 +136,64 @@ void EmulatedTarget::store_global(Builder& b, Value* value, const GlobalAccess& 
   b.CreateStore(value, operand(b, 0));
   Value* predicate = access.predicate ? b.CreateZExt(access.predicate, b.getInt32Ty()) : b.getInt32(1);
   call_host(b, host_store_global, b.getVoidTy(), {access.pointer, b.getInt32(bytes_of(value)), predicate});
+}
+
+// Ints, and sums of f32 (alone and by neighbours) and f64; the rest is exchanged in loops.
+bool EmulatedTarget::has_atomic(dsl::AtomicKind kind, dsl::ElementType element, int64_t count, bool gives_old) const {
+  if (dsl::info(element).bytes < 4) return false;
+  if (!dsl::is_float(element)) return count == 1;
+  if (kind != dsl::AtomicKind::kAdd) return false;
+  return count == 1 || (element == dsl::ElementType::kF32 && count <= 4 && !gives_old);
+}
+
+llvm::Value* EmulatedTarget::atomic_place(Builder& b, const codegen::gpu::AtomicAccess& access, uint64_t bits) const {
+  // Loops around exchanges are functions of their own, which know no thread.
+  llvm::Function& function = *b.GetInsertBlock()->getParent();
+  if (function.hasInternalLinkage()) return access.pointer;
+  Value* predicate = access.predicate ? access.predicate : b.getTrue();
+  call_host(b, host_atomic, b.getVoidTy(),
+            {access.pointer, b.getInt32(static_cast<uint32_t>(bits / 8)), b.CreateZExt(predicate, b.getInt32Ty())});
+  return b.CreateSelect(predicate, access.pointer, operand(b, 0));
+}
+
+llvm::Value* EmulatedTarget::atomic_rmw(Builder& b, dsl::AtomicKind kind, dsl::ElementType element, Value* value,
+                                        bool /*gives_old*/, const codegen::gpu::AtomicAccess& access) const {
+  using Operation = llvm::AtomicRMWInst::BinOp;
+  const bool is_signed = dsl::info(element).is_signed, is_sum = dsl::is_float(element) && kind == dsl::AtomicKind::kAdd;
+  static constexpr Operation kSigned[] = {Operation::Add, Operation::Min, Operation::Max, Operation::And,
+                                          Operation::Or,  Operation::Xor, Operation::Xchg};
+  Operation operation = kSigned[static_cast<size_t>(kind)];
+  if (!is_signed && operation == Operation::Min) operation = Operation::UMin;
+  if (!is_signed && operation == Operation::Max) operation = Operation::UMax;
+  if (is_sum) operation = Operation::FAdd;
+  const auto bits = static_cast<uint64_t>(value->getType()->getPrimitiveSizeInBits());
+  Value* place = atomic_place(b, access, bits);
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(value->getType());
+  llvm::Type* number = element == dsl::ElementType::kF64 ? b.getDoubleTy() : b.getFloatTy();
+  Value* old = nullptr;
+  for (unsigned i = 0; i < (vector ? vector->getNumElements() : 1); ++i) {
+    Value* part = vector ? b.CreateExtractElement(value, i) : value;
+    Value* at = b.CreateConstGEP1_32(part->getType(), place, i);
+    if (is_sum) part = b.CreateBitCast(part, number);
+    old = b.CreateAtomicRMW(operation, at, part, llvm::MaybeAlign(), llvm::AtomicOrdering::Monotonic);
+  }
+  if (vector) return nullptr;
+  old = b.CreateBitCast(old, value->getType());
+  return access.predicate ? b.CreateSelect(access.predicate, old, llvm::Constant::getNullValue(old->getType())) : old;
+}
+
+llvm::Value* EmulatedTarget::compare_exchange(Builder& b, Value* expected, Value* desired,
+                                              const codegen::gpu::AtomicAccess& access) const {
+  const unsigned bits = expected->getType()->getIntegerBitWidth();
+  auto* exchanged = b.CreateAtomicCmpXchg(atomic_place(b, access, bits), expected, desired, llvm::MaybeAlign(),
+                                          llvm::AtomicOrdering::Monotonic, llvm::AtomicOrdering::Monotonic);
+  Value* old = b.CreateExtractValue(exchanged, 0);
+  return access.predicate ? b.CreateSelect(access.predicate, old, llvm::Constant::getNullValue(old->getType())) : old;
+}
+
+// As the host's assembler has it: general registers.
+bool EmulatedTarget::takes_constraint(llvm::StringRef constraint, llvm::Type* type) const {
+  return constraint == "r" && type->isIntegerTy();
 }
 
 std::optional<MatrixInstruction> EmulatedTarget::matrix_instruction(dsl::ElementType a, dsl::ElementType b,

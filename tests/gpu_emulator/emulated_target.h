@@ -3,6 +3,7 @@
 #pragma once
 
 #include "block.h"
+#include "bulk_engine.h"
 #include "gpu/target_info.h"
 
 namespace kiln::test {
@@ -13,7 +14,7 @@ class EmulatedTarget : public codegen::gpu::TargetInfo {
   using Value = llvm::Value;
 
   // `groups`: with products of several warps.
-  EmulatedTarget(int lanes, bool groups) : lanes_(lanes), groups_(groups) {}
+  explicit EmulatedTarget(int lanes, bool groups = false) : lanes_(lanes), groups_(groups) {}
 
   int lanes() const override { return lanes_; }
   codegen::gpu::LaneFacts lane_facts() const override;
@@ -47,12 +48,24 @@ class EmulatedTarget : public codegen::gpu::TargetInfo {
   Value* load_global(Builder& b, llvm::Type* type, const codegen::gpu::GlobalAccess& access,
                      Value* other) const override;
   void store_global(Builder& b, Value* value, const codegen::gpu::GlobalAccess& access) const override;
+  bool has_atomic(dsl::AtomicKind kind, dsl::ElementType element, int64_t count, bool gives_old) const override;
+  Value* atomic_rmw(Builder& b, dsl::AtomicKind kind, dsl::ElementType element, Value* value, bool gives_old,
+                    const codegen::gpu::AtomicAccess& access) const override;
+  int least_exchange_bits() const override { return lanes_ == 64 ? 32 : 16; }
+  Value* compare_exchange(Builder& b, Value* expected, Value* desired,
+                          const codegen::gpu::AtomicAccess& access) const override;
+  bool takes_constraint(llvm::StringRef constraint, llvm::Type* type) const override;
+  void fence(Builder&, dsl::MemoryScope, Value*) const override {}  // one thread runs at a time
+
+  const codegen::gpu::BulkEngine* bulk_engine() const override { return &bulk_engine_; }
 
   // The two parameters that a kernel has behind those of its own.
   static Value* thread_of(llvm::Function& kernel) { return kernel.getArg(kernel.arg_size() - 2); }
   static Value* shared_of(llvm::Function& kernel) { return kernel.getArg(kernel.arg_size() - 1); }
 
  private:
+  // The pointer, checked where the kernel itself accesses it; where the predicate is false, that of the operands.
+  Value* atomic_place(Builder& b, const codegen::gpu::AtomicAccess& access, uint64_t bits) const;
   // Where the thread's operands are, from a byte on.
   Value* operand(Builder& b, size_t offset) const;
   // A number of its own for each call at which threads meet.
@@ -60,6 +73,7 @@ class EmulatedTarget : public codegen::gpu::TargetInfo {
 
   const int lanes_;
   const bool groups_;
+  const EmulatedBulkEngine bulk_engine_;
   mutable int sites_ = 0;
 };
 

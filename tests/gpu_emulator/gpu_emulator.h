@@ -9,6 +9,7 @@
 #include <array>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kiln/dsl/artifact.h"
 #include "kiln/dsl/interpreter.h"
@@ -23,8 +24,14 @@ bool is_emulated(const std::string& target);
 Result<Artifact> compile_emulated(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs,
                                   const dsl::Facts& facts, const std::string& target);
 
-// Extents are known. Buffers are aligned as far as the facts and element types ask for, and no further.
+// What a launch leaves for the host (docs/artifact.md): the failure record, and the ring of messages with its data.
+struct EmulatedReports {
+  std::vector<std::byte> failure, ring;
+};
+
+// Buffers are aligned as far as the facts and element types ask for, and no further. Extents are known where `reports`
+// are asked for.
 Result<void> run_emulated(const Artifact& artifact, const dsl::Kernel& kernel, std::span<const dsl::Argument> arguments,
-                          std::array<uint32_t, 3> grid);
+                          std::array<uint32_t, 3> grid, EmulatedReports* reports = nullptr);
 
 }  // namespace kiln::test

@@ -3,9 +3,12 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <limits>
 
 #include "block.h"
 #include "gpu_emulator.h"
+#include "kiln/dsl/expr_json.h"
+#include "passes/op_builder.h"
 
 namespace kiln::test {
 namespace {
@@ -34,11 +37,36 @@ class Library {
   void* handle_ = nullptr;
 };
 
+// What the host encodes at a launch. `data` are the arguments' copies, by parameter.
+EmulatedTensorMap encode(const nlohmann::json& map, const std::vector<std::byte*>& data,
+                         const dsl::Bindings& bindings) {
+  const auto value = [&](const nlohmann::json& expr) {
+    return dsl::expr_from_json(expr).value().evaluate(bindings).value();
+  };
+  const dsl::ElementType element = *dsl::parse_element_type(map["type"].get<std::string>());
+  EmulatedTensorMap out;
+  out.element_bytes = static_cast<size_t>(dsl::info(element).bytes);
+  out.address = data[map["param"].get<size_t>()] + value(map["offset"]) * static_cast<int64_t>(out.element_bytes);
+  out.rank = map["rank"];
+  for (size_t i = 0; i < out.rank; ++i) {
+    out.dims[i] = value(map["dims"][i]);
+    out.box[i] = map["box"][i];
+    if (i > 0) out.strides_bytes[i] = value(map["strides_bytes"][i - 1]);
+  }
+  const std::string swizzle = map["swizzle"];
+  out.swizzle_bytes = swizzle == "none" ? 0 : std::stoi(swizzle);
+  const bool fills_nan = map.value("fill", "zero") == "nan";
+  if (fills_nan) out.fill = dsl::bits_from_double(element, std::numeric_limits<double>::quiet_NaN());
+  return out;
+}
+
 // Copies of the arguments, at addresses that are multiples of no more than they must be.
 class Launch {
  public:
-  Launch(const Artifact& artifact, const dsl::Kernel& kernel, std::span<const dsl::Argument> arguments)
-      : params_(8 * arguments.size()) {
+  Launch(const Artifact& artifact, const dsl::Kernel& kernel, std::span<const dsl::Argument> arguments, bool tells_host)
+      : params_(8 * (arguments.size() + artifact.metadata["tensor_maps"].size())) {
+    std::vector<std::byte*> data(arguments.size());
+    dsl::Bindings bindings{{}, std::vector<std::optional<int64_t>>(arguments.size())};
     for (size_t i = 0; i < arguments.size(); ++i) {
       const dsl::Param& param = kernel.params[i];
       uint64_t bits = arguments[i].bits;
@@ -48,10 +76,20 @@ class Launch {
         const bool is_aligned = i < aligned.size() && aligned[i].get<bool>();
         const size_t bytes = static_cast<size_t>(arguments[i].extent) * element;
         add_buffer(param.name, arguments[i].data, bytes, is_aligned ? 16 : element);
-        bits = reinterpret_cast<uint64_t>(buffers_.back().data);
+        data[i] = buffers_.back().data;
+        bits = reinterpret_cast<uint64_t>(data[i]);
+      } else if (dsl::is_int(param.type.element)) {
+        bindings.params[i] = static_cast<int64_t>(codegen::number_from_bits(param.type.element, bits));
       }
       std::memcpy(params_.data() + 8 * i, &bits, 8);
     }
+    for (const nlohmann::json& map : artifact.metadata["tensor_maps"]) maps_.push_back(encode(map, data, bindings));
+    for (size_t i = 0; i < maps_.size(); ++i) {
+      const auto address = reinterpret_cast<uint64_t>(&maps_[i]);
+      std::memcpy(params_.data() + 8 * (arguments.size() + i), &address, 8);
+    }
+    own_buffers_ = buffers_.size();
+    append_launch_params(artifact, kernel, arguments, tells_host);
   }
 
   Result<void> run(const EmulatedCode& code, std::array<uint32_t, 3> grid, ThreadOrder order) {
@@ -67,9 +105,47 @@ class Launch {
     return {};
   }
 
-  const std::vector<GlobalBuffer>& buffers() const { return buffers_; }
+  // Of the arguments.
+  std::span<const GlobalBuffer> buffers() const { return {buffers_.data(), own_buffers_}; }
+
+  EmulatedReports reports() const {
+    EmulatedReports out;
+    for (const GlobalBuffer& buffer : buffers_) {
+      std::vector<std::byte>* to = buffer.data == failure_ ? &out.failure : buffer.data == ring_ ? &out.ring : nullptr;
+      if (to) to->assign(buffer.data, buffer.data + buffer.bytes);
+    }
+    return out;
+  }
 
  private:
+  // Behind the kernel's own parameters, as docs/artifact.md has it.
+  void append_launch_params(const Artifact& artifact, const dsl::Kernel& kernel,
+                            std::span<const dsl::Argument> arguments, bool tells_host) {
+    const auto append = [&](uint64_t bits) {
+      params_.resize(params_.size() + 8);
+      std::memcpy(params_.data() + params_.size() - 8, &bits, 8);
+    };
+    if (artifact.metadata.contains("failure_param")) {
+      const std::vector<std::byte> record(64);
+      add_buffer("the failure record", record.data(), record.size(), 8);
+      failure_ = buffers_.back().data;
+      append(reinterpret_cast<uint64_t>(failure_));
+    }
+    if (artifact.metadata.contains("extents_param")) {
+      for (size_t i = 0; i < arguments.size(); ++i) {
+        if (kernel.params[i].type.pointer) append(static_cast<uint64_t>(tells_host ? arguments[i].extent : -1));
+      }
+    }
+    if (artifact.metadata.contains("print_param")) {
+      constexpr uint64_t kCapacity = 1 << 16, kCapacityAt = 24;
+      std::vector<std::byte> ring(64 + kCapacity);
+      std::memcpy(ring.data() + kCapacityAt, &kCapacity, 8);
+      add_buffer("the ring of messages", ring.data(), ring.size(), 8);
+      if (tells_host) ring_ = buffers_.back().data;
+      append(reinterpret_cast<uint64_t>(ring_));
+    }
+  }
+
   void add_buffer(const std::string& name, const void* data, size_t bytes, size_t alignment) {
     constexpr size_t kRoom = 256;
     memory_.emplace_back(bytes + 3 * kRoom, std::byte{0xa5});
@@ -80,8 +156,11 @@ class Launch {
   }
 
   std::vector<std::byte> params_;
+  std::vector<EmulatedTensorMap> maps_;
   std::vector<std::vector<std::byte>> memory_;
   std::vector<GlobalBuffer> buffers_;
+  size_t own_buffers_ = 0;
+  const std::byte *failure_ = nullptr, *ring_ = nullptr;
 };
 
 Result<void> compare(const Launch& a, const Launch& b) {
@@ -98,19 +177,20 @@ Result<void> compare(const Launch& a, const Launch& b) {
 }  // namespace
 
 Result<void> run_emulated(const Artifact& artifact, const dsl::Kernel& kernel, std::span<const dsl::Argument> arguments,
-                          std::array<uint32_t, 3> grid) {
+                          std::array<uint32_t, 3> grid, EmulatedReports* reports) {
   const Library library(artifact.code);
   const EmulatedCode code{library.entry(), artifact.metadata["lanes"], artifact.metadata["threads"],
                           artifact.metadata["shared_bytes"]};
   if (!code.entry) return internal_error(std::string("dlopen: ") + dlerror());
-  Launch forward(artifact, kernel, arguments);
+  Launch forward(artifact, kernel, arguments, reports != nullptr);
   Result<void> done = forward.run(code, grid, ThreadOrder::kForward);
   if (done && artifact.metadata["any_order"].get<bool>()) {
     const ThreadOrder other = artifact.code.size() / 8 % 2 == 0 ? ThreadOrder::kReverse : ThreadOrder::kRandom;
-    Launch again(artifact, kernel, arguments);
+    Launch again(artifact, kernel, arguments, reports != nullptr);
     done = again.run(code, grid, other);
     if (done) done = compare(forward, again);
   }
+  if (reports) *reports = forward.reports();
   size_t next = 0;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!kernel.params[i].type.pointer) continue;

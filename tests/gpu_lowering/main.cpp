@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "emulated_target.h"
+#include "gpu/global_order.h"
 #include "gpu/placement.h"
 #include "gpu/shared_memory.h"
 #include "kiln/dsl/instantiate.h"
@@ -89,7 +90,8 @@ int print_shared(const Options& options) {
   for (llvm::Function& function : *module) {
     if (function.isDeclaration()) continue;
     const gpu::SharedPlan plan = gpu::allocate_shared_memory(function);
-    gpu::insert_barriers(function, plan, NamedBarriers(options.block.lanes));
+    const dsl::Kernel none;
+    gpu::insert_barriers(function, plan, gpu::GlobalOrder(none), NamedBarriers(options.block.lanes));
     llvm::outs() << "bytes: " << plan.bytes << "\n" << function;
     return 0;
   }

@@ -111,6 +111,7 @@ TEST(CudaHeader, ValuesAreThoseOfTheToolkit) {
   EXPECT_EQ(kSwizzle128, int{CU_TENSOR_MAP_SWIZZLE_128B});
   EXPECT_EQ(kL2Promotion128, CU_TENSOR_MAP_L2_PROMOTION_L2_128B);
   EXPECT_EQ(kOutOfBoundsZero, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  EXPECT_EQ(kOutOfBoundsNan, CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA);
 }
 
 TEST(CudaHeader, StickyErrorsAreThoseThatEndAProcess) {

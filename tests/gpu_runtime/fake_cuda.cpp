@@ -114,7 +114,7 @@ void run(const Function& function, const FakeLaunch& launch) {
 }
 
 Status start(Function* function, const unsigned grid[3], const unsigned block[3], const unsigned cluster[3],
-             unsigned shared, Stream* stream, void** extra) {
+             unsigned shared, Stream* stream, void** params, void** extra) {
   if (function->module->device != current->device) return 400;
   FakeLaunch launch{};
   std::strncpy(launch.entry, function->name.c_str(), sizeof launch.entry - 1);
@@ -131,6 +131,17 @@ Status start(Function* function, const unsigned grid[3], const unsigned block[3]
     }
     launch.bytes = *static_cast<size_t*>(extra[3]);
     std::memcpy(launch.params, extra[1], launch.bytes);
+  }
+  // One by one, as kernels with tensor maps have them: the client ends the list, and a map is the largest parameter.
+  if (params != nullptr) {
+    const auto* block = static_cast<const unsigned char*>(params[0]);
+    for (void** param = params; *param != nullptr; ++param) {
+      const auto offset = static_cast<size_t>(static_cast<unsigned char*>(*param) - block);
+      std::memcpy(launch.params + offset, *param, 8);
+      launch.bytes = offset + 8;
+    }
+    std::memcpy(launch.params, block, launch.bytes + 120);
+    launch.bytes += 120;
   }
   return run_or_record(stream, [function, launch] { run(*function, launch); });
 }
@@ -457,9 +468,9 @@ FAKE_API Status cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigne
                                unsigned bz, unsigned shared, void* stream, void** params, void** extra) {
   if (state().quiet) return 0;
   ENTER(cuLaunchKernel)
-  if (params != nullptr) misuse("parameters one by one");
   const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz}, cluster[3] = {1, 1, 1};
-  return start(static_cast<Function*>(function), grid, block, cluster, shared, static_cast<Stream*>(stream), extra);
+  return start(static_cast<Function*>(function), grid, block, cluster, shared, static_cast<Stream*>(stream), params,
+               extra);
 }
 
 #if FAKE_LACKS < 1
@@ -475,12 +486,12 @@ FAKE_API Status cuLaunchKernelEx(const void* config, void* function, void** para
   const auto* bytes = static_cast<const char*>(config);
   void* stream = *reinterpret_cast<void* const*>(bytes + 32);
   const auto* attribute = *reinterpret_cast<const Attribute* const*>(bytes + 40);
-  if (params != nullptr || *reinterpret_cast<const unsigned*>(bytes + 48) != 1 || attribute->id != 4) {
+  if (*reinterpret_cast<const unsigned*>(bytes + 48) != 1 || attribute->id != 4) {
     misuse("attributes of a launch");
     return 1;
   }
   return start(static_cast<Function*>(function), words, words + 3, attribute->value, words[6],
-               static_cast<Stream*>(stream), extra);
+               static_cast<Stream*>(stream), params, extra);
 }
 FAKE_API Status cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* address, const uint64_t* dims,
                                        const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,

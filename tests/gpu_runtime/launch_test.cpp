@@ -166,9 +166,27 @@ TEST_F(Launches, EncodeTensorMapsEachTime) {
       "kernel `k` (k.kiln:3:3), grid 1×1×1 of 128 threads, on cuda:0 (Fake 0): the tensor map of `A`, 96×0 bf16 at "
       "address " +
           std::to_string(reinterpret_cast<uintptr_t>(memory) + 192) +
-          ", strides of 192 bytes: its extents and strides must be above 0");
+          ", strides of 192 bytes: its extents must be above 0, its strides not below");
   EXPECT_THAT(message(launch(*variant, kernel, {pointer(memory + 2), scalar(1), scalar(96), scalar(1)})),
               HasSubstr("cuTensorMapEncodeTiled: a fake error (CUDA_ERROR_INVALID_VALUE)"));
+}
+
+// All rows are one where the stride is 0.
+TEST_F(Launches, EncodeStridesOfZeroAndWhatIsOutOfBounds) {
+  const dsl::Kernel kernel = kernel_of("%A: ptr<bf16> readonly, %M: i32, %K: i32, %f: i1");
+  json map = {{"param", 0},
+              {"type", "bf16"},
+              {"rank", 2},
+              {"dims", {constant_expr(64), param_expr(1)}},
+              {"strides_bytes", {scaled_param(2, 2)}},
+              {"box", {64, 16}},
+              {"fill", "nan"}};
+  auto variant = loaded(kernel, artifact_of(kernel, {{"device", {{"tensor_maps", {map}}}}}));
+  alignas(16) char memory[256];
+  ASSERT_TRUE(launch(*variant, kernel, {pointer(memory), scalar(300), scalar(0), scalar(1)}).ok());
+  ASSERT_EQ(fake_tensor_maps(), 1u);
+  EXPECT_EQ(fake_tensor_map(0)->strides[0], 0u);
+  EXPECT_EQ(fake_tensor_map(0)->fill, 1);
 }
 
 TEST_F(Launches, RunPlansInOrderOverOneWorkspaceAStream) {

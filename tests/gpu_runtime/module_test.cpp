@@ -141,6 +141,8 @@ TEST_F(Modules, DamagedMetadataAreRefused) {
       {with_map({{"box", {16, 257}}}), "a tensor map of a bad box"},
       {with_map({{"swizzle", "96"}}), "a tensor map of an unknown swizzle"},
       {with_map({{"interleave", "16B"}}), "a tensor map with interleave"},
+      {with_map({{"fill", "one"}}), "a tensor map of an unknown fill"},
+      {with_map({{"fill", "nan"}, {"type", "i32"}}), "a tensor map of an unknown fill"},
       {with_map({{"offset", "x"}}), "a bad expression"},
   };
   for (const auto& [change, what] : cases) {

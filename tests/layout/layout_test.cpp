@@ -163,6 +163,7 @@ TEST(LayoutAlgebra, ShapeOpsMoveElementsAsOnTiles) {
     EXPECT_EQ(of(reshape(layout, {16, 4})), (std::vector<int64_t>{number / 4, number % 4}));
     EXPECT_EQ(of(slice(layout, 1)), (std::vector<int64_t>{c[0], c[2]}));
     EXPECT_EQ(of(expand(layout, 1)), (std::vector<int64_t>{c[0], 0, c[1], c[2]}));
+    EXPECT_EQ(of(first(layout, 1, 2)), (std::vector<int64_t>{c[0], c[1] % 2, c[2]}));
   }
 }
 

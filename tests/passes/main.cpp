@@ -11,6 +11,7 @@
 #include "kiln/dsl/verify.h"
 #include "passes/axis_info.h"
 #include "passes/pipeline.h"
+#include "passes/unpack_e2m1.h"
 
 namespace {
 
@@ -70,6 +71,8 @@ int main(int argc, char** argv) {
   for (const std::string& name : passes) {
     if (name == "all") {
       *kernel = kiln::codegen::run_passes(*kernel);
+    } else if (name == "unpack_e2m1") {  // GPUs' alone
+      *kernel = kiln::codegen::unpack_e2m1(std::move(*kernel));
     } else if (const auto* pass = kiln::codegen::find_pass(name)) {
       *kernel = pass->run(*kernel);
     } else {

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "cases.h"
+#include "machine.h"
 
 namespace kiln::quickstart {
 
@@ -19,12 +20,24 @@ std::vector<Case> attention_cases(bool small);
 
 // --- inputs ---
 
-// Page-aligned memory.
+// Page-aligned memory. Copies are the same memory.
 template <class M>
-using Buffer = std::shared_ptr<M[]>;
+class Buffer {
+ public:
+  explicit Buffer(size_t count)
+      : data_(static_cast<M*>(std::aligned_alloc(4096, (count * sizeof(M) + 4095) / 4096 * 4096)), std::free),
+        size_(count) {}
+  M* get() const { return data_.get(); }
+  size_t size() const { return size_; }
+  M& operator[](size_t i) const { return data_[i]; }
+
+ private:
+  std::shared_ptr<M[]> data_;
+  size_t size_;
+};
 template <class M>
 Buffer<M> allocate(size_t count) {
-  return Buffer<M>(static_cast<M*>(std::aligned_alloc(4096, (count * sizeof(M) + 4095) / 4096 * 4096)), std::free);
+  return Buffer<M>(count);
 }
 // N(0, 1), the same on every run, written by all threads first.
 Buffer<float> normals(size_t count, uint32_t seed);
@@ -128,18 +141,42 @@ struct Launch {
   std::function<Check()> check;
   std::tuple<Args...> arguments;
 };
-template <class M>
-M* raw(const Buffer<M>& buffer) {
-  return buffer.get();
-}
-template <class M>
-  requires std::is_arithmetic_v<M>
-M raw(M number) {
-  return number;
-}
 template <class... Args>
 Launch<Args...> launch(std::function<Check()> check, Args... arguments) {
   return {std::move(check), {arguments...}};
+}
+
+// An argument where the kernel runs: numbers are what they are, arrays move to a device and back.
+template <class M>
+struct Placed {
+  M number;
+  Result<void> upload(const Machine&) { return {}; }
+  Result<void> download() const { return {}; }
+  M raw() const { return number; }
+};
+template <class M>
+struct Placed<Buffer<M>> {
+  Buffer<M> host;
+  std::shared_ptr<DeviceBuffer<M>> there = {};
+  Result<void> upload(const Machine& machine) {
+    if (!machine.device) return {};
+    auto allocated = DeviceBuffer<M>::allocate(*machine.device, host.size());
+    if (!allocated) return allocated.error();
+    there = std::make_shared<DeviceBuffer<M>>(std::move(*allocated));
+    return there->copy_from(std::span<const M>(host.get(), host.size()));
+  }
+  Result<void> download() const {
+    return there ? there->copy_to(std::span<M>(host.get(), host.size())) : Result<void>();
+  }
+  M* raw() const { return there ? there->data() : host.get(); }
+};
+
+// The same for each argument, up to the first error.
+template <class Arguments, class F>
+Result<void> for_each_argument(Arguments& arguments, F f) {
+  Result<void> status;
+  std::apply([&](auto&... each) { ((status = status ? f(each) : status), ...); }, arguments);
+  return status;
 }
 
 // `make` gives the Launch; it runs once the kernel is compiled.
@@ -153,15 +190,29 @@ Case make_case(const Def& def, std::string shape, const dsl::ConstexprValues& co
            work.flops,
            work.reads_only,
            {}};
-  out.prepare = [&def, config, make](Client& client) -> Result<Case::Prepared> {
-    auto fn = client.get(def, {.target = "cpu", .constexprs = config});
+  out.prepare = [&def, config, make](const Machine& machine) -> Result<Case::Prepared> {
+    auto fn =
+        machine.client.get(def, {.target = machine.target, .constexprs = config_on(machine.target, *def.ir(), config)});
     if (!fn) return fn.error();
-    auto handle = *fn;
     auto made = make();
-    auto run = [handle, arguments = made.arguments] {
-      return std::apply([&](const auto&... each) { return handle(raw(each)...); }, arguments);
+    auto placed = std::apply(
+        [](const auto&... each) { return std::tuple{Placed<std::decay_t<decltype(each)>>{each}...}; }, made.arguments);
+    if (auto there = for_each_argument(placed, [&](auto& each) { return each.upload(machine); }); !there) {
+      return there.error();
+    }
+    // On a device for what holds of these arguments: it decides how wide accesses are.
+    auto prepare = [&](const auto&... each) { return machine.device ? fn->prepare(each.raw()...) : Result<void>(); };
+    if (auto ready = std::apply(prepare, placed); !ready) return ready.error();
+    auto run = [handle = *fn, placed] {
+      return std::apply([&](const auto&... each) { return handle(each.raw()...); }, placed);
     };
-    return Case::Prepared{std::move(run), std::move(made.check), handle.untyped().metadata()};
+    auto check = [check = std::move(made.check), placed]() -> Result<Check> {
+      if (auto back = for_each_argument(placed, [](const auto& each) { return each.download(); }); !back) {
+        return back.error();
+      }
+      return check();
+    };
+    return Case::Prepared{std::move(run), std::move(check), fn->untyped().metadata()};
   };
   return out;
 }

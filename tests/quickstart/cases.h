@@ -11,11 +11,14 @@
 
 namespace kiln::quickstart {
 
+struct Machine;
+
 // What one case measured of its result.
 struct Check {
   double error = 0;     // largest |out - reference|; for products ‖out - reference‖ / ‖reference‖
   bool passed = false;  // within the tolerance of docs/ops.md
 };
+inline bool passes(const Result<Check>& check) { return check.ok() && check->passed; }
 
 struct Case {
   std::string kernel, shape;
@@ -26,11 +29,11 @@ struct Case {
   bool reads_only = false;
   // Gets the handle (the cold compile), and gives back what launches it and what checks the output.
   struct Prepared {
-    std::function<Result<void>()> run;
-    std::function<Check()> check;
+    std::function<Result<void>()> run;  // on a device: queues it
+    std::function<Result<Check>()> check;
     nlohmann::json metadata;
   };
-  std::function<Result<Prepared>(Client&)> prepare;
+  std::function<Result<Prepared>(const Machine&)> prepare;
 };
 
 std::vector<Case> quickstart_cases(bool small);

@@ -114,8 +114,6 @@ struct Ceilings::Arrays {
 Ceilings::Ceilings(bool small) : arrays_(std::make_unique<Arrays>(size_t{1} << (small ? 22 : 26))) {}
 Ceilings::~Ceilings() = default;
 
-int Ceilings::threads() const { return omp_get_max_threads(); }
-
 double Ceilings::measure(Limit limit) {
   switch (limit) {
     case Limit::kCopy:

@@ -15,7 +15,6 @@ class Ceilings {
   // One reading of a few milliseconds: GB/s of bytes read plus written, of bytes read, or GFLOP/s in registers. Taken
   // between the launches that it is compared with, because neighbours on the machine slow both.
   double measure(Limit limit);
-  int threads() const;
 
  private:
   struct Arrays;

@@ -1,5 +1,6 @@
 // The quickstart: starts a daemon of its own, compiles every kernel of the library cold, asks for it again from a
-// second process, runs it, checks the result, and prints the table.
+// second process, runs it on the CPU or on a GPU, checks the result, and prints the table.
+#include <omp.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "cases.h"
 #include "ceilings.h"
 #include "kiln/client/connection.h"
+#include "machine.h"
 #include "warm.h"
 
 namespace kiln::quickstart {
@@ -40,36 +42,43 @@ Limit limit_of(const Case& test) {
   return test.reads_only ? Limit::kRead : Limit::kCopy;
 }
 
+// What the launches are compared with: GB/s or GFLOP/s; 0 where nothing is.
+using Ceiling = std::function<double(Limit)>;
+
 // Launches and readings of the ceiling by turns; medians of both.
-Result<void> time_launches(const Case::Prepared& prepared, Ceilings& ceilings, bool small, Row& row) {
+Result<void> time_launches(const Machine& machine, const Case::Prepared& prepared, const Ceiling& ceiling, bool small,
+                           Row& row) {
   std::vector<double> times, limits;
   const auto begin = std::chrono::steady_clock::now();
-  const size_t most = small ? 3 : 9;
+  const size_t most = small ? 3 : machine.device ? 50 : 9;
   while (times.size() < most && (times.size() < 3 || milliseconds_since(begin) < 600)) {
-    const auto start = std::chrono::steady_clock::now();
-    if (auto done = prepared.run(); !done) return done;
-    times.push_back(milliseconds_since(start));
-    limits.push_back(ceilings.measure(limit_of(*row.test)));
+    auto time = time_ms(machine, prepared.run);
+    if (!time) return time.error();
+    times.push_back(*time);
+    limits.push_back(ceiling(limit_of(*row.test)));
   }
   row.run_ms = median(times);
   row.ceiling = median(limits);
   return {};
 }
 
-Result<Row> measure(Client& client, const Case& test, Ceilings& ceilings, bool small) {
+Result<Row> measure(const Machine& machine, const Case& test, const Ceiling& ceiling, bool small) {
   Row row;
   row.test = &test;
   // The inputs are made inside prepare; the compile is timed by the daemon's answer alone.
   const auto handle_start = std::chrono::steady_clock::now();
-  auto handle = client.get(*test.ir, {.target = "cpu", .constexprs = test.constexprs});
+  auto handle = machine.client.get(
+      *test.ir, {.target = machine.target, .constexprs = config_on(machine.target, *test.ir, test.constexprs)});
   if (!handle) return handle.error();
   row.cold_ms = milliseconds_since(handle_start);
-  auto prepared = test.prepare(client);
+  auto prepared = test.prepare(machine);
   if (!prepared) return prepared.error();
   row.phases = prepared->metadata.value("phases_us", nlohmann::json::object());
-  if (auto first = prepared->run(); !first) return first.error();
-  if (auto timed = time_launches(*prepared, ceilings, small, row); !timed) return timed.error();
-  row.check = prepared->check();
+  if (auto first = time_ms(machine, prepared->run); !first) return first.error();
+  if (auto timed = time_launches(machine, *prepared, ceiling, small, row); !timed) return timed.error();
+  auto check = prepared->check();
+  if (!check) return check.error();
+  row.check = *check;
   return row;
 }
 
@@ -79,7 +88,7 @@ double phase_ms(const Row& row, std::initializer_list<const char*> names) {
   return sum;
 }
 
-void print_header(const Ceilings& ceilings, const std::vector<Row>& rows) {
+void print_header(const Machine& machine, const std::vector<Row>& rows) {
   auto ceiling = [&](Limit limit) {
     std::vector<double> all;
     for (const Row& row : rows) {
@@ -87,9 +96,14 @@ void print_header(const Ceilings& ceilings, const std::vector<Row>& rows) {
     }
     return all.empty() ? 0 : median(all);
   };
-  std::printf(
-      "\nThis machine, %d threads: copy %.1f GB/s, read %.1f GB/s, f32 FMA %.0f GFLOP/s (medians of this run)\n\n",
-      ceilings.threads(), ceiling(Limit::kCopy), ceiling(Limit::kRead), ceiling(Limit::kFma));
+  if (machine.device) {
+    std::printf("\n%s: copy %.1f GB/s (median of this run)\n\n", machine.device->info().name.c_str(),
+                ceiling(Limit::kCopy));
+  } else {
+    std::printf(
+        "\nThis machine, %d threads: copy %.1f GB/s, read %.1f GB/s, f32 FMA %.0f GFLOP/s (medians of this run)\n\n",
+        omp_get_max_threads(), ceiling(Limit::kCopy), ceiling(Limit::kRead), ceiling(Limit::kFma));
+  }
   std::printf("%-26s %-26s %8s %23s %8s %9s %14s %6s %10s\n", "kernel", "shape", "cold ms", "(IR + LLVM + code, ms)",
               "warm us", "run ms", "speed", "share", "max error");
 }
@@ -106,7 +120,7 @@ void print_row(const Row& row, double warm_us) {
   char speed[32], phases[32], share[16] = "-";
   std::snprintf(speed, sizeof speed, "%.1f %s", rate, product ? "GFLOP/s" : "GB/s");
   std::snprintf(phases, sizeof phases, "(%.1f + %.1f + %.1f)", phase_ms(row, {"decode", "instantiate", "lower"}),
-                phase_ms(row, {"optimise"}), phase_ms(row, {"codegen", "link"}));
+                phase_ms(row, {"optimise"}), phase_ms(row, {"codegen", "link", "assemble"}));
   if (row.ceiling > 0) std::snprintf(share, sizeof share, "%.0f %%", 100 * rate / row.ceiling);
   // "×" takes two bytes and one column.
   const int extra = static_cast<int>(std::count(test.shape.begin(), test.shape.end(), '\xc3'));
@@ -115,26 +129,27 @@ void print_row(const Row& row, double warm_us) {
               row.check.passed ? "" : "  WRONG");
 }
 
-int run(const std::string& runtime_dir, bool small) {
-  client::ConnectOptions connect;
-  connect.runtime_dir = runtime_dir;
-  connect.client_name = "kiln-quickstart";
-  // A cache of its own: the compiles below are cold.
-  connect.daemon_args = {"--cache-dir", runtime_dir + "/cache", "--idle-timeout", "60"};
-  const auto start = std::chrono::steady_clock::now();
-  auto connection = client::Connection::open(connect);
-  if (!connection) {
-    std::fprintf(stderr, "kiln-quickstart: %s\n", connection.error().message.c_str());
-    return 1;
-  }
-  const double start_ms = milliseconds_since(start);
-  // Background compiles would run beside the measurements.
-  Client client({.connect = connect, .specialise_in_background = false});
-  Ceilings ceilings(small);
-  const std::vector<Case> cases = quickstart_cases(small);
+Result<Ceiling> cpu_ceiling(bool small) {
+  return Ceiling([ceilings = std::make_shared<Ceilings>(small)](Limit limit) { return ceilings->measure(limit); });
+}
+
+// Of what moves: a copy by the device itself.
+Result<Ceiling> device_ceiling(const Machine& machine, bool small) {
+  auto made = DeviceCopy::create(machine, small);
+  if (!made) return made.error();
+  return Ceiling([&machine, copy = std::make_shared<DeviceCopy>(std::move(*made))](Limit limit) {
+    if (limit == Limit::kFma) return 0.0;
+    auto rate = copy->measure(machine);
+    return rate ? *rate : 0.0;
+  });
+}
+
+Result<std::vector<Row>> measure_all(const Machine& machine, const std::vector<Case>& cases, bool small) {
+  auto ceiling = machine.device ? device_ceiling(machine, small) : cpu_ceiling(small);
+  if (!ceiling) return ceiling.error();
   std::vector<Row> rows;
   for (const Case& test : cases) {
-    auto row = measure(client, test, ceilings, small);
+    auto row = measure(machine, test, *ceiling, small);
     if (row) {
       rows.push_back(std::move(*row));
     } else {
@@ -144,49 +159,79 @@ int run(const std::string& runtime_dir, bool small) {
       rows.push_back(std::move(refused));
     }
   }
-  const std::vector<double> warm = warm_request_us(runtime_dir, small, cases.size());
-  std::printf("Daemon started in %.0f ms; target %s\n", start_ms,
-              (*connection)->server().native_target.substr(0, 40).c_str());
-  print_header(ceilings, rows);
+  return rows;
+}
+
+// Whether all results are right.
+Result<bool> run(const std::string& runtime_dir, bool small, bool gpu) {
+  std::optional<Device> device;
+  if (gpu) {
+    auto opened = Device::open("cuda");
+    if (!opened) return opened.error();
+    device = std::move(*opened);
+  }
+  client::ConnectOptions connect;
+  connect.runtime_dir = runtime_dir;
+  connect.client_name = "kiln-quickstart";
+  // A cache of its own: the compiles below are cold.
+  connect.daemon_args = {"--cache-dir", runtime_dir + "/cache", "--idle-timeout", "60"};
+  const auto start = std::chrono::steady_clock::now();
+  auto connection = client::Connection::open(connect);
+  if (!connection) return connection.error();
+  const double start_ms = milliseconds_since(start);
+  // Background compiles would run beside the measurements.
+  Client client({.connect = connect, .specialise_in_background = false});
+  const Machine machine{client, device ? device->info().target : "cpu", device};
+  const std::vector<Case> cases = quickstart_cases(small);
+  auto rows = measure_all(machine, cases, small);
+  if (!rows) return rows.error();
+  const std::vector<double> warm = warm_request_us(runtime_dir, machine.target, small, cases.size());
+  const std::string target = device ? machine.target : (*connection)->server().native_target;
+  std::printf("Daemon started in %.0f ms; target %s\n", start_ms, target.substr(0, 40).c_str());
+  print_header(machine, *rows);
   bool passed = !warm.empty();
-  for (size_t i = 0; i < rows.size(); ++i) {
-    print_row(rows[i], warm.empty() ? 0 : warm[i]);
-    passed = passed && rows[i].check.passed;
+  for (size_t i = 0; i < rows->size(); ++i) {
+    print_row((*rows)[i], warm.empty() ? 0 : warm[i]);
+    passed = passed && (*rows)[i].check.passed;
   }
   (void)(*connection)->shutdown();
   std::printf(
-      "\nShares are of the copy or read rate of arrays far larger than the caches, products' of the FMA rate; above "
-      "100 %% "
-      "stands what stays in the last-level cache.\n");
+      "\nShares are of the copy or read rate of arrays far larger than the caches%s; above 100 %% stands what "
+      "stays in the last-level cache.\n",
+      device ? "" : ", products' of the FMA rate");
   std::printf("%s\n", passed ? "All results agree with their float64 references."
                              : "Some results are WRONG, or kernels were REFUSED or not served.");
-  return passed ? 0 : 1;
+  return passed;
 }
 
 }  // namespace
 }  // namespace kiln::quickstart
 
 int main(int argc, char** argv) {
-  bool small = false;
-  const char* child_of = nullptr;
+  bool small = false, gpu = false;
+  const char *child_of = nullptr, *child_target = nullptr;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--small") == 0) {
       small = true;
-    } else if (std::strcmp(argv[i], "--warm-child") == 0 && i + 1 < argc) {
+    } else if (std::strcmp(argv[i], "--gpu") == 0) {
+      gpu = true;
+    } else if (std::strcmp(argv[i], "--warm-child") == 0 && i + 2 < argc) {
       child_of = argv[++i];
+      child_target = argv[++i];
     } else {
-      std::fprintf(stderr, "usage: kiln-quickstart [--small]\n");
+      std::fprintf(stderr, "usage: kiln-quickstart [--small] [--gpu]\n");
       return 2;
     }
   }
-  if (child_of) return kiln::quickstart::warm_child(child_of, small);
+  if (child_of) return kiln::quickstart::warm_child(child_of, child_target, small);
   char pattern[] = "/tmp/kiln-quickstart-XXXXXX";
   if (!mkdtemp(pattern)) {
     std::perror("kiln-quickstart: mkdtemp");
     return 1;
   }
-  const int status = kiln::quickstart::run(pattern, small);
+  const auto passed = kiln::quickstart::run(pattern, small, gpu);
+  if (!passed) std::fprintf(stderr, "kiln-quickstart: %s\n", passed.error().message.c_str());
   std::error_code ignored;
   std::filesystem::remove_all(pattern, ignored);
-  return status;
+  return passed && *passed ? 0 : 1;
 }

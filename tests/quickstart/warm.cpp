@@ -10,10 +10,11 @@
 #include "kiln/client/connection.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/canonical.h"
+#include "machine.h"
 
 namespace kiln::quickstart {
 
-int warm_child(const std::string& runtime_dir, bool small) {
+int warm_child(const std::string& runtime_dir, const std::string& target, bool small) {
   client::ConnectOptions options;
   options.runtime_dir = runtime_dir;
   options.autostart = false;
@@ -22,8 +23,9 @@ int warm_child(const std::string& runtime_dir, bool small) {
     std::fprintf(stderr, "warm requests: %s\n", connection.error().message.c_str());
     return 1;
   }
+  const std::string resolved = target == "cpu" ? (*connection)->server().native_target : target;
   for (const Case& test : quickstart_cases(small)) {
-    auto request = dsl::encode_request({*test.ir, (*connection)->server().native_target, test.constexprs, {}});
+    auto request = dsl::encode_request({*test.ir, resolved, config_on(resolved, *test.ir, test.constexprs), {}});
     if (!request) return 1;
     const RequestKey key = (*connection)->key_of(*request);
     std::vector<double> times;
@@ -43,13 +45,14 @@ int warm_child(const std::string& runtime_dir, bool small) {
   return 0;
 }
 
-std::vector<double> warm_request_us(const std::string& runtime_dir, bool small, size_t cases) {
+std::vector<double> warm_request_us(const std::string& runtime_dir, const std::string& target, bool small,
+                                    size_t cases) {
   char self[4096];
   const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length <= 0) return {};
   self[length] = '\0';
   const std::string command =
-      "'" + std::string(self) + "' --warm-child '" + runtime_dir + "'" + (small ? " --small" : "");
+      "'" + std::string(self) + "' --warm-child '" + runtime_dir + "' '" + target + "'" + (small ? " --small" : "");
   std::unique_ptr<FILE, int (*)(FILE*)> child(popen(command.c_str(), "r"), pclose);
   std::vector<double> out;
   double value = 0;

@@ -11,9 +11,10 @@ namespace kiln::quickstart {
 // Runs this executable again as a child that asks the daemon in `runtime_dir` for each case's artifact many times; the
 // median microseconds of one request, by case; 0 for what the daemon does not have. Empty when that failed, with a
 // reason on stderr.
-std::vector<double> warm_request_us(const std::string& runtime_dir, bool small, size_t cases);
+std::vector<double> warm_request_us(const std::string& runtime_dir, const std::string& target, bool small,
+                                    size_t cases);
 
-// The child's main.
-int warm_child(const std::string& runtime_dir, bool small);
+// The child's main. `target`: "cpu", or a device's.
+int warm_child(const std::string& runtime_dir, const std::string& target, bool small);
 
 }  // namespace kiln::quickstart

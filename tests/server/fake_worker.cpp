@@ -139,5 +139,6 @@ int main(int argc, char** argv) {
   return kiln::worker::zygote_main({.builder_id = [] { return std::string("fake-builder-1"); },
                                     .native_target = [] { return std::string("cpu:fake"); },
                                     .warm_up = [] {},
+                                    .start_helpers = [] {},
                                     .compile = compile});
 }

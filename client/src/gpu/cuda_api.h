@@ -46,7 +46,7 @@ enum TensorMapType : int { kU8 = 0, kU16, kU32, kI32, kU64, kI64, kF16, kF32, kF
 inline constexpr int kInterleaveNone = 0;
 enum TensorMapSwizzle : int { kSwizzleNone = 0, kSwizzle32, kSwizzle64, kSwizzle128 };
 inline constexpr int kL2Promotion128 = 2;
-inline constexpr int kOutOfBoundsZero = 0;
+inline constexpr int kOutOfBoundsZero = 0, kOutOfBoundsNan = 1;
 
 struct LaunchAttribute {  // CUlaunchAttribute
   int id;

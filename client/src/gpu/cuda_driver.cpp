@@ -246,11 +246,15 @@ Result<void> CudaDriver::launch(const KernelLaunch& l) {
   size_t bytes = l.block_bytes;
   void* packed[] = {reinterpret_cast<void*>(kLaunchParamBufferPointer), l.block,
                     reinterpret_cast<void*>(kLaunchParamBufferSize), &bytes, reinterpret_cast<void*>(kLaunchParamEnd)};
-  void** extra = bytes > 0 ? packed : nullptr;
+  void** extra = bytes > 0 && l.offsets.empty() ? packed : nullptr;
+  std::array<void*, kMaxOffsets + 1> each;  // one by one, with a null at the end
+  void** params = l.offsets.empty() ? nullptr : each.data();
+  for (size_t i = 0; i < l.offsets.size(); ++i) each[i] = static_cast<std::byte*>(l.block) + l.offsets[i];
+  each[l.offsets.size()] = nullptr;
   const auto [x, y, z] = l.grid;
   const auto [cx, cy, cz] = l.cluster;
   if (cx == 1 && cy == 1 && cz == 1) {
-    return checked(api_.launch(l.kernel, x, y, z, l.threads, 1, 1, l.shared_bytes, l.stream, nullptr, extra),
+    return checked(api_.launch(l.kernel, x, y, z, l.threads, 1, 1, l.shared_bytes, l.stream, params, extra),
                    "cuLaunchKernel");
   }
   if (api_.launch_ex == nullptr) return too_old("clusters of blocks", "cuLaunchKernelEx");
@@ -258,16 +262,17 @@ Result<void> CudaDriver::launch(const KernelLaunch& l) {
   cluster.id = kClusterDimension;
   cluster.value.cluster = {cx, cy, cz};
   const LaunchConfig config{x, y, z, l.threads, 1, 1, l.shared_bytes, l.stream, &cluster, 1};
-  return checked(api_.launch_ex(&config, l.kernel, nullptr, extra), "cuLaunchKernelEx");
+  return checked(api_.launch_ex(&config, l.kernel, params, extra), "cuLaunchKernelEx");
 }
 
 Result<void> CudaDriver::encode_tensor_map(const TensorMapArguments& a, void* map) {
   if (api_.encode_tiled == nullptr) return too_old("tensor maps", "cuTensorMapEncodeTiled");
   const std::array<uint32_t, kMaxTensorRank> every_element = {1, 1, 1, 1, 1};
-  return checked(api_.encode_tiled(map, tensor_map_type(a.element), a.rank, a.address, a.dims.data(),
-                                   a.strides_bytes.data(), a.box.data(), every_element.data(), kInterleaveNone,
-                                   swizzle(a.swizzle_bytes), kL2Promotion128, kOutOfBoundsZero),
-                 "cuTensorMapEncodeTiled");
+  return checked(
+      api_.encode_tiled(map, tensor_map_type(a.element), a.rank, a.address, a.dims.data(), a.strides_bytes.data(),
+                        a.box.data(), every_element.data(), kInterleaveNone, swizzle(a.swizzle_bytes), kL2Promotion128,
+                        a.fills_nan ? kOutOfBoundsNan : kOutOfBoundsZero),
+      "cuTensorMapEncodeTiled");
 }
 
 }  // namespace

@@ -49,6 +49,11 @@ const std::string* DeviceState::label(std::string text) {
   return &*labels_.insert(std::move(text)).first;
 }
 
+Result<void> DeviceState::read_reports() {
+  if (auto printed = prints.drain(); !printed) return printed;
+  return failures.check();
+}
+
 std::string DeviceState::name() const {
   const DeviceInfo& info = driver->info();
   return info.kind + ":" + std::to_string(info.ordinal) + " (" + info.name + ")";
@@ -95,7 +100,7 @@ Stream Device::default_stream() const {
 
 Result<void> Device::synchronise() const {
   if (auto done = state_->driver->synchronise(); !done) return state_->explain(done.error(), "waiting for all work");
-  return state_->failures.check();
+  return state_->read_reports();
 }
 
 }  // namespace kiln::client

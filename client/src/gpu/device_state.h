@@ -13,6 +13,7 @@
 #include "driver.h"
 #include "failures.h"
 #include "memory.h"
+#include "prints.h"
 
 namespace kiln::client::gpu {
 
@@ -38,7 +39,7 @@ struct Recording {
   std::mutex mutex;
   std::vector<std::shared_ptr<const void>> pinned;
   Workspace workspace;
-  bool checked = false;  // some launch may leave a failure record
+  bool checked = false;  // some launch may leave a failure record, or print
 };
 
 // For the error of whoever waits for it. The parts are written by launches without a lock: where threads race on one
@@ -73,18 +74,20 @@ struct StreamState {
   std::mutex plan_mutex;  // held while a launch of several stages uses the workspace
   Workspace workspace;
   std::atomic<Recording*> recording{nullptr};
-  std::atomic<bool> checked{false};  // a launch may have left a failure record
+  std::atomic<bool> checked{false};  // a launch may have left a failure record, or printed
   LastLaunch last;
 };
 
 struct DeviceState : std::enable_shared_from_this<DeviceState> {
   explicit DeviceState(std::unique_ptr<Driver> of)
-      : driver(std::move(of)), failures(*driver), default_stream(*this, nullptr, false, nullptr) {}
+      : driver(std::move(of)), failures(*driver), prints(*driver), default_stream(*this, nullptr, false, nullptr) {}
 
   // The module of this code: loaded by the first who asks, and shared while it is in use.
   Result<std::shared_ptr<const LoadedModule>> module(const std::vector<std::byte>& code);
   // A text that lives as long as the device; equal ones are one.
   const std::string* label(std::string text);
+  // What launches that are done have left: prints go to their sinks, the first failure is the error.
+  Result<void> read_reports();
   // "cuda:0 (NVIDIA H200)"
   std::string name() const;
   // "DOING on cuda:0 (NVIDIA H200): …", and what it means when the device is lost.
@@ -92,6 +95,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
 
   const std::unique_ptr<Driver> driver;
   FailureRecords failures;
+  PrintRings prints;
   StreamState default_stream;
 
  private:
@@ -114,7 +118,7 @@ struct EventState {
   EventState& operator=(const EventState&) = delete;
   const std::shared_ptr<DeviceState> device;
   const Handle handle;
-  std::atomic<bool> checked{false};  // a failure record may be there once the event is done
+  std::atomic<bool> checked{false};  // there may be something to read once the event is done
 };
 
 struct GraphState {

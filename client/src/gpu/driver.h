@@ -23,9 +23,13 @@ struct KernelLaunch {
   std::array<uint32_t, 3> cluster = {1, 1, 1};
   uint32_t threads = 1;  // of a block
   uint32_t shared_bytes = 0;
-  void* block = nullptr;  // the packed parameters
+  void* block = nullptr;  // the parameters
   size_t block_bytes = 0;
+  // Where in the block they are. Without these the block is passed as it is: then it must lie as the kernel has its
+  // parameters, which is not known of kernels with tensor maps.
+  std::span<const uint32_t> offsets;
 };
+inline constexpr size_t kMaxOffsets = 512;
 
 // An array as the tensor copy engine sees it, innermost axis first.
 inline constexpr size_t kMaxTensorRank = 5;
@@ -37,6 +41,7 @@ struct TensorMapArguments {
   std::array<uint64_t, kMaxTensorRank> strides_bytes = {};  // of the axes from the second on
   std::array<uint32_t, kMaxTensorRank> box = {};
   uint32_t swizzle_bytes = 0;  // 0, 32, 64 or 128
+  bool fills_nan = false;      // what is out of bounds; else 0
 };
 inline constexpr size_t kTensorMapBytes = 128;
 inline constexpr size_t kTensorMapAlignment = 64;

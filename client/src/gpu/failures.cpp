@@ -7,8 +7,9 @@ namespace {
 
 constexpr size_t kRecords = 1024;
 
-// In the words of a failure on a CPU, which come from the linear number of a program in its grid: in this grid the
-// program is the last one.
+}  // namespace
+
+// These come from the linear number of a program in its grid: in this grid the program is the last one.
 Error failure_in_words(const CheckedKernel& owner, const FailureRecord& record) {
   const auto [x, y, z] = record.program;
   const std::array<uint32_t, 3> grid = {x + 1, y + 1, z + 1};
@@ -22,8 +23,6 @@ Error failure_in_words(const CheckedKernel& owner, const FailureRecord& record) 
   for (dsl::Argument& argument : arguments) argument.extent = record.extent;
   return failure_of(owner.kernel, owner.reports, static_cast<int32_t>(record.code), failure, grid, arguments);
 }
-
-}  // namespace
 
 FailureRecords::~FailureRecords() {
   if (stream_ != nullptr) driver_.destroy_stream(stream_);

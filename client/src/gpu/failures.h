@@ -34,6 +34,9 @@ struct CheckedKernel {
   Reports reports;
 };
 
+// In the words of a failure on a CPU.
+Error failure_in_words(const CheckedKernel& owner, const FailureRecord& record);
+
 // Thread-safe. The memory is there from the first record on.
 class FailureRecords {
  public:

@@ -27,6 +27,7 @@ LoadedKernel::~LoadedKernel() {
 Result<std::shared_ptr<const KernelCode>> KernelCode::create(const dsl::Kernel& kernel, const Artifact& artifact,
                                                              LaunchPlan plan, const Reports& reports) {
   std::shared_ptr<KernelCode> code(new KernelCode(std::move(plan), artifact.code, label_of(kernel)));
+  code->reports_ = reports;
   if (code->plan_.failure_offset)
     code->checked_ = std::make_shared<const CheckedKernel>(CheckedKernel{kernel, reports});
   auto device = code->choose_device();
@@ -95,6 +96,11 @@ Result<std::shared_ptr<const LoadedKernel>> KernelCode::load_new(DeviceState& de
     auto record = device.failures.add(checked_);
     if (!record) return record.error();
     out->failure_record = *record;
+  }
+  if (plan_.print_offset) {
+    auto ring = device.prints.add(reports_);
+    if (!ring) return ring.error();
+    out->prints = std::move(*ring);
   }
   return std::shared_ptr<const LoadedKernel>(std::move(out));
 }

@@ -16,8 +16,9 @@
 #include "launch_plan.h"
 
 namespace kiln::client {
+struct LaunchOptions;
 struct ParamLayout;
-}
+}  // namespace kiln::client
 
 namespace kiln::client::gpu {
 
@@ -34,6 +35,7 @@ struct LoadedKernel : std::enable_shared_from_this<LoadedKernel> {
   std::vector<Handle> stages;          // one a stage of the plan
   const std::string* label = nullptr;  // "kernel `scale` (scale.kiln:3:8)"
   void* failure_record = nullptr;      // where the plan has one
+  std::shared_ptr<KernelRing> prints;  // where the plan has a ring
 };
 
 class KernelCode {
@@ -67,7 +69,8 @@ class KernelCode {
   const std::vector<std::byte> code_;
   const std::string label_;
   std::shared_ptr<const CheckedKernel> checked_;  // where the plan has a failure record
-  std::shared_ptr<DeviceState> device_;           // of launches without a stream
+  Reports reports_;
+  std::shared_ptr<DeviceState> device_;  // of launches without a stream
   mutable std::mutex mutex_;
   mutable std::vector<std::shared_ptr<const LoadedKernel>> owned_;
   mutable std::array<std::atomic<const LoadedKernel*>, kSlots> loaded_{};  // by ordinal
@@ -76,6 +79,6 @@ class KernelCode {
 // Queues a launch. `grid` and `bindings` come from the arguments.
 Result<void> launch(const KernelCode& code, const dsl::Kernel& kernel, const ParamLayout& layout,
                     std::span<const dsl::Argument> arguments, const dsl::Bindings& bindings,
-                    const std::array<uint32_t, 3>& grid, const Stream* stream);
+                    const std::array<uint32_t, 3>& grid, const LaunchOptions& options);
 
 }  // namespace kiln::client::gpu

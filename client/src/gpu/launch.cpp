@@ -1,4 +1,4 @@
-// A launch on a GPU: arguments, workspace, tensor maps and the failure record into one block on the stack, then a call
+// A launch on a GPU: arguments, workspace, tensor maps and what reports go to into one block on the stack, then a call
 // of the driver for each stage. No allocation, and no lock but for plans with a workspace, which a stream has one of.
 #include <cstring>
 
@@ -17,14 +17,16 @@ std::string numbers(std::span<const uint64_t> values) {
 class Launch {
  public:
   Launch(const KernelCode& code, const LoadedKernel& loaded, StreamState& stream, const dsl::Kernel& kernel,
-         std::span<const dsl::Argument> arguments, const dsl::Bindings& bindings, const std::array<uint32_t, 3>& grid)
+         std::span<const dsl::Argument> arguments, const dsl::Bindings& bindings, const std::array<uint32_t, 3>& grid,
+         const LaunchOptions& options)
       : plan_(code.plan()),
         loaded_(loaded),
         stream_(stream),
         kernel_(kernel),
         arguments_(arguments),
         bindings_(bindings),
-        grid_(grid) {}
+        grid_(grid),
+        options_(options) {}
 
   Result<void> run(const ParamLayout& layout) {
     pack_arguments(kernel_, layout, arguments_, block_);
@@ -32,10 +34,7 @@ class Launch {
       if (auto encoded = encode(map); !encoded) return encoded;
     }
     if (Recording* recording = stream_.recording.load(std::memory_order_acquire)) record(*recording);
-    if (plan_.failure_offset) {
-      put(*plan_.failure_offset, loaded_.failure_record);
-      stream_.checked.store(true, std::memory_order_release);
-    }
+    put_reports();
     stream_.last.set(loaded_.label, grid_);
     return plan_.workspace_offset ? with_workspace() : stages();
   }
@@ -43,10 +42,35 @@ class Launch {
  private:
   void put(uint32_t offset, void* pointer) { std::memcpy(block_ + offset, &pointer, sizeof pointer); }
 
+  // Where the kernel tells what fails, or prints.
+  void put_reports() {
+    if (plan_.failure_offset) put(*plan_.failure_offset, loaded_.failure_record);
+    if (plan_.extents_offset) put_extents(*plan_.extents_offset);
+    if (plan_.print_offset) put(*plan_.print_offset, options_.print ? ring_for(options_.print) : nullptr);
+    if (plan_.failure_offset || plan_.print_offset) stream_.checked.store(true, std::memory_order_release);
+  }
+
+  // Of each pointer the elements behind it, below 0 where nobody knows.
+  void put_extents(uint32_t offset) {
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (!kernel_.params[i].type.pointer) continue;
+      const int64_t extent = extent_of(arguments_[i]);
+      std::memcpy(block_ + offset, &extent, sizeof extent);
+      offset += sizeof extent;
+    }
+  }
+
+  void* ring_for(const PrintSink& sink) {
+    KernelRing& ring = *loaded_.prints;
+    std::lock_guard lock(ring.mutex);
+    ring.sink = sink;
+    return ring.device();
+  }
+
   void record(Recording& recording) {
     std::lock_guard lock(recording.mutex);
     recording.pinned.push_back(loaded_.shared_from_this());
-    recording.checked |= plan_.failure_offset.has_value();
+    recording.checked |= plan_.failure_offset.has_value() || plan_.print_offset.has_value();
   }
 
   Result<void> encode(const TensorMapPlan& map) {
@@ -55,15 +79,17 @@ class Launch {
     out.rank = static_cast<uint32_t>(map.dims.size());
     out.box = map.box;
     out.swizzle_bytes = map.swizzle_bytes;
+    out.fills_nan = map.fills_nan;
     int64_t offset = 0;
     bool fine = value_of(map.offset, offset);
-    for (size_t axis = 0; axis < map.dims.size(); ++axis) fine &= positive(map.dims[axis], out.dims[axis]);
+    for (size_t axis = 0; axis < map.dims.size(); ++axis) fine &= at_least(1, map.dims[axis], out.dims[axis]);
     for (size_t axis = 0; axis < map.strides_bytes.size(); ++axis) {
-      fine &= positive(map.strides_bytes[axis], out.strides_bytes[axis]);
+      fine &= at_least(0, map.strides_bytes[axis], out.strides_bytes[axis]);
     }
     const auto bytes = static_cast<uint64_t>(offset) * static_cast<uint64_t>(dsl::info(map.element).bytes);
     out.address = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(arguments_[map.param].data) + bytes);
-    if (!fine) return failed(invalid_argument(in_words(map, out) + ": its extents and strides must be above 0"));
+    if (!fine)
+      return failed(invalid_argument(in_words(map, out) + ": its extents must be above 0, its strides not below"));
     auto encoded = loaded_.device->driver->encode_tensor_map(out, block_ + map.block_offset);
     if (encoded) [[likely]]
       return {};
@@ -75,11 +101,11 @@ class Launch {
     if (value) out = *value;
     return value.ok();
   }
-  bool positive(const dsl::Expr& expr, uint64_t& out) const {
+  bool at_least(int64_t least, const dsl::Expr& expr, uint64_t& out) const {
     int64_t value = 0;
     if (!value_of(expr, value)) return false;
     out = static_cast<uint64_t>(value);
-    return value > 0;
+    return value >= least;
   }
 
   std::string in_words(const TensorMapPlan& map, const TensorMapArguments& a) const {
@@ -127,6 +153,7 @@ class Launch {
     launch.shared_bytes = stage.shared_bytes;
     launch.block = block_;
     launch.block_bytes = plan_.block_bytes;
+    launch.offsets = plan_.offsets;
     for (size_t axis = 0; axis < 3; ++axis) {
       if (plan_.cluster[axis] == 1 || launch.grid[axis] % plan_.cluster[axis] == 0) continue;
       return failed(invalid_argument("the grid is no multiple of the cluster, " + grid_text(plan_.cluster)));
@@ -149,6 +176,7 @@ class Launch {
   const std::span<const dsl::Argument> arguments_;
   const dsl::Bindings& bindings_;
   const std::array<uint32_t, 3>& grid_;
+  const LaunchOptions& options_;
   alignas(kTensorMapAlignment) std::byte block_[kMaxBlockBytes];  // written as far as it is used
 };
 
@@ -156,11 +184,11 @@ class Launch {
 
 Result<void> launch(const KernelCode& code, const dsl::Kernel& kernel, const ParamLayout& layout,
                     std::span<const dsl::Argument> arguments, const dsl::Bindings& bindings,
-                    const std::array<uint32_t, 3>& grid, const Stream* stream) {
-  StreamState& on = stream != nullptr ? *stream->state() : code.default_stream();
+                    const std::array<uint32_t, 3>& grid, const LaunchOptions& options) {
+  StreamState& on = options.stream != nullptr ? *options.stream->state() : code.default_stream();
   auto loaded = code.on(on.device);
   if (!loaded) return loaded.error();
-  return Launch(code, **loaded, on, kernel, arguments, bindings, grid).run(layout);
+  return Launch(code, **loaded, on, kernel, arguments, bindings, grid, options).run(layout);
 }
 
 }  // namespace kiln::client::gpu

@@ -1,5 +1,6 @@
 #include "launch_plan.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "kiln/dsl/expr_json.h"
@@ -46,6 +47,13 @@ uint32_t swizzle_bytes(const json& value) {
   return 0;
 }
 
+bool fills_nan(const json& value, dsl::ElementType element) {
+  if (value == "zero") return false;
+  const dsl::ElementTypeInfo& info = dsl::info(element);
+  if (value != "nan" || !info.is_float || info.bytes < 2) bad("a tensor map of an unknown fill");
+  return true;
+}
+
 TensorMapPlan tensor_map(const json& map, const dsl::Kernel& kernel) {
   TensorMapPlan out;
   out.param = static_cast<uint32_t>(number(map.at("param"), "a tensor map of no parameter", 0, UINT32_MAX));
@@ -62,6 +70,7 @@ TensorMapPlan tensor_map(const json& map, const dsl::Kernel& kernel) {
     out.box[axis] = static_cast<uint32_t>(number(box[axis], "a tensor map of a bad box", 1, kMaxBox));
   }
   out.swizzle_bytes = swizzle_bytes(map.value("swizzle", json("none")));
+  out.fills_nan = fills_nan(map.value("fill", json("zero")), out.element);
   if (map.value("interleave", json("none")) != "none") bad("a tensor map with interleave, which Kiln does not use");
   out.offset = expression(map.value("offset", json::array()));
   return out;
@@ -78,7 +87,26 @@ StagePlan stage(const json& fields, const json& device) {
   return out;
 }
 
-void lay_out(LaunchPlan& plan, uint32_t params_bytes, const json& metadata) {
+// In the order of the kernel's parameters.
+void note_offsets(LaunchPlan& plan, const dsl::Kernel& kernel) {
+  uint32_t next = 0;
+  for (const dsl::Param& param : kernel.params) {
+    const auto bytes = param.type.pointer ? 8u : static_cast<uint32_t>(dsl::info(param.type.element).bytes);
+    plan.offsets.push_back(align(next, bytes));
+    next = plan.offsets.back() + bytes;
+  }
+  if (plan.workspace_offset) plan.offsets.push_back(*plan.workspace_offset);
+  for (const TensorMapPlan& map : plan.tensor_maps) plan.offsets.push_back(map.block_offset);
+  if (plan.failure_offset) plan.offsets.push_back(*plan.failure_offset);
+  if (plan.extents_offset) {
+    const auto pointers = std::ranges::count_if(kernel.params, [](const dsl::Param& p) { return p.type.pointer; });
+    for (uint32_t i = 0; i < static_cast<uint32_t>(pointers); ++i) plan.offsets.push_back(*plan.extents_offset + 8 * i);
+  }
+  if (plan.print_offset) plan.offsets.push_back(*plan.print_offset);
+  if (plan.offsets.size() > kMaxOffsets) bad("more than " + std::to_string(kMaxOffsets) + " parameters");
+}
+
+void lay_out(LaunchPlan& plan, const dsl::Kernel& kernel, uint32_t params_bytes, const json& metadata) {
   plan.block_bytes = params_bytes;
   if (metadata.contains("workspace_bytes")) {
     plan.workspace_bytes = number(metadata["workspace_bytes"], "bad workspace_bytes", 1, INT64_MAX);
@@ -89,12 +117,19 @@ void lay_out(LaunchPlan& plan, uint32_t params_bytes, const json& metadata) {
     map.block_offset = align(plan.block_bytes, kTensorMapAlignment);
     plan.block_bytes = map.block_offset + kTensorMapBytes;
   }
-  if (metadata.contains("failure_param")) {
-    plan.failure_offset =
-        static_cast<uint32_t>(number(metadata["failure_param"], "a bad failure_param", 0, kMaxBlockBytes - 8));
-    if (*plan.failure_offset != align(plan.block_bytes, 8)) bad("a failure_param that is not behind the others");
-    plan.block_bytes = *plan.failure_offset + 8;
-  }
+  // A field behind all others, of so many bytes.
+  const auto behind = [&](const char* name, uint32_t bytes) -> std::optional<uint32_t> {
+    if (!metadata.contains(name)) return std::nullopt;
+    const auto offset = static_cast<uint32_t>(number(metadata[name], std::string("a bad ") + name, 0, kMaxBlockBytes));
+    if (offset != align(plan.block_bytes, 8)) bad(std::string("a ") + name + " that is not behind the others");
+    plan.block_bytes = offset + bytes;
+    return offset;
+  };
+  plan.failure_offset = behind("failure_param", 8);
+  const auto pointers = std::ranges::count_if(kernel.params, [](const dsl::Param& p) { return p.type.pointer; });
+  plan.extents_offset = behind("extents_param", 8 * static_cast<uint32_t>(pointers));
+  plan.print_offset = behind("print_param", 8);
+  if (!plan.tensor_maps.empty()) note_offsets(plan, kernel);
   if (plan.block_bytes > kMaxBlockBytes) bad("more than " + std::to_string(kMaxBlockBytes) + " bytes of parameters");
 }
 
@@ -120,7 +155,7 @@ Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, uint32_t params_
   for (const json& map : device.value("tensor_maps", json::array())) {
     plan.tensor_maps.push_back(tensor_map(map, kernel));
   }
-  lay_out(plan, params_bytes, metadata);
+  lay_out(plan, kernel, params_bytes, metadata);
   return plan;
 } catch (const std::exception& problem) {  // also nlohmann's, of another kind of value than expected
   return internal_error(std::string("has ") + problem.what());

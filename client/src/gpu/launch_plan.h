@@ -28,6 +28,7 @@ struct TensorMapPlan {
   std::vector<dsl::Expr> strides_bytes;  // of the axes from the second on
   std::array<uint32_t, kMaxTensorRank> box = {};
   uint32_t swizzle_bytes = 0;
+  bool fills_nan = false;
   dsl::Expr offset;  // in elements, from the pointer
   uint32_t block_offset = 0;
 };
@@ -38,9 +39,12 @@ struct LaunchPlan {
   std::array<uint32_t, 3> cluster = {1, 1, 1};
   uint64_t workspace_bytes = 0;  // for each program of the grid
   std::vector<TensorMapPlan> tensor_maps;
-  // The parameter block: arguments, workspace pointer, tensor maps, failure pointer.
-  std::optional<uint32_t> workspace_offset, failure_offset;
+  // The parameter block: arguments, workspace pointer, tensor maps, failure pointer, extents of the buffers, print
+  // ring.
+  std::optional<uint32_t> workspace_offset, failure_offset, extents_offset, print_offset;
   uint32_t block_bytes = 0;
+  // Of kernels with tensor maps, all of these: where such a kernel has its parameters is the assembler's affair.
+  std::vector<uint32_t> offsets;
 };
 
 // `params_bytes`: end of the last argument. The error is the rest of a sentence about the artifact.

@@ -27,7 +27,7 @@ Result<void> StreamState::synchronise() {
     return device.explain(std::move(error), "waiting for a stream");
   }
   if (!checked.exchange(false, std::memory_order_acq_rel)) return {};
-  return device.failures.check();
+  return device.read_reports();
 }
 
 }  // namespace gpu
@@ -67,7 +67,7 @@ Result<void> Event::synchronise() const {
   auto done = state_->device->driver->synchronise_event(state_->handle);
   if (!done) return state_->device->explain(done.error(), "waiting for an event");
   if (!state_->checked.exchange(false, std::memory_order_acq_rel)) return {};
-  return state_->device->failures.check();
+  return state_->device->read_reports();
 }
 
 Result<void> Event::hold_back(const Stream& stream) const {

@@ -4,6 +4,7 @@
 #include <llvm/MC/MCSubtargetInfo.h>
 
 #include "cpu/checks.h"
+#include "elementwise/atomic_combine.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -58,12 +59,6 @@ struct Cell {
   llvm::IntegerType* bits() const { return c.b.getIntNTy(static_cast<unsigned>(8 * dsl::info(element).bytes)); }
   llvm::MaybeAlign align() const { return llvm::MaybeAlign(static_cast<uint64_t>(dsl::info(element).bytes)); }
   Value* to_bits(Value* x) const { return c.b.CreateBitCast(x, bits()); }
-  // A number to reckon with: small floats as f32.
-  Value* number(Value* x) const {
-    Value* value = from_bits(x);
-    return dsl::is_small_float(element) ? to_f32(c, c.b, element, value) : value;
-  }
-  Value* from_number(Value* x) const { return dsl::is_small_float(element) ? from_f32(c, c.b, element, x) : x; }
   Value* from_bits(Value* x) const { return c.b.CreateBitCast(x, memory_type(c.b.getContext(), element, false)); }
   // {old bits, whether they were the expected ones}
   llvm::AtomicCmpXchgInst* compare_exchange(Value* expected, Value* desired) const {
@@ -71,23 +66,6 @@ struct Cell {
     return c.b.CreateAtomicCmpXchg(pointer, expected, desired, align(), order, failure);
   }
 };
-
-// Bits of the smaller or larger of two floats: a NaN before all, -0.0 below +0.0.
-Value* extreme(const Cell& cell, bool maximum, Value* a_bits, Value* b_bits) {
-  Builder& b = cell.b();
-  Value* x = cell.number(a_bits);
-  Value* y = cell.number(b_bits);
-  Value* first = maximum ? b.CreateFCmpOGT(x, y) : b.CreateFCmpOLT(x, y);
-  // Equal numbers differ by the sign of a zero at most.
-  Value* equal = maximum ? b.CreateAnd(a_bits, b_bits) : b.CreateOr(a_bits, b_bits);
-  Value* out = b.CreateSelect(b.CreateFCmpOEQ(x, y), equal, b.CreateSelect(first, a_bits, b_bits));
-  return b.CreateSelect(b.CreateFCmpUNO(x, x), a_bits, b.CreateSelect(b.CreateFCmpUNO(y, y), b_bits, out));
-}
-
-Value* combined_bits(const Cell& cell, AtomicKind kind, Value* old, Value* value) {
-  if (kind != AtomicKind::kAdd) return extreme(cell, kind == AtomicKind::kMax, old, value);
-  return cell.to_bits(cell.from_number(cell.c.b.CreateFAdd(cell.number(old), cell.number(value))));
-}
 
 // `do new = combine(old, value) while (!compare_exchange(old, new))`; the old bits.
 Value* exchange_loop(const Cell& cell, AtomicKind kind, Value* value) {
@@ -101,7 +79,7 @@ Value* exchange_loop(const Cell& cell, AtomicKind kind, Value* value) {
   b.SetInsertPoint(retry);
   auto* old = b.CreatePHI(cell.bits(), 2);
   old->addIncoming(first, before);
-  auto* exchanged = cell.compare_exchange(old, combined_bits(cell, kind, old, value));
+  auto* exchanged = cell.compare_exchange(old, combine_bits(cell.c, b, kind, cell.element, old, value));
   exchanged->setWeak(true);
   Value* seen = b.CreateExtractValue(exchanged, 0);
   old->addIncoming(seen, b.GetInsertBlock());

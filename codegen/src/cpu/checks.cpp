@@ -4,34 +4,10 @@
 #include "cpu/checks.h"
 
 #include "cpu/effects.h"
+#include "passes/pointers.h"
 
 namespace kiln::codegen::cpu {
 namespace {
-
-// The parameter that a pointer (tile) comes from; absent where it is chosen at run time.
-std::optional<size_t> parameter_of(const Context& c, ValueId pointer) {
-  for (size_t i = 0; i < c.kernel.params.size(); ++i) {
-    if (c.kernel.params[i].value == pointer) return i;
-  }
-  const Op* op = c.definition[pointer];
-  if (!op) return std::nullopt;
-  switch (op->code) {
-    case OpCode::kSelect: {
-      const auto a = parameter_of(c, op->operands[1]);
-      return a == parameter_of(c, op->operands[2]) ? a : std::nullopt;
-    }
-    case OpCode::kAddptr:
-    case OpCode::kSplat:
-    case OpCode::kBroadcast:
-    case OpCode::kExpandDims:
-    case OpCode::kPermute:
-    case OpCode::kReshape:
-    case OpCode::kSlice:
-      return parameter_of(c, op->operands[0]);
-    default:
-      return std::nullopt;
-  }
-}
 
 // The element of a parameter's buffer that lies at an address, and whether the buffer has it (or its end is not known).
 struct Element {
@@ -52,7 +28,7 @@ Element element_at(Context& c, size_t parameter, Value* pointer) {
 }  // namespace
 
 void check_address(Context& c, const Op& op, Value* pointer, llvm::function_ref<Value*()> number) {
-  if (const auto parameter = parameter_of(c, op.operands[0])) {
+  if (const auto parameter = Pointers(c.kernel).parameter(op.operands[0])) {
     const Element element = element_at(c, *parameter, pointer);
     fail_if(c, op, c.b.CreateNot(element.inside), [&] {
       return FailureAt{Failure::kOutOfBounds, static_cast<uint32_t>(*parameter), number(), element.index};

@@ -8,9 +8,7 @@ namespace kiln::codegen::cpu {
 
 using Registers = llvm::SmallVector<Value*, 4>;  // one per operand: scalars, or vectors of equally many lanes
 
-// combine_region.cpp: the ops of a region of scalars, applied to registers; what it reads from outside is spread.
-Result<Registers> apply_region(Context& c, const dsl::Region& region, llvm::ArrayRef<Value*> arguments);
-// left ∘ right by the op's kind or region; the operands of a kind are accumulators.
+// combine_region.cpp: left ∘ right by the op's kind or region; the operands of a kind are accumulators.
 Result<Registers> combine_operands(Context& c, const Op& op, const Registers& left, const Registers& right);
 
 }  // namespace kiln::codegen::cpu

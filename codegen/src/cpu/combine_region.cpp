@@ -1,45 +1,7 @@
-// Regions of scalars on registers: `custom` combines as many pairs at once as there are lanes.
+// left and right of a reduction or scan, combined by its kind or by its region.
 #include "cpu/combine.h"
 
 namespace kiln::codegen::cpu {
-namespace {
-
-Value* spread(Builder& b, Value* x, llvm::Type* like_this) {
-  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(like_this);
-  if (!vector || x->getType()->isVectorTy()) return x;
-  return b.CreateVectorSplat(vector->getNumElements(), x);
-}
-
-}  // namespace
-
-Result<Registers> apply_region(Context& c, const dsl::Region& region, llvm::ArrayRef<Value*> arguments) {
-  Builder& b = c.b;
-  std::map<ValueId, Value*> values;
-  for (size_t i = 0; i < arguments.size(); ++i) values[region.args[i]] = arguments[i];
-  auto read = [&](llvm::ArrayRef<ValueId> ids) {
-    Registers out;
-    for (ValueId id : ids) {
-      auto own = values.find(id);
-      out.push_back(spread(b, own != values.end() ? own->second : c.scalars[id], arguments[0]->getType()));
-    }
-    return out;
-  };
-  for (const Op& op : region.ops) {
-    const Registers operands = read(op.operands);
-    if (op.code == OpCode::kYield) return operands;
-    if (op.code == OpCode::kConstant) {
-      values[op.results[0]] = emit_constant(c.b, op);
-    } else if (op.code == OpCode::kPhilox) {
-      const auto words = emit_philox(b, philox_keys(b, operands[0]), operands[1]);
-      for (size_t i = 0; i < words.size(); ++i) values[op.results[i]] = words[i];
-    } else {
-      auto value = emit_elementwise(c, b, op, operands);
-      if (!value) return value.error();
-      values[op.results[0]] = *value;
-    }
-  }
-  return internal_error("a region without a yield");
-}
 
 Result<Registers> combine_operands(Context& c, const Op& op, const Registers& left, const Registers& right) {
   const dsl::ReduceKind kind = reduce_kind(op);
@@ -48,7 +10,7 @@ Result<Registers> combine_operands(Context& c, const Op& op, const Registers& le
   }
   Registers arguments = left;
   arguments.append(right.begin(), right.end());
-  return apply_region(c, op.regions[0], arguments);
+  return emit_region(c, c.b, op.regions[0], arguments, [&](ValueId id) { return c.scalars[id]; });
 }
 
 }  // namespace kiln::codegen::cpu

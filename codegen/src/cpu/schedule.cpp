@@ -8,6 +8,8 @@
 #include <optional>
 #include <set>
 
+#include "passes/pointers.h"
+
 namespace kiln::codegen::cpu {
 namespace {
 
@@ -25,7 +27,7 @@ struct Place {
 
 class Scheduler {
  public:
-  explicit Scheduler(const dsl::Kernel& kernel) : kernel_(kernel) {
+  explicit Scheduler(const dsl::Kernel& kernel) : kernel_(kernel), pointers_(kernel) {
     const size_t count = kernel.values.size();
     out_.keep.resize(count);
     out_.materialise.resize(count);
@@ -110,21 +112,8 @@ class Scheduler {
 
   // The parameter that a pointer (tile) comes from; absent when it is not known.
   std::optional<ValueId> root(ValueId pointer) const {
-    for (const dsl::Param& param : kernel_.params) {
-      if (param.value == pointer) return pointer;
-    }
-    const Op* op = out_.definition[pointer];
-    if (!op) return std::nullopt;
-    switch (op->code) {
-      case OpCode::kAddptr:
-      case OpCode::kSplat:
-      case OpCode::kBroadcast:
-      case OpCode::kExpandDims:
-      case OpCode::kPermute:
-        return root(op->operands[0]);
-      default:
-        return std::nullopt;
-    }
+    const auto parameter = pointers_.parameter(pointer);
+    return parameter ? std::optional(kernel_.params[*parameter].value) : std::nullopt;
   }
 
   bool may_alias(ValueId pointer) const {
@@ -144,64 +133,6 @@ class Scheduler {
     if (op.code != OpCode::kAtomicRmw && op.code != OpCode::kAtomicCas) return false;
     const auto order = std::get<int64_t>(op.attrs[op.code == OpCode::kAtomicCas ? 0 : 1]);
     return static_cast<dsl::MemoryOrder>(order) != dsl::MemoryOrder::kRelaxed;
-  }
-
-  // The axes along which neither the address nor an offset stays the same: lanes have addresses of their own. Known for
-  // sums of arange · scalar; strides are taken to be at least as long as what they step over.
-  std::vector<bool> distinct_axes(ValueId id) {
-    if (auto known = distinct_.find(id); known != distinct_.end()) return known->second;
-    return distinct_[id] = distinct_axes_new(id);
-  }
-
-  std::vector<bool> distinct_axes_new(ValueId id) {
-    const auto rank = static_cast<size_t>(kernel_.type(id).rank());
-    std::vector<bool> out(rank, false);
-    const Op* op = out_.definition[id];
-    if (rank == 0 || !op) return out;
-    auto from = [&](size_t i) { return distinct_axes(op->operands[i]); };
-    switch (op->code) {
-      case OpCode::kArange:
-        return {true};
-      case OpCode::kCast:
-        return from(0);
-      case OpCode::kBroadcast:
-        out = from(0);
-        // Copies of a single element are at one address.
-        for (size_t i = 0; i < rank; ++i)
-          out[i] = out[i] && kernel_.type(op->operands[0]).shape[i] == kernel_.type(id).shape[i];
-        return out;
-      case OpCode::kExpandDims:
-        out = from(0);
-        out.insert(out.begin() + std::get<int64_t>(op->attrs[0]), false);
-        return out;
-      case OpCode::kPermute: {
-        const auto source = from(0);
-        const auto& order = std::get<std::vector<dsl::Expr>>(op->attrs[0]);
-        for (size_t i = 0; i < rank; ++i) out[i] = source[static_cast<size_t>(*order[i].as_constant())];
-        return out;
-      }
-      case OpCode::kAddptr:
-      case OpCode::kAdd:
-      case OpCode::kMul: {
-        const auto x = from(0), y = from(1);
-        for (size_t i = 0; i < rank; ++i) {
-          if (x[i] && y[i]) return std::vector<bool>(rank, false);  // i + i·s or i·i: not looked into
-          out[i] = x[i] || y[i];
-        }
-        return out;
-      }
-      default:
-        return out;
-    }
-  }
-
-  bool distinct_addresses(ValueId pointer) {
-    const auto axes = distinct_axes(pointer);
-    const auto shape = dsl::concrete_shape(kernel_.type(pointer));
-    for (size_t i = 0; i < axes.size(); ++i) {
-      if (!axes[i] && shape[i] > 1) return false;
-    }
-    return true;
   }
 
   void find_write_only() {
@@ -236,7 +167,7 @@ class Scheduler {
       if (from && to && *from != *to && !may_alias(*from) && !may_alias(*to)) continue;
       if (store == &sink && store->code == OpCode::kStore) {
         // In-place elementwise: each lane reads before it writes its own address. Equal pointers are one value by now.
-        if (!elementwise || load.operands[0] != store->operands[0] || !distinct_addresses(store->operands[0]))
+        if (!elementwise || load.operands[0] != store->operands[0] || !pointers_.distinct(store->operands[0]))
           return true;
       } else if (store == &sink || between) {
         return true;
@@ -299,10 +230,10 @@ class Scheduler {
   }
 
   const dsl::Kernel& kernel_;
+  Pointers pointers_;
   Schedule out_;
   int next_ = 0;
   std::map<const Op*, Place> places_;
-  std::map<ValueId, std::vector<bool>> distinct_;
   std::map<ValueId, bool> index_;
   std::vector<const Op*> loops_, stores_, loads_;
   std::vector<std::vector<const Op*>> users_;

@@ -104,14 +104,20 @@ Value* with_sticky_bit(Builder& b, Value* x, bool is_signed) {
 }  // namespace
 
 Value* to_f32(ElementContext& c, Builder& b, ElementType element, Value* x) {
+  if (c.small_floats.to_f32) {
+    if (Value* value = c.small_floats.to_f32(b, element, x)) return value;
+  }
   if (info(element).bits == 8) return f8_to_f32(c, b, element, x);
   if (element == ElementType::kBF16) return bf16_to_f32(b, x);
   return c.converts_f16 ? b.CreateFPExt(x, like(x, b.getFloatTy())) : f16_to_f32_by_hand(b, x);
 }
 
 Value* from_f32(ElementContext& c, Builder& b, ElementType element, Value* x, bool saturate) {
+  if (c.small_floats.from_f32) {
+    if (Value* value = c.small_floats.from_f32(b, element, x, saturate)) return value;
+  }
   if (info(element).bits == 8) return f32_to_f8(b, element, x, saturate);
-  if (element == ElementType::kBF16) return c.round_bf16 ? c.round_bf16(b, x) : f32_to_bf16(b, x);
+  if (element == ElementType::kBF16) return f32_to_bf16(b, x);
   return c.converts_f16 ? b.CreateFPTrunc(x, like(x, b.getHalfTy())) : f32_to_f16_by_hand(b, x);
 }
 

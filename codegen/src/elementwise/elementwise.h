@@ -4,7 +4,6 @@
 #include <llvm/IR/IRBuilder.h>
 
 #include <array>
-#include <functional>
 #include <string>
 
 #include "kiln/dsl/ir.h"
@@ -20,6 +19,13 @@ using dsl::ValueId;
 using llvm::Value;
 using Builder = llvm::IRBuilder<>;
 
+// A target's own conversions between f32 and floats below 32 bits, of scalars, with the results that conversions.cpp
+// has but for the bits of NaN. Either may be null, and gives null where there is no instruction.
+struct SmallFloatInstructions {
+  Value* (*from_f32)(Builder& b, ElementType to, Value* x, bool saturate) = nullptr;
+  Value* (*to_f32)(Builder& b, ElementType from, Value* x) = nullptr;
+};
+
 // What an elementwise op must know of its surroundings.
 struct ElementContext {
   const dsl::Kernel& kernel;
@@ -27,8 +33,7 @@ struct ElementContext {
   MathOptions math;
   bool converts_f16 = true;       // by instructions
   bool divides_by_floats = true;  // vectors of ints: no instruction divides them
-  // f32 to the bits of the nearest bf16, by an instruction where the target has one.
-  std::function<Value*(Builder& b, Value* x)> round_bf16 = nullptr;
+  SmallFloatInstructions small_floats = {};
 
   const dsl::Type& type(ValueId id) const { return kernel.type(id); }
   // An error about an op, with its source line.

@@ -140,8 +140,14 @@ bool known_not_nan(Value* x) {
 
 }  // namespace
 
-// `select(x > y, x, y)` is what x86's max does: y when either is NaN. So only a NaN in x needs care.
+// `select(x > y, x, y)` is what x86's max does: y when either is NaN. So only a NaN in x needs care. Scalars of f32 are
+// mostly GPUs', which have instructions for both kinds.
 Value* float_min_max(Builder& b, bool maximum, bool numeric, Value* x, Value* y) {
+  if (x->getType()->isFloatTy()) {
+    const auto id = numeric ? (maximum ? llvm::Intrinsic::maxnum : llvm::Intrinsic::minnum)
+                            : (maximum ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum);
+    return b.CreateBinaryIntrinsic(id, x, y);
+  }
   if (known_not_nan(x) && !known_not_nan(y)) std::swap(x, y);
   auto pick = [&](Value* p, Value* q) {
     return b.CreateSelect(maximum ? b.CreateFCmpOGT(p, q) : b.CreateFCmpOLT(p, q), p, q);
@@ -180,6 +186,16 @@ MathOptions math_options(const ElementContext& c, bool fast) {
   return options;
 }
 
+// Correctly rounded, but for `fast`. A divisor above 2^126, whose reciprocal is below the normal numbers, is made
+// smaller together with the dividend.
+Value* float_div(ElementContext& c, Builder& b, bool fast, Value* x, Value* y) {
+  if (!fast || !c.math.estimate || !x->getType()->isFloatTy()) return b.CreateFDiv(x, y);
+  const auto constant = [&](double value) { return llvm::ConstantFP::get(x->getType(), value); };
+  Value* large = b.CreateFCmpOGT(b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, y), constant(0x1p126));
+  Value* scale = b.CreateSelect(large, constant(0.25), constant(1.0));
+  return b.CreateFMul(b.CreateFMul(x, scale), c.math.estimate(b, Estimate::kReciprocal, b.CreateFMul(y, scale)));
+}
+
 Value* emit_float(ElementContext& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> in) {
   switch (op.code) {
     case OpCode::kAdd:
@@ -189,7 +205,7 @@ Value* emit_float(ElementContext& c, Builder& b, const Op& op, llvm::ArrayRef<Va
     case OpCode::kMul:
       return b.CreateFMul(in[0], in[1]);
     case OpCode::kDiv:
-      return b.CreateFDiv(in[0], in[1]);
+      return float_div(c, b, std::get<int64_t>(op.attrs[0]) != 0, in[0], in[1]);
     case OpCode::kRem:
       return emit_fmod(b, in[0], in[1], math_options(c, false));
     case OpCode::kFma:

@@ -7,7 +7,8 @@
 //   %b = call @kiln.shared.buffer(i32 1, i64 256)      %b = getelementptr i8, @kiln_shared, 0    ; %a is dead here
 //
 // A buffer is alive from where it is made to the last access that may follow. Buffers that are alive at one
-// point get bytes of their own; the largest choose first.
+// point get bytes of their own; the largest choose first. So do small ones, the parts of reductions, as far as they are
+// few: bytes cost less than the barrier between two uses.
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/Module.h>
 
@@ -24,6 +25,7 @@ namespace {
 
 // The swizzle of panels repeats every 1024 bytes; smaller tiles are one repeat of theirs, of a power of two.
 constexpr int64_t kLeastAlignment = 128, kMostAlignment = 1024;
+constexpr int64_t kSmall = 512, kMaxForSmall = 4096;  // of one buffer, of all that are kept apart
 constexpr char kMemory[] = "kiln_shared";
 
 using Buffers = std::set<int>;
@@ -97,6 +99,17 @@ std::map<int, Buffers> find_neighbours(const llvm::Function& function) {
 
 int64_t round_up(int64_t x, int64_t multiple) { return (x + multiple - 1) / multiple * multiple; }
 
+void keep_small_apart(const std::map<int, Call>& calls, std::map<int, Buffers>& neighbours) {
+  Buffers small;
+  int64_t bytes = 0;
+  for (const auto& [number, call] : calls) {
+    if (call.bytes > kSmall || bytes + round_up(call.bytes, kLeastAlignment) > kMaxForSmall) continue;
+    small.insert(number);
+    bytes += round_up(call.bytes, kLeastAlignment);
+  }
+  for (int number : small) neighbours[number].insert(small.begin(), small.end());
+}
+
 // The lowest place that no placed neighbour has.
 int64_t find_place(int64_t bytes, const Buffers& neighbours, const std::map<int, SharedRange>& placed) {
   std::vector<SharedRange> taken;
@@ -128,7 +141,8 @@ SharedPlan allocate_shared_memory(llvm::Function& function) {
   SharedPlan plan;
   const std::map<int, Call> calls = find_calls(function);
   if (calls.empty()) return plan;
-  const std::map<int, Buffers> neighbours = find_neighbours(function);
+  std::map<int, Buffers> neighbours = find_neighbours(function);
+  keep_small_apart(calls, neighbours);
   std::vector<int> order;
   for (const auto& [number, call] : calls) order.push_back(number);
   std::ranges::stable_sort(order, std::greater<>(), [&](int number) { return calls.at(number).bytes; });

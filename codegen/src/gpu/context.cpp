@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "gpu/coalesce.h"
+
 namespace kiln::codegen::gpu {
 namespace {
 
@@ -19,13 +21,14 @@ void note_regions(const dsl::Region& region, std::vector<const dsl::Region*>& re
 
 Context::Context(const dsl::Kernel& k, const TargetInfo& t, llvm::Module& m, const Placement& p,
                  const BlockShape& shape, const std::string& name)
-    : ElementContext{k, name, t.math(), true, false, t.bf16_rounding()},
+    : ElementContext{k, name, t.math(), true, false, t.small_floats()},
       target(t),
       module(m),
       placement(p),
       block(shape),
       b(m.getContext()),
       definition(k.values.size()),
+      order(k),
       region_of_(k.values.size(), &k.body),
       uses_(k.values.size()) {
   note_regions(k.body, region_of_, definition, uses_);
@@ -163,7 +166,11 @@ Value* Context::coordinate(const Layout& layout, size_t reg, int axis) {
 }
 
 Value* Context::in_tile(const Layout& layout, size_t reg, const dsl::Type& type) {
-  const std::vector<int64_t> extents = dsl::concrete_shape(type), padded = layout.shape();
+  return in_tile(layout, reg, dsl::concrete_shape(type));
+}
+
+Value* Context::in_tile(const Layout& layout, size_t reg, const std::vector<int64_t>& extents) {
+  const std::vector<int64_t> padded = layout.shape();
   Value* out = nullptr;
   for (size_t axis = 0; axis < extents.size(); ++axis) {
     if (extents[axis] == padded[axis]) continue;
@@ -172,6 +179,23 @@ Value* Context::in_tile(const Layout& layout, size_t reg, const dsl::Type& type)
     out = out ? b.CreateAnd(out, inside) : inside;
   }
   return out;
+}
+
+Value* Context::element_number(const Layout& layout, size_t reg, const dsl::Type& type) {
+  const std::vector<int64_t> extents_of = dsl::concrete_shape(type);
+  Value* out = b.getInt32(0);
+  for (size_t axis = 0; axis < extents_of.size(); ++axis) {
+    Value* rows = b.CreateMul(out, b.getInt32(static_cast<uint32_t>(extents_of[axis])));
+    out = b.CreateAdd(rows, coordinate(layout, reg, static_cast<int>(axis)));
+  }
+  return out;
+}
+
+Layout Context::layout_at_hand(ValueId id) const {
+  if (placement.home[id]) return *placement.home[id];
+  AccessShape rows;
+  for (int axis = type(id).rank(); axis-- > 0;) rows.order.push_back(axis);
+  return coalesced(padded_shape(type(id)), rows, block);
 }
 
 }  // namespace kiln::codegen::gpu

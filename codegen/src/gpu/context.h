@@ -10,9 +10,13 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "elementwise/elementwise.h"
+#include "gpu/bulk_copy.h"
+#include "gpu/debug_lines.h"
+#include "gpu/global_order.h"
 #include "gpu/placement.h"
 #include "gpu/shared_memory.h"
 #include "gpu/shared_panels.h"
@@ -54,10 +58,21 @@ class Context : public ElementContext {
   llvm::Function* function = nullptr;
   std::vector<const Op*> definition;  // by value; null for parameters and region arguments
   std::vector<AxisInfo> info;         // by value
+  GlobalOrder order;                  // of accesses to global memory
+  BulkAccesses bulk;                  // accesses that the bulk engine makes
 
   Value* lane = nullptr;
   Value* warp = nullptr;
   std::array<Value*, 3> program_id{}, num_programs{};
+  std::vector<Value*> tensor_maps;  // by number
+  Value* tensor_map(const Op& op) const { return tensor_maps[bulk.at(&op).map]; }
+  // What a launch gives beyond the kernel's parameters (docs/artifact.md); null where the kernel needs it not.
+  Value* failure_record = nullptr;
+  std::vector<Value*> extents;  // by parameter: elements behind a pointer
+  Value* print_ring = nullptr;
+  std::vector<const Op*> checks, prints;  // what code names by number
+  std::unique_ptr<DebugLines> lines;      // with the option debug
+
   // What comes before this, in the entry block, dominates the whole kernel.
   llvm::Instruction* prologue_end = nullptr;
 
@@ -98,6 +113,11 @@ class Context : public ElementContext {
   Value* coordinate(const Layout& layout, size_t reg, int axis);
   // Whether the register's element lies in the tile, which its layout pads to powers of two: null for always.
   Value* in_tile(const Layout& layout, size_t reg, const dsl::Type& type);
+  Value* in_tile(const Layout& layout, size_t reg, const std::vector<int64_t>& extents);
+  // The row-major number of the register's element in a tile, i32.
+  Value* element_number(const Layout& layout, size_t reg, const dsl::Type& type);
+  // A layout in which a value is at hand, or cheap.
+  Layout layout_at_hand(ValueId id) const;
   // The part of a layout's element that lane and warp make up, along an axis, and that of the register.
   Value* thread_coordinate(const Layout& layout, int axis);
   int64_t register_coordinate(const Layout& layout, size_t reg, int axis) const;
@@ -118,6 +138,15 @@ class Context : public ElementContext {
 
 // evaluate.cpp: a value without a home, in a layout.
 Result<Registers> compute(Context& c, ValueId id, const Layout& layout);
+// … in one some of whose register bits may be free: from the registers of the layout without them.
+Result<Registers> get_without_copies(Context& c, ValueId id, const Layout& layout);
+// shape_ops.cpp: cat, slice, reshape and gather in a layout.
+Result<Registers> compute_cat(Context& c, const Op& op, const Layout& layout);
+Result<Registers> compute_slice(Context& c, const Op& op, const Layout& layout);
+Result<Registers> compute_reshape(Context& c, const Op& op, const Layout& layout);
+Result<Registers> compute_gather(Context& c, const Op& op, const Layout& layout);
+// memory.cpp: of the threads that hold copies, whether this is the one that acts for all of them; null: there are none.
+Value* is_first_copy(Context& c, const Layout& layout);
 // convert.cpp: registers in one layout, from those in another.
 Result<Registers> convert(Context& c, const Registers& registers, const dsl::Type& type, const Layout& from,
                           const Layout& to);
@@ -135,23 +164,36 @@ Result<void> lower_op(Context& c, const Op& op);
 Result<SharedTile> put_in_shared(Context& c, ValueId id, int fast);
 Result<Registers> read_shared_tile(Context& c, const SharedTile& tile, const dsl::Type& type, const Layout& layout);
 // memory.cpp
-// All registers of a layout in groups of `vector` neighbours along an axis (the last one); how many may go together in
-// an access.
-using Group = std::vector<size_t>;
-std::vector<Group> groups_of(const Layout& layout, int64_t vector, std::optional<int> along = std::nullopt);
-int64_t vector_of(Context& c, const Op& op, const Layout& layout, std::optional<ValueId> mask);
-Value* pointer_of(Context& c, const Address& address);
 Result<void> lower_load(Context& c, const Op& op);
 Result<void> lower_store(Context& c, const Op& op);
+// atomics.cpp
+Result<void> lower_atomic(Context& c, const Op& op);
+// checks.cpp: what an op is checked for before it is run, by the options debug and check_bounds.
+Result<void> lower_check(Context& c, const Op& op);
+// print.cpp
+Result<void> lower_print(Context& c, const Op& op);
+// inline_asm.cpp
+Result<Registers> compute_inline_asm(Context& c, const Op& op, const Layout& layout);
 // reduce.cpp
 Result<void> lower_reduce(Context& c, const Op& op);
+// scan.cpp: a scan, or a reduction by a region.
+Result<void> lower_in_order(Context& c, const Op& op);
+// sort.cpp
+Result<void> lower_sort(Context& c, const Op& op);
+Result<void> lower_topk(Context& c, const Op& op);
+// histogram.cpp
+Result<void> lower_histogram(Context& c, const Op& op);
 // dot.cpp
 Result<void> lower_dot(Context& c, const Op& op);
+// dot_scaled.cpp
+Result<void> lower_dot_scaled(Context& c, const Op& op);
 // control.cpp
 Result<void> lower_for(Context& c, const Op& op);
 Result<void> lower_while(Context& c, const Op& op);
 Result<void> lower_if(Context& c, const Op& op);
 
+// From a lane; integers of any width.
+Value* shuffle(Context& c, Value* x, Value* lane);
 // From the lane whose number differs in these bits; elements of any type.
 Value* shuffle_xor(Context& c, Value* x, unsigned lanes);
 

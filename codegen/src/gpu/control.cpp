@@ -133,6 +133,9 @@ Result<void> lower_for(Context& c, const Op& op) {
     return end_iteration(c, yielded, carried);
   });
   if (!done) return done;
+  if (stages) {
+    if (auto finished = stages->finish(guard); !finished) return finished;
+  }
   Value* next = b.CreateAdd(index, range.step);
   index->addIncoming(next, b.GetInsertBlock());
   b.CreateCondBr(b.CreateICmpSLT(next, range.end), loop, after);

@@ -131,6 +131,10 @@ Registers run_round_trip(Context& c, const RoundTrip& plan, const Registers& in,
 
 }  // namespace
 
+Value* shuffle(Context& c, Value* x, Value* lane) {
+  return shuffle_bits(c, x, [&](Value* word) { return c.target.shuffle(c.b, word, lane); });
+}
+
 Value* shuffle_xor(Context& c, Value* x, unsigned lanes) {
   llvm::Type* type = x->getType();
   const unsigned bits = type->getPrimitiveSizeInBits().getFixedValue();

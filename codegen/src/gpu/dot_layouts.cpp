@@ -12,14 +12,17 @@ namespace {
 
 int log2_of(int64_t x) { return std::countr_zero(static_cast<uint64_t>(x)); }
 
-// How warps share the fragments of the result: as square as the tile allows, so that operands are read least often.
+// How warps share the fragments of the result: batches first, then as square as the tile allows, so that operands are
+// read least often.
 struct WarpGrid {
-  int64_t m = 1, n = 1, idle = 1;
+  int64_t batch = 1, m = 1, n = 1, idle = 1;
 };
-WarpGrid warp_grid(int64_t rows, int64_t columns, int64_t m_fragments, int64_t n_fragments, int64_t warps) {
+WarpGrid warp_grid(const DotFragments& all, int64_t rows, int64_t columns, int64_t warps) {
   WarpGrid out;
+  out.batch = std::min(warps, all.batch);
+  warps /= out.batch;
   while (out.m * out.n < warps) {
-    const bool m_left = out.m < m_fragments, n_left = out.n < n_fragments;
+    const bool m_left = out.m < all.m, n_left = out.n < all.n;
     if (!m_left && !n_left) break;
     if (m_left && (!n_left || rows / out.m >= columns / out.n)) {
       out.m *= 2;
@@ -31,6 +34,19 @@ WarpGrid warp_grid(int64_t rows, int64_t columns, int64_t m_fragments, int64_t n
   return out;
 }
 
+// A fragment of so many rows and columns at most: what stood for more is free, and holds copies.
+Layout cut(const Layout& fragment, int64_t rows, int64_t columns) {
+  const std::vector<int64_t> whole = fragment.shape();
+  Layout out({std::min(whole[0], rows), std::min(whole[1], columns)});
+  for (Dim dim : {Dim::kRegister, Dim::kLane, Dim::kWarp}) {
+    for (Bits basis : fragment.bases(dim)) {
+      const std::vector<int64_t> at = fragment.coordinates(basis);
+      out.add(dim, at[0] < out.shape()[0] && at[1] < out.shape()[1] ? out.element(at) : 0);
+    }
+  }
+  return out;
+}
+
 // Each thread a block of neighbours of the result.
 Layout blocks_of_result(const std::vector<int64_t>& shape, const BlockShape& block) {
   AccessShape access;
@@ -39,101 +55,100 @@ Layout blocks_of_result(const std::vector<int64_t>& shape, const BlockShape& blo
   return coalesced(shape, access, block);
 }
 
-struct Extents {
-  int64_t m, n, k;
-};
+// Of operands with these extents, which are powers of two.
+DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, const std::vector<int64_t>& a,
+                      const std::vector<int64_t>& sum, const TargetInfo& target, const BlockShape& block) {
+  auto instruction = dot_instruction(context, target, types);
+  if (!instruction) return {blocks_of_result(sum, block)};
+  const bool batched = sum.size() == 3;
+  const int64_t rows = sum[sum.size() - 2], columns = sum.back(), inner = a.back();
+  const std::vector<int64_t> tile = instruction->accumulator.shape();
+  const int64_t tile_k = instruction->a.shape()[1];
+  DotFragments out;
+  out.batch = batched ? sum[0] : 1;
+  out.m = std::max<int64_t>(rows / tile[0], 1);
+  out.n = std::max<int64_t>(columns / tile[1], 1);
+  out.k = std::max<int64_t>(inner / tile_k, 1);
+  const WarpGrid warps = warp_grid(out, rows, columns, block.warps);
+  const DotFragments all = out;
+  out.batch /= warps.batch, out.m /= warps.m, out.n /= warps.n;
 
-int bits_of(int64_t x) { return log2_of(x); }
-
-// Registers count n fastest, then m; warps n fastest. Of fragments, `idle` warps having copies.
-Layout accumulator_rest(int64_t m, int64_t n, const WarpGrid& warps) {
-  return from_steps({m, n}, {{Dim::kRegister, 1, bits_of(n / warps.n)},
-                             {Dim::kRegister, 0, bits_of(m / warps.m)},
-                             {Dim::kWarp, 1, bits_of(warps.n)},
-                             {Dim::kWarp, 0, bits_of(warps.m)},
-                             {Dim::kWarp, kNoAxis, bits_of(warps.idle)}});
-}
-
-std::optional<DotLayouts> by_instruction(const MatrixInstruction& instruction, const Extents& dot, int warp_count) {
-  const std::vector<int64_t> tile = instruction.accumulator.shape();
-  if (dot.m < tile[0] || dot.n < tile[1] || dot.k < instruction.a.shape()[1]) return std::nullopt;
-  const int64_t m = dot.m / tile[0], n = dot.n / tile[1], k = dot.k / instruction.a.shape()[1];
-  const WarpGrid warps = warp_grid(dot.m, dot.n, m, n, warp_count);
-  DotLayouts out;
-  out.m_fragments = m / warps.m;
-  out.n_fragments = n / warps.n;
-  out.k_fragments = k;
-  const Layout a_rest = from_steps({m, k}, {{Dim::kRegister, 0, bits_of(out.m_fragments)},
-                                            {Dim::kRegister, 1, bits_of(k)},
-                                            {Dim::kWarp, kNoAxis, bits_of(warps.n)},
-                                            {Dim::kWarp, 0, bits_of(warps.m)},
-                                            {Dim::kWarp, kNoAxis, bits_of(warps.idle)}});
-  const Layout b_rest = from_steps({k, n}, {{Dim::kRegister, 1, bits_of(out.n_fragments)},
-                                            {Dim::kRegister, 0, bits_of(k)},
-                                            {Dim::kWarp, 1, bits_of(warps.n)},
-                                            {Dim::kWarp, kNoAxis, bits_of(warps.m)},
-                                            {Dim::kWarp, kNoAxis, bits_of(warps.idle)}});
-  out.instruction = instruction;
-  out.accumulator = product(instruction.accumulator, accumulator_rest(m, n, warps));
-  out.a = product(instruction.a, a_rest);
-  out.b = product(instruction.b, b_rest);
-  return out;
+  // How fragments lie in the batch and along two axes of it; an axis that is not there is kNoAxis.
+  const auto arranged = [&](const Layout& fragment, int64_t x, int64_t y, int m, int n, int k) {
+    const auto bits = [](int axis, int64_t count) { return axis == kNoAxis ? 0 : log2_of(count); };
+    const Layout rest = from_steps({all.batch, x, y}, {{Dim::kRegister, n, bits(n, out.n)},
+                                                       {Dim::kRegister, m, bits(m, out.m)},
+                                                       {Dim::kRegister, k, bits(k, out.k)},
+                                                       {Dim::kRegister, 0, log2_of(out.batch)},
+                                                       {Dim::kWarp, n, log2_of(warps.n)},
+                                                       {Dim::kWarp, m, log2_of(warps.m)},
+                                                       {Dim::kWarp, 0, log2_of(warps.batch)},
+                                                       {Dim::kWarp, kNoAxis, log2_of(warps.idle)}});
+    const Layout layout = product(expand(fragment, 0), rest);
+    return batched ? layout : slice(layout, 0);
+  };
+  const auto a_from = [&](int64_t k) { return arranged(cut(instruction->a, rows, k), all.m, all.k, 1, kNoAxis, 2); };
+  const auto b_from = [&](int64_t k) { return arranged(cut(instruction->b, k, columns), all.k, all.n, kNoAxis, 2, 1); };
+  out.a = a_from(inner), out.whole_a = a_from(tile_k);
+  out.b = b_from(inner), out.whole_b = b_from(tile_k);
+  out.sums = arranged(cut(instruction->accumulator, rows, columns), all.m, all.n, 1, 2, kNoAxis);
+  out.instruction = std::move(*instruction);
+  const Layout home = without_copies_in_registers(out.sums).layout;
+  return {home, std::move(out), std::nullopt};
 }
 
 // Groups of warps take rows of the result first, so that what a row needs stays in a group.
-std::optional<DotLayouts> by_group(const GroupInstruction& group, const Extents& dot, int warp_count) {
+std::optional<DotLayouts> by_group(const GroupInstruction& instruction, const std::vector<int64_t>& a,
+                                   const std::vector<int64_t>& sum, int warps) {
   constexpr int64_t kLeastColumns = 8;
-  if (warp_count % group.warps != 0 || dot.m < group.rows || dot.k < group.k || dot.n < kLeastColumns) {
+  if (warps % instruction.warps != 0 || sum[0] < instruction.rows || sum[1] < kLeastColumns || a[1] < instruction.k) {
     return std::nullopt;
   }
-  WarpGrid groups;
-  const int64_t count = warp_count / group.warps, m = dot.m / group.rows;
-  groups.m = std::min(count, m);
-  groups.n = std::min(count / groups.m, dot.n / kLeastColumns);
-  groups.idle = count / (groups.m * groups.n);
-  DotLayouts out;
-  out.columns = static_cast<int>(std::min<int64_t>(group.max_columns, dot.n / groups.n));
-  const int64_t n = dot.n / out.columns;
-  out.m_fragments = m / groups.m;
-  out.n_fragments = n / groups.n;
-  out.k_fragments = dot.k / group.k;
-  const Layout a_rest = from_steps({m, out.k_fragments}, {{Dim::kRegister, 1, bits_of(out.k_fragments)},
-                                                          {Dim::kRegister, 0, bits_of(out.m_fragments)},
-                                                          {Dim::kWarp, kNoAxis, bits_of(groups.n)},
-                                                          {Dim::kWarp, 0, bits_of(groups.m)},
-                                                          {Dim::kWarp, kNoAxis, bits_of(groups.idle)}});
-  out.group = group;
-  out.accumulator = product(group.accumulator(out.columns), accumulator_rest(m, n, groups));
-  out.a = product(group.a, a_rest);
-  return out;
+  const int64_t count = warps / instruction.warps, m = sum[0] / instruction.rows;
+  const int64_t m_groups = std::min(count, m), n_groups = std::min(count / m_groups, sum[1] / kLeastColumns);
+  const int64_t idle = count / (m_groups * n_groups);
+  DotGroup out{instruction, {}, 0, 1, 1, 1};
+  out.columns = static_cast<int>(std::min<int64_t>(instruction.max_columns, sum[1] / n_groups));
+  const int64_t n = sum[1] / out.columns;
+  out.m = m / m_groups;
+  out.n = n / n_groups;
+  out.k = a[1] / instruction.k;
+  const Layout sums = from_steps({m, n}, {{Dim::kRegister, 1, log2_of(out.n)},
+                                          {Dim::kRegister, 0, log2_of(out.m)},
+                                          {Dim::kWarp, 1, log2_of(n_groups)},
+                                          {Dim::kWarp, 0, log2_of(m_groups)},
+                                          {Dim::kWarp, kNoAxis, log2_of(idle)}});
+  const Layout rows = from_steps({m, out.k}, {{Dim::kRegister, 1, log2_of(out.k)},
+                                              {Dim::kRegister, 0, log2_of(out.m)},
+                                              {Dim::kWarp, kNoAxis, log2_of(n_groups)},
+                                              {Dim::kWarp, 0, log2_of(m_groups)},
+                                              {Dim::kWarp, kNoAxis, log2_of(idle)}});
+  out.a = product(instruction.a, rows);
+  const Layout home = product(instruction.accumulator(out.columns), sums);
+  return DotLayouts{home, std::nullopt, std::move(out)};
 }
 
 // Whether an operand's elements can lie in shared memory as a group of warps wants them.
-bool fits_panels(const dsl::Type& a, const dsl::Type& b) {
-  return (shared_panels_of(a, 0) || shared_panels_of(a, 1)) && (shared_panels_of(b, 0) || shared_panels_of(b, 1));
+bool fits_panels(const dsl::Type& operand) {
+  return shared_panels_of(operand, 0).has_value() || shared_panels_of(operand, 1).has_value();
 }
 
 }  // namespace
 
 DotLayouts dot_layouts(const dsl::Kernel& kernel, const dsl::Op& dot, const TargetInfo& target,
                        const BlockShape& block) {
-  const auto type = [&](size_t i) -> const dsl::Type& { return kernel.type(dot.operands[i]); };
-  const std::vector<int64_t> a = padded_shape(type(0)), sum = padded_shape(type(2));
-  const auto precision = static_cast<dsl::Precision>(int_attr(dot, 0));
-  if (sum.size() == 2) {
-    const Extents extents{sum[0], sum[1], a[1]};
-    const auto group = target.group_instruction(type(0).element, type(1).element, type(2).element, precision);
-    if (group && fits_panels(type(0), type(1))) {
-      if (auto layouts = by_group(*group, extents, block.warps)) return *layouts;
-    }
-    const auto instruction = target.matrix_instruction(type(0).element, type(1).element, type(2).element, precision);
-    if (instruction) {
-      if (auto layouts = by_instruction(*instruction, extents, block.warps)) return *layouts;
-    }
+  const bool scaled = dot.code == dsl::OpCode::kDotScaled;
+  const dsl::Type &a = kernel.type(dot.operands[0]), &b = kernel.type(dot.operands[scaled ? 2 : 1]);
+  const dsl::Type& sum = kernel.type(dot.operands[scaled ? 4 : 2]);
+  const ElementContext context{kernel, "", target.math(), true, false, target.small_floats()};
+  const auto precision = scaled ? dsl::Precision::kIeee : static_cast<dsl::Precision>(int_attr(dot, 0));
+  if (!scaled && sum.rank() == 2 && fits_panels(a) && fits_panels(b)) {
+    const auto group = target.group_instruction(a.element, b.element, sum.element, precision);
+    auto layouts = group ? by_group(*group, padded_shape(a), padded_shape(sum), block.warps) : std::nullopt;
+    if (layouts) return *layouts;
   }
-  DotLayouts out;
-  out.accumulator = blocks_of_result(sum, block);
-  return out;
+  return layouts_of(context, {a.element, b.element, sum.element, precision}, padded_shape(a), padded_shape(sum), target,
+                    block);
 }
 
 }  // namespace kiln::codegen::gpu

@@ -1,26 +1,41 @@
-// Which layouts a dot wants: by matrix instructions where the target has one for its types and extents, of several
-// warps before those of one; else each thread has a block of the result.
+// Which layouts a dot wants: by matrix instructions where the target has one for its types, of several warps before
+// those of one; else each thread has a block of the result.
 #pragma once
 
 #include <optional>
 
 #include "gpu/block_shape.h"
-#include "gpu/target_info.h"
+#include "gpu/dot_instruction.h"
 #include "kiln/dsl/ir.h"
 
 namespace kiln::codegen::gpu {
 
-struct DotLayouts {
-  Layout accumulator;
-  // By matrix instructions: the operands' layouts (of several warps: of A alone, where it is in registers), and how
-  // many fragments a warp has along m, n and k.
-  std::optional<MatrixInstruction> instruction;
-  std::optional<GroupInstruction> group;
-  int columns = 0;  // of a group's fragment
-  Layout a, b;
-  int64_t m_fragments = 0, n_fragments = 0, k_fragments = 0;
+// By matrix instructions. A tile smaller than the instruction's has copies in what threads hold of the rest; along the
+// inner axis these count as zeros, which is told by where they would lie in the whole fragments.
+struct DotFragments {
+  MatrixInstruction instruction;
+  Layout a, b, sums;
+  Layout whole_a, whole_b;
+  // So many fragments a warp has; its registers count n fastest, then m, then k (of sums: none), then the batch.
+  int64_t batch = 1, m = 1, n = 1, k = 1;
 };
 
+// By products of several warps: A's layout where it is in registers, and so many fragments a warp has. Registers of the
+// sums count n fastest, then m.
+struct DotGroup {
+  GroupInstruction instruction;
+  Layout a;
+  int columns = 0;  // of a fragment
+  int64_t m = 1, n = 1, k = 1;
+};
+
+struct DotLayouts {
+  Layout accumulator;  // without copies in registers
+  std::optional<DotFragments> fragments = {};
+  std::optional<DotGroup> group = {};
+};
+
+// Of a dot or a dot_scaled, whose operands are f8 by then.
 DotLayouts dot_layouts(const dsl::Kernel& kernel, const dsl::Op& dot, const TargetInfo& target,
                        const BlockShape& block);
 

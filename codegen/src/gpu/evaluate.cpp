@@ -16,7 +16,8 @@ namespace {
 // The layout without the bits of an axis, which has extent 1 then.
 Layout without_axis_bits(const Layout& layout, int axis) { return expand(slice(layout, axis), axis); }
 
-// Registers of a layout some of whose register bits may be free, from those of the one without them.
+}  // namespace
+
 Result<Registers> get_without_copies(Context& c, ValueId id, const Layout& layout) {
   const Deduplicated unique = without_copies_in_registers(layout);
   auto few = c.get(id, unique.layout);
@@ -27,6 +28,8 @@ Result<Registers> get_without_copies(Context& c, ValueId id, const Layout& layou
   }
   return out;
 }
+
+namespace {
 
 Result<Registers> compute_arange(Context& c, const Op& op, const Layout& layout) {
   const int64_t start = number_attr(op, 0);
@@ -115,13 +118,21 @@ Result<Registers> compute(Context& c, ValueId id, const Layout& layout) {
     case OpCode::kExpandDims:
       return c.get(op.operands[0], slice(layout, static_cast<int>(int_attr(op, 0))));
     case OpCode::kReshape:
-      return c.get(op.operands[0], reshape(layout, padded_shape(c.type(op.operands[0]))));
+      return compute_reshape(c, op, layout);
+    case OpCode::kCat:
+      return compute_cat(c, op, layout);
+    case OpCode::kSlice:
+      return compute_slice(c, op, layout);
+    case OpCode::kGather:
+      return compute_gather(c, op, layout);
     case OpCode::kPermute:
       return compute_permute(c, op, layout);
     case OpCode::kJoin:
       return compute_join(c, op, layout);
     case OpCode::kSplit:
       return compute_split(c, op, id, layout);
+    case OpCode::kInlineAsm:
+      return compute_inline_asm(c, op, layout);
     default:
       return compute_elementwise(c, op, id, layout);
   }

@@ -37,7 +37,7 @@ bool stays_in_registers(Context& c, const Op& dot) {
   if (c.shared(view_of(c, id).source)) return false;
   const auto& home = c.placement.home[id];
   if (!home) return !view_of(c, id).transposed;
-  auto plan = plan_conversion(*home, layouts.a, dsl::info(c.type(id).element).bits, c.target.lane_facts());
+  auto plan = plan_conversion(*home, layouts.group->a, dsl::info(c.type(id).element).bits, c.target.lane_facts());
   return plan && std::holds_alternative<RegisterMove>(plan->how);
 }
 
@@ -57,27 +57,28 @@ bool may_run_on(Context& c, const Op& dot, const GroupInstruction& group) {
 
 class GroupDot {
  public:
-  GroupDot(Context& c, const Op& op, const DotLayouts& layouts) : c_(c), op_(op), layouts_(layouts) {}
+  GroupDot(Context& c, const Op& op, const DotLayouts& layouts)
+      : c_(c), op_(op), accumulator_(layouts.accumulator), all_(*layouts.group) {}
 
   Result<void> lower() {
-    const GroupInstruction& group = *layouts_.group;
+    const GroupInstruction& group = all_.instruction;
     const ValueId sum = op_.operands[2], result = op_.results[0];
     const bool clear = is_zero(sum), runs_on = may_run_on(c_, op_, group);
     auto a = a_operand(), rhs = operand(1);
     if (!a || !rhs) return (a ? rhs : a).error();
-    auto sums = c_.is_in_flight(sum) ? Result<Registers>(c_.take_in_flight(sum)) : c_.get(sum, layouts_.accumulator);
+    auto sums = c_.is_in_flight(sum) ? Result<Registers>(c_.take_in_flight(sum)) : c_.get(sum, accumulator_);
     if (!sums) return sums.error();
     for (const std::optional<SharedTile>& tile : tiles_) {
       if (tile) tile->buffer.touch(c_.b, SharedBuffer::Access::kRead, tile->read_phase);
     }
     c_.target.group_fence(c_.b);
-    const size_t size = sums->size() / static_cast<size_t>(layouts_.m_fragments * layouts_.n_fragments);
-    for (int64_t m = 0; m < layouts_.m_fragments; ++m) {
-      for (int64_t n = 0; n < layouts_.n_fragments; ++n) {
-        const size_t first = static_cast<size_t>(m * layouts_.n_fragments + n) * size;
+    const size_t size = sums->size() / static_cast<size_t>(all_.m * all_.n);
+    for (int64_t m = 0; m < all_.m; ++m) {
+      for (int64_t n = 0; n < all_.n; ++n) {
+        const size_t first = static_cast<size_t>(m * all_.n + n) * size;
         const auto fragment = llvm::MutableArrayRef<Value*>(*sums).slice(first, size);
-        const auto next = group.emit(c_.b, at_fragment(*a, 0, first, m), at_fragment(*rhs, 1, first, n),
-                                     layouts_.columns, fragment, clear);
+        const auto next = group.emit(c_.b, at_fragment(*a, 0, first, m), at_fragment(*rhs, 1, first, n), all_.columns,
+                                     fragment, clear);
         std::copy(next.begin(), next.end(), fragment.begin());
       }
     }
@@ -106,11 +107,11 @@ class GroupDot {
   Result<GroupOperand> a_operand() {
     const ValueId id = op_.operands[0];
     if (!stays_in_registers(c_, op_)) return operand(0);
-    auto registers = c_.get(id, layouts_.a);
+    auto registers = c_.get(id, all_.a);
     if (!registers) return registers.error();
     GroupOperand out;
     for (size_t reg = 0; reg < registers->size(); ++reg) {
-      Value* inside = c_.in_tile(layouts_.a, reg, c_.type(id));
+      Value* inside = c_.in_tile(all_.a, reg, c_.type(id));
       Value* x = (*registers)[reg];
       if (inside) x = c_.b.CreateSelect(inside, x, llvm::Constant::getNullValue(x->getType()));
       out.registers.push_back(x);
@@ -129,11 +130,11 @@ class GroupDot {
     int fast = k_of_source;
     const int other = 1 - k_of_source;
     const bool prefers_other = home && home->contiguous_per_thread(other) > home->contiguous_per_thread(k_of_source);
-    if (layouts_.group->any_axis_fastest && shared_panels_of(type, other) &&
+    if (all_.instruction.any_axis_fastest && shared_panels_of(type, other) &&
         (prefers_other || !shared_panels_of(type, fast))) {
       fast = other;
     }
-    if (const SharedTile* there = c_.shared(view.source); there && layouts_.group->any_axis_fastest) {
+    if (const SharedTile* there = c_.shared(view.source); there && all_.instruction.any_axis_fastest) {
       fast = there->panels.fast;
     }
     auto tile = put_in_shared(c_, view.source, fast);
@@ -142,7 +143,7 @@ class GroupDot {
     GroupOperand out;
     const SharedPanels& panels = tile->panels;
     offsets_[number] = inverse(view.transposed ? transpose(panels.memory, {1, 0}) : panels.memory).columns();
-    const int64_t bytes = layouts_.group->element_bits / 8;
+    const int64_t bytes = all_.instruction.element_bits / 8;
     out.address = tile->base;
     out.k_fastest = panels.fast == k_of_source;
     out.swizzle_bytes = panels.swizzle_bytes;
@@ -153,8 +154,8 @@ class GroupDot {
       out.panel_stride = static_cast<int64_t>(multiply(inverse(panels.memory).columns(), next_panel)) * bytes;
     }
     const Layout seen(view.transposed ? std::vector<int64_t>{shape.shape()[1], shape.shape()[0]} : shape.shape());
-    for (int64_t step = 0; step < layouts_.k_fragments; ++step) {
-      const Bits element = static_cast<Bits>(step * layouts_.group->k) << seen.axis_offset(k_axis);
+    for (int64_t step = 0; step < all_.k; ++step) {
+      const Bits element = static_cast<Bits>(step * all_.instruction.k) << seen.axis_offset(k_axis);
       out.k_offsets.push_back(static_cast<int64_t>(multiply(offsets_[number], element)) * bytes);
     }
     axis_offset_[number] = seen.axis_offset(1 - k_axis);
@@ -165,34 +166,34 @@ class GroupDot {
   GroupOperand at_fragment(const GroupOperand& operand, size_t number, size_t first_register, int64_t m) {
     GroupOperand out = operand;
     if (!operand.registers.empty()) {
-      const size_t size = operand.registers.size() / static_cast<size_t>(layouts_.m_fragments);
+      const size_t size = operand.registers.size() / static_cast<size_t>(all_.m);
       const auto begin = operand.registers.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(m) * size);
       out.registers.assign(begin, begin + static_cast<ptrdiff_t>(size));
       return out;
     }
-    const Layout& accumulator = layouts_.accumulator;
     const int axis = number == 0 ? 0 : 1;
     const auto offset = [&](Bits element) {
-      const auto coordinate = static_cast<Bits>(accumulator.coordinates(element)[static_cast<size_t>(axis)]);
+      const auto coordinate = static_cast<Bits>(accumulator_.coordinates(element)[static_cast<size_t>(axis)]);
       return multiply(offsets_[number], coordinate << axis_offset_[number]);
     };
     Layout by_warp({int64_t{1} << offsets_[number].size()});
-    const Columns& warps = accumulator.bases(Dim::kWarp);
+    const Columns& warps = accumulator_.bases(Dim::kWarp);
     for (size_t bit = 0; bit < warps.size(); ++bit) {
       // The lowest warps share a fragment.
-      by_warp.add(Dim::kWarp, (1 << bit) < layouts_.group->warps ? 0 : offset(warps[bit]));
+      by_warp.add(Dim::kWarp, (1 << bit) < all_.instruction.warps ? 0 : offset(warps[bit]));
     }
     Builder& b = c_.b;
-    const auto bytes = static_cast<uint32_t>(layouts_.group->element_bits / 8);
+    const auto bytes = static_cast<uint32_t>(all_.instruction.element_bits / 8);
     Value* warp = b.CreateMul(c_.thread_coordinate(by_warp, 0), b.getInt32(bytes));
-    Value* mine = b.getInt32(static_cast<uint32_t>(offset(accumulator.at({.reg = first_register}))) * bytes);
+    Value* mine = b.getInt32(static_cast<uint32_t>(offset(accumulator_.at({.reg = first_register}))) * bytes);
     out.address = b.CreateGEP(b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), operand.address, warp), mine);
     return out;
   }
 
   Context& c_;
   const Op& op_;
-  const DotLayouts& layouts_;
+  const Layout& accumulator_;
+  const DotGroup& all_;
   std::array<std::optional<SharedTile>, 2> tiles_;
   std::array<Columns, 2> offsets_;  // from an element of an operand, packed as it is seen, to its offset
   std::array<int, 2> axis_offset_{};

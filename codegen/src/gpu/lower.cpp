@@ -1,22 +1,75 @@
 // The kernel function: its parameters, who the thread is, the ops.
 #include "gpu/lower.h"
 
+#include <algorithm>
+
 #include "gpu/context.h"
+#include "gpu/defer_reductions.h"
 #include "gpu/shared_memory.h"
+#include "passes/unpack_e2m1.h"
 
 namespace kiln::codegen::gpu {
 namespace {
 
 constexpr char kEntry[] = "kiln_entry";
 
-// i1 arrives as a byte, as it lies in the parameter block.
-std::vector<llvm::Type*> parameter_types(const dsl::Kernel& kernel, llvm::LLVMContext& context) {
+void note_launch_params(const dsl::KernelOptions& options, const dsl::Region& region, LaunchParams& out) {
+  for (const Op& op : region.ops) {
+    switch (op.code) {
+      case OpCode::kLoad:
+      case OpCode::kStore:
+      case OpCode::kAtomicRmw:
+      case OpCode::kAtomicCas:
+        out.failure = out.failure || options.check_bounds;
+        out.extents = out.extents || options.check_bounds;
+        break;
+      case OpCode::kGather:
+        out.failure = out.failure || options.check_bounds;
+        break;
+      case OpCode::kAssert:
+        out.failure = out.failure || options.debug;
+        break;
+      case OpCode::kPrint:
+        out.print = true;
+        break;
+      default:
+        break;
+    }
+    for (const dsl::Region& inner : op.regions) note_launch_params(options, inner, out);
+  }
+}
+
+constexpr uint64_t kTensorMapBytes = 128;
+
+// i1 arrives as a byte, as it lies in the parameter block. Behind the arguments are the tensor maps.
+std::vector<llvm::Type*> parameter_types(const dsl::Kernel& kernel, size_t tensor_maps, llvm::LLVMContext& context) {
   std::vector<llvm::Type*> out;
   for (const dsl::Param& param : kernel.params) {
     out.push_back(param.type.pointer ? llvm::PointerType::get(context, 1)
                                      : memory_type(context, param.type.element, false));
   }
+  out.resize(out.size() + tensor_maps, llvm::ArrayType::get(llvm::Type::getInt8Ty(context), kTensorMapBytes));
+  const LaunchParams more = launch_params(kernel);
+  if (more.failure) out.push_back(llvm::PointerType::get(context, 1));
+  if (more.extents) {
+    const auto count = std::ranges::count_if(kernel.params, [](const dsl::Param& p) { return p.type.pointer; });
+    out.insert(out.end(), static_cast<size_t>(count), llvm::Type::getInt64Ty(context));
+  }
+  if (more.print) out.push_back(llvm::PointerType::get(context, 1));
   return out;
+}
+
+void define_launch_params(Context& c) {
+  const LaunchParams more = launch_params(c.kernel);
+  auto next = static_cast<unsigned>(c.kernel.params.size() + c.tensor_maps.size());
+  const auto pointer = [&] { return c.b.CreateAddrSpaceCast(c.function->getArg(next++), c.b.getPtrTy()); };
+  if (more.failure) c.failure_record = pointer();
+  if (more.extents) {
+    for (const dsl::Param& param : c.kernel.params) {
+      c.extents.push_back(param.type.pointer ? c.function->getArg(next++) : nullptr);
+    }
+  }
+  if (more.print) c.print_ring = pointer();
 }
 
 void define_parameters(Context& c) {
@@ -33,6 +86,15 @@ void define_parameters(Context& c) {
     }
     c.define(param.value, {value});
   }
+  for (size_t i = 0; i < c.bulk.size(); ++i) {
+    c.tensor_maps.push_back(c.function->getArg(static_cast<unsigned>(c.kernel.params.size() + i)));
+  }
+}
+
+std::vector<TensorMap> maps_of(const BulkAccesses& accesses) {
+  std::vector<TensorMap> out(accesses.size());
+  for (const auto& [op, access] : accesses) out[access.map] = access.tile.map;
+  return out;
 }
 
 void define_thread(Context& c) {
@@ -50,17 +112,32 @@ void define_thread(Context& c) {
 
 }  // namespace
 
-Result<Lowered> lower(const dsl::Kernel& kernel, const TargetInfo& target, const LaunchShape& launch,
+bool allows_bulk(const dsl::Kernel& kernel) {
+  const LaunchParams more = launch_params(kernel);
+  return !more.failure && !more.extents && !more.print;
+}
+
+LaunchParams launch_params(const dsl::Kernel& kernel) {
+  LaunchParams out;
+  note_launch_params(kernel.options, kernel.body, out);
+  return out;
+}
+
+Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, const LaunchShape& launch,
                       const std::string& processor, llvm::Module& module) {
   const BlockShape block{target.lanes(), launch.warps};
+  Lowered out;
+  out.kernel = std::make_shared<const dsl::Kernel>(defer_reductions(unpack_e2m1(optimised), block.lanes * block.warps));
+  const dsl::Kernel& kernel = *out.kernel;
   std::vector<AxisInfo> info = axis_info(kernel, Wrap::kIndex);
   const Placement placement = place(kernel, target, block, info);
   Context c(kernel, target, module, placement, block, processor);
   c.info = std::move(info);
-
-  Lowered out;
+  if (target.bulk_engine() && allows_bulk(kernel)) c.bulk = plan_bulk_accesses(kernel, placement, c.info);
   out.threads = block.lanes * block.warps;
-  c.function = target.create_kernel(module, kEntry, parameter_types(kernel, module.getContext()), out.threads);
+  out.tensor_maps = maps_of(c.bulk);
+  const std::vector<llvm::Type*> params = parameter_types(kernel, out.tensor_maps.size(), module.getContext());
+  c.function = target.create_kernel(module, kEntry, params, out.threads);
   auto* entry = llvm::BasicBlock::Create(module.getContext(), "entry", c.function);
   auto* body = llvm::BasicBlock::Create(module.getContext(), "body", c.function);
   c.b.SetInsertPoint(entry);
@@ -68,11 +145,17 @@ Result<Lowered> lower(const dsl::Kernel& kernel, const TargetInfo& target, const
   c.b.SetInsertPoint(c.prologue_end);
   define_thread(c);
   define_parameters(c);
+  define_launch_params(c);
   c.b.SetInsertPoint(body);
+  if (kernel.options.debug) c.lines = std::make_unique<DebugLines>(kernel, *c.function);
   if (auto done = lower_region(c, kernel.body); !done) return done.error();
   c.b.CreateRetVoid();
   const SharedPlan shared = allocate_shared_memory(*c.function);
-  insert_barriers(*c.function, shared, target);
+  insert_barriers(*c.function, shared, c.order, target);
+  if (c.lines) c.lines->finish();
+  out.params = launch_params(kernel);
+  out.checks = std::move(c.checks);
+  out.prints = std::move(c.prints);
   out.shared_bytes = shared.bytes;
   if (out.shared_bytes > target.lane_facts().shared_bytes) {
     return error(ErrorCode::kCompileFailed, "kernel `" + kernel.name + "` needs " + std::to_string(out.shared_bytes) +

@@ -3,6 +3,10 @@
 
 #include <llvm/IR/Module.h>
 
+#include <memory>
+
+#include "gpu/bulk_copy.h"
+#include "gpu/launch_shape.h"
 #include "gpu/placement.h"
 #include "gpu/target_info.h"
 #include "kiln/dsl/ir.h"
@@ -10,14 +14,24 @@
 
 namespace kiln::codegen::gpu {
 
-struct LaunchShape {
-  int warps = 4;
+// What a kernel's function has behind the kernel's own parameters, in this order (docs/artifact.md).
+struct LaunchParams {
+  bool failure = false;  // a pointer to the failure record
+  bool extents = false;  // of each pointer parameter the elements behind it, i64
+  bool print = false;    // a pointer to the ring of messages, or null
 };
+LaunchParams launch_params(const dsl::Kernel& kernel);
+// Whether the engine of bulk_engine.h may copy: tensor maps and these parameters do not come together.
+bool allows_bulk(const dsl::Kernel& kernel);
 
 struct Lowered {
   int threads = 0;  // of a block
   // Bytes that a launch must give each block; allocated when the kernel is complete.
   int64_t shared_bytes = 0;
+  LaunchParams params;
+  std::shared_ptr<const dsl::Kernel> kernel;   // as it was lowered
+  std::vector<const dsl::Op*> checks, prints;  // its ops, which code names by number
+  std::vector<TensorMap> tensor_maps;
 };
 
 // `kernel` is instantiated. `processor` names the target in errors.

@@ -4,8 +4,10 @@
 #include <set>
 
 #include "gpu/dot_layouts.h"
+#include "gpu/lower.h"
 #include "gpu/target_info.h"
 #include "passes/op_builder.h"
+#include "passes/pointers.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -26,11 +28,14 @@ class Planner {
         block_(block),
         info_(info),
         strides_(strides),
+        forms_(kernel, info),
+        pointers_(kernel),
         definition_(kernel.values.size()),
         region_of_(kernel.values.size()),
         users_(kernel.values.size()) {
     note(kernel.body);
-    if (target.async_copy_sizes() != 0) visit(kernel.body);
+    // A check comes before what it is about.
+    if (target.async_copy_sizes() != 0 && !kernel.options.check_bounds) visit(kernel.body);
   }
 
   std::map<const Op*, Pipeline> take() { return std::move(out_); }
@@ -109,7 +114,7 @@ class Planner {
       if (user->code == OpCode::kDot) {
         if (user->operands[0] != id && user->operands[1] != id) return false;
         const DotLayouts layouts = dot_layouts(kernel_, *user, target_, block_);
-        return layouts.instruction || layouts.group;
+        return layouts.fragments || layouts.group;
       }
       const bool passes = user->code == OpCode::kPermute || user->code == OpCode::kCast || user->code == OpCode::kMul ||
                           user->code == OpCode::kBitcast;
@@ -117,12 +122,28 @@ class Planner {
     });
   }
 
-  std::optional<StagedLoad> stage(const Op& load) const {
+  // Whether nothing is written there while the kernel runs.
+  bool is_constant(ValueId pointer) const {
+    const auto param = pointers_.parameter(pointer);
+    return param && kernel_.params[*param].readonly && !kernel_.params[*param].may_alias;
+  }
+
+  // By the engine: an access that it can make.
+  std::optional<StagedLoad> stage_in_bulk(const Op& load) {
+    if (!target_.bulk_engine() || !allows_bulk(kernel_)) return std::nullopt;
+    auto tile = plan_bulk_tile(kernel_, load, forms_);
+    if (!tile || tile->map.swizzle_bytes == 0) return std::nullopt;
+    const auto panels = shared_panels_of(kernel_.type(load.results[0]), *tile->access.dims[0].axis);
+    if (!panels || panels->memory != tile->memory.elements) return std::nullopt;
+    return StagedLoad{&load, *panels, std::move(*tile), {}, 1};
+  }
+
+  std::optional<StagedLoad> stage(const Op& load) {
     const dsl::Type& type = kernel_.type(load.results[0]);
-    if (load.operands.size() > 2 || type.pointer || padded_shape(type) != dsl::concrete_shape(type)) {
-      return std::nullopt;
-    }
-    if (!feeds_dot(load.results[0])) return std::nullopt;
+    if (type.pointer || padded_shape(type) != dsl::concrete_shape(type)) return std::nullopt;
+    if (!feeds_dot(load.results[0]) || !is_constant(load.operands[0])) return std::nullopt;
+    if (auto bulk = stage_in_bulk(load)) return bulk;
+    if (load.operands.size() > 2) return std::nullopt;
     const AccessShape access = access_shape(kernel_, load, info_, strides_);
     const int64_t bytes = access.vector * dsl::info(type.element).bytes;
     if ((target_.async_copy_sizes() & bytes) == 0 || access.order.size() != 2) return std::nullopt;
@@ -131,7 +152,7 @@ class Planner {
     const Layout copies = coalesced(padded_shape(type), access, block_);
     // A thread that has too little to do copies less at once.
     if (copies.contiguous_per_thread(access.order[0]) < access.vector) return std::nullopt;
-    return StagedLoad{&load, *panels, copies, access.vector};
+    return StagedLoad{&load, *panels, std::nullopt, copies, access.vector};
   }
 
   const dsl::Kernel& kernel_;
@@ -139,6 +160,8 @@ class Planner {
   const BlockShape block_;
   const std::vector<AxisInfo>& info_;
   const std::vector<Strides>& strides_;
+  LinearForms forms_;
+  Pointers pointers_;
   std::vector<const Op*> definition_;
   std::vector<const dsl::Region*> region_of_;
   std::vector<std::vector<const Op*>> users_;
@@ -146,6 +169,14 @@ class Planner {
 };
 
 }  // namespace
+
+bool Pipeline::has_bulk() const {
+  return std::ranges::any_of(loads, [](const StagedLoad& staged) { return staged.bulk.has_value(); });
+}
+
+bool Pipeline::is_all_bulk() const {
+  return std::ranges::all_of(loads, [](const StagedLoad& staged) { return staged.bulk.has_value(); });
+}
 
 std::map<const Op*, Pipeline> plan_pipelines(const dsl::Kernel& kernel, const TargetInfo& target,
                                              const BlockShape& block, const std::vector<AxisInfo>& info,

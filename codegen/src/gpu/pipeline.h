@@ -15,6 +15,7 @@
 
 #include <map>
 
+#include "gpu/bulk_tile.h"
 #include "gpu/coalesce.h"
 #include "gpu/shared_panels.h"
 
@@ -25,8 +26,9 @@ class TargetInfo;
 struct StagedLoad {
   const dsl::Op* load = nullptr;
   SharedPanels panels;
-  Layout copies;       // who copies what
-  int64_t vector = 1;  // elements at once
+  std::optional<BulkTile> bulk;  // copied by the engine of bulk_engine.h; else by the threads:
+  Layout copies;                 // who copies what
+  int64_t vector = 1;            // elements at once
 };
 
 struct Pipeline {
@@ -34,6 +36,10 @@ struct Pipeline {
   std::vector<StagedLoad> loads;
   std::vector<const dsl::Op*> slice;  // in program order
   std::vector<size_t> ahead;          // numbers of carried values in it
+
+  // Whether some, and all, of its loads are copied by an engine.
+  bool has_bulk() const;
+  bool is_all_bulk() const;
 };
 
 // By loop. `shared_bytes`: what a block may have; a loop gets fewer stages where they would not fit.

@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "gpu/coalesce.h"
 #include "gpu/dot_layouts.h"
 #include "gpu/layout/algebra.h"
+#include "gpu/shape_ops.h"
+#include "gpu/sort_network.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -48,12 +51,16 @@ class Placer {
   const dsl::Type& type(ValueId id) const { return kernel_.type(id); }
   std::vector<int64_t> shape(ValueId id) const { return padded_shape(type(id)); }
 
+  static bool accesses_by_pointers(OpCode code) {
+    return code == OpCode::kLoad || code == OpCode::kStore || code == OpCode::kAtomicRmw || code == OpCode::kAtomicCas;
+  }
+
   // Accesses of one shape and order use vectors of one length, so that a tile that is read by one and written by
   // another stays where it is.
   void agree_on_vectors(const dsl::Region& region) {
     for (const Op& op : region.ops) {
       for (const dsl::Region& inner : op.regions) agree_on_vectors(inner);
-      if (op.code != OpCode::kLoad && op.code != OpCode::kStore) continue;
+      if (!accesses_by_pointers(op.code)) continue;
       const AccessShape access = access_shape(kernel_, op, info_, strides_);
       int64_t& vector = vectors_[{shape(op.operands[0]), access.order}];
       vector = std::max(vector, access.vector);
@@ -102,6 +109,23 @@ class Placer {
         if (!layout || layout->element_bits() != Layout(shape(id)).element_bits()) return std::nullopt;
         return reshape(*layout, shape(id));
       }
+      case OpCode::kCat: {
+        auto layout = operand();
+        if (layout) layout = product(*layout, identity(layout->rank(), axis_of(*op, 0), Dim::kRegister, 2));
+        return layout;
+      }
+      case OpCode::kSlice: {
+        const int axis = axis_of(*op, 0);
+        auto layout = operand();
+        if (!layout) return layout;
+        const Layout sliced = first(*layout, axis, shape(id)[static_cast<size_t>(axis)]);
+        // Threads that hold other parts of the axis would be idle.
+        if (sliced.free_mask(Dim::kLane) != layout->free_mask(Dim::kLane) ||
+            sliced.free_mask(Dim::kWarp) != layout->free_mask(Dim::kWarp)) {
+          return std::nullopt;
+        }
+        return without_copies_in_registers(sliced).layout;
+      }
       default:
         return std::nullopt;
     }
@@ -128,17 +152,20 @@ class Placer {
     return std::ranges::all_of(op.operands, [&](ValueId id) { return type(id).rank() == 0 || free_[id]; });
   }
 
-  static bool is_view(OpCode code) {
-    switch (code) {
+  bool is_view(const Op& op) const {
+    switch (op.code) {
       case OpCode::kArange:
       case OpCode::kSplat:
       case OpCode::kBroadcast:
       case OpCode::kExpandDims:
-      case OpCode::kReshape:
       case OpCode::kPermute:
       case OpCode::kJoin:
       case OpCode::kSplit:
         return true;
+      case OpCode::kCat:
+      case OpCode::kSlice:
+      case OpCode::kReshape:
+        return is_view_of_shape(kernel_, op);
       default:
         return false;
     }
@@ -166,9 +193,21 @@ class Placer {
         return;
       case OpCode::kStore:
         return visit_store(op);
+      case OpCode::kAtomicRmw:
+      case OpCode::kAtomicCas:
+        return visit_atomic(op);
       case OpCode::kReduce:
         return visit_reduce(op);
+      case OpCode::kScan:
+        return visit_scan(op);
+      case OpCode::kSort:
+      case OpCode::kTopk:
+        return visit_sort(op);
+      case OpCode::kHistogram:
+        out_.wanted[&op] = counted_layout(op.operands[0]);
+        break;
       case OpCode::kDot:
+      case OpCode::kDotScaled:
         return set_home(op.results[0], dot_layouts(kernel_, op, target_, block_).accumulator);
       case OpCode::kFor:
         return visit_loop(op, 3, 1);
@@ -188,8 +227,8 @@ class Placer {
   void visit_result(const Op& op, ValueId id) {
     if (type(id).rank() == 0) return set_home(id, replicated({}, block_));
     const bool elementwise = dsl::info(op.code).has(dsl::kElementwise);
-    free_[id] = !out_.home[id] && is_free(op) && (is_view(op.code) || (elementwise && is_cheap(op, kernel_)));
-    if (is_view(op.code) || free_[id]) return;
+    free_[id] = !out_.home[id] && is_free(op) && (is_view(op) || (elementwise && is_cheap(op, kernel_)));
+    if (is_view(op) || free_[id]) return;
     const auto layout = elementwise ? common_layout(op.operands) : std::nullopt;
     set_home(id, layout ? *layout : default_layout(shape(id)));
   }
@@ -198,6 +237,14 @@ class Placer {
     const Layout access = access_layout(op);
     const auto value = natural(op.operands[1]);
     out_.wanted[&op] = value && stores_well(*value, access, type(op.operands[1])) ? *value : access;
+  }
+
+  // As a store, but each element is in one register of a thread: it takes effect once.
+  void visit_atomic(const Op& op) {
+    visit_store(op);
+    Layout& layout = out_.wanted[&op];
+    layout = without_copies_in_registers(layout).layout;
+    set_home(op.results[0], layout);
   }
 
   // The lanes fill whole sectors, or as much as the access's own layout would.
@@ -236,9 +283,31 @@ class Placer {
     const auto layout = common_layout(op.operands);
     const Layout wanted = layout ? *layout : default_layout(shape(op.operands[0]));
     out_.wanted[&op] = wanted;
-    const size_t axis_attr = op.code == OpCode::kReduce ? 1 : 0;
-    const Layout result = without_copies_in_registers(slice(wanted, static_cast<int>(int_attr(op, axis_attr)))).layout;
+    const Layout result = without_copies_in_registers(slice(wanted, axis_of(op, 1))).layout;
     for (ValueId id : op.results) set_home(id, result);
+  }
+
+  static int axis_of(const Op& op, size_t attr) { return static_cast<int>(int_attr(op, attr)); }
+
+  void visit_scan(const Op& op) {
+    for (const dsl::Region& inner : op.regions) visit(inner);
+    const auto layout = common_layout(op.operands);
+    out_.wanted[&op] = layout ? *layout : default_layout(shape(op.operands[0]));
+    for (ValueId id : op.results) set_home(id, out_.wanted[&op]);
+  }
+
+  void visit_sort(const Op& op) {
+    const int axis = axis_of(op, op.code == OpCode::kSort ? 0 : 1);
+    out_.wanted[&op] = sort_layout(shape(op.operands[0]), axis, block_);
+    const int64_t extent = shape(op.results[0])[static_cast<size_t>(axis)];
+    const Layout result = without_copies_in_registers(first(out_.wanted[&op], axis, extent)).layout;
+    for (ValueId id : op.results) set_home(id, result);
+  }
+
+  // Elements that are in several registers or threads would be counted as often.
+  Layout counted_layout(ValueId id) const {
+    auto layout = natural(id);
+    return layout && layout->injective() ? *layout : default_layout(shape(id));
   }
 
   void visit_loop(const Op& op, size_t first_init, size_t first_arg) {

@@ -1,5 +1,5 @@
 // Reductions: in registers, between lanes, and between warps through shared memory, as layout/reduction.h plans it.
-// What a layout pads a tile with counts as the kind's identity.
+// What a layout pads a tile with counts as the kind's identity. A region need not commute: scan.cpp.
 #include "elementwise/combine.h"
 #include "gpu/context.h"
 #include "gpu/layout/reduction.h"
@@ -96,7 +96,7 @@ class Reduction {
       }
       Value* other = fetch(values[from], partner.lane);
       if (!is_arg()) {
-        parts.value[reg] = combine(b_, kind_, element_, values[reg], other);
+        parts.value[reg] = commutative(values[reg], other);
         continue;
       }
       Value* other_index = fetch(indices[from], partner.lane);
@@ -104,6 +104,19 @@ class Reduction {
       parts.value[reg] = b_.CreateSelect(mine, values[reg], other);
       parts.index[reg] = b_.CreateSelect(mine, indices[reg], other_index);
     }
+  }
+
+  // Lanes meet with their operands swapped, and all are to have the same bits: of zeros with different signs, too,
+  // where there is no instruction that orders them.
+  Value* commutative(Value* x, Value* y) {
+    Value* out = combine(b_, kind_, element_, x, y);
+    const bool minimum = kind_ == dsl::ReduceKind::kMin;
+    if (!out->getType()->isDoubleTy() || (!minimum && kind_ != dsl::ReduceKind::kMax)) return out;
+    llvm::Type* bits = b_.getInt64Ty();
+    Value *p = b_.CreateBitCast(x, bits), *q = b_.CreateBitCast(y, bits);
+    Value* equal = b_.CreateBitCast(minimum ? b_.CreateOr(p, q) : b_.CreateAnd(p, q), out->getType());
+    Value* number = b_.CreateSelect(b_.CreateFCmpOEQ(x, y), equal, out);
+    return b_.CreateSelect(b_.CreateFCmpUNO(out, out), llvm::ConstantFP::getNaN(out->getType()), number);
   }
 
   Value* fetch(Value* x, Bits lanes) { return lanes == 0 ? x : shuffle_xor(c_, x, static_cast<unsigned>(lanes)); }
@@ -157,6 +170,8 @@ class Reduction {
 
 }  // namespace
 
-Result<void> lower_reduce(Context& c, const Op& op) { return Reduction(c, op).lower(); }
+Result<void> lower_reduce(Context& c, const Op& op) {
+  return reduce_kind(op) == dsl::ReduceKind::kCustom ? lower_in_order(c, op) : Reduction(c, op).lower();
+}
 
 }  // namespace kiln::codegen::gpu

@@ -74,10 +74,23 @@ Result<void> lower_op(Context& c, const Op& op) {
       return c.placement.staged.contains(&op) ? Result<void>() : lower_load(c, op);
     case OpCode::kStore:
       return lower_store(c, op);
+    case OpCode::kAtomicRmw:
+    case OpCode::kAtomicCas:
+      return lower_atomic(c, op);
     case OpCode::kReduce:
       return lower_reduce(c, op);
+    case OpCode::kScan:
+      return lower_in_order(c, op);
+    case OpCode::kSort:
+      return lower_sort(c, op);
+    case OpCode::kTopk:
+      return lower_topk(c, op);
+    case OpCode::kHistogram:
+      return lower_histogram(c, op);
     case OpCode::kDot:
       return lower_dot(c, op);
+    case OpCode::kDotScaled:
+      return lower_dot_scaled(c, op);
     case OpCode::kPhilox:
       return lower_philox(c, op);
     case OpCode::kFor:
@@ -89,15 +102,20 @@ Result<void> lower_op(Context& c, const Op& op) {
     case OpCode::kYield:
     case OpCode::kAssume:
     case OpCode::kRequire:
-    case OpCode::kAssert:  // without the option debug
+    case OpCode::kAssert:  // lower_check has seen to it
       return {};
+    case OpCode::kPrint:
+      return lower_print(c, op);
     default:
       return lower_value(c, op);
   }
 }
 
 Result<void> lower_region(Context& c, const dsl::Region& region) {
+  c.order.begin(c.b, region);
   for (const Op& op : region.ops) {
+    if (c.lines) c.lines->set(c.b, op.loc);
+    if (auto checked = lower_check(c, op); !checked) return checked;
     if (auto done = lower_op(c, op); !done) return done;
   }
   return {};

@@ -49,8 +49,10 @@ struct SharedPlan {
 
 // allocate_shared.cpp: gives each buffer its place, and its calls the address.
 SharedPlan allocate_shared_memory(llvm::Function& function);
-// insert_barriers.cpp
-void insert_barriers(llvm::Function& function, const SharedPlan& plan, const TargetInfo& target);
+// insert_barriers.cpp: also for global memory, whose marks it removes.
+class GlobalOrder;
+void insert_barriers(llvm::Function& function, const SharedPlan& plan, const GlobalOrder& global,
+                     const TargetInfo& target);
 
 // A buffer until it has a place: a call of this function with its number and its bytes.
 inline constexpr char kBufferFunction[] = "kiln.shared.buffer";

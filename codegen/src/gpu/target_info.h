@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "elementwise/elementwise.h"
+#include "gpu/bulk_engine.h"
 #include "gpu/layout/conversion.h"
 #include "kiln/dsl/ops.h"
 #include "kiln/dsl/types.h"
@@ -15,7 +17,6 @@
 
 namespace kiln::codegen::gpu {
 
-using Builder = llvm::IRBuilder<>;
 using llvm::Value;
 
 // An access to global memory: of one thread, of up to 16 aligned bytes.
@@ -24,6 +25,13 @@ struct GlobalAccess {
   Value* predicate = nullptr;  // i1; null: always
   dsl::CacheHint cache = dsl::CacheHint::kAll;
   dsl::Eviction eviction = dsl::Eviction::kNormal;
+};
+
+// An atomic access to global memory, of one thread, which by itself orders no others.
+struct AtomicAccess {
+  Value* pointer = nullptr;
+  Value* predicate = nullptr;  // i1; null: always
+  dsl::MemoryScope scope = dsl::MemoryScope::kDevice;
 };
 
 // An instruction that multiplies tiles of matrices, of one warp. Operands come in the registers of the fragments'
@@ -64,10 +72,10 @@ class TargetInfo {
   virtual int lanes() const = 0;  // of a warp
   virtual LaneFacts lane_facts() const = 0;
   virtual MathOptions math() const = 0;
-  // f32 to the bits of the nearest bf16, as i16; null: there is no instruction.
-  virtual std::function<Value*(Builder& b, Value* x)> bf16_rounding() const { return nullptr; }
+  virtual SmallFloatInstructions small_floats() const { return {}; }
 
-  // A kernel's function, with `threads` threads to a block.
+  // A kernel's function, with `threads` threads to a block. Of a parameter of array type it gets the address: these are
+  // bytes that lie in the parameter block, at a multiple of 64.
   virtual llvm::Function* create_kernel(llvm::Module& module, const std::string& name,
                                         llvm::ArrayRef<llvm::Type*> params, int threads) const = 0;
   virtual Value* thread_id(Builder& b) const = 0;  // in the block
@@ -116,6 +124,23 @@ class TargetInfo {
   // `type`: a scalar or a vector of up to 16 bytes; `other`, of that type, where the predicate is false (null: 0).
   virtual Value* load_global(Builder& b, llvm::Type* type, const GlobalAccess& access, Value* other) const = 0;
   virtual void store_global(Builder& b, Value* value, const GlobalAccess& access) const = 0;
+
+  // Whether an instruction combines `count` neighbours with memory by the rules of docs/ops.md, and gives what was
+  // there before.
+  virtual bool has_atomic(dsl::AtomicKind kind, dsl::ElementType element, int64_t count, bool gives_old) const = 0;
+  // That instruction. `value`: bits, an integer or a vector of `count`. What was there, 0 where the predicate is false;
+  // null unless it gives that.
+  virtual Value* atomic_rmw(Builder& b, dsl::AtomicKind kind, dsl::ElementType element, Value* value, bool gives_old,
+                            const AtomicAccess& access) const = 0;
+  // Integers of so many bits to 64 are exchanged where memory holds what is expected; what it held, or 0.
+  virtual int least_exchange_bits() const = 0;
+  virtual Value* compare_exchange(Builder& b, Value* expected, Value* desired, const AtomicAccess& access) const = 0;
+  // Whether the target's inline assembly holds values of the type in what a constraint names ("=r" of a result too).
+  virtual bool takes_constraint(llvm::StringRef constraint, llvm::Type* type) const = 0;
+  // Orders all accesses of the thread, and those that a barrier has put before it, for others that look in this scope.
+  virtual void fence(Builder& b, dsl::MemoryScope scope, Value* predicate) const = 0;
+  // Null where there is none.
+  virtual const BulkEngine* bulk_engine() const { return nullptr; }
 };
 
 }  // namespace kiln::codegen::gpu

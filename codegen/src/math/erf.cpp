@@ -68,8 +68,14 @@ Value* emit_erf(MathBuilder& m, Value* x) {
        -0x1.7ffcfa15c3e27p-11, 0x1.1bc3ac5f17e9cp-13, -0x1.5b65ec8d8ed5bp-16, 0x1.05fe01eeeb23ap-19,
        0x1.b5aa3d216405ap-23, -0x1.733a67026ce13p-23, 0x1.ef4fe27b8f48fp-25, -0x1.e938bf94b8311p-27,
        0x1.68d513c75fa45p-29, -0x1.4dec68217ec6fp-33, -0x1.7838fc340e2b3p-34, 0x1.378f5a1e5754cp-36});
-  const ScaledExp e = scaled_exp(m, log_erfc);
-  Value* far = m.fma(m.neg(e.power), m.power_of_two(e.n.bits), m.constant(1.0));
+  Value* far = nullptr;
+  if (m.has_estimates()) {
+    constexpr double kLog2E = 0x1.71547652b82fep+0;
+    far = m.sub(m.constant(1.0), m.estimate(Estimate::kExp2, m.mul(log_erfc, m.constant(kLog2E))));
+  } else {
+    const ScaledExp e = scaled_exp(m, log_erfc);
+    far = m.fma(m.neg(e.power), m.power_of_two(e.n.bits), m.constant(1.0));
+  }
   return m.select(m.b.CreateFCmpULT(magnitude, m.constant(1.0)), m.fma(near, x, x), m.copysign(far, x));
 }
 

@@ -14,6 +14,19 @@ constexpr double kLog2E = 0x1.71547652b82fep+0;
 constexpr double kLn2High32 = 0x1.62e4p-1, kLn2Low32 = 0x1.7f7d1cf79abcap-20;
 constexpr double kLn2High64 = 0x1.62e42feep-1, kLn2Low64 = 0x1.a39ef35793c76p-33;
 
+// 2^(x·(high + low)) by the estimate: x·high = n + r, so that it sees |r| ≤ 1/2, and 2^n as one factor. Where n would
+// leave the exponents of normal numbers, r makes up for it, and the product is rounded once.
+Value* exp_by_estimate(MathBuilder& m, Value* x, double high, double low) {
+  Value* scaled = high == 1.0 ? x : m.mul(x, m.constant(high));
+  scaled = m.at_most(m.at_least(scaled, m.constant(-126.0)), m.constant(127.0));
+  // The shift leaves n and the exponent's bias in the low bits.
+  Value* shift = m.constant(0x1.8p23 + 127);
+  Value* shifted = m.add(scaled, shift);
+  Value* n = m.sub(shifted, shift);
+  Value* r = high == 1.0 ? m.sub(x, n) : m.fma(x, m.constant(low), m.fma(x, m.constant(high), m.neg(n)));
+  return m.mul(m.estimate(Estimate::kExp2, r), m.from_bits(m.b.CreateShl(m.bits(shifted), m.int_constant(23))));
+}
+
 }  // namespace
 
 ReducedExp reduce_exp(MathBuilder& m, Value* x, Value* low) {
@@ -46,6 +59,10 @@ ScaledExp scaled_exp(MathBuilder& m, Value* x, Value* low) {
 }
 
 Value* emit_exp(MathBuilder& m, Value* x) {
+  if (m.has_estimates()) {
+    if (m.options().fast) return m.estimate(Estimate::kExp2, m.mul(x, m.constant(kLog2E)));
+    return exp_by_estimate(m, x, 0x1.715476p+0, 0x1.4ae0cp-26);
+  }
   Value* clamped = m.at_most(m.at_least(x, m.constant(-105.0, -746.0)), m.constant(89.0, 710.0));
   const ScaledExp e = scaled_exp(m, clamped);
   // A zero, not a product that underflows: results below the normal numbers are slow on some CPUs.
@@ -55,6 +72,7 @@ Value* emit_exp(MathBuilder& m, Value* x) {
 }
 
 Value* emit_exp2(MathBuilder& m, Value* x) {
+  if (m.has_estimates()) return m.options().fast ? m.estimate(Estimate::kExp2, x) : exp_by_estimate(m, x, 1.0, 0.0);
   Value* clamped = m.at_most(m.at_least(x, m.constant(-152.0, -1077.0)), m.constant(129.0, 1025.0));
   const Rounded n = m.round_near(clamped);
   Value* r = m.sub(clamped, n.value);

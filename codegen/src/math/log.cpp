@@ -106,6 +106,12 @@ Normalised normalise(MathBuilder& m, Value* x) {
 }
 
 Value* emit_log(MathBuilder& m, MathFn fn, Value* x) {
+  if (m.has_estimates() && m.options().fast && fn != MathFn::kLog1p) {
+    Value* binary_log = m.estimate(Estimate::kLog2, x);
+    if (fn == MathFn::kLog2) return binary_log;
+    constexpr double kLog2 = 0x1.62e42fefa39efp-1, kLog10Of2 = 0x1.34413509f79ffp-2;
+    return m.mul(binary_log, m.constant(fn == MathFn::kLog ? kLog2 : kLog10Of2));
+  }
   switch (fn) {
     case MathFn::kLog:
       return natural(m, parts_of(m, x));

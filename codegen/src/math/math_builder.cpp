@@ -108,6 +108,7 @@ Value* MathBuilder::by_register(llvm::ArrayRef<Value*> operands, EmitRegister em
 }
 
 Value* MathBuilder::near_reciprocal(Value* d) {
+  if (has_estimates()) return estimate(Estimate::kReciprocal, d);
   if (!fills_avx512()) return b.CreateFDiv(constant(1.0), d);
   Value* estimate = by_register({d}, [&](llvm::ArrayRef<Value*> part) {
     const auto id = is_f64() ? llvm::Intrinsic::x86_avx512_rcp14_pd_512 : llvm::Intrinsic::x86_avx512_rcp14_ps_512;
@@ -121,13 +122,15 @@ Value* MathBuilder::near_reciprocal(Value* d) {
 
 // A reciprocal and a correction by the remainder of the quotient, which doubles its bits.
 Value* MathBuilder::quotient(Value* n, Value* d) {
-  if (!fills_avx512()) return b.CreateFDiv(n, d);
+  if (!fills_avx512() && !has_estimates()) return b.CreateFDiv(n, d);
   Value* reciprocal = near_reciprocal(d);
   Value* q = mul(n, reciprocal);
+  if (options_.fast && has_estimates()) return q;
   return fma(fma(neg(d), q, n), reciprocal, q);
 }
 
 Value* MathBuilder::rsqrt_estimate(Value* x) {
+  if (has_estimates()) return estimate(Estimate::kRsqrt, x);
   if (!fills_avx512()) return nullptr;
   return by_register({x}, [&](llvm::ArrayRef<Value*> part) {
     const auto id = is_f64() ? llvm::Intrinsic::x86_avx512_rsqrt14_pd_512 : llvm::Intrinsic::x86_avx512_rsqrt14_ps_512;

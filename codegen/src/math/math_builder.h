@@ -71,9 +71,15 @@ class MathBuilder {
   Value* equal(Value* x, Value* y) { return b.CreateFCmpOEQ(x, y); }
   Value* bits(Value* x) { return b.CreateBitCast(x, int_type()); }
   Value* from_bits(Value* x) { return b.CreateBitCast(x, type_); }
-  // NaN in gives NaN out, as `b`: the order that x86's min and max give for free.
-  Value* at_least(Value* x, Value* low) { return select(greater(low, x), low, x); }
-  Value* at_most(Value* x, Value* high) { return select(less(high, x), high, x); }
+  // NaN in gives NaN out, as `b`: the order that x86's min and max give for free. GPUs have the instruction as it is.
+  Value* at_least(Value* x, Value* low) {
+    if (has_estimates()) return b.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, low);
+    return select(greater(low, x), low, x);
+  }
+  Value* at_most(Value* x, Value* high) {
+    if (has_estimates()) return b.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, x, high);
+    return select(less(high, x), high, x);
+  }
 
   // c0 + c1·x + c2·x² + …
   Value* polynomial(Value* x, Coefficients coefficients);
@@ -93,6 +99,9 @@ class MathBuilder {
   Value* near_reciprocal(Value* d);
   // n / d to 1 ulp, where d and 1/d are normal and n/d does not overflow.
   Value* quotient(Value* n, Value* d);
+  // Whether the target has those of MathOptions for this type: f32 scalars.
+  bool has_estimates() const { return options_.estimate && type_->isFloatTy(); }
+  Value* estimate(Estimate function, Value* x) { return options_.estimate(b, function, x); }
   // 1/√x to 14 bits; nullptr where the target has no estimate for this type.
   Value* rsqrt_estimate(Value* x);
 

@@ -30,6 +30,7 @@ MathBuilder in_f64(MathBuilder& m) {
 // Correctly rounded, but for `fast`.
 Value* emit_sqrt(MathBuilder& m, Value* x) {
   if (!m.options().fast || m.is_f64()) return m.sqrt(x);
+  if (m.has_estimates()) return m.estimate(Estimate::kSqrt, x);
   Value* estimate = m.rsqrt_estimate(x);
   if (!estimate) return m.sqrt(x);
   // s = x·y, then s + (x - s²)·y/2.
@@ -40,6 +41,7 @@ Value* emit_sqrt(MathBuilder& m, Value* x) {
 
 Value* emit_rsqrt(MathBuilder& m, Value* x) {
   auto& b = m.b;
+  if (m.has_estimates() && m.options().fast) return m.estimate(Estimate::kRsqrt, x);
   if (Value* estimate = m.rsqrt_estimate(x)) {
     Value* y = m.is_f64() ? refine(m, x, estimate, false) : estimate;
     return keep_extremes(m, x, refine(m, x, y, !m.options().fast), estimate);

@@ -135,8 +135,20 @@ llvm::Function* trig_function(MathBuilder& outer, MathFn fn) {
   return function;
 }
 
+// x less the nearest multiple of 2π, in two parts, by the target's estimates: the error grows with x.
+Value* trig_by_estimate(MathBuilder& m, MathFn fn, Value* x) {
+  const Rounded n = m.round_product(x, m.constant(kTwoOverPi / 4));
+  Value* r = subtract_parts(m, x, n.value, {0x1.921fb6p+2, -0x1.777a5cp-23});
+  if (fn == MathFn::kCos) return m.estimate(Estimate::kCos, r);
+  Value* sine = m.estimate(Estimate::kSin, r);
+  return fn == MathFn::kSin ? sine : m.quotient(sine, m.estimate(Estimate::kCos, r));
+}
+
 }  // namespace
 
-Value* emit_trig(MathBuilder& m, MathFn fn, Value* x) { return m.b.CreateCall(trig_function(m, fn), {x}); }
+Value* emit_trig(MathBuilder& m, MathFn fn, Value* x) {
+  if (m.has_estimates() && m.options().fast) return trig_by_estimate(m, fn, x);
+  return m.b.CreateCall(trig_function(m, fn), {x});
+}
 
 }  // namespace kiln::codegen

@@ -4,8 +4,11 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <regex>
 #include <sstream>
+
+#include "nvptx/ptxas.h"
 
 namespace kiln::codegen::nvptx {
 namespace {
@@ -135,20 +138,54 @@ Resources read_resources(const std::string& log) {
   return out;
 }
 
-Result<std::optional<Assembled>> assemble(const std::string& ptx, const std::string& processor, bool line_tables) {
-  const std::optional<JitLink>& library = jit_link();
-  if (!library) return std::optional<Assembled>();
-  const auto start = std::chrono::steady_clock::now();
+namespace {
+
+// The process that runs ptxas for this one. Started once; nothing where there is no ptxas.
+const AssemblerProcess* assembler_process() {
+  static const std::unique_ptr<AssemblerProcess> process = [] {
+    const std::string program = find_ptxas();
+    if (program.empty()) return std::unique_ptr<AssemblerProcess>();
+    auto started = AssemblerProcess::start(program);
+    return started ? std::move(*started) : nullptr;
+  }();
+  return process.get();
+}
+
+Result<Assembled> link(const JitLink& library, const std::string& ptx, const std::string& processor, bool line_tables) {
   const std::string architecture = "-arch=" + processor;
   std::vector<const char*> options = {architecture.c_str(), "-O3", "-Xptxas=-v"};
   if (line_tables) options.push_back("-lineinfo");
-  Link link(*library, std::move(options));
+  Link link(library, std::move(options));
   auto cubin = link.assemble(ptx);
   if (!cubin) return cubin.error();
-  Assembled out{std::move(*cubin), read_resources(link.log())};
-  out.resources.assembler_us =
+  return Assembled{std::move(*cubin), read_resources(link.log())};
+}
+
+Result<Assembled> run(const AssemblerProcess& process, const std::string& ptx, const std::string& processor,
+                      bool line_tables) {
+  auto output = process.assemble(ptx, processor, line_tables);
+  if (!output) return output.error();
+  return Assembled{std::move(output->cubin), read_resources(output->log)};
+}
+
+}  // namespace
+
+void load_assembler() { (void)jit_link(); }
+
+void start_assembler() {
+  if (!jit_link()) (void)assembler_process();
+}
+
+Result<std::optional<Assembled>> assemble(const std::string& ptx, const std::string& processor, bool line_tables) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::optional<JitLink>& library = jit_link();
+  if (!library && !assembler_process()) return std::optional<Assembled>();
+  auto out =
+      library ? link(*library, ptx, processor, line_tables) : run(*assembler_process(), ptx, processor, line_tables);
+  if (!out) return out.error();
+  out->resources.assembler_us =
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
-  return std::optional(std::move(out));
+  return std::optional(std::move(*out));
 }
 
 }  // namespace kiln::codegen::nvptx

@@ -1,5 +1,5 @@
-// From PTX to machine code, where this machine has NVIDIA's assembler as a library (libnvJitLink, found by dlopen).
-// Without it an artifact carries PTX, and the driver assembles it when it is loaded.
+// From PTX to machine code, where this machine has NVIDIA's assembler: as a library (libnvJitLink, found by dlopen),
+// else as a program (ptxas.h). Without either an artifact carries PTX, and the driver assembles it when it is loaded.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,12 @@ struct Assembled {
   Resources resources;
 };
 
-// Nothing where the library is absent. An error where the PTX is refused, with the assembler's words. Once found the
-// library stays loaded.
+// Finds the library, so that processes forked from this one have it loaded. It stays.
+void load_assembler();
+// Without the library: starts the process that runs ptxas for this one, which may be forbidden later.
+void start_assembler();
+
+// Nothing where there is no assembler. An error where the PTX is refused, with the assembler's words.
 Result<std::optional<Assembled>> assemble(const std::string& ptx, const std::string& processor, bool line_tables);
 
 // Reads the assembler's log of one kernel.

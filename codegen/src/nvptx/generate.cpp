@@ -7,7 +7,7 @@
 
 #include "emit.h"
 #include "gpu/supported.h"
-#include "nvptx/pair_conversions.h"
+#include "nvptx/inline_division.h"
 #include "nvptx/target_info.h"
 
 namespace kiln::codegen::nvptx {
@@ -31,7 +31,7 @@ std::vector<std::byte> to_bytes(const std::string& text) {
 
 }  // namespace
 
-Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, const gpu::LaunchShape& launch,
+Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, const dsl::ConstexprValues& config,
                            const std::string& emit, const std::function<void(std::string_view)>& begin) {
   if (auto fine = gpu::check_supported(kernel, target.processor); !fine) return fine.error();
   begin("lower");
@@ -39,14 +39,16 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
   llvm::Module module("kiln", context);
   module.setTargetTriple(target.machine->getTargetTriple().str());
   module.setDataLayout(target.machine->createDataLayout());
-  auto lowered = gpu::lower(kernel, CudaTargetInfo(target), launch, target.processor, module);
+  const CudaTargetInfo info(target);
+  const gpu::LaunchShape launch = gpu::launch_shape(kernel, config, info.lanes());
+  auto lowered = gpu::lower(kernel, info, launch, target.processor, module);
   if (!lowered) return lowered.error();
   std::string message;
   llvm::raw_string_ostream stream(message);
   if (llvm::verifyModule(module, &stream)) return internal_error("the compiler made invalid LLVM IR: " + message);
 
   begin("optimise");
-  pair_conversions(module);
+  inline_divisions(module);
   clean_up(module, *target.machine, Invariants::kHoist);
   Generated out{*lowered, {}, emit, {}};
   if (emit == "llvm") {

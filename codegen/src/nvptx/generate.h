@@ -18,8 +18,9 @@ struct Generated {
   std::optional<Resources> resources;
 };
 
-// `emit`: cubin, ptx (also called asm), llvm. `begin` is told each phase.
-Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, const gpu::LaunchShape& launch,
+// `config` has launch options (gpu/launch_shape.h). `emit`: cubin, ptx (also called asm), llvm. `begin` is told each
+// phase.
+Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, const dsl::ConstexprValues& config,
                            const std::string& emit, const std::function<void(std::string_view phase)>& begin);
 
 }  // namespace kiln::codegen::nvptx

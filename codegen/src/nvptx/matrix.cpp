@@ -72,7 +72,9 @@ std::vector<Value*> pack(Builder& b, Operand elements, int bits) {
 // f32 to the nearest number with ten bits after the point, ties away from zero.
 Value* round_tf32(Builder& b, Value* x) {
   auto* type = llvm::FunctionType::get(b.getInt32Ty(), {b.getFloatTy()}, false);
-  return b.CreateCall(llvm::InlineAsm::get(type, "cvt.rna.tf32.f32 $0, $1;", "=r,f", false), {x});
+  auto* call = b.CreateCall(llvm::InlineAsm::get(type, "cvt.rna.tf32.f32 $0, $1;", "=r,f", false), {x});
+  call->setDoesNotAccessMemory();  // equal ones become one
+  return call;
 }
 
 std::vector<Value*> emit(Builder& b, const Form& form, Operand a, Operand rhs, Operand sums) {

@@ -77,6 +77,23 @@ std::string store_modifiers(const gpu::GlobalAccess& access) {
   return "";
 }
 
+// Parameters that are used by their address, where they lie: without a copy.
+void annotate_blocks(llvm::Function& function, llvm::ArrayRef<llvm::Type*> params, llvm::NamedMDNode& annotations) {
+  llvm::LLVMContext& context = function.getContext();
+  llvm::SmallVector<llvm::Metadata*, 8> numbers;
+  for (unsigned i = 0; i < params.size(); ++i) {
+    if (!params[i]->isArrayTy()) continue;
+    function.addParamAttr(i, llvm::Attribute::getWithByValType(context, params[i]));
+    function.addParamAttr(i, llvm::Attribute::getWithAlignment(context, llvm::Align(64)));
+    // Counted from 1.
+    numbers.push_back(llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), i + 1)));
+  }
+  if (numbers.empty()) return;
+  annotations.addOperand(
+      llvm::MDNode::get(context, {llvm::ValueAsMetadata::get(&function), llvm::MDString::get(context, "grid_constant"),
+                                  llvm::MDNode::get(context, numbers)}));
+}
+
 }  // namespace
 
 gpu::LaneFacts CudaTargetInfo::lane_facts() const {
@@ -89,16 +106,12 @@ gpu::LaneFacts CudaTargetInfo::lane_facts() const {
   return out;
 }
 
-std::function<Value*(Builder& b, Value* x)> CudaTargetInfo::bf16_rounding() const {
-  return [](Builder& b, Value* x) {
-    return b.CreateBitCast(b.CreateIntrinsic(llvm::Intrinsic::nvvm_f2bf16_rn, {}, {x}), b.getInt16Ty());
-  };
-}
-
 llvm::Function* CudaTargetInfo::create_kernel(llvm::Module& module, const std::string& name,
                                               llvm::ArrayRef<llvm::Type*> params, int threads) const {
   llvm::LLVMContext& context = module.getContext();
-  auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), params, false);
+  llvm::SmallVector<llvm::Type*, 16> types;
+  for (llvm::Type* param : params) types.push_back(param->isArrayTy() ? llvm::PointerType::get(context, 0) : param);
+  auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false);
   auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module);
   function->addFnAttr(llvm::Attribute::NoUnwind);
   llvm::NamedMDNode* annotations = module.getOrInsertNamedMetadata("nvvm.annotations");
@@ -110,6 +123,7 @@ llvm::Function* CudaTargetInfo::create_kernel(llvm::Module& module, const std::s
   };
   annotate("kernel", 1);
   annotate("maxntidx", threads);
+  annotate_blocks(*function, params, *annotations);
   return function;
 }
 
@@ -144,6 +158,15 @@ Value* CudaTargetInfo::shuffle_xor(Builder& b, Value* word, unsigned mask) const
 }
 
 void CudaTargetInfo::barrier(Builder& b) const { b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {}); }
+
+bool CudaTargetInfo::takes_constraint(llvm::StringRef constraint, llvm::Type* type) const {
+  const unsigned bits = type->getPrimitiveSizeInBits().getFixedValue();
+  if (constraint == "h") return bits == 16;
+  if (constraint == "r") return bits == 32;
+  if (constraint == "f") return type->isFloatTy();
+  if (constraint == "l") return bits == 64;
+  return constraint == "d" && type->isDoubleTy();
+}
 
 // { .reg .pred p; setp.ne.b32 p, pred, 0; mov words = other; @p ld.global… words, [pointer]; }
 Value* CudaTargetInfo::load_global(Builder& b, llvm::Type* type, const gpu::GlobalAccess& access, Value* other) const {

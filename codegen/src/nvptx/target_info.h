@@ -2,6 +2,8 @@
 #pragma once
 
 #include "gpu/target_info.h"
+#include "nvptx/bulk_engine.h"
+#include "nvptx/elements.h"
 #include "nvptx/target.h"
 
 namespace kiln::codegen::nvptx {
@@ -12,8 +14,10 @@ class CudaTargetInfo : public gpu::TargetInfo {
 
   int lanes() const override { return 32; }
   gpu::LaneFacts lane_facts() const override;
-  MathOptions math() const override { return {.has_fma = true, .has_avx512 = false, .fast = false}; }
-  std::function<llvm::Value*(llvm::IRBuilder<>& b, llvm::Value* x)> bf16_rounding() const override;
+  MathOptions math() const override {
+    return {.has_fma = true, .has_avx512 = false, .fast = false, .estimate = emit_estimate};
+  }
+  SmallFloatInstructions small_floats() const override { return small_float_instructions(target_.capability); }
   llvm::Function* create_kernel(llvm::Module& module, const std::string& name, llvm::ArrayRef<llvm::Type*> params,
                                 int threads) const override;
   llvm::Value* thread_id(llvm::IRBuilder<>& b) const override;
@@ -43,9 +47,20 @@ class CudaTargetInfo : public gpu::TargetInfo {
   llvm::Value* load_global(llvm::IRBuilder<>& b, llvm::Type* type, const gpu::GlobalAccess& access,
                            llvm::Value* other) const override;
   void store_global(llvm::IRBuilder<>& b, llvm::Value* value, const gpu::GlobalAccess& access) const override;
+  // atomics.cpp
+  bool has_atomic(dsl::AtomicKind kind, dsl::ElementType element, int64_t count, bool gives_old) const override;
+  llvm::Value* atomic_rmw(llvm::IRBuilder<>& b, dsl::AtomicKind kind, dsl::ElementType element, llvm::Value* value,
+                          bool gives_old, const gpu::AtomicAccess& access) const override;
+  int least_exchange_bits() const override { return 16; }
+  llvm::Value* compare_exchange(llvm::IRBuilder<>& b, llvm::Value* expected, llvm::Value* desired,
+                                const gpu::AtomicAccess& access) const override;
+  bool takes_constraint(llvm::StringRef constraint, llvm::Type* type) const override;
+  void fence(llvm::IRBuilder<>& b, dsl::MemoryScope scope, llvm::Value* predicate) const override;
+  const gpu::BulkEngine* bulk_engine() const override { return target_.capability >= 90 ? &bulk_engine_ : nullptr; }
 
  private:
   const CudaTarget& target_;
+  const CudaBulkEngine bulk_engine_;
 };
 
 }  // namespace kiln::codegen::nvptx

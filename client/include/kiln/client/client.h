@@ -25,9 +25,10 @@ struct ClientOptions {
 };
 
 struct GetOptions {
-  std::string target = "cpu";            // "cpu", "cuda", "interp", or resolved: "cpu:znver5,+avx2", "cuda:sm_90a"
-  dsl::ConstexprValues constexprs = {};  // those without a default must be there
-  uint32_t deadline_ms = 0;              // 0: the daemon's default
+  std::string target = "cpu";  // "cpu", "cuda", "interp", or resolved: "cpu:znver5,+avx2", "cuda:sm_90a"
+  // Those without a default must be there; launch options may: num_warps and num_stages (kiln/dsl/config.h).
+  dsl::ConstexprValues constexprs = {};
+  uint32_t deadline_ms = 0;  // 0: the daemon's default
 };
 
 // Thread-safe. Destruction cancels what compiles in the background; handles outlive their client.

@@ -22,6 +22,9 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
 // Loads and initialises LLVM, and compiles a tiny kernel, so that processes forked from this one start warm.
 void warm_up();
 
+// Starts what compiling needs beside this process, before it gives up the right to.
+void start_helpers();
+
 // Names the exact compiler: the build-ids of this executable and of libLLVM.
 std::string builder_id();
 

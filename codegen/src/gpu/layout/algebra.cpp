@@ -133,6 +133,17 @@ Layout broadcast(const Layout& layout, const std::vector<int64_t>& shape) {
   return out;
 }
 
+Layout first(const Layout& layout, int axis, int64_t extent) {
+  std::vector<int64_t> shape = layout.shape();
+  shape[static_cast<size_t>(axis)] = extent;
+  const Layout out(shape);
+  return mapped(layout, shape, [&](Bits element) {
+    std::vector<int64_t> coordinates = layout.coordinates(element);
+    coordinates[static_cast<size_t>(axis)] &= extent - 1;
+    return out.element(coordinates);
+  });
+}
+
 Layout join(const Layout& layout) {
   return product(identity(layout.rank() + 1, layout.rank(), Dim::kRegister, 2), expand(layout, layout.rank()));
 }

@@ -29,8 +29,9 @@ Layout reshape(const Layout& layout, const std::vector<int64_t>& shape);      //
 Layout slice(const Layout& layout, int axis);                                 // what a reduction of the axis leaves
 Layout expand(const Layout& layout, int axis);                                // a new axis of extent 1
 Layout broadcast(const Layout& layout, const std::vector<int64_t>& shape);    // extents 1 grow, in registers
-Layout join(const Layout& layout);                  // a new last axis of extent 2, in a register bit
-std::optional<Layout> split(const Layout& layout);  // join's inverse; nothing where a thread has not both
+Layout first(const Layout& layout, int axis, int64_t extent);  // others hold copies of the axis' first elements
+Layout join(const Layout& layout);                             // a new last axis of extent 2, in a register bit
+std::optional<Layout> split(const Layout& layout);             // join's inverse; nothing where a thread has not both
 
 // Without register bits that hold nothing new.
 struct Deduplicated {

@@ -46,7 +46,7 @@ SharedLayout shared_swizzled(const std::vector<int64_t>& shape, int64_t vector, 
   Columns bases = plain.bases(Dim::kOffset);
   for (int i = 0; i < log2_of(phases); ++i) {
     const int line = line_bits + first_line + i, group = first_group + i;
-    if (order.size() < 2 || group >= line_bits || first_line + i >= plain.axis_bits(order[1])) break;
+    if (group >= line_bits || line >= plain.element_bits()) break;
     bases[line] ^= bases[group];
   }
   out.add(Dim::kOffset, bases);
@@ -55,10 +55,9 @@ SharedLayout shared_swizzled(const std::vector<int64_t>& shape, int64_t vector, 
 
 SharedLayout shared_panels(const std::vector<int64_t>& shape, int element_bits, int swizzle_bytes,
                            const std::vector<int>& order) {
-  assert(shape.size() == 2);
   const int64_t width = int64_t{swizzle_bytes} * 8 / element_bits, vector = 128 / element_bits;
   // The xor is with address bits from bit 7 on, so lines of less than 128 bytes share a phase.
-  std::vector<int64_t> panel = shape, panels(2, 1);
+  std::vector<int64_t> panel = shape, panels(shape.size(), 1);
   assert(panel[order[0]] >= width);
   panels[order[0]] = panel[order[0]] / width;
   panel[order[0]] = width;

@@ -1,19 +1,17 @@
 // Constants in: a kernel over constexprs becomes concrete IR for one config.
 #pragma once
 
+#include "kiln/dsl/config.h"
 #include "kiln/dsl/ir.h"
 
 namespace kiln::dsl {
 
-// Replaces constexprs by `values` (their defaults where absent), checks `require` and every type again, drops
-// `require`, turns facts into constants (kOne) and `assume` ops, and applies the kernel option `contract`. The result
-// mentions no constexpr but keeps the list; it is canonical, and the value of every `constant` in it is a Literal.
-// Errors name the config and the source line; code kInvalidArgument for values that are missing or unknown and for a
-// `require` that fails, kVerifyFailed for ill-typed IR.
+// Replaces constexprs by `values` (their defaults where absent) and hints of loops by the launch option num_stages,
+// checks `require` and every type again, drops `require`, turns facts into constants (kOne) and `assume` ops, and
+// applies the kernel option `contract`. The result mentions no constexpr but keeps the list; it is canonical, and the
+// value of every `constant` in it is a Literal. Errors name the config and the source line; code kInvalidArgument for
+// values that are missing or unknown and for a `require` that fails, kVerifyFailed for ill-typed IR.
 Result<Kernel> instantiate(const Kernel& kernel, const ConstexprValues& values, const Facts& facts);
-
-// All constexprs by name, defaults filled in.
-Result<ConstexprValues> complete_constexprs(const Kernel& kernel, const ConstexprValues& values);
 
 // The grid for a launch, from the concrete IR and the scalar arguments (by parameter; absent for pointers). Checks the
 // limits: axis 0 in 1…2^31-1, the others in 1…65535.

@@ -112,12 +112,18 @@ struct KernelOption {
 // All options, in the order of their encoding.
 std::span<const KernelOption> kernel_options();
 
+// The value of integer expressions for a launch or an instantiation.
+using ConstexprValues = std::map<std::string, int64_t>;
+
 struct Kernel {
   std::string name;
   std::vector<Param> params;
   std::vector<Constexpr> constexprs;
   std::array<Expr, 3> grid = {Expr(1), Expr(1), Expr(1)};  // over scalar parameters and constexprs
   std::vector<SpaceAxis> space;                            // for the tuner; not part of a request key
+  // What a request that says nothing gets on some targets, by their family ("cuda") or name ("cuda:sm_90a"), in place
+  // of the constexprs' defaults; launch options too (config.h).
+  std::map<std::string, ConstexprValues> target_defaults;
   KernelOptions options;
   std::vector<Value> values;
   Region body;
@@ -163,9 +169,6 @@ bool may_equal(const Type& a, const Type& b);
 
 // "f32", "ptr<f32>", "tile<[BM, 64], bf16>", "descriptor<[BM, 64], bf16>".
 std::string to_string(const Type& type, const ExprNames& names);
-
-// The value of integer expressions for a launch or an instantiation.
-using ConstexprValues = std::map<std::string, int64_t>;
 
 // What a caller knows about an argument.
 enum class ParamFact : uint8_t {

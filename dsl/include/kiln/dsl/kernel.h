@@ -139,6 +139,9 @@ class KernelDef {
 
   // The values that the tuner may try: names of Consts, or the launch options num_warps and num_stages.
   KernelDef space(std::vector<SpaceAxis> axes) &&;
+  // What a request that says nothing gets on some targets, in place of the Consts' defaults: values of Consts, or of
+  // the launch options. `target` is a family, "cuda", or one of it, "cuda:sm_90a", which comes first.
+  KernelDef defaults(const std::string& target, ConstexprValues values) &&;
   // Whether single-use a*b + c becomes one fused operation; on unless said otherwise.
   KernelDef contract(bool on) && { return std::move(*this).with(&KernelOptions::contract, on); }
   // Whether chains of ops on f16, bf16 and f8 keep f32 between them.
@@ -216,6 +219,7 @@ class TraceSession {
 };
 
 Result<Kernel> with_space(Result<Kernel> ir, std::vector<SpaceAxis> axes);
+Result<Kernel> with_defaults(Result<Kernel> ir, const std::string& target, ConstexprValues values);
 
 // KernelDef of the parameters that are not Const.
 template <class Kept, class... Params>
@@ -257,6 +261,13 @@ struct Signature<void (C::*)(Params...)> : Signature<void (*)(Params...)> {};
 template <class... Args>
 KernelDef<Args...> KernelDef<Args...>::space(std::vector<SpaceAxis> axes) && {
   ir_ = detail::with_space(std::move(ir_), std::move(axes));
+  id_ = detail::next_kernel_id();
+  return std::move(*this);
+}
+
+template <class... Args>
+KernelDef<Args...> KernelDef<Args...>::defaults(const std::string& target, ConstexprValues values) && {
+  ir_ = detail::with_defaults(std::move(ir_), target, std::move(values));
   id_ = detail::next_kernel_id();
   return std::move(*this);
 }

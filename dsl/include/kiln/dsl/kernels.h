@@ -1,8 +1,8 @@
 // The kernel library. Each function of kernels/*.h traces its kernel once per process and element type and returns it;
 // f16 and bf16 are computed in f32. Arrays are row-major.
 //
-// Parameters in launch order stand above each kernel, with the Consts that a config chooses. The defaults suit CPUs.
-// docs/kernels.md lists them all.
+// Parameters in launch order stand above each kernel, with the Consts that a config chooses. The defaults suit CPUs;
+// those for GPUs stand beside them. docs/kernels.md lists them all.
 #pragma once
 
 #include <span>

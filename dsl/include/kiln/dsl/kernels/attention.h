@@ -5,6 +5,13 @@
 
 namespace kiln::dsl::lang::kernels {
 
+// For GPUs: queries stay in registers, and f32 without matrix units takes smaller blocks.
+template <class T>
+ConstexprValues attention_blocks() {
+  if (std::is_same_v<T, f32>) return {{"BM", 64}, {"BN", 32}};
+  return {{"BM", 128}, {"BN", 64}, {"num_warps", 8}};
+}
+
 // out[b, h] = softmax(scale · q[b, h]·k[b, g]ᵀ) · v[b, g] with g = h / (heads/kv_heads). q and out are [batch, heads,
 // seq, D], k and v [batch, kv_heads, seq, D]; heads is a multiple of kv_heads. Sequence b has lengths[b] ≤ seq
 // positions: later keys do not count, later rows of out are 0. With CAUSAL = 1 a query sees the keys up to its own
@@ -51,7 +58,8 @@ const auto& attention() {
                const Value result = where(expand_dims(row < length, 1), mean, 0);
                tile(out + at, {seq, D}).store({first, 0}, cast(result, element_v<T>));
              })
-          .space({{"BM", {16, 32, 64, 128}}, {"BN", {32, 64, 128, 256}}});
+          .space({{"BM", {16, 32, 64, 128}}, {"BN", {32, 64, 128, 256}}})
+          .defaults("cuda", attention_blocks<T>());
   return def;
 }
 

@@ -6,6 +6,13 @@
 
 namespace kiln::dsl::lang::kernels {
 
+// For GPUs, like those of matrix products.
+template <class T>
+ConstexprValues convolution_blocks() {
+  if (std::is_same_v<T, f32>) return {{"BM", 64}, {"BN", 64}, {"BK", 16}};
+  return {{"BM", 128}, {"BN", 64}, {"BK", 64}, {"num_warps", 8}};
+}
+
 // y[n, p, q, k] = Σ over r, s, c of x[n, p·stride - pad + r, q·stride - pad + s, c] · w[k, r, s, c], 0 outside of x. x
 // is [N, H, W, C], w [K, R, S, C], y [N, P, Q, K] with P = (H + 2·pad - R)/stride + 1 and Q likewise.
 //
@@ -41,7 +48,8 @@ const auto& conv2d() {
                }
                tile(y, {pixels, K}).store({m, n}, cast(acc, element_v<ProductOf<T>>));
              })
-          .space({{"BM", {32, 64, 128, 256}}, {"BN", {32, 64, 128, 256}}, {"BK", {24, 64, 128, 192, 256, 384}}});
+          .space({{"BM", {32, 64, 128, 256}}, {"BN", {32, 64, 128, 256}}, {"BK", {24, 64, 128, 192, 256, 384}}})
+          .defaults("cuda", convolution_blocks<T>());
   return def;
 }
 

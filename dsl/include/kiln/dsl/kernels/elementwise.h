@@ -16,33 +16,38 @@ const auto& vector_add() {
                                        tile(x, {n}).load({start}, {BLOCK}) + tile(y, {n}).load({start}, {BLOCK});
                                    tile(out, {n}).store({start}, total);
                                  })
-                              .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}});
+                              .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}})
+                              .defaults("cuda", {{"BLOCK", 1024}});
   return def;
 }
 
 // y[i] = sin(x[i])² + cos(x[i])², i < n
 template <class T = f32>
 const auto& sin2_cos2() {
-  static const auto def =
-      kernel("sin2_cos2", {"x", "y", "n", "BLOCK=4096"}, [](Ptr<const T> x, Ptr<T> y, i32 n, Const BLOCK) {
-        grid(cdiv(n, BLOCK));
-        const Value start = program_id(0) * BLOCK;
-        const Value v = load_f32(tile(x, {n}), {start}, {BLOCK});
-        const Value s = sin(v), c = cos(v);
-        tile(y, {n}).store({start}, cast(s * s + c * c, element_v<T>));
-      }).space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}});
+  static const auto def = kernel("sin2_cos2", {"x", "y", "n", "BLOCK=4096"},
+                                 [](Ptr<const T> x, Ptr<T> y, i32 n, Const BLOCK) {
+                                   grid(cdiv(n, BLOCK));
+                                   const Value start = program_id(0) * BLOCK;
+                                   const Value v = load_f32(tile(x, {n}), {start}, {BLOCK});
+                                   const Value s = sin(v), c = cos(v);
+                                   tile(y, {n}).store({start}, cast(s * s + c * c, element_v<T>));
+                                 })
+                              .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}})
+                              .defaults("cuda", {{"BLOCK", 1024}});
   return def;
 }
 
 // y[i] = gelu(x[i]), exact (with erf), i < n
 template <class T = f32>
 const auto& gelu() {
-  static const auto def =
-      kernel("gelu", {"x", "y", "n", "BLOCK=4096"}, [](Ptr<const T> x, Ptr<T> y, i32 n, Const BLOCK) {
-        grid(cdiv(n, BLOCK));
-        const Value start = program_id(0) * BLOCK;
-        tile(y, {n}).store({start}, gelu_erf(tile(x, {n}).load({start}, {BLOCK})));
-      }).space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}});
+  static const auto def = kernel("gelu", {"x", "y", "n", "BLOCK=4096"},
+                                 [](Ptr<const T> x, Ptr<T> y, i32 n, Const BLOCK) {
+                                   grid(cdiv(n, BLOCK));
+                                   const Value start = program_id(0) * BLOCK;
+                                   tile(y, {n}).store({start}, gelu_erf(tile(x, {n}).load({start}, {BLOCK})));
+                                 })
+                              .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}})
+                              .defaults("cuda", {{"BLOCK", 1024}});
   return def;
 }
 
@@ -58,7 +63,8 @@ const auto& bias_gelu() {
                const Value b = load_f32(tile(bias, {cols}), {col}, {BC});
                tile(y, {rows, cols}).store({row, col}, cast(gelu_tanh(v + b), element_v<T>));
              })
-          .space({{"BR", {1, 2, 4, 8, 16}}, {"BC", {256, 512, 1024, 2048, 4096}}});
+          .space({{"BR", {1, 2, 4, 8, 16}}, {"BC", {256, 512, 1024, 2048, 4096}}})
+          .defaults("cuda", {{"BR", 2}, {"BC", 512}});
   return def;
 }
 
@@ -85,7 +91,8 @@ const auto& dropout() {
                                      tile(y + first, {count}).store({start}, cast(out, element_v<T>));
                                    }
                                  })
-                              .space({{"BLOCK", {256, 512, 1024, 2048, 4096}}});
+                              .space({{"BLOCK", {256, 512, 1024, 2048, 4096}}})
+                              .defaults("cuda", {{"BLOCK", 512}});
   return def;
 }
 
@@ -145,7 +152,8 @@ const auto& adamw() {
                first.store({start}, mean);
                second.store({start}, square);
              })
-          .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}});
+          .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}})
+          .defaults("cuda", {{"BLOCK", 1024}});
   return def;
 }
 

@@ -39,19 +39,40 @@ inline std::vector<SpaceAxis> product_space() {
   return {{"BM", {32, 64, 128, 256}}, {"BN", {32, 64, 128, 256}}, {"BK", {64, 128, 256, 512}}};
 }
 
+// Blocks for GPUs. Small types are multiplied by matrix units, by 8 warps with 64 sums a thread, 128 on Hopper, where
+// four stages of operands take 192 KiB of shared memory; three fit into 96 KiB elsewhere. f32 is not: its blocks are
+// small.
+template <class T>
+ConstexprValues gpu_blocks() {
+  if (std::is_same_v<T, f32>) return {{"BM", 64}, {"BN", 64}, {"BK", 16}};
+  return {{"BM", 128}, {"BN", 128}, {"BK", 64}};
+}
+template <class T>
+ConstexprValues hopper_blocks() {
+  if (std::is_same_v<T, f32>) return {};
+  constexpr bool is_byte = std::is_same_v<T, i8> || std::is_same_v<T, f8e4m3> || std::is_same_v<T, f8e5m2>;
+  return {{"BN", 256}, {"BK", is_byte ? 128 : 64}, {"num_warps", 8}, {"num_stages", 4}};
+}
+
+template <class T>
+constexpr const char* matmul_name() {
+  return std::is_same_v<T, f32> ? "matmul_f32" : std::is_same_v<T, i8> ? "matmul_i8" : "matmul";
+}
+
 // C = A·B of [M, K] and [K, N]; of i8 in i32
 template <class T = f32>
 const auto& matmul() {
-  static const auto def =
-      kernel(
-          std::is_same_v<T, i8> ? "matmul_i8" : "matmul", {"A", "B", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256"},
-          [](Ptr<const T> A, Ptr<const T> B, Ptr<ProductOf<T>> C, i32 M, i32 N, i32 K, Const BM, Const BN, Const BK) {
-            grid(cdiv(M, BM) * cdiv(N, BN));
-            const auto [m, n] = block_origin(M, N, BM, BN);
-            const Value product = product_block(A, B, M, N, K, m, n, {BM, BN, BK});
-            tile(C, {M, N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
-          })
-          .space(product_space());
+  static const auto def = kernel(matmul_name<T>(), {"A", "B", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256"},
+                                 [](Ptr<const T> A, Ptr<const T> B, Ptr<ProductOf<T>> C, i32 M, i32 N, i32 K, Const BM,
+                                    Const BN, Const BK) {
+                                   grid(cdiv(M, BM) * cdiv(N, BN));
+                                   const auto [m, n] = block_origin(M, N, BM, BN);
+                                   const Value product = product_block(A, B, M, N, K, m, n, {BM, BN, BK});
+                                   tile(C, {M, N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
+                                 })
+                              .space(product_space())
+                              .defaults("cuda", gpu_blocks<T>())
+                              .defaults("cuda:sm_90a", hopper_blocks<T>());
   return def;
 }
 
@@ -68,7 +89,9 @@ const auto& batched_matmul() {
                                        product_block(A + b * M * K, B + b * K * N, M, N, K, m, n, {BM, BN, BK});
                                    tile(C + b * M * N, {M, N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
                                  })
-                              .space(product_space());
+                              .space(product_space())
+                              .defaults("cuda", gpu_blocks<T>())
+                              .defaults("cuda:sm_90a", hopper_blocks<T>());
   return def;
 }
 
@@ -84,7 +107,9 @@ auto matmul_bias(std::string_view name, Value (*activation)(Operand)) {
                   const Value b = load_f32(tile(bias, {N}), {n}, {BN});
                   tile(C, {M, N}).store({m, n}, cast(activation(product + b), element_v<T>));
                 })
-      .space(product_space());
+      .space(product_space())
+      .defaults("cuda", gpu_blocks<T>())
+      .defaults("cuda:sm_90a", hopper_blocks<T>());
 }
 
 // C = gelu(A·B + bias), gelu by its approximation with tanh

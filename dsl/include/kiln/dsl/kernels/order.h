@@ -49,7 +49,8 @@ inline const auto& histogram() {
                const Value v = tile(x, {n}).load({program_id(0) * BLOCK}, {BLOCK}, {.other = -1});
                atomic_add(counts + arange(0, BINS), lang::histogram(v, BINS), {.order = MemoryOrder::kRelaxed});
              })
-          .space({{"BLOCK", {4096, 16384, 65536}}});
+          .space({{"BLOCK", {4096, 16384, 65536}}})
+          .defaults("cuda", {{"BLOCK", 8192}});
   return def;
 }
 

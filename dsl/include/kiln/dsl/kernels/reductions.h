@@ -34,7 +34,8 @@ const auto& column_sum() {
                                    }
                                    tile(y, {cols}).store({col}, cast(total, element_v<T>));
                                  })
-                              .space({{"BLOCK", {64, 256, 1024}}});
+                              .space({{"BLOCK", {64, 256, 1024}}})
+                              .defaults("cuda", {{"BLOCK", 64}});
   return def;
 }
 
@@ -70,7 +71,8 @@ const auto& cumsum_columns() {
                                      row_of(y, row, cols, cols).store({col}, cast(total, element_v<T>));
                                    }
                                  })
-                              .space({{"BLOCK", {64, 256, 1024}}});
+                              .space({{"BLOCK", {64, 256, 1024}}})
+                              .defaults("cuda", {{"BLOCK", 64}});
   return def;
 }
 

@@ -49,7 +49,8 @@ const auto& class_balanced_sampler() {
                give(0, best0, count0);
                give(1, best1, count1);
              })
-          .space({{"BLOCK", {1024, 4096, 16384}}});
+          .space({{"BLOCK", {1024, 4096, 16384}}})
+          .defaults("cuda", {{"BLOCK", 4096}});
   return def;
 }
 

@@ -1,0 +1,90 @@
+#include "gpu/bulk_copy.h"
+
+#include <algorithm>
+
+namespace kiln::codegen::gpu {
+namespace {
+
+using dsl::OpCode;
+
+constexpr int64_t kLeastTile = 4096;  // bytes that are worth the round trip
+constexpr int64_t kWideStore = 16;    // bytes: a thread that stores so many at once does as well by itself
+constexpr size_t kMostMaps = 8;       // of a kernel, whose parameters have 4096 bytes
+
+bool touches_memory(const dsl::Op& op) {
+  const dsl::OpInfo& info = dsl::info(op.code);
+  return info.has(dsl::kReads) || info.has(dsl::kWrites) || std::ranges::any_of(op.regions, [](const auto& region) {
+           return std::ranges::any_of(region.ops, touches_memory);
+         });
+}
+
+// The parameter that a pointer is based on; null where that is not plain.
+const dsl::Param* param_of(const dsl::Kernel& kernel, const LinearForms& forms, dsl::ValueId pointer) {
+  for (const dsl::Op* op = forms.definition(pointer); op; op = forms.definition(pointer)) {
+    const bool is_view = op->code == OpCode::kAddptr || op->code == OpCode::kSplat || op->code == OpCode::kBroadcast ||
+                         op->code == OpCode::kExpandDims;
+    if (!is_view) return nullptr;
+    pointer = op->operands[0];
+  }
+  const auto found = std::ranges::find(kernel.params, pointer, &dsl::Param::value);
+  return found == kernel.params.end() ? nullptr : &*found;
+}
+
+// Whether nothing has to wait for what the store writes: behind it there are only stores through other parameters.
+bool is_final(const dsl::Kernel& kernel, const LinearForms& forms, size_t number) {
+  const std::vector<dsl::Op>& ops = kernel.body.ops;
+  const dsl::Param* param = param_of(kernel, forms, ops[number].operands[0]);
+  if (!param || param->may_alias) return false;
+  return std::all_of(ops.begin() + static_cast<ptrdiff_t>(number) + 1, ops.end(), [&](const dsl::Op& op) {
+    if (!touches_memory(op)) return true;
+    const dsl::Param* other = op.code == OpCode::kStore ? param_of(kernel, forms, op.operands[0]) : nullptr;
+    return other && other != param && !other->may_alias;
+  });
+}
+
+// Whether no other op writes through the parameter: bulk copies are in no order with ordinary stores.
+bool is_only_write(const dsl::Region& region, const dsl::Kernel& kernel, const LinearForms& forms, const dsl::Op& store,
+                   const dsl::Param* param) {
+  return std::ranges::all_of(region.ops, [&](const dsl::Op& op) {
+    const bool writes = &op != &store && dsl::info(op.code).has(dsl::kWrites) && !op.operands.empty();
+    if (writes && param_of(kernel, forms, op.operands[0]) == param) return false;
+    return std::ranges::all_of(
+        op.regions, [&](const dsl::Region& inner) { return is_only_write(inner, kernel, forms, store, param); });
+  });
+}
+
+// Whether the threads would store a large tile in small pieces.
+bool is_worthwhile(const dsl::Kernel& kernel, const Placement& placement, const dsl::Op& store, const BulkTile& tile) {
+  const auto& home = placement.home[store.operands[1]];
+  const int64_t bytes = dsl::info(kernel.type(store.operands[1]).element).bytes;
+  if (!home || bytes < 2 || tile.bytes < kLeastTile || tile.map.swizzle_bytes == 0) return false;
+  return home->contiguous_per_thread(*tile.access.dims[0].axis) * bytes < kWideStore;
+}
+
+}  // namespace
+
+BulkAccesses plan_bulk_accesses(const dsl::Kernel& kernel, const Placement& placement,
+                                const std::vector<AxisInfo>& info) {
+  BulkAccesses out;
+  const auto add = [&](const dsl::Op& op, BulkTile tile) {
+    const auto map = static_cast<unsigned>(out.size());
+    out.emplace(&op, BulkAccess{std::move(tile), map});
+  };
+  for (const auto& [loop, pipeline] : placement.pipelines) {
+    for (const StagedLoad& staged : pipeline.loads) {
+      if (staged.bulk) add(*staged.load, *staged.bulk);
+    }
+  }
+  LinearForms forms(kernel, info);
+  for (size_t i = 0; i < kernel.body.ops.size() && out.size() < kMostMaps; ++i) {
+    const dsl::Op& op = kernel.body.ops[i];
+    if (op.code != OpCode::kStore || !is_final(kernel, forms, i)) continue;
+    if (!is_only_write(kernel.body, kernel, forms, op, param_of(kernel, forms, op.operands[0]))) continue;
+    auto tile = plan_bulk_tile(kernel, op, forms);
+    if (!tile || !is_worthwhile(kernel, placement, op, *tile)) continue;
+    add(op, std::move(*tile));
+  }
+  return out;
+}
+
+}  // namespace kiln::codegen::gpu

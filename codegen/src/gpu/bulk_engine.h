@@ -1,0 +1,49 @@
+// An engine that copies boxes of tensors between global and shared memory while the threads do something else: what a
+// vendor supplies where its GPUs have one. Tensors are described by maps that the host encodes at a launch
+// (docs/artifact.md, "Tensor maps").
+//
+// One thread tells the engine: `chosen` is true in that thread of those that come by.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+
+#include <vector>
+
+namespace kiln::codegen::gpu {
+
+// One box. What is outside the tensor is filled, or not written.
+struct BoxCopy {
+  llvm::Value* map = nullptr;
+  std::vector<llvm::Value*> coordinates;  // i32, innermost first
+  llvm::Value* shared = nullptr;          // a multiple of 128 bytes
+};
+
+class BulkEngine {
+ public:
+  using Builder = llvm::IRBuilder<>;
+  using Value = llvm::Value;
+  virtual ~BulkEngine() = default;
+
+  // A transaction barrier is 8 bytes of shared memory. A phase ends when `arrivals` threads have arrived and all bytes
+  // that they announced are there; then the next begins. Phases have alternating parities, the first 0.
+  virtual llvm::Instruction* init_barrier(Builder& b, Value* barrier, int arrivals, Value* chosen) const = 0;
+  virtual llvm::Instruction* arrive(Builder& b, Value* barrier, Value* chosen) const = 0;
+  virtual llvm::Instruction* arrive_expecting(Builder& b, Value* barrier, int64_t bytes, Value* chosen) const = 0;
+  // Every thread that calls waits until the phase of this parity (i32) has ended.
+  virtual llvm::Instruction* wait(Builder& b, Value* barrier, Value* parity) const = 0;
+
+  // The bytes of the whole box arrive at the barrier, those that were filled too.
+  virtual llvm::Instruction* load(Builder& b, const BoxCopy& copy, Value* barrier, Value* chosen) const = 0;
+
+  // Stores since the last call become a group, of which the thread that told the engine can wait until at most
+  // `pending` are under way: until their shared memory has been read, or until global memory has been written.
+  virtual llvm::Instruction* store(Builder& b, const BoxCopy& copy, Value* chosen) const = 0;
+  virtual void end_store_group(Builder& b, Value* chosen) const = 0;
+  virtual llvm::Instruction* wait_store_groups(Builder& b, int pending, bool until_read, Value* chosen) const = 0;
+
+  // What this thread has written to shared memory, the engine sees when it is told behind the next barrier; likewise
+  // transaction barriers that this thread has initialised.
+  virtual void publish_shared(Builder& b) const = 0;
+};
+
+}  // namespace kiln::codegen::gpu

@@ -1,0 +1,142 @@
+#include "gpu/bulk_tile.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "gpu/block_shape.h"
+#include "gpu/layout/algebra.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+using dsl::Expr;
+using dsl::OpCode;
+
+constexpr int64_t kMostOfBox = 256;  // elements along one dimension
+constexpr int64_t kLine = 128;       // bytes of a swizzled line, at most
+constexpr int64_t kLines = 8;        // of one period of the swizzle
+constexpr int64_t kLeastBytes = 16;  // of a line
+
+Error no(std::string why) { return invalid_argument(std::move(why)); }
+
+bool is_power_of_two(int64_t x) { return std::has_single_bit(static_cast<uint64_t>(x)); }
+
+class TilePlan {
+ public:
+  TilePlan(const dsl::Kernel& kernel, const dsl::Op& op, TensorAccess access, const LinearForms& forms)
+      : forms_(forms),
+        type_(kernel.type(op.operands[0])),
+        shape_(dsl::concrete_shape(type_)),
+        padded_(padded_shape(type_)),
+        bytes_(dsl::info(type_.element).bytes) {
+    out_.access = std::move(access);
+  }
+
+  Result<BulkTile> make() {
+    for (const TensorDim& dim : out_.access.dims) {
+      if (dim.axis) order_.push_back(*dim.axis);
+    }
+    if (auto fine = check(); !fine) return fine.error();
+    lay_out();
+    make_map();
+    make_boxes(std::vector<int64_t>(out_.access.dims.size()), out_.access.dims.size());
+    return out_;
+  }
+
+ private:
+  int64_t extent(size_t dim) const {
+    const auto& axis = out_.access.dims[dim].axis;
+    return axis ? shape_[static_cast<size_t>(*axis)] : 1;
+  }
+
+  // Lines lie one behind another without gaps, so only the outermost axis may be padded.
+  Result<void> check() const {
+    for (size_t i = 0; i < order_.size(); ++i) {
+      const bool last = i > 0 && i + 1 == order_.size();
+      if (is_power_of_two(extent(i)) || (last && extent(i) <= kMostOfBox)) continue;
+      return no("an extent of the tile is no power of two");
+    }
+    if (extent(0) * bytes_ < kLeastBytes) return no("lines of less than 16 bytes");
+    return {};
+  }
+
+  int64_t lines() const {
+    return std::accumulate(padded_.begin(), padded_.end(), int64_t{1}, std::multiplies<>()) / extent(0);
+  }
+
+  // Lines of at most 128 bytes, swizzled where there is a period of them, else of as many elements as a box may have.
+  void lay_out() {
+    const int64_t line_bytes = std::min(extent(0) * bytes_, kLine);
+    const bool is_swizzled = lines() >= kLines && line_bytes >= 2 * kLeastBytes;
+    width_ = is_swizzled ? line_bytes / bytes_ : std::min(extent(0), kMostOfBox);
+    out_.map.swizzle_bytes = is_swizzled ? static_cast<int>(line_bytes) : 0;
+    std::vector<int> order = order_;
+    for (int axis = 0; axis < std::ssize(shape_); ++axis) {
+      if (std::ranges::find(order, axis) == order.end()) order.push_back(axis);
+    }
+    out_.memory = is_swizzled ? shared_panels(padded_, static_cast<int>(8 * bytes_), out_.map.swizzle_bytes, order)
+                              : plain_panels(order);
+    out_.bytes = out_.memory.size() * bytes_;
+  }
+
+  SharedLayout plain_panels(const std::vector<int>& order) const {
+    const auto inner = static_cast<size_t>(order[0]);
+    std::vector<int64_t> panel = padded_, panels(padded_.size(), 1);
+    panels[inner] = panel[inner] / width_;
+    panel[inner] = width_;
+    return {product(shared_linear(panel, order).elements, shared_linear(panels, order).elements)};
+  }
+
+  void make_map() {
+    TensorMap& map = out_.map;
+    map.param = out_.access.param;
+    map.offset = out_.access.offset;
+    map.element = type_.element;
+    map.fills_nan = out_.access.fills_nan;
+    out_.box_bytes = bytes_;
+    for (size_t i = 0; i < out_.access.dims.size(); ++i) {
+      const TensorDim& dim = out_.access.dims[i];
+      // Where there is no element the guards keep out what is not there.
+      const bool may_be_empty = forms_.range(dim.extent).low < 1;
+      map.dims.push_back(may_be_empty ? Expr::apply(dsl::AtomKind::kMax, dim.extent, Expr(1)) : dim.extent);
+      if (i > 0) map.strides_bytes.push_back(dim.stride * Expr(bytes_));
+      map.box.push_back(i == 0 ? width_ : std::min(extent(i), kMostOfBox));
+      out_.box_bytes *= map.box.back();
+    }
+  }
+
+  // The boxes of the tile that begin at `start`, along the dimensions below `dims` anywhere.
+  void make_boxes(std::vector<int64_t> start, size_t dims) {
+    if (dims == 0) {
+      std::vector<int64_t> element(shape_.size());
+      for (size_t i = 0; i < order_.size(); ++i) element[static_cast<size_t>(order_[i])] = start[i];
+      const Bits packed = out_.memory.elements.element(element);
+      out_.boxes.push_back({std::move(start), out_.memory.offset_of(packed) * bytes_});
+      return;
+    }
+    const size_t dim = dims - 1;
+    for (int64_t at = 0; at < extent(dim); at += out_.map.box[dim]) {
+      start[dim] = at;
+      make_boxes(start, dim);
+    }
+  }
+
+  const LinearForms& forms_;
+  const dsl::Type& type_;
+  const std::vector<int64_t> shape_, padded_;
+  const int64_t bytes_;
+  std::vector<int> order_;  // axes, the innermost first, of more than one element
+  int64_t width_ = 0;       // elements of a line
+  BulkTile out_;
+};
+
+}  // namespace
+
+Result<BulkTile> plan_bulk_tile(const dsl::Kernel& kernel, const dsl::Op& access, LinearForms& forms) {
+  auto found = find_tensor_access(kernel, access, forms);
+  if (!found) return found.error();
+  return TilePlan(kernel, access, std::move(*found), forms).make();
+}
+
+}  // namespace kiln::codegen::gpu

@@ -1,0 +1,30 @@
+// Tiles that are copied between global and shared memory by the engine of bulk_engine.h: how the tile lies in shared
+// memory, and in which boxes it travels.
+#pragma once
+
+#include "gpu/layout/shared_layout.h"
+#include "gpu/tensor_access.h"
+#include "gpu/tensor_map.h"
+
+namespace kiln::codegen::gpu {
+
+// One copy: from the tile's first element so far along each dimension, so many bytes into the tile's shared memory.
+struct TileBox {
+  std::vector<int64_t> start;
+  int64_t shared_bytes = 0;
+};
+
+struct BulkTile {
+  TensorAccess access;
+  TensorMap map;
+  // Of the tile padded to powers of two: lines of up to 128 bytes along the innermost dimension, swizzled, in panels.
+  SharedLayout memory;
+  int64_t bytes = 0;  // in shared memory
+  std::vector<TileBox> boxes;
+  int64_t box_bytes = 0;  // that one box moves
+};
+
+// The error says why not.
+Result<BulkTile> plan_bulk_tile(const dsl::Kernel& kernel, const dsl::Op& access, LinearForms& forms);
+
+}  // namespace kiln::codegen::gpu

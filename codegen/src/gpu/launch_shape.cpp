@@ -1,0 +1,59 @@
+// How many threads a program gets where nobody says: enough that a thread's registers hold its part of every tile, and
+// few enough that a thread has vectors to load and fragments to multiply.
+#include "gpu/launch_shape.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kiln/dsl/config.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+constexpr int64_t kMostThreads = 512;
+
+// Elements of the largest tile, and words of 32 bits of the largest sum of products.
+struct Largest {
+  int64_t tile = 1, sum = 0;
+};
+
+int64_t words(const dsl::Type& type) {
+  return dsl::element_count(type) * std::max(1, dsl::info(type.element).bytes / 4);
+}
+
+void visit(const dsl::Kernel& kernel, const dsl::Region& region, Largest& out) {
+  for (const dsl::Op& op : region.ops) {
+    for (dsl::ValueId id : op.results) {
+      const dsl::Type& type = kernel.type(id);
+      if (!type.is_value() || type.is_scalar()) continue;
+      const bool is_sum = op.code == dsl::OpCode::kDot || op.code == dsl::OpCode::kDotScaled;
+      out.tile = std::max(out.tile, dsl::element_count(type));
+      if (is_sum) out.sum = std::max(out.sum, words(type));
+    }
+    for (const dsl::Region& inner : op.regions) visit(kernel, inner, out);
+  }
+}
+
+}  // namespace
+
+LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes) {
+  if (auto given = config.find(std::string(dsl::kNumWarps)); given != config.end()) {
+    return {static_cast<int>(given->second)};
+  }
+  Largest largest;
+  visit(kernel, kernel.body, largest);
+  int64_t threads = 0;
+  if (largest.sum > 0) {
+    // 64 sums a thread, up to 128 in the largest tiles that 8 warps of 32 hold; operands in shared memory are no one's
+    // registers, so that they count little.
+    threads = largest.sum <= 8192 ? 128 : largest.sum <= 32768 ? 256 : kMostThreads;
+    threads = std::max(threads, largest.tile / 128);
+  } else {
+    // A vector of four for each of up to 128 threads, then 16 elements each.
+    threads = std::max(std::min<int64_t>(largest.tile / 4, 128), largest.tile / 16);
+  }
+  const auto rounded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min(threads, kMostThreads))));
+  return {static_cast<int>(std::clamp<int64_t>(rounded / lanes, 1, 16))};
+}
+
+}  // namespace kiln::codegen::gpu

@@ -1,0 +1,248 @@
+// Batcher's bitonic sort (Sorting Networks and Their Applications, AFIPS 1968). After stage k, groups of 2^k neighbours
+// are in order, ascending and descending in turns; the last stage ascends. Of the stages that a selection of 2^m needs
+// beyond m, each compares such groups with their neighbours and keeps the lesser halves, in both.
+#include "gpu/sort_network.h"
+
+#include "gpu/exchange.h"
+#include "gpu/layout/algebra.h"
+#include "gpu/shared_memory.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+// More comparisons of a thread are a loop, if that fits into shared memory: they take long to compile.
+constexpr int64_t kMostComparisons = 640;
+constexpr int64_t kMostComparisonsOfAll = 8192;
+
+int log2_of(int64_t x) { return __builtin_ctzll(static_cast<unsigned long long>(x)); }
+
+class Network {
+ public:
+  Network(Context& c, const Layout& layout, int axis, std::vector<ScanStep> steps)
+      : c_(c), b_(c.b), bits_(layout.axis_bits(axis)), steps_(std::move(steps)) {}
+
+  Registers sort(Registers x, int group_bits) {
+    for (int stage = 1; stage <= group_bits; ++stage) merge(x, stage, stage);
+    for (int stage = group_bits + 1; stage <= bits_; ++stage) {
+      keep_least(x, stage - 1);
+      merge(x, group_bits, stage);
+    }
+    return x;
+  }
+
+ private:
+  // Bitonic groups of 2^bits into order, which bit `direction` of the axis says: 1 descends.
+  void merge(Registers& x, int bits, int direction) {
+    for (int i = bits; i-- > 0;) compare_exchange(x, steps_[static_cast<size_t>(i)], direction);
+  }
+
+  void compare_exchange(Registers& x, const ScanStep& step, int direction) {
+    // Upper ones of ascending groups and lower ones of descending groups keep the greater of the two.
+    Index greater = step.upper;
+    if (direction < bits_) {
+      const Index& descends = steps_[static_cast<size_t>(direction)].upper;
+      greater = {.reg = greater.reg ^ descends.reg,
+                 .lane = greater.lane ^ descends.lane,
+                 .warp = greater.warp ^ descends.warp};
+    }
+    const Parity keeps_greater(c_, greater);
+    const Registers other = fetch(c_, x, step);
+    std::map<std::tuple<Value*, Value*, bool>, Value*> done;
+    for (size_t reg = 0; reg < x.size(); ++reg) {
+      const bool by_register = keeps_greater.of_register(reg);
+      Value*& out = done[{x[reg], other[reg], by_register}];
+      if (!out) out = kept(x[reg], other[reg], by_register, keeps_greater.of_thread());
+      x[reg] = out;
+    }
+  }
+
+  Value* kept(Value* mine, Value* other, bool greater, Value* by_thread) {
+    Value* less = b_.CreateICmpULT(mine, other);
+    if (by_thread) less = b_.CreateXor(less, by_thread);
+    return greater ? b_.CreateSelect(less, other, mine) : b_.CreateSelect(less, mine, other);
+  }
+
+  // Registers that hold the same already are compared once.
+  void keep_least(Registers& x, int bit) {
+    const Registers other = fetch(c_, x, steps_[static_cast<size_t>(bit)]);
+    std::map<std::pair<Value*, Value*>, Value*> done;
+    for (size_t reg = 0; reg < x.size(); ++reg) {
+      Value*& out = done[std::minmax(x[reg], other[reg])];
+      if (!out) out = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, x[reg], other[reg]);
+      x[reg] = out;
+    }
+  }
+
+  Context& c_;
+  Builder& b_;
+  const int bits_;
+  const std::vector<ScanStep> steps_;
+};
+
+// Rows of records in shared memory, sorted in place. The loops bring barriers of their own, so that all accesses are of
+// one phase for those that are put in later.
+class SharedRows {
+ public:
+  static int64_t bytes(const Layout& layout, llvm::Type* record) {
+    return static_cast<int64_t>(record->getPrimitiveSizeInBits().getFixedValue() / 8) << layout.element_bits();
+  }
+
+  SharedRows(Context& c, const Layout& layout, int axis, llvm::Type* record)
+      : c_(c),
+        b_(c.b),
+        axis_(axis),
+        bits_(layout.axis_bits(axis)),
+        total_(int64_t{1} << layout.element_bits()),
+        record_(record),
+        buffer_(c.b, bytes(layout, record)) {}
+
+  void write(const Registers& records, const Layout& layout) {
+    c_.target.barrier(b_);  // of an iteration before
+    for (size_t reg = 0; reg < records.size(); ++reg) {
+      mark(b_.CreateStore(records[reg], address(place(layout, reg))), SharedBuffer::Access::kWrite);
+    }
+    c_.target.barrier(b_);
+  }
+
+  Registers read(const Layout& layout) {
+    Registers out;
+    for (size_t reg = 0; reg < static_cast<size_t>(layout.size(Dim::kRegister)); ++reg) {
+      auto* load = b_.CreateLoad(record_, address(place(layout, reg)));
+      mark(load, SharedBuffer::Access::kRead);
+      out.push_back(load);
+    }
+    return out;
+  }
+
+  // for (stage = 1; stage <= bits; ++stage) for (bit = stage; bit-- > 0;) a pass over all pairs
+  void sort() {
+    loop("sort.stage", u32(1), u32(bits_ + 1), 1, [&](Value* stage) {
+      loop("sort.step", u32(0), stage, 1, [&](Value* step) {
+        Value* bit = b_.CreateSub(b_.CreateSub(stage, u32(1)), step);
+        Value* thread = b_.CreateAdd(b_.CreateMul(c_.warp, u32(c_.block.lanes)), c_.lane);
+        loop("sort.pair", thread, u32(total_ / 2), c_.block.lanes * c_.block.warps,
+             [&](Value* pair) { compare_exchange(pair, bit, stage); });
+        c_.target.barrier(b_);
+      });
+    });
+  }
+
+ private:
+  Value* u32(int64_t x) { return b_.getInt32(static_cast<uint32_t>(x)); }
+  Value* address(Value* place) { return b_.CreateGEP(record_, buffer_.pointer(), place); }
+  void mark(llvm::Instruction* access, SharedBuffer::Access kind) { buffer_.mark(access, kind, 0); }
+
+  // Rows one after the other.
+  Value* place(const Layout& layout, size_t reg) {
+    Value* out = u32(0);
+    for (int axis = 0; axis < layout.rank(); ++axis) {
+      if (axis == axis_) continue;
+      out = b_.CreateOr(b_.CreateShl(out, static_cast<uint64_t>(layout.axis_bits(axis))),
+                        c_.coordinate(layout, reg, axis));
+    }
+    return b_.CreateOr(b_.CreateShl(out, static_cast<uint64_t>(bits_)), c_.coordinate(layout, reg, axis_));
+  }
+
+  // The pair's places differ in the bit alone, which is put into the pair's number.
+  void compare_exchange(Value* pair, Value* bit, Value* stage) {
+    Value* unit = b_.CreateShl(u32(1), bit);
+    Value* low_bits = b_.CreateAnd(pair, b_.CreateSub(unit, u32(1)));
+    Value* lower = b_.CreateAdd(b_.CreateShl(b_.CreateSub(pair, low_bits), u32(1)), low_bits);
+    Value *lower_at = address(lower), *upper_at = address(b_.CreateOr(lower, unit));
+    auto *x = b_.CreateLoad(record_, lower_at), *y = b_.CreateLoad(record_, upper_at);
+    Value* index = b_.CreateAnd(lower, u32((int64_t{1} << bits_) - 1));
+    Value* descends = b_.CreateTrunc(b_.CreateLShr(index, stage), b_.getInt1Ty());
+    Value* stay = b_.CreateXor(b_.CreateICmpULT(x, y), descends);
+    auto* low = b_.CreateStore(b_.CreateSelect(stay, x, y), lower_at);
+    auto* high = b_.CreateStore(b_.CreateSelect(stay, y, x), upper_at);
+    for (llvm::Instruction* load : {x, y}) mark(load, SharedBuffer::Access::kRead);
+    for (llvm::Instruction* store : {low, high}) mark(store, SharedBuffer::Access::kWrite);
+  }
+
+  // for (i = start; i < end; i += step), of ints that do not overflow.
+  void loop(const char* name, Value* start, Value* end, int64_t step, llvm::function_ref<void(Value*)> body) {
+    llvm::BasicBlock* before = b_.GetInsertBlock();
+    const auto block = [&](const char* suffix) {
+      return llvm::BasicBlock::Create(b_.getContext(), std::string(name) + suffix, c_.function);
+    };
+    llvm::BasicBlock *inside = block(""), *after = block(".end");
+    b_.CreateCondBr(b_.CreateICmpULT(start, end), inside, after);
+    b_.SetInsertPoint(inside);
+    auto* i = b_.CreatePHI(b_.getInt32Ty(), 2);
+    i->addIncoming(start, before);
+    body(i);
+    Value* next = b_.CreateAdd(i, u32(step));
+    i->addIncoming(next, b_.GetInsertBlock());
+    b_.CreateCondBr(b_.CreateICmpULT(next, end), inside, after);
+    b_.SetInsertPoint(after);
+  }
+
+  Context& c_;
+  Builder& b_;
+  const int axis_, bits_;
+  const int64_t total_;
+  llvm::Type* record_;
+  SharedBuffer buffer_;
+};
+
+// In a network of registers: half of them are needed once the lesser of two are kept.
+int64_t comparisons_of(const std::vector<ScanStep>& steps, int group_bits, int64_t registers) {
+  int64_t out = registers * group_bits * (group_bits + 1) / 2;
+  for (size_t i = static_cast<size_t>(group_bits); i < steps.size(); ++i) {
+    if (steps[i].lane == 0 && steps[i].warp == 0) registers /= 2;
+    out += registers * (group_bits + 1);
+  }
+  return out;
+}
+
+Registers picked(const Registers& registers, const Columns& from) {
+  Registers out;
+  for (Bits i = 0; i < Bits{1} << from.size(); ++i) out.push_back(registers[multiply(from, i)]);
+  return out;
+}
+
+}  // namespace
+
+Layout sort_layout(const std::vector<int64_t>& shape, int axis, const BlockShape& block) {
+  const Layout tile(shape);
+  std::array<int, 3> left = {0, log2_of(block.lanes), log2_of(block.warps)};
+  left[0] = std::max(0, tile.element_bits() - left[1] - left[2]);
+  std::vector<Step> steps;
+  const auto hand_out = [&](size_t dim, int of_axis, int bits) {
+    bits = std::min(bits, left[dim]);
+    steps.push_back({static_cast<Dim>(dim), of_axis, bits});
+    left[dim] -= bits;
+    return bits;
+  };
+  int axis_bits = tile.axis_bits(axis);
+  for (size_t dim : {0, 1, 2}) axis_bits -= hand_out(dim, axis, axis_bits);
+  for (int i = tile.rank(); i-- > 0;) {
+    int bits = i == axis ? 0 : tile.axis_bits(i);
+    for (size_t dim : {2, 1, 0}) bits -= hand_out(dim, i, bits);
+  }
+  for (size_t dim : {0, 1, 2}) hand_out(dim, kNoAxis, left[dim]);
+  return from_steps(shape, steps);
+}
+
+Result<Registers> sort_records(Context& c, const Op& op, Registers records, const Layout& layout, int axis,
+                               int64_t count) {
+  auto steps = plan_scan(layout, axis);
+  if (!steps) return steps.error();
+  const Deduplicated result = without_copies_in_registers(first(layout, axis, count));
+  const int64_t comparisons = comparisons_of(*steps, log2_of(count), static_cast<int64_t>(records.size()));
+  const int64_t bytes = SharedRows::bytes(layout, records[0]->getType()), most = c.target.lane_facts().shared_bytes;
+  if (comparisons <= (bytes <= most ? kMostComparisons : kMostComparisonsOfAll)) {
+    Network network(c, layout, axis, std::move(*steps));
+    return picked(network.sort(std::move(records), log2_of(count)), result.original);
+  }
+  if (bytes > most) {
+    return c.unsupported(op, "its records take " + std::to_string(bytes) +
+                                 " bytes of shared memory, of which there are " + std::to_string(most));
+  }
+  SharedRows rows(c, layout, axis, records[0]->getType());
+  rows.write(records, layout);
+  rows.sort();
+  return rows.read(result.layout);
+}
+
+}  // namespace kiln::codegen::gpu

@@ -1,0 +1,17 @@
+// Records of a tile in order along an axis: a bitonic network, in registers, between lanes and between warps; of large
+// tiles by a loop in shared memory. Records are ints of any width, no two of a row the same, ordered as unsigned.
+#pragma once
+
+#include "gpu/context.h"
+
+namespace kiln::codegen::gpu {
+
+// Neighbours along the axis in one thread, then in one warp; rows in different warps.
+Layout sort_layout(const std::vector<int64_t>& shape, int axis, const BlockShape& block);
+
+// The first `count` (a power of two) records of each row, in the layout first(layout, axis, count), without copies in
+// registers. An error where they neither fit into registers nor into shared memory.
+Result<Registers> sort_records(Context& c, const Op& op, Registers records, const Layout& layout, int axis,
+                               int64_t count);
+
+}  // namespace kiln::codegen::gpu

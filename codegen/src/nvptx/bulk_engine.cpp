@@ -1,0 +1,99 @@
+// As inline PTX ("Data Movement and Conversion Instructions: Tensor copy" and "mbarrier" in the PTX ISA). The predicate
+// is inside the assembly, so that no branch comes between registers that matrix instructions are filling. Barriers are
+// without qualifiers: `.release.cluster` costs a fence of the whole GPU.
+#include "nvptx/bulk_engine.h"
+
+#include <llvm/IR/InlineAsm.h>
+
+namespace kiln::codegen::nvptx {
+namespace {
+
+using llvm::Value;
+using Builder = llvm::IRBuilder<>;
+
+// "[$0, {$1, $2}]"
+std::string place_in_tensor(unsigned first, size_t rank) {
+  std::string out = "[$" + std::to_string(first) + ", {";
+  for (unsigned i = 1; i <= rank; ++i) out += (i > 1 ? ", $" : "$") + std::to_string(first + i);
+  return out + "}]";
+}
+
+// Where `chosen` (null: always), with operands $0, $1… Shared addresses and ints go into registers of 32 bits, pointers
+// into wide ones.
+llvm::Instruction* run(Builder& b, const std::string& instruction, llvm::SmallVector<Value*, 12> operands,
+                       Value* chosen) {
+  std::string text = instruction;
+  if (chosen) {
+    text = "{ .reg .pred p; setp.ne.b32 p, $" + std::to_string(operands.size()) + ", 0; @p " + text + " }";
+    operands.push_back(b.CreateZExt(chosen, b.getInt32Ty()));
+  }
+  std::string constraints;
+  llvm::SmallVector<llvm::Type*, 12> types;
+  for (Value*& x : operands) {
+    if (x->getType()->isPointerTy() && x->getType()->getPointerAddressSpace() != 0) {
+      x = b.CreatePtrToInt(x, b.getInt32Ty());
+    }
+    constraints += x->getType()->isPointerTy() ? "l," : "r,";
+    types.push_back(x->getType());
+  }
+  constraints += "~{memory}";
+  auto* assembly = llvm::InlineAsm::get(llvm::FunctionType::get(b.getVoidTy(), types, false), text, constraints, true);
+  return b.CreateCall(assembly, operands);
+}
+
+}  // namespace
+
+llvm::Instruction* CudaBulkEngine::init_barrier(Builder& b, Value* barrier, int arrivals, Value* chosen) const {
+  return run(b, "mbarrier.init.shared::cta.b64 [$0], " + std::to_string(arrivals) + ";", {barrier}, chosen);
+}
+
+llvm::Instruction* CudaBulkEngine::arrive(Builder& b, Value* barrier, Value* chosen) const {
+  return run(b, "mbarrier.arrive.shared::cta.b64 _, [$0];", {barrier}, chosen);
+}
+
+llvm::Instruction* CudaBulkEngine::arrive_expecting(Builder& b, Value* barrier, int64_t bytes, Value* chosen) const {
+  return run(b, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], " + std::to_string(bytes) + ";", {barrier}, chosen);
+}
+
+// The labels are local to the braces.
+llvm::Instruction* CudaBulkEngine::wait(Builder& b, Value* barrier, Value* parity) const {
+  return run(b,
+             "{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; @p bra done; bra again; "
+             "done: }",
+             {barrier, parity}, nullptr);
+}
+
+llvm::Instruction* CudaBulkEngine::load(Builder& b, const gpu::BoxCopy& copy, Value* barrier, Value* chosen) const {
+  const size_t rank = copy.coordinates.size();
+  llvm::SmallVector<Value*, 12> operands = {copy.shared, copy.map};
+  operands.append(copy.coordinates.begin(), copy.coordinates.end());
+  operands.push_back(barrier);
+  return run(b,
+             "cp.async.bulk.tensor." + std::to_string(rank) +
+                 "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], " + place_in_tensor(1, rank) +
+                 ", [$" + std::to_string(2 + rank) + "];",
+             operands, chosen);
+}
+
+llvm::Instruction* CudaBulkEngine::store(Builder& b, const gpu::BoxCopy& copy, Value* chosen) const {
+  const size_t rank = copy.coordinates.size();
+  llvm::SmallVector<Value*, 12> operands = {copy.shared, copy.map};
+  operands.append(copy.coordinates.begin(), copy.coordinates.end());
+  return run(b,
+             "cp.async.bulk.tensor." + std::to_string(rank) + "d.global.shared::cta.tile.bulk_group " +
+                 place_in_tensor(1, rank) + ", [$0];",
+             operands, chosen);
+}
+
+void CudaBulkEngine::end_store_group(Builder& b, Value* chosen) const {
+  run(b, "cp.async.bulk.commit_group;", {}, chosen);
+}
+
+llvm::Instruction* CudaBulkEngine::wait_store_groups(Builder& b, int pending, bool until_read, Value* chosen) const {
+  return run(b, std::string("cp.async.bulk.wait_group") + (until_read ? ".read " : " ") + std::to_string(pending) + ";",
+             {}, chosen);
+}
+
+void CudaBulkEngine::publish_shared(Builder& b) const { run(b, "fence.proxy.async.shared::cta;", {}, nullptr); }
+
+}  // namespace kiln::codegen::nvptx

@@ -1,0 +1,21 @@
+// NVIDIA's engine for bulk copies, from sm_90 on: the tensor memory accelerator.
+#pragma once
+
+#include "gpu/bulk_engine.h"
+
+namespace kiln::codegen::nvptx {
+
+class CudaBulkEngine : public gpu::BulkEngine {
+ public:
+  llvm::Instruction* init_barrier(Builder& b, Value* barrier, int arrivals, Value* chosen) const override;
+  llvm::Instruction* arrive(Builder& b, Value* barrier, Value* chosen) const override;
+  llvm::Instruction* arrive_expecting(Builder& b, Value* barrier, int64_t bytes, Value* chosen) const override;
+  llvm::Instruction* wait(Builder& b, Value* barrier, Value* parity) const override;
+  llvm::Instruction* load(Builder& b, const gpu::BoxCopy& copy, Value* barrier, Value* chosen) const override;
+  llvm::Instruction* store(Builder& b, const gpu::BoxCopy& copy, Value* chosen) const override;
+  void end_store_group(Builder& b, Value* chosen) const override;
+  llvm::Instruction* wait_store_groups(Builder& b, int pending, bool until_read, Value* chosen) const override;
+  void publish_shared(Builder& b) const override;
+};
+
+}  // namespace kiln::codegen::nvptx

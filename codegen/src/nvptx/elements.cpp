@@ -1,0 +1,77 @@
+// Errors of the estimates: PTX ISA, "Floating Point Instructions"; that of ex2.approx on |x| ≤ 1/2 follows from the
+// 1 ulp of CUDA's expf, which is made with it (CUDA C++ Programming Guide, "Mathematical Functions"). Conversions: PTX
+// ISA, "cvt".
+#include "nvptx/elements.h"
+
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+namespace kiln::codegen::nvptx {
+namespace {
+
+using llvm::Value;
+
+// cvt takes f8 in pairs, of which one is wanted.
+Value* f32_to_f8(Builder& b, ElementType to, Value* x, bool saturate) {
+  // What overflows becomes the largest number: the instruction has no other mode.
+  if (!saturate) return nullptr;
+  const char* text = to == ElementType::kF8E4M3 ? "cvt.rn.satfinite.e4m3x2.f32 $0, $1, $2;"
+                                                : "cvt.rn.satfinite.e5m2x2.f32 $0, $1, $2;";
+  llvm::Type* real = b.getFloatTy();
+  auto* type = llvm::FunctionType::get(b.getInt16Ty(), {real, real}, false);
+  Value* pair = b.CreateCall(llvm::InlineAsm::get(type, text, "=h,f,f", false), {llvm::ConstantFP::get(real, 0.0), x});
+  return b.CreateTrunc(pair, b.getInt8Ty());
+}
+
+Value* f8_to_f32(Builder& b, ElementType from, Value* x) {
+  const char* text = from == ElementType::kF8E4M3 ? "cvt.rn.f16x2.e4m3x2 $0, $1;" : "cvt.rn.f16x2.e5m2x2 $0, $1;";
+  auto* type = llvm::FunctionType::get(b.getInt32Ty(), {b.getInt16Ty()}, false);
+  Value* pair = b.CreateCall(llvm::InlineAsm::get(type, text, "=r,h", false), {b.CreateZExt(x, b.getInt16Ty())});
+  Value* half = b.CreateBitCast(b.CreateTrunc(pair, b.getInt16Ty()), b.getHalfTy());
+  return b.CreateFPExt(half, b.getFloatTy());
+}
+
+Value* from_f32(Builder& b, ElementType to, Value* x, bool) {
+  if (to != ElementType::kBF16) return nullptr;
+  return b.CreateBitCast(b.CreateIntrinsic(llvm::Intrinsic::nvvm_f2bf16_rn, {}, {x}), b.getInt16Ty());
+}
+
+Value* from_f32_with_f8(Builder& b, ElementType to, Value* x, bool saturate) {
+  return dsl::info(to).bits == 8 ? f32_to_f8(b, to, x, saturate) : from_f32(b, to, x, saturate);
+}
+
+Value* to_f32_with_f8(Builder& b, ElementType from, Value* x) {
+  return dsl::info(from).bits == 8 ? f8_to_f32(b, from, x) : nullptr;
+}
+
+}  // namespace
+
+Value* emit_estimate(Builder& b, Estimate function, Value* x) {
+  const auto id = [&] {
+    switch (function) {
+      case Estimate::kReciprocal:
+        return llvm::Intrinsic::nvvm_rcp_approx_ftz_f;
+      case Estimate::kRsqrt:
+        return llvm::Intrinsic::nvvm_rsqrt_approx_f;
+      case Estimate::kSqrt:
+        return llvm::Intrinsic::nvvm_sqrt_approx_f;
+      case Estimate::kExp2:
+        return llvm::Intrinsic::nvvm_ex2_approx_ftz_f;
+      case Estimate::kLog2:
+        return llvm::Intrinsic::nvvm_lg2_approx_f;
+      case Estimate::kSin:
+        return llvm::Intrinsic::nvvm_sin_approx_ftz_f;
+      case Estimate::kCos:
+        return llvm::Intrinsic::nvvm_cos_approx_ftz_f;
+    }
+    llvm_unreachable("an estimate without an instruction");
+  }();
+  return b.CreateIntrinsic(id, {}, {x});
+}
+
+SmallFloatInstructions small_float_instructions(int capability) {
+  if (capability < 89) return {from_f32, nullptr};
+  return {from_f32_with_f8, to_f32_with_f8};
+}
+
+}  // namespace kiln::codegen::nvptx

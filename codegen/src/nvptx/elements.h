@@ -1,0 +1,14 @@
+// What NVIDIA's instructions do with single elements: estimates of functions, conversions of small floats.
+#pragma once
+
+#include "elementwise/elementwise.h"
+
+namespace kiln::codegen::nvptx {
+
+// MathOptions::estimate.
+llvm::Value* emit_estimate(llvm::IRBuilder<>& b, Estimate function, llvm::Value* x);
+
+// ElementContext::small_floats, of a processor.
+SmallFloatInstructions small_float_instructions(int capability);
+
+}  // namespace kiln::codegen::nvptx

@@ -1,0 +1,69 @@
+#include "nvptx/inline_division.h"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+namespace kiln::codegen::nvptx {
+namespace {
+
+using llvm::Value;
+using Builder = llvm::IRBuilder<>;
+
+bool multiplies_in_groups(const llvm::Function& function) {
+  for (const llvm::Instruction& instruction : llvm::instructions(function)) {
+    const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+    const auto* text = call ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()) : nullptr;
+    if (text && llvm::StringRef(text->getAsmString()).contains("wgmma.mma_async")) return true;
+  }
+  return false;
+}
+
+Value* fma(Builder& b, Value* x, Value* y, Value* z) {
+  return b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
+}
+
+// Neither infinite nor NaN.
+Value* is_finite(Builder& b, Value* x) {
+  Value* magnitude = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+  return b.CreateFCmpOLT(magnitude, llvm::ConstantFP::getInfinity(x->getType()));
+}
+
+Value* quotient(Builder& b, Value* dividend, Value* divisor) {
+  llvm::Type* wide = b.getDoubleTy();
+  Value *x = b.CreateFPExt(dividend, wide), *y = b.CreateFPExt(divisor, wide), *minus_y = b.CreateFNeg(y);
+  Value* reciprocal = b.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_d, {}, {y});
+  for (int step = 0; step < 2; ++step) {
+    Value* error = fma(b, minus_y, reciprocal, llvm::ConstantFP::get(wide, 1.0));
+    reciprocal = fma(b, reciprocal, error, reciprocal);
+  }
+  Value* near = b.CreateFMul(x, reciprocal);
+  Value* exact = fma(b, fma(b, minus_y, near, x), reciprocal, near);
+  Value* usual = b.CreateFPTrunc(exact, b.getFloatTy());
+  Value* special = b.CreateFMul(dividend, b.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_f, {}, {divisor}));
+  Value* is_usual = b.CreateAnd(b.CreateAnd(is_finite(b, dividend), is_finite(b, divisor)),
+                                b.CreateFCmpUNE(divisor, llvm::ConstantFP::get(b.getFloatTy(), 0.0)));
+  return b.CreateSelect(is_usual, usual, special);
+}
+
+}  // namespace
+
+void inline_divisions(llvm::Module& module) {
+  for (llvm::Function& function : module) {
+    if (function.isDeclaration() || !multiplies_in_groups(function)) continue;
+    llvm::SmallVector<llvm::Instruction*> divisions;
+    for (llvm::Instruction& instruction : llvm::instructions(function)) {
+      if (instruction.getOpcode() == llvm::Instruction::FDiv && instruction.getType()->isFloatTy()) {
+        divisions.push_back(&instruction);
+      }
+    }
+    for (llvm::Instruction* division : divisions) {
+      Builder b(division);
+      division->replaceAllUsesWith(quotient(b, division->getOperand(0), division->getOperand(1)));
+      division->eraseFromParent();
+    }
+  }
+}
+
+}  // namespace kiln::codegen::nvptx

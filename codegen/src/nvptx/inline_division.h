@@ -1,0 +1,19 @@
+// Division of f32 without a subroutine, for kernels with products of several warps: ptxas serialises these in functions
+// that call anything (its message C7509), and its own correctly rounded division calls a slow path.
+//
+// before                        after
+//   %q = fdiv float %a, %b        %r = 1 / %b to 20 bits, in double      ; two steps of Newton bring 52
+//                                 %y = %a·%r, corrected once by the remainder
+//                                 %q = %y to float, or %a · (1/%b) where one of them is infinite, or %b 0, or one NaN
+//
+// The double quotient is exact where it is representable, as ties of f32 are, subnormal ones too, and within an ulp of
+// its own otherwise, where no quotient of two f32 comes nearer to a tie than 2^-49: so rounding it once more is right.
+#pragma once
+
+#include <llvm/IR/Module.h>
+
+namespace kiln::codegen::nvptx {
+
+void inline_divisions(llvm::Module& module);
+
+}  // namespace kiln::codegen::nvptx

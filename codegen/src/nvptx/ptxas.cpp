@@ -1,0 +1,217 @@
+// A job is one message over a socket pair: what flags to use, and the descriptors of three anonymous files, which
+// ptxas opens by their names in /proc: the PTX, the machine code, and what ptxas says. The answer is its wait status.
+#include "nvptx/ptxas.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+namespace kiln::codegen::nvptx {
+namespace {
+
+constexpr int kFiles = 3;
+constexpr int kFirstFile = 3;  // in ptxas: 3 the PTX, 4 the machine code, 5 the log
+constexpr int kCannotRun = 127;
+
+struct Job {
+  char architecture[32];
+  bool line_tables;
+};
+
+Error failed(const char* what) { return internal_error(std::string("ptxas: ") + what + ": " + std::strerror(errno)); }
+
+// ---- the assembler's process: between fork and exec, and without memory of the heap ----
+
+[[noreturn]] void become_ptxas(const char* program, const Job& job, const int* files) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // First out of the way of the numbers that they get.
+  int high[kFiles];
+  for (int i = 0; i < kFiles; ++i) high[i] = ::fcntl(files[i], F_DUPFD, kFirstFile + kFiles);
+  for (int i = 0; i < kFiles; ++i) {
+    if (::dup2(high[i], kFirstFile + i) < 0) ::_exit(kCannotRun);
+  }
+  ::dup2(kFirstFile + 2, STDOUT_FILENO);
+  ::dup2(kFirstFile + 2, STDERR_FILENO);
+  ::syscall(SYS_close_range, kFirstFile + kFiles, ~0u, 0);
+  const char* arguments[] = {program,           "-O3",   "-v",   job.architecture, "/proc/self/fd/3", "-o",
+                             "/proc/self/fd/4", nullptr, nullptr};
+  if (job.line_tables) arguments[7] = "-lineinfo";
+  ::execv(program, const_cast<char* const*>(arguments));
+  ::_exit(kCannotRun);
+}
+
+int run_ptxas(const char* program, const Job& job, const int* files) {
+  const pid_t pid = ::fork();
+  if (pid == 0) become_ptxas(program, job, files);
+  int status = kCannotRun << 8;
+  while (pid > 0 && ::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+// A message with descriptors.
+struct Envelope {
+  explicit Envelope(Job& job) : part{&job, sizeof job} {
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+  }
+  iovec part;
+  alignas(cmsghdr) char control[CMSG_SPACE(kFiles * sizeof(int))] = {};
+  msghdr header = {};
+};
+
+[[noreturn]] void serve(const char* program, int socket) {
+  for (;;) {
+    Job job{};
+    Envelope envelope(job);
+    const ssize_t size = ::recvmsg(socket, &envelope.header, 0);
+    if (size < 0 && errno == EINTR) continue;
+    const cmsghdr* control = size == sizeof job ? CMSG_FIRSTHDR(&envelope.header) : nullptr;
+    if (!control || control->cmsg_len != CMSG_LEN(kFiles * sizeof(int))) ::_exit(0);  // the other end is closed
+    int files[kFiles];
+    std::memcpy(files, CMSG_DATA(control), sizeof files);
+    const int status = run_ptxas(program, job, files);
+    for (int file : files) ::close(file);
+    if (::send(socket, &status, sizeof status, MSG_NOSIGNAL) != sizeof status) ::_exit(0);
+  }
+}
+
+[[noreturn]] void become_assembler_process(const char* program, int socket) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // Nothing of the parent's stays open: others wait for its descriptors to be closed.
+  const int own = ::fcntl(socket, F_DUPFD, 3);
+  ::dup2(own, 3);
+  ::syscall(SYS_close_range, 4, ~0u, 0);
+  serve(program, 3);
+}
+
+// ---- the caller's side ----
+
+// An anonymous file, closed on exec.
+class MemoryFile {
+ public:
+  explicit MemoryFile(const char* name) : fd_(::memfd_create(name, MFD_CLOEXEC)) {}
+  ~MemoryFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  int fd() const { return fd_; }
+
+  bool write(const std::string& text) const {
+    for (size_t done = 0; done < text.size();) {
+      const ssize_t size = ::pwrite(fd_, text.data() + done, text.size() - done, static_cast<off_t>(done));
+      if (size < 0 && errno == EINTR) continue;
+      if (size <= 0) return false;
+      done += static_cast<size_t>(size);
+    }
+    return true;
+  }
+
+  template <class Bytes>
+  Bytes read() const {
+    struct stat about{};
+    Bytes out;
+    if (::fstat(fd_, &about) != 0) return out;
+    out.resize(static_cast<size_t>(about.st_size));
+    size_t done = 0;
+    while (done < out.size()) {
+      const ssize_t size = ::pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(done));
+      if (size < 0 && errno == EINTR) continue;
+      if (size <= 0) break;
+      done += static_cast<size_t>(size);
+    }
+    out.resize(done);
+    return out;
+  }
+
+ private:
+  int fd_;
+};
+
+bool send_job(int socket, Job job, const std::array<int, kFiles>& files) {
+  Envelope envelope(job);
+  cmsghdr* control = CMSG_FIRSTHDR(&envelope.header);
+  control->cmsg_level = SOL_SOCKET;
+  control->cmsg_type = SCM_RIGHTS;
+  control->cmsg_len = CMSG_LEN(kFiles * sizeof(int));
+  std::memcpy(CMSG_DATA(control), files.data(), sizeof files);
+  return ::sendmsg(socket, &envelope.header, MSG_NOSIGNAL) == sizeof job;
+}
+
+bool is_program(const std::string& path) {
+  struct stat about{};
+  return ::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode) && ::access(path.c_str(), X_OK) == 0;
+}
+
+}  // namespace
+
+std::string find_ptxas() {
+  if (const char* named = std::getenv("KILN_PTXAS"); named && *named) return is_program(named) ? named : "";
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (!folder.empty() && is_program(folder + "/ptxas")) return folder + "/ptxas";
+  }
+  const std::string usual = "/usr/local/cuda/bin/ptxas";
+  return is_program(usual) ? usual : "";
+}
+
+Result<std::unique_ptr<AssemblerProcess>> AssemblerProcess::start(std::string program) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return failed("socketpair");
+  const pid_t pid = ::fork();
+  if (pid == 0) become_assembler_process(program.c_str(), ends[1]);
+  ::close(ends[1]);
+  if (pid < 0) {
+    ::close(ends[0]);
+    return failed("fork");
+  }
+  return std::unique_ptr<AssemblerProcess>(new AssemblerProcess(std::move(program), pid, ends[0]));
+}
+
+AssemblerProcess::~AssemblerProcess() {
+  ::close(socket_);  // it ends when it reads the end
+  ::waitpid(pid_, nullptr, 0);
+}
+
+Result<AssemblerProcess::Output> AssemblerProcess::assemble(const std::string& ptx, const std::string& processor,
+                                                            bool line_tables) const {
+  const MemoryFile source("ptx"), cubin("cubin"), log("log");
+  if (source.fd() < 0 || cubin.fd() < 0 || log.fd() < 0 || !source.write(ptx)) return failed("no memory for its files");
+  Job job{{}, line_tables};
+  const std::string architecture = "-arch=" + processor;
+  if (architecture.size() >= sizeof job.architecture)
+    return invalid_argument("ptxas: no processor `" + processor + "`");
+  std::memcpy(job.architecture, architecture.c_str(), architecture.size());
+  int status = 0;
+  if (!send_job(socket_, job, {source.fd(), cubin.fd(), log.fd()}) ||
+      ::recv(socket_, &status, sizeof status, 0) != sizeof status) {
+    return internal_error("the process that runs " + program_ + " is gone");
+  }
+  Output out{cubin.read<std::vector<std::byte>>(), log.read<std::string>()};
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kCannotRun) return internal_error(program_ + " cannot be run");
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || out.cubin.empty()) {
+    const std::string how = WIFEXITED(status) ? "exit code " + std::to_string(WEXITSTATUS(status))
+                                              : "signal " + std::to_string(WTERMSIG(status));
+    return internal_error("NVIDIA's assembler refused the code (" + program_ + ", " + how + "): " + out.log);
+  }
+  return out;
+}
+
+}  // namespace kiln::codegen::nvptx

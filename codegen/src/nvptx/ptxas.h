@@ -1,0 +1,39 @@
+// NVIDIA's assembler as a program. A worker may start no programs, so a process of its own does it for the worker: the
+// assembler's process, forked before the worker enters its sandbox. Files are anonymous memory: nothing is left behind.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kiln/dsl/result.h"
+
+namespace kiln::codegen::nvptx {
+
+// What KILN_PTXAS names, else `ptxas` in PATH or in /usr/local/cuda/bin; empty where there is none.
+std::string find_ptxas();
+
+class AssemblerProcess {
+ public:
+  // Forks. The process ends with this object, and with this process.
+  static Result<std::unique_ptr<AssemblerProcess>> start(std::string program);
+  ~AssemblerProcess();
+  AssemblerProcess(const AssemblerProcess&) = delete;
+  AssemblerProcess& operator=(const AssemblerProcess&) = delete;
+
+  struct Output {
+    std::vector<std::byte> cubin;
+    std::string log;
+  };
+  // Error: the program cannot run, or its words when it refuses the code.
+  Result<Output> assemble(const std::string& ptx, const std::string& processor, bool line_tables) const;
+
+ private:
+  AssemblerProcess(std::string program, int pid, int socket)
+      : program_(std::move(program)), pid_(pid), socket_(socket) {}
+
+  const std::string program_;
+  const int pid_, socket_;
+};
+
+}  // namespace kiln::codegen::nvptx

@@ -1,0 +1,38 @@
+// Where pointers come from, for rules about the order of accesses: which parameter, and whether lanes share addresses.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "kiln/dsl/ir.h"
+
+namespace kiln::codegen {
+
+class Pointers {
+ public:
+  explicit Pointers(const dsl::Kernel& kernel);
+
+  // The number of the parameter that a pointer (tile) is derived from; nothing where run time chooses among several.
+  std::optional<size_t> parameter(dsl::ValueId pointer) const;
+  // No two lanes have the same address. Known for sums of arange · scalar; strides are taken to be at least as long as
+  // what they step over.
+  bool distinct(dsl::ValueId pointer);
+  // The region whose run gives a value its elements.
+  const dsl::Region* region(dsl::ValueId id) const { return region_[id]; }
+
+ private:
+  void visit(const dsl::Region& region);
+  void note_sources(const dsl::Op& op);
+  bool find_parameters(dsl::ValueId id, std::vector<bool>& seen, std::optional<size_t>& found) const;
+  std::vector<bool> distinct_axes(dsl::ValueId id);
+  std::vector<bool> distinct_axes_new(dsl::ValueId id);
+
+  const dsl::Kernel& kernel_;
+  std::vector<const dsl::Op*> definition_;
+  std::vector<const dsl::Region*> region_;
+  std::vector<std::vector<dsl::ValueId>> sources_;  // what a value's addresses are derived from
+  std::map<dsl::ValueId, std::vector<bool>> distinct_;
+};
+
+}  // namespace kiln::codegen

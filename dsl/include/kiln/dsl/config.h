@@ -1,0 +1,34 @@
+// A config: what a request chooses of a kernel for a target: the values of its constexprs, and launch options.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "kiln/dsl/ir.h"
+
+namespace kiln::dsl {
+
+// Launch options stand in a config beside the constexprs. num_warps: of a block of threads. num_stages: so many
+// iterations' loads may be in flight, in place of the hint of every `for` whose hint is above 1. CPUs and the
+// interpreter have neither.
+inline constexpr std::string_view kNumWarps = "num_warps";
+inline constexpr std::string_view kNumStages = "num_stages";
+inline constexpr std::array kLaunchOptions = {kNumWarps, kNumStages};  // in the order of their encoding
+bool is_launch_option(std::string_view name);
+// Error: what is allowed.
+Result<void> check_launch_option(std::string_view name, int64_t value);
+
+// "cuda" of "cuda:sm_90a".
+std::string_view target_family(std::string_view target);
+// Whether the defaults for `name` ("cuda", or "cuda:sm_90a") are for a target.
+bool defaults_apply(std::string_view name, std::string_view target);
+// What is wrong with an entry of Kernel::target_defaults; empty when nothing is.
+std::string target_defaults_problem(const Kernel& kernel, std::string_view target, const ConstexprValues& values);
+
+// All constexprs by name, and the launch options that are chosen: each as `values` says, else as the kernel's defaults
+// for the target, the most particular first, else by the constexpr's default. Error for what is unknown or has no
+// value. Targets without launch options get none, so that they make no difference. `target` may be empty: of no family.
+Result<ConstexprValues> complete_constexprs(const Kernel& kernel, const ConstexprValues& values,
+                                            std::string_view target = {});
+
+}  // namespace kiln::dsl

@@ -1,0 +1,127 @@
+// NVIDIA's assembler as a program, and what its words mean.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "nvptx/assemble.h"
+#include "nvptx/ptxas.h"
+
+namespace kiln::codegen::nvptx {
+namespace {
+
+constexpr const char* kPtx =
+    ".version 7.8\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p) {\n"
+    ".reg .b64 %a;\nld.param.u64 %a, [p];\nst.global.b32 [%a], 1;\nret;\n}\n";
+
+// An executable of the test's own in place of ptxas.
+class FakeProgram {
+ public:
+  explicit FakeProgram(const std::string& script) {
+    char pattern[] = "/tmp/kiln-ptxas-XXXXXX";
+    folder_ = ::mkdtemp(pattern);
+    std::ofstream(path()) << "#!/bin/sh\n" << script;
+    std::filesystem::permissions(path(), std::filesystem::perms::owner_all);
+  }
+  ~FakeProgram() { std::filesystem::remove_all(folder_); }
+  FakeProgram(const FakeProgram&) = delete;
+  FakeProgram& operator=(const FakeProgram&) = delete;
+  std::string path() const { return folder_ + "/ptxas"; }
+  std::string folder() const { return folder_; }
+
+ private:
+  std::string folder_;
+};
+
+std::string text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+TEST(Ptxas, MakesACubinAndSaysWhatItCosts) {
+  const std::string program = find_ptxas();
+  if (program.empty()) GTEST_SKIP() << "no ptxas on this machine";
+  auto process = AssemblerProcess::start(program);
+  ASSERT_TRUE(process.ok()) << process.error().message;
+  for (bool line_tables : {false, true}) {
+    const auto out = (*process)->assemble(kPtx, "sm_80", line_tables);
+    ASSERT_TRUE(out.ok()) << out.error().message;
+    EXPECT_EQ(text_of(out->cubin).substr(1, 3), "ELF");
+    EXPECT_GT(read_resources(out->log).registers, 0) << out->log;
+  }
+}
+
+TEST(Ptxas, ItsWordsAreInTheError) {
+  const std::string program = find_ptxas();
+  if (program.empty()) GTEST_SKIP() << "no ptxas on this machine";
+  auto process = AssemblerProcess::start(program);
+  ASSERT_TRUE(process.ok()) << process.error().message;
+  const auto out = (*process)->assemble(std::string(kPtx) + "nonsense", "sm_80", false);
+  ASSERT_FALSE(out.ok());
+  EXPECT_NE(out.error().message.find("refused the code (" + program + ", exit code 255)"), std::string::npos)
+      << out.error().message;
+  EXPECT_NE(out.error().message.find("error"), std::string::npos) << out.error().message;
+  EXPECT_TRUE((*process)->assemble(kPtx, "sm_80", false).ok()) << "one refusal is no end";
+}
+
+TEST(Ptxas, GetsTheArchitectureAndTheFilesAndNothingElse) {
+  const FakeProgram program(
+      "for last; do :; done\necho \"$@\"\nls /proc/self/fd | wc -l\ncat /proc/self/fd/3 > /proc/self/fd/4\n");
+  auto process = AssemblerProcess::start(program.path());
+  ASSERT_TRUE(process.ok()) << process.error().message;
+  const auto out = (*process)->assemble("the PTX", "sm_90a", true);
+  ASSERT_TRUE(out.ok()) << out.error().message;
+  EXPECT_EQ(text_of(out->cubin), "the PTX");
+  EXPECT_NE(out->log.find("-arch=sm_90a"), std::string::npos) << out->log;
+  EXPECT_NE(out->log.find("-lineinfo"), std::string::npos) << out->log;
+}
+
+TEST(Ptxas, ADeathIsAnError) {
+  const FakeProgram program("kill -9 $$\n");
+  auto process = AssemblerProcess::start(program.path());
+  ASSERT_TRUE(process.ok()) << process.error().message;
+  const auto out = (*process)->assemble(kPtx, "sm_80", false);
+  ASSERT_FALSE(out.ok());
+  EXPECT_NE(out.error().message.find("signal 9"), std::string::npos) << out.error().message;
+}
+
+TEST(Ptxas, AProgramThatCannotRunIsAnError) {
+  auto process = AssemblerProcess::start("/nowhere/ptxas");
+  ASSERT_TRUE(process.ok()) << process.error().message;
+  const auto out = (*process)->assemble(kPtx, "sm_80", false);
+  ASSERT_FALSE(out.ok());
+  EXPECT_EQ(out.error().message, "/nowhere/ptxas cannot be run");
+}
+
+TEST(Ptxas, IsFoundByItsVariableOrInThePath) {
+  const FakeProgram program("true\n");
+  const std::string path = std::getenv("PATH");
+  ::setenv("KILN_PTXAS", program.path().c_str(), 1);
+  EXPECT_EQ(find_ptxas(), program.path());
+  ::setenv("KILN_PTXAS", "/nowhere/ptxas", 1);
+  EXPECT_EQ(find_ptxas(), "");
+  ::unsetenv("KILN_PTXAS");
+  ::setenv("PATH", (program.folder() + ":" + path).c_str(), 1);
+  EXPECT_EQ(find_ptxas(), program.path());
+  ::setenv("PATH", path.c_str(), 1);
+}
+
+TEST(Resources, AreReadFromTheLog) {
+  const Resources out = read_resources(
+      "ptxas info    : Compiling entry function 'kiln_entry' for 'sm_90a'\n"
+      "ptxas info    : Function properties for kiln_entry\n"
+      "    24 bytes stack frame, 16 bytes spill stores, 20 bytes spill loads\n"
+      "ptxas info    : Used 255 registers, used 1 barriers, 24 bytes cumulative stack size, 1024 bytes smem\n"
+      "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to …\n");
+  EXPECT_EQ(out.registers, 255);
+  EXPECT_EQ(out.stack_bytes, 24);
+  EXPECT_EQ(out.spill_store_bytes, 16);
+  EXPECT_EQ(out.spill_load_bytes, 20);
+  EXPECT_EQ(out.static_shared_bytes, 1024);
+  ASSERT_EQ(out.warnings.size(), 1u);
+  EXPECT_NE(out.warnings[0].find("C7510"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kiln::codegen::nvptx

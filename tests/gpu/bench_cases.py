@@ -1,0 +1,351 @@
+"""The rows of bench.py: what is computed, by which kernel and configs, beside which peers, and how it is checked.
+
+A row's `make` gives, for each call, fresh random inputs as (arguments of the kernel, output, peers by name); the first
+peer that runs is the reference unless `expected` says otherwise.
+"""
+import dataclasses
+import itertools
+import math
+import typing
+
+import torch
+import torch.nn.functional as F
+
+import bench_peers as triton_peers
+
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "i8": torch.int8, "i32": torch.int32,
+          "f8e4m3": torch.float8_e4m3fn}
+# ‖out - reference‖ / ‖reference‖ that a result of this type may have against float64.
+BOUNDS = {"f32": 1e-5, "bf16": 1e-2, "f16": 2e-3, "i8": 0, "i32": 0, "f8e4m3": 1e-2, "tf32": 2e-3}
+
+
+@dataclasses.dataclass
+class Row:
+    area: str
+    name: str
+    kernel: str
+    type: str
+    configs: list  # the best of them counts
+    make: typing.Callable  # () -> Inputs
+    work: float
+    unit: str = "TB/s"  # or "TFLOP/s"
+    bound: float = 0
+    flush: bool = True  # the L2 cache before each launch
+
+
+@dataclasses.dataclass
+class Inputs:
+    arguments: list
+    out: torch.Tensor
+    peers: dict
+    expected: typing.Callable  # () -> tensor, in higher precision where that fits
+
+
+def normal(*shape, type="f32"):
+    if type == "i8":
+        return torch.randint(-128, 128, shape, device="cuda", dtype=torch.int8)
+    return torch.randn(*shape, device="cuda").to(DTYPES[type])
+
+
+def poisoned(*shape, type="f32"):
+    dtype = DTYPES[type]
+    value = -77 if dtype in (torch.int8, torch.int32) else math.nan
+    return torch.full(shape, value, device="cuda", dtype=dtype)
+
+
+def power_of_two(n):
+    return 1 << (n - 1).bit_length()
+
+
+def grid_of(**axes):
+    """All combinations, as configs."""
+    return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
+
+
+def with_warps(configs, *warps):
+    """Also with so many warps, where a kernel's configs know them."""
+    return configs + [dict(config, num_warps=w) for config in configs for w in warps]
+
+
+def row_configs(block, **more):
+    """A whole row in one program, by 2 to 64 elements a thread; the first leaves the number of warps to the compiler."""
+    configs = [dict(BLOCK=block, **more)]
+    return configs + [dict(configs[0], num_warps=w) for w in (1, 2, 4, 8, 16, 32) if 2 <= block / (32 * w) <= 64]
+
+
+# ------------------------------------------------------------------------------------------------ products
+def product_configs(m, n, k, type):
+    deep = {"f32": 32, "tf32": 32, "i8": 128, "f8e4m3": 128}.get(type, 64)
+    shapes = [(128, 128, deep), (64, 64, deep)]
+    if type not in ("f32", "tf32"):
+        shapes += [(128, 256, deep), (64, 128, deep), (64, 256, deep), (128, 64, deep)]
+    if m <= 16:
+        shapes = [(16, 64, deep), (16, 128, deep), (16, 64, 2 * deep)]
+    plain = [dict(BM=bm, BN=bn, BK=bk) for bm, bn, bk in shapes]
+    tuned = [dict(c, num_warps=w, num_stages=s) for c in plain for w in (4, 8) for s in (3, 4)
+             if c["BM"] * c["BN"] * w >= 4 * 64 * 64]
+    return plain + tuned
+
+
+def product(m, n, k, type, layout="nt", kernel=None):
+    kernel = kernel or ("matmul_nt" if layout == "nt" else "matmul")
+    operand = "f32" if type == "tf32" else type
+    result = {"i8": "i32", "f8e4m3": "bf16"}.get(type, operand)
+
+    def make():
+        a = normal(m, k, type=operand)
+        b = normal(n, k, type=operand) if layout == "nt" else normal(k, n, type=operand)
+        out = poisoned(m, n, type=result)
+        right = b.T if layout == "nt" else b
+        if type == "i8":
+            peers = {"cublas": lambda: torch._int_mm(a, right)}
+        elif type == "f8e4m3":
+            one = torch.ones((), device="cuda")
+            peers = {"cublas": lambda: torch._scaled_mm(a, right, one, one, out_dtype=torch.bfloat16)}
+        else:
+            def cublas():
+                torch.backends.cuda.matmul.allow_tf32 = type == "tf32"
+                return a @ right
+            peers = {"cublas": cublas}
+        if type in ("bf16", "f16"):
+            peers["triton"] = triton_peers.matmul(a, right)
+        return Inputs([a, b, out, m, n, k], out, peers, lambda: a.double() @ right.double())
+
+    bound = max(BOUNDS[type], 3e-8 * math.sqrt(k) if type == "f32" else 0)
+    return Row("gemm", f"{m}x{n}x{k} {layout}{' ' + kernel if 'blocks' in kernel else ''}", kernel, operand,
+               product_configs(m, n, k, type), make, 2.0 * m * n * k, "TFLOP/s", bound)
+
+
+def fused_product(m, n, k, type="bf16"):
+    def make():
+        a, b, bias, out = normal(m, k, type=type), normal(k, n, type=type), normal(n, type=type), poisoned(m, n, type=type)
+        eager = lambda: F.gelu(torch.addmm(bias, a, b), approximate="tanh")
+        return Inputs([a, b, bias, out, m, n, k], out, {"eager": eager, "inductor": triton_peers.compiled(eager)},
+                      lambda: F.gelu(a.double() @ b.double() + bias.double(), approximate="tanh"))
+
+    return Row("gemm", f"{m}x{n}x{k} nn +bias +gelu", "matmul_bias_act", type, product_configs(m, n, k, type), make,
+               2.0 * m * n * k, "TFLOP/s", BOUNDS[type])
+
+
+# ------------------------------------------------------------------------------------------------ attention
+def attention(batch, heads, seq, width, causal, type="bf16"):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def make():
+        q, k, v = (normal(batch, heads, seq, width, type=type) for _ in range(3))
+        out = poisoned(batch, heads, seq, width, type=type)
+        lengths = torch.full((batch,), seq, device="cuda", dtype=torch.int32)
+
+        def by(backend):
+            def run():
+                with sdpa_kernel(backend):
+                    return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+            return run
+
+        def expected():  # of the first head alone, where all of them would not fit
+            few = [t[:1, :1].double() for t in (q, k, v)]
+            with sdpa_kernel(SDPBackend.MATH):
+                return F.scaled_dot_product_attention(*few, is_causal=causal)
+
+        return Inputs([q, k, v, out, lengths, batch, heads, heads, seq, 1 / math.sqrt(width)], out,
+                      {"cudnn": by(SDPBackend.CUDNN_ATTENTION), "flash2": by(SDPBackend.FLASH_ATTENTION)}, expected)
+
+    configs = [dict(D=width, CAUSAL=int(causal), BM=bm, BN=bn) for bm, bn in [(64, 64), (128, 64), (128, 128), (64, 128)]]
+    configs = with_warps(configs, 4, 8)
+    return Row("attention", f"b{batch} h{heads} s{seq} d{width} {'causal' if causal else 'full'}", "attention", type, configs,
+               make, 4.0 * batch * heads * seq * seq * width * (0.5 if causal else 1), "TFLOP/s", 2e-2)
+
+
+# ------------------------------------------------------------------------------------------------ memory-bound
+def rows(kernel, r, c, type, arguments, eager, exact, traffic=2, triton=None, out=None, configs=None, bound=None):
+    """A kernel of [r, c] arrays; `arguments(x, y)` are its own, `eager(x)` is PyTorch's, `exact(x)` for f64."""
+    def make():
+        x = normal(r, c, type=type)
+        y = out() if out else poisoned(r, c, type=type)
+        run = lambda: eager(x)
+        peers = {"eager": run, "inductor": triton_peers.compiled(run)}
+        if triton:
+            peers["triton"] = triton(x)
+        return Inputs(arguments(x, y), y, peers, lambda: exact(x))
+
+    configs = configs or row_configs(power_of_two(c))
+    size = DTYPES[type].itemsize
+    return Row("rows", f"{kernel} {r}x{c}", kernel, type, configs, make, traffic * size * r * c, "TB/s",
+               BOUNDS[type] if bound is None else bound)
+
+
+def softmax(r, c, type="bf16"):
+    return rows("softmax", r, c, type, lambda x, y: [x, y, r, c, c], lambda x: F.softmax(x, -1),
+                lambda x: F.softmax(x.double(), -1), triton=triton_peers.softmax)
+
+
+def layer_norm(r, c, type="bf16"):
+    w, b = normal(c, type=type), normal(c, type=type)
+    return rows("layer_norm", r, c, type, lambda x, y: [x, w, b, y, r, c, c, 1e-5],
+                lambda x: F.layer_norm(x, (c,), w, b, 1e-5),
+                lambda x: F.layer_norm(x.double(), (c,), w.double(), b.double(), 1e-5),
+                triton=lambda x: triton_peers.layer_norm(x, w, b))
+
+
+def rms_norm(r, c, type="bf16"):
+    w = normal(c, type=type)
+    return rows("rms_norm", r, c, type, lambda x, y: [x, w, y, r, c, c, 1e-5], lambda x: F.rms_norm(x, (c,), w, 1e-5),
+                lambda x: F.rms_norm(x.double(), (c,), w.double(), 1e-5))
+
+
+def bias_gelu(r, c, type="bf16"):
+    b = normal(c, type=type)
+    return rows("bias_gelu", r, c, type, lambda x, y: [x, b, y, r, c], lambda x: F.gelu(x + b, approximate="tanh"),
+                lambda x: F.gelu(x.double() + b.double(), approximate="tanh"),
+                configs=with_warps(grid_of(BR=[1, 4], BC=[1024, 2048]), 4, 8))
+
+
+def cross_entropy(r, c, type="bf16"):
+    target = torch.randint(0, c, (r,), device="cuda", dtype=torch.int32)
+    lse = poisoned(r)
+    return rows("cross_entropy", r, c, type, lambda x, y: [x, target, y, lse, r, c],
+                lambda x: F.cross_entropy(x.float(), target.long(), reduction="none"),
+                lambda x: F.cross_entropy(x.float(), target.long(), reduction="none").double(), traffic=1,
+                out=lambda: poisoned(r), configs=with_warps(grid_of(BLOCK=[2048, 4096, 8192]), 8, 16), bound=1e-5)
+
+
+def dropout_row(n, type="f32"):
+    def make():
+        x, y = normal(n), poisoned(n)
+        run = lambda: F.dropout(x, 0.3, True)
+        # Other random numbers than PyTorch's: what is kept must be scaled, and the share of it right.
+        def expected():
+            share = (y == 0).double().mean().item()
+            assert abs(share - 0.3) < 1e-3, f"dropped a share of {share}"
+            return torch.where(y == 0, torch.zeros_like(x), x / 0.7).double()
+        return Inputs([x, y, n, 0.3, 42, 1000], y, {"eager": run, "inductor": triton_peers.compiled(run)}, expected)
+
+    return Row("elements", f"dropout {n}", "dropout", type, with_warps(grid_of(BLOCK=[512, 1024, 2048]), 4, 8), make, 8 * n,
+               bound=1e-6)
+
+
+def elements(kernel, n, type, inputs, eager, traffic, exact=None, triton=None):
+    def make():
+        x = [normal(n, type=type) for _ in range(inputs)]
+        out = poisoned(n, type=type)
+        run = lambda: eager(*x, out)
+        peers = {"eager": run, "inductor": triton_peers.compiled(lambda: eager(*x, None))}
+        if triton:
+            peers["triton"] = triton(*x)
+        wide = exact or (lambda *v: eager(*v, None))
+        # A part of it: in float64 the whole would not fit beside the rest.
+        return Inputs([*x, out, n], out, peers, lambda: wide(*(v[:1 << 22].double() for v in x)))
+
+    return Row("elements", f"{kernel} {n}", kernel, type, with_warps(grid_of(BLOCK=[1024, 2048, 4096]), 4, 8), make,
+               traffic * n * DTYPES[type].itemsize, bound=BOUNDS[type])
+
+
+def transpose(r, c, type="f32"):
+    return rows("transpose", r, c, type, lambda x, y: [x, y, r, c], lambda x: x.T.contiguous(), lambda x: x.T,
+                out=lambda: poisoned(c, r, type=type), bound=0,
+                configs=with_warps(grid_of(BR=[32, 64, 128], BC=[32, 64]), 4, 8))
+
+
+def row_sum(r, c, type="f32"):
+    return rows("row_sum", r, c, type, lambda x, y: [x, y, r, c, c], lambda x: x.sum(-1), lambda x: x.double().sum(-1),
+                traffic=1, out=lambda: poisoned(r, type=type), configs=with_warps(grid_of(BLOCK=[1024, 2048, 4096]), 4, 8))
+
+
+def column_sum(r, c, type="f32"):
+    return rows("column_sum", r, c, type, lambda x, y: [x, y, r, c], lambda x: x.sum(0), lambda x: x.double().sum(0),
+                traffic=1, out=lambda: poisoned(c, type=type), configs=with_warps(grid_of(BLOCK=[32, 64, 128, 256]), 1, 4),
+                bound=1e-4)
+
+
+def cumsum(kernel, axis, r, c):
+    return rows(kernel, r, c, "f32", lambda x, y: [x, y, r, c], lambda x: x.cumsum(axis), lambda x: x.double().cumsum(axis),
+                configs=with_warps(grid_of(BLOCK=[256, 1024, 2048] if axis else [32, 64, 128, 256]), 4, 8), bound=1e-4)
+
+
+def argmax(r, c):
+    return rows("argmax", r, c, "f32", lambda x, y: [x, y, r, c, c], lambda x: x.argmax(-1), lambda x: x.argmax(-1),
+                traffic=1, out=lambda: poisoned(r, type="i32"), bound=0)
+
+
+def sort_rows(r, c):
+    return rows("sort_rows", r, c, "f32", lambda x, y: [x, y, r, c], lambda x: x.sort(-1).values,
+                lambda x: x.sort(-1).values, bound=0)
+
+
+def topk(r, c, k):
+    index = poisoned(r, k, type="i32")
+    return rows("topk", r, c, "f32", lambda x, y: [x, y, index, r, c], lambda x: x.topk(k).values, lambda x: x.topk(k).values,
+                traffic=1, out=lambda: poisoned(r, k), bound=0,
+                configs=row_configs(power_of_two(c), K=k))
+
+
+def embedding(tokens, vocabulary, c, type="bf16"):
+    def make():
+        table, out = normal(vocabulary, c, type=type), poisoned(tokens, c, type=type)
+        ids = torch.randint(0, vocabulary, (tokens,), device="cuda", dtype=torch.int32)
+        run = lambda: F.embedding(ids, table)
+        return Inputs([table, ids, out, tokens, c], out, {"eager": run, "inductor": triton_peers.compiled(run)}, run)
+
+    return Row("rows", f"embedding {tokens} of {vocabulary}x{c}", "embedding", type,
+               with_warps(grid_of(BLOCK=[1024, 2048, 4096]), 4, 8), make, 4.0 * tokens * c)
+
+
+def sum_all(n):
+    def make():
+        x, out = normal(n), torch.zeros(1, device="cuda")
+        return Inputs([x, out, n], out, {"eager": lambda: x.sum()}, lambda: x.double().sum()[None])
+
+    # The kernel adds to what is there, so only its first launch is checked.
+    return Row("elements", f"sum {n}", "sum_all", "f32", with_warps(grid_of(BLOCK=[2048, 4096], STEPS=[8, 16]), 4, 8), make,
+               4 * n, bound=1e-3)
+
+
+BIG = 1 << 28
+
+
+def table():
+    """Functions that make a row each: a row may hold small tensors."""
+    out = []
+    add = lambda function, *arguments, **named: out.append(lambda: function(*arguments, **named))
+    for n in (512, 1024, 2048, 4096, 8192):
+        for layout in ("nt", "nn"):
+            add(product, n, n, n, "bf16", layout)
+        add(product, n, n, n, "bf16", "nt", "matmul_nt_blocks")
+    add(product, 4096, 4096, 4096, "bf16", "nn", "matmul_blocks")
+    add(product, 4096, 14336, 4096, "bf16")
+    add(product, 16, 8192, 8192, "bf16")
+    add(product, 1000, 1000, 1000, "bf16", "nn")
+    add(product, 1001, 777, 333, "bf16", "nn")
+    add(fused_product, 4096, 4096, 4096)
+    add(product, 4096, 4096, 4096, "f16")
+    for kernel in ("matmul_nt", "matmul_nt_blocks"):
+        add(product, 4096, 4096, 4096, "f8e4m3", "nt", kernel)
+        add(product, 4096, 4096, 4096, "i8", "nt", kernel)
+    add(product, 4096, 4096, 4096, "tf32", "nn", "matmul_tf32")
+    add(product, 4096, 4096, 4096, "f32", "nn")
+    for batch, seq, width in ((4, 2048, 64), (4, 4096, 128), (1, 16384, 128)):
+        for causal in (False, True):
+            add(attention, batch, 32, seq, width, causal)
+    for r, c in ((65536, 256), (16384, 1024), (16384, 4096), (16384, 16384)):
+        add(softmax, r, c)
+        add(layer_norm, r, c)
+        add(rms_norm, r, c)
+    add(softmax, 4096, 131072)
+    add(softmax, 16384, 1000, "f32")
+    add(bias_gelu, 16384, 4096)
+    add(cross_entropy, 4096, 128256)
+    add(elements, "vector_add", BIG, "f32", 2, lambda x, y, out: torch.add(x, y, out=out), 3, triton=triton_peers.add)
+    add(elements, "gelu", BIG, "f32", 1, lambda x, out: F.gelu(x), 2)
+    add(dropout_row, BIG)
+    add(sum_all, BIG)
+    add(transpose, 8192, 8192)
+    add(transpose, 8191, 8193)
+    add(row_sum, 8192, 8192)
+    add(column_sum, 8192, 8192)
+    add(cumsum, "cumsum_rows", 1, 8192, 8192)
+    add(cumsum, "cumsum_columns", 0, 8192, 8192)
+    add(argmax, 8192, 8192)
+    add(topk, 8192, 8192, 64)
+    add(sort_rows, 8192, 8192)
+    add(embedding, 32768, 128256, 4096)
+    return out

@@ -1,0 +1,156 @@
+#include "bench_kernels.h"
+
+#include <functional>
+#include <map>
+
+#include "kiln/dsl/kernels.h"
+
+namespace kiln::test {
+namespace {
+
+namespace lang = dsl::lang;
+using namespace dsl::lang;
+
+using Table = std::map<std::string, std::function<Result<dsl::Kernel>()>>;
+
+// C = A·Bᵀ of [M, K] and [N, K]: how PyTorch keeps the weights of a layer.
+template <class T, class Out>
+const auto& matmul_nt() {
+  static const auto def =
+      kernel("matmul_nt", {"A", "B", "C", "M", "N", "K", "BM=128", "BN=128", "BK=64"},
+             [](Ptr<const T> A, Ptr<const T> B, Ptr<Out> C, i32 M, i32 N, i32 K, Const BM, Const BN, Const BK) {
+               grid(cdiv(M, BM) * cdiv(N, BN));
+               const auto [m, n] = kernels::block_origin(M, N, BM, BN);
+               Var acc = zeros(kernels::accumulator_v<T>, {BM, BN});
+               for (Value k : range(0, K, BK).stages(3)) {
+                 acc = dot(tile(A, {M, K}).load({m, k}, {BM, BK}), trans(tile(B, {N, K}).load({n, k}, {BN, BK})), acc);
+               }
+               tile(C, {M, N}).store({m, n}, cast(acc, element_v<Out>));
+             });
+  return def;
+}
+
+// The same products through descriptors, for targets that move blocks with hardware of their own; the strides of all
+// arrays must suit it.
+template <class T, class Out>
+const auto& matmul_nt_blocks() {
+  static const auto def =
+      kernel("matmul_nt_blocks", {"A", "B", "C", "M", "N", "K", "BM=128", "BN=128", "BK=64"},
+             [](Ptr<const T> A, Ptr<const T> B, Ptr<Out> C, i32 M, i32 N, i32 K, Const BM, Const BN, Const BK) {
+               grid(cdiv(M, BM) * cdiv(N, BN));
+               const auto [m, n] = kernels::block_origin(M, N, BM, BN);
+               const Descriptor a = descriptor(A, {M, K}, {}, {BM, BK}), b = descriptor(B, {N, K}, {}, {BN, BK});
+               Var acc = zeros(kernels::accumulator_v<T>, {BM, BN});
+               for (Value k : range(0, K, BK).stages(4)) acc = dot(a.load({m, k}), trans(b.load({n, k})), acc);
+               descriptor(C, {M, N}, {}, {BM, BN}).store({m, n}, cast(acc, element_v<Out>));
+             });
+  return def;
+}
+
+template <class T>
+const auto& matmul_blocks() {
+  static const auto def =
+      kernel("matmul_blocks", {"A", "B", "C", "M", "N", "K", "BM=128", "BN=128", "BK=64"},
+             [](Ptr<const T> A, Ptr<const T> B, Ptr<T> C, i32 M, i32 N, i32 K, Const BM, Const BN, Const BK) {
+               grid(cdiv(M, BM) * cdiv(N, BN));
+               const auto [m, n] = kernels::block_origin(M, N, BM, BN);
+               const Descriptor a = descriptor(A, {M, K}, {}, {BM, BK}), b = descriptor(B, {K, N}, {}, {BK, BN});
+               Var acc = zeros(f32_t, {BM, BN});
+               for (Value k : range(0, K, BK).stages(4)) acc = dot(a.load({m, k}), b.load({k, n}), acc);
+               descriptor(C, {M, N}, {}, {BM, BN}).store({m, n}, cast(acc, element_v<T>));
+             });
+  return def;
+}
+
+// Of f32 operands, by the matrix units' tf32.
+const auto& matmul_tf32() {
+  static const auto def =
+      kernel("matmul_tf32", {"A", "B", "C", "M", "N", "K", "BM=128", "BN=128", "BK=32"},
+             [](Ptr<const f32> A, Ptr<const f32> B, Ptr<f32> C, i32 M, i32 N, i32 K, Const BM, Const BN, Const BK) {
+               grid(cdiv(M, BM) * cdiv(N, BN));
+               const auto [m, n] = kernels::block_origin(M, N, BM, BN);
+               Var acc = zeros(f32_t, {BM, BN});
+               for (Value k : range(0, K, BK).stages(3)) {
+                 const Value a = tile(A, {M, K}).load({m, k}, {BM, BK}), b = tile(B, {K, N}).load({k, n}, {BK, BN});
+                 acc = dot(a, b, acc, Precision::kTf32);
+               }
+               tile(C, {M, N}).store({m, n}, acc);
+             });
+  return def;
+}
+
+// total[0] += sum of x[0…n-1], block by block; the caller clears it.
+const auto& sum_all() {
+  static const auto def = kernel("sum_all", {"x", "total", "n", "BLOCK=4096", "STEPS=8"},
+                                 [](Ptr<const f32> x, Ptr<f32> total, i32 n, Const BLOCK, Const STEPS) {
+                                   grid(cdiv(n, BLOCK * STEPS));
+                                   const Value start = program_id(0) * (BLOCK * STEPS);
+                                   Var partial = zeros(f32_t, {BLOCK});
+                                   for (Value step : range(0, STEPS)) {
+                                     partial += tile(x, {n}).load({start + step * BLOCK}, {BLOCK});
+                                   }
+                                   atomic_add(total, sum(partial, 0), {.order = MemoryOrder::kRelaxed});
+                                 });
+  return def;
+}
+
+template <class Def>
+void add(Table& table, const std::string& name, const Def& (*def)()) {
+  table[name] = [def] { return def().ir(); };
+}
+
+template <class T>
+void add_floats(Table& table, const std::string& type) {
+  add(table, "vector_add<" + type, kernels::vector_add<T>);
+  add(table, "gelu<" + type, kernels::gelu<T>);
+  add(table, "bias_gelu<" + type, kernels::bias_gelu<T>);
+  add(table, "dropout<" + type, kernels::dropout<T>);
+  add(table, "rotary<" + type, kernels::rotary<T>);
+  add(table, "softmax<" + type, kernels::softmax<T>);
+  add(table, "log_softmax<" + type, kernels::log_softmax<T>);
+  add(table, "cross_entropy<" + type, kernels::cross_entropy<T>);
+  add(table, "layer_norm<" + type, kernels::layer_norm<T>);
+  add(table, "rms_norm<" + type, kernels::rms_norm<T>);
+  add(table, "row_sum<" + type, kernels::row_sum<T>);
+  add(table, "column_sum<" + type, kernels::column_sum<T>);
+  add(table, "cumsum_rows<" + type, kernels::cumsum_rows<T>);
+  add(table, "cumsum_columns<" + type, kernels::cumsum_columns<T>);
+  add(table, "argmax<" + type, kernels::argmax<T>);
+  add(table, "sort_rows<" + type, kernels::sort_rows<T>);
+  add(table, "topk<" + type, kernels::topk<T>);
+  add(table, "transpose<" + type, kernels::transpose<T>);
+  add(table, "embedding<" + type, kernels::embedding<T>);
+  add(table, "matmul<" + type, kernels::matmul<T>);
+  add(table, "matmul_bias_act<" + type, kernels::matmul_bias_act<T>);
+  add(table, "matmul_nt<" + type, matmul_nt<T, T>);
+  add(table, "matmul_blocks<" + type, matmul_blocks<T>);
+  add(table, "matmul_nt_blocks<" + type, matmul_nt_blocks<T, T>);
+  add(table, "attention<" + type, kernels::attention<T>);
+}
+
+Table make_table() {
+  Table table;
+  add_floats<f32>(table, "f32");
+  add_floats<lang::bf16>(table, "bf16");
+  add_floats<lang::f16>(table, "f16");
+  add(table, "matmul<i8", kernels::matmul<lang::i8>);
+  add(table, "matmul_nt<i8", matmul_nt<lang::i8, lang::i32>);
+  add(table, "matmul_nt_blocks<i8", matmul_nt_blocks<lang::i8, lang::i32>);
+  add(table, "matmul_nt<f8e4m3", matmul_nt<lang::f8e4m3, lang::bf16>);
+  add(table, "matmul_nt_blocks<f8e4m3", matmul_nt_blocks<lang::f8e4m3, lang::bf16>);
+  add(table, "matmul_tf32<f32", matmul_tf32);
+  add(table, "sum_all<f32", sum_all);
+  add(table, "histogram<i32", kernels::histogram);
+  return table;
+}
+
+}  // namespace
+
+Result<dsl::Kernel> bench_kernel(const std::string& name, const std::string& type) {
+  const Table table = make_table();
+  const auto found = table.find(name + "<" + type);
+  if (found == table.end()) return invalid_argument("no kernel `" + name + "` of `" + type + "`");
+  return found->second();
+}
+
+}  // namespace kiln::test

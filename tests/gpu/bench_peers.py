@@ -1,0 +1,100 @@
+"""The peers that are no call of PyTorch's: hand-written Triton, and PyTorch's compiler. Each function takes the inputs
+and gives a function of no arguments; a peer that does not run here is left out of its row, with the reason."""
+import torch
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = None
+
+
+def compiled(run):
+    """`run` by Inductor; the first call compiles."""
+    functions = []
+
+    def call():
+        if not functions:
+            torch._dynamo.reset()
+            functions.append(torch.compile(run, dynamic=False))
+        return functions[0]()
+
+    return call
+
+
+def absent(*_):
+    def run():
+        raise RuntimeError("Triton is not installed")
+    return run
+
+
+if triton is None:
+    add = softmax = layer_norm = matmul = absent
+else:
+    @triton.jit
+    def add_kernel(x, y, out, n, BLOCK: tl.constexpr):
+        lane = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        inside = lane < n
+        tl.store(out + lane, tl.load(x + lane, inside) + tl.load(y + lane, inside), inside)
+
+    @triton.jit
+    def softmax_kernel(x, out, cols, BLOCK: tl.constexpr):
+        start = tl.program_id(0).to(tl.int64) * cols
+        lane = tl.arange(0, BLOCK)
+        v = tl.load(x + start + lane, lane < cols, other=float("-inf")).to(tl.float32)
+        e = tl.exp(v - tl.max(v, 0))
+        tl.store(out + start + lane, (e / tl.sum(e, 0)).to(out.dtype.element_ty), lane < cols)
+
+    @triton.jit
+    def layer_norm_kernel(x, w, b, out, cols, eps, BLOCK: tl.constexpr):
+        start = tl.program_id(0).to(tl.int64) * cols
+        lane = tl.arange(0, BLOCK)
+        inside = lane < cols
+        v = tl.load(x + start + lane, inside, other=0.0).to(tl.float32)
+        distance = tl.where(inside, v - tl.sum(v, 0) / cols, 0.0)
+        scale = tl.rsqrt(tl.sum(distance * distance, 0) / cols + eps)
+        y = distance * scale * tl.load(w + lane, inside, other=0.0) + tl.load(b + lane, inside, other=0.0)
+        tl.store(out + start + lane, y.to(out.dtype.element_ty), inside)
+
+    CONFIGS = [triton.Config({"BM": m, "BN": n, "BK": k}, num_warps=warps, num_stages=stages)
+               for m, n, k, warps, stages in [(128, 256, 64, 8, 3), (128, 256, 64, 8, 4), (128, 128, 64, 4, 4), (64, 128, 64, 4, 4),
+                                              (128, 64, 64, 4, 4), (64, 64, 64, 4, 5), (16, 128, 128, 4, 5)]]
+
+    @triton.autotune(CONFIGS, key=["M", "N", "K", "bk"])
+    @triton.jit
+    def matmul_kernel(a, b, c, M, N, K, bk, bn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+        # Eight rows of blocks at a time: neighbours share columns of B in the cache.
+        tall, wide = tl.cdiv(M, BM), tl.cdiv(N, BN)
+        band = tl.program_id(0) // (8 * wide)
+        height = min(tall - 8 * band, 8)
+        m = (8 * band + tl.program_id(0) % (8 * wide) % height) * BM + tl.arange(0, BM)
+        n = (tl.program_id(0) % (8 * wide) // height) * BN + tl.arange(0, BN)
+        k = tl.arange(0, BK)
+        acc = tl.zeros((BM, BN), tl.float32)
+        for start in range(0, K, BK):
+            left = tl.load(a + (m % M)[:, None] * K + (start + k)[None, :], mask=(start + k)[None, :] < K, other=0.0)
+            right = tl.load(b + (start + k)[:, None] * bk + (n % N)[None, :] * bn, mask=(start + k)[:, None] < K, other=0.0)
+            acc = tl.dot(left, right, acc)
+        tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty), mask=(m[:, None] < M) & (n[None, :] < N))
+
+    def warps_for(cols):
+        return 4 if cols <= 2048 else 8 if cols <= 8192 else 16
+
+    def add(x, y):
+        out = torch.empty_like(x)
+        return lambda: add_kernel[(triton.cdiv(x.numel(), 4096),)](x, y, out, x.numel(), BLOCK=4096, num_warps=8)
+
+    def softmax(x):
+        out, (rows, cols) = torch.empty_like(x), x.shape
+        return lambda: softmax_kernel[(rows,)](x, out, cols, BLOCK=triton.next_power_of_2(cols), num_warps=warps_for(cols))
+
+    def layer_norm(x, w, b):
+        out, (rows, cols) = torch.empty_like(x), x.shape
+        return lambda: layer_norm_kernel[(rows,)](x, w, b, out, cols, 1e-5, BLOCK=triton.next_power_of_2(cols),
+                                                  num_warps=warps_for(cols))
+
+    def matmul(a, b):
+        (m, k), n = a.shape, b.shape[1]
+        out = torch.empty(m, n, dtype=a.dtype, device=a.device)
+        grid = lambda config: (triton.cdiv(m, config["BM"]) * triton.cdiv(n, config["BN"]),)
+        return lambda: matmul_kernel[grid](a, b, out, m, n, k, *b.stride())

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# The suite for a machine with a GPU: in the folder that pack.sh packed, or in a tree that is built.
+#
+#   run.sh [FILTER]           the differential tests and the kernel library on the device, `kiln run` end to end
+#   run.sh --sanitizer [FILTER]   the kernel library's small shapes under memcheck, racecheck and synccheck
+#   run.sh --bench [ARGUMENTS]    times beside cuBLAS, Triton, Inductor and SDPA; arguments go to bench.py
+#
+#   --results DIR   where logs and tables go; default: results here, or gpu-results in the build tree
+#   --build DIR     the build tree, where this is none of pack.sh's folders
+#   --target T      compile for T instead of the device's own, such as cuda:sm_80
+#   --jobs N, --deadline S   processes at once; seconds after which the tests that are left are not run
+#   --dry-run       without a GPU: compiles all, runs nothing
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+results= mode=tests filter='*' tests=() dry=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --results) results=$2; shift ;;
+    --build) KILN_GPU_BUILD=$(cd "$2" && pwd); export KILN_GPU_BUILD; shift ;;
+    --target) export KILN_TEST_CUDA=$2; shift ;;
+    --jobs | --deadline) tests+=("$1" "$2"); shift ;;
+    --dry-run) dry=(--dry-run) ;;
+    --sanitizer) mode=sanitizer ;;
+    --bench) mode=bench; shift; break ;;
+    --help) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit ;;
+    -*) echo "run.sh: unknown option $1; --help lists them" >&2; exit 2 ;;
+    *) filter=$1 ;;
+  esac
+  shift
+done
+command -v python3 >/dev/null || { echo "run.sh: python3 is not here" >&2; exit 2; }
+if [ -z "$results" ]; then
+  results=$here/results
+  [ -d "$here/bin" ] || results=${KILN_GPU_BUILD:=$here/../../build/release}/gpu-results
+fi
+mkdir -p "$results"
+results=$(cd "$results" && pwd)
+cd "$here"
+
+run_tests() {
+  local log=$results/$1.log
+  shift
+  echo "== ${log##*/}"
+  python3 run_tests.py --log "$log" "${dry[@]}" "${tests[@]}" "$@" || status=1
+}
+
+status=0
+case $mode in
+  tests)
+    run_tests tests --filter "$filter" gpu_device_tests kernels_tests codegen_tests
+    if [ "$filter" = '*' ]; then
+      echo "== end to end"
+      python3 end_to_end.py "${dry[@]}" || status=1
+    fi
+    ;;
+  sanitizer)
+    [ "$filter" != '*' ] || filter='-*RealShapes*:*LayersOfDlrm:*IsUniform'
+    for tool in memcheck racecheck synccheck; do
+      run_tests "$tool" --sanitizer "$tool" --filter "$filter" kernels_tests
+    done
+    ;;
+  bench) python3 bench.py --results "$results" "${dry[@]}" "$@" || status=1 ;;
+esac
+exit $status

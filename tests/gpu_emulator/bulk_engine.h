@@ -1,0 +1,24 @@
+// The emulator's side of gpu/bulk_engine.h.
+#pragma once
+
+#include "gpu/bulk_engine.h"
+
+namespace kiln::test {
+
+class EmulatedBulkEngine : public codegen::gpu::BulkEngine {
+ public:
+  llvm::Instruction* init_barrier(Builder& b, Value* barrier, int arrivals, Value* chosen) const override;
+  llvm::Instruction* arrive(Builder& b, Value* barrier, Value* chosen) const override;
+  llvm::Instruction* arrive_expecting(Builder& b, Value* barrier, int64_t bytes, Value* chosen) const override;
+  llvm::Instruction* wait(Builder& b, Value* barrier, Value* parity) const override;
+  llvm::Instruction* load(Builder& b, const codegen::gpu::BoxCopy& copy, Value* barrier, Value* chosen) const override;
+  llvm::Instruction* store(Builder& b, const codegen::gpu::BoxCopy& copy, Value* chosen) const override;
+  void end_store_group(Builder& b, Value* chosen) const override;
+  llvm::Instruction* wait_store_groups(Builder& b, int pending, bool until_read, Value* chosen) const override;
+  void publish_shared(Builder&) const override {}  // a host's memory is one
+
+ private:
+  mutable int sites_ = 0;
+};
+
+}  // namespace kiln::test
