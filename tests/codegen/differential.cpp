@@ -14,7 +14,6 @@ namespace kiln::test {
 using dsl::ElementType;
 
 std::vector<std::string> cpu_targets() {
-  if (on_cuda()) return {};
   std::vector<std::string> out = {""};
   __builtin_cpu_init();
   if (__builtin_cpu_supports("x86-64-v2")) out.push_back("cpu:x86-64-v2");

@@ -47,7 +47,7 @@ run_tests() {
 status=0
 case $mode in
   tests)
-    run_tests tests --filter "$filter" gpu_device_tests kernels_tests codegen_tests
+    run_tests tests "--filter=$filter" gpu_device_tests kernels_tests codegen_tests
     if [ "$filter" = '*' ]; then
       echo "== end to end"
       python3 end_to_end.py "${dry[@]}" || status=1
@@ -56,7 +56,7 @@ case $mode in
   sanitizer)
     [ "$filter" != '*' ] || filter='-*RealShapes*:*LayersOfDlrm:*IsUniform'
     for tool in memcheck racecheck synccheck; do
-      run_tests "$tool" --sanitizer "$tool" --filter "$filter" kernels_tests
+      run_tests "$tool" --sanitizer "$tool" "--filter=$filter" kernels_tests
     done
     ;;
   bench) python3 bench.py --results "$results" "${dry[@]}" "$@" || status=1 ;;
