@@ -71,4 +71,23 @@ std::vector<Value*> pack_words(Builder& b, llvm::ArrayRef<Value*> elements, int 
   return out;
 }
 
+const char* matrix_type(dsl::ElementType element) {
+  switch (element) {
+    case dsl::ElementType::kF16:
+      return "f16";
+    case dsl::ElementType::kBF16:
+      return "bf16";
+    case dsl::ElementType::kI8:
+      return "s8";
+    case dsl::ElementType::kU8:
+      return "u8";
+    case dsl::ElementType::kF8E4M3:
+      return "e4m3";
+    case dsl::ElementType::kF8E5M2:
+      return "e5m2";
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace kiln::codegen::nvptx

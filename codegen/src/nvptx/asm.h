@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "kiln/dsl/types.h"
+
 namespace kiln::codegen::nvptx {
 
 // Whether an instruction is one of all threads of a warp together: such a one must not move into a branch.
@@ -32,5 +34,8 @@ std::string joined(llvm::ArrayRef<std::string> parts);
 
 // Elements of less than 32 bits side by side in words, the first lowest; words as they are.
 std::vector<llvm::Value*> pack_words(llvm::IRBuilder<>& b, llvm::ArrayRef<llvm::Value*> elements, int bits);
+
+// How matrix instructions call a type of 8 or 16 bits; null: not at all.
+const char* matrix_type(dsl::ElementType element);
 
 }  // namespace kiln::codegen::nvptx

@@ -27,29 +27,11 @@ struct Form {
 };
 
 std::optional<Form> form_of(ElementType a, ElementType b, dsl::Precision precision) {
-  const auto name = [](ElementType element) {
-    switch (element) {
-      case ElementType::kF16:
-        return "f16";
-      case ElementType::kBF16:
-        return "bf16";
-      case ElementType::kI8:
-        return "s8";
-      case ElementType::kU8:
-        return "u8";
-      case ElementType::kF8E4M3:
-        return "e4m3";
-      case ElementType::kF8E5M2:
-        return "e5m2";
-      default:
-        return "";
-    }
-  };
   if (a == ElementType::kF32 && precision == dsl::Precision::kTf32) {
     return Form{"k8.f32.tf32.tf32", 8, 32, true, false, true};
   }
-  const std::string x = name(a), y = name(b);
-  if (x.empty() || y.empty()) return std::nullopt;
+  if (!matrix_type(a) || !matrix_type(b)) return std::nullopt;
+  const std::string x = matrix_type(a), y = matrix_type(b);
   if (dsl::info(a).bits == 16) return Form{"k16.f32." + x + "." + y, 16, 16, true, true, true};
   if (dsl::is_float(a)) return Form{"k32.f32." + x + "." + y, 32, 8, true, false, true};
   return Form{"k32.s32." + x + "." + y, 32, 8, false, false, false};

@@ -3,6 +3,7 @@
 #include <llvm/IR/InlineAsm.h>
 
 #include "gpu/layout/fragments.h"
+#include "nvptx/asm.h"
 #include "nvptx/target_info.h"
 
 namespace kiln::codegen::nvptx {
@@ -22,25 +23,6 @@ struct Form {
   bool rounds_tf32 = false;  // operands of f32 lose the low bits of their significands
 };
 
-const char* name(ElementType element) {
-  switch (element) {
-    case ElementType::kF16:
-      return "f16";
-    case ElementType::kBF16:
-      return "bf16";
-    case ElementType::kI8:
-      return "s8";
-    case ElementType::kU8:
-      return "u8";
-    case ElementType::kF8E4M3:
-      return "e4m3";
-    case ElementType::kF8E5M2:
-      return "e5m2";
-    default:
-      return nullptr;
-  }
-}
-
 std::optional<Form> form_of(ElementType a, ElementType b, ElementType sum, dsl::Precision precision, int capability) {
   const bool is_f8 = dsl::is_float(a) && dsl::info(a).bits == 8;
   if (a == ElementType::kF64) return Form{"m8n8k4.row.col.f64.f64.f64.f64", 64, true, true, false};
@@ -48,25 +30,12 @@ std::optional<Form> form_of(ElementType a, ElementType b, ElementType sum, dsl::
     if (precision != dsl::Precision::kTf32) return std::nullopt;
     return Form{"m16n8k8.row.col.f32.tf32.tf32.f32", 32, true, false, true};
   }
-  if (!name(a) || !name(b) || (is_f8 && capability < 89)) return std::nullopt;
+  if (!matrix_type(a) || !matrix_type(b) || (is_f8 && capability < 89)) return std::nullopt;
   if (dsl::is_float(a) && sum != ElementType::kF32) return std::nullopt;
-  const std::string types = std::string(name(a)) + "." + name(b);
+  const std::string types = std::string(matrix_type(a)) + "." + matrix_type(b);
   if (dsl::info(a).bits == 16) return Form{"m16n8k16.row.col.f32." + types + ".f32", 16, true, false, false};
   const std::string accumulator = is_f8 ? "f32" : "s32";
   return Form{"m16n8k32.row.col." + accumulator + "." + types + "." + accumulator, 8, is_f8, false, false};
-}
-
-// Elements side by side in words of 32 bits, the first lowest.
-std::vector<Value*> pack(Builder& b, Operand elements, int bits) {
-  const auto per_word = static_cast<size_t>(32 / bits);
-  std::vector<Value*> out;
-  for (size_t i = 0; i < elements.size(); i += per_word) {
-    Value* word =
-        llvm::PoisonValue::get(llvm::FixedVectorType::get(elements[i]->getType(), static_cast<unsigned>(per_word)));
-    for (size_t j = 0; j < per_word; ++j) word = b.CreateInsertElement(word, elements[i + j], j);
-    out.push_back(b.CreateBitCast(word, b.getInt32Ty()));
-  }
-  return out;
 }
 
 // f32 to the nearest number with ten bits after the point, ties away from zero.
@@ -97,7 +66,7 @@ std::vector<Value*> emit(Builder& b, const Form& form, Operand a, Operand rhs, O
     } else if (form.rounds_tf32) {
       for (Value* x : elements) words.push_back(round_tf32(b, x));
     } else {
-      words = pack(b, elements, form.element_bits);
+      words = pack_words(b, elements, form.element_bits);
     }
     for (Value* word : words) {
       operands[side] += (operands[side].empty() ? "$" : ", $") + std::to_string(number++);
