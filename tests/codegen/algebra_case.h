@@ -2,6 +2,8 @@
 // each result into a buffer of its own; compiled and interpreted, the buffers must agree.
 #pragma once
 
+#include <span>
+
 #include "differential.h"
 
 namespace kiln::test {
@@ -44,6 +46,7 @@ class AlgebraCase {
     std::string expression;
     std::vector<Result> results;
   };
+  void check_some(std::span<const Application> applications, const std::vector<std::string>& targets);
 
   Shape shape_;
   std::vector<Input> inputs_;

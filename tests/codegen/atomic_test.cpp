@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "cuda_device.h"
 #include "differential.h"
 #include "kiln/dsl/types.h"
 
@@ -54,7 +55,9 @@ void expect_scatter(ElementType type, int64_t count, const std::string& atomic, 
                std::move(targets)});
 }
 
+// Several lanes have one address, and CPUs take them in order.
 TEST(Atomic, EveryKindOfEveryIntWithAndWithoutItsOldValue) {
+  if (on_cuda()) GTEST_SKIP() << "lanes of one address come in any order on GPUs";
   for (ElementType type : kInts) {
     for (const char* kind : {"add", "min", "max", "and", "or", "xor", "xchg"}) {
       expect_scatter(type, 77, std::string("atomic_rmw {kind = ") + kind + "}", true, {""});
@@ -64,6 +67,7 @@ TEST(Atomic, EveryKindOfEveryIntWithAndWithoutItsOldValue) {
 }
 
 TEST(Atomic, EveryKindOfEveryFloatByItsOwnRules) {
+  if (on_cuda()) GTEST_SKIP() << "lanes of one address come in any order on GPUs";
   for (ElementType type : kFloats) {
     for (const char* kind : {"add", "min", "max", "xchg"}) {
       expect_scatter(type, 77, std::string("atomic_rmw {kind = ") + kind + "}", true, {""});
@@ -94,13 +98,16 @@ TEST(Atomic, EveryKindOfEveryTypeOnGpus) {
       if (dsl::is_float(type) && (name == "and" || name == "or" || name == "xor")) continue;
       const std::string atomic = name == "cas" ? "atomic_cas {order = acq_rel}" : "atomic_rmw {kind = " + name + "}";
       SCOPED_TRACE(name_of(type) + " " + atomic);
-      const std::string target =
-          std::array{"gpu:warps=4", "gpu:warps=1", "gpu:warps=8", "gpu:warps=2,lanes=64"}[next++ % 4];
-      expect_same(scatter_text(name_of(type), kCount, atomic, next % 3 != 0),
-                  {{random_buffer(type, kCount, 1), buffer(places), random_buffer(type, kCount + 1, 2),
-                    random_buffer(type, kCount, 3), int_scalar(kCount - 9)},
-                   kExact,
-                   {target}});
+      std::string target = std::array{"gpu:warps=4", "gpu:warps=1", "gpu:warps=8", "gpu:warps=2,lanes=64"}[next++ % 4];
+      if (on_cuda()) target.clear();
+      // NVIDIA's f32 add flushes subnormals (docs/ops.md).
+      const bool specials = !(on_cuda() && type == ElementType::kF32 && name == "add");
+      expect_same(
+          scatter_text(name_of(type), kCount, atomic, next % 3 != 0),
+          {{random_buffer(type, kCount, 1, specials), buffer(places), random_buffer(type, kCount + 1, 2, specials),
+            random_buffer(type, kCount, 3), int_scalar(kCount - 9)},
+           kExact,
+           {target}});
     }
   }
 }
@@ -158,6 +165,7 @@ TEST(Atomic, ScalarsAndTheirMasks) {
 }
 
 TEST(Atomic, ManyRanksUniformAddressesAndOldValuesInOrder) {
+  if (on_cuda()) GTEST_SKIP() << "lanes of one address come in any order on GPUs";
   for (const TextKernel::Shape& shape :
        {TextKernel::Shape{1}, {5, 1}, {1, 7}, {3, 70}, {2, 3, 4, 5}, {2, 1, 2, 3, 2}}) {
     TextKernel k("%p: ptr<i32>, %x: ptr<i32> readonly, %old: ptr<i32>");

@@ -52,6 +52,14 @@ TEST(GpuOps, SortsSmallAndLargeTilesOnAnyBlock) {
   }
 }
 
+// Records of 47 bits: 192 KiB in two arrays, 256 KiB as whole ones.
+TEST(GpuOps, SortsRecordsInPartsWhereWholeOnesAreTooMany) {
+  const Shape shape = {32768};
+  AlgebraCase test(shape, {{ElementType::kF32, tied_buffer(ElementType::kF32, elements_of(shape), 3), ""}});
+  test.apply("topk %x0 {k = 3, axis = 0}", {{ElementType::kF32, {3}}, {ElementType::kI32, {3}}});
+  test.check({"gpu:warps=8"});
+}
+
 TEST(GpuOps, ViewsAndStagedShapesOnAnyBlock) {
   const Shape shape = {6, 32};
   AlgebraCase test(shape, {{ElementType::kI64, numbered(192), ""}});

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "cuda_device.h"
 #include "harness.h"
 #include "kiln/dsl/kernels.h"
 
@@ -122,6 +123,7 @@ TEST(LibraryOnCpu, Matmul) {
        {std::array<int64_t, 3>{1, 1, 1}, {17, 33, 5}, {64, 64, 64}, {100, 75, 130}, {1, 70, 300}, {70, 1, 40}}) {
     for (auto [bm, bn, bk] : {std::array<int64_t, 3>{32, 64, 64}, {128, 128, 256}, {7, 40, 30}, {1, 1, 1}}) {
       if (bm == 1 && m * n * k > 4000) continue;
+      if (on_cuda() && bk == 256) continue;  // more shared memory than a block has
       SCOPED_TRACE(std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + " by " + std::to_string(bm));
       check(kernels::matmul().ir(),
             {{{"BM", bm}, {"BN", bn}, {"BK", bk}},

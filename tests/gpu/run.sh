@@ -9,6 +9,7 @@
 #   --build DIR     the build tree, where this is none of pack.sh's folders
 #   --target T      compile for T instead of the device's own, such as cuda:sm_80
 #   --jobs N, --deadline S   processes at once; seconds after which the tests that are left are not run
+#   --part I/N      the I-th of N parts of the tests
 #   --dry-run       without a GPU: compiles all, runs nothing
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -18,7 +19,7 @@ while [ $# -gt 0 ]; do
     --results) results=$2; shift ;;
     --build) KILN_GPU_BUILD=$(cd "$2" && pwd); export KILN_GPU_BUILD; shift ;;
     --target) export KILN_TEST_CUDA=$2; shift ;;
-    --jobs | --deadline) tests+=("$1" "$2"); shift ;;
+    --jobs | --deadline | --part) tests+=("$1" "$2"); shift ;;
     --dry-run) dry=(--dry-run) ;;
     --sanitizer) mode=sanitizer ;;
     --bench) mode=bench; shift; break ;;

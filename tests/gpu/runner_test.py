@@ -28,12 +28,19 @@ with tempfile.TemporaryDirectory() as build:
     os.mkdir(os.path.join(build, "bin"))
     with open(os.path.join(build, "bin", "program"), "w", opener=lambda path, flags: os.open(path, flags, 0o755)) as file:
         file.write(PROGRAM)
-    log = os.path.join(build, "log")
-    done = subprocess.run([sys.executable, os.path.join(here, "run_tests.py"), "--jobs", "2", "--timeout", "3", "--log", log,
-                           "program"], env=dict(os.environ, KILN_GPU_BUILD=build), capture_output=True, text=True)
-    kinds = dict(reversed(found) for found in re.findall(r"^=== (.*): (\S+) \(", open(log).read(), re.M))
-print(done.stdout, done.stderr, sep="")
+
+    def run(*options):
+        log = os.path.join(build, "log")
+        done = subprocess.run([sys.executable, os.path.join(here, "run_tests.py"), "--jobs", "2", "--timeout", "3", "--log", log,
+                               *options, "program"], env=dict(os.environ, KILN_GPU_BUILD=build), capture_output=True, text=True)
+        print(done.stdout, done.stderr, sep="")
+        return done, dict(reversed(found) for found in re.findall(r"^=== (.*): (\S+) \(", open(log).read(), re.M))
+
+    done, kinds = run()
+    parts = [run("--part", part)[1] for part in ("1/2", "2/2")]
+    assert "is not I/N" in run("--part", "3/2")[0].stderr
 expected = {"S.Passes": "passed", "S.Dies": "crashed", "S.Hangs": "timed out", "S.LeavesOut": "partly refused",
             "S.Refused": "refused", "S.Fails": "failed"}
 assert kinds == expected, kinds
 assert done.returncode == 1 and "refused: sort (1), scan (1)" in done.stdout
+assert set(parts[0]) | set(parts[1]) == set(kinds) and len(parts[0]) == len(parts[1]) == 3, parts

@@ -27,7 +27,8 @@ class Sorting {
     if (!elements_) return c_.unsupported(op_, elements_.error().message);
     Registers records;
     for (size_t reg = 0; reg < elements_->size(); ++reg) records.push_back(record(reg));
-    auto sorted = sort_records(c_, op_, std::move(records), layout_, axis_, home().shape()[static_cast<size_t>(axis_)]);
+    auto sorted = sort_records(c_, op_, std::move(records), record_bits(), layout_, axis_,
+                               home().shape()[static_cast<size_t>(axis_)]);
     if (!sorted) return sorted.error();
     sorted_ = std::move(*sorted);
     return {};
@@ -63,10 +64,12 @@ class Sorting {
 
  private:
   const Layout& home() const { return *c_.placement.home[op_.results[0]]; }
-  llvm::Type* key_type() { return b_.getIntNTy(8 * static_cast<unsigned>(dsl::info(element_).bytes)); }
+  llvm::Type* key_type() const { return b_.getIntNTy(8 * static_cast<unsigned>(dsl::info(element_).bytes)); }
+
+  int record_bits() const { return static_cast<int>(key_type()->getIntegerBitWidth()) + index_bits_; }
 
   Value* record(size_t reg) {
-    const unsigned bits = key_type()->getIntegerBitWidth() + static_cast<unsigned>(index_bits_);
+    const int bits = record_bits();
     llvm::Type* type = b_.getIntNTy(bits <= 32 ? 32 : bits <= 64 ? 64 : 128);
     Value* key = order_keys(b_, element_, descending_, (*elements_)[reg]);
     Value* coordinate = c_.coordinate(layout_, reg, axis_);

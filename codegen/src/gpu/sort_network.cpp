@@ -3,6 +3,8 @@
 // beyond m, each compares such groups with their neighbours and keeps the lesser halves, in both.
 #include "gpu/sort_network.h"
 
+#include <numeric>
+
 #include "gpu/exchange.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/shared_memory.h"
@@ -79,27 +81,36 @@ class Network {
   const std::vector<ScanStep> steps_;
 };
 
+// How records lie in shared memory: each as it is, or, where those are too many, the low and the high bits that they
+// use in arrays of their own.
+std::vector<int> record_parts(llvm::Type* record, int used_bits, int64_t count, int64_t most_bytes) {
+  const auto whole = static_cast<int>(record->getPrimitiveSizeInBits().getFixedValue());
+  if (count * whole / 8 <= most_bytes || used_bits > 48 || whole < 64) return {whole};
+  return {32, 16};
+}
+
+int64_t bytes_of(const std::vector<int>& parts, int64_t count) {
+  return count * std::accumulate(parts.begin(), parts.end(), int64_t{0}) / 8;
+}
+
 // Rows of records in shared memory, sorted in place. The loops bring barriers of their own, so that all accesses are of
 // one phase for those that are put in later.
 class SharedRows {
  public:
-  static int64_t bytes(const Layout& layout, llvm::Type* record) {
-    return static_cast<int64_t>(record->getPrimitiveSizeInBits().getFixedValue() / 8) << layout.element_bits();
-  }
-
-  SharedRows(Context& c, const Layout& layout, int axis, llvm::Type* record)
+  SharedRows(Context& c, const Layout& layout, int axis, llvm::Type* record, std::vector<int> parts)
       : c_(c),
         b_(c.b),
         axis_(axis),
         bits_(layout.axis_bits(axis)),
         total_(int64_t{1} << layout.element_bits()),
         record_(record),
-        buffer_(c.b, bytes(layout, record)) {}
+        parts_(std::move(parts)),
+        buffer_(c.b, bytes_of(parts_, total_)) {}
 
   void write(const Registers& records, const Layout& layout) {
     c_.target.barrier(b_);  // of an iteration before
     for (size_t reg = 0; reg < records.size(); ++reg) {
-      mark(b_.CreateStore(records[reg], address(place(layout, reg))), SharedBuffer::Access::kWrite);
+      store(records[reg], place(layout, reg));
     }
     c_.target.barrier(b_);
   }
@@ -107,9 +118,7 @@ class SharedRows {
   Registers read(const Layout& layout) {
     Registers out;
     for (size_t reg = 0; reg < static_cast<size_t>(layout.size(Dim::kRegister)); ++reg) {
-      auto* load = b_.CreateLoad(record_, address(place(layout, reg)));
-      mark(load, SharedBuffer::Access::kRead);
-      out.push_back(load);
+      out.push_back(load(place(layout, reg)));
     }
     return out;
   }
@@ -129,8 +138,35 @@ class SharedRows {
 
  private:
   Value* u32(int64_t x) { return b_.getInt32(static_cast<uint32_t>(x)); }
-  Value* address(Value* place) { return b_.CreateGEP(record_, buffer_.pointer(), place); }
-  void mark(llvm::Instruction* access, SharedBuffer::Access kind) { buffer_.mark(access, kind, 0); }
+
+  // Of each part of the record at a place: the part's type and address, and how far left it goes in the record.
+  template <class Visit>
+  void for_parts(Value* place, const Visit& visit) {
+    int64_t offset = 0;
+    uint64_t shift = 0;
+    for (int bits : parts_) {
+      llvm::Type* type = b_.getIntNTy(static_cast<unsigned>(bits));
+      Value* array = b_.CreateConstGEP1_64(b_.getInt8Ty(), buffer_.pointer(), static_cast<uint64_t>(offset));
+      visit(type, b_.CreateGEP(type, array, place), shift);
+      offset += total_ * bits / 8;
+      shift += static_cast<uint64_t>(bits);
+    }
+  }
+  Value* load(Value* place) {
+    Value* out = llvm::Constant::getNullValue(record_);
+    for_parts(place, [&](llvm::Type* type, Value* address, uint64_t shift) {
+      auto* part = b_.CreateLoad(type, address);
+      buffer_.mark(part, SharedBuffer::Access::kRead, 0);
+      out = b_.CreateOr(out, b_.CreateShl(b_.CreateZExt(part, record_), shift));
+    });
+    return out;
+  }
+  void store(Value* record, Value* place) {
+    for_parts(place, [&](llvm::Type* type, Value* address, uint64_t shift) {
+      auto* part = b_.CreateStore(b_.CreateTrunc(b_.CreateLShr(record, shift), type), address);
+      buffer_.mark(part, SharedBuffer::Access::kWrite, 0);
+    });
+  }
 
   // Rows one after the other.
   Value* place(const Layout& layout, size_t reg) {
@@ -148,15 +184,13 @@ class SharedRows {
     Value* unit = b_.CreateShl(u32(1), bit);
     Value* low_bits = b_.CreateAnd(pair, b_.CreateSub(unit, u32(1)));
     Value* lower = b_.CreateAdd(b_.CreateShl(b_.CreateSub(pair, low_bits), u32(1)), low_bits);
-    Value *lower_at = address(lower), *upper_at = address(b_.CreateOr(lower, unit));
-    auto *x = b_.CreateLoad(record_, lower_at), *y = b_.CreateLoad(record_, upper_at);
+    Value* upper = b_.CreateOr(lower, unit);
+    Value *x = load(lower), *y = load(upper);
     Value* index = b_.CreateAnd(lower, u32((int64_t{1} << bits_) - 1));
     Value* descends = b_.CreateTrunc(b_.CreateLShr(index, stage), b_.getInt1Ty());
     Value* stay = b_.CreateXor(b_.CreateICmpULT(x, y), descends);
-    auto* low = b_.CreateStore(b_.CreateSelect(stay, x, y), lower_at);
-    auto* high = b_.CreateStore(b_.CreateSelect(stay, y, x), upper_at);
-    for (llvm::Instruction* load : {x, y}) mark(load, SharedBuffer::Access::kRead);
-    for (llvm::Instruction* store : {low, high}) mark(store, SharedBuffer::Access::kWrite);
+    store(b_.CreateSelect(stay, x, y), lower);
+    store(b_.CreateSelect(stay, y, x), upper);
   }
 
   // for (i = start; i < end; i += step), of ints that do not overflow.
@@ -182,6 +216,7 @@ class SharedRows {
   const int axis_, bits_;
   const int64_t total_;
   llvm::Type* record_;
+  const std::vector<int> parts_;
   SharedBuffer buffer_;
 };
 
@@ -224,13 +259,15 @@ Layout sort_layout(const std::vector<int64_t>& shape, int axis, const BlockShape
   return from_steps(shape, steps);
 }
 
-Result<Registers> sort_records(Context& c, const Op& op, Registers records, const Layout& layout, int axis,
-                               int64_t count) {
+Result<Registers> sort_records(Context& c, const Op& op, Registers records, int used_bits, const Layout& layout,
+                               int axis, int64_t count) {
   auto steps = plan_scan(layout, axis);
   if (!steps) return steps.error();
   const Deduplicated result = without_copies_in_registers(first(layout, axis, count));
   const int64_t comparisons = comparisons_of(*steps, log2_of(count), static_cast<int64_t>(records.size()));
-  const int64_t bytes = SharedRows::bytes(layout, records[0]->getType()), most = c.target.lane_facts().shared_bytes;
+  const int64_t most = c.target.lane_facts().shared_bytes, total = int64_t{1} << layout.element_bits();
+  const std::vector<int> parts = record_parts(records[0]->getType(), used_bits, total, most);
+  const int64_t bytes = bytes_of(parts, total);
   if (comparisons <= (bytes <= most ? kMostComparisons : kMostComparisonsOfAll)) {
     Network network(c, layout, axis, std::move(*steps));
     return picked(network.sort(std::move(records), log2_of(count)), result.original);
@@ -239,7 +276,7 @@ Result<Registers> sort_records(Context& c, const Op& op, Registers records, cons
     return c.unsupported(op, "its records take " + std::to_string(bytes) +
                                  " bytes of shared memory, of which there are " + std::to_string(most));
   }
-  SharedRows rows(c, layout, axis, records[0]->getType());
+  SharedRows rows(c, layout, axis, records[0]->getType(), parts);
   rows.write(records, layout);
   rows.sort();
   return rows.read(result.layout);
