@@ -4,6 +4,7 @@
 //   {"kernel": "softmax", "type": "bf16", "target": "cuda:sm_90a",
 //    "constexprs": {"BLOCK": 4096}, "facts": {"x": "align16"}}
 //
+// with "file": "softmax.kiln" in place of the kernel and its type, and "emit": "ptx" for what is no machine code.
 // gpu-compile --params KERNEL TYPE prints the names of the kernel's parameters.
 #include <cstdio>
 #include <fstream>
@@ -11,6 +12,8 @@
 #include "bench_kernels.h"
 #include "kiln/codegen/compile.h"
 #include "kiln/dsl/binary.h"
+#include "kiln/dsl/text.h"
+#include "kiln/dsl/verify.h"
 
 namespace kiln::test {
 namespace {
@@ -30,13 +33,24 @@ Result<dsl::Facts> facts_of(const dsl::Kernel& kernel, const json& named) {
   return facts;
 }
 
+Result<dsl::Kernel> kernel_of(const json& request) {
+  if (!request.contains("file")) return bench_kernel(request.at("kernel"), request.at("type"));
+  const std::string path = request.at("file");
+  std::ifstream file(path);
+  if (!file) return invalid_argument("cannot read " + path);
+  auto kernel = dsl::parse(std::string(std::istreambuf_iterator<char>(file), {}), path);
+  if (!kernel) return kernel.error();
+  if (auto valid = dsl::verify(*kernel); !valid) return valid.error();
+  return kernel;
+}
+
 Result<Artifact> compile(const json& request) {
-  auto kernel = bench_kernel(request.at("kernel"), request.at("type"));
+  auto kernel = kernel_of(request);
   if (!kernel) return kernel.error();
   auto facts = facts_of(*kernel, request.at("facts"));
   if (!facts) return facts.error();
   const auto constexprs = request.at("constexprs").get<dsl::ConstexprValues>();
-  auto bytes = dsl::encode_request({*kernel, request.at("target"), constexprs, *facts, "so"});
+  auto bytes = dsl::encode_request({*kernel, request.at("target"), constexprs, *facts, request.value("emit", "so")});
   if (!bytes) return bytes.error();
   codegen::warm_up();
   return codegen::compile(bytes->canonical, bytes->debug, {});

@@ -3,6 +3,7 @@
 #
 #   run.sh [FILTER]           the differential tests and the kernel library on the device, `kiln run` end to end
 #   run.sh --sanitizer [FILTER]   the kernel library's small shapes under memcheck, racecheck and synccheck
+#   run.sh --math             the elementary functions for all f32 arguments, division beside wgmma (needs PyTorch)
 #   run.sh --bench [ARGUMENTS]    times beside cuBLAS, Triton, Inductor and SDPA; arguments go to bench.py
 #
 #   --results DIR   where logs and tables go; default: results here, or gpu-results in the build tree
@@ -22,6 +23,7 @@ while [ $# -gt 0 ]; do
     --jobs | --deadline | --part) tests+=("$1" "$2"); shift ;;
     --dry-run) dry=(--dry-run) ;;
     --sanitizer) mode=sanitizer ;;
+    --math) mode=math ;;
     --bench) mode=bench; shift; break ;;
     --help) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit ;;
     -*) echo "run.sh: unknown option $1; --help lists them" >&2; exit 2 ;;
@@ -60,6 +62,7 @@ case $mode in
       run_tests "$tool" --sanitizer "$tool" "--filter=$filter" kernels_tests
     done
     ;;
+  math) python3 math_exhaustive.py || status=1 ;;
   bench) python3 bench.py --results "$results" "${dry[@]}" "$@" || status=1 ;;
 esac
 exit $status

@@ -1,5 +1,6 @@
 // conv2d against the sum it stands for.
 #include "check.h"
+#include "cuda_device.h"
 
 namespace kiln::test {
 namespace {
@@ -57,14 +58,18 @@ TEST(Conv2dKernel, StridesPaddingAndFiltersOfAnyShape) {
   });
 }
 
-// Of ResNet-50, on one image; all of its convolutions with KILN_KERNELS_FULL.
+// Of ResNet-50, on one image; all of its convolutions with KILN_KERNELS_FULL. CPUs take deep tiles, GPUs those of the
+// kernel's defaults.
 TEST(Conv2dKernel, RealShapes) {
-  check_conv<lang::f32>({1, 56, 56, 64, 64, 3, 3, 1, 1}, {{"BM", 128}, {"BN", 64}, {"BK", 192}}, check_compiled);
-  check_conv<lang::f32>({1, 7, 7, 512, 512, 3, 3, 1, 1}, {{"BM", 64}, {"BN", 128}, {"BK", 256}}, check_compiled);
-  check_conv<lang::bf16>({1, 14, 14, 256, 64, 1, 1, 1, 0}, {{"BM", 64}, {"BN", 64}, {"BK", 256}}, check_compiled);
+  const auto tiles = [](int64_t bm, int64_t bn, int64_t bk) {
+    return on_cuda() ? dsl::ConstexprValues() : dsl::ConstexprValues{{"BM", bm}, {"BN", bn}, {"BK", bk}};
+  };
+  check_conv<lang::f32>({1, 56, 56, 64, 64, 3, 3, 1, 1}, tiles(128, 64, 192), check_compiled);
+  check_conv<lang::f32>({1, 7, 7, 512, 512, 3, 3, 1, 1}, tiles(64, 128, 256), check_compiled);
+  check_conv<lang::bf16>({1, 14, 14, 256, 64, 1, 1, 1, 0}, tiles(64, 64, 256), check_compiled);
   if (!full()) return;
-  const dsl::ConstexprValues config = {{"BM", 128}, {"BN", 64}, {"BK", 192}};
-  check_conv<lang::f32>({2, 224, 224, 3, 64, 7, 7, 2, 3}, {{"BM", 128}, {"BN", 64}, {"BK", 24}}, check_compiled);
+  const dsl::ConstexprValues config = tiles(128, 64, 192);
+  check_conv<lang::f32>({2, 224, 224, 3, 64, 7, 7, 2, 3}, tiles(128, 64, 24), check_compiled);
   for (auto [size, c] : {std::pair<int64_t, int64_t>{56, 64}, {28, 128}, {14, 256}, {7, 512}}) {
     check_conv<lang::f32>({1, size, size, c, c, 3, 3, 1, 1}, config, check_compiled);
     check_conv<lang::f32>({1, size, size, c, 4 * c, 1, 1, 1, 0}, config, check_compiled);
