@@ -135,6 +135,11 @@ INSTANTIATE_TEST_SUITE_P(Types, DotTest, testing::ValuesIn(kTypes), [](const aut
   return std::string(name_of(info.param.a)) + "_" + name_of(info.param.b);
 });
 
+// 256 KiB of B: on GPUs half of it at a time.
+TEST(DotOperands, OfMoreThanSharedMemoryGoInParts) {
+  check({ElementType::kF32, ElementType::kF32, 0, 16, 256, 200}, 1);
+}
+
 TEST(DotPrecision, Tf32RoundsTheOperandsAsTheInterpreterDoes) {
   check({ElementType::kF32, ElementType::kF32, 0, 14, 32, 17, "tf32"}, 1);
   check({ElementType::kF32, ElementType::kF32, 2, 3, 5, 8, "tf32"}, 2);

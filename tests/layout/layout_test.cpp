@@ -199,5 +199,28 @@ TEST(LayoutAlgebra, CopiesInRegistersAreFound) {
   }
 }
 
+TEST(LayoutAlgebra, PartsOfRegistersAreTheirPartOfAnAxis) {
+  EXPECT_EQ(outer_register_bits(blocked({64, 8}, {1, 2}, {8, 4}, {2, 1}, {1, 0}), 0), 2);
+  EXPECT_EQ(outer_register_bits(identity(1, 0, Dim::kLane, 8), 0), 0);
+  EXPECT_EQ(outer_register_bits(identity(2, 0, Dim::kRegister, 8), 0), 3);
+  Random random(9);
+  for (int round = 0; round < kRounds; ++round) {
+    const std::vector<int> order = round % 2 ? std::vector{1, 0} : std::vector{0, 1};
+    const Layout whole = blocked({32, 64}, {1 << pick(random, 0, 2), 1 << pick(random, 0, 2)},
+                                 {1 << pick(random, 0, 2), 1 << pick(random, 0, 2)}, {1, 2}, order);
+    const int axis = pick(random, 0, 1), bits = pick(random, 0, outer_register_bits(whole, axis));
+    for (Bits index = 0; index < Bits{1} << bits; ++index) {
+      const RegisterPart part = register_part(whole, axis, bits, index);
+      ASSERT_EQ(part.registers.size(), static_cast<size_t>(part.layout.size(Dim::kRegister)));
+      for (Bits reg = 0; reg < part.registers.size(); ++reg) {
+        const Bits lane = reg * 5 % static_cast<Bits>(whole.size(Dim::kLane)), warp = reg % 2;
+        std::vector<int64_t> at = part.layout.coordinates(part.layout.at({.reg = reg, .lane = lane, .warp = warp}));
+        at[static_cast<size_t>(axis)] += static_cast<int64_t>(index) * part.layout.shape()[static_cast<size_t>(axis)];
+        EXPECT_EQ(whole.at({.reg = part.registers[reg], .lane = lane, .warp = warp}), whole.element(at));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kiln::codegen::gpu

@@ -1,5 +1,6 @@
 #include "gpu/layout/algebra.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace kiln::codegen::gpu {
@@ -152,6 +153,41 @@ std::optional<Layout> split(const Layout& layout) {
   std::optional<Layout> rest = divide(layout, identity(layout.rank(), layout.rank() - 1, Dim::kRegister, 2));
   if (!rest || rest->axis_bits(rest->rank() - 1) != 0) return std::nullopt;
   return slice(*rest, rest->rank() - 1);
+}
+
+int outer_register_bits(const Layout& layout, int axis) {
+  int out = 0;
+  for (; out < layout.axis_bits(axis); ++out) {
+    const Bits mask = Bits{1} << (layout.axis_offset(axis) + layout.axis_bits(axis) - 1 - out);
+    int touched = 0;
+    for (Bits basis : layout.columns()) touched += (basis & mask) != 0;
+    const Columns& registers = layout.bases(Dim::kRegister);
+    if (touched != 1 || std::ranges::find(registers, mask) == registers.end()) break;
+  }
+  return out;
+}
+
+RegisterPart register_part(const Layout& layout, int axis, int bits, Bits index) {
+  std::vector<int64_t> shape = layout.shape();
+  int64_t& extent = shape[static_cast<size_t>(axis)];
+  extent >>= bits;
+  const Bits chosen = index << (layout.axis_offset(axis) + layout.axis_bits(axis) - bits);
+  RegisterPart out{Layout(shape), {0}};
+  for (Dim dim : kDims) {
+    for (size_t bit = 0; bit < layout.bases(dim).size(); ++bit) {
+      const Bits basis = layout.bases(dim)[bit];
+      const std::vector<int64_t> at = layout.coordinates(basis);
+      const bool outer = at[static_cast<size_t>(axis)] >= extent;
+      if (!outer) out.layout.add(dim, out.layout.element(at));
+      if (dim != Dim::kRegister) continue;
+      const size_t count = out.registers.size();
+      for (size_t i = 0; i < count; ++i) {
+        if (outer && (basis & chosen) != 0) out.registers[i] |= Bits{1} << bit;
+        if (!outer) out.registers.push_back(out.registers[i] | Bits{1} << bit);
+      }
+    }
+  }
+  return out;
 }
 
 Deduplicated without_copies_in_registers(const Layout& layout) {

@@ -33,6 +33,15 @@ Layout first(const Layout& layout, int axis, int64_t extent);  // others hold co
 Layout join(const Layout& layout);                             // a new last axis of extent 2, in a register bit
 std::optional<Layout> split(const Layout& layout);             // join's inverse; nothing where a thread has not both
 
+// So many of an axis' highest bits are each what one register bit stands for, and touched by no other input.
+int outer_register_bits(const Layout& layout, int axis);
+// The part of a tile whose highest `bits` along the axis are `index`, where outer_register_bits has as many.
+struct RegisterPart {
+  Layout layout;
+  std::vector<Bits> registers;  // of each register of `layout`: the whole's
+};
+RegisterPart register_part(const Layout& layout, int axis, int bits, Bits index);
+
 // Without register bits that hold nothing new.
 struct Deduplicated {
   Layout layout;
