@@ -14,9 +14,9 @@ struct Staged {
 
 }  // namespace
 
-Result<void> launch_on_device(const client::UntypedFunction& function, std::vector<client::Argument> arguments,
-                              client::LaunchOptions options) {
-  auto device = Device::open("cuda");
+Result<void> launch_on_device(const std::string& kind, const client::UntypedFunction& function,
+                              std::vector<client::Argument> arguments, client::LaunchOptions options) {
+  auto device = Device::open(kind);
   if (!device) return device.error();
   const Stream stream = device->default_stream();
   std::vector<Staged> arrays;

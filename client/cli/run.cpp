@@ -63,8 +63,9 @@ Result<void> run(const RunFlags& flags) {
   if (!function) return function.error();
   auto print = [](const dsl::PrintRecord& record) { std::cout << dsl::to_string(record); };
   const client::LaunchOptions options{flags.threads, *grid, print};
-  const bool on_device = flags.kernel.target.starts_with("cuda");
-  auto done = on_device ? launch_on_device(*function, arguments, options) : function->launch(arguments, options);
+  const std::string kind = flags.kernel.target.substr(0, flags.kernel.target.find(':'));
+  const bool on_device = kind == "cuda" || kind == "amd";
+  auto done = on_device ? launch_on_device(kind, *function, arguments, options) : function->launch(arguments, options);
   if (!done) return done;
   for (const RunArgument& argument : *parsed) {
     if (argument.output.empty()) continue;

@@ -1,5 +1,6 @@
 #include "core.h"
 
+#include "gpu/driver.h"
 #include "kiln/client/gpu.h"
 #include "kiln/dsl/binary.h"
 
@@ -16,13 +17,16 @@ Result<std::shared_ptr<Connection>> Core::connection() {
 }
 
 Result<std::string> Core::resolve_target(const std::string& target) {
-  if (target == kInterpreter || target.starts_with("cpu:") || target.starts_with("cuda:")) return target;
-  if (target == "cuda") {
+  const std::string kind = target.substr(0, target.find(':'));
+  const bool on_device = gpu::is_device_kind(kind);
+  if (target == kInterpreter || (kind != target && (kind == "cpu" || on_device))) return target;
+  if (on_device) {
     auto present = devices(target);
     if (!present) return present.error();
     return present->front().target;
   }
-  if (target != "cpu") return invalid_argument("unknown target `" + target + "`; there are `cpu`, `cuda` and `interp`");
+  if (target != "cpu")
+    return invalid_argument("unknown target `" + target + "`; there are `cpu`, `cuda`, `amd` and `interp`");
   auto daemon = connection();
   if (!daemon) return daemon.error();
   return (*daemon)->server().native_target;

@@ -62,7 +62,7 @@ TEST(Handle, ErrorsOfGetNameTheCause) {
   Client client = offline();
   auto target = client.get(kernels::vector_add<>(), {.target = "abacus"});
   ASSERT_FALSE(target.ok());
-  EXPECT_EQ(target.error().message, "unknown target `abacus`; there are `cpu`, `cuda` and `interp`");
+  EXPECT_EQ(target.error().message, "unknown target `abacus`; there are `cpu`, `cuda`, `amd` and `interp`");
   auto unknown = client.get(kernels::vector_add<>(), {.target = "interp", .constexprs = {{"BLCK", 1}}});
   ASSERT_FALSE(unknown.ok());
   EXPECT_NE(unknown.error().message.find("BLCK"), std::string::npos) << unknown.error().message;

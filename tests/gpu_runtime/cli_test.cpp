@@ -25,11 +25,11 @@ TEST_F(CliLaunch, CopiesArraysThereAndWrittenOnesBack) {
       std::make_shared<client::FunctionState>(std::make_shared<client::Core>(client::ConnectOptions{}, false),
                                               std::move(spec), loaded(kernel, artifact_of(kernel))));
   std::vector<int32_t> x = {1, 2, 3}, y = {10, 20, 30};
-  ASSERT_EQ(message(cli::launch_on_device(function, {{x.data(), 3, 0}, {y.data(), 3, 0}, scalar(5)}, {})), "");
+  ASSERT_EQ(message(cli::launch_on_device("cuda", function, {{x.data(), 3, 0}, {y.data(), 3, 0}, scalar(5)}, {})), "");
   EXPECT_EQ(x, (std::vector<int32_t>{1, 2, 3}));
   EXPECT_EQ(y, (std::vector<int32_t>{11, 21, 31}));
   EXPECT_EQ(fake_launch(0)->grid[0], 5u);
-  EXPECT_EQ(message(cli::launch_on_device(function, {{x.data(), 3, 0}, {y.data(), 3, 0}, scalar(0)}, {})),
+  EXPECT_EQ(message(cli::launch_on_device("cuda", function, {{x.data(), 3, 0}, {y.data(), 3, 0}, scalar(0)}, {})),
             "kernel `k`: grid axis 0 is 0; it must be 1 to 2147483647");
 }
 

@@ -9,6 +9,8 @@
 #include <memory>
 #include <mutex>
 
+#include "symbols.h"
+
 namespace kiln::client::gpu::cuda {
 namespace {
 
@@ -17,27 +19,7 @@ std::string version_text(int version) {
   return "for CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-// The functions by the driver's names; versions are part of a name.
-class Symbols {
- public:
-  explicit Symbols(void* library) : library_(library) {}
-
-  template <class Function>
-  void optional(const char* name, Function*& out) {
-    out = reinterpret_cast<Function*>(::dlsym(library_, name));
-  }
-  template <class Function>
-  void required(const char* name, Function*& out) {
-    optional(name, out);
-    if (out == nullptr && missing_.empty()) missing_ = name;
-  }
-  const std::string& missing() const { return missing_; }
-
- private:
-  void* library_;
-  std::string missing_;
-};
-
+// Versions are part of a function's name.
 std::string look_up(void* library, Api& api) {
   Symbols symbols(library);
   symbols.required("cuInit", api.init);

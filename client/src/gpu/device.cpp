@@ -4,23 +4,38 @@
 
 #include "cuda_driver.h"
 #include "device_state.h"
+#include "hip_driver.h"
 
 namespace kiln::client {
 namespace gpu {
 namespace {
 
-Error unknown_kind(std::string_view kind) {
-  return invalid_argument("unknown kind of device `" + std::string(kind) + "`; there is `cuda`");
+struct Kind {
+  std::string_view name;
+  Result<std::vector<DeviceInfo>> (*list)();
+  Result<std::unique_ptr<Driver>> (*open)(int ordinal);
+};
+constexpr Kind kKinds[] = {{"cuda", cuda::list, cuda::open}, {"amd", hip::list, hip::open}};
+
+Result<Kind> find_kind(std::string_view name) {
+  for (const Kind& kind : kKinds) {
+    if (kind.name == name) return kind;
+  }
+  return invalid_argument("unknown kind of device `" + std::string(name) + "`; there are `cuda` and `amd`");
 }
 
 }  // namespace
 
+bool is_device_kind(std::string_view name) { return find_kind(name).ok(); }
+
 Result<std::vector<DeviceInfo>> list_devices(std::string_view kind) {
-  return kind == "cuda" ? cuda::list() : Result<std::vector<DeviceInfo>>(unknown_kind(kind));
+  auto known = find_kind(kind);
+  return known ? known->list() : known.error();
 }
 
 Result<std::unique_ptr<Driver>> open_driver(std::string_view kind, int ordinal) {
-  return kind == "cuda" ? cuda::open(ordinal) : Result<std::unique_ptr<Driver>>(unknown_kind(kind));
+  auto known = find_kind(kind);
+  return known ? known->open(ordinal) : known.error();
 }
 
 LoadedModule::~LoadedModule() {

@@ -1,5 +1,6 @@
 // The seam between the launcher and a vendor's driver: one object a device, with the few calls that the rest needs.
-// `cuda_driver.cpp` is the first implementation. Errors hold the driver's own words; who called adds what it was doing.
+// `cuda_driver.cpp` and `hip_driver.cpp` implement it. Errors hold the driver's own words; who called adds what it was
+// doing.
 #pragma once
 
 #include <array>
@@ -91,6 +92,7 @@ class Driver {
 };
 
 // Of any vendor: `kind` is the part of a target before the colon.
+bool is_device_kind(std::string_view name);
 Result<std::vector<DeviceInfo>> list_devices(std::string_view kind);
 Result<std::unique_ptr<Driver>> open_driver(std::string_view kind, int ordinal);
 

@@ -139,7 +139,9 @@ Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, uint32_t params_
   LaunchPlan plan;
   plan.target = metadata.at("target").get<std::string>();
   plan.emit = metadata.at("emit").get<std::string>();
-  if (plan.emit != "cubin" && plan.emit != "ptx") bad("no code for a device but `" + plan.emit.substr(0, 20) + "`");
+  if (plan.emit != "cubin" && plan.emit != "ptx" && plan.emit != "hsaco") {
+    bad("no code for a device but `" + plan.emit.substr(0, 20) + "`");
+  }
   const json& device = metadata.at("device");
   if (metadata.contains("plan")) {
     for (const json& fields : metadata["plan"]) plan.stages.push_back(stage(fields, device));

@@ -1,4 +1,4 @@
-// GPUs in this process: devices, their memory, streams, events and graphs, of any vendor; so far there is "cuda".
+// GPUs in this process: devices, their memory, streams, events and graphs, of NVIDIA ("cuda") and AMD ("amd").
 //
 //   auto device = Device::open("cuda");
 //   auto x = DeviceBuffer<float>::allocate(*device, n);
@@ -37,10 +37,10 @@ struct GraphState;
 class Stream;
 
 struct DeviceInfo {
-  std::string kind;    // "cuda"
+  std::string kind;    // "cuda", "amd"
   int ordinal = 0;     // the driver's number of it
   std::string name;    // "NVIDIA H200"
-  std::string target;  // what kernels are compiled for: "cuda:sm_90a"
+  std::string target;  // what kernels are compiled for: "cuda:sm_90a", "amd:gfx942"
   uint64_t memory_bytes = 0;
   uint32_t multiprocessors = 0;
   uint32_t shared_bytes = 0;  // shared memory that one block may have
@@ -73,7 +73,7 @@ class Stream {
  public:
   // Runs beside the other streams, also beside the default one.
   static Result<Stream> create(const Device& device);
-  // Another library's stream, which stays that library's: a CUstream or cudaStream_t. Worth keeping: workspaces of the
+  // Another library's stream, which stays that library's: a CUstream, cudaStream_t or hipStream_t. Worth keeping: workspaces of the
   // launches on it go with the last copy.
   static Stream wrap(const Device& device, void* native);
 
