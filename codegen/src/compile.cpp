@@ -237,6 +237,7 @@ nlohmann::json describe_gpu(const dsl::CompileRequest& request, const dsl::Kerne
   out["emit"] = generated.emitted;
   nlohmann::json& device = out["device"];
   device["threads"] = generated.lowered.threads;
+  if (generated.lowered.programs > 1) device["programs"] = generated.lowered.programs;
   device["shared_bytes"] = generated.lowered.shared_bytes;
   for (const gpu::TensorMap& map : generated.lowered.tensor_maps) device["tensor_maps"].push_back(to_json(map));
   if (const auto& resources = generated.resources) {

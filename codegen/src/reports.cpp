@@ -63,6 +63,7 @@ void describe_launch(const dsl::Kernel& kernel, const gpu::Lowered& lowered, jso
   add("extents_param", lowered.params.extents,
       std::ranges::count_if(kernel.params, [](const dsl::Param& param) { return param.type.pointer; }));
   add("print_param", lowered.params.print, 1);
+  add("programs_param", lowered.programs > 1, 1);
 }
 
 }  // namespace kiln::codegen

@@ -34,11 +34,11 @@ bool is_launch_option(std::string_view name) {
 
 Result<void> check_launch_option(std::string_view name, int64_t value) {
   const bool warps = name == kNumWarps;
-  const bool fine =
-      warps ? value == 1 || value == 2 || value == 4 || value == 8 || value == 16 : value >= 1 && value <= 8;
+  const bool fine = warps ? value == 1 || value == 2 || value == 4 || value == 8 || value == 16 || value == 32
+                          : value >= 1 && value <= 8;
   if (fine) return {};
   return invalid_argument("launch option `" + std::string(name) + "` is " + std::to_string(value) + "; it must be " +
-                          (warps ? "1, 2, 4, 8 or 16" : "1 to 8"));
+                          (warps ? "1, 2, 4, 8, 16 or 32" : "1 to 8"));
 }
 
 std::string_view target_family(std::string_view target) { return target.substr(0, target.find(':')); }

@@ -41,6 +41,7 @@ std::span<const LibraryKernel> library_kernels() {
       {"row_sum", &kernels::row_sum().ir()},
       {"sin2_cos2", &kernels::sin2_cos2().ir()},
       {"softmax", &kernels::softmax().ir()},
+      {"softmax_long", &kernels::softmax_long().ir()},
       {"sort_rows", &kernels::sort_rows().ir()},
       {"topk", &kernels::topk().ir()},
       {"transpose", &kernels::transpose().ir()},

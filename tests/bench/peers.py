@@ -207,7 +207,7 @@ PEERS = {
     "adamw": adamw,
     "softmax": rows(lambda x: torch.softmax(x, -1)),
     "softmax_rows": rows(lambda x: torch.softmax(x, -1)),
-    "softmax_online": rows(lambda x: torch.softmax(x, -1)),
+    "softmax_long": rows(lambda x: torch.softmax(x, -1)),
     "log_softmax": rows(lambda x: torch.log_softmax(x, -1)),
     "layer_norm": layer_norm,
     "layer_norm_backward": layer_norm_backward,

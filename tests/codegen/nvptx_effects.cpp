@@ -67,7 +67,7 @@ TEST(NvidiaAtomics, NeighboursGoTogetherWhereNobodyWantsWhatWasThere) {
 
 TEST(NvidiaAtomics, OrdersAreFencesBehindAndBeforeBarriers) {
   TextKernel k("%flag: ptr<i32>, %p: ptr<f32>, %out: ptr<f32>");
-  const TextKernel::Shape shape = {256};
+  const TextKernel::Shape shape = {1024};
   k.line("store " + k.pointers("%p", shape) + ", " + k.fill("1", "f32", shape));
   k.op("atomic_rmw %flag, " + k.constant("1", "i32") + " {kind = add, order = acq_rel, scope = system}");
   k.line("store " + k.pointers("%out", shape) + ", " + k.op("load " + k.pointers("%out", shape)));
@@ -122,12 +122,13 @@ TEST(NvidiaReports, SayWhereALaunchPutsWhatTheyNeed) {
   EXPECT_EQ(metadata["failure_param"], 24);
   EXPECT_EQ(metadata["extents_param"], 32);
   EXPECT_EQ(metadata["print_param"], 48);
+  EXPECT_EQ(metadata["programs_param"], 56);  // of one warp each, in blocks of four
   EXPECT_EQ(metadata["checks"].size(), 2u);
   EXPECT_EQ(metadata["prints"][0]["message"], "x");
   // The parameters of the code are those.
   const std::string ptx = ptx_of(text);
-  EXPECT_NE(ptx.find("kiln_entry_param_6"), std::string::npos);
-  EXPECT_EQ(ptx.find("kiln_entry_param_7"), std::string::npos);
+  EXPECT_NE(ptx.find("kiln_entry_param_7"), std::string::npos);
+  EXPECT_EQ(ptx.find("kiln_entry_param_8"), std::string::npos);
 }
 
 std::string assembly_text(const std::string& type, const std::string& attributes) {

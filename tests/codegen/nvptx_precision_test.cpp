@@ -56,7 +56,7 @@ TEST(NvidiaMath, FastTakesTheEstimates) {
 }
 
 TEST(NvidiaMath, DivisionAndRootAreCorrectlyRoundedUnlessFast) {
-  const std::string exact = ptx_of(elementwise("div %x, %x"), "cuda:sm_80");
+  const std::string exact = ptx_of(elementwise("div %x, %x"), "cuda:sm_86");
   EXPECT_EQ(count(exact, "div.rn.f32"), 1u);
   EXPECT_EQ(count(exact, ".ftz"), 0u);
   EXPECT_EQ(count(ptx_of(elementwise("math %x {fn = sqrt}"), "cuda:sm_80"), "sqrt.rn.f32"), 1u);
@@ -65,8 +65,15 @@ TEST(NvidiaMath, DivisionAndRootAreCorrectlyRoundedUnlessFast) {
   EXPECT_EQ(count(fast, "rcp.approx.ftz.f32"), 1u);
 }
 
+TEST(NvidiaMath, FewDivisionsAreInlineWhereDoublesAreFast) {
+  const std::string divides = elementwise("div %x, %x");
+  EXPECT_EQ(count(ptx_of(divides, "cuda:sm_90a"), "div.rn.f32"), 0u);
+  EXPECT_EQ(count(ptx_of(divides, "cuda:sm_90a"), "rcp.approx.ftz.f64"), 1u);
+  EXPECT_EQ(count(ptx_of(divides, "cuda:sm_89"), "rcp.approx.ftz.f64"), 0u);
+}
+
 TEST(NvidiaMath, MinAndMaxAreOneInstruction) {
-  EXPECT_EQ(count(ptx_of(elementwise("max %x, %x"), "cuda:sm_80"), "setp"), 0u);
+  EXPECT_EQ(count(ptx_of(elementwise("max %x, %x"), "cuda:sm_80"), "setp"), 1u);  // whether the grid has the program
   TextKernel row("%a: ptr<f32> readonly, %b: ptr<f32>");
   row.line("%x = load " + row.pointers("%a", {32}));
   row.line("store %b, " + row.op("reduce %x {kind = max, axis = 0}"));

@@ -34,13 +34,14 @@ TEST(Config, MayChooseLaunchOptions) {
 
 TEST(Config, SaysWhatALaunchOptionMayBe) {
   const Kernel kernel = parsed("kernel k(%p: ptr<f32>, %x: f32) { store %p, %x }");
-  for (int64_t warps : {0, 3, 32, -1}) {
-    EXPECT_EQ(first_line(complete_constexprs(kernel, {{"num_warps", warps}}, "cpu")),
-              "kernel `k`: launch option `num_warps` is " + std::to_string(warps) + "; it must be 1, 2, 4, 8 or 16");
+  for (int64_t warps : {0, 3, 64, -1}) {
+    EXPECT_EQ(
+        first_line(complete_constexprs(kernel, {{"num_warps", warps}}, "cpu")),
+        "kernel `k`: launch option `num_warps` is " + std::to_string(warps) + "; it must be 1, 2, 4, 8, 16 or 32");
   }
   EXPECT_EQ(first_line(complete_constexprs(kernel, {{"num_stages", 9}}, "cuda")),
             "kernel `k`: launch option `num_stages` is 9; it must be 1 to 8");
-  EXPECT_TRUE(complete_constexprs(kernel, {{"num_warps", 16}, {"num_stages", 8}}, "cuda").ok());
+  EXPECT_TRUE(complete_constexprs(kernel, {{"num_warps", 32}, {"num_stages", 8}}, "cuda").ok());
 }
 
 TEST(Config, TargetsWithoutLaunchOptionsHaveOneKeyForAll) {
@@ -121,10 +122,11 @@ TEST(Config, TheVerifierKnowsTargetsAndNames) {
             "kernel `k`: error: the defaults for `cuad`: there are no targets `cuad`; there are cpu, cuda");
   EXPECT_EQ(error_of("defaults \"cuda\" {C = 1}"),
             "kernel `k`: error: the defaults for `cuda`: `C` is neither a constexpr nor num_warps or num_stages");
-  EXPECT_EQ(error_of("defaults \"cuda\" {num_warps = 5}"),
-            "kernel `k`: error: the defaults for `cuda`: launch option `num_warps` is 5; it must be 1, 2, 4, 8 or 16");
+  EXPECT_EQ(
+      error_of("defaults \"cuda\" {num_warps = 5}"),
+      "kernel `k`: error: the defaults for `cuda`: launch option `num_warps` is 5; it must be 1, 2, 4, 8, 16 or 32");
   EXPECT_EQ(error_of("space num_warps = [4, 5]"),
-            "kernel `k`: error: launch option `num_warps` is 5; it must be 1, 2, 4, 8 or 16");
+            "kernel `k`: error: launch option `num_warps` is 5; it must be 1, 2, 4, 8, 16 or 32");
   EXPECT_EQ(error_of("constexpr num_warps = 4"),
             "kernel `k`: error: a constexpr has the name of a launch option, `num_warps`");
 }

@@ -175,8 +175,11 @@ def rows(kernel, r, c, type, arguments, eager, exact, traffic=2, triton=None, ou
 
 
 def softmax(r, c, type="bf16"):
-    return rows("softmax", r, c, type, lambda x, y: [x, y, r, c, c], lambda x: F.softmax(x, -1),
-                lambda x: F.softmax(x.double(), -1), triton=triton_peers.softmax)
+    # Longer rows do not fit into a block's registers.
+    is_long = c > 32768
+    configs = with_warps(grid_of(BLOCK=[4096, 8192, 16384]), 8, 16, 32) if is_long else None
+    return rows("softmax_long" if is_long else "softmax", r, c, type, lambda x, y: [x, y, r, c, c], lambda x: F.softmax(x, -1),
+                lambda x: F.softmax(x.double(), -1), triton=triton_peers.softmax, configs=configs)
 
 
 def layer_norm(r, c, type="bf16"):
@@ -253,13 +256,18 @@ def row_sum(r, c, type="f32"):
 
 def column_sum(r, c, type="f32"):
     return rows("column_sum", r, c, type, lambda x, y: [x, y, r, c], lambda x: x.sum(0), lambda x: x.double().sum(0),
-                traffic=1, out=lambda: poisoned(c, type=type), configs=with_warps(grid_of(BLOCK=[32, 64, 128, 256]), 1, 4),
-                bound=1e-4)
+                traffic=1, out=lambda: poisoned(c, type=type), bound=1e-4,
+                configs=[dict(ROWS=rows_at_once, BLOCK=block, num_warps=warps)
+                         for rows_at_once, block, warps in [(256, 32, 16), (512, 32, 16), (256, 32, 32), (512, 32, 32),
+                                                            (256, 64, 16), (512, 64, 32), (128, 32, 8)]])
 
 
 def cumsum(kernel, axis, r, c):
+    down = [dict(ROWS=rows_at_once, BLOCK=block, num_warps=warps)
+            for rows_at_once, block, warps in [(128, 32, 8), (256, 32, 16), (64, 32, 4), (64, 32, 8), (64, 64, 8),
+                                               (128, 64, 16)]]
     return rows(kernel, r, c, "f32", lambda x, y: [x, y, r, c], lambda x: x.cumsum(axis), lambda x: x.double().cumsum(axis),
-                configs=with_warps(grid_of(BLOCK=[256, 1024, 2048] if axis else [32, 64, 128, 256]), 4, 8), bound=1e-4)
+                configs=with_warps(grid_of(BLOCK=[256, 1024, 2048]), 4, 8) if axis else down, bound=1e-4)
 
 
 def argmax(r, c):

@@ -107,6 +107,7 @@ void add_floats(Table& table, const std::string& type) {
   add(table, "dropout<" + type, kernels::dropout<T>);
   add(table, "rotary<" + type, kernels::rotary<T>);
   add(table, "softmax<" + type, kernels::softmax<T>);
+  add(table, "softmax_long<" + type, kernels::softmax_long<T>);
   add(table, "log_softmax<" + type, kernels::log_softmax<T>);
   add(table, "cross_entropy<" + type, kernels::cross_entropy<T>);
   add(table, "layer_norm<" + type, kernels::layer_norm<T>);

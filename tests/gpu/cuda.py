@@ -98,6 +98,7 @@ class Artifact:
         params = self.metadata["params"]
         scalars = {i: int(a) for i, a in enumerate(arguments) if not torch.is_tensor(a)}
         grid = [evaluate(e, scalars) for e in self.metadata["grid_expr"]]
+        programs_x, programs_of_block = grid[0], self.device.get("programs", 1)
         block = bytearray(4096 + 64)
         size = self.metadata["params_bytes"]
         for param, argument in zip(params, arguments, strict=True):
@@ -126,13 +127,18 @@ class Artifact:
         if "failure_param" in self.metadata:
             offsets.append(up(size, 8))
             size = pointer(up(size, 8), torch.zeros(64, dtype=torch.uint8, device="cuda"))
+        if "programs_param" in self.metadata:
+            at = up(size, 8)
+            offsets.append(at)
+            block[at:at + 8] = bytes(C.c_uint64(programs_x))
+            size = at + 8
         buffer = C.create_string_buffer(bytes(block[:size]), size)
         each = (C.c_void_p * len(offsets))(*(C.addressof(buffer) + at for at in offsets))
         attribute = Attribute(CLUSTER_DIMENSION, 0, (C.c_uint32 * 16)(*self.device.get("cluster", [1, 1, 1])))
         clustered = self.device.get("cluster", [1, 1, 1]) != [1, 1, 1]
         launches = []
         for function, chunks, threads, shared in self.stages:
-            config = Config((C.c_uint * 3)(grid[0] * chunks, grid[1], grid[2]), (C.c_uint * 3)(threads, 1, 1), shared, None,
+            config = Config((C.c_uint * 3)(up(programs_x, programs_of_block) // programs_of_block * chunks, grid[1], grid[2]), (C.c_uint * 3)(threads, 1, 1), shared, None,
                             C.pointer(attribute), 1 if clustered else 0)
             launches.append((config, C.byref(config), function))
         keep += [buffer, each, attribute]

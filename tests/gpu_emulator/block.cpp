@@ -24,7 +24,8 @@ Block::Block(const EmulatedCode& code, const std::byte* params, std::vector<Glob
       buffers_(std::move(buffers)),
       threads_(static_cast<size_t>(code.threads)),
       shared_(allocate_shared(code.shared_bytes), std::free),
-      shared_races_(code.shared_bytes) {
+      shared_races_(code.shared_bytes),
+      epochs_(static_cast<size_t>(code.programs)) {
   for (const GlobalBuffer& buffer : buffers_) buffer_races_.emplace_back(buffer.bytes);
   for (size_t i = 0; i < threads_.size(); ++i) {
     threads_[i].block = this;
@@ -45,7 +46,7 @@ void Block::run_thread(void* argument) {
 
 Result<void> Block::run(const Program& program, ThreadOrder order) {
   program_ = program;
-  ++epoch_;
+  begin_epochs();
   std::memset(shared_.get(), 0xff, code_.shared_bytes);  // NaN: nothing may rely on what was there
   for (Thread& thread : threads_) thread.state = Thread::State::kReady;
   while (Thread* thread = next_ready(order)) {
@@ -95,13 +96,23 @@ void Block::release_warp(Thread& thread) {
 
 void Block::barrier(Thread& thread, int site) { wait(thread, Thread::State::kAtBarrier, site); }
 
+void Block::warp_barrier(Thread& thread, int site) {
+  if (!meet_warp(thread, site)) return;
+  epoch(thread) = ++last_epoch_;
+  release_warp(thread);
+}
+
+void Block::begin_epochs() {
+  for (uint64_t& epoch : epochs_) epoch = ++last_epoch_;
+}
+
 // A barrier lets threads go when all are there.
 void Block::open_barrier() {
   const bool open = std::ranges::all_of(threads_, [&](const Thread& thread) {
     return thread.state == Thread::State::kAtBarrier && thread.site == threads_[0].site;
   });
   if (!open) return;
-  ++epoch_;
+  begin_epochs();
   for (Thread& thread : threads_) thread.state = Thread::State::kReady;
 }
 
@@ -147,8 +158,8 @@ void Block::check_global_order(Thread& thread, const void* pointer, size_t bytes
   for (size_t i = 0; i < buffers_.size(); ++i) {
     if (first < buffers_[i].data || first >= buffers_[i].data + buffers_[i].bytes) continue;
     const auto at = static_cast<size_t>(first - buffers_[i].data);
-    const bool race = writes ? buffer_races_[i].write(at, bytes, thread.number, epoch_, first)
-                             : buffer_races_[i].read(at, bytes, thread.number, epoch_);
+    const bool race = writes ? buffer_races_[i].write(at, bytes, thread.number, epoch(thread), first)
+                             : buffer_races_[i].read(at, bytes, thread.number, epoch(thread));
     if (race) {
       fail(thread, std::string(writes ? "store to" : "load from") + " byte " + std::to_string(at) + " of `" +
                        buffers_[i].name + "`: no barrier since another thread's access");
@@ -166,8 +177,8 @@ void Block::check_shared(Thread& thread, const void* pointer, size_t bytes, bool
   }
   if (reinterpret_cast<uintptr_t>(pointer) % bytes != 0) fail(thread, what + ": unaligned");
   const auto at = static_cast<size_t>(offset);
-  const bool race = writes ? shared_races_.write(at, bytes, thread.number, epoch_, first)
-                           : shared_races_.read(at, bytes, thread.number, epoch_);
+  const bool race = writes ? shared_races_.write(at, bytes, thread.number, epoch(thread), first)
+                           : shared_races_.read(at, bytes, thread.number, epoch(thread));
   if (race) fail(thread, what + ": no barrier since another thread's access");
 }
 

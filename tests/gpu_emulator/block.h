@@ -36,6 +36,7 @@ struct EmulatedCode {
   EmulatedEntry entry = nullptr;
   int lanes = 32, threads = 128;
   size_t shared_bytes = 0;
+  int programs = 1;  // of a block
 };
 
 enum class ThreadOrder : uint8_t { kForward, kReverse, kRandom };
@@ -86,6 +87,8 @@ class Block {
   bool meet_warp(Thread& thread, int site);
   void release_warp(Thread& thread);
   void barrier(Thread& thread, int site);
+  // For programs of one warp each.
+  void warp_barrier(Thread& thread, int site);
   // Until something has happened to transaction barriers.
   void wait_for_transaction(Thread& thread, int site) { wait(thread, Thread::State::kAtTransaction, site); }
   void wake_from_transactions();
@@ -112,7 +115,13 @@ class Block {
   std::unique_ptr<std::byte[], void (*)(void*)> shared_;
   Races shared_races_;
   BulkCopies bulk_{*this};
-  uint64_t epoch_ = 0;
+  // Of a thread's program: a number that no other time between two barriers of any program has.
+  uint64_t& epoch(const Thread& thread) { return epochs_[static_cast<size_t>(thread.number / program_threads())]; }
+  int program_threads() const { return code_.threads / code_.programs; }
+  void begin_epochs();
+
+  std::vector<uint64_t> epochs_;  // by program
+  uint64_t last_epoch_ = 0;
   Program program_;
   std::string error_;
   std::minstd_rand random_{1};

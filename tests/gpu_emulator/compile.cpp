@@ -29,6 +29,7 @@ constexpr std::array kWarps = {1, 2, 4, 8, 4, 2, 16, 4};
 struct Shape {
   int warps = 4, lanes = 32;
   bool groups = false;  // products of several warps
+  int programs = 1;     // of a block
 };
 
 std::optional<int> number_in(const std::string& target, const std::string& name) {
@@ -43,6 +44,8 @@ Shape shape_of(const std::string& target, const dsl::Kernel& kernel) {
   out.warps = number_in(target, "warps").value_or(out.warps);
   out.lanes = number_in(target, "lanes").value_or(number_in(target, "warps") ? 32 : out.lanes);
   if (out.warps * out.lanes > 1024) out.lanes = 32;
+  const bool shares = out.warps == 1 && !gpu::has_products(kernel.body);
+  out.programs = shares ? number_in(target, "programs").value_or(hash / 64 % 2 == 0 ? 4 : 1) : 1;
   out.groups = out.lanes == 32 && number_in(target, "groups").value_or(static_cast<int>(hash / 32 % 2)) != 0;
   return out;
 }
@@ -93,7 +96,8 @@ Result<Artifact> compile_emulated(const dsl::Kernel& source, const dsl::Constexp
   module.setTargetTriple((*host)->triple);
   module.setDataLayout((*host)->machine->createDataLayout());
   const Shape shape = shape_of(target, kernel);
-  auto lowered = gpu::lower(kernel, EmulatedTarget(shape.lanes, shape.groups), {.warps = shape.warps}, target, module);
+  auto lowered = gpu::lower(kernel, EmulatedTarget(shape.lanes, shape.groups),
+                            {.warps = shape.warps, .programs = shape.programs}, target, module);
   if (!lowered) return lowered.error();
   llvm::Function& function = *module.getFunction("kiln_entry");
   place_shared_memory(module, function);
@@ -120,6 +124,7 @@ Result<Artifact> compile_emulated(const dsl::Kernel& source, const dsl::Constexp
   codegen::describe_launch(kernel, *lowered, out.metadata);
   out.metadata["lanes"] = shape.lanes;
   out.metadata["threads"] = lowered->threads;
+  out.metadata["programs"] = lowered->programs;
   out.metadata["shared_bytes"] = lowered->shared_bytes;
   out.metadata["tensor_maps"] = nlohmann::json::array();
   for (const gpu::TensorMap& map : lowered->tensor_maps) out.metadata["tensor_maps"].push_back(to_json(map));

@@ -39,6 +39,7 @@ uint32_t host_shuffle_xor(Thread* thread, int site, uint32_t word, uint32_t mask
 }
 
 void host_barrier(Thread* thread, int site) { thread->block->barrier(*thread, site); }
+void host_warp_barrier(Thread* thread, int site) { thread->block->warp_barrier(*thread, site); }
 
 // Into the operands, which hold what the access gives where the predicate is false.
 void host_load_global(Thread* thread, const void* pointer, uint32_t bytes, uint32_t predicate) {
@@ -119,6 +120,8 @@ llvm::Value* EmulatedTarget::shuffle_xor(Builder& b, Value* word, unsigned mask)
 }
 
 void EmulatedTarget::barrier(Builder& b) const { call_host(b, host_barrier, b.getVoidTy(), {next_site(b)}); }
+
+void EmulatedTarget::warp_barrier(Builder& b) const { call_host(b, host_warp_barrier, b.getVoidTy(), {next_site(b)}); }
 
 llvm::Value* EmulatedTarget::operand(Builder& b, size_t offset) const {
   return b.CreateConstGEP1_64(b.getInt8Ty(), thread_of(*b.GetInsertBlock()->getParent()), offset);

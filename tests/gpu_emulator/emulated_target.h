@@ -31,6 +31,7 @@ class EmulatedTarget : public codegen::gpu::TargetInfo {
   Value* shuffle(Builder& b, Value* word, Value* lane) const override;
   Value* shuffle_xor(Builder& b, Value* word, unsigned mask) const override;
   void barrier(Builder& b) const override;
+  void warp_barrier(Builder& b) const override;
   std::vector<Value*> load_matrices(Builder& b, Value* address, int count, bool transposed) const override;
   void store_matrices(Builder& b, Value* address, llvm::ArrayRef<Value*> words, bool transposed) const override;
   int async_copy_sizes() const override { return 4 | 8 | 16; }

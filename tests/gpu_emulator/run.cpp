@@ -90,10 +90,14 @@ class Launch {
     }
     own_buffers_ = buffers_.size();
     append_launch_params(artifact, kernel, arguments, tells_host);
+    if (artifact.metadata.contains("programs_param")) programs_at_ = params_.size(), params_.resize(params_.size() + 8);
   }
 
   Result<void> run(const EmulatedCode& code, std::array<uint32_t, 3> grid, ThreadOrder order) {
     Block block(code, params_.data(), buffers_);
+    const auto programs = static_cast<uint32_t>(code.programs);
+    if (programs_at_) std::memcpy(params_.data() + *programs_at_, grid.data(), sizeof grid[0]);
+    grid[0] = (grid[0] + programs - 1) / programs;  // blocks
     Program program{{}, grid};
     for (program.id[2] = 0; program.id[2] < grid[2]; ++program.id[2]) {
       for (program.id[1] = 0; program.id[1] < grid[1]; ++program.id[1]) {
@@ -160,6 +164,7 @@ class Launch {
   std::vector<std::vector<std::byte>> memory_;
   std::vector<GlobalBuffer> buffers_;
   size_t own_buffers_ = 0;
+  std::optional<size_t> programs_at_;
   const std::byte *failure_ = nullptr, *ring_ = nullptr;
 };
 
@@ -180,7 +185,7 @@ Result<void> run_emulated(const Artifact& artifact, const dsl::Kernel& kernel, s
                           std::array<uint32_t, 3> grid, EmulatedReports* reports) {
   const Library library(artifact.code);
   const EmulatedCode code{library.entry(), artifact.metadata["lanes"], artifact.metadata["threads"],
-                          artifact.metadata["shared_bytes"]};
+                          artifact.metadata["shared_bytes"], artifact.metadata["programs"]};
   if (!code.entry) return internal_error(std::string("dlopen: ") + dlerror());
   Launch forward(artifact, kernel, arguments, reports != nullptr);
   Result<void> done = forward.run(code, grid, ThreadOrder::kForward);

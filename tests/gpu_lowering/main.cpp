@@ -91,7 +91,7 @@ int print_shared(const Options& options) {
     if (function.isDeclaration()) continue;
     const gpu::SharedPlan plan = gpu::allocate_shared_memory(function);
     const dsl::Kernel none;
-    gpu::insert_barriers(function, plan, gpu::GlobalOrder(none), NamedBarriers(options.block.lanes));
+    gpu::insert_barriers(function, plan, gpu::GlobalOrder(none), NamedBarriers(options.block.lanes), options.block);
     llvm::outs() << "bytes: " << plan.bytes << "\n" << function;
     return 0;
   }

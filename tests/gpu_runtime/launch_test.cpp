@@ -81,6 +81,21 @@ TEST_F(Launches, TakeTheGridFromTheArguments) {
   EXPECT_EQ(fake_launches(), 2u);
 }
 
+TEST_F(Launches, OfBlocksOfSeveralProgramsSayHowManyThereAre) {
+  static uint64_t programs = 0;
+  fake_kernel("kiln_entry", [](const unsigned char* params, const unsigned[3]) {
+    std::memcpy(&programs, params + 8, sizeof programs);
+  });
+  const dsl::Kernel kernel = kernel_of("%n: i32", "[n, 2, 1]");
+  auto variant = loaded(kernel, artifact_of(kernel, {{"device", {{"programs", 4}}}, {"programs_param", 8}}));
+  ASSERT_TRUE(launch(*variant, kernel, {scalar(9)}).ok());
+  EXPECT_THAT(fake_launch(0)->grid, testing::ElementsAre(3, 2, 1));
+  EXPECT_EQ(programs, 9u);
+  ASSERT_TRUE(launch(*variant, kernel, {scalar(9)}, {.grid = {{8, 2, 1}}}).ok());
+  EXPECT_THAT(fake_launch(1)->grid, testing::ElementsAre(2, 2, 1));
+  EXPECT_EQ(programs, 8u);
+}
+
 TEST_F(Launches, ComputeWhatTheKernelSays) {
   fake_kernel("kiln_entry", [](const unsigned char* params, const unsigned grid[3]) {
     float* x;

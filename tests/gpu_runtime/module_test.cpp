@@ -130,6 +130,8 @@ TEST_F(Modules, DamagedMetadataAreRefused) {
       {{{"plan", json::array()}}, "a bad plan"},
       {{{"plan", {{{"entry", "kiln_entry"}, {"chunks", 0}}}}}, "bad chunks"},
       {{{"workspace_bytes", 0}}, "bad workspace_bytes"},
+      {{{"device", {{"programs", 0}}}}, "bad programs"},
+      {{{"device", {{"programs", 4}}}}, "blocks of several programs without their number"},
       {{{"failure_param", 13}}, "a failure_param that is not behind the others"},
       {{{"failure_param", 1 << 20}}, "a bad failure_param"},
       {with_map({{"param", 1}}), "a tensor map of no pointer"},

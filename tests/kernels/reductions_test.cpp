@@ -10,37 +10,48 @@ struct Shape2 {
 };
 
 template <class T, class Run>
+void check_columns(const Shape2& shape, int64_t rows_at_once, Run run) {
+  const auto x = normals_of<T>(shape.rows * shape.cols, 1);
+  std::vector<double> down = reals(x), size(down.size());
+  for (size_t i = 0; i < down.size(); ++i) {
+    size[i] = std::fabs(down[i]) + (i < shape.cols ? 0 : size[i - shape.cols]);
+    down[i] += i < shape.cols ? 0 : down[i - shape.cols];
+  }
+  const std::vector<double> sums(down.end() - static_cast<long>(shape.cols), down.end());
+  const std::vector<double> sizes(size.end() - static_cast<long>(shape.cols), size.end());
+  const TestArgument height = int_of(static_cast<int64_t>(shape.rows)),
+                     width = int_of(static_cast<int64_t>(shape.cols));
+  const dsl::ConstexprValues config = {{"ROWS", rows_at_once}, {"BLOCK", shape.block}};
+  run(kernels::column_sum<T>().ir(), config, Arguments{buffer(x), empty<Memory<T>>(shape.cols), height, width},
+      [&](const Arguments& out) { expect_close<T>(out[1], sums, sizes); });
+  run(kernels::cumsum_columns<T>().ir(), config, Arguments{buffer(x), empty<Memory<T>>(down.size()), height, width},
+      [&](const Arguments& out) { expect_close<T>(out[1], down, size); });
+}
+
+template <class T, class Run>
 void check_sums(const Shape2& shape, Run run) {
   const auto [rows, cols, block] = shape;
   const size_t count = rows * cols;
   const auto x = normals_of<T>(count, 1);
   const auto in = reals(x);
-  // Running sums along both axes; the last ones are the sums.
-  std::vector<double> along(count), along_size(count), down(count), down_size(count);
+  std::vector<double> along(count), along_size(count);
   for (size_t i = 0; i < count; ++i) {
-    const bool first = i % cols == 0, top = i < cols;
+    const bool first = i % cols == 0;
     along[i] = in[i] + (first ? 0 : along[i - 1]);
     along_size[i] = std::fabs(in[i]) + (first ? 0 : along_size[i - 1]);
-    down[i] = in[i] + (top ? 0 : down[i - cols]);
-    down_size[i] = std::fabs(in[i]) + (top ? 0 : down_size[i - cols]);
   }
   std::vector<double> row_sums, row_sizes;
   for (size_t r = 0; r < rows; ++r) {
     row_sums.push_back(along[r * cols + cols - 1]);
     row_sizes.push_back(along_size[r * cols + cols - 1]);
   }
-  const std::vector<double> sums(down.end() - static_cast<long>(cols), down.end());
-  const std::vector<double> sizes(down_size.end() - static_cast<long>(cols), down_size.end());
   const TestArgument height = int_of(static_cast<int64_t>(rows)), width = int_of(static_cast<int64_t>(cols));
   const dsl::ConstexprValues config = {{"BLOCK", block}};
   run(kernels::row_sum<T>().ir(), config, Arguments{buffer(x), empty<Memory<T>>(rows), height, width, width},
       [&](const Arguments& out) { expect_close<T>(out[1], row_sums, row_sizes); });
-  run(kernels::column_sum<T>().ir(), config, Arguments{buffer(x), empty<Memory<T>>(cols), height, width},
-      [&](const Arguments& out) { expect_close<T>(out[1], sums, sizes); });
-  run(kernels::cumsum_columns<T>().ir(), config, Arguments{buffer(x), empty<Memory<T>>(count), height, width},
-      [&](const Arguments& out) { expect_close<T>(out[1], down, down_size); });
   run(kernels::cumsum_rows<T>().ir(), config, Arguments{buffer(x), empty<Memory<T>>(count), height, width},
       [&](const Arguments& out) { expect_close<T>(out[1], along, along_size); });
+  check_columns<T>(shape, 1, run);
 }
 
 TEST(ReductionKernels, SumsAndRunningSums) {
@@ -49,6 +60,13 @@ TEST(ReductionKernels, SumsAndRunningSums) {
       check_sums<T>(shape, check_both);
     }
   });
+}
+
+TEST(ReductionKernels, ColumnsSeveralRowsAtATime) {
+  for (const int64_t rows : {2, 16}) {
+    check_columns<lang::f32>({37, 13, 16}, rows, check_both);
+    check_columns<lang::bf16>({16, 40, 32}, rows, check_both);
+  }
 }
 
 TEST(ReductionKernels, RealShapes) {

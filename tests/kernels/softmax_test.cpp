@@ -37,6 +37,8 @@ void check_softmax(const Rows& shape, Run run) {
     run(kernels::softmax<T>().ir(), dsl::ConstexprValues{{"BLOCK", std::max(shape.cols, shape.block)}}, arguments,
         [&](const Arguments& out) { expect_close<T>(out[1], expected); });
   }
+  run(kernels::softmax_long<T>().ir(), dsl::ConstexprValues{{"BLOCK", shape.block}}, arguments,
+      [&](const Arguments& out) { expect_close<T>(out[1], expected); });
   run(kernels::log_softmax<T>().ir(), dsl::ConstexprValues{{"BLOCK", shape.block}}, arguments,
       [&](const Arguments& out) { expect_close<T>(out[1], logs); });
 }

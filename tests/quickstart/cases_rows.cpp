@@ -272,6 +272,7 @@ std::vector<Case> row_cases(bool small) {
   if (small) {
     const Matrix a{17, 1000};
     return {softmax_of(kernels::softmax(), a, 1000, false),
+            softmax_of(kernels::softmax_long(), a, 256, false),
             softmax_of(kernels::log_softmax(), a, 256, true),
             cross_entropy(a),
             cross_entropy_mean(1000),
@@ -290,6 +291,7 @@ std::vector<Case> row_cases(bool small) {
   const Matrix llama2{512, 32000}, llama3{128, 128256}, wide{4096, 4096}, bert{8192, 768};
   return {softmax_of(kernels::softmax(), {4096, 1024}, 1024, false),
           softmax_of(kernels::softmax(), llama2, 32000, false),
+          softmax_of(kernels::softmax_long(), llama3, 4096, false),
           softmax_of(kernels::log_softmax(), llama2, 4096, true),
           softmax_of(kernels::log_softmax(), llama3, 4096, true),
           cross_entropy(llama2),

@@ -35,6 +35,7 @@ class Launch {
     }
     if (Recording* recording = stream_.recording.load(std::memory_order_acquire)) record(*recording);
     put_reports();
+    if (plan_.programs_offset) put_programs(*plan_.programs_offset);
     stream_.last.set(loaded_.label, grid_);
     return plan_.workspace_offset ? with_workspace() : stages();
   }
@@ -48,6 +49,11 @@ class Launch {
     if (plan_.extents_offset) put_extents(*plan_.extents_offset);
     if (plan_.print_offset) put(*plan_.print_offset, options_.print ? ring_for(options_.print) : nullptr);
     if (plan_.failure_offset || plan_.print_offset) stream_.checked.store(true, std::memory_order_release);
+  }
+
+  void put_programs(uint32_t offset) {
+    const uint64_t programs = grid_[0];
+    std::memcpy(block_ + offset, &programs, sizeof programs);
   }
 
   // Of each pointer the elements behind it, below 0 where nobody knows.
@@ -142,7 +148,8 @@ class Launch {
   }
 
   Result<void> launch_stage(const StagePlan& stage, Handle kernel) {
-    const uint64_t wide = grid_[0] * stage.chunks;
+    const uint64_t blocks = (uint64_t{grid_[0]} + plan_.programs - 1) / plan_.programs;
+    const uint64_t wide = blocks * stage.chunks;
     if (wide > INT32_MAX) return failed(invalid_argument("the grid is too large for its plan"));
     KernelLaunch launch;
     launch.kernel = kernel;

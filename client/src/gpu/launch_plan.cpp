@@ -103,6 +103,7 @@ void note_offsets(LaunchPlan& plan, const dsl::Kernel& kernel) {
     for (uint32_t i = 0; i < static_cast<uint32_t>(pointers); ++i) plan.offsets.push_back(*plan.extents_offset + 8 * i);
   }
   if (plan.print_offset) plan.offsets.push_back(*plan.print_offset);
+  if (plan.programs_offset) plan.offsets.push_back(*plan.programs_offset);
   if (plan.offsets.size() > kMaxOffsets) bad("more than " + std::to_string(kMaxOffsets) + " parameters");
 }
 
@@ -129,6 +130,8 @@ void lay_out(LaunchPlan& plan, const dsl::Kernel& kernel, uint32_t params_bytes,
   const auto pointers = std::ranges::count_if(kernel.params, [](const dsl::Param& p) { return p.type.pointer; });
   plan.extents_offset = behind("extents_param", 8 * static_cast<uint32_t>(pointers));
   plan.print_offset = behind("print_param", 8);
+  plan.programs_offset = behind("programs_param", 8);
+  if ((plan.programs > 1) != plan.programs_offset.has_value()) bad("blocks of several programs without their number");
   if (!plan.tensor_maps.empty()) note_offsets(plan, kernel);
   if (plan.block_bytes > kMaxBlockBytes) bad("more than " + std::to_string(kMaxBlockBytes) + " bytes of parameters");
 }
@@ -154,6 +157,7 @@ Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, uint32_t params_
       plan.cluster[axis] = static_cast<uint32_t>(number(device["cluster"].at(axis), "a bad cluster", 1, kMaxCluster));
     }
   }
+  plan.programs = static_cast<uint32_t>(number(device.value("programs", json(1)), "bad programs", 1, kMaxThreads));
   for (const json& map : device.value("tensor_maps", json::array())) {
     plan.tensor_maps.push_back(tensor_map(map, kernel));
   }

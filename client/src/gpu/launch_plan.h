@@ -37,11 +37,12 @@ struct LaunchPlan {
   std::string target, emit;
   std::vector<StagePlan> stages;
   std::array<uint32_t, 3> cluster = {1, 1, 1};
+  uint32_t programs = 1;         // of a block
   uint64_t workspace_bytes = 0;  // for each program of the grid
   std::vector<TensorMapPlan> tensor_maps;
   // The parameter block: arguments, workspace pointer, tensor maps, failure pointer, extents of the buffers, print
-  // ring.
-  std::optional<uint32_t> workspace_offset, failure_offset, extents_offset, print_offset;
+  // ring, number of programs.
+  std::optional<uint32_t> workspace_offset, failure_offset, extents_offset, print_offset, programs_offset;
   uint32_t block_bytes = 0;
   // Of kernels with tensor maps, all of these: where such a kernel has its parameters is the assembler's affair.
   std::vector<uint32_t> offsets;

@@ -137,7 +137,7 @@ llvm::GlobalVariable* shared_memory(llvm::Module& module) {
 
 }  // namespace
 
-SharedPlan allocate_shared_memory(llvm::Function& function) {
+SharedPlan allocate_shared_memory(llvm::Function& function, llvm::Instruction* part) {
   SharedPlan plan;
   const std::map<int, Call> calls = find_calls(function);
   if (calls.empty()) return plan;
@@ -153,7 +153,12 @@ SharedPlan allocate_shared_memory(llvm::Function& function) {
     placed[number] = {find_place(bytes, found == neighbours.end() ? Buffers() : found->second, placed), bytes};
     plan.bytes = std::max(plan.bytes, placed[number].offset + bytes);
   }
-  llvm::GlobalVariable* memory = shared_memory(*function.getParent());
+  llvm::Value* memory = shared_memory(*function.getParent());
+  if (part) {
+    plan.bytes = round_up(plan.bytes, kLeastAlignment);
+    llvm::IRBuilder<> b(part->getNextNode());
+    memory = b.CreateGEP(b.getInt8Ty(), memory, b.CreateMul(part, b.getInt32(static_cast<uint32_t>(plan.bytes))));
+  }
   plan.buffers.resize(static_cast<size_t>(calls.rbegin()->first) + 1);
   for (const auto& [number, call] : calls) {
     plan.buffers[static_cast<size_t>(number)] = placed[number];

@@ -1,4 +1,4 @@
-// A block of threads, and how tiles are padded for it.
+// The threads of a program, and how tiles are padded for it.
 #pragma once
 
 #include "gpu/layout/layout.h"
@@ -7,8 +7,10 @@
 namespace kiln::codegen::gpu {
 
 struct BlockShape {
-  int lanes = 32;  // a warp
-  int warps = 4;
+  int lanes = 32;    // a warp
+  int warps = 4;     // of a program
+  int programs = 1;  // of a block, side by side; several only of one warp each, which then wait for nobody else
+  int threads() const { return lanes * warps; }  // of a program
 };
 
 // The extents rounded up to powers of two.

@@ -160,10 +160,37 @@ AccessShape access_shape(const dsl::Kernel& kernel, const Op& access, const std:
   return out;
 }
 
+namespace {
+
+// Lanes side by side along the fastest axis, and warps; what is left of them, and of the tile, along the scanned one.
+Layout coalesced_for_scan(const std::vector<int64_t>& shape, const AccessShape& access, const BlockShape& block) {
+  const size_t rank = shape.size();
+  std::vector<int64_t> per_thread(rank, 1), lanes(rank, 1), warps(rank, 1);
+  const auto fast = static_cast<size_t>(access.order.front()), scanned = static_cast<size_t>(*access.scanned);
+  std::vector<int> order = access.order;
+  std::stable_partition(order.begin(), order.end(), [&](int axis) { return axis != access.scanned; });
+  per_thread[fast] = std::min(access.vector, std::max<int64_t>(1, shape[fast] / block.lanes));
+  int64_t lanes_left = block.lanes, warps_left = block.warps;
+  for (int axis : order) {
+    const auto a = static_cast<size_t>(axis);
+    lanes[a] = std::min(lanes_left, shape[a] / per_thread[a]);
+    lanes_left /= lanes[a];
+    warps[a] = std::min(warps_left, shape[a] / (per_thread[a] * lanes[a]));
+    warps_left /= warps[a];
+  }
+  per_thread[scanned] = shape[scanned] / (lanes[scanned] * warps[scanned]);
+  lanes[fast] *= lanes_left;
+  warps[fast] *= warps_left;
+  return blocked(shape, per_thread, lanes, warps, access.order);
+}
+
+}  // namespace
+
 Layout coalesced(const std::vector<int64_t>& shape, const AccessShape& access, const BlockShape& block) {
   const size_t rank = shape.size();
   std::vector<int64_t> per_thread(rank, 1), lanes(rank, 1), warps(rank, 1);
   if (rank == 0) return replicated(shape, block);
+  if (access.scanned && access.scanned != access.order.front()) return coalesced_for_scan(shape, access, block);
   const int64_t elements = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
   const size_t fast = static_cast<size_t>(access.order.front());
   // No wider than leaves work for every thread.

@@ -21,6 +21,8 @@ std::vector<Strides> strides_of(const dsl::Kernel& kernel);
 struct AccessShape {
   std::vector<int> order;  // axes, the one whose neighbours are neighbours in memory first
   int64_t vector = 1;      // elements along it that a thread moves at once
+  // Along this axis a thread has neighbours, and as many as it can: it is scanned.
+  std::optional<int> scanned = std::nullopt;
 };
 AccessShape access_shape(const dsl::Kernel& kernel, const dsl::Op& access, const std::vector<AxisInfo>& info,
                          const std::vector<Strides>& strides);

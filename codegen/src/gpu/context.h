@@ -9,6 +9,7 @@
 #include <llvm/IR/Module.h>
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -150,6 +151,9 @@ Value* is_first_copy(Context& c, const Layout& layout);
 // convert.cpp: registers in one layout, from those in another.
 Result<Registers> convert(Context& c, const Registers& registers, const dsl::Type& type, const Layout& from,
                           const Layout& to);
+// … begun: what has to be read from shared memory is read when the function is called, behind other writes.
+Result<std::function<Registers()>> start_conversion(Context& c, const Registers& registers, const dsl::Type& type,
+                                                    const Layout& from, const Layout& to);
 // address.cpp: where the pointers of a tile point, register by register.
 struct Address {
   Value* base = nullptr;
@@ -174,8 +178,10 @@ Result<void> lower_check(Context& c, const Op& op);
 Result<void> lower_print(Context& c, const Op& op);
 // inline_asm.cpp
 Result<Registers> compute_inline_asm(Context& c, const Op& op, const Layout& layout);
-// reduce.cpp
+// reduce.cpp: one, or several that do not need each other.
 Result<void> lower_reduce(Context& c, const Op& op);
+bool is_plain_reduction(const Op& op);
+Result<void> lower_reductions(Context& c, llvm::ArrayRef<Op> ops);
 // scan.cpp: a scan, or a reduction by a region.
 Result<void> lower_in_order(Context& c, const Op& op);
 // sort.cpp

@@ -123,10 +123,13 @@ Registers run_shuffle(Context& c, const Shuffle& plan, const Registers& in, int 
 
 constexpr int kStorePhase = 0, kLoadPhase = 1;
 
-Registers run_round_trip(Context& c, const RoundTrip& plan, const Registers& in, int bits) {
+// What is stored now can be loaded later.
+std::function<Registers()> start_round_trip(Context& c, const RoundTrip& plan, const Registers& in, int bits) {
   const SharedBuffer buffer(c.b, plan.bytes);
   store_shared(c, {&buffer, buffer.pointer(), kStorePhase}, plan.store, in, bits);
-  return load_shared(c, {&buffer, buffer.pointer(), kLoadPhase}, plan.load, bits);
+  return [&c, buffer, load = plan.load, bits] {
+    return load_shared(c, {&buffer, buffer.pointer(), kLoadPhase}, load, bits);
+  };
 }
 
 }  // namespace
@@ -143,24 +146,36 @@ Value* shuffle_xor(Context& c, Value* x, unsigned lanes) {
   return type->isIntegerTy() ? fetched : c.b.CreateBitCast(fetched, type);
 }
 
-Result<Registers> convert(Context& c, const Registers& registers, const dsl::Type& type, const Layout& from,
-                          const Layout& to) {
-  if (from == to) return registers;
+Result<std::function<Registers()>> start_conversion(Context& c, const Registers& registers, const dsl::Type& type,
+                                                    const Layout& from, const Layout& to) {
+  using Rest = std::function<Registers()>;
+  const auto at_once = [](Registers out) -> Rest { return [out = std::move(out)] { return out; }; };
+  if (from == to) return at_once(registers);
   const int bits = traveling_bits(type);
   auto plan = plan_conversion(from, to, bits, c.target.lane_facts());
   if (!plan) return plan.error();
   if (const auto* move = std::get_if<RegisterMove>(&plan->how)) {
     Registers out;
     for (int reg : move->from) out.push_back(registers[static_cast<size_t>(reg)]);
-    return out;
+    return at_once(std::move(out));
   }
   Registers in = renamed(registers, plan->source_registers);
   for (Value*& x : in) x = to_bits(c, x, bits);
-  const auto* shuffle = std::get_if<Shuffle>(&plan->how);
-  Registers out =
-      shuffle ? run_shuffle(c, *shuffle, in, bits) : run_round_trip(c, std::get<RoundTrip>(plan->how), in, bits);
-  for (Value*& x : out) x = from_bits(c, x, type);
-  return renamed(out, plan->result_registers);
+  const auto finished = [&c, type, result_registers = plan->result_registers](Registers out) {
+    for (Value*& x : out) x = from_bits(c, x, type);
+    return renamed(out, result_registers);
+  };
+  if (const auto* shuffle = std::get_if<Shuffle>(&plan->how))
+    return at_once(finished(run_shuffle(c, *shuffle, in, bits)));
+  return Rest(
+      [finished, rest = start_round_trip(c, std::get<RoundTrip>(plan->how), in, bits)] { return finished(rest()); });
+}
+
+Result<Registers> convert(Context& c, const Registers& registers, const dsl::Type& type, const Layout& from,
+                          const Layout& to) {
+  auto rest = start_conversion(c, registers, type, from, to);
+  if (!rest) return rest.error();
+  return (*rest)();
 }
 
 }  // namespace kiln::codegen::gpu

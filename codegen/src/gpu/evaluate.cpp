@@ -8,6 +8,7 @@
 
 #include "gpu/context.h"
 #include "gpu/layout/algebra.h"
+#include "gpu/register_groups.h"
 #include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
@@ -84,6 +85,16 @@ Result<Registers> compute_split(Context& c, const Op& op, ValueId id, const Layo
   return out;
 }
 
+// So many neighbours along the last axis are known to be alike: of `arange < splat`, where nothing can wrap.
+int64_t equal_neighbours(Context& c, const Op& op) {
+  if (op.code != OpCode::kCmp) return 1;
+  const auto is = [&](ValueId id, OpCode code) { return c.definition[id] && c.definition[id]->code == code; };
+  const ValueId x = op.operands[0], y = op.operands[1];
+  const bool bounds =
+      (is(x, OpCode::kArange) && is(y, OpCode::kSplat)) || (is(x, OpCode::kSplat) && is(y, OpCode::kArange));
+  return bounds ? std::max<int64_t>(1, c.info[op.results[0]].constant) : 1;
+}
+
 Result<Registers> compute_elementwise(Context& c, const Op& op, ValueId id, const Layout& layout) {
   const Deduplicated unique = without_copies_in_registers(layout);
   if (unique.layout.bits(Dim::kRegister) < layout.bits(Dim::kRegister)) return get_without_copies(c, id, layout);
@@ -93,13 +104,15 @@ Result<Registers> compute_elementwise(Context& c, const Op& op, ValueId id, cons
     if (!registers) return registers;
     operands.push_back(std::move(*registers));
   }
-  Registers out;
-  for (size_t reg = 0; reg < static_cast<size_t>(layout.size(Dim::kRegister)); ++reg) {
+  int64_t alike = layout.rank() > 0 ? layout.contiguous_per_thread(layout.rank() - 1) : 1;
+  while (alike > 1 && equal_neighbours(c, op) % alike != 0) alike /= 2;
+  Registers out(static_cast<size_t>(layout.size(Dim::kRegister)));
+  for (const Group& group : groups_of(layout, alike)) {
     llvm::SmallVector<Value*, 4> in;
-    for (const Registers& operand : operands) in.push_back(operand[reg]);
+    for (const Registers& operand : operands) in.push_back(operand[group[0]]);
     auto value = emit_elementwise(c, c.b, op, in);
     if (!value) return value.error();
-    out.push_back(*value);
+    for (size_t reg : group) out[reg] = *value;
   }
   return out;
 }

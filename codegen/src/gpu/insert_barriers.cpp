@@ -105,7 +105,7 @@ void erase_touches(llvm::Module& module) {
 }  // namespace
 
 void insert_barriers(llvm::Function& function, const SharedPlan& plan, const GlobalOrder& global,
-                     const TargetInfo& target) {
+                     const TargetInfo& target, const BlockShape& block) {
   Walk walk(plan, global);
   std::map<llvm::BasicBlock*, Pending> behind;
   const llvm::ReversePostOrderTraversal<llvm::Function*> order(&function);
@@ -121,7 +121,7 @@ void insert_barriers(llvm::Function& function, const SharedPlan& plan, const Glo
   }
   for (llvm::Instruction* access : walk.barriers()) {
     llvm::IRBuilder<> b(access);
-    target.barrier(b);
+    target.program_barrier(b, block);
   }
   erase_touches(*function.getParent());
   erase_global_marks(function);

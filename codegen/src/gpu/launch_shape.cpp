@@ -11,10 +11,14 @@ namespace kiln::codegen::gpu {
 namespace {
 
 constexpr int64_t kMostThreads = 512;
+constexpr int64_t kOneWarp = 512;  // elements that a warp holds, without others to wait for
+constexpr int kLeastBlockThreads = 128;
 
-// Elements of the largest tile, and words of 32 bits of the largest sum of products.
+// Elements of the largest tile, words of 32 bits of the largest sum of products, bytes of the largest tile that is
+// loaded; whether tiles are reduced, and nothing is put into an order.
 struct Largest {
-  int64_t tile = 1, sum = 0;
+  int64_t tile = 1, sum = 0, loaded = 0;
+  bool reduces = false, orders = false;
 };
 
 int64_t words(const dsl::Type& type) {
@@ -23,22 +27,25 @@ int64_t words(const dsl::Type& type) {
 
 void visit(const dsl::Kernel& kernel, const dsl::Region& region, Largest& out) {
   for (const dsl::Op& op : region.ops) {
+    out.reduces |= op.code == dsl::OpCode::kReduce;
+    out.orders |= op.code == dsl::OpCode::kScan || op.code == dsl::OpCode::kSort || op.code == dsl::OpCode::kTopk;
     for (dsl::ValueId id : op.results) {
       const dsl::Type& type = kernel.type(id);
       if (!type.is_value() || type.is_scalar()) continue;
       const bool is_sum = op.code == dsl::OpCode::kDot || op.code == dsl::OpCode::kDotScaled;
       out.tile = std::max(out.tile, dsl::element_count(type));
       if (is_sum) out.sum = std::max(out.sum, words(type));
+      if (op.code == dsl::OpCode::kLoad) {
+        out.loaded = std::max(out.loaded, dsl::element_count(type) * dsl::info(type.element).bytes);
+      }
     }
     for (const dsl::Region& inner : op.regions) visit(kernel, inner, out);
   }
 }
 
-}  // namespace
-
-LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes) {
+int warps_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes) {
   if (auto given = config.find(std::string(dsl::kNumWarps)); given != config.end()) {
-    return {static_cast<int>(given->second)};
+    return static_cast<int>(given->second);
   }
   Largest largest;
   visit(kernel, kernel.body, largest);
@@ -48,12 +55,31 @@ LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& 
     // registers, so that they count little.
     threads = largest.sum <= 8192 ? 128 : largest.sum <= 32768 ? 256 : kMostThreads;
     threads = std::max(threads, largest.tile / 128);
+  } else if (largest.reduces && !largest.orders && largest.loaded > 0) {
+    // 64 bytes a thread, 128 of the longest rows: the fewer warps, the less they wait for each other.
+    threads = std::max(std::min<int64_t>(largest.loaded / 64, 256), largest.loaded / 128);
   } else {
-    // A vector of four for each of up to 128 threads, then 16 elements each.
-    threads = std::max(std::min<int64_t>(largest.tile / 4, 128), largest.tile / 16);
+    // A warp, or a vector of four for each of up to 128 threads, then 16 elements each.
+    const int64_t share = std::max(std::min<int64_t>(largest.tile / 4, 128), largest.tile / 16);
+    threads = largest.tile <= kOneWarp ? lanes : share;
   }
   const auto rounded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min(threads, kMostThreads))));
-  return {static_cast<int>(std::clamp<int64_t>(rounded / lanes, 1, 16))};
+  return static_cast<int>(std::clamp<int64_t>(rounded / lanes, 1, 16));
+}
+
+}  // namespace
+
+bool has_products(const dsl::Region& region) {
+  return std::ranges::any_of(region.ops, [](const dsl::Op& op) {
+    return op.code == dsl::OpCode::kDot || op.code == dsl::OpCode::kDotScaled ||
+           std::ranges::any_of(op.regions, has_products);
+  });
+}
+
+LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes) {
+  const int warps = warps_of(kernel, config, lanes);
+  const bool shares = warps == 1 && !has_products(kernel.body);
+  return {warps, shares ? std::max(1, kLeastBlockThreads / lanes) : 1};
 }
 
 }  // namespace kiln::codegen::gpu

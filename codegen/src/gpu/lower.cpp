@@ -5,6 +5,7 @@
 
 #include "gpu/context.h"
 #include "gpu/defer_reductions.h"
+#include "gpu/gather_waits.h"
 #include "gpu/shared_memory.h"
 #include "passes/unpack_e2m1.h"
 
@@ -42,7 +43,8 @@ void note_launch_params(const dsl::KernelOptions& options, const dsl::Region& re
 constexpr uint64_t kTensorMapBytes = 128;
 
 // i1 arrives as a byte, as it lies in the parameter block. Behind the arguments are the tensor maps.
-std::vector<llvm::Type*> parameter_types(const dsl::Kernel& kernel, size_t tensor_maps, llvm::LLVMContext& context) {
+std::vector<llvm::Type*> parameter_types(const dsl::Kernel& kernel, size_t tensor_maps, const BlockShape& block,
+                                         llvm::LLVMContext& context) {
   std::vector<llvm::Type*> out;
   for (const dsl::Param& param : kernel.params) {
     out.push_back(param.type.pointer ? llvm::PointerType::get(context, 1)
@@ -56,6 +58,7 @@ std::vector<llvm::Type*> parameter_types(const dsl::Kernel& kernel, size_t tenso
     out.insert(out.end(), static_cast<size_t>(count), llvm::Type::getInt64Ty(context));
   }
   if (more.print) out.push_back(llvm::PointerType::get(context, 1));
+  if (block.programs > 1) out.push_back(llvm::Type::getInt64Ty(context));
   return out;
 }
 
@@ -70,6 +73,7 @@ void define_launch_params(Context& c) {
     }
   }
   if (more.print) c.print_ring = pointer();
+  if (c.block.programs > 1) c.num_programs[0] = c.b.CreateTrunc(c.function->getArg(next++), c.b.getInt32Ty());
 }
 
 void define_parameters(Context& c) {
@@ -97,7 +101,8 @@ std::vector<TensorMap> maps_of(const BulkAccesses& accesses) {
   return out;
 }
 
-void define_thread(Context& c) {
+// Which of the block's programs the thread is in; null: there is one.
+llvm::Instruction* define_thread(Context& c) {
   Builder& b = c.b;
   Value* thread = c.target.thread_id(b);
   c.lane = b.CreateAnd(thread, b.getInt32(static_cast<uint32_t>(c.block.lanes - 1)), "lane");
@@ -108,6 +113,22 @@ void define_thread(Context& c) {
     c.program_id[static_cast<size_t>(axis)] = c.target.program_id(b, axis);
     c.num_programs[static_cast<size_t>(axis)] = c.target.num_programs(b, axis);
   }
+  if (c.block.programs == 1) return nullptr;
+  auto* part = llvm::cast<llvm::Instruction>(c.target.warp_uniform(b, warp));
+  Value* first = b.CreateMul(c.program_id[0], b.getInt32(static_cast<uint32_t>(c.block.programs)));
+  c.program_id[0] = b.CreateAdd(first, part);
+  return part;
+}
+
+// Programs of the last block that the grid has not.
+void leave_beyond_grid(Context& c) {
+  Builder& b = c.b;
+  auto* outside = llvm::BasicBlock::Create(b.getContext(), "outside", c.function);
+  auto* inside = llvm::BasicBlock::Create(b.getContext(), "inside", c.function);
+  b.CreateCondBr(b.CreateICmpULT(c.program_id[0], c.num_programs[0]), inside, outside);
+  b.SetInsertPoint(outside);
+  b.CreateRetVoid();
+  b.SetInsertPoint(inside);
 }
 
 }  // namespace
@@ -125,38 +146,42 @@ LaunchParams launch_params(const dsl::Kernel& kernel) {
 
 Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, const LaunchShape& launch,
                       const std::string& processor, llvm::Module& module) {
-  const BlockShape block{target.lanes(), launch.warps};
+  const BlockShape block{target.lanes(), launch.warps, launch.programs};
   Lowered out;
-  out.kernel = std::make_shared<const dsl::Kernel>(defer_reductions(unpack_e2m1(optimised), block.lanes * block.warps));
+  out.threads = block.threads() * block.programs;
+  out.programs = block.programs;
+  out.kernel = std::make_shared<const dsl::Kernel>(
+      gather_waits(defer_reductions(unpack_e2m1(optimised), block.threads()), block.threads()));
   const dsl::Kernel& kernel = *out.kernel;
   std::vector<AxisInfo> info = axis_info(kernel, Wrap::kIndex);
   const Placement placement = place(kernel, target, block, info);
   Context c(kernel, target, module, placement, block, processor);
   c.info = std::move(info);
-  if (target.bulk_engine() && allows_bulk(kernel)) c.bulk = plan_bulk_accesses(kernel, placement, c.info);
-  out.threads = block.lanes * block.warps;
+  if (target.bulk_engine() && allows_bulk(kernel) && block.programs == 1)
+    c.bulk = plan_bulk_accesses(kernel, placement, c.info);
   out.tensor_maps = maps_of(c.bulk);
-  const std::vector<llvm::Type*> params = parameter_types(kernel, out.tensor_maps.size(), module.getContext());
+  const std::vector<llvm::Type*> params = parameter_types(kernel, out.tensor_maps.size(), block, module.getContext());
   c.function = target.create_kernel(module, kEntry, params, out.threads);
   auto* entry = llvm::BasicBlock::Create(module.getContext(), "entry", c.function);
   auto* body = llvm::BasicBlock::Create(module.getContext(), "body", c.function);
   c.b.SetInsertPoint(entry);
   c.prologue_end = c.b.CreateBr(body);
   c.b.SetInsertPoint(c.prologue_end);
-  define_thread(c);
+  llvm::Instruction* part = define_thread(c);
   define_parameters(c);
   define_launch_params(c);
   c.b.SetInsertPoint(body);
+  if (part) leave_beyond_grid(c);
   if (kernel.options.debug) c.lines = std::make_unique<DebugLines>(kernel, *c.function);
   if (auto done = lower_region(c, kernel.body); !done) return done.error();
   c.b.CreateRetVoid();
-  const SharedPlan shared = allocate_shared_memory(*c.function);
-  insert_barriers(*c.function, shared, c.order, target);
+  const SharedPlan shared = allocate_shared_memory(*c.function, part);
+  insert_barriers(*c.function, shared, c.order, target, block);
   if (c.lines) c.lines->finish();
   out.params = launch_params(kernel);
   out.checks = std::move(c.checks);
   out.prints = std::move(c.prints);
-  out.shared_bytes = shared.bytes;
+  out.shared_bytes = shared.bytes * block.programs;
   if (out.shared_bytes > target.lane_facts().shared_bytes) {
     return error(ErrorCode::kCompileFailed, "kernel `" + kernel.name + "` needs " + std::to_string(out.shared_bytes) +
                                                 " bytes of shared memory a block; " + processor + " has " +

@@ -1,4 +1,5 @@
-// From the tile IR to LLVM IR for a GPU: one kernel function, in which a block of threads is a program.
+// From the tile IR to LLVM IR for a GPU: one kernel function, in which a block of threads is a program, or some
+// programs.
 #pragma once
 
 #include <llvm/IR/Module.h>
@@ -19,13 +20,15 @@ struct LaunchParams {
   bool failure = false;  // a pointer to the failure record
   bool extents = false;  // of each pointer parameter the elements behind it, i64
   bool print = false;    // a pointer to the ring of messages, or null
+  // Behind these, where blocks have several programs: how many there are along the first axis of the grid, i64.
 };
 LaunchParams launch_params(const dsl::Kernel& kernel);
 // Whether the engine of bulk_engine.h may copy: tensor maps and these parameters do not come together.
 bool allows_bulk(const dsl::Kernel& kernel);
 
 struct Lowered {
-  int threads = 0;  // of a block
+  int threads = 0;   // of a block
+  int programs = 1;  // of a block, neighbours along the first axis of the grid
   // Bytes that a launch must give each block; allocated when the kernel is complete.
   int64_t shared_bytes = 0;
   LaunchParams params;

@@ -10,6 +10,7 @@
 #include "gpu/coalesce.h"
 #include "gpu/dot_layouts.h"
 #include "gpu/layout/algebra.h"
+#include "gpu/scanned_loads.h"
 #include "gpu/shape_ops.h"
 #include "gpu/sort_network.h"
 
@@ -33,6 +34,7 @@ class Placer {
         block_(block),
         info_(info),
         strides_(strides_of(kernel)),
+        scanned_(scanned_loads(kernel)),
         definition_(kernel.values.size()),
         free_(kernel.values.size()) {
     out_.home.resize(kernel.values.size());
@@ -71,6 +73,7 @@ class Placer {
     AccessShape access = access_shape(kernel_, op, info_, strides_);
     const std::vector<int64_t> tile = shape(op.operands[0]);
     if (auto found = vectors_.find({tile, access.order}); found != vectors_.end()) access.vector = found->second;
+    if (auto found = scanned_.find(&op); found != scanned_.end()) access.scanned = found->second;
     return coalesced(tile, access, block_);
   }
 
@@ -360,6 +363,7 @@ class Placer {
   const BlockShape block_;
   const std::vector<AxisInfo>& info_;
   std::vector<Strides> strides_;
+  std::map<const Op*, int> scanned_;  // loads, by axis
   std::vector<const Op*> definition_;
   std::vector<bool> free_;  // by value
   std::map<std::pair<std::vector<int64_t>, std::vector<int>>, int64_t> vectors_;

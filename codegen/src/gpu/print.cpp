@@ -112,7 +112,7 @@ void write_message(Context& c, const Op& op, const std::vector<Printed>& values,
           {place(b.CreateAdd(offset, b.getInt64(value.offset))), both(b, writes, c.in_tile(value.layout, reg, type))});
     }
   }
-  c.target.barrier(b);
+  c.target.program_barrier(b, c.block);
   c.target.fence(b, dsl::MemoryScope::kSystem, leads);
   put(kBytes, b.getInt32(static_cast<uint32_t>(bytes)));
   c.prints.push_back(&op);

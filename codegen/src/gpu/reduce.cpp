@@ -1,4 +1,5 @@
 // Reductions: in registers, between lanes, and between warps through shared memory, as layout/reduction.h plans it.
+// Several that do not need each other are at each of these at once, so that they share a barrier.
 // What a layout pads a tile with counts as the kind's identity. A region need not commute: scan.cpp.
 #include "elementwise/combine.h"
 #include "gpu/context.h"
@@ -18,21 +19,21 @@ class Reduction {
   Reduction(Context& c, const Op& op)
       : c_(c), b_(c.b), op_(op), kind_(reduce_kind(op)), element_(c.type(op.operands[0]).element) {}
 
-  Result<void> lower() {
+  // As far as a thread comes without the partial results of other warps.
+  Result<void> start() {
     const Layout& layout = c_.placement.wanted.at(&op_);
     const int axis = static_cast<int>(int_attr(op_, 1));
     auto plan = plan_reduction(layout, axis);
     if (!plan) return plan.error();
+    plan_ = std::move(*plan);
     auto parts = begin(layout, axis);
     if (!parts) return parts.error();
-    for (Bits reg : plan->in_thread) combine_with(*parts, {reg, 0});
-    for (const Partner& partner : plan->shuffles) combine_with(*parts, partner);
-    Parts partial = picked(*parts, plan->partial_registers);
-    if (plan->partial != plan->gathered) {
-      if (auto done = gather(partial, *plan); !done) return done;
-    }
-    return finish(partial, plan->result);
+    for (Bits reg : plan_.in_thread) combine_with(*parts, {reg, 0});
+    for (const Partner& partner : plan_.shuffles) combine_with(*parts, partner);
+    return start_gathering(picked(*parts, plan_.partial_registers));
   }
+
+  Result<void> finish() { return define(gathered()); }
 
  private:
   bool is_arg() const { return kind_ == dsl::ReduceKind::kArgmin || kind_ == dsl::ReduceKind::kArgmax; }
@@ -130,32 +131,36 @@ class Reduction {
     return out;
   }
 
-  // The partial results of all warps come into the lowest register bits of every thread, and are combined there.
-  Result<void> gather(Parts& parts, const ReductionPlan& plan) {
-    const auto convert_all = [&](Registers& registers, ElementType element) -> Result<void> {
-      auto out = convert(c_, registers, dsl::scalar_type(element), plan.partial, plan.gathered);
-      if (!out) return out.error();
-      registers = std::move(*out);
-      return {};
+  Result<void> start_gathering(const Parts& parts) {
+    const auto start = [&](const Registers& registers, ElementType element) {
+      return start_conversion(c_, registers, dsl::scalar_type(element), plan_.partial, plan_.gathered);
     };
-    if (auto done = convert_all(parts.value, accumulator_element(element_)); !done) return done;
-    if (is_arg()) {
-      if (auto done = convert_all(parts.index, ElementType::kI32); !done) return done;
-    }
-    const int bits = plan.gathered.bits(Dim::kRegister) - plan.result.bits(Dim::kRegister);
-    for (int bit = 0; bit < bits; ++bit) combine_with(parts, {Bits{1} << bit, 0});
-    Columns kept;
-    for (int bit = 0; bit < plan.result.bits(Dim::kRegister); ++bit) kept.push_back(Bits{1} << (bits + bit));
-    parts = picked(parts, kept);
+    auto values = start(parts.value, accumulator_element(element_));
+    if (!values) return values.error();
+    rest_ = {std::move(*values)};
+    if (!is_arg()) return {};
+    auto indices = start(parts.index, ElementType::kI32);
+    if (!indices) return indices.error();
+    rest_.push_back(std::move(*indices));
     return {};
   }
 
-  Result<void> finish(const Parts& parts, const Layout& result) {
+  // The partial results of all warps come into the lowest register bits of every thread, and are combined there.
+  Parts gathered() {
+    Parts parts = {rest_[0](), is_arg() ? rest_[1]() : Registers()};
+    const int bits = plan_.gathered.bits(Dim::kRegister) - plan_.result.bits(Dim::kRegister);
+    for (int bit = 0; bit < bits; ++bit) combine_with(parts, {Bits{1} << bit, 0});
+    Columns kept;
+    for (int bit = 0; bit < plan_.result.bits(Dim::kRegister); ++bit) kept.push_back(Bits{1} << (bits + bit));
+    return picked(parts, kept);
+  }
+
+  Result<void> define(const Parts& parts) {
     Registers out = parts.index;
     if (!is_arg()) {
       for (Value* x : parts.value) out.push_back(from_accumulator(c_, b_, kind_, element_, x));
     }
-    auto home = convert(c_, out, c_.type(op_.results[0]), result, *c_.placement.home[op_.results[0]]);
+    auto home = convert(c_, out, c_.type(op_.results[0]), plan_.result, *c_.placement.home[op_.results[0]]);
     if (!home) return home.error();
     c_.define(op_.results[0], std::move(*home));
     return {};
@@ -166,12 +171,30 @@ class Reduction {
   const Op& op_;
   const dsl::ReduceKind kind_;
   const ElementType element_;
+  ReductionPlan plan_;
+  std::vector<std::function<Registers()>> rest_;  // partial results of all warps: values, and indices
 };
 
 }  // namespace
 
+bool is_plain_reduction(const Op& op) {
+  return op.code == OpCode::kReduce && reduce_kind(op) != dsl::ReduceKind::kCustom;
+}
+
+Result<void> lower_reductions(Context& c, llvm::ArrayRef<Op> ops) {
+  std::vector<Reduction> all;
+  for (const Op& op : ops) all.emplace_back(c, op);
+  for (Reduction& one : all) {
+    if (auto done = one.start(); !done) return done;
+  }
+  for (Reduction& one : all) {
+    if (auto done = one.finish(); !done) return done;
+  }
+  return {};
+}
+
 Result<void> lower_reduce(Context& c, const Op& op) {
-  return reduce_kind(op) == dsl::ReduceKind::kCustom ? lower_in_order(c, op) : Reduction(c, op).lower();
+  return is_plain_reduction(op) ? lower_reductions(c, op) : lower_in_order(c, op);
 }
 
 }  // namespace kiln::codegen::gpu

@@ -1,4 +1,7 @@
 // The ops of a region in program order.
+#include <algorithm>
+#include <set>
+
 #include "gpu/context.h"
 #include "passes/op_builder.h"
 
@@ -111,12 +114,32 @@ Result<void> lower_op(Context& c, const Op& op) {
   }
 }
 
+namespace {
+
+// Reductions that follow each other, none of which needs another.
+size_t reductions_from(const dsl::Region& region, size_t first) {
+  std::set<ValueId> results;
+  size_t end = first;
+  for (; end < region.ops.size() && is_plain_reduction(region.ops[end]); ++end) {
+    const Op& op = region.ops[end];
+    if (std::ranges::any_of(op.operands, [&](ValueId id) { return results.contains(id); })) break;
+    results.insert(op.results.begin(), op.results.end());
+  }
+  return end - first;
+}
+
+}  // namespace
+
 Result<void> lower_region(Context& c, const dsl::Region& region) {
   c.order.begin(c.b, region);
-  for (const Op& op : region.ops) {
+  for (size_t i = 0; i < region.ops.size();) {
+    const Op& op = region.ops[i];
     if (c.lines) c.lines->set(c.b, op.loc);
     if (auto checked = lower_check(c, op); !checked) return checked;
-    if (auto done = lower_op(c, op); !done) return done;
+    const size_t reductions = reductions_from(region, i);
+    auto done = reductions > 1 ? lower_reductions(c, llvm::ArrayRef(region.ops).slice(i, reductions)) : lower_op(c, op);
+    if (!done) return done;
+    i += std::max<size_t>(reductions, 1);
   }
   return {};
 }

@@ -48,11 +48,12 @@ struct SharedPlan {
 };
 
 // allocate_shared.cpp: gives each buffer its place, and its calls the address.
-SharedPlan allocate_shared_memory(llvm::Function& function);
+// `part`: an instruction, which of so many equal parts it is that this thread's program has; null where it has all.
+SharedPlan allocate_shared_memory(llvm::Function& function, llvm::Instruction* part = nullptr);
 // insert_barriers.cpp: also for global memory, whose marks it removes.
 class GlobalOrder;
 void insert_barriers(llvm::Function& function, const SharedPlan& plan, const GlobalOrder& global,
-                     const TargetInfo& target);
+                     const TargetInfo& target, const BlockShape& block);
 
 // A buffer until it has a place: a call of this function with its number and its bytes.
 inline constexpr char kBufferFunction[] = "kiln.shared.buffer";

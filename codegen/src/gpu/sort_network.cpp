@@ -108,11 +108,11 @@ class SharedRows {
         buffer_(c.b, bytes_of(parts_, total_)) {}
 
   void write(const Registers& records, const Layout& layout) {
-    c_.target.barrier(b_);  // of an iteration before
+    c_.target.program_barrier(b_, c_.block);  // of an iteration before
     for (size_t reg = 0; reg < records.size(); ++reg) {
       store(records[reg], place(layout, reg));
     }
-    c_.target.barrier(b_);
+    c_.target.program_barrier(b_, c_.block);
   }
 
   Registers read(const Layout& layout) {
@@ -131,7 +131,7 @@ class SharedRows {
         Value* thread = b_.CreateAdd(b_.CreateMul(c_.warp, u32(c_.block.lanes)), c_.lane);
         loop("sort.pair", thread, u32(total_ / 2), c_.block.lanes * c_.block.warps,
              [&](Value* pair) { compare_exchange(pair, bit, stage); });
-        c_.target.barrier(b_);
+        c_.target.program_barrier(b_, c_.block);
       });
     });
   }

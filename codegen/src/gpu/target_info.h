@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "elementwise/elementwise.h"
+#include "gpu/block_shape.h"
 #include "gpu/bulk_engine.h"
 #include "gpu/layout/conversion.h"
 #include "kiln/dsl/ops.h"
@@ -94,6 +95,9 @@ class TargetInfo {
   virtual Value* shuffle_xor(Builder& b, Value* word, unsigned mask) const = 0;
   // Of all threads of the block; orders accesses to shared memory.
   virtual void barrier(Builder& b) const = 0;
+  // The same among the lanes of a warp.
+  virtual void warp_barrier(Builder& b) const = 0;
+  void program_barrier(Builder& b, const BlockShape& block) const { block.programs > 1 ? warp_barrier(b) : barrier(b); }
 
   // Of LaneFacts::matrix_load and matrix_store: `count` (1, 2 or 4) matrices of 8 rows of 16 bytes in shared memory.
   // Lanes 8·i … 8·i+7 give the addresses of the rows of matrix i. Lane l has word l % 4 of row l / 4 of each matrix;

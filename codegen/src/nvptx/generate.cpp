@@ -8,6 +8,7 @@
 #include "emit.h"
 #include "gpu/supported.h"
 #include "nvptx/inline_division.h"
+#include "nvptx/occupancy.h"
 #include "nvptx/target_info.h"
 
 namespace kiln::codegen::nvptx {
@@ -22,6 +23,25 @@ Result<std::string> emit_ptx(llvm::Module& module, llvm::TargetMachine& machine)
   }
   passes.run(module);
   return std::string(buffer.begin(), buffer.end());
+}
+
+// Again with fewer registers, where too few blocks would be at work to hide how far memory is. Two blocks instead of
+// one are worth a few spilled bytes.
+Result<std::optional<Assembled>> assemble_for_memory(const std::string& ptx, const std::string& processor,
+                                                     bool line_tables, int threads) {
+  constexpr int64_t kFewBytes = 32;
+  auto first = assemble(ptx, processor, line_tables);
+  if (!first || !*first) return first;
+  int64_t spent = (*first)->resources.assembler_us;
+  for (int blocks : worthwhile_blocks((*first)->resources, threads)) {
+    auto again = assemble(with_blocks(ptx, blocks), processor, line_tables);
+    if (!again || !*again) return again;
+    spent += (*again)->resources.assembler_us;
+    (*again)->resources.assembler_us = spent;
+    if ((*again)->resources.spill_store_bytes <= (blocks == 2 ? kFewBytes : 0)) return again;
+  }
+  (*first)->resources.assembler_us = spent;
+  return first;
 }
 
 std::vector<std::byte> to_bytes(const std::string& text) {
@@ -48,7 +68,7 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
   if (llvm::verifyModule(module, &stream)) return internal_error("the compiler made invalid LLVM IR: " + message);
 
   begin("optimise");
-  inline_divisions(module);
+  inline_divisions(module, target.capability == 80 || target.capability == 90);
   clean_up(module, *target.machine, Invariants::kHoist);
   Generated out{*lowered, {}, emit, {}};
   if (emit == "llvm") {
@@ -60,7 +80,10 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
   if (!ptx) return ptx.error();
   if (emit == "cubin") {
     begin("assemble");
-    auto assembled = assemble(*ptx, target.processor, kernel.options.debug);
+    const bool debug = kernel.options.debug;
+    auto assembled = gpu::has_products(kernel.body)
+                         ? assemble(*ptx, target.processor, debug)
+                         : assemble_for_memory(*ptx, target.processor, debug, lowered->threads);
     if (!assembled) return assembled.error();
     if (*assembled) {
       out.code = std::move((*assembled)->cubin);

@@ -11,6 +11,8 @@ namespace {
 using llvm::Value;
 using Builder = llvm::IRBuilder<>;
 
+constexpr size_t kFew = 8;
+
 bool multiplies_in_groups(const llvm::Function& function) {
   for (const llvm::Instruction& instruction : llvm::instructions(function)) {
     const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
@@ -49,15 +51,16 @@ Value* quotient(Builder& b, Value* dividend, Value* divisor) {
 
 }  // namespace
 
-void inline_divisions(llvm::Module& module) {
+void inline_divisions(llvm::Module& module, bool doubles_are_fast) {
   for (llvm::Function& function : module) {
-    if (function.isDeclaration() || !multiplies_in_groups(function)) continue;
     llvm::SmallVector<llvm::Instruction*> divisions;
     for (llvm::Instruction& instruction : llvm::instructions(function)) {
       if (instruction.getOpcode() == llvm::Instruction::FDiv && instruction.getType()->isFloatTy()) {
         divisions.push_back(&instruction);
       }
     }
+    const bool few = doubles_are_fast && divisions.size() <= kFew;
+    if (!few && !multiplies_in_groups(function)) continue;
     for (llvm::Instruction* division : divisions) {
       Builder b(division);
       division->replaceAllUsesWith(quotient(b, division->getOperand(0), division->getOperand(1)));

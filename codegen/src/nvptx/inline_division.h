@@ -1,5 +1,6 @@
-// Division of f32 without a subroutine, for kernels with products of several warps: ptxas serialises these in functions
-// that call anything (its message C7509), and its own correctly rounded division calls a slow path.
+// Division of f32 without a subroutine: ptxas's own correctly rounded division calls a slow path. For kernels with
+// products of several warps, which ptxas serialises in functions that call anything (its message C7509), and for those
+// with few divisions on GPUs with doubles at half the rate of floats: registers need not be kept over calls.
 //
 // before                        after
 //   %q = fdiv float %a, %b        %r = 1 / %b to 20 bits, in double      ; two steps of Newton bring 52
@@ -14,6 +15,6 @@
 
 namespace kiln::codegen::nvptx {
 
-void inline_divisions(llvm::Module& module);
+void inline_divisions(llvm::Module& module, bool doubles_are_fast);
 
 }  // namespace kiln::codegen::nvptx

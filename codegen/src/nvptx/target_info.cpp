@@ -159,6 +159,10 @@ Value* CudaTargetInfo::shuffle_xor(Builder& b, Value* word, unsigned mask) const
 
 void CudaTargetInfo::barrier(Builder& b) const { b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {}); }
 
+void CudaTargetInfo::warp_barrier(Builder& b) const {
+  b.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {b.getInt32(kAllLanes)});
+}
+
 bool CudaTargetInfo::takes_constraint(llvm::StringRef constraint, llvm::Type* type) const {
   const unsigned bits = type->getPrimitiveSizeInBits().getFixedValue();
   if (constraint == "h") return bits == 16;

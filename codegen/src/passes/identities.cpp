@@ -104,11 +104,18 @@ std::optional<ValueId> Identities::replacement(const Op& op) const {
     case OpCode::kCast:
     case OpCode::kBitcast:
       return of_conversion(op);
+    case OpCode::kScan:
+      return combines_one(op) ? std::optional(op.operands[0]) : std::nullopt;
     default:
       break;
   }
   if (!only_moves(op.code)) return std::nullopt;
   const ValueId x = op.operands[0];
+  // There and back.
+  const bool is_reshape = op.code == OpCode::kReshape || op.code == OpCode::kExpandDims;
+  if (const Op* inner = is_reshape ? defined_by(x, OpCode::kReshape) : nullptr) {
+    if (kernel_.type(inner->operands[0]).shape == kernel_.type(op.results[0]).shape) return inner->operands[0];
+  }
   if (kernel_.type(x).shape != kernel_.type(op.results[0]).shape) return std::nullopt;
   if (op.code != OpCode::kPermute) return x;
   const auto& order = std::get<std::vector<dsl::Expr>>(op.attrs[0]);
@@ -116,6 +123,16 @@ std::optional<ValueId> Identities::replacement(const Op& op) const {
     if (order[i] != dsl::Expr(static_cast<int64_t>(i))) return std::nullopt;
   }
   return x;
+}
+
+bool Identities::combines_one(const Op& op) const {
+  const dsl::Type& type = kernel_.type(op.operands[0]);
+  const auto kind = static_cast<dsl::ReduceKind>(int_attr(op, 0));
+  if (kind == dsl::ReduceKind::kCustom || kind == dsl::ReduceKind::kArgmin || kind == dsl::ReduceKind::kArgmax ||
+      is_f8(type.element)) {
+    return false;
+  }
+  return type.shape[static_cast<size_t>(int_attr(op, 1))] == dsl::Expr(1);
 }
 
 // Of floats only what leaves -0, infinities and roundings alone.
@@ -200,6 +217,10 @@ std::optional<ValueId> Identities::of_conversion(const Op& op) const {
 }
 
 void Identities::shorten(Op& op) const {
+  if (op.code == OpCode::kReduce && combines_one(op) && kernel_.type(op.results[0]).rank() > 0) {
+    op.code = OpCode::kReshape;
+    op.attrs = {kernel_.type(op.results[0]).shape};
+  }
   const bool is_shape = op.code == OpCode::kBroadcast || op.code == OpCode::kReshape || op.code == OpCode::kBitcast;
   if (is_shape) {
     if (const Op* inner = defined_by(op.operands[0], op.code)) op.operands[0] = inner->operands[0];

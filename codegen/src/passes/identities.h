@@ -18,7 +18,8 @@ class Identities {
   std::optional<uint64_t> literal(dsl::ValueId id) const;
   // The value that the op's only result is equal to: x + 0, min(x, x), select(c, x, x), permute by [0, 1], …
   std::optional<dsl::ValueId> replacement(const dsl::Op& op) const;
-  // Skips an operand's op where the two do what one does: a cast of an exact cast, a broadcast of a broadcast, …
+  // Skips an operand's op where the two do what one does: a cast of an exact cast, a broadcast of a broadcast, …;
+  // a reduction of single elements only takes the axis away.
   void shorten(dsl::Op& op) const;
   // Every element of the result is one of the first operand's.
   static bool only_moves(dsl::OpCode code);
@@ -27,6 +28,8 @@ class Identities {
   const dsl::Op* defined_by(dsl::ValueId id, dsl::OpCode code) const;
   bool is_number(dsl::ValueId id, int64_t number) const;
   bool is_all_ones(dsl::ValueId id) const;
+  // A reduction or scan along an axis that one element is all of: the result is that element.
+  bool combines_one(const dsl::Op& op) const;
   std::optional<dsl::ValueId> of_arithmetic(const dsl::Op& op) const;
   std::optional<dsl::ValueId> of_bits(const dsl::Op& op) const;
   std::optional<dsl::ValueId> of_choice(const dsl::Op& op) const;

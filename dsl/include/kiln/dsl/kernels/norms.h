@@ -5,17 +5,18 @@
 
 namespace kiln::dsl::lang::kernels {
 
-// A row less its mean, 0 beyond its end, and 1/sqrt(variance + eps). The mean of a row far from zero is rounded; the
-// mean of the distances from it says by how much, and corrects both.
+// A row less its mean, of no meaning beyond its end, and 1/sqrt(variance + eps). The mean of a row far from zero is
+// rounded; the mean of the distances from it says by how much, and corrects both.
 struct Centred {
   Value distance, scale;
 };
 inline Centred centre(const Value& v, const Value& inside, const Value& count, const Value& eps) {
-  const Value mean = sum(v, 0) / count;
+  const Value share = 1 / count;  // before anything of the row is there
+  const Value mean = sum(v, 0) * share;
   const Value rough = where(inside, v - mean, 0);
-  const Value drift = sum(rough, 0) / count;
-  const Value variance = sum(rough * rough, 0) / count - drift * drift;
-  return {where(inside, rough - drift, 0), rsqrt(variance + eps)};
+  const Value drift = sum(rough, 0) * share;
+  const Value variance = sum(rough * rough, 0) * share - drift * drift;
+  return {rough - drift, rsqrt(variance + eps)};
 }
 
 // y[r, :] = (x[r, :] - mean) / sqrt(variance + eps) · weight + bias
@@ -74,7 +75,8 @@ const auto& layer_norm_backward() {
 
 // v / sqrt(mean of squares + eps) · weight of a row that is 0 beyond its end
 inline Value rms_normal(const Value& v, const Value& weight, const Value& cols, const Value& eps) {
-  return v * rsqrt(sum(v * v, 0) / cast(cols, f32_t) + eps) * weight;
+  const Value share = 1 / cast(cols, f32_t);  // before anything of the row is there
+  return v * rsqrt(sum(v * v, 0) * share + eps) * weight;
 }
 
 // y[r, :] = x[r, :] / sqrt(mean of squares + eps) · weight

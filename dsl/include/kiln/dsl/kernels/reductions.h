@@ -21,21 +21,21 @@ const auto& row_sum() {
   return def;
 }
 
-// y[c] = sum of x[:, c], row by row, in f32; dense rows
+// y[c] = sum of x[:, c] in f32, ROWS rows at a time; dense rows
 template <class T = f32>
 const auto& column_sum() {
-  static const auto def = kernel("column_sum", {"x", "y", "rows", "cols", "BLOCK=256"},
-                                 [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, Const BLOCK) {
+  static const auto def = kernel("column_sum", {"x", "y", "rows", "cols", "ROWS=1", "BLOCK=256"},
+                                 [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, Const ROWS, Const BLOCK) {
                                    grid(cdiv(cols, BLOCK));
                                    const Value col = program_id(0) * BLOCK;
-                                   Var total = zeros(f32_t, {BLOCK});
-                                   for (Value row : range(0, rows)) {
-                                     total += row_of(x, row, cols, cols).load({col}, {BLOCK});
+                                   Var total = zeros(f32_t, {ROWS, BLOCK});
+                                   for (Value row : range(0, rows, ROWS)) {
+                                     total += tile(x, {rows, cols}).load({row, col}, {ROWS, BLOCK});
                                    }
-                                   tile(y, {cols}).store({col}, cast(total, element_v<T>));
+                                   tile(y, {cols}).store({col}, cast(sum(total, 0), element_v<T>));
                                  })
-                              .space({{"BLOCK", {64, 256, 1024}}})
-                              .defaults("cuda", {{"BLOCK", 64}});
+                              .space({{"ROWS", {1, 4, 64, 256, 512}}, {"BLOCK", {32, 64, 256, 1024}}})
+                              .defaults("cuda", {{"ROWS", 512}, {"BLOCK", 32}, {"num_warps", 16}});
   return def;
 }
 
@@ -58,21 +58,22 @@ const auto& cumsum_rows() {
   return def;
 }
 
-// y[r, c] = x[0, c] + … + x[r, c], in f32; dense rows
+// y[r, c] = x[0, c] + … + x[r, c] in f32, ROWS rows at a time; dense rows
 template <class T = f32>
 const auto& cumsum_columns() {
-  static const auto def = kernel("cumsum_columns", {"x", "y", "rows", "cols", "BLOCK=256"},
-                                 [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, Const BLOCK) {
+  static const auto def = kernel("cumsum_columns", {"x", "y", "rows", "cols", "ROWS=1", "BLOCK=256"},
+                                 [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, Const ROWS, Const BLOCK) {
                                    grid(cdiv(cols, BLOCK));
                                    const Value col = program_id(0) * BLOCK;
-                                   Var total = zeros(f32_t, {BLOCK});
-                                   for (Value row : range(0, rows)) {
-                                     total += row_of(x, row, cols, cols).load({col}, {BLOCK});
-                                     row_of(y, row, cols, cols).store({col}, cast(total, element_v<T>));
+                                   Var before = zeros(f32_t, {1, BLOCK});
+                                   for (Value row : range(0, rows, ROWS)) {
+                                     const Value v = load_f32(tile(x, {rows, cols}), {row, col}, {ROWS, BLOCK});
+                                     tile(y, {rows, cols}).store({row, col}, cast(before + cumsum(v, 0), element_v<T>));
+                                     before += expand_dims(sum(v, 0), 0);
                                    }
                                  })
-                              .space({{"BLOCK", {64, 256, 1024}}})
-                              .defaults("cuda", {{"BLOCK", 64}});
+                              .space({{"ROWS", {1, 16, 64, 128}}, {"BLOCK", {32, 64, 256, 1024}}})
+                              .defaults("cuda", {{"ROWS", 128}, {"BLOCK", 32}, {"num_warps", 8}});
   return def;
 }
 

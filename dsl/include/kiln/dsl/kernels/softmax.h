@@ -5,9 +5,12 @@
 
 namespace kiln::dsl::lang::kernels {
 
-// log Σ e^x of a row, taken in blocks: the sum so far is scaled whenever the maximum grows, so that the row is read
-// from memory once and costs one exponential an element.
-inline Value row_logsumexp(const Tile& row, const Value& cols, const Const& BLOCK) {
+// The largest element of a row, and Σ e^(x - that), taken in blocks: the sum so far is scaled whenever the maximum
+// grows, so that the row is read from memory once and costs one exponential an element.
+struct Exponentials {
+  Value top, total;
+};
+inline Exponentials row_exponentials(const Tile& row, const Value& cols, const Const& BLOCK) {
   Var top = kLowest, total = 0.0f;
   for (Value col : range(0, cols, BLOCK)) {
     const Value v = load_f32(row, {col}, {BLOCK}, {.other = kLowest});
@@ -17,6 +20,12 @@ inline Value row_logsumexp(const Tile& row, const Value& cols, const Const& BLOC
     total = total * exp(top - from) + sum(exp(v - from), 0);
     top = next;
   }
+  return {top, total};
+}
+
+// log Σ e^x of a row
+inline Value row_logsumexp(const Tile& row, const Value& cols, const Const& BLOCK) {
+  const auto [top, total] = row_exponentials(row, cols, BLOCK);
   return top + log(total);
 }
 
@@ -32,6 +41,26 @@ const auto& softmax() {
                                    row_of(y, row, stride, cols).store({0}, lang::softmax(v, 0));
                                  })
                               .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}}});
+  return def;
+}
+
+// The same for rows of any length, which are read twice.
+template <class T = f32>
+const auto& softmax_long() {
+  static const auto def = kernel("softmax_long", {"x", "y", "rows", "cols", "stride", "BLOCK=4096"},
+                                 [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, i32 stride, Const BLOCK) {
+                                   grid(rows);
+                                   const Tile from = row_of(x, program_id(0), stride, cols);
+                                   const Tile to = row_of(y, program_id(0), stride, cols);
+                                   const auto [top, total] = row_exponentials(from, cols, BLOCK);
+                                   const Value scale = 1 / total;
+                                   for (Value col : range(0, cols, BLOCK)) {
+                                     const Value v = load_f32(from, {col}, {BLOCK});
+                                     to.store({col}, cast(exp(v - top) * scale, element_v<T>));
+                                   }
+                                 })
+                              .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}})
+                              .defaults("cuda", {{"BLOCK", 8192}, {"num_warps", 8}});
   return def;
 }
 
