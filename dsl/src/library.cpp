@@ -167,7 +167,7 @@ Value gelu_tanh(Operand x) {
     // 0.5·v·(1 + tanh(u)) is v / (1 + e^-2u): one exponential, and relative accuracy in the negative tail.
     constexpr double kTwoSqrt2OverPi = 2 * 0.79788456080286535588;
     const Value minus_2u = v * ((v * v) * (-kTwoSqrt2OverPi * 0.044715) + (-kTwoSqrt2OverPi));
-    return v / (1 + exp(minus_2u));
+    return div(v, 1 + exp(minus_2u), fast);
   });
 }
 

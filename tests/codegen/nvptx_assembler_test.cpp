@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "nvptx/assemble.h"
+#include "nvptx/occupancy.h"
 #include "nvptx/ptxas.h"
 
 namespace kiln::codegen::nvptx {
@@ -121,6 +122,19 @@ TEST(Resources, AreReadFromTheLog) {
   EXPECT_EQ(out.static_shared_bytes, 1024);
   ASSERT_EQ(out.warnings.size(), 1u);
   EXPECT_NE(out.warnings[0].find("C7510"), std::string::npos);
+}
+
+TEST(Occupancy, OneMoreBlockIsInReachForFewRegisters) {
+  const auto blocks = [](int registers, const BlockNeeds& needs) {
+    Resources resources;
+    resources.registers = registers;
+    return blocks_in_reach(resources, needs, 90);
+  };
+  EXPECT_EQ(blocks(180, {128, 72 * 1024}), 3);
+  EXPECT_EQ(blocks(216, {128, 72 * 1024}), std::nullopt);  // too many to give up
+  EXPECT_EQ(blocks(180, {128, 76 * 1024}), std::nullopt);  // no shared memory for it
+  EXPECT_EQ(blocks(68, {128, 0}), std::nullopt);           // there are many already
+  EXPECT_EQ(blocks(0, {128, 0}), std::nullopt);            // not known
 }
 
 }  // namespace

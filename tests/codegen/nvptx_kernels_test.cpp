@@ -135,7 +135,7 @@ std::vector<Flagship> flagships() {
       {"softmax_bf16", *kernels::softmax<lang::bf16>().ir(), {}, {{"sm_80", 72}, {"sm_90a", 72}}},
       {"layer_norm", *kernels::layer_norm().ir(), {}, {{"sm_80", 120}, {"sm_90a", 96}}},
       {"rms_norm_bf16", *kernels::rms_norm<lang::bf16>().ir(), {}, {{"sm_80", 72}, {"sm_90a", 72}}},
-      {"matmul_f32", *kernels::matmul().ir(), {}, {{"sm_80", 120}, {"sm_90a", 128}}},
+      {"matmul_f32", *kernels::matmul().ir(), {}, {{"sm_80", 184}, {"sm_90a", 184}}},
       {"matmul_tf32",
        with_precision(*kernels::matmul().ir(), dsl::Precision::kTf32),
        tf32,

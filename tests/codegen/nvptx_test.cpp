@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "harness.h"
+#include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
 
 namespace kiln::test {
@@ -129,6 +130,22 @@ TEST(Nvidia, MatmulOnHopperIsWgmmaFedByTma) {
   EXPECT_EQ(artifact->metadata.at("device").at("tensor_maps").size(), 3u);
   // Products of one block run while the copies for the next ones are made.
   EXPECT_EQ(count(text, "wgmma.wait_group.sync.aligned 1"), 1u);
+}
+
+// Behind the product with the next keys, whose result is waited for alone; the last one behind the loop.
+TEST(Nvidia, ProductsOfWeightsWithValuesRunBesideTheNextBlocksSoftmax) {
+  const auto kernel = dsl::lang::kernels::attention<dsl::lang::bf16>().ir();
+  const dsl::ConstexprValues config = {{"num_warps", 8}, {"BM", 128}};
+  const auto artifact = compile(*kernel, config, good_facts(*kernel), "cuda:sm_90a", "ptx");
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  const std::string text = text_of(*artifact);
+  const size_t loop = text.find("wgmma.wait_group.sync.aligned 1");
+  ASSERT_NE(loop, std::string::npos);
+  const std::string before = text.substr(0, loop), behind = text.substr(loop);
+  EXPECT_EQ(count(before.substr(before.rfind("mbarrier.try_wait")), "wgmma.commit_group"), 2u);
+  EXPECT_LT(behind.find("ex2.approx"), behind.find("wgmma.wait_group.sync.aligned 0"));
+  // Warps hand slots over, no barrier keeps them together.
+  EXPECT_EQ(behind.substr(0, behind.find("wgmma.wait_group.sync.aligned 0")).find("bar.sync"), std::string::npos);
 }
 
 TEST(Nvidia, LoadsOfLoopsAreCopiedAheadOnAmpere) {

@@ -79,6 +79,10 @@ def product_configs(m, n, k, type):
     shapes = [(128, 128, deep), (64, 64, deep)]
     if type not in ("f32", "tf32"):
         shapes += [(128, 256, deep), (64, 128, deep), (64, 256, deep), (128, 64, deep)]
+    if type == "f32":
+        shapes = [(128, 64, 32), (64, 128, 32), (128, 128, 32), (128, 64, 16), (64, 64, 32)]
+    if type == "tf32":
+        shapes += [(128, 256, deep)]
     if m <= 16:
         shapes = [(16, 64, deep), (16, 128, deep), (16, 64, 2 * deep)]
     plain = [dict(BM=bm, BN=bn, BK=bk) for bm, bn, bk in shapes]
@@ -148,10 +152,11 @@ def attention(batch, heads, seq, width, causal, type="bf16"):
                 return F.scaled_dot_product_attention(*few, is_causal=causal)
 
         return Inputs([q, k, v, out, lengths, batch, heads, heads, seq, 1 / math.sqrt(width)], out,
-                      {"cudnn": by(SDPBackend.CUDNN_ATTENTION), "flash2": by(SDPBackend.FLASH_ATTENTION)}, expected)
+                      {"cudnn": by(SDPBackend.CUDNN_ATTENTION), "flash2": by(SDPBackend.FLASH_ATTENTION),
+                       "triton": triton_peers.attention(q, k, v, causal)}, expected)
 
     configs = [dict(D=width, CAUSAL=int(causal), BM=bm, BN=bn) for bm, bn in [(64, 64), (128, 64), (128, 128), (64, 128)]]
-    configs = with_warps(configs, 4, 8)
+    configs = [dict(c, num_warps=w, num_stages=s) for c in configs for w in (4, 8) for s in (2, 3)]
     return Row("attention", f"b{batch} h{heads} s{seq} d{width} {'causal' if causal else 'full'}", "attention", type, configs,
                make, 4.0 * batch * heads * seq * seq * width * (0.5 if causal else 1), "TFLOP/s", 2e-2)
 

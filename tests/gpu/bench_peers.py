@@ -29,7 +29,7 @@ def absent(*_):
 
 
 if triton is None:
-    add = softmax = layer_norm = matmul = absent
+    add = softmax = layer_norm = matmul = attention = absent
 else:
     @triton.jit
     def add_kernel(x, y, out, n, BLOCK: tl.constexpr):
@@ -77,6 +77,46 @@ else:
             acc = tl.dot(left, right, acc)
         tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty), mask=(m[:, None] < M) & (n[None, :] < N))
 
+    # Blocks of keys from `start` to `end`; those on the diagonal are masked.
+    @triton.jit
+    def attend(query, top, total, acc, k, v, base, start, end, row, factor, seq, D: tl.constexpr, BN: tl.constexpr,
+               DIAGONAL: tl.constexpr):
+        k = tl.make_tensor_descriptor(k + base, [seq, D], [D, 1], [BN, D])
+        v = tl.make_tensor_descriptor(v + base, [seq, D], [D, 1], [BN, D])
+        for at in range(start, end, BN):
+            scores = tl.dot(query, k.load([at, 0]).T) * factor
+            if DIAGONAL:
+                scores = tl.where(row[:, None] >= at + tl.arange(0, BN)[None, :], scores, float("-inf"))
+            highest = tl.maximum(top, tl.max(scores, 1))
+            weights = tl.exp2(scores - highest[:, None])
+            shrink = tl.exp2(top - highest)
+            total = total * shrink + tl.sum(weights, 1)
+            acc = tl.dot(weights.to(query.dtype), v.load([at, 0]), acc * shrink[:, None])
+            top = highest
+        return top, total, acc
+
+    ATTENTION_CONFIGS = [triton.Config({"BM": m, "BN": n}, num_warps=warps, num_stages=stages)
+                         for m, n, warps in [(128, 128, 8), (128, 64, 8), (64, 128, 4), (64, 64, 4), (128, 64, 4)]
+                         for stages in (2, 3)]
+
+    # Of lengths that are multiples of all blocks.
+    @triton.autotune(ATTENTION_CONFIGS, key=["seq", "D", "CAUSAL"])
+    @triton.jit
+    def attention_kernel(q, k, v, out, seq, scale, D: tl.constexpr, CAUSAL: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+        first = tl.program_id(0) * BM
+        base = tl.program_id(1).to(tl.int64) * seq * D
+        row = first + tl.arange(0, BM)
+        query = tl.make_tensor_descriptor(q + base, [seq, D], [D, 1], [BM, D]).load([first, 0])
+        top, total = tl.full((BM,), float("-inf"), tl.float32), tl.zeros((BM,), tl.float32)
+        acc = tl.zeros((BM, D), tl.float32)
+        factor = scale * 1.44269504
+        whole = first // BN * BN if CAUSAL else seq
+        top, total, acc = attend(query, top, total, acc, k, v, base, 0, whole, row, factor, seq, D, BN, False)
+        if CAUSAL:
+            top, total, acc = attend(query, top, total, acc, k, v, base, whole, first + BM, row, factor, seq, D, BN, True)
+        result = (acc / total[:, None]).to(out.dtype.element_ty)
+        tl.make_tensor_descriptor(out + base, [seq, D], [D, 1], [BM, D]).store([first, 0], result)
+
     def warps_for(cols):
         return 4 if cols <= 2048 else 8 if cols <= 8192 else 16
 
@@ -98,3 +138,10 @@ else:
         out = torch.empty(m, n, dtype=a.dtype, device=a.device)
         grid = lambda config: (triton.cdiv(m, config["BM"]) * triton.cdiv(n, config["BN"]),)
         return lambda: matmul_kernel[grid](a, b, out, m, n, k, *b.stride())
+
+    def attention(q, k, v, causal):
+        batch, heads, seq, width = q.shape
+        out = torch.empty_like(q)
+        triton.set_allocator(lambda size, alignment, stream: torch.empty(size, device="cuda", dtype=torch.int8))
+        grid = lambda config: (triton.cdiv(seq, config["BM"]), batch * heads)
+        return lambda: attention_kernel[grid](q, k, v, out, seq, width ** -0.5, D=width, CAUSAL=causal)

@@ -2,7 +2,7 @@
 // (docs/artifact.md) to OUT.json, for launchers that are no client of Kiln's. REQUEST is JSON:
 //
 //   {"kernel": "softmax", "type": "bf16", "target": "cuda:sm_90a",
-//    "constexprs": {"BLOCK": 4096}, "facts": {"x": "align16"}}
+//    "constexprs": {"BLOCK": 4096}, "facts": {"x": "align16"}, "emit": "ptx"}
 //
 // with "file": "softmax.kiln" in place of the kernel and its type, and "emit": "ptx" for what is no machine code.
 // gpu-compile --params KERNEL TYPE prints the names of the kernel's parameters.

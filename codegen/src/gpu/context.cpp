@@ -50,8 +50,8 @@ size_t Context::number_of(const Layout& layout) {
   return layouts_.size() - 1;
 }
 
-void Context::define(ValueId id, Registers registers) {
-  scope_of(id).computed[{id, number_of(*placement.home[id])}] = std::move(registers);
+void Context::define(ValueId id, const Layout& layout, Registers registers) {
+  scope_of(id).computed[{id, number_of(layout)}] = std::move(registers);
 }
 
 Value* Context::scalar(ValueId id) {
@@ -70,7 +70,11 @@ const SharedTile* Context::shared(ValueId id, std::optional<int> fast) {
   return found == last ? nullptr : &found->second;
 }
 
-void Context::define_shared(ValueId id, SharedTile tile) { scope_of(id).shared.emplace(id, std::move(tile)); }
+void Context::define_shared(ValueId id, SharedTile tile) {
+  auto& tiles = scope_of(id).shared;
+  std::erase_if(tiles, [&](const auto& it) { return it.first == id && it.second.panels.fast == tile.panels.fast; });
+  tiles.emplace(id, std::move(tile));
+}
 
 bool Context::is_in_flight(ValueId id) const { return llvm::is_contained(in_flight_, id); }
 

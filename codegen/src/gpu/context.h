@@ -83,7 +83,8 @@ class Context : public ElementContext {
   Result<Registers> get(ValueId id) { return get(id, *placement.home[id]); }
   Value* scalar(ValueId id);
   // What an op has computed, in the value's home.
-  void define(ValueId id, Registers registers);
+  void define(ValueId id, Registers registers) { define(id, *placement.home[id], std::move(registers)); }
+  void define(ValueId id, const Layout& layout, Registers registers);
 
   // Moves the builder to where more code of the value's scope goes.
   void stand_where_defined(ValueId id);
@@ -109,6 +110,9 @@ class Context : public ElementContext {
   // Regions inside each other. While the inner one is lowered, what it needs of outer values goes before `guard`.
   void enter(const dsl::Region& region, llvm::Instruction* guard);
   void leave();
+  // What has been computed of the innermost region's values, and back to that.
+  Scope scope() const { return scopes_.back(); }
+  void restore(Scope scope) { scopes_.back() = std::move(scope); }
 
   // The coordinate along an axis of the element in a register, i32.
   Value* coordinate(const Layout& layout, size_t reg, int axis);
@@ -163,6 +167,8 @@ Result<std::vector<Address>> addresses(Context& c, ValueId pointers, const Layou
 
 // region.cpp
 Result<void> lower_region(Context& c, const dsl::Region& region);
+// … each op by a function of the caller's.
+Result<void> lower_region(Context& c, const dsl::Region& region, llvm::function_ref<Result<void>(const Op&)> lower);
 Result<void> lower_op(Context& c, const Op& op);
 // shared_tile.cpp: puts a matrix into shared memory, once, where it is defined; `fast`: the axis along which lines run.
 Result<SharedTile> put_in_shared(Context& c, ValueId id, int fast);

@@ -1,29 +1,22 @@
 // for, while and if. All conditions are scalars, the same in all threads, so a block stays together. Carried registers
 // live in allocas that LLVM promotes.
-#include "gpu/group_dot.h"
+#include <set>
+
+#include "gpu/dot_layouts.h"
+#include "gpu/rotated_loop.h"
 #include "gpu/stages.h"
 
 namespace kiln::codegen::gpu {
 namespace {
 
-Variable make_variable(Context& c, ValueId id) {
-  Variable out{*c.placement.home[id], {}};
-  llvm::IRBuilder<> entry(c.prologue_end);
-  llvm::Type* type = register_type(c.b.getContext(), c.type(id));
-  for (int64_t i = 0; i < out.layout.size(Dim::kRegister); ++i) out.places.push_back(entry.CreateAlloca(type));
-  return out;
-}
-
-void write(Context& c, const Variable& variable, const Registers& registers) {
-  for (size_t i = 0; i < registers.size(); ++i) c.b.CreateStore(registers[i], variable.places[i]);
+// Small elements are carried in words: so many in one.
+unsigned per_word(llvm::Type* element, size_t registers) {
+  const auto bits = static_cast<unsigned>(element->getPrimitiveSizeInBits());
+  return (bits == 8 || bits == 16) && registers % (32 / bits) == 0 ? 32 / bits : 1;
 }
 
 void define_from(Context& c, llvm::ArrayRef<ValueId> ids, const std::vector<Variable>& variables) {
   for (size_t i = 0; i < ids.size(); ++i) c.define(ids[i], read(c, variables[i]));
-}
-
-llvm::BasicBlock* new_block(Context& c, const char* name) {
-  return llvm::BasicBlock::Create(c.b.getContext(), name, c.function);
 }
 
 // A region in the block where the builder stands; `guard` ends the block before it.
@@ -44,14 +37,20 @@ Result<void> end_iteration(Context& c, llvm::ArrayRef<ValueId> yielded, const st
   return done;
 }
 
-LoopRange range_of(Context& c, const Op& op) {
-  Builder& b = c.b;
-  const dsl::ElementTypeInfo& element = dsl::info(c.type(op.operands[0]).element);
-  const auto wide = [&](ValueId id) {
-    return element.is_signed ? b.CreateSExt(c.scalar(id), b.getInt64Ty()) : b.CreateZExt(c.scalar(id), b.getInt64Ty());
+// What a branch reads, or what that is made of, is there before; other products run on beside it.
+void settle_for(Context& c, const dsl::Region& region) {
+  std::set<ValueId> seen;
+  const auto settle = [&](const auto& self, const Op& op) -> void {
+    for (ValueId id : op.operands) {
+      if (!seen.insert(id).second) continue;
+      if (c.is_in_flight(id)) static_cast<void>(c.get(id));
+      if (c.definition[id]) self(self, *c.definition[id]);
+    }
+    for (const dsl::Region& inner : op.regions) {
+      for (const Op& inside : inner.ops) self(self, inside);
+    }
   };
-  return {wide(op.operands[0]), wide(op.operands[1]),
-          b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, wide(op.operands[2]), b.getInt64(1))};
+  for (const Op& op : region.ops) settle(settle, op);
 }
 
 // The numbers of carried values that come from products of several warps and are yielded by themselves alone: they may
@@ -71,10 +70,56 @@ std::vector<size_t> running_on(Context& c, const Op& loop) {
 
 }  // namespace
 
-Registers read(Context& c, const Variable& variable) {
-  Registers out;
-  for (llvm::AllocaInst* place : variable.places) out.push_back(c.b.CreateLoad(place->getAllocatedType(), place));
+Variable make_variable(Context& c, const dsl::Type& type, const Layout& layout) {
+  llvm::Type* element = register_type(c.b.getContext(), type);
+  const auto registers = static_cast<size_t>(layout.size(Dim::kRegister));
+  Variable out{layout, element, {}};
+  llvm::IRBuilder<> entry(c.prologue_end);
+  const unsigned count = per_word(element, registers);
+  for (size_t i = 0; i < registers; i += count) {
+    out.places.push_back(entry.CreateAlloca(count == 1 ? element : entry.getInt32Ty()));
+  }
   return out;
+}
+
+Registers read(Context& c, const Variable& variable) {
+  Builder& b = c.b;
+  const unsigned count = per_word(variable.element, static_cast<size_t>(variable.layout.size(Dim::kRegister)));
+  Registers out;
+  for (llvm::AllocaInst* place : variable.places) {
+    Value* word = b.CreateLoad(place->getAllocatedType(), place);
+    if (count > 1) word = b.CreateBitCast(word, llvm::FixedVectorType::get(variable.element, count));
+    for (unsigned i = 0; i < count; ++i) out.push_back(count > 1 ? b.CreateExtractElement(word, i) : word);
+  }
+  return out;
+}
+
+void write(Context& c, const Variable& variable, const Registers& registers) {
+  Builder& b = c.b;
+  const unsigned count = per_word(variable.element, registers.size());
+  for (size_t i = 0; i < variable.places.size(); ++i) {
+    Value* word = registers[i];
+    if (count > 1) {
+      word = llvm::PoisonValue::get(llvm::FixedVectorType::get(variable.element, count));
+      for (unsigned j = 0; j < count; ++j) word = b.CreateInsertElement(word, registers[i * count + j], j);
+      word = b.CreateBitCast(word, b.getInt32Ty());
+    }
+    b.CreateStore(word, variable.places[i]);
+  }
+}
+
+LoopRange range_of(Context& c, const Op& op) {
+  Builder& b = c.b;
+  const dsl::ElementTypeInfo& element = dsl::info(c.type(op.operands[0]).element);
+  const auto wide = [&](ValueId id) {
+    return element.is_signed ? b.CreateSExt(c.scalar(id), b.getInt64Ty()) : b.CreateZExt(c.scalar(id), b.getInt64Ty());
+  };
+  return {wide(op.operands[0]), wide(op.operands[1]),
+          b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, wide(op.operands[2]), b.getInt64(1))};
+}
+
+llvm::BasicBlock* new_block(Context& c, const char* name) {
+  return llvm::BasicBlock::Create(c.b.getContext(), name, c.function);
 }
 
 // All values are read before any is written: they may be each other's.
@@ -92,7 +137,7 @@ Result<void> assign(Context& c, llvm::ArrayRef<ValueId> values, const std::vecto
 
 std::vector<Variable> make_variables(Context& c, llvm::ArrayRef<ValueId> ids) {
   std::vector<Variable> out;
-  for (ValueId id : ids) out.push_back(make_variable(c, id));
+  for (ValueId id : ids) out.push_back(make_variable(c, c.type(id), *c.placement.home[id]));
   return out;
 }
 
@@ -103,12 +148,19 @@ Result<void> lower_for(Context& c, const Op& op) {
   const auto arguments = llvm::ArrayRef(region.args).drop_front();
   const std::vector<ValueId>& yielded = region.ops.back().operands;
   const std::vector<size_t> run_on = running_on(c, op);
+  const auto pipeline = c.placement.pipelines.find(&op);
+  const bool is_staged = pipeline != c.placement.pipelines.end();
+  if (is_staged) {
+    if (const auto rotation = plan_rotation(c, op, pipeline->second, run_on)) {
+      return lower_rotated_for(c, op, pipeline->second, *rotation);
+    }
+  }
   const std::vector<Variable> carried = make_variables(c, op.results);
   if (auto done = assign(c, llvm::ArrayRef(op.operands).drop_front(3), carried); !done) return done;
   const LoopRange range = range_of(c, op);
   std::optional<Stages> stages;
-  if (const auto found = c.placement.pipelines.find(&op); found != c.placement.pipelines.end()) {
-    stages.emplace(c, op, found->second, range, !run_on.empty());
+  if (is_staged) {
+    stages.emplace(c, op, pipeline->second, range, StageOrder{.runs_on = !run_on.empty()});
     if (auto begun = stages->begin(); !begun) return begun;
   }
 
@@ -140,6 +192,7 @@ Result<void> lower_for(Context& c, const Op& op) {
   index->addIncoming(next, b.GetInsertBlock());
   b.CreateCondBr(b.CreateICmpSLT(next, range.end), loop, after);
   b.SetInsertPoint(after);
+  if (stages) stages->end();
   define_from(c, op.results, carried);
   for (size_t i : run_on) {
     const ValueId id = op.results[i];
@@ -180,7 +233,7 @@ Result<void> lower_while(Context& c, const Op& op) {
 
 Result<void> lower_if(Context& c, const Op& op) {
   Builder& b = c.b;
-  c.settle_all();
+  for (const dsl::Region& region : op.regions) settle_for(c, region);
   const std::vector<Variable> results = make_variables(c, op.results);
   llvm::BasicBlock *then = new_block(c, "then"), *otherwise = new_block(c, "else"), *after = new_block(c, "if.end");
   llvm::Instruction* guard = b.CreateCondBr(c.scalar(op.operands[0]), then, otherwise);

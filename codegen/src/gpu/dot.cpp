@@ -94,6 +94,7 @@ class MultiplyAdds {
   StagedTile staged(const Operand& operand) {
     StagedTile tile(c_, dsl::scalar_type(sum_), operand.layout.shape());
     tile.write(operand.registers, operand.layout, operand.layout.shape());
+    tile.end_writes();
     return tile;
   }
 

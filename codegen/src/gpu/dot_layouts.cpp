@@ -4,6 +4,7 @@
 
 #include "gpu/coalesce.h"
 #include "gpu/layout/algebra.h"
+#include "gpu/multiply_add.h"
 #include "gpu/shared_panels.h"
 #include "passes/op_builder.h"
 
@@ -55,13 +56,15 @@ Layout blocks_of_result(const std::vector<int64_t>& shape, const BlockShape& blo
   return coalesced(shape, access, block);
 }
 
-// Of operands with these extents, which are powers of two.
+// Of operands with these extents, which are powers of two. `is_whole`: the inner axis is not padded.
 DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, const std::vector<int64_t>& a,
-                      const std::vector<int64_t>& sum, const TargetInfo& target, const BlockShape& block) {
-  auto instruction = dot_instruction(context, target, types);
-  if (!instruction) return {blocks_of_result(sum, block)};
+                      const std::vector<int64_t>& sum, bool is_whole, const TargetInfo& target,
+                      const BlockShape& block) {
   const bool batched = sum.size() == 3;
   const int64_t rows = sum[sum.size() - 2], columns = sum.back(), inner = a.back();
+  auto instruction = dot_instruction(context, target, types);
+  if (!instruction && !batched && is_whole) instruction = multiply_add_instruction(types, rows, columns, inner, block);
+  if (!instruction) return {blocks_of_result(sum, block)};
   const std::vector<int64_t> tile = instruction->accumulator.shape();
   const int64_t tile_k = instruction->a.shape()[1];
   DotFragments out;
@@ -147,8 +150,8 @@ DotLayouts dot_layouts(const dsl::Kernel& kernel, const dsl::Op& dot, const Targ
     auto layouts = group ? by_group(*group, padded_shape(a), padded_shape(sum), block.warps) : std::nullopt;
     if (layouts) return *layouts;
   }
-  return layouts_of(context, {a.element, b.element, sum.element, precision}, padded_shape(a), padded_shape(sum), target,
-                    block);
+  return layouts_of(context, {a.element, b.element, sum.element, precision}, padded_shape(a), padded_shape(sum),
+                    padded_shape(a) == dsl::concrete_shape(a), target, block);
 }
 
 }  // namespace kiln::codegen::gpu

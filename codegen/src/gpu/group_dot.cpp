@@ -30,8 +30,9 @@ View view_of(const Context& c, ValueId id) {
   return out;
 }
 
-// Whether A is taken from registers: it is there, in the instruction's order but for a renaming.
-bool stays_in_registers(Context& c, const Op& dot) {
+}  // namespace
+
+bool takes_a_from_registers(Context& c, const Op& dot) {
   const DotLayouts layouts = dot_layouts(c.kernel, dot, c.target, c.block);
   const ValueId id = dot.operands[0];
   if (c.shared(view_of(c, id).source)) return false;
@@ -41,19 +42,19 @@ bool stays_in_registers(Context& c, const Op& dot) {
   return plan && std::holds_alternative<RegisterMove>(plan->how);
 }
 
-// The sums go to the next iteration, and nothing that the product reads is written again before its release.
-bool may_run_on(Context& c, const Op& dot, const GroupInstruction& group) {
-  if (!c.may_leave_in_flight(dot.results[0])) return false;
-  const auto keeps = [&](size_t number) {
-    const View view = view_of(c, dot.operands[number]);
-    if (c.region_of(view.source) != c.current_region()) return true;
-    const Op* op = c.definition[view.source];
-    if (!op || !c.placement.staged.contains(op)) return false;
-    const int k_axis = number == 0 ? 1 : 0;
-    return group.any_axis_fastest || c.shared(view.source, view.transposed ? 1 - k_axis : k_axis);
-  };
-  return keeps(1) && (stays_in_registers(c, dot) || keeps(0));
+ValueId operand_source(const Context& c, const Op& dot, size_t number) {
+  return view_of(c, dot.operands[number]).source;
 }
+
+bool keeps_operands(Context& c, const Op& dot) {
+  const auto keeps = [&](size_t number) {
+    const ValueId source = operand_source(c, dot, number);
+    return c.region_of(source) != c.region_of(dot.results[0]) || c.placement.staged.contains(c.definition[source]);
+  };
+  return keeps(1) && (takes_a_from_registers(c, dot) || keeps(0));
+}
+
+namespace {
 
 class GroupDot {
  public:
@@ -63,7 +64,7 @@ class GroupDot {
   Result<void> lower() {
     const GroupInstruction& group = all_.instruction;
     const ValueId sum = op_.operands[2], result = op_.results[0];
-    const bool clear = is_zero(sum), runs_on = may_run_on(c_, op_, group);
+    const bool clear = is_zero(sum), runs_on = c_.may_leave_in_flight(result) && keeps_operands(c_, op_);
     auto a = a_operand(), rhs = operand(1);
     if (!a || !rhs) return (a ? rhs : a).error();
     auto sums = c_.is_in_flight(sum) ? Result<Registers>(c_.take_in_flight(sum)) : c_.get(sum, accumulator_);
@@ -106,7 +107,7 @@ class GroupDot {
 
   Result<GroupOperand> a_operand() {
     const ValueId id = op_.operands[0];
-    if (!stays_in_registers(c_, op_)) return operand(0);
+    if (!takes_a_from_registers(c_, op_)) return operand(0);
     auto registers = c_.get(id, all_.a);
     if (!registers) return registers.error();
     GroupOperand out;

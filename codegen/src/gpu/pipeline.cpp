@@ -63,7 +63,7 @@ class Planner {
     if (out.stages < 2) return;
     std::set<const Op*> slice;
     std::set<size_t> ahead;
-    int64_t bytes = 0;
+    int64_t bytes = 0, turned = 0;
     for (const Op& op : loop.regions[0].ops) {
       if (op.code != OpCode::kLoad) continue;
       auto staged = stage(op);
@@ -76,10 +76,11 @@ class Planner {
       slice = std::move(its_slice);
       ahead = std::move(its_ahead);
       bytes += staged->panels.bytes;
+      turned += turned_bytes(op.results[0], staged->panels);
       out.loads.push_back(std::move(*staged));
     }
     if (out.loads.empty()) return;
-    const int64_t fitting = (target_.lane_facts().shared_bytes - kKeptFree) / bytes;
+    const int64_t fitting = (target_.lane_facts().shared_bytes - kKeptFree - turned) / bytes;
     out.stages = static_cast<int>(std::min<int64_t>(out.stages, fitting));
     if (out.stages < 2) return;
     for (const Op& op : loop.regions[0].ops) {
@@ -120,6 +121,20 @@ class Planner {
                           user->code == OpCode::kBitcast;
       return passes && feeds_dot(user->results[0]);
     });
+  }
+
+  // What copies take whose lines run the other way, for products of several warps that want k to run fastest.
+  int64_t turned_bytes(ValueId id, const SharedPanels& panels, bool transposed = false) const {
+    int64_t out = 0;
+    for (const Op* user : users_[id]) {
+      if (user->code == OpCode::kPermute) out = std::max(out, turned_bytes(user->results[0], panels, !transposed));
+      if (user->code != OpCode::kDot) continue;
+      const DotLayouts layouts = dot_layouts(kernel_, *user, target_, block_);
+      if (!layouts.group || layouts.group->instruction.any_axis_fastest) continue;
+      const int k_axis = (user->operands[0] == id) != transposed ? 1 : 0;
+      if (panels.fast != k_axis) out = 2 * panels.bytes;
+    }
+    return out;
   }
 
   // Whether nothing is written there while the kernel runs.

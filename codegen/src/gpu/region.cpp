@@ -131,13 +131,17 @@ size_t reductions_from(const dsl::Region& region, size_t first) {
 }  // namespace
 
 Result<void> lower_region(Context& c, const dsl::Region& region) {
+  return lower_region(c, region, [&](const Op& op) { return lower_op(c, op); });
+}
+
+Result<void> lower_region(Context& c, const dsl::Region& region, llvm::function_ref<Result<void>(const Op&)> lower) {
   c.order.begin(c.b, region);
   for (size_t i = 0; i < region.ops.size();) {
     const Op& op = region.ops[i];
     if (c.lines) c.lines->set(c.b, op.loc);
     if (auto checked = lower_check(c, op); !checked) return checked;
     const size_t reductions = reductions_from(region, i);
-    auto done = reductions > 1 ? lower_reductions(c, llvm::ArrayRef(region.ops).slice(i, reductions)) : lower_op(c, op);
+    auto done = reductions > 1 ? lower_reductions(c, llvm::ArrayRef(region.ops).slice(i, reductions)) : lower(op);
     if (!done) return done;
     i += std::max<size_t>(reductions, 1);
   }

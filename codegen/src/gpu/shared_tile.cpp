@@ -33,6 +33,20 @@ Layout sharing_layout(Context& c, const dsl::Type& type, int fast) {
   return blocked(shape, per_thread, lanes, warps, {fast, 1 - fast});
 }
 
+// A staged tile whose lines are to run the other way has two places in turn: products may still read the one of the
+// last iteration.
+bool is_turned(const Context& c, ValueId id) { return c.placement.staged.contains(c.definition[id]); }
+
+Value* alternating_part(Context& c, const SharedBuffer& buffer, int64_t bytes) {
+  Builder& b = c.b;
+  llvm::IRBuilder<> entry(c.prologue_end);
+  llvm::AllocaInst* offset = entry.CreateAlloca(entry.getInt32Ty());
+  entry.CreateStore(entry.getInt32(0), offset);
+  Value* now = b.CreateLoad(b.getInt32Ty(), offset);
+  b.CreateStore(b.CreateXor(now, b.getInt32(static_cast<uint32_t>(bytes))), offset);
+  return b.CreateGEP(b.getInt8Ty(), buffer.pointer(), now);
+}
+
 }  // namespace
 
 Result<Registers> read_shared_tile(Context& c, const SharedTile& tile, const dsl::Type& type, const Layout& layout) {
@@ -64,12 +78,14 @@ Result<SharedTile> put_in_shared(Context& c, ValueId id, int fast) {
     x = to_bits(c, x, bits);
     if (inside) x = c.b.CreateSelect(inside, x, llvm::Constant::getNullValue(x->getType()));
   }
-  const SharedBuffer buffer(c.b, panels->bytes);
+  const bool alternates = is_turned(c, id);
+  const SharedBuffer buffer(c.b, panels->bytes * (alternates ? 2 : 1));
+  Value* base = alternates ? alternating_part(c, buffer, panels->bytes) : buffer.pointer();
   const SharedAccess access = plan_shared_store(panels->memory, layout, bits, c.target.lane_facts());
-  store_shared(c, {&buffer, buffer.pointer(), kWritePhase}, access, *registers, bits);
+  store_shared(c, {&buffer, base, kWritePhase}, access, *registers, bits);
   buffer.touch(c.b, SharedBuffer::Access::kWrite, kWritePhase);
   c.target.group_publish(c.b);
-  SharedTile out{*panels, buffer, buffer.pointer()};
+  SharedTile out{*panels, buffer, base};
   c.define_shared(id, out);
   return out;
 }

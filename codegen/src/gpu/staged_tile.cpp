@@ -46,6 +46,8 @@ void StagedTile::write(const Registers& registers, const Layout& layout, const s
   }
 }
 
+void StagedTile::end_writes() { buffer_->touch(c_.b, SharedBuffer::Access::kRead, kReadPhase); }
+
 Value* StagedTile::read(llvm::ArrayRef<Value*> coordinates) { return read_number(number_of(coordinates)); }
 
 Value* StagedTile::read_number(Value* number) {

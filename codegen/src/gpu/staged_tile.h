@@ -17,6 +17,8 @@ class StagedTile {
   // tile) is left out.
   void write(const Registers& registers, const Layout& layout, const std::vector<int64_t>& extents, int axis = 0,
              int64_t start = 0);
+  // From here on it is read: what a loop reads is written before the loop.
+  void end_writes();
   // The coordinates by axis, all of them inside.
   Value* read(llvm::ArrayRef<Value*> coordinates);
   // By row-major number; of a tile without pads.

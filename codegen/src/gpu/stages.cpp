@@ -14,8 +14,9 @@ constexpr int kRingPhase = 0;
 constexpr int64_t kBarrierBytes = 8;
 
 // The last iteration's products may still read their slot at the head of the next one, and at its end if they run on.
-int distance_of(const Pipeline& pipeline, bool runs_on) {
-  const int busy = (pipeline.is_all_bulk() ? 0 : 1) + (runs_on ? 1 : 0);
+int distance_of(const Pipeline& pipeline, const StageOrder& order) {
+  const bool waits = order.runs_on || (order.drifts && pipeline.stages > 2);
+  const int busy = (pipeline.is_all_bulk() ? 0 : 1) + (waits ? 1 : 0);
   return std::max(1, pipeline.stages - busy);
 }
 
@@ -27,8 +28,13 @@ std::vector<ValueId> picked(llvm::ArrayRef<ValueId> ids, const std::vector<size_
 
 }  // namespace
 
-Stages::Stages(Context& c, const Op& loop, const Pipeline& pipeline, const LoopRange& range, bool runs_on)
-    : c_(c), loop_(loop), pipeline_(pipeline), range_(range), distance_(distance_of(pipeline, runs_on)) {}
+Stages::Stages(Context& c, const Op& loop, const Pipeline& pipeline, const LoopRange& range, StageOrder order)
+    : c_(c),
+      loop_(loop),
+      pipeline_(pipeline),
+      range_(range),
+      order_(std::move(order)),
+      distance_(distance_of(pipeline, order_)) {}
 
 Result<void> Stages::begin() {
   llvm::IRBuilder<> entry(c_.prologue_end);
@@ -36,10 +42,14 @@ Result<void> Stages::begin() {
   filled_ = entry.CreateAlloca(entry.getInt32Ty());
   used_ = entry.CreateAlloca(entry.getInt32Ty());
   parity_ = entry.CreateAlloca(entry.getInt32Ty());
+  current_ = entry.CreateAlloca(entry.getInt32Ty());
+  filled_parity_ = entry.CreateAlloca(entry.getInt32Ty());
   c_.b.CreateStore(range_.start, index_);
   c_.b.CreateStore(c_.b.getInt32(0), filled_);
   c_.b.CreateStore(c_.b.getInt32(0), used_);
   c_.b.CreateStore(c_.b.getInt32(0), parity_);
+  // A slot that was never filled is free.
+  c_.b.CreateStore(c_.b.getInt32(1), filled_parity_);
   for (const StagedLoad& staged : pipeline_.loads) {
     rings_.emplace_back(c_.b, staged.panels.bytes * pipeline_.stages);
   }
@@ -68,8 +78,29 @@ Result<void> Stages::advance(llvm::Instruction* guard) {
 
 Result<void> Stages::finish(llvm::Instruction* guard) {
   if (!pipeline_.is_all_bulk()) return {};
-  c_.target.barrier(c_.b);
+  if (order_.drifts) {
+    hand_over();
+  } else {
+    c_.target.barrier(c_.b);
+  }
   return fill(guard);
+}
+
+void Stages::end() {
+  if (!pipeline_.is_all_bulk()) c_.target.async_wait(c_.b, 0);
+}
+
+void Stages::hand_over() {
+  Builder& b = c_.b;
+  const BulkEngine& engine = *c_.target.bulk_engine();
+  free_->touch(b, SharedBuffer::Access::kWrite, kRingPhase);
+  engine.arrive(b, slot(*free_, kBarrierBytes, current_), b.CreateIsNull(c_.lane));
+  llvm::BasicBlock *wait = new_block(c_, "handover"), *after = new_block(c_, "handover.end");
+  b.CreateCondBr(b.CreateIsNull(c_.warp), wait, after);
+  b.SetInsertPoint(wait);
+  engine.wait(b, slot(*free_, kBarrierBytes, filled_), b.CreateLoad(b.getInt32Ty(), filled_parity_));
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
 }
 
 void Stages::make_barriers() {
@@ -77,23 +108,38 @@ void Stages::make_barriers() {
   const BulkEngine& engine = *c_.target.bulk_engine();
   barriers_.emplace(b, kBarrierBytes * pipeline_.stages);
   Value* chosen = b.CreateIsNull(c_.target.thread_id(b));
-  for (int i = 0; i < pipeline_.stages; ++i) {
-    Value* barrier =
-        b.CreateConstGEP1_64(b.getInt8Ty(), barriers_->pointer(), static_cast<uint64_t>(kBarrierBytes * i));
-    barriers_->touch(b, SharedBuffer::Access::kWrite, kRingPhase);
-    engine.init_barrier(b, barrier, 1, chosen);
+  const auto initialise = [&](const SharedBuffer& barriers, int arrivals) {
+    for (int i = 0; i < pipeline_.stages; ++i) {
+      Value* barrier =
+          b.CreateConstGEP1_64(b.getInt8Ty(), barriers.pointer(), static_cast<uint64_t>(kBarrierBytes * i));
+      barriers.touch(b, SharedBuffer::Access::kWrite, kRingPhase);
+      engine.init_barrier(b, barrier, arrivals, chosen);
+    }
+  };
+  // In a loop around this one others may still wait for the barriers of the last time.
+  if (!order_.late.empty()) c_.target.barrier(b);
+  initialise(*barriers_, order_.late.empty() ? 1 : 2);
+  if (order_.drifts) {
+    free_.emplace(b, kBarrierBytes * pipeline_.stages);
+    initialise(*free_, c_.block.warps);
   }
   engine.publish_shared(b);
   c_.target.barrier(b);
 }
 
-void Stages::announce(Value* chosen) {
+void Stages::announce(Value* chosen, Value* enabled, bool late) {
+  Builder& b = c_.b;
   int64_t bytes = 0;
   for (const StagedLoad& staged : pipeline_.loads) {
-    if (staged.bulk) bytes += staged.bulk->box_bytes * static_cast<int64_t>(staged.bulk->boxes.size());
+    if (!staged.bulk || order_.late.contains(staged.load) != late) continue;
+    bytes += staged.bulk->box_bytes * static_cast<int64_t>(staged.bulk->boxes.size());
   }
-  barriers_->touch(c_.b, SharedBuffer::Access::kWrite, kRingPhase);
-  c_.target.bulk_engine()->arrive_expecting(c_.b, slot(*barriers_, kBarrierBytes, filled_), bytes, chosen);
+  const BulkEngine& engine = *c_.target.bulk_engine();
+  Value* barrier = slot(*barriers_, kBarrierBytes, filled_);
+  barriers_->touch(b, SharedBuffer::Access::kWrite, kRingPhase);
+  engine.arrive_expecting(b, barrier, bytes, b.CreateAnd(chosen, enabled));
+  // The other arrival ends the phase.
+  if (!order_.late.empty()) engine.arrive(b, barrier, b.CreateAnd(chosen, b.CreateNot(enabled)));
 }
 
 void Stages::copy_in_bulk(const StagedLoad& staged, const SharedBuffer& ring, Value* base, Value* chosen) {
@@ -110,12 +156,26 @@ void Stages::copy_in_bulk(const StagedLoad& staged, const SharedBuffer& ring, Va
   }
 }
 
-// One iteration's copies, by the addresses of that iteration; none behind the end.
+// One slot's copies; none behind the end.
 Result<void> Stages::fill(llvm::Instruction* guard) {
   Builder& b = c_.b;
-  const dsl::Region& region = loop_.regions[0];
   Value* index = b.CreateLoad(b.getInt64Ty(), index_);
-  Value* enabled = b.CreateICmpSLT(index, range_.end);
+  if (auto done = copy_iteration(index, b.CreateICmpSLT(index, range_.end), false, guard); !done) return done;
+  if (!order_.late.empty()) {
+    Value* last = b.CreateSub(index, range_.step);
+    Value* enabled = b.CreateAnd(b.CreateICmpSGE(last, range_.start), b.CreateICmpSLT(last, range_.end));
+    if (auto done = copy_iteration(last, enabled, true, guard); !done) return done;
+  }
+  if (!pipeline_.is_all_bulk()) c_.target.async_commit(b);
+  b.CreateStore(b.CreateAdd(index, range_.step), index_);
+  flip(filled_parity_, step(filled_));
+  return {};
+}
+
+// One iteration's copies, by the addresses of that iteration.
+Result<void> Stages::copy_iteration(Value* index, Value* enabled, bool late, llvm::Instruction* guard) {
+  Builder& b = c_.b;
+  const dsl::Region& region = loop_.regions[0];
   c_.enter(region, guard);
   const auto lower = [&]() -> Result<void> {
     const unsigned bits = static_cast<unsigned>(dsl::info(c_.type(region.args[0]).element).bits);
@@ -124,16 +184,14 @@ Result<void> Stages::fill(llvm::Instruction* guard) {
     for (const Op* op : pipeline_.slice) {
       if (auto done = lower_op(c_, *op); !done) return done;
     }
-    Value* chosen = nullptr;
-    if (pipeline_.has_bulk()) {
-      chosen = b.CreateAnd(b.CreateIsNull(c_.target.thread_id(b)), enabled);
-      announce(chosen);
-    }
+    Value* chosen = b.CreateIsNull(c_.target.thread_id(b));
+    if (pipeline_.has_bulk()) announce(chosen, enabled, late);
     for (size_t i = 0; i < rings_.size(); ++i) {
       const StagedLoad& staged = pipeline_.loads[i];
+      if (order_.late.contains(staged.load) != late) continue;
       Value* base = slot(rings_[i], staged.panels.bytes, filled_);
       if (staged.bulk) {
-        copy_in_bulk(staged, rings_[i], base, chosen);
+        copy_in_bulk(staged, rings_[i], base, b.CreateAnd(chosen, enabled));
       } else if (auto done = copy(staged, rings_[i], base, enabled); !done) {
         return done;
       }
@@ -142,11 +200,7 @@ Result<void> Stages::fill(llvm::Instruction* guard) {
   };
   auto done = lower();
   c_.leave();
-  if (!done) return done;
-  if (!pipeline_.is_all_bulk()) c_.target.async_commit(b);
-  b.CreateStore(b.CreateAdd(index, range_.step), index_);
-  step(filled_);
-  return {};
+  return done;
 }
 
 Result<void> Stages::copy(const StagedLoad& staged, const SharedBuffer& ring, Value* base, Value* enabled) {
@@ -184,6 +238,12 @@ Value* Stages::step(llvm::AllocaInst* number) {
   return wraps;
 }
 
+void Stages::flip(llvm::AllocaInst* parity, Value* wraps) {
+  Builder& b = c_.b;
+  Value* old = b.CreateLoad(b.getInt32Ty(), parity);
+  b.CreateStore(b.CreateXor(old, b.CreateZExt(wraps, b.getInt32Ty())), parity);
+}
+
 void Stages::define() {
   Builder& b = c_.b;
   for (size_t i = 0; i < rings_.size(); ++i) {
@@ -191,9 +251,12 @@ void Stages::define() {
     Value* base = slot(rings_[i], staged.panels.bytes, used_);
     c_.define_shared(staged.load->results[0], {staged.panels, rings_[i], base, kRingPhase});
   }
-  Value* wraps = step(used_);
-  Value* parity = b.CreateLoad(b.getInt32Ty(), parity_);
-  b.CreateStore(b.CreateXor(parity, b.CreateZExt(wraps, b.getInt32Ty())), parity_);
+  b.CreateStore(b.CreateLoad(b.getInt32Ty(), used_), current_);
+  flip(parity_, step(used_));
+}
+
+void Stages::touch() {
+  for (const SharedBuffer& ring : rings_) ring.touch(c_.b, SharedBuffer::Access::kRead, kRingPhase);
 }
 
 }  // namespace kiln::codegen::gpu

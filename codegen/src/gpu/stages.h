@@ -13,7 +13,12 @@
 //     wait for the slot's transaction barrier
 //     …
 //     barrier; one thread tells the engine what to copy next
+//
+// Where warps may drift apart, a slot also has a barrier that says when it is free: each warp arrives there, and the
+// one that tells the engine waits, for the slot of an iteration before, if there are three or more.
 #pragma once
+
+#include <set>
 
 #include "gpu/context.h"
 #include "gpu/pipeline.h"
@@ -28,16 +33,31 @@ struct LoopRange {
 // Registers of carried values in memory of their own, which LLVM promotes (control.cpp).
 struct Variable {
   Layout layout;
+  llvm::Type* element;
   std::vector<llvm::AllocaInst*> places;
 };
+Variable make_variable(Context& c, const dsl::Type& type, const Layout& layout);
 std::vector<Variable> make_variables(Context& c, llvm::ArrayRef<ValueId> ids);
 Result<void> assign(Context& c, llvm::ArrayRef<ValueId> values, const std::vector<Variable>& variables);
 Registers read(Context& c, const Variable& variable);
+void write(Context& c, const Variable& variable, const Registers& registers);
+LoopRange range_of(Context& c, const Op& loop);
+llvm::BasicBlock* new_block(Context& c, const char* name);
+
+// When slots are filled and come free.
+struct StageOrder {
+  // Products of one iteration may run into the next, so a slot comes free an iteration later.
+  bool runs_on = false;
+  // Loads that are read an iteration late: a slot has what they load in the iteration before. Of pipelines that are all
+  // bulk, without carried values in their slice.
+  std::set<const Op*> late = {};
+  // Warps may be in different iterations, where nothing else keeps them together.
+  bool drifts = false;
+};
 
 class Stages {
  public:
-  // `runs_on`: products of one iteration may run into the next, so a slot comes free an iteration later.
-  Stages(Context& c, const Op& loop, const Pipeline& pipeline, const LoopRange& range, bool runs_on);
+  Stages(Context& c, const Op& loop, const Pipeline& pipeline, const LoopRange& range, StageOrder order);
 
   // Where the builder stands before the loop.
   Result<void> begin();
@@ -45,28 +65,37 @@ class Stages {
   Result<void> advance(llvm::Instruction* guard);
   // At its end.
   Result<void> finish(llvm::Instruction* guard);
+  // Where the builder stands behind the loop: what is copied ahead of its end may fill memory that is others' by then.
+  void end();
   // In the scope of the body: what the staged loads have loaded.
   void define();
+  // Says that slots are read up to here.
+  void touch();
 
  private:
   Result<void> fill(llvm::Instruction* guard);
+  Result<void> copy_iteration(Value* index, Value* enabled, bool late, llvm::Instruction* guard);
   Result<void> copy(const StagedLoad& staged, const SharedBuffer& ring, Value* base, Value* enabled);
   void make_barriers();
-  void announce(Value* chosen);
+  void hand_over();
+  void announce(Value* chosen, Value* enabled, bool late);
   void copy_in_bulk(const StagedLoad& staged, const SharedBuffer& ring, Value* base, Value* chosen);
   Value* slot(const SharedBuffer& ring, int64_t bytes, llvm::AllocaInst* number);
   // To the next slot; whether it is the first again.
   Value* step(llvm::AllocaInst* number);
+  void flip(llvm::AllocaInst* parity, Value* wraps);
 
   Context& c_;
   const Op& loop_;
   const Pipeline& pipeline_;
   const LoopRange range_;
+  const StageOrder order_;
   const int distance_;  // iterations that a copy is ahead
   std::vector<SharedBuffer> rings_;
-  std::optional<SharedBuffer> barriers_;  // of the slots
+  std::optional<SharedBuffer> barriers_, free_;  // of the slots: when they are full, and when all have left them
   std::vector<Variable> ahead_;
   llvm::AllocaInst *index_ = nullptr, *filled_ = nullptr, *used_ = nullptr, *parity_ = nullptr;
+  llvm::AllocaInst *filled_parity_ = nullptr, *current_ = nullptr;
 };
 
 }  // namespace kiln::codegen::gpu

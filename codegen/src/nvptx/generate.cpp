@@ -6,6 +6,7 @@
 #include <llvm/Support/raw_ostream.h>
 
 #include "emit.h"
+#include "gpu/compute_late.h"
 #include "gpu/supported.h"
 #include "nvptx/inline_division.h"
 #include "nvptx/occupancy.h"
@@ -23,25 +24,6 @@ Result<std::string> emit_ptx(llvm::Module& module, llvm::TargetMachine& machine)
   }
   passes.run(module);
   return std::string(buffer.begin(), buffer.end());
-}
-
-// Again with fewer registers, where too few blocks would be at work to hide how far memory is. Two blocks instead of
-// one are worth a few spilled bytes.
-Result<std::optional<Assembled>> assemble_for_memory(const std::string& ptx, const std::string& processor,
-                                                     bool line_tables, int threads) {
-  constexpr int64_t kFewBytes = 32;
-  auto first = assemble(ptx, processor, line_tables);
-  if (!first || !*first) return first;
-  int64_t spent = (*first)->resources.assembler_us;
-  for (int blocks : worthwhile_blocks((*first)->resources, threads)) {
-    auto again = assemble(with_blocks(ptx, blocks), processor, line_tables);
-    if (!again || !*again) return again;
-    spent += (*again)->resources.assembler_us;
-    (*again)->resources.assembler_us = spent;
-    if ((*again)->resources.spill_store_bytes <= (blocks == 2 ? kFewBytes : 0)) return again;
-  }
-  (*first)->resources.assembler_us = spent;
-  return first;
 }
 
 std::vector<std::byte> to_bytes(const std::string& text) {
@@ -70,6 +52,9 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
   begin("optimise");
   inline_divisions(module, target.capability == 80 || target.capability == 90);
   clean_up(module, *target.machine, Invariants::kHoist);
+  for (llvm::Function& function : module) {
+    if (!function.isDeclaration()) gpu::compute_late(function);
+  }
   Generated out{*lowered, {}, emit, {}};
   if (emit == "llvm") {
     out.code = to_bytes(print_module(module));
@@ -81,9 +66,10 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
   if (emit == "cubin") {
     begin("assemble");
     const bool debug = kernel.options.debug;
+    const BlockNeeds needs = {lowered->threads, lowered->shared_bytes};
     auto assembled = gpu::has_products(kernel.body)
-                         ? assemble(*ptx, target.processor, debug)
-                         : assemble_for_memory(*ptx, target.processor, debug, lowered->threads);
+                         ? assemble_for_products(*ptx, target.processor, target.capability, needs, debug)
+                         : assemble_for_memory(*ptx, target.processor, needs, debug);
     if (!assembled) return assembled.error();
     if (*assembled) {
       out.code = std::move((*assembled)->cubin);

@@ -1,3 +1,4 @@
+// Limits: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 #include "nvptx/occupancy.h"
 
 #include <algorithm>
@@ -5,28 +6,82 @@
 namespace kiln::codegen::nvptx {
 namespace {
 
-// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
-constexpr int kRegisters = 65536;  // of a multiprocessor
-constexpr int kRegisterUnit = 8;   // that a thread gets
-constexpr int kThreads = 1024;
+constexpr int64_t kRegisters = 64 * 1024, kRegisterUnit = 8;  // of a multiprocessor; what a thread gets multiples of
+constexpr int64_t kSystemBytes = 1024;                        // of shared memory, for each block
+constexpr int64_t kFewBlocks = 3, kEnoughThreads = 1024;
+constexpr int64_t kFewSpilledBytes = 32;
 
-int rounded_up(int registers) { return (registers + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit; }
+int64_t shared_bytes_of(int capability) {
+  return (capability == 80 ? 164 : capability >= 90 ? 228 : 100) * int64_t{1024};
+}
+
+int64_t threads_of(int capability) { return capability == 80 || capability >= 90 ? 2048 : 1536; }
+
+int64_t blocks_by_registers(int64_t registers, int threads) {
+  return kRegisters / ((registers + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit * threads);
+}
+
+// With a directive behind that of the number of threads.
+std::string aiming_at(const std::string& ptx, int blocks) {
+  const size_t threads = ptx.find(".maxntid");
+  if (threads == std::string::npos) return ptx;
+  return std::string(ptx).insert(threads, ".minnctapersm " + std::to_string(blocks) + "\n");
+}
 
 }  // namespace
 
+std::optional<int> blocks_in_reach(const Resources& resources, const BlockNeeds& needs, int capability) {
+  if (resources.registers == 0) return std::nullopt;
+  const int64_t now = blocks_by_registers(resources.registers, needs.threads);
+  const int64_t most = std::min(shared_bytes_of(capability) / (needs.shared_bytes + kSystemBytes),
+                                threads_of(capability) / needs.threads);
+  if (now >= most || now == 0 || now > kFewBlocks) return std::nullopt;
+  const int64_t left = kRegisters / ((now + 1) * needs.threads) / kRegisterUnit * kRegisterUnit;
+  if (left < resources.registers - resources.registers / 5) return std::nullopt;
+  return static_cast<int>(now + 1);
+}
+
+Result<std::optional<Assembled>> assemble_for_products(const std::string& ptx, const std::string& processor,
+                                                       int capability, const BlockNeeds& needs, bool line_tables) {
+  auto first = assemble(ptx, processor, line_tables);
+  if (!first || !*first) return first;
+  const auto blocks = blocks_in_reach((*first)->resources, needs, capability);
+  if (!blocks) return first;
+  auto second = assemble(aiming_at(ptx, *blocks), processor, line_tables);
+  if (!second || !*second) return first;
+  Resources &before = (*first)->resources, &after = (*second)->resources;
+  const bool is_better = after.spill_store_bytes <= before.spill_store_bytes && after.warnings == before.warnings &&
+                         blocks_by_registers(after.registers, needs.threads) >= *blocks;
+  const int64_t both = before.assembler_us + after.assembler_us;
+  before.assembler_us = after.assembler_us = both;
+  return is_better ? second : first;
+}
+
 std::vector<int> worthwhile_blocks(const Resources& resources, int threads) {
-  const int now = kRegisters / (std::max(1, rounded_up(resources.registers)) * threads);
+  const auto enough = static_cast<int>(kEnoughThreads / threads);
+  const int64_t now = resources.registers == 0 ? enough : blocks_by_registers(resources.registers, threads);
   std::vector<int> out;
-  for (int blocks = std::max(2, kThreads / threads); blocks > std::max(now, 1); blocks /= 2) {
-    const int registers = kRegisters / (blocks * threads);
+  for (int blocks = std::max(2, enough); blocks > std::max<int64_t>(now, 1); blocks /= 2) {
+    const int64_t registers = kRegisters / (blocks * threads);
     if (3 * registers >= 2 * resources.registers) out.push_back(blocks);
   }
   return out;
 }
 
-std::string with_blocks(const std::string& ptx, int blocks) {
-  const size_t at = ptx.find(".maxntid");
-  return ptx.substr(0, at) + ".minnctapersm " + std::to_string(blocks) + "\n" + ptx.substr(at);
+Result<std::optional<Assembled>> assemble_for_memory(const std::string& ptx, const std::string& processor,
+                                                     const BlockNeeds& needs, bool line_tables) {
+  auto first = assemble(ptx, processor, line_tables);
+  if (!first || !*first) return first;
+  int64_t spent = (*first)->resources.assembler_us;
+  for (int blocks : worthwhile_blocks((*first)->resources, needs.threads)) {
+    auto again = assemble(aiming_at(ptx, blocks), processor, line_tables);
+    if (!again || !*again) return first;
+    spent += (*again)->resources.assembler_us;
+    (*again)->resources.assembler_us = spent;
+    if ((*again)->resources.spill_store_bytes <= (blocks == 2 ? kFewSpilledBytes : 0)) return again;
+  }
+  (*first)->resources.assembler_us = spent;
+  return first;
 }
 
 }  // namespace kiln::codegen::nvptx

@@ -1,19 +1,30 @@
-// Blocks of a multiprocessor: while one waits for memory or at a barrier, another should be at work, and ptxas is
-// generous with registers.
+// How many blocks a multiprocessor runs at once: as many as its registers, its shared memory and its threads allow.
+//
+// The assembler takes the registers that it likes. Where more blocks would fit but for some of them, it is asked again
+// with a number of blocks as its aim, and what it makes then is taken unless it spills or warns.
 #pragma once
-
-#include <string>
-#include <vector>
 
 #include "nvptx/assemble.h"
 
 namespace kiln::codegen::nvptx {
 
-// How many blocks on a multiprocessor are worth asking for, most first: up to 1024 threads, at least two blocks, more
-// than there are, and not so many that most registers would have to be spilled.
+struct BlockNeeds {
+  int threads = 0;
+  int64_t shared_bytes = 0;
+};
+
+// Of a kernel with products: so many blocks, if there would be one more than now, of few, for a fifth of the registers
+// or less.
+std::optional<int> blocks_in_reach(const Resources& resources, const BlockNeeds& needs, int capability);
+
+// Of a kernel that waits for memory: how many blocks are worth asking for, most first: up to 1024 threads, at least two
+// blocks, more than there are, and not so many that most registers would have to be spilled.
 std::vector<int> worthwhile_blocks(const Resources& resources, int threads);
 
-// The PTX of a kernel, asking for so many.
-std::string with_blocks(const std::string& ptx, int blocks);
+// As `assemble`. For memory, two blocks instead of one are worth a few spilled bytes.
+Result<std::optional<Assembled>> assemble_for_products(const std::string& ptx, const std::string& processor,
+                                                       int capability, const BlockNeeds& needs, bool line_tables);
+Result<std::optional<Assembled>> assemble_for_memory(const std::string& ptx, const std::string& processor,
+                                                     const BlockNeeds& needs, bool line_tables);
 
 }  // namespace kiln::codegen::nvptx

@@ -73,8 +73,8 @@ class Stream {
  public:
   // Runs beside the other streams, also beside the default one.
   static Result<Stream> create(const Device& device);
-  // Another library's stream, which stays that library's: a CUstream, cudaStream_t or hipStream_t. Worth keeping: workspaces of the
-  // launches on it go with the last copy.
+  // Another library's stream, which stays that library's: a CUstream, cudaStream_t or hipStream_t. Worth keeping:
+  // workspaces of the launches on it go with the last copy.
   static Stream wrap(const Device& device, void* native);
 
   Device device() const;

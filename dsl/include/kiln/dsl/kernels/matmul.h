@@ -40,11 +40,11 @@ inline std::vector<SpaceAxis> product_space() {
 }
 
 // Blocks for GPUs. Small types are multiplied by matrix units, by 8 warps with 64 sums a thread, 128 on Hopper, where
-// four stages of operands take 192 KiB of shared memory; three fit into 96 KiB elsewhere. f32 is not: its blocks are
-// small.
+// four stages of operands take 192 KiB of shared memory; three fit into 96 KiB elsewhere. f32 is not: a thread has 64
+// sums.
 template <class T>
 ConstexprValues gpu_blocks() {
-  if (std::is_same_v<T, f32>) return {{"BM", 64}, {"BN", 64}, {"BK", 16}};
+  if (std::is_same_v<T, f32>) return {{"BM", 128}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}, {"num_stages", 3}};
   return {{"BM", 128}, {"BN", 128}, {"BK", 64}};
 }
 template <class T>
