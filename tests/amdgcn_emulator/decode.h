@@ -1,0 +1,17 @@
+// Decodes the text of a code object, each instruction once: LLVM prints it, and what it prints names the operation, its
+// operands and its modifiers.
+#pragma once
+
+#include <string>
+
+#include "code_object.h"
+#include "kiln/dsl/result.h"
+
+namespace kiln::amdgcn_emulator {
+
+// What is known of a processor by its name.
+Processor processor_of(const std::string& name);
+
+Result<void> decode_text(LoadedCode& code, uint64_t bytes, bool wave64);
+
+}  // namespace kiln::amdgcn_emulator

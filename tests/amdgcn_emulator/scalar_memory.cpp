@@ -1,0 +1,78 @@
+// Scalar loads: s_load, s_buffer_load and their forms with sub-dword results.
+#include "buffer.h"
+#include "scalar.h"
+
+namespace kiln::amdgcn_emulator {
+namespace {
+
+// The offset: an immediate, a register, or a register and `offset:`.
+uint64_t scalar_offset(const Wave& wave, const Instruction& instruction) {
+  const Operand& operand = instruction.operands[2];
+  uint64_t offset = static_cast<uint64_t>(int64_t{instruction.offset});
+  if (operand.kind == OperandKind::kConstant) return offset + operand.integer;
+  return offset + uniform_bits(wave, operand, Format::kBits, 32);
+}
+
+void write_loaded(Wave& wave, const Operand& destination, unsigned dword, uint32_t value) {
+  if (destination.index + dword < kScalarRegisters && destination.index != kNull)
+    wave.sgpr[destination.index + dword] = value;
+}
+
+// Loads of dwords are aligned: the address's low two bits are ignored.
+void load(Wave& wave, const Instruction& instruction, unsigned bytes, bool sign) {
+  uint64_t address = wave.scalar64(instruction.operands[1].index) + scalar_offset(wave, instruction);
+  if (bytes >= 4) address &= ~uint64_t{3};
+  const std::byte* at = wave.memory->find(address, bytes, false);
+  if (!at) return wave.fail(out_of_bounds("scalar load", address, bytes));
+  for (unsigned dword = 0; dword < (bytes + 3) / 4; ++dword) {
+    uint32_t value = 0;
+    std::memcpy(&value, at + 4 * dword, std::min(bytes, 4u));
+    if (sign) value = static_cast<uint32_t>(bytes == 1 ? static_cast<int8_t>(value) : static_cast<int16_t>(value));
+    write_loaded(wave, instruction.operands[0], dword, value);
+  }
+}
+
+// What lies outside the buffer reads 0.
+void buffer_load(Wave& wave, const Instruction& instruction, unsigned bytes, bool sign) {
+  BufferResource buffer = buffer_resource(wave, instruction.operands[1].index);
+  uint64_t offset = scalar_offset(wave, instruction);
+  if (bytes >= 4) offset &= ~uint64_t{3};
+  uint64_t limit = buffer.stride ? uint64_t{buffer.stride} * buffer.records : buffer.records;
+  for (unsigned dword = 0; dword < (bytes + 3) / 4; ++dword) {
+    uint64_t at = offset + 4 * uint64_t{dword};
+    unsigned size = std::min(bytes, 4u);
+    uint32_t value = 0;
+    if (at + size <= limit) {
+      const std::byte* source = wave.memory->find(buffer.base + at, size, false);
+      if (!source) return wave.fail(out_of_bounds("scalar buffer load", buffer.base + at, size));
+      std::memcpy(&value, source, size);
+    }
+    if (sign) value = static_cast<uint32_t>(bytes == 1 ? static_cast<int8_t>(value) : static_cast<int16_t>(value));
+    write_loaded(wave, instruction.operands[0], dword, value);
+  }
+}
+
+template <unsigned Bytes, bool Sign = false>
+void add(Table& table, std::initializer_list<const char*> names) {
+  for (std::string name : names) {
+    table["s_load_" + name] = [](Wave& w, const Instruction& i) { load(w, i, Bytes, Sign); };
+    table["s_buffer_load_" + name] = [](Wave& w, const Instruction& i) { buffer_load(w, i, Bytes, Sign); };
+  }
+}
+
+}  // namespace
+
+void add_scalar_memory(Table& table) {
+  add<4>(table, {"dword", "b32"});
+  add<8>(table, {"dwordx2", "b64"});
+  add<12>(table, {"dwordx3", "b96"});
+  add<16>(table, {"dwordx4", "b128"});
+  add<32>(table, {"dwordx8", "b256"});
+  add<64>(table, {"dwordx16", "b512"});
+  add<1>(table, {"u8"});
+  add<2>(table, {"u16"});
+  add<1, true>(table, {"i8"});
+  add<2, true>(table, {"i16"});
+}
+
+}  // namespace kiln::amdgcn_emulator
