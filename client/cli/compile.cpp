@@ -14,11 +14,11 @@ namespace {
 
 // "cuda" as the device present; "cpu" is what the daemon says.
 Result<std::string> resolve_target(const std::string& target) {
-  const bool is_known =
-      target == "cpu" || target == "cuda" || target.starts_with("cpu:") || target.starts_with("cuda:");
+  const bool is_known = target == "cpu" || target == "cuda" || target.starts_with("cpu:") ||
+                        target.starts_with("cuda:") || target.starts_with("amd:");
   if (!is_known) {
     return invalid_argument("unknown target `" + target +
-                            "`; `kiln compile` knows `cpu`, `cpu:NAME`, `cuda` and `cuda:NAME`");
+                            "`; `kiln compile` knows `cpu`, `cpu:NAME`, `cuda`, `cuda:NAME` and `amd:NAME`");
   }
   if (target != "cuda") return target;
   auto present = client::devices(target);
@@ -58,6 +58,9 @@ void print_device_notes(const nlohmann::json& metadata, const std::string& emit)
   if (const int64_t bytes = device->value("spill_bytes", int64_t{0}); bytes > 0) {
     std::fprintf(stderr, "%s%d registers a thread are too few: %lld bytes of spills\n", about.c_str(),
                  device->value("registers", 0), static_cast<long long>(bytes));
+  }
+  if (const int64_t bytes = device->value("scratch_bytes", int64_t{0}); bytes > 0) {
+    std::fprintf(stderr, "%s%lld bytes of scratch memory a lane\n", about.c_str(), static_cast<long long>(bytes));
   }
   for (const nlohmann::json& warning : device->value("warnings", nlohmann::json::array())) {
     std::fprintf(stderr, "%s%s\n", about.c_str(), warning.get<std::string>().c_str());

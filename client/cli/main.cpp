@@ -43,9 +43,10 @@ void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
   add_kernel_flags(*compile, flags.compile.kernel);
   add_deadline(*compile, flags.compile.kernel);
   compile
-      ->add_option("--emit", flags.compile.emit,
-                   "ir, llvm, asm; for CPUs obj, so; for GPUs ptx, cubin. so: what a launcher loads")
-      ->check(CLI::IsMember({"ir", "llvm", "asm", "obj", "so", "ptx", "cubin"}))
+      ->add_option(
+          "--emit", flags.compile.emit,
+          "ir, llvm, asm; for CPUs obj, so; for NVIDIA ptx, cubin; for AMD obj, hsaco. so: what a launcher loads")
+      ->check(CLI::IsMember({"ir", "llvm", "asm", "obj", "so", "ptx", "cubin", "hsaco"}))
       ->capture_default_str();
   compile->add_option("-o,--output", flags.compile.output, "The file to write");
   compile->add_option("--dump-after", flags.compile.dump_after,

@@ -15,6 +15,7 @@
 #include "cpu/supported.h"
 #include "emit.h"
 #include "kiln/dsl/binary.h"
+#include "kiln/dsl/config.h"
 #include "kiln/dsl/expr_json.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
@@ -22,8 +23,11 @@
 #include "plan.h"
 #include "reports.h"
 #include "target.h"
+#ifdef KILN_AMDGCN
+#include "amdgcn/generate.h"
+#endif
 #ifdef KILN_NVPTX
-#include "nvptx/generate.h"
+#include "nvptx/vendor.h"
 #endif
 
 namespace kiln::codegen {
@@ -171,7 +175,7 @@ class IrDump {
 };
 
 // `forms`: what the target's code can be, beside the tile IR.
-Result<void> check_emit(const std::string& emit, llvm::ArrayRef<llvm::StringRef> forms) {
+Result<void> check_emit(const std::string& emit, const std::vector<std::string>& forms) {
   if (!IrDump(emit).is_known()) {
     return invalid_argument("cannot dump the tile IR after `" + emit.substr(3) + "`; there are " +
                             std::string(IrDump::kInstantiate) + ", " + pass_names() + ", all");
@@ -230,61 +234,58 @@ Result<Artifact> compile_for_cpu(const dsl::CompileRequest& request, Phases& pha
   return generate(request, *kernel, cpu, phases);
 }
 
+// The GPUs' code generators, and whether this compiler has them.
+struct VendorEntry {
+  std::string_view family, name;
+  const gpu::Vendor* vendor = nullptr;
+};
+
+const std::vector<VendorEntry>& vendors() {
+  static const std::vector<VendorEntry> all = [] {
+    std::vector<VendorEntry> out = {{"cuda", "NVIDIA"}, {"amd", "AMD"}};
 #ifdef KILN_NVPTX
-nlohmann::json describe_gpu(const dsl::CompileRequest& request, const dsl::Kernel& kernel,
-                            const nvptx::Generated& generated) {
-  nlohmann::json out = describe(request, kernel);
-  out["emit"] = generated.emitted;
-  nlohmann::json& device = out["device"];
-  device["threads"] = generated.lowered.threads;
-  if (generated.lowered.programs > 1) device["programs"] = generated.lowered.programs;
-  device["shared_bytes"] = generated.lowered.shared_bytes;
-  for (const gpu::TensorMap& map : generated.lowered.tensor_maps) device["tensor_maps"].push_back(to_json(map));
-  if (const auto& resources = generated.resources) {
-    device["registers"] = resources->registers;
-    device["spill_bytes"] = resources->spill_store_bytes + resources->spill_load_bytes;
-    device["assembler_us"] = resources->assembler_us;
-    device["warnings"] = resources->warnings;
-  }
-  describe_launch(kernel, generated.lowered, out);
-  return out;
+    out[0].vendor = &nvptx::vendor();
+#endif
+#ifdef KILN_AMDGCN
+    out[1].vendor = &amdgcn::vendor();
+#endif
+    return out;
+  }();
+  return all;
 }
 
-Result<Artifact> compile_for_cuda(dsl::CompileRequest request, Phases& phases) {
-  if (request.emit == "so") request.emit = "cubin";  // what a launcher loads
-  if (auto fine = check_emit(request.emit, {"cubin", "ptx", "asm", "llvm"}); !fine) return fine.error();
+Result<Artifact> compile_for_gpu(const gpu::Vendor& vendor, dsl::CompileRequest request, Phases& phases) {
+  if (request.emit == "so") request.emit = vendor.forms.front();
+  if (auto fine = check_emit(request.emit, {vendor.forms.begin(), vendor.forms.end()}); !fine) return fine.error();
   phases.begin("target");
-  auto target = nvptx::cuda_target(request.target);
-  if (!target) return target.error();
+  if (auto known = vendor.check_target(request.target); !known) return known.error();
   IrDump dump(request.emit);
   auto kernel = optimise_kernel(request.kernel, request, dump, phases);
   if (!kernel) return kernel.error();
   if (dump.is_wanted()) return Artifact{describe(request, *kernel), to_bytes(dump.text())};
-  auto generated = nvptx::generate(*kernel, **target, request.constexprs, request.emit,
+  auto generated = vendor.generate(*kernel, request.target, request.constexprs, request.emit,
                                    [&](std::string_view phase) { phases.begin(phase); });
   if (!generated) return generated.error();
-  return Artifact{describe_gpu(request, *kernel, *generated), std::move(generated->code)};
+  nlohmann::json metadata = describe(request, *kernel);
+  metadata["emit"] = generated->emitted;
+  metadata["device"] = std::move(generated->device);
+  if (generated->lowered.programs > 1) metadata["device"]["programs"] = generated->lowered.programs;
+  describe_launch(*kernel, generated->lowered, metadata);
+  return Artifact{std::move(metadata), std::move(generated->code)};
 }
-
-bool is_cuda_target(const std::string& name) { return nvptx::is_cuda_target(name); }
-void initialise_cuda() {
-  nvptx::initialise_llvm();
-  nvptx::load_assembler();
-}
-void start_cuda_helpers() { nvptx::start_assembler(); }
-#else
-Result<Artifact> compile_for_cuda(const dsl::CompileRequest& request, Phases&) {
-  return invalid_argument("target `" + request.target +
-                          "`: this compiler was built without NVIDIA GPUs (KILN_TARGETS)");
-}
-bool is_cuda_target(const std::string& name) { return name.starts_with("cuda"); }
-void initialise_cuda() {}
-void start_cuda_helpers() {}
-#endif
 
 // Everything of the request's work except decoding it.
 Result<Artifact> compile_request(const dsl::CompileRequest& request, Phases& phases) {
-  auto artifact = is_cuda_target(request.target) ? compile_for_cuda(request, phases) : compile_for_cpu(request, phases);
+  const auto compile_it = [&]() -> Result<Artifact> {
+    for (const VendorEntry& entry : vendors()) {
+      if (dsl::target_family(request.target) != entry.family) continue;
+      if (entry.vendor) return compile_for_gpu(*entry.vendor, request, phases);
+      return invalid_argument("target `" + request.target.substr(0, 80) + "`: this compiler was built without " +
+                              std::string(entry.name) + " GPUs (KILN_TARGETS)");
+    }
+    return compile_for_cpu(request, phases);
+  };
+  auto artifact = compile_it();
   if (artifact) artifact->metadata["code_bytes"] = artifact->code.size();
   return artifact;
 }
@@ -302,11 +303,17 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
   return artifact;
 }
 
-void start_helpers() { start_cuda_helpers(); }
+void start_helpers() {
+  for (const VendorEntry& entry : vendors()) {
+    if (entry.vendor && entry.vendor->start_helpers) entry.vendor->start_helpers();
+  }
+}
 
 void warm_up() {
   initialise_llvm();
-  initialise_cuda();
+  for (const VendorEntry& entry : vendors()) {
+    if (entry.vendor) entry.vendor->initialise();
+  }
   // Touches what every kernel needs: address arithmetic, masks, vectors, math, a reduction.
   constexpr char kKernel[] =
       "kernel warm_up(%x: ptr<f32> readonly, %y: ptr<f32>, %n: i32) {\n"

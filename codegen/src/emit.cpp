@@ -10,8 +10,10 @@
 #include <llvm/Transforms/IPO/AlwaysInliner.h>
 #include <llvm/Transforms/InstCombine/InstCombine.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/InferAddressSpaces.h>
 #include <llvm/Transforms/Scalar/LICM.h>
 #include <llvm/Transforms/Scalar/LoopPassManager.h>
+#include <llvm/Transforms/Scalar/SROA.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 #include <llvm/Transforms/Utils/Mem2Reg.h>
 #include <sys/mman.h>
@@ -126,6 +128,17 @@ void trim_code_generation() {
   }
 }
 
+}  // namespace
+
+void restore_code_generation() {
+  llvm::StringMap<llvm::cl::Option*>& options = llvm::cl::getRegisteredOptions();
+  for (const Switch& one : kTrimmed) {
+    if (const auto found = options.find(one.name); found != options.end()) found->second->reset();
+  }
+}
+
+namespace {
+
 Result<llvm::SmallVector<char, 0>> emit(llvm::Module& module, CpuTarget& target, llvm::CodeGenFileType type) {
   trim_code_generation();
   llvm::SmallVector<char, 0> buffer;
@@ -153,7 +166,13 @@ void clean_up(llvm::Module& module, llvm::TargetMachine& machine, Invariants inv
   builder.crossRegisterProxies(loops, functions, call_graph, modules);
 
   llvm::FunctionPassManager cleanup;
-  cleanup.addPass(llvm::PromotePass());
+  if (invariants == Invariants::kHoist) {
+    // Frames of GPUs have an address space of their own, and functions that took generic pointers are inlined by now.
+    cleanup.addPass(llvm::InferAddressSpacesPass());
+    cleanup.addPass(llvm::SROAPass(llvm::SROAOptions::PreserveCFG));
+  } else {
+    cleanup.addPass(llvm::PromotePass());
+  }
   cleanup.addPass(llvm::EarlyCSEPass());
   cleanup.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setVerifyFixpoint(false)));
   cleanup.addPass(llvm::SimplifyCFGPass());

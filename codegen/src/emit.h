@@ -20,6 +20,9 @@ std::string print_module(const llvm::Module& module);
 Result<std::string> emit_assembly(llvm::Module& module, CpuTarget& target);
 Result<std::vector<std::byte>> emit_object(llvm::Module& module, CpuTarget& target);
 
+// What emitting for CPUs has switched off in LLVM's code generator, for the whole process, is on again.
+void restore_code_generation();
+
 // Links one relocatable object into a shared object, in-process by LLD, without touching the disk.
 Result<std::vector<std::byte>> link_shared(const std::vector<std::byte>& object);
 

@@ -97,7 +97,9 @@ Json encode_config(const Kernel& kernel, const ConstexprValues& values) {
     options.push_back(found == values.end() ? 0 : found->second);
     chosen = chosen || found != values.end();
   }
-  if (chosen) config.insert(config.end(), options.begin(), options.end());
+  if (!chosen) return config;
+  if (options.back() == 0) options.erase(options.size() - 1);  // as it was before the last one came
+  config.insert(config.end(), options.begin(), options.end());
   return config;
 }
 
@@ -107,7 +109,7 @@ ConstexprValues decode_config(const Json& config, const Kernel& kernel) {
   ConstexprValues out;
   for (size_t i = 0; i < count; ++i) out[kernel.constexprs[i].name] = as_int(field(config, i), "a constexpr's value");
   if (config.size() == count) return out;
-  for (size_t i = 0; i < kLaunchOptions.size(); ++i) {
+  for (size_t i = 0; i < std::min(kLaunchOptions.size(), config.size() - count); ++i) {
     const int64_t value = as_int(field(config, count + i), "a launch option's value");
     if (value == 0) continue;
     if (auto fine = check_launch_option(kLaunchOptions[i], value); !fine) throw BadBytes{fine.error().message};

@@ -5,9 +5,13 @@
 namespace kiln::dsl {
 namespace {
 
-constexpr std::array<std::string_view, 2> kFamilies = {"cpu", "cuda"};
+constexpr std::array<std::string_view, 3> kFamilies = {"cpu", "cuda", "amd"};
 
-bool has_launch_options(std::string_view target) { return target_family(target) != "cpu" && target != "interp"; }
+// Whether a launch option makes a difference to a target.
+bool has_launch_option(std::string_view target, std::string_view name) {
+  const std::string_view family = target_family(target);
+  return family != "cpu" && family != "interp" && (name != kWavesPerEu || family == "amd" || family.empty());
+}
 
 Result<void> check_names(const Kernel& kernel, const ConstexprValues& values) {
   for (const auto& [name, value] : values) {
@@ -56,7 +60,7 @@ std::string target_defaults_problem(const Kernel& kernel, std::string_view targe
   }
   for (const auto& [name, value] : values) {
     if (kernel.find_constexpr(name)) continue;
-    if (!is_launch_option(name)) return "`" + name + "` is neither a constexpr nor num_warps or num_stages";
+    if (!is_launch_option(name)) return "`" + name + "` is neither a constexpr nor " + std::string(kLaunchOptionNames);
     if (auto fine = check_launch_option(name, value); !fine) return fine.error().message;
   }
   return "";
@@ -77,7 +81,8 @@ Result<ConstexprValues> complete_constexprs(const Kernel& kernel, const Constexp
                               "` has no value and no default");
     }
   }
-  if (!has_launch_options(target)) std::erase_if(out, [](const auto& item) { return is_launch_option(item.first); });
+  std::erase_if(
+      out, [&](const auto& item) { return is_launch_option(item.first) && !has_launch_option(target, item.first); });
   return out;
 }
 

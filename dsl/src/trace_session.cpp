@@ -92,7 +92,7 @@ Result<Kernel> with_space(Result<Kernel> ir, std::vector<SpaceAxis> axes) {
   for (const SpaceAxis& axis : axes) {
     if (!ir->find_constexpr(axis.name) && !is_launch_option(axis.name)) {
       return error(ErrorCode::kVerifyFailed, "kernel " + quoted(ir->name) + ": space names " + quoted(axis.name) +
-                                                 ", which is neither a Const nor num_warps or num_stages");
+                                                 ", which is neither a Const nor " + std::string(kLaunchOptionNames));
     }
     if (axis.values.empty()) {
       return error(ErrorCode::kVerifyFailed,

@@ -68,7 +68,8 @@ void check_names(const Kernel& kernel, Report& report) {
     else if (!axes.insert(axis.name).second)
       report.add(kNowhere, "the space has two axes `" + axis.name + "`");
     if (!kernel.find_constexpr(axis.name) && !is_launch_option(axis.name)) {
-      report.add(kNowhere, "the space axis `" + axis.name + "` is neither a constexpr nor num_warps or num_stages");
+      report.add(kNowhere,
+                 "the space axis `" + axis.name + "` is neither a constexpr nor " + std::string(kLaunchOptionNames));
     }
     for (int64_t value : axis.values) {
       if (kernel.find_constexpr(axis.name) || !is_launch_option(axis.name)) break;

@@ -120,6 +120,17 @@ TEST_F(WithDaemon, WhatAGpuKernelLosesIsSaid) {
             "kiln: note: axpy for cuda:sm_90a: ptxas info    : (C7510) Potential Performance Loss: serialized\n");
 }
 
+TEST_F(WithDaemon, CompilesCodeObjectsForAmd) {
+  const Outcome outcome =
+      kiln({"compile", "axpy.kiln", "--target", "amd:gfx942", "--emit", "hsaco", "-o", "axpy.hsaco"});
+  if (outcome.errors.find("built without AMD") != std::string::npos) GTEST_SKIP() << outcome.errors;
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(read("axpy.hsaco").substr(0, 4),
+            "\x7f"
+            "ELF");
+  EXPECT_EQ(kiln({"compile", "axpy.kiln", "--target", "amd:gfx1", "-o", "x"}).code, 1);
+}
+
 TEST_F(WithDaemon, EmittedIrIsWhatThePassesLeave) {
   const Outcome outcome = kiln({"compile", "axpy.kiln", "--emit", "ir", "--set", "BLOCK=32", "-o", "axpy.ir"});
   EXPECT_EQ(outcome.code, 0) << outcome.errors;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <random>
 
+#include "amd_device.h"
 #include "cuda_device.h"
 #include "kiln/dsl/text.h"
 #include "kiln/dsl/verify.h"
@@ -27,6 +28,9 @@ std::vector<std::string> all_targets() {
   std::vector<std::string> out;
   if (wants_targets("cpu")) out = cpu_targets();
   if (wants_targets("gpu")) out.push_back("gpu");
+#ifdef KILN_AMDGCN
+  if (wants_targets("amd")) out.push_back("amd");
+#endif
   return out;
 }
 
@@ -126,6 +130,7 @@ void expect_same(const dsl::Kernel& kernel, const std::string& text, const Trial
     std::vector<TestArgument> expected;
     for (const std::string& target : run.targets) {
       if (has_fma(target) != contract) continue;
+      if (target == "amd" && !is_chosen_for_amd(kernel)) continue;
       if (expected.empty()) {
         expected = run.arguments;
         auto interpreted = run_interpreted(kernel, {}, {}, expected, contract);

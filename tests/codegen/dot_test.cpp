@@ -1,4 +1,5 @@
 // dot and dot_scaled on every target against the interpreter.
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -135,14 +136,34 @@ INSTANTIATE_TEST_SUITE_P(Types, DotTest, testing::ValuesIn(kTypes), [](const aut
   return std::string(name_of(info.param.a)) + "_" + name_of(info.param.b);
 });
 
+// A column that pads the result is stored by nobody, but its lane takes part in the product: LLVM 19 sank v_wmma into
+// the branch of those that store.
+TEST(DotOperands, OfLanesThatStoreNothingCount) {
+  const auto targets = all_targets();
+  if (std::ranges::find(targets, "amd") == targets.end()) GTEST_SKIP() << "no code for AMD GPUs";
+  const Case t{ElementType::kF8E4M3, ElementType::kF8E4M3, 0, 16, 63, 7};
+  Trial run = trial(t, 1);
+  run.targets = {"amd:gfx1100", "amd:gfx942"};
+  expect_same(text_of(t), run);
+}
+
 // 256 KiB of B: on GPUs half of it at a time.
 TEST(DotOperands, OfMoreThanSharedMemoryGoInParts) {
   check({ElementType::kF32, ElementType::kF32, 0, 16, 256, 200}, 1);
 }
 
+// AMD's units round otherwise, or not at all: the op leaves it open.
 TEST(DotPrecision, Tf32RoundsTheOperandsAsTheInterpreterDoes) {
-  check({ElementType::kF32, ElementType::kF32, 0, 14, 32, 17, "tf32"}, 1);
-  check({ElementType::kF32, ElementType::kF32, 2, 3, 5, 8, "tf32"}, 2);
+  for (const Case& t : {Case{ElementType::kF32, ElementType::kF32, 0, 14, 32, 17, "tf32"},
+                        Case{ElementType::kF32, ElementType::kF32, 2, 3, 5, 8, "tf32"}}) {
+    Trial run = trial(t, 1);
+    const bool on_amd = std::erase(run.targets, "amd") > 0;
+    expect_same(text_of(t), run);
+    if (!on_amd) continue;
+    run.targets = {"amd"};
+    run.match = {5e-3, 5e-3};
+    expect_same(text_of(t), run);
+  }
 }
 
 // Three parts of tf32 hold all of f32. GPUs take the leave that bf16x3 gives: its parts hold 16 bits of the mantissa,

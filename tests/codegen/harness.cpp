@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "amd_device.h"
 #include "cuda_device.h"
 #include "gpu/failures.h"
 #include "gpu/prints.h"
@@ -100,6 +101,7 @@ Result<Artifact> compile(const dsl::Kernel& kernel, const dsl::ConstexprValues& 
   initialise();
   if (on_cuda() && target.empty() && emit == "so") return compile_for_cuda(kernel, constexprs, facts);
   if (is_emulated(target)) return compile_emulated(kernel, constexprs, facts, target);
+  if (target == "amd") return compile(kernel, constexprs, facts, amd_target_of(kernel, target), emit);
   if (target.empty() && emit == "so" && !wants_targets("cpu"))
     return compile_emulated(kernel, constexprs, facts, "gpu");
   auto request =
@@ -112,7 +114,10 @@ bool is_refused(const Result<Artifact>& artifact) {
   if (artifact) return false;
   const std::string& message = artifact.error().message;
   return message.find("is not lowered to GPUs yet") != std::string::npos ||
-         message.find("is not there for GPUs yet") != std::string::npos;
+         message.find("is not there for GPUs yet") != std::string::npos ||
+         // AMD's processors have less shared memory than some tests want.
+         message.find("bytes of shared memory; there are 65536") != std::string::npos ||
+         (message.find("bytes of shared memory a block; gfx") != std::string::npos);
 }
 
 bool wants_targets(const std::string& kind) {
@@ -128,11 +133,13 @@ Result<std::array<uint32_t, 3>> grid_of(const dsl::Kernel& kernel, const dsl::Co
 }
 
 Result<void> run_compiled(const dsl::Kernel& kernel, const Artifact& artifact, std::vector<TestArgument>& arguments) {
-  if (artifact.metadata.contains("device")) return run_on_cuda(kernel, artifact, arguments, {});
+  const bool on_amd = is_amd(artifact.metadata["target"]);
+  if (artifact.metadata.contains("device") && !on_amd) return run_on_cuda(kernel, artifact, arguments, {});
   dsl::ConstexprValues constexprs;
   for (const auto& [name, value] : artifact.metadata["constexprs"].items()) constexprs[name] = value;
   auto grid = grid_of(kernel, constexprs, arguments);
   if (!grid) return grid.error();
+  if (on_amd) return run_on_amd(artifact, kernel, raw_arguments(kernel, arguments), *grid);
   if (is_emulated(artifact.metadata["target"])) {
     return run_emulated(artifact, kernel, raw_arguments(kernel, arguments), *grid);
   }
@@ -195,7 +202,8 @@ Result<void> launch_emulated(const dsl::Kernel& kernel, const Artifact& artifact
   auto reports = client::parse_reports(artifact.metadata);
   if (!reports) return reports.error();
   EmulatedReports left;
-  auto done = run_emulated(artifact, kernel, raw_arguments(kernel, arguments), *grid, &left);
+  const auto run = is_amd(artifact.metadata["target"]) ? run_on_amd : run_emulated;
+  auto done = run(artifact, kernel, raw_arguments(kernel, arguments), *grid, &left);
   if (!done) return done;
   if (options.print && !left.ring.empty()) {
     client::gpu::PrintRing ring;
@@ -213,7 +221,8 @@ Result<void> launch_emulated(const dsl::Kernel& kernel, const Artifact& artifact
 
 Result<void> run_launched(const dsl::Kernel& kernel, const Artifact& artifact, std::vector<TestArgument>& arguments,
                           const client::LaunchOptions& options) {
-  if (is_emulated(artifact.metadata["target"])) return launch_emulated(kernel, artifact, arguments, options);
+  const std::string target = artifact.metadata["target"];
+  if (is_emulated(target) || is_amd(target)) return launch_emulated(kernel, artifact, arguments, options);
   if (artifact.metadata.contains("device")) return run_on_cuda(kernel, artifact, arguments, options);
   auto variant = client::load_variant(kernel, artifact, {});
   if (!variant) return variant.error();

@@ -40,13 +40,13 @@ std::vector<T> values_of(const TestArgument& argument) {
 // LLVM's targets are registered once.
 void initialise();
 
-// `target` "" is this machine's CPU; "gpu" and the like are emulated (gpu_emulator.h).
+// `target` "" is this machine's CPU; "gpu" and the like are emulated (gpu_emulator.h), "amd" too (amd_device.h).
 Result<Artifact> compile(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs,
                          const dsl::Facts& facts = {}, const std::string& target = "", const std::string& emit = "so");
 // The lowering for GPUs says that it does not know an op yet; such a target is left out.
 bool is_refused(const Result<Artifact>& artifact);
 // The variable KILN_TEST_TARGETS: "gpu" for the emulator alone, also where a test names no target; "cpu" for CPUs
-// alone.
+// alone, "amd" for AMD's machine code.
 bool wants_targets(const std::string& kind);
 // Loads the artifact and runs all programs of the grid that the scalar arguments give. Buffers are updated in place and
 // end at a page that may not be touched, so that reading or writing past them is a crash, not luck.

@@ -34,7 +34,8 @@ class EmulatedTarget : public codegen::gpu::TargetInfo {
   void warp_barrier(Builder& b) const override;
   std::vector<Value*> load_matrices(Builder& b, Value* address, int count, bool transposed) const override;
   void store_matrices(Builder& b, Value* address, llvm::ArrayRef<Value*> words, bool transposed) const override;
-  int async_copy_sizes() const override { return 4 | 8 | 16; }
+  // As AMD's: threads of warps of 64 copy through registers.
+  int async_copy_sizes() const override { return lanes_ == 64 ? 0 : 4 | 8 | 16; }
   void async_copy(Builder& b, Value* shared, const codegen::gpu::GlobalAccess& from, int bytes) const override;
   void async_commit(Builder& b) const override;
   void async_wait(Builder& b, int groups) const override;

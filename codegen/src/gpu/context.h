@@ -175,6 +175,8 @@ Result<SharedTile> put_in_shared(Context& c, ValueId id, int fast);
 Result<Registers> read_shared_tile(Context& c, const SharedTile& tile, const dsl::Type& type, const Layout& layout);
 // memory.cpp
 Result<void> lower_load(Context& c, const Op& op);
+// What a load gives in a layout; nothing where `enabled` (null: true) is false.
+Result<Registers> load_tile(Context& c, const Op& op, const Layout& layout, Value* enabled);
 Result<void> lower_store(Context& c, const Op& op);
 // atomics.cpp
 Result<void> lower_atomic(Context& c, const Op& op);

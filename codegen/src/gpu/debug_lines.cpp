@@ -17,7 +17,9 @@ dsl::Location first_place(const dsl::Region& region) {
 
 DebugLines::DebugLines(const dsl::Kernel& kernel, llvm::Function& function) : builder_(*function.getParent()) {
   llvm::Module& module = *function.getParent();
-  module.addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
+  if (!module.getModuleFlag("Debug Info Version")) {
+    module.addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
+  }
   for (const std::string& name : kernel.files) files_.push_back(builder_.createFile(name, ""));
   if (files_.empty()) files_.push_back(builder_.createFile(kernel.name, ""));
   const dsl::Location place = first_place(kernel.body);

@@ -12,8 +12,6 @@
 namespace kiln::codegen::gpu {
 namespace {
 
-constexpr char kEntry[] = "kiln_entry";
-
 void note_launch_params(const dsl::KernelOptions& options, const dsl::Region& region, LaunchParams& out) {
   for (const Op& op : region.ops) {
     switch (op.code) {
@@ -131,6 +129,14 @@ void leave_beyond_grid(Context& c) {
   b.SetInsertPoint(inside);
 }
 
+// Takes back what lowering a kernel has made.
+void remove_code(llvm::Module& module) {
+  for (llvm::Function& function : module) function.dropAllReferences();
+  while (!module.empty()) module.begin()->eraseFromParent();
+  while (!module.global_empty()) module.global_begin()->eraseFromParent();
+  if (llvm::NamedMDNode* units = module.getNamedMetadata("llvm.dbg.cu")) units->eraseFromParent();
+}
+
 }  // namespace
 
 bool allows_bulk(const dsl::Kernel& kernel) {
@@ -182,6 +188,11 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   out.checks = std::move(c.checks);
   out.prints = std::move(c.prints);
   out.shared_bytes = shared.bytes * block.programs;
+  // Several programs in a block are for those that are small.
+  if (block.programs > 1 && out.shared_bytes > target.lane_facts().shared_bytes / 4) {
+    remove_code(module);
+    return lower(optimised, target, {launch.warps, 1}, processor, module);
+  }
   if (out.shared_bytes > target.lane_facts().shared_bytes) {
     return error(ErrorCode::kCompileFailed, "kernel `" + kernel.name + "` needs " + std::to_string(out.shared_bytes) +
                                                 " bytes of shared memory a block; " + processor + " has " +

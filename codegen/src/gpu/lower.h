@@ -15,6 +15,8 @@
 
 namespace kiln::codegen::gpu {
 
+inline constexpr char kEntry[] = "kiln_entry";  // the kernel's name in the module
+
 // What a kernel's function has behind the kernel's own parameters, in this order (docs/artifact.md).
 struct LaunchParams {
   bool failure = false;  // a pointer to the failure record

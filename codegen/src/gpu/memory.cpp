@@ -16,22 +16,20 @@ llvm::Type* access_type(Context& c, const dsl::Type& type, int64_t vector) {
 
 }  // namespace
 
-Result<void> lower_load(Context& c, const Op& op) {
+Result<Registers> load_tile(Context& c, const Op& op, const Layout& layout, Value* enabled) {
   Builder& b = c.b;
-  const ValueId result = op.results[0];
-  const Layout& layout = *c.placement.home[result];
   const std::optional<ValueId> mask = operand(op, 1), other = operand(op, 2);
   auto where = addresses(c, op.operands[0], layout);
   if (!where) return where.error();
   auto masks = get_if(c, mask, layout), others = get_if(c, other, layout);
   if (!masks || !others) return (masks ? others : masks).error();
-  const dsl::Type& type = c.type(result);
+  const dsl::Type& type = c.type(op.results[0]);
   const int64_t vector = vector_of(c, op, layout, mask);
   c.order.mark(b, op.operands[0], layout, GlobalOrder::Use::kRead);
   Registers out(where->size());
   for (const Group& group : groups_of(layout, vector)) {
-    const GlobalAccess access = {pointer_of(c, (*where)[group[0]]),
-                                 both(b, mask ? (*masks)[group[0]] : nullptr, c.in_tile(layout, group[0], type)),
+    Value* inside = both(b, mask ? (*masks)[group[0]] : nullptr, c.in_tile(layout, group[0], type));
+    const GlobalAccess access = {pointer_of(c, (*where)[group[0]]), both(b, inside, enabled),
                                  static_cast<dsl::CacheHint>(int_attr(op, 0)),
                                  static_cast<dsl::Eviction>(int_attr(op, 1))};
     llvm::Type* packed = access_type(c, type, vector);
@@ -48,7 +46,13 @@ Result<void> lower_load(Context& c, const Op& op) {
       out[group[i]] = from_memory(b, vector == 1 ? loaded : b.CreateExtractElement(loaded, i), type);
     }
   }
-  c.define(result, std::move(out));
+  return out;
+}
+
+Result<void> lower_load(Context& c, const Op& op) {
+  auto registers = load_tile(c, op, *c.placement.home[op.results[0]], nullptr);
+  if (!registers) return registers.error();
+  c.define(op.results[0], std::move(*registers));
   return {};
 }
 

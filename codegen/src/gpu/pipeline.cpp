@@ -4,6 +4,7 @@
 #include <set>
 
 #include "gpu/dot_layouts.h"
+#include "gpu/layout/algebra.h"
 #include "gpu/lower.h"
 #include "gpu/target_info.h"
 #include "passes/op_builder.h"
@@ -35,7 +36,7 @@ class Planner {
         users_(kernel.values.size()) {
     note(kernel.body);
     // A check comes before what it is about.
-    if (target.async_copy_sizes() != 0 && !kernel.options.check_bounds) visit(kernel.body);
+    if (!kernel.options.check_bounds) visit(kernel.body);
   }
 
   std::map<const Op*, Pipeline> take() { return std::move(out_); }
@@ -81,8 +82,9 @@ class Planner {
     }
     if (out.loads.empty()) return;
     const int64_t fitting = (target_.lane_facts().shared_bytes - kKeptFree - turned) / bytes;
-    out.stages = static_cast<int>(std::min<int64_t>(out.stages, fitting));
-    if (out.stages < 2) return;
+    const int in_registers = out.is_through_registers() ? 1 : 0;
+    out.stages = static_cast<int>(std::min<int64_t>(out.stages - in_registers, fitting));
+    if (out.stages < 2 - in_registers) return;
     for (const Op& op : loop.regions[0].ops) {
       if (slice.contains(&op)) out.slice.push_back(&op);
     }
@@ -150,7 +152,46 @@ class Planner {
     if (!tile || tile->map.swizzle_bytes == 0) return std::nullopt;
     const auto panels = shared_panels_of(kernel_.type(load.results[0]), *tile->access.dims[0].axis);
     if (!panels || panels->memory != tile->memory.elements) return std::nullopt;
-    return StagedLoad{&load, *panels, std::move(*tile), {}, 1};
+    return StagedLoad{&load, *panels, std::move(*tile), {}, 1, std::nullopt};
+  }
+
+  // The layout in which a dot wants the load's result, by itself or transposed.
+  std::optional<Layout> wanted_by_dot(ValueId id) const {
+    for (const Op* user : users_[id]) {
+      if (user->code == OpCode::kPermute) {
+        if (const auto wanted = wanted_by_dot(user->results[0])) return transpose(*wanted, {1, 0});
+      }
+      if (user->code != OpCode::kDot || kernel_.type(id).rank() != 2) continue;
+      const DotLayouts layouts = dot_layouts(kernel_, *user, target_, block_);
+      if (!layouts.fragments) continue;
+      const Layout& all = user->operands[0] == id ? layouts.fragments->a : layouts.fragments->b;
+      return without_copies_in_registers(all).layout;
+    }
+    return std::nullopt;
+  }
+
+  // Threads load vectors; where the dot wants neighbours along the other axis together, each has a few lines of them.
+  std::optional<StagedLoad> stage_through_registers(const Op& load, const AccessShape& access) const {
+    constexpr int64_t kMostLines = 8;
+    const dsl::Type& type = kernel_.type(load.results[0]);
+    const auto wanted = wanted_by_dot(load.results[0]);
+    if (!wanted || access.order.size() != 2 || dsl::info(type.element).bits < 8) return std::nullopt;
+    const std::vector<int64_t> shape = padded_shape(type);
+    const auto fast = static_cast<size_t>(access.order[0]), slow = 1 - fast;
+    const int64_t share = shape[0] * shape[1] / (block_.lanes * block_.warps);
+    if (share < access.vector) return std::nullopt;
+    std::vector<int64_t> per_thread(2), lanes(2), warps(2, 1);
+    per_thread[fast] = std::min(access.vector, shape[fast]);
+    const bool turns = wanted->contiguous_per_thread(access.order[0]) == 1;
+    per_thread[slow] = turns ? std::clamp<int64_t>(share / per_thread[fast], 1, std::min(kMostLines, shape[slow])) : 1;
+    lanes[fast] = std::min<int64_t>(block_.lanes, shape[fast] / per_thread[fast]);
+    lanes[slow] = block_.lanes / lanes[fast];
+    warps[slow] = block_.warps;
+    const Layout copies = without_copies_in_registers(blocked(shape, per_thread, lanes, warps, access.order)).layout;
+    auto trip = plan_round_trip(copies, *wanted, dsl::info(type.element).bits, target_.lane_facts());
+    if (!trip) return std::nullopt;
+    const SharedPanels panels{trip->memory, access.order[0], 0, trip->bytes};
+    return StagedLoad{&load, panels, std::nullopt, copies, access.vector, std::move(trip)};
   }
 
   std::optional<StagedLoad> stage(const Op& load) {
@@ -160,6 +201,7 @@ class Planner {
     if (auto bulk = stage_in_bulk(load)) return bulk;
     if (load.operands.size() > 2) return std::nullopt;
     const AccessShape access = access_shape(kernel_, load, info_, strides_);
+    if (target_.async_copy_sizes() == 0) return stage_through_registers(load, access);
     const int64_t bytes = access.vector * dsl::info(type.element).bytes;
     if ((target_.async_copy_sizes() & bytes) == 0 || access.order.size() != 2) return std::nullopt;
     const auto panels = shared_panels_of(type, access.order[0]);
@@ -167,7 +209,7 @@ class Planner {
     const Layout copies = coalesced(padded_shape(type), access, block_);
     // A thread that has too little to do copies less at once.
     if (copies.contiguous_per_thread(access.order[0]) < access.vector) return std::nullopt;
-    return StagedLoad{&load, *panels, std::nullopt, copies, access.vector};
+    return StagedLoad{&load, *panels, std::nullopt, copies, access.vector, std::nullopt};
   }
 
   const dsl::Kernel& kernel_;

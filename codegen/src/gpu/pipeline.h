@@ -7,6 +7,9 @@
 //     yield %s
 //   }
 //
+// Where threads have no asynchronous copies they load into registers at the head of an iteration, and store into shared
+// memory at its end, one slot fewer ahead.
+//
 // A load is staged if it feeds a dot by matrix instructions, through views and cheap elementwise ops or by itself; its
 // address and mask depend on nothing that the loop loads or computes for the dot, only on the index, on what comes from
 // outside, and on carried values that are stepped by such; a thread can copy 4 bytes or more at once; and what the mask
@@ -17,6 +20,7 @@
 
 #include "gpu/bulk_tile.h"
 #include "gpu/coalesce.h"
+#include "gpu/layout/conversion.h"
 #include "gpu/shared_panels.h"
 
 namespace kiln::codegen::gpu {
@@ -26,13 +30,14 @@ class TargetInfo;
 struct StagedLoad {
   const dsl::Op* load = nullptr;
   SharedPanels panels;
-  std::optional<BulkTile> bulk;  // copied by the engine of bulk_engine.h; else by the threads:
-  Layout copies;                 // who copies what
-  int64_t vector = 1;            // elements at once
+  std::optional<BulkTile> bulk;   // copied by the engine of bulk_engine.h; else by the threads:
+  Layout copies;                  // who copies what
+  int64_t vector = 1;             // elements at once
+  std::optional<RoundTrip> trip;  // … through registers
 };
 
 struct Pipeline {
-  int stages = 2;
+  int stages = 2;  // slots
   std::vector<StagedLoad> loads;
   std::vector<const dsl::Op*> slice;  // in program order
   std::vector<size_t> ahead;          // numbers of carried values in it
@@ -40,6 +45,8 @@ struct Pipeline {
   // Whether some, and all, of its loads are copied by an engine.
   bool has_bulk() const;
   bool is_all_bulk() const;
+  // Whether its copies go through registers.
+  bool is_through_registers() const { return !loads.empty() && loads[0].trip.has_value(); }
 };
 
 // By loop. `shared_bytes`: what a block may have; a loop gets fewer stages where they would not fit.

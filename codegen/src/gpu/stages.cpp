@@ -15,6 +15,7 @@ constexpr int64_t kBarrierBytes = 8;
 
 // The last iteration's products may still read their slot at the head of the next one, and at its end if they run on.
 int distance_of(const Pipeline& pipeline, const StageOrder& order) {
+  if (pipeline.is_through_registers()) return std::max(1, pipeline.stages - 1);
   const bool waits = order.runs_on || (order.drifts && pipeline.stages > 2);
   const int busy = (pipeline.is_all_bulk() ? 0 : 1) + (waits ? 1 : 0);
   return std::max(1, pipeline.stages - busy);
@@ -59,6 +60,7 @@ Result<void> Stages::begin() {
   if (auto done = assign(c_, picked(inits, pipeline_.ahead), ahead_); !done) return done;
   for (int i = 0; i < distance_; ++i) {
     if (auto done = fill(nullptr); !done) return done;
+    if (pipeline_.is_through_registers()) put();
   }
   return {};
 }
@@ -70,6 +72,10 @@ Result<void> Stages::advance(llvm::Instruction* guard) {
     c_.target.bulk_engine()->wait(c_.b, slot(*barriers_, kBarrierBytes, used_), parity);
   }
   if (pipeline_.is_all_bulk()) return {};
+  if (pipeline_.is_through_registers()) {
+    c_.target.barrier(c_.b);
+    return fill(guard);
+  }
   c_.target.async_wait(c_.b, distance_ - 1);
   c_.target.group_publish(c_.b);
   c_.target.barrier(c_.b);
@@ -77,6 +83,11 @@ Result<void> Stages::advance(llvm::Instruction* guard) {
 }
 
 Result<void> Stages::finish(llvm::Instruction* guard) {
+  if (pipeline_.is_through_registers()) {
+    if (pipeline_.stages == 1) c_.target.barrier(c_.b);
+    put();
+    return {};
+  }
   if (!pipeline_.is_all_bulk()) return {};
   if (order_.drifts) {
     hand_over();
@@ -168,7 +179,7 @@ Result<void> Stages::fill(llvm::Instruction* guard) {
   }
   if (!pipeline_.is_all_bulk()) c_.target.async_commit(b);
   b.CreateStore(b.CreateAdd(index, range_.step), index_);
-  flip(filled_parity_, step(filled_));
+  if (!pipeline_.is_through_registers()) flip(filled_parity_, step(filled_));
   return {};
 }
 
@@ -186,9 +197,14 @@ Result<void> Stages::copy_iteration(Value* index, Value* enabled, bool late, llv
     }
     Value* chosen = b.CreateIsNull(c_.target.thread_id(b));
     if (pipeline_.has_bulk()) announce(chosen, enabled, late);
+    held_.clear();
     for (size_t i = 0; i < rings_.size(); ++i) {
       const StagedLoad& staged = pipeline_.loads[i];
       if (order_.late.contains(staged.load) != late) continue;
+      if (staged.trip) {
+        if (auto done = load(staged, enabled); !done) return done;
+        continue;
+      }
       Value* base = slot(rings_[i], staged.panels.bytes, filled_);
       if (staged.bulk) {
         copy_in_bulk(staged, rings_[i], base, b.CreateAnd(chosen, enabled));
@@ -201,6 +217,24 @@ Result<void> Stages::copy_iteration(Value* index, Value* enabled, bool late, llv
   auto done = lower();
   c_.leave();
   return done;
+}
+
+Result<void> Stages::load(const StagedLoad& staged, Value* enabled) {
+  auto registers = load_tile(c_, *staged.load, staged.copies, enabled);
+  if (!registers) return registers.error();
+  held_.push_back(std::move(*registers));
+  return {};
+}
+
+void Stages::put() {
+  for (size_t i = 0; i < rings_.size(); ++i) {
+    const StagedLoad& staged = pipeline_.loads[i];
+    const int bits = traveling_bits(c_.type(staged.load->results[0]));
+    for (Value*& x : held_[i]) x = to_bits(c_, x, bits);
+    const SharedPlace place{&rings_[i], slot(rings_[i], staged.panels.bytes, filled_), kRingPhase};
+    store_shared(c_, place, staged.trip->store, held_[i], bits);
+  }
+  step(filled_);
 }
 
 Result<void> Stages::copy(const StagedLoad& staged, const SharedBuffer& ring, Value* base, Value* enabled) {

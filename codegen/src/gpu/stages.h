@@ -6,6 +6,14 @@
 //     copy for a later iteration; commit
 //     …                                        ; the body reads its slot
 //
+// Copies through registers: what is loaded at the head of an iteration is stored at its end. A single slot has been
+// read by then, which a barrier says.
+//
+//   loop:
+//     barrier; load for a later iteration
+//     …
+//     barrier where there is one slot; store into the slot that is free
+//
 // Where the engine of bulk_engine.h makes all copies, each slot has a transaction barrier that says when it is full,
 // and what comes free is filled at the end of an iteration already:
 //
@@ -76,6 +84,9 @@ class Stages {
   Result<void> fill(llvm::Instruction* guard);
   Result<void> copy_iteration(Value* index, Value* enabled, bool late, llvm::Instruction* guard);
   Result<void> copy(const StagedLoad& staged, const SharedBuffer& ring, Value* base, Value* enabled);
+  // … through registers.
+  Result<void> load(const StagedLoad& staged, Value* enabled);
+  void put();
   void make_barriers();
   void hand_over();
   void announce(Value* chosen, Value* enabled, bool late);
@@ -94,6 +105,7 @@ class Stages {
   std::vector<SharedBuffer> rings_;
   std::optional<SharedBuffer> barriers_, free_;  // of the slots: when they are full, and when all have left them
   std::vector<Variable> ahead_;
+  std::vector<Registers> held_;  // what copies through registers have loaded
   llvm::AllocaInst *index_ = nullptr, *filled_ = nullptr, *used_ = nullptr, *parity_ = nullptr;
   llvm::AllocaInst *filled_parity_ = nullptr, *current_ = nullptr;
 };

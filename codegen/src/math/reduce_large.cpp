@@ -6,6 +6,7 @@
 #include <llvm/IR/Module.h>
 
 #include "math/math_builder.h"
+#include "math/stack_slot.h"
 
 namespace kiln::codegen {
 namespace {
@@ -107,7 +108,7 @@ llvm::Function* reduce_lanes(llvm::Module& module, const MathBuilder& m, double 
   auto* next = BasicBlock::Create(context, "next", fn);
   auto* done = BasicBlock::Create(context, "done", fn);
   b.SetInsertPoint(entry);
-  Value* quadrant = b.CreateAlloca(b.getInt64Ty());
+  Value* quadrant = stack_slot(b, b.getInt64Ty());
   b.CreateBr(loop);
   b.SetInsertPoint(loop);
   auto* i = b.CreatePHI(b.getInt64Ty(), 2);

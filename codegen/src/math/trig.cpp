@@ -9,6 +9,7 @@
 #include <llvm/IR/Module.h>
 
 #include "math/math_builder.h"
+#include "math/stack_slot.h"
 
 namespace kiln::codegen {
 namespace {
@@ -113,7 +114,7 @@ llvm::Function* trig_function(MathBuilder& outer, MathFn fn) {
   b.SetInsertPoint(entry);
   MathBuilder m(b, type, outer.options());
   Value* x = function->getArg(0);
-  Value *x_slot = b.CreateAlloca(type), *r_slot = b.CreateAlloca(type), *q_slot = b.CreateAlloca(m.int_type());
+  Value *x_slot = stack_slot(b, type), *r_slot = stack_slot(b, type), *q_slot = stack_slot(b, m.int_type());
   const Reduced reduced = reduce_small(m, x);
   const double limit = large_argument(m);
   Value* large = b.CreateFCmpUGE(m.abs(x), m.constant(limit));

@@ -12,6 +12,14 @@ ConstexprValues attention_blocks() {
   return {{"BM", 128}, {"BN", 64}, {"num_warps", 8}};
 }
 
+// Waves of 32 lanes hold fewer keys beside their sums.
+template <class T>
+ConstexprValues amd_attention_blocks() {
+  ConstexprValues out = attention_blocks<T>();
+  out["BN"] = 32;
+  return out;
+}
+
 // There the weights' products with values run beside the softmax of the next block; four or three of these programs
 // share a multiprocessor. Wider heads alone are faster by {"BM", 128}, {"BN", 128}, {"num_warps", 8}, narrow ones by
 // {"BN", 128}.
@@ -95,6 +103,7 @@ const auto& attention() {
                tile(out + at, {seq, D}).store({first, 0}, cast(result, element_v<T>));
              })
           .space({{"BM", {16, 32, 64, 128}}, {"BN", {32, 64, 128, 256}}})
+          .defaults("amd", amd_attention_blocks<T>())
           .defaults("cuda", attention_blocks<T>())
           .defaults("cuda:sm_90a", hopper_attention_blocks<T>());
   return def;

@@ -49,6 +49,7 @@ const auto& conv2d() {
                tile(y, {pixels, K}).store({m, n}, cast(acc, element_v<ProductOf<T>>));
              })
           .space({{"BM", {32, 64, 128, 256}}, {"BN", {32, 64, 128, 256}}, {"BK", {24, 64, 128, 192, 256, 384}}})
+          .defaults("amd", convolution_blocks<T>())
           .defaults("cuda", convolution_blocks<T>());
   return def;
 }

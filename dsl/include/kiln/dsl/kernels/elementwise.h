@@ -17,6 +17,7 @@ const auto& vector_add() {
                                    tile(out, {n}).store({start}, total);
                                  })
                               .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}})
+                              .defaults("amd", {{"BLOCK", 1024}})
                               .defaults("cuda", {{"BLOCK", 1024}});
   return def;
 }
@@ -33,6 +34,7 @@ const auto& sin2_cos2() {
                                    tile(y, {n}).store({start}, cast(s * s + c * c, element_v<T>));
                                  })
                               .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}})
+                              .defaults("amd", {{"BLOCK", 1024}})
                               .defaults("cuda", {{"BLOCK", 1024}});
   return def;
 }
@@ -47,6 +49,7 @@ const auto& gelu() {
                                    tile(y, {n}).store({start}, gelu_erf(tile(x, {n}).load({start}, {BLOCK})));
                                  })
                               .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}})
+                              .defaults("amd", {{"BLOCK", 1024}})
                               .defaults("cuda", {{"BLOCK", 1024}});
   return def;
 }
@@ -64,6 +67,7 @@ const auto& bias_gelu() {
                tile(y, {rows, cols}).store({row, col}, cast(gelu_tanh(v + b), element_v<T>));
              })
           .space({{"BR", {1, 2, 4, 8, 16}}, {"BC", {256, 512, 1024, 2048, 4096}}})
+          .defaults("amd", {{"BR", 2}, {"BC", 512}})
           .defaults("cuda", {{"BR", 2}, {"BC", 512}});
   return def;
 }
@@ -92,6 +96,7 @@ const auto& dropout() {
                                    }
                                  })
                               .space({{"BLOCK", {256, 512, 1024, 2048, 4096}}})
+                              .defaults("amd", {{"BLOCK", 512}})
                               .defaults("cuda", {{"BLOCK", 512}});
   return def;
 }
@@ -153,6 +158,7 @@ const auto& adamw() {
                second.store({start}, square);
              })
           .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}})
+          .defaults("amd", {{"BLOCK", 1024}})
           .defaults("cuda", {{"BLOCK", 1024}});
   return def;
 }

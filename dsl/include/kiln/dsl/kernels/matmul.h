@@ -71,6 +71,7 @@ const auto& matmul() {
                                    tile(C, {M, N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
                                  })
                               .space(product_space())
+                              .defaults("amd", gpu_blocks<T>())
                               .defaults("cuda", gpu_blocks<T>())
                               .defaults("cuda:sm_90a", hopper_blocks<T>());
   return def;
@@ -90,6 +91,7 @@ const auto& batched_matmul() {
                                    tile(C + b * M * N, {M, N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
                                  })
                               .space(product_space())
+                              .defaults("amd", gpu_blocks<T>())
                               .defaults("cuda", gpu_blocks<T>())
                               .defaults("cuda:sm_90a", hopper_blocks<T>());
   return def;
@@ -108,6 +110,7 @@ auto matmul_bias(std::string_view name, Value (*activation)(Operand)) {
                   tile(C, {M, N}).store({m, n}, cast(activation(product + b), element_v<T>));
                 })
       .space(product_space())
+      .defaults("amd", gpu_blocks<T>())
       .defaults("cuda", gpu_blocks<T>())
       .defaults("cuda:sm_90a", hopper_blocks<T>());
 }

@@ -50,6 +50,7 @@ inline const auto& histogram() {
                atomic_add(counts + arange(0, BINS), lang::histogram(v, BINS), {.order = MemoryOrder::kRelaxed});
              })
           .space({{"BLOCK", {4096, 16384, 65536}}})
+          .defaults("amd", {{"BLOCK", 8192}})
           .defaults("cuda", {{"BLOCK", 8192}});
   return def;
 }

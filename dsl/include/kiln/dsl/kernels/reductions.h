@@ -35,6 +35,7 @@ const auto& column_sum() {
                                    tile(y, {cols}).store({col}, cast(sum(total, 0), element_v<T>));
                                  })
                               .space({{"ROWS", {1, 4, 64, 256, 512}}, {"BLOCK", {32, 64, 256, 1024}}})
+                              .defaults("amd", {{"ROWS", 64}, {"BLOCK", 64}})
                               .defaults("cuda", {{"ROWS", 512}, {"BLOCK", 32}, {"num_warps", 16}});
   return def;
 }
@@ -73,6 +74,7 @@ const auto& cumsum_columns() {
                                    }
                                  })
                               .space({{"ROWS", {1, 16, 64, 128}}, {"BLOCK", {32, 64, 256, 1024}}})
+                              .defaults("amd", {{"ROWS", 16}, {"BLOCK", 64}})
                               .defaults("cuda", {{"ROWS", 128}, {"BLOCK", 32}, {"num_warps", 8}});
   return def;
 }

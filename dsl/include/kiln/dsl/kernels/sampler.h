@@ -50,6 +50,7 @@ const auto& class_balanced_sampler() {
                give(1, best1, count1);
              })
           .space({{"BLOCK", {1024, 4096, 16384}}})
+          .defaults("amd", {{"BLOCK", 1024}})
           .defaults("cuda", {{"BLOCK", 4096}});
   return def;
 }

@@ -1,0 +1,106 @@
+// Lanes that talk to each other, and barriers.
+//
+// What is fetched from a lane whose number differs by a constant comes by DPP inside rows of 16 lanes, else by the LDS
+// crossbar, which takes no memory: ds_swizzle inside halves of 32 lanes, ds_bpermute from anywhere. Between the two
+// rows of 32 lanes gfx10 and later have v_permlanex16. (AMD's ISA guides, "Data Parallel Processing", "LDS Instruction
+// Details".)
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/IntrinsicsAMDGPU.h>
+
+#include "amdgcn/target_info.h"
+
+namespace kiln::codegen::amdgcn {
+namespace {
+
+using llvm::Value;
+using Builder = llvm::IRBuilder<>;
+
+// Controls of DPP.
+constexpr unsigned kRowMirror = 0x140, kRowHalfMirror = 0x141, kRowRotate8 = 0x128, kRowXor = 0x160;
+
+unsigned quad_xor(unsigned mask) {
+  unsigned out = 0;
+  for (unsigned lane = 0; lane < 4; ++lane) out |= (lane ^ mask) << (2 * lane);
+  return out;
+}
+
+Value* move(Builder& b, Value* word, unsigned control) {
+  return b.CreateIntrinsic(llvm::Intrinsic::amdgcn_update_dpp, {word->getType()},
+                           {llvm::PoisonValue::get(word->getType()), word, b.getInt32(control), b.getInt32(0xf),
+                            b.getInt32(0xf), b.getTrue()});
+}
+
+// gfx9 has no row_xmask: mirrors flip 3 or 4 bits, a rotation by half a row flips the highest.
+Value* row_xor_by_mirrors(Builder& b, Value* word, unsigned mask) {
+  unsigned low = mask & 3;
+  if ((mask & 12) == 4) word = move(b, word, kRowHalfMirror), low ^= 3;
+  if ((mask & 12) == 8) word = move(b, word, kRowRotate8);
+  if ((mask & 12) == 12) word = move(b, word, kRowMirror), low ^= 3;
+  return low ? move(b, word, quad_xor(low)) : word;
+}
+
+Value* swizzle_xor(Builder& b, Value* word, unsigned mask) {
+  return b.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_swizzle, {}, {word, b.getInt32(mask << 10 | 0x1f)});
+}
+
+// The lane at the same place of the other row.
+Value* other_row(Builder& b, Value* word) {
+  return pinned(b, b.CreateIntrinsic(llvm::Intrinsic::amdgcn_permlanex16, {word->getType()},
+                                     {llvm::PoisonValue::get(word->getType()), word, b.getInt32(0x76543210),
+                                      b.getInt32(0xfedcba98), b.getFalse(), b.getFalse()}));
+}
+
+}  // namespace
+
+Value* pinned(Builder& b, Value* x) {
+  auto* type = llvm::FunctionType::get(x->getType(), {x->getType()}, false);
+  auto* call = b.CreateCall(llvm::InlineAsm::get(type, "", "=v,0", false), {x});
+  call->setConvergent();
+  call->setDoesNotAccessMemory();
+  return call;
+}
+
+Value* AmdTargetInfo::shuffle(Builder& b, Value* word, Value* lane) const {
+  return b.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_bpermute, {}, {b.CreateShl(lane, 2), word});
+}
+
+Value* AmdTargetInfo::shuffle_xor(Builder& b, Value* word, unsigned mask) const {
+  if (mask >= 32) {
+    Value* lane = b.CreateAnd(thread_id(b), b.getInt32(static_cast<uint32_t>(lanes() - 1)));
+    return shuffle(b, word, b.CreateXor(lane, b.getInt32(mask)));
+  }
+  if (processor_.major >= 10) {
+    if (mask & 15) word = move(b, word, kRowXor | (mask & 15));
+    return mask & 16 ? other_row(b, word) : word;
+  }
+  return mask & 16 ? swizzle_xor(b, word, mask) : row_xor_by_mirrors(b, word, mask);
+}
+
+// LLVM's memory model ("AMDGPU Usage") makes of the fences the waits that the processor needs.
+void AmdTargetInfo::barrier(Builder& b) const {
+  const llvm::SyncScope::ID workgroup = b.getContext().getOrInsertSyncScopeID("workgroup");
+  b.CreateFence(llvm::AtomicOrdering::Release, workgroup);
+  b.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_barrier, {}, {});
+  b.CreateFence(llvm::AtomicOrdering::Acquire, workgroup);
+}
+
+void AmdTargetInfo::warp_barrier(Builder& b) const {
+  const llvm::SyncScope::ID wave = b.getContext().getOrInsertSyncScopeID("wavefront");
+  b.CreateFence(llvm::AtomicOrdering::Release, wave);
+  b.CreateIntrinsic(llvm::Intrinsic::amdgcn_wave_barrier, {}, {});
+  b.CreateFence(llvm::AtomicOrdering::Acquire, wave);
+}
+
+std::vector<Value*> AmdTargetInfo::load_matrices(Builder&, Value*, int, bool) const {
+  llvm_unreachable("no instruction loads matrices");
+}
+
+void AmdTargetInfo::store_matrices(Builder&, Value*, llvm::ArrayRef<Value*>, bool) const {
+  llvm_unreachable("no instruction stores matrices");
+}
+
+void AmdTargetInfo::async_copy(Builder&, Value*, const gpu::GlobalAccess&, int) const {
+  llvm_unreachable("no copies run beside the thread");
+}
+
+}  // namespace kiln::codegen::amdgcn

@@ -1,0 +1,70 @@
+// Errors of the instructions: 1 ulp of v_rcp_f32, v_rsq_f32, v_sqrt_f32, v_exp_f32 and v_log_f32 (AMD's ISA guides,
+// "Vector ALU Instructions"; results below the normal numbers may be flushed). v_sin_f32 has no bound there: sines are
+// polynomials.
+#include "amdgcn/elements.h"
+
+#include <llvm/IR/IntrinsicsAMDGPU.h>
+
+namespace kiln::codegen::amdgcn {
+namespace {
+
+using llvm::Value;
+using Builder = llvm::IRBuilder<>;
+
+Value* constant(Value* x, double value) { return llvm::ConstantFP::get(x->getType(), value); }
+
+Value* fma(Builder& b, Value* x, Value* y, Value* z) {
+  return b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
+}
+
+// For |x| ≤ π/2: Taylor's series to x^11, off by less than (π/2)^13/13! < 2^-24.
+Value* sine_of_quarter(Builder& b, Value* x) {
+  constexpr double kTerms[] = {-1.0 / 39916800, 1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6};
+  Value* square = b.CreateFMul(x, x);
+  Value* sum = constant(x, kTerms[0]);
+  for (size_t i = 1; i < std::size(kTerms); ++i) sum = fma(b, sum, square, constant(x, kTerms[i]));
+  return fma(b, b.CreateFMul(sum, square), x, x);
+}
+
+// For |x| ≤ π: sin |x| = sin(π - |x|), in which π has the low bits that it loses as an f32.
+Value* sine(Builder& b, Value* x) {
+  constexpr double kPi = 3.14159274101257324219, kPiLow = -8.74227765734758577e-8;
+  Value* magnitude = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+  Value* rest = b.CreateFAdd(b.CreateFSub(constant(x, kPi), magnitude), constant(x, kPiLow));
+  Value* beyond = b.CreateFCmpOGT(magnitude, constant(x, kPi / 2));
+  Value* reduced = b.CreateSelect(beyond, rest, magnitude);
+  return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, sine_of_quarter(b, reduced), x);
+}
+
+// cos x = sin(π/2 - |x|), of at most π/2 either way.
+Value* cosine(Builder& b, Value* x) {
+  constexpr double kHalfPi = 1.57079637050628662109, kHalfPiLow = -4.37113882867379288e-8;
+  Value* magnitude = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+  Value* rest = b.CreateFAdd(b.CreateFSub(constant(x, kHalfPi), magnitude), constant(x, kHalfPiLow));
+  return sine_of_quarter(b, rest);
+}
+
+}  // namespace
+
+Value* emit_estimate(Builder& b, Estimate function, Value* x) {
+  const auto call = [&](llvm::Intrinsic::ID id) -> Value* { return b.CreateIntrinsic(id, {x->getType()}, {x}); };
+  switch (function) {
+    case Estimate::kReciprocal:
+      return call(llvm::Intrinsic::amdgcn_rcp);
+    case Estimate::kRsqrt:
+      return call(llvm::Intrinsic::amdgcn_rsq);
+    case Estimate::kSqrt:
+      return call(llvm::Intrinsic::amdgcn_sqrt);
+    case Estimate::kExp2:
+      return call(llvm::Intrinsic::amdgcn_exp2);
+    case Estimate::kLog2:
+      return call(llvm::Intrinsic::amdgcn_log);
+    case Estimate::kSin:
+      return sine(b, x);
+    case Estimate::kCos:
+      return cosine(b, x);
+  }
+  llvm_unreachable("an estimate without an instruction");
+}
+
+}  // namespace kiln::codegen::amdgcn

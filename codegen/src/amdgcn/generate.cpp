@@ -1,0 +1,182 @@
+#include "amdgcn/generate.h"
+
+#include <llvm/IR/DiagnosticInfo.h>
+#include <llvm/IR/DiagnosticPrinter.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include "amdgcn/metadata.h"
+#include "amdgcn/target.h"
+#include "amdgcn/target_info.h"
+#include "emit.h"
+#include "gpu/shared_memory.h"
+#include "gpu/supported.h"
+#include "kiln/dsl/config.h"
+
+namespace kiln::codegen::amdgcn {
+namespace {
+
+constexpr int kCodeObjectVersion = 500;
+constexpr int kMostThreads = 1024;
+
+// What LLVM's code generator says. It ends the process at an error unless somebody listens.
+class Diagnostics {
+ public:
+  explicit Diagnostics(llvm::LLVMContext& context) { context.setDiagnosticHandlerCallBack(&Diagnostics::note, this); }
+  Diagnostics(const Diagnostics&) = delete;
+  Diagnostics& operator=(const Diagnostics&) = delete;
+
+  const std::string& errors() const { return errors_; }
+
+ private:
+  static void note(const llvm::DiagnosticInfo* info, void* self) {
+    if (info->getSeverity() != llvm::DS_Error) return;
+    std::string& errors = static_cast<Diagnostics*>(self)->errors_;
+    llvm::raw_string_ostream stream(errors);
+    if (!errors.empty()) stream << "; ";
+    llvm::DiagnosticPrinterRawOStream printer(stream);
+    info->print(printer);
+  }
+
+  std::string errors_;
+};
+
+// Shared memory as the code object's own, so that its descriptor says how much there is: a launch adds none.
+void size_shared_memory(llvm::Module& module, int64_t bytes) {
+  llvm::GlobalVariable* dynamic = nullptr;
+  for (llvm::GlobalVariable& global : module.globals()) {
+    if (global.getAddressSpace() == gpu::kSharedSpace) dynamic = &global;
+  }
+  if (!dynamic) return;
+  auto* type = llvm::ArrayType::get(llvm::Type::getInt8Ty(module.getContext()), static_cast<uint64_t>(bytes));
+  auto* sized =
+      new llvm::GlobalVariable(module, type, false, llvm::GlobalValue::InternalLinkage, llvm::PoisonValue::get(type),
+                               "", nullptr, llvm::GlobalValue::NotThreadLocal, gpu::kSharedSpace);
+  sized->setAlignment(dynamic->getAlign());
+  sized->takeName(dynamic);
+  dynamic->replaceAllUsesWith(sized);
+  dynamic->eraseFromParent();
+}
+
+// A call would cost a stack.
+void inline_functions(llvm::Module& module) {
+  for (llvm::Function& function : module) {
+    if (!function.hasInternalLinkage()) continue;
+    function.removeFnAttr(llvm::Attribute::NoInline);
+    function.addFnAttr(llvm::Attribute::AlwaysInline);
+  }
+}
+
+Result<llvm::SmallVector<char, 0>> emit_file(llvm::Module& module, llvm::TargetMachine& machine,
+                                             llvm::CodeGenFileType type, const Diagnostics& diagnostics) {
+  restore_code_generation();
+  llvm::SmallVector<char, 0> buffer;
+  llvm::raw_svector_ostream stream(buffer);
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, type)) {
+    return internal_error("LLVM's AMDGPU target cannot emit this file type");
+  }
+  passes.run(module);
+  if (!diagnostics.errors().empty()) return error(ErrorCode::kCompileFailed, "LLVM: " + diagnostics.errors());
+  return buffer;
+}
+
+template <class Text>
+std::vector<std::byte> to_bytes(const Text& text) {
+  const auto* data = reinterpret_cast<const std::byte*>(text.data());
+  return {data, data + text.size()};
+}
+
+void describe(const Resources& resources, const Processor& processor, nlohmann::json& device) {
+  device["registers"] = resources.registers;
+  device["accumulator_registers"] = resources.accumulator_registers;
+  device["scalar_registers"] = resources.scalar_registers;
+  device["lds_bytes"] = resources.lds_bytes;
+  device["scratch_bytes"] = resources.scratch_bytes;
+  device["spill_bytes"] = 4 * (resources.vector_spills + resources.scalar_spills);
+  device["waves_per_simd"] = waves_per_simd(resources, processor, device.at("threads"));
+}
+
+Result<gpu::Generated> emit_code(llvm::Module& module, const AmdTarget& target, gpu::Generated out,
+                                 const Diagnostics& diagnostics, const gpu::PhaseBegin& begin) {
+  if (out.emitted == "llvm") {
+    out.code = to_bytes(print_module(module));
+    return out;
+  }
+  begin("codegen");
+  const bool is_text = out.emitted == "asm";
+  auto file = emit_file(module, *target.machine,
+                        is_text ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile, diagnostics);
+  if (!file) return file.error();
+  out.code = to_bytes(*file);
+  if (out.emitted != "hsaco") return out;
+  begin("link");
+  auto linked = link_shared(out.code);
+  if (!linked) return linked.error();
+  out.code = std::move(*linked);
+  auto resources = read_resources(out.code);
+  if (!resources) return resources.error();
+  describe(*resources, target.processor, out.device);
+  return out;
+}
+
+Result<gpu::Generated> generate(const dsl::Kernel& kernel, const std::string& target_name,
+                                const dsl::ConstexprValues& config, const std::string& emit,
+                                const gpu::PhaseBegin& begin) {
+  auto found = amd_target(target_name);
+  if (!found) return found.error();
+  const AmdTarget& target = **found;
+  if (auto fine = gpu::check_supported(kernel, target.processor.name); !fine) return fine.error();
+  begin("lower");
+  llvm::LLVMContext context;
+  const Diagnostics diagnostics(context);
+  llvm::Module module("kiln", context);
+  module.setTargetTriple(target.machine->getTargetTriple().str());
+  module.setDataLayout(target.machine->createDataLayout());
+  module.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
+  const AmdTargetInfo info(target);
+  gpu::LaunchShape launch = gpu::launch_shape(kernel, config, info.lanes());
+  launch.programs = 1;  // a workgroup of one wave is as cheap as a wave of a larger one
+  if (launch.warps * info.lanes() > kMostThreads) {
+    return invalid_argument("`num_warps` is " + std::to_string(launch.warps) + ": " + target.processor.name +
+                            " has workgroups of " + std::to_string(kMostThreads / info.lanes()) + " waves at most");
+  }
+  auto lowered = gpu::lower(kernel, info, launch, target.processor.name, module);
+  if (!lowered) return lowered.error();
+  size_shared_memory(module, lowered->shared_bytes);
+  if (const auto waves = config.find(std::string(dsl::kWavesPerEu)); waves != config.end()) {
+    module.getFunction(gpu::kEntry)->addFnAttr("amdgpu-waves-per-eu", std::to_string(waves->second));
+  }
+  std::string message;
+  llvm::raw_string_ostream stream(message);
+  if (llvm::verifyModule(module, &stream)) return internal_error("the compiler made invalid LLVM IR: " + message);
+
+  begin("optimise");
+  inline_functions(module);
+  clean_up(module, *target.machine, Invariants::kHoist);
+  gpu::Generated out{std::move(*lowered), {}, emit, {}};
+  out.device["threads"] = out.lowered.threads;
+  out.device["shared_bytes"] = 0;  // beyond what the code object's descriptor says
+  return emit_code(module, target, std::move(out), diagnostics, begin);
+}
+
+Result<void> check_target(const std::string& name) {
+  auto target = amd_target(name);
+  return target ? Result<void>() : target.error();
+}
+
+}  // namespace
+
+const gpu::Vendor& vendor() {
+  static const gpu::Vendor out{.family = "amd",
+                               .forms = {"hsaco", "obj", "asm", "llvm"},
+                               .initialise = initialise_llvm,
+                               .start_helpers = nullptr,
+                               .check_target = check_target,
+                               .generate = generate};
+  return out;
+}
+
+}  // namespace kiln::codegen::amdgcn

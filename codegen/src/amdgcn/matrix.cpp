@@ -1,0 +1,219 @@
+// MFMA and WMMA: one wave's product of small matrices. Which lane holds what is in gpu/layout/fragments.h (AMD's matrix
+// instruction calculator, and its ISA guides for CDNA 2, CDNA 3, RDNA 3 and RDNA 4).
+//
+// MFMA and the WMMA of gfx12 get the factors the other way round, B·A of the transposes, for a lane to hold neighbours
+// of a row of the sums, which it stores at once.
+//
+// A product is one instruction or several along k, so that a lane has 16 neighbours' bytes of A to read at once: which
+// elements meet is the same in A and B, in what order does not matter.
+#include <llvm/IR/IntrinsicsAMDGPU.h>
+
+#include "amdgcn/target_info.h"
+#include "gpu/layout/algebra.h"
+#include "gpu/layout/fragments.h"
+
+namespace kiln::codegen::amdgcn {
+namespace {
+
+using dsl::ElementType;
+using llvm::Value;
+using Builder = llvm::IRBuilder<>;
+using Operand = gpu::MatrixInstruction::Operand;
+
+// How elements become an instruction's operand.
+enum class Packing : uint8_t {
+  kVector,   // side by side
+  kWords,    // … as words of 32 bits
+  kInteger,  // … as one integer
+  kWidened,  // f16 as f32
+  kFnuz,     // f8e4m3 as half its value, of the kind that gfx942 knows
+};
+
+// Arguments beside the matrices.
+enum class Extra : uint8_t { kNone, kBroadcasts, kSigns };
+
+struct Form {
+  llvm::Intrinsic::ID id;
+  gpu::Layout a, b, sums;
+  size_t instructions = 1;  // of a product
+  Packing packing = Packing::kVector;
+  Extra extra = Extra::kBroadcasts;
+  bool is_overloaded = false;  // by the types of sums and operands
+  bool a_signed = true, b_signed = true;
+  bool is_transposed = false;
+};
+
+// MFMA of 16 rows and columns, with k of the whole product.
+Form mfma(llvm::Intrinsic::ID id, int k, size_t instructions, Packing packing) {
+  Form out{id, gpu::mfma_a(16, k), gpu::mfma_b(16, k), gpu::transpose(gpu::mfma_accumulator(16), {1, 0})};
+  out.is_transposed = true;
+  out.instructions = instructions;
+  out.packing = packing;
+  return out;
+}
+
+std::optional<Form> mfma_form(ElementType a, ElementType b, dsl::Precision precision, bool is_942) {
+  using namespace llvm;
+  if (a != b) return std::nullopt;
+  switch (a) {
+    case ElementType::kF64: {
+      Form out = mfma(Intrinsic::amdgcn_mfma_f64_16x16x4f64, 8, 2, Packing::kVector);
+      out.sums = gpu::transpose(gpu::mfma_f64_accumulator(), {1, 0});
+      return out;
+    }
+    case ElementType::kF32:
+      if (is_942 && precision == dsl::Precision::kTf32) {
+        return mfma(Intrinsic::amdgcn_mfma_f32_16x16x8_xf32, 16, 2, Packing::kVector);
+      }
+      return mfma(Intrinsic::amdgcn_mfma_f32_16x16x4f32, 16, 4, Packing::kVector);
+    case ElementType::kF16:
+      // Those of gfx90a take subnormals of f16 for zero.
+      if (!is_942) return mfma(Intrinsic::amdgcn_mfma_f32_16x16x4f32, 16, 4, Packing::kWidened);
+      return mfma(Intrinsic::amdgcn_mfma_f32_16x16x16f16, 32, 2, Packing::kVector);
+    case ElementType::kBF16:
+      return mfma(Intrinsic::amdgcn_mfma_f32_16x16x16bf16_1k, 32, 2, Packing::kVector);
+    case ElementType::kI8:
+      if (is_942) return mfma(Intrinsic::amdgcn_mfma_i32_16x16x32_i8, 64, 2, Packing::kInteger);
+      return mfma(Intrinsic::amdgcn_mfma_i32_16x16x16i8, 64, 4, Packing::kInteger);
+    case ElementType::kF8E4M3:
+      // That of f8e5m2 has no infinities, which f16 holds. One instruction: 32 elements may share a scale.
+      if (!is_942) return std::nullopt;
+      return mfma(Intrinsic::amdgcn_mfma_f32_16x16x32_fp8_fp8, 32, 1, Packing::kFnuz);
+    default:
+      return std::nullopt;
+  }
+}
+
+bool is_i8(ElementType element) { return element == ElementType::kI8 || element == ElementType::kU8; }
+bool is_f8(ElementType element) { return dsl::is_float(element) && dsl::info(element).bits == 8; }
+
+std::optional<Form> wmma_form(ElementType a, ElementType b, bool is_gfx12) {
+  using namespace llvm;
+  const int bits = dsl::info(a).bits;
+  Form out{};
+  if (is_gfx12) {
+    out = {Intrinsic::not_intrinsic, gpu::wmma_gfx12_a(bits), gpu::wmma_gfx12_b(bits),
+           gpu::transpose(gpu::wmma_gfx12_accumulator(), {1, 0})};
+    out.is_transposed = true;
+  } else {
+    out = {Intrinsic::not_intrinsic, gpu::wmma_gfx11_a(32), gpu::wmma_gfx11_b(32), gpu::wmma_gfx11_accumulator(32)};
+  }
+  out.is_overloaded = true;
+  out.extra = Extra::kNone;
+  if (is_i8(a) && is_i8(b)) {
+    out.id = Intrinsic::amdgcn_wmma_i32_16x16x16_iu8;
+    out.packing = Packing::kWords;
+    out.extra = Extra::kSigns;
+    out.a_signed = dsl::info(a).is_signed, out.b_signed = dsl::info(b).is_signed;
+    if (is_gfx12) std::swap(out.a_signed, out.b_signed);
+  } else if (a == ElementType::kF16 && b == a) {
+    out.id = Intrinsic::amdgcn_wmma_f32_16x16x16_f16;
+  } else if (a == ElementType::kBF16 && b == a) {
+    out.id = Intrinsic::amdgcn_wmma_f32_16x16x16_bf16;
+  } else if (is_gfx12 && is_f8(a) && is_f8(b)) {
+    static constexpr Intrinsic::ID kIds[2][2] = {
+        {Intrinsic::amdgcn_wmma_f32_16x16x16_fp8_fp8, Intrinsic::amdgcn_wmma_f32_16x16x16_fp8_bf8},
+        {Intrinsic::amdgcn_wmma_f32_16x16x16_bf8_fp8, Intrinsic::amdgcn_wmma_f32_16x16x16_bf8_bf8}};
+    out.id = kIds[b == ElementType::kF8E5M2][a == ElementType::kF8E5M2];  // transposed
+    out.packing = Packing::kWords;
+  } else {
+    return std::nullopt;
+  }
+  return out;
+}
+
+std::optional<Form> form_of(Matrix unit, ElementType a, ElementType b, ElementType sum, dsl::Precision precision) {
+  const ElementType wanted = !dsl::is_float(a)        ? ElementType::kI32
+                             : a == ElementType::kF64 ? ElementType::kF64
+                                                      : ElementType::kF32;
+  if (sum != wanted) return std::nullopt;
+  switch (unit) {
+    case Matrix::kNone:
+      return std::nullopt;
+    case Matrix::kMfma90a:
+    case Matrix::kMfma942:
+      return mfma_form(a, b, precision, unit == Matrix::kMfma942);
+    case Matrix::kWmma11:
+    case Matrix::kWmma12:
+      return wmma_form(a, b, unit == Matrix::kWmma12);
+  }
+  return std::nullopt;
+}
+
+Value* vector_of(Builder& b, Operand elements) {
+  if (elements.size() == 1) return elements[0];
+  Value* out = llvm::PoisonValue::get(
+      llvm::FixedVectorType::get(elements[0]->getType(), static_cast<unsigned>(elements.size())));
+  for (size_t i = 0; i < elements.size(); ++i) out = b.CreateInsertElement(out, elements[i], i);
+  return out;
+}
+
+// Four numbers of f8e4m3 in each word as OCP has them, to the same bits read with a bias of 8: half of each. There 0x80
+// is NaN, and 0x7f and 0xff are numbers.
+Value* to_fnuz(Builder& b, Value* words) {
+  const auto all = [&](uint32_t x) { return llvm::ConstantInt::get(words->getType(), x); };
+  Value *magnitude = b.CreateAnd(words, all(0x7f7f7f7f)), *sign = b.CreateAnd(words, all(0x80808080));
+  Value* is_nan = b.CreateAnd(b.CreateAdd(magnitude, all(0x01010101)), all(0x80808080));
+  Value* is_not_zero = b.CreateAnd(b.CreateAdd(magnitude, all(0x7f7f7f7f)), all(0x80808080));
+  Value* of_nan = b.CreateMul(b.CreateLShr(is_nan, 7), all(0x7f));
+  Value* low = b.CreateAnd(magnitude, b.CreateNot(of_nan));
+  return b.CreateOr(low, b.CreateOr(is_nan, b.CreateAnd(sign, is_not_zero)));
+}
+
+Value* packed(Builder& b, Operand elements, Packing packing) {
+  if (packing == Packing::kWidened) return b.CreateFPExt(vector_of(b, elements), b.getFloatTy());
+  Value* whole = vector_of(b, elements);
+  if (packing == Packing::kVector) return whole;
+  const auto bits = static_cast<unsigned>(whole->getType()->getPrimitiveSizeInBits().getFixedValue());
+  if (packing == Packing::kInteger) return b.CreateBitCast(whole, b.getIntNTy(bits));
+  Value* words = b.CreateBitCast(whole, llvm::FixedVectorType::get(b.getInt32Ty(), bits / 32));
+  return packing == Packing::kFnuz ? b.CreateBitCast(to_fnuz(b, words), b.getIntNTy(bits)) : words;
+}
+
+Value* call(Builder& b, const Form& form, Value* x, Value* y, Value* sums) {
+  llvm::SmallVector<Value*, 6> arguments = {x, y, sums};
+  if (form.extra == Extra::kBroadcasts) arguments.append(3, b.getInt32(0));
+  if (form.extra == Extra::kSigns) {
+    arguments = {b.getInt1(form.a_signed), x, b.getInt1(form.b_signed), y, sums, b.getFalse()};
+  }
+  llvm::SmallVector<llvm::Type*, 2> types;
+  if (form.is_overloaded) types = {sums->getType(), x->getType()};
+  return b.CreateIntrinsic(form.id, types, arguments);
+}
+
+std::vector<Value*> multiply(Builder& b, const Form& form, Operand x, Operand y, Operand sums) {
+  Value* sum = vector_of(b, sums);
+  // Halves of both factors: a quarter of the products, which are multiplied by 4 as they are added.
+  const bool is_quarter = form.packing == Packing::kFnuz;
+  Value* result = is_quarter ? llvm::Constant::getNullValue(sum->getType()) : sum;
+  const size_t x_count = x.size() / form.instructions, y_count = y.size() / form.instructions;
+  for (size_t i = 0; i < form.instructions; ++i) {
+    Value* p = packed(b, x.slice(i * x_count, x_count), form.packing);
+    Value* q = packed(b, y.slice(i * y_count, y_count), form.packing);
+    if (form.is_transposed) std::swap(p, q);
+    result = call(b, form, p, q, result);
+  }
+  if (form.is_overloaded) result = pinned(b, result);  // WMMA
+  if (is_quarter) {
+    Value* four = llvm::ConstantFP::get(sum->getType(), 4.0);
+    result = b.CreateIntrinsic(llvm::Intrinsic::fma, {sum->getType()}, {result, four, sum});
+  }
+  std::vector<Value*> out;
+  for (size_t i = 0; i < sums.size(); ++i) out.push_back(b.CreateExtractElement(result, i));
+  return out;
+}
+
+}  // namespace
+
+std::optional<gpu::MatrixInstruction> AmdTargetInfo::matrix_instruction(ElementType a, ElementType b, ElementType sum,
+                                                                        dsl::Precision precision) const {
+  const std::optional<Form> form = form_of(processor_.matrix, a, b, sum, precision);
+  if (!form) return std::nullopt;
+  gpu::MatrixInstruction out{form->a, form->b, form->sums, {}};
+  out.emit = [form = *form](Builder& builder, Operand x, Operand y, Operand sums) {
+    return multiply(builder, form, x, y, sums);
+  };
+  return out;
+}
+
+}  // namespace kiln::codegen::amdgcn

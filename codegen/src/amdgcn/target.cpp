@@ -1,0 +1,74 @@
+#include "amdgcn/target.h"
+
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/TargetSelect.h>
+
+#include <algorithm>
+#include <array>
+
+namespace kiln::codegen::amdgcn {
+namespace {
+
+constexpr char kPrefix[] = "amd:";
+constexpr char kTriple[] = "amdgcn-amd-amdhsa";
+
+// Registers, waves and SIMDs: AMD's ISA guides ("Vega 7nm", "CDNA 2", "CDNA 3", "RDNA 3", "RDNA 4"), and "AMDGPU
+// Usage" of LLVM.
+constexpr std::array kProcessors = {
+    Processor{"gfx906", 9, 64, Matrix::kNone, 256, 4, 10, 4, false, false, false},
+    Processor{"gfx90a", 9, 64, Matrix::kMfma90a, 512, 8, 8, 4, true, true, false},
+    Processor{"gfx942", 9, 64, Matrix::kMfma942, 512, 8, 8, 4, true, true, true},
+    Processor{"gfx1100", 11, 32, Matrix::kWmma11, 1536, 24, 16, 2, true, false, false},
+    Processor{"gfx1200", 12, 32, Matrix::kWmma12, 1536, 24, 16, 2, true, false, true},
+};
+
+Error unknown_target(const std::string& name) {
+  std::string known;
+  for (const Processor& processor : kProcessors) known += std::string(known.empty() ? "" : ", ") + processor.name;
+  return invalid_argument("target `" + name.substr(0, 80) + "`: an AMD target is amd:NAME with NAME one of " + known);
+}
+
+}  // namespace
+
+void initialise_llvm() {
+  LLVMInitializeAMDGPUTargetInfo();
+  LLVMInitializeAMDGPUTarget();
+  LLVMInitializeAMDGPUTargetMC();
+  LLVMInitializeAMDGPUAsmPrinter();
+  LLVMInitializeAMDGPUAsmParser();  // of inline assembly
+}
+
+Result<std::unique_ptr<AmdTarget>> make_amd_target(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return unknown_target(name);
+  const std::string wanted = name.substr(sizeof kPrefix - 1);
+  const auto found =
+      std::find_if(kProcessors.begin(), kProcessors.end(), [&](const Processor& p) { return wanted == p.name; });
+  if (found == kProcessors.end()) return unknown_target(name);
+
+  std::string message;
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(kTriple, message);
+  if (!target) return internal_error("LLVM: " + message);
+  auto out = std::make_unique<AmdTarget>();
+  out->name = name;
+  out->processor = *found;
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // nothing is contracted; the IR says where
+  // A workgroup's waves stay on one compute unit, whose cache they share: barriers need not wait for global memory.
+  const char* features = found->major >= 10 ? "+cumode" : "";
+  out->machine.reset(target->createTargetMachine(kTriple, found->name, features, options, llvm::Reloc::PIC_,
+                                                 std::nullopt, llvm::CodeGenOptLevel::Default, true));
+  if (!out->machine) return internal_error(std::string("LLVM has no target machine for ") + kTriple);
+  return out;
+}
+
+Result<AmdTarget*> amd_target(const std::string& name) {
+  static std::unique_ptr<AmdTarget> last;
+  if (!last || last->name != name) {
+    auto made = make_amd_target(name);
+    if (!made) return made.error();
+    last = std::move(*made);
+  }
+  return last.get();
+}
+
+}  // namespace kiln::codegen::amdgcn

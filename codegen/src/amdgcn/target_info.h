@@ -1,0 +1,77 @@
+// AMD's side of the seam in gpu/target_info.h.
+#pragma once
+
+#include "amdgcn/elements.h"
+#include "amdgcn/target.h"
+#include "gpu/target_info.h"
+
+namespace kiln::codegen::amdgcn {
+
+// x, which nobody moves into a branch. LLVM 19 does not know that v_permlanex16_b32 and v_wmma are of all lanes
+// together, and sinks them to where fewer are active.
+llvm::Value* pinned(Builder& b, llvm::Value* x);
+
+class AmdTargetInfo : public gpu::TargetInfo {
+ public:
+  using Builder = llvm::IRBuilder<>;
+  using Value = llvm::Value;
+
+  explicit AmdTargetInfo(const AmdTarget& target) : processor_(target.processor) {}
+
+  int lanes() const override { return processor_.lanes; }
+  gpu::LaneFacts lane_facts() const override { return {.shared_bytes = kLdsBytes}; }
+  MathOptions math() const override {
+    return {.has_fma = true, .has_avx512 = false, .fast = false, .estimate = emit_estimate};
+  }
+  llvm::Function* create_kernel(llvm::Module& module, const std::string& name, llvm::ArrayRef<llvm::Type*> params,
+                                int threads) const override;
+  Value* thread_id(Builder& b) const override;
+  Value* program_id(Builder& b, int axis) const override;
+  Value* num_programs(Builder& b, int axis) const override;
+  Value* warp_uniform(Builder& b, Value* x) const override;
+  // matrix.cpp
+  std::optional<gpu::MatrixInstruction> matrix_instruction(dsl::ElementType a, dsl::ElementType b, dsl::ElementType sum,
+                                                           dsl::Precision precision) const override;
+  // cross_lane.cpp
+  Value* shuffle(Builder& b, Value* word, Value* lane) const override;
+  Value* shuffle_xor(Builder& b, Value* word, unsigned mask) const override;
+  void barrier(Builder& b) const override;
+  void warp_barrier(Builder& b) const override;
+  // There are none: lane_facts() says so.
+  std::vector<Value*> load_matrices(Builder& b, Value* address, int count, bool transposed) const override;
+  void store_matrices(Builder& b, Value* address, llvm::ArrayRef<Value*> words, bool transposed) const override;
+  int async_copy_sizes() const override { return 0; }
+  void async_copy(Builder& b, Value* shared, const gpu::GlobalAccess& from, int bytes) const override;
+  // Loads into registers so far are under way before what follows.
+  void async_commit(Builder& b) const override;
+  void async_wait(Builder&, int) const override {}
+  std::optional<gpu::GroupInstruction> group_instruction(dsl::ElementType, dsl::ElementType, dsl::ElementType,
+                                                         dsl::Precision) const override {
+    return std::nullopt;
+  }
+  void group_fence(Builder&) const override {}
+  void group_commit(Builder&) const override {}
+  std::vector<Value*> group_wait(Builder&, int, llvm::ArrayRef<Value*> sums) const override { return sums.vec(); }
+  void group_publish(Builder&) const override {}
+  Value* load_global(Builder& b, llvm::Type* type, const gpu::GlobalAccess& access, Value* other) const override;
+  void store_global(Builder& b, Value* value, const gpu::GlobalAccess& access) const override;
+  // atomics.cpp
+  bool has_atomic(dsl::AtomicKind kind, dsl::ElementType element, int64_t count, bool gives_old) const override;
+  Value* atomic_rmw(Builder& b, dsl::AtomicKind kind, dsl::ElementType element, Value* value, bool gives_old,
+                    const gpu::AtomicAccess& access) const override;
+  int least_exchange_bits() const override { return 32; }
+  Value* compare_exchange(Builder& b, Value* expected, Value* desired, const gpu::AtomicAccess& access) const override;
+  bool takes_constraint(llvm::StringRef constraint, llvm::Type* type) const override;
+  void fence(Builder& b, dsl::MemoryScope scope, Value* predicate) const override;
+
+ private:
+  const Processor& processor_;
+};
+
+// A pointer to global memory as LLVM's accesses want it: they have no generic ones, which are slower.
+llvm::Value* global_pointer(llvm::IRBuilder<>& b, llvm::Value* pointer);
+
+// What `emit` makes where the predicate (null: always) holds, else 0; null where it makes nothing. A branch.
+llvm::Value* emit_under(llvm::IRBuilder<>& b, llvm::Value* predicate, llvm::function_ref<llvm::Value*()> emit);
+
+}  // namespace kiln::codegen::amdgcn

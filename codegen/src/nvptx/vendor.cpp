@@ -1,0 +1,56 @@
+#include "nvptx/vendor.h"
+
+#include "nvptx/generate.h"
+
+namespace kiln::codegen::nvptx {
+namespace {
+
+void initialise() {
+  initialise_llvm();
+  load_assembler();
+}
+
+Result<void> check_target(const std::string& name) {
+  auto target = cuda_target(name);
+  return target ? Result<void>() : target.error();
+}
+
+nlohmann::json describe(const Generated& generated) {
+  nlohmann::json device;
+  device["threads"] = generated.lowered.threads;
+  device["shared_bytes"] = generated.lowered.shared_bytes;
+  for (const gpu::TensorMap& map : generated.lowered.tensor_maps) device["tensor_maps"].push_back(to_json(map));
+  if (const auto& resources = generated.resources) {
+    device["registers"] = resources->registers;
+    device["spill_bytes"] = resources->spill_store_bytes + resources->spill_load_bytes;
+    device["assembler_us"] = resources->assembler_us;
+    device["warnings"] = resources->warnings;
+  }
+  return device;
+}
+
+Result<gpu::Generated> generate_code(const dsl::Kernel& kernel, const std::string& target_name,
+                                     const dsl::ConstexprValues& config, const std::string& emit,
+                                     const gpu::PhaseBegin& begin) {
+  auto target = cuda_target(target_name);
+  if (!target) return target.error();
+  auto generated = generate(kernel, **target, config, emit, begin);
+  if (!generated) return generated.error();
+  nlohmann::json device = describe(*generated);
+  return gpu::Generated{std::move(generated->lowered), std::move(generated->code), std::move(generated->emitted),
+                        std::move(device)};
+}
+
+}  // namespace
+
+const gpu::Vendor& vendor() {
+  static const gpu::Vendor out{.family = "cuda",
+                               .forms = {"cubin", "ptx", "asm", "llvm"},
+                               .initialise = initialise,
+                               .start_helpers = start_assembler,
+                               .check_target = check_target,
+                               .generate = generate_code};
+  return out;
+}
+
+}  // namespace kiln::codegen::nvptx

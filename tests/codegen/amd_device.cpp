@@ -1,0 +1,161 @@
+#include "amd_device.h"
+
+#include <cstring>
+#include <list>
+
+#include "amdgcn_emulator.h"
+#include "harness.h"
+#include "kiln/dsl/text.h"
+
+namespace kiln::test {
+namespace {
+
+namespace emulator = amdgcn_emulator;
+
+constexpr char kPrefix[] = "amd:";
+// One kernel in so many is in the default run.
+constexpr size_t kDefaultPart = 4;
+
+bool has_atomics(const dsl::Region& region) {
+  for (const dsl::Op& op : region.ops) {
+    if (op.code == dsl::OpCode::kAtomicRmw || op.code == dsl::OpCode::kAtomicCas) return true;
+    for (const dsl::Region& inner : op.regions) {
+      if (has_atomics(inner)) return true;
+    }
+  }
+  return false;
+}
+
+size_t hash_of(const dsl::Kernel& kernel) { return std::hash<std::string>()(dsl::print(kernel)); }
+
+// Copies of the arguments, and the parameters as docs/artifact.md has them.
+class AmdLaunch {
+ public:
+  AmdLaunch(const Artifact& artifact, const dsl::Kernel& kernel, std::span<const dsl::Argument> arguments,
+            bool tells_host)
+      : metadata_(artifact.metadata),
+        params_(metadata_["params_bytes"].get<size_t>()),
+        whole_words_(has_atomics(kernel.body)) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const dsl::Type& type = kernel.params[i].type;
+      uint64_t bits = arguments[i].bits;
+      size_t bytes = static_cast<size_t>(dsl::info(type.element).bytes);
+      if (type.pointer) {
+        const nlohmann::json& facts = metadata_["facts"];
+        const bool is_aligned = i < facts.size() && facts[i] == "align16";
+        bits = add(arguments[i].data, static_cast<size_t>(arguments[i].extent) * bytes, is_aligned ? 16 : bytes);
+        bytes = 8;
+      }
+      std::memcpy(params_.data() + metadata_["params"][i]["offset"].get<size_t>(), &bits, bytes);
+    }
+    own_ = ranges_.size();
+    append_launch_params(kernel, arguments, tells_host);
+  }
+
+  Result<void> run(const emulator::CodeObject& object, std::array<uint32_t, 3> grid, emulator::WaveOrder order) const {
+    emulator::Launch launch;
+    launch.grid = grid;
+    launch.threads = metadata_["device"]["threads"];
+    launch.arguments = params_;
+    launch.memory = ranges_;
+    launch.order = order;
+    auto done = emulator::run(object, metadata_["entry"].get<std::string>(), launch);
+    return done ? Result<void>() : done.error();
+  }
+
+  // Of the arguments' buffers, in order.
+  std::span<const emulator::MemoryRange> buffers() const { return {ranges_.data(), own_}; }
+
+  EmulatedReports reports() const {
+    EmulatedReports out;
+    if (failure_) out.failure.assign(ranges_[*failure_].begin, ranges_[*failure_].begin + ranges_[*failure_].bytes);
+    if (ring_) out.ring.assign(ranges_[*ring_].begin, ranges_[*ring_].begin + ranges_[*ring_].bytes);
+    return out;
+  }
+
+ private:
+  uint64_t add(const void* data, size_t bytes, size_t alignment) {
+    constexpr size_t kRoom = 256;
+    if (whole_words_) alignment = std::max<size_t>(alignment, 4);
+    memory_.emplace_back(bytes + 3 * kRoom, std::byte{0xa5});
+    const auto start = reinterpret_cast<uintptr_t>(memory_.back().data());
+    std::byte* begin = memory_.back().data() + (start / kRoom + 1) * kRoom - start + alignment;
+    if (bytes) std::memcpy(begin, data, bytes);
+    ranges_.push_back({begin, whole_words_ ? (bytes + 3) / 4 * 4 : bytes, true});
+    return reinterpret_cast<uint64_t>(begin);
+  }
+
+  void put(const char* field, size_t index, uint64_t bits) {
+    const size_t at = metadata_[field].get<size_t>() + 8 * index;
+    if (params_.size() < at + 8) params_.resize(at + 8);
+    std::memcpy(params_.data() + at, &bits, 8);
+  }
+
+  void append_launch_params(const dsl::Kernel& kernel, std::span<const dsl::Argument> arguments, bool tells_host) {
+    if (metadata_.contains("failure_param")) {
+      const std::vector<std::byte> record(64);
+      failure_ = ranges_.size();
+      put("failure_param", 0, add(record.data(), record.size(), 8));
+    }
+    if (metadata_.contains("extents_param")) {
+      size_t next = 0;
+      for (size_t i = 0; i < arguments.size(); ++i) {
+        if (!kernel.params[i].type.pointer) continue;
+        put("extents_param", next++, static_cast<uint64_t>(tells_host ? arguments[i].extent : -1));
+      }
+    }
+    if (metadata_.contains("print_param")) {
+      constexpr uint64_t kCapacity = 1 << 16, kCapacityAt = 24;
+      std::vector<std::byte> ring(64 + kCapacity);
+      std::memcpy(ring.data() + kCapacityAt, &kCapacity, 8);
+      uint64_t address = 0;
+      if (tells_host) {
+        ring_ = ranges_.size();
+        address = add(ring.data(), ring.size(), 8);
+      }
+      put("print_param", 0, address);
+    }
+  }
+
+  const nlohmann::json& metadata_;
+  std::vector<std::byte> params_;
+  const bool whole_words_;  // atomics of narrow elements change the words that these lie in
+  std::list<std::vector<std::byte>> memory_;
+  std::vector<emulator::MemoryRange> ranges_;
+  size_t own_ = 0;
+  std::optional<size_t> failure_, ring_;
+};
+
+}  // namespace
+
+bool is_amd(const std::string& target) { return target == "amd" || target.starts_with(kPrefix); }
+
+std::string amd_target_of(const dsl::Kernel& kernel, const std::string& target) {
+  if (target != "amd") return target;
+  return hash_of(kernel) / kDefaultPart % 2 == 0 ? "amd:gfx942" : "amd:gfx1100";
+}
+
+bool is_chosen_for_amd(const dsl::Kernel& kernel) {
+  return !wants_targets("cpu") || hash_of(kernel) % kDefaultPart == 0;
+}
+
+Result<void> run_on_amd(const Artifact& artifact, const dsl::Kernel& kernel, std::span<const dsl::Argument> arguments,
+                        std::array<uint32_t, 3> grid, EmulatedReports* reports) {
+  auto object = emulator::CodeObject::load(artifact.code);
+  if (!object) return object.error();
+  const AmdLaunch launch(artifact, kernel, arguments, reports != nullptr);
+  const bool reverse = artifact.code.size() / 8 % 2 == 1;
+  auto done = launch.run(*object, grid, reverse ? emulator::WaveOrder::kReverse : emulator::WaveOrder::kForward);
+  if (reports) *reports = launch.reports();
+  size_t next = 0;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!kernel.params[i].type.pointer) continue;
+    const emulator::MemoryRange& buffer = launch.buffers()[next++];
+    const auto element = static_cast<size_t>(dsl::info(kernel.params[i].type.element).bytes);
+    const size_t bytes = static_cast<size_t>(arguments[i].extent) * element;
+    if (bytes) std::memcpy(arguments[i].data, buffer.begin, bytes);
+  }
+  return done;
+}
+
+}  // namespace kiln::test

@@ -1,0 +1,26 @@
+// Code objects for AMD GPUs, executed by the emulator of their machine code.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+
+#include "gpu_emulator.h"
+#include "kiln/dsl/artifact.h"
+#include "kiln/dsl/interpreter.h"
+#include "kiln/dsl/ir.h"
+
+namespace kiln::test {
+
+// "amd" is one of the processors that are emulated, by the kernel's text; "amd:gfx942" that one.
+bool is_amd(const std::string& target);
+std::string amd_target_of(const dsl::Kernel& kernel, const std::string& target);
+// Whether the default run has the kernel: a part of them, by their text. All where KILN_TEST_TARGETS is "amd".
+bool is_chosen_for_amd(const dsl::Kernel& kernel);
+
+// Waves run in order or in reverse, by the code; every address is checked against the arguments, which are aligned as
+// far as the facts and element types ask for, and no further. Extents are known where `reports` are asked for.
+Result<void> run_on_amd(const Artifact& artifact, const dsl::Kernel& kernel, std::span<const dsl::Argument> arguments,
+                        std::array<uint32_t, 3> grid, EmulatedReports* reports = nullptr);
+
+}  // namespace kiln::test
