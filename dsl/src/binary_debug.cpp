@@ -43,6 +43,17 @@ void decode_target_defaults(const Json& record, Kernel& kernel) {
   }
 }
 
+void decode_arrays(const Json& record, Kernel& kernel) {
+  for (const Json& entry : as_array(record, "the arrays", kMaxListed)) {
+    ArrayInfo array{as_text(field(entry, 0), "an array's name"), decode_expr(field(entry, 1), kernel), std::nullopt};
+    if (as_array(field(entry, 2), "a range", 2).size() == 2) {
+      array.range.emplace(decode_expr(field(field(entry, 2), 0), kernel),
+                          decode_expr(field(field(entry, 2), 1), kernel));
+    }
+    kernel.arrays.push_back(std::move(array));
+  }
+}
+
 // A list that must match one of the kernel's, entry by entry.
 const Json& matching(const Json& value, const char* what, size_t count) {
   if (as_array(value, what, value.size()).size() != count) {
@@ -74,6 +85,10 @@ void decode_debug(const Json& record, Kernel& kernel) {
   for (size_t i = 0; i < names.size(); ++i) kernel.values[i].name = as_text(names[i], "a value's name");
   decode_locations(field(record, 6), kernel);
   decode_target_defaults(field(record, 7), kernel);
+  for (const Json& constraint : as_array(field(record, 8), "the constraints", kMaxListed)) {
+    kernel.constraints.push_back(decode_expr(constraint, kernel));
+  }
+  decode_arrays(field(record, 9), kernel);
 }
 
 void decode_lines(const Json& record, Kernel& kernel) {

@@ -65,7 +65,7 @@ class Reader {
     }
     kernel_.constexprs.resize(as_uint(field(record, 3), "the number of constexprs", kMaxListed));
     const Json& grid = field(record, 4);
-    for (size_t axis = 0; axis < 3; ++axis) kernel_.grid[axis] = expr(field(grid, axis), 0);
+    for (size_t axis = 0; axis < 3; ++axis) kernel_.grid[axis] = decode_expr(field(grid, axis), kernel_);
     for (size_t i = 0; i < kernel_options().size(); ++i) {
       kernel_.options.*kernel_options()[i].member = as_bool(field(field(record, 5), i), "an option");
     }
@@ -154,14 +154,14 @@ class Reader {
       case AttrKind::kEnum:
         return as_int(value, "an attribute");
       case AttrKind::kExpr:
-        return expr(value, 0);
+        return decode_expr(value, kernel_);
       case AttrKind::kString:
         return as_text(value, "an attribute");
       case AttrKind::kElement:
         return as_element(field(value, 1));
       case AttrKind::kShape: {
         std::vector<Expr> list;
-        for (const Json& item : as_array(value, "a list", kMaxShape)) list.push_back(expr(item, 0));
+        for (const Json& item : as_array(value, "a list", kMaxShape)) list.push_back(decode_expr(item, kernel_));
         return list;
       }
       case AttrKind::kLiteral:
@@ -171,50 +171,7 @@ class Reader {
     if (value.is_array() && !value.empty() && value[0].is_number()) {
       return Literal{as_uint(field(value, 1), "a literal", std::numeric_limits<uint64_t>::max())};
     }
-    return expr(value, 0);
-  }
-
-  // Built up by the operations of Expr, so that it is canonical whatever the bytes say.
-  Expr expr(const Json& value, int depth) {
-    if (depth >= kMaxExprDepth) throw BadBytes{"an expression is nested too deeply"};
-    if (!value.is_array()) return Expr(as_int(value, "an expression"));
-    Expr sum;
-    for (const Json& term : as_array(value, "an expression", kMaxTerms)) {
-      as_array(term, "a term", kMaxAtoms + 1);
-      Expr product(as_int(field(term, 0), "a coefficient"));
-      for (size_t i = 1; i < term.size(); ++i) {
-        const Expr factor = atom(term[i], depth);
-        if (product.terms().size() * factor.terms().size() > kMaxTerms) throw BadBytes{"an expression is too large"};
-        product = product * factor;
-        check_size(product);
-      }
-      sum = sum + product;
-      check_size(sum);
-    }
-    return sum;
-  }
-
-  Expr atom(const Json& record, int depth) {
-    const auto kind = static_cast<AtomKind>(as_uint(field(record, 0), "an atom", static_cast<uint64_t>(AtomKind::kLe)));
-    if (kind == AtomKind::kConstexpr || kind == AtomKind::kParam) {
-      const size_t count = kind == AtomKind::kParam ? kernel_.params.size() : kernel_.constexprs.size();
-      if (count == 0) throw BadBytes{"an expression mentions what the kernel lacks"};
-      const auto index = static_cast<uint32_t>(as_uint(field(record, 1), "an index", count - 1));
-      return kind == AtomKind::kParam ? Expr::param_ref(index) : Expr::constexpr_ref(index);
-    }
-    Expr a = expr(field(record, 1), depth + 1);
-    Expr out = Expr::apply(kind, std::move(a), expr(field(record, 2), depth + 1));
-    check_size(out);
-    return out;
-  }
-
-  static void check_size(const Expr& value) {
-    if (value.terms().size() > kMaxTerms || tree_size(value, kMaxExprSize) == kMaxExprSize) {
-      throw BadBytes{"an expression is too large"};
-    }
-    for (const Term& term : value.terms()) {
-      if (term.atoms.size() > kMaxAtoms) throw BadBytes{"an expression is too large"};
-    }
+    return decode_expr(value, kernel_);
   }
 
   Kernel& kernel_;

@@ -90,10 +90,17 @@ Json encode_debug(const Kernel& kernel) {
     for (const auto& [name, value] : values) items.push_back(Json::array({name, value}));
     defaults.push_back(Json::array({target, std::move(items)}));
   }
+  Json constraints = Json::array(), arrays = Json::array();
+  for (const Expr& constraint : kernel.constraints) constraints.push_back(encode_expr(constraint));
+  for (const ArrayInfo& array : kernel.arrays) {
+    Json range = Json::array();
+    if (array.range) range = Json::array({encode_expr(array.range->first), encode_expr(array.range->second)});
+    arrays.push_back(Json::array({array.param, encode_expr(array.elements), std::move(range)}));
+  }
   Json names = Json::array(), lines = encode_lines(kernel);
   for (const Value& value : kernel.values) names.push_back(value.name);
   return Json::array({kDebugTag, std::move(params), std::move(constexprs), std::move(space), std::move(lines[0]),
-                      std::move(names), std::move(lines[1]), std::move(defaults)});
+                      std::move(names), std::move(lines[1]), std::move(defaults), std::move(constraints), std::move(arrays)});
 }
 
 }  // namespace kiln::dsl

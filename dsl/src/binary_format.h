@@ -11,7 +11,8 @@
 //     attr     int → int · Expr → expression · list → array · element → [0, element] · literal → [1, bits] ·
 //              string → text
 //     expression  int when constant, else [[coefficient, atom…]…]; atom [kind, index] or [kind, expression, expression]
-//   debug      [tag, params, constexprs with defaults, space, files, value names, locations, target defaults]
+//   debug      [tag, params, constexprs with defaults, space, files, value names, locations, target defaults,
+//              constraints, arrays]; an array is [parameter, elements, [] or [low, high]]
 //
 // Values have no numbers of their own in an op: each result and each region argument takes the next one, in the order
 // of canonical.h, and types follow from infer_types.
@@ -28,7 +29,7 @@ namespace kiln::dsl {
 using Json = nlohmann::json;
 
 inline constexpr const char* kCanonicalTag = "kiln-kernel-2";
-inline constexpr const char* kDebugTag = "kiln-debug-3";
+inline constexpr const char* kDebugTag = "kiln-debug-4";
 
 // binary_encode.cpp. The kernel must be canonical.
 Json encode_canonical(const Kernel& kernel);
@@ -40,8 +41,10 @@ Json encode_lines(const Kernel& kernel);
 struct BadBytes {
   std::string what;
 };
-// Kernel without names, locations, space and defaults.
+// Kernel without names, locations, defaults and what the tuner wants.
 Kernel decode_canonical(const Json& record);
+// binary_expr.cpp: of a kernel whose parameters and constexprs are there.
+Expr decode_expr(const Json& value, const Kernel& kernel);
 // binary_debug.cpp: adds what decode_canonical leaves out.
 void decode_debug(const Json& record, Kernel& kernel);
 void decode_lines(const Json& record, Kernel& kernel);

@@ -3,6 +3,7 @@
 #include "kiln/dsl/text.h"
 #include "parser.h"
 #include "text_format.h"
+#include "verify_rules.h"
 
 namespace kiln::dsl {
 namespace {
@@ -75,6 +76,10 @@ bool Parser::parse_header_item() {
     parse_target_defaults();
   else if (is("space"))
     parse_space();
+  else if (is("where"))
+    parse_constraint();
+  else if (is("array"))
+    parse_array();
   else if (is("grid"))
     parse_grid();
   else if (is("option"))
@@ -130,6 +135,28 @@ void Parser::parse_space() {
   kernel_.space.push_back(std::move(axis));
 }
 
+void Parser::parse_constraint() {
+  const Token at = lexer_.next();
+  if (kernel_.constraints.size() == kMaxListed) fail(at, "too many constraints");
+  kernel_.constraints.push_back(parse_expr());
+}
+
+void Parser::parse_array() {
+  lexer_.next();
+  const Token name = expect(TokenKind::kName, "the name of a pointer parameter");
+  if (kernel_.arrays.size() == kMaxListed) fail(name, "too many arrays");
+  expect("=");
+  ArrayInfo array{std::string(name.text), parse_expr(), std::nullopt};
+  if (accept("in")) {
+    expect("[");
+    Expr low = parse_expr();
+    expect(",");
+    array.range.emplace(std::move(low), parse_expr());
+    expect("]");
+  }
+  kernel_.arrays.push_back(std::move(array));
+}
+
 void Parser::parse_grid() {
   const Token at = lexer_.next();
   std::vector<Expr> extents = parse_list();
@@ -150,6 +177,27 @@ void Parser::parse_option() {
   expect("=");
   if (!is("true") && !is("false")) fail_expected("`true` or `false`");
   kernel_.options.*found->member = lexer_.next().text == "true";
+}
+
+Expr Parser::parse_expr_of(const Kernel& kernel, std::string_view text) {
+  Parser parser(text, "");
+  parser.kernel_.params = kernel.params;
+  parser.kernel_.constexprs = kernel.constexprs;
+  Expr expr = parser.parse_expr();
+  if (parser.lexer_.peek().kind != TokenKind::kEnd) parser.fail_expected("the end of the expression");
+  return expr;
+}
+
+Result<Expr> parse_expr(const Kernel& kernel, std::string_view text) {
+  if (text.size() > kMaxText) return invalid_argument("the expression is too long");
+  try {
+    Expr expr = Parser::parse_expr_of(kernel, text);
+    const std::string problem = expr_problem(kernel, expr, true);
+    if (!problem.empty()) return invalid_argument("the expression `" + std::string(text) + "` " + problem);
+    return expr;
+  } catch (const SyntaxError& failed) {
+    return invalid_argument("the expression `" + std::string(text) + "`: " + failed.error.message);
+  }
 }
 
 Result<Kernel> parse(std::string_view text, std::string_view file_name) {

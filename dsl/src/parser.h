@@ -13,6 +13,8 @@ class Parser {
  public:
   Parser(std::string_view text, std::string_view file_name);
   Kernel run();
+  // An expression alone, over the constexprs and parameters of a kernel.
+  static Expr parse_expr_of(const Kernel& kernel, std::string_view text);
 
  private:
   // parse.cpp: the kernel and its header
@@ -20,6 +22,8 @@ class Parser {
   void parse_constexpr();
   void parse_target_defaults();
   void parse_space();
+  void parse_constraint();
+  void parse_array();
   void parse_grid();
   void parse_option();
   bool parse_header_item();

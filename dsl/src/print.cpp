@@ -90,6 +90,14 @@ class Printer {
       for (size_t i = 0; i < axis.values.size(); ++i) out_ += (i ? ", " : "") + std::to_string(axis.values[i]);
       out_ += "]\n";
     }
+    for (const Expr& constraint : kernel_.constraints) out_ += "  where " + to_string(constraint, names_) + "\n";
+    for (const ArrayInfo& array : kernel_.arrays) {
+      out_ += "  array " + param_name(array.param) + " = " + to_string(array.elements, names_);
+      if (array.range) {
+        out_ += " in [" + to_string(array.range->first, names_) + ", " + to_string(array.range->second, names_) + "]";
+      }
+      out_ += "\n";
+    }
     out_ += "  grid " + list(std::vector<Expr>(kernel_.grid.begin(), kernel_.grid.end())) + "\n";
     for (const KernelOption& option : kernel_options()) {
       const bool on = kernel_.options.*option.member;
@@ -104,6 +112,11 @@ class Printer {
   std::string config_name(const std::string& name) const {
     auto index = kernel_.find_constexpr(name);
     return index ? constexprs_[*index] : name;
+  }
+
+  std::string param_name(const std::string& name) const {
+    auto index = kernel_.find_param(name);
+    return index ? params_[*index] : name;
   }
 
   std::string list(const std::vector<Expr>& exprs) const {

@@ -5,6 +5,7 @@
 
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/kernel.h"
+#include "kiln/dsl/text.h"
 #include "trace.h"
 
 namespace kiln::dsl::detail {
@@ -100,6 +101,39 @@ Result<Kernel> with_space(Result<Kernel> ir, std::vector<SpaceAxis> axes) {
     }
   }
   ir->space = std::move(axes);
+  return ir;
+}
+
+Result<Kernel> with_constraint(Result<Kernel> ir, const std::string& constraint) {
+  if (!ir) return ir;
+  auto expr = parse_expr(*ir, constraint);
+  if (!expr) return error(ErrorCode::kVerifyFailed, "kernel " + quoted(ir->name) + ": where: " + expr.error().message);
+  ir->constraints.push_back(std::move(*expr));
+  return ir;
+}
+
+Result<Kernel> with_array(Result<Kernel> ir, const std::string& param, const std::string& elements,
+                          const std::string& low, const std::string& high) {
+  if (!ir) return ir;
+  auto fail = [&](const std::string& message) {
+    return error(ErrorCode::kVerifyFailed, "kernel " + quoted(ir->name) + ": array " + quoted(param) + ": " + message);
+  };
+  const auto index = ir->find_param(param);
+  if (!index || !ir->params[*index].type.pointer) return fail("there is no pointer parameter of that name");
+  for (const ArrayInfo& array : ir->arrays) {
+    if (array.param == param) return fail("it is described twice");
+  }
+  auto size = parse_expr(*ir, elements);
+  if (!size) return fail(size.error().message);
+  ArrayInfo array{param, std::move(*size), std::nullopt};
+  if (low.empty() != high.empty()) return fail("a range has two ends");
+  if (!low.empty()) {
+    auto first = parse_expr(*ir, low), last = parse_expr(*ir, high);
+    if (!first) return fail(first.error().message);
+    if (!last) return fail(last.error().message);
+    array.range.emplace(std::move(*first), std::move(*last));
+  }
+  ir->arrays.push_back(std::move(array));
   return ir;
 }
 

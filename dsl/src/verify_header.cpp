@@ -42,6 +42,26 @@ struct ExprUse {
   }
 };
 
+void check_arrays(const Kernel& kernel, Report& report) {
+  auto check = [&](const std::string& what, const Expr& expr) {
+    const std::string problem = expr_problem(kernel, expr, true);
+    if (!problem.empty()) report.add(kNowhere, what + " " + problem);
+  };
+  for (const Expr& constraint : kernel.constraints) check("a constraint of the space", constraint);
+  std::unordered_set<std::string> described;
+  for (const ArrayInfo& array : kernel.arrays) {
+    const auto param = kernel.find_param(array.param);
+    if (!param || !kernel.params[*param].type.pointer)
+      report.add(kNowhere, "the array `" + array.param + "` is not a pointer parameter");
+    else if (!described.insert(array.param).second)
+      report.add(kNowhere, "the array `" + array.param + "` is described twice");
+    check("the size of the array `" + array.param + "`", array.elements);
+    if (!array.range) continue;
+    check("the range of the array `" + array.param + "`", array.range->first);
+    check("the range of the array `" + array.param + "`", array.range->second);
+  }
+}
+
 void check_names(const Kernel& kernel, Report& report) {
   if (!is_name(kernel.name)) report.add(kNowhere, "a kernel's name is letters, digits, `_` and `.`");
   std::unordered_set<std::string> names;
@@ -77,6 +97,7 @@ void check_names(const Kernel& kernel, Report& report) {
     }
     if (axis.values.empty()) report.add(kNowhere, "the space axis `" + axis.name + "` has no values");
   }
+  check_arrays(kernel, report);
   std::unordered_set<std::string> values;
   for (const Value& value : kernel.values) {
     if (!value.name.empty() && !values.insert(value.name).second) {

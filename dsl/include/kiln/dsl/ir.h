@@ -96,6 +96,14 @@ struct SpaceAxis {
   std::vector<int64_t> values;
 };
 
+// What a tuner may put behind a pointer parameter: so many elements, and for a kernel that takes them for indices or
+// classes, values of [low, high). Without a range they are what the tuner likes: N(0, 1) of floats, small ints.
+struct ArrayInfo {
+  std::string param;
+  Expr elements;  // these three over scalar parameters and constexprs
+  std::optional<std::pair<Expr, Expr>> range;
+};
+
 // Each is a line `option name = true` of the text; see docs/ops.md.
 struct KernelOptions {
   bool contract = true;         // single-use add(mul(a, b), c) becomes fma at instantiation
@@ -120,7 +128,11 @@ struct Kernel {
   std::vector<Param> params;
   std::vector<Constexpr> constexprs;
   std::array<Expr, 3> grid = {Expr(1), Expr(1), Expr(1)};  // over scalar parameters and constexprs
-  std::vector<SpaceAxis> space;                            // for the tuner; not part of a request key
+  // For the tuner; not part of a request key. The space is the product of its axes without the configs for which a
+  // constraint, over constexprs and scalar parameters, is 0.
+  std::vector<SpaceAxis> space;
+  std::vector<Expr> constraints;
+  std::vector<ArrayInfo> arrays;
   // What a request that says nothing gets on some targets, by their family ("cuda") or name ("cuda:sm_90a"), in place
   // of the constexprs' defaults; launch options too (config.h).
   std::map<std::string, ConstexprValues> target_defaults;

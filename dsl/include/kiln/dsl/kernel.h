@@ -139,6 +139,12 @@ class KernelDef {
 
   // The values that the tuner may try: names of Consts, or the launch options num_warps and num_stages.
   KernelDef space(std::vector<SpaceAxis> axes) &&;
+  // Configs of the space for which the expression, over Consts and int parameters, is 0 are not tried: "le(cols,
+  // BLOCK)".
+  KernelDef where(const std::string& constraint) &&;
+  // What the tuner puts behind a pointer: so many elements, "rows*stride"; values of [low, high) where they are given.
+  KernelDef array(const std::string& param, const std::string& elements, const std::string& low = {},
+                  const std::string& high = {}) &&;
   // What a request that says nothing gets on some targets, in place of the Consts' defaults: values of Consts, or of
   // the launch options. `target` is a family, "cuda", or one of it, "cuda:sm_90a", which comes first.
   KernelDef defaults(const std::string& target, ConstexprValues values) &&;
@@ -219,6 +225,9 @@ class TraceSession {
 };
 
 Result<Kernel> with_space(Result<Kernel> ir, std::vector<SpaceAxis> axes);
+Result<Kernel> with_constraint(Result<Kernel> ir, const std::string& constraint);
+Result<Kernel> with_array(Result<Kernel> ir, const std::string& param, const std::string& elements,
+                          const std::string& low, const std::string& high);
 Result<Kernel> with_defaults(Result<Kernel> ir, const std::string& target, ConstexprValues values);
 
 // KernelDef of the parameters that are not Const.
@@ -261,6 +270,21 @@ struct Signature<void (C::*)(Params...)> : Signature<void (*)(Params...)> {};
 template <class... Args>
 KernelDef<Args...> KernelDef<Args...>::space(std::vector<SpaceAxis> axes) && {
   ir_ = detail::with_space(std::move(ir_), std::move(axes));
+  id_ = detail::next_kernel_id();
+  return std::move(*this);
+}
+
+template <class... Args>
+KernelDef<Args...> KernelDef<Args...>::where(const std::string& constraint) && {
+  ir_ = detail::with_constraint(std::move(ir_), constraint);
+  id_ = detail::next_kernel_id();
+  return std::move(*this);
+}
+
+template <class... Args>
+KernelDef<Args...> KernelDef<Args...>::array(const std::string& param, const std::string& elements,
+                                             const std::string& low, const std::string& high) && {
+  ir_ = detail::with_array(std::move(ir_), param, elements, low, high);
   id_ = detail::next_kernel_id();
   return std::move(*this);
 }

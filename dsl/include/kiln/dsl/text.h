@@ -14,4 +14,7 @@ std::string print(const Kernel& kernel);
 // counts are limited, and the error names line and column. The result is not yet verified.
 Result<Kernel> parse(std::string_view text, std::string_view file_name);
 
+// An expression alone, over a kernel's constexprs and int parameters: "div(rows + 15, 16)*cols".
+Result<Expr> parse_expr(const Kernel& kernel, std::string_view text);
+
 }  // namespace kiln::dsl

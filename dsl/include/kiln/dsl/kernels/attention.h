@@ -102,7 +102,13 @@ const auto& attention() {
                const Value result = where(expand_dims(row < length, 1), mean, 0);
                tile(out + at, {seq, D}).store({first, 0}, cast(result, element_v<T>));
              })
-          .space({{"BM", {16, 32, 64, 128}}, {"BN", {32, 64, 128, 256}}})
+          .space(
+              {{"BM", {16, 32, 64, 128}}, {"BN", {32, 64, 128, 256}}, {"num_warps", {4, 8}}, {"num_stages", {1, 2, 3}}})
+          .array("q", "batch*heads*seq*D")
+          .array("k", "batch*kv_heads*seq*D")
+          .array("v", "batch*kv_heads*seq*D")
+          .array("out", "batch*heads*seq*D")
+          .array("lengths", "batch", "seq", "seq + 1")
           .defaults("amd", amd_attention_blocks<T>())
           .defaults("cuda", attention_blocks<T>())
           .defaults("cuda:sm_90a", hopper_attention_blocks<T>());

@@ -48,7 +48,13 @@ const auto& conv2d() {
                }
                tile(y, {pixels, K}).store({m, n}, cast(acc, element_v<ProductOf<T>>));
              })
-          .space({{"BM", {32, 64, 128, 256}}, {"BN", {32, 64, 128, 256}}, {"BK", {24, 64, 128, 192, 256, 384}}})
+          .space({{"BM", {32, 64, 128, 256}},
+                  {"BN", {32, 64, 128, 256}},
+                  {"BK", {24, 64, 128, 192, 256, 384}},
+                  {"num_warps", {4, 8}}})
+          .array("x", "N*H*W*C")
+          .array("w", "K*R*S*C")
+          .array("y", "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*K")
           .defaults("amd", convolution_blocks<T>())
           .defaults("cuda", convolution_blocks<T>());
   return def;

@@ -17,6 +17,9 @@ const auto& vector_add() {
                                    tile(out, {n}).store({start}, total);
                                  })
                               .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}})
+                              .array("x", "n")
+                              .array("y", "n")
+                              .array("out", "n")
                               .defaults("amd", {{"BLOCK", 1024}})
                               .defaults("cuda", {{"BLOCK", 1024}});
   return def;
@@ -34,6 +37,8 @@ const auto& sin2_cos2() {
                                    tile(y, {n}).store({start}, cast(s * s + c * c, element_v<T>));
                                  })
                               .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}})
+                              .array("x", "n")
+                              .array("y", "n")
                               .defaults("amd", {{"BLOCK", 1024}})
                               .defaults("cuda", {{"BLOCK", 1024}});
   return def;
@@ -49,6 +54,8 @@ const auto& gelu() {
                                    tile(y, {n}).store({start}, gelu_erf(tile(x, {n}).load({start}, {BLOCK})));
                                  })
                               .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}})
+                              .array("x", "n")
+                              .array("y", "n")
                               .defaults("amd", {{"BLOCK", 1024}})
                               .defaults("cuda", {{"BLOCK", 1024}});
   return def;
@@ -67,6 +74,9 @@ const auto& bias_gelu() {
                tile(y, {rows, cols}).store({row, col}, cast(gelu_tanh(v + b), element_v<T>));
              })
           .space({{"BR", {1, 2, 4, 8, 16}}, {"BC", {256, 512, 1024, 2048, 4096}}})
+          .array("x", "rows*cols")
+          .array("bias", "cols")
+          .array("y", "rows*cols")
           .defaults("amd", {{"BR", 2}, {"BC", 512}})
           .defaults("cuda", {{"BR", 2}, {"BC", 512}});
   return def;
@@ -96,6 +106,8 @@ const auto& dropout() {
                                    }
                                  })
                               .space({{"BLOCK", {256, 512, 1024, 2048, 4096}}})
+                              .array("x", "n")
+                              .array("y", "n")
                               .defaults("amd", {{"BLOCK", 512}})
                               .defaults("cuda", {{"BLOCK", 512}});
   return def;
@@ -126,7 +138,12 @@ const auto& rotary() {
                  to.store({head, half}, cast(b * c + a * s, element_v<T>));
                }
              })
-          .space({{"BH", {1, 4, 8, 16, 32}}});
+          .space({{"BH", {1, 4, 8, 16, 32}}})
+          .array("x", "tokens*heads*D")
+          .array("cosine", "tokens*div(D, 2)")
+          .array("sine", "tokens*div(D, 2)")
+          .array("positions", "tokens", "0", "tokens")
+          .array("y", "tokens*heads*D");
   return def;
 }
 
@@ -158,6 +175,10 @@ const auto& adamw() {
                second.store({start}, square);
              })
           .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}})
+          .array("p", "n")
+          .array("g", "n")
+          .array("m", "n")
+          .array("v", "n", "0", "1")
           .defaults("amd", {{"BLOCK", 1024}})
           .defaults("cuda", {{"BLOCK", 1024}});
   return def;

@@ -19,7 +19,10 @@ const auto& embedding() {
                  to.store({col}, from.load({col}, {BLOCK}));
                }
              })
-          .space({{"BLOCK", {256, 1024, 4096}}});
+          .space({{"BLOCK", {256, 1024, 4096}}})
+          .array("table", "tokens*cols")
+          .array("ids", "tokens", "0", "tokens")
+          .array("out", "tokens*cols");
   return def;
 }
 
@@ -39,7 +42,10 @@ const auto& embedding_backward() {
                             {.mask = lane < cols, .order = MemoryOrder::kRelaxed});
                }
              })
-          .space({{"BLOCK", {256, 1024, 4096}}});
+          .space({{"BLOCK", {256, 1024, 4096}}})
+          .array("dout", "tokens*cols")
+          .array("ids", "tokens", "0", "tokens")
+          .array("dtable", "tokens*cols");
   return def;
 }
 
@@ -57,7 +63,10 @@ const auto& embedding_backward_ordered() {
                  to.store({col}, to.load({col}, {BLOCK}) + slope);
                }
              })
-          .space({{"BLOCK", {64, 256, 1024}}});
+          .space({{"BLOCK", {64, 256, 1024}}})
+          .array("dout", "tokens*cols")
+          .array("ids", "tokens", "0", "tokens")
+          .array("dtable", "tokens*cols");
   return def;
 }
 

@@ -36,7 +36,11 @@ inline BlockOrigin block_origin(const Value& M, const Value& N, const Const& BM,
 }
 
 inline std::vector<SpaceAxis> product_space() {
-  return {{"BM", {32, 64, 128, 256}}, {"BN", {32, 64, 128, 256}}, {"BK", {64, 128, 256, 512}}};
+  return {{"BM", {32, 64, 128, 256}},
+          {"BN", {32, 64, 128, 256}},
+          {"BK", {32, 64, 128, 256, 512}},
+          {"num_warps", {4, 8}},
+          {"num_stages", {2, 3, 4}}};
 }
 
 // Blocks for GPUs. Small types are multiplied by matrix units, by 8 warps with 64 sums a thread, 128 on Hopper, where
@@ -71,6 +75,9 @@ const auto& matmul() {
                                    tile(C, {M, N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
                                  })
                               .space(product_space())
+                              .array("A", "M*K")
+                              .array("B", "K*N")
+                              .array("C", "M*N")
                               .defaults("amd", gpu_blocks<T>())
                               .defaults("cuda", gpu_blocks<T>())
                               .defaults("cuda:sm_90a", hopper_blocks<T>());
@@ -91,6 +98,9 @@ const auto& batched_matmul() {
                                    tile(C + b * M * N, {M, N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
                                  })
                               .space(product_space())
+                              .array("A", "batch*M*K")
+                              .array("B", "batch*K*N")
+                              .array("C", "batch*M*N")
                               .defaults("amd", gpu_blocks<T>())
                               .defaults("cuda", gpu_blocks<T>())
                               .defaults("cuda:sm_90a", hopper_blocks<T>());
@@ -110,6 +120,10 @@ auto matmul_bias(std::string_view name, Value (*activation)(Operand)) {
                   tile(C, {M, N}).store({m, n}, cast(activation(product + b), element_v<T>));
                 })
       .space(product_space())
+      .array("A", "M*K")
+      .array("B", "K*N")
+      .array("bias", "N")
+      .array("C", "M*N")
       .defaults("amd", gpu_blocks<T>())
       .defaults("cuda", gpu_blocks<T>())
       .defaults("cuda:sm_90a", hopper_blocks<T>());
@@ -164,7 +178,17 @@ const auto& mlp_softshrink() {
                const Value out = layer(third, w4, OUT) + load_f32(tile(b4, {OUT}), {0}, {OUT});
                tile(y, {rows, OUT}).store({row, 0}, cast(out, element_v<T>));
              })
-          .space({{"BM", {16, 32, 64, 128}}, {"BK", {56, 112, 196, 392}}});
+          .space({{"BM", {16, 32, 64, 128}}, {"BK", {56, 112, 196, 392}}})
+          .array("x", "rows*IN")
+          .array("w1", "IN*HIDDEN")
+          .array("b1", "HIDDEN")
+          .array("w2", "HIDDEN*HIDDEN")
+          .array("b2", "HIDDEN")
+          .array("w3", "HIDDEN*HIDDEN")
+          .array("b3", "HIDDEN")
+          .array("w4", "HIDDEN*OUT")
+          .array("b4", "OUT")
+          .array("y", "rows*OUT");
   return def;
 }
 
@@ -184,7 +208,9 @@ const auto& dlrm_interaction() {
                                    const Value i = expand_dims(arange(0, F), 1), j = expand_dims(arange(0, F), 0);
                                    store(to + D + i * (i - 1) / 2 + j, cast(products, element_v<T>), {.mask = j < i});
                                  })
-                              .space({});
+                              .space({})
+                              .array("features", "batch*F*D")
+                              .array("out", "batch*(D + div(F*(F - 1), 2))");
   return def;
 }
 

@@ -35,7 +35,12 @@ const auto& layer_norm() {
                const Value b = load_f32(tile(bias, {cols}), {0}, {BLOCK});
                row_of(y, row, stride, cols).store({0}, cast(distance * scale * w + b, element_v<T>));
              })
-          .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}});
+          .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}, {"num_warps", {1, 2, 4, 8, 16}}})
+          .where("le(cols, BLOCK)")
+          .array("x", "rows*stride")
+          .array("weight", "cols")
+          .array("bias", "cols")
+          .array("y", "rows*stride");
   return def;
 }
 
@@ -69,7 +74,14 @@ const auto& layer_norm_backward() {
                row_of(dweight, program_id(0), cols, cols).store({0}, weight_sum);
                row_of(dbias, program_id(0), cols, cols).store({0}, bias_sum);
              })
-          .space({{"ROWS", {16, 64, 256}}, {"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}});
+          .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}, {"num_warps", {1, 2, 4, 8, 16}}})
+          .where("le(cols, BLOCK)")
+          .array("x", "rows*cols")
+          .array("weight", "cols")
+          .array("dy", "rows*cols")
+          .array("dx", "rows*cols")
+          .array("dweight", "div(rows + ROWS - 1, ROWS)*cols")
+          .array("dbias", "div(rows + ROWS - 1, ROWS)*cols");
   return def;
 }
 
@@ -90,7 +102,11 @@ const auto& rms_norm() {
                const Value w = load_f32(tile(weight, {cols}), {0}, {BLOCK});
                row_of(y, program_id(0), stride, cols).store({0}, cast(rms_normal(v, w, cols, eps), element_v<T>));
              })
-          .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}});
+          .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}, {"num_warps", {1, 2, 4, 8, 16}}})
+          .where("le(cols, BLOCK)")
+          .array("x", "rows*stride")
+          .array("weight", "cols")
+          .array("y", "rows*stride");
   return def;
 }
 
@@ -109,7 +125,13 @@ const auto& residual_rms_norm() {
                row_of(total, row, cols, cols).store({0}, cast(v, element_v<T>));
                row_of(y, row, cols, cols).store({0}, cast(rms_normal(v, w, cols, eps), element_v<T>));
              })
-          .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}});
+          .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}, {"num_warps", {1, 2, 4, 8, 16}}})
+          .where("le(cols, BLOCK)")
+          .array("x", "rows*cols")
+          .array("residual", "rows*cols")
+          .array("weight", "cols")
+          .array("total", "rows*cols")
+          .array("y", "rows*cols");
   return def;
 }
 
@@ -130,7 +152,13 @@ const auto& residual_layer_norm() {
                const Value b = load_f32(tile(bias, {cols}), {0}, {BLOCK});
                row_of(y, row, cols, cols).store({0}, cast(distance * scale * w + b, element_v<T>));
              })
-          .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}});
+          .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}, {"num_warps", {1, 2, 4, 8, 16}}})
+          .where("le(cols, BLOCK)")
+          .array("x", "rows*cols")
+          .array("residual", "rows*cols")
+          .array("weight", "cols")
+          .array("bias", "cols")
+          .array("y", "rows*cols");
   return def;
 }
 

@@ -17,7 +17,10 @@ const auto& sort_rows() {
                                        row_of(x, program_id(0), cols, cols).load({0}, {BLOCK}, {.other = nan});
                                    row_of(y, program_id(0), cols, cols).store({0}, sort(v, 0));
                                  })
-                              .space({{"BLOCK", {256, 1024, 4096, 16384}}});
+                              .space({{"BLOCK", {256, 1024, 4096, 16384}}})
+                              .where("le(cols, BLOCK)")
+                              .array("x", "rows*cols")
+                              .array("y", "rows*cols");
   return def;
 }
 
@@ -36,7 +39,11 @@ const auto& topk() {
                row_of(values, row, K, K).store({0}, top);
                row_of(index, row, K, K).store({0}, at);
              })
-          .space({{"BLOCK", {1024, 4096, 16384, 65536}}});
+          .space({{"BLOCK", {1024, 4096, 16384, 65536}}})
+          .where("le(cols, BLOCK)")
+          .array("x", "rows*cols")
+          .array("values", "rows*K")
+          .array("index", "rows*K");
   return def;
 }
 
@@ -50,6 +57,8 @@ inline const auto& histogram() {
                atomic_add(counts + arange(0, BINS), lang::histogram(v, BINS), {.order = MemoryOrder::kRelaxed});
              })
           .space({{"BLOCK", {4096, 16384, 65536}}})
+          .array("x", "n", "0", "BINS")
+          .array("counts", "BINS")
           .defaults("amd", {{"BLOCK", 8192}})
           .defaults("cuda", {{"BLOCK", 8192}});
   return def;
@@ -65,7 +74,9 @@ const auto& transpose() {
                                    const Value block = tile(x, {rows, cols}).load({row, col}, {BR, BC});
                                    tile(y, {cols, rows}).store({col, row}, trans(block));
                                  })
-                              .space({{"BR", {16, 32, 64, 128}}, {"BC", {16, 32, 64, 128}}});
+                              .space({{"BR", {16, 32, 64, 128}}, {"BC", {16, 32, 64, 128}}})
+                              .array("x", "rows*cols")
+                              .array("y", "rows*cols");
   return def;
 }
 

@@ -17,7 +17,9 @@ const auto& row_sum() {
                                    for (Value col : range(0, cols, BLOCK)) partial += line.load({col}, {BLOCK});
                                    store(y + row, cast(sum(partial, 0), element_v<T>));
                                  })
-                              .space({{"BLOCK", {256, 512, 1024, 2048, 4096}}});
+                              .space({{"BLOCK", {256, 512, 1024, 2048, 4096}}})
+                              .array("x", "rows*stride")
+                              .array("y", "rows");
   return def;
 }
 
@@ -35,6 +37,8 @@ const auto& column_sum() {
                                    tile(y, {cols}).store({col}, cast(sum(total, 0), element_v<T>));
                                  })
                               .space({{"ROWS", {1, 4, 64, 256, 512}}, {"BLOCK", {32, 64, 256, 1024}}})
+                              .array("x", "rows*cols")
+                              .array("y", "cols")
                               .defaults("amd", {{"ROWS", 64}, {"BLOCK", 64}})
                               .defaults("cuda", {{"ROWS", 512}, {"BLOCK", 32}, {"num_warps", 16}});
   return def;
@@ -55,7 +59,9 @@ const auto& cumsum_rows() {
                                      before += sum(v, 0);
                                    }
                                  })
-                              .space({{"BLOCK", {256, 1024, 4096}}});
+                              .space({{"BLOCK", {256, 1024, 4096}}})
+                              .array("x", "rows*cols")
+                              .array("y", "rows*cols");
   return def;
 }
 
@@ -74,6 +80,8 @@ const auto& cumsum_columns() {
                                    }
                                  })
                               .space({{"ROWS", {1, 16, 64, 128}}, {"BLOCK", {32, 64, 256, 1024}}})
+                              .array("x", "rows*cols")
+                              .array("y", "rows*cols")
                               .defaults("amd", {{"ROWS", 16}, {"BLOCK", 64}})
                               .defaults("cuda", {{"ROWS", 128}, {"BLOCK", 32}, {"num_warps", 8}});
   return def;
@@ -89,7 +97,10 @@ const auto& argmax() {
                                    const Value v = row_of(x, row, stride, cols).load({0}, {BLOCK}, {.other = kLowest});
                                    store(index + row, lang::argmax(v, 0));
                                  })
-                              .space({{"BLOCK", {1024, 4096, 16384, 65536}}});
+                              .space({{"BLOCK", {1024, 4096, 16384, 65536}}})
+                              .where("le(cols, BLOCK)")
+                              .array("x", "rows*stride")
+                              .array("index", "rows");
   return def;
 }
 

@@ -50,6 +50,11 @@ const auto& class_balanced_sampler() {
                give(1, best1, count1);
              })
           .space({{"BLOCK", {1024, 4096, 16384}}})
+          .array("labels", "n", "0", "2")
+          .array("x", "n*cols")
+          .array("index", "batch*2*K")
+          .array("rows", "batch*2*K*cols")
+          .array("counts", "batch*2")
           .defaults("amd", {{"BLOCK", 1024}})
           .defaults("cuda", {{"BLOCK", 4096}});
   return def;

@@ -32,15 +32,19 @@ inline Value row_logsumexp(const Tile& row, const Value& cols, const Const& BLOC
 // y[r, :] = softmax(x[r, :]); BLOCK ≥ cols. One division a row: the exponentials are multiplied by a reciprocal.
 template <class T = f32>
 const auto& softmax() {
-  static const auto def = kernel("softmax", {"x", "y", "rows", "cols", "stride", "BLOCK=1024"},
-                                 [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, i32 stride, Const BLOCK) {
-                                   grid(rows);
-                                   const Value row = program_id(0);
-                                   // Lanes beyond the row are -inf: they neither raise the maximum nor add to the sum.
-                                   const Value v = row_of(x, row, stride, cols).load({0}, {BLOCK}, {.other = kLowest});
-                                   row_of(y, row, stride, cols).store({0}, lang::softmax(v, 0));
-                                 })
-                              .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}}});
+  static const auto def =
+      kernel("softmax", {"x", "y", "rows", "cols", "stride", "BLOCK=1024"},
+             [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, i32 stride, Const BLOCK) {
+               grid(rows);
+               const Value row = program_id(0);
+               // Lanes beyond the row are -inf: they neither raise the maximum nor add to the sum.
+               const Value v = row_of(x, row, stride, cols).load({0}, {BLOCK}, {.other = kLowest});
+               row_of(y, row, stride, cols).store({0}, lang::softmax(v, 0));
+             })
+          .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}}, {"num_warps", {1, 2, 4, 8, 16}}})
+          .where("le(cols, BLOCK)")
+          .array("x", "rows*stride")
+          .array("y", "rows*stride");
   return def;
 }
 
@@ -59,7 +63,9 @@ const auto& softmax_long() {
                                      to.store({col}, cast(exp(v - top) * scale, element_v<T>));
                                    }
                                  })
-                              .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}})
+                              .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}, {"num_warps", {1, 2, 4, 8, 16}}})
+                              .array("x", "rows*stride")
+                              .array("y", "rows*stride")
                               .defaults("cuda", {{"BLOCK", 8192}, {"num_warps", 8}});
   return def;
 }
@@ -78,7 +84,9 @@ const auto& log_softmax() {
                                      to.store({col}, cast(v, element_v<T>));
                                    }
                                  })
-                              .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}});
+                              .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}, {"num_warps", {1, 2, 4, 8, 16}}})
+                              .array("x", "rows*stride")
+                              .array("y", "rows*stride");
   return def;
 }
 
@@ -99,7 +107,11 @@ const auto& cross_entropy() {
                                    store(lse + row, normaliser);
                                    store(loss + row, where(counts, normaliser - logit, 0));
                                  })
-                              .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}});
+                              .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}, {"num_warps", {1, 2, 4, 8, 16}}})
+                              .array("logits", "rows*cols")
+                              .array("target", "rows", "0", "cols")
+                              .array("loss", "rows")
+                              .array("lse", "rows");
   return def;
 }
 
@@ -118,7 +130,10 @@ inline const auto& cross_entropy_mean() {
                }
                store(mean, sum(total, 0) / cast(sum(count, 0), f32_t));
              })
-          .space({{"BLOCK", {256, 1024, 4096}}});
+          .space({{"BLOCK", {256, 1024, 4096}}, {"num_warps", {1, 2, 4, 8, 16}}})
+          .array("loss", "rows")
+          .array("target", "rows", "0", "cols")
+          .array("mean", "1");
   return def;
 }
 
@@ -143,7 +158,11 @@ const auto& cross_entropy_backward() {
                const Value out = where(counts, slope * scale, 0);
                row_of(dlogits, row, cols, cols).store({col}, cast(out, element_v<T>));
              })
-          .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}});
+          .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}, {"num_warps", {1, 2, 4, 8, 16}}})
+          .array("logits", "rows*cols")
+          .array("target", "rows", "0", "cols")
+          .array("lse", "rows")
+          .array("dlogits", "rows*cols");
   return def;
 }
 

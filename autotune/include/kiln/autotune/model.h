@@ -1,0 +1,57 @@
+// What a config costs before anyone runs it: work counted statically, resources that the compiler reported, and a
+// roofline of the machine.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "kiln/autotune/runner.h"
+
+namespace kiln::autotune {
+
+// Counted over all programs of the grid, loops with the workload's trip counts; where a trip count is data, as once.
+struct Work {
+  double dot_flops = 0;  // multiply-adds of dots count twice
+  dsl::ElementType dot_type = dsl::ElementType::kF32;
+  double flops = 0;               // all other arithmetic, by element
+  double math = 0;                // transcendental functions, by element
+  double loaded = 0, stored = 0;  // bytes that programs ask memory for, as often as they do
+  double compulsory = 0;          // bytes that must move at least once: the arrays that are touched
+  double programs = 0;
+  double tile_bytes = 0;  // of a program: the largest sum of tiles that live at once, about
+};
+Result<Work> count_work(const dsl::Kernel& kernel, const Config& config, const Workload& workload);
+
+// The machine's roofs, calibrated by a runner with kernels of the library and kept in the records' file.
+struct Machine {
+  double read_bytes_per_us = 0, copy_bytes_per_us = 0, cache_bytes_per_us = 0;
+  double f32_flops_per_us = 0;                          // multiply-adds count twice
+  std::map<std::string, double> dot_flops_per_us = {};  // by element type: "f32", "bf16", "i8", …
+  double math_per_us = 0;                               // exp of f32
+  double launch_us = 0;
+  int parallel = 1;  // programs that run at once: threads, or blocks of all multiprocessors
+  std::string target;
+};
+nlohmann::json to_json(const Machine& machine);
+Result<Machine> parse_machine(const nlohmann::json& value);
+
+// `metadata` of the artifact where it is compiled already: registers, spills, shared memory, waves.
+double predict_us(const Machine& machine, const Work& work, const Config& config,
+                  const nlohmann::json* metadata = nullptr);
+// The time below which no measurement can be true, for `compulsory` bytes and flops at twice the roofs.
+double possible_us(const Machine& machine, const Work& work);
+// The bound that a measurement is shown against, and its name: "memory", "products", "arithmetic", "launch".
+struct Roofline {
+  double us = 0;
+  const char* bound = "";
+};
+Roofline roofline(const Machine& machine, const Work& work);
+
+// Why a compiled config need not run: does not fit, spills far, …; empty where it may.
+std::string prune_reason(const nlohmann::json& metadata);
+
+// Of equal length; 1: the same order.
+double rank_correlation(std::span<const double> a, std::span<const double> b);
+
+}  // namespace kiln::autotune

@@ -1,0 +1,70 @@
+// What was measured, for good: one SQLite file, one row a measurement. docs/tuning.md describes the table and the JSON
+// lines of export and import.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kiln/autotune/runner.h"
+
+namespace kiln::autotune {
+
+// What a measurement holds for.
+struct RecordKey {
+  std::string kernel;    // dsl hash of the canonical kernel, with the workload's fixed constexprs
+  std::string bucket;    // bucket_text
+  std::string target;    // resolved
+  std::string hardware;  // RunnerInfo::fingerprint
+  std::string builder;   // Compiler::builder_id
+  auto operator<=>(const RecordKey&) const = default;
+};
+
+struct Record {
+  RecordKey key;
+  Config config;
+  std::string kernel_name;  // for people
+  Failure failure = Failure::kNone;
+  std::string message;
+  double median_us = 0, low_us = 0, high_us = 0;  // median and its 99 % confidence interval
+  int samples = 0;
+  bool is_default = false, is_best = false;  // of its key, as a finished search decided
+  double predicted_us = 0;                   // by the cost model
+  nlohmann::json figures = {};               // registers, spill_bytes, shared_bytes, flops, bytes, …
+  int64_t created_ms = 0;                    // Unix time
+};
+
+// Safe for many processes at once; one object for one thread. Errors say what the file's state is; a damaged file is
+// moved aside, never deleted.
+class Records {
+ public:
+  // $XDG_DATA_HOME/kiln/tune.sqlite, ~/.local/share/kiln/tune.sqlite; or KILN_TUNE_DB.
+  static std::string default_path();
+  static Result<std::unique_ptr<Records>> open(const std::string& path);
+  // A golden file (JSON lines) that is only read, and wins over the database.
+  static Result<std::unique_ptr<Records>> open_golden(const std::string& path);
+  virtual ~Records() = default;
+
+  // Durable when it returns. A second record of the same key and config replaces the first.
+  virtual Result<void> put(const Record& record) = 0;
+  virtual Result<std::vector<Record>> all(const RecordKey& key) = 0;
+  // The config that a finished search chose.
+  virtual Result<std::optional<Record>> best(const RecordKey& key) = 0;
+  virtual Result<void> set_best(const RecordKey& key, const Config& config) = 0;
+  // Chosen configs of a kernel on a target and hardware, of any bucket: where transfer begins.
+  virtual Result<std::vector<Record>> neighbours(const RecordKey& key) = 0;
+
+  // JSON lines. Import merges: of two records of one key and config the one with more samples stays. Returns how many
+  // were taken.
+  virtual Result<size_t> export_lines(const std::string& path) = 0;
+  virtual Result<size_t> import_lines(const std::string& path) = 0;
+
+  // The machine that `hardware` names, as calibrated by a builder; null where it was not.
+  virtual Result<nlohmann::json> machine(const std::string& hardware, const std::string& builder) = 0;
+  virtual Result<void> put_machine(const std::string& hardware, const std::string& builder,
+                                   const nlohmann::json& machine) = 0;
+};
+
+}  // namespace kiln::autotune

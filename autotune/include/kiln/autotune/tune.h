@@ -1,0 +1,72 @@
+// Finding the best config of one job: compile ahead, measure, race, record.
+#pragma once
+
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "kiln/autotune/compiler.h"
+#include "kiln/autotune/model.h"
+#include "kiln/autotune/records.h"
+#include "kiln/autotune/runner.h"
+
+namespace kiln::autotune {
+
+enum class Search : uint8_t { kAuto, kExhaustive, kRandom, kHalving, kLocal };
+
+struct TuneOptions {
+  Search search = Search::kAuto;  // auto: transfer and the model's best, local descent, then racing of what is left
+  uint64_t seed = 0;
+  double share = 0.25;              // of the space that may be measured; exhaustive: all of it
+  Seconds budget = Seconds::max();  // for this job
+  Seconds deadline = Seconds(10);   // of one candidate's measurement
+  Cache cache = Cache::kCold;
+  Bucket bucket = Bucket::kExact;
+  bool frozen = false;  // never measure: what records say, else the default
+};
+
+struct Job {
+  std::string name;  // for people: "matmul bf16 4096x4096x4096"
+  dsl::Kernel kernel;
+  Workload workload;
+  std::string target;                // resolved
+  std::vector<dsl::SpaceAxis> axes;  // in place of the kernel's space
+};
+
+// A config as the search left it.
+struct Candidate {
+  Config config;
+  Record record;
+  bool measured = false;  // in this run; else reused from the records
+};
+
+struct JobResult {
+  std::string name;
+  RecordKey key;
+  std::vector<Candidate> candidates;  // valid ones by median, then those that failed
+  Config best, fallback;              // what to ship; the default
+  double best_us = 0, default_us = 0;
+  Roofline roof;
+  size_t space = 0, measured = 0, reused = 0, failed = 0, pruned = 0;
+  double correlation = 0;                              // of model and measurement, by rank
+  std::vector<std::pair<size_t, double>> convergence;  // measurements so far, best median so far
+  bool finished = false;                               // false: the budget or a stop ended it
+  double busy_share = 0;  // of the time since the first artifact, how much the device measured
+};
+
+// Told of every event; called on the thread that tunes.
+struct Progress {
+  std::function<void(const std::string& job, const Record&)> measured = {};
+  std::function<void(const JobResult& so_far)> advanced = {};
+};
+
+// The calling thread tunes. Measurements are in the records as soon as they are made, so that a run that ends anywhere
+// repeats none. Error: the kernel has no valid config, the default cannot be measured, or no runner is to be had.
+Result<JobResult> tune(const Job& job, Compiler& compiler, Runner& runner, Records& records, const Machine& machine,
+                       const TuneOptions& options, const Progress& progress = {}, std::stop_token stop = {});
+
+// The roofs of the runner's device: from the records' file, else measured now and kept there.
+Result<Machine> calibrate(Compiler& compiler, Runner& runner, Records& records);
+
+}  // namespace kiln::autotune

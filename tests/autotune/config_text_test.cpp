@@ -1,0 +1,25 @@
+// Configs as text.
+#include <gtest/gtest.h>
+
+#include "kiln/autotune/space.h"
+
+namespace kiln::autotune {
+namespace {
+
+TEST(ConfigText, ReadsBackWhatItWrites) {
+  const Config config = {{"BM", 128}, {"num_warps", 8}, {"shift", -3}};
+  EXPECT_EQ(to_string(config), "BM=128,num_warps=8,shift=-3");
+  auto back = parse_config(to_string(config));
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(*back, config);
+  EXPECT_TRUE(parse_config("")->empty());
+}
+
+TEST(ConfigText, NamesWhatItCannotRead) {
+  EXPECT_EQ(parse_config("BM").error().message, "the config `BM`: write NAME=VALUE");
+  EXPECT_EQ(parse_config("BM=4x").error().message, "the config `BM=4x`: `BM=4x` has no integer");
+  EXPECT_EQ(parse_config("BM=4,BM=5").error().message, "the config `BM=4,BM=5`: `BM` stands twice");
+}
+
+}  // namespace
+}  // namespace kiln::autotune
