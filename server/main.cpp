@@ -44,6 +44,7 @@ void add_options(CLI::App& app, Config& config) {
       });
   app.add_option("--cache-dir", config.cache_dir, "Directory of the disk tier; '' for none");
   app.add_option("--worker", config.worker_path, "The kiln-worker to start");
+  app.add_option("--tuner", config.tuner_path, "The kiln-tune to start for TUNE requests; '' for none");
   app.add_option("--workers", config.workers, "Worker processes; 0: one a core")->check(CLI::Range(0, 1024));
   app.add_flag("--foreground", config.foreground, "Log to standard error");
   app.add_flag("--pipe", config.pipe, "Serve one client on standard input, a socket");
@@ -68,7 +69,7 @@ void add_options(CLI::App& app, Config& config) {
   app.set_version_flag("--version", "kilnd, protocol " + kiln::wire::version_string(kiln::wire::kVersion));
 }
 
-Result<void> complete(Config& config, bool cache_given) {
+Result<void> complete(Config& config, bool cache_given, bool tuner_given) {
   if (config.pipe) {
     int type = 0;
     socklen_t size = sizeof type;
@@ -88,8 +89,10 @@ Result<void> complete(Config& config, bool cache_given) {
     if (!worker) return worker.error();
     config.worker_path = *worker;
   }
+  // The tuner is a client of this daemon, which a pipe has no room for.
+  if (!tuner_given && !config.pipe) config.tuner_path = kiln::wire::find_tuner(kiln::wire::self_path());
   // The process leaves its directory below.
-  for (std::string* path : {&config.runtime_dir, &config.cache_dir, &config.worker_path}) {
+  for (std::string* path : {&config.runtime_dir, &config.cache_dir, &config.worker_path, &config.tuner_path}) {
     if (!path->empty()) *path = std::filesystem::absolute(*path).string();
   }
   return {};
@@ -113,7 +116,7 @@ int main(int argc, char** argv) {
   Config config;
   add_options(app, config);
   CLI11_PARSE(app, argc, argv);
-  if (auto status = complete(config, app.count("--cache-dir") > 0); !status) {
+  if (auto status = complete(config, app.count("--cache-dir") > 0, app.count("--tuner") > 0); !status) {
     std::fprintf(stderr, "kilnd: %s\n", status.error().message.c_str());
     if (config.ready_fd >= 0) ::dprintf(config.ready_fd, "error %s\n", status.error().message.c_str());
     return 1;

@@ -8,6 +8,7 @@
 #include "function_state.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/verify.h"
+#include "tuned.h"
 
 namespace kiln::client {
 namespace {
@@ -18,6 +19,8 @@ struct MemoKey {
   uint64_t kernel;
   Text target;
   Values constexprs;
+  Mode mode;
+  uint32_t tune_budget_ms;
 };
 using OwnedKey = MemoKey<std::string, dsl::ConstexprValues>;
 using BorrowedKey = MemoKey<const std::string&, const dsl::ConstexprValues&>;
@@ -36,7 +39,8 @@ struct MemoEqual {
   using is_transparent = void;
   template <class A, class B>
   bool operator()(const A& a, const B& b) const {
-    return a.kernel == b.kernel && a.target == b.target && a.constexprs == b.constexprs;
+    return a.kernel == b.kernel && a.target == b.target && a.constexprs == b.constexprs && a.mode == b.mode &&
+           a.tune_budget_ms == b.tune_budget_ms;
   }
 };
 
@@ -56,7 +60,10 @@ class Memo {
   UntypedFunction insert(const BorrowedKey& key, UntypedFunction function) {
     Shard& shard = const_cast<Shard&>(shard_of(key));
     std::unique_lock lock(shard.mutex);
-    return shard.table.try_emplace(OwnedKey{key.kernel, key.target, key.constexprs}, std::move(function)).first->second;
+    return shard.table
+        .try_emplace(OwnedKey{key.kernel, key.target, key.constexprs, key.mode, key.tune_budget_ms},
+                     std::move(function))
+        .first->second;
   }
 
  private:
@@ -86,11 +93,17 @@ Result<UntypedFunction> Client::get(const dsl::Kernel& kernel, const GetOptions&
                    options.deadline_ms};
   auto generic = core_->compile(spec, {}, {.deadline_ms = options.deadline_ms});
   if (!generic) return generic.error();
-  return UntypedFunction(std::make_shared<FunctionState>(core_, std::move(spec), std::move(*generic)));
+  auto state = std::make_shared<FunctionState>(core_, std::move(spec), std::move(*generic));
+  if (options.mode != Mode::kDefault && state->spec.target != kInterpreter) {
+    std::vector<std::string> fixed;
+    for (const auto& [name, value] : options.constexprs) fixed.push_back(name);
+    state->tuned = std::make_shared<TunedConfigs>(state, std::move(fixed), options.mode, options.tune_budget_ms);
+  }
+  return UntypedFunction(std::move(state));
 }
 
 Result<UntypedFunction> Client::get_memoised(uint64_t id, const dsl::Kernel& kernel, const GetOptions& options) {
-  const BorrowedKey key{id, options.target, options.constexprs};
+  const BorrowedKey key{id, options.target, options.constexprs, options.mode, options.tune_budget_ms};
   bool found = false;
   UntypedFunction known = memo_->find(key, found);
   if (found) return known;

@@ -191,6 +191,24 @@ Result<Artifact> Connection::fetch(const RequestBytes& request, const CompileOpt
   return compile(request, options);
 }
 
+Result<wire::Tuned> Connection::tune(const RequestBytes& request, const wire::TuneHeader& header,
+                                     std::stop_token cancel) {
+  const std::string json = wire::dump(wire::to_json(header));
+  const uint32_t canonical_size = static_cast<uint32_t>(request.canonical.size());
+  const auto deadline = header.wait ? wire::kNoDeadline : wire::Clock::now() + kReplyTimeout;
+  return state_->with_session([&](Session& session) -> Result<wire::Tuned> {
+    const OutFrame frame{.type = Type::kTune,
+                         .json = json,
+                         .body = {std::as_bytes(std::span(&canonical_size, 1)), request.canonical, request.debug}};
+    auto replies = session.call(frame, cancel, deadline);
+    if (!replies) return replies.error();
+    const Frame& reply = replies->back();
+    if (reply.type() == Type::kError) return wire::parse_error(reply.json);
+    if (reply.type() != Type::kTuned) return internal_error("the daemon sent an unexpected frame");
+    return wire::parse_tuned(reply.json);
+  });
+}
+
 Result<nlohmann::json> Connection::stats() {
   return state_->with_session([&](Session& session) -> Result<nlohmann::json> {
     auto replies = session.call({.type = Type::kStats}, {}, wire::Clock::now() + kReplyTimeout);

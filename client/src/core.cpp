@@ -44,37 +44,18 @@ Result<std::shared_ptr<const Variant>> Core::compile(const CompileSpec& spec, co
   return load_variant(*spec.kernel, *artifact, facts);
 }
 
-void Core::run_behind(std::function<void(std::stop_token)> task) {
-  std::lock_guard lock(mutex_);
-  if (stopped_) return;
-  tasks_.push_back(std::move(task));
-  if (!thread_.joinable()) thread_ = std::jthread([this](std::stop_token stop) { work(std::move(stop)); });
-  wake_.notify_one();
-}
-
-void Core::work(std::stop_token stop) {
-  for (;;) {
-    std::function<void(std::stop_token)> task;
-    {
-      std::unique_lock lock(mutex_);
-      if (!wake_.wait(lock, stop, [&] { return !tasks_.empty(); }) || stop.stop_requested()) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
-    }
-    task(stop);
-  }
+Result<wire::Tuned> Core::tune(const CompileSpec& spec, const dsl::Facts& facts, const wire::TuneHeader& header,
+                               std::stop_token cancel) {
+  auto request = dsl::encode_request({*spec.kernel, spec.target, spec.constexprs, facts});
+  if (!request) return request.error();
+  auto daemon = connection();
+  if (!daemon) return daemon.error();
+  return (*daemon)->tune(*request, header, std::move(cancel));
 }
 
 void Core::stop() {
-  {
-    std::lock_guard lock(mutex_);
-    stopped_ = true;
-    tasks_.clear();
-  }
-  if (thread_.joinable()) {
-    thread_.request_stop();
-    thread_.join();
-  }
+  tuning_.stop();
+  specialising_.stop();
 }
 
 }  // namespace kiln::client

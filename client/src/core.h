@@ -1,15 +1,12 @@
-// The part of a client that its handles share: the connection, compilation, and the one background thread.
+// The part of a client that its handles share: the connection, compilation, and the background threads.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <stop_token>
 #include <string>
-#include <thread>
 
+#include "background.h"
 #include "kiln/client/connection.h"
 #include "variant.h"
 
@@ -41,25 +38,24 @@ class Core {
   Result<std::shared_ptr<const Variant>> compile(const CompileSpec& spec, const dsl::Facts& facts,
                                                  const CompileOptions& options);
 
-  // Runs the task on the background thread, in order; dropped after stop(). The token says when it should give up.
-  void run_behind(std::function<void(std::stop_token)> task);
-  // Cancels the task that runs, waits for it, and drops the others.
+  // The best config known for a shape (kiln/wire/messages.h).
+  Result<wire::Tuned> tune(const CompileSpec& spec, const dsl::Facts& facts, const wire::TuneHeader& header,
+                           std::stop_token cancel);
+
+  // Compiles, and waits for tuning, behind the callers' backs: apart, because tuning takes long.
+  void specialise_behind(Background::Task task) { specialising_.run(std::move(task)); }
+  void tune_behind(Background::Task task) { tuning_.run(std::move(task)); }
+  // Cancels the tasks that run, waits for them, and drops the others.
   void stop();
 
  private:
   Result<std::shared_ptr<Connection>> connection();
-  void work(std::stop_token stop);
 
   const ConnectOptions connect_;
   const bool specialise_;
   std::mutex connection_mutex_;
   std::shared_ptr<Connection> connection_;
-
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::deque<std::function<void(std::stop_token)>> tasks_;
-  bool stopped_ = false;
-  std::jthread thread_;
+  Background specialising_, tuning_;
 };
 
 }  // namespace kiln::client

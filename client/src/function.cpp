@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "function_state.h"
+#include "tuned.h"
 
 namespace kiln::client {
 namespace {
@@ -65,7 +66,7 @@ void FunctionState::specialise_later(const dsl::Facts& exact) {
     publish(std::move(next));
   }
   // A failure leaves the generic variant in use; the author sees it from prepare().
-  core->run_behind([weak = weak_from_this(), exact](std::stop_token stop) {
+  core->specialise_behind([weak = weak_from_this(), exact](std::stop_token stop) {
     if (auto state = weak.lock()) {
       (void)state->compile(exact, {.priority = Priority::kBackground, .cancel = std::move(stop)});
     }
@@ -78,11 +79,14 @@ Result<void> UntypedFunction::launch(std::span<const Argument> arguments, const 
   // The thread's memory: a launch need not ask for any. A launch inside a launch, from a print, finds it out of use.
   thread_local dsl::Facts exact;
   exact_facts(kernel, arguments, exact);
-  const Variant& variant = state_->best(exact);
-  if (variant.facts != exact && !variant.concrete && state_->core->specialises()) {
-    state_->specialise_later(exact);
+  FunctionState* state = state_.get();
+  // A grid of the caller's is for the config that the caller knows.
+  if (state->tuned && !options.grid) {
+    if (FunctionState* chosen = state->tuned->for_launch(arguments)) state = chosen;
   }
-  return launch_variant(variant, kernel, state_->layout, arguments, options);
+  const Variant& variant = state->best(exact);
+  if (variant.facts != exact && !variant.concrete && state->core->specialises()) state->specialise_later(exact);
+  return launch_variant(variant, kernel, state->layout, arguments, options);
 }
 
 Result<void> UntypedFunction::prepare(std::span<const Argument> arguments) const {
@@ -92,7 +96,10 @@ Result<void> UntypedFunction::prepare(std::span<const Argument> arguments) const
                             std::to_string(state_->spec.kernel->params.size()) + " arguments, not " +
                             std::to_string(arguments.size()));
   }
-  return state_->compile(exact_facts(*state_->spec.kernel, arguments), {.deadline_ms = state_->spec.deadline_ms});
+  const dsl::Facts exact = exact_facts(*state_->spec.kernel, arguments);
+  if (auto done = state_->compile(exact, {.deadline_ms = state_->spec.deadline_ms}); !done || !state_->tuned)
+    return done;
+  return state_->tuned->prepare(arguments);
 }
 
 Result<void> UntypedFunction::prepare_facts(const dsl::Facts& facts) const {
@@ -105,6 +112,12 @@ Result<void> UntypedFunction::prepare_facts(const dsl::Facts& facts) const {
 const dsl::Kernel& UntypedFunction::kernel() const { return *state_->spec.kernel; }
 
 nlohmann::json UntypedFunction::metadata(const dsl::Facts& facts) const { return state_->best(facts).metadata; }
+
+dsl::ConstexprValues UntypedFunction::config(std::span<const Argument> arguments) const {
+  if (!state_) return {};
+  const auto chosen = state_->tuned ? state_->tuned->known(arguments) : nullptr;
+  return chosen ? chosen->spec.constexprs : state_->spec.constexprs;
+}
 
 size_t UntypedFunction::variant_count() const { return state_->variant_count(); }
 

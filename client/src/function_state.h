@@ -18,6 +18,8 @@ struct VariantSet {
   std::vector<dsl::Facts> requested;                     // asked for in the background, whatever became of it
 };
 
+class TunedConfigs;
+
 struct FunctionState : std::enable_shared_from_this<FunctionState> {
   FunctionState(std::shared_ptr<Core> owner, CompileSpec what, std::shared_ptr<const Variant> generic);
 
@@ -33,6 +35,7 @@ struct FunctionState : std::enable_shared_from_this<FunctionState> {
   const std::shared_ptr<Core> core;
   const CompileSpec spec;
   const ParamLayout layout;
+  std::shared_ptr<TunedConfigs> tuned;  // of a handle with a mode; set before the handle is given out
 
  private:
   void publish(VariantSet next);  // under `mutex_`

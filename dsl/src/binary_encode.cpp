@@ -100,7 +100,8 @@ Json encode_debug(const Kernel& kernel) {
   Json names = Json::array(), lines = encode_lines(kernel);
   for (const Value& value : kernel.values) names.push_back(value.name);
   return Json::array({kDebugTag, std::move(params), std::move(constexprs), std::move(space), std::move(lines[0]),
-                      std::move(names), std::move(lines[1]), std::move(defaults), std::move(constraints), std::move(arrays)});
+                      std::move(names), std::move(lines[1]), std::move(defaults), std::move(constraints),
+                      std::move(arrays)});
 }
 
 }  // namespace kiln::dsl

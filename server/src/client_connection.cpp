@@ -60,7 +60,10 @@ void ClientConnection::on_frame(wire::Frame frame) {
       return on_get_many(frame);
     case wire::Type::kCompile:
       return on_compile(std::move(frame));
+    case wire::Type::kTune:
+      return on_tune(std::move(frame));
     case wire::Type::kCancel:
+      services_.tuner.cancel({id_, frame.id()});
       return services_.scheduler.cancel({id_, frame.id()});
     case wire::Type::kStats:
       return on_stats(frame.id());
@@ -183,6 +186,21 @@ void ClientConnection::on_compile(wire::Frame frame) {
                              });
 }
 
+void ClientConnection::on_tune(wire::Frame frame) {
+  if (auto header = wire::parse_tune_header(frame.json); !header) return send_error(frame.id(), header.error());
+  if (auto body = wire::split_compile_body(frame.body); !body) return send_error(frame.id(), body.error());
+  if (!admit(frame.id())) return;
+  auto reply = [weak = weak_from_this(), id = frame.id()](const Result<std::string>& answer) {
+    auto self = weak.lock();
+    if (!self || self->finished_) return;
+    self->in_flight_.erase(id);
+    if (!answer) return self->send_error(id, answer.error());
+    self->socket_->send({.type = wire::Type::kTuned, .request_id = id, .json = *answer, .flags = wire::flag::kLast});
+  };
+  services_.tuner.submit({id_, frame.id()}, std::move(frame.json), std::make_shared<const Bytes>(std::move(frame.body)),
+                         std::move(reply));
+}
+
 void ClientConnection::on_stats(uint64_t id) {
   std::string text = wire::dump(services_.stats());
   auto bytes = std::as_bytes(std::span(text));
@@ -256,6 +274,7 @@ void ClientConnection::finish() {
   hello_timer_.cancel();
   auto keep = shared_from_this();
   services_.scheduler.forget_client(id_);
+  services_.tuner.forget_client(id_);
   services_.closed(id_);
 }
 

@@ -8,6 +8,7 @@
 #include "frame_socket.h"
 #include "kiln/wire/messages.h"
 #include "scheduler.h"
+#include "tuner_process.h"
 
 namespace kiln::server {
 
@@ -19,6 +20,7 @@ struct Services {
   Metrics& metrics;
   Store& store;
   Scheduler& scheduler;
+  TunerProcess& tuner;
   std::string builder_id;
   std::string welcome;  // JSON
   std::function<nlohmann::json()> stats;
@@ -42,6 +44,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void on_get(const wire::Frame& frame);
   void on_get_many(const wire::Frame& frame);
   void on_compile(wire::Frame frame);
+  void on_tune(wire::Frame frame);
   void on_stats(uint64_t id);
   void on_shutdown(uint64_t id);
 

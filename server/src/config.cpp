@@ -7,6 +7,7 @@ nlohmann::json to_json(const Config& config) {
   return {{"runtime_dir", config.runtime_dir},
           {"cache_dir", config.cache_dir},
           {"worker_path", config.worker_path},
+          {"tuner_path", config.tuner_path},
           {"pipe", config.pipe},
           {"log_level", config.log_level},
           {"workers", config.workers},

@@ -14,6 +14,7 @@ struct Config {
   std::string runtime_dir;  // socket, lock, log; empty in pipe mode
   std::string cache_dir;    // empty: no disk tier
   std::string worker_path;
+  std::string tuner_path;   // empty: TUNE requests are refused
   bool pipe = false;        // serve one client on standard input
   bool foreground = false;  // log to standard error
   bool detach = false;      // continue in a child process

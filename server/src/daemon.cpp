@@ -20,6 +20,7 @@ Daemon::Daemon(Config config)
       log_(log_path(config_), config_.log_level),
       scratch_(std::make_shared<Bytes>(wire::kReadStep)),
       pool_(io_, config_, scratch_, log_, metrics_),
+      tuner_(io_, config_, scratch_, log_, metrics_),
       listener_(io_, log_),
       signals_(io_),
       idle_timer_(io_),
@@ -48,6 +49,7 @@ int Daemon::run() {
   }
   io_.run();
   connections_.clear();
+  tuner_.stop();
   pool_.stop();
   if (store_) store_->finish();
   log_.info("exit", {{"code", exit_code_}});
@@ -89,6 +91,7 @@ void Daemon::on_builder(std::string builder_id, std::string native_target) {
                              .metrics = metrics_,
                              .store = *store_,
                              .scheduler = *scheduler_,
+                             .tuner = tuner_,
                              .builder_id = builder_id,
                              .welcome = wire::dump(wire::to_json(welcome)),
                              .stats = [this] { return stats(); },
@@ -157,6 +160,7 @@ nlohmann::json Daemon::stats() const {
   out.update(scheduler_->stats());
   out.update(store_->stats());
   out.update(pool_.stats());
+  out.update(tuner_.stats());
   auto uptime = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_);
   out["pid"] = ::getpid();
   out["uptime_ms"] = uptime.count();

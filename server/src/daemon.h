@@ -16,6 +16,7 @@
 #include "listener.h"
 #include "scheduler.h"
 #include "store.h"
+#include "tuner_process.h"
 #include "worker_pool.h"
 
 namespace kiln::server {
@@ -52,6 +53,7 @@ class Daemon {
   PosixFs fs_;
   std::shared_ptr<Bytes> scratch_;
   WorkerPool pool_;
+  TunerProcess tuner_;
   std::optional<Store> store_;
   std::optional<Scheduler> scheduler_;
   std::optional<Services> services_;

@@ -59,6 +59,7 @@ void Daemon::drain(const std::string& reason) {
   listener_.leave();
   idle_timer_.cancel();
   check_timer_.cancel();
+  tuner_.stop();
   if (scheduler_) scheduler_->drain();
   poll_drained();
 }

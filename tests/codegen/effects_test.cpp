@@ -200,10 +200,13 @@ TEST(Assert, ScalarsNameTheirProgram) {
   %x = program_id {axis = 0}
   %y = program_id {axis = 1}
   %z = program_id {axis = 2}
-  %xy = add %x, %y
-  %xyz = add %xy, %z
-  %four = constant {value = 4, type = i32}
-  %m = cmp %xyz, %four {pred = lt}
+  %ten = constant {value = 10, type = i32}
+  %zt = mul %z, %ten
+  %zy = add %zt, %y
+  %zyt = mul %zy, %ten
+  %zyx = add %zyt, %x
+  %one = constant {value = 121, type = i32}
+  %m = cmp %zyx, %one {pred = ne}
   assert %m {message = "early"}
 })",
                       {}, "(program 1, 2, 1)");

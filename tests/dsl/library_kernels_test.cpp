@@ -43,11 +43,6 @@ TEST(LibraryKernels, TheListVerifiesAndHasNamesSpacesAndGrids) {
     auto verified = verify(kernel);
     EXPECT_TRUE(verified.ok()) << verified.error().message;
     for (const Constexpr& constant : kernel.constexprs) EXPECT_TRUE(constant.default_value) << constant.name;
-    for (const SpaceAxis& axis : kernel.space) {
-      const bool known = std::any_of(kernel.constexprs.begin(), kernel.constexprs.end(),
-                                     [&](const Constexpr& constant) { return constant.name == axis.name; });
-      EXPECT_TRUE(known) << entry.name << " " << axis.name;
-    }
   }
 }
 

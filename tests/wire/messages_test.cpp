@@ -66,6 +66,33 @@ TEST(Messages, WelcomeRoundTrip) {
   EXPECT_EQ(parsed->max_version, kVersion);
 }
 
+TEST(Messages, TuneAndTunedRoundTrip) {
+  const TuneHeader header{
+      .scalars = {{"M", 4096}, {"scale", 0.5}}, .fixed = {"D"}, .wait = true, .budget_ms = 7, .trace_id = "t"};
+  auto read = parse_tune_header(dump(to_json(header)));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->scalars, header.scalars);
+  EXPECT_EQ(read->fixed, header.fixed);
+  EXPECT_TRUE(read->wait);
+  EXPECT_EQ(read->budget_ms, 7u);
+  EXPECT_EQ(read->trace_id, "t");
+  auto tuned = parse_tuned(dump(to_json(Tuned{{{"BM", 64}}, "tuned", false, 1.5, 2})));
+  ASSERT_TRUE(tuned.ok()) << tuned.error().message;
+  EXPECT_EQ(tuned->config, (std::map<std::string, int64_t>{{"BM", 64}}));
+  EXPECT_EQ(tuned->source, "tuned");
+  EXPECT_FALSE(tuned->final);
+  EXPECT_EQ(tuned->median_us, 1.5);
+  EXPECT_EQ(tuned->default_us, 2);
+}
+
+TEST(Messages, TuneNamesWhatIsWrong) {
+  EXPECT_EQ(parse_tune_header(R"({"scalars": 3})").error().message, "TUNE: 'scalars' is not an object");
+  EXPECT_EQ(parse_tune_header(R"({"scalars": {"M": "x"}})").error().message, "TUNE: 'M' is not a number");
+  EXPECT_EQ(parse_tune_header(R"({"fixed": [3]})").error().message, "TUNE: 'fixed' has an entry that is no name");
+  EXPECT_EQ(parse_tuned("{}").error().message, "TUNED: 'config' is not an object");
+  EXPECT_EQ(parse_tuned(R"({"config": {"B": 1.5}})").error().message, "TUNED: 'B' is not an integer");
+}
+
 TEST(Messages, HelloAndCompileRoundTrip) {
   auto hello = parse_hello(dump(to_json(Hello{kVersion, "me", "id", true})));
   ASSERT_TRUE(hello);

@@ -102,6 +102,69 @@ Result<CompileBody> split_compile_body(std::span<const std::byte> body) {
   return CompileBody{rest.first(canonical), rest.subspan(canonical)};
 }
 
+nlohmann::json to_json(const TuneHeader& header) {
+  nlohmann::json out = {
+      {"scalars", header.scalars}, {"fixed", header.fixed}, {"wait", header.wait}, {"budget_ms", header.budget_ms}};
+  if (!header.trace_id.empty()) out["trace_id"] = header.trace_id;
+  return out;
+}
+
+Result<TuneHeader> parse_tune_header(std::string_view text) {
+  auto object = parse_object(text);
+  if (!object) return object.error();
+  Fields fields(*object);
+  TuneHeader header;
+  header.wait = fields.boolean("wait");
+  header.budget_ms = static_cast<uint32_t>(fields.number("budget_ms", 0, UINT32_MAX));
+  header.trace_id = fields.text("trace_id");
+  if (header.trace_id.size() > 128) return invalid_argument("TUNE: 'trace_id' is longer than 128 bytes");
+  if (auto scalars = object->find("scalars"); scalars != object->end()) {
+    if (!scalars->is_object()) return invalid_argument("TUNE: 'scalars' is not an object");
+    for (const auto& [name, value] : scalars->items()) {
+      if (!value.is_number() && !value.is_boolean()) return invalid_argument("TUNE: '" + name + "' is not a number");
+    }
+    header.scalars = *scalars;
+  }
+  if (auto fixed = object->find("fixed"); fixed != object->end()) {
+    if (!fixed->is_array()) return invalid_argument("TUNE: 'fixed' is not a list");
+    for (const auto& name : *fixed) {
+      if (!name.is_string()) return invalid_argument("TUNE: 'fixed' has an entry that is no name");
+      header.fixed.push_back(name);
+    }
+  }
+  return checked(std::move(header), fields);
+}
+
+nlohmann::json to_json(const Tuned& tuned) {
+  return {{"config", tuned.config},
+          {"source", tuned.source},
+          {"final", tuned.final},
+          {"median_us", tuned.median_us},
+          {"default_us", tuned.default_us}};
+}
+
+Result<Tuned> parse_tuned(std::string_view text) {
+  auto object = parse_object(text);
+  if (!object) return object.error();
+  Fields fields(*object);
+  Tuned tuned;
+  tuned.source = fields.text("source", "default");
+  tuned.final = fields.boolean("final", true);
+  for (auto [name, value] : {std::pair("median_us", &tuned.median_us), std::pair("default_us", &tuned.default_us)}) {
+    auto found = object->find(name);
+    if (found == object->end()) continue;
+    if (!found->is_number()) return invalid_argument(std::string("TUNED: '") + name + "' is not a number");
+    *value = found->get<double>();
+  }
+  auto config = object->find("config");
+  if (config == object->end() || !config->is_object()) return invalid_argument("TUNED: 'config' is not an object");
+  for (const auto& [name, value] : config->items()) {
+    if (!value.is_number_integer()) return invalid_argument("TUNED: '" + name + "' is not an integer");
+    tuned.config[name] = value.get<int64_t>();
+  }
+  return checked(std::move(tuned), fields);
+}
+
 nlohmann::json to_json(const Error& error) {
   nlohmann::json out = {{"code", to_string(error.code)}, {"message", error.message}, {"retryable", error.retryable}};
   if (error.retry_after_ms) out["retry_after_ms"] = error.retry_after_ms;

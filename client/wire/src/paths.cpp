@@ -132,4 +132,9 @@ Result<std::string> find_worker(const std::string& kilnd_path) {
   return found;
 }
 
+std::string find_tuner(const std::string& kilnd_path) {
+  const fs::path dir = fs::path(kilnd_path).parent_path();
+  return first_executable({dir / "kiln-tune", dir / "../libexec/kiln/kiln-tune", dir / "../bin/kiln-tune"});
+}
+
 }  // namespace kiln::wire

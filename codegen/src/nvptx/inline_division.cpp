@@ -42,7 +42,8 @@ Value* quotient(Builder& b, Value* dividend, Value* divisor) {
   }
   Value* near = b.CreateFMul(x, reciprocal);
   Value* exact = fma(b, fma(b, minus_y, near, x), reciprocal, near);
-  Value* usual = b.CreateFPTrunc(exact, b.getFloatTy());
+  // Of a dividend -0 the correction is +0, and the sum would be.
+  Value* usual = b.CreateFPTrunc(b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, exact, near), b.getFloatTy());
   Value* special = b.CreateFMul(dividend, b.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_f, {}, {divisor}));
   Value* is_usual = b.CreateAnd(b.CreateAnd(is_finite(b, dividend), is_finite(b, divisor)),
                                 b.CreateFCmpUNE(divisor, llvm::ConstantFP::get(b.getFloatTy(), 0.0)));

@@ -24,11 +24,21 @@ struct ClientOptions {
   bool specialise_in_background = true;
 };
 
+// Who chooses what the caller does not: the kernel's defaults, or the service's tuner by each launch's shape
+// (docs/tuning.md). A config is never worse than the default as measured.
+enum class Mode : uint8_t {
+  kDefault,
+  kAutotune,  // launches take the default at once, and the better config when it has been found behind them
+  kMax,       // the first launch of a shape waits for the tuner
+};
+
 struct GetOptions {
   std::string target = "cpu";  // "cpu", "cuda", "amd", "interp", or resolved: "cpu:znver5,+avx2", "cuda:sm_90a"
   // Those without a default must be there; launch options may (kiln/dsl/config.h).
   dsl::ConstexprValues constexprs = {};
   uint32_t deadline_ms = 0;  // 0: the daemon's default
+  Mode mode = Mode::kDefault;
+  uint32_t tune_budget_ms = 0;  // of a shape; 0: the tuner's default
 };
 
 // Thread-safe. Destruction cancels what compiles in the background; handles outlive their client.
@@ -65,5 +75,6 @@ using client::ClientOptions;
 using client::Function;
 using client::GetOptions;
 using client::LaunchOptions;
+using client::Mode;
 using client::UntypedFunction;
 }  // namespace kiln

@@ -63,6 +63,10 @@ class Connection {
   // get, and compile on a miss.
   Result<Artifact> fetch(const RequestBytes& request, const CompileOptions& options = {});
 
+  // The best config known of a kernel for a shape. The request has the caller's constexprs, and of the others any
+  // values. With header.wait it answers when tuning is done.
+  Result<wire::Tuned> tune(const RequestBytes& request, const wire::TuneHeader& header, std::stop_token cancel = {});
+
   Result<nlohmann::json> stats();
   Result<void> ping();
   // Asks the daemon to drain and waits until it has closed this connection. It is not started again by this call.

@@ -36,7 +36,8 @@ class UntypedFunction {
   // Arguments in the order of the parameters. `extent` matters to the interpreter and to kernels with the option
   // check_bounds.
   Result<void> launch(std::span<const Argument> arguments, const LaunchOptions& options = {}) const;
-  // Compiles the variant for exactly what these arguments allow, and waits for it.
+  // Compiles the variant for exactly what these arguments allow, and waits for it; of a handle that is tuned, also for
+  // the tuner.
   Result<void> prepare(std::span<const Argument> arguments) const;
   // Compiles the variant for the given facts, and waits for it.
   Result<void> prepare_facts(const dsl::Facts& facts) const;
@@ -45,6 +46,8 @@ class UntypedFunction {
   // Metadata of the variant that a launch with these facts takes; docs/artifact.md lists the fields.
   nlohmann::json metadata(const dsl::Facts& facts = {}) const;
   size_t variant_count() const;
+  // The config that a launch with these arguments takes now: constexprs and launch options.
+  dsl::ConstexprValues config(std::span<const Argument> arguments = {}) const;
 
  private:
   std::shared_ptr<FunctionState> state_;

@@ -40,7 +40,9 @@ enum class Type : uint16_t {
   kStats = 9,
   kPing = 10,
   kShutdown = 11,
-  // 16…31: tuning. From 64 on: between daemon, zygote and workers, never on a client's connection.
+  kTune = 16,   // body as of COMPILE
+  kTuned = 17,  // its answer
+  // Up to 31: tuning. From 64 on: between daemon, zygote and workers, never on a client's connection.
   kZygoteHello = 64,
   kSpawn = 65,
   kSpawned = 66,

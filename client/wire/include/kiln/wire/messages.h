@@ -1,9 +1,11 @@
 // What the JSON headers of frames say, as structures.
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kiln/dsl/request.h"
 #include "kiln/dsl/result.h"
@@ -49,6 +51,26 @@ struct CompileBody {
   std::span<const std::byte> canonical, debug;
 };
 Result<CompileBody> split_compile_body(std::span<const std::byte> body);
+
+// What shape a kernel is wanted for; the body has the kernel, its target and the constexprs that the caller fixes.
+struct TuneHeader {
+  nlohmann::json scalars = nlohmann::json::object();  // value by parameter's name; ints and floats
+  std::vector<std::string> fixed = {};                // constexprs that are not the tuner's
+  bool wait = false;                                  // answer when tuning is done; else with what is known now
+  uint32_t budget_ms = 0;                             // for tuning; 0: the tuner's default
+  std::string trace_id;
+};
+nlohmann::json to_json(const TuneHeader& header);
+Result<TuneHeader> parse_tune_header(std::string_view text);
+
+struct Tuned {
+  std::map<std::string, int64_t> config;
+  std::string source = "default";        // "golden", "tuned" or "default"
+  bool final = true;                     // false: it is being tuned, and another answer may follow a TUNE that waits
+  double median_us = 0, default_us = 0;  // 0: not known
+};
+nlohmann::json to_json(const Tuned& tuned);
+Result<Tuned> parse_tuned(std::string_view text);
 
 nlohmann::json to_json(const Error& error);
 // Any text gives an error: one that does not parse gives kInternal.

@@ -36,6 +36,8 @@ std::string self_path();
 Result<std::string> find_kilnd();
 // The worker that a daemon at `kilnd_path` starts: beside it, ../libexec/kiln, ../bin.
 Result<std::string> find_worker(const std::string& kilnd_path);
+// kiln-tune of the same installation; empty when there is none.
+std::string find_tuner(const std::string& kilnd_path);
 
 // The GNU build-id of an ELF file in hex; empty when there is none.
 std::string read_build_id(const std::string& path);

@@ -1,0 +1,178 @@
+#include "tuned.h"
+
+#include <cstring>
+
+namespace kiln::client {
+namespace {
+
+// Shapes beyond these take the default: a program whose every launch has a new shape must not tune for ever.
+constexpr size_t kMaxShapes = 256;
+
+bool is_dimension(const dsl::Param& param) { return !param.type.pointer && dsl::is_int(param.type.element); }
+
+// The bits that belong to the type.
+uint64_t narrowed(dsl::ElementType type, uint64_t bits) {
+  const int unused = 64 - 8 * dsl::info(type).bytes;
+  return bits << unused >> unused;
+}
+
+nlohmann::json scalar_json(dsl::ElementType type, uint64_t bits) {
+  if (dsl::is_float(type)) return dsl::double_from_bits(type, bits);
+  const int unused = 64 - 8 * dsl::info(type).bytes;
+  if (dsl::info(type).is_signed) return static_cast<int64_t>(bits << unused) >> unused;
+  return narrowed(type, bits);
+}
+
+}  // namespace
+
+TunedConfigs::TunedConfigs(const std::shared_ptr<FunctionState>& fallback, std::vector<std::string> fixed, Mode mode,
+                           uint32_t budget_ms)
+    : fallback_(fallback),
+      core_(fallback->core),
+      spec_(fallback->spec),
+      fixed_(std::move(fixed)),
+      mode_(mode),
+      budget_ms_(budget_ms) {
+  snapshots_.push_back(std::make_unique<const States>());
+  current_.store(snapshots_.back().get(), std::memory_order_release);
+}
+
+void TunedConfigs::shape_of(std::span<const Argument> arguments, Shape& shape) const {
+  shape.clear();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const dsl::Param& param = spec_.kernel->params[i];
+    if (is_dimension(param)) shape.push_back(narrowed(param.type.element, arguments[i].bits));
+  }
+}
+
+wire::TuneHeader TunedConfigs::header_of(std::span<const Argument> arguments, bool wait) const {
+  wire::TuneHeader out{.fixed = fixed_, .wait = wait, .budget_ms = budget_ms_, .trace_id = {}};
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const dsl::Param& param = spec_.kernel->params[i];
+    if (!param.type.pointer) out.scalars[param.name] = scalar_json(param.type.element, arguments[i].bits);
+  }
+  return out;
+}
+
+FunctionState* TunedConfigs::for_launch(std::span<const Argument> arguments) {
+  if (arguments.size() != spec_.kernel->params.size()) return nullptr;  // the launch says so
+  thread_local Shape shape;
+  shape_of(arguments, shape);
+  auto find = [&]() -> FunctionState* {
+    const auto found = current().find(shape);
+    return found == current().end() ? nullptr : found->second.get();
+  };
+  if (FunctionState* state = find()) return state;
+  if (mode_ == Mode::kMax)
+    (void)wait_for(Shape(shape), arguments);
+  else
+    ask_behind(shape, arguments);
+  return find();
+}
+
+std::shared_ptr<FunctionState> TunedConfigs::known(std::span<const Argument> arguments) const {
+  if (arguments.size() != spec_.kernel->params.size()) return nullptr;
+  Shape shape;
+  shape_of(arguments, shape);
+  const auto found = current().find(shape);
+  return found == current().end() ? nullptr : found->second;
+}
+
+Result<void> TunedConfigs::prepare(std::span<const Argument> arguments) {
+  Shape shape;
+  shape_of(arguments, shape);
+  return wait_for(shape, arguments);
+}
+
+// Looks up on the thread that specialises; if the service tunes now, another one waits for it.
+void TunedConfigs::ask_behind(const Shape& shape, std::span<const Argument> arguments) {
+  auto done = std::make_shared<std::promise<Result<void>>>();
+  {
+    std::lock_guard lock(mutex_);
+    if (asked_.size() >= kMaxShapes || !asked_.emplace(shape, done->get_future().share()).second) return;
+  }
+  auto facts = exact_facts(*spec_.kernel, arguments);
+  core_->specialise_behind(
+      [weak = weak_from_this(), shape, header = header_of(arguments, false), facts, done](const std::stop_token& stop) {
+        auto self = weak.lock();
+        if (!self) return;
+        auto final = self->ask(shape, header, facts, stop);
+        if (!final || *final) return done->set_value(final ? Result<void>() : final.error());
+        self->core_->tune_behind([weak, shape, header, facts, done](const std::stop_token& stop_waiting) mutable {
+          auto again = weak.lock();
+          if (!again) return;
+          header.wait = true;
+          auto tuned = again->ask(shape, header, facts, stop_waiting);
+          done->set_value(tuned ? Result<void>() : tuned.error());
+        });
+      });
+}
+
+// One caller asks; the others of the shape wait for it.
+Result<void> TunedConfigs::wait_for(const Shape& shape, std::span<const Argument> arguments) {
+  std::promise<Result<void>> done;
+  std::shared_future<Result<void>> other;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = asked_.find(shape);
+    if (found != asked_.end()) {
+      other = found->second;
+    } else {
+      if (asked_.size() >= kMaxShapes) return error(ErrorCode::kResourceExhausted, "too many shapes are tuned");
+      asked_.emplace(shape, done.get_future().share());
+    }
+  }
+  if (other.valid()) {
+    try {
+      return other.get();
+    } catch (const std::future_error&) {  // whoever asked gave up with its client
+      return error(ErrorCode::kCancelled, "the client is gone");
+    }
+  }
+  auto tuned = ask(shape, header_of(arguments, true), exact_facts(*spec_.kernel, arguments), {});
+  const Result<void> status = tuned ? Result<void>() : tuned.error();
+  done.set_value(status);
+  return status;
+}
+
+Result<bool> TunedConfigs::ask(const Shape& shape, const wire::TuneHeader& header, const dsl::Facts& facts,
+                               std::stop_token cancel) {
+  auto tuned = core_->tune(spec_, facts, header, cancel);
+  if (!tuned) return tuned.error();
+  auto state = state_of(tuned->config, cancel);
+  if (!state) return state.error();
+  if (auto exact = (*state)->compile(facts, {.priority = Priority::kBackground, .cancel = cancel}); !exact) {
+    return exact.error();
+  }
+  publish(shape, std::move(*state));
+  return tuned->final;
+}
+
+Result<std::shared_ptr<FunctionState>> TunedConfigs::state_of(const dsl::ConstexprValues& config,
+                                                              const std::stop_token& cancel) {
+  if (config == spec_.constexprs) {
+    if (auto fallback = fallback_.lock()) return fallback;
+    return error(ErrorCode::kCancelled, "the handle is gone");
+  }
+  {
+    std::lock_guard lock(mutex_);
+    if (auto found = states_.find(config); found != states_.end()) return found->second;
+  }
+  CompileSpec spec = spec_;
+  spec.constexprs = config;
+  auto generic = core_->compile(spec, {}, {.priority = Priority::kBackground, .cancel = cancel});
+  if (!generic) return generic.error();
+  auto made = std::make_shared<FunctionState>(core_, std::move(spec), std::move(*generic));
+  std::lock_guard lock(mutex_);
+  return states_.try_emplace(config, std::move(made)).first->second;
+}
+
+void TunedConfigs::publish(const Shape& shape, std::shared_ptr<FunctionState> state) {
+  std::lock_guard lock(mutex_);
+  States next = current();
+  next[shape] = std::move(state);
+  snapshots_.push_back(std::make_unique<const States>(std::move(next)));
+  current_.store(snapshots_.back().get(), std::memory_order_release);
+}
+
+}  // namespace kiln::client

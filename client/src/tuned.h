@@ -1,0 +1,61 @@
+// What a handle with a mode adds: for each shape of its launches, the kernel in the config that the tuner chose. A
+// shape is the values of the int parameters.
+#pragma once
+
+#include <atomic>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "function_state.h"
+#include "kiln/client/client.h"
+
+namespace kiln::client {
+
+class TunedConfigs : public std::enable_shared_from_this<TunedConfigs> {
+ public:
+  // `fallback`: in the default config; `fixed`: the constexprs that are the caller's.
+  TunedConfigs(const std::shared_ptr<FunctionState>& fallback, std::vector<std::string> fixed, Mode mode,
+               uint32_t budget_ms);
+
+  // What a launch with these arguments takes, or null for the fallback. A shape seen for the first time is asked about
+  // behind the caller; in mode kMax the caller waits, and gets the fallback where tuning fails.
+  FunctionState* for_launch(std::span<const Argument> arguments);
+  // Null without asking anyone where nothing is known.
+  std::shared_ptr<FunctionState> known(std::span<const Argument> arguments) const;
+  // Waits for the tuner.
+  Result<void> prepare(std::span<const Argument> arguments);
+
+ private:
+  using Shape = std::vector<uint64_t>;
+  using States = std::map<Shape, std::shared_ptr<FunctionState>>;
+
+  void shape_of(std::span<const Argument> arguments, Shape& shape) const;
+  wire::TuneHeader header_of(std::span<const Argument> arguments, bool wait) const;
+  void ask_behind(const Shape& shape, std::span<const Argument> arguments);
+  Result<void> wait_for(const Shape& shape, std::span<const Argument> arguments);
+  // Asks, compiles what the answer says, and publishes it; whether the answer was final.
+  Result<bool> ask(const Shape& shape, const wire::TuneHeader& header, const dsl::Facts& facts, std::stop_token cancel);
+  Result<std::shared_ptr<FunctionState>> state_of(const dsl::ConstexprValues& config, const std::stop_token& cancel);
+  void publish(const Shape& shape, std::shared_ptr<FunctionState> state);
+  const States& current() const { return *current_.load(std::memory_order_acquire); }
+
+  const std::weak_ptr<FunctionState> fallback_;  // which owns this
+  const std::shared_ptr<Core> core_;
+  const CompileSpec spec_;
+  const std::vector<std::string> fixed_;
+  const Mode mode_;
+  const uint32_t budget_ms_;
+
+  std::mutex mutex_;
+  std::map<Shape, std::shared_future<Result<void>>> asked_;
+  std::map<dsl::ConstexprValues, std::shared_ptr<FunctionState>> states_;  // by config, but for the fallback's
+  // Snapshots are kept until the handle goes, so that a reader needs no lock; a shape makes at most two.
+  std::vector<std::unique_ptr<const States>> snapshots_;
+  std::atomic<const States*> current_;
+};
+
+}  // namespace kiln::client

@@ -1,0 +1,66 @@
+// The daemon's end of the tuner: a process beside it (`kiln-tune --serve`) that answers TUNE requests, started with the
+// first of them. The daemon only passes frames on, both ways; docs/protocol.md has them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "config.h"
+#include "frame_socket.h"
+#include "log.h"
+#include "metrics.h"
+
+namespace kiln::server {
+
+class TunerProcess {
+ public:
+  using Reply = std::function<void(Result<std::string> json)>;
+  struct Requester {
+    uint64_t client = 0, request = 0;
+    auto operator<=>(const Requester&) const = default;
+  };
+
+  TunerProcess(asio::io_context& io, const Config& config, std::shared_ptr<Bytes> scratch, Log& log, Metrics& metrics);
+  ~TunerProcess();
+
+  // Replies once, unless the request is forgotten with its client. A tuner that dies costs the requests that wait for
+  // it an error each, and is started again for the next one.
+  void submit(const Requester& requester, std::string json, SharedBytes body, Reply reply);
+  void cancel(const Requester& requester);
+  void forget_client(uint64_t client);
+  // No tuner any more: what waits is refused.
+  void stop();
+
+  nlohmann::json stats() const;
+
+ private:
+  struct Waiting {
+    Requester requester;
+    Reply reply;
+  };
+
+  Result<void> start();
+  void on_frame(const wire::Frame& frame);
+  void on_closed(const CloseReason& reason);
+  void forget(uint64_t id);
+  void fail_all(const Error& failure);
+
+  asio::io_context& io_;
+  const Config& config_;
+  std::shared_ptr<Bytes> scratch_;
+  Log& log_;
+  Metrics& metrics_;
+  std::shared_ptr<FrameSocket> socket_;
+  pid_t pid_ = -1;
+  uint64_t next_ = 1;
+  std::map<uint64_t, Waiting> waiting_;
+  unsigned deaths_ = 0;  // since a reply
+  std::chrono::steady_clock::time_point died_;
+  bool stopped_ = false;
+};
+
+}  // namespace kiln::server

@@ -1,0 +1,77 @@
+// A tuner for tests of the daemon and the client: answers from the environment, KILN_FAKE_TUNER, words apart by blanks:
+//   config BLOCK=512   what it says in the end; until then the answer is the kernel's default
+//   delay MS           how long tuning takes
+//   crash              dies at the first request that waits
+//   log FILE           a line a request
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "kiln/dsl/binary.h"
+#include "kiln/dsl/config.h"
+#include "kiln/wire/channel.h"
+#include "kiln/wire/json.h"
+#include "kiln/wire/messages.h"
+
+namespace {
+
+struct Orders {
+  std::map<std::string, int64_t> config;
+  std::chrono::milliseconds delay{0};
+  bool crash = false;
+  std::string log;
+};
+
+Orders read_orders() {
+  Orders out;
+  const char* text = std::getenv("KILN_FAKE_TUNER");
+  std::istringstream words(text ? text : "");
+  for (std::string word; words >> word;) {
+    std::string value;
+    if (word == "crash") {
+      out.crash = true;
+    } else if (words >> value; word == "delay") {
+      out.delay = std::chrono::milliseconds(std::stoi(value));
+    } else if (word == "log") {
+      out.log = value;
+    } else {
+      out.config[value.substr(0, value.find('='))] = std::stoll(value.substr(value.find('=') + 1));
+    }
+  }
+  return out;
+}
+
+kiln::Result<kiln::wire::Tuned> answer(const Orders& orders, const kiln::wire::Frame& frame,
+                                       const kiln::wire::TuneHeader& header) {
+  auto body = kiln::wire::split_compile_body(frame.body);
+  if (!body) return body.error();
+  auto request = kiln::dsl::decode_request(body->canonical, body->debug);
+  if (!request) return request.error();
+  kiln::wire::Tuned out{.config = request->constexprs, .source = "default", .final = false};
+  if (!header.wait) return out;
+  if (orders.crash) std::abort();
+  std::this_thread::sleep_for(orders.delay);
+  for (const auto& [name, value] : orders.config) out.config[name] = value;
+  out.source = "tuned";
+  out.final = true;
+  return out;
+}
+
+}  // namespace
+
+int main() {
+  const Orders orders = read_orders();
+  kiln::wire::Channel channel{kiln::wire::UniqueFd(3)};
+  while (auto frame = channel.read()) {
+    if (frame->type() != kiln::wire::Type::kTune) continue;
+    auto header = kiln::wire::parse_tune_header(frame->json);
+    if (!header) return 1;
+    if (!orders.log.empty()) std::ofstream(orders.log, std::ios::app) << frame->json << "\n";
+    auto tuned = answer(orders, *frame, *header);
+    const std::string json = kiln::wire::dump(tuned ? kiln::wire::to_json(*tuned) : kiln::wire::to_json(tuned.error()));
+    const auto type = tuned ? kiln::wire::Type::kTuned : kiln::wire::Type::kError;
+    if (!channel.write({.type = type, .request_id = frame->id(), .json = json})) return 1;
+  }
+}

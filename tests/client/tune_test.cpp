@@ -1,0 +1,168 @@
+// Handles with a mode: what the tuner says reaches launches, whole, and only behind them where that was asked for.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "kiln/client/client.h"
+#include "kiln/dsl/kernels.h"
+
+namespace kiln {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Tuned : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "kiln-tuned-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    directory_ = name;
+    ::setenv("KILN_CACHE_DIR", (directory_ / "cache").c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv("KILN_FAKE_TUNER");
+    if (auto daemon = client::Connection::open(options().connect)) (void)(*daemon)->shutdown();
+    std::filesystem::remove_all(directory_);
+  }
+  // Before the daemon starts, whose environment is the tuner's.
+  void order(const std::string& words) { ::setenv("KILN_FAKE_TUNER", words.c_str(), 1); }
+  std::string log_path() const { return (directory_ / "log").string(); }
+  size_t requests() const {
+    std::ifstream log(log_path());
+    return static_cast<size_t>(std::count(std::istreambuf_iterator<char>(log), std::istreambuf_iterator<char>(), '\n'));
+  }
+  ClientOptions options(const std::string& tuner = FAKE_TUNER) const {
+    ClientOptions out;
+    out.connect.runtime_dir = (directory_ / "run").string();
+    out.connect.kilnd_path = KILND_EXECUTABLE;
+    out.connect.daemon_args = {"--tuner", tuner};
+    return out;
+  }
+
+ private:
+  std::filesystem::path directory_;
+};
+
+struct Buffers {
+  explicit Buffers(int n) : count(n), x(count, 1.5f), y(count, 2), out(count) {}
+  int32_t n() const { return static_cast<int32_t>(count); }
+  std::array<client::Argument, 4> arguments() {
+    return {client::to_argument(x.data()), client::to_argument(y.data()), client::to_argument(out.data()),
+            client::to_argument(n())};
+  }
+  size_t count;
+  std::vector<float> x, y, out;
+};
+
+int64_t block_of(const Function<dsl::lang::Ptr<const dsl::lang::f32>, dsl::lang::Ptr<const dsl::lang::f32>,
+                                dsl::lang::Ptr<dsl::lang::f32>, dsl::lang::i32>& fn,
+                 Buffers& buffers) {
+  return fn.untyped().config(buffers.arguments())["BLOCK"];
+}
+
+TEST_F(Tuned, LaunchesTakeTheDefaultAtOnceAndSwapBehind) {
+  order("config BLOCK=512 delay 300 log " + log_path());
+  Client client(options());
+  auto fn = client.get(kernels::vector_add<>(), {.mode = Mode::kAutotune});
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  Buffers b(5000);
+  auto done = (*fn)(b.x.data(), b.y.data(), b.out.data(), b.n());
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  EXPECT_EQ(b.out[4999], 3.5f);
+  EXPECT_EQ(block_of(*fn, b), 4096);
+  for (auto end = std::chrono::steady_clock::now() + 20s; block_of(*fn, b) != 512;) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end);
+    ASSERT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), b.n()).ok());
+    std::this_thread::sleep_for(5ms);
+  }
+  std::fill(b.out.begin(), b.out.end(), 0.0f);
+  ASSERT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), b.n()).ok());
+  EXPECT_EQ(std::count(b.out.begin(), b.out.end(), 3.5f), 5000);
+  EXPECT_EQ(requests(), 2u);  // one look-up, one that waits, however many launches
+
+  // Another shape is another question; until it is answered, the default runs.
+  Buffers other(777);
+  EXPECT_EQ(block_of(*fn, other), 4096);
+  ASSERT_TRUE(fn->prepare(other.x.data(), other.y.data(), other.out.data(), other.n()).ok());
+  EXPECT_EQ(block_of(*fn, other), 512);
+}
+
+TEST_F(Tuned, ModeMaxWaitsOnceForAllThreads) {
+  order("config BLOCK=256 delay 100 log " + log_path());
+  Client client(options());
+  auto fn = client.get(kernels::vector_add<>(), {.mode = Mode::kMax});
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  std::atomic<int> wrong = 0;
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      Buffers b(3000);
+      const auto done = fn->launch({.threads = 1}, b.x.data(), b.y.data(), b.out.data(), b.n());
+      if (!done || block_of(*fn, b) != 256 || std::count(b.out.begin(), b.out.end(), 3.5f) != 3000) ++wrong;
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(requests(), 1u);
+}
+
+TEST_F(Tuned, ASwapUnderManyLaunchingThreadsIsWhole) {
+  order("config BLOCK=1024 delay 200");
+  Client client(options());
+  auto fn = client.get(kernels::vector_add<>(), {.mode = Mode::kAutotune});
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  std::atomic<int> wrong = 0, swapped = 0;
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 64; ++t) {
+    threads.emplace_back([&] {
+      Buffers b(10000);
+      const auto end = std::chrono::steady_clock::now() + 20s;
+      for (int after = 0; after < 20 && std::chrono::steady_clock::now() < end;) {
+        std::fill(b.out.begin(), b.out.end(), 0.0f);
+        const bool fine = fn->launch({.threads = 1}, b.x.data(), b.y.data(), b.out.data(), b.n()).ok();
+        if (!fine || std::count(b.out.begin(), b.out.end(), 3.5f) != 10000) ++wrong;
+        if (block_of(*fn, b) == 1024) ++after;
+        if (after == 20) ++swapped;
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(swapped, 64);
+}
+
+TEST_F(Tuned, ATunerThatDiesCostsNoLaunch) {
+  order("crash");
+  Client client(options());
+  auto fn = client.get(kernels::vector_add<>(), {.mode = Mode::kMax});
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  Buffers b(2000);
+  ASSERT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), b.n()).ok());
+  EXPECT_EQ(b.out[1999], 3.5f);
+  EXPECT_EQ(block_of(*fn, b), 4096);
+  const auto said = fn->prepare(b.x.data(), b.y.data(), b.out.data(), b.n());
+  ASSERT_FALSE(said.ok());
+  EXPECT_EQ(said.error().message.substr(0, 15), "the tuner died:") << said.error().message;
+  auto stats = (*client::Connection::open(options().connect))->stats();
+  ASSERT_TRUE(stats.ok());
+  EXPECT_GE((*stats)["tuner_deaths_total"], 1);
+}
+
+TEST_F(Tuned, WithoutATunerPrepareSaysSo) {
+  Client client(options(""));
+  auto fn = client.get(kernels::vector_add<>(), {.mode = Mode::kAutotune});
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  Buffers b(100);
+  const auto said = fn->prepare(b.x.data(), b.y.data(), b.out.data(), b.n());
+  ASSERT_FALSE(said.ok());
+  EXPECT_EQ(said.error().message, "this daemon has no tuner (kiln-tune)");
+  EXPECT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), b.n()).ok());
+}
+
+}  // namespace
+}  // namespace kiln
