@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 folder=$work/kiln-gpu
 mkdir -p "$folder/bin" "$folder/examples"
 
-for program in bin/kiln bin/kilnd bin/kiln-worker bin/gpu-compile \
+for program in bin/kiln bin/kilnd bin/kiln-worker bin/kiln-quickstart bin/gpu-compile \
   tests/codegen/codegen_tests tests/kernels/kernels_tests tests/gpu_runtime/gpu_device_tests; do
   [ -x "$build/$program" ] || { echo "pack.sh: $build/$program is not built" >&2; exit 1; }
   strip -o "$folder/bin/${program##*/}" "$build/$program"
@@ -31,5 +31,5 @@ if [ ! -e "$cache" ]; then
 fi
 cp "$root"/tests/gpu/*.py "$root/tests/gpu/run.sh" "$folder/"
 cp "$root"/dsl/examples/*.kiln "$folder/examples/"
-{ cat "$cache"; tar -C "$work" -c kiln-gpu | xz -T0 -1; } >"$out"
+{ cat "$cache"; tar -C "$work" -c kiln-gpu | xz -T0 -6; } >"$out"
 echo "$out: $(($(stat -c %s "$out") >> 20)) MiB"

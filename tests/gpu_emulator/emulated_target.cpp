@@ -152,7 +152,13 @@ bool EmulatedTarget::has_atomic(dsl::AtomicKind kind, dsl::ElementType element, 
 llvm::Value* EmulatedTarget::atomic_place(Builder& b, const codegen::gpu::AtomicAccess& access, uint64_t bits) const {
   // Loops around exchanges are functions of their own, which know no thread.
   llvm::Function& function = *b.GetInsertBlock()->getParent();
-  if (function.hasInternalLinkage()) return access.pointer;
+  if (function.hasInternalLinkage()) {
+    if (!access.predicate) return access.pointer;
+    Builder entry(&function.getEntryBlock(), function.getEntryBlock().begin());
+    Value* nobodys = entry.CreateAlloca(entry.getInt64Ty());
+    entry.CreateStore(entry.getInt64(0), nobodys);
+    return b.CreateSelect(access.predicate, access.pointer, nobodys);
+  }
   Value* predicate = access.predicate ? access.predicate : b.getTrue();
   call_host(b, host_atomic, b.getVoidTy(),
             {access.pointer, b.getInt32(static_cast<uint32_t>(bits / 8)), b.CreateZExt(predicate, b.getInt32Ty())});

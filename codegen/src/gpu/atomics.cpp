@@ -5,6 +5,8 @@
 //   seen = 0
 //   do { was = seen; seen = compare_exchange(was, combine(was, value)) } while (seen != was)
 //
+// where the warp stays together while any of its lanes tries, if the target wants that.
+//
 // Elements narrower than what the target exchanges change inside their word. Orders are fences around relaxed atomics:
 // a barrier puts what the block did before a release ahead of it (global_order.h), and what follows an acquire behind.
 #include "elementwise/atomic_combine.h"
@@ -79,25 +81,27 @@ void build_exchange_loop(Context& c, const Atomic& atomic, llvm::Function* funct
   llvm::Type* type = value->getType();
   const int word_bits = std::max(atomic.bits(), c.target.least_exchange_bits());
   const Word place = word_of(b, pointer, atomic.bits(), word_bits);
-  b.CreateCondBr(function->getArg(3), retry, done);
+  b.CreateBr(retry);
 
   b.SetInsertPoint(retry);
   auto* seen = b.CreatePHI(b.getIntNTy(static_cast<unsigned>(word_bits)), 2);
+  auto* pending = b.CreatePHI(b.getInt1Ty(), 2);
   seen->addIncoming(llvm::Constant::getNullValue(seen->getType()), entry);
+  pending->addIncoming(function->getArg(3), entry);
   Value* old = element_of(b, seen, place, type);
   Value* desired = atomic.is_cas ? b.CreateSelect(b.CreateICmpEQ(old, expected), value, old)
                                  : combine_bits(c, b, atomic.kind, atomic.element, old, value);
   Value* held =
-      c.target.compare_exchange(b, seen, with_element(b, seen, place, desired), {place.pointer, nullptr, atomic.scope});
-  llvm::BasicBlock* tried = b.GetInsertBlock();
-  seen->addIncoming(held, tried);
-  b.CreateCondBr(b.CreateICmpEQ(held, seen), done, retry);
+      c.target.compare_exchange(b, seen, with_element(b, seen, place, desired), {place.pointer, pending, atomic.scope});
+  Value* failed = b.CreateAnd(pending, b.CreateICmpNE(held, seen));
+  // A lane that is done keeps what it saw while others try again.
+  Value* next = b.CreateSelect(failed, held, seen);
+  seen->addIncoming(next, b.GetInsertBlock());
+  pending->addIncoming(failed, b.GetInsertBlock());
+  b.CreateCondBr(c.target.any_lane(b, failed), retry, done);
 
   b.SetInsertPoint(done);
-  auto* out = b.CreatePHI(type, 2);
-  out->addIncoming(llvm::Constant::getNullValue(type), entry);
-  out->addIncoming(old, tried);
-  b.CreateRet(out);
+  b.CreateRet(b.CreateSelect(function->getArg(3), old, llvm::Constant::getNullValue(type)));
 }
 
 // One for each kind of atomic that the kernel has.
@@ -110,6 +114,7 @@ llvm::Function* exchange_loop(Context& c, const Atomic& atomic) {
   auto* type = llvm::FunctionType::get(bits, {c.b.getPtrTy(), bits, bits, c.b.getInt1Ty()}, false);
   auto* function = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, c.module);
   function->addFnAttr(llvm::Attribute::NoUnwind);
+  function->addFnAttr(llvm::Attribute::Convergent);
   build_exchange_loop(c, atomic, function);
   return function;
 }

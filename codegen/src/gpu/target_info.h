@@ -97,6 +97,9 @@ class TargetInfo {
   virtual void barrier(Builder& b) const = 0;
   // The same among the lanes of a warp.
   virtual void warp_barrier(Builder& b) const = 0;
+  // The condition of a loop in which lanes finish one by one: whether any lane of the warp goes on, so that the warp
+  // leaves it together; or `x` itself, where lanes may leave it alone. All lanes of the warp are there.
+  virtual Value* any_lane(Builder&, Value* x) const { return x; }
   void program_barrier(Builder& b, const BlockShape& block) const { block.programs > 1 ? warp_barrier(b) : barrier(b); }
 
   // Of LaneFacts::matrix_load and matrix_store: `count` (1, 2 or 4) matrices of 8 rows of 16 bytes in shared memory.

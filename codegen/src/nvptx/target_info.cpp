@@ -159,6 +159,12 @@ Value* CudaTargetInfo::shuffle_xor(Builder& b, Value* word, unsigned mask) const
 
 void CudaTargetInfo::barrier(Builder& b) const { b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {}); }
 
+// Without it, a lane that left a loop of several returned later than the others, and ptxas 13.0 took the warp for one
+// behind the call: what the lane wrote to shared memory came after the others' reads.
+Value* CudaTargetInfo::any_lane(Builder& b, Value* x) const {
+  return b.CreateIntrinsic(llvm::Intrinsic::nvvm_vote_any_sync, {}, {b.getInt32(kAllLanes), x});
+}
+
 void CudaTargetInfo::warp_barrier(Builder& b) const {
   b.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {b.getInt32(kAllLanes)});
 }
