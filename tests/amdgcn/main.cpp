@@ -1,14 +1,13 @@
 // kiln-amdgcn [--target amd:GFX] [--set NAME=VALUE]… [--aligned] [--type f32|bf16|f16|i8] [--count] NAME: the assembly
 // of a kernel of the library for an AMD GPU; with --count how many instructions of each class it has, and what its
-// waves take. `--aligned`: pointers and ints are multiples of 16. A last argument that ends in .check stands for
-// nothing: it is the golden file.
+// waves take. `kiln-amdgcn --table`: the same of the kernels that matter. `--aligned`: pointers and ints are multiples
+// of 16. A last argument that ends in .check stands for nothing: it is the golden file.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <sstream>
 #include <string>
 
+#include "instruction_counts.h"
 #include "kiln/codegen/compile.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
@@ -23,7 +22,7 @@ namespace lang = dsl::lang;
 struct Options {
   std::string name, type = "f32", target = "amd:gfx942";
   dsl::ConstexprValues config;
-  bool aligned = false, count = false;
+  bool aligned = false, count = false, table = false;
 };
 
 int fail(const std::string& message) {
@@ -48,6 +47,8 @@ Options parse(int argc, char** argv) {
       out.aligned = true;
     } else if (argument == "--count") {
       out.count = true;
+    } else if (argument == "--table") {
+      out.table = true;
     } else if (!argument.ends_with(".check")) {
       out.name = argument;
     }
@@ -93,48 +94,81 @@ Result<Artifact> compile(const dsl::Kernel& kernel, const Options& options, cons
   return codegen::compile(request->canonical, request->debug, {});
 }
 
-std::string class_of(const std::string& mnemonic) {
-  static const std::pair<const char*, const char*> kClasses[] = {
-      {"v_mfma", "matrix"},         {"v_wmma", "matrix"}, {"v_", "vector"},       {"s_waitcnt", "wait"},
-      {"s_wait_", "wait"},          {"s_delay", "wait"},  {"s_nop", "wait"},      {"s_barrier", "barrier"},
-      {"s_load", "scalar memory"},  {"s_", "scalar"},     {"ds_", "LDS"},         {"global_", "global memory"},
-      {"buffer_", "global memory"}, {"flat_", "flat"},    {"scratch_", "scratch"}};
-  for (const auto& [prefix, name] : kClasses) {
-    if (mnemonic.starts_with(prefix)) return name;
-  }
-  return "other";
+void print_counts(const std::string& assembly, const nlohmann::json& device) {
+  for (const auto& [name, count] : test::count_classes(test::mnemonics_of(assembly, false)))
+    std::printf("%-14s %d\n", name.c_str(), count);
+  std::printf("%s\n", device.dump().c_str());
 }
 
-void print_counts(const std::string& assembly, const nlohmann::json& device) {
-  std::map<std::string, int> counts;
-  std::istringstream lines(assembly);
-  for (std::string line; std::getline(lines, line);) {
-    std::string mnemonic;
-    if (!line.starts_with("\t") || !(std::istringstream(line) >> mnemonic)) continue;
-    if (std::islower(static_cast<unsigned char>(mnemonic[0])) && mnemonic.find('_') != std::string::npos) {
-      ++counts[class_of(mnemonic)];
+struct Compiled {
+  std::string assembly;
+  nlohmann::json device;
+};
+
+Result<Compiled> compile_both(const dsl::Kernel& kernel, const Options& options) {
+  const auto text = compile(kernel, options, "asm");
+  if (!text) return text.error();
+  const auto linked = compile(kernel, options, "hsaco");
+  if (!linked) return linked.error();
+  return Compiled{{reinterpret_cast<const char*>(text->code.data()), text->code.size()}, linked->metadata.at("device")};
+}
+
+// A line for each kernel that matters on each processor: what one wave does in an iteration of its hottest loop (the
+// whole program where there is none), its resources, and the cycles that a block takes each unit of a compute unit.
+int print_table() {
+  std::printf("%-16s %-8s %6s %6s %5s %6s %6s %5s %6s %5s %6s %5s | %7s %7s %7s %7s  %s\n", "kernel", "gfx", "matrix",
+              "vector", "LDS", "global", "scalar", "wait", "share", "VGPR", "LDS B", "waves", "matrix", "vector", "LDS",
+              "memory", "bound");
+  for (const auto& [name, type] : {std::pair{"matmul", "bf16"},
+                                   {"matmul", "i8"},
+                                   {"matmul_f32", "f32"},
+                                   {"attention", "bf16"},
+                                   {"softmax", "f32"},
+                                   {"layer_norm", "f32"},
+                                   {"row_sum", "f32"},
+                                   {"transpose", "f32"}}) {
+    for (const char* gfx : {"gfx90a", "gfx942", "gfx1100", "gfx1200"}) {
+      Options options;
+      options.name = name, options.type = type, options.target = std::string("amd:") + gfx, options.aligned = true;
+      const auto kernel = find_kernel(options);
+      if (!kernel) return fail(kernel.error().message);
+      const auto both = compile_both(*kernel, options);
+      if (!both) return fail(both.error().message);
+      const auto mnemonics = test::mnemonics_of(both->assembly, true);
+      auto counts = test::count_classes(mnemonics);
+      const nlohmann::json& device = both->device;
+      const test::Cycles cycles = test::cycles_of(mnemonics, gfx, device.at("threads"));
+      const std::string label = std::string(name) + (std::string(type) == "f32" ? "" : std::string("_") + type);
+      std::printf("%-16s %-8s %6d %6d %5d %6d %6d %5d %5.0f%% %5d %6d %5d | %7.0f %7.0f %7.0f %7.0f  %s\n",
+                  label.c_str(), gfx, counts["matrix"], counts["vector"], counts["LDS"], counts["global memory"],
+                  counts["scalar"] + counts["scalar memory"], counts["wait"],
+                  100.0 * counts["matrix"] / static_cast<double>(mnemonics.size()), device.at("registers").get<int>(),
+                  device.at("lds_bytes").get<int>(), device.at("waves_per_simd").get<int>(), cycles.matrix,
+                  cycles.vector, cycles.lds, cycles.global, cycles.bound());
     }
   }
-  for (const auto& [name, count] : counts) std::printf("%-14s %d\n", name.c_str(), count);
-  std::printf("%s\n", device.dump().c_str());
+  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
+  if (options.table) {
+    codegen::warm_up();
+    return print_table();
+  }
   const auto kernel = find_kernel(options);
   if (!kernel) return fail(kernel.error().message);
   codegen::warm_up();
-  const auto artifact = compile(*kernel, options, "asm");
-  if (!artifact) return fail(artifact.error().message);
-  const std::string text(reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size());
-  if (!options.count) {
-    std::fputs(text.c_str(), stdout);
+  if (options.count) {
+    const auto both = compile_both(*kernel, options);
+    if (!both) return fail(both.error().message);
+    print_counts(both->assembly, both->device);
     return 0;
   }
-  const auto linked = compile(*kernel, options, "hsaco");
-  if (!linked) return fail(linked.error().message);
-  print_counts(text, linked->metadata.at("device"));
+  const auto artifact = compile(*kernel, options, "asm");
+  if (!artifact) return fail(artifact.error().message);
+  std::fwrite(artifact->code.data(), 1, artifact->code.size(), stdout);
   return 0;
 }

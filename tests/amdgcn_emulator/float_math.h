@@ -78,6 +78,22 @@ int frexp_exponent(V x) {
 
 inline float flush(float x) { return F32::decode(flush<F32>(F32::encode(x, false))); }
 
+// Approximations in hardware, here rounded once; those of f32 flush subnormal numbers whatever MODE says.
+struct Transcendental {
+  static float rcp(float a) { return flush(1 / flush(a)); }
+  static float sqrt(float a) { return std::sqrt(flush(a)); }
+  static float rsq(float a) { return static_cast<float>(1 / std::sqrt(double{flush(a)})); }
+  static float exp(float a) { return flush(static_cast<float>(std::exp2(double{a}))); }
+  static float log(float a) { return static_cast<float>(std::log2(double{flush(a)})); }
+};
+struct HalfTranscendental {
+  static double rcp(float a) { return 1 / double{a}; }
+  static double sqrt(float a) { return std::sqrt(double{a}); }
+  static double rsq(float a) { return 1 / std::sqrt(double{a}); }
+  static double exp(float a) { return std::exp2(double{a}); }
+  static double log(float a) { return std::log2(double{a}); }
+};
+
 // sin and cos take turns, and give 0 (1) beyond ±256 turns.
 template <bool Cosine>
 double of_turns(double x) {

@@ -2,6 +2,7 @@
 #include "conversions.h"
 #include "float_math.h"
 #include "scalar.h"
+#include "vector.h"
 
 namespace kiln::amdgcn_emulator {
 namespace {
@@ -58,6 +59,32 @@ void accumulate_half(Wave& wave, const Instruction& i) {
   write_scalar<F16>(wave, i.operands[0], F16::encode(sum, false));
 }
 
+// gfx12's v_s_exp_f32 and the like: the vector unit's functions on scalar registers, with a vector instruction's
+// modifiers.
+template <class K, class F>
+void run_pseudo_scalar(Wave& wave, const Instruction& i) {
+  const Operand& source = i.operands[1];
+  float value = read_scalar<K>(wave, source);
+  if (source.absolute) value = std::fabs(value);
+  if (source.negate) value = -value;
+  const auto result = F{}(value);
+  const bool made = std::isnan(result) && !std::isnan(value);
+  Lanes<K> bits{};
+  bits[0] = made ? K::default_nan : K::encode(result, false);
+  apply_output_modifiers(wave, i, bits, K::format);
+  write_scalar<K>(wave, i.operands[0], bits[0]);
+}
+
+template <class K, class Functions>
+void add_pseudo_scalar(Table& table, const std::string& type) {
+  auto add = [&]<class F>(const std::string& name, F) { table["v_s_" + name + "_" + type] = &run_pseudo_scalar<K, F>; };
+  add("rcp", [](float a) { return Functions::rcp(a); });
+  add("sqrt", [](float a) { return Functions::sqrt(a); });
+  add("rsq", [](float a) { return Functions::rsq(a); });
+  add("exp", [](float a) { return Functions::exp(a); });
+  add("log", [](float a) { return Functions::log(a); });
+}
+
 }  // namespace
 
 void add_scalar_float(Table& table) {
@@ -65,6 +92,8 @@ void add_scalar_float(Table& table) {
   add_arithmetic<F16>(table, "f16");
   add_compares<F32>(table, "f32");
   add_compares<F16>(table, "f16");
+  add_pseudo_scalar<F32, Transcendental>(table, "f32");
+  add_pseudo_scalar<F16, HalfTranscendental>(table, "f16");
   table["s_fmac_f32"] = accumulate;
   table["s_fmac_f16"] = accumulate_half;
   table["s_fmaak_f32"] = table["s_fmamk_f32"] =

@@ -88,18 +88,22 @@ void add_rounding(Table& table, const std::string& type) {
   table["v_frexp_mant_" + type] = vector<K, K>([](V a) { return frexp_mantissa(a); });
 }
 
+template <class K, class Functions>
+void add_transcendental(Table& table, const std::string& type) {
+  table["v_rcp_" + type] = vector<K, K>([](float a) { return Functions::rcp(a); });
+  table["v_sqrt_" + type] = vector<K, K>([](float a) { return Functions::sqrt(a); });
+  table["v_rsq_" + type] = vector<K, K>([](float a) { return Functions::rsq(a); });
+  table["v_exp_" + type] = vector<K, K>([](float a) { return Functions::exp(a); });
+  table["v_log_" + type] = vector<K, K>([](float a) { return Functions::log(a); });
+}
+
 // Zero times anything is zero.
 float legacy_product(float a, float b) { return a == 0 || b == 0 ? 0.0f : a * b; }
 float legacy_fma(float a, float b, float c) { return a == 0 || b == 0 ? c : std::fma(a, b, c); }
 
 void add_f32(Table& table) {
-  // Approximations in hardware, here rounded once. They flush subnormal numbers whatever MODE says.
-  table["v_rcp_f32"] = vector<F32, F32>([](float a) { return flush(1 / flush(a)); });
+  add_transcendental<F32, Transcendental>(table, "f32");
   table["v_rcp_iflag_f32"] = table["v_rcp_f32"];
-  table["v_sqrt_f32"] = vector<F32, F32>([](float a) { return std::sqrt(flush(a)); });
-  table["v_rsq_f32"] = vector<F32, F32>([](float a) { return static_cast<float>(1 / std::sqrt(double{flush(a)})); });
-  table["v_exp_f32"] = vector<F32, F32>([](float a) { return flush(static_cast<float>(std::exp2(double{a}))); });
-  table["v_log_f32"] = vector<F32, F32>([](float a) { return static_cast<float>(std::log2(double{flush(a)})); });
   table["v_sin_f32"] = vector<F32, F32>([](float a) { return static_cast<float>(of_turns<false>(flush(a))); });
   table["v_cos_f32"] = vector<F32, F32>([](float a) { return static_cast<float>(of_turns<true>(flush(a))); });
   table["v_fract_f32"] = vector<F32, F32>([](float a) { return fraction(a, 0x1.fffffep-1f); });
@@ -131,11 +135,7 @@ void add_f64(Table& table) {
 }
 
 void add_f16(Table& table) {
-  table["v_rcp_f16"] = vector<F16, F16>([](float a) { return 1 / a; });
-  table["v_sqrt_f16"] = vector<F16, F16>([](float a) { return std::sqrt(a); });
-  table["v_rsq_f16"] = vector<F16, F16>([](float a) { return 1 / std::sqrt(double{a}); });
-  table["v_exp_f16"] = vector<F16, F16>([](float a) { return std::exp2(double{a}); });
-  table["v_log_f16"] = vector<F16, F16>([](float a) { return std::log2(double{a}); });
+  add_transcendental<F16, HalfTranscendental>(table, "f16");
   table["v_sin_f16"] = vector<F16, F16>([](float a) { return of_turns<false>(a); });
   table["v_cos_f16"] = vector<F16, F16>([](float a) { return of_turns<true>(a); });
   table["v_fract_f16"] = vector<F16, F16>([](float a) { return fraction(a, 0x1.ffcp-1f); });

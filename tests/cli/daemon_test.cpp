@@ -128,7 +128,17 @@ TEST_F(WithDaemon, CompilesCodeObjectsForAmd) {
   EXPECT_EQ(read("axpy.hsaco").substr(0, 4),
             "\x7f"
             "ELF");
-  EXPECT_EQ(kiln({"compile", "axpy.kiln", "--target", "amd:gfx1", "-o", "x"}).code, 1);
+  EXPECT_EQ(stats()["compiles_total"], 1);
+  ASSERT_EQ(kiln({"compile", "axpy.kiln", "--target", "amd:gfx942", "--emit", "hsaco", "-o", "again.hsaco"}).code, 0);
+  EXPECT_EQ(read("again.hsaco"), read("axpy.hsaco"));
+  const nlohmann::json values = stats();
+  EXPECT_EQ(values["compiles_total"], 1);
+  EXPECT_EQ(values["hits_total"]["memory"], 1) << values;
+  const Outcome unknown = kiln({"compile", "axpy.kiln", "--target", "amd:gfx1", "-o", "x"});
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_NE(unknown.errors.find("amd:NAME with NAME one of gfx906, gfx90a, gfx942, gfx1100, gfx1200"),
+            std::string::npos)
+      << unknown.errors;
 }
 
 TEST_F(WithDaemon, EmittedIrIsWhatThePassesLeave) {

@@ -46,7 +46,7 @@ Result<Artifact> compile(const dsl::Kernel& kernel, const dsl::ConstexprValues& 
 // The lowering for GPUs says that it does not know an op yet; such a target is left out.
 bool is_refused(const Result<Artifact>& artifact);
 // The variable KILN_TEST_TARGETS: "gpu" for the emulator alone, also where a test names no target; "cpu" for CPUs
-// alone, "amd" for AMD's machine code.
+// alone; "amd" for AMD's machine code, also where a test names no target, "amd:gfx90a" for that of one processor.
 bool wants_targets(const std::string& kind);
 // Loads the artifact and runs all programs of the grid that the scalar arguments give. Buffers are updated in place and
 // end at a page that may not be touched, so that reading or writing past them is a crash, not luck.

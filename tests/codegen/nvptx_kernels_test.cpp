@@ -9,7 +9,7 @@
 #include "kiln/dsl/kernels.h"
 
 namespace kiln::dsl {
-void PrintTo(const LibraryKernel& kernel, std::ostream* out) { *out << kernel.name; }
+inline void PrintTo(const LibraryKernel& kernel, std::ostream* out) { *out << kernel.name; }
 }  // namespace kiln::dsl
 
 namespace kiln::test {

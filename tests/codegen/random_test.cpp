@@ -1,15 +1,11 @@
 // Random kernels, compiled against interpreted. KILN_RANDOM_KERNELS sets how many, KILN_RANDOM_SEED the first seed.
 #include <cstdlib>
 
+#include "random_cases.h"
 #include "random_text.h"
 
 namespace kiln::test {
 namespace {
-
-uint32_t number_from(const char* variable, uint32_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text ? static_cast<uint32_t>(std::strtoul(text, nullptr, 10)) : otherwise;
-}
 
 TEST(RandomOnCpu, AgreesWithTheInterpreter) {
   const uint32_t count = number_from("KILN_RANDOM_KERNELS", 320), first = number_from("KILN_RANDOM_SEED", 1);

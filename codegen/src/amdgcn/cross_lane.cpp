@@ -70,7 +70,8 @@ Value* AmdTargetInfo::shuffle_xor(Builder& b, Value* word, unsigned mask) const 
     return shuffle(b, word, b.CreateXor(lane, b.getInt32(mask)));
   }
   if (processor_.major >= 10) {
-    if (mask & 15) word = move(b, word, kRowXor | (mask & 15));
+    // LLVM 19 folds scalar registers into the DPP operand of gfx12's instructions of 16 bits, which take none.
+    if (mask & 15) word = move(b, processor_.major >= 12 ? pinned(b, word) : word, kRowXor | (mask & 15));
     return mask & 16 ? other_row(b, word) : word;
   }
   return mask & 16 ? swizzle_xor(b, word, mask) : row_xor_by_mirrors(b, word, mask);

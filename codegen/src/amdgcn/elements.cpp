@@ -26,10 +26,16 @@ Value* sine_of_quarter(Builder& b, Value* x) {
   return fma(b, b.CreateFMul(sum, square), x, x);
 }
 
+// |x|, or π where that is less: what is reduced badly, as `fast` may, stays in the range of the polynomials.
+Value* magnitude_in_range(Builder& b, Value* x) {
+  Value *magnitude = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x), *pi = constant(x, 3.14159274101257324219);
+  return b.CreateSelect(b.CreateFCmpOGT(magnitude, pi), pi, magnitude);
+}
+
 // For |x| ≤ π: sin |x| = sin(π - |x|), in which π has the low bits that it loses as an f32.
 Value* sine(Builder& b, Value* x) {
   constexpr double kPi = 3.14159274101257324219, kPiLow = -8.74227765734758577e-8;
-  Value* magnitude = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+  Value* magnitude = magnitude_in_range(b, x);
   Value* rest = b.CreateFAdd(b.CreateFSub(constant(x, kPi), magnitude), constant(x, kPiLow));
   Value* beyond = b.CreateFCmpOGT(magnitude, constant(x, kPi / 2));
   Value* reduced = b.CreateSelect(beyond, rest, magnitude);
@@ -39,9 +45,17 @@ Value* sine(Builder& b, Value* x) {
 // cos x = sin(π/2 - |x|), of at most π/2 either way.
 Value* cosine(Builder& b, Value* x) {
   constexpr double kHalfPi = 1.57079637050628662109, kHalfPiLow = -4.37113882867379288e-8;
-  Value* magnitude = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+  Value* magnitude = magnitude_in_range(b, x);
   Value* rest = b.CreateFAdd(b.CreateFSub(constant(x, kHalfPi), magnitude), constant(x, kHalfPiLow));
   return sine_of_quarter(b, rest);
+}
+
+// v_rsq_f32 takes subnormals for zero, whose root is none: they come to it as normal numbers.
+Value* inverse_root(Builder& b, Value* x) {
+  Value* tiny = b.CreateFCmpOLT(x, constant(x, 0x1p-126));
+  Value* normal = b.CreateSelect(tiny, b.CreateFMul(x, constant(x, 0x1p24)), x);
+  Value* root = b.CreateIntrinsic(llvm::Intrinsic::amdgcn_rsq, {x->getType()}, {normal});
+  return b.CreateSelect(tiny, b.CreateFMul(root, constant(x, 0x1p12)), root);
 }
 
 }  // namespace
@@ -52,7 +66,7 @@ Value* emit_estimate(Builder& b, Estimate function, Value* x) {
     case Estimate::kReciprocal:
       return call(llvm::Intrinsic::amdgcn_rcp);
     case Estimate::kRsqrt:
-      return call(llvm::Intrinsic::amdgcn_rsq);
+      return inverse_root(b, x);
     case Estimate::kSqrt:
       return call(llvm::Intrinsic::amdgcn_sqrt);
     case Estimate::kExp2:

@@ -64,22 +64,23 @@ MatrixInstruction in_three_products(const ElementContext& context, const MatrixI
   return out;
 }
 
-MatrixInstruction on_f16(const ElementContext& context, const MatrixInstruction& of_f16, const DotTypes& types) {
-  MatrixInstruction out = of_f16;
-  out.emit = [c = context, emit = of_f16.emit, types](Builder& b, Operand a, Operand rhs, Operand sums) mutable {
+bool is_f8(ElementType element) { return dsl::is_float(element) && dsl::info(element).bits == 8; }
+
+}  // namespace
+
+MatrixInstruction on_wider(const ElementContext& context, const MatrixInstruction& of_wide, const DotTypes& types,
+                           ElementType wide) {
+  MatrixInstruction out = of_wide;
+  out.emit = [c = context, emit = of_wide.emit, types, wide](Builder& b, Operand a, Operand rhs, Operand sums) mutable {
     const auto widened = [&](Operand operand, ElementType element) {
-      Elements wide;
-      for (Value* x : operand) wide.push_back(emit_cast(c, b, x, element, ElementType::kF16));
-      return wide;
+      Elements all;
+      for (Value* x : operand) all.push_back(emit_cast(c, b, x, element, wide));
+      return all;
     };
     return emit(b, widened(a, types.a), widened(rhs, types.b), sums);
   };
   return out;
 }
-
-bool is_f8(ElementType element) { return dsl::is_float(element) && dsl::info(element).bits == 8; }
-
-}  // namespace
 
 std::optional<MatrixInstruction> dot_instruction(const ElementContext& context, const TargetInfo& target,
                                                  const DotTypes& types) {
@@ -87,7 +88,7 @@ std::optional<MatrixInstruction> dot_instruction(const ElementContext& context, 
   if (own) return own;
   if (is_f8(types.a) && is_f8(types.b)) {
     auto of_f16 = target.matrix_instruction(ElementType::kF16, ElementType::kF16, types.sum, Precision::kIeee);
-    return of_f16 ? std::optional(on_f16(context, *of_f16, types)) : std::nullopt;
+    return of_f16 ? std::optional(on_wider(context, *of_f16, types, ElementType::kF16)) : std::nullopt;
   }
   const bool is_f32 = types.a == ElementType::kF32;
   if (!is_f32 || (types.precision != Precision::kTf32x3 && types.precision != Precision::kBf16x3)) return std::nullopt;

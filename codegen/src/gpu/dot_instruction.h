@@ -21,4 +21,8 @@ struct DotTypes {
 std::optional<MatrixInstruction> dot_instruction(const ElementContext& context, const TargetInfo& target,
                                                  const DotTypes& types);
 
+// An instruction for the types of `types`, whose operands are converted to those of another, `wide`, on their way in.
+MatrixInstruction on_wider(const ElementContext& context, const MatrixInstruction& of_wide, const DotTypes& types,
+                           dsl::ElementType wide);
+
 }  // namespace kiln::codegen::gpu

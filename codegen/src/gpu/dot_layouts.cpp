@@ -56,13 +56,23 @@ Layout blocks_of_result(const std::vector<int64_t>& shape, const BlockShape& blo
   return coalesced(shape, access, block);
 }
 
-// Of operands with these extents, which are powers of two. `is_whole`: the inner axis is not padded.
+// The f32 that scaled products are made of where there are matrix instructions neither for f8 nor for f16.
+MatrixInstruction scaled_multiply_adds(const ElementContext& context, const DotTypes& types, int64_t rows,
+                                       int64_t columns, int64_t inner, const BlockShape& block) {
+  constexpr auto kWide = ElementType::kF32;
+  auto of_block = multiply_add_instruction({kWide, kWide, kWide}, rows, columns, inner, block);
+  return on_wider(context, of_block ? *of_block : least_multiply_add_instruction(block), types, kWide);
+}
+
+// Of operands with these extents, which are powers of two. `is_whole`: the inner axis is not padded; `is_scaled`: of a
+// dot_scaled.
 DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, const std::vector<int64_t>& a,
-                      const std::vector<int64_t>& sum, bool is_whole, const TargetInfo& target,
+                      const std::vector<int64_t>& sum, bool is_whole, bool is_scaled, const TargetInfo& target,
                       const BlockShape& block) {
   const bool batched = sum.size() == 3;
   const int64_t rows = sum[sum.size() - 2], columns = sum.back(), inner = a.back();
   auto instruction = dot_instruction(context, target, types);
+  if (!instruction && is_scaled) instruction = scaled_multiply_adds(context, types, rows, columns, inner, block);
   if (!instruction && !batched && is_whole) instruction = multiply_add_instruction(types, rows, columns, inner, block);
   if (!instruction) return {blocks_of_result(sum, block)};
   const std::vector<int64_t> tile = instruction->accumulator.shape();
@@ -151,7 +161,7 @@ DotLayouts dot_layouts(const dsl::Kernel& kernel, const dsl::Op& dot, const Targ
     if (layouts) return *layouts;
   }
   return layouts_of(context, {a.element, b.element, sum.element, precision}, padded_shape(a), padded_shape(sum),
-                    padded_shape(a) == dsl::concrete_shape(a), target, block);
+                    padded_shape(a) == dsl::concrete_shape(a), scaled, target, block);
 }
 
 }  // namespace kiln::codegen::gpu

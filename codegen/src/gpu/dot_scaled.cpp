@@ -1,5 +1,6 @@
-// dot_scaled: the 32 elements along K that share a scale are multiplied as they are, by matrix instructions into sums
-// of their own. Those come to the accumulator times both scales, so that no range but the result's matters.
+// dot_scaled: the 32 elements along K that share a scale are multiplied as they are, by matrix instructions (or
+// multiply-adds that stand for them) into sums of their own. Those come to the accumulator times both scales, so that
+// no range but the result's matters.
 #include <bit>
 
 #include "gpu/dot_fragments.h"
@@ -57,7 +58,6 @@ class Scales {
 Result<void> lower_dot_scaled(Context& c, const Op& op) {
   Builder& b = c.b;
   const DotLayouts layouts = dot_layouts(c.kernel, op, c.target, c.block);
-  if (!layouts.fragments) return c.unsupported(op, "the target has matrix instructions neither for f8 nor for f16");
   const DotFragments& all = *layouts.fragments;
   auto x = c.get(op.operands[0], all.a), y = c.get(op.operands[2], all.b);
   if (!x || !y) return (x ? y : x).error();

@@ -20,6 +20,8 @@ Value* multiply_add(Builder& b, Value* x, Value* y, Value* sum) {
   return b.CreateIntrinsic(llvm::Intrinsic::fma, {sum->getType()}, {x, y, sum});
 }
 
+int lane_bits_of(const BlockShape& block) { return std::countr_zero(static_cast<unsigned>(block.lanes)); }
+
 MatrixInstruction instruction_of(const ThreadBlock& thread, int lane_bits) {
   const int row_lane_bits = lane_bits - kColumnLaneBits, column_bits = kVectorBits + thread.wide_bits;
   const int64_t rows = int64_t{1} << (row_lane_bits + thread.row_bits);
@@ -61,7 +63,7 @@ std::optional<MatrixInstruction> multiply_add_instruction(const DotTypes& types,
                                                           int64_t inner, const BlockShape& block) {
   if (types.a != types.sum || types.b != types.sum || inner < int64_t{1} << kVectorBits) return std::nullopt;
   if (rows * columns * inner > kMostOfThread * block.lanes * block.warps) return std::nullopt;
-  const int lane_bits = std::countr_zero(static_cast<unsigned>(block.lanes));
+  const int lane_bits = lane_bits_of(block);
   if (lane_bits < kColumnLaneBits) return std::nullopt;
   ThreadBlock thread;
   const auto fits = [&] {
@@ -73,6 +75,10 @@ std::optional<MatrixInstruction> multiply_add_instruction(const DotTypes& types,
   while (!fits() && thread.row_bits > 0) --thread.row_bits;
   if (!fits()) return std::nullopt;
   return instruction_of(thread, lane_bits);
+}
+
+MatrixInstruction least_multiply_add_instruction(const BlockShape& block) {
+  return instruction_of({0, 0}, lane_bits_of(block));
 }
 
 }  // namespace kiln::codegen::gpu

@@ -14,5 +14,7 @@ namespace kiln::codegen::gpu {
 // or too large for code without a loop, or not all of one type.
 std::optional<MatrixInstruction> multiply_add_instruction(const DotTypes& types, int64_t rows, int64_t columns,
                                                           int64_t inner, const BlockShape& block);
+// The smallest, which tiles of any size are made of.
+MatrixInstruction least_multiply_add_instruction(const BlockShape& block);
 
 }  // namespace kiln::codegen::gpu

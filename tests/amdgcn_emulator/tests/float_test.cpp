@@ -44,6 +44,29 @@ v_add_f32 v17, v2, v3 mul:2)"),
   }
 }
 
+TEST(PseudoScalars, AreTheVectorUnitsFunctionsWithItsModifiers) {
+  auto out = outputs("gfx1200", R"(
+v_readfirstlane_b32 s20, v2
+v_readfirstlane_b32 s21, v3
+v_readfirstlane_b32 s22, v4
+v_s_exp_f32 s23, -s20
+v_s_rcp_f32 s24, |s21|
+v_s_sqrt_f32 s25, s21
+v_s_rsq_f32 s26, s22
+v_s_log_f16 s27, s20 clamp
+v_mov_b32 v10, s23
+v_mov_b32 v11, s24
+v_mov_b32 v12, s25
+v_mov_b32 v13, s26
+v_mov_b32 v14, s27)",
+                     {bits_of(-3.0f) | 0x5400, bits_of(-4.0f), kSubnormal});
+  EXPECT_NEAR(float_of(out[0]), 8.0f, 0.1f);
+  EXPECT_EQ(float_of(out[1]), 0.25f);
+  EXPECT_EQ(out[2], kDefaultNan);
+  EXPECT_EQ(float_of(out[3]), std::numeric_limits<float>::infinity()) << "a subnormal is taken for zero";
+  EXPECT_EQ(out[4] & 0xffff, 0x3c00u) << "the logarithm of 64 is clamped to 1";
+}
+
 TEST(Constants, MeanWhatTheOperandsTypeSays) {
   auto out = outputs("gfx942", R"(
 v_add_f32 v10, 1.0, v2

@@ -1,0 +1,164 @@
+// Every kernel of dsl/examples in its default config for AMD GPUs, executed on gfx942 and gfx1100 on odd shapes,
+// against the interpreter.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <variant>
+
+#include "differential.h"
+#include "kiln/dsl/config.h"
+#include "kiln/dsl/kernels.h"
+
+namespace kiln::dsl {
+inline void PrintTo(const LibraryKernel& kernel, std::ostream* out) { *out << kernel.name; }
+}  // namespace kiln::dsl
+
+namespace kiln::test {
+namespace {
+
+using dsl::ElementType;
+
+struct Buffer {
+  size_t count;
+  int64_t low = 0, high = 0;  // ints of low…high-1; floats N(0, 1), or their magnitudes where high is 1
+};
+using Value = std::variant<Buffer, int, double>;
+
+struct LaunchCase {
+  std::vector<Value> arguments;  // by parameter
+  dsl::ConstexprValues config = {};
+};
+
+// Rows of 70 of which there are 3, matrices of 33×70 by 70×49, …
+const std::map<std::string_view, LaunchCase>& launches() {
+  static const Buffer kRows{210}, kRow{70}, kEach{3}, kMany{1000};
+  static const LaunchCase kReduced{{kRows, kEach, 3, 67, 70}}, kSameRows{{kRows, kRows, 3, 67, 70}};
+  static const LaunchCase kMatmul{{Buffer{33 * 70, -9, 9}, Buffer{70 * 49, -9, 9}, Buffer{33 * 49}, 33, 49, 70}};
+  static const LaunchCase kMatmulBias{{Buffer{33 * 70}, Buffer{70 * 49}, Buffer{49}, Buffer{33 * 49}, 33, 49, 70}};
+  static const std::map<std::string_view, LaunchCase> table = {
+      {"adamw", {{kMany, kMany, kMany, Buffer{1000, 0, 1}, 1000, 1e-3, 0.9, 0.999, 1e-8, 0.01, 3}}},
+      {"argmax", kReduced},
+      {"attention",
+       {{Buffer{2 * 37 * 64}, Buffer{37 * 64}, Buffer{37 * 64}, Buffer{2 * 37 * 64}, Buffer{1, 30, 31}, 1, 2, 1, 37,
+         0.125}}},
+      {"batched_matmul", {{Buffer{2 * 33 * 40}, Buffer{2 * 40 * 17}, Buffer{2 * 33 * 17}, 2, 33, 17, 40}}},
+      {"bias_gelu", {{kRows, kRow, kRows, 3, 70}}},
+      {"class_balanced_sampler", {{Buffer{200, 0, 2}, kMany, Buffer{256}, Buffer{1280}, Buffer{4}, 2, 200, 5, 3}}},
+      {"column_sum", {{Buffer{37 * 70}, kRow, 37, 70}}},
+      {"conv2d", {{Buffer{7 * 6 * 3}, Buffer{5 * 3 * 3 * 3}, Buffer{7 * 6 * 5}, 1, 7, 6, 3, 5, 3, 3, 1, 1}}},
+      {"cross_entropy", {{kRows, Buffer{3, 0, 70}, kEach, kEach, 3, 70}}},
+      {"cross_entropy_backward", {{kRows, Buffer{3, 0, 70}, kEach, kRows, 3, 70, 0.5}}},
+      {"cross_entropy_mean", {{kRow, Buffer{70, 0, 5}, Buffer{1}, 70, 5}}},
+      {"cumsum_columns", {{Buffer{37 * 70}, Buffer{37 * 70}, 37, 70}}},
+      {"cumsum_rows", {{Buffer{3 * 1100}, Buffer{3 * 1100}, 3, 1100}}},
+      {"dlrm_interaction", {{Buffer{2 * 27 * 128}, Buffer{2 * 479}, 2}}},
+      {"dropout", {{kMany, kMany, 1000, 0.3, 5, 7}}},
+      {"embedding", {{Buffer{11 * 70}, Buffer{9, 0, 11}, Buffer{9 * 70}, 9, 70}}},
+      {"embedding_backward", {{Buffer{9 * 70}, Buffer{9, 0, 11}, Buffer{11 * 70}, 9, 70}}},
+      {"embedding_backward_ordered", {{Buffer{9 * 70}, Buffer{9, 0, 11}, Buffer{11 * 70}, 9, 70}}},
+      {"gelu", {{kMany, kMany, 1000}}},
+      {"histogram", {{Buffer{1000, 0, 256}, Buffer{256, 0, 9}, 1000}}},
+      {"layer_norm", {{kRows, kRow, kRow, kRows, 3, 67, 70, 1e-5}}},
+      {"layer_norm_backward", {{kRows, kRow, kRows, kRows, kRow, kRow, 3, 70, 1e-5}}},
+      {"log_softmax", kSameRows},
+      {"matmul", kMatmul},
+      {"matmul_bias_act", kMatmulBias},
+      {"matmul_bias_relu", kMatmulBias},
+      {"matmul_f32", kMatmul},
+      {"matmul_i8", kMatmul},
+      {"mlp_softshrink",
+       {{Buffer{140}, Buffer{240}, Buffer{12}, Buffer{144}, Buffer{12}, Buffer{144}, Buffer{12}, Buffer{36}, kEach,
+         Buffer{21}, 7, 0.5},
+        {{"IN", 20}, {"HIDDEN", 12}, {"OUT", 3}, {"BM", 16}, {"BK", 8}}}},
+      {"residual_layer_norm", {{kRows, kRows, kRow, kRow, kRows, 3, 70, 1e-5}}},
+      {"residual_rms_norm", {{kRows, kRows, kRow, kRows, kRows, 3, 70, 1e-5}}},
+      {"rms_norm", {{kRows, kRow, kRows, 3, 67, 70, 1e-5}}},
+      {"rotary", {{Buffer{1920}, Buffer{704}, Buffer{704}, Buffer{3, 0, 11}, Buffer{1920}, 3, 5}}},
+      {"row_sum", kReduced},
+      {"sin2_cos2", {{kMany, kMany, 1000}}},
+      {"softmax", kSameRows},
+      {"softmax_long", {{Buffer{2 * 4500}, Buffer{2 * 4500}, 2, 4500, 4500}}},
+      {"sort_rows", {{kRows, kRows, 3, 70}}},
+      {"topk", {{kRows, Buffer{24}, Buffer{24}, 3, 70}}},
+      {"transpose", {{Buffer{37 * 70}, Buffer{37 * 70}, 37, 70}}},
+      {"vector_add", {{kMany, kMany, kMany, 1000}}},
+  };
+  return table;
+}
+
+TestArgument filled(ElementType type, const Buffer& buffer, uint32_t seed) {
+  TestArgument out = random_buffer(type, buffer.count, seed, false);
+  const auto bytes = static_cast<size_t>(dsl::info(type).bytes);
+  for (size_t i = 0; i < buffer.count && buffer.high > buffer.low; ++i) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, out.buffer.data() + i * bytes, bytes);
+    if (dsl::is_float(type)) {
+      bits = dsl::bits_from_double(type, std::fabs(dsl::double_from_bits(type, bits)));
+    } else {
+      bits = static_cast<uint64_t>(buffer.low + static_cast<int64_t>(bits % uint64_t(buffer.high - buffer.low)));
+    }
+    std::memcpy(out.buffer.data() + i * bytes, &bits, bytes);
+  }
+  return out;
+}
+
+std::vector<TestArgument> arguments_of(const dsl::Kernel& kernel, const LaunchCase& launch) {
+  std::vector<TestArgument> out;
+  for (size_t i = 0; i < kernel.params.size(); ++i) {
+    const ElementType type = kernel.params[i].type.element;
+    if (const auto* buffer = std::get_if<Buffer>(&launch.arguments[i])) {
+      out.push_back(filled(type, *buffer, static_cast<uint32_t>(i + 1)));
+    } else if (const auto* number = std::get_if<int>(&launch.arguments[i])) {
+      out.push_back(int_scalar(*number));
+    } else {
+      out.push_back(scalar_bits(dsl::bits_from_double(type, std::get<double>(launch.arguments[i]))));
+    }
+  }
+  return out;
+}
+
+// What another order of sums may change.
+Match match_of(ElementType type) {
+  if (!dsl::is_float(type)) return kExact;
+  return type == ElementType::kBF16 ? Match{1.6e-2, 1e-2, true} : Match{1e-4, 1e-4, true};
+}
+
+class LibraryOnAmd : public testing::TestWithParam<dsl::LibraryKernel> {};
+
+TEST_P(LibraryOnAmd, GivesWhatTheInterpreterGives) {
+  const dsl::Kernel& kernel = **GetParam().ir;
+  const auto launch = launches().find(GetParam().name);
+  ASSERT_NE(launch, launches().end()) << "no arguments for it here";
+  ASSERT_EQ(launch->second.arguments.size(), kernel.params.size());
+  const std::vector<TestArgument> arguments = arguments_of(kernel, launch->second);
+  std::vector<TestArgument> expected = arguments;
+  const auto interpreted = run_interpreted(kernel, launch->second.config, {}, expected);
+  ASSERT_TRUE(interpreted.ok()) << interpreted.error().message;
+  for (const char* target : {"amd:gfx942", "amd:gfx1100"}) {
+    SCOPED_TRACE(target);
+    const auto config = dsl::complete_constexprs(kernel, launch->second.config, target);
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    const auto artifact = compile(kernel, *config, {}, target);
+    ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+    std::vector<TestArgument> actual = arguments;
+    const auto ran = run_compiled(kernel, *artifact, actual);
+    ASSERT_TRUE(ran.ok()) << ran.error().message;
+    for (size_t i = 0; i < actual.size(); ++i) {
+      if (!actual[i].is_buffer) continue;
+      const ElementType type = kernel.params[i].type.element;
+      std::string explanation;
+      EXPECT_EQ(count_differences(type, actual[i].buffer, expected[i].buffer, match_of(type), explanation), 0u)
+          << kernel.params[i].name << "\n"
+          << explanation;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, LibraryOnAmd,
+                         testing::ValuesIn(dsl::library_kernels().begin(), dsl::library_kernels().end()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace kiln::test
