@@ -98,7 +98,7 @@ Json encode_config(const Kernel& kernel, const ConstexprValues& values) {
     chosen = chosen || found != values.end();
   }
   if (!chosen) return config;
-  if (options.back() == 0) options.erase(options.size() - 1);  // as it was before the last one came
+  while (options.size() > 2 && options.back() == 0) options.erase(options.size() - 1);  // as it was before these came
   config.insert(config.end(), options.begin(), options.end());
   return config;
 }

@@ -5,7 +5,7 @@
 //              and the output (`emit`) unless it is "so"; of kernels whose launches name source lines (options debug
 //              and check_bounds, the op print) the output always, and [files, locations]. The constexprs are numbers in
 //              the kernel's order, and behind them num_warps and num_stages where one is chosen, 0 for the other,
-//              and waves_per_eu where it is
+//              waves_per_eu and chiplets as far as they are
 //     param    [element, pointer, readonly, may_alias]
 //     op       [code, operands, attrs, result count, regions…]; a region is [argument count, ops]
 //     attr     int → int · Expr → expression · list → array · element → [0, element] · literal → [1, bits] ·

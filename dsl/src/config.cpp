@@ -10,7 +10,8 @@ constexpr std::array<std::string_view, 3> kFamilies = {"cpu", "cuda", "amd"};
 // Whether a launch option makes a difference to a target.
 bool has_launch_option(std::string_view target, std::string_view name) {
   const std::string_view family = target_family(target);
-  return family != "cpu" && family != "interp" && (name != kWavesPerEu || family == "amd" || family.empty());
+  const bool is_of_amd = name == kWavesPerEu || name == kChiplets;
+  return family != "cpu" && family != "interp" && (!is_of_amd || family == "amd" || family.empty());
 }
 
 Result<void> check_names(const Kernel& kernel, const ConstexprValues& values) {

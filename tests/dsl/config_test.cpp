@@ -121,8 +121,8 @@ TEST(Config, TheVerifierKnowsTargetsAndNames) {
   EXPECT_EQ(error_of("defaults \"cuad\" {B = 1}"),
             "kernel `k`: error: the defaults for `cuad`: there are no targets `cuad`; there are cpu, cuda, amd");
   EXPECT_EQ(error_of("defaults \"cuda\" {C = 1}"),
-            "kernel `k`: error: the defaults for `cuda`: `C` is neither a constexpr nor num_warps, num_stages or "
-            "waves_per_eu");
+            "kernel `k`: error: the defaults for `cuda`: `C` is neither a constexpr nor num_warps, num_stages, "
+            "waves_per_eu or chiplets");
   EXPECT_EQ(
       error_of("defaults \"cuda\" {num_warps = 5}"),
       "kernel `k`: error: the defaults for `cuda`: launch option `num_warps` is 5; it must be 1, 2, 4, 8, 16 or 32");
@@ -142,7 +142,8 @@ TEST(Config, ABuilderGivesTargetDefaults) {
   ASSERT_TRUE(def.ir().ok()) << def.ir().error().message;
   EXPECT_EQ(*complete_constexprs(*def.ir(), {}, "cuda:sm_86"), (ConstexprValues{{"B", 64}, {"num_warps", 2}}));
   EXPECT_EQ(first_line(make("cuda", {{"C", 1}}).ir()),
-            "kernel `k`: defaults for `cuda`: `C` is neither a constexpr nor num_warps, num_stages or waves_per_eu");
+            "kernel `k`: defaults for `cuda`: `C` is neither a constexpr nor num_warps, num_stages, waves_per_eu or "
+            "chiplets");
   EXPECT_EQ(first_line(make("gpu", {}).ir()),
             "kernel `k`: defaults for `gpu`: there are no targets `gpu`; there are cpu, cuda, amd");
 }

@@ -79,6 +79,13 @@ uint32_t bytes_of(Value* x) {
   return static_cast<uint32_t>(x->getType()->getPrimitiveSizeInBits().getFixedValue() / 8);
 }
 
+Value* pointer_of(llvm::IRBuilder<>& b, const GlobalAccess& access) {
+  const GlobalAccess::Offsets& offsets = access.offsets;
+  if (!offsets.base) return access.pointer;
+  Value* offset = b.CreateAdd(offsets.by_thread, b.getInt32(static_cast<uint32_t>(offsets.constant)));
+  return b.CreateGEP(b.getInt8Ty(), offsets.base, b.CreateZExt(offset, b.getInt64Ty()));
+}
+
 }  // namespace
 
 codegen::gpu::LaneFacts EmulatedTarget::lane_facts() const {
@@ -131,14 +138,14 @@ llvm::Value* EmulatedTarget::load_global(Builder& b, llvm::Type* type, const Glo
   Value* fallback = other ? other : llvm::Constant::getNullValue(type);
   b.CreateStore(fallback, operand(b, 0));
   Value* predicate = access.predicate ? b.CreateZExt(access.predicate, b.getInt32Ty()) : b.getInt32(1);
-  call_host(b, host_load_global, b.getVoidTy(), {access.pointer, b.getInt32(bytes_of(fallback)), predicate});
+  call_host(b, host_load_global, b.getVoidTy(), {pointer_of(b, access), b.getInt32(bytes_of(fallback)), predicate});
   return b.CreateLoad(type, operand(b, 0));
 }
 
 void EmulatedTarget::store_global(Builder& b, Value* value, const GlobalAccess& access) const {
   b.CreateStore(value, operand(b, 0));
   Value* predicate = access.predicate ? b.CreateZExt(access.predicate, b.getInt32Ty()) : b.getInt32(1);
-  call_host(b, host_store_global, b.getVoidTy(), {access.pointer, b.getInt32(bytes_of(value)), predicate});
+  call_host(b, host_store_global, b.getVoidTy(), {pointer_of(b, access), b.getInt32(bytes_of(value)), predicate});
 }
 
 // Ints, and sums of f32 (alone and by neighbours) and f64; the rest is exchanged in loops.

@@ -47,6 +47,8 @@ class EmulatedTarget : public codegen::gpu::TargetInfo {
   void group_commit(Builder&) const override {}
   std::vector<Value*> group_wait(Builder&, int, llvm::ArrayRef<Value*> sums) const override { return sums.vec(); }
   void group_publish(Builder&) const override {}
+  // As AMD's, of warps of 64.
+  int64_t offset_reach() const override { return lanes_ == 64 ? int64_t{1} << 31 : 0; }
   Value* load_global(Builder& b, llvm::Type* type, const codegen::gpu::GlobalAccess& access,
                      Value* other) const override;
   void store_global(Builder& b, Value* value, const codegen::gpu::GlobalAccess& access) const override;

@@ -1,6 +1,9 @@
 // Errors of the instructions: 1 ulp of v_rcp_f32, v_rsq_f32, v_sqrt_f32, v_exp_f32 and v_log_f32 (AMD's ISA guides,
 // "Vector ALU Instructions"; results below the normal numbers may be flushed). v_sin_f32 has no bound there: sines are
 // polynomials.
+//
+// The f8 of gfx12 are OCP's. Those of gfx942 are others, and what it would take to translate them costs what a
+// conversion does.
 #include "amdgcn/elements.h"
 
 #include <llvm/IR/IntrinsicsAMDGPU.h>
@@ -8,6 +11,7 @@
 namespace kiln::codegen::amdgcn {
 namespace {
 
+using dsl::ElementType;
 using llvm::Value;
 using Builder = llvm::IRBuilder<>;
 
@@ -79,6 +83,37 @@ Value* emit_estimate(Builder& b, Estimate function, Value* x) {
       return cosine(b, x);
   }
   llvm_unreachable("an estimate without an instruction");
+}
+
+namespace {
+
+bool is_f8(ElementType element) { return dsl::is_float(element) && dsl::info(element).bits == 8; }
+
+Value* f8_to_f32(Builder& b, ElementType from, Value* x) {
+  if (!is_f8(from)) return nullptr;
+  const auto id =
+      from == ElementType::kF8E4M3 ? llvm::Intrinsic::amdgcn_cvt_f32_fp8 : llvm::Intrinsic::amdgcn_cvt_f32_bf8;
+  return b.CreateIntrinsic(id, {}, {b.CreateZExt(x, b.getInt32Ty()), b.getInt32(0)});
+}
+
+// What overflows the instruction, so it is clamped before; NaN stays.
+Value* f32_to_f8(Builder& b, ElementType to, Value* x, bool saturate) {
+  if (!is_f8(to) || !saturate) return nullptr;
+  const bool is_e4m3 = to == ElementType::kF8E4M3;
+  const double largest = is_e4m3 ? 448 : 57344;
+  Value* below = b.CreateBinaryIntrinsic(llvm::Intrinsic::minnum, x, constant(x, largest));
+  Value* clamped = b.CreateBinaryIntrinsic(llvm::Intrinsic::maxnum, below, constant(x, -largest));
+  Value* kept = b.CreateSelect(b.CreateFCmpUNO(x, x), x, clamped);
+  const auto id = is_e4m3 ? llvm::Intrinsic::amdgcn_cvt_pk_fp8_f32 : llvm::Intrinsic::amdgcn_cvt_pk_bf8_f32;
+  Value* pair = b.CreateIntrinsic(id, {}, {kept, kept, b.getInt32(0), b.getFalse()});
+  return b.CreateTrunc(pair, b.getInt8Ty());
+}
+
+}  // namespace
+
+SmallFloatInstructions small_float_instructions(const Processor& processor) {
+  if (processor.major != 12) return {};
+  return {f32_to_f8, f8_to_f32};
 }
 
 }  // namespace kiln::codegen::amdgcn

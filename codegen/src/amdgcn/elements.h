@@ -1,10 +1,15 @@
-// AMD's estimates of elementary functions.
+// AMD's estimates of elementary functions, and its conversions of small floats.
 #pragma once
 
+#include "amdgcn/target.h"
+#include "elementwise/elementwise.h"
 #include "math/vector_math.h"
 
 namespace kiln::codegen::amdgcn {
 
 llvm::Value* emit_estimate(llvm::IRBuilder<>& b, Estimate function, llvm::Value* x);
+
+// Conversions between f32 and f8 where the processor has OCP's.
+SmallFloatInstructions small_float_instructions(const Processor& processor);
 
 }  // namespace kiln::codegen::amdgcn

@@ -11,6 +11,7 @@
 #include "amdgcn/target.h"
 #include "amdgcn/target_info.h"
 #include "emit.h"
+#include "gpu/compute_late.h"
 #include "gpu/shared_memory.h"
 #include "gpu/supported.h"
 #include "kiln/dsl/config.h"
@@ -136,7 +137,8 @@ Result<gpu::Generated> generate(const dsl::Kernel& kernel, const std::string& ta
   module.setTargetTriple(target.machine->getTargetTriple().str());
   module.setDataLayout(target.machine->createDataLayout());
   module.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
-  const AmdTargetInfo info(target);
+  const auto chiplets = config.find(std::string(dsl::kChiplets));
+  const AmdTargetInfo info(target, chiplets == config.end() ? 1 : static_cast<int>(chiplets->second));
   gpu::LaunchShape launch = gpu::launch_shape(kernel, config, info.lanes());
   launch.programs = 1;  // a workgroup of one wave is as cheap as a wave of a larger one
   if (launch.warps * info.lanes() > kMostThreads) {
@@ -156,6 +158,7 @@ Result<gpu::Generated> generate(const dsl::Kernel& kernel, const std::string& ta
   begin("optimise");
   inline_functions(module);
   clean_up(module, *target.machine, Invariants::kHoist);
+  gpu::compute_late(*module.getFunction(gpu::kEntry));
   gpu::Generated out{std::move(*lowered), {}, emit, {}};
   out.device["threads"] = out.lowered.threads;
   out.device["shared_bytes"] = 0;  // beyond what the code object's descriptor says

@@ -30,15 +30,18 @@ llvm::Align natural_alignment(llvm::Type* type) {
   return llvm::Align(std::max<uint64_t>(1, type->getPrimitiveSizeInBits().getFixedValue() / 8));
 }
 
-// What is used once bypasses what the caches keep.
 void note_reuse(llvm::Instruction& access, const gpu::GlobalAccess& how) {
-  if (how.cache != dsl::CacheHint::kStreaming && how.eviction != dsl::Eviction::kFirst) return;
+  if (!is_used_once(how)) return;
   llvm::LLVMContext& context = access.getContext();
   auto* one = llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), 1));
   access.setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(context, one));
 }
 
 }  // namespace
+
+bool is_used_once(const gpu::GlobalAccess& access) {
+  return access.cache == dsl::CacheHint::kStreaming || access.eviction == dsl::Eviction::kFirst;
+}
 
 Value* global_pointer(Builder& b, Value* pointer) { return b.CreateAddrSpaceCast(pointer, b.getPtrTy(kGlobalSpace)); }
 
@@ -88,11 +91,22 @@ Value* AmdTargetInfo::thread_id(Builder& b) const {
   return b.CreateIntrinsic(llvm::Intrinsic::amdgcn_workitem_id_x, {}, {});
 }
 
+// Workgroup w runs on chiplet w % c as its number w / c. That chiplet's programs are a block of neighbours, of which
+// the first chiplets have one more where c does not divide them all.
+Value* AmdTargetInfo::dealt_program(Builder& b, Value* workgroup) const {
+  Value *count = num_programs(b, 0), *c = b.getInt32(static_cast<uint32_t>(chiplets_));
+  Value *chiplet = b.CreateURem(workgroup, c), *number = b.CreateUDiv(workgroup, c);
+  Value *share = b.CreateUDiv(count, c), *larger = b.CreateURem(count, c);
+  Value* before = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, chiplet, larger);
+  return b.CreateAdd(b.CreateAdd(b.CreateMul(chiplet, share), before), number);
+}
+
 Value* AmdTargetInfo::program_id(Builder& b, int axis) const {
   static constexpr llvm::Intrinsic::ID kIds[] = {llvm::Intrinsic::amdgcn_workgroup_id_x,
                                                  llvm::Intrinsic::amdgcn_workgroup_id_y,
                                                  llvm::Intrinsic::amdgcn_workgroup_id_z};
-  return b.CreateIntrinsic(kIds[axis], {}, {});
+  Value* workgroup = b.CreateIntrinsic(kIds[axis], {}, {});
+  return axis == 0 && chiplets_ > 1 ? dealt_program(b, workgroup) : workgroup;
 }
 
 // The first hidden arguments are the numbers of workgroups along the axes, 32 bits each ("AMDGPU Usage", code object
@@ -116,13 +130,29 @@ bool AmdTargetInfo::takes_constraint(llvm::StringRef constraint, llvm::Type* typ
 
 // Without a branch: lanes whose predicate is false load zeros from elsewhere.
 Value* AmdTargetInfo::load_global(Builder& b, llvm::Type* type, const gpu::GlobalAccess& access, Value* other) const {
-  Value* pointer = global_pointer(b, access.pointer);
-  if (access.predicate) pointer = b.CreateSelect(access.predicate, pointer, nowhere(b));
-  auto* load = b.CreateAlignedLoad(type, pointer, natural_alignment(type));
-  note_reuse(*load, access);
+  const auto from_pointer = [&] {
+    Value* pointer = global_pointer(b, access.pointer);
+    if (access.predicate) pointer = b.CreateSelect(access.predicate, pointer, nowhere(b));
+    auto* load = b.CreateAlignedLoad(type, pointer, natural_alignment(type));
+    note_reuse(*load, access);
+    return load;
+  };
+  Value* load = access.offsets.base ? load_buffer(b, type, access) : from_pointer();
   const auto* constant = llvm::dyn_cast_or_null<llvm::Constant>(other);
   const bool is_zero = !other || (constant && constant->isNullValue());
   return access.predicate && !is_zero ? b.CreateSelect(access.predicate, load, other) : load;
+}
+
+// A wave that multiplies goes before those that load, so that the matrix units are not without work. Inside, LLVM mixes
+// reads of LDS with products (its strategy for small products).
+void AmdTargetInfo::begin_products(Builder& b) const {
+  if (processor_.matrix != Matrix::kNone) b.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_setprio, {}, {b.getInt16(1)});
+}
+
+void AmdTargetInfo::end_products(Builder& b) const {
+  if (processor_.matrix == Matrix::kNone) return;
+  b.CreateIntrinsic(llvm::Intrinsic::amdgcn_iglp_opt, {}, {b.getInt32(0)});
+  b.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_setprio, {}, {b.getInt16(0)});
 }
 
 // Nothing is scheduled across it.
@@ -131,6 +161,7 @@ void AmdTargetInfo::async_commit(Builder& b) const {
 }
 
 void AmdTargetInfo::store_global(Builder& b, Value* value, const gpu::GlobalAccess& access) const {
+  if (access.offsets.base) return store_buffer(b, value, access);
   emit_under(b, access.predicate, [&]() -> Value* {
     auto* store = b.CreateAlignedStore(value, global_pointer(b, access.pointer), natural_alignment(value->getType()));
     note_reuse(*store, access);

@@ -11,24 +11,32 @@ namespace kiln::codegen::amdgcn {
 // together, and sinks them to where fewer are active.
 llvm::Value* pinned(Builder& b, llvm::Value* x);
 
+// The extent of buffers: an offset from there on, of those without a sign, is out of bounds.
+inline constexpr int64_t kBufferBytes = int64_t{1} << 31;
+
 class AmdTargetInfo : public gpu::TargetInfo {
  public:
   using Builder = llvm::IRBuilder<>;
   using Value = llvm::Value;
 
-  explicit AmdTargetInfo(const AmdTarget& target) : processor_(target.processor) {}
+  // `chiplets`: the processor deals programs to so many by turns; neighbours are to be on the same one.
+  explicit AmdTargetInfo(const AmdTarget& target, int chiplets = 1)
+      : processor_(target.processor), chiplets_(chiplets) {}
 
   int lanes() const override { return processor_.lanes; }
   gpu::LaneFacts lane_facts() const override { return {.shared_bytes = kLdsBytes}; }
   MathOptions math() const override {
     return {.has_fma = true, .has_avx512 = false, .fast = false, .estimate = emit_estimate};
   }
+  SmallFloatInstructions small_floats() const override { return small_float_instructions(processor_); }
   llvm::Function* create_kernel(llvm::Module& module, const std::string& name, llvm::ArrayRef<llvm::Type*> params,
                                 int threads) const override;
   Value* thread_id(Builder& b) const override;
   Value* program_id(Builder& b, int axis) const override;
   Value* num_programs(Builder& b, int axis) const override;
   Value* warp_uniform(Builder& b, Value* x) const override;
+  void begin_products(Builder& b) const override;
+  void end_products(Builder& b) const override;
   // matrix.cpp
   std::optional<gpu::MatrixInstruction> matrix_instruction(dsl::ElementType a, dsl::ElementType b, dsl::ElementType sum,
                                                            dsl::Precision precision) const override;
@@ -53,6 +61,7 @@ class AmdTargetInfo : public gpu::TargetInfo {
   void group_commit(Builder&) const override {}
   std::vector<Value*> group_wait(Builder&, int, llvm::ArrayRef<Value*> sums) const override { return sums.vec(); }
   void group_publish(Builder&) const override {}
+  int64_t offset_reach() const override { return kBufferBytes; }
   Value* load_global(Builder& b, llvm::Type* type, const gpu::GlobalAccess& access, Value* other) const override;
   void store_global(Builder& b, Value* value, const gpu::GlobalAccess& access) const override;
   // atomics.cpp
@@ -65,11 +74,20 @@ class AmdTargetInfo : public gpu::TargetInfo {
   void fence(Builder& b, dsl::MemoryScope scope, Value* predicate) const override;
 
  private:
+  Value* dealt_program(Builder& b, Value* workgroup) const;
+  // buffer.cpp: by GlobalAccess::offsets.
+  Value* load_buffer(Builder& b, llvm::Type* type, const gpu::GlobalAccess& access) const;
+  void store_buffer(Builder& b, Value* value, const gpu::GlobalAccess& access) const;
+
   const Processor& processor_;
+  const int chiplets_;
 };
 
 // A pointer to global memory as LLVM's accesses want it: they have no generic ones, which are slower.
 llvm::Value* global_pointer(llvm::IRBuilder<>& b, llvm::Value* pointer);
+
+// What is used once bypasses what the caches keep.
+bool is_used_once(const gpu::GlobalAccess& access);
 
 // What `emit` makes where the predicate (null: always) holds, else 0; null where it makes nothing. A branch.
 llvm::Value* emit_under(llvm::IRBuilder<>& b, llvm::Value* predicate, llvm::function_ref<llvm::Value*()> emit);

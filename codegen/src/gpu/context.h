@@ -158,12 +158,18 @@ Result<Registers> convert(Context& c, const Registers& registers, const dsl::Typ
 // … begun: what has to be read from shared memory is read when the function is called, behind other writes.
 Result<std::function<Registers()>> start_conversion(Context& c, const Registers& registers, const dsl::Type& type,
                                                     const Layout& from, const Layout& to);
+// tile_coordinates.cpp: what a form without coordinates comes to, i64.
+Value* emit_form(Context& c, const Linear& form);
 // address.cpp: where the pointers of a tile point, register by register.
 struct Address {
   Value* base = nullptr;
-  int64_t offset = 0;  // bytes
+  int64_t offset = 0;          // bytes
+  Value* by_thread = nullptr;  // … behind a base that all threads have alike, i32; null: the base is the thread's own
 };
 Result<std::vector<Address>> addresses(Context& c, ValueId pointers, const Layout& layout);
+// offset_address.cpp: the same by offsets of threads; nothing where the target has no use for them, or they are not
+// known to be small enough.
+std::optional<std::vector<Address>> offset_addresses(Context& c, ValueId pointers, const Layout& layout);
 
 // region.cpp
 Result<void> lower_region(Context& c, const dsl::Region& region);

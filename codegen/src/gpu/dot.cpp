@@ -1,5 +1,7 @@
 // dot: by matrix instructions on fragments in registers, or, where there are none for its types, by multiply-adds on
 // operands that all threads read from shared memory.
+#include <algorithm>
+
 #include "gpu/context.h"
 #include "gpu/dot_fragments.h"
 #include "gpu/group_dot.h"
@@ -27,9 +29,16 @@ Result<Registers> operand_registers(Context& c, ValueId id, const Layout& layout
   return registers;
 }
 
+bool is_in_pipeline(const Context& c) {
+  return std::ranges::any_of(c.placement.pipelines,
+                             [&](const auto& entry) { return &entry.first->regions[0] == c.current_region(); });
+}
+
 Result<void> by_instruction(Context& c, const Op& op, const DotLayouts& layouts) {
   const DotFragments& all = *layouts.fragments;
   const int rank = all.sums.rank();
+  const bool is_cluster = is_in_pipeline(c);
+  if (is_cluster) c.target.begin_products(c.b);
   auto a = operand_registers(c, op.operands[0], all.a, all.whole_a, rank - 1);
   auto b = operand_registers(c, op.operands[1], all.b, all.whole_b, rank - 2);
   auto sums = fragment_sums(c, op.operands[2], layouts);
@@ -38,6 +47,7 @@ Result<void> by_instruction(Context& c, const Op& op, const DotLayouts& layouts)
   for (int64_t batch = 0; batch < all.batch; ++batch) {
     for (int64_t k = 0; k < all.k; ++k) multiply_fragments(c, all, *a, *b, *sums, batch, k);
   }
+  if (is_cluster) c.target.end_products(c.b);
   c.define(op.results[0], without_copies(*sums, layouts));
   return {};
 }

@@ -91,6 +91,17 @@ Linear operator*(const Linear& a, const Expr& factor) {
   return out;
 }
 
+bool is_polynomial(const Expr& expr) {
+  return std::ranges::all_of(expr.terms(), [](const dsl::Term& term) {
+    return std::ranges::all_of(term.atoms, [](const dsl::Atom& atom) { return atom.kind == AtomKind::kParam; });
+  });
+}
+
+bool is_polynomial(const Linear& form) {
+  return is_polynomial(form.host) &&
+         std::ranges::all_of(form.program, [](const auto& term) { return is_polynomial(term.second); });
+}
+
 std::string to_string(const Linear& form, const dsl::Kernel& kernel) {
   std::string out;
   const auto add = [&](const Expr& factor, const std::string& what) {

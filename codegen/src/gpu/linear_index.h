@@ -32,6 +32,9 @@ struct Linear {
 Linear operator+(const Linear& a, const Linear& b);
 Linear operator-(const Linear& a, const Linear& b);
 Linear operator*(const Linear& a, const dsl::Expr& factor);
+// Whether the device can compute it, of parameters; … of a form all factors but those of coordinates.
+bool is_polynomial(const dsl::Expr& expr);
+bool is_polynomial(const Linear& form);
 // "64*%pid + M + i0"
 std::string to_string(const Linear& form, const dsl::Kernel& kernel);
 

@@ -19,7 +19,7 @@ llvm::Type* access_type(Context& c, const dsl::Type& type, int64_t vector) {
 Result<Registers> load_tile(Context& c, const Op& op, const Layout& layout, Value* enabled) {
   Builder& b = c.b;
   const std::optional<ValueId> mask = operand(op, 1), other = operand(op, 2);
-  auto where = addresses(c, op.operands[0], layout);
+  auto where = access_addresses(c, op.operands[0], layout);
   if (!where) return where.error();
   auto masks = get_if(c, mask, layout), others = get_if(c, other, layout);
   if (!masks || !others) return (masks ? others : masks).error();
@@ -29,9 +29,9 @@ Result<Registers> load_tile(Context& c, const Op& op, const Layout& layout, Valu
   Registers out(where->size());
   for (const Group& group : groups_of(layout, vector)) {
     Value* inside = both(b, mask ? (*masks)[group[0]] : nullptr, c.in_tile(layout, group[0], type));
-    const GlobalAccess access = {pointer_of(c, (*where)[group[0]]), both(b, inside, enabled),
-                                 static_cast<dsl::CacheHint>(int_attr(op, 0)),
-                                 static_cast<dsl::Eviction>(int_attr(op, 1))};
+    GlobalAccess access = access_at(c, (*where)[group[0]], both(b, inside, enabled));
+    access.cache = static_cast<dsl::CacheHint>(int_attr(op, 0));
+    access.eviction = static_cast<dsl::Eviction>(int_attr(op, 1));
     llvm::Type* packed = access_type(c, type, vector);
     Value* fallback = llvm::Constant::getNullValue(packed);
     if (other && vector == 1) {
@@ -61,7 +61,7 @@ Result<void> lower_store(Context& c, const Op& op) {
   Builder& b = c.b;
   const Layout& layout = c.placement.wanted.at(&op);
   const std::optional<ValueId> mask = operand(op, 2);
-  auto where = addresses(c, op.operands[0], layout);
+  auto where = access_addresses(c, op.operands[0], layout);
   if (!where) return where.error();
   auto values = c.get(op.operands[1], layout), masks = get_if(c, mask, layout);
   if (!values || !masks) return (values ? masks : values).error();
@@ -71,8 +71,8 @@ Result<void> lower_store(Context& c, const Op& op) {
   Value* first = is_first_copy(c, layout);
   for (const Group& group : groups_of(layout, vector)) {
     Value* inside = both(b, mask ? (*masks)[group[0]] : nullptr, c.in_tile(layout, group[0], type));
-    const GlobalAccess access = {pointer_of(c, (*where)[group[0]]), both(b, inside, first),
-                                 static_cast<dsl::CacheHint>(int_attr(op, 0))};
+    GlobalAccess access = access_at(c, (*where)[group[0]], both(b, inside, first));
+    access.cache = static_cast<dsl::CacheHint>(int_attr(op, 0));
     Value* stored = to_memory(b, (*values)[group[0]]);
     if (vector > 1) {
       stored = llvm::PoisonValue::get(access_type(c, type, vector));

@@ -44,6 +44,22 @@ Value* pointer_of(Context& c, const Address& address) {
   return c.b.CreateGEP(c.b.getInt8Ty(), address.base, c.b.getInt64(static_cast<uint64_t>(address.offset)));
 }
 
+Result<std::vector<Address>> access_addresses(Context& c, ValueId pointers, const Layout& layout) {
+  auto by_offset = offset_addresses(c, pointers, layout);
+  return by_offset ? std::move(*by_offset) : addresses(c, pointers, layout);
+}
+
+GlobalAccess access_at(Context& c, const Address& address, Value* predicate) {
+  GlobalAccess out;
+  out.predicate = predicate;
+  if (address.by_thread) {
+    out.offsets = {address.base, address.by_thread, address.offset};
+  } else {
+    out.pointer = pointer_of(c, address);
+  }
+  return out;
+}
+
 Result<Registers> get_if(Context& c, const std::optional<ValueId>& id, const Layout& layout) {
   return id ? c.get(*id, layout) : Result<Registers>(Registers());
 }

@@ -22,6 +22,9 @@ void tell_copies(Context& c, const Layout& layout, Value* first, Registers& bits
 Value* both(Builder& b, Value* x, Value* y);
 
 Value* pointer_of(Context& c, const Address& address);
+// The addresses of an access to global memory, and such an access of one register.
+Result<std::vector<Address>> access_addresses(Context& c, ValueId pointers, const Layout& layout);
+GlobalAccess access_at(Context& c, const Address& address, Value* predicate);
 // Nothing where the op has no such operand; of a value that is not there no registers.
 std::optional<ValueId> operand(const Op& op, size_t index);
 Result<Registers> get_if(Context& c, const std::optional<ValueId>& id, const Layout& layout);

@@ -26,6 +26,12 @@ struct GlobalAccess {
   Value* predicate = nullptr;  // i1; null: always
   dsl::CacheHint cache = dsl::CacheHint::kAll;
   dsl::Eviction eviction = dsl::Eviction::kNormal;
+  // In place of the pointer, of targets that reach so (offset_reach): an address that all threads have alike, a
+  // thread's offset, i32 without a sign, and a constant one. Bytes.
+  struct Offsets {
+    Value *base = nullptr, *by_thread = nullptr;
+    int64_t constant = 0;
+  } offsets = {};
 };
 
 // An atomic access to global memory, of one thread, which by itself orders no others.
@@ -148,6 +154,14 @@ class TargetInfo {
   virtual void fence(Builder& b, dsl::MemoryScope scope, Value* predicate) const = 0;
   // Null where there is none.
   virtual const BulkEngine* bulk_engine() const { return nullptr; }
+
+  // Bytes behind a common address where accesses by GlobalAccess::offsets end; 0: there are none.
+  virtual int64_t offset_reach() const { return 0; }
+
+  // Around the products of a tile by matrix instructions, and the reads of their operands from shared memory: how the
+  // warp is scheduled meanwhile.
+  virtual void begin_products(Builder&) const {}
+  virtual void end_products(Builder&) const {}
 };
 
 }  // namespace kiln::codegen::gpu

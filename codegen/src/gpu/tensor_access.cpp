@@ -30,17 +30,6 @@ struct Bounds {
 
 Linear uniform_part(const Linear& form) { return {form.host, form.program, {}}; }
 
-// What the device can compute of parameters.
-bool is_polynomial(const Expr& expr) {
-  return std::ranges::all_of(expr.terms(), [](const dsl::Term& term) {
-    return std::ranges::all_of(term.atoms, [](const dsl::Atom& atom) { return atom.kind == AtomKind::kParam; });
-  });
-}
-bool is_polynomial(const Linear& form) {
-  return is_polynomial(form.host) &&
-         std::ranges::all_of(form.program, [](const auto& term) { return is_polynomial(term.second); });
-}
-
 class Recogniser {
  public:
   Recogniser(const dsl::Kernel& kernel, const Op& op, LinearForms& forms)

@@ -44,6 +44,8 @@ class Evaluation {
 
 }  // namespace
 
+Value* emit_form(Context& c, const Linear& form) { return Evaluation(c, {}).form(form); }
+
 std::vector<Value*> tile_coordinates(Context& c, const TensorAccess& access, const std::map<ValueId, Value*>& instead) {
   Builder& b = c.b;
   Evaluation evaluation(c, instead);

@@ -10,12 +10,16 @@ namespace kiln::dsl {
 
 // Launch options stand in a config beside the constexprs. num_warps: of a block of threads. num_stages: so many
 // iterations' loads may be in flight, in place of the hint of every `for` whose hint is above 1. waves_per_eu: so many
-// waves are to fit on a SIMD of an AMD GPU, which leaves fewer registers to each. CPUs and the interpreter have none.
+// waves are to fit on a SIMD of an AMD GPU, which leaves fewer registers to each. chiplets: an AMD GPU has so many, to
+// which it deals programs by turns; neighbours along the first axis of the grid are to run on the same one, whose cache
+// they share. CPUs and the interpreter have none.
 inline constexpr std::string_view kNumWarps = "num_warps";
 inline constexpr std::string_view kNumStages = "num_stages";
 inline constexpr std::string_view kWavesPerEu = "waves_per_eu";
-inline constexpr std::array kLaunchOptions = {kNumWarps, kNumStages, kWavesPerEu};  // in the order of their encoding
-inline constexpr std::string_view kLaunchOptionNames = "num_warps, num_stages or waves_per_eu";
+inline constexpr std::string_view kChiplets = "chiplets";
+// In the order of their encoding.
+inline constexpr std::array kLaunchOptions = {kNumWarps, kNumStages, kWavesPerEu, kChiplets};
+inline constexpr std::string_view kLaunchOptionNames = "num_warps, num_stages, waves_per_eu or chiplets";
 bool is_launch_option(std::string_view name);
 // Error: what is allowed.
 Result<void> check_launch_option(std::string_view name, int64_t value);

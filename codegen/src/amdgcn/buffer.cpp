@@ -1,0 +1,70 @@
+// Accesses to global memory by buffer instructions: an address in scalar registers, an offset of 32 bits in a lane's.
+// Lanes whose predicate is false have an offset beyond the buffer's end, where the hardware loads zeros and stores
+// nothing: there is no branch, and no other address to choose.
+#include <llvm/IR/IntrinsicsAMDGPU.h>
+
+#include "amdgcn/target_info.h"
+
+namespace kiln::codegen::amdgcn {
+namespace {
+
+using llvm::Value;
+using Builder = llvm::IRBuilder<>;
+
+// The last word of a resource ("Buffer Resource Descriptor" in AMD's ISA guides for Vega, CDNA 3, RDNA 3 and RDNA 4).
+// gfx9: data of 32 bits, floats, which untyped accesses ignore but which must not be invalid. Later: the same as one
+// format, and bounds by the offset in bytes (OOB_SELECT = 3).
+uint32_t resource_flags(const Processor& processor) {
+  return processor.major == 9 ? uint32_t{7} << 12 | uint32_t{4} << 15 : uint32_t{22} << 12 | uint32_t{3} << 28;
+}
+
+// Bits of the cache policy that say that what is accessed is not used again ("AMDGPU Usage", memory model, of
+// nontemporal accesses).
+uint32_t cache_policy(const Processor& processor, const gpu::GlobalAccess& access) {
+  constexpr uint32_t kGlc = 1, kSlc = 2, kDlc = 4, kNt942 = 2, kNt12 = 1;
+  if (!is_used_once(access)) return 0;
+  if (processor.major == 12) return kNt12;
+  if (processor.major == 11) return kSlc | kDlc;
+  return processor.matrix == Matrix::kMfma942 ? kNt942 : kGlc | kSlc;
+}
+
+Value* resource(Builder& b, const Processor& processor, const gpu::GlobalAccess& access) {
+  Value* base = global_pointer(b, access.offsets.base);
+  return b.CreateIntrinsic(
+      llvm::Intrinsic::amdgcn_make_buffer_rsrc, {base->getType()},
+      {base, b.getInt16(0), b.getInt32(static_cast<uint32_t>(kBufferBytes)), b.getInt32(resource_flags(processor))});
+}
+
+// The constant is added behind the choice, so that it becomes part of the instruction.
+Value* offset_of(Builder& b, const gpu::GlobalAccess& access) {
+  Value* offset = access.offsets.by_thread;
+  if (access.predicate) {
+    offset = b.CreateSelect(access.predicate, offset, b.getInt32(static_cast<uint32_t>(kBufferBytes)));
+  }
+  return b.CreateAdd(offset, b.getInt32(static_cast<uint32_t>(access.offsets.constant)));
+}
+
+// As the instructions move them: a byte, a half word, or words.
+llvm::Type* moved_type(Builder& b, llvm::Type* type) {
+  const auto bits = static_cast<unsigned>(type->getPrimitiveSizeInBits().getFixedValue());
+  return bits <= 32 ? static_cast<llvm::Type*>(b.getIntNTy(bits))
+                    : llvm::FixedVectorType::get(b.getInt32Ty(), bits / 32);
+}
+
+}  // namespace
+
+Value* AmdTargetInfo::load_buffer(Builder& b, llvm::Type* type, const gpu::GlobalAccess& access) const {
+  Value* moved = b.CreateIntrinsic(llvm::Intrinsic::amdgcn_raw_ptr_buffer_load, {moved_type(b, type)},
+                                   {resource(b, processor_, access), offset_of(b, access), b.getInt32(0),
+                                    b.getInt32(cache_policy(processor_, access))});
+  return b.CreateBitCast(moved, type);
+}
+
+void AmdTargetInfo::store_buffer(Builder& b, Value* value, const gpu::GlobalAccess& access) const {
+  llvm::Type* type = moved_type(b, value->getType());
+  b.CreateIntrinsic(llvm::Intrinsic::amdgcn_raw_ptr_buffer_store, {type},
+                    {b.CreateBitCast(value, type), resource(b, processor_, access), offset_of(b, access), b.getInt32(0),
+                     b.getInt32(cache_policy(processor_, access))});
+}
+
+}  // namespace kiln::codegen::amdgcn

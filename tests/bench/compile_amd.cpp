@@ -1,0 +1,108 @@
+// How long a warm compiler takes from a kernel's request to a linked code object for an AMD GPU, beside the same
+// kernel's PTX: both compiled by turns in this process, each kernel with the constexprs that its text gives that
+// target, facts that a well-aligned launch has. The least of the times counts, which is what remains on a busy machine.
+//   bench-compile-amd [TARGET [KERNEL…]]
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "kiln/codegen/compile.h"
+#include "kiln/dsl/binary.h"
+#include "kiln/dsl/config.h"
+#include "kiln/dsl/kernels.h"
+
+namespace {
+
+using namespace kiln;
+
+constexpr int kRepetitions = 7;
+constexpr char kCudaTarget[] = "cuda:sm_80";
+
+struct Times {
+  int64_t total = 0, codegen = 0;
+};
+
+dsl::Facts good_facts(const dsl::Kernel& kernel) {
+  dsl::Facts out;
+  for (const dsl::Param& param : kernel.params) {
+    const bool is_extent = !param.type.pointer && dsl::is_int(param.type.element);
+    out.push_back(param.type.pointer ? dsl::ParamFact::kAlign16
+                  : is_extent        ? dsl::ParamFact::kMultiple16
+                                     : dsl::ParamFact::kNone);
+  }
+  return out;
+}
+
+Result<RequestBytes> request_for(const dsl::Kernel& kernel, const std::string& target, const std::string& emit) {
+  auto config = dsl::complete_constexprs(kernel, {}, target);
+  if (!config) return config.error();
+  return dsl::encode_request({kernel, target, *config, good_facts(kernel), emit});
+}
+
+// Microseconds; less of them than `best` has are kept.
+Result<void> time_once(const RequestBytes& request, Times& best) {
+  auto artifact = codegen::compile(request.canonical, request.debug, {});
+  if (!artifact) return artifact.error();
+  const nlohmann::json& phases = artifact->metadata["phases_us"];
+  const int64_t total = phases["total"];
+  if (best.total == 0 || total < best.total) best = {total, phases["codegen"]};
+  return {};
+}
+
+struct Ratios {
+  double to_ptx = 0, to_cubin = 0;
+};
+
+Result<Ratios> compare(const dsl::Kernel& kernel, const std::string& name, const std::string& target) {
+  const Result<RequestBytes> requests[] = {request_for(kernel, kCudaTarget, "ptx"),
+                                           request_for(kernel, kCudaTarget, "so"), request_for(kernel, target, "so")};
+  Times times[3];
+  for (int i = 0; i < kRepetitions; ++i) {
+    for (size_t which = 0; which < 3; ++which) {
+      if (!requests[which]) return requests[which].error();
+      if (auto done = time_once(*requests[which], times[which]); !done) return done.error();
+    }
+  }
+  const auto ms = [&](size_t which) { return static_cast<double>(times[which].total) / 1e3; };
+  static constexpr const char* kNames[] = {"ptx", "cubin", "amd"};
+  for (size_t which = 0; which < 3; ++which) {
+    std::printf("compile,%s,,%s,total_us,%lld\n", name.c_str(), kNames[which],
+                static_cast<long long>(times[which].total));
+  }
+  const Ratios out = {ms(2) / ms(0), ms(2) / ms(1)};
+  std::fprintf(stderr, "%-28s %9.2f %9.2f %9.2f (%9.2f) %8.2f %8.2f\n", name.c_str(), ms(0), ms(1), ms(2),
+               static_cast<double>(times[2].codegen) / 1e3, out.to_ptx, out.to_cubin);
+  return out;
+}
+
+void print_summary(const char* what, std::vector<double> ratios) {
+  std::sort(ratios.begin(), ratios.end());
+  std::fprintf(stderr, "ratio to %s: median %.2f, worst %.2f\n", what, ratios[ratios.size() / 2], ratios.back());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  codegen::warm_up();
+  const std::string target = argc > 1 ? argv[1] : "amd:gfx942";
+  const std::vector<std::string> only(argv + std::min(argc, 2), argv + argc);
+  std::vector<double> to_ptx, to_cubin;
+  std::fprintf(stderr, "%-28s %9s %9s %9s (%9s) %8s %8s  (ms)\n", "kernel", "PTX", "cubin", "AMD", "codegen", "to PTX",
+               "to cubin");
+  for (const dsl::LibraryKernel& kernel : dsl::library_kernels()) {
+    const std::string name(kernel.name);
+    if (!only.empty() && std::find(only.begin(), only.end(), name) == only.end()) continue;
+    const Result<Ratios> ratios = kernel.ir->ok() ? compare(**kernel.ir, name, target) : kernel.ir->error();
+    if (ratios) {
+      to_ptx.push_back(ratios->to_ptx);
+      to_cubin.push_back(ratios->to_cubin);
+    } else {
+      std::fprintf(stderr, "%-28s [SKIPPED] %.120s\n", name.c_str(), ratios.error().message.c_str());
+    }
+  }
+  if (to_ptx.empty()) return 1;
+  print_summary("PTX", std::move(to_ptx));
+  print_summary("cubin", std::move(to_cubin));
+  return 0;
+}
