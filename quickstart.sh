@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds Kiln, starts a daemon, and compiles and runs the kernel library on this machine's CPU,
 # with --gpu on its first GPU: each kernel is checked against a float64 reference, and a table says how fast it compiled,
-# was served and ran.
+# was served and ran. Then the tuner looks for better configs of some kernels, for half a minute at most.
 set -euo pipefail
 cd "$(dirname "$0")"
 . cmake/packages.sh
@@ -10,5 +10,12 @@ install_missing $KILN_BUILD_PACKAGES
 cmake --preset release -DKILN_BUILD_TESTS=ON >build.log 2>&1 || { cat build.log >&2; exit 1; }
 rm -f build.log
 echo "Building (release)…"
-cmake --build --preset release --target kiln kilnd kiln-worker kiln-quickstart -- --quiet
-exec build/release/bin/kiln-quickstart "$@"
+cmake --build --preset release --target kiln kilnd kiln-worker kiln-quickstart kiln-tune kiln-runner -- --quiet
+build/release/bin/kiln-quickstart "$@"
+
+target=cpu
+for argument in "$@"; do
+  [ "$argument" != --gpu ] || target=cuda
+done
+printf '\nTuning (autotune/jobs/quickstart.jsonl)…\n'
+build/release/bin/kiln tune autotune/jobs/quickstart.jsonl --targets "$target" --budget 30s

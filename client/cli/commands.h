@@ -45,6 +45,9 @@ Result<void> ping();
 Result<void> stats(bool json);
 Result<void> stop();
 
+// Becomes kiln-tune, which stands beside this program.
+Result<void> tune(const std::vector<std::string>& words);
+
 Result<void> cache_list(const std::string& directory);
 Result<void> cache_verify(const std::string& directory);
 Result<void> cache_clear(const std::string& directory);

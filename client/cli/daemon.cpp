@@ -1,4 +1,5 @@
-// `kiln serve`, `ping`, `stats` and `stop`: the daemon from the command line.
+// `kiln serve`, `ping`, `stats` and `stop`: the daemon from the command line; and `kiln tune`, which is a program of
+// its own like the daemon.
 #include <unistd.h>
 
 #include <cerrno>
@@ -30,18 +31,28 @@ void print_flat(const std::string& name, const nlohmann::json& value) {
   for (const auto& [key, inner] : value.items()) print_flat(name.empty() ? key : name + "." + key, inner);
 }
 
+// This process becomes the program; returns only where that fails.
+Error become(const std::string& program, std::vector<std::string> words) {
+  std::vector<char*> argv = {const_cast<char*>(program.c_str())};
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  ::execv(program.c_str(), argv.data());
+  return error(ErrorCode::kUnavailable, program + ": cannot be started: " + std::strerror(errno));
+}
+
 }  // namespace
 
 Result<void> serve(const std::vector<std::string>& daemon_flags) {
   auto kilnd = wire::find_kilnd();
   if (!kilnd) return kilnd.error();
-  std::vector<std::string> words = {*kilnd, "--foreground"};
+  std::vector<std::string> words = {"--foreground"};
   words.insert(words.end(), daemon_flags.begin(), daemon_flags.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  ::execv(kilnd->c_str(), argv.data());
-  return error(ErrorCode::kUnavailable, *kilnd + ": cannot be started: " + std::strerror(errno));
+  return become(*kilnd, std::move(words));
+}
+
+Result<void> tune(const std::vector<std::string>& words) {
+  const std::string self = wire::self_path();
+  return become(self.substr(0, self.rfind('/') + 1) + "kiln-tune", words);
 }
 
 Result<void> ping() {

@@ -70,6 +70,13 @@ void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
   library->callback([&] { action = [&] { return kiln::cli::export_library(flags.directory); }; });
 }
 
+void add_tune_command(CLI::App& app, Action& action) {
+  CLI::App* tune = app.add_subcommand("tune", "Find the best configs of kernels; words go to kiln-tune");
+  tune->prefix_command();
+  tune->set_help_flag();  // kiln-tune's own is asked for
+  tune->callback([tune, &action] { action = [tune] { return kiln::cli::tune(tune->remaining()); }; });
+}
+
 void add_daemon_commands(CLI::App& app, Flags& flags, Action& action) {
   CLI::App* serve = app.add_subcommand("serve", "Run the daemon in the foreground; flags go to kilnd");
   serve->prefix_command();
@@ -103,6 +110,7 @@ int main(int argc, char** argv) {
   Flags flags;
   Action action;
   add_kernel_commands(app, flags, action);
+  add_tune_command(app, action);
   add_daemon_commands(app, flags, action);
   CLI11_PARSE(app, argc, argv);
   const Result<void> done = action();

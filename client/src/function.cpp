@@ -85,6 +85,10 @@ Result<void> UntypedFunction::launch(std::span<const Argument> arguments, const 
     if (FunctionState* chosen = state->tuned->for_launch(arguments)) state = chosen;
   }
   const Variant& variant = state->best(exact);
+  if (!is_sound(variant.facts, exact)) [[unlikely]] {
+    return invalid_argument("kernel `" + kernel.name + "` was compiled for arguments with " +
+                            facts_text(kernel, variant.facts) + ", and these have " + facts_text(kernel, exact));
+  }
   if (variant.facts != exact && !variant.concrete && state->core->specialises()) state->specialise_later(exact);
   return launch_variant(variant, kernel, state->layout, arguments, options);
 }

@@ -14,7 +14,7 @@ namespace kiln::client {
 
 // A snapshot that launches read without a lock.
 struct VariantSet {
-  std::vector<std::shared_ptr<const Variant>> variants;  // the first is generic
+  std::vector<std::shared_ptr<const Variant>> variants;  // the first is generic, but for one of load_artifact()
   std::vector<dsl::Facts> requested;                     // asked for in the background, whatever became of it
 };
 
@@ -23,7 +23,7 @@ class TunedConfigs;
 struct FunctionState : std::enable_shared_from_this<FunctionState> {
   FunctionState(std::shared_ptr<Core> owner, CompileSpec what, std::shared_ptr<const Variant> generic);
 
-  // The best sound variant for what holds; it lives as long as this.
+  // The best sound variant for what holds, else the first; it lives as long as this.
   const Variant& best(const dsl::Facts& exact) const;
   bool has(const dsl::Facts& facts) const;
   size_t variant_count() const { return current().variants.size(); }

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kiln/client/artifact.h"
+
 #if defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -90,6 +92,14 @@ Result<void> check_host(const nlohmann::json& needs) {
                             "`, which the kernel was compiled for");
   }
   return {};
+}
+
+std::vector<std::string> host_features() {
+  std::vector<std::string> out;
+  for (const Feature& feature : features()) {
+    if (feature.here) out.emplace_back(feature.name);
+  }
+  return out;
 }
 
 }  // namespace kiln::client

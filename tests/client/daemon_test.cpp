@@ -1,13 +1,16 @@
 // Handles on compiled kernels, with a daemon of this test's own.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
 #include <vector>
 
+#include "kiln/client/artifact.h"
 #include "kiln/client/client.h"
+#include "kiln/dsl/binary.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
 
@@ -60,6 +63,40 @@ TEST_F(Compiled, LaunchesAndPrepares) {
   }
   EXPECT_EQ(fn->untyped().variant_count(), 7u);
   EXPECT_EQ(fn->untyped().metadata()["entry"], "kiln_entry");
+}
+
+// Without a daemon, once the artifact is there.
+TEST_F(Compiled, AnArtifactBecomesAHandle) {
+  const dsl::Kernel& kernel = *kernels::vector_add<>().ir();
+  auto daemon = client::Connection::open(options().connect);
+  ASSERT_TRUE(daemon.ok()) << daemon.error().message;
+  const dsl::Facts facts = {dsl::ParamFact::kAlign16, dsl::ParamFact::kNone, dsl::ParamFact::kNone,
+                            dsl::ParamFact::kMultiple16};
+  auto request = dsl::encode_request({kernel, (*daemon)->server().native_target, {{"BLOCK", 256}}, facts});
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  auto artifact = (*daemon)->fetch(*request);
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  auto fn = client::load_artifact(kernel, *artifact);
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  alignas(16) float x[36], y[32], out[32] = {};
+  std::fill(std::begin(x), std::end(x), 1.5f);
+  std::fill(std::begin(y), std::end(y), 2.0f);
+  const auto launch = [&](float* from, uint64_t n) {
+    return fn->launch(std::vector<client::Argument>{{from, 32, 0}, {y, 32, 0}, {out, 32, 0}, {nullptr, 0, n}});
+  };
+  auto done = launch(x, 32);
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  EXPECT_EQ(std::count(std::begin(out), std::end(out), 3.5f), 32);
+  // The code is for multiples of 16 alone.
+  auto odd = launch(x + 1, 31);
+  ASSERT_FALSE(odd.ok());
+  EXPECT_EQ(
+      odd.error().message,
+      "kernel `vector_add` was compiled for arguments with x=align16,n=x16, and these have y=align16,out=align16");
+  artifact->metadata["facts"] = {"none", "sixteen"};
+  EXPECT_EQ(client::load_artifact(kernel, *artifact).error().message,
+            "the artifact of kernel `vector_add` has an unknown fact");
+  EXPECT_FALSE(client::load_artifact(*kernels::sin2_cos2<>().ir(), *artifact).ok());
 }
 
 // A plan, prints and a failure, all the way through the daemon.

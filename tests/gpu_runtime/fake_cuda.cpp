@@ -284,7 +284,7 @@ FAKE_API Status cuDeviceTotalMem_v2(size_t* bytes, int) {
 FAKE_API Status cuDeviceGetAttribute(int* value, int attribute, int device) {
   ENTER_WITHOUT_CONTEXT(cuDeviceGetAttribute)
   const auto [major, minor] = state().capabilities[static_cast<size_t>(device)];
-  const std::map<int, int> values = {{16, 132}, {75, major}, {76, minor}, {97, 232448}};
+  const std::map<int, int> values = {{16, 132}, {38, 52428800}, {75, major}, {76, minor}, {97, 232448}};
   const auto known = values.find(attribute);
   if (known == values.end()) return 1;
   *value = known->second;

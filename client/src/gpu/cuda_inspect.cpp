@@ -57,6 +57,10 @@ Result<Inspected> inspect(const Api& api, int ordinal) {
   out.info.memory_bytes = memory;
   out.info.multiprocessors = static_cast<uint32_t>(multiprocessors);
   out.info.shared_bytes = static_cast<uint32_t>(shared);
+  int cache = 0;
+  if (api.device_attribute(&cache, kL2CacheSize, out.device) == kSuccess)
+    out.info.cache_bytes = static_cast<uint64_t>(cache);
+  out.info.driver_version = api.version;
   return out;
 }
 

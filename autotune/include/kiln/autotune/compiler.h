@@ -21,6 +21,10 @@ class Compiler {
   virtual Result<std::string> resolve_target(const std::string& target) = 0;
   virtual std::future<Result<Artifact>> compile(const dsl::Kernel& kernel, const std::string& target,
                                                 const Config& config, const dsl::Facts& facts) = 0;
+  // Between the two nothing compiles for this object: hold() waits for what is being compiled, and what is asked for
+  // meanwhile waits for release(). For measurements on the CPU that compiles.
+  virtual void hold() {}
+  virtual void release() {}
 };
 
 // By a daemon, found or started, with background priority. At most `ahead` compiles are in flight.

@@ -17,9 +17,13 @@ struct Work {
   double flops = 0;               // all other arithmetic, by element
   double math = 0;                // transcendental functions, by element
   double loaded = 0, stored = 0;  // bytes that programs ask memory for, as often as they do
+  double lines = 0;               // the same, counted in whole lines of 64 bytes: what scattered accesses cost
   double compulsory = 0;          // bytes that must move at least once: the arrays that are touched
   double programs = 0;
-  double tile_bytes = 0;  // of a program: the largest sum of tiles that live at once, about
+  double tile_bytes = 0;   // of a program: the largest sum of tiles that live at once, about
+  double dot_bytes = 0;    // of operands and accumulators, as often as dots read and write them
+  double steps = 0;        // iterations of loops, and programs: what is paid per piece of work
+  bool estimated = false;  // control or addresses depend on data: these figures are expected ones
 };
 Result<Work> count_work(const dsl::Kernel& kernel, const Config& config, const Workload& workload);
 
@@ -39,7 +43,7 @@ Result<Machine> parse_machine(const nlohmann::json& value);
 // `metadata` of the artifact where it is compiled already: registers, spills, shared memory, waves.
 double predict_us(const Machine& machine, const Work& work, const Config& config,
                   const nlohmann::json* metadata = nullptr);
-// The time below which no measurement can be true, for `compulsory` bytes and flops at twice the roofs.
+// The time below which no measurement can be true, for `compulsory` bytes and flops at eight times the roofs.
 double possible_us(const Machine& machine, const Work& work);
 // The bound that a measurement is shown against, and its name: "memory", "products", "arithmetic", "launch".
 struct Roofline {

@@ -43,9 +43,15 @@ class Records {
   // $XDG_DATA_HOME/kiln/tune.sqlite, ~/.local/share/kiln/tune.sqlite; or KILN_TUNE_DB.
   static std::string default_path();
   static Result<std::unique_ptr<Records>> open(const std::string& path);
-  // A golden file (JSON lines) that is only read, and wins over the database.
+  // A golden file (JSON lines) that is only read, and wins over the database. Its choices hold for a target whatever
+  // hardware and builder they were made on; those of the same come first.
   static Result<std::unique_ptr<Records>> open_golden(const std::string& path);
+  // Both as one: what the golden file says, else the database, which takes all that is written.
+  static std::unique_ptr<Records> with_golden(std::unique_ptr<Records> golden, std::unique_ptr<Records> database);
   virtual ~Records() = default;
+
+  // What people should be told: that a damaged file was moved aside, that an imported file's last line was cut off.
+  virtual std::vector<std::string> notes() const { return {}; }
 
   // Durable when it returns. A second record of the same key and config replaces the first.
   virtual Result<void> put(const Record& record) = 0;

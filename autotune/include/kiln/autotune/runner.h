@@ -16,7 +16,8 @@ using Seconds = std::chrono::duration<double>;
 using CandidateId = uint32_t;
 
 struct RunnerInfo {
-  std::string target;       // resolved: what candidates must be compiled for
+  std::string target;       // what candidates must be compiled for: "cuda:sm_90a"; of a CPU "cpu", for the compiler's
+                            // daemon knows what that is here
   std::string device;       // "NVIDIA H200", "AMD EPYC …"
   std::string fingerprint;  // of the hardware and its driver: measurements hold where it is equal
   int threads = 0;          // of a CPU: how many a launch uses
@@ -51,7 +52,8 @@ class Runner {
   virtual Result<CandidateStatus> load(CandidateId id, const Config& config, const Artifact& artifact,
                                        Seconds deadline) = 0;
   // `rounds` rounds over these candidates, whose order rotates between rounds against drift. A candidate that fails in
-  // it has status set and the rounds go on without it (its times are NaN).
+  // it has status set and the rounds go on without it (its times are NaN). `deadline` of one candidate's turn in a
+  // round.
   struct Measured {
     std::vector<Round> rounds;
     std::vector<CandidateStatus> status;
@@ -61,11 +63,12 @@ class Runner {
 };
 
 struct RunnerOptions {
-  std::string executable;      // empty: kiln-runner beside this program
-  std::string kind = "cpu";    // "cpu", "cuda", "amd"
-  int ordinal = 0;             // of the device
-  int threads = 0;             // of a CPU; 0: all
-  std::string reproducer_dir;  // where kernels and inputs of wrong results are kept
+  std::string executable = {};  // empty: KILN_RUNNER, else kiln-runner beside this program
+  std::string kind = "cpu";     // "cpu", "cuda", "amd"
+  int ordinal = 0;              // of the device
+  int threads = 0;              // of a CPU; 0: all
+  // Where kernels and inputs of wrong results are kept; empty: $XDG_DATA_HOME/kiln/reproducers.
+  std::string reproducer_dir = {};
 };
 Result<std::unique_ptr<Runner>> start_runner(const RunnerOptions& options);
 

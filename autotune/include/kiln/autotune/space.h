@@ -33,6 +33,9 @@ Result<std::vector<Config>> enumerate(const dsl::Kernel& kernel, const std::stri
 std::string to_string(const Config& config);
 Result<Config> parse_config(const std::string& text);
 
+// Where a config stands: the number of its value on each axis; of a value between two, the lower; -1 where it has none.
+std::vector<double> places(const Space& space, const Config& config);
+
 // Steps along the axes between two configs of a space: how far apart they are.
 int distance(const Space& space, const Config& a, const Config& b);
 

@@ -34,6 +34,11 @@ struct Job {
   std::vector<dsl::SpaceAxis> axes;  // in place of the kernel's space
 };
 
+// What the records know a job's measurements by: the canonical kernel with the workload's fixed constexprs, the bucket,
+// where they hold, and that caches were hot where they were.
+Result<RecordKey> record_key(const Job& job, const std::string& hardware, const std::string& builder,
+                             const TuneOptions& options);
+
 // A config as the search left it.
 struct Candidate {
   Config config;

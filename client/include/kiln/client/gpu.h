@@ -44,6 +44,8 @@ struct DeviceInfo {
   uint64_t memory_bytes = 0;
   uint32_t multiprocessors = 0;
   uint32_t shared_bytes = 0;  // shared memory that one block may have
+  uint64_t cache_bytes = 0;   // of the last cache before memory; 0: the driver does not tell
+  int driver_version = 0;     // as the vendor numbers them; 0: the driver does not tell
 };
 
 // The devices of a kind, in the driver's order, without opening them. No driver is an error, and so is no device.

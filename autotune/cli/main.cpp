@@ -1,0 +1,194 @@
+// kiln-tune: batch runs of the tuner, and its records as files. `kiln tune …` is this program.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+
+#include "flags.h"
+#include "interrupt.h"
+#include "kiln/autotune/report.h"
+#include "kiln/autotune/serve.h"
+#include "progress.h"
+#include "text_files.h"
+
+namespace kiln::autotune::cli {
+namespace {
+
+constexpr int kFailed = 1, kInterrupted = 130;
+constexpr int kServiceFd = 3;
+
+int fail(const Error& problem) {
+  std::fprintf(stderr, "kiln tune: %s\n", problem.message.c_str());
+  return kFailed;
+}
+
+Result<std::unique_ptr<Records>> open_records(const Flags& flags) {
+  auto database = Records::open(flags.database.empty() ? Records::default_path() : flags.database);
+  if (!database || flags.golden.empty()) return database;
+  auto golden = Records::open_golden(flags.golden);
+  if (!golden) return golden;
+  return Records::with_golden(std::move(*golden), std::move(*database));
+}
+
+void print_notes(const Records& records) {
+  for (const std::string& note : records.notes()) std::fprintf(stderr, "kiln tune: note: %s\n", note.c_str());
+}
+
+Result<std::vector<JobSpec>> read_all_jobs(const std::vector<std::string>& files) {
+  std::vector<JobSpec> out;
+  for (const std::string& file : files) {
+    const bool standard_input = file == "-";
+    const std::string text = standard_input ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : std::string();
+    auto jobs = standard_input ? parse_jobs(text, "<stdin>") : read_jobs(file);
+    if (!jobs) return jobs;
+    std::move(jobs->begin(), jobs->end(), std::back_inserter(out));
+  }
+  if (out.empty()) return invalid_argument("there are no jobs");
+  return out;
+}
+
+// Found out before hours of measurements.
+Result<void> check_report(const std::string& path) {
+  if (path.empty() || ::access(directory_of(path).c_str(), W_OK | X_OK) == 0) return {};
+  return invalid_argument("--report " + path + ": cannot be written there");
+}
+
+int tune_jobs(const Flags& flags) {
+  auto options = batch_options(flags);
+  if (!options) return fail(options.error());
+  auto jobs = read_all_jobs(flags.jobs);
+  if (!jobs) return fail(jobs.error());
+  if (auto checked = check_report(flags.report); !checked) return fail(checked.error());
+  auto records = open_records(flags);
+  if (!records) return fail(records.error());
+  client::ConnectOptions connect;
+  connect.client_name = "kiln-tune";
+  auto compiler = daemon_compiler(connect);
+  if (!compiler) return fail(compiler.error());
+  const std::string database = flags.database.empty() ? Records::default_path() : flags.database;
+  auto runner_for = [&](const std::string& kind) {
+    RunnerOptions runner;
+    runner.executable = flags.runner;
+    runner.kind = kind;
+    runner.threads = flags.threads;
+    runner.reproducer_dir = directory_of(database) + "/reproducers";
+    return start_runner(runner);
+  };
+
+  Interrupt interrupt;
+  ProgressLines lines(stderr, ::isatty(STDERR_FILENO) != 0, flags.verbose, options->budget);
+  BatchProgress progress;
+  progress.changed = [&](const BatchResult& so_far, size_t job) { lines.changed(so_far, job); };
+  progress.measured = [&](const BatchResult& so_far, size_t job, const Record& record) {
+    lines.measured(so_far, job, record);
+  };
+  const BatchResult result = run_batch(*jobs, **compiler, runner_for, **records, *options, progress, interrupt.token());
+  lines.finish();
+  print_notes(**records);
+
+  if (!flags.report.empty()) {
+    if (auto done = write_text_file(flags.report, html_report(result)); !done) return fail(done.error());
+  }
+  const auto replace = nlohmann::json::error_handler_t::replace;
+  const std::string text = flags.json ? summary_json(result).dump(2, ' ', false, replace) + "\n" : text_report(result);
+  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
+    return fail(invalid_argument("standard output cannot be written"));
+  }
+  if (result.stopped) return kInterrupted;
+  return result.count(JobState::kFailed) > 0 ? kFailed : 0;
+}
+
+int export_records(const Flags& flags, const std::string& file) {
+  auto records = open_records(flags);
+  if (!records) return fail(records.error());
+  auto count = (*records)->export_lines(file);
+  if (!count) return fail(count.error());
+  print_notes(**records);
+  std::fprintf(stderr, "%zu records written to %s\n", *count, file.c_str());
+  return 0;
+}
+
+int import_records(const Flags& flags, const std::vector<std::string>& files) {
+  auto records = open_records(flags);
+  if (!records) return fail(records.error());
+  for (const std::string& file : files) {
+    auto count = (*records)->import_lines(file);
+    if (!count) return fail(count.error());
+    std::fprintf(stderr, "%zu records taken from %s\n", *count, file.c_str());
+  }
+  print_notes(**records);
+  return 0;
+}
+
+// The tuner behind a daemon: its channel is descriptor 3.
+int serve_daemon(const Flags& flags, const std::string& runtime_dir) {
+  auto options = batch_options(flags);
+  if (!options) return fail(options.error());
+  ServeOptions serving;
+  serving.connect.client_name = "kiln-tune";
+  serving.connect.runtime_dir = runtime_dir;
+  serving.connect.autostart = serving.connect.allow_pipe = false;  // it ends with its daemon
+  serving.connect.exact_build = false;
+  serving.database = flags.database;
+  serving.golden = flags.golden;
+  serving.runner.executable = flags.runner;
+  serving.runner.threads = flags.threads;
+  serving.tune = options->tune;
+  auto served = serve(wire::UniqueFd(kServiceFd), serving);
+  return served ? 0 : fail(served.error());
+}
+
+void add_flags(CLI::App& app, Flags& flags) {
+  app.add_option("jobs", flags.jobs, "Jobs files (JSON lines); - is standard input");
+  app.add_option("--targets", flags.targets, "cpu, cuda, amd, or resolved targets: of jobs that name none")
+      ->capture_default_str();
+  app.add_option("--budget", flags.budget, "Time for all jobs: 90s, 30m, 1h30m");
+  app.add_flag("--resume", flags.resume, "Take jobs whose search finished from the records, and go on with the others");
+  app.add_option("--report", flags.report, "An HTML file to write");
+  app.add_flag("--json", flags.json, "Print one JSON object in place of tables");
+  app.add_option("--search", flags.search, "auto, exhaustive, random, halving or local")->capture_default_str();
+  app.add_option("--seed", flags.seed, "Of the search")->capture_default_str();
+  app.add_option("--share", flags.share, "Of a space that may be measured")->capture_default_str();
+  app.add_flag("--frozen", flags.frozen, "Never measure: what the records say, else the default");
+  app.add_option("--golden", flags.golden, "Records (JSON lines) that are only read and win over the database");
+  app.add_option("--db", flags.database, "The database of the records");
+  app.add_option("--runner", flags.runner, "The program that measures; default kiln-runner beside this one");
+  app.add_option("--threads", flags.threads, "CPU threads of a launch; 0: all")->check(CLI::Range(0, 4096));
+  app.add_option("--cache", flags.cache, "cold or hot: whether inputs leave the caches between launches")
+      ->capture_default_str();
+  app.add_option("--bucket", flags.bucket, "exact, powers or facts: which shapes share their tuning")
+      ->capture_default_str();
+  app.add_flag("--verbose", flags.verbose, "A line for each measurement");
+}
+
+int main_of(int argc, char** argv) {
+  CLI::App app("Finds the best configs of kernels on this machine and keeps them", "kiln tune");
+  Flags flags;
+  std::string export_file;
+  std::vector<std::string> import_files;
+  add_flags(app, flags);
+  CLI::App* exporting = app.add_subcommand("export", "Write all records as JSON lines");
+  exporting->add_option("file", export_file)->required();
+  CLI::App* importing = app.add_subcommand("import", "Merge records from JSON lines");
+  importing->add_option("files", import_files)->required();
+  for (CLI::App* command : {exporting, importing}) {
+    command->add_option("--db", flags.database, "The database of the records");
+  }
+  bool serving = false;
+  std::string runtime_dir;
+  app.add_flag("--serve", serving, "Answer a daemon's requests on descriptor 3");
+  app.add_option("--runtime-dir", runtime_dir, "Of that daemon");
+  CLI11_PARSE(app, argc, argv);
+  if (serving) return serve_daemon(flags, runtime_dir);
+  if (exporting->parsed()) return export_records(flags, export_file);
+  if (importing->parsed()) return import_records(flags, import_files);
+  if (flags.jobs.empty()) return fail(invalid_argument("no jobs file is named; see --help"));
+  return tune_jobs(flags);
+}
+
+}  // namespace
+}  // namespace kiln::autotune::cli
+
+int main(int argc, char** argv) { return kiln::autotune::cli::main_of(argc, argv); }

@@ -1,0 +1,30 @@
+// Jobs files: what a batch tunes. JSON lines, each a kernel with shapes, targets and a space (docs/tuning.md).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kiln/autotune/workload.h"
+
+namespace kiln::autotune {
+
+// One kernel with one shape on one target; a line gives one or more.
+struct JobSpec {
+  std::string place;   // "llama.jsonl:3"
+  std::string name;    // "matmul bf16 M=4096,N=4096,K=4096"
+  std::string target;  // as it is written; empty: the batch says
+  dsl::Kernel kernel;
+  Workload workload;
+  std::vector<dsl::SpaceAxis> axes;  // in place of the kernel's space
+};
+
+// Kernel files are looked up beside `file`. Errors name `file:line` and the field.
+Result<std::vector<JobSpec>> parse_jobs(std::string_view text, const std::string& file);
+Result<std::vector<JobSpec>> read_jobs(const std::string& file);
+
+// A kernel of the library for an element type, "softmax" and "bf16"; without a type f32, or what the kernel has. The
+// error lists what there is.
+Result<dsl::Kernel> library_kernel(std::string_view name, std::string_view type);
+
+}  // namespace kiln::autotune

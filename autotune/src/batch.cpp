@@ -1,0 +1,213 @@
+// Runners and calibrated machines are kept from job to job; after an error of a job its runner is started anew.
+#include "kiln/autotune/batch.h"
+
+#include <algorithm>
+#include <map>
+
+#include "kiln/dsl/config.h"
+
+namespace kiln::autotune {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Device {
+  std::unique_ptr<Runner> runner;
+  Machine machine;
+};
+
+double seconds_since(Clock::time_point start) { return Seconds(Clock::now() - start).count(); }
+
+class Batch {
+ public:
+  Batch(Compiler& compiler, const StartRunner& start_runner, Records& records, const BatchOptions& options,
+        const BatchProgress& progress, std::stop_token stop)
+      : compiler_(compiler),
+        start_runner_(start_runner),
+        records_(records),
+        options_(options),
+        progress_(progress),
+        stop_(std::move(stop)) {}
+
+  BatchResult run(const std::vector<JobSpec>& specs) {
+    for (const JobSpec& spec : specs) {
+      const auto& targets = spec.target.empty() ? options_.targets : std::vector{spec.target};
+      for (const std::string& target : targets) {
+        jobs_.push_back({&spec, target});
+        JobOutcome outcome;
+        outcome.name = spec.name;
+        outcome.place = spec.place;
+        outcome.target = target;
+        result_.jobs.push_back(std::move(outcome));
+      }
+    }
+    for (size_t index = 0; index < jobs_.size() && !stop_.stop_requested(); ++index) run_job(index);
+    result_.stopped = stop_.stop_requested();
+    result_.seconds = seconds_since(start_);
+    result_.notes = records_.notes();
+    return std::move(result_);
+  }
+
+ private:
+  struct Planned {
+    const JobSpec* spec;
+    std::string target;
+  };
+
+  void run_job(size_t index) {
+    JobOutcome& outcome = result_.jobs[index];
+    outcome.state = JobState::kRunning;
+    changed(index);
+    const auto begin = Clock::now();
+    auto done = tune_job(index);
+    outcome.seconds = seconds_since(begin);
+    if (done) {
+      outcome.state = JobState::kDone;
+      outcome.result = std::move(*done);
+      add_up();
+    } else {
+      outcome.state = JobState::kFailed;
+      outcome.result.reset();
+      outcome.error = done.error().message;
+      // Whatever went wrong in the runner does not follow into the next job.
+      devices_.erase(kind_of(jobs_[index].target));
+    }
+    changed(index);
+  }
+
+  Result<JobResult> tune_job(size_t index) {
+    const auto& [spec, target] = jobs_[index];
+    auto device = device_of(kind_of(target));
+    if (!device) return device.error();
+    Job job{spec->name, spec->kernel, spec->workload, (*device)->runner->info().target, spec->axes};
+    if (target != kind_of(target)) {
+      auto resolved = compiler_.resolve_target(target);
+      if (!resolved) return resolved.error();
+      job.target = std::move(*resolved);
+    }
+    result_.jobs[index].target = job.target;
+
+    auto run = [&](const TuneOptions& options) {
+      return tune(job, compiler_, *(*device)->runner, records_, (*device)->machine, options, progress_of(index), stop_);
+    };
+    const Seconds budget = share_of_budget(index);
+    TuneOptions frozen = options_.tune;
+    frozen.frozen = true;
+    if (budget <= Seconds(0)) {
+      result_.out_of_budget = true;
+      return run(frozen);
+    }
+    if (options_.resume && !options_.tune.frozen) {
+      auto recorded = run(frozen);
+      if (!recorded || recorded->finished) return recorded;
+    }
+    TuneOptions options = options_.tune;
+    options.budget = budget;
+    auto done = run(options);
+    if (done && !done->finished && !stop_.stop_requested()) result_.out_of_budget = true;
+    return done;
+  }
+
+  // What is left, in equal parts over the jobs that are left: what one does not need goes to those after it.
+  Seconds share_of_budget(size_t index) const {
+    if (options_.budget == Seconds::max()) return Seconds::max();
+    const Seconds left = options_.budget - (Clock::now() - start_);
+    return left / static_cast<double>(jobs_.size() - index);
+  }
+
+  static std::string kind_of(const std::string& target) { return std::string(dsl::target_family(target)); }
+
+  Result<Device*> device_of(const std::string& kind) {
+    if (auto found = devices_.find(kind); found != devices_.end()) return &found->second;
+    auto runner = start_runner_(kind);
+    if (!runner) return runner.error();
+    auto machine = machine_of(**runner);
+    if (!machine) return machine.error();
+    return &devices_.insert_or_assign(kind, Device{std::move(*runner), std::move(*machine)}).first->second;
+  }
+
+  // A frozen batch measures nothing, roofs included; nor does one that has used its budget up.
+  Result<Machine> machine_of(Runner& runner) {
+    if (!options_.tune.frozen && seconds_since(start_) < options_.budget.count()) {
+      return calibrate(compiler_, runner, records_);
+    }
+    auto recorded = records_.machine(runner.info().fingerprint, compiler_.builder_id());
+    if (!recorded) return recorded.error();
+    return recorded->is_null() ? Machine() : parse_machine(*recorded);
+  }
+
+  Progress progress_of(size_t index) {
+    Progress out;
+    out.measured = [this, index](const std::string&, const Record& record) {
+      prefetch(index + 1);
+      if (progress_.measured) progress_.measured(result_, index, record);
+    };
+    out.advanced = [this, index](const JobResult& so_far) {
+      result_.jobs[index].result = so_far;
+      add_up();
+      changed(index);
+    };
+    return out;
+  }
+
+  // While a GPU measures, the daemon compiles the default of the next job, with which that one begins. On a CPU it
+  // would take the measured program's cores.
+  void prefetch(size_t index) {
+    if (index >= jobs_.size() || index < prefetched_.size()) return;
+    prefetched_.resize(index + 1);
+    const auto& [spec, target] = jobs_[index];
+    const auto device = devices_.find(kind_of(target));
+    if (device == devices_.end() || device->first == "cpu" || target != device->first) return;
+    const std::string& resolved = device->second.runner->info().target;
+    auto config = dsl::complete_constexprs(spec->kernel, spec->workload.fixed, resolved);
+    if (!config) return;  // the job will say so
+    prefetched_[index] = compiler_.compile(spec->kernel, resolved, *config, facts_of(spec->kernel, spec->workload));
+  }
+
+  void add_up() {
+    result_.measured = result_.reused = result_.failed = 0;
+    double busy = 0, total = 0;
+    for (const JobOutcome& job : result_.jobs) {
+      if (!job.result) continue;
+      result_.measured += job.result->measured;
+      result_.reused += job.result->reused;
+      result_.failed += job.result->failed;
+      if (job.result->measured == 0) continue;
+      busy += job.result->busy_share * job.seconds;
+      total += job.seconds;
+    }
+    result_.busy_share = total > 0 ? busy / total : 0;
+  }
+
+  void changed(size_t index) {
+    result_.seconds = seconds_since(start_);
+    if (progress_.changed) progress_.changed(result_, index);
+  }
+
+  Compiler& compiler_;
+  const StartRunner& start_runner_;
+  Records& records_;
+  const BatchOptions& options_;
+  const BatchProgress& progress_;
+  std::stop_token stop_;
+  const Clock::time_point start_ = Clock::now();
+  std::vector<Planned> jobs_;
+  std::map<std::string, Device> devices_;  // by kind
+  std::vector<std::future<Result<Artifact>>> prefetched_;
+  BatchResult result_;
+};
+
+}  // namespace
+
+size_t BatchResult::count(JobState state) const {
+  return static_cast<size_t>(
+      std::count_if(jobs.begin(), jobs.end(), [&](const JobOutcome& job) { return job.state == state; }));
+}
+
+BatchResult run_batch(const std::vector<JobSpec>& jobs, Compiler& compiler, const StartRunner& start_runner,
+                      Records& records, const BatchOptions& options, const BatchProgress& progress,
+                      std::stop_token stop) {
+  return Batch(compiler, start_runner, records, options, progress, std::move(stop)).run(jobs);
+}
+
+}  // namespace kiln::autotune

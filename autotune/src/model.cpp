@@ -1,0 +1,148 @@
+// The cost model. A kernel's time is that of its scarcest resource, plus a part of what the others take, since they
+// overlap only so far; times what the grid loses where it does not fill the machine; plus what each piece of work and
+// the launch cost. Roofs are the machine's own, calibrated; the few constants here say how pieces of work load them,
+// and need only rank configs of one kernel well.
+#include "kiln/autotune/model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kiln/dsl/config.h"
+
+namespace kiln::autotune {
+namespace {
+
+constexpr double kOverlapLoss = 0.2;         // of the time of resources that are not the scarcest
+constexpr double kStepUs = 0.02;             // an iteration of a loop, or a program, on a CPU
+constexpr double kTileBytesOfCpu = 1 << 20;  // what stays in the second cache
+constexpr double kFlightBytes = 32 << 10;    // that a multiprocessor must have asked memory for to keep it busy
+constexpr double kSpillFactor = 4;           // uses of a spilled register, about
+
+bool is_gpu(const Machine& machine) { return dsl::target_family(machine.target) != "cpu"; }
+
+double over(double amount, double roof) { return roof > 0 ? amount / roof : 0; }
+
+// Of a type that was not calibrated: what f32 does.
+double dot_roof(const Machine& machine, dsl::ElementType type) {
+  auto found = machine.dot_flops_per_us.find(std::string(dsl::info(type).name));
+  return found == machine.dot_flops_per_us.end() ? machine.f32_flops_per_us : found->second;
+}
+
+double memory_roof(const Machine& machine, const Work& work) {
+  return work.stored > 0.1 * work.loaded ? machine.copy_bytes_per_us : machine.read_bytes_per_us;
+}
+
+double number(const nlohmann::json& object, const char* name) {
+  auto found = object.is_object() ? object.find(name) : object.end();
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+nlohmann::json device_of(const nlohmann::json* metadata) {
+  if (!metadata || !metadata->is_object() || !metadata->contains("device")) return nlohmann::json::object();
+  return metadata->at("device");
+}
+
+// Programs that a multiprocessor holds at once; before the compile, by the bytes of the tiles alone.
+double resident_programs(const Machine& machine, const Work& work, const nlohmann::json& device) {
+  const double threads = number(device, "threads"), neighbours = std::max(1.0, number(device, "programs"));
+  if (threads <= 0) return std::clamp(256e3 / std::max(1.0, work.tile_bytes), 1.0, 16.0);
+  double blocks = 2048 / threads;
+  if (const double waves = number(device, "waves_per_simd"); waves > 0) {
+    blocks = std::min(blocks, waves * 4 * 64 / threads);
+  } else if (const double registers = number(device, "registers"); registers > 0) {
+    blocks = std::min(blocks, 65536 / (registers * threads));
+  }
+  if (const double shared = number(device, "shared_bytes"); shared > 0) {
+    const bool large = machine.target.starts_with("cuda:sm_90") || machine.target.starts_with("cuda:sm_10");
+    blocks = std::min(blocks, (large ? 228e3 : 100e3) / shared);
+  }
+  return std::max(1.0, std::floor(blocks)) * neighbours;
+}
+
+// How much of its speed a multiprocessor loses because too little is in flight.
+double latency_factor(const Machine& machine, const Work& work, const Config& config, const nlohmann::json& device) {
+  auto stages = config.find(std::string(dsl::kNumStages));
+  const double ahead = stages == config.end() ? 1 : std::max<double>(1, static_cast<double>(stages->second - 1));
+  const double given = std::ceil(work.programs / machine.parallel);
+  const double resident = std::min(given, resident_programs(machine, work, device));
+  const double flight = resident * ahead * work.loaded / std::max(1.0, work.steps);
+  return std::max(1.0, std::sqrt(kFlightBytes / std::max(flight, 64.0)));
+}
+
+double spilled_bytes(const Work& work, const nlohmann::json& device) {
+  return number(device, "spill_bytes") * number(device, "threads") * work.programs * kSpillFactor;
+}
+
+}  // namespace
+
+double predict_us(const Machine& machine, const Work& work, const Config& config, const nlohmann::json* metadata) {
+  const nlohmann::json device = device_of(metadata);
+  const double parallel = std::max(1, machine.parallel);
+  const double fill = std::ceil(work.programs / parallel) * parallel / std::max(1.0, work.programs);
+  const double traffic = std::max(work.lines, work.loaded + work.stored) + spilled_bytes(work, device);
+
+  const double memory = over(work.compulsory, memory_roof(machine, work));
+  double cache = over(traffic, machine.cache_bytes_per_us);
+  double dots = over(work.dot_flops, dot_roof(machine, work.dot_type));
+  const double tiles = over(work.dot_bytes, 4 * machine.cache_bytes_per_us);
+  const double arithmetic = over(1.5 * work.flops, machine.f32_flops_per_us) + over(work.math, machine.math_per_us);
+  double pieces = 0;
+  if (is_gpu(machine)) {
+    const double waiting = latency_factor(machine, work, config, device);
+    cache *= waiting;
+    dots *= std::sqrt(waiting);
+  } else {
+    // Tiles that the second cache does not hold come from the next one each time.
+    const double excess = std::max(0.0, std::log2(work.tile_bytes / kTileBytesOfCpu));
+    cache *= 1 + excess;
+    dots *= 1 + 0.2 * excess;
+    pieces = kStepUs * work.steps / parallel;
+  }
+  const double parts[] = {memory / fill, cache, dots, tiles, arithmetic};
+  const double most = *std::max_element(std::begin(parts), std::end(parts));
+  const double sum = std::accumulate(std::begin(parts), std::end(parts), 0.0);
+  return machine.launch_us + pieces + fill * (most + kOverlapLoss * (sum - most));
+}
+
+Roofline roofline(const Machine& machine, const Work& work) {
+  const Roofline bounds[] = {
+      {over(work.compulsory, memory_roof(machine, work)), "memory"},
+      {over(work.dot_flops, dot_roof(machine, work.dot_type)), "products"},
+      {over(work.flops, machine.f32_flops_per_us) + over(work.math, machine.math_per_us), "arithmetic"},
+      {machine.launch_us, "launch"}};
+  return *std::max_element(std::begin(bounds), std::end(bounds),
+                           [](const Roofline& a, const Roofline& b) { return a.us < b.us; });
+}
+
+double possible_us(const Machine& machine, const Work& work) {
+  if (work.estimated) return 0;
+  // What fits in a cache may have stayed there.
+  const double bytes = std::max({machine.read_bytes_per_us, machine.copy_bytes_per_us, machine.cache_bytes_per_us});
+  // The roofs were measured once, perhaps beside other work: a launch that did nothing is faster than so many of them.
+  constexpr double kMargin = 8;
+  return std::max(over(work.compulsory, kMargin * bytes),
+                  over(work.dot_flops, kMargin * dot_roof(machine, work.dot_type)));
+}
+
+std::string prune_reason(const nlohmann::json& metadata) {
+  constexpr double kRegisters = 65536, kSharedBytes = 227 << 10, kSpillBytes = 512, kScratchBytes = 256 << 20;
+  auto text = [](double value) { return std::to_string(static_cast<int64_t>(value)); };
+  const nlohmann::json device = device_of(&metadata);
+  const double threads = number(device, "threads"), registers = number(device, "registers");
+  if (metadata.is_object() && number(metadata, "scratch_bytes") > kScratchBytes) {
+    return "needs " + text(number(metadata, "scratch_bytes")) + " bytes of scratch memory a thread";
+  }
+  if (number(device, "waves_per_simd") == 0 && registers * threads > kRegisters) {
+    return text(threads) + " threads of " + text(registers) + " registers do not fit on a multiprocessor";
+  }
+  if (number(device, "shared_bytes") > kSharedBytes) {
+    return "needs " + text(number(device, "shared_bytes")) + " bytes of shared memory";
+  }
+  if (number(device, "spill_bytes") > kSpillBytes) {
+    return "spills " + text(number(device, "spill_bytes")) + " bytes of registers a thread";
+  }
+  return "";
+}
+
+}  // namespace kiln::autotune

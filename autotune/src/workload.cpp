@@ -1,0 +1,254 @@
+// Workloads: the values of scalar parameters from JSON, and the sizes of arrays from the kernel's expressions.
+#include "kiln/autotune/workload.h"
+
+#include <algorithm>
+
+#include "kiln/dsl/text.h"
+
+namespace kiln::autotune {
+namespace {
+
+Error wrong(const dsl::Kernel& kernel, const std::string& what) {
+  return invalid_argument("kernel `" + kernel.name + "`: " + what);
+}
+
+Result<uint64_t> scalar_bits(const dsl::Kernel& kernel, const dsl::Param& param, const nlohmann::json& value) {
+  const dsl::ElementType type = param.type.element;
+  const std::string where = "parameter `" + param.name + "`";
+  if (type == dsl::ElementType::kI1 && value.is_boolean()) return uint64_t{value.get<bool>()};
+  if (dsl::is_float(type)) {
+    if (!value.is_number()) return wrong(kernel, where + " is a number, not " + value.dump());
+    return dsl::bits_from_double(type, value.get<double>());
+  }
+  if (!value.is_number_integer()) return wrong(kernel, where + " is an integer, not " + value.dump());
+  if (type == dsl::ElementType::kU64 && value.is_number_unsigned()) return value.get<uint64_t>();
+  const bool too_large = value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX};
+  if (too_large || !dsl::int_fits(type, value.get<int64_t>())) {
+    return wrong(kernel, where + ": " + value.dump() + " is no value of " + std::string(dsl::info(type).name));
+  }
+  return dsl::bits_from_int(type, value.get<int64_t>());
+}
+
+int64_t int_of_bits(dsl::ElementType type, uint64_t bits) {
+  const dsl::ElementTypeInfo& type_info = dsl::info(type);
+  const int shift = 64 - type_info.bits;
+  return type_info.is_signed ? static_cast<int64_t>(bits << shift) >> shift : static_cast<int64_t>(bits);
+}
+
+// The largest value that the expression has for a config of the kernel's space: an array must be large enough for all.
+// Axes are bound one by one, until the expression has a value.
+Result<int64_t> largest(const dsl::Kernel& kernel, const dsl::Expr& expr, dsl::Bindings bindings, size_t axis = 0) {
+  auto value = expr.evaluate(bindings);
+  if (value || axis == kernel.space.size()) return value;
+  const auto index = kernel.find_constexpr(kernel.space[axis].name);
+  if (!index || bindings.constexprs[*index]) return largest(kernel, expr, bindings, axis + 1);
+  std::vector<int64_t> choices = kernel.space[axis].values;
+  if (const auto& chosen = kernel.constexprs[*index].default_value) choices.push_back(*chosen);
+  std::optional<int64_t> best;
+  for (int64_t choice : choices) {
+    bindings.constexprs[*index] = choice;
+    auto size = largest(kernel, expr, bindings, axis + 1);
+    if (!size) return size;
+    best = std::max(best.value_or(*size), *size);
+  }
+  return *best;
+}
+
+// What the expressions of an array's size see: constexprs that are not the tuner's have their defaults.
+dsl::Bindings array_bindings(const dsl::Kernel& kernel, const Workload& workload) {
+  dsl::Bindings out = bindings(kernel, workload);
+  for (size_t i = 0; i < kernel.constexprs.size(); ++i) {
+    const dsl::Constexpr& item = kernel.constexprs[i];
+    const bool tuned = std::any_of(kernel.space.begin(), kernel.space.end(),
+                                   [&](const dsl::SpaceAxis& axis) { return axis.name == item.name; });
+    if (!out.constexprs[i] && !tuned) out.constexprs[i] = item.default_value;
+  }
+  return out;
+}
+
+// A number, or the text of an expression.
+Result<dsl::Expr> array_expr(const dsl::Kernel& kernel, const dsl::Param& param, const nlohmann::json& value) {
+  if (value.is_number_integer()) return dsl::Expr(value.get<int64_t>());
+  if (value.is_string()) {
+    auto expr = dsl::parse_expr(kernel, value.get_ref<const std::string&>());
+    if (!expr) return wrong(kernel, "array `" + param.name + "`: " + expr.error().message);
+    return expr;
+  }
+  return wrong(kernel, "array `" + param.name + "`: " + value.dump() + " is neither an integer nor an expression");
+}
+
+Result<dsl::ArrayInfo> stated_array(const dsl::Kernel& kernel, const dsl::Param& param, const nlohmann::json& value) {
+  if (!value.is_object()) {
+    auto elements = array_expr(kernel, param, value);
+    if (!elements) return elements.error();
+    return dsl::ArrayInfo{param.name, *elements, {}};
+  }
+  for (const auto& [key, unused] : value.items()) {
+    if (key == "elements" || key == "low" || key == "high") continue;
+    return wrong(kernel, "array `" + param.name + "`: `" + key + "` is none of elements, low, high");
+  }
+  if (!value.contains("elements")) return wrong(kernel, "array `" + param.name + "`: `elements` is missing");
+  if (value.contains("low") != value.contains("high")) {
+    return wrong(kernel, "array `" + param.name + "`: `low` and `high` go together");
+  }
+  auto elements = array_expr(kernel, param, value["elements"]);
+  if (!elements) return elements.error();
+  if (!value.contains("low")) return dsl::ArrayInfo{param.name, *elements, {}};
+  auto low = array_expr(kernel, param, value["low"]);
+  if (!low) return low.error();
+  auto high = array_expr(kernel, param, value["high"]);
+  if (!high) return high.error();
+  return dsl::ArrayInfo{param.name, *elements, std::pair(*low, *high)};
+}
+
+Result<WorkloadArgument> array_argument(const dsl::Kernel& kernel, const Workload& workload,
+                                        const dsl::ArrayInfo& array) {
+  const dsl::Bindings known = array_bindings(kernel, workload);
+  const std::string where = "array `" + array.param + "`: ";
+  WorkloadArgument out;
+  auto elements = largest(kernel, array.elements, known);
+  if (!elements) return wrong(kernel, where + elements.error().message);
+  if (*elements < 0) return wrong(kernel, where + "it has " + std::to_string(*elements) + " elements");
+  out.elements = *elements;
+  if (!array.range) return out;
+  auto low = largest(kernel, array.range->first, known), high = largest(kernel, array.range->second, known);
+  if (!low || !high) return wrong(kernel, where + (low ? high : low).error().message);
+  if (*low >= *high) {
+    return wrong(kernel, where + "no value is in [" + std::to_string(*low) + ", " + std::to_string(*high) + ")");
+  }
+  out.range = std::pair(*low, *high);
+  return out;
+}
+
+const dsl::ArrayInfo* declared_array(const dsl::Kernel& kernel, const std::string& param) {
+  auto found = std::find_if(kernel.arrays.begin(), kernel.arrays.end(),
+                            [&](const dsl::ArrayInfo& array) { return array.param == param; });
+  return found == kernel.arrays.end() ? nullptr : &*found;
+}
+
+// Every name of the JSON object is a parameter of that sort.
+Result<void> check_names(const dsl::Kernel& kernel, const nlohmann::json& values, bool pointers, const char* what) {
+  if (values.is_null()) return {};
+  if (!values.is_object()) return wrong(kernel, std::string(what) + "s are a JSON object of names");
+  for (const auto& [name, unused] : values.items()) {
+    const auto index = kernel.find_param(name);
+    if (!index || kernel.params[*index].type.pointer != pointers) {
+      return wrong(kernel, "it has no " + std::string(what) + " `" + name + "`");
+    }
+  }
+  return {};
+}
+
+std::string power_of_two_above(int64_t value) {
+  uint64_t power = 1;
+  while (power < static_cast<uint64_t>(std::max<int64_t>(value, 0))) power *= 2;
+  return std::to_string(power);
+}
+
+}  // namespace
+
+Result<Workload> make_workload(const dsl::Kernel& kernel, const nlohmann::json& scalars, const nlohmann::json& arrays,
+                               const dsl::ConstexprValues& fixed) {
+  if (auto fine = check_names(kernel, scalars, false, "scalar parameter"); !fine) return fine.error();
+  if (auto fine = check_names(kernel, arrays, true, "pointer parameter"); !fine) return fine.error();
+  for (const auto& [name, unused] : fixed) {
+    if (!kernel.find_constexpr(name)) return wrong(kernel, "it has no constexpr `" + name + "`");
+  }
+  Workload out;
+  out.fixed = fixed;
+  out.arguments.resize(kernel.params.size());
+  for (size_t i = 0; i < kernel.params.size(); ++i) {
+    const dsl::Param& param = kernel.params[i];
+    if (param.type.pointer) continue;
+    if (!scalars.contains(param.name)) return wrong(kernel, "parameter `" + param.name + "` has no value");
+    auto bits = scalar_bits(kernel, param, scalars[param.name]);
+    if (!bits) return bits.error();
+    out.arguments[i].bits = *bits;
+  }
+  for (size_t i = 0; i < kernel.params.size(); ++i) {
+    const dsl::Param& param = kernel.params[i];
+    if (!param.type.pointer) continue;
+    const dsl::ArrayInfo* declared = declared_array(kernel, param.name);
+    const bool stated = arrays.contains(param.name);
+    if (!declared && !stated) {
+      return wrong(kernel, "nothing says how large the array `" + param.name + "` is: the kernel has no `array " +
+                               param.name + " = …`");
+    }
+    auto array = stated ? stated_array(kernel, param, arrays[param.name]) : Result<dsl::ArrayInfo>(*declared);
+    if (!array) return array.error();
+    if (declared && !array->range) array->range = declared->range;
+    auto argument = array_argument(kernel, out, *array);
+    if (!argument) return argument.error();
+    out.arguments[i] = *argument;
+  }
+  return out;
+}
+
+dsl::Bindings bindings(const dsl::Kernel& kernel, const Workload& workload, const dsl::ConstexprValues& config) {
+  dsl::Bindings out;
+  for (const dsl::Constexpr& item : kernel.constexprs) {
+    const auto chosen = config.find(item.name), fixed = workload.fixed.find(item.name);
+    if (chosen != config.end()) {
+      out.constexprs.emplace_back(chosen->second);
+    } else {
+      out.constexprs.push_back(fixed == workload.fixed.end() ? std::nullopt : std::optional(fixed->second));
+    }
+  }
+  out.params.resize(kernel.params.size());
+  for (size_t i = 0; i < kernel.params.size() && i < workload.arguments.size(); ++i) {
+    const dsl::Type& type = kernel.params[i].type;
+    if (!type.pointer && dsl::is_int(type.element)) {
+      out.params[i] = int_of_bits(type.element, workload.arguments[i].bits);
+    }
+  }
+  return out;
+}
+
+dsl::Facts facts_of(const dsl::Kernel& kernel, const Workload& workload) {
+  const dsl::Bindings known = bindings(kernel, workload);
+  dsl::Facts out(kernel.params.size(), dsl::ParamFact::kNone);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const dsl::Type& type = kernel.params[i].type;
+    if (type.pointer) {
+      out[i] = dsl::ParamFact::kAlign16;
+    } else if (known.params[i] && type.element != dsl::ElementType::kI1) {
+      if (*known.params[i] == 1) out[i] = dsl::ParamFact::kOne;
+      if (*known.params[i] % 16 == 0) out[i] = dsl::ParamFact::kMultiple16;
+    }
+  }
+  return out;
+}
+
+// NAME=VALUE for each int parameter, then what stands behind pointers where it is not what the kernel declares, then
+// the element types. Of a bucket of powers VALUE is one, followed by the fact; of facts, the fact alone.
+std::string bucket_text(const dsl::Kernel& kernel, const Workload& workload, Bucket bucket) {
+  const dsl::Bindings known = bindings(kernel, workload);
+  const dsl::Facts facts = facts_of(kernel, workload);
+  std::string ints, arrays, types;
+  for (size_t i = 0; i < kernel.params.size(); ++i) {
+    const dsl::Param& param = kernel.params[i];
+    if (param.type.pointer) {
+      const std::string type(dsl::info(param.type.element).name);
+      if (("," + types + ",").find("," + type + ",") == std::string::npos) types += (types.empty() ? "" : ",") + type;
+      const dsl::ArrayInfo* declared = declared_array(kernel, param.name);
+      if (bucket != Bucket::kExact) continue;
+      const WorkloadArgument& given = workload.arguments[i];
+      auto usual =
+          declared ? array_argument(kernel, workload, *declared) : Result<WorkloadArgument>(WorkloadArgument());
+      if (usual && *usual == given) continue;
+      arrays += ";" + param.name + "=" + std::to_string(given.elements);
+      if (!given.range) continue;
+      arrays += " in [" + std::to_string(given.range->first) + "," + std::to_string(given.range->second) + ")";
+      continue;
+    }
+    if (!known.params[i]) continue;
+    const char* fact = facts[i] == dsl::ParamFact::kOne ? "one" : facts[i] == dsl::ParamFact::kMultiple16 ? "x16" : "";
+    ints += (ints.empty() ? "" : ",") + param.name + "=";
+    if (bucket == Bucket::kExact) ints += std::to_string(*known.params[i]);
+    if (bucket == Bucket::kPowers) ints += power_of_two_above(*known.params[i]) + (*fact ? "/" : "");
+    if (bucket != Bucket::kExact) ints += fact;
+  }
+  return ints + arrays + ";" + types;
+}
+
+}  // namespace kiln::autotune

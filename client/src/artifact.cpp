@@ -1,0 +1,46 @@
+// A handle whose one variant was compiled elsewhere.
+#include "kiln/client/artifact.h"
+
+#include "function_state.h"
+
+namespace kiln::client {
+namespace {
+
+using nlohmann::json;
+
+Result<dsl::ParamFact> parse_fact(const json& name) {
+  if (name == "none") return dsl::ParamFact::kNone;
+  if (name == "align16") return dsl::ParamFact::kAlign16;
+  if (name == "x16") return dsl::ParamFact::kMultiple16;
+  if (name == "one") return dsl::ParamFact::kOne;
+  return invalid_argument("an unknown fact");
+}
+
+// One a parameter, or none at all.
+Result<dsl::Facts> parse_facts(const dsl::Kernel& kernel, const json& metadata) {
+  const json facts = metadata.is_object() ? metadata.value("facts", json::array()) : json();
+  dsl::Facts out;
+  if (!facts.is_array() || facts.size() > kernel.params.size()) return invalid_argument("bad facts");
+  for (const json& name : facts) {
+    auto fact = parse_fact(name);
+    if (!fact) return fact.error();
+    out.push_back(*fact);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<UntypedFunction> load_artifact(const dsl::Kernel& kernel, const Artifact& artifact) {
+  auto facts = parse_facts(kernel, artifact.metadata);
+  if (!facts) return internal_error("the artifact of kernel `" + kernel.name + "` has " + facts.error().message);
+  auto variant = load_variant(kernel, artifact, *facts);
+  if (!variant) return variant.error();
+  ConnectOptions nowhere;
+  nowhere.autostart = nowhere.allow_pipe = false;
+  auto core = std::make_shared<Core>(std::move(nowhere), /*specialise=*/false);
+  CompileSpec spec{std::make_shared<const dsl::Kernel>(kernel), artifact.metadata.value("target", std::string()), {}};
+  return UntypedFunction(std::make_shared<FunctionState>(std::move(core), std::move(spec), std::move(*variant)));
+}
+
+}  // namespace kiln::client

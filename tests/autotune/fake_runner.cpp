@@ -1,0 +1,166 @@
+// A runner without a device, for tests of the tuner's end of the protocol (docs/runner.md). What a candidate does is in
+// its config:
+//
+//   behave = 0: fine          4: crashes in load       8: garbage in measure       11: its device is lost in load
+//            1: wrong result  5: hangs in load         9: a line without end       12: its device is lost in measure
+//            2: no resources  6: crashes in measure   10: an endless wait in load  13: exits in measure
+//            3: not loadable  7: hangs in measure
+//   us = N: its time
+//
+// The environment: FAKE_RUNNER_NOISE=SEED multiplies times by log-normal noise (5 %) and makes one in 20 an outlier;
+// FAKE_RUNNER_SICK=N lets it die in every load while the file FAKE_RUNNER_COUNT has fewer than N lines;
+// FAKE_RUNNER_HELLO=TEXT is its greeting. Each process adds a line to FAKE_RUNNER_COUNT, each launch one to
+// FAKE_RUNNER_LOG: "load 3", "measure 3".
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <random>
+
+#include "kiln/autotune/runner_protocol.h"
+
+namespace {
+
+using kiln::autotune::write_line;
+using nlohmann::json;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+void note(const char* variable, const std::string& line) {
+  const std::string path = environment(variable);
+  if (!path.empty()) std::ofstream(path, std::ios::app) << line << std::endl;
+}
+
+int count_lines(const std::string& path) {
+  std::ifstream file(path);
+  int out = 0;
+  for (std::string line; std::getline(file, line);) ++out;
+  return out;
+}
+
+[[noreturn]] void hang() {
+  for (;;) ::pause();
+}
+
+[[noreturn]] void crash() {
+  std::cerr << "something is wrong" << std::endl;
+  ::signal(SIGSEGV, SIG_DFL);
+  ::raise(SIGSEGV);
+  std::abort();
+}
+
+class FakeRunner {
+ public:
+  bool answer(const json& request) {
+    id_ = request.at("id");
+    const std::string name = request.at("request");
+    if (name == "load") return load(request);
+    if (name == "measure") return measure(request);
+    return reply(json::object());
+  }
+
+ private:
+  struct Candidate {
+    int behave = 0;
+    double us = 1;
+  };
+
+  bool reply(json body, bool lost = false) {
+    json message = {{"id", id_}, {"reply", std::move(body)}, {"unknown", "is ignored"}};
+    if (lost) message["device_lost"] = true;
+    (void)write_line(1, message);
+    return !lost;
+  }
+  bool status(const char* failure, const char* message, bool lost = false) {
+    return reply({{"failure", failure}, {"message", message}}, lost);
+  }
+
+  bool load(const json& request) {
+    const uint32_t number = request.at("candidate");
+    note("FAKE_RUNNER_LOG", "load " + std::to_string(number));
+    const json config = request.at("config");
+    const Candidate candidate{config.value("behave", 0), config.value("us", 1.0)};
+    const std::string sick = environment("FAKE_RUNNER_SICK");
+    if (!sick.empty() && count_lines(environment("FAKE_RUNNER_COUNT")) < std::stoi(sick)) crash();
+    switch (candidate.behave) {
+      case 1:
+        return status("wrong_result", "array `y`: 3 of 8 elements differ");
+      case 2:
+        return status("resources", "too many registers");
+      case 3:
+        return status("compile", "no symbol");
+      case 4:
+        crash();
+      case 5:
+        hang();
+      case 10:
+        for (int i = 0; i < 12; ++i) {
+          (void)write_line(1, {{"id", id_}, {"waiting", true}});
+          ::usleep(100'000);
+        }
+        break;
+      case 11:
+        return status("crash", "illegal address", true);
+      default:
+        break;
+    }
+    candidates_[number] = candidate;
+    return status("none", "");
+  }
+
+  bool measure(const json& request) {
+    json times = json::array(), failures = json::array();
+    for (const json& number : request.at("candidates")) {
+      const Candidate candidate = candidates_.at(number);
+      note("FAKE_RUNNER_LOG", "measure " + number.dump());
+      (void)write_line(1, {{"id", id_}, {"running", number}});
+      if (candidate.behave == 6) crash();
+      if (candidate.behave == 7) hang();
+      if (candidate.behave == 8) std::cout << "{]" << std::endl;
+      if (candidate.behave == 9) std::cout << std::string(2u << 20, 'x') << std::flush;
+      if (candidate.behave == 13) std::exit(7);
+      if (candidate.behave == 12) {
+        times.push_back(nullptr);
+        failures.push_back({{"candidate", number}, {"failure", "crash"}, {"message", "illegal address"}});
+        return reply({{"us", times}, {"failures", failures}}, true);
+      }
+      times.push_back(candidate.us * noise());
+    }
+    return reply({{"us", times}, {"failures", failures}});
+  }
+
+  double noise() {
+    if (!noisy_) return 1;
+    std::normal_distribution<double> normal(0, 0.05);
+    const double outlier = random_() % 20 == 0 ? 1.5 + static_cast<double>(random_() % 8) : 1;
+    return std::exp(normal(random_)) * outlier;
+  }
+
+  json id_;
+  std::map<uint32_t, Candidate> candidates_;
+  const bool noisy_ = !environment("FAKE_RUNNER_NOISE").empty();
+  std::mt19937_64 random_{std::strtoull(environment("FAKE_RUNNER_NOISE").c_str(), nullptr, 10)};
+};
+
+}  // namespace
+
+int main() {
+  note("FAKE_RUNNER_COUNT", "started");
+  const std::string hello = environment("FAKE_RUNNER_HELLO");
+  if (!hello.empty()) {
+    std::cout << hello << std::endl;
+  } else {
+    (void)write_line(1, kiln::autotune::hello_of({"cpu", "a fake", "fake device", 1}));
+  }
+  FakeRunner runner;
+  for (std::string line; std::getline(std::cin, line);) {
+    if (!runner.answer(json::parse(line))) return 0;
+  }
+}

@@ -1,0 +1,100 @@
+// The cost model's bounds, its use of resources, and the description of a machine.
+#include "kiln/autotune/model.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln::autotune {
+namespace {
+
+Machine gpu() {
+  return {.read_bytes_per_us = 4e6,
+          .copy_bytes_per_us = 4e6,
+          .cache_bytes_per_us = 8e6,
+          .f32_flops_per_us = 5e7,
+          .dot_flops_per_us = {{"bf16", 6e8}, {"f32", 5e7}},
+          .math_per_us = 4e6,
+          .launch_us = 3,
+          .parallel = 132,
+          .target = "cuda:sm_90a"};
+}
+Work product() {
+  return {.dot_flops = 1.4e11,
+          .dot_type = dsl::ElementType::kBF16,
+          .loaded = 1.6e9,
+          .stored = 3e7,
+          .lines = 1.63e9,
+          .compulsory = 1e8,
+          .programs = 512,
+          .tile_bytes = 1.5e5,
+          .dot_bytes = 1e10,
+          .steps = 33000};
+}
+
+TEST(Model, TheRooflineIsTheTightestBound) {
+  EXPECT_STREQ(roofline(gpu(), product()).bound, "products");
+  EXPECT_NEAR(roofline(gpu(), product()).us, 1.4e11 / 6e8, 1e-9);
+  EXPECT_STREQ(roofline(gpu(), {.loaded = 1e9, .compulsory = 1e9}).bound, "memory");
+  EXPECT_STREQ(roofline(gpu(), {.math = 1e9}).bound, "arithmetic");
+  EXPECT_STREQ(roofline(gpu(), {}).bound, "launch");
+}
+
+TEST(Model, WhatIsPossibleIsAnEighthOfTheRoofUnlessTheWorkIsEstimated) {
+  Work work = product();
+  EXPECT_NEAR(possible_us(gpu(), work), 1.4e11 / 6e8 / 8, 1e-9);
+  EXPECT_LT(possible_us(gpu(), work), predict_us(gpu(), work, {}));
+  work.estimated = true;
+  EXPECT_EQ(possible_us(gpu(), work), 0);
+}
+
+TEST(Model, FewProgramsLeaveTheMachineIdle) {
+  Work full = product(), partial = product();
+  full.programs = 264;
+  partial.programs = 265;
+  EXPECT_GT(predict_us(gpu(), partial, {}), 1.3 * predict_us(gpu(), full, {}));
+}
+
+TEST(Model, SpillsAndLowOccupancyCost) {
+  const nlohmann::json good = {{"device", {{"threads", 256}, {"registers", 128}, {"shared_bytes", 50000}}}};
+  nlohmann::json spills = good, alone = good;
+  spills["device"]["spill_bytes"] = 400;
+  alone["device"]["shared_bytes"] = 200000;
+  const Work work = {.loaded = 4e8, .stored = 4e8, .lines = 8e8, .compulsory = 8e8, .programs = 10000, .steps = 20000};
+  const double us = predict_us(gpu(), work, {}, &good);
+  EXPECT_GT(predict_us(gpu(), work, {}, &spills), us);
+  Work small_steps = work;
+  small_steps.steps = 800000;
+  EXPECT_GT(predict_us(gpu(), small_steps, {}, &alone), predict_us(gpu(), small_steps, {}, &good));
+}
+
+TEST(Model, PrunesWhatDoesNotFitOrSpillsFar) {
+  auto reason = [](const nlohmann::json& device) { return prune_reason({{"device", device}}); };
+  EXPECT_EQ(reason({{"threads", 256}, {"registers", 168}, {"shared_bytes", 100000}, {"spill_bytes", 16}}), "");
+  EXPECT_EQ(reason({{"threads", 1024}, {"registers", 128}}),
+            "1024 threads of 128 registers do not fit on a multiprocessor");
+  EXPECT_EQ(reason({{"threads", 128}, {"shared_bytes", 300000}}), "needs 300000 bytes of shared memory");
+  EXPECT_EQ(reason({{"threads", 128}, {"spill_bytes", 4096}}), "spills 4096 bytes of registers a thread");
+  EXPECT_EQ(prune_reason({{"scratch_bytes", 1 << 20}}), "");
+  EXPECT_EQ(prune_reason({{"scratch_bytes", int64_t{1} << 30}}), "needs 1073741824 bytes of scratch memory a thread");
+}
+
+TEST(Model, RanksCorrelateAsSpearmanSays) {
+  const std::vector<double> up = {1, 2, 3, 4}, down = {9, 7, 5, 1}, ties = {1, 2, 2, 3}, none = {5, 5, 5, 5};
+  EXPECT_DOUBLE_EQ(rank_correlation(up, up), 1);
+  EXPECT_DOUBLE_EQ(rank_correlation(up, down), -1);
+  EXPECT_NEAR(rank_correlation(up, ties), 0.9487, 1e-4);  // the middle ones share rank 2.5
+  EXPECT_EQ(rank_correlation(up, none), 0);
+  EXPECT_EQ(rank_correlation({}, {}), 0);
+}
+
+TEST(Model, AMachineReadsBackFromJson) {
+  auto back = parse_machine(to_json(gpu()));
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(to_json(*back), to_json(gpu()));
+  nlohmann::json broken = to_json(gpu());
+  broken["math_per_us"] = "fast";
+  EXPECT_EQ(parse_machine(broken).error().message, "the description of a machine: `math_per_us` is no number");
+  EXPECT_EQ(parse_machine(3).error().message, "the description of a machine: it is no JSON object");
+}
+
+}  // namespace
+}  // namespace kiln::autotune

@@ -1,0 +1,99 @@
+// Spaces: declared, stated and derived; which configs of them are valid.
+#include "kiln/autotune/space.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "kiln/dsl/kernels.h"
+
+namespace kiln::autotune {
+namespace {
+
+const dsl::Kernel& matmul() { return *kernels::matmul<lang::bf16>().ir(); }
+const dsl::Kernel& softmax() { return *kernels::softmax<lang::f32>().ir(); }
+
+std::vector<std::string> names(const Space& space) {
+  std::vector<std::string> out;
+  for (const dsl::SpaceAxis& axis : space.axes) out.push_back(axis.name);
+  return out;
+}
+
+std::vector<Config> configs_of(const dsl::Kernel& kernel, const std::string& target, const nlohmann::json& scalars) {
+  auto space = space_for(kernel, target);
+  EXPECT_TRUE(space);
+  auto workload = make_workload(kernel, scalars);
+  EXPECT_TRUE(workload) << workload.error().message;
+  auto configs = enumerate(kernel, target, *space, *workload);
+  EXPECT_TRUE(configs) << configs.error().message;
+  return configs ? *configs : std::vector<Config>();
+}
+
+TEST(Space, LeavesOutLaunchOptionsThatATargetLacks) {
+  EXPECT_EQ(names(*space_for(matmul(), "cuda:sm_90a")),
+            (std::vector<std::string>{"BM", "BN", "BK", "num_warps", "num_stages"}));
+  EXPECT_EQ(names(*space_for(matmul(), "cpu:znver5")), (std::vector<std::string>{"BM", "BN", "BK"}));
+}
+
+TEST(Space, AStatedAxisMustNameSomething) {
+  EXPECT_EQ(space_for(matmul(), "cpu:x", {{"BX", {1}}}).error().message,
+            "kernel `matmul`: space `BX`: it is neither a constexpr nor one of num_warps, num_stages, "
+            "waves_per_eu or chiplets");
+  EXPECT_EQ(space_for(matmul(), "cuda:sm_90a", {{"num_warps", {3}}}).error().message,
+            "kernel `matmul`: space `num_warps`: launch option `num_warps` is 3; it must be 1, 2, 4, 8, 16 or 32");
+  auto space = space_for(matmul(), "cpu:x", {{"BM", {64, 32, 64}}});
+  ASSERT_TRUE(space);
+  EXPECT_EQ(space->axes[0].values, (std::vector<int64_t>{32, 64}));
+}
+
+TEST(Space, TheDefaultComesFirstAndEveryConfigOnce) {
+  const std::vector<Config> configs = configs_of(matmul(), "cuda:sm_90a", {{"M", 512}, {"N", 512}, {"K", 512}});
+  ASSERT_EQ(configs.size(), 4u * 4 * 5 * 2 * 3);
+  EXPECT_EQ(to_string(configs[0]), "BK=64,BM=128,BN=256,num_stages=4,num_warps=8");
+  std::vector<Config> sorted = configs;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(std::unique(sorted.begin(), sorted.end()), sorted.end());
+}
+
+TEST(Space, ConstraintsAndGridsRefuseConfigs) {
+  const nlohmann::json rows = {{"rows", 4}, {"cols", 3000}, {"stride", 3000}};
+  const std::vector<Config> configs = configs_of(softmax(), "cpu:x", rows);
+  ASSERT_EQ(configs.size(), 5u);  // 4096, as the nearest to the default of 1024, and above
+  EXPECT_EQ(to_string(configs[0]), "BLOCK=4096");
+  auto space = space_for(softmax(), "cpu:x", {{"BLOCK", {256, 512}}});
+  auto workload = make_workload(softmax(), rows);
+  EXPECT_EQ(enumerate(softmax(), "cpu:x", *space, *workload).error().message,
+            "kernel `softmax`: where le(cols, BLOCK) is false (config BLOCK=1024)");
+}
+
+TEST(Space, FixedConstexprsAreNotTheTuners) {
+  auto space = space_for(matmul(), "cpu:x");
+  auto workload = make_workload(matmul(), {{"M", 64}, {"N", 64}, {"K", 64}}, {}, {{"BM", 64}});
+  auto configs = enumerate(matmul(), "cpu:x", *space, *workload);
+  ASSERT_TRUE(configs);
+  EXPECT_EQ(configs->size(), 20u);
+  for (const Config& config : *configs) EXPECT_EQ(config.at("BM"), 64);
+}
+
+// BM, BN and BK cut the work; the width of a head is the problem's.
+TEST(Space, IsDerivedFromTheOpsWhereNoneIsDeclared) {
+  dsl::Kernel product = matmul(), attention = *kernels::attention<lang::f32>().ir();
+  product.space.clear();
+  attention.space.clear();
+  EXPECT_EQ(names(*space_for(product, "cpu:x")), (std::vector<std::string>{"BM", "BN", "BK"}));
+  auto space = space_for(product, "cuda:sm_90a");
+  EXPECT_EQ(names(*space), (std::vector<std::string>{"BM", "BN", "BK", "num_warps", "num_stages"}));
+  EXPECT_EQ(space->axes[1].values, (std::vector<int64_t>{64, 128, 256, 512, 1024}));
+  EXPECT_EQ(names(*space_for(attention, "cpu:x")), (std::vector<std::string>{"BM", "BN"}));
+  EXPECT_TRUE(names(*space_for(*kernels::dlrm_interaction<lang::f32>().ir(), "cpu:x")).empty());
+}
+
+TEST(Space, DistanceCountsSteps) {
+  const Space space{{{"A", {1, 2, 4}}, {"B", {8, 16}}}, {}};
+  EXPECT_EQ(distance(space, {{"A", 1}, {"B", 8}}, {{"A", 4}, {"B", 16}}), 3);
+  EXPECT_EQ(distance(space, {{"A", 3}, {"B", 8}}, {{"A", 2}, {"B", 8}}), 0);
+  EXPECT_EQ(distance(space, {{"A", 1}}, {{"A", 1}, {"B", 8}}), 1);
+}
+
+}  // namespace
+}  // namespace kiln::autotune

@@ -1,0 +1,108 @@
+// Static counts of real kernels against closed formulas.
+#include <gtest/gtest.h>
+
+#include "kiln/autotune/model.h"
+#include "kiln/dsl/kernels.h"
+
+namespace kiln::autotune {
+namespace {
+
+Work count(const Result<dsl::Kernel>& kernel, const nlohmann::json& scalars, const Config& config = {}) {
+  auto workload = make_workload(*kernel, scalars, {}, config);
+  EXPECT_TRUE(workload) << workload.error().message;
+  if (!workload) return {};
+  auto work = count_work(*kernel, config, *workload);
+  EXPECT_TRUE(work) << work.error().message;
+  return work ? *work : Work();
+}
+
+TEST(CountWork, OfVectorAddStopsAtTheEnd) {
+  const Work work = count(kernels::vector_add<lang::f32>().ir(), {{"n", 10000}}, {{"BLOCK", 4096}});
+  EXPECT_EQ(work.programs, 3);
+  EXPECT_EQ(work.loaded, 2 * 4 * 10000);
+  EXPECT_EQ(work.stored, 4 * 10000);
+  EXPECT_EQ(work.compulsory, 3 * 4 * 10000);
+  EXPECT_EQ(work.flops, 3 * 4096);
+  EXPECT_FALSE(work.estimated);
+}
+
+TEST(CountWork, OfAMatrixProductIsThatOfItsTiles) {
+  const Config config = {{"BM", 128}, {"BN", 256}, {"BK", 64}};
+  const Work work = count(kernels::matmul<lang::bf16>().ir(), {{"M", 512}, {"N", 512}, {"K", 512}}, config);
+  const double programs = 4 * 2, trips = 512 / 64;
+  EXPECT_EQ(work.dot_flops, 2.0 * 512 * 512 * 512);
+  EXPECT_EQ(work.dot_type, dsl::ElementType::kBF16);
+  EXPECT_EQ(work.programs, programs);
+  EXPECT_EQ(work.steps, programs * trips + programs);
+  EXPECT_EQ(work.loaded, programs * trips * 2 * (128 * 64 + 64 * 256));
+  EXPECT_EQ(work.stored, 2 * 512 * 512);
+  EXPECT_EQ(work.compulsory, 3 * 2 * 512 * 512);
+  EXPECT_EQ(work.dot_bytes, programs * trips * (2 * (128 * 64 + 64 * 256) + 2 * 4 * 128 * 256));
+  EXPECT_GE(work.tile_bytes, 2 * (128 * 64 + 64 * 256) + 4 * 128 * 256);
+}
+
+TEST(CountWork, OfPartialTilesCountsWhatLiesInside) {
+  const Config config = {{"BM", 128}, {"BN", 256}, {"BK", 64}};
+  const Work work = count(kernels::matmul<lang::f32>().ir(), {{"M", 500}, {"N", 500}, {"K", 500}}, config);
+  EXPECT_EQ(work.dot_flops, 2.0 * 512 * 512 * 512);
+  EXPECT_NEAR(work.loaded, 4.0 * (2 * 500 * 500 + 4 * 500 * 500), 0.03 * work.loaded);
+  EXPECT_NEAR(work.stored, 4.0 * 500 * 500, 0.03 * work.stored);
+}
+
+TEST(CountWork, OfRowsAndLoops) {
+  const Work sums =
+      count(kernels::row_sum<lang::f32>().ir(), {{"rows", 32}, {"cols", 3000}, {"stride", 3008}}, {{"BLOCK", 1024}});
+  EXPECT_EQ(sums.loaded, 32 * 3000 * 4);
+  EXPECT_EQ(sums.stored, 32 * 4);
+  EXPECT_EQ(sums.steps, 32 * 3 + 32);
+  const Work softmax =
+      count(kernels::softmax<lang::f32>().ir(), {{"rows", 64}, {"cols", 1000}, {"stride", 1000}}, {{"BLOCK", 1024}});
+  EXPECT_EQ(softmax.loaded, 64 * 1000 * 4);
+  EXPECT_EQ(softmax.stored, 64 * 1000 * 4);
+  EXPECT_EQ(softmax.math, 64 * 1024);
+}
+
+// `lengths` is data, of which the kernel says that it is `seq`.
+TEST(CountWork, OfAttentionFollowsTheLengths) {
+  const nlohmann::json shape = {{"batch", 2}, {"heads", 4}, {"kv_heads", 4}, {"seq", 1024}, {"scale", 0.1}};
+  const Config config = {{"BM", 64}, {"BN", 128}, {"D", 64}, {"CAUSAL", 0}};
+  const Work all = count(kernels::attention<lang::f32>().ir(), shape, config);
+  EXPECT_NEAR(all.dot_flops, 4.0 * 8 * 1024 * 1024 * 64, 1);
+  EXPECT_GE(all.math, 8.0 * 1024 * 1024);
+  EXPECT_FALSE(all.estimated);
+  Config causal = config;
+  causal["CAUSAL"] = 1;
+  double pairs = 0;
+  for (int i = 0; i < 16; ++i) pairs += 64 * 128 * ((i + 2) / 2);
+  EXPECT_NEAR(count(kernels::attention<lang::f32>().ir(), shape, causal).dot_flops, 4 * 8 * 64 * pairs,
+              0.1 * all.dot_flops);
+}
+
+TEST(CountWork, SaysWhereItDependsOnData) {
+  const Work work = count(kernels::embedding<lang::f32>().ir(), {{"tokens", 100}, {"cols", 512}}, {{"BLOCK", 256}});
+  EXPECT_TRUE(work.estimated);
+  EXPECT_GE(work.loaded, 100 * 512 * 4);
+  EXPECT_EQ(work.stored, 100 * 512 * 4);
+}
+
+TEST(CountWork, OfEveryLibraryKernelFindsWork) {
+  for (const dsl::LibraryKernel& kernel : dsl::library_kernels()) {
+    ASSERT_TRUE(*kernel.ir) << kernel.name;
+    nlohmann::json scalars = nlohmann::json::object();
+    for (const dsl::Param& param : (*kernel.ir)->params) {
+      if (param.type.pointer) continue;
+      if (dsl::is_float(param.type.element))
+        scalars[param.name] = 0.5;
+      else
+        scalars[param.name] = param.name == "R" || param.name == "S" ? 3 : 64;
+    }
+    const Work work = count(*kernel.ir, scalars);
+    EXPECT_GT(work.programs, 0) << kernel.name;
+    EXPECT_GT(work.compulsory, 0) << kernel.name;
+    EXPECT_LE(work.compulsory, work.loaded + work.stored) << kernel.name;
+    EXPECT_GE(work.lines, 0.99 * (work.loaded + work.stored)) << kernel.name;
+  }
+}
+
+}  // namespace
+}  // namespace kiln::autotune
