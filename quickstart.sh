@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds Kiln, starts a daemon, and compiles and runs the kernel library on this machine's CPU,
 # with --gpu on its first GPU: each kernel is checked against a float64 reference, and a table says how fast it compiled,
-# was served and ran. Then the tuner looks for better configs of some kernels, for half a minute at most.
+# was served and ran. Then the tuner looks for better configs of some kernels: half a minute of tuning, behind a
+# calibration of this machine the first time.
 set -euo pipefail
 cd "$(dirname "$0")"
 . cmake/packages.sh

@@ -4,70 +4,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 #include "daemon.h"
-#include "kiln/wire/frame.h"
 #include "kiln/wire/paths.h"
+#include "options.h"
 
 namespace {
 
 using kiln::Result;
 using kiln::server::Config;
-
-// Seconds on the command line, with fractions, to milliseconds.
-void add_seconds(CLI::App& app, const std::string& name, Config::Milliseconds& target, const std::string& help) {
-  app.add_option_function<double>(
-         name, [&target](double seconds) { target = Config::Milliseconds(static_cast<int64_t>(seconds * 1000)); }, help)
-      ->check(CLI::Range(0.0, 1e6))
-      ->type_name("S");
-}
-
-void add_sizes(CLI::App& app, Config& config) {
-  app.add_option("--cache-size", config.cache_bytes, "Limit of the disk tier")->transform(CLI::AsSizeValue(false));
-  app.add_option("--memory-size", config.memory_bytes, "Limit of the memory tier")->transform(CLI::AsSizeValue(false));
-  app.add_option("--worker-memory", config.worker_memory, "Address space of a worker")
-      ->transform(CLI::AsSizeValue(false));
-}
-
-void add_options(CLI::App& app, Config& config) {
-  app.add_option("--runtime-dir", config.runtime_dir, "Directory of socket, lock and log (0700)");
-  app.add_option_function<std::string>(
-         "--socket", [&config](const std::string& path) { config.runtime_dir = path.substr(0, path.rfind('/')); },
-         "Path of the socket; its name must be " + std::string(kiln::wire::kSocketName))
-      ->check([](const std::string& path) {
-        std::string end = std::string("/") + kiln::wire::kSocketName;
-        return path.ends_with(end) ? std::string() : "the path must end in " + end;
-      });
-  app.add_option("--cache-dir", config.cache_dir, "Directory of the disk tier; '' for none");
-  app.add_option("--worker", config.worker_path, "The kiln-worker to start");
-  app.add_option("--tuner", config.tuner_path, "The kiln-tune to start for TUNE requests; '' for none");
-  app.add_option("--workers", config.workers, "Worker processes; 0: one a core")->check(CLI::Range(0, 1024));
-  app.add_flag("--foreground", config.foreground, "Log to standard error");
-  app.add_flag("--pipe", config.pipe, "Serve one client on standard input, a socket");
-  app.add_option("--log-level", config.log_level, "debug, info, warn or err")
-      ->check(CLI::IsMember({"debug", "info", "warn", "err"}));
-  app.add_flag("--detach", config.detach, "Continue in a child process");
-  app.add_option("--ready-fd", config.ready_fd, "Descriptor that is told when the socket listens");
-  add_sizes(app, config);
-  add_seconds(app, "--idle-timeout", config.idle_timeout, "Exit after so long without connections; 0: never");
-  add_seconds(app, "--deadline", config.default_deadline, "For requests that name none");
-  add_seconds(app, "--drain-timeout", config.drain_timeout, "For running compiles at shutdown");
-  add_seconds(app, "--poison-ttl", config.poison_ttl, "How long a kernel that kills workers is refused");
-  add_seconds(app, "--negative-ttl", config.negative_ttl, "How long a failed compile is remembered");
-  add_seconds(app, "--kill-after", config.kill_after, "Between SIGTERM and SIGKILL of a worker");
-  add_seconds(app, "--worker-idle", config.worker_idle, "Idle time after which a worker leaves");
-  add_seconds(app, "--hello-timeout", config.hello_timeout, "For a client's hello");
-  add_seconds(app, "--self-check", config.self_check, "Between checks that the socket is still reachable");
-  app.add_option("--worker-jobs", config.worker_jobs, "Jobs after which a worker is replaced");
-  app.add_option("--queue-limit", config.queue_jobs, "Compiles that may wait");
-  app.add_option("--crash-storm", config.crash_storm, "Worker deaths a minute before spawning backs off");
-  app.add_option("--max-connections", config.max_connections, "Clients at once");
-  app.set_version_flag("--version", "kilnd, protocol " + kiln::wire::version_string(kiln::wire::kVersion));
-}
 
 Result<void> complete(Config& config, bool cache_given, bool tuner_given) {
   if (config.pipe) {
@@ -91,11 +41,46 @@ Result<void> complete(Config& config, bool cache_given, bool tuner_given) {
   }
   // The tuner is a client of this daemon, which a pipe has no room for.
   if (!tuner_given && !config.pipe) config.tuner_path = kiln::wire::find_tuner(kiln::wire::self_path());
+  if (!config.golden_path.empty() && ::access(config.golden_path.c_str(), R_OK) != 0) {
+    return kiln::invalid_argument("--golden " + config.golden_path + ": " + std::strerror(errno));
+  }
   // The process leaves its directory below.
-  for (std::string* path : {&config.runtime_dir, &config.cache_dir, &config.worker_path, &config.tuner_path}) {
+  for (std::string* path :
+       {&config.runtime_dir, &config.cache_dir, &config.worker_path, &config.tuner_path, &config.golden_path}) {
     if (!path->empty()) *path = std::filesystem::absolute(*path).string();
   }
   return {};
+}
+
+// The file's name as it is from any directory; empty where there is none.
+std::string absolute_config_file(CLI::App& app) {
+  const auto name = app.get_config_ptr()->as<std::string>();
+  return name.empty() ? name : std::filesystem::absolute(name).string();
+}
+
+// The command line and the file as they are now; paths are those of the start, and not looked at.
+Result<Config> read_again(int argc, char** argv, const std::string& config_file) {
+  CLI::App app;
+  Config config;
+  kiln::server::add_options(app, config);
+  app.get_config_ptr()->default_val(config_file);
+  std::vector<std::string> words;
+  for (int i = argc - 1; i > 0; --i) {  // the parser takes them from the back
+    const std::string word = argv[i];
+    if (word.starts_with("--config=")) continue;
+    if (i > 1 && argv[i - 1] == std::string("--config")) {
+      --i;
+      continue;
+    }
+    words.push_back(word);
+  }
+  try {
+    app.parse(words);
+  } catch (const CLI::ParseError& failure) {
+    return kiln::invalid_argument(failure.what());
+  }
+  config.sources = kiln::server::option_sources(app, argc, argv);
+  return config;
 }
 
 void prepare_process(const Config& config) {
@@ -114,8 +99,9 @@ void prepare_process(const Config& config) {
 int main(int argc, char** argv) {
   CLI::App app("kilnd: compiles kernels in worker processes and keeps the results");
   Config config;
-  add_options(app, config);
+  kiln::server::add_options(app, config);
   CLI11_PARSE(app, argc, argv);
+  config.sources = kiln::server::option_sources(app, argc, argv);
   if (auto status = complete(config, app.count("--cache-dir") > 0, app.count("--tuner") > 0); !status) {
     std::fprintf(stderr, "kilnd: %s\n", status.error().message.c_str());
     if (config.ready_fd >= 0) ::dprintf(config.ready_fd, "error %s\n", status.error().message.c_str());
@@ -124,7 +110,8 @@ int main(int argc, char** argv) {
   prepare_process(config);
   // Whoever starts a daemon waits for this process, not for the daemon: nobody is left with a zombie.
   if (config.detach && ::fork() != 0) ::_exit(0);
+  const std::string config_file = absolute_config_file(app);
   // A daemon holds no directory that somebody may want to unmount.
   if (!config.foreground && ::chdir("/") != 0) return 1;
-  return kiln::server::Daemon(std::move(config)).run();
+  return kiln::server::Daemon(std::move(config), [=] { return read_again(argc, argv, config_file); }).run();
 }

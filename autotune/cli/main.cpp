@@ -1,10 +1,14 @@
 // kiln-tune: batch runs of the tuner, and its records as files. `kiln tune …` is this program.
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
+#include <thread>
 
 #include "flags.h"
 #include "interrupt.h"
@@ -65,19 +69,20 @@ int tune_jobs(const Flags& flags) {
   if (!records) return fail(records.error());
   client::ConnectOptions connect;
   connect.client_name = "kiln-tune";
-  auto compiler = daemon_compiler(connect);
+  auto compiler = daemon_compiler(connect, compiles_at_once());
   if (!compiler) return fail(compiler.error());
   const std::string database = flags.database.empty() ? Records::default_path() : flags.database;
+  const Interrupt interrupt;
   auto runner_for = [&](const std::string& kind) {
     RunnerOptions runner;
     runner.executable = flags.runner;
     runner.kind = kind;
     runner.threads = flags.threads;
     runner.reproducer_dir = directory_of(database) + "/reproducers";
+    runner.stop = interrupt.token();
     return start_runner(runner);
   };
 
-  Interrupt interrupt;
   ProgressLines lines(stderr, ::isatty(STDERR_FILENO) != 0, flags.verbose, options->budget);
   BatchProgress progress;
   progress.changed = [&](const BatchResult& so_far, size_t job) { lines.changed(so_far, job); };
@@ -88,13 +93,13 @@ int tune_jobs(const Flags& flags) {
   lines.finish();
   print_notes(**records);
 
-  if (!flags.report.empty()) {
-    if (auto done = write_text_file(flags.report, html_report(result)); !done) return fail(done.error());
-  }
   const auto replace = nlohmann::json::error_handler_t::replace;
   const std::string text = flags.json ? summary_json(result).dump(2, ' ', false, replace) + "\n" : text_report(result);
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
     return fail(invalid_argument("standard output cannot be written"));
+  }
+  if (!flags.report.empty()) {
+    if (auto done = write_text_file(flags.report, html_report(result)); !done) return fail(done.error());
   }
   if (result.stopped) return kInterrupted;
   return result.count(JobState::kFailed) > 0 ? kFailed : 0;
@@ -136,8 +141,10 @@ int serve_daemon(const Flags& flags, const std::string& runtime_dir) {
   serving.runner.executable = flags.runner;
   serving.runner.threads = flags.threads;
   serving.tune = options->tune;
-  auto served = serve(wire::UniqueFd(kServiceFd), serving);
-  return served ? 0 : fail(served.error());
+  // A candidate that hangs must not keep this process when the daemon was killed.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  serve(wire::UniqueFd(kServiceFd), serving);
+  return 0;
 }
 
 void add_flags(CLI::App& app, Flags& flags) {
@@ -180,7 +187,11 @@ int main_of(int argc, char** argv) {
   std::string runtime_dir;
   app.add_flag("--serve", serving, "Answer a daemon's requests on descriptor 3");
   app.add_option("--runtime-dir", runtime_dir, "Of that daemon");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& refused) {
+    return app.exit(refused) == 0 ? 0 : kFailed;
+  }
   if (serving) return serve_daemon(flags, runtime_dir);
   if (exporting->parsed()) return export_records(flags, export_file);
   if (importing->parsed()) return import_records(flags, import_files);

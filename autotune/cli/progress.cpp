@@ -79,6 +79,8 @@ void ProgressLines::changed(const BatchResult& so_far, size_t job) {
   const JobOutcome& outcome = so_far.jobs[job];
   if (outcome.state == JobState::kFailed) {
     print(place_of(so_far) + outcome.name + ": failed: " + outcome.error);
+  } else if (outcome.state == JobState::kStopped) {
+    print(place_of(so_far) + outcome.name + ": stopped");
   } else if (outcome.state == JobState::kDone) {
     const JobResult& done = *outcome.result;
     std::string line = place_of(so_far) + outcome.name + ": " + standing(done) + "; measured " +

@@ -41,15 +41,21 @@ Result<Memory> allocate_memory(uint64_t bytes) {
   return out;
 }
 
-// By all threads, each its part.
-void copy_pages(std::byte* to, const std::byte* from, size_t bytes) {
+// What is at `from` again and again, by all threads, each its part.
+void copy_repeated(std::byte* to, size_t bytes, const std::byte* from, size_t period) {
   const auto pages = static_cast<int64_t>((bytes + kAlignment - 1) / kAlignment);
 #pragma omp parallel for schedule(static)
   for (int64_t page = 0; page < pages; ++page) {
-    const size_t at = static_cast<size_t>(page) * kAlignment;
-    std::memcpy(to + at, from + at, std::min(kAlignment, bytes - at));
+    const size_t end = std::min(static_cast<size_t>(page + 1) * kAlignment, bytes);
+    for (size_t at = static_cast<size_t>(page) * kAlignment; at < end;) {
+      const size_t count = std::min(end - at, period - at % period);
+      std::memcpy(to + at, from + at % period, count);
+      at += count;
+    }
   }
 }
+
+void copy_pages(std::byte* to, const std::byte* from, size_t bytes) { copy_repeated(to, bytes, from, bytes); }
 
 uint64_t last_cache_bytes() {
   for (int name : {_SC_LEVEL4_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL2_CACHE_SIZE}) {
@@ -97,7 +103,7 @@ class Cpu final : public MeasuredDevice {
   }
   void* data(size_t array) const override { return arrays_[array].data.get(); }
   Result<void> write(size_t array, std::span<const std::byte> bytes) override {
-    copy_pages(arrays_[array].data.get(), bytes.data(), bytes.size());
+    if (!bytes.empty()) copy_repeated(arrays_[array].data.get(), arrays_[array].bytes, bytes.data(), bytes.size());
     return {};
   }
   Result<void> fill(size_t array, uint8_t byte) override {
@@ -122,12 +128,16 @@ class Cpu final : public MeasuredDevice {
   }
 
   Result<void> run(const UntypedFunction& function, std::span<const Argument> arguments) override {
+    const Working working(worked_us_);
     return function.launch(arguments, {.threads = info_.threads});
   }
-  Result<double> time_us(const UntypedFunction& function, std::span<const Argument> arguments, int launches,
-                         Cache cache) override;
+  Result<std::vector<double>> time_us(const UntypedFunction& function, std::span<const Argument> arguments,
+                                      int launches, Cache cache, int times) override;
+  bool apart_from_host() const override { return false; }
 
  private:
+  Result<double> time_once(const UntypedFunction& function, std::span<const Argument> arguments, int launches,
+                           Cache cache);
   void push_out();
   void flush_lines(const Memory& memory);
   void sweep();
@@ -140,10 +150,21 @@ class Cpu final : public MeasuredDevice {
   volatile uint64_t swept_ = 0;  // what was read, so that the compiler leaves the reading in
 };
 
-Result<double> Cpu::time_us(const UntypedFunction& function, std::span<const Argument> arguments, int launches,
-                            Cache cache) {
+Result<std::vector<double>> Cpu::time_us(const UntypedFunction& function, std::span<const Argument> arguments,
+                                         int launches, Cache cache, int times) {
+  std::vector<double> out;
+  for (int i = 0; i < times; ++i) {
+    auto us = time_once(function, arguments, launches, cache);
+    if (!us) return us.error();
+    out.push_back(*us);
+  }
+  return out;
+}
+
+Result<double> Cpu::time_once(const UntypedFunction& function, std::span<const Argument> arguments, int launches,
+                              Cache cache) {
+  (void)restore();
   if (cache == Cache::kCold) {
-    (void)restore();
     push_out();
     launches = 1;
   } else {

@@ -2,8 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdlib>
 #include <thread>
 
 #include "kiln/wire/channel.h"
@@ -11,24 +15,67 @@
 
 namespace kiln::autotune {
 
-Result<wire::UniqueFd> lock_device(const LockOptions& options, const std::function<void()>& waiting) {
-  using Clock = wire::Clock;
+namespace {
+
+using wire::Clock;
+
+bool has_own_runtime_dir() {
+  const char* chosen = std::getenv("KILN_RUNTIME_DIR");
+  return chosen != nullptr && *chosen != 0;
+}
+
+// False: another has it.
+Result<bool> take_file(const wire::UniqueFd& file) {
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return true;
+  if (errno == EWOULDBLOCK || errno == EINTR) return false;
+  return wire::errno_error(ErrorCode::kInternal, "flock", errno);
+}
+
+// A name in the abstract namespace of sockets: nobody's file, and free again when its process ends, however it ends.
+Result<bool> take_name(const std::string& device, wire::UniqueFd& out) {
+  wire::UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket) return wire::errno_error(ErrorCode::kResourceExhausted, "socket", errno);
+  const std::string name = "kiln-measure-" + device;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0) {
+    out = std::move(socket);
+    return true;
+  }
+  if (errno == EADDRINUSE) return false;
+  return wire::errno_error(ErrorCode::kInternal, "bind", errno);
+}
+
+Result<bool> take(DeviceLock& lock, const std::string& device) {
+  auto taken = take_file(lock.file);
+  if (!taken || !*taken || has_own_runtime_dir()) return taken;
+  return take_name(device, lock.name);
+}
+
+}  // namespace
+
+Result<DeviceLock> lock_device(const LockOptions& options, const std::function<void()>& waiting) {
   auto directory = wire::find_runtime_dir();
   if (!directory) return directory.error();
   auto opened = wire::open_private_dir(*directory);
   if (!opened) return opened.error();
-  const std::string name = "measure-" + options.device + ".lock";
-  wire::UniqueFd lock(::openat(opened->get(), name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock) return wire::errno_error(ErrorCode::kUnavailable, "cannot open " + *directory + "/" + name, errno);
+  const std::string file = "measure-" + options.device + ".lock";
+  DeviceLock lock;
+  lock.file = wire::UniqueFd(::openat(opened->get(), file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock.file) return wire::errno_error(ErrorCode::kUnavailable, "cannot open " + *directory + "/" + file, errno);
   const auto begin = Clock::now();
   auto told = begin;
-  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return wire::errno_error(ErrorCode::kInternal, "flock", errno);
+  for (;;) {
+    auto taken = take(lock, options.device);
+    if (!taken) return taken.error();
+    if (*taken) return lock;
     const auto now = Clock::now();
     if (std::chrono::duration<double>(now - begin).count() > options.patience_s) {
       return error(ErrorCode::kDeadlineExceeded, "another process has been measuring on " + options.device + " for " +
                                                      std::to_string(static_cast<int>(options.patience_s)) + " s (" +
-                                                     *directory + "/" + name + ")");
+                                                     *directory + "/" + file + ")");
     }
     if (now - told > std::chrono::seconds(1)) {
       waiting();
@@ -36,7 +83,6 @@ Result<wire::UniqueFd> lock_device(const LockOptions& options, const std::functi
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return lock;
 }
 
 }  // namespace kiln::autotune

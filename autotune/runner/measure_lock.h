@@ -1,4 +1,4 @@
-// One measurement at a time on a device, whichever process of the user it is in.
+// One measurement at a time on a device, whichever process of the machine it is in.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,14 @@ struct LockOptions {
   double patience_s = 60;  // how long another's measurements are waited for
 };
 
-// Held as long as the descriptor is open, by this process alone of those with the same runtime directory. `waiting` is
-// called about once a second while another has it.
-Result<wire::UniqueFd> lock_device(const LockOptions& options, const std::function<void()>& waiting);
+// Held as long as the object lives.
+struct DeviceLock {
+  wire::UniqueFd file;  // keeps those with the same runtime directory away, in other containers too
+  wire::UniqueFd name;  // keeps all others of this machine (of this network namespace) away, whoever's they are
+};
+
+// `waiting` is called about once a second while another has it. A runtime directory that was chosen (KILN_RUNTIME_DIR)
+// is a world of its own: then only the file is locked.
+Result<DeviceLock> lock_device(const LockOptions& options, const std::function<void()>& waiting);
 
 }  // namespace kiln::autotune

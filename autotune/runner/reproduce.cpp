@@ -31,6 +31,8 @@ Result<CandidateStatus> run_both(MeasuredDevice& device, const std::string& dire
     auto outcome = session.load(0, *artifact);
     if (!outcome) return outcome.error();
     last = outcome->status;
+    session.settle();
+    if (const std::string text = session.difference(0); !text.empty()) last = {Failure::kWrongResult, text};
     if (last.failure != Failure::kNone) break;
   }
   return last;

@@ -1,5 +1,10 @@
 #include "serve.h"
 
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
 #include "kiln/autotune/runner_protocol.h"
 #include "kiln/dsl/binary.h"
 #include "session.h"
@@ -10,6 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kDeviceLost = 3;
+constexpr int kMostRounds = 1000;
 
 class Server {
  public:
@@ -58,7 +64,7 @@ class Server {
     return invalid_argument(std::string("`") + field + "` must be text");
   }
 
-  Result<wire::UniqueFd> lock() {
+  Result<DeviceLock> lock() {
     return lock_device(lock_options_, [this] { (void)write_line(out_, {{"id", id_}, {"waiting", true}}); });
   }
   void announce(CandidateId id) { (void)write_line(out_, {{"id", id_}, {"running", id}}); }
@@ -94,38 +100,72 @@ class Server {
     auto outcome = session_.load(*id, *artifact);
     if (!outcome) return outcome.error();
     device_lost_ = outcome->device_lost;
-    return status_to_json(outcome->status);
+    json reply = status_to_json(outcome->status);
+    reply["device_us"] = newly_worked_us();
+    return reply;
   }
 
-  Result<json> measure(const json& request) {
-    const json ids = request.value("candidates", json());
-    if (!ids.is_array()) return invalid_argument("`candidates` must be a list");
-    auto held = lock();
-    if (!held) return held.error();
-    json times = json::array(), failures = json::array();
-    for (const json& value : ids) {
+  Result<std::vector<CandidateId>> candidates(const json& values) {
+    if (!values.is_array() || values.empty()) return invalid_argument("`candidates` must be a list");
+    std::vector<CandidateId> out;
+    for (const json& value : values) {
       auto id = candidate(value);
       if (!id) return id.error();
-      if (device_lost_) break;
-      announce(*id);
-      auto outcome = session_.measure(*id);
-      if (!outcome) return outcome.error();
-      const bool fine = outcome->status.failure == Failure::kNone;
-      times.push_back(fine ? json(outcome->us) : json());
-      if (fine) continue;
-      json failure = status_to_json(outcome->status);
-      failure["candidate"] = *id;
-      failures.push_back(std::move(failure));
-      device_lost_ = outcome->device_lost;
+      out.push_back(*id);
     }
-    return json{{"us", std::move(times)}, {"failures", std::move(failures)}};
+    return out;
   }
+
+  // Each has its turn after the other, some times together, in an order that rotates.
+  Result<json> measure(const json& request) {
+    auto ids = candidates(request.value("candidates", json()));
+    if (!ids) return ids.error();
+    const json wish = request.value("rounds", json(1));
+    const int rounds = wish.is_number_integer() ? std::clamp(wish.get<int>(), 1, kMostRounds) : 1;
+    auto held = lock();
+    if (!held) return held.error();
+    std::vector<json> times(static_cast<size_t>(rounds), std::vector<json>(ids->size()));
+    std::map<CandidateId, CandidateStatus> failed;
+    int done = 0;
+    for (size_t turn = 0; done < rounds && !device_lost_; ++turn) {
+      const int together = std::min(session_.times_together(), rounds - done);
+      for (size_t i = 0; i < ids->size() && !device_lost_; ++i) {
+        const size_t at = (i + turn) % ids->size();
+        const CandidateId id = (*ids)[at];
+        if (failed.contains(id)) continue;
+        announce(id);
+        auto outcome = session_.measure(id, together);
+        if (!outcome) return outcome.error();
+        device_lost_ = outcome->device_lost;
+        if (outcome->status.failure != Failure::kNone) failed[id] = outcome->status;
+        for (size_t r = 0; r < outcome->us.size(); ++r) times[static_cast<size_t>(done) + r][at] = outcome->us[r];
+      }
+      done += together;
+    }
+    session_.settle();
+    json failures = json::array();
+    for (CandidateId id : *ids) {
+      if (const std::string text = session_.difference(id); !text.empty()) failed[id] = {Failure::kWrongResult, text};
+    }
+    for (const auto& [id, status] : failed) {
+      json failure = status_to_json(status);
+      failure["candidate"] = id;
+      failures.push_back(std::move(failure));
+    }
+    times.resize(static_cast<size_t>(done));
+    json us = request.contains("rounds") ? json(times) : times.front();
+    return json{{"us", std::move(us)}, {"failures", std::move(failures)}, {"device_us", newly_worked_us()}};
+  }
+
+  // Since it was told last.
+  double newly_worked_us() { return session_.worked_us() - std::exchange(told_us_, session_.worked_us()); }
 
   Session session_;
   const LockOptions lock_options_;
   const int out_;
   json id_ = 0;
   bool device_lost_ = false;
+  double told_us_ = 0;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "compare.h"
 #include "inputs.h"
@@ -30,8 +31,10 @@ Outcome failed(const Error& error, Failure other) {
 }  // namespace
 
 Result<void> Session::begin(dsl::Kernel kernel, const Workload& workload, Cache cache) {
+  settle();
   loaded_.clear();
-  first_.clear();
+  different_.clear();
+  has_first_ = false;
   if (workload.arguments.size() != kernel.params.size()) {
     return invalid_argument("kernel `" + kernel.name + "` takes " + std::to_string(kernel.params.size()) +
                             " arguments, not " + std::to_string(workload.arguments.size()));
@@ -61,7 +64,8 @@ Result<void> Session::make_arrays(const Workload& workload) {
     if (!kernel_.params[i].type.pointer) continue;
     arguments_[i] = {device_.data(array_of_[i]), argument.elements, 0};
     if (use_[i].written && !use_[i].read) continue;
-    std::vector<std::byte> values(sizes[array_of_[i]]);
+    const auto element_bytes = static_cast<uint64_t>(dsl::info(kernel_.params[i].type.element).bytes);
+    std::vector<std::byte> values(std::min(sizes[array_of_[i]], kPeriod * element_bytes));
     fill_array(kernel_.params[i].type.element, argument, workload.seed, i, values);
     if (auto done = device_.write(array_of_[i], values); !done) return done;
     if (!use_[i].written) continue;
@@ -78,53 +82,92 @@ Result<void> Session::reset_arrays() {
   return device_.restore();
 }
 
-Result<std::string> Session::compare_outputs() {
-  std::map<size_t, std::vector<std::byte>> outputs;
+std::span<std::byte> Session::HostArray::resized(size_t bytes) {
+  if (bytes > room) {
+    data = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    room = bytes;
+  }
+  size = bytes;
+  return {data.get(), size};
+}
+
+// Into the memory of the last ones, which is there already.
+Result<void> Session::read_outputs() {
   for (size_t i = 0; i < use_.size(); ++i) {
     if (!use_[i].written) continue;
-    const dsl::ElementType element = kernel_.params[i].type.element;
-    std::vector<std::byte> values(static_cast<size_t>(arguments_[i].extent * dsl::info(element).bytes));
-    if (auto done = device_.read(array_of_[i], values); !done) return done.error();
-    if (!first_.empty()) {
-      const std::string difference = compare_arrays(element, rounding_, first_[i], values);
-      if (!difference.empty()) return "array `" + kernel_.params[i].name + "`: " + difference;
-    } else {
-      outputs[i] = std::move(values);
-    }
+    const auto bytes = static_cast<size_t>(arguments_[i].extent * dsl::info(kernel_.params[i].type.element).bytes);
+    if (auto done = device_.read(array_of_[i], last_[i].resized(bytes)); !done) return done;
   }
-  if (first_.empty()) first_ = std::move(outputs);
-  return std::string();
+  return {};
+}
+
+std::string Session::compare_outputs() const {
+  for (size_t i = 0; i < use_.size(); ++i) {
+    if (!use_[i].written) continue;
+    const dsl::Param& param = kernel_.params[i];
+    const std::string text = compare_arrays(param.type.element, rounding_, first_.at(i).bytes(), last_.at(i).bytes());
+    if (!text.empty()) return "array `" + param.name + "`: " + text;
+  }
+  return "";
+}
+
+void Session::settle() {
+  if (!comparison_.valid()) return;
+  const std::string text = comparison_.get();
+  if (text.empty()) return;
+  different_[comparing_] = text;
+  loaded_.erase(comparing_);
+}
+
+std::string Session::difference(CandidateId id) const {
+  const auto found = different_.find(id);
+  return found == different_.end() ? "" : found->second;
+}
+
+void Session::unload(CandidateId id) {
+  settle();
+  loaded_.erase(id);
+  different_.erase(id);
 }
 
 Result<int> Session::launches_for(const UntypedFunction& function) {
   const bool in_place = std::any_of(use_.begin(), use_.end(), [](ParamUse use) { return use.read && use.written; });
   if (in_place || cache_ == Cache::kCold) return 1;
-  auto us = device_.time_us(function, arguments_, 1, Cache::kHot);
+  auto us = device_.time_us(function, arguments_, 1, Cache::kHot, 1);
   if (!us) return us.error();
-  return std::clamp(static_cast<int>(std::ceil(kEnough / std::max(*us, 0.01))), 1, kMaxLaunches);
+  return std::clamp(static_cast<int>(std::ceil(kEnough / std::max(us->front(), 0.01))), 1, kMaxLaunches);
 }
 
 Result<Outcome> Session::load(CandidateId id, const Artifact& artifact) {
-  loaded_.erase(id);
+  unload(id);
   auto function = client::load_artifact(kernel_, artifact);
   if (!function) return failed(function.error(), Failure::kCompile);
   if (auto done = reset_arrays(); !done) return failed(done.error(), Failure::kCrash);
   if (auto done = device_.run(*function, arguments_); !done) return failed(done.error(), Failure::kCrash);
-  auto difference = compare_outputs();
-  if (!difference) return failed(difference.error(), Failure::kCrash);
-  if (!difference->empty()) return Outcome{{Failure::kWrongResult, *difference}};
+  if (auto done = read_outputs(); !done) return failed(done.error(), Failure::kCrash);
+  const bool is_first = !std::exchange(has_first_, true);
+  if (is_first) first_.swap(last_);
   auto launches = launches_for(*function);
   if (!launches) return failed(launches.error(), Failure::kCrash);
   loaded_[id] = {std::move(*function), *launches};
-  return Outcome{};
+  if (is_first) return Outcome{};
+  comparing_ = id;
+  comparison_ = std::async(std::launch::async, [this] { return compare_outputs(); });
+  if (device_.apart_from_host()) return Outcome{};
+  settle();
+  const std::string different = difference(id);
+  return different.empty() ? Outcome{} : Outcome{{Failure::kWrongResult, different}};
 }
 
-Result<Outcome> Session::measure(CandidateId id) {
+Result<Outcome> Session::measure(CandidateId id, int times) {
+  if (const std::string different = difference(id); !different.empty()) {
+    return Outcome{{Failure::kWrongResult, different}};
+  }
   const auto found = loaded_.find(id);
   if (found == loaded_.end()) return invalid_argument("candidate " + std::to_string(id) + " is not loaded");
-  auto us = device_.time_us(found->second.function, arguments_, found->second.launches, cache_);
+  auto us = device_.time_us(found->second.function, arguments_, found->second.launches, cache_, times);
   if (!us) return failed(us.error(), Failure::kCrash);
-  return Outcome{{}, false, *us};
+  return Outcome{{}, false, std::move(*us)};
 }
 
 }  // namespace kiln::autotune

@@ -11,12 +11,23 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr size_t kJobsAhead = 4;  // that are compiled for
+
 struct Device {
   std::unique_ptr<Runner> runner;
   Machine machine;
 };
 
 double seconds_since(Clock::time_point start) { return Seconds(Clock::now() - start).count(); }
+
+void add(Spent& sum, const Spent& more) {
+  sum.compiles += more.compiles;
+  sum.inputs += more.inputs;
+  sum.loads += more.loads;
+  sum.measurements += more.measurements;
+  sum.records += more.records;
+  sum.other += more.other;
+}
 
 class Batch {
  public:
@@ -61,10 +72,14 @@ class Batch {
     const auto begin = Clock::now();
     auto done = tune_job(index);
     outcome.seconds = seconds_since(begin);
+    const bool stopped = stop_.stop_requested() && (!done || !done->finished);
     if (done) {
-      outcome.state = JobState::kDone;
+      outcome.state = stopped ? JobState::kStopped : JobState::kDone;
       outcome.result = std::move(*done);
+      count_device_time(*outcome.result);
       add_up();
+    } else if (stopped) {
+      outcome.state = JobState::kStopped;
     } else {
       outcome.state = JobState::kFailed;
       outcome.result.reset();
@@ -104,16 +119,18 @@ class Batch {
     TuneOptions options = options_.tune;
     options.budget = budget;
     auto done = run(options);
-    if (done && !done->finished && !stop_.stop_requested()) result_.out_of_budget = true;
+    if (done && !done->finished && !options.frozen && !stop_.stop_requested()) result_.out_of_budget = true;
     return done;
   }
 
   // What is left, in equal parts over the jobs that are left: what one does not need goes to those after it.
   Seconds share_of_budget(size_t index) const {
     if (options_.budget == Seconds::max()) return Seconds::max();
-    const Seconds left = options_.budget - (Clock::now() - start_);
-    return left / static_cast<double>(jobs_.size() - index);
+    return left_of_budget() / static_cast<double>(jobs_.size() - index);
   }
+
+  // A device is calibrated once for all batches: that is not this one's work.
+  Seconds left_of_budget() const { return options_.budget - (Clock::now() - start_ - calibrating_); }
 
   static std::string kind_of(const std::string& target) { return std::string(dsl::target_family(target)); }
 
@@ -121,15 +138,17 @@ class Batch {
     if (auto found = devices_.find(kind); found != devices_.end()) return &found->second;
     auto runner = start_runner_(kind);
     if (!runner) return runner.error();
+    const auto begin = Clock::now();
     auto machine = machine_of(**runner);
     if (!machine) return machine.error();
+    calibrating_ += Clock::now() - begin;
     return &devices_.insert_or_assign(kind, Device{std::move(*runner), std::move(*machine)}).first->second;
   }
 
   // A frozen batch measures nothing, roofs included; nor does one that has used its budget up.
   Result<Machine> machine_of(Runner& runner) {
-    if (!options_.tune.frozen && seconds_since(start_) < options_.budget.count()) {
-      return calibrate(compiler_, runner, records_);
+    if (!options_.tune.frozen && left_of_budget() > Seconds(0)) {
+      return calibrate(compiler_, runner, records_, stop_);
     }
     auto recorded = records_.machine(runner.info().fingerprint, compiler_.builder_id());
     if (!recorded) return recorded.error();
@@ -139,7 +158,7 @@ class Batch {
   Progress progress_of(size_t index) {
     Progress out;
     out.measured = [this, index](const std::string&, const Record& record) {
-      prefetch(index + 1);
+      prefetch(index);
       if (progress_.measured) progress_.measured(result_, index, record);
     };
     out.advanced = [this, index](const JobResult& so_far) {
@@ -150,33 +169,47 @@ class Batch {
     return out;
   }
 
-  // While a GPU measures, the daemon compiles the default of the next job, with which that one begins. On a CPU it
-  // would take the measured program's cores.
-  void prefetch(size_t index) {
-    if (index >= jobs_.size() || index < prefetched_.size()) return;
-    prefetched_.resize(index + 1);
-    const auto& [spec, target] = jobs_[index];
+  // While a GPU measures, the daemon compiles what the next jobs begin with, one job more whenever it has little left
+  // to do. On a CPU it would take the measured program's cores.
+  void prefetch(size_t running) {
+    std::erase_if(prefetched_, [](const auto& flight) {
+      return flight.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    });
+    next_prefetch_ = std::max(next_prefetch_, running + 1);
+    if (next_prefetch_ >= std::min(jobs_.size(), running + 1 + kJobsAhead)) return;
+    if (2 * prefetched_.size() > compiler_.at_once()) return;
+    const auto& [spec, target] = jobs_[next_prefetch_++];
     const auto device = devices_.find(kind_of(target));
     if (device == devices_.end() || device->first == "cpu" || target != device->first) return;
-    const std::string& resolved = device->second.runner->info().target;
-    auto config = dsl::complete_constexprs(spec->kernel, spec->workload.fixed, resolved);
-    if (!config) return;  // the job will say so
-    prefetched_[index] = compiler_.compile(spec->kernel, resolved, *config, facts_of(spec->kernel, spec->workload));
+    Runner& runner = *device->second.runner;
+    const Job job{spec->name, spec->kernel, spec->workload, runner.info().target, spec->axes};
+    auto configs = first_configs(job, compiler_, runner, records_, device->second.machine, options_.tune);
+    if (!configs) return;  // the job will say so
+    const dsl::Facts facts = facts_of(job.kernel, job.workload);
+    for (const Config& config : *configs) {
+      prefetched_.push_back(compiler_.compile(job.kernel, job.target, config, facts));
+    }
   }
 
   void add_up() {
     result_.measured = result_.reused = result_.failed = 0;
-    double busy = 0, total = 0;
+    result_.spent = {};
     for (const JobOutcome& job : result_.jobs) {
       if (!job.result) continue;
       result_.measured += job.result->measured;
       result_.reused += job.result->reused;
       result_.failed += job.result->failed;
-      if (job.result->measured == 0) continue;
-      busy += job.result->busy_share * job.seconds;
-      total += job.seconds;
+      add(result_.spent, job.result->spent);
     }
-    result_.busy_share = total > 0 ? busy / total : 0;
+  }
+
+  // Between the first artifact of the first job that measured and the end of the last one; without calibrations.
+  void count_device_time(const JobResult& job) {
+    if (job.device_seconds <= 0) return;
+    const Seconds now = Clock::now() - start_ - calibrating_;
+    if (device_time_ == 0) device_since_ = now - Seconds(job.active_seconds);
+    device_time_ += job.device_seconds;
+    result_.busy_share = std::min(1.0, device_time_ / (now - device_since_).count());
   }
 
   void changed(size_t index) {
@@ -191,8 +224,12 @@ class Batch {
   const BatchProgress& progress_;
   std::stop_token stop_;
   const Clock::time_point start_ = Clock::now();
+  Seconds calibrating_ = Seconds(0);
   std::vector<Planned> jobs_;
   std::map<std::string, Device> devices_;  // by kind
+  Seconds device_since_ = Seconds(0);
+  double device_time_ = 0;
+  size_t next_prefetch_ = 0;
   std::vector<std::future<Result<Artifact>>> prefetched_;
   BatchResult result_;
 };

@@ -6,7 +6,6 @@
 #include "kiln/autotune/tune.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/kernels.h"
-#include "statistics.h"
 
 namespace kiln::autotune {
 namespace {
@@ -36,13 +35,18 @@ const Result<dsl::Kernel>& exp_chain() {
 
 class Calibration {
  public:
-  Calibration(Compiler& compiler, Runner& runner, std::string target)
-      : compiler_(compiler), runner_(runner), target_(std::move(target)), gpu_(dsl::target_family(target_) != "cpu") {}
+  Calibration(Compiler& compiler, Runner& runner, std::string target, std::stop_token stop)
+      : compiler_(compiler),
+        runner_(runner),
+        target_(std::move(target)),
+        stop_(std::move(stop)),
+        gpu_(dsl::target_family(target_) != "cpu") {}
 
   Result<Machine> run() {
     out_.target = target_;
     for (auto step : {&Calibration::launch, &Calibration::memory, &Calibration::cache, &Calibration::products,
                       &Calibration::mathematics, &Calibration::processors}) {
+      if (stop_.stop_requested()) return error(ErrorCode::kCancelled, "it was stopped");
       if (auto done = (this->*step)(); !done) {
         Error failed = done.error();
         failed.message = "calibrating " + runner_.info().device + ": " + failed.message;
@@ -53,7 +57,7 @@ class Calibration {
   }
 
  private:
-  // The median time of a launch of the kernel's default config.
+  // The least time of a launch of the kernel's default config: a roof is what can be reached.
   Result<double> time(const Result<dsl::Kernel>& ir, const json& scalars, Cache cache,
                       const Config& launch_options = {}) {
     if (!ir) return ir.error();
@@ -61,7 +65,7 @@ class Calibration {
     if (!workload) return workload.error();
     auto config = dsl::complete_constexprs(*ir, launch_options, target_);
     if (!config) return config.error();
-    auto artifact = compiler_.compile(*ir, target_, *config, facts_of(*ir, *workload)).get();
+    auto artifact = compile(*ir, *config, *workload);
     if (!artifact) return artifact.error();
     if (auto begun = runner_.begin(*ir, *workload, cache); !begun) return begun.error();
     auto loaded = runner_.load(0, *config, *artifact, kDeadline);
@@ -71,11 +75,20 @@ class Calibration {
     auto measured = runner_.measure({&id, 1}, kRounds, kDeadline);
     if (!measured) return measured.error();
     if (measured->status.at(0).failure != Failure::kNone) return refused(ir->name, measured->status[0]);
-    std::vector<double> us;
-    for (const Round& round : measured->rounds) us.push_back(round.us.at(0));
-    const double middle = median(us);
-    if (!(middle > 0)) return error(ErrorCode::kInternal, ir->name + ": the runner gave no times");
-    return middle;
+    double least = INFINITY;
+    for (const Round& round : measured->rounds) {
+      if (round.us.at(0) > 0) least = std::min(least, round.us[0]);
+    }
+    if (!std::isfinite(least)) return error(ErrorCode::kInternal, ir->name + ": the runner gave no times");
+    return least;
+  }
+
+  Result<Artifact> compile(const dsl::Kernel& kernel, const Config& config, const Workload& workload) {
+    auto flight = compiler_.compile(kernel, target_, config, facts_of(kernel, workload));
+    while (flight.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready) {
+      if (stop_.stop_requested()) return error(ErrorCode::kCancelled, "it was stopped");
+    }
+    return flight.get();
   }
 
   static Error refused(const std::string& kernel, const CandidateStatus& status) {
@@ -175,13 +188,14 @@ class Calibration {
   Compiler& compiler_;
   Runner& runner_;
   const std::string target_;
+  const std::stop_token stop_;
   const bool gpu_;
   Machine out_;
 };
 
 }  // namespace
 
-Result<Machine> calibrate(Compiler& compiler, Runner& runner, Records& records) {
+Result<Machine> calibrate(Compiler& compiler, Runner& runner, Records& records, std::stop_token stop) {
   const std::string hardware = runner.info().fingerprint, builder = compiler.builder_id();
   auto known = records.machine(hardware, builder);
   if (!known) return known.error();
@@ -191,7 +205,7 @@ Result<Machine> calibrate(Compiler& compiler, Runner& runner, Records& records) 
   }
   auto target = compiler.resolve_target(runner.info().target);
   if (!target) return target.error();
-  auto machine = Calibration(compiler, runner, *target).run();
+  auto machine = Calibration(compiler, runner, *target, std::move(stop)).run();
   if (!machine) return machine;
   if (auto kept = records.put_machine(hardware, builder, to_json(*machine)); !kept) return kept.error();
   return machine;

@@ -85,6 +85,7 @@ class Counter {
       work_.dot_flops += flops;
     }
     work_.tile_bytes = live_tile_bytes(kernel_, computed_);
+    work_.register_bytes = register_tile_bytes(kernel_);
     return work_;
   }
 

@@ -1,5 +1,6 @@
 // Threads that wait for a daemon's workers: as many as compiles may be in flight. Requests have background priority, so
 // that people are served first, and are cancelled when the compiler goes.
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -47,9 +48,11 @@ class DaemonCompiler final : public Compiler {
       std::lock_guard lock(mutex_);
       tasks_.push_back(std::move(task));
     }
-    changed_.notify_one();
+    changed_.notify_all();
     return out;
   }
+
+  size_t at_once() const override { return threads_.size(); }
 
   void hold() override {
     std::unique_lock lock(mutex_);
@@ -111,6 +114,18 @@ class DaemonCompiler final : public Compiler {
 };
 
 }  // namespace
+
+bool is_verdict(ErrorCode code) {
+  using enum ErrorCode;
+  constexpr ErrorCode kVerdicts[] = {kInvalidArgument, kVerifyFailed, kCompileFailed,
+                                     kWorkerCrashed,   kPoisoned,     kOutOfMemory};
+  return std::find(std::begin(kVerdicts), std::end(kVerdicts), code) != std::end(kVerdicts);
+}
+
+int compiles_at_once() {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(cores - 4, 4, 32);
+}
 
 Result<std::unique_ptr<Compiler>> daemon_compiler(const client::ConnectOptions& options, int ahead) {
   auto connection = client::Connection::open(options);

@@ -5,6 +5,11 @@
 namespace kiln::autotune {
 namespace {
 
+double tile_bytes(const dsl::Type& type) {
+  if (!type.is_value() || type.is_scalar()) return 0;
+  return static_cast<double>(dsl::element_count(type)) * dsl::info(type.element).bytes;
+}
+
 class LiveTiles {
  public:
   LiveTiles(const dsl::Kernel& kernel, const std::vector<bool>& computed)
@@ -26,10 +31,8 @@ class LiveTiles {
   double bytes(const dsl::Op& op) const {
     double sum = 0;
     for (dsl::ValueId id : op.results) {
-      const dsl::Type& type = kernel_.type(id);
-      if (!computed_[id] || !type.is_value() || type.is_scalar()) continue;
-      if (dsl::info(op.code).has(dsl::kElementwise) && uses_[id] <= 1) continue;
-      sum += static_cast<double>(dsl::element_count(type)) * dsl::info(type.element).bytes;
+      if (!computed_[id] || (dsl::info(op.code).has(dsl::kElementwise) && uses_[id] <= 1)) continue;
+      sum += tile_bytes(kernel_.type(id));
     }
     return sum;
   }
@@ -67,7 +70,23 @@ class LiveTiles {
   std::vector<const dsl::Op*> last_use_;  // an op of the region that is walked
 };
 
+double widest(const dsl::Kernel& kernel, const dsl::Region& region) {
+  using enum dsl::OpCode;
+  double out = 0;
+  for (const dsl::Op& op : region.ops) {
+    const bool adds = op.code == kDot || op.code == kDotScaled;
+    const bool goes_over = op.code == kReduce || op.code == kScan || op.code == kSort;
+    if (adds || goes_over) {
+      for (dsl::ValueId id : adds ? op.results : op.operands) out = std::max(out, tile_bytes(kernel.type(id)));
+    }
+    for (const dsl::Region& inner : op.regions) out = std::max(out, widest(kernel, inner));
+  }
+  return out;
+}
+
 }  // namespace
+
+double register_tile_bytes(const dsl::Kernel& kernel) { return widest(kernel, kernel.body); }
 
 double live_tile_bytes(const dsl::Kernel& kernel, const std::vector<bool>& computed) {
   return LiveTiles(kernel, computed).peak();

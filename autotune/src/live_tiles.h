@@ -11,4 +11,8 @@ namespace kiln::autotune {
 // that do not, such as indices, are recomputed where they are used. Elementwise results of one use are not held either.
 double live_tile_bytes(const dsl::Kernel& kernel, const std::vector<bool>& computed);
 
+// The bytes of the largest tile that GPUs hold in registers as a whole: what a dot adds to, or a reduction, scan or
+// sort goes over.
+double register_tile_bytes(const dsl::Kernel& kernel);
+
 }  // namespace kiln::autotune

@@ -17,16 +17,37 @@ constexpr double kOverlapLoss = 0.2;         // of the time of resources that ar
 constexpr double kStepUs = 0.02;             // an iteration of a loop, or a program, on a CPU
 constexpr double kTileBytesOfCpu = 1 << 20;  // what stays in the second cache
 constexpr double kFlightBytes = 32 << 10;    // that a multiprocessor must have asked memory for to keep it busy
+constexpr double kGoodRegisterBytes = 192;   // of a thread's share of the tile that it holds
+constexpr double kUnevenLoss = 0.1;          // for each halving or doubling of that
 constexpr double kSpillFactor = 4;           // uses of a spilled register, about
 
 bool is_gpu(const Machine& machine) { return dsl::target_family(machine.target) != "cpu"; }
 
 double over(double amount, double roof) { return roof > 0 ? amount / roof : 0; }
 
-// Of a type that was not calibrated: what f32 does.
+// Of a type that was not calibrated: what the next calibrated one of its size does, for bytes that of i8; else what f32
+// does.
 double dot_roof(const Machine& machine, dsl::ElementType type) {
-  auto found = machine.dot_flops_per_us.find(std::string(dsl::info(type).name));
-  return found == machine.dot_flops_per_us.end() ? machine.f32_flops_per_us : found->second;
+  const dsl::ElementTypeInfo& info = dsl::info(type);
+  for (const std::string& name : {std::string(info.name), std::string(info.bytes == 1 ? "i8" : "f32")}) {
+    auto found = machine.dot_flops_per_us.find(name);
+    if (found != machine.dot_flops_per_us.end()) return found->second;
+  }
+  return machine.f32_flops_per_us;
+}
+
+// What no product can beat by much: of a type that was not calibrated, the fastest of all types, and of a narrower type
+// more in proportion.
+double fastest_dot(const Machine& machine, dsl::ElementType type) {
+  const std::string name(dsl::info(type).name);
+  if (machine.dot_flops_per_us.contains(name)) return machine.dot_flops_per_us.at(name);
+  double out = machine.f32_flops_per_us;
+  for (const auto& [other, roof] : machine.dot_flops_per_us) {
+    const auto element = dsl::parse_element_type(other);
+    const double narrower = element ? static_cast<double>(dsl::info(*element).bytes) / dsl::info(type).bytes : 1;
+    out = std::max(out, roof * std::max(1.0, narrower));
+  }
+  return out;
 }
 
 double memory_roof(const Machine& machine, const Work& work) {
@@ -70,11 +91,26 @@ double latency_factor(const Machine& machine, const Work& work, const Config& co
   return std::max(1.0, std::sqrt(kFlightBytes / std::max(flight, 64.0)));
 }
 
+// What a GPU loses in reductions and scans where a thread holds so little of a tile that it waits with nothing to do,
+// or so much that few threads fit.
+double share_a_thread_factor(const Machine& machine, const Work& work, const Config& config) {
+  const double each = register_bytes_a_thread(machine, work, config);
+  if (each <= 0 || work.dot_flops > 0) return 1;
+  return 1 + kUnevenLoss * std::max(0.0, std::abs(std::log2(each / kGoodRegisterBytes)) - 0.5);
+}
+
 double spilled_bytes(const Work& work, const nlohmann::json& device) {
   return number(device, "spill_bytes") * number(device, "threads") * work.programs * kSpillFactor;
 }
 
 }  // namespace
+
+double register_bytes_a_thread(const Machine& machine, const Work& work, const Config& config) {
+  const auto warps = config.find(std::string(dsl::kNumWarps));
+  if (!is_gpu(machine) || warps == config.end()) return 0;
+  const double lanes = dsl::target_family(machine.target) == "amd" ? 64 : 32;
+  return work.register_bytes / (static_cast<double>(warps->second) * lanes);
+}
 
 double predict_us(const Machine& machine, const Work& work, const Config& config, const nlohmann::json* metadata) {
   const nlohmann::json device = device_of(metadata);
@@ -102,7 +138,8 @@ double predict_us(const Machine& machine, const Work& work, const Config& config
   const double parts[] = {memory / fill, cache, dots, tiles, arithmetic};
   const double most = *std::max_element(std::begin(parts), std::end(parts));
   const double sum = std::accumulate(std::begin(parts), std::end(parts), 0.0);
-  return machine.launch_us + pieces + fill * (most + kOverlapLoss * (sum - most));
+  const double uneven = share_a_thread_factor(machine, work, config);
+  return machine.launch_us + pieces + fill * uneven * (most + kOverlapLoss * (sum - most));
 }
 
 Roofline roofline(const Machine& machine, const Work& work) {
@@ -119,10 +156,7 @@ double possible_us(const Machine& machine, const Work& work) {
   if (work.estimated) return 0;
   // What fits in a cache may have stayed there.
   const double bytes = std::max({machine.read_bytes_per_us, machine.copy_bytes_per_us, machine.cache_bytes_per_us});
-  // The roofs were measured once, perhaps beside other work: a launch that did nothing is faster than so many of them.
-  constexpr double kMargin = 8;
-  return std::max(over(work.compulsory, kMargin * bytes),
-                  over(work.dot_flops, kMargin * dot_roof(machine, work.dot_type)));
+  return std::max(over(work.compulsory, 2 * bytes), over(work.dot_flops, 2 * fastest_dot(machine, work.dot_type)));
 }
 
 std::string prune_reason(const nlohmann::json& metadata) {

@@ -8,6 +8,9 @@ namespace kiln::autotune {
 namespace {
 
 constexpr int kRoundsALook = 3;
+constexpr Seconds kLookTime(0.1);  // of looks at a race that has a time to last
+constexpr int kMostRoundsALook = 500;
+constexpr double kFarSlower = 1.5;    // leaves at once
 constexpr int kRoundsToDecide = 9;    // the fewest in which the sign test can
 constexpr double kEqualWidth = 0.01;  // of the interval of a ratio of times: closer than this is equal
 
@@ -16,11 +19,19 @@ double expected(const Lane& lane) {
   return std::isfinite(seen) ? seen : lane.expected_us;
 }
 
-int rounds_a_look(const std::vector<Lane*>& active, const RaceOptions& options, int left) {
+// Few at first, so that what is far slower is not launched often.
+int rounds_a_look(const std::vector<Lane*>& active, const RaceOptions& options, int done, Seconds spent) {
   double round_us = 1;
   for (const Lane* lane : active) round_us += expected(*lane);
   const double room = options.deadline.count() * 1e6 * static_cast<double>(active.size()) / 4 / round_us;
-  return std::min(left, std::max(1, static_cast<int>(std::min<double>(room, kRoundsALook))));
+  double wish = kRoundsALook;
+  if (options.least > Seconds(0) && done >= kRoundsToDecide) {
+    const Seconds time = std::min(kLookTime, std::max(options.least - spent, kLookTime / 5));
+    wish = std::clamp<double>(time / spent * done, kRoundsALook, kMostRoundsALook);
+  } else if (options.rounds > done) {
+    wish = std::min(kRoundsALook, options.rounds - done);
+  }
+  return std::max(1, static_cast<int>(std::min(room, wish)));
 }
 
 void fail(Lane& lane, CandidateStatus status) {
@@ -55,8 +66,8 @@ void add_rounds(const Runner::Measured& measured, const std::vector<Lane*>& acti
   }
 }
 
-// Lanes that leave at this look. Returns whether the race goes on.
-bool leave(std::vector<Lane>& lanes, bool halve) {
+// Lanes that leave at this look, early only those that are far slower. Returns whether the race is open.
+bool leave(std::vector<Lane>& lanes, bool halve, bool early) {
   const Lane* first = leader(lanes);
   if (!first) return false;
   bool open = false;
@@ -64,7 +75,7 @@ bool leave(std::vector<Lane>& lanes, bool halve) {
   for (Lane& lane : lanes) {
     if (!lane.active || &lane == first) continue;
     const PairedRace pair = compare(*first, lane);
-    if (pair.verdict() == Verdict::kSlower) {
+    if (pair.verdict() == Verdict::kSlower && (!early || pair.ratio() >= kFarSlower)) {
       lane.active = false;
       continue;
     }
@@ -103,10 +114,15 @@ PairedRace compare(const Lane& champion, const Lane& challenger) {
 
 Result<void> race(Runner& runner, std::vector<Lane>& lanes, const RaceOptions& options) {
   const auto start = std::chrono::steady_clock::now();
+  const auto spent = [&] { return Seconds(std::chrono::steady_clock::now() - start); };
+  const auto lingers = [&] { return options.linger && options.linger(); };
   bool open = true;
-  for (int done = 0; open && done < options.rounds;) {
+  auto goes_on = [&](int done) {
+    return (open && done < options.rounds) || (done > 0 && spent() < options.least) || lingers();
+  };
+  for (int done = 0; goes_on(done);) {
     if (options.stop && options.stop()) break;
-    if (done > 0 && std::chrono::steady_clock::now() - start > 2 * options.deadline) break;
+    if (done > 0 && spent() > 2 * options.deadline) break;
     std::vector<Lane*> active;
     std::vector<CandidateId> ids;
     for (Lane& lane : lanes) {
@@ -114,13 +130,14 @@ Result<void> race(Runner& runner, std::vector<Lane>& lanes, const RaceOptions& o
       active.push_back(&lane);
       ids.push_back(lane.id);
     }
-    if (active.empty()) break;
-    const int rounds = rounds_a_look(active, options, options.rounds - done);
+    // One that is left has nothing to be compared with.
+    if (active.empty() || (lanes.size() > 1 && active.size() < 2 && !lingers())) break;
+    const int rounds = rounds_a_look(active, options, done, spent());
     auto measured = runner.measure(ids, rounds, options.deadline);
     if (!measured) return measured.error();
     done += rounds;
     add_rounds(*measured, active, lanes);
-    open = leave(lanes, options.halve);
+    open = leave(lanes, options.halve, spent() < options.least);
     if (lanes.size() == 1) open = done < kRoundsToDecide && lanes.front().active;
     if (!options.looked) continue;
     if (auto fine = options.looked(lanes); !fine) return fine;

@@ -35,7 +35,10 @@ class GoldenRecords final : public Records {
       if (!record.is_best || of.kernel != key.kernel || of.bucket != key.bucket || of.target != key.target) continue;
       if (!found || rank(record) > rank(*found)) found = &record;
     }
-    return found ? std::optional(*found) : std::nullopt;
+    if (!found) return std::optional<Record>();
+    Record out = *found;
+    out.golden = true;
+    return std::optional(std::move(out));
   }
 
   Result<std::vector<Record>> neighbours(const RecordKey& key) override {

@@ -73,6 +73,7 @@ std::string ranked_table(const JobResult& job, size_t rows) {
                      figure(record, "registers"), figure(record, "spill_bytes"),
                      is_default ? "default" : (candidate.measured ? "" : "reused")});
   }
+  if (cells.size() == 1) return "  nothing measured\n";
   std::string out = table(cells, {1});
   if (left_out > 0) out += format("      … and %zu more\n", left_out);
   return out;
@@ -104,7 +105,9 @@ std::string gains_table(const BatchResult& result) {
       {"job", "default", "best", "speed-up", "roofline", "bound", "measured of", "best config"}};
   for (const JobOutcome& job : result.jobs) {
     if (!job.result) {
-      const char* state = job.state == JobState::kFailed ? "failed" : "not begun";
+      const char* state = job.state == JobState::kFailed    ? "failed"
+                          : job.state == JobState::kStopped ? "stopped"
+                                                            : "not begun";
       cells.push_back({job.name, "-", "-", "-", "-", "-", "-", state});
       continue;
     }
@@ -140,7 +143,11 @@ std::string text_report(const BatchResult& result, size_t rows) {
   out += gains_table(result);
   out += format("\n%zu of %zu jobs in %.1f s: measured %zu, reused %zu, failed %zu", result.count(JobState::kDone),
                 result.jobs.size(), result.seconds, result.measured, result.reused, result.failed);
-  if (result.busy_share > 0) out += format(", device busy %.0f %%", 100 * result.busy_share);
+  if (result.busy_share > 0) {
+    const Spent& spent = result.spent;
+    out += format(", device busy %.0f %% (%.1f s measuring, %.1f loading, %.1f waiting for compiles, %.1f for inputs)",
+                  100 * result.busy_share, spent.measurements, spent.loads, spent.compiles, spent.inputs);
+  }
   if (result.out_of_budget) out += "; the budget ended before the search (--resume goes on)";
   if (result.stopped) out += "; stopped (--resume goes on)";
   out += "\n";

@@ -12,9 +12,11 @@ const char* state_name(JobState state) {
     case JobState::kWaiting:
       return "not begun";
     case JobState::kRunning:
-      return "stopped";
+      return "running";
     case JobState::kDone:
       return "done";
+    case JobState::kStopped:
+      return "stopped";
     case JobState::kFailed:
       return "failed";
   }
@@ -57,6 +59,11 @@ json job_json(const JobOutcome& job) {
   return out;
 }
 
+json spent_json(const Spent& spent) {
+  return {{"compiles", spent.compiles},         {"inputs", spent.inputs},   {"loads", spent.loads},
+          {"measurements", spent.measurements}, {"records", spent.records}, {"other", spent.other}};
+}
+
 json candidate_json(const Candidate& candidate) {
   const Record& record = candidate.record;
   json out = {{"config", candidate.config},   {"us", number(record.median_us)},
@@ -84,6 +91,7 @@ json summary_json(const BatchResult& result) {
               {"stopped", result.stopped},
               {"seconds", result.seconds},
               {"busy_share", result.busy_share},
+              {"spent", spent_json(result.spent)},
               {"notes", result.notes},
               {"jobs", json::array()}};
   for (const JobOutcome& job : result.jobs) out["jobs"].push_back(job_json(job));

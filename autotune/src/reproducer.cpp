@@ -22,7 +22,7 @@ std::string explanation(const WrongResult& wrong, const std::string& directory) 
          "\n    target:   " + wrong.actual.metadata.value("target", std::string("?")) + "\n\n" + wrong.difference +
          "\n\nBoth artifacts (`expected`, `actual`: code, and metadata in .json) once more on the same inputs:\n\n"
          "    kiln-runner --kind " +
-         wrong.kind + " --reproduce " + directory + "\n";
+         wrong.device + " --reproduce " + directory + "\n";
 }
 
 Result<void> write_all(const std::string& temporary, const std::string& directory, const WrongResult& wrong) {

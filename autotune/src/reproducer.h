@@ -10,7 +10,7 @@ namespace kiln::autotune {
 struct WrongResult {
   const dsl::Kernel& kernel;
   const Workload& workload;
-  std::string kind;  // of the device
+  std::string device;  // as the runner's flags name it: "cpu", "cuda --device 1"
   Config expected_config, actual_config;
   const Artifact& expected;
   const Artifact& actual;

@@ -2,17 +2,13 @@
 #include "runner_process.h"
 
 #include <fcntl.h>
-#include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <csignal>
 #include <cstring>
-#include <fstream>
-#include <iterator>
-#include <thread>
+#include <set>
 
-extern char** environ;  // NOLINT(readability-redundant-declaration): not in every unistd.h
+#include "kiln/wire/process.h"
 
 namespace kiln::autotune {
 namespace {
@@ -24,69 +20,68 @@ constexpr Seconds kGreetingTime(60);  // drivers take seconds to start
 constexpr Seconds kLongest(1e8);
 constexpr auto kExitTime = std::chrono::seconds(2);
 constexpr auto kKillTime = std::chrono::seconds(20);  // a driver has a hung device to reset
-constexpr size_t kLastWords = 400;
+constexpr Seconds kTurnsOfOthers(90);  // how long one request may wait for another process's measurements
+constexpr auto kSlice = std::chrono::milliseconds(100);  // between two looks at a stop
+constexpr auto kMoment = std::chrono::seconds(1);        // that a request still has after it
 
 wire::Deadline deadline_in(Seconds time) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::min(time, kLongest));
 }
 
-Result<pid_t> spawn(const std::vector<std::string>& command, int socket, const std::string& errors) {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
-  sigset_t none, defaults;
-  sigemptyset(&none);
-  sigfillset(&defaults);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  posix_spawn_file_actions_adddup2(&actions, socket, 0);
-  posix_spawn_file_actions_adddup2(&actions, socket, 1);
-  posix_spawn_file_actions_addopen(&actions, 2, errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
-  posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-  std::vector<std::string> copy = command;
-  std::vector<char*> arguments;
-  for (std::string& argument : copy) arguments.push_back(argument.data());
-  arguments.push_back(nullptr);
-  pid_t pid = -1;
-  const int status = ::posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (status != 0) return wire::errno_error(ErrorCode::kUnavailable, "cannot start " + command[0], status);
-  return pid;
+// What a request turns to, one after the other.
+std::set<CandidateId> candidates_of(const json& request) {
+  std::set<CandidateId> out;
+  if (const auto one = request.find("candidate"); one != request.end()) out.insert(one->get<CandidateId>());
+  if (const auto all = request.find("candidates"); all != request.end()) {
+    for (const json& each : *all) out.insert(each.get<CandidateId>());
+  }
+  return out;
 }
 
-std::optional<int> wait_for(pid_t pid, Clock::duration patience) {
-  const auto deadline = Clock::now() + patience;
-  int status = 0;
-  while (::waitpid(pid, &status, WNOHANG) == 0) {
-    if (Clock::now() > deadline) return std::nullopt;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return status;
+// Nothing: the line is no answer.
+std::optional<Answer> answer_of(const json& message) {
+  const bool lost = message.value("device_lost", json(false)) == true;
+  if (const auto reply = message.find("reply"); reply != message.end()) return Answer{*reply, {}, {}, lost};
+  const auto refused = message.find("error");
+  if (refused == message.end()) return std::nullopt;
+  const json code = refused->is_object() ? refused->value("code", json()) : json();
+  const json text = refused->is_object() ? refused->value("message", json()) : json();
+  const Error why = error(code.is_string() ? parse_error_code(code.get<std::string>()) : ErrorCode::kInternal,
+                          text.is_string() ? text.get<std::string>() : "the runner gave no reason");
+  return Answer{{}, why, {}, lost};
 }
 
 }  // namespace
 
-RunnerProcess::RunnerProcess(pid_t pid, wire::UniqueFd socket, std::string directory)
-    : pid_(pid), socket_(std::move(socket)), directory_(std::move(directory)), lines_(socket_.get()) {}
+RunnerProcess::RunnerProcess(pid_t pid, wire::UniqueFd socket, wire::UniqueFd errors, std::stop_token stop)
+    : pid_(pid),
+      socket_(std::move(socket)),
+      words_(std::move(errors)),
+      stop_(std::move(stop)),
+      lines_(socket_.get(), {words_.fd(), [this] { words_.read(); }}) {}
 
 RunnerProcess::~RunnerProcess() { end(/*at_once=*/true); }
 
 Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start(const std::vector<std::string>& command,
-                                                            const std::string& directory) {
+                                                            std::stop_token stop) {
+  auto pair = wire::make_channel_pair();
+  if (!pair) return pair.error();
   int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return wire::errno_error(ErrorCode::kResourceExhausted, "socketpair", errno);
-  }
-  wire::UniqueFd ours(ends[0]), theirs(ends[1]);
-  auto pid = spawn(command, theirs.get(), directory + "/stderr");
+  if (::pipe2(ends, O_CLOEXEC) != 0) return wire::errno_error(ErrorCode::kResourceExhausted, "pipe", errno);
+  wire::UniqueFd errors(ends[0]), their_errors(ends[1]);
+  ::fcntl(errors.get(), F_SETFL, O_NONBLOCK);
+  auto pid = wire::spawn({.command = command,
+                          .descriptors = {{.number = 0, .fd = pair->theirs.get()},
+                                          {.number = 1, .fd = pair->theirs.get()},
+                                          {.number = 2, .fd = their_errors.get()}},
+                          .group = wire::ProcessGroup::kOwn});
   if (!pid) return pid.error();
-  theirs.reset();
-  std::unique_ptr<RunnerProcess> process(new RunnerProcess(*pid, std::move(ours), directory));
+  pair->theirs.reset();
+  their_errors.reset();
+  std::unique_ptr<RunnerProcess> process(
+      new RunnerProcess(*pid, std::move(pair->ours), std::move(errors), std::move(stop)));
   if (auto greeted = process->greet(); !greeted) {
+    if (greeted.error().code == ErrorCode::kCancelled) return greeted.error();
     const Death death = process->died(greeted.error());
     return error(ErrorCode::kUnavailable, command[0] + ": " + death.message);
   }
@@ -94,7 +89,7 @@ Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start(const std::vector<st
 }
 
 Result<void> RunnerProcess::greet() {
-  auto line = lines_.read(deadline_in(kGreetingTime));
+  auto line = next_line(deadline_in(kGreetingTime));
   if (!line) return line.error();
   auto info = parse_hello(json::parse(*line, nullptr, false));
   if (!info) return info.error();
@@ -102,31 +97,44 @@ Result<void> RunnerProcess::greet() {
   return {};
 }
 
-Answer RunnerProcess::ask(json request, Seconds silence) {
+Result<std::string> RunnerProcess::next_line(wire::Deadline deadline) {
+  Clock::time_point stopped = Clock::time_point::max();
+  for (;;) {
+    const Clock::time_point now = Clock::now();
+    if (stop_.stop_requested()) stopped = std::min(stopped, now);
+    if (now > stopped && now - stopped > kMoment) return error(ErrorCode::kCancelled, "it was stopped");
+    auto line = lines_.read(std::min(deadline, now + kSlice));
+    if (line || line.error().code != ErrorCode::kDeadlineExceeded || Clock::now() >= deadline) return line;
+  }
+}
+
+Answer RunnerProcess::ask(json request, Seconds turn) {
   const int64_t id = next_id_++;
   running_.reset();
   request["id"] = id;
   if (auto sent = write_line(socket_.get(), request); !sent) return {{}, {}, died(sent.error())};
+  std::set<CandidateId> to_come = candidates_of(request);
+  const wire::Deadline patience = deadline_in(kTurnsOfOthers);
+  wire::Deadline deadline = deadline_in(turn);
   for (;;) {
-    auto line = lines_.read(deadline_in(silence));
+    auto line = next_line(deadline);
+    if (!line && line.error().code == ErrorCode::kCancelled) {
+      end(/*at_once=*/true);
+      return {{}, line.error(), {}};
+    }
     if (!line) return {{}, {}, died(line.error())};
     const json message = json::parse(*line, nullptr, false);
     if (!message.is_object() || message.value("id", json()) != id) {
       return {{}, {}, died(invalid_argument("it answered `" + line->substr(0, 80) + "`"))};
     }
+    if (auto answer = answer_of(message)) return std::move(*answer);
+    // Nothing else that it says gives it more time: one turn each candidate, and the turns of others.
     const json running = message.value("running", json());
     if (running.is_number_unsigned()) running_ = running.get<CandidateId>();
-    const bool lost = message.value("device_lost", json(false)) == true;
-    if (const auto reply = message.find("reply"); reply != message.end()) return {*reply, {}, {}, lost};
-    if (const auto refused = message.find("error"); refused != message.end()) {
-      const json code = refused->is_object() ? refused->value("code", json()) : json();
-      const json text = refused->is_object() ? refused->value("message", json()) : json();
-      return {{},
-              error(code.is_string() ? parse_error_code(code.get<std::string>()) : ErrorCode::kInternal,
-                    text.is_string() ? text.get<std::string>() : "the runner gave no reason"),
-              {},
-              lost};
-    }
+    const bool begins_turn = running_ && to_come.erase(*running_) > 0;
+    const bool waits = message.value("waiting", json(false)) == true && Clock::now() < patience;
+    if (begins_turn || waits) deadline = deadline_in(turn);
+    if (Clock::now() >= deadline) return {{}, {}, died(error(ErrorCode::kDeadlineExceeded, "no answer in time"))};
   }
 }
 
@@ -149,26 +157,20 @@ Death RunnerProcess::died(const Error& why) {
   } else {
     out.message = "the runner does not follow the protocol: " + why.message;
   }
-  const std::string words = last_words();
+  words_.read();
+  const std::string words = words_.text();
   if (!words.empty()) out.message += "; its last words: " + words;
   return out;
-}
-
-std::string RunnerProcess::last_words() const {
-  std::ifstream file(directory_ + "/stderr");
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  return text.size() > kLastWords ? text.substr(text.size() - kLastWords) : text;
 }
 
 std::optional<int> RunnerProcess::end(bool at_once) {
   if (pid_ < 0) return std::nullopt;
   socket_.reset();
   std::optional<int> status;
-  if (!at_once) status = wait_for(pid_, kExitTime);
+  if (!at_once) status = wire::wait_for_exit(pid_, kExitTime);
   if (!status) {
     ::kill(-pid_, SIGKILL);
-    (void)wait_for(pid_, kKillTime);
+    (void)wire::wait_for_exit(pid_, kKillTime);
   }
   pid_ = -1;
   return status;

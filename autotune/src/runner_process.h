@@ -5,11 +5,13 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "kiln/autotune/runner_protocol.h"
 #include "kiln/wire/fd.h"
+#include "last_words.h"
 
 namespace kiln::autotune {
 
@@ -30,28 +32,30 @@ struct Answer {
 
 class RunnerProcess {
  public:
-  // `directory` is the caller's own, where the process's standard error is kept.
   static Result<std::unique_ptr<RunnerProcess>> start(const std::vector<std::string>& command,
-                                                      const std::string& directory);
+                                                      std::stop_token stop = {});
   ~RunnerProcess();
   RunnerProcess(const RunnerProcess&) = delete;
   RunnerProcess& operator=(const RunnerProcess&) = delete;
 
   const RunnerInfo& info() const { return info_; }
-  // `silence`: how long it may say nothing. While it waits for its turn it says so.
-  Answer ask(nlohmann::json request, Seconds silence);
+  // `turn`: the wall time of the request until its first candidate, and of each of its candidates; the turns of other
+  // processes on the device do not count, within limits. What takes longer than a moment is given up at a stop: a
+  // refusal with kCancelled, and the end of the process.
+  Answer ask(nlohmann::json request, Seconds turn);
 
  private:
-  RunnerProcess(pid_t pid, wire::UniqueFd socket, std::string directory);
+  RunnerProcess(pid_t pid, wire::UniqueFd socket, wire::UniqueFd errors, std::stop_token stop);
   Result<void> greet();
+  Result<std::string> next_line(wire::Deadline deadline);
   Death died(const Error& why);
-  std::string last_words() const;
   // The status of waitpid; absent: it had to be killed.
   std::optional<int> end(bool at_once);
 
   pid_t pid_;
   wire::UniqueFd socket_;
-  std::string directory_;
+  LastWords words_;
+  std::stop_token stop_;
   LineReader lines_;
   RunnerInfo info_;
   int64_t next_id_ = 1;

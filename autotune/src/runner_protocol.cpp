@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -136,6 +137,21 @@ Result<CandidateStatus> status_from_json(const json& value) {
   return CandidateStatus{*failure, text_of(value, "message")};
 }
 
+// `us` holds lists, or the times of one round.
+Result<std::vector<std::vector<double>>> rounds_from_json(const json& reply) {
+  const json us = reply.is_object() ? reply.value("us", json()) : json();
+  if (!us.is_array()) return invalid_argument("`us` must be a list");
+  const bool one = us.empty() || !us.front().is_array();
+  std::vector<std::vector<double>> out;
+  for (const json& round : one ? json::array({us}) : us) {
+    if (!round.is_array()) return invalid_argument("`us` must be a list of lists");
+    std::vector<double> times;
+    for (const json& time : round) times.push_back(time.is_number() ? time.get<double>() : std::nan(""));
+    out.push_back(std::move(times));
+  }
+  return out;
+}
+
 Result<void> write_file(const std::string& path, std::span<const std::byte> bytes) {
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
@@ -169,6 +185,25 @@ Result<Artifact> read_artifact(const std::string& path) {
   return out;
 }
 
+// Until there is something to read. The deadline holds whatever arrives beside it.
+Result<void> LineReader::wait(wire::Deadline deadline) {
+  for (;;) {
+    int timeout = -1;
+    if (deadline != wire::kNoDeadline) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - wire::Clock::now()).count();
+      if (left <= 0) return error(ErrorCode::kDeadlineExceeded, "no answer in time");
+      timeout = static_cast<int>(std::min<int64_t>(left, 60'000));
+    }
+    pollfd ends[] = {{fd_, POLLIN, 0}, {aside_.fd, POLLIN, 0}};  // poll leaves out what is below 0
+    const int ready = ::poll(ends, std::size(ends), timeout);
+    if (ready < 0 && errno != EINTR) return wire::errno_error(ErrorCode::kInternal, "poll", errno);
+    if (ready <= 0) continue;
+    if (ends[1].revents != 0) aside_.read();
+    if (ends[1].revents & (POLLHUP | POLLERR)) aside_.fd = -1;
+    if (ends[0].revents != 0) return {};
+  }
+}
+
 Result<std::string> LineReader::read(wire::Deadline deadline) {
   for (;;) {
     if (const size_t end = buffer_.find('\n'); end != std::string::npos) {
@@ -177,20 +212,7 @@ Result<std::string> LineReader::read(wire::Deadline deadline) {
       return line;
     }
     if (buffer_.size() > kMaxRunnerLine) return invalid_argument("a line is too long");
-    int timeout = -1;
-    if (deadline != wire::kNoDeadline) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - wire::Clock::now()).count();
-      timeout = static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
-    }
-    pollfd wait{fd_, POLLIN, 0};
-    const int ready = ::poll(&wait, 1, timeout);
-    if (ready < 0 && errno != EINTR) return wire::errno_error(ErrorCode::kInternal, "poll", errno);
-    if (ready <= 0) {
-      if (deadline != wire::kNoDeadline && wire::Clock::now() >= deadline) {
-        return error(ErrorCode::kDeadlineExceeded, "no answer in time");
-      }
-      continue;
-    }
+    if (auto ready = wait(deadline); !ready) return ready.error();
     char chunk[4096];
     const ssize_t count = ::read(fd_, chunk, sizeof chunk);
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;

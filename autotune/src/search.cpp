@@ -5,18 +5,22 @@
 //   halving      alternately the model's best and a random one, all at once; the race halves them
 //   local        the model's best, then the champion's neighbours; where it has no more, a new start
 //   auto         what was best for the nearest shapes, and the model's best; then what is expected to improve most on
-//                the champion, by model and measurements together (surrogate.h)
+//                the champion, by model and measurements together (surrogate.h); in its first half among configs with a
+//                value that was not tried yet, while there are any
 #include "search.h"
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "surrogate.h"
 
 namespace kiln::autotune {
 namespace {
 
-constexpr size_t kFewestConfigs = 4;  // that a search may try, whatever its share
+constexpr size_t kFewestConfigs = 3;  // that a search may try, whatever its share
 
 uint64_t hash(uint64_t seed, const Config& config) {
   // FNV-1a, finished as splitmix64 is.
@@ -62,10 +66,15 @@ class Proposals {
   std::vector<size_t> chosen_;
 };
 
+// The configs of this space that are nearest to them, where they are no more than a step away.
 void add_transferred(const Standing& standing, Proposals& out) {
   for (const Config& config : standing.transferred) {
     auto steps = [&](size_t i) { return distance(standing.space, config, standing.configs[i]); };
-    out.take_best(steps, [&](size_t i) { return steps(i) <= 1; });
+    size_t nearest = 0;
+    for (size_t i = 1; i < standing.configs.size(); ++i) {
+      if (steps(i) < steps(nearest)) nearest = i;
+    }
+    if (steps(nearest) <= 1) out.take(nearest);
   }
 }
 
@@ -84,14 +93,42 @@ void add_neighbours(const Standing& standing, Proposals& out) {
   if (out.none()) out.take_best(expected);
 }
 
+// The values of each axis that were tried, or are about to be.
+class Values {
+ public:
+  explicit Values(const Standing& standing) : standing_(standing) {
+    for (size_t i = 0; i < standing.configs.size(); ++i) {
+      if (!std::isnan(standing.measured[i])) add(i);
+    }
+    for (size_t i : standing.under_way) add(i);
+  }
+  void add(size_t config) { seen_.insert(standing_.configs[config].begin(), standing_.configs[config].end()); }
+  bool lacks(size_t config) const {
+    const Config& values = standing_.configs[config];
+    return std::any_of(values.begin(), values.end(), [&](const auto& item) { return !seen_.contains(item); });
+  }
+
+ private:
+  const Standing& standing_;
+  std::set<std::pair<std::string, int64_t>> seen_;
+};
+
 void add_improving(const Standing& standing, Proposals& out) {
   Surrogate surrogate = surrogate_of(standing);
-  // What is under way.
-  for (size_t i = 0; i < standing.configs.size(); ++i) {
-    if (!standing.open[i] && std::isnan(standing.measured[i])) surrogate.assume(i);
-  }
+  for (size_t i : standing.under_way) surrogate.assume(i);
   for (size_t i : out.chosen()) surrogate.assume(i);
-  while (out.take_best([&](size_t i) { return -surrogate.improvement(i); })) surrogate.assume(out.chosen().back());
+  Values tried(standing);
+  for (size_t i : out.chosen()) tried.add(i);
+  auto improvement = [&](size_t i) { return -surrogate.improvement(i); };
+  auto is_new = [&](size_t i) { return tried.lacks(i); };
+  for (bool more = true; more;) {
+    // The first half covers the axes: a value that nobody has tried may be what matters.
+    const bool early = 2 * (standing.tried + out.chosen().size()) < standing.limit;
+    more = (early && out.take_best(improvement, is_new)) || out.take_best(improvement);
+    if (!more) return;
+    surrogate.assume(out.chosen().back());
+    tried.add(out.chosen().back());
+  }
 }
 
 }  // namespace
@@ -117,7 +154,7 @@ std::vector<size_t> propose(Search search, const Standing& standing, uint64_t se
         add_neighbours(standing, out);
       break;
     case Search::kAuto:
-      if (standing.tried <= 1) {
+      if (standing.tried <= 1 + standing.transferred.size()) {
         add_transferred(standing, out);
         out.take_best(by_model);
       }

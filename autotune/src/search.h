@@ -18,6 +18,7 @@ struct Standing {
   size_t champion = 0;                  // the best so far
   size_t tried = 0, limit = 0;          // configs that were tried, and that may be
   std::span<const Config> transferred;  // what was best for other shapes, the nearest first
+  std::span<const size_t> under_way;    // proposed, and not measured yet
 };
 
 // At most `count` configs by number, without state: the same standing gives the same proposals. None: the search is

@@ -1,17 +1,17 @@
-// Two threads: one reads requests and answers what is known, the other tunes.
+// One thread reads requests and answers what is known; each device has one that tunes (device_tuner.h). Until that one
+// has said which device it is, requests for it wait here.
 #include "kiln/autotune/serve.h"
 
-#include <condition_variable>
-#include <deque>
+#include <map>
 #include <mutex>
-#include <set>
-#include <thread>
 
+#include "device_tuner.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
 #include "kiln/wire/channel.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/messages.h"
+#include "spent_budget.h"
 
 namespace kiln::autotune {
 namespace {
@@ -20,20 +20,20 @@ using namespace std::chrono_literals;
 
 // A search that failed is not repeated for a while.
 constexpr auto kRemember = 10min;
-constexpr auto kIdlePoll = 250ms;
-constexpr auto kIdlePatience = 30s;
 
-struct Search {
+struct Request {
+  uint64_t id = 0;
   Job job;
-  RecordKey key;
-  Seconds budget;
-  std::set<uint64_t> waiting;  // request ids
+  Seconds budget{};
+  bool wait = false, behind = false;
+  wire::Tuned otherwise;  // the default
 };
-using SearchPtr = std::shared_ptr<Search>;
 
-struct Failed {
-  Error why;
-  wire::Clock::time_point when;
+// A device with the requests that came before its name was known.
+struct ServedDevice {
+  std::optional<Identity> identity;
+  std::vector<Request> unanswered;
+  std::unique_ptr<DeviceTuner> tuner;
 };
 
 class TuneServer {
@@ -41,256 +41,236 @@ class TuneServer {
   TuneServer(wire::UniqueFd channel, const ServeOptions& options)
       : options_(options), channel_(std::move(channel), {.max_json = wire::kMaxJsonSize}) {}
 
-  Result<void> run() {
-    auto records = Records::open(database());
-    if (!records) return records.error();
-    records_ = std::move(*records);
-    if (!options_.golden.empty()) {
+  void run() {
+    while (auto frame = channel_.read()) {
+      if (frame->type() == wire::Type::kCancel) leave(frame->id());
+      if (frame->type() != wire::Type::kTune) continue;
+      if (auto taken = on_tune(*frame); !taken) send_error(frame->id(), taken.error());
+    }
+  }
+
+ private:
+  Result<void> on_tune(const wire::Frame& frame) {
+    if (auto opened = open_records(); !opened) return opened;
+    auto header = wire::parse_tune_header(frame.json);
+    if (!header) return header.error();
+    auto request = parse_request(frame, *header);
+    if (!request) return request.error();
+    const std::string kind(dsl::target_family(request->job.target));
+    ServedDevice& device = device_of(kind, kind == "cpu" ? 0 : static_cast<int>(header->device));
+    {
+      std::lock_guard lock(mutex_);
+      if (!device.identity) {
+        device.tuner->ask_name();
+        if (request->wait)
+          device.unanswered.push_back(std::move(*request));
+        else
+          answer_for_now(*request);
+        return {};
+      }
+    }
+    look_up(*request, device);
+    return {};
+  }
+
+  Result<Request> parse_request(const wire::Frame& frame, const wire::TuneHeader& header) const {
+    auto body = wire::split_compile_body(frame.body);
+    if (!body) return body.error();
+    auto decoded = dsl::decode_request(body->canonical, body->debug);
+    if (!decoded) return decoded.error();
+    dsl::ConstexprValues fixed;
+    for (const std::string& name : header.fixed) {
+      const auto value = decoded->constexprs.find(name);
+      if (value != decoded->constexprs.end()) fixed.insert(*value);
+    }
+    auto workload = make_workload(decoded->kernel, header.scalars, {}, fixed);
+    if (!workload) return workload.error();
+    Request out{.id = frame.id(), .job = {}, .wait = header.wait, .behind = header.behind, .otherwise = {}};
+    out.job = {decoded->kernel.name, decoded->kernel, std::move(*workload), decoded->target, {}};
+    out.budget = header.budget_ms ? Seconds(header.budget_ms / 1e3) : options_.budget;
+    out.otherwise.config = decoded->constexprs;
+    return out;
+  }
+
+  // What went wrong may be mended by the next request.
+  Result<void> open_records() {
+    std::lock_guard lock(records_mutex_);
+    if (!golden_ && !options_.golden.empty()) {
       auto golden = Records::open_golden(options_.golden);
       if (!golden) return golden.error();
       golden_ = std::move(*golden);
     }
-    std::jthread tuning([this](const std::stop_token& stop) { tune_all(stop); });
-    while (auto frame = channel_.read()) on_frame(*frame);
+    if (records_) return {};
+    auto records = Records::open(options_.database.empty() ? Records::default_path() : options_.database);
+    if (!records) return records.error();
+    records_ = std::move(*records);
     return {};
   }
 
- private:
-  std::string database() const { return options_.database.empty() ? Records::default_path() : options_.database; }
-
-  // --- the thread that reads ---
-
-  void on_frame(const wire::Frame& frame) {
-    if (frame.type() == wire::Type::kCancel) return leave(frame.id());
-    if (frame.type() != wire::Type::kTune) return;
-    if (auto answered = on_tune(frame); !answered) send_error(frame.id(), answered.error());
-  }
-
-  Result<void> on_tune(const wire::Frame& frame) {
-    auto header = wire::parse_tune_header(frame.json);
-    if (!header) return header.error();
-    auto body = wire::split_compile_body(frame.body);
-    if (!body) return body.error();
-    auto request = dsl::decode_request(body->canonical, body->debug);
-    if (!request) return request.error();
-    auto search = search_for(*request, *header);
-    if (!search) return search.error();
-    const wire::Tuned otherwise{.config = request->constexprs, .source = "default", .final = false};
-    if (auto known = known_answer((*search)->key, (*search)->job, otherwise); known) return answer(frame.id(), *known);
-    return enqueue(std::move(*search), frame.id(), header->wait, otherwise);
-  }
-
-  Result<SearchPtr> search_for(const dsl::CompileRequest& request, const wire::TuneHeader& header) {
-    dsl::ConstexprValues fixed;
-    for (const std::string& name : header.fixed) {
-      const auto value = request.constexprs.find(name);
-      if (value != request.constexprs.end()) fixed.insert(*value);
-    }
-    auto workload = make_workload(request.kernel, header.scalars, {}, fixed);
-    if (!workload) return workload.error();
-    auto out = std::make_shared<Search>();
-    out->job = {request.kernel.name, request.kernel, std::move(*workload), request.target, {}};
-    out->budget = header.budget_ms ? Seconds(header.budget_ms / 1e3) : options_.budget;
-    auto hardware = fingerprint(std::string(dsl::target_family(request.target)));
-    if (!hardware) return hardware.error();
-    auto builder = builder_id();
-    if (!builder) return builder.error();
-    auto key = record_key(out->job, *hardware, *builder, options_.tune);
-    if (!key) return key.error();
-    out->key = std::move(*key);
+  ServedDevice& device_of(const std::string& kind, int ordinal) {
+    ServedDevice& out = devices_[{kind, ordinal}];
+    if (out.tuner) return out;
+    DeviceTuner::Events events;
+    events.named = [this, &out](const Result<Identity>& identity) { on_named(out, identity); };
+    events.finished = [this](const OpenSearch& search, const Result<JobResult>& result) {
+      on_finished(search, result);
+    };
+    out.tuner = std::make_unique<DeviceTuner>(
+        options_, DeviceTuner::Device{kind, ordinal}, [this] { return compiler(); }, std::move(events));
     return out;
   }
 
-  // What a device of this kind is called; asked of a runner once.
-  Result<std::string> fingerprint(const std::string& kind) {
-    if (auto known = fingerprints_.find(kind); known != fingerprints_.end()) return known->second;
-    auto runner = open_runner(kind);
-    if (!runner) return runner.error();
-    return fingerprints_[kind] = (*runner)->info().fingerprint;
+  Result<std::shared_ptr<Compiler>> compiler() {
+    std::lock_guard lock(compiler_mutex_);
+    if (auto open = compiler_.lock()) return open;
+    auto opened = daemon_compiler(options_.connect);
+    if (!opened) return opened.error();
+    std::shared_ptr<Compiler> out = std::move(*opened);
+    compiler_ = out;
+    return out;
   }
 
-  Result<std::string> builder_id() {
-    if (builder_.empty()) {
-      auto daemon = client::Connection::open(options_.connect);
-      if (!daemon) return daemon.error();
-      builder_ = (*daemon)->server().builder_id;
+  void on_named(ServedDevice& device, const Result<Identity>& identity) {
+    std::vector<Request> unanswered;
+    {
+      std::lock_guard lock(mutex_);
+      if (identity && !device.identity) device.identity = *identity;
+      unanswered = std::exchange(device.unanswered, {});
     }
-    return builder_;
+    for (Request& request : unanswered) {
+      if (identity)
+        look_up(request, device);
+      else
+        send_error(request.id, identity.error());
+    }
+  }
+
+  // Answers what is known, and has the rest tuned.
+  void look_up(Request& request, ServedDevice& device) {
+    auto key = record_key(request.job, device.identity->hardware, device.identity->builder, options_.tune);
+    if (!key) return send_error(request.id, key.error());
+    std::optional<wire::Tuned> known = recorded(*key, request);
+    if (!known && (options_.tune.frozen || failed_lately(*key))) known = request.otherwise;
+    if (known) return answer(request.id, *known);
+    enqueue(*key, request, *device.tuner);
   }
 
   // Of the golden file, else of the database; nothing where neither knows.
-  std::optional<wire::Tuned> known_answer(const RecordKey& key, const Job& job, const wire::Tuned& otherwise) {
+  std::optional<wire::Tuned> recorded(const RecordKey& key, const Request& request) {
+    std::lock_guard lock(records_mutex_);
     for (auto [records, source] : {std::pair(golden_.get(), "golden"), std::pair(records_.get(), "tuned")}) {
       if (!records) continue;
       auto best = records->best(key);
-      if (!best || !*best) continue;
-      auto config = dsl::complete_constexprs(job.kernel, (*best)->config, job.target);
-      if (!config) continue;  // of a kernel that has changed
-      wire::Tuned out{.config = std::move(*config), .source = source, .median_us = (*best)->median_us};
-      if (auto all = records->all(key)) {
-        for (const Record& record : *all) {
-          if (record.is_default) out.default_us = record.median_us;
-        }
+      if (best && *best) {
+        if (auto out = tuned(request.job, (*best)->config, source, *records, key)) return out;
       }
-      return out;
     }
-    std::lock_guard lock(mutex_);
-    const auto failed = failed_.find(key);
-    if (failed == failed_.end() || wire::Clock::now() - failed->second.when > kRemember) return {};
-    wire::Tuned out = otherwise;
-    out.final = true;
+    auto spent = spent_budget(*records_, key);
+    if (!spent || !*spent || (*spent)->time < request.budget) return std::nullopt;
+    return tuned(request.job, (*spent)->best, "tuned", *records_, key);
+  }
+
+  // Nothing where the kernel has changed and does not know the config. A golden time may be another machine's, and then
+  // is not among these records.
+  static std::optional<wire::Tuned> tuned(const Job& job, const Config& best, const char* source, Records& records,
+                                          const RecordKey& key) {
+    auto config = dsl::complete_constexprs(job.kernel, best, job.target);
+    if (!config) return std::nullopt;
+    wire::Tuned out{.config = std::move(*config), .source = source};
+    auto all = records.all(key);
+    if (!all) return out;
+    for (const Record& record : *all) {
+      if (record.is_default) out.default_us = record.median_us;
+      if (record.config == best) out.median_us = record.median_us;
+    }
     return out;
   }
 
-  Result<void> enqueue(SearchPtr search, uint64_t id, bool wait, const wire::Tuned& otherwise) {
+  bool failed_lately(const RecordKey& key) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(failed_, [](const auto& entry) { return wire::Clock::now() - entry.second > kRemember; });
+    return failed_.contains(key);
+  }
+
+  void enqueue(const RecordKey& key, Request& request, DeviceTuner& tuner) {
+    SearchPtr search;
+    bool is_new = false;
     {
       std::lock_guard lock(mutex_);
-      auto [open, is_new] = open_.try_emplace(search->key, search);
-      if (wait) open->second->waiting.insert(id);
-      // One that somebody waits for goes first.
-      if (is_new && wait) queue_.push_front(search);
-      if (is_new && !wait) queue_.push_back(search);
+      SearchPtr& open = open_[key];
+      is_new = !open;
+      if (is_new) {
+        open = std::make_shared<OpenSearch>();
+        open->job = std::move(request.job);
+        open->key = key;
+        open->budget = request.budget;
+      }
+      search = open;
+      if (request.wait) search->waiting.insert(request.id);
     }
-    wake_.notify_one();
-    return wait ? Result<void>() : answer(id, otherwise);
+    if (is_new) tuner.add(search);
+    if (request.wait && !request.behind) tuner.hurry(search, request.budget);
+    if (!request.wait) answer_for_now(request);
   }
 
   void leave(uint64_t id) {
     std::lock_guard lock(mutex_);
     for (auto& [key, search] : open_) search->waiting.erase(id);
-  }
-
-  Result<void> answer(uint64_t id, const wire::Tuned& tuned) {
-    std::lock_guard lock(write_mutex_);
-    const std::string json = wire::dump(wire::to_json(tuned));
-    return channel_.write({.type = wire::Type::kTuned, .request_id = id, .json = json, .flags = wire::flag::kLast});
-  }
-  void send_error(uint64_t id, const Error& failure) {
-    std::lock_guard lock(write_mutex_);
-    const std::string json = wire::dump(wire::to_json(failure));
-    (void)channel_.write({.type = wire::Type::kError, .request_id = id, .json = json, .flags = wire::flag::kLast});
-  }
-
-  // --- the thread that tunes ---
-
-  Result<std::unique_ptr<Runner>> open_runner(const std::string& kind) const {
-    RunnerOptions options = options_.runner;
-    options.kind = kind;
-    return start_runner(options);
-  }
-
-  // Its parts live as long as there is work, so that an idle tuner holds neither a device nor a connection.
-  void tune_all(const std::stop_token& stop) {
-    while (SearchPtr first = next(stop)) {
-      auto compiler = daemon_compiler(options_.connect);
-      auto records = Records::open(database());
-      std::string kind;
-      std::unique_ptr<Runner> runner;
-      for (SearchPtr search = first; search; search = next_at_once()) {
-        if (!compiler) {
-          finish(*search, compiler.error());
-          continue;
-        }
-        if (!records) {
-          finish(*search, records.error());
-          continue;
-        }
-        const std::string wanted(dsl::target_family(search->job.target));
-        if (!runner || kind != wanted) {
-          auto opened = open_runner(wanted);
-          if (!opened) {
-            finish(*search, opened.error());
-            continue;
-          }
-          runner = std::move(*opened);
-          kind = wanted;
-        }
-        finish(*search, search_now(*search, **compiler, *runner, **records, stop));
-      }
+    for (auto& [name, device] : devices_) {
+      std::erase_if(device.unanswered, [id](const Request& request) { return request.id == id; });
     }
-  }
-
-  Result<JobResult> search_now(const Search& search, Compiler& compiler, Runner& runner, Records& records,
-                               const std::stop_token& stop) {
-    wait_for_idle(search, stop);
-    auto machine = calibrate(compiler, runner, records);
-    if (!machine) return machine.error();
-    TuneOptions tuning = options_.tune;
-    tuning.budget = search.budget;
-    return tune(search.job, compiler, runner, records, *machine, tuning, {}, stop);
-  }
-
-  // Until the daemon has nothing to compile, unless somebody waits for the result.
-  void wait_for_idle(const Search& search, const std::stop_token& stop) {
-    const auto end = wire::Clock::now() + kIdlePatience;
-    auto daemon = client::Connection::open(options_.connect);
-    while (daemon && wire::Clock::now() < end && !stop.stop_requested()) {
-      {
-        std::lock_guard lock(mutex_);
-        if (!search.waiting.empty()) return;
-      }
-      auto stats = (*daemon)->stats();
-      if (!stats || stats->value("jobs", 0) == 0) return;
-      std::this_thread::sleep_for(kIdlePoll);
-    }
-  }
-
-  SearchPtr next(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    if (!wake_.wait(lock, stop, [&] { return !queue_.empty(); }) || stop.stop_requested()) return nullptr;
-    return pop();
-  }
-  SearchPtr next_at_once() {
-    std::lock_guard lock(mutex_);
-    return queue_.empty() ? nullptr : pop();
-  }
-  SearchPtr pop() {
-    SearchPtr out = std::move(queue_.front());
-    queue_.pop_front();
-    return out;
   }
 
   // Answers whoever waits.
-  void finish(const Search& search, const Result<JobResult>& result) {
+  void on_finished(const OpenSearch& search, const Result<JobResult>& result) {
     std::set<uint64_t> waiting;
     {
       std::lock_guard lock(mutex_);
       waiting = std::move(open_.at(search.key)->waiting);
       open_.erase(search.key);
-      if (!result) failed_.insert_or_assign(search.key, Failed{result.error(), wire::Clock::now()});
+      if (!result && is_verdict(result.error().code)) failed_[search.key] = wire::Clock::now();
     }
     auto config = result ? dsl::complete_constexprs(search.job.kernel, result->best, search.job.target)
                          : Result<dsl::ConstexprValues>(result.error());
     for (uint64_t id : waiting) {
-      if (!config) {
+      if (config)
+        answer(id,
+               {.config = *config, .source = "tuned", .median_us = result->best_us, .default_us = result->default_us});
+      else
         send_error(id, config.error());
-      } else {
-        (void)answer(
-            id, {.config = *config, .source = "tuned", .median_us = result->best_us, .default_us = result->default_us});
-      }
     }
+  }
+
+  void answer_for_now(Request& request) {
+    request.otherwise.final = false;
+    answer(request.id, request.otherwise);
+  }
+  void answer(uint64_t id, const wire::Tuned& tuned) { send(id, wire::Type::kTuned, wire::to_json(tuned)); }
+  void send_error(uint64_t id, const Error& failure) { send(id, wire::Type::kError, wire::to_json(failure)); }
+  // A daemon that is gone needs no answer; the thread that reads learns of it.
+  void send(uint64_t id, wire::Type type, const nlohmann::json& body) {
+    std::lock_guard lock(write_mutex_);
+    const std::string json = wire::dump(body);
+    (void)channel_.write({.type = type, .request_id = id, .json = json, .flags = wire::flag::kLast});
   }
 
   const ServeOptions& options_;
   std::mutex write_mutex_;
   wire::Channel channel_;
 
-  // Of the thread that reads.
+  std::mutex records_mutex_;
   std::unique_ptr<Records> records_, golden_;
-  std::map<std::string, std::string> fingerprints_;  // by kind of device
-  std::string builder_;
+  std::mutex compiler_mutex_;
+  std::weak_ptr<Compiler> compiler_;
 
   std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::deque<SearchPtr> queue_;
   std::map<RecordKey, SearchPtr> open_;  // queued or running
-  std::map<RecordKey, Failed> failed_;
+  std::map<RecordKey, wire::Clock::time_point> failed_;
+  std::map<std::pair<std::string, int>, ServedDevice> devices_;  // their threads end first
 };
 
 }  // namespace
 
-Result<void> serve(wire::UniqueFd channel, const ServeOptions& options) {
-  return TuneServer(std::move(channel), options).run();
-}
+void serve(wire::UniqueFd channel, const ServeOptions& options) { TuneServer(std::move(channel), options).run(); }
 
 }  // namespace kiln::autotune

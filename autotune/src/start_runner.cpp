@@ -39,7 +39,7 @@ class ReplacedRunner final : public Runner {
       : options_(std::move(options)), directory_(std::move(directory)) {}
 
   Result<void> start() {
-    auto process = RunnerProcess::start(command(), directory_.path());
+    auto process = RunnerProcess::start(command(), options_.stop);
     if (!process) return process.error();
     if (process_count_++ == 0) info_ = (*process)->info();
     if ((*process)->info().fingerprint != info_.fingerprint) {
@@ -56,6 +56,7 @@ class ReplacedRunner final : public Runner {
                                Seconds deadline) override;
   Result<Measured> measure(std::span<const CandidateId> ids, int rounds, Seconds deadline) override;
   void unload(CandidateId id) override;
+  double device_us() const override { return device_us_; }
 
  private:
   std::vector<std::string> command() const;
@@ -64,9 +65,11 @@ class ReplacedRunner final : public Runner {
   Result<bool> load_all();
   Result<CandidateStatus> load_one(CandidateId id, const Candidate& candidate);
   Result<void> blame(CandidateId id);
-  Result<void> measure_round(std::span<const CandidateId> ids, Seconds deadline, Measured& out);
-  Result<void> take_round(const json& reply, std::span<const CandidateId> order,
-                          const std::map<CandidateId, size_t>& index, Measured& out);
+  Result<void> measure_rounds(std::span<const CandidateId> ids, int rounds, Seconds deadline, Measured& out);
+  Result<void> take_rounds(const json& reply, std::span<const CandidateId> order,
+                           const std::map<CandidateId, size_t>& index, size_t first, Measured& out);
+  void fail(CandidateId id, CandidateStatus status, CandidateStatus& out);
+  void count_device_time(const json& reply, double otherwise_us);
   void keep_reproducer(const Candidate& candidate, CandidateStatus& status) const;
 
   const RunnerOptions options_;
@@ -83,6 +86,7 @@ class ReplacedRunner final : public Runner {
   std::optional<Candidate> first_;               // the first valid one, loaded or not
   std::set<CandidateId> blamed_;                 // since the last success
   size_t rotation_ = 0;
+  double device_us_ = 0;
 };
 
 std::vector<std::string> ReplacedRunner::command() const {
@@ -183,6 +187,7 @@ Result<CandidateStatus> ReplacedRunner::load_one(CandidateId id, const Candidate
     return CandidateStatus{answer.death->failure, answer.death->message};
   }
   if (answer.refused) return *answer.refused;
+  count_device_time(answer.reply, 0);
   auto outcome = status_from_json(answer.reply);
   if (!outcome) {
     process_.reset();
@@ -215,8 +220,10 @@ Result<CandidateStatus> ReplacedRunner::load(CandidateId id, const Config& confi
 void ReplacedRunner::keep_reproducer(const Candidate& candidate, CandidateStatus& status) const {
   const std::string parent = options_.reproducer_dir.empty() ? default_reproducer_dir() : options_.reproducer_dir;
   if (parent.empty()) return;
-  auto path = write_reproducer(parent, {*kernel_, workload_, options_.kind, first_->config, candidate.config,
-                                        first_->artifact, candidate.artifact, status.message});
+  const std::string device =
+      options_.kind + (options_.ordinal > 0 ? " --device " + std::to_string(options_.ordinal) : "");
+  auto path = write_reproducer(parent, {*kernel_, workload_, device, first_->config, candidate.config, first_->artifact,
+                                        candidate.artifact, status.message});
   status.message += path ? "; kept in " + *path : "; not kept: " + path.error().message;
 }
 
@@ -224,24 +231,27 @@ Result<Runner::Measured> ReplacedRunner::measure(std::span<const CandidateId> id
   if (!kernel_) return invalid_argument("measure before begin");
   Measured out;
   out.status.resize(ids.size());
-  for (int round = 0; round < rounds; ++round) {
-    out.rounds.push_back({std::vector<double>(ids.size(), std::numeric_limits<double>::quiet_NaN())});
-    if (auto done = measure_round(ids, deadline, out); !done) return done.error();
-    ++rotation_;
+  while (static_cast<int>(out.rounds.size()) < rounds) {
+    const size_t before = out.rounds.size();
+    if (auto done = measure_rounds(ids, rounds - static_cast<int>(before), deadline, out); !done) return done.error();
+    rotation_ += out.rounds.size() - before;
   }
   return out;
 }
 
-// Asks for all that have no time yet, until there are none.
-Result<void> ReplacedRunner::measure_round(std::span<const CandidateId> ids, Seconds deadline, Measured& out) {
-  for (;;) {
+// One round or more: asks for all rounds at once, and where that does not give all of the first, for what it lacks.
+Result<void> ReplacedRunner::measure_rounds(std::span<const CandidateId> ids, int rounds, Seconds deadline,
+                                            Measured& out) {
+  const size_t first = out.rounds.size();
+  out.rounds.push_back({std::vector<double>(ids.size(), std::numeric_limits<double>::quiet_NaN())});
+  for (;; rounds = 1) {
     if (auto ready = ensure(); !ready) return ready;
     std::map<CandidateId, size_t> index;
     std::vector<CandidateId> order;
     for (size_t i = 0; i < ids.size(); ++i) {
       const size_t at = (i + rotation_) % ids.size();
       if (const auto lost = lost_.find(ids[at]); lost != lost_.end()) out.status[at] = lost->second;
-      if (out.status[at].failure != Failure::kNone || !std::isnan(out.rounds.back().us[at])) continue;
+      if (out.status[at].failure != Failure::kNone || !std::isnan(out.rounds[first].us[at])) continue;
       if (!candidates_.contains(ids[at])) {
         return invalid_argument("candidate " + std::to_string(ids[at]) + " is not loaded");
       }
@@ -249,7 +259,9 @@ Result<void> ReplacedRunner::measure_round(std::span<const CandidateId> ids, Sec
       order.push_back(ids[at]);
     }
     if (order.empty()) return {};
-    const Answer answer = process_->ask({{"request", "measure"}, {"candidates", order}}, deadline);
+    json request = {{"request", "measure"}, {"candidates", order}};
+    if (rounds > 1) request["rounds"] = rounds;
+    const Answer answer = process_->ask(request, deadline);
     if (answer.refused) return *answer.refused;
     if (answer.death) {
       const CandidateId guilty =
@@ -259,33 +271,43 @@ Result<void> ReplacedRunner::measure_round(std::span<const CandidateId> ids, Sec
       if (auto fine = blame(guilty); !fine) return fine;
       continue;
     }
-    if (auto taken = take_round(answer.reply, order, index, out); !taken) return taken;
+    if (auto taken = take_rounds(answer.reply, order, index, first, out); !taken) return taken;
     if (!answer.device_lost) continue;
     const auto guilty = std::find_if(order.begin(), order.end(), [&](CandidateId id) { return lost_.contains(id); });
     if (auto fine = blame(guilty != order.end() ? *guilty : order.front()); !fine) return fine;
   }
 }
 
-Result<void> ReplacedRunner::take_round(const json& reply, std::span<const CandidateId> order,
-                                        const std::map<CandidateId, size_t>& index, Measured& out) {
-  const json times = reply.is_object() ? reply.value("us", json()) : json();
+Result<void> ReplacedRunner::take_rounds(const json& reply, std::span<const CandidateId> order,
+                                         const std::map<CandidateId, size_t>& index, size_t first, Measured& out) {
+  const auto rounds = rounds_from_json(reply);
   const json failures = reply.is_object() ? reply.value("failures", json::array()) : json();
-  bool fine = times.is_array() && times.size() <= order.size() && failures.is_array();
+  bool fine = rounds && failures.is_array();
   size_t taken = 0;
-  for (size_t i = 0; fine && i < times.size(); ++i) {
-    if (!times[i].is_number()) continue;
-    out.rounds.back().us[index.at(order[i])] = times[i].get<double>();
-    ++taken;
+  double taken_us = 0;
+  const size_t candidates = out.rounds[first].us.size();
+  for (size_t r = 0; fine && r < rounds->size(); ++r) {
+    const std::vector<double>& times = (*rounds)[r];
+    fine = times.size() <= order.size();
+    if (!fine) break;
+    if (out.rounds.size() <= first + r) {
+      out.rounds.push_back({std::vector<double>(candidates, std::numeric_limits<double>::quiet_NaN())});
+    }
+    for (size_t i = 0; i < times.size(); ++i) {
+      if (std::isnan(times[i])) continue;
+      out.rounds[first + r].us[index.at(order[i])] = times[i];
+      taken_us += std::max(times[i], 0.0);
+      ++taken;
+    }
   }
   for (size_t i = 0; fine && i < failures.size(); ++i) {
     auto status = status_from_json(failures[i]);
     const json id = failures[i].is_object() ? failures[i].value("candidate", json()) : json();
     fine =
         status && status->failure != Failure::kNone && id.is_number_unsigned() && index.contains(id.get<CandidateId>());
-    if (!fine) break;
-    out.status[index.at(id.get<CandidateId>())] = lost_[id.get<CandidateId>()] = *status;
-    candidates_.erase(id.get<CandidateId>());
+    if (fine) fail(id.get<CandidateId>(), *status, out.status[index.at(id.get<CandidateId>())]);
   }
+  count_device_time(reply, taken_us);
   // An answer without anything new would be asked for without end.
   if (!fine || (taken == 0 && failures.empty())) {
     process_.reset();
@@ -294,6 +316,22 @@ Result<void> ReplacedRunner::take_round(const json& reply, std::span<const Candi
   }
   if (taken > 0) blamed_.clear();
   return {};
+}
+
+// A wrong result may be known only here, where outputs are compared beside the measurement.
+void ReplacedRunner::fail(CandidateId id, CandidateStatus status, CandidateStatus& out) {
+  const auto candidate = candidates_.find(id);
+  if (status.failure == Failure::kWrongResult && first_ && candidate != candidates_.end()) {
+    keep_reproducer(candidate->second, status);
+  }
+  candidates_.erase(id);
+  out = lost_[id] = std::move(status);
+}
+
+// A runner may leave it to its times to say.
+void ReplacedRunner::count_device_time(const json& reply, double otherwise_us) {
+  const json told = reply.is_object() ? reply.value("device_us", json()) : json();
+  device_us_ += told.is_number() ? std::max(told.get<double>(), 0.0) : otherwise_us;
 }
 
 void ReplacedRunner::unload(CandidateId id) {

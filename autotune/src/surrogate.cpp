@@ -10,9 +10,10 @@
 namespace kiln::autotune {
 namespace {
 
-// Variances of what times are made of, relative to how much they vary: a common level, a share of the model's
-// prediction, and what is smooth over so many steps. Searches do about as well with half or twice of each.
-constexpr double kLevel = 1, kModel = 0.3, kSmooth = 0.5, kLength = 1.5;
+// How far the model's prediction is believed before there are measurements. Beside it, variances of what times are made
+// of, relative to how much they vary: a common level, a share of the model's prediction, and what is smooth over so
+// many steps. Searches do about as well with half or twice of each.
+constexpr double kBelief = 0.4, kLevel = 1, kModel = 0.2, kSmooth = 0.25, kLength = 1.5;
 constexpr double kMeasured = 0.01;  // standard error of a measured logarithm
 constexpr double kLeastScale = 0.05;
 
@@ -42,7 +43,7 @@ Surrogate::Surrogate(const Space& space, std::span<const Config> configs, std::s
   best_ = times.empty() ? 0 : (*std::min_element(times.begin(), times.end()) - centre_) / scale_;
   const double worst = times.empty() ? 0 : (*std::max_element(times.begin(), times.end()) - centre_) / scale_;
 
-  mean_.assign(configs.size(), 0);
+  for (double value : model_) mean_.push_back(kBelief * value * spread / scale_);
   for (size_t i = 0; i < configs.size(); ++i) variance_.push_back(covariance(i, i));
   for (size_t i = 0; i < configs.size(); ++i) {
     if (std::isfinite(measured[i]))
@@ -55,7 +56,9 @@ Surrogate::Surrogate(const Space& space, std::span<const Config> configs, std::s
 double Surrogate::covariance(size_t a, size_t b) const {
   double square = 0;
   for (size_t axis = 0; axis < places_[a].size(); ++axis) {
-    const double steps = places_[a][axis] - places_[b][axis];
+    const double here = places_[a][axis], there = places_[b][axis];
+    // A default may leave a launch option to the compiler: it stands near no value of the axis.
+    const double steps = (here < 0) != (there < 0) ? kLength : here - there;
     square += steps * steps;
   }
   return kLevel + kModel * model_[a] * model_[b] + kSmooth * std::exp(-square / (2 * kLength * kLength));

@@ -1,15 +1,19 @@
 // One job: list the space, take what the records have, then try configs in groups. A group is compiled, loaded, and
-// raced against the champion; what was measured is in the records at every look. At the end those that are close race
-// once more, and the winner has to beat the default in rounds of their own.
+// raced against the champion; what was measured is in the records from the first look on. At the end those that are
+// close race once more, and the winner has to beat the default in rounds of their own. A GPU does not idle while the
+// next config is compiled: champion and default are measured better meanwhile.
 #include "kiln/autotune/tune.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <future>
+#include <map>
 
 #include "kiln/dsl/config.h"
 #include "race.h"
 #include "search.h"
+#include "stopwatch.h"
 #include "tune_entries.h"
 
 namespace kiln::autotune {
@@ -19,18 +23,14 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kScreenRounds = 15, kFinalRounds = 60, kConfirmRounds = 200;
 constexpr size_t kFinalists = 8;
-constexpr double kClose = 1.05;  // times the champion's: a finalist
+constexpr double kClose = 1.05;   // times the champion's: a finalist
+constexpr Seconds kGpuRace(0.4);  // some hundreds of launches: enough for an interval of a percent or less
+constexpr Seconds kLinger(3);     // after which more rounds tell nothing new
+constexpr int kRenewed = 32;      // times the samples of a record: while a race goes on, it is renewed with so many
 constexpr size_t kTransferred = 3;
-
-// A refusal of this kernel and config, which another try would meet too; else the service is in trouble.
-bool is_verdict(ErrorCode code) {
-  using enum ErrorCode;
-  for (ErrorCode verdict :
-       {kInvalidArgument, kVerifyFailed, kCompileFailed, kWorkerCrashed, kPoisoned, kOutOfMemory, kDeadlineExceeded}) {
-    if (code == verdict) return true;
-  }
-  return false;
-}
+constexpr size_t kGroup = 6;                            // of searches that learn nothing from a measurement
+constexpr size_t kCompiledAhead = 8;                    // at least
+constexpr auto kSlice = std::chrono::milliseconds(20);  // between two looks at a stop
 
 class Session {
  public:
@@ -48,6 +48,23 @@ class Session {
   Result<JobResult> run() {
     if (auto done = prepare(); !done) return done.error();
     if (options_.frozen || !anything_open()) return known_result();
+    auto done = measure();
+    // A stop may meet the runner in a request, which ends as an error.
+    return !done && stop_.stop_requested() ? unfinished_result() : done;
+  }
+
+  Result<std::vector<Config>> first_configs() {
+    if (auto done = prepare(); !done) return done.error();
+    std::vector<Config> out;
+    if (options_.frozen || !anything_open()) return out;
+    entries_.front().proposed = true;
+    out.push_back(entries_.front().config);
+    for (size_t i : likely()) out.push_back(entries_[i].config);
+    return out;
+  }
+
+ private:
+  Result<JobResult> measure() {
     if (auto done = measure_default(); !done) return done.error();
     if (auto done = search(); !done) return done.error();
     if (over()) return unfinished_result();
@@ -56,7 +73,6 @@ class Session {
     return confirm();
   }
 
- private:
   // ---- what there is
 
   Result<void> prepare() {
@@ -74,21 +90,34 @@ class Session {
     if (!best) return best.error();
     known_best_ = *best;
     if (known_best_ && options_.search != Search::kExhaustive) pass_over(*known_best_, space_, entries_);
+    limit_ = search_limit(options_.search, options_.share, runnable());
     auto neighbours = records_.neighbours(key_);
     if (!neighbours) return neighbours.error();
+    auto away = [&](const Record& record) { return bucket_distance(record.key.bucket, key_.bucket); };
+    std::stable_sort(neighbours->begin(), neighbours->end(),
+                     [&](const Record& a, const Record& b) { return away(a) < away(b); });
     for (const Record& record : *neighbours) {
-      if (transferred_.size() < kTransferred) transferred_.push_back(record.config);
+      if (transferred_.size() < std::min(kTransferred, limit_ / 4)) transferred_.push_back(record.config);
     }
-    limit_ = search_limit(options_.search, options_.share, entries_.size());
     // A search that finished had its share; of what is new since then, this one has.
     if (known_best_) limit_ = tried() + search_limit(options_.search, options_.share, open());
     champion_ = best_measured();
     return {};
   }
 
-  bool anything_open() const { return !known_best_ || open() > 0; }
+  // What a golden file chose holds, whatever would be measured here.
+  bool golden() const {
+    return known_best_ && known_best_->golden && std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+             return entry.config == known_best_->config;
+           });
+  }
+  bool anything_open() const { return !known_best_ || (!golden() && open() > 0); }
   size_t open() const {
     return std::count_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.open(); });
+  }
+
+  size_t runnable() const {
+    return std::count_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.pruned.empty(); });
   }
 
   // The measured entry of the lowest median; the default where there is none.
@@ -105,10 +134,13 @@ class Session {
 
   JobResult result() const {
     JobResult out = make_result(job_, key_, entries_);
+    out.spent = watch_.spent;
     out.roof = roofline(machine_, entries_.front().work);
     out.convergence = convergence_;
-    const double elapsed = first_artifact_ ? Seconds(Clock::now() - *first_artifact_).count() : 0;
-    out.busy_share = elapsed > 0 ? std::min(1.0, busy_.count() / elapsed) : 0;
+    if (!first_artifact_) return out;
+    out.active_seconds = Seconds(Clock::now() - *first_artifact_).count();
+    out.device_seconds = (runner_.device_us() - device_us_before_) * 1e-6;
+    out.busy_share = std::min(1.0, out.device_seconds / out.active_seconds);
     return out;
   }
 
@@ -119,7 +151,9 @@ class Session {
     for (const Entry& entry : entries_) {
       if (!known_best_ || entry.config != known_best_->config) continue;
       out.best = entry.config;
-      out.best_us = known_best_->median_us;
+      // A golden time may be another machine's.
+      const bool here = known_best_->key == key_;
+      out.best_us = here ? known_best_->median_us : entry.measured() ? entry.record->median_us : 0;
     }
     return out;
   }
@@ -128,12 +162,19 @@ class Session {
   JobResult unfinished_result() const {
     JobResult out = result();
     const Entry& best = entries_[best_measured()];
-    if (best.measured() && entries_[0].measured() && best.record->high_us < entries_[0].record->low_us) {
+    // Of fewer samples the interval is from the least to the most.
+    constexpr int kTelling = 8;
+    const bool known = best.measured() && entries_[0].measured() && best.record->samples >= kTelling &&
+                       entries_[0].record->samples >= kTelling;
+    if (known && best.record->high_us < entries_[0].record->low_us) {
       out.best = best.config;
       out.best_us = best.record->median_us;
     }
     return out;
   }
+
+  // Of a race. Times on a GPU cost little beside what it takes to compile and load.
+  Seconds least() const { return on_cpu() ? Seconds(0) : kGpuRace; }
 
   bool on_cpu() const { return dsl::target_family(job_.target) == "cpu"; }
 
@@ -141,49 +182,70 @@ class Session {
 
   // ---- compiling and loading
 
-  struct Flight {
-    size_t entry;
-    std::future<Result<Artifact>> artifact;
-  };
-
-  std::vector<Flight> compile(const std::vector<size_t>& chosen) {
-    std::vector<Flight> out;
+  void compile(const std::vector<size_t>& chosen) {
     for (size_t i : chosen) {
-      entries_[i].proposed = true;
-      if (entries_[i].artifact) continue;
-      out.push_back(
-          {i, compiler_.compile(job_.kernel, job_.target, entries_[i].config, facts_of(job_.kernel, job_.workload))});
+      if (entries_[i].artifact || flights_.contains(i)) continue;
+      flights_.emplace(
+          i, compiler_.compile(job_.kernel, job_.target, entries_[i].config, facts_of(job_.kernel, job_.workload)));
     }
-    return out;
   }
 
-  Result<void> receive(std::vector<Flight>& flights) {
-    for (Flight& flight : flights) {
-      Entry& entry = entries_[flight.entry];
-      auto artifact = flight.artifact.get();
-      if (!artifact && !is_verdict(artifact.error().code)) return artifact.error();
-      if (!artifact) {
-        if (auto put = put_failure(entry, {Failure::kCompile, artifact.error().message}); !put) return put;
-        continue;
+  bool is_compiled(size_t i) {
+    const auto flight = flights_.find(i);
+    return flight == flights_.end() || flight->second.wait_for(Seconds(0)) == std::future_status::ready;
+  }
+
+  Result<void> receive(const std::vector<size_t>& chosen) {
+    const Stopwatch::Turn waiting(watch_, watch_.spent.compiles);
+    for (size_t i : chosen) {
+      if (auto done = measure_until_compiled(i); !done) return done;
+      while (!is_compiled(i)) {
+        if (over()) return {};
+        (void)flights_.at(i).wait_for(kSlice);
       }
-      if (!first_artifact_) first_artifact_ = Clock::now();
-      entry.artifact = std::move(*artifact);
-      entry.predicted_us = predict_us(machine_, entry.work, entry.config, &entry.artifact->metadata);
-      const std::string reason = flight.entry == 0 ? "" : prune_reason(entry.artifact->metadata);
-      if (reason.empty()) continue;
-      entry.pruned = reason;
-      if (auto put = put_failure(entry, {Failure::kResources, reason}); !put) return put;
+      auto flight = flights_.extract(i);
+      if (flight.empty()) continue;
+      if (auto done = take(i, flight.mapped().get()); !done) return done;
     }
     return {};
+  }
+
+  // The device has nothing else to do, and what is chosen from is known better for it.
+  Result<void> measure_until_compiled(size_t i) {
+    const auto begin = Clock::now();
+    auto waits = [&] { return !is_compiled(i) && Clock::now() - begin < kLinger; };
+    if (on_cpu() || !entries_[champion_].loaded || !waits()) return {};
+    auto lanes = run_race({champion_, 0}, {.rounds = 0, .linger = waits});
+    if (!lanes) return lanes.error();
+    if (!entries_[champion_].loaded) champion_ = best_measured();
+    return {};
+  }
+
+  Result<void> take(size_t i, Result<Artifact> artifact) {
+    Entry& entry = entries_[i];
+    // On a busy machine; another run may try it again.
+    if (!artifact && artifact.error().code == ErrorCode::kDeadlineExceeded && i != 0) return {};
+    if (!artifact && !is_verdict(artifact.error().code)) return artifact.error();
+    if (!artifact) return put_failure(entry, {Failure::kCompile, artifact.error().message});
+    if (!first_artifact_) {
+      first_artifact_ = Clock::now();
+      device_us_before_ = runner_.device_us();
+    }
+    entry.artifact = std::move(*artifact);
+    entry.predicted_us = predict_us(machine_, entry.work, entry.config, &entry.artifact->metadata);
+    const std::string reason = i == 0 ? "" : prune_reason(entry.artifact->metadata);
+    if (reason.empty()) return {};
+    entry.pruned = reason;
+    entry.artifact.reset();
+    return put_failure(entry, {Failure::kResources, reason});
   }
 
   // Error where no runner is to be had; what befalls the candidate is in its record.
   Result<void> load(size_t i) {
     Entry& entry = entries_[i];
-    if (entry.loaded || !entry.artifact) return {};
-    const auto start = Clock::now();
+    if (entry.loaded || !entry.artifact || (entry.record && !entry.measured())) return {};
+    const Stopwatch::Turn loading(watch_, watch_.spent.loads);
     auto status = runner_.load(static_cast<CandidateId>(i), entry.config, *entry.artifact, options_.deadline);
-    busy_ += Clock::now() - start;
     if (!status) return status.error();
     entry.loaded = status->failure == Failure::kNone;
     return entry.loaded ? Result<void>() : put_failure(entry, *status);
@@ -191,24 +253,25 @@ class Session {
 
   // Compiled and loaded, where that can be done.
   Result<void> make_ready(const std::vector<size_t>& chosen) {
-    std::vector<Flight> flights = compile(chosen);
-    if (auto done = receive(flights); !done) return done;
+    compile(chosen);
+    if (auto done = receive(chosen); !done) return done;
     for (size_t i : chosen) {
       if (auto done = load(i); !done) return done;
     }
     return {};
   }
 
+  // What may be a finalist stays.
   void drop(size_t i) {
-    if (i == 0 || !entries_[i].loaded) return;
+    if (i == 0 || !entries_[i].loaded || (!on_cpu() && is_close(i))) return;
     runner_.unload(static_cast<CandidateId>(i));
     entries_[i].loaded = false;
-    entries_[i].artifact.reset();
   }
 
   // ---- records
 
   Result<void> put(Entry& entry, Record record) {
+    const Stopwatch::Turn keeping(watch_, watch_.spent.records);
     record.is_default = &entry == &entries_.front();
     entry.fresh |= !entry.record;
     entry.record = std::move(record);
@@ -224,8 +287,9 @@ class Session {
     return put(entry, std::move(record));
   }
 
-  // The standing of a race. A record of more samples is kept; one without new samples too.
-  Result<void> put_lanes(const std::vector<Lane>& lanes) {
+  // The standing of a race. A record of more samples is kept; one without new samples too, and while the race goes on
+  // one of nearly as many.
+  Result<void> put_lanes(const std::vector<Lane>& lanes, bool at_end) {
     for (const Lane& lane : lanes) {
       Entry& entry = entries_[lane.id];
       if (!lane.ok()) {
@@ -236,7 +300,8 @@ class Session {
         continue;
       }
       const MedianInterval times = median_interval(lane.us);
-      if (times.samples == 0 || (entry.measured() && entry.record->samples >= times.samples)) continue;
+      const int known = entry.measured() ? entry.record->samples : 0;
+      if (times.samples <= known || (!at_end && times.samples < kRenewed * known)) continue;
       Record record = make_record(job_, key_, entry);
       record.median_us = times.median;
       record.low_us = times.low;
@@ -249,38 +314,50 @@ class Session {
 
   // ---- measuring
 
+  // Roofs that the default beats were taken of a machine that had more to do: they rule out nothing.
+  double possible(const Entry& entry) const {
+    const Entry& fallback = entries_.front();
+    const bool beaten = fallback.measured() && fallback.record->median_us < possible_us(machine_, fallback.work);
+    return &entry == &fallback || beaten ? 0 : possible_us(machine_, entry.work);
+  }
+
   Result<std::vector<Lane>> run_race(const std::vector<size_t>& chosen, RaceOptions options) {
     std::vector<Lane> lanes;
     for (size_t i : chosen) {
       const Entry& entry = entries_[i];
       if (!entry.loaded || std::any_of(lanes.begin(), lanes.end(), [&](const Lane& lane) { return lane.id == i; }))
         continue;
-      lanes.push_back({.id = static_cast<CandidateId>(i),
-                       .possible_us = possible_us(machine_, entry.work),
-                       .expected_us = entry.predicted_us});
+      lanes.push_back(
+          {.id = static_cast<CandidateId>(i), .possible_us = possible(entry), .expected_us = entry.predicted_us});
     }
     options.deadline = options_.deadline;
     options.stop = [this] { return over(); };
-    options.looked = [this](const std::vector<Lane>& standing) { return put_lanes(standing); };
+    options.looked = [this](const std::vector<Lane>& standing) { return put_lanes(standing, false); };
+    const Stopwatch::Turn measuring(watch_, watch_.spent.measurements);
     // On a CPU nobody compiles meanwhile, other jobs neither.
     if (on_cpu()) compiler_.hold();
-    const auto start = Clock::now();
     auto done = race(runner_, lanes, options);
-    busy_ += Clock::now() - start;
     if (on_cpu()) compiler_.release();
     if (!done) return done.error();
+    if (auto kept = put_lanes(lanes, true); !kept) return kept.error();
     return lanes;
   }
 
   Result<void> measure_default() {
-    if (auto begun = runner_.begin(job_.kernel, job_.workload, options_.cache); !begun) return begun;
-    Entry& entry = entries_.front();
-    // It is the first that is loaded: what the others' outputs are compared with.
-    if (!entry.record || entry.measured()) {
-      if (auto done = make_ready({0}); !done) return done;
+    {
+      const Stopwatch::Turn making(watch_, watch_.spent.inputs);
+      if (auto begun = runner_.begin(job_.kernel, job_.workload, options_.cache); !begun) return begun;
     }
+    Entry& entry = entries_.front();
+    // What went wrong another time may have been the machine's fault, and without a default there is no result.
+    if (entry.record && !entry.measured()) entry.record.reset();
+    // It is the first that is loaded: what the others' outputs are compared with.
+    entry.proposed = true;
+    compile({0});
+    compile_ahead();
+    if (auto done = make_ready({0}); !done) return done;
     if (entry.loaded && !entry.record) {
-      if (auto lanes = run_race({0}, {}); !lanes) return lanes.error();
+      if (auto lanes = run_race({0}, {.least = least()}); !lanes) return lanes.error();
     }
     if (entry.measured()) {
       note_progress();
@@ -296,38 +373,54 @@ class Session {
                          [](const Entry& entry) { return entry.record || entry.proposed; });
   }
 
-  std::vector<size_t> next_group() const {
+  // At most `count` configs, as long as no more than `limit` are tried.
+  std::vector<size_t> next_group(size_t count, size_t limit) const {
     std::vector<Config> configs;
     std::vector<double> predicted, measured;
     std::vector<char> open;
+    std::vector<size_t> under_way;
     for (const Entry& entry : entries_) {
       configs.push_back(entry.config);
       predicted.push_back(entry.predicted_us);
       measured.push_back(entry.measured() ? entry.record->median_us : entry.record ? INFINITY : std::nan(""));
       open.push_back(entry.open() ? 1 : 0);
+      if (entry.proposed && !entry.record) under_way.push_back(configs.size() - 1);
     }
-    const Standing standing{space_, configs, predicted, measured, open, champion_, tried(), limit_, transferred_};
-    return propose(options_.search, standing, options_.seed, std::clamp<size_t>(limit_ / 5, 2, 6));
+    const Standing standing{space_,    configs, predicted, measured,     open,
+                            champion_, tried(), limit,     transferred_, under_way};
+    return propose(options_.search, standing, options_.seed, count);
   }
 
-  // On a GPU the next group compiles while one is measured. On a CPU that would disturb the measurement.
+  // Searches that learn go one by one.
+  size_t group_size() const {
+    if (options_.search == Search::kHalving) return limit_;
+    return options_.search == Search::kAuto || options_.search == Search::kLocal ? 1 : kGroup;
+  }
+
+  // On a GPU what is likely to be tried next compiles while something is measured. On a CPU that would disturb the
+  // measurement.
+  void compile_ahead() {
+    if (on_cpu()) return;
+    if (tried() < limit_) compile(likely());
+  }
+
+  // To be tried next, as far as one can say before the measurements that decide about it: more than the limit has room
+  // for, since a compile is no measurement.
+  std::vector<size_t> likely() const {
+    const size_t count = std::max({kCompiledAhead, 2 * group_size(), compiler_.at_once()});
+    return next_group(count, tried() + count);
+  }
+
   Result<void> search() {
-    const bool ahead = !on_cpu();
-    std::vector<size_t> next = next_group();
-    std::vector<Flight> flights = compile(next);
-    while (!next.empty() && !over()) {
-      const std::vector<size_t> group = std::move(next);
-      std::vector<Flight> compiling = std::move(flights);
-      if (ahead) {
-        next = next_group();
-        flights = compile(next);
-      }
-      if (auto done = receive(compiling); !done) return done;
+    while (!over()) {
+      const std::vector<size_t> group = next_group(group_size(), limit_);
+      if (group.empty()) return {};
+      for (size_t i : group) entries_[i].proposed = true;
+      compile(group);
+      compile_ahead();
+      if (auto done = receive(group); !done) return done;
+      if (over()) return {};
       if (auto done = try_group(group); !done) return done;
-      if (!ahead) {
-        next = next_group();
-        flights = compile(next);
-      }
     }
     return {};
   }
@@ -341,7 +434,8 @@ class Session {
     if (chosen.empty()) return {};
     if (auto done = make_ready({champion_}); !done) return done;
     chosen.insert(chosen.begin(), champion_);
-    auto lanes = run_race(chosen, {.rounds = kScreenRounds, .halve = options_.search == Search::kHalving});
+    const bool halve = options_.search == Search::kHalving;
+    auto lanes = run_race(chosen, {.rounds = kScreenRounds, .halve = halve, .least = halve ? Seconds(0) : least()});
     if (!lanes) return lanes.error();
     if (const Lane* first = leader(*lanes)) champion_ = first->id;
     if (!entries_[champion_].measured()) champion_ = best_measured();
@@ -365,12 +459,16 @@ class Session {
 
   // ---- the decision
 
-  // Those whose time may be the champion's, the fastest first.
+  // Whether its time may be the champion's.
+  bool is_close(size_t i) const {
+    return entries_[i].measured() && entries_[i].record->median_us <= kClose * entries_[champion_].record->median_us;
+  }
+
+  // The fastest first.
   std::vector<size_t> finalists() const {
     std::vector<size_t> out;
-    const double close = kClose * entries_[champion_].record->median_us;
     for (size_t i = 0; i < entries_.size(); ++i) {
-      if (entries_[i].measured() && entries_[i].record->median_us <= close) out.push_back(i);
+      if (is_close(i)) out.push_back(i);
     }
     std::sort(out.begin(), out.end(),
               [&](size_t a, size_t b) { return entries_[a].record->median_us < entries_[b].record->median_us; });
@@ -382,7 +480,7 @@ class Session {
     const std::vector<size_t> chosen = finalists();
     if (chosen.size() < 2) return {};
     if (auto done = make_ready(chosen); !done) return done;
-    auto lanes = run_race(chosen, {.rounds = kFinalRounds});
+    auto lanes = run_race(chosen, {.rounds = kFinalRounds, .least = least()});
     if (!lanes) return lanes.error();
     if (const Lane* first = leader(*lanes)) champion_ = first->id;
     return {};
@@ -390,11 +488,12 @@ class Session {
 
   // The champion ships where it is faster than the default, with 99 % confidence in rounds that did not choose it.
   Result<JobResult> confirm() {
+    if (!entries_[0].measured()) return unfinished_result();  // it failed on the way
     size_t best = 0;
     double default_us = entries_[0].record->median_us, best_us = default_us;
     if (champion_ != 0 && entries_[champion_].measured()) {
       if (auto done = make_ready({0, champion_}); !done) return done.error();
-      auto lanes = run_race({0, champion_}, {.rounds = kConfirmRounds});
+      auto lanes = run_race({0, champion_}, {.rounds = kConfirmRounds, .least = least()});
       if (!lanes) return lanes.error();
       if (over()) return unfinished_result();
       if (lanes->size() == 2 && (*lanes)[0].ok() && (*lanes)[1].ok()) {
@@ -431,6 +530,7 @@ class Session {
   const Progress& progress_;
   std::stop_token stop_;
   const Clock::time_point start_ = Clock::now();
+  Stopwatch watch_;
 
   RecordKey key_;
   Space space_;
@@ -439,11 +539,18 @@ class Session {
   std::vector<Config> transferred_;
   size_t limit_ = 0, champion_ = 0;
   std::vector<std::pair<size_t, double>> convergence_;
+  std::map<size_t, std::future<Result<Artifact>>> flights_;  // what is being compiled, by entry
   std::optional<Clock::time_point> first_artifact_;
-  Seconds busy_ = Seconds(0);
+  double device_us_before_ = 0;
 };
 
 }  // namespace
+
+Result<std::vector<Config>> first_configs(const Job& job, Compiler& compiler, Runner& runner, Records& records,
+                                          const Machine& machine, const TuneOptions& options) {
+  const Progress silent;
+  return Session(job, compiler, runner, records, machine, options, silent, {}).first_configs();
+}
 
 Result<JobResult> tune(const Job& job, Compiler& compiler, Runner& runner, Records& records, const Machine& machine,
                        const TuneOptions& options, const Progress& progress, std::stop_token stop) {

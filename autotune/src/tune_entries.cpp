@@ -13,6 +13,7 @@ namespace {
 
 constexpr const char* kAxes = "axes";          // of the best record's figures
 constexpr double kFarPredicted = 8;            // times the best prediction: not worth a measurement
+constexpr double kRegisterBytes = 4 * 255;     // that a thread can have
 constexpr double kTileBytesOfGpu = 640 << 10;  // more than registers and shared memory of a multiprocessor
 
 void prune(const Machine& machine, bool by_prediction, std::vector<Entry>& entries) {
@@ -25,6 +26,9 @@ void prune(const Machine& machine, bool by_prediction, std::vector<Entry>& entri
     if (gpu && entry.work.tile_bytes > kTileBytesOfGpu) {
       entry.pruned = "its tiles of " + std::to_string(static_cast<int64_t>(entry.work.tile_bytes)) +
                      " bytes do not fit on a multiprocessor";
+    } else if (const double each = register_bytes_a_thread(machine, entry.work, entry.config); each > kRegisterBytes) {
+      entry.pruned =
+          "a tile of " + std::to_string(static_cast<int64_t>(each)) + " bytes a thread does not fit in registers";
     } else if (by_prediction && entry.predicted_us > kFarPredicted * best) {
       entry.pruned = "the model expects " + std::to_string(entry.predicted_us) + " us, far above the best's " +
                      std::to_string(best);
@@ -131,6 +135,7 @@ Record make_record(const Job& job, const RecordKey& key, const Entry& entry) {
     }
   }
   if (entry.record && entry.record->figures.contains(kAxes)) out.figures[kAxes] = entry.record->figures[kAxes];
+  if (entry.record) out.is_best = entry.record->is_best;
   out.created_ms = now_ms();
   return out;
 }

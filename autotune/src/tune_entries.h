@@ -14,8 +14,8 @@ struct Entry {
   double predicted_us = 0;
   std::string pruned = {};   // why it is not tried; empty: it may be
   bool passed_over = false;  // by a finished search, which knew it
-  bool proposed = false;
-  bool fresh = false;  // measured in this run
+  bool proposed = false;     // by this search
+  bool fresh = false;        // measured in this run
   bool loaded = false;
   std::optional<Record> record = {};  // of this run or a former one
   std::optional<Artifact> artifact = {};

@@ -2,7 +2,11 @@
 #include "kiln/autotune/workload.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numbers>
 
+#include "kiln/dsl/config.h"
 #include "kiln/dsl/text.h"
 
 namespace kiln::autotune {
@@ -152,7 +156,8 @@ Result<Workload> make_workload(const dsl::Kernel& kernel, const nlohmann::json& 
   if (auto fine = check_names(kernel, scalars, false, "scalar parameter"); !fine) return fine.error();
   if (auto fine = check_names(kernel, arrays, true, "pointer parameter"); !fine) return fine.error();
   for (const auto& [name, unused] : fixed) {
-    if (!kernel.find_constexpr(name)) return wrong(kernel, "it has no constexpr `" + name + "`");
+    if (!kernel.find_constexpr(name) && !dsl::is_launch_option(name))
+      return wrong(kernel, "it has no constexpr `" + name + "`");
   }
   Workload out;
   out.fixed = fixed;
@@ -249,6 +254,24 @@ std::string bucket_text(const dsl::Kernel& kernel, const Workload& workload, Buc
     if (bucket != Bucket::kExact) ints += fact;
   }
   return ints + arrays + ";" + types;
+}
+
+double bucket_distance(const std::string& a, const std::string& b) {
+  // The ints come first, "M=4096,N=64": texts of one kernel name them in the same order.
+  const std::string_view ints_a = std::string_view(a).substr(0, a.find(';'));
+  const std::string_view ints_b = std::string_view(b).substr(0, b.find(';'));
+  auto value_at = [](std::string_view text, size_t equals) {
+    double out = 0;
+    std::from_chars(text.data() + equals + 1, text.data() + text.size(), out);
+    return out;
+  };
+  double out = 0;
+  for (size_t i = ints_a.find('='), j = ints_b.find('='); i != ints_a.npos && j != ints_b.npos;
+       i = ints_a.find('=', i + 1), j = ints_b.find('=', j + 1)) {
+    const double x = value_at(ints_a, i), y = value_at(ints_b, j);
+    out += std::abs(std::asinh(x) - std::asinh(y)) / std::numbers::ln2;  // as a logarithm, and 0 has one
+  }
+  return out;
 }
 
 }  // namespace kiln::autotune

@@ -42,7 +42,11 @@ Result<void> export_library(const std::string& directory);
 
 Result<void> serve(const std::vector<std::string>& daemon_flags);
 Result<void> ping();
-Result<void> stats(bool json);
+struct StatsFlags {
+  bool json = false, prometheus = false, poison = false, clear_poison = false;  // at most one
+};
+Result<void> stats(const StatsFlags& flags);
+Result<void> trace(const std::string& file);
 Result<void> stop();
 
 // Becomes kiln-tune, which stands beside this program.

@@ -1,5 +1,7 @@
 // `kiln compile`: one kernel, one config, one file.
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "c_header.h"
 #include "commands.h"
@@ -39,11 +41,17 @@ Result<Artifact> fetch(const CompileFlags& flags, dsl::CompileRequest request, c
   return (*connection)->fetch(*bytes, {.deadline_ms = flags.kernel.deadline_ms});
 }
 
+Result<void> print(std::span<const std::byte> text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    return internal_error(std::string("cannot write to the standard output: ") + std::strerror(errno));
+  }
+  return {};
+}
+
 Result<void> dump(const CompileFlags& flags, const dsl::CompileRequest& request) {
   auto text = fetch(flags, request, flags.dump_after == "llvm" ? "llvm" : "ir:" + flags.dump_after);
   if (!text) return text.error();
-  std::fwrite(text->code.data(), 1, text->code.size(), stdout);
-  return {};
+  return print(text->code);
 }
 
 // What costs a GPU kernel its speed is said before anybody runs it.
@@ -67,6 +75,11 @@ void print_device_notes(const nlohmann::json& metadata, const std::string& emit)
   }
 }
 
+// Whether a terminal can show it.
+bool is_text(const std::string& emit) {
+  return emit == "ir" || emit == "llvm" || emit == "asm" || emit == "ptx" || emit.starts_with("ir:");
+}
+
 std::string header_path(const std::string& output) {
   return (output.ends_with(".so") ? output.substr(0, output.size() - 3) : output) + ".h";
 }
@@ -84,9 +97,14 @@ Result<void> compile(const CompileFlags& flags) {
   if (!target) return target.error();
   auto config = dsl::complete_constexprs(*kernel, *values, *target);
   if (!config) return config.error();
-  if (flags.output.empty() && flags.dump_after.empty())
+  const bool to_stdout = flags.output == "-" || (flags.output.empty() && is_text(flags.emit));
+  if (flags.output == "-" && !is_text(flags.emit)) {
+    return invalid_argument("compile: `" + flags.emit + "` is not text: say --output FILE (-o)");
+  }
+  if (flags.output.empty() && flags.dump_after.empty() && !to_stdout) {
     return invalid_argument("compile: say --output FILE (-o) or --dump-after PASS");
-  if (!flags.output.empty()) {
+  }
+  if (!flags.output.empty() && !to_stdout) {
     if (auto writable = check_writable(flags.output); !writable) return writable;
   }
   // Here as well as in the worker: a config that is wrong needs no daemon to be refused.
@@ -100,6 +118,7 @@ Result<void> compile(const CompileFlags& flags) {
   auto artifact = fetch(flags, request, flags.emit);
   if (!artifact) return artifact.error();
   print_device_notes(artifact->metadata, flags.emit);
+  if (to_stdout) return print(artifact->code);
   const std::span<const std::byte> pieces[] = {artifact->code};
   if (auto done = write_file(flags.output, pieces); !done) return done;
   if (flags.emit != "so" || artifact->metadata.contains("device")) return {};

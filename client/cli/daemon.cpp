@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "commands.h"
+#include "files.h"
 #include "kiln/client/connection.h"
 #include "kiln/wire/paths.h"
 
@@ -66,15 +67,38 @@ Result<void> ping() {
   return {};
 }
 
-Result<void> stats(bool json) {
+Result<void> stats(const StatsFlags& flags) {
   auto daemon = running_daemon();
   if (!daemon) return daemon.error();
+  if (flags.clear_poison) return (*daemon)->clear_poison();
+  if (flags.prometheus) {
+    auto text = (*daemon)->stats_text("prometheus");
+    if (!text) return text.error();
+    std::printf("%s", text->c_str());
+    return {};
+  }
   auto values = (*daemon)->stats();
   if (!values) return values.error();
-  if (json)
+  if (flags.json) {
     std::printf("%s\n", values->dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-  else
+  } else if (flags.poison) {
+    for (const auto& kernel : (*values)["poison"]) {
+      std::printf("%s  killed %d workers, last: %s; refused for %d s more\n", kernel.value("key", "").c_str(),
+                  kernel.value("kills", 0), kernel.value("cause", "").c_str(), kernel.value("left_ms", 0) / 1000);
+    }
+  } else {
     print_flat("", *values);
+  }
+  return {};
+}
+
+Result<void> trace(const std::string& file) {
+  auto daemon = running_daemon();
+  if (!daemon) return daemon.error();
+  auto text = (*daemon)->stats_text("trace");
+  if (!text) return text.error();
+  if (!file.empty() && file != "-") return write_text(file, *text);
+  std::printf("%s\n", text->c_str());
   return {};
 }
 

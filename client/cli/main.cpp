@@ -27,7 +27,7 @@ struct Flags {
   kiln::cli::CompileFlags compile;
   kiln::cli::KernelFlags hash;
   std::string file, directory, cache_directory;
-  bool json = false;
+  kiln::cli::StatsFlags stats;
 };
 
 void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
@@ -48,7 +48,8 @@ void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
           "ir, llvm, asm; for CPUs obj, so; for NVIDIA ptx, cubin; for AMD obj, hsaco. so: what a launcher loads")
       ->check(CLI::IsMember({"ir", "llvm", "asm", "obj", "so", "ptx", "cubin", "hsaco"}))
       ->capture_default_str();
-  compile->add_option("-o,--output", flags.compile.output, "The file to write");
+  compile->add_option("-o,--output", flags.compile.output,
+                      "The file to write; text goes to the standard output without it");
   compile->add_option("--dump-after", flags.compile.dump_after,
                       "Print the tile IR after a pass, or after `all`, or the LLVM IR after `llvm`");
   compile->callback([&] { action = [&] { return kiln::cli::compile(flags.compile); }; });
@@ -86,8 +87,17 @@ void add_daemon_commands(CLI::App& app, Flags& flags, Action& action) {
     action = kiln::cli::stop;
   });
   CLI::App* stats = app.add_subcommand("stats", "Print the running daemon's counters");
-  stats->add_flag("--json", flags.json, "As JSON");
-  stats->callback([&] { action = [&] { return kiln::cli::stats(flags.json); }; });
+  auto* formats = stats->add_option_group("format");
+  formats->add_flag("--json", flags.stats.json, "As JSON");
+  formats->add_flag("--prometheus", flags.stats.prometheus, "As Prometheus text");
+  formats->add_flag("--poison", flags.stats.poison, "Only the kernels that are refused because they killed workers");
+  formats->add_flag("--clear-poison", flags.stats.clear_poison, "Let those kernels be tried again");
+  formats->require_option(0, 1);
+  stats->callback([&] { action = [&] { return kiln::cli::stats(flags.stats); }; });
+  CLI::App* trace =
+      app.add_subcommand("trace", "Write the last requests' ways through the daemon, for ui.perfetto.dev");
+  trace->add_option("-o,--output", flags.file, "The file; the standard output without it");
+  trace->callback([&] { action = [&] { return kiln::cli::trace(flags.file); }; });
 
   CLI::App* cache = app.add_subcommand("cache", "The compiled kernels on disk");
   cache->require_subcommand(1);

@@ -20,7 +20,7 @@ struct MemoKey {
   Text target;
   Values constexprs;
   Mode mode;
-  uint32_t tune_budget_ms;
+  uint32_t tune_budget_ms, tune_wait_ms;
 };
 using OwnedKey = MemoKey<std::string, dsl::ConstexprValues>;
 using BorrowedKey = MemoKey<const std::string&, const dsl::ConstexprValues&>;
@@ -40,7 +40,7 @@ struct MemoEqual {
   template <class A, class B>
   bool operator()(const A& a, const B& b) const {
     return a.kernel == b.kernel && a.target == b.target && a.constexprs == b.constexprs && a.mode == b.mode &&
-           a.tune_budget_ms == b.tune_budget_ms;
+           a.tune_budget_ms == b.tune_budget_ms && a.tune_wait_ms == b.tune_wait_ms;
   }
 };
 
@@ -61,7 +61,7 @@ class Memo {
     Shard& shard = const_cast<Shard&>(shard_of(key));
     std::unique_lock lock(shard.mutex);
     return shard.table
-        .try_emplace(OwnedKey{key.kernel, key.target, key.constexprs, key.mode, key.tune_budget_ms},
+        .try_emplace(OwnedKey{key.kernel, key.target, key.constexprs, key.mode, key.tune_budget_ms, key.tune_wait_ms},
                      std::move(function))
         .first->second;
   }
@@ -97,13 +97,14 @@ Result<UntypedFunction> Client::get(const dsl::Kernel& kernel, const GetOptions&
   if (options.mode != Mode::kDefault && state->spec.target != kInterpreter) {
     std::vector<std::string> fixed;
     for (const auto& [name, value] : options.constexprs) fixed.push_back(name);
-    state->tuned = std::make_shared<TunedConfigs>(state, std::move(fixed), options.mode, options.tune_budget_ms);
+    state->tuned = std::make_shared<TunedConfigs>(state, std::move(fixed), options);
   }
   return UntypedFunction(std::move(state));
 }
 
 Result<UntypedFunction> Client::get_memoised(uint64_t id, const dsl::Kernel& kernel, const GetOptions& options) {
-  const BorrowedKey key{id, options.target, options.constexprs, options.mode, options.tune_budget_ms};
+  const BorrowedKey key{id,           options.target,         options.constexprs,
+                        options.mode, options.tune_budget_ms, options.tune_wait_ms};
   bool found = false;
   UntypedFunction known = memo_->find(key, found);
   if (found) return known;

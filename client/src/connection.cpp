@@ -63,6 +63,7 @@ Result<Artifact> artifact_of(Frame& frame, const RequestKey& key, const wire::Bu
   if (!entry) return internal_error("the artifact from the daemon is damaged: " + entry.error().message);
   auto artifact = wire::to_artifact(*entry);
   if (artifact) artifact->metadata["served_from"] = tier;
+  if (artifact && header->contains("durable")) artifact->metadata["durable"] = fields.boolean("durable");
   return artifact;
 }
 
@@ -102,6 +103,16 @@ struct Connection::State {
       if (result || attempt > 0 || !try_elsewhere(result.error())) return result;
       drop(*now);
     }
+  }
+
+  // A request without contents, whose answer has none.
+  Result<void> ask(Type type) {
+    return with_session([&](Session& session) -> Result<void> {
+      auto replies = session.call({.type = type}, {}, wire::Clock::now() + kReplyTimeout);
+      if (!replies) return replies.error();
+      if (replies->back().type() == Type::kError) return wire::parse_error(replies->back().json);
+      return {};
+    });
   }
 
   const ConnectOptions options;
@@ -168,8 +179,8 @@ std::vector<Result<Artifact>> Connection::get_many(std::span<const RequestKey> k
 }
 
 Result<Artifact> Connection::compile(const RequestBytes& request, const CompileOptions& options) {
-  std::string json =
-      wire::dump(wire::to_json(wire::CompileHeader{options.deadline_ms, options.priority, options.trace_id}));
+  std::string json = wire::dump(
+      wire::to_json(wire::CompileHeader{options.deadline_ms, options.priority, options.trace_id, options.durable}));
   uint32_t canonical_size = static_cast<uint32_t>(request.canonical.size());
   auto deadline = wire::kNoDeadline;
   if (options.deadline_ms)
@@ -186,16 +197,18 @@ Result<Artifact> Connection::compile(const RequestBytes& request, const CompileO
 }
 
 Result<Artifact> Connection::fetch(const RequestBytes& request, const CompileOptions& options) {
+  if (options.durable) return compile(request, options);  // a hit may not be on disk yet
   auto hit = get(key_of(request));
   if (hit || hit.error().code != ErrorCode::kNotFound) return hit;
   return compile(request, options);
 }
 
 Result<wire::Tuned> Connection::tune(const RequestBytes& request, const wire::TuneHeader& header,
-                                     std::stop_token cancel) {
+                                     std::stop_token cancel, uint32_t wait_ms) {
   const std::string json = wire::dump(wire::to_json(header));
   const uint32_t canonical_size = static_cast<uint32_t>(request.canonical.size());
-  const auto deadline = header.wait ? wire::kNoDeadline : wire::Clock::now() + kReplyTimeout;
+  auto deadline = wire::Clock::now() + kReplyTimeout;
+  if (header.wait) deadline = wait_ms ? wire::Clock::now() + std::chrono::milliseconds(wait_ms) : wire::kNoDeadline;
   return state_->with_session([&](Session& session) -> Result<wire::Tuned> {
     const OutFrame frame{.type = Type::kTune,
                          .json = json,
@@ -209,24 +222,25 @@ Result<wire::Tuned> Connection::tune(const RequestBytes& request, const wire::Tu
   });
 }
 
-Result<nlohmann::json> Connection::stats() {
-  return state_->with_session([&](Session& session) -> Result<nlohmann::json> {
-    auto replies = session.call({.type = Type::kStats}, {}, wire::Clock::now() + kReplyTimeout);
+Result<std::string> Connection::stats_text(const std::string& format) {
+  const std::string json = wire::dump({{"format", format}});
+  return state_->with_session([&](Session& session) -> Result<std::string> {
+    auto replies = session.call({.type = Type::kStats, .json = json}, {}, wire::Clock::now() + kReplyTimeout);
     if (!replies) return replies.error();
     const Frame& reply = replies->back();
     if (reply.type() == Type::kError) return wire::parse_error(reply.json);
-    return wire::parse_object({reinterpret_cast<const char*>(reply.body.data()), reply.body.size()});
+    return std::string(reinterpret_cast<const char*>(reply.body.data()), reply.body.size());
   });
 }
 
-Result<void> Connection::ping() {
-  return state_->with_session([&](Session& session) -> Result<void> {
-    auto replies = session.call({.type = Type::kPing}, {}, wire::Clock::now() + kReplyTimeout);
-    if (!replies) return replies.error();
-    if (replies->back().type() == Type::kError) return wire::parse_error(replies->back().json);
-    return {};
-  });
+Result<nlohmann::json> Connection::stats() {
+  auto text = stats_text("json");
+  if (!text) return text.error();
+  return wire::parse_object(*text);
 }
+
+Result<void> Connection::ping() { return state_->ask(Type::kPing); }
+Result<void> Connection::clear_poison() { return state_->ask(Type::kClearPoison); }
 
 Result<void> Connection::shutdown() {
   std::shared_ptr<Session> session;

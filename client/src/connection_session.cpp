@@ -64,6 +64,9 @@ Result<std::vector<wire::Frame>> Session::call(wire::OutFrame frame, std::stop_t
   wait(lock, frame.request_id, pending, deadline);
   pending_.erase(frame.request_id);
   if (!pending_.empty()) pending_.begin()->second->changed.notify_one();  // somebody else must read now
+  const bool gave_up = pending.failure && !broken_;
+  lock.unlock();
+  if (gave_up) (void)write({.type = wire::Type::kCancel, .request_id = frame.request_id});
   if (pending.failure) return *pending.failure;
   return std::move(pending.frames);
 }

@@ -5,14 +5,23 @@
 #include "kiln/dsl/binary.h"
 
 namespace kiln::client {
+namespace {
+
+constexpr auto kConnectRest = std::chrono::seconds(5);
+
+}  // namespace
 
 Result<std::shared_ptr<Connection>> Core::connection() {
   std::lock_guard lock(connection_mutex_);
-  if (!connection_) {
-    auto opened = Connection::open(connect_);
-    if (!opened) return opened.error();
-    connection_ = std::move(*opened);
+  if (connection_) return connection_;
+  if (connect_failure_ && wire::Clock::now() < connect_again_) return *connect_failure_;
+  auto opened = Connection::open(connect_);
+  if (!opened) {
+    connect_failure_ = opened.error();
+    connect_again_ = wire::Clock::now() + kConnectRest;
+    return opened.error();
   }
+  connection_ = std::move(*opened);
   return connection_;
 }
 
@@ -45,12 +54,12 @@ Result<std::shared_ptr<const Variant>> Core::compile(const CompileSpec& spec, co
 }
 
 Result<wire::Tuned> Core::tune(const CompileSpec& spec, const dsl::Facts& facts, const wire::TuneHeader& header,
-                               std::stop_token cancel) {
+                               std::stop_token cancel, uint32_t wait_ms) {
   auto request = dsl::encode_request({*spec.kernel, spec.target, spec.constexprs, facts});
   if (!request) return request.error();
   auto daemon = connection();
   if (!daemon) return daemon.error();
-  return (*daemon)->tune(*request, header, std::move(cancel));
+  return (*daemon)->tune(*request, header, std::move(cancel), wait_ms);
 }
 
 void Core::stop() {

@@ -3,11 +3,13 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 
 #include "background.h"
 #include "kiln/client/connection.h"
+#include "kiln/wire/channel.h"
 #include "variant.h"
 
 namespace kiln::client {
@@ -40,7 +42,7 @@ class Core {
 
   // The best config known for a shape (kiln/wire/messages.h).
   Result<wire::Tuned> tune(const CompileSpec& spec, const dsl::Facts& facts, const wire::TuneHeader& header,
-                           std::stop_token cancel);
+                           std::stop_token cancel, uint32_t wait_ms = 0);
 
   // Compiles, and waits for tuning, behind the callers' backs: apart, because tuning takes long.
   void specialise_behind(Background::Task task) { specialising_.run(std::move(task)); }
@@ -55,6 +57,9 @@ class Core {
   const bool specialise_;
   std::mutex connection_mutex_;
   std::shared_ptr<Connection> connection_;
+  // After a failure nothing is tried for a moment: each launch would pay for the search.
+  std::optional<Error> connect_failure_;
+  wire::Deadline connect_again_{};
   Background specialising_, tuning_;
 };
 

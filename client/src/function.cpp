@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "function_state.h"
+#include "kiln/client/gpu.h"
 #include "tuned.h"
 
 namespace kiln::client {
@@ -12,6 +13,10 @@ constexpr size_t kMaxVariants = 16;
 
 size_t strength(const dsl::Facts& facts) {
   return facts.size() - static_cast<size_t>(std::count(facts.begin(), facts.end(), dsl::ParamFact::kNone));
+}
+
+uint32_t ordinal_of(const Stream* stream) {
+  return stream ? static_cast<uint32_t>(stream->device().info().ordinal) : 0;
 }
 
 Error no_kernel() { return invalid_argument("launch of an empty handle"); }
@@ -82,7 +87,7 @@ Result<void> UntypedFunction::launch(std::span<const Argument> arguments, const 
   FunctionState* state = state_.get();
   // A grid of the caller's is for the config that the caller knows.
   if (state->tuned && !options.grid) {
-    if (FunctionState* chosen = state->tuned->for_launch(arguments)) state = chosen;
+    if (FunctionState* chosen = state->tuned->for_launch(arguments, ordinal_of(options.stream))) state = chosen;
   }
   const Variant& variant = state->best(exact);
   if (!is_sound(variant.facts, exact)) [[unlikely]] {

@@ -1,9 +1,8 @@
-// posix_spawn of kilnd: no fork in a process that may have threads and gigabytes of memory.
+// How kilnd is started: by one client for all, or by one for itself.
 #include "spawn_daemon.h"
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,8 +13,7 @@
 
 #include "kiln/wire/channel.h"
 #include "kiln/wire/paths.h"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration): not in every unistd.h
+#include "kiln/wire/process.h"
 
 namespace kiln::client {
 namespace {
@@ -28,54 +26,12 @@ constexpr auto kChildPatience = std::chrono::seconds(2);
 constexpr auto kLockPoll = std::chrono::milliseconds(2);
 constexpr int kReadyFd = 3;
 
-// Owns the two structures of posix_spawn.
-struct SpawnPlan {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  std::vector<std::string> arguments;
-
-  SpawnPlan() {
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-    // Masks and ignored signals of the application are not the daemon's.
-    sigset_t none, defaults;
-    sigemptyset(&none);
-    sigfillset(&defaults);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
-    set_flags(0);
-  }
-  ~SpawnPlan() {
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-  }
-  SpawnPlan(const SpawnPlan&) = delete;
-  SpawnPlan& operator=(const SpawnPlan&) = delete;
-
-  void set_flags(short more) {
-    posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | more));
-  }
-
-  Result<pid_t> run() {
-    std::vector<char*> pointers;
-    for (auto& argument : arguments) pointers.push_back(argument.data());
-    pointers.push_back(nullptr);
-    pid_t pid = -1;
-    int failed = ::posix_spawn(&pid, pointers[0], &actions, &attributes, pointers.data(), environ);
-    if (failed) return wire::errno_error(ErrorCode::kUnavailable, "cannot start " + arguments[0], failed);
-    return pid;
-  }
-};
-
 std::vector<std::string> common_arguments(const ConnectOptions& options) {
   std::vector<std::string> out = {options.kilnd_path};
   if (!options.worker_path.empty()) out.insert(out.end(), {"--worker", options.worker_path});
   out.insert(out.end(), options.daemon_args.begin(), options.daemon_args.end());
   return out;
 }
-
-// A pipe end that is surely not one of the child's fixed numbers: dup2 onto itself would leave close-on-exec set.
-UniqueFd out_of_the_way(UniqueFd fd) { return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 10)); }
 
 // The daemon's one line: "ready", "another …" or "error …". Both of the first mean: connect.
 Result<void> await_ready(int fd, const std::string& runtime_dir) {
@@ -103,18 +59,16 @@ Result<void> await_ready(int fd, const std::string& runtime_dir) {
 Result<void> start_daemon(const ConnectOptions& options) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return wire::errno_error(ErrorCode::kResourceExhausted, "pipe", errno);
-  UniqueFd ours(ends[0]), theirs = out_of_the_way(UniqueFd(ends[1]));
-  SpawnPlan plan;
-  plan.arguments = common_arguments(options);
-  plan.arguments.insert(plan.arguments.end(), {"--runtime-dir", options.runtime_dir, "--detach", "--ready-fd", "3"});
-  std::string log = options.runtime_dir + "/kilnd.stderr";
-  posix_spawn_file_actions_addopen(&plan.actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&plan.actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  posix_spawn_file_actions_adddup2(&plan.actions, 1, 2);
-  posix_spawn_file_actions_adddup2(&plan.actions, theirs.get(), kReadyFd);
-  posix_spawn_file_actions_addclosefrom_np(&plan.actions, kReadyFd + 1);
-  plan.set_flags(POSIX_SPAWN_SETSID);
-  auto pid = plan.run();
+  UniqueFd ours(ends[0]), theirs(ends[1]);
+  wire::Program program{.command = common_arguments(options), .group = wire::ProcessGroup::kSession};
+  program.command.insert(program.command.end(), {"--runtime-dir", options.runtime_dir, "--detach", "--ready-fd", "3"});
+  const std::string log = options.runtime_dir + "/kilnd.stderr";
+  constexpr int kAppend = O_WRONLY | O_CREAT | O_APPEND;
+  program.descriptors = {{.number = 0, .path = "/dev/null", .flags = O_RDONLY},
+                         {.number = 1, .path = log, .flags = kAppend},
+                         {.number = 2, .path = log, .flags = kAppend},
+                         {.number = kReadyFd, .fd = theirs.get()}};
+  auto pid = wire::spawn(program);
   if (!pid) return pid.error();
   theirs.reset();
   auto ready = await_ready(ours.get(), options.runtime_dir);
@@ -148,29 +102,19 @@ Result<UniqueFd> connect_or_start(const ConnectOptions& options) {
 }
 
 void end_pipe_child(pid_t pid) {
-  auto deadline = Clock::now() + kChildPatience;
-  while (::waitpid(pid, nullptr, WNOHANG) == 0) {
-    if (Clock::now() > deadline) {
-      ::kill(pid, SIGKILL);
-      ::waitpid(pid, nullptr, 0);
-      return;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  if (wire::wait_for_exit(pid, kChildPatience)) return;
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
 }
 
 Result<PipeChild> start_pipe_child(const ConnectOptions& options) {
   auto pair = wire::make_channel_pair();
   if (!pair) return pair.error();
-  UniqueFd theirs = out_of_the_way(std::move(pair->theirs));
-  SpawnPlan plan;
-  plan.arguments = common_arguments(options);
-  plan.arguments.push_back("--pipe");
-  plan.arguments.insert(plan.arguments.end(), {"--log-level", "warn"});
-  posix_spawn_file_actions_adddup2(&plan.actions, theirs.get(), 0);
-  posix_spawn_file_actions_addopen(&plan.actions, 1, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_addclosefrom_np(&plan.actions, 3);
-  auto pid = plan.run();
+  wire::Program program{.command = common_arguments(options)};
+  program.command.insert(program.command.end(), {"--pipe", "--log-level", "warn"});
+  program.descriptors = {{.number = 0, .fd = pair->theirs.get()},
+                         {.number = 1, .path = "/dev/null", .flags = O_WRONLY}};
+  auto pid = wire::spawn(program);
   if (!pid) return pid.error();
   return PipeChild{std::move(pair->ours), *pid};
 }

@@ -25,28 +25,33 @@ nlohmann::json scalar_json(dsl::ElementType type, uint64_t bits) {
 
 }  // namespace
 
-TunedConfigs::TunedConfigs(const std::shared_ptr<FunctionState>& fallback, std::vector<std::string> fixed, Mode mode,
-                           uint32_t budget_ms)
+TunedConfigs::TunedConfigs(const std::shared_ptr<FunctionState>& fallback, std::vector<std::string> fixed,
+                           const GetOptions& options)
     : fallback_(fallback),
       core_(fallback->core),
       spec_(fallback->spec),
       fixed_(std::move(fixed)),
-      mode_(mode),
-      budget_ms_(budget_ms) {
+      mode_(options.mode),
+      budget_ms_(options.tune_budget_ms),
+      wait_ms_(options.tune_wait_ms) {
   snapshots_.push_back(std::make_unique<const States>());
   current_.store(snapshots_.back().get(), std::memory_order_release);
 }
 
-void TunedConfigs::shape_of(std::span<const Argument> arguments, Shape& shape) const {
-  shape.clear();
+void TunedConfigs::shape_of(std::span<const Argument> arguments, uint32_t device, Shape& shape) const {
+  shape.assign(1, device);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const dsl::Param& param = spec_.kernel->params[i];
     if (is_dimension(param)) shape.push_back(narrowed(param.type.element, arguments[i].bits));
   }
 }
 
-wire::TuneHeader TunedConfigs::header_of(std::span<const Argument> arguments, bool wait) const {
-  wire::TuneHeader out{.fixed = fixed_, .wait = wait, .budget_ms = budget_ms_, .trace_id = {}};
+wire::TuneHeader TunedConfigs::header_of(const Shape& shape, std::span<const Argument> arguments, bool wait) const {
+  wire::TuneHeader out{.fixed = fixed_,
+                       .wait = wait,
+                       .budget_ms = budget_ms_,
+                       .device = static_cast<uint32_t>(shape.front()),
+                       .trace_id = {}};
   for (size_t i = 0; i < arguments.size(); ++i) {
     const dsl::Param& param = spec_.kernel->params[i];
     if (!param.type.pointer) out.scalars[param.name] = scalar_json(param.type.element, arguments[i].bits);
@@ -54,17 +59,18 @@ wire::TuneHeader TunedConfigs::header_of(std::span<const Argument> arguments, bo
   return out;
 }
 
-FunctionState* TunedConfigs::for_launch(std::span<const Argument> arguments) {
+FunctionState* TunedConfigs::for_launch(std::span<const Argument> arguments, uint32_t device) {
   if (arguments.size() != spec_.kernel->params.size()) return nullptr;  // the launch says so
   thread_local Shape shape;
-  shape_of(arguments, shape);
+  shape_of(arguments, device, shape);
   auto find = [&]() -> FunctionState* {
-    const auto found = current().find(shape);
-    return found == current().end() ? nullptr : found->second.get();
+    const States& states = current();  // one snapshot: a swap may come between two reads
+    const auto found = states.find(shape);
+    return found == states.end() ? nullptr : found->second.get();
   };
   if (FunctionState* state = find()) return state;
   if (mode_ == Mode::kMax)
-    (void)wait_for(Shape(shape), arguments);
+    (void)wait_for(Shape(shape), arguments, wait_ms_);
   else
     ask_behind(shape, arguments);
   return find();
@@ -73,15 +79,16 @@ FunctionState* TunedConfigs::for_launch(std::span<const Argument> arguments) {
 std::shared_ptr<FunctionState> TunedConfigs::known(std::span<const Argument> arguments) const {
   if (arguments.size() != spec_.kernel->params.size()) return nullptr;
   Shape shape;
-  shape_of(arguments, shape);
-  const auto found = current().find(shape);
-  return found == current().end() ? nullptr : found->second;
+  shape_of(arguments, 0, shape);
+  const States& states = current();
+  const auto found = states.find(shape);
+  return found == states.end() ? nullptr : found->second;
 }
 
 Result<void> TunedConfigs::prepare(std::span<const Argument> arguments) {
   Shape shape;
-  shape_of(arguments, shape);
-  return wait_for(shape, arguments);
+  shape_of(arguments, 0, shape);
+  return wait_for(shape, arguments, 0);
 }
 
 // Looks up on the thread that specialises; if the service tunes now, another one waits for it.
@@ -92,25 +99,29 @@ void TunedConfigs::ask_behind(const Shape& shape, std::span<const Argument> argu
     if (asked_.size() >= kMaxShapes || !asked_.emplace(shape, done->get_future().share()).second) return;
   }
   auto facts = exact_facts(*spec_.kernel, arguments);
-  core_->specialise_behind(
-      [weak = weak_from_this(), shape, header = header_of(arguments, false), facts, done](const std::stop_token& stop) {
-        auto self = weak.lock();
-        if (!self) return;
-        auto final = self->ask(shape, header, facts, stop);
-        if (!final || *final) return done->set_value(final ? Result<void>() : final.error());
-        self->core_->tune_behind([weak, shape, header, facts, done](const std::stop_token& stop_waiting) mutable {
-          auto again = weak.lock();
-          if (!again) return;
-          header.wait = true;
-          auto tuned = again->ask(shape, header, facts, stop_waiting);
-          done->set_value(tuned ? Result<void>() : tuned.error());
-        });
-      });
+  core_->specialise_behind([weak = weak_from_this(), shape, header = header_of(shape, arguments, false), facts,
+                            done](const std::stop_token& stop) {
+    auto self = weak.lock();
+    if (!self) return;
+    auto final = self->ask(shape, header, facts, stop);
+    if (!final || *final) return done->set_value(final ? Result<void>() : final.error());
+    self->wait_behind(shape, header, facts, done);
+  });
 }
 
-// One caller asks; the others of the shape wait for it.
-Result<void> TunedConfigs::wait_for(const Shape& shape, std::span<const Argument> arguments) {
-  std::promise<Result<void>> done;
+void TunedConfigs::wait_behind(const Shape& shape, wire::TuneHeader header, const dsl::Facts& facts, const Done& done) {
+  header.wait = header.behind = true;
+  core_->tune_behind([weak = weak_from_this(), shape, header, facts, done](const std::stop_token& stop) {
+    auto self = weak.lock();
+    if (!self) return;
+    auto tuned = self->ask(shape, header, facts, stop);
+    done->set_value(tuned ? Result<void>() : tuned.error());
+  });
+}
+
+// One caller asks; the others of the shape wait for it, each as long as it may.
+Result<void> TunedConfigs::wait_for(const Shape& shape, std::span<const Argument> arguments, uint32_t wait_ms) {
+  const Done done = std::make_shared<std::promise<Result<void>>>();
   std::shared_future<Result<void>> other;
   {
     std::lock_guard lock(mutex_);
@@ -119,25 +130,33 @@ Result<void> TunedConfigs::wait_for(const Shape& shape, std::span<const Argument
       other = found->second;
     } else {
       if (asked_.size() >= kMaxShapes) return error(ErrorCode::kResourceExhausted, "too many shapes are tuned");
-      asked_.emplace(shape, done.get_future().share());
+      asked_.emplace(shape, done->get_future().share());
     }
   }
   if (other.valid()) {
+    if (wait_ms && other.wait_for(std::chrono::milliseconds(wait_ms)) == std::future_status::timeout) {
+      return error(ErrorCode::kDeadlineExceeded, "the tuner has not answered in time");
+    }
     try {
       return other.get();
     } catch (const std::future_error&) {  // whoever asked gave up with its client
       return error(ErrorCode::kCancelled, "the client is gone");
     }
   }
-  auto tuned = ask(shape, header_of(arguments, true), exact_facts(*spec_.kernel, arguments), {});
+  const wire::TuneHeader header = header_of(shape, arguments, true);
+  const dsl::Facts facts = exact_facts(*spec_.kernel, arguments);
+  auto tuned = ask(shape, header, facts, {}, wait_ms);
   const Result<void> status = tuned ? Result<void>() : tuned.error();
-  done.set_value(status);
+  if (wait_ms && !tuned && tuned.error().code == ErrorCode::kDeadlineExceeded)
+    wait_behind(shape, header, facts, done);
+  else
+    done->set_value(status);
   return status;
 }
 
 Result<bool> TunedConfigs::ask(const Shape& shape, const wire::TuneHeader& header, const dsl::Facts& facts,
-                               std::stop_token cancel) {
-  auto tuned = core_->tune(spec_, facts, header, cancel);
+                               std::stop_token cancel, uint32_t wait_ms) {
+  auto tuned = core_->tune(spec_, facts, header, cancel, wait_ms);
   if (!tuned) return tuned.error();
   auto state = state_of(tuned->config, cancel);
   if (!state) return state.error();
@@ -168,6 +187,8 @@ Result<std::shared_ptr<FunctionState>> TunedConfigs::state_of(const dsl::Constex
 }
 
 void TunedConfigs::publish(const Shape& shape, std::shared_ptr<FunctionState> state) {
+  // The fallback owns this, and must not be kept by it.
+  if (state == fallback_.lock()) state = {std::shared_ptr<void>(), state.get()};
   std::lock_guard lock(mutex_);
   States next = current();
   next[shape] = std::move(state);

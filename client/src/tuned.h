@@ -18,27 +18,30 @@ namespace kiln::client {
 class TunedConfigs : public std::enable_shared_from_this<TunedConfigs> {
  public:
   // `fallback`: in the default config; `fixed`: the constexprs that are the caller's.
-  TunedConfigs(const std::shared_ptr<FunctionState>& fallback, std::vector<std::string> fixed, Mode mode,
-               uint32_t budget_ms);
+  TunedConfigs(const std::shared_ptr<FunctionState>& fallback, std::vector<std::string> fixed,
+               const GetOptions& options);
 
-  // What a launch with these arguments takes, or null for the fallback. A shape seen for the first time is asked about
-  // behind the caller; in mode kMax the caller waits, and gets the fallback where tuning fails.
-  FunctionState* for_launch(std::span<const Argument> arguments);
-  // Null without asking anyone where nothing is known.
+  // What a launch with these arguments on a device takes, or null for the fallback. A shape seen for the first time is
+  // asked about behind the caller; in mode kMax the caller waits, and gets the fallback where tuning fails.
+  FunctionState* for_launch(std::span<const Argument> arguments, uint32_t device);
+  // Of the first device; null without asking anyone where nothing is known.
   std::shared_ptr<FunctionState> known(std::span<const Argument> arguments) const;
-  // Waits for the tuner.
+  // For the first device; waits for the tuner, however long it takes.
   Result<void> prepare(std::span<const Argument> arguments);
 
  private:
-  using Shape = std::vector<uint64_t>;
+  using Shape = std::vector<uint64_t>;  // the device, then the values
+  using Done = std::shared_ptr<std::promise<Result<void>>>;
   using States = std::map<Shape, std::shared_ptr<FunctionState>>;
 
-  void shape_of(std::span<const Argument> arguments, Shape& shape) const;
-  wire::TuneHeader header_of(std::span<const Argument> arguments, bool wait) const;
+  void shape_of(std::span<const Argument> arguments, uint32_t device, Shape& shape) const;
+  wire::TuneHeader header_of(const Shape& shape, std::span<const Argument> arguments, bool wait) const;
   void ask_behind(const Shape& shape, std::span<const Argument> arguments);
-  Result<void> wait_for(const Shape& shape, std::span<const Argument> arguments);
+  Result<void> wait_for(const Shape& shape, std::span<const Argument> arguments, uint32_t wait_ms);
+  void wait_behind(const Shape& shape, wire::TuneHeader header, const dsl::Facts& facts, const Done& done);
   // Asks, compiles what the answer says, and publishes it; whether the answer was final.
-  Result<bool> ask(const Shape& shape, const wire::TuneHeader& header, const dsl::Facts& facts, std::stop_token cancel);
+  Result<bool> ask(const Shape& shape, const wire::TuneHeader& header, const dsl::Facts& facts, std::stop_token cancel,
+                   uint32_t wait_ms = 0);
   Result<std::shared_ptr<FunctionState>> state_of(const dsl::ConstexprValues& config, const std::stop_token& cancel);
   void publish(const Shape& shape, std::shared_ptr<FunctionState> state);
   const States& current() const { return *current_.load(std::memory_order_acquire); }
@@ -48,7 +51,7 @@ class TunedConfigs : public std::enable_shared_from_this<TunedConfigs> {
   const CompileSpec spec_;
   const std::vector<std::string> fixed_;
   const Mode mode_;
-  const uint32_t budget_ms_;
+  const uint32_t budget_ms_, wait_ms_;
 
   std::mutex mutex_;
   std::map<Shape, std::shared_future<Result<void>>> asked_;

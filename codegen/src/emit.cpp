@@ -95,11 +95,7 @@ class StandardOutputInto {
 // What LLVM's code generator does that our code has no use for: the IR is in its final form, addresses are computed
 // once for a row, loops are few. Without it code is generated in two thirds of the time (tests/bench/compile.cpp). Kept
 // are CodeGenPrepare, which sinks addresses, the hoisting of constants out of loops, and block placement.
-struct Switch {
-  const char* name;
-  const char* value;
-};
-constexpr Switch kTrimmed[] = {
+constexpr CodeGenerationSwitch kTrimmed[] = {
     {"disable-lsr", "true"},
     {"disable-postra-machine-licm", "true"},
     {"disable-machine-cse", "true"},
@@ -117,10 +113,11 @@ constexpr Switch kTrimmed[] = {
     {"enable-misched", "false"},
 };
 
-// They are options of LLVM's command line, which LLD resets at each link: so they are set before each use.
-void trim_code_generation() {
+}  // namespace
+
+CodeGenerationSwitches::CodeGenerationSwitches(llvm::ArrayRef<CodeGenerationSwitch> all) : all_(all) {
   llvm::StringMap<llvm::cl::Option*>& options = llvm::cl::getRegisteredOptions();
-  for (const Switch& one : kTrimmed) {
+  for (const CodeGenerationSwitch& one : all_) {
     const auto found = options.find(one.name);
     if (found == options.end()) continue;
     found->second->reset();
@@ -128,11 +125,9 @@ void trim_code_generation() {
   }
 }
 
-}  // namespace
-
-void restore_code_generation() {
+CodeGenerationSwitches::~CodeGenerationSwitches() {
   llvm::StringMap<llvm::cl::Option*>& options = llvm::cl::getRegisteredOptions();
-  for (const Switch& one : kTrimmed) {
+  for (const CodeGenerationSwitch& one : all_) {
     if (const auto found = options.find(one.name); found != options.end()) found->second->reset();
   }
 }
@@ -140,7 +135,7 @@ void restore_code_generation() {
 namespace {
 
 Result<llvm::SmallVector<char, 0>> emit(llvm::Module& module, CpuTarget& target, llvm::CodeGenFileType type) {
-  trim_code_generation();
+  const CodeGenerationSwitches switches(kTrimmed);
   llvm::SmallVector<char, 0> buffer;
   llvm::raw_svector_ostream stream(buffer);
   llvm::legacy::PassManager passes;

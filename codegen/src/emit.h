@@ -20,8 +20,22 @@ std::string print_module(const llvm::Module& module);
 Result<std::string> emit_assembly(llvm::Module& module, CpuTarget& target);
 Result<std::vector<std::byte>> emit_object(llvm::Module& module, CpuTarget& target);
 
-// What emitting for CPUs has switched off in LLVM's code generator, for the whole process, is on again.
-void restore_code_generation();
+// What LLVM's code generator is told while this lives. It knows that by options of its command line alone, which are
+// the whole process's, and which LLD resets at each link.
+struct CodeGenerationSwitch {
+  const char* name;
+  const char* value;
+};
+class CodeGenerationSwitches {
+ public:
+  explicit CodeGenerationSwitches(llvm::ArrayRef<CodeGenerationSwitch> all);
+  ~CodeGenerationSwitches();
+  CodeGenerationSwitches(const CodeGenerationSwitches&) = delete;
+  CodeGenerationSwitches& operator=(const CodeGenerationSwitches&) = delete;
+
+ private:
+  llvm::ArrayRef<CodeGenerationSwitch> all_;
+};
 
 // Links one relocatable object into a shared object, in-process by LLD, without touching the disk.
 Result<std::vector<std::byte>> link_shared(const std::vector<std::byte>& object);

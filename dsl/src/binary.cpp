@@ -84,7 +84,7 @@ bool any_op(const Region& region, OpCode code) {
 
 // Launches of these kernels name source lines, so that a cache must not serve one author the lines of another.
 bool reports_lines(const Kernel& kernel) {
-  return kernel.options.debug || kernel.options.check_bounds || any_op(kernel.body, OpCode::kPrint);
+  return kernel.options.names_lines() || kernel.options.check_bounds || any_op(kernel.body, OpCode::kPrint);
 }
 
 // The constexprs' values, and behind them those of launch options where any is chosen; 0 for the others.
@@ -95,7 +95,7 @@ Json encode_config(const Kernel& kernel, const ConstexprValues& values) {
   for (std::string_view name : kLaunchOptions) {
     const auto found = values.find(std::string(name));
     options.push_back(found == values.end() ? 0 : found->second);
-    chosen = chosen || found != values.end();
+    chosen = chosen || options.back() != 0;
   }
   if (!chosen) return config;
   while (options.size() > 2 && options.back() == 0) options.erase(options.size() - 1);  // as it was before these came

@@ -67,7 +67,10 @@ class Reader {
     const Json& grid = field(record, 4);
     for (size_t axis = 0; axis < 3; ++axis) kernel_.grid[axis] = decode_expr(field(grid, axis), kernel_);
     for (size_t i = 0; i < kernel_options().size(); ++i) {
-      kernel_.options.*kernel_options()[i].member = as_bool(field(field(record, 5), i), "an option");
+      const KernelOption& option = kernel_options()[i];
+      const Json& value = field(field(record, 5), i);
+      const bool is_word = !option.word.empty() && value == option.word;
+      option.set(kernel_.options, is_word ? option.word : as_bool(value, "an option") ? "true" : "false");
     }
   }
 

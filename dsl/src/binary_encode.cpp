@@ -64,7 +64,10 @@ Json encode_canonical(const Kernel& kernel) {
         Json::array({static_cast<int64_t>(param.type.element), param.type.pointer, param.readonly, param.may_alias}));
   }
   Json grid = Json::array(), options = Json::array();
-  for (const KernelOption& option : kernel_options()) options.push_back(kernel.options.*option.member);
+  for (const KernelOption& option : kernel_options()) {
+    const std::string_view value = option.value(kernel.options);
+    options.push_back(value == option.word ? Json(value) : Json(value == "true"));
+  }
   for (const Expr& extent : kernel.grid) grid.push_back(encode_expr(extent));
   return Json::array({kCanonicalTag, kernel.name, std::move(params), kernel.constexprs.size(), std::move(grid),
                       std::move(options), encode_ops(kernel.body.ops)});

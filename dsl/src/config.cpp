@@ -11,7 +11,9 @@ constexpr std::array<std::string_view, 3> kFamilies = {"cpu", "cuda", "amd"};
 bool has_launch_option(std::string_view target, std::string_view name) {
   const std::string_view family = target_family(target);
   const bool is_of_amd = name == kWavesPerEu || name == kChiplets;
-  return family != "cpu" && family != "interp" && (!is_of_amd || family == "amd" || family.empty());
+  if (family == "cpu" || family == "interp") return false;
+  if (name == kWarpSpecialise) return target == "cuda:sm_90a" || family.empty();
+  return !is_of_amd || family == "amd" || family.empty();
 }
 
 Result<void> check_names(const Kernel& kernel, const ConstexprValues& values) {
@@ -39,6 +41,11 @@ bool is_launch_option(std::string_view name) {
 
 Result<void> check_launch_option(std::string_view name, int64_t value) {
   const bool warps = name == kNumWarps;
+  if (name == kWarpSpecialise) {
+    if (value == 0 || value == 1) return {};
+    return invalid_argument("launch option `" + std::string(name) + "` is " + std::to_string(value) +
+                            "; it must be 0 or 1");
+  }
   const bool fine = warps ? value == 1 || value == 2 || value == 4 || value == 8 || value == 16 || value == 32
                           : value >= 1 && value <= 8;
   if (fine) return {};

@@ -17,11 +17,26 @@ int64_t element_count(const Type& type) {
 
 std::span<const KernelOption> kernel_options() {
   static constexpr KernelOption kOptions[] = {
-      {"contract", &KernelOptions::contract},           {"fuse_precision", &KernelOptions::fuse_precision},
-      {"deterministic", &KernelOptions::deterministic}, {"debug", &KernelOptions::debug},
+      {"contract", &KernelOptions::contract},
+      {"fuse_precision", &KernelOptions::fuse_precision},
+      {"deterministic", &KernelOptions::deterministic},
+      {"debug", &KernelOptions::debug, "lines", &KernelOptions::lines},
       {"check_bounds", &KernelOptions::check_bounds},
   };
   return kOptions;
+}
+
+std::string_view KernelOption::value(const KernelOptions& options) const {
+  if (word_member && options.*word_member && !(options.*member)) return word;
+  return options.*member ? "true" : "false";
+}
+
+bool KernelOption::set(KernelOptions& options, std::string_view value) const {
+  const bool is_word = word_member && value == word;
+  if (!is_word && value != "true" && value != "false") return false;
+  options.*member = value == "true";
+  if (word_member) options.*word_member = is_word;
+  return true;
 }
 
 std::optional<uint32_t> Kernel::find_param(std::string_view param_name) const {

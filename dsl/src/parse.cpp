@@ -175,8 +175,10 @@ void Parser::parse_option() {
   }
   if (!found) fail(name, "there is no option " + describe(name) + "; there are " + known);
   expect("=");
-  if (!is("true") && !is("false")) fail_expected("`true` or `false`");
-  kernel_.options.*found->member = lexer_.next().text == "true";
+  if (!found->set(kernel_.options, lexer_.peek().text)) {
+    fail_expected(found->word.empty() ? "`true` or `false`" : "`true`, `false` or `" + std::string(found->word) + "`");
+  }
+  lexer_.next();
 }
 
 Expr Parser::parse_expr_of(const Kernel& kernel, std::string_view text) {

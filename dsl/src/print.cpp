@@ -100,9 +100,9 @@ class Printer {
     }
     out_ += "  grid " + list(std::vector<Expr>(kernel_.grid.begin(), kernel_.grid.end())) + "\n";
     for (const KernelOption& option : kernel_options()) {
-      const bool on = kernel_.options.*option.member;
-      if (on != KernelOptions{}.*option.member) {
-        out_ += "  option " + std::string(option.name) + " = " + (on ? "true" : "false") + "\n";
+      const std::string_view value = option.value(kernel_.options);
+      if (value != option.value({})) {
+        out_ += "  option " + std::string(option.name) + " = " + std::string(value) + "\n";
       }
     }
     out_ += "\n";

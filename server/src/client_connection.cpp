@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kiln/wire/json.h"
+#include "prometheus.h"
 
 namespace kiln::server {
 namespace {
@@ -66,8 +67,11 @@ void ClientConnection::on_frame(wire::Frame frame) {
       services_.tuner.cancel({id_, frame.id()});
       return services_.scheduler.cancel({id_, frame.id()});
     case wire::Type::kStats:
-      return on_stats(frame.id());
+      return on_stats(frame);
     case wire::Type::kPing:
+      return socket_->send({.type = wire::Type::kResult, .request_id = frame.id(), .flags = wire::flag::kLast});
+    case wire::Type::kClearPoison:
+      services_.log.info("poison_cleared", {{"keys", services_.scheduler.clear_poison()}});
       return socket_->send({.type = wire::Type::kResult, .request_id = frame.id(), .flags = wire::flag::kLast});
     case wire::Type::kShutdown:
       return on_shutdown(frame.id());
@@ -176,6 +180,7 @@ void ClientConnection::on_compile(wire::Frame frame) {
       header->deadline_ms ? std::chrono::milliseconds(header->deadline_ms) : services_.config.default_deadline;
   request.trace_id =
       header->trace_id.empty() ? std::to_string(id_) + "-" + std::to_string(frame.id()) : std::move(header->trace_id);
+  request.durable = header->durable;
   request.body = std::make_shared<const Bytes>(std::move(frame.body));
   services_.scheduler.submit(std::move(request),
                              [weak = weak_from_this(), id = frame.id()](const Result<Served>& result) {
@@ -201,11 +206,24 @@ void ClientConnection::on_tune(wire::Frame frame) {
                          std::move(reply));
 }
 
-void ClientConnection::on_stats(uint64_t id) {
-  std::string text = wire::dump(services_.stats());
+void ClientConnection::on_stats(const wire::Frame& frame) {
+  auto request = wire::parse_object(frame.json);
+  if (!request) return send_error(frame.id(), request.error());
+  wire::Fields fields(*request);
+  const std::string format = fields.text("format", "json");
+  std::string text;
+  if (format == "json") {
+    text = wire::dump(services_.stats());
+  } else if (format == "prometheus") {
+    text = prometheus_text(services_.stats());
+  } else if (format == "trace") {
+    text = wire::dump(services_.scheduler.history().trace());
+  } else {
+    return send_error(frame.id(), invalid_argument("STATS: 'format' is none of json, prometheus, trace"));
+  }
   auto bytes = std::as_bytes(std::span(text));
   socket_->send({.type = wire::Type::kResult,
-                 .request_id = id,
+                 .request_id = frame.id(),
                  .body = std::make_shared<const Bytes>(bytes.begin(), bytes.end()),
                  .flags = wire::flag::kLast});
 }
@@ -218,6 +236,7 @@ void ClientConnection::on_shutdown(uint64_t id) {
 void ClientConnection::send_found(uint64_t id, const Served& served, const std::string& index, uint32_t flags) {
   std::string json = std::string("{\"served_from\":\"") + tier_name(served.tier) + "\"";
   if (!index.empty()) json += ",\"index\":" + index;
+  if (served.durable) json += *served.durable ? R"(,"durable":true)" : R"(,"durable":false)";
   Outgoing out{.type = wire::Type::kResult, .request_id = id, .flags = flags};
   const Blob& blob = *served.blob;
   if (blob.bytes.size() > wire::kMaxInlineEntry) out.fd = services_.store.descriptor(blob);

@@ -45,7 +45,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void on_get_many(const wire::Frame& frame);
   void on_compile(wire::Frame frame);
   void on_tune(wire::Frame frame);
-  void on_stats(uint64_t id);
+  void on_stats(const wire::Frame& frame);
   void on_shutdown(uint64_t id);
 
   bool admit(uint64_t id);

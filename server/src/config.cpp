@@ -3,13 +3,37 @@
 
 namespace kiln::server {
 
+void reload(Config& config, const Config& next) {
+  config.log_level = next.log_level;
+  config.worker_memory = next.worker_memory;
+  config.worker_jobs = next.worker_jobs;
+  config.worker_idle = next.worker_idle;
+  config.cache_bytes = next.cache_bytes;
+  config.memory_bytes = next.memory_bytes;
+  config.queue_jobs = next.queue_jobs;
+  config.default_deadline = next.default_deadline;
+  config.kill_after = next.kill_after;
+  config.poison_ttl = next.poison_ttl;
+  config.negative_ttl = next.negative_ttl;
+  config.crash_storm = next.crash_storm;
+  config.max_connections = next.max_connections;
+  config.hello_timeout = next.hello_timeout;
+  config.idle_timeout = next.idle_timeout;
+  config.drain_timeout = next.drain_timeout;
+  config.self_check = next.self_check;
+  config.sources = next.sources;
+}
+
 nlohmann::json to_json(const Config& config) {
   return {{"runtime_dir", config.runtime_dir},
           {"cache_dir", config.cache_dir},
           {"worker_path", config.worker_path},
           {"tuner_path", config.tuner_path},
+          {"golden_path", config.golden_path},
+          {"frozen", config.frozen},
           {"pipe", config.pipe},
           {"log_level", config.log_level},
+          {"metrics_port", config.metrics_port},
           {"workers", config.workers},
           {"worker_memory", config.worker_memory},
           {"worker_cpu_seconds", config.worker_cpu_seconds},
@@ -27,7 +51,8 @@ nlohmann::json to_json(const Config& config) {
           {"max_connections", config.max_connections},
           {"max_in_flight", config.max_in_flight},
           {"idle_timeout_ms", config.idle_timeout.count()},
-          {"drain_timeout_ms", config.drain_timeout.count()}};
+          {"drain_timeout_ms", config.drain_timeout.count()},
+          {"sources", config.sources}};
 }
 
 }  // namespace kiln::server

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -15,11 +16,14 @@ struct Config {
   std::string cache_dir;    // empty: no disk tier
   std::string worker_path;
   std::string tuner_path;   // empty: TUNE requests are refused
+  std::string golden_path;  // the tuner's records that win over all others; empty: none
+  bool frozen = false;      // the tuner never measures
   bool pipe = false;        // serve one client on standard input
   bool foreground = false;  // log to standard error
   bool detach = false;      // continue in a child process
   int ready_fd = -1;        // told "ready\n" once the socket listens
   std::string log_level = "info";
+  uint16_t metrics_port = 0;  // on the loopback device; 0: none
 
   unsigned workers = 0;  // 0: one a core
   uint64_t worker_memory = 4ull << 30;
@@ -47,7 +51,13 @@ struct Config {
   Milliseconds idle_timeout{600'000};
   Milliseconds drain_timeout{10'000};
   Milliseconds self_check{60'000};
+
+  // Where each option that was given comes from: "command line", "environment" or "file".
+  std::map<std::string, std::string> sources;
 };
+
+// Takes over what may change while the daemon runs; the rest stays until it is started again.
+void reload(Config& config, const Config& next);
 
 nlohmann::json to_json(const Config& config);
 

@@ -5,6 +5,7 @@
 
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
+#include "prometheus.h"
 
 namespace kiln::server {
 namespace {
@@ -15,17 +16,20 @@ std::string log_path(const Config& config) {
 
 }  // namespace
 
-Daemon::Daemon(Config config)
+Daemon::Daemon(Config config, Reread reread)
     : config_(std::move(config)),
+      reread_(std::move(reread)),
       log_(log_path(config_), config_.log_level),
       scratch_(std::make_shared<Bytes>(wire::kReadStep)),
       pool_(io_, config_, scratch_, log_, metrics_),
       tuner_(io_, config_, scratch_, log_, metrics_),
       listener_(io_, log_),
+      metrics_port_(io_, [this] { return prometheus_text(stats()); }),
       signals_(io_),
       idle_timer_(io_),
       check_timer_(io_),
       drain_timer_(io_),
+      watchdog_timer_(io_),
       started_(std::chrono::steady_clock::now()),
       starter_(config_.ready_fd) {
   config_.workers = pool_.size();
@@ -104,14 +108,21 @@ Result<void> Daemon::open_for_clients(const std::string& native_target) {
   if (config_.pipe) {
     on_connection(wire::UniqueFd(::dup(STDIN_FILENO)));
   } else {
-    auto listening = listener_.listen([this](wire::UniqueFd fd) { on_connection(std::move(fd)); });
+    auto on_accepted = [this](wire::UniqueFd fd) { on_connection(std::move(fd)); };
+    auto listening =
+        manager_.socket() ? listener_.adopt(manager_.take_socket(), on_accepted) : listener_.listen(on_accepted);
     if (!listening) return listening;
+    if (config_.metrics_port != 0) {
+      if (auto open = metrics_port_.listen(config_.metrics_port); !open) return open;
+    }
     watch_socket();
     arm_idle();
   }
   log_.info("listening",
             {{"builder_id", services_->builder_id}, {"native_target", native_target}, {"config", to_json(config_)}});
   tell_starter("ready");
+  manager_.notify("READY=1");
+  feed_watchdog();
   return {};
 }
 
@@ -166,6 +177,8 @@ nlohmann::json Daemon::stats() const {
   out["uptime_ms"] = uptime.count();
   out["rss_bytes"] = resident_bytes();
   out["connections"] = connections_.size();
+  out["slow_log"] = scheduler_->history().slow();
+  out["poison"] = scheduler_->poisoned();
   out["draining"] = draining_ ? 1 : 0;
   out["builder_id"] = services_->builder_id;
   out["config"] = to_json(config_);

@@ -8,13 +8,16 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 
 #include "client_connection.h"
 #include "listener.h"
+#include "metrics_port.h"
 #include "scheduler.h"
+#include "service_manager.h"
 #include "store.h"
 #include "tuner_process.h"
 #include "worker_pool.h"
@@ -23,7 +26,10 @@ namespace kiln::server {
 
 class Daemon {
  public:
-  explicit Daemon(Config config);
+  // Reads the configuration again, for SIGHUP.
+  using Reread = std::function<Result<Config>()>;
+
+  Daemon(Config config, Reread reread);
   ~Daemon();
 
   // The exit code of the process.
@@ -36,7 +42,10 @@ class Daemon {
   void on_connection(wire::UniqueFd fd);
   void on_connection_closed(uint64_t id);
   void watch_signals();
+  void on_signal(int number);
+  void reload();
   void watch_socket();
+  void feed_watchdog();
   void arm_idle();
   void on_idle();
   void drain(const std::string& reason);
@@ -47,6 +56,8 @@ class Daemon {
   nlohmann::json stats() const;
 
   Config config_;
+  Reread reread_;
+  ServiceManager manager_;
   asio::io_context io_{1};
   Log log_;
   Metrics metrics_;
@@ -58,10 +69,11 @@ class Daemon {
   std::optional<Scheduler> scheduler_;
   std::optional<Services> services_;
   Listener listener_;
+  MetricsPort metrics_port_;
   std::map<uint64_t, std::shared_ptr<ClientConnection>> connections_;
   uint64_t next_connection_ = 1;
   asio::signal_set signals_;
-  asio::steady_timer idle_timer_, check_timer_, drain_timer_;
+  asio::steady_timer idle_timer_, check_timer_, drain_timer_, watchdog_timer_;
   std::chrono::steady_clock::time_point started_, drain_started_;
   wire::UniqueFd starter_;
   bool draining_ = false;

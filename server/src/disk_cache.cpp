@@ -56,7 +56,7 @@ std::optional<DiskCache::Loaded> DiskCache::find(const RequestKey& key) {
   return loaded;
 }
 
-bool DiskCache::store(const RequestKey& key, const std::vector<std::byte>& bytes) {
+bool DiskCache::store(const RequestKey& key, const std::vector<std::byte>& bytes, bool durable) {
   std::lock_guard lock(write_mutex_);
   if (!root_ || !become_writer()) return false;
   if (bytes.size() > max_bytes_ / 2) return false;  // it would push out everything else
@@ -71,6 +71,7 @@ bool DiskCache::store(const RequestKey& key, const std::vector<std::byte>& bytes
     status = write_file(path, bytes);
     if (status == 0) refill_reserve();
   }
+  if (status == 0 && durable) status = sync_name(path);
   if (status < 0) {
     degrade("store", -status);
     return false;
@@ -114,6 +115,14 @@ int DiskCache::write_and_rename(const std::string& temporary, const std::string&
   make_directories();
   fs_.mkdir(root_.get(), path.substr(0, path.rfind('/')));
   return fs_.rename(root_.get(), temporary, path);
+}
+
+// The directory with the name, and those above it, which may be as new.
+int DiskCache::sync_name(const std::string& path) {
+  for (const std::string& name : {path.substr(0, path.rfind('/')), builder_dir_, std::string("v1"), std::string(".")}) {
+    if (int status = fs_.sync_dir(root_.get(), name); status < 0) return status;
+  }
+  return 0;
 }
 
 void DiskCache::degrade(const std::string& what, int number) {

@@ -40,14 +40,20 @@ class DiskCache {
 
   // A file that fails any check is moved aside, counted and treated as a miss.
   std::optional<Loaded> find(const RequestKey& key);
-  // False when the entry was not stored; the reason is logged once per change of state.
-  bool store(const RequestKey& key, const std::vector<std::byte>& bytes);
+  // False when the entry was not stored; the reason is logged once per change of state. A durable one outlasts a power
+  // cut once this has returned true.
+  bool store(const RequestKey& key, const std::vector<std::byte>& bytes, bool durable = false);
+  void set_limit(uint64_t max_bytes) { max_bytes_ = max_bytes; }
+  // Evicts down to the limit.
+  void shrink();
 
   const Stats& stats() const { return stats_; }
 
  private:
   std::string entry_path(const RequestKey& key) const;
   bool become_writer();
+  void sweep_leftovers();
+  int sync_name(const std::string& path);
   void make_directories();
   int write_file(const std::string& path, const std::vector<std::byte>& bytes);
   int write_and_rename(const std::string& temporary, const std::string& path, const std::vector<std::byte>& bytes);
@@ -64,7 +70,7 @@ class DiskCache {
   const std::string directory_;
   const std::string builder_dir_;  // "v1/<builder>"
   const wire::BuilderTag builder_tag_;
-  const uint64_t max_bytes_;
+  std::atomic<uint64_t> max_bytes_;
   wire::UniqueFd root_, lock_;
   std::mutex write_mutex_;  // stores, evictions and the writer's lock
   std::atomic<bool> writer_{false};

@@ -54,8 +54,11 @@ void DiskCache::open() {
     return;
   }
   root_ = std::move(*dir);
-  if (!become_writer()) return;
-  // Nobody else writes, so whatever lies in tmp/ was torn by a crash.
+  become_writer();
+}
+
+// Nobody else writes, so whatever lies in tmp/ was torn by a crash.
+void DiskCache::sweep_leftovers() {
   std::vector<DirEntry> leftovers;
   fs_.list(root_.get(), "tmp", leftovers);
   for (const auto& file : leftovers) fs_.unlink(root_.get(), "tmp/" + file.name);
@@ -84,6 +87,7 @@ bool DiskCache::become_writer() {
   if (::ftruncate(lock_.get(), 0) == 0)
     fs_.write(lock_.get(), reinterpret_cast<const std::byte*>(holder.data()), holder.size());
   make_directories();
+  sweep_leftovers();
   refill_reserve();
   return true;
 }
@@ -107,13 +111,19 @@ void DiskCache::scan() {
   std::lock_guard lock(write_mutex_);
   // Entries stored during the scan may be counted twice; the next eviction corrects that.
   stats_.bytes += total;
-  if (writer_ && stats_.bytes > max_bytes_) evict_to(max_bytes_ - max_bytes_ / 10);
+  if (writer_) make_room(0);
   log_.info("cache_scanned", {{"entries", entries.size()}, {"bytes", total}});
 }
 
+void DiskCache::shrink() {
+  std::lock_guard lock(write_mutex_);
+  if (writer_) make_room(0);
+}
+
 void DiskCache::make_room(uint64_t wanted) {
-  if (stats_.bytes + wanted <= max_bytes_) return;
-  uint64_t low = max_bytes_ - max_bytes_ / 10;
+  const uint64_t limit = max_bytes_;
+  if (stats_.bytes + wanted <= limit) return;
+  uint64_t low = limit - limit / 10;
   evict_to(low - std::min(low, wanted));
 }
 

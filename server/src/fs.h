@@ -27,6 +27,8 @@ class Fs {
   virtual ssize_t read(int fd, std::byte* data, size_t size) = 0;
   virtual ssize_t write(int fd, const std::byte* data, size_t size) = 0;
   virtual int sync_data(int fd) = 0;
+  // Makes the names of a directory last through a power cut.
+  virtual int sync_dir(int dir, const std::string& path) = 0;
   virtual int allocate(int fd, uint64_t size) = 0;
   virtual int touch(int fd) = 0;
   virtual int rename(int dir, const std::string& from, const std::string& to) = 0;
@@ -43,6 +45,7 @@ class PosixFs : public Fs {
   ssize_t read(int fd, std::byte* data, size_t size) override;
   ssize_t write(int fd, const std::byte* data, size_t size) override;
   int sync_data(int fd) override;
+  int sync_dir(int dir, const std::string& path) override;
   int allocate(int fd, uint64_t size) override;
   int touch(int fd) override;
   int rename(int dir, const std::string& from, const std::string& to) override;

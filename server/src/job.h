@@ -5,9 +5,11 @@
 #include <compare>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "history.h"
 #include "kiln/wire/messages.h"
 #include "memory_cache.h"
 
@@ -18,6 +20,7 @@ enum class Tier { kMemory, kDisk, kCompile };
 struct Served {
   SharedBlob blob;
   Tier tier = Tier::kMemory;
+  std::optional<bool> durable = {};  // of requests that ask for it: it is on disk for good
 };
 using Reply = std::function<void(Result<Served>)>;
 
@@ -34,6 +37,7 @@ struct CompileRequest {
   wire::Priority priority = wire::Priority::kInteractive;
   std::chrono::milliseconds deadline{0};
   std::string trace_id;
+  bool durable = false;
 };
 
 struct Waiter {
@@ -56,7 +60,8 @@ struct Job {
   State state = State::kLookup;
   unsigned attempts = 0;
   uint64_t worker = 0;
-  std::chrono::steady_clock::time_point queued_at, started_at;
+  std::chrono::steady_clock::time_point asked_at, queued_at, started_at;
+  Phases phases;  // of its last worker
   std::vector<Waiter> waiters;
 };
 using JobPtr = std::shared_ptr<Job>;

@@ -16,15 +16,45 @@ constexpr auto kFlushTime = std::chrono::milliseconds(1000);
 
 void Daemon::watch_signals() {
   boost::system::error_code ignored;
-  for (int number : {SIGTERM, SIGINT}) signals_.add(number, ignored);
+  signals_.clear(ignored);
+  for (int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) signals_.add(number, ignored);
   signals_.async_wait([this](const boost::system::error_code& failed, int number) {
-    if (failed) return;
-    if (draining_) {
-      log_.warn("killed", {{"signal", number}});
-      return stop(1);
-    }
+    if (!failed) on_signal(number);
+  });
+}
+
+void Daemon::on_signal(int number) {
+  if (number == SIGHUP) {
+    reload();
+  } else if (number == SIGUSR1) {
+    if (services_) log_.info("state", stats());
+  } else if (draining_) {
+    log_.warn("killed", {{"signal", number}});
+    return stop(1);
+  } else {
     drain("signal " + std::to_string(number));
-    watch_signals();
+  }
+  watch_signals();
+}
+
+// A configuration that cannot be read changes nothing.
+void Daemon::reload() {
+  auto next = reread_();
+  if (!next) return log_.warn("reload_failed", {{"reason", next.error().message}});
+  server::reload(config_, *next);
+  log_.set_level(config_.log_level);
+  if (store_) store_->set_limits(config_.memory_bytes, config_.cache_bytes);
+  if (scheduler_) scheduler_->reload();
+  if (connections_.empty() && listener_.listening() && !draining_) arm_idle();
+  log_.info("reloaded", {{"config", to_json(config_)}});
+}
+
+void Daemon::feed_watchdog() {
+  if (manager_.watchdog_period().count() == 0) return;
+  manager_.notify("WATCHDOG=1");
+  watchdog_timer_.expires_after(manager_.watchdog_period() / 2);
+  watchdog_timer_.async_wait([this](const boost::system::error_code& failed) {
+    if (!failed) feed_watchdog();
   });
 }
 
@@ -39,6 +69,7 @@ void Daemon::watch_socket() {
 }
 
 void Daemon::arm_idle() {
+  idle_timer_.cancel();
   if (config_.idle_timeout.count() == 0) return;
   idle_timer_.expires_after(config_.idle_timeout);
   idle_timer_.async_wait([this](const boost::system::error_code& failed) {
@@ -55,8 +86,10 @@ void Daemon::on_idle() {
 void Daemon::drain(const std::string& reason) {
   if (std::exchange(draining_, true)) return;
   log_.info("drain", {{"reason", reason}});
+  manager_.notify("STOPPING=1");
   drain_started_ = std::chrono::steady_clock::now();
   listener_.leave();
+  metrics_port_.close();
   idle_timer_.cancel();
   check_timer_.cancel();
   tuner_.stop();

@@ -68,6 +68,15 @@ Result<void> Listener::listen(OnConnection on_connection) {
   return {};
 }
 
+Result<void> Listener::adopt(wire::UniqueFd socket, OnConnection on_connection) {
+  on_connection_ = std::move(on_connection);
+  adopted_ = true;
+  socket_ = std::make_unique<asio::posix::stream_descriptor>(io_, socket.release());
+  socket_->native_non_blocking(true);
+  wait();
+  return {};
+}
+
 void Listener::wait() {
   if (std::exchange(waiting_, true)) return;
   socket_->async_wait(asio::posix::descriptor_base::wait_read, [this](const boost::system::error_code& failed) {
@@ -100,11 +109,11 @@ size_t Listener::accept_all() {
   return count;
 }
 
-bool Listener::reachable() const { return same_file(dir_.get(), wire::kSocketName, device_, inode_); }
+bool Listener::reachable() const { return adopted_ || same_file(dir_.get(), wire::kSocketName, device_, inode_); }
 
 // Only a name that leads here is touched: a successor's socket must never be removed.
 void Listener::take_name_away() {
-  if (reachable()) ::renameat(dir_.get(), wire::kSocketName, dir_.get(), kLeavingName);
+  if (!adopted_ && reachable()) ::renameat(dir_.get(), wire::kSocketName, dir_.get(), kLeavingName);
 }
 
 bool Listener::leave_if_unused() {
@@ -113,7 +122,7 @@ bool Listener::leave_if_unused() {
     leave();
     return true;
   }
-  if (same_file(dir_.get(), kLeavingName, device_, inode_)) {
+  if (!adopted_ && same_file(dir_.get(), kLeavingName, device_, inode_)) {
     ::renameat(dir_.get(), kLeavingName, dir_.get(), wire::kSocketName);
   }
   return false;
@@ -122,7 +131,7 @@ bool Listener::leave_if_unused() {
 void Listener::leave() {
   if (!socket_) return;
   take_name_away();
-  if (same_file(dir_.get(), kLeavingName, device_, inode_)) ::unlinkat(dir_.get(), kLeavingName, 0);
+  if (!adopted_ && same_file(dir_.get(), kLeavingName, device_, inode_)) ::unlinkat(dir_.get(), kLeavingName, 0);
   backoff_.cancel();
   boost::system::error_code ignored;
   socket_->close(ignored);

@@ -25,6 +25,9 @@ class Listener {
   Result<void> elect(const std::string& runtime_dir);
   Result<void> listen(OnConnection on_connection);
 
+  // Listens on a socket that somebody else has bound, and that is not this daemon's to remove.
+  Result<void> adopt(wire::UniqueFd socket, OnConnection on_connection);
+
   // The path still leads to this socket.
   bool reachable() const;
   // Takes the name away, then takes in whoever had connected before. If somebody had, the name is put back and the
@@ -49,6 +52,7 @@ class Listener {
   ino_t inode_ = 0;
   OnConnection on_connection_;
   bool waiting_ = false;
+  bool adopted_ = false;
 };
 
 }  // namespace kiln::server

@@ -47,6 +47,7 @@ void Log::write(int level, std::string_view event, const nlohmann::json& fields)
 void Log::debug(std::string_view event, const nlohmann::json& fields) { write(spdlog::level::debug, event, fields); }
 void Log::info(std::string_view event, const nlohmann::json& fields) { write(spdlog::level::info, event, fields); }
 void Log::warn(std::string_view event, const nlohmann::json& fields) { write(spdlog::level::warn, event, fields); }
+void Log::set_level(const std::string& level) { logger_->set_level(spdlog::level::from_str(level)); }
 void Log::flush() { logger_->flush(); }
 
 }  // namespace kiln::server

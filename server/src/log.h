@@ -21,6 +21,7 @@ class Log {
   void debug(std::string_view event, const nlohmann::json& fields = nlohmann::json::object());
   void info(std::string_view event, const nlohmann::json& fields = nlohmann::json::object());
   void warn(std::string_view event, const nlohmann::json& fields = nlohmann::json::object());
+  void set_level(const std::string& level);
   void flush();
 
  private:

@@ -45,10 +45,12 @@ class MemoryCache {
     bytes_ += blob->bytes.size();
     order_.push_front(std::move(blob));
     index_[order_.front()->key] = order_.begin();
-    while (bytes_ > max_bytes_) {
-      remove(std::prev(order_.end()));
-      ++evictions_;
-    }
+    shrink();
+  }
+
+  void set_limit(uint64_t max_bytes) {
+    max_bytes_ = max_bytes;
+    shrink();
   }
 
   uint64_t bytes() const { return bytes_; }
@@ -58,13 +60,20 @@ class MemoryCache {
  private:
   using Order = std::list<SharedBlob>;
 
+  void shrink() {
+    while (bytes_ > max_bytes_) {
+      remove(std::prev(order_.end()));
+      ++evictions_;
+    }
+  }
+
   void remove(Order::iterator it) {
     bytes_ -= (*it)->bytes.size();
     index_.erase((*it)->key);
     order_.erase(it);
   }
 
-  const uint64_t max_bytes_;
+  uint64_t max_bytes_;
   uint64_t bytes_ = 0, evictions_ = 0;
   Order order_;
   std::unordered_map<RequestKey, Order::iterator, KeyHash> index_;

@@ -7,12 +7,14 @@
 
 namespace kiln::server {
 
-void Metrics::record_compile(std::chrono::steady_clock::duration took) {
+void Metrics::record_compile(const std::string& kind, std::chrono::steady_clock::duration took) {
   ++compiles;
-  auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
+  const double ms = std::chrono::duration<double, std::milli>(took).count();
+  Histogram& histogram = compile_ms[kind];
+  histogram.sum += ms;
   size_t bucket = 0;
-  for (int64_t edge = 1; bucket + 1 < compile_ms_buckets.size() && ms > edge; edge *= 4) ++bucket;
-  ++compile_ms_buckets[bucket];
+  for (double edge = 1; bucket + 1 < histogram.buckets.size() && ms > edge; edge *= 4) ++bucket;
+  ++histogram.buckets[bucket];
 }
 
 nlohmann::json Metrics::to_json() const {
@@ -20,10 +22,14 @@ nlohmann::json Metrics::to_json() const {
   for (size_t i = 0; i < errors.size(); ++i) {
     if (errors[i]) by_code[std::string(to_string(static_cast<ErrorCode>(i)))] = errors[i];
   }
-  nlohmann::json histogram = nlohmann::json::object();
-  int64_t edge = 1;
-  for (size_t i = 0; i < compile_ms_buckets.size(); ++i, edge *= 4) {
-    histogram[i + 1 < compile_ms_buckets.size() ? "le_" + std::to_string(edge) : "more"] = compile_ms_buckets[i];
+  nlohmann::json histograms = nlohmann::json::object();
+  for (const auto& [kind, histogram] : compile_ms) {
+    nlohmann::json& out = histograms[kind];
+    out["sum"] = histogram.sum;
+    int64_t edge = 1;
+    for (size_t i = 0; i < histogram.buckets.size(); ++i, edge *= 4) {
+      out[i + 1 < histogram.buckets.size() ? "le_" + std::to_string(edge) : "more"] = histogram.buckets[i];
+    }
   }
   return {{"hits_total", {{"memory", hits_memory}, {"disk", hits_disk}}},
           {"misses_total", misses},
@@ -45,7 +51,9 @@ nlohmann::json Metrics::to_json() const {
           {"connections_total", connections},
           {"rejected_total", rejected},
           {"errors_total", by_code},
-          {"compile_ms", histogram}};
+          {"queued_total", {{"interactive", queued_interactive}, {"background", queued_background}}},
+          {"queue_wait_ms_total", {{"interactive", wait_ms_interactive}, {"background", wait_ms_background}}},
+          {"compile_ms", histograms}};
 }
 
 uint64_t resident_bytes() {

@@ -28,9 +28,16 @@ struct Metrics {
   uint64_t connections = 0;
   std::map<std::string, uint64_t> rejected;  // connections and frames refused, by reason
   std::array<uint64_t, static_cast<size_t>(ErrorCode::kInternal) + 1> errors{};
-  std::array<uint64_t, 8> compile_ms_buckets{};  // ≤1, ≤4, ≤16, ≤64, ≤256, ≤1024, ≤4096, more
+  struct Histogram {
+    std::array<uint64_t, 8> buckets{};  // ≤1, ≤4, ≤16, ≤64, ≤256, ≤1024, ≤4096, more
+    double sum = 0;
+  };
+  std::map<std::string, Histogram> compile_ms;  // by kind of target; "failed" for those without an artifact
+  // Jobs that were started, and how long they had waited in the queue.
+  uint64_t queued_interactive = 0, queued_background = 0;
+  double wait_ms_interactive = 0, wait_ms_background = 0;
 
-  void record_compile(std::chrono::steady_clock::duration took);
+  void record_compile(const std::string& kind, std::chrono::steady_clock::duration took);
   nlohmann::json to_json() const;
 };
 

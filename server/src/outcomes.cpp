@@ -18,19 +18,27 @@ uint64_t unix_ms() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
+// "cpu" of "cpu:x86-64-v3".
+std::string target_kind(const std::string& metadata) {
+  auto object = wire::parse_object(metadata);
+  const std::string target = object ? wire::Fields(*object).text("target", "unknown") : "unknown";
+  return target.substr(0, target.find(':'));
+}
+
 }  // namespace
 
 void Scheduler::on_outcome(const JobPtr& job, JobOutcome outcome) {
   if (job->state != Job::State::kRunning) return;
   if (job->priority == wire::Priority::kBackground) --background_running_;
   auto took = std::chrono::steady_clock::now() - job->started_at;
+  job->phases = std::move(outcome.phases);
   switch (outcome.kind) {
     case JobOutcome::kArtifact:
-      metrics_.record_compile(took);
+      metrics_.record_compile(target_kind(outcome.metadata), took);
       average_ms_ += (std::chrono::duration<double, std::milli>(took).count() - average_ms_) / 16;
       return on_artifact(job, outcome);
     case JobOutcome::kFailed:
-      metrics_.record_compile(took);
+      metrics_.record_compile("failed", took);
       if (deterministic(outcome.failure.code)) {
         refusals_.compile_failed(job->key, debug_hash(*job->body), outcome.failure, std::chrono::steady_clock::now());
       }
@@ -49,7 +57,8 @@ void Scheduler::on_artifact(const JobPtr& job, JobOutcome& outcome) {
                          {"trace_id", job->trace_id},
                          {"bytes", outcome.code.size()},
                          {"waiters", job->waiters.size()},
-                         {"ms", std::chrono::duration<double, std::milli>(took).count()}});
+                         {"ms", std::chrono::duration<double, std::milli>(took).count()},
+                         {"phases", phase_times(job->phases, std::chrono::steady_clock::now())}});
   finish(job, Served{*blob, Tier::kCompile});
 }
 
@@ -57,8 +66,7 @@ Result<SharedBlob> Scheduler::make_blob(const Job& job, const JobOutcome& outcom
   auto metadata = wire::parse_object(outcome.metadata);
   if (!metadata) return internal_error("the worker's metadata does not parse: " + metadata.error().message);
   if (outcome.code.empty()) return internal_error("the worker sent an artifact without code");
-  std::string target = wire::Fields(*metadata).text("target", "unknown");
-  std::string kind = target.substr(0, target.find(':'));
+  const std::string kind = target_kind(outcome.metadata);
   auto bytes = wire::encode_entry({.key = job.key,
                                    .builder_id = builder_id_,
                                    .target_kind = kind,

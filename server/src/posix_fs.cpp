@@ -41,6 +41,13 @@ ssize_t PosixFs::write(int fd, const std::byte* data, size_t size) {
   return count < 0 ? -errno : count;
 }
 int PosixFs::sync_data(int fd) { return result(::fdatasync(fd)); }
+int PosixFs::sync_dir(int dir, const std::string& path) {
+  int fd = open(dir, path, O_RDONLY | O_DIRECTORY, 0);
+  if (fd < 0) return fd;
+  int status = result(::fsync(fd));
+  ::close(fd);
+  return status;
+}
 int PosixFs::allocate(int fd, uint64_t size) { return -::posix_fallocate(fd, 0, static_cast<off_t>(size)); }
 int PosixFs::touch(int fd) { return result(::futimens(fd, nullptr)); }
 int PosixFs::rename(int dir, const std::string& from, const std::string& to) {

@@ -61,6 +61,23 @@ class Refusals {
     return it->second.failure;
   }
 
+  nlohmann::json list(TimePoint now) const {
+    nlohmann::json out = nlohmann::json::array();
+    for (const auto& [key, record] : poison_) {
+      if (!poisoned(key, now)) continue;
+      auto left = std::chrono::duration_cast<std::chrono::milliseconds>(record.until - now).count();
+      out.push_back({{"key", to_hex(key)}, {"kills", record.kills}, {"cause", record.cause}, {"left_ms", left}});
+    }
+    return out;
+  }
+  // How many keys may be tried again.
+  size_t clear_poison() { return std::exchange(poison_, {}).size(); }
+  // Of what is recorded from now on.
+  void set_times(std::chrono::milliseconds poison_ttl, std::chrono::milliseconds negative_ttl) {
+    poison_ttl_ = poison_ttl;
+    negative_ttl_ = negative_ttl;
+  }
+
   size_t poisoned_keys() const { return poison_.size(); }
   size_t negative_keys() const { return negative_.size(); }
 

@@ -29,6 +29,7 @@ Scheduler::Scheduler(asio::io_context& io, const Config& config, Log& log, Metri
       refusals_(config.poison_kills, config.poison_ttl, config.negative_ttl) {}
 
 void Scheduler::submit(CompileRequest request, Reply reply) {
+  if (request.durable) reply = when_durable(std::move(reply));
   Waiter refused{request.waiter, 0, request.trace_id, std::move(reply), nullptr};
   if (SharedBlob blob = store_.find_memory(request.key)) {
     ++metrics_.hits_memory;
@@ -59,6 +60,17 @@ void Scheduler::submit(CompileRequest request, Reply reply) {
   store_.find_disk(job->key, [this, job](const SharedBlob& blob) { on_lookup(job, blob); });
 }
 
+// Holds a result back until it is on disk for good.
+Reply Scheduler::when_durable(Reply reply) {
+  return [this, reply = std::move(reply)](const Result<Served>& result) {
+    if (!result) return reply(result);
+    store_.make_durable(result->blob, [reply, served = *result](bool stored) mutable {
+      served.durable = stored;
+      reply(served);
+    });
+  };
+}
+
 JobPtr Scheduler::create(CompileRequest& request) {
   auto job = std::make_shared<Job>();
   job->id = next_job_++;
@@ -67,6 +79,7 @@ JobPtr Scheduler::create(CompileRequest& request) {
   job->priority = request.priority;
   job->client = request.waiter.client;
   job->trace_id = request.trace_id;
+  job->asked_at = std::chrono::steady_clock::now();
   jobs_[job->key] = job;
   return job;
 }
@@ -129,7 +142,11 @@ void Scheduler::run(const JobPtr& job) {
   job->state = Job::State::kRunning;
   job->started_at = std::chrono::steady_clock::now();
   ++job->attempts;
-  if (job->priority == wire::Priority::kBackground) ++background_running_;
+  const bool background = job->priority == wire::Priority::kBackground;
+  if (background) ++background_running_;
+  ++(background ? metrics_.queued_background : metrics_.queued_interactive);
+  (background ? metrics_.wait_ms_background : metrics_.wait_ms_interactive) +=
+      std::chrono::duration<double, std::milli>(job->started_at - job->queued_at).count();
   std::string json = wire::dump({{"trace_id", job->trace_id}, {"key", to_hex(job->key)}});
   job->worker = pool_.run(job->id, std::move(json), job->body,
                           [this, job](JobOutcome outcome) { on_outcome(job, std::move(outcome)); });
@@ -177,6 +194,7 @@ void Scheduler::leave(const WaiterId& id, const Error* reason) {
 // Nobody waits for it any more.
 void Scheduler::abandon(const JobPtr& job) {
   ++metrics_.jobs_cancelled;
+  remember(*job, "CANCELLED");
   jobs_.erase(job->key);
   if (job->state == Job::State::kQueued) queue_.dropped(*job);
   if (job->state == Job::State::kRunning) {
@@ -186,7 +204,24 @@ void Scheduler::abandon(const JobPtr& job) {
   job->state = Job::State::kGone;
 }
 
+void Scheduler::remember(const Job& job, const std::string& outcome) {
+  history_.add({.key = job.key,
+                .trace_id = job.trace_id,
+                .client = job.client,
+                .waiters = job.waiters.size(),
+                .outcome = outcome,
+                .worker = job.worker,
+                .asked = job.asked_at,
+                .queued = job.queued_at,
+                .started = job.started_at,
+                .ended = std::chrono::steady_clock::now(),
+                .phases = job.phases});
+}
+
 void Scheduler::finish(const JobPtr& job, const Result<Served>& result) {
+  remember(*job, !result                       ? std::string(to_string(result.error().code))
+                 : result->tier == Tier::kDisk ? "disk"
+                                               : "compile");
   jobs_.erase(job->key);
   if (job->state == Job::State::kQueued) queue_.dropped(*job);
   job->state = Job::State::kGone;
@@ -223,7 +258,11 @@ void Scheduler::abort_all() {
 }
 
 nlohmann::json Scheduler::stats() const {
+  const auto interactive = std::count_if(jobs_.begin(), jobs_.end(), [](const auto& entry) {
+    return entry.second->priority == wire::Priority::kInteractive;
+  });
   return {{"jobs", jobs_.size()},
+          {"interactive_jobs", interactive},
           {"queue_depth", queue_.size()},
           {"queue_bytes", queue_.bytes()},
           {"waiters", waiters_.size()},

@@ -34,9 +34,16 @@ class Scheduler {
   void abort_all();
   bool idle() const { return jobs_.empty(); }
 
+  // The refusals' times may have changed.
+  void reload() { refusals_.set_times(config_.poison_ttl, config_.negative_ttl); }
+  const History& history() const { return history_; }
+  nlohmann::json poisoned() const { return refusals_.list(std::chrono::steady_clock::now()); }
+  size_t clear_poison() { return refusals_.clear_poison(); }
+
   nlohmann::json stats() const;
 
  private:
+  Reply when_durable(Reply reply);
   void join(const JobPtr& job, CompileRequest& request, Reply reply);
   JobPtr create(CompileRequest& request);
   void on_lookup(const JobPtr& job, const SharedBlob& blob);
@@ -50,6 +57,7 @@ class Scheduler {
   void leave(const WaiterId& id, const Error* reason);
   void abandon(const JobPtr& job);
   void finish(const JobPtr& job, const Result<Served>& result);
+  void remember(const Job& job, const std::string& outcome);
   void answer(Waiter& waiter, const Result<Served>& result);
   bool queue_full(const Job& job) const;
   uint32_t retry_after_ms() const;
@@ -61,6 +69,7 @@ class Scheduler {
   Store& store_;
   WorkerPool& pool_;
   const std::string builder_id_;
+  History history_;
   JobQueue queue_;
   Refusals refusals_;
   std::unordered_map<RequestKey, JobPtr, KeyHash> jobs_;

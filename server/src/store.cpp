@@ -68,6 +68,21 @@ void Store::put(const SharedBlob& blob) {
   asio::post(pool_, [this, blob] { disk_->store(blob->key, blob->bytes); });
 }
 
+void Store::make_durable(const SharedBlob& blob, std::function<void(bool)> done) {
+  if (!disk_ || finished_) return asio::post(io_, [done = std::move(done)] { done(false); });
+  asio::post(pool_, [this, blob, done = std::move(done)]() mutable {
+    bool stored = disk_->store(blob->key, blob->bytes, true);
+    asio::post(io_, [stored, done = std::move(done)] { done(stored); });
+  });
+}
+
+void Store::set_limits(uint64_t memory_bytes, uint64_t cache_bytes) {
+  memory_.set_limit(memory_bytes);
+  if (!disk_) return;
+  disk_->set_limit(cache_bytes);
+  if (!finished_) asio::post(pool_, [this] { disk_->shrink(); });
+}
+
 SharedFd Store::descriptor(const Blob& blob) {
   if (!blob.fd) blob.fd = memory_file(blob.bytes);
   return blob.fd;

@@ -22,6 +22,9 @@ class Store {
   void find_disk(const RequestKey& key, std::function<void(SharedBlob)> done);
   // Into memory now, to disk behind the caller's back.
   void put(const SharedBlob& blob);
+  // Calls back on the io thread once the entry is on disk for good, or with false where it cannot be.
+  void make_durable(const SharedBlob& blob, std::function<void(bool)> done);
+  void set_limits(uint64_t memory_bytes, uint64_t cache_bytes);
   // Waits until everything is on disk. Nothing may be looked up afterwards.
   void finish();
 

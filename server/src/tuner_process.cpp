@@ -2,7 +2,6 @@
 #include "tuner_process.h"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 
 #include "kiln/wire/json.h"
 #include "kiln/wire/messages.h"
+#include "kiln/wire/process.h"
 
 namespace kiln::server {
 namespace {
@@ -20,31 +20,15 @@ constexpr unsigned kManyDeaths = 3;
 constexpr std::chrono::seconds kRest{60};
 
 // With the daemon's own environment: drivers, home and data directories are found there.
-Result<pid_t> spawn(const Config& config, int channel) {
-  std::string program = config.tuner_path, serve = "--serve", flag = "--runtime-dir", directory = config.runtime_dir;
-  char* arguments[] = {program.data(), serve.data(), flag.data(), directory.data(), nullptr};
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, 2, 1);  // standard output may be a client's channel
-  posix_spawn_file_actions_adddup2(&actions, channel, kChannelFd);
-  posix_spawn_file_actions_addclosefrom_np(&actions, kChannelFd + 1);
-  sigset_t none, defaults;
-  sigemptyset(&none);
-  sigemptyset(&defaults);
-  for (int number : {SIGPIPE, SIGTERM, SIGINT, SIGHUP}) sigaddset(&defaults, number);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  pid_t pid = -1;
-  const int failed = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, arguments, environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed) return wire::errno_error(ErrorCode::kUnavailable, "cannot start " + program, failed);
-  return pid;
+wire::Program tuner(const Config& config, int channel) {
+  wire::Program out{.command = {config.tuner_path, "--serve", "--runtime-dir", config.runtime_dir}};
+  if (!config.golden_path.empty()) out.command.insert(out.command.end(), {"--golden", config.golden_path});
+  if (config.frozen) out.command.push_back("--frozen");
+  out.descriptors = {{.number = 0, .path = "/dev/null", .flags = O_RDONLY},
+                     {.number = 1, .fd = STDERR_FILENO},  // standard output may be a client's channel
+                     {.number = kChannelFd, .fd = channel}};
+  out.group = wire::ProcessGroup::kOwn;
+  return out;
 }
 
 }  // namespace
@@ -63,9 +47,7 @@ Result<void> TunerProcess::start() {
   }
   auto pair = wire::make_channel_pair();
   if (!pair) return pair.error();
-  // The child's end must not be number 3 itself: a dup2 onto itself would leave close-on-exec set.
-  const wire::UniqueFd theirs(::fcntl(pair->theirs.get(), F_DUPFD_CLOEXEC, 10));
-  auto pid = spawn(config_, theirs.get());
+  auto pid = wire::spawn(tuner(config_, pair->theirs.get()));
   if (!pid) return pid.error();
   pid_ = *pid;
   ++metrics_.tuner_starts;
@@ -124,10 +106,7 @@ void TunerProcess::on_closed(const CloseReason& reason) {
   std::string cause = reason.message.empty() ? "it closed its channel" : reason.message;
   ::kill(-pid_, SIGKILL);  // with its runners; of no use even if it still runs
   int status = 0;
-  if (::waitpid(pid_, &status, 0) == pid_) {
-    if (WIFSIGNALED(status)) cause = "signal " + std::to_string(WTERMSIG(status));
-    if (WIFEXITED(status)) cause = "exit code " + std::to_string(WEXITSTATUS(status));
-  }
+  if (::waitpid(pid_, &status, 0) == pid_) cause = wire::exit_text(status);
   pid_ = -1;
   ++deaths_;
   died_ = std::chrono::steady_clock::now();

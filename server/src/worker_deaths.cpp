@@ -75,6 +75,7 @@ void WorkerPool::finish_if_gone(Worker& worker) {
   outcome.kind = JobOutcome::kWorkerDied;
   outcome.out_of_memory = worker.exit_cause == kOutOfMemory;
   outcome.cause = worker.complaint.empty() ? worker.exit_cause : worker.complaint + " (" + worker.exit_cause + ")";
+  outcome.phases = std::move(worker.phases);
   bool had_job = worker.done != nullptr;
   if (had_job) record_death(worker);
   Done done = std::move(worker.done);

@@ -12,6 +12,11 @@
 #include "kiln/wire/messages.h"
 
 namespace kiln::server {
+namespace {
+
+constexpr size_t kMaxPhases = 64;
+
+}  // namespace
 
 WorkerPool::WorkerPool(asio::io_context& io, const Config& config, std::shared_ptr<Bytes> scratch, Log& log,
                        Metrics& metrics)
@@ -103,6 +108,7 @@ WorkerPool::WorkerId WorkerPool::run(uint64_t job, std::string json, SharedBytes
   worker->done = std::move(done);
   worker->job = job;
   worker->phase = "start";
+  worker->phases.clear();
   worker->since = std::chrono::steady_clock::now();
   // A worker that is not forked yet finds the job in its channel.
   WorkerId id = worker->id;
@@ -114,6 +120,8 @@ WorkerPool::WorkerId WorkerPool::run(uint64_t job, std::string json, SharedBytes
 void WorkerPool::finish_job(Worker& worker, JobOutcome outcome) {
   auto done = std::exchange(worker.done, nullptr);
   worker.phase.clear();
+  outcome.phases = std::move(worker.phases);
+  worker.phases.clear();
   worker.since = std::chrono::steady_clock::now();
   if (done) done(std::move(outcome));
 }
@@ -124,6 +132,8 @@ void WorkerPool::on_frame(WorkerId id, wire::Frame frame) {
   bool expected = worker->done && frame.id() == worker->job;
   if (expected && frame.type() == wire::Type::kPhase) {
     if (auto object = wire::parse_object(frame.json)) worker->phase = wire::Fields(*object).text("phase");
+    if (worker->phases.size() < kMaxPhases)
+      worker->phases.emplace_back(worker->phase, std::chrono::steady_clock::now());
     return;
   }
   JobOutcome outcome;

@@ -14,6 +14,7 @@
 
 #include "config.h"
 #include "frame_socket.h"
+#include "history.h"
 #include "log.h"
 #include "metrics.h"
 #include "zygote_process.h"
@@ -27,6 +28,7 @@ struct JobOutcome {
   Error failure;         // kFailed
   std::string cause;     // kWorkerDied: "signal 11"
   bool out_of_memory = false;
+  Phases phases;
 };
 
 class WorkerPool {
@@ -72,6 +74,7 @@ class WorkerPool {
     std::string complaint;  // what it did wrong on its channel
     std::string exit_cause;
     std::string phase;
+    Phases phases;
     std::chrono::steady_clock::time_point since;
     std::unique_ptr<asio::steady_timer> kill_timer;
 

@@ -2,7 +2,6 @@
 #include "zygote_process.h"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "kiln/wire/json.h"
+#include "kiln/wire/process.h"
 
 namespace kiln::server {
 namespace {
@@ -29,37 +29,14 @@ std::vector<std::string> scrubbed_environment() {
   return out;
 }
 
-Result<pid_t> spawn(const std::string& path, int channel) {
-  std::vector<std::string> environment = scrubbed_environment();
-  std::vector<char*> variables;
-  for (auto& variable : environment) variables.push_back(variable.data());
-  variables.push_back(nullptr);
-  std::string program = path, flag = "--zygote";
-  char* arguments[] = {program.data(), flag.data(), nullptr};
-
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, 2, 1);  // standard output may be a client's channel
-  posix_spawn_file_actions_adddup2(&actions, channel, kWorkerChannelFd);
-  posix_spawn_file_actions_addclosefrom_np(&actions, kWorkerChannelFd + 1);
-  // A group of its own, so that a terminal's interrupt goes to the daemon alone, which then drains.
-  sigset_t none, defaults;
-  sigemptyset(&none);
-  sigemptyset(&defaults);
-  for (int number : {SIGPIPE, SIGTERM, SIGINT, SIGHUP}) sigaddset(&defaults, number);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  pid_t pid = -1;
-  int failed = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, arguments, variables.data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed) return wire::errno_error(ErrorCode::kUnavailable, "cannot start " + path, failed);
-  return pid;
+// Standard output may be a client's channel, so that its place is taken by standard error.
+wire::Program zygote(const std::string& path, int channel) {
+  return {.command = {path, "--zygote"},
+          .environment = scrubbed_environment(),
+          .descriptors = {{.number = 0, .path = "/dev/null", .flags = O_RDONLY},
+                          {.number = 1, .fd = STDERR_FILENO},
+                          {.number = kWorkerChannelFd, .fd = channel}},
+          .group = wire::ProcessGroup::kOwn};  // a terminal's interrupt goes to the daemon alone, which then drains
 }
 
 std::string describe_exit(const nlohmann::json& object) {
@@ -80,9 +57,7 @@ ZygoteProcess::~ZygoteProcess() { stop(); }
 Result<void> ZygoteProcess::start() {
   auto pair = wire::make_channel_pair();
   if (!pair) return pair.error();
-  // The child's end must not be number 3 itself: a dup2 onto itself would leave close-on-exec set.
-  wire::UniqueFd theirs(::fcntl(pair->theirs.get(), F_DUPFD_CLOEXEC, 10));
-  auto pid = spawn(config_.worker_path, theirs.get());
+  auto pid = wire::spawn(zygote(config_.worker_path, pair->theirs.get()));
   if (!pid) return pid.error();
   pid_ = *pid;
   socket_ =
@@ -125,10 +100,7 @@ void ZygoteProcess::on_closed(const CloseReason& reason) {
   int status = 0;
   std::string cause = reason.message;
   ::kill(pid_, SIGKILL);  // it closed its channel, so it is of no use even if it still runs
-  if (::waitpid(pid_, &status, 0) == pid_) {
-    if (WIFSIGNALED(status)) cause = "signal " + std::to_string(WTERMSIG(status));
-    if (WIFEXITED(status)) cause = "exit code " + std::to_string(WEXITSTATUS(status));
-  }
+  if (::waitpid(pid_, &status, 0) == pid_) cause = wire::exit_text(status);
   pid_ = -1;
   handlers_.died(cause);
 }

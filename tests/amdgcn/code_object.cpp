@@ -14,6 +14,12 @@ T at(std::span<const std::byte> bytes, uint64_t offset) {
   return out;
 }
 
+bool all_zero(std::span<const std::byte> bytes, uint64_t offset, uint64_t count) {
+  for (uint64_t i = offset; i < offset + count && i < bytes.size(); ++i)
+    if (bytes[i] != std::byte{0}) return false;
+  return offset + count <= bytes.size();
+}
+
 // The place in the file of an address.
 uint64_t offset_of(std::span<const std::byte> elf, const std::vector<Elf64_Phdr>& segments, uint64_t address) {
   for (const Elf64_Phdr& segment : segments) {
@@ -34,9 +40,10 @@ void read_symbols(std::span<const std::byte> elf, const Elf64_Ehdr& header, cons
       const uint64_t name = strings.sh_offset + symbol.st_name;
       if (name >= elf.size()) continue;
       const std::string text(reinterpret_cast<const char*>(elf.data()) + name);
-      if (text == entry && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC) out.entry_address = symbol.st_value;
-      const bool is_descriptor = text == entry + ".kd" && ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT;
-      if (is_descriptor && symbol.st_size == 64) out.descriptor_address = symbol.st_value;
+      const Symbol seen = {symbol.st_value, symbol.st_size, ELF64_ST_TYPE(symbol.st_info),
+                           ELF64_ST_BIND(symbol.st_info), ELF64_ST_VISIBILITY(symbol.st_other)};
+      if (text == entry) out.entry = seen;
+      if (text == entry + ".kd") out.descriptor_symbol = seen;
     }
   }
 }
@@ -76,16 +83,20 @@ CodeObject read_code_object(std::span<const std::byte> elf, const std::string& e
   }
   if (out.metadata.is_null() || out.metadata.is_discarded()) problems.push_back("no metadata note");
   read_symbols(elf, header, entry, out);
-  if (out.entry_address == 0) problems.push_back("no dynamic symbol of the kernel's function");
-  if (out.descriptor_address == 0) problems.push_back("no dynamic symbol of a descriptor of 64 bytes");
+  if (out.entry.address == 0) problems.push_back("no dynamic symbol of the kernel's function");
+  if (out.descriptor_symbol.address == 0) problems.push_back("no dynamic symbol of the descriptor");
   for (const Elf64_Phdr& segment : segments) {
-    const bool holds = out.entry_address >= segment.p_vaddr && out.entry_address < segment.p_vaddr + segment.p_memsz;
+    const bool holds = out.entry.address >= segment.p_vaddr && out.entry.address < segment.p_vaddr + segment.p_memsz;
     if (segment.p_type == PT_LOAD && holds) out.entry_is_executable = (segment.p_flags & PF_X) != 0;
   }
-  const uint64_t place = offset_of(elf, segments, out.descriptor_address);
-  out.descriptor = {at<uint32_t>(elf, place),      at<uint32_t>(elf, place + 4),  at<uint32_t>(elf, place + 8),
-                    at<int64_t>(elf, place + 16),  at<uint32_t>(elf, place + 48), at<uint32_t>(elf, place + 52),
-                    at<uint32_t>(elf, place + 44), at<uint16_t>(elf, place + 56)};
+  const uint64_t place = offset_of(elf, segments, out.descriptor_symbol.address);
+  const bool reserved_is_zero =
+      all_zero(elf, place + 12, 4) && all_zero(elf, place + 24, 20) && all_zero(elf, place + 60, 4);
+  out.descriptor = {at<uint32_t>(elf, place),      at<uint32_t>(elf, place + 4),
+                    at<uint32_t>(elf, place + 8),  at<int64_t>(elf, place + 16),
+                    at<uint32_t>(elf, place + 48), at<uint32_t>(elf, place + 52),
+                    at<uint32_t>(elf, place + 44), at<uint16_t>(elf, place + 56),
+                    at<uint16_t>(elf, place + 58), reserved_is_zero};
   return out;
 }
 

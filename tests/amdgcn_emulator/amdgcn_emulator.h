@@ -36,12 +36,14 @@ struct Launch {
   uint32_t dynamic_lds_bytes = 0;                  // behind the LDS that the kernel declares
   WaveOrder order = WaveOrder::kForward;           //
   uint64_t instruction_limit = uint64_t{1} << 34;  // of the whole launch, in wave instructions
-  bool count_mnemonics = false;                    // fill Statistics::by_mnemonic
+  bool count_mnemonics = false;                    // fill the maps of Statistics
 };
 
 struct Statistics {
   uint64_t wave_instructions = 0;
   std::map<std::string, uint64_t> by_mnemonic;
+  // Of LDS instructions, by their text: turns in which lanes waited for others at the same bank.
+  std::map<std::string, uint64_t> bank_conflicts;
 };
 
 // One argument of a kernel as the metadata describes it.

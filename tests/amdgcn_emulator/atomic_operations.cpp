@@ -32,9 +32,43 @@ uint64_t compare_and_swap(const Wave&, std::byte* at, const uint64_t* data) {
   return old;
 }
 
+// Compared as numbers: zeros are equal, NaNs are not.
+template <class B, class V>
+uint64_t compare_and_swap_float(const Wave&, std::byte* at, const uint64_t* data) {
+  B old;
+  std::memcpy(&old, at, sizeof old);
+  const B value = static_cast<B>(data[0]);
+  if (std::bit_cast<V>(old) == std::bit_cast<V>(static_cast<B>(data[1]))) std::memcpy(at, &value, sizeof value);
+  return old;
+}
+
+// Operations of LDS with two operands.
+template <class B, class F>
+uint64_t update_by_two(const Wave&, std::byte* at, const uint64_t* data) {
+  B old;
+  std::memcpy(&old, at, sizeof old);
+  const B value = F{}(old, static_cast<B>(data[0]), static_cast<B>(data[1]));
+  std::memcpy(at, &value, sizeof value);
+  return old;
+}
+
+// Each dword of the operand whose highest bit is set is stored, without that bit.
+uint64_t exchange_marked(uint64_t old, uint64_t data) {
+  uint64_t value = old;
+  for (unsigned shift : {0u, 32u})
+    if (data >> (shift + 31) & 1)
+      value = (value & ~(uint64_t{0xffffffff} << shift)) | (data >> shift & 0x7fffffff) << shift;
+  return value;
+}
+
 template <class B, class F>
 void add(std::vector<AtomicForm>& forms, F, std::initializer_list<const char*> names) {
   for (const char* name : names) forms.push_back({name, sizeof(B), 1, update<B, F>});
+}
+
+template <class B, class F>
+void add_two(std::vector<AtomicForm>& forms, F, const char* name) {
+  forms.push_back({name, sizeof(B), 2, update_by_two<B, F>});
 }
 
 template <class B>
@@ -94,6 +128,15 @@ void add_float(std::vector<AtomicForm>& forms) {
   add<uint64_t>(forms, most64, {"fmax_x2", "max_f64", "max_num_f64"});
 }
 
+void add_lds_only(std::vector<AtomicForm>& forms) {
+  add<uint32_t>(forms, [](uint32_t a, uint32_t b) { return b - a; }, {"rsub_u32"});
+  add<uint64_t>(forms, [](uint64_t a, uint64_t b) { return b - a; }, {"rsub_u64"});
+  add_two<uint32_t>(forms, [](uint32_t a, uint32_t mask, uint32_t b) { return (a & ~mask) | b; }, "mskor_b32");
+  add_two<uint64_t>(forms, [](uint64_t a, uint64_t mask, uint64_t b) { return (a & ~mask) | b; }, "mskor_b64");
+  add_two<uint32_t>(forms, [](uint32_t a, uint32_t b, uint32_t c) { return a >= b ? a - b : a + c; }, "wrap_b32");
+  add<uint64_t>(forms, [](uint64_t a, uint64_t b) { return exchange_marked(a, b); }, {"condxchg32_b64"});
+}
+
 std::vector<AtomicForm> all_forms() {
   std::vector<AtomicForm> forms;
   add_integer<uint32_t>(forms, {{{"swap", "swap_b32"},
@@ -123,6 +166,10 @@ std::vector<AtomicForm> all_forms() {
   add_float(forms);
   for (const char* name : {"cmpswap", "cmpswap_b32"}) forms.push_back({name, 4, 2, compare_and_swap<uint32_t>});
   for (const char* name : {"cmpswap_x2", "cmpswap_b64"}) forms.push_back({name, 8, 2, compare_and_swap<uint64_t>});
+  forms.push_back({"cmpswap_f32", 4, 2, compare_and_swap_float<uint32_t, float>});
+  forms.push_back({"cmpswap_f64", 8, 2, compare_and_swap_float<uint64_t, double>});
+  add<uint32_t>(forms, [](uint32_t a, uint32_t b) { return a > b ? a - b : 0; }, {"csub", "csub_u32", "sub_clamp_u32"});
+  add_lds_only(forms);
   return forms;
 }
 
@@ -140,6 +187,12 @@ static std::string without_lds_spelling(std::string name) {
                              std::pair("cmpstore_", "cmpswap_"), std::pair("cmpst_", "cmpswap_")})
     if (name.starts_with(lds)) return memory + name.substr(std::strlen(lds));
   return name;
+}
+
+bool is_aligned(Wave& wave, uint64_t address, unsigned bytes, unsigned lane) {
+  if (address % bytes == 0) return true;
+  wave.fail("misaligned atomic of " + std::to_string(bytes) + " bytes in lane " + std::to_string(lane));
+  return false;
 }
 
 const AtomicForm* find_atomic(std::string name) {

@@ -21,6 +21,9 @@ struct AtomicForm {
 
 const std::vector<AtomicForm>& atomic_forms();
 
+// Atomics want addresses that are multiples of their size, whatever other accesses may do: false, and a fault, if not.
+bool is_aligned(Wave& wave, uint64_t address, unsigned bytes, unsigned lane);
+
 // The form of "global_atomic_add", "buffer_atomic_add", "ds_add_rtn_u32"; null of what is no atomic.
 const AtomicForm* find_atomic(std::string mnemonic);
 

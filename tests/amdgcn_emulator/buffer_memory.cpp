@@ -5,6 +5,7 @@
 #include "atomic_operations.h"
 #include "buffer.h"
 #include "scalar.h"
+#include "vector_memory.h"
 
 namespace kiln::amdgcn_emulator {
 namespace {
@@ -74,6 +75,19 @@ bool in_bounds(const Wave& wave, const Access& access, const LaneAddress& lane, 
   }
 }
 
+// The addresses of the active lanes, if all of an access lies inside of the buffer and in one range of memory: dwords
+// that are swizzled stand apart.
+bool all_inside(Wave& wave, const Access& access, unsigned bytes, bool write, Addresses& addresses) {
+  if (access.buffer.swizzled) return false;
+  bool inside = true;
+  for_each_active(wave, [&](unsigned lane) {
+    const LaneAddress address = lane_address(wave, access, lane);
+    addresses[lane] = address.address;
+    inside = inside && in_bounds(wave, access, address, 0, bytes);
+  });
+  return inside && in_one_range(wave, addresses, bytes, write);
+}
+
 std::byte* find(Wave& wave, uint64_t address, size_t bytes, bool write, unsigned lane) {
   std::byte* at = wave.memory->find(address, bytes, write);
   if (!at)
@@ -87,12 +101,19 @@ uint32_t extended(uint32_t value, unsigned bytes, bool sign) {
   return static_cast<uint32_t>(bytes == 1 ? static_cast<int8_t>(value) : static_cast<int16_t>(value));
 }
 
-template <unsigned Bytes, bool Sign, Half H>
+// `L`: to LDS; by the name of the instruction, or by a bit of it.
+template <unsigned Bytes, bool Sign, Half H, bool L = false>
 void load(Wave& wave, const Instruction& instruction) {
-  const bool to_lds = instruction.to_lds;
+  const bool to_lds = instruction.to_lds || L;
   // "v1, v2, s[0:3], s4": data, address, resource, offset; to LDS without data.
   const unsigned vaddr = to_lds ? 0 : 1;
   Access access = access_of(wave, instruction, vaddr);
+  if constexpr (Bytes >= 4 && !L) {
+    Addresses addresses;
+    if (!to_lds && all_inside(wave, access, Bytes, false, addresses)) [[likely]]
+      return load_dwords<Bytes / 4>(wave, instruction.operands[0].index,
+                                    [&](unsigned lane) { return reinterpret_cast<std::byte*>(addresses[lane]); });
+  }
   for (uint64_t mask = wave.exec(); mask; mask &= mask - 1) {
     auto lane = static_cast<unsigned>(std::countr_zero(mask));
     LaneAddress address = lane_address(wave, access, lane);
@@ -122,6 +143,12 @@ void load(Wave& wave, const Instruction& instruction) {
 template <unsigned Bytes, Half H>
 void store(Wave& wave, const Instruction& instruction) {
   Access access = access_of(wave, instruction, 1);
+  if constexpr (Bytes >= 4) {
+    Addresses addresses;
+    if (all_inside(wave, access, Bytes, true, addresses)) [[likely]]
+      return store_dwords<Bytes / 4>(wave, instruction.operands[0].index,
+                                     [&](unsigned lane) { return reinterpret_cast<std::byte*>(addresses[lane]); });
+  }
   for (uint64_t mask = wave.exec(); mask; mask &= mask - 1) {
     auto lane = static_cast<unsigned>(std::countr_zero(mask));
     LaneAddress address = lane_address(wave, access, lane);
@@ -151,6 +178,7 @@ void run_atomic(Wave& wave, const Instruction& instruction) {
         values[i] |= uint64_t{wave.vgpr[data.index + i * dwords + dword][lane]} << (32 * dword);
     uint64_t old = 0;
     if (in_bounds(wave, access, address, 0, form.bytes)) {
+      if (!is_aligned(wave, address.address, form.bytes, lane)) return;
       std::byte* at = find(wave, address.address, form.bytes, true, lane);
       if (!at) return;
       old = form.operation(wave, at, values.data());
@@ -184,6 +212,11 @@ void add_buffer_memory(Table& table) {
   add<1, false, Half::kHigh>(table, {"ubyte_d16_hi", "d16_hi_u8"}, {"byte_d16_hi", "d16_hi_b8"});
   add<1, true, Half::kHigh>(table, {"sbyte_d16_hi", "d16_hi_i8"}, {});
   add<2, false, Half::kHigh>(table, {"short_d16_hi", "d16_hi_b16"}, {"short_d16_hi", "d16_hi_b16"});
+  table["buffer_load_lds_b32"] = load<4, false, Half::kNone, true>;
+  table["buffer_load_lds_u8"] = load<1, false, Half::kNone, true>;
+  table["buffer_load_lds_i8"] = load<1, true, Half::kNone, true>;
+  table["buffer_load_lds_u16"] = load<2, false, Half::kNone, true>;
+  table["buffer_load_lds_i16"] = load<2, true, Half::kNone, true>;
   for (const AtomicForm& form : atomic_forms()) table[std::string("buffer_atomic_") + form.name] = run_atomic;
 }
 

@@ -286,8 +286,13 @@ void unknown(Wave& wave, const Instruction& instruction) {
 // A 16-bit result on Vega and CDNA clears the register's other half, except of the operations that came with GFX9.
 bool keeps_high_half(const Instruction& instruction, Generation generation) {
   if (generation != Generation::kGfx9) return true;
-  for (Text name : {"v_mac_f16", "v_fmac_f16", "v_madak_f16", "v_madmk_f16", "v_fma_mix", "v_mad_mix"})
-    if (instruction.name->mnemonic.starts_with(name)) return true;
+  Text name = instruction.name->mnemonic;
+  if (name.starts_with("v_mad_legacy") || name.starts_with("v_fma_legacy") || name.starts_with("v_div_fixup_legacy"))
+    return false;
+  for (Text stem :
+       {"v_mac_f16", "v_fmac_f16", "v_madak_f16", "v_madmk_f16", "v_fma_mix", "v_mad_mix", "v_mad_f16", "v_mad_u16",
+        "v_mad_i16", "v_fma_f16", "v_div_fixup_f16", "v_add_i16", "v_sub_i16", "v_min3_", "v_max3_", "v_med3_"})
+    if (name.starts_with(stem)) return true;
   return false;
 }
 
@@ -317,7 +322,10 @@ void resolve(Instruction& instruction, const Processor& processor) {
   instruction.keeps_high_half = keeps_high_half(instruction, processor.generation);
 }
 
-// Reads one line of the disassembler: "v_add_f32_e64 v0, -v1, |v2| clamp".
+}  // namespace
+
+bool is_known(const Instruction& instruction) { return instruction.execute != unknown; }
+
 Instruction decode_line(LoadedCode& code, const std::string& line) {
   Instruction instruction;
   Text rest = line;
@@ -342,8 +350,6 @@ Instruction decode_line(LoadedCode& code, const std::string& line) {
   resolve(instruction, code.processor);
   return instruction;
 }
-
-}  // namespace
 
 Processor processor_of(const std::string& name) {
   Processor processor;

@@ -105,6 +105,9 @@ double of_turns(double x) {
   return std::fabs(turns) == 0.5 ? std::copysign(0.0, x) : std::sin(angle);
 }
 
+// v_trig_preop_f64: 53 bits of 2/π from the segment-th on, counted from where x's exponent makes them matter.
+double two_over_pi_segment(double x, uint32_t segment);
+
 // The reciprocals of f64 are good to about 24 bits: what refines them must do its work.
 inline double coarse(double value) {
   if (!std::isfinite(value)) return value;

@@ -1,9 +1,11 @@
 // LDS: loads, stores, atomics, and the exchanges between lanes that use its crossbar.
+#include <algorithm>
 #include <bit>
 
 #include "atomic_operations.h"
 #include "buffer.h"
 #include "semantics.h"
+#include "vector_memory.h"
 
 namespace kiln::amdgcn_emulator {
 namespace {
@@ -18,6 +20,13 @@ std::byte* find(Wave& wave, uint64_t address, size_t bytes, unsigned lane) {
 // Addresses have 32 bits: an offset may lead a negative base back into LDS.
 uint32_t address_of(const Wave& wave, const Operand& operand, unsigned lane, uint32_t offset) {
   return wave.vgpr[operand.index][lane] + offset;
+}
+
+// Whether `bytes` at every active lane's address lie inside: then no lane needs a look of its own.
+bool all_inside(const Wave& wave, const Row& addresses, uint32_t offset, unsigned bytes) {
+  uint32_t highest = 0;
+  for_each_active(wave, [&](unsigned lane) { highest = std::max(highest, addresses[lane] + offset); });
+  return uint64_t{highest} + bytes <= wave.group->lds.size();
 }
 
 template <class F>
@@ -43,6 +52,11 @@ void write(Wave& wave, uint64_t address, unsigned bytes, unsigned first, unsigne
 
 template <unsigned Bytes>
 void load(Wave& wave, const Instruction& i) {
+  const Row addresses = wave.vgpr[i.operands[1].index];
+  const auto offset = static_cast<uint32_t>(i.offset);
+  if (all_inside(wave, addresses, offset, Bytes)) [[likely]]
+    return load_dwords<Bytes / 4>(wave, i.operands[0].index,
+                                  [&](unsigned lane) { return wave.group->lds.data() + (addresses[lane] + offset); });
   for_each_lane(wave, [&](unsigned lane) {
     read(wave, address_of(wave, i.operands[1], lane, static_cast<uint32_t>(i.offset)), Bytes, i.operands[0].index,
          lane);
@@ -51,6 +65,11 @@ void load(Wave& wave, const Instruction& i) {
 
 template <unsigned Bytes>
 void store(Wave& wave, const Instruction& i) {
+  const Row& addresses = wave.vgpr[i.operands[0].index];
+  const auto offset = static_cast<uint32_t>(i.offset);
+  if (all_inside(wave, addresses, offset, Bytes)) [[likely]]
+    return store_dwords<Bytes / 4>(wave, i.operands[1].index,
+                                   [&](unsigned lane) { return wave.group->lds.data() + (addresses[lane] + offset); });
   for_each_lane(wave, [&](unsigned lane) {
     write(wave, address_of(wave, i.operands[0], lane, static_cast<uint32_t>(i.offset)), Bytes, i.operands[1].index,
           lane);
@@ -164,8 +183,8 @@ void run_atomic(Wave& wave, const Instruction& i) {
   const unsigned dwords = form.bytes / 4;
   const unsigned address = Returns ? 1 : 0;
   for_each_lane(wave, [&](unsigned lane) {
-    std::byte* at =
-        find(wave, address_of(wave, i.operands[address], lane, static_cast<uint32_t>(i.offset)), form.bytes, lane);
+    const uint32_t place = address_of(wave, i.operands[address], lane, static_cast<uint32_t>(i.offset));
+    std::byte* at = is_aligned(wave, place, form.bytes, lane) ? find(wave, place, form.bytes, lane) : nullptr;
     if (!at) return;
     std::array<uint64_t, 2> values{};
     for (unsigned operand = 0; operand < form.operands; ++operand)
@@ -198,6 +217,47 @@ void add_atomic(Table& table, const std::string& name) {
   } else {
     add(stem, false);
   }
+}
+
+// Two places, each of which takes an operand and leaves what it held.
+template <unsigned Bytes, unsigned Scale>
+void exchange_two(Wave& wave, const Instruction& i) {
+  for_each_lane(wave, [&](unsigned lane) {
+    const uint32_t base = address_of(wave, i.operands[1], lane, 0);
+    const std::array<uint32_t, 2> places = {base + i.offset0 * Bytes * Scale, base + i.offset1 * Bytes * Scale};
+    std::array<std::array<uint32_t, Bytes / 4>, 2> data;
+    for (unsigned which : {0u, 1u})
+      for (unsigned dword = 0; dword < Bytes / 4; ++dword)
+        data[which][dword] = wave.vgpr[i.operands[2 + which].index + dword][lane];
+    for (unsigned which : {0u, 1u}) {
+      if (!is_aligned(wave, places[which], Bytes, lane)) return;
+      read(wave, places[which], Bytes, i.operands[0].index + which * Bytes / 4, lane);
+      if (std::byte* at = find(wave, places[which], Bytes, lane)) std::memcpy(at, data[which].data(), Bytes);
+    }
+  });
+}
+
+// A counter that the active lanes raise or lower together; each gets what it held before.
+template <bool Raises>
+void count_together(Wave& wave, const Instruction& i) {
+  const uint64_t address = uint64_t{wave.sgpr[kM0] & 0xffff} + static_cast<uint32_t>(i.offset);
+  std::byte* at = is_aligned(wave, address, 4, 0) ? find(wave, address, 4, 0) : nullptr;
+  if (!at) return;
+  const auto lanes = static_cast<uint32_t>(std::popcount(wave.exec()));
+  uint32_t old;
+  std::memcpy(&old, at, sizeof old);
+  const uint32_t value = Raises ? old + lanes : old - lanes;
+  std::memcpy(at, &value, sizeof value);
+  for_each_lane(wave, [&](unsigned lane) { wave.vgpr[i.operands[0].index][lane] = old; });
+}
+
+void add_exchanges(Table& table) {
+  table["ds_wrxchg2_rtn_b32"] = table["ds_storexchg_2addr_rtn_b32"] = exchange_two<4, 1>;
+  table["ds_wrxchg2_rtn_b64"] = table["ds_storexchg_2addr_rtn_b64"] = exchange_two<8, 1>;
+  table["ds_wrxchg2st64_rtn_b32"] = table["ds_storexchg_2addr_stride64_rtn_b32"] = exchange_two<4, 64>;
+  table["ds_wrxchg2st64_rtn_b64"] = table["ds_storexchg_2addr_stride64_rtn_b64"] = exchange_two<8, 64>;
+  table["ds_append"] = count_together<true>;
+  table["ds_consume"] = count_together<false>;
 }
 
 // Exchanges: each lane's source lane (or -1: zero), of the active ones.
@@ -253,6 +313,7 @@ void swizzle(Wave& wave, const Instruction& i) {
 void add_lds(Table& table) {
   add_moves(table);
   for (const AtomicForm& form : atomic_forms()) add_atomic(table, form.name);
+  add_exchanges(table);
   table["ds_bpermute_b32"] = permute_backward<false>;
   table["ds_bpermute_fi_b32"] = permute_backward<true>;
   table["ds_permute_b32"] = permute_forward;

@@ -1,12 +1,16 @@
-// Matrix instructions of CDNA: v_mfma_D_MxNxK[_BLOCKSb]_AB, every dense shape.
+// Matrix instructions of CDNA: v_mfma_D_MxNxK[_BLOCKSb]_AB, every dense shape, and v_smfmac with a sparse A.
 //
 // Layouts are those of AMD's "CDNA3 Instruction Set Architecture", chapter on matrix arithmetic, and of AMD's matrix
 // instruction calculator. With B blocks, and L values of k in each lane's registers:
 //   A[b][i][k]: value k % L of lane i + M * (b + B * (k / L)), B[b][k][j] likewise with j for i
 //   D[b][i][j]: H rows lie in consecutive registers (4; 1 of f64); blocks_wide = ceil(64 / (N * M / H)) blocks and
 //   rows_wide = 64 / blocks_wide / N groups of rows lie side by side in the lanes, the rest in further registers.
+// A sparse A has two of each four values of k, one behind the other; two bits each of a third source say which, and the
+// destination is the sum as well ("4:2 structural sparsity" in the same guide).
 // EXEC does not matter. The products of one element are summed in the order of k.
 #include <cmath>
+#include <map>
+#include <mutex>
 
 #include "kinds.h"
 #include "scalar.h"
@@ -40,17 +44,17 @@ unsigned bits_of(Element element) {
   }
 }
 
-// "v_mfma_f32_32x32x8_f16" → 32, 32, 8; the size of A's registers tells the rest.
+// "v_mfma_f32_32x32x8_f16" → 32, 32, 8; the size of B's registers tells the rest.
 Shape shape_of(const Instruction& instruction, Element element) {
   const std::string& name = instruction.name->mnemonic;
-  size_t at = name.find('_', 7) + 1;
+  size_t at = name.find('_', name.find('_', 2) + 1) + 1;
   Shape shape;
   for (unsigned* side : {&shape.m, &shape.n, &shape.k}) {
     while (at < name.size() && name[at] >= '0' && name[at] <= '9')
       *side = *side * 10 + static_cast<unsigned>(name[at++] - '0');
     ++at;
   }
-  shape.k_per_lane = instruction.operands[1].dwords * 32 / bits_of(element);
+  shape.k_per_lane = instruction.operands[2].dwords * 32 / bits_of(element);
   shape.blocks = kWave * shape.k_per_lane / (shape.m * shape.k);
   if (element == Element::kF64) shape.rows_together = 1;
   return shape;
@@ -70,6 +74,19 @@ Place place_of(const Shape& s, unsigned b, unsigned i, unsigned j) {
   const unsigned groups = s.m / (h * rows_wide);
   return {i % h + h * (i / (h * rows_wide) % groups + groups * (b / blocks_wide)),
           j + s.n * (i / h % rows_wide + rows_wide * (b % blocks_wide))};
+}
+
+// All places of a shape, in the order of blocks, rows and columns: computed once.
+const std::vector<Place>& places_of(const Shape& s) {
+  static std::mutex mutex;
+  static std::map<std::array<unsigned, 4>, std::vector<Place>> known;
+  const std::lock_guard lock(mutex);
+  std::vector<Place>& places = known[{s.m, s.n, s.blocks, s.rows_together}];
+  if (!places.empty()) return places;
+  for (unsigned b = 0; b < s.blocks; ++b)
+    for (unsigned i = 0; i < s.m; ++i)
+      for (unsigned j = 0; j < s.n; ++j) places.push_back(place_of(s, b, i, j));
+  return places;
 }
 
 // f32 with a mantissa of 10 bits, to nearest even.
@@ -165,6 +182,24 @@ std::vector<V> gather(const Wave& wave, const Instruction& instruction, const Sh
   return values;
 }
 
+// The sparse A in the form of a dense one. The bits that say where its values belong: of 16-bit values one of four
+// bytes, of 8-bit ones one of two halves of the third source, which abid chooses where cbsz is 0.
+template <class V>
+std::vector<V> gather_sparse(const Wave& wave, const Instruction& instruction, const Shape& s, Element element) {
+  const unsigned values_per_lane = s.k_per_lane / 2, index_bits = 2 * values_per_lane;
+  const unsigned set = instruction.broadcast_size == 0 ? instruction.broadcast_block % (32 / index_bits) : 0;
+  std::vector<V> values(size_t{s.k} * s.m);
+  for (unsigned lane = 0; lane < kWave; ++lane) {
+    const uint32_t places = wave.vgpr[instruction.operands[3].index][lane] >> (set * index_bits);
+    for (unsigned value = 0; value < values_per_lane; ++value) {
+      const unsigned k = lane / s.m * s.k_per_lane + value / 2 * 4 + (places >> (2 * value) & 3);
+      uint64_t raw = raw_value(wave, instruction.operands[1], lane, value, bits_of(element));
+      values[size_t{k} * s.m + lane % s.m] += value_of<V>(wave, raw, element);
+    }
+  }
+  return values;
+}
+
 template <class V>
 V multiply_add(V a, V b, V c) {
   if constexpr (std::is_same_v<V, int32_t>)
@@ -177,8 +212,7 @@ template <class V>
 using RegisterBits = std::conditional_t<sizeof(V) == 8, uint64_t, uint32_t>;
 
 template <class V>
-V accumulator(const Wave& wave, const Instruction& instruction, const Place& place) {
-  const Operand& operand = instruction.operands[3];
+V accumulator(const Wave& wave, const Instruction& instruction, const Operand& operand, const Place& place) {
   constexpr unsigned bits = sizeof(V) * 8;
   constexpr Format format = std::is_same_v<V, double>    ? Format::kF64
                             : std::is_same_v<V, int32_t> ? Format::kSigned
@@ -198,30 +232,43 @@ void scatter(Wave& wave, const Operand& destination, const Place& place, V value
         static_cast<uint32_t>(static_cast<uint64_t>(bits) >> (32 * dword));
 }
 
-template <class V, Element A, Element B>
+template <class V, Element A, Element B, bool Sparse = false>
 void run_mfma(Wave& wave, const Instruction& instruction) {
   const Shape s = shape_of(instruction, A);
-  const std::vector<V> a = gather<V>(wave, instruction, s, 1, A);
+  const std::vector<V> a = Sparse ? gather_sparse<V>(wave, instruction, s, A) : gather<V>(wave, instruction, s, 1, A);
+  const Operand& sum = instruction.operands[Sparse ? 0 : 3];
   const std::vector<V> b = gather<V>(wave, instruction, s, 2, B);
-  std::vector<V> d(size_t{s.blocks} * s.m * s.n);
+  const std::vector<Place>& places = places_of(s);
+  std::vector<V> d(places.size());
+  for (size_t at = 0; at < d.size(); ++at) d[at] = accumulator<V>(wave, instruction, sum, places[at]);
   for (unsigned block = 0; block < s.blocks; ++block)
     for (unsigned i = 0; i < s.m; ++i) {
       V* row = &d[(size_t{block} * s.m + i) * s.n];
-      for (unsigned j = 0; j < s.n; ++j) row[j] = accumulator<V>(wave, instruction, place_of(s, block, i, j));
       for (unsigned k = 0; k < s.k; ++k) {
         const V factor = a[(size_t{block} * s.k + k) * s.m + i];
         const V* column = &b[(size_t{block} * s.k + k) * s.n];
         for (unsigned j = 0; j < s.n; ++j) row[j] = multiply_add(factor, column[j], row[j]);
       }
     }
-  for (unsigned block = 0; block < s.blocks; ++block)
-    for (unsigned i = 0; i < s.m; ++i)
-      for (unsigned j = 0; j < s.n; ++j)
-        scatter(wave, instruction.operands[0], place_of(s, block, i, j), d[(size_t{block} * s.m + i) * s.n + j]);
+  for (size_t at = 0; at < d.size(); ++at) scatter(wave, instruction.operands[0], places[at], d[at]);
 }
 
 void add(Table& table, std::initializer_list<const char*> names, Execute execute) {
   for (std::string name : names) table["v_mfma_" + name] = execute;
+}
+
+void add_sparse(Table& table) {
+  using enum Element;
+  const auto add_shapes = [&](std::initializer_list<const char*> names, Execute execute) {
+    for (std::string name : names) table["v_smfmac_" + name] = execute;
+  };
+  add_shapes({"f32_16x16x32_f16", "f32_32x32x16_f16"}, run_mfma<float, kF16, kF16, true>);
+  add_shapes({"f32_16x16x32_bf16", "f32_32x32x16_bf16"}, run_mfma<float, kBf16, kBf16, true>);
+  add_shapes({"i32_16x16x64_i8", "i32_32x32x32_i8"}, run_mfma<int32_t, kI8, kI8, true>);
+  add_shapes({"f32_16x16x64_fp8_fp8", "f32_32x32x32_fp8_fp8"}, run_mfma<float, kFp8, kFp8, true>);
+  add_shapes({"f32_16x16x64_fp8_bf8", "f32_32x32x32_fp8_bf8"}, run_mfma<float, kFp8, kBf8, true>);
+  add_shapes({"f32_16x16x64_bf8_fp8", "f32_32x32x32_bf8_fp8"}, run_mfma<float, kBf8, kFp8, true>);
+  add_shapes({"f32_16x16x64_bf8_bf8", "f32_32x32x32_bf8_bf8"}, run_mfma<float, kBf8, kBf8, true>);
 }
 
 }  // namespace
@@ -254,6 +301,7 @@ void add_mfma(Table& table) {
   add(table, {"f32_16x16x32_fp8_bf8", "f32_32x32x16_fp8_bf8"}, run_mfma<float, kFp8, kBf8>);
   add(table, {"f32_16x16x32_bf8_fp8", "f32_32x32x16_bf8_fp8"}, run_mfma<float, kBf8, kFp8>);
   add(table, {"f32_16x16x32_bf8_bf8", "f32_32x32x16_bf8_bf8"}, run_mfma<float, kBf8, kBf8>);
+  add_sparse(table);
 }
 
 }  // namespace kiln::amdgcn_emulator

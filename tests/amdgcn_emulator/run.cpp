@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "bank_conflicts.h"
 #include "buffer.h"
 #include "code_object.h"
+#include "register_index.h"
 #include "start.h"
 
 namespace kiln::amdgcn_emulator {
@@ -28,15 +30,26 @@ Error fault_of(const Wave& wave, const LoadedKernel& kernel) {
   return internal_error(wave.fault + where + at.name->line + ")");
 }
 
+// By instruction: how often waves ran it, and turns that they lost at the banks of LDS.
+struct Counts {
+  std::map<const Instruction*, uint64_t> runs, conflicts;
+};
+
 // Runs until the wave ends, meets a barrier or cannot go on.
-void run_wave(Wave& wave, uint64_t limit, std::map<const Instruction*, uint64_t>* counts) {
+void run_wave(Wave& wave, uint64_t limit, Counts* counts) {
   uint64_t executed = 0;
   while (wave.state == WaveState::kRunning) {
     const Instruction* instruction = wave.next;
     wave.instruction = instruction;
     wave.next = instruction + 1;
-    instruction->execute(wave, *instruction);
-    if (counts) ++(*counts)[instruction];
+    if (counts) {
+      ++counts->runs[instruction];
+      if (const uint64_t lost = bank_conflicts(wave, *instruction)) counts->conflicts[instruction] += lost;
+    }
+    if (wave.mode & kModeRegisterIndex) [[unlikely]]
+      execute_indexed(wave, *instruction);
+    else
+      instruction->execute(wave, *instruction);
     if (++executed > limit) wave.fail("the limit of instructions was reached");
     if (!wave.fault.empty()) [[unlikely]]
       break;
@@ -56,7 +69,9 @@ class Runner {
           std::span<Wave*> waves = start_.workgroup({x, y, z});
           if (Result<void> done = run_workgroup(waves); !done) return done.error();
         }
-    for (const auto& [instruction, count] : counts_) statistics_.by_mnemonic[instruction->name->mnemonic] += count;
+    for (const auto& [instruction, count] : counts_.runs) statistics_.by_mnemonic[instruction->name->mnemonic] += count;
+    for (const auto& [instruction, count] : counts_.conflicts)
+      statistics_.bank_conflicts[instruction->name->line] += count;
     return statistics_;
   }
 
@@ -87,7 +102,7 @@ class Runner {
   const Launch& launch_;
   Start start_;
   Statistics statistics_;
-  std::map<const Instruction*, uint64_t> counts_;
+  Counts counts_;
 };
 
 }  // namespace

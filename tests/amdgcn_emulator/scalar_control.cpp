@@ -95,7 +95,10 @@ HardwareRegister hardware_register(const Instruction& instruction) {
 }
 
 constexpr unsigned kRegisterMode = 1;
-constexpr unsigned kRegisterBases = 15;  // SH_MEM_BASES
+constexpr unsigned kRegisterBases = 15;   // SH_MEM_BASES
+constexpr unsigned kRegisterCycles = 29;  // SHADER_CYCLES of RDNA
+
+constexpr uint32_t kMessageGetRealTime = 0x83;
 
 void get_register(Wave& wave, const Instruction& instruction) {
   HardwareRegister hardware = hardware_register(instruction);
@@ -104,6 +107,8 @@ void get_register(Wave& wave, const Instruction& instruction) {
     value = wave.mode;
   else if (hardware.id == kRegisterBases)
     value = static_cast<uint32_t>(kPrivateBase >> 48 | kSharedBase >> 48 << 16);
+  else if (hardware.id == kRegisterCycles && wave.processor->generation != Generation::kGfx9)
+    value = static_cast<uint32_t>(wave.instructions);
   else
     return wave.fail("the emulator lacks this hardware register: " + instruction.name->line);
   write_scalar<U32>(wave, instruction.operands[0], value >> hardware.offset & hardware.mask);
@@ -128,15 +133,13 @@ void add_registers(Table& table) {
   table["s_denorm_mode"] = [](Wave& wave, const Instruction& i) {
     wave.mode = (wave.mode & ~0xf0u) | (i.encoding & 0xf) << 4;
   };
-  // Registers chosen by M0.
-  table["s_movrels_b32"] = [](Wave& wave, const Instruction& i) {
-    write_scalar<U32>(wave, i.operands[0], wave.sgpr[(i.operands[1].index + wave.sgpr[kM0]) % kVcc]);
-  };
-  table["s_movreld_b32"] = [](Wave& wave, const Instruction& i) {
-    wave.sgpr[(i.operands[0].index + wave.sgpr[kM0]) % kVcc] = read_scalar<U32>(wave, i.operands[1]);
-  };
   auto clock = [](Wave& wave, const Instruction& i) { write_scalar<U64>(wave, i.operands[0], wave.instructions); };
   table["s_memtime"] = table["s_memrealtime"] = clock;
+  // Of the messages that answer only the clock's.
+  table["s_sendmsg_rtn_b64"] = [](Wave& wave, const Instruction& i) {
+    if ((i.encoding & 0xff) != kMessageGetRealTime) return wave.fail("no answer to this message: " + i.name->line);
+    write_scalar<U64>(wave, i.operands[0], wave.instructions);
+  };
 }
 
 constexpr const char* kNoEffect[] = {
@@ -166,6 +169,11 @@ constexpr const char* kNoEffect[] = {
     "s_setprio",
     "s_sendmsg",
     "s_sendmsghalt",
+    "s_wakeup",
+    "s_atc_probe",
+    "s_atc_probe_buffer",
+    "s_dcache_discard",
+    "s_dcache_discard_x2",
     "s_icache_inv",
     "s_dcache_inv",
     "s_dcache_wb",
@@ -201,7 +209,6 @@ constexpr const char* kNoEffect[] = {
     "ds_nop",
     "v_pipeflush",
     "v_clrexcp",
-    "s_set_gpr_idx_off",
 };
 
 }  // namespace

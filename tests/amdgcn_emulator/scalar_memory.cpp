@@ -1,4 +1,5 @@
-// Scalar loads: s_load, s_buffer_load and their forms with sub-dword results.
+// Scalar memory: loads, those of buffers and with sub-dword results; the stores and atomics that GFX9 has.
+#include "atomic_operations.h"
 #include "buffer.h"
 #include "scalar.h"
 
@@ -18,10 +19,14 @@ void write_loaded(Wave& wave, const Operand& destination, unsigned dword, uint32
     wave.sgpr[destination.index + dword] = value;
 }
 
-// Loads of dwords are aligned: the address's low two bits are ignored.
+// Dwords are aligned: the address's low two bits are ignored.
+uint64_t address_of(const Wave& wave, const Instruction& instruction, unsigned bytes) {
+  const uint64_t address = wave.scalar64(instruction.operands[1].index) + scalar_offset(wave, instruction);
+  return bytes >= 4 ? address & ~uint64_t{3} : address;
+}
+
 void load(Wave& wave, const Instruction& instruction, unsigned bytes, bool sign) {
-  uint64_t address = wave.scalar64(instruction.operands[1].index) + scalar_offset(wave, instruction);
-  if (bytes >= 4) address &= ~uint64_t{3};
+  const uint64_t address = address_of(wave, instruction, bytes);
   const std::byte* at = wave.memory->find(address, bytes, false);
   if (!at) return wave.fail(out_of_bounds("scalar load", address, bytes));
   for (unsigned dword = 0; dword < (bytes + 3) / 4; ++dword) {
@@ -52,6 +57,55 @@ void buffer_load(Wave& wave, const Instruction& instruction, unsigned bytes, boo
   }
 }
 
+// Where `bytes` of an atomic or a store lie: null without a fault if they are outside of a buffer.
+template <bool Buffer>
+std::byte* writable(Wave& wave, const Instruction& instruction, unsigned bytes) {
+  uint64_t address = 0;
+  if constexpr (Buffer) {
+    const BufferResource buffer = buffer_resource(wave, instruction.operands[1].index);
+    const uint64_t offset = scalar_offset(wave, instruction) & ~uint64_t{3};
+    const uint64_t limit = buffer.stride ? uint64_t{buffer.stride} * buffer.records : buffer.records;
+    if (offset + bytes > limit) return nullptr;
+    address = buffer.base + offset;
+  } else {
+    address = address_of(wave, instruction, bytes);
+  }
+  std::byte* at = wave.memory->find(address, bytes, true);
+  if (!at) wave.fail(out_of_bounds("scalar store", address, bytes));
+  return at;
+}
+
+template <bool Buffer, unsigned Bytes>
+void store(Wave& wave, const Instruction& instruction) {
+  for (unsigned dword = 0; dword < Bytes / 4; ++dword) {
+    Instruction part = instruction;
+    part.offset += static_cast<int32_t>(4 * dword);
+    std::byte* at = writable<Buffer>(wave, part, 4);
+    if (at) std::memcpy(at, &wave.sgpr[instruction.operands[0].index + dword], 4);
+  }
+}
+
+template <bool Buffer>
+void run_atomic(Wave& wave, const Instruction& instruction) {
+  const AtomicForm& form = *instruction.atomic;
+  const unsigned data = instruction.operands[0].index, dwords = form.bytes / 4;
+  std::byte* at = writable<Buffer>(wave, instruction, form.bytes);
+  if (!wave.fault.empty() || (at && !is_aligned(wave, reinterpret_cast<uint64_t>(at), form.bytes, 0))) return;
+  std::array<uint64_t, 2> values{};
+  for (unsigned i = 0; i < form.operands * dwords; ++i)
+    values[i / dwords] |= uint64_t{wave.sgpr[data + i]} << (32 * (i % dwords));
+  const uint64_t old = at ? form.operation(wave, at, values.data()) : 0;
+  if (!instruction.returns) return;
+  for (unsigned dword = 0; dword < dwords; ++dword)
+    wave.sgpr[data + dword] = static_cast<uint32_t>(old >> (32 * dword));
+}
+
+template <unsigned Bytes>
+void add_stores(Table& table, const std::string& name) {
+  table["s_store_" + name] = store<false, Bytes>;
+  table["s_buffer_store_" + name] = store<true, Bytes>;
+}
+
 template <unsigned Bytes, bool Sign = false>
 void add(Table& table, std::initializer_list<const char*> names) {
   for (std::string name : names) {
@@ -73,6 +127,13 @@ void add_scalar_memory(Table& table) {
   add<2>(table, {"u16"});
   add<1, true>(table, {"i8"});
   add<2, true>(table, {"i16"});
+  add_stores<4>(table, "dword");
+  add_stores<8>(table, "dwordx2");
+  add_stores<16>(table, "dwordx4");
+  for (const AtomicForm& form : atomic_forms()) {
+    table[std::string("s_atomic_") + form.name] = run_atomic<false>;
+    table[std::string("s_buffer_atomic_") + form.name] = run_atomic<true>;
+  }
 }
 
 }  // namespace kiln::amdgcn_emulator

@@ -20,7 +20,9 @@ const Table& semantics() {
     add_vector_short(filled);
     add_vector_packed(filled);
     add_vector_dot(filled);
+    add_vector_media(filled);
     add_vector_division(filled);
+    add_register_index(filled);
     add_cross_lane(filled);
     add_vector_memory(filled);
     add_buffer_memory(filled);

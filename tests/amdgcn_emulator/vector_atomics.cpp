@@ -17,6 +17,7 @@ void run_atomic(Wave& wave, const Instruction& instruction) {
   const Addresses addresses = memory_addresses(wave, instruction, address, address + 2);
   for (uint64_t mask = wave.exec(); mask; mask &= mask - 1) {
     auto lane = static_cast<unsigned>(std::countr_zero(mask));
+    if (!is_aligned(wave, addresses[lane], form.bytes, lane)) return;
     std::byte* at = atomic_memory(wave, instruction, addresses[lane], lane, form.bytes);
     if (!at) return;
     std::array<uint64_t, 2> values{};

@@ -49,6 +49,11 @@ void add_float(Table& table) {
   table["v_cvt_norm_u16_f16"] = vector<U16, F16>([](float a) { return to_normalised<uint16_t>(a); });
 }
 
+uint32_t insert_byte(float value, uint32_t byte, uint32_t dword) {
+  const unsigned shift = 8 * (byte & 3);
+  return (dword & ~(0xffu << shift)) | uint32_t{to_integer<uint8_t>(std::nearbyint(value))} << shift;
+}
+
 void add_pairs(Table& table) {
   // Truncates, whatever MODE says.
   table["v_cvt_pkrtz_f16_f32"] = table["v_cvt_pk_rtz_f16_f32"] =
@@ -74,10 +79,8 @@ void add_pairs(Table& table) {
     return pack(static_cast<uint32_t>(std::clamp(a, -32768, 32767)),
                 static_cast<uint32_t>(std::clamp(b, -32768, 32767)));
   });
-  table["v_cvt_pk_u8_f32"] = vector<U32, F32, U32, U32>([](float a, uint32_t byte, uint32_t c) {
-    unsigned shift = 8 * (byte & 3);
-    return (c & ~(0xffu << shift)) | uint32_t{to_integer<uint8_t>(std::nearbyint(a))} << shift;
-  });
+  table["v_cvt_pk_u8_f32"] =
+      vector<U32, F32, U32, U32>([](float a, uint32_t byte, uint32_t c) { return insert_byte(a, byte, c); });
   table["v_sat_pk_u8_i16"] = vector<U16, U32>([](uint32_t a) {
     int low = std::clamp<int>(static_cast<int16_t>(a), 0, 255);
     int high = std::clamp<int>(static_cast<int16_t>(a >> 16), 0, 255);
@@ -152,7 +155,21 @@ void to_byte_stochastic(Wave& wave, const Instruction& instruction) {
   store<U32>(wave, instruction, 0, result);
 }
 
+// One number rounded to a byte of the destination, whose others stay.
+void accumulate_byte(Wave& wave, const Instruction& instruction) {
+  begin_vector(wave, instruction);
+  Lanes<F32> values;
+  Lanes<U32> places, result;
+  const uint32_t* value = fetch<F32>(wave, instruction, 1, values);
+  const uint32_t* place = fetch<U32>(wave, instruction, 2, places);
+  const Row& old = wave.vgpr[instruction.operands[0].index];
+  for (unsigned lane = 0; lane < wave.lanes; ++lane)
+    result[lane] = insert_byte(F32::decode(value[lane]), place[lane], old[lane]);
+  store<U32>(wave, instruction, 0, result);
+}
+
 void add_bytes(Table& table) {
+  table["v_cvt_pkaccum_u8_f32"] = accumulate_byte;
   table["v_cvt_f32_fp8"] = from_bytes<false, 1>;
   table["v_cvt_f32_bf8"] = from_bytes<true, 1>;
   table["v_cvt_pk_f32_fp8"] = from_bytes<false, 2>;

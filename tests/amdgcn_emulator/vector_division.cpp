@@ -144,7 +144,7 @@ void add_vector_division(Table& table) {
   table["v_div_fmas_f64"] = run_fmas<F64>;
   table["v_div_fixup_f32"] = vector<F32, F32, F32, F32>(FixUp<F32>());
   table["v_div_fixup_f64"] = vector<F64, F64, F64, F64>(FixUp<F64>());
-  table["v_div_fixup_f16"] = vector<F16, F16, F16, F16>(FixUp<F16>());
+  table["v_div_fixup_f16"] = table["v_div_fixup_legacy_f16"] = vector<F16, F16, F16, F16>(FixUp<F16>());
 }
 
 }  // namespace kiln::amdgcn_emulator

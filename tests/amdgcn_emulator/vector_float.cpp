@@ -104,6 +104,8 @@ float legacy_fma(float a, float b, float c) { return a == 0 || b == 0 ? c : std:
 void add_f32(Table& table) {
   add_transcendental<F32, Transcendental>(table, "f32");
   table["v_rcp_iflag_f32"] = table["v_rcp_f32"];
+  table["v_exp_legacy_f32"] = table["v_exp_f32"];
+  table["v_log_legacy_f32"] = table["v_log_f32"];
   table["v_sin_f32"] = vector<F32, F32>([](float a) { return static_cast<float>(of_turns<false>(flush(a))); });
   table["v_cos_f32"] = vector<F32, F32>([](float a) { return static_cast<float>(of_turns<true>(flush(a))); });
   table["v_fract_f32"] = vector<F32, F32>([](float a) { return fraction(a, 0x1.fffffep-1f); });
@@ -115,6 +117,10 @@ void add_f32(Table& table) {
       vector<F32, F32, F32, F32>([](float a, float b, float c) { return legacy_fma(a, b, c); });
   table["v_fmac_legacy_f32"] = table["v_fmac_dx9_zero_f32"] =
       accumulating<F32, F32, F32>([](float a, float b, float c) { return legacy_fma(a, b, c); });
+  table["v_mullit_f32"] = vector<F32, F32, F32, F32>([](float a, float b, float c) {
+    constexpr float largest = std::numeric_limits<float>::max();
+    return b > -largest && c > 0 ? legacy_product(a, b) : -largest;
+  });
   table["v_mad_legacy_f32"] =
       vector<F32, F32, F32, F32>([](float a, float b, float c) { return legacy_product(a, b) + c; });
   table["v_mac_legacy_f32"] =
@@ -129,6 +135,8 @@ void add_f64(Table& table) {
   table["v_rcp_f64"] = vector<F64, F64>([](double a) { return coarse(1 / a); });
   table["v_rsq_f64"] = vector<F64, F64>([](double a) { return coarse(1 / std::sqrt(a)); });
   table["v_sqrt_f64"] = vector<F64, F64>([](double a) { return coarse(std::sqrt(a)); });
+  table["v_trig_preop_f64"] =
+      vector<F64, F64, U32>([](double a, uint32_t segment) { return two_over_pi_segment(a, segment & 31); });
   table["v_fract_f64"] = vector<F64, F64>([](double a) { return fraction(a, 0x1.fffffffffffffp-1); });
   table["v_frexp_exp_i32_f64"] = vector<I32, F64>([](double a) { return frexp_exponent(a); });
   table["v_ldexp_f64"] = vector<F64, F64, I32>([](double a, int32_t b) { return std::ldexp(a, b); });
@@ -138,6 +146,9 @@ void add_f16(Table& table) {
   add_transcendental<F16, HalfTranscendental>(table, "f16");
   table["v_sin_f16"] = vector<F16, F16>([](float a) { return of_turns<false>(a); });
   table["v_cos_f16"] = vector<F16, F16>([](float a) { return of_turns<true>(a); });
+  // As GFX8 had them: only what becomes of the register's other half differs.
+  table["v_mad_legacy_f16"] = table["v_mad_f16"];
+  table["v_fma_legacy_f16"] = table["v_fma_f16"];
   table["v_fract_f16"] = vector<F16, F16>([](float a) { return fraction(a, 0x1.ffcp-1f); });
   table["v_frexp_exp_i16_f16"] = vector<I16, F16>([](float a) { return frexp_exponent(a); });
   table["v_ldexp_f16"] = vector<F16, F16, I16>([](float a, int16_t b) { return std::ldexp(double{a}, b); });

@@ -90,8 +90,9 @@ void add_shifts(Table& table) {
   table["v_ashrrev_i64"] = vector<I64, U32, I64>([](uint32_t a, int64_t b) { return b >> (a & 63); });
   table["v_lshl_add_u32"] =
       vector<U32, U32, U32, U32>([](uint32_t a, uint32_t b, uint32_t c) { return (a << (b & 31)) + c; });
-  table["v_lshl_add_u64"] =
-      vector<U64, U64, U32, U64>([](uint64_t a, uint32_t b, uint64_t c) { return (a << (b & 7)) + c; });
+  // Counts above 4 shift by nothing.
+  table["v_lshl_add_u64"] = vector<U64, U64, U32, U64>(
+      [](uint64_t a, uint32_t b, uint64_t c) { return (a << ((b & 7) > 4 ? 0 : b & 7)) + c; });
   table["v_lshl_or_b32"] =
       vector<U32, U32, U32, U32>([](uint32_t a, uint32_t b, uint32_t c) { return (a << (b & 31)) | c; });
   table["v_add_lshl_u32"] =

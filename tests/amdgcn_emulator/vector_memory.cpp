@@ -73,6 +73,11 @@ template <Space S, unsigned Bytes, Extension E, bool Sign>
 void load(Wave& wave, const Instruction& instruction) {
   const Operand& destination = instruction.operands[0];
   const Addresses addresses = addresses_of(wave, instruction, S, 1, 2);
+  if constexpr (S != Space::kScratch && Bytes >= 4) {
+    if (in_one_range(wave, addresses, Bytes, false)) [[likely]]
+      return load_dwords<Bytes / 4>(wave, destination.index,
+                                    [&](unsigned lane) { return reinterpret_cast<std::byte*>(addresses[lane]); });
+  }
   for (uint64_t mask = wave.exec(); mask; mask &= mask - 1) {
     auto lane = static_cast<unsigned>(std::countr_zero(mask));
     std::array<uint32_t, (Bytes + 3) / 4> data{};
@@ -91,6 +96,11 @@ template <Space S, unsigned Bytes, Extension E>
 void store(Wave& wave, const Instruction& instruction) {
   const Operand& source = instruction.operands[1];
   const Addresses addresses = addresses_of(wave, instruction, S, 0, 2);
+  if constexpr (S != Space::kScratch && Bytes >= 4) {
+    if (in_one_range(wave, addresses, Bytes, true)) [[likely]]
+      return store_dwords<Bytes / 4>(wave, source.index,
+                                     [&](unsigned lane) { return reinterpret_cast<std::byte*>(addresses[lane]); });
+  }
   for (uint64_t mask = wave.exec(); mask; mask &= mask - 1) {
     auto lane = static_cast<unsigned>(std::countr_zero(mask));
     std::array<uint32_t, (Bytes + 3) / 4> data;
@@ -100,14 +110,34 @@ void store(Wave& wave, const Instruction& instruction) {
   }
 }
 
-// global_load_lds_*: every lane's data goes to LDS at M0 + offset + lane * 4.
-template <unsigned Bytes, bool Sign>
+// Of the lane-th dword behind an SGPR pair; the lane itself is the address.
+Addresses addresses_by_lane(const Wave& wave, const Instruction& instruction) {
+  const Operand& scalar = instruction.operands[1];
+  uint64_t base = static_cast<uint64_t>(int64_t{instruction.offset});
+  if (scalar.kind == OperandKind::kScalar && scalar.index != kNull) base += wave.scalar64(scalar.index);
+  Addresses addresses;
+  for (unsigned lane = 0; lane < kMaxLanes; ++lane) addresses[lane] = base + 4 * lane;
+  return addresses;
+}
+
+template <bool Write>
+void access_by_lane(Wave& wave, const Instruction& instruction) {
+  const Addresses addresses = addresses_by_lane(wave, instruction);
+  for (uint64_t mask = wave.exec(); mask; mask &= mask - 1) {
+    auto lane = static_cast<unsigned>(std::countr_zero(mask));
+    auto* data = reinterpret_cast<std::byte*>(&wave.vgpr[instruction.operands[0].index][lane]);
+    if (!access<Space::kGlobal, 4, Write>(wave, addresses[lane], lane, data)) return;
+  }
+}
+
+// *_load_lds_*: every lane's data goes to LDS at M0 + offset + lane * 4.
+template <Space S, unsigned Bytes, bool Sign>
 void load_to_lds(Wave& wave, const Instruction& instruction) {
-  const Addresses addresses = addresses_of(wave, instruction, Space::kGlobal, 0, 1);
+  const Addresses addresses = addresses_of(wave, instruction, S, 0, 1);
   for (uint64_t mask = wave.exec(); mask; mask &= mask - 1) {
     auto lane = static_cast<unsigned>(std::countr_zero(mask));
     uint32_t data = 0;
-    if (!access<Space::kGlobal, Bytes, false>(wave, addresses[lane], lane, reinterpret_cast<std::byte*>(&data))) return;
+    if (!access<S, Bytes, false>(wave, addresses[lane], lane, reinterpret_cast<std::byte*>(&data))) return;
     data = extended<Bytes, Sign>(data);
     uint64_t target = uint64_t{wave.sgpr[kM0] & 0xffff} + static_cast<uint64_t>(int64_t{instruction.offset}) + lane * 4;
     if (target + 4 > wave.group->lds.size()) return wave.fail(out_of_bounds("LDS access", target, 4));
@@ -141,7 +171,29 @@ void add_space(Table& table) {
   add_move<S, 2, kHighHalf>(table, {"short_d16_hi", "d16_hi_b16"}, {"short_d16_hi", "d16_hi_b16"});
 }
 
+template <Space S>
+void add_loads_to_lds(Table& table, const std::string& prefix) {
+  table[prefix + "_load_lds_dword"] = load_to_lds<S, 4, false>;
+  table[prefix + "_load_lds_ubyte"] = load_to_lds<S, 1, false>;
+  table[prefix + "_load_lds_sbyte"] = load_to_lds<S, 1, true>;
+  table[prefix + "_load_lds_ushort"] = load_to_lds<S, 2, false>;
+  table[prefix + "_load_lds_sshort"] = load_to_lds<S, 2, true>;
+}
+
 }  // namespace
+
+bool in_one_range(Wave& wave, const Addresses& addresses, unsigned bytes, bool write) {
+  // Without branches: inactive lanes count as a lane that is active.
+  const uint64_t exec = wave.exec();
+  if (exec == 0) return true;
+  uint64_t low = addresses[static_cast<unsigned>(std::countr_zero(exec))], high = low;
+  for (unsigned lane = 0; lane < wave.lanes; ++lane) {
+    const uint64_t address = bit_of(exec, lane) ? addresses[lane] : low;
+    low = address < low ? address : low;
+    high = address > high ? address : high;
+  }
+  return high <= ~uint64_t{0} - bytes && wave.memory->find(low, high - low + bytes, write) != nullptr;
+}
 
 bool private_access(Wave& wave, unsigned lane, uint64_t offset, std::byte* data, size_t bytes, bool write) {
   if (offset > wave.scratch_bytes || wave.scratch_bytes - offset < bytes) return false;
@@ -181,11 +233,10 @@ void add_vector_memory(Table& table) {
   add_space<Space::kFlat>(table);
   add_space<Space::kGlobal>(table);
   add_space<Space::kScratch>(table);
-  table["global_load_lds_dword"] = load_to_lds<4, false>;
-  table["global_load_lds_ubyte"] = load_to_lds<1, false>;
-  table["global_load_lds_sbyte"] = load_to_lds<1, true>;
-  table["global_load_lds_ushort"] = load_to_lds<2, false>;
-  table["global_load_lds_sshort"] = load_to_lds<2, true>;
+  add_loads_to_lds<Space::kGlobal>(table, "global");
+  add_loads_to_lds<Space::kScratch>(table, "scratch");
+  table["global_load_addtid_b32"] = access_by_lane<false>;
+  table["global_store_addtid_b32"] = access_by_lane<true>;
 }
 
 }  // namespace kiln::amdgcn_emulator

@@ -26,6 +26,7 @@ inline constexpr unsigned kXnackMask = 146;
 inline constexpr unsigned kScalarRegisters = 148;
 
 // Bits of MODE.
+inline constexpr uint32_t kModeRegisterIndex = 0x8000000;  // of GFX9: M0 shifts vector registers
 inline constexpr uint32_t kModeRound32 = 0x3;
 inline constexpr uint32_t kModeRound64 = 0xc;  // and of 16 bits
 inline constexpr uint32_t kModeDenormIn32 = 0x10;

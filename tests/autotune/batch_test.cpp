@@ -159,6 +159,8 @@ TEST(Batch, AStopEndsTheRunningJobAndBeginsNoOther) {
   const BatchResult result =
       run_batch(row_jobs({"row_sum", "cumsum_rows"}), compiler, fakes_of({}), *records, {}, progress, stop.get_token());
   EXPECT_TRUE(result.stopped);
+  EXPECT_EQ(result.jobs[0].state, JobState::kStopped);
+  EXPECT_EQ(result.count(JobState::kDone), 0u);
   EXPECT_EQ(result.jobs[1].state, JobState::kWaiting);
   EXPECT_GE(result.measured, 1u);
   EXPECT_LT(result.measured, 8u);
@@ -179,7 +181,7 @@ TEST(Batch, AFrozenRunMeasuresNothing) {
   EXPECT_TRUE(compiler.compiled.empty());
 }
 
-TEST(Batch, AGpuHasTheNextJobsDefaultCompiledAhead) {
+TEST(Batch, AGpuHasTheNextJobsFirstConfigsCompiledAhead) {
   ScratchDirectory directory;
   auto records = fake_records(directory.file("tune.sqlite"));
   for (const std::string target : {"cuda", "cpu"}) {
@@ -191,7 +193,7 @@ TEST(Batch, AGpuHasTheNextJobsDefaultCompiledAhead) {
       for (const std::string& what : compiler.compiled) ahead += what.starts_with("cumsum_rows ");
     };
     run_batch(row_jobs({"row_sum", "cumsum_rows"}, target), compiler, fakes_of({}), *records, {}, progress);
-    EXPECT_EQ(ahead, target == "cuda" ? 1u : 0u);
+    EXPECT_EQ(ahead > 1, target == "cuda") << ahead;
   }
 }
 

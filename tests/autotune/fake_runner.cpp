@@ -1,16 +1,20 @@
 // A runner without a device, for tests of the tuner's end of the protocol (docs/runner.md). What a candidate does is in
 // its config:
 //
-//   behave = 0: fine          4: crashes in load       8: garbage in measure       11: its device is lost in load
-//            1: wrong result  5: hangs in load         9: a line without end       12: its device is lost in measure
-//            2: no resources  6: crashes in measure   10: an endless wait in load  13: exits in measure
-//            3: not loadable  7: hangs in measure
+//   behave = 0: fine          4: crashes in load       8: garbage in measure       12: its device is lost in measure
+//            1: wrong result  5: hangs in load         9: a line without end       13: exits in measure
+//            2: no resources  6: crashes in measure   10: a long wait in load      14: chatters in measure, for ever
+//            3: not loadable  7: hangs in measure     11: its device is lost in load
+//           15: complains in measure, megabytes of it, and crashes
 //   us = N: its time
 //
 // The environment: FAKE_RUNNER_NOISE=SEED multiplies times by log-normal noise (5 %) and makes one in 20 an outlier;
 // FAKE_RUNNER_SICK=N lets it die in every load while the file FAKE_RUNNER_COUNT has fewer than N lines;
-// FAKE_RUNNER_HELLO=TEXT is its greeting. Each process adds a line to FAKE_RUNNER_COUNT, each launch one to
-// FAKE_RUNNER_LOG: "load 3", "measure 3".
+// FAKE_RUNNER_HELLO=TEXT is its greeting, FAKE_RUNNER_GREETS_AFTER=MS when it greets; FAKE_RUNNER_LAUNCH=MS is how long
+// the process takes for each launch that is measured, whatever time it says. Each process adds a line to
+// FAKE_RUNNER_COUNT: "started PID ARGUMENTS", each kernel one to FAKE_RUNNER_KERNELS, each launch one to
+// FAKE_RUNNER_LOG: "load 3", "measure 3", and each measured config one to FAKE_RUNNER_CONFIGS: "8 behave=0,us=40",
+// behind the value of the kernel's second parameter.
 #include <unistd.h>
 
 #include <cmath>
@@ -49,6 +53,10 @@ int count_lines(const std::string& path) {
   for (;;) ::pause();
 }
 
+void sleep_for(const char* variable) {
+  ::usleep(static_cast<useconds_t>(1000 * std::strtoul(environment(variable).c_str(), nullptr, 10)));
+}
+
 [[noreturn]] void crash() {
   std::cerr << "something is wrong" << std::endl;
   ::signal(SIGSEGV, SIG_DFL);
@@ -61,8 +69,10 @@ class FakeRunner {
   bool answer(const json& request) {
     id_ = request.at("id");
     const std::string name = request.at("request");
+    if (name == "begin") begin(request);
     if (name == "load") return load(request);
     if (name == "measure") return measure(request);
+    if (name == "begin") note("FAKE_RUNNER_KERNELS", name);
     return reply(json::object());
   }
 
@@ -70,7 +80,13 @@ class FakeRunner {
   struct Candidate {
     int behave = 0;
     double us = 1;
+    std::string name = {};
   };
+
+  void begin(const json& request) {
+    const json arguments = request.at("workload").at("arguments");
+    shape_ = arguments.size() > 1 ? arguments[1].value("bits", json(0)).dump() : "";
+  }
 
   bool reply(json body, bool lost = false) {
     json message = {{"id", id_}, {"reply", std::move(body)}, {"unknown", "is ignored"}};
@@ -86,7 +102,8 @@ class FakeRunner {
     const uint32_t number = request.at("candidate");
     note("FAKE_RUNNER_LOG", "load " + std::to_string(number));
     const json config = request.at("config");
-    const Candidate candidate{config.value("behave", 0), config.value("us", 1.0)};
+    const Candidate candidate{config.value("behave", 0), config.value("us", 1.0),
+                              shape_ + " " + kiln::autotune::to_string(config.get<kiln::autotune::Config>())};
     const std::string sick = environment("FAKE_RUNNER_SICK");
     if (!sick.empty() && count_lines(environment("FAKE_RUNNER_COUNT")) < std::stoi(sick)) crash();
     switch (candidate.behave) {
@@ -120,12 +137,22 @@ class FakeRunner {
     for (const json& number : request.at("candidates")) {
       const Candidate candidate = candidates_.at(number);
       note("FAKE_RUNNER_LOG", "measure " + number.dump());
+      if (candidate.name.find("us=") != std::string::npos) note("FAKE_RUNNER_CONFIGS", candidate.name);
       (void)write_line(1, {{"id", id_}, {"running", number}});
       if (candidate.behave == 6) crash();
       if (candidate.behave == 7) hang();
       if (candidate.behave == 8) std::cout << "{]" << std::endl;
       if (candidate.behave == 9) std::cout << std::string(2u << 20, 'x') << std::flush;
       if (candidate.behave == 13) std::exit(7);
+      while (candidate.behave == 14) {
+        for (const char* kind : {"running", "progress"}) (void)write_line(1, {{"id", id_}, {kind, number}});
+        ::usleep(1000);
+      }
+      if (candidate.behave == 15) {
+        std::cerr << "it begins" << std::string(3u << 20, '.') << std::endl;
+        crash();
+      }
+      sleep_for("FAKE_RUNNER_LAUNCH");
       if (candidate.behave == 12) {
         times.push_back(nullptr);
         failures.push_back({{"candidate", number}, {"failure", "crash"}, {"message", "illegal address"}});
@@ -144,6 +171,7 @@ class FakeRunner {
   }
 
   json id_;
+  std::string shape_;
   std::map<uint32_t, Candidate> candidates_;
   const bool noisy_ = !environment("FAKE_RUNNER_NOISE").empty();
   std::mt19937_64 random_{std::strtoull(environment("FAKE_RUNNER_NOISE").c_str(), nullptr, 10)};
@@ -151,13 +179,18 @@ class FakeRunner {
 
 }  // namespace
 
-int main() {
-  note("FAKE_RUNNER_COUNT", "started");
+int main(int argc, char** argv) {
+  std::string started = "started " + std::to_string(::getpid());
+  for (int i = 1; i < argc; ++i) started += std::string(" ") + argv[i];
+  note("FAKE_RUNNER_COUNT", started);
+  sleep_for("FAKE_RUNNER_GREETS_AFTER");
+  const bool first_device = started.find("--device") == std::string::npos || started.find("--device 0") != started.npos;
   const std::string hello = environment("FAKE_RUNNER_HELLO");
   if (!hello.empty()) {
     std::cout << hello << std::endl;
   } else {
-    (void)write_line(1, kiln::autotune::hello_of({"cpu", "a fake", "fake device", 1}));
+    (void)write_line(
+        1, kiln::autotune::hello_of({"cpu", "a fake", first_device ? "fake device" : "another fake device", 1}));
   }
   FakeRunner runner;
   for (std::string line; std::getline(std::cin, line);) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "compare.h"
+#include "device.h"
 #include "kiln/dsl/kernels.h"
 #include "memory_use.h"
 #include "runner_case.h"
@@ -72,6 +73,18 @@ TEST(Inputs, AreAFunctionOfSeedAndArray) {
   EXPECT_EQ(values(ElementType::kF32, 1000), values(ElementType::kF32, 1000));
   EXPECT_NE(values(ElementType::kF32, 1000), values(ElementType::kF32, 1000, {}, 2));
   EXPECT_NE(values(ElementType::kF32, 1000), values(ElementType::kF32, 1000, {}, 1, 1));
+}
+
+TEST(Inputs, ArraysRepeatThem) {
+  auto device = open_cpu({1});
+  ASSERT_TRUE(device);
+  const std::vector<uint64_t> sizes = {10007};
+  ASSERT_TRUE((*device)->allocate(sizes));
+  std::vector<std::byte> first(4099), all(10007);
+  fill_array(ElementType::kI8, {0, 0, {{-128, 128}}}, 1, 0, first);
+  ASSERT_TRUE((*device)->write(0, first));
+  ASSERT_TRUE((*device)->read(0, all));
+  for (size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], first[i % first.size()]) << i;
 }
 
 TEST(Inputs, AnArrayThatNoMemoryHoldsIsAnError) {

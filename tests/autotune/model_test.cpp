@@ -38,12 +38,23 @@ TEST(Model, TheRooflineIsTheTightestBound) {
   EXPECT_STREQ(roofline(gpu(), {}).bound, "launch");
 }
 
-TEST(Model, WhatIsPossibleIsAnEighthOfTheRoofUnlessTheWorkIsEstimated) {
+TEST(Model, WhatIsPossibleIsHalfOfTheRoofUnlessTheWorkIsEstimated) {
   Work work = product();
-  EXPECT_NEAR(possible_us(gpu(), work), 1.4e11 / 6e8 / 8, 1e-9);
+  EXPECT_NEAR(possible_us(gpu(), work), 1.4e11 / 6e8 / 2, 1e-9);
   EXPECT_LT(possible_us(gpu(), work), predict_us(gpu(), work, {}));
   work.estimated = true;
   EXPECT_EQ(possible_us(gpu(), work), 0);
+}
+
+// Products of f8 are faster than those of any type that was calibrated, and those of f64 have a bound all the same.
+TEST(Model, ATypeThatWasNotCalibratedIsNotTakenForF32) {
+  Work work = product();
+  const double of_bf16 = possible_us(gpu(), work);
+  work.dot_type = dsl::ElementType::kF8E4M3;
+  EXPECT_NEAR(possible_us(gpu(), work), of_bf16 / 2, 1e-9);
+  work.dot_type = dsl::ElementType::kF64;
+  EXPECT_NEAR(possible_us(gpu(), work), of_bf16, 1e-9);
+  EXPECT_GT(possible_us(gpu(), work), 0);
 }
 
 TEST(Model, FewProgramsLeaveTheMachineIdle) {

@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <thread>
 
+#include "device.h"
 #include "kiln/autotune/runner_protocol.h"
+#include "kiln/client/artifact.h"
 #include "kiln/dsl/kernels.h"
 #include "measure_lock.h"
 #include "placement.h"
@@ -184,7 +186,7 @@ TEST_F(CpuRunner, NeverMeasuresBesideAnother) {
   ASSERT_TRUE(held) << held.error().message;
   std::thread other([&held] {
     std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-    held->reset();
+    *held = DeviceLock();
   });
   const auto before = std::chrono::steady_clock::now();
   begin(kernel, workload_by(kernel, {{"n", 64}}));
@@ -199,10 +201,177 @@ TEST_F(CpuRunner, NeverMeasuresBesideAnother) {
   EXPECT_EQ(told, 1);
 }
 
+// Of two users, say: each has a runtime directory, which nobody chose.
+TEST_F(CpuRunner, TheLockIsTheMachines) {
+  ::unsetenv("KILN_RUNTIME_DIR");
+  const std::string device = "test-" + std::to_string(::getpid());
+  set("XDG_RUNTIME_DIR", path("one"));
+  std::filesystem::create_directory(path("one"));
+  std::filesystem::permissions(path("one"), std::filesystem::perms::owner_all);
+  auto first = lock_device({device, 0}, [] {});
+  ASSERT_TRUE(first) << first.error().message;
+  set("XDG_RUNTIME_DIR", path("two"));
+  std::filesystem::create_directory(path("two"));
+  std::filesystem::permissions(path("two"), std::filesystem::perms::owner_all);
+  EXPECT_FALSE(lock_device({device, 0}, [] {}));
+  set("KILN_RUNTIME_DIR", path("three"));
+  EXPECT_TRUE(lock_device({device, 0}, [] {}));
+  ::unsetenv("KILN_RUNTIME_DIR");
+  *first = DeviceLock();
+  EXPECT_TRUE(lock_device({device, 0}, [] {}));
+}
+
+// Of a kernel that takes as many steps as its array says, and then writes a number of steps for centuries into it.
+constexpr const char* kConsuming = R"(kernel consuming(%x: ptr<i64>) {
+  constexpr SALT = 0
+  grid [1, 1, 1]
+  array x = 1
+  %trips = load %x
+  %zero = constant {value = 0, type = i64}
+  %one = constant {value = 1, type = i64}
+  %odd = constant {value = 2*SALT + 1664525, type = i64}
+  %sum = for %i = %zero to %trips step %one carry (%a = %zero) {
+    %b = mul %a, %odd
+    %c = xor %b, %i
+    yield %c
+  }
+  %bit = and %sum, %one
+  %far = constant {value = 4611686018427387904, type = i64}
+  %left = add %far, %bit
+  store %x, %left
+})";
+
+TEST_F(CpuRunner, ArraysInPlaceAreRestoredBeforeEachLaunch) {
+  start();
+  const dsl::Kernel kernel = parsed(kConsuming);
+  Workload workload = workload_by(kernel, {});
+  workload.arguments[0].range = {5, 6};
+  for (Cache cache : {Cache::kCold, Cache::kHot}) {
+    begin(kernel, workload, cache);
+    for (CandidateId id : {0, 1}) EXPECT_EQ(load(id, {{"SALT", id}}, Seconds(5)).failure, Failure::kNone);
+    auto measured = runner_->measure(std::vector<CandidateId>{0, 1}, 3, Seconds(5));
+    ASSERT_TRUE(measured) << measured.error().message;
+    for (const CandidateStatus& status : measured->status) EXPECT_EQ(status.failure, Failure::kNone) << status.message;
+  }
+}
+
+// The device itself, in this process.
+class CpuDevice : public RunnerCase {
+ protected:
+  void SetUp() override {
+    RunnerCase::SetUp();
+    auto device = open_cpu({1});
+    ASSERT_TRUE(device);
+    device_ = std::move(*device);
+  }
+  UntypedFunction compiled(const dsl::Kernel& kernel, const Config& config) {
+    if (!compiler_) compiler_ = std::make_unique<TestCompiler>(path("run"));
+    auto function = client::load_artifact(kernel, compiler_->compile(kernel, config));
+    if (!function) ADD_FAILURE() << function.error().message;
+    return function ? *function : UntypedFunction();
+  }
+  void make_arrays(const std::vector<uint64_t>& bytes) {
+    ASSERT_TRUE(device_->allocate(bytes));
+    for (size_t i = 0; i < bytes.size(); ++i) ASSERT_TRUE(device_->fill(i, 0));
+  }
+  double time_us(const UntypedFunction& function, const std::vector<Argument>& arguments, int launches, Cache cache) {
+    auto us = device_->time_us(function, arguments, launches, cache, 1);
+    if (!us) ADD_FAILURE() << us.error().message;
+    return us ? us->front() : 0;
+  }
+
+  std::unique_ptr<MeasuredDevice> device_;
+  std::unique_ptr<TestCompiler> compiler_;
+};
+
+// Hot: a launch that does not count, then as many as are wanted. Cold: one launch.
+TEST_F(CpuDevice, WarmsUpWhereCachesAreHot) {
+  const dsl::Kernel kernel = parsed(R"(kernel counts(%x: ptr<i32>) {
+  grid [1, 1, 1]
+  array x = 1
+  %old = load %x
+  %one = constant {value = 1, type = i32}
+  %new = add %old, %one
+  store %x, %new
+})");
+  const UntypedFunction function = compiled(kernel, {});
+  make_arrays({4});
+  const std::vector<Argument> arguments = {{device_->data(0), 1, 0}};
+  auto launched = [&](int launches, Cache cache) {
+    EXPECT_TRUE(device_->fill(0, 0));
+    (void)time_us(function, arguments, launches, cache);
+    int32_t count = 0;
+    EXPECT_TRUE(device_->read(0, std::as_writable_bytes(std::span(&count, 1))));
+    return count;
+  };
+  EXPECT_EQ(launched(7, Cache::kHot), 8);
+  EXPECT_EQ(launched(1, Cache::kCold), 1);
+  // A kept array is as it was when the launch that counts begins.
+  ASSERT_TRUE(device_->fill(0, 0));
+  ASSERT_TRUE(device_->keep(0));
+  EXPECT_EQ(launched(1, Cache::kHot), 1);
+}
+
+// What is called cold comes from memory: the same launch, in turns, takes longer.
+TEST_F(CpuDevice, ColdLaunchesFindNothingInTheCaches) {
+  const dsl::Kernel& kernel = *kernels::vector_add<>().ir();
+  const UntypedFunction function = compiled(kernel, {});
+  constexpr int64_t kElements = 64 << 10;
+  make_arrays(std::vector<uint64_t>(3, 4 * kElements));
+  std::vector<Argument> arguments;
+  for (size_t i = 0; i < 3; ++i) arguments.push_back({device_->data(i), kElements, 0});
+  arguments.push_back({nullptr, 0, kElements});
+  std::vector<double> cold, hot;
+  for (int i = 0; i < 25; ++i) {
+    cold.push_back(time_us(function, arguments, 1, Cache::kCold));
+    hot.push_back(time_us(function, arguments, 1, Cache::kHot));
+  }
+  std::sort(cold.begin(), cold.end());
+  std::sort(hot.begin(), hot.end());
+  EXPECT_GT(cold[12], hot[12]);
+}
+
 bool is_alive(const std::string& pid) {
   std::ifstream file("/proc/" + pid + "/stat");
   std::string number, name, state;
   return (file >> number >> name >> state) && state != "Z";
+}
+
+std::vector<std::string> children() {
+  std::vector<std::string> out;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream file(entry.path() / "stat");
+    std::string number, name, state, parent;
+    if (file >> number >> name >> state >> parent && parent == std::to_string(::getpid()) && state != "Z") {
+      out.push_back(number);
+    }
+  }
+  return out;
+}
+
+// As of `kiln tune` and a daemon's tuner: the second runner's turn comes when the first one's is over, here by its end.
+TEST_F(CpuRunner, TwoTunersMeasureInTurn) {
+  start();
+  const dsl::Kernel kernel = parsed(kTroubled);
+  const Workload workload = workload_by(kernel, {{"n", 64}});
+  begin(kernel, workload);
+  const std::vector<std::string> of_the_first = children();
+  ASSERT_FALSE(of_the_first.empty());
+  std::thread hanging([&] { EXPECT_EQ(load(3, {{"MODE", 3}}, Seconds(4)).failure, Failure::kHang); });
+  const auto measures = [] { return !lock_device({"cpu", 0}, [] {}); };
+  for (int i = 0; i < 1000 && !measures(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(measures());
+  auto second = start_runner({.executable = kRunner});
+  ASSERT_TRUE(second) << second.error().message;
+  auto begun = (*second)->begin(kernel, workload, Cache::kHot);
+  EXPECT_TRUE(begun) << begun.error().message;
+  bool ended = false;
+  for (int i = 0; i < 50 && !ended; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ended = std::any_of(of_the_first.begin(), of_the_first.end(), [](const auto& pid) { return !is_alive(pid); });
+  }
+  EXPECT_TRUE(ended) << "the second began while the first measured";
+  hanging.join();
 }
 
 // Though it never sees the end of its input.

@@ -99,7 +99,8 @@ TEST_F(FakeRunner, AWrongResultIsKeptWithWhatIsNeededToSeeItAgain) {
 // What each failure in a measurement costs: the candidate alone. The others have all their times.
 TEST_F(FakeRunner, AFailureInAMeasurementCostsOneCandidate) {
   const std::map<int, Failure> behaviours = {{6, Failure::kCrash}, {7, Failure::kHang},   {8, Failure::kCrash},
-                                             {9, Failure::kCrash}, {12, Failure::kCrash}, {13, Failure::kCrash}};
+                                             {9, Failure::kCrash}, {12, Failure::kCrash}, {13, Failure::kCrash},
+                                             {14, Failure::kHang}, {15, Failure::kCrash}};
   for (const auto& [behave, failure] : behaviours) {
     std::filesystem::remove(path("count"));
     begin();
@@ -150,6 +151,35 @@ TEST_F(FakeRunner, DeathsBetweenSuccessesAreTheCandidates) {
 TEST_F(FakeRunner, WaitingForTheDeviceIsNoHang) {
   begin();
   EXPECT_EQ(load(1, 10, kShort).failure, Failure::kNone);
+}
+
+// Whatever a runner says in between, only its answer ends the wait: a deadline is wall time.
+TEST_F(FakeRunner, ChatterGivesNoMoreTime) {
+  begin();
+  for (CandidateId id : {1, 2}) EXPECT_EQ(load(id, id == 2 ? 14 : 0).failure, Failure::kNone);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(measure({1, 2}, 1, kShort).status[1].failure, Failure::kHang);
+  EXPECT_LT(Seconds(std::chrono::steady_clock::now() - start), kTime);
+}
+
+// Each candidate of a request has a turn of its own: three of them may take longer together than one may.
+TEST_F(FakeRunner, TheDeadlineIsOfOneTurn) {
+  set("FAKE_RUNNER_LAUNCH", "300");
+  begin();
+  for (CandidateId id : {1, 2, 3}) EXPECT_EQ(load(id, 0).failure, Failure::kNone);
+  const auto measured = measure({1, 2, 3}, 1, kShort);
+  for (const CandidateStatus& status : measured.status) EXPECT_EQ(status.failure, Failure::kNone) << status.message;
+}
+
+// The beginning and the end are in the message, however much there is between them.
+TEST_F(FakeRunner, LastWordsAreFew) {
+  begin();
+  EXPECT_EQ(load(1, 15).failure, Failure::kNone);
+  const CandidateStatus status = measure({1}).status[0];
+  EXPECT_EQ(status.failure, Failure::kCrash);
+  EXPECT_THAT(status.message, AllOf(HasSubstr("Segmentation fault"), HasSubstr("its last words: it begins..."),
+                                    HasSubstr("bytes are left out"), HasSubstr("something is wrong")));
+  EXPECT_LT(status.message.size(), 1500u);
 }
 
 TEST_F(FakeRunner, NoiseIsAroundTheTime) {

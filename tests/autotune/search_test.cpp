@@ -33,7 +33,7 @@ struct Line {
   std::vector<size_t> ask(Search search, size_t count, size_t limit = 8, uint64_t seed = 0) const {
     size_t tried = 0;
     for (char one : open) tried += !one;
-    return propose(search, {space, configs, predicted, measured, open, champion, tried, limit, transferred}, seed,
+    return propose(search, {space, configs, predicted, measured, open, champion, tried, limit, transferred, {}}, seed,
                    count);
   }
 };
@@ -87,7 +87,7 @@ TEST(Search, NoneProposesBeyondTheLimit) {
     EXPECT_TRUE(line.ask(search, 6, 2).empty());
   }
   EXPECT_EQ(search_limit(Search::kAuto, 0.25, 80), 20u);
-  EXPECT_EQ(search_limit(Search::kAuto, 0.25, 9), 4u);
+  EXPECT_EQ(search_limit(Search::kAuto, 0.25, 9), 3u);
   EXPECT_EQ(search_limit(Search::kAuto, 0.25, 3), 3u);
   EXPECT_EQ(search_limit(Search::kExhaustive, 0.25, 80), 80u);
 }

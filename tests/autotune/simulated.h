@@ -9,6 +9,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "kiln/autotune/tune.h"
 #include "kiln/dsl/text.h"
@@ -70,6 +71,7 @@ class FakeRunner final : public Runner {
     return CandidateStatus{};
   }
   Result<Measured> measure(std::span<const CandidateId> ids, int rounds, Seconds) override {
+    if (pause > pause.zero()) sleep(pause * static_cast<double>(rounds) * static_cast<double>(ids.size()));
     if (calls_left == 0) return error(ErrorCode::kUnavailable, "killed");
     --calls_left;
     Measured out;
@@ -88,12 +90,20 @@ class FakeRunner final : public Runner {
     return out;
   }
   void unload(CandidateId id) override { loaded_.erase(id); }
+  double device_us() const override { return device_us_; }
 
+  std::chrono::duration<double> pause{0};  // what a launch really takes
   std::map<Config, Failure> failing_loads, failing_launches;
   std::map<Config, int> loads, launches;
   int calls_left = -1;  // of measure, until the runner is gone for good; -1: no end
 
  private:
+  void sleep(std::chrono::duration<double> time) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(time);
+    device_us_ += std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+  }
+
   double launch(const Config& config) {
     ++launches[config];
     const double factor = std::exp(noise_.sigma * std::normal_distribution<double>()(random_));
@@ -107,6 +117,7 @@ class FakeRunner final : public Runner {
   std::mt19937_64 random_;
   RunnerInfo info_;
   std::map<CandidateId, Config> loaded_;
+  double device_us_ = 0;
 };
 
 class MemoryRecords final : public Records {

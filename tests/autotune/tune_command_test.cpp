@@ -5,7 +5,10 @@
 
 #include <array>
 #include <csignal>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <set>
 #include <thread>
 
 #include "batch_helpers.h"
@@ -43,7 +46,8 @@ class TuneCommand : public ::testing::Test {
     for (const auto& [name, file] : {std::pair("KILN_RUNTIME_DIR", "run"),
                                      {"KILN_CACHE_DIR", "cache"},
                                      {"XDG_DATA_HOME", "data"},
-                                     {"FAKE_RUNNER_LOG", "log"}}) {
+                                     {"FAKE_RUNNER_LOG", "log"},
+                                     {"FAKE_RUNNER_CONFIGS", "configs"}}) {
       ::setenv(name, directory_.file(file).c_str(), 1);
     }
     write_text(directory_.file("how_long.kiln"), kKernel);
@@ -51,7 +55,8 @@ class TuneCommand : public ::testing::Test {
   }
   ~TuneCommand() override {
     run("stop", false);
-    for (const char* name : {"KILN_RUNTIME_DIR", "KILN_CACHE_DIR", "XDG_DATA_HOME", "FAKE_RUNNER_LOG"})
+    for (const char* name :
+         {"KILN_RUNTIME_DIR", "KILN_CACHE_DIR", "XDG_DATA_HOME", "FAKE_RUNNER_LOG", "FAKE_RUNNER_CONFIGS"})
       ::unsetenv(name);
   }
 
@@ -67,6 +72,29 @@ class TuneCommand : public ::testing::Test {
     const int status = ::pclose(pipe);
     out.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     out.errors = read_text(directory_.file("errors"));
+    return out;
+  }
+
+  // Of a batch that goes on by itself; its object is in the file `output`.
+  pid_t start(const std::string& jobs, const char* more = "--json") {
+    const std::string path = directory_.file(jobs), output = directory_.file("output");
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    if (!std::freopen(output.c_str(), "w", stdout) || !std::freopen("/dev/null", "w", stderr)) ::_exit(1);
+    const std::string kiln = std::string(KILN_BIN_DIR) + "/kiln";
+    ::execl(kiln.c_str(), "kiln", "tune", "--runner", FAKE_RUNNER, path.c_str(), "--json", more,
+            static_cast<char*>(nullptr));
+    ::_exit(1);
+  }
+  static int end_of(pid_t child) {
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  std::vector<std::string> lines(const std::string& name) const {
+    std::vector<std::string> out;
+    std::istringstream text(read_text(directory_.file(name)));
+    for (std::string line; std::getline(text, line);) out.push_back(line);
     return out;
   }
 
@@ -137,6 +165,9 @@ TEST_F(TuneCommand, RefusesBadInputBeforeAnythingRuns) {
   EXPECT_THAT(refusal("jobs.jsonl --share 2"), HasSubstr("--share: must be above 0 and at most 1"));
   EXPECT_THAT(refusal("jobs.jsonl --report none/r.html"), HasSubstr("--report none/r.html: cannot be written there"));
   EXPECT_THAT(refusal(""), HasSubstr("no jobs file is named"));
+  for (const char* words : {"jobs.jsonl --no-such-flag", "jobs.jsonl --threads many", "jobs.jsonl --budget"}) {
+    EXPECT_EQ(run(words).code, 1) << words;
+  }
   EXPECT_EQ(launches(), 0u);
 }
 
@@ -160,23 +191,104 @@ TEST_F(TuneCommand, AnInterruptReportsWhatThereIs) {
   std::string shapes;
   for (int n = 1; n <= 200; ++n) shapes += (n > 1 ? "," : "") + std::string("{\"n\":") + std::to_string(n) + "}";
   write_text(jobs, R"({"kernel":"how_long.kiln","shapes":[)" + shapes + "]}");
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (!std::freopen(output.c_str(), "w", stdout) || !std::freopen("/dev/null", "w", stderr)) ::_exit(1);
-    const std::string kiln = std::string(KILN_BIN_DIR) + "/kiln";
-    ::execl(kiln.c_str(), "kiln", "tune", "--runner", FAKE_RUNNER, jobs.c_str(), "--json", static_cast<char*>(nullptr));
-    ::_exit(1);
-  }
+  const pid_t child = start("many.jsonl");
   for (int i = 0; i < 1000 && launches() < 5; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   ::kill(child, SIGINT);
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_EQ(end_of(child), 130);
   const json result = json::parse(read_text(output));
   EXPECT_TRUE(result["stopped"]);
   EXPECT_EQ(result["jobs"].size(), 200u);
   EXPECT_EQ(result["jobs"][199]["state"], "not begun");
+}
+
+// A runner that says nothing for as long as its deadline lets it.
+TEST_F(TuneCommand, AnInterruptDoesNotWaitForAHungRunner) {
+  write_text(directory_.file("hung.jsonl"),
+             R"({"kernel":"how_long.kiln","shape":{"n":8},"space":{"us":[40,100],"behave":[0,5]}})");
+  ASSERT_EQ(run("hung.jsonl --frozen").code, 0);
+  const pid_t child = start("hung.jsonl", "--search=exhaustive");
+  auto hangs = [&] {
+    const std::string log = read_text(directory_.file("log"));
+    return log.ends_with("load 1\n") || log.ends_with("load 2\n") || log.ends_with("load 3\n");
+  };
+  // Still so after a while: others go on at once.
+  for (int seen = 0, i = 0; i < 3000 && seen < 30; ++i) {
+    seen = hangs() ? seen + 1 : 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  ::kill(child, SIGTERM);
+  EXPECT_EQ(end_of(child), 130);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
+  const json result = json::parse(read_text(directory_.file("output")));
+  EXPECT_TRUE(result["stopped"]);
+  EXPECT_EQ(result["jobs"][0]["state"], "stopped");
+}
+
+// What the records have of finished measurements, in the words of the runner's log. A search compares what it tries
+// with the default and the best so far: these two are launched again.
+std::set<std::string> finished_measurements(const std::string& records) {
+  std::map<std::string, std::pair<double, std::string>> best;
+  std::set<std::string> out, compared;
+  std::istringstream text(read_text(records));
+  for (std::string line; std::getline(text, line);) {
+    const json object = json::parse(line);
+    if (!object.contains("config")) continue;
+    const std::string bucket = object["bucket"], shape = bucket.substr(2, bucket.find(';') - 2);
+    const std::string name = shape + " " + to_string(object["config"].get<Config>());
+    out.insert(name);
+    if (object["is_default"] == true) compared.insert(name);
+    const std::pair candidate{object["median_us"].get<double>(), name};
+    const auto [found, first] = best.emplace(shape, candidate);
+    if (!first) found->second = std::min(found->second, candidate);
+  }
+  for (const auto& [shape, candidate] : best) compared.insert(candidate.second);
+  for (const std::string& name : compared) out.erase(name);
+  return out;
+}
+
+// KILN_AUTOTUNE_FULL=1: 50 kills.
+TEST_F(TuneCommand, KilledAnywhereItRepeatsNothing) {
+  const int kills = std::getenv("KILN_AUTOTUNE_FULL") ? 50 : 10;
+  write_text(
+      directory_.file("batch.jsonl"),
+      R"({"kernel":"how_long.kiln","shapes":[{"n":1},{"n":2},{"n":3},{"n":4},{"n":5},{"n":6},{"n":7},{"n":8}]})");
+  ASSERT_EQ(run("batch.jsonl --frozen").code, 0);
+  std::mt19937 random(17);
+  int killed = 0;
+  for (int i = 0; i < kills; ++i) {
+    ASSERT_EQ(run("export records.jsonl").code, 0);
+    const std::set<std::string> before = finished_measurements(directory_.file("records.jsonl"));
+    const size_t begin = lines("configs").size();
+    const pid_t child = start("batch.jsonl", i % 2 == 0 ? "--resume" : "--search=exhaustive");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20 + random() % 600));
+    ::kill(child, SIGKILL);
+    killed += end_of(child) == 128 + SIGKILL;
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // its runner ends too
+    const std::vector<std::string> measured = lines("configs");
+    for (size_t line = begin; line < measured.size(); ++line) {
+      EXPECT_FALSE(before.contains(measured[line])) << measured[line] << ", kill " << i;
+    }
+  }
+  EXPECT_GT(killed, 0);
+  const Outcome last = run("batch.jsonl --json --resume --search exhaustive");
+  ASSERT_EQ(last.code, 0) << last.errors;
+  const json result = json::parse(last.output);
+  EXPECT_EQ(result["measured"].get<int>() + result["reused"].get<int>(), 64) << last.output;
+  for (const json& job : result["jobs"]) EXPECT_EQ(job["best"]["us"], 40) << job;
+  EXPECT_EQ(json::parse(run("batch.jsonl --json").output)["measured"], 0);
+}
+
+TEST_F(TuneCommand, NoiseLeavesTheChoiceWithinFivePercent) {
+  write_text(directory_.file("noisy.jsonl"),
+             R"({"kernel":"how_long.kiln","shape":{"n":8},"space":{"us":[70,77,84,92,105,120,150,200]}})");
+  for (const char* seed : {"1", "2", "3"}) {
+    ::setenv("FAKE_RUNNER_NOISE", seed, 1);
+    const Outcome outcome = run(std::string("noisy.jsonl --json --share 1 --db noisy") + seed + ".sqlite");
+    ::unsetenv("FAKE_RUNNER_NOISE");
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_EQ(json::parse(outcome.output)["jobs"][0]["best"]["us"], 70) << seed;
+  }
 }
 
 TEST(KilnTune, IsMissedByName) {

@@ -318,6 +318,20 @@ TEST(Tune, AFailureCostsOnlyItself) {
   EXPECT_EQ(runner.loads[second], 1);
 }
 
+// The default runs all the same: there is nothing else to ship.
+TEST(Tune, WhatSpillsFarNeverRuns) {
+  FakeCompiler compiler;
+  compiler.metadata = {{"device", {{"threads", 128}, {"spill_bytes", 4096}}}};
+  FakeRunner runner(cases()[2].time_of);
+  MemoryRecords records;
+  auto result = tune(blocks_job(), compiler, runner, records, machine(), {});
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->best, result->fallback);
+  EXPECT_EQ(result->failed, 19u);
+  EXPECT_EQ(result->candidates.back().record.message, "spills 4096 bytes of registers a thread");
+  EXPECT_EQ(runner.loads.size(), 1u);
+}
+
 TEST(Tune, ADefaultThatFailsIsAnError) {
   FakeCompiler compiler;
   FakeRunner runner(cases()[0].time_of);
@@ -354,6 +368,20 @@ TEST(Tune, RejectsImpossibleTimes) {
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_EQ(records.rows[result->key][broken].failure, Failure::kImpossibleTime);
   EXPECT_NE(result->best, broken);
+}
+
+// A machine that was calibrated while it was busy.
+TEST(Tune, RoofsThatTheDefaultBeatsRuleOutNothing) {
+  Machine busy = machine();
+  busy.read_bytes_per_us = busy.copy_bytes_per_us = busy.cache_bytes_per_us = 10;
+  const TimeOf time_of = cases()[0].time_of;
+  FakeCompiler compiler;
+  FakeRunner runner(time_of);
+  MemoryRecords records;
+  auto result = tune(blocks_job(), compiler, runner, records, busy, {});
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->failed, 0u);
+  EXPECT_EQ(time_of(result->best), true_best(blocks_job(), time_of));
 }
 
 TEST(Tune, BeginsWithWhatWasBestForOtherShapes) {

@@ -41,6 +41,21 @@ TEST(CountWork, OfAMatrixProductIsThatOfItsTiles) {
   EXPECT_GE(work.tile_bytes, 2 * (128 * 64 + 64 * 256) + 4 * 128 * 256);
 }
 
+TEST(CountWork, KnowsWhatRegistersHold) {
+  const Config product = {{"BM", 128}, {"BN", 256}, {"BK", 64}};
+  EXPECT_EQ(count(kernels::matmul<lang::bf16>().ir(), {{"M", 512}, {"N", 512}, {"K", 512}}, product).register_bytes,
+            4 * 128 * 256);
+  const nlohmann::json rows = {{"rows", 8}, {"cols", 3000}, {"stride", 3000}, {"eps", 1e-5}};
+  const Work norm = count(kernels::layer_norm<lang::bf16>().ir(), rows, {{"BLOCK", 4096}});
+  EXPECT_EQ(norm.register_bytes, 4 * 4096);
+  Machine machine;
+  machine.target = "cuda:sm_90a";
+  EXPECT_EQ(register_bytes_a_thread(machine, norm, {{"BLOCK", 4096}, {"num_warps", 2}}), 256);
+  EXPECT_EQ(register_bytes_a_thread(machine, norm, {{"BLOCK", 4096}}), 0);
+  machine.target = "cpu:x86-64-v3";
+  EXPECT_EQ(register_bytes_a_thread(machine, norm, {{"BLOCK", 4096}, {"num_warps", 2}}), 0);
+}
+
 TEST(CountWork, OfPartialTilesCountsWhatLiesInside) {
   const Config config = {{"BM", 128}, {"BN", 256}, {"BK", 64}};
   const Work work = count(kernels::matmul<lang::f32>().ir(), {{"M", 500}, {"N", 500}, {"K", 500}}, config);

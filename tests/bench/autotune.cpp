@@ -1,144 +1,223 @@
-// The tuner on this machine: for each case every config is measured, then the search runs twice with its usual share.
-// The winners are launched once more in turn, so that their times are of the same minute. Arguments: parts of the names
-// of the cases to run; none: all.
+// The tuner beside measuring everything, on this machine: the jobs of a file are tuned as a batch from nothing, then
+// every config is measured, then another seed searches, and the first batch runs again. What the three chose and the
+// default are launched once more in turn, in rounds that chose none of them: these times are what is compared.
 //
-//   case                     share  ratio   agree  rank   configs
-//   matmul f32 512            0.25  1.004  0.001   0.81        80
+//   bench-autotune JOBS.jsonl [--targets T,…] [--runner EXE] [--keep DIRECTORY] [PART-OF-A-NAME…]
 //
-// share: configs that the search measured, of the space. ratio: time of its choice by that of the best of all. agree:
-// by how much the choices of two searches of different seeds differ in time. rank: correlation of model and times.
+//   case                          space  share  ratio  agree  gain   rank  configs
+//   matmul f32 512                   80   0.25  1.004  0.001  1.31   0.81  BM=…| BM=…| BM=…
+//
+// space: configs that can run, all of which are measured once. share: those that the search measured. ratio: time of
+// its choice by that of the best of all; agree: by how much the choices of two seeds differ; gain: time of the default
+// by that of the choice; rank: correlation of model and times. Ends with 1 where a case misses a bar: 0.25 of the space
+// (or 3 configs), a ratio of 1.02, choices within 2 %, a second run that measures nothing; and on a GPU a device that
+// is idle for more than a tenth of the first batch.
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
-#include "kiln/autotune/tune.h"
-#include "kiln/dsl/kernels.h"
+#include "kiln/autotune/batch.h"
+#include "kiln/dsl/config.h"
+#include "statistics.h"
 
 namespace {
 
 using namespace kiln;
 using namespace kiln::autotune;
-using nlohmann::json;
 
-struct Case {
-  std::string name;
-  const Result<dsl::Kernel>* kernel;
-  json scalars;
-  std::vector<dsl::SpaceAxis> axes = {};
+constexpr double kRatio = 1.02, kAgree = 0.02, kIdle = 0.1;
+constexpr size_t kFewest = 3;  // configs that a search may measure of any space
+constexpr int kRounds = 151;
+constexpr Seconds kPatience = Seconds(5);  // for the last rounds of a case
+
+struct Flags {
+  std::string jobs, targets = "cpu", runner, keep;
+  std::vector<std::string> names;
 };
 
-json product(int m, int n, int k) { return {{"M", m}, {"N", n}, {"K", k}}; }
-json rows(int many, int cols) { return {{"rows", many}, {"cols", cols}}; }
-
-std::vector<Case> cases() {
-  using lang::bf16, lang::f32;
-  const std::vector<dsl::SpaceAxis> tiles = {{"BM", {32, 64, 128, 256}}, {"BN", {32, 64, 128, 256}}, {"BK", {64, 256}}};
-  const json attention = {{"batch", 1}, {"heads", 4}, {"kv_heads", 4}, {"seq", 512}, {"scale", 0.125}};
-  return {
-      {"matmul f32 384", &kernels::matmul<f32>().ir(), product(384, 384, 384)},
-      {"matmul f32 64x1024x512", &kernels::matmul<f32>().ir(), product(64, 1024, 512), tiles},
-      {"matmul bf16 512", &kernels::matmul<bf16>().ir(), product(512, 512, 512), tiles},
-      {"matmul bf16 1000x200x300", &kernels::matmul<bf16>().ir(), product(1000, 200, 300), tiles},
-      {"matmul_bias_relu f32 256", &kernels::matmul_bias_relu<f32>().ir(), product(256, 256, 256), tiles},
-      {"attention f32 512", &kernels::attention<f32>().ir(), attention},
-      {"column_sum 4096x512", &kernels::column_sum<f32>().ir(), rows(4096, 512)},
-      {"column_sum 512x8192", &kernels::column_sum<f32>().ir(), rows(512, 8192)},
-      {"cumsum_columns 2048x1024", &kernels::cumsum_columns<f32>().ir(), rows(2048, 1024)},
-      {"cumsum_columns 256x4096", &kernels::cumsum_columns<f32>().ir(), rows(256, 4096)},
-      {"bias_gelu 1024x1024", &kernels::bias_gelu<f32>().ir(), rows(1024, 1024)},
-      {"bias_gelu 128x5000", &kernels::bias_gelu<f32>().ir(), rows(128, 5000)},
-      {"mlp_softshrink 256", &kernels::mlp_softshrink<f32>().ir(), {{"rows", 256}, {"lambda", 0.5}}},
-  };
+[[noreturn]] void fail(const std::string& message) {
+  std::fprintf(stderr, "bench-autotune: %s\n", message.c_str());
+  std::exit(2);
 }
 
 template <class T>
 T checked(Result<T> result) {
-  if (result) return std::move(*result);
-  std::fprintf(stderr, "bench-autotune: %s\n", result.error().message.c_str());
-  std::exit(1);
+  if (!result) fail(result.error().message);
+  return std::move(*result);
+}
+void checked(Result<void> result) {
+  if (!result) fail(result.error().message);
 }
 
-double middle(std::vector<double> values) {
-  std::erase_if(values, [](double value) { return !std::isfinite(value); });
-  if (values.empty()) return std::nan("");
-  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size() / 2), values.end());
-  return values[values.size() / 2];
+Flags parse_flags(int argc, char** argv) {
+  Flags out;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    std::string* value = word == "--targets"  ? &out.targets
+                         : word == "--runner" ? &out.runner
+                         : word == "--keep"   ? &out.keep
+                                              : nullptr;
+    if (value && i + 1 < argc)
+      *value = argv[++i];
+    else if (out.jobs.empty())
+      out.jobs = word;
+    else
+      out.names.push_back(word);
+  }
+  if (out.jobs.empty()) fail("bench-autotune JOBS.jsonl [--targets T,…] [--runner EXE] [--keep DIRECTORY] [NAME…]");
+  return out;
+}
+
+std::vector<JobSpec> read_cases(const Flags& flags) {
+  std::vector<JobSpec> out = checked(read_jobs(flags.jobs));
+  std::erase_if(out, [&](const JobSpec& job) {
+    return !flags.names.empty() && std::none_of(flags.names.begin(), flags.names.end(), [&](const std::string& part) {
+      return job.name.find(part) != std::string::npos;
+    });
+  });
+  if (out.empty()) fail("no case of " + flags.jobs + " has such a name");
+  return out;
 }
 
 class Bench {
  public:
-  Bench() : compiler_(checked(daemon_compiler({}))), runner_(checked(start_runner({}))) {
-    directory_ = std::filesystem::temp_directory_path() / ("bench-autotune-" + std::to_string(::getpid()));
+  explicit Bench(const Flags& flags) : flags_(flags), cases_(read_cases(flags)), directory_(flags.keep) {
+    if (directory_.empty()) {
+      directory_ = std::filesystem::temp_directory_path() / ("bench-autotune-" + std::to_string(::getpid()));
+    }
     std::filesystem::create_directories(directory_);
-    machine_ = checked(calibrate(*compiler_, *runner_, *records("machine")));
-    std::printf("%s\n%-26s %6s %6s %6s %6s %8s\n", to_json(machine_).dump().c_str(), "case", "share", "ratio", "agree",
-                "rank", "configs");
+    compiler_ = checked(daemon_compiler({}, compiles_at_once()));
   }
-  ~Bench() { std::filesystem::remove_all(directory_); }
+  ~Bench() {
+    if (flags_.keep.empty()) std::filesystem::remove_all(directory_);
+  }
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
-  void run(const Case& one) {
-    const dsl::Kernel kernel = checked(*one.kernel);
-    const Job job{one.name, kernel, checked(make_workload(kernel, one.scalars)), machine_.target, one.axes};
-    const JobResult all = search(job, {.search = Search::kExhaustive});
-    const JobResult first = search(job, {.seed = 1}), second = search(job, {.seed = 2});
-    const std::vector<double> us = interleaved(job, {all.best, first.best, second.best});
-    std::printf("%-26s %6.2f %6.3f %6.3f %6.2f %8zu   %s | %s | %s\n", one.name.c_str(),
-                static_cast<double>(first.measured) / static_cast<double>(all.measured), us[1] / us[0],
-                std::abs(us[1] / us[2] - 1), all.correlation, all.space, to_string(all.best).c_str(),
-                to_string(first.best).c_str(), to_string(second.best).c_str());
-    std::fflush(stdout);
+  bool run() {
+    const BatchResult first = batch("first", Search::kAuto, 1), all = batch("all", Search::kExhaustive, 0),
+                      second = batch("second", Search::kAuto, 2), again = batch("first", Search::kAuto, 1);
+    std::printf("%-28s %6s %6s %6s %6s %6s %6s  %s\n", "case", "space", "share", "ratio", "agree", "gain", "rank",
+                "best of all | seed 1 | seed 2");
+    bool good = true;
+    for (size_t i = 0; i < first.jobs.size(); ++i) good &= compare(i, first.jobs[i], all.jobs[i], second.jobs[i]);
+    const bool gpu = dsl::target_family(first.jobs[0].target) != "cpu";
+    std::printf("second run measured %zu; the device was idle for %.1f %% of the first batch, %.1f %% of all configs\n",
+                again.measured, 100 * (1 - first.busy_share), 100 * (1 - all.busy_share));
+    for (const auto& [name, batch] :
+         {std::pair("first", &first), std::pair("all", &all), std::pair("second", &second)}) {
+      const Spent& spent = batch->spent;
+      std::printf(
+          "%-7s %6.1f s: %.1f measuring, %.1f loading, %.1f waiting for compiles, %.1f making inputs, %.1f "
+          "keeping records, %.1f other; busy %.1f %%\n",
+          name, batch->seconds, spent.measurements, spent.loads, spent.compiles, spent.inputs, spent.records,
+          spent.other, 100 * batch->busy_share);
+    }
+    return good && again.measured == 0 && (!gpu || 1 - first.busy_share <= kIdle);
   }
 
  private:
-  std::unique_ptr<Records> records(const std::string& name) {
+  std::unique_ptr<Records> open(const std::string& name) const {
     return checked(Records::open((directory_ / (name + ".sqlite")).string()));
   }
 
-  // With records of its own, so that none has another's measurements.
-  JobResult search(const Job& job, const TuneOptions& options) {
-    return checked(tune(job, *compiler_, *runner_, *records(std::to_string(++searches_)), machine_, options));
+  Result<std::unique_ptr<Runner>> start(const std::string& kind) const {
+    RunnerOptions options;
+    options.executable = flags_.runner;
+    options.kind = kind;
+    return start_runner(options);
   }
 
-  std::vector<double> interleaved(const Job& job, const std::vector<Config>& configs) {
-    constexpr int kRounds = 51;
-    if (auto begun = runner_->begin(job.kernel, job.workload, Cache::kCold); !begun) checked<int>(begun.error());
-    std::vector<CandidateId> ids;
-    for (const Config& config : configs) {
-      const auto id = static_cast<CandidateId>(ids.size());
-      const Artifact artifact =
-          checked(compiler_->compile(job.kernel, job.target, config, facts_of(job.kernel, job.workload)).get());
-      checked(runner_->load(id, config, artifact, Seconds(10)));
-      ids.push_back(id);
+  // With records of its own, but for the calibration, which is the machine's.
+  BatchResult batch(const std::string& name, Search search, uint64_t seed) {
+    auto records = open(name);
+    if (!machine_.is_null()) checked(records->put_machine(hardware_, compiler_->builder_id(), machine_));
+    BatchOptions options;
+    options.targets = {flags_.targets};
+    options.tune.search = search;
+    options.tune.seed = seed;
+    BatchProgress progress;
+    progress.changed = [](const BatchResult& so_far, size_t job) {
+      if (so_far.jobs[job].state != JobState::kRunning)
+        std::fprintf(stderr, "  %7.1f s  %s\n", so_far.seconds, so_far.jobs[job].name.c_str());
+    };
+    std::fprintf(stderr, "%s\n", name.c_str());
+    BatchResult out = run_batch(
+        cases_, *compiler_, [this](const std::string& kind) { return start(kind); }, *records, options, progress);
+    for (const JobOutcome& job : out.jobs) {
+      if (!job.result) fail(job.name + ": " + job.error);
+      hardware_ = job.result->key.hardware;
     }
-    const Runner::Measured measured = checked(runner_->measure(ids, kRounds, Seconds(60)));
-    std::vector<std::vector<double>> us(ids.size());
-    for (const Round& round : measured.rounds) {
-      for (size_t i = 0; i < ids.size(); ++i) us[i].push_back(round.us[i]);
-    }
-    std::vector<double> out;
-    for (const std::vector<double>& times : us) out.push_back(middle(times));
+    machine_ = checked(records->machine(hardware_, compiler_->builder_id()));
     return out;
   }
 
+  // `share` is of what the exhaustive search measured.
+  bool compare(size_t i, const JobOutcome& first, const JobOutcome& all, const JobOutcome& second) {
+    const std::vector<Config> configs = {all.result->best, first.result->best, second.result->best,
+                                         first.result->fallback};
+    const std::vector<std::vector<double>> us = interleaved(cases_[i], first.target, configs);
+    auto ratio = [&](size_t a, size_t b) {
+      PairedRace race;
+      for (size_t r = 0; r < us[a].size(); ++r) race.add(us[b][r], us[a][r]);
+      return race.ratio();
+    };
+    const size_t measured = std::max(first.result->measured, second.result->measured), space = all.result->measured;
+    const double share = static_cast<double>(measured) / static_cast<double>(space);
+    const double worse = std::max(ratio(1, 0), ratio(2, 0)), agree = std::abs(ratio(1, 2) - 1);
+    const bool good = (measured <= kFewest || share <= 0.25) && worse <= kRatio && agree <= kAgree;
+    std::printf("%-28s %6zu %6.2f %6.3f %6.3f %6.2f %6.2f  %s | %s | %s%s\n", first.name.c_str(), space, share, worse,
+                agree, ratio(3, 1), all.result->correlation, to_string(configs[0]).c_str(),
+                to_string(configs[1]).c_str(), to_string(configs[2]).c_str(), good ? "" : "   MISSED");
+    std::fflush(stdout);
+    return good;
+  }
+
+  // By config and round; equal configs are launched once.
+  std::vector<std::vector<double>> interleaved(const JobSpec& one, const std::string& target,
+                                               const std::vector<Config>& configs) {
+    if (!runner_) runner_ = checked(start(std::string(dsl::target_family(target))));
+    checked(runner_->begin(one.kernel, one.workload, Cache::kCold));
+    std::map<Config, CandidateId> ids;
+    std::vector<CandidateId> order;
+    for (const Config& config : configs) {
+      const auto id = static_cast<CandidateId>(ids.size());
+      if (!ids.emplace(config, id).second) continue;
+      const Artifact artifact =
+          checked(compiler_->compile(one.kernel, target, config, facts_of(one.kernel, one.workload)).get());
+      const CandidateStatus status = checked(runner_->load(id, config, artifact, Seconds(10)));
+      if (status.failure != Failure::kNone) fail(one.name + ": " + status.message);
+      order.push_back(id);
+    }
+    std::vector<std::vector<double>> by_id(order.size()), out;
+    const auto begin = std::chrono::steady_clock::now();
+    compiler_->hold();
+    for (int r = 0; r < kRounds && std::chrono::steady_clock::now() - begin < kPatience; ++r) {
+      const Runner::Measured measured = checked(runner_->measure(order, 1, Seconds(10)));
+      for (size_t i = 0; i < order.size(); ++i) by_id[i].push_back(measured.rounds[0].us[i]);
+    }
+    compiler_->release();
+    for (const Config& config : configs) out.push_back(by_id[ids.at(config)]);
+    return out;
+  }
+
+  const Flags& flags_;
+  const std::vector<JobSpec> cases_;
+  std::filesystem::path directory_;
   std::unique_ptr<Compiler> compiler_;
   std::unique_ptr<Runner> runner_;
-  std::filesystem::path directory_;
-  Machine machine_;
-  int searches_ = 0;
+  std::string hardware_;
+  nlohmann::json machine_;
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  Bench bench;
-  for (const Case& one : cases()) {
-    bool wanted = argc == 1;
-    for (int i = 1; i < argc; ++i) wanted |= one.name.find(argv[i]) != std::string::npos;
-    if (wanted) bench.run(one);
-  }
+  const Flags flags = parse_flags(argc, argv);
+  return Bench(flags).run() ? 0 : 1;
 }

@@ -150,6 +150,7 @@ TEST_F(BadInput, CommandsAndFlags) {
   expect_error({"frobnicate"}, "");
   expect_error({"compile", "axpy.kiln", "--emit", "wasm", "-o", "axpy.wasm"}, "--emit");
   expect_error({"compile", "axpy.kiln"}, "--output");
+  expect_error({"compile", "axpy.kiln", "-o", "-"}, "`so` is not text");
 }
 
 TEST_F(BadInput, NoDaemon) {

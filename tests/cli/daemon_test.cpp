@@ -107,10 +107,8 @@ TEST_F(WithDaemon, WhatAGpuKernelLosesIsSaid) {
         "echo 'ptxas info    : (C7510) Potential Performance Loss: serialized'\n"
         "echo machine code > /proc/self/fd/4\n");
   std::filesystem::permissions(path("ptxas"), std::filesystem::perms::owner_all);
-  ::setenv("KILN_NVJITLINK", "/nowhere", 1);
   ::setenv("KILN_PTXAS", path("ptxas").c_str(), 1);
   const Outcome outcome = kiln({"compile", "axpy.kiln", "--target", "cuda:sm_90a", "-o", "axpy.cubin"});
-  ::unsetenv("KILN_NVJITLINK");
   ::unsetenv("KILN_PTXAS");
   if (outcome.errors.find("built without NVIDIA GPUs") != std::string::npos) GTEST_SKIP() << outcome.errors;
   EXPECT_EQ(outcome.code, 0);
@@ -149,6 +147,20 @@ TEST_F(WithDaemon, EmittedIrIsWhatThePassesLeave) {
   EXPECT_EQ(ir.find("tile<[BLOCK]"), std::string::npos) << ir;
   EXPECT_EQ(ir.find("require"), std::string::npos) << ir;
   EXPECT_EQ(kiln({"verify", "axpy.ir"}).code, 0);
+}
+
+TEST_F(WithDaemon, TextGoesToTheStandardOutput) {
+  for (const char* emit : {"ir", "llvm", "asm"}) {
+    const Outcome bare = kiln({"compile", "axpy.kiln", "--emit", emit});
+    EXPECT_EQ(bare.code, 0) << bare.errors;
+    const Outcome dash = kiln({"compile", "axpy.kiln", "--emit", emit, "-o", "-"});
+    EXPECT_EQ(dash.code, 0) << dash.errors;
+    ASSERT_EQ(kiln({"compile", "axpy.kiln", "--emit", emit, "-o", "file"}).code, 0);
+    EXPECT_EQ(bare.output, read("file"));
+    EXPECT_EQ(dash.output, read("file"));
+    EXPECT_GT(bare.output.size(), 100u);
+  }
+  EXPECT_FALSE(exists("-"));
 }
 
 TEST_F(WithDaemon, IrIsDumpedAfterEachPass) {
@@ -197,6 +209,13 @@ TEST_F(WithDaemon, PingStatsStopAndTheCache) {
   const Outcome ping = kiln({"ping"});
   EXPECT_EQ(ping.code, 0) << ping.errors;
   EXPECT_NE(ping.output.find("native target  cpu:"), std::string::npos) << ping.output;
+  const Outcome figures = kiln({"stats", "--prometheus"});
+  EXPECT_NE(figures.output.find("kiln_compiles_total 1\n"), std::string::npos) << figures.output << figures.errors;
+  EXPECT_EQ(kiln({"stats", "--poison"}).output, "");
+  EXPECT_EQ(kiln({"stats", "--clear-poison"}).code, 0);
+  EXPECT_NE(kiln({"stats", "--json", "--prometheus"}).code, 0);
+  const Outcome trace = kiln({"trace"});
+  EXPECT_NE(trace.output.find("traceEvents"), std::string::npos) << trace.output << trace.errors;
   EXPECT_EQ(kiln({"stop"}).code, 0);
   EXPECT_EQ(kiln({"ping"}).code, 1);
   const Outcome list = kiln({"cache", "ls"});

@@ -1,4 +1,5 @@
 // Handles with a mode: what the tuner says reaches launches, whole, and only behind them where that was asked for.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "kiln/client/client.h"
+#include "kiln/client/gpu.h"
 #include "kiln/dsl/kernels.h"
 
 namespace kiln {
@@ -32,6 +34,10 @@ class Tuned : public testing::Test {
   // Before the daemon starts, whose environment is the tuner's.
   void order(const std::string& words) { ::setenv("KILN_FAKE_TUNER", words.c_str(), 1); }
   std::string log_path() const { return (directory_ / "log").string(); }
+  std::string log() const {
+    std::ifstream file(log_path());
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
   size_t requests() const {
     std::ifstream log(log_path());
     return static_cast<size_t>(std::count(std::istreambuf_iterator<char>(log), std::istreambuf_iterator<char>(), '\n'));
@@ -109,6 +115,47 @@ TEST_F(Tuned, ModeMaxWaitsOnceForAllThreads) {
   threads.clear();
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(requests(), 1u);
+}
+
+// One launch waits as long as it may; what it did not wait for comes later.
+TEST_F(Tuned, ModeMaxWaitsNoLongerThanItMay) {
+  order("config BLOCK=512 delay 1500 log " + log_path());
+  Client client(options());
+  auto fn = client.get(kernels::vector_add<>(), {.mode = Mode::kMax, .tune_wait_ms = 100});
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  Buffers b(3000);
+  ASSERT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), b.n()).ok());
+  EXPECT_EQ(b.out[2999], 3.5f);
+  EXPECT_EQ(block_of(*fn, b), 4096);
+  EXPECT_TRUE(fn->prepare(b.x.data(), b.y.data(), b.out.data(), b.n()).ok());
+  EXPECT_EQ(block_of(*fn, b), 512);
+  EXPECT_EQ(requests(), 2u);
+}
+
+TEST_F(Tuned, TheTunerIsToldTheDeviceOfALaunch) {
+  order("config BLOCK=512 log " + log_path());
+  ::setenv("KILN_CUDA_DRIVER", FAKE_CUDA, 1);
+  void* fake = ::dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(fake, nullptr);
+  reinterpret_cast<void (*)(int)>(::dlsym(fake, "fake_reset"))(2);  // devices
+  {
+    auto device = Device::open("cuda", 1);
+    ASSERT_TRUE(device.ok()) << device.error().message;
+    const auto stream = client::Stream::create(*device);
+    ASSERT_TRUE(stream.ok()) << stream.error().message;
+    Client client(options());
+    auto fn = client.get(kernels::vector_add<>(), {.mode = Mode::kMax});
+    ASSERT_TRUE(fn.ok()) << fn.error().message;
+    Buffers b(3000);
+    ASSERT_TRUE(fn->launch({}, b.x.data(), b.y.data(), b.out.data(), b.n()).ok());
+    EXPECT_NE(log().find("\"device\":0"), std::string::npos) << log();
+    EXPECT_EQ(log().find("\"device\":1"), std::string::npos) << log();
+    // Of a CPU, which has no streams: refused, but not before the tuner was asked.
+    EXPECT_FALSE(fn->launch({.stream = &*stream}, b.x.data(), b.y.data(), b.out.data(), b.n()).ok());
+    EXPECT_NE(log().find("\"device\":1"), std::string::npos) << log();
+  }
+  ::dlclose(fake);
+  ::unsetenv("KILN_CUDA_DRIVER");
 }
 
 TEST_F(Tuned, ASwapUnderManyLaunchingThreadsIsWhole) {

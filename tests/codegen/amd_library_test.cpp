@@ -7,6 +7,7 @@
 #include <map>
 #include <variant>
 
+#include "amd_device.h"
 #include "differential.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/kernels.h"
@@ -159,6 +160,79 @@ TEST_P(LibraryOnAmd, GivesWhatTheInterpreterGives) {
 INSTANTIATE_TEST_SUITE_P(Kernels, LibraryOnAmd,
                          testing::ValuesIn(dsl::library_kernels().begin(), dsl::library_kernels().end()),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// ---- LDS banks ----
+
+struct Flagship {
+  const char* name;
+  dsl::Kernel kernel;
+  LaunchCase launch;
+  uint64_t known_turns = 0;  // lost on gfx942
+};
+void PrintTo(const Flagship& test, std::ostream* out) { *out << test.name; }
+
+class FlagshipOnAmd : public testing::TestWithParam<Flagship> {};
+
+// With pointers and ints that are multiples of 16, for the widest accesses.
+TEST_P(FlagshipOnAmd, LanesDoNotMeetInTheBanksOfLds) {
+  const dsl::Kernel& kernel = GetParam().kernel;
+  dsl::Facts facts;
+  for (const dsl::Param& param : kernel.params) {
+    const bool is_int = !param.type.pointer && dsl::is_int(param.type.element);
+    facts.push_back(param.type.pointer ? dsl::ParamFact::kAlign16
+                    : is_int           ? dsl::ParamFact::kMultiple16
+                                       : dsl::ParamFact::kNone);
+  }
+  for (const char* target : {"amd:gfx942", "amd:gfx1100"}) {
+    SCOPED_TRACE(target);
+    const auto config = dsl::complete_constexprs(kernel, GetParam().launch.config, target);
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    const auto artifact = compile(kernel, *config, facts, target);
+    ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+    std::vector<TestArgument> arguments = arguments_of(kernel, GetParam().launch);
+    std::vector<dsl::Argument> raw;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const int bytes = dsl::info(kernel.params[i].type.element).bytes;
+      raw.push_back(
+          {arguments[i].buffer.data(), static_cast<int64_t>(arguments[i].buffer.size()) / bytes, arguments[i].bits});
+    }
+    const auto grid = grid_of(kernel, *config, arguments);
+    ASSERT_TRUE(grid.ok()) << grid.error().message;
+    const auto conflicts = bank_conflicts_on_amd(*artifact, kernel, raw, *grid);
+    ASSERT_TRUE(conflicts.ok()) << conflicts.error().message;
+    uint64_t lost = 0;
+    std::string where;
+    for (const auto& [instruction, turns] : *conflicts) {
+      lost += turns;
+      where += std::to_string(turns) + " in " + instruction + "\n";
+    }
+    EXPECT_EQ(lost, target == std::string("amd:gfx942") ? GetParam().known_turns : 0) << where;
+  }
+}
+
+template <class T>
+Flagship matmul_of(const char* name) {
+  constexpr size_t kCount = 128 * 128;
+  return {name, *kernels::matmul<T>().ir(), {{Buffer{kCount}, Buffer{kCount}, Buffer{kCount}, 128, 128, 128}}};
+}
+
+const Buffer kSquare{64 * 256}, kLine{256};
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, FlagshipOnAmd,
+    testing::Values(
+        matmul_of<dsl::lang::f32>("matmul_f32"), matmul_of<dsl::lang::bf16>("matmul_bf16"),
+        matmul_of<dsl::lang::f16>("matmul_f16"), matmul_of<dsl::lang::i8>("matmul_i8"),
+        Flagship{"attention_bf16",
+                 *kernels::attention<dsl::lang::bf16>().ir(),
+                 {{Buffer{2 * 128 * 64}, Buffer{128 * 64}, Buffer{128 * 64}, Buffer{2 * 128 * 64}, Buffer{1, 128, 129},
+                   1, 2, 1, 128, 0.125}},
+                 // The weights on their way to the second product: each of four stores of 16 bits takes 4 turns, not 2.
+                 512},
+        Flagship{"transpose", *kernels::transpose().ir(), {{kSquare, kSquare, 64, 256}}},
+        Flagship{"softmax", *kernels::softmax().ir(), {{kSquare, kSquare, 64, 256, 256}}},
+        Flagship{"row_sum", *kernels::row_sum().ir(), {{kSquare, Buffer{64}, 64, 256, 256}}},
+        Flagship{"layer_norm", *kernels::layer_norm().ir(), {{kSquare, kLine, kLine, kSquare, 64, 256, 256, 1e-5}}}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace kiln::test

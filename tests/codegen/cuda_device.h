@@ -5,6 +5,7 @@
 #pragma once
 
 #include "harness.h"
+#include "kiln/client/gpu.h"
 
 namespace kiln::test {
 
@@ -16,6 +17,9 @@ Result<Artifact> compile_for_cuda(const dsl::Kernel& kernel, const dsl::Constexp
                                   const dsl::Facts& facts);
 // Buffers are copied there and back. Bytes before and behind each are checked; addresses are no better aligned than the
 // artifact's facts say. A device that no longer works takes the process along: all that follows would fail too.
+Result<void> run_on(const Device& device, const dsl::Kernel& kernel, const Artifact& artifact,
+                    std::vector<TestArgument>& arguments, const client::LaunchOptions& options);
+// On the first device, which stays open until the process ends.
 Result<void> run_on_cuda(const dsl::Kernel& kernel, const Artifact& artifact, std::vector<TestArgument>& arguments,
                          const client::LaunchOptions& options);
 

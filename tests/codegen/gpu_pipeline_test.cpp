@@ -1,5 +1,6 @@
-// Loops whose loads are copied ahead, and products of several warps that run on, on the emulator: against the
-// interpreter.
+// Loops whose loads are copied ahead, and products of several warps that run on, on the emulator or a device: against
+// the interpreter.
+#include "cuda_device.h"
 #include "differential.h"
 #include "kiln/dsl/kernels.h"
 
@@ -23,18 +24,29 @@ dsl::Facts aligned(const dsl::Kernel& kernel) {
 struct Shape {
   const char* target;
   int stages;
+  int warps = 0;         // 0: as the target says, or the config
+  bool copying = false;  // on a device: warps of their own copy
 };
-const Shape kShapes[] = {{"gpu:warps=4,groups=1", 2}, {"gpu:warps=4,groups=1", 4}, {"gpu:warps=8,groups=1", 3},
-                         {"gpu:warps=4,groups=0", 3}, {"gpu:warps=2,groups=0", 2}, {"gpu:warps=4,lanes=64", 3}};
+std::vector<Shape> shapes() {
+  if (on_cuda()) return {{"", 2}, {"", 4}, {"", 2, 2}, {"", 3, 4}, {"", 3, 8}, {"", 2, 4, true}, {"", 3, 8, true}};
+  return {{"gpu:warps=4,groups=1,copying=0", 2}, {"gpu:warps=4,groups=1,copying=0", 4},
+          {"gpu:warps=8,groups=1,copying=0", 3}, {"gpu:warps=4,groups=0,copying=0", 3},
+          {"gpu:warps=2,groups=0,copying=0", 2}, {"gpu:warps=4,lanes=64,copying=0", 3},
+          {"gpu:warps=4,groups=1,copying=1", 2}, {"gpu:warps=8,groups=1,copying=1", 3},
+          {"gpu:warps=2,groups=0,copying=1", 2}};
+}
 
 void expect_agreement(const dsl::Kernel& kernel, dsl::ConstexprValues config, const dsl::Facts& facts,
                       const std::vector<TestArgument>& arguments, size_t result, const Match& match) {
   std::vector<TestArgument> expected = arguments;
   const auto interpreted = run_interpreted(kernel, config, facts, expected);
   ASSERT_TRUE(interpreted.ok()) << interpreted.error().message;
-  for (const Shape& shape : kShapes) {
-    SCOPED_TRACE(std::string(shape.target) + ", stages " + std::to_string(shape.stages));
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(std::string(shape.target) + ", stages " + std::to_string(shape.stages) + ", warps " +
+                 std::to_string(shape.warps));
     config["num_stages"] = shape.stages;
+    if (shape.warps > 0) config["num_warps"] = shape.warps;
+    if (shape.copying) config["warp_specialise"] = 1;
     const auto artifact = compile(kernel, config, facts, shape.target);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
     std::vector<TestArgument> actual = arguments;
@@ -77,6 +89,40 @@ TEST(GpuPipelines, ProductsOfBrainFloats) {
 // The instruction wants both operands with k running fastest: the second is turned round on its way.
 TEST(GpuPipelines, ProductsOfBytes) { multiply<lang::i8>({{"BM", 64}, {"BN", 64}, {"BK", 64}}, kExact); }
 
+// Arrays in lines that are longer than they are wide: an engine's boxes are clipped inside 16 bytes of each line.
+TEST(GpuPipelines, LinesThatEndInside16Bytes) {
+  const auto def = lang::kernel(
+      "product_of_lines", {"A", "B", "C", "M", "N", "K", "lda", "ldb", "BM=64", "BN=64", "BK=32"},
+      [](lang::Ptr<const lang::f16> A, lang::Ptr<const lang::f16> B, lang::Ptr<lang::f32> C, lang::i32 M, lang::i32 N,
+         lang::i32 K, lang::i32 lda, lang::i32 ldb, lang::Const BM, lang::Const BN, lang::Const BK) {
+        lang::grid(lang::cdiv(M, BM), lang::cdiv(N, BN));
+        const lang::Value m = lang::program_id(0) * BM, n = lang::program_id(1) * BN;
+        lang::Var acc = lang::zeros(lang::f32_t, {BM, BN});
+        for (lang::Value k : lang::range(0, K, BK).stages(3)) {
+          acc = lang::dot(lang::tile(A, {M, K}, {lda, 1}).load({m, k}, {BM, BK}),
+                          lang::tile(B, {K, N}, {ldb, 1}).load({k, n}, {BK, BN}), acc);
+        }
+        lang::tile(C, {M, N}).store({m, n}, acc);
+      });
+  ASSERT_TRUE(def.ir().ok()) << def.ir().error().message;
+  constexpr int64_t kM = 70, kN = 83, kK = 75, kLine = 96;
+  const std::vector<TestArgument> arguments = {random_buffer(ElementType::kF16, kM * kLine, 1, false),
+                                               random_buffer(ElementType::kF16, kK * kLine, 2, false),
+                                               random_buffer(ElementType::kF32, kM * kN, 3, false),
+                                               int_scalar(kM),
+                                               int_scalar(kN),
+                                               int_scalar(kK),
+                                               int_scalar(kLine),
+                                               int_scalar(kLine)};
+  const dsl::Facts facts = facts_of(*def.ir(), arguments);
+  if (on_cuda()) {
+    const auto artifact = compile(*def.ir(), {}, facts);
+    ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+    EXPECT_EQ(artifact->metadata["device"]["tensor_maps"].size(), 2u) << "these are no bulk loads";
+  }
+  expect_agreement(*def.ir(), {}, facts, arguments, 2, {1e-4, 1e-3});
+}
+
 // Three whole blocks of keys, the products of one with values behind the next one's with keys, and a part of one.
 TEST(GpuPipelines, Attention) {
   const auto& def = lang::kernels::attention<lang::bf16>();
@@ -101,6 +147,20 @@ TEST(GpuPipelines, Attention) {
         {"D", kD}, {"CAUSAL", causal}, {"BM", 64 * groups}, {"BN", 32}, {"num_warps", 4 * groups}};
     expect_agreement(kernel, config, facts, arguments, 3, {2e-2, 2e-2});
   }
+}
+
+// A block has more threads than its program where the only pipelined loop is copied in bulk.
+TEST(GpuPipelines, OnlyBulkCopiesHaveWarpsOfTheirOwn) {
+  if (on_cuda()) GTEST_SKIP() << "the same on the emulator";
+  const dsl::Kernel kernel = *lang::kernels::matmul<lang::f16>().ir();
+  const dsl::ConstexprValues config = {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_stages", 2}};
+  const auto threads = [&](const dsl::Facts& facts, const char* target) {
+    const auto artifact = compile(kernel, config, facts, target);
+    return artifact ? artifact->metadata["threads"].get<int>() : 0;
+  };
+  EXPECT_EQ(threads(aligned(kernel), "gpu:warps=4,groups=1,copying=1"), 5 * 32);
+  EXPECT_EQ(threads(aligned(kernel), "gpu:warps=4,groups=1,copying=0"), 4 * 32);
+  EXPECT_EQ(threads({}, "gpu:warps=4,groups=1,copying=1"), 4 * 32);
 }
 
 }  // namespace

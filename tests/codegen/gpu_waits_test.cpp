@@ -132,5 +132,57 @@ TEST(GpuWaits, ColumnsAreScannedByThreadsOfTheirOwn) {
   }
 }
 
+// Sums that a loop scales and adds up, whose lanes meet behind it; one of them begins with what is no zero, and meets
+// in each iteration. Also of loops that run never.
+constexpr char kScaledSums[] = R"(kernel k(%x: ptr<i32> readonly, %y: ptr<i32>, %end: i32) {
+  %i = arange {start = 0, end = 4}
+  %j = arange {start = 0, end = 64}
+  %zero = constant {value = 0, type = i32}
+  %step = constant {value = 256, type = i32}
+  %width = constant {value = 64, type = i32}
+  %seven = constant {value = 7, type = i32}
+  %rows = expand_dims %i {axis = 1}
+  %columns = expand_dims %j {axis = 0}
+  %widths = splat %width {shape = [4, 1]}
+  %starts = mul %rows, %widths
+  %all_starts = broadcast %starts {shape = [4, 64]}
+  %all_columns = broadcast %columns {shape = [4, 64]}
+  %at = add %all_starts, %all_columns
+  %px = splat %x {shape = [4, 64]}
+  %qx = addptr %px, %at
+  %zeros = splat %zero {shape = [4]}
+  %sevens = splat %seven {shape = [4]}
+  %scaled, %plain = for %k = %zero to %end step %step carry (%a = %zeros, %b = %sevens) {
+    %skip = splat %k {shape = [4, 64]}
+    %rx = addptr %qx, %skip
+    %v = load %rx
+    %top = reduce %v {kind = max, axis = 1}
+    %sum = reduce %v {kind = sum, axis = 1}
+    %again = xor %v, %skip
+    %other = reduce %again {kind = sum, axis = 1}
+    %more = mul %top, %a
+    %next = add %sum, %more
+    %less = mul %b, %top
+    %last = add %less, %other
+    yield %next, %last
+  }
+  %py = splat %y {shape = [4]}
+  %qy = addptr %py, %i
+  store %qy, %scaled
+  %four = constant {value = 4, type = i32}
+  %fours = splat %four {shape = [4]}
+  %ry = addptr %qy, %fours
+  store %ry, %plain
+})";
+
+TEST(GpuWaits, LanesMeetBehindALoopThatScalesTheirSums) {
+  for (int64_t end : {0, 768}) {
+    expect_same(kScaledSums,
+                {{random_buffer(ElementType::kI32, 768, 1), random_buffer(ElementType::kI32, 8, 2), int_scalar(end)},
+                 kExact,
+                 {"gpu:warps=4", "gpu:warps=1,programs=4", "gpu:warps=2,lanes=64"}});
+  }
+}
+
 }  // namespace
 }  // namespace kiln::test

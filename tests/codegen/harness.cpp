@@ -110,13 +110,27 @@ Result<Artifact> compile(const dsl::Kernel& kernel, const dsl::ConstexprValues& 
   return codegen::compile(request->canonical, request->debug, {});
 }
 
+dsl::Facts facts_of(const dsl::Kernel& kernel, const std::vector<TestArgument>& arguments) {
+  dsl::Facts out(kernel.params.size(), dsl::ParamFact::kNone);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const dsl::Type& type = kernel.params[i].type;
+    if (type.pointer) {
+      out[i] = dsl::ParamFact::kAlign16;
+    } else if (!dsl::is_float(type.element) && type.element != dsl::ElementType::kI1) {
+      if (arguments[i].bits == 1) out[i] = dsl::ParamFact::kOne;
+      if (arguments[i].bits % 16 == 0) out[i] = dsl::ParamFact::kMultiple16;
+    }
+  }
+  return out;
+}
+
 bool is_refused(const Result<Artifact>& artifact) {
   if (artifact) return false;
   const std::string& message = artifact.error().message;
   return message.find("is not lowered to GPUs yet") != std::string::npos ||
          message.find("is not there for GPUs yet") != std::string::npos ||
          // AMD's processors have less shared memory than some tests want.
-         message.find("bytes of shared memory; there are 65536") != std::string::npos ||
+         message.find("bytes of shared memory a block; there are 65536") != std::string::npos ||
          (message.find("bytes of shared memory a block; gfx") != std::string::npos);
 }
 
@@ -198,7 +212,7 @@ Result<void> launch_emulated(const dsl::Kernel& kernel, const Artifact& artifact
                              const client::LaunchOptions& options) {
   dsl::ConstexprValues constexprs;
   for (const auto& [name, value] : artifact.metadata["constexprs"].items()) constexprs[name] = value;
-  auto grid = grid_of(kernel, constexprs, arguments);
+  auto grid = options.grid ? *options.grid : grid_of(kernel, constexprs, arguments);
   if (!grid) return grid.error();
   auto reports = client::parse_reports(artifact.metadata);
   if (!reports) return reports.error();

@@ -43,6 +43,8 @@ void initialise();
 // `target` "" is this machine's CPU; "gpu" and the like are emulated (gpu_emulator.h), "amd" too (amd_device.h).
 Result<Artifact> compile(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs,
                          const dsl::Facts& facts = {}, const std::string& target = "", const std::string& emit = "so");
+// All that these arguments allow to say of the parameters; buffers are aligned where facts want them to be.
+dsl::Facts facts_of(const dsl::Kernel& kernel, const std::vector<TestArgument>& arguments);
 // The lowering for GPUs says that it does not know an op yet; such a target is left out.
 bool is_refused(const Result<Artifact>& artifact);
 // The variable KILN_TEST_TARGETS: "gpu" for the emulator alone, also where a test names no target; "cpu" for CPUs

@@ -1,4 +1,5 @@
 // Large tiles of products that the bulk engine stores: with bounds, in several boxes, of several types.
+#include "cuda_device.h"
 #include "differential.h"
 
 namespace kiln::test {
@@ -11,8 +12,9 @@ struct StoreCase {
   std::string name;
   ElementType out = ElementType::kF32;
   int64_t rows = 64, columns = 64;  // of the tile
-  int64_t n = 100, m = 120;         // of the array
+  int64_t n = 100, m = 112;         // of the array
   bool transposed = false;          // the array is stored column by column
+  bool is_bulk = true;
 };
 void PrintTo(const StoreCase& test, std::ostream* out) { *out << test.name; }
 
@@ -70,8 +72,11 @@ std::string product_kernel(const StoreCase& test) {
   return k.text();
 }
 
-const dsl::Facts kFacts = {ParamFact::kAlign16, ParamFact::kAlign16,    ParamFact::kNone,
-                           ParamFact::kNone,    ParamFact::kMultiple16, ParamFact::kAlign16};
+dsl::Facts facts_of(const StoreCase& test) {
+  const auto of = [](int64_t extent) { return extent % 16 == 0 ? ParamFact::kMultiple16 : ParamFact::kNone; };
+  return {ParamFact::kAlign16, ParamFact::kAlign16,    of(test.n),
+          of(test.m),          ParamFact::kMultiple16, ParamFact::kAlign16};
+}
 
 class BulkStores : public testing::TestWithParam<StoreCase> {};
 
@@ -88,18 +93,22 @@ TEST_P(BulkStores, WriteWhatTheInterpreterWrites) {
       int_scalar(kLine),
       random_buffer(test.out, static_cast<size_t>(kLine * 256), 3, false)};
   std::vector<TestArgument> expected = arguments;
-  ASSERT_TRUE(run_interpreted(kernel, {}, kFacts, expected).ok());
-  for (const char* target : {"gpu:warps=4", "gpu:warps=1", "gpu:warps=8"}) {
-    const auto artifact = compile(kernel, {}, kFacts, target);
+  const dsl::Facts facts = facts_of(test);
+  ASSERT_TRUE(run_interpreted(kernel, {}, facts, expected).ok());
+  for (const int warps : {4, 1, 8}) {
+    const std::string target = on_cuda() ? "" : "gpu:warps=" + std::to_string(warps);
+    const dsl::ConstexprValues config = on_cuda() ? dsl::ConstexprValues{{"num_warps", warps}} : dsl::ConstexprValues();
+    const auto artifact = compile(kernel, config, facts, target);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-    EXPECT_EQ(artifact->metadata["tensor_maps"].size(), 1u) << "is not a bulk store";
+    const nlohmann::json& device = on_cuda() ? artifact->metadata["device"] : artifact->metadata;
+    EXPECT_EQ(device.value("tensor_maps", nlohmann::json::array()).size(), test.is_bulk ? 1u : 0u);
     std::vector<TestArgument> actual = arguments;
     const auto done = run_compiled(kernel, *artifact, actual);
-    ASSERT_TRUE(done.ok()) << target << ": " << done.error().message;
+    ASSERT_TRUE(done.ok()) << warps << " warps: " << done.error().message;
     std::string explanation;
     const Match match{.rtol = test.out == ElementType::kF32 ? 1e-3 : 1e-2, .atol = 1e-2};
     EXPECT_EQ(count_differences(test.out, actual[5].buffer, expected[5].buffer, match, explanation), 0u)
-        << target << "\n"
+        << warps << " warps\n"
         << explanation;
   }
 }
@@ -107,8 +116,11 @@ TEST_P(BulkStores, WriteWhatTheInterpreterWrites) {
 INSTANTIATE_TEST_SUITE_P(Cases, BulkStores,
                          testing::Values(StoreCase{"F32", ElementType::kF32}, StoreCase{"F16", ElementType::kF16},
                                          StoreCase{"BF16OfOnePanel", ElementType::kBF16, 64, 64, 64, 64},
-                                         StoreCase{"NarrowLines", ElementType::kBF16, 128, 16, 130, 40},
-                                         StoreCase{"Transposed", ElementType::kBF16, 64, 64, 100, 120, true}),
+                                         StoreCase{"NarrowLines", ElementType::kBF16, 128, 16, 130, 48},
+                                         StoreCase{"Transposed", ElementType::kBF16, 64, 64, 96, 120, true},
+                                         // The engine would write what is behind the end of each line.
+                                         StoreCase{"LinesEndInside16Bytes", ElementType::kBF16, 64, 64, 100, 120, true,
+                                                   false}),
                          [](const testing::TestParamInfo<StoreCase>& info) { return info.param.name; });
 
 std::string ptx_of(const dsl::Kernel& kernel, const dsl::Facts& facts, const std::string& target) {
@@ -118,7 +130,8 @@ std::string ptx_of(const dsl::Kernel& kernel, const dsl::Facts& facts, const std
 }
 
 TEST(BulkStoresOnNvidia, PublishWhatWasWrittenAndWaitUntilItIsRead) {
-  const std::string ptx = ptx_of(parse_kernel(product_kernel({"F32", ElementType::kF32})), kFacts, "cuda:sm_90");
+  const StoreCase test{"F32", ElementType::kF32};
+  const std::string ptx = ptx_of(parse_kernel(product_kernel(test)), facts_of(test), "cuda:sm_90");
   size_t at = 0;
   for (const char* next : {".param .align 64 .b8 kiln_entry_param_6[128]", "st.shared", "fence.proxy.async.shared::cta",
                            "bar.sync", "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group",
@@ -132,9 +145,10 @@ TEST(BulkStoresOnNvidia, PublishWhatWasWrittenAndWaitUntilItIsRead) {
 }
 
 TEST(BulkStoresOnNvidia, AreDescribedForTheHost) {
-  const dsl::Kernel kernel = parse_kernel(product_kernel({"BF16", ElementType::kBF16}));
+  const StoreCase test{"BF16", ElementType::kBF16};
+  const dsl::Kernel kernel = parse_kernel(product_kernel(test));
   for (const char* target : {"cuda:sm_90", "cuda:sm_90a"}) {
-    const auto artifact = compile(kernel, {}, kFacts, target);
+    const auto artifact = compile(kernel, {}, facts_of(test), target);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
     const nlohmann::json& device = artifact->metadata.at("device");
     ASSERT_EQ(device.at("tensor_maps").size(), 1u);
@@ -151,9 +165,10 @@ TEST(BulkStoresOnNvidia, AreDescribedForTheHost) {
 }
 
 TEST(BulkStoresOnNvidia, AreLeftToThreadsWhereTheyCannotBe) {
-  const dsl::Kernel kernel = parse_kernel(product_kernel({"F32", ElementType::kF32}));
+  const StoreCase test{"F32", ElementType::kF32};
+  const dsl::Kernel kernel = parse_kernel(product_kernel(test));
   EXPECT_EQ(ptx_of(kernel, {}, "cuda:sm_90").find("cp.async.bulk"), std::string::npos) << "unaligned";
-  EXPECT_EQ(ptx_of(kernel, kFacts, "cuda:sm_89").find("cp.async.bulk"), std::string::npos) << "no engine";
+  EXPECT_EQ(ptx_of(kernel, facts_of(test), "cuda:sm_89").find("cp.async.bulk"), std::string::npos) << "no engine";
 }
 
 }  // namespace

@@ -119,6 +119,17 @@ TEST(Nvidia, NamesWhatItDoesNotKnow) {
   EXPECT_EQ(emit.error().message, "cannot emit `obj` for this target; there are cubin, ptx, asm, llvm, ir, ir:PASS");
 }
 
+// The weights of a layer, 256 KiB: their conversion for so few rows would go through shared memory as a whole.
+TEST(Nvidia, NamesTheOpWhoseTileDoesNotFit) {
+  const auto artifact = compile(example("mlp_softshrink"), {{"BM", 16}}, {}, "cuda:sm_80", "ptx");
+  ASSERT_FALSE(artifact.ok());
+  const std::string& message = artifact.error().message;
+  EXPECT_EQ(message.find("mlp_softshrink:"), 0u) << message;
+  EXPECT_NE(message.find("load: a conversion of layouts needs 262144 bytes of shared memory a block; there are 166912"),
+            std::string::npos)
+      << message;
+}
+
 TEST(Nvidia, MatmulOnHopperIsWgmmaFedByTma) {
   const dsl::Kernel kernel = example("matmul");
   const auto artifact = compile(kernel, {}, good_facts(kernel), "cuda:sm_90a", "ptx");
@@ -141,8 +152,10 @@ TEST(Nvidia, ProductsOfWeightsWithValuesRunBesideTheNextBlocksSoftmax) {
   const std::string text = text_of(*artifact);
   const size_t loop = text.find("wgmma.wait_group.sync.aligned 1");
   ASSERT_NE(loop, std::string::npos);
-  const std::string before = text.substr(0, loop), behind = text.substr(loop);
-  EXPECT_EQ(count(before.substr(before.rfind("mbarrier.try_wait")), "wgmma.commit_group"), 2u);
+  const std::string behind = text.substr(loop);
+  // LLVM puts the loop's head there: it waits for a slot, begins both products, and waits for a slot that is free.
+  const size_t head = behind.find("mbarrier.try_wait"), refill = behind.find("mbarrier.try_wait", head + 1);
+  EXPECT_EQ(count(behind.substr(head, refill - head), "wgmma.commit_group"), 2u);
   EXPECT_LT(behind.find("ex2.approx"), behind.find("wgmma.wait_group.sync.aligned 0"));
   // Warps hand slots over, no barrier keeps them together.
   EXPECT_EQ(behind.substr(0, behind.find("wgmma.wait_group.sync.aligned 0")).find("bar.sync"), std::string::npos);
@@ -159,12 +172,47 @@ TEST(Nvidia, LoadsOfLoopsAreCopiedAheadOnAmpere) {
   EXPECT_EQ(count(text, "ld.global"), 0u);
 }
 
-TEST(Nvidia, TakesASortThatDoesNotFitForAnErrorAtItsLine) {
+// One that left alone could be waited for by those of its warp that go on.
+TEST(Nvidia, LanesLeaveAnExchangeLoopTogether) {
+  const auto kernel = dsl::parse(R"(kernel most(%x: ptr<f16>) {
+  grid [1, 1, 1]
+
+  %i = arange {start = 0, end = 64} : tile<[64], i32>
+  %p = splat %x {shape = [64]} : tile<[64], ptr<f16>>
+  %q = addptr %p, %i : tile<[64], ptr<f16>>
+  %one = constant {value = 1.0, type = f16} : f16
+  %v = splat %one {shape = [64]} : tile<[64], f16>
+  %old = atomic_rmw %q, %v {kind = max} : tile<[64], f16>
+}
+)",
+                                 "most.kiln");
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  const auto artifact = compile(*kernel, {}, {}, "cuda:sm_80", "ptx");
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  const std::string ptx = text_of(*artifact);
+  EXPECT_EQ(count(ptx, ".cas.b16"), 1u) << ptx;
+  EXPECT_EQ(count(ptx, "vote.sync.any.pred"), 1u) << ptx;
+}
+
+// -0 / x is -0: the last correction, of +0, would lose the sign.
+TEST(Nvidia, QuotientsByDoublesKeepTheSignOfZero) {
+  const auto artifact = compile(example("softmax"), {{"BLOCK", 1024}}, {}, "cuda:sm_80", "llvm");
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  const std::string text = text_of(*artifact);
+  const size_t estimate = text.find("call double @llvm.nvvm.rcp.approx.ftz.d");
+  ASSERT_NE(estimate, std::string::npos);
+  EXPECT_NE(text.find("@llvm.copysign.f", estimate), std::string::npos);
+}
+
+TEST(Nvidia, NamesTheTileOfASortThatDoesNotFit) {
   const auto sort = compile(example("sort_rows"), {{"BLOCK", 65536}}, {}, "cuda:sm_80", "ptx");
   ASSERT_FALSE(sort.ok());
   const std::string& message = sort.error().message;
-  EXPECT_NE(message.find(": error: target `sm_80`: sort: "), std::string::npos) << message;
-  EXPECT_NE(message.find("bytes of shared memory"), std::string::npos) << message;
+  EXPECT_EQ(message.find("sort_rows:"), 0u) << message;
+  EXPECT_NE(message.find(
+                ": error: target `sm_80`: load: a conversion of layouts needs 262144 bytes of shared memory a block"),
+            std::string::npos)
+      << message;
 }
 
 TEST(Nvidia, TakesMoreThanSharedMemoryHasForAnError) {

@@ -52,6 +52,15 @@ TEST(Binary, RequestsRoundTrip) {
   EXPECT_EQ(back->kernel.location_text(back->kernel.body.ops[0].loc), "k.kiln:9:3");
 }
 
+TEST(Binary, OptionsRoundTrip) {
+  CompileRequest request = request_of(golden("vector_add"));
+  request.kernel.options = {.contract = false, .deterministic = true, .lines = true};
+  const RequestBytes bytes = encoded(request);
+  const auto back = decode_request(bytes.canonical, bytes.debug);
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(back->kernel.options, request.kernel.options);
+}
+
 TEST(Binary, WithoutDebugSectionNamesArePositions) {
   const RequestBytes bytes = encoded(request_of(golden("vector_add")));
   auto back = decode_request(bytes.canonical, {});
@@ -116,6 +125,8 @@ TEST(RequestKey, WhatDecidesTheCodeIsInIt) {
   expect_new([](CompileRequest& r) { r.facts[0] = ParamFact::kNone; });
   expect_new([](CompileRequest& r) { r.facts = {ParamFact::kAlign16, ParamFact::kAlign16}; });
   expect_new([](CompileRequest& r) { r.kernel.options.contract = false; });
+  expect_new([](CompileRequest& r) { r.kernel.options.debug = true; });
+  expect_new([](CompileRequest& r) { r.kernel.options.lines = true; });
   expect_new([](CompileRequest& r) { r.kernel.name = "other"; });
   expect_new([](CompileRequest& r) { r.kernel.grid[0] = Expr(3); });
   expect_new([](CompileRequest& r) {

@@ -69,6 +69,8 @@ TEST(BuilderKernel, Options) {
   const KernelOptions options =
       traced(scale<f32>().fuse_precision().deterministic().debug().check_bounds().contract(false)).options;
   EXPECT_EQ(options, (KernelOptions{false, true, true, true, true}));
+  const KernelOptions lines = traced(scale<f32>().debug_lines()).options;
+  EXPECT_TRUE(lines.lines && !lines.debug);
   EXPECT_NE(scale<f32>().id(), scale<f32>().debug().id());
 }
 

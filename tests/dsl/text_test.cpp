@@ -49,6 +49,13 @@ TEST(Text, NaturalDefaultsMayBeLeftOutAndAreNotPrinted) {
   EXPECT_NE(print(a).find("%m = min %x, %x : f32\n"), std::string::npos) << print(a);
 }
 
+TEST(Text, DebugMayBeLinesAlone) {
+  const Kernel kernel = parsed("kernel k() { option debug = lines }");
+  EXPECT_TRUE(kernel.options.lines && !kernel.options.debug);
+  EXPECT_NE(print(kernel).find("\n  option debug = lines\n"), std::string::npos) << print(kernel);
+  EXPECT_FALSE(parsed("kernel k() { option debug = lines option debug = true }").options.lines);
+}
+
 TEST(Text, LocationsAreThoseOfTheText) {
   const Kernel kernel = parsed("kernel k(%p: ptr<f32>) {\n  %c = load %p\n    store %p, %c\n}");
   EXPECT_EQ(kernel.location_text(kernel.body.ops[0].loc), "k.kiln:2:3");
@@ -181,6 +188,9 @@ TEST(Text, SyntaxErrorsNamePlaceAndWhatWasExpected) {
        "k.kiln:1:21: error: there is no option `fast`; there are contract, fuse_precision, deterministic, debug, "
        "check_bounds"},
       {"kernel k() { option contract = 1 }", "k.kiln:1:32: error: expected `true` or `false`, found `1`"},
+      {"kernel k() { option contract = lines }", "k.kiln:1:32: error: expected `true` or `false`, found `lines`"},
+      {"kernel k() { option debug = asserts }",
+       "k.kiln:1:29: error: expected `true`, `false` or `lines`, found `asserts`"},
       {"kernel k() { foo }", "k.kiln:1:14: error: there is no op `foo`"},
       {"kernel k() { %x = neg %y }", "k.kiln:1:23: error: `%y` is not defined"},
       {"kernel k(%y: f32) { %x = neg %x }", "k.kiln:1:30: error: `%x` is not defined"},

@@ -258,8 +258,8 @@ TEST(Verify, Header) {
       kSimple, [](Kernel& k) { k.space = {{"B", {}}}; }, "kernel `k`: error: the space axis `B` has no values");
   expect_error(
       kSimple, [](Kernel& k) { k.space = {{"C", {1}}, {"num_warps", {4}}}; },
-      "kernel `k`: error: the space axis `C` is neither a constexpr nor num_warps, num_stages, waves_per_eu or "
-      "chiplets");
+      "kernel `k`: error: the space axis `C` is neither a constexpr nor num_warps, num_stages, waves_per_eu, "
+      "chiplets or warp_specialise");
   expect_error(
       kSimple, [](Kernel& k) { k.params[1].type.shape = {Expr(4)}; },
       "kernel `k`: error: parameter `x` must be a scalar or a pointer\n"

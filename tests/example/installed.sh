@@ -8,3 +8,9 @@ cmake -G Ninja -S "$2/consumer" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/pref
 cmake --build "$work/build"
 export PATH="$work/prefix/bin:$PATH"
 "$2/run.sh" "$work/build/consumer"
+# The tuner finds its runner, its daemon and the job lists.
+export KILN_RUNTIME_DIR="$work/run" KILN_CACHE_DIR="$work/cache" XDG_DATA_HOME="$work/data"
+trap 'kiln stop >/dev/null 2>&1; rm -rf "$work"' EXIT
+[ -e "$work/prefix/share/kiln/jobs/llama3_8b.jsonl" ]
+kiln tune "$work/prefix/share/kiln/jobs/quickstart.jsonl" --frozen --json >"$work/tuned.json"
+grep -q '"failed_jobs": 0' "$work/tuned.json"

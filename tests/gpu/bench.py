@@ -226,6 +226,10 @@ def on_device(options):
     compiler = Compiler(options.artifacts, target)
     clock = Clock(torch)
     print(f"# {torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {target}; TB/s or TFLOP/s, ratio to the best peer")
+    big = torch.empty(2, 1 << 30, dtype=torch.int8, device="cuda")
+    copy = clock.medians([lambda: big[0].copy_(big[1])], 9)[0]
+    del big
+    print(f"# copy of 1 GiB: {2 ** 31 / copy / 1e6:.2f} TB/s read and written")
     end, results = time.monotonic() + options.seconds, []
     for row, inputs, compiling in prepared(options, compiler):
         if time.monotonic() > end:

@@ -29,7 +29,7 @@ def absent(*_):
 
 
 if triton is None:
-    add = softmax = layer_norm = matmul = attention = absent
+    add = softmax = layer_norm = matmul = matmul_tma = attention = absent
 else:
     @triton.jit
     def add_kernel(x, y, out, n, BLOCK: tl.constexpr):
@@ -76,6 +76,27 @@ else:
             right = tl.load(b + (start + k)[:, None] * bk + (n % N)[None, :] * bn, mask=(start + k)[:, None] < K, other=0.0)
             acc = tl.dot(left, right, acc)
         tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty), mask=(m[:, None] < M) & (n[None, :] < N))
+
+    # b is n×k. Each program computes tile after tile; TMA brings the operands and takes the result.
+    TMA_CONFIGS = [triton.Config({"BM": m, "BN": n, "BK": 64}, num_warps=warps, num_stages=stages)
+                   for m, n, warps in [(128, 256, 8), (128, 128, 8), (128, 128, 4), (64, 128, 4)] for stages in (3, 4)]
+
+    @triton.autotune(TMA_CONFIGS, key=["M", "N", "K"])
+    @triton.jit
+    def matmul_tma_kernel(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PROGRAMS: tl.constexpr):
+        left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+        right = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+        out = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+        tall, wide = tl.cdiv(M, BM), tl.cdiv(N, BN)
+        for tile in tl.range(tl.program_id(0), tall * wide, PROGRAMS, flatten=True):
+            band = tile // (8 * wide)
+            height = min(tall - 8 * band, 8)
+            row = (8 * band + tile % (8 * wide) % height) * BM
+            column = (tile % (8 * wide) // height) * BN
+            acc = tl.zeros((BM, BN), tl.float32)
+            for k in range(0, K, BK):
+                acc = tl.dot(left.load([row, k]), right.load([column, k]).T, acc)
+            out.store([row, column], acc.to(c.dtype.element_ty))
 
     # Blocks of keys from `start` to `end`; those on the diagonal are masked.
     @triton.jit
@@ -138,6 +159,13 @@ else:
         out = torch.empty(m, n, dtype=a.dtype, device=a.device)
         grid = lambda config: (triton.cdiv(m, config["BM"]) * triton.cdiv(n, config["BN"]),)
         return lambda: matmul_kernel[grid](a, b, out, m, n, k, *b.stride())
+
+    def matmul_tma(a, b):
+        (m, k), n = a.shape, b.shape[1]
+        out = torch.empty(m, n, dtype=a.dtype, device=a.device)
+        programs = torch.cuda.get_device_properties(a.device).multi_processor_count
+        triton.set_allocator(lambda size, alignment, stream: torch.empty(size, device="cuda", dtype=torch.int8))
+        return lambda: matmul_tma_kernel[(programs,)](a, b.T, out, m, n, k, PROGRAMS=programs)
 
     def attention(q, k, v, causal):
         batch, heads, seq, width = q.shape

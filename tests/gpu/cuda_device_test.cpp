@@ -21,7 +21,7 @@ Result<void> run(FakeKernel work, std::vector<TestArgument>& arguments, const nl
   if (!more.is_null()) artifact.metadata.merge_patch(more);
   fake_kernel("kiln_entry", work);
   arguments = {buffer(std::vector<int32_t>{1, 2, 3}), scalar_bits(3)};
-  return run_on_cuda(kernel, artifact, arguments, {});
+  return run_on(open_device(), kernel, artifact, arguments, {});
 }
 
 TEST_F(CudaDevice, BuffersComeBack) {

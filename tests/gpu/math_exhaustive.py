@@ -19,6 +19,9 @@ from tools import environment, tool
 BOUNDS = {"exp": 2.1, "exp2": 2.1, "expm1": 2, "log": 2, "log2": 2, "log10": 2, "log1p": 2, "sin": 2, "cos": 2, "erf": 2,
           "asin": 4, "acos": 4, "atan": 4, "sinh": 4, "cosh": 4, "tanh": 4, "tan": 4, "erfc": 4, "rsqrt": 1, "sqrt": 0.5,
           "floor": 0, "ceil": 0, "round": 0, "trunc": 0}
+# Every one of these is divided by every one: quotients with a rule of their own, and the ends of the range.
+EDGES = [0.0, 2.0**-149, 3 * 2.0**-149, 2.0**-126, 2.0**-100, 1.0, 1.5, 3.0, 2.0**126, 2.0**127, 3.4028234663852886e38,
+         float("inf"), float("nan")]
 BLOCK, CHUNK = 2048, 1 << 26
 MAP = """kernel map(%x: ptr<f32> readonly, %y: ptr<f32>) {{
   grid [{programs}, 1, 1]
@@ -128,7 +131,7 @@ def check_function(folder, name):
 
 
 def check_division(folder):
-    """Pairs of any bits, of near magnitudes, of quotients near the middle between two floats, of subnormal quotients."""
+    """Edges, pairs of any bits, of near magnitudes, of quotients near the middle between two floats, of subnormal quotients."""
     text = DIVIDE.format(programs=CHUNK // BLOCK, block=BLOCK)
     path = build(folder, "divide", text, num_warps=4)
     if "wgmma" not in open(path + ".ptx").read():
@@ -145,6 +148,9 @@ def check_division(folder):
     for part in range(64):
         d = bits(-1 << 31, 1 << 31).view(torch.float32)
         x = bits(-1 << 31, 1 << 31).view(torch.float32)
+        if part == 0:
+            edges = torch.tensor(EDGES + [-x for x in EDGES], dtype=torch.float32, device="cuda")
+            d[:len(edges)**2], x[:len(edges)**2] = edges.repeat(len(edges)), edges.repeat_interleave(len(edges))
         if part % 4 == 1:
             d, x = bits(0x3f800000, 0x40000000).view(torch.float32), bits(0x3f800000, 0x40000000).view(torch.float32)
         elif part % 4 == 2:  # x next to a product of d and a number of 25 bits: a quotient near a tie

@@ -4,7 +4,9 @@
 #   run.sh [FILTER]           the differential tests and the kernel library on the device, `kiln run` end to end
 #   run.sh --sanitizer [FILTER]   the kernel library's small shapes under memcheck, racecheck and synccheck
 #   run.sh --math             the elementary functions for all f32 arguments, division beside wgmma (needs PyTorch)
-#   run.sh --bench [ARGUMENTS]    times beside cuBLAS, Triton, Inductor and SDPA; arguments go to bench.py
+#   run.sh --bench [ARGUMENTS]    what a launch costs, the quickstart's table, times beside cuBLAS, Triton, Inductor and
+#                             SDPA; arguments go to bench.py
+#   run.sh --all              the tests, --sanitizer, --math and --bench, one after the other
 #
 #   --results DIR   where logs and tables go; default: results here, or gpu-results in the build tree
 #   --build DIR     the build tree, where this is none of pack.sh's folders
@@ -24,6 +26,7 @@ while [ $# -gt 0 ]; do
     --dry-run) dry=(--dry-run) ;;
     --sanitizer) mode=sanitizer ;;
     --math) mode=math ;;
+    --all) mode=all ;;
     --bench) mode=bench; shift; break ;;
     --help) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit ;;
     -*) echo "run.sh: unknown option $1; --help lists them" >&2; exit 2 ;;
@@ -47,22 +50,47 @@ run_tests() {
   python3 run_tests.py --log "$log" "${dry[@]}" "${tests[@]}" "$@" || status=1
 }
 
+all_tests() {
+  run_tests tests "--filter=$filter" gpu_device_tests kernels_tests codegen_tests
+  [ "$filter" = '*' ] || return 0
+  echo "== end to end"
+  python3 end_to_end.py "${dry[@]}" || status=1
+}
+
+sanitizers() {
+  local tests=$filter
+  [ "$tests" != '*' ] || tests='-*RealShapes*:*LayersOfDlrm:*IsUniform'
+  for tool in memcheck racecheck synccheck; do
+    run_tests "$tool" --sanitizer "$tool" "--filter=$tests" kernels_tests
+  done
+}
+
+math() {
+  python3 math_exhaustive.py || status=1
+}
+
+bench() {
+  if [ ${#dry[@]} = 0 ]; then
+    echo "== launches"
+    python3 tools.py bench-launch || status=1
+    echo "== cold and warm requests"
+    python3 tools.py kiln-quickstart --gpu || status=1
+  fi
+  echo "== beside the peers"
+  python3 bench.py --results "$results" "${dry[@]}" "$@" || status=1
+}
+
 status=0
 case $mode in
-  tests)
-    run_tests tests "--filter=$filter" gpu_device_tests kernels_tests codegen_tests
-    if [ "$filter" = '*' ]; then
-      echo "== end to end"
-      python3 end_to_end.py "${dry[@]}" || status=1
-    fi
+  tests) all_tests ;;
+  sanitizer) sanitizers ;;
+  math) math ;;
+  bench) bench "$@" ;;
+  all)
+    all_tests
+    sanitizers
+    math
+    bench
     ;;
-  sanitizer)
-    [ "$filter" != '*' ] || filter='-*RealShapes*:*LayersOfDlrm:*IsUniform'
-    for tool in memcheck racecheck synccheck; do
-      run_tests "$tool" --sanitizer "$tool" "--filter=$filter" kernels_tests
-    done
-    ;;
-  math) python3 math_exhaustive.py || status=1 ;;
-  bench) python3 bench.py --results "$results" "${dry[@]}" "$@" || status=1 ;;
 esac
 exit $status

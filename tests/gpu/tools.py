@@ -1,4 +1,7 @@
-"""Where the programs of the suite are, in a packed folder or in a build tree, and the environment that they need."""
+"""Where the programs of the suite are, in a packed folder or in a build tree, and the environment that they need.
+
+    python3 tools.py PROGRAM [ARGUMENTS]    runs one of them
+"""
 import glob
 import os
 import sys
@@ -43,3 +46,9 @@ def environment(**more):
     if assembler():
         out["KILN_NVJITLINK"] = assembler()
     return out
+
+
+if __name__ == "__main__":
+    program = tool(sys.argv[1])
+    sys.stdout.flush()
+    os.execve(program, [program, *sys.argv[2:]], environment())

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 namespace kiln::test {
 namespace {
@@ -94,7 +95,10 @@ void Block::release_warp(Thread& thread) {
   for (int lane = 0; lane < code_.lanes; ++lane) warp[lane].state = Thread::State::kReady;
 }
 
-void Block::barrier(Thread& thread, int site) { wait(thread, Thread::State::kAtBarrier, site); }
+void Block::barrier(Thread& thread, int site, int threads) {
+  thread.among = threads;
+  wait(thread, Thread::State::kAtBarrier, site);
+}
 
 void Block::warp_barrier(Thread& thread, int site) {
   if (!meet_warp(thread, site)) return;
@@ -108,12 +112,14 @@ void Block::begin_epochs() {
 
 // A barrier lets threads go when all are there.
 void Block::open_barrier() {
-  const bool open = std::ranges::all_of(threads_, [&](const Thread& thread) {
-    return thread.state == Thread::State::kAtBarrier && thread.site == threads_[0].site;
+  const Thread& first = threads_[0];
+  const auto waiting = std::span(threads_).first(static_cast<size_t>(first.among));
+  const bool open = !waiting.empty() && std::ranges::all_of(waiting, [&](const Thread& thread) {
+    return thread.state == Thread::State::kAtBarrier && thread.site == first.site && thread.among == first.among;
   });
   if (!open) return;
   begin_epochs();
-  for (Thread& thread : threads_) thread.state = Thread::State::kReady;
+  for (Thread& thread : waiting) thread.state = Thread::State::kReady;
 }
 
 void Block::wake_from_transactions() {

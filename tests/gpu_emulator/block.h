@@ -57,7 +57,8 @@ struct Thread {
   Block* block = nullptr;
   int number = 0;
   State state = State::kEnded;
-  int site = 0;  // where it waits: the number of the call in the kernel
+  int site = 0;   // where it waits: the number of the call in the kernel
+  int among = 0;  // … at a barrier of so many threads
   // What it offers to the other lanes, the lane it asks, and what that one offered.
   uint32_t word = 0, from = 0, fetched = 0;
   // The row of a matrix that it names.
@@ -86,7 +87,9 @@ class Block {
   // all want. The others return false when it has.
   bool meet_warp(Thread& thread, int site);
   void release_warp(Thread& thread);
-  void barrier(Thread& thread, int site);
+  void barrier(Thread& thread, int site) { barrier(thread, site, code_.threads); }
+  // Of the first so many threads alone.
+  void barrier(Thread& thread, int site, int threads);
   // For programs of one warp each.
   void warp_barrier(Thread& thread, int site);
   // Until something has happened to transaction barriers.

@@ -117,6 +117,12 @@ void BulkCopies::check(Thread& thread, const Copy& copy) {
   if (!fine) block_.fail(thread, "a bulk copy that is unaligned or has a box or extents of a wrong size");
 }
 
+// What an H200 stores along the innermost axis: whole 16 bytes, also where the extent ends inside them.
+int64_t stored_extent(const EmulatedTensorMap& map) {
+  const auto bytes = static_cast<int64_t>(map.element_bytes);
+  return (map.dims[0] * bytes + kAlignment - 1) / kAlignment * kAlignment / bytes;
+}
+
 void BulkCopies::perform(Thread& thread, const Copy& copy, bool is_load) {
   const EmulatedTensorMap& map = *copy.map;
   const auto bytes = map.element_bytes;
@@ -128,7 +134,7 @@ void BulkCopies::perform(Thread& thread, const Copy& copy, bool is_load) {
     for (size_t i = 0; i < map.rank; ++i) {
       const int64_t at = copy.at[i] + rest % map.box[i];
       rest /= map.box[i];
-      inside = inside && at >= 0 && at < map.dims[i];
+      inside = inside && at >= 0 && at < (i == 0 && !is_load ? stored_extent(map) : map.dims[i]);
       global += inside ? at * (i == 0 ? static_cast<int64_t>(bytes) : map.strides_bytes[i]) : 0;
     }
     std::byte* shared = swizzled(copy.shared + element * bytes, map.swizzle_bytes);

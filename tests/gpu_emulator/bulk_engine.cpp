@@ -21,6 +21,8 @@ void host_wait(Thread* thread, int site, const void* barrier, uint32_t parity) {
   thread->block->bulk().wait(*thread, barrier, parity, site);
 }
 
+void host_program_barrier(Thread* thread, int site, int threads) { thread->block->barrier(*thread, site, threads); }
+
 // The coordinates lie in the thread's operands.
 Coordinates coordinates_of(const Thread& thread) {
   Coordinates out;
@@ -95,6 +97,10 @@ void EmulatedBulkEngine::end_store_group(Builder& b, Value* chosen) const {
 llvm::Instruction* EmulatedBulkEngine::wait_store_groups(Builder& b, int pending, bool /*until_read*/,
                                                          Value* chosen) const {
   return call_host(b, host_wait_store_groups, b.getVoidTy(), {number(b, pending), word(b, chosen)});
+}
+
+void EmulatedBulkEngine::program_barrier(Builder& b, const codegen::gpu::BlockShape& block) const {
+  call_host(b, host_program_barrier, b.getVoidTy(), {number(b, ++sites_), number(b, block.threads())});
 }
 
 }  // namespace kiln::test

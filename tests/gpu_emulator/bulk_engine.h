@@ -16,6 +16,10 @@ class EmulatedBulkEngine : public codegen::gpu::BulkEngine {
   void end_store_group(Builder& b, Value* chosen) const override;
   llvm::Instruction* wait_store_groups(Builder& b, int pending, bool until_read, Value* chosen) const override;
   void publish_shared(Builder&) const override {}  // a host's memory is one
+  int copying_warps(const codegen::gpu::BlockShape&) const override { return 1; }
+  void program_barrier(Builder& b, const codegen::gpu::BlockShape& block) const override;
+  void begin_copying(Builder&, const codegen::gpu::BlockShape&) const override {}
+  void begin_computing(Builder&, const codegen::gpu::BlockShape&) const override {}
 
  private:
   mutable int sites_ = 0;

@@ -1,6 +1,9 @@
 // kiln-gpu-lowering [--warps N] [--lanes N] [--aligned] FILE.kiln: where the tiles of a kernel live, a line for each
-// value that has a name and for each store. `--aligned`: pointers and ints are multiples of 16.
-// kiln-gpu-lowering --shared FILE.ll: LLVM IR with marked buffers, after places and barriers.
+// value that has a name and for each store. `--aligned`: pointers and ints are multiples of 16. With --ir the tile IR
+// after the passes for GPUs; with --code the LLVM IR, in which a target's instructions are calls; --groups: the target
+// has products of several warps.
+// kiln-gpu-lowering --shared FILE.ll: LLVM IR with marked buffers, after places and barriers. --late FILE.ll: LLVM IR
+// whose computations are put where they are wanted.
 #include <llvm/IR/Module.h>
 #include <llvm/IRReader/IRReader.h>
 #include <llvm/Support/SourceMgr.h>
@@ -12,22 +15,27 @@
 #include <fstream>
 #include <sstream>
 
-#include "emulated_target.h"
+#include "gpu/compute_late.h"
+#include "gpu/defer_reductions.h"
+#include "gpu/gather_waits.h"
 #include "gpu/global_order.h"
+#include "gpu/lower.h"
 #include "gpu/placement.h"
 #include "gpu/shared_memory.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
+#include "named_target.h"
 
 namespace {
 
 namespace dsl = kiln::dsl;
 namespace gpu = kiln::codegen::gpu;
-using kiln::test::EmulatedTarget;
+using kiln::test::NamedTarget;
 
 struct Options {
   gpu::BlockShape block;
-  bool aligned = false, shared = false;
+  bool aligned = false, groups = false;
+  std::string print = "--placement";
   std::string file;
 };
 
@@ -35,16 +43,6 @@ int fail(const std::string& message) {
   std::fprintf(stderr, "kiln-gpu-lowering: %s\n", message.c_str());
   return 1;
 }
-
-// Barriers that a golden file can name.
-class NamedBarriers : public EmulatedTarget {
- public:
-  using EmulatedTarget::EmulatedTarget;
-  void barrier(Builder& b) const override {
-    llvm::Module& module = *b.GetInsertBlock()->getModule();
-    b.CreateCall(module.getOrInsertFunction("barrier", b.getVoidTy()));
-  }
-};
 
 void print_region(const dsl::Kernel& kernel, const gpu::Placement& placement, const dsl::Region& region) {
   for (const dsl::Op& op : region.ops) {
@@ -61,12 +59,12 @@ void print_region(const dsl::Kernel& kernel, const gpu::Placement& placement, co
   }
 }
 
-int print_placement(const Options& options) {
+kiln::Result<dsl::Kernel> read_kernel(const Options& options) {
   std::ifstream stream(options.file);
   std::stringstream text;
   text << stream.rdbuf();
   auto parsed = dsl::parse(text.str(), options.file);
-  if (!parsed) return fail(parsed.error().message);
+  if (!parsed) return parsed;
   dsl::Facts facts;
   for (const dsl::Param& param : parsed->params) {
     const bool is_float = !param.type.pointer && dsl::is_float(param.type.element);
@@ -74,25 +72,53 @@ int print_placement(const Options& options) {
                     : param.type.pointer         ? dsl::ParamFact::kAlign16
                                                  : dsl::ParamFact::kMultiple16);
   }
-  auto kernel = dsl::instantiate(*parsed, {}, facts);
-  if (!kernel) return fail(kernel.error().message);
-  const auto info = kiln::codegen::axis_info(*kernel, kiln::codegen::Wrap::kIndex);
-  const gpu::Placement placement = gpu::place(*kernel, EmulatedTarget(options.block.lanes), options.block, info);
-  print_region(*kernel, placement, kernel->body);
+  return dsl::instantiate(*parsed, {}, facts);
+}
+
+int print_placement(const Options& options, const dsl::Kernel& kernel) {
+  const auto info = kiln::codegen::axis_info(kernel, kiln::codegen::Wrap::kIndex);
+  const gpu::Placement placement =
+      gpu::place(kernel, NamedTarget(options.block.lanes, options.groups), options.block, info);
+  print_region(kernel, placement, kernel.body);
   return 0;
 }
 
-int print_shared(const Options& options) {
+int print_code(const Options& options, const dsl::Kernel& kernel) {
+  llvm::LLVMContext context;
+  llvm::Module module("kiln", context);
+  const NamedTarget target(options.block.lanes, options.groups);
+  const auto lowered = gpu::lower(kernel, target, {.warps = options.block.warps, .programs = 1}, "gpu", module);
+  if (!lowered) return fail(lowered.error().message);
+  llvm::outs() << *module.getFunction(gpu::kEntry);
+  return 0;
+}
+
+int print_kernel(const Options& options) {
+  auto kernel = read_kernel(options);
+  if (!kernel) return fail(kernel.error().message);
+  if (options.print == "--code") return print_code(options, *kernel);
+  if (options.print == "--placement") return print_placement(options, *kernel);
+  const int threads = options.block.threads();
+  std::printf("%s", dsl::print(gpu::gather_waits(gpu::defer_reductions(*kernel, threads), threads)).c_str());
+  return 0;
+}
+
+int print_module(const Options& options) {
   llvm::LLVMContext context;
   llvm::SMDiagnostic diagnostic;
   const auto module = llvm::parseIRFile(options.file, diagnostic, context);
   if (!module) return fail(diagnostic.getMessage().str());
   for (llvm::Function& function : *module) {
     if (function.isDeclaration()) continue;
-    const gpu::SharedPlan plan = gpu::allocate_shared_memory(function);
-    const dsl::Kernel none;
-    gpu::insert_barriers(function, plan, gpu::GlobalOrder(none), NamedBarriers(options.block.lanes), options.block);
-    llvm::outs() << "bytes: " << plan.bytes << "\n" << function;
+    if (options.print == "--late") {
+      gpu::compute_late(function);
+    } else {
+      const gpu::SharedPlan plan = gpu::allocate_shared_memory(function);
+      const dsl::Kernel none;
+      gpu::insert_barriers(function, plan, gpu::GlobalOrder(none), NamedTarget(options.block.lanes), options.block);
+      llvm::outs() << "bytes: " << plan.bytes << "\n";
+    }
+    llvm::outs() << function;
     return 0;
   }
   return fail("no function");
@@ -110,11 +136,13 @@ int main(int argc, char** argv) {
       options.block.lanes = std::atoi(argv[++i]);
     } else if (argument == "--aligned") {
       options.aligned = true;
-    } else if (argument == "--shared") {
-      options.shared = true;
+    } else if (argument == "--groups") {
+      options.groups = true;
+    } else if (argument.starts_with("--")) {
+      options.print = argument;
     } else {
       options.file = argument;
     }
   }
-  return options.shared ? print_shared(options) : print_placement(options);
+  return options.file.ends_with(".ll") ? print_module(options) : print_kernel(options);
 }

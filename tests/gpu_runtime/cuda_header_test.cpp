@@ -88,6 +88,7 @@ TEST(CudaHeader, ValuesAreThoseOfTheToolkit) {
   EXPECT_EQ(kMaxDynamicSharedSizeBytes, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
   EXPECT_EQ(kJitErrorLogBuffer, CU_JIT_ERROR_LOG_BUFFER);
   EXPECT_EQ(kJitErrorLogBufferSizeBytes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+  EXPECT_EQ(kJitGenerateLineInfo, CU_JIT_GENERATE_LINE_INFO);
   EXPECT_EQ(kStreamNonBlocking, unsigned{CU_STREAM_NON_BLOCKING});
   EXPECT_EQ(kEventDefault, unsigned{CU_EVENT_DEFAULT});
   EXPECT_EQ(kCaptureModeRelaxed, CU_STREAM_CAPTURE_MODE_RELAXED);

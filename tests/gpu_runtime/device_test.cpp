@@ -69,6 +69,21 @@ TEST_F(Memory, IsCopiedThereAndBack) {
   EXPECT_EQ(fake_live("memory"), 2);
 }
 
+TEST_F(Memory, RepeatsItsFirstBytes) {
+  const Device device = open_device();
+  const Stream stream = new_stream(device);
+  auto a = DeviceBuffer<uint8_t>::allocate(device, 20);
+  ASSERT_TRUE(a.ok());
+  const std::vector<uint8_t> there = {1, 2, 3, 4, 5, 6};
+  std::vector<uint8_t> back(20);
+  ASSERT_TRUE(a->copy_from(there).ok());
+  ASSERT_TRUE(a->memory().repeat(6, stream).ok());
+  ASSERT_TRUE(stream.synchronise().ok());
+  ASSERT_TRUE(a->copy_to(back).ok());
+  for (size_t i = 0; i < back.size(); ++i) EXPECT_EQ(back[i], there[i % 6]) << i;
+  EXPECT_FALSE(a->memory().repeat(0, stream).ok());
+}
+
 TEST_F(Memory, OfNoElementsIsFine) {
   auto none = DeviceBuffer<double>::allocate(open_device(), 0);
   ASSERT_TRUE(none.ok()) << none.error().message;

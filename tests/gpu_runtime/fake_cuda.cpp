@@ -5,12 +5,13 @@
 
 #include <atomic>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "fake_objects.h"
 
 #ifndef FAKE_LACKS
 #define FAKE_LACKS 0
@@ -18,50 +19,35 @@
 
 namespace {
 
-using Status = int;
+using fake::Graph;
+using fake::Module;
+using fake::Status;
+using fake::Stream;
 
 struct Context {
   int device;
   int references = 0;
   Status broken = 0;
 };
-struct Module {
-  int device;
-  std::string image;
-};
 struct Function {
   Module* module;
   std::string name;
   FakeKernel kernel;
 };
-struct Graph {
-  std::vector<std::function<void()>> work;
-};
-struct Stream {
-  int device;
-  Graph* capture = nullptr;
-};
 struct Event {
   double time = -1;
 };
-struct Failure {
-  Status status;
-  int skip;
-};
-
 struct State {
   std::recursive_mutex mutex;
+  fake::Objects objects;
   std::vector<Context> contexts;
   std::vector<std::pair<int, int>> capabilities;
-  std::map<std::string, Failure, std::less<>> failures;
-  std::map<std::string, size_t, std::less<>> calls;
   std::map<std::string, FakeKernel, std::less<>> kernels;
-  std::map<void*, size_t> memory;
-  std::map<std::string, long, std::less<>> live;
   std::map<std::pair<Module*, std::string>, Function> functions;
   std::vector<FakeLaunch> launches;
   std::vector<FakeTensorMap> maps;
-  std::string misuse, jit_log;
+  std::string jit_log;
+  std::map<int, void*> jit_options;
   int attribute = 0, attribute_value = 0;
   double clock = 0;
   std::atomic<bool> quiet{false};
@@ -75,19 +61,11 @@ using Guard = std::lock_guard<std::recursive_mutex>;
 
 thread_local Context* current = nullptr;
 
-void misuse(const std::string& what) {
-  if (state().misuse.empty()) state().misuse = what;
-}
+void misuse(const char* what) { state().objects.misuse(what); }
 
 // What every call does first: counted, made to fail, refused without a context or on a broken one.
 Status enter(std::string_view function, bool needs_context = true) {
-  State& s = state();
-  auto known = s.calls.find(function);
-  if (known == s.calls.end()) known = s.calls.emplace(function, 0).first;
-  ++known->second;
-  if (auto failure = s.failures.find(function); failure != s.failures.end() && failure->second.skip-- == 0) {
-    const Status status = failure->second.status;
-    s.failures.erase(failure);
+  if (const Status status = state().objects.enter(function); status != 0) {
     if (status >= 700 && current != nullptr) current->broken = status;
     return status;
   }
@@ -96,14 +74,10 @@ Status enter(std::string_view function, bool needs_context = true) {
   return current->broken;
 }
 
-Status run_or_record(Stream* stream, std::function<void()> work) {
-  if (stream != nullptr && stream->device != current->device) return 400;
-  if (stream != nullptr && stream->capture != nullptr) {
-    stream->capture->work.push_back(std::move(work));
-  } else {
-    work();
-  }
-  return 0;
+Status run_or_record(Stream* stream, fake::Work work) {
+  Stream of_default{current->device};
+  Stream& its = stream != nullptr ? *stream : of_default;
+  return its.device != current->device ? 400 : its.run_or_record(std::move(work));
 }
 
 void run(const Function& function, const FakeLaunch& launch) {
@@ -146,19 +120,6 @@ Status start(Function* function, const unsigned grid[3], const unsigned block[3]
   return run_or_record(stream, [function, launch] { run(*function, launch); });
 }
 
-template <class T>
-Status create(std::string_view what, void** out, T value) {
-  *out = new T(std::move(value));
-  ++state().live[std::string(what)];
-  return 0;
-}
-template <class T>
-Status destroy(std::string_view what, void* object) {
-  delete static_cast<T*>(object);
-  --state().live[std::string(what)];
-  return 0;
-}
-
 }  // namespace
 
 #define ENTER(name)                                      \
@@ -176,17 +137,15 @@ void fake_reset(int devices) {
   State& s = state();
   Guard guard(s.mutex);
   current = nullptr;
+  s.objects.reset();
   s.contexts.assign(static_cast<size_t>(devices), {});
   for (int i = 0; i < devices; ++i) s.contexts[static_cast<size_t>(i)].device = i;
   s.capabilities.assign(static_cast<size_t>(devices), {9, 0});
-  s.failures.clear();
-  s.calls.clear();
   s.kernels.clear();
-  s.live.clear();
   s.launches.clear();
   s.maps.clear();
-  s.misuse.clear();
   s.jit_log.clear();
+  s.jit_options.clear();
   s.attribute = s.attribute_value = 0;
   s.clock = 0;
   s.quiet = false;
@@ -197,7 +156,7 @@ void fake_set_capability(int device, int major, int minor) {
 }
 void fake_fail(const char* function, int status, int skip) {
   Guard guard(state().mutex);
-  state().failures[function] = {status, skip};
+  state().objects.fail(function, status, skip);
 }
 void fake_break(int device, int status) {
   Guard guard(state().mutex);
@@ -206,6 +165,11 @@ void fake_break(int device, int status) {
 void fake_jit_log(const char* text) {
   Guard guard(state().mutex);
   state().jit_log = text;
+}
+size_t fake_jit_option(int option) {
+  Guard guard(state().mutex);
+  const auto found = state().jit_options.find(option);
+  return found == state().jit_options.end() ? 0 : reinterpret_cast<size_t>(found->second);
 }
 void fake_kernel(const char* entry, FakeKernel kernel) {
   Guard guard(state().mutex);
@@ -221,13 +185,13 @@ size_t fake_tensor_maps() { return state().maps.size(); }
 const FakeTensorMap* fake_tensor_map(size_t number) { return &state().maps.at(number); }
 size_t fake_calls(const char* function) {
   Guard guard(state().mutex);
-  return state().calls[function];
+  return state().objects.calls(function);
 }
 long fake_live(const char* what) {
   Guard guard(state().mutex);
-  return state().live[what];
+  return state().objects.live(what);
 }
-const char* fake_misuse() { return state().misuse.c_str(); }
+const char* fake_misuse() { return state().objects.misuse(); }
 int fake_attribute() { return state().attribute; }
 int fake_attribute_value() { return state().attribute_value; }
 
@@ -294,14 +258,14 @@ FAKE_API Status cuDevicePrimaryCtxRetain(void** context, int device) {
   ENTER_WITHOUT_CONTEXT(cuDevicePrimaryCtxRetain)
   Context& its = state().contexts[static_cast<size_t>(device)];
   ++its.references;
-  ++state().live["context"];
+  state().objects.count("context", 1);
   *context = &its;
   return 0;
 }
 FAKE_API Status cuDevicePrimaryCtxRelease_v2(int device) {
   ENTER_WITHOUT_CONTEXT(cuDevicePrimaryCtxRelease_v2)
   if (--state().contexts[static_cast<size_t>(device)].references < 0) misuse("a context released too often");
-  --state().live["context"];
+  state().objects.count("context", -1);
   return 0;
 }
 FAKE_API Status cuCtxGetCurrent(void** context) {
@@ -322,24 +286,14 @@ FAKE_API Status cuMemAlloc_v2(unsigned long long* memory, size_t bytes) {
   ENTER(cuMemAlloc_v2)
   if (bytes == 0) return 1;
   if (bytes > size_t{1} << 33) return 2;
-  void* host = ::operator new(bytes, std::align_val_t{256});
-  std::memset(host, 0xcd, bytes);
-  state().memory[host] = bytes;
-  ++state().live["memory"];
-  *memory = reinterpret_cast<uintptr_t>(host);
+  *memory = reinterpret_cast<uintptr_t>(state().objects.allocate(bytes, current->device));
   return 0;
 }
 FAKE_API Status cuMemFree_v2(unsigned long long memory) {
   Guard guard(state().mutex);
   const Status failed = enter("cuMemFree_v2");  // on a broken context it fails, and the memory is gone with that
   void* host = reinterpret_cast<void*>(static_cast<uintptr_t>(memory));
-  if (state().memory.erase(host) == 0) {
-    misuse("memory freed that is none");
-    return 1;
-  }
-  --state().live["memory"];
-  ::operator delete(host, std::align_val_t{256});
-  return failed;
+  return state().objects.free(host, current != nullptr ? current->device : 0) ? failed : 1;
 }
 FAKE_API Status cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t bytes, void* stream) {
   ENTER(cuMemcpyAsync)
@@ -356,12 +310,12 @@ FAKE_API Status cuMemsetD8Async(unsigned long long to, unsigned char value, size
 FAKE_API Status cuStreamCreate(void** stream, unsigned flags) {
   ENTER(cuStreamCreate)
   if (flags != 1) misuse("a stream that waits for the default one");
-  return create("stream", stream, Stream{current->device});
+  return state().objects.create("stream", stream, Stream{current->device});
 }
 FAKE_API Status cuStreamDestroy_v2(void* stream) {
   Guard guard(state().mutex);
   (void)enter("cuStreamDestroy_v2");
-  return destroy<Stream>("stream", stream);
+  return state().objects.destroy<Stream>("stream", stream);
 }
 FAKE_API Status cuStreamSynchronize(void* stream) {
   ENTER(cuStreamSynchronize)
@@ -373,12 +327,12 @@ FAKE_API Status cuStreamWaitEvent(void*, void*, unsigned) {
 }
 FAKE_API Status cuEventCreate(void** event, unsigned) {
   ENTER(cuEventCreate)
-  return create("event", event, Event{});
+  return state().objects.create("event", event, Event{});
 }
 FAKE_API Status cuEventDestroy_v2(void* event) {
   Guard guard(state().mutex);
   (void)enter("cuEventDestroy_v2");
-  return destroy<Event>("event", event);
+  return state().objects.destroy<Event>("event", event);
 }
 FAKE_API Status cuEventRecord(void* event, void* stream) {
   ENTER(cuEventRecord)
@@ -405,54 +359,52 @@ FAKE_API Status cuStreamBeginCapture_v2(void* stream, int mode) {
 }
 FAKE_API Status cuStreamEndCapture(void* stream, void** graph) {
   ENTER(cuStreamEndCapture)
-  Stream& its = *static_cast<Stream*>(stream);
-  *graph = its.capture;
-  its.capture = nullptr;
-  ++state().live["graph"];
+  *graph = static_cast<Stream*>(stream)->end_capture();
+  state().objects.count("graph", 1);
   return 0;
 }
 #if FAKE_LACKS < 2
 FAKE_API Status cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
   ENTER(cuGraphInstantiateWithFlags)
-  return create("graph", executable, Graph(*static_cast<Graph*>(graph)));
+  return state().objects.create("graph", executable, Graph(*static_cast<Graph*>(graph)));
 }
 #endif
 FAKE_API Status cuGraphLaunch(void* executable, void* stream) {
   ENTER(cuGraphLaunch)
-  return run_or_record(static_cast<Stream*>(stream), [executable] {
-    for (const auto& work : static_cast<Graph*>(executable)->work) work();
-  });
+  return run_or_record(static_cast<Stream*>(stream), [executable] { fake::run(*static_cast<Graph*>(executable)); });
 }
 FAKE_API Status cuGraphDestroy(void* graph) {
   Guard guard(state().mutex);
-  return destroy<Graph>("graph", graph);
+  return state().objects.destroy<Graph>("graph", graph);
 }
 FAKE_API Status cuGraphExecDestroy(void* executable) {
   Guard guard(state().mutex);
-  return destroy<Graph>("graph", executable);
+  return state().objects.destroy<Graph>("graph", executable);
 }
 
 FAKE_API Status cuModuleLoadDataEx(void** module, const void* image, unsigned count, int* options, void** values) {
   Guard guard(state().mutex);
+  state().jit_options.clear();
+  for (unsigned i = 0; i < count; ++i) state().jit_options[options[i]] = values[i];
   if (const Status failed = enter("cuModuleLoadDataEx"); failed != 0) {
-    if (count == 2 && options[0] == 5 && options[1] == 6) {
-      std::strncpy(static_cast<char*>(values[0]), state().jit_log.c_str(), reinterpret_cast<size_t>(values[1]) - 1);
+    if (state().jit_options.contains(5) && state().jit_options.contains(6)) {
+      std::strncpy(static_cast<char*>(state().jit_options[5]), state().jit_log.c_str(),
+                   reinterpret_cast<size_t>(state().jit_options[6]) - 1);
     }
     return failed;
   }
-  return create("module", module, Module{current->device, static_cast<const char*>(image)});
+  return state().objects.create("module", module, Module{current->device, static_cast<const char*>(image)});
 }
 FAKE_API Status cuModuleUnload(void* module) {
   Guard guard(state().mutex);
   (void)enter("cuModuleUnload");
   std::erase_if(state().functions, [module](const auto& entry) { return entry.first.first == module; });
-  return destroy<Module>("module", module);
+  return state().objects.destroy<Module>("module", module);
 }
-// A module has the entries that its image says it has, as in PTX: ".entry NAME".
 FAKE_API Status cuModuleGetFunction(void** function, void* module, const char* name) {
   ENTER(cuModuleGetFunction)
   Module* its = static_cast<Module*>(module);
-  if (its->image.find(std::string(".entry ") + name) == std::string::npos) return 500;
+  if (!its->has(name)) return 500;
   const auto kernel = state().kernels.find(name);
   Function made{its, name, kernel != state().kernels.end() ? kernel->second : nullptr};
   *function = &state().functions.insert_or_assign({its, name}, std::move(made)).first->second;

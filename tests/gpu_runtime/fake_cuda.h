@@ -38,6 +38,8 @@ FAKE_API void fake_fail(const char* function, int status, int skip);
 FAKE_API void fake_break(int device, int status);
 // The text of the next module that does not load.
 FAKE_API void fake_jit_log(const char* text);
+// An option of the last module that was loaded; 0: it was not given.
+FAKE_API size_t fake_jit_option(int option);
 // What a kernel of this name does.
 FAKE_API void fake_kernel(const char* entry, FakeKernel kernel);
 // Launches and tensor maps are not noted, and cost next to nothing.

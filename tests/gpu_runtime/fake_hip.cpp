@@ -2,39 +2,31 @@
 #include "fake_hip.h"
 
 #include <cstring>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fake_objects.h"
+
 namespace {
 
-using Status = int;
-using Work = std::vector<std::function<void()>>;
+using fake::Graph;
+using fake::Module;
+using fake::Status;
+using fake::Stream;
 
-struct Module {
-  int device;
-  std::string image;
-};
 struct Function {
   int device;
   std::string name;
 };
-struct Stream {
-  int device;
-  Work* capture = nullptr;
-};
 
 struct State {
   std::recursive_mutex mutex;
+  fake::Objects objects;
   int devices = 0;
-  long live = 0;
-  std::string failing, misuse;
-  Status status = 0;
   FakeHipKernel kernel = nullptr;
-  std::map<void*, int> memory;  // to the device
   std::map<std::pair<Module*, std::string>, Function> functions;
   std::vector<FakeHipLaunch> launches;
   double clock = 0;
@@ -47,61 +39,32 @@ State& state() {
 using Guard = std::lock_guard<std::recursive_mutex>;
 thread_local int current = 0;
 
-Status enter(const char* function) {
-  State& s = state();
-  if (s.failing != function) return 0;
-  s.failing.clear();
-  return s.status;
-}
+void misuse(const char* what) { state().objects.misuse(what); }
 
-void misuse(const char* what) {
-  if (state().misuse.empty()) state().misuse = what;
-}
-
-Status run_or_record(void* stream, std::function<void()> work) {
-  auto* its = static_cast<Stream*>(stream);
-  if (its != nullptr && its->device != current) {
+Status run_or_record(void* stream, fake::Work work) {
+  Stream of_default{current};
+  Stream& its = stream != nullptr ? *static_cast<Stream*>(stream) : of_default;
+  if (its.device != current) {
     misuse("a stream of another device than the current one");
     return 400;
   }
-  if (its != nullptr && its->capture != nullptr) {
-    its->capture->push_back(std::move(work));
-  } else {
-    work();
-  }
-  return 0;
-}
-
-template <class T>
-Status create(void** out, T value) {
-  *out = new T(std::move(value));
-  ++state().live;
-  return 0;
-}
-template <class T>
-Status destroy(void* object) {
-  delete static_cast<T*>(object);
-  --state().live;
-  return 0;
+  return its.run_or_record(std::move(work));
 }
 
 }  // namespace
 
-#define ENTER(name)                                      \
-  Guard guard(state().mutex);                            \
-  if (const Status failed = enter(#name); failed != 0) { \
-    return failed;                                       \
+#define ENTER(name)                                                      \
+  Guard guard(state().mutex);                                            \
+  if (const Status failed = state().objects.enter(#name); failed != 0) { \
+    return failed;                                                       \
   }
 
 void fake_hip_reset(int devices) {
   State& s = state();
   Guard guard(s.mutex);
+  s.objects.reset();
   s.devices = devices;
-  s.live = 0;
-  s.failing.clear();
-  s.misuse.clear();
   s.kernel = nullptr;
-  s.memory.clear();
   s.functions.clear();
   s.launches.clear();
   s.clock = 0;
@@ -109,14 +72,13 @@ void fake_hip_reset(int devices) {
 }
 void fake_hip_fail(const char* function, int status) {
   Guard guard(state().mutex);
-  state().failing = function;
-  state().status = status;
+  state().objects.fail(function, status, 0);
 }
 void fake_hip_kernel(FakeHipKernel kernel) { state().kernel = kernel; }
 size_t fake_hip_launches() { return state().launches.size(); }
 const FakeHipLaunch* fake_hip_launch(size_t number) { return &state().launches.at(number); }
-long fake_hip_live() { return state().live; }
-const char* fake_hip_misuse() { return state().misuse.c_str(); }
+long fake_hip_live() { return state().objects.live(); }
+const char* fake_hip_misuse() { return state().objects.misuse(); }
 
 // The runtime's functions, with the runtime's names.
 FAKE_API Status hipInit(unsigned) {
@@ -180,22 +142,12 @@ FAKE_API Status hipDeviceSynchronize() {
 
 FAKE_API Status hipMalloc(void** memory, size_t bytes) {
   ENTER(hipMalloc)
-  *memory = ::operator new(bytes, std::align_val_t{256});
-  state().memory[*memory] = current;
-  ++state().live;
+  *memory = state().objects.allocate(bytes, current);
   return 0;
 }
 FAKE_API Status hipFree(void* memory) {
   ENTER(hipFree)
-  const auto known = state().memory.find(memory);
-  if (known == state().memory.end() || known->second != current) {
-    misuse("memory freed that is none of the device");
-    return 1;
-  }
-  state().memory.erase(known);
-  --state().live;
-  ::operator delete(memory, std::align_val_t{256});
-  return 0;
+  return state().objects.free(memory, current) ? 0 : 1;
 }
 FAKE_API Status hipMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* stream) {
   ENTER(hipMemcpyAsync)
@@ -210,11 +162,11 @@ FAKE_API Status hipMemsetAsync(void* to, int value, size_t bytes, void* stream) 
 FAKE_API Status hipStreamCreateWithFlags(void** stream, unsigned flags) {
   ENTER(hipStreamCreateWithFlags)
   if (flags != 1) misuse("a stream that waits for the default one");
-  return create(stream, Stream{current});
+  return state().objects.create("stream", stream, Stream{current});
 }
 FAKE_API Status hipStreamDestroy(void* stream) {
   ENTER(hipStreamDestroy)
-  return destroy<Stream>(stream);
+  return state().objects.destroy<Stream>("stream", stream);
 }
 FAKE_API Status hipStreamSynchronize(void*) {
   ENTER(hipStreamSynchronize)
@@ -226,11 +178,11 @@ FAKE_API Status hipStreamWaitEvent(void*, void*, unsigned) {
 }
 FAKE_API Status hipEventCreateWithFlags(void** event, unsigned) {
   ENTER(hipEventCreateWithFlags)
-  return create(event, double{-1});
+  return state().objects.create("event", event, double{-1});
 }
 FAKE_API Status hipEventDestroy(void* event) {
   ENTER(hipEventDestroy)
-  return destroy<double>(event);
+  return state().objects.destroy<double>("event", event);
 }
 FAKE_API Status hipEventRecord(void* event, void* stream) {
   ENTER(hipEventRecord)
@@ -249,48 +201,45 @@ FAKE_API Status hipEventElapsedTime(float* milliseconds, void* from, void* to) {
 FAKE_API Status hipStreamBeginCapture(void* stream, int mode) {
   ENTER(hipStreamBeginCapture)
   if (mode != 2) misuse("a capture in which memory cannot be allocated");
-  static_cast<Stream*>(stream)->capture = new Work;
+  static_cast<Stream*>(stream)->capture = new Graph;
   return 0;
 }
 FAKE_API Status hipStreamEndCapture(void* stream, void** graph) {
   ENTER(hipStreamEndCapture)
-  *graph = std::exchange(static_cast<Stream*>(stream)->capture, nullptr);
-  ++state().live;
+  *graph = static_cast<Stream*>(stream)->end_capture();
+  state().objects.count("graph", 1);
   return 0;
 }
 FAKE_API Status hipGraphInstantiate(void** executable, void* graph, void**, char*, size_t) {
   ENTER(hipGraphInstantiate)
-  return create(executable, Work(*static_cast<Work*>(graph)));
+  return state().objects.create("graph", executable, Graph(*static_cast<Graph*>(graph)));
 }
 FAKE_API Status hipGraphLaunch(void* executable, void* stream) {
   ENTER(hipGraphLaunch)
-  return run_or_record(stream, [executable] {
-    for (const auto& work : *static_cast<Work*>(executable)) work();
-  });
+  return run_or_record(stream, [executable] { fake::run(*static_cast<Graph*>(executable)); });
 }
 FAKE_API Status hipGraphDestroy(void* graph) {
   ENTER(hipGraphDestroy)
-  return destroy<Work>(graph);
+  return state().objects.destroy<Graph>("graph", graph);
 }
 FAKE_API Status hipGraphExecDestroy(void* executable) {
   ENTER(hipGraphExecDestroy)
-  return destroy<Work>(executable);
+  return state().objects.destroy<Graph>("graph", executable);
 }
 
 FAKE_API Status hipModuleLoadData(void** module, const void* image) {
   ENTER(hipModuleLoadData)
-  return create(module, Module{current, static_cast<const char*>(image)});
+  return state().objects.create("module", module, Module{current, static_cast<const char*>(image)});
 }
 FAKE_API Status hipModuleUnload(void* module) {
   ENTER(hipModuleUnload)
   std::erase_if(state().functions, [module](const auto& entry) { return entry.first.first == module; });
-  return destroy<Module>(module);
+  return state().objects.destroy<Module>("module", module);
 }
-// A module has the entries that its image says it has: ".entry NAME".
 FAKE_API Status hipModuleGetFunction(void** function, void* module, const char* name) {
   ENTER(hipModuleGetFunction)
   auto* its = static_cast<Module*>(module);
-  if (its->image.find(std::string(".entry ") + name) == std::string::npos) return 500;
+  if (!its->has(name)) return 500;
   *function = &(state().functions[{its, name}] = {its->device, name});
   return 0;
 }

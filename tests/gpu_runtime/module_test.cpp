@@ -83,6 +83,12 @@ TEST_F(Modules, GoToTheFirstDeviceThatRunsThem) {
               HasSubstr("cannot run on cuda:0 (Fake 0): it needs a device of compute capability 9.0, not 8.9"));
 }
 
+TEST_F(Modules, OfPtxKeepItsLines) {
+  const dsl::Kernel kernel = kernel_of("%n: i32");
+  ASSERT_NE(loaded(kernel, artifact_of(kernel)), nullptr);
+  EXPECT_EQ(fake_jit_option(13), 1u);  // CU_JIT_GENERATE_LINE_INFO
+}
+
 TEST_F(Modules, ThatDoNotLoadTellWhatTheJitSaid) {
   const dsl::Kernel kernel = kernel_of("");
   fake_fail("cuModuleLoadDataEx", 218, 0);

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 #include "device_case.h"
 
@@ -93,6 +94,46 @@ TEST_F(RealDevice, LaunchesCopiesRecordsAndReplays) {
   ASSERT_TRUE(launch(*variant, kernel, {y->argument(), scalar(77)}, {.stream = &stream}).ok());
   EXPECT_NE(message(stream.synchronise()).find("n is not 77"), std::string::npos);
   EXPECT_EQ(message(stream.synchronise()), "");
+}
+
+// Each from a thread of its own, then the copy of one result into the memory of the other.
+TEST_F(RealDevice, SeveralDevicesWorkInOneProcess) {
+  const auto present = devices("cuda");
+  ASSERT_TRUE(present.ok()) << present.error().message;
+  if (present->size() < 2) GTEST_SKIP() << "one device";
+  auto variant = loaded(kernel, artifact());
+  ASSERT_NE(variant, nullptr);
+  std::vector<std::vector<int32_t>> results(2, std::vector<int32_t>(128));
+  std::vector<std::thread> threads;
+  for (int ordinal : {0, 1}) {
+    threads.emplace_back([&, ordinal] {
+      const Device device = open_device(ordinal);
+      const Stream stream = new_stream(device);
+      auto y = DeviceBuffer<int32_t>::allocate(device, 128);
+      ASSERT_TRUE(y.ok()) << y.error().message;
+      for (int round = 0; round < 100; ++round) {
+        const auto done = launch(*variant, kernel, {y->argument(), scalar(101 + ordinal)}, {.stream = &stream});
+        ASSERT_EQ(message(done), "");
+      }
+      ASSERT_TRUE(y->copy_to(results[static_cast<size_t>(ordinal)], stream).ok());
+      EXPECT_EQ(message(stream.synchronise()), "");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int32_t ordinal : {0, 1}) {
+    const std::vector<int32_t>& result = results[static_cast<size_t>(ordinal)];
+    for (int32_t i : {0, 1, 99, 100}) EXPECT_EQ(result[static_cast<size_t>(i)], i + 101 + ordinal);
+  }
+
+  const Device one = open_device(0), two = open_device(1);
+  auto from = DeviceBuffer<int32_t>::allocate(one, 128), to = DeviceBuffer<int32_t>::allocate(two, 128);
+  ASSERT_TRUE(from.ok() && to.ok());
+  ASSERT_TRUE(from->copy_from(results[0]).ok());
+  const Stream stream = new_stream(two);
+  EXPECT_EQ(message(to->copy_from(*from, stream)), "");
+  EXPECT_EQ(message(stream.synchronise()), "");
+  ASSERT_TRUE(to->copy_to(results[1]).ok());
+  EXPECT_EQ(results[1], results[0]);
 }
 
 TEST_F(RealDevice, BadPtxIsAnErrorWithTheLog) {

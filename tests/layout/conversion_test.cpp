@@ -274,6 +274,17 @@ TEST(Conversion, WavesOf64Lanes) {
   EXPECT_EQ(store.load.wavefronts, fewest_wavefronts(rows32, 32));
 }
 
+// Which lanes of a wave loads of 16 bytes serve together is the target's affair.
+TEST(Conversion, WideLoadsOfOtherLanesAtOnce) {
+  const LaneFacts facts{.wide_load_lanes = {1, 2, 20}};
+  const Layout rows = blocked({64, 64}, {1, 8}, {8, 8}, {4, 1}, {1, 0});
+  const Layout a = product(product(mfma_a(16, 32), identity(2, 0, Dim::kWarp, 4)), identity(2, 1, Dim::kRegister, 2));
+  const RoundTrip load = trip(checked(rows, a, 16, facts));
+  EXPECT_EQ(load.load.group.size(), 3u);
+  EXPECT_EQ(load.store.wavefronts, fewest_wavefronts(rows, 16));
+  EXPECT_EQ(load.load.wavefronts, fewest_wavefronts(a, 16));
+}
+
 // A transpose through memory: what is a column of banks on one side is a row on the other.
 TEST(Conversion, TransposesAreFreeOfConflicts) {
   for (int element_bits : {32, 64}) {

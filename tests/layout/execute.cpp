@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 
@@ -81,15 +82,20 @@ struct Memory {
 using Move = std::function<void(int64_t lane, Bits reg, int64_t offset)>;
 
 // A lane's elements lie one after another from the address of the first.
-int64_t vectors(const SharedAccess& access, const Memory& memory, const Index& warp, int64_t lanes, const Move& move) {
+int64_t vectors(const SharedAccess& access, const Memory& memory, const Index& warp, int64_t lanes, bool loads,
+                const Move& move) {
   const int64_t width = int64_t{1} << access.group.size();
   const int64_t bytes = std::max<int64_t>(4, width * memory.element_bits / 8);
   const int64_t at_once = std::min(lanes, 4 * memory.facts.bank_count / bytes);
+  Columns order = loads && bytes == 16 ? memory.facts.wide_load_lanes : Columns();
+  for (Bits lane : completion(order, unit_vectors(std::countr_zero(static_cast<uint64_t>(lanes)))))
+    order.push_back(lane);
   int64_t wavefronts = 0;
   for (Bits i = 0; i < Bits{1} << access.each.size(); ++i) {
     const Bits first = multiply(access.each, i);
     std::vector<int64_t> offsets;
-    for (int64_t lane = 0; lane < lanes; ++lane) {
+    for (int64_t turn = 0; turn < lanes; ++turn) {
+      const auto lane = static_cast<int64_t>(multiply(order, static_cast<Bits>(turn)));
       const int64_t offset = static_cast<int64_t>(
           access.offsets.at({.reg = first, .lane = static_cast<Bits>(lane), .warp = warp.warp, .block = warp.block}));
       EXPECT_EQ(offset % width, 0) << "not aligned";
@@ -97,7 +103,7 @@ int64_t vectors(const SharedAccess& access, const Memory& memory, const Index& w
         move(lane, first ^ multiply(access.group, static_cast<Bits>(j)), offset + j);
         offsets.push_back(offset + j);
       }
-      if ((lane + 1) % at_once == 0) wavefronts += memory.turns(offsets), offsets.clear();
+      if ((turn + 1) % at_once == 0) wavefronts += memory.turns(offsets), offsets.clear();
     }
   }
   return wavefronts;
@@ -132,9 +138,9 @@ int64_t matrices(const SharedAccess& access, const Memory& memory, const Index& 
   return wavefronts;
 }
 
-int64_t access_by_warp(const SharedAccess& access, const Memory& memory, const Index& warp, int64_t lanes,
+int64_t access_by_warp(const SharedAccess& access, const Memory& memory, const Index& warp, int64_t lanes, bool loads,
                        const Move& move) {
-  return access.kind == AccessKind::kVector ? vectors(access, memory, warp, lanes, move)
+  return access.kind == AccessKind::kVector ? vectors(access, memory, warp, lanes, loads, move)
                                             : matrices(access, memory, warp, move);
 }
 
@@ -146,14 +152,14 @@ Threads round_trip(const RoundTrip& plan, Threads in, int element_bits, const La
                   facts};
     Wavefronts took;
     for (Bits warp = 0; warp < static_cast<Bits>(in.warps); ++warp) {
-      took.store = access_by_warp(plan.store, memory, {.warp = warp, .block = block}, in.lanes,
+      took.store = access_by_warp(plan.store, memory, {.warp = warp, .block = block}, in.lanes, false,
                                   [&](int64_t lane, Bits reg, int64_t offset) {
                                     memory.values.at(static_cast<size_t>(offset)) = in.at(lane, warp, block)[reg];
                                   });
       EXPECT_EQ(took.store, plan.store.wavefronts) << "of stores";
     }
     for (Bits warp = 0; warp < static_cast<Bits>(in.warps); ++warp) {
-      took.load = access_by_warp(plan.load, memory, {.warp = warp, .block = block}, in.lanes,
+      took.load = access_by_warp(plan.load, memory, {.warp = warp, .block = block}, in.lanes, true,
                                  [&](int64_t lane, Bits reg, int64_t offset) {
                                    out.at(lane, warp, block)[reg] = memory.values.at(static_cast<size_t>(offset));
                                  });

@@ -2,6 +2,7 @@
 // second process, runs it on the CPU or on a GPU, checks the result, and prints the table.
 #include <omp.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -20,7 +21,7 @@ namespace {
 
 struct Row {
   const Case* test;
-  double cold_ms = 0, run_ms = 0;
+  double cold_ms = 0, warm_us = 0, run_ms = 0;
   double ceiling = 0;  // GB/s or GFLOP/s
   nlohmann::json phases;
   Check check;
@@ -62,7 +63,8 @@ Result<void> time_launches(const Machine& machine, const Case::Prepared& prepare
   return {};
 }
 
-Result<Row> measure(const Machine& machine, const Case& test, const Ceiling& ceiling, bool small) {
+Result<Row> measure(const Machine& machine, const Case& test, const WarmRequests& warm, const Ceiling& ceiling,
+                    bool small) {
   Row row;
   row.test = &test;
   // The inputs are made inside prepare; the compile is timed by the daemon's answer alone.
@@ -79,6 +81,9 @@ Result<Row> measure(const Machine& machine, const Case& test, const Ceiling& cei
   auto check = prepared->check();
   if (!check) return check.error();
   row.check = *check;
+  auto request_us = warm.median_us(test);
+  if (!request_us) return request_us.error();
+  row.warm_us = *request_us;
   return row;
 }
 
@@ -88,27 +93,19 @@ double phase_ms(const Row& row, std::initializer_list<const char*> names) {
   return sum;
 }
 
-void print_header(const Machine& machine, const std::vector<Row>& rows) {
-  auto ceiling = [&](Limit limit) {
-    std::vector<double> all;
-    for (const Row& row : rows) {
-      if (limit_of(*row.test) == limit && row.refusal.empty()) all.push_back(row.ceiling);
-    }
-    return all.empty() ? 0 : median(all);
-  };
+void print_header(const Machine& machine, double start_ms, const std::string& target) {
+  std::printf("Daemon started in %.0f ms; target %s\n", start_ms, target.substr(0, 40).c_str());
   if (machine.device) {
-    std::printf("\n%s: copy %.1f GB/s (median of this run)\n\n", machine.device->info().name.c_str(),
-                ceiling(Limit::kCopy));
+    std::printf("%s\n\n", machine.device->info().name.c_str());
   } else {
-    std::printf(
-        "\nThis machine, %d threads: copy %.1f GB/s, read %.1f GB/s, f32 FMA %.0f GFLOP/s (medians of this run)\n\n",
-        omp_get_max_threads(), ceiling(Limit::kCopy), ceiling(Limit::kRead), ceiling(Limit::kFma));
+    std::printf("This machine, %d threads\n\n", omp_get_max_threads());
   }
   std::printf("%-26s %-26s %8s %23s %8s %9s %14s %6s %10s\n", "kernel", "shape", "cold ms", "(IR + LLVM + code, ms)",
               "warm us", "run ms", "speed", "share", "max error");
+  std::fflush(stdout);
 }
 
-void print_row(const Row& row, double warm_us) {
+void print_row(const Row& row) {
   const Case& test = *row.test;
   if (!row.refusal.empty()) {
     std::printf("%-26s %s  REFUSED: %s\n", test.kernel.c_str(), test.shape.c_str(),
@@ -125,8 +122,26 @@ void print_row(const Row& row, double warm_us) {
   // "×" takes two bytes and one column.
   const int extra = static_cast<int>(std::count(test.shape.begin(), test.shape.end(), '\xc3'));
   std::printf("%-26s %-*s %8.1f %23s %8.1f %9.3f %14s %6s %10.1e%s\n", test.kernel.c_str(), 26 + extra,
-              test.shape.c_str(), row.cold_ms, phases, warm_us, row.run_ms, speed, share, row.check.error,
+              test.shape.c_str(), row.cold_ms, phases, row.warm_us, row.run_ms, speed, share, row.check.error,
               row.check.passed ? "" : "  WRONG");
+}
+
+void print_ceilings(const Machine& machine, const std::vector<Row>& rows) {
+  auto ceiling = [&](Limit limit) {
+    std::vector<double> all;
+    for (const Row& row : rows) {
+      if (limit_of(*row.test) == limit && row.refusal.empty()) all.push_back(row.ceiling);
+    }
+    return all.empty() ? 0 : median(all);
+  };
+  std::printf("\nCeilings, medians of this run: copy %.1f GB/s", ceiling(Limit::kCopy));
+  if (!machine.device) {
+    std::printf(", read %.1f GB/s, f32 FMA %.0f GFLOP/s", ceiling(Limit::kRead), ceiling(Limit::kFma));
+  }
+  std::printf(
+      ".\nShares are of the copy or read rate of arrays far larger than the caches%s; above 100 %% stands what "
+      "stays in the last-level cache.\n",
+      machine.device ? "" : ", products' of the FMA rate");
 }
 
 Result<Ceiling> cpu_ceiling(bool small) {
@@ -144,20 +159,36 @@ Result<Ceiling> device_ceiling(const Machine& machine, bool small) {
   });
 }
 
-Result<std::vector<Row>> measure_all(const Machine& machine, const std::vector<Case>& cases, bool small) {
+// A terminal shows what is being measured; its row takes that place.
+void show_progress(size_t index, const std::vector<Case>& cases) {
+  if (!isatty(STDERR_FILENO)) return;
+  std::fprintf(stderr, "\r\033[K");
+  if (index < cases.size()) {
+    std::fprintf(stderr, "%zu/%zu %s %s", index + 1, cases.size(), cases[index].kernel.c_str(),
+                 cases[index].shape.c_str());
+  }
+}
+
+Row refused(const Case& test, const Error& why) {
+  Row row;
+  row.test = &test;
+  row.refusal = why.message;
+  return row;
+}
+
+Result<std::vector<Row>> measure_all(const Machine& machine, const WarmRequests& warm, const std::vector<Case>& cases,
+                                     bool small) {
   auto ceiling = machine.device ? device_ceiling(machine, small) : cpu_ceiling(small);
   if (!ceiling) return ceiling.error();
   std::vector<Row> rows;
   for (const Case& test : cases) {
-    auto row = measure(machine, test, *ceiling, small);
-    if (row) {
-      rows.push_back(std::move(*row));
-    } else {
-      Row refused;
-      refused.test = &test;
-      refused.refusal = row.error().message;
-      rows.push_back(std::move(refused));
-    }
+    show_progress(rows.size(), cases);
+    auto row = measure(machine, test, warm, *ceiling, small);
+    if (!row) row = refused(test, row.error());
+    show_progress(cases.size(), cases);
+    print_row(*row);
+    std::fflush(stdout);
+    rows.push_back(std::move(*row));
   }
   return rows;
 }
@@ -182,23 +213,14 @@ Result<bool> run(const std::string& runtime_dir, bool small, bool gpu) {
   // Background compiles would run beside the measurements.
   Client client({.connect = connect, .specialise_in_background = false});
   const Machine machine{client, device ? device->info().target : "cpu", device};
-  const std::vector<Case> cases = quickstart_cases(small);
-  auto rows = measure_all(machine, cases, small);
-  if (!rows) return rows.error();
-  const std::vector<double> warm = warm_request_us(runtime_dir, machine.target, small, cases.size());
   const std::string target = device ? machine.target : (*connection)->server().native_target;
-  std::printf("Daemon started in %.0f ms; target %s\n", start_ms, target.substr(0, 40).c_str());
-  print_header(machine, *rows);
-  bool passed = !warm.empty();
-  for (size_t i = 0; i < rows->size(); ++i) {
-    print_row((*rows)[i], warm.empty() ? 0 : warm[i]);
-    passed = passed && (*rows)[i].check.passed;
-  }
+  print_header(machine, start_ms, target);
+  const std::vector<Case> cases = quickstart_cases(small);
+  auto rows = measure_all(machine, {**connection, runtime_dir, target}, cases, small);
+  if (!rows) return rows.error();
+  print_ceilings(machine, *rows);
   (void)(*connection)->shutdown();
-  std::printf(
-      "\nShares are of the copy or read rate of arrays far larger than the caches%s; above 100 %% stands what "
-      "stays in the last-level cache.\n",
-      device ? "" : ", products' of the FMA rate");
+  const bool passed = std::all_of(rows->begin(), rows->end(), [](const Row& row) { return row.check.passed; });
   std::printf("%s\n", passed ? "All results agree with their float64 references."
                              : "Some results are WRONG, or kernels were REFUSED or not served.");
   return passed;
@@ -209,7 +231,7 @@ Result<bool> run(const std::string& runtime_dir, bool small, bool gpu) {
 
 int main(int argc, char** argv) {
   bool small = false, gpu = false;
-  const char *child_of = nullptr, *child_target = nullptr;
+  const char *child_of = nullptr, *child_key = nullptr;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--small") == 0) {
       small = true;
@@ -217,13 +239,13 @@ int main(int argc, char** argv) {
       gpu = true;
     } else if (std::strcmp(argv[i], "--warm-child") == 0 && i + 2 < argc) {
       child_of = argv[++i];
-      child_target = argv[++i];
+      child_key = argv[++i];
     } else {
       std::fprintf(stderr, "usage: kiln-quickstart [--small] [--gpu]\n");
       return 2;
     }
   }
-  if (child_of) return kiln::quickstart::warm_child(child_of, child_target, small);
+  if (child_of) return kiln::quickstart::warm_child(child_of, child_key);
   char pattern[] = "/tmp/kiln-quickstart-XXXXXX";
   if (!mkdtemp(pattern)) {
     std::perror("kiln-quickstart: mkdtemp");

@@ -2,19 +2,23 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "cases.h"
+#include "kiln/client/connection.h"
 
 namespace kiln::quickstart {
 
-// Runs this executable again as a child that asks the daemon in `runtime_dir` for each case's artifact many times; the
-// median microseconds of one request, by case; 0 for what the daemon does not have. Empty when that failed, with a
-// reason on stderr.
-std::vector<double> warm_request_us(const std::string& runtime_dir, const std::string& target, bool small,
-                                    size_t cases);
+struct WarmRequests {
+  const client::Connection& connection;  // to the daemon in `runtime_dir`
+  std::string runtime_dir;
+  std::string target;  // as the daemon names it
 
-// The child's main. `target`: "cpu", or a device's.
-int warm_child(const std::string& runtime_dir, const std::string& target, bool small);
+  // Runs this executable again as a child that asks the daemon for the case's artifact many times: the median
+  // microseconds of one request.
+  Result<double> median_us(const Case& test) const;
+};
+
+// The child's main: prints the median. `key`: a request's, in hexadecimal.
+int warm_child(const std::string& runtime_dir, const std::string& key);
 
 }  // namespace kiln::quickstart

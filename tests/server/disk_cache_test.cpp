@@ -1,77 +1,18 @@
 // The disk tier by itself, over a file system whose every call can be made to fail.
-#include "disk_cache.h"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <fstream>
-#include <random>
 
-#include "service_fixture.h"
+#include "fault_fs.h"
 
 namespace kiln::server {
 namespace {
 
 namespace fs = std::filesystem;
 using service_test::entry_files;
-using service_test::TempDir;
-
-// Fails call number `fail_at` (counted from 0 over all functions) with `number`.
-class FaultFs : public PosixFs {
- public:
-  int fail_at = -1, number = EIO;
-  int calls = 0;
-
-  int open(int dir, const std::string& path, int flags, mode_t mode) override {
-    return fails() ? -number : PosixFs::open(dir, path, flags, mode);
-  }
-  int stat(int fd, struct stat& info) override { return fails() ? -number : PosixFs::stat(fd, info); }
-  ssize_t read(int fd, std::byte* data, size_t size) override {
-    return fails() ? -number : PosixFs::read(fd, data, size);
-  }
-  ssize_t write(int fd, const std::byte* data, size_t size) override {
-    return fails() ? -number : PosixFs::write(fd, data, size);
-  }
-  // Neither synced nor allocated in truth: thousands of stores would take minutes on a slow disk.
-  int sync_data(int) override { return fails() ? -number : 0; }
-  int allocate(int, uint64_t) override { return fails() ? -number : 0; }
-  int touch(int fd) override { return fails() ? -number : PosixFs::touch(fd); }
-  int rename(int dir, const std::string& from, const std::string& to) override {
-    return fails() ? -number : PosixFs::rename(dir, from, to);
-  }
-  int unlink(int dir, const std::string& path) override { return fails() ? -number : PosixFs::unlink(dir, path); }
-  int mkdir(int dir, const std::string& path) override { return fails() ? -number : PosixFs::mkdir(dir, path); }
-  int lock(int fd) override { return fails() ? -number : PosixFs::lock(fd); }
-  int list(int dir, const std::string& path, std::vector<DirEntry>& entries) override {
-    return fails() ? -number : PosixFs::list(dir, path, entries);
-  }
-
- private:
-  bool fails() { return calls++ == fail_at; }
-};
-
-RequestKey key_number(uint64_t number) {
-  RequestKey key{};
-  std::mt19937_64 random(number);
-  for (auto& byte : key) byte = static_cast<uint8_t>(random());
-  return key;
-}
-
-std::vector<std::byte> entry(const RequestKey& key, size_t size = 500, const std::string& builder = "b") {
-  std::vector<std::byte> code(size, std::byte{42});
-  return *wire::encode_entry({.key = key, .builder_id = builder, .target_kind = "cpu", .metadata = "{}", .code = code});
-}
-
-class DiskCacheTest : public ::testing::Test {
- protected:
-  DiskCache make(uint64_t limit = 1 << 20) { return {fs_, log_, dir_ / "cache", "b", limit}; }
-
-  TempDir dir_;
-  FaultFs fs_;
-  Log log_{dir_ / "log", "warn"};
-};
 
 TEST_F(DiskCacheTest, StoresAndFinds) {
   auto cache = make();

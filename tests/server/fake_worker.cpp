@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "fake_bytes.h"
 #include "kiln/wire/frame.h"
 #include "zygote.h"
 
@@ -58,12 +59,25 @@ void write_half_a_frame() {
 Artifact bytes_artifact(const Order& order) {
   Artifact artifact;
   artifact.metadata = {{"kernel", "fake"}, {"target", "cpu:fake"}, {"salt", order.salt}};
-  uint64_t state = std::hash<std::string>{}(order.salt) | 1;
-  for (uint64_t i = 0; i < order.number; ++i) {
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    artifact.code.push_back(static_cast<std::byte>(state >> 56));
-  }
+  artifact.code = kiln::service_test::fake_bytes(order.salt, order.number);
   return artifact;
+}
+
+// Memory that stays: the worker has grown for good.
+void grow(uint64_t mebibytes) {
+  auto* block = new char[mebibytes << 20];
+  std::memset(block, 1, mebibytes << 20);
+  asm volatile("" : : "r"(block) : "memory");
+}
+
+// Forks until it is refused; the children live on. True where no child came to life.
+bool fork_bomb() {
+  for (int i = 0; i < 100; ++i) {
+    const pid_t pid = ::fork();
+    if (pid == 0) spin();
+    if (pid > 0) return false;
+  }
+  return true;
 }
 
 // What the sandbox left this process; each field is "denied" or what went wrong.
@@ -92,6 +106,14 @@ Result<Artifact> obey(const Order& order) {
   if (order.what == "sleep") {
     ::usleep(static_cast<useconds_t>(order.number * 1000));
     return bytes_artifact({"bytes", order.salt, 64});
+  }
+  if (order.what == "grow") {
+    grow(order.number);
+    return bytes_artifact({"bytes", order.salt, 64});
+  }
+  if (order.what == "forks") {
+    if (!fork_bomb()) return kiln::internal_error("a child came to life");
+    return kiln::error(ErrorCode::kCompileFailed, "no child came to life");
   }
   if (order.what == "fail") return kiln::error(ErrorCode::kCompileFailed, "no such op: " + order.salt);
   if (order.what == "throw") throw std::runtime_error("thrown");

@@ -67,14 +67,21 @@ TEST(Messages, WelcomeRoundTrip) {
 }
 
 TEST(Messages, TuneAndTunedRoundTrip) {
-  const TuneHeader header{
-      .scalars = {{"M", 4096}, {"scale", 0.5}}, .fixed = {"D"}, .wait = true, .budget_ms = 7, .trace_id = "t"};
+  const TuneHeader header{.scalars = {{"M", 4096}, {"scale", 0.5}},
+                          .fixed = {"D"},
+                          .wait = true,
+                          .budget_ms = 7,
+                          .device = 3,
+                          .trace_id = "t"};
   auto read = parse_tune_header(dump(to_json(header)));
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read->scalars, header.scalars);
   EXPECT_EQ(read->fixed, header.fixed);
   EXPECT_TRUE(read->wait);
+  EXPECT_FALSE(read->behind);
   EXPECT_EQ(read->budget_ms, 7u);
+  EXPECT_EQ(read->device, 3u);
+  EXPECT_FALSE(parse_tune_header(R"({"device": 64})").ok());
   EXPECT_EQ(read->trace_id, "t");
   auto tuned = parse_tuned(dump(to_json(Tuned{{{"BM", 64}}, "tuned", false, 1.5, 2})));
   ASSERT_TRUE(tuned.ok()) << tuned.error().message;
@@ -99,14 +106,16 @@ TEST(Messages, HelloAndCompileRoundTrip) {
   EXPECT_TRUE(hello->replace);
   EXPECT_EQ(hello->client_name, "me");
   EXPECT_FALSE(parse_hello(R"({"want":"everything"})"));
-  auto compile = parse_compile_header(dump(to_json(CompileHeader{250, Priority::kBackground, "t"})));
+  auto compile = parse_compile_header(dump(to_json(CompileHeader{250, Priority::kBackground, "t", true})));
   ASSERT_TRUE(compile);
   EXPECT_EQ(compile->deadline_ms, 250u);
   EXPECT_EQ(compile->priority, Priority::kBackground);
   EXPECT_EQ(compile->trace_id, "t");
+  EXPECT_TRUE(compile->durable);
   auto defaults = parse_compile_header(R"({"unknown":[1,2]})");
   ASSERT_TRUE(defaults);
   EXPECT_EQ(defaults->priority, Priority::kInteractive);
+  EXPECT_FALSE(defaults->durable);
   EXPECT_FALSE(parse_compile_header(R"({"priority":"urgent"})"));
   EXPECT_FALSE(parse_compile_header(R"({"deadline_ms":"soon"})"));
   EXPECT_FALSE(parse_compile_header("{\"trace_id\":\"" + std::string(129, 't') + "\"}"));

@@ -5,9 +5,7 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
-#include <map>
 #include <memory>
-#include <mutex>
 
 #include "symbols.h"
 
@@ -86,18 +84,9 @@ Result<std::unique_ptr<const Api>> open_library(const std::string& path) {
 }  // namespace
 
 Result<const Api*> load_api() {
-  static std::mutex mutex;
-  static std::map<std::string, std::unique_ptr<const Api>> opened;  // by path
+  static OpenedLibraries<Api> libraries;
   const char* named = std::getenv("KILN_CUDA_DRIVER");
-  const std::string path = named != nullptr && *named != 0 ? named : "libcuda.so.1";
-  std::lock_guard lock(mutex);
-  auto& api = opened[path];
-  if (api == nullptr) {
-    auto loaded = open_library(path);
-    if (!loaded) return loaded.error();
-    api = std::move(*loaded);
-  }
-  return api.get();
+  return libraries.get(named != nullptr && *named != 0 ? named : "libcuda.so.1", open_library);
 }
 
 std::string describe(const Api& api, Status status) {
@@ -111,14 +100,14 @@ bool is_sticky(Status status) {
   switch (status) {
     case 226:  // CUDA_ERROR_CONTAINED
     case kIllegalAddress:
-    case 702:  // CUDA_ERROR_LAUNCH_TIMEOUT
-    case 710:  // CUDA_ERROR_ASSERT
+    case kLaunchTimeout:
+    case kAssert:
     case 714:  // CUDA_ERROR_HARDWARE_STACK_ERROR
     case 715:  // CUDA_ERROR_ILLEGAL_INSTRUCTION
     case 716:  // CUDA_ERROR_MISALIGNED_ADDRESS
     case 717:  // CUDA_ERROR_INVALID_ADDRESS_SPACE
     case 718:  // CUDA_ERROR_INVALID_PC
-    case 719:  // CUDA_ERROR_LAUNCH_FAILED
+    case kLaunchFailure:
     case 721:  // CUDA_ERROR_TENSOR_MEMORY_LEAK
     case 911:  // CUDA_ERROR_EXTERNAL_DEVICE
       return true;

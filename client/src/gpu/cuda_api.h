@@ -7,19 +7,13 @@
 #include <string>
 
 #include "kiln/dsl/result.h"
+#include "vendor.h"
 
 namespace kiln::client::gpu::cuda {
 
-using Status = int;  // CUresult
 using Address = unsigned long long;
 using Handle = void*;  // CUcontext, CUmodule, CUfunction, CUstream, CUevent, CUgraph, CUgraphExec
 using DeviceNumber = int;
-
-inline constexpr Status kSuccess = 0;
-inline constexpr Status kInvalidValue = 1;
-inline constexpr Status kOutOfMemory = 2;
-inline constexpr Status kIllegalAddress = 700;
-inline constexpr Status kLaunchOutOfResources = 701;
 
 // CUdevice_attribute
 inline constexpr int kMultiprocessorCount = 16;
@@ -32,6 +26,7 @@ inline constexpr int kMaxDynamicSharedSizeBytes = 8;
 // CUjit_option
 inline constexpr int kJitErrorLogBuffer = 5;
 inline constexpr int kJitErrorLogBufferSizeBytes = 6;
+inline constexpr int kJitGenerateLineInfo = 13;
 // CUstream_flags, CUevent_flags, CUstreamCaptureMode
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDefault = 0;

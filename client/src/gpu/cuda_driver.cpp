@@ -37,20 +37,6 @@ class CurrentContext {
 Address address_of(const void* memory) { return static_cast<Address>(reinterpret_cast<uintptr_t>(memory)); }
 void* pointer_to(Address address) { return reinterpret_cast<void*>(static_cast<uintptr_t>(address)); }
 
-ErrorCode code_of(Status status) {
-  if (is_sticky(status)) return ErrorCode::kUnavailable;
-  switch (status) {
-    case kOutOfMemory:
-      return ErrorCode::kOutOfMemory;
-    case kLaunchOutOfResources:
-      return ErrorCode::kResourceExhausted;
-    case kInvalidValue:
-      return ErrorCode::kInvalidArgument;
-    default:
-      return ErrorCode::kInternal;
-  }
-}
-
 int tensor_map_type(dsl::ElementType element) {
   switch (element) {
     case dsl::ElementType::kF16:
@@ -184,7 +170,7 @@ class CudaDriver final : public Driver {
  private:
   Error failed(Status status, const std::string& call) {
     if (is_sticky(status)) broken_.store(true, std::memory_order_relaxed);
-    return error(code_of(status), call + ": " + describe(api_, status));
+    return error(code_of(status, is_sticky(status)), call + ": " + describe(api_, status));
   }
   Result<void> checked(Status status, const char* call) {
     if (status == kSuccess) [[likely]]
@@ -217,10 +203,11 @@ Result<Handle> CudaDriver::load_module(std::span<const std::byte> code) {
   // PTX is text that ends with a zero; one more byte does no harm to a cubin.
   std::string image(reinterpret_cast<const char*>(code.data()), code.size());
   std::array<char, 8192> log{};
-  int options[] = {kJitErrorLogBuffer, kJitErrorLogBufferSizeBytes};
-  void* values[] = {log.data(), reinterpret_cast<void*>(log.size())};
+  // Lines are kept of PTX that names some.
+  int options[] = {kJitErrorLogBuffer, kJitErrorLogBufferSizeBytes, kJitGenerateLineInfo};
+  void* values[] = {log.data(), reinterpret_cast<void*>(log.size()), reinterpret_cast<void*>(uintptr_t{1})};
   Handle module = nullptr;
-  const Status s = api_.load_module(&module, image.c_str(), 2, options, values);
+  const Status s = api_.load_module(&module, image.c_str(), std::size(options), options, values);
   if (s == kSuccess) return module;
   Error out = failed(s, "cuModuleLoadDataEx");
   log.back() = 0;
@@ -282,13 +269,10 @@ Result<std::vector<DeviceInfo>> list() {
   if (!api) return api.error();
   auto count = count_devices(**api);
   if (!count) return count.error();
-  std::vector<DeviceInfo> out;
-  for (int i = 0; i < *count; ++i) {
-    auto inspected = inspect(**api, i);
-    if (!inspected) return inspected.error();
-    out.push_back(std::move(inspected->info));
-  }
-  return out;
+  return inspect_all(*count, [&](int ordinal) -> Result<DeviceInfo> {
+    auto inspected = inspect(**api, ordinal);
+    return inspected ? Result<DeviceInfo>(std::move(inspected->info)) : inspected.error();
+  });
 }
 
 Result<std::unique_ptr<Driver>> open(int ordinal) {
@@ -296,10 +280,7 @@ Result<std::unique_ptr<Driver>> open(int ordinal) {
   if (!api) return api.error();
   auto count = count_devices(**api);
   if (!count) return count.error();
-  if (ordinal < 0 || ordinal >= *count) {
-    return invalid_argument("there is no device cuda:" + std::to_string(ordinal) + "; the driver sees " +
-                            std::to_string(*count));
-  }
+  if (auto there = check_ordinal("cuda", ordinal, *count, "the driver"); !there) return there.error();
   auto inspected = inspect(**api, ordinal);
   if (!inspected) return inspected.error();
   Handle context = nullptr;

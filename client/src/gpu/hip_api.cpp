@@ -4,9 +4,7 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "symbols.h"
@@ -65,7 +63,10 @@ void* open_first(const std::vector<std::string>& paths, std::string& why) {
   return nullptr;
 }
 
-Result<std::unique_ptr<const Api>> open_library(const std::vector<std::string>& paths) {
+// "" stands for where the runtime lies as a rule.
+Result<std::unique_ptr<const Api>> open_library(const std::string& named) {
+  std::vector<std::string> paths = {named};
+  if (named.empty()) paths = {"libamdhip64.so.6", "libamdhip64.so.5", "/opt/rocm/lib/libamdhip64.so"};
   std::string why;
   void* library = open_first(paths, why);
   if (library == nullptr) return error(ErrorCode::kUnavailable, "no HIP runtime (" + why + ")");
@@ -82,20 +83,9 @@ Result<std::unique_ptr<const Api>> open_library(const std::vector<std::string>& 
 }  // namespace
 
 Result<const Api*> load_api() {
-  static std::mutex mutex;
-  static std::map<std::string, std::unique_ptr<const Api>> opened;  // by what was asked for
+  static OpenedLibraries<Api> libraries;
   const char* named = std::getenv("KILN_HIP_DRIVER");
-  const std::string path = named != nullptr ? named : "";
-  std::lock_guard lock(mutex);
-  auto& api = opened[path];
-  if (api == nullptr) {
-    auto loaded = open_library(
-        path.empty() ? std::vector<std::string>{"libamdhip64.so.6", "libamdhip64.so.5", "/opt/rocm/lib/libamdhip64.so"}
-                     : std::vector<std::string>{path});
-    if (!loaded) return loaded.error();
-    api = std::move(*loaded);
-  }
-  return api.get();
+  return libraries.get(named != nullptr ? named : "", open_library);
 }
 
 std::string describe(const Api& api, Status status) {
@@ -107,9 +97,9 @@ std::string describe(const Api& api, Status status) {
 bool is_sticky(Status status) {
   switch (status) {
     case kIllegalAddress:
-    case 702:  // hipErrorLaunchTimeOut
+    case kLaunchTimeout:
     case 709:  // hipErrorContextIsDestroyed
-    case 710:  // hipErrorAssert
+    case kAssert:
     case kLaunchFailure:
     case 214:  // hipErrorECCNotCorrectable
       return true;

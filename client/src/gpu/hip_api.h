@@ -7,18 +7,11 @@
 #include <string>
 
 #include "kiln/dsl/result.h"
+#include "vendor.h"
 
 namespace kiln::client::gpu::hip {
 
-using Status = int;    // hipError_t
 using Handle = void*;  // hipModule_t, hipFunction_t, hipStream_t, hipEvent_t, hipGraph_t, hipGraphExec_t
-
-inline constexpr Status kSuccess = 0;
-inline constexpr Status kInvalidValue = 1;
-inline constexpr Status kOutOfMemory = 2;
-inline constexpr Status kIllegalAddress = 700;
-inline constexpr Status kLaunchOutOfResources = 701;
-inline constexpr Status kLaunchFailure = 719;
 
 // hipDeviceAttribute_t
 inline constexpr int kMultiprocessorCount = 63;

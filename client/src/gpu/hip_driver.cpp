@@ -32,20 +32,6 @@ class CurrentDevice {
   bool restores_ = false;
 };
 
-ErrorCode code_of(Status status) {
-  if (is_sticky(status)) return ErrorCode::kUnavailable;
-  switch (status) {
-    case kOutOfMemory:
-      return ErrorCode::kOutOfMemory;
-    case kLaunchOutOfResources:
-      return ErrorCode::kResourceExhausted;
-    case kInvalidValue:
-      return ErrorCode::kInvalidArgument;
-    default:
-      return ErrorCode::kInternal;
-  }
-}
-
 class HipDriver final : public Driver {
  public:
   HipDriver(const Api& api, DeviceInfo info) : api_(api), info_(std::move(info)) {}
@@ -164,7 +150,7 @@ class HipDriver final : public Driver {
     if (status == kSuccess) [[likely]]
       return {};
     if (is_sticky(status)) broken_.store(true, std::memory_order_relaxed);
-    return error(code_of(status), std::string(name) + ": " + describe(api_, status));
+    return error(code_of(status, is_sticky(status)), std::string(name) + ": " + describe(api_, status));
   }
   template <class Call>
   Result<Handle> made(const char* name, const Call& function) {
@@ -222,24 +208,19 @@ Result<std::vector<DeviceInfo>> list() {
   if (!api) return api.error();
   auto count = count_devices(**api);
   if (!count) return count.error();
-  std::vector<DeviceInfo> out;
-  for (int i = 0; i < *count; ++i) {
-    auto info = inspect(**api, i);
-    if (!info) return info.error();
-    out.push_back(std::move(*info));
-  }
-  return out;
+  return inspect_all(*count, [&](int ordinal) { return inspect(**api, ordinal); });
 }
 
 Result<std::unique_ptr<Driver>> open(int ordinal) {
-  auto present = list();
-  if (!present) return present.error();
-  if (ordinal < 0 || static_cast<size_t>(ordinal) >= present->size()) {
-    return invalid_argument("there is no device amd:" + std::to_string(ordinal) + "; the HIP runtime sees " +
-                            std::to_string(present->size()));
-  }
-  return std::unique_ptr<Driver>(
-      std::make_unique<HipDriver>(**load_api(), std::move((*present)[static_cast<size_t>(ordinal)])));
+  auto api = load_api();
+  if (!api) return api.error();
+  auto count = count_devices(**api);
+  if (!count) return count.error();
+  const std::string kind(kFamily);
+  if (auto there = check_ordinal(kind, ordinal, *count, "the HIP runtime"); !there) return there.error();
+  auto info = inspect(**api, ordinal);
+  if (!info) return info.error();
+  return std::unique_ptr<Driver>(std::make_unique<HipDriver>(**api, std::move(*info)));
 }
 
 }  // namespace kiln::client::gpu::hip

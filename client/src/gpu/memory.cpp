@@ -1,6 +1,8 @@
 // Memory of a device, and copies.
 #include "memory.h"
 
+#include <algorithm>
+
 #include "device_state.h"
 
 namespace kiln::client {
@@ -66,6 +68,17 @@ Result<void> DeviceMemory::fill(uint8_t value, const Stream& stream) const {
   if (bytes() == 0) return {};
   auto done = state_->device->driver->fill(data(), value, bytes(), stream.native());
   if (!done) return state_->device->explain(done.error(), "setting " + std::to_string(bytes()) + " bytes");
+  return {};
+}
+
+Result<void> DeviceMemory::repeat(uint64_t period, const Stream& stream) const {
+  if (period == 0) return invalid_argument("nothing repeats no bytes");
+  auto* begin = static_cast<std::byte*>(data());
+  for (uint64_t done = period; done < bytes();) {
+    const uint64_t count = std::min(done, bytes() - done);
+    if (auto queued = copy(*state_->device, begin + done, begin, count, stream.native()); !queued) return queued;
+    done += count;
+  }
   return {};
 }
 

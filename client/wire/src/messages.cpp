@@ -8,6 +8,7 @@ namespace kiln::wire {
 namespace {
 
 constexpr uint64_t kMaxVersion = 0xffff;
+constexpr uint64_t kMaxDevices = 64;
 
 template <class T>
 Result<T> checked(T value, const Fields& fields) {
@@ -72,6 +73,7 @@ nlohmann::json to_json(const CompileHeader& header) {
   nlohmann::json out = {{"deadline_ms", header.deadline_ms},
                         {"priority", header.priority == Priority::kInteractive ? "interactive" : "background"}};
   if (!header.trace_id.empty()) out["trace_id"] = header.trace_id;
+  if (header.durable) out["durable"] = true;
   return out;
 }
 
@@ -88,6 +90,7 @@ Result<CompileHeader> parse_compile_header(std::string_view text) {
   header.priority = priority == "interactive" ? Priority::kInteractive : Priority::kBackground;
   header.trace_id = fields.text("trace_id");
   if (header.trace_id.size() > 128) return invalid_argument("COMPILE: 'trace_id' is longer than 128 bytes");
+  header.durable = fields.boolean("durable");
   return checked(std::move(header), fields);
 }
 
@@ -103,8 +106,8 @@ Result<CompileBody> split_compile_body(std::span<const std::byte> body) {
 }
 
 nlohmann::json to_json(const TuneHeader& header) {
-  nlohmann::json out = {
-      {"scalars", header.scalars}, {"fixed", header.fixed}, {"wait", header.wait}, {"budget_ms", header.budget_ms}};
+  nlohmann::json out = {{"scalars", header.scalars}, {"fixed", header.fixed},         {"wait", header.wait},
+                        {"behind", header.behind},   {"budget_ms", header.budget_ms}, {"device", header.device}};
   if (!header.trace_id.empty()) out["trace_id"] = header.trace_id;
   return out;
 }
@@ -115,7 +118,9 @@ Result<TuneHeader> parse_tune_header(std::string_view text) {
   Fields fields(*object);
   TuneHeader header;
   header.wait = fields.boolean("wait");
+  header.behind = fields.boolean("behind");
   header.budget_ms = static_cast<uint32_t>(fields.number("budget_ms", 0, UINT32_MAX));
+  header.device = static_cast<uint32_t>(fields.number("device", 0, kMaxDevices - 1));
   header.trace_id = fields.text("trace_id");
   if (header.trace_id.size() > 128) return invalid_argument("TUNE: 'trace_id' is longer than 128 bytes");
   if (auto scalars = object->find("scalars"); scalars != object->end()) {

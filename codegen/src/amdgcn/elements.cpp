@@ -109,11 +109,28 @@ Value* f32_to_f8(Builder& b, ElementType to, Value* x, bool saturate) {
   return b.CreateTrunc(pair, b.getInt8Ty());
 }
 
+// Rounded in place, in the upper half of a word: `v_perm_b32` takes two at once.
+Value* f32_to_bf16(Builder& b, Value* x) {
+  Value* bits = b.CreateBitCast(x, b.getInt32Ty());
+  Value* odd = b.CreateAnd(b.CreateLShr(bits, 16), 1);
+  Value* rounded = b.CreateAdd(b.CreateAdd(bits, odd), b.getInt32(0x7fff));
+  Value* kept = b.CreateSelect(b.CreateFCmpUNO(x, x), b.CreateOr(bits, 0x400000), rounded);
+  return b.CreateTrunc(b.CreateLShr(kept, 16), b.getInt16Ty());
+}
+
+Value* from_f32_without_f8(Builder& b, ElementType to, Value* x, bool) {
+  return to == ElementType::kBF16 ? f32_to_bf16(b, x) : nullptr;
+}
+
+Value* from_f32(Builder& b, ElementType to, Value* x, bool saturate) {
+  return to == ElementType::kBF16 ? f32_to_bf16(b, x) : f32_to_f8(b, to, x, saturate);
+}
+
 }  // namespace
 
 SmallFloatInstructions small_float_instructions(const Processor& processor) {
-  if (processor.major != 12) return {};
-  return {f32_to_f8, f8_to_f32};
+  if (processor.major != 12) return {from_f32_without_f8, nullptr};
+  return {from_f32, f8_to_f32};
 }
 
 }  // namespace kiln::codegen::amdgcn

@@ -9,7 +9,7 @@ namespace kiln::codegen::amdgcn {
 
 llvm::Value* emit_estimate(llvm::IRBuilder<>& b, Estimate function, llvm::Value* x);
 
-// Conversions between f32 and f8 where the processor has OCP's.
+// Conversions from f32 to bf16, and between f32 and f8 where the processor has OCP's.
 SmallFloatInstructions small_float_instructions(const Processor& processor);
 
 }  // namespace kiln::codegen::amdgcn

@@ -2,16 +2,20 @@
 
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
-#include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include <algorithm>
+
 #include "amdgcn/metadata.h"
+#include "amdgcn/passes.h"
 #include "amdgcn/target.h"
 #include "amdgcn/target_info.h"
 #include "emit.h"
 #include "gpu/compute_late.h"
+#include "gpu/launch_shape.h"
+#include "gpu/read_late.h"
 #include "gpu/shared_memory.h"
 #include "gpu/supported.h"
 #include "kiln/dsl/config.h"
@@ -21,6 +25,25 @@ namespace {
 
 constexpr int kCodeObjectVersion = 500;
 constexpr int kMostThreads = 1024;
+
+// What a function is passed unless its attributes say that it has no use for it ("AMDGPU Usage", "amdgpu-no-…").
+constexpr const char* kKernelInputs[] = {"dispatch-ptr",   "queue-ptr",          "dispatch-id",   "workgroup-id-x",
+                                         "workgroup-id-y", "workgroup-id-z",     "workitem-id-x", "workitem-id-y",
+                                         "workitem-id-z",  "implicitarg-ptr",    "lds-kernel-id", "hostcall-ptr",
+                                         "heap-ptr",       "multigrid-sync-arg", "default-queue", "completion-action"};
+
+// What LLVM's code generator does that our code has no use for: addresses are computed once, accesses are as wide as
+// they get, and nothing is computed twice.
+constexpr CodeGenerationSwitch kTrimmed[] = {
+    {"disable-lsr", "true"},
+    {"disable-machine-cse", "true"},
+    {"amdgpu-scalar-ir-passes", "false"},
+    {"amdgpu-load-store-vectorizer", "false"},
+    {"amdgpu-opt-vgpr-liverange", "false"},
+    {"amdgpu-enable-pre-ra-optimizations", "false"},
+    {"amdgpu-atomic-optimizer-strategy", "None"},
+    {"enable-post-misched", "false"},
+};
 
 // What LLVM's code generator says. It ends the process at an error unless somebody listens.
 class Diagnostics {
@@ -61,22 +84,40 @@ void size_shared_memory(llvm::Module& module, int64_t bytes) {
   dynamic->eraseFromParent();
 }
 
-// A call would cost a stack.
+// A function of values, of which there are several calls, stays one: called, it takes registers alone, and nothing of
+// what a kernel is told of itself. Another's frame, or what it keeps for another call, would cost a stack.
+bool stays_function(const llvm::Function& function) {
+  const auto is_value = [](const llvm::Argument& argument) { return !argument.getType()->isPointerTy(); };
+  return function.hasFnAttribute(llvm::Attribute::NoInline) && function.hasNUsesOrMore(2) &&
+         std::ranges::all_of(function.args(), is_value);
+}
+
 void inline_functions(llvm::Module& module) {
   for (llvm::Function& function : module) {
     if (!function.hasInternalLinkage()) continue;
+    if (stays_function(function)) {
+      function.addFnAttr(llvm::Attribute::NoRecurse);  // else a stack of any size would be asked for
+      for (const char* input : kKernelInputs) function.addFnAttr(std::string("amdgpu-no-") + input);
+      continue;
+    }
     function.removeFnAttr(llvm::Attribute::NoInline);
     function.addFnAttr(llvm::Attribute::AlwaysInline);
   }
 }
 
+bool has_matrix_instructions(const llvm::Module& module) {
+  return llvm::any_of(module, [](const llvm::Function& function) {
+    return function.getName().starts_with("llvm.amdgcn.mfma.") || function.getName().starts_with("llvm.amdgcn.wmma.");
+  });
+}
+
 Result<llvm::SmallVector<char, 0>> emit_file(llvm::Module& module, llvm::TargetMachine& machine,
                                              llvm::CodeGenFileType type, const Diagnostics& diagnostics) {
-  restore_code_generation();
+  const CodeGenerationSwitches trimmed(kTrimmed);
   llvm::SmallVector<char, 0> buffer;
   llvm::raw_svector_ostream stream(buffer);
-  llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, type)) {
+  CodeGenerationPasses passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, type, /*DisableVerify=*/true)) {
     return internal_error("LLVM's AMDGPU target cannot emit this file type");
   }
   passes.run(module);
@@ -158,7 +199,9 @@ Result<gpu::Generated> generate(const dsl::Kernel& kernel, const std::string& ta
   begin("optimise");
   inline_functions(module);
   clean_up(module, *target.machine, Invariants::kHoist);
-  gpu::compute_late(*module.getFunction(gpu::kEntry));
+  llvm::Function& entry = *module.getFunction(gpu::kEntry);
+  gpu::compute_late(entry);
+  if (!has_matrix_instructions(module)) gpu::read_late(entry);
   gpu::Generated out{std::move(*lowered), {}, emit, {}};
   out.device["threads"] = out.lowered.threads;
   out.device["shared_bytes"] = 0;  // beyond what the code object's descriptor says

@@ -84,6 +84,11 @@ llvm::Function* AmdTargetInfo::create_kernel(llvm::Module& module, const std::st
   function->addFnAttr("denormal-fp-math-f32", "ieee,ieee");
   // Memory of a device adds floats by itself; only that which it shares with the host over a bus would not.
   function->addFnAttr("amdgpu-unsafe-fp-atomics", "true");
+  // What kernels do not ask for: each would take registers at the start, or a service of the HIP runtime.
+  for (const char* unused :
+       {"dispatch-ptr", "dispatch-id", "queue-ptr", "workitem-id-y", "workitem-id-z", "lds-kernel-id", "hostcall-ptr",
+        "multigrid-sync-arg", "heap-ptr", "default-queue", "completion-action"})
+    function->addFnAttr(std::string("amdgpu-no-") + unused);
   return function;
 }
 
@@ -143,22 +148,31 @@ Value* AmdTargetInfo::load_global(Builder& b, llvm::Type* type, const gpu::Globa
   return access.predicate && !is_zero ? b.CreateSelect(access.predicate, load, other) : load;
 }
 
-// A wave that multiplies goes before those that load, so that the matrix units are not without work. Inside, LLVM mixes
-// reads of LDS with products (its strategy for small products).
+namespace {
+
+// Nothing is scheduled across it.
+void fence_schedule(Builder& b) { b.CreateIntrinsic(llvm::Intrinsic::amdgcn_sched_barrier, {}, {b.getInt32(0)}); }
+
+}  // namespace
+
+// A wave that multiplies goes before those that load, so that the matrix units are not without work.
 void AmdTargetInfo::begin_products(Builder& b) const {
   if (processor_.matrix != Matrix::kNone) b.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_setprio, {}, {b.getInt16(1)});
 }
 
-void AmdTargetInfo::end_products(Builder& b) const {
-  if (processor_.matrix == Matrix::kNone) return;
-  b.CreateIntrinsic(llvm::Intrinsic::amdgcn_iglp_opt, {}, {b.getInt32(0)});
-  b.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_setprio, {}, {b.getInt16(0)});
+// All reads of LDS are under way before the first product, each of which waits for its own operands alone: LLVM's
+// scheduler would put reads where they are wanted, and a wave would wait for each. What mixes them
+// (`sched_group_barrier`, `iglp_opt`) ends in the same order, after as much time as all else of compiling the kernel.
+// Operands of WMMA, half of which are copies, would not fit into registers at once.
+void AmdTargetInfo::end_operand_reads(Builder& b) const {
+  if (processor_.matrix == Matrix::kMfma90a || processor_.matrix == Matrix::kMfma942) fence_schedule(b);
 }
 
-// Nothing is scheduled across it.
-void AmdTargetInfo::async_commit(Builder& b) const {
-  b.CreateIntrinsic(llvm::Intrinsic::amdgcn_sched_barrier, {}, {b.getInt32(0)});
+void AmdTargetInfo::end_products(Builder& b) const {
+  if (processor_.matrix != Matrix::kNone) b.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_setprio, {}, {b.getInt16(0)});
 }
+
+void AmdTargetInfo::async_commit(Builder& b) const { fence_schedule(b); }
 
 void AmdTargetInfo::store_global(Builder& b, Value* value, const gpu::GlobalAccess& access) const {
   if (access.offsets.base) return store_buffer(b, value, access);

@@ -24,7 +24,12 @@ class AmdTargetInfo : public gpu::TargetInfo {
       : processor_(target.processor), chiplets_(chiplets) {}
 
   int lanes() const override { return processor_.lanes; }
-  gpu::LaneFacts lane_facts() const override { return {.shared_bytes = kLdsBytes}; }
+  // On gfx9 a load of 16 bytes serves lanes 0-3 with 20-23, 4-7 with 16-19 and so on (AMD's documentation of Composable
+  // Kernel, "Understanding AMD GPU LDS and Bank Conflicts").
+  gpu::LaneFacts lane_facts() const override {
+    return {.wide_load_lanes = processor_.major == 9 ? gpu::Columns{1, 2, 20} : gpu::Columns{},
+            .shared_bytes = kLdsBytes};
+  }
   MathOptions math() const override {
     return {.has_fma = true, .has_avx512 = false, .fast = false, .estimate = emit_estimate};
   }
@@ -36,6 +41,7 @@ class AmdTargetInfo : public gpu::TargetInfo {
   Value* num_programs(Builder& b, int axis) const override;
   Value* warp_uniform(Builder& b, Value* x) const override;
   void begin_products(Builder& b) const override;
+  void end_operand_reads(Builder& b) const override;
   void end_products(Builder& b) const override;
   // matrix.cpp
   std::optional<gpu::MatrixInstruction> matrix_instruction(dsl::ElementType a, dsl::ElementType b, dsl::ElementType sum,

@@ -10,7 +10,9 @@ struct BlockShape {
   int lanes = 32;    // a warp
   int warps = 4;     // of a program
   int programs = 1;  // of a block, side by side; several only of one warp each, which then wait for nobody else
+  int copying = 0;   // warps of a block, behind the program's, that only copy for it (copying_warps.h)
   int threads() const { return lanes * warps; }  // of a program
+  int block_threads() const { return lanes * (warps * programs + copying); }
 };
 
 // The extents rounded up to powers of two.

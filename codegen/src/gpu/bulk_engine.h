@@ -9,6 +9,8 @@
 
 #include <vector>
 
+#include "gpu/block_shape.h"
+
 namespace kiln::codegen::gpu {
 
 // One box. What is outside the tensor is filled, or not written.
@@ -44,6 +46,15 @@ class BulkEngine {
   // What this thread has written to shared memory, the engine sees when it is told behind the next barrier; likewise
   // transaction barriers that this thread has initialised.
   virtual void publish_shared(Builder& b) const = 0;
+
+  // Warps that do nothing but copy for those of the program (copying_warps.h): so many in a block of such programs;
+  // 0: none may.
+  virtual int copying_warps(const BlockShape& program) const = 0;
+  // Of the program's threads alone; orders accesses to shared memory.
+  virtual void program_barrier(Builder& b, const BlockShape& block) const = 0;
+  // What either kind of warps begins with: those that copy want few registers, the others may have what these leave.
+  virtual void begin_copying(Builder& b, const BlockShape& block) const = 0;
+  virtual void begin_computing(Builder& b, const BlockShape& block) const = 0;
 };
 
 }  // namespace kiln::codegen::gpu

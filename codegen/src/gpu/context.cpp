@@ -32,7 +32,7 @@ Context::Context(const dsl::Kernel& k, const TargetInfo& t, llvm::Module& m, con
       region_of_(k.values.size(), &k.body),
       uses_(k.values.size()) {
   note_regions(k.body, region_of_, definition, uses_);
-  scopes_.push_back({&k.body, nullptr, {}, {}});
+  scopes_.push_back({&k.body, nullptr, {}, {}, {}});
 }
 
 Scope& Context::scope_of(ValueId id) {
@@ -104,7 +104,10 @@ Result<Registers> Context::get(ValueId id, const Layout& layout) {
   if (scope.before) b.SetInsertPoint(scope.before);
   auto home = placement.home[id];
   const auto produce = [&]() -> Result<Registers> {
-    if (home) return convert(*this, scope.computed.at({id, number_of(*home)}), type(id), *home, layout);
+    if (home) {
+      auto converted = convert(*this, scope.computed.at({id, number_of(*home)}), type(id), *home, layout);
+      return converted || !definition[id] ? converted : unsupported(*definition[id], converted.error().message);
+    }
     if (const SharedTile* tile = shared(id)) return read_shared_tile(*this, *tile, type(id), layout);
     return compute(*this, id, layout);
   };
@@ -113,9 +116,29 @@ Result<Registers> Context::get(ValueId id, const Layout& layout) {
   return registers;
 }
 
+Result<std::function<Registers()>> Context::get_later(ValueId id, const Layout& layout) {
+  const Op* op = definition[id];
+  if (!placement.home[id] && op && op->code == OpCode::kPermute) {
+    return get_later(op->operands[0], before_permute(*op, layout));
+  }
+  Scope& scope = scope_of(id);
+  const std::pair<ValueId, size_t> key = {id, number_of(layout)};
+  if (auto found = scope.begun.find(key); found != scope.begun.end()) return found->second;
+  const bool is_converted = placement.home[id] && !scope.computed.contains(key);
+  auto registers = get(id, is_converted ? *placement.home[id] : layout);
+  if (!registers) return registers.error();
+  if (!is_converted) return std::function<Registers()>([out = std::move(*registers)] { return out; });
+  const llvm::IRBuilderBase::InsertPointGuard guard(b);
+  if (scope.before) b.SetInsertPoint(scope.before);
+  auto begun = start_conversion(*this, *registers, type(id), *placement.home[id], layout);
+  if (!begun) return op ? unsupported(*op, begun.error().message) : begun.error();
+  scope.begun[key] = *begun;
+  return begun;
+}
+
 void Context::enter(const dsl::Region& region, llvm::Instruction* guard) {
   if (!scopes_.back().before) scopes_.back().before = guard;
-  scopes_.push_back({&region, nullptr, {}, {}});
+  scopes_.push_back({&region, nullptr, {}, {}, {}});
 }
 
 void Context::leave() {

@@ -37,12 +37,20 @@ struct SharedTile {
   int read_phase = 1;  // of the marks of reads
 };
 
+// The slots of a pipelined loop, by staged load, and barriers that say when a slot is full, and when all have left it
+// (stages.h).
+struct Rings {
+  std::vector<SharedBuffer> slots;
+  std::optional<SharedBuffer> full, free;
+};
+
 // A region that is being lowered, and what has been computed of its values.
 struct Scope {
   const dsl::Region* region = nullptr;
   // Where more code of this scope goes while an inner one is lowered: before this. Null: where the builder stands.
   llvm::Instruction* before = nullptr;
-  std::map<std::pair<ValueId, size_t>, Registers> computed;  // by value and number of the layout
+  std::map<std::pair<ValueId, size_t>, Registers> computed;                // by value and number of the layout
+  std::map<std::pair<ValueId, size_t>, std::function<Registers()>> begun;  // conversions whose ends are read again
   std::multimap<ValueId, SharedTile> shared;
 };
 
@@ -61,6 +69,7 @@ class Context : public ElementContext {
   std::vector<AxisInfo> info;         // by value
   GlobalOrder order;                  // of accesses to global memory
   BulkAccesses bulk;                  // accesses that the bulk engine makes
+  std::map<const Op*, Rings> rings;   // of loops whose slots warps of their own fill
 
   Value* lane = nullptr;
   Value* warp = nullptr;
@@ -81,6 +90,8 @@ class Context : public ElementContext {
   Result<Registers> get(ValueId id, const Layout& layout);
   // … in its home.
   Result<Registers> get(ValueId id) { return get(id, *placement.home[id]); }
+  // … or what reads them, each time that it is called, from where a conversion has put them in shared memory.
+  Result<std::function<Registers()>> get_later(ValueId id, const Layout& layout);
   Value* scalar(ValueId id);
   // What an op has computed, in the value's home.
   void define(ValueId id, Registers registers) { define(id, *placement.home[id], std::move(registers)); }
@@ -143,6 +154,8 @@ class Context : public ElementContext {
 
 // evaluate.cpp: a value without a home, in a layout.
 Result<Registers> compute(Context& c, ValueId id, const Layout& layout);
+// … the layout of a permute's operand whose registers are those of its result.
+Layout before_permute(const Op& op, const Layout& layout);
 // … in one some of whose register bits may be free: from the registers of the layout without them.
 Result<Registers> get_without_copies(Context& c, ValueId id, const Layout& layout);
 // shape_ops.cpp: cat, slice, reshape and gather in a layout.

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "gpu/dot_layouts.h"
+#include "gpu/late_sums.h"
 #include "gpu/rotated_loop.h"
 #include "gpu/stages.h"
 
@@ -68,7 +69,20 @@ std::vector<size_t> running_on(Context& c, const Op& loop) {
   return out;
 }
 
+void finish_late_sums(Context& c, const Op& loop, const std::vector<LateSum>& late_sums) {
+  for (const LateSum& late : late_sums) {
+    const ValueId id = loop.results[late.carried];
+    c.define(id, finish_late_sum(c, late, *c.get(id)));
+  }
+}
+
 }  // namespace
+
+StageOrder stage_order(Context& c, const Op& loop, const Pipeline& pipeline) {
+  const std::vector<size_t> run_on = running_on(c, loop);
+  if (const auto rotation = plan_rotation(c, loop, pipeline, run_on)) return order_of(c, *rotation);
+  return {.runs_on = !run_on.empty()};
+}
 
 Variable make_variable(Context& c, const dsl::Type& type, const Layout& layout) {
   llvm::Type* element = register_type(c.b.getContext(), type);
@@ -148,11 +162,15 @@ Result<void> lower_for(Context& c, const Op& op) {
   const auto arguments = llvm::ArrayRef(region.args).drop_front();
   const std::vector<ValueId>& yielded = region.ops.back().operands;
   const std::vector<size_t> run_on = running_on(c, op);
+  const std::vector<LateSum> late_sums = plan_late_sums(c, op);
+  for (const LateSum& late : late_sums) c.let_run_on(late.sum);
   const auto pipeline = c.placement.pipelines.find(&op);
   const bool is_staged = pipeline != c.placement.pipelines.end();
   if (is_staged) {
     if (const auto rotation = plan_rotation(c, op, pipeline->second, run_on)) {
-      return lower_rotated_for(c, op, pipeline->second, *rotation);
+      auto done = lower_rotated_for(c, op, pipeline->second, *rotation);
+      if (done) finish_late_sums(c, op, late_sums);
+      return done;
     }
   }
   const std::vector<Variable> carried = make_variables(c, op.results);
@@ -198,6 +216,7 @@ Result<void> lower_for(Context& c, const Op& op) {
     const ValueId id = op.results[i];
     c.define(id, c.target.group_wait(b, 0, *c.get(id)));
   }
+  finish_late_sums(c, op, late_sums);
   return {};
 }
 

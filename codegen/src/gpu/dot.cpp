@@ -22,11 +22,28 @@ void zero_outside(Context& c, Registers& registers, const Layout& place, int axi
   }
 }
 
-Result<Registers> operand_registers(Context& c, ValueId id, const Layout& layout, const Layout& place, int axis) {
+// More words of an operand than this would leave too few registers for all else: they are read again from shared memory
+// by each product.
+constexpr int64_t kMostHeldWords = 128;
+
+// What gives an operand's registers.
+Result<std::function<Registers()>> begin_operand(Context& c, ValueId id, const Layout& layout, const Layout& place,
+                                                 int axis) {
+  const int64_t extent = dsl::concrete_shape(c.type(id))[static_cast<size_t>(axis)];
+  const int64_t words = layout.size(Dim::kRegister) * dsl::info(c.type(id).element).bytes / 4;
+  if (words > kMostHeldWords) {
+    auto rest = c.get_later(id, layout);
+    if (!rest) return rest;
+    return std::function<Registers()>([&c, rest = std::move(*rest), place, axis, extent] {
+      Registers registers = rest();
+      zero_outside(c, registers, place, axis, extent);
+      return registers;
+    });
+  }
   auto registers = c.get(id, layout);
-  if (!registers) return registers;
-  zero_outside(c, *registers, place, axis, dsl::concrete_shape(c.type(id))[static_cast<size_t>(axis)]);
-  return registers;
+  if (!registers) return registers.error();
+  zero_outside(c, *registers, place, axis, extent);
+  return std::function<Registers()>([out = std::move(*registers)] { return out; });
 }
 
 bool is_in_pipeline(const Context& c) {
@@ -39,13 +56,15 @@ Result<void> by_instruction(Context& c, const Op& op, const DotLayouts& layouts)
   const int rank = all.sums.rank();
   const bool is_cluster = is_in_pipeline(c);
   if (is_cluster) c.target.begin_products(c.b);
-  auto a = operand_registers(c, op.operands[0], all.a, all.whole_a, rank - 1);
-  auto b = operand_registers(c, op.operands[1], all.b, all.whole_b, rank - 2);
+  auto begun_a = begin_operand(c, op.operands[0], all.a, all.whole_a, rank - 1);
+  auto begun_b = begin_operand(c, op.operands[1], all.b, all.whole_b, rank - 2);
   auto sums = fragment_sums(c, op.operands[2], layouts);
-  if (!a || !b) return (a ? b : a).error();
+  if (!begun_a || !begun_b) return (begun_a ? begun_b : begun_a).error();
   if (!sums) return sums.error();
+  const Registers a = (*begun_a)(), b = (*begun_b)();
+  if (is_cluster) c.target.end_operand_reads(c.b);
   for (int64_t batch = 0; batch < all.batch; ++batch) {
-    for (int64_t k = 0; k < all.k; ++k) multiply_fragments(c, all, *a, *b, *sums, batch, k);
+    for (int64_t k = 0; k < all.k; ++k) multiply_fragments(c, all, a, b, *sums, batch, k);
   }
   if (is_cluster) c.target.end_products(c.b);
   c.define(op.results[0], without_copies(*sums, layouts));
@@ -94,7 +113,7 @@ class MultiplyAdds {
 
   // Its elements of the sum's type. The loop over the inner axis meets nothing of its padding.
   Result<Operand> operand(ValueId id) {
-    Operand out{c_.placement.home[id] ? *c_.placement.home[id] : replicated(padded_shape(c_.type(id)), c_.block), {}};
+    Operand out{c_.layout_at_hand(id), {}};
     auto registers = c_.get(id, out.layout);
     if (!registers) return registers.error();
     for (Value* x : *registers) out.registers.push_back(emit_cast(c_, b_, x, c_.type(id).element, sum_));

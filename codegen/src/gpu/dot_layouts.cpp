@@ -161,7 +161,7 @@ DotLayouts dot_layouts(const dsl::Kernel& kernel, const dsl::Op& dot, const Targ
     if (layouts) return *layouts;
   }
   return layouts_of(context, {a.element, b.element, sum.element, precision}, padded_shape(a), padded_shape(sum),
-                    padded_shape(a) == dsl::concrete_shape(a), scaled, target, block);
+                    padded_shape(a).back() == dsl::concrete_shape(a).back(), scaled, target, block);
 }
 
 }  // namespace kiln::codegen::gpu

@@ -51,15 +51,6 @@ Result<Registers> compute_broadcast(Context& c, const Op& op, ValueId id, const 
   return get_without_copies(c, op.operands[0], wanted);
 }
 
-Result<Registers> compute_permute(Context& c, const Op& op, const Layout& layout) {
-  const auto& order = std::get<std::vector<dsl::Expr>>(op.attrs[0]);
-  std::vector<int> inverse_order(order.size());
-  for (size_t i = 0; i < order.size(); ++i) {
-    inverse_order[static_cast<size_t>(order[i].as_constant().value())] = static_cast<int>(i);
-  }
-  return c.get(op.operands[0], transpose(layout, inverse_order));
-}
-
 // Each thread asks for both halves where it wants one of them at least, and chooses.
 Result<Registers> compute_join(Context& c, const Op& op, const Layout& layout) {
   const int last = layout.rank() - 1;
@@ -95,6 +86,14 @@ int64_t equal_neighbours(Context& c, const Op& op) {
   return bounds ? std::max<int64_t>(1, c.info[op.results[0]].constant) : 1;
 }
 
+Result<Value*> emit_one(Context& c, const Op& op, llvm::ArrayRef<Value*> in) {
+  if (op.code == OpCode::kMulhi) {
+    const bool is_signed = dsl::info(c.type(op.operands[0]).element).is_signed;
+    if (Value* own = c.target.multiply_high(c.b, is_signed, in[0], in[1])) return own;
+  }
+  return emit_elementwise(c, c.b, op, in);
+}
+
 Result<Registers> compute_elementwise(Context& c, const Op& op, ValueId id, const Layout& layout) {
   const Deduplicated unique = without_copies_in_registers(layout);
   if (unique.layout.bits(Dim::kRegister) < layout.bits(Dim::kRegister)) return get_without_copies(c, id, layout);
@@ -110,7 +109,7 @@ Result<Registers> compute_elementwise(Context& c, const Op& op, ValueId id, cons
   for (const Group& group : groups_of(layout, alike)) {
     llvm::SmallVector<Value*, 4> in;
     for (const Registers& operand : operands) in.push_back(operand[group[0]]);
-    auto value = emit_elementwise(c, c.b, op, in);
+    auto value = emit_one(c, op, in);
     if (!value) return value.error();
     for (size_t reg : group) out[reg] = *value;
   }
@@ -118,6 +117,15 @@ Result<Registers> compute_elementwise(Context& c, const Op& op, ValueId id, cons
 }
 
 }  // namespace
+
+Layout before_permute(const Op& op, const Layout& layout) {
+  const auto& order = std::get<std::vector<dsl::Expr>>(op.attrs[0]);
+  std::vector<int> inverse_order(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    inverse_order[static_cast<size_t>(order[i].as_constant().value())] = static_cast<int>(i);
+  }
+  return transpose(layout, inverse_order);
+}
 
 Result<Registers> compute(Context& c, ValueId id, const Layout& layout) {
   const Op& op = *c.definition[id];
@@ -139,7 +147,7 @@ Result<Registers> compute(Context& c, ValueId id, const Layout& layout) {
     case OpCode::kGather:
       return compute_gather(c, op, layout);
     case OpCode::kPermute:
-      return compute_permute(c, op, layout);
+      return c.get(op.operands[0], before_permute(op, layout));
     case OpCode::kJoin:
       return compute_join(c, op, layout);
     case OpCode::kSplit:

@@ -46,6 +46,14 @@ ValueId operand_source(const Context& c, const Op& dot, size_t number) {
   return view_of(c, dot.operands[number]).source;
 }
 
+bool is_zero(const Context& c, ValueId id) {
+  const Op* op = c.definition[id];
+  while (op && (op->code == OpCode::kSplat || op->code == OpCode::kBroadcast)) op = c.definition[op->operands[0]];
+  if (!op || op->code != OpCode::kConstant) return false;
+  const auto* literal = std::get_if<dsl::Literal>(&op->attrs[0]);
+  return literal && literal->bits == 0;
+}
+
 bool keeps_operands(Context& c, const Op& dot) {
   const auto keeps = [&](size_t number) {
     const ValueId source = operand_source(c, dot, number);
@@ -64,14 +72,13 @@ class GroupDot {
   Result<void> lower() {
     const GroupInstruction& group = all_.instruction;
     const ValueId sum = op_.operands[2], result = op_.results[0];
-    const bool clear = is_zero(sum), runs_on = c_.may_leave_in_flight(result) && keeps_operands(c_, op_);
+    const bool clear = is_zero(c_, sum), runs_on = c_.may_leave_in_flight(result) && keeps_operands(c_, op_);
     auto a = a_operand(), rhs = operand(1);
     if (!a || !rhs) return (a ? rhs : a).error();
     auto sums = c_.is_in_flight(sum) ? Result<Registers>(c_.take_in_flight(sum)) : c_.get(sum, accumulator_);
     if (!sums) return sums.error();
-    for (const std::optional<SharedTile>& tile : tiles_) {
-      if (tile) tile->buffer.touch(c_.b, SharedBuffer::Access::kRead, tile->read_phase);
-    }
+    // A barrier in front of the second mark would take the first one for read.
+    for (int again = 0; again < 2; ++again) touch_operands();
     c_.target.group_fence(c_.b);
     const size_t size = sums->size() / static_cast<size_t>(all_.m * all_.n);
     for (int64_t m = 0; m < all_.m; ++m) {
@@ -89,20 +96,16 @@ class GroupDot {
       c_.put_in_flight(result);
     } else {
       c_.define(result, c_.target.group_wait(c_.b, 0, *sums));
-      for (const std::optional<SharedTile>& tile : tiles_) {
-        if (tile) tile->buffer.touch(c_.b, SharedBuffer::Access::kRead, tile->read_phase);
-      }
+      touch_operands();
     }
     return {};
   }
 
  private:
-  bool is_zero(ValueId id) const {
-    const Op* op = c_.definition[id];
-    while (op && (op->code == OpCode::kSplat || op->code == OpCode::kBroadcast)) op = c_.definition[op->operands[0]];
-    if (!op || op->code != OpCode::kConstant) return false;
-    const auto* literal = std::get_if<dsl::Literal>(&op->attrs[0]);
-    return literal && literal->bits == 0;
+  void touch_operands() {
+    for (const std::optional<SharedTile>& tile : tiles_) {
+      if (tile) tile->buffer.touch(c_.b, SharedBuffer::Access::kRead, tile->read_phase);
+    }
   }
 
   Result<GroupOperand> a_operand() {

@@ -13,6 +13,8 @@ ValueId operand_source(const Context& c, const Op& dot, size_t number);
 // Whether nothing that the product reads in shared memory is written again before the end of the next iteration: it is
 // staged, or comes from outside the loop.
 bool keeps_operands(Context& c, const Op& dot);
+// Whether all elements are zeros, without a sign.
+bool is_zero(const Context& c, ValueId id);
 Result<void> lower_group_dot(Context& c, const Op& op, const DotLayouts& layouts);
 
 }  // namespace kiln::codegen::gpu

@@ -79,7 +79,9 @@ bool has_products(const dsl::Region& region) {
 LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes) {
   const int warps = warps_of(kernel, config, lanes);
   const bool shares = warps == 1 && !has_products(kernel.body);
-  return {warps, shares ? std::max(1, kLeastBlockThreads / lanes) : 1};
+  const auto specialise = config.find(std::string(dsl::kWarpSpecialise));
+  return {warps, shares ? std::max(1, kLeastBlockThreads / lanes) : 1,
+          specialise != config.end() && specialise->second != 0};
 }
 
 }  // namespace kiln::codegen::gpu

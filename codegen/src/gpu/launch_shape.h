@@ -6,12 +6,14 @@
 namespace kiln::codegen::gpu {
 
 struct LaunchShape {
-  int warps = 4;     // of a program
-  int programs = 1;  // of a block
+  int warps = 4;            // of a program
+  int programs = 1;         // of a block
+  bool specialise = false;  // warps of their own may copy (copying_warps.h)
 };
 
-// What the config says (num_warps), else what suits an instantiated kernel's largest tile. `lanes`: of a warp. Blocks
-// of a warp would leave most of a GPU idle: a few programs of one warp share a block, unless the kernel has products.
+// What the config says (num_warps, warp_specialise), else what suits an instantiated kernel's largest tile. `lanes`: of
+// a warp. Blocks of a warp would leave most of a GPU idle: a few programs of one warp share a block, unless the kernel
+// has products.
 LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes);
 
 // Whether the region multiplies matrices; what does not waits for memory, mostly.

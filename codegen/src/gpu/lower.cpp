@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "gpu/context.h"
+#include "gpu/copying_warps.h"
 #include "gpu/defer_reductions.h"
 #include "gpu/gather_waits.h"
 #include "gpu/shared_memory.h"
@@ -152,15 +153,17 @@ LaunchParams launch_params(const dsl::Kernel& kernel) {
 
 Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, const LaunchShape& launch,
                       const std::string& processor, llvm::Module& module) {
-  const BlockShape block{target.lanes(), launch.warps, launch.programs};
+  BlockShape block{target.lanes(), launch.warps, launch.programs};
   Lowered out;
-  out.threads = block.threads() * block.programs;
   out.programs = block.programs;
   out.kernel = std::make_shared<const dsl::Kernel>(
       gather_waits(defer_reductions(unpack_e2m1(optimised), block.threads()), block.threads()));
   const dsl::Kernel& kernel = *out.kernel;
   std::vector<AxisInfo> info = axis_info(kernel, Wrap::kIndex);
   const Placement placement = place(kernel, target, block, info);
+  const Op* copied = launch.specialise && target.bulk_engine() ? loop_for_copying_warps(kernel, placement) : nullptr;
+  if (copied) block.copying = target.bulk_engine()->copying_warps(block);
+  out.threads = block.block_threads();
   Context c(kernel, target, module, placement, block, processor);
   c.info = std::move(info);
   if (target.bulk_engine() && allows_bulk(kernel) && block.programs == 1)
@@ -178,7 +181,10 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   define_launch_params(c);
   c.b.SetInsertPoint(body);
   if (part) leave_beyond_grid(c);
-  if (kernel.options.debug) c.lines = std::make_unique<DebugLines>(kernel, *c.function);
+  if (kernel.options.names_lines()) c.lines = std::make_unique<DebugLines>(kernel, *c.function);
+  if (block.copying > 0) {
+    if (auto begun = begin_copying_warps(c, *copied); !begun) return begun.error();
+  }
   if (auto done = lower_region(c, kernel.body); !done) return done.error();
   c.b.CreateRetVoid();
   const SharedPlan shared = allocate_shared_memory(*c.function, part);
@@ -191,7 +197,7 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   // Several programs in a block are for those that are small.
   if (block.programs > 1 && out.shared_bytes > target.lane_facts().shared_bytes / 4) {
     remove_code(module);
-    return lower(optimised, target, {launch.warps, 1}, processor, module);
+    return lower(optimised, target, {launch.warps, 1, launch.specialise}, processor, module);
   }
   if (out.shared_bytes > target.lane_facts().shared_bytes) {
     return error(ErrorCode::kCompileFailed, "kernel `" + kernel.name + "` needs " + std::to_string(out.shared_bytes) +

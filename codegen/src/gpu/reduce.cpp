@@ -29,7 +29,11 @@ class Reduction {
     auto parts = begin(layout, axis);
     if (!parts) return parts.error();
     for (Bits reg : plan_.in_thread) combine_with(*parts, {reg, 0});
-    for (const Partner& partner : plan_.shuffles) combine_with(*parts, partner);
+    // A sum that is finished behind its loop (late_sums.h) stays in its lane.
+    const bool is_late = c_.may_leave_in_flight(op_.results[0]);
+    for (const Partner& partner : plan_.shuffles) {
+      if (!is_late) combine_with(*parts, partner);
+    }
     return start_gathering(picked(*parts, plan_.partial_registers));
   }
 

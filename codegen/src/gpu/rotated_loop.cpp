@@ -4,7 +4,6 @@
 #include <set>
 
 #include "gpu/group_dot.h"
-#include "gpu/stages.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -19,13 +18,6 @@ bool reads(const Context& c, const Op& op, ValueId source, std::set<ValueId>& se
   return std::ranges::any_of(op.regions, [&](const dsl::Region& region) {
     return std::ranges::any_of(region.ops, [&](const Op& inner) { return reads(c, inner, source, seen); });
   });
-}
-
-// Which the late product has read an iteration late is the second's of its operands.
-StageOrder order_of(Context& c, const Rotation& rotation) {
-  const DotLayouts layouts = dot_layouts(c.kernel, *rotation.late, c.target, c.block);
-  return {.late = {c.definition[operand_source(c, *rotation.late, 1)]},
-          .drifts = c.block.warps > layouts.group->instruction.warps};
 }
 
 class RotatedLoop {
@@ -80,8 +72,9 @@ class RotatedLoop {
     if (auto advanced = stages_.advance(guard_); !advanced) return advanced;
     c_.enter(body_, guard_);
     auto done = lower_body(index, has_late);
+    if (done) stages_.release();
     c_.leave();
-    return done ? stages_.finish(guard_) : done;
+    return done;
   }
 
   Result<void> lower_body(Value* index, bool has_late) {
@@ -96,7 +89,9 @@ class RotatedLoop {
     const auto lower = [&](const Op& op) -> Result<void> {
       if (&op == rotation_.late) return {};
       if (auto done = lower_op(c_, op); !done) return done;
-      return &op == rotation_.first && has_late ? begin_late_product() : Result<void>();
+      if (&op != rotation_.first || !has_late) return {};
+      auto begun = begin_late_product();
+      return begun ? refill() : begun;
     };
     if (auto done = lower_region(c_, body_, lower); !done) return done;
     // What the late product will want. It sums up where it will leave the result.
@@ -119,6 +114,16 @@ class RotatedLoop {
     c_.define(argument, std::move(*sums));
     c_.put_in_flight(argument);
     return {};
+  }
+
+  // While the products run. Copies are of other iterations: the values of this one are put aside.
+  Result<void> refill() {
+    Scope here = c_.scope();
+    c_.leave();
+    auto done = stages_.refill(guard_);
+    c_.enter(body_, guard_);
+    c_.restore(std::move(here));
+    return done;
   }
 
   Result<Registers> late_product() {
@@ -172,6 +177,13 @@ std::optional<Rotation> plan_rotation(Context& c, const Op& loop, const Pipeline
     if (reads(c, *late, op.results[0], seen)) return Rotation{&op, late, run_on[0]};
   }
   return std::nullopt;
+}
+
+// Which the late product has read an iteration late is the second's of its operands.
+StageOrder order_of(Context& c, const Rotation& rotation) {
+  const DotLayouts layouts = dot_layouts(c.kernel, *rotation.late, c.target, c.block);
+  return {.late = {c.definition[operand_source(c, *rotation.late, 1)]},
+          .drifts = c.block.warps > layouts.group->instruction.warps};
 }
 
 Result<void> lower_rotated_for(Context& c, const Op& loop, const Pipeline& pipeline, const Rotation& rotation) {

@@ -22,6 +22,7 @@
 
 #include "gpu/context.h"
 #include "gpu/pipeline.h"
+#include "gpu/stages.h"
 
 namespace kiln::codegen::gpu {
 
@@ -33,6 +34,7 @@ struct Rotation {
 // `run_on`: the numbers of carried values that products may still be writing when an iteration ends.
 std::optional<Rotation> plan_rotation(Context& c, const Op& loop, const Pipeline& pipeline,
                                       const std::vector<size_t>& run_on);
+StageOrder order_of(Context& c, const Rotation& rotation);
 Result<void> lower_rotated_for(Context& c, const Op& loop, const Pipeline& pipeline, const Rotation& rotation);
 
 }  // namespace kiln::codegen::gpu

@@ -88,8 +88,8 @@ Result<StagedTile> make_tile(Context& c, const Op& op, const dsl::Type& type, co
   int64_t bytes = memory_bytes(type);
   for (int64_t extent : extents) bytes *= extent;
   if (const int64_t most = c.target.lane_facts().shared_bytes; bytes > most) {
-    return c.unsupported(op, "a tile of " + std::to_string(bytes) +
-                                 " bytes has to go through shared memory, of which there are " + std::to_string(most));
+    return c.unsupported(op, "a tile needs " + std::to_string(bytes) + " bytes of shared memory a block; there are " +
+                                 std::to_string(most));
   }
   return StagedTile(c, element_of(type), extents, pad);
 }

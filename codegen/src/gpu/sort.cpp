@@ -24,7 +24,7 @@ class Sorting {
 
   Result<void> sort() {
     elements_ = c_.get(op_.operands[0], layout_);
-    if (!elements_) return c_.unsupported(op_, elements_.error().message);
+    if (!elements_) return elements_.error();
     Registers records;
     for (size_t reg = 0; reg < elements_->size(); ++reg) records.push_back(record(reg));
     auto sorted = sort_records(c_, op_, std::move(records), record_bits(), layout_, axis_,

@@ -12,8 +12,9 @@
 namespace kiln::codegen::gpu {
 namespace {
 
-// More comparisons of a thread are a loop, if that fits into shared memory: they take long to compile.
-constexpr int64_t kMostComparisons = 640;
+// More comparisons of a thread, of records of up to 64 bits, are a loop, if that fits into shared memory: they take
+// long to compile. One of 128 bits counts as four: each word is exchanged, and carries go from one to the next.
+constexpr int64_t kMostComparisons = 640, kWideComparisons = 4;
 constexpr int64_t kMostComparisonsOfAll = 8192;
 
 int log2_of(int64_t x) { return __builtin_ctzll(static_cast<unsigned long long>(x)); }
@@ -264,7 +265,9 @@ Result<Registers> sort_records(Context& c, const Op& op, Registers records, int 
   auto steps = plan_scan(layout, axis);
   if (!steps) return steps.error();
   const Deduplicated result = without_copies_in_registers(first(layout, axis, count));
-  const int64_t comparisons = comparisons_of(*steps, log2_of(count), static_cast<int64_t>(records.size()));
+  const bool is_wide = records[0]->getType()->getPrimitiveSizeInBits().getFixedValue() > 64;
+  const int64_t comparisons =
+      comparisons_of(*steps, log2_of(count), static_cast<int64_t>(records.size())) * (is_wide ? kWideComparisons : 1);
   const int64_t most = c.target.lane_facts().shared_bytes, total = int64_t{1} << layout.element_bits();
   const std::vector<int> parts = record_parts(records[0]->getType(), used_bits, total, most);
   const int64_t bytes = bytes_of(parts, total);
@@ -273,8 +276,8 @@ Result<Registers> sort_records(Context& c, const Op& op, Registers records, int 
     return picked(network.sort(std::move(records), log2_of(count)), result.original);
   }
   if (bytes > most) {
-    return c.unsupported(op, "its records take " + std::to_string(bytes) +
-                                 " bytes of shared memory, of which there are " + std::to_string(most));
+    return c.unsupported(op, "its records need " + std::to_string(bytes) +
+                                 " bytes of shared memory a block; there are " + std::to_string(most));
   }
   SharedRows rows(c, layout, axis, records[0]->getType(), parts);
   rows.write(records, layout);

@@ -29,32 +29,51 @@ std::vector<ValueId> picked(llvm::ArrayRef<ValueId> ids, const std::vector<size_
 
 }  // namespace
 
+Rings make_rings(Context& c, const Pipeline& pipeline, const StageOrder& order) {
+  Builder& b = c.b;
+  Rings out;
+  for (const StagedLoad& staged : pipeline.loads) out.slots.emplace_back(b, staged.panels.bytes * pipeline.stages);
+  if (!pipeline.has_bulk()) return out;
+  const BulkEngine& engine = *c.target.bulk_engine();
+  Value* chosen = b.CreateIsNull(c.target.thread_id(b));
+  // In a loop around this one others may still wait for the barriers of the last time.
+  if (!order.late.empty() && !order.is_fed) c.target.program_barrier(b, c.block);
+  const auto make = [&](int arrivals) {
+    SharedBuffer barriers(b, kBarrierBytes * pipeline.stages);
+    for (int i = 0; i < pipeline.stages; ++i) {
+      Value* barrier =
+          b.CreateConstGEP1_64(b.getInt8Ty(), barriers.pointer(), static_cast<uint64_t>(kBarrierBytes * i));
+      barriers.touch(b, SharedBuffer::Access::kWrite, kRingPhase);
+      engine.init_barrier(b, barrier, arrivals, chosen);
+    }
+    return barriers;
+  };
+  out.full = make(order.late.empty() ? 1 : 2);
+  if (order.drifts) out.free = make(c.block.warps);
+  engine.publish_shared(b);
+  order.is_fed ? c.target.barrier(b) : c.target.program_barrier(b, c.block);
+  return out;
+}
+
 Stages::Stages(Context& c, const Op& loop, const Pipeline& pipeline, const LoopRange& range, StageOrder order)
     : c_(c),
       loop_(loop),
       pipeline_(pipeline),
       range_(range),
       order_(std::move(order)),
-      distance_(distance_of(pipeline, order_)) {}
+      distance_(distance_of(pipeline, order_)) {
+  if (c.rings.contains(&loop)) order_.is_fed = order_.drifts = true;
+}
 
 Result<void> Stages::begin() {
-  llvm::IRBuilder<> entry(c_.prologue_end);
-  index_ = entry.CreateAlloca(entry.getInt64Ty());
-  filled_ = entry.CreateAlloca(entry.getInt32Ty());
-  used_ = entry.CreateAlloca(entry.getInt32Ty());
-  parity_ = entry.CreateAlloca(entry.getInt32Ty());
-  current_ = entry.CreateAlloca(entry.getInt32Ty());
-  filled_parity_ = entry.CreateAlloca(entry.getInt32Ty());
-  c_.b.CreateStore(range_.start, index_);
-  c_.b.CreateStore(c_.b.getInt32(0), filled_);
-  c_.b.CreateStore(c_.b.getInt32(0), used_);
-  c_.b.CreateStore(c_.b.getInt32(0), parity_);
-  // A slot that was never filled is free.
-  c_.b.CreateStore(c_.b.getInt32(1), filled_parity_);
-  for (const StagedLoad& staged : pipeline_.loads) {
-    rings_.emplace_back(c_.b, staged.panels.bytes * pipeline_.stages);
+  start();
+  const auto made = c_.rings.find(&loop_);
+  if (order_.is_fed) {
+    rings_ = made->second;
+    return {};
   }
-  if (pipeline_.has_bulk()) make_barriers();
+  rings_ = make_rings(c_, pipeline_, order_);
+  copier_ = c_.b.CreateIsNull(c_.target.thread_id(c_.b));
   ahead_ = make_variables(c_, picked(loop_.results, pipeline_.ahead));
   const auto inits = llvm::ArrayRef(loop_.operands).drop_front(3);
   if (auto done = assign(c_, picked(inits, pipeline_.ahead), ahead_); !done) return done;
@@ -65,34 +84,88 @@ Result<void> Stages::begin() {
   return {};
 }
 
+void Stages::start() {
+  Builder& b = c_.b;
+  llvm::IRBuilder<> entry(c_.prologue_end);
+  const auto variable = [&](llvm::AllocaInst*& out, Value* first) {
+    out = entry.CreateAlloca(first->getType());
+    b.CreateStore(first, out);
+  };
+  variable(index_, range_.start);
+  for (llvm::AllocaInst** zero : {&filled_, &used_, &parity_, &current_}) variable(*zero, b.getInt32(0));
+  // A slot that was never filled is free.
+  variable(filled_parity_, b.getInt32(1));
+  variable(last_, b.getInt32(static_cast<uint32_t>(-1)));
+}
+
+//   loop: wait until the slot is free; copy; to the next slot
+Result<void> Stages::copy_all() {
+  Builder& b = c_.b;
+  start();
+  rings_ = c_.rings.at(&loop_);
+  copier_ = b.getTrue();
+  llvm::BasicBlock *loop = new_block(c_, "copy"), *after = new_block(c_, "copy.end");
+  llvm::Instruction* guard = b.CreateCondBr(b.CreateICmpSLT(range_.start, range_.end), loop, after);
+  b.SetInsertPoint(loop);
+  c_.target.bulk_engine()->wait(b, slot(*rings_.free, kBarrierBytes, filled_),
+                                b.CreateLoad(b.getInt32Ty(), filled_parity_));
+  if (auto done = fill(guard); !done) return done;
+  // What is read an iteration late has a slot behind the last iteration's.
+  Value* end = order_.late.empty() ? range_.end : b.CreateAdd(range_.end, range_.step);
+  b.CreateCondBr(b.CreateICmpSLT(b.CreateLoad(b.getInt64Ty(), index_), end), loop, after);
+  b.SetInsertPoint(after);
+  return {};
+}
+
 Result<void> Stages::advance(llvm::Instruction* guard) {
   if (pipeline_.has_bulk()) {
-    barriers_->touch(c_.b, SharedBuffer::Access::kRead, kRingPhase);
+    rings_.full->touch(c_.b, SharedBuffer::Access::kRead, kRingPhase);
     Value* parity = c_.b.CreateLoad(c_.b.getInt32Ty(), parity_);
-    c_.target.bulk_engine()->wait(c_.b, slot(*barriers_, kBarrierBytes, used_), parity);
+    c_.target.bulk_engine()->wait(c_.b, slot(*rings_.full, kBarrierBytes, used_), parity);
   }
   if (pipeline_.is_all_bulk()) return {};
   if (pipeline_.is_through_registers()) {
-    c_.target.barrier(c_.b);
+    c_.target.program_barrier(c_.b, c_.block);
     return fill(guard);
   }
   c_.target.async_wait(c_.b, distance_ - 1);
   c_.target.group_publish(c_.b);
-  c_.target.barrier(c_.b);
+  c_.target.program_barrier(c_.b, c_.block);
   return fill(guard);
 }
 
 Result<void> Stages::finish(llvm::Instruction* guard) {
   if (pipeline_.is_through_registers()) {
-    if (pipeline_.stages == 1) c_.target.barrier(c_.b);
+    if (pipeline_.stages == 1) c_.target.program_barrier(c_.b, c_.block);
     put();
     return {};
   }
   if (!pipeline_.is_all_bulk()) return {};
+  release();
+  return refill(guard);
+}
+
+// Products that run on still read the slot of this iteration; they have left that of the last.
+void Stages::release() {
+  if (!order_.drifts) return;
+  Builder& b = c_.b;
+  rings_.free->touch(b, SharedBuffer::Access::kWrite, kRingPhase);
+  Value* chosen = b.CreateIsNull(c_.lane);
+  llvm::AllocaInst* left = current_;
+  if (order_.runs_on) {
+    left = last_;
+    chosen = b.CreateAnd(chosen, b.CreateICmpSGE(b.CreateLoad(b.getInt32Ty(), last_), b.getInt32(0)));
+  }
+  c_.target.bulk_engine()->arrive(b, slot(*rings_.free, kBarrierBytes, left), chosen);
+  b.CreateStore(b.CreateLoad(b.getInt32Ty(), current_), last_);
+}
+
+Result<void> Stages::refill(llvm::Instruction* guard) {
+  if (order_.is_fed) return {};
   if (order_.drifts) {
-    hand_over();
+    wait_until_free();
   } else {
-    c_.target.barrier(c_.b);
+    c_.target.program_barrier(c_.b, c_.block);
   }
   return fill(guard);
 }
@@ -101,41 +174,16 @@ void Stages::end() {
   if (!pipeline_.is_all_bulk()) c_.target.async_wait(c_.b, 0);
 }
 
-void Stages::hand_over() {
+// The warp that tells the engine.
+void Stages::wait_until_free() {
   Builder& b = c_.b;
-  const BulkEngine& engine = *c_.target.bulk_engine();
-  free_->touch(b, SharedBuffer::Access::kWrite, kRingPhase);
-  engine.arrive(b, slot(*free_, kBarrierBytes, current_), b.CreateIsNull(c_.lane));
   llvm::BasicBlock *wait = new_block(c_, "handover"), *after = new_block(c_, "handover.end");
   b.CreateCondBr(b.CreateIsNull(c_.warp), wait, after);
   b.SetInsertPoint(wait);
-  engine.wait(b, slot(*free_, kBarrierBytes, filled_), b.CreateLoad(b.getInt32Ty(), filled_parity_));
+  c_.target.bulk_engine()->wait(b, slot(*rings_.free, kBarrierBytes, filled_),
+                                b.CreateLoad(b.getInt32Ty(), filled_parity_));
   b.CreateBr(after);
   b.SetInsertPoint(after);
-}
-
-void Stages::make_barriers() {
-  Builder& b = c_.b;
-  const BulkEngine& engine = *c_.target.bulk_engine();
-  barriers_.emplace(b, kBarrierBytes * pipeline_.stages);
-  Value* chosen = b.CreateIsNull(c_.target.thread_id(b));
-  const auto initialise = [&](const SharedBuffer& barriers, int arrivals) {
-    for (int i = 0; i < pipeline_.stages; ++i) {
-      Value* barrier =
-          b.CreateConstGEP1_64(b.getInt8Ty(), barriers.pointer(), static_cast<uint64_t>(kBarrierBytes * i));
-      barriers.touch(b, SharedBuffer::Access::kWrite, kRingPhase);
-      engine.init_barrier(b, barrier, arrivals, chosen);
-    }
-  };
-  // In a loop around this one others may still wait for the barriers of the last time.
-  if (!order_.late.empty()) c_.target.barrier(b);
-  initialise(*barriers_, order_.late.empty() ? 1 : 2);
-  if (order_.drifts) {
-    free_.emplace(b, kBarrierBytes * pipeline_.stages);
-    initialise(*free_, c_.block.warps);
-  }
-  engine.publish_shared(b);
-  c_.target.barrier(b);
 }
 
 void Stages::announce(Value* chosen, Value* enabled, bool late) {
@@ -146,8 +194,8 @@ void Stages::announce(Value* chosen, Value* enabled, bool late) {
     bytes += staged.bulk->box_bytes * static_cast<int64_t>(staged.bulk->boxes.size());
   }
   const BulkEngine& engine = *c_.target.bulk_engine();
-  Value* barrier = slot(*barriers_, kBarrierBytes, filled_);
-  barriers_->touch(b, SharedBuffer::Access::kWrite, kRingPhase);
+  Value* barrier = slot(*rings_.full, kBarrierBytes, filled_);
+  rings_.full->touch(b, SharedBuffer::Access::kWrite, kRingPhase);
   engine.arrive_expecting(b, barrier, bytes, b.CreateAnd(chosen, enabled));
   // The other arrival ends the phase.
   if (!order_.late.empty()) engine.arrive(b, barrier, b.CreateAnd(chosen, b.CreateNot(enabled)));
@@ -163,7 +211,7 @@ void Stages::copy_in_bulk(const StagedLoad& staged, const SharedBuffer& ring, Va
     }
     copy.shared = b.CreateConstGEP1_64(b.getInt8Ty(), base, static_cast<uint64_t>(box.shared_bytes));
     ring.touch(b, SharedBuffer::Access::kWrite, kRingPhase);
-    c_.target.bulk_engine()->load(b, copy, slot(*barriers_, kBarrierBytes, filled_), chosen);
+    c_.target.bulk_engine()->load(b, copy, slot(*rings_.full, kBarrierBytes, filled_), chosen);
   }
 }
 
@@ -195,20 +243,19 @@ Result<void> Stages::copy_iteration(Value* index, Value* enabled, bool late, llv
     for (const Op* op : pipeline_.slice) {
       if (auto done = lower_op(c_, *op); !done) return done;
     }
-    Value* chosen = b.CreateIsNull(c_.target.thread_id(b));
-    if (pipeline_.has_bulk()) announce(chosen, enabled, late);
+    if (pipeline_.has_bulk()) announce(copier_, enabled, late);
     held_.clear();
-    for (size_t i = 0; i < rings_.size(); ++i) {
+    for (size_t i = 0; i < rings_.slots.size(); ++i) {
       const StagedLoad& staged = pipeline_.loads[i];
       if (order_.late.contains(staged.load) != late) continue;
       if (staged.trip) {
         if (auto done = load(staged, enabled); !done) return done;
         continue;
       }
-      Value* base = slot(rings_[i], staged.panels.bytes, filled_);
+      Value* base = slot(rings_.slots[i], staged.panels.bytes, filled_);
       if (staged.bulk) {
-        copy_in_bulk(staged, rings_[i], base, b.CreateAnd(chosen, enabled));
-      } else if (auto done = copy(staged, rings_[i], base, enabled); !done) {
+        copy_in_bulk(staged, rings_.slots[i], base, b.CreateAnd(copier_, enabled));
+      } else if (auto done = copy(staged, rings_.slots[i], base, enabled); !done) {
         return done;
       }
     }
@@ -227,11 +274,11 @@ Result<void> Stages::load(const StagedLoad& staged, Value* enabled) {
 }
 
 void Stages::put() {
-  for (size_t i = 0; i < rings_.size(); ++i) {
+  for (size_t i = 0; i < rings_.slots.size(); ++i) {
     const StagedLoad& staged = pipeline_.loads[i];
     const int bits = traveling_bits(c_.type(staged.load->results[0]));
     for (Value*& x : held_[i]) x = to_bits(c_, x, bits);
-    const SharedPlace place{&rings_[i], slot(rings_[i], staged.panels.bytes, filled_), kRingPhase};
+    const SharedPlace place{&rings_.slots[i], slot(rings_.slots[i], staged.panels.bytes, filled_), kRingPhase};
     store_shared(c_, place, staged.trip->store, held_[i], bits);
   }
   step(filled_);
@@ -280,17 +327,17 @@ void Stages::flip(llvm::AllocaInst* parity, Value* wraps) {
 
 void Stages::define() {
   Builder& b = c_.b;
-  for (size_t i = 0; i < rings_.size(); ++i) {
+  for (size_t i = 0; i < rings_.slots.size(); ++i) {
     const StagedLoad& staged = pipeline_.loads[i];
-    Value* base = slot(rings_[i], staged.panels.bytes, used_);
-    c_.define_shared(staged.load->results[0], {staged.panels, rings_[i], base, kRingPhase});
+    Value* base = slot(rings_.slots[i], staged.panels.bytes, used_);
+    c_.define_shared(staged.load->results[0], {staged.panels, rings_.slots[i], base, kRingPhase});
   }
   b.CreateStore(b.CreateLoad(b.getInt32Ty(), used_), current_);
   flip(parity_, step(used_));
 }
 
 void Stages::touch() {
-  for (const SharedBuffer& ring : rings_) ring.touch(c_.b, SharedBuffer::Access::kRead, kRingPhase);
+  for (const SharedBuffer& ring : rings_.slots) ring.touch(c_.b, SharedBuffer::Access::kRead, kRingPhase);
 }
 
 }  // namespace kiln::codegen::gpu

@@ -23,7 +23,8 @@
 //     barrier; one thread tells the engine what to copy next
 //
 // Where warps may drift apart, a slot also has a barrier that says when it is free: each warp arrives there, and the
-// one that tells the engine waits, for the slot of an iteration before, if there are three or more.
+// one that tells the engine waits, for the slot of an iteration before, if there are three or more. Where a warp of its
+// own tells the engine (copying_warps.h), it waits for free slots in a loop of its own.
 #pragma once
 
 #include <set>
@@ -61,7 +62,15 @@ struct StageOrder {
   std::set<const Op*> late = {};
   // Warps may be in different iterations, where nothing else keeps them together.
   bool drifts = false;
+  // A warp of its own fills the slots.
+  bool is_fed = false;
 };
+
+// control.cpp: that of a loop.
+StageOrder stage_order(Context& c, const Op& loop, const Pipeline& pipeline);
+
+// Shared memory of a loop's stages; all threads of the block are there.
+Rings make_rings(Context& c, const Pipeline& pipeline, const StageOrder& order);
 
 class Stages {
  public:
@@ -69,10 +78,16 @@ class Stages {
 
   // Where the builder stands before the loop.
   Result<void> begin();
+  // All copies of the loop, by one thread that does nothing else.
+  Result<void> copy_all();
   // At the head of an iteration. `guard` ends the block before the loop.
   Result<void> advance(llvm::Instruction* guard);
-  // At its end.
+  // At its end: release, then refill.
   Result<void> finish(llvm::Instruction* guard);
+  // Says that this iteration's slot is free.
+  void release();
+  // Copies into what was released last; of pipelines that are all bulk also later, where threads would wait anyway.
+  Result<void> refill(llvm::Instruction* guard);
   // Where the builder stands behind the loop: what is copied ahead of its end may fill memory that is others' by then.
   void end();
   // In the scope of the body: what the staged loads have loaded.
@@ -87,8 +102,8 @@ class Stages {
   // … through registers.
   Result<void> load(const StagedLoad& staged, Value* enabled);
   void put();
-  void make_barriers();
-  void hand_over();
+  void start();
+  void wait_until_free();
   void announce(Value* chosen, Value* enabled, bool late);
   void copy_in_bulk(const StagedLoad& staged, const SharedBuffer& ring, Value* base, Value* chosen);
   Value* slot(const SharedBuffer& ring, int64_t bytes, llvm::AllocaInst* number);
@@ -100,14 +115,14 @@ class Stages {
   const Op& loop_;
   const Pipeline& pipeline_;
   const LoopRange range_;
-  const StageOrder order_;
+  StageOrder order_;
   const int distance_;  // iterations that a copy is ahead
-  std::vector<SharedBuffer> rings_;
-  std::optional<SharedBuffer> barriers_, free_;  // of the slots: when they are full, and when all have left them
+  Rings rings_;
+  Value* copier_ = nullptr;  // whether this is the thread that tells the engine
   std::vector<Variable> ahead_;
   std::vector<Registers> held_;  // what copies through registers have loaded
   llvm::AllocaInst *index_ = nullptr, *filled_ = nullptr, *used_ = nullptr, *parity_ = nullptr;
-  llvm::AllocaInst *filled_parity_ = nullptr, *current_ = nullptr;
+  llvm::AllocaInst *filled_parity_ = nullptr, *current_ = nullptr, *last_ = nullptr;
 };
 
 }  // namespace kiln::codegen::gpu

@@ -80,6 +80,8 @@ class TargetInfo {
   virtual LaneFacts lane_facts() const = 0;
   virtual MathOptions math() const = 0;
   virtual SmallFloatInstructions small_floats() const { return {}; }
+  // The high half of a product of ints; null: elementwise/ops.cpp makes it.
+  virtual Value* multiply_high(Builder&, bool /*is_signed*/, Value* /*x*/, Value* /*y*/) const { return nullptr; }
 
   // A kernel's function, with `threads` threads to a block. Of a parameter of array type it gets the address: these are
   // bytes that lie in the parameter block, at a multiple of 64.
@@ -106,7 +108,11 @@ class TargetInfo {
   // The condition of a loop in which lanes finish one by one: whether any lane of the warp goes on, so that the warp
   // leaves it together; or `x` itself, where lanes may leave it alone. All lanes of the warp are there.
   virtual Value* any_lane(Builder&, Value* x) const { return x; }
-  void program_barrier(Builder& b, const BlockShape& block) const { block.programs > 1 ? warp_barrier(b) : barrier(b); }
+  // Of all threads of the program.
+  void program_barrier(Builder& b, const BlockShape& block) const {
+    if (block.copying > 0) return bulk_engine()->program_barrier(b, block);
+    block.programs > 1 ? warp_barrier(b) : barrier(b);
+  }
 
   // Of LaneFacts::matrix_load and matrix_store: `count` (1, 2 or 4) matrices of 8 rows of 16 bytes in shared memory.
   // Lanes 8·i … 8·i+7 give the addresses of the rows of matrix i. Lane l has word l % 4 of row l / 4 of each matrix;
@@ -159,8 +165,9 @@ class TargetInfo {
   virtual int64_t offset_reach() const { return 0; }
 
   // Around the products of a tile by matrix instructions, and the reads of their operands from shared memory: how the
-  // warp is scheduled meanwhile.
+  // warp is scheduled meanwhile. All reads stand before the products.
   virtual void begin_products(Builder&) const {}
+  virtual void end_operand_reads(Builder&) const {}
   virtual void end_products(Builder&) const {}
 };
 

@@ -325,6 +325,12 @@ class Recogniser {
       return no("the innermost coordinate may be no multiple of 16 bytes: " +
                 to_string(out_.dims[0].coordinate, kernel_));
     }
+    // An H200 clips what it stores to whole 16 bytes: the elements behind the bound would be written too.
+    const TensorDim& innermost = out_.dims[0];
+    if (op_.code == OpCode::kStore && innermost.is_bounded && !is_aligned(forms_.multiple_of(innermost.extent))) {
+      return no("the innermost extent of a store may be no multiple of 16 bytes: " +
+                dsl::to_string(innermost.extent, kernel_.expr_names()));
+    }
     for (TensorDim& dim : out_.dims) {
       if (auto done = check(dim, &dim == &out_.dims[0] || is_aligned(forms_.multiple_of(dim.stride))); !done)
         return done;

@@ -170,9 +170,11 @@ Normalised normalise(MathBuilder& m, llvm::Value* x);
 llvm::Value* emit_trig(MathBuilder& m, dsl::MathFn fn, llvm::Value* x);  // sin, cos, tan
 
 // reduce_large.cpp
+// {double, i64} kiln.reduce_large(double x) for |x| ≥ 2^18: r in [-π/4, π/4] and n with x = r + n·π/2 (mod 2π). NaN for
+// infinities and NaN.
+llvm::Function* reduce_large(llvm::Module& module);
 // void kiln.reduce_lanes.TYPE(ptr x, ptr r, ptr quadrant): for the lanes with |x| ≥ `large` (and infinities and NaN), r
-// in
-// [-π/4, π/4] with x = r + n·π/2 (mod 2π), and n; other lanes are left alone.
+// and n, in memory; other lanes are left alone.
 llvm::Function* reduce_lanes(llvm::Module& module, const MathBuilder& m, double large);
 
 // inverse_trig.cpp

@@ -6,7 +6,6 @@
 #include <llvm/IR/Module.h>
 
 #include "math/math_builder.h"
-#include "math/stack_slot.h"
 
 namespace kiln::codegen {
 namespace {
@@ -45,14 +44,15 @@ std::array<Value*, 3> window(llvm::IRBuilder<>& b, llvm::Module& module, Value* 
   return out;
 }
 
-// double kiln.reduce_large(double x, ptr quadrant) for |x| ≥ 2^18: r in [-π/4, π/4] with x = r + n·π/2 (mod 2π), n to
-// *quadrant. NaN for infinities and NaN.
+}  // namespace
+
 llvm::Function* reduce_large(llvm::Module& module) {
   constexpr char kName[] = "kiln.reduce_large";
   if (auto* existing = module.getFunction(kName)) return existing;
   auto& context = module.getContext();
   llvm::IRBuilder<> b(context);
-  auto* fn = llvm::Function::Create(llvm::FunctionType::get(b.getDoubleTy(), {b.getDoubleTy(), b.getPtrTy()}, false),
+  auto* pair = llvm::StructType::get(b.getDoubleTy(), b.getInt64Ty());
+  auto* fn = llvm::Function::Create(llvm::FunctionType::get(pair, {b.getDoubleTy()}, false),
                                     llvm::Function::InternalLinkage, kName, module);
   fn->addFnAttr(llvm::Attribute::NoInline);
   fn->addFnAttr(llvm::Attribute::NoUnwind);
@@ -83,13 +83,12 @@ llvm::Function* reduce_large(llvm::Module& module) {
   Value* sign = b.CreateICmpSLT(bits, b.getInt64(0));
   r = b.CreateSelect(b.CreateXor(negative, sign), b.CreateFNeg(r), r);
   Value* quadrant = b.CreateTrunc(turns, i64);
-  b.CreateStore(b.CreateSelect(sign, b.CreateNeg(quadrant), quadrant), fn->getArg(1));
   Value* finite = b.CreateICmpNE(exponent, b.getInt64(0x7ff));
-  b.CreateRet(b.CreateSelect(finite, r, llvm::ConstantFP::getNaN(b.getDoubleTy())));
+  Value* parts[] = {b.CreateSelect(finite, r, llvm::ConstantFP::getNaN(b.getDoubleTy())),
+                    b.CreateSelect(sign, b.CreateNeg(quadrant), quadrant)};
+  b.CreateAggregateRet(parts, 2);
   return fn;
 }
-
-}  // namespace
 
 llvm::Function* reduce_lanes(llvm::Module& module, const MathBuilder& m, double large_argument) {
   const std::string name = "kiln.reduce_lanes." + m.type_name();
@@ -108,7 +107,6 @@ llvm::Function* reduce_lanes(llvm::Module& module, const MathBuilder& m, double 
   auto* next = BasicBlock::Create(context, "next", fn);
   auto* done = BasicBlock::Create(context, "done", fn);
   b.SetInsertPoint(entry);
-  Value* quadrant = stack_slot(b, b.getInt64Ty());
   b.CreateBr(loop);
   b.SetInsertPoint(loop);
   auto* i = b.CreatePHI(b.getInt64Ty(), 2);
@@ -118,9 +116,9 @@ llvm::Function* reduce_lanes(llvm::Module& module, const MathBuilder& m, double 
   Value* magnitude = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
   b.CreateCondBr(b.CreateFCmpUGE(magnitude, llvm::ConstantFP::get(element, large_argument)), large, next);
   b.SetInsertPoint(large);
-  Value* r = b.CreateCall(reduce_large(module), {b.CreateFPExt(x, b.getDoubleTy()), quadrant});
-  b.CreateStore(b.CreateFPTrunc(r, element), at(1, element));
-  b.CreateStore(b.CreateTrunc(b.CreateLoad(b.getInt64Ty(), quadrant), int_element), at(2, int_element));
+  Value* reduced = b.CreateCall(reduce_large(module), {b.CreateFPExt(x, b.getDoubleTy())});
+  b.CreateStore(b.CreateFPTrunc(b.CreateExtractValue(reduced, 0), element), at(1, element));
+  b.CreateStore(b.CreateTrunc(b.CreateExtractValue(reduced, 1), int_element), at(2, int_element));
   b.CreateBr(next);
   b.SetInsertPoint(next);
   Value* following = b.CreateAdd(i, b.getInt64(1));

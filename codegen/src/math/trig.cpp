@@ -96,6 +96,28 @@ Value* evaluate(MathBuilder& m, MathFn fn, Value* x, const Reduced& reduced) {
   return fn == MathFn::kCos ? result : m.select(m.equal(x, m.constant(0)), x, result);
 }
 
+// Of large arguments. A vector's go one by one, through memory, which where frames are slow a single one need not.
+Reduced reduce_rare(MathBuilder& m, Value* x, const Reduced& small, double limit) {
+  auto& b = m.b;
+  llvm::Module& module = *b.GetInsertBlock()->getModule();
+  llvm::Type *type = m.type(), *int_type = m.int_type();
+  if (!type->isVectorTy()) {
+    Value* reduced = b.CreateCall(reduce_large(module), {b.CreateFPExt(x, b.getDoubleTy())});
+    return {b.CreateFPTrunc(b.CreateExtractValue(reduced, 0), type),
+            b.CreateTrunc(b.CreateExtractValue(reduced, 1), int_type)};
+  }
+  const auto slot = [&](Value* value) {
+    llvm::BasicBlock& entry = b.GetInsertBlock()->getParent()->getEntryBlock();
+    llvm::IRBuilder<> at_entry(&entry, entry.begin());
+    Value* out = stack_slot(at_entry, value->getType());
+    b.CreateStore(value, out);
+    return out;
+  };
+  Value *x_slot = slot(x), *r_slot = slot(small.r), *q_slot = slot(small.quadrant);
+  b.CreateCall(reduce_lanes(module, m, limit), {x_slot, r_slot, q_slot});
+  return {b.CreateLoad(type, r_slot), b.CreateLoad(int_type, q_slot)};
+}
+
 // One function a type, inlined by the pipeline: it has a branch, which the caller's block must not care about.
 llvm::Function* trig_function(MathBuilder& outer, MathFn fn) {
   llvm::Module& module = *outer.b.GetInsertBlock()->getModule();
@@ -114,24 +136,19 @@ llvm::Function* trig_function(MathBuilder& outer, MathFn fn) {
   b.SetInsertPoint(entry);
   MathBuilder m(b, type, outer.options());
   Value* x = function->getArg(0);
-  Value *x_slot = stack_slot(b, type), *r_slot = stack_slot(b, type), *q_slot = stack_slot(b, m.int_type());
   const Reduced reduced = reduce_small(m, x);
   const double limit = large_argument(m);
   Value* large = b.CreateFCmpUGE(m.abs(x), m.constant(limit));
   b.CreateCondBr(type->isVectorTy() ? b.CreateOrReduce(large) : large, rare, join);
   b.SetInsertPoint(rare);
-  b.CreateStore(x, x_slot);
-  b.CreateStore(reduced.r, r_slot);
-  b.CreateStore(reduced.quadrant, q_slot);
-  b.CreateCall(reduce_lanes(module, m, limit), {x_slot, r_slot, q_slot});
-  Value *rare_r = b.CreateLoad(type, r_slot), *rare_q = b.CreateLoad(m.int_type(), q_slot);
+  const Reduced of_large = reduce_rare(m, x, reduced, limit);
   b.CreateBr(join);
   b.SetInsertPoint(join);
   auto *r = b.CreatePHI(type, 2), *quadrant = b.CreatePHI(m.int_type(), 2);
   r->addIncoming(reduced.r, entry);
-  r->addIncoming(rare_r, rare);
+  r->addIncoming(of_large.r, rare);
   quadrant->addIncoming(reduced.quadrant, entry);
-  quadrant->addIncoming(rare_q, rare);
+  quadrant->addIncoming(of_large.quadrant, rare);
   b.CreateRet(evaluate(m, fn, x, {r, quadrant}));
   return function;
 }

@@ -1,5 +1,6 @@
-// From PTX to machine code, where this machine has NVIDIA's assembler: as a library (libnvJitLink, found by dlopen),
-// else as a program (ptxas.h). Without either an artifact carries PTX, and the driver assembles it when it is loaded.
+// From PTX to machine code, where this machine has NVIDIA's assembler: as a library (jit_link.h), else, or where the
+// library does not know the version of the PTX or the processor, or would not move registers between warps, as a
+// program (ptxas.h). Without either an artifact carries PTX, and the driver assembles it when it is loaded.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@ struct Resources {
   // Lines that tell of lost speed: matrix instructions that were serialised, register hints that were ignored
   // (ptxas's messages C7500 to C7599).
   std::vector<std::string> warnings;
+  bool ignores_registers() const;  // … that warps would leave to others
   bool operator==(const Resources&) const = default;
 };
 
@@ -30,7 +32,7 @@ struct Assembled {
 
 // Finds the library, so that processes forked from this one have it loaded. It stays.
 void load_assembler();
-// Without the library: starts the process that runs ptxas for this one, which may be forbidden later.
+// Starts the process that runs ptxas for this one, where ptxas is there: it may be forbidden later.
 void start_assembler();
 
 // Nothing where there is no assembler. An error where the PTX is refused, with the assembler's words.

@@ -4,6 +4,13 @@
 #include "nvptx/bulk_engine.h"
 
 #include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+#include <llvm/IR/Metadata.h>
+#include <llvm/IR/Module.h>
+
+#include <algorithm>
+
+#include "nvptx/asm.h"
 
 namespace kiln::codegen::nvptx {
 namespace {
@@ -39,6 +46,22 @@ llvm::Instruction* run(Builder& b, const std::string& instruction, llvm::SmallVe
   constraints += "~{memory}";
   auto* assembly = llvm::InlineAsm::get(llvm::FunctionType::get(b.getVoidTy(), types, false), text, constraints, true);
   return b.CreateCall(assembly, operands);
+}
+
+constexpr int kRegisters = 64 * 1024, kRegisterUnit = 8, kCopyingRegisters = 24, kMostRegisters = 240, kGroupWarps = 4;
+
+// Groups of four warps have registers to give or to take. Where programs are so large that one has a multiprocessor to
+// itself, its threads want more than an equal share.
+bool registers_move(const gpu::BlockShape& block) { return block.warps >= 2 * kGroupWarps; }
+
+// The assembler gives no registers away where it does not know that a block has all of them.
+void needs_whole_multiprocessor(Builder& b) {
+  llvm::Function* function = b.GetInsertBlock()->getParent();
+  llvm::LLVMContext& context = b.getContext();
+  llvm::NamedMDNode* annotations = function->getParent()->getOrInsertNamedMetadata("nvvm.annotations");
+  annotations->addOperand(
+      llvm::MDNode::get(context, {llvm::ValueAsMetadata::get(function), llvm::MDString::get(context, "minctasm"),
+                                  llvm::ValueAsMetadata::get(b.getInt32(1))}));
 }
 
 }  // namespace
@@ -92,6 +115,31 @@ void CudaBulkEngine::end_store_group(Builder& b, Value* chosen) const {
 llvm::Instruction* CudaBulkEngine::wait_store_groups(Builder& b, int pending, bool until_read, Value* chosen) const {
   return run(b, std::string("cp.async.bulk.wait_group") + (until_read ? ".read " : " ") + std::to_string(pending) + ";",
              {}, chosen);
+}
+
+// bar.sync of some threads: 0 is that of all.
+void CudaBulkEngine::program_barrier(Builder& b, const gpu::BlockShape& block) const {
+  call_asm(b, b.getVoidTy(), "bar.sync 1, " + std::to_string(block.threads()) + ";", "", {}, Together::kWarp);
+}
+
+int CudaBulkEngine::copying_warps(const gpu::BlockShape& program) const {
+  if (!is_specific_) return 0;
+  return registers_move(program) ? kGroupWarps : 1;
+}
+
+// A thread begins with its share of 64 K registers, by eights, of which the copying warps keep 24.
+void CudaBulkEngine::begin_copying(Builder& b, const gpu::BlockShape& block) const {
+  if (!registers_move(block)) return;
+  needs_whole_multiprocessor(b);
+  b.CreateIntrinsic(llvm::Intrinsic::nvvm_setmaxnreg_dec_sync_aligned_u32, {}, {b.getInt32(kCopyingRegisters)});
+}
+
+void CudaBulkEngine::begin_computing(Builder& b, const gpu::BlockShape& block) const {
+  if (!registers_move(block)) return;
+  const int left = kRegisters - kCopyingRegisters * block.copying * block.lanes;
+  const int share = std::min(left / block.threads() / kRegisterUnit * kRegisterUnit, kMostRegisters);
+  b.CreateIntrinsic(llvm::Intrinsic::nvvm_setmaxnreg_inc_sync_aligned_u32, {},
+                    {b.getInt32(static_cast<uint32_t>(share))});
 }
 
 void CudaBulkEngine::publish_shared(Builder& b) const { run(b, "fence.proxy.async.shared::cta;", {}, nullptr); }

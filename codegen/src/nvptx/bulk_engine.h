@@ -7,6 +7,8 @@ namespace kiln::codegen::nvptx {
 
 class CudaBulkEngine : public gpu::BulkEngine {
  public:
+  // `is_specific`: of processors that give registers from one group of four warps to another ("sm_90a").
+  explicit CudaBulkEngine(bool is_specific) : is_specific_(is_specific) {}
   llvm::Instruction* init_barrier(Builder& b, Value* barrier, int arrivals, Value* chosen) const override;
   llvm::Instruction* arrive(Builder& b, Value* barrier, Value* chosen) const override;
   llvm::Instruction* arrive_expecting(Builder& b, Value* barrier, int64_t bytes, Value* chosen) const override;
@@ -16,6 +18,13 @@ class CudaBulkEngine : public gpu::BulkEngine {
   void end_store_group(Builder& b, Value* chosen) const override;
   llvm::Instruction* wait_store_groups(Builder& b, int pending, bool until_read, Value* chosen) const override;
   void publish_shared(Builder& b) const override;
+  int copying_warps(const gpu::BlockShape& program) const override;
+  void program_barrier(Builder& b, const gpu::BlockShape& block) const override;
+  void begin_copying(Builder& b, const gpu::BlockShape& block) const override;
+  void begin_computing(Builder& b, const gpu::BlockShape& block) const override;
+
+ private:
+  const bool is_specific_;
 };
 
 }  // namespace kiln::codegen::nvptx

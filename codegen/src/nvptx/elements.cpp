@@ -69,6 +69,21 @@ Value* emit_estimate(Builder& b, Estimate function, Value* x) {
   return b.CreateIntrinsic(id, {}, {x});
 }
 
+// ptxas 13.0 makes one instruction of mul.hi.u32, widened to 64 bits, minus a widened number: where that number is 0
+// the upper word of the result is wrong. It leaves alone what is taken from the whole product.
+Value* emit_multiply_high(Builder& b, bool is_signed, Value* x, Value* y) {
+  const unsigned bits = x->getType()->getIntegerBitWidth();
+  if (bits < 32) return nullptr;
+  const std::string sign = is_signed ? "s" : "u";
+  const std::string text = bits == 64 ? "mul.hi." + sign + "64 $0, $1, $2;"
+                                      : "{ .reg .b64 product; .reg .b32 low; mul.wide." + sign +
+                                            "32 product, $1, $2; mov.b64 {low, $0}, product; }";
+  auto* type = llvm::FunctionType::get(x->getType(), {x->getType(), x->getType()}, false);
+  auto* call = b.CreateCall(llvm::InlineAsm::get(type, text, bits == 64 ? "=l,l,l" : "=r,r,r", false), {x, y});
+  call->setDoesNotAccessMemory();  // equal ones become one
+  return call;
+}
+
 SmallFloatInstructions small_float_instructions(int capability) {
   if (capability < 89) return {from_f32, nullptr};
   return {from_f32_with_f8, to_f32_with_f8};

@@ -10,5 +10,7 @@ llvm::Value* emit_estimate(llvm::IRBuilder<>& b, Estimate function, llvm::Value*
 
 // ElementContext::small_floats, of a processor.
 SmallFloatInstructions small_float_instructions(int capability);
+// The high half of a product of ints of 32 or 64 bits; null: of fewer.
+llvm::Value* emit_multiply_high(Builder& b, bool is_signed, llvm::Value* x, llvm::Value* y);
 
 }  // namespace kiln::codegen::nvptx

@@ -8,6 +8,7 @@
 #include "emit.h"
 #include "gpu/compute_late.h"
 #include "gpu/supported.h"
+#include "kiln/dsl/config.h"
 #include "nvptx/inline_division.h"
 #include "nvptx/occupancy.h"
 #include "nvptx/target_info.h"
@@ -65,12 +66,18 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
   if (!ptx) return ptx.error();
   if (emit == "cubin") {
     begin("assemble");
-    const bool debug = kernel.options.debug;
+    const bool lines = kernel.options.names_lines();
     const BlockNeeds needs = {lowered->threads, lowered->shared_bytes};
     auto assembled = gpu::has_products(kernel.body)
-                         ? assemble_for_products(*ptx, target.processor, target.capability, needs, debug)
-                         : assemble_for_memory(*ptx, target.processor, needs, debug);
+                         ? assemble_for_products(*ptx, target.processor, target.capability, needs, lines)
+                         : assemble_for_memory(*ptx, target.processor, needs, lines);
     if (!assembled) return assembled.error();
+    if (*assembled && (*assembled)->resources.ignores_registers()) {
+      // The program's warps would have too few: they copy by themselves.
+      dsl::ConstexprValues without = config;
+      without.erase(std::string(dsl::kWarpSpecialise));
+      return generate(kernel, target, without, emit, begin);
+    }
     if (*assembled) {
       out.code = std::move((*assembled)->cubin);
       out.resources = std::move((*assembled)->resources);

@@ -35,7 +35,8 @@ Value* is_finite(Builder& b, Value* x) {
 Value* quotient(Builder& b, Value* dividend, Value* divisor) {
   llvm::Type* wide = b.getDoubleTy();
   Value *x = b.CreateFPExt(dividend, wide), *y = b.CreateFPExt(divisor, wide), *minus_y = b.CreateFNeg(y);
-  Value* reciprocal = b.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_d, {}, {y});
+  Value* estimate = b.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_d, {}, {y});
+  Value* reciprocal = estimate;
   for (int step = 0; step < 2; ++step) {
     Value* error = fma(b, minus_y, reciprocal, llvm::ConstantFP::get(wide, 1.0));
     reciprocal = fma(b, reciprocal, error, reciprocal);
@@ -43,11 +44,12 @@ Value* quotient(Builder& b, Value* dividend, Value* divisor) {
   Value* near = b.CreateFMul(x, reciprocal);
   Value* exact = fma(b, fma(b, minus_y, near, x), reciprocal, near);
   // Of a dividend -0 the correction is +0, and the sum would be.
-  Value* usual = b.CreateFPTrunc(b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, exact, near), b.getFloatTy());
-  Value* special = b.CreateFMul(dividend, b.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_f, {}, {divisor}));
+  Value* usual = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, exact, near);
+  // In double, where the reciprocal of no finite divisor is 0 or infinite: an infinite dividend stays so.
+  Value* special = b.CreateFMul(x, estimate);
   Value* is_usual = b.CreateAnd(b.CreateAnd(is_finite(b, dividend), is_finite(b, divisor)),
                                 b.CreateFCmpUNE(divisor, llvm::ConstantFP::get(b.getFloatTy(), 0.0)));
-  return b.CreateSelect(is_usual, usual, special);
+  return b.CreateFPTrunc(b.CreateSelect(is_usual, usual, special), b.getFloatTy());
 }
 
 }  // namespace

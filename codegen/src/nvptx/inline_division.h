@@ -5,7 +5,7 @@
 // before                        after
 //   %q = fdiv float %a, %b        %r = 1 / %b to 20 bits, in double      ; two steps of Newton bring 52
 //                                 %y = %a·%r, corrected once by the remainder
-//                                 %q = %y to float, or %a · (1/%b) where one of them is infinite, or %b 0, or one NaN
+//                                 %q = %y to float; %a·%r where one of them is infinite or NaN, or %b is 0
 //
 // The double quotient is exact where it is representable, as ties of f32 are, subnormal ones too, and within an ulp of
 // its own otherwise, where no quotient of two f32 comes nearer to a tie than 2^-49: so rounding it once more is right.

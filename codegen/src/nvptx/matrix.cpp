@@ -2,6 +2,8 @@
 // instruction").
 #include <llvm/IR/InlineAsm.h>
 
+#include <array>
+
 #include "gpu/layout/fragments.h"
 #include "nvptx/asm.h"
 #include "nvptx/target_info.h"
@@ -21,21 +23,28 @@ struct Form {
   bool float_sum = true;
   bool is_f64 = false;
   bool rounds_tf32 = false;  // operands of f32 lose the low bits of their significands
+  // f8 without matrix units of its own: "e4m3" or "e5m2" of each operand, which `text` multiplies as f16.
+  std::array<const char*, 2> unpacked = {};
 };
+
+constexpr const char* kF16Product = "m16n8k16.row.col.f32.f16.f16.f32";
 
 std::optional<Form> form_of(ElementType a, ElementType b, ElementType sum, dsl::Precision precision, int capability) {
   const bool is_f8 = dsl::is_float(a) && dsl::info(a).bits == 8;
-  if (a == ElementType::kF64) return Form{"m8n8k4.row.col.f64.f64.f64.f64", 64, true, true, false};
+  if (a == ElementType::kF64) return Form{"m8n8k4.row.col.f64.f64.f64.f64", 64, true, true, false, {}};
   if (a == ElementType::kF32) {
     if (precision != dsl::Precision::kTf32) return std::nullopt;
-    return Form{"m16n8k8.row.col.f32.tf32.tf32.f32", 32, true, false, true};
+    return Form{"m16n8k8.row.col.f32.tf32.tf32.f32", 32, true, false, true, {}};
   }
   if (!matrix_type(a) || !matrix_type(b) || (is_f8 && capability < 89)) return std::nullopt;
   if (dsl::is_float(a) && sum != ElementType::kF32) return std::nullopt;
   const std::string types = std::string(matrix_type(a)) + "." + matrix_type(b);
-  if (dsl::info(a).bits == 16) return Form{"m16n8k16.row.col.f32." + types + ".f32", 16, true, false, false};
+  if (dsl::info(a).bits == 16) return Form{"m16n8k16.row.col.f32." + types + ".f32", 16, true, false, false, {}};
+  // Past sm_89 mma.sync of f8 is made of f16 products, by ptxas: 13.0 unpacks the upper halves of constant words
+  // wrongly.
+  if (is_f8 && capability >= 90) return Form{kF16Product, 8, true, false, false, {matrix_type(a), matrix_type(b)}};
   const std::string accumulator = is_f8 ? "f32" : "s32";
-  return Form{"m16n8k32.row.col." + accumulator + "." + types + "." + accumulator, 8, is_f8, false, false};
+  return Form{"m16n8k32.row.col." + accumulator + "." + types + "." + accumulator, 8, is_f8, false, false, {}};
 }
 
 // f32 to the nearest number with ten bits after the point, ties away from zero.
@@ -46,46 +55,57 @@ Value* round_tf32(Builder& b, Value* x) {
   return call;
 }
 
-std::vector<Value*> emit(Builder& b, const Form& form, Operand a, Operand rhs, Operand sums) {
-  std::vector<Value*> in;
-  std::string constraints, results, operands[2], tied;
+// Two f8 of each word, as words of two f16: the lower or the upper ones. Both operands take the same places of k.
+std::vector<Value*> unpack(Builder& b, llvm::ArrayRef<Value*> words, const char* type, bool upper) {
+  auto* function = llvm::FunctionType::get(b.getInt32Ty(), {b.getInt16Ty()}, false);
+  const std::string text = std::string("cvt.rn.f16x2.") + type + "x2 $0, $1;";
+  std::vector<Value*> out;
+  for (Value* word : words) {
+    Value* pair = b.CreateTrunc(upper ? b.CreateLShr(word, 16) : word, b.getInt16Ty());
+    auto* call = b.CreateCall(llvm::InlineAsm::get(function, text, "=r,h", false), {pair});
+    call->setDoesNotAccessMemory();  // equal ones become one
+    out.push_back(call);
+  }
+  return out;
+}
+
+std::vector<Value*> operand_words(Builder& b, const Form& form, Operand elements) {
+  if (form.is_f64) return {elements.begin(), elements.end()};
+  if (!form.rounds_tf32) return pack_words(b, elements, form.element_bits);
+  std::vector<Value*> out;
+  for (Value* x : elements) out.push_back(round_tf32(b, x));
+  return out;
+}
+
+// One instruction: its results, and its operands' words.
+std::vector<Value*> multiply(Builder& b, const Form& form, llvm::ArrayRef<Value*> x, llvm::ArrayRef<Value*> y,
+                             llvm::ArrayRef<Value*> sums) {
   const size_t count = sums.size();
-  llvm::Type* sum_type = form.is_f64 ? b.getDoubleTy() : form.float_sum ? b.getFloatTy() : b.getInt32Ty();
-  const std::string sum_letter = form.is_f64 ? "d" : form.float_sum ? "f" : "r";
-  size_t number = count;
-  for (size_t i = 0; i < count; ++i) {
-    constraints += (i ? ",=" : "=") + sum_letter;
-    results += (i ? ", $" : "$") + std::to_string(i);
-    tied += "," + std::to_string(i);
-  }
-  for (size_t side = 0; side < 2; ++side) {
-    const Operand elements = side == 0 ? a : rhs;
-    std::vector<Value*> words;
-    if (form.is_f64) {
-      words = {elements.begin(), elements.end()};
-    } else if (form.rounds_tf32) {
-      for (Value* x : elements) words.push_back(round_tf32(b, x));
-    } else {
-      words = pack_words(b, elements, form.element_bits);
-    }
-    for (Value* word : words) {
-      operands[side] += (operands[side].empty() ? "$" : ", $") + std::to_string(number++);
-      constraints += form.is_f64 ? ",d" : ",r";
-      in.push_back(word);
-    }
-  }
+  const std::string operand_letter = form.is_f64 ? "d" : "r", sum_letter = form.is_f64      ? "d"
+                                                                           : form.float_sum ? "f"
+                                                                                            : "r";
+  const std::string text = "mma.sync.aligned." + form.text + " " + braces(0, count) + ", " + braces(count, x.size()) +
+                           ", " + braces(count + x.size(), y.size()) + ", " + braces(0, count) + ";";
+  std::vector<Value*> in(x.begin(), x.end());
+  in.insert(in.end(), y.begin(), y.end());
+  const std::string constraints =
+      joined({repeated("=" + sum_letter, count), repeated(operand_letter, in.size()), tied(count)});
   in.insert(in.end(), sums.begin(), sums.end());
   llvm::SmallVector<llvm::Type*, 16> types;
-  for (Value* x : in) types.push_back(x->getType());
-  auto* result = llvm::StructType::get(b.getContext(), llvm::SmallVector<llvm::Type*, 4>(count, sum_type));
-  const std::string text = "mma.sync.aligned." + form.text + " {" + results + "}, {" + operands[0] + "}, {" +
-                           operands[1] + "}, {" + results + "};";
-  auto* assembly = llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), text, constraints + tied, false);
-  auto* call = b.CreateCall(assembly, in);
+  for (Value* value : in) types.push_back(value->getType());
+  auto* type = llvm::FunctionType::get(results_type(sums[0]->getType(), count), types, false);
+  auto* call = b.CreateCall(llvm::InlineAsm::get(type, text, constraints, false), in);
   call->setConvergent();
-  std::vector<Value*> out;
-  for (unsigned i = 0; i < count; ++i) out.push_back(b.CreateExtractValue(call, i));
-  return out;
+  return results_of(b, call, count);
+}
+
+std::vector<Value*> emit(Builder& b, const Form& form, Operand a, Operand rhs, Operand sums) {
+  const std::vector<Value*> x = operand_words(b, form, a), y = operand_words(b, form, rhs);
+  if (!form.unpacked[0]) return multiply(b, form, x, y, sums);
+  const auto half = [&](bool upper, llvm::ArrayRef<Value*> before) {
+    return multiply(b, form, unpack(b, x, form.unpacked[0], upper), unpack(b, y, form.unpacked[1], upper), before);
+  };
+  return half(true, half(false, sums));
 }
 
 }  // namespace

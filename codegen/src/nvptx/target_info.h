@@ -18,6 +18,9 @@ class CudaTargetInfo : public gpu::TargetInfo {
     return {.has_fma = true, .has_avx512 = false, .fast = false, .estimate = emit_estimate};
   }
   SmallFloatInstructions small_floats() const override { return small_float_instructions(target_.capability); }
+  llvm::Value* multiply_high(llvm::IRBuilder<>& b, bool is_signed, llvm::Value* x, llvm::Value* y) const override {
+    return emit_multiply_high(b, is_signed, x, y);
+  }
   llvm::Function* create_kernel(llvm::Module& module, const std::string& name, llvm::ArrayRef<llvm::Type*> params,
                                 int threads) const override;
   llvm::Value* thread_id(llvm::IRBuilder<>& b) const override;
@@ -62,7 +65,7 @@ class CudaTargetInfo : public gpu::TargetInfo {
 
  private:
   const CudaTarget& target_;
-  const CudaBulkEngine bulk_engine_;
+  const CudaBulkEngine bulk_engine_{target_.is_specific};
 };
 
 }  // namespace kiln::codegen::nvptx

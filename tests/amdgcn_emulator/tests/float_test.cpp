@@ -224,12 +224,12 @@ v_div_fixup_f16 v13, v2, 0, 0
 v_div_fixup_f16 v14, v2, v5, v4
 v_div_fixup_f16 v15, v2, v3, v5)",
                      {0x4000, 0xbc00, 0x4200, 0x7c00});
-  EXPECT_EQ(out[0], 0xc000u) << "the sign follows the operands";
-  EXPECT_EQ(out[1], 0x7c00u);
-  EXPECT_EQ(out[2], 0x8000u);
-  EXPECT_EQ(out[3], 0xfe00u);
-  EXPECT_EQ(out[4], 0x0000u);
-  EXPECT_EQ(out[5], 0xfc00u);
+  EXPECT_EQ(out[0], 0xaaaac000u) << "the sign follows the operands";
+  EXPECT_EQ(out[1], 0xaaaa7c00u);
+  EXPECT_EQ(out[2], 0xaaaa8000u);
+  EXPECT_EQ(out[3], 0xaaaafe00u);
+  EXPECT_EQ(out[4], 0xaaaa0000u);
+  EXPECT_EQ(out[5], 0xaaaafc00u);
 }
 
 TEST(IntegerClamp, Saturates) {

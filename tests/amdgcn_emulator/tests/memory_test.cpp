@@ -267,9 +267,18 @@ TEST(Errors, NameAnLdsAccessOutOfBounds) {
                {"LDS access out of bounds", "lane 0", "ds_load_b32 v3, v1"});
 }
 
+// Loads and stores may lie anywhere (HSA sets the mode for it); atomics may not.
+TEST(Errors, NameAMisalignedAtomic) {
+  expect_error(run_group("gfx942", "global_atomic_add v1, v0, s[8:9] offset:2", 64, WaveOrder::kForward),
+               {"misaligned atomic of 4 bytes in lane 0", "global_atomic_add"});
+  expect_error(run_group("gfx942", "ds_add_u64 v1, v[2:3]", 64, WaveOrder::kForward),
+               {"misaligned atomic of 8 bytes in lane 1", "ds_add_u64"});
+  EXPECT_TRUE(run_group("gfx942", "global_store_dword v0, v0, s[8:9] offset:1", 64, WaveOrder::kForward).result.ok());
+}
+
 TEST(Errors, NameAnUnknownInstruction) {
-  expect_error(run_group("gfx942", "v_cubeid_f32 v3, v1, v1, v1", 64, WaveOrder::kForward),
-               {"lacks this instruction", "v_cubeid_f32"});
+  expect_error(run_group("gfx942", "buffer_load_format_x v3, v1, s[8:11], 0 offen", 64, WaveOrder::kForward),
+               {"lacks this instruction", "buffer_load_format_x v3, v1, s[8:11], 0 offen"});
 }
 
 TEST(Errors, EndAnEndlessLoop) {

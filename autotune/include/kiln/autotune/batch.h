@@ -21,13 +21,13 @@ struct BatchOptions {
   bool resume = false;
 };
 
-enum class JobState : uint8_t { kWaiting, kRunning, kDone, kFailed };
+enum class JobState : uint8_t { kWaiting, kRunning, kDone, kFailed, kStopped };
 
 struct JobOutcome {
   std::string name, place;
   std::string target;  // resolved as soon as the job begins
   JobState state = JobState::kWaiting;
-  std::optional<JobResult> result;  // of a job that is done, and of one that runs: what it has so far
+  std::optional<JobResult> result;  // of a job that is done, and of one that runs or was stopped: what it has so far
   std::string error;
   double seconds = 0;
 };
@@ -37,7 +37,8 @@ struct BatchResult {
   size_t measured = 0, reused = 0, failed = 0;  // configs, over all jobs
   bool out_of_budget = false, stopped = false;
   double seconds = 0;
-  double busy_share = 0;  // of the jobs' time, how much a device measured
+  double busy_share = 0;  // of the time since the first artifact, how much a device worked, by what runners say
+  Spent spent;            // of all jobs
   std::vector<std::string> notes;
 
   size_t count(JobState state) const;

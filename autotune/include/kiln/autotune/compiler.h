@@ -11,6 +11,9 @@
 
 namespace kiln::autotune {
 
+// A refusal of this kernel and config, which another try would meet too; else the service is in trouble.
+bool is_verdict(ErrorCode code);
+
 // Thread-safe.
 class Compiler {
  public:
@@ -21,11 +24,16 @@ class Compiler {
   virtual Result<std::string> resolve_target(const std::string& target) = 0;
   virtual std::future<Result<Artifact>> compile(const dsl::Kernel& kernel, const std::string& target,
                                                 const Config& config, const dsl::Facts& facts) = 0;
+  // How many compiles are worth having in flight.
+  virtual size_t at_once() const { return 4; }
   // Between the two nothing compiles for this object: hold() waits for what is being compiled, and what is asked for
   // meanwhile waits for release(). For measurements on the CPU that compiles.
   virtual void hold() {}
   virtual void release() {}
 };
+
+// What a batch has in flight: a few cores are left to the runner, which must not wait for one, and to the tuner.
+int compiles_at_once();
 
 // By a daemon, found or started, with background priority. At most `ahead` compiles are in flight.
 Result<std::unique_ptr<Compiler>> daemon_compiler(const client::ConnectOptions& options, int ahead = 4);

@@ -20,10 +20,11 @@ struct Work {
   double lines = 0;               // the same, counted in whole lines of 64 bytes: what scattered accesses cost
   double compulsory = 0;          // bytes that must move at least once: the arrays that are touched
   double programs = 0;
-  double tile_bytes = 0;   // of a program: the largest sum of tiles that live at once, about
-  double dot_bytes = 0;    // of operands and accumulators, as often as dots read and write them
-  double steps = 0;        // iterations of loops, and programs: what is paid per piece of work
-  bool estimated = false;  // control or addresses depend on data: these figures are expected ones
+  double tile_bytes = 0;      // of a program: the largest sum of tiles that live at once, about
+  double register_bytes = 0;  // of a program: the largest tile that a GPU holds in registers as a whole
+  double dot_bytes = 0;       // of operands and accumulators, as often as dots read and write them
+  double steps = 0;           // iterations of loops, and programs: what is paid per piece of work
+  bool estimated = false;     // control or addresses depend on data: these figures are expected ones
 };
 Result<Work> count_work(const dsl::Kernel& kernel, const Config& config, const Workload& workload);
 
@@ -40,10 +41,13 @@ struct Machine {
 nlohmann::json to_json(const Machine& machine);
 Result<Machine> parse_machine(const nlohmann::json& value);
 
+// What a thread of a GPU has in registers of that tile; 0 where the config does not say how many threads there are.
+double register_bytes_a_thread(const Machine& machine, const Work& work, const Config& config);
+
 // `metadata` of the artifact where it is compiled already: registers, spills, shared memory, waves.
 double predict_us(const Machine& machine, const Work& work, const Config& config,
                   const nlohmann::json* metadata = nullptr);
-// The time below which no measurement can be true, for `compulsory` bytes and flops at eight times the roofs.
+// The time below which no measurement can be true, for `compulsory` bytes and flops at twice the roofs.
 double possible_us(const Machine& machine, const Work& work);
 // The bound that a measurement is shown against, and its name: "memory", "products", "arithmetic", "launch".
 struct Roofline {

@@ -31,6 +31,7 @@ struct Record {
   double median_us = 0, low_us = 0, high_us = 0;  // median and its 99 % confidence interval
   int samples = 0;
   bool is_default = false, is_best = false;  // of its key, as a finished search decided
+  bool golden = false;                       // of a golden file; not kept
   double predicted_us = 0;                   // by the cost model
   nlohmann::json figures = {};               // registers, spill_bytes, shared_bytes, flops, bytes, …
   int64_t created_ms = 0;                    // Unix time
@@ -56,7 +57,7 @@ class Records {
   // Durable when it returns. A second record of the same key and config replaces the first.
   virtual Result<void> put(const Record& record) = 0;
   virtual Result<std::vector<Record>> all(const RecordKey& key) = 0;
-  // The config that a finished search chose.
+  // The config that a finished search or a golden file chose.
   virtual Result<std::optional<Record>> best(const RecordKey& key) = 0;
   virtual Result<void> set_best(const RecordKey& key, const Config& config) = 0;
   // Chosen configs of a kernel on a target and hardware, of any bucket: where transfer begins.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,8 @@ class Runner {
   };
   virtual Result<Measured> measure(std::span<const CandidateId> ids, int rounds, Seconds deadline) = 0;
   virtual void unload(CandidateId id) = 0;
+  // How long the device has worked so far, by what it says itself: launches, what goes before them, and copies.
+  virtual double device_us() const { return 0; }
 };
 
 struct RunnerOptions {
@@ -69,6 +72,8 @@ struct RunnerOptions {
   int threads = 0;              // of a CPU; 0: all
   // Where kernels and inputs of wrong results are kept; empty: $XDG_DATA_HOME/kiln/reproducers.
   std::string reproducer_dir = {};
+  // A request that takes longer than a moment is given up when this stops, with kCancelled, and its process ends.
+  std::stop_token stop = {};
 };
 Result<std::unique_ptr<Runner>> start_runner(const RunnerOptions& options);
 

@@ -1,6 +1,7 @@
 // What a tuner and a runner say to each other, for both ends: docs/runner.md is the manual.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -26,6 +27,9 @@ Result<Failure> parse_failure(const std::string& name);
 nlohmann::json status_to_json(const CandidateStatus& status);
 Result<CandidateStatus> status_from_json(const nlohmann::json& value);
 
+// The times of a measurement's answer, by round and candidate; NaN where there is none.
+Result<std::vector<std::vector<double>>> rounds_from_json(const nlohmann::json& reply);
+
 // An artifact in two files: the code in `path`, the metadata in `path`.json.
 Result<void> write_artifact(const std::string& path, const Artifact& artifact);
 Result<Artifact> read_artifact(const std::string& path);
@@ -35,13 +39,22 @@ Result<std::vector<std::byte>> read_file(const std::string& path);
 // Lines of a pipe. Not thread-safe.
 class LineReader {
  public:
+  // What is read beside the lines whenever there is something.
+  struct Aside {
+    int fd = -1;
+    std::function<void()> read = {};
+  };
   explicit LineReader(int fd) : fd_(fd) {}
+  LineReader(int fd, Aside aside) : fd_(fd), aside_(std::move(aside)) {}
   // Without its end. kUnavailable: the pipe was closed. kDeadlineExceeded. kInvalidArgument: no line ends within
   // kMaxRunnerLine.
   Result<std::string> read(wire::Deadline deadline = wire::kNoDeadline);
 
  private:
+  Result<void> wait(wire::Deadline deadline);
+
   int fd_;
+  Aside aside_;
   std::string buffer_;
 };
 // One line, in one piece. kUnavailable: nobody reads any more.

@@ -18,8 +18,10 @@ struct ServeOptions {
   Seconds budget = Seconds(30);  // of a request that names none
 };
 
-// Returns when the channel closes; what is being tuned then is given up, and its measurements are kept. Requests for
-// one key share one search. One nobody waits for begins when the daemon has nothing to compile.
-Result<void> serve(wire::UniqueFd channel, const ServeOptions& options);
+// Returns when the channel closes; what is being tuned then is given up, and its measurements are kept. Each device has
+// a runner and a thread of its own. Requests for one key share one search. One that no launch waits for begins when the
+// daemon has nothing to compile, or after half a minute, and lets compiles that somebody waits for go before each of
+// its measurements. With tune.frozen nothing is measured.
+void serve(wire::UniqueFd channel, const ServeOptions& options);
 
 }  // namespace kiln::autotune

@@ -46,6 +46,12 @@ struct Candidate {
   bool measured = false;  // in this run; else reused from the records
 };
 
+// What wall time went into, in seconds: waiting for compiles, making inputs, loading candidates, measuring them,
+// keeping records, and all else.
+struct Spent {
+  double compiles = 0, inputs = 0, loads = 0, measurements = 0, records = 0, other = 0;
+};
+
 struct JobResult {
   std::string name;
   RecordKey key;
@@ -57,7 +63,10 @@ struct JobResult {
   double correlation = 0;                              // of model and measurement, by rank
   std::vector<std::pair<size_t, double>> convergence;  // measurements so far, best median so far
   bool finished = false;                               // false: the budget or a stop ended it
-  double busy_share = 0;  // of the time since the first artifact, how much the device measured
+  double active_seconds = 0;                           // since the first artifact
+  double device_seconds = 0;                           // how long the device has worked of them, as it says itself
+  double busy_share = 0;
+  Spent spent;
 };
 
 // Told of every event; called on the thread that tunes.
@@ -71,7 +80,11 @@ struct Progress {
 Result<JobResult> tune(const Job& job, Compiler& compiler, Runner& runner, Records& records, const Machine& machine,
                        const TuneOptions& options, const Progress& progress = {}, std::stop_token stop = {});
 
-// The roofs of the runner's device: from the records' file, else measured now and kept there.
-Result<Machine> calibrate(Compiler& compiler, Runner& runner, Records& records);
+// What tune() would compile first, the default and a few others; none where it has nothing to measure.
+Result<std::vector<Config>> first_configs(const Job& job, Compiler& compiler, Runner& runner, Records& records,
+                                          const Machine& machine, const TuneOptions& options);
+
+// The roofs of the runner's device: from the records' file, else measured now and kept there. Error: also at a stop.
+Result<Machine> calibrate(Compiler& compiler, Runner& runner, Records& records, std::stop_token stop = {});
 
 }  // namespace kiln::autotune

@@ -46,4 +46,7 @@ enum class Bucket : uint8_t {
 // A text such as "M=4096,N=4096,K=4096;f32"; equal for workloads that share their tuning.
 std::string bucket_text(const dsl::Kernel& kernel, const Workload& workload, Bucket bucket);
 
+// How far apart the shapes of two such texts of one kernel are: the factors between their ints, in powers of two.
+double bucket_distance(const std::string& a, const std::string& b);
+
 }  // namespace kiln::autotune

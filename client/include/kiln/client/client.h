@@ -39,6 +39,9 @@ struct GetOptions {
   uint32_t deadline_ms = 0;  // 0: the daemon's default
   Mode mode = Mode::kDefault;
   uint32_t tune_budget_ms = 0;  // of a shape; 0: the tuner's default
+  // How long a launch with kMax waits; then it takes the default, and the others the better config when it is found.
+  // 0: until the tuner answers.
+  uint32_t tune_wait_ms = 0;
 };
 
 // Thread-safe. Destruction cancels what compiles in the background; handles outlive their client.

@@ -41,6 +41,9 @@ struct CompileOptions {
   Priority priority = Priority::kInteractive;
   std::stop_token cancel = {};
   std::string trace_id = {};  // appears in errors and in the daemon's log
+  // Answer when the artifact is on disk and outlasts a power cut; its metadata then has "durable": true, or false where
+  // it cannot be stored.
+  bool durable = false;
 };
 
 // Thread-safe: any number of threads may have requests in flight on one connection. A daemon that went away is found or
@@ -64,11 +67,16 @@ class Connection {
   Result<Artifact> fetch(const RequestBytes& request, const CompileOptions& options = {});
 
   // The best config known of a kernel for a shape. The request has the caller's constexprs, and of the others any
-  // values. With header.wait it answers when tuning is done.
-  Result<wire::Tuned> tune(const RequestBytes& request, const wire::TuneHeader& header, std::stop_token cancel = {});
+  // values. With header.wait it answers when tuning is done, or after `wait_ms` with kDeadlineExceeded; 0: no limit.
+  Result<wire::Tuned> tune(const RequestBytes& request, const wire::TuneHeader& header, std::stop_token cancel = {},
+                           uint32_t wait_ms = 0);
 
   Result<nlohmann::json> stats();
+  // The daemon's figures as Prometheus text ("prometheus"), or its last requests for Perfetto ("trace").
+  Result<std::string> stats_text(const std::string& format);
   Result<void> ping();
+  // Kernels that killed workers may be tried again.
+  Result<void> clear_poison();
   // Asks the daemon to drain and waits until it has closed this connection. It is not started again by this call.
   Result<void> shutdown();
 

@@ -143,6 +143,8 @@ class DeviceMemory {
   Result<void> copy_from(const DeviceMemory& other, const Stream& stream) const;  // maybe of another device
   // Sets every byte.
   Result<void> fill(uint8_t value, const Stream& stream) const;
+  // Sets what is behind the first `period` bytes to copies of them.
+  Result<void> repeat(uint64_t period, const Stream& stream) const;
 
  private:
   explicit DeviceMemory(std::unique_ptr<gpu::MemoryState> state);

@@ -66,7 +66,7 @@ Result<ConversionPlan> plan_conversion(const Layout& source, const Layout& resul
   if (shuffle && (by_shuffle <= by_memory || !fits)) return by_shuffles();
   if (!fits) {
     return error(ErrorCode::kCompileFailed, "a conversion of layouts needs " + std::to_string(trip->bytes) +
-                                                " bytes of shared memory; there are " +
+                                                " bytes of shared memory a block; there are " +
                                                 std::to_string(facts.shared_bytes));
   }
   return ConversionPlan{std::move(*trip), from.original, to.kept};

@@ -19,6 +19,7 @@ namespace kiln::codegen::gpu {
 struct LaneFacts {
   int bank_count = 32;           // banks of four bytes; one wavefront serves as many
   int vector_bytes = 16;         // the widest access of shared memory
+  Columns wide_load_lanes = {};  // lanes that loads of 16 bytes serve at once differ in these; else in the lowest bits
   bool matrix_load = false;      // ldmatrix
   bool matrix_store = false;     // stmatrix
   int barrier_cost = 16;         // of a round trip through shared memory beyond its wavefronts, in shuffles

@@ -67,6 +67,10 @@ Columns lanes_at_once(const Problem& problem, const Side& side, AccessKind kind,
   const Columns &registers = side.layout.bases(Dim::kRegister), &lanes = side.layout.bases(Dim::kLane);
   if (kind == AccessKind::kMatrix) return {lanes[2], lanes[3], lanes[4]};
   if (kind == AccessKind::kTransposedMatrix) return {registers[0], lanes[0], lanes[1]};
+  const Columns& wide_lanes = problem.facts.wide_load_lanes;
+  if (&side == &problem.load && vector_bits == problem.bits_of_bytes(16) && lanes.size() >= 5 && !wide_lanes.empty()) {
+    return multiply(lanes, wide_lanes);
+  }
   return first(lanes, problem.line_bits() - std::max(problem.word_bits(), vector_bits));
 }
 

@@ -1,8 +1,8 @@
 // Tables of steps: each hands the next bits of rows or columns to registers, lanes or warps.
 //
-// Sources. NVIDIA: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and its siblings for k8, k32
-// and m8n8k4 of f64, and "Register Fragments and Shared Memory Matrix Layouts" of wgmma. AMD: the formulas of AMD's
-// matrix instruction calculator (CDNA1-3, RDNA3, RDNA4), the same as in the ISA manuals.
+// Sources. NVIDIA: the ISA manual, "Matrix Fragments for mma.m16n8k16 with floating point type" and its siblings for
+// k8, k32 and m8n8k4 of f64, and "Register Fragments and Shared Memory Matrix Layouts" of wgmma. AMD: the formulas of
+// AMD's matrix instruction calculator (CDNA1-3, RDNA3, RDNA4), the same as in the ISA manuals.
 #include "gpu/layout/fragments.h"
 
 #include <bit>

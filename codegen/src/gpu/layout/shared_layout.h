@@ -28,7 +28,7 @@ SharedLayout shared_padded(const std::vector<int64_t>& shape, const std::vector<
 SharedLayout shared_swizzled(const std::vector<int64_t>& shape, int64_t vector, int64_t per_phase, int64_t phases,
                              const std::vector<int>& order);
 
-// As TMA and wgmma have it ("Swizzling modes" in the PTX ISA): lines of swizzle_bytes (128, 64, 32), their groups of 16
+// As TMA and wgmma have it (NVIDIA's "Swizzling modes"): lines of swizzle_bytes (128, 64, 32), their groups of 16
 // bytes moved by xor with bits 7-9 of the address (128 bytes; 64: bits 7-8; 32: bit 7). A tile with wider lines is
 // panels of such lines, one after another. order[0] is the axis that runs fastest.
 SharedLayout shared_panels(const std::vector<int64_t>& shape, int element_bits, int swizzle_bytes,

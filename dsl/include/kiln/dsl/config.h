@@ -12,14 +12,17 @@ namespace kiln::dsl {
 // iterations' loads may be in flight, in place of the hint of every `for` whose hint is above 1. waves_per_eu: so many
 // waves are to fit on a SIMD of an AMD GPU, which leaves fewer registers to each. chiplets: an AMD GPU has so many, to
 // which it deals programs by turns; neighbours along the first axis of the grid are to run on the same one, whose cache
-// they share. CPUs and the interpreter have none.
+// they share. warp_specialise: 1 where a GPU that copies in bulk is to have warps that do nothing else; 0 is none.
+// CPUs and the interpreter have none.
 inline constexpr std::string_view kNumWarps = "num_warps";
 inline constexpr std::string_view kNumStages = "num_stages";
 inline constexpr std::string_view kWavesPerEu = "waves_per_eu";
 inline constexpr std::string_view kChiplets = "chiplets";
+inline constexpr std::string_view kWarpSpecialise = "warp_specialise";
 // In the order of their encoding.
-inline constexpr std::array kLaunchOptions = {kNumWarps, kNumStages, kWavesPerEu, kChiplets};
-inline constexpr std::string_view kLaunchOptionNames = "num_warps, num_stages, waves_per_eu or chiplets";
+inline constexpr std::array kLaunchOptions = {kNumWarps, kNumStages, kWavesPerEu, kChiplets, kWarpSpecialise};
+inline constexpr std::string_view kLaunchOptionNames =
+    "num_warps, num_stages, waves_per_eu, chiplets or warp_specialise";
 bool is_launch_option(std::string_view name);
 // Error: what is allowed.
 Result<void> check_launch_option(std::string_view name, int64_t value);

@@ -104,18 +104,28 @@ struct ArrayInfo {
   std::optional<std::pair<Expr, Expr>> range;
 };
 
-// Each is a line `option name = true` of the text; see docs/ops.md.
+// Each is a line `option name = true` of the text, `lines` is `option debug = lines`; see docs/ops.md.
 struct KernelOptions {
   bool contract = true;         // single-use add(mul(a, b), c) becomes fma at instantiation
   bool fuse_precision = false;  // chains of f16, bf16 and f8 ops keep f32 between them
   bool deterministic = false;   // one order of accumulation, whatever the thread count
-  bool debug = false;           // asserts are checked
+  bool debug = false;           // asserts are checked, and code names source lines
   bool check_bounds = false;    // accesses are checked against the extents of their buffers
+  bool lines = false;           // code names source lines, and nothing else changes; not together with `debug`
+  bool names_lines() const { return debug || lines; }
   bool operator==(const KernelOptions&) const = default;
 };
 struct KernelOption {
   std::string_view name;
   bool KernelOptions::* member;
+  // A third value beside true and false: the name of another member.
+  std::string_view word = {};
+  bool KernelOptions::* word_member = nullptr;
+
+  // "true", "false" or the word.
+  std::string_view value(const KernelOptions& options) const;
+  // False: it has no such value.
+  bool set(KernelOptions& options, std::string_view value) const;
 };
 // All options, in the order of their encoding.
 std::span<const KernelOption> kernel_options();

@@ -40,8 +40,9 @@ enum class Type : uint16_t {
   kStats = 9,
   kPing = 10,
   kShutdown = 11,
-  kTune = 16,   // body as of COMPILE
-  kTuned = 17,  // its answer
+  kClearPoison = 12,  // keys that killed workers may be tried again
+  kTune = 16,         // body as of COMPILE
+  kTuned = 17,        // its answer
   // Up to 31: tuning. From 64 on: between daemon, zygote and workers, never on a client's connection.
   kZygoteHello = 64,
   kSpawn = 65,

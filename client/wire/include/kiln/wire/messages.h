@@ -43,6 +43,7 @@ struct CompileHeader {
   uint32_t deadline_ms = 0;  // 0: the daemon's default
   Priority priority = Priority::kInteractive;
   std::string trace_id;
+  bool durable = false;  // answer when the result is on disk and outlasts a power cut
 };
 nlohmann::json to_json(const CompileHeader& header);
 Result<CompileHeader> parse_compile_header(std::string_view text);
@@ -57,7 +58,9 @@ struct TuneHeader {
   nlohmann::json scalars = nlohmann::json::object();  // value by parameter's name; ints and floats
   std::vector<std::string> fixed = {};                // constexprs that are not the tuner's
   bool wait = false;                                  // answer when tuning is done; else with what is known now
+  bool behind = false;                                // nobody's launch waits for the answer
   uint32_t budget_ms = 0;                             // for tuning; 0: the tuner's default
+  uint32_t device = 0;                                // the driver's number of the one to tune for
   std::string trace_id;
 };
 nlohmann::json to_json(const TuneHeader& header);

@@ -5,24 +5,23 @@
 
 namespace kiln::dsl::lang::kernels {
 
-// For GPUs: queries stay in registers, and f32 without matrix units takes smaller blocks.
+// For GPUs: queries stay in registers, and f32 without matrix units takes smaller blocks, so that nothing spills.
 template <class T>
 ConstexprValues attention_blocks() {
-  if (std::is_same_v<T, f32>) return {{"BM", 64}, {"BN", 32}};
+  if (std::is_same_v<T, f32>) return {{"BM", 32}, {"BN", 16}};
   return {{"BM", 128}, {"BN", 64}, {"num_warps", 8}};
 }
 
 // Waves of 32 lanes hold fewer keys beside their sums.
 template <class T>
 ConstexprValues amd_attention_blocks() {
-  ConstexprValues out = attention_blocks<T>();
-  out["BN"] = 32;
-  return out;
+  if (std::is_same_v<T, f32>) return {{"BM", 64}, {"BN", 32}};
+  return {{"BM", 128}, {"BN", 32}, {"num_warps", 8}};
 }
 
 // There the weights' products with values run beside the softmax of the next block; four or three of these programs
-// share a multiprocessor. Wider heads alone are faster by {"BM", 128}, {"BN", 128}, {"num_warps", 8}, narrow ones by
-// {"BN", 128}.
+// share a multiprocessor. Wider heads are faster by {"BM", 128}, {"BN", 128}, {"num_warps", 8}, {"warp_specialise", 1},
+// narrow ones by {"BN", 128}.
 template <class T>
 ConstexprValues hopper_attention_blocks() {
   if (std::is_same_v<T, f32>) return {};
@@ -61,8 +60,8 @@ const auto& attention() {
                  return expand_dims(row, 1) >= expand_dims(start + arange(0, BN), 0);
                };
 
-               Value end = where(first < length, length, 0);
-               end = if_(CAUSAL != 0, [&] { return min(end, first + BM); }, [&] { return end; });
+               const Value keys_end = where(first < length, length, 0);
+               const Value end = if_(CAUSAL != 0, [&] { return min(keys_end, first + BM); }, [&] { return keys_end; });
                Var top = full({BM}, kLowest, f32_t), total = zeros(f32_t, {BM}), acc = zeros(f32_t, {BM, D});
                // Key 0 is in the first block and every query sees it: the maximum is finite from there on.
                const auto attend = [&](const Value& products, const Value& value) {
@@ -74,8 +73,9 @@ const auto& attention() {
                  top = next;
                };
 
-               // Blocks without keys behind the end need no mask but the diagonal's.
-               const Value whole = end / BN * BN;
+               // Blocks without keys behind the sequence's end need no mask but the diagonal's.
+               const Value blocks = cdiv(end, BN), full_blocks = keys_end / BN;
+               const Value whole = min(blocks, full_blocks) * BN;
                const Tile keys = tile(k + kv_at, {seq, D}), values = tile(v + kv_at, {seq, D});
                for (Value start : range(0, whole, BN).stages(3)) {
                  const Value products = dot(query, trans(keys.load({start, 0}, {BN, D})));
@@ -102,8 +102,11 @@ const auto& attention() {
                const Value result = where(expand_dims(row < length, 1), mean, 0);
                tile(out + at, {seq, D}).store({first, 0}, cast(result, element_v<T>));
              })
-          .space(
-              {{"BM", {16, 32, 64, 128}}, {"BN", {32, 64, 128, 256}}, {"num_warps", {4, 8}}, {"num_stages", {1, 2, 3}}})
+          .space({{"BM", {16, 32, 64, 128}},
+                  {"BN", {32, 64, 128, 256}},
+                  {"num_warps", {4, 8}},
+                  {"num_stages", {1, 2, 3}},
+                  {"warp_specialise", {0, 1}}})
           .array("q", "batch*heads*seq*D")
           .array("k", "batch*kv_heads*seq*D")
           .array("v", "batch*kv_heads*seq*D")

@@ -13,6 +13,14 @@ ConstexprValues convolution_blocks() {
   return {{"BM", 128}, {"BN", 64}, {"BK", 64}, {"num_warps", 8}};
 }
 
+// Of f32 where nothing is known of the arrays, addresses of deeper blocks do not fit into NVIDIA's registers.
+template <class T>
+ConstexprValues cuda_convolution_blocks() {
+  ConstexprValues out = convolution_blocks<T>();
+  if (std::is_same_v<T, f32>) out["BK"] = 8;
+  return out;
+}
+
 // y[n, p, q, k] = Σ over r, s, c of x[n, p·stride - pad + r, q·stride - pad + s, c] · w[k, r, s, c], 0 outside of x. x
 // is [N, H, W, C], w [K, R, S, C], y [N, P, Q, K] with P = (H + 2·pad - R)/stride + 1 and Q likewise.
 //
@@ -56,7 +64,7 @@ const auto& conv2d() {
           .array("w", "K*R*S*C")
           .array("y", "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*K")
           .defaults("amd", convolution_blocks<T>())
-          .defaults("cuda", convolution_blocks<T>());
+          .defaults("cuda", cuda_convolution_blocks<T>());
   return def;
 }
 

@@ -109,7 +109,9 @@ const auto& dropout() {
                               .array("x", "n")
                               .array("y", "n")
                               .defaults("amd", {{"BLOCK", 512}})
-                              .defaults("cuda", {{"BLOCK", 512}});
+                              .defaults("cuda", {{"BLOCK", 512}})
+                              .defaults("cuda:sm_86", {{"BLOCK", 512}, {"num_warps", 8}})
+                              .defaults("cuda:sm_89", {{"BLOCK", 512}, {"num_warps", 8}});
   return def;
 }
 

@@ -210,7 +210,8 @@ const auto& dlrm_interaction() {
                                  })
                               .space({})
                               .array("features", "batch*F*D")
-                              .array("out", "batch*(D + div(F*(F - 1), 2))");
+                              .array("out", "batch*(D + div(F*(F - 1), 2))")
+                              .defaults("cuda", {{"num_warps", 8}});
   return def;
 }
 

@@ -56,7 +56,7 @@ const auto& class_balanced_sampler() {
           .array("rows", "batch*2*K*cols")
           .array("counts", "batch*2")
           .defaults("amd", {{"BLOCK", 1024}})
-          .defaults("cuda", {{"BLOCK", 4096}});
+          .defaults("cuda", {{"BLOCK", 2048}});
   return def;
 }
 

@@ -1,0 +1,25 @@
+#include "vendor.h"
+
+namespace kiln::client::gpu {
+
+ErrorCode code_of(Status status, bool is_sticky) {
+  if (is_sticky) return ErrorCode::kUnavailable;
+  switch (status) {
+    case kOutOfMemory:
+      return ErrorCode::kOutOfMemory;
+    case kLaunchOutOfResources:
+      return ErrorCode::kResourceExhausted;
+    case kInvalidValue:
+      return ErrorCode::kInvalidArgument;
+    default:
+      return ErrorCode::kInternal;
+  }
+}
+
+Result<void> check_ordinal(const std::string& kind, int ordinal, int count, const char* who_sees) {
+  if (ordinal >= 0 && ordinal < count) return {};
+  return invalid_argument("there is no device " + kind + ":" + std::to_string(ordinal) + "; " + who_sees + " sees " +
+                          std::to_string(count));
+}
+
+}  // namespace kiln::client::gpu

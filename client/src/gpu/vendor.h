@@ -1,0 +1,65 @@
+// What the drivers of both vendors share: numbers of statuses, libraries that are opened once, lists of devices.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kiln/client/gpu.h"
+#include "kiln/dsl/result.h"
+
+namespace kiln::client::gpu {
+
+// CUresult and hipError_t, whose numbers are the same where both have an error.
+using Status = int;
+inline constexpr Status kSuccess = 0;
+inline constexpr Status kInvalidValue = 1;
+inline constexpr Status kOutOfMemory = 2;
+inline constexpr Status kIllegalAddress = 700;
+inline constexpr Status kLaunchOutOfResources = 701;
+inline constexpr Status kLaunchTimeout = 702;
+inline constexpr Status kAssert = 710;
+inline constexpr Status kLaunchFailure = 719;
+
+// What a caller is told; `is_sticky`: after it only a new process helps.
+ErrorCode code_of(Status status, bool is_sticky);
+
+// Libraries by the path that was asked for: one that opened stays for the life of the process, others are tried again.
+template <class Api>
+class OpenedLibraries {
+ public:
+  template <class Open>
+  Result<const Api*> get(const std::string& path, const Open& open) {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<const Api>& api = opened_[path];
+    if (api == nullptr) {
+      auto loaded = open(path);
+      if (!loaded) return loaded.error();
+      api = std::move(*loaded);
+    }
+    return api.get();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<const Api>> opened_;
+};
+
+// `inspect` of each of so many devices, or the first error.
+template <class Inspect>
+Result<std::vector<DeviceInfo>> inspect_all(int count, const Inspect& inspect) {
+  std::vector<DeviceInfo> out;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    Result<DeviceInfo> info = inspect(ordinal);
+    if (!info) return info.error();
+    out.push_back(std::move(*info));
+  }
+  return out;
+}
+
+// "there is no device cuda:3; the driver sees 2", where that is so.
+Result<void> check_ordinal(const std::string& kind, int ordinal, int count, const char* who_sees);
+
+}  // namespace kiln::client::gpu

@@ -1,0 +1,106 @@
+#include "gpu/copying_warps.h"
+
+#include <algorithm>
+
+#include "gpu/stages.h"
+#include "passes/pointers.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+// The ops before a loop that its copies need.
+class Slice {
+ public:
+  Slice(const dsl::Kernel& kernel, const Placement& placement)
+      : kernel_(kernel), placement_(placement), pointers_(kernel), definition_(kernel.values.size()) {
+    for (const Op& op : kernel.body.ops) {
+      for (ValueId id : op.results) definition_[id] = &op;
+    }
+  }
+
+  // In program order; nothing where one of them is more than a scalar's computation.
+  std::optional<std::vector<const Op*>> of(const Op& loop, const Pipeline& pipeline) {
+    std::vector<ValueId> open(loop.operands.begin(), loop.operands.begin() + 3);
+    const auto add_operands = [&](const Op& op) { open.insert(open.end(), op.operands.begin(), op.operands.end()); };
+    for (const Op* op : pipeline.slice) add_operands(*op);
+    for (const StagedLoad& staged : pipeline.loads) add_operands(*staged.load);
+    std::set<const Op*> found;
+    while (!open.empty()) {
+      const Op* op = definition_[open.back()];
+      open.pop_back();
+      if (!op || !found.insert(op).second) continue;
+      if (!is_simple(*op)) return std::nullopt;
+      add_operands(*op);
+    }
+    std::vector<const Op*> out;
+    for (const Op& op : kernel_.body.ops) {
+      if (found.contains(&op)) out.push_back(&op);
+    }
+    return out;
+  }
+
+ private:
+  bool is_simple(const Op& op) const {
+    const auto is_scalar_or_view = [&](ValueId id) { return kernel_.type(id).is_scalar() || !placement_.home[id]; };
+    if (!op.regions.empty() || !std::ranges::all_of(op.results, is_scalar_or_view)) return false;
+    if (op.code != OpCode::kLoad) return dsl::info(op.code).has(dsl::kPure);
+    const auto param = pointers_.parameter(op.operands[0]);
+    return param && kernel_.params[*param].readonly && !kernel_.params[*param].may_alias;
+  }
+
+  const dsl::Kernel& kernel_;
+  const Placement& placement_;
+  const Pointers pointers_;
+  std::vector<const Op*> definition_;  // of the kernel's outermost region
+};
+
+Result<void> lower_copies(Context& c, const Op& loop, const Pipeline& pipeline, const StageOrder& order) {
+  const auto slice = Slice(c.kernel, c.placement).of(loop, pipeline);
+  for (const Op* op : *slice) {
+    if (auto done = lower_op(c, *op); !done) return done;
+  }
+  return Stages(c, loop, pipeline, range_of(c, loop), order).copy_all();
+}
+
+}  // namespace
+
+const Op* loop_for_copying_warps(const dsl::Kernel& kernel, const Placement& placement) {
+  if (placement.pipelines.size() != 1) return nullptr;
+  const auto& [loop, pipeline] = *placement.pipelines.begin();
+  const bool is_outermost = std::ranges::any_of(kernel.body.ops, [&](const Op& op) { return &op == loop; });
+  if (!is_outermost || !pipeline.is_all_bulk() || !pipeline.ahead.empty()) return nullptr;
+  return Slice(kernel, placement).of(*loop, pipeline) ? loop : nullptr;
+}
+
+Result<void> begin_copying_warps(Context& c, const Op& loop) {
+  Builder& b = c.b;
+  const BulkEngine& engine = *c.target.bulk_engine();
+  const Pipeline& pipeline = c.placement.pipelines.at(&loop);
+  StageOrder order = stage_order(c, loop, pipeline);
+  order.is_fed = order.drifts = true;
+  c.rings.emplace(&loop, make_rings(c, pipeline, order));
+  llvm::BasicBlock *copying = new_block(c, "copying"), *one = new_block(c, "copying.one"),
+                   *done = new_block(c, "copying.end"), *computing = new_block(c, "computing");
+  Value* thread = c.target.thread_id(b);
+  Value* first = b.getInt32(static_cast<uint32_t>(c.block.threads()));
+  Value* warp_first = b.getInt32(static_cast<uint32_t>(c.block.warps));
+  Value* warp = c.target.warp_uniform(b, b.CreateUDiv(thread, b.getInt32(static_cast<uint32_t>(c.block.lanes))));
+  b.CreateCondBr(b.CreateICmpUGE(warp, warp_first), copying, computing);
+
+  b.SetInsertPoint(copying);
+  engine.begin_copying(b, c.block);
+  b.CreateCondBr(b.CreateICmpEQ(thread, first), one, done);
+  b.SetInsertPoint(one);
+  Scope before = c.scope();
+  if (auto lowered = lower_copies(c, loop, pipeline, order); !lowered) return lowered;
+  c.restore(std::move(before));
+  b.CreateBr(done);
+  b.SetInsertPoint(done);
+  b.CreateRetVoid();
+
+  b.SetInsertPoint(computing);
+  engine.begin_computing(b, c.block);
+  return {};
+}
+
+}  // namespace kiln::codegen::gpu

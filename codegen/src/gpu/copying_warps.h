@@ -1,0 +1,27 @@
+// Warps that do nothing but copy ("warp specialisation"): with the launch option warp_specialise, in kernels of one
+// pipelined loop whose copies the engine of bulk_engine.h makes.
+//
+//   %q = load …                                rings, transaction barriers; a barrier of all
+//   for %j … {                                 warps behind the program's:
+//     %k = load f(%j)    ; staged, in bulk       for %j … { wait until a slot is free; copy f(%j) }     ; one thread
+//     … dot … %k …                       →     the program's:
+//   }                                            %q = load …
+//   store …                                      for %j … { wait for the slot; … dot …; the slot is free }
+//                                                store …
+//
+// Nothing that the program's warps wait for keeps copies from being begun, and what it takes to begin them is nobody's
+// work beside products. The copying thread lowers once more what the loop's range and its addresses are made of:
+// scalars, of parameters and of memory that is not written.
+#pragma once
+
+#include "gpu/context.h"
+
+namespace kiln::codegen::gpu {
+
+// The loop, where the kernel has one that is fit for it; or null.
+const Op* loop_for_copying_warps(const dsl::Kernel& kernel, const Placement& placement);
+
+// Where the kernel begins: its rings, and the warps that copy, which end. The builder is left to those of the program.
+Result<void> begin_copying_warps(Context& c, const Op& loop);
+
+}  // namespace kiln::codegen::gpu

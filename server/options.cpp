@@ -1,0 +1,91 @@
+// One table: names, targets, help.
+#include "options.h"
+
+#include <cstdlib>
+
+#include "kiln/wire/frame.h"
+#include "kiln/wire/paths.h"
+
+namespace kiln::server {
+namespace {
+
+// Seconds on the command line, with fractions, to milliseconds.
+void add_seconds(CLI::App& app, const std::string& name, Config::Milliseconds& target, const std::string& help) {
+  app.add_option_function<double>(
+         name, [&target](double seconds) { target = Config::Milliseconds(static_cast<int64_t>(seconds * 1000)); }, help)
+      ->check(CLI::Range(0.0, 1e6))
+      ->type_name("S");
+}
+
+void add_sizes(CLI::App& app, Config& config) {
+  app.add_option("--cache-size", config.cache_bytes, "Limit of the disk tier")->transform(CLI::AsSizeValue(false));
+  app.add_option("--memory-size", config.memory_bytes, "Limit of the memory tier")->transform(CLI::AsSizeValue(false));
+  app.add_option("--worker-memory", config.worker_memory, "Address space of a worker")
+      ->transform(CLI::AsSizeValue(false));
+}
+
+std::string default_config_file() {
+  if (const char* base = ::getenv("XDG_CONFIG_HOME"); base && *base) return std::string(base) + "/kiln/kilnd.toml";
+  const char* home = ::getenv("HOME");
+  return home ? std::string(home) + "/.config/kiln/kilnd.toml" : std::string();
+}
+
+}  // namespace
+
+void add_options(CLI::App& app, Config& config) {
+  app.add_option("--runtime-dir", config.runtime_dir, "Directory of socket, lock and log (0700)");
+  app.add_option_function<std::string>(
+         "--socket", [&config](const std::string& path) { config.runtime_dir = path.substr(0, path.rfind('/')); },
+         "Path of the socket; its name must be " + std::string(wire::kSocketName))
+      ->check([](const std::string& path) {
+        std::string end = std::string("/") + wire::kSocketName;
+        return path.ends_with(end) ? std::string() : "the path must end in " + end;
+      });
+  app.add_option("--cache-dir", config.cache_dir, "Directory of the disk tier; '' for none");
+  app.add_option("--worker", config.worker_path, "The kiln-worker to start");
+  app.add_option("--tuner", config.tuner_path, "The kiln-tune to start for TUNE requests; '' for none");
+  app.add_option("--golden", config.golden_path, "The tuner's records that win over all others (JSON lines)")
+      ->envname("KILN_TUNE_GOLDEN");
+  app.add_flag("--frozen", config.frozen, "The tuner never measures")->envname("KILN_TUNE_FROZEN");
+  app.add_option("--workers", config.workers, "Worker processes; 0: one a core")->check(CLI::Range(0, 1024));
+  app.add_flag("--foreground", config.foreground, "Log to standard error");
+  app.add_flag("--pipe", config.pipe, "Serve one client on standard input, a socket");
+  app.add_option("--log-level", config.log_level, "debug, info, warn or err")
+      ->check(CLI::IsMember({"debug", "info", "warn", "err"}));
+  app.add_flag("--detach", config.detach, "Continue in a child process");
+  app.add_option("--ready-fd", config.ready_fd, "Descriptor that is told when the socket listens");
+  add_sizes(app, config);
+  add_seconds(app, "--idle-timeout", config.idle_timeout, "Exit after so long without connections; 0: never");
+  add_seconds(app, "--deadline", config.default_deadline, "For requests that name none");
+  add_seconds(app, "--drain-timeout", config.drain_timeout, "For running compiles at shutdown");
+  add_seconds(app, "--poison-ttl", config.poison_ttl, "How long a kernel that kills workers is refused");
+  add_seconds(app, "--negative-ttl", config.negative_ttl, "How long a failed compile is remembered");
+  add_seconds(app, "--kill-after", config.kill_after, "Between SIGTERM and SIGKILL of a worker");
+  add_seconds(app, "--worker-idle", config.worker_idle, "Idle time after which a worker leaves");
+  add_seconds(app, "--hello-timeout", config.hello_timeout, "For a client's hello");
+  add_seconds(app, "--self-check", config.self_check, "Between checks that the socket is still reachable");
+  app.add_option("--worker-jobs", config.worker_jobs, "Jobs after which a worker is replaced");
+  app.add_option("--queue-limit", config.queue_jobs, "Compiles that may wait");
+  app.add_option("--crash-storm", config.crash_storm, "Worker deaths a minute before spawning backs off");
+  app.add_option("--metrics-port", config.metrics_port,
+                 "Figures for Prometheus over HTTP, on the loopback device; 0: none");
+  app.add_option("--max-connections", config.max_connections, "Clients at once");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.set_config("--config", default_config_file(), "File of options, read again on SIGHUP: lines NAME = VALUE");
+  app.set_version_flag("--version", "kilnd, protocol " + wire::version_string(wire::kVersion));
+}
+
+std::map<std::string, std::string> option_sources(const CLI::App& app, int argc, char** argv) {
+  std::map<std::string, std::string> out;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0) continue;
+    const std::string name = "--" + option->get_single_name();
+    const bool here = std::any_of(
+        argv + 1, argv + argc, [&](const std::string& word) { return word == name || word.starts_with(name + "="); });
+    const bool environment = !option->get_envname().empty() && ::getenv(option->get_envname().c_str());
+    out[option->get_single_name()] = here ? "command line" : environment ? "environment" : "file";
+  }
+  return out;
+}
+
+}  // namespace kiln::server

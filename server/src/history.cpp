@@ -1,0 +1,88 @@
+// Remembering passages, and telling them.
+#include "history.h"
+
+namespace kiln::server {
+namespace {
+
+constexpr size_t kPassages = 1024;
+constexpr size_t kSlow = 128;
+constexpr std::chrono::seconds kSlowAfter{1};
+
+using TimePoint = Passage::TimePoint;
+
+double ms(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+bool reached(TimePoint point) { return point != TimePoint{}; }
+
+}  // namespace
+
+nlohmann::json phase_times(const Phases& phases, TimePoint ended) {
+  nlohmann::json out = nlohmann::json::object();
+  for (size_t i = 0; i < phases.size(); ++i) {
+    const TimePoint end = i + 1 < phases.size() ? phases[i + 1].second : ended;
+    out[phases[i].first] = out.value(phases[i].first, 0.0) + ms(end - phases[i].second);
+  }
+  return out;
+}
+
+void History::add(Passage passage) {
+  if (passage.ended - passage.asked > kSlowAfter) {
+    slow_.push_back(summary(passage));
+    if (slow_.size() > kSlow) slow_.pop_front();
+  }
+  passages_.push_back(std::move(passage));
+  if (passages_.size() > kPassages) passages_.pop_front();
+}
+
+nlohmann::json History::summary(const Passage& passage) {
+  nlohmann::json out = {{"key", to_hex(passage.key)},
+                        {"trace_id", passage.trace_id},
+                        {"client", passage.client},
+                        {"waiters", passage.waiters},
+                        {"outcome", passage.outcome},
+                        {"ms", ms(passage.ended - passage.asked)},
+                        {"phases", phase_times(passage.phases, passage.ended)}};
+  if (reached(passage.started)) out["queue_ms"] = ms(passage.started - passage.queued);
+  return out;
+}
+
+nlohmann::json History::slow() const {
+  nlohmann::json out = nlohmann::json::array();
+  for (const auto& passage : slow_) out.push_back(passage);
+  return out;
+}
+
+// One track a worker for what it did, and one a request for its way; both have the trace id.
+nlohmann::json History::trace() const {
+  nlohmann::json events = nlohmann::json::array();
+  auto add = [&](const std::string& name, const char* process, uint64_t track, TimePoint from, TimePoint to,
+                 const Passage& passage) {
+    const auto begin = std::chrono::duration<double, std::micro>(from.time_since_epoch()).count();
+    events.push_back({{"name", name},
+                      {"ph", "X"},
+                      {"pid", process},
+                      {"tid", track},
+                      {"ts", begin},
+                      {"dur", std::chrono::duration<double, std::micro>(to - from).count()},
+                      {"args", {{"trace_id", passage.trace_id}, {"key", to_hex(passage.key)}}}});
+  };
+  uint64_t track = 0;
+  for (const Passage& passage : passages_) {
+    ++track;
+    add(passage.outcome, "requests", track, passage.asked, passage.ended, passage);
+    const TimePoint looked_up = reached(passage.queued) ? passage.queued : passage.ended;
+    add("lookup", "requests", track, passage.asked, looked_up, passage);
+    if (!reached(passage.started)) continue;
+    add("queue", "requests", track, passage.queued, passage.started, passage);
+    add("compile", "requests", track, passage.started, passage.ended, passage);
+    for (size_t i = 0; i < passage.phases.size(); ++i) {
+      const TimePoint end = i + 1 < passage.phases.size() ? passage.phases[i + 1].second : passage.ended;
+      add(passage.phases[i].first, "workers", passage.worker, passage.phases[i].second, end, passage);
+    }
+  }
+  return {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,51 @@
+// The compile requests of late: when each was where, for `kiln trace`, and the slow ones for `kiln stats`.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kiln/dsl/request.h"
+
+namespace kiln::server {
+
+// What a worker said that it began, and when.
+using Phases = std::vector<std::pair<std::string, std::chrono::steady_clock::time_point>>;
+
+struct Passage {
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  RequestKey key{};
+  std::string trace_id;
+  uint64_t client = 0;
+  size_t waiters = 0;
+  std::string outcome;  // "compile", "disk", or an error's code
+  uint64_t worker = 0;  // 0: none was needed
+  // Those that were not reached are the epoch.
+  TimePoint asked, queued, started, ended;
+  Phases phases;
+};
+
+// The phases' durations in milliseconds, by name.
+nlohmann::json phase_times(const Phases& phases, Passage::TimePoint ended);
+
+class History {
+ public:
+  void add(Passage passage);
+
+  // The last 128 that took more than a second, newest last.
+  nlohmann::json slow() const;
+  // All that are remembered, in the trace event format that Perfetto and chrome://tracing read.
+  nlohmann::json trace() const;
+
+ private:
+  static nlohmann::json summary(const Passage& passage);
+
+  std::deque<Passage> passages_;
+  std::deque<nlohmann::json> slow_;
+};
+
+}  // namespace kiln::server

@@ -1,0 +1,80 @@
+// One request a connection: read its head, answer, hang up.
+#include "metrics_port.h"
+
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+
+namespace kiln::server {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+constexpr size_t kMaxHead = 8u << 10;
+constexpr size_t kMaxVisits = 16;
+constexpr auto kPatience = std::chrono::seconds(2);
+
+std::string response(const char* status, const std::string& body) {
+  return std::string("HTTP/1.1 ") + status +
+         "\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\nConnection: close\r\n\r\n" + body;
+}
+
+}  // namespace
+
+struct MetricsPort::Visit {
+  explicit Visit(tcp::socket from) : socket(std::move(from)), timer(socket.get_executor()) {}
+  tcp::socket socket;
+  asio::steady_timer timer;
+  std::string head, reply;
+};
+
+Result<void> MetricsPort::listen(uint16_t port) {
+  const tcp::endpoint here(asio::ip::address_v4::loopback(), port);
+  error_code failed;
+  if (acceptor_.open(here.protocol(), failed); !failed)
+    acceptor_.set_option(tcp::acceptor::reuse_address(true), failed);
+  if (!failed) acceptor_.bind(here, failed);
+  if (!failed) acceptor_.listen(asio::socket_base::max_listen_connections, failed);
+  if (failed) {
+    return error(ErrorCode::kUnavailable, "--metrics-port " + std::to_string(port) + ": " + failed.message());
+  }
+  accept();
+  return {};
+}
+
+void MetricsPort::close() {
+  error_code ignored;
+  acceptor_.close(ignored);
+}
+
+void MetricsPort::accept() {
+  acceptor_.async_accept([this](const error_code& failed, tcp::socket socket) {
+    if (!acceptor_.is_open()) return;
+    if (!failed && visits_ < kMaxVisits) answer(std::make_shared<Visit>(std::move(socket)));
+    accept();
+  });
+}
+
+void MetricsPort::answer(const std::shared_ptr<Visit>& visit) {
+  ++visits_;
+  visit->timer.expires_after(kPatience);
+  visit->timer.async_wait([visit](const error_code& failed) {
+    error_code ignored;
+    if (!failed) visit->socket.close(ignored);
+  });
+  asio::async_read_until(
+      visit->socket, asio::dynamic_buffer(visit->head, kMaxHead), "\r\n\r\n",
+      [this, visit](const error_code& failed, size_t) {
+        const bool found = visit->head.starts_with("GET /metrics ") || visit->head.starts_with("GET / ");
+        visit->reply = found ? response("200 OK", text_()) : response("404 Not Found", "the figures are at /metrics\n");
+        if (failed) visit->reply.clear();
+        asio::async_write(visit->socket, asio::buffer(visit->reply), [this, visit](const error_code&, size_t) {
+          --visits_;
+          visit->timer.cancel();
+        });
+      });
+}
+
+}  // namespace kiln::server

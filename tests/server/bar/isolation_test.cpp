@@ -1,0 +1,221 @@
+// Statements 18 to 21: compiles that go wrong, what workers may use, and what the dead leave behind.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "bar.h"
+#include "kiln/wire/json.h"
+#include "kiln/wire/process.h"
+
+namespace kiln::service_test {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+class BarIsolation : public Bar {
+ protected:
+  int zombies() const {
+    int out = 0;
+    for (pid_t pid : descendants(daemon_.pid())) out += alive(pid) ? 0 : 1;
+    return out;
+  }
+};
+
+TEST_F(BarIsolation, Statement18MixedCrashesCostTheirOwnRequestsAndNothingElse) {
+  start({"--poison-ttl", "0", "--worker-memory", "256MiB", "--kill-after", "0.05", "--memory-size", "100KiB"});
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes")));
+  std::atomic<bool> stop{false};
+  std::atomic<int> good{0}, bad{0};
+  std::jthread other([&] {
+    auto peer = connect();
+    for (int i = 0; !stop; ++i) {
+      const std::string salt = "other" + std::to_string(i);
+      ++(judge(peer->compile(order("bytes", 100, salt)), salt, 100) == Answer::kRight ? good : bad);
+    }
+  });
+  std::vector<std::pair<const char*, std::set<ErrorCode>>> mishaps = {
+      {"segv", {ErrorCode::kWorkerCrashed}},        {"abort", {ErrorCode::kWorkerCrashed}},
+      {"exit", {ErrorCode::kWorkerCrashed}},        {"stack", {ErrorCode::kWorkerCrashed}},
+      {"garbage", {ErrorCode::kWorkerCrashed}},     {"half", {ErrorCode::kWorkerCrashed}},
+      {"forks", {ErrorCode::kCompileFailed}},       {"hang", {ErrorCode::kDeadlineExceeded}},
+      {"stubborn", {ErrorCode::kDeadlineExceeded}}, {"halfhang", {ErrorCode::kDeadlineExceeded}}};
+  if (!kSanitized) mishaps.push_back({"memory", {ErrorCode::kOutOfMemory}});
+  const int injections = count(22, 1000);
+  auto inject = [&](int from, int to) {
+    for (int i = from; i < to; ++i) {
+      const auto& [what, codes] = mishaps[static_cast<size_t>(i) % mishaps.size()];
+      const bool hangs = codes.contains(ErrorCode::kDeadlineExceeded);
+      auto failed = daemon->compile(order(what, 0, std::to_string(i)), {.deadline_ms = hangs ? 30u : 20'000u});
+      ASSERT_FALSE(failed) << what;
+      ASSERT_TRUE(codes.contains(failed.error().code)) << what << ": " << failed.error().message;
+    }
+  };
+  inject(0, injections / 4);  // until the allocator has what it needs
+  const size_t descriptors = open_descriptors(daemon_.pid());
+  const auto resident = stats()["rss_bytes"].get<int64_t>();
+  inject(injections / 4, injections);
+  stop = true;
+  other.join();
+  EXPECT_EQ(bad, 0);
+  EXPECT_GT(good, injections / 4);
+  // Each of four workers that live holds a channel and a pidfd.
+  EXPECT_TRUE(eventually([&] { return open_descriptors(daemon_.pid()) <= descriptors + 8; }));
+  EXPECT_TRUE(eventually([&] { return zombies() == 0 && descendants(daemon_.pid()).size() <= 5; }));
+  const auto grown = stats()["rss_bytes"].get<int64_t>() - resident;
+  if (!kSanitized) {
+    EXPECT_LT(grown, 2 << 20);
+  }
+  figure(18,
+         "%d injections of %zu kinds: as many structured errors; another client: %d of %d right; daemon memory %+d "
+         "KiB, descriptors %+d, zombies 0",
+         injections, mishaps.size(), good.load(), good + bad, static_cast<int>(grown / 1024),
+         static_cast<int>(open_descriptors(daemon_.pid())) - static_cast<int>(descriptors));
+}
+
+TEST_F(BarIsolation, Statement19PoisonIsListedAndCanBeCleared) {
+  start();
+  auto daemon = connect();
+  EXPECT_EQ(daemon->compile(order("segv")).error().code, ErrorCode::kWorkerCrashed);
+  const int spawned = stats()["workers_spawned_total"];
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(daemon->compile(order("segv")).error().code, ErrorCode::kPoisoned);
+  auto figures = stats();
+  EXPECT_EQ(figures["workers_spawned_total"], spawned) << "a poisoned key cost a worker";
+  ASSERT_EQ(figures["poison"].size(), 1u);
+  EXPECT_EQ(figures["poison"][0]["key"], to_hex(daemon->key_of(order("segv"))));
+  EXPECT_EQ(figures["poison"][0]["kills"], 2);
+  EXPECT_GT(figures["poison"][0]["left_ms"], 590'000);
+  ASSERT_TRUE(daemon->clear_poison());
+  EXPECT_TRUE(stats()["poison"].empty());
+  EXPECT_EQ(daemon->compile(order("segv")).error().code, ErrorCode::kWorkerCrashed);
+  figure(
+      19,
+      "a key that killed 2 workers: refused 20 of 20 times without one, listed for 10 min, tried again once cleared");
+}
+
+TEST_F(BarIsolation, Statement19ACrashStormRestsSpawningButNotHits) {
+  start({"--crash-storm", "10", "--poison-ttl", "0"});
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes")));
+  for (int i = 0; i < 6; ++i) EXPECT_FALSE(daemon->compile(order("segv", 0, std::to_string(i)), {.deadline_ms = 5000}));
+  ASSERT_EQ(stats()["spawn_backoff"], 1);
+  Stopwatch rest;
+  int hits = 0;
+  while (stats()["spawn_backoff"] == 1 && rest.ms() < 5000) hits += daemon->fetch(order("bytes")).ok();
+  EXPECT_GT(hits, 10);
+  EXPECT_TRUE(daemon->compile(order("bytes", 5, "after"), {.deadline_ms = 10'000}));
+  figure(19, "more deaths than the limit: no worker for %.1f s, %d hits served meanwhile", rest.ms() / 1000, hits);
+}
+
+TEST_F(BarIsolation, Statement20WorkersAreLimitedAndReplaced) {
+  start({"--workers", "1", "--worker-jobs", "5"});
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes")));
+  const auto worker = std::to_string(stats()["worker_list"][0]["pid"].get<pid_t>());
+  std::ifstream limits("/proc/" + worker + "/limits");
+  const std::string text((std::istreambuf_iterator<char>(limits)), {});
+  auto limit = [&](const std::string& name) {
+    const size_t at = text.find(name);
+    return at == std::string::npos ? 0ull : std::strtoull(text.c_str() + at + name.size(), nullptr, 10);
+  };
+  EXPECT_EQ(limit("Max open files"), 64u);
+  EXPECT_EQ(limit("Max core file size"), 0u);
+  EXPECT_GE(limit("Max cpu time"), 300u);
+  if (!kSanitized) {
+    EXPECT_EQ(limit("Max address space"), 4ull << 30);
+    // 600 MiB resident after its job: the next one has another worker.
+    ASSERT_TRUE(daemon->compile(order("grow", 600)));
+    ASSERT_TRUE(daemon->compile(order("bytes", 8, "next")));
+    EXPECT_EQ(stats()["workers_recycled_total"], 1);
+  }
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(daemon->compile(order("bytes", 8, std::to_string(i))));
+  EXPECT_GE(stats()["workers_recycled_total"], 4);
+  EXPECT_TRUE(stats()["worker_deaths_total"].empty());
+}
+
+// SPAWN to SPAWNED, which is the fork and everything that the zygote does about it.
+std::vector<double> fork_times(const std::string& worker_path, int forks) {
+  auto pair = wire::make_channel_pair().value();
+  wire::Program program{.command = {worker_path, "--zygote"}, .descriptors = {{.number = 3, .fd = pair.theirs.get()}}};
+  auto pid = wire::spawn(program);
+  EXPECT_TRUE(pid);
+  pair.theirs.reset();
+  wire::Channel zygote(std::move(pair.ours));
+  EXPECT_TRUE(zygote.read(wire::Clock::now() + 10s));  // its hello
+  std::vector<double> out;
+  for (int i = 1; i <= forks; ++i) {
+    auto ends = wire::make_channel_pair().value();
+    Stopwatch took;
+    EXPECT_TRUE(zygote.write(
+        {.type = wire::Type::kSpawn, .request_id = static_cast<uint64_t>(i), .json = "{}", .fd = ends.theirs.get()}));
+    auto spawned = zygote.read(wire::Clock::now() + 10s);
+    out.push_back(took.ms());
+    EXPECT_TRUE(spawned && spawned->type() == wire::Type::kSpawned);
+    ends.theirs.reset();
+    ends.ours.reset();                                   // the worker reads end-of-file
+    EXPECT_TRUE(zygote.read(wire::Clock::now() + 10s));  // EXITED
+  }
+  ::kill(*pid, SIGKILL);
+  ::waitpid(*pid, nullptr, 0);
+  return out;
+}
+
+TEST_F(BarIsolation, Statement20AFreshWorkerCostsAFork) {
+  const int forks = count(30, 300);
+  const auto fake = fork_times(KILN_TEST_WORKER, forks);
+#ifdef KILN_TEST_REAL_WORKER
+  const auto real = fork_times(KILN_TEST_REAL_WORKER, forks);
+  figure(20, "%d forks: p50 %.2f ms, p99 %.2f ms with LLVM loaded; %.2f ms without", forks, percentile(real, 0.5),
+         percentile(real, 0.99), percentile(fake, 0.5));
+#else
+  figure(20, "%d forks without LLVM: p50 %.2f ms", forks, percentile(fake, 0.5));
+#endif
+}
+
+TEST_F(BarIsolation, Statement21TheDeadLeaveNothing) {
+  const int rounds = count(3, 50);
+  std::vector<double> worker_gone, client_gone;
+  for (int round = 0; round < rounds; ++round) {
+    start();
+    std::vector<std::jthread> waiting;
+    for (int i = 0; i < 4; ++i) {
+      waiting.emplace_back([&, i] { EXPECT_FALSE(connect()->compile(order(i % 2 ? "hang" : "stubborn", i))); });
+    }
+    ASSERT_TRUE(eventually([&] { return descendants(daemon_.pid()).size() == 5; }));
+    // A client dies: its job, worker and descriptors go.
+    const size_t connections = stats()["connections"];
+    const pid_t client = ::fork();
+    if (client == 0) {
+      RawPeer peer(runtime());
+      peer.hello();
+      ::pause();
+    }
+    ASSERT_TRUE(eventually([&] { return stats()["connections"] == connections + 1; }));
+    Stopwatch client_death;
+    ::kill(client, SIGKILL);
+    ::waitpid(client, nullptr, 0);
+    ASSERT_TRUE(eventually([&] { return stats()["connections"] == connections; }, 1000ms));
+    client_gone.push_back(client_death.ms());
+    const auto children = descendants(daemon_.pid());
+    Stopwatch death;
+    kill_daemon();
+    for (pid_t child : children) ASSERT_TRUE(eventually([&] { return !alive(child); }, 1000ms));
+    worker_gone.push_back(death.ms());
+    waiting.clear();
+  }
+  figure(21,
+         "%d daemons killed with 4 busy workers each: all gone after %.1f ms at most; a killed client's connection "
+         "after %.1f ms",
+         rounds, percentile(worker_gone, 1), percentile(client_gone, 1));
+}
+
+}  // namespace
+}  // namespace kiln::service_test

@@ -1,0 +1,145 @@
+// Statements 9, 10 and 11: what is in a key, that the same key gives the same bytes, and clocks that jump.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "bar.h"
+#include "kiln/dsl/binary.h"
+#include "kiln/dsl/text.h"
+
+namespace kiln::service_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// tests/dsl/binary_test.cpp (RequestKey.*) changes each field of the kernel; here is what the service adds to it.
+TEST_F(Bar, Statement09KeysHaveTheBuilderAndEveryByteAndNothingElse) {
+  const RequestBytes request = order("bytes", 64, "key", "names and lines");
+  const std::string builder = "builder 1 LLVM 19.1.7 build-id 00";
+  const RequestKey key = request_key(builder, request.canonical);
+  int changes = 0;
+  for (size_t i = 0; i < builder.size(); ++i, ++changes) {
+    std::string other = builder;
+    other[i] = static_cast<char>(other[i] ^ 1);
+    EXPECT_NE(request_key(other, request.canonical), key);
+  }
+  for (size_t i = 0; i < request.canonical.size(); ++i, ++changes) {
+    auto other = request.canonical;
+    other[i] ^= std::byte{1};
+    EXPECT_NE(request_key(builder, other), key);
+  }
+  // A byte that moves from one part to the other is another key.
+  auto shorter = request.canonical;
+  const auto first = static_cast<char>(shorter.front());
+  shorter.erase(shorter.begin());
+  EXPECT_NE(request_key(builder + first, shorter), key);
+  start();
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(request));
+  auto minimal = order("bytes", 64, "key", "other names and lines");
+  for (const client::CompileOptions& other :
+       {client::CompileOptions{.deadline_ms = 77}, client::CompileOptions{.priority = client::Priority::kBackground},
+        client::CompileOptions{.trace_id = "other"}, client::CompileOptions{.durable = true}}) {
+    EXPECT_EQ(daemon->compile(minimal, other)->metadata["served_from"], "memory");
+  }
+  ConnectOptions named = options();
+  named.client_name = "another";
+  EXPECT_EQ((*Connection::open(named))->compile(minimal)->metadata["served_from"], "memory");
+  EXPECT_EQ(stats()["compiles_total"], 1);
+  figure(9,
+         "%d changes of builder and request: as many other keys; deadline, priority, trace, client, names, durability: "
+         "the same key",
+         changes);
+}
+
+Result<RequestBytes> kernel_request(const std::string& name, const std::string& target) {
+  std::ifstream in(std::string(KILN_SOURCE_DIR) + "/tests/golden/" + name + ".kiln");
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  auto kernel = dsl::parse(text, name);
+  if (!kernel) return kernel.error();
+  dsl::ConstexprValues values;
+  for (const auto& constexpr_ : kernel->constexprs) values[constexpr_.name] = constexpr_.default_value.value_or(64);
+  return dsl::encode_request({*kernel, target, values, {}});
+}
+
+// A key that changes without a reason empties every cache there is.
+TEST_F(Bar, Statement09GoldenKeys) {
+  std::ifstream golden(std::string(KILN_SOURCE_DIR) + "/tests/golden/keys");
+  int kernels = 0;
+  for (std::string name, wanted; golden >> name >> wanted; ++kernels) {
+    auto request = kernel_request(name, "cpu:x86-64-v3");
+    ASSERT_TRUE(request) << request.error().message;
+    EXPECT_EQ(to_hex(request_key("golden builder", request->canonical)), wanted) << name;
+  }
+  EXPECT_GE(kernels, 3);
+}
+
+TEST_F(Bar, Statement10TheSameRequestGivesTheSameBytes) {
+#ifndef KILN_TEST_REAL_WORKER
+  GTEST_SKIP() << "built without a compiler";
+#else
+  const int compiles = count(10, 100);
+  std::optional<Artifact> first;
+  for (int done = 0; done < compiles;) {
+    // Another environment and directory each time; no tier that could answer instead, and a worker for each compile.
+    ::setenv("LC_ALL", done % 2 ? "de_DE.UTF-8" : "C", 1);
+    ::setenv("TZ", done % 3 ? "Pacific/Kiritimati" : "America/St_Johns", 1);
+    start({"--worker", KILN_TEST_REAL_WORKER, "--cache-dir", "", "--memory-size", "0", "--worker-jobs", "1"});
+    auto request = kernel_request("vector_add", connect()->server().native_target);
+    ASSERT_TRUE(request) << request.error().message;
+    for (int i = 0; i < 10; ++i, ++done) {
+      auto artifact = connect()->compile(*request);
+      ASSERT_TRUE(artifact) << artifact.error().message;
+      ASSERT_EQ(artifact->metadata["served_from"], "compile");
+      if (!first) first = *artifact;
+      ASSERT_EQ(artifact->code, first->code);
+      ASSERT_EQ(artifact->metadata["entry"], first->metadata["entry"]);
+    }
+    daemon_.kill_now();
+  }
+  ::unsetenv("LC_ALL");
+  ::unsetenv("TZ");
+  figure(10, "%d compiles in as many workers, under two locales and two time zones: %zu bytes, the same each time",
+         compiles, first->code.size());
+#endif
+}
+
+TEST_F(Bar, Statement11ClocksThatJumpLoseNothing) {
+  const int entries = 20;
+  constexpr int64_t kYear = 365 * 86'400;
+  auto fetch_all = [&](const char* tier) {
+    auto daemon = connect();
+    for (int i = 0; i < entries; ++i) {
+      auto artifact = daemon->fetch(order("bytes", 1000, std::to_string(i)));
+      ASSERT_TRUE(artifact) << artifact.error().message;
+      EXPECT_EQ(artifact->metadata["served_from"], tier);
+    }
+  };
+  start();
+  fetch_all("compile");
+  ::setenv("LD_PRELOAD", KILN_TEST_SHIFTED_CLOCK, 1);
+  for (int64_t shift : {kYear, -kYear, int64_t{0}, 10 * kYear}) {
+    daemon_.signal(SIGTERM);
+    ASSERT_EQ(daemon_.wait(5s), 0);
+    // The files' times jump too, each another way than the clock.
+    timespec times[2] = {{::time(nullptr) - shift, 0}, {::time(nullptr) - shift, 0}};
+    for (const auto& file : entry_files(cache())) ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
+    ::setenv("KILN_TEST_CLOCK_SHIFT", std::to_string(shift).c_str(), 1);
+    start({"--cache-size", "1MiB"});
+    fetch_all("disk");
+    auto figures = stats();
+    EXPECT_EQ(figures["cache_corrupt_total"], 0);
+    EXPECT_EQ(figures["evictions_total"], 0);
+    EXPECT_LT(figures["uptime_ms"], 60'000);
+    // Deadlines are of the other clock.
+    EXPECT_EQ(connect()->compile(order("hang"), {.deadline_ms = 50}).error().code, ErrorCode::kDeadlineExceeded);
+  }
+  ::unsetenv("LD_PRELOAD");
+  ::unsetenv("KILN_TEST_CLOCK_SHIFT");
+  figure(11, "clocks a year and ten years off, both ways: %d of %d entries hit, 0 corrupt, 0 evicted", 4 * entries,
+         4 * entries);
+}
+
+}  // namespace
+}  // namespace kiln::service_test

@@ -1,0 +1,358 @@
+// Statements 22 to 28: starting, leaving, replacing, doing without.
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "bar.h"
+#include "kiln/wire/json.h"
+#include "kiln/wire/paths.h"
+#include "kiln/wire/process.h"
+
+namespace kiln::service_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class BarLifecycle : public Bar {
+ protected:
+  ConnectOptions autostart(const std::string& idle = "60") const {
+    ConnectOptions out = options();
+    out.autostart = true;
+    out.daemon_args = {"--cache-dir", cache(), "--workers", "2", "--idle-timeout", idle};
+    return out;
+  }
+  std::string socket_path() const { return runtime() + "/" + wire::kSocketName; }
+  void write_config(const std::string& text) const { std::ofstream(temp_ / "kilnd.toml") << text; }
+  // Daemons that clients started are nobody's children here.
+  void TearDown() override {
+    auto left = Connection::open(options());
+    if (left) {
+      EXPECT_TRUE((*left)->shutdown());
+    }
+  }
+};
+
+struct Started {
+  pid_t daemon = 0;
+  double ms = 0;
+};
+
+TEST_F(BarLifecycle, Statement22AHundredClientsStartOneDaemon) {
+  const int rounds = count(1, 10), clients = 100;
+  std::vector<double> times;
+  for (int round = 0; round < rounds; ++round) {
+    int gate[2], results[2];
+    ASSERT_EQ(::pipe(gate), 0);
+    ASSERT_EQ(::pipe(results), 0);
+    std::vector<pid_t> children;
+    for (int i = 0; i < clients; ++i) {
+      const pid_t pid = ::fork();
+      if (pid == 0) {
+        ::close(gate[1]);
+        char byte;
+        (void)!::read(gate[0], &byte, 1);  // until everybody is there
+        Stopwatch took;
+        Started out;
+        auto daemon = Connection::open(autostart());
+        if (daemon && (*daemon)->fetch(order("bytes"))) out = {static_cast<pid_t>((*daemon)->server().pid), took.ms()};
+        (void)!::write(results[1], &out, sizeof out);
+        ::_exit(0);
+      }
+      children.push_back(pid);
+    }
+    ::close(gate[0]);
+    ::close(gate[1]);
+    std::set<pid_t> daemons;
+    for (int i = 0; i < clients; ++i) {
+      Started started;
+      ASSERT_EQ(::read(results[0], &started, sizeof started), static_cast<ssize_t>(sizeof started));
+      ASSERT_NE(started.daemon, 0) << "a client was not served";
+      daemons.insert(started.daemon);
+      times.push_back(started.ms);
+    }
+    for (pid_t pid : children) ::waitpid(pid, nullptr, 0);
+    ::close(results[0]);
+    ::close(results[1]);
+    EXPECT_EQ(daemons.size(), 1u);
+    EXPECT_TRUE(connect()->shutdown());
+  }
+  std::ifstream log(runtime() + "/kilnd.log");
+  int listens = 0;
+  for (std::string line; std::getline(log, line);) listens += line.find("\"listening\"") != std::string::npos;
+  EXPECT_EQ(listens, rounds);
+  figure(22, "%d times 100 processes at once: %d daemons, all served; p50 %.0f ms, slowest %.0f ms", rounds, listens,
+         percentile(times, 0.5), percentile(times, 1));
+}
+
+TEST_F(BarLifecycle, Statement23IdleExitLosesNoRequest) {
+  const int rounds = count(60, 10'000);
+  std::mt19937_64 random(23);
+  std::set<int64_t> daemons;
+  for (int i = 0; i < rounds; ++i) {
+    auto connection = Connection::open(autostart("0.01"));
+    ASSERT_TRUE(connection) << connection.error().message;
+    ASSERT_TRUE((*connection)->ping());
+    daemons.insert((*connection)->server().pid);
+    connection = internal_error("closed");
+    std::this_thread::sleep_for(std::chrono::microseconds(8000 + random() % 4000));
+  }
+  figure(23, "%d requests at about the moment of idle exit: 0 failed, %zu daemons", rounds, daemons.size());
+}
+
+TEST_F(BarLifecycle, Statement24WhateverIsInTheSocketsPlace) {
+  start();
+  kill_daemon();  // leaves socket and lock file
+  ASSERT_TRUE(fs::exists(socket_path()));
+  std::vector<double> recovered;
+  auto serves = [&] {
+    Stopwatch took;
+    start();
+    EXPECT_TRUE(connect()->ping());
+    recovered.push_back(took.ms());
+  };
+  serves();
+  daemon_.kill_now();
+  std::ofstream(socket_path()) << "not a socket";
+  serves();
+  daemon_.kill_now();
+  fs::create_symlink("/nonexistent", socket_path());
+  serves();
+  // Under a live daemon: another one never takes the place, and the daemon notices that it cannot be reached.
+  for (const char* what : {"removed", "file", "directory"}) {
+    daemon_.kill_now();
+    start({"--self-check", "0.05"});
+    DaemonProcess second;
+    EXPECT_TRUE(second.start(runtime(), daemon_arguments()).starts_with("another ")) << what;
+    EXPECT_EQ(second.wait(5s), 0);
+    fs::remove(socket_path());
+    if (what == std::string("file")) std::ofstream(socket_path()) << "x";
+    if (what == std::string("directory")) fs::create_directory(socket_path());
+    EXPECT_EQ(daemon_.wait(5s), 0) << what;
+  }
+  std::string line = daemon_.start(runtime(), daemon_arguments());
+  EXPECT_NE(line.find("is a directory"), std::string::npos) << line;
+  EXPECT_EQ(daemon_.wait(5s), 1);
+  fs::remove(socket_path());
+  figure(24,
+         "stale socket, file, symlink: serving after %.0f ms at most; a directory: one clear error; unreachable "
+         "daemons leave",
+         percentile(recovered, 1));
+}
+
+// Greets as a daemon of these versions would, each client that comes, and then hears what it says.
+class OtherDaemon {
+ public:
+  OtherDaemon(const std::string& runtime_dir, wire::Version min, wire::Version max)
+      : dir_(wire::open_private_dir(runtime_dir).value()),
+        socket_(wire::listen_socket(runtime_dir, dir_.get(), 8).value()) {
+    thread_ = std::jthread([this, min, max](const std::stop_token& stop) {
+      wire::Welcome welcome;
+      welcome.min_version = min;
+      welcome.max_version = max;
+      const std::string json = wire::dump(wire::to_json(welcome));
+      while (!stop.stop_requested()) {
+        wire::Channel channel(wire::UniqueFd(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+        if (channel.fd() < 0 || !channel.write({.type = wire::Type::kWelcome, .json = json})) continue;
+        if (auto hello = channel.read(wire::Clock::now() + 2s)) hellos_ += hello->type() == wire::Type::kHello;
+        if (auto ping = channel.read(wire::Clock::now() + 2s)) {
+          (void)channel.write({.type = wire::Type::kResult, .request_id = ping->id(), .flags = wire::flag::kLast});
+        }
+      }
+    });
+  }
+  ~OtherDaemon() {
+    thread_.request_stop();
+    ::shutdown(socket_.get(), SHUT_RDWR);
+  }
+  int hellos() const { return hellos_; }
+
+ private:
+  wire::UniqueFd dir_, socket_;
+  std::atomic<int> hellos_{0};
+  std::jthread thread_;
+};
+
+TEST_F(BarLifecycle, Statement25GenerationsServeReplaceOrDoWithout) {
+  {
+    // The newer one still speaks our version, or the older one already does: served.
+    OtherDaemon newer(runtime(), wire::kMinVersion, 0x0205);
+    auto served = Connection::open(options());
+    ASSERT_TRUE(served) << served.error().message;
+    EXPECT_TRUE((*served)->ping());
+    EXPECT_EQ(newer.hellos(), 1);
+  }
+  {
+    // None in common: a child over a pipe, and no compile fails.
+    OtherDaemon other(runtime(), 0x0200, 0x0205);
+    ConnectOptions boxed = autostart();
+    boxed.allow_pipe = true;
+    auto child = Connection::open(boxed);
+    ASSERT_TRUE(child) << child.error().message;
+    EXPECT_EQ(judge((*child)->compile(order("bytes", 100, "boxed")), "boxed", 100), Answer::kRight);
+    EXPECT_EQ(other.hellos(), 0);
+  }
+  start();
+  RawPeer old(runtime());
+  ASSERT_TRUE(old.read());
+  old.hello(0x0100);
+  old.send({.type = wire::Type::kPing, .request_id = 1});
+  EXPECT_EQ(old.read()->type(), wire::Type::kResult);
+  RawPeer newer(runtime());
+  ASSERT_TRUE(newer.read());
+  newer.hello(0x0200);
+  EXPECT_EQ(wire::parse_error(newer.read()->json).code, ErrorCode::kVersionMismatch);
+  figure(25,
+         "overlapping versions: served; none in common: a child over a pipe, 0 failed compiles; another build: "
+         "LifecycleTest.DaemonOfAnotherBuildIsReplaced");
+}
+
+TEST_F(BarLifecycle, Statement26DrainFinishesOrCancelsInTime) {
+  start({"--workers", "8", "--drain-timeout", "1"});
+  std::atomic<int> finished{0}, cancelled{0};
+  std::vector<std::jthread> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.emplace_back([&, i] {
+      auto artifact = connect()->compile(order(i % 2 ? "sleep" : "hang", 500, std::to_string(i)));
+      ++(artifact ? finished : cancelled);
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 8; }));
+  Stopwatch drain;
+  daemon_.signal(SIGTERM);
+  EXPECT_EQ(daemon_.wait(5s), 0);
+  const double took = drain.ms();
+  clients.clear();
+  EXPECT_EQ(finished, 4);
+  EXPECT_EQ(cancelled, 4);
+  EXPECT_LT(took, 3000);
+  figure(26, "SIGTERM with 8 running jobs and 1 s to drain: %d finished, %d cancelled, exit code 0 after %.0f ms",
+         finished.load(), cancelled.load(), took);
+}
+
+TEST_F(BarLifecycle, Statement26ReloadChangesLimitsAndDropsNobody) {
+  write_config("negative-ttl = 50\n");
+  start({"--config", temp_ / "kilnd.toml"});
+  auto daemon = connect();
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(daemon->fetch(order("bytes", 20'000, std::to_string(i)), {.durable = true}));
+  auto config = stats()["config"];
+  EXPECT_EQ(config["negative_ttl_ms"], 50'000);
+  EXPECT_EQ(config["sources"]["negative-ttl"], "file");
+  EXPECT_EQ(config["sources"]["workers"], "command line");
+  EXPECT_FALSE(config["sources"].contains("deadline"));
+  write_config(
+      "cache-size = \"500KiB\"\nmemory-size = \"100KiB\"\nlog-level = \"debug\"\npoison-ttl = 7\nqueue-limit = "
+      "5\nworkers = 3\n");
+  daemon_.signal(SIGHUP);
+  ASSERT_TRUE(eventually([&] { return stats()["config"]["queue_jobs"] == 5; }));
+  config = stats()["config"];
+  EXPECT_EQ(config["poison_ttl_ms"], 7000);
+  EXPECT_EQ(config["negative_ttl_ms"], 60'000) << "no longer in the file";
+  EXPECT_EQ(config["log_level"], "debug");
+  EXPECT_EQ(config["workers"], 4) << "the command line wins, and the number of workers is that of the start";
+  EXPECT_TRUE(eventually([&] { return stats()["disk_bytes"].get<int>() <= 500 << 10; }));
+  EXPECT_LE(stats()["memory_bytes"], 100 << 10);
+  write_config("no-such-option = 1\n");
+  daemon_.signal(SIGHUP);
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(stats()["config"]["queue_jobs"], 5) << "a file with an error changes nothing";
+  EXPECT_EQ(stats()["pid"], daemon_.pid());
+  EXPECT_TRUE(daemon->ping());
+  figure(26,
+         "SIGHUP: limits of both tiers, queue, times and log level changed under an open connection; a faulty file "
+         "changes nothing");
+}
+
+TEST_F(BarLifecycle, Statement27WithoutADaemonAChildCompilesAndFailuresAreCheap) {
+  const int compiles = count(100, 1000);
+  fs::create_directories(socket_path());  // no daemon can listen here
+  ::chmod(runtime().c_str(), 0700);
+  ConnectOptions boxed = autostart();
+  boxed.allow_pipe = true;
+  auto child = Connection::open(boxed);
+  ASSERT_TRUE(child) << child.error().message;
+  int right = 0;
+  for (int i = 0; i < compiles; ++i) {
+    const std::string salt = std::to_string(i);
+    right += judge((*child)->fetch(order("bytes", 100, salt)), salt, 100) == Answer::kRight;
+  }
+  EXPECT_EQ(right, compiles);
+  fs::remove_all(socket_path());
+  // A daemon that goes and cannot be started again.
+  start();
+  ConnectOptions strict = options();
+  auto lost = Connection::open(strict);
+  ASSERT_TRUE(lost);
+  kill_daemon();
+  EXPECT_FALSE((*lost)->ping());
+  std::vector<double> calls;
+  for (int i = 0; i < 1000; ++i) {
+    Stopwatch took;
+    EXPECT_EQ((*lost)->ping().error().code, ErrorCode::kUnavailable);
+    calls.push_back(took.ms());
+  }
+  EXPECT_LT(percentile(calls, 0.5), 1);
+  figure(27,
+         "%d of %d compiles right by a child over a pipe; an unavailable daemon costs p50 %.4f ms, max %.3f ms a call",
+         right, compiles, percentile(calls, 0.5), percentile(calls, 1));
+}
+
+// A socket of the service manager's, on which it is told things.
+wire::UniqueFd notify_socket(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  wire::UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  timeval patience{5, 0};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  return fd;
+}
+
+std::string told(const wire::UniqueFd& fd) {
+  char text[200];
+  const ssize_t count = ::recv(fd.get(), text, sizeof text, 0);
+  return count < 0 ? "nothing" : std::string(text, static_cast<size_t>(count));
+}
+
+TEST_F(BarLifecycle, Statement28ServiceManagersGiveTheSocketAndAreTold) {
+  auto notified = notify_socket(temp_ / "notify");
+  auto dir = wire::open_private_dir(runtime()).value();
+  auto socket = wire::listen_socket(runtime(), dir.get(), 16).value();
+  // Clients come before the daemon does.
+  auto early = wire::connect_socket(runtime());
+  ASSERT_TRUE(early);
+  std::string line = std::string("LISTEN_PID=$$ LISTEN_FDS=1 NOTIFY_SOCKET=") + (temp_ / "notify") +
+                     " WATCHDOG_USEC=100000 exec " + KILN_TEST_KILND + " --foreground --log-level err --runtime-dir " +
+                     runtime();
+  for (const std::string& word : daemon_arguments()) line += " " + word;
+  auto pid = wire::spawn({.command = {"/bin/sh", "-c", line}, .descriptors = {{.number = 3, .fd = socket.get()}}});
+  ASSERT_TRUE(pid);
+  EXPECT_EQ(told(notified), "READY=1");
+  EXPECT_EQ(told(notified), "WATCHDOG=1");
+  EXPECT_EQ(told(notified), "WATCHDOG=1");
+  wire::Channel first(std::move(*early));
+  EXPECT_EQ(first.read(wire::Clock::now() + 5s)->type(), wire::Type::kWelcome);
+  EXPECT_EQ(connect()->server().pid, *pid);
+  EXPECT_TRUE(connect()->fetch(order("bytes")));
+  ::kill(*pid, SIGTERM);
+  std::string last;
+  for (int i = 0; i < 100 && last != "STOPPING=1"; ++i) last = told(notified);
+  EXPECT_EQ(last, "STOPPING=1");
+  auto status = wire::wait_for_exit(*pid, 5s);
+  ASSERT_TRUE(status);
+  EXPECT_EQ(*status, 0);
+  EXPECT_TRUE(fs::exists(socket_path())) << "the socket is the manager's";
+  fs::remove(socket_path());
+  figure(28, "LISTEN_FDS: a client that came first was served; READY, WATCHDOG and STOPPING heard on NOTIFY_SOCKET");
+}
+
+}  // namespace
+}  // namespace kiln::service_test

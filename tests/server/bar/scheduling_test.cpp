@@ -1,0 +1,289 @@
+// Statements 12 to 17: many who want the same, more than there is room for, and those who leave.
+#include <signal.h>
+
+#include <thread>
+
+#include "bar.h"
+
+namespace kiln::service_test {
+namespace {
+
+class BarScheduling : public Bar {
+ protected:
+  // Requests that are sent and not waited for, over as many connections as it takes.
+  void flood(std::vector<std::unique_ptr<RawPeer>>& peers, int jobs, const std::string& what, uint64_t number,
+             const std::string& header) {
+    constexpr int kPerConnection = 250;
+    for (int i = 0; i < jobs; ++i) {
+      if (i % kPerConnection == 0) {
+        peers.push_back(std::make_unique<RawPeer>(runtime()));
+        ASSERT_TRUE(peers.back()->read());
+        peers.back()->hello();
+      }
+      RequestBytes request = order(what, number, "flood" + std::to_string(next_salt_++));
+      const uint32_t size = static_cast<uint32_t>(request.canonical.size());
+      peers.back()->send({.type = wire::Type::kCompile,
+                          .request_id = static_cast<uint64_t>(i % kPerConnection + 1),
+                          .json = header,
+                          .body = {std::as_bytes(std::span(&size, 1)), request.canonical}});
+    }
+  }
+  int figure_of(const char* name) { return stats()[name].get<int>(); }
+
+ private:
+  int next_salt_ = 0;
+};
+
+TEST_F(BarScheduling, Statement12SixtyFourClientsShareOneCompile) {
+  start();
+  const int rounds = count(3, 100);
+  int right = 0;
+  for (int round = 0; round < rounds; ++round) {
+    std::atomic<int> good{0};
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 64; ++i) {
+      threads.emplace_back([&] {
+        const std::string salt = "round" + std::to_string(round);
+        auto daemon = connect();
+        good += judge(daemon->compile(order("sleep", 100, salt)), salt, 64) == Answer::kRight;
+      });
+    }
+    threads.clear();
+    right += good;
+    ASSERT_EQ(figure_of("compiles_total"), round + 1);
+  }
+  EXPECT_EQ(right, 64 * rounds);
+  figure(12, "%d rounds of 64 clients and a cold key: %d compiles, %d identical answers", rounds, rounds, right);
+}
+
+TEST_F(BarScheduling, Statement12LeadersMayDieAndTheLastToLeaveEndsTheCompile) {
+  start();
+  std::vector<std::unique_ptr<RawPeer>> leaders;
+  flood(leaders, 1, "sleep", 300, "");
+  ASSERT_TRUE(eventually([&] { return figure_of("waiters") == 1; }));
+  std::atomic<int> good{0};
+  std::vector<std::jthread> followers;
+  for (int i = 0; i < 8; ++i) {
+    followers.emplace_back([&] { good += connect()->compile(order("sleep", 300, "flood0")).ok(); });
+  }
+  ASSERT_TRUE(eventually([&] { return figure_of("waiters") == 9; }));
+  leaders.clear();  // as if it were killed
+  followers.clear();
+  EXPECT_EQ(good, 8);
+  EXPECT_EQ(figure_of("compiles_total"), 1);
+  flood(leaders, 1, "hang", 0, "");
+  ASSERT_TRUE(eventually([&] { return figure_of("workers_busy") == 1; }));
+  Stopwatch gone;
+  leaders.clear();
+  ASSERT_TRUE(eventually([&] { return figure_of("jobs") == 0; }));
+  EXPECT_EQ(figure_of("jobs_cancelled_total"), 1);
+  figure(12, "leader killed: 8 of 8 others answered by the same compile; last waiter gone: cancelled %.1f ms later",
+         gone.ms());
+}
+
+TEST_F(BarScheduling, Statement13AKilledWorkerIsRetriedOnceForAll) {
+  start({"--workers", "1"});
+  const int rounds = count(2, 20);
+  for (int round = 0; round < rounds; ++round) {
+    const std::string salt = std::to_string(round);
+    std::atomic<int> good{0}, structured{0};
+    std::vector<std::jthread> threads;
+    const bool twice = round % 2;
+    for (int i = 0; i < 64; ++i) {
+      threads.emplace_back([&] {
+        auto artifact = connect()->compile(order("sleep", 300, salt), {.deadline_ms = 10'000});
+        if (artifact) ++good;
+        if (!artifact && artifact.error().code == ErrorCode::kWorkerCrashed) ++structured;
+      });
+    }
+    for (int kill = 0; kill <= twice; ++kill) {
+      ASSERT_TRUE(eventually([&] {
+        auto list = stats();
+        if (list["waiters"] != 64 || list["worker_list"].size() != 1 || list["worker_list"][0]["phase"] != "obey")
+          return false;
+        ::kill(list["worker_list"][0]["pid"].get<pid_t>(), SIGKILL);
+        return true;
+      }));
+      ASSERT_TRUE(eventually(
+          [&] { return stats()["worker_deaths_total"]["signal 9"] == round / 2 * 3 + (twice ? 1 : 0) + kill + 1; }));
+    }
+    threads.clear();
+    EXPECT_EQ(good, twice ? 0 : 64);
+    EXPECT_EQ(structured, twice ? 64 : 0);
+  }
+  EXPECT_EQ(figure_of("retries_total"), rounds);
+  figure(13,
+         "%d workers killed under 64 waiters: one retry each, 64 results after one death, 64 WORKER_CRASHED after two",
+         rounds / 2 * 3);
+}
+
+TEST_F(BarScheduling, Statement13NobodyWaitsBeyondTheDeadline) {
+  start({"--workers", "1"});
+  std::vector<double> late;
+  std::mutex mutex;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 64; ++i) {
+    threads.emplace_back([&, i] {
+      auto daemon = connect();
+      Stopwatch waited;
+      auto artifact = daemon->compile(order("hang"), {.deadline_ms = static_cast<uint32_t>(200 + i)});
+      ASSERT_FALSE(artifact);
+      EXPECT_EQ(artifact.error().code, ErrorCode::kDeadlineExceeded);
+      std::lock_guard lock(mutex);
+      late.push_back(waited.ms() - (200 + i));
+    });
+  }
+  threads.clear();
+  EXPECT_GE(percentile(late, 0), -1);
+  figure(13, "64 waiters of a compile that hangs: answered %.1f ms after their deadlines at most (p50 %.1f)",
+         percentile(late, 1), percentile(late, 0.5));
+}
+
+TEST_F(BarScheduling, Statement14AFullQueueRefusesAtOnceAndServesHits) {
+  const int limit = count(400, 4096);
+  start({"--workers", "1", "--queue-limit", std::to_string(limit)});
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes")));
+  std::vector<double> idle, full, refused;
+  auto hit = [&](std::vector<double>& into) {
+    Stopwatch took;
+    ASSERT_TRUE(daemon->fetch(order("bytes")));
+    into.push_back(took.ms() * 1000);
+  };
+  for (int i = 0; i < 500; ++i) hit(idle);
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  flood(peers, limit + 1, "hang", 0, "");
+  ASSERT_TRUE(eventually([&] { return figure_of("queue_depth") == limit; }));
+  const auto before = stats()["rss_bytes"].get<int64_t>();
+  for (int i = 0; i < 500; ++i) {
+    Stopwatch took;
+    auto more = daemon->compile(order("bytes", 7, "more" + std::to_string(i)));
+    refused.push_back(took.ms());
+    ASSERT_FALSE(more);
+    ASSERT_EQ(more.error().code, ErrorCode::kResourceExhausted);
+    ASSERT_GT(more.error().retry_after_ms, 0u);
+    hit(full);
+  }
+  const auto grown = stats()["rss_bytes"].get<int64_t>() - before;
+  EXPECT_LT(grown, 4 << 20);
+  figure(14,
+         "%d jobs queued: refusal p50 %.2f ms, max %.2f ms; hits p50 %.0f us against %.0f us idle; memory +%d KiB over "
+         "500 refusals",
+         limit, percentile(refused, 0.5), percentile(refused, 1), percentile(full, 0.5), percentile(idle, 0.5),
+         static_cast<int>(grown / 1024));
+}
+
+TEST_F(BarScheduling, Statement14QueuedBytesAreBounded) {
+  start({"--workers", "1"});
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  flood(peers, 1, "hang", 0, "");
+  ASSERT_TRUE(eventually([&] { return figure_of("workers_busy") == 1; }));
+  // Requests of 60 MiB each: of six, four are within 256 MiB.
+  const std::vector<std::byte> debug(60u << 20);
+  std::vector<std::jthread> threads;
+  std::atomic<int> refused{0};
+  std::stop_source stop;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&, i] {
+      RequestBytes request = order("bytes", 8, "large" + std::to_string(i));
+      request.debug = debug;
+      auto artifact = connect()->compile(request, {.cancel = stop.get_token()});
+      if (stop.stop_requested()) return;
+      EXPECT_TRUE(!artifact && artifact.error().code == ErrorCode::kResourceExhausted)
+          << (artifact ? "compiled" : artifact.error().message);
+      ++refused;
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return refused == 2; }, 60s)) << refused;
+  EXPECT_LE(stats()["queue_bytes"], 256 << 20);
+  stop.request_stop();
+  figure(14, "six queued requests of 60 MiB: 4 kept, %d refused; resident %d MiB", refused.load(),
+         static_cast<int>(stats()["rss_bytes"].get<int64_t>() >> 20));
+}
+
+TEST_F(BarScheduling, Statement15InteractiveStartsBeforeTenThousandInBackground) {
+  const int jobs = count(1000, 10'000);
+  start({"--workers", "2", "--queue-limit", "20000"});
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes", 8, "warm")));
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  flood(peers, jobs, "sleep", 50, R"({"priority":"background"})");
+  ASSERT_TRUE(eventually([&] { return figure_of("jobs") > jobs / 2; }, 20s));
+  std::vector<double> waits;
+  for (int i = 0; i < 50; ++i) {
+    Stopwatch took;
+    ASSERT_TRUE(daemon->compile(order("bytes", 8, "now" + std::to_string(i))));
+    waits.push_back(took.ms());
+  }
+  EXPECT_LT(percentile(waits, 0.5), 50) << "waited for a background job";
+  figure(15, "%d background jobs queued, the reserved worker free: interactive compile p50 %.2f ms, max %.2f ms", jobs,
+         percentile(waits, 0.5), percentile(waits, 1));
+}
+
+TEST_F(BarScheduling, Statement16AFloodDelaysOthersByAFewJobs) {
+  start({"--workers", "1"});
+  constexpr int kJobMs = 10;
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  // One connection, as one client; the rest of its flood waits in the socket.
+  flood(peers, 250, "sleep", kJobMs, "");
+  ASSERT_TRUE(eventually([&] { return figure_of("queue_depth") > 150; }));
+  auto other = connect();
+  std::vector<double> waits;
+  const int requests = count(8, 20);
+  for (int i = 0; i < requests; ++i) {
+    Stopwatch took;
+    ASSERT_TRUE(other->compile(order("sleep", kJobMs, "polite" + std::to_string(i))));
+    waits.push_back(took.ms() - kJobMs);
+    std::this_thread::sleep_for(100ms);
+  }
+  EXPECT_LT(percentile(waits, 0.5), 5 * kJobMs);
+  figure(16, "one client floods 250 jobs of %d ms: another waits p50 %.1f ms, max %.1f ms", kJobMs,
+         percentile(waits, 0.5), percentile(waits, 1));
+}
+
+TEST_F(BarScheduling, Statement17DeadlinesAndCancelsAreKept) {
+  start({"--workers", "1", "--kill-after", "2"});
+  std::vector<std::unique_ptr<RawPeer>> occupant;
+  flood(occupant, 1, "stubborn", 0, "");
+  ASSERT_TRUE(eventually([&] { return figure_of("workers_busy") == 1; }));
+  auto daemon = connect();
+  std::vector<double> off, cancels;
+  const int rounds = count(10, 200);
+  for (int i = 0; i < rounds; ++i) {
+    Stopwatch took;
+    auto late = daemon->compile(order("bytes", 8, std::to_string(i)), {.deadline_ms = 40});
+    ASSERT_FALSE(late);
+    ASSERT_EQ(late.error().code, ErrorCode::kDeadlineExceeded);
+    off.push_back(took.ms() - 40);
+    // A CANCEL is answered by the request's own error.
+    RawPeer peer(runtime());
+    ASSERT_TRUE(peer.read());
+    peer.hello();
+    RequestBytes request = order("bytes", 8, "cancel" + std::to_string(i));
+    const uint32_t size = static_cast<uint32_t>(request.canonical.size());
+    peer.send({.type = wire::Type::kCompile,
+               .request_id = 1,
+               .body = {std::as_bytes(std::span(&size, 1)), request.canonical}});
+    ASSERT_TRUE(eventually([&] { return figure_of("queue_depth") == 1; }));
+    Stopwatch cancel;
+    peer.send({.type = wire::Type::kCancel, .request_id = 1});
+    auto reply = peer.read();
+    cancels.push_back(cancel.ms());
+    ASSERT_TRUE(reply);
+    ASSERT_EQ(wire::parse_error(reply->json).code, ErrorCode::kCancelled);
+  }
+  // Its client hangs up: TERM, which it ignores, and KILL.
+  const pid_t worker = stats()["worker_list"][0]["pid"].get<pid_t>();
+  Stopwatch dying;
+  occupant.clear();
+  ASSERT_TRUE(eventually([&] { return !alive(worker); }, 4000ms));
+  EXPECT_GE(percentile(off, 0), -1);
+  EXPECT_LT(dying.ms(), 3500);
+  figure(17,
+         "deadline of queued jobs met %.1f ms late at most (p50 %.1f); CANCEL p50 %.2f ms, max %.2f; a worker that "
+         "ignores TERM dead after %.0f ms",
+         percentile(off, 1), percentile(off, 0.5), percentile(cancels, 0.5), percentile(cancels, 1), dying.ms());
+}
+
+}  // namespace
+}  // namespace kiln::service_test

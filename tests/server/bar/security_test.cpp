@@ -1,0 +1,179 @@
+// Statements 29 to 31: other users, long names, hostile peers.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "bar.h"
+#include "kiln/wire/json.h"
+#include "kiln/wire/paths.h"
+
+namespace kiln::service_test {
+namespace {
+
+constexpr uid_t kNobody = 65534;
+
+class BarSecurity : public Bar {
+ protected:
+  static std::string raw_header(wire::FrameHeader header) {
+    auto bytes = wire::encode_header(header);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  std::vector<double> hit_times(int hits) {
+    auto daemon = connect();
+    std::vector<double> out;
+    for (int i = 0; i < hits; ++i) {
+      Stopwatch took;
+      EXPECT_TRUE(daemon->fetch(order("bytes")));
+      out.push_back(took.ms() * 1000);
+    }
+    return out;
+  }
+};
+
+// Another user has taken the name that this one's daemon would have in /tmp, and listens there.
+TEST_F(BarSecurity, Statement29ASquattersSocketGetsNoByte) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const std::string place = temp_ / "kiln-0";
+  ::chmod(temp_.path().c_str(), 0755);
+  ASSERT_EQ(::mkdir(place.c_str(), 0755), 0);
+  ASSERT_EQ(::chown(place.c_str(), kNobody, kNobody), 0);
+  int heard[2];
+  ASSERT_EQ(::pipe(heard), 0);
+  const pid_t squatter = ::fork();
+  if (squatter == 0) {
+    if (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0) ::_exit(9);
+    wire::UniqueFd dir(::open(place.c_str(), O_RDONLY | O_DIRECTORY));
+    auto socket = wire::listen_socket(place, dir.get(), 8);
+    int8_t result = -1;
+    if (socket) {
+      ::chmod((place + "/" + wire::kSocketName).c_str(), 0666);
+      (void)!::write(heard[1], &result, 1);  // listening
+      wire::UniqueFd client(::accept(socket->get(), nullptr, nullptr));
+      const std::string json = wire::dump(wire::to_json(wire::Welcome{}));
+      wire::Channel channel(std::move(client));
+      (void)channel.write({.type = wire::Type::kWelcome, .json = json});
+      result = channel.read(wire::Clock::now() + 2s) ? 1 : 0;
+    }
+    (void)!::write(heard[1], &result, 1);
+    ::_exit(0);
+  }
+  int8_t said = 0;
+  ASSERT_EQ(::read(heard[0], &said, 1), 1);
+  ConnectOptions lured = options();
+  lured.runtime_dir = place;
+  auto refused = Connection::open(lured);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kPermissionDenied) << refused.error().message;
+  ASSERT_EQ(::read(heard[0], &said, 1), 1);
+  EXPECT_EQ(said, 0) << "the squatter heard something";
+  ::waitpid(squatter, nullptr, 0);
+  EXPECT_FALSE(wire::open_private_dir(place)) << "no daemon starts there either";
+  ::close(heard[0]);
+  ::close(heard[1]);
+  // Ours, from the first instant.
+  start();
+  struct stat info{};
+  ASSERT_EQ(::stat(runtime().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  ASSERT_EQ(::stat((runtime() + "/" + wire::kSocketName).c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 077, 0u);
+  figure(
+      29,
+      "another user's directory and daemon refused without a byte; foreign clients: HostileTest.ForeignUserIsRefused");
+}
+
+TEST_F(BarSecurity, Statement30LongNamesWork) {
+  const std::string deep = temp_ / (std::string(120, 'd') + "/" + std::string(120, 'e'));
+  std::filesystem::create_directories(std::filesystem::path(deep).parent_path());
+  ASSERT_EQ(daemon_.start(deep, daemon_arguments()), "ready");
+  ConnectOptions there = options();
+  there.runtime_dir = deep;
+  auto daemon = Connection::open(there);
+  ASSERT_TRUE(daemon) << daemon.error().message;
+  EXPECT_EQ((*daemon)->server().pid, daemon_.pid());
+  figure(30, "a runtime directory of %zu characters works", deep.size());
+}
+
+TEST_F(BarSecurity, Statement31SlowPeersDelayNobody) {
+  start();
+  ASSERT_TRUE(connect()->compile(order("bytes")));
+  const auto alone = hit_times(2000);
+  const auto before = stats()["rss_bytes"].get<int64_t>();
+  const int peers = count(300, 1000);
+  std::vector<std::unique_ptr<RawPeer>> slow;
+  const std::string frame =
+      raw_header({.type = wire::Type::kCompile, .json_size = 60'000, .body_size = 1 << 20, .request_id = 1});
+  for (int i = 0; i < peers; ++i) {
+    slow.push_back(std::make_unique<RawPeer>(runtime()));
+    slow.back()->hello();
+    slow.back()->send_bytes(frame);
+  }
+  std::jthread dripping([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      for (auto& peer : slow) peer->send_bytes("x");
+      std::this_thread::sleep_for(200ms);
+    }
+  });
+  const auto among = hit_times(2000);
+  dripping.request_stop();
+  dripping.join();
+  const auto grown = stats()["rss_bytes"].get<int64_t>() - before;
+  EXPECT_LT(grown, static_cast<int64_t>(peers) * (128 << 10));
+  figure(31, "%d peers that drip bytes: hits p50 %.0f us, p99 %.0f us; without them %.0f and %.0f us; %d KiB a peer",
+         peers, percentile(among, 0.5), percentile(among, 0.99), percentile(alone, 0.5), percentile(alone, 0.99),
+         static_cast<int>(grown / 1024 / peers));
+}
+
+TEST_F(BarSecurity, Statement31LiesCostNoMemory) {
+  start({"--hello-timeout", "0.3"});
+  ASSERT_TRUE(connect()->compile(order("bytes")));
+  const size_t descriptors = open_descriptors(daemon_.pid());
+  const auto before = stats()["rss_bytes"].get<int64_t>();
+  const int rounds = count(5, 200);
+  auto with_json = [&](const std::string& json) {
+    return raw_header({.type = wire::Type::kCompile,
+                       .json_size = static_cast<uint32_t>(json.size()),
+                       .body_size = 4,
+                       .request_id = 9}) +
+           json + std::string(4, '\0');
+  };
+  int refused = 0, sent = 0;
+  for (int round = 0; round < rounds; ++round) {
+    for (const std::string& bytes :
+         {raw_header({.type = wire::Type::kCompile, .body_size = uint64_t{1} << 63, .request_id = 1}),
+          raw_header({.type = wire::Type::kCompile, .json_size = 1 << 20, .request_id = 1}) + std::string(1 << 16, '['),
+          with_json("{\"a\":" + std::string(10'000, '[') + std::string(10'000, ']') + "}"),
+          with_json(std::string(60'000, '[')), with_json("{\"deadline_ms\": 1e999}"),
+          with_json("{\"trace_id\": \"\xff\xfe\"}"), with_json(std::string("{\"a\"\0:1}", 8)),
+          with_json("{\"deadline_ms\": 1, \"deadline_ms\": \"soon\"}")}) {
+      RawPeer peer(runtime());
+      ASSERT_TRUE(peer.read());
+      peer.hello();
+      peer.send_bytes(bytes);
+      auto reply = peer.read();
+      ++sent;
+      refused += reply && wire::parse_error(reply->json).code == ErrorCode::kInvalidArgument;
+      for (int i = 0; i < 5; ++i) peer.send({.type = wire::Type::kPing, .request_id = 5, .fd = STDIN_FILENO});
+    }
+  }
+  EXPECT_EQ(refused, sent);
+  Stopwatch silence;
+  RawPeer silent(runtime());
+  EXPECT_TRUE(silent.closed(3000ms));
+  const double closed = silence.ms();
+  EXPECT_TRUE(eventually([&] { return open_descriptors(daemon_.pid()) <= descriptors + 1; }));
+  const auto grown = stats()["rss_bytes"].get<int64_t>() - before;
+  EXPECT_LT(grown, 4 << 20);
+  figure(31,
+         "%d hostile frames: %d refused; memory %+d KiB, descriptors +0; no hello: closed after %.0f ms (limit 300 "
+         "here, 2000 by default)",
+         sent, refused, static_cast<int>(grown / 1024), closed);
+}
+
+}  // namespace
+}  // namespace kiln::service_test

@@ -1,0 +1,253 @@
+// Statements 33 to 36: what a hit, a miss and a start cost, and what can be seen. Speed is printed and not judged here:
+// it depends on the machine.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "bar.h"
+
+namespace kiln::service_test {
+namespace {
+
+class BarSpeed : public Bar {
+ protected:
+  std::vector<double> get_times(Connection& daemon, const std::vector<RequestKey>& keys, int rounds) {
+    std::vector<double> out;
+    for (int round = 0; round < rounds; ++round) {
+      for (const RequestKey& key : keys) {
+        Stopwatch took;
+        EXPECT_TRUE(daemon.get(key));
+        out.push_back(took.ms() * 1000);
+      }
+    }
+    return out;
+  }
+  static std::string both(const std::vector<double>& samples) {
+    char text[80];
+    std::snprintf(text, sizeof text, "p50 %.0f us, p99 %.0f us", percentile(samples, 0.5), percentile(samples, 0.99));
+    return text;
+  }
+};
+
+TEST_F(BarSpeed, Statement33Hits) {
+  start();
+  auto daemon = connect();
+  std::vector<RequestKey> keys;
+  const int entries = count(100, 1000);
+  for (int i = 0; i < entries; ++i) {
+    auto request = order("bytes", 16'000, std::to_string(i));
+    ASSERT_TRUE(daemon->compile(request, {.durable = i == entries - 1}));
+    keys.push_back(daemon->key_of(request));
+  }
+  const auto memory = get_times(*daemon, keys, 20);
+  ASSERT_TRUE(eventually([&] { return stats()["stored_total"].get<int>() >= entries; }));
+  daemon_.signal(SIGTERM);
+  ASSERT_EQ(daemon_.wait(5s), 0);
+  start();
+  daemon = connect();
+  const auto disk = get_times(*daemon, keys, 1);
+  figure(33, "16 KiB from memory: %s; from disk: %s", both(memory).c_str(), both(disk).c_str());
+  std::vector<std::jthread> compiling;
+  std::stop_source stop;
+  for (int i = 0; i < 4; ++i) {
+    compiling.emplace_back([&, i] { (void)connect()->compile(order("hang", i), {.cancel = stop.get_token()}); });
+  }
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 4; }));
+  const auto busy = get_times(*daemon, keys, 5);
+  stop.request_stop();
+  compiling.clear();
+  std::atomic<bool> done{false};
+  std::atomic<uint64_t> hits{0};
+  std::vector<std::jthread> clients;
+  for (int i = 0; i < 16; ++i) {
+    clients.emplace_back([&] {
+      auto mine = connect();
+      for (size_t at = 0; !done; ++at) hits += mine->get(keys[at % keys.size()]).ok();
+    });
+  }
+  Stopwatch took;
+  std::this_thread::sleep_for(duration(300ms, 3000ms));
+  const double rate = static_cast<double>(hits) / took.ms() * 1000;
+  done = true;
+  clients.clear();
+  EXPECT_GT(hits, 0u);
+  figure(33, "while 4 workers spin: %s; 16 clients: %.0f hits/s", both(busy).c_str(), rate);
+}
+
+TEST_F(BarSpeed, Statement34MissesAndStarts) {
+  std::vector<double> starts, misses;
+  const int rounds = count(10, 50);
+  for (int i = 0; i < rounds; ++i) {
+    daemon_.kill_now();
+    Stopwatch took;
+    start();
+    starts.push_back(took.ms());
+  }
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes", 8, "warm")));
+  for (int i = 0; i < 200; ++i) {
+    Stopwatch took;
+    ASSERT_TRUE(daemon->compile(order("bytes", 1000, std::to_string(i))));
+    misses.push_back(took.ms() * 1000);
+  }
+  figure(34, "a miss without its compile: %s; exec to listening: p50 %.1f ms, max %.1f ms", both(misses).c_str(),
+         percentile(starts, 0.5), percentile(starts, 1));
+}
+
+// Mixed load with crashes, cancels, evictions and reloads; what the daemon holds afterwards is what it held before.
+TEST_F(BarSpeed, Statement35SoakLeavesNothingBehind) {
+  start({"--poison-ttl", "0", "--cache-size", "4MiB", "--memory-size", "1MiB", "--negative-ttl", "0"});
+  const auto time = duration(2000ms, 1'800'000ms);
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> right{0}, wrong{0}, failed{0};
+  auto client = [&](int seed) {
+    std::mt19937_64 random(seed);
+    auto daemon = connect();
+    while (!stop) {
+      const std::string salt = std::to_string(random() % 1000);
+      const uint64_t dice = random() % 100;
+      if (dice < 2) {
+        (void)daemon->compile(order("segv", 0, salt));
+      } else if (dice < 4) {
+        (void)daemon->compile(order("hang", 0, salt), {.deadline_ms = 20});
+      } else if (dice < 6) {
+        (void)daemon->compile(order("fail", 0, salt));
+      } else {
+        switch (judge(daemon->fetch(order("bytes", 10'000, salt)), salt, 10'000)) {
+          case Answer::kRight:
+            ++right;
+            break;
+          case Answer::kWrong:
+            ++wrong;
+            break;
+          case Answer::kError:
+            ++failed;
+        }
+      }
+    }
+  };
+  std::vector<std::jthread> clients;
+  for (int i = 0; i < 8; ++i) clients.emplace_back(client, i);
+  const Stopwatch all;
+  std::this_thread::sleep_for(time / 10);
+  const auto begin = stats();
+  const size_t descriptors = open_descriptors(daemon_.pid());
+  while (all.ms() < static_cast<double>(time.count())) {
+    std::this_thread::sleep_for(time / 20);
+    daemon_.signal(SIGHUP);
+  }
+  const auto end = stats();
+  stop = true;
+  clients.clear();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_EQ(failed, 0u);
+  EXPECT_GT(right, 0u);
+  EXPECT_EQ(end["cache_corrupt_total"], 0);
+  EXPECT_TRUE(eventually([&] { return open_descriptors(daemon_.pid()) <= descriptors + 8; }));
+  EXPECT_TRUE(eventually([&] { return descendants(daemon_.pid()).size() <= 5; }));
+  figure(35,
+         "%.0f s of mixed load: %llu right, 0 wrong, 0 failed; resident %.1f MiB after a tenth, %.1f at the end; %d "
+         "crashes, %d evictions",
+         all.ms() / 1000, static_cast<unsigned long long>(right), begin["rss_bytes"].get<double>() / (1 << 20),
+         end["rss_bytes"].get<double>() / (1 << 20), end["worker_deaths_total"].value("signal 11", 0),
+         end["evictions_total"].get<int>());
+}
+
+int series_in(const std::string& text) {
+  std::istringstream lines(text);
+  int out = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("#")) continue;
+    EXPECT_TRUE(line.starts_with("kiln_")) << line;
+    EXPECT_TRUE(std::isdigit(line.back())) << line;
+    ++out;
+  }
+  return out;
+}
+
+// What a scrape of the loopback port gets.
+std::string scrape(uint16_t port, const std::string& request) {
+  wire::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return "not reachable";
+  (void)!::write(fd.get(), request.data(), request.size());
+  std::string out;
+  char chunk[4096];
+  for (ssize_t count; (count = ::read(fd.get(), chunk, sizeof chunk)) > 0;)
+    out.append(chunk, static_cast<size_t>(count));
+  return out;
+}
+
+TEST_F(BarSpeed, Statement36FiguresOverHttpWhereAskedFor) {
+  // A port that was free a moment ago.
+  wire::UniqueFd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(probe.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  probe.reset();
+  const uint16_t port = ntohs(address.sin_port);
+  start({"--metrics-port", std::to_string(port)});
+  const std::string figures = scrape(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_TRUE(figures.starts_with("HTTP/1.1 200 OK\r\n")) << figures;
+  EXPECT_NE(figures.find("kiln_compiles_total 0"), std::string::npos) << figures;
+  EXPECT_TRUE(scrape(port, "POST /x HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+  EXPECT_EQ(scrape(port, std::string(20'000, 'x')).find("HTTP/1.1 200"), std::string::npos);
+  EXPECT_TRUE(connect()->ping());
+}
+
+TEST_F(BarSpeed, Statement36WhatHappenedCanBeSeen) {
+  start();
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes", 64, "x"), {.trace_id = "trace-1"}));
+  ASSERT_TRUE(daemon->compile(order("sleep", 1100, "slow"), {.trace_id = "trace-2"}));
+  EXPECT_EQ(daemon->compile(order("segv"), {.trace_id = "trace-3"}).error().trace_id, "trace-3");
+  EXPECT_EQ(daemon->compile(order("fail"), {.trace_id = "trace-4"}).error().trace_id, "trace-4");
+  auto text = daemon->stats_text("prometheus");
+  ASSERT_TRUE(text) << text.error().message;
+  for (const char* series :
+       {"kiln_hits_total{tier=\"memory\"}", "kiln_misses_total", "kiln_joins_total", "kiln_queue_depth",
+        "kiln_queue_wait_ms_total{class=\"interactive\"}", "kiln_compile_ms_bucket{target=\"cpu\",le=\"1\"}",
+        "kiln_compile_ms_count{target=\"failed\"} 1", "kiln_worker_deaths_total{cause=\"signal 11\"} 2",
+        "kiln_cache_corrupt_total", "kiln_cache_quarantined_total", "kiln_evictions_total", "kiln_disk_bytes",
+        "kiln_store_errors_total", "kiln_spawn_backoff", "kiln_connections", "kiln_rss_bytes",
+        "kiln_errors_total{code=\"WORKER_CRASHED\"} 1"}) {
+    EXPECT_NE(text->find(series), std::string::npos) << series << "\n" << *text;
+  }
+  const int series = series_in(*text);
+  EXPECT_GE(series, 30);
+  const auto slow = stats()["slow_log"];
+  ASSERT_EQ(slow.size(), 1u);
+  EXPECT_EQ(slow[0]["trace_id"], "trace-2");
+  EXPECT_GT(slow[0]["phases"]["obey"], 1000);
+  std::ifstream log_file(runtime() + "/kilnd.log");
+  const std::string log((std::istreambuf_iterator<char>(log_file)), {});
+  for (const char* id : {"trace-1", "trace-2", "trace-3"}) EXPECT_NE(log.find(id), std::string::npos) << id;
+  auto trace = daemon->stats_text("trace");
+  ASSERT_TRUE(trace);
+  const auto events = nlohmann::json::parse(*trace)["traceEvents"];
+  std::set<std::string> names;
+  for (const auto& event : events) {
+    if (event["args"]["trace_id"] == "trace-2") names.insert(event["name"].get<std::string>());
+    EXPECT_GE(event["dur"].get<double>(), 0);
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"compile", "lookup", "queue", "obey"}));
+  EXPECT_FALSE(daemon->stats_text("xml"));
+  figure(36, "%d series; one trace id in error, log, slow log and trace (%zu events of 4 requests)", series,
+         events.size());
+}
+
+}  // namespace
+}  // namespace kiln::service_test
