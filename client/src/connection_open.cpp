@@ -11,7 +11,6 @@ namespace {
 using wire::Channel;
 using wire::UniqueFd;
 
-constexpr auto kGreetingTimeout = std::chrono::seconds(5);
 constexpr auto kReplaceTimeout = std::chrono::seconds(5);
 // Each round ends with a session, an error, or a reason for one more: reset by a daemon that was leaving, or replaced.
 constexpr int kMaxRounds = 4;
@@ -24,10 +23,10 @@ struct Greeted {
   Welcome welcome;
 };
 
-Result<Greeted> greet(UniqueFd fd) {
+Result<Greeted> greet(UniqueFd fd, std::chrono::milliseconds timeout) {
   if (auto same_user = wire::check_peer(fd.get()); !same_user) return same_user.error();
   Channel channel(std::move(fd));
-  auto frame = channel.read(wire::Clock::now() + kGreetingTimeout);
+  auto frame = channel.read(wire::Clock::now() + timeout);
   if (!frame) return frame.error();
   if (frame->type() == wire::Type::kError) return wire::parse_error(frame->json);
   if (frame->type() != wire::Type::kWelcome) {
@@ -50,7 +49,7 @@ Result<void> say_hello(Greeted& greeted, const ConnectOptions& options, bool rep
   hello.client_name = options.client_name;
   hello.replace = replace;
   std::string json = wire::dump(wire::to_json(hello));
-  return greeted.channel.write({.type = wire::Type::kHello, .json = json}, wire::Clock::now() + kGreetingTimeout);
+  return greeted.channel.write({.type = wire::Type::kHello, .json = json}, wire::Clock::now() + options.start_timeout);
 }
 
 bool differs(const std::string& running, const std::string& path) {
@@ -90,7 +89,7 @@ Result<std::unique_ptr<Session>> open_shared(const ConnectOptions& options) {
       if (options.autostart && fd.error().code == ErrorCode::kNotFound) continue;
       return last;
     }
-    auto greeted = greet(std::move(*fd));
+    auto greeted = greet(std::move(*fd), options.start_timeout);
     if (!greeted) {
       last = greeted.error();
       if (closed_before_greeting(last)) continue;
@@ -107,7 +106,7 @@ Result<std::unique_ptr<Session>> open_shared(const ConnectOptions& options) {
 Result<std::unique_ptr<Session>> open_private(const ConnectOptions& options) {
   auto child = start_pipe_child(options);
   if (!child) return child.error();
-  auto greeted = greet(std::move(child->socket));
+  auto greeted = greet(std::move(child->socket), options.start_timeout);
   Error failure;
   if (greeted) {
     auto session = serve(std::move(*greeted), options, child->pid);

@@ -21,7 +21,6 @@ namespace {
 using wire::Clock;
 using wire::UniqueFd;
 
-constexpr auto kStartTimeout = std::chrono::seconds(5);
 constexpr auto kChildPatience = std::chrono::seconds(2);
 constexpr auto kLockPoll = std::chrono::milliseconds(2);
 constexpr int kReadyFd = 3;
@@ -34,20 +33,23 @@ std::vector<std::string> common_arguments(const ConnectOptions& options) {
 }
 
 // The daemon's one line: "ready", "another …" or "error …". Both of the first mean: connect.
-Result<void> await_ready(int fd, const std::string& runtime_dir) {
+Result<void> await_ready(int fd, const ConnectOptions& options) {
   std::string line;
-  auto deadline = Clock::now() + kStartTimeout;
+  auto deadline = Clock::now() + options.start_timeout;
   while (!line.ends_with('\n')) {
     auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     pollfd wait{fd, POLLIN, 0};
     int ready = left > 0 ? ::poll(&wait, 1, static_cast<int>(left)) : 0;
     if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return error(ErrorCode::kUnavailable, "kilnd did not become ready within 5 s");
+    if (ready <= 0) {
+      return error(ErrorCode::kUnavailable,
+                   "kilnd did not become ready within " + std::to_string(options.start_timeout.count()) + " ms");
+    }
     char chunk[512];
     ssize_t count = ::read(fd, chunk, sizeof chunk);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
-      return error(ErrorCode::kUnavailable, "kilnd ended while starting; see " + runtime_dir + "/kilnd.stderr");
+      return error(ErrorCode::kUnavailable, "kilnd ended while starting; see " + options.runtime_dir + "/kilnd.stderr");
     }
     line.append(chunk, static_cast<size_t>(count));
   }
@@ -71,17 +73,18 @@ Result<void> start_daemon(const ConnectOptions& options) {
   auto pid = wire::spawn(program);
   if (!pid) return pid.error();
   theirs.reset();
-  auto ready = await_ready(ours.get(), options.runtime_dir);
+  auto ready = await_ready(ours.get(), options);
   ::waitpid(*pid, nullptr, 0);  // the daemon itself is a child of that process, which ended at once
   return ready;
 }
 
-Result<UniqueFd> lock_spawn(const std::string& runtime_dir) {
-  auto dir = wire::open_private_dir(runtime_dir);
+Result<UniqueFd> lock_spawn(const ConnectOptions& options) {
+  auto dir = wire::open_private_dir(options.runtime_dir);
   if (!dir) return dir;
   UniqueFd lock(::openat(dir->get(), "spawn.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock) return wire::errno_error(ErrorCode::kUnavailable, "cannot open " + runtime_dir + "/spawn.lock", errno);
-  auto deadline = Clock::now() + 2 * kStartTimeout;
+  if (!lock)
+    return wire::errno_error(ErrorCode::kUnavailable, "cannot open " + options.runtime_dir + "/spawn.lock", errno);
+  auto deadline = Clock::now() + 2 * options.start_timeout;
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (Clock::now() > deadline)
       return error(ErrorCode::kUnavailable, "another process is starting kilnd for too long");
@@ -93,7 +96,7 @@ Result<UniqueFd> lock_spawn(const std::string& runtime_dir) {
 }  // namespace
 
 Result<UniqueFd> connect_or_start(const ConnectOptions& options) {
-  auto lock = lock_spawn(options.runtime_dir);
+  auto lock = lock_spawn(options);
   if (!lock) return lock;
   auto socket = wire::connect_socket(options.runtime_dir);
   if (socket || socket.error().code != ErrorCode::kNotFound) return socket;

@@ -43,13 +43,21 @@ void ClientConnection::start() {
                       [weak](const CloseReason& reason) {
                         if (auto self = weak.lock()) self->on_closed(reason);
                       }});
-  hello_timer_.expires_after(services_.config.hello_timeout);
-  hello_timer_.async_wait([weak](const boost::system::error_code& failed) {
+  await_hello();
+  socket_->send({.type = wire::Type::kWelcome, .json = services_.welcome});
+}
+
+void ClientConnection::await_hello() {
+  const auto timeout = services_.config.hello_timeout;
+  const auto due = std::chrono::steady_clock::now() + timeout;
+  hello_timer_.expires_at(due);
+  hello_timer_.async_wait([weak = weak_from_this(), due, timeout](const boost::system::error_code& failed) {
     auto self = weak.lock();
     if (failed || !self || self->greeted_) return;
+    // A daemon that comes late has kept the peer waiting, whose hello may be there unread.
+    if (std::chrono::steady_clock::now() - due > timeout / 4) return self->await_hello();
     self->reject("hello_timeout", error(ErrorCode::kDeadlineExceeded, "no hello in time"));
   });
-  socket_->send({.type = wire::Type::kWelcome, .json = services_.welcome});
 }
 
 void ClientConnection::on_frame(wire::Frame frame) {

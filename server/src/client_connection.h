@@ -38,6 +38,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   bool has_output() const { return socket_->pending() > 0; }
 
  private:
+  void await_hello();
   void on_frame(wire::Frame frame);
   void on_closed(const CloseReason& reason);
   void on_hello(const wire::Frame& frame);

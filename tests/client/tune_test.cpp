@@ -81,7 +81,7 @@ TEST_F(Tuned, LaunchesTakeTheDefaultAtOnceAndSwapBehind) {
   ASSERT_TRUE(done.ok()) << done.error().message;
   EXPECT_EQ(b.out[4999], 3.5f);
   EXPECT_EQ(block_of(*fn, b), 4096);
-  for (auto end = std::chrono::steady_clock::now() + 20s; block_of(*fn, b) != 512;) {
+  for (auto end = std::chrono::steady_clock::now() + 60s; block_of(*fn, b) != 512;) {
     ASSERT_LT(std::chrono::steady_clock::now(), end);
     ASSERT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), b.n()).ok());
     std::this_thread::sleep_for(5ms);
@@ -168,7 +168,7 @@ TEST_F(Tuned, ASwapUnderManyLaunchingThreadsIsWhole) {
   for (int t = 0; t < 64; ++t) {
     threads.emplace_back([&] {
       Buffers b(10000);
-      const auto end = std::chrono::steady_clock::now() + 20s;
+      const auto end = std::chrono::steady_clock::now() + 60s;
       for (int after = 0; after < 20 && std::chrono::steady_clock::now() < end;) {
         std::fill(b.out.begin(), b.out.end(), 0.0f);
         const bool fine = fn->launch({.threads = 1}, b.x.data(), b.y.data(), b.out.data(), b.n()).ok();

@@ -44,7 +44,7 @@ TEST_F(CompileTest, DiskHitAfterRestart) {
   auto code = connect()->fetch(order("bytes", 1000));
   ASSERT_TRUE(code);
   daemon_.signal(SIGTERM);
-  ASSERT_EQ(daemon_.wait(5s), 0);
+  ASSERT_EQ(daemon_.wait(), 0);
   start();
   auto again = connect()->fetch(order("bytes", 1000));
   ASSERT_TRUE(again) << again.error().message;
@@ -66,7 +66,7 @@ TEST_F(CompileTest, LargeArtifactsTravelAsDescriptors) {
   EXPECT_EQ(memory->metadata["served_from"], "memory");
   EXPECT_EQ(memory->code, compiled->code);
   daemon_.signal(SIGTERM);
-  ASSERT_EQ(daemon_.wait(5s), 0);
+  ASSERT_EQ(daemon_.wait(), 0);
   start();
   auto disk = connect()->fetch(request);
   ASSERT_TRUE(disk) << disk.error().message;

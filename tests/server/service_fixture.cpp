@@ -71,7 +71,7 @@ void DaemonProcess::kill_now() {
   if (pid_ <= 0) return;
   // Politely first: under a sanitizer the end of the process is part of the test.
   ::kill(pid_, SIGTERM);
-  if (wait(3000ms) >= 0) return;
+  if (wait(10s) >= 0) return;
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
   pid_ = -1;
@@ -105,6 +105,7 @@ ConnectOptions ServiceTest::options() const {
   out.autostart = false;
   out.allow_pipe = false;
   out.client_name = "service_tests";
+  out.start_timeout = kPatience;
   return out;
 }
 
@@ -182,7 +183,7 @@ void RawPeer::hello(wire::Version version) {
   send({.type = wire::Type::kHello, .json = json});
 }
 
-void RawPeer::send(const wire::OutFrame& frame) { (void)channel_->write(frame, wire::Clock::now() + 5s); }
+void RawPeer::send(const wire::OutFrame& frame) { (void)channel_->write(frame, wire::Clock::now() + kPatience); }
 
 void RawPeer::send_bytes(std::string_view bytes) {
   std::array<std::span<const std::byte>, 1> pieces = {std::as_bytes(std::span(bytes))};

@@ -23,6 +23,9 @@ using client::ConnectOptions;
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
+// How long a test waits for what must happen: machines are shared, and a test that passes does not wait.
+inline constexpr std::chrono::milliseconds kPatience = 60s;
+
 // A directory that is removed with its contents.
 class TempDir {
  public:
@@ -47,7 +50,7 @@ class DaemonProcess {
   pid_t pid() const { return pid_; }
   void signal(int number) const;
   // The exit code, or 128 + signal; -1 when it is still there after `patience`.
-  int wait(std::chrono::milliseconds patience);
+  int wait(std::chrono::milliseconds patience = kPatience);
   void kill_now();
 
  private:
@@ -74,7 +77,7 @@ RequestBytes order(const std::string& what, uint64_t number = 64, const std::str
                    const std::string& debug = "");
 
 // Polls, because processes end when they end; fails the test after `patience`.
-bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds patience = 5000ms);
+bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds patience = kPatience);
 
 // Processes whose parent, or parent's parent, is `root`.
 std::vector<pid_t> descendants(pid_t root);
@@ -85,12 +88,12 @@ size_t open_descriptors(pid_t pid);
 class RawPeer {
  public:
   explicit RawPeer(const std::string& runtime_dir);
-  Result<wire::Frame> read(std::chrono::milliseconds patience = 5000ms);
+  Result<wire::Frame> read(std::chrono::milliseconds patience = kPatience);
   void hello(wire::Version version = wire::kVersion);
   void send(const wire::OutFrame& frame);
   void send_bytes(std::string_view bytes);
   // True when the daemon closes the connection in time; frames before that are dropped.
-  bool closed(std::chrono::milliseconds patience = 5000ms);
+  bool closed(std::chrono::milliseconds patience = kPatience);
   int fd() const { return channel_->fd(); }
 
  private:

@@ -19,7 +19,7 @@ class StoreTest : public ServiceTest {
  protected:
   void restart(std::vector<std::string> more = {}) {
     daemon_.signal(SIGTERM);
-    ASSERT_EQ(daemon_.wait(5s), 0);
+    ASSERT_EQ(daemon_.wait(), 0);
     start(std::move(more));
   }
   // The file of one compiled entry, with the daemon stopped.
@@ -27,7 +27,7 @@ class StoreTest : public ServiceTest {
     start();
     EXPECT_TRUE(connect()->fetch(request));
     daemon_.signal(SIGTERM);
-    EXPECT_EQ(daemon_.wait(5s), 0);
+    EXPECT_EQ(daemon_.wait(), 0);
     auto files = entry_files(cache());
     EXPECT_EQ(files.size(), 1u);
     return files.empty() ? "" : files[0];
@@ -103,7 +103,7 @@ TEST_F(StoreTest, EntryUnderAnotherNameIsRefused) {
   ASSERT_TRUE(daemon->fetch(other));
   std::string hex = to_hex(daemon->key_of(mine));
   daemon_.signal(SIGTERM);
-  ASSERT_EQ(daemon_.wait(5s), 0);
+  ASSERT_EQ(daemon_.wait(), 0);
   fs::path file = entry_files(cache()).at(0);
   fs::path swapped = file.parent_path().parent_path() / hex.substr(0, 2) / hex.substr(2);
   fs::create_directories(swapped.parent_path());
@@ -114,7 +114,7 @@ TEST_F(StoreTest, EntryUnderAnotherNameIsRefused) {
 TEST_F(StoreTest, LeftoversOfACrashAreSwept) {
   start();
   daemon_.signal(SIGTERM);
-  ASSERT_EQ(daemon_.wait(5s), 0);
+  ASSERT_EQ(daemon_.wait(), 0);
   std::ofstream(cache() + "/tmp/999-1") << "torn";
   start();
   EXPECT_TRUE(connect()->ping());
@@ -133,7 +133,7 @@ TEST_F(StoreTest, KillLoopServesNothingTorn) {
     }
     EXPECT_EQ(stats()["cache_corrupt_total"], 0);
     daemon_.signal(SIGKILL);
-    daemon_.wait(5s);
+    daemon_.wait();
   }
 }
 
@@ -229,7 +229,7 @@ TEST_F(StoreTest, SecondDaemonOnOneCacheReadsOnly) {
   EXPECT_EQ(entry_files(cache()).size(), 1u);
   // With the writer gone the reader takes over at its next store.
   daemon_.signal(SIGTERM);
-  ASSERT_EQ(daemon_.wait(5s), 0);
+  ASSERT_EQ(daemon_.wait(), 0);
   EXPECT_TRUE((*reader)->fetch(order("bytes", 64, "after")));
   EXPECT_TRUE(eventually([&] { return entry_files(cache()).size() == 2; }));
 }

@@ -32,7 +32,7 @@ TEST(Channel, FramesArriveWhole) {
     }
   });
   for (uint64_t i = 0; i < 3; ++i) {
-    auto frame = pair.right.read(Clock::now() + 10s);
+    auto frame = pair.right.read(Clock::now() + 60s);
     ASSERT_TRUE(frame) << frame.error().message;
     EXPECT_EQ(frame->id(), i);
     EXPECT_EQ(frame->json, json);
@@ -48,7 +48,7 @@ TEST(Channel, DescriptorsComeWithTheirFrames) {
     ASSERT_TRUE(pair.left.write({.type = Type::kResult, .request_id = i, .fd = i % 2 ? file.get() : -1}));
   }
   for (uint64_t i = 0; i < 4; ++i) {
-    auto frame = pair.right.read(Clock::now() + 5s);
+    auto frame = pair.right.read(Clock::now() + 60s);
     ASSERT_TRUE(frame);
     EXPECT_EQ(frame->fd.valid(), i % 2 == 1);
     if (!frame->fd) continue;
@@ -63,7 +63,7 @@ TEST(Channel, DescriptorsComeWithTheirFrames) {
 TEST(Channel, AnnouncedButMissingDescriptor) {
   auto pair = Pair::make();
   ASSERT_TRUE(pair.left.write({.type = Type::kResult, .flags = flag::kHasFd}));
-  EXPECT_EQ(pair.right.read(Clock::now() + 5s).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(pair.right.read(Clock::now() + 60s).error().code, ErrorCode::kInvalidArgument);
 }
 
 TEST(Channel, Deadline) {
@@ -95,7 +95,7 @@ TEST(Channel, EndOfFileAndTornFrames) {
   std::array<std::span<const std::byte>, 1> pieces = {std::span<const std::byte>(header)};
   ASSERT_EQ(send_some(pair.left.fd(), pieces, 0, -1), 32);
   pair.left.release().reset();
-  auto torn = pair.right.read(Clock::now() + 5s);
+  auto torn = pair.right.read(Clock::now() + 60s);
   ASSERT_FALSE(torn);
   EXPECT_EQ(torn.error().code, ErrorCode::kUnavailable);
   EXPECT_NE(torn.error().message.find("inside a frame"), std::string::npos);

@@ -29,7 +29,7 @@ std::string output_of(const std::string& words, Program program = {}) {
   char chunk[256];
   for (ssize_t count; (count = ::read(ours.get(), chunk, sizeof chunk)) > 0;)
     out.append(chunk, static_cast<size_t>(count));
-  EXPECT_EQ(wait_for_exit(*pid, 10s), 0);
+  EXPECT_EQ(wait_for_exit(*pid, 60s), 0);
   return out;
 }
 
@@ -74,8 +74,8 @@ TEST(Process, SaysHowItEnded) {
   const pid_t sleeping = spawn({.command = {"sleep", "100"}}).value();
   EXPECT_FALSE(wait_for_exit(sleeping, 10ms));
   ::kill(sleeping, SIGKILL);
-  EXPECT_EQ(exit_text(wait_for_exit(sleeping, 10s).value()), "signal 9");
-  EXPECT_EQ(exit_text(wait_for_exit(spawn({.command = {"sh", "-c", "exit 7"}}).value(), 10s).value()), "exit code 7");
+  EXPECT_EQ(exit_text(wait_for_exit(sleeping, 60s).value()), "signal 9");
+  EXPECT_EQ(exit_text(wait_for_exit(spawn({.command = {"sh", "-c", "exit 7"}}).value(), 60s).value()), "exit code 7");
 }
 
 }  // namespace

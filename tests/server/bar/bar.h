@@ -20,6 +20,9 @@ inline double soak_share() {
   return text ? std::atof(text) : 0;
 }
 
+// Times are printed always and judged only with the counts of the statement, on a machine that has nothing else to do.
+inline bool times_are_judged() { return soak_share() > 0; }
+
 inline int count(int brief, int full) { return std::max(brief, static_cast<int>(soak_share() * full)); }
 
 inline std::chrono::milliseconds duration(std::chrono::milliseconds brief, std::chrono::milliseconds full) {
@@ -62,7 +65,7 @@ class Bar : public ServiceTest {
   }
   void kill_daemon() {
     daemon_.signal(SIGKILL);
-    ASSERT_GE(daemon_.wait(5s), 0);
+    ASSERT_GE(daemon_.wait(), 0);
   }
 };
 

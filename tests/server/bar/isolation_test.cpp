@@ -92,7 +92,7 @@ TEST_F(BarIsolation, Statement19PoisonIsListedAndCanBeCleared) {
   ASSERT_EQ(figures["poison"].size(), 1u);
   EXPECT_EQ(figures["poison"][0]["key"], to_hex(daemon->key_of(order("segv"))));
   EXPECT_EQ(figures["poison"][0]["kills"], 2);
-  EXPECT_GT(figures["poison"][0]["left_ms"], 590'000);
+  EXPECT_GT(figures["poison"][0]["left_ms"], 500'000);
   ASSERT_TRUE(daemon->clear_poison());
   EXPECT_TRUE(stats()["poison"].empty());
   EXPECT_EQ(daemon->compile(order("segv")).error().code, ErrorCode::kWorkerCrashed);
@@ -105,13 +105,14 @@ TEST_F(BarIsolation, Statement19ACrashStormRestsSpawningButNotHits) {
   start({"--crash-storm", "10", "--poison-ttl", "0"});
   auto daemon = connect();
   ASSERT_TRUE(daemon->compile(order("bytes")));
-  for (int i = 0; i < 6; ++i) EXPECT_FALSE(daemon->compile(order("segv", 0, std::to_string(i)), {.deadline_ms = 5000}));
+  for (int i = 0; i < 6; ++i)
+    EXPECT_FALSE(daemon->compile(order("segv", 0, std::to_string(i)), {.deadline_ms = 60'000}));
   ASSERT_EQ(stats()["spawn_backoff"], 1);
   Stopwatch rest;
   int hits = 0;
-  while (stats()["spawn_backoff"] == 1 && rest.ms() < 5000) hits += daemon->fetch(order("bytes")).ok();
+  while (stats()["spawn_backoff"] == 1 && rest.ms() < 60'000) hits += daemon->fetch(order("bytes")).ok();
   EXPECT_GT(hits, 10);
-  EXPECT_TRUE(daemon->compile(order("bytes", 5, "after"), {.deadline_ms = 10'000}));
+  EXPECT_TRUE(daemon->compile(order("bytes", 5, "after"), {.deadline_ms = 60'000}));
   figure(19, "more deaths than the limit: no worker for %.1f s, %d hits served meanwhile", rest.ms() / 1000, hits);
 }
 
@@ -149,19 +150,19 @@ std::vector<double> fork_times(const std::string& worker_path, int forks) {
   EXPECT_TRUE(pid);
   pair.theirs.reset();
   wire::Channel zygote(std::move(pair.ours));
-  EXPECT_TRUE(zygote.read(wire::Clock::now() + 10s));  // its hello
+  EXPECT_TRUE(zygote.read(wire::Clock::now() + 60s));  // its hello
   std::vector<double> out;
   for (int i = 1; i <= forks; ++i) {
     auto ends = wire::make_channel_pair().value();
     Stopwatch took;
     EXPECT_TRUE(zygote.write(
         {.type = wire::Type::kSpawn, .request_id = static_cast<uint64_t>(i), .json = "{}", .fd = ends.theirs.get()}));
-    auto spawned = zygote.read(wire::Clock::now() + 10s);
+    auto spawned = zygote.read(wire::Clock::now() + 60s);
     out.push_back(took.ms());
     EXPECT_TRUE(spawned && spawned->type() == wire::Type::kSpawned);
     ends.theirs.reset();
     ends.ours.reset();                                   // the worker reads end-of-file
-    EXPECT_TRUE(zygote.read(wire::Clock::now() + 10s));  // EXITED
+    EXPECT_TRUE(zygote.read(wire::Clock::now() + 60s));  // EXITED
   }
   ::kill(*pid, SIGKILL);
   ::waitpid(*pid, nullptr, 0);
@@ -202,12 +203,12 @@ TEST_F(BarIsolation, Statement21TheDeadLeaveNothing) {
     Stopwatch client_death;
     ::kill(client, SIGKILL);
     ::waitpid(client, nullptr, 0);
-    ASSERT_TRUE(eventually([&] { return stats()["connections"] == connections; }, 1000ms));
+    ASSERT_TRUE(eventually([&] { return stats()["connections"] == connections; }));
     client_gone.push_back(client_death.ms());
     const auto children = descendants(daemon_.pid());
     Stopwatch death;
     kill_daemon();
-    for (pid_t child : children) ASSERT_TRUE(eventually([&] { return !alive(child); }, 1000ms));
+    for (pid_t child : children) ASSERT_TRUE(eventually([&] { return !alive(child); }));
     worker_gone.push_back(death.ms());
     waiting.clear();
   }

@@ -130,7 +130,7 @@ TEST_F(BarSecurity, Statement31SlowPeersDelayNobody) {
 }
 
 TEST_F(BarSecurity, Statement31LiesCostNoMemory) {
-  start({"--hello-timeout", "0.3"});
+  start({"--hello-timeout", "1"});
   ASSERT_TRUE(connect()->compile(order("bytes")));
   const size_t descriptors = open_descriptors(daemon_.pid());
   const auto before = stats()["rss_bytes"].get<int64_t>();
@@ -164,13 +164,13 @@ TEST_F(BarSecurity, Statement31LiesCostNoMemory) {
   EXPECT_EQ(refused, sent);
   Stopwatch silence;
   RawPeer silent(runtime());
-  EXPECT_TRUE(silent.closed(3000ms));
+  EXPECT_TRUE(silent.closed());
   const double closed = silence.ms();
   EXPECT_TRUE(eventually([&] { return open_descriptors(daemon_.pid()) <= descriptors + 1; }));
   const auto grown = stats()["rss_bytes"].get<int64_t>() - before;
   EXPECT_LT(grown, 4 << 20);
   figure(31,
-         "%d hostile frames: %d refused; memory %+d KiB, descriptors +0; no hello: closed after %.0f ms (limit 300 "
+         "%d hostile frames: %d refused; memory %+d KiB, descriptors +0; no hello: closed after %.0f ms (limit 1000 "
          "here, 2000 by default)",
          sent, refused, static_cast<int>(grown / 1024), closed);
 }

@@ -49,7 +49,7 @@ TEST_F(BarSpeed, Statement33Hits) {
   const auto memory = get_times(*daemon, keys, 20);
   ASSERT_TRUE(eventually([&] { return stats()["stored_total"].get<int>() >= entries; }));
   daemon_.signal(SIGTERM);
-  ASSERT_EQ(daemon_.wait(5s), 0);
+  ASSERT_EQ(daemon_.wait(), 0);
   start();
   daemon = connect();
   const auto disk = get_times(*daemon, keys, 1);

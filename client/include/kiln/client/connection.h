@@ -5,6 +5,7 @@
 //   auto artifact = (*daemon)->fetch(request);   // a key first, the request only on a miss
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -34,6 +35,8 @@ struct ConnectOptions {
   // Where no daemon can live, a `kilnd --pipe` child of this process serves it alone.
   bool allow_pipe = true;
   std::vector<std::string> daemon_args;  // passed on when a daemon is started
+  // How long a daemon may take to start, and to say its first word; one that takes longer is taken for hung.
+  std::chrono::milliseconds start_timeout{10'000};
 };
 
 struct CompileOptions {
