@@ -63,6 +63,16 @@ as_user kiln compile /usr/share/kiln/examples/matmul.kiln --target amd:gfx942 --
 as_user sh -c "cd && kiln tune /usr/share/kiln/jobs/quickstart.jsonl --frozen --json 2>/dev/null" | grep failed_jobs
 as_user kiln stop
 
+step "systemd, with the system's units"
+in_root apt-get install -y -qq --no-install-recommends systemd dbus >"$work/log" 2>&1 || { tail -20 "$work/log"; exit 1; }
+if [ -w /sys/fs/cgroup/systemd ] || [ -w /sys/fs/cgroup/cgroup.procs ]; then
+  umount "$root/proc"
+  "$(dirname "$(realpath "$0")")/boot.sh" "$root"
+  mount -t proc proc "$root/proc"
+else
+  echo "[SKIPPED] control groups cannot be made here"
+fi
+
 step "find_package(Kiln), with what the package recommends"
 in_root sh -c "apt-get install -y -qq --no-install-recommends g++ cmake make \$(dpkg-query -W -f='\${Recommends}' kiln | tr -d ,)" \
   >"$work/log" 2>&1 || { tail -20 "$work/log"; exit 1; }
