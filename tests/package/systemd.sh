@@ -59,7 +59,7 @@ scenario() {
   second=$(pid_of)
   [ -n "$second" ] && [ "$second" != "$first" ] || fail "a client after the end: $second"
   kill -9 "$second"
-  for _ in $(seq 300); do
+  for _ in $(seq 900); do
     third=$(main_pid)
     [ "$third" = 0 ] || [ "$third" = "$second" ] || break
     sleep 0.1
