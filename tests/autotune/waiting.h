@@ -12,10 +12,11 @@
 namespace kiln::autotune {
 
 inline bool eventually(const std::function<bool()>& condition) {
-  const auto patience = std::chrono::seconds(60), poll = std::chrono::milliseconds(10);
-  for (const auto end = std::chrono::steady_clock::now() + patience; !condition();) {
+  constexpr auto kPatience = std::chrono::seconds(60);
+  constexpr auto kPoll = std::chrono::milliseconds(10);
+  for (const auto end = std::chrono::steady_clock::now() + kPatience; !condition();) {
     if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(poll);
+    std::this_thread::sleep_for(kPoll);
   }
   return true;
 }
