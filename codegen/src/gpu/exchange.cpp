@@ -1,5 +1,7 @@
 #include "gpu/exchange.h"
 
+#include <llvm/ADT/MapVector.h>
+
 #include <bit>
 
 #include "gpu/shared_memory.h"
@@ -22,7 +24,7 @@ Value* shuffled(Context& c, Value* x, unsigned lanes) {
 // Each thread writes its registers into a column of its own and reads its partner's.
 Registers fetch_from_warp(Context& c, const Registers& own, const ScanStep& step) {
   Builder& b = c.b;
-  std::map<Value*, uint32_t> rows;
+  llvm::MapVector<Value*, uint32_t> rows;  // in their order, not that of addresses: code is the same in each process
   for (Value* x : own) rows.try_emplace(x, static_cast<uint32_t>(rows.size()));
   llvm::Type* element = to_memory(b, own[0])->getType();
   const auto threads = static_cast<uint32_t>(c.block.lanes * c.block.warps);
@@ -40,7 +42,7 @@ Registers fetch_from_warp(Context& c, const Registers& own, const ScanStep& step
   std::map<uint32_t, Value*> fetched;
   Registers out;
   for (size_t reg = 0; reg < own.size(); ++reg) {
-    const uint32_t row = rows.at(own[reg ^ step.reg]);
+    const uint32_t row = rows.lookup(own[reg ^ step.reg]);
     Value*& x = fetched[row];
     if (!x) {
       auto* load = b.CreateLoad(element, address(row, partner));
