@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "commands.h"
+#include "kiln/cmdline/reference.h"
 
 namespace {
 
@@ -166,6 +167,7 @@ int main(int argc, char** argv) {
   add_entry_commands(app, flags, action);
   add_tune_command(app, action);
   add_daemon_commands(app, flags, action);
+  if (auto printed = kiln::cmdline::print_reference(app, "kiln", argc, argv)) return *printed;
   CLI11_PARSE(app, argc, argv);
   const Result<void> done = action();
   if (done && std::fflush(stdout) == 0) return 0;
