@@ -134,6 +134,7 @@ void ClientConnection::on_get(const wire::Frame& frame) {
   std::memcpy(key.data(), frame.body.data(), key.size());
   if (SharedBlob blob = services_.store.find_memory(key)) {
     ++services_.metrics.hits_memory;
+    services_.scheduler.on_hit(blob);
     return send_found(frame.id(), {blob, Tier::kMemory});
   }
   if (!admit(frame.id())) return;
@@ -142,7 +143,9 @@ void ClientConnection::on_get(const wire::Frame& frame) {
     if (!self || self->finished_) return;
     self->in_flight_.erase(id);
     ++(blob ? self->services_.metrics.hits_disk : self->services_.metrics.get_misses);
-    blob ? self->send_found(id, {blob, Tier::kDisk}) : self->send_missing(id);
+    if (!blob) return self->send_missing(id);
+    self->services_.scheduler.on_hit(blob);
+    self->send_found(id, {blob, Tier::kDisk});
   });
 }
 
@@ -165,7 +168,9 @@ void ClientConnection::on_get_many(const wire::Frame& frame) {
       auto& metrics = self->services_.metrics;
       ++(!blob ? metrics.get_misses : tier == Tier::kMemory ? metrics.hits_memory : metrics.hits_disk);
       std::string index = std::to_string(i);
-      blob ? self->send_found(id, {blob, tier}, index, flags) : self->send_missing(id, index, flags);
+      if (!blob) return self->send_missing(id, index, flags);
+      self->services_.scheduler.on_hit(blob);
+      self->send_found(id, {blob, tier}, index, flags);
     };
     if (SharedBlob blob = services_.store.find_memory(key)) {
       reply(blob, Tier::kMemory);

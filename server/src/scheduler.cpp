@@ -26,13 +26,15 @@ Scheduler::Scheduler(asio::io_context& io, const Config& config, Log& log, Metri
       pool_(pool),
       builder_id_(std::move(builder_id)),
       queue_(config.ageing),
-      refusals_(config.poison_kills, config.poison_ttl, config.negative_ttl) {}
+      refusals_(config.poison_kills, config.poison_ttl, config.negative_ttl),
+      verifier_(io, config, log, metrics, pool) {}
 
 void Scheduler::submit(CompileRequest request, Reply reply) {
   if (request.durable) reply = when_durable(std::move(reply));
   Waiter refused{request.waiter, 0, request.trace_id, std::move(reply), nullptr};
   if (SharedBlob blob = store_.find_memory(request.key)) {
     ++metrics_.hits_memory;
+    on_hit(blob);
     return answer(refused, Served{blob, Tier::kMemory});
   }
   auto now = std::chrono::steady_clock::now();
@@ -99,6 +101,7 @@ void Scheduler::on_lookup(const JobPtr& job, const SharedBlob& blob) {
   if (job->state != Job::State::kLookup) return;  // everybody left meanwhile
   if (blob) {
     metrics_.hits_disk += job->waiters.size();
+    on_hit(blob);
     return finish(job, Served{blob, Tier::kDisk});
   }
   metrics_.misses += job->waiters.size();
@@ -134,7 +137,7 @@ void Scheduler::pump() {
     // With several workers one is kept free of background jobs, so that an interactive request starts at once.
     bool with_background = pool_.size() == 1 || background_running_ + 1 < pool_.size();
     JobPtr job = queue_.pop(std::chrono::steady_clock::now(), with_background);
-    if (!job) return;
+    if (!job) return verifier_.pump();
     run(job);
   }
 }
