@@ -1,6 +1,7 @@
 // What becomes of a job when its worker answers or dies.
 #include <chrono>
 
+#include "crash_report.h"
 #include "kiln/wire/entry.h"
 #include "kiln/wire/json.h"
 #include "scheduler.h"
@@ -34,6 +35,7 @@ std::span<const std::byte> request_to_keep(const Bytes& body) {
 
 void Scheduler::on_outcome(const JobPtr& job, JobOutcome outcome) {
   if (job->state != Job::State::kRunning) return;
+  note_ended(job->id);
   if (job->priority == wire::Priority::kBackground) --background_running_;
   auto took = std::chrono::steady_clock::now() - job->started_at;
   job->phases = std::move(outcome.phases);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "crash_report.h"
 #include "kiln/wire/json.h"
 
 namespace kiln::server {
@@ -152,6 +153,7 @@ void Scheduler::run(const JobPtr& job) {
   (background ? metrics_.wait_ms_background : metrics_.wait_ms_interactive) +=
       std::chrono::duration<double, std::milli>(job->started_at - job->queued_at).count();
   std::string json = wire::dump({{"trace_id", job->trace_id}, {"key", to_hex(job->key)}});
+  note_running(job->id, job->key);
   job->worker = pool_.run(job->id, std::move(json), job->body,
                           [this, job](JobOutcome outcome) { on_outcome(job, std::move(outcome)); });
 }
@@ -200,6 +202,7 @@ void Scheduler::abandon(const JobPtr& job) {
   ++metrics_.jobs_cancelled;
   remember(*job, "CANCELLED");
   jobs_.erase(job->key);
+  note_ended(job->id);
   if (job->state == Job::State::kQueued) queue_.dropped(*job);
   if (job->state == Job::State::kRunning) {
     if (job->priority == wire::Priority::kBackground) --background_running_;

@@ -199,6 +199,23 @@ TEST_F(BarSpeed, Statement36CompilesAndCrashesCanBeRepeated) {
   EXPECT_TRUE(eventually([&] { return reports() == 64; }));
 }
 
+TEST_F(BarSpeed, Statement36ACrashOfTheDaemonNamesItsCompiles) {
+  start();
+  auto daemon = connect();
+  const std::string key = to_hex(daemon->key_of(order("hang", 1)));
+  std::jthread waiting([&] { EXPECT_FALSE(daemon->compile(order("hang", 1))); });
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  const std::string build = connect()->server().daemon_build_id;
+  daemon_.signal(SIGSEGV);
+  EXPECT_EQ(daemon_.wait(), 128 + SIGSEGV);
+  waiting.join();
+  std::ifstream file(runtime() + "/kilnd.crash");
+  const std::string report((std::istreambuf_iterator<char>(file)), {});
+  for (const std::string& part : {std::string("signal 11"), "build-id " + build, "in flight: " + key}) {
+    EXPECT_NE(report.find(part), std::string::npos) << part << "\nnot in\n" << report;
+  }
+}
+
 int series_in(const std::string& text) {
   std::istringstream lines(text);
   int out = 0;
