@@ -9,8 +9,8 @@
 
 namespace kiln::server {
 
-// From now on a signal that ends the process by its own fault writes `path` first. `identity` is lines of text: program,
-// version, build-ids.
+// From now on a signal that ends the process by its own fault writes `path` first. `identity` is lines of text:
+// program, version, build-ids.
 void install_crash_report(const std::string& path, const std::string& identity);
 
 // The compiles that run, by the number of their job. Of more than 64 at once some are not remembered.
