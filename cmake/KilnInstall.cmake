@@ -1,4 +1,5 @@
-# `cmake --install`: executables, the client libraries with their headers, and a package for find_package(Kiln).
+# `cmake --install`: executables, the client libraries with their headers, a package for find_package(Kiln), and what
+# cmake/packaging/ and server/systemd/ make of them.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -11,6 +12,26 @@ foreach(include_dir dsl/include client/include client/wire/include)
 endforeach()
 install(DIRECTORY dsl/examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/examples FILES_MATCHING PATTERN "*.kiln")
 install(DIRECTORY autotune/jobs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/jobs FILES_MATCHING PATTERN "*.jsonl")
+
+set(reference_dir "${CMAKE_BINARY_DIR}/cmake/packaging")
+foreach(section 1 8)
+  install(DIRECTORY "${reference_dir}/" DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section}
+    FILES_MATCHING PATTERN "kiln*.${section}" PATTERN "CMakeFiles" EXCLUDE)
+endforeach()
+# A shell looks a completion up by the name of the program.
+foreach(program kiln kilnd kiln-tune)
+  install(FILES "${reference_dir}/completion.bash" RENAME ${program}
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES "${reference_dir}/completion.fish" RENAME ${program}.fish
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endforeach()
+install(FILES "${reference_dir}/completion.zsh" RENAME _kiln DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+install(CODE "
+  set(KILN_SYSTEMD_SOURCES \"${CMAKE_SOURCE_DIR}/server/systemd\")
+  set(KILN_PREFIX \"\${CMAKE_INSTALL_PREFIX}\")
+  set(KILN_BIN \"${CMAKE_INSTALL_BINDIR}\")
+  set(KILN_UNITS \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/lib/systemd\")
+  include(\"${CMAKE_SOURCE_DIR}/cmake/KilnUnits.cmake\")")
 
 install(EXPORT KilnTargets NAMESPACE Kiln:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Kiln)
 configure_package_config_file(cmake/KilnConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/KilnConfig.cmake

@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "daemon.h"
+#include "kiln/cmdline/reference.h"
 #include "kiln/wire/paths.h"
 #include "options.h"
 
@@ -100,6 +101,7 @@ int main(int argc, char** argv) {
   CLI::App app("kilnd: compiles kernels in worker processes and keeps the results");
   Config config;
   kiln::server::add_options(app, config);
+  if (auto printed = kiln::cmdline::print_reference(app, "kilnd", argc, argv)) return *printed;
   CLI11_PARSE(app, argc, argv);
   config.sources = kiln::server::option_sources(app, argc, argv);
   if (auto status = complete(config, app.count("--cache-dir") > 0, app.count("--tuner") > 0); !status) {

@@ -14,6 +14,7 @@
 #include "interrupt.h"
 #include "kiln/autotune/report.h"
 #include "kiln/autotune/serve.h"
+#include "kiln/cmdline/reference.h"
 #include "progress.h"
 #include "text_files.h"
 
@@ -187,6 +188,7 @@ int main_of(int argc, char** argv) {
   std::string runtime_dir;
   app.add_flag("--serve", serving, "Answer a daemon's requests on descriptor 3");
   app.add_option("--runtime-dir", runtime_dir, "Of that daemon");
+  if (auto printed = cmdline::print_reference(app, "kiln-tune", argc, argv)) return *printed;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& refused) {

@@ -103,6 +103,7 @@ void ClientConnection::on_hello(const wire::Frame& frame) {
                             wire::version_string(wire::kMinVersion) + " to " + wire::version_string(wire::kVersion)));
   }
   greeted_ = true;
+  name_ = hello->client_name;
   hello_timer_.cancel();
   socket_->set_limits({});
   if (!hello->replace) return;
@@ -188,6 +189,7 @@ void ClientConnection::on_compile(wire::Frame frame) {
       header->deadline_ms ? std::chrono::milliseconds(header->deadline_ms) : services_.config.default_deadline;
   request.trace_id =
       header->trace_id.empty() ? std::to_string(id_) + "-" + std::to_string(frame.id()) : std::move(header->trace_id);
+  request.client_name = name_;
   request.durable = header->durable;
   request.body = std::make_shared<const Bytes>(std::move(frame.body));
   services_.scheduler.submit(std::move(request),

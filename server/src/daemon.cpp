@@ -39,7 +39,7 @@ Daemon::~Daemon() = default;
 
 int Daemon::run() {
   if (!config_.pipe) {
-    if (auto elected = listener_.elect(config_.runtime_dir); !elected) {
+    if (auto elected = listener_.elect(config_.runtime_dir, manager_.socket()); !elected) {
       bool another = elected.error().code == ErrorCode::kUnavailable;
       log_.info("not_elected", {{"reason", elected.error().message}});
       tell_starter((another ? "another " : "error ") + elected.error().message);

@@ -28,7 +28,7 @@ bool same_file(int dir, const char* name, dev_t device, ino_t inode) {
 
 }  // namespace
 
-Result<void> Listener::elect(const std::string& runtime_dir) {
+Result<void> Listener::elect(const std::string& runtime_dir, bool socket_given) {
   runtime_dir_ = runtime_dir;
   auto dir = wire::open_private_dir(runtime_dir);
   if (!dir) return dir.error();
@@ -37,6 +37,11 @@ Result<void> Listener::elect(const std::string& runtime_dir) {
   if (!lock) return wire::errno_error(ErrorCode::kPermissionDenied, "cannot open " + runtime_dir + "/LOCK", errno);
   auto patience = std::chrono::steady_clock::now() + kLockPatience;
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (socket_given) {
+      // A daemon that a client had started. Its name is gone, so it will leave; to ask it would be to ask oneself.
+      log_.warn("lock_held", {{"runtime_dir", runtime_dir}});
+      return {};
+    }
     bool alive = wire::connect_socket(runtime_dir).ok();
     if (alive || std::chrono::steady_clock::now() > patience) {
       return error(ErrorCode::kUnavailable, "another kilnd owns " + runtime_dir);

@@ -22,7 +22,8 @@ class Listener {
   Listener(asio::io_context& io, Log& log) : io_(io), log_(log), backoff_(io) {}
 
   // Takes the lock. kUnavailable: another daemon lives there and answers. One that is about to leave is waited for.
-  Result<void> elect(const std::string& runtime_dir);
+  // `socket_given`: a service manager has elected this process by giving it the socket, whoever holds the lock.
+  Result<void> elect(const std::string& runtime_dir, bool socket_given = false);
   Result<void> listen(OnConnection on_connection);
 
   // Listens on a socket that somebody else has bound, and that is not this daemon's to remove.

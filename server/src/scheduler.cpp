@@ -79,6 +79,7 @@ JobPtr Scheduler::create(CompileRequest& request) {
   job->priority = request.priority;
   job->client = request.waiter.client;
   job->trace_id = request.trace_id;
+  job->client_name = request.client_name;
   job->asked_at = std::chrono::steady_clock::now();
   jobs_[job->key] = job;
   return job;

@@ -53,6 +53,8 @@ class Scheduler {
   void on_artifact(const JobPtr& job, JobOutcome& outcome);
   void on_death(const JobPtr& job, const JobOutcome& outcome);
   Result<SharedBlob> make_blob(const Job& job, const JobOutcome& outcome) const;
+  void keep_crash(const Job& job, const std::string& cause);
+  nlohmann::json record_of(const Job& job) const;
   void on_deadline(const WaiterId& id, uint64_t serial);
   void leave(const WaiterId& id, const Error* reason);
   void abandon(const JobPtr& job);

@@ -9,11 +9,12 @@ ROOT = pathlib.Path(sys.argv[1])
 MAY_INCLUDE = {
     "dsl": {"dsl"},
     "client/wire": {"dsl", "wire"},
-    "client": {"dsl", "wire", "client"},
+    "client/cmdline": {"cmdline"},
+    "client": {"dsl", "wire", "cmdline", "client"},
     "codegen": {"dsl", "codegen"},
     "codegen/worker": {"dsl", "codegen", "wire"},
-    "autotune": {"dsl", "client", "wire", "autotune"},
-    "server": {"dsl", "wire", "autotune", "server"},
+    "autotune": {"dsl", "client", "wire", "cmdline", "autotune"},
+    "server": {"dsl", "wire", "cmdline", "autotune", "server"},
 }
 
 

@@ -21,11 +21,12 @@ Value* shuffled(Context& c, Value* x, unsigned lanes) {
   return b.CreateOr(b.CreateZExt(low, x->getType()), b.CreateShl(b.CreateZExt(high, x->getType()), 64));
 }
 
-// Each thread writes its registers into a column of its own and reads its partner's.
+// Each thread writes its registers into a column of its own and reads its partner's. Rows are in the order of the
+// registers, not of the values' addresses, which are others in each process.
 Registers fetch_from_warp(Context& c, const Registers& own, const ScanStep& step) {
   Builder& b = c.b;
-  llvm::MapVector<Value*, uint32_t> rows;  // in their order, not that of addresses: code is the same in each process
-  for (Value* x : own) rows.try_emplace(x, static_cast<uint32_t>(rows.size()));
+  llvm::MapVector<Value*, uint32_t> rows;
+  for (Value* x : own) rows.insert({x, static_cast<uint32_t>(rows.size())});
   llvm::Type* element = to_memory(b, own[0])->getType();
   const auto threads = static_cast<uint32_t>(c.block.lanes * c.block.warps);
   const auto bytes = static_cast<int64_t>(element->getPrimitiveSizeInBits().getFixedValue()) / 8;

@@ -358,5 +358,26 @@ TEST_F(BarLifecycle, Statement28ServiceManagersGiveTheSocketAndAreTold) {
   figure(28, "LISTEN_FDS: a client that came first was served; READY, WATCHDOG and STOPPING heard on NOTIFY_SOCKET");
 }
 
+// A socket unit that is enabled while a daemon that a client had started still runs: asking whether that one answers
+// would reach the manager's socket, whose daemon then left before it was ready, again and again.
+TEST_F(BarLifecycle, Statement28AManagersSocketNeedsNoElection) {
+  start();
+  const pid_t first = connect()->server().pid;
+  auto notified = notify_socket(temp_ / "notify");
+  auto dir = wire::open_private_dir(runtime()).value();
+  auto socket = wire::listen_socket(runtime(), dir.get(), 16).value();
+  std::string line = std::string("LISTEN_PID=$$ LISTEN_FDS=1 NOTIFY_SOCKET=") + (temp_ / "notify") + " exec " +
+                     KILN_TEST_KILND + " --foreground --log-level err --runtime-dir " + runtime();
+  for (const std::string& word : daemon_arguments()) line += " " + word;
+  auto pid = wire::spawn({.command = {"/bin/sh", "-c", line}, .descriptors = {{.number = 3, .fd = socket.get()}}});
+  ASSERT_TRUE(pid);
+  EXPECT_EQ(told(notified), "READY=1");
+  EXPECT_NE(*pid, first);
+  EXPECT_EQ(connect()->server().pid, *pid);
+  EXPECT_TRUE(connect()->fetch(order("bytes")));
+  ::kill(*pid, SIGTERM);
+  EXPECT_TRUE(wire::wait_for_exit(*pid, 60s));
+}
+
 }  // namespace
 }  // namespace kiln::service_test

@@ -1,0 +1,13 @@
+# Run by CPack between installing into its staging place and packing: what Debian expects of a package beyond files.
+file(GLOB_RECURSE libraries "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/lib/*.a")
+foreach(library IN LISTS libraries)
+  execute_process(COMMAND strip --strip-debug --enable-deterministic-archives "${library}" COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
+file(GLOB pages "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/share/man/man*/*.[0-9]")
+foreach(page IN LISTS pages)
+  execute_process(COMMAND gzip -9n "${page}" COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
+set(documents "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/share/doc/kiln")
+file(READ "${CPACK_RESOURCE_FILE_LICENSE}" licence)
+file(WRITE "${documents}/copyright" "${licence}")
+file(CHMOD "${documents}/copyright" PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
