@@ -85,11 +85,6 @@ TEST(LoaderRules, NameWhatIsWrong) {
 
 // ---- every kernel ----
 
-// Without matrix instructions for f32 their products are straight code, too long to be scheduled into 256 registers.
-bool may_have_scratch(std::string_view kernel, std::string_view gpu) {
-  return (kernel == "attention" || kernel == "dlrm_interaction") && gpu != "gfx90a" && gpu != "gfx942";
-}
-
 // All is kept in registers.
 void expect_no_scratch(const Artifact& artifact) {
   EXPECT_EQ(artifact.metadata.at("device").at("scratch_bytes"), 0);
@@ -125,7 +120,7 @@ TEST_P(LibraryOnAmd, IsLinkedForEveryProcessorWithoutScratch) {
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
     EXPECT_EQ(artifact->metadata.at("emit"), "hsaco");
     expect_sound(*artifact, gpu);
-    if (!may_have_scratch(GetParam()->name, gpu.name)) expect_no_scratch(*artifact);
+    expect_no_scratch(*artifact);
   }
 }
 
