@@ -2,7 +2,7 @@
 set(CPACK_PACKAGE_NAME kiln)
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
 set(CPACK_PACKAGE_VENDOR "Kiln")
-set(CPACK_PACKAGE_CONTACT "Kiln maintainers <kiln@localhost>")
+set(CPACK_PACKAGE_CONTACT "Kiln maintainers <kiln@localhost>" CACHE STRING "Maintainer of the package")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "JIT compiler service for compute kernels")
 set(CPACK_PACKAGE_DESCRIPTION
   "Kiln compiles kernels over tiles for C++ programs while they run. A daemon

@@ -2,20 +2,25 @@
 # Installs what is missing, builds, and runs all tests through ctest. Arguments go to ctest, for example -R dsl.
 #   tests/run.sh [--preset release|debug|asan|tsan] [ctest arguments…]
 #   tests/run.sh --soak [googletest filter]     the daemon's bar with its full counts: about an hour, half of it the soak
+#   tests/run.sh --package                      the Debian package in a bare Debian 12; needs root and a mirror
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . cmake/packages.sh
 
-preset=release soak=
+preset=release soak= package=
 if [ "${1:-}" = --soak ]; then
   soak=${2:-*}
+  set --
+fi
+if [ "${1:-}" = --package ]; then
+  package=1
   set --
 fi
 if [ "${1:-}" = --preset ]; then
   preset=$2
   shift 2
 fi
-install_missing $KILN_BUILD_PACKAGES $KILN_TEST_PACKAGES
+install_missing $KILN_BUILD_PACKAGES $KILN_TEST_PACKAGES ${package:+debootstrap}
 # The fuzzers bring their own sanitizers: once is enough.
 fuzz=ON
 case $preset in asan | tsan) fuzz=OFF ;; esac
@@ -25,5 +30,9 @@ if [ -n "$soak" ]; then
   KILN_SOAK=${KILN_SOAK:-1} exec "build/$preset/tests/server/bar_tests" --gtest_filter="$soak"
 fi
 echo "Building ($preset)…"
+if [ -n "$package" ]; then
+  cmake --build --preset "$preset" --target kiln kilnd kiln-worker kiln-tune kiln-runner kiln_pages -- --quiet
+  exec tests/package/chroot.sh "build/$preset"
+fi
 cmake --build --preset "$preset" -- --quiet
 ctest --preset "$preset" --output-on-failure -j "$(nproc)" "$@"

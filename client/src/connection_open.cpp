@@ -24,7 +24,7 @@ struct Greeted {
 };
 
 Result<Greeted> greet(UniqueFd fd, std::chrono::milliseconds timeout) {
-  if (auto same_user = wire::check_peer(fd.get()); !same_user) return same_user.error();
+  if (auto same_user = wire::check_daemon(fd.get()); !same_user) return same_user.error();
   Channel channel(std::move(fd));
   auto frame = channel.read(wire::Clock::now() + timeout);
   if (!frame) return frame.error();

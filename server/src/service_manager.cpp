@@ -29,6 +29,13 @@ int64_t number(const std::string& text) {
   return out;
 }
 
+// What is no listening socket may be a descriptor of this process's own.
+bool listens(int fd) {
+  int on = 0;
+  socklen_t size = sizeof on;
+  return ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &size) == 0 && on != 0;
+}
+
 bool meant_for_us(const std::string& pid) { return number(pid) == ::getpid(); }
 
 }  // namespace
@@ -37,7 +44,7 @@ ServiceManager::ServiceManager() {
   const bool sockets = meant_for_us(take_variable("LISTEN_PID"));
   const int64_t count = number(take_variable("LISTEN_FDS"));
   ::unsetenv("LISTEN_FDNAMES");
-  if (sockets && count >= 1) {
+  if (sockets && count >= 1 && listens(kFirstSocket)) {
     socket_.reset(kFirstSocket);
     ::fcntl(kFirstSocket, F_SETFD, FD_CLOEXEC);
   }

@@ -1,8 +1,11 @@
 // Directories, the socket, executables and build-ids.
 #include "kiln/wire/paths.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -66,6 +69,33 @@ TEST_F(PathsTest, ListenConnectAndPeers) {
     EXPECT_TRUE(check_peer(client->get()));
   }
   EXPECT_EQ(connect_socket(dir_).error().code, ErrorCode::kNotFound) << "nobody listens any more";
+}
+
+// A socket unit of the system's manager: root has opened the socket, in a directory of the account that it is for.
+TEST_F(PathsTest, RootMayListenForTheDaemonButIsNoOtherPeer) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  constexpr uid_t kAccount = 65534;
+  const std::string place = at("account");
+  ASSERT_EQ(::chmod(dir_.c_str(), 0711), 0);
+  ASSERT_EQ(::mkdir(place.c_str(), 0700), 0);
+  UniqueFd dir(::open(place.c_str(), O_RDONLY | O_DIRECTORY));
+  auto listening = listen_socket(place, dir.get(), 4);
+  ASSERT_TRUE(listening) << listening.error().message;
+  for (const std::string& path : {place, place + "/" + kSocketName}) {
+    ASSERT_EQ(::chown(path.c_str(), kAccount, kAccount), 0);
+  }
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgid(kAccount) != 0 || ::setuid(kAccount) != 0) ::_exit(9);
+    auto client = connect_socket(place);
+    if (!client) ::_exit(1);
+    if (!check_daemon(client->get())) ::_exit(2);
+    ::_exit(check_peer(client->get()) ? 3 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_F(PathsTest, LongNamesAreNeverCut) {

@@ -76,15 +76,28 @@ Result<UniqueFd> listen_socket(const std::string& runtime_dir, int dir_fd, int b
   return fd;
 }
 
-Result<void> check_peer(int fd) {
+namespace {
+
+Result<uid_t> user_behind(int fd) {
   ucred peer{};
   socklen_t size = sizeof peer;
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-    return errno_error(ErrorCode::kPermissionDenied, "SO_PEERCRED", errno);
-  }
-  if (peer.uid == ::geteuid()) return {};
-  return error(ErrorCode::kPermissionDenied, "the peer runs as user " + std::to_string(peer.uid) +
-                                                 ", this process as " + std::to_string(::geteuid()));
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) return peer.uid;
+  return errno_error(ErrorCode::kPermissionDenied, "SO_PEERCRED", errno);
+}
+
+}  // namespace
+
+Result<void> check_peer(int fd) {
+  auto user = user_behind(fd);
+  if (!user) return user.error();
+  if (*user == ::geteuid()) return {};
+  return error(ErrorCode::kPermissionDenied,
+               "the peer runs as user " + std::to_string(*user) + ", this process as " + std::to_string(::geteuid()));
+}
+
+Result<void> check_daemon(int fd) {
+  auto user = user_behind(fd);
+  return user && *user == 0 ? Result<void>() : check_peer(fd);
 }
 
 }  // namespace kiln::wire

@@ -379,5 +379,17 @@ TEST_F(BarLifecycle, Statement28AManagersSocketNeedsNoElection) {
   EXPECT_TRUE(wire::wait_for_exit(*pid, 60s));
 }
 
+TEST_F(BarLifecycle, Statement28AWordOfASocketThatIsNotThereIsNoSocket) {
+  std::string line = "LISTEN_PID=$$ LISTEN_FDS=1 exec " + std::string(KILN_TEST_KILND) +
+                     " --foreground --log-level err --runtime-dir " + runtime();
+  for (const std::string& word : daemon_arguments()) line += " " + word;
+  auto pid = wire::spawn({.command = {"/bin/sh", "-c", line}});
+  ASSERT_TRUE(pid);
+  EXPECT_TRUE(eventually([&] { return fs::exists(socket_path()); }));
+  EXPECT_EQ(connect()->server().pid, *pid);
+  ::kill(*pid, SIGTERM);
+  EXPECT_TRUE(wire::wait_for_exit(*pid, 60s));
+}
+
 }  // namespace
 }  // namespace kiln::service_test

@@ -30,6 +30,10 @@ Result<UniqueFd> listen_socket(const std::string& runtime_dir, int dir_fd, int b
 // The peer of a connected Unix socket runs as this process's effective user.
 Result<void> check_peer(int fd);
 
+// The same for a client; also root is accepted, who listens for the daemon where the system's service manager opened the
+// socket, and who could replace this program anyway.
+Result<void> check_daemon(int fd);
+
 // Full path of the running executable; empty when /proc is missing.
 std::string self_path();
 // The daemon a client starts: $KILN_KILND, beside the running executable, ../bin, then $PATH.
