@@ -1,5 +1,5 @@
 # `cmake --install`: executables, the client libraries with their headers, a package for find_package(Kiln), and what
-# packaging/ and server/systemd/ make of them.
+# cmake/packaging/ and server/systemd/ make of them.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -13,7 +13,7 @@ endforeach()
 install(DIRECTORY dsl/examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/examples FILES_MATCHING PATTERN "*.kiln")
 install(DIRECTORY autotune/jobs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/jobs FILES_MATCHING PATTERN "*.jsonl")
 
-set(reference_dir "${CMAKE_BINARY_DIR}/packaging")
+set(reference_dir "${CMAKE_BINARY_DIR}/cmake/packaging")
 foreach(section 1 8)
   install(DIRECTORY "${reference_dir}/" DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section}
     FILES_MATCHING PATTERN "kiln*.${section}" PATTERN "CMakeFiles" EXCLUDE)

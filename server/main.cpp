@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "crash_report.h"
 #include "daemon.h"
 #include "kiln/cmdline/reference.h"
 #include "kiln/wire/paths.h"
@@ -113,6 +114,12 @@ int main(int argc, char** argv) {
   // Whoever starts a daemon waits for this process, not for the daemon: nobody is left with a zombie.
   if (config.detach && ::fork() != 0) ::_exit(0);
   const std::string config_file = absolute_config_file(app);
+  if (!config.pipe) {
+    kiln::server::install_crash_report(
+        config.runtime_dir + "/kilnd.crash",
+        "kilnd " KILN_VERSION ", build-id " + kiln::wire::read_build_id(kiln::wire::self_path()) +
+            "\nkiln-worker, build-id " + kiln::wire::read_build_id(config.worker_path) + "\n");
+  }
   // A daemon holds no directory that somebody may want to unmount.
   if (!config.foreground && ::chdir("/") != 0) return 1;
   return kiln::server::Daemon(std::move(config), [=] { return read_again(argc, argv, config_file); }).run();

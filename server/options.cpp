@@ -58,6 +58,9 @@ void add_options(CLI::App& app, Config& config) {
   add_seconds(app, "--idle-timeout", config.idle_timeout, "Exit after so long without connections; 0: never");
   add_seconds(app, "--deadline", config.default_deadline, "For requests that name none");
   add_seconds(app, "--drain-timeout", config.drain_timeout, "For running compiles at shutdown");
+  app.add_option("--verify", config.verify_percent, "Percent of hits to compile once more and compare")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
   add_seconds(app, "--poison-ttl", config.poison_ttl, "How long a kernel that kills workers is refused");
   add_seconds(app, "--negative-ttl", config.negative_ttl, "How long a failed compile is remembered");
   add_seconds(app, "--kill-after", config.kill_after, "Between SIGTERM and SIGKILL of a worker");

@@ -143,7 +143,9 @@ class Counter {
     }
   }
 
-  static size_t axis_of(const dsl::Op& op) { return static_cast<size_t>(std::get<int64_t>(op.attrs[0])); }
+  static size_t axis_of(const dsl::Op& op, size_t attribute = 0) {
+    return static_cast<size_t>(std::get<int64_t>(op.attrs[attribute]));
+  }
 
   // Results of which nothing is known but that they come from the operands.
   void set_data(const dsl::Op& op) {
@@ -196,12 +198,33 @@ class Counter {
 
   void count_along_axis(const dsl::Op& op, double many) {
     const double count = many * elements(kernel_.type(op.operands[0]));
+    if (op.code == OpCode::kScan && dsl::concrete_shape(kernel_.type(op.operands[0]))[axis_of(op, 1)] > 1) {
+      for (dsl::ValueId id : op.operands) count_scratch(id, many);
+      for (dsl::ValueId id : op.results) count_scratch(id, many);
+    }
     const double log = std::log2(std::max(2.0, elements(kernel_.type(op.operands[0]))));
     double each = 1;
     if (op.code == OpCode::kSort) each = log * log;
     if (op.code == OpCode::kTopk) each = log;
     if (!op.regions.empty()) each = std::max<double>(1, static_cast<double>(op.regions[0].ops.size()) - 1);
     work_.flops += each * count;
+  }
+
+  // A tile that is written once and read once.
+  void count_scratch(dsl::ValueId id, double many) {
+    if (kernel_.type(id).is_scalar()) return;
+    work_.scratch_bytes += 2 * many * elements(kernel_.type(id)) * bytes_of(kernel_.type(id));
+  }
+
+  // What a loop carries from one iteration to the next; what dots add to is counted with them.
+  void count_carried(const dsl::Region& body, double many) {
+    for (size_t i = 1; i < body.args.size(); ++i) {
+      const dsl::ValueId next = body.ops.back().operands[i - 1];
+      const bool of_dot = std::any_of(body.ops.begin(), body.ops.end(), [&](const dsl::Op& op) {
+        return (op.code == OpCode::kDot || op.code == OpCode::kDotScaled) && op.results[0] == next;
+      });
+      if (!of_dot && kernel_.type(next).is_value()) count_scratch(next, many);
+    }
   }
 
   // ---- memory
@@ -309,6 +332,7 @@ class Counter {
     } else if (*end > *start) {
       const int64_t trips = (*end - *start - 1) / *step + 1;
       work_.steps += many * static_cast<double>(trips);
+      count_carried(body, many * static_cast<double>(trips));
       for (auto [trip, times] : samples(trips, 1)) {
         set(body.args[0], known_scalar(*start + trip * *step));
         visit(body, many * times);

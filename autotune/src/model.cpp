@@ -7,19 +7,22 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "kiln/dsl/config.h"
 
 namespace kiln::autotune {
 namespace {
 
-constexpr double kOverlapLoss = 0.2;         // of the time of resources that are not the scarcest
-constexpr double kStepUs = 0.02;             // an iteration of a loop, or a program, on a CPU
-constexpr double kTileBytesOfCpu = 1 << 20;  // what stays in the second cache
-constexpr double kFlightBytes = 32 << 10;    // that a multiprocessor must have asked memory for to keep it busy
-constexpr double kGoodRegisterBytes = 192;   // of a thread's share of the tile that it holds
-constexpr double kUnevenLoss = 0.1;          // for each halving or doubling of that
-constexpr double kSpillFactor = 4;           // uses of a spilled register, about
+constexpr double kOverlapLoss = 0.2;  // of the time of resources that are not the scarcest
+constexpr double kStepUs = 0.002;     // an iteration of a loop, or a program, on a CPU
+constexpr double kFirstCacheBytes = 32 << 10, kSecondCacheBytes = 1 << 20;  // of a CPU, about
+constexpr double kFewRegisterBytes = 2048;                                  // what a core looks ahead
+constexpr double kScratchLoss = 0.25;       // for each doubling of tiles beyond the first cache
+constexpr double kFlightBytes = 32 << 10;   // that a multiprocessor must have asked memory for to keep it busy
+constexpr double kGoodRegisterBytes = 192;  // of a thread's share of the tile that it holds
+constexpr double kUnevenLoss = 0.1;         // for each halving or doubling of that
+constexpr double kSpillFactor = 4;          // uses of a spilled register, about
 
 bool is_gpu(const Machine& machine) { return dsl::target_family(machine.target) != "cpu"; }
 
@@ -123,23 +126,26 @@ double predict_us(const Machine& machine, const Work& work, const Config& config
   double dots = over(work.dot_flops, dot_roof(machine, work.dot_type));
   const double tiles = over(work.dot_bytes, 4 * machine.cache_bytes_per_us);
   const double arithmetic = over(1.5 * work.flops, machine.f32_flops_per_us) + over(work.math, machine.math_per_us);
-  double pieces = 0;
+  double pieces = 0, scratch = 0;
   if (is_gpu(machine)) {
     const double waiting = latency_factor(machine, work, config, device);
     cache *= waiting;
     dots *= std::sqrt(waiting);
   } else {
     // Tiles that the second cache does not hold come from the next one each time.
-    const double excess = std::max(0.0, std::log2(work.tile_bytes / kTileBytesOfCpu));
+    const double excess = std::max(0.0, std::log2(work.tile_bytes / kSecondCacheBytes));
     cache *= 1 + excess;
     dots *= 1 + 0.2 * excess;
     pieces = kStepUs * work.steps / parallel;
+    const double far = std::max(0.0, std::log2(work.tile_bytes / kFirstCacheBytes));
+    scratch = over(work.scratch_bytes, machine.cache_bytes_per_us) * (1 + kScratchLoss * far);
+    if (work.tile_bytes < kFewRegisterBytes) pieces += std::exchange(scratch, 0);
   }
-  const double parts[] = {memory / fill, cache, dots, tiles, arithmetic};
+  const double parts[] = {memory / fill, cache, dots, tiles, arithmetic, pieces};
   const double most = *std::max_element(std::begin(parts), std::end(parts));
   const double sum = std::accumulate(std::begin(parts), std::end(parts), 0.0);
   const double uneven = share_a_thread_factor(machine, work, config);
-  return machine.launch_us + pieces + fill * uneven * (most + kOverlapLoss * (sum - most));
+  return machine.launch_us + fill * uneven * (most + kOverlapLoss * (sum - most) + scratch);
 }
 
 Roofline roofline(const Machine& machine, const Work& work) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kiln/dsl/ir.h"
+#include "kiln/dsl/binary.h"
 
 namespace kiln::cli {
 
@@ -49,6 +49,33 @@ Result<void> stats(const StatsFlags& flags);
 Result<void> trace(const std::string& file);
 Result<void> stop();
 
+struct ExplainFlags {
+  KernelFlags kernel;  // its file may be a key
+  std::string emit = "so";
+  std::string cache_directory;
+};
+Result<void> explain(const ExplainFlags& flags);
+
+struct ReproduceFlags {
+  std::string key;  // or its first digits
+  std::string worker, output, cache_directory;
+};
+Result<void> reproduce(const ReproduceFlags& flags);
+
+struct BundleFlags {
+  std::string file;
+  std::vector<std::string> kernels;  // names; empty: all
+  std::string cache_directory;
+};
+Result<void> export_bundle(const BundleFlags& flags);
+Result<void> import_bundle(const BundleFlags& flags);
+
+struct TopFlags {
+  double interval = 1;  // seconds
+  int count = 0;        // 0: until interrupted
+};
+Result<void> top(const TopFlags& flags);
+
 // Becomes kiln-tune, which stands beside this program.
 Result<void> tune(const std::vector<std::string>& words);
 
@@ -56,6 +83,8 @@ Result<void> cache_list(const std::string& directory);
 Result<void> cache_verify(const std::string& directory);
 Result<void> cache_clear(const std::string& directory);
 
+// The kernel of a file with its config; `cuda` is the device present by then, and `cpu` is still what the daemon says.
+Result<dsl::CompileRequest> make_request(const KernelFlags& flags);
 // A kernel file, parsed and verified.
 Result<dsl::Kernel> load_kernel(const std::string& file);
 // Constexprs and launch options from --set, facts from --facts, a grid from --grid.

@@ -7,26 +7,11 @@
 #include "commands.h"
 #include "files.h"
 #include "kiln/client/connection.h"
-#include "kiln/client/gpu.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/instantiate.h"
 
 namespace kiln::cli {
 namespace {
-
-// "cuda" as the device present; "cpu" is what the daemon says.
-Result<std::string> resolve_target(const std::string& target) {
-  const bool is_known = target == "cpu" || target == "cuda" || target.starts_with("cpu:") ||
-                        target.starts_with("cuda:") || target.starts_with("amd:");
-  if (!is_known) {
-    return invalid_argument("unknown target `" + target +
-                            "`; `kiln compile` knows `cpu`, `cpu:NAME`, `cuda`, `cuda:NAME` and `amd:NAME`");
-  }
-  if (target != "cuda") return target;
-  auto present = client::devices(target);
-  if (!present) return present.error();
-  return present->front().target;
-}
 
 // What the daemon makes of the kernel: code, or text for people.
 Result<Artifact> fetch(const CompileFlags& flags, dsl::CompileRequest request, const std::string& emit) {
@@ -87,16 +72,8 @@ std::string header_path(const std::string& output) {
 }  // namespace
 
 Result<void> compile(const CompileFlags& flags) {
-  auto kernel = load_kernel(flags.kernel.file);
-  if (!kernel) return kernel.error();
-  auto values = parse_sets(*kernel, flags.kernel.sets);
-  if (!values) return values.error();
-  auto facts = parse_facts(*kernel, flags.kernel.facts);
-  if (!facts) return facts.error();
-  auto target = resolve_target(flags.kernel.target);
-  if (!target) return target.error();
-  auto config = dsl::complete_constexprs(*kernel, *values, *target);
-  if (!config) return config.error();
+  auto request = make_request(flags.kernel);
+  if (!request) return request.error();
   const bool to_stdout = flags.output == "-" || (flags.output.empty() && is_text(flags.emit));
   if (flags.output == "-" && !is_text(flags.emit)) {
     return invalid_argument("compile: `" + flags.emit + "` is not text: say --output FILE (-o)");
@@ -108,21 +85,21 @@ Result<void> compile(const CompileFlags& flags) {
     if (auto writable = check_writable(flags.output); !writable) return writable;
   }
   // Here as well as in the worker: a config that is wrong needs no daemon to be refused.
-  if (auto concrete = dsl::instantiate(*kernel, *config, *facts); !concrete) return concrete.error();
-
-  const dsl::CompileRequest request{*kernel, *target, *config, *facts};
+  if (auto concrete = dsl::instantiate(request->kernel, request->constexprs, request->facts); !concrete) {
+    return concrete.error();
+  }
   if (!flags.dump_after.empty()) {
-    auto dumped = dump(flags, request);
+    auto dumped = dump(flags, *request);
     if (!dumped || flags.output.empty()) return dumped;
   }
-  auto artifact = fetch(flags, request, flags.emit);
+  auto artifact = fetch(flags, *request, flags.emit);
   if (!artifact) return artifact.error();
   print_device_notes(artifact->metadata, flags.emit);
   if (to_stdout) return print(artifact->code);
   const std::span<const std::byte> pieces[] = {artifact->code};
   if (auto done = write_file(flags.output, pieces); !done) return done;
   if (flags.emit != "so" || artifact->metadata.contains("device")) return {};
-  return write_text(header_path(flags.output), c_header(*kernel, artifact->metadata));
+  return write_text(header_path(flags.output), c_header(request->kernel, artifact->metadata));
 }
 
 }  // namespace kiln::cli

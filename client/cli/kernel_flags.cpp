@@ -3,6 +3,7 @@
 
 #include "commands.h"
 #include "files.h"
+#include "kiln/client/gpu.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
 #include "kiln/dsl/verify.h"
@@ -25,7 +26,35 @@ std::vector<std::string> constexpr_names(const dsl::Kernel& kernel) {
   return names;
 }
 
+// "cuda" as the device present; "cpu" is what the daemon says.
+Result<std::string> resolve_target(const std::string& target) {
+  const bool is_known = target == "cpu" || target == "cuda" || target.starts_with("cpu:") ||
+                        target.starts_with("cuda:") || target.starts_with("amd:");
+  if (!is_known) {
+    return invalid_argument("unknown target `" + target +
+                            "`; `kiln compile` knows `cpu`, `cpu:NAME`, `cuda`, `cuda:NAME` and `amd:NAME`");
+  }
+  if (target != "cuda") return target;
+  auto present = client::devices(target);
+  if (!present) return present.error();
+  return present->front().target;
+}
+
 }  // namespace
+
+Result<dsl::CompileRequest> make_request(const KernelFlags& flags) {
+  auto kernel = load_kernel(flags.file);
+  if (!kernel) return kernel.error();
+  auto values = parse_sets(*kernel, flags.sets);
+  if (!values) return values.error();
+  auto facts = parse_facts(*kernel, flags.facts);
+  if (!facts) return facts.error();
+  auto target = resolve_target(flags.target);
+  if (!target) return target.error();
+  auto config = dsl::complete_constexprs(*kernel, *values, *target);
+  if (!config) return config.error();
+  return dsl::CompileRequest{*kernel, *target, *config, *facts};
+}
 
 std::string join(const std::vector<std::string>& items) {
   std::string out;

@@ -29,6 +29,10 @@ struct Flags {
   kiln::cli::KernelFlags hash;
   std::string file, directory, cache_directory;
   kiln::cli::StatsFlags stats;
+  kiln::cli::ExplainFlags explain;
+  kiln::cli::ReproduceFlags reproduce;
+  kiln::cli::BundleFlags bundle;
+  kiln::cli::TopFlags top;
 };
 
 void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
@@ -72,6 +76,38 @@ void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
   library->callback([&] { action = [&] { return kiln::cli::export_library(flags.directory); }; });
 }
 
+// Questions about what has been compiled.
+void add_entry_commands(CLI::App& app, Flags& flags, Action& action) {
+  auto add_directory = [](CLI::App* command, std::string& directory) {
+    command->add_option("--dir", directory, "Cache directory; default as for the daemon");
+  };
+  CLI::App* explain = app.add_subcommand("explain", "What is known of a compiled kernel, or why a request finds none");
+  add_kernel_flags(*explain, flags.explain.kernel);
+  explain->get_option("file")->description("A key, its first digits, or a kernel in text form (.kiln)");
+  explain->add_option("--emit", flags.explain.emit, "What was to be emitted, as for `kiln compile`")
+      ->capture_default_str();
+  add_directory(explain, flags.explain.cache_directory);
+  explain->callback([&] { action = [&] { return kiln::cli::explain(flags.explain); }; });
+
+  CLI::App* reproduce = app.add_subcommand("reproduce", "Compile a stored request again, in the foreground");
+  reproduce->add_option("key", flags.reproduce.key, "A key or its first digits")->required();
+  reproduce->add_option("--worker", flags.reproduce.worker, "Another kiln-worker than the installed");
+  reproduce->add_option("-o,--output", flags.reproduce.output, "Where to write the code");
+  add_directory(reproduce, flags.reproduce.cache_directory);
+  reproduce->callback([&] { action = [&] { return kiln::cli::reproduce(flags.reproduce); }; });
+
+  CLI::App* exporting = app.add_subcommand("export", "Write compiled kernels into one file, for other machines");
+  exporting->add_option("file", flags.bundle.file, "The bundle to write")->required();
+  exporting->add_option("--kernel", flags.bundle.kernels, "Only kernels of this name; may be repeated");
+  add_directory(exporting, flags.bundle.cache_directory);
+  exporting->callback([&] { action = [&] { return kiln::cli::export_bundle(flags.bundle); }; });
+
+  CLI::App* importing = app.add_subcommand("import", "Take the compiled kernels of a bundle into the cache");
+  importing->add_option("file", flags.bundle.file, "A bundle that `kiln export` wrote")->required();
+  add_directory(importing, flags.bundle.cache_directory);
+  importing->callback([&] { action = [&] { return kiln::cli::import_bundle(flags.bundle); }; });
+}
+
 void add_tune_command(CLI::App& app, Action& action) {
   CLI::App* tune = app.add_subcommand("tune", "Find the best configs of kernels; words go to kiln-tune");
   tune->prefix_command();
@@ -100,6 +136,13 @@ void add_daemon_commands(CLI::App& app, Flags& flags, Action& action) {
   trace->add_option("-o,--output", flags.file, "The file; the standard output without it");
   trace->callback([&] { action = [&] { return kiln::cli::trace(flags.file); }; });
 
+  CLI::App* top = app.add_subcommand("top", "Watch the daemon: hits, misses, queue and workers");
+  top->add_option("--interval", flags.top.interval, "Seconds between two tables")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  top->add_option("--count", flags.top.count, "How many tables; 0: until interrupted")->check(CLI::Range(0, 1'000'000));
+  top->callback([&] { action = [&] { return kiln::cli::top(flags.top); }; });
+
   CLI::App* cache = app.add_subcommand("cache", "The compiled kernels on disk");
   cache->require_subcommand(1);
   auto add_cache_command = [&](const char* name, const char* help, Result<void> (*function)(const std::string&)) {
@@ -121,6 +164,7 @@ int main(int argc, char** argv) {
   Flags flags;
   Action action;
   add_kernel_commands(app, flags, action);
+  add_entry_commands(app, flags, action);
   add_tune_command(app, action);
   add_daemon_commands(app, flags, action);
   if (auto printed = kiln::cmdline::print_reference(app, "kiln", argc, argv)) return *printed;

@@ -50,6 +50,9 @@ struct Limits {
 // Runs until the daemon closes the channel. Returns the exit code of the process.
 int zygote_main(const Compiler& compiler);
 
+// Compiles the COMPILE body in one file into another, in this process. Returns the exit code.
+int compile_main(const Compiler& compiler, const char* request_path, const char* code_path);
+
 // The loop of one worker, in the forked process; never returns.
 [[noreturn]] void worker_main(wire::Channel channel, const Limits& limits, const Compiler& compiler);
 

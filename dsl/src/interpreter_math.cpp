@@ -59,7 +59,7 @@ T evaluate(MathFn function, T x, T y) {
     case MathFn::kHypot:
       return std::hypot(x, y);
     case MathFn::kCopysign:
-      return std::copysign(x, y);
+      break;  // copy_signs
     case MathFn::kSignbit:
       return std::signbit(x);
     case MathFn::kFloor:
@@ -81,7 +81,7 @@ T evaluate(MathFn function, T x, T y) {
 // Functions that give a number of the operand's type without rounding; sqrt is rounded, if correctly.
 bool is_exact(MathFn function) {
   return function == MathFn::kFloor || function == MathFn::kCeil || function == MathFn::kRound ||
-         function == MathFn::kTrunc || function == MathFn::kCopysign;
+         function == MathFn::kTrunc;
 }
 
 template <class Lane>
@@ -98,6 +98,12 @@ uint64_t evaluate_lane(MathFn function, uint64_t x, uint64_t y) {
   return Lane::encode(static_cast<Number>(result));
 }
 
+// Bits, those of a NaN too.
+void copy_signs(ElementType type, const Tile& x, const Tile& y, Tile& out) {
+  const uint64_t sign = uint64_t{1} << (info(type).bits - 1);
+  for (size_t lane = 0; lane < out.size(); ++lane) out.bits[lane] = (x.bits[lane] & (sign - 1)) | (y.bits[lane] & sign);
+}
+
 }  // namespace
 
 void run_math(Machine& machine, const Op& op) {
@@ -105,6 +111,7 @@ void run_math(Machine& machine, const Op& op) {
   Tile& out = machine.result(op);
   const Tile& x = machine.operand(op, 0);
   const Tile& y = machine.operand(op, op.operands.size() - 1);
+  if (function == MathFn::kCopysign) return copy_signs(machine.element(op), x, y, out);
   with_float(machine.element(op), [&](auto of) {
     for (size_t lane = 0; lane < out.size(); ++lane) {
       out.bits[lane] = evaluate_lane<decltype(of)>(function, x.bits[lane], y.bits[lane]);

@@ -103,6 +103,7 @@ void ClientConnection::on_hello(const wire::Frame& frame) {
                             wire::version_string(wire::kMinVersion) + " to " + wire::version_string(wire::kVersion)));
   }
   greeted_ = true;
+  name_ = hello->client_name;
   hello_timer_.cancel();
   socket_->set_limits({});
   if (!hello->replace) return;
@@ -133,6 +134,7 @@ void ClientConnection::on_get(const wire::Frame& frame) {
   std::memcpy(key.data(), frame.body.data(), key.size());
   if (SharedBlob blob = services_.store.find_memory(key)) {
     ++services_.metrics.hits_memory;
+    services_.scheduler.on_hit(blob);
     return send_found(frame.id(), {blob, Tier::kMemory});
   }
   if (!admit(frame.id())) return;
@@ -141,7 +143,9 @@ void ClientConnection::on_get(const wire::Frame& frame) {
     if (!self || self->finished_) return;
     self->in_flight_.erase(id);
     ++(blob ? self->services_.metrics.hits_disk : self->services_.metrics.get_misses);
-    blob ? self->send_found(id, {blob, Tier::kDisk}) : self->send_missing(id);
+    if (!blob) return self->send_missing(id);
+    self->services_.scheduler.on_hit(blob);
+    self->send_found(id, {blob, Tier::kDisk});
   });
 }
 
@@ -164,7 +168,9 @@ void ClientConnection::on_get_many(const wire::Frame& frame) {
       auto& metrics = self->services_.metrics;
       ++(!blob ? metrics.get_misses : tier == Tier::kMemory ? metrics.hits_memory : metrics.hits_disk);
       std::string index = std::to_string(i);
-      blob ? self->send_found(id, {blob, tier}, index, flags) : self->send_missing(id, index, flags);
+      if (!blob) return self->send_missing(id, index, flags);
+      self->services_.scheduler.on_hit(blob);
+      self->send_found(id, {blob, tier}, index, flags);
     };
     if (SharedBlob blob = services_.store.find_memory(key)) {
       reply(blob, Tier::kMemory);
@@ -188,6 +194,7 @@ void ClientConnection::on_compile(wire::Frame frame) {
       header->deadline_ms ? std::chrono::milliseconds(header->deadline_ms) : services_.config.default_deadline;
   request.trace_id =
       header->trace_id.empty() ? std::to_string(id_) + "-" + std::to_string(frame.id()) : std::move(header->trace_id);
+  request.client_name = name_;
   request.durable = header->durable;
   request.body = std::make_shared<const Bytes>(std::move(frame.body));
   services_.scheduler.submit(std::move(request),

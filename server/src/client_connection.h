@@ -60,6 +60,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   const uint64_t id_;
   std::shared_ptr<FrameSocket> socket_;
   asio::steady_timer hello_timer_;
+  std::string name_;  // from its hello
   bool greeted_ = false;
   bool finished_ = false;
   std::unordered_set<uint64_t> in_flight_;

@@ -16,6 +16,7 @@ void reload(Config& config, const Config& next) {
   config.poison_ttl = next.poison_ttl;
   config.negative_ttl = next.negative_ttl;
   config.crash_storm = next.crash_storm;
+  config.verify_percent = next.verify_percent;
   config.max_connections = next.max_connections;
   config.hello_timeout = next.hello_timeout;
   config.idle_timeout = next.idle_timeout;
@@ -48,6 +49,7 @@ nlohmann::json to_json(const Config& config) {
           {"poison_ttl_ms", config.poison_ttl.count()},
           {"negative_ttl_ms", config.negative_ttl.count()},
           {"crash_storm", config.crash_storm},
+          {"verify_percent", config.verify_percent},
           {"max_connections", config.max_connections},
           {"max_in_flight", config.max_in_flight},
           {"idle_timeout_ms", config.idle_timeout.count()},

@@ -43,7 +43,8 @@ struct Config {
   Milliseconds poison_ttl{600'000};
   unsigned poison_kills = 2;
   Milliseconds negative_ttl{60'000};
-  size_t crash_storm = 64;  // worker deaths a minute before spawning backs off
+  double verify_percent = 0;  // of hits, compiled once more and compared
+  size_t crash_storm = 64;    // worker deaths a minute before spawning backs off
 
   size_t max_connections = 1024;
   size_t max_in_flight = 256;  // per connection

@@ -82,6 +82,15 @@ bool DiskCache::store(const RequestKey& key, const std::vector<std::byte>& bytes
   return true;
 }
 
+void DiskCache::keep_crash(const RequestKey& key, const std::vector<std::byte>& report) {
+  std::lock_guard lock(write_mutex_);
+  if (!root_ || !become_writer()) return;
+  const std::string path = "crashes/" + to_hex(key);
+  if (write_file(path, report) < 0) return;
+  log_.info("crash_kept", {{"file", directory_ + "/" + path}, {"reproduce", "kiln reproduce " + to_hex(key)}});
+  trim_ring("crashes");
+}
+
 int DiskCache::write_file(const std::string& path, const std::vector<std::byte>& bytes) {
   std::string temporary = "tmp/" + std::to_string(::getpid()) + "-" + std::to_string(sequence_++);
   int status = write_and_rename(temporary, path, bytes);

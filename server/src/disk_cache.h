@@ -43,6 +43,8 @@ class DiskCache {
   // False when the entry was not stored; the reason is logged once per change of state. A durable one outlasts a power
   // cut once this has returned true.
   bool store(const RequestKey& key, const std::vector<std::byte>& bytes, bool durable = false);
+  // The same file for the same key; of many the newest are kept.
+  void keep_crash(const RequestKey& key, const std::vector<std::byte>& report);
   void set_limit(uint64_t max_bytes) { max_bytes_ = max_bytes; }
   // Evicts down to the limit.
   void shrink();
@@ -60,7 +62,7 @@ class DiskCache {
   void make_room(uint64_t wanted);
   void evict_to(uint64_t target);
   void set_aside(const std::string& path, const RequestKey& key, const std::string& reason);
-  void trim_quarantine();
+  void trim_ring(const std::string& directory);
   void degrade(const std::string& what, int number);
   void recover();
   void refill_reserve();

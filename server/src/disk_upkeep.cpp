@@ -12,8 +12,8 @@ namespace kiln::server {
 namespace {
 
 constexpr uint64_t kReserveSize = 1u << 20;
-constexpr size_t kMaxQuarantineFiles = 64;
-constexpr uint64_t kMaxQuarantineBytes = 64u << 20;
+constexpr size_t kMaxRingFiles = 64;
+constexpr uint64_t kMaxRingBytes = 64u << 20;
 
 struct Aged {
   std::string path;
@@ -94,7 +94,7 @@ bool DiskCache::become_writer() {
 
 // EEXIST is no failure, and any other one shows when the directory is used.
 void DiskCache::make_directories() {
-  for (const char* name : {"v1", "tmp", "quarantine"}) fs_.mkdir(root_.get(), name);
+  for (const char* name : {"v1", "tmp", "quarantine", "crashes"}) fs_.mkdir(root_.get(), name);
   fs_.mkdir(root_.get(), builder_dir_);
 }
 
@@ -156,17 +156,17 @@ void DiskCache::set_aside(const std::string& path, const RequestKey& key, const 
     return;
   }
   ++stats_.quarantined;
-  trim_quarantine();
+  trim_ring("quarantine");
 }
 
-void DiskCache::trim_quarantine() {
+void DiskCache::trim_ring(const std::string& directory) {
   std::vector<DirEntry> files;
-  fs_.list(root_.get(), "quarantine", files);
+  fs_.list(root_.get(), directory, files);
   std::sort(files.begin(), files.end(), [](const DirEntry& a, const DirEntry& b) { return a.mtime_ns > b.mtime_ns; });
   uint64_t total = 0;
   for (size_t i = 0; i < files.size(); ++i) {
     total += files[i].size;
-    if (i >= kMaxQuarantineFiles || total > kMaxQuarantineBytes) fs_.unlink(root_.get(), "quarantine/" + files[i].name);
+    if (i >= kMaxRingFiles || total > kMaxRingBytes) fs_.unlink(root_.get(), directory + "/" + files[i].name);
   }
 }
 

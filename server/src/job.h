@@ -37,6 +37,7 @@ struct CompileRequest {
   wire::Priority priority = wire::Priority::kInteractive;
   std::chrono::milliseconds deadline{0};
   std::string trace_id;
+  std::string client_name;  // as it called itself in its hello
   bool durable = false;
 };
 
@@ -56,7 +57,7 @@ struct Job {
   SharedBytes body;
   wire::Priority priority = wire::Priority::kInteractive;
   uint64_t client = 0;  // who asked first; the queue is fair between clients
-  std::string trace_id;
+  std::string trace_id, client_name;
   State state = State::kLookup;
   unsigned attempts = 0;
   uint64_t worker = 0;

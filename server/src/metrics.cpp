@@ -39,6 +39,8 @@ nlohmann::json Metrics::to_json() const {
           {"retries_total", retries},
           {"negative_hits_total", negative_hits},
           {"poison_hits_total", poison_hits},
+          {"verified_total", verified},
+          {"verify_mismatches_total", verify_mismatches},
           {"queue_rejected_total", queue_rejected},
           {"jobs_cancelled_total", jobs_cancelled},
           {"tune_requests_total", tune_requests},

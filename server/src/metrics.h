@@ -20,6 +20,7 @@ struct Metrics {
   uint64_t joins = 0;
   uint64_t retries = 0;
   uint64_t negative_hits = 0, poison_hits = 0;
+  uint64_t verified = 0, verify_mismatches = 0;  // hits that were compiled once more
   uint64_t queue_rejected = 0;
   uint64_t jobs_cancelled = 0;
   uint64_t tune_requests = 0, tuner_starts = 0, tuner_deaths = 0;

@@ -1,6 +1,7 @@
 // What becomes of a job when its worker answers or dies.
 #include <chrono>
 
+#include "crash_report.h"
 #include "kiln/wire/entry.h"
 #include "kiln/wire/json.h"
 #include "scheduler.h"
@@ -25,10 +26,16 @@ std::string target_kind(const std::string& metadata) {
   return target.substr(0, target.find(':'));
 }
 
+// One that is too large for an entry cannot be compiled again from it.
+std::span<const std::byte> request_to_keep(const Bytes& body) {
+  return body.size() <= wire::kMaxEntryRequest ? std::span<const std::byte>(body) : std::span<const std::byte>();
+}
+
 }  // namespace
 
 void Scheduler::on_outcome(const JobPtr& job, JobOutcome outcome) {
   if (job->state != Job::State::kRunning) return;
+  note_ended(job->id);
   if (job->priority == wire::Priority::kBackground) --background_running_;
   auto took = std::chrono::steady_clock::now() - job->started_at;
   job->phases = std::move(outcome.phases);
@@ -62,16 +69,47 @@ void Scheduler::on_artifact(const JobPtr& job, JobOutcome& outcome) {
   finish(job, Served{*blob, Tier::kCompile});
 }
 
+// Who had it compiled and what that took: for people, who ask with `kiln explain`.
+nlohmann::json Scheduler::record_of(const Job& job) const {
+  const auto now = std::chrono::steady_clock::now();
+  return {{"builder", builder_id_},
+          {"client", job.client_name.substr(0, 256)},
+          {"trace_id", job.trace_id},
+          {"attempts", job.attempts},
+          {"queue_ms", std::chrono::duration<double, std::milli>(job.started_at - job.queued_at).count()},
+          {"compile_ms", std::chrono::duration<double, std::milli>(now - job.started_at).count()},
+          {"phases", phase_times(job.phases, now)}};
+}
+
+// The request that killed its workers, for `kiln explain` and `kiln reproduce`: in the form of an entry without code.
+void Scheduler::keep_crash(const Job& job, const std::string& cause) {
+  nlohmann::json record = record_of(job);
+  record["cause"] = cause;
+  record["reproduce"] = "kiln reproduce " + to_hex(job.key);
+  const std::string text = wire::dump(record);
+  auto bytes = wire::encode_entry({.key = job.key,
+                                   .builder_id = builder_id_,
+                                   .target_kind = "crash",
+                                   .metadata = "{}",
+                                   .code = {},
+                                   .record = text,
+                                   .request = request_to_keep(*job.body),
+                                   .created_ms = unix_ms()});
+  if (bytes) store_.keep_crash(job.key, std::move(*bytes));
+}
+
 Result<SharedBlob> Scheduler::make_blob(const Job& job, const JobOutcome& outcome) const {
   auto metadata = wire::parse_object(outcome.metadata);
   if (!metadata) return internal_error("the worker's metadata does not parse: " + metadata.error().message);
   if (outcome.code.empty()) return internal_error("the worker sent an artifact without code");
-  const std::string kind = target_kind(outcome.metadata);
+  const std::string kind = target_kind(outcome.metadata), record = wire::dump(record_of(job));
   auto bytes = wire::encode_entry({.key = job.key,
                                    .builder_id = builder_id_,
                                    .target_kind = kind,
                                    .metadata = outcome.metadata,
                                    .code = outcome.code,
+                                   .record = record,
+                                   .request = request_to_keep(*job.body),
                                    .created_ms = unix_ms()});
   if (!bytes) return bytes.error();
   return SharedBlob(std::make_shared<const Blob>(Blob{job.key, std::move(*bytes), nullptr}));
@@ -83,6 +121,7 @@ void Scheduler::on_death(const JobPtr& job, const JobOutcome& outcome) {
   nlohmann::json fields = {{"key", to_hex(job->key)}, {"trace_id", job->trace_id}, {"cause", outcome.cause}};
   if (poisoned) log_.warn("poisoned", fields);
   if (outcome.out_of_memory) {
+    keep_crash(*job, outcome.cause);
     return finish(job, error(ErrorCode::kOutOfMemory, "the compile needs more memory than the worker's limit of " +
                                                           std::to_string(config_.worker_memory >> 20) + " MiB"));
   }
@@ -93,6 +132,7 @@ void Scheduler::on_death(const JobPtr& job, const JobOutcome& outcome) {
     queue_.push_again(job);
     return pump();
   }
+  keep_crash(*job, outcome.cause);
   finish(job, error(ErrorCode::kWorkerCrashed, "the compile killed its worker " + std::to_string(job->attempts) +
                                                    " times; last: " + outcome.cause));
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "crash_report.h"
 #include "kiln/wire/json.h"
 
 namespace kiln::server {
@@ -26,13 +27,15 @@ Scheduler::Scheduler(asio::io_context& io, const Config& config, Log& log, Metri
       pool_(pool),
       builder_id_(std::move(builder_id)),
       queue_(config.ageing),
-      refusals_(config.poison_kills, config.poison_ttl, config.negative_ttl) {}
+      refusals_(config.poison_kills, config.poison_ttl, config.negative_ttl),
+      verifier_(io, config, log, metrics, pool) {}
 
 void Scheduler::submit(CompileRequest request, Reply reply) {
   if (request.durable) reply = when_durable(std::move(reply));
   Waiter refused{request.waiter, 0, request.trace_id, std::move(reply), nullptr};
   if (SharedBlob blob = store_.find_memory(request.key)) {
     ++metrics_.hits_memory;
+    on_hit(blob);
     return answer(refused, Served{blob, Tier::kMemory});
   }
   auto now = std::chrono::steady_clock::now();
@@ -79,6 +82,7 @@ JobPtr Scheduler::create(CompileRequest& request) {
   job->priority = request.priority;
   job->client = request.waiter.client;
   job->trace_id = request.trace_id;
+  job->client_name = request.client_name;
   job->asked_at = std::chrono::steady_clock::now();
   jobs_[job->key] = job;
   return job;
@@ -98,6 +102,7 @@ void Scheduler::on_lookup(const JobPtr& job, const SharedBlob& blob) {
   if (job->state != Job::State::kLookup) return;  // everybody left meanwhile
   if (blob) {
     metrics_.hits_disk += job->waiters.size();
+    on_hit(blob);
     return finish(job, Served{blob, Tier::kDisk});
   }
   metrics_.misses += job->waiters.size();
@@ -133,7 +138,7 @@ void Scheduler::pump() {
     // With several workers one is kept free of background jobs, so that an interactive request starts at once.
     bool with_background = pool_.size() == 1 || background_running_ + 1 < pool_.size();
     JobPtr job = queue_.pop(std::chrono::steady_clock::now(), with_background);
-    if (!job) return;
+    if (!job) return verifier_.pump();
     run(job);
   }
 }
@@ -148,6 +153,7 @@ void Scheduler::run(const JobPtr& job) {
   (background ? metrics_.wait_ms_background : metrics_.wait_ms_interactive) +=
       std::chrono::duration<double, std::milli>(job->started_at - job->queued_at).count();
   std::string json = wire::dump({{"trace_id", job->trace_id}, {"key", to_hex(job->key)}});
+  note_running(job->id, job->key);
   job->worker = pool_.run(job->id, std::move(json), job->body,
                           [this, job](JobOutcome outcome) { on_outcome(job, std::move(outcome)); });
 }
@@ -196,6 +202,7 @@ void Scheduler::abandon(const JobPtr& job) {
   ++metrics_.jobs_cancelled;
   remember(*job, "CANCELLED");
   jobs_.erase(job->key);
+  note_ended(job->id);
   if (job->state == Job::State::kQueued) queue_.dropped(*job);
   if (job->state == Job::State::kRunning) {
     if (job->priority == wire::Priority::kBackground) --background_running_;

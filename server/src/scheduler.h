@@ -10,6 +10,7 @@
 #include "job_queue.h"
 #include "refusals.h"
 #include "store.h"
+#include "verifier.h"
 #include "worker_pool.h"
 
 namespace kiln::server {
@@ -27,6 +28,9 @@ class Scheduler {
 
   // Starts what can be started; called when a worker becomes free.
   void pump();
+
+  // A request was answered from a tier, perhaps without coming here.
+  void on_hit(const SharedBlob& blob) { verifier_.on_hit(blob); }
 
   // No new jobs; those that do not run yet are refused.
   void drain();
@@ -53,6 +57,8 @@ class Scheduler {
   void on_artifact(const JobPtr& job, JobOutcome& outcome);
   void on_death(const JobPtr& job, const JobOutcome& outcome);
   Result<SharedBlob> make_blob(const Job& job, const JobOutcome& outcome) const;
+  void keep_crash(const Job& job, const std::string& cause);
+  nlohmann::json record_of(const Job& job) const;
   void on_deadline(const WaiterId& id, uint64_t serial);
   void leave(const WaiterId& id, const Error* reason);
   void abandon(const JobPtr& job);
@@ -72,6 +78,7 @@ class Scheduler {
   History history_;
   JobQueue queue_;
   Refusals refusals_;
+  Verifier verifier_;
   std::unordered_map<RequestKey, JobPtr, KeyHash> jobs_;
   std::map<WaiterId, JobPtr> waiters_;
   uint64_t next_job_ = 1, next_serial_ = 1;

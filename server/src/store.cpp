@@ -76,6 +76,11 @@ void Store::make_durable(const SharedBlob& blob, std::function<void(bool)> done)
   });
 }
 
+void Store::keep_crash(const RequestKey& key, Bytes report) {
+  if (!disk_ || finished_) return;
+  asio::post(pool_, [this, key, report = std::move(report)] { disk_->keep_crash(key, report); });
+}
+
 void Store::set_limits(uint64_t memory_bytes, uint64_t cache_bytes) {
   memory_.set_limit(memory_bytes);
   if (!disk_) return;

@@ -24,6 +24,8 @@ class Store {
   void put(const SharedBlob& blob);
   // Calls back on the io thread once the entry is on disk for good, or with false where it cannot be.
   void make_durable(const SharedBlob& blob, std::function<void(bool)> done);
+  // A report of a compile that killed its workers, kept for `kiln reproduce`.
+  void keep_crash(const RequestKey& key, Bytes report);
   void set_limits(uint64_t memory_bytes, uint64_t cache_bytes);
   // Waits until everything is on disk. Nothing may be looked up afterwards.
   void finish();

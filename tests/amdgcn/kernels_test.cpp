@@ -8,11 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "kiln/codegen/compile.h"
-#include "kiln/dsl/binary.h"
-#include "kiln/dsl/config.h"
-#include "kiln/dsl/instantiate.h"
 #include "loader_rules.h"
+#include "requests/requests.h"
 
 namespace kiln::dsl {
 void PrintTo(const LibraryKernel* kernel, std::ostream* out) { *out << kernel->name; }
@@ -23,29 +20,9 @@ namespace {
 
 namespace lang = dsl::lang;
 
-dsl::Facts good_facts(const dsl::Kernel& kernel) {
-  dsl::Facts out;
-  for (const dsl::Param& param : kernel.params) {
-    const bool is_extent = !param.type.pointer && dsl::is_int(param.type.element);
-    out.push_back(param.type.pointer ? dsl::ParamFact::kAlign16
-                  : is_extent        ? dsl::ParamFact::kMultiple16
-                                     : dsl::ParamFact::kNone);
-  }
-  return out;
-}
-
-Result<Artifact> compile(const dsl::Kernel& kernel, dsl::ConstexprValues config, const std::string& target,
+Result<Artifact> compile(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, const std::string& target,
                          const std::string& emit = "so") {
-  static const bool warm = [] {
-    codegen::warm_up();
-    return true;
-  }();
-  (void)warm;
-  auto complete = dsl::complete_constexprs(kernel, config, target);
-  if (!complete) return complete.error();
-  auto request = dsl::encode_request({kernel, target, *complete, good_facts(kernel), emit});
-  if (!request) return request.error();
-  return codegen::compile(request->canonical, request->debug, {});
+  return compile_kernel(kernel, target, config, aligned_facts(kernel), emit);
 }
 
 // ---- what a loader reads ----
@@ -108,11 +85,6 @@ TEST(LoaderRules, NameWhatIsWrong) {
 
 // ---- every kernel ----
 
-// Without matrix instructions for f32 their products are straight code, too long to be scheduled into 256 registers.
-bool may_have_scratch(std::string_view kernel, std::string_view gpu) {
-  return (kernel == "attention" || kernel == "dlrm_interaction") && gpu != "gfx90a" && gpu != "gfx942";
-}
-
 // All is kept in registers.
 void expect_no_scratch(const Artifact& artifact) {
   EXPECT_EQ(artifact.metadata.at("device").at("scratch_bytes"), 0);
@@ -148,7 +120,7 @@ TEST_P(LibraryOnAmd, IsLinkedForEveryProcessorWithoutScratch) {
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
     EXPECT_EQ(artifact->metadata.at("emit"), "hsaco");
     expect_sound(*artifact, gpu);
-    if (!may_have_scratch(GetParam()->name, gpu.name)) expect_no_scratch(*artifact);
+    expect_no_scratch(*artifact);
   }
 }
 

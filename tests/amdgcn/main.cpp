@@ -3,16 +3,11 @@
 // waves take. `kiln-amdgcn --table`: the same of the kernels that matter. `--aligned`: pointers and ints are multiples
 // of 16. A last argument that ends in .check stands for nothing: it is the golden file.
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 
 #include "instruction_counts.h"
-#include "kiln/codegen/compile.h"
-#include "kiln/dsl/binary.h"
-#include "kiln/dsl/config.h"
-#include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/kernels.h"
+#include "requests/requests.h"
 
 namespace {
 
@@ -20,9 +15,9 @@ using namespace kiln;
 namespace lang = dsl::lang;
 
 struct Options {
-  std::string name, type = "f32", target = "amd:gfx942";
-  dsl::ConstexprValues config;
-  bool aligned = false, count = false, table = false;
+  test::CommandLine common{.target = "amd:gfx942"};
+  std::string type = "f32";
+  bool count = false, table = false;
 };
 
 int fail(const std::string& message) {
@@ -34,23 +29,14 @@ Options parse(int argc, char** argv) {
   Options out;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
-    const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
-    if (argument == "--target") {
-      out.target = value();
-    } else if (argument == "--type") {
-      out.type = value();
-    } else if (argument == "--set") {
-      const std::string set = value();
-      const size_t equals = std::min(set.find('='), set.size());
-      out.config[set.substr(0, equals)] = std::atoll(set.c_str() + std::min(equals + 1, set.size()));
-    } else if (argument == "--aligned") {
-      out.aligned = true;
+    if (argument == "--type") {
+      out.type = i + 1 < argc ? argv[++i] : "";
     } else if (argument == "--count") {
       out.count = true;
     } else if (argument == "--table") {
       out.table = true;
-    } else if (!argument.ends_with(".check")) {
-      out.name = argument;
+    } else {
+      out.common.take(argc, argv, i);
     }
   }
   return out;
@@ -66,32 +52,16 @@ Result<dsl::Kernel> typed(const std::string& name) {
 }
 
 Result<dsl::Kernel> find_kernel(const Options& options) {
-  if (options.type == "bf16") return typed<lang::bf16>(options.name);
-  if (options.type == "f16") return typed<lang::f16>(options.name);
-  if (options.type == "i8") return typed<lang::i8>(options.name);
-  for (const dsl::LibraryKernel& kernel : dsl::library_kernels()) {
-    if (kernel.name == options.name) return **kernel.ir;
-  }
-  return invalid_argument("the library has no kernel `" + options.name + "`");
-}
-
-dsl::Facts facts_of(const dsl::Kernel& kernel, bool aligned) {
-  dsl::Facts out;
-  for (const dsl::Param& param : kernel.params) {
-    out.push_back(!aligned                            ? dsl::ParamFact::kNone
-                  : param.type.pointer                ? dsl::ParamFact::kAlign16
-                  : dsl::is_float(param.type.element) ? dsl::ParamFact::kNone
-                                                      : dsl::ParamFact::kMultiple16);
-  }
-  return out;
+  const std::string& name = options.common.kernel;
+  if (options.type == "bf16") return typed<lang::bf16>(name);
+  if (options.type == "f16") return typed<lang::f16>(name);
+  if (options.type == "i8") return typed<lang::i8>(name);
+  return test::library_kernel(name);
 }
 
 Result<Artifact> compile(const dsl::Kernel& kernel, const Options& options, const std::string& emit) {
-  auto config = dsl::complete_constexprs(kernel, options.config, options.target);
-  if (!config) return config.error();
-  auto request = dsl::encode_request({kernel, options.target, *config, facts_of(kernel, options.aligned), emit});
-  if (!request) return request.error();
-  return codegen::compile(request->canonical, request->debug, {});
+  const test::CommandLine& common = options.common;
+  return test::compile_kernel(kernel, common.target, common.config, common.facts(kernel), emit);
 }
 
 void print_counts(const std::string& assembly, const nlohmann::json& device) {
@@ -129,7 +99,8 @@ int print_table() {
                                    {"transpose", "f32"}}) {
     for (const char* gfx : {"gfx90a", "gfx942", "gfx1100", "gfx1200"}) {
       Options options;
-      options.name = name, options.type = type, options.target = std::string("amd:") + gfx, options.aligned = true;
+      options.type = type;
+      options.common = {.kernel = name, .target = std::string("amd:") + gfx, .aligned = true};
       const auto kernel = find_kernel(options);
       if (!kernel) return fail(kernel.error().message);
       const auto both = compile_both(*kernel, options);
@@ -154,13 +125,9 @@ int print_table() {
 
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
-  if (options.table) {
-    codegen::warm_up();
-    return print_table();
-  }
+  if (options.table) return print_table();
   const auto kernel = find_kernel(options);
   if (!kernel) return fail(kernel.error().message);
-  codegen::warm_up();
   if (options.count) {
     const auto both = compile_both(*kernel, options);
     if (!both) return fail(both.error().message);

@@ -11,7 +11,8 @@
 // The environment: FAKE_RUNNER_NOISE=SEED multiplies times by log-normal noise (5 %) and makes one in 20 an outlier;
 // FAKE_RUNNER_SICK=N lets it die in every load while the file FAKE_RUNNER_COUNT has fewer than N lines;
 // FAKE_RUNNER_HELLO=TEXT is its greeting, FAKE_RUNNER_GREETS_AFTER=MS when it greets; FAKE_RUNNER_LAUNCH=MS is how long
-// the process takes for each launch that is measured, whatever time it says. Each process adds a line to
+// the process takes for each launch that is measured, whatever time it says; FAKE_RUNNER_HOLD=FILE lets launches of
+// configs with a `us` other than the default's, 100, wait while there is such a file. Each process adds a line to
 // FAKE_RUNNER_COUNT: "started PID ARGUMENTS", each kernel one to FAKE_RUNNER_KERNELS, each launch one to
 // FAKE_RUNNER_LOG: "load 3", "measure 3", and each measured config one to FAKE_RUNNER_CONFIGS: "8 behave=0,us=40",
 // behind the value of the kernel's second parameter.
@@ -31,6 +32,8 @@ namespace {
 
 using kiln::autotune::write_line;
 using nlohmann::json;
+
+constexpr double kDefaultUs = 100, kNoUs = 1;  // of the tests' kernel; of one that says nothing
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -57,6 +60,15 @@ void sleep_for(const char* variable) {
   ::usleep(static_cast<useconds_t>(1000 * std::strtoul(environment(variable).c_str(), nullptr, 10)));
 }
 
+void wait_while_held(double us) {
+  const std::string file = environment("FAKE_RUNNER_HOLD");
+  const pid_t tuner = ::getppid();
+  while (!file.empty() && us != kDefaultUs && us != kNoUs && ::access(file.c_str(), F_OK) == 0) {
+    if (::getppid() != tuner) std::exit(0);
+    ::usleep(5000);
+  }
+}
+
 [[noreturn]] void crash() {
   std::cerr << "something is wrong" << std::endl;
   ::signal(SIGSEGV, SIG_DFL);
@@ -79,7 +91,7 @@ class FakeRunner {
  private:
   struct Candidate {
     int behave = 0;
-    double us = 1;
+    double us = kNoUs;
     std::string name = {};
   };
 
@@ -102,7 +114,7 @@ class FakeRunner {
     const uint32_t number = request.at("candidate");
     note("FAKE_RUNNER_LOG", "load " + std::to_string(number));
     const json config = request.at("config");
-    const Candidate candidate{config.value("behave", 0), config.value("us", 1.0),
+    const Candidate candidate{config.value("behave", 0), config.value("us", kNoUs),
                               shape_ + " " + kiln::autotune::to_string(config.get<kiln::autotune::Config>())};
     const std::string sick = environment("FAKE_RUNNER_SICK");
     if (!sick.empty() && count_lines(environment("FAKE_RUNNER_COUNT")) < std::stoi(sick)) crash();
@@ -153,6 +165,7 @@ class FakeRunner {
         crash();
       }
       sleep_for("FAKE_RUNNER_LAUNCH");
+      wait_while_held(candidate.us);
       if (candidate.behave == 12) {
         times.push_back(nullptr);
         failures.push_back({{"candidate", number}, {"failure", "crash"}, {"message", "illegal address"}});

@@ -5,14 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <functional>
-#include <thread>
-
 #include "batch_helpers.h"
 #include "kiln/autotune/tune.h"
 #include "kiln/client/client.h"
 #include "kiln/dsl/text.h"
+#include "waiting.h"
 
 namespace kiln::autotune {
 
@@ -112,14 +109,6 @@ inline Result<void> prepared(const UntypedFunction& function, int32_t n) {
   std::vector<float> x(static_cast<size_t>(n));
   const std::array arguments = {client::to_argument(x.data()), client::to_argument(n)};
   return function.prepare(arguments);
-}
-
-inline bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds patience = 30s) {
-  for (const auto end = std::chrono::steady_clock::now() + patience; !condition();) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(10ms);
-  }
-  return true;
 }
 
 }  // namespace kiln::autotune

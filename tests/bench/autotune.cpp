@@ -2,7 +2,7 @@
 // every config is measured, then another seed searches, and the first batch runs again. What the three chose and the
 // default are launched once more in turn, in rounds that chose none of them: these times are what is compared.
 //
-//   bench-autotune JOBS.jsonl [--targets T,…] [--runner EXE] [--keep DIRECTORY] [PART-OF-A-NAME…]
+//   bench-autotune JOBS.jsonl [--targets T,…] [--runner EXE] [--keep DIRECTORY] [--times FILE] [PART-OF-A-NAME…]
 //
 //   case                          space  share  ratio  agree  gain   rank  configs
 //   matmul f32 512                   80   0.25  1.004  0.001  1.31   0.81  BM=…| BM=…| BM=…
@@ -12,6 +12,9 @@
 // by that of the choice; rank: correlation of model and times. Ends with 1 where a case misses a bar: 0.25 of the space
 // (or 3 configs), a ratio of 1.02, choices within 2 %, a second run that measures nothing; and on a GPU a device that
 // is idle for more than a tenth of the first batch.
+//
+// With --times nothing is tuned: FILE is written, with the roofs of the machine in its first line and the times of all
+// configs of a case in each other, launched in turn. tests/autotune tests the search on such times.
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,10 +23,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "kiln/autotune/batch.h"
 #include "kiln/dsl/config.h"
 #include "statistics.h"
+#include "tune_entries.h"
 
 namespace {
 
@@ -36,7 +41,7 @@ constexpr int kRounds = 151;
 constexpr Seconds kPatience = Seconds(5);  // for the last rounds of a case
 
 struct Flags {
-  std::string jobs, targets = "cpu", runner, keep;
+  std::string jobs, targets = "cpu", runner, keep, times;
   std::vector<std::string> names;
 };
 
@@ -61,6 +66,7 @@ Flags parse_flags(int argc, char** argv) {
     std::string* value = word == "--targets"  ? &out.targets
                          : word == "--runner" ? &out.runner
                          : word == "--keep"   ? &out.keep
+                         : word == "--times"  ? &out.times
                                               : nullptr;
     if (value && i + 1 < argc)
       *value = argv[++i];
@@ -69,7 +75,9 @@ Flags parse_flags(int argc, char** argv) {
     else
       out.names.push_back(word);
   }
-  if (out.jobs.empty()) fail("bench-autotune JOBS.jsonl [--targets T,…] [--runner EXE] [--keep DIRECTORY] [NAME…]");
+  if (out.jobs.empty()) {
+    fail("bench-autotune JOBS.jsonl [--targets T,…] [--runner EXE] [--keep DIRECTORY] [--times FILE] [NAME…]");
+  }
   return out;
 }
 
@@ -121,7 +129,56 @@ class Bench {
     return good && again.measured == 0 && (!gpu || 1 - first.busy_share <= kIdle);
   }
 
+  void record_times() {
+    const std::string kind(dsl::target_family(flags_.targets));
+    runner_ = checked(start(kind));
+    const Machine machine = checked(calibrate(*compiler_, *runner_, *open("times")));
+    std::ofstream file(flags_.times);
+    file << nlohmann::json{{"machine", to_json(machine)}} << "\n";
+    for (const JobSpec& one : cases_) {
+      const Job job{one.name, one.kernel, one.workload, machine.target, one.axes};
+      file << nlohmann::json{{"name", one.name}, {"us", times_of_all(job, machine)}} << "\n" << std::flush;
+      std::fprintf(stderr, "  %s\n", one.name.c_str());
+    }
+    if (!file) fail(flags_.times + ": cannot be written");
+  }
+
  private:
+  // Null where a config does not run.
+  nlohmann::json times_of_all(const Job& job, const Machine& machine) {
+    const Space space = checked(space_for(job.kernel, job.target, job.axes));
+    const std::vector<Entry> entries = checked(list_entries(job, space, machine, Search::kExhaustive));
+    checked(runner_->begin(job.kernel, job.workload, Cache::kCold));
+    std::vector<CandidateId> order;
+    nlohmann::json out;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      out[to_string(entries[i].config)] = nullptr;
+      if (load(job, entries[i].config, static_cast<CandidateId>(i))) order.push_back(static_cast<CandidateId>(i));
+    }
+    const std::vector<std::vector<double>> us = in_turn(order, Seconds(30));
+    for (size_t i = 0; i < order.size(); ++i)
+      out[to_string(entries[order[i]].config)] = round(100 * median(us[i])) / 100;
+    return out;
+  }
+
+  bool load(const Job& job, const Config& config, CandidateId id) {
+    auto artifact = compiler_->compile(job.kernel, job.target, config, facts_of(job.kernel, job.workload)).get();
+    return artifact && checked(runner_->load(id, config, *artifact, Seconds(10))).failure == Failure::kNone;
+  }
+
+  // By candidate and round.
+  std::vector<std::vector<double>> in_turn(const std::vector<CandidateId>& order, Seconds patience) {
+    std::vector<std::vector<double>> out(order.size());
+    const auto begin = std::chrono::steady_clock::now();
+    compiler_->hold();
+    for (int r = 0; r < kRounds && std::chrono::steady_clock::now() - begin < patience; ++r) {
+      const Runner::Measured measured = checked(runner_->measure(order, 1, Seconds(10)));
+      for (size_t i = 0; i < order.size(); ++i) out[i].push_back(measured.rounds[0].us[i]);
+    }
+    compiler_->release();
+    return out;
+  }
+
   std::unique_ptr<Records> open(const std::string& name) const {
     return checked(Records::open((directory_ / (name + ".sqlite")).string()));
   }
@@ -194,14 +251,8 @@ class Bench {
       if (status.failure != Failure::kNone) fail(one.name + ": " + status.message);
       order.push_back(id);
     }
-    std::vector<std::vector<double>> by_id(order.size()), out;
-    const auto begin = std::chrono::steady_clock::now();
-    compiler_->hold();
-    for (int r = 0; r < kRounds && std::chrono::steady_clock::now() - begin < kPatience; ++r) {
-      const Runner::Measured measured = checked(runner_->measure(order, 1, Seconds(10)));
-      for (size_t i = 0; i < order.size(); ++i) by_id[i].push_back(measured.rounds[0].us[i]);
-    }
-    compiler_->release();
+    const std::vector<std::vector<double>> by_id = in_turn(order, kPatience);
+    std::vector<std::vector<double>> out;
     for (const Config& config : configs) out.push_back(by_id[ids.at(config)]);
     return out;
   }
@@ -219,5 +270,6 @@ class Bench {
 
 int main(int argc, char** argv) {
   const Flags flags = parse_flags(argc, argv);
+  if (!flags.times.empty()) return Bench(flags).record_times(), 0;
   return Bench(flags).run() ? 0 : 1;
 }

@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "kiln/codegen/compile.h"
-#include "kiln/dsl/binary.h"
-#include "kiln/dsl/config.h"
 #include "kiln/dsl/kernels.h"
+#include "requests/requests.h"
 
 namespace {
 
@@ -20,23 +19,6 @@ using namespace kiln;
 
 constexpr int kRepetitions = 5;
 constexpr char kCudaTarget[] = "cuda:sm_90a";
-
-dsl::Facts good_facts(const dsl::Kernel& kernel) {
-  dsl::Facts out;
-  for (const dsl::Param& param : kernel.params) {
-    const bool is_extent = !param.type.pointer && dsl::is_int(param.type.element);
-    out.push_back(param.type.pointer ? dsl::ParamFact::kAlign16
-                  : is_extent        ? dsl::ParamFact::kMultiple16
-                                     : dsl::ParamFact::kNone);
-  }
-  return out;
-}
-
-Result<RequestBytes> request_for(const dsl::Kernel& kernel, const std::string& target, const std::string& emit) {
-  auto config = dsl::complete_constexprs(kernel, {}, target);
-  if (!config) return config.error();
-  return dsl::encode_request({kernel, target, *config, good_facts(kernel), emit});
-}
 
 double thread_milliseconds() {
   timespec now{};
@@ -59,8 +41,10 @@ struct Ratios {
 };
 
 Result<Ratios> compare(const dsl::Kernel& kernel, const std::string& name, const std::string& target) {
-  const Result<RequestBytes> requests[] = {request_for(kernel, kCudaTarget, "ptx"),
-                                           request_for(kernel, kCudaTarget, "so"), request_for(kernel, target, "so")};
+  const dsl::Facts facts = test::aligned_facts(kernel);
+  const Result<RequestBytes> requests[] = {test::request_for(kernel, kCudaTarget, {}, facts, "ptx"),
+                                           test::request_for(kernel, kCudaTarget, {}, facts, "so"),
+                                           test::request_for(kernel, target, {}, facts, "so")};
   double ms[3] = {};
   for (int i = 0; i < kRepetitions; ++i) {
     for (size_t which = 0; which < 3; ++which) {

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
@@ -169,6 +171,60 @@ TEST_F(Compiled, ManyThreadsGetAndLaunchWhileVariantsArrive) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// One handle, whose variants are swapped in between the launches of 64 threads: each launch has one of them, whole.
+TEST_F(Compiled, SixtyFourThreadsLaunchWhileVariantsSwap) {
+  Client client(options(true));
+  auto fn = client.get(kernels::vector_add<>(), {.constexprs = {{"BLOCK", 64}}});
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  std::atomic<int> launches{0}, wrong{0};
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  // Lengths and addresses of four kinds, each with a variant of its own.
+  auto settled = [&] { return fn->untyped().variant_count() >= 3 || std::chrono::steady_clock::now() > give_up; };
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 64; ++t) {
+      threads.emplace_back([&, t] {
+        Buffers b(300);
+        for (int after = 0; after < 20; after += settled() ? 1 : 0) {
+          const int n = (t % 2 ? 16 : 1) + 16 * (after % 8);
+          const int shift = t / 2 % 2;
+          std::fill(b.out.begin(), b.out.end(), 0.0f);
+          const bool done = fn->launch({.threads = 1}, b.x.data() + shift, b.y.data(), b.out.data(), n).ok();
+          const bool right = std::all_of(b.out.begin(), b.out.begin() + n, [](float x) { return x == 3.5f; }) &&
+                             std::all_of(b.out.begin() + n, b.out.end(), [](float x) { return x == 0; });
+          wrong += done && right ? 0 : 1;
+          ++launches;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GE(fn->untyped().variant_count(), 3u);
+  std::printf("[ FIGURE ] %d launches by 64 threads while %zu variants arrived: %d wrong\n", launches.load(),
+              fn->untyped().variant_count(), wrong.load());
+}
+
+// The time to the first result, with a specialised variant wanted behind it and without. Printed, not judged.
+TEST_F(Compiled, TheFirstResultWaitsForTheGenericVariantOnly) {
+  std::vector<double> alone, tiered;
+  Client plain(options(false)), specialising(options(true));
+  Buffers b(512);
+  ASSERT_TRUE(plain.get(kernels::vector_add<>(), {.constexprs = {{"BLOCK", 16}}}).ok());  // the daemon is up
+  for (int i = 0; i < 12; ++i) {
+    const bool behind = i % 2;
+    const auto begin = std::chrono::steady_clock::now();
+    auto fn = (behind ? specialising : plain).get(kernels::vector_add<>(), {.constexprs = {{"BLOCK", 512 + i}}});
+    ASSERT_TRUE(fn.ok()) << fn.error().message;
+    ASSERT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), 512).ok());
+    (behind ? tiered : alone)
+        .push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+    EXPECT_EQ(b.out[511], 3.5f);
+  }
+  for (auto* times : {&alone, &tiered}) std::sort(times->begin(), times->end());
+  std::printf("[ FIGURE ] first result: %.1f ms with the generic compile alone, %.1f ms with a variant behind it\n",
+              alone[alone.size() / 2], tiered[tiered.size() / 2]);
 }
 
 TEST_F(Compiled, DestructionDoesNotWaitForTheBackground) {

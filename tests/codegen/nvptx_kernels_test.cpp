@@ -230,6 +230,18 @@ TEST(SpecialisedOnNvidia, HasRegistersToMoveAndSpillsNone) {
   }
 }
 
+// Two products of a group one after the other, both with A from registers: the assembler would put a fence between
+// them, and warn.
+TEST(ProductsOnNvidia, HaveAFenceWhereRegistersOfAAreWritten) {
+  const dsl::Kernel attention = *kernels::attention<lang::bf16>().ir();
+  const dsl::ConstexprValues config = {{"D", 64}, {"BM", 128}, {"BN", 64}, {"num_warps", 4}};
+  const Outcome outcome = outcome_of(attention, config, good_facts(attention), "sm_90a");
+  ASSERT_EQ(outcome.error, "");
+  if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
+  EXPECT_EQ(outcome.device.at("spill_bytes"), 0);
+  EXPECT_TRUE(outcome.device.at("warnings").empty()) << outcome.device.at("warnings");
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, FlagshipOnNvidia, testing::ValuesIn(flagships()),
                          [](const auto& info) { return info.param.name; });
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <memory>
 #include <regex>
 #include <sstream>
 
@@ -202,6 +203,27 @@ TEST(Nvidia, QuotientsByDoublesKeepTheSignOfZero) {
   const size_t estimate = text.find("call double @llvm.nvvm.rcp.approx.ftz.d");
   ASSERT_NE(estimate, std::string::npos);
   EXPECT_NE(text.find("@llvm.copysign.f", estimate), std::string::npos);
+}
+
+// Two compilers may work for one cache: code does not hang on where the compiler's own objects lie.
+TEST(Nvidia, CodeIsTheSameWhereverItIsMade) {
+  for (const auto& [name, config] :
+       {std::pair<std::string, dsl::ConstexprValues>("cumsum_rows", {}), {"topk", {{"BLOCK", 1024}}}}) {
+    const dsl::Kernel kernel = example(name);
+    std::vector<std::unique_ptr<char[]>> between;
+    std::string first;
+    for (size_t run = 0; run < 4; ++run) {
+      const auto artifact = compile(kernel, config, {}, "cuda:sm_80", "ptx");
+      ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+      if (run == 0) first = text_of(*artifact);
+      EXPECT_TRUE(text_of(*artifact) == first) << name;
+      // Holes of other sizes for the next one's objects.
+      for (size_t i = 0; i < 4000; ++i) {
+        between.push_back(std::make_unique<char[]>(16 + (i * 37 + run * 11) % 400));
+        if (i % 3 == run % 3) between[between.size() / 2].reset();
+      }
+    }
+  }
 }
 
 TEST(Nvidia, NamesTheTileOfASortThatDoesNotFit) {

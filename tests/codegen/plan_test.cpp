@@ -351,6 +351,7 @@ TEST(Plan, AnExplicitGridCountsForAllStages) {
 }
 
 TEST(Plan, MetadataTellsHowToLaunch) {
+  if (!wants_targets("cpu")) GTEST_SKIP() << kOnlyDivided;
   auto artifact = compile(parse_kernel(reduce_text("f32", "f32", kRagged, "{kind = sum, axis = 0}")), {});
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
   const nlohmann::json wanted = {{{"entry", "kiln_stage_0"}, {"chunks", 4}}, {{"entry", "kiln_entry"}, {"chunks", 1}}};

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <regex>
 
+#include "cuda_device.h"
 #include "harness.h"
 #include "random/shrink.h"
 #include "random_cases.h"
@@ -63,7 +65,7 @@ TEST(RandomOnCpu, SeedsThatFoundBugs) {
 }
 
 // What ptxas 13.0 gets wrong, where the test runs on such a device: mulhi widened, less a widened 0; f8 products of
-// constant words beside a loop.
+// constant words beside a loop; abs and neg of the lowest i16, widened; a NaN's bits behind neg and abs.
 TEST(RandomOnCpu, ReproducersOfBugsOfAssemblers) {
   const Case widened = random_kernel::make_case(R"kiln(
 kernel widened(%out: ptr<i64>) {
@@ -111,6 +113,104 @@ kernel product(%out: ptr<f32>, %count: ptr<i32>) {
 )kiln",
       {}, {}, {random_kernel::zeros(ElementType::kF32, 1), random_kernel::zeros(ElementType::kI32, 1)});
   EXPECT_EQ(run_case(product, "").wrong, "");
+}
+
+// A target of each kind.
+std::vector<std::string> kinds() {
+  if (on_cuda()) return {""};
+#ifdef KILN_AMDGCN
+  return {"", "gpu", "amd:gfx942", "amd:gfx1100"};
+#else
+  return {"", "gpu"};
+#endif
+}
+
+// The lowest and highest numbers, 0 and -1.
+TEST(RandomOnCpu, SignsOfTheLowestInts) {
+  const std::pair<ElementType, std::vector<uint64_t>> types[] = {
+      {ElementType::kI8, {0x80, 0x81, 0x7f, 0, 0xff}},
+      {ElementType::kI16, {0x8000, 0x8001, 0x7fff, 0, 0xffff}},
+      {ElementType::kI32, {0x80000000, 0x80000001, 0x7fffffff, 0, 0xffffffff}},
+      {ElementType::kI64, {uint64_t{1} << 63, 1 | uint64_t{1} << 63, ~(uint64_t{1} << 63), 0, ~uint64_t{0}}}};
+  for (const auto& [type, bits] : types) {
+    for (const char* op : {"abs", "neg"}) {
+      const std::string name(dsl::info(type).name), text = R"(
+kernel signs(%x: ptr<TYPE> readonly, %high: ptr<TYPE>, %wide: ptr<i64>, %below: ptr<i8>) {
+  grid [1, 1, 1]
+  %places = arange {start = 0, end = 5} : tile<[5], i32>
+  %from = splat %x {shape = [5]} : tile<[5], ptr<TYPE>>
+  %at = addptr %from, %places : tile<[5], ptr<TYPE>>
+  %v = load %at : tile<[5], TYPE>
+  %s = OP %v : tile<[5], TYPE>
+  %h = mulhi %s, %v : tile<[5], TYPE>
+  %to = splat %high {shape = [5]} : tile<[5], ptr<TYPE>>
+  %high_at = addptr %to, %places : tile<[5], ptr<TYPE>>
+  store %high_at, %h
+  %w = cast %s {to = i64} : tile<[5], i64>
+  %wides = splat %wide {shape = [5]} : tile<[5], ptr<i64>>
+  %wide_at = addptr %wides, %places : tile<[5], ptr<i64>>
+  store %wide_at, %w
+  %zero = constant {value = 0, type = TYPE} : TYPE
+  %zeros = splat %zero {shape = [5]} : tile<[5], TYPE>
+  %negative = cmp %s, %zeros {pred = lt} : tile<[5], i1>
+  %b = cast %negative {to = i8} : tile<[5], i8>
+  %belows = splat %below {shape = [5]} : tile<[5], ptr<i8>>
+  %below_at = addptr %belows, %places : tile<[5], ptr<i8>>
+  store %below_at, %b
+}
+)";
+      const Case test = random_kernel::make_case(
+          std::regex_replace(std::regex_replace(text, std::regex("TYPE"), name), std::regex("OP "),
+                             op + std::string(" ")),
+          {}, {},
+          {random_kernel::elements(type, bits), random_kernel::zeros(type, 5),
+           random_kernel::zeros(ElementType::kI64, 5), random_kernel::zeros(ElementType::kI8, 5)});
+      for (const std::string& target : kinds()) {
+        EXPECT_EQ(run_case(test, target).wrong, "") << op << " of " << name << " on " << target;
+      }
+    }
+  }
+}
+
+// NaNs with payloads, quiet and not, of both signs: bits.
+TEST(RandomOnCpu, SignsOfNaNs) {
+  const std::pair<ElementType, std::vector<uint64_t>> types[] = {
+      {ElementType::kF16, {0x7e00, 0xfe01, 0x7c01, 0xfd55, 0x8000}},
+      {ElementType::kBF16, {0x7fc0, 0xffc1, 0x7f81, 0xffaa, 0x8000}},
+      {ElementType::kF8E4M3, {0x7f, 0xff, 0x7e, 0xfe, 0x80}},
+      {ElementType::kF8E5M2, {0x7d, 0xfe, 0x7c, 0xff, 0x80}},
+      {ElementType::kF32, {0x7fc00000, 0xffc00001, 0x7f800001, 0xffaaaaaa, 0x80000000}},
+      {ElementType::kF64,
+       {0x7ff8000000000000, 0xfff8000000000001, 0x7ff0000000000001, 0xfff5555555555555, 0x8000000000000000}}};
+  for (const auto& [type, bits] : types) {
+    for (const char* op : {"abs %v", "neg %v", "math %v, %w {fn = copysign}", "math %w, %v {fn = copysign}"}) {
+      const std::string name(dsl::info(type).name), text = R"(
+kernel signs(%x: ptr<TYPE> readonly, %out: ptr<TYPE>) {
+  grid [1, 1, 1]
+  %places = arange {start = 0, end = 5} : tile<[5], i32>
+  %four = constant {value = 4, type = i32} : i32
+  %fours = splat %four {shape = [5]} : tile<[5], i32>
+  %mirrored = sub %fours, %places : tile<[5], i32>
+  %from = splat %x {shape = [5]} : tile<[5], ptr<TYPE>>
+  %at = addptr %from, %places : tile<[5], ptr<TYPE>>
+  %v = load %at : tile<[5], TYPE>
+  %other = addptr %from, %mirrored : tile<[5], ptr<TYPE>>
+  %w = load %other : tile<[5], TYPE>
+  %s = OP : tile<[5], TYPE>
+  %to = splat %out {shape = [5]} : tile<[5], ptr<TYPE>>
+  %out_at = addptr %to, %places : tile<[5], ptr<TYPE>>
+  store %out_at, %s
+}
+)";
+      const Case test =
+          random_kernel::make_case(std::regex_replace(std::regex_replace(text, std::regex("TYPE"), name),
+                                                      std::regex("OP "), op + std::string(" ")),
+                                   {}, {}, {random_kernel::elements(type, bits), random_kernel::zeros(type, 5)});
+      for (const std::string& target : kinds()) {
+        EXPECT_EQ(run_case(test, target).wrong, "") << op << " of " << name << " on " << target;
+      }
+    }
+  }
 }
 
 }  // namespace

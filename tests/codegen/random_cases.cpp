@@ -37,6 +37,7 @@ uint32_t number_from(const char* variable, uint32_t otherwise) {
 random_kernel::Options cpu_options() {
   random_kernel::Options options;
   options.aligned_buffers = false;  // buffers end at a page here
+  if (on_cuda()) options.f8_sum_bits = 14;
   options.allowed = [](const dsl::Kernel& kernel, const dsl::Op& op) {
     return codegen::cpu::check_supported(kernel_of(kernel, op)).ok() && !may_flush_subnormals(kernel, op);
   };

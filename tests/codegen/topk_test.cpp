@@ -41,6 +41,20 @@ TEST_P(TopkOnCpu, AnyAxisOfAnyRank) {
   check_topk(GetParam(), {300, 3}, {4}, {290, 3}, targets_for(GetParam()));
 }
 
+// Nobody wants to know where they came from: equal elements need nothing to tell them apart, nor from padding.
+TEST_P(TopkOnCpu, OfElementsWithoutTheirPlaces) {
+  const std::string type = type_name(GetParam());
+  for (int64_t n : {33, 300}) {
+    for (const char* largest : {"", ", largest = 0"}) {
+      TextKernel k("%x: ptr<" + type + "> readonly, %out: ptr<" + type + ">");
+      const std::string x = k.op("load " + k.pointers("%x", {n}));
+      k.line("%best, %places = topk " + x + " {k = 30, axis = 0" + largest + "}");
+      k.line("store " + k.pointers("%out", {30}) + ", %best");
+      expect_same(k.text(), {{tied_buffer(GetParam(), n, 4), random_buffer(GetParam(), 30, 1)}, kExact, {""}});
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, TopkOnCpu, testing::ValuesIn(all_element_types()),
                          [](const testing::TestParamInfo<ElementType>& info) { return type_name(info.param); });
 

@@ -170,8 +170,14 @@ std::set<std::string> words_of_the_language() {
 void write_frames(Writer& out) {
   const std::string code = "code", metadata = R"({"target": "cpu", "params": []})";
   const auto bytes = std::as_bytes(std::span(code));
-  const auto entry = wire::encode_entry(
-      {.key = {}, .builder_id = "b", .target_kind = "cpu", .metadata = metadata, .code = bytes, .created_ms = 1});
+  const auto entry = wire::encode_entry({.key = {},
+                                         .builder_id = "b",
+                                         .target_kind = "cpu",
+                                         .metadata = metadata,
+                                         .code = bytes,
+                                         .record = "{}",
+                                         .request = bytes,
+                                         .created_ms = 1});
   const Bytes compile = {std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{5}, std::byte{6}};
   out.frame("welcome", wire::Type::kWelcome, wire::to_json(wire::Welcome{}), {});
   out.frame("hello", wire::Type::kHello, wire::to_json(wire::Hello{.client_name = "c", .build_id = "b"}), {});

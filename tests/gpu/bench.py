@@ -5,7 +5,8 @@ events: medians, random data, the L2 cache flushed before each launch, every res
 
 --filter: rows whose area or name has one of the texts. --seconds: rows that are left when the time is up are not run.
 --configs: at most so many of ours a row. --no-inductor: without PyTorch's compiler, which takes seconds a row.
---dry-run: without a GPU and PyTorch: compiles the configs of all rows, prints what is refused.
+--dry-run: without a GPU and PyTorch: compiles the configs of all rows, prints what is refused; with --configs 0 it looks
+whether all rows can be made.
 """
 import argparse
 import collections
@@ -85,8 +86,9 @@ def chosen_rows(options):
             yield row
 
 
-def prepared(options, compiler, ahead=4):
-    """The rows with their inputs and artifacts; the next few compile while one is measured."""
+def prepared(options, compiler, failed, ahead=4):
+    """The rows with their inputs and artifacts; the next few compile while one is measured. Those that cannot be made are
+    added to `failed`."""
     waiting = collections.deque()
     for row in chosen_rows(options):
         try:
@@ -94,6 +96,7 @@ def prepared(options, compiler, ahead=4):
             waiting.append((row, inputs, compiler.start(row, inputs.arguments, options.configs)))
         except Exception as problem:
             print(f"{row.area:<10}{row.name:<44} FAILED: {words(problem)}", flush=True)
+            failed.append(row)
             continue
         if len(waiting) > ahead:
             yield waiting.popleft()
@@ -230,8 +233,8 @@ def on_device(options):
     copy = clock.medians([lambda: big[0].copy_(big[1])], 9)[0]
     del big
     print(f"# copy of 1 GiB: {2 ** 31 / copy / 1e6:.2f} TB/s read and written")
-    end, results = time.monotonic() + options.seconds, []
-    for row, inputs, compiling in prepared(options, compiler):
+    end, results, failed = time.monotonic() + options.seconds, [], []
+    for row, inputs, compiling in prepared(options, compiler, failed):
         if time.monotonic() > end:
             print(f"# the time is up before {row.area} {row.name}")
             compiler.pool.shutdown(wait=False, cancel_futures=True)
@@ -240,6 +243,7 @@ def on_device(options):
             result = measure(torch, clock, row, inputs, compiling, options)
         except Exception as problem:
             print(f"{row.area:<10}{row.name:<44} FAILED: {words(problem)}", flush=True)
+            failed.append(row)
             torch.cuda.synchronize()  # a lost device ends the run here
             continue
         results.append(result)
@@ -253,7 +257,7 @@ def on_device(options):
                 print(f"# {result['row']} {result['type']} {refused['config']}: {refused['why']}")
     if options.json:
         print(json.dumps(results))
-    return 0 if results and all("kiln" in result["speed"] for result in results) else 1
+    return 0 if results and not failed and all("kiln" in result["speed"] for result in results) else 1
 
 
 # ------------------------------------------------------------------------------------------------ without a device
@@ -264,6 +268,7 @@ def without_torch():
         def __call__(self, *_, **__): return self
         def __getattr__(self, _): return self
         def __getitem__(self, _): return self
+        def __lt__(self, _): return self
         def data_ptr(self): return 0
     stub = types.ModuleType("torch")
     anything = Tensor()
@@ -278,14 +283,15 @@ def without_torch():
 def dry_run(options):
     without_torch()
     compiler = Compiler(options.artifacts, options.target or "cuda:sm_90a")
-    failed = 0
-    for row, _, compiling in prepared(options, compiler):
+    failed = []
+    for row, _, compiling in prepared(options, compiler, failed):
         start = time.monotonic()
         done = [(config, *future.result()) for config, future in compiling]
         good = [config for config, path, _ in done if path]
-        failed += not good
+        if done and not good:
+            failed.append(row)
         print(f"{row.area:<10}{row.name + ' ' + row.type:<44} {len(good)} of {len(done)} configs, {time.monotonic() - start:.1f} s",
-              "" if good else done[0][2], flush=True)
+              "" if good or not done else done[0][2], flush=True)
     return 1 if failed else 0
 
 

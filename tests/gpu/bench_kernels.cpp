@@ -142,6 +142,7 @@ Table make_table() {
   add(table, "matmul_tf32<f32", matmul_tf32);
   add(table, "sum_all<f32", sum_all);
   add(table, "histogram<i32", kernels::histogram);
+  add(table, "class_balanced_sampler<f32", kernels::class_balanced_sampler<f32>);
   return table;
 }
 

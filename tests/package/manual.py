@@ -55,7 +55,7 @@ def check_roff(path):
 
 
 for name in ("kiln.1", "kilnd.8", "kiln-tune.1"):
-    path = BUILD / "packaging" / name
+    path = BUILD / "cmake" / "packaging" / name
     page = path.read_text(encoding="utf-8")
     check_command(name.rsplit(".", 1)[0], page, [])
     check_roff(path)

@@ -124,7 +124,8 @@ struct Known {
 Result<Known> analyse(const Kernel& kernel, const Case& test) {
   auto grid = grid_of(kernel, test.inputs);
   if (!grid) return grid.error();
-  World world{kernel, test.inputs, config_of(kernel, test.config), {}, {(*grid)[0], (*grid)[1], (*grid)[2]}};
+  World world{kernel,          test.inputs, config_of(kernel, test.config), {}, {(*grid)[0], (*grid)[1], (*grid)[2]},
+              test.f8_sum_bits};
   world.loaded.resize(kernel.params.size());
   std::vector<uint32_t> roots(kernel.values.size());
   for (uint32_t i = 0; i < kernel.params.size(); ++i) roots[kernel.params[i].value] = i;

@@ -25,6 +25,7 @@ struct Case {
   dsl::ConstexprValues config;
   dsl::Facts facts;
   std::vector<Input> inputs;  // by parameter
+  int f8_sum_bits = 24;       // Options::f8_sum_bits
 };
 
 uint64_t element_at(dsl::ElementType type, const Input& input, size_t index);

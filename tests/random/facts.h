@@ -50,6 +50,7 @@ struct World {
   dsl::Bindings config;      // constexprs only
   std::vector<bool> loaded;  // by parameter: a buffer that is read
   std::array<int64_t, 3> grid;
+  int f8_sum_bits = 24;                                    // Options::f8_sum_bits
   mutable std::vector<std::optional<Fact>> contents = {};  // of read-only buffers, once looked at
 
   int64_t value(const dsl::Expr& expr) const { return expr.evaluate(config).value(); }

@@ -16,8 +16,13 @@ namespace {
 // Sums up to here are exact whatever the order, of integers.
 double exact_sum(ElementType accumulator) { return 2 / unit_of(accumulator); }
 
+// One unit in the last place of 1, of a product's sums of floats. Operands of 8 bits are f8, or e2m1 in pairs.
+double sum_unit(const Rule& rule, ElementType accumulator) {
+  return dsl::info(rule.element(0)).bits == 8 ? std::ldexp(2.0, -rule.world.f8_sum_bits) : unit_of(accumulator);
+}
+
 // Relative error of one product by the precision.
-double product_unit(Precision precision, ElementType accumulator) {
+double product_unit(const Rule& rule, Precision precision, ElementType accumulator) {
   switch (precision) {
     case Precision::kTf32:
       return 0x1p-9;
@@ -25,7 +30,7 @@ double product_unit(Precision precision, ElementType accumulator) {
     case Precision::kBf16x3:
       return 0x1p-14;
     default:
-      return unit_of(accumulator);
+      return sum_unit(rule, accumulator);
   }
 }
 
@@ -33,7 +38,7 @@ Outcome sum_of_products(const Rule& rule, double depth, double factor, const Fac
                         ElementType accumulator, bool exact_operands) {
   const double total = depth * factor + acc.bound;
   if (!(total < largest_of(accumulator) / 4)) return open("a sum that may overflow, or of infinities");
-  if (exact_operands && acc.integral && total <= exact_sum(accumulator)) {
+  if (exact_operands && acc.integral && total <= 2 / sum_unit(rule, accumulator)) {
     Fact out = any_float(Level::kValue);
     out.bound = total;
     // A product of zero may be -0, but added to an accumulator that is not it is +0.
@@ -55,7 +60,7 @@ Outcome dot_rule(const Rule& rule) {
     auto bound = [&](size_t i) { return rule.element(i) == ElementType::kU8 ? 6.0 : rule.in[i].bound; };
     const double scale = std::ldexp(1.0, static_cast<int>(a_scale.high + b_scale.high) - 254);
     const double depth = static_cast<double>(rule.extent(0, 1)) * (rule.element(0) == ElementType::kU8 ? 2 : 1);
-    return sum_of_products(rule, depth, bound(0) * bound(2) * scale, rule.in[4], unit_of(ElementType::kF32),
+    return sum_of_products(rule, depth, bound(0) * bound(2) * scale, rule.in[4], sum_unit(rule, ElementType::kF32),
                            ElementType::kF32, false);
   }
   const ElementType accumulator = rule.element(2);
@@ -65,7 +70,7 @@ Outcome dot_rule(const Rule& rule) {
   const bool exact = rule.in[0].integral && rule.in[1].integral &&
                      (precision == Precision::kIeee || std::max(rule.in[0].bound, rule.in[1].bound) <= 256);
   return sum_of_products(rule, depth, rule.in[0].bound * rule.in[1].bound, rule.in[2],
-                         product_unit(precision, accumulator), accumulator, exact);
+                         product_unit(rule, precision, accumulator), accumulator, exact);
 }
 
 namespace {

@@ -176,5 +176,32 @@ TEST(Generator, KeepsToItsOptions) {
   }
 }
 
+// What a comparison allows of a sum, in terms of what the unit keeps of it; none where all the sums have fewer bits.
+TEST(Facts, SumsOfF8HaveAsManyBitsAsTheUnitKeeps) {
+  const auto product = [](uint64_t element, int bits) {
+    Case test = make_case(R"kiln(
+kernel product(%x: ptr<f8e4m3> readonly, %out: ptr<f32>) {
+  grid [1, 1, 1]
+  %from = splat %x {shape = [1, 1]} : tile<[1, 1], ptr<f8e4m3>>
+  %a = load %from : tile<[1, 1], f8e4m3>
+  %zero = constant {value = 0.0, type = f32} : f32
+  %none = splat %zero {shape = [1, 1]} : tile<[1, 1], f32>
+  %sum = dot %a, %a, %none : tile<[1, 1], f32>
+  %to = splat %out {shape = [1, 1]} : tile<[1, 1], ptr<f32>>
+  store %to, %sum
+}
+)kiln",
+                          {}, {}, {elements(dsl::ElementType::kF8E4M3, {element}), zeros(dsl::ElementType::kF32, 1)});
+    test.f8_sum_bits = bits;
+    return (*output_facts(test))[1];
+  };
+  const uint64_t half = 0x30, two = 0x40, most = 0x7e;  // most · most is 200704
+  EXPECT_EQ(product(half, 14).level, Level::kNear);
+  EXPECT_DOUBLE_EQ(product(half, 14).atol / product(half, 24).atol, 1024);
+  EXPECT_EQ(product(two, 14).level, Level::kValue);
+  EXPECT_EQ(product(most, 24).level, Level::kValue);
+  EXPECT_EQ(product(most, 14).level, Level::kNear);
+}
+
 }  // namespace
 }  // namespace kiln::random_kernel

@@ -19,7 +19,9 @@ using dsl::Type;
 using dsl::ValueId;
 
 Maker::Maker(uint64_t seed, const Options& chosen)
-    : random(seed * 0x9e3779b97f4a7c15u + 1), options(chosen), world{kernel, inputs, {}, {}, {1, 1, 1}} {
+    : random(seed * 0x9e3779b97f4a7c15u + 1),
+      options(chosen),
+      world{kernel, inputs, {}, {}, {1, 1, 1}, chosen.f8_sum_bits} {
   kernel.name = "random" + std::to_string(seed);
   ops = &kernel.body.ops;
 }
@@ -28,7 +30,7 @@ Case Maker::make() {
   header();
   grow(options.max_ops / 2 + static_cast<int>(pick(static_cast<size_t>(options.max_ops / 2 + 1))));
   sink();
-  Case out{std::move(kernel), {}, {}, std::move(inputs)};
+  Case out{std::move(kernel), {}, {}, std::move(inputs), options.f8_sum_bits};
   for (size_t i = 0; i < out.kernel.constexprs.size(); ++i) {
     const dsl::Constexpr& item = out.kernel.constexprs[i];
     if (!item.default_value) out.config[item.name] = *world.config.constexprs[i];

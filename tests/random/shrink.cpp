@@ -216,7 +216,7 @@ class Shrinker {
     for (const Expr& extent : best_.kernel.grid) {
       if (!extent.as_constant()) return false;
     }
-    Case candidate{best_.kernel, best_.config, {}, {}};
+    Case candidate{best_.kernel, best_.config, {}, {}, best_.f8_sum_bits};
     candidate.kernel.params.clear();
     for (size_t i = 0; i < best_.inputs.size(); ++i) {
       if (!uses.contains(best_.kernel.params[i].value)) continue;

@@ -111,6 +111,8 @@ Result<Artifact> obey(const Order& order) {
     grow(order.number);
     return bytes_artifact({"bytes", order.salt, 64});
   }
+  // Other bytes in each worker: a compiler that is not deterministic.
+  if (order.what == "varies") return bytes_artifact({"bytes", std::to_string(::getpid()), 64});
   if (order.what == "forks") {
     if (!fork_bomb()) return kiln::internal_error("a child came to life");
     return kiln::error(ErrorCode::kCompileFailed, "no child came to life");
@@ -155,12 +157,15 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2 || std::strcmp(argv[1], "--zygote") != 0) return 2;
   // A crash is part of the test: the sanitizers must not turn it into a report that takes seconds.
   for (int number : {SIGSEGV, SIGABRT, SIGBUS}) std::signal(number, SIG_DFL);
-  return kiln::worker::zygote_main({.builder_id = [] { return std::string("fake-builder-1"); },
-                                    .native_target = [] { return std::string("cpu:fake"); },
-                                    .warm_up = [] {},
-                                    .start_helpers = [] {},
-                                    .compile = compile});
+  const kiln::worker::Compiler compiler{.builder_id = [] { return std::string("fake-builder-1"); },
+                                        .native_target = [] { return std::string("cpu:fake"); },
+                                        .warm_up = [] {},
+                                        .start_helpers = [] {},
+                                        .compile = compile};
+  if (argc == 4 && std::strcmp(argv[1], "--compile") == 0) {
+    return kiln::worker::compile_main(compiler, argv[2], argv[3]);
+  }
+  return argc == 2 && std::strcmp(argv[1], "--zygote") == 0 ? kiln::worker::zygote_main(compiler) : 2;
 }

@@ -23,6 +23,8 @@ std::vector<std::byte> some_entry(size_t size = 300) {
                        .target_kind = "cpu",
                        .metadata = R"({"kernel":"k"})",
                        .code = code,
+                       .record = R"({"client":"c"})",
+                       .request = std::as_bytes(std::span("request", 7)),
                        .created_ms = 1234})
       .value();
 }
@@ -34,6 +36,9 @@ TEST(Entry, RoundTrip) {
   EXPECT_EQ(view->target_kind, "cpu");
   EXPECT_EQ(view->metadata, R"({"kernel":"k"})");
   EXPECT_EQ(view->created_ms, 1234u);
+  EXPECT_EQ(view->record, R"({"client":"c"})");
+  ASSERT_EQ(view->request.size(), 7u);
+  EXPECT_EQ(view->request[2], std::byte{'q'});
   ASSERT_EQ(view->code.size(), 300u);
   EXPECT_EQ(view->code[10], std::byte{70});
   auto artifact = to_artifact(*view);
@@ -44,8 +49,9 @@ TEST(Entry, RoundTrip) {
 // Entries of older daemons of the same build must stay readable, so these bytes may only change with the version.
 TEST(Entry, FormatIsFrozen) {
   auto bytes = some_entry(0);
-  ASSERT_EQ(bytes.size(), 112u + 14 + 16);
-  EXPECT_EQ(std::memcmp(bytes.data(), "KNCE\x01\0\0\0\x70\0\0\0\x0e\0\0\0", 16), 0);
+  ASSERT_EQ(bytes.size(), 112u + 14 + 14 + 7 + 16);
+  EXPECT_EQ(std::memcmp(bytes.data() + 104, "\x0e\0\0\0\x07\0\0\0", 8), 0);
+  EXPECT_EQ(std::memcmp(bytes.data(), "KNCE\x02\0\0\0\x70\0\0\0\x0e\0\0\0", 16), 0);
   EXPECT_EQ(builder_directory("builder"), builder_directory("builder"));
   EXPECT_EQ(builder_directory("builder").size(), 16u);
   EXPECT_NE(builder_directory("builder"), builder_directory("builder2"));
@@ -82,6 +88,11 @@ TEST(Entry, LimitsOfTheWriter) {
   std::string metadata(kMaxEntryMetadata + 1, ' ');
   EXPECT_FALSE(encode_entry({.builder_id = "b", .target_kind = "cpu", .metadata = metadata, .code = {}}));
   EXPECT_FALSE(encode_entry({.builder_id = "b", .target_kind = "0123456789abcdef", .metadata = "{}", .code = {}}));
+  const std::string record(kMaxEntryRecord + 1, ' ');
+  EXPECT_FALSE(encode_entry({.builder_id = "b", .target_kind = "cpu", .metadata = "{}", .code = {}, .record = record}));
+  const std::vector<std::byte> request(kMaxEntryRequest + 1);
+  EXPECT_FALSE(
+      encode_entry({.builder_id = "b", .target_kind = "cpu", .metadata = "{}", .code = {}, .request = request}));
 }
 
 TEST(Entry, MetadataThatIsNoObject) {

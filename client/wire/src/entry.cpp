@@ -1,7 +1,8 @@
 // Layout, all little-endian:
 //   0 u32 magic   4 u16 version   6 u16 flags   8 u32 header length   12 u32 metadata length
 //   16 key[32]   48 builder tag[16]   64 target kind[16]   80 u64 code size   88 u64 stored size
-//   96 u64 created   104 u64 zero   112 metadata ‖ code ‖ XXH3-128 of everything before it
+//   96 u64 created   104 u32 record length   108 u32 request length
+//   112 metadata ‖ code ‖ record ‖ request ‖ XXH3-128 of everything before it
 #include "kiln/wire/entry.h"
 
 #define XXH_STATIC_LINKING_ONLY
@@ -17,7 +18,7 @@ namespace kiln::wire {
 namespace {
 
 constexpr uint32_t kEntryMagic = 0x45434e4b;  // "KNCE"
-constexpr uint16_t kEntryVersion = 1;
+constexpr uint16_t kEntryVersion = 2;
 constexpr size_t kHeaderSize = 112;
 constexpr size_t kKindSize = 16;
 using Checksum = std::array<uint8_t, 16>;
@@ -50,7 +51,10 @@ std::string builder_directory(std::string_view builder_id) {
 Result<std::vector<std::byte>> encode_entry(const EntrySource& source) {
   if (source.metadata.size() > kMaxEntryMetadata) return corrupt("metadata is over 64 KiB");
   if (source.target_kind.size() >= kKindSize) return corrupt("the target kind's name is too long");
-  size_t size = kHeaderSize + source.metadata.size() + source.code.size() + sizeof(Checksum);
+  if (source.record.size() > kMaxEntryRecord) return corrupt("the record is over 16 KiB");
+  if (source.request.size() > kMaxEntryRequest) return corrupt("the request is over 1 MiB");
+  size_t size = kHeaderSize + source.metadata.size() + source.code.size() + source.record.size() +
+                source.request.size() + sizeof(Checksum);
   if (size > kMaxEntrySize) return corrupt("the code is over 64 MiB");
   std::vector<std::byte> bytes(size);
   std::byte* at = bytes.data();
@@ -65,8 +69,13 @@ Result<std::vector<std::byte>> encode_entry(const EntrySource& source) {
   put<uint64_t>(at + 80, source.code.size());
   put<uint64_t>(at + 88, source.code.size());
   put(at + 96, source.created_ms);
-  std::memcpy(at + kHeaderSize, source.metadata.data(), source.metadata.size());
-  std::copy(source.code.begin(), source.code.end(), bytes.begin() + ptrdiff_t(kHeaderSize + source.metadata.size()));
+  put(at + 104, static_cast<uint32_t>(source.record.size()));
+  put(at + 108, static_cast<uint32_t>(source.request.size()));
+  auto to = bytes.begin() + ptrdiff_t(kHeaderSize);
+  for (std::span<const std::byte> part : {std::as_bytes(std::span(source.metadata)), source.code,
+                                          std::as_bytes(std::span(source.record)), source.request}) {
+    to = std::copy(part.begin(), part.end(), to);
+  }
   Checksum sum = checksum(at, size - sizeof sum);
   std::memcpy(at + size - sizeof sum, sum.data(), sum.size());
   return bytes;
@@ -81,9 +90,10 @@ Result<EntryView> decode_entry(std::span<const std::byte> bytes) {
   if (take<uint16_t>(at + 6) != 0) return corrupt("unknown flags");
   if (take<uint32_t>(at + 8) != kHeaderSize) return corrupt("header length differs");
   uint64_t metadata = take<uint32_t>(at + 12), stored = take<uint64_t>(at + 88);
+  uint64_t record = take<uint32_t>(at + 104), request = take<uint32_t>(at + 108);
   uint64_t room = bytes.size() - kHeaderSize - sizeof(Checksum);
-  if (metadata > kMaxEntryMetadata || metadata > room || stored != room - metadata ||
-      take<uint64_t>(at + 80) != stored) {
+  if (metadata > kMaxEntryMetadata || record > kMaxEntryRecord || request > kMaxEntryRequest || stored > room ||
+      metadata + stored + record + request != room || take<uint64_t>(at + 80) != stored) {
     return corrupt("lengths disagree");
   }
   Checksum sum = checksum(at, bytes.size() - sizeof sum);
@@ -97,6 +107,8 @@ Result<EntryView> decode_entry(std::span<const std::byte> bytes) {
   view.created_ms = take<uint64_t>(at + 96);
   view.metadata = {reinterpret_cast<const char*>(at + kHeaderSize), metadata};
   view.code = bytes.subspan(kHeaderSize + metadata, stored);
+  view.record = {reinterpret_cast<const char*>(view.code.data() + stored), record};
+  view.request = bytes.subspan(kHeaderSize + metadata + stored + record, request);
   return view;
 }
 

@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "amdgcn/metadata.h"
-#include "amdgcn/passes.h"
 #include "amdgcn/target.h"
 #include "amdgcn/target_info.h"
 #include "emit.h"
@@ -31,19 +30,6 @@ constexpr const char* kKernelInputs[] = {"dispatch-ptr",   "queue-ptr",         
                                          "workgroup-id-y", "workgroup-id-z",     "workitem-id-x", "workitem-id-y",
                                          "workitem-id-z",  "implicitarg-ptr",    "lds-kernel-id", "hostcall-ptr",
                                          "heap-ptr",       "multigrid-sync-arg", "default-queue", "completion-action"};
-
-// What LLVM's code generator does that our code has no use for: addresses are computed once, accesses are as wide as
-// they get, and nothing is computed twice.
-constexpr CodeGenerationSwitch kTrimmed[] = {
-    {"disable-lsr", "true"},
-    {"disable-machine-cse", "true"},
-    {"amdgpu-scalar-ir-passes", "false"},
-    {"amdgpu-load-store-vectorizer", "false"},
-    {"amdgpu-opt-vgpr-liverange", "false"},
-    {"amdgpu-enable-pre-ra-optimizations", "false"},
-    {"amdgpu-atomic-optimizer-strategy", "None"},
-    {"enable-post-misched", "false"},
-};
 
 // What LLVM's code generator says. It ends the process at an error unless somebody listens.
 class Diagnostics {
@@ -111,18 +97,15 @@ bool has_matrix_instructions(const llvm::Module& module) {
   });
 }
 
-Result<llvm::SmallVector<char, 0>> emit_file(llvm::Module& module, llvm::TargetMachine& machine,
-                                             llvm::CodeGenFileType type, const Diagnostics& diagnostics) {
-  const CodeGenerationSwitches trimmed(kTrimmed);
-  llvm::SmallVector<char, 0> buffer;
-  llvm::raw_svector_ostream stream(buffer);
-  CodeGenerationPasses passes;
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, type, /*DisableVerify=*/true)) {
-    return internal_error("LLVM's AMDGPU target cannot emit this file type");
-  }
-  passes.run(module);
-  if (!diagnostics.errors().empty()) return error(ErrorCode::kCompileFailed, "LLVM: " + diagnostics.errors());
-  return buffer;
+Result<llvm::SmallVector<char, 0>> emit_file(llvm::Module& module, AmdTarget& target, llvm::CodeGenFileType type,
+                                             const Diagnostics& diagnostics) {
+  std::unique_ptr<CodeGenerator>& generator = target.generators[type];
+  if (!generator) generator = CodeGenerator::create(*target.machine, type);
+  if (!generator) return internal_error("LLVM's AMDGPU target cannot emit this file type");
+  llvm::SmallVector<char, 0> file = generator->emit(module);
+  if (diagnostics.errors().empty()) return file;
+  generator = nullptr;
+  return error(ErrorCode::kCompileFailed, "LLVM: " + diagnostics.errors());
 }
 
 template <class Text>
@@ -141,7 +124,7 @@ void describe(const Resources& resources, const Processor& processor, nlohmann::
   device["waves_per_simd"] = waves_per_simd(resources, processor, device.at("threads"));
 }
 
-Result<gpu::Generated> emit_code(llvm::Module& module, const AmdTarget& target, gpu::Generated out,
+Result<gpu::Generated> emit_code(llvm::Module& module, AmdTarget& target, gpu::Generated out,
                                  const Diagnostics& diagnostics, const gpu::PhaseBegin& begin) {
   if (out.emitted == "llvm") {
     out.code = to_bytes(print_module(module));
@@ -149,7 +132,7 @@ Result<gpu::Generated> emit_code(llvm::Module& module, const AmdTarget& target, 
   }
   begin("codegen");
   const bool is_text = out.emitted == "asm";
-  auto file = emit_file(module, *target.machine,
+  auto file = emit_file(module, target,
                         is_text ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile, diagnostics);
   if (!file) return file.error();
   out.code = to_bytes(*file);
@@ -169,7 +152,7 @@ Result<gpu::Generated> generate(const dsl::Kernel& kernel, const std::string& ta
                                 const gpu::PhaseBegin& begin) {
   auto found = amd_target(target_name);
   if (!found) return found.error();
-  const AmdTarget& target = **found;
+  AmdTarget& target = **found;
   if (auto fine = gpu::check_supported(kernel, target.processor.name); !fine) return fine.error();
   begin("lower");
   llvm::LLVMContext context;

@@ -62,13 +62,17 @@ Result<std::unique_ptr<AmdTarget>> make_amd_target(const std::string& name) {
 }
 
 Result<AmdTarget*> amd_target(const std::string& name) {
-  static std::unique_ptr<AmdTarget> last;
-  if (!last || last->name != name) {
+  static std::map<std::string, std::unique_ptr<AmdTarget>> known;
+  std::unique_ptr<AmdTarget>& target = known[name];
+  if (!target) {
     auto made = make_amd_target(name);
-    if (!made) return made.error();
-    last = std::move(*made);
+    if (!made) {
+      known.erase(name);
+      return made.error();
+    }
+    target = std::move(*made);
   }
-  return last.get();
+  return target.get();
 }
 
 }  // namespace kiln::codegen::amdgcn

@@ -3,9 +3,11 @@
 
 #include <llvm/Target/TargetMachine.h>
 
+#include <map>
 #include <memory>
 #include <string>
 
+#include "amdgcn/passes.h"
 #include "kiln/dsl/result.h"
 
 namespace kiln::codegen::amdgcn {
@@ -32,6 +34,7 @@ struct AmdTarget {
   std::string name;  // as requested: "amd:gfx942"
   Processor processor;
   std::unique_ptr<llvm::TargetMachine> machine;
+  std::map<llvm::CodeGenFileType, std::unique_ptr<CodeGenerator>> generators;  // those asked for
 };
 
 // Registers LLVM's target; once per process, before any other call.
@@ -40,7 +43,7 @@ void initialise_llvm();
 // `name`: "amd:gfx942". Error kInvalidArgument names what is unknown.
 Result<std::unique_ptr<AmdTarget>> make_amd_target(const std::string& name);
 
-// The same, kept from one call to the next. Valid until the next call.
+// The same, kept: with what is put together once for a target, for the process's later compiles.
 Result<AmdTarget*> amd_target(const std::string& name);
 
 }  // namespace kiln::codegen::amdgcn

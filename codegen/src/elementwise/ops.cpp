@@ -169,7 +169,6 @@ dsl::MathFn math_fn(const Op& op) { return static_cast<dsl::MathFn>(std::get<int
 bool keeps_infinity(const Op& op) {
   if (op.code != OpCode::kMath) return op.code == OpCode::kMin || op.code == OpCode::kMax;
   switch (math_fn(op)) {
-    case dsl::MathFn::kCopysign:
     case dsl::MathFn::kFloor:
     case dsl::MathFn::kCeil:
     case dsl::MathFn::kRound:
@@ -233,16 +232,31 @@ Value* compare(Builder& b, dsl::Predicate predicate, ElementType element, Value*
   return b.CreateICmp((info(element).is_signed ? kSigned : kUnsigned)[static_cast<int>(predicate)], x, y);
 }
 
-Value* sign_op(Builder& b, const Op& op, ElementType element, Value* x) {
-  if (is_small_float(element)) {
-    const auto width = static_cast<unsigned>(info(element).bits);
-    Value* bits = b.CreateBitCast(x, like(x, b.getIntNTy(width)));
-    const uint64_t sign = uint64_t{1} << (width - 1);
-    bits = op.code == OpCode::kNeg ? b.CreateXor(bits, int_constant(bits, sign))
-                                   : b.CreateAnd(bits, int_constant(bits, sign - 1));
-    return b.CreateBitCast(bits, x->getType());
+// neg, abs, copysign of small floats, on the bits: a NaN keeps its own.
+Value* small_sign_op(Builder& b, const Op& op, ElementType element, llvm::ArrayRef<Value*> in) {
+  const auto width = static_cast<unsigned>(info(element).bits);
+  const uint64_t sign = uint64_t{1} << (width - 1);
+  const auto bits_of = [&](Value* x) { return b.CreateBitCast(x, like(x, b.getIntNTy(width))); };
+  Value* bits = bits_of(in[0]);
+  if (op.code == OpCode::kNeg) {
+    bits = b.CreateXor(bits, int_constant(bits, sign));
+  } else {
+    bits = b.CreateAnd(bits, int_constant(bits, sign - 1));
+    if (op.code == OpCode::kMath) bits = b.CreateOr(bits, b.CreateAnd(bits_of(in[1]), int_constant(bits, sign)));
   }
-  return op.code == OpCode::kNeg ? b.CreateFNeg(x) : b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+  return b.CreateBitCast(bits, in[0]->getType());
+}
+
+bool is_sign_op(const Op& op) {
+  return op.code == OpCode::kNeg || op.code == OpCode::kAbs ||
+         (op.code == OpCode::kMath && math_fn(op) == dsl::MathFn::kCopysign);
+}
+
+Value* sign_op(Builder& b, const Op& op, ElementType element, llvm::ArrayRef<Value*> in) {
+  if (is_small_float(element)) return small_sign_op(b, op, element, in);
+  if (op.code == OpCode::kNeg) return b.CreateFNeg(in[0]);
+  if (op.code == OpCode::kAbs) return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, in[0]);
+  return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, in[0], in[1]);
 }
 
 // Of the bits themselves: a conversion need not keep the sign of NaN.
@@ -288,7 +302,7 @@ Result<Value*> emit_elementwise(ElementContext& c, Builder& b, const Op& op, llv
     Value* value = emit_int(b, op, element, in);
     return value ? Result<Value*>(value) : Result<Value*>(c.unsupported(op, "no code for this type"));
   }
-  if (op.code == OpCode::kNeg || op.code == OpCode::kAbs) return sign_op(b, op, element, in[0]);
+  if (is_sign_op(op)) return sign_op(b, op, element, in);
   const bool small = is_small_float(element);
   if (small && op.code == OpCode::kMath && math_fn(op) == dsl::MathFn::kSignbit) return sign_bit(b, element, in[0]);
   if (small) {

@@ -1,5 +1,7 @@
 #include "gpu/exchange.h"
 
+#include <llvm/ADT/MapVector.h>
+
 #include <bit>
 
 #include "gpu/shared_memory.h"
@@ -19,11 +21,12 @@ Value* shuffled(Context& c, Value* x, unsigned lanes) {
   return b.CreateOr(b.CreateZExt(low, x->getType()), b.CreateShl(b.CreateZExt(high, x->getType()), 64));
 }
 
-// Each thread writes its registers into a column of its own and reads its partner's.
+// Each thread writes its registers into a column of its own and reads its partner's. Rows are in the order of the
+// registers, not of the values' addresses, which are others in each process.
 Registers fetch_from_warp(Context& c, const Registers& own, const ScanStep& step) {
   Builder& b = c.b;
-  std::map<Value*, uint32_t> rows;
-  for (Value* x : own) rows.try_emplace(x, static_cast<uint32_t>(rows.size()));
+  llvm::MapVector<Value*, uint32_t> rows;
+  for (Value* x : own) rows.insert({x, static_cast<uint32_t>(rows.size())});
   llvm::Type* element = to_memory(b, own[0])->getType();
   const auto threads = static_cast<uint32_t>(c.block.lanes * c.block.warps);
   const auto bytes = static_cast<int64_t>(element->getPrimitiveSizeInBits().getFixedValue()) / 8;
@@ -40,7 +43,7 @@ Registers fetch_from_warp(Context& c, const Registers& own, const ScanStep& step
   std::map<uint32_t, Value*> fetched;
   Registers out;
   for (size_t reg = 0; reg < own.size(); ++reg) {
-    const uint32_t row = rows.at(own[reg ^ step.reg]);
+    const uint32_t row = rows.lookup(own[reg ^ step.reg]);
     Value*& x = fetched[row];
     if (!x) {
       auto* load = b.CreateLoad(element, address(row, partner));

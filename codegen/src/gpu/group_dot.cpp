@@ -82,6 +82,8 @@ class GroupDot {
     c_.target.group_fence(c_.b);
     const size_t size = sums->size() / static_cast<size_t>(all_.m * all_.n);
     for (int64_t m = 0; m < all_.m; ++m) {
+      // The next rows of A are put together in registers while the first are multiplied.
+      if (m > 0 && !a->registers.empty()) c_.target.group_fence(c_.b);
       for (int64_t n = 0; n < all_.n; ++n) {
         const size_t first = static_cast<size_t>(m * all_.n + n) * size;
         const auto fragment = llvm::MutableArrayRef<Value*>(*sums).slice(first, size);

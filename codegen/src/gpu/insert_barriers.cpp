@@ -9,6 +9,7 @@
 // memory each access, of global memory (global_order.h) each op. An access that meets bytes of one of these, and one of
 // both writes, gets a barrier in front. Loops are walked until nothing changes; barriers only ever become more.
 #include <llvm/ADT/PostOrderIterator.h>
+#include <llvm/ADT/SetVector.h>
 #include <llvm/IR/CFG.h>
 #include <llvm/IR/Module.h>
 
@@ -73,7 +74,7 @@ class Walk {
     return pending;
   }
 
-  const std::set<llvm::Instruction*>& barriers() const { return barriers_; }
+  const llvm::SetVector<llvm::Instruction*>& barriers() const { return barriers_; }
 
  private:
   bool is_hazard(size_t access, const Global& pending) const {
@@ -92,7 +93,7 @@ class Walk {
 
   const SharedPlan& plan_;
   const GlobalOrder& order_;
-  std::set<llvm::Instruction*> barriers_;
+  llvm::SetVector<llvm::Instruction*> barriers_;
 };
 
 void erase_touches(llvm::Module& module) {

@@ -1,6 +1,7 @@
 // sort and topk. Each element becomes a record: its key, an int that orders as the op wants it, above its index, which
 // makes equal keys differ and keeps their order. Sorted records say which element goes where; elements and values are
-// fetched from shared memory, but for ints, which their keys tell. Padding has the greatest keys and indices.
+// fetched from shared memory, but for ints, which their keys tell: where nobody wants to know where these came from, a
+// record is the key alone. Padding has the greatest keys and indices.
 #include "elementwise/order_keys.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/sort_network.h"
@@ -12,7 +13,8 @@ namespace {
 
 class Sorting {
  public:
-  Sorting(Context& c, const Op& op, int axis, bool descending)
+  // `wants_places`: of ints too, where they came from.
+  Sorting(Context& c, const Op& op, int axis, bool descending, bool wants_places)
       : c_(c),
         b_(c.b),
         op_(op),
@@ -20,7 +22,7 @@ class Sorting {
         descending_(descending),
         element_(c.type(op.operands[0]).element),
         layout_(c.placement.wanted.at(&op)),
-        index_bits_(layout_.axis_bits(axis)) {}
+        index_bits_(wants_places || dsl::is_float(element_) ? layout_.axis_bits(axis) : 0) {}
 
   Result<void> sort() {
     elements_ = c_.get(op_.operands[0], layout_);
@@ -73,12 +75,13 @@ class Sorting {
     llvm::Type* type = b_.getIntNTy(bits <= 32 ? 32 : bits <= 64 ? 64 : 128);
     Value* key = order_keys(b_, element_, descending_, (*elements_)[reg]);
     Value* coordinate = c_.coordinate(layout_, reg, axis_);
-    if (extent() != int64_t{1} << index_bits_) {
+    if (extent() != int64_t{1} << layout_.axis_bits(axis_)) {
       Value* inside = b_.CreateICmpULT(coordinate, b_.getInt32(static_cast<uint32_t>(extent())));
       key = b_.CreateSelect(inside, key, llvm::Constant::getAllOnesValue(key->getType()));
     }
-    key = b_.CreateShl(b_.CreateZExt(key, type), static_cast<uint64_t>(index_bits_));
-    return b_.CreateOr(key, b_.CreateZExt(coordinate, type));
+    key = b_.CreateZExt(key, type);
+    if (index_bits_ == 0) return key;
+    return b_.CreateOr(b_.CreateShl(key, static_cast<uint64_t>(index_bits_)), b_.CreateZExt(coordinate, type));
   }
 
   int64_t extent() const { return dsl::concrete_shape(c_.type(op_.operands[0]))[static_cast<size_t>(axis_)]; }
@@ -117,16 +120,17 @@ class Sorting {
 }  // namespace
 
 Result<void> lower_sort(Context& c, const Op& op) {
-  Sorting sorting(c, op, static_cast<int>(int_attr(op, 0)), int_attr(op, 1) != 0);
+  Sorting sorting(c, op, static_cast<int>(int_attr(op, 0)), int_attr(op, 1) != 0, op.results.size() > 1);
   if (auto done = sorting.sort(); !done) return done;
   if (auto done = sorting.define_elements(); !done || op.results.size() == 1) return done;
   return sorting.define_values();
 }
 
 Result<void> lower_topk(Context& c, const Op& op) {
-  Sorting sorting(c, op, static_cast<int>(int_attr(op, 1)), int_attr(op, 2) != 0);
+  const bool wants_indices = c.uses(op.results[1]) > 0;
+  Sorting sorting(c, op, static_cast<int>(int_attr(op, 1)), int_attr(op, 2) != 0, wants_indices);
   if (auto done = sorting.sort(); !done) return done;
-  sorting.define_indices(op.results[1]);
+  if (wants_indices) sorting.define_indices(op.results[1]);
   return sorting.define_elements();
 }
 

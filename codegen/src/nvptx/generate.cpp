@@ -9,6 +9,7 @@
 #include "gpu/compute_late.h"
 #include "gpu/supported.h"
 #include "kiln/dsl/config.h"
+#include "nvptx/exact_signs.h"
 #include "nvptx/inline_division.h"
 #include "nvptx/occupancy.h"
 #include "nvptx/target_info.h"
@@ -54,7 +55,9 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
   inline_divisions(module, target.capability == 80 || target.capability == 90);
   clean_up(module, *target.machine, Invariants::kHoist);
   for (llvm::Function& function : module) {
-    if (!function.isDeclaration()) gpu::compute_late(function);
+    if (function.isDeclaration()) continue;
+    gpu::compute_late(function);
+    make_signs_exact(function);
   }
   Generated out{*lowered, {}, emit, {}};
   if (emit == "llvm") {

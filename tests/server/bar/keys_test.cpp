@@ -105,6 +105,22 @@ TEST_F(Bar, Statement10TheSameRequestGivesTheSameBytes) {
 #endif
 }
 
+TEST_F(Bar, Statement10HitsAreVerifiedBehindTheirAnswers) {
+  start({"--verify", "100", "--worker-jobs", "1"});
+  auto daemon = connect();
+  for (const char* what : {"bytes", "varies"}) ASSERT_TRUE(daemon->fetch(order(what)));
+  const int hits = count(20, 1000);
+  for (int i = 0; i < hits; ++i) ASSERT_TRUE(daemon->fetch(order("bytes")));
+  ASSERT_TRUE(eventually([&] { return stats()["verified_total"] > 0 && stats()["workers_busy"] == 0; }));
+  EXPECT_EQ(stats()["verify_mismatches_total"], 0);
+  ASSERT_TRUE(daemon->get(daemon->key_of(order("varies"))));
+  EXPECT_TRUE(eventually([&] { return stats()["verify_mismatches_total"] == 1; }));
+  // By compiles that nobody asked for, and which are no hits, misses or compiles of anybody's.
+  EXPECT_EQ(stats()["compiles_total"], 2);
+  figure(10, "--verify 100: %d of %d hits compiled once more, the one that varies found",
+         stats()["verified_total"].get<int>(), hits + 1);
+}
+
 TEST_F(Bar, Statement11ClocksThatJumpLoseNothing) {
   const int entries = 20;
   constexpr int64_t kYear = 365 * 86'400;

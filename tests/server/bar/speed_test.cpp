@@ -12,6 +12,8 @@
 #include <thread>
 
 #include "bar.h"
+#include "kiln/wire/entry.h"
+#include "kiln/wire/process.h"
 
 namespace kiln::service_test {
 namespace {
@@ -158,6 +160,60 @@ TEST_F(BarSpeed, Statement35SoakLeavesNothingBehind) {
          all.ms() / 1000, static_cast<unsigned long long>(right), begin["rss_bytes"].get<double>() / (1 << 20),
          end["rss_bytes"].get<double>() / (1 << 20), end["worker_deaths_total"].value("signal 11", 0),
          end["evictions_total"].get<int>());
+}
+
+// An entry says who had it compiled, and has the request; so has the report of a crash, which can be repeated.
+TEST_F(BarSpeed, Statement36CompilesAndCrashesCanBeRepeated) {
+  start();
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->fetch(order("bytes", 64, "kept"), {.trace_id = "trace-5", .durable = true}));
+  EXPECT_EQ(daemon->compile(order("segv", 7), {.trace_id = "trace-6"}).error().code, ErrorCode::kWorkerCrashed);
+  const std::string crash = cache() + "/crashes/" + to_hex(daemon->key_of(order("segv", 7)));
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(crash); }));
+  for (const auto& [file, trace] : {std::pair(entry_files(cache()).at(0), "trace-5"), std::pair(crash, "trace-6")}) {
+    std::ifstream in(file, std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(in)), {});
+    auto entry = wire::decode_entry(std::as_bytes(std::span(bytes)));
+    ASSERT_TRUE(entry) << entry.error().message;
+    const auto record = nlohmann::json::parse(entry->record);
+    EXPECT_EQ(record["client"], "service_tests");
+    EXPECT_EQ(record["trace_id"], trace);
+    EXPECT_EQ(record["builder"], "fake-builder-1");
+    EXPECT_TRUE(record["phases"].contains("obey"));
+    EXPECT_EQ(record.contains("cause"), file == crash);
+    std::ofstream(temp_ / "request", std::ios::binary)
+        .write(reinterpret_cast<const char*>(entry->request.data()),
+               static_cast<std::streamsize>(entry->request.size()));
+    auto again = wire::spawn({.command = {KILN_TEST_WORKER, "--compile", temp_ / "request", temp_ / "code"}});
+    ASSERT_TRUE(again);
+    EXPECT_EQ(wire::exit_text(wire::wait_for_exit(*again, kPatience).value()),
+              file == crash ? "signal 11" : "exit code 0");
+  }
+  EXPECT_EQ(std::filesystem::file_size(temp_ / "code"), 64u);
+  // Many crashes leave the newest reports.
+  for (int i = 0; i < 70; ++i) (void)daemon->compile(order("exit", 3, std::to_string(i)));
+  auto reports = [&] {
+    std::filesystem::directory_iterator files(cache() + "/crashes");
+    return std::distance(begin(files), end(files));
+  };
+  EXPECT_TRUE(eventually([&] { return reports() == 64; }));
+}
+
+TEST_F(BarSpeed, Statement36ACrashOfTheDaemonNamesItsCompiles) {
+  start();
+  auto daemon = connect();
+  const std::string key = to_hex(daemon->key_of(order("hang", 1)));
+  std::jthread waiting([&] { EXPECT_FALSE(daemon->compile(order("hang", 1))); });
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  const std::string build = connect()->server().daemon_build_id;
+  daemon_.signal(SIGSEGV);
+  EXPECT_EQ(daemon_.wait(), 128 + SIGSEGV);
+  waiting.join();
+  std::ifstream file(runtime() + "/kilnd.crash");
+  const std::string report((std::istreambuf_iterator<char>(file)), {});
+  for (const std::string& part : {std::string("signal 11"), "build-id " + build, "in flight: " + key}) {
+    EXPECT_NE(report.find(part), std::string::npos) << part << "\nnot in\n" << report;
+  }
 }
 
 int series_in(const std::string& text) {

@@ -23,6 +23,7 @@ struct Work {
   double tile_bytes = 0;      // of a program: the largest sum of tiles that live at once, about
   double register_bytes = 0;  // of a program: the largest tile that a GPU holds in registers as a whole
   double dot_bytes = 0;       // of operands and accumulators, as often as dots read and write them
+  double scratch_bytes = 0;   // of tiles that loops carry and scans give, as often as they are read and written
   double steps = 0;           // iterations of loops, and programs: what is paid per piece of work
   bool estimated = false;     // control or addresses depend on data: these figures are expected ones
 };

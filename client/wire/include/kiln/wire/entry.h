@@ -17,6 +17,8 @@
 namespace kiln::wire {
 
 inline constexpr size_t kMaxEntryMetadata = 64u << 10;
+inline constexpr size_t kMaxEntryRecord = 16u << 10;
+inline constexpr size_t kMaxEntryRequest = 1u << 20;
 inline constexpr size_t kMaxEntrySize = 64u << 20;
 
 // Sixteen bytes that stand for a builder id: XXH3-128 of its text.
@@ -31,7 +33,9 @@ struct EntrySource {
   std::string_view target_kind;  // "cpu", …: at most 15 bytes
   std::string_view metadata;     // JSON text
   std::span<const std::byte> code;
-  uint64_t created_ms = 0;  // Unix time; informative only
+  std::string_view record = {};             // JSON text: who asked for it, and how long each phase took
+  std::span<const std::byte> request = {};  // the COMPILE body that it answers, so that it can be compiled again
+  uint64_t created_ms = 0;                  // Unix time; informative only
 };
 Result<std::vector<std::byte>> encode_entry(const EntrySource& source);
 
@@ -42,6 +46,8 @@ struct EntryView {
   std::string_view target_kind;
   std::string_view metadata;
   std::span<const std::byte> code;
+  std::string_view record;
+  std::span<const std::byte> request;  // empty: it was larger than kMaxEntryRequest
   uint64_t created_ms = 0;
 };
 // Checks every field, every length and the checksum.

@@ -19,7 +19,14 @@ ConstexprValues amd_attention_blocks() {
   return {{"BM", 128}, {"BN", 32}, {"num_warps", 8}};
 }
 
-// There the weights' products with values run beside the softmax of the next block; four or three of these programs
+// On AMD GPUs without matrix instructions: of any type on gfx906, of f32 on RDNA.
+inline ConstexprValues plain_attention_blocks() { return {{"BM", 64}, {"BN", 16}, {"num_warps", 8}}; }
+template <class T>
+ConstexprValues rdna_attention_blocks() {
+  return std::is_same_v<T, f32> ? plain_attention_blocks() : ConstexprValues();
+}
+
+// On Hopper the weights' products with values run beside the softmax of the next block; four or three of these programs
 // share a multiprocessor. Wider heads are faster by {"BM", 128}, {"BN", 128}, {"num_warps", 8}, {"warp_specialise", 1},
 // narrow ones by {"BN", 128}.
 template <class T>
@@ -113,6 +120,9 @@ const auto& attention() {
           .array("out", "batch*heads*seq*D")
           .array("lengths", "batch", "seq", "seq + 1")
           .defaults("amd", amd_attention_blocks<T>())
+          .defaults("amd:gfx906", plain_attention_blocks())
+          .defaults("amd:gfx1100", rdna_attention_blocks<T>())
+          .defaults("amd:gfx1200", rdna_attention_blocks<T>())
           .defaults("cuda", attention_blocks<T>())
           .defaults("cuda:sm_90a", hopper_attention_blocks<T>());
   return def;

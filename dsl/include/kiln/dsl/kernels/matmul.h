@@ -211,6 +211,9 @@ const auto& dlrm_interaction() {
                               .space({})
                               .array("features", "batch*F*D")
                               .array("out", "batch*(D + div(F*(F - 1), 2))")
+                              .defaults("amd:gfx906", {{"num_warps", 4}})
+                              .defaults("amd:gfx1100", {{"num_warps", 8}})
+                              .defaults("amd:gfx1200", {{"num_warps", 8}})
                               .defaults("cuda", {{"num_warps", 8}});
   return def;
 }

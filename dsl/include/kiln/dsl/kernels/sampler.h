@@ -55,7 +55,7 @@ const auto& class_balanced_sampler() {
           .array("index", "batch*2*K")
           .array("rows", "batch*2*K*cols")
           .array("counts", "batch*2")
-          .defaults("amd", {{"BLOCK", 1024}})
+          .defaults("amd", {{"BLOCK", 2048}})
           .defaults("cuda", {{"BLOCK", 2048}});
   return def;
 }

@@ -1,0 +1,112 @@
+// `kiln export` and `kiln import`: caches that are filled before a machine has asked for anything.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "bundle.h"
+#include "commands.h"
+#include "entries.h"
+#include "kiln/client/connection.h"
+#include "kiln/wire/fd.h"
+#include "kiln/wire/json.h"
+#include "kiln/wire/paths.h"
+
+namespace kiln::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The compiler of this installation, by its daemon.
+Result<std::string> builder_here(const char* client_name) {
+  client::ConnectOptions options;
+  options.client_name = client_name;
+  auto daemon = client::Connection::open(options);
+  if (!daemon) return daemon.error();
+  return (*daemon)->server().builder_id;
+}
+
+bool is_wanted(const wire::EntryView& entry, const std::vector<std::string>& kernels) {
+  if (kernels.empty()) return true;
+  auto metadata = wire::parse_object(entry.metadata);
+  const std::string name = metadata ? wire::Fields(*metadata).text("kernel") : "";
+  return std::find(kernels.begin(), kernels.end(), name) != kernels.end();
+}
+
+Result<void> write_all(int fd, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return internal_error(std::strerror(errno));
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+// As the daemon does it: data first, then the name.
+Result<void> place_entry(const std::string& root, const std::string& builder, std::span<const std::byte> bytes,
+                         const RequestKey& key) {
+  const std::string hex = to_hex(key),
+                    directory = root + "/v1/" + wire::builder_directory(builder) + "/" + hex.substr(0, 2);
+  const std::string name = directory + "/" + hex.substr(2), part = name + ".part-" + std::to_string(::getpid());
+  std::error_code failed;
+  fs::create_directories(directory, failed);
+  wire::UniqueFd fd(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400));
+  if (!fd) return invalid_argument(part + ": cannot be written: " + std::strerror(errno));
+  auto written = write_all(fd.get(), bytes);
+  if (written && ::fdatasync(fd.get()) == 0 && ::rename(part.c_str(), name.c_str()) == 0) return {};
+  const int number = errno;
+  ::unlink(part.c_str());
+  return invalid_argument(name + ": cannot be written: " + std::strerror(number));
+}
+
+}  // namespace
+
+Result<void> export_bundle(const BundleFlags& flags) {
+  auto root = cache_root(flags.cache_directory);
+  if (!root) return root.error();
+  auto builder = builder_here("kiln export");
+  if (!builder) return builder.error();
+  auto files = find_entries(*root);
+  if (!files) return files.error();
+  auto bundle = BundleWriter::create(flags.file, *builder);
+  if (!bundle) return bundle.error();
+  size_t count = 0, left_out = 0;
+  for (const EntryFile& file : *files) {
+    auto entry = load_entry(file);
+    const bool ours = entry && entry->view.builder == wire::builder_tag(*builder);
+    if (!ours || !is_wanted(entry->view, flags.kernels)) {
+      ++left_out;
+      continue;
+    }
+    if (auto added = bundle->add(entry->bytes); !added) return added;
+    ++count;
+  }
+  if (count == 0) return error(ErrorCode::kNotFound, *root + ": no entry to export");
+  if (auto done = bundle->finish(); !done) return done;
+  std::printf("%zu entries in %s, %zu left out\n", count, flags.file.c_str(), left_out);
+  return {};
+}
+
+Result<void> import_bundle(const BundleFlags& flags) {
+  const std::string root = flags.cache_directory.empty() ? wire::default_cache_dir() : flags.cache_directory;
+  if (root.empty()) return invalid_argument("there is no cache directory: neither HOME nor KILN_CACHE_DIR is set");
+  auto builder = builder_here("kiln import");
+  if (!builder) return builder.error();
+  auto whole = read_bundle(flags.file, *builder, [](auto, const auto&) { return Result<void>(); });
+  if (!whole) return whole.error();
+  if (auto ours = wire::open_private_dir(root); !ours) return ours.error();
+  auto count = read_bundle(flags.file, *builder, [&](std::span<const std::byte> bytes, const wire::EntryView& entry) {
+    return place_entry(root, *builder, bytes, entry.key);
+  });
+  if (!count) return count.error();
+  std::printf("%zu entries in %s\n", *count, root.c_str());
+  return {};
+}
+
+}  // namespace kiln::cli

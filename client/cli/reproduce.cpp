@@ -1,0 +1,95 @@
+// `kiln reproduce`: compiles a stored request again, in a process of its own in the foreground, so that a crash can be
+// looked at and a difference is seen.
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "commands.h"
+#include "entries.h"
+#include "files.h"
+#include "kiln/wire/paths.h"
+#include "kiln/wire/process.h"
+
+namespace kiln::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Removed with what is in it.
+class ScratchDirectory {
+ public:
+  ScratchDirectory() : path_(fs::temp_directory_path().string() + "/kiln-reproduce.XXXXXX") {
+    if (!::mkdtemp(path_.data())) path_.clear();
+  }
+  ~ScratchDirectory() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+
+  bool is_there() const { return !path_.empty(); }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+Result<std::string> worker_program(const std::string& stated) {
+  if (!stated.empty()) return stated;
+  auto kilnd = wire::find_kilnd();
+  if (!kilnd) return kilnd.error();
+  return wire::find_worker(*kilnd);
+}
+
+// What the compiler makes of the request; it writes its phases to standard error.
+Result<std::string> compile_again(const std::string& worker, std::span<const std::byte> request) {
+  ScratchDirectory scratch;
+  if (!scratch.is_there()) return internal_error("no directory for temporary files can be made");
+  const std::span<const std::byte> pieces[] = {request};
+  if (auto written = write_file(scratch / "request", pieces); !written) return written.error();
+  auto pid = wire::spawn({.command = {worker, "--compile", scratch / "request", scratch / "code"}});
+  if (!pid) return pid.error();
+  int status = 0;
+  ::waitpid(*pid, &status, 0);
+  if (WIFSIGNALED(status))
+    return error(ErrorCode::kWorkerCrashed, "the compiler was ended by " + wire::exit_text(status));
+  if (WEXITSTATUS(status) != 0) return error(ErrorCode::kCompileFailed, "the compiler refused the request");
+  return read_text(scratch / "code");
+}
+
+}  // namespace
+
+Result<void> reproduce(const ReproduceFlags& flags) {
+  if (!is_key(flags.key)) return invalid_argument(flags.key + ": give a key, or its first 8 digits or more");
+  auto root = cache_root(flags.cache_directory);
+  if (!root) return root.error();
+  auto file = find_by_key(*root, flags.key);
+  if (!file) return file.error();
+  auto entry = load_entry(*file);
+  if (!entry) return invalid_argument(file->path + ": " + entry.error().message);
+  if (entry->view.request.empty()) return invalid_argument(flags.key + ": its request was too large to be kept");
+  auto worker = worker_program(flags.worker);
+  if (!worker) return worker.error();
+  auto code = compile_again(*worker, entry->view.request);
+  if (!code) return code.error();
+  const auto bytes = std::as_bytes(std::span(*code));
+  if (!flags.output.empty()) {
+    const std::span<const std::byte> pieces[] = {bytes};
+    if (auto written = write_file(flags.output, pieces); !written) return written;
+  }
+  if (entry->is_crash()) {
+    std::printf("compiled without a crash: %zu bytes\n", bytes.size());
+    return {};
+  }
+  if (!std::equal(bytes.begin(), bytes.end(), entry->view.code.begin(), entry->view.code.end())) {
+    return internal_error("another code than the stored: " + std::to_string(bytes.size()) + " bytes against " +
+                          std::to_string(entry->view.code.size()));
+  }
+  std::printf("the same %zu bytes as in %s\n", bytes.size(), file->path.c_str());
+  return {};
+}
+
+}  // namespace kiln::cli

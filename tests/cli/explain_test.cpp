@@ -1,0 +1,150 @@
+// What the command line tells of compiled kernels, and what it does with them: explain, reproduce, export, import, top.
+#include <algorithm>
+#include <filesystem>
+
+#include "cli_helpers.h"
+
+namespace kiln::cli::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Entries : public CliTest {
+ protected:
+  void SetUp() override {
+    CliTest::SetUp();
+    kilnd_ = KILND_EXECUTABLE;
+    write("axpy.kiln", kAxpy);
+  }
+  void TearDown() override {
+    (void)kiln({"stop"});
+    CliTest::TearDown();
+  }
+  // The key of the one entry, when it has reached the disk.
+  std::string compile(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {"compile", "axpy.kiln", "-o", "axpy.so"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome done = kiln(words);
+    EXPECT_EQ(done.code, 0) << done.errors;
+    EXPECT_EQ(kiln({"stop"}).code, 0);  // which writes what is still to be written
+    while (kiln({"ping"}).code == 0) {
+    }
+    return kiln({"cache", "ls"}).output.substr(0, 64);
+  }
+  std::string output_of(const std::vector<std::string>& words) const {
+    const Outcome outcome = kiln(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    return outcome.output;
+  }
+  void expect_parts(const std::string& text, const std::vector<std::string>& parts) const {
+    for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << "\nnot in\n" << text;
+  }
+};
+
+TEST_F(Entries, AreExplainedByKeyDigitsAndFile) {
+  const std::string key = compile({"--set", "BLOCK=64", "--facts", "x=align16", "--target", "cpu:x86-64-v3"});
+  ASSERT_EQ(key.size(), 64u);
+  const std::vector<std::string> parts = {key,  "axpy",         "cpu:x86-64-v3", "BLOCK=64", "x=align16",
+                                          "so", "kiln compile", "in the queue",  "compiled", "instantiate "};
+  expect_parts(output_of({"explain", key}), parts);
+  expect_parts(output_of({"explain", key.substr(0, 8)}), parts);
+  expect_parts(
+      output_of({"explain", "axpy.kiln", "--set", "BLOCK=64", "--facts", "x=align16", "--target", "cpu:x86-64-v3"}),
+      parts);
+  expect_error({"explain", "0123456789"}, "neither an entry nor the report of a crash");
+  expect_error({"explain", "no-such.kiln"}, "no-such.kiln");
+}
+
+TEST_F(Entries, AMissIsExplainedByTheNearest) {
+  const std::string far = compile({"--set", "BLOCK=256", "--target", "cpu:x86-64-v2", "--facts", "x=align16,n=x16"});
+  const std::string near = compile({"--set", "BLOCK=64", "--target", "cpu:x86-64-v3"});
+  const std::string text = output_of({"explain", "axpy.kiln", "--set", "BLOCK=64", "--target", "cpu:x86-64-v4"});
+  expect_parts(text, {"It is not in", "target: cpu:x86-64-v4 here, cpu:x86-64-v3 there"});
+  EXPECT_EQ(text.find("constexpr BLOCK"), std::string::npos) << text;
+  EXPECT_EQ(text.find("builder:"), std::string::npos) << text;
+  expect_parts(
+      output_of({"explain", "axpy.kiln", "--set", "BLOCK=128", "--target", "cpu:x86-64-v3", "--facts", "n=one"}),
+      {"constexpr BLOCK: 128 here, 64 there", "fact of n: one here, none there"});
+}
+
+TEST_F(Entries, AnotherTextIsShownWhereItDiffers) {
+  compile({"--set", "BLOCK=64", "--target", "cpu:x86-64-v3"});
+  std::string other = kAxpy;
+  const size_t at = other.find("mul");
+  ASSERT_NE(at, std::string::npos) << other;
+  other.replace(at, 3, "add");
+  write("axpy.kiln", other);
+  expect_parts(output_of({"explain", "axpy.kiln", "--set", "BLOCK=64", "--target", "cpu:x86-64-v3"}),
+               {"It differs in", "kernel, line ", "mul", "add"});
+  // Names are no part of a key.
+  std::string renamed = kAxpy;
+  for (size_t i; (i = renamed.find("%sum")) != std::string::npos;) renamed.replace(i, 4, "%total");
+  write("axpy.kiln", renamed);
+  expect_parts(output_of({"explain", "axpy.kiln", "--set", "BLOCK=64", "--target", "cpu:x86-64-v3"}), {"compiled"});
+}
+
+TEST_F(Entries, AreReproducedToTheByte) {
+  const std::string key = compile({"--set", "BLOCK=64"});
+  const Outcome again = kiln({"reproduce", key.substr(0, 10), "-o", "again.so"});
+  EXPECT_EQ(again.code, 0) << again.errors;
+  expect_parts(again.output, {"the same ", key.substr(2)});
+  expect_parts(again.errors, {"instantiate", " ms"});
+  EXPECT_EQ(read("again.so"), read("axpy.so"));
+  expect_error({"reproduce", "axpy"}, "give a key");
+  expect_error({"reproduce", "00000000"}, "neither an entry");
+  expect_error({"reproduce", key, "--worker", "/no/such/worker"}, "/no/such/worker");
+}
+
+TEST_F(Entries, TravelInABundle) {
+  const std::string key = compile();
+  expect_parts(output_of({"export", "axpy.bundle"}), {"1 entries in axpy.bundle"});
+  expect_error({"export", "none.bundle", "--kernel", "other"}, "no entry to export");
+  EXPECT_FALSE(exists("none.bundle"));
+  expect_parts(output_of({"import", "axpy.bundle", "--dir", path("elsewhere")}), {"1 entries"});
+  EXPECT_EQ(output_of({"cache", "ls", "--dir", path("elsewhere")}).substr(0, 64), key);
+  ASSERT_EQ(kiln({"cache", "clear"}).code, 0);
+  EXPECT_EQ(kiln({"stop"}).code, 0);
+  while (kiln({"ping"}).code == 0) {
+  }
+  expect_parts(output_of({"import", "axpy.bundle"}), {"1 entries"});
+  ASSERT_EQ(kiln({"compile", "axpy.kiln", "-o", "axpy.so"}).code, 0);
+  expect_parts(output_of({"stats"}), {"hits_total.disk                          1"});
+}
+
+TEST_F(Entries, DamagedBundlesChangeNothing) {
+  compile();
+  output_of({"export", "good.bundle"});
+  const std::string good = read("good.bundle");
+  auto refused = [&](const std::string& bytes, const std::string& why) {
+    write("bad.bundle", bytes);
+    expect_error({"import", "bad.bundle", "--dir", path("elsewhere")}, why);
+    EXPECT_FALSE(fs::exists(path("elsewhere")));
+  };
+  for (size_t size : {size_t{0}, size_t{7}, size_t{40}, good.size() / 2, good.size() - 1})
+    refused(good.substr(0, size), "no whole bundle");
+  refused(good + "x", "its end is not where it says");
+  refused("K" + good, "it does not begin like one");
+  for (size_t at : {good.size() - 1, good.size() - 33}) {
+    std::string flipped = good;
+    flipped[at] = static_cast<char>(flipped[at] ^ 1);
+    refused(flipped, at == good.size() - 1 ? "its checksum differs" : "no whole bundle");
+  }
+  std::string flipped = good;
+  flipped[good.size() / 2] = static_cast<char>(flipped[good.size() / 2] ^ 1);
+  refused(flipped, "entry 0: cache entry: checksum differs");
+  std::string other = good;
+  other[13] = static_cast<char>(other[13] ^ 1);  // in the builder's name
+  refused(other, "made by another compiler");
+}
+
+TEST_F(Entries, TopShowsTheDaemon) {
+  expect_error({"top", "--count", "1"}, "cannot connect");
+  ASSERT_EQ(kiln({"compile", "axpy.kiln", "-o", "axpy.so"}).code, 0);
+  const std::string twice = output_of({"top", "--count", "2", "--interval", "0.05"});
+  expect_parts(twice, {"hits from memory", "of 1 requests were hits", "1 entries", "busy of", "idle"});
+  EXPECT_NE(twice.find("kilnd", 10), std::string::npos) << "one table only:\n" << twice;
+  EXPECT_EQ(twice.find('\x1b'), std::string::npos) << "no terminal, no escape codes";
+}
+
+}  // namespace
+}  // namespace kiln::cli::testing

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# compare.sh CODE-DIGESTS TARGET EMIT: two processes make the same code of the same requests, in whatever order they come.
+set -euo pipefail
+there=$("$1" "$2" "$3" | sort)
+back=$("$1" "$2" "$3" --backwards | sort)
+[ "$(wc -l <<<"$there")" -gt 30 ] || { echo "too few kernels"; exit 1; }
+diff <(echo "$there") <(echo "$back")
