@@ -32,6 +32,7 @@ fi
 echo "Building ($preset)…"
 if [ -n "$package" ]; then
   cmake --build --preset "$preset" --target kiln kilnd kiln-worker kiln-tune kiln-runner kiln_pages -- --quiet
+  tests/package/systemd.sh "build/$preset" || [ $? = 77 ]
   exec tests/package/chroot.sh "build/$preset"
 fi
 cmake --build --preset "$preset" -- --quiet
