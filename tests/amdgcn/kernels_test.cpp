@@ -85,6 +85,11 @@ TEST(LoaderRules, NameWhatIsWrong) {
 
 // ---- every kernel ----
 
+// A whole layer's f32 weights in one block are too many registers where there are no matrix instructions for them.
+bool may_have_scratch(std::string_view kernel, std::string_view gpu) {
+  return kernel == "mlp_softshrink" && gpu != "gfx90a" && gpu != "gfx942";
+}
+
 // All is kept in registers.
 void expect_no_scratch(const Artifact& artifact) {
   EXPECT_EQ(artifact.metadata.at("device").at("scratch_bytes"), 0);
@@ -112,15 +117,10 @@ TEST_P(LibraryOnAmd, IsLinkedForEveryProcessorWithoutScratch) {
   for (const Gpu& gpu : processors_for(*GetParam())) {
     SCOPED_TRACE(gpu.name);
     const auto artifact = compile(kernel, {}, std::string("amd:") + gpu.name);
-    // A whole layer's weights in one block are too much for LDS, and it says so.
-    if (!artifact && artifact.error().message.find("bytes of shared memory") != std::string::npos) {
-      EXPECT_EQ(kernel.name, "mlp_softshrink") << artifact.error().message;
-      continue;
-    }
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
     EXPECT_EQ(artifact->metadata.at("emit"), "hsaco");
     expect_sound(*artifact, gpu);
-    expect_no_scratch(*artifact);
+    if (!may_have_scratch(GetParam()->name, gpu.name)) expect_no_scratch(*artifact);
   }
 }
 

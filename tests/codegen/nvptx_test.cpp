@@ -120,15 +120,11 @@ TEST(Nvidia, NamesWhatItDoesNotKnow) {
   EXPECT_EQ(emit.error().message, "cannot emit `obj` for this target; there are cubin, ptx, asm, llvm, ir, ir:PASS");
 }
 
-// The weights of a layer, 256 KiB: their conversion for so few rows would go through shared memory as a whole.
-TEST(Nvidia, NamesTheOpWhoseTileDoesNotFit) {
+// The weights of a layer, 256 KiB: their conversion for so few rows goes through shared memory by parts.
+TEST(Nvidia, ConvertsByPartsWhatSharedMemoryDoesNotHold) {
   const auto artifact = compile(example("mlp_softshrink"), {{"BM", 16}}, {}, "cuda:sm_80", "ptx");
-  ASSERT_FALSE(artifact.ok());
-  const std::string& message = artifact.error().message;
-  EXPECT_EQ(message.find("mlp_softshrink:"), 0u) << message;
-  EXPECT_NE(message.find("load: a conversion of layouts needs 262144 bytes of shared memory a block; there are 166912"),
-            std::string::npos)
-      << message;
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  EXPECT_LE(artifact->metadata["device"]["shared_bytes"], 166912);
 }
 
 TEST(Nvidia, MatmulOnHopperIsWgmmaFedByTma) {

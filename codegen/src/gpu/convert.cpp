@@ -1,8 +1,9 @@
 // Code for the plans of layout/conversion.h: registers renamed, lanes that shuffle, or a round trip through shared
-// memory.
+// memory, of what does not fit there at once by parts.
 #include <llvm/ADT/SmallVector.h>
 
 #include "gpu/context.h"
+#include "gpu/layout/algebra.h"
 #include "gpu/layout/conversion.h"
 #include "gpu/shared_access.h"
 
@@ -146,6 +147,44 @@ Value* shuffle_xor(Context& c, Value* x, unsigned lanes) {
   return type->isIntegerTy() ? fetched : c.b.CreateBitCast(fetched, type);
 }
 
+namespace {
+
+// A conversion by parts, one after the other through the same bytes of shared memory: 2^bits of them, along an axis
+// whose highest bits are in registers on both sides.
+struct Parts {
+  int axis = 0, bits = 0;
+};
+
+// The fewest that fit beside as much as they take; nothing where none do.
+std::optional<Parts> find_parts(const Layout& from, const Layout& to, int element_bits, LaneFacts facts) {
+  facts.shared_bytes /= 2;
+  for (int bits = 1; bits <= from.element_bits(); ++bits) {
+    for (int axis = 0; axis < from.rank(); ++axis) {
+      if (outer_register_bits(from, axis) < bits || outer_register_bits(to, axis) < bits) continue;
+      const Layout part = register_part(from, axis, bits, 0).layout, result = register_part(to, axis, bits, 0).layout;
+      if (plan_conversion(part, result, element_bits, facts)) return Parts{axis, bits};
+    }
+  }
+  return std::nullopt;
+}
+
+Result<Registers> convert_by_parts(Context& c, const Registers& registers, const dsl::Type& type, const Layout& from,
+                                   const Layout& to, const Parts& parts) {
+  Registers out(static_cast<size_t>(to.size(Dim::kRegister)));
+  for (Bits i = 0; i < Bits{1} << parts.bits; ++i) {
+    const RegisterPart source = register_part(from, parts.axis, parts.bits, i);
+    const RegisterPart result = register_part(to, parts.axis, parts.bits, i);
+    Registers in;
+    for (const Bits reg : source.registers) in.push_back(registers[reg]);
+    const auto converted = convert(c, in, type, source.layout, result.layout);
+    if (!converted) return converted;
+    for (size_t reg = 0; reg < converted->size(); ++reg) out[result.registers[reg]] = (*converted)[reg];
+  }
+  return out;
+}
+
+}  // namespace
+
 Result<std::function<Registers()>> start_conversion(Context& c, const Registers& registers, const dsl::Type& type,
                                                     const Layout& from, const Layout& to) {
   using Rest = std::function<Registers()>;
@@ -153,7 +192,13 @@ Result<std::function<Registers()>> start_conversion(Context& c, const Registers&
   if (from == to) return at_once(registers);
   const int bits = traveling_bits(type);
   auto plan = plan_conversion(from, to, bits, c.target.lane_facts());
-  if (!plan) return plan.error();
+  if (!plan) {
+    const auto parts = find_parts(from, to, bits, c.target.lane_facts());
+    if (!parts) return plan.error();
+    auto converted = convert_by_parts(c, registers, type, from, to, *parts);
+    if (!converted) return converted.error();
+    return at_once(std::move(*converted));
+  }
   if (const auto* move = std::get_if<RegisterMove>(&plan->how)) {
     Registers out;
     for (int reg : move->from) out.push_back(registers[static_cast<size_t>(reg)]);

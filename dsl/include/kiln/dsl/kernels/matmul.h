@@ -51,6 +51,11 @@ ConstexprValues gpu_blocks() {
   if (std::is_same_v<T, f32>) return {{"BM", 128}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}, {"num_stages", 3}};
   return {{"BM", 128}, {"BN", 128}, {"BK", 64}};
 }
+// On RDNA the registers of two blocks, which is what fits into LDS, suffice where they are asked to.
+template <class T>
+ConstexprValues rdna_blocks() {
+  return std::is_same_v<T, f32> ? ConstexprValues() : ConstexprValues{{"waves_per_eu", 8}};
+}
 template <class T>
 ConstexprValues hopper_blocks() {
   if (std::is_same_v<T, f32>) return {};
@@ -79,6 +84,8 @@ const auto& matmul() {
                               .array("B", "K*N")
                               .array("C", "M*N")
                               .defaults("amd", gpu_blocks<T>())
+                              .defaults("amd:gfx1100", rdna_blocks<T>())
+                              .defaults("amd:gfx1200", rdna_blocks<T>())
                               .defaults("cuda", gpu_blocks<T>())
                               .defaults("cuda:sm_90a", hopper_blocks<T>());
   return def;
@@ -102,6 +109,8 @@ const auto& batched_matmul() {
                               .array("B", "batch*K*N")
                               .array("C", "batch*M*N")
                               .defaults("amd", gpu_blocks<T>())
+                              .defaults("amd:gfx1100", rdna_blocks<T>())
+                              .defaults("amd:gfx1200", rdna_blocks<T>())
                               .defaults("cuda", gpu_blocks<T>())
                               .defaults("cuda:sm_90a", hopper_blocks<T>());
   return def;
@@ -125,6 +134,8 @@ auto matmul_bias(std::string_view name, Value (*activation)(Operand)) {
       .array("bias", "N")
       .array("C", "M*N")
       .defaults("amd", gpu_blocks<T>())
+      .defaults("amd:gfx1100", rdna_blocks<T>())
+      .defaults("amd:gfx1200", rdna_blocks<T>())
       .defaults("cuda", gpu_blocks<T>())
       .defaults("cuda:sm_90a", hopper_blocks<T>());
 }
@@ -188,7 +199,11 @@ const auto& mlp_softshrink() {
           .array("b3", "HIDDEN")
           .array("w4", "HIDDEN*OUT")
           .array("b4", "OUT")
-          .array("y", "rows*OUT");
+          .array("y", "rows*OUT")
+          .defaults("amd", {{"BM", 16}})
+          .defaults("amd:gfx906", {{"num_warps", 16}})
+          .defaults("amd:gfx1100", {{"num_warps", 32}})
+          .defaults("amd:gfx1200", {{"num_warps", 32}});
   return def;
 }
 
