@@ -13,7 +13,7 @@ namespace {
 namespace lang = dsl::lang;
 using nlohmann::json;
 
-constexpr int kRounds = 9;
+constexpr int kGpuRounds = 9, kCpuRounds = 25;  // a CPU has other things to do
 constexpr Seconds kDeadline = Seconds(20);
 constexpr int kChain = 64;  // exps of each element
 
@@ -72,7 +72,7 @@ class Calibration {
     if (!loaded) return loaded.error();
     if (loaded->failure != Failure::kNone) return refused(ir->name, *loaded);
     const CandidateId id = 0;
-    auto measured = runner_.measure({&id, 1}, kRounds, kDeadline);
+    auto measured = runner_.measure({&id, 1}, gpu_ ? kGpuRounds : kCpuRounds, kDeadline);
     if (!measured) return measured.error();
     if (measured->status.at(0).failure != Failure::kNone) return refused(ir->name, measured->status[0]);
     double least = INFINITY;

@@ -1,7 +1,7 @@
 // The cost model. A kernel's time is that of its scarcest resource, plus a part of what the others take, since they
-// overlap only so far; times what the grid loses where it does not fill the machine; plus what each piece of work and
-// the launch cost. Roofs are the machine's own, calibrated; the few constants here say how pieces of work load them,
-// and need only rank configs of one kernel well.
+// overlap only so far; plus the passes over tiles that a CPU keeps in scratch, which overlap with nothing; times what
+// the grid loses where it does not fill the machine; plus what the launch costs. Roofs are the machine's own,
+// calibrated; the few constants here say how pieces of work load them, and need only rank configs of one kernel well.
 #include "kiln/autotune/model.h"
 
 #include <algorithm>
@@ -17,12 +17,12 @@ namespace {
 constexpr double kOverlapLoss = 0.2;  // of the time of resources that are not the scarcest
 constexpr double kStepUs = 0.002;     // an iteration of a loop, or a program, on a CPU
 constexpr double kFirstCacheBytes = 32 << 10, kSecondCacheBytes = 1 << 20;  // of a CPU, about
-constexpr double kFewRegisterBytes = 2048;                                  // what a core looks ahead
-constexpr double kScratchLoss = 0.25;       // for each doubling of tiles beyond the first cache
-constexpr double kFlightBytes = 32 << 10;   // that a multiprocessor must have asked memory for to keep it busy
-constexpr double kGoodRegisterBytes = 192;  // of a thread's share of the tile that it holds
-constexpr double kUnevenLoss = 0.1;         // for each halving or doubling of that
-constexpr double kSpillFactor = 4;          // uses of a spilled register, about
+constexpr double kLookAheadBytes = 2 << 10;  // of a tile beyond which a core does not see the next op
+constexpr double kScratchLoss = 0.25;        // for each doubling of tiles beyond the first cache
+constexpr double kFlightBytes = 32 << 10;    // that a multiprocessor must have asked memory for to keep it busy
+constexpr double kGoodRegisterBytes = 192;   // of a thread's share of the tile that it holds
+constexpr double kUnevenLoss = 0.1;          // for each halving or doubling of that
+constexpr double kSpillFactor = 4;           // uses of a spilled register, about
 
 bool is_gpu(const Machine& machine) { return dsl::target_family(machine.target) != "cpu"; }
 
@@ -139,7 +139,7 @@ double predict_us(const Machine& machine, const Work& work, const Config& config
     pieces = kStepUs * work.steps / parallel;
     const double far = std::max(0.0, std::log2(work.tile_bytes / kFirstCacheBytes));
     scratch = over(work.scratch_bytes, machine.cache_bytes_per_us) * (1 + kScratchLoss * far);
-    if (work.tile_bytes < kFewRegisterBytes) pieces += std::exchange(scratch, 0);
+    if (work.tile_bytes < kLookAheadBytes) pieces += std::exchange(scratch, 0);
   }
   const double parts[] = {memory / fill, cache, dots, tiles, arithmetic, pieces};
   const double most = *std::max_element(std::begin(parts), std::end(parts));

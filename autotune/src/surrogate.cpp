@@ -10,10 +10,10 @@
 namespace kiln::autotune {
 namespace {
 
-// How far the model's prediction is believed before there are measurements. Beside it, variances of what times are made
-// of, relative to how much they vary: a common level, a share of the model's prediction, and what is smooth over so
-// many steps. Searches do about as well with half or twice of each.
-constexpr double kBelief = 0.4, kLevel = 1, kModel = 0.2, kSmooth = 0.25, kLength = 1.5;
+// The model's prediction is believed before there are measurements. Beside it, variances of what times are made of,
+// relative to how much they vary: a common level, a share of the model's prediction, and what is smooth over so many
+// steps. Searches do about as well with half or twice of each.
+constexpr double kLevel = 1, kModel = 0.2, kSmooth = 0.25, kLength = 1.5;
 constexpr double kMeasured = 0.01;  // standard error of a measured logarithm
 constexpr double kLeastScale = 0.05;
 
@@ -43,7 +43,7 @@ Surrogate::Surrogate(const Space& space, std::span<const Config> configs, std::s
   best_ = times.empty() ? 0 : (*std::min_element(times.begin(), times.end()) - centre_) / scale_;
   const double worst = times.empty() ? 0 : (*std::max_element(times.begin(), times.end()) - centre_) / scale_;
 
-  for (double value : model_) mean_.push_back(kBelief * value * spread / scale_);
+  for (double value : model_) mean_.push_back(value * spread / scale_);
   for (size_t i = 0; i < configs.size(); ++i) variance_.push_back(covariance(i, i));
   for (size_t i = 0; i < configs.size(); ++i) {
     if (std::isfinite(measured[i]))

@@ -64,6 +64,30 @@ TEST(Model, FewProgramsLeaveTheMachineIdle) {
   EXPECT_GT(predict_us(gpu(), partial, {}), 1.3 * predict_us(gpu(), full, {}));
 }
 
+// A CPU passes over a large tile for one op after the other; over a few registers it looks ahead, as into the next
+// iteration of a loop.
+TEST(Model, ACpuMovesLargeTilesAndMemoryOneAfterTheOther) {
+  const Machine cpu = {.read_bytes_per_us = 1e4,
+                       .copy_bytes_per_us = 1e4,
+                       .cache_bytes_per_us = 1e5,
+                       .f32_flops_per_us = 1e5,
+                       .math_per_us = 1e4,
+                       .launch_us = 1,
+                       .parallel = 2,
+                       .target = "cpu:simulated"};
+  const Work plain = {.loaded = 1e6, .lines = 1e6, .compulsory = 1e6, .programs = 8, .tile_bytes = 1024};
+  Work small = plain, large = plain, steps = plain;
+  small.scratch_bytes = large.scratch_bytes = 5e6;
+  large.tile_bytes = 16 << 10;
+  steps.steps = 40000;
+  const double us = predict_us(cpu, plain, {});
+  EXPECT_NEAR(predict_us(cpu, large, {}), us + 50, 1e-9);
+  EXPECT_LT(predict_us(cpu, small, {}), us + 25);
+  EXPECT_LT(predict_us(cpu, steps, {}), us + 20);
+  large.tile_bytes = 256 << 10;
+  EXPECT_GT(predict_us(cpu, large, {}), us + 60);
+}
+
 TEST(Model, SpillsAndLowOccupancyCost) {
   const nlohmann::json good = {{"device", {{"threads", 256}, {"registers", 128}, {"shared_bytes", 50000}}}};
   nlohmann::json spills = good, alone = good;

@@ -77,6 +77,20 @@ TEST(CountWork, OfRowsAndLoops) {
   EXPECT_EQ(softmax.math, 64 * 1024);
 }
 
+// A scan along one row gives that row.
+TEST(CountWork, OfWhatLoopsCarryAndScansGive) {
+  auto scratch = [](int64_t rows) {
+    return count(kernels::cumsum_columns<lang::f32>().ir(), {{"rows", 64}, {"cols", 256}},
+                 {{"ROWS", rows}, {"BLOCK", 256}})
+        .scratch_bytes;
+  };
+  EXPECT_EQ(scratch(1), 2 * 64 * 256 * 4);
+  EXPECT_EQ(scratch(16), 2 * 4 * 256 * 4 + 2 * (2 * 64 * 256 * 4));
+  // What a dot adds to is counted with the dot.
+  const Config config = {{"BM", 64}, {"BN", 64}, {"BK", 64}};
+  EXPECT_EQ(count(kernels::matmul<lang::f32>().ir(), {{"M", 64}, {"N", 64}, {"K", 256}}, config).scratch_bytes, 0);
+}
+
 // `lengths` is data, of which the kernel says that it is `seq`.
 TEST(CountWork, OfAttentionFollowsTheLengths) {
   const nlohmann::json shape = {{"batch", 2}, {"heads", 4}, {"kv_heads", 4}, {"seq", 1024}, {"scale", 0.1}};

@@ -73,5 +73,27 @@ TEST(TailsOnCpu, AreOneRegisterWide) {
   EXPECT_EQ(text.find("@llvm.masked.load.v32f32"), std::string::npos) << text;
 }
 
+// The condition on an axis of one place is a scalar's: it holds for the whole tile or for nothing of it, and is no mask
+// by lanes.
+TEST(TailsOnCpu, OfATileOfOneRow) {
+  TextKernel kernel("%x: ptr<f32>, %o: ptr<f32>, %m: i32, %n: i32");
+  const TextKernel::Shape shape = {1, 1024};
+  const std::string mask = kernel.mask(shape, {"%m", "%n"});
+  const std::string v = kernel.op("load " + kernel.pointers("%x", shape) + ", " + mask);
+  kernel.line("store " + kernel.pointers("%o", shape) + ", " + kernel.op("neg " + v) + ", " + mask);
+  auto artifact = compile(parse_kernel(kernel.text()), {}, {}, "cpu:x86-64-v3", "llvm");
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  const std::string text(reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size());
+  EXPECT_NE(text.find("load <32 x float>"), std::string::npos) << text;
+  EXPECT_EQ(text.find("@llvm.masked.load.v32f32"), std::string::npos) << text;
+  for (int m : {0, 1}) {
+    for (int n : {1, 37, 1024}) {
+      expect_same(kernel.text(), {{random_buffer(ElementType::kF32, static_cast<size_t>(n), 1, false),
+                                   random_buffer(ElementType::kF32, 1024, 2), int_scalar(m), int_scalar(n)},
+                                  kExact});
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kiln::test

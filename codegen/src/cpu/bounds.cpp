@@ -41,14 +41,22 @@ bool Nest::add_comparison(const Op& cmp, const Point& point, Bounds& bounds) {
   }
   Value* bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, right->base, left->base);
   if (inclusive) bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, bound, c.i64(1));
-  if (found < 0) {
-    // The same for all lanes: everything or nothing.
-    found = std::max(vector_dim_, 0);
-    bound = b.CreateSelect(b.CreateICmpSGT(bound, c.i64(0)), c.i64(dims_[found].extent), c.i64(0));
-  }
-  entry = {found, bound};
+  entry = found < 0 ? all_or_nothing(b.CreateICmpSGT(bound, c.i64(0))) : Bound{found, bound};
   bounds.push_back(*entry);
   return true;
+}
+
+// Of a condition that is the same for all lanes.
+Nest::Bound Nest::all_or_nothing(Value* condition) {
+  const int dim = std::max(vector_dim_, 0);
+  return {dim, b.CreateSelect(condition, c.i64(dims_[dim].extent), c.i64(0))};
+}
+
+// A scalar condition for the whole tile, as what is left of a comparison along an axis of one place.
+void Nest::add_splat(const Op& splat, const Point& point, Bounds& bounds) {
+  auto& entry = comparisons_[{splat.results[0], point}];
+  if (!entry) entry = all_or_nothing(c.scalars[splat.operands[0]]);
+  bounds.push_back(*entry);
 }
 
 // Adds the bounds that the mask consists of; false when it is not a conjunction of such comparisons.
@@ -66,6 +74,9 @@ bool Nest::add_bounds(ValueId mask, const Point& point, Bounds& bounds, std::set
       return add_bounds(op->operands[0], source_point(*op, point), bounds, seen);
     case OpCode::kCmp:
       return add_comparison(*op, point, bounds);
+    case OpCode::kSplat:
+      add_splat(*op, point, bounds);
+      return true;
     default:
       return false;
   }

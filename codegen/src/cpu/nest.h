@@ -146,9 +146,12 @@ class Nest {
   std::optional<Affine> affine(ValueId id, const Point& point, bool exact);
   std::optional<Affine> affine_new(ValueId id, const Point& point, bool exact);
   Value* affine_value(const Affine& affine, bool with_vector_dim);
-  using Bounds = std::vector<std::pair<int, Value*>>;  // dimension, bound
+  using Bound = std::pair<int, Value*>;  // dimension, bound
+  using Bounds = std::vector<Bound>;
   bool add_bounds(ValueId mask, const Point& point, Bounds& bounds, std::set<MaskAt>& seen);
   bool add_comparison(const Op& cmp, const Point& point, Bounds& bounds);
+  void add_splat(const Op& splat, const Point& point, Bounds& bounds);
+  Bound all_or_nothing(Value* condition);
   Point source_point(const Op& op, const Point& point) const;
   bool mask_holds(ValueId mask, const Point& point) const;
   Result<void> walk_dim(int dim, const Body& body, bool interior_only, Value* inside);
