@@ -73,6 +73,19 @@ Value* exact_float(Builder& b, const Instruction& op) {
   return on_bits(b, x, (flips ? "xor.b" : "and.b") + std::to_string(bits) + " $0, $1, " + operand + ";");
 }
 
+// ptxas takes the sign of a NaN from the wrong operand of copysign.f64; that of f32 is bits for it too.
+Value* exact_copysign(Builder& b, const Instruction& op) {
+  const auto sign = llvm::APInt::getSignMask(64);
+  Value* magnitude = b.CreateAnd(b.CreateBitCast(op.getOperand(0), b.getInt64Ty()), b.getInt(~sign));
+  Value* from = b.CreateAnd(b.CreateBitCast(op.getOperand(1), b.getInt64Ty()), b.getInt(sign));
+  return b.CreateBitCast(b.CreateOr(magnitude, from), op.getType());
+}
+
+bool is_double_copysign(const Instruction& op) {
+  const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&op);
+  return call && call->getIntrinsicID() == llvm::Intrinsic::copysign && op.getType()->isDoubleTy();
+}
+
 // ---- ints ----
 
 // In 32 bits, from which ptxas narrows.
@@ -99,6 +112,7 @@ Value* exact(Builder& b, const Instruction& op) {
     if (bits == 16 && match::match(&op, match::m_Neg(match::m_Value(x)))) return in_32_bits(b, x, "neg");
     return nullptr;
   }
+  if (is_double_copysign(op) && bits_are_seen(&op)) return exact_copysign(b, op);
   if (type->isVectorTy() || !flips_or_clears(&op) || !bits_are_seen(&op)) return nullptr;
   return exact_float(b, op);
 }
