@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "remote_options.h"
+
 namespace kiln::server {
 
 struct Config {
@@ -35,6 +37,8 @@ struct Config {
   uint64_t cache_bytes = 5ull << 30;
   uint64_t memory_bytes = 256ull << 20;
 
+  RemoteOptions remote;
+
   size_t queue_jobs = 4096;
   uint64_t queue_bytes = 256ull << 20;
   Milliseconds default_deadline{120'000};
@@ -44,7 +48,7 @@ struct Config {
   unsigned poison_kills = 2;
   Milliseconds negative_ttl{60'000};
   double verify_percent = 0;  // of hits, compiled once more and compared
-  size_t crash_storm = 64;  // worker deaths a minute before spawning backs off
+  size_t crash_storm = 64;    // worker deaths a minute before spawning backs off
 
   size_t max_connections = 1024;
   size_t max_in_flight = 256;  // per connection
