@@ -26,9 +26,9 @@ Result<std::string> read_secret(const std::string& path);
 struct RemoteOptions {
   using Milliseconds = std::chrono::milliseconds;
 
-  std::string url;  // empty: no remote tier
+  std::string url = {};  // empty: no remote tier
   std::string mode = "read";
-  std::string key_file, password_file;
+  std::string key_file = {}, password_file = {};
   bool trust = false;
   Milliseconds connect_timeout{100};
   Milliseconds timeout{1'000};
@@ -37,7 +37,7 @@ struct RemoteOptions {
   Milliseconds breaker_rest{30'000};
 
   // Of the files above and the environment; never shown.
-  std::string key, password;
+  std::string key = {}, password = {};
 
   bool enabled() const { return !url.empty(); }
   bool writes() const { return mode == "readwrite"; }
