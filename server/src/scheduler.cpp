@@ -14,6 +14,17 @@ Error draining_error() {
   return out;
 }
 
+const char* late_message(Job::State state) {
+  switch (state) {
+    case Job::State::kLookup:
+      return "the cache did not answer before the deadline";
+    case Job::State::kRunning:
+      return "the compile did not finish before the deadline";
+    default:
+      return "no worker was free before the deadline";
+  }
+}
+
 }  // namespace
 
 Scheduler::Scheduler(asio::io_context& io, const Config& config, Log& log, Metrics& metrics, Store& store,
@@ -178,9 +189,7 @@ void Scheduler::on_deadline(const WaiterId& id, uint64_t serial) {
   bool current = std::any_of(job->waiters.begin(), job->waiters.end(),
                              [&](const Waiter& waiter) { return waiter.id == id && waiter.serial == serial; });
   if (!current) return;  // the request id was used again
-  Error reason = error(ErrorCode::kDeadlineExceeded, job->state == Job::State::kRunning
-                                                         ? "the compile did not finish before the deadline"
-                                                         : "no worker was free before the deadline");
+  Error reason = error(ErrorCode::kDeadlineExceeded, late_message(job->state));
   reason.retryable = true;
   leave(id, &reason);
 }

@@ -21,7 +21,7 @@ class Store {
   SharedBlob find_memory(const RequestKey& key) { return memory_.find(key); }
   // Calls back on the io thread, later, with null on a miss; what it finds is in the memory tier then.
   void find_disk(const RequestKey& key, std::function<void(SharedBlob)> done);
-  // The same of what hosts share, where this daemon takes part; what it finds goes to disk as well.
+  // The same of what hosts share, perhaps before it returns; what it finds goes to disk as well.
   void find_remote(const RequestKey& key, std::function<void(SharedBlob)> done);
   // Into memory now, to disk and to other hosts behind the caller's back.
   void put(const SharedBlob& blob);

@@ -199,6 +199,7 @@ TEST_F(RemoteTest, DeadlineHoldsWhileTheRemoteIsAsked) {
   auto late = connect()->compile(order("bytes"), {.deadline_ms = 200});
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, ErrorCode::kDeadlineExceeded);
+  EXPECT_NE(late.error().message.find("the cache"), std::string::npos) << late.error().message;
   EXPECT_EQ(stats()["jobs"], 0);
 }
 
