@@ -46,6 +46,7 @@ Result<void> complete(Config& config, bool cache_given, bool tuner_given) {
   if (!config.golden_path.empty() && ::access(config.golden_path.c_str(), R_OK) != 0) {
     return kiln::invalid_argument("--golden " + config.golden_path + ": " + std::strerror(errno));
   }
+  if (auto remote = kiln::server::complete(config.remote); !remote) return remote.error();
   // The process leaves its directory below.
   for (std::string* path :
        {&config.runtime_dir, &config.cache_dir, &config.worker_path, &config.tuner_path, &config.golden_path}) {

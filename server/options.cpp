@@ -24,6 +24,26 @@ void add_sizes(CLI::App& app, Config& config) {
       ->transform(CLI::AsSizeValue(false));
 }
 
+void add_remote(CLI::App& app, RemoteOptions& remote) {
+  app.add_option("--remote", remote.url, "Entries shared by hosts: redis://[USER@]HOST[:PORT][/DB], redis+unix:///PATH")
+      ->type_name("URL");
+  app.add_option("--remote-mode", remote.mode, "read, or readwrite to give others what is compiled here")
+      ->check(CLI::IsMember({"read", "readwrite"}))
+      ->capture_default_str();
+  app.add_option("--remote-key", remote.key_file, "Only take entries authenticated by this secret of 32 bytes or more")
+      ->type_name("FILE");
+  app.add_flag("--remote-trust", remote.trust, "Without a key: execute what anybody wrote there");
+  app.add_option("--remote-password-file", remote.password_file,
+                 "Redis' password; " + std::string(kRemotePasswordVariable) + " is another way")
+      ->type_name("FILE");
+  add_seconds(app, "--remote-connect-timeout", remote.connect_timeout, "For connecting to Redis");
+  add_seconds(app, "--remote-timeout", remote.timeout, "For an answer of Redis");
+  app.add_option("--remote-failures", remote.breaker_failures, "After so many within the window Redis is left alone")
+      ->check(CLI::Range(1, 1000));
+  add_seconds(app, "--remote-window", remote.breaker_window, "In which failures of Redis are counted");
+  add_seconds(app, "--remote-rest", remote.breaker_rest, "Until Redis is tried again");
+}
+
 std::string default_config_file() {
   if (const char* base = ::getenv("XDG_CONFIG_HOME"); base && *base) return std::string(base) + "/kiln/kilnd.toml";
   const char* home = ::getenv("HOME");
@@ -55,6 +75,7 @@ void add_options(CLI::App& app, Config& config) {
   app.add_flag("--detach", config.detach, "Continue in a child process");
   app.add_option("--ready-fd", config.ready_fd, "Descriptor that is told when the socket listens");
   add_sizes(app, config);
+  add_remote(app, config.remote);
   add_seconds(app, "--idle-timeout", config.idle_timeout, "Exit after so long without connections; 0: never");
   add_seconds(app, "--deadline", config.default_deadline, "For requests that name none");
   add_seconds(app, "--drain-timeout", config.drain_timeout, "For running compiles at shutdown");

@@ -41,12 +41,13 @@ std::string duration_text(double ms) {
 void print_rates(const json& now, const json& before, double seconds) {
   auto rate = [&](double a, double b) { return seconds > 0 ? (a - b) / seconds : 0; };
   const double memory = rate(hits(now, "memory"), hits(before, "memory")),
-               disk = rate(hits(now, "disk"), hits(before, "disk"));
+               disk = rate(hits(now, "disk"), hits(before, "disk")),
+               remote = rate(hits(now, "remote"), hits(before, "remote"));
   const double misses = rate(number(now, "misses_total") + number(now, "get_misses_total"),
                              number(before, "misses_total") + number(before, "get_misses_total"));
-  const double all = hits(now, "memory") + hits(now, "disk") + number(now, "misses_total");
-  std::printf("a second   %.0f hits from memory, %.0f from disk, %.0f misses, %.0f compiles\n", memory, disk, misses,
-              rate(number(now, "compiles_total"), number(before, "compiles_total")));
+  const double all = hits(now, "memory") + hits(now, "disk") + hits(now, "remote") + number(now, "misses_total");
+  std::printf("a second   %.0f hits from memory, %.0f from disk, %.0f from remote, %.0f misses, %.0f compiles\n",
+              memory, disk, remote, misses, rate(number(now, "compiles_total"), number(before, "compiles_total")));
   std::printf("since start  %.1f %% of %.0f requests were hits; %.0f shared another's compile\n",
               all > 0 ? 100 * (all - number(now, "misses_total")) / all : 0, all, number(now, "joins_total"));
 }

@@ -12,18 +12,6 @@ namespace {
 // Before its hello a peer needs no room.
 constexpr wire::FrameLimits kHelloLimits{.max_json = 4096, .max_body = 0};
 
-const char* tier_name(Tier tier) {
-  switch (tier) {
-    case Tier::kMemory:
-      return "memory";
-    case Tier::kDisk:
-      return "disk";
-    case Tier::kCompile:
-      break;
-  }
-  return "compile";
-}
-
 }  // namespace
 
 ClientConnection::ClientConnection(Services& services, uint64_t id, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch)

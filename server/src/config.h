@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "remote_options.h"
+
 namespace kiln::server {
 
 struct Config {
@@ -34,6 +36,8 @@ struct Config {
 
   uint64_t cache_bytes = 5ull << 30;
   uint64_t memory_bytes = 256ull << 20;
+
+  RemoteOptions remote;
 
   size_t queue_jobs = 4096;
   uint64_t queue_bytes = 256ull << 20;

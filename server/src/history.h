@@ -22,7 +22,7 @@ struct Passage {
   std::string trace_id;
   uint64_t client = 0;
   size_t waiters = 0;
-  std::string outcome;  // "compile", "disk", or an error's code
+  std::string outcome;  // "compile", "disk", "remote", or an error's code
   uint64_t worker = 0;  // 0: none was needed
   // Those that were not reached are the epoch.
   TimePoint asked, queued, started, ended;

@@ -15,8 +15,6 @@
 
 namespace kiln::server {
 
-enum class Tier { kMemory, kDisk, kCompile };
-
 struct Served {
   SharedBlob blob;
   Tier tier = Tier::kMemory;

@@ -103,7 +103,8 @@ void Daemon::poll_drained() {
   bool jobs = scheduler_ && !scheduler_->idle();
   bool output = false;
   for (const auto& [id, connection] : connections_) output = output || connection->has_output();
-  if (!jobs && (!output || waited >= config_.drain_timeout + kFlushTime)) return stop(exit_code_);
+  const bool remote = store_ && store_->writes_remote() && waited < config_.drain_timeout;
+  if (!jobs && !remote && (!output || waited >= config_.drain_timeout + kFlushTime)) return stop(exit_code_);
   drain_timer_.expires_after(kDrainPoll);
   drain_timer_.async_wait([this](const boost::system::error_code& failed) {
     if (!failed) poll_drained();

@@ -20,6 +20,23 @@ struct KeyHash {
   }
 };
 
+// Where an entry was found.
+enum class Tier { kMemory, kDisk, kRemote, kCompile };
+
+inline const char* tier_name(Tier tier) {
+  switch (tier) {
+    case Tier::kMemory:
+      return "memory";
+    case Tier::kDisk:
+      return "disk";
+    case Tier::kRemote:
+      return "remote";
+    case Tier::kCompile:
+      break;
+  }
+  return "compile";
+}
+
 // One entry in the form of kiln/wire/entry.h. Immutable but for the descriptor, made when a reply first needs one.
 struct Blob {
   RequestKey key{};

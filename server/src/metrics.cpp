@@ -31,7 +31,7 @@ nlohmann::json Metrics::to_json() const {
       out[i + 1 < histogram.buckets.size() ? "le_" + std::to_string(edge) : "more"] = histogram.buckets[i];
     }
   }
-  return {{"hits_total", {{"memory", hits_memory}, {"disk", hits_disk}}},
+  return {{"hits_total", {{"memory", hits_memory}, {"disk", hits_disk}, {"remote", hits_remote}}},
           {"misses_total", misses},
           {"get_misses_total", get_misses},
           {"compiles_total", compiles},

@@ -13,7 +13,7 @@
 namespace kiln::server {
 
 struct Metrics {
-  uint64_t hits_memory = 0, hits_disk = 0;
+  uint64_t hits_memory = 0, hits_disk = 0, hits_remote = 0;
   uint64_t misses = 0;      // COMPILE requests found in no tier, those that joined a running compile among them
   uint64_t get_misses = 0;  // GET requests found in no tier
   uint64_t compiles = 0;    // compiles that a worker finished, with code or with an error

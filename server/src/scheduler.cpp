@@ -15,6 +15,17 @@ Error draining_error() {
   return out;
 }
 
+const char* late_message(Job::State state) {
+  switch (state) {
+    case Job::State::kLookup:
+      return "the cache did not answer before the deadline";
+    case Job::State::kRunning:
+      return "the compile did not finish before the deadline";
+    default:
+      return "no worker was free before the deadline";
+  }
+}
+
 }  // namespace
 
 Scheduler::Scheduler(asio::io_context& io, const Config& config, Log& log, Metrics& metrics, Store& store,
@@ -60,7 +71,7 @@ void Scheduler::submit(CompileRequest request, Reply reply) {
   }
   JobPtr job = create(request);
   join(job, request, std::move(refused.reply));
-  store_.find_disk(job->key, [this, job](const SharedBlob& blob) { on_lookup(job, blob); });
+  store_.find_disk(job->key, [this, job](const SharedBlob& blob) { on_disk(job, blob); });
 }
 
 // Holds a result back until it is on disk for good.
@@ -98,12 +109,22 @@ void Scheduler::join(const JobPtr& job, CompileRequest& request, Reply reply) {
   job->waiters.push_back(std::move(waiter));
 }
 
-void Scheduler::on_lookup(const JobPtr& job, const SharedBlob& blob) {
+void Scheduler::on_disk(const JobPtr& job, const SharedBlob& blob) {
   if (job->state != Job::State::kLookup) return;  // everybody left meanwhile
+  if (!blob) {
+    return store_.find_remote(job->key, [this, job](const SharedBlob& found) { on_remote(job, found); });
+  }
+  metrics_.hits_disk += job->waiters.size();
+  on_hit(blob);
+  finish(job, Served{blob, Tier::kDisk});
+}
+
+void Scheduler::on_remote(const JobPtr& job, const SharedBlob& blob) {
+  if (job->state != Job::State::kLookup) return;
   if (blob) {
-    metrics_.hits_disk += job->waiters.size();
+    metrics_.hits_remote += job->waiters.size();
     on_hit(blob);
-    return finish(job, Served{blob, Tier::kDisk});
+    return finish(job, Served{blob, Tier::kRemote});
   }
   metrics_.misses += job->waiters.size();
   if (draining_) return finish(job, draining_error());
@@ -170,9 +191,7 @@ void Scheduler::on_deadline(const WaiterId& id, uint64_t serial) {
   bool current = std::any_of(job->waiters.begin(), job->waiters.end(),
                              [&](const Waiter& waiter) { return waiter.id == id && waiter.serial == serial; });
   if (!current) return;  // the request id was used again
-  Error reason = error(ErrorCode::kDeadlineExceeded, job->state == Job::State::kRunning
-                                                         ? "the compile did not finish before the deadline"
-                                                         : "no worker was free before the deadline");
+  Error reason = error(ErrorCode::kDeadlineExceeded, late_message(job->state));
   reason.retryable = true;
   leave(id, &reason);
 }
@@ -226,9 +245,7 @@ void Scheduler::remember(const Job& job, const std::string& outcome) {
 }
 
 void Scheduler::finish(const JobPtr& job, const Result<Served>& result) {
-  remember(*job, !result                       ? std::string(to_string(result.error().code))
-                 : result->tier == Tier::kDisk ? "disk"
-                                               : "compile");
+  remember(*job, result ? tier_name(result->tier) : std::string(to_string(result.error().code)));
   jobs_.erase(job->key);
   if (job->state == Job::State::kQueued) queue_.dropped(*job);
   job->state = Job::State::kGone;

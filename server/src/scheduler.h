@@ -50,7 +50,8 @@ class Scheduler {
   Reply when_durable(Reply reply);
   void join(const JobPtr& job, CompileRequest& request, Reply reply);
   JobPtr create(CompileRequest& request);
-  void on_lookup(const JobPtr& job, const SharedBlob& blob);
+  void on_disk(const JobPtr& job, const SharedBlob& blob);
+  void on_remote(const JobPtr& job, const SharedBlob& blob);
   void enqueue(const JobPtr& job);
   void run(const JobPtr& job);
   void on_outcome(const JobPtr& job, JobOutcome outcome);

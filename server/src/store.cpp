@@ -31,6 +31,7 @@ SharedFd memory_file(const Bytes& bytes) {
 
 Store::Store(asio::io_context& io, const Config& config, Log& log, Fs& fs, const std::string& builder_id)
     : io_(io), memory_(config.memory_bytes), pool_(kDiskThreads) {
+  if (config.remote.enabled()) remote_ = std::make_unique<RemoteTier>(io, log, config.remote, builder_id);
   if (config.cache_dir.empty()) return;
   disk_.emplace(fs, log, config.cache_dir, builder_id, config.cache_bytes);
   disk_->open();
@@ -41,6 +42,7 @@ Store::~Store() { finish(); }
 
 void Store::finish() {
   if (std::exchange(finished_, true)) return;
+  if (remote_) remote_->finish();
   pool_.join();
 }
 
@@ -62,7 +64,20 @@ void Store::find_disk(const RequestKey& key, std::function<void(SharedBlob)> don
   });
 }
 
+void Store::find_remote(const RequestKey& key, std::function<void(SharedBlob)> done) {
+  if (!remote_ || finished_) return done(nullptr);
+  remote_->find(key, [this, done = std::move(done)](const SharedBlob& blob) {
+    if (blob) put_here(blob);
+    done(blob);
+  });
+}
+
 void Store::put(const SharedBlob& blob) {
+  put_here(blob);
+  if (remote_) remote_->put(blob);
+}
+
+void Store::put_here(const SharedBlob& blob) {
   memory_.put(blob);
   if (!disk_ || finished_) return;
   asio::post(pool_, [this, blob] { disk_->store(blob->key, blob->bytes); });
@@ -97,6 +112,7 @@ nlohmann::json Store::stats() const {
   nlohmann::json out = {{"memory_entries", memory_.entries()},
                         {"memory_bytes", memory_.bytes()},
                         {"memory_evictions_total", memory_.evictions()}};
+  if (remote_) out.update(remote_->stats());
   if (!disk_) {
     out["store_degraded"] = 0;
     out["disk"] = false;

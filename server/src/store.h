@@ -1,4 +1,4 @@
-// The cache tiers together: memory on the io thread, disk on a small pool of threads.
+// The cache tiers together: memory on the io thread, disk on a small pool of threads, and what hosts share behind them.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -9,6 +9,7 @@
 #include "config.h"
 #include "disk_cache.h"
 #include "memory_cache.h"
+#include "remote_tier.h"
 
 namespace kiln::server {
 
@@ -20,12 +21,16 @@ class Store {
   SharedBlob find_memory(const RequestKey& key) { return memory_.find(key); }
   // Calls back on the io thread, later, with null on a miss; what it finds is in the memory tier then.
   void find_disk(const RequestKey& key, std::function<void(SharedBlob)> done);
-  // Into memory now, to disk behind the caller's back.
+  // The same of what hosts share, perhaps before it returns; what it finds goes to disk as well.
+  void find_remote(const RequestKey& key, std::function<void(SharedBlob)> done);
+  // Into memory now, to disk and to other hosts behind the caller's back.
   void put(const SharedBlob& blob);
   // Calls back on the io thread once the entry is on disk for good, or with false where it cannot be.
   void make_durable(const SharedBlob& blob, std::function<void(bool)> done);
   // A report of a compile that killed its workers, kept for `kiln reproduce`.
   void keep_crash(const RequestKey& key, Bytes report);
+  // Entries are on their way to other hosts.
+  bool writes_remote() const { return remote_ && remote_->writing(); }
   void set_limits(uint64_t memory_bytes, uint64_t cache_bytes);
   // Waits until everything is on disk. Nothing may be looked up afterwards.
   void finish();
@@ -36,9 +41,12 @@ class Store {
   nlohmann::json stats() const;
 
  private:
+  void put_here(const SharedBlob& blob);
+
   asio::io_context& io_;
   MemoryCache memory_;
   std::optional<DiskCache> disk_;
+  std::unique_ptr<RemoteTier> remote_;
   asio::thread_pool pool_;
   bool finished_ = false;
 };

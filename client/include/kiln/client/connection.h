@@ -62,7 +62,7 @@ class Connection {
   Welcome server() const;
   RequestKey key_of(const RequestBytes& request) const;
 
-  // Metadata of an artifact gets "served_from": "memory", "disk" or "compile".
+  // Metadata of an artifact gets "served_from": "memory", "disk", "remote" or "compile".
   Result<Artifact> get(const RequestKey& key);  // kNotFound on a miss
   std::vector<Result<Artifact>> get_many(std::span<const RequestKey> keys);
   Result<Artifact> compile(const RequestBytes& request, const CompileOptions& options = {});

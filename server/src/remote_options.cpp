@@ -1,0 +1,129 @@
+// The URL, the secrets, and what has to be there before code from elsewhere is taken.
+#include "remote_options.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <system_error>
+
+#include "kiln/wire/fd.h"
+
+namespace kiln::server {
+namespace {
+
+constexpr std::string_view kUnixScheme = "redis+unix://", kTcpScheme = "redis://";
+constexpr off_t kMaxSecret = 4096;
+
+Error bad_url(const std::string& what) { return invalid_argument("--remote: " + what); }
+
+template <class Number>
+bool parse_number(std::string_view text, Number& out) {
+  auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return failed == std::errc() && end == text.data() + text.size();
+}
+
+Result<RemoteAddress> parse_unix(std::string_view path) {
+  if (!path.starts_with('/')) return bad_url("redis+unix:// needs an absolute path: redis+unix:///run/redis.sock");
+  if (path.size() >= sizeof(sockaddr_un::sun_path)) return bad_url("the socket's path is too long");
+  RemoteAddress out;
+  out.socket = path;
+  return out;
+}
+
+// "HOST", "HOST:PORT", "[V6]" or "[V6]:PORT".
+Result<void> parse_host(std::string_view text, RemoteAddress& out) {
+  std::string_view port;
+  if (text.starts_with('[')) {
+    size_t end = text.find(']');
+    if (end == std::string_view::npos) return bad_url("']' is missing");
+    out.host = text.substr(1, end - 1);
+    port = text.substr(end + 1);
+  } else {
+    size_t colon = text.find(':');
+    out.host = text.substr(0, colon);
+    if (colon != std::string_view::npos) port = text.substr(colon);
+  }
+  if (out.host.empty()) return bad_url("no host");
+  if (port.empty()) return {};
+  if (port[0] != ':' || !parse_number(port.substr(1), out.port) || out.port == 0) {
+    return bad_url("'" + std::string(port) + "' is no port");
+  }
+  return {};
+}
+
+Result<RemoteAddress> parse_tcp(std::string_view text) {
+  RemoteAddress out;
+  if (size_t at = text.rfind('@'); at != std::string_view::npos) {
+    out.user = text.substr(0, at);
+    if (out.user.find(':') != std::string::npos) {
+      return bad_url(std::string("no password on the command line: --remote-password-file or ") +
+                     kRemotePasswordVariable);
+    }
+    text.remove_prefix(at + 1);
+  }
+  if (size_t slash = text.find('/'); slash != std::string_view::npos) {
+    std::string_view database = text.substr(slash + 1);
+    if (!database.empty() && !parse_number(database, out.database)) return bad_url("the database is no number");
+    text = text.substr(0, slash);
+  }
+  if (auto host = parse_host(text, out); !host) return host.error();
+  return out;
+}
+
+Error file_error(const std::string& path, const std::string& what) { return invalid_argument(path + ": " + what); }
+
+}  // namespace
+
+Result<RemoteAddress> parse_remote_address(const std::string& url) {
+  std::string_view text = url;
+  if (text.starts_with(kUnixScheme)) return parse_unix(text.substr(kUnixScheme.size()));
+  if (text.starts_with(kTcpScheme)) return parse_tcp(text.substr(kTcpScheme.size()));
+  return bad_url("neither redis://HOST[:PORT][/DB] nor redis+unix:///PATH");
+}
+
+Result<std::string> read_secret(const std::string& path) {
+  wire::UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat info{};
+  if (!file || ::fstat(file.get(), &info) != 0) return file_error(path, std::generic_category().message(errno));
+  if (!S_ISREG(info.st_mode)) return file_error(path, "not a regular file");
+  if (info.st_mode & 077) return file_error(path, "others than its owner have access to it (chmod 600)");
+  if (info.st_size > kMaxSecret) return file_error(path, "too long for a secret");
+  std::string text(static_cast<size_t>(info.st_size), '\0');
+  const ssize_t count = ::read(file.get(), text.data(), text.size());
+  if (count < 0) return file_error(path, std::generic_category().message(errno));
+  text.resize(static_cast<size_t>(count));
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+Result<void> complete(RemoteOptions& options) {
+  // Workers and the tuner are this process's children.
+  if (const char* password = ::getenv(kRemotePasswordVariable)) options.password = password;
+  ::unsetenv(kRemotePasswordVariable);
+  if (!options.enabled()) return {};
+  if (auto address = parse_remote_address(options.url); !address) return address.error();
+  if (!options.key_file.empty()) {
+    auto key = read_secret(options.key_file);
+    if (!key) return key.error();
+    if (key->size() < kMinRemoteKey) {
+      return file_error(options.key_file, "shorter than " + std::to_string(kMinRemoteKey) + " bytes");
+    }
+    options.key = *key;
+  } else if (!options.trust) {
+    return invalid_argument(
+        "--remote: whoever writes there has code executed here; --remote-key FILE takes only entries authenticated by "
+        "that key, --remote-trust any");
+  }
+  if (options.password_file.empty()) return {};
+  auto password = read_secret(options.password_file);
+  if (!password) return password.error();
+  options.password = *password;
+  return {};
+}
+
+}  // namespace kiln::server
