@@ -173,9 +173,9 @@ void run_mixed(Wave& wave, const Instruction& instruction) {
       result[lane] = F32::encode(sum, false);
       continue;
     }
-    // Rounded to f16 once: an f64 holds the product of f32s exactly, and the sum to more than f16 needs.
-    double exact = static_cast<double>(values[0][lane]) * values[1][lane] + values[2][lane];
-    result[lane] = encode_small(exact, kHalf, rounding_of(wave, 16));
+    // f32_to_f16(fma(…)): rounded to f32 and then again, as LLVM's folds of fptrunc take it (llvm-project pull request
+    // 219723, by AMD).
+    result[lane] = encode_small(sum, kHalf, rounding_of(wave, 16));
   }
   apply_output_modifiers(wave, instruction, result, R == MixedResult::kFloat ? Format::kF32 : Format::kF16);
   const Row& old = wave.vgpr[instruction.operands[0].index];

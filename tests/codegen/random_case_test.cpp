@@ -172,6 +172,39 @@ kernel signs(%x: ptr<TYPE> readonly, %high: ptr<TYPE>, %wide: ptr<i64>, %below: 
   }
 }
 
+// LLVM 19 makes fma(x, y, +0) of a product that is rounded to f16 at once, and so +0 of -0.
+TEST(RandomOnCpu, SignsOfZerosRoundedToF16) {
+  const std::string text = R"(
+kernel zeros(%x: ptr<f32> readonly, %out: ptr<f16>) {
+  grid [1, 1, 1]
+  %places = arange {start = 0, end = 4} : tile<[4], i32>
+  %three = constant {value = 3, type = i32} : i32
+  %threes = splat %three {shape = [4]} : tile<[4], i32>
+  %mirrored = sub %threes, %places : tile<[4], i32>
+  %from = splat %x {shape = [4]} : tile<[4], ptr<f32>>
+  %at = addptr %from, %places : tile<[4], ptr<f32>>
+  %v = load %at : tile<[4], f32>
+  %other = addptr %from, %mirrored : tile<[4], ptr<f32>>
+  %w = load %other : tile<[4], f32>
+  %product = mul %v, %w : tile<[4], f32>
+  %small = cast %product {to = f16} : tile<[4], f16>
+  %to = splat %out {shape = [4]} : tile<[4], ptr<f16>>
+  %out_at = addptr %to, %places : tile<[4], ptr<f16>>
+  store %out_at, %small
+}
+)";
+  const Case test =
+      random_kernel::make_case(text, {}, {},
+                               {random_kernel::elements(ElementType::kF32, {0x80000000, 0xbf800000, 0, 0x3f800000}),
+                                random_kernel::zeros(ElementType::kF16, 4)});
+  for (const std::string& target : kinds()) EXPECT_EQ(run_case(test, target).wrong, "") << target;
+#ifdef KILN_AMDGCN
+  if (!on_cuda()) {
+    EXPECT_EQ(run_case(test, "amd:gfx906").wrong, "");
+  }
+#endif
+}
+
 // NaNs with payloads, quiet and not, of both signs: bits.
 TEST(RandomOnCpu, SignsOfNaNs) {
   const std::pair<ElementType, std::vector<uint64_t>> types[] = {

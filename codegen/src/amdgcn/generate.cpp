@@ -11,6 +11,7 @@
 #include "amdgcn/metadata.h"
 #include "amdgcn/target.h"
 #include "amdgcn/target_info.h"
+#include "amdgcn/zero_signs.h"
 #include "emit.h"
 #include "gpu/compute_late.h"
 #include "gpu/launch_shape.h"
@@ -185,6 +186,7 @@ Result<gpu::Generated> generate(const dsl::Kernel& kernel, const std::string& ta
   llvm::Function& entry = *module.getFunction(gpu::kEntry);
   gpu::compute_late(entry);
   if (!has_matrix_instructions(module)) gpu::read_late(entry);
+  for (llvm::Function& function : module) keep_signs_of_zeros(function);
   gpu::Generated out{std::move(*lowered), {}, emit, {}};
   out.device["threads"] = out.lowered.threads;
   out.device["shared_bytes"] = 0;  // beyond what the code object's descriptor says

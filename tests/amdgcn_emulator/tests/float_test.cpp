@@ -300,6 +300,14 @@ v_fma_mixhi_f16 v13, v2, v3, v4 op_sel:[1,0,0] op_sel_hi:[1,0,0])",
   }
 }
 
+TEST(Mixed, RoundsToF32BeforeF16) {
+  // 1 + 2^-11 + 2^-40: above the tie, but not in f32.
+  const LaneInput in = {bits_of(1.00048828125f), bits_of(1), bits_of(9.094947017729282e-13f), 0};
+  for (const char* gfx : {"gfx906", "gfx942", "gfx1100"}) {
+    EXPECT_EQ(outputs(gfx, "v_fma_mixlo_f16 v10, v2, v3, v4", in)[0], 0xaaaa0000u | 0x3c00) << gfx;
+  }
+}
+
 TEST(HalfResults, ClearTheUpperHalfOnGfx9AndKeepItOnRdna) {
   const LaneInput in = {0x3c00, 0x4000, 0, 0};
   EXPECT_EQ(outputs("gfx942", "v_add_f16 v10, v2, v3", in)[0], 0x4200u);
