@@ -12,7 +12,7 @@ mirror=$(apt-get indextargets --format '$(SITE) $(CODENAME) $(COMPONENT)' "Creat
 [ -n "$mirror" ] || { echo "apt knows no mirror of Debian 12" >&2; exit 1; }
 
 work=$(mktemp -d /tmp/kiln-chroot-XXXXXX)
-root=$work/root
+root=$work/debian
 trap 'umount -l "$root/proc" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
 step() { printf '== %s\n' "$1"; }
 in_root() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }

@@ -19,8 +19,8 @@ for library in libc6 libstdc++6 libgomp1 libssl3 libseccomp2 libsqlite3-0; do
   [[ ", $(field Depends)" == *", $library "* ]] || fail "no dependency on $library: $(field Depends)"
 done
 # LLVM is either inside the worker or a dependency.
-dpkg-deb -x "$deb" "$work/root"
-if readelf -d "$work/root/usr/libexec/kiln/kiln-worker" | grep -q libLLVM; then
+dpkg-deb -x "$deb" "$work/unpacked"
+if readelf -d "$work/unpacked/usr/libexec/kiln/kiln-worker" | grep -q libLLVM; then
   field Depends | grep -q libllvm19 || fail "no dependency on LLVM"
 fi
 
@@ -38,17 +38,17 @@ done
 if awk '$2 != "root/root" || $6 !~ /^\.\/usr\//' "$work/contents" | grep .; then fail "files out of place"; fi
 control=$(dpkg-deb --ctrl-tarfile "$deb" | tar -t | grep -vxE '\./|\./(control|md5sums|shlibs|triggers)|(control|md5sums)' || true)
 [ -z "$control" ] || fail "control files: $control"
-[ "$(find "$work/root" -type f -perm /022 | wc -l)" = 0 ] || fail "files that others may write"
+[ "$(find "$work/unpacked" -type f -perm /022 | wc -l)" = 0 ] || fail "files that others may write"
 
 for program in usr/bin/kiln usr/bin/kilnd usr/bin/kiln-tune usr/libexec/kiln/kiln-worker usr/libexec/kiln/kiln-runner; do
-  sections=$(readelf -SW "$work/root/$program")
+  sections=$(readelf -SW "$work/unpacked/$program")
   if grep -q '\.debug_info' <<<"$sections"; then fail "$program has debug information"; fi
   grep -q '\.note\.gnu\.build-id' <<<"$sections" || fail "$program has no build id"
-  if readelf -d "$work/root/$program" | grep -E 'R(UN)?PATH'; then fail "$program has a search path"; fi
+  if readelf -d "$work/unpacked/$program" | grep -E 'R(UN)?PATH'; then fail "$program has a search path"; fi
 done
 # Units, CMake files and manual pages name the places where the package lies, not those where it was made.
-grep -q '^ExecStart=/usr/bin/kilnd ' "$work/root/usr/lib/systemd/user/kilnd.service" || fail "the unit's ExecStart"
-if grep -rlF -e "$work" -e "$(realpath "$1")" "$work/root/usr/lib/systemd" "$work/root/usr/lib/cmake" "$work/root/usr/share"; then
+grep -q '^ExecStart=/usr/bin/kilnd ' "$work/unpacked/usr/lib/systemd/user/kilnd.service" || fail "the unit's ExecStart"
+if grep -rlF -e "$work" -e "$(realpath "$1")" "$work/unpacked/usr/lib/systemd" "$work/unpacked/usr/lib/cmake" "$work/unpacked/usr/share"; then
   fail "files name the build"
 fi
 
