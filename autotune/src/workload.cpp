@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "kiln/dsl/config.h"
+#include "kiln/dsl/facts.h"
 #include "kiln/dsl/text.h"
 
 namespace kiln::autotune {
@@ -217,8 +218,7 @@ dsl::Facts facts_of(const dsl::Kernel& kernel, const Workload& workload) {
     if (type.pointer) {
       out[i] = dsl::ParamFact::kAlign16;
     } else if (known.params[i] && type.element != dsl::ElementType::kI1) {
-      if (*known.params[i] == 1) out[i] = dsl::ParamFact::kOne;
-      if (*known.params[i] % 16 == 0) out[i] = dsl::ParamFact::kMultiple16;
+      out[i] = dsl::fact_of_int(*known.params[i]);
     }
   }
   return out;
@@ -247,7 +247,7 @@ std::string bucket_text(const dsl::Kernel& kernel, const Workload& workload, Buc
       continue;
     }
     if (!known.params[i]) continue;
-    const char* fact = facts[i] == dsl::ParamFact::kOne ? "one" : facts[i] == dsl::ParamFact::kMultiple16 ? "x16" : "";
+    const char* fact = facts[i] == dsl::ParamFact::kNone ? "" : dsl::fact_name(facts[i]);
     ints += (ints.empty() ? "" : ",") + param.name + "=";
     if (bucket == Bucket::kExact) ints += std::to_string(*known.params[i]);
     if (bucket == Bucket::kPowers) ints += power_of_two_above(*known.params[i]) + (*fact ? "/" : "");

@@ -5,24 +5,11 @@
 #include <sstream>
 
 #include "commands.h"
+#include "kiln/dsl/facts.h"
 #include "kiln/dsl/text.h"
 
 namespace kiln::cli {
 namespace {
-
-const char* name_of(dsl::ParamFact fact) {
-  switch (fact) {
-    case dsl::ParamFact::kAlign16:
-      return "align16";
-    case dsl::ParamFact::kMultiple16:
-      return "x16";
-    case dsl::ParamFact::kOne:
-      return "one";
-    case dsl::ParamFact::kNone:
-      break;
-  }
-  return "none";
-}
 
 dsl::ParamFact fact_of(const dsl::CompileRequest& request, size_t param) {
   return param < request.facts.size() ? request.facts[param] : dsl::ParamFact::kNone;
@@ -107,7 +94,7 @@ std::vector<std::string> differences(const dsl::CompileRequest& here, const dsl:
   }
   for (size_t i = 0; i < std::min(here.kernel.params.size(), there.kernel.params.size()); ++i) {
     const dsl::ParamFact a = fact_of(here, i), b = fact_of(there, i);
-    if (a != b) out.push_back(line("fact of " + here.kernel.params[i].name, name_of(a), name_of(b)));
+    if (a != b) out.push_back(line("fact of " + here.kernel.params[i].name, dsl::fact_name(a), dsl::fact_name(b)));
   }
   auto mine = key_form(here, here), other = key_form(there, here);
   if (mine && other && mine->canonical == other->canonical) return out;
@@ -129,7 +116,7 @@ std::string facts_text(const dsl::CompileRequest& request) {
   std::vector<std::string> items;
   for (size_t i = 0; i < request.kernel.params.size(); ++i) {
     if (fact_of(request, i) != dsl::ParamFact::kNone)
-      items.push_back(request.kernel.params[i].name + "=" + name_of(fact_of(request, i)));
+      items.push_back(request.kernel.params[i].name + "=" + dsl::fact_name(fact_of(request, i)));
   }
   return join(items);
 }

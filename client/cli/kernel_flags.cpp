@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "files.h"
 #include "kiln/client/gpu.h"
+#include "kiln/dsl/facts.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
 #include "kiln/dsl/verify.h"
@@ -111,17 +112,12 @@ Result<dsl::Facts> parse_facts(const dsl::Kernel& kernel, const std::string& tex
     if (!index)
       return invalid_argument("--facts " + item + ": kernel `" + kernel.name + "` has no parameter `" + name + "`");
     const dsl::Type& type = kernel.params[*index].type;
-    const bool is_integer = !type.pointer && dsl::is_int(type.element) && type.element != dsl::ElementType::kI1;
-    if (fact == "align16" && type.pointer) {
-      facts[*index] = ParamFact::kAlign16;
-    } else if (fact == "x16" && is_integer) {
-      facts[*index] = ParamFact::kMultiple16;
-    } else if (fact == "one" && is_integer) {
-      facts[*index] = ParamFact::kOne;
-    } else {
+    const auto known = dsl::parse_fact(fact);
+    if (!known || *known == ParamFact::kNone || !dsl::fits(*known, type)) {
       return invalid_argument("--facts " + item + ": `" + name + "` is " + to_string(type, kernel.expr_names()) +
-                              "; write align16 for a pointer, x16 or one for an int");
+                              "; write align16 for a pointer, x8, x16 or one for an int");
     }
+    facts[*index] = *known;
   }
   return facts;
 }

@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "device_run.h"
 #include "kiln/client/client.h"
+#include "kiln/dsl/facts.h"
 
 namespace kiln::cli {
 namespace {
@@ -13,12 +14,13 @@ namespace {
 Result<void> check_facts(const dsl::Kernel& kernel, const dsl::Facts& facts,
                          const std::vector<client::Argument>& arguments) {
   for (size_t i = 0; i < facts.size(); ++i) {
-    const uint64_t value = arguments[i].bits;
-    const bool holds = facts[i] == dsl::ParamFact::kNone || facts[i] == dsl::ParamFact::kAlign16 ||
-                       (facts[i] == dsl::ParamFact::kOne ? value == 1 : value % 16 == 0);
-    if (!holds) {
-      return invalid_argument("--facts: `" + kernel.params[i].name + "` is " + std::to_string(value) +
-                              ", which is not " + (facts[i] == dsl::ParamFact::kOne ? "1" : "a multiple of 16"));
+    if (kernel.params[i].type.pointer) continue;
+    const auto value = static_cast<int64_t>(arguments[i].bits);
+    if (!dsl::implies(dsl::fact_of_int(value), facts[i])) {
+      const int64_t multiple = dsl::multiple_of(facts[i]);
+      return invalid_argument("--facts: `" + kernel.params[i].name + "` is " + std::to_string(arguments[i].bits) +
+                              ", which is not " +
+                              (multiple == 1 ? "1" : "a multiple of " + std::to_string(multiple)));
     }
   }
   return {};

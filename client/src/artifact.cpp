@@ -2,6 +2,7 @@
 #include "kiln/client/artifact.h"
 
 #include "function_state.h"
+#include "kiln/dsl/facts.h"
 
 namespace kiln::client {
 namespace {
@@ -9,11 +10,8 @@ namespace {
 using nlohmann::json;
 
 Result<dsl::ParamFact> parse_fact(const json& name) {
-  if (name == "none") return dsl::ParamFact::kNone;
-  if (name == "align16") return dsl::ParamFact::kAlign16;
-  if (name == "x16") return dsl::ParamFact::kMultiple16;
-  if (name == "one") return dsl::ParamFact::kOne;
-  return invalid_argument("an unknown fact");
+  const auto fact = name.is_string() ? dsl::parse_fact(name.get_ref<const std::string&>()) : std::nullopt;
+  return fact ? Result<dsl::ParamFact>(*fact) : invalid_argument("an unknown fact");
 }
 
 // One a parameter, or none at all.

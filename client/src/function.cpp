@@ -3,6 +3,7 @@
 
 #include "function_state.h"
 #include "kiln/client/gpu.h"
+#include "kiln/dsl/facts.h"
 #include "tuned.h"
 
 namespace kiln::client {
@@ -11,8 +12,13 @@ namespace {
 // Facts are few and so are the variants worth having; arguments of every shade must not compile for ever.
 constexpr size_t kMaxVariants = 16;
 
+// How much is known: a multiple of 8 is less than one of 16.
 size_t strength(const dsl::Facts& facts) {
-  return facts.size() - static_cast<size_t>(std::count(facts.begin(), facts.end(), dsl::ParamFact::kNone));
+  size_t out = 0;
+  for (const dsl::ParamFact fact : facts) {
+    if (fact != dsl::ParamFact::kNone) out += fact == dsl::ParamFact::kMultiple8 ? 1 : 2;
+  }
+  return out;
 }
 
 uint32_t ordinal_of(const Stream* stream) {

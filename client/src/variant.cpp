@@ -6,6 +6,7 @@
 #include "gpu/kernel_code.h"
 #include "host_cpu.h"
 #include "kiln/dsl/expr_json.h"
+#include "kiln/dsl/facts.h"
 #include "kiln/dsl/instantiate.h"
 
 namespace kiln::client {
@@ -174,15 +175,14 @@ void exact_facts(const dsl::Kernel& kernel, std::span<const Argument> arguments,
       const bool aligned = reinterpret_cast<uintptr_t>(arguments[i].data) % 16 == 0;
       facts[i] = aligned ? dsl::ParamFact::kAlign16 : dsl::ParamFact::kNone;
     } else if (dsl::is_int(type.element) && type.element != dsl::ElementType::kI1) {
-      if (arguments[i].bits == 1) facts[i] = dsl::ParamFact::kOne;
-      if (arguments[i].bits % 16 == 0) facts[i] = dsl::ParamFact::kMultiple16;
+      facts[i] = dsl::fact_of_int(static_cast<int64_t>(arguments[i].bits));
     }
   }
 }
 
 bool is_sound(const dsl::Facts& facts, const dsl::Facts& exact) {
   for (size_t i = 0; i < facts.size(); ++i) {
-    if (facts[i] != dsl::ParamFact::kNone && (i >= exact.size() || facts[i] != exact[i])) return false;
+    if (!dsl::implies(i < exact.size() ? exact[i] : dsl::ParamFact::kNone, facts[i])) return false;
   }
   return true;
 }
@@ -191,10 +191,7 @@ std::string facts_text(const dsl::Kernel& kernel, const dsl::Facts& facts) {
   std::string out;
   for (size_t i = 0; i < facts.size() && i < kernel.params.size(); ++i) {
     if (facts[i] == dsl::ParamFact::kNone) continue;
-    const char* text = facts[i] == dsl::ParamFact::kAlign16      ? "=align16"
-                       : facts[i] == dsl::ParamFact::kMultiple16 ? "=x16"
-                                                                 : "=one";
-    out += (out.empty() ? "" : ",") + kernel.params[i].name + text;
+    out += (out.empty() ? "" : ",") + kernel.params[i].name + "=" + dsl::fact_name(facts[i]);
   }
   return out;
 }

@@ -17,6 +17,7 @@
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/expr_json.h"
+#include "kiln/dsl/facts.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
 #include "passes/pipeline.h"
@@ -69,20 +70,6 @@ class Phases {
   nlohmann::json json_ = nlohmann::json::object();
 };
 
-const char* fact_name(dsl::ParamFact fact) {
-  switch (fact) {
-    case dsl::ParamFact::kAlign16:
-      return "align16";
-    case dsl::ParamFact::kMultiple16:
-      return "x16";
-    case dsl::ParamFact::kOne:
-      return "one";
-    case dsl::ParamFact::kNone:
-      break;
-  }
-  return "none";
-}
-
 // What every artifact says.
 nlohmann::json describe(const dsl::CompileRequest& request, const dsl::Kernel& kernel) {
   nlohmann::json out;
@@ -108,7 +95,7 @@ nlohmann::json describe(const dsl::CompileRequest& request, const dsl::Kernel& k
   out["constexprs"] = nlohmann::json::object();
   for (const auto& [name, value] : request.constexprs) out["constexprs"][name] = value;
   out["facts"] = nlohmann::json::array();
-  for (dsl::ParamFact fact : request.facts) out["facts"].push_back(fact_name(fact));
+  for (dsl::ParamFact fact : request.facts) out["facts"].push_back(dsl::fact_name(fact));
   return out;
 }
 

@@ -14,6 +14,7 @@
 #include "contract.h"
 #include "fuse_precision.h"
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/facts.h"
 #include "kiln/dsl/verify.h"
 
 namespace kiln::dsl {
@@ -245,15 +246,9 @@ void replace_uses(Region& region, ValueId from, ValueId to) {
 }
 
 Result<void> check_fact(const Param& param, ParamFact fact) {
-  const bool is_index = !param.type.pointer && is_int(param.type.element) && param.type.element != ElementType::kI1;
-  if (fact == ParamFact::kAlign16 && !param.type.pointer) {
-    return invalid_argument("fact align16: parameter `" + param.name + "` is not a pointer");
-  }
-  if ((fact == ParamFact::kMultiple16 || fact == ParamFact::kOne) && !is_index) {
-    return invalid_argument("fact " + std::string(fact == ParamFact::kOne ? "1" : "x16") + ": parameter `" +
-                            param.name + "` is not an int");
-  }
-  return {};
+  if (fits(fact, param.type)) return {};
+  return invalid_argument("fact " + std::string(fact_name(fact)) + ": parameter `" + param.name + "` is not " +
+                          (fact == ParamFact::kAlign16 ? "a pointer" : "an int"));
 }
 
 Op assume_multiple(ValueId value, int64_t multiple) {
@@ -279,7 +274,7 @@ Result<void> apply_facts(const Facts& facts, Kernel& kernel) {
       prefix.push_back({OpCode::kConstant, {}, {one}, {Literal{1}, param.type.element}, {}, {}});
       ones.params[i] = 1;
     } else if (facts[i] != ParamFact::kNone) {
-      prefix.push_back(assume_multiple(param.value, 16));
+      prefix.push_back(assume_multiple(param.value, multiple_of(facts[i])));
     }
   }
   if (auto done = substitute_grid(kernel, ones, ""); !done) return done;

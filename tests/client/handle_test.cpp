@@ -159,7 +159,11 @@ TEST(ClientFacts, ExactOnesFollowFromTheArguments) {
   EXPECT_TRUE(client::is_sound({ParamFact::kNone, ParamFact::kNone, ParamFact::kAlign16, ParamFact::kNone}, exact));
   EXPECT_FALSE(client::is_sound({ParamFact::kNone, ParamFact::kAlign16, ParamFact::kNone, ParamFact::kNone}, exact));
   EXPECT_FALSE(client::is_sound({ParamFact::kNone, ParamFact::kNone, ParamFact::kNone, ParamFact::kOne}, exact));
+  EXPECT_TRUE(client::is_sound({ParamFact::kNone, ParamFact::kNone, ParamFact::kNone, ParamFact::kMultiple8}, exact));
   EXPECT_EQ(client::facts_text(kernel, exact), "x=align16,out=align16,n=x16");
+  const client::Argument odd[] = {{x, 8, 0}, {x, 8, 0}, {x, 8, 0}, {nullptr, 0, 24}};
+  EXPECT_EQ(client::facts_text(kernel, client::exact_facts(kernel, odd)), "x=align16,y=align16,out=align16,n=x8");
+  EXPECT_FALSE(client::is_sound(exact, client::exact_facts(kernel, odd)));
 }
 
 }  // namespace

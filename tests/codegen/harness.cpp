@@ -14,6 +14,7 @@
 #include "gpu_emulator.h"
 #include "kiln/client/cpu_abi.h"
 #include "kiln/codegen/compile.h"
+#include "kiln/dsl/facts.h"
 #include "kiln/dsl/instantiate.h"
 #include "variant.h"
 
@@ -117,8 +118,7 @@ dsl::Facts facts_of(const dsl::Kernel& kernel, const std::vector<TestArgument>& 
     if (type.pointer) {
       out[i] = dsl::ParamFact::kAlign16;
     } else if (!dsl::is_float(type.element) && type.element != dsl::ElementType::kI1) {
-      if (arguments[i].bits == 1) out[i] = dsl::ParamFact::kOne;
-      if (arguments[i].bits % 16 == 0) out[i] = dsl::ParamFact::kMultiple16;
+      out[i] = dsl::fact_of_int(static_cast<int64_t>(arguments[i].bits));
     }
   }
   return out;

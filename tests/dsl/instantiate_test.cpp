@@ -65,10 +65,10 @@ TEST(Instantiate, FactsBecomeConstantsAndAssumes) {
 TEST(Instantiate, FactsThatDoNotFitAreErrors) {
   const Kernel kernel = parsed("kernel k(%p: ptr<f32>, %n: i32, %x: f32) { store %p, %x }");
   using enum ParamFact;
-  EXPECT_EQ(first_line(instantiate(kernel, {}, {kOne})), "fact 1: parameter `p` is not an int");
+  EXPECT_EQ(first_line(instantiate(kernel, {}, {kOne})), "fact one: parameter `p` is not an int");
   EXPECT_EQ(first_line(instantiate(kernel, {}, {kMultiple16})), "fact x16: parameter `p` is not an int");
   EXPECT_EQ(first_line(instantiate(kernel, {}, {kNone, kAlign16})), "fact align16: parameter `n` is not a pointer");
-  EXPECT_EQ(first_line(instantiate(kernel, {}, {kNone, kNone, kOne})), "fact 1: parameter `x` is not an int");
+  EXPECT_EQ(first_line(instantiate(kernel, {}, {kNone, kNone, kOne})), "fact one: parameter `x` is not an int");
   EXPECT_EQ(first_line(instantiate(kernel, {}, Facts(4))), "kernel `k` has 3 parameters, but there are 4 facts");
 }
 

@@ -30,7 +30,7 @@ def facts_of(names, arguments):
     out = {}
     for name, argument in zip(names, arguments, strict=True):
         if isinstance(argument, (int, bool)):
-            fact = "one" if argument == 1 else "x16" if argument % 16 == 0 else None
+            fact = "one" if argument == 1 else "x16" if argument % 16 == 0 else "x8" if argument % 8 == 0 else None
         elif isinstance(argument, float):
             fact = None
         else:

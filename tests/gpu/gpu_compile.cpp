@@ -12,6 +12,7 @@
 #include "bench_kernels.h"
 #include "kiln/codegen/compile.h"
 #include "kiln/dsl/binary.h"
+#include "kiln/dsl/facts.h"
 #include "kiln/dsl/text.h"
 #include "kiln/dsl/verify.h"
 
@@ -25,10 +26,9 @@ Result<dsl::Facts> facts_of(const dsl::Kernel& kernel, const json& named) {
   for (const auto& [name, fact] : named.items()) {
     const auto index = kernel.find_param(name);
     if (!index) return invalid_argument("kernel `" + kernel.name + "` has no parameter `" + name + "`");
-    facts[*index] = fact == "align16" ? dsl::ParamFact::kAlign16
-                    : fact == "x16"   ? dsl::ParamFact::kMultiple16
-                    : fact == "one"   ? dsl::ParamFact::kOne
-                                      : dsl::ParamFact::kNone;
+    const auto known = dsl::parse_fact(fact.get<std::string>());
+    if (!known) return invalid_argument("there is no fact " + fact.dump());
+    facts[*index] = *known;
   }
   return facts;
 }

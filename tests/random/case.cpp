@@ -140,7 +140,7 @@ std::string reproducer(const Case& test) {
   for (const auto& [name, value] : test.config) out += "{\"" + name + "\", " + std::to_string(value) + "}, ";
   out += "}, {";
   for (const dsl::ParamFact fact : test.facts) {
-    static constexpr const char* kNames[] = {"kNone", "kAlign16", "kMultiple16", "kOne"};
+    static constexpr const char* kNames[] = {"kNone", "kAlign16", "kMultiple16", "kOne", "kMultiple8"};
     out += std::string("ParamFact::") + kNames[static_cast<size_t>(fact)] + ", ";
   }
   out += "}, {\n";

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "families.h"
+#include "kiln/dsl/facts.h"
 
 namespace kiln::random_kernel {
 
@@ -43,8 +44,7 @@ Case Maker::make() {
     const bool is_index = !type.pointer && dsl::is_int(type.element) && type.element != ElementType::kI1;
     dsl::ParamFact fact = dsl::ParamFact::kNone;
     if (type.pointer && options.aligned_buffers && chance(2)) fact = dsl::ParamFact::kAlign16;
-    if (is_index && out.inputs[i].bits == 1) fact = dsl::ParamFact::kOne;
-    if (is_index && out.inputs[i].bits % 16 == 0) fact = dsl::ParamFact::kMultiple16;
+    if (is_index) fact = dsl::fact_of_int(static_cast<int64_t>(out.inputs[i].bits));
     out.facts.push_back(fact);
   }
   return out;

@@ -192,12 +192,13 @@ bool may_equal(const Type& a, const Type& b);
 // "f32", "ptr<f32>", "tile<[BM, 64], bf16>", "descriptor<[BM, 64], bf16>".
 std::string to_string(const Type& type, const ExprNames& names);
 
-// What a caller knows about an argument.
+// What a caller knows about an argument (facts.h). The numbers are part of keys.
 enum class ParamFact : uint8_t {
   kNone,
   kAlign16,     // pointer: the address is a multiple of 16 bytes
   kMultiple16,  // int: a multiple of 16
   kOne,         // int: exactly 1
+  kMultiple8,   // int: a multiple of 8
 };
 using Facts = std::vector<ParamFact>;  // by parameter; may be shorter than the list
 
