@@ -19,8 +19,7 @@ Result<void> check_facts(const dsl::Kernel& kernel, const dsl::Facts& facts,
     if (!dsl::implies(dsl::fact_of_int(value), facts[i])) {
       const int64_t multiple = dsl::multiple_of(facts[i]);
       return invalid_argument("--facts: `" + kernel.params[i].name + "` is " + std::to_string(arguments[i].bits) +
-                              ", which is not " +
-                              (multiple == 1 ? "1" : "a multiple of " + std::to_string(multiple)));
+                              ", which is not " + (multiple == 1 ? "1" : "a multiple of " + std::to_string(multiple)));
     }
   }
   return {};

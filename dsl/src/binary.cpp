@@ -166,7 +166,8 @@ Result<CompileRequest> decode_request(std::span<const std::byte> canonical, std:
     finish(debug, out.kernel);
     out.constexprs = decode_config(field(record, 8), out.kernel);
     for (const Json& fact : as_array(field(record, 9), "the facts", out.kernel.params.size())) {
-      out.facts.push_back(static_cast<ParamFact>(as_uint(fact, "a fact", static_cast<uint64_t>(ParamFact::kMultiple8))));
+      out.facts.push_back(
+          static_cast<ParamFact>(as_uint(fact, "a fact", static_cast<uint64_t>(ParamFact::kMultiple8))));
     }
     if (record.size() > 10) out.emit = as_text(field(record, 10), "the output");
     if (record.size() > 11) decode_lines(field(record, 11), out.kernel);

@@ -89,6 +89,40 @@ TEST(GpuPipelines, ProductsOfBrainFloats) {
 // The instruction wants both operands with k running fastest: the second is turned round on its way.
 TEST(GpuPipelines, ProductsOfBytes) { multiply<lang::i8>({{"BM", 64}, {"BN", 64}, {"BK", 64}}, kExact); }
 
+// The same of words, whose factors change places instead (gpu/swap_factors.h), in each order of their lines.
+TEST(GpuPipelines, ProductsOfWordsInAnyOrder) {
+  constexpr int64_t kM = 80, kN = 112, kK = 80;
+  for (const bool a_turned : {false, true}) {
+    for (const bool b_turned : {false, true}) {
+      const auto def =
+          lang::kernel("product_of_words", {"A", "B", "C", "M", "N", "K", "BM=64", "BN=128", "BK=32"},
+                       [&](lang::Ptr<const lang::f32> A, lang::Ptr<const lang::f32> B, lang::Ptr<lang::f32> C,
+                           lang::i32 M, lang::i32 N, lang::i32 K, lang::Const BM, lang::Const BN, lang::Const BK) {
+                         lang::grid(lang::cdiv(M, BM), lang::cdiv(N, BN));
+                         const lang::Value m = lang::program_id(0) * BM, n = lang::program_id(1) * BN;
+                         lang::Var acc = lang::zeros(lang::f32_t, {BM, BN});
+                         for (lang::Value k : lang::range(0, K, BK).stages(3)) {
+                           const lang::Value a = a_turned ? lang::trans(lang::tile(A, {K, M}).load({k, m}, {BK, BM}))
+                                                          : lang::tile(A, {M, K}).load({m, k}, {BM, BK});
+                           const lang::Value b = b_turned ? lang::trans(lang::tile(B, {N, K}).load({n, k}, {BN, BK}))
+                                                          : lang::tile(B, {K, N}).load({k, n}, {BK, BN});
+                           acc = lang::dot(a, b, acc, dsl::Precision::kTf32);
+                         }
+                         lang::tile(C, {M, N}).store({m, n}, acc);
+                       });
+      ASSERT_TRUE(def.ir().ok()) << def.ir().error().message;
+      SCOPED_TRACE(std::string(a_turned ? "A turned" : "A") + (b_turned ? ", B turned" : ", B"));
+      const std::vector<TestArgument> arguments = {random_buffer(ElementType::kF32, kM * kK, 1, false),
+                                                   random_buffer(ElementType::kF32, kK * kN, 2, false),
+                                                   random_buffer(ElementType::kF32, kM * kN, 3, false),
+                                                   int_scalar(kM),
+                                                   int_scalar(kN),
+                                                   int_scalar(kK)};
+      expect_agreement(*def.ir(), {}, facts_of(*def.ir(), arguments), arguments, 2, {2e-3, 2e-2});
+    }
+  }
+}
+
 // Arrays in lines that are longer than they are wide: an engine's boxes are clipped inside 16 bytes of each line.
 TEST(GpuPipelines, LinesThatEndInside16Bytes) {
   const auto def = lang::kernel(

@@ -143,7 +143,8 @@ def check(torch, out, expected, bound):
 
 
 def ours(torch, clock, row, inputs, compiling):
-    """The best config that computes the right thing: (launch, config, metadata), and what became of the others."""
+    """The best config that computes the right thing: (launch, config, metadata); all their times; what became of the
+    others."""
     from cuda import Artifact
     initial = inputs.out.clone()
     good, bad, expected = [], [], None
@@ -164,9 +165,10 @@ def ours(torch, clock, row, inputs, compiling):
         else:
             good.append((launch, config, artifact.metadata))
     if not good:
-        return None, bad
+        return None, [], bad
     times = clock.medians([launch for launch, _, _ in good], 5)
-    return good[times.index(min(times))], bad
+    tried = sorted(({"us": us, "config": config} for us, (_, config, _) in zip(times, good)), key=lambda one: one["us"])
+    return good[times.index(min(times))], tried, bad
 
 
 def peers_of(torch, inputs, no_inductor):
@@ -185,11 +187,11 @@ def peers_of(torch, inputs, no_inductor):
 
 
 def measure(torch, clock, row, inputs, compiling, options):
-    best, bad = ours(torch, clock, row, inputs, compiling)
+    best, tried, bad = ours(torch, clock, row, inputs, compiling)
     peers, absent = peers_of(torch, inputs, options.no_inductor)
     functions = ([best[0]] if best else []) + list(peers.values())
     names = (["kiln"] if best else []) + list(peers)
-    result = {"area": row.area, "row": row.name, "type": row.type, "unit": row.unit, "absent": absent,
+    result = {"area": row.area, "row": row.name, "type": row.type, "unit": row.unit, "absent": absent, "tried": tried,
               "refused": [{"config": config, "why": why} for config, why in bad]}
     if functions:
         rough = sum(clock.medians(functions, 3))

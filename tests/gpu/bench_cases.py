@@ -75,14 +75,25 @@ def row_configs(block, **more):
 
 # ------------------------------------------------------------------------------------------------ products
 def product_configs(m, n, k, type):
-    deep = {"f32": 32, "tf32": 32, "i8": 128, "f8e4m3": 128}.get(type, 64)
-    shapes = [(128, 128, deep), (64, 64, deep)]
-    if type not in ("f32", "tf32"):
-        shapes += [(128, 256, deep), (64, 128, deep), (64, 256, deep), (128, 64, deep)]
-    if type == "f32":
-        shapes = [(128, 64, 32), (64, 128, 32), (128, 128, 32), (128, 64, 16), (64, 64, 32)]
-    if type == "tf32":
-        shapes += [(128, 256, deep)]
+    if m <= 16 or type == "f32":
+        return small_product_configs(m, type)
+    # Lines of 128 bytes; as many slots as shared memory has, or four; 64 to 128 sums a thread.
+    deep = {"tf32": 32, "i8": 128, "f8e4m3": 128}.get(type, 64)
+    tiles = [(128, 256), (256, 128), (128, 128), (64, 256), (128, 64), (64, 128), (64, 64)]
+    out = []
+    for (bm, bn), warps in itertools.product(tiles, (4, 8)):
+        most = min(8, 216 * 1024 // (128 * (bm + bn)))
+        if bm * bn > 128 * 32 * warps or bm * bn < 32 * 32 * warps:
+            continue
+        for stages in sorted({min(4, most), most}, reverse=True):
+            config = dict(BM=bm, BN=bn, BK=deep, num_warps=warps, num_stages=stages)
+            out += [dict(config, warp_specialise=1), config]
+    return out
+
+
+def small_product_configs(m, type):
+    deep = 32 if type == "f32" else 64
+    shapes = [(128, 64, 32), (64, 128, 32), (128, 128, 32), (128, 64, 16), (64, 64, 32)]
     if m <= 16:
         shapes = [(16, 64, deep), (16, 128, deep), (16, 64, 2 * deep)]
     plain = [dict(BM=bm, BN=bn, BK=bk) for bm, bn, bk in shapes]

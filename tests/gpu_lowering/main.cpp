@@ -22,6 +22,7 @@
 #include "gpu/lower.h"
 #include "gpu/placement.h"
 #include "gpu/shared_memory.h"
+#include "gpu/swap_factors.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
 #include "named_target.h"
@@ -99,7 +100,9 @@ int print_kernel(const Options& options) {
   if (options.print == "--code") return print_code(options, *kernel);
   if (options.print == "--placement") return print_placement(options, *kernel);
   const int threads = options.block.threads();
-  std::printf("%s", dsl::print(gpu::gather_waits(gpu::defer_reductions(*kernel, threads), threads)).c_str());
+  const NamedTarget target(options.block.lanes, options.groups);
+  const dsl::Kernel swapped = gpu::swap_factors(*kernel, target, options.block);
+  std::printf("%s", dsl::print(gpu::gather_waits(gpu::defer_reductions(swapped, threads), threads)).c_str());
   return 0;
 }
 

@@ -4,10 +4,18 @@
 //   fence; products of all fragments; commit
 //   wait                     where the sums are used next, or
 //   …                        where only the next iteration's product wants them: when somebody reads them (context.h)
+//
+// What lies in shared memory in an order that the instruction does not read is A, which the threads read into
+// registers. A product that runs on still reads those of the last iteration, so each half of k has its own:
+//
+//   wait for all products but the last half; read a half; fence; products; commit        ; twice
 #include "gpu/group_dot.h"
+
+#include <algorithm>
 
 #include "gpu/layout/algebra.h"
 #include "gpu/layout/conversion.h"
+#include "gpu/shared_access.h"
 #include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
@@ -35,9 +43,15 @@ View view_of(const Context& c, ValueId id) {
 bool takes_a_from_registers(Context& c, const Op& dot) {
   const DotLayouts layouts = dot_layouts(c.kernel, dot, c.target, c.block);
   const ValueId id = dot.operands[0];
-  if (c.shared(view_of(c, id).source)) return false;
+  const View view = view_of(c, id);
+  if (const SharedTile* tile = c.shared(view.source)) {
+    // Words in an order that the instruction does not read are read by the threads.
+    const GroupInstruction& instruction = layouts.group->instruction;
+    const bool k_fastest = tile->panels.fast == (view.transposed ? 0 : 1);
+    return !instruction.any_axis_fastest && instruction.element_bits == 32 && !k_fastest;
+  }
   const auto& home = c.placement.home[id];
-  if (!home) return !view_of(c, id).transposed;
+  if (!home) return !view.transposed;
   auto plan = plan_conversion(*home, layouts.group->a, dsl::info(c.type(id).element).bits, c.target.lane_facts());
   return plan && std::holds_alternative<RegisterMove>(plan->how);
 }
@@ -70,29 +84,17 @@ class GroupDot {
       : c_(c), op_(op), accumulator_(layouts.accumulator), all_(*layouts.group) {}
 
   Result<void> lower() {
-    const GroupInstruction& group = all_.instruction;
-    const ValueId sum = op_.operands[2], result = op_.results[0];
-    const bool clear = is_zero(c_, sum), runs_on = c_.may_leave_in_flight(result) && keeps_operands(c_, op_);
+    const ValueId result = op_.results[0];
+    const bool clear = is_zero(c_, op_.operands[2]),
+               runs_on = c_.may_leave_in_flight(result) && keeps_operands(c_, op_);
+    if (runs_on && is_read_by_threads()) return lower_by_halves();
     auto a = a_operand(), rhs = operand(1);
     if (!a || !rhs) return (a ? rhs : a).error();
-    auto sums = c_.is_in_flight(sum) ? Result<Registers>(c_.take_in_flight(sum)) : c_.get(sum, accumulator_);
+    auto sums = sums_so_far();
     if (!sums) return sums.error();
     // A barrier in front of the second mark would take the first one for read.
     for (int again = 0; again < 2; ++again) touch_operands();
-    c_.target.group_fence(c_.b);
-    const size_t size = sums->size() / static_cast<size_t>(all_.m * all_.n);
-    for (int64_t m = 0; m < all_.m; ++m) {
-      // The next rows of A are put together in registers while the first are multiplied.
-      if (m > 0 && !a->registers.empty()) c_.target.group_fence(c_.b);
-      for (int64_t n = 0; n < all_.n; ++n) {
-        const size_t first = static_cast<size_t>(m * all_.n + n) * size;
-        const auto fragment = llvm::MutableArrayRef<Value*>(*sums).slice(first, size);
-        const auto next = group.emit(c_.b, at_fragment(*a, 0, first, m), at_fragment(*rhs, 1, first, n), all_.columns,
-                                     fragment, clear);
-        std::copy(next.begin(), next.end(), fragment.begin());
-      }
-    }
-    c_.target.group_commit(c_.b);
+    multiply_all(*a, *rhs, *sums, clear);
     if (runs_on) {
       c_.define(result, std::move(*sums));
       c_.put_in_flight(result);
@@ -104,6 +106,70 @@ class GroupDot {
   }
 
  private:
+  Result<Registers> sums_so_far() {
+    const ValueId sum = op_.operands[2];
+    return c_.is_in_flight(sum) ? Result<Registers>(c_.take_in_flight(sum)) : c_.get(sum, accumulator_);
+  }
+
+  void multiply_all(const GroupOperand& a, const GroupOperand& rhs, Registers& sums, bool clear) {
+    c_.target.group_fence(c_.b);
+    const size_t size = sums.size() / static_cast<size_t>(all_.m * all_.n);
+    for (int64_t m = 0; m < all_.m; ++m) {
+      // The next rows of A are put together in registers while the first are multiplied.
+      if (m > 0 && !a.registers.empty()) c_.target.group_fence(c_.b);
+      for (int64_t n = 0; n < all_.n; ++n) {
+        const size_t first = static_cast<size_t>(m * all_.n + n) * size;
+        const auto fragment = llvm::MutableArrayRef<Value*>(sums).slice(first, size);
+        const auto next = all_.instruction.emit(c_.b, at_fragment(a, 0, first, m), at_fragment(rhs, 1, first, n),
+                                                all_.columns, fragment, clear);
+        std::copy(next.begin(), next.end(), fragment.begin());
+      }
+    }
+    c_.target.group_commit(c_.b);
+  }
+
+  bool is_read_by_threads() {
+    return takes_a_from_registers(c_, op_) && c_.shared(view_of(c_, op_.operands[0]).source);
+  }
+
+  Result<void> lower_by_halves() {
+    const ValueId result = op_.results[0];
+    const View view = view_of(c_, op_.operands[0]);
+    const SharedTile& tile = *c_.shared(view.source);
+    auto rhs = operand(1);
+    auto sums = sums_so_far();
+    if (!rhs || !sums) return rhs ? sums.error() : rhs.error();
+    const Layout layout = view.transposed ? transpose(all_.a, {1, 0}) : all_.a;
+    const int bits = all_.instruction.element_bits;
+    const SharedAccess access = plan_shared_load(tile.panels.memory, layout, bits, c_.target.lane_facts());
+    for (int again = 0; again < 2; ++again) touch_operands();
+    const int64_t halves = std::min<int64_t>(all_.k, 2);
+    for (int64_t half = 0; half < halves; ++half) {
+      c_.target.group_wait(c_.b, static_cast<int>(halves) - 1, {});
+      auto a = half_of_a(tile, access, half, halves);
+      GroupOperand b = *rhs;
+      const auto steps = static_cast<ptrdiff_t>(b.k_offsets.size()) / halves;
+      b.k_offsets.assign(rhs->k_offsets.begin() + half * steps, rhs->k_offsets.begin() + (half + 1) * steps);
+      multiply_all(a, b, *sums, half == 0 && is_zero(c_, op_.operands[2]));
+    }
+    c_.define(result, std::move(*sums));
+    c_.put_in_flight(result);
+    return {};
+  }
+
+  // Registers count what one step takes fastest, then k, then m.
+  GroupOperand half_of_a(const SharedTile& tile, const SharedAccess& access, int64_t half, int64_t halves) {
+    const auto of_step = static_cast<int64_t>(all_.instruction.a.size(Dim::kRegister));
+    const Bits mask = halves == 2 ? static_cast<Bits>(of_step * all_.k / 2) : 0;
+    const Registers words = load_shared_part(c_, {&tile.buffer, tile.base, tile.read_phase}, access,
+                                             all_.instruction.element_bits, mask, half == 1 ? mask : 0);
+    GroupOperand out;
+    for (Value* word : words) {
+      if (word) out.registers.push_back(from_bits(c_, word, c_.type(op_.operands[0])));
+    }
+    return out;
+  }
+
   void touch_operands() {
     for (const std::optional<SharedTile>& tile : tiles_) {
       if (tile) tile->buffer.touch(c_.b, SharedBuffer::Access::kRead, tile->read_phase);

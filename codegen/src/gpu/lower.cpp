@@ -8,6 +8,7 @@
 #include "gpu/defer_reductions.h"
 #include "gpu/gather_waits.h"
 #include "gpu/shared_memory.h"
+#include "gpu/swap_factors.h"
 #include "passes/unpack_e2m1.h"
 
 namespace kiln::codegen::gpu {
@@ -157,7 +158,8 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   Lowered out;
   out.programs = block.programs;
   out.kernel = std::make_shared<const dsl::Kernel>(
-      gather_waits(defer_reductions(unpack_e2m1(optimised), block.threads()), block.threads()));
+      gather_waits(defer_reductions(swap_factors(unpack_e2m1(optimised), target, block), block.threads()),
+                   block.threads()));
   const dsl::Kernel& kernel = *out.kernel;
   std::vector<AxisInfo> info = axis_info(kernel, Wrap::kIndex);
   const Placement placement = place(kernel, target, block, info);

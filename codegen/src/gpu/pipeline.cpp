@@ -133,6 +133,7 @@ class Planner {
       if (user->code != OpCode::kDot) continue;
       const DotLayouts layouts = dot_layouts(kernel_, *user, target_, block_);
       if (!layouts.group || layouts.group->instruction.any_axis_fastest) continue;
+      if (user->operands[0] == id && layouts.group->instruction.element_bits == 32) continue;  // read by the threads
       const int k_axis = (user->operands[0] == id) != transposed ? 1 : 0;
       if (panels.fast != k_axis) out = 2 * panels.bytes;
     }

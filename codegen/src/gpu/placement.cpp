@@ -239,7 +239,16 @@ class Placer {
   void visit_store(const Op& op) {
     const Layout access = access_layout(op);
     const auto value = natural(op.operands[1]);
+    if (is_turned_sum(op.operands[1])) set_home(op.operands[1], *value);
     out_.wanted[&op] = value && stores_well(*value, access, type(op.operands[1])) ? *value : access;
+  }
+
+  // What a loop has summed up in the other order (swap_factors.h): it is at hand in registers.
+  bool is_turned_sum(ValueId id) const {
+    const Op* op = definition_[id];
+    if (!op || op->code != OpCode::kPermute || !out_.home[op->operands[0]]) return false;
+    const Op* sum = definition_[op->operands[0]];
+    return sum && sum->code == OpCode::kFor;
   }
 
   // As a store, but each element is in one register of a thread: it takes effect once.

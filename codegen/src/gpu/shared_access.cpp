@@ -143,6 +143,20 @@ Registers load_shared(Context& c, const SharedPlace& place, const SharedAccess& 
   return out;
 }
 
+Registers load_shared_part(Context& c, const SharedPlace& place, const SharedAccess& access, int bits, Bits mask,
+                           Bits part) {
+  Registers out(static_cast<size_t>(access.offsets.size(Dim::kRegister)));
+  for (Bits reg = 0; reg < out.size(); ++reg) {
+    if ((reg & mask) != part) continue;
+    Value* address = shared_address(c, place.base, access.offsets, reg, bits);
+    auto* load = c.b.CreateAlignedLoad(c.b.getIntNTy(static_cast<unsigned>(bits)), address,
+                                       llvm::Align(static_cast<uint64_t>(bits) / 8));
+    place.buffer->mark(load, SharedBuffer::Access::kRead, place.phase);
+    out[reg] = load;
+  }
+  return out;
+}
+
 int traveling_bits(const dsl::Type& type) {
   return type.pointer ? 64 : type.element == ElementType::kI1 ? 8 : dsl::info(type.element).bits;
 }

@@ -19,6 +19,9 @@ struct SharedPlace {
 void store_shared(Context& c, const SharedPlace& place, const SharedAccess& access, const Registers& registers,
                   int bits);
 Registers load_shared(Context& c, const SharedPlace& place, const SharedAccess& access, int bits);
+// Of single elements: those alone whose register's number has `part` of the bits `mask`; others are null.
+Registers load_shared_part(Context& c, const SharedPlace& place, const SharedAccess& access, int bits, Bits mask,
+                           Bits part);
 
 // base + the offset, in elements of `bits` bits, that the thread and the register make up.
 Value* shared_address(Context& c, Value* base, const Layout& offsets, Bits reg, int bits);

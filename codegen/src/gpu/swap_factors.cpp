@@ -1,0 +1,139 @@
+#include "gpu/swap_factors.h"
+
+#include <algorithm>
+
+#include "gpu/coalesce.h"
+#include "gpu/dot_layouts.h"
+#include "passes/op_builder.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+using dsl::Op;
+using dsl::OpCode;
+using dsl::ValueId;
+
+constexpr size_t kFirstInit = 3, kFirstArgument = 1;
+constexpr int kWordBits = 32;
+
+bool is_transpose(const Op& op) {
+  return op.code == OpCode::kPermute && std::get<std::vector<dsl::Expr>>(op.attrs[0])[0].as_constant() == 1;
+}
+
+// Whether the kernel has a product that might gain.
+bool any_product(const dsl::Kernel& kernel, const dsl::Region& region, const TargetInfo& target) {
+  return std::ranges::any_of(region.ops, [&](const Op& op) {
+    if (op.code == OpCode::kDot) {
+      const auto element = [&](size_t i) { return kernel.type(op.operands[i]).element; };
+      const auto group =
+          target.group_instruction(element(0), element(1), element(2), static_cast<dsl::Precision>(int_attr(op, 0)));
+      if (group && !group->any_axis_fastest && group->element_bits == kWordBits) return true;
+    }
+    return std::ranges::any_of(op.regions, [&](const auto& inner) { return any_product(kernel, inner, target); });
+  });
+}
+
+class Swap {
+ public:
+  Swap(dsl::Kernel& kernel, const TargetInfo& target, const BlockShape& block)
+      : kernel_(kernel), target_(target), block_(block), fast_(kernel.values.size()), uses_(kernel.values.size()) {
+    note(kernel.body, axis_info(kernel, Wrap::kIndex), strides_of(kernel));
+  }
+
+  void run() { visit(kernel_.body); }
+
+ private:
+  // Along which axis the lines of loaded matrices run in memory, and of their transposes.
+  void note(const dsl::Region& region, const std::vector<AxisInfo>& info, const std::vector<Strides>& strides) {
+    for (const Op& op : region.ops) {
+      for (ValueId id : op.operands) ++uses_[id];
+      if (op.code == OpCode::kLoad && kernel_.type(op.results[0]).rank() == 2) {
+        fast_[op.results[0]] = access_shape(kernel_, op, info, strides).order[0];
+      } else if (is_transpose(op) && fast_[op.operands[0]]) {
+        fast_[op.results[0]] = 1 - *fast_[op.operands[0]];
+      }
+      for (const dsl::Region& inner : op.regions) note(inner, info, strides);
+    }
+  }
+
+  void visit(dsl::Region& region) {
+    std::vector<Op> kept;
+    for (Op& op : region.ops) {
+      for (dsl::Region& inner : op.regions) visit(inner);
+      std::vector<Op> behind;
+      if (op.code == OpCode::kFor) {
+        for (size_t i = 0; i < op.results.size(); ++i) {
+          if (const auto dot = product_of(op, i)) swap(op, i, *dot, kept, behind);
+        }
+      }
+      kept.push_back(std::move(op));
+      std::ranges::move(behind, std::back_inserter(kept));
+    }
+    region.ops = std::move(kept);
+  }
+
+  // Where in the loop's body the product is that alone makes a carried value, if it gains.
+  std::optional<size_t> product_of(const Op& loop, size_t i) const {
+    const dsl::Region& body = loop.regions[0];
+    const ValueId carried = body.args[kFirstArgument + i], yielded = body.ops.back().operands[i];
+    const auto found = std::ranges::find_if(
+        body.ops, [&](const Op& op) { return op.code == OpCode::kDot && op.results[0] == yielded; });
+    if (found == body.ops.end() || found->operands[2] != carried) return std::nullopt;
+    if (uses_[carried] != 1 || uses_[yielded] != 1 || !gains(*found)) return std::nullopt;
+    return static_cast<size_t>(found - body.ops.begin());
+  }
+
+  bool gains(const Op& dot) const {
+    if (kernel_.type(dot.results[0]).rank() != 2) return false;
+    const auto group = dot_layouts(kernel_, dot, target_, block_).group;
+    if (!group || group->instruction.any_axis_fastest || group->instruction.element_bits != kWordBits) return false;
+    const int64_t columns = dsl::concrete_shape(kernel_.type(dot.results[0]))[1];
+    return fast_[dot.operands[0]] == 1 && fast_[dot.operands[1]] == 1 && columns % group->instruction.rows == 0;
+  }
+
+  ValueId transposed(std::vector<Op>& out, const dsl::Location& loc, ValueId id) {
+    return OpBuilder(kernel_, out, loc).add(OpCode::kPermute, {id}, {std::vector<dsl::Expr>{1, 0}});
+  }
+
+  ValueId like_transposed(ValueId id) {
+    dsl::Type type = kernel_.type(id);
+    std::swap(type.shape[0], type.shape[1]);
+    kernel_.values.push_back({type, ""});
+    return static_cast<ValueId>(kernel_.values.size() - 1);
+  }
+
+  void swap(Op& loop, size_t i, size_t number, std::vector<Op>& before, std::vector<Op>& behind) {
+    dsl::Region& body = loop.regions[0];
+    loop.operands[kFirstInit + i] = transposed(before, loop.loc, loop.operands[kFirstInit + i]);
+    body.args[kFirstArgument + i] = like_transposed(body.args[kFirstArgument + i]);
+    Op dot = std::move(body.ops[number]);
+    std::vector<Op> turned;
+    const ValueId b = transposed(turned, dot.loc, dot.operands[1]), a = transposed(turned, dot.loc, dot.operands[0]);
+    dot.operands = {b, a, body.args[kFirstArgument + i]};
+    dot.results = {like_transposed(dot.results[0])};
+    body.ops.back().operands[i] = dot.results[0];
+    turned.push_back(std::move(dot));
+    const auto place = body.ops.erase(body.ops.begin() + static_cast<ptrdiff_t>(number));
+    body.ops.insert(place, std::make_move_iterator(turned.begin()), std::make_move_iterator(turned.end()));
+
+    const ValueId result = loop.results[i];
+    loop.results[i] = like_transposed(result);
+    transposed(behind, loop.loc, loop.results[i]);
+    behind.back().results = {result};
+  }
+
+  dsl::Kernel& kernel_;
+  const TargetInfo& target_;
+  const BlockShape& block_;
+  std::vector<std::optional<int>> fast_;  // by value
+  std::vector<int> uses_;
+};
+
+}  // namespace
+
+dsl::Kernel swap_factors(dsl::Kernel kernel, const TargetInfo& target, const BlockShape& block) {
+  if (any_product(kernel, kernel.body, target)) Swap(kernel, target, block).run();
+  return kernel;
+}
+
+}  // namespace kiln::codegen::gpu
