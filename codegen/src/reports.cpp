@@ -54,7 +54,11 @@ void describe_launch(const Plan& plan, const cpu::Lowered& lowered, json& metada
 void describe_launch(const dsl::Kernel& kernel, const gpu::Lowered& lowered, json& metadata) {
   for (const dsl::Op* check : lowered.checks) metadata["checks"].push_back(describe_check({&kernel, check}));
   for (const dsl::Op* print : lowered.prints) metadata["prints"].push_back(describe_print({&kernel, print}));
+  constexpr uint64_t kTensorMapBytes = 128, kTensorMapAlignment = 64;
   uint64_t offset = (metadata["params_bytes"].get<uint64_t>() + 7) / 8 * 8;
+  for (size_t i = 0; i < lowered.tensor_maps.size(); ++i) {
+    offset = (offset + kTensorMapAlignment - 1) / kTensorMapAlignment * kTensorMapAlignment + kTensorMapBytes;
+  }
   const auto add = [&](const char* name, bool is_there, int64_t words) {
     if (is_there) metadata[name] = offset;
     if (is_there) offset += 8 * static_cast<uint64_t>(words);
@@ -64,6 +68,7 @@ void describe_launch(const dsl::Kernel& kernel, const gpu::Lowered& lowered, jso
       std::ranges::count_if(kernel.params, [](const dsl::Param& param) { return param.type.pointer; }));
   add("print_param", lowered.params.print, 1);
   add("programs_param", lowered.programs > 1, 1);
+  add("grid_param", lowered.persistent, 2);
 }
 
 }  // namespace kiln::codegen

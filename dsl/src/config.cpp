@@ -42,9 +42,9 @@ bool is_launch_option(std::string_view name) {
 Result<void> check_launch_option(std::string_view name, int64_t value) {
   const bool warps = name == kNumWarps;
   if (name == kWarpSpecialise) {
-    if (value == 0 || value == 1) return {};
+    if (value >= 0 && value <= 2) return {};
     return invalid_argument("launch option `" + std::string(name) + "` is " + std::to_string(value) +
-                            "; it must be 0 or 1");
+                            "; it must be 0, 1 or 2");
   }
   const bool fine = warps ? value == 1 || value == 2 || value == 4 || value == 8 || value == 16 || value == 32
                           : value >= 1 && value <= 8;

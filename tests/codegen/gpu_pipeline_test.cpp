@@ -24,16 +24,19 @@ dsl::Facts aligned(const dsl::Kernel& kernel) {
 struct Shape {
   const char* target;
   int stages;
-  int warps = 0;         // 0: as the target says, or the config
-  bool copying = false;  // on a device: warps of their own copy
+  int warps = 0;    // 0: as the target says, or the config
+  int copying = 0;  // on a device: warps of their own copy
 };
 std::vector<Shape> shapes() {
-  if (on_cuda()) return {{"", 2}, {"", 4}, {"", 2, 2}, {"", 3, 4}, {"", 3, 8}, {"", 2, 4, true}, {"", 3, 8, true}};
+  if (on_cuda())
+    return {{"", 2},       {"", 4},       {"", 2, 2},    {"", 3, 4},   {"", 3, 8},
+            {"", 2, 4, 1}, {"", 3, 8, 1}, {"", 2, 4, 2}, {"", 3, 8, 2}};
   return {{"gpu:warps=4,groups=1,copying=0", 2}, {"gpu:warps=4,groups=1,copying=0", 4},
           {"gpu:warps=8,groups=1,copying=0", 3}, {"gpu:warps=4,groups=0,copying=0", 3},
           {"gpu:warps=2,groups=0,copying=0", 2}, {"gpu:warps=4,lanes=64,copying=0", 3},
           {"gpu:warps=4,groups=1,copying=1", 2}, {"gpu:warps=8,groups=1,copying=1", 3},
-          {"gpu:warps=2,groups=0,copying=1", 2}};
+          {"gpu:warps=2,groups=0,copying=1", 2}, {"gpu:warps=4,groups=1,copying=2", 3},
+          {"gpu:warps=8,groups=1,copying=2", 2}};
 }
 
 void expect_agreement(const dsl::Kernel& kernel, dsl::ConstexprValues config, const dsl::Facts& facts,
@@ -46,7 +49,7 @@ void expect_agreement(const dsl::Kernel& kernel, dsl::ConstexprValues config, co
                  std::to_string(shape.warps));
     config["num_stages"] = shape.stages;
     if (shape.warps > 0) config["num_warps"] = shape.warps;
-    if (shape.copying) config["warp_specialise"] = 1;
+    if (shape.copying > 0) config["warp_specialise"] = shape.copying;
     const auto artifact = compile(kernel, config, facts, shape.target);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
     std::vector<TestArgument> actual = arguments;

@@ -42,8 +42,8 @@ TEST(Config, SaysWhatALaunchOptionMayBe) {
   EXPECT_EQ(first_line(complete_constexprs(kernel, {{"num_stages", 9}}, "cuda")),
             "kernel `k`: launch option `num_stages` is 9; it must be 1 to 8");
   EXPECT_TRUE(complete_constexprs(kernel, {{"num_warps", 32}, {"num_stages", 8}}, "cuda").ok());
-  EXPECT_EQ(first_line(complete_constexprs(kernel, {{"warp_specialise", 2}}, "cuda:sm_90a")),
-            "kernel `k`: launch option `warp_specialise` is 2; it must be 0 or 1");
+  EXPECT_EQ(first_line(complete_constexprs(kernel, {{"warp_specialise", 3}}, "cuda:sm_90a")),
+            "kernel `k`: launch option `warp_specialise` is 3; it must be 0, 1 or 2");
 }
 
 TEST(Config, TargetsWithoutLaunchOptionsHaveOneKeyForAll) {

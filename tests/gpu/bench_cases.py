@@ -77,7 +77,8 @@ def row_configs(block, **more):
 def product_configs(m, n, k, type):
     if m <= 16 or type == "f32":
         return small_product_configs(m, type)
-    # Lines of 128 bytes; as many slots as shared memory has, or four; 64 to 128 sums a thread.
+    # Lines of 128 bytes; as many slots as shared memory has, or four; 32 to 128 sums a thread. Large tiles also by
+    # blocks that stay.
     deep = {"tf32": 32, "i8": 128, "f8e4m3": 128}.get(type, 64)
     tiles = [(128, 256), (256, 128), (128, 128), (64, 256), (128, 64), (64, 128), (64, 64)]
     out = []
@@ -88,6 +89,8 @@ def product_configs(m, n, k, type):
         for stages in sorted({min(4, most), most}, reverse=True):
             config = dict(BM=bm, BN=bn, BK=deep, num_warps=warps, num_stages=stages)
             out += [dict(config, warp_specialise=1), config]
+            if bm * bn >= 128 * 128:
+                out.append(dict(config, warp_specialise=2))
     return out
 
 

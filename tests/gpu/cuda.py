@@ -132,6 +132,13 @@ class Artifact:
             offsets.append(at)
             block[at:at + 8] = bytes(C.c_uint64(programs_x))
             size = at + 8
+        if "grid_param" in self.metadata:
+            at = up(size, 8)
+            offsets += [at, at + 4, at + 8]
+            block[at:at + 12] = bytes((C.c_uint32 * 3)(*grid))
+            size = at + 12
+            at_once = self.device["persistent"] * torch.cuda.get_device_properties("cuda").multi_processor_count
+            programs_x, grid = min(grid[0] * grid[1] * grid[2], at_once), [0, 1, 1]
         buffer = C.create_string_buffer(bytes(block[:size]), size)
         each = (C.c_void_p * len(offsets))(*(C.addressof(buffer) + at for at in offsets))
         attribute = Attribute(CLUSTER_DIMENSION, 0, (C.c_uint32 * 16)(*self.device.get("cluster", [1, 1, 1])))

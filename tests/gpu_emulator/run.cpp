@@ -60,6 +60,9 @@ EmulatedTensorMap encode(const nlohmann::json& map, const std::vector<std::byte*
   return out;
 }
 
+// So few that they take several programs.
+constexpr uint32_t kPersistentBlocks = 2;
+
 // Copies of the arguments, at addresses that are multiples of no more than they must be.
 class Launch {
  public:
@@ -91,6 +94,7 @@ class Launch {
     own_buffers_ = buffers_.size();
     append_launch_params(artifact, kernel, arguments, tells_host);
     if (artifact.metadata.contains("programs_param")) programs_at_ = params_.size(), params_.resize(params_.size() + 8);
+    if (artifact.metadata.contains("grid_param")) grid_at_ = params_.size(), params_.resize(params_.size() + 24);
   }
 
   Result<void> run(const EmulatedCode& code, std::array<uint32_t, 3> grid, ThreadOrder order) {
@@ -98,6 +102,12 @@ class Launch {
     const auto programs = static_cast<uint32_t>(code.programs);
     if (programs_at_) std::memcpy(params_.data() + *programs_at_, grid.data(), sizeof grid[0]);
     grid[0] = (grid[0] + programs - 1) / programs;  // blocks
+    if (grid_at_) {
+      for (size_t axis = 0; axis < 3; ++axis) {
+        std::memcpy(params_.data() + *grid_at_ + 8 * axis, &grid[axis], sizeof grid[axis]);
+      }
+      grid = {std::min(grid[0] * grid[1] * grid[2], kPersistentBlocks), 1, 1};
+    }
     Program program{{}, grid};
     for (program.id[2] = 0; program.id[2] < grid[2]; ++program.id[2]) {
       for (program.id[1] = 0; program.id[1] < grid[1]; ++program.id[1]) {
@@ -164,7 +174,7 @@ class Launch {
   std::vector<std::vector<std::byte>> memory_;
   std::vector<GlobalBuffer> buffers_;
   size_t own_buffers_ = 0;
-  std::optional<size_t> programs_at_;
+  std::optional<size_t> programs_at_, grid_at_;
   const std::byte *failure_ = nullptr, *ring_ = nullptr;
 };
 

@@ -96,6 +96,25 @@ TEST_F(Launches, OfBlocksOfSeveralProgramsSayHowManyThereAre) {
   EXPECT_EQ(programs, 8u);
 }
 
+TEST_F(Launches, OfPersistentBlocksAreAsManyAsTheDeviceRunsAtOnce) {
+  static std::array<uint32_t, 3> extents = {};
+  fake_kernel("kiln_entry", [](const unsigned char* params, const unsigned[3]) {
+    std::memcpy(extents.data(), params + 8, sizeof extents);
+  });
+  const uint32_t multiprocessors = open_device().info().multiprocessors;
+  ASSERT_GT(multiprocessors, 1u);
+  const dsl::Kernel kernel = kernel_of("%n: i32", "[n, 3, 2]");
+  auto variant = loaded(kernel, artifact_of(kernel, {{"device", {{"persistent", 2}}}, {"grid_param", 8}}));
+  ASSERT_TRUE(launch(*variant, kernel, {scalar(1000)}).ok());
+  EXPECT_THAT(fake_launch(0)->grid, testing::ElementsAre(2 * multiprocessors, 1, 1));
+  EXPECT_THAT(extents, testing::ElementsAre(1000, 3, 2));
+  ASSERT_TRUE(launch(*variant, kernel, {scalar(1)}, {.grid = {{2, 1, 1}}}).ok());
+  EXPECT_THAT(fake_launch(1)->grid, testing::ElementsAre(2, 1, 1));
+  EXPECT_THAT(extents, testing::ElementsAre(2, 1, 1));
+  EXPECT_THAT(message(launch(*variant, kernel, {scalar(1)}, {.grid = {{INT32_MAX, 2, 1}}})),
+              testing::HasSubstr("more than 2^31-1 programs"));
+}
+
 TEST_F(Launches, ComputeWhatTheKernelSays) {
   fake_kernel("kiln_entry", [](const unsigned char* params, const unsigned grid[3]) {
     float* x;

@@ -36,6 +36,7 @@ class Launch {
     if (Recording* recording = stream_.recording.load(std::memory_order_acquire)) record(*recording);
     put_reports();
     if (plan_.programs_offset) put_programs(*plan_.programs_offset);
+    if (plan_.grid_offset) std::memcpy(block_ + *plan_.grid_offset, grid_.data(), sizeof grid_);
     stream_.last.set(loaded_.label, grid_);
     return plan_.workspace_offset ? with_workspace() : stages();
   }
@@ -148,13 +149,18 @@ class Launch {
   }
 
   Result<void> launch_stage(const StagePlan& stage, Handle kernel) {
-    const uint64_t blocks = (uint64_t{grid_[0]} + plan_.programs - 1) / plan_.programs;
+    const bool is_persistent = plan_.persistent > 0;
+    const uint64_t programs = uint64_t{grid_[0]} * grid_[1] * grid_[2];
+    if (is_persistent && programs > INT32_MAX) return failed(invalid_argument("more than 2^31-1 programs"));
+    const uint64_t at_once = uint64_t{plan_.persistent} * std::max(1u, loaded_.device->driver->info().multiprocessors);
+    const uint64_t blocks =
+        is_persistent ? std::min(programs, at_once) : (uint64_t{grid_[0]} + plan_.programs - 1) / plan_.programs;
     const uint64_t wide = blocks * stage.chunks;
     if (wide > INT32_MAX) return failed(invalid_argument("the grid is too large for its plan"));
     KernelLaunch launch;
     launch.kernel = kernel;
     launch.stream = stream_.handle;
-    launch.grid = {static_cast<uint32_t>(wide), grid_[1], grid_[2]};
+    launch.grid = {static_cast<uint32_t>(wide), is_persistent ? 1 : grid_[1], is_persistent ? 1 : grid_[2]};
     launch.cluster = plan_.cluster;
     launch.threads = stage.threads;
     launch.shared_bytes = stage.shared_bytes;

@@ -104,6 +104,7 @@ void note_offsets(LaunchPlan& plan, const dsl::Kernel& kernel) {
   }
   if (plan.print_offset) plan.offsets.push_back(*plan.print_offset);
   if (plan.programs_offset) plan.offsets.push_back(*plan.programs_offset);
+  for (uint32_t axis = 0; plan.grid_offset && axis < 3; ++axis) plan.offsets.push_back(*plan.grid_offset + 4 * axis);
   if (plan.offsets.size() > kMaxOffsets) bad("more than " + std::to_string(kMaxOffsets) + " parameters");
 }
 
@@ -132,6 +133,8 @@ void lay_out(LaunchPlan& plan, const dsl::Kernel& kernel, uint32_t params_bytes,
   plan.print_offset = behind("print_param", 8);
   plan.programs_offset = behind("programs_param", 8);
   if ((plan.programs > 1) != plan.programs_offset.has_value()) bad("blocks of several programs without their number");
+  plan.grid_offset = behind("grid_param", 12);
+  if ((plan.persistent > 0) != plan.grid_offset.has_value()) bad("persistent blocks without the extents of their grid");
   if (!plan.tensor_maps.empty()) note_offsets(plan, kernel);
   if (plan.block_bytes > kMaxBlockBytes) bad("more than " + std::to_string(kMaxBlockBytes) + " bytes of parameters");
 }
@@ -158,6 +161,11 @@ Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, uint32_t params_
     }
   }
   plan.programs = static_cast<uint32_t>(number(device.value("programs", json(1)), "bad programs", 1, kMaxThreads));
+  if (device.contains("persistent")) {
+    plan.persistent = static_cast<uint32_t>(number(device["persistent"], "a bad persistent", 1, kMaxThreads));
+    const bool is_alone = plan.programs == 1 && plan.stages.size() == 1 && !metadata.contains("workspace_bytes");
+    if (!is_alone) bad("persistent blocks of several programs or stages");
+  }
   for (const json& map : device.value("tensor_maps", json::array())) {
     plan.tensor_maps.push_back(tensor_map(map, kernel));
   }

@@ -37,12 +37,15 @@ struct LaunchPlan {
   std::string target, emit;
   std::vector<StagePlan> stages;
   std::array<uint32_t, 3> cluster = {1, 1, 1};
-  uint32_t programs = 1;         // of a block
+  uint32_t programs = 1;  // of a block
+  // Blocks that a multiprocessor runs at once, each of which takes one program after another; 0: a block is launched
+  // for each of its programs.
+  uint32_t persistent = 0;
   uint64_t workspace_bytes = 0;  // for each program of the grid
   std::vector<TensorMapPlan> tensor_maps;
   // The parameter block: arguments, workspace pointer, tensor maps, failure pointer, extents of the buffers, print
-  // ring, number of programs.
-  std::optional<uint32_t> workspace_offset, failure_offset, extents_offset, print_offset, programs_offset;
+  // ring, number of programs, extents of the grid.
+  std::optional<uint32_t> workspace_offset, failure_offset, extents_offset, print_offset, programs_offset, grid_offset;
   uint32_t block_bytes = 0;
   // Of kernels with tensor maps, all of these: where such a kernel has its parameters is the assembler's affair.
   std::vector<uint32_t> offsets;

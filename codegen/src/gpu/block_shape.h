@@ -7,10 +7,11 @@
 namespace kiln::codegen::gpu {
 
 struct BlockShape {
-  int lanes = 32;    // a warp
-  int warps = 4;     // of a program
-  int programs = 1;  // of a block, side by side; several only of one warp each, which then wait for nobody else
-  int copying = 0;   // warps of a block, behind the program's, that only copy for it (copying_warps.h)
+  int lanes = 32;           // a warp
+  int warps = 4;            // of a program
+  int programs = 1;         // of a block, side by side; several only of one warp each, which then wait for nobody else
+  int copying = 0;          // warps of a block, behind the program's, that only copy for it (copying_warps.h)
+  bool persistent = false;  // takes one program after another (persistent.h)
   int threads() const { return lanes * warps; }  // of a program
   int block_threads() const { return lanes * (warps * programs + copying); }
 };

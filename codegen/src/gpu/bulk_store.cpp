@@ -3,6 +3,11 @@
 //   registers → shared memory, in panels of swizzled lines
 //   what was written is published; a barrier
 //   one thread tells the engine a box for each panel, and waits until it has read them
+//
+// Persistent blocks go on to the next program while the engine stores, and have no memory of a whole tile to spare:
+// panel by panel goes through two buffers by turns, each of which waits for what the engine reads of it.
+#include <array>
+
 #include "gpu/bulk_copy.h"
 #include "gpu/context.h"
 #include "gpu/layout/algebra.h"
@@ -13,35 +18,102 @@ namespace {
 
 constexpr int kWritePhase = 0, kReadPhase = 1;
 
+// A store of one tile: what its registers hold, and where boxes of it go.
+class BulkStore {
+ public:
+  BulkStore(Context& c, const Op& op, const BulkAccess& access)
+      : c_(c), access_(access), type_(c.type(op.operands[1])), bits_(8 * dsl::info(type_.element).bytes) {}
+
+  Result<void> prepare(const Op& op) {
+    const ValueId value = op.operands[1];
+    layout_ = without_copies_in_registers(*c_.placement.home[value]).layout;
+    auto registers = c_.get(value, layout_);
+    if (!registers) return registers.error();
+    registers_ = std::move(*registers);
+    for (Value*& x : registers_) {
+      x = c_.b.CreateBitCast(to_memory(c_.b, x), c_.b.getIntNTy(static_cast<unsigned>(bits_)));
+    }
+    chosen_ = c_.b.CreateIsNull(c_.target.thread_id(c_.b));
+    at_ = tile_coordinates(c_, access_.tile.access);
+    return {};
+  }
+
+  void store_whole() {
+    const SharedBuffer buffer(c_.b, access_.tile.bytes);
+    write(buffer, access_.tile.memory.elements, layout_, registers_);
+    for (const TileBox& box : access_.tile.boxes) store(buffer, box, box.shared_bytes);
+    engine().end_store_group(c_.b, chosen_);
+    buffer.mark(engine().wait_store_groups(c_.b, 0, true, chosen_), SharedBuffer::Access::kRead, kReadPhase);
+  }
+
+  // False where a panel is not some of each thread's registers.
+  bool store_by_panels() {
+    const auto axis = static_cast<size_t>(*access_.tile.access.dims[0].axis);
+    dsl::Type panel_type = type_;
+    const int64_t width = access_.tile.map.swizzle_bytes / (bits_ / 8);
+    panel_type.shape[axis] = dsl::Expr(width);
+    const auto panels = shared_panels_of(panel_type, static_cast<int>(axis));
+    const Layout cut = first(layout_, static_cast<int>(axis), width);
+    const bool is_of_threads = cut.free_mask(Dim::kLane) != layout_.free_mask(Dim::kLane) ||
+                               cut.free_mask(Dim::kWarp) != layout_.free_mask(Dim::kWarp);
+    const int64_t count = layout_.shape()[axis] / width;
+    if (!panels || is_of_threads || count < 2) return false;
+    const Deduplicated panel = without_copies_in_registers(cut);
+    llvm::IRBuilder<> entry(c_.prologue_end);
+    const std::array<SharedBuffer, 2> buffers = {SharedBuffer(entry, panels->bytes),
+                                                 SharedBuffer(entry, panels->bytes)};
+    for (int64_t i = 0; i < count; ++i) {
+      const SharedBuffer& buffer = buffers[static_cast<size_t>(i % 2)];
+      buffer.mark(engine().wait_store_groups(c_.b, 1, true, chosen_), SharedBuffer::Access::kRead, kReadPhase);
+      Registers some(static_cast<size_t>(panel.layout.size(Dim::kRegister)));
+      for (size_t reg = 0; reg < registers_.size(); ++reg) {
+        if (c_.register_coordinate(layout_, reg, static_cast<int>(axis)) / width != i) continue;
+        some[multiply(panel.kept, static_cast<Bits>(reg))] = registers_[reg];
+      }
+      write(buffer, panels->memory, panel.layout, some);
+      for (const TileBox& box : access_.tile.boxes) {
+        if (box.start[0] / width == i) store(buffer, box, box.shared_bytes - i * panels->bytes);
+      }
+      engine().end_store_group(c_.b, chosen_);
+    }
+    return true;
+  }
+
+ private:
+  const BulkEngine& engine() const { return *c_.target.bulk_engine(); }
+
+  void write(const SharedBuffer& buffer, const Layout& memory, const Layout& layout, const Registers& registers) {
+    const SharedAccess plan = plan_shared_store(memory, layout, bits_, c_.target.lane_facts());
+    store_shared(c_, {&buffer, buffer.pointer(), kWritePhase}, plan, registers, bits_);
+    engine().publish_shared(c_.b);
+  }
+
+  void store(const SharedBuffer& buffer, const TileBox& box, int64_t offset) {
+    Builder& b = c_.b;
+    BoxCopy copy{c_.tensor_maps[access_.map], at_, nullptr};
+    for (size_t i = 0; i < at_.size(); ++i) {
+      if (box.start[i] != 0) copy.coordinates[i] = b.CreateAdd(at_[i], b.getInt32(static_cast<uint32_t>(box.start[i])));
+    }
+    copy.shared = b.CreateConstGEP1_64(b.getInt8Ty(), buffer.pointer(), static_cast<uint64_t>(offset));
+    buffer.mark(engine().store(b, copy, chosen_), SharedBuffer::Access::kRead, kReadPhase);
+  }
+
+  Context& c_;
+  const BulkAccess& access_;
+  const dsl::Type type_;
+  const int bits_;
+  Layout layout_;
+  Registers registers_;
+  Value* chosen_ = nullptr;
+  std::vector<Value*> at_;
+};
+
 }  // namespace
 
 Result<void> lower_bulk_store(Context& c, const Op& op, const BulkAccess& access) {
-  Builder& b = c.b;
-  const BulkEngine& engine = *c.target.bulk_engine();
-  const BulkTile& tile = access.tile;
-  const ValueId value = op.operands[1];
-  const Layout layout = without_copies_in_registers(*c.placement.home[value]).layout;
-  auto registers = c.get(value, layout);
-  if (!registers) return registers.error();
-  const int bits = 8 * dsl::info(c.type(value).element).bytes;
-  for (Value*& x : *registers) x = b.CreateBitCast(to_memory(b, x), b.getIntNTy(static_cast<unsigned>(bits)));
-  const SharedBuffer buffer(b, tile.bytes);
-  const SharedAccess access_plan = plan_shared_store(tile.memory.elements, layout, bits, c.target.lane_facts());
-  store_shared(c, {&buffer, buffer.pointer(), kWritePhase}, access_plan, *registers, bits);
-  engine.publish_shared(b);
-
-  Value* chosen = b.CreateIsNull(c.target.thread_id(b));
-  const std::vector<Value*> at = tile_coordinates(c, tile.access);
-  for (const TileBox& box : tile.boxes) {
-    BoxCopy copy{c.tensor_maps[access.map], at, nullptr};
-    for (size_t i = 0; i < at.size(); ++i) {
-      if (box.start[i] != 0) copy.coordinates[i] = b.CreateAdd(at[i], b.getInt32(static_cast<uint32_t>(box.start[i])));
-    }
-    copy.shared = b.CreateConstGEP1_64(b.getInt8Ty(), buffer.pointer(), static_cast<uint64_t>(box.shared_bytes));
-    buffer.mark(engine.store(b, copy, chosen), SharedBuffer::Access::kRead, kReadPhase);
-  }
-  engine.end_store_group(b, chosen);
-  buffer.mark(engine.wait_store_groups(b, 0, true, chosen), SharedBuffer::Access::kRead, kReadPhase);
+  BulkStore store(c, op, access);
+  if (auto ready = store.prepare(op); !ready) return ready;
+  if (!c.block.persistent || !store.store_by_panels()) store.store_whole();
   return {};
 }
 

@@ -208,14 +208,18 @@ Result<void> lower_for(Context& c, const Op& op) {
   }
   Value* next = b.CreateAdd(index, range.step);
   index->addIncoming(next, b.GetInsertBlock());
-  b.CreateCondBr(b.CreateICmpSLT(next, range.end), loop, after);
+  // Where nothing was begun nothing is waited for: the assembler gives up on products that may or may not run there.
+  llvm::BasicBlock* left = run_on.empty() ? after : new_block(c, "for.left");
+  b.CreateCondBr(b.CreateICmpSLT(next, range.end), loop, left);
+  if (!run_on.empty()) {
+    b.SetInsertPoint(left);
+    for (size_t i : run_on) write(c, carried[i], c.target.group_wait(b, 0, read(c, carried[i])));
+    if (stages) stages->release_last();
+    b.CreateBr(after);
+  }
   b.SetInsertPoint(after);
   if (stages) stages->end();
   define_from(c, op.results, carried);
-  for (size_t i : run_on) {
-    const ValueId id = op.results[i];
-    c.define(id, c.target.group_wait(b, 0, *c.get(id)));
-  }
   finish_late_sums(c, op, late_sums);
   return {};
 }

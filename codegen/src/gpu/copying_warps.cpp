@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gpu/persistent.h"
 #include "gpu/stages.h"
 #include "passes/pointers.h"
 
@@ -56,10 +57,17 @@ class Slice {
 
 Result<void> lower_copies(Context& c, const Op& loop, const Pipeline& pipeline, const StageOrder& order) {
   const auto slice = Slice(c.kernel, c.placement).of(loop, pipeline);
-  for (const Op* op : *slice) {
-    if (auto done = lower_op(c, *op); !done) return done;
-  }
-  return Stages(c, loop, pipeline, range_of(c, loop), order).copy_all();
+  const auto lower = [&]() -> Result<void> {
+    for (const Op* op : *slice) {
+      if (auto done = lower_op(c, *op); !done) return done;
+    }
+    return Stages(c, loop, pipeline, range_of(c, loop), order).copy_all();
+  };
+  if (!c.block.persistent) return lower();
+  const ProgramLoop programs = begin_programs(c);
+  auto done = lower();
+  end_programs(c, programs);
+  return done;
 }
 
 }  // namespace

@@ -80,8 +80,8 @@ LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& 
   const int warps = warps_of(kernel, config, lanes);
   const bool shares = warps == 1 && !has_products(kernel.body);
   const auto specialise = config.find(std::string(dsl::kWarpSpecialise));
-  return {warps, shares ? std::max(1, kLeastBlockThreads / lanes) : 1,
-          specialise != config.end() && specialise->second != 0};
+  const int64_t specialised = specialise == config.end() ? 0 : specialise->second;
+  return {warps, shares ? std::max(1, kLeastBlockThreads / lanes) : 1, specialised >= 1, specialised == 2};
 }
 
 }  // namespace kiln::codegen::gpu

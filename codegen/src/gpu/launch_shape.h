@@ -9,6 +9,7 @@ struct LaunchShape {
   int warps = 4;            // of a program
   int programs = 1;         // of a block
   bool specialise = false;  // warps of their own may copy (copying_warps.h)
+  bool persistent = false;  // … and blocks take one program after another (persistent.h)
 };
 
 // What the config says (num_warps, warp_specialise), else what suits an instantiated kernel's largest tile. `lanes`: of

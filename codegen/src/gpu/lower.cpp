@@ -7,7 +7,9 @@
 #include "gpu/copying_warps.h"
 #include "gpu/defer_reductions.h"
 #include "gpu/gather_waits.h"
+#include "gpu/persistent.h"
 #include "gpu/shared_memory.h"
+#include "gpu/stages.h"
 #include "gpu/swap_factors.h"
 #include "passes/unpack_e2m1.h"
 
@@ -59,6 +61,7 @@ std::vector<llvm::Type*> parameter_types(const dsl::Kernel& kernel, size_t tenso
   }
   if (more.print) out.push_back(llvm::PointerType::get(context, 1));
   if (block.programs > 1) out.push_back(llvm::Type::getInt64Ty(context));
+  if (block.persistent) out.insert(out.end(), 3, llvm::Type::getInt32Ty(context));
   return out;
 }
 
@@ -74,6 +77,9 @@ void define_launch_params(Context& c) {
   }
   if (more.print) c.print_ring = pointer();
   if (c.block.programs > 1) c.num_programs[0] = c.b.CreateTrunc(c.function->getArg(next++), c.b.getInt32Ty());
+  if (c.block.persistent) {
+    for (Value*& count : c.num_programs) count = c.function->getArg(next++);
+  }
 }
 
 void define_parameters(Context& c) {
@@ -131,6 +137,16 @@ void leave_beyond_grid(Context& c) {
   b.SetInsertPoint(inside);
 }
 
+// All that a program's threads do.
+Result<void> lower_body(Context& c) {
+  if (!c.block.persistent) return lower_region(c, c.kernel.body);
+  const ProgramLoop programs = begin_programs(c);
+  if (auto done = lower_region(c, c.kernel.body); !done) return done;
+  end_programs(c, programs);
+  c.target.bulk_engine()->wait_store_groups(c.b, 0, true, c.b.CreateIsNull(c.target.thread_id(c.b)));
+  return {};
+}
+
 // Takes back what lowering a kernel has made.
 void remove_code(llvm::Module& module) {
   for (llvm::Function& function : module) function.dropAllReferences();
@@ -155,19 +171,28 @@ LaunchParams launch_params(const dsl::Kernel& kernel) {
 Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, const LaunchShape& launch,
                       const std::string& processor, llvm::Module& module) {
   BlockShape block{target.lanes(), launch.warps, launch.programs};
+  block.persistent = launch.persistent && target.bulk_engine() && launch.programs == 1;
   Lowered out;
   out.programs = block.programs;
-  out.kernel = std::make_shared<const dsl::Kernel>(
-      gather_waits(defer_reductions(swap_factors(unpack_e2m1(optimised), target, block), block.threads()),
-                   block.threads()));
+  out.kernel = std::make_shared<const dsl::Kernel>(gather_waits(
+      defer_reductions(swap_factors(unpack_e2m1(optimised), target, block), block.threads()), block.threads()));
   const dsl::Kernel& kernel = *out.kernel;
   std::vector<AxisInfo> info = axis_info(kernel, Wrap::kIndex);
   const Placement placement = place(kernel, target, block, info);
   const Op* copied = launch.specialise && target.bulk_engine() ? loop_for_copying_warps(kernel, placement) : nullptr;
   if (copied) block.copying = target.bulk_engine()->copying_warps(block);
+  const auto without_persistence = [&] {
+    remove_code(module);
+    return lower(optimised, target, {launch.warps, launch.programs, launch.specialise, false}, processor, module);
+  };
+  if (block.persistent && block.copying == 0) return without_persistence();
   out.threads = block.block_threads();
+  out.persistent = block.persistent;
   Context c(kernel, target, module, placement, block, processor);
   c.info = std::move(info);
+  // Loops whose products are an iteration late fill more slots than they read.
+  if (block.persistent && !stage_order(c, *copied, placement.pipelines.at(copied)).late.empty())
+    return without_persistence();
   if (target.bulk_engine() && allows_bulk(kernel) && block.programs == 1)
     c.bulk = plan_bulk_accesses(kernel, placement, c.info);
   out.tensor_maps = maps_of(c.bulk);
@@ -187,7 +212,7 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   if (block.copying > 0) {
     if (auto begun = begin_copying_warps(c, *copied); !begun) return begun.error();
   }
-  if (auto done = lower_region(c, kernel.body); !done) return done.error();
+  if (auto done = lower_body(c); !done) return done.error();
   c.b.CreateRetVoid();
   const SharedPlan shared = allocate_shared_memory(*c.function, part);
   insert_barriers(*c.function, shared, c.order, target, block);
@@ -199,8 +224,9 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   // Several programs in a block are for those that are small.
   if (block.programs > 1 && out.shared_bytes > target.lane_facts().shared_bytes / 4) {
     remove_code(module);
-    return lower(optimised, target, {launch.warps, 1, launch.specialise}, processor, module);
+    return lower(optimised, target, {launch.warps, 1, launch.specialise, false}, processor, module);
   }
+  if (block.persistent && out.shared_bytes > target.lane_facts().shared_bytes) return without_persistence();
   if (out.shared_bytes > target.lane_facts().shared_bytes) {
     return error(ErrorCode::kCompileFailed, "kernel `" + kernel.name + "` needs " + std::to_string(out.shared_bytes) +
                                                 " bytes of shared memory a block; " + processor + " has " +

@@ -22,15 +22,17 @@ struct LaunchParams {
   bool failure = false;  // a pointer to the failure record
   bool extents = false;  // of each pointer parameter the elements behind it, i64
   bool print = false;    // a pointer to the ring of messages, or null
-  // Behind these, where blocks have several programs: how many there are along the first axis of the grid, i64.
+  // Behind these, where blocks have several programs: how many there are along the first axis of the grid, i64. Of
+  // persistent blocks: the extents of the grid, three i32.
 };
 LaunchParams launch_params(const dsl::Kernel& kernel);
 // Whether the engine of bulk_engine.h may copy: tensor maps and these parameters do not come together.
 bool allows_bulk(const dsl::Kernel& kernel);
 
 struct Lowered {
-  int threads = 0;   // of a block
-  int programs = 1;  // of a block, neighbours along the first axis of the grid
+  int threads = 0;          // of a block
+  int programs = 1;         // of a block, neighbours along the first axis of the grid
+  bool persistent = false;  // blocks take one program after another: as many are launched as the device runs at once
   // Bytes that a launch must give each block; allocated when the kernel is complete.
   int64_t shared_bytes = 0;
   LaunchParams params;

@@ -17,8 +17,9 @@ using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
 
-// Of shared memory, what a loop's stages leave to conversions inside it.
-constexpr int64_t kKeptFree = 8 * 1024;
+// Of shared memory, what a loop's stages leave to conversions inside it; of persistent blocks, also to stores that are
+// under way while the next program begins (bulk_store.cpp).
+constexpr int64_t kKeptFree = 8 * 1024, kKeptFreeForStores = 33 * 1024;
 
 class Planner {
  public:
@@ -81,7 +82,8 @@ class Planner {
       out.loads.push_back(std::move(*staged));
     }
     if (out.loads.empty()) return;
-    const int64_t fitting = (target_.lane_facts().shared_bytes - kKeptFree - turned) / bytes;
+    const int64_t kept_free = block_.persistent ? kKeptFreeForStores : kKeptFree;
+    const int64_t fitting = (target_.lane_facts().shared_bytes - kept_free - turned) / bytes;
     const int in_registers = out.is_through_registers() ? 1 : 0;
     out.stages = static_cast<int>(std::min<int64_t>(out.stages - in_registers, fitting));
     if (out.stages < 2 - in_registers) return;

@@ -87,15 +87,17 @@ Result<void> Stages::begin() {
 void Stages::start() {
   Builder& b = c_.b;
   llvm::IRBuilder<> entry(c_.prologue_end);
-  const auto variable = [&](llvm::AllocaInst*& out, Value* first) {
+  const auto variable = [&](llvm::AllocaInst*& out, Value* first, llvm::IRBuilder<>& where) {
     out = entry.CreateAlloca(first->getType());
-    b.CreateStore(first, out);
+    where.CreateStore(first, out);
   };
-  variable(index_, range_.start);
-  for (llvm::AllocaInst** zero : {&filled_, &used_, &parity_, &current_}) variable(*zero, b.getInt32(0));
+  variable(index_, range_.start, b);
+  variable(last_, b.getInt32(static_cast<uint32_t>(-1)), b);
+  // Rings that warps of their own fill go on where the last program of a persistent block left them.
+  llvm::IRBuilder<>& once = order_.is_fed ? entry : b;
+  for (llvm::AllocaInst** zero : {&filled_, &used_, &parity_, &current_}) variable(*zero, b.getInt32(0), once);
   // A slot that was never filled is free.
-  variable(filled_parity_, b.getInt32(1));
-  variable(last_, b.getInt32(static_cast<uint32_t>(-1)));
+  variable(filled_parity_, b.getInt32(1), once);
 }
 
 //   loop: wait until the slot is free; copy; to the next slot
@@ -172,6 +174,15 @@ Result<void> Stages::refill(llvm::Instruction* guard) {
 
 void Stages::end() {
   if (!pipeline_.is_all_bulk()) c_.target.async_wait(c_.b, 0);
+}
+
+void Stages::release_last() {
+  if (!c_.block.persistent || !order_.is_fed || !order_.runs_on) return;
+  Builder& b = c_.b;
+  rings_.free->touch(b, SharedBuffer::Access::kWrite, kRingPhase);
+  Value* any = b.CreateICmpSGE(b.CreateLoad(b.getInt32Ty(), last_), b.getInt32(0));
+  c_.target.bulk_engine()->arrive(b, slot(*rings_.free, kBarrierBytes, last_),
+                                  b.CreateAnd(b.CreateIsNull(c_.lane), any));
 }
 
 // The warp that tells the engine.

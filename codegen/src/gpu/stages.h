@@ -90,6 +90,8 @@ class Stages {
   Result<void> refill(llvm::Instruction* guard);
   // Where the builder stands behind the loop: what is copied ahead of its end may fill memory that is others' by then.
   void end();
+  // … when its last products have ended too: of persistent blocks the next program's copies want their slot.
+  void release_last();
   // In the scope of the body: what the staged loads have loaded.
   void define();
   // Says that slots are read up to here.

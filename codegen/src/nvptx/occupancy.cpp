@@ -24,6 +24,11 @@ int64_t blocks_by_registers(int64_t registers, int threads) {
   return kRegisters / ((registers + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit * threads);
 }
 
+int64_t blocks_but_for_registers(const BlockNeeds& needs, int capability) {
+  return std::min(shared_bytes_of(capability) / (needs.shared_bytes + kSystemBytes),
+                  threads_of(capability) / needs.threads);
+}
+
 // With a directive behind that of the number of threads.
 std::string aiming_at(const std::string& ptx, int blocks) {
   const size_t threads = ptx.find(".maxntid");
@@ -33,11 +38,18 @@ std::string aiming_at(const std::string& ptx, int blocks) {
 
 }  // namespace
 
+int blocks_at_once(const std::optional<Resources>& resources, const BlockNeeds& needs, int capability) {
+  int64_t out = blocks_but_for_registers(needs, capability);
+  if (resources && resources->registers > 0) {
+    out = std::min(out, blocks_by_registers(resources->registers, needs.threads));
+  }
+  return static_cast<int>(std::max<int64_t>(out, 1));
+}
+
 std::optional<int> blocks_in_reach(const Resources& resources, const BlockNeeds& needs, int capability) {
   if (resources.registers == 0) return std::nullopt;
   const int64_t now = blocks_by_registers(resources.registers, needs.threads);
-  const int64_t most = std::min(shared_bytes_of(capability) / (needs.shared_bytes + kSystemBytes),
-                                threads_of(capability) / needs.threads);
+  const int64_t most = blocks_but_for_registers(needs, capability);
   if (now >= most || now == 0 || now > kFewBlocks) return std::nullopt;
   const int64_t left = kRegisters / ((now + 1) * needs.threads) / kRegisterUnit * kRegisterUnit;
   if (left < resources.registers - resources.registers / 5) return std::nullopt;

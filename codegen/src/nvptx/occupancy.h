@@ -13,6 +13,9 @@ struct BlockNeeds {
   int64_t shared_bytes = 0;
 };
 
+// As far as is known; 1 at least.
+int blocks_at_once(const std::optional<Resources>& resources, const BlockNeeds& needs, int capability);
+
 // Of a kernel with products: so many blocks, if there would be one more than now, of few, for a fifth of the registers
 // or less.
 std::optional<int> blocks_in_reach(const Resources& resources, const BlockNeeds& needs, int capability);

@@ -1,6 +1,7 @@
 #include "nvptx/vendor.h"
 
 #include "nvptx/generate.h"
+#include "nvptx/occupancy.h"
 
 namespace kiln::codegen::nvptx {
 namespace {
@@ -15,10 +16,14 @@ Result<void> check_target(const std::string& name) {
   return target ? Result<void>() : target.error();
 }
 
-nlohmann::json describe(const Generated& generated) {
+nlohmann::json describe(const Generated& generated, int capability) {
   nlohmann::json device;
   device["threads"] = generated.lowered.threads;
   device["shared_bytes"] = generated.lowered.shared_bytes;
+  if (generated.lowered.persistent) {
+    const BlockNeeds needs = {generated.lowered.threads, generated.lowered.shared_bytes};
+    device["persistent"] = blocks_at_once(generated.resources, needs, capability);
+  }
   for (const gpu::TensorMap& map : generated.lowered.tensor_maps) device["tensor_maps"].push_back(to_json(map));
   if (const auto& resources = generated.resources) {
     device["registers"] = resources->registers;
@@ -36,7 +41,7 @@ Result<gpu::Generated> generate_code(const dsl::Kernel& kernel, const std::strin
   if (!target) return target.error();
   auto generated = generate(kernel, **target, config, emit, begin);
   if (!generated) return generated.error();
-  nlohmann::json device = describe(*generated);
+  nlohmann::json device = describe(*generated, (*target)->capability);
   return gpu::Generated{std::move(generated->lowered), std::move(generated->code), std::move(generated->emitted),
                         std::move(device)};
 }

@@ -12,8 +12,9 @@ namespace kiln::dsl {
 // iterations' loads may be in flight, in place of the hint of every `for` whose hint is above 1. waves_per_eu: so many
 // waves are to fit on a SIMD of an AMD GPU, which leaves fewer registers to each. chiplets: an AMD GPU has so many, to
 // which it deals programs by turns; neighbours along the first axis of the grid are to run on the same one, whose cache
-// they share. warp_specialise: 1 where a GPU that copies in bulk is to have warps that do nothing else; 0 is none.
-// CPUs and the interpreter have none.
+// they share. warp_specialise: 1 where a GPU that copies in bulk is to have warps that do nothing else, 2 where its
+// blocks, as many as it runs at once, then take one program after another; 0 is neither. CPUs and the interpreter have
+// none of these.
 inline constexpr std::string_view kNumWarps = "num_warps";
 inline constexpr std::string_view kNumStages = "num_stages";
 inline constexpr std::string_view kWavesPerEu = "waves_per_eu";

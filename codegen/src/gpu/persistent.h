@@ -1,0 +1,27 @@
+// Persistent blocks: as many as the device runs at once, each of which takes one program after another.
+//
+//   %number = block's number                  ; of all blocks, in the order of the grid
+//   loop:
+//     %program = %number's place in the grid
+//     …
+//     %number += blocks; while %number < programs
+//
+// Where the launch option warp_specialise is 2, in kernels that have warps for copies alone (copying_warps.h): these go
+// on to the next program while the others finish the last one. The kernel gets the grid's extents from the launch
+// (docs/artifact.md), whose grid is that of the blocks.
+#pragma once
+
+#include "gpu/context.h"
+
+namespace kiln::codegen::gpu {
+
+// The loop over programs: the builder is left inside, and `program_id` is that of the iteration.
+struct ProgramLoop {
+  llvm::BasicBlock *body = nullptr, *after = nullptr;
+  llvm::PHINode* number = nullptr;
+};
+ProgramLoop begin_programs(Context& c);
+// … and behind.
+void end_programs(Context& c, const ProgramLoop& loop);
+
+}  // namespace kiln::codegen::gpu
