@@ -57,7 +57,7 @@ TEST(SortOnCpu, KeysThatTellTheElementsOrDoNot) {
     const uint64_t sign = uint64_t{1} << (8 * bytes - 1);
     const uint64_t nan = dsl::bits_from_double(type, std::nan(""));
     for (const std::vector<uint64_t>& odd : {std::vector<uint64_t>{}, {sign}, {sign, nan, nan | sign}}) {
-      for (int64_t n : {15, 300}) {
+      for (int64_t n : {15, 300, 700}) {
         TestArgument keys = tied_buffer(type, n, 4);
         for (size_t at = 0; at < static_cast<size_t>(n); ++at) {
           uint64_t bits = at % 3 == 0 ? 0 : dsl::bits_from_double(type, at % 7 == 0 ? std::nan("") : double(at % 5));
@@ -73,7 +73,7 @@ TEST(SortOnCpu, KeysThatTellTheElementsOrDoNot) {
   }
 }
 
-// On both sides of the bounds between networks and passes over digits.
+// On both sides of the bounds between networks and passes over digits, and on GPUs between networks and windows.
 TEST(SortOnCpu, LongRows) {
   for (int64_t n : {4096, 4097, 16384, 16385}) {
     const auto count = static_cast<size_t>(n);
