@@ -312,7 +312,8 @@ class Placer {
   void visit_topk(const Op& op) {
     out_.selected.erase(&op);
     const Layout layout = counted_layout(op.operands[0]);
-    const auto candidates = candidates_of(kernel_, op, is_used(kernel_.body, op.results[1]));
+    const auto candidates =
+        candidates_of(kernel_, op, is_used(kernel_.body, op.results[1]), target_.lane_facts().shared_bytes);
     if (!candidates || !layout.injective()) return visit_sort(op);
     const int axis = axis_of(op, 1);
     out_.wanted[&op] = layout;
