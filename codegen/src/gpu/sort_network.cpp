@@ -5,6 +5,7 @@
 
 #include "gpu/exchange.h"
 #include "gpu/layout/algebra.h"
+#include "gpu/staged_tile.h"
 #include "gpu/window_sort.h"
 
 namespace kiln::codegen::gpu {
@@ -97,6 +98,25 @@ Registers picked(const Registers& registers, const Columns& from) {
   return out;
 }
 
+// In a layout of a part of the tile, by words through shared memory.
+Registers read_first(Context& c, const Registers& sorted, int used_bits, const Layout& from, const Layout& to) {
+  Builder& b = c.b;
+  llvm::Type* record = sorted[0]->getType();
+  Registers out(static_cast<size_t>(to.size(Dim::kRegister)), llvm::Constant::getNullValue(record));
+  for (uint64_t shift = 0; shift < static_cast<uint64_t>(used_bits); shift += 32) {
+    Registers words;
+    for (Value* x : sorted) words.push_back(b.CreateTrunc(b.CreateLShr(x, shift), b.getInt32Ty()));
+    StagedTile tile(c, dsl::scalar_type(ElementType::kU32), from.shape());
+    tile.write(words, from, from.shape());
+    for (size_t reg = 0; reg < out.size(); ++reg) {
+      llvm::SmallVector<Value*, 5> at;
+      for (int axis = 0; axis < to.rank(); ++axis) at.push_back(c.coordinate(to, reg, axis));
+      out[reg] = b.CreateOr(out[reg], b.CreateShl(b.CreateZExt(tile.read(at), record), shift));
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 Layout sort_layout(const std::vector<int64_t>& shape, int axis, const BlockShape& block) {
@@ -139,7 +159,8 @@ Result<Registers> sort_records(Context& c, const Op& op, Registers records, int 
   }
   auto sorted = sort_in_windows(c, records, used_bits, layout, axis);
   if (!sorted) return c.unsupported(op, sorted.error().message);
-  return picked(*sorted, result.original);
+  if (count == int64_t{1} << layout.axis_bits(axis)) return picked(*sorted, result.original);
+  return read_first(c, *sorted, used_bits, layout, result.layout);
 }
 
 }  // namespace kiln::codegen::gpu
