@@ -57,7 +57,7 @@ TEST(SortOnCpu, KeysThatTellTheElementsOrDoNot) {
     const uint64_t sign = uint64_t{1} << (8 * bytes - 1);
     const uint64_t nan = dsl::bits_from_double(type, std::nan(""));
     for (const std::vector<uint64_t>& odd : {std::vector<uint64_t>{}, {sign}, {sign, nan, nan | sign}}) {
-      for (int64_t n : {15, 300, 700}) {
+      for (int64_t n : {15, 300}) {
         TestArgument keys = tied_buffer(type, n, 4);
         for (size_t at = 0; at < static_cast<size_t>(n); ++at) {
           uint64_t bits = at % 3 == 0 ? 0 : dsl::bits_from_double(type, at % 7 == 0 ? std::nan("") : double(at % 5));
@@ -79,7 +79,13 @@ TEST(SortOnCpu, LongRows) {
     const auto count = static_cast<size_t>(n);
     std::vector<int64_t> places(count);
     for (size_t i = 0; i < count; ++i) places[i] = static_cast<int64_t>(i);
-    AlgebraCase test({n}, {{ElementType::kF32, random_buffer(ElementType::kF32, count, 5, false), ""},
+    TestArgument keys = random_buffer(ElementType::kF32, count, 5, false);
+    // Keys do not tell all of these.
+    for (size_t at = 0; n == 4096 && at < count; at += 7) {
+      const uint32_t bits = at % 5 == 0 ? 0x7fc00000u + static_cast<uint32_t>(at) : at % 3 == 0 ? 0x80000000u : 0u;
+      std::memcpy(keys.buffer.data() + 4 * at, &bits, 4);
+    }
+    AlgebraCase test({n}, {{ElementType::kF32, keys, ""},
                            {ElementType::kI64, random_buffer(ElementType::kI64, count, 6), ""},
                            {ElementType::kI64, buffer(places), ""}});
     test.apply("sort %x0 {axis = 0}", {{ElementType::kF32, {n}}});
