@@ -1,4 +1,6 @@
 // topk: every element type, largest and smallest, every k from one to all, along every axis; ties, zeros, NaN.
+#include <cstring>
+
 #include "algebra_case.h"
 
 namespace kiln::test {
@@ -72,6 +74,26 @@ TEST(TopkOnCpu, OfOrderedElements) {
     }
     test.check(all_targets());
   }
+}
+
+// Of candidates the keys alone do not tell zeros of both signs, nor NaN of other bits.
+TEST(TopkOnCpu, OfElementsThatKeysDoNotTell) {
+  constexpr size_t kCount = 4000;
+  std::vector<uint32_t> bits(kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    bits[i] = i % 100 == 3 ? 0x7fc00000u + static_cast<uint32_t>(i)
+              : i % 7 == 0 ? 0x80000000u
+              : i % 5 == 0 ? 0u
+                           : 0xbf800000u;
+  }
+  std::vector<float> x(kCount);
+  std::memcpy(x.data(), bits.data(), 4 * kCount);
+  AlgebraCase test({kCount}, {{ElementType::kF32, buffer(x), ""}});
+  for (const char* largest : {"", ", largest = 0"}) {
+    test.apply("topk %x0 {k = 100, axis = 0" + std::string(largest) + "}",
+               {{ElementType::kF32, {100}}, {ElementType::kI32, {100}}});
+  }
+  test.check(all_targets());
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 // claims the failure record (docs/artifact.md), and all of them end.
 #include <llvm/IR/MDBuilder.h>
 
+#include "gpu/all_threads.h"
 #include "gpu/register_groups.h"
-#include "gpu/shared_memory.h"
 #include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
@@ -23,25 +23,6 @@ struct Failing {
   Registers fails;          // i1
   Registers index;          // i64; empty: 0
 };
-
-// The smallest u32 of all threads of the block.
-Value* block_min(Context& c, Value* x) {
-  Builder& b = c.b;
-  const auto least = [&](Value* p, Value* q) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, p, q); };
-  for (unsigned lanes = 1; lanes < static_cast<unsigned>(c.block.lanes); lanes *= 2) {
-    x = least(x, c.target.shuffle_xor(b, x, lanes));
-  }
-  if (c.block.warps == 1) return x;
-  const SharedBuffer buffer(b, 4 * c.block.warps);
-  const auto place = [&](Value* warp) { return b.CreateGEP(b.getInt32Ty(), buffer.pointer(), warp); };
-  buffer.mark(b.CreateStore(x, place(c.warp)), SharedBuffer::Access::kWrite, 0);
-  for (int warp = 0; warp < c.block.warps; ++warp) {
-    auto* load = b.CreateLoad(b.getInt32Ty(), place(b.getInt32(static_cast<uint32_t>(warp))));
-    buffer.mark(load, SharedBuffer::Access::kRead, 1);
-    x = least(x, load);
-  }
-  return x;
-}
 
 void write_record(Context& c, const Failing& failing, Value* lane, Value* index, Value* acts) {
   Builder& b = c.b;
@@ -70,7 +51,8 @@ void end_if_any(Context& c, const Op& op, const dsl::Type& type, const Layout& l
     lane = b.CreateSelect(earlier, number, lane);
     if (!failing.index.empty()) index = b.CreateSelect(earlier, failing.index[reg], index);
   }
-  Value* first = block_min(c, lane);
+  const auto least = [&](Value* x, Value* y) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, x, y); };
+  Value* first = over_all_threads(c, {{lane, least}})[0];
   auto* fail = llvm::BasicBlock::Create(b.getContext(), "fail", c.function);
   auto* pass = llvm::BasicBlock::Create(b.getContext(), "pass", c.function);
   b.CreateCondBr(b.CreateICmpNE(first, none), fail, pass,

@@ -15,10 +15,10 @@ constexpr int64_t kOneWarp = 512;  // elements that a warp holds, without others
 constexpr int kLeastBlockThreads = 128;
 
 // Elements of the largest tile, words of 32 bits of the largest sum of products, bytes of the largest tile that is
-// loaded; whether tiles are reduced, and nothing is put into an order.
+// loaded; whether tiles are reduced, put into an order, sorted.
 struct Largest {
   int64_t tile = 1, sum = 0, loaded = 0;
-  bool reduces = false, orders = false;
+  bool reduces = false, orders = false, sorts = false;
 };
 
 int64_t words(const dsl::Type& type) {
@@ -28,6 +28,7 @@ int64_t words(const dsl::Type& type) {
 void visit(const dsl::Kernel& kernel, const dsl::Region& region, Largest& out) {
   for (const dsl::Op& op : region.ops) {
     out.reduces |= op.code == dsl::OpCode::kReduce;
+    out.sorts |= op.code == dsl::OpCode::kSort;
     out.orders |= op.code == dsl::OpCode::kScan || op.code == dsl::OpCode::kSort || op.code == dsl::OpCode::kTopk;
     for (dsl::ValueId id : op.results) {
       const dsl::Type& type = kernel.type(id);
@@ -59,8 +60,9 @@ int warps_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int 
     // 64 bytes a thread, 128 of the longest rows: the fewer warps, the less they wait for each other.
     threads = std::max(std::min<int64_t>(largest.loaded / 64, 256), largest.loaded / 128);
   } else {
-    // A warp, or a vector of four for each of up to 128 threads, then 16 elements each.
-    const int64_t share = std::max(std::min<int64_t>(largest.tile / 4, 128), largest.tile / 16);
+    // A warp, or a vector of four for each of up to 128 threads, then 16 elements each; of a sort 32, so that fewer of
+    // its steps are between threads.
+    const int64_t share = std::max(std::min<int64_t>(largest.tile / 4, 128), largest.tile / (largest.sorts ? 32 : 16));
     threads = largest.tile <= kOneWarp ? lanes : share;
   }
   const auto rounded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min(threads, kMostThreads))));

@@ -11,6 +11,7 @@
 #include "gpu/dot_layouts.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/scanned_loads.h"
+#include "gpu/select.h"
 #include "gpu/shape_ops.h"
 #include "gpu/sort_network.h"
 
@@ -204,8 +205,9 @@ class Placer {
       case OpCode::kScan:
         return visit_scan(op);
       case OpCode::kSort:
-      case OpCode::kTopk:
         return visit_sort(op);
+      case OpCode::kTopk:
+        return visit_topk(op);
       case OpCode::kHistogram:
         out_.wanted[&op] = counted_layout(op.operands[0]);
         break;
@@ -314,6 +316,28 @@ class Placer {
     const int64_t extent = shape(op.results[0])[static_cast<size_t>(axis)];
     const Layout result = without_copies_in_registers(first(out_.wanted[&op], axis, extent)).layout;
     for (ValueId id : op.results) set_home(id, result);
+  }
+
+  void visit_topk(const Op& op) {
+    out_.selected.erase(&op);
+    const Layout layout = counted_layout(op.operands[0]);
+    const auto candidates =
+        candidates_of(kernel_, op, is_used(kernel_.body, op.results[1]), target_.lane_facts().shared_bytes);
+    if (!candidates || !layout.injective()) return visit_sort(op);
+    const int axis = axis_of(op, 1);
+    out_.wanted[&op] = layout;
+    out_.selected[&op] = *candidates;
+    const Layout list = sort_layout(candidates_shape(kernel_, op, *candidates), axis, block_);
+    const int64_t extent = shape(op.results[0])[static_cast<size_t>(axis)];
+    const Layout result = without_copies_in_registers(first(list, axis, extent)).layout;
+    for (ValueId id : op.results) set_home(id, result);
+  }
+
+  static bool is_used(const dsl::Region& region, ValueId id) {
+    return std::ranges::any_of(region.ops, [&](const Op& op) {
+      return std::ranges::find(op.operands, id) != op.operands.end() ||
+             std::ranges::any_of(op.regions, [&](const dsl::Region& inner) { return is_used(inner, id); });
+    });
   }
 
   // Elements that are in several registers or threads would be counted as often.

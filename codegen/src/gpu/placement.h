@@ -31,6 +31,8 @@ struct Placement {
   // Loops whose loads are copied ahead, and these loads: their tiles are at home in shared memory.
   std::map<const dsl::Op*, Pipeline> pipelines;
   std::set<const dsl::Op*> staged;
+  // Each topk that selects candidates, and how many (select.h).
+  std::map<const dsl::Op*, int64_t> selected;
 };
 
 // `info`: axis_info of the kernel, by value.

@@ -1,9 +1,12 @@
 // sort and topk. Each element becomes a record: its key, an int that orders as the op wants it, above its index, which
 // makes equal keys differ and keeps their order. Sorted records say which element goes where; elements and values are
 // fetched from shared memory, but for ints, which their keys tell: where nobody wants to know where these came from, a
-// record is the key alone. Padding has the greatest keys and indices.
+// record is the key alone. Padding has the greatest keys and indices. Long rows of floats: sort_floats.cpp; long rows
+// of which few are wanted: select.cpp.
 #include "elementwise/order_keys.h"
 #include "gpu/layout/algebra.h"
+#include "gpu/select.h"
+#include "gpu/sort_floats.h"
 #include "gpu/sort_network.h"
 #include "gpu/staged_tile.h"
 #include "passes/op_builder.h"
@@ -120,6 +123,7 @@ class Sorting {
 }  // namespace
 
 Result<void> lower_sort(Context& c, const Op& op) {
+  if (sorts_floats(c, op)) return lower_sort_of_floats(c, op);
   Sorting sorting(c, op, static_cast<int>(int_attr(op, 0)), int_attr(op, 1) != 0, op.results.size() > 1);
   if (auto done = sorting.sort(); !done) return done;
   if (auto done = sorting.define_elements(); !done || op.results.size() == 1) return done;
@@ -127,6 +131,9 @@ Result<void> lower_sort(Context& c, const Op& op) {
 }
 
 Result<void> lower_topk(Context& c, const Op& op) {
+  if (auto found = c.placement.selected.find(&op); found != c.placement.selected.end()) {
+    return lower_selection(c, op, found->second);
+  }
   const bool wants_indices = c.uses(op.results[1]) > 0;
   Sorting sorting(c, op, static_cast<int>(int_attr(op, 1)), int_attr(op, 2) != 0, wants_indices);
   if (auto done = sorting.sort(); !done) return done;

@@ -3,17 +3,17 @@
 // beyond m, each compares such groups with their neighbours and keeps the lesser halves, in both.
 #include "gpu/sort_network.h"
 
-#include <numeric>
-
 #include "gpu/exchange.h"
 #include "gpu/layout/algebra.h"
-#include "gpu/shared_memory.h"
+#include "gpu/staged_tile.h"
+#include "gpu/window_sort.h"
 
 namespace kiln::codegen::gpu {
 namespace {
 
-// More comparisons of a thread, of records of up to 64 bits, are a loop, if that fits into shared memory: they take
-// long to compile. One of 128 bits counts as four: each word is exchanged, and carries go from one to the next.
+// More comparisons of a thread, of records of up to 64 bits, are made in windows (window_sort.h), if a word of each
+// fits into shared memory: a network of them is long code. One of 128 bits counts as four: each word is exchanged, and
+// carries go from one to the next.
 constexpr int64_t kMostComparisons = 640, kWideComparisons = 4;
 constexpr int64_t kMostComparisonsOfAll = 8192;
 
@@ -82,145 +82,6 @@ class Network {
   const std::vector<ScanStep> steps_;
 };
 
-// How records lie in shared memory: each as it is, or, where those are too many, the low and the high bits that they
-// use in arrays of their own.
-std::vector<int> record_parts(llvm::Type* record, int used_bits, int64_t count, int64_t most_bytes) {
-  const auto whole = static_cast<int>(record->getPrimitiveSizeInBits().getFixedValue());
-  if (count * whole / 8 <= most_bytes || used_bits > 48 || whole < 64) return {whole};
-  return {32, 16};
-}
-
-int64_t bytes_of(const std::vector<int>& parts, int64_t count) {
-  return count * std::accumulate(parts.begin(), parts.end(), int64_t{0}) / 8;
-}
-
-// Rows of records in shared memory, sorted in place. The loops bring barriers of their own, so that all accesses are of
-// one phase for those that are put in later.
-class SharedRows {
- public:
-  SharedRows(Context& c, const Layout& layout, int axis, llvm::Type* record, std::vector<int> parts)
-      : c_(c),
-        b_(c.b),
-        axis_(axis),
-        bits_(layout.axis_bits(axis)),
-        total_(int64_t{1} << layout.element_bits()),
-        record_(record),
-        parts_(std::move(parts)),
-        buffer_(c.b, bytes_of(parts_, total_)) {}
-
-  void write(const Registers& records, const Layout& layout) {
-    c_.target.program_barrier(b_, c_.block);  // of an iteration before
-    for (size_t reg = 0; reg < records.size(); ++reg) {
-      store(records[reg], place(layout, reg));
-    }
-    c_.target.program_barrier(b_, c_.block);
-  }
-
-  Registers read(const Layout& layout) {
-    Registers out;
-    for (size_t reg = 0; reg < static_cast<size_t>(layout.size(Dim::kRegister)); ++reg) {
-      out.push_back(load(place(layout, reg)));
-    }
-    return out;
-  }
-
-  // for (stage = 1; stage <= bits; ++stage) for (bit = stage; bit-- > 0;) a pass over all pairs
-  void sort() {
-    loop("sort.stage", u32(1), u32(bits_ + 1), 1, [&](Value* stage) {
-      loop("sort.step", u32(0), stage, 1, [&](Value* step) {
-        Value* bit = b_.CreateSub(b_.CreateSub(stage, u32(1)), step);
-        Value* thread = b_.CreateAdd(b_.CreateMul(c_.warp, u32(c_.block.lanes)), c_.lane);
-        loop("sort.pair", thread, u32(total_ / 2), c_.block.lanes * c_.block.warps,
-             [&](Value* pair) { compare_exchange(pair, bit, stage); });
-        c_.target.program_barrier(b_, c_.block);
-      });
-    });
-  }
-
- private:
-  Value* u32(int64_t x) { return b_.getInt32(static_cast<uint32_t>(x)); }
-
-  // Of each part of the record at a place: the part's type and address, and how far left it goes in the record.
-  template <class Visit>
-  void for_parts(Value* place, const Visit& visit) {
-    int64_t offset = 0;
-    uint64_t shift = 0;
-    for (int bits : parts_) {
-      llvm::Type* type = b_.getIntNTy(static_cast<unsigned>(bits));
-      Value* array = b_.CreateConstGEP1_64(b_.getInt8Ty(), buffer_.pointer(), static_cast<uint64_t>(offset));
-      visit(type, b_.CreateGEP(type, array, place), shift);
-      offset += total_ * bits / 8;
-      shift += static_cast<uint64_t>(bits);
-    }
-  }
-  Value* load(Value* place) {
-    Value* out = llvm::Constant::getNullValue(record_);
-    for_parts(place, [&](llvm::Type* type, Value* address, uint64_t shift) {
-      auto* part = b_.CreateLoad(type, address);
-      buffer_.mark(part, SharedBuffer::Access::kRead, 0);
-      out = b_.CreateOr(out, b_.CreateShl(b_.CreateZExt(part, record_), shift));
-    });
-    return out;
-  }
-  void store(Value* record, Value* place) {
-    for_parts(place, [&](llvm::Type* type, Value* address, uint64_t shift) {
-      auto* part = b_.CreateStore(b_.CreateTrunc(b_.CreateLShr(record, shift), type), address);
-      buffer_.mark(part, SharedBuffer::Access::kWrite, 0);
-    });
-  }
-
-  // Rows one after the other.
-  Value* place(const Layout& layout, size_t reg) {
-    Value* out = u32(0);
-    for (int axis = 0; axis < layout.rank(); ++axis) {
-      if (axis == axis_) continue;
-      out = b_.CreateOr(b_.CreateShl(out, static_cast<uint64_t>(layout.axis_bits(axis))),
-                        c_.coordinate(layout, reg, axis));
-    }
-    return b_.CreateOr(b_.CreateShl(out, static_cast<uint64_t>(bits_)), c_.coordinate(layout, reg, axis_));
-  }
-
-  // The pair's places differ in the bit alone, which is put into the pair's number.
-  void compare_exchange(Value* pair, Value* bit, Value* stage) {
-    Value* unit = b_.CreateShl(u32(1), bit);
-    Value* low_bits = b_.CreateAnd(pair, b_.CreateSub(unit, u32(1)));
-    Value* lower = b_.CreateAdd(b_.CreateShl(b_.CreateSub(pair, low_bits), u32(1)), low_bits);
-    Value* upper = b_.CreateOr(lower, unit);
-    Value *x = load(lower), *y = load(upper);
-    Value* index = b_.CreateAnd(lower, u32((int64_t{1} << bits_) - 1));
-    Value* descends = b_.CreateTrunc(b_.CreateLShr(index, stage), b_.getInt1Ty());
-    Value* stay = b_.CreateXor(b_.CreateICmpULT(x, y), descends);
-    store(b_.CreateSelect(stay, x, y), lower);
-    store(b_.CreateSelect(stay, y, x), upper);
-  }
-
-  // for (i = start; i < end; i += step), of ints that do not overflow.
-  void loop(const char* name, Value* start, Value* end, int64_t step, llvm::function_ref<void(Value*)> body) {
-    llvm::BasicBlock* before = b_.GetInsertBlock();
-    const auto block = [&](const char* suffix) {
-      return llvm::BasicBlock::Create(b_.getContext(), std::string(name) + suffix, c_.function);
-    };
-    llvm::BasicBlock *inside = block(""), *after = block(".end");
-    b_.CreateCondBr(b_.CreateICmpULT(start, end), inside, after);
-    b_.SetInsertPoint(inside);
-    auto* i = b_.CreatePHI(b_.getInt32Ty(), 2);
-    i->addIncoming(start, before);
-    body(i);
-    Value* next = b_.CreateAdd(i, u32(step));
-    i->addIncoming(next, b_.GetInsertBlock());
-    b_.CreateCondBr(b_.CreateICmpULT(next, end), inside, after);
-    b_.SetInsertPoint(after);
-  }
-
-  Context& c_;
-  Builder& b_;
-  const int axis_, bits_;
-  const int64_t total_;
-  llvm::Type* record_;
-  const std::vector<int> parts_;
-  SharedBuffer buffer_;
-};
-
 // In a network of registers: half of them are needed once the lesser of two are kept.
 int64_t comparisons_of(const std::vector<ScanStep>& steps, int group_bits, int64_t registers) {
   int64_t out = registers * group_bits * (group_bits + 1) / 2;
@@ -234,6 +95,25 @@ int64_t comparisons_of(const std::vector<ScanStep>& steps, int group_bits, int64
 Registers picked(const Registers& registers, const Columns& from) {
   Registers out;
   for (Bits i = 0; i < Bits{1} << from.size(); ++i) out.push_back(registers[multiply(from, i)]);
+  return out;
+}
+
+// In a layout of a part of the tile, by words through shared memory.
+Registers read_first(Context& c, const Registers& sorted, int used_bits, const Layout& from, const Layout& to) {
+  Builder& b = c.b;
+  llvm::Type* record = sorted[0]->getType();
+  Registers out(static_cast<size_t>(to.size(Dim::kRegister)), llvm::Constant::getNullValue(record));
+  for (uint64_t shift = 0; shift < static_cast<uint64_t>(used_bits); shift += 32) {
+    Registers words;
+    for (Value* x : sorted) words.push_back(b.CreateTrunc(b.CreateLShr(x, shift), b.getInt32Ty()));
+    StagedTile tile(c, dsl::scalar_type(ElementType::kU32), from.shape());
+    tile.write(words, from, from.shape());
+    for (size_t reg = 0; reg < out.size(); ++reg) {
+      llvm::SmallVector<Value*, 5> at;
+      for (int axis = 0; axis < to.rank(); ++axis) at.push_back(c.coordinate(to, reg, axis));
+      out[reg] = b.CreateOr(out[reg], b.CreateShl(b.CreateZExt(tile.read(at), record), shift));
+    }
+  }
   return out;
 }
 
@@ -268,9 +148,7 @@ Result<Registers> sort_records(Context& c, const Op& op, Registers records, int 
   const bool is_wide = records[0]->getType()->getPrimitiveSizeInBits().getFixedValue() > 64;
   const int64_t comparisons =
       comparisons_of(*steps, log2_of(count), static_cast<int64_t>(records.size())) * (is_wide ? kWideComparisons : 1);
-  const int64_t most = c.target.lane_facts().shared_bytes, total = int64_t{1} << layout.element_bits();
-  const std::vector<int> parts = record_parts(records[0]->getType(), used_bits, total, most);
-  const int64_t bytes = bytes_of(parts, total);
+  const int64_t most = c.target.lane_facts().shared_bytes, bytes = 4 * (int64_t{1} << layout.element_bits());
   if (comparisons <= (bytes <= most ? kMostComparisons : kMostComparisonsOfAll)) {
     Network network(c, layout, axis, std::move(*steps));
     return picked(network.sort(std::move(records), log2_of(count)), result.original);
@@ -279,10 +157,10 @@ Result<Registers> sort_records(Context& c, const Op& op, Registers records, int 
     return c.unsupported(op, "its records need " + std::to_string(bytes) +
                                  " bytes of shared memory a block; there are " + std::to_string(most));
   }
-  SharedRows rows(c, layout, axis, records[0]->getType(), parts);
-  rows.write(records, layout);
-  rows.sort();
-  return rows.read(result.layout);
+  auto sorted = sort_in_windows(c, records, used_bits, layout, axis);
+  if (!sorted) return c.unsupported(op, sorted.error().message);
+  if (count == int64_t{1} << layout.axis_bits(axis)) return picked(*sorted, result.original);
+  return read_first(c, *sorted, used_bits, layout, result.layout);
 }
 
 }  // namespace kiln::codegen::gpu

@@ -1,5 +1,5 @@
 // Records of a tile in order along an axis: a bitonic network, in registers, between lanes and between warps; of large
-// tiles by a loop in shared memory. Records are ints of any width, no two of a row the same, ordered as unsigned.
+// tiles in windows (window_sort.h). Records are ints of any width, ordered as unsigned.
 #pragma once
 
 #include "gpu/context.h"

@@ -10,6 +10,8 @@ constexpr int64_t kRegisters = 64 * 1024, kRegisterUnit = 8;  // of a multiproce
 constexpr int64_t kSystemBytes = 1024;                        // of shared memory, for each block
 constexpr int64_t kFewBlocks = 3, kEnoughThreads = 1024;
 constexpr int64_t kFewSpilledBytes = 32;
+// A kernel with so many barriers (a sort) waits for its own warps: others are worth addresses that are spilled.
+constexpr int64_t kManyBarriers = 12, kWorthManyBarriers = 64;
 // What a thread may spill for a third block of products of four warps: attention by 64 queries and 128 keys is a tenth
 // faster by three blocks that spill 128 bytes, most of them outside the loop, than by two that spill nothing.
 constexpr int64_t kWorthThirdBlock = 128;
@@ -34,6 +36,12 @@ std::string aiming_at(const std::string& ptx, int blocks) {
   const size_t threads = ptx.find(".maxntid");
   if (threads == std::string::npos) return ptx;
   return std::string(ptx).insert(threads, ".minnctapersm " + std::to_string(blocks) + "\n");
+}
+
+bool waits_often(const std::string& ptx) {
+  int64_t barriers = 0;
+  for (size_t at = 0; (at = ptx.find("bar.sync", at)) != std::string::npos; ++at) ++barriers;
+  return barriers >= kManyBarriers;
 }
 
 }  // namespace
@@ -81,7 +89,7 @@ std::vector<int> worthwhile_blocks(const Resources& resources, int threads) {
   std::vector<int> out;
   for (int blocks = std::max(2, enough); blocks > std::max<int64_t>(now, 1); blocks /= 2) {
     const int64_t registers = kRegisters / (blocks * threads);
-    if (3 * registers >= 2 * resources.registers) out.push_back(blocks);
+    if (5 * registers >= 3 * resources.registers) out.push_back(blocks);
   }
   return out;
 }
@@ -91,12 +99,13 @@ Result<std::optional<Assembled>> assemble_for_memory(const std::string& ptx, con
   auto first = assemble(ptx, processor, line_tables);
   if (!first || !*first) return first;
   int64_t spent = (*first)->resources.assembler_us;
+  const int64_t worth = waits_often(ptx) ? kWorthManyBarriers : 0;
   for (int blocks : worthwhile_blocks((*first)->resources, needs.threads)) {
     auto again = assemble(aiming_at(ptx, blocks), processor, line_tables);
     if (!again || !*again) return first;
     spent += (*again)->resources.assembler_us;
     (*again)->resources.assembler_us = spent;
-    if ((*again)->resources.spill_store_bytes <= (blocks == 2 ? kFewSpilledBytes : 0)) return again;
+    if ((*again)->resources.spill_store_bytes <= std::max(blocks == 2 ? kFewSpilledBytes : 0, worth)) return again;
   }
   (*first)->resources.assembler_us = spent;
   return first;

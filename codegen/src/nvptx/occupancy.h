@@ -24,7 +24,8 @@ std::optional<int> blocks_in_reach(const Resources& resources, const BlockNeeds&
 // blocks, more than there are, and not so many that most registers would have to be spilled.
 std::vector<int> worthwhile_blocks(const Resources& resources, int threads);
 
-// As `assemble`. For memory, two blocks instead of one are worth a few spilled bytes.
+// As `assemble`. For memory, two blocks instead of one are worth a few spilled bytes, and more blocks where there are
+// many barriers.
 Result<std::optional<Assembled>> assemble_for_products(const std::string& ptx, const std::string& processor,
                                                        int capability, const BlockNeeds& needs, bool line_tables);
 Result<std::optional<Assembled>> assemble_for_memory(const std::string& ptx, const std::string& processor,
