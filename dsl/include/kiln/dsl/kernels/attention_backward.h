@@ -9,11 +9,23 @@
 
 namespace kiln::dsl::lang::kernels {
 
-// Sums of two arrays stay in registers beside two products: f32 without matrix units takes smaller blocks.
+// For GPUs: sums of up to two arrays stay in registers beside two products, and f32 without matrix units takes smaller
+// blocks.
 template <class T>
 ConstexprValues backward_blocks() {
-  if (std::is_same_v<T, f32>) return {{"BM", 32}, {"BN", 32}};
-  return {{"BM", 64}, {"BN", 64}, {"num_warps", 4}};
+  if (std::is_same_v<T, f32>) return {{"BM", 16}, {"BN", 32}, {"num_warps", 8}};
+  return {{"BM", 64}, {"BN", 64}, {"num_warps", 8}};
+}
+template <class T>
+ConstexprValues amd_backward_blocks() {
+  return {{"BM", std::is_same_v<T, f32> ? 16 : 32}, {"BN", std::is_same_v<T, f32> ? 32 : 64}, {"num_warps", 8}};
+}
+
+// On Hopper a group of warps has 64 rows. Gradients of keys 128 wide want {"BM", 32}, {"BN", 128}, {"num_warps", 8}, so
+// that nothing spills.
+template <class T>
+ConstexprValues hopper_backward_blocks() {
+  return std::is_same_v<T, f32> ? ConstexprValues() : ConstexprValues{{"num_warps", 4}};
 }
 
 // The weights of scores and the gradient of the scores, each of one shape or of one that broadcasts to it.
@@ -103,7 +115,8 @@ const auto& attention_backward_keys() {
                tile(dk + kv_at, {seq, D}).store({first, 0}, cast(where(is_inside, dkeys * scale, 0), element_v<T>));
                tile(dv + kv_at, {seq, D}).store({first, 0}, cast(where(is_inside, dvalues, 0), element_v<T>));
              })
-          .space({{"BM", {32, 64, 128}}, {"BN", {32, 64, 128}}, {"num_warps", {4, 8}}, {"num_stages", {1, 2, 3}}})
+          .space(
+              {{"BM", {16, 32, 64, 128}}, {"BN", {16, 32, 64, 128}}, {"num_warps", {4, 8}}, {"num_stages", {1, 2, 3}}})
           .array("q", "batch*heads*seq*D")
           .array("k", "batch*kv_heads*seq*D")
           .array("v", "batch*kv_heads*seq*D")
@@ -113,8 +126,9 @@ const auto& attention_backward_keys() {
           .array("dk", "batch*kv_heads*seq*D")
           .array("dv", "batch*kv_heads*seq*D")
           .array("lengths", "batch", "seq", "seq + 1")
-          .defaults("amd", backward_blocks<T>())
-          .defaults("cuda", backward_blocks<T>());
+          .defaults("amd", amd_backward_blocks<T>())
+          .defaults("cuda", backward_blocks<T>())
+          .defaults("cuda:sm_90a", hopper_backward_blocks<T>());
   return def;
 }
 
@@ -183,7 +197,8 @@ const auto& attention_backward_queries() {
                const Value result = where(expand_dims(row < length, 1), dqueries * scale, 0);
                tile(dq + at * D, {seq, D}).store({first, 0}, cast(result, element_v<T>));
              })
-          .space({{"BM", {32, 64, 128}}, {"BN", {32, 64, 128}}, {"num_warps", {4, 8}}, {"num_stages", {1, 2, 3}}})
+          .space(
+              {{"BM", {16, 32, 64, 128}}, {"BN", {16, 32, 64, 128}}, {"num_warps", {4, 8}}, {"num_stages", {1, 2, 3}}})
           .array("q", "batch*heads*seq*D")
           .array("k", "batch*kv_heads*seq*D")
           .array("v", "batch*kv_heads*seq*D")
@@ -192,8 +207,9 @@ const auto& attention_backward_queries() {
           .array("delta", "batch*heads*seq")
           .array("dq", "batch*heads*seq*D")
           .array("lengths", "batch", "seq", "seq + 1")
-          .defaults("amd", backward_blocks<T>())
-          .defaults("cuda", backward_blocks<T>());
+          .defaults("amd", amd_backward_blocks<T>())
+          .defaults("cuda", backward_blocks<T>())
+          .defaults("cuda:sm_90a", hopper_backward_blocks<T>());
   return def;
 }
 
