@@ -71,6 +71,12 @@ void add_elements(std::vector<Entry>& list) {
 void add_products(std::vector<Entry>& list) {
   add<lang::f32, lang::bf16, lang::f16, lang::i8, lang::f8e4m3, lang::f8e5m2>(list, KILN_LIBRARY(matmul));
   add_floats(list, KILN_LIBRARY(attention));
+  add_floats(list, KILN_LIBRARY(attention_backward_keys));
+  add_floats(list, KILN_LIBRARY(attention_backward_queries));
+  add_floats(list, KILN_LIBRARY(attention_combine));
+  add_floats(list, KILN_LIBRARY(attention_decode));
+  add_floats(list, KILN_LIBRARY(attention_delta));
+  add_floats(list, KILN_LIBRARY(attention_with_lse));
   add_floats(list, KILN_LIBRARY(batched_matmul));
   add_floats(list, KILN_LIBRARY(conv2d));
   add_floats(list, KILN_LIBRARY(dlrm_interaction));

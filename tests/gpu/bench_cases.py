@@ -178,6 +178,93 @@ def attention(batch, heads, seq, width, causal, type="bf16"):
                make, 4.0 * batch * heads * seq * seq * width * (0.5 if causal else 1), "TFLOP/s", 2e-2)
 
 
+def attention_backward(kernel, batch, heads, seq, width, causal, type="bf16"):
+    """One of the two kernels of the gradient beside all of the peer's backward pass, whose work each row's rate is of:
+    the times of both rows and of attention_delta add up."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def make():
+        q, k, v, dout = (normal(batch, heads, seq, width, type=type) for _ in range(4))
+        for tensor in (q, k, v):
+            tensor.requires_grad_()
+        lengths = torch.full((batch,), seq, device="cuda", dtype=torch.int32)
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+            lse = torch.ops.aten._scaled_dot_product_flash_attention(q.detach(), k.detach(), v.detach(), 0.0, causal)[1]
+        delta = (out.detach().float() * dout.float()).sum(-1)
+
+        def exact():  # of the first head alone
+            few = [t[:1, :1].detach().double().requires_grad_() for t in (q, k, v)]
+            with sdpa_kernel(SDPBackend.MATH):
+                whole = F.scaled_dot_product_attention(*few, is_causal=causal)
+            grads = torch.autograd.grad(whole, few, dout[:1, :1].double())
+            return grads[1 if kernel == "attention_backward_keys" else 0]
+
+        def cudnn():
+            with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+                return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+        by_cudnn = cudnn()
+        results = [poisoned(batch, heads, seq, width, type=type) for _ in range(2 if kernel == "attention_backward_keys" else 1)]
+        arrays = [q.detach(), k.detach(), v.detach(), dout, lse.float(), delta, *results, lengths]
+        return Inputs(arrays + [batch, heads, heads, seq, 1 / math.sqrt(width)], results[0],
+                      {"flash2": lambda: torch.autograd.grad(out, (q, k, v), dout, retain_graph=True),
+                       "cudnn": lambda: torch.autograd.grad(by_cudnn, (q, k, v), dout, retain_graph=True)}, exact)
+
+    tiles = [(64, 64, 4), (32, 64, 4), (64, 64, 8), (32, 128, 8), (64, 128, 8), (128, 64, 8), (128, 128, 8), (64, 128, 4)]
+    configs = [dict(D=width, CAUSAL=int(causal), BM=bm, BN=bn, num_warps=w, num_stages=s) for bm, bn, w in tiles for s in (1, 2, 3)]
+    return Row("attention", f"b{batch} h{heads} s{seq} d{width} {'causal' if causal else 'full'} {kernel}", kernel, type, configs,
+               make, 10.0 * batch * heads * seq * seq * width * (0.5 if causal else 1), "TFLOP/s", 2e-2)
+
+
+def windowed_attention(batch, heads, seq, width, window, type="bf16"):
+    row = attention(batch, heads, seq, width, True, type)
+
+    def make():
+        inputs = row.make()
+        q, k, v = inputs.arguments[:3]
+        near = torch.ones(seq, seq, device="cuda", dtype=torch.bool).tril().triu(1 - window)
+
+        def expected():
+            return F.scaled_dot_product_attention(*(t[:1, :1].double() for t in (q, k, v)), attn_mask=near)
+
+        peers = {"sdpa": lambda: F.scaled_dot_product_attention(q, k, v, attn_mask=near)}
+        return dataclasses.replace(inputs, peers=peers, expected=expected)
+
+    return dataclasses.replace(row, name=f"{row.name} window {window}", make=make,
+                               configs=[dict(c, WINDOW=window) for c in row.configs],
+                               work=4.0 * batch * heads * seq * window * width)
+
+
+def attention_decode(batch, heads, kv_heads, seq, width, page, splits, type="bf16"):
+    """All sequences are `seq` long, and a split is a whole number of blocks. attention_combine is not in it."""
+    def make():
+        q = normal(batch, 1, heads, width, type=type)
+        k, v = (normal(batch * seq // page, page, kv_heads, width, type=type) for _ in range(2))
+        table = torch.randperm(batch * seq // page, device="cuda").to(torch.int32).view(batch, -1)
+        lengths = torch.full((batch,), seq, device="cuda", dtype=torch.int32)
+        partial, lse = poisoned(batch, heads, splits, width), poisoned(batch, heads, splits)
+        gathered = [t[table.long()].view(batch, seq, kv_heads, width).transpose(1, 2).contiguous() for t in (k, v)]
+        queries = q.transpose(1, 2).contiguous()
+        copy = torch.empty_like(k)
+
+        def expected():
+            parts = [t.view(batch, kv_heads, 1, splits, seq // splits, width) for t in gathered]
+            grouped = queries.view(batch, kv_heads, heads // kv_heads, 1, 1, width).double()
+            scores = grouped @ parts[0].double().transpose(-1, -2) / math.sqrt(width)
+            return (scores.softmax(-1) @ parts[1].double()).view(batch, heads, splits, width)
+
+        # The copy reads the keys and writes as much: the bytes of keys and values.
+        return Inputs([q, k, v, table, lengths, partial, lse, batch, 1, heads, kv_heads, seq // page, splits,
+                       1 / math.sqrt(width)], partial,
+                      {"sdpa": lambda: F.scaled_dot_product_attention(queries, *gathered, enable_gqa=True),
+                       "copy": lambda: copy.copy_(k)}, expected)
+
+    configs = grid_of(D=[width], PAGE=[page], ROWS=[16], BN=[16, 32, 64, 128], num_warps=[2, 4], num_stages=[1, 3])
+    return Row("attention", f"decode b{batch} h{heads}/{kv_heads} s{seq} d{width} page {page} splits {splits}", "attention_decode",
+               type, configs, make, 4.0 * batch * kv_heads * seq * width, bound=2e-2)
+
+
 # ------------------------------------------------------------------------------------------------ memory-bound
 def rows(kernel, r, c, type, arguments, eager, exact, traffic=2, triton=None, out=None, configs=None, bound=None):
     """A kernel of [r, c] arrays; `arguments(x, y)` are its own, `eager(x)` is PyTorch's, `exact(x)` for f64."""
@@ -383,6 +470,14 @@ def table():
     for batch, seq, width in ((4, 2048, 64), (4, 4096, 128), (1, 16384, 128)):
         for causal in (False, True):
             add(attention, batch, 32, seq, width, causal)
+    for seq, width in ((2048, 64), (4096, 128)):
+        for causal in (False, True):
+            for kernel in ("attention_backward_keys", "attention_backward_queries"):
+                add(attention_backward, kernel, 4, 32, seq, width, causal)
+    add(windowed_attention, 1, 32, 16384, 128, 1024)
+    for batch, seq, splits in ((64, 4096, 1), (16, 8192, 8), (1, 32768, 64)):
+        for page in (16, 64):
+            add(attention_decode, batch, 32, 8, seq, 128, page, splits)
     for r, c in ((65536, 256), (16384, 1024), (16384, 4096), (16384, 16384)):
         add(softmax, r, c)
         add(layer_norm, r, c)

@@ -127,6 +127,12 @@ void add_floats(Table& table, const std::string& type) {
   add(table, "matmul_blocks<" + type, matmul_blocks<T>);
   add(table, "matmul_nt_blocks<" + type, matmul_nt_blocks<T, T>);
   add(table, "attention<" + type, kernels::attention<T>);
+  add(table, "attention_backward_keys<" + type, kernels::attention_backward_keys<T>);
+  add(table, "attention_backward_queries<" + type, kernels::attention_backward_queries<T>);
+  add(table, "attention_combine<" + type, kernels::attention_combine<T>);
+  add(table, "attention_decode<" + type, kernels::attention_decode<T>);
+  add(table, "attention_delta<" + type, kernels::attention_delta<T>);
+  add(table, "attention_with_lse<" + type, kernels::attention_with_lse<T>);
 }
 
 Table make_table() {
