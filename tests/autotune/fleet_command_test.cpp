@@ -86,8 +86,8 @@ class FleetCommand : public ::testing::Test {
 
   void start_worker(const std::string& name, const std::string& url, const std::string& more = "") {
     const std::string command = "exec " + machine(name) + "FAKE_RUNNER_LAUNCH=10 " KILN_BIN_DIR "/kilnd --foreground " +
-                                more + " --tune-worker " + url + " --remote-key " + directory_.file("key") + " 2>" +
-                                directory_.file(name + "-log");
+                                more + " --tune-lease 5 --tune-worker " + url + " --remote-key " +
+                                directory_.file("key") + " 2>" + directory_.file(name + "-log");
     auto pid = wire::spawn({.command = {"/bin/sh", "-c", command}});
     ASSERT_TRUE(pid) << pid.error().message;
     daemons_[name] = *pid;
@@ -115,7 +115,7 @@ class FleetCommand : public ::testing::Test {
       auto object = json::parse(line);
       // Workers calibrated their own machines.
       if (!object.contains("config")) continue;
-      for (const char* field : {"created_ms", "predicted_us"}) object.erase(field);
+      for (const char* field : {"created_ms", "predicted_us", "samples"}) object.erase(field);
       out += object.dump() + "\n";
     }
     return out;
