@@ -152,7 +152,9 @@ Peer redis_peer(const RedisProcess& redis, const redis::Access& access, const st
 class Memcached {
  public:
   explicit Memcached(const TempDir& temp) : path_(temp / "memcached.sock") {
-    auto pid = wire::spawn({.command = {"memcached", "-s", path_, "-u", "nobody", "-m", "64"}});
+    std::vector<std::string> command = {"memcached", "-s", path_, "-m", "64"};
+    if (::geteuid() == 0) command.insert(command.end(), {"-u", "root"});  // which may use this directory
+    auto pid = wire::spawn({.command = command});
     if (pid) pid_ = *pid;
     for (int i = 0; i < 200 && !connect(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

@@ -7,7 +7,8 @@
 namespace kiln::service_test {
 namespace {
 
-constexpr uint64_t kKept = 4'000, kPassing = 40'000;  // bytes of an entry that is used again, and of one that is not
+// Bytes of an entry that is used again, of one that is not, and of what fills a cache before that.
+constexpr uint64_t kKept = 4'000, kPassing = 40'000, kFilling = 1'000'000;
 
 // A daemon of its own with entries that are hit, while another client compiles one new entry after the other.
 class Side {
@@ -18,6 +19,7 @@ class Side {
               "ready");
     hits_ = connect();
     writes_ = connect();
+    for (int i = 0; i < 38; ++i) EXPECT_TRUE(hits_->compile(order("bytes", kFilling, "fill" + std::to_string(i))));
     for (int i = 0; i < 100; ++i) {
       const auto request = order("bytes", kKept, "kept" + std::to_string(i));
       EXPECT_TRUE(hits_->compile(request, {.durable = true}));
@@ -64,7 +66,7 @@ class Side {
 class BarEviction : public Bar {};
 
 TEST_F(BarEviction, Statement08HitsMeanwhile) {
-  Side roomy(temp_, "roomy", "4GiB"), tight(temp_, "tight", "4MiB");
+  Side roomy(temp_, "roomy", "4GiB"), tight(temp_, "tight", "40MB");
   const int turns = count(2, 20);
   const auto turn = duration(150ms, 1000ms);
   for (int i = 0; i < turns; ++i) {
