@@ -70,8 +70,9 @@ TEST_F(BarEviction, Statement08HitsMeanwhile) {
   const int turns = count(2, 20);
   const auto turn = duration(150ms, 1000ms);
   for (int i = 0; i < turns; ++i) {
-    roomy.measure(turn);
-    tight.measure(turn);
+    Side& first = i % 2 == 0 ? roomy : tight;
+    first.measure(turn);
+    (&first == &roomy ? tight : roomy).measure(turn);
   }
   EXPECT_TRUE(eventually([&] {
     tight.measure(turn);
