@@ -21,6 +21,21 @@ namespace {
 using kiln::Result;
 using kiln::server::Config;
 
+// Where the fleet's jobs are is another Redis than the remote tier's, or the same; it is trusted as that one is.
+Result<void> complete_tune_worker(Config& config) {
+  if (config.tune_worker.empty()) return {};
+  if (config.pipe) return kiln::invalid_argument("--tune-worker: a daemon behind a pipe serves one client only");
+  if (config.tuner_path.empty()) return kiln::invalid_argument("--tune-worker: there is no kiln-tune (--tuner)");
+  kiln::redis::Access access = config.remote;
+  access.url = config.tune_worker;
+  if (auto checked = kiln::redis::complete(access, "--tune-worker"); !checked) return checked;
+  // The worker reads them itself, and may be started again after this process has left its directory.
+  for (std::string* path : {&config.remote.key_file, &config.remote.password_file}) {
+    if (!path->empty()) *path = std::filesystem::absolute(*path).string();
+  }
+  return {};
+}
+
 Result<void> complete(Config& config, bool cache_given, bool tuner_given) {
   if (config.pipe) {
     int type = 0;
@@ -46,7 +61,9 @@ Result<void> complete(Config& config, bool cache_given, bool tuner_given) {
   if (!config.golden_path.empty() && ::access(config.golden_path.c_str(), R_OK) != 0) {
     return kiln::invalid_argument("--golden " + config.golden_path + ": " + std::strerror(errno));
   }
-  if (auto remote = kiln::server::complete(config.remote); !remote) return remote.error();
+  kiln::redis::take_password(config.remote);
+  if (auto remote = kiln::redis::complete(config.remote, "--remote"); !remote) return remote.error();
+  if (auto worker = complete_tune_worker(config); !worker) return worker;
   // The process leaves its directory below.
   for (std::string* path :
        {&config.runtime_dir, &config.cache_dir, &config.worker_path, &config.tuner_path, &config.golden_path}) {

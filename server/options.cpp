@@ -34,7 +34,7 @@ void add_remote(CLI::App& app, RemoteOptions& remote) {
       ->type_name("FILE");
   app.add_flag("--remote-trust", remote.trust, "Without a key: execute what anybody wrote there");
   app.add_option("--remote-password-file", remote.password_file,
-                 "Redis' password; " + std::string(kRemotePasswordVariable) + " is another way")
+                 "Redis' password; " + std::string(redis::kPasswordVariable) + " is another way")
       ->type_name("FILE");
   add_seconds(app, "--remote-connect-timeout", remote.connect_timeout, "For connecting to Redis");
   add_seconds(app, "--remote-timeout", remote.timeout, "For an answer of Redis");
@@ -42,6 +42,16 @@ void add_remote(CLI::App& app, RemoteOptions& remote) {
       ->check(CLI::Range(1, 1000));
   add_seconds(app, "--remote-window", remote.breaker_window, "In which failures of Redis are counted");
   add_seconds(app, "--remote-rest", remote.breaker_rest, "Until Redis is tried again");
+}
+
+void add_fleet(CLI::App& app, Config& config) {
+  app.add_option("--tune-worker", config.tune_worker,
+                 "Tune what `kiln tune --fleet` asks for there; trusted as --remote is (--remote-key, --remote-trust)")
+      ->type_name("URL");
+  app.add_option("--tune-targets", config.tune_targets, "Kinds of targets it takes jobs of: cpu, cuda, amd")
+      ->type_name("T,...")
+      ->capture_default_str();
+  add_seconds(app, "--tune-lease", config.tune_lease, "A worker that was not heard of for so long loses its job");
 }
 
 std::string default_config_file() {
@@ -76,6 +86,7 @@ void add_options(CLI::App& app, Config& config) {
   app.add_option("--ready-fd", config.ready_fd, "Descriptor that is told when the socket listens");
   add_sizes(app, config);
   add_remote(app, config.remote);
+  add_fleet(app, config);
   add_seconds(app, "--idle-timeout", config.idle_timeout, "Exit after so long without connections; 0: never");
   add_seconds(app, "--deadline", config.default_deadline, "For requests that name none");
   add_seconds(app, "--drain-timeout", config.drain_timeout, "For running compiles at shutdown");

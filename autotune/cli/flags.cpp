@@ -2,28 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <initializer_list>
-#include <utility>
+
+#include "option_names.h"
 
 namespace kiln::autotune::cli {
-namespace {
-
-template <class Value>
-using Names = std::initializer_list<std::pair<const char*, Value>>;
-
-template <class Value>
-Result<Value> named(const std::string& flag, const std::string& text, Names<Value> names) {
-  std::string all;
-  for (const auto& [name, value] : names) {
-    if (text == name) return value;
-    all += (all.empty() ? "" : ", ") + std::string(name);
-  }
-  return invalid_argument(flag + " " + text + ": must be one of " + all);
-}
-
-}  // namespace
-
-Result<Seconds> parse_duration(const std::string& text) {
+Result<Seconds> parse_duration(const std::string& flag, const std::string& text) {
   constexpr std::pair<const char*, double> kUnits[] = {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
   double total = 0;
   const char* next = text.data();
@@ -43,7 +26,7 @@ Result<Seconds> parse_duration(const std::string& text) {
     total += value * scale;
     if (next == end) return Seconds(total);
   }
-  return invalid_argument("--budget " + text + ": write a time such as 90s, 30m or 1h30m");
+  return invalid_argument(flag + " " + text + ": write a time such as 90s, 30m or 1h30m");
 }
 
 std::vector<std::string> split_targets(const std::string& text) {
@@ -62,17 +45,11 @@ std::vector<std::string> split_targets(const std::string& text) {
 
 Result<BatchOptions> batch_options(const Flags& flags) {
   BatchOptions out;
-  auto search = named<Search>("--search", flags.search,
-                              {{"auto", Search::kAuto},
-                               {"exhaustive", Search::kExhaustive},
-                               {"random", Search::kRandom},
-                               {"halving", Search::kHalving},
-                               {"local", Search::kLocal}});
+  auto search = parse_name("--search", flags.search, kSearchNames);
   if (!search) return search.error();
-  auto cache = named<Cache>("--cache", flags.cache, {{"cold", Cache::kCold}, {"hot", Cache::kHot}});
+  auto cache = parse_name("--cache", flags.cache, kCacheNames);
   if (!cache) return cache.error();
-  auto bucket = named<Bucket>("--bucket", flags.bucket,
-                              {{"exact", Bucket::kExact}, {"powers", Bucket::kPowers}, {"facts", Bucket::kFacts}});
+  auto bucket = parse_name("--bucket", flags.bucket, kBucketNames);
   if (!bucket) return bucket.error();
   if (!(flags.share > 0 && flags.share <= 1)) return invalid_argument("--share: must be above 0 and at most 1");
   out.tune.search = *search;
@@ -85,10 +62,31 @@ Result<BatchOptions> batch_options(const Flags& flags) {
   out.targets = split_targets(flags.targets);
   if (out.targets.empty()) return invalid_argument("--targets: names none");
   if (!flags.budget.empty()) {
-    auto budget = parse_duration(flags.budget);
+    auto budget = parse_duration("--budget", flags.budget);
     if (!budget) return budget.error();
     out.budget = *budget;
   }
+  return out;
+}
+
+Result<FleetOptions> fleet_options(const Flags& flags, const std::string& builder) {
+  const bool working = !flags.worker.empty();
+  FleetOptions out;
+  out.access = flags.access;
+  out.access.url = working ? flags.worker : flags.fleet;
+  redis::take_password(out.access);
+  if (auto done = redis::complete(out.access, working ? "--worker" : "--fleet"); !done) return done.error();
+  out.builder = builder;
+  out.kinds = split_targets(flags.targets);
+  for (const std::string& kind : out.kinds) {
+    if (working && kind != "cpu" && kind != "cuda" && kind != "amd") {
+      return invalid_argument("--targets " + kind + ": a worker takes jobs of cpu, cuda or amd");
+    }
+  }
+  auto lease = parse_duration("--lease", flags.lease);
+  if (!lease) return lease.error();
+  if (*lease < Seconds(1)) return invalid_argument("--lease " + flags.lease + ": a second is the least");
+  out.lease = *lease;
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kiln/autotune/batch.h"
+#include "kiln/autotune/fleet.h"
 
 namespace kiln::autotune::cli {
 
@@ -16,12 +17,17 @@ struct Flags {
   uint64_t seed = 0;
   double share = 0.25;
   int threads = 0;
+  std::string fleet, worker;  // URLs: of who asks, of who works
+  std::string lease = "60s";
+  redis::Access access;
 };
 
 Result<BatchOptions> batch_options(const Flags& flags);
+// Of `--fleet` or `--worker`, for this compiler. Reads the secrets.
+Result<FleetOptions> fleet_options(const Flags& flags, const std::string& builder);
 
 // "90s", "30m", "1h30m", "500ms"; a number alone is seconds.
-Result<Seconds> parse_duration(const std::string& text);
+Result<Seconds> parse_duration(const std::string& flag, const std::string& text);
 // "cpu,cuda" in parts; what begins with + or - is a feature of the target before it.
 std::vector<std::string> split_targets(const std::string& text);
 

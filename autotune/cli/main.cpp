@@ -60,6 +60,19 @@ Result<void> check_report(const std::string& path) {
   return invalid_argument("--report " + path + ": cannot be written there");
 }
 
+StartRunner runners(const Flags& flags, const Interrupt& interrupt) {
+  const std::string database = flags.database.empty() ? Records::default_path() : flags.database;
+  RunnerOptions options;
+  options.executable = flags.runner;
+  options.threads = flags.threads;
+  options.reproducer_dir = directory_of(database) + "/reproducers";
+  options.stop = interrupt.token();
+  return [options](const std::string& kind) mutable {
+    options.kind = kind;
+    return start_runner(options);
+  };
+}
+
 int tune_jobs(const Flags& flags) {
   auto options = batch_options(flags);
   if (!options) return fail(options.error());
@@ -72,17 +85,7 @@ int tune_jobs(const Flags& flags) {
   connect.client_name = "kiln-tune";
   auto compiler = daemon_compiler(connect, compiles_at_once());
   if (!compiler) return fail(compiler.error());
-  const std::string database = flags.database.empty() ? Records::default_path() : flags.database;
   const Interrupt interrupt;
-  auto runner_for = [&](const std::string& kind) {
-    RunnerOptions runner;
-    runner.executable = flags.runner;
-    runner.kind = kind;
-    runner.threads = flags.threads;
-    runner.reproducer_dir = directory_of(database) + "/reproducers";
-    runner.stop = interrupt.token();
-    return start_runner(runner);
-  };
 
   ProgressLines lines(stderr, ::isatty(STDERR_FILENO) != 0, flags.verbose, options->budget);
   BatchProgress progress;
@@ -90,8 +93,19 @@ int tune_jobs(const Flags& flags) {
   progress.measured = [&](const BatchResult& so_far, size_t job, const Record& record) {
     lines.measured(so_far, job, record);
   };
-  const BatchResult result = run_batch(*jobs, **compiler, runner_for, **records, *options, progress, interrupt.token());
+  auto run = [&]() -> Result<BatchResult> {
+    if (flags.fleet.empty()) {
+      return run_batch(*jobs, **compiler, runners(flags, interrupt), **records, *options, progress, interrupt.token());
+    }
+    auto fleet = fleet_options(flags, (*compiler)->builder_id());
+    if (!fleet) return fleet.error();
+    fleet->notice = [&](const std::string& line) { lines.say("kiln tune: " + line); };
+    return run_fleet_batch(*jobs, **records, *options, *fleet, progress, interrupt.token());
+  };
+  auto done = run();
   lines.finish();
+  if (!done) return fail(done.error());
+  const BatchResult& result = *done;
   print_notes(**records);
 
   const auto replace = nlohmann::json::error_handler_t::replace;
@@ -100,7 +114,7 @@ int tune_jobs(const Flags& flags) {
     return fail(invalid_argument("standard output cannot be written"));
   }
   if (!flags.report.empty()) {
-    if (auto done = write_text_file(flags.report, html_report(result)); !done) return fail(done.error());
+    if (auto written = write_text_file(flags.report, html_report(result)); !written) return fail(written.error());
   }
   if (result.stopped) return kInterrupted;
   return result.count(JobState::kFailed) > 0 ? kFailed : 0;
@@ -148,6 +162,49 @@ int serve_daemon(const Flags& flags, const std::string& runtime_dir) {
   return 0;
 }
 
+// Tunes what others ask for. Of a daemon's own: it ends with that one.
+int work(const Flags& flags, const std::string& runtime_dir) {
+  client::ConnectOptions connect;
+  connect.client_name = "kiln-tune";
+  if (!runtime_dir.empty()) {
+    connect.runtime_dir = runtime_dir;
+    connect.autostart = connect.allow_pipe = false;
+    connect.exact_build = false;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  }
+  auto records = open_records(flags);
+  if (!records) return fail(records.error());
+  auto compiler = daemon_compiler(connect, compiles_at_once());
+  if (!compiler) return fail(compiler.error());
+  auto fleet = fleet_options(flags, (*compiler)->builder_id());
+  if (!fleet) return fail(fleet.error());
+  fleet->notice = [](const std::string& line) { std::fprintf(stderr, "kiln tune: %s\n", line.c_str()); };
+  const Interrupt interrupt;
+  auto done = work_for_fleet(**compiler, runners(flags, interrupt), **records, *fleet, interrupt.token());
+  return done ? 0 : fail(done.error());
+}
+
+void add_fleet_flags(CLI::App& app, Flags& flags) {
+  auto* fleet = app.add_option("--fleet", flags.fleet,
+                               "Let the workers there tune: redis://[USER@]HOST[:PORT][/DB], redis+unix:///PATH")
+                    ->type_name("URL");
+  auto* worker = app.add_option("--worker", flags.worker, "Tune what others ask for there by --fleet, until stopped")
+                     ->type_name("URL")
+                     ->excludes(fleet);
+  app.add_option("--lease", flags.lease, "A worker that was not heard of for so long loses its job to another")
+      ->needs(worker)
+      ->capture_default_str();
+  app.add_option("--remote-key", flags.access.key_file,
+                 "Of --fleet and --worker: only take what is authenticated by this secret of 32 bytes or more")
+      ->type_name("FILE");
+  app.add_flag("--remote-trust", flags.access.trust, "Without a key: execute what anybody wrote there");
+  app.add_option("--remote-password-file", flags.access.password_file,
+                 "Redis' password; " + std::string(redis::kPasswordVariable) + " is another way")
+      ->type_name("FILE");
+  // These are the workers' affair.
+  for (const char* name : {"--runner", "--threads", "--golden", "--frozen"}) fleet->excludes(app.get_option(name));
+}
+
 void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("jobs", flags.jobs, "Jobs files (JSON lines); - is standard input");
   app.add_option("--targets", flags.targets, "cpu, cuda, amd, or resolved targets: of jobs that name none")
@@ -169,6 +226,7 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--bucket", flags.bucket, "exact, powers or facts: which shapes share their tuning")
       ->capture_default_str();
   app.add_flag("--verbose", flags.verbose, "A line for each measurement");
+  add_fleet_flags(app, flags);
 }
 
 int main_of(int argc, char** argv) {
@@ -197,6 +255,7 @@ int main_of(int argc, char** argv) {
   if (serving) return serve_daemon(flags, runtime_dir);
   if (exporting->parsed()) return export_records(flags, export_file);
   if (importing->parsed()) return import_records(flags, import_files);
+  if (!flags.worker.empty()) return work(flags, runtime_dir);
   if (flags.jobs.empty()) return fail(invalid_argument("no jobs file is named; see --help"));
   return tune_jobs(flags);
 }

@@ -16,6 +16,8 @@ class ProgressLines {
 
   void changed(const BatchResult& so_far, size_t job);
   void measured(const BatchResult& so_far, size_t job, const Record& record);
+  // A line of its own.
+  void say(const std::string& line) { print(line); }
   // Removes the line that is drawn anew.
   void finish();
 

@@ -77,7 +77,7 @@ class Batch {
       outcome.state = stopped ? JobState::kStopped : JobState::kDone;
       outcome.result = std::move(*done);
       count_device_time(*outcome.result);
-      add_up();
+      result_.add_up();
     } else if (stopped) {
       outcome.state = JobState::kStopped;
     } else {
@@ -163,7 +163,7 @@ class Batch {
     };
     out.advanced = [this, index](const JobResult& so_far) {
       result_.jobs[index].result = so_far;
-      add_up();
+      result_.add_up();
       changed(index);
     };
     return out;
@@ -188,18 +188,6 @@ class Batch {
     const dsl::Facts facts = facts_of(job.kernel, job.workload);
     for (const Config& config : *configs) {
       prefetched_.push_back(compiler_.compile(job.kernel, job.target, config, facts));
-    }
-  }
-
-  void add_up() {
-    result_.measured = result_.reused = result_.failed = 0;
-    result_.spent = {};
-    for (const JobOutcome& job : result_.jobs) {
-      if (!job.result) continue;
-      result_.measured += job.result->measured;
-      result_.reused += job.result->reused;
-      result_.failed += job.result->failed;
-      add(result_.spent, job.result->spent);
     }
   }
 
@@ -239,6 +227,18 @@ class Batch {
 size_t BatchResult::count(JobState state) const {
   return static_cast<size_t>(
       std::count_if(jobs.begin(), jobs.end(), [&](const JobOutcome& job) { return job.state == state; }));
+}
+
+void BatchResult::add_up() {
+  measured = reused = failed = 0;
+  spent = {};
+  for (const JobOutcome& job : jobs) {
+    if (!job.result) continue;
+    measured += job.result->measured;
+    reused += job.result->reused;
+    failed += job.result->failed;
+    add(spent, job.result->spent);
+  }
 }
 
 BatchResult run_batch(const std::vector<JobSpec>& jobs, Compiler& compiler, const StartRunner& start_runner,

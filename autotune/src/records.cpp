@@ -135,24 +135,15 @@ class SqliteRecords final : public Records {
     return count;
   }
 
+  Result<size_t> merge(const std::vector<Record>& records) override { return merge(records, {}); }
+
   Result<size_t> import_lines(const std::string& path) override {
     auto text = read_text_file(path);
     if (!text) return text.error();
     auto lines = parse_record_lines(*text, path);
     if (!lines) return lines.error();
-    auto transaction = Transaction::begin(database());
-    if (!transaction) return transaction.error();
-    size_t taken = 0;
-    for (const Record& record : lines->records) {
-      auto took = merge(record);
-      if (!took) return took.error();
-      taken += *took;
-    }
-    for (const MachineRecord& item : lines->machines) {
-      if (auto done = write_machine("INSERT OR IGNORE", item); !done) return done.error();
-    }
-    if (auto done = transaction->commit(); !done) return done.error();
-    if (!lines->note.empty()) notes_.push_back(lines->note);
+    auto taken = merge(lines->records, lines->machines);
+    if (taken && !lines->note.empty()) notes_.push_back(lines->note);
     return taken;
   }
 
@@ -207,9 +198,25 @@ class SqliteRecords final : public Records {
         .run();
   }
 
+  Result<size_t> merge(const std::vector<Record>& records, const std::vector<MachineRecord>& machines) {
+    auto transaction = Transaction::begin(database());
+    if (!transaction) return transaction.error();
+    size_t taken = 0;
+    for (const Record& record : records) {
+      auto took = merge_one(record);
+      if (!took) return took.error();
+      taken += *took;
+    }
+    for (const MachineRecord& item : machines) {
+      if (auto done = write_machine("INSERT OR IGNORE", item); !done) return done.error();
+    }
+    if (auto done = transaction->commit(); !done) return done.error();
+    return taken;
+  }
+
   // Whether the record was taken: of two, the one with more samples is. A choice stays one whichever record does; of
   // two choices the faster.
-  Result<bool> merge(const Record& record) {
+  Result<bool> merge_one(const Record& record) {
     auto scope = scope_of(record.key);
     if (!scope) return scope.error();
     Statement query(database(), "SELECT samples, is_best FROM measurement WHERE scope = ? AND config = ?");

@@ -69,6 +69,7 @@ class GoldenRecords final : public Records {
 
   Result<void> put(const Record&) override { return refuse(); }
   Result<void> set_best(const RecordKey&, const Config&) override { return refuse(); }
+  Result<size_t> merge(const std::vector<Record>&) override { return refuse(); }
   Result<size_t> import_lines(const std::string&) override { return refuse(); }
   Result<void> put_machine(const std::string&, const std::string&, const nlohmann::json&) override { return refuse(); }
 
@@ -115,6 +116,7 @@ class GoldenOverDatabase final : public Records {
     return database_->set_best(key, config);
   }
   Result<size_t> export_lines(const std::string& path) override { return database_->export_lines(path); }
+  Result<size_t> merge(const std::vector<Record>& records) override { return database_->merge(records); }
   Result<size_t> import_lines(const std::string& path) override { return database_->import_lines(path); }
   Result<void> put_machine(const std::string& hardware, const std::string& builder,
                            const nlohmann::json& machine) override {

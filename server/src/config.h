@@ -38,6 +38,9 @@ struct Config {
   uint64_t memory_bytes = 256ull << 20;
 
   RemoteOptions remote;
+  std::string tune_worker;           // URL of the fleet's Redis; empty: no worker. Trusted as `remote` is
+  std::string tune_targets = "cpu";  // kinds of targets that the worker takes jobs of
+  Milliseconds tune_lease{60'000};   // a worker that was not heard of for so long loses its job
 
   size_t queue_jobs = 4096;
   uint64_t queue_bytes = 256ull << 20;

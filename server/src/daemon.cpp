@@ -23,6 +23,7 @@ Daemon::Daemon(Config config, Reread reread)
       scratch_(std::make_shared<Bytes>(wire::kReadStep)),
       pool_(io_, config_, scratch_, log_, metrics_),
       tuner_(io_, config_, scratch_, log_, metrics_),
+      tune_worker_(io_, config_, log_),
       listener_(io_, log_),
       metrics_port_(io_, [this] { return prometheus_text(stats()); }),
       signals_(io_),
@@ -54,6 +55,7 @@ int Daemon::run() {
   io_.run();
   connections_.clear();
   tuner_.stop();
+  tune_worker_.stop();
   pool_.stop();
   if (store_) store_->finish();
   log_.info("exit", {{"code", exit_code_}});
@@ -117,6 +119,7 @@ Result<void> Daemon::open_for_clients(const std::string& native_target) {
     }
     watch_socket();
     arm_idle();
+    tune_worker_.start();
   }
   log_.info("listening",
             {{"builder_id", services_->builder_id}, {"native_target", native_target}, {"config", to_json(config_)}});
@@ -172,6 +175,7 @@ nlohmann::json Daemon::stats() const {
   out.update(store_->stats());
   out.update(pool_.stats());
   out.update(tuner_.stats());
+  out.update(tune_worker_.stats());
   auto uptime = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_);
   out["pid"] = ::getpid();
   out["uptime_ms"] = uptime.count();

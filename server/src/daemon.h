@@ -19,6 +19,7 @@
 #include "scheduler.h"
 #include "service_manager.h"
 #include "store.h"
+#include "tune_worker.h"
 #include "tuner_process.h"
 #include "worker_pool.h"
 
@@ -65,6 +66,7 @@ class Daemon {
   std::shared_ptr<Bytes> scratch_;
   WorkerPool pool_;
   TunerProcess tuner_;
+  TuneWorker tune_worker_;
   std::optional<Store> store_;
   std::optional<Scheduler> scheduler_;
   std::optional<Services> services_;

@@ -92,6 +92,7 @@ void Daemon::drain(const std::string& reason) {
   metrics_port_.close();
   idle_timer_.cancel();
   check_timer_.cancel();
+  tune_worker_.drain();  // before compiles are refused, which it would take for its job's failure
   tuner_.stop();
   if (scheduler_) scheduler_->drain();
   poll_drained();

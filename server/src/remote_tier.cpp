@@ -12,7 +12,7 @@ constexpr size_t kMaxLookups = 256;  // waiting for one thread
 constexpr size_t kMaxQueued = 1024;
 constexpr uint64_t kMaxQueuedBytes = 64ull << 20;
 
-RemoteReply late_reply() { return {RemoteFailure::kTimeout, "no answer in time", std::nullopt}; }
+redis::ValueReply late_reply() { return {redis::Failure::kTimeout, "no answer in time", std::nullopt}; }
 
 }  // namespace
 
@@ -26,7 +26,7 @@ struct RemoteTier::Lookup {
 };
 
 struct RemoteTier::Found {
-  RemoteReply reply;
+  redis::ValueReply reply;
   SharedBlob blob;
   std::string rejected;  // why the value was not taken
 };
@@ -38,8 +38,8 @@ RemoteTier::RemoteTier(asio::io_context& io, Log& log, const RemoteOptions& opti
       codec_(builder_id, options.key),
       breaker_({options.breaker_failures, options.breaker_window, options.breaker_rest}),
       canary_timer_(io),
-      readers_{Lane(*parse_remote_address(options.url), options), Lane(*parse_remote_address(options.url), options)},
-      writer_(*parse_remote_address(options.url), options) {}
+      readers_{Lane(*redis::parse_address(options.url), options), Lane(*redis::parse_address(options.url), options)},
+      writer_(*redis::parse_address(options.url), options) {}
 
 RemoteTier::~RemoteTier() { finish(); }
 
@@ -85,7 +85,7 @@ void RemoteTier::look_up(const RequestKey& key, bool canary, std::function<void(
 }
 
 // On a thread of its own.
-RemoteTier::Found RemoteTier::ask(RedisLink& link, const RequestKey& key) const {
+RemoteTier::Found RemoteTier::ask(redis::Link& link, const RequestKey& key) const {
   Found out{link.get(codec_.name(key)), nullptr, {}};
   if (out.reply.failure || !out.reply.value) return out;
   auto entry = codec_.decode(key, *out.reply.value);
@@ -117,7 +117,7 @@ void RemoteTier::on_late(const LookupPtr& lookup) {
   settle(lookup, nullptr, late_reply());
 }
 
-void RemoteTier::settle(const LookupPtr& lookup, const SharedBlob& blob, const RemoteReply& reply) {
+void RemoteTier::settle(const LookupPtr& lookup, const SharedBlob& blob, const redis::ValueReply& reply) {
   lookup->settled = true;
   auto done = std::move(lookup->done);
   if (lookup->canary) {
@@ -135,7 +135,7 @@ void RemoteTier::settle(const LookupPtr& lookup, const SharedBlob& blob, const R
   done(blob);
 }
 
-void RemoteTier::record_failure(const RemoteReply& reply, bool counts) {
+void RemoteTier::record_failure(const redis::ValueReply& reply, bool counts) {
   ++errors_[std::string(to_string(*reply.failure))];
   log_.debug("remote_failed", {{"kind", to_string(*reply.failure)}, {"reason", reply.detail}});
   if (!counts || !breaker_.failed(Clock::now())) return;
@@ -181,21 +181,21 @@ void RemoteTier::pump_writes() {
   write_running_ = true;
   last_key_ = blob->key;
   asio::post(writer_.thread, [this, blob] {
-    RemoteReply reply;
+    redis::ValueReply reply;
     if (auto value = codec_.encode(blob->key, blob->bytes)) {
       reply = writer_.link.set(codec_.name(blob->key), *value);
     } else {
-      reply = {RemoteFailure::kServer, value.error().message, std::nullopt};
+      reply = {redis::Failure::kServer, value.error().message, std::nullopt};
     }
     asio::post(io_, [this, blob, reply = std::move(reply)] { on_written(blob, reply); });
   });
 }
 
-void RemoteTier::on_written(const SharedBlob& blob, const RemoteReply& reply) {
+void RemoteTier::on_written(const SharedBlob& blob, const redis::ValueReply& reply) {
   write_running_ = false;
   if (!reply.failure) {
     ++stored_;
-  } else if (*reply.failure == RemoteFailure::kServer) {
+  } else if (*reply.failure == redis::Failure::kServer) {
     // One that is full, or read-only for us, still answers lookups; and would not take this entry the next time.
     ++dropped_;
     record_failure(reply, false);

@@ -17,9 +17,10 @@
 #include <string>
 
 #include "breaker.h"
+#include "kiln/redis/link.h"
 #include "log.h"
 #include "memory_cache.h"
-#include "redis_link.h"
+#include "remote_options.h"
 #include "remote_value.h"
 
 namespace kiln::server {
@@ -44,8 +45,8 @@ class RemoteTier {
  private:
   using Clock = std::chrono::steady_clock;
   struct Lane {
-    Lane(const RemoteAddress& address, const RemoteOptions& options) : link(address, options) {}
-    RedisLink link;  // of the thread below
+    Lane(const redis::Address& address, const RemoteOptions& options) : link(address, options) {}
+    redis::Link link;  // of the thread below
     boost::asio::thread_pool thread{1};
     size_t waiting = 0;
   };
@@ -54,14 +55,14 @@ class RemoteTier {
   using LookupPtr = std::shared_ptr<Lookup>;
 
   void look_up(const RequestKey& key, bool canary, std::function<void(SharedBlob)> done);
-  Found ask(RedisLink& link, const RequestKey& key) const;
+  Found ask(redis::Link& link, const RequestKey& key) const;
   void on_found(const LookupPtr& lookup, Found& found);
   void on_late(const LookupPtr& lookup);
-  void settle(const LookupPtr& lookup, const SharedBlob& blob, const RemoteReply& reply);
+  void settle(const LookupPtr& lookup, const SharedBlob& blob, const redis::ValueReply& reply);
   void pump_writes();
-  void on_written(const SharedBlob& blob, const RemoteReply& reply);
+  void on_written(const SharedBlob& blob, const redis::ValueReply& reply);
   void trim_queue();
-  void record_failure(const RemoteReply& reply, bool counts);
+  void record_failure(const redis::ValueReply& reply, bool counts);
   void arm_canary();
   void send_canary();
 

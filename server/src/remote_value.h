@@ -1,24 +1,20 @@
-// An entry as it lies in the remote tier: compressed, and bound to its name by a digest. docs/cache-format.md, "Remote
-// value", is the manual.
+// An entry as it lies in the remote tier: under a name of its builder and key, sealed (kiln/redis/sealed.h).
 #pragma once
 
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "frame_socket.h"
 #include "kiln/dsl/request.h"
 #include "kiln/dsl/result.h"
+#include "kiln/redis/sealed.h"
 #include "kiln/wire/entry.h"
 
 namespace kiln::server {
 
-// The longest value of any entry.
-inline constexpr size_t kMaxRemoteValue = wire::kMaxEntrySize + (1u << 20);
-
 class RemoteCodec {
  public:
-  // With a key the digest is its HMAC, and only values with such a one are taken.
+  // With a key only entries that were sealed with it are taken.
   RemoteCodec(std::string builder_id, std::string key);
 
   // "kiln:1:<builder>:<key in hex>"
@@ -28,10 +24,9 @@ class RemoteCodec {
   Result<Bytes> decode(const RequestKey& key, std::span<const std::byte> value) const;
 
  private:
-  Bytes digest(std::string_view name, std::span<const std::byte> head, std::span<const std::byte> body) const;
-
   const wire::BuilderTag builder_tag_;
-  const std::string prefix_, key_;
+  const std::string prefix_;
+  const redis::Sealer sealer_;
 };
 
 }  // namespace kiln::server

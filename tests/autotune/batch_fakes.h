@@ -41,6 +41,7 @@ struct FakeDevice {
   };
   std::function<CandidateStatus(const Config&)> status = [](const Config&) { return CandidateStatus(); };
   std::chrono::microseconds pause{0};  // of one measurement
+  double jitter = 1e-3;                // the steps between the times of one config
   std::string log;                     // a line for each config of each measurement
 };
 
@@ -65,7 +66,8 @@ class FakeRunner final : public Runner {
     out.status.resize(ids.size());
     for (int round = 0; round < rounds; ++round, ++tick_) {
       Round times;
-      for (const CandidateId id : ids) times.us.push_back(device_.time_us(loaded_[id]) * (1 + 1e-3 * (tick_ % 5)));
+      for (const CandidateId id : ids)
+        times.us.push_back(device_.time_us(loaded_[id]) * (1 + device_.jitter * (tick_ % 5)));
       out.rounds.push_back(std::move(times));
     }
     for (const CandidateId id : ids) note(kernel_ + " " + to_string(loaded_[id]));

@@ -148,6 +148,7 @@ class MemoryRecords final : public Records {
     return out;
   }
   Result<size_t> export_lines(const std::string&) override { return size_t{0}; }
+  Result<size_t> merge(const std::vector<Record>&) override { return size_t{0}; }
   Result<size_t> import_lines(const std::string&) override { return size_t{0}; }
   Result<nlohmann::json> machine(const std::string& hardware, const std::string&) override {
     return machines[hardware];

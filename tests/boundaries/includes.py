@@ -10,11 +10,12 @@ MAY_INCLUDE = {
     "dsl": {"dsl"},
     "client/wire": {"dsl", "wire"},
     "client/cmdline": {"cmdline"},
+    "client/redis": {"dsl", "wire", "redis"},
     "client": {"dsl", "wire", "cmdline", "client"},
     "codegen": {"dsl", "codegen"},
     "codegen/worker": {"dsl", "codegen", "wire"},
-    "autotune": {"dsl", "client", "wire", "cmdline", "autotune"},
-    "server": {"dsl", "wire", "cmdline", "autotune", "server"},
+    "autotune": {"dsl", "client", "wire", "redis", "cmdline", "autotune"},
+    "server": {"dsl", "wire", "redis", "cmdline", "autotune", "server"},
 }
 
 

@@ -1,9 +1,6 @@
 // The remote tier with Debian's redis-server.
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,56 +10,15 @@
 #include <thread>
 
 #include "fake_bytes.h"
+#include "redis_process.h"
 #include "remote_fixture.h"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration)
 
 namespace kiln::service_test {
 namespace {
 
-int shell(const std::string& command) { return std::system(("{ " + command + "; } >/dev/null 2>&1").c_str()); }
-
-bool redis_installed() { return shell("command -v redis-server && command -v redis-cli") == 0; }
-
-// Nothing on disk, and a socket in the test's directory.
-class RedisProcess {
- public:
-  RedisProcess(const std::string& directory, std::vector<std::string> more = {}) : socket_(directory + "/redis.sock") {
-    std::vector<std::string> words = {"redis-server",
-                                      "--port",
-                                      "0",
-                                      "--unixsocket",
-                                      socket_,
-                                      "--save",
-                                      "",
-                                      "--dir",
-                                      directory,
-                                      "--appendonly",
-                                      "no",
-                                      "--daemonize",
-                                      "no",
-                                      "--logfile",
-                                      directory + "/redis.log"};
-    words.insert(words.end(), more.begin(), more.end());
-    std::vector<char*> pointers;
-    for (auto& word : words) pointers.push_back(word.data());
-    pointers.push_back(nullptr);
-    EXPECT_EQ(::posix_spawnp(&pid_, "redis-server", nullptr, nullptr, pointers.data(), environ), 0);
-    EXPECT_TRUE(eventually([this] { return shell("redis-cli -s " + socket_ + " PING") == 0; }));
-  }
-  ~RedisProcess() { kill_now(); }
-  void kill_now() {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-    pid_ = -1;
-  }
-  std::string url() const { return "redis+unix://" + socket_; }
-
- private:
-  std::string socket_;
-  pid_t pid_ = -1;
-};
+using redis_test::redis_installed;
+using redis_test::RedisProcess;
+using redis_test::shell;
 
 class RedisTest : public RemoteServiceTest {
  protected:

@@ -62,15 +62,15 @@ TEST(Breaker, WhatEndsLateChangesNothing) {
 }
 
 TEST(RemoteAddress, Forms) {
-  EXPECT_EQ(parse_remote_address("redis+unix:///run/redis.sock")->socket, "/run/redis.sock");
-  auto full = parse_remote_address("redis://kiln@cache.example:7000/3");
+  EXPECT_EQ(redis::parse_address("redis+unix:///run/redis.sock")->socket, "/run/redis.sock");
+  auto full = redis::parse_address("redis://kiln@cache.example:7000/3");
   ASSERT_TRUE(full) << full.error().message;
   EXPECT_EQ(full->user, "kiln");
   EXPECT_EQ(full->host, "cache.example");
   EXPECT_EQ(full->port, 7000);
   EXPECT_EQ(full->database, 3u);
-  EXPECT_EQ(parse_remote_address("redis://10.0.0.1")->port, 6379);
-  auto v6 = parse_remote_address("redis://[::1]:7001");
+  EXPECT_EQ(redis::parse_address("redis://10.0.0.1")->port, 6379);
+  auto v6 = redis::parse_address("redis://[::1]:7001");
   ASSERT_TRUE(v6) << v6.error().message;
   EXPECT_EQ(v6->host, "::1");
   EXPECT_EQ(v6->port, 7001);
@@ -79,10 +79,10 @@ TEST(RemoteAddress, Forms) {
 TEST(RemoteAddress, Refused) {
   for (const char* url : {"", "localhost", "http://x", "rediss://x", "redis://", "redis://x:0", "redis://x:70000",
                           "redis://x:1x", "redis://x/db", "redis://[::1", "redis://[::1]x", "redis+unix://relative"}) {
-    EXPECT_FALSE(parse_remote_address(url)) << url;
+    EXPECT_FALSE(redis::parse_address(url)) << url;
   }
-  EXPECT_FALSE(parse_remote_address("redis+unix:///" + std::string(200, 'x')));
-  auto with_password = parse_remote_address("redis://user:word@host");
+  EXPECT_FALSE(redis::parse_address("redis+unix:///" + std::string(200, 'x')));
+  auto with_password = redis::parse_address("redis://user:word@host");
   ASSERT_FALSE(with_password);
   EXPECT_NE(with_password.error().message.find("--remote-password-file"), std::string::npos);
   EXPECT_EQ(with_password.error().message.find("word@"), std::string::npos) << "passwords stay out of messages";
@@ -96,34 +96,38 @@ void write_secret(const std::string& path, const std::string& text, mode_t mode)
 TEST(RemoteOptions, CodeFromElsewhereNeedsAKeyOrTrust) {
   TempDir temp;
   RemoteOptions off;
-  EXPECT_TRUE(complete(off));
-  RemoteOptions options{.url = "redis://host"};
-  EXPECT_FALSE(complete(options)) << "reading is what executes it";
+  EXPECT_TRUE(complete(off, "--remote"));
+  RemoteOptions options;
+  options.url = "redis://host";
+  EXPECT_FALSE(complete(options, "--remote")) << "reading is what executes it";
   options.trust = true;
-  EXPECT_TRUE(complete(options));
+  EXPECT_TRUE(complete(options, "--remote"));
   options.trust = false;
   options.key_file = temp / "key";
-  EXPECT_FALSE(complete(options)) << "there is no such file";
-  const std::string key(kMinRemoteKey, 'k');
+  EXPECT_FALSE(complete(options, "--remote")) << "there is no such file";
+  const std::string key(redis::kMinKey, 'k');
   write_secret(options.key_file, key + "\n", 0644);
-  EXPECT_FALSE(complete(options)) << "everybody may read it";
+  EXPECT_FALSE(complete(options, "--remote")) << "everybody may read it";
   ::chmod(options.key_file.c_str(), 0600);
-  ASSERT_TRUE(complete(options));
+  ASSERT_TRUE(complete(options, "--remote"));
   EXPECT_EQ(options.key, key);
   write_secret(options.key_file, key.substr(1), 0600);
-  EXPECT_FALSE(complete(options)) << "too short";
+  EXPECT_FALSE(complete(options, "--remote")) << "too short";
 }
 
 TEST(RemoteOptions, PasswordIsNotHandedOn) {
   TempDir temp;
-  ::setenv(kRemotePasswordVariable, "word", 1);
-  RemoteOptions options{.url = "redis://host", .trust = true};
-  ASSERT_TRUE(complete(options));
+  ::setenv(redis::kPasswordVariable, "word", 1);
+  RemoteOptions options;
+  options.url = "redis://host";
+  options.trust = true;
+  redis::take_password(options);
+  ASSERT_TRUE(complete(options, "--remote"));
   EXPECT_EQ(options.password, "word");
-  EXPECT_EQ(::getenv(kRemotePasswordVariable), nullptr);
+  EXPECT_EQ(::getenv(redis::kPasswordVariable), nullptr);
   options.password_file = temp / "password";
   write_secret(options.password_file, "other\n", 0600);
-  ASSERT_TRUE(complete(options));
+  ASSERT_TRUE(complete(options, "--remote"));
   EXPECT_EQ(options.password, "other");
 }
 
@@ -192,6 +196,15 @@ TEST(RemoteValue, WhoseEntryItIs) {
   EXPECT_FALSE(keyed.decode(key, *keyed.encode(key, entry_of(key, "another builder"))));
 }
 
+RemoteOptions writing_to(const std::string& socket) {
+  RemoteOptions out;
+  out.url = "redis+unix://" + socket;
+  out.mode = "readwrite";
+  out.trust = true;
+  out.timeout = 60s;
+  return out;
+}
+
 // What the tier does on its io thread, until `done`.
 void run_until(boost::asio::io_context& io, const std::function<bool()>& done) {
   EXPECT_TRUE(service_test::eventually([&] {
@@ -205,7 +218,7 @@ TEST(RemoteTier, WritesWaitInABoundedQueue) {
   TempDir temp;
   boost::asio::io_context io;
   Log log(temp / "log", "info");
-  RemoteOptions options{.url = "redis+unix://" + (temp / "redis"), .mode = "readwrite", .trust = true, .timeout = 60s};
+  RemoteOptions options = writing_to(temp / "redis");
   RemoteTier tier(io, log, options, kBuilder);
   auto put = [&](const RequestKey& key, size_t size) {
     tier.put(std::make_shared<const Blob>(Blob{key, Bytes(size), nullptr}));
@@ -227,7 +240,7 @@ TEST(RemoteTier, WhatCouldNotBeWrittenIsWrittenLater) {
   TempDir temp;
   boost::asio::io_context io;
   Log log(temp / "log", "info");
-  RemoteOptions options{.url = "redis+unix://" + (temp / "redis"), .mode = "readwrite", .trust = true, .timeout = 60s};
+  RemoteOptions options = writing_to(temp / "redis");
   options.breaker_failures = 1;
   options.breaker_rest = 1ms;
   RemoteTier tier(io, log, options, kBuilder);
@@ -248,7 +261,7 @@ TEST(RemoteTier, ServerThatTakesNothingIsStillAsked) {
   TempDir temp;
   boost::asio::io_context io;
   Log log(temp / "log", "info");
-  RemoteOptions options{.url = "redis+unix://" + (temp / "redis"), .mode = "readwrite", .trust = true, .timeout = 60s};
+  RemoteOptions options = writing_to(temp / "redis");
   options.breaker_failures = 1;
   RemoteTier tier(io, log, options, kBuilder);
   FakeRedis redis(temp / "redis", FakeRedis::Manners::kRefuse);

@@ -42,6 +42,8 @@ struct BatchResult {
   std::vector<std::string> notes;
 
   size_t count(JobState state) const;
+  // The sums over all jobs, from the jobs as they are.
+  void add_up();
 };
 
 // Told on the thread that runs the batch; `job` is the index of the one that changed.

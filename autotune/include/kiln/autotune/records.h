@@ -63,8 +63,10 @@ class Records {
   // Chosen configs of a kernel on a target and hardware, of any bucket: where transfer begins.
   virtual Result<std::vector<Record>> neighbours(const RecordKey& key) = 0;
 
-  // JSON lines. Import merges: of two records of one key and config the one with more samples stays. Returns how many
-  // were taken.
+  // Of two records of one key and config the one with more samples stays, and of two choices the faster. Returns how
+  // many were taken; all of them or none where it fails.
+  virtual Result<size_t> merge(const std::vector<Record>& records) = 0;
+  // JSON lines. Import merges, and returns how many were taken.
   virtual Result<size_t> export_lines(const std::string& path) = 0;
   virtual Result<size_t> import_lines(const std::string& path) = 0;
 

@@ -1,5 +1,5 @@
 // The URL, the secrets, and what has to be there before code from elsewhere is taken.
-#include "remote_options.h"
+#include "kiln/redis/access.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,13 +13,13 @@
 
 #include "kiln/wire/fd.h"
 
-namespace kiln::server {
+namespace kiln::redis {
 namespace {
 
 constexpr std::string_view kUnixScheme = "redis+unix://", kTcpScheme = "redis://";
 constexpr off_t kMaxSecret = 4096;
 
-Error bad_url(const std::string& what) { return invalid_argument("--remote: " + what); }
+Error bad_url(const std::string& what) { return invalid_argument(what); }
 
 template <class Number>
 bool parse_number(std::string_view text, Number& out) {
@@ -27,16 +27,16 @@ bool parse_number(std::string_view text, Number& out) {
   return failed == std::errc() && end == text.data() + text.size();
 }
 
-Result<RemoteAddress> parse_unix(std::string_view path) {
+Result<Address> parse_unix(std::string_view path) {
   if (!path.starts_with('/')) return bad_url("redis+unix:// needs an absolute path: redis+unix:///run/redis.sock");
   if (path.size() >= sizeof(sockaddr_un::sun_path)) return bad_url("the socket's path is too long");
-  RemoteAddress out;
+  Address out;
   out.socket = path;
   return out;
 }
 
 // "HOST", "HOST:PORT", "[V6]" or "[V6]:PORT".
-Result<void> parse_host(std::string_view text, RemoteAddress& out) {
+Result<void> parse_host(std::string_view text, Address& out) {
   std::string_view port;
   if (text.starts_with('[')) {
     size_t end = text.find(']');
@@ -56,13 +56,12 @@ Result<void> parse_host(std::string_view text, RemoteAddress& out) {
   return {};
 }
 
-Result<RemoteAddress> parse_tcp(std::string_view text) {
-  RemoteAddress out;
+Result<Address> parse_tcp(std::string_view text) {
+  Address out;
   if (size_t at = text.rfind('@'); at != std::string_view::npos) {
     out.user = text.substr(0, at);
     if (out.user.find(':') != std::string::npos) {
-      return bad_url(std::string("no password on the command line: --remote-password-file or ") +
-                     kRemotePasswordVariable);
+      return bad_url(std::string("no password on the command line: --remote-password-file or ") + kPasswordVariable);
     }
     text.remove_prefix(at + 1);
   }
@@ -79,7 +78,7 @@ Error file_error(const std::string& path, const std::string& what) { return inva
 
 }  // namespace
 
-Result<RemoteAddress> parse_remote_address(const std::string& url) {
+Result<Address> parse_address(const std::string& url) {
   std::string_view text = url;
   if (text.starts_with(kUnixScheme)) return parse_unix(text.substr(kUnixScheme.size()));
   if (text.starts_with(kTcpScheme)) return parse_tcp(text.substr(kTcpScheme.size()));
@@ -101,29 +100,33 @@ Result<std::string> read_secret(const std::string& path) {
   return text;
 }
 
-Result<void> complete(RemoteOptions& options) {
-  // Workers and the tuner are this process's children.
-  if (const char* password = ::getenv(kRemotePasswordVariable)) options.password = password;
-  ::unsetenv(kRemotePasswordVariable);
-  if (!options.enabled()) return {};
-  if (auto address = parse_remote_address(options.url); !address) return address.error();
-  if (!options.key_file.empty()) {
-    auto key = read_secret(options.key_file);
-    if (!key) return key.error();
-    if (key->size() < kMinRemoteKey) {
-      return file_error(options.key_file, "shorter than " + std::to_string(kMinRemoteKey) + " bytes");
-    }
-    options.key = *key;
-  } else if (!options.trust) {
-    return invalid_argument(
-        "--remote: whoever writes there has code executed here; --remote-key FILE takes only entries authenticated by "
-        "that key, --remote-trust any");
+void take_password(Access& access) {
+  if (const char* password = ::getenv(kPasswordVariable)) access.password = password;
+  ::unsetenv(kPasswordVariable);
+}
+
+Result<void> complete(Access& access, const std::string& option) {
+  if (!access.enabled()) return {};
+  if (auto address = parse_address(access.url); !address) {
+    return invalid_argument(option + ": " + address.error().message);
   }
-  if (options.password_file.empty()) return {};
-  auto password = read_secret(options.password_file);
+  if (!access.key_file.empty()) {
+    auto key = read_secret(access.key_file);
+    if (!key) return key.error();
+    if (key->size() < kMinKey) {
+      return file_error(access.key_file, "shorter than " + std::to_string(kMinKey) + " bytes");
+    }
+    access.key = *key;
+  } else if (!access.trust) {
+    return invalid_argument(option +
+                            ": whoever writes there has code executed here; --remote-key FILE takes only what is "
+                            "authenticated by that key, --remote-trust anything");
+  }
+  if (access.password_file.empty()) return {};
+  auto password = read_secret(access.password_file);
   if (!password) return password.error();
-  options.password = *password;
+  access.password = *password;
   return {};
 }
 
-}  // namespace kiln::server
+}  // namespace kiln::redis

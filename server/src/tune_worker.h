@@ -1,0 +1,42 @@
+// The fleet's worker of this daemon: `kiln-tune --worker` beside it, for as long as it serves (docs/tuning.md, "A
+// fleet"). The worker is a client like others; this keeps it alive.
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "config.h"
+#include "log.h"
+
+namespace kiln::server {
+
+class TuneWorker {
+ public:
+  TuneWorker(boost::asio::io_context& io, const Config& config, Log& log);
+  ~TuneWorker();
+
+  // Where the daemon is to have one. Started again when it dies, after 1 s, then 2 s, … 60 s.
+  void start();
+  // It gives its job back and ends; stop() waits for that.
+  void drain();
+  void stop();
+
+  nlohmann::json stats() const;
+
+ private:
+  void spawn();
+  void watch();
+
+  const Config& config_;
+  Log& log_;
+  boost::asio::steady_timer timer_;
+  pid_t pid_ = -1;
+  uint64_t starts_ = 0;
+  std::chrono::seconds rest_{1};
+  bool draining_ = false;
+};
+
+}  // namespace kiln::server
