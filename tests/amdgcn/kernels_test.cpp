@@ -85,15 +85,16 @@ TEST(LoaderRules, NameWhatIsWrong) {
 
 // ---- every kernel ----
 
-// A whole layer's f32 weights in one block are too many registers where there are no matrix instructions for them.
-bool may_have_scratch(std::string_view kernel, std::string_view gpu) {
-  return kernel == "mlp_softshrink" && gpu != "gfx90a" && gpu != "gfx942";
+// Bytes of scratch a thread may have. mlp_softshrink takes some for values that it computes before a whole layer's f32
+// weights fill the registers, and wants behind: they are stored and loaded once, outside of loops.
+int64_t most_scratch(std::string_view kernel, std::string_view gpu) {
+  if (kernel != "mlp_softshrink" || gpu == "gfx90a" || gpu == "gfx942") return 0;
+  return gpu == "gfx906" ? 320 : 64;
 }
 
-// All is kept in registers.
-void expect_no_scratch(const Artifact& artifact) {
-  EXPECT_EQ(artifact.metadata.at("device").at("scratch_bytes"), 0);
-  EXPECT_EQ(artifact.metadata.at("device").at("spill_bytes"), 0);
+void expect_scratch(const Artifact& artifact, int64_t most) {
+  EXPECT_LE(artifact.metadata.at("device").at("scratch_bytes").get<int64_t>(), most);
+  EXPECT_LE(artifact.metadata.at("device").at("spill_bytes").get<int64_t>(), most);
 }
 
 std::vector<const dsl::LibraryKernel*> all_kernels() {
@@ -120,7 +121,7 @@ TEST_P(LibraryOnAmd, IsLinkedForEveryProcessorWithoutScratch) {
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
     EXPECT_EQ(artifact->metadata.at("emit"), "hsaco");
     expect_sound(*artifact, gpu);
-    if (!may_have_scratch(GetParam()->name, gpu.name)) expect_no_scratch(*artifact);
+    expect_scratch(*artifact, most_scratch(GetParam()->name, gpu.name));
   }
 }
 
@@ -142,7 +143,7 @@ TEST_P(FlagshipOnAmd, TakesNoScratch) {
     const auto artifact = compile(GetParam().kernel, {}, std::string("amd:") + gpu);
     ASSERT_TRUE(artifact.ok()) << gpu << ": " << artifact.error().message;
     SCOPED_TRACE(gpu);
-    expect_no_scratch(*artifact);
+    expect_scratch(*artifact, 0);
   }
 }
 

@@ -156,6 +156,12 @@ TEST(DotOperands, OfMoreThanSharedMemoryGoInParts) {
   Trial run = trial(t, 1);
   run.targets = {"amd:gfx942", "amd:gfx90a"};
   expect_same(text_of(t), run);
+  // Where nothing is padded a product by multiply-adds has operands like those of matrix instructions, unless they are
+  // too large.
+  const Case whole{ElementType::kF32, ElementType::kF32, 0, 16, 256, 256};
+  run = trial(whole, 1);
+  run.targets = {"amd:gfx906", "amd:gfx1100"};
+  expect_same(text_of(whole), run);
 }
 
 // AMD's units round otherwise, or not at all: the op leaves it open.

@@ -54,7 +54,9 @@ namespace {
 
 // What LLVM's code generator does that our code has no use for: addresses are computed once, accesses are as wide as
 // they get and in their order, and nothing is computed twice. To ask an alias analysis about all pairs of accesses of a
-// block changes no kernel's code, and takes up to a quarter of the time.
+// block changes no kernel's code, and takes up to a quarter of the time. Where registers bound the waves of a SIMD, the
+// scheduler would order each block once more for more of its loads at once, which takes a sixth of the time of such a
+// kernel: of the library's on five processors none has fewer waves without it, and none a spill that it had not.
 constexpr CodeGenerationSwitch kTrimmed[] = {
     {"disable-lsr", "true"},
     {"disable-machine-cse", "true"},
@@ -63,6 +65,7 @@ constexpr CodeGenerationSwitch kTrimmed[] = {
     {"amdgpu-opt-vgpr-liverange", "false"},
     {"amdgpu-enable-pre-ra-optimizations", "false"},
     {"amdgpu-atomic-optimizer-strategy", "None"},
+    {"amdgpu-disable-clustered-low-occupancy-reschedule", "true"},
     {"combiner-global-alias-analysis", "false"},
     {"enable-aa-sched-mi", "false"},
     {"enable-post-misched", "false"},

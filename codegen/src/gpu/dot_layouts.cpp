@@ -64,6 +64,10 @@ MatrixInstruction scaled_multiply_adds(const ElementContext& context, const DotT
   return on_wider(context, of_block ? *of_block : least_multiply_add_instruction(block), types, kWide);
 }
 
+// Multiples of shared memory that B may take. What does not fit there at once comes by parts, which threads hold until
+// the product, since it is not in a loop: an operand of more parts is multiplied in a loop, a part at a time.
+constexpr int64_t kMostParts = 2;
+
 // Of operands with these extents, which are powers of two. `is_whole`: the inner axis is not padded; `is_scaled`: of a
 // dot_scaled.
 DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, const std::vector<int64_t>& a,
@@ -73,7 +77,10 @@ DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, cons
   const int64_t rows = sum[sum.size() - 2], columns = sum.back(), inner = a.back();
   auto instruction = dot_instruction(context, target, types);
   if (!instruction && is_scaled) instruction = scaled_multiply_adds(context, types, rows, columns, inner, block);
-  if (!instruction && !batched && is_whole) instruction = multiply_add_instruction(types, rows, columns, inner, block);
+  const bool is_held = inner * columns * dsl::info(types.b).bytes <= kMostParts * target.lane_facts().shared_bytes;
+  if (!instruction && !batched && is_whole && is_held) {
+    instruction = multiply_add_instruction(types, rows, columns, inner, block);
+  }
   if (!instruction) return {blocks_of_result(sum, block)};
   const std::vector<int64_t> tile = instruction->accumulator.shape();
   const int64_t tile_k = instruction->a.shape()[1];
