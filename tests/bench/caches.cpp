@@ -1,9 +1,10 @@
 // What a hit and a miss cost here and in other caches, on one machine, in turns:
 //
-//   kiln       GET of an entry by its key, from memory; a miss is a COMPILE of a kernel that nobody has, by the real
-//   worker ccache     the program, for a trivial C file: the direct hit; a miss is a file that nobody has sccache
-//   likewise, with its server running Redis      GET over a Unix socket of a value as large as Kiln's entry; a miss is
-//   a GET of a name that is not there memcached  likewise
+// - kiln: GET of an entry by its key, from memory; a miss is a COMPILE of a kernel that nobody has, by the real worker.
+// - ccache: the program, for a trivial C file, its direct hit; a miss is a file that nobody has.
+// - sccache: likewise, with its server running.
+// - Redis: GET over a Unix socket of a value as large as Kiln's entry; a miss is a GET of a name that is not there.
+// - memcached: likewise.
 //
 // A compile cache is asked by starting its program; a daemon's client asks by a socket. What is not installed is left
 // out, with a reason. Prints `service,case,-,who,metric,value` lines and a table.

@@ -58,10 +58,10 @@ all_tests() {
 }
 
 sanitizers() {
-  local tests=$filter
-  [ "$tests" != '*' ] || tests='-*RealShapes*:*LayersOfDlrm:*IsUniform'
+  local small=$filter
+  [ "$small" != '*' ] || small='-*RealShapes*:*LayersOfDlrm:*IsUniform'
   for tool in memcheck racecheck synccheck; do
-    run_tests "$tool" --sanitizer "$tool" "--filter=$tests" kernels_tests
+    run_tests "$tool" --sanitizer "$tool" "--filter=$small" kernels_tests
   done
 }
 
