@@ -107,6 +107,10 @@ Result<std::vector<Config>> enumerate(const dsl::Kernel& kernel, const std::stri
     }
     auto config = dsl::complete_constexprs(kernel, chosen, target);
     if (!config) return config.error();
+    // 0 is what a config without the option has: the same code is not measured twice.
+    if (const auto none = config->find(std::string(dsl::kWarpSpecialise)); none != config->end() && none->second == 0) {
+      config->erase(none);
+    }
     if (all.empty() || *config != all.front()) all.push_back(std::move(*config));
   }
 

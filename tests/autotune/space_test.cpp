@@ -31,6 +31,8 @@ std::vector<Config> configs_of(const dsl::Kernel& kernel, const std::string& tar
 
 TEST(Space, LeavesOutLaunchOptionsThatATargetLacks) {
   EXPECT_EQ(names(*space_for(matmul(), "cuda:sm_90a")),
+            (std::vector<std::string>{"BM", "BN", "BK", "num_warps", "num_stages", "warp_specialise"}));
+  EXPECT_EQ(names(*space_for(matmul(), "cuda:sm_80")),
             (std::vector<std::string>{"BM", "BN", "BK", "num_warps", "num_stages"}));
   EXPECT_EQ(names(*space_for(matmul(), "cpu:znver5")), (std::vector<std::string>{"BM", "BN", "BK"}));
 }
@@ -48,7 +50,7 @@ TEST(Space, AStatedAxisMustNameSomething) {
 
 TEST(Space, TheDefaultComesFirstAndEveryConfigOnce) {
   const std::vector<Config> configs = configs_of(matmul(), "cuda:sm_90a", {{"M", 512}, {"N", 512}, {"K", 512}});
-  ASSERT_EQ(configs.size(), 4u * 4 * 5 * 2 * 3);
+  ASSERT_EQ(configs.size(), 4u * 4 * 5 * 2 * 3 * 2);
   EXPECT_EQ(to_string(configs[0]), "BK=64,BM=128,BN=256,num_stages=4,num_warps=8");
   std::vector<Config> sorted = configs;
   std::sort(sorted.begin(), sorted.end());

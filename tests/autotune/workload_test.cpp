@@ -73,7 +73,8 @@ TEST(Workload, FactsAreThoseOfAlignedArraysAndTheInts) {
   auto workload = make_workload(attention(), kAttention);
   const dsl::Facts facts = facts_of(attention(), *workload);
   using enum dsl::ParamFact;
-  EXPECT_EQ(facts, (dsl::Facts{kAlign16, kAlign16, kAlign16, kAlign16, kAlign16, kNone, kNone, kNone, kNone, kNone}));
+  EXPECT_EQ(facts,
+            (dsl::Facts{kAlign16, kAlign16, kAlign16, kAlign16, kAlign16, kNone, kMultiple8, kNone, kNone, kNone}));
   auto sizes = make_workload(matmul(), {{"M", 1}, {"N", 48}, {"K", 7}});
   EXPECT_EQ(facts_of(matmul(), *sizes), (dsl::Facts{kAlign16, kAlign16, kAlign16, kOne, kMultiple16, kNone}));
 }

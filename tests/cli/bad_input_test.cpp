@@ -84,7 +84,7 @@ TEST_F(BadInput, ConstexprsAndFacts) {
   expect_refused({"--set=BLOCK=many"}, "`many` is not an integer");
   expect_refused({"--set=BLOCK=4,BLOCK=8"}, "stated twice");
   expect_refused({"--facts=q=align16"}, "has no parameter `q`");
-  expect_refused({"--facts=n=align16"}, "`n` is i32; write align16 for a pointer, x16 or one for an int");
+  expect_refused({"--facts=n=align16"}, "`n` is i32; write align16 for a pointer, x8, x16 or one for an int");
   expect_refused({"--facts=n=x16"}, "`n` is 6, which is not a multiple of 16");
 }
 
