@@ -39,6 +39,41 @@ const llvm::StringSet<>& left_out() {
   return names;
 }
 
+// A pass over functions that is made anew for each: what it found in one, and keeps by addresses, is nothing to the
+// next, whose values may have the same addresses.
+class MadeAnew : public llvm::FunctionPass {
+ public:
+  MadeAnew(std::unique_ptr<llvm::Pass> first, const llvm::PassInfo& info)
+      : FunctionPass(kId), first_(std::move(first)), info_(info) {}
+
+  llvm::StringRef getPassName() const override { return info_.getPassName(); }
+  void getAnalysisUsage(llvm::AnalysisUsage& usage) const override { first_->getAnalysisUsage(usage); }
+
+  bool runOnFunction(llvm::Function& function) override {
+    const std::unique_ptr<llvm::Pass> pass(info_.createPass());
+    auto* analyses = new llvm::AnalysisResolver(getResolver()->getPMDataManager());
+    pass->setResolver(analyses);  // which deletes it
+    llvm::AnalysisUsage usage;
+    pass->getAnalysisUsage(usage);
+    for (const llvm::AnalysisID id : usage.getRequiredSet()) {
+      analyses->addAnalysisImplsPair(id, getResolver()->findImplPass(id));
+    }
+    return static_cast<FunctionPass&>(*pass).runOnFunction(function);
+  }
+
+ private:
+  static char kId;
+
+  std::unique_ptr<llvm::Pass> first_;
+  const llvm::PassInfo& info_;
+};
+
+char MadeAnew::kId = 0;
+
+// Remembers by address the values that scalar loads of all functions before read, and waits for those loads before a
+// store to such a value.
+constexpr char kKeepsAddresses[] = "si-insert-waitcnts";
+
 }  // namespace
 
 void CodeGenerationPasses::add(llvm::Pass* pass) {
@@ -46,6 +81,9 @@ void CodeGenerationPasses::add(llvm::Pass* pass) {
   if (info && left_out().contains(info->getPassArgument())) {
     const std::unique_ptr<llvm::Pass> unused(pass);
     return;
+  }
+  if (info && info->getPassArgument() == kKeepsAddresses) {
+    pass = new MadeAnew(std::unique_ptr<llvm::Pass>(pass), *info);
   }
   llvm::legacy::PassManager::add(pass);
 }

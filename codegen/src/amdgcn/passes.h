@@ -18,7 +18,7 @@ class CodeGenerationPasses : public llvm::legacy::PassManager {
 };
 
 // The passes that lead to a file of one type, put together once: for a small kernel that takes a fifth of the time of
-// generating its code. What they keep of a module goes with it (as `llc -compile-twice` relies on). One at a time.
+// generating its code. What they keep of a module goes with it, or they are made anew. One at a time.
 class CodeGenerator {
  public:
   // Null where the machine cannot emit such files. `machine` outlives it.
