@@ -24,7 +24,7 @@ if(KILN_SANITIZE)
   add_link_options(-fsanitize=${KILN_SANITIZE})
   # GCC 12 sees uninitialised members of variants in instrumented code that are not there without it.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    add_compile_options(-Wno-maybe-uninitialized)
+    add_compile_options(-Wno-maybe-uninitialized -Wno-mismatched-new-delete)
   endif()
 endif()
 

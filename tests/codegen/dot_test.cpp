@@ -399,6 +399,54 @@ TEST(DotChain, AttentionLike) {
   expect_same(kernel.text(), run);
 }
 
+// Of -1, 0 and 1.
+TestArgument small_numbers(ElementType type, int64_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  TestArgument out;
+  out.is_buffer = true;
+  const auto bytes = static_cast<size_t>(dsl::info(type).bytes);
+  for (int64_t i = 0; i < count; ++i) {
+    const int number = static_cast<int>(random() % 3) - 1;
+    const uint64_t bits = dsl::is_float(type) ? dsl::bits_from_double(type, number) : static_cast<uint64_t>(number);
+    const auto* first = reinterpret_cast<const std::byte*>(&bits);
+    out.buffer.insert(out.buffer.end(), first, first + bytes);
+  }
+  return out;
+}
+
+// Sums that go on as factor A, in one fragment or several: of numbers so small that all is exact.
+TEST(DotChain, SumsBecomeAFactor) {
+  struct Sizes {
+    int64_t rows, inner, columns, out;
+  };
+  for (const Sizes& sizes : {Sizes{64, 32, 64, 48}, Sizes{13, 24, 40, 20}, Sizes{16, 8, 8, 8}}) {
+    for (const ElementType type : {ElementType::kBF16, ElementType::kF32, ElementType::kI8}) {
+      const std::string name = name_of(type), sum = name_of(accumulator_of(type));
+      const std::string params =
+          "%a: ptr<" + name + "> readonly, %b: ptr<" + name + "> readonly, %c: ptr<" + name + "> readonly";
+      TextKernel kernel(params + ", %o: ptr<" + sum + ">");
+      const Shape first = {sizes.rows, sizes.columns}, out = {sizes.rows, sizes.out};
+      const std::string a = kernel.op("load " + kernel.pointers("%a", {sizes.rows, sizes.inner}));
+      const std::string b = kernel.op("load " + kernel.pointers("%b", {sizes.inner, sizes.columns}));
+      const std::string c = kernel.op("load " + kernel.pointers("%c", {sizes.columns, sizes.out}));
+      const std::string s = kernel.op("dot " + a + ", " + b + ", " + kernel.fill("0", sum, first));
+      const std::string twice = kernel.op("add " + s + ", " + s);
+      const std::string p = type == accumulator_of(type) ? twice : kernel.op("cast " + twice + " {to = " + name + "}");
+      const std::string o = kernel.op("dot " + p + ", " + c + ", " + kernel.fill("0", sum, out));
+      kernel.line("store " + kernel.pointers("%o", out) + ", " + o);
+      Trial run;
+      run.arguments = {small_numbers(type, sizes.rows * sizes.inner, 1),
+                       small_numbers(type, sizes.inner * sizes.columns, 2),
+                       small_numbers(type, sizes.columns * sizes.out, 3),
+                       random_buffer(accumulator_of(type), static_cast<size_t>(sizes.rows * sizes.out), 4)};
+      run.match.any_zero = true;
+      std::erase_if(run.targets, [](const std::string& target) { return target.starts_with("cpu:"); });
+      SCOPED_TRACE(name + " " + std::to_string(sizes.rows) + "x" + std::to_string(sizes.columns));
+      expect_same(kernel.text(), run);
+    }
+  }
+}
+
 // An accumulator that something else reads later must not be updated in place.
 TEST(DotAccumulator, KeepsWhatOthersRead) {
   TextKernel kernel("%a: ptr<f32> readonly, %b: ptr<f32> readonly, %c: ptr<f32>, %d: ptr<f32>, %e: ptr<f32>");

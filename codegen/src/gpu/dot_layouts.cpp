@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "gpu/coalesce.h"
+#include "gpu/dot_chain.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/multiply_add.h"
 #include "gpu/shared_panels.h"
@@ -13,19 +14,25 @@ namespace {
 
 int log2_of(int64_t x) { return std::countr_zero(static_cast<uint64_t>(x)); }
 
+// What a product is to others of its kernel (dot_chain.h).
+struct Neighbours {
+  std::optional<Layout> sums_before = {};  // of the instruction
+  bool has_behind = false;
+};
+
 // How warps share the fragments of the result: batches first, then as square as the tile allows, so that operands are
-// read least often.
+// read least often; `by_rows`: rows before columns.
 struct WarpGrid {
   int64_t batch = 1, m = 1, n = 1, idle = 1;
 };
-WarpGrid warp_grid(const DotFragments& all, int64_t rows, int64_t columns, int64_t warps) {
+WarpGrid warp_grid(const DotFragments& all, int64_t rows, int64_t columns, int64_t warps, bool by_rows) {
   WarpGrid out;
   out.batch = std::min(warps, all.batch);
   warps /= out.batch;
   while (out.m * out.n < warps) {
     const bool m_left = out.m < all.m, n_left = out.n < all.n;
     if (!m_left && !n_left) break;
-    if (m_left && (!n_left || rows / out.m >= columns / out.n)) {
+    if (m_left && (!n_left || by_rows || rows / out.m >= columns / out.n)) {
       out.m *= 2;
     } else {
       out.n *= 2;
@@ -71,11 +78,13 @@ constexpr int64_t kMostParts = 2;
 // Of operands with these extents, which are powers of two. `is_whole`: the inner axis is not padded; `is_scaled`: of a
 // dot_scaled.
 DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, const std::vector<int64_t>& a,
-                      const std::vector<int64_t>& sum, bool is_whole, bool is_scaled, const TargetInfo& target,
-                      const BlockShape& block) {
+                      const std::vector<int64_t>& sum, bool is_whole, bool is_scaled, const Neighbours& neighbours,
+                      const TargetInfo& target, const BlockShape& block) {
   const bool batched = sum.size() == 3;
   const int64_t rows = sum[sum.size() - 2], columns = sum.back(), inner = a.back();
   auto instruction = dot_instruction(context, target, types);
+  if (instruction && neighbours.sums_before)
+    instruction = in_order_of(*neighbours.sums_before, std::move(*instruction));
   if (!instruction && is_scaled) instruction = scaled_multiply_adds(context, types, rows, columns, inner, block);
   const bool is_held = inner * columns * dsl::info(types.b).bytes <= kMostParts * target.lane_facts().shared_bytes;
   if (!instruction && !batched && is_whole && is_held) {
@@ -89,7 +98,8 @@ DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, cons
   out.m = std::max<int64_t>(rows / tile[0], 1);
   out.n = std::max<int64_t>(columns / tile[1], 1);
   out.k = std::max<int64_t>(inner / tile_k, 1);
-  const WarpGrid warps = warp_grid(out, rows, columns, block.warps);
+  const bool by_rows = neighbours.sums_before || neighbours.has_behind;
+  const WarpGrid warps = warp_grid(out, rows, columns, block.warps, by_rows);
   const DotFragments all = out;
   out.batch /= warps.batch, out.m /= warps.m, out.n /= warps.n;
 
@@ -148,6 +158,23 @@ std::optional<DotLayouts> by_group(const GroupInstruction& instruction, const st
   return DotLayouts{home, std::nullopt, std::move(out)};
 }
 
+DotTypes types_of(const dsl::Kernel& kernel, const dsl::Op& dot) {
+  const auto element = [&](size_t i) { return kernel.type(dot.operands[i]).element; };
+  return {element(0), element(1), element(2), static_cast<dsl::Precision>(int_attr(dot, 0))};
+}
+
+Neighbours neighbours_of(const dsl::Kernel& kernel, const ElementContext& context, const dsl::Op& dot,
+                         const TargetInfo& target) {
+  Neighbours out;
+  out.has_behind = has_dot_behind(kernel, dot);
+  if (const dsl::Op* before = dot_before(kernel, dot)) {
+    if (auto instruction = dot_instruction(context, target, types_of(kernel, *before))) {
+      out.sums_before = std::move(instruction->accumulator);
+    }
+  }
+  return out;
+}
+
 // Whether an operand's elements can lie in shared memory as a group of warps wants them.
 bool fits_panels(const dsl::Type& operand) {
   return shared_panels_of(operand, 0).has_value() || shared_panels_of(operand, 1).has_value();
@@ -161,14 +188,16 @@ DotLayouts dot_layouts(const dsl::Kernel& kernel, const dsl::Op& dot, const Targ
   const dsl::Type &a = kernel.type(dot.operands[0]), &b = kernel.type(dot.operands[scaled ? 2 : 1]);
   const dsl::Type& sum = kernel.type(dot.operands[scaled ? 4 : 2]);
   const ElementContext context{kernel, "", target.math(), true, false, target.small_floats()};
-  const auto precision = scaled ? dsl::Precision::kIeee : static_cast<dsl::Precision>(int_attr(dot, 0));
+  const DotTypes types =
+      scaled ? DotTypes{a.element, b.element, sum.element, dsl::Precision::kIeee} : types_of(kernel, dot);
   if (!scaled && sum.rank() == 2 && fits_panels(a) && fits_panels(b)) {
-    const auto group = target.group_instruction(a.element, b.element, sum.element, precision);
+    const auto group = target.group_instruction(types.a, types.b, types.sum, types.precision);
     auto layouts = group ? by_group(*group, padded_shape(a), padded_shape(sum), block.warps) : std::nullopt;
     if (layouts) return *layouts;
   }
-  return layouts_of(context, {a.element, b.element, sum.element, precision}, padded_shape(a), padded_shape(sum),
-                    padded_shape(a).back() == dsl::concrete_shape(a).back(), scaled, target, block);
+  const Neighbours neighbours = scaled ? Neighbours() : neighbours_of(kernel, context, dot, target);
+  return layouts_of(context, types, padded_shape(a), padded_shape(sum),
+                    padded_shape(a).back() == dsl::concrete_shape(a).back(), scaled, neighbours, target, block);
 }
 
 }  // namespace kiln::codegen::gpu

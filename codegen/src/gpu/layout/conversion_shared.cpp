@@ -163,7 +163,12 @@ std::vector<Columns> candidates(const Problem& problem) {
   const size_t widest = problem.bits_of_bytes(problem.facts.vector_bytes);
   const Columns both = first(intersection(store, load), widest);
   std::vector<Columns> out = {both};
-  for (const Columns* more : {&store, &load}) out.push_back(first(joined(both, completion(both, *more)), widest));
+  for (const Columns* more : {&store, &load}) {
+    const Columns wide = first(joined(both, completion(both, *more)), widest);
+    out.push_back(wide);
+    // Half of it leaves more freedom to keep the other side's lanes apart.
+    if (wide.size() > both.size() + 1) out.push_back(first(wide, wide.size() - 1));
+  }
   out.push_back({});
   for (const Side* side : {&problem.store, &problem.load}) {
     for (AccessKind kind : {AccessKind::kMatrix, AccessKind::kTransposedMatrix}) {

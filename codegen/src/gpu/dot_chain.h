@@ -1,0 +1,25 @@
+// Products that follow one another, as in attention: the sums of one become, element by element, factor A of the next.
+//
+//   %s = dot %q, %k, %zero
+//   %p = exp(%s - %top)              ; and more of the kind
+//   %o = dot cast(%p), %v, %sum
+//
+// There warps share rows alone: what goes along a row, and the row of the next product, stays in a warp. And the next
+// product counts its inner axis in such an order that each lane has the elements of A where it had the sums.
+#pragma once
+
+#include "gpu/target_info.h"
+#include "kiln/dsl/ir.h"
+
+namespace kiln::codegen::gpu {
+
+// The dot whose sums factor A of this one is made of; null: it is made of something else.
+const dsl::Op* dot_before(const dsl::Kernel& kernel, const dsl::Op& dot);
+// Whether the sums of this dot become factor A of another.
+bool has_dot_behind(const dsl::Kernel& kernel, const dsl::Op& dot);
+
+// The same instruction with the inner axis of both factors in the order in which a lane has columns of `sums`; as it is
+// where lanes do not have the rows of one in the other.
+MatrixInstruction in_order_of(const Layout& sums, MatrixInstruction instruction);
+
+}  // namespace kiln::codegen::gpu
