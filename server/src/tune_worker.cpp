@@ -11,7 +11,7 @@
 namespace kiln::server {
 namespace {
 
-constexpr std::chrono::seconds kLook{1}, kMaxRest{60};
+constexpr std::chrono::seconds kLook{1};
 // For giving the job back: a round trip to Redis, and the measurement of the moment.
 constexpr std::chrono::seconds kPatience{2};
 
@@ -54,6 +54,7 @@ void TuneWorker::spawn() {
   if (!pid) return log_.warn("tune_worker_failed", {{"reason", pid.error().message}});
   pid_ = *pid;
   ++starts_;
+  started_ = std::chrono::steady_clock::now();
   log_.info("tune_worker_started", {{"pid", pid_}, {"redis", config_.tune_worker}});
 }
 
@@ -61,6 +62,7 @@ void TuneWorker::watch() {
   int status = 0;
   const bool gone = pid_ < 0 || ::waitpid(pid_, &status, WNOHANG) == pid_;
   if (gone && pid_ > 0) {
+    if (std::chrono::steady_clock::now() - started_ >= kMaxRest) rest_ = kLeastRest;
     log_.warn("tune_worker_died", {{"cause", wire::exit_text(status)}, {"rest_s", rest_.count()}});
     ::kill(-pid_, SIGKILL);  // its runners
     pid_ = -1;

@@ -18,7 +18,8 @@ class TuneWorker {
   TuneWorker(boost::asio::io_context& io, const Config& config, Log& log);
   ~TuneWorker();
 
-  // Where the daemon is to have one. Started again when it dies, after 1 s, then 2 s, … 60 s.
+  // Where the daemon is to have one. Started again when it dies, after 1 s, then 2 s, … 60 s; after 1 s again where it
+  // had run for a minute.
   void start();
   // It gives its job back and ends; stop() waits for that.
   void drain();
@@ -27,6 +28,8 @@ class TuneWorker {
   nlohmann::json stats() const;
 
  private:
+  static constexpr std::chrono::seconds kLeastRest{1}, kMaxRest{60};
+
   void spawn();
   void watch();
 
@@ -35,7 +38,8 @@ class TuneWorker {
   boost::asio::steady_timer timer_;
   pid_t pid_ = -1;
   uint64_t starts_ = 0;
-  std::chrono::seconds rest_{1};
+  std::chrono::seconds rest_ = kLeastRest;
+  std::chrono::steady_clock::time_point started_{};
   bool draining_ = false;
 };
 
