@@ -80,6 +80,7 @@ void add_products(std::vector<Entry>& list) {
   add_floats(list, KILN_LIBRARY(batched_matmul));
   add_floats(list, KILN_LIBRARY(conv2d));
   add_floats(list, KILN_LIBRARY(dlrm_interaction));
+  add_floats(list, KILN_LIBRARY(grouped_matmul));
   add_floats(list, KILN_LIBRARY(matmul_bias_act));
   add_floats(list, KILN_LIBRARY(matmul_bias_relu));
   add_floats(list, KILN_LIBRARY(mlp_softshrink));

@@ -30,6 +30,7 @@ std::span<const LibraryKernel> library_kernels() {
       {"embedding_backward", &kernels::embedding_backward().ir()},
       {"embedding_backward_ordered", &kernels::embedding_backward_ordered().ir()},
       {"gelu", &kernels::gelu().ir()},
+      {"grouped_matmul", &kernels::grouped_matmul().ir()},
       {"histogram", &kernels::histogram().ir()},
       {"layer_norm", &kernels::layer_norm().ir()},
       {"layer_norm_backward", &kernels::layer_norm_backward().ir()},

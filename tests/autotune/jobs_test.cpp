@@ -119,6 +119,7 @@ TEST(LibraryKernels, AreTracedWithoutErrorForEveryTypeThatIsListed) {
                            "embedding_backward",
                            "embedding_backward_ordered",
                            "gelu",
+                           "grouped_matmul",
                            "layer_norm",
                            "layer_norm_backward",
                            "log_softmax",

@@ -75,6 +75,8 @@ const std::map<std::string_view, LaunchCase>& launches() {
       {"embedding_backward", {{Buffer{9 * 70}, Buffer{9, 0, 11}, Buffer{11 * 70}, 9, 70}}},
       {"embedding_backward_ordered", {{Buffer{9 * 70}, Buffer{9, 0, 11}, Buffer{11 * 70}, 9, 70}}},
       {"gelu", {{kMany, kMany, 1000}}},
+      {"grouped_matmul",
+       {{Buffer{33 * 40, -9, 9}, Buffer{3 * 40 * 17, -9, 9}, Buffer{3, 11, 12}, Buffer{33 * 17}, 33, 17, 40, 3}}},
       {"histogram", {{Buffer{1000, 0, 256}, Buffer{256, 0, 9}, 1000}}},
       {"layer_norm", {{kRows, kRow, kRow, kRows, 3, 67, 70, 1e-5}}},
       {"layer_norm_backward", {{kRows, kRow, kRows, kRows, kRow, kRow, 3, 70, 1e-5}}},

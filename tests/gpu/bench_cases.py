@@ -6,6 +6,7 @@ peer that runs is the reference unless `expected` says otherwise.
 import dataclasses
 import itertools
 import math
+import random
 import typing
 
 import torch
@@ -145,6 +146,27 @@ def fused_product(m, n, k, type="bf16"):
 
     return Row("gemm", f"{m}x{n}x{k} nn +bias +gelu", "matmul_bias_act", type, product_configs(m, n, k, type), make,
                2.0 * m * n * k, "TFLOP/s", BOUNDS[type])
+
+
+def grouped_product(m, n, k, groups, type="bf16"):
+    """Rows of uneven groups, as a router deals tokens to experts; beside PyTorch's own and a product for each group."""
+    def make():
+        a, b, out = normal(m, k, type=type), normal(groups, k, n, type=type), poisoned(m, n, type=type)
+        cuts = sorted(random.Random(groups).sample(range(1, m), groups - 1))
+        ends = [*cuts, m]
+        sizes = [end - start for start, end in zip([0, *cuts], ends, strict=True)]
+        counts, offsets = (torch.tensor(x, device="cuda", dtype=torch.int32) for x in (sizes, ends))
+
+        def one_by_one():
+            return torch.cat([part @ b[g] for g, part in enumerate(a.split(sizes))])
+
+        return Inputs([a, b, counts, out, m, n, k, groups], out,
+                      {"cublas by group": one_by_one, "grouped_mm": lambda: torch._grouped_mm(a, b, offs=offsets)},
+                      lambda: torch.cat([part.double() @ b[g].double() for g, part in enumerate(a.split(sizes))]))
+
+    configs = [dict(c, GROUPS=power_of_two(groups)) for c in product_configs(m, n, k, type)]
+    return Row("gemm", f"{groups} groups, {m}x{n}x{k}", "grouped_matmul", type, configs, make, 2.0 * m * n * k, "TFLOP/s",
+               BOUNDS[type])
 
 
 # ------------------------------------------------------------------------------------------------ attention
@@ -461,6 +483,8 @@ def table():
     add(product, 1000, 1000, 1000, "bf16", "nn")
     add(product, 1001, 777, 333, "bf16", "nn")
     add(fused_product, 4096, 4096, 4096)
+    add(grouped_product, 8192, 14336, 4096, 8)
+    add(grouped_product, 8192, 1408, 2048, 64)
     add(product, 4096, 4096, 4096, "f16")
     for kernel in ("matmul_nt", "matmul_nt_blocks"):
         add(product, 4096, 4096, 4096, "f8e4m3", "nt", kernel)

@@ -122,6 +122,7 @@ void add_floats(Table& table, const std::string& type) {
   add(table, "transpose<" + type, kernels::transpose<T>);
   add(table, "embedding<" + type, kernels::embedding<T>);
   add(table, "matmul<" + type, kernels::matmul<T>);
+  add(table, "grouped_matmul<" + type, kernels::grouped_matmul<T>);
   add(table, "matmul_bias_act<" + type, kernels::matmul_bias_act<T>);
   add(table, "matmul_nt<" + type, matmul_nt<T, T>);
   add(table, "matmul_blocks<" + type, matmul_blocks<T>);

@@ -1,4 +1,6 @@
 // Kernels of kernels/matmul.h.
+#include <numeric>
+
 #include "check.h"
 
 namespace kiln::test {
@@ -93,6 +95,44 @@ TEST(MatmulKernels, BatchedMatmul) {
     check_batched<T>(1, {5, 30, 7, 8, 16, 8}, check_both);
   });
   check_batched<lang::f32>(12, {128, 128, 64, 64, 128, 64}, check_compiled);
+}
+
+// Groups of these rows; behind them 3 that belong to none.
+template <class T, class Run>
+void check_grouped(const std::vector<int32_t>& sizes, const Product& p, Run run) {
+  using Out = Memory<kernels::ProductOf<T>>;
+  const int64_t rows = std::accumulate(sizes.begin(), sizes.end(), 0) + 3, groups = std::ssize(sizes);
+  const auto a = elements<T>(p.of(rows, p.k), 1), b = elements<T>(p.of(groups * p.k, p.n), 2);
+  const auto x = reals(a), y = reals(b);
+  std::vector<double> expected;
+  auto row = x.begin();
+  for (int64_t g = 0; g < groups; ++g) {
+    const auto end = row + sizes[static_cast<size_t>(g)] * p.k;
+    const auto one = multiply({row, end}, {y.begin() + g * p.k * p.n, y.begin() + (g + 1) * p.k * p.n},
+                              sizes[static_cast<size_t>(g)], p.n, p.k);
+    expected.insert(expected.end(), one.begin(), one.end());
+    row = end;
+  }
+  const TestArgument untouched = empty<Out>(p.of(rows, p.n));
+  auto config = p.config();
+  config["GROUPS"] = 8;
+  run(kernels::grouped_matmul<T>().ir(), config,
+      Arguments{buffer(a), buffer(b), buffer(sizes), untouched, int_of(rows), int_of(p.n), int_of(p.k), int_of(groups)},
+      [&](const Arguments& out) {
+        TestArgument written = out[3], rest = out[3];
+        const auto end = static_cast<ptrdiff_t>(expected.size() * sizeof(Out));
+        written.buffer.resize(static_cast<size_t>(end));
+        expect_product<kernels::ProductOf<T>>(written, expected, static_cast<size_t>(p.k));
+        EXPECT_TRUE(std::equal(rest.buffer.begin() + end, rest.buffer.end(), untouched.buffer.begin() + end));
+      });
+}
+
+TEST(MatmulKernels, GroupedMatmul) {
+  for_operands([]<class T>() {
+    check_grouped<T>({5, 0, 17, 8}, {0, 9, 21, 8, 4, 8}, check_both);
+    check_grouped<T>({0, 1}, {0, 30, 7, 8, 16, 8}, check_both);
+  });
+  check_grouped<lang::bf16>({70, 0, 3, 200, 64, 1, 0, 30}, {0, 300, 200, 64, 128, 64}, check_compiled);
 }
 
 template <class T, class Def, class Activation, class Run>

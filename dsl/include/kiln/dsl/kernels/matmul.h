@@ -113,6 +113,58 @@ const auto& batched_matmul() {
   return def;
 }
 
+// Which group a program is of, and the place of its block there: its rows, and its first row and column.
+struct GroupedBlock {
+  Value group, end, m, n;
+};
+
+// Groups have as many blocks of rows as they need. Those of one column follow one another: they share a block of B.
+inline GroupedBlock grouped_block(const Value& sizes, const Value& groups, const Value& N, const BlockShape& block,
+                                  const Const& GROUPS) {
+  const Value number = arange(0, GROUPS);
+  const Value size = tile(sizes, {groups}).load({0}, {GROUPS});
+  const Value end = cumsum(size, 0), columns = cdiv(N, block.n), rows = cdiv(size, block.m);
+  const Value behind = cumsum(rows * columns, 0), before = behind - rows * columns;
+  const Value mine = (before <= program_id(0)) & (program_id(0) < behind);
+  const auto own = [&](const Value& x) { return sum(where(mine, x, 0), 0); };
+  const Value count = max(own(rows), 1), place = program_id(0) - own(before);
+  const Value m = own(end - size) + place % count * block.m, n = place / count * block.n;
+  assume(m, {.low = 0});
+  assume(n, {.low = 0});
+  return {own(number), own(end), m, n};
+}
+
+// Rows of A times the matrix of their group, as in a mixture of experts: of A [M, K] the first sizes[0] rows times
+// B[0], the next sizes[1] times B[1], … of B [groups, K, N]. Sizes may be 0 and add up to M at most; rows of C [M, N]
+// behind them stay as they are. groups ≤ GROUPS.
+template <class T = f32>
+const auto& grouped_matmul() {
+  static const auto def =
+      kernel("grouped_matmul",
+             {"A", "B", "sizes", "C", "M", "N", "K", "groups", "BM=64", "BN=256", "BK=256", "GROUPS=64"},
+             [](Ptr<const T> A, Ptr<const T> B, Ptr<const i32> sizes, Ptr<ProductOf<T>> C, i32 M, i32 N, i32 K,
+                i32 groups, Const BM, Const BN, Const BK, Const GROUPS) {
+               // Each group may have a block that is not full.
+               grid((M + groups * (BM - 1)) / BM * cdiv(N, BN));
+               const auto [group, end, m, n] = grouped_block(sizes, groups, N, {BM, BN, BK}, GROUPS);
+               const Value matrix = B + cast(group, i64_t) * K * N;
+               const Value product = product_block(A, matrix, M, N, K, m, n, {BM, BN, BK});
+               tile(C, {min(end, M), N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
+             })
+          .space(product_space())
+          .where("le(groups, GROUPS)")
+          .array("A", "M*K")
+          .array("B", "groups*K*N")
+          .array("sizes", "groups", "div(M, groups)", "div(M, groups) + 1")
+          .array("C", "M*N")
+          .defaults("amd", gpu_blocks<T>())
+          .defaults("amd:gfx1100", rdna_blocks<T>())
+          .defaults("amd:gfx1200", rdna_blocks<T>())
+          .defaults("cuda", gpu_blocks<T>())
+          .defaults("cuda:sm_90a", hopper_blocks<T>());
+  return def;
+}
+
 // C = activation(A·B + bias), bias by column
 template <class T>
 auto matmul_bias(std::string_view name, Value (*activation)(Operand)) {
