@@ -414,7 +414,7 @@ TestArgument small_numbers(ElementType type, int64_t count, uint32_t seed) {
   return out;
 }
 
-// Sums that go on as factor A, in one fragment or several: of numbers so small that all is exact.
+// Sums less their row's greatest as factor A, in one fragment or several: of numbers so small that all is exact.
 TEST(DotChain, SumsBecomeAFactor) {
   struct Sizes {
     int64_t rows, inner, columns, out;
@@ -430,8 +430,12 @@ TEST(DotChain, SumsBecomeAFactor) {
       const std::string b = kernel.op("load " + kernel.pointers("%b", {sizes.inner, sizes.columns}));
       const std::string c = kernel.op("load " + kernel.pointers("%c", {sizes.columns, sizes.out}));
       const std::string s = kernel.op("dot " + a + ", " + b + ", " + kernel.fill("0", sum, first));
-      const std::string twice = kernel.op("add " + s + ", " + s);
-      const std::string p = type == accumulator_of(type) ? twice : kernel.op("cast " + twice + " {to = " + name + "}");
+      const std::string top =
+          kernel.op("expand_dims " + kernel.op("reduce " + s + " {kind = max, axis = 1}") + " {axis = 1}");
+      const std::string tops = kernel.op("broadcast " + top + " {shape = " + TextKernel::list(first) + "}");
+      const std::string distance = kernel.op("sub " + s + ", " + tops);
+      const std::string p =
+          type == accumulator_of(type) ? distance : kernel.op("cast " + distance + " {to = " + name + "}");
       const std::string o = kernel.op("dot " + p + ", " + c + ", " + kernel.fill("0", sum, out));
       kernel.line("store " + kernel.pointers("%o", out) + ", " + o);
       Trial run;

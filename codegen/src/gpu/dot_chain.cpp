@@ -5,6 +5,8 @@
 #include <functional>
 #include <set>
 
+#include "passes/op_builder.h"
+
 namespace kiln::codegen::gpu {
 namespace {
 
@@ -75,32 +77,61 @@ Layout with_order(const Layout& fragment, int axis, const std::vector<int>& orde
   return out;
 }
 
-}  // namespace
+// Of which product values are the sums, or are made of them element by element.
+class SumsBehind {
+ public:
+  explicit SumsBehind(const dsl::Kernel& kernel) : kernel_(kernel), definition_(kernel.values.size()) {
+    visit_ops(kernel.body, [&](const Op& op) {
+      for (ValueId id : op.results) definition_[id] = &op;
+    });
+  }
 
-const Op* dot_before(const dsl::Kernel& kernel, const Op& dot) {
-  std::vector<const Op*> definition(kernel.values.size());
-  visit_ops(kernel.body, [&](const Op& op) {
-    for (ValueId id : op.results) definition[id] = &op;
-  });
-  std::set<ValueId> seen;
-  const std::function<const Op*(ValueId)> find = [&](ValueId id) -> const Op* {
-    const Op* op = definition[id];
-    if (!op || kernel.type(id).rank() < 2 || !seen.insert(id).second) return nullptr;
+  const Op* of(ValueId id) const {
+    std::set<ValueId> seen;
+    return find(id, seen);
+  }
+
+  // Whether something is computed of whole rows of them.
+  bool are_reduced(const Op& dot) const {
+    bool out = false;
+    visit_ops(kernel_.body, [&](const Op& op) {
+      if (op.code != OpCode::kReduce || out) return;
+      const ValueId tile = op.operands[0];
+      out = int_attr(op, 1) == kernel_.type(tile).rank() - 1 && of(tile) == &dot;
+    });
+    return out;
+  }
+
+ private:
+  const Op* find(ValueId id, std::set<ValueId>& seen) const {
+    const Op* op = definition_[id];
+    if (!op || kernel_.type(id).rank() < 2 || !seen.insert(id).second) return nullptr;
     if (op->code == OpCode::kDot) return op;
     if (!dsl::info(op->code).has(dsl::kElementwise)) return nullptr;
     for (ValueId operand : op->operands) {
-      if (const Op* found = find(operand)) return found;
+      if (const Op* found = find(operand, seen)) return found;
     }
     return nullptr;
-  };
-  return find(dot.operands[0]);
+  }
+
+  const dsl::Kernel& kernel_;
+  std::vector<const Op*> definition_;
+};
+
+}  // namespace
+
+const Op* dot_before(const dsl::Kernel& kernel, const Op& dot) {
+  const SumsBehind sums(kernel);
+  const Op* before = sums.of(dot.operands[0]);
+  return before && before != &dot && sums.are_reduced(*before) ? before : nullptr;
 }
 
 bool has_dot_behind(const dsl::Kernel& kernel, const Op& dot) {
+  const SumsBehind sums(kernel);
+  if (!sums.are_reduced(dot)) return false;
   bool out = false;
-  visit_ops(kernel.body, [&](const Op& op) {
-    out |= op.code == OpCode::kDot && op.results != dot.results && dot_before(kernel, op) == &dot;
-  });
+  visit_ops(kernel.body,
+            [&](const Op& op) { out |= op.code == OpCode::kDot && &op != &dot && sums.of(op.operands[0]) == &dot; });
   return out;
 }
 
