@@ -7,8 +7,8 @@
 //
 // There warps share rows alone: what goes along a row, and the row of the next product, stays in a warp. And the next
 // product counts its inner axis in such an order that each lane has the elements of A where it had the sums. Where
-// nothing is reduced along the rows this would cost more than it gains: each warp reads all of B. (Attention's gradient on
-// an H200 by mma.sync is slower by 5 to 18 % that way; attention itself is as fast.)
+// nothing is reduced along the rows this would cost more than it gains: each warp reads all of B. (Attention's gradient
+// on an H200 by mma.sync is slower by 5 to 18 % that way; attention itself is as fast.)
 #pragma once
 
 #include "gpu/target_info.h"
