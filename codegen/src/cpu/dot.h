@@ -51,13 +51,19 @@ struct DotPlan {
   bool tiles() const { return form.step == Step::kTiles; }
 };
 
+// How the units of A lie, which the micro-kernel's addresses build upon.
+enum class LayoutA : uint8_t {
+  kRows,     // those of a row follow each other
+  kColumns,  // those of a column do
+};
+
 // Where the micro-kernel reads an operand; distances in bytes.
 struct OperandA {
+  LayoutA layout = LayoutA::kRows;
   Value* pointer = nullptr;
-  Value* block = nullptr;    // from row to row, where blocks of rows begin
-  Value* row = nullptr;      // from row to row within a block
-  Value* k_major = nullptr;  // i1: units follow each other by the height of the block, whatever `step` says
-  Value* step = nullptr;     // from one unit along K to the next
+  Value* block = nullptr;  // from row to row, where blocks of rows begin
+  Value* distance =
+      nullptr;  // kRows: from row to row; kColumns: from column to column, null: by the height of the block
   Value* batch = nullptr;
 };
 struct OperandB {
@@ -120,16 +126,23 @@ void fill_bytes(Context& c, Value* pointer, int value, int64_t bytes);
 int64_t packed_row_bytes(const DotPlan& plan);    // of A
 int64_t packed_panel_bytes(const DotPlan& plan);  // of B
 
+// dot_keep.cpp: a place for what is packed of `id`; `present` (i1): it holds that already.
+struct Kept {
+  Value* pointer;
+  Value* present;
+};
+Kept keep(Context& c, ValueId id, int64_t bytes);
+
 // dot_scaled.cpp: operands of dot_scaled as f64.
 Result<OperandA> unpack_scaled_a(Context& c, const DotPlan& plan, ValueId id, ValueId scale);
 Result<OperandB> unpack_scaled_b(Context& c, const DotPlan& plan, ValueId id, ValueId scale);
 
 // dot_kernel.cpp: for one block of C,
-//   void f(ptr a, i64 a_row, i64 a_step, ptr b, i64 b_row, ptr from, i64 from_row, ptr to, i64 to_row, ptr correction,
-//   i1 fresh)
-enum KernelArgument : unsigned { kA, kARow, kAStep, kB, kBRow, kFrom, kFromRow, kTo, kToRow, kCorrection, kFresh };
+//   void f(ptr a, i64 a_distance, ptr b, i64 b_row, ptr from, i64 from_row, ptr to, i64 to_row, ptr correction, i1
+//   fresh)
+enum KernelArgument : unsigned { kA, kADistance, kB, kBRow, kFrom, kFromRow, kTo, kToRow, kCorrection, kFresh };
 llvm::Function* declare_kernel(Context& c, const std::string& name);
-llvm::Function* micro_kernel(Context& c, const DotPlan& plan, int rows);
+llvm::Function* micro_kernel(Context& c, const DotPlan& plan, LayoutA layout, int rows);
 void prefetch(Builder& b, Value* pointer);  // of what is read soon
 // acc + a·b for vectors of units.
 Value* step_forward(Context& c, Builder& b, const DotForm& form, Value* x, Value* y, Value* acc);
