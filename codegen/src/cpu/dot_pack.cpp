@@ -6,10 +6,10 @@
 namespace kiln::codegen::cpu {
 namespace {
 
-constexpr int64_t kPage = 4096;
-constexpr int64_t kInPlaceRows = 512;    // more rows of A are worth a packed B,
-constexpr int64_t kUnalignedRows = 128;  // and so many where vectors lie across lines of the cache
-constexpr int kPackWidth = 64;           // lanes of a chunk at most: rows of slots are padded to it
+constexpr int64_t kPage = 4096, kLine = 64;
+constexpr int64_t kInPlaceRows = 512;   // more rows of A are worth a packed B,
+constexpr int64_t kUnalignedRows = 64;  // and so many where vectors lie across lines of the cache
+constexpr int kPackWidth = 64;          // lanes of a chunk at most: rows of slots are padded to it
 
 int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
@@ -246,7 +246,7 @@ Value* panel_place(Context& c, const DotPlan& plan, Value* batch, Value* k, Valu
 // Rows a little ahead of the one that is being copied: the processor follows a row, but does not see the next one
 // coming.
 void prefetch_rows(Context& c, const Nest& nest, const Nest::MemoryView& view, int bytes) {
-  constexpr int64_t kRowsAhead = 4, kLine = 64;
+  constexpr int64_t kRowsAhead = 4;
   Builder& b = c.b;
   const int rank = nest.rank();
   Value* place = nest.index(rank - 1);
@@ -429,7 +429,10 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id) {
   if (view && as_packed && plan.n % plan.panel() == 0 && plan.m <= kInPlaceRows) {
     Value* stride = b.CreateMul(view->strides[static_cast<size_t>(row)], c.i64(bytes));
     Value* near = b.CreateICmpULT(stride, c.i64(kPage));
-    if (plan.m > kUnalignedRows) near = b.CreateAnd(near, b.CreateICmpEQ(b.CreateAnd(stride, c.i64(63)), c.i64(0)));
+    if (plan.m > kUnalignedRows) {
+      Value* bits = b.CreateOr(stride, b.CreatePtrToInt(view->pointer, b.getInt64Ty()));
+      near = b.CreateAnd(near, b.CreateICmpEQ(b.CreateAnd(bits, c.i64(kLine - 1)), c.i64(0)));
+    }
     in_place = once ? view->whole : b.CreateAnd(view->whole, near);
     out.pointer = b.CreateSelect(in_place, view->pointer, packed);
     out.row = b.CreateSelect(in_place, stride, out.row);
