@@ -56,10 +56,9 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
         if (rows.begin == rows.end) continue;
         llvm::Function* kernel =
             plan.tiles() ? tile_kernel(c, plan, rows.height) : micro_kernel(c, plan, a.layout, rows.height);
-        Value* distance = a.distance ? a.distance : c.i64(int64_t{rows.height} * plan.unit_bytes);
         emit_loop(b, c.i64(rows.begin), c.i64(rows.end), c.i64(rows.height), "block", none, [&](Value* row) {
           b.CreateCall(kernel,
-                       {at(a_batch, row, a.block), distance, b_panel, b_operand.row, at(from, row, sums.from.row),
+                       {at(a_batch, row, a.block), a.distance, b_panel, b_operand.row, at(from, row, sums.from.row),
                         sums.from.row, at(to, row, sums.to.row), sums.to.row, correction_here, sums.fresh});
         });
       }

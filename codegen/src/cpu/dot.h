@@ -103,13 +103,12 @@ struct RowBlocks {
 };
 std::vector<RowBlocks> split_rows(const DotPlan& plan);
 
-// dot_transpose.cpp: rows first…end-1, K along them, into K-major panels of `width` rows. RowBlocks of panels lie
-// `distance` bytes apart where panels begin.
+// dot_transpose.cpp: rows 0…end-1, K along them, into K-major panels of `width` rows, which begin `distance` bytes a
+// row apart.
 struct Transposition {
   ElementType from;
-  bool flip = false;
   Value *source = nullptr, *row = nullptr, *to = nullptr;
-  int64_t distance = 0, begin = 0, end = 0, width = 0;
+  int64_t distance = 0, end = 0, width = 0;
 };
 bool can_transpose(const DotPlan& plan);
 void emit_transposed(Context& c, const DotPlan& plan, const Transposition& t);

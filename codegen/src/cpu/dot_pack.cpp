@@ -127,24 +127,6 @@ Source source_of(Context& c, const Nest::MemoryView& view, int row, int row_axis
   return {view.pointer, distance(row), distance(row_axis - 1)};
 }
 
-void transpose_rows(Context& c, const DotPlan& plan, const Source& source, Value* packed) {
-  Builder& b = c.b;
-  emit_loop(
-      b, c.i64(0), c.i64(plan.batch), c.i64(1), "batch", [](llvm::Instruction*) {},
-      [&](Value* batch) {
-        Transposition t{plan.form.a, plan.form.flip_a, nullptr, source.row, nullptr};
-        t.source = b.CreateInBoundsGEP(b.getInt8Ty(), source.pointer, b.CreateMul(batch, source.batch));
-        t.distance = plan.k_units * plan.unit_bytes;
-        t.to = offset_by(c, packed, {{batch, plan.m * t.distance}});
-        for (const RowBlocks& rows : split_rows(plan)) {
-          t.begin = rows.begin;
-          t.end = rows.end;
-          t.width = rows.height;
-          emit_transposed(c, plan, t);
-        }
-      });
-}
-
 }  // namespace
 
 namespace {
@@ -179,45 +161,22 @@ Result<OperandA> pack_a_columns(Context& c, const DotPlan& plan, ValueId id, con
   return out;
 }
 
-// Transposed block of rows by block of rows; what lies in memory only in part, from a copy.
-Result<OperandA> transpose_a(Context& c, const DotPlan& plan, ValueId id, const Nest::MemoryView& view) {
-  Builder& b = c.b;
-  const int row = c.type(id).rank() - 2, bytes = dsl::info(plan.form.a).bytes;
-  const int64_t row_bytes = plan.k_units * plan.unit_bytes;
-  Source source = source_of(c, view, row, row, bytes);
-  const Slot slot = allocate_slot(c, c.type(id));
-  source.pointer = b.CreateSelect(view.whole, source.pointer, slot_address(c, slot));
-  source.row = b.CreateSelect(view.whole, source.row, c.i64(slot.strides[static_cast<size_t>(row)] * bytes));
-  source.batch = b.CreateSelect(view.whole, source.batch, c.i64(row > 0 ? slot.strides[0] * bytes : 0));
-  const auto [packed, present] = keep(c, id, plan.batch * plan.m * row_bytes + transposed_overrun(plan));
-  auto done = unless(c, present, [&, packed = packed]() -> Result<void> {
-    auto copied = unless(c, view.whole, [&] { return materialise(c, id, slot); });
-    if (copied) transpose_rows(c, plan, source, packed);
-    return copied;
-  });
-  if (!done) return done.error();
-  return OperandA{LayoutA::kColumns, packed, c.i64(row_bytes), nullptr, c.i64(plan.m * row_bytes)};
-}
-
 }  // namespace
 
 Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id) {
   Builder& b = c.b;
   const DotForm& form = plan.form;
-  const int row = c.type(id).rank() - 2;
-  const bool as_packed = form.packed == form.a && form.step == Step::kFma && !form.round_tf32;
+  const int row = c.type(id).rank() - 2, bits = dsl::info(form.a).bits;
+  const bool as_packed = bits == dsl::info(form.packed).bits && !form.round_tf32 && !form.flip_a;
   if (form.step == Step::kFma && plan.k > 1 && plan.m > 1) {
     if (const auto view = in_memory(c, id, row)) return pack_a_columns(c, plan, id, *view, as_packed);
   }
-  const auto view = rows_in_memory(c, id);
-  if (view && !as_packed && !plan.tiles() && plan.m >= plan.lanes && can_transpose(plan))
-    return transpose_a(c, plan, id, *view);
-
   const int64_t row_bytes = packed_row_bytes(plan);
   const auto [packed, present] = keep(c, id, plan.batch * plan.m * row_bytes);
   OperandA out{LayoutA::kRows, packed, c.i64(row_bytes), c.i64(row_bytes), c.i64(plan.m * row_bytes)};
   Value* in_place = b.getFalse();
-  if (view && as_packed) {
+  const auto view = rows_in_memory(c, id);
+  if (view && as_packed && plan.k % form.k_multiple == 0) {
     const Source source = source_of(c, *view, row, row, dsl::info(form.a).bytes);
     // Rows that meet in the same sets of the cache are better copied.
     Value* spread = b.CreateICmpNE(b.CreateAnd(source.row, c.i64(kPage - 1)), c.i64(0));
@@ -380,7 +339,7 @@ Result<void> pack_columns(Context& c, const DotPlan& plan, ValueId id, const Nes
     emit_loop(
         b, c.i64(0), c.i64(plan.batch), c.i64(1), "batch", [](llvm::Instruction*) {},
         [&](Value* batch) {
-          Transposition t{plan.form.b, false, nullptr, source.row, nullptr};
+          Transposition t{plan.form.b, nullptr, source.row, nullptr};
           t.source = b.CreateInBoundsGEP(b.getInt8Ty(), source.pointer, b.CreateMul(batch, source.batch));
           t.to = offset_by(c, packed, {{batch, plan.panels() * packed_panel_bytes(plan)}});
           t.distance = packed_panel_bytes(plan) / plan.panel();
