@@ -57,9 +57,14 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
         llvm::Function* kernel =
             plan.tiles() ? tile_kernel(c, plan, rows.height) : micro_kernel(c, plan, a.layout, rows.height);
         emit_loop(b, c.i64(rows.begin), c.i64(rows.end), c.i64(rows.height), "block", none, [&](Value* row) {
+          // The block's share of the next panel; what lies behind the last one is mostly the first one of the next
+          // turn.
+          Value* ahead =
+              b.CreateGEP(b.getInt8Ty(), b_panel,
+                          b.CreateAdd(b_operand.panel, b.CreateMul(row, c.i64(packed_panel_bytes(plan) / plan.m))));
           b.CreateCall(kernel,
                        {at(a_batch, row, a.block), a.distance, b_panel, b_operand.row, at(from, row, sums.from.row),
-                        sums.from.row, at(to, row, sums.to.row), sums.to.row, correction_here, sums.fresh});
+                        sums.from.row, at(to, row, sums.to.row), sums.to.row, correction_here, sums.fresh, ahead});
         });
       }
     });

@@ -49,6 +49,11 @@ struct DotPlan {
   int packed_bytes() const { return unit_bytes / form.group; }
   int b_bytes() const { return widen_b ? dsl::info(form.b).bytes : unit_bytes; }  // a column of a packed row of B
   bool tiles() const { return form.step == Step::kTiles; }
+  // B comes from far away again and again: while one panel is multiplied, the next one is brought into L2.
+  bool panels_come_ahead() const {
+    constexpr int64_t kNear = 128 * 1024;
+    return !tiles() && m > 2 * block.rows && k_units * n * b_bytes() > kNear;
+  }
 };
 
 // How the units of A lie, which the micro-kernel's addresses build upon.
@@ -138,11 +143,13 @@ Result<OperandB> unpack_scaled_b(Context& c, const DotPlan& plan, ValueId id, Va
 
 // dot_kernel.cpp: for one block of C,
 //   void f(ptr a, i64 a_distance, ptr b, i64 b_row, ptr from, i64 from_row, ptr to, i64 to_row, ptr correction, i1
-//   fresh)
-enum KernelArgument : unsigned { kA, kADistance, kB, kBRow, kFrom, kFromRow, kTo, kToRow, kCorrection, kFresh };
+//   fresh, ptr ahead)
+enum KernelArgument : unsigned { kA, kADistance, kB, kBRow, kFrom, kFromRow, kTo, kToRow, kCorrection, kFresh, kAhead };
 llvm::Function* declare_kernel(Context& c, const std::string& name);
 llvm::Function* micro_kernel(Context& c, const DotPlan& plan, LayoutA layout, int rows);
-void prefetch(Builder& b, Value* pointer);  // of what is read soon
+// Of what is read soon.
+enum class Into : uint8_t { kL2 = 2, kL1 = 3 };
+void prefetch(Builder& b, Value* pointer, Into into = Into::kL1);
 // acc + a·b for vectors of units.
 Value* step_forward(Context& c, Builder& b, const DotForm& form, Value* x, Value* y, Value* acc);
 // dot_tiles.cpp: the same by AMX.

@@ -65,6 +65,13 @@ class MicroKernel {
     for (auto* values : {&sums, &at}) {
       for (Value*& value : *values) value = phis.emplace_back(phi(value, before));
     }
+    llvm::PHINode* ahead = plan_.panels_come_ahead() ? phi(fn_->getArg(kAhead), before) : nullptr;
+    if (ahead) {
+      cpu::prefetch(b_, ahead, Into::kL2);
+      const int64_t turns_of_panel = turns * plan_.m / rows_;
+      const int64_t distance = (packed_panel_bytes(plan_) + turns_of_panel - 1) / turns_of_panel;
+      ahead->addIncoming(b_.CreateGEP(b_.getInt8Ty(), ahead, c_.i64(distance)), loop);
+    }
     for (int64_t i = 0; i < kSteps; ++i) step(sums, at);
     for (size_t i = 0; i < phis.size(); ++i) {
       phis[i]->addIncoming(i < sums.size() ? sums[i] : at[i - sums.size()], loop);
@@ -216,8 +223,9 @@ class MicroKernel {
 
 }  // namespace
 
-void prefetch(Builder& b, Value* pointer) {
-  b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()}, {pointer, b.getInt32(0), b.getInt32(3), b.getInt32(1)});
+void prefetch(Builder& b, Value* pointer, Into into) {
+  b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
+                    {pointer, b.getInt32(0), b.getInt32(static_cast<uint32_t>(into)), b.getInt32(1)});
 }
 
 Value* step_forward(Context& c, Builder& b, const DotForm& form, Value* x, Value* y, Value* acc) {
@@ -248,8 +256,8 @@ Value* step_forward(Context& c, Builder& b, const DotForm& form, Value* x, Value
 llvm::Function* declare_kernel(Context& c, const std::string& name) {
   llvm::Type *pointer = c.b.getPtrTy(), *number = c.b.getInt64Ty();
   auto* type = llvm::FunctionType::get(
-      c.b.getVoidTy(), {pointer, number, pointer, number, pointer, number, pointer, number, pointer, c.b.getInt1Ty()},
-      false);
+      c.b.getVoidTy(),
+      {pointer, number, pointer, number, pointer, number, pointer, number, pointer, c.b.getInt1Ty(), pointer}, false);
   auto* fn = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, c.module);
   fn->addFnAttr(llvm::Attribute::NoInline);
   fn->addFnAttr(llvm::Attribute::NoUnwind);
@@ -262,7 +270,7 @@ llvm::Function* micro_kernel(Context& c, const DotPlan& plan, LayoutA layout, in
   name += std::to_string(rows) + "x" + std::to_string(plan.block.vectors);
   for (ElementType type : {plan.form.packed, plan.widen_b ? plan.form.b : plan.form.packed, plan.form.acc})
     name += "." + std::string(dsl::info(type).name);
-  for (int64_t number : {static_cast<int64_t>(plan.form.step), plan.k_units,
+  for (int64_t number : {static_cast<int64_t>(plan.form.step), plan.k_units, plan.panels_come_ahead() ? plan.m : 0,
                          int64_t{plan.form.flip_a} + 2 * plan.form.b_unsigned + 4 * (plan.m <= plan.block.rows)})
     name += "." + std::to_string(number);
   if (auto* existing = c.module.getFunction(name)) return existing;
