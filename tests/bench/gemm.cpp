@@ -78,7 +78,7 @@ std::vector<std::array<int64_t, 3>> configs(const Case& s, int threads) {
   } else {
     for (int64_t bm : {128, 256, 512}) {
       for (int64_t bn : {256, 512}) {
-        for (int64_t bk : {256, 512}) {
+        for (int64_t bk : {128, 256, 512}) {
           out.insert({even(s.m, bm, 1), even(s.n, bn, 16), even(s.k, bk, 16)});
         }
       }

@@ -54,12 +54,17 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
       Value* correction_here = b_operand.correction ? at(correction, panel, c.i64(plan.panel() * 4)) : correction;
       for (const RowBlocks& rows : heights) {
         if (rows.begin == rows.end) continue;
-        llvm::Function* kernel = plan.tiles() ? tile_kernel(c, plan, rows.height) : micro_kernel(c, plan, rows.height);
-        Value* step = b.CreateSelect(a.k_major, c.i64(int64_t{rows.height} * plan.unit_bytes), a.step);
+        llvm::Function* kernel =
+            plan.tiles() ? tile_kernel(c, plan, rows.height) : micro_kernel(c, plan, a.layout, rows.height);
         emit_loop(b, c.i64(rows.begin), c.i64(rows.end), c.i64(rows.height), "block", none, [&](Value* row) {
+          // The block's share of the next panel; what lies behind the last one is mostly the first one of the next
+          // turn.
+          Value* ahead =
+              b.CreateGEP(b.getInt8Ty(), b_panel,
+                          b.CreateAdd(b_operand.panel, b.CreateMul(row, c.i64(packed_panel_bytes(plan) / plan.m))));
           b.CreateCall(kernel,
-                       {at(a_batch, row, a.block), a.row, step, b_panel, b_operand.row, at(from, row, sums.from.row),
-                        sums.from.row, at(to, row, sums.to.row), sums.to.row, correction_here, sums.fresh});
+                       {at(a_batch, row, a.block), a.distance, b_panel, b_operand.row, at(from, row, sums.from.row),
+                        sums.from.row, at(to, row, sums.to.row), sums.to.row, correction_here, sums.fresh, ahead});
         });
       }
     });

@@ -49,15 +49,26 @@ struct DotPlan {
   int packed_bytes() const { return unit_bytes / form.group; }
   int b_bytes() const { return widen_b ? dsl::info(form.b).bytes : unit_bytes; }  // a column of a packed row of B
   bool tiles() const { return form.step == Step::kTiles; }
+  // B comes from far away again and again: while one panel is multiplied, the next one is brought into L2.
+  bool panels_come_ahead() const {
+    constexpr int64_t kNear = 128 * 1024;
+    return !tiles() && m > 2 * block.rows && k_units * n * b_bytes() > kNear;
+  }
+};
+
+// How the units of A lie, which the micro-kernel's addresses build upon.
+enum class LayoutA : uint8_t {
+  kRows,     // those of a row follow each other
+  kColumns,  // those of a column do
 };
 
 // Where the micro-kernel reads an operand; distances in bytes.
 struct OperandA {
+  LayoutA layout = LayoutA::kRows;
   Value* pointer = nullptr;
-  Value* block = nullptr;    // from row to row, where blocks of rows begin
-  Value* row = nullptr;      // from row to row within a block
-  Value* k_major = nullptr;  // i1: units follow each other by the height of the block, whatever `step` says
-  Value* step = nullptr;     // from one unit along K to the next
+  Value* block = nullptr;  // from row to row, where blocks of rows begin
+  Value* distance =
+      nullptr;  // kRows: from row to row; kColumns: from column to column, null: by the height of the block
   Value* batch = nullptr;
 };
 struct OperandB {
@@ -97,13 +108,12 @@ struct RowBlocks {
 };
 std::vector<RowBlocks> split_rows(const DotPlan& plan);
 
-// dot_transpose.cpp: rows first…end-1, K along them, into K-major panels of `width` rows. RowBlocks of panels lie
-// `distance` bytes apart where panels begin.
+// dot_transpose.cpp: rows 0…end-1, K along them, into K-major panels of `width` rows, which begin `distance` bytes a
+// row apart.
 struct Transposition {
   ElementType from;
-  bool flip = false;
   Value *source = nullptr, *row = nullptr, *to = nullptr;
-  int64_t distance = 0, begin = 0, end = 0, width = 0;
+  int64_t distance = 0, end = 0, width = 0;
 };
 bool can_transpose(const DotPlan& plan);
 void emit_transposed(Context& c, const DotPlan& plan, const Transposition& t);
@@ -120,17 +130,26 @@ void fill_bytes(Context& c, Value* pointer, int value, int64_t bytes);
 int64_t packed_row_bytes(const DotPlan& plan);    // of A
 int64_t packed_panel_bytes(const DotPlan& plan);  // of B
 
+// dot_keep.cpp: a place for what is packed of `id`; `present` (i1): it holds that already.
+struct Kept {
+  Value* pointer;
+  Value* present;
+};
+Kept keep(Context& c, ValueId id, int64_t bytes);
+
 // dot_scaled.cpp: operands of dot_scaled as f64.
 Result<OperandA> unpack_scaled_a(Context& c, const DotPlan& plan, ValueId id, ValueId scale);
 Result<OperandB> unpack_scaled_b(Context& c, const DotPlan& plan, ValueId id, ValueId scale);
 
 // dot_kernel.cpp: for one block of C,
-//   void f(ptr a, i64 a_row, i64 a_step, ptr b, i64 b_row, ptr from, i64 from_row, ptr to, i64 to_row, ptr correction,
-//   i1 fresh)
-enum KernelArgument : unsigned { kA, kARow, kAStep, kB, kBRow, kFrom, kFromRow, kTo, kToRow, kCorrection, kFresh };
+//   void f(ptr a, i64 a_distance, ptr b, i64 b_row, ptr from, i64 from_row, ptr to, i64 to_row, ptr correction, i1
+//   fresh, ptr ahead)
+enum KernelArgument : unsigned { kA, kADistance, kB, kBRow, kFrom, kFromRow, kTo, kToRow, kCorrection, kFresh, kAhead };
 llvm::Function* declare_kernel(Context& c, const std::string& name);
-llvm::Function* micro_kernel(Context& c, const DotPlan& plan, int rows);
-void prefetch(Builder& b, Value* pointer);  // of what is read soon
+llvm::Function* micro_kernel(Context& c, const DotPlan& plan, LayoutA layout, int rows);
+// Of what is read soon.
+enum class Into : uint8_t { kL2 = 2, kL1 = 3 };
+void prefetch(Builder& b, Value* pointer, Into into = Into::kL1);
 // acc + a·b for vectors of units.
 Value* step_forward(Context& c, Builder& b, const DotForm& form, Value* x, Value* y, Value* acc);
 // dot_tiles.cpp: the same by AMX.

@@ -57,24 +57,29 @@ constexpr int64_t kRowPadding = 64;  // of slots, see allocate_slot
 // The most rows whose sums, with NV vectors of B and one of A, stay in registers.
 int max_rows(int registers, int vectors) { return (registers - vectors - 1) / vectors; }
 
-// Cycles a step: two multiplications and two loads a cycle, and the latency of a chain of additions.
+// Cycles a step: two multiplications and two loads a cycle, and the latency of a chain of additions. Of blocks alike
+// the one with the fewest loads is best: they wait for L2 where B's panel is larger than L1.
 double step_cost(int64_t rows, int vectors) {
-  const double r = static_cast<double>(rows);
-  return std::max({r * vectors / 2, (r + vectors) / 2, 4.0});
+  const double r = static_cast<double>(rows), loads = (r + vectors) / 2;
+  constexpr double kWaiting = 1.0 / 16;
+  return std::max({r * vectors / 2, loads, 4.0}) + kWaiting * loads;
 }
 
 }  // namespace
 
-// The fewest cycles for the whole tile, work on padding included.
+// The fewest cycles for the whole tile, work on padding included; of few rows one block, so that B is read once.
 Blocking choose_blocking(const CpuTarget& target, const DotForm& form, int lanes, int64_t m, int64_t n) {
   if (form.step == Step::kTiles) return {static_cast<int>(std::min<int64_t>(m, 32)), n > 16 ? 2 : 1};
+  const bool one_block = m <= max_rows(target.vector_registers, 2);
   Blocking best{1, 1};
   double best_cost = 1e300;
-  for (int vectors : {2, 1, 3, 4, 8}) {
+  for (int vectors : {4, 2, 1, 3, 8}) {
     const int64_t panel = int64_t{vectors} * lanes, panels = (n + panel - 1) / panel;
     const int rows = static_cast<int>(std::min<int64_t>(max_rows(target.vector_registers, vectors), m));
     // The accumulator is updated in place only if its rows hold whole panels.
-    if (rows < 1 || (vectors > 1 && panels * panel > (n + kRowPadding - 1) / kRowPadding * kRowPadding)) continue;
+    if (rows < (one_block ? m : 1) ||
+        (vectors > 1 && panels * panel > (n + kRowPadding - 1) / kRowPadding * kRowPadding))
+      continue;
     const int64_t blocks = (m + rows - 1) / rows, height = (m + blocks - 1) / blocks;
     const int64_t tall = m - blocks * (height - 1);
     const double column = static_cast<double>(tall) * step_cost(height, vectors) +

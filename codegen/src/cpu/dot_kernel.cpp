@@ -25,48 +25,63 @@ Value* halves(Builder& b, Value* units, llvm::Type* half) {
   return b.CreateBitCast(units, llvm::FixedVectorType::get(half, 2 * vector->getNumElements()));
 }
 
-// Rows of A lie `row` bytes apart, which is known at run time only. One pointer serves three of them: the others are
-// reached by the addressing modes base + row and base + 2·row.
+// Rows lie a distance apart that is known at run time only. One pointer serves three of them: the others are reached by
+// the addressing modes base + row and base + 2·row.
 constexpr int kRowsOfPointer = 3;
+// Steps in a turn of the loop: its counter and pointers take slots of the multiplications.
+constexpr int64_t kSteps = 2;
 
 class MicroKernel {
  public:
-  MicroKernel(Context& c, const DotPlan& plan, int rows, llvm::Function* fn)
-      : c_(c), plan_(plan), rows_(rows), fn_(fn), b_(c.module.getContext()) {
+  MicroKernel(Context& c, const DotPlan& plan, LayoutA layout, int rows, llvm::Function* fn)
+      : c_(c), plan_(plan), layout_(layout), rows_(rows), fn_(fn), b_(c.module.getContext()) {
     sum_type_ = vector_of(plan, register_type(b_.getContext(), dsl::scalar_type(plan.form.sum)));
     acc_type_ = vector_of(plan, register_type(b_.getContext(), dsl::scalar_type(plan.form.acc)));
   }
 
   void emit() {
     b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "entry", fn_));
-    const std::vector<Value*> start = first_sums();
-    std::vector<Value*> pointers = row_pointers(fn_->getArg(kA), fn_->getArg(kARow));
-    pointers.push_back(fn_->getArg(kB));
+    std::vector<Value*> sums = first_sums();
+    std::vector<Value*> at = layout_ == LayoutA::kColumns ? std::vector<Value*>{fn_->getArg(kA)}
+                                                          : row_pointers(fn_->getArg(kA), fn_->getArg(kADistance));
+    at.push_back(fn_->getArg(kB));
+    const int64_t turns = plan_.k_units / kSteps;
+    if (turns > 1) emit_turns(turns, sums, at);
+    for (int64_t k = turns > 1 ? turns * kSteps : 0; k < plan_.k_units; ++k) step(sums, at);
+    store_sums(sums);
+    b_.CreateRetVoid();
+  }
+
+ private:
+  // A loop over the steps, with the values of `sums` and the pointers of `at` going through it.
+  void emit_turns(int64_t turns, std::vector<Value*>& sums, std::vector<Value*>& at) {
     auto* before = b_.GetInsertBlock();
     auto* loop = llvm::BasicBlock::Create(b_.getContext(), "k", fn_);
     auto* after = llvm::BasicBlock::Create(b_.getContext(), "store", fn_);
     b_.CreateBr(loop);
     b_.SetInsertPoint(loop);
-    auto* k = b_.CreatePHI(b_.getInt64Ty(), 2, "k");
-    k->addIncoming(c_.i64(0), before);
-    std::vector<llvm::PHINode*> sums, at;
-    for (Value* value : start) sums.push_back(phi(value, before));
-    for (Value* value : pointers) at.push_back(phi(value, before));
-
-    const std::vector<Value*> next_sums = step(sums, at);
-    for (size_t i = 0; i < sums.size(); ++i) sums[i]->addIncoming(next_sums[i], loop);
-    for (auto* pointer : at) {
-      pointer->addIncoming(byte_gep(pointer, fn_->getArg(pointer == at.back() ? kBRow : kAStep)), loop);
+    auto* turn = phi(c_.i64(0), before);
+    std::vector<llvm::PHINode*> phis;
+    for (auto* values : {&sums, &at}) {
+      for (Value*& value : *values) value = phis.emplace_back(phi(value, before));
     }
-    Value* next = b_.CreateAdd(k, c_.i64(1));
-    k->addIncoming(next, loop);
-    b_.CreateCondBr(b_.CreateICmpULT(next, c_.i64(plan_.k_units)), loop, after);
+    llvm::PHINode* ahead = plan_.panels_come_ahead() ? phi(fn_->getArg(kAhead), before) : nullptr;
+    if (ahead) {
+      cpu::prefetch(b_, ahead, Into::kL2);
+      const int64_t turns_of_panel = turns * plan_.m / rows_;
+      const int64_t distance = (packed_panel_bytes(plan_) + turns_of_panel - 1) / turns_of_panel;
+      ahead->addIncoming(b_.CreateGEP(b_.getInt8Ty(), ahead, c_.i64(distance)), loop);
+    }
+    for (int64_t i = 0; i < kSteps; ++i) step(sums, at);
+    for (size_t i = 0; i < phis.size(); ++i) {
+      phis[i]->addIncoming(i < sums.size() ? sums[i] : at[i - sums.size()], loop);
+    }
+    Value* next = b_.CreateAdd(turn, c_.i64(1));
+    turn->addIncoming(next, loop);
+    b_.CreateCondBr(b_.CreateICmpULT(next, c_.i64(turns)), loop, after);
     b_.SetInsertPoint(after);
-    store_sums(next_sums);
-    b_.CreateRetVoid();
   }
 
- private:
   Value* byte_gep(Value* pointer, Value* offset) { return b_.CreateInBoundsGEP(b_.getInt8Ty(), pointer, offset); }
 
   llvm::PHINode* phi(Value* value, llvm::BasicBlock* before) {
@@ -154,7 +169,13 @@ class MicroKernel {
     return to_f32(c_, b_, plan_.form.b, b_.CreateAlignedLoad(narrow, pointer, align));
   }
 
-  // B is read once, from memory that may be far away: the processor does not see rows this far apart coming.
+  // B is read once, from memory that may be far away, and the processor does not see rows this far apart coming; or
+  // time and again from L2.
+  bool prefetches() const {
+    constexpr int64_t kNear = 32 * 1024;  // stays in L1
+    const bool once = plan_.m <= plan_.block.rows;
+    return plan_.form.group == 1 && (once || plan_.k_units * plan_.panel() * plan_.b_bytes() > kNear);
+  }
   void prefetch(Value* b_row) {
     constexpr int64_t kRowsAhead = 8, kLine = 64;
     Value* ahead = byte_gep(b_row, b_.CreateMul(fn_->getArg(kBRow), c_.i64(kRowsAhead)));
@@ -163,22 +184,37 @@ class MicroKernel {
     }
   }
 
-  std::vector<Value*> step(const std::vector<llvm::PHINode*>& sums, const std::vector<llvm::PHINode*>& at) {
-    std::vector<Value*> columns, out;
+  Value* unit_of_a(const std::vector<Value*>& at, int row) {
+    if (layout_ == LayoutA::kColumns) return byte_gep(at[0], c_.i64(int64_t{row} * plan_.unit_bytes));
+    return row_of(at, fn_->getArg(kADistance), row);
+  }
+
+  // One unit along K; moves the pointers on: those of A, and behind them that of B.
+  void step(std::vector<Value*>& sums, std::vector<Value*>& at) {
+    std::vector<Value*> columns;
     for (int v = 0; v < plan_.block.vectors; ++v) columns.push_back(column(at.back(), v));
-    if (plan_.m <= plan_.block.rows && plan_.form.group == 1) prefetch(at.back());
+    if (prefetches()) prefetch(at.back());
+    size_t i = 0;
     for (int row = 0; row < rows_; ++row) {
-      Value* pointer = row_of(at, fn_->getArg(kARow), row);
       const llvm::Align align(static_cast<uint64_t>(plan_.packed_bytes()));
-      Value* lanes =
-          b_.CreateVectorSplat(static_cast<unsigned>(plan_.lanes), b_.CreateAlignedLoad(plan_.unit, pointer, align));
-      for (Value* y : columns) out.push_back(step_forward(c_, b_, plan_.form, lanes, y, sums[out.size()]));
+      Value* unit = b_.CreateAlignedLoad(plan_.unit, unit_of_a(at, row), align);
+      Value* lanes = b_.CreateVectorSplat(static_cast<unsigned>(plan_.lanes), unit);
+      for (Value* y : columns) {
+        sums[i] = step_forward(c_, b_, plan_.form, lanes, y, sums[i]);
+        ++i;
+      }
     }
-    return out;
+    for (Value*& pointer : at) {
+      const bool of_b = &pointer == &at.back();
+      Value* along =
+          layout_ == LayoutA::kColumns ? fn_->getArg(kADistance) : static_cast<Value*>(c_.i64(plan_.unit_bytes));
+      pointer = byte_gep(pointer, of_b ? fn_->getArg(kBRow) : along);
+    }
   }
 
   Context& c_;
   const DotPlan& plan_;
+  LayoutA layout_;
   int rows_;
   llvm::Function* fn_;
   Builder b_;
@@ -187,8 +223,9 @@ class MicroKernel {
 
 }  // namespace
 
-void prefetch(Builder& b, Value* pointer) {
-  b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()}, {pointer, b.getInt32(0), b.getInt32(3), b.getInt32(1)});
+void prefetch(Builder& b, Value* pointer, Into into) {
+  b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
+                    {pointer, b.getInt32(0), b.getInt32(static_cast<uint32_t>(into)), b.getInt32(1)});
 }
 
 Value* step_forward(Context& c, Builder& b, const DotForm& form, Value* x, Value* y, Value* acc) {
@@ -220,7 +257,7 @@ llvm::Function* declare_kernel(Context& c, const std::string& name) {
   llvm::Type *pointer = c.b.getPtrTy(), *number = c.b.getInt64Ty();
   auto* type = llvm::FunctionType::get(
       c.b.getVoidTy(),
-      {pointer, number, number, pointer, number, pointer, number, pointer, number, pointer, c.b.getInt1Ty()}, false);
+      {pointer, number, pointer, number, pointer, number, pointer, number, pointer, c.b.getInt1Ty(), pointer}, false);
   auto* fn = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, c.module);
   fn->addFnAttr(llvm::Attribute::NoInline);
   fn->addFnAttr(llvm::Attribute::NoUnwind);
@@ -228,16 +265,17 @@ llvm::Function* declare_kernel(Context& c, const std::string& name) {
   return fn;
 }
 
-llvm::Function* micro_kernel(Context& c, const DotPlan& plan, int rows) {
-  std::string name = "kiln.dot." + std::to_string(rows) + "x" + std::to_string(plan.block.vectors);
+llvm::Function* micro_kernel(Context& c, const DotPlan& plan, LayoutA layout, int rows) {
+  std::string name = layout == LayoutA::kColumns ? "kiln.dot.columns." : "kiln.dot.rows.";
+  name += std::to_string(rows) + "x" + std::to_string(plan.block.vectors);
   for (ElementType type : {plan.form.packed, plan.widen_b ? plan.form.b : plan.form.packed, plan.form.acc})
     name += "." + std::string(dsl::info(type).name);
-  for (int64_t number : {static_cast<int64_t>(plan.form.step), plan.k_units,
+  for (int64_t number : {static_cast<int64_t>(plan.form.step), plan.k_units, plan.panels_come_ahead() ? plan.m : 0,
                          int64_t{plan.form.flip_a} + 2 * plan.form.b_unsigned + 4 * (plan.m <= plan.block.rows)})
     name += "." + std::to_string(number);
   if (auto* existing = c.module.getFunction(name)) return existing;
   auto* fn = declare_kernel(c, name);
-  MicroKernel(c, plan, rows, fn).emit();
+  MicroKernel(c, plan, layout, rows, fn).emit();
   return fn;
 }
 

@@ -6,9 +6,10 @@
 namespace kiln::codegen::cpu {
 namespace {
 
-constexpr int64_t kPage = 4096;
-constexpr int64_t kInPlaceRows = 128;  // more rows of A are worth a packed B
-constexpr int kPackWidth = 64;         // lanes of a chunk at most: rows of slots are padded to it
+constexpr int64_t kPage = 4096, kLine = 64;
+constexpr int64_t kInPlaceRows = 512;   // more rows of A are worth a packed B,
+constexpr int64_t kUnalignedRows = 64;  // and so many where vectors lie across lines of the cache
+constexpr int kPackWidth = 64;          // lanes of a chunk at most: rows of slots are padded to it
 
 int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
@@ -126,22 +127,38 @@ Source source_of(Context& c, const Nest::MemoryView& view, int row, int row_axis
   return {view.pointer, distance(row), distance(row_axis - 1)};
 }
 
-void transpose_a(Context& c, const DotPlan& plan, const Source& source, Value* packed) {
+}  // namespace
+
+namespace {
+
+// K-major already: read where it lies if it needs no conversion, else and at edges copied as it lies.
+Result<OperandA> pack_a_columns(Context& c, const DotPlan& plan, ValueId id, const Nest::MemoryView& view,
+                                bool as_packed) {
   Builder& b = c.b;
-  emit_loop(
-      b, c.i64(0), c.i64(plan.batch), c.i64(1), "batch", [](llvm::Instruction*) {},
-      [&](Value* batch) {
-        Transposition t{plan.form.a, plan.form.flip_a, nullptr, source.row, nullptr};
-        t.source = b.CreateInBoundsGEP(b.getInt8Ty(), source.pointer, b.CreateMul(batch, source.batch));
-        t.distance = plan.k_units * plan.unit_bytes;
-        t.to = offset_by(c, packed, {{batch, plan.m * t.distance}});
-        for (const RowBlocks& rows : split_rows(plan)) {
-          t.begin = rows.begin;
-          t.end = rows.end;
-          t.width = rows.height;
-          emit_transposed(c, plan, t);
-        }
-      });
+  const int row = c.type(id).rank() - 2, bytes = dsl::info(plan.form.a).bytes;
+  const int64_t unit = plan.unit_bytes, column_bytes = round_up(plan.m, kPackWidth) * unit;
+  const auto [packed, present] = keep(c, id, plan.batch * plan.k * column_bytes);
+  OperandA out{LayoutA::kColumns, packed, c.i64(unit), c.i64(column_bytes), c.i64(plan.k * column_bytes)};
+  Value* in_place = b.getFalse();
+  if (as_packed) {
+    const Source source = source_of(c, view, row + 1, row, bytes);
+    in_place = view.whole;
+    out.pointer = b.CreateSelect(in_place, source.pointer, packed);
+    out.distance = b.CreateSelect(in_place, source.row, out.distance);
+    out.batch = b.CreateSelect(in_place, source.batch, out.batch);
+  }
+  auto done = unless(c, b.CreateOr(in_place, present), [&, packed = packed] {
+    return pack(c, id, row, kPackWidth, [&](Nest& nest, Value* lanes) {
+      Value* value = to_packed(c, b, plan.form, plan.form.a, nest.splat(lanes));
+      Value* where = offset_by(c, packed,
+                               {{batch_index(c, nest), plan.k * column_bytes},
+                                {nest.index(row + 1), column_bytes},
+                                {nest.index(row), unit}});
+      b.CreateAlignedStore(value, where, llvm::Align(static_cast<uint64_t>(unit)));
+    });
+  });
+  if (!done) return done.error();
+  return out;
 }
 
 }  // namespace
@@ -149,53 +166,27 @@ void transpose_a(Context& c, const DotPlan& plan, const Source& source, Value* p
 Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id) {
   Builder& b = c.b;
   const DotForm& form = plan.form;
-  const int row = c.type(id).rank() - 2, bytes = dsl::info(form.a).bytes;
-  const int64_t row_bytes = packed_row_bytes(plan), unit = plan.unit_bytes;
-  Value* packed = reserve(c, plan.batch * plan.m * row_bytes + transposed_overrun(plan));
-  OperandA out{packed, c.i64(row_bytes), c.i64(row_bytes), b.getFalse(), c.i64(unit), c.i64(plan.m * row_bytes)};
-  const bool as_packed = form.packed == form.a && form.step == Step::kFma && !form.round_tf32;
-  // K-major already.
-  if (const auto view = as_packed ? in_memory(c, id, row) : std::nullopt; view && plan.k > 1 && plan.m > 1) {
-    const Source source = source_of(c, *view, row + 1, row, bytes);
-    out.pointer = b.CreateSelect(view->whole, source.pointer, packed);
-    out.block = b.CreateSelect(view->whole, c.i64(bytes), out.block);
-    out.row = b.CreateSelect(view->whole, c.i64(bytes), out.row);
-    out.step = b.CreateSelect(view->whole, source.row, out.step);
-    out.batch = b.CreateSelect(view->whole, source.batch, out.batch);
-    auto done = unless(c, view->whole, [&] { return pack_a_rows(c, plan, id, packed); });
-    if (!done) return done.error();
-    return out;
+  const int row = c.type(id).rank() - 2, bits = dsl::info(form.a).bits;
+  const bool as_packed = bits == dsl::info(form.packed).bits && !form.round_tf32 && !form.flip_a;
+  if (form.step == Step::kFma && plan.k > 1 && plan.m > 1) {
+    if (const auto view = in_memory(c, id, row)) return pack_a_columns(c, plan, id, *view, as_packed);
   }
+  const int64_t row_bytes = packed_row_bytes(plan);
+  const auto [packed, present] = keep(c, id, plan.batch * plan.m * row_bytes);
+  OperandA out{LayoutA::kRows, packed, c.i64(row_bytes), c.i64(row_bytes), c.i64(plan.m * row_bytes)};
+  Value* in_place = b.getFalse();
   const auto view = rows_in_memory(c, id);
-  if (!view) {
-    auto done = pack_a_rows(c, plan, id, packed);
-    if (!done) return done.error();
-    return out;
-  }
-  const Source source = source_of(c, *view, row, row, bytes);
-  Value *in_place = b.getFalse(), *k_major = b.getFalse();
-  if (as_packed) {
+  if (view && as_packed && plan.k % form.k_multiple == 0) {
+    const Source source = source_of(c, *view, row, row, dsl::info(form.a).bytes);
     // Rows that meet in the same sets of the cache are better copied.
     Value* spread = b.CreateICmpNE(b.CreateAnd(source.row, c.i64(kPage - 1)), c.i64(0));
     in_place = b.CreateAnd(view->whole, plan.block.rows <= 8 || plan.m == 1 ? b.getTrue() : spread);
+    out.pointer = b.CreateSelect(in_place, source.pointer, packed);
+    out.block = out.distance = b.CreateSelect(in_place, source.row, out.block);
+    out.batch = b.CreateSelect(in_place, source.batch, out.batch);
   }
-  if (!plan.tiles() && plan.m >= plan.lanes && can_transpose(plan)) {
-    k_major = b.CreateAnd(view->whole, b.CreateNot(in_place));
-  }
-  auto choose = [&](Value* lying, int64_t transposed, Value* copied) {
-    return b.CreateSelect(in_place, lying, b.CreateSelect(k_major, c.i64(transposed), copied));
-  };
-  out.pointer = b.CreateSelect(in_place, source.pointer, packed);
-  out.block = choose(source.row, plan.k_units * unit, out.block);
-  out.row = choose(source.row, unit, out.row);
-  out.k_major = k_major;
-  out.batch = choose(source.batch, plan.m * plan.k_units * unit, out.batch);
-  auto done = unless(c, b.CreateOr(in_place, k_major), [&] { return pack_a_rows(c, plan, id, packed); });
-  if (!done) return done.error();
-  done = unless(c, b.CreateNot(k_major), [&]() -> Result<void> {
-    transpose_a(c, plan, source, packed);
-    return {};
-  });
+  auto done =
+      unless(c, b.CreateOr(in_place, present), [&, packed = packed] { return pack_a_rows(c, plan, id, packed); });
   if (!done) return done.error();
   return out;
 }
@@ -214,7 +205,7 @@ Value* panel_place(Context& c, const DotPlan& plan, Value* batch, Value* k, Valu
 // Rows a little ahead of the one that is being copied: the processor follows a row, but does not see the next one
 // coming.
 void prefetch_rows(Context& c, const Nest& nest, const Nest::MemoryView& view, int bytes) {
-  constexpr int64_t kRowsAhead = 4, kLine = 64;
+  constexpr int64_t kRowsAhead = 4;
   Builder& b = c.b;
   const int rank = nest.rank();
   Value* place = nest.index(rank - 1);
@@ -348,7 +339,7 @@ Result<void> pack_columns(Context& c, const DotPlan& plan, ValueId id, const Nes
     emit_loop(
         b, c.i64(0), c.i64(plan.batch), c.i64(1), "batch", [](llvm::Instruction*) {},
         [&](Value* batch) {
-          Transposition t{plan.form.b, false, nullptr, source.row, nullptr};
+          Transposition t{plan.form.b, nullptr, source.row, nullptr};
           t.source = b.CreateInBoundsGEP(b.getInt8Ty(), source.pointer, b.CreateMul(batch, source.batch));
           t.to = offset_by(c, packed, {{batch, plan.panels() * packed_panel_bytes(plan)}});
           t.distance = packed_panel_bytes(plan) / plan.panel();
@@ -365,27 +356,28 @@ Result<void> pack_columns(Context& c, const DotPlan& plan, ValueId id, const Nes
 Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id) {
   Builder& b = c.b;
   const DotForm& form = plan.form;
-  const int row = c.type(id).rank() - 2;
-  const int bytes = plan.b_bytes();
-  const int64_t panel_bytes = packed_panel_bytes(plan);
-  Value* packed = reserve(c, plan.batch * plan.panels() * panel_bytes + transposed_overrun(plan));
-  OperandB out{packed, c.i64(plan.panel() * bytes), c.i64(panel_bytes), c.i64(plan.panels() * panel_bytes), nullptr, 0};
+  const int row = c.type(id).rank() - 2, bytes = plan.b_bytes();
+  const int64_t panel_bytes = packed_panel_bytes(plan), batch_bytes = plan.panels() * panel_bytes;
+  const int64_t packed_bytes = round_up(plan.batch * batch_bytes + transposed_overrun(plan), 64);
+  const int64_t correction_batch = form.flip_a ? plan.panels() * plan.panel() * 4 : 0;
+  const auto kept = keep(c, id, packed_bytes + round_up(plan.batch * correction_batch, 64));
+  Value *packed = kept.pointer, *present = kept.present;
+  OperandB out{packed, c.i64(plan.panel() * bytes), c.i64(panel_bytes), c.i64(batch_bytes), nullptr, correction_batch};
+  auto finish = [&](Value* skip, llvm::function_ref<Result<void>()> fill) -> Result<OperandB> {
+    if (auto done = unless(c, skip, fill); !done) return done.error();
+    return out;
+  };
   if (!plan.widen_b && !form.flip_a && can_transpose(plan)) {
     if (const auto columns = in_memory(c, id, row); columns && plan.n >= plan.lanes) {
-      auto done = pack_columns(c, plan, id, *columns, packed);
-      if (!done) return done.error();
-      return out;
+      return finish(present, [&] { return pack_columns(c, plan, id, *columns, packed); });
     }
   }
   if (form.group > 1) {
-    if (form.flip_a) {
-      out.correction_batch = plan.panels() * plan.panel() * 4;
-      out.correction = reserve(c, plan.batch * out.correction_batch);
-      fill_bytes(c, out.correction, 0, plan.batch * out.correction_batch);
-    }
-    auto done = pack_units(c, plan, id, packed, out.correction);
-    if (!done) return done.error();
-    return out;
+    if (form.flip_a) out.correction = offset_by(c, packed, {{c.i64(packed_bytes), 1}});
+    return finish(present, [&] {
+      if (form.flip_a) fill_bytes(c, out.correction, 0, plan.batch * correction_batch);
+      return pack_units(c, plan, id, packed, out.correction);
+    });
   }
 
   // In place where few blocks read it, and its rows are not so far apart that they fight for cache sets.
@@ -393,19 +385,20 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id) {
   const bool once = plan.m <= plan.block.rows;
   const bool as_packed = plan.widen_b || (form.packed == form.b && !form.round_tf32);
   const auto view = rows_in_memory(c, id);
-  if (as_packed && plan.n % plan.panel() == 0 && plan.m <= kInPlaceRows) {
-    if (view) {
-      Value* stride = b.CreateMul(view->strides[static_cast<size_t>(row)], c.i64(bytes));
-      in_place = once ? view->whole : b.CreateAnd(view->whole, b.CreateICmpULT(stride, c.i64(kPage)));
-      out.pointer = b.CreateSelect(in_place, view->pointer, packed);
-      out.row = b.CreateSelect(in_place, stride, out.row);
-      out.panel = b.CreateSelect(in_place, c.i64(plan.panel() * bytes), out.panel);
-      if (row > 0) out.batch = b.CreateSelect(in_place, b.CreateMul(view->strides[0], c.i64(bytes)), out.batch);
+  if (view && as_packed && plan.n % plan.panel() == 0 && plan.m <= kInPlaceRows) {
+    Value* stride = b.CreateMul(view->strides[static_cast<size_t>(row)], c.i64(bytes));
+    Value* near = b.CreateICmpULT(stride, c.i64(kPage));
+    if (plan.m > kUnalignedRows) {
+      Value* bits = b.CreateOr(stride, b.CreatePtrToInt(view->pointer, b.getInt64Ty()));
+      near = b.CreateAnd(near, b.CreateICmpEQ(b.CreateAnd(bits, c.i64(kLine - 1)), c.i64(0)));
     }
+    in_place = once ? view->whole : b.CreateAnd(view->whole, near);
+    out.pointer = b.CreateSelect(in_place, view->pointer, packed);
+    out.row = b.CreateSelect(in_place, stride, out.row);
+    out.panel = b.CreateSelect(in_place, c.i64(plan.panel() * bytes), out.panel);
+    if (row > 0) out.batch = b.CreateSelect(in_place, b.CreateMul(view->strides[0], c.i64(bytes)), out.batch);
   }
-  auto done = unless(c, in_place, [&] { return pack_rows(c, plan, id, view, packed); });
-  if (!done) return done.error();
-  return out;
+  return finish(b.CreateOr(in_place, present), [&] { return pack_rows(c, plan, id, view, packed); });
 }
 
 }  // namespace kiln::codegen::cpu

@@ -77,7 +77,7 @@ Result<OperandA> unpack_scaled_a(Context& c, const DotPlan& plan, ValueId id, Va
       b.CreateAlignedStore(scaled, byte_at(c, out, place), llvm::Align(8));
     });
   });
-  return OperandA{out, c.i64(row_bytes), c.i64(row_bytes), b.getFalse(), c.i64(plan.unit_bytes), c.i64(0)};
+  return OperandA{LayoutA::kRows, out, c.i64(row_bytes), c.i64(row_bytes), c.i64(0)};
 }
 
 Result<OperandB> unpack_scaled_b(Context& c, const DotPlan& plan, ValueId id, ValueId scale) {

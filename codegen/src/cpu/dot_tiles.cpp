@@ -93,7 +93,7 @@ void emit_tile_kernel(Context& c, const DotPlan& plan, int rows, llvm::Function*
   auto tile = [&](int number) { return b.getInt8(static_cast<uint8_t>(number)); };
   auto at = [&](Value* pointer, Value* offset) { return b.CreateInBoundsGEP(b.getInt8Ty(), pointer, offset); };
   const int high = rows > kTileRows ? 2 : 1, wide = plan.block.vectors;
-  Value *a_row = fn->getArg(kARow), *b_row = fn->getArg(kBRow);
+  Value *a_row = fn->getArg(kADistance), *b_row = fn->getArg(kBRow);
   auto each_sum = [&](ID id, Value* block, Value* c_row) {
     for (int i = 0; i < high; ++i) {
       for (int j = 0; j < wide; ++j) {

@@ -1,10 +1,10 @@
-// Operands that lie in memory with K along their rows, packed K-major: rows of A, columns of B. Squares of `lanes` rows
-// by `lanes` units are transposed in registers.
+// Columns of B that lie in memory with K along them, packed K-major. Squares of `lanes` of these rows by `lanes` units
+// are transposed in registers.
 //
 //   source  row i, units k, k+1, …          to  unit k of rows i, i+1, …, then unit k+1 of these rows, …
 //
-// A square is written whole, though a block of A may be narrower: what it writes behind the block's rows is the place
-// of the next unit, written after it. The last square along K ends where K ends, and overlaps the one before it.
+// A square is written whole, though a panel may be narrower: what it writes behind the panel's rows is the place of the
+// next unit, written after it. The last square along K ends where K ends, and overlaps the one before it.
 #include "cpu/dot.h"
 
 namespace kiln::codegen::cpu {
@@ -81,19 +81,18 @@ Vectors transpose(Builder& b, Vectors rows, int unit_bytes) {
 }
 
 // A vector of units from memory.
-Value* load_units(Context& c, Builder& b, const DotPlan& plan, ElementType from, bool flip, Value* pointer) {
+Value* load_units(Context& c, Builder& b, const DotPlan& plan, ElementType from, Value* pointer) {
   auto* type = llvm::FixedVectorType::get(register_type(b.getContext(), dsl::scalar_type(from)),
                                           static_cast<unsigned>(plan.lanes * plan.form.group));
   Value* x = to_packed(c, b, plan.form, from, b.CreateAlignedLoad(type, pointer, llvm::Align(dsl::info(from).bytes)));
-  if (flip) x = b.CreateXor(x, int_constant(x, 0x80));
   return b.CreateBitCast(x, vector_of(plan, plan.unit));
 }
 
 // void f(ptr from, i64 row, i64 rows, ptr to, i64 step): a square; rows from `rows` on repeat the one before them.
-llvm::Function* square_function(Context& c, const DotPlan& plan, ElementType from, bool flip) {
+llvm::Function* square_function(Context& c, const DotPlan& plan, ElementType from) {
   std::string name = "kiln.dot.transpose";
   for (ElementType type : {from, plan.form.packed}) name += "." + std::string(dsl::info(type).name);
-  name += "." + std::to_string(plan.lanes) + (flip ? ".flip" : "") + (plan.form.round_tf32 ? ".tf32" : "");
+  name += "." + std::to_string(plan.lanes) + (plan.form.round_tf32 ? ".tf32" : "");
   if (auto* existing = c.module.getFunction(name)) return existing;
   Builder b(c.module.getContext());
   auto* type = llvm::FunctionType::get(
@@ -112,7 +111,7 @@ llvm::Function* square_function(Context& c, const DotPlan& plan, ElementType fro
       Value* exists = b.CreateICmpSGT(fn->getArg(2), c.i64(i));
       pointer = behind(pointer, b.CreateSelect(exists, fn->getArg(1), c.i64(0)));
     }
-    rows.push_back(load_units(c, b, plan, from, flip, pointer));
+    rows.push_back(load_units(c, b, plan, from, pointer));
     prefetch(b, behind(pointer, ahead));
   }
   for (Value* units : transpose(b, rows, plan.unit_bytes)) {
@@ -138,9 +137,9 @@ void emit_transposed(Context& c, const DotPlan& plan, const Transposition& t) {
   auto at = [&](Value* pointer, Value* index, Value* distance) {
     return b.CreateInBoundsGEP(b.getInt8Ty(), pointer, b.CreateMul(index, distance));
   };
-  llvm::Function* square = square_function(c, plan, t.from, t.flip);
+  llvm::Function* square = square_function(c, plan, t.from);
   Value* step = c.i64(t.width * plan.unit_bytes);
-  emit_loop(b, c.i64(t.begin), c.i64(t.end), c.i64(t.width), "panel", none, [&](Value* first) {
+  emit_loop(b, c.i64(0), c.i64(t.end), c.i64(t.width), "panel", none, [&](Value* first) {
     Value* panel = at(t.to, first, c.i64(t.distance));
     // From the last rows to the first: what is written behind them belongs to the next unit's first rows.
     for (int64_t part = (t.width - 1) / plan.lanes * plan.lanes; part >= 0; part -= plan.lanes) {
