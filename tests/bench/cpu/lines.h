@@ -30,10 +30,13 @@ void add_line(Report& report, const std::string& line);
 struct Comparison {
   std::string area, name, dtype, metric;
   double ours = 0, best = 0;
-  std::string peer;  // the fastest; empty where there is none
-  double ratio = 0;  // our speed over the peer's; 0 without one
-  double share = 0;  // of what the machine could do; 0 where that is not known
-  double bar = 0;    // what the ratio should be at least; 0 where nothing is asked
+  std::string peer;      // the fastest; empty where there is none
+  double ratio = 0;      // our speed over the peer's; 0 without one
+  double share = 0;      // of what the machine could do; 0 where that is not known
+  double bar = 0;        // what the ratio should be at least; 0 where nothing is asked
+  double share_bar = 0;  // the same of the share
+
+  bool misses_bar() const { return (bar > 0 && ratio < bar) || (share_bar > 0 && share > 0 && share < share_bar); }
 };
 
 // In the order of the run. Rows of the area "chains" come twice: against peers that go through memory between the ops

@@ -56,7 +56,6 @@ __attribute__((format(printf, 1, 2))) std::string formatted(const char* format, 
   return out;
 }
 
-bool misses(const Comparison& row) { return row.bar > 0 && row.ratio < row.bar; }
 std::string label_of(const Comparison& row) {
   return escaped(row.name + (row.dtype == "f32" ? "" : " " + row.dtype) + ", " + row.metric);
 }
@@ -100,7 +99,8 @@ std::string ratio_bars(const std::vector<Comparison>& rows) {
   std::vector<Bar> out;
   for (const Comparison& row : rows) {
     if (row.ratio <= 0) continue;
-    out.push_back({label_of(row), formatted("%.2f of ", row.ratio) + escaped(row.peer), row.ratio, misses(row)});
+    out.push_back({label_of(row), formatted("%.2f of ", row.ratio) + escaped(row.peer), row.ratio,
+                   row.bar > 0 && row.ratio < row.bar});
   }
   if (out.empty()) return "";
   // By powers of two from a quarter to 16.
@@ -111,7 +111,7 @@ std::string share_bars(const std::vector<Comparison>& rows) {
   std::vector<Bar> out;
   for (const Comparison& row : rows) {
     if (row.share <= 0 || row.area == "chains (fused peers)") continue;
-    out.push_back({label_of(row), formatted("%.0f %%", 100 * row.share), row.share, false});
+    out.push_back({label_of(row), formatted("%.0f %%", 100 * row.share), row.share, row.share < row.share_bar});
   }
   if (out.empty()) return "";
   return bars(out, {0.25, 0.5, 0.75, 1}, "%g", [](double share) { return share / 1.5; });
@@ -136,7 +136,7 @@ std::string summary(const std::vector<std::string>& areas, const std::map<std::s
       logs += std::log(row.ratio);
       least = count ? std::min(least, row.ratio) : row.ratio;
       ++count;
-      missed += misses(row);
+      missed += row.misses_bar();
     }
     out += "<tr>" + cell(area, true) + cell(std::to_string(count)) +
            cell(count ? formatted("%.2f", std::exp(logs / count)) : "-") + cell(number(least, "%.2f")) +
@@ -150,7 +150,7 @@ std::string comparisons(const std::vector<Comparison>& rows) {
       "<table><thead><tr><th class=\"text\">case</th><th class=\"text\">metric</th><th>Kiln</th><th>best peer</th>"
       "<th class=\"text\"></th><th>ratio</th><th>bar</th><th>share of the ceiling</th></tr></thead><tbody>\n";
   for (const Comparison& row : rows) {
-    out += misses(row) ? "<tr class=\"missed\">" : "<tr>";
+    out += row.misses_bar() ? "<tr class=\"missed\">" : "<tr>";
     out += cell(row.name + " " + row.dtype, true) + cell(row.metric, true) + cell(number(row.ours, "%.5g")) +
            cell(number(row.best, "%.5g")) + cell(row.peer, true) + cell(number(row.ratio, "%.2f")) +
            cell(number(row.bar, "%.2f")) + cell(number(row.share, "%.2f")) + "</tr>\n";

@@ -18,6 +18,7 @@ Report canned() {
            "rows,softmax 8×16,f32,eager,us hot 1t,13",
            "rows,softmax 8×16,f32,ceiling,us hot 1t,4",
            "rows,argmax 8×16,f32,kiln,us 1t,7",
+           "rows,argmax 8×16,f32,ceiling,us 1t,3.5",
            "chains,bias_gelu 4×4,f32,kiln,us 1t,10",
            "chains,bias_gelu 4×4,f32,onednn,us 1t,18",
            "chains,bias_gelu 4×4,f32,onednn fused,us 1t,12",
@@ -39,7 +40,7 @@ Report canned() {
 
 TEST(BenchLines, ReadsWhatItPrints) {
   const Report report = canned();
-  ASSERT_EQ(report.measurements.size(), 16u);
+  ASSERT_EQ(report.measurements.size(), 17u);
   EXPECT_EQ(report.machine, std::vector<std::string>{"A <processor>, 2 threads"});
   EXPECT_EQ(line_of(report.measurements[0]), "rows,softmax 8×16,f32,kiln,us hot 1t,10");
 }
@@ -53,6 +54,14 @@ TEST(BenchLines, ComparesWithTheFastestPeer) {
   EXPECT_DOUBLE_EQ(rows[0].bar, 1.4);
   EXPECT_EQ(rows[1].ratio, 0) << "nobody to compare with";
   EXPECT_EQ(rows[1].bar, 0);
+}
+
+TEST(BenchLines, WhatMovesLargeArraysHasABarForItsShare) {
+  const auto rows = compare(canned().measurements);
+  EXPECT_FALSE(rows[0].share_bar > 0) << "in cache";
+  EXPECT_DOUBLE_EQ(rows[1].share, 0.5);
+  EXPECT_DOUBLE_EQ(rows[1].share_bar, 0.9);
+  EXPECT_TRUE(rows[1].misses_bar());
 }
 
 TEST(BenchLines, ChainsAreComparedWithPeersThatFuseAndThatDoNot) {
@@ -112,7 +121,7 @@ TEST(BenchPage, HasABarForEachRatioAndEachShare) {
   const std::string page = page_of(canned());
   size_t bars = 0;
   for (size_t at = page.find("<rect"); at != std::string::npos; at = page.find("<rect", at + 1)) ++bars;
-  EXPECT_EQ(bars, 5u + 1u);
+  EXPECT_EQ(bars, 5u + 2u);
   EXPECT_NE(page.find("1.30 of eager"), std::string::npos);
   EXPECT_NE(page.find("40 %"), std::string::npos);
   EXPECT_NE(page.find("class=\"missed\""), std::string::npos);
