@@ -147,7 +147,7 @@ Result<Value*> Nest::evaluate_load(const Op& op, const Point& point) {
   if (where->contiguous && vector) {
     auto* wide = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_));
     if (!mask) {
-      prefetch_next(op, where->pointer);
+      prefetch_behind(op, point, where->pointer);
       return from_memory(b, b.CreateAlignedLoad(wide, where->pointer, align), type);
     }
     return from_memory(
@@ -170,23 +170,6 @@ Result<Value*> Nest::evaluate_load(const Op& op, const Point& point) {
   if (mask->getType()->isVectorTy()) return b.CreateSelect(mask, splat(loaded), splat(other));
   if (other->getType()->isVectorTy()) loaded = splat(loaded);
   return b.CreateSelect(mask, loaded, other);
-}
-
-// The first sweep over a row waits for memory, those to come leave it idle: the second one asks for what lies behind
-// the row, which is the next program's or the next block's where rows are dense.
-void Nest::prefetch_next(const Op& load, Value* pointer) {
-  constexpr int64_t kLeastRow = 1 << 10, kMostRow = 1 << 18;  // bytes: what other prefetches miss, what L2 holds
-  constexpr int64_t kLine = 64;
-  const ValueId id = load.results[0];
-  loaded_.insert(id);
-  const int64_t bytes = memory_bytes(c.type(id)), row = extent(vector_dim_) * bytes;
-  const bool one_row = llvm::count_if(dims_, [](const Dim& d) { return d.extent > 1; }) == 1;
-  if (c.sweeps[id] != 1 || !one_row || row < kLeastRow || row > kMostRow) return;
-  for (int64_t at = 0; at < width_ * bytes; at += kLine) {
-    Value* next = b.CreateGEP(b.getInt8Ty(), pointer, c.i64(row + at));
-    b.CreateIntrinsic(llvm::Intrinsic::prefetch, {next->getType()},
-                      {next, b.getInt32(0), b.getInt32(2), b.getInt32(1)});
-  }
 }
 
 Result<Value*> Nest::active_mask(ValueId mask, const Point& point_in) {

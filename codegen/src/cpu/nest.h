@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "cpu/context.h"
+#include "cpu/streaming.h"
 
 namespace kiln::codegen::cpu {
 
@@ -99,6 +100,9 @@ class Nest {
   // Publishes the values that were kept during the walk.
   void finish();
 
+  // What the loads of the current chunk want to have asked for where it is stored past the caches (prefetch.cpp).
+  llvm::ArrayRef<Ahead> ahead() const { return ahead_; }
+
   Mode mode() const { return mode_; }
   Value* lane_mask() const { return lanes_; }  // null: all lanes are active
   Value* in_active_lanes(Value* mask);         // the mask, null for true, in the active lanes alone; null: all lanes
@@ -138,7 +142,7 @@ class Nest {
   Result<llvm::SmallVector<Value*, 4>> evaluate_operands(const Op& op, const Point& point);
   Result<Value*> evaluate_elementwise(const Op& op, const Point& point);
   Result<Value*> evaluate_load(const Op& op, const Point& point);
-  void prefetch_next(const Op& load, Value* pointer);
+  void prefetch_behind(const Op& load, const Point& point, Value* pointer);
   int64_t lane_stride(const Slot& slot, const Point& point) const;  // elements from lane to lane
   Value* strided_lanes(Value* first, llvm::Type* memory, int64_t stride);
   bool slot_usable(const Slot& slot, const Point& point) const;
@@ -175,6 +179,7 @@ class Nest {
 
   std::map<ValueId, Slot> kept_;
   std::set<ValueId> loaded_;  // by whole vectors
+  llvm::SmallVector<Ahead, 4> ahead_;
 
   Mode mode_ = Mode::kInterior;
   Value* lanes_ = nullptr;

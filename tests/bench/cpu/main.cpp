@@ -116,6 +116,7 @@ std::vector<Side> Session::sides_of(const Case& test, const quickstart::Case::Pr
   for (const auto& peers : {onednn_peers(test), plain_peers(test), product_peers(products, test)}) {
     for (const Peer& peer : peers) out.push_back(here(peer.name, peer.run));
   }
+  if (!torch.is_there()) return out;
   std::string why;
   for (const std::string& who : torch.prepare(test, why)) {
     out.push_back({who, [this, who](int repeats) { return torch.seconds(who, repeats); }, false});
@@ -134,6 +135,7 @@ Result<std::vector<Measurement>> Session::measure(const Case& test, bool in_cach
   auto prepared = test.prepare(quickstart::Machine{client, "cpu", {}});
   if (!prepared) return prepared.error();
   if (auto first = prepared->run(); !first) return first.error();
+  if (!passes(prepared->check())) return error(ErrorCode::kInternal, "WRONG result");
   std::vector<Side> sides = sides_of(test, *prepared);
   // Samples of at least 200 µs: a clock reads as fast as that can be told apart.
   for (Side& side : sides) side.repeats = std::clamp(static_cast<int>(2e-4 / std::max(side.run(1), 1e-9)), 1, 1000);
@@ -151,7 +153,6 @@ Result<std::vector<Measurement>> Session::measure(const Case& test, bool in_cach
     }
     limits.push_back(ceilings.measure(limit_of(test), test.bytes));
   }
-  if (!passes(prepared->check())) return error(ErrorCode::kInternal, "WRONG result");
   std::vector<Measurement> out;
   const std::string suffix = " " + std::to_string(threads) + "t";
   auto add = [&](const std::string& who, const std::string& metric, double time) {
@@ -173,6 +174,7 @@ bool measure_all(const Options& options, Client& client, Report& report) {
   for (int threads : options.threads) {
     omp_set_num_threads(threads);
     Session session{threads, client, ceilings, Torch(options.python, threads), Peers(threads)};
+    if (!session.torch.is_there()) std::printf("# SKIPPED PyTorch: %s does not run\n", options.python.c_str());
     for (const auto size : {quickstart::Size::kReal, quickstart::Size::kInCache}) {
       for (const Case& test : quickstart_cases(size)) {
         if (!options.wants(test)) continue;

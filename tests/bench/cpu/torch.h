@@ -17,6 +17,8 @@ class Torch {
   Torch(const Torch&) = delete;
   Torch& operator=(const Torch&) = delete;
 
+  // Whether there is a Python; whether that has PyTorch, the answers say.
+  bool is_there() const { return !error_; }
   // Makes inputs and compiles: those of eager and inductor that do this case's work. `why` says why there is none.
   std::vector<std::string> prepare(const quickstart::Case& test, std::string& why);
   // Seconds of one run of the last case prepared.
