@@ -91,6 +91,18 @@ Result<Value*> Nest::evaluate_new(ValueId id, const Point& point) {
   }
 }
 
+// The loop level of what a value is a copy of.
+int Nest::origin_depth(ValueId id, const Point& point_in) const {
+  const Point point = normalise(id, point_in);
+  if (mode_ == Mode::kOutside) return depth_now();
+  const Op* op = c.definition[id];
+  if (!op || c.slots[id]) return depth_of(point);
+  if (op->code == OpCode::kSplat) return 0;
+  const bool copies =
+      op->code == OpCode::kBroadcast || op->code == OpCode::kExpandDims || op->code == OpCode::kPermute;
+  return copies ? origin_depth(op->operands[0], source_point(*op, point)) : depth_of(point);
+}
+
 Result<llvm::SmallVector<Value*, 4>> Nest::evaluate_operands(const Op& op, const Point& point) {
   llvm::SmallVector<Value*, 4> operands;
   bool any_vector = false;
@@ -100,8 +112,10 @@ Result<llvm::SmallVector<Value*, 4>> Nest::evaluate_operands(const Op& op, const
     operands.push_back(*value);
     any_vector |= (*value)->getType()->isVectorTy();
   }
-  if (any_vector) {
-    for (Value*& operand : operands) operand = splat(operand);
+  if (!any_vector) return operands;
+  // What all lanes share is repeated once, before the loop over the lanes.
+  for (size_t i = 0; i < operands.size(); ++i) {
+    operands[i] = at_depth(origin_depth(op.operands[i], point), [&] { return splat(operands[i]); });
   }
   return operands;
 }

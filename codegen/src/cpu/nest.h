@@ -133,6 +133,7 @@ class Nest {
 
   int depth_of(const Point& point) const;
   int depth_now() const;
+  int origin_depth(ValueId id, const Point& point) const;
   void keep(ValueId id, const Point& point, Value* value);
   Point normalise(ValueId id, const Point& point) const;
   // Runs `emit` with the builder at loop level `depth`.
