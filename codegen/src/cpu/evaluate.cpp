@@ -98,8 +98,7 @@ int Nest::origin_depth(ValueId id, const Point& point_in) const {
   const Op* op = c.definition[id];
   if (!op || c.slots[id]) return depth_of(point);
   if (op->code == OpCode::kSplat) return 0;
-  const bool copies =
-      op->code == OpCode::kBroadcast || op->code == OpCode::kExpandDims || op->code == OpCode::kPermute;
+  const bool copies = op->code == OpCode::kBroadcast || op->code == OpCode::kExpandDims || op->code == OpCode::kPermute;
   return copies ? origin_depth(op->operands[0], source_point(*op, point)) : depth_of(point);
 }
 
@@ -160,6 +159,7 @@ Result<Value*> Nest::evaluate_load(const Op& op, const Point& point) {
   const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
   if (where->contiguous && vector) {
     auto* wide = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_));
+    if (mask && !lanes_) prefetch_ahead(op, point, where->pointer);
     if (!mask) {
       prefetch_behind(op, point, where->pointer);
       return from_memory(b, b.CreateAlignedLoad(wide, where->pointer, align), type);

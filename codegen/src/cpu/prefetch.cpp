@@ -3,7 +3,7 @@
 //
 //   behind the row   the second sweep over a row asks for what lies behind it, which is the next program's or the next
 //                    block's where rows are dense; where a third one stores, each of the two asks for a half
-//   a page ahead     a sweep that stores past the caches, of what it reads for the first time
+//   a page ahead     what a sweep reads for the first time: where it stores past the caches, and of a histogram
 #include "cpu/nest.h"
 #include "cpu/schedule.h"
 
@@ -56,31 +56,35 @@ bool is_read_by_a_store(const Context& c, ValueId load) {
 
 }  // namespace
 
-// Of a whole vector that is loaded from `pointer` on.
+// Of whole vectors that are loaded from `pointer` on.
+void Nest::prefetch_ahead(const Op& load, const Point& point, Value* pointer) {
+  const int64_t bytes = width_ * memory_bytes(c.type(load.results[0]));
+  const bool all_dims = llvm::all_of(llvm::enumerate(dims_), [&](const auto& d) {
+    return d.value().extent == 1 || llvm::is_contained(point, static_cast<int8_t>(d.index()));
+  });
+  if (!all_dims || !goes_on_behind(c, load.operands[0])) return;
+  ahead_.push_back({b.CreateGEP(b.getInt8Ty(), pointer, c.i64(kAhead)), bytes});
+}
+
 void Nest::prefetch_behind(const Op& load, const Point& point, Value* pointer) {
   const ValueId id = load.results[0];
   loaded_.insert(id);
   const int64_t element = memory_bytes(c.type(id)), row = extent(vector_dim_) * element, bytes = width_ * element;
   const int sweep = c.sweeps[id];
+  if (sweep == 0) return prefetch_ahead(load, point, pointer);
   auto behind = [&](int64_t distance) { return b.CreateGEP(b.getInt8Ty(), pointer, c.i64(distance)); };
-  if (sweep == 0) {
-    const bool all_dims = llvm::all_of(llvm::enumerate(dims_), [&](const auto& d) {
-      return d.value().extent == 1 || llvm::is_contained(point, static_cast<int8_t>(d.index()));
-    });
-    if (all_dims && goes_on_behind(c, load.operands[0])) ahead_.push_back({behind(kAhead), bytes});
-    return;
-  }
   const bool one_row = llvm::count_if(dims_, [](const Dim& d) { return d.extent > 1; }) == 1;
-  if (!one_row || sweep > 2 || row < kLeastRow || row > kMostRow) return;
-  const bool halves = row >= kHalves && is_read_by_a_store(c, id);
-  if (!halves) {
+  if (!one_row || row < kLeastRow || row > kMostRow) return;
+  const bool first_half = sweep == 1 && !is_store_ && row >= kHalves && is_read_by_a_store(c, id);
+  const bool second_half = sweep > 1 && is_store_ && row >= kHalves;
+  if (!first_half && !second_half) {
     if (sweep == 1) prefetch(c, {behind(row), bytes});
     return;
   }
   // Chunk by chunk through one half while the row is walked: half as fast.
   Value* walked = b.CreateLShr(b.CreateMul(index(vector_dim_), c.i64(element)), c.i64(1));
-  Value* from = b.CreateGEP(b.getInt8Ty(), behind(sweep == 1 ? row : row + row / 2), b.CreateNeg(walked));
-  if (sweep == 1) {
+  Value* from = b.CreateGEP(b.getInt8Ty(), behind(first_half ? row : row + row / 2), b.CreateNeg(walked));
+  if (first_half) {
     prefetch(c, {from, bytes / 2});
   } else {
     ahead_.push_back({from, bytes / 2});

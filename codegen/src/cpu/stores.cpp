@@ -64,6 +64,7 @@ Result<void> store_tile(Context& c, const Op& op) {
   }
   nest.choose_width(op.operands[1], kMaxWidth);
   Value* past_caches = streams(c, op);
+  if (past_caches) nest.set_store();
   Nest::Body body;
   body.any_width = true;
   body.chunk = [&] { return store_chunk(nest, op, past_caches); };
