@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""PyTorch as a peer of bench-kernels: the same work on the same shapes, one launch at a time, timed here.
+"""PyTorch as a peer of bench-cpu: the same work on the same shapes, timed here; of one thread the time that it ran.
 
     peers.py THREADS
 
 Reads lines, answers each with one line:
     prepare KERNEL SHAPE…   ->  "eager inductor" (what there is of it), or "none REASON"
-    run WHO                 ->  seconds of one run
+    run WHO REPEATS         ->  seconds of one run
 """
 import sys
 import time
@@ -283,9 +283,11 @@ def main():
                 except (LookupError, TypeError) as reason:
                     print("none", reason, flush=True)
             else:
-                start = time.perf_counter()
-                ready[words[0]]()
-                print(time.perf_counter() - start, flush=True)
+                repeats, clock = int(words[1]), time.thread_time if sys.argv[1] == "1" else time.perf_counter
+                start = clock()
+                for _ in range(repeats):
+                    ready[words[0]]()
+                print((clock() - start) / repeats, flush=True)
 
 
 main()

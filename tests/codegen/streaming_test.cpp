@@ -71,5 +71,24 @@ TEST(StreamingOnCpu, OnlyWhatTheKernelDoesNotRead) {
   EXPECT_EQ(in_place.find("sfence"), std::string::npos);
 }
 
+// y[r, c] = 2·x[r, c]: rows of 1024, one after the other in a loop, `dense` or with a distance that is not known.
+std::string rows_in_a_loop(bool dense) {
+  TextKernel k("%x: ptr<f32>, %y: ptr<f32>, %stride: i32");
+  const TextKernel::Shape shape = {1024};
+  const std::string zero = k.constant("0", "i32"), end = k.constant("65536", "i32"), step = k.constant("1024", "i32");
+  k.line("for %i = " + zero + " to " + end + " step " + step + " {");
+  const std::string first = dense ? "%i" : k.op("mul %i, %stride");
+  const std::string at = k.op("add " + k.splat(first, shape) + ", " + k.along(shape, 0));
+  const std::string v = k.op("load " + k.op("addptr " + k.splat("%x", shape) + ", " + at));
+  k.line("store " + k.op("addptr " + k.splat("%y", shape) + ", " + at) + ", " + k.op("add " + v + ", " + v));
+  return k.line("yield").line("}").text();
+}
+
+TEST(StreamingOnCpu, AsksAheadForWhatLiesBehind) {
+  EXPECT_NE(assembly_of(copy_kernel("%y", 1024)).find("prefetch"), std::string::npos);
+  EXPECT_NE(assembly_of(rows_in_a_loop(true)).find("prefetch"), std::string::npos);
+  EXPECT_EQ(assembly_of(rows_in_a_loop(false)).find("prefetch"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace kiln::test

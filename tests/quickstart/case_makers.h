@@ -10,13 +10,13 @@
 
 namespace kiln::quickstart {
 
-// One list per family; `small`: shapes for a quick test.
-std::vector<Case> element_cases(bool small);
-std::vector<Case> row_cases(bool small);
-std::vector<Case> order_cases(bool small);
-std::vector<Case> product_cases(bool small);
-std::vector<Case> convolution_cases(bool small);
-std::vector<Case> attention_cases(bool small);
+// One list per family.
+std::vector<Case> element_cases(Size size);
+std::vector<Case> row_cases(Size size);
+std::vector<Case> order_cases(Size size);
+std::vector<Case> product_cases(Size size);
+std::vector<Case> convolution_cases(Size size);
+std::vector<Case> attention_cases(Size size);
 
 // --- inputs ---
 
@@ -182,7 +182,8 @@ Result<void> for_each_argument(Arguments& arguments, F f) {
 // `make` gives the Launch; it runs once the kernel is compiled.
 template <class Def, class Make>
 Case make_case(const Def& def, std::string shape, const dsl::ConstexprValues& config, const Work& work, Make make) {
-  Case out{def.ir().ok() ? def.ir()->name : "?",
+  Case out{"",
+           def.ir().ok() ? def.ir()->name : "?",
            std::move(shape),
            &*def.ir(),
            config,

@@ -2,10 +2,19 @@
 
 namespace kiln::quickstart {
 
-std::vector<Case> quickstart_cases(bool small) {
+std::vector<Case> quickstart_cases(Size size) {
+  const std::pair<const char*, std::vector<Case> (*)(Size)> families[] = {{"elements", element_cases},
+                                                                          {"rows", row_cases},
+                                                                          {"order", order_cases},
+                                                                          {"products", product_cases},
+                                                                          {"convolutions", convolution_cases},
+                                                                          {"attention", attention_cases}};
   std::vector<Case> out;
-  for (auto family : {element_cases, row_cases, order_cases, product_cases, convolution_cases, attention_cases}) {
-    for (Case& test : family(small)) out.push_back(std::move(test));
+  for (const auto& [family, cases] : families) {
+    for (Case& test : cases(size)) {
+      test.family = family;
+      out.push_back(std::move(test));
+    }
   }
   return out;
 }

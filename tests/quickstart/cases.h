@@ -21,7 +21,7 @@ struct Check {
 inline bool passes(const Result<Check>& check) { return check.ok() && check->passed; }
 
 struct Case {
-  std::string kernel, shape;
+  std::string family, kernel, shape;
   const dsl::Kernel* ir = nullptr;
   dsl::ConstexprValues constexprs;
   double bytes = 0;  // that must move; 0 for products
@@ -36,6 +36,9 @@ struct Case {
   std::function<Result<Prepared>(const Machine&)> prepare;
 };
 
-std::vector<Case> quickstart_cases(bool small);
+// Shapes for a quick test, those of models, and what fits the second-level cache of a core with its results.
+enum class Size { kSmall, kReal, kInCache };
+
+std::vector<Case> quickstart_cases(Size size);
 
 }  // namespace kiln::quickstart

@@ -61,8 +61,9 @@ Case attention(Heads a) {
 
 }  // namespace
 
-std::vector<Case> attention_cases(bool small) {
-  if (small) return {attention({2, 2, 1, 150, 64, true, true}), attention({1, 2, 2, 100, 32})};
+std::vector<Case> attention_cases(Size size) {
+  if (size == Size::kSmall) return {attention({2, 2, 1, 150, 64, true, true}), attention({1, 2, 2, 100, 32})};
+  if (size == Size::kInCache) return {attention({1, 2, 2, 256, 64})};
   return {attention({1, 12, 12, 512, 64}), attention({1, 8, 8, 2048, 128, true}),
           attention({4, 8, 2, 1024, 128, true, true}), attention({1, 4, 4, 4096, 64})};
 }

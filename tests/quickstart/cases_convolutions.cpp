@@ -49,8 +49,10 @@ Case conv2d(Conv v) {
 
 }  // namespace
 
-std::vector<Case> convolution_cases(bool small) {
-  if (small) return {conv2d({2, 14, 32, 48, 3, 1, 1}), conv2d({1, 20, 3, 16, 7, 2, 3, 64, 32, 24})};
+std::vector<Case> convolution_cases(Size size) {
+  if (size == Size::kSmall) return {conv2d({2, 14, 32, 48, 3, 1, 1}), conv2d({1, 20, 3, 16, 7, 2, 3, 64, 32, 24})};
+  if (size == Size::kInCache)
+    return {conv2d({1, 14, 64, 64, 3, 1, 1}), conv2d({1, 28, 128, 64, 1, 1, 0, 128, 64, 128})};
   return {conv2d({8, 224, 3, 64, 7, 2, 3, 128, 64, 24}),
           conv2d({8, 56, 64, 64, 1, 1, 0, 128, 64, 64}),
           conv2d({8, 56, 64, 64, 3, 1, 1}),

@@ -26,15 +26,16 @@ Case unary(const Def& def, int32_t n, F f) {
 }
 
 Case bias_gelu(int32_t rows, int32_t cols) {
-  return make_case(
-      kernels::bias_gelu(), shape_text({rows, cols}), {{"BR", 2}, {"BC", 4096}}, moves(8.0 * rows * cols), [=] {
-        const size_t width = static_cast<size_t>(cols), size = static_cast<size_t>(rows) * width;
-        auto x = normals(size, 1), bias = normals(width, 2), y = allocate<float>(size);
-        auto check = [=] {
-          return compare(y.get(), size, [&](size_t i) { return gelu_tanh(double{x[i]} + double{bias[i % width]}); });
-        };
-        return launch(check, x, bias, y, rows, cols);
-      });
+  return make_case(kernels::bias_gelu(), shape_text({rows, cols}), {{"BR", 2}, {"BC", std::min(cols, 4096)}},
+                   moves(8.0 * rows * cols), [=] {
+                     const size_t width = static_cast<size_t>(cols), size = static_cast<size_t>(rows) * width;
+                     auto x = normals(size, 1), bias = normals(width, 2), y = allocate<float>(size);
+                     auto check = [=] {
+                       return compare(y.get(), size,
+                                      [&](size_t i) { return gelu_tanh(double{x[i]} + double{bias[i % width]}); });
+                     };
+                     return launch(check, x, bias, y, rows, cols);
+                   });
 }
 
 // Each element is 0 or scaled, and as many are kept as should be.
@@ -103,10 +104,10 @@ Case adamw(int32_t n) {
 
 }  // namespace
 
-std::vector<Case> element_cases(bool small) {
+std::vector<Case> element_cases(Size size) {
   auto one = [](double) { return 1.0; };
   auto gelu = [](double x) { return 0.5 * x * std::erfc(-x * M_SQRT1_2); };
-  if (small) {
+  if (size == Size::kSmall) {
     return {vector_add(100'003),
             unary(kernels::sin2_cos2(), 10'007, one),
             unary(kernels::gelu(), 10'007, gelu),
@@ -114,6 +115,15 @@ std::vector<Case> element_cases(bool small) {
             dropout(100'003),
             rotary(17, 5, 64),
             adamw(10'007)};
+  }
+  if (size == Size::kInCache) {
+    return {vector_add(1 << 16),
+            unary(kernels::sin2_cos2(), 1 << 17, one),
+            unary(kernels::gelu(), 1 << 17, gelu),
+            bias_gelu(128, 1024),
+            dropout(1 << 17),
+            rotary(32, 32, 128),
+            adamw(1 << 15)};
   }
   const int32_t n = 1 << 24;
   return {vector_add(n),

@@ -177,8 +177,8 @@ Case class_balanced_sampler(int32_t n, int32_t k, int32_t batch) {
 
 }  // namespace
 
-std::vector<Case> order_cases(bool small) {
-  if (small) {
+std::vector<Case> order_cases(Size size) {
+  if (size == Size::kSmall) {
     return {argmax(7, 1000),
             sort_rows(7, 300),
             topk(7, 1000, 5),
@@ -188,6 +188,10 @@ std::vector<Case> order_cases(bool small) {
             embedding_backward(kernels::embedding_backward(), 100, 30, 500),
             embedding_backward(kernels::embedding_backward_ordered(), 100, 30, 500),
             class_balanced_sampler(10'007, 16, 3)};
+  }
+  if (size == Size::kInCache) {
+    return {argmax(128, 1024),       sort_rows(128, 1024), topk(8, 16384, 50),
+            histogram(1 << 17, 256), transpose(256, 512),  embedding(256, 128, 512)};
   }
   return {argmax(128, 128256),
           sort_rows(4096, 1024),

@@ -148,12 +148,16 @@ Case mlp_softshrink(int32_t rows) {
 
 }  // namespace
 
-std::vector<Case> product_cases(bool small) {
+std::vector<Case> product_cases(Size size) {
   using lang::bf16, lang::f16, lang::f32, lang::i8;
-  if (small) {
+  if (size == Size::kSmall) {
     const Product p{100, 200, 300};
     return {matmul<f32>(p), matmul<bf16>(p),      matmul<f16>(p),       matmul<i8>(p),     with_gelu({65, 130, 70}),
             with_relu(p),   batched_matmul(3, p), dlrm_interaction(17), mlp_softshrink(50)};
+  }
+  if (size == Size::kInCache) {
+    return {matmul<f32>({47, 47, 47}),     matmul<f32>({128, 128, 128}), matmul<f32>({256, 256, 256}),
+            matmul<bf16>({256, 256, 256}), matmul<i8>({256, 256, 256}),  with_relu({256, 128, 256})};
   }
   const Product square{1024, 1024, 1024};
   std::vector<Case> out = {matmul<f32>(square), matmul<bf16>(square), matmul<f16>(square), matmul<i8>(square)};

@@ -268,8 +268,8 @@ Case cumsum_columns(Matrix a) {
 
 }  // namespace
 
-std::vector<Case> row_cases(bool small) {
-  if (small) {
+std::vector<Case> row_cases(Size size) {
+  if (size == Size::kSmall) {
     const Matrix a{17, 1000};
     return {softmax_of(kernels::softmax(), a, 1000, false),
             softmax_of(kernels::softmax_long(), a, 256, false),
@@ -286,6 +286,26 @@ std::vector<Case> row_cases(bool small) {
             column_sum({21, 1234}),
             cumsum_rows({21, 1234}),
             cumsum_columns({21, 1234})};
+  }
+  if (size == Size::kInCache) {
+    const Matrix a{128, 1024}, long_rows{8, 16384}, narrow{1024, 128};
+    return {softmax_of(kernels::softmax(), a, 1024, false),
+            softmax_of(kernels::softmax(), narrow, 128, false),
+            softmax_of(kernels::softmax(), {128, 1000}, 1000, false),
+            softmax_of(kernels::softmax_long(), long_rows, 4096, false),
+            softmax_of(kernels::log_softmax(), a, 1024, true),
+            cross_entropy(a),
+            layer_norm(a),
+            layer_norm(narrow),
+            layer_norm({170, 768}),
+            layer_norm_backward({64, 768}),
+            rms_norm(a),
+            residual_rms_norm({64, 1024}),
+            residual_layer_norm({80, 768}),
+            row_sum(a),
+            column_sum(a),
+            cumsum_rows(a),
+            cumsum_columns(a)};
   }
   // Vocabularies of Llama 2 and 3; widths of BERT-base and Llama.
   const Matrix llama2{512, 32000}, llama3{128, 128256}, wide{4096, 4096}, bert{8192, 768};

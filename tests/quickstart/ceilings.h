@@ -13,8 +13,9 @@ class Ceilings {
   ~Ceilings();
 
   // One reading of a few milliseconds: GB/s of bytes read plus written, of bytes read, or GFLOP/s in registers. Taken
-  // between the launches that it is compared with, because neighbours on the machine slow both.
-  double measure(Limit limit);
+  // between the launches that it is compared with, because neighbours on the machine slow both. `bytes`: all that is
+  // read and written, again and again where it is little, so that it stays in the caches that it fits.
+  double measure(Limit limit, double bytes = 1e18);
 
  private:
   struct Arrays;

@@ -215,7 +215,7 @@ Result<bool> run(const std::string& runtime_dir, bool small, bool gpu) {
   const Machine machine{client, device ? device->info().target : "cpu", device};
   const std::string target = device ? machine.target : (*connection)->server().native_target;
   print_header(machine, start_ms, target);
-  const std::vector<Case> cases = quickstart_cases(small);
+  const std::vector<Case> cases = quickstart_cases(small ? Size::kSmall : Size::kReal);
   auto rows = measure_all(machine, {**connection, runtime_dir, target}, cases, small);
   if (!rows) return rows.error();
   print_ceilings(machine, *rows);

@@ -91,6 +91,17 @@ Result<Value*> Nest::evaluate_new(ValueId id, const Point& point) {
   }
 }
 
+// The loop level of what a value is a copy of.
+int Nest::origin_depth(ValueId id, const Point& point_in) const {
+  const Point point = normalise(id, point_in);
+  if (mode_ == Mode::kOutside) return depth_now();
+  const Op* op = c.definition[id];
+  if (!op || c.slots[id]) return depth_of(point);
+  if (op->code == OpCode::kSplat) return 0;
+  const bool copies = op->code == OpCode::kBroadcast || op->code == OpCode::kExpandDims || op->code == OpCode::kPermute;
+  return copies ? origin_depth(op->operands[0], source_point(*op, point)) : depth_of(point);
+}
+
 Result<llvm::SmallVector<Value*, 4>> Nest::evaluate_operands(const Op& op, const Point& point) {
   llvm::SmallVector<Value*, 4> operands;
   bool any_vector = false;
@@ -100,8 +111,10 @@ Result<llvm::SmallVector<Value*, 4>> Nest::evaluate_operands(const Op& op, const
     operands.push_back(*value);
     any_vector |= (*value)->getType()->isVectorTy();
   }
-  if (any_vector) {
-    for (Value*& operand : operands) operand = splat(operand);
+  if (!any_vector) return operands;
+  // What all lanes share is repeated once, before the loop over the lanes.
+  for (size_t i = 0; i < operands.size(); ++i) {
+    operands[i] = at_depth(origin_depth(op.operands[i], point), [&] { return splat(operands[i]); });
   }
   return operands;
 }
@@ -146,8 +159,9 @@ Result<Value*> Nest::evaluate_load(const Op& op, const Point& point) {
   const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
   if (where->contiguous && vector) {
     auto* wide = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_));
+    if (mask && !lanes_) prefetch_ahead(op, point, where->pointer);
     if (!mask) {
-      prefetch_next(op, where->pointer);
+      prefetch_behind(op, point, where->pointer);
       return from_memory(b, b.CreateAlignedLoad(wide, where->pointer, align), type);
     }
     return from_memory(
@@ -170,23 +184,6 @@ Result<Value*> Nest::evaluate_load(const Op& op, const Point& point) {
   if (mask->getType()->isVectorTy()) return b.CreateSelect(mask, splat(loaded), splat(other));
   if (other->getType()->isVectorTy()) loaded = splat(loaded);
   return b.CreateSelect(mask, loaded, other);
-}
-
-// The first sweep over a row waits for memory, those to come leave it idle: the second one asks for what lies behind
-// the row, which is the next program's or the next block's where rows are dense.
-void Nest::prefetch_next(const Op& load, Value* pointer) {
-  constexpr int64_t kLeastRow = 1 << 10, kMostRow = 1 << 18;  // bytes: what other prefetches miss, what L2 holds
-  constexpr int64_t kLine = 64;
-  const ValueId id = load.results[0];
-  loaded_.insert(id);
-  const int64_t bytes = memory_bytes(c.type(id)), row = extent(vector_dim_) * bytes;
-  const bool one_row = llvm::count_if(dims_, [](const Dim& d) { return d.extent > 1; }) == 1;
-  if (c.sweeps[id] != 1 || !one_row || row < kLeastRow || row > kMostRow) return;
-  for (int64_t at = 0; at < width_ * bytes; at += kLine) {
-    Value* next = b.CreateGEP(b.getInt8Ty(), pointer, c.i64(row + at));
-    b.CreateIntrinsic(llvm::Intrinsic::prefetch, {next->getType()},
-                      {next, b.getInt32(0), b.getInt32(2), b.getInt32(1)});
-  }
 }
 
 Result<Value*> Nest::active_mask(ValueId mask, const Point& point_in) {

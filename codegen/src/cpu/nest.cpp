@@ -220,6 +220,7 @@ Result<void> Nest::walk_vectors(const Body& body, bool interior_only, Value* ins
   Result<void> result;
   auto chunk = [&](Mode mode, Value* lanes_bound) {
     memo_[depth].clear();
+    ahead_.clear();
     mode_ = mode;
     lanes_ = lanes_bound ? lanes_below(lanes_bound) : nullptr;
     lanes_end_ = lanes_bound;

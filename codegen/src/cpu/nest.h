@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "cpu/context.h"
+#include "cpu/streaming.h"
 
 namespace kiln::codegen::cpu {
 
@@ -38,6 +39,8 @@ class Nest {
   // Chooses the vector width for evaluating these values: wide for cheap expressions, narrower for expensive ones.
   void choose_width(llvm::ArrayRef<ValueId> values, int max_width);
   void set_width(int width) { width_ = width; }
+  // The sink is a store past the caches.
+  void set_store() { is_store_ = true; }
 
   // Collects the affine masks of all loads below `value` at `point` (and a sink's own mask) as bounds of the interior.
   void register_masks(ValueId value, const Point& point);
@@ -99,6 +102,9 @@ class Nest {
   // Publishes the values that were kept during the walk.
   void finish();
 
+  // What the sink may ask for early: what lies a page behind what the current chunk loads (prefetch.cpp).
+  llvm::ArrayRef<Ahead> ahead() const { return ahead_; }
+
   Mode mode() const { return mode_; }
   Value* lane_mask() const { return lanes_; }  // null: all lanes are active
   Value* in_active_lanes(Value* mask);         // the mask, null for true, in the active lanes alone; null: all lanes
@@ -129,6 +135,7 @@ class Nest {
 
   int depth_of(const Point& point) const;
   int depth_now() const;
+  int origin_depth(ValueId id, const Point& point) const;
   void keep(ValueId id, const Point& point, Value* value);
   Point normalise(ValueId id, const Point& point) const;
   // Runs `emit` with the builder at loop level `depth`.
@@ -138,7 +145,8 @@ class Nest {
   Result<llvm::SmallVector<Value*, 4>> evaluate_operands(const Op& op, const Point& point);
   Result<Value*> evaluate_elementwise(const Op& op, const Point& point);
   Result<Value*> evaluate_load(const Op& op, const Point& point);
-  void prefetch_next(const Op& load, Value* pointer);
+  void prefetch_ahead(const Op& load, const Point& point, Value* pointer);
+  void prefetch_behind(const Op& load, const Point& point, Value* pointer);
   int64_t lane_stride(const Slot& slot, const Point& point) const;  // elements from lane to lane
   Value* strided_lanes(Value* first, llvm::Type* memory, int64_t stride);
   bool slot_usable(const Slot& slot, const Point& point) const;
@@ -175,6 +183,8 @@ class Nest {
 
   std::map<ValueId, Slot> kept_;
   std::set<ValueId> loaded_;  // by whole vectors
+  llvm::SmallVector<Ahead, 4> ahead_;
+  bool is_store_ = false;
 
   Mode mode_ = Mode::kInterior;
   Value* lanes_ = nullptr;

@@ -101,10 +101,30 @@ class Scheduler {
     return out;
   }
 
-  int cost(ValueId id, int budget) const {
+  // Of an op alone. Indices become addresses, comparisons of them the bounds of loops, and scalars are repeated once.
+  int own_cost(const Op& op) {
+    switch (op.code) {
+      case OpCode::kMath:
+        return 12;
+      case OpCode::kDiv:
+      case OpCode::kRem:
+        return 4;
+      case OpCode::kSplat:
+      case OpCode::kBroadcast:
+      case OpCode::kExpandDims:
+      case OpCode::kPermute:
+        return 0;
+      case OpCode::kSelect:
+        return is_index(op.operands[0]) ? 0 : 1;
+      default:
+        return is_index(op.results[0]) ? 0 : 1;
+    }
+  }
+
+  int cost(ValueId id, int budget) {
     const Op* op = out_.definition[id];
     if (!op || budget <= 0 || !is_tile(id)) return 0;
-    int sum = op->code == OpCode::kMath ? 12 : op->code == OpCode::kDiv || op->code == OpCode::kRem ? 4 : 1;
+    int sum = own_cost(*op);
     if (op->code == OpCode::kLoad || is_eager(op->code)) return sum;
     for (ValueId operand : op->operands) sum += cost(operand, budget - sum);
     return sum;

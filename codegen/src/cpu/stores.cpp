@@ -1,6 +1,5 @@
 // store: a nest over the tile of pointers, in the interior alone where the mask says no more.
 #include "cpu/nest.h"
-#include "cpu/streaming.h"
 #include "cpu/transpose.h"
 
 namespace kiln::codegen::cpu {
@@ -47,7 +46,7 @@ Result<void> store_chunk(Nest& nest, const Op& op, Value* streams) {
     b.CreateMaskedStore(stored, where->pointer, align, nest.c.memory_mask(nest.splat(mask)));
   } else {
     const int64_t row = nest.extent(nest.vector_dim()) * memory_bytes(type);
-    store_vector(nest.c, stored, where->pointer, align, streams, row);
+    store_vector(nest.c, stored, where->pointer, align, streams, row, nest.ahead());
   }
   return {};
 }
@@ -65,6 +64,7 @@ Result<void> store_tile(Context& c, const Op& op) {
   }
   nest.choose_width(op.operands[1], kMaxWidth);
   Value* past_caches = streams(c, op);
+  if (past_caches) nest.set_store();
   Nest::Body body;
   body.any_width = true;
   body.chunk = [&] { return store_chunk(nest, op, past_caches); };

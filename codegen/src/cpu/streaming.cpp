@@ -30,7 +30,17 @@ Value* streams(Context& c, const Op& store) {
   return b.CreateICmpUGE(total, c.i64(kLarge));
 }
 
-void store_vector(Context& c, Value* vector, Value* pointer, llvm::Align align, Value* streams, int64_t row_bytes) {
+void prefetch(Context& c, const Ahead& ahead) {
+  Builder& b = c.b;
+  for (int64_t at = 0; at < ahead.bytes; at += kLine) {
+    Value* line = b.CreateGEP(b.getInt8Ty(), ahead.pointer, c.i64(at));
+    b.CreateIntrinsic(llvm::Intrinsic::prefetch, {line->getType()},
+                      {line, b.getInt32(0), b.getInt32(2), b.getInt32(1)});
+  }
+}
+
+void store_vector(Context& c, Value* vector, Value* pointer, llvm::Align align, Value* streams, int64_t row_bytes,
+                  llvm::ArrayRef<Ahead> ahead) {
   Builder& b = c.b;
   const uint64_t bytes = vector->getType()->getPrimitiveSizeInBits().getFixedValue() / 8;
   const bool whole_lines = row_bytes < kLongRow;
@@ -46,6 +56,7 @@ void store_vector(Context& c, Value* vector, Value* pointer, llvm::Align align, 
   auto* after = llvm::BasicBlock::Create(b.getContext(), "stored", c.function);
   b.CreateCondBr(b.CreateAnd(streams, b.CreateICmpEQ(misplaced, c.i64(0))), past, plain);
   b.SetInsertPoint(past);
+  for (const Ahead& each : ahead) prefetch(c, each);
   auto* store = b.CreateAlignedStore(vector, pointer, std::min(wanted, llvm::Align(std::max(bytes, kPiece))));
   store->setMetadata(llvm::LLVMContext::MD_nontemporal,
                      llvm::MDNode::get(b.getContext(), llvm::ConstantAsMetadata::get(b.getInt32(1))));

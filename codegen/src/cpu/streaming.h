@@ -9,9 +9,18 @@ namespace kiln::codegen::cpu {
 // i1: whether the launch writes enough through this `store` that it goes past the caches; null where it never does.
 Value* streams(Context& c, const Op& store);
 
+// Memory to ask for early: `bytes` from here on.
+struct Ahead {
+  Value* pointer;
+  int64_t bytes;
+};
+void prefetch(Context& c, const Ahead& ahead);
+
 // Stores a whole vector, past the caches where `streams` (null: never) holds and the address allows it. `row_bytes`: of
-// the memory around it that is written without gaps.
-void store_vector(Context& c, Value* vector, Value* pointer, llvm::Align align, Value* streams, int64_t row_bytes);
+// the memory around it that is written without gaps. `ahead` is asked for where it goes past the caches: there memory
+// is what the kernel waits for.
+void store_vector(Context& c, Value* vector, Value* pointer, llvm::Align align, Value* streams, int64_t row_bytes,
+                  llvm::ArrayRef<Ahead> ahead);
 
 // Before the entry function returns: what went past the caches becomes visible to other threads.
 void end_streaming(Context& c);

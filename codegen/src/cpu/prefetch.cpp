@@ -1,0 +1,94 @@
+// What a kernel will load soon is asked for early: the hardware's own prefetches end at a page, and while the lanes of
+// a chunk are computed, or a row is read again, memory would stand idle.
+//
+//   behind the row   the second sweep over a row asks for what lies behind it, which is the next program's or the next
+//                    block's where rows are dense; where a third one stores, each of the two asks for a half
+//   a page ahead     what a sweep reads for the first time: where it stores past the caches, and of a histogram
+#include "cpu/nest.h"
+#include "cpu/schedule.h"
+
+namespace kiln::codegen::cpu {
+namespace {
+
+constexpr int64_t kAhead = 4096;                            // bytes
+constexpr int64_t kLeastRow = 1 << 10, kMostRow = 1 << 18;  // bytes: what the hardware misses, what L2 holds
+constexpr int64_t kHalves = 1 << 13;                        // bytes of a row of which each sweep asks for a half
+
+// Of an address: does what will be read next lie behind it? That is so where it moves with the program or a turn of a
+// loop, but not where a product stands between, as of a row with the distance of rows, in a loop.
+struct Moves {
+  bool at_all = false, by_rows = false;
+};
+void find_moves(const Context& c, ValueId id, bool in_product, std::set<std::pair<ValueId, bool>>& seen, Moves& moves) {
+  if (!seen.insert({id, in_product}).second) return;
+  const Op* op = c.definition[id];
+  // An argument of a region; parameters stay what they are.
+  const bool turn = !op && c.home[id] != nullptr;
+  moves.at_all |= turn || (op && op->code == OpCode::kProgramId);
+  moves.by_rows |= turn && in_product;
+  if (!op) return;
+  for (ValueId operand : op->operands) find_moves(c, operand, in_product || op->code == OpCode::kMul, seen, moves);
+}
+
+bool goes_on_behind(const Context& c, ValueId address) {
+  std::set<std::pair<ValueId, bool>> seen;
+  Moves moves;
+  find_moves(c, address, false, seen, moves);
+  return moves.at_all && !moves.by_rows;
+}
+
+// Does computing this value anew take a load of `load`?
+bool reads(const Context& c, ValueId id, ValueId load, std::set<ValueId>& seen) {
+  if (id == load) return true;
+  const Op* op = c.definition[id];
+  if (!op || c.type(id).is_scalar() || c.keep[id] || c.materialise[id] || is_eager(op->code)) return false;
+  return seen.insert(id).second &&
+         llvm::any_of(op->operands, [&](ValueId operand) { return reads(c, operand, load, seen); });
+}
+
+// A store of this region, past the caches, that loads this once more.
+bool is_read_by_a_store(const Context& c, ValueId load) {
+  return llvm::any_of(c.region->ops, [&](const Op& op) {
+    std::set<ValueId> seen;
+    return c.write_only.contains(&op) && reads(c, op.operands[1], load, seen);
+  });
+}
+
+}  // namespace
+
+// Of whole vectors that are loaded from `pointer` on.
+void Nest::prefetch_ahead(const Op& load, const Point& point, Value* pointer) {
+  const int64_t bytes = width_ * memory_bytes(c.type(load.results[0]));
+  const bool all_dims = llvm::all_of(llvm::enumerate(dims_), [&](const auto& d) {
+    return d.value().extent == 1 || llvm::is_contained(point, static_cast<int8_t>(d.index()));
+  });
+  if (!all_dims || !goes_on_behind(c, load.operands[0])) return;
+  ahead_.push_back({b.CreateGEP(b.getInt8Ty(), pointer, c.i64(kAhead)), bytes});
+}
+
+void Nest::prefetch_behind(const Op& load, const Point& point, Value* pointer) {
+  const ValueId id = load.results[0];
+  loaded_.insert(id);
+  const int64_t element = memory_bytes(c.type(id)), row = extent(vector_dim_) * element, bytes = width_ * element;
+  const int sweep = c.sweeps[id];
+  if (sweep == 0) return prefetch_ahead(load, point, pointer);
+  auto behind = [&](int64_t distance) { return b.CreateGEP(b.getInt8Ty(), pointer, c.i64(distance)); };
+  const bool one_row = llvm::count_if(dims_, [](const Dim& d) { return d.extent > 1; }) == 1;
+  if (!one_row || row < kLeastRow || row > kMostRow) return;
+  const bool first_half = sweep == 1 && !is_store_ && row >= kHalves && is_read_by_a_store(c, id);
+  const bool second_half = sweep > 1 && is_store_ && row >= kHalves;
+  if (!first_half && !second_half) {
+    if (sweep == 1) prefetch(c, {behind(row), bytes});
+    return;
+  }
+  // Chunk by chunk through one half while the row is walked: half as fast.
+  Value* walked = b.CreateLShr(b.CreateMul(index(vector_dim_), c.i64(element)), c.i64(1));
+  Value* from = b.CreateGEP(b.getInt8Ty(), behind(first_half ? row : row + row / 2), b.CreateNeg(walked));
+  if (first_half) {
+    prefetch(c, {from, bytes / 2});
+  } else {
+    ahead_.push_back({from, bytes / 2});
+  }
+}
+
+}  // namespace kiln::codegen::cpu
