@@ -385,7 +385,7 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id) {
   const bool once = plan.m <= plan.block.rows;
   const bool as_packed = plan.widen_b || (form.packed == form.b && !form.round_tf32);
   const auto view = rows_in_memory(c, id);
-  if (view && as_packed && plan.n % plan.panel() == 0 && plan.m <= kInPlaceRows) {
+  if (view && as_packed && (plan.n % plan.panel() == 0 || plan.masks_columns) && plan.m <= kInPlaceRows) {
     Value* stride = b.CreateMul(view->strides[static_cast<size_t>(row)], c.i64(bytes));
     Value* near = b.CreateICmpULT(stride, c.i64(kPage));
     if (plan.m > kUnalignedRows) {
