@@ -7,9 +7,9 @@ namespace kiln::codegen::cpu {
 namespace {
 
 constexpr int64_t kPage = 4096, kLine = 64;
-constexpr int64_t kInPlaceRows = 512;   // more rows of A are worth a packed B,
-constexpr int64_t kUnalignedRows = 64;  // and so many where vectors lie across lines of the cache
-constexpr int kPackWidth = 64;          // lanes of a chunk at most: rows of slots are padded to it
+constexpr int64_t kInPlaceRows = 512;    // more rows of A are worth a packed B,
+constexpr int64_t kUnalignedRows = 128;  // and so many where vectors lie across lines of the cache
+constexpr int kPackWidth = 64;           // lanes of a chunk at most: rows of slots are padded to it
 
 int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
