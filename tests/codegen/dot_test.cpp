@@ -269,13 +269,13 @@ TEST(DotBytes, NeverSaturate) {
 
 // The accumulator of a loop is updated in place; operands are read where they lie, or not, from step to step.
 // `masked`: the store too knows how many rows there are.
-std::string loop_text(const char* type, const char* acc, int64_t k, bool masked = false) {
+std::string loop_text(const char* type, const char* acc, int64_t k, bool masked = false, int64_t n = 64) {
   const std::string element = type;
   TextKernel kernel("%a: ptr<" + element + "> readonly, %b: ptr<" + element + "> readonly, %c: ptr<" + acc +
                     ">, %m: i32, %k: i32");
-  const Shape left = {24, 16}, right = {16, 64}, out = {24, 64};
+  const Shape left = {24, 16}, right = {16, n}, out = {24, n};
   const std::string first = kernel.constant("0", "i32"), step = kernel.constant("16", "i32");
-  const std::string width = kernel.constant("64", "i32"), init = kernel.fill("0", acc, out);
+  const std::string width = kernel.constant(std::to_string(n), "i32"), init = kernel.fill("0", acc, out);
   kernel.line("%out = for %i = " + first + " to %k step " + step + " carry (%acc = " + init + ") {");
   auto below_k = [&](const Shape& shape, size_t axis) {
     const std::string index = kernel.op("add " + kernel.along(shape, axis) + ", " + kernel.splat("%i", shape));
@@ -315,14 +315,15 @@ TEST(DotInLoop, AccumulatesOverStepsOfK) {
 
 // The last step puts whole tiles where the store wants them; the rows of others stay what they were.
 TEST(DotInLoop, StoresWhatTheMaskOfTheStoreLetsThrough) {
-  for (const int64_t m : {24, 11, 0}) {
+  for (const auto& [m, n] : {std::pair<int64_t, int64_t>{24, 64}, {24, 45}, {24, 100}, {11, 64}, {11, 45}, {0, 64}}) {
     for (const int64_t k : {48, 33, 16, 0}) {
       Trial run;
       run.arguments = {random_buffer(ElementType::kF32, 24 * 48, 1, false),
-                       random_buffer(ElementType::kF32, 64 * 48, 2, false),
-                       random_buffer(ElementType::kF32, 24 * 64, 3, false), int_scalar(m), int_scalar(k)};
+                       random_buffer(ElementType::kF32, static_cast<size_t>(n) * 48, 2, false),
+                       random_buffer(ElementType::kF32, static_cast<size_t>(n) * 24, 3, false), int_scalar(m),
+                       int_scalar(k)};
       run.match = near(ElementType::kF32, k);
-      expect_same(loop_text("f32", "f32", 48, true), run);
+      expect_same(loop_text("f32", "f32", 48, true, n), run);
     }
   }
 }

@@ -28,6 +28,7 @@ DotPlan make_plan(const Context& c, const DotForm& form, const std::vector<int64
                              : register_type(c.module.getContext(), dsl::scalar_type(form.packed));
   plan.lanes = plan.tiles() ? 16 : c.target.vector_bytes / plan.unit_bytes;
   plan.block = choose_blocking(c.target, form, plan.lanes, plan.m, plan.n);
+  plan.masks_columns = c.target.is_x86 && c.target.vector_bytes == 64 && form.step == Step::kFma;
   plan.widen_b = form.step == Step::kFma && dsl::is_small_float(form.b) && plan.m <= plan.block.rows;
   return plan;
 }
@@ -47,7 +48,7 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
           *to_batch = at(sums.to.pointer, batch, sums.to.batch);
     Value* correction = llvm::PoisonValue::get(b.getPtrTy());
     if (b_operand.correction) correction = at(b_operand.correction, batch, c.i64(b_operand.correction_batch));
-    emit_loop(b, c.i64(0), c.i64(plan.panels()), c.i64(1), "panel", none, [&](Value* panel) {
+    auto run_panel = [&](Value* panel, bool last) {
       Value* b_panel = at(b_batch, panel, b_operand.panel);
       Value* columns = b.CreateMul(panel, c.i64(plan.panel() * acc_bytes));
       Value *from = at(from_batch, columns, c.i64(1)), *to = at(to_batch, columns, c.i64(1));
@@ -55,7 +56,7 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
       for (const RowBlocks& rows : heights) {
         if (rows.begin == rows.end) continue;
         llvm::Function* kernel =
-            plan.tiles() ? tile_kernel(c, plan, rows.height) : micro_kernel(c, plan, a.layout, rows.height);
+            plan.tiles() ? tile_kernel(c, plan, rows.height) : micro_kernel(c, plan, a.layout, rows.height, last);
         emit_loop(b, c.i64(rows.begin), c.i64(rows.end), c.i64(rows.height), "block", none, [&](Value* row) {
           // The block's share of the next panel; what lies behind the last one is mostly the first one of the next
           // turn.
@@ -67,7 +68,10 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
                         sums.from.row, at(to, row, sums.to.row), sums.to.row, correction_here, sums.fresh, ahead});
         });
       }
-    });
+    };
+    const int64_t equal = plan.tiles() || plan.n % plan.panel() == 0 ? plan.panels() : plan.panels() - 1;
+    emit_loop(b, c.i64(0), c.i64(equal), c.i64(1), "panel", none, [&](Value* panel) { run_panel(panel, false); });
+    if (equal < plan.panels()) run_panel(c.i64(equal), true);
   });
 }
 

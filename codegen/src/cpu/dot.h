@@ -42,10 +42,16 @@ struct DotPlan {
   int lanes = 1;        // units in a vector
   llvm::Type* unit = nullptr;
   int unit_bytes = 4;
-  bool widen_b = false;  // B keeps its element type and is widened as it is read: each element is read once
+  bool masks_columns = false;  // nothing is read or written behind column n-1, though vectors end there
+  bool widen_b = false;        // B keeps its element type and is widened as it is read: each element is read once
 
   int64_t panel() const { return int64_t{block.vectors} * lanes; }
   int64_t panels() const { return (n + panel() - 1) / panel(); }
+  // Vectors of the last panel that hold columns of B, and where all these vectors end.
+  int last_vectors() const {
+    return tiles() ? block.vectors : static_cast<int>((n - (panels() - 1) * panel() + lanes - 1) / lanes);
+  }
+  int64_t padded_n() const { return (panels() - 1) * panel() + int64_t{last_vectors()} * lanes; }
   int packed_bytes() const { return unit_bytes / form.group; }
   int b_bytes() const { return widen_b ? dsl::info(form.b).bytes : unit_bytes; }  // a column of a packed row of B
   bool tiles() const { return form.step == Step::kTiles; }
@@ -146,7 +152,8 @@ Result<OperandB> unpack_scaled_b(Context& c, const DotPlan& plan, ValueId id, Va
 //   fresh, ptr ahead)
 enum KernelArgument : unsigned { kA, kADistance, kB, kBRow, kFrom, kFromRow, kTo, kToRow, kCorrection, kFresh, kAhead };
 llvm::Function* declare_kernel(Context& c, const std::string& name);
-llvm::Function* micro_kernel(Context& c, const DotPlan& plan, LayoutA layout, int rows);
+// For the last panel, or for any other one.
+llvm::Function* micro_kernel(Context& c, const DotPlan& plan, LayoutA layout, int rows, bool last);
 // Of what is read soon.
 enum class Into : uint8_t { kL2 = 2, kL1 = 3 };
 void prefetch(Builder& b, Value* pointer, Into into = Into::kL1);

@@ -8,8 +8,6 @@
 namespace kiln::codegen::cpu {
 namespace {
 
-int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
-
 bool is_zeros(const Context& c, ValueId id) {
   const Op* op = c.definition[id];
   if (!op || op->code != OpCode::kSplat) return false;
@@ -70,7 +68,7 @@ bool available(const Context& c, ValueId id) {
 // A slot that holds the accumulator and may be written: that of `acc` where this dot is its only reader, else a copy.
 Result<Slot> slot_of_sums(Context& c, const DotPlan& plan, ValueId acc, ValueId result) {
   const size_t row = static_cast<size_t>(c.type(result).rank()) - 2;
-  const int64_t padded_n = round_up(plan.n, plan.panel());
+  const int64_t padded_n = plan.padded_n();
   const bool last_use = c.use_count[acc] == 1 && c.home[acc] == c.home[result];  // not one an iteration
   const auto& known = c.slots[acc];
   if (last_use && known && known->valid_under.empty() && !known->view && !known->exact &&
@@ -100,7 +98,8 @@ DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i, Value*
   const Op& dot = *dot_of(c, loop, i);
   const DotPlan plan = plan_dot(c, dot);
   const Op* store = store_of(c, loop, loop.results[i]);
-  if (!store || plan.n % plan.panel() != 0 || !reached_alone(c, store->operands[0])) return out;
+  if (!store || (plan.n % plan.panel() != 0 && !plan.masks_columns) || !reached_alone(c, store->operands[0]))
+    return out;
   if (!llvm::all_of(store->operands, [&](ValueId id) { return id == loop.results[i] || available(c, id); })) return out;
   Nest nest(c, dsl::concrete_shape(c.type(store->operands[0])));
   const auto mask = store->operands.size() > 2 ? std::optional(store->operands[2]) : std::nullopt;

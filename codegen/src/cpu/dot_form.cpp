@@ -82,9 +82,12 @@ Blocking choose_blocking(const CpuTarget& target, const DotForm& form, int lanes
       continue;
     const int64_t blocks = (m + rows - 1) / rows, height = (m + blocks - 1) / blocks;
     const int64_t tall = m - blocks * (height - 1);
-    const double column = static_cast<double>(tall) * step_cost(height, vectors) +
-                          static_cast<double>(blocks - tall) * step_cost(height - 1, vectors);
-    const double cost = column * static_cast<double>(panels);
+    auto column = [&](int64_t width) {
+      return static_cast<double>(tall) * step_cost(height, static_cast<int>(width)) +
+             static_cast<double>(blocks - tall) * step_cost(height - 1, static_cast<int>(width));
+    };
+    const int64_t last = (n - (panels - 1) * panel + lanes - 1) / lanes;
+    const double cost = column(vectors) * static_cast<double>(panels - 1) + column(last);
     if (cost < best_cost * 0.98) {
       best_cost = cost;
       best = {static_cast<int>(height), vectors};

@@ -33,10 +33,20 @@ constexpr int64_t kSteps = 2;
 
 class MicroKernel {
  public:
-  MicroKernel(Context& c, const DotPlan& plan, LayoutA layout, int rows, llvm::Function* fn)
-      : c_(c), plan_(plan), layout_(layout), rows_(rows), fn_(fn), b_(c.module.getContext()) {
+  MicroKernel(Context& c, const DotPlan& plan, LayoutA layout, int rows, bool last, llvm::Function* fn)
+      : c_(c),
+        plan_(plan),
+        layout_(layout),
+        rows_(rows),
+        vectors_(last ? plan.last_vectors() : plan.block.vectors),
+        fn_(fn),
+        b_(c.module.getContext()) {
     sum_type_ = vector_of(plan, register_type(b_.getContext(), dsl::scalar_type(plan.form.sum)));
     acc_type_ = vector_of(plan, register_type(b_.getContext(), dsl::scalar_type(plan.form.acc)));
+    if (!last || !plan.masks_columns || plan.n % plan.lanes == 0) return;
+    std::vector<llvm::Constant*> exists;
+    for (int64_t i = 0; i < plan.lanes; ++i) exists.push_back(b_.getInt1(i < plan.n % plan.lanes));
+    tail_ = llvm::ConstantVector::get(exists);
   }
 
   void emit() {
@@ -106,14 +116,21 @@ class MicroKernel {
     return pointer;
   }
 
-  // Calls `visit` with the address of each vector of a block of C.
+  Value* mask_of(int v) const { return v == vectors_ - 1 ? tail_ : nullptr; }
+  Value* load_vector(llvm::Type* type, Value* pointer, llvm::Align align, Value* mask) {
+    if (!mask) return b_.CreateAlignedLoad(type, pointer, align);
+    return b_.CreateMaskedLoad(type, pointer, align, mask, llvm::Constant::getNullValue(type));
+  }
+
+  // Calls `visit` with the address of each vector of a block of C, and its mask or null.
   template <class Visit>
   void each_vector(Value* block, Value* distance, Visit visit) {
     const auto pointers = row_pointers(block, distance);
     for (int row = 0; row < rows_; ++row) {
       Value* pointer = row_of(pointers, distance, row);
-      for (int v = 0; v < plan_.block.vectors; ++v) {
-        visit(byte_gep(pointer, c_.i64(static_cast<int64_t>(v) * plan_.lanes * dsl::info(plan_.form.acc).bytes)));
+      for (int v = 0; v < vectors_; ++v) {
+        visit(byte_gep(pointer, c_.i64(static_cast<int64_t>(v) * plan_.lanes * dsl::info(plan_.form.acc).bytes)),
+              mask_of(v));
       }
     }
   }
@@ -128,8 +145,8 @@ class MicroKernel {
     b_.CreateCondBr(fn_->getArg(kFresh), begin, load);
     b_.SetInsertPoint(load);
     std::vector<Value*> loaded, out;
-    each_vector(fn_->getArg(kFrom), fn_->getArg(kFromRow), [&](Value* pointer) {
-      Value* sum = b_.CreateAlignedLoad(acc_type_, pointer, acc_align());
+    each_vector(fn_->getArg(kFrom), fn_->getArg(kFromRow), [&](Value* pointer, Value* mask) {
+      Value* sum = load_vector(acc_type_, pointer, acc_align(), mask);
       loaded.push_back(acc_type_ == sum_type_ ? sum : b_.CreateFPExt(sum, sum_type_));
     });
     b_.CreateBr(begin);
@@ -144,7 +161,7 @@ class MicroKernel {
   }
 
   void subtract_corrections(std::vector<Value*>& sums) {
-    const auto vectors = static_cast<size_t>(plan_.block.vectors);
+    const auto vectors = static_cast<size_t>(vectors_);
     for (size_t v = 0; v < vectors; ++v) {
       Value* pointer = byte_gep(fn_->getArg(kCorrection), c_.i64(static_cast<int64_t>(v) * plan_.lanes * 4));
       Value* correction = b_.CreateAlignedLoad(sum_type_, pointer, llvm::Align(4));
@@ -154,19 +171,23 @@ class MicroKernel {
 
   void store_sums(const std::vector<Value*>& sums) {
     size_t i = 0;
-    each_vector(fn_->getArg(kTo), fn_->getArg(kToRow), [&](Value* pointer) {
+    each_vector(fn_->getArg(kTo), fn_->getArg(kToRow), [&](Value* pointer, Value* mask) {
       Value* sum = sums[i++];
       if (acc_type_ != sum_type_) sum = b_.CreateFPTrunc(sum, acc_type_);
-      b_.CreateAlignedStore(sum, pointer, acc_align());
+      if (mask) {
+        b_.CreateMaskedStore(sum, pointer, acc_align(), mask);
+      } else {
+        b_.CreateAlignedStore(sum, pointer, acc_align());
+      }
     });
   }
 
   Value* column(Value* b_row, int v) {
     Value* pointer = byte_gep(b_row, c_.i64(static_cast<int64_t>(v) * plan_.lanes * plan_.b_bytes()));
     const llvm::Align align(static_cast<uint64_t>(plan_.b_bytes()));
-    if (!plan_.widen_b) return b_.CreateAlignedLoad(vector_of(plan_, plan_.unit), pointer, align);
+    if (!plan_.widen_b) return load_vector(vector_of(plan_, plan_.unit), pointer, align, mask_of(v));
     auto* narrow = vector_of(plan_, register_type(b_.getContext(), dsl::scalar_type(plan_.form.b)));
-    return to_f32(c_, b_, plan_.form.b, b_.CreateAlignedLoad(narrow, pointer, align));
+    return to_f32(c_, b_, plan_.form.b, load_vector(narrow, pointer, align, mask_of(v)));
   }
 
   // B is read once, from memory that may be far away, and the processor does not see rows this far apart coming; or
@@ -192,7 +213,7 @@ class MicroKernel {
   // One unit along K; moves the pointers on: those of A, and behind them that of B.
   void step(std::vector<Value*>& sums, std::vector<Value*>& at) {
     std::vector<Value*> columns;
-    for (int v = 0; v < plan_.block.vectors; ++v) columns.push_back(column(at.back(), v));
+    for (int v = 0; v < vectors_; ++v) columns.push_back(column(at.back(), v));
     if (prefetches()) prefetch(at.back());
     size_t i = 0;
     for (int row = 0; row < rows_; ++row) {
@@ -215,7 +236,8 @@ class MicroKernel {
   Context& c_;
   const DotPlan& plan_;
   LayoutA layout_;
-  int rows_;
+  int rows_, vectors_;
+  Value* tail_ = nullptr;  // the lanes of the last vector that exist; null: all
   llvm::Function* fn_;
   Builder b_;
   llvm::Type *sum_type_, *acc_type_;
@@ -265,9 +287,10 @@ llvm::Function* declare_kernel(Context& c, const std::string& name) {
   return fn;
 }
 
-llvm::Function* micro_kernel(Context& c, const DotPlan& plan, LayoutA layout, int rows) {
+llvm::Function* micro_kernel(Context& c, const DotPlan& plan, LayoutA layout, int rows, bool last) {
   std::string name = layout == LayoutA::kColumns ? "kiln.dot.columns." : "kiln.dot.rows.";
   name += std::to_string(rows) + "x" + std::to_string(plan.block.vectors);
+  if (last) name += ".last." + std::to_string(plan.n);
   for (ElementType type : {plan.form.packed, plan.widen_b ? plan.form.b : plan.form.packed, plan.form.acc})
     name += "." + std::string(dsl::info(type).name);
   for (int64_t number : {static_cast<int64_t>(plan.form.step), plan.k_units, plan.panels_come_ahead() ? plan.m : 0,
@@ -275,7 +298,7 @@ llvm::Function* micro_kernel(Context& c, const DotPlan& plan, LayoutA layout, in
     name += "." + std::to_string(number);
   if (auto* existing = c.module.getFunction(name)) return existing;
   auto* fn = declare_kernel(c, name);
-  MicroKernel(c, plan, layout, rows, fn).emit();
+  MicroKernel(c, plan, layout, rows, last, fn).emit();
   return fn;
 }
 

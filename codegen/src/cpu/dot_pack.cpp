@@ -7,9 +7,9 @@ namespace kiln::codegen::cpu {
 namespace {
 
 constexpr int64_t kPage = 4096, kLine = 64;
-constexpr int64_t kInPlaceRows = 512;   // more rows of A are worth a packed B,
-constexpr int64_t kUnalignedRows = 64;  // and so many where vectors lie across lines of the cache
-constexpr int kPackWidth = 64;          // lanes of a chunk at most: rows of slots are padded to it
+constexpr int64_t kInPlaceRows = 512;    // more rows of A are worth a packed B,
+constexpr int64_t kUnalignedRows = 128;  // and so many where vectors lie across lines of the cache
+constexpr int kPackWidth = 64;           // lanes of a chunk at most: rows of slots are padded to it
 
 int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
@@ -385,7 +385,7 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id) {
   const bool once = plan.m <= plan.block.rows;
   const bool as_packed = plan.widen_b || (form.packed == form.b && !form.round_tf32);
   const auto view = rows_in_memory(c, id);
-  if (view && as_packed && plan.n % plan.panel() == 0 && plan.m <= kInPlaceRows) {
+  if (view && as_packed && (plan.n % plan.panel() == 0 || plan.masks_columns) && plan.m <= kInPlaceRows) {
     Value* stride = b.CreateMul(view->strides[static_cast<size_t>(row)], c.i64(bytes));
     Value* near = b.CreateICmpULT(stride, c.i64(kPage));
     if (plan.m > kUnalignedRows) {
