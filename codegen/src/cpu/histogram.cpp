@@ -23,10 +23,10 @@ struct Counts {
   int64_t bins, copies, stride;  // i32 from copy to copy: all bins and the one for the rest
 };
 
-// The bin of each element, as i32 where that holds all elements, else as i64.
+// The bin of each element, as i64.
 Value* bins_of(Context& c, const Counts& counts, ElementType element, Value* x) {
   Builder& b = c.b;
-  llvm::Type* wide = like(x, dsl::info(element).bits <= 32 ? b.getInt32Ty() : b.getInt64Ty());
+  llvm::Type* wide = like(x, b.getInt64Ty());
   x = dsl::info(element).is_signed ? b.CreateSExt(x, wide) : b.CreateZExt(x, wide);
   auto* rest = int_constant(x, static_cast<uint64_t>(counts.bins));
   return b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, x, rest);
@@ -41,31 +41,17 @@ void clear(Context& c, const Counts& counts) {
   });
 }
 
-// The lanes of a vector, zero-extended. Two of 32 bits leave the vector unit together.
-llvm::SmallVector<Value*, kMaxWidth> lanes_of(Builder& b, Value* bins) {
-  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(bins->getType());
-  if (!vector) return {b.CreateZExt(bins, b.getInt64Ty())};
-  llvm::SmallVector<Value*, kMaxWidth> out;
-  const unsigned lanes = vector->getNumElements();
-  const bool pairs = vector->getScalarSizeInBits() == 32 && lanes % 2 == 0;
-  Value* wide = pairs ? b.CreateBitCast(bins, llvm::FixedVectorType::get(b.getInt64Ty(), lanes / 2)) : bins;
-  for (unsigned i = 0; i < (pairs ? lanes / 2 : lanes); ++i) {
-    Value* lane = b.CreateZExt(b.CreateExtractElement(wide, uint64_t{i}), b.getInt64Ty());
-    out.push_back(pairs ? b.CreateAnd(lane, uint64_t{0xFFFFFFFF}) : lane);
-    if (pairs) out.push_back(b.CreateLShr(lane, 32));
-  }
-  return out;
-}
-
 void count(Nest& nest, const Counts& counts, Value* bins) {
   Context& c = nest.c;
   Builder& b = c.b;
-  const auto lanes = lanes_of(b, bins);
-  for (size_t i = 0; i < lanes.size(); ++i) {
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(bins->getType());
+  const unsigned lanes = vector ? vector->getNumElements() : 1;
+  for (unsigned i = 0; i < lanes; ++i) {
+    Value* bin = vector ? b.CreateExtractElement(bins, uint64_t{i}) : bins;
     const int64_t copy = static_cast<int64_t>(i) % counts.copies;
     Value* base =
         b.CreateConstGEP1_64(b.getInt32Ty(), slot_address(c, counts.slot), static_cast<uint64_t>(copy * counts.stride));
-    Value* place = b.CreateGEP(b.getInt32Ty(), base, lanes[i]);
+    Value* place = b.CreateGEP(b.getInt32Ty(), base, bin);
     b.CreateStore(b.CreateAdd(b.CreateLoad(b.getInt32Ty(), place), b.getInt32(1)), place);
   }
 }

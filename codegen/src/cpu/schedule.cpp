@@ -101,9 +101,9 @@ class Scheduler {
     return out;
   }
 
-  // Of an op alone. Indices become addresses, comparisons of them the bounds of loops, and scalars are repeated once.
-  int own_cost(const Op& op) {
-    switch (op.code) {
+  // Of an op alone. What has several operands costs something: the search for costs ends by that.
+  static int own_cost(OpCode code) {
+    switch (code) {
       case OpCode::kMath:
         return 12;
       case OpCode::kDiv:
@@ -114,17 +114,16 @@ class Scheduler {
       case OpCode::kExpandDims:
       case OpCode::kPermute:
         return 0;
-      case OpCode::kSelect:
-        return is_index(op.operands[0]) ? 0 : 1;
       default:
-        return is_index(op.results[0]) ? 0 : 1;
+        return 1;
     }
   }
 
+  // Indices become addresses, and comparisons of them the bounds of loops.
   int cost(ValueId id, int budget) {
     const Op* op = out_.definition[id];
-    if (!op || budget <= 0 || !is_tile(id)) return 0;
-    int sum = own_cost(*op);
+    if (!op || budget <= 0 || !is_tile(id) || is_index(id)) return 0;
+    int sum = own_cost(op->code);
     if (op->code == OpCode::kLoad || is_eager(op->code)) return sum;
     for (ValueId operand : op->operands) sum += cost(operand, budget - sum);
     return sum;
