@@ -52,6 +52,11 @@ TEST(RandomOnGpu, EveryOpAgreesWithTheInterpreter) { check_seeds(150, {}, {"gpu"
 TEST(RandomOnAmd, EveryOpAgreesWithTheInterpreter) {
   check_seeds(40, {}, {"amd:gfx942", "amd:gfx1100", "amd:gfx90a", "amd:gfx1200", "amd:gfx906"});
 }
+
+// A choice of two constant expressions, cast and shifted, crashed LLVM.
+TEST(RandomOnAmd, SeedsThatFoundBugs) {
+  EXPECT_EQ(run_case(random_kernel::generate(201992, {}), "amd:gfx90a").wrong, "");
+}
 #endif
 
 // Each found a bug once: divisors with lanes nobody asks for, the sign of a NaN of f8, scans of long rows across an

@@ -1,7 +1,10 @@
 #include "amdgcn/generate.h"
 
+#include <llvm/Analysis/ConstantFolding.h>
+#include <llvm/IR/Constants.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
+#include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
@@ -148,6 +151,19 @@ Result<gpu::Generated> emit_code(llvm::Module& module, AmdTarget& target, gpu::G
   return out;
 }
 
+// LLVM 19's AMDGPUCodeGenPrepare takes for granted that casts of constants can be folded, which those of expressions
+// that nobody folded yet cannot: it crashes.
+void fold_expressions(llvm::Function& function) {
+  const llvm::DataLayout& layout = function.getParent()->getDataLayout();
+  for (llvm::Instruction& instruction : llvm::instructions(function)) {
+    for (llvm::Use& use : instruction.operands()) {
+      auto* expression = llvm::dyn_cast<llvm::ConstantExpr>(use);
+      if (!expression) continue;
+      if (llvm::Constant* folded = llvm::ConstantFoldConstant(expression, layout)) use.set(folded);
+    }
+  }
+}
+
 Result<gpu::Generated> generate(const dsl::Kernel& kernel, const std::string& target_name,
                                 const dsl::ConstexprValues& config, const std::string& emit,
                                 const gpu::PhaseBegin& begin) {
@@ -186,7 +202,10 @@ Result<gpu::Generated> generate(const dsl::Kernel& kernel, const std::string& ta
   llvm::Function& entry = *module.getFunction(gpu::kEntry);
   gpu::compute_late(entry);
   if (!has_matrix_instructions(module)) gpu::read_late(entry);
-  for (llvm::Function& function : module) keep_signs_of_zeros(function);
+  for (llvm::Function& function : module) {
+    keep_signs_of_zeros(function);
+    fold_expressions(function);
+  }
   gpu::Generated out{std::move(*lowered), {}, emit, {}};
   out.device["threads"] = out.lowered.threads;
   out.device["shared_bytes"] = 0;  // beyond what the code object's descriptor says
