@@ -12,6 +12,7 @@ foreach(include_dir dsl/include client/include client/wire/include)
 endforeach()
 install(DIRECTORY dsl/examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/examples FILES_MATCHING PATTERN "*.kiln")
 install(DIRECTORY autotune/jobs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/jobs FILES_MATCHING PATTERN "*.jsonl")
+install(DIRECTORY autotune/tuned/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/tuned FILES_MATCHING PATTERN "*.jsonl")
 
 set(reference_dir "${CMAKE_BINARY_DIR}/cmake/packaging")
 foreach(section 1 8)

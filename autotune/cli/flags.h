@@ -12,7 +12,7 @@ namespace kiln::autotune::cli {
 struct Flags {
   std::vector<std::string> jobs;
   std::string targets = "cpu", budget, search = "auto", cache = "cold", bucket = "exact";
-  std::string report, golden, database, runner;
+  std::string report, golden, database, runner, shipped, ship, predict;
   bool resume = false, json = false, frozen = false, verbose = false;
   uint64_t seed = 0;
   double share = 0.25;

@@ -12,8 +12,10 @@
 
 #include "flags.h"
 #include "interrupt.h"
+#include "kiln/autotune/predict.h"
 #include "kiln/autotune/report.h"
 #include "kiln/autotune/serve.h"
+#include "kiln/autotune/shipped.h"
 #include "kiln/cmdline/reference.h"
 #include "progress.h"
 #include "text_files.h"
@@ -55,9 +57,12 @@ Result<std::vector<JobSpec>> read_all_jobs(const std::vector<std::string>& files
 }
 
 // Found out before hours of measurements.
-Result<void> check_report(const std::string& path) {
-  if (path.empty() || ::access(directory_of(path).c_str(), W_OK | X_OK) == 0) return {};
-  return invalid_argument("--report " + path + ": cannot be written there");
+Result<void> check_outputs(const Flags& flags) {
+  for (const auto& [flag, path] : {std::pair("--report ", &flags.report), std::pair("--ship ", &flags.ship)}) {
+    if (path->empty() || ::access(directory_of(*path).c_str(), W_OK | X_OK) == 0) continue;
+    return invalid_argument(flag + *path + ": cannot be written there");
+  }
+  return {};
 }
 
 StartRunner runners(const Flags& flags, const Interrupt& interrupt) {
@@ -73,12 +78,54 @@ StartRunner runners(const Flags& flags, const Interrupt& interrupt) {
   };
 }
 
+Result<Shipped> read_shipped(const Flags& flags) {
+  return Shipped::read(flags.shipped.empty() ? Shipped::default_directory() : flags.shipped);
+}
+
+// Whatever a batch chose, for a directory of --shipped.
+Result<void> write_choices(const Flags& flags, const std::vector<JobSpec>& jobs, const BatchResult& result) {
+  if (flags.ship.empty()) return {};
+  return write_text_file(flags.ship, shipped_lines(jobs, result, !flags.predict.empty()));
+}
+
+int predict_jobs(const Flags& flags) {
+  auto options = batch_options(flags);
+  if (!options) return fail(options.error());
+  auto device = known_device(flags.predict);
+  if (!device) return fail(invalid_argument("--predict: " + device.error().message));
+  auto jobs = read_all_jobs(flags.jobs);
+  if (!jobs) return fail(jobs.error());
+  if (auto checked = check_outputs(flags); !checked) return fail(checked.error());
+  client::ConnectOptions connect;
+  connect.client_name = "kiln-tune";
+  auto compiler = daemon_compiler(connect, compiles_at_once());
+  if (!compiler) return fail(compiler.error());
+  const Interrupt interrupt;
+  BatchProgress progress;
+  progress.changed = [](const BatchResult& so_far, size_t index) {
+    const JobOutcome& job = so_far.jobs[index];
+    if (job.result) {
+      std::printf("%s: %s, predicted %.1f us (the default %.1f)\n", job.name.c_str(),
+                  to_string(job.result->best).c_str(), job.result->best_us, job.result->default_us);
+    } else {
+      std::fprintf(stderr, "kiln tune: %s: %s: %s\n", job.place.c_str(), job.name.c_str(), job.error.c_str());
+    }
+  };
+  const BatchResult result = predict_batch(*jobs, **compiler, *device, options->tune, progress, interrupt.token());
+  if (auto written = write_choices(flags, *jobs, result); !written) return fail(written.error());
+  if (result.stopped) return kInterrupted;
+  return result.count(JobState::kFailed) > 0 ? kFailed : 0;
+}
+
 int tune_jobs(const Flags& flags) {
   auto options = batch_options(flags);
   if (!options) return fail(options.error());
+  auto shipped = read_shipped(flags);
+  if (!shipped) return fail(shipped.error());
+  options->tune.shipped = &*shipped;
   auto jobs = read_all_jobs(flags.jobs);
   if (!jobs) return fail(jobs.error());
-  if (auto checked = check_report(flags.report); !checked) return fail(checked.error());
+  if (auto checked = check_outputs(flags); !checked) return fail(checked.error());
   auto records = open_records(flags);
   if (!records) return fail(records.error());
   client::ConnectOptions connect;
@@ -116,6 +163,7 @@ int tune_jobs(const Flags& flags) {
   if (!flags.report.empty()) {
     if (auto written = write_text_file(flags.report, html_report(result)); !written) return fail(written.error());
   }
+  if (auto written = write_choices(flags, *jobs, result); !written) return fail(written.error());
   if (result.stopped) return kInterrupted;
   return result.count(JobState::kFailed) > 0 ? kFailed : 0;
 }
@@ -156,6 +204,11 @@ int serve_daemon(const Flags& flags, const std::string& runtime_dir) {
   serving.runner.executable = flags.runner;
   serving.runner.threads = flags.threads;
   serving.tune = options->tune;
+  const auto shipped = read_shipped(flags);
+  if (shipped)
+    serving.tune.shipped = &*shipped;
+  else
+    (void)fail(shipped.error());  // the log has it; requests do without
   // A candidate that hangs must not keep this process when the daemon was killed.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   serve(wire::UniqueFd(kServiceFd), serving);
@@ -218,6 +271,11 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--share", flags.share, "Of a space that may be measured")->capture_default_str();
   app.add_flag("--frozen", flags.frozen, "Never measure: what the records say, else the default");
   app.add_option("--golden", flags.golden, "Records (JSON lines) that are only read and win over the database");
+  app.add_option("--shipped", flags.shipped, "Choices that take the default's place; default share/kiln/tuned")
+      ->type_name("DIR");
+  app.add_option("--ship", flags.ship, "Write what was chosen as a file for such a directory")->type_name("FILE");
+  app.add_option("--predict", flags.predict, "Measure nothing: what the cost model chooses for a100 or l40s")
+      ->type_name("DEVICE");
   app.add_option("--db", flags.database, "The database of the records");
   app.add_option("--runner", flags.runner, "The program that measures; default kiln-runner beside this one");
   app.add_option("--threads", flags.threads, "CPU threads of a launch; 0: all")->check(CLI::Range(0, 4096));
@@ -257,6 +315,7 @@ int main_of(int argc, char** argv) {
   if (importing->parsed()) return import_records(flags, import_files);
   if (!flags.worker.empty()) return work(flags, runtime_dir);
   if (flags.jobs.empty()) return fail(invalid_argument("no jobs file is named; see --help"));
+  if (!flags.predict.empty()) return predict_jobs(flags);
   return tune_jobs(flags);
 }
 

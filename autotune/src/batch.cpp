@@ -49,6 +49,7 @@ class Batch {
         outcome.name = spec.name;
         outcome.place = spec.place;
         outcome.target = target;
+        outcome.spec = static_cast<size_t>(&spec - specs.data());
         result_.jobs.push_back(std::move(outcome));
       }
     }
@@ -101,6 +102,7 @@ class Batch {
       job.target = std::move(*resolved);
     }
     result_.jobs[index].target = job.target;
+    result_.jobs[index].device = (*device)->runner->info().device;
 
     auto run = [&](const TuneOptions& options) {
       return tune(job, compiler_, *(*device)->runner, records_, (*device)->machine, options, progress_of(index), stop_);

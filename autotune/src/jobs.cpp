@@ -120,7 +120,22 @@ std::string shape_text(const dsl::Kernel& kernel, const json& shape, const dsl::
   return out;
 }
 
-Result<std::vector<JobSpec>> parse_line(const json& line, const std::string& directory) {
+// The fields that say what is computed, of one shape.
+nlohmann::ordered_json line_of(const json& line, const json& shape) {
+  nlohmann::ordered_json out;
+  for (const char* field : {"kernel", "type", "name"}) {
+    if (line.contains(field)) out[field] = line[field];
+  }
+  out["shape"] = shape;
+  for (const char* field : {"set", "arrays"}) {
+    if (line.contains(field)) out[field] = line[field];
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<JobSpec>> parse_job(const json& line, const std::string& directory) {
   for (const auto& [field, value] : line.items()) {
     const bool known = std::any_of(kFields.begin(), kFields.end(), [&](const char* name) { return field == name; });
     if (!known) return field_error(field, "there is no such field");
@@ -157,16 +172,14 @@ Result<std::vector<JobSpec>> parse_line(const json& line, const std::string& dir
       spec.kernel = *kernel;
       spec.workload = *workload;
       spec.axes = *axes;
+      spec.line = line_of(line, shape);
       out.push_back(std::move(spec));
     }
   }
   return out;
 }
 
-}  // namespace
-
-Result<std::vector<JobSpec>> parse_jobs(std::string_view text, const std::string& file) {
-  std::vector<JobSpec> out;
+Result<void> for_each_line(std::string_view text, const std::string& file, const TakeLine& each) {
   for (size_t number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view words = text.substr(0, end);
@@ -175,13 +188,23 @@ Result<std::vector<JobSpec>> parse_jobs(std::string_view text, const std::string
     const std::string place = file + ":" + std::to_string(number);
     const json line = json::parse(words, nullptr, false);
     if (!line.is_object()) return invalid_argument(place + ": not a JSON object");
-    auto jobs = parse_line(line, directory_of(file));
-    if (!jobs) return error(jobs.error().code, place + ": " + jobs.error().message);
+    if (auto done = each(place, line); !done) return error(done.error().code, place + ": " + done.error().message);
+  }
+  return {};
+}
+
+Result<std::vector<JobSpec>> parse_jobs(std::string_view text, const std::string& file) {
+  std::vector<JobSpec> out;
+  auto done = for_each_line(text, file, [&](const std::string& place, const json& line) -> Result<void> {
+    auto jobs = parse_job(line, directory_of(file));
+    if (!jobs) return jobs.error();
     for (JobSpec& job : *jobs) {
       job.place = place;
       out.push_back(std::move(job));
     }
-  }
+    return {};
+  });
+  if (!done) return done.error();
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "device_tuner.h"
+#include "kiln/autotune/shipped.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
 #include "kiln/wire/channel.h"
@@ -26,7 +27,7 @@ struct Request {
   Job job;
   Seconds budget{};
   bool wait = false, behind = false;
-  wire::Tuned otherwise;  // the default
+  wire::Tuned otherwise;  // what ships, else the default
 };
 
 // A device with the requests that came before its name was known.
@@ -89,7 +90,18 @@ class TuneServer {
     out.job = {decoded->kernel.name, decoded->kernel, std::move(*workload), decoded->target, {}};
     out.budget = header.budget_ms ? Seconds(header.budget_ms / 1e3) : options_.budget;
     out.otherwise.config = decoded->constexprs;
+    if (auto shipped = shipped_for(out.job)) out.otherwise = std::move(*shipped);
     return out;
+  }
+
+  std::optional<wire::Tuned> shipped_for(const Job& job) const {
+    if (!options_.tune.shipped) return std::nullopt;
+    const auto key = record_key(job, "", "", options_.tune);
+    const auto choice = key ? options_.tune.shipped->find(*key) : std::nullopt;
+    auto config = choice ? dsl::complete_constexprs(job.kernel, choice->config, job.target)
+                         : Result<dsl::ConstexprValues>(invalid_argument("nothing ships"));
+    if (!config) return std::nullopt;
+    return wire::Tuned{.config = std::move(*config), .source = choice->predicted ? "predicted" : "shipped"};
   }
 
   // What went wrong may be mended by the next request.

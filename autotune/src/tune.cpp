@@ -10,6 +10,7 @@
 #include <future>
 #include <map>
 
+#include "kiln/autotune/shipped.h"
 #include "kiln/dsl/config.h"
 #include "race.h"
 #include "search.h"
@@ -91,6 +92,8 @@ class Session {
     known_best_ = *best;
     if (known_best_ && options_.search != Search::kExhaustive) pass_over(*known_best_, space_, entries_);
     limit_ = search_limit(options_.search, options_.share, runnable());
+    shipped_ = shipped_config();
+    if (shipped_) transferred_.push_back(*shipped_);
     auto neighbours = records_.neighbours(key_);
     if (!neighbours) return neighbours.error();
     auto away = [&](const Record& record) { return bucket_distance(record.key.bucket, key_.bucket); };
@@ -103,6 +106,18 @@ class Session {
     if (known_best_) limit_ = tried() + search_limit(options_.search, options_.share, open());
     champion_ = best_measured();
     return {};
+  }
+
+  // What ships for this shape, where the space has it. A constexpr that is newer than that choice has its default.
+  std::optional<Config> shipped_config() const {
+    auto choice = options_.shipped ? options_.shipped->find(key_) : std::nullopt;
+    if (!choice) return std::nullopt;
+    for (const auto& item : entries_.front().config) {
+      if (!dsl::is_launch_option(item.first)) choice->config.insert(item);
+    }
+    const bool valid = std::any_of(entries_.begin(), entries_.end(),
+                                   [&](const Entry& entry) { return entry.config == choice->config; });
+    return valid ? std::optional(choice->config) : std::nullopt;
   }
 
   // What a golden file chose holds, whatever would be measured here.
@@ -144,10 +159,11 @@ class Session {
     return out;
   }
 
-  // Nothing is to be measured: what the records chose, else the default.
+  // Nothing is to be measured: what the records chose, else what ships, else the default.
   JobResult known_result() const {
     JobResult out = result();
     out.finished = known_best_.has_value();
+    if (shipped_) out.best = *shipped_;
     for (const Entry& entry : entries_) {
       if (!known_best_ || entry.config != known_best_->config) continue;
       out.best = entry.config;
@@ -536,6 +552,7 @@ class Session {
   Space space_;
   std::vector<Entry> entries_;  // the default first
   std::optional<Record> known_best_;
+  std::optional<Config> shipped_;
   std::vector<Config> transferred_;
   size_t limit_ = 0, champion_ = 0;
   std::vector<std::pair<size_t, double>> convergence_;

@@ -100,6 +100,29 @@ TEST_F(Online, AGoldenFileWinsAndFrozenMeasuresNothing) {
   EXPECT_EQ(tuned(options(), 8), 70);
 }
 
+// Before anything is measured what ships runs in the default's place; a measurement counts more.
+TEST_F(Online, WhatShipsTakesTheDefaultsPlace) {
+  const std::string target = connect()->server().native_target;
+  stop_daemon();
+  std::filesystem::create_directories(file_of("tuned"));
+  write_text(file_of("tuned/k.kiln"), kSaysHowLong);
+  const nlohmann::json line = {{"kernel", "k.kiln"},
+                               {"shape", {{"n", 8}}},
+                               {"target", target},
+                               {"config", {{"us", 70}, {"behave", 0}}},
+                               {"measured_on", "the author's machine"}};
+  write_text(file_of("tuned/author.jsonl"), line.dump());
+  set("KILN_TUNE_SHIPPED", file_of("tuned"));
+  daemon_args_ = {"--frozen"};
+  EXPECT_EQ(tuned(options(), 8), 70);
+  EXPECT_EQ(tuned(options(), 12), 70);    // a shape that is near
+  EXPECT_EQ(tuned(options(), 100), 100);  // and one that is not
+  EXPECT_EQ(launches(), 0u);
+  stop_daemon();
+  daemon_args_.clear();
+  EXPECT_EQ(tuned(options(), 8), 40);
+}
+
 TEST_F(Online, AGoldenFileThatCannotBeReadIsSaid) {
   daemon_args_ = {"--golden", file_of("absent.jsonl")};
   client::ConnectOptions strict = options().connect;

@@ -118,6 +118,38 @@ class TuneCommand : public ::testing::Test {
   ScratchDirectory directory_;
 };
 
+TEST_F(TuneCommand, ShipsWhatItChoseAndTakesWhatShips) {
+  ASSERT_EQ(std::system(("mkdir " + directory_.file("tuned") + " && cp " + directory_.file("how_long.kiln") + " " +
+                         directory_.file("tuned"))
+                            .c_str()),
+            0);
+  const Outcome first = run("jobs.jsonl --search exhaustive --ship tuned/mine.jsonl");
+  ASSERT_EQ(first.code, 0) << first.errors;
+  EXPECT_EQ(lines("tuned/mine.jsonl").size(), 2u);
+  const Outcome frozen = run("jobs.jsonl --json --frozen --db other.sqlite --shipped tuned");
+  ASSERT_EQ(frozen.code, 0) << frozen.errors;
+  for (const json& job : json::parse(frozen.output)["jobs"]) EXPECT_EQ(job["best"]["us"], 40) << job;
+  const Outcome without = run("jobs.jsonl --json --frozen --db other.sqlite --shipped /nonexistent");
+  for (const json& job : json::parse(without.output)["jobs"]) EXPECT_EQ(job["best"]["us"], 100) << job;
+  write_text(directory_.file("tuned/mine.jsonl"), "nonsense");
+  const Outcome wrong = run("jobs.jsonl --frozen --shipped tuned");
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.errors, HasSubstr("mine.jsonl:1: not a JSON object"));
+  EXPECT_THAT(run("jobs.jsonl --ship /nonexistent/x").errors, HasSubstr("--ship /nonexistent/x"));
+}
+
+TEST_F(TuneCommand, PredictsForADeviceThatIsNotHere) {
+  write_text(directory_.file("softmax.jsonl"), R"({"kernel":"softmax","type":"bf16","shape":{"rows":4096,"cols":1024,)"
+                                               R"("stride":1024},"space":{"BLOCK":[1024],"num_warps":[1,2]}})");
+  const Outcome done = run("softmax.jsonl --predict a100 --ship a100.jsonl");
+  ASSERT_EQ(done.code, 0) << done.errors;
+  EXPECT_THAT(done.output, HasSubstr("predicted"));
+  ASSERT_EQ(lines("a100.jsonl").size(), 1u);
+  EXPECT_EQ(json::parse(lines("a100.jsonl")[0])["predicted_for"], "NVIDIA A100 80GB");
+  EXPECT_EQ(launches(), 0u);
+  EXPECT_THAT(run("softmax.jsonl --predict abacus").errors, HasSubstr("a100, l40s"));
+}
+
 TEST_F(TuneCommand, PrintsOneObjectAndMeasuresNothingTwice) {
   const Outcome first = run("jobs.jsonl --json --search exhaustive --report report.html");
   ASSERT_EQ(first.code, 0) << first.errors;

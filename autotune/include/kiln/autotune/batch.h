@@ -26,6 +26,8 @@ enum class JobState : uint8_t { kWaiting, kRunning, kDone, kFailed, kStopped };
 struct JobOutcome {
   std::string name, place;
   std::string target;  // resolved as soon as the job begins
+  std::string device;  // "NVIDIA H200"; as soon as the job begins
+  size_t spec = 0;     // the number of its JobSpec
   JobState state = JobState::kWaiting;
   std::optional<JobResult> result;  // of a job that is done, and of one that runs or was stopped: what it has so far
   std::string error;

@@ -13,6 +13,8 @@
 
 namespace kiln::autotune {
 
+class Shipped;  // shipped.h
+
 enum class Search : uint8_t { kAuto, kExhaustive, kRandom, kHalving, kLocal };
 
 struct TuneOptions {
@@ -23,7 +25,8 @@ struct TuneOptions {
   Seconds deadline = Seconds(10);   // of one candidate's measurement
   Cache cache = Cache::kCold;
   Bucket bucket = Bucket::kExact;
-  bool frozen = false;  // never measure: what records say, else the default
+  bool frozen = false;  // never measure: what records say, else what ships, else the default
+  const Shipped* shipped = nullptr;  // outlives the search; null: nothing ships
 };
 
 struct Job {

@@ -68,7 +68,7 @@ Result<TuneHeader> parse_tune_header(std::string_view text);
 
 struct Tuned {
   std::map<std::string, int64_t> config;
-  std::string source = "default";        // "golden", "tuned" or "default"
+  std::string source = "default";        // "golden", "tuned", "shipped", "predicted" or "default"
   bool final = true;                     // false: it is being tuned, and another answer may follow a TUNE that waits
   double median_us = 0, default_us = 0;  // 0: not known
 };

@@ -1,0 +1,56 @@
+// Devices by their data sheets, scaled to what good kernels reach of such figures: the shares are those that
+// calibration found of an H200's (4.32 of 4.8 TB/s, 759 of 989 TFLOP/s in bf16, 46 of 67 in f32, 2.6 of 4.2 T exp/s).
+#include "kiln/autotune/predict.h"
+
+namespace kiln::autotune {
+namespace {
+
+constexpr double kMemoryShare = 0.9, kProductShare = 0.77, kArithmeticShare = 0.69, kMathShare = 0.62;
+constexpr double kLaunchUs = 2.7;
+constexpr int kExpsAClock = 16;  // of a multiprocessor (CUDA C++ Programming Guide, throughput of native instructions)
+
+struct DataSheet {
+  std::string_view name;
+  const char* device;
+  const char* target;
+  int multiprocessors;
+  double gigahertz, terabytes, cache_terabytes;  // a second, of memory and of the L2 cache
+  double f32, bf16, i8;                          // T op/s; products without sparsity
+};
+
+// NVIDIA, "A100 Tensor Core GPU" data sheet (80 GB, SXM), "L40S" data sheet. L2: 5120 bytes a clock of an A100 (NVIDIA
+// A100 Tensor Core GPU Architecture, p. 37), as many of an L40S.
+constexpr DataSheet kSheets[] = {
+    {"a100", "NVIDIA A100 80GB", "cuda:sm_80", 108, 1.41, 2.039, 4.0, 19.5, 312, 624},
+    {"l40s", "NVIDIA L40S", "cuda:sm_89", 142, 2.52, 0.864, 4.0, 91.6, 362, 733},
+};
+
+Machine machine_of(const DataSheet& sheet) {
+  constexpr double kPerUs = 1e6;  // of T/s
+  Machine out;
+  out.target = sheet.target;
+  out.read_bytes_per_us = out.copy_bytes_per_us = kMemoryShare * sheet.terabytes * kPerUs;
+  out.cache_bytes_per_us = sheet.cache_terabytes * kPerUs;
+  out.f32_flops_per_us = kArithmeticShare * sheet.f32 * kPerUs;
+  out.dot_flops_per_us = {{"f32", out.f32_flops_per_us},
+                          {"bf16", kProductShare * sheet.bf16 * kPerUs},
+                          {"f16", kProductShare * sheet.bf16 * kPerUs},
+                          {"i8", kProductShare * sheet.i8 * kPerUs}};
+  out.math_per_us = kMathShare * kExpsAClock * sheet.multiprocessors * sheet.gigahertz * 1e3;
+  out.launch_us = kLaunchUs;
+  out.parallel = sheet.multiprocessors;
+  return out;
+}
+
+}  // namespace
+
+Result<KnownDevice> known_device(std::string_view name) {
+  std::string names;
+  for (const DataSheet& sheet : kSheets) {
+    if (sheet.name == name) return KnownDevice{sheet.name, sheet.device, machine_of(sheet)};
+    names += (names.empty() ? "" : ", ") + std::string(sheet.name);
+  }
+  return invalid_argument("no data sheet of `" + std::string(name) + "` is known; there are " + names);
+}
+
+}  // namespace kiln::autotune
