@@ -25,7 +25,7 @@ struct TuneOptions {
   Seconds deadline = Seconds(10);   // of one candidate's measurement
   Cache cache = Cache::kCold;
   Bucket bucket = Bucket::kExact;
-  bool frozen = false;  // never measure: what records say, else what ships, else the default
+  bool frozen = false;               // never measure: what records say, else what ships, else the default
   const Shipped* shipped = nullptr;  // outlives the search; null: nothing ships
 };
 
