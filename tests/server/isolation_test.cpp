@@ -8,12 +8,6 @@
 namespace kiln::service_test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
 using IsolationTest = ServiceTest;
 
 struct Mishap {

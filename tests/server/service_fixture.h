@@ -18,6 +18,13 @@
 
 namespace kiln::service_test {
 
+// A sanitizer's own memory is not bounded, and all takes several times as long.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 using client::Connection;
 using client::ConnectOptions;
 using std::chrono_literals::operator""ms;

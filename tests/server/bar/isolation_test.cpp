@@ -14,12 +14,6 @@
 namespace kiln::service_test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
 class BarIsolation : public Bar {
  protected:
   int zombies() const {
