@@ -165,7 +165,9 @@ TEST_F(BarScheduling, Statement14AFullQueueRefusesAtOnceAndServesHits) {
     hit(full);
   }
   const auto grown = stats()["rss_bytes"].get<int64_t>() - before;
-  if (!kSanitized) EXPECT_LT(grown, 4 << 20);
+  if (!kSanitized) {
+    EXPECT_LT(grown, 4 << 20);
+  }
   figure(14,
          "%d jobs queued: refusal p50 %.2f ms, max %.2f ms; hits p50 %.0f us against %.0f us idle; memory +%d KiB over "
          "500 refusals",
