@@ -40,11 +40,12 @@ std::vector<Shape> shapes() {
 }
 
 void expect_agreement(const dsl::Kernel& kernel, dsl::ConstexprValues config, const dsl::Facts& facts,
-                      const std::vector<TestArgument>& arguments, size_t result, const Match& match) {
+                      const std::vector<TestArgument>& arguments, size_t result, const Match& match,
+                      const std::vector<Shape>& blocks = shapes()) {
   std::vector<TestArgument> expected = arguments;
   const auto interpreted = run_interpreted(kernel, config, facts, expected);
   ASSERT_TRUE(interpreted.ok()) << interpreted.error().message;
-  for (const Shape& shape : shapes()) {
+  for (const Shape& shape : blocks) {
     SCOPED_TRACE(std::string(shape.target) + ", stages " + std::to_string(shape.stages) + ", warps " +
                  std::to_string(shape.warps));
     config["num_stages"] = shape.stages;
@@ -184,6 +185,48 @@ TEST(GpuPipelines, Attention) {
         {"D", kD}, {"CAUSAL", causal}, {"BM", 64 * groups}, {"BN", 32}, {"num_warps", 4 * groups}};
     expect_agreement(kernel, config, facts, arguments, 3, {2e-2, 2e-2});
   }
+}
+
+TestArgument numbers_below(int32_t bound, size_t count) {
+  std::vector<int32_t> out(count);
+  for (size_t i = 0; i < count; ++i) out[i] = static_cast<int32_t>((i * 37 + 11) % static_cast<size_t>(bound));
+  return buffer(out);
+}
+
+// A table names the rows of each block, and another one where the block's rows begin: both are looked up ahead of the
+// copies, and not behind the tables' ends.
+TEST(GpuPipelines, RowsThatATableNames) {
+  const auto def = lang::kernel(
+      "product_of_rows", {"A", "B", "rows", "starts", "C", "K", "BM=16", "BN=64", "BK=32"},
+      [](lang::Ptr<const lang::f16> A, lang::Ptr<const lang::f16> B, lang::Ptr<const lang::i32> rows,
+         lang::Ptr<const lang::i32> starts, lang::Ptr<lang::f32> C, lang::i32 K, lang::Const BM, lang::Const BN,
+         lang::Const BK) {
+        const lang::Value lane = lang::arange(0, BN);
+        lang::Var acc = lang::zeros(lang::f32_t, {BM, BN});
+        for (lang::Value k : lang::range(0, K, BK).stages(3)) {
+          const lang::Value at = k + lang::arange(0, BK), is_row = at < K;
+          const lang::Value row = lang::load(starts + k / BK) + lang::load(rows + at, {.mask = is_row});
+          const lang::Value b = lang::load(B + (lang::expand_dims(row * BN, 1) + lang::expand_dims(lane, 0)),
+                                           {.mask = lang::expand_dims(is_row, 1)});
+          acc = lang::dot(lang::tile(A, {BM, K}).load({0, k}, {BM, BK}), b, acc);
+        }
+        lang::tile(C, {BM, BN}).store({0, 0}, acc);
+      });
+  ASSERT_TRUE(def.ir().ok()) << def.ir().error().message;
+  constexpr int64_t kK = 112, kRows = 50, kBlocks = 4;
+  const std::vector<TestArgument> arguments = {random_buffer(ElementType::kF16, 16 * kK, 1, false),
+                                               random_buffer(ElementType::kF16, (kRows + kBlocks) * 64, 2, false),
+                                               numbers_below(kRows, kK),
+                                               numbers_below(kBlocks, kBlocks),
+                                               random_buffer(ElementType::kF32, 16 * 64, 4, false),
+                                               int_scalar(kK)};
+  expect_agreement(*def.ir(), {}, facts_of(*def.ir(), arguments), arguments, 4, {2e-3, 2e-2},
+                   on_cuda() ? shapes()
+                             : std::vector<Shape>{{"gpu:warps=4,groups=1,copying=0", 2},
+                                                  {"gpu:warps=8,groups=1,copying=0", 3},
+                                                  {"gpu:warps=2,groups=0,copying=1", 3},
+                                                  {"amd:gfx942", 3},
+                                                  {"amd:gfx1100", 2}});
 }
 
 // A block has more threads than its program where the only pipelined loop is copied in bulk.

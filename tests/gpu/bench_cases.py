@@ -282,7 +282,7 @@ def attention_decode(batch, heads, kv_heads, seq, width, page, splits, type="bf1
                       {"sdpa": lambda: F.scaled_dot_product_attention(queries, *gathered, enable_gqa=True),
                        "copy": lambda: copy.copy_(k)}, expected)
 
-    configs = grid_of(D=[width], PAGE=[page], ROWS=[16], BN=[16, 32, 64, 128], num_warps=[2, 4], num_stages=[1, 3])
+    configs = grid_of(D=[width], PAGE=[page], ROWS=[16], BN=[16, 32, 64], num_warps=[1, 2, 4], num_stages=[2, 3, 4])
     return Row("attention", f"decode b{batch} h{heads}/{kv_heads} s{seq} d{width} page {page} splits {splits}", "attention_decode",
                type, configs, make, 4.0 * batch * kv_heads * seq * width, bound=2e-2)
 

@@ -32,7 +32,7 @@ Context::Context(const dsl::Kernel& k, const TargetInfo& t, llvm::Module& m, con
       region_of_(k.values.size(), &k.body),
       uses_(k.values.size()) {
   note_regions(k.body, region_of_, definition, uses_);
-  scopes_.push_back({&k.body, nullptr, {}, {}, {}});
+  scopes_.push_back({&k.body, nullptr, nullptr, {}, {}, {}});
 }
 
 Scope& Context::scope_of(ValueId id) {
@@ -136,9 +136,9 @@ Result<std::function<Registers()>> Context::get_later(ValueId id, const Layout& 
   return begun;
 }
 
-void Context::enter(const dsl::Region& region, llvm::Instruction* guard) {
+void Context::enter(const dsl::Region& region, llvm::Instruction* guard, Value* enabled) {
   if (!scopes_.back().before) scopes_.back().before = guard;
-  scopes_.push_back({&region, nullptr, {}, {}, {}});
+  scopes_.push_back({&region, nullptr, enabled, {}, {}, {}});
 }
 
 void Context::leave() {

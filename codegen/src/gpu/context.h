@@ -49,6 +49,8 @@ struct Scope {
   const dsl::Region* region = nullptr;
   // Where more code of this scope goes while an inner one is lowered: before this. Null: where the builder stands.
   llvm::Instruction* before = nullptr;
+  // Whether the iteration exists that is lowered ahead. Null: it does.
+  Value* enabled = nullptr;
   std::map<std::pair<ValueId, size_t>, Registers> computed;                // by value and number of the layout
   std::map<std::pair<ValueId, size_t>, std::function<Registers()>> begun;  // conversions whose ends are read again
   std::multimap<ValueId, SharedTile> shared;
@@ -119,8 +121,10 @@ class Context : public ElementContext {
   const dsl::Region* current_region() const { return scopes_.back().region; }
 
   // Regions inside each other. While the inner one is lowered, what it needs of outer values goes before `guard`.
-  void enter(const dsl::Region& region, llvm::Instruction* guard);
+  void enter(const dsl::Region& region, llvm::Instruction* guard, Value* enabled = nullptr);
   void leave();
+  // Of loads that are lowered ahead: null, or whether their iteration exists.
+  Value* enabled(ValueId id) { return scope_of(id).enabled; }
   // What has been computed of the innermost region's values, and back to that.
   Scope scope() const { return scopes_.back(); }
   void restore(Scope scope) { scopes_.back() = std::move(scope); }

@@ -51,6 +51,15 @@ Result<Registers> compute_broadcast(Context& c, const Op& op, ValueId id, const 
   return get_without_copies(c, op.operands[0], wanted);
 }
 
+// Of a table that nobody writes, so that it does not matter when.
+Result<Registers> compute_lookup(Context& c, const Op& op, const Layout& layout) {
+  const Deduplicated unique = without_copies_in_registers(layout);
+  if (unique.layout.bits(Dim::kRegister) < layout.bits(Dim::kRegister)) {
+    return get_without_copies(c, op.results[0], layout);
+  }
+  return load_tile(c, op, layout, c.enabled(op.results[0]));
+}
+
 // Each thread asks for both halves where it wants one of them at least, and chooses.
 Result<Registers> compute_join(Context& c, const Op& op, const Layout& layout) {
   const int last = layout.rank() - 1;
@@ -130,6 +139,8 @@ Layout before_permute(const Op& op, const Layout& layout) {
 Result<Registers> compute(Context& c, ValueId id, const Layout& layout) {
   const Op& op = *c.definition[id];
   switch (op.code) {
+    case OpCode::kLoad:
+      return compute_lookup(c, op, layout);
     case OpCode::kArange:
       return compute_arange(c, op, layout);
     case OpCode::kSplat:

@@ -50,7 +50,7 @@ Result<Registers> load_tile(Context& c, const Op& op, const Layout& layout, Valu
 }
 
 Result<void> lower_load(Context& c, const Op& op) {
-  auto registers = load_tile(c, op, *c.placement.home[op.results[0]], nullptr);
+  auto registers = load_tile(c, op, *c.placement.home[op.results[0]], c.enabled(op.results[0]));
   if (!registers) return registers.error();
   c.define(op.results[0], std::move(*registers));
   return {};

@@ -21,6 +21,8 @@ using dsl::ValueId;
 // under way while the next program begins (bulk_store.cpp).
 constexpr int64_t kKeptFree = 8 * 1024, kKeptFreeForStores = 33 * 1024;
 
+bool is_load(const Op* op) { return op->code == OpCode::kLoad; }
+
 class Planner {
  public:
   Planner(const dsl::Kernel& kernel, const TargetInfo& target, const BlockShape& block,
@@ -67,14 +69,14 @@ class Planner {
     std::set<size_t> ahead;
     int64_t bytes = 0, turned = 0;
     for (const Op& op : loop.regions[0].ops) {
-      if (op.code != OpCode::kLoad) continue;
+      if (!is_load(&op)) continue;
       auto staged = stage(op);
       if (!staged) continue;
       std::set<const Op*> its_slice = slice;
       std::set<size_t> its_ahead = ahead;
       const bool found = std::ranges::all_of(
           op.operands, [&](ValueId id) { return add_to_slice(loop.regions[0], id, its_slice, its_ahead); });
-      if (!found) continue;
+      if (!found || (staged->bulk && std::ranges::any_of(its_slice, is_load))) continue;
       slice = std::move(its_slice);
       ahead = std::move(its_ahead);
       bytes += staged->panels.bytes;
@@ -105,10 +107,9 @@ class Planner {
       return add(body.ops.back().operands[number - 1]);
     }
     if (slice.contains(op)) return true;
-    if (!dsl::info(op->code).has(dsl::kPure) || !op->regions.empty() || op->code == OpCode::kLoad ||
-        op->code == OpCode::kDot) {
-      return false;
-    }
+    const bool is_lookup = op->code == OpCode::kLoad && kernel_.type(id).rank() <= 1 && is_constant(op->operands[0]);
+    const bool is_pure = dsl::info(op->code).has(dsl::kPure) && op->code != OpCode::kDot;
+    if ((!is_pure && !is_lookup) || !op->regions.empty()) return false;
     slice.insert(op);
     return std::ranges::all_of(op->operands, add);
   }

@@ -42,6 +42,9 @@ class Placer {
     out_.pipelines = plan_pipelines(kernel, target, block, info, strides_);
     for (const auto& [loop, pipeline] : out_.pipelines) {
       for (const StagedLoad& staged : pipeline.loads) out_.staged.insert(staged.load);
+      for (const Op* op : pipeline.slice) {
+        if (op->code == OpCode::kLoad && kernel.type(op->results[0]).rank() > 0) out_.looked_up.insert(op);
+      }
     }
     agree_on_vectors(kernel.body);
     for (const dsl::Param& param : kernel.params) out_.home[param.value] = replicated({}, block);
@@ -192,6 +195,10 @@ class Placer {
     switch (op.code) {
       case OpCode::kLoad:
         if (out_.staged.contains(&op)) return;
+        if (out_.looked_up.contains(&op)) {
+          free_[op.results[0]] = true;
+          return;
+        }
         out_.wanted[&op] = access_layout(op);
         set_home(op.results[0], out_.wanted[&op]);
         return;

@@ -74,7 +74,8 @@ Result<void> lower_value(Context& c, const Op& op) {
 Result<void> lower_op(Context& c, const Op& op) {
   switch (op.code) {
     case OpCode::kLoad:
-      return c.placement.staged.contains(&op) ? Result<void>() : lower_load(c, op);
+      if (c.placement.staged.contains(&op) || c.placement.looked_up.contains(&op)) return {};
+      return lower_load(c, op);
     case OpCode::kStore:
       return lower_store(c, op);
     case OpCode::kAtomicRmw:

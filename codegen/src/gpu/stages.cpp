@@ -246,7 +246,7 @@ Result<void> Stages::fill(llvm::Instruction* guard) {
 Result<void> Stages::copy_iteration(Value* index, Value* enabled, bool late, llvm::Instruction* guard) {
   Builder& b = c_.b;
   const dsl::Region& region = loop_.regions[0];
-  c_.enter(region, guard);
+  c_.enter(region, guard, enabled);
   const auto lower = [&]() -> Result<void> {
     const unsigned bits = static_cast<unsigned>(dsl::info(c_.type(region.args[0]).element).bits);
     c_.define(region.args[0], {b.CreateTrunc(index, b.getIntNTy(bits))});

@@ -10,6 +10,12 @@ namespace kiln::dsl::lang::kernels {
 template <class T>
 ConstexprValues decode_blocks() {
   if (std::is_same_v<T, f32>) return {{"BN", 16}};
+  return {{"BN", 32}, {"num_warps", 2}, {"num_stages", 2}};
+}
+
+template <class T>
+ConstexprValues amd_decode_blocks() {
+  if (std::is_same_v<T, f32>) return {{"BN", 16}};
   return {{"BN", 64}, {"num_warps", 4}, {"num_stages", 3}};
 }
 
@@ -75,8 +81,10 @@ const auto& attention_decode() {
                      {.mask = expand_dims(is_any, 1)});
                store(lse + to, where(total > 0, fma(top, scale, log(total)), kLowest), {.mask = is_row});
              })
-          .space(
-              {{"ROWS", {16, 32, 64}}, {"BN", {32, 64, 128}}, {"num_warps", {2, 4, 8}}, {"num_stages", {1, 2, 3, 4}}})
+          .space({{"ROWS", {16, 32, 64}},
+                  {"BN", {16, 32, 64, 128}},
+                  {"num_warps", {1, 2, 4, 8}},
+                  {"num_stages", {1, 2, 3, 4}}})
           .array("q", "batch*tokens*heads*D")
           .array("k_pages", "batch*max_pages*PAGE*kv_heads*D")
           .array("v_pages", "batch*max_pages*PAGE*kv_heads*D")
@@ -84,7 +92,7 @@ const auto& attention_decode() {
           .array("lengths", "batch", "max_pages*PAGE", "max_pages*PAGE + 1")
           .array("partial", "batch*tokens*heads*splits*D")
           .array("lse", "batch*tokens*heads*splits")
-          .defaults("amd", decode_blocks<T>())
+          .defaults("amd", amd_decode_blocks<T>())
           .defaults("cuda", decode_blocks<T>());
   return def;
 }
