@@ -14,8 +14,8 @@
 // address and mask depend on nothing that the loop computes for the dot, only on the index, on what comes from outside,
 // on carried values that are stepped by such, and on what is looked up with these in a table that nobody writes (the
 // pages of a cache); a thread can copy 4 bytes or more at once; and what the mask leaves out becomes zero. Carried
-// values of the slice are carried twice: once ahead, for the copies. What is looked up is loaded by whoever wants it, in
-// the layout of the copies; boxes of a bulk engine are not looked up.
+// values of the slice are carried twice: once ahead, for the copies. What is looked up is loaded by whoever wants it,
+// in the layout of the copies; boxes of a bulk engine are not looked up.
 #pragma once
 
 #include <map>
