@@ -10,6 +10,7 @@
 #include "gpu/supported.h"
 #include "kiln/dsl/config.h"
 #include "nvptx/exact_signs.h"
+#include "nvptx/grid_wait.h"
 #include "nvptx/inline_division.h"
 #include "nvptx/occupancy.h"
 #include "nvptx/target_info.h"
@@ -52,6 +53,7 @@ Result<gpu::Lowered> lower_stage(const Stage& stage, const gpu::LaunchShape& lau
     gpu::compute_late(function);
     make_signs_exact(function);
   }
+  if (target.capability >= kLeastWaitingCapability) wait_for_earlier_grids(*module.getFunction(stage.entry));
   return lowered;
 }
 

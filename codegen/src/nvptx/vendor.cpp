@@ -1,6 +1,7 @@
 #include "nvptx/vendor.h"
 
 #include "nvptx/generate.h"
+#include "nvptx/grid_wait.h"
 #include "nvptx/occupancy.h"
 
 namespace kiln::codegen::nvptx {
@@ -20,6 +21,7 @@ nlohmann::json describe(const Generated& generated, int capability) {
   nlohmann::json device;
   device["threads"] = generated.plan.first.threads;
   device["shared_bytes"] = generated.plan.first.shared_bytes;
+  if (capability >= kLeastWaitingCapability) device["waits"] = true;
   if (generated.plan.first.persistent) {
     const BlockNeeds needs = {generated.plan.first.threads, generated.plan.first.shared_bytes};
     device["persistent"] = blocks_at_once(generated.resources, needs, capability);
