@@ -148,15 +148,24 @@ dsl::Kernel make_parts(const dsl::Kernel& source, const Split& split) {
   return dsl::canonicalise(kernel);
 }
 
-// What takes the loop's place: its results as sums of partial sums.
-void add_partials(dsl::Kernel& kernel, std::vector<Op>& out, const Split& split) {
+bool is_zero(const dsl::Kernel& source, ValueId tile) {
+  const std::vector<const Op*> definition = top_level_definitions(source);
+  const Op* splat = definition[tile];
+  const Op* scalar = splat && splat->code == OpCode::kSplat ? definition[splat->operands[0]] : nullptr;
+  return scalar && scalar->code == OpCode::kConstant && std::get<dsl::Literal>(scalar->attrs[0]).bits == 0;
+}
+
+// What takes the loop's place: its results as sums of partial sums. These are never -0: they began at 0.
+void add_partials(const dsl::Kernel& source, dsl::Kernel& kernel, std::vector<Op>& out, const Split& split) {
   OpBuilder build(kernel, out, split.loop.loc);
   for (size_t i = 0; i < split.pointers.size(); ++i) {
-    ValueId sum = split.loop.operands[kFirstInit + i];
-    const std::vector<dsl::Expr> shape = kernel.type(sum).shape;
+    const ValueId begin = split.loop.operands[kFirstInit + i];
+    const std::vector<dsl::Expr> shape = kernel.type(begin).shape;
+    ValueId sum = is_zero(source, begin) ? dsl::kNoValue : begin;
     for (int64_t part = 0; part < split.parts; ++part) {
       const ValueId number = build.constant(ElementType::kI32, static_cast<uint64_t>(part));
-      sum = build.add(OpCode::kAdd, {sum, build.add(OpCode::kLoad, {places(build, split.pointers[i], number, shape)})});
+      const ValueId partial = build.add(OpCode::kLoad, {places(build, split.pointers[i], number, shape)});
+      sum = sum == dsl::kNoValue ? partial : build.add(OpCode::kAdd, {sum, partial});
     }
     out.back().results[0] = split.loop.results[i];
   }
@@ -169,7 +178,7 @@ dsl::Kernel make_sums(const dsl::Kernel& source, const Split& split) {
   for (ValueId pointer : split.pointers) build.effect(OpCode::kAssume, {pointer}, {dsl::Expr(64)});
   for (const Op& op : source.body.ops) {
     if (op.results == split.loop.results) {
-      add_partials(kernel, kernel.body.ops, split);
+      add_partials(source, kernel, kernel.body.ops, split);
     } else {
       kernel.body.ops.push_back(op);
     }

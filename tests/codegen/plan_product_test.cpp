@@ -2,6 +2,7 @@
 // written: on CPUs, in AMD's machine code, and in the emulator of the lowering for GPUs, which takes stages as kernels.
 #include "plan_product.h"
 
+#include "cuda_device.h"
 #include "differential.h"
 #include "gpu_emulator.h"
 #include "kiln/dsl/instantiate.h"
@@ -136,7 +137,7 @@ void expect_as_interpreted(const dsl::Kernel& kernel, const dsl::ConstexprValues
   auto interpreted = run_interpreted(kernel, config, {}, expected);
   ASSERT_TRUE(interpreted.ok()) << interpreted.error().message;
   for (const char* target : {"", "amd:gfx942", "amd:gfx1100"}) {
-    if (!wants_targets(*target ? "amd" : "cpu")) continue;
+    if (!wants_targets(*target ? "amd" : "cpu") && !(on_cuda() && !*target)) continue;
     auto actual = arguments;
     auto artifact = compile(kernel, with_parts(config, parts), facts_of(kernel, arguments), target);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
