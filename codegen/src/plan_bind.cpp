@@ -32,7 +32,8 @@ class Binder {
     find_program();
     define(given[0].value, OpCode::kRem, {own_id_, chunks_});
     const int64_t bytes = dsl::info(element).bytes;
-    const ValueId part = build_.add(OpCode::kMul, {linear_id(), number(ElementType::kI64, plan_.workspace_bytes / bytes)});
+    const ValueId part =
+        build_.add(OpCode::kMul, {linear_id(), number(ElementType::kI64, plan_.workspace_bytes / bytes)});
     for (size_t i = 1; i < given.size(); ++i) {
       const ValueId offset = number(ElementType::kI64, plan_.workspace_offsets[i - 1] / bytes);
       define(given[i].value, OpCode::kAddptr, {workspace, build_.add(OpCode::kAdd, {part, offset})});

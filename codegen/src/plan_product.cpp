@@ -14,7 +14,7 @@ using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
 
-constexpr size_t kFirstInit = 3;       // operands of a `for`: start, end, step, what it carries
+constexpr size_t kFirstInit = 3;         // operands of a `for`: start, end, step, what it carries
 constexpr int64_t kPartElements = 2048;  // of a tile that a program of the last stage stores, about
 
 bool tells_host(const Op& op) {
@@ -113,8 +113,7 @@ void cut_loop(dsl::Kernel& kernel, std::vector<Op>& out, const Split& split, Op 
   const ElementType type = kernel.type(loop.operands[0]).element;
   Ints ints(build, type);
   const ValueId lo = loop.operands[0], hi = loop.operands[1], step = loop.operands[2];
-  const ValueId chunk =
-      type == ElementType::kI32 ? split.chunk : build.add(OpCode::kCast, {split.chunk}, {type});
+  const ValueId chunk = type == ElementType::kI32 ? split.chunk : build.add(OpCode::kCast, {split.chunk}, {type});
   const ValueId trips = ints.quotient_up(ints.max(ints.sub(hi, lo), ints.constant(0)), step);
   const ValueId each = ints.quotient_up(trips, ints.constant(split.parts));
   const ValueId from = ints.add(lo, ints.mul(ints.min(ints.mul(chunk, each), trips), step));
@@ -245,7 +244,8 @@ void store_by_rows(Stage& stage, const Split& split) {
   OpBuilder build(kernel, out, split.loop.loc);
   const dsl::Expr one(1);
   build.effect(OpCode::kAssume, {split.chunk}, {one, one, dsl::Expr(0), dsl::Expr(stage.chunks - 1)});
-  const ValueId first = Ints(build, ElementType::kI32).mul(split.chunk, build.constant(ElementType::kI32, static_cast<uint64_t>(rows)));
+  const ValueId first =
+      Ints(build, ElementType::kI32).mul(split.chunk, build.constant(ElementType::kI32, static_cast<uint64_t>(rows)));
   PartBuilder parts(source, kernel, out, split.loop.loc, {0, first, rows});
   for (const Op& store : stores) {
     std::vector<ValueId> operands;

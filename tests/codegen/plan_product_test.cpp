@@ -112,8 +112,7 @@ void expect_equal(const dsl::Kernel& kernel, const std::vector<TestArgument>& ac
     if (!actual[i].is_buffer) continue;
     std::string explanation;
     const ElementType type = kernel.params[i].type.element;
-    const size_t wrong =
-        count_differences(type, actual[i].buffer, expected[i].buffer, {1e-4, 2e-3, true}, explanation);
+    const size_t wrong = count_differences(type, actual[i].buffer, expected[i].buffer, {1e-4, 2e-3, true}, explanation);
     EXPECT_EQ(wrong, 0u) << what << ", argument " << i << "\n" << explanation;
   }
 }
@@ -176,9 +175,10 @@ void check_matmul(ElementType type, ElementType result, int64_t k) {
   const auto& def = kernels::matmul<T>().ir();
   ASSERT_TRUE(def.ok());
   const auto size = [](int64_t n) { return static_cast<size_t>(n); };
-  expect_as_interpreted(*def, {{"BM", 128}, {"BN", 32}, {"BK", 32}}, 4,
-                        {random_buffer(type, size(100 * k), 1, false), random_buffer(type, size(k * 40), 2, false),
-                         random_buffer(result, size(100 * 40), 3, false), int_scalar(100), int_scalar(40), int_scalar(k)});
+  expect_as_interpreted(
+      *def, {{"BM", 128}, {"BN", 32}, {"BK", 32}}, 4,
+      {random_buffer(type, size(100 * k), 1, false), random_buffer(type, size(k * 40), 2, false),
+       random_buffer(result, size(100 * 40), 3, false), int_scalar(100), int_scalar(40), int_scalar(k)});
 }
 
 TEST(SplitProduct, TheLibrarysProducts) {

@@ -1,6 +1,7 @@
 // kiln-passes [--pass NAME]… [--claims] [--plan N | --gpu-plan N] FILE.kiln: instantiates a kernel with its defaults,
 // runs the passes in the order given (`all`: the pipeline), and prints what came out. `--claims` prints what axis_info
-// says of each int instead; `--plan` the stages that the launch option split_k gives it on a CPU, `--gpu-plan` on a GPU.
+// says of each int instead; `--plan` prints the stages that the launch option split_k gives it on a CPU, `--gpu-plan`
+// on a GPU.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

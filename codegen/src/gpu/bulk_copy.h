@@ -10,7 +10,8 @@ namespace kiln::codegen::gpu {
 
 class Context;
 
-// Which accesses a kernel makes so, with or without stores; each has a map, in this order among the kernel's parameters.
+// Which accesses a kernel makes so, with or without stores; each has a map, in this order among the kernel's
+// parameters.
 struct BulkAccess {
   BulkTile tile;
   unsigned map = 0;

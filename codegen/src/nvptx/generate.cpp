@@ -70,8 +70,8 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
   const int lanes = CudaTargetInfo(target).lanes();
   auto lowered = gpu::lower_plan(plan, module, [&](const Stage& stage, llvm::Module& own) {
     const bool is_alone = plan.stages.size() == 1;
-    const auto launch = is_alone ? gpu::launch_shape(stage.kernel, config, lanes)
-                                 : gpu::stage_shape(stage.kernel, config, lanes);
+    const auto launch =
+        is_alone ? gpu::launch_shape(stage.kernel, config, lanes) : gpu::stage_shape(stage.kernel, config, lanes);
     return lower_stage(stage, launch, target, own, begin);
   });
   if (!lowered) return lowered.error();

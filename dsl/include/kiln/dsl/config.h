@@ -23,8 +23,7 @@ inline constexpr std::string_view kChiplets = "chiplets";
 inline constexpr std::string_view kWarpSpecialise = "warp_specialise";
 inline constexpr std::string_view kSplitK = "split_k";
 // In the order of their encoding.
-inline constexpr std::array kLaunchOptions = {kNumWarps, kNumStages,      kWavesPerEu,
-                                              kChiplets, kWarpSpecialise, kSplitK};
+inline constexpr std::array kLaunchOptions = {kNumWarps, kNumStages, kWavesPerEu, kChiplets, kWarpSpecialise, kSplitK};
 inline constexpr std::string_view kLaunchOptionNames =
     "num_warps, num_stages, waves_per_eu, chiplets, warp_specialise or split_k";
 bool is_launch_option(std::string_view name);
