@@ -8,6 +8,7 @@
 #include <map>
 
 #include "kiln/autotune/model.h"
+#include "kiln/dsl/config.h"
 #include "kiln/dsl/instantiate.h"
 #include "live_tiles.h"
 #include "work_values.h"
@@ -384,12 +385,36 @@ class Counter {
 
 }  // namespace
 
+namespace {
+
+// Parts of loops that add up products, side by side: each stores its sums, which are loaded again.
+void split_products(const dsl::Kernel& kernel, double parts, Work& work) {
+  double sums = 0;
+  for (const dsl::Op& op : kernel.body.ops) {
+    if (op.code != OpCode::kFor || work.dot_flops == 0) continue;
+    for (dsl::ValueId id : op.results) sums += elements(kernel.type(id)) * dsl::info(kernel.type(id).element).bytes;
+  }
+  if (sums == 0) return;
+  const double moved = parts * work.programs * sums;
+  work.loaded += moved;
+  work.stored += moved;
+  work.lines += 2 * moved;
+  work.programs *= parts;
+  work.launches = 2;
+}
+
+}  // namespace
+
 Result<Work> count_work(const dsl::Kernel& kernel, const Config& config, const Workload& workload) {
   auto concrete = dsl::instantiate(kernel, config, facts_of(kernel, workload));
   if (!concrete) return concrete.error();
   auto grid = dsl::evaluate_grid(concrete->grid, bindings(kernel, workload, config));
   if (!grid) return invalid_argument("kernel `" + kernel.name + "`: " + grid.error().message);
-  return Counter(*concrete, workload, *grid).run();
+  Work out = Counter(*concrete, workload, *grid).run();
+  if (const auto parts = config.find(std::string(dsl::kSplitK)); parts != config.end() && parts->second > 1) {
+    split_products(*concrete, static_cast<double>(parts->second), out);
+  }
+  return out;
 }
 
 }  // namespace kiln::autotune

@@ -145,7 +145,7 @@ double predict_us(const Machine& machine, const Work& work, const Config& config
   const double most = *std::max_element(std::begin(parts), std::end(parts));
   const double sum = std::accumulate(std::begin(parts), std::end(parts), 0.0);
   const double uneven = share_a_thread_factor(machine, work, config);
-  return machine.launch_us + fill * uneven * (most + kOverlapLoss * (sum - most) + scratch);
+  return work.launches * machine.launch_us + fill * uneven * (most + kOverlapLoss * (sum - most) + scratch);
 }
 
 Roofline roofline(const Machine& machine, const Work& work) {

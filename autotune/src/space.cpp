@@ -14,6 +14,8 @@ namespace {
 
 // Above this a space is a mistake: it would take longer to list than to search.
 constexpr size_t kMaxConfigs = size_t{1} << 20;
+// More keep a GPU busy by themselves: parts of their loops would only add up more.
+constexpr int64_t kMostSplitPrograms = 512;
 
 // Whether a config is valid for the workload. The IR depends on constexprs only, so that configs that differ in launch
 // options share one instantiation.
@@ -35,25 +37,29 @@ class Validity {
     }
     dsl::ConstexprValues constexprs = config;
     std::erase_if(constexprs, [](const auto& item) { return dsl::is_launch_option(item.first); });
-    auto [known_before, added] = instantiated_.try_emplace(constexprs);
-    if (added) known_before->second = instantiates(constexprs, known);
-    return known_before->second;
+    auto [known_before, added] = instantiated_.try_emplace(constexprs, int64_t{0});
+    if (added) known_before->second = programs(constexprs, known);
+    if (!known_before->second) return known_before->second.error();
+    const auto parts = config.find(std::string(dsl::kSplitK));
+    if (parts == config.end() || *known_before->second * parts->second <= kMostSplitPrograms) return {};
+    return invalid_argument("kernel `" + kernel_.name + "`: its programs are too many to be split (config " +
+                            to_string(config) + ")");
   }
 
  private:
-  Result<void> instantiates(const dsl::ConstexprValues& constexprs, const dsl::Bindings& known) const {
+  Result<int64_t> programs(const dsl::ConstexprValues& constexprs, const dsl::Bindings& known) const {
     auto concrete = dsl::instantiate(kernel_, constexprs, facts_);
     if (!concrete) return concrete.error();
     auto grid = dsl::evaluate_grid(concrete->grid, known);
     if (!grid) return invalid_argument("kernel `" + kernel_.name + "`: " + grid.error().message);
-    return {};
+    return int64_t{(*grid)[0]} * (*grid)[1] * (*grid)[2];
   }
 
   const dsl::Kernel& kernel_;
   const Space& space_;
   const Workload& workload_;
   dsl::Facts facts_;
-  std::map<dsl::ConstexprValues, Result<void>> instantiated_;
+  std::map<dsl::ConstexprValues, Result<int64_t>> instantiated_;
 };
 
 }  // namespace
@@ -81,7 +87,10 @@ Result<Space> space_for(const dsl::Kernel& kernel, const std::string& target, co
     axis.values.erase(std::unique(axis.values.begin(), axis.values.end()), axis.values.end());
   }
   std::erase_if(out.axes, [&](const dsl::SpaceAxis& axis) {
-    return !kernel.find_constexpr(axis.name) && !has_launch_option(kernel, target, axis.name);
+    if (kernel.find_constexpr(axis.name)) return false;
+    // CPUs have few threads: of them only who asks for it splits loops.
+    const bool is_for_gpus = axis.name == dsl::kSplitK && axes.empty() && dsl::target_family(target) == "cpu";
+    return is_for_gpus || !has_launch_option(kernel, target, axis.name);
   });
   return out;
 }
@@ -107,9 +116,10 @@ Result<std::vector<Config>> enumerate(const dsl::Kernel& kernel, const std::stri
     }
     auto config = dsl::complete_constexprs(kernel, chosen, target);
     if (!config) return config.error();
-    // 0 is what a config without the option has: the same code is not measured twice.
-    if (const auto none = config->find(std::string(dsl::kWarpSpecialise)); none != config->end() && none->second == 0) {
-      config->erase(none);
+    // What a config without the option has: the same code is not measured twice.
+    for (const auto& [name, without] : {std::pair(dsl::kWarpSpecialise, 0), std::pair(dsl::kSplitK, 1)}) {
+      const auto none = config->find(std::string(name));
+      if (none != config->end() && none->second == without) config->erase(none);
     }
     if (all.empty() || *config != all.front()) all.push_back(std::move(*config));
   }

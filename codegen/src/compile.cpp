@@ -49,7 +49,7 @@ class Phases {
   }
 
   void end() {
-    if (!name_.empty()) json_[name_] = microseconds(since_);
+    if (!name_.empty()) json_[name_] = json_.value(name_, int64_t{0}) + microseconds(since_);
     name_.clear();
   }
 
@@ -193,7 +193,7 @@ Result<Artifact> generate(const dsl::CompileRequest& request, const dsl::Kernel&
   llvm::Module module("kiln", context);
   module.setTargetTriple(cpu.triple);
   module.setDataLayout(cpu.machine->createDataLayout());
-  const Plan plan = make_plan(kernel);
+  const Plan plan = make_plan(kernel, request.constexprs);
   auto lowered = cpu::lower(plan, cpu, module);
   if (!lowered) return lowered.error();
   if (auto valid = check_module(module); !valid) return valid.error();
@@ -256,8 +256,10 @@ Result<Artifact> compile_for_gpu(const gpu::Vendor& vendor, dsl::CompileRequest 
   nlohmann::json metadata = describe(request, *kernel);
   metadata["emit"] = generated->emitted;
   metadata["device"] = std::move(generated->device);
-  if (generated->lowered.programs > 1) metadata["device"]["programs"] = generated->lowered.programs;
-  describe_launch(*kernel, generated->lowered, metadata);
+  const gpu::LoweredPlan& plan = generated->plan;
+  if (plan.first.programs > 1) metadata["device"]["programs"] = plan.first.programs;
+  describe_stages(plan, metadata);
+  describe_launch(*kernel, plan.first, metadata);
   return Artifact{std::move(metadata), std::move(generated->code)};
 }
 

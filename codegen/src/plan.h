@@ -28,7 +28,13 @@ struct Plan {
   int64_t workspace_bytes = 0;
 };
 
-// The stages of an instantiated, optimised kernel: plan_reduce.h, plan_topk.h and plan_sort.h say what is split.
-Plan make_plan(dsl::Kernel kernel);
+// The stages of an instantiated, optimised kernel: plan_product.h, plan_reduce.h, plan_topk.h and plan_sort.h say what
+// is split. `config` has launch options (split_k).
+Plan make_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config = {});
+
+// The same for a GPU, of which blocks take long tiles as they are: products alone are split. Kernels of stages are
+// complete: behind the kernel's own parameters they have but a pointer to the workspace, and their own grids
+// (plan_bind.h).
+Plan make_gpu_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config);
 
 }  // namespace kiln::codegen

@@ -25,13 +25,6 @@ bool has_few_programs(const dsl::Kernel& kernel) {
   return count <= kFewPrograms;
 }
 
-bool has_trait(const Op& op, dsl::Trait trait) {
-  if (dsl::info(op.code).has(trait)) return true;
-  return std::any_of(op.regions.begin(), op.regions.end(), [&](const dsl::Region& region) {
-    return std::any_of(region.ops.begin(), region.ops.end(), [&](const Op& inner) { return has_trait(inner, trait); });
-  });
-}
-
 ValueId add_param(dsl::Kernel& kernel, std::string name, dsl::Type type) {
   while (kernel.find_param(name)) name += "_";
   const auto value = static_cast<ValueId>(kernel.values.size());
@@ -40,23 +33,11 @@ ValueId add_param(dsl::Kernel& kernel, std::string name, dsl::Type type) {
   return value;
 }
 
-int64_t product(const std::vector<dsl::Expr>& shape) {
-  int64_t out = 1;
-  for (const dsl::Expr& extent : shape) out *= *extent.as_constant();
-  return out;
-}
-
 // Gives the last stage a pointer to a place in the workspace for each kind of partial result.
 std::vector<ValueId> add_partials(Plan& plan, const SplitRule& rule, int64_t chunks) {
-  dsl::Kernel& kernel = plan.stages.back().kernel;
-  if (kernel.params.size() == plan.kernel_params) add_param(kernel, "chunk", dsl::scalar_type(ElementType::kI32));
   std::vector<ValueId> out;
   for (ElementType element : rule.partials) {
-    const std::string name = "partial" + std::to_string(plan.workspace_offsets.size());
-    out.push_back(add_param(kernel, name, {element, true, {}}));
-    plan.workspace_offsets.push_back(plan.workspace_bytes);
-    const int64_t bytes = product(rule.others) * chunks * rule.each() * dsl::info(element).bytes;
-    plan.workspace_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    out.push_back(add_room(plan, element, element_product(rule.others) * chunks * rule.each()));
   }
   return out;
 }
@@ -130,6 +111,29 @@ struct ChunkStage {
 };
 
 }  // namespace
+
+bool has_trait(const Op& op, dsl::Trait trait) {
+  if (dsl::info(op.code).has(trait)) return true;
+  return std::any_of(op.regions.begin(), op.regions.end(), [&](const dsl::Region& region) {
+    return std::any_of(region.ops.begin(), region.ops.end(), [&](const Op& inner) { return has_trait(inner, trait); });
+  });
+}
+
+int64_t element_product(const std::vector<dsl::Expr>& shape) {
+  int64_t out = 1;
+  for (const dsl::Expr& extent : shape) out *= *extent.as_constant();
+  return out;
+}
+
+ValueId add_room(Plan& plan, ElementType element, int64_t elements) {
+  dsl::Kernel& kernel = plan.stages.back().kernel;
+  if (kernel.params.size() == plan.kernel_params) add_param(kernel, "chunk", dsl::scalar_type(ElementType::kI32));
+  const std::string name = "partial" + std::to_string(plan.workspace_offsets.size());
+  plan.workspace_offsets.push_back(plan.workspace_bytes);
+  const int64_t bytes = elements * dsl::info(element).bytes;
+  plan.workspace_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return add_param(kernel, name, {element, true, {}});
+}
 
 ptrdiff_t find_long_op(const Plan& plan, const std::function<bool(const dsl::Kernel&, const Op&)>& fits) {
   const dsl::Kernel& kernel = plan.stages.back().kernel;

@@ -51,6 +51,14 @@ class Partials {
   std::vector<dsl::ValueId> pointers_;
 };
 
+// Gives the plan's last stage a pointer to room for so many elements in each program's part of the workspace, and
+// before the first one the number of its chunk, params[plan.kernel_params].
+dsl::ValueId add_room(Plan& plan, dsl::ElementType element, int64_t elements);
+
+// Whether an op, or one in its regions, has a trait.
+bool has_trait(const dsl::Op& op, dsl::Trait trait);
+int64_t element_product(const std::vector<dsl::Expr>& shape);
+
 // Splits the op with this number: puts a stage of chunks before the last stage, where `rest` appends what takes the
 // op's place and defines its results.
 using Rest = std::function<void(dsl::Kernel& kernel, std::vector<dsl::Op>& out, OpBuilder& build, Partials& partials)>;

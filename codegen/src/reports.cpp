@@ -51,11 +51,22 @@ void describe_launch(const Plan& plan, const cpu::Lowered& lowered, json& metada
   metadata["workspace_bytes"] = plan.workspace_bytes;
 }
 
+void describe_stages(const gpu::LoweredPlan& plan, json& metadata) {
+  for (const gpu::LoweredStage& stage : plan.stages) {
+    metadata["plan"].push_back({{"entry", stage.entry},
+                                {"chunks", stage.chunks},
+                                {"threads", stage.threads},
+                                {"shared_bytes", stage.shared_bytes}});
+  }
+  if (!plan.stages.empty()) metadata["workspace_bytes"] = plan.workspace_bytes;
+}
+
 void describe_launch(const dsl::Kernel& kernel, const gpu::Lowered& lowered, json& metadata) {
   for (const dsl::Op* check : lowered.checks) metadata["checks"].push_back(describe_check({&kernel, check}));
   for (const dsl::Op* print : lowered.prints) metadata["prints"].push_back(describe_print({&kernel, print}));
   constexpr uint64_t kTensorMapBytes = 128, kTensorMapAlignment = 64;
   uint64_t offset = (metadata["params_bytes"].get<uint64_t>() + 7) / 8 * 8;
+  if (metadata.contains("workspace_bytes")) offset += 8;
   for (size_t i = 0; i < lowered.tensor_maps.size(); ++i) {
     offset = (offset + kTensorMapAlignment - 1) / kTensorMapAlignment * kTensorMapAlignment + kTensorMapBytes;
   }

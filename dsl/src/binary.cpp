@@ -94,7 +94,8 @@ Json encode_config(const Kernel& kernel, const ConstexprValues& values) {
   bool chosen = false;
   for (std::string_view name : kLaunchOptions) {
     const auto found = values.find(std::string(name));
-    options.push_back(found == values.end() ? 0 : found->second);
+    const bool is_none = found == values.end() || (name == kSplitK && found->second == 1);
+    options.push_back(is_none ? 0 : found->second);
     chosen = chosen || options.back() != 0;
   }
   if (!chosen) return config;

@@ -5,13 +5,16 @@
 namespace kiln::dsl {
 namespace {
 
+constexpr int64_t kMostSplitK = 64;
 constexpr std::array<std::string_view, 3> kFamilies = {"cpu", "cuda", "amd"};
 
 // Whether a launch option makes a difference to a target.
 bool has_launch_option(std::string_view target, std::string_view name) {
   const std::string_view family = target_family(target);
   const bool is_of_amd = name == kWavesPerEu || name == kChiplets;
-  if (family == "cpu" || family == "interp") return false;
+  if (family == "interp") return false;
+  if (name == kSplitK) return true;
+  if (family == "cpu") return false;
   if (name == kWarpSpecialise) return target == "cuda:sm_90a" || family.empty();
   return !is_of_amd || family == "amd" || family.empty();
 }
@@ -46,11 +49,12 @@ Result<void> check_launch_option(std::string_view name, int64_t value) {
     return invalid_argument("launch option `" + std::string(name) + "` is " + std::to_string(value) +
                             "; it must be 0, 1 or 2");
   }
+  const int64_t most = name == kSplitK ? kMostSplitK : 8;
   const bool fine = warps ? value == 1 || value == 2 || value == 4 || value == 8 || value == 16 || value == 32
-                          : value >= 1 && value <= 8;
+                          : value >= 1 && value <= most;
   if (fine) return {};
   return invalid_argument("launch option `" + std::string(name) + "` is " + std::to_string(value) + "; it must be " +
-                          (warps ? "1, 2, 4, 8, 16 or 32" : "1 to 8"));
+                          (warps ? "1, 2, 4, 8, 16 or 32" : "1 to " + std::to_string(most)));
 }
 
 std::string_view target_family(std::string_view target) { return target.substr(0, target.find(':')); }

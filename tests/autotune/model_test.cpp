@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kiln/dsl/kernels.h"
+
 namespace kiln::autotune {
 namespace {
 
@@ -55,6 +57,21 @@ TEST(Model, ATypeThatWasNotCalibratedIsNotTakenForF32) {
   work.dot_type = dsl::ElementType::kF64;
   EXPECT_NEAR(possible_us(gpu(), work), of_bf16, 1e-9);
   EXPECT_GT(possible_us(gpu(), work), 0);
+}
+
+// A product of 16 blocks is worth two launches where its loop is long, and not where it is short.
+TEST(Model, ProductsOfFewBlocksAreSplit) {
+  const auto predicted = [](int64_t k, int64_t parts) {
+    const auto& kernel = *kernels::matmul<lang::bf16>().ir();
+    auto workload = make_workload(kernel, {{"M", 512}, {"N", 512}, {"K", k}});
+    EXPECT_TRUE(workload);
+    const Config config = {{"BM", 128}, {"BN", 128}, {"BK", 64}, {"num_stages", 4}, {"split_k", parts}};
+    auto work = count_work(kernel, config, *workload);
+    EXPECT_TRUE(work);
+    return predict_us(gpu(), *work, config);
+  };
+  EXPECT_LT(predicted(16384, 8), predicted(16384, 1) / 2);
+  EXPECT_GT(predicted(256, 8), predicted(256, 1));
 }
 
 TEST(Model, FewProgramsLeaveTheMachineIdle) {

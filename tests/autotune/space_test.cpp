@@ -31,16 +31,16 @@ std::vector<Config> configs_of(const dsl::Kernel& kernel, const std::string& tar
 
 TEST(Space, LeavesOutLaunchOptionsThatATargetLacks) {
   EXPECT_EQ(names(*space_for(matmul(), "cuda:sm_90a")),
-            (std::vector<std::string>{"BM", "BN", "BK", "num_warps", "num_stages", "warp_specialise"}));
+            (std::vector<std::string>{"BM", "BN", "BK", "num_warps", "num_stages", "warp_specialise", "split_k"}));
   EXPECT_EQ(names(*space_for(matmul(), "cuda:sm_80")),
-            (std::vector<std::string>{"BM", "BN", "BK", "num_warps", "num_stages"}));
+            (std::vector<std::string>{"BM", "BN", "BK", "num_warps", "num_stages", "split_k"}));
   EXPECT_EQ(names(*space_for(matmul(), "cpu:znver5")), (std::vector<std::string>{"BM", "BN", "BK"}));
 }
 
 TEST(Space, AStatedAxisMustNameSomething) {
   EXPECT_EQ(space_for(matmul(), "cpu:x", {{"BX", {1}}}).error().message,
             "kernel `matmul`: space `BX`: it is neither a constexpr nor one of num_warps, num_stages, "
-            "waves_per_eu, chiplets or warp_specialise");
+            "waves_per_eu, chiplets, warp_specialise or split_k");
   EXPECT_EQ(space_for(matmul(), "cuda:sm_90a", {{"num_warps", {3}}}).error().message,
             "kernel `matmul`: space `num_warps`: launch option `num_warps` is 3; it must be 1, 2, 4, 8, 16 or 32");
   auto space = space_for(matmul(), "cpu:x", {{"BM", {64, 32, 64}}});
@@ -50,11 +50,26 @@ TEST(Space, AStatedAxisMustNameSomething) {
 
 TEST(Space, TheDefaultComesFirstAndEveryConfigOnce) {
   const std::vector<Config> configs = configs_of(matmul(), "cuda:sm_90a", {{"M", 512}, {"N", 512}, {"K", 512}});
-  ASSERT_EQ(configs.size(), 4u * 4 * 5 * 2 * 3 * 2);
+  // Of 16 block shapes, 256 programs are split by two at most, 128 by four: 60 with split_k.
+  ASSERT_EQ(configs.size(), 60u * 5 * 2 * 3 * 2);
   EXPECT_EQ(to_string(configs[0]), "BK=64,BM=128,BN=256,num_stages=4,num_warps=8");
   std::vector<Config> sorted = configs;
   std::sort(sorted.begin(), sorted.end());
   EXPECT_EQ(std::unique(sorted.begin(), sorted.end()), sorted.end());
+}
+
+TEST(Space, ProductsAreSplitWhereProgramsAreFew) {
+  const auto most = [](const std::vector<Config>& configs) {
+    int64_t out = 1;
+    for (const Config& config : configs) out = std::max(out, config.contains("split_k") ? config.at("split_k") : 1);
+    return out;
+  };
+  EXPECT_EQ(most(configs_of(matmul(), "cuda:sm_80", {{"M", 512}, {"N", 512}, {"K", 16384}})), 8);
+  EXPECT_EQ(most(configs_of(matmul(), "amd:gfx942", {{"M", 512}, {"N", 512}, {"K", 16384}})), 8);
+  EXPECT_EQ(most(configs_of(matmul(), "cuda:sm_80", {{"M", 8192}, {"N", 8192}, {"K", 16384}})), 1);
+  // On a CPU only where somebody says so.
+  EXPECT_EQ(most(configs_of(matmul(), "cpu:znver5", {{"M", 512}, {"N", 512}, {"K", 16384}})), 1);
+  EXPECT_EQ(names(*space_for(matmul(), "cpu:znver5", {{"split_k", {1, 4}}})), (std::vector<std::string>{"split_k"}));
 }
 
 TEST(Space, ConstraintsAndGridsRefuseConfigs) {

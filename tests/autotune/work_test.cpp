@@ -41,6 +41,25 @@ TEST(CountWork, OfAMatrixProductIsThatOfItsTiles) {
   EXPECT_GE(work.tile_bytes, 2 * (128 * 64 + 64 * 256) + 4 * 128 * 256);
 }
 
+// Parts of its loop are programs of their own, whose sums are stored and loaded again by a second launch.
+TEST(CountWork, OfASplitProductHasItsPartialSums) {
+  Config config = {{"BM", 128}, {"BN", 256}, {"BK", 64}};
+  const nlohmann::json shape = {{"M", 512}, {"N", 512}, {"K", 4096}};
+  const Work whole = count(kernels::matmul<lang::bf16>().ir(), shape, config);
+  config["split_k"] = 4;
+  const Work split = count(kernels::matmul<lang::bf16>().ir(), shape, config);
+  EXPECT_EQ(whole.launches, 1);
+  EXPECT_EQ(split.launches, 2);
+  EXPECT_EQ(split.programs, 4 * whole.programs);
+  EXPECT_EQ(split.stored - whole.stored, 4 * 4.0 * 512 * 512);
+  EXPECT_EQ(split.loaded - whole.loaded, 4 * 4.0 * 512 * 512);
+  EXPECT_EQ(split.compulsory, whole.compulsory);
+  EXPECT_EQ(split.dot_flops, whole.dot_flops);
+  // A loop that adds up no products stays as it is.
+  const nlohmann::json rows = {{"rows", 8}, {"cols", 3000}, {"stride", 3000}, {"eps", 1e-5}};
+  EXPECT_EQ(count(kernels::layer_norm<lang::bf16>().ir(), rows, {{"BLOCK", 4096}, {"split_k", 4}}).launches, 1);
+}
+
 TEST(CountWork, KnowsWhatRegistersHold) {
   const Config product = {{"BM", 128}, {"BN", 256}, {"BK", 64}};
   EXPECT_EQ(count(kernels::matmul<lang::bf16>().ir(), {{"M", 512}, {"N", 512}, {"K", 512}}, product).register_bytes,

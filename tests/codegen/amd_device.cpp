@@ -35,7 +35,7 @@ size_t hash_of(const dsl::Kernel& kernel) { return std::hash<std::string>()(dsl:
 class AmdLaunch {
  public:
   AmdLaunch(const Artifact& artifact, const dsl::Kernel& kernel, std::span<const dsl::Argument> arguments,
-            bool tells_host)
+            uint64_t programs, bool tells_host)
       : metadata_(artifact.metadata),
         params_(metadata_["params_bytes"].get<size_t>()),
         whole_words_(has_atomics(kernel.body)) {
@@ -52,6 +52,13 @@ class AmdLaunch {
       std::memcpy(params_.data() + metadata_["params"][i]["offset"].get<size_t>(), &bits, bytes);
     }
     own_ = ranges_.size();
+    if (metadata_.contains("workspace_bytes")) {
+      // Whatever was there.
+      const std::vector<std::byte> workspace(metadata_["workspace_bytes"].get<uint64_t>() * programs, std::byte{0xff});
+      const uint64_t bits = add(workspace.data(), workspace.size(), 256);
+      params_.resize((params_.size() + 7) / 8 * 8 + 8);
+      std::memcpy(params_.data() + params_.size() - 8, &bits, 8);
+    }
     append_launch_params(kernel, arguments, tells_host);
   }
 
@@ -64,7 +71,14 @@ class AmdLaunch {
     launch.memory = ranges_;
     launch.order = order;
     launch.count_mnemonics = count;
-    return emulator::run(object, metadata_["entry"].get<std::string>(), launch);
+    const nlohmann::json one = {{{"entry", metadata_["entry"]}, {"chunks", 1}, {"threads", launch.threads}}};
+    Result<emulator::Statistics> done = emulator::Statistics();
+    for (const nlohmann::json& stage : metadata_.value("plan", one)) {
+      launch.grid[0] = grid[0] * stage["chunks"].get<uint32_t>();
+      launch.threads = stage["threads"];
+      if (done) done = emulator::run(object, stage["entry"].get<std::string>(), launch);
+    }
+    return done;
   }
 
   // Of the arguments' buffers, in order.
@@ -160,9 +174,10 @@ Result<void> run_on_amd(const Artifact& artifact, const dsl::Kernel& kernel, std
   std::vector orders = {emulator::WaveOrder::kForward};
   if (artifact.metadata["device"]["threads"].get<uint32_t>() > object->kernels()[0].wavefront_size)
     orders.insert(artifact.code.size() / 8 % 2 ? orders.begin() : orders.end(), emulator::WaveOrder::kReverse);
+  const uint64_t programs = uint64_t{grid[0]} * grid[1] * grid[2];
   std::list<AmdLaunch> launches;
   for (const emulator::WaveOrder order : orders) {
-    const AmdLaunch& launch = launches.emplace_back(artifact, kernel, arguments, reports != nullptr);
+    const AmdLaunch& launch = launches.emplace_back(artifact, kernel, arguments, programs, reports != nullptr);
     auto done = launch.run(*object, grid, order);
     if (reports) *reports = launch.reports();
     if (!done) return done.error();
@@ -185,7 +200,7 @@ Result<std::map<std::string, uint64_t>> bank_conflicts_on_amd(const Artifact& ar
                                                               std::array<uint32_t, 3> grid) {
   auto object = emulator::CodeObject::load(artifact.code);
   if (!object) return object.error();
-  const AmdLaunch launch(artifact, kernel, arguments, false);
+  const AmdLaunch launch(artifact, kernel, arguments, uint64_t{grid[0]} * grid[1] * grid[2], false);
   auto done = launch.run(*object, grid, emulator::WaveOrder::kForward, true);
   if (!done) return done.error();
   return std::move(done->bank_conflicts);

@@ -42,13 +42,25 @@ struct Outcome {
   std::string error;
   nlohmann::json device;
   bool assembled = false;
+  std::string code = {};
 };
 
 Outcome outcome_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, const dsl::Facts& facts,
                    const std::string& processor, const std::string& emit = "so") {
   const auto artifact = compile(kernel, config, facts, "cuda:" + processor, emit);
   if (!artifact) return {artifact.error().message, {}, false};
-  return {"", artifact->metadata.at("device"), artifact->metadata.at("emit") == "cubin"};
+  const std::string code(reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size());
+  return {"", artifact->metadata.at("device"), artifact->metadata.at("emit") == "cubin", code};
+}
+
+// All threads wait for earlier launches before any of them may touch global memory, or go another way.
+void expect_waits_first(const std::string& ptx) {
+  const size_t body = ptx.find(".visible .entry"), wait = ptx.find("griddepcontrol.wait", body);
+  ASSERT_NE(wait, std::string::npos);
+  const std::string before = ptx.substr(body, wait - body);
+  for (const char* what : {"ld.global", "st.global", "atom", "red.", "cp.async", "bra", "ret;", "call"}) {
+    EXPECT_EQ(before.find(what), std::string::npos) << what;
+  }
 }
 
 // ---- every kernel ----
@@ -104,6 +116,7 @@ TEST_P(LibraryOnNvidia, IsAssembledInItsDefaultsWithoutSpills) {
       const std::string about = std::string(processor) + (facts.empty() ? "" : " with facts");
       const Outcome outcome = outcome_of(kernel, {}, facts, processor, in_full ? "so" : "ptx");
       ASSERT_EQ(outcome.error, "") << about;
+      if (!outcome.assembled && std::string_view(processor).starts_with("sm_9")) expect_waits_first(outcome.code);
       if (!in_full) continue;
       if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
       EXPECT_GT(outcome.device.at("registers"), 0) << about;

@@ -234,10 +234,9 @@ TEST_F(BuilderErrors, Names) {
 TEST(BuilderSpaceErrors, UnknownNameAndNoValues) {
   auto def = kernel("k", {"B"}, [](Const) {}).space({{"C", {1}}});
   ASSERT_FALSE(def.ir().ok());
-  EXPECT_EQ(
-      def.ir().error().message,
-      "kernel `k`: space names `C`, which is neither a Const nor num_warps, num_stages, waves_per_eu, chiplets or "
-      "warp_specialise");
+  EXPECT_EQ(def.ir().error().message,
+            "kernel `k`: space names `C`, which is neither a Const nor num_warps, num_stages, waves_per_eu, chiplets, "
+            "warp_specialise or split_k");
   auto empty = kernel("k", {"B"}, [](Const) {}).space({{"B", {}}});
   EXPECT_EQ(empty.ir().error().message, "kernel `k`: space gives `B` no values");
 }

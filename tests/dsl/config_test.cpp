@@ -42,6 +42,8 @@ TEST(Config, SaysWhatALaunchOptionMayBe) {
   EXPECT_EQ(first_line(complete_constexprs(kernel, {{"num_stages", 9}}, "cuda")),
             "kernel `k`: launch option `num_stages` is 9; it must be 1 to 8");
   EXPECT_TRUE(complete_constexprs(kernel, {{"num_warps", 32}, {"num_stages", 8}}, "cuda").ok());
+  EXPECT_EQ(first_line(complete_constexprs(kernel, {{"split_k", 0}}, "cuda")),
+            "kernel `k`: launch option `split_k` is 0; it must be 1 to 64");
   EXPECT_EQ(first_line(complete_constexprs(kernel, {{"warp_specialise", 3}}, "cuda:sm_90a")),
             "kernel `k`: launch option `warp_specialise` is 3; it must be 0, 1 or 2");
 }
@@ -49,18 +51,23 @@ TEST(Config, SaysWhatALaunchOptionMayBe) {
 TEST(Config, TargetsWithoutLaunchOptionsHaveOneKeyForAll) {
   const RequestBytes plain = bytes_of("cpu:x86-64-v3", {});
   EXPECT_EQ(bytes_of("cpu:x86-64-v3", {{"num_warps", 8}, {"num_stages", 2}}).canonical, plain.canonical);
-  EXPECT_EQ(*complete_constexprs(parsed(kLoops), {{"num_warps", 8}}, "interp"), (ConstexprValues{{"B", 16}}));
+  EXPECT_EQ(*complete_constexprs(parsed(kLoops), {{"num_warps", 8}, {"split_k", 2}}, "interp"),
+            (ConstexprValues{{"B", 16}}));
   EXPECT_NE(bytes_of("cuda:sm_80", {{"num_warps", 4}}).canonical, bytes_of("cuda:sm_80", {}).canonical);
   EXPECT_NE(bytes_of("cuda:sm_80", {{"num_stages", 4}}).canonical, bytes_of("cuda:sm_80", {}).canonical);
   EXPECT_EQ(bytes_of("cuda:sm_80", {{"warp_specialise", 1}}).canonical, bytes_of("cuda:sm_80", {}).canonical);
   EXPECT_EQ(bytes_of("cuda:sm_90a", {{"warp_specialise", 0}}).canonical, bytes_of("cuda:sm_90a", {}).canonical);
   EXPECT_NE(bytes_of("cuda:sm_90a", {{"warp_specialise", 1}}).canonical, bytes_of("cuda:sm_90a", {}).canonical);
+  for (const char* target : {"cuda:sm_80", "amd:gfx942", "cpu:x86-64-v3"}) {
+    EXPECT_EQ(bytes_of(target, {{"split_k", 1}}).canonical, bytes_of(target, {}).canonical);
+    EXPECT_NE(bytes_of(target, {{"split_k", 2}}).canonical, bytes_of(target, {}).canonical);
+  }
 }
 
 TEST(Config, LaunchOptionsSurviveTheBinaryForm) {
   for (const ConstexprValues& values :
        {ConstexprValues{{"B", 64}, {"num_stages", 2}}, ConstexprValues{{"B", 64}, {"num_warps", 16}},
-        ConstexprValues{{"B", 64}, {"warp_specialise", 1}}}) {
+        ConstexprValues{{"B", 64}, {"warp_specialise", 1}}, ConstexprValues{{"B", 64}, {"split_k", 8}}}) {
     const RequestBytes bytes = bytes_of("cuda:sm_90a", values);
     const auto back = decode_request(bytes.canonical, bytes.debug);
     ASSERT_TRUE(back.ok()) << back.error().message;
@@ -128,7 +135,7 @@ TEST(Config, TheVerifierKnowsTargetsAndNames) {
             "kernel `k`: error: the defaults for `cuad`: there are no targets `cuad`; there are cpu, cuda, amd");
   EXPECT_EQ(error_of("defaults \"cuda\" {C = 1}"),
             "kernel `k`: error: the defaults for `cuda`: `C` is neither a constexpr nor num_warps, num_stages, "
-            "waves_per_eu, chiplets or warp_specialise");
+            "waves_per_eu, chiplets, warp_specialise or split_k");
   EXPECT_EQ(
       error_of("defaults \"cuda\" {num_warps = 5}"),
       "kernel `k`: error: the defaults for `cuda`: launch option `num_warps` is 5; it must be 1, 2, 4, 8, 16 or 32");
@@ -149,7 +156,7 @@ TEST(Config, ABuilderGivesTargetDefaults) {
   EXPECT_EQ(*complete_constexprs(*def.ir(), {}, "cuda:sm_86"), (ConstexprValues{{"B", 64}, {"num_warps", 2}}));
   EXPECT_EQ(first_line(make("cuda", {{"C", 1}}).ir()),
             "kernel `k`: defaults for `cuda`: `C` is neither a constexpr nor num_warps, num_stages, waves_per_eu, "
-            "chiplets or warp_specialise");
+            "chiplets, warp_specialise or split_k");
   EXPECT_EQ(first_line(make("gpu", {}).ir()),
             "kernel `k`: defaults for `gpu`: there are no targets `gpu`; there are cpu, cuda, amd");
 }

@@ -95,6 +95,17 @@ def product_configs(m, n, k, type):
     return out
 
 
+def split_configs(configs, m, n, k):
+    """Also by parts of the inner axis, where there are fewer tiles than multiprocessors (132)."""
+    out = list(configs)
+    for config, parts in itertools.product(configs, (2, 3, 4, 6, 8, 12, 16)):
+        tiles = -(-m // config["BM"]) * -(-n // config["BN"])
+        if tiles < 132 and 64 <= tiles * parts <= 2 * 132 and k // config["BK"] >= 4 * parts:
+            if config.get("warp_specialise") != 2:  # blocks that stay have one launch
+                out.append(dict(config, split_k=parts))
+    return out
+
+
 def small_product_configs(m, type):
     deep = 32 if type == "f32" else 64
     shapes = [(128, 64, 32), (64, 128, 32), (128, 128, 32), (128, 64, 16), (64, 64, 32)]
@@ -134,7 +145,7 @@ def product(m, n, k, type, layout="nt", kernel=None):
 
     bound = max(BOUNDS[type], 3e-8 * math.sqrt(k) if type == "f32" else 0)
     return Row("gemm", f"{m}x{n}x{k} {layout}{' ' + kernel if 'blocks' in kernel else ''}", kernel, operand,
-               product_configs(m, n, k, type), make, 2.0 * m * n * k, "TFLOP/s", bound)
+               split_configs(product_configs(m, n, k, type), m, n, k), make, 2.0 * m * n * k, "TFLOP/s", bound)
 
 
 def fused_product(m, n, k, type="bf16"):
@@ -480,6 +491,8 @@ def table():
     add(product, 4096, 4096, 4096, "bf16", "nn", "matmul_blocks")
     add(product, 4096, 14336, 4096, "bf16")
     add(product, 16, 8192, 8192, "bf16")
+    for layout in ("nt", "nn"):
+        add(product, 512, 512, 16384, "bf16", layout)
     add(product, 1000, 1000, 1000, "bf16", "nn")
     add(product, 1001, 777, 333, "bf16", "nn")
     add(fused_product, 4096, 4096, 4096)

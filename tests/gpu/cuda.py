@@ -11,6 +11,7 @@ SCALARS = {"i1": C.c_uint8, "i8": C.c_int8, "u8": C.c_uint8, "i16": C.c_int16, "
            "u32": C.c_uint32, "i64": C.c_int64, "u64": C.c_uint64, "f32": C.c_float, "f64": C.c_double}
 MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 CLUSTER_DIMENSION = 4   # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+PROGRAMMATIC_STREAM_SERIALIZATION = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 
 class Attribute(C.Structure):
@@ -93,8 +94,9 @@ class Artifact:
                                            box, ones, 0, SWIZZLES[plan.get("swizzle", "none")], 2, 0)
         return C.string_at(start, 128)
 
-    def bind(self, arguments):
-        """A function that queues the launch on PyTorch's current stream; it keeps the tensors."""
+    def bind(self, arguments, early=True):
+        """A function that queues the launch on PyTorch's current stream; it keeps the tensors. `early`: kernels that wait
+        for earlier ones by themselves may begin before these are done."""
         params = self.metadata["params"]
         scalars = {i: int(a) for i, a in enumerate(arguments) if not torch.is_tensor(a)}
         grid = [evaluate(e, scalars) for e in self.metadata["grid_expr"]]
@@ -141,14 +143,18 @@ class Artifact:
             programs_x, grid = min(grid[0] * grid[1] * grid[2], at_once), [0, 1, 1]
         buffer = C.create_string_buffer(bytes(block[:size]), size)
         each = (C.c_void_p * len(offsets))(*(C.addressof(buffer) + at for at in offsets))
-        attribute = Attribute(CLUSTER_DIMENSION, 0, (C.c_uint32 * 16)(*self.device.get("cluster", [1, 1, 1])))
-        clustered = self.device.get("cluster", [1, 1, 1]) != [1, 1, 1]
+        attributes, cluster = [], self.device.get("cluster", [1, 1, 1])
+        if cluster != [1, 1, 1]:
+            attributes.append(Attribute(CLUSTER_DIMENSION, 0, (C.c_uint32 * 16)(*cluster)))
+        if early and self.device.get("waits"):
+            attributes.append(Attribute(PROGRAMMATIC_STREAM_SERIALIZATION, 0, (C.c_uint32 * 16)(1)))
+        attributes = (Attribute * len(attributes))(*attributes)
         launches = []
         for function, chunks, threads, shared in self.stages:
             config = Config((C.c_uint * 3)(up(programs_x, programs_of_block) // programs_of_block * chunks, grid[1], grid[2]), (C.c_uint * 3)(threads, 1, 1), shared, None,
-                            C.pointer(attribute), 1 if clustered else 0)
+                            attributes, len(attributes))
             launches.append((config, C.byref(config), function))
-        keep += [buffer, each, attribute]
+        keep += [buffer, each, attributes]
         start = self.driver.library.cuLaunchKernelEx
 
         def launch(keep=keep):

@@ -39,6 +39,9 @@ TEST(CudaDriver, ThatIsOldRunsWhatItCan) {
   EXPECT_THAT(message(launch(*loaded(kernel, artifact_of(kernel, {{"device", {{"cluster", {1, 1, 1}}}}})), kernel,
                              {pointer(nullptr)}, {.grid = {{2, 1, 1}}})),
               "");
+  EXPECT_EQ(message(launch(*loaded(kernel, artifact_of(kernel, {{"device", {{"waits", true}}}})), kernel,
+                           {pointer(nullptr)})),
+            "");
   EXPECT_THAT(message(launch(*loaded(kernel, artifact_of(kernel, {{"device", {{"cluster", {2, 1, 1}}}}})), kernel,
                              {pointer(nullptr)}, {.grid = {{2, 1, 1}}})),
               HasSubstr("this CUDA driver is too old for clusters of blocks: it has no cuLaunchKernelEx"));

@@ -88,7 +88,7 @@ void run(const Function& function, const FakeLaunch& launch) {
 }
 
 Status start(Function* function, const unsigned grid[3], const unsigned block[3], const unsigned cluster[3],
-             unsigned shared, Stream* stream, void** params, void** extra) {
+             unsigned shared, Stream* stream, void** params, void** extra, bool early = false) {
   if (function->module->device != current->device) return 400;
   FakeLaunch launch{};
   std::strncpy(launch.entry, function->name.c_str(), sizeof launch.entry - 1);
@@ -96,6 +96,7 @@ Status start(Function* function, const unsigned grid[3], const unsigned block[3]
   std::memcpy(launch.block, block, sizeof launch.block);
   std::memcpy(launch.cluster, cluster, sizeof launch.cluster);
   launch.shared_bytes = shared;
+  launch.early = early;
   launch.stream = stream;
   launch.device = current->device;
   if (extra != nullptr) {
@@ -438,12 +439,20 @@ FAKE_API Status cuLaunchKernelEx(const void* config, void* function, void** para
   const auto* bytes = static_cast<const char*>(config);
   void* stream = *reinterpret_cast<void* const*>(bytes + 32);
   const auto* attribute = *reinterpret_cast<const Attribute* const*>(bytes + 40);
-  if (*reinterpret_cast<const unsigned*>(bytes + 48) != 1 || attribute->id != 4) {
-    misuse("attributes of a launch");
-    return 1;
+  unsigned cluster[3] = {1, 1, 1};
+  bool early = false;
+  for (unsigned i = 0; i < *reinterpret_cast<const unsigned*>(bytes + 48); ++i, ++attribute) {
+    if (attribute->id == 4) {
+      std::memcpy(cluster, attribute->value, sizeof cluster);
+    } else if (attribute->id == 6 && attribute->value[0] == 1) {
+      early = true;
+    } else {
+      misuse("attributes of a launch");
+      return 1;
+    }
   }
-  return start(static_cast<Function*>(function), words, words + 3, attribute->value, words[6],
-               static_cast<Stream*>(stream), params, extra);
+  return start(static_cast<Function*>(function), words, words + 3, cluster, words[6], static_cast<Stream*>(stream),
+               params, extra, early);
 }
 FAKE_API Status cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* address, const uint64_t* dims,
                                        const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,

@@ -11,6 +11,7 @@ struct FakeLaunch {
   char entry[64];
   unsigned grid[3], block[3], cluster[3];
   unsigned shared_bytes;
+  bool early;  // programmatic stream serialization is allowed
   void* stream;
   int device;
   size_t bytes;

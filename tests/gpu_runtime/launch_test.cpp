@@ -302,6 +302,26 @@ TEST_F(Launches, PassClustersAsAnAttribute) {
               HasSubstr("the grid is no multiple of the cluster, 2×1×1"));
 }
 
+// Kernels that wait by themselves may begin early: each stage of a plan, also in a cluster, and no others.
+TEST_F(Launches, MayBeginBeforeEarlierOnesAreDone) {
+  const dsl::Kernel kernel = kernel_of("%n: i32", "[n, 1, 1]");
+  const json plan = {{{"entry", "first_stage"}, {"chunks", 2}}, {{"entry", "kiln_entry"}}};
+  auto staged = loaded(kernel, artifact_of(kernel, {{"device", {{"waits", true}}}, {"plan", plan}}));
+  ASSERT_TRUE(launch(*staged, kernel, {scalar(6)}).ok());
+  auto clustered = loaded(kernel, artifact_of(kernel, {{"device", {{"waits", true}, {"cluster", {2, 1, 1}}}}}));
+  ASSERT_TRUE(launch(*clustered, kernel, {scalar(6)}).ok());
+  auto plain = loaded(kernel, artifact_of(kernel));
+  ASSERT_TRUE(launch(*plain, kernel, {scalar(6)}).ok());
+  ASSERT_EQ(fake_launches(), 4u);
+  EXPECT_TRUE(fake_launch(0)->early);
+  EXPECT_THAT(fake_launch(0)->grid, testing::ElementsAre(12, 1, 1));
+  EXPECT_TRUE(fake_launch(1)->early);
+  EXPECT_TRUE(fake_launch(2)->early);
+  EXPECT_THAT(fake_launch(2)->cluster, testing::ElementsAre(2, 1, 1));
+  EXPECT_FALSE(fake_launch(3)->early);
+  EXPECT_EQ(fake_calls("cuLaunchKernelEx"), 3u);
+}
+
 TEST_F(Launches, AllocateNothing) {
   const dsl::Kernel kernel = kernel_of("%A: ptr<f32>, %n: i32", "[div(n + 63, 64), 1, 1]");
   const json map = {

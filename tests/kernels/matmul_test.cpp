@@ -7,9 +7,13 @@ namespace kiln::test {
 namespace {
 
 struct Product {
-  int64_t m, n, k, bm, bn, bk;
+  int64_t m, n, k, bm, bn, bk, parts = 1;
   size_t of(int64_t a, int64_t b) const { return static_cast<size_t>(a * b); }
-  dsl::ConstexprValues config() const { return {{"BM", bm}, {"BN", bn}, {"BK", bk}}; }
+  dsl::ConstexprValues config() const {
+    dsl::ConstexprValues out = {{"BM", bm}, {"BN", bn}, {"BK", bk}};
+    if (parts > 1) out["split_k"] = parts;
+    return out;
+  }
 };
 
 // a·b in float64; rows are independent of each other.
@@ -71,6 +75,13 @@ TEST(MatmulKernels, RealShapes) {
   });
 }
 
+TEST(MatmulKernels, InPartsOfTheInnerAxis) {
+  for_operands([]<class T>() {
+    check_matmul<T>({100, 300, 768, 64, 128, 64, 4}, check_compiled);
+    check_matmul<T>({1, 40, 333, 16, 32, 32, 7}, check_compiled);
+  });
+}
+
 template <class T, class Run>
 void check_batched(int64_t batch, const Product& p, Run run) {
   using Out = kernels::ProductOf<T>;
@@ -95,6 +106,7 @@ TEST(MatmulKernels, BatchedMatmul) {
     check_batched<T>(1, {5, 30, 7, 8, 16, 8}, check_both);
   });
   check_batched<lang::f32>(12, {128, 128, 64, 64, 128, 64}, check_compiled);
+  check_batched<lang::bf16>(3, {40, 72, 500, 64, 64, 64, 3}, check_compiled);
 }
 
 // Groups of these rows; behind them 3 that belong to none.
@@ -133,6 +145,7 @@ TEST(MatmulKernels, GroupedMatmul) {
     check_grouped<T>({0, 1}, {0, 30, 7, 8, 16, 8}, check_both);
   });
   check_grouped<lang::bf16>({70, 0, 3, 200, 64, 1, 0, 30}, {0, 300, 200, 64, 128, 64}, check_compiled);
+  check_grouped<lang::bf16>({0, 3, 70}, {0, 120, 500, 64, 128, 64, 4}, check_compiled);
 }
 
 template <class T, class Def, class Activation, class Run>
@@ -157,6 +170,7 @@ TEST(MatmulKernels, WithBiasAndActivation) {
       check_bias<T>(kernels::matmul_bias_act<T>(), gelu, p, check_both);
       check_bias<T>(kernels::matmul_bias_relu<T>(), relu, p, check_both);
     }
+    check_bias<T>(kernels::matmul_bias_act<T>(), gelu, {50, 136, 400, 64, 128, 64, 4}, check_compiled);
   });
 }
 

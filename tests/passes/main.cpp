@@ -1,7 +1,9 @@
-// kiln-passes [--pass NAME]… [--claims] FILE.kiln: instantiates a kernel with its defaults, runs the passes in the
-// order given (`all`: the pipeline), and prints what came out. `--claims` prints what axis_info says of each int
-// instead.
+// kiln-passes [--pass NAME]… [--claims] [--plan N | --gpu-plan N] FILE.kiln: instantiates a kernel with its defaults,
+// runs the passes in the order given (`all`: the pipeline), and prints what came out. `--claims` prints what axis_info
+// says of each int instead; `--plan` prints the stages that the launch option split_k gives it on a CPU, `--gpu-plan`
+// on a GPU.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -12,6 +14,7 @@
 #include "passes/axis_info.h"
 #include "passes/pipeline.h"
 #include "passes/unpack_e2m1.h"
+#include "plan.h"
 
 namespace {
 
@@ -46,17 +49,30 @@ void print_claims(const Kernel& kernel) {
   }
 }
 
+void print_stages(const kiln::codegen::Plan& plan) {
+  std::printf("// workspace: %lld bytes\n", static_cast<long long>(plan.workspace_bytes));
+  for (const kiln::codegen::Stage& stage : plan.stages) {
+    std::printf("// %s, %lld chunks\n%s", stage.entry.c_str(), static_cast<long long>(stage.chunks),
+                kiln::dsl::print(stage.kernel).c_str());
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   std::vector<std::string> passes;
   std::string file;
   bool claims = false;
+  std::string plan;
+  int64_t parts = 1;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--pass") == 0 && i + 1 < argc) {
       passes.emplace_back(argv[++i]);
     } else if (std::strcmp(argv[i], "--claims") == 0) {
       claims = true;
+    } else if (std::string(argv[i]).ends_with("plan") && i + 1 < argc) {
+      plan = argv[i];
+      parts = std::atoi(argv[++i]);
     } else {
       file = argv[i];
     }
@@ -80,7 +96,12 @@ int main(int argc, char** argv) {
     }
     if (auto valid = kiln::dsl::verify(*kernel); !valid) return fail("after " + name + ": " + valid.error().message);
   }
-  if (claims) {
+  const kiln::dsl::ConstexprValues config = {{"split_k", parts}};
+  if (plan == "--plan") {
+    print_stages(kiln::codegen::make_plan(std::move(*kernel), config));
+  } else if (plan == "--gpu-plan") {
+    print_stages(kiln::codegen::make_gpu_plan(std::move(*kernel), config));
+  } else if (claims) {
     print_claims(*kernel);
   } else {
     std::fputs(kiln::dsl::print(*kernel).c_str(), stdout);

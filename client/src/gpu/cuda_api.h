@@ -37,6 +37,7 @@ inline constexpr uintptr_t kLaunchParamBufferPointer = 1;
 inline constexpr uintptr_t kLaunchParamBufferSize = 2;
 // CUlaunchAttributeID
 inline constexpr int kClusterDimension = 4;
+inline constexpr int kProgrammaticStreamSerialization = 6;
 // CUtensorMap…
 enum TensorMapType : int { kU8 = 0, kU16, kU32, kI32, kU64, kI64, kF16, kF32, kF64, kBF16 };
 inline constexpr int kInterleaveNone = 0;
@@ -52,6 +53,7 @@ struct LaunchAttribute {  // CUlaunchAttribute
     struct {
       unsigned x, y, z;
     } cluster;
+    int early;  // programmaticStreamSerializationAllowed
   } value;
 };
 static_assert(sizeof(LaunchAttribute) == 72);

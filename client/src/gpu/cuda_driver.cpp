@@ -12,6 +12,9 @@ namespace kiln::client::gpu::cuda {
 namespace {
 
 constexpr uint32_t kSharedWithoutAsking = 48u << 10;
+// From CUDA 12.3 on such launches may be captured into graphs ("CUDA C++ Programming Guide", "Programmatic Dependent
+// Launch and Synchronization", "Use in CUDA Graphs").
+constexpr int kCapturesEarlyLaunches = 12030;
 
 class CurrentContext {
  public:
@@ -239,16 +242,22 @@ Result<void> CudaDriver::launch(const KernelLaunch& l) {
   for (size_t i = 0; i < l.offsets.size(); ++i) each[i] = static_cast<std::byte*>(l.block) + l.offsets[i];
   each[l.offsets.size()] = nullptr;
   const auto [x, y, z] = l.grid;
-  const auto [cx, cy, cz] = l.cluster;
-  if (cx == 1 && cy == 1 && cz == 1) {
+  std::array<LaunchAttribute, 2> attributes{};
+  unsigned count = 0;
+  if (const auto [cx, cy, cz] = l.cluster; cx != 1 || cy != 1 || cz != 1) {
+    if (api_.launch_ex == nullptr) return too_old("clusters of blocks", "cuLaunchKernelEx");
+    attributes[count].id = kClusterDimension;
+    attributes[count++].value.cluster = {cx, cy, cz};
+  }
+  if (l.early && api_.launch_ex != nullptr && api_.version >= kCapturesEarlyLaunches) {
+    attributes[count].id = kProgrammaticStreamSerialization;
+    attributes[count++].value.early = 1;
+  }
+  if (count == 0) {
     return checked(api_.launch(l.kernel, x, y, z, l.threads, 1, 1, l.shared_bytes, l.stream, params, extra),
                    "cuLaunchKernel");
   }
-  if (api_.launch_ex == nullptr) return too_old("clusters of blocks", "cuLaunchKernelEx");
-  LaunchAttribute cluster{};
-  cluster.id = kClusterDimension;
-  cluster.value.cluster = {cx, cy, cz};
-  const LaunchConfig config{x, y, z, l.threads, 1, 1, l.shared_bytes, l.stream, &cluster, 1};
+  const LaunchConfig config{x, y, z, l.threads, 1, 1, l.shared_bytes, l.stream, attributes.data(), count};
   return checked(api_.launch_ex(&config, l.kernel, params, extra), "cuLaunchKernelEx");
 }
 

@@ -22,6 +22,7 @@ struct KernelLaunch {
   Handle stream = nullptr;
   std::array<uint32_t, 3> grid = {1, 1, 1};
   std::array<uint32_t, 3> cluster = {1, 1, 1};
+  bool early = false;    // may begin before what the stream ran earlier is done: it waits for that by itself
   uint32_t threads = 1;  // of a block
   uint32_t shared_bytes = 0;
   void* block = nullptr;  // the parameters

@@ -162,6 +162,7 @@ class Launch {
     launch.stream = stream_.handle;
     launch.grid = {static_cast<uint32_t>(wide), is_persistent ? 1 : grid_[1], is_persistent ? 1 : grid_[2]};
     launch.cluster = plan_.cluster;
+    launch.early = plan_.waits;
     launch.threads = stage.threads;
     launch.shared_bytes = stage.shared_bytes;
     launch.block = block_;

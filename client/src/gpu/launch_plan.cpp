@@ -166,6 +166,7 @@ Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, uint32_t params_
     const bool is_alone = plan.programs == 1 && plan.stages.size() == 1 && !metadata.contains("workspace_bytes");
     if (!is_alone) bad("persistent blocks of several programs or stages");
   }
+  plan.waits = device.value("waits", false);
   for (const json& map : device.value("tensor_maps", json::array())) {
     plan.tensor_maps.push_back(tensor_map(map, kernel));
   }

@@ -41,6 +41,7 @@ struct LaunchPlan {
   // Blocks that a multiprocessor runs at once, each of which takes one program after another; 0: a block is launched
   // for each of its programs.
   uint32_t persistent = 0;
+  bool waits = false;            // kernels wait for what the stream ran before by themselves: KernelLaunch::early
   uint64_t workspace_bytes = 0;  // for each program of the grid
   std::vector<TensorMapPlan> tensor_maps;
   // The parameter block: arguments, workspace pointer, tensor maps, failure pointer, extents of the buffers, print

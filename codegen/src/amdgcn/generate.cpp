@@ -22,6 +22,7 @@
 #include "gpu/shared_memory.h"
 #include "gpu/supported.h"
 #include "kiln/dsl/config.h"
+#include "plan.h"
 
 namespace kiln::codegen::amdgcn {
 namespace {
@@ -164,33 +165,26 @@ void fold_expressions(llvm::Function& function) {
   }
 }
 
-Result<gpu::Generated> generate(const dsl::Kernel& kernel, const std::string& target_name,
-                                const dsl::ConstexprValues& config, const std::string& emit,
-                                const gpu::PhaseBegin& begin) {
-  auto found = amd_target(target_name);
-  if (!found) return found.error();
-  AmdTarget& target = **found;
-  if (auto fine = gpu::check_supported(kernel, target.processor.name); !fine) return fine.error();
+// From the tile IR of a stage to LLVM IR that is ready to become machine code.
+Result<gpu::Lowered> lower_stage(const Stage& stage, bool is_alone, AmdTarget& target,
+                                 const dsl::ConstexprValues& config, llvm::Module& module,
+                                 const gpu::PhaseBegin& begin) {
   begin("lower");
-  llvm::LLVMContext context;
-  const Diagnostics diagnostics(context);
-  llvm::Module module("kiln", context);
-  module.setTargetTriple(target.machine->getTargetTriple().str());
-  module.setDataLayout(target.machine->createDataLayout());
-  module.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
   const auto chiplets = config.find(std::string(dsl::kChiplets));
   const AmdTargetInfo info(target, chiplets == config.end() ? 1 : static_cast<int>(chiplets->second));
-  gpu::LaunchShape launch = gpu::launch_shape(kernel, config, info.lanes());
+  gpu::LaunchShape launch = is_alone ? gpu::launch_shape(stage.kernel, config, info.lanes())
+                                     : gpu::stage_shape(stage.kernel, config, info.lanes());
   launch.programs = 1;  // a workgroup of one wave is as cheap as a wave of a larger one
   if (launch.warps * info.lanes() > kMostThreads) {
     return invalid_argument("`num_warps` is " + std::to_string(launch.warps) + ": " + target.processor.name +
                             " has workgroups of " + std::to_string(kMostThreads / info.lanes()) + " waves at most");
   }
-  auto lowered = gpu::lower(kernel, info, launch, target.processor.name, module);
-  if (!lowered) return lowered.error();
+  auto lowered = gpu::lower(stage.kernel, info, launch, target.processor.name, module, stage.entry);
+  if (!lowered) return lowered;
   size_shared_memory(module, lowered->shared_bytes);
+  llvm::Function& entry = *module.getFunction(stage.entry);
   if (const auto waves = config.find(std::string(dsl::kWavesPerEu)); waves != config.end()) {
-    module.getFunction(gpu::kEntry)->addFnAttr("amdgpu-waves-per-eu", std::to_string(waves->second));
+    entry.addFnAttr("amdgpu-waves-per-eu", std::to_string(waves->second));
   }
   std::string message;
   llvm::raw_string_ostream stream(message);
@@ -199,16 +193,37 @@ Result<gpu::Generated> generate(const dsl::Kernel& kernel, const std::string& ta
   begin("optimise");
   inline_functions(module);
   clean_up(module, *target.machine, Invariants::kHoist);
-  llvm::Function& entry = *module.getFunction(gpu::kEntry);
   gpu::compute_late(entry);
   if (!has_matrix_instructions(module)) gpu::read_late(entry);
   for (llvm::Function& function : module) {
     keep_signs_of_zeros(function);
     fold_expressions(function);
   }
+  return lowered;
+}
+
+Result<gpu::Generated> generate(const dsl::Kernel& kernel, const std::string& target_name,
+                                const dsl::ConstexprValues& config, const std::string& emit,
+                                const gpu::PhaseBegin& begin) {
+  auto found = amd_target(target_name);
+  if (!found) return found.error();
+  AmdTarget& target = **found;
+  if (auto fine = gpu::check_supported(kernel, target.processor.name); !fine) return fine.error();
+  llvm::LLVMContext context;
+  const Diagnostics diagnostics(context);
+  llvm::Module module("kiln", context);
+  module.setTargetTriple(target.machine->getTargetTriple().str());
+  module.setDataLayout(target.machine->createDataLayout());
+  module.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
+  const Plan plan = make_gpu_plan(kernel, config);
+  auto lowered = gpu::lower_plan(plan, module, [&](const Stage& stage, llvm::Module& own) {
+    return lower_stage(stage, plan.stages.size() == 1, target, config, own, begin);
+  });
+  if (!lowered) return lowered.error();
   gpu::Generated out{std::move(*lowered), {}, emit, {}};
-  out.device["threads"] = out.lowered.threads;
+  out.device["threads"] = out.plan.first.threads;
   out.device["shared_bytes"] = 0;  // beyond what the code object's descriptor says
+  for (gpu::LoweredStage& stage : out.plan.stages) stage.shared_bytes = 0;
   return emit_code(module, target, std::move(out), diagnostics, begin);
 }
 

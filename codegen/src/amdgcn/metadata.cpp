@@ -21,13 +21,16 @@ Result<Resources> read_note(llvm::StringRef text) {
     return internal_error("a code object's note names no kernels");
   }
   llvm::msgpack::ArrayDocNode kernels = root.getMap()["amdhsa.kernels"].getArray();
-  if (kernels.size() != 1 || !kernels[0].isMap()) return internal_error("a code object has not one kernel");
-  llvm::msgpack::MapDocNode kernel = kernels[0].getMap();
-  const auto number = [&](const char* field) -> int64_t {
-    const auto found = kernel.find(field);
-    return found != kernel.end() && found->second.getKind() == llvm::msgpack::Type::UInt
-               ? static_cast<int64_t>(found->second.getUInt())
-               : 0;
+  if (kernels.empty()) return internal_error("a code object has no kernel");
+  const auto number = [&](const char* field) {
+    int64_t most = 0;
+    for (llvm::msgpack::DocNode& node : kernels) {
+      if (!node.isMap()) continue;
+      const auto found = node.getMap().find(field);
+      if (found == node.getMap().end() || found->second.getKind() != llvm::msgpack::Type::UInt) continue;
+      most = std::max(most, static_cast<int64_t>(found->second.getUInt()));
+    }
+    return most;
   };
   Resources out;
   out.registers = static_cast<int>(number(".vgpr_count"));

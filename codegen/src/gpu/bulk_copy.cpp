@@ -64,7 +64,7 @@ bool is_worthwhile(const dsl::Kernel& kernel, const Placement& placement, const 
 }  // namespace
 
 BulkAccesses plan_bulk_accesses(const dsl::Kernel& kernel, const Placement& placement,
-                                const std::vector<AxisInfo>& info) {
+                                const std::vector<AxisInfo>& info, bool stores) {
   BulkAccesses out;
   const auto add = [&](const dsl::Op& op, BulkTile tile) {
     const auto map = static_cast<unsigned>(out.size());
@@ -76,7 +76,7 @@ BulkAccesses plan_bulk_accesses(const dsl::Kernel& kernel, const Placement& plac
     }
   }
   LinearForms forms(kernel, info);
-  for (size_t i = 0; i < kernel.body.ops.size() && out.size() < kMostMaps; ++i) {
+  for (size_t i = 0; stores && i < kernel.body.ops.size() && out.size() < kMostMaps; ++i) {
     const dsl::Op& op = kernel.body.ops[i];
     if (op.code != OpCode::kStore || !is_final(kernel, forms, i)) continue;
     if (!is_only_write(kernel.body, kernel, forms, op, param_of(kernel, forms, op.operands[0]))) continue;

@@ -10,14 +10,15 @@ namespace kiln::codegen::gpu {
 
 class Context;
 
-// Which accesses a kernel makes so; each has a map, in this order among the kernel's parameters.
+// Which accesses a kernel makes so, with or without stores; each has a map, in this order among the kernel's
+// parameters.
 struct BulkAccess {
   BulkTile tile;
   unsigned map = 0;
 };
 using BulkAccesses = std::map<const dsl::Op*, BulkAccess>;
 BulkAccesses plan_bulk_accesses(const dsl::Kernel& kernel, const Placement& placement,
-                                const std::vector<AxisInfo>& info);
+                                const std::vector<AxisInfo>& info, bool stores);
 
 // The coordinates of the tile's first element, i32, innermost first; outside the tensor where a guard does not hold.
 // Scalars in `instead` have other values: those of a later iteration, say.

@@ -86,4 +86,12 @@ LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& 
   return {warps, shares ? std::max(1, kLeastBlockThreads / lanes) : 1, specialised >= 1, specialised == 2};
 }
 
+LaunchShape stage_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes) {
+  LaunchShape out = launch_shape(kernel, has_products(kernel.body) ? config : dsl::ConstexprValues(), lanes);
+  out.programs = 1;
+  out.persistent = false;
+  out.bulk_stores = false;
+  return out;
+}
+
 }  // namespace kiln::codegen::gpu

@@ -169,7 +169,7 @@ LaunchParams launch_params(const dsl::Kernel& kernel) {
 }
 
 Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, const LaunchShape& launch,
-                      const std::string& processor, llvm::Module& module) {
+                      const std::string& processor, llvm::Module& module, const std::string& entry_name) {
   BlockShape block{target.lanes(), launch.warps, launch.programs};
   block.persistent = launch.persistent && target.bulk_engine() && launch.programs == 1;
   Lowered out;
@@ -183,7 +183,9 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   if (copied) block.copying = target.bulk_engine()->copying_warps(block);
   const auto without_persistence = [&] {
     remove_code(module);
-    return lower(optimised, target, {launch.warps, launch.programs, launch.specialise, false}, processor, module);
+    LaunchShape other = launch;
+    other.persistent = false;
+    return lower(optimised, target, other, processor, module, entry_name);
   };
   if (block.persistent && block.copying == 0) return without_persistence();
   out.threads = block.block_threads();
@@ -194,10 +196,10 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   if (block.persistent && !stage_order(c, *copied, placement.pipelines.at(copied)).late.empty())
     return without_persistence();
   if (target.bulk_engine() && allows_bulk(kernel) && block.programs == 1)
-    c.bulk = plan_bulk_accesses(kernel, placement, c.info);
+    c.bulk = plan_bulk_accesses(kernel, placement, c.info, launch.bulk_stores);
   out.tensor_maps = maps_of(c.bulk);
   const std::vector<llvm::Type*> params = parameter_types(kernel, out.tensor_maps.size(), block, module.getContext());
-  c.function = target.create_kernel(module, kEntry, params, out.threads);
+  c.function = target.create_kernel(module, entry_name, params, out.threads);
   auto* entry = llvm::BasicBlock::Create(module.getContext(), "entry", c.function);
   auto* body = llvm::BasicBlock::Create(module.getContext(), "body", c.function);
   c.b.SetInsertPoint(entry);
@@ -224,7 +226,10 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   // Several programs in a block are for those that are small.
   if (block.programs > 1 && out.shared_bytes > target.lane_facts().shared_bytes / 4) {
     remove_code(module);
-    return lower(optimised, target, {launch.warps, 1, launch.specialise, false}, processor, module);
+    LaunchShape other = launch;
+    other.programs = 1;
+    other.persistent = false;
+    return lower(optimised, target, other, processor, module, entry_name);
   }
   if (block.persistent && out.shared_bytes > target.lane_facts().shared_bytes) return without_persistence();
   if (out.shared_bytes > target.lane_facts().shared_bytes) {

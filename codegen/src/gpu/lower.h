@@ -15,7 +15,7 @@
 
 namespace kiln::codegen::gpu {
 
-inline constexpr char kEntry[] = "kiln_entry";  // the kernel's name in the module
+inline constexpr char kEntry[] = "kiln_entry";  // the function of a kernel of one launch
 
 // What a kernel's function has behind the kernel's own parameters, in this order (docs/artifact.md).
 struct LaunchParams {
@@ -41,8 +41,8 @@ struct Lowered {
   std::vector<TensorMap> tensor_maps;
 };
 
-// `kernel` is instantiated. `processor` names the target in errors.
+// `kernel` is instantiated. `processor` names the target in errors. `entry` is the function's name.
 Result<Lowered> lower(const dsl::Kernel& kernel, const TargetInfo& target, const LaunchShape& launch,
-                      const std::string& processor, llvm::Module& module);
+                      const std::string& processor, llvm::Module& module, const std::string& entry = kEntry);
 
 }  // namespace kiln::codegen::gpu

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gpu/lower.h"
+#include "gpu/lower_plan.h"
 
 namespace kiln::codegen::gpu {
 
@@ -15,7 +15,7 @@ namespace kiln::codegen::gpu {
 using PhaseBegin = std::function<void(std::string_view phase)>;
 
 struct Generated {
-  Lowered lowered;
+  LoweredPlan plan;
   std::vector<std::byte> code;
   std::string emitted;    // what the code is
   nlohmann::json device;  // of the artifact's metadata

@@ -30,12 +30,12 @@ Resources read_resources(const std::string& log) {
   static const std::regex lost_speed("\\(C75\\d\\d\\)");
   for (std::string line; std::getline(lines, line);) {
     if (line.find("spill stores") != std::string::npos) {
-      out.stack_bytes = number_before(line, "bytes stack frame");
-      out.spill_store_bytes = number_before(line, "bytes spill stores");
-      out.spill_load_bytes = number_before(line, "bytes spill loads");
+      out.stack_bytes = std::max(out.stack_bytes, number_before(line, "bytes stack frame"));
+      out.spill_store_bytes += number_before(line, "bytes spill stores");
+      out.spill_load_bytes += number_before(line, "bytes spill loads");
     } else if (line.find("Used ") != std::string::npos) {
-      out.registers = static_cast<int>(number_before(line, "registers"));
-      out.static_shared_bytes = number_before(line, "bytes smem");
+      out.registers = std::max(out.registers, static_cast<int>(number_before(line, "registers")));
+      out.static_shared_bytes = std::max(out.static_shared_bytes, number_before(line, "bytes smem"));
     } else if (std::regex_search(line, lost_speed)) {
       out.warnings.push_back(line);
     }

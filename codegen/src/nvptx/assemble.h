@@ -12,7 +12,7 @@
 
 namespace kiln::codegen::nvptx {
 
-// What the assembler says of a kernel.
+// What the assembler says of a kernel. Of one of several stages (plan.h) the most, but spilled bytes of all.
 struct Resources {
   int registers = 0;  // a thread
   int64_t spill_store_bytes = 0, spill_load_bytes = 0, stack_bytes = 0;
@@ -38,7 +38,7 @@ void start_assembler();
 // Nothing where there is no assembler. An error where the PTX is refused, with the assembler's words.
 Result<std::optional<Assembled>> assemble(const std::string& ptx, const std::string& processor, bool line_tables);
 
-// Reads the assembler's log of one kernel.
+// Reads the assembler's log.
 Resources read_resources(const std::string& log);
 
 }  // namespace kiln::codegen::nvptx

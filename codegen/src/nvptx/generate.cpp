@@ -10,9 +10,11 @@
 #include "gpu/supported.h"
 #include "kiln/dsl/config.h"
 #include "nvptx/exact_signs.h"
+#include "nvptx/grid_wait.h"
 #include "nvptx/inline_division.h"
 #include "nvptx/occupancy.h"
 #include "nvptx/target_info.h"
+#include "plan.h"
 
 namespace kiln::codegen::nvptx {
 namespace {
@@ -33,20 +35,12 @@ std::vector<std::byte> to_bytes(const std::string& text) {
   return {data, data + text.size()};
 }
 
-}  // namespace
-
-Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, const dsl::ConstexprValues& config,
-                           const std::string& emit, const std::function<void(std::string_view)>& begin) {
-  if (auto fine = gpu::check_supported(kernel, target.processor); !fine) return fine.error();
+// From the tile IR of a stage to LLVM IR that is ready to become PTX.
+Result<gpu::Lowered> lower_stage(const Stage& stage, const gpu::LaunchShape& launch, const CudaTarget& target,
+                                 llvm::Module& module, const std::function<void(std::string_view)>& begin) {
   begin("lower");
-  llvm::LLVMContext context;
-  llvm::Module module("kiln", context);
-  module.setTargetTriple(target.machine->getTargetTriple().str());
-  module.setDataLayout(target.machine->createDataLayout());
-  const CudaTargetInfo info(target);
-  const gpu::LaunchShape launch = gpu::launch_shape(kernel, config, info.lanes());
-  auto lowered = gpu::lower(kernel, info, launch, target.processor, module);
-  if (!lowered) return lowered.error();
+  auto lowered = gpu::lower(stage.kernel, CudaTargetInfo(target), launch, target.processor, module, stage.entry);
+  if (!lowered) return lowered;
   std::string message;
   llvm::raw_string_ostream stream(message);
   if (llvm::verifyModule(module, &stream)) return internal_error("the compiler made invalid LLVM IR: " + message);
@@ -59,7 +53,29 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
     gpu::compute_late(function);
     make_signs_exact(function);
   }
-  Generated out{*lowered, {}, emit, {}};
+  if (target.capability >= kLeastWaitingCapability) wait_for_earlier_grids(*module.getFunction(stage.entry));
+  return lowered;
+}
+
+}  // namespace
+
+Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, const dsl::ConstexprValues& config,
+                           const std::string& emit, const std::function<void(std::string_view)>& begin) {
+  if (auto fine = gpu::check_supported(kernel, target.processor); !fine) return fine.error();
+  llvm::LLVMContext context;
+  llvm::Module module("kiln", context);
+  module.setTargetTriple(target.machine->getTargetTriple().str());
+  module.setDataLayout(target.machine->createDataLayout());
+  const Plan plan = make_gpu_plan(kernel, config);
+  const int lanes = CudaTargetInfo(target).lanes();
+  auto lowered = gpu::lower_plan(plan, module, [&](const Stage& stage, llvm::Module& own) {
+    const bool is_alone = plan.stages.size() == 1;
+    const auto launch =
+        is_alone ? gpu::launch_shape(stage.kernel, config, lanes) : gpu::stage_shape(stage.kernel, config, lanes);
+    return lower_stage(stage, launch, target, own, begin);
+  });
+  if (!lowered) return lowered.error();
+  Generated out{std::move(*lowered), {}, emit, {}};
   if (emit == "llvm") {
     out.code = to_bytes(print_module(module));
     return out;
@@ -70,7 +86,7 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
   if (emit == "cubin") {
     begin("assemble");
     const bool lines = kernel.options.names_lines();
-    const BlockNeeds needs = {lowered->threads, lowered->shared_bytes};
+    const BlockNeeds needs = {out.plan.first.threads, out.plan.first.shared_bytes};
     auto assembled = gpu::has_products(kernel.body)
                          ? assemble_for_products(*ptx, target.processor, target.capability, needs, lines)
                          : assemble_for_memory(*ptx, target.processor, needs, lines);

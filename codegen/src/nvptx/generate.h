@@ -4,7 +4,7 @@
 #include <functional>
 #include <string_view>
 
-#include "gpu/lower.h"
+#include "gpu/lower_plan.h"
 #include "kiln/dsl/artifact.h"
 #include "nvptx/assemble.h"
 #include "nvptx/target.h"
@@ -12,7 +12,7 @@
 namespace kiln::codegen::nvptx {
 
 struct Generated {
-  gpu::Lowered lowered;
+  gpu::LoweredPlan plan;
   std::vector<std::byte> code;  // what `emit` asks for
   std::string emitted;          // of `cubin`: "ptx" where no assembler is at hand
   std::optional<Resources> resources;

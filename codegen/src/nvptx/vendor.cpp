@@ -1,6 +1,7 @@
 #include "nvptx/vendor.h"
 
 #include "nvptx/generate.h"
+#include "nvptx/grid_wait.h"
 #include "nvptx/occupancy.h"
 
 namespace kiln::codegen::nvptx {
@@ -18,13 +19,14 @@ Result<void> check_target(const std::string& name) {
 
 nlohmann::json describe(const Generated& generated, int capability) {
   nlohmann::json device;
-  device["threads"] = generated.lowered.threads;
-  device["shared_bytes"] = generated.lowered.shared_bytes;
-  if (generated.lowered.persistent) {
-    const BlockNeeds needs = {generated.lowered.threads, generated.lowered.shared_bytes};
+  device["threads"] = generated.plan.first.threads;
+  device["shared_bytes"] = generated.plan.first.shared_bytes;
+  if (capability >= kLeastWaitingCapability) device["waits"] = true;
+  if (generated.plan.first.persistent) {
+    const BlockNeeds needs = {generated.plan.first.threads, generated.plan.first.shared_bytes};
     device["persistent"] = blocks_at_once(generated.resources, needs, capability);
   }
-  for (const gpu::TensorMap& map : generated.lowered.tensor_maps) device["tensor_maps"].push_back(to_json(map));
+  for (const gpu::TensorMap& map : generated.plan.first.tensor_maps) device["tensor_maps"].push_back(to_json(map));
   if (const auto& resources = generated.resources) {
     device["registers"] = resources->registers;
     device["spill_bytes"] = resources->spill_store_bytes + resources->spill_load_bytes;
@@ -42,7 +44,7 @@ Result<gpu::Generated> generate_code(const dsl::Kernel& kernel, const std::strin
   auto generated = generate(kernel, **target, config, emit, begin);
   if (!generated) return generated.error();
   nlohmann::json device = describe(*generated, (*target)->capability);
-  return gpu::Generated{std::move(generated->lowered), std::move(generated->code), std::move(generated->emitted),
+  return gpu::Generated{std::move(generated->plan), std::move(generated->code), std::move(generated->emitted),
                         std::move(device)};
 }
 
