@@ -44,6 +44,8 @@ struct DotPlan {
   int unit_bytes = 4;
   bool masks_columns = false;  // nothing is read or written behind column n-1, though vectors end there
   bool widen_b = false;        // B keeps its element type and is widened as it is read: each element is read once
+  bool scattered_a = false;    // rows of A may lie anywhere (dot_rows.cpp)
+  bool some_steps = false;     // fewer than k_units steps may do
 
   int64_t panel() const { return int64_t{block.vectors} * lanes; }
   int64_t panels() const { return (n + panel() - 1) / panel(); }
@@ -66,13 +68,14 @@ struct DotPlan {
 enum class LayoutA : uint8_t {
   kRows,     // those of a row follow each other
   kColumns,  // those of a column do
+  kPointers,  // as kRows, each row at an address of its own
 };
 
 // Where the micro-kernel reads an operand; distances in bytes.
 struct OperandA {
   LayoutA layout = LayoutA::kRows;
-  Value* pointer = nullptr;
-  Value* block = nullptr;  // from row to row, where blocks of rows begin
+  Value* pointer = nullptr;  // kPointers: to the addresses
+  Value* block = nullptr;    // from row to row, where blocks of rows begin
   Value* distance =
       nullptr;  // kRows: from row to row; kColumns: from column to column, null: by the height of the block
   Value* batch = nullptr;
@@ -97,14 +100,15 @@ struct OperandC {
 };
 
 // dot.cpp: how the product of a dot is computed.
-DotPlan plan_dot(const Context& c, const Op& dot);
+DotPlan plan_dot(Context& c, const Op& dot);
 
 // dot_accumulator.cpp: where the sums begin and end, in a slot of the result or where it is stored.
 Result<OperandC> accumulator(Context& c, const DotPlan& plan, ValueId acc, ValueId result);
 
 // dot_form.cpp
 DotForm choose_form(const CpuTarget& target, ElementType a, ElementType b, ElementType acc, bool tf32, int64_t m);
-Blocking choose_blocking(const CpuTarget& target, const DotForm& form, int lanes, int64_t m, int64_t n);
+// At most `most_rows` in a block.
+Blocking choose_blocking(const CpuTarget& target, const DotForm& form, int lanes, int64_t m, int64_t n, int most_rows);
 llvm::Type* vector_of(const DotPlan& plan, llvm::Type* scalar);
 
 // Where the blocks of one height begin and end, by row of A.
@@ -128,13 +132,21 @@ int64_t transposed_overrun(const DotPlan& plan);  // bytes written behind the la
 // dot_pack.cpp
 // An operand's element as it stands in a unit.
 Value* to_packed(Context& c, Builder& b, const DotForm& form, ElementType from, Value* x);
-Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id);
-Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id);
+// `steps`: so many of the units along K are read, from the first one on.
+Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id, Value* steps);
+Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id, Value* steps);
+// Rows of A, or those listed, into rows packed_row_bytes apart.
+Result<void> pack_a_rows(Context& c, const DotPlan& plan, ValueId id, Value* packed,
+                         const std::optional<Nest::Listed>& listed = std::nullopt);
 // Reserves scratch, and fills it with a byte.
 Value* reserve(Context& c, int64_t bytes);
 void fill_bytes(Context& c, Value* pointer, int value, int64_t bytes);
 int64_t packed_row_bytes(const DotPlan& plan);    // of A
 int64_t packed_panel_bytes(const DotPlan& plan);  // of B
+
+// dot_rows.cpp
+bool has_scattered_rows(Context& c, ValueId id);
+Result<OperandA> point_at_rows(Context& c, const DotPlan& plan, ValueId id, Value* steps);
 
 // dot_keep.cpp: a place for what is packed of `id`; `present` (i1): it holds that already.
 struct Kept {
@@ -149,8 +161,21 @@ Result<OperandB> unpack_scaled_b(Context& c, const DotPlan& plan, ValueId id, Va
 
 // dot_kernel.cpp: for one block of C,
 //   void f(ptr a, i64 a_distance, ptr b, i64 b_row, ptr from, i64 from_row, ptr to, i64 to_row, ptr correction, i1
-//   fresh, ptr ahead)
-enum KernelArgument : unsigned { kA, kADistance, kB, kBRow, kFrom, kFromRow, kTo, kToRow, kCorrection, kFresh, kAhead };
+//   fresh, ptr ahead, i64 steps)
+enum KernelArgument : unsigned {
+  kA,
+  kADistance,
+  kB,
+  kBRow,
+  kFrom,
+  kFromRow,
+  kTo,
+  kToRow,
+  kCorrection,
+  kFresh,
+  kAhead,
+  kStepCount
+};
 llvm::Function* declare_kernel(Context& c, const std::string& name);
 // For the last panel, or for any other one.
 llvm::Function* micro_kernel(Context& c, const DotPlan& plan, LayoutA layout, int rows, bool last);

@@ -1,6 +1,6 @@
 // Where the sums of a dot are kept: in the slot of its accumulator, updated in place. Zeros that start them are not
-// written there first, the micro-kernel begins with them. Sums that a loop carries and a store then puts into memory
-// unchanged go there in the loop's last turn, where the tile lies within the bounds of the store's mask and nothing
+// written there first, the micro-kernel begins with them. Sums that loops carry and a store then puts into memory
+// unchanged go there in the last turn of all, where the tile lies within the bounds of the store's mask and nothing
 // else reaches that memory: then the store finds its work done. (Not in every turn: the rows of a matrix may lie so
 // that they fight for the sets of a cache, those of a slot do not.)
 #include "cpu/dot.h"
@@ -15,14 +15,16 @@ bool is_zeros(const Context& c, ValueId id) {
   return value && value->isNullValue();
 }
 
-// The dot that alone reads carried value number i and makes its next one.
+// The dot that alone reads carried value number i and makes its next one, in this loop or in one that it consists of.
 const Op* dot_of(const Context& c, const Op& loop, size_t i) {
   const dsl::Region& region = loop.regions[0];
   const ValueId argument = region.args[i + 1], next = region.ops.back().operands[i];
-  const Op* dot = c.definition[next];
-  const bool alone = dot && dot->code == OpCode::kDot && dot->operands[2] == argument && c.home[next] == &region &&
-                     c.use_count[argument] == 1 && c.use_count[next] == 1;
-  return alone ? dot : nullptr;
+  const Op* op = c.definition[next];
+  if (!op || c.home[next] != &region || c.use_count[argument] != 1 || c.use_count[next] != 1) return nullptr;
+  if (op->code == OpCode::kDot) return op->operands[2] == argument ? op : nullptr;
+  if (op->code != OpCode::kFor) return nullptr;
+  const auto j = static_cast<size_t>(llvm::find(op->results, next) - op->results.begin());
+  return op->operands[j + 3] == argument ? dot_of(c, *op, j) : nullptr;
 }
 
 bool has_effects(const dsl::Region& region) {
@@ -93,8 +95,21 @@ bool accumulates_from_zeros(const Context& c, const Op& loop, size_t i) {
   return dsl::concrete_shape(c.type(init)).back() > 1 && dot_of(c, loop, i);
 }
 
-DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i, Value* runs) {
+bool continues_accumulator(const Context& c, const Op& loop, size_t i) {
+  const ValueId init = loop.operands[i + 3];
+  if (c.type(init).is_scalar() || !c.slots[init] || !dot_of(c, loop, i)) return false;
+  const auto known = c.dot_accumulators.find(c.slots[init]->offset);
+  return known != c.dot_accumulators.end() && known->second.fresh;
+}
+
+DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i) {
+  auto variable = [&](bool value) {
+    Value* out = entry_alloca(c, c.b.getInt1Ty());
+    c.b.CreateStore(c.b.getInt1(value), out);
+    return out;
+  };
   DotAccumulator out;
+  out.fresh = variable(true);
   const Op& dot = *dot_of(c, loop, i);
   const DotPlan plan = plan_dot(c, dot);
   const Op* store = store_of(c, loop, loop.results[i]);
@@ -109,7 +124,8 @@ DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i, Value*
   if (!unit_stride || !unit_stride->isOne()) return out;
   const size_t row = view->strides.size() - 2;
   Value* bytes = c.i64(dsl::info(plan.form.acc).bytes);
-  out.in_place = c.b.CreateAnd(view->whole, runs);
+  out.in_place = view->whole;
+  out.stored = variable(false);
   out.pointer = view->pointer;
   out.row = c.b.CreateMul(view->strides[row], bytes);
   out.batch = row > 0 ? c.b.CreateMul(view->strides[0], bytes) : c.i64(0);
@@ -130,9 +146,12 @@ Result<OperandC> accumulator(Context& c, const DotPlan& plan, ValueId acc, Value
   const auto carried = c.dot_accumulators.find(slot->offset);
   if (carried == c.dot_accumulators.end()) return out;
   const DotAccumulator& sums = carried->second;
-  out.fresh = sums.fresh;
+  if (!sums.fresh) return out;
+  out.fresh = b.CreateLoad(b.getInt1Ty(), sums.fresh);
+  b.CreateStore(b.getFalse(), sums.fresh);
   if (!sums.in_place) return out;
   Value* store = b.CreateAnd(sums.in_place, sums.last);
+  b.CreateStore(store, sums.stored);
   out.to.pointer = b.CreateSelect(store, sums.pointer, kept.pointer);
   out.to.row = b.CreateSelect(store, sums.row, kept.row);
   out.to.batch = b.CreateSelect(store, sums.batch, kept.batch);

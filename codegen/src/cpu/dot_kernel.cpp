@@ -51,20 +51,59 @@ class MicroKernel {
 
   void emit() {
     b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "entry", fn_));
-    std::vector<Value*> sums = first_sums();
-    std::vector<Value*> at = layout_ == LayoutA::kColumns ? std::vector<Value*>{fn_->getArg(kA)}
-                                                          : row_pointers(fn_->getArg(kA), fn_->getArg(kADistance));
+    std::vector<Value*> sums = first_sums(), at = first_units();
     at.push_back(fn_->getArg(kB));
     const int64_t turns = plan_.k_units / kSteps;
-    if (turns > 1) emit_turns(turns, sums, at);
-    for (int64_t k = turns > 1 ? turns * kSteps : 0; k < plan_.k_units; ++k) step(sums, at);
+    if (plan_.some_steps && turns > 1) {
+      Value *steps = fn_->getArg(kStepCount), *some_turns = b_.CreateLShr(steps, c_.i64(1));
+      when(b_.CreateIsNotNull(some_turns), sums, at, [&] { emit_turns(some_turns, sums, at); });
+      when(b_.CreateTrunc(steps, b_.getInt1Ty()), sums, at, [&] { step(sums, at); });
+    } else {
+      if (turns > 1) emit_turns(c_.i64(turns), sums, at);
+      for (int64_t k = turns > 1 ? turns * kSteps : 0; k < plan_.k_units; ++k) step(sums, at);
+    }
     store_sums(sums);
     b_.CreateRetVoid();
   }
 
  private:
+  // What moves along A: an address, those of some rows, or the distance from the beginnings of all rows.
+  std::vector<Value*> first_units() {
+    Value *a = fn_->getArg(kA), *distance = fn_->getArg(kADistance);
+    if (layout_ == LayoutA::kColumns) return {a};
+    if (layout_ == LayoutA::kRows) return row_pointers(a, distance);
+    for (int row = 0; row < rows_; ++row) {
+      Value* at = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), a, static_cast<uint64_t>(row));
+      rows_of_a_.push_back(b_.CreateAlignedLoad(b_.getPtrTy(), at, llvm::Align(8)));
+    }
+    return {c_.i64(0)};
+  }
+
+  // `if (condition) body()`, which changes `sums` and `at`.
+  void when(Value* condition, std::vector<Value*>& sums, std::vector<Value*>& at, llvm::function_ref<void()> body) {
+    auto* before = b_.GetInsertBlock();
+    auto* then = llvm::BasicBlock::Create(b_.getContext(), "then", fn_);
+    auto* after = llvm::BasicBlock::Create(b_.getContext(), "after", fn_);
+    b_.CreateCondBr(condition, then, after);
+    b_.SetInsertPoint(then);
+    const std::vector<Value*> old_sums = sums, old_at = at;
+    body();
+    auto* end = b_.GetInsertBlock();
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+    auto merge = [&](const std::vector<Value*>& from, std::vector<Value*>& values) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        auto* merged = phi(from[i], before);
+        merged->addIncoming(values[i], end);
+        values[i] = merged;
+      }
+    };
+    merge(old_sums, sums);
+    merge(old_at, at);
+  }
+
   // A loop over the steps, with the values of `sums` and the pointers of `at` going through it.
-  void emit_turns(int64_t turns, std::vector<Value*>& sums, std::vector<Value*>& at) {
+  void emit_turns(Value* turns, std::vector<Value*>& sums, std::vector<Value*>& at) {
     auto* before = b_.GetInsertBlock();
     auto* loop = llvm::BasicBlock::Create(b_.getContext(), "k", fn_);
     auto* after = llvm::BasicBlock::Create(b_.getContext(), "store", fn_);
@@ -78,7 +117,7 @@ class MicroKernel {
     llvm::PHINode* ahead = plan_.panels_come_ahead() ? phi(fn_->getArg(kAhead), before) : nullptr;
     if (ahead) {
       cpu::prefetch(b_, ahead, Into::kL2);
-      const int64_t turns_of_panel = turns * plan_.m / rows_;
+      const int64_t turns_of_panel = plan_.k_units / kSteps * plan_.m / rows_;
       const int64_t distance = (packed_panel_bytes(plan_) + turns_of_panel - 1) / turns_of_panel;
       ahead->addIncoming(b_.CreateGEP(b_.getInt8Ty(), ahead, c_.i64(distance)), loop);
     }
@@ -88,7 +127,7 @@ class MicroKernel {
     }
     Value* next = b_.CreateAdd(turn, c_.i64(1));
     turn->addIncoming(next, loop);
-    b_.CreateCondBr(b_.CreateICmpULT(next, c_.i64(turns)), loop, after);
+    b_.CreateCondBr(b_.CreateICmpULT(next, turns), loop, after);
     b_.SetInsertPoint(after);
   }
 
@@ -207,6 +246,7 @@ class MicroKernel {
 
   Value* unit_of_a(const std::vector<Value*>& at, int row) {
     if (layout_ == LayoutA::kColumns) return byte_gep(at[0], c_.i64(int64_t{row} * plan_.unit_bytes));
+    if (layout_ == LayoutA::kPointers) return byte_gep(rows_of_a_[static_cast<size_t>(row)], at[0]);
     return row_of(at, fn_->getArg(kADistance), row);
   }
 
@@ -227,6 +267,10 @@ class MicroKernel {
     }
     for (Value*& pointer : at) {
       const bool of_b = &pointer == &at.back();
+      if (!of_b && layout_ == LayoutA::kPointers) {
+        pointer = b_.CreateAdd(pointer, c_.i64(plan_.unit_bytes));
+        continue;
+      }
       Value* along =
           layout_ == LayoutA::kColumns ? fn_->getArg(kADistance) : static_cast<Value*>(c_.i64(plan_.unit_bytes));
       pointer = byte_gep(pointer, of_b ? fn_->getArg(kBRow) : along);
@@ -237,7 +281,8 @@ class MicroKernel {
   const DotPlan& plan_;
   LayoutA layout_;
   int rows_, vectors_;
-  Value* tail_ = nullptr;  // the lanes of the last vector that exist; null: all
+  Value* tail_ = nullptr;          // the lanes of the last vector that exist; null: all
+  std::vector<Value*> rows_of_a_;  // kPointers: where they begin
   llvm::Function* fn_;
   Builder b_;
   llvm::Type *sum_type_, *acc_type_;
@@ -279,7 +324,8 @@ llvm::Function* declare_kernel(Context& c, const std::string& name) {
   llvm::Type *pointer = c.b.getPtrTy(), *number = c.b.getInt64Ty();
   auto* type = llvm::FunctionType::get(
       c.b.getVoidTy(),
-      {pointer, number, pointer, number, pointer, number, pointer, number, pointer, c.b.getInt1Ty(), pointer}, false);
+      {pointer, number, pointer, number, pointer, number, pointer, number, pointer, c.b.getInt1Ty(), pointer, number},
+      false);
   auto* fn = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, c.module);
   fn->addFnAttr(llvm::Attribute::NoInline);
   fn->addFnAttr(llvm::Attribute::NoUnwind);
@@ -288,11 +334,14 @@ llvm::Function* declare_kernel(Context& c, const std::string& name) {
 }
 
 llvm::Function* micro_kernel(Context& c, const DotPlan& plan, LayoutA layout, int rows, bool last) {
-  std::string name = layout == LayoutA::kColumns ? "kiln.dot.columns." : "kiln.dot.rows.";
+  std::string name = layout == LayoutA::kColumns    ? "kiln.dot.columns."
+                     : layout == LayoutA::kPointers ? "kiln.dot.pointers."
+                                                    : "kiln.dot.rows.";
   name += std::to_string(rows) + "x" + std::to_string(plan.block.vectors);
   if (last) name += ".last." + std::to_string(plan.n);
   for (ElementType type : {plan.form.packed, plan.widen_b ? plan.form.b : plan.form.packed, plan.form.acc})
     name += "." + std::string(dsl::info(type).name);
+  if (plan.some_steps) name += ".most";
   for (int64_t number : {static_cast<int64_t>(plan.form.step), plan.k_units, plan.panels_come_ahead() ? plan.m : 0,
                          int64_t{plan.form.flip_a} + 2 * plan.form.b_unsigned + 4 * (plan.m <= plan.block.rows)})
     name += "." + std::to_string(number);

@@ -1,0 +1,118 @@
+// Rows of A that lie in memory one by one, each with K along it, but at no fixed distance from each other: pixels of an
+// image as a convolution sees them, rows that indices choose. The micro-kernel takes their addresses from a table.
+//
+//   for row:  table[row] = &x[f(row)]        where the mask holds at both ends of the row, and so between them
+//                          &packed[row]      else: these rows are copied, with zeros where the mask does not hold
+#include "cpu/dot.h"
+
+namespace kiln::codegen::cpu {
+namespace {
+
+constexpr int kRow = 0, kFirst = 1, kLast = 2;  // dimensions of the nest: rows, and the two ends of one
+constexpr int64_t kPointerBytes = 8;
+
+// A vector of pointers, whatever form the address has.
+Value* pointers_of(Nest& nest, const Nest::Address& address, int64_t bytes) {
+  Builder& b = nest.b;
+  if (address.pointer->getType()->isVectorTy()) return address.pointer;
+  std::vector<llvm::Constant*> lanes;
+  for (int i = 0; i < nest.width(); ++i) {
+    lanes.push_back(b.getInt64(address.contiguous ? static_cast<uint64_t>(i * bytes) : 0));
+  }
+  return b.CreateGEP(b.getInt8Ty(), nest.splat(address.pointer), llvm::ConstantVector::get(lanes));
+}
+
+struct Table {
+  Value *rows, *packed;
+  Value* holes;          // i8 by row: it must be copied
+  Value* any = nullptr;  // variable, i1: there is such a row
+};
+
+Result<void> fill_chunk(Nest& nest, const DotPlan& plan, const Op& load, const Table& table) {
+  Builder& b = nest.b;
+  Context& c = nest.c;
+  auto address = nest.address(load.operands[0], {kRow, kFirst});
+  if (!address) return address.error();
+  Value* pointers = pointers_of(nest, *address, dsl::info(plan.form.a).bytes);
+  if (load.operands.size() > 1) {
+    auto first = nest.evaluate(load.operands[1], {kRow, kFirst}), last = nest.evaluate(load.operands[1], {kRow, kLast});
+    if (!first) return first.error();
+    if (!last) return last.error();
+    Value* hole = b.CreateNot(b.CreateAnd(nest.splat(*first), nest.splat(*last)));
+    b.CreateAlignedStore(b.CreateZExt(hole, like(hole, b.getInt8Ty())),
+                         b.CreateInBoundsGEP(b.getInt8Ty(), table.holes, nest.index(kRow)), llvm::Align(1));
+    b.CreateStore(b.CreateOr(b.CreateLoad(b.getInt1Ty(), table.any), b.CreateOrReduce(hole)), table.any);
+    std::vector<llvm::Constant*> distances;
+    for (int i = 0; i < nest.width(); ++i) distances.push_back(c.i64(i * packed_row_bytes(plan)));
+    Value* first_row =
+        b.CreateInBoundsGEP(b.getInt8Ty(), table.packed, b.CreateMul(nest.index(kRow), c.i64(packed_row_bytes(plan))));
+    Value* copies = b.CreateGEP(b.getInt8Ty(), nest.splat(first_row), llvm::ConstantVector::get(distances));
+    pointers = b.CreateSelect(hole, copies, pointers);
+  }
+  b.CreateAlignedStore(pointers, b.CreateInBoundsGEP(b.getPtrTy(), table.rows, nest.index(kRow)),
+                       llvm::Align(kPointerBytes));
+  return {};
+}
+
+// The numbers of the rows to be copied, in order.
+Nest::Listed list_holes(Context& c, const DotPlan& plan, const Table& table) {
+  Builder& b = c.b;
+  Value* list = reserve(c, plan.m * 8);
+  Value* count = entry_alloca(c, b.getInt64Ty());
+  b.CreateStore(c.i64(0), count);
+  emit_loop(
+      b, c.i64(0), c.i64(plan.m), c.i64(1), "hole", [](llvm::Instruction*) {},
+      [&](Value* row) {
+        Value* at = b.CreateLoad(b.getInt64Ty(), count);
+        b.CreateStore(row, b.CreateInBoundsGEP(b.getInt64Ty(), list, at));
+        Value* hole = b.CreateLoad(b.getInt8Ty(), b.CreateInBoundsGEP(b.getInt8Ty(), table.holes, row));
+        b.CreateStore(b.CreateAdd(at, b.CreateZExt(hole, b.getInt64Ty())), count);
+      });
+  return {list, b.CreateLoad(b.getInt64Ty(), count)};
+}
+
+Result<void> fill_table(Context& c, const DotPlan& plan, ValueId id, Value* steps, Table table) {
+  Builder& b = c.b;
+  const Op& load = *c.definition[id];
+  const int lanes = c.target.vector_bytes / 4;
+  table.holes = reserve(c, plan.m + lanes);
+  table.any = entry_alloca(c, b.getInt1Ty());
+  b.CreateStore(b.getFalse(), table.any);
+  Nest nest(c, {plan.m, plan.k, plan.k});
+  nest.set_vector_dim(kRow);
+  nest.set_width(lanes);
+  nest.fix_dim(kFirst, c.i64(0));
+  nest.fix_dim(kLast, b.CreateSub(steps, c.i64(1)));
+  Nest::Body body;
+  body.chunk = [&] { return fill_chunk(nest, plan, load, table); };
+  if (auto done = nest.walk(body, false); !done) return done;
+  if (load.operands.size() < 2) return {};
+  return unless(c, b.CreateNot(b.CreateLoad(b.getInt1Ty(), table.any)),
+                [&] { return pack_a_rows(c, plan, id, table.packed, list_holes(c, plan, table)); });
+}
+
+}  // namespace
+
+bool has_scattered_rows(Context& c, ValueId id) {
+  const Op* load = c.definition[id];
+  const auto shape = dsl::concrete_shape(c.type(id));
+  if (!load || load->code != OpCode::kLoad || c.materialise[id] || shape.size() != 2 || shape[0] < 2 || shape[1] < 2)
+    return false;
+  const Nest nest(c, shape);
+  return nest.pointers_along(load->operands[0], nest.identity(), 0) == Nest::Along::kSomehow &&
+         nest.pointers_along(load->operands[0], nest.identity(), 1) == Nest::Along::kByOne &&
+         (load->operands.size() < 2 || nest.is_convex_along(load->operands[1], nest.identity(), 1));
+}
+
+Result<OperandA> point_at_rows(Context& c, const DotPlan& plan, ValueId id, Value* steps) {
+  const int64_t rows_bytes = plan.m * packed_row_bytes(plan);
+  const int64_t table_bytes = (plan.m + c.target.vector_bytes) * kPointerBytes;
+  const auto [packed, present] = keep(c, id, rows_bytes + table_bytes);
+  Value* rows = c.b.CreateConstInBoundsGEP1_64(c.b.getInt8Ty(), packed, static_cast<uint64_t>(rows_bytes));
+  auto done =
+      unless(c, present, [&, packed = packed] { return fill_table(c, plan, id, steps, {rows, packed, nullptr}); });
+  if (!done) return done.error();
+  return OperandA{LayoutA::kPointers, rows, c.i64(kPointerBytes), c.i64(0), c.i64(0)};
+}
+
+}  // namespace kiln::codegen::cpu
