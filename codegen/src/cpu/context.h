@@ -56,13 +56,14 @@ struct Slot {
 // The accumulator of a dot that a loop, or a nest of them, carries from zeros on, see dot_accumulator.cpp. Distances in
 // bytes.
 struct DotAccumulator {
-  Value* fresh = nullptr;  // variable, i1: it is all zeros, whatever its slot holds; null behind the loops
-  Value* last = nullptr;   // i1: this turn of the loops is the last one
+  Value* fresh = nullptr;     // variable, i1: it is all zeros, whatever its slot holds; null behind the loops
+  Value* last = nullptr;      // i1: this turn of the loops is the last one
   Value* in_place = nullptr;  // i1: the last turn may put it where a store wants it, not into its slot; null: never
   Value* stored = nullptr;    // variable, i1: the last turn did
   Value* pointer = nullptr;
   Value* row = nullptr;
   Value* batch = nullptr;
+  Value* rows = nullptr;  // i64: a store takes so many of its rows and nobody sees the others; null: all of them
 };
 
 struct Context : ElementContext {

@@ -63,7 +63,9 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
         if (rows.begin == rows.end) continue;
         llvm::Function* kernel =
             plan.tiles() ? tile_kernel(c, plan, rows.height) : micro_kernel(c, plan, a.layout, rows.height, last);
-        emit_loop(b, c.i64(rows.begin), c.i64(rows.end), c.i64(rows.height), "block", none, [&](Value* row) {
+        Value* end = c.i64(rows.end);
+        if (sums.rows) end = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, sums.rows);
+        emit_loop(b, c.i64(rows.begin), end, c.i64(rows.height), "block", none, [&](Value* row) {
           // The block's share of the next panel; what lies behind the last one is mostly the first one of the next
           // turn.
           Value* ahead =
@@ -87,10 +89,10 @@ struct Operands {
 };
 
 Result<void> lower_product(Context& c, const Op& op, const DotPlan& plan, ValueId acc, Value* steps,
-                           const std::function<Result<Operands>()>& operands) {
+                           const std::function<Result<Operands>(const OperandC&)>& operands) {
   auto sums = accumulator(c, plan, acc, op.results[0]);
   if (!sums) return sums.error();
-  auto packed = operands();
+  auto packed = operands(*sums);
   if (!packed) return packed.error();
   run_blocks(c, plan, packed->a, packed->b, *sums, steps);
   return {};
@@ -140,8 +142,8 @@ Result<void> lower_dot(Context& c, const Op& op) {
   Value* steps = steps_to_zeros(c, plan, a, b);
   plan.some_steps = steps != nullptr;
   if (!steps) steps = c.i64(plan.k_units);
-  return lower_product(c, op, plan, acc, steps, [&]() -> Result<Operands> {
-    auto packed_a = pack_a(c, plan, a, steps);
+  return lower_product(c, op, plan, acc, steps, [&](const OperandC& sums) -> Result<Operands> {
+    auto packed_a = pack_a(c, plan, a, steps, sums.rows);
     if (!packed_a) return packed_a.error();
     auto packed_b = pack_b(c, plan, b, steps);
     if (!packed_b) return packed_b.error();
@@ -156,7 +158,7 @@ Result<void> lower_dot_scaled(Context& c, const Op& op) {
   form.a = form.b = form.packed = form.sum = ElementType::kF64;
   form.acc = ElementType::kF32;
   const DotPlan plan = make_plan(c, form, dsl::concrete_shape(c.type(op.results[0])), 32 * scales[1]);
-  return lower_product(c, op, plan, op.operands[4], c.i64(plan.k_units), [&]() -> Result<Operands> {
+  return lower_product(c, op, plan, op.operands[4], c.i64(plan.k_units), [&](const OperandC&) -> Result<Operands> {
     auto a = unpack_scaled_a(c, plan, op.operands[0], op.operands[1]);
     if (!a) return a.error();
     auto b = unpack_scaled_b(c, plan, op.operands[2], op.operands[3]);

@@ -66,8 +66,8 @@ struct DotPlan {
 
 // How the units of A lie, which the micro-kernel's addresses build upon.
 enum class LayoutA : uint8_t {
-  kRows,     // those of a row follow each other
-  kColumns,  // those of a column do
+  kRows,      // those of a row follow each other
+  kColumns,   // those of a column do
   kPointers,  // as kRows, each row at an address of its own
 };
 
@@ -97,6 +97,7 @@ struct Sums {
 struct OperandC {
   Sums from, to;           // before and after this product
   Value* fresh = nullptr;  // i1: zeros before, whatever memory holds
+  Value* rows = nullptr;   // i64: of more than so many nobody sees the sums; null: all are seen
 };
 
 // dot.cpp: how the product of a dot is computed.
@@ -132,8 +133,9 @@ int64_t transposed_overrun(const DotPlan& plan);  // bytes written behind the la
 // dot_pack.cpp
 // An operand's element as it stands in a unit.
 Value* to_packed(Context& c, Builder& b, const DotForm& form, ElementType from, Value* x);
-// `steps`: so many of the units along K are read, from the first one on.
-Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id, Value* steps);
+// `steps`: so many of the units along K are read, from the first one on. `rows`: those of A from there on do not
+// matter, but for the last block that begins before; null: all do.
+Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows);
 Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id, Value* steps);
 // Rows of A, or those listed, into rows packed_row_bytes apart.
 Result<void> pack_a_rows(Context& c, const DotPlan& plan, ValueId id, Value* packed,
@@ -146,7 +148,7 @@ int64_t packed_panel_bytes(const DotPlan& plan);  // of B
 
 // dot_rows.cpp
 bool has_scattered_rows(Context& c, ValueId id);
-Result<OperandA> point_at_rows(Context& c, const DotPlan& plan, ValueId id, Value* steps);
+Result<OperandA> point_at_rows(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows);
 
 // dot_keep.cpp: a place for what is packed of `id`; `present` (i1): it holds that already.
 struct Kept {

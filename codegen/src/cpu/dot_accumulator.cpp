@@ -46,6 +46,31 @@ const Op* store_of(const Context& c, const Op& loop, ValueId result) {
   return nullptr;
 }
 
+// All scalars that a value is computed from are known by now.
+bool available(const Context& c, ValueId id) {
+  if (c.type(id).is_scalar()) return c.scalars[id] != nullptr;
+  const Op* op = c.definition[id];
+  return op && op->regions.empty() &&
+         llvm::all_of(op->operands, [&](ValueId operand) { return available(c, operand); });
+}
+
+// So many rows of a loop's result a store takes, as it is or with ops applied to each element, and nobody sees the
+// others; null where that is not so. Not through ops that could trap on what they hold then.
+Value* rows_seen(Context& c, ValueId result) {
+  for (ValueId id = result; c.use_count[id] == 1;) {
+    const auto user = llvm::find_if(c.region->ops, [&](const Op& op) { return llvm::is_contained(op.operands, id); });
+    if (user == c.region->ops.end()) return nullptr;
+    if (user->code == OpCode::kStore) {
+      if (user->operands[1] != id || user->operands.size() < 3 || !available(c, user->operands[2])) return nullptr;
+      Nest nest(c, dsl::concrete_shape(c.type(id)));
+      return nest.bound_of_mask(user->operands[2], nest.identity(), nest.rank() - 2);
+    }
+    if (!dsl::info(user->code).has(dsl::kElementwise) || !dsl::is_float(c.type(id).element)) return nullptr;
+    id = user->results[0];
+  }
+  return nullptr;
+}
+
 // The memory behind these pointers is reached by them alone, as far as this kernel goes.
 bool reached_alone(const Context& c, ValueId pointers) {
   for (ValueId at = pointers; c.use_count[at] == 1;) {
@@ -57,14 +82,6 @@ bool reached_alone(const Context& c, ValueId pointers) {
     at = op->operands[0];
   }
   return false;
-}
-
-// All scalars that a value is computed from are known by now.
-bool available(const Context& c, ValueId id) {
-  if (c.type(id).is_scalar()) return c.scalars[id] != nullptr;
-  const Op* op = c.definition[id];
-  return op && op->regions.empty() &&
-         llvm::all_of(op->operands, [&](ValueId operand) { return available(c, operand); });
 }
 
 // A slot that holds the accumulator and may be written: that of `acc` where this dot is its only reader, else a copy.
@@ -110,6 +127,7 @@ DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i) {
   };
   DotAccumulator out;
   out.fresh = variable(true);
+  out.rows = rows_seen(c, loop.results[i]);
   const Op& dot = *dot_of(c, loop, i);
   const DotPlan plan = plan_dot(c, dot);
   const Op* store = store_of(c, loop, loop.results[i]);
@@ -147,6 +165,7 @@ Result<OperandC> accumulator(Context& c, const DotPlan& plan, ValueId acc, Value
   if (carried == c.dot_accumulators.end()) return out;
   const DotAccumulator& sums = carried->second;
   if (!sums.fresh) return out;
+  out.rows = sums.rows;
   out.fresh = b.CreateLoad(b.getInt1Ty(), sums.fresh);
   b.CreateStore(b.getFalse(), sums.fresh);
   if (!sums.in_place) return out;

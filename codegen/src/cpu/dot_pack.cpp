@@ -165,12 +165,12 @@ Result<OperandA> pack_a_columns(Context& c, const DotPlan& plan, ValueId id, con
 
 }  // namespace
 
-Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id, Value* steps) {
+Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows) {
   Builder& b = c.b;
   const DotForm& form = plan.form;
   const int row = c.type(id).rank() - 2, bits = dsl::info(form.a).bits;
   const bool as_packed = bits == dsl::info(form.packed).bits && !form.round_tf32 && !form.flip_a;
-  if (plan.scattered_a && !c.slots[id]) return point_at_rows(c, plan, id, steps);
+  if (plan.scattered_a && !c.slots[id]) return point_at_rows(c, plan, id, steps, rows);
   Nest::Extents read;
   if (plan.some_steps) read.emplace_back(row + 1, steps);
   if (form.step == Step::kFma && plan.k > 1 && plan.m > 1) {

@@ -24,13 +24,40 @@ Value* pointers_of(Nest& nest, const Nest::Address& address, int64_t bytes) {
 
 struct Table {
   Value *rows, *packed;
-  Value* holes;          // i8 by row: it must be copied
-  Value* any = nullptr;  // variable, i1: there is such a row
+  Value* end;    // rows from here on are never read
+  Value* holes;  // i32: rows that must be copied, in order
+  Value* count;  // variable, i64: how many
 };
+
+// Adds the rows of a chunk that must be copied to the list; gives where they are copied to.
+Value* list_holes(Nest& nest, const DotPlan& plan, const Table& table, Value* hole) {
+  Builder& b = nest.b;
+  Context& c = nest.c;
+  const auto lanes = static_cast<unsigned>(nest.width());
+  std::vector<llvm::Constant*> numbers, distances;
+  for (unsigned i = 0; i < lanes; ++i) {
+    numbers.push_back(b.getInt32(i));
+    distances.push_back(c.i64(i * packed_row_bytes(plan)));
+  }
+  Value* row = nest.index(kRow);
+  hole = b.CreateAnd(hole, nest.lanes_below(table.end));
+  emit_if(
+      b, b.CreateOrReduce(hole), "holes", [](llvm::Instruction*) {},
+      [&] {
+        Value* count = b.CreateLoad(b.getInt64Ty(), table.count);
+        Value* rows = b.CreateAdd(nest.splat(b.CreateTrunc(row, b.getInt32Ty())), llvm::ConstantVector::get(numbers));
+        b.CreateIntrinsic(llvm::Intrinsic::masked_compressstore, {rows->getType()},
+                          {rows, b.CreateInBoundsGEP(b.getInt32Ty(), table.holes, count), hole});
+        Value* bits = b.CreateBitCast(hole, b.getIntNTy(lanes));
+        Value* more = b.CreateZExt(b.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, bits), b.getInt64Ty());
+        b.CreateStore(b.CreateAdd(count, more), table.count);
+      });
+  Value* first = b.CreateInBoundsGEP(b.getInt8Ty(), table.packed, b.CreateMul(row, c.i64(packed_row_bytes(plan))));
+  return b.CreateGEP(b.getInt8Ty(), nest.splat(first), llvm::ConstantVector::get(distances));
+}
 
 Result<void> fill_chunk(Nest& nest, const DotPlan& plan, const Op& load, const Table& table) {
   Builder& b = nest.b;
-  Context& c = nest.c;
   auto address = nest.address(load.operands[0], {kRow, kFirst});
   if (!address) return address.error();
   Value* pointers = pointers_of(nest, *address, dsl::info(plan.form.a).bytes);
@@ -39,45 +66,20 @@ Result<void> fill_chunk(Nest& nest, const DotPlan& plan, const Op& load, const T
     if (!first) return first.error();
     if (!last) return last.error();
     Value* hole = b.CreateNot(b.CreateAnd(nest.splat(*first), nest.splat(*last)));
-    b.CreateAlignedStore(b.CreateZExt(hole, like(hole, b.getInt8Ty())),
-                         b.CreateInBoundsGEP(b.getInt8Ty(), table.holes, nest.index(kRow)), llvm::Align(1));
-    b.CreateStore(b.CreateOr(b.CreateLoad(b.getInt1Ty(), table.any), b.CreateOrReduce(hole)), table.any);
-    std::vector<llvm::Constant*> distances;
-    for (int i = 0; i < nest.width(); ++i) distances.push_back(c.i64(i * packed_row_bytes(plan)));
-    Value* first_row =
-        b.CreateInBoundsGEP(b.getInt8Ty(), table.packed, b.CreateMul(nest.index(kRow), c.i64(packed_row_bytes(plan))));
-    Value* copies = b.CreateGEP(b.getInt8Ty(), nest.splat(first_row), llvm::ConstantVector::get(distances));
-    pointers = b.CreateSelect(hole, copies, pointers);
+    pointers = b.CreateSelect(hole, list_holes(nest, plan, table, hole), pointers);
   }
   b.CreateAlignedStore(pointers, b.CreateInBoundsGEP(b.getPtrTy(), table.rows, nest.index(kRow)),
                        llvm::Align(kPointerBytes));
   return {};
 }
 
-// The numbers of the rows to be copied, in order.
-Nest::Listed list_holes(Context& c, const DotPlan& plan, const Table& table) {
-  Builder& b = c.b;
-  Value* list = reserve(c, plan.m * 8);
-  Value* count = entry_alloca(c, b.getInt64Ty());
-  b.CreateStore(c.i64(0), count);
-  emit_loop(
-      b, c.i64(0), c.i64(plan.m), c.i64(1), "hole", [](llvm::Instruction*) {},
-      [&](Value* row) {
-        Value* at = b.CreateLoad(b.getInt64Ty(), count);
-        b.CreateStore(row, b.CreateInBoundsGEP(b.getInt64Ty(), list, at));
-        Value* hole = b.CreateLoad(b.getInt8Ty(), b.CreateInBoundsGEP(b.getInt8Ty(), table.holes, row));
-        b.CreateStore(b.CreateAdd(at, b.CreateZExt(hole, b.getInt64Ty())), count);
-      });
-  return {list, b.CreateLoad(b.getInt64Ty(), count)};
-}
-
 Result<void> fill_table(Context& c, const DotPlan& plan, ValueId id, Value* steps, Table table) {
   Builder& b = c.b;
   const Op& load = *c.definition[id];
   const int lanes = c.target.vector_bytes / 4;
-  table.holes = reserve(c, plan.m + lanes);
-  table.any = entry_alloca(c, b.getInt1Ty());
-  b.CreateStore(b.getFalse(), table.any);
+  table.holes = reserve(c, (plan.m + lanes) * 4);
+  table.count = entry_alloca(c, b.getInt64Ty());
+  b.CreateStore(c.i64(0), table.count);
   Nest nest(c, {plan.m, plan.k, plan.k});
   nest.set_vector_dim(kRow);
   nest.set_width(lanes);
@@ -87,8 +89,9 @@ Result<void> fill_table(Context& c, const DotPlan& plan, ValueId id, Value* step
   body.chunk = [&] { return fill_chunk(nest, plan, load, table); };
   if (auto done = nest.walk(body, false); !done) return done;
   if (load.operands.size() < 2) return {};
-  return unless(c, b.CreateNot(b.CreateLoad(b.getInt1Ty(), table.any)),
-                [&] { return pack_a_rows(c, plan, id, table.packed, list_holes(c, plan, table)); });
+  Value* count = b.CreateLoad(b.getInt64Ty(), table.count);
+  return unless(c, b.CreateIsNull(count),
+                [&] { return pack_a_rows(c, plan, id, table.packed, Nest::Listed{table.holes, count}); });
 }
 
 }  // namespace
@@ -104,15 +107,22 @@ bool has_scattered_rows(Context& c, ValueId id) {
          (load->operands.size() < 2 || nest.is_convex_along(load->operands[1], nest.identity(), 1));
 }
 
-Result<OperandA> point_at_rows(Context& c, const DotPlan& plan, ValueId id, Value* steps) {
+Result<OperandA> point_at_rows(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows) {
+  Builder& b = c.b;
   const int64_t rows_bytes = plan.m * packed_row_bytes(plan);
   const int64_t table_bytes = (plan.m + c.target.vector_bytes) * kPointerBytes;
   const auto [packed, present] = keep(c, id, rows_bytes + table_bytes);
-  Value* rows = c.b.CreateConstInBoundsGEP1_64(c.b.getInt8Ty(), packed, static_cast<uint64_t>(rows_bytes));
-  auto done =
-      unless(c, present, [&, packed = packed] { return fill_table(c, plan, id, steps, {rows, packed, nullptr}); });
+  Value* table = b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), packed, static_cast<uint64_t>(rows_bytes));
+  // What is kept serves others, who may want more rows.
+  Value* end = c.i64(plan.m);
+  if (rows && llvm::isa<llvm::Constant>(present)) {
+    end = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, b.CreateAdd(rows, c.i64(plan.block.rows)));
+  }
+  auto done = unless(c, present, [&, packed = packed] {
+    return fill_table(c, plan, id, steps, {table, packed, end, nullptr, nullptr});
+  });
   if (!done) return done.error();
-  return OperandA{LayoutA::kPointers, rows, c.i64(kPointerBytes), c.i64(0), c.i64(0)};
+  return OperandA{LayoutA::kPointers, table, c.i64(kPointerBytes), c.i64(0), c.i64(0)};
 }
 
 }  // namespace kiln::codegen::cpu

@@ -88,8 +88,12 @@ Value* Nest::bound_along(ValueId id, int dim) {
     op = c.definition[id];
   }
   if (!op || op->code != OpCode::kLoad || op->operands.size() != 2) return nullptr;
+  return bound_of_mask(op->operands[1], point, dim);
+}
+
+Value* Nest::bound_of_mask(ValueId id, const Point& point, int dim) {
   Value* bound = nullptr;
-  llvm::SmallVector<std::pair<ValueId, Point>, 8> todo = {{op->operands[1], normalise(op->operands[1], point)}};
+  llvm::SmallVector<std::pair<ValueId, Point>, 8> todo = {{id, normalise(id, point)}};
   while (!todo.empty()) {
     const auto [mask, at] = todo.pop_back_val();
     const Op* part = c.definition[mask];

@@ -203,7 +203,10 @@ Result<void> Nest::walk_dim(int dim, const Body& body, bool interior_only, Value
       b, c.i64(0), end, c.i64(1), "row", [&](llvm::Instruction* guard) { guards_.push_back(guard); },
       [&](Value* turn) {
         Value* index = turn;
-        if (d.listed) index = b.CreateLoad(b.getInt64Ty(), b.CreateInBoundsGEP(b.getInt64Ty(), d.listed->table, turn));
+        if (d.listed) {
+          Value* at = b.CreateInBoundsGEP(b.getInt32Ty(), d.listed->table, turn);
+          index = b.CreateZExt(b.CreateLoad(b.getInt32Ty(), at), b.getInt64Ty());
+        }
         d.index = index;
         d.depth = depth;
         memo_[depth].clear();

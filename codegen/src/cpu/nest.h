@@ -65,7 +65,7 @@ class Nest {
   Result<void> walk(const Body& body, bool interior_only);
   // A dimension that walk() leaves alone, at this index.
   void fix_dim(int dim, Value* index);
-  // walk() visits those indices of a dimension only that stand at `table` (i64), `count` of them.
+  // walk() visits those indices of a dimension only that stand at `table` (i32), `count` (i64) of them.
   struct Listed {
     Value *table, *count;
   };
@@ -111,6 +111,8 @@ class Nest {
   // From this index of a dimension on, all loads that the value consists of give zeros: at most the extent, 0 or more.
   // Null where none of their masks says so.
   Value* bound_along(ValueId id, int dim);
+  // The same of where a mask holds.
+  Value* bound_of_mask(ValueId mask, const Point& point, int dim);
 
   // How an int, or where a pointer points to, changes along a dimension, whatever it does along others. Emits nothing.
   enum class Along : uint8_t { kSame, kByOne, kLinearly, kSomehow };
