@@ -59,7 +59,7 @@ void check_chosen(int32_t m, int32_t n, int32_t k, int32_t distance) {
 
 TEST(DotRows, OfATableAreChosenByIndices) {
   for (const auto& [m, n] : {std::pair<int32_t, int32_t>{16, 32}, {37, 45}, {3, 1}}) {
-    for (const int32_t k : {1, 15, 16, 17, 48}) {
+    for (const int32_t k : {1, 16, 35}) {
       check_chosen<lang::f32>(m, n, k, k + 3);
       check_chosen<lang::bf16>(m, n, k, k);
     }
