@@ -21,22 +21,27 @@ ConstexprValues cuda_convolution_blocks() {
   return out;
 }
 
-// Pixels of y, and of x where their filters begin, which may lie outside of it.
+// Pixels of y, and what their filters see of x from where on: a line and a column, which may lie outside, and where in
+// memory that is.
 struct ConvolvedPixels {
-  Value inside, image, top, left;  // inside: the pixel is one of y
+  Value valid;  // the pixel is one of y
+  Value top, left;
+  Value begin;  // i64, elements
 };
 inline ConvolvedPixels convolved_pixels(const Value& pixel, const Value& count, const Value& lines,
-                                        const Value& columns, const Value& stride, const Value& pad) {
+                                        const Value& columns, const Value& stride, const Value& pad, const Value& H,
+                                        const Value& W, const Value& C) {
   const Value line = pixel / columns, image = line / lines;
-  return {pixel < count, image, (line - image * lines) * stride - pad, (pixel - line * columns) * stride - pad};
+  const Value top = (line - image * lines) * stride - pad, left = (pixel - line * columns) * stride - pad;
+  return {pixel < count, top, left, ((cast(image, i64_t) * H + top) * W + left) * C};
 }
 
 // y[n, p, q, k] = Σ over r, s, c of x[n, p·stride - pad + r, q·stride - pad + s, c] · w[k, r, s, c], 0 outside of x. x
 // is [N, H, W, C], w [K, R, S, C], y [N, P, Q, K] with P = (H + 2·pad - R)/stride + 1 and Q likewise.
 //
 // An implicit matrix product: a row is a pixel of y, a column an output channel. For one r, what a pixel sees of x, by
-// s and c, lies side by side in memory, as do the weights: the product runs over S·C elements, in blocks of BK. A block
-// much longer than S·C is wasted work.
+// s and c, lies side by side in memory, as do the weights: the product runs over S·C elements, in blocks of BK. On GPUs
+// a block much longer than S·C is wasted work.
 template <class T = f32>
 const auto& conv2d() {
   static const auto def =
@@ -47,12 +52,13 @@ const auto& conv2d() {
                const Value pixels = N * P * Q, depth = S * C;
                grid(cdiv(pixels, BM) * cdiv(K, BN));
                const auto [m, n] = block_origin(pixels, K, BM, BN);
-               const auto [valid, image, top, left] = convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad);
+               const auto [valid, top, left, begin] =
+                   convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
                Var acc = zeros(accumulator_v<T>, {BM, BN});
                for (Value r : range(0, R)) {
                  const Value h = top + r;
                  const Value inside = valid & (h >= 0) & (h < H);
-                 const Value row = x + expand_dims(((cast(image, i64_t) * H + h) * W + left) * C, 1);
+                 const Value row = x + expand_dims(begin + cast(r, i64_t) * (W * C), 1);
                  for (Value k : range(0, depth, BK)) {
                    const Value lane = expand_dims(k + arange(0, BK), 0);
                    const Value at = expand_dims(left * C, 1) + lane;  // within the row of x
@@ -89,13 +95,14 @@ const auto& conv2d_grouped() {
                grid(cdiv(pixels, BM) * cdiv(width, BN), groups);
                const auto [m, n] = block_origin(pixels, width, BM, BN);
                const Value first = program_id(1) * width;  // channel of y
-               const auto [valid, image, top, left] = convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad);
+               const auto [valid, top, left, begin] =
+                   convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
                Var acc = zeros(accumulator_v<T>, {BM, BN});
                for (Value r : range(0, R)) {
                  for (Value s : range(0, S)) {
                    const Value h = top + r, v = left + s;
                    const Value inside = valid & (h >= 0) & (h < H) & (v >= 0) & (v < W);
-                   const Value at = ((cast(image, i64_t) * H + h) * W + v) * C + program_id(1) * depth;
+                   const Value at = begin + (cast(r, i64_t) * W + s) * C + program_id(1) * depth;
                    const Value filter = w + cast(first, i64_t) * (R * S * depth) + (r * S + s) * depth;
                    for (Value k : range(0, depth, BK)) {
                      const Value lane = expand_dims(k + arange(0, BK), 0);
@@ -133,14 +140,15 @@ const auto& conv2d_depthwise() {
                const Value pixels = N * P * Q;
                grid(cdiv(pixels, BM), cdiv(C, BC));
                const Value m = program_id(0) * BM, first = program_id(1) * BC;
-               const auto [valid, image, top, left] = convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad);
+               const auto [valid, top, left, begin] =
+                   convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
                const Value channel = expand_dims(first + arange(0, BC), 0);
                Value sum = zeros(f32_t, {BM, BC});
                for (int r = 0; r < FILTER; ++r) {
                  for (int s = 0; s < FILTER; ++s) {
                    const Value h = top + r, v = left + s;
                    const Value inside = valid & (h >= 0) & (h < H) & (v >= 0) & (v < W);
-                   const Value at = ((cast(image, i64_t) * H + h) * W + v) * C;
+                   const Value at = begin + (r * cast(W, i64_t) + s) * C;
                    const Value a =
                        load(x + expand_dims(at, 1) + channel, {.mask = expand_dims(inside, 1) & (channel < C)});
                    const Value b = load(w + (r * FILTER + s) * C + channel, {.mask = channel < C});
