@@ -64,6 +64,38 @@ TEST(DotRows, OfATableAreChosenByIndices) {
       check_chosen<lang::bf16>(m, n, k, k);
     }
   }
+  check_chosen<lang::f32>(20, 33, 16 * 9 + 5, 160);  // more turns than wait for each other
+}
+
+// Turns wait for each other only where nothing that they read changes meanwhile: not where B is in scratch, or in
+// memory that the kernel may write, or A's rows are written by the turn.
+TEST(DotRows, AreReadBeforeTheyChange) {
+  for (const bool in_scratch : {true, false}) {
+    const auto def = lang::kernel(
+        "changes", {"x", "ids", "w", "y", "turns", "BM=16", "BN=32", "BK=8"},
+        [in_scratch](lang::Ptr<lang::f32> x, lang::Ptr<const lang::i32> ids, lang::Ptr<lang::f32> w,
+                     lang::Ptr<lang::f32> y, lang::i32 turns, lang::Const BM, lang::Const BN, lang::Const BK) {
+          lang::grid(1);
+          const Value row = lang::load(ids + lang::arange(0, BM));
+          lang::Var acc = lang::zeros(lang::f32_t, {BM, BN});
+          for (Value turn : lang::range(0, turns)) {
+            const Value a = lang::load(x + lang::expand_dims(row * BK, 1) + lang::expand_dims(lang::arange(0, BK), 0));
+            const Value b = in_scratch
+                                ? lang::reshape(lang::load(w + turn * BK * BN + lang::arange(0, BK * BN)), {BK, BN})
+                                : lang::load(w + turn * BK * BN + lang::expand_dims(lang::arange(0, BK) * BN, 1) +
+                                             lang::expand_dims(lang::arange(0, BN), 0));
+            acc = lang::dot(a, b, acc);
+            if (in_scratch) continue;
+            const lang::Tile rows = lang::tile(x, {16, BK});
+            rows.store({0, 0}, rows.load({0, 0}, {BM, BK}) * 0.5f);
+          }
+          lang::tile(y, {BM, BN}).store({0, 0}, acc);
+        });
+    std::vector<int32_t> ids;
+    for (int32_t i = 0; i < 16; ++i) ids.push_back(i * 7 % 16);
+    check(def, {random(ElementType::kF32, 16 * 8, 1), buffer(ids), random(ElementType::kF32, 3 * 8 * 32, 2),
+                random(ElementType::kF32, 16 * 32, 3), int_scalar(3)});
+  }
 }
 
 // Of images a line high, side by side, with K in two loops: over the taps of a filter, and over channels.
@@ -96,7 +128,7 @@ TEST(DotRows, AreWhatAFilterSees) {
     int32_t n, w, c, k, s, stride, pad;
   };
   for (const Line& v : {Line{3, 11, 8, 24, 3, 1, 1}, Line{2, 20, 3, 30, 7, 2, 3}, Line{5, 4, 17, 5, 1, 1, 0},
-                        Line{1, 1, 1, 1, 3, 1, 1}, Line{4, 6, 16, 48, 2, 3, 2}}) {
+                        Line{1, 1, 1, 1, 3, 1, 1}, Line{4, 6, 16, 48, 2, 3, 2}, Line{2, 9, 17, 25, 5, 1, 2}}) {
     const int32_t q = (v.w + 2 * v.pad - v.s) / v.stride + 1;
     check(def, {random(ElementType::kF32, int64_t{v.n} * v.w * v.c, 1),
                 random(ElementType::kF32, int64_t{v.k} * v.s * v.c, 2),
@@ -105,31 +137,36 @@ TEST(DotRows, AreWhatAFilterSees) {
   }
 }
 
-// Some turns of the outer loop, the first ones or all of them, have no turn of the inner one.
+// Some turns of the outer loop, the first ones or all of them, have no turn of the inner one. A's rows lie in order, or
+// anywhere.
 TEST(DotInLoops, TurnsMayBeEmpty) {
-  const auto def =
-      lang::kernel("nested", {"x", "w", "y", "M", "R", "first", "slope", "BM=16", "BN=64", "BK=16"},
-                   [](lang::Ptr<const lang::f32> x, lang::Ptr<const lang::f32> w, lang::Ptr<lang::f32> y, lang::i32 M,
-                      lang::i32 R, lang::i32 first, lang::i32 slope, lang::Const BM, lang::Const BN, lang::Const BK) {
-                     lang::grid(lang::cdiv(M, BM));
-                     const Value m = lang::program_id(0) * BM;
-                     lang::Var acc = lang::zeros(lang::f32_t, {BM, BN});
-                     for (Value r : lang::range(0, R)) {
-                       for (Value k : lang::range(0, (first + r * slope) * BK, BK)) {
-                         acc = lang::dot(lang::tile(x, {M, 4 * BK}).load({m, k}, {BM, BK}),
-                                         lang::tile(w, {4 * BK, BN}).load({k, 0}, {BK, BN}), acc);
-                       }
-                     }
-                     lang::tile(y, {M, BN}).store({m, 0}, acc);
-                   });
   struct Turns {
     int32_t r, first, slope;
   };
-  for (const int32_t m : {16, 21}) {
-    for (const Turns& t : {Turns{3, 2, 0}, Turns{4, -1, 1}, Turns{3, 2, -1}, Turns{2, 0, 0}, Turns{0, 1, 0}}) {
-      check(def, {random(ElementType::kF32, int64_t{m} * 64, 1), random(ElementType::kF32, 64 * 64, 2),
-                  random(ElementType::kF32, int64_t{m} * 64, 3), int_scalar(m), int_scalar(t.r), int_scalar(t.first),
-                  int_scalar(t.slope)});
+  for (const bool anywhere : {false, true}) {
+    const auto def = lang::kernel(
+        "nested", {"x", "w", "y", "M", "R", "first", "slope", "BM=16", "BN=64", "BK=16"},
+        [anywhere](lang::Ptr<const lang::f32> x, lang::Ptr<const lang::f32> w, lang::Ptr<lang::f32> y, lang::i32 M,
+                   lang::i32 R, lang::i32 first, lang::i32 slope, lang::Const BM, lang::Const BN, lang::Const BK) {
+          lang::grid(lang::cdiv(M, BM));
+          const Value m = lang::program_id(0) * BM, row = (m + lang::arange(0, BM)) % M;
+          lang::Var acc = lang::zeros(lang::f32_t, {BM, BN});
+          for (Value r : lang::range(0, R)) {
+            for (Value k : lang::range(0, (first + r * slope) * BK, BK)) {
+              const Value at = k + lang::arange(0, BK);
+              const Value a = anywhere ? lang::load(x + lang::expand_dims(row * (4 * BK), 1) + lang::expand_dims(at, 0))
+                                       : lang::tile(x, {M, 4 * BK}).load({m, k}, {BM, BK});
+              acc = lang::dot(a, lang::tile(w, {4 * BK, BN}).load({k, 0}, {BK, BN}), acc);
+            }
+          }
+          lang::tile(y, {M, BN}).store({m, 0}, acc);
+        });
+    for (const int32_t m : {16, 21}) {
+      for (const Turns& t : {Turns{3, 2, 0}, Turns{4, -1, 1}, Turns{3, 2, -1}, Turns{2, 0, 0}, Turns{0, 1, 0}}) {
+        check(def, {random(ElementType::kF32, int64_t{m} * 64, 1), random(ElementType::kF32, 64 * 64, 2),
+                    random(ElementType::kF32, int64_t{m} * 64, 3), int_scalar(m), int_scalar(t.r), int_scalar(t.first),
+                    int_scalar(t.slope)});
+      }
     }
   }
 }

@@ -64,6 +64,7 @@ struct DotAccumulator {
   Value* row = nullptr;
   Value* batch = nullptr;
   Value* rows = nullptr;  // i64: a store takes so many of its rows and nobody sees the others; null: all of them
+  bool ends = false;      // if the dot runs at all, it runs in the loops' last turn too, and nothing is stored before
 };
 
 struct Context : ElementContext {

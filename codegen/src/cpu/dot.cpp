@@ -38,6 +38,32 @@ DotPlan make_plan(const Context& c, const DotForm& form, const std::vector<int64
   return plan;
 }
 
+struct Operands {
+  OperandA a;
+  OperandB b;
+};
+
+Result<void> lower_product(Context& c, const Op& op, const DotPlan& plan, ValueId acc, Value* steps,
+                           const std::function<Result<Operands>(const OperandC&)>& operands) {
+  auto sums = accumulator(c, plan, acc, op.results[0]);
+  if (!sums) return sums.error();
+  auto packed = operands(*sums);
+  if (!packed) return packed.error();
+  run_blocks(c, plan, packed->a, packed->b, *sums, steps);
+  return {};
+}
+
+// Where both operands are zero from some place on along K, the products end there: steps, or null.
+Value* steps_to_zeros(Context& c, const DotPlan& plan, ValueId a, ValueId b) {
+  if (plan.form.step != Step::kFma) return nullptr;
+  const int row = c.type(a).rank() - 2;
+  Value* of_a = Nest(c, dsl::concrete_shape(c.type(a))).bound_along(a, row + 1);
+  Value* of_b = Nest(c, dsl::concrete_shape(c.type(b))).bound_along(b, row);
+  return of_a && of_b ? c.b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, of_a, of_b) : nullptr;
+}
+
+}  // namespace
+
 void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const OperandB& b_operand, const OperandC& sums,
                 Value* steps) {
   Builder& b = c.b;
@@ -71,9 +97,11 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
           Value* ahead =
               b.CreateGEP(b.getInt8Ty(), b_panel,
                           b.CreateAdd(b_operand.panel, b.CreateMul(row, c.i64(packed_panel_bytes(plan) / plan.m))));
-          b.CreateCall(kernel, {at(a_batch, row, a.block), a.distance, b_panel, b_operand.row,
-                                at(from, row, sums.from.row), sums.from.row, at(to, row, sums.to.row), sums.to.row,
-                                correction_here, sums.fresh, ahead, steps});
+          const bool turns = a.layout == LayoutA::kTurns;
+          Value* block = at(a_batch, row, a.block);
+          b.CreateCall(kernel, {turns ? a.pointer : block, turns ? b.CreateMul(row, a.block) : a.distance, b_panel,
+                                turns ? panel : b_operand.row, at(from, row, sums.from.row), sums.from.row,
+                                at(to, row, sums.to.row), sums.to.row, correction_here, sums.fresh, ahead, steps});
         });
       }
     };
@@ -82,32 +110,6 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
     if (equal < plan.panels()) run_panel(c.i64(equal), true);
   });
 }
-
-struct Operands {
-  OperandA a;
-  OperandB b;
-};
-
-Result<void> lower_product(Context& c, const Op& op, const DotPlan& plan, ValueId acc, Value* steps,
-                           const std::function<Result<Operands>(const OperandC&)>& operands) {
-  auto sums = accumulator(c, plan, acc, op.results[0]);
-  if (!sums) return sums.error();
-  auto packed = operands(*sums);
-  if (!packed) return packed.error();
-  run_blocks(c, plan, packed->a, packed->b, *sums, steps);
-  return {};
-}
-
-// Where both operands are zero from some place on along K, the products end there: steps, or null.
-Value* steps_to_zeros(Context& c, const DotPlan& plan, ValueId a, ValueId b) {
-  if (plan.form.step != Step::kFma) return nullptr;
-  const int row = c.type(a).rank() - 2;
-  Value* of_a = Nest(c, dsl::concrete_shape(c.type(a))).bound_along(a, row + 1);
-  Value* of_b = Nest(c, dsl::concrete_shape(c.type(b))).bound_along(b, row);
-  return of_a && of_b ? c.b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, of_a, of_b) : nullptr;
-}
-
-}  // namespace
 
 // As few blocks as there can be, all of one height or of two that differ by one. Tile registers hold 16 rows: a block
 // of tiles may leave the last ones out, so there all blocks but the last are of full height.
@@ -142,6 +144,7 @@ Result<void> lower_dot(Context& c, const Op& op) {
   Value* steps = steps_to_zeros(c, plan, a, b);
   plan.some_steps = steps != nullptr;
   if (!steps) steps = c.i64(plan.k_units);
+  if (const int64_t turns = turns_together(c, plan, op); turns > 1) return lower_turn(c, plan, op, steps, turns);
   return lower_product(c, op, plan, acc, steps, [&](const OperandC& sums) -> Result<Operands> {
     auto packed_a = pack_a(c, plan, a, steps, sums.rows);
     if (!packed_a) return packed_a.error();

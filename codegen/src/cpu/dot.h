@@ -69,12 +69,13 @@ enum class LayoutA : uint8_t {
   kRows,      // those of a row follow each other
   kColumns,   // those of a column do
   kPointers,  // as kRows, each row at an address of its own
+  kTurns,     // as kPointers, for each turn of a list (dot_turns.cpp)
 };
 
 // Where the micro-kernel reads an operand; distances in bytes.
 struct OperandA {
   LayoutA layout = LayoutA::kRows;
-  Value* pointer = nullptr;  // kPointers: to the addresses
+  Value* pointer = nullptr;  // kPointers: to the addresses; kTurns: to the list
   Value* block = nullptr;    // from row to row, where blocks of rows begin
   Value* distance =
       nullptr;  // kRows: from row to row; kColumns: from column to column, null: by the height of the block
@@ -85,6 +86,7 @@ struct OperandB {
   Value* row = nullptr;  // from one unit along K to the next
   Value* panel = nullptr;
   Value* batch = nullptr;
+  Value* stays = nullptr;       // i1: where the next turn of a loop does not write
   Value* correction = nullptr;  // [batch, padded N] i32 to subtract from the sums; null without flip_a
   int64_t correction_batch = 0;
 };
@@ -105,6 +107,11 @@ DotPlan plan_dot(Context& c, const Op& dot);
 
 // dot_accumulator.cpp: where the sums begin and end, in a slot of the result or where it is stored.
 Result<OperandC> accumulator(Context& c, const DotPlan& plan, ValueId acc, ValueId result);
+// What loops carry from zeros on, if that is what the sums are; else null.
+const DotAccumulator* sums_of_loops(const Context& c, const DotPlan& plan, ValueId acc, ValueId result);
+// dot.cpp: runs the micro-kernel over the blocks of C.
+void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const OperandB& b, const OperandC& sums,
+                Value* steps);
 
 // dot_form.cpp
 DotForm choose_form(const CpuTarget& target, ElementType a, ElementType b, ElementType acc, bool tf32, int64_t m);
@@ -146,16 +153,26 @@ void fill_bytes(Context& c, Value* pointer, int value, int64_t bytes);
 int64_t packed_row_bytes(const DotPlan& plan);    // of A
 int64_t packed_panel_bytes(const DotPlan& plan);  // of B
 
-// dot_rows.cpp
-bool has_scattered_rows(Context& c, ValueId id);
-Result<OperandA> point_at_rows(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows);
-
 // dot_keep.cpp: a place for what is packed of `id`; `present` (i1): it holds that already.
 struct Kept {
   Value* pointer;
   Value* present;
+  Value* stays;  // i1: the next turn of a loop has another place
 };
 Kept keep(Context& c, ValueId id, int64_t bytes);
+
+// dot_rows.cpp
+bool has_scattered_rows(Context& c, ValueId id);
+// `memory`: of bytes_of_rows, for rows that must be copied, and their addresses.
+int64_t bytes_of_rows(const Context& c, const DotPlan& plan);
+Result<OperandA> point_at_rows(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows,
+                               const Kept& memory);
+
+// dot_turns.cpp: of how many turns the products may wait for each other, 1 if they may not, and such a dot.
+int64_t turns_together(const Context& c, const DotPlan& plan, const Op& dot);
+Result<void> lower_turn(Context& c, const DotPlan& plan, const Op& dot, Value* steps, int64_t most);
+// Numbers of a turn in the list, of eight bytes each.
+enum TurnField : uint8_t { kTurnRows, kTurnB, kTurnBRow, kTurnBPanel, kTurnSteps, kTurnFields };
 
 // dot_scaled.cpp: operands of dot_scaled as f64.
 Result<OperandA> unpack_scaled_a(Context& c, const DotPlan& plan, ValueId id, ValueId scale);
@@ -164,6 +181,8 @@ Result<OperandB> unpack_scaled_b(Context& c, const DotPlan& plan, ValueId id, Va
 // dot_kernel.cpp: for one block of C,
 //   void f(ptr a, i64 a_distance, ptr b, i64 b_row, ptr from, i64 from_row, ptr to, i64 to_row, ptr correction, i1
 //   fresh, ptr ahead, i64 steps)
+// Of kTurns: `a` is the list, `a_distance` where the block's rows stand in a turn's addresses, `b_row` the number of
+// the panel, `steps` that of the turns.
 enum KernelArgument : unsigned {
   kA,
   kADistance,

@@ -27,6 +27,21 @@ const Op* dot_of(const Context& c, const Op& loop, size_t i) {
   return op->operands[j + 3] == argument ? dot_of(c, *op, j) : nullptr;
 }
 
+// Whether the loops that this one consists of have turns in each of its own, or in none: their bounds are the same.
+bool runs_in_last_turn(const Context& c, const Op& loop, size_t i, std::set<const dsl::Region*> inside = {}) {
+  const dsl::Region& region = loop.regions[0];
+  inside.insert(&region);
+  const ValueId next = region.ops.back().operands[i];
+  const Op& op = *c.definition[next];
+  if (op.code == OpCode::kDot) return true;
+  for (size_t bound = 0; bound < 3; ++bound) {
+    const ValueId id = op.operands[bound];
+    const Op* by = c.definition[id];
+    if (inside.contains(c.home[id]) && !(by && by->code == OpCode::kConstant)) return false;
+  }
+  return runs_in_last_turn(c, op, static_cast<size_t>(llvm::find(op.results, next) - op.results.begin()), inside);
+}
+
 bool has_effects(const dsl::Region& region) {
   return llvm::any_of(region.ops, [](const Op& op) {
     return dsl::info(op.code).has(dsl::kWrites) || dsl::info(op.code).has(dsl::kEffect) ||
@@ -84,16 +99,21 @@ bool reached_alone(const Context& c, ValueId pointers) {
   return false;
 }
 
-// A slot that holds the accumulator and may be written: that of `acc` where this dot is its only reader, else a copy.
-Result<Slot> slot_of_sums(Context& c, const DotPlan& plan, ValueId acc, ValueId result) {
+// The slot of `acc` may be written: this dot is its only reader.
+bool updates_in_place(const Context& c, const DotPlan& plan, ValueId acc, ValueId result) {
   const size_t row = static_cast<size_t>(c.type(result).rank()) - 2;
-  const int64_t padded_n = plan.padded_n();
   const bool last_use = c.use_count[acc] == 1 && c.home[acc] == c.home[result];  // not one an iteration
   const auto& known = c.slots[acc];
-  if (last_use && known && known->valid_under.empty() && !known->view && !known->exact &&
-      known->strides[row] >= padded_n && (plan.n == 1 || known->strides[row + 1] == 1)) {
-    return *known;
-  }
+  return last_use && known && known->valid_under.empty() && !known->view && !known->exact &&
+         known->strides[row] >= plan.padded_n() && (plan.n == 1 || known->strides[row + 1] == 1);
+}
+
+// A slot that holds the accumulator and may be written: its own or a copy.
+Result<Slot> slot_of_sums(Context& c, const DotPlan& plan, ValueId acc, ValueId result) {
+  if (updates_in_place(c, plan, acc, result)) return *c.slots[acc];
+  const size_t row = static_cast<size_t>(c.type(result).rank()) - 2;
+  const int64_t padded_n = plan.padded_n();
+  const auto& known = c.slots[acc];
   dsl::Type padded = c.type(result);
   padded.shape[row + 1] = dsl::Expr(padded_n);
   Slot slot = allocate_slot(c, padded);
@@ -128,6 +148,7 @@ DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i) {
   DotAccumulator out;
   out.fresh = variable(true);
   out.rows = rows_seen(c, loop.results[i]);
+  out.ends = runs_in_last_turn(c, loop, i) && !has_effects(loop.regions[0]);
   const Op& dot = *dot_of(c, loop, i);
   const DotPlan plan = plan_dot(c, dot);
   const Op* store = store_of(c, loop, loop.results[i]);
@@ -148,6 +169,12 @@ DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i) {
   out.row = c.b.CreateMul(view->strides[row], bytes);
   out.batch = row > 0 ? c.b.CreateMul(view->strides[0], bytes) : c.i64(0);
   return out;
+}
+
+const DotAccumulator* sums_of_loops(const Context& c, const DotPlan& plan, ValueId acc, ValueId result) {
+  if (!updates_in_place(c, plan, acc, result)) return nullptr;
+  const auto carried = c.dot_accumulators.find(c.slots[acc]->offset);
+  return carried != c.dot_accumulators.end() && carried->second.fresh ? &carried->second : nullptr;
 }
 
 Result<OperandC> accumulator(Context& c, const DotPlan& plan, ValueId acc, ValueId result) {

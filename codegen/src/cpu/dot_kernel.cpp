@@ -51,32 +51,74 @@ class MicroKernel {
 
   void emit() {
     b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "entry", fn_));
-    std::vector<Value*> sums = first_sums(), at = first_units();
-    at.push_back(fn_->getArg(kB));
-    const int64_t turns = plan_.k_units / kSteps;
-    if (plan_.some_steps && turns > 1) {
-      Value *steps = fn_->getArg(kStepCount), *some_turns = b_.CreateLShr(steps, c_.i64(1));
-      when(b_.CreateIsNotNull(some_turns), sums, at, [&] { emit_turns(some_turns, sums, at); });
-      when(b_.CreateTrunc(steps, b_.getInt1Ty()), sums, at, [&] { step(sums, at); });
+    std::vector<Value*> sums = first_sums();
+    if (layout_ == LayoutA::kTurns) {
+      emit_list(sums);
     } else {
-      if (turns > 1) emit_turns(c_.i64(turns), sums, at);
-      for (int64_t k = turns > 1 ? turns * kSteps : 0; k < plan_.k_units; ++k) step(sums, at);
+      b_row_ = fn_->getArg(kBRow);
+      std::vector<Value*> at = first_units();
+      at.push_back(fn_->getArg(kB));
+      emit_steps(fn_->getArg(kStepCount), sums, at);
     }
     store_sums(sums);
     b_.CreateRetVoid();
   }
 
  private:
+  // The products of one turn after the other.
+  void emit_list(std::vector<Value*>& sums) {
+    auto* before = b_.GetInsertBlock();
+    auto* loop = llvm::BasicBlock::Create(b_.getContext(), "turn", fn_);
+    auto* after = llvm::BasicBlock::Create(b_.getContext(), "turns.end", fn_);
+    b_.CreateBr(loop);
+    b_.SetInsertPoint(loop);
+    auto* turn = phi(c_.i64(0), before);
+    std::vector<llvm::PHINode*> phis;
+    for (Value*& sum : sums) sum = phis.emplace_back(phi(sum, before));
+    Value* fields = byte_gep(fn_->getArg(kA), b_.CreateMul(turn, c_.i64(8 * kTurnFields)));
+    auto field = [&](TurnField at, llvm::Type* type) {
+      Value* place = b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), fields, at);
+      return b_.CreateAlignedLoad(type, place, llvm::Align(8));
+    };
+    load_rows(byte_gep(field(kTurnRows, b_.getPtrTy()), fn_->getArg(kADistance)));
+    b_row_ = field(kTurnBRow, b_.getInt64Ty());
+    Value* panel = b_.CreateMul(fn_->getArg(kBRow), field(kTurnBPanel, b_.getInt64Ty()));
+    std::vector<Value*> at = {c_.i64(0), byte_gep(field(kTurnB, b_.getPtrTy()), panel)};
+    emit_steps(field(kTurnSteps, b_.getInt64Ty()), sums, at);
+    for (size_t i = 0; i < sums.size(); ++i) phis[i]->addIncoming(sums[i], b_.GetInsertBlock());
+    Value* next = b_.CreateAdd(turn, c_.i64(1));
+    turn->addIncoming(next, b_.GetInsertBlock());
+    b_.CreateCondBr(b_.CreateICmpULT(next, fn_->getArg(kStepCount)), loop, after);
+    b_.SetInsertPoint(after);
+  }
+
+  // `steps` of them, or all.
+  void emit_steps(Value* steps, std::vector<Value*>& sums, std::vector<Value*>& at) {
+    const int64_t turns = plan_.k_units / kSteps;
+    if (plan_.some_steps && turns > 1) {
+      Value* some_turns = b_.CreateLShr(steps, c_.i64(1));
+      when(b_.CreateIsNotNull(some_turns), sums, at, [&] { emit_turns(some_turns, sums, at); });
+      when(b_.CreateTrunc(steps, b_.getInt1Ty()), sums, at, [&] { step(sums, at); });
+    } else {
+      if (turns > 1) emit_turns(c_.i64(turns), sums, at);
+      for (int64_t k = turns > 1 ? turns * kSteps : 0; k < plan_.k_units; ++k) step(sums, at);
+    }
+  }
+
   // What moves along A: an address, those of some rows, or the distance from the beginnings of all rows.
   std::vector<Value*> first_units() {
     Value *a = fn_->getArg(kA), *distance = fn_->getArg(kADistance);
     if (layout_ == LayoutA::kColumns) return {a};
     if (layout_ == LayoutA::kRows) return row_pointers(a, distance);
+    load_rows(a);
+    return {c_.i64(0)};
+  }
+
+  void load_rows(Value* table) {
     for (int row = 0; row < rows_; ++row) {
-      Value* at = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), a, static_cast<uint64_t>(row));
+      Value* at = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), table, static_cast<uint64_t>(row));
       rows_of_a_.push_back(b_.CreateAlignedLoad(b_.getPtrTy(), at, llvm::Align(8)));
     }
-    return {c_.i64(0)};
   }
 
   // `if (condition) body()`, which changes `sums` and `at`.
@@ -114,7 +156,8 @@ class MicroKernel {
     for (auto* values : {&sums, &at}) {
       for (Value*& value : *values) value = phis.emplace_back(phi(value, before));
     }
-    llvm::PHINode* ahead = plan_.panels_come_ahead() ? phi(fn_->getArg(kAhead), before) : nullptr;
+    const bool has_ahead = plan_.panels_come_ahead() && layout_ != LayoutA::kTurns;
+    llvm::PHINode* ahead = has_ahead ? phi(fn_->getArg(kAhead), before) : nullptr;
     if (ahead) {
       cpu::prefetch(b_, ahead, Into::kL2);
       const int64_t turns_of_panel = plan_.k_units / kSteps * plan_.m / rows_;
@@ -238,7 +281,7 @@ class MicroKernel {
   }
   void prefetch(Value* b_row) {
     constexpr int64_t kRowsAhead = 8, kLine = 64;
-    Value* ahead = byte_gep(b_row, b_.CreateMul(fn_->getArg(kBRow), c_.i64(kRowsAhead)));
+    Value* ahead = byte_gep(b_row, b_.CreateMul(b_row_, c_.i64(kRowsAhead)));
     for (int64_t at = 0; at < plan_.panel() * plan_.b_bytes(); at += kLine) {
       cpu::prefetch(b_, byte_gep(ahead, c_.i64(at)));
     }
@@ -246,7 +289,7 @@ class MicroKernel {
 
   Value* unit_of_a(const std::vector<Value*>& at, int row) {
     if (layout_ == LayoutA::kColumns) return byte_gep(at[0], c_.i64(int64_t{row} * plan_.unit_bytes));
-    if (layout_ == LayoutA::kPointers) return byte_gep(rows_of_a_[static_cast<size_t>(row)], at[0]);
+    if (!rows_of_a_.empty()) return byte_gep(rows_of_a_[static_cast<size_t>(row)], at[0]);
     return row_of(at, fn_->getArg(kADistance), row);
   }
 
@@ -267,13 +310,13 @@ class MicroKernel {
     }
     for (Value*& pointer : at) {
       const bool of_b = &pointer == &at.back();
-      if (!of_b && layout_ == LayoutA::kPointers) {
+      if (!of_b && !rows_of_a_.empty()) {
         pointer = b_.CreateAdd(pointer, c_.i64(plan_.unit_bytes));
         continue;
       }
       Value* along =
           layout_ == LayoutA::kColumns ? fn_->getArg(kADistance) : static_cast<Value*>(c_.i64(plan_.unit_bytes));
-      pointer = byte_gep(pointer, of_b ? fn_->getArg(kBRow) : along);
+      pointer = byte_gep(pointer, of_b ? b_row_ : along);
     }
   }
 
@@ -282,7 +325,8 @@ class MicroKernel {
   LayoutA layout_;
   int rows_, vectors_;
   Value* tail_ = nullptr;          // the lanes of the last vector that exist; null: all
-  std::vector<Value*> rows_of_a_;  // kPointers: where they begin
+  std::vector<Value*> rows_of_a_;  // kPointers, kTurns: where they begin
+  Value* b_row_ = nullptr;
   llvm::Function* fn_;
   Builder b_;
   llvm::Type *sum_type_, *acc_type_;
@@ -336,6 +380,7 @@ llvm::Function* declare_kernel(Context& c, const std::string& name) {
 llvm::Function* micro_kernel(Context& c, const DotPlan& plan, LayoutA layout, int rows, bool last) {
   std::string name = layout == LayoutA::kColumns    ? "kiln.dot.columns."
                      : layout == LayoutA::kPointers ? "kiln.dot.pointers."
+                     : layout == LayoutA::kTurns    ? "kiln.dot.turns."
                                                     : "kiln.dot.rows.";
   name += std::to_string(rows) + "x" + std::to_string(plan.block.vectors);
   if (last) name += ".last." + std::to_string(plan.n);

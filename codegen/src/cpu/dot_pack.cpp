@@ -41,6 +41,14 @@ std::optional<Nest::MemoryView> rows_in_memory(Context& c, ValueId id, const Nes
   return in_memory(c, id, c.type(id).rank() - 1, read);
 }
 
+// The operand lies in scratch that the next turn of a loop may write.
+bool in_slot(const Context& c, ValueId id) {
+  for (const Op* op = c.definition[id]; !c.slots[id] && op && op->code == OpCode::kPermute; op = c.definition[id]) {
+    id = op->operands[0];
+  }
+  return c.slots[id] || !c.definition[id] || c.definition[id]->code != OpCode::kLoad;
+}
+
 // Index of the batch in a nest over a whole operand.
 Value* batch_index(Context& c, const Nest& nest) { return nest.rank() == 3 ? nest.index(0) : c.i64(0); }
 
@@ -139,7 +147,7 @@ Result<OperandA> pack_a_columns(Context& c, const DotPlan& plan, ValueId id, con
   Builder& b = c.b;
   const int row = c.type(id).rank() - 2, bytes = dsl::info(plan.form.a).bytes;
   const int64_t unit = plan.unit_bytes, column_bytes = round_up(plan.m, kPackWidth) * unit;
-  const auto [packed, present] = keep(c, id, plan.batch * plan.k * column_bytes);
+  const auto [packed, present, stays] = keep(c, id, plan.batch * plan.k * column_bytes);
   OperandA out{LayoutA::kColumns, packed, c.i64(unit), c.i64(column_bytes), c.i64(plan.k * column_bytes)};
   Value* in_place = b.getFalse();
   if (as_packed) {
@@ -170,14 +178,16 @@ Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id, Value* step
   const DotForm& form = plan.form;
   const int row = c.type(id).rank() - 2, bits = dsl::info(form.a).bits;
   const bool as_packed = bits == dsl::info(form.packed).bits && !form.round_tf32 && !form.flip_a;
-  if (plan.scattered_a && !c.slots[id]) return point_at_rows(c, plan, id, steps, rows);
+  if (plan.scattered_a && !c.slots[id]) {
+    return point_at_rows(c, plan, id, steps, rows, keep(c, id, bytes_of_rows(c, plan)));
+  }
   Nest::Extents read;
   if (plan.some_steps) read.emplace_back(row + 1, steps);
   if (form.step == Step::kFma && plan.k > 1 && plan.m > 1) {
     if (const auto view = in_memory(c, id, row, read)) return pack_a_columns(c, plan, id, *view, as_packed);
   }
   const int64_t row_bytes = packed_row_bytes(plan);
-  const auto [packed, present] = keep(c, id, plan.batch * plan.m * row_bytes);
+  const auto [packed, present, stays] = keep(c, id, plan.batch * plan.m * row_bytes);
   OperandA out{LayoutA::kRows, packed, c.i64(row_bytes), c.i64(row_bytes), c.i64(plan.m * row_bytes)};
   Value* in_place = b.getFalse();
   const auto view = rows_in_memory(c, id, read);
@@ -367,7 +377,9 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id, Value* step
   const int64_t correction_batch = form.flip_a ? plan.panels() * plan.panel() * 4 : 0;
   const auto kept = keep(c, id, packed_bytes + round_up(plan.batch * correction_batch, 64));
   Value *packed = kept.pointer, *present = kept.present;
-  OperandB out{packed, c.i64(plan.panel() * bytes), c.i64(panel_bytes), c.i64(batch_bytes), nullptr, correction_batch};
+  OperandB out{
+      packed,          c.i64(plan.panel() * bytes), c.i64(panel_bytes), c.i64(batch_bytes), kept.stays, nullptr,
+      correction_batch};
   auto finish = [&](Value* skip, llvm::function_ref<Result<void>()> fill) -> Result<OperandB> {
     if (auto done = unless(c, skip, fill); !done) return done.error();
     return out;
@@ -402,6 +414,7 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id, Value* step
     in_place = once ? view->whole : b.CreateAnd(view->whole, near);
     out.pointer = b.CreateSelect(in_place, view->pointer, packed);
     out.row = b.CreateSelect(in_place, stride, out.row);
+    if (!in_slot(c, id)) out.stays = b.CreateOr(in_place, out.stays);
     out.panel = b.CreateSelect(in_place, c.i64(plan.panel() * bytes), out.panel);
     if (row > 0) out.batch = b.CreateSelect(in_place, b.CreateMul(view->strides[0], c.i64(bytes)), out.batch);
   }

@@ -107,20 +107,22 @@ bool has_scattered_rows(Context& c, ValueId id) {
          (load->operands.size() < 2 || nest.is_convex_along(load->operands[1], nest.identity(), 1));
 }
 
-Result<OperandA> point_at_rows(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows) {
+int64_t bytes_of_rows(const Context& c, const DotPlan& plan) {
+  return plan.m * packed_row_bytes(plan) + (plan.m + c.target.vector_bytes) * kPointerBytes;
+}
+
+Result<OperandA> point_at_rows(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows,
+                               const Kept& memory) {
   Builder& b = c.b;
-  const int64_t rows_bytes = plan.m * packed_row_bytes(plan);
-  const int64_t table_bytes = (plan.m + c.target.vector_bytes) * kPointerBytes;
-  const auto [packed, present] = keep(c, id, rows_bytes + table_bytes);
-  Value* table = b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), packed, static_cast<uint64_t>(rows_bytes));
+  const auto rows_bytes = static_cast<uint64_t>(plan.m * packed_row_bytes(plan));
+  Value* table = b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), memory.pointer, rows_bytes);
   // What is kept serves others, who may want more rows.
   Value* end = c.i64(plan.m);
-  if (rows && llvm::isa<llvm::Constant>(present)) {
+  if (rows && llvm::isa<llvm::Constant>(memory.present)) {
     end = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, b.CreateAdd(rows, c.i64(plan.block.rows)));
   }
-  auto done = unless(c, present, [&, packed = packed] {
-    return fill_table(c, plan, id, steps, {table, packed, end, nullptr, nullptr});
-  });
+  auto done = unless(c, memory.present,
+                     [&] { return fill_table(c, plan, id, steps, {table, memory.pointer, end, nullptr, nullptr}); });
   if (!done) return done.error();
   return OperandA{LayoutA::kPointers, table, c.i64(kPointerBytes), c.i64(0), c.i64(0)};
 }
