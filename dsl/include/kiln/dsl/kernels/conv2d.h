@@ -122,7 +122,7 @@ const auto& conv2d_grouped() {
           .array("x", "N*H*W*C")
           .array("w", "K*R*S*div(C, groups)")
           .array("y", "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*K")
-          .defaults("amd", {{"BM", 32}, {"BN", 32}, {"BK", std::is_same_v<T, f32> ? 16 : 32}})
+          .defaults("amd", {{"BM", 32}, {"BN", 32}, {"BK", std::is_same_v<T, f32> ? 8 : 32}})
           .defaults("cuda", cuda_convolution_blocks<T>());
   return def;
 }
