@@ -79,6 +79,8 @@ void add_products(std::vector<Entry>& list) {
   add_floats(list, KILN_LIBRARY(attention_with_lse));
   add_floats(list, KILN_LIBRARY(batched_matmul));
   add_floats(list, KILN_LIBRARY(conv2d));
+  add_floats(list, KILN_LIBRARY(conv2d_depthwise));
+  add_floats(list, KILN_LIBRARY(conv2d_grouped));
   add_floats(list, KILN_LIBRARY(dlrm_interaction));
   add_floats(list, KILN_LIBRARY(grouped_matmul));
   add_floats(list, KILN_LIBRARY(matmul_bias_act));

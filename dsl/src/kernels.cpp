@@ -19,6 +19,8 @@ std::span<const LibraryKernel> library_kernels() {
       {"class_balanced_sampler", &kernels::class_balanced_sampler().ir()},
       {"column_sum", &kernels::column_sum().ir()},
       {"conv2d", &kernels::conv2d().ir()},
+      {"conv2d_depthwise", &kernels::conv2d_depthwise().ir()},
+      {"conv2d_grouped", &kernels::conv2d_grouped().ir()},
       {"cross_entropy", &kernels::cross_entropy().ir()},
       {"cross_entropy_backward", &kernels::cross_entropy_backward().ir()},
       {"cross_entropy_mean", &kernels::cross_entropy_mean().ir()},

@@ -109,6 +109,8 @@ TEST(LibraryKernels, AreTracedWithoutErrorForEveryTypeThatIsListed) {
                            "class_balanced_sampler",
                            "column_sum",
                            "conv2d",
+                           "conv2d_depthwise",
+                           "conv2d_grouped",
                            "cross_entropy",
                            "cross_entropy_backward",
                            "cumsum_columns",

@@ -1,4 +1,4 @@
-// conv2d against the sum it stands for.
+// Convolutions against the sums they stand for.
 #include "check.h"
 #include "cuda_device.h"
 
@@ -6,7 +6,8 @@ namespace kiln::test {
 namespace {
 
 struct Conv {
-  int64_t n, h, w, c, k, r, s, stride, pad;
+  int64_t n, h, w, c, k, r, s, stride, pad, groups = 1;
+  int64_t depth() const { return c / groups; }
   int64_t p() const { return (h + 2 * pad - r) / stride + 1; }
   int64_t q() const { return (w + 2 * pad - s) / stride + 1; }
 };
@@ -21,9 +22,10 @@ std::vector<double> convolve(const Conv& v, const std::vector<double>& x, const 
         for (int64_t s = 0; s < v.s; ++s) {
           const int64_t i = p * v.stride - v.pad + r, j = q * v.stride - v.pad + s;
           if (i < 0 || i >= v.h || j < 0 || j >= v.w) continue;
-          const double* from = &x[static_cast<size_t>(((image * v.h + i) * v.w + j) * v.c)];
-          const double* by = &w[static_cast<size_t>(((k * v.r + r) * v.s + s) * v.c)];
-          for (int64_t c = 0; c < v.c; ++c) total += from[c] * by[c];
+          const int64_t group = k / (v.k / v.groups);
+          const double* from = &x[static_cast<size_t>(((image * v.h + i) * v.w + j) * v.c + group * v.depth())];
+          const double* by = &w[static_cast<size_t>(((k * v.r + r) * v.s + s) * v.depth())];
+          for (int64_t c = 0; c < v.depth(); ++c) total += from[c] * by[c];
         }
       }
       out.push_back(total);
@@ -32,18 +34,44 @@ std::vector<double> convolve(const Conv& v, const std::vector<double>& x, const 
   return out;
 }
 
+std::string text_of(const Conv& v) {
+  return std::to_string(v.h) + "x" + std::to_string(v.w) + "x" + std::to_string(v.c) + " by " + std::to_string(v.k) +
+         "x" + std::to_string(v.r) + "x" + std::to_string(v.s) + "/" + std::to_string(v.stride) + " in " +
+         std::to_string(v.groups);
+}
+
 template <class T, class Run>
 void check_conv(const Conv& v, const dsl::ConstexprValues& config, Run run) {
-  SCOPED_TRACE(std::to_string(v.h) + "x" + std::to_string(v.w) + "x" + std::to_string(v.c) + " by " +
-               std::to_string(v.k) + "x" + std::to_string(v.r) + "x" + std::to_string(v.s) + "/" +
-               std::to_string(v.stride));
+  SCOPED_TRACE(text_of(v));
   const auto x = normals_of<T>(static_cast<size_t>(v.n * v.h * v.w * v.c), 1);
-  const auto w = normals_of<T>(static_cast<size_t>(v.k * v.r * v.s * v.c), 2);
+  const auto w = normals_of<T>(static_cast<size_t>(v.k * v.r * v.s * v.depth()), 2);
   const auto expected = convolve(v, reals(x), reals(w));
   Arguments arguments = {buffer(x), buffer(w), empty<Memory<T>>(expected.size())};
   for (int64_t number : {v.n, v.h, v.w, v.c, v.k, v.r, v.s, v.stride, v.pad}) arguments.push_back(int_of(number));
-  run(kernels::conv2d<T>().ir(), config, arguments,
-      [&](const Arguments& out) { expect_product<T>(out[2], expected, static_cast<size_t>(v.r * v.s * v.c)); });
+  if (v.groups > 1) arguments.push_back(int_of(v.groups));
+  run(v.groups > 1 ? kernels::conv2d_grouped<T>().ir() : kernels::conv2d<T>().ir(), config, arguments,
+      [&](const Arguments& out) { expect_product<T>(out[2], expected, static_cast<size_t>(v.r * v.s * v.depth())); });
+}
+
+template <class T, int FILTER = 3, class Run>
+void check_depthwise(int64_t n, int64_t h, int64_t w, int64_t c, int64_t stride, int64_t pad,
+                     const dsl::ConstexprValues& config, Run run) {
+  const Conv v{n, h, w, c, c, FILTER, FILTER, stride, pad, c};
+  SCOPED_TRACE(text_of(v));
+  const auto x = normals_of<T>(static_cast<size_t>(n * h * w * c), 1);
+  const auto by = normals_of<T>(static_cast<size_t>(FILTER * FILTER * c), 2);
+  // [R, S, C] to [C, R, S].
+  const std::vector<double> last = reals(by);
+  std::vector<double> first(last.size());
+  for (size_t i = 0; i < last.size(); ++i) {
+    const auto taps = static_cast<size_t>(FILTER * FILTER), channels = static_cast<size_t>(c);
+    first[i % channels * taps + i / channels] = last[i];
+  }
+  const std::vector<double> expected = convolve(v, reals(x), first);
+  Arguments arguments = {buffer(x), buffer(by), empty<Memory<T>>(expected.size())};
+  for (int64_t number : {n, h, w, c, stride, pad}) arguments.push_back(int_of(number));
+  run(kernels::conv2d_depthwise<T, FILTER>().ir(), config, arguments,
+      [&](const Arguments& out) { expect_product<T>(out[2], expected, static_cast<size_t>(FILTER * FILTER)); });
 }
 
 TEST(Conv2dKernel, StridesPaddingAndFiltersOfAnyShape) {
@@ -56,6 +84,26 @@ TEST(Conv2dKernel, StridesPaddingAndFiltersOfAnyShape) {
       check_conv<T>(v, {{"BM", 16}, {"BN", 4}, {"BK", 8}}, check_both);
     }
   });
+}
+
+TEST(Conv2dKernel, Groups) {
+  for_floats([]<class T>() {
+    for (const Conv& v :
+         {Conv{2, 5, 7, 6, 4, 3, 3, 1, 1, 2}, {1, 6, 4, 12, 15, 2, 1, 2, 0, 3}, {1, 3, 3, 4, 8, 3, 3, 1, 1, 4}}) {
+      check_conv<T>(v, {{"BM", 16}, {"BN", 4}, {"BK", 8}}, check_both);
+    }
+  });
+  check_conv<lang::f32>({1, 14, 14, 128, 128, 3, 3, 1, 1, 8}, {{"BM", 64}, {"BN", 16}, {"BK", 16}}, check_compiled);
+}
+
+TEST(Conv2dKernel, Depthwise) {
+  for_floats([]<class T>() {
+    check_depthwise<T>(2, 5, 7, 6, 1, 1, {{"BM", 16}, {"BC", 8}}, check_both);
+    check_depthwise<T>(1, 9, 8, 37, 2, 1, {{"BM", 8}, {"BC", 32}}, check_both);
+    check_depthwise<T>(1, 4, 4, 3, 1, 0, {{"BM", 4}, {"BC", 4}}, check_both);
+  });
+  check_depthwise<lang::f32, 5>(1, 7, 6, 19, 1, 2, {{"BM", 16}, {"BC", 16}}, check_both);
+  check_depthwise<lang::f32>(1, 28, 28, 96, 2, 1, {}, check_compiled);
 }
 
 // Of ResNet-50, on one image; all of its convolutions with KILN_KERNELS_FULL. CPUs take deep tiles, GPUs those of the

@@ -53,15 +53,18 @@ struct Slot {
   std::set<MaskAt> valid_under;
 };
 
-// The accumulator of a dot that a loop carries from zeros on, see dot_accumulator.cpp. Distances in bytes.
+// The accumulator of a dot that a loop, or a nest of them, carries from zeros on, see dot_accumulator.cpp. Distances in
+// bytes.
 struct DotAccumulator {
-  Value* fresh = nullptr;  // i1: it is all zeros, whatever its slot holds
-  Value* last = nullptr;   // i1: this turn of the loop is the last one
-  Value* in_place =
-      nullptr;  // i1: the last turn puts it where a store wants it, not into its slot; null: it never does
+  Value* fresh = nullptr;     // variable, i1: it is all zeros, whatever its slot holds; null behind the loops
+  Value* last = nullptr;      // i1: this turn of the loops is the last one
+  Value* in_place = nullptr;  // i1: the last turn may put it where a store wants it, not into its slot; null: never
+  Value* stored = nullptr;    // variable, i1: the last turn did
   Value* pointer = nullptr;
   Value* row = nullptr;
   Value* batch = nullptr;
+  Value* rows = nullptr;  // i64: a store takes so many of its rows and nobody sees the others; null: all of them
+  bool ends = false;      // if the dot runs at all, it runs in the loops' last turn too, and nothing is stored before
 };
 
 struct Context : ElementContext {
@@ -150,9 +153,11 @@ Result<void> lower_shape_op(Context& c, const Op& op);
 // dot.cpp
 Result<void> lower_dot(Context& c, const Op& op);
 Result<void> lower_dot_scaled(Context& c, const Op& op);
-// dot_accumulator.cpp: whether number i of what a `for` carries is the accumulator of a dot and starts from zeros. Its
-// slot then need not be filled, but for a loop that never runs.
+// dot_accumulator.cpp: whether number i of what a `for` carries is the accumulator of a dot, which stands in it or in
+// the last of loops in it, and starts from zeros. Its slot then need not be filled, but where no dot ever runs.
 bool accumulates_from_zeros(const Context& c, const Op& loop, size_t i);
-DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i, Value* runs);
+// Whether it is an accumulator that a loop around this one carries already, whose slot serves this one too.
+bool continues_accumulator(const Context& c, const Op& loop, size_t i);
+DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i);
 
 }  // namespace kiln::codegen::cpu

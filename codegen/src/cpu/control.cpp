@@ -83,9 +83,16 @@ Result<void> lower_yield(Context& c, const Op& yield, std::vector<Carried>& carr
   return {};
 }
 
-// Gives each carried value its place, with the initial value in it unless that is `left_out`.
+// What a carried value begins with.
+enum class Start : uint8_t {
+  kCopy,    // the initial value, in a place of its own
+  kZeros,   // the accumulator of a dot, which makes the zeros itself
+  kShared,  // the same in loops inside of the one that made its place
+};
+
+// Gives each carried value its place.
 Result<std::vector<Carried>> begin_carried(Context& c, llvm::ArrayRef<ValueId> inits, llvm::ArrayRef<ValueId> arguments,
-                                           const std::vector<bool>& left_out) {
+                                           llvm::ArrayRef<Start> starts) {
   std::vector<Carried> carried;
   for (size_t i = 0; i < inits.size(); ++i) {
     Carried state{arguments[i], nullptr, {}};
@@ -93,9 +100,11 @@ Result<std::vector<Carried>> begin_carried(Context& c, llvm::ArrayRef<ValueId> i
     if (type.is_scalar()) {
       state.variable = entry_alloca(c, register_type(c.b.getContext(), type));
       c.b.CreateStore(c.scalars[inits[i]], state.variable);
+    } else if (starts[i] == Start::kShared) {
+      state.slot = *c.slots[inits[i]];
     } else {
       state.slot = allocate_slot(c, type);
-      if (!left_out[i]) {
+      if (starts[i] == Start::kCopy) {
         if (auto done = materialise(c, inits[i], state.slot); !done) return done.error();
       }
     }
@@ -148,11 +157,15 @@ Result<void> lower_for(Context& c, const Op& op) {
   };
   const auto arguments = llvm::ArrayRef(region.args).drop_front();
   const auto inits = llvm::ArrayRef(op.operands).drop_front(3);
-  std::vector<bool> from_zeros;
-  for (size_t i = 0; i < inits.size(); ++i) from_zeros.push_back(accumulates_from_zeros(c, op, i));
-  auto carried = begin_carried(c, inits, arguments, from_zeros);
+  std::vector<Start> starts;
+  for (size_t i = 0; i < inits.size(); ++i) {
+    starts.push_back(accumulates_from_zeros(c, op, i)  ? Start::kZeros
+                     : continues_accumulator(c, op, i) ? Start::kShared
+                                                       : Start::kCopy);
+  }
+  auto carried = begin_carried(c, inits, arguments, starts);
   if (!carried) return carried.error();
-  Value *start = wide(op.operands[0]), *end = wide(op.operands[1]), *runs = b.CreateICmpSLT(start, end);
+  Value *start = wide(op.operands[0]), *end = wide(op.operands[1]);
   Value* step = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, wide(op.operands[2]), c.i64(1));
   Value* outer_visits = c.visits;
   if (has_write_only_store(c, region)) {
@@ -162,19 +175,18 @@ Result<void> lower_for(Context& c, const Op& op) {
   }
   Result<void> result;
   for (size_t i = 0; i < inits.size(); ++i) {
-    if (!from_zeros[i]) continue;
-    const Slot& slot = (*carried)[i].slot;
-    c.dot_accumulators[slot.offset] = make_dot_accumulator(c, op, i, runs);
-    if (auto done = unless(c, runs, [&] { return materialise(c, inits[i], slot); }); !done) return done;
+    if (starts[i] == Start::kZeros) c.dot_accumulators[(*carried)[i].slot.offset] = make_dot_accumulator(c, op, i);
   }
+  std::vector<Value*> last_turns(inits.size());  // of the loops around this one
   emit_loop(
       b, start, end, step, "for", [](llvm::Instruction*) {},
       [&](Value* index) {
         for (size_t i = 0; i < inits.size(); ++i) {
-          if (!from_zeros[i]) continue;
+          if (starts[i] == Start::kCopy) continue;
           DotAccumulator& sums = c.dot_accumulators[(*carried)[i].slot.offset];
-          sums.fresh = b.CreateICmpEQ(index, start);
-          sums.last = b.CreateICmpSGE(b.CreateAdd(index, step), end);
+          last_turns[i] = sums.last;
+          Value* last = b.CreateICmpSGE(b.CreateAdd(index, step), end);
+          sums.last = sums.last ? b.CreateAnd(sums.last, last) : last;
         }
         c.scalars[region.args[0]] = b.CreateTrunc(index, register_type(b.getContext(), dsl::scalar_type(element)));
         read_carried(c, *carried, arguments);
@@ -183,6 +195,16 @@ Result<void> lower_for(Context& c, const Op& op) {
       });
   c.visits = outer_visits;
   if (!result) return result;
+  for (size_t i = 0; i < inits.size(); ++i) {
+    if (starts[i] == Start::kCopy) continue;
+    const Slot& slot = (*carried)[i].slot;
+    DotAccumulator& sums = c.dot_accumulators[slot.offset];
+    sums.last = last_turns[i];
+    if (starts[i] == Start::kShared) continue;
+    Value* touched = b.CreateNot(b.CreateLoad(b.getInt1Ty(), sums.fresh));
+    sums.fresh = nullptr;
+    if (auto done = unless(c, touched, [&] { return materialise(c, inits[i], slot); }); !done) return done;
+  }
   read_carried(c, *carried, op.results);
   return {};
 }
@@ -190,7 +212,7 @@ Result<void> lower_for(Context& c, const Op& op) {
 Result<void> lower_while(Context& c, const Op& op) {
   Builder& b = c.b;
   const dsl::Region &condition = op.regions[0], &body = op.regions[1];
-  auto carried = begin_carried(c, op.operands, condition.args, std::vector<bool>(op.operands.size()));
+  auto carried = begin_carried(c, op.operands, condition.args, std::vector<Start>(op.operands.size()));
   if (!carried) return carried.error();
   auto* test = llvm::BasicBlock::Create(b.getContext(), "while", c.function);
   auto* loop = llvm::BasicBlock::Create(b.getContext(), "while.body", c.function);

@@ -14,9 +14,14 @@ namespace {
 
 int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-DotPlan make_plan(const Context& c, const DotForm& form, const std::vector<int64_t>& out_shape, int64_t k) {
+// More addresses than this do not fit into registers.
+constexpr int kMostPointers = 10;
+
+DotPlan make_plan(const Context& c, const DotForm& form, const std::vector<int64_t>& out_shape, int64_t k,
+                  bool scattered_a = false) {
   DotPlan plan;
   plan.form = form;
+  plan.scattered_a = scattered_a;
   const size_t rank = out_shape.size();
   plan.batch = rank == 3 ? out_shape[0] : 1;
   plan.m = out_shape[rank - 2];
@@ -27,13 +32,40 @@ DotPlan make_plan(const Context& c, const DotForm& form, const std::vector<int64
   plan.unit = form.group > 1 ? llvm::Type::getInt32Ty(c.module.getContext())
                              : register_type(c.module.getContext(), dsl::scalar_type(form.packed));
   plan.lanes = plan.tiles() ? 16 : c.target.vector_bytes / plan.unit_bytes;
-  plan.block = choose_blocking(c.target, form, plan.lanes, plan.m, plan.n);
+  plan.block = choose_blocking(c.target, form, plan.lanes, plan.m, plan.n, scattered_a ? kMostPointers : INT_MAX);
   plan.masks_columns = c.target.is_x86 && c.target.vector_bytes == 64 && form.step == Step::kFma;
   plan.widen_b = form.step == Step::kFma && dsl::is_small_float(form.b) && plan.m <= plan.block.rows;
   return plan;
 }
 
-void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const OperandB& b_operand, const OperandC& sums) {
+struct Operands {
+  OperandA a;
+  OperandB b;
+};
+
+Result<void> lower_product(Context& c, const Op& op, const DotPlan& plan, ValueId acc, Value* steps,
+                           const std::function<Result<Operands>(const OperandC&)>& operands) {
+  auto sums = accumulator(c, plan, acc, op.results[0]);
+  if (!sums) return sums.error();
+  auto packed = operands(*sums);
+  if (!packed) return packed.error();
+  run_blocks(c, plan, packed->a, packed->b, *sums, steps);
+  return {};
+}
+
+// Where both operands are zero from some place on along K, the products end there: steps, or null.
+Value* steps_to_zeros(Context& c, const DotPlan& plan, ValueId a, ValueId b) {
+  if (plan.form.step != Step::kFma) return nullptr;
+  const int row = c.type(a).rank() - 2;
+  Value* of_a = Nest(c, dsl::concrete_shape(c.type(a))).bound_along(a, row + 1);
+  Value* of_b = Nest(c, dsl::concrete_shape(c.type(b))).bound_along(b, row);
+  return of_a && of_b ? c.b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, of_a, of_b) : nullptr;
+}
+
+}  // namespace
+
+void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const OperandB& b_operand, const OperandC& sums,
+                Value* steps) {
   Builder& b = c.b;
   const int acc_bytes = dsl::info(plan.form.acc).bytes;
   auto none = [](llvm::Instruction*) {};
@@ -57,15 +89,19 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
         if (rows.begin == rows.end) continue;
         llvm::Function* kernel =
             plan.tiles() ? tile_kernel(c, plan, rows.height) : micro_kernel(c, plan, a.layout, rows.height, last);
-        emit_loop(b, c.i64(rows.begin), c.i64(rows.end), c.i64(rows.height), "block", none, [&](Value* row) {
+        Value* end = c.i64(rows.end);
+        if (sums.rows) end = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, sums.rows);
+        emit_loop(b, c.i64(rows.begin), end, c.i64(rows.height), "block", none, [&](Value* row) {
           // The block's share of the next panel; what lies behind the last one is mostly the first one of the next
           // turn.
           Value* ahead =
               b.CreateGEP(b.getInt8Ty(), b_panel,
                           b.CreateAdd(b_operand.panel, b.CreateMul(row, c.i64(packed_panel_bytes(plan) / plan.m))));
-          b.CreateCall(kernel,
-                       {at(a_batch, row, a.block), a.distance, b_panel, b_operand.row, at(from, row, sums.from.row),
-                        sums.from.row, at(to, row, sums.to.row), sums.to.row, correction_here, sums.fresh, ahead});
+          const bool turns = a.layout == LayoutA::kTurns;
+          Value* block = at(a_batch, row, a.block);
+          b.CreateCall(kernel, {turns ? a.pointer : block, turns ? b.CreateMul(row, a.block) : a.distance, b_panel,
+                                turns ? panel : b_operand.row, at(from, row, sums.from.row), sums.from.row,
+                                at(to, row, sums.to.row), sums.to.row, correction_here, sums.fresh, ahead, steps});
         });
       }
     };
@@ -74,23 +110,6 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
     if (equal < plan.panels()) run_panel(c.i64(equal), true);
   });
 }
-
-struct Operands {
-  OperandA a;
-  OperandB b;
-};
-
-Result<void> lower_product(Context& c, const Op& op, const DotPlan& plan, ValueId acc,
-                           const std::function<Result<Operands>()>& operands) {
-  auto sums = accumulator(c, plan, acc, op.results[0]);
-  if (!sums) return sums.error();
-  auto packed = operands();
-  if (!packed) return packed.error();
-  run_blocks(c, plan, packed->a, packed->b, *sums);
-  return {};
-}
-
-}  // namespace
 
 // As few blocks as there can be, all of one height or of two that differ by one. Tile registers hold 16 rows: a block
 // of tiles may leave the last ones out, so there all blocks but the last are of full height.
@@ -108,22 +127,28 @@ std::vector<RowBlocks> split_rows(const DotPlan& plan) {
   return out;
 }
 
-DotPlan plan_dot(const Context& c, const Op& dot) {
+DotPlan plan_dot(Context& c, const Op& dot) {
   const ValueId a = dot.operands[0], b = dot.operands[1], acc = dot.operands[2];
   const bool tf32 = static_cast<dsl::Precision>(std::get<int64_t>(dot.attrs[0])) == dsl::Precision::kTf32;
   const auto shape = dsl::concrete_shape(c.type(dot.results[0]));
   const DotForm form =
       choose_form(c.target, c.type(a).element, c.type(b).element, c.type(acc).element, tf32, shape[shape.size() - 2]);
-  return make_plan(c, form, shape, dsl::concrete_shape(c.type(a)).back());
+  const bool as_it_lies = form.a == form.packed && form.step != Step::kTiles && !form.flip_a && !form.round_tf32;
+  const int64_t k = dsl::concrete_shape(c.type(a)).back();
+  return make_plan(c, form, shape, k, as_it_lies && k % form.k_multiple == 0 && has_scattered_rows(c, a));
 }
 
 Result<void> lower_dot(Context& c, const Op& op) {
   const ValueId a = op.operands[0], b = op.operands[1], acc = op.operands[2];
-  const DotPlan plan = plan_dot(c, op);
-  return lower_product(c, op, plan, acc, [&]() -> Result<Operands> {
-    auto packed_a = pack_a(c, plan, a);
+  DotPlan plan = plan_dot(c, op);
+  Value* steps = steps_to_zeros(c, plan, a, b);
+  plan.some_steps = steps != nullptr;
+  if (!steps) steps = c.i64(plan.k_units);
+  if (const int64_t turns = turns_together(c, plan, op); turns > 1) return lower_turn(c, plan, op, steps, turns);
+  return lower_product(c, op, plan, acc, steps, [&](const OperandC& sums) -> Result<Operands> {
+    auto packed_a = pack_a(c, plan, a, steps, sums.rows);
     if (!packed_a) return packed_a.error();
-    auto packed_b = pack_b(c, plan, b);
+    auto packed_b = pack_b(c, plan, b, steps);
     if (!packed_b) return packed_b.error();
     return Operands{*packed_a, *packed_b};
   });
@@ -136,7 +161,7 @@ Result<void> lower_dot_scaled(Context& c, const Op& op) {
   form.a = form.b = form.packed = form.sum = ElementType::kF64;
   form.acc = ElementType::kF32;
   const DotPlan plan = make_plan(c, form, dsl::concrete_shape(c.type(op.results[0])), 32 * scales[1]);
-  return lower_product(c, op, plan, op.operands[4], [&]() -> Result<Operands> {
+  return lower_product(c, op, plan, op.operands[4], c.i64(plan.k_units), [&](const OperandC&) -> Result<Operands> {
     auto a = unpack_scaled_a(c, plan, op.operands[0], op.operands[1]);
     if (!a) return a.error();
     auto b = unpack_scaled_b(c, plan, op.operands[2], op.operands[3]);

@@ -44,6 +44,8 @@ struct DotPlan {
   int unit_bytes = 4;
   bool masks_columns = false;  // nothing is read or written behind column n-1, though vectors end there
   bool widen_b = false;        // B keeps its element type and is widened as it is read: each element is read once
+  bool scattered_a = false;    // rows of A may lie anywhere (dot_rows.cpp)
+  bool some_steps = false;     // fewer than k_units steps may do
 
   int64_t panel() const { return int64_t{block.vectors} * lanes; }
   int64_t panels() const { return (n + panel() - 1) / panel(); }
@@ -64,15 +66,17 @@ struct DotPlan {
 
 // How the units of A lie, which the micro-kernel's addresses build upon.
 enum class LayoutA : uint8_t {
-  kRows,     // those of a row follow each other
-  kColumns,  // those of a column do
+  kRows,      // those of a row follow each other
+  kColumns,   // those of a column do
+  kPointers,  // as kRows, each row at an address of its own
+  kTurns,     // as kPointers, for each turn of a list (dot_turns.cpp)
 };
 
 // Where the micro-kernel reads an operand; distances in bytes.
 struct OperandA {
   LayoutA layout = LayoutA::kRows;
-  Value* pointer = nullptr;
-  Value* block = nullptr;  // from row to row, where blocks of rows begin
+  Value* pointer = nullptr;  // kPointers: to the addresses; kTurns: to the list
+  Value* block = nullptr;    // from row to row, where blocks of rows begin
   Value* distance =
       nullptr;  // kRows: from row to row; kColumns: from column to column, null: by the height of the block
   Value* batch = nullptr;
@@ -82,6 +86,7 @@ struct OperandB {
   Value* row = nullptr;  // from one unit along K to the next
   Value* panel = nullptr;
   Value* batch = nullptr;
+  Value* stays = nullptr;       // i1: where the next turn of a loop does not write
   Value* correction = nullptr;  // [batch, padded N] i32 to subtract from the sums; null without flip_a
   int64_t correction_batch = 0;
 };
@@ -94,17 +99,24 @@ struct Sums {
 struct OperandC {
   Sums from, to;           // before and after this product
   Value* fresh = nullptr;  // i1: zeros before, whatever memory holds
+  Value* rows = nullptr;   // i64: of more than so many nobody sees the sums; null: all are seen
 };
 
 // dot.cpp: how the product of a dot is computed.
-DotPlan plan_dot(const Context& c, const Op& dot);
+DotPlan plan_dot(Context& c, const Op& dot);
 
 // dot_accumulator.cpp: where the sums begin and end, in a slot of the result or where it is stored.
 Result<OperandC> accumulator(Context& c, const DotPlan& plan, ValueId acc, ValueId result);
+// What loops carry from zeros on, if that is what the sums are; else null.
+const DotAccumulator* sums_of_loops(const Context& c, const DotPlan& plan, ValueId acc, ValueId result);
+// dot.cpp: runs the micro-kernel over the blocks of C.
+void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const OperandB& b, const OperandC& sums,
+                Value* steps);
 
 // dot_form.cpp
 DotForm choose_form(const CpuTarget& target, ElementType a, ElementType b, ElementType acc, bool tf32, int64_t m);
-Blocking choose_blocking(const CpuTarget& target, const DotForm& form, int lanes, int64_t m, int64_t n);
+// At most `most_rows` in a block.
+Blocking choose_blocking(const CpuTarget& target, const DotForm& form, int lanes, int64_t m, int64_t n, int most_rows);
 llvm::Type* vector_of(const DotPlan& plan, llvm::Type* scalar);
 
 // Where the blocks of one height begin and end, by row of A.
@@ -128,8 +140,13 @@ int64_t transposed_overrun(const DotPlan& plan);  // bytes written behind the la
 // dot_pack.cpp
 // An operand's element as it stands in a unit.
 Value* to_packed(Context& c, Builder& b, const DotForm& form, ElementType from, Value* x);
-Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id);
-Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id);
+// `steps`: so many of the units along K are read, from the first one on. `rows`: those of A from there on do not
+// matter, but for the last block that begins before; null: all do.
+Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows);
+Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id, Value* steps);
+// Rows of A, or those listed, into rows packed_row_bytes apart.
+Result<void> pack_a_rows(Context& c, const DotPlan& plan, ValueId id, Value* packed,
+                         const std::optional<Nest::Listed>& listed = std::nullopt);
 // Reserves scratch, and fills it with a byte.
 Value* reserve(Context& c, int64_t bytes);
 void fill_bytes(Context& c, Value* pointer, int value, int64_t bytes);
@@ -140,8 +157,22 @@ int64_t packed_panel_bytes(const DotPlan& plan);  // of B
 struct Kept {
   Value* pointer;
   Value* present;
+  Value* stays;  // i1: the next turn of a loop has another place
 };
 Kept keep(Context& c, ValueId id, int64_t bytes);
+
+// dot_rows.cpp
+bool has_scattered_rows(Context& c, ValueId id);
+// `memory`: of bytes_of_rows, for rows that must be copied, and their addresses.
+int64_t bytes_of_rows(const Context& c, const DotPlan& plan);
+Result<OperandA> point_at_rows(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows,
+                               const Kept& memory);
+
+// dot_turns.cpp: of how many turns the products may wait for each other, 1 if they may not, and such a dot.
+int64_t turns_together(const Context& c, const DotPlan& plan, const Op& dot);
+Result<void> lower_turn(Context& c, const DotPlan& plan, const Op& dot, Value* steps, int64_t most);
+// Numbers of a turn in the list, of eight bytes each.
+enum TurnField : uint8_t { kTurnRows, kTurnB, kTurnBRow, kTurnBPanel, kTurnSteps, kTurnFields };
 
 // dot_scaled.cpp: operands of dot_scaled as f64.
 Result<OperandA> unpack_scaled_a(Context& c, const DotPlan& plan, ValueId id, ValueId scale);
@@ -149,8 +180,23 @@ Result<OperandB> unpack_scaled_b(Context& c, const DotPlan& plan, ValueId id, Va
 
 // dot_kernel.cpp: for one block of C,
 //   void f(ptr a, i64 a_distance, ptr b, i64 b_row, ptr from, i64 from_row, ptr to, i64 to_row, ptr correction, i1
-//   fresh, ptr ahead)
-enum KernelArgument : unsigned { kA, kADistance, kB, kBRow, kFrom, kFromRow, kTo, kToRow, kCorrection, kFresh, kAhead };
+//   fresh, ptr ahead, i64 steps)
+// Of kTurns: `a` is the list, `a_distance` where the block's rows stand in a turn's addresses, `b_row` the number of
+// the panel, `steps` that of the turns.
+enum KernelArgument : unsigned {
+  kA,
+  kADistance,
+  kB,
+  kBRow,
+  kFrom,
+  kFromRow,
+  kTo,
+  kToRow,
+  kCorrection,
+  kFresh,
+  kAhead,
+  kStepCount
+};
 llvm::Function* declare_kernel(Context& c, const std::string& name);
 // For the last panel, or for any other one.
 llvm::Function* micro_kernel(Context& c, const DotPlan& plan, LayoutA layout, int rows, bool last);

@@ -1,6 +1,6 @@
 // Where the sums of a dot are kept: in the slot of its accumulator, updated in place. Zeros that start them are not
-// written there first, the micro-kernel begins with them. Sums that a loop carries and a store then puts into memory
-// unchanged go there in the loop's last turn, where the tile lies within the bounds of the store's mask and nothing
+// written there first, the micro-kernel begins with them. Sums that loops carry and a store then puts into memory
+// unchanged go there in the last turn of all, where the tile lies within the bounds of the store's mask and nothing
 // else reaches that memory: then the store finds its work done. (Not in every turn: the rows of a matrix may lie so
 // that they fight for the sets of a cache, those of a slot do not.)
 #include "cpu/dot.h"
@@ -15,14 +15,31 @@ bool is_zeros(const Context& c, ValueId id) {
   return value && value->isNullValue();
 }
 
-// The dot that alone reads carried value number i and makes its next one.
+// The dot that alone reads carried value number i and makes its next one, in this loop or in one that it consists of.
 const Op* dot_of(const Context& c, const Op& loop, size_t i) {
   const dsl::Region& region = loop.regions[0];
   const ValueId argument = region.args[i + 1], next = region.ops.back().operands[i];
-  const Op* dot = c.definition[next];
-  const bool alone = dot && dot->code == OpCode::kDot && dot->operands[2] == argument && c.home[next] == &region &&
-                     c.use_count[argument] == 1 && c.use_count[next] == 1;
-  return alone ? dot : nullptr;
+  const Op* op = c.definition[next];
+  if (!op || c.home[next] != &region || c.use_count[argument] != 1 || c.use_count[next] != 1) return nullptr;
+  if (op->code == OpCode::kDot) return op->operands[2] == argument ? op : nullptr;
+  if (op->code != OpCode::kFor) return nullptr;
+  const auto j = static_cast<size_t>(llvm::find(op->results, next) - op->results.begin());
+  return op->operands[j + 3] == argument ? dot_of(c, *op, j) : nullptr;
+}
+
+// Whether the loops that this one consists of have turns in each of its own, or in none: their bounds are the same.
+bool runs_in_last_turn(const Context& c, const Op& loop, size_t i, std::set<const dsl::Region*> inside = {}) {
+  const dsl::Region& region = loop.regions[0];
+  inside.insert(&region);
+  const ValueId next = region.ops.back().operands[i];
+  const Op& op = *c.definition[next];
+  if (op.code == OpCode::kDot) return true;
+  for (size_t bound = 0; bound < 3; ++bound) {
+    const ValueId id = op.operands[bound];
+    const Op* by = c.definition[id];
+    if (inside.contains(c.home[id]) && !(by && by->code == OpCode::kConstant)) return false;
+  }
+  return runs_in_last_turn(c, op, static_cast<size_t>(llvm::find(op.results, next) - op.results.begin()), inside);
 }
 
 bool has_effects(const dsl::Region& region) {
@@ -44,6 +61,31 @@ const Op* store_of(const Context& c, const Op& loop, ValueId result) {
   return nullptr;
 }
 
+// All scalars that a value is computed from are known by now.
+bool available(const Context& c, ValueId id) {
+  if (c.type(id).is_scalar()) return c.scalars[id] != nullptr;
+  const Op* op = c.definition[id];
+  return op && op->regions.empty() &&
+         llvm::all_of(op->operands, [&](ValueId operand) { return available(c, operand); });
+}
+
+// So many rows of a loop's result a store takes, as it is or with ops applied to each element, and nobody sees the
+// others; null where that is not so. Not through ops that could trap on what they hold then.
+Value* rows_seen(Context& c, ValueId result) {
+  for (ValueId id = result; c.use_count[id] == 1;) {
+    const auto user = llvm::find_if(c.region->ops, [&](const Op& op) { return llvm::is_contained(op.operands, id); });
+    if (user == c.region->ops.end()) return nullptr;
+    if (user->code == OpCode::kStore) {
+      if (user->operands[1] != id || user->operands.size() < 3 || !available(c, user->operands[2])) return nullptr;
+      Nest nest(c, dsl::concrete_shape(c.type(id)));
+      return nest.bound_of_mask(user->operands[2], nest.identity(), nest.rank() - 2);
+    }
+    if (!dsl::info(user->code).has(dsl::kElementwise) || !dsl::is_float(c.type(id).element)) return nullptr;
+    id = user->results[0];
+  }
+  return nullptr;
+}
+
 // The memory behind these pointers is reached by them alone, as far as this kernel goes.
 bool reached_alone(const Context& c, ValueId pointers) {
   for (ValueId at = pointers; c.use_count[at] == 1;) {
@@ -57,24 +99,21 @@ bool reached_alone(const Context& c, ValueId pointers) {
   return false;
 }
 
-// All scalars that a value is computed from are known by now.
-bool available(const Context& c, ValueId id) {
-  if (c.type(id).is_scalar()) return c.scalars[id] != nullptr;
-  const Op* op = c.definition[id];
-  return op && op->regions.empty() &&
-         llvm::all_of(op->operands, [&](ValueId operand) { return available(c, operand); });
-}
-
-// A slot that holds the accumulator and may be written: that of `acc` where this dot is its only reader, else a copy.
-Result<Slot> slot_of_sums(Context& c, const DotPlan& plan, ValueId acc, ValueId result) {
+// The slot of `acc` may be written: this dot is its only reader.
+bool updates_in_place(const Context& c, const DotPlan& plan, ValueId acc, ValueId result) {
   const size_t row = static_cast<size_t>(c.type(result).rank()) - 2;
-  const int64_t padded_n = plan.padded_n();
   const bool last_use = c.use_count[acc] == 1 && c.home[acc] == c.home[result];  // not one an iteration
   const auto& known = c.slots[acc];
-  if (last_use && known && known->valid_under.empty() && !known->view && !known->exact &&
-      known->strides[row] >= padded_n && (plan.n == 1 || known->strides[row + 1] == 1)) {
-    return *known;
-  }
+  return last_use && known && known->valid_under.empty() && !known->view && !known->exact &&
+         known->strides[row] >= plan.padded_n() && (plan.n == 1 || known->strides[row + 1] == 1);
+}
+
+// A slot that holds the accumulator and may be written: its own or a copy.
+Result<Slot> slot_of_sums(Context& c, const DotPlan& plan, ValueId acc, ValueId result) {
+  if (updates_in_place(c, plan, acc, result)) return *c.slots[acc];
+  const size_t row = static_cast<size_t>(c.type(result).rank()) - 2;
+  const int64_t padded_n = plan.padded_n();
+  const auto& known = c.slots[acc];
   dsl::Type padded = c.type(result);
   padded.shape[row + 1] = dsl::Expr(padded_n);
   Slot slot = allocate_slot(c, padded);
@@ -93,8 +132,23 @@ bool accumulates_from_zeros(const Context& c, const Op& loop, size_t i) {
   return dsl::concrete_shape(c.type(init)).back() > 1 && dot_of(c, loop, i);
 }
 
-DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i, Value* runs) {
+bool continues_accumulator(const Context& c, const Op& loop, size_t i) {
+  const ValueId init = loop.operands[i + 3];
+  if (c.type(init).is_scalar() || !c.slots[init] || !dot_of(c, loop, i)) return false;
+  const auto known = c.dot_accumulators.find(c.slots[init]->offset);
+  return known != c.dot_accumulators.end() && known->second.fresh;
+}
+
+DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i) {
+  auto variable = [&](bool value) {
+    Value* out = entry_alloca(c, c.b.getInt1Ty());
+    c.b.CreateStore(c.b.getInt1(value), out);
+    return out;
+  };
   DotAccumulator out;
+  out.fresh = variable(true);
+  out.rows = rows_seen(c, loop.results[i]);
+  out.ends = runs_in_last_turn(c, loop, i) && !has_effects(loop.regions[0]);
   const Op& dot = *dot_of(c, loop, i);
   const DotPlan plan = plan_dot(c, dot);
   const Op* store = store_of(c, loop, loop.results[i]);
@@ -109,11 +163,18 @@ DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i, Value*
   if (!unit_stride || !unit_stride->isOne()) return out;
   const size_t row = view->strides.size() - 2;
   Value* bytes = c.i64(dsl::info(plan.form.acc).bytes);
-  out.in_place = c.b.CreateAnd(view->whole, runs);
+  out.in_place = view->whole;
+  out.stored = variable(false);
   out.pointer = view->pointer;
   out.row = c.b.CreateMul(view->strides[row], bytes);
   out.batch = row > 0 ? c.b.CreateMul(view->strides[0], bytes) : c.i64(0);
   return out;
+}
+
+const DotAccumulator* sums_of_loops(const Context& c, const DotPlan& plan, ValueId acc, ValueId result) {
+  if (!updates_in_place(c, plan, acc, result)) return nullptr;
+  const auto carried = c.dot_accumulators.find(c.slots[acc]->offset);
+  return carried != c.dot_accumulators.end() && carried->second.fresh ? &carried->second : nullptr;
 }
 
 Result<OperandC> accumulator(Context& c, const DotPlan& plan, ValueId acc, ValueId result) {
@@ -130,9 +191,13 @@ Result<OperandC> accumulator(Context& c, const DotPlan& plan, ValueId acc, Value
   const auto carried = c.dot_accumulators.find(slot->offset);
   if (carried == c.dot_accumulators.end()) return out;
   const DotAccumulator& sums = carried->second;
-  out.fresh = sums.fresh;
+  if (!sums.fresh) return out;
+  out.rows = sums.rows;
+  out.fresh = b.CreateLoad(b.getInt1Ty(), sums.fresh);
+  b.CreateStore(b.getFalse(), sums.fresh);
   if (!sums.in_place) return out;
   Value* store = b.CreateAnd(sums.in_place, sums.last);
+  b.CreateStore(store, sums.stored);
   out.to.pointer = b.CreateSelect(store, sums.pointer, kept.pointer);
   out.to.row = b.CreateSelect(store, sums.row, kept.row);
   out.to.batch = b.CreateSelect(store, sums.batch, kept.batch);

@@ -68,14 +68,15 @@ double step_cost(int64_t rows, int vectors) {
 }  // namespace
 
 // The fewest cycles for the whole tile, work on padding included; of few rows one block, so that B is read once.
-Blocking choose_blocking(const CpuTarget& target, const DotForm& form, int lanes, int64_t m, int64_t n) {
+Blocking choose_blocking(const CpuTarget& target, const DotForm& form, int lanes, int64_t m, int64_t n, int most_rows) {
   if (form.step == Step::kTiles) return {static_cast<int>(std::min<int64_t>(m, 32)), n > 16 ? 2 : 1};
-  const bool one_block = m <= max_rows(target.vector_registers, 2);
+  auto rows_of = [&](int vectors) { return std::min(max_rows(target.vector_registers, vectors), most_rows); };
+  const bool one_block = m <= rows_of(2);
   Blocking best{1, 1};
   double best_cost = 1e300;
   for (int vectors : {4, 2, 1, 3, 8}) {
     const int64_t panel = int64_t{vectors} * lanes, panels = (n + panel - 1) / panel;
-    const int rows = static_cast<int>(std::min<int64_t>(max_rows(target.vector_registers, vectors), m));
+    const int rows = static_cast<int>(std::min<int64_t>(rows_of(vectors), m));
     // The accumulator is updated in place only if its rows hold whole panels.
     if (rows < (one_block ? m : 1) ||
         (vectors > 1 && panels * panel > (n + kRowPadding - 1) / kRowPadding * kRowPadding))

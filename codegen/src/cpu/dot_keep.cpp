@@ -92,7 +92,8 @@ Kept keep(Context& c, ValueId id, int64_t bytes) {
   Builder& b = c.b;
   std::set<ValueId> seen;
   std::vector<Value*> key;
-  if (!collect_scalars(c, id, seen, key) || key.size() > kMostScalars) return {reserve(c, bytes), b.getFalse()};
+  if (!collect_scalars(c, id, seen, key) || key.size() > kMostScalars)
+    return {reserve(c, bytes), b.getFalse(), b.getFalse()};
   for (Value*& scalar : key) scalar = as_i64(b, scalar);
   const int64_t size = (bytes + 127) / 64 * 64, places = std::clamp<int64_t>(kKeptBytes / size, 1, kMostPlaces);
   // Keys of all places, and that of the last program's first turn; a key begins with whether there is one.
@@ -140,8 +141,9 @@ Kept keep(Context& c, ValueId id, int64_t bytes) {
   Value* place_key = b.CreateMul(place, c.i64(key_size));
   Value* present = holds(place_key);
   remember(place_key);
+  Value* stays = b.CreateAnd(sharing, b.CreateICmpSLT(turn, c.i64(places - 1)));
   Value* pointer = reserve(c, places * size);
-  return {b.CreateInBoundsGEP(b.getInt8Ty(), pointer, b.CreateMul(place, c.i64(size))), present};
+  return {b.CreateInBoundsGEP(b.getInt8Ty(), pointer, b.CreateMul(place, c.i64(size))), present, stays};
 }
 
 }  // namespace kiln::codegen::cpu

@@ -52,19 +52,100 @@ class MicroKernel {
   void emit() {
     b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "entry", fn_));
     std::vector<Value*> sums = first_sums();
-    std::vector<Value*> at = layout_ == LayoutA::kColumns ? std::vector<Value*>{fn_->getArg(kA)}
-                                                          : row_pointers(fn_->getArg(kA), fn_->getArg(kADistance));
-    at.push_back(fn_->getArg(kB));
-    const int64_t turns = plan_.k_units / kSteps;
-    if (turns > 1) emit_turns(turns, sums, at);
-    for (int64_t k = turns > 1 ? turns * kSteps : 0; k < plan_.k_units; ++k) step(sums, at);
+    if (layout_ == LayoutA::kTurns) {
+      emit_list(sums);
+    } else {
+      b_row_ = fn_->getArg(kBRow);
+      std::vector<Value*> at = first_units();
+      at.push_back(fn_->getArg(kB));
+      emit_steps(fn_->getArg(kStepCount), sums, at);
+    }
     store_sums(sums);
     b_.CreateRetVoid();
   }
 
  private:
+  // The products of one turn after the other.
+  void emit_list(std::vector<Value*>& sums) {
+    auto* before = b_.GetInsertBlock();
+    auto* loop = llvm::BasicBlock::Create(b_.getContext(), "turn", fn_);
+    auto* after = llvm::BasicBlock::Create(b_.getContext(), "turns.end", fn_);
+    b_.CreateBr(loop);
+    b_.SetInsertPoint(loop);
+    auto* turn = phi(c_.i64(0), before);
+    std::vector<llvm::PHINode*> phis;
+    for (Value*& sum : sums) sum = phis.emplace_back(phi(sum, before));
+    Value* fields = byte_gep(fn_->getArg(kA), b_.CreateMul(turn, c_.i64(8 * kTurnFields)));
+    auto field = [&](TurnField at, llvm::Type* type) {
+      Value* place = b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), fields, at);
+      return b_.CreateAlignedLoad(type, place, llvm::Align(8));
+    };
+    load_rows(byte_gep(field(kTurnRows, b_.getPtrTy()), fn_->getArg(kADistance)));
+    b_row_ = field(kTurnBRow, b_.getInt64Ty());
+    Value* panel = b_.CreateMul(fn_->getArg(kBRow), field(kTurnBPanel, b_.getInt64Ty()));
+    std::vector<Value*> at = {c_.i64(0), byte_gep(field(kTurnB, b_.getPtrTy()), panel)};
+    emit_steps(field(kTurnSteps, b_.getInt64Ty()), sums, at);
+    for (size_t i = 0; i < sums.size(); ++i) phis[i]->addIncoming(sums[i], b_.GetInsertBlock());
+    Value* next = b_.CreateAdd(turn, c_.i64(1));
+    turn->addIncoming(next, b_.GetInsertBlock());
+    b_.CreateCondBr(b_.CreateICmpULT(next, fn_->getArg(kStepCount)), loop, after);
+    b_.SetInsertPoint(after);
+  }
+
+  // `steps` of them, or all.
+  void emit_steps(Value* steps, std::vector<Value*>& sums, std::vector<Value*>& at) {
+    const int64_t turns = plan_.k_units / kSteps;
+    if (plan_.some_steps && turns > 1) {
+      Value* some_turns = b_.CreateLShr(steps, c_.i64(1));
+      when(b_.CreateIsNotNull(some_turns), sums, at, [&] { emit_turns(some_turns, sums, at); });
+      when(b_.CreateTrunc(steps, b_.getInt1Ty()), sums, at, [&] { step(sums, at); });
+    } else {
+      if (turns > 1) emit_turns(c_.i64(turns), sums, at);
+      for (int64_t k = turns > 1 ? turns * kSteps : 0; k < plan_.k_units; ++k) step(sums, at);
+    }
+  }
+
+  // What moves along A: an address, those of some rows, or the distance from the beginnings of all rows.
+  std::vector<Value*> first_units() {
+    Value *a = fn_->getArg(kA), *distance = fn_->getArg(kADistance);
+    if (layout_ == LayoutA::kColumns) return {a};
+    if (layout_ == LayoutA::kRows) return row_pointers(a, distance);
+    load_rows(a);
+    return {c_.i64(0)};
+  }
+
+  void load_rows(Value* table) {
+    for (int row = 0; row < rows_; ++row) {
+      Value* at = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), table, static_cast<uint64_t>(row));
+      rows_of_a_.push_back(b_.CreateAlignedLoad(b_.getPtrTy(), at, llvm::Align(8)));
+    }
+  }
+
+  // `if (condition) body()`, which changes `sums` and `at`.
+  void when(Value* condition, std::vector<Value*>& sums, std::vector<Value*>& at, llvm::function_ref<void()> body) {
+    auto* before = b_.GetInsertBlock();
+    auto* then = llvm::BasicBlock::Create(b_.getContext(), "then", fn_);
+    auto* after = llvm::BasicBlock::Create(b_.getContext(), "after", fn_);
+    b_.CreateCondBr(condition, then, after);
+    b_.SetInsertPoint(then);
+    const std::vector<Value*> old_sums = sums, old_at = at;
+    body();
+    auto* end = b_.GetInsertBlock();
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+    auto merge = [&](const std::vector<Value*>& from, std::vector<Value*>& values) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        auto* merged = phi(from[i], before);
+        merged->addIncoming(values[i], end);
+        values[i] = merged;
+      }
+    };
+    merge(old_sums, sums);
+    merge(old_at, at);
+  }
+
   // A loop over the steps, with the values of `sums` and the pointers of `at` going through it.
-  void emit_turns(int64_t turns, std::vector<Value*>& sums, std::vector<Value*>& at) {
+  void emit_turns(Value* turns, std::vector<Value*>& sums, std::vector<Value*>& at) {
     auto* before = b_.GetInsertBlock();
     auto* loop = llvm::BasicBlock::Create(b_.getContext(), "k", fn_);
     auto* after = llvm::BasicBlock::Create(b_.getContext(), "store", fn_);
@@ -75,10 +156,11 @@ class MicroKernel {
     for (auto* values : {&sums, &at}) {
       for (Value*& value : *values) value = phis.emplace_back(phi(value, before));
     }
-    llvm::PHINode* ahead = plan_.panels_come_ahead() ? phi(fn_->getArg(kAhead), before) : nullptr;
+    const bool has_ahead = plan_.panels_come_ahead() && layout_ != LayoutA::kTurns;
+    llvm::PHINode* ahead = has_ahead ? phi(fn_->getArg(kAhead), before) : nullptr;
     if (ahead) {
       cpu::prefetch(b_, ahead, Into::kL2);
-      const int64_t turns_of_panel = turns * plan_.m / rows_;
+      const int64_t turns_of_panel = plan_.k_units / kSteps * plan_.m / rows_;
       const int64_t distance = (packed_panel_bytes(plan_) + turns_of_panel - 1) / turns_of_panel;
       ahead->addIncoming(b_.CreateGEP(b_.getInt8Ty(), ahead, c_.i64(distance)), loop);
     }
@@ -88,7 +170,7 @@ class MicroKernel {
     }
     Value* next = b_.CreateAdd(turn, c_.i64(1));
     turn->addIncoming(next, loop);
-    b_.CreateCondBr(b_.CreateICmpULT(next, c_.i64(turns)), loop, after);
+    b_.CreateCondBr(b_.CreateICmpULT(next, turns), loop, after);
     b_.SetInsertPoint(after);
   }
 
@@ -199,7 +281,7 @@ class MicroKernel {
   }
   void prefetch(Value* b_row) {
     constexpr int64_t kRowsAhead = 8, kLine = 64;
-    Value* ahead = byte_gep(b_row, b_.CreateMul(fn_->getArg(kBRow), c_.i64(kRowsAhead)));
+    Value* ahead = byte_gep(b_row, b_.CreateMul(b_row_, c_.i64(kRowsAhead)));
     for (int64_t at = 0; at < plan_.panel() * plan_.b_bytes(); at += kLine) {
       cpu::prefetch(b_, byte_gep(ahead, c_.i64(at)));
     }
@@ -207,6 +289,7 @@ class MicroKernel {
 
   Value* unit_of_a(const std::vector<Value*>& at, int row) {
     if (layout_ == LayoutA::kColumns) return byte_gep(at[0], c_.i64(int64_t{row} * plan_.unit_bytes));
+    if (!rows_of_a_.empty()) return byte_gep(rows_of_a_[static_cast<size_t>(row)], at[0]);
     return row_of(at, fn_->getArg(kADistance), row);
   }
 
@@ -227,9 +310,13 @@ class MicroKernel {
     }
     for (Value*& pointer : at) {
       const bool of_b = &pointer == &at.back();
+      if (!of_b && !rows_of_a_.empty()) {
+        pointer = b_.CreateAdd(pointer, c_.i64(plan_.unit_bytes));
+        continue;
+      }
       Value* along =
           layout_ == LayoutA::kColumns ? fn_->getArg(kADistance) : static_cast<Value*>(c_.i64(plan_.unit_bytes));
-      pointer = byte_gep(pointer, of_b ? fn_->getArg(kBRow) : along);
+      pointer = byte_gep(pointer, of_b ? b_row_ : along);
     }
   }
 
@@ -237,7 +324,9 @@ class MicroKernel {
   const DotPlan& plan_;
   LayoutA layout_;
   int rows_, vectors_;
-  Value* tail_ = nullptr;  // the lanes of the last vector that exist; null: all
+  Value* tail_ = nullptr;          // the lanes of the last vector that exist; null: all
+  std::vector<Value*> rows_of_a_;  // kPointers, kTurns: where they begin
+  Value* b_row_ = nullptr;
   llvm::Function* fn_;
   Builder b_;
   llvm::Type *sum_type_, *acc_type_;
@@ -279,7 +368,8 @@ llvm::Function* declare_kernel(Context& c, const std::string& name) {
   llvm::Type *pointer = c.b.getPtrTy(), *number = c.b.getInt64Ty();
   auto* type = llvm::FunctionType::get(
       c.b.getVoidTy(),
-      {pointer, number, pointer, number, pointer, number, pointer, number, pointer, c.b.getInt1Ty(), pointer}, false);
+      {pointer, number, pointer, number, pointer, number, pointer, number, pointer, c.b.getInt1Ty(), pointer, number},
+      false);
   auto* fn = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, c.module);
   fn->addFnAttr(llvm::Attribute::NoInline);
   fn->addFnAttr(llvm::Attribute::NoUnwind);
@@ -288,11 +378,15 @@ llvm::Function* declare_kernel(Context& c, const std::string& name) {
 }
 
 llvm::Function* micro_kernel(Context& c, const DotPlan& plan, LayoutA layout, int rows, bool last) {
-  std::string name = layout == LayoutA::kColumns ? "kiln.dot.columns." : "kiln.dot.rows.";
+  std::string name = layout == LayoutA::kColumns    ? "kiln.dot.columns."
+                     : layout == LayoutA::kPointers ? "kiln.dot.pointers."
+                     : layout == LayoutA::kTurns    ? "kiln.dot.turns."
+                                                    : "kiln.dot.rows.";
   name += std::to_string(rows) + "x" + std::to_string(plan.block.vectors);
   if (last) name += ".last." + std::to_string(plan.n);
   for (ElementType type : {plan.form.packed, plan.widen_b ? plan.form.b : plan.form.packed, plan.form.acc})
     name += "." + std::string(dsl::info(type).name);
+  if (plan.some_steps) name += ".most";
   for (int64_t number : {static_cast<int64_t>(plan.form.step), plan.k_units, plan.panels_come_ahead() ? plan.m : 0,
                          int64_t{plan.form.flip_a} + 2 * plan.form.b_unsigned + 4 * (plan.m <= plan.block.rows)})
     name += "." + std::to_string(number);

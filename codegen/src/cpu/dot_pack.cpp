@@ -30,15 +30,23 @@ bool is_one(Value* x) {
 }
 
 // The operand in memory, with unit stride along this axis; null where it is not.
-std::optional<Nest::MemoryView> in_memory(Context& c, ValueId id, int along) {
+std::optional<Nest::MemoryView> in_memory(Context& c, ValueId id, int along, const Nest::Extents& read = {}) {
   Nest nest(c, dsl::concrete_shape(c.type(id)));
-  auto view = nest.memory_view(id);
+  auto view = nest.memory_view(id, read);
   const auto axis = static_cast<size_t>(along);
   if (!view || (dsl::concrete_shape(c.type(id))[axis] > 1 && !is_one(view->strides[axis]))) return std::nullopt;
   return view;
 }
-std::optional<Nest::MemoryView> rows_in_memory(Context& c, ValueId id) {
-  return in_memory(c, id, c.type(id).rank() - 1);
+std::optional<Nest::MemoryView> rows_in_memory(Context& c, ValueId id, const Nest::Extents& read = {}) {
+  return in_memory(c, id, c.type(id).rank() - 1, read);
+}
+
+// The operand lies in scratch that the next turn of a loop may write.
+bool in_slot(const Context& c, ValueId id) {
+  for (const Op* op = c.definition[id]; !c.slots[id] && op && op->code == OpCode::kPermute; op = c.definition[id]) {
+    id = op->operands[0];
+  }
+  return c.slots[id] || !c.definition[id] || c.definition[id]->code != OpCode::kLoad;
 }
 
 // Index of the batch in a nest over a whole operand.
@@ -92,15 +100,14 @@ int64_t packed_panel_bytes(const DotPlan& plan) {
   return bytes % kPage == 0 ? bytes + row : bytes;
 }
 
-namespace {
-
 // Row-major, by way of a nest: whatever produces A, and where it ends before the tile does.
-Result<void> pack_a_rows(Context& c, const DotPlan& plan, ValueId id, Value* packed) {
+Result<void> pack_a_rows(Context& c, const DotPlan& plan, ValueId id, Value* packed,
+                         const std::optional<Nest::Listed>& listed) {
   const DotForm& form = plan.form;
   const int row = c.type(id).rank() - 2, bytes = plan.packed_bytes();
   const int64_t row_bytes = packed_row_bytes(plan);
   const bool padded = plan.k % form.k_multiple != 0;
-  return pack(c, id, row + 1, kPackWidth, [&](Nest& nest, Value* lanes) {
+  auto store = [&](Nest& nest, Value* lanes) {
     Builder& b = c.b;
     Value* value = to_packed(c, b, form, form.a, nest.splat(lanes));
     if (form.flip_a) value = b.CreateXor(value, int_constant(value, 0x80));
@@ -112,8 +119,11 @@ Result<void> pack_a_rows(Context& c, const DotPlan& plan, ValueId id, Value* pac
         c, packed,
         {{batch_index(c, nest), plan.m * row_bytes}, {nest.index(row), row_bytes}, {nest.index(row + 1), bytes}});
     b.CreateAlignedStore(value, where, llvm::Align(static_cast<uint64_t>(bytes)));
-  });
+  };
+  return pack(c, id, row + 1, kPackWidth, store, listed);
 }
+
+namespace {
 
 // Where an operand lies in memory, in bytes; rows are what is transposed to become columns of panels.
 struct Source {
@@ -137,7 +147,7 @@ Result<OperandA> pack_a_columns(Context& c, const DotPlan& plan, ValueId id, con
   Builder& b = c.b;
   const int row = c.type(id).rank() - 2, bytes = dsl::info(plan.form.a).bytes;
   const int64_t unit = plan.unit_bytes, column_bytes = round_up(plan.m, kPackWidth) * unit;
-  const auto [packed, present] = keep(c, id, plan.batch * plan.k * column_bytes);
+  const auto [packed, present, stays] = keep(c, id, plan.batch * plan.k * column_bytes);
   OperandA out{LayoutA::kColumns, packed, c.i64(unit), c.i64(column_bytes), c.i64(plan.k * column_bytes)};
   Value* in_place = b.getFalse();
   if (as_packed) {
@@ -163,19 +173,24 @@ Result<OperandA> pack_a_columns(Context& c, const DotPlan& plan, ValueId id, con
 
 }  // namespace
 
-Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id) {
+Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows) {
   Builder& b = c.b;
   const DotForm& form = plan.form;
   const int row = c.type(id).rank() - 2, bits = dsl::info(form.a).bits;
   const bool as_packed = bits == dsl::info(form.packed).bits && !form.round_tf32 && !form.flip_a;
+  if (plan.scattered_a && !c.slots[id]) {
+    return point_at_rows(c, plan, id, steps, rows, keep(c, id, bytes_of_rows(c, plan)));
+  }
+  Nest::Extents read;
+  if (plan.some_steps) read.emplace_back(row + 1, steps);
   if (form.step == Step::kFma && plan.k > 1 && plan.m > 1) {
-    if (const auto view = in_memory(c, id, row)) return pack_a_columns(c, plan, id, *view, as_packed);
+    if (const auto view = in_memory(c, id, row, read)) return pack_a_columns(c, plan, id, *view, as_packed);
   }
   const int64_t row_bytes = packed_row_bytes(plan);
-  const auto [packed, present] = keep(c, id, plan.batch * plan.m * row_bytes);
+  const auto [packed, present, stays] = keep(c, id, plan.batch * plan.m * row_bytes);
   OperandA out{LayoutA::kRows, packed, c.i64(row_bytes), c.i64(row_bytes), c.i64(plan.m * row_bytes)};
   Value* in_place = b.getFalse();
-  const auto view = rows_in_memory(c, id);
+  const auto view = rows_in_memory(c, id, read);
   if (view && as_packed && plan.k % form.k_multiple == 0) {
     const Source source = source_of(c, *view, row, row, dsl::info(form.a).bytes);
     // Rows that meet in the same sets of the cache are better copied.
@@ -353,7 +368,7 @@ Result<void> pack_columns(Context& c, const DotPlan& plan, ValueId id, const Nes
 
 }  // namespace
 
-Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id) {
+Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id, Value* steps) {
   Builder& b = c.b;
   const DotForm& form = plan.form;
   const int row = c.type(id).rank() - 2, bytes = plan.b_bytes();
@@ -362,7 +377,9 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id) {
   const int64_t correction_batch = form.flip_a ? plan.panels() * plan.panel() * 4 : 0;
   const auto kept = keep(c, id, packed_bytes + round_up(plan.batch * correction_batch, 64));
   Value *packed = kept.pointer, *present = kept.present;
-  OperandB out{packed, c.i64(plan.panel() * bytes), c.i64(panel_bytes), c.i64(batch_bytes), nullptr, correction_batch};
+  OperandB out{
+      packed,          c.i64(plan.panel() * bytes), c.i64(panel_bytes), c.i64(batch_bytes), kept.stays, nullptr,
+      correction_batch};
   auto finish = [&](Value* skip, llvm::function_ref<Result<void>()> fill) -> Result<OperandB> {
     if (auto done = unless(c, skip, fill); !done) return done.error();
     return out;
@@ -384,7 +401,9 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id) {
   Value* in_place = b.getFalse();
   const bool once = plan.m <= plan.block.rows;
   const bool as_packed = plan.widen_b || (form.packed == form.b && !form.round_tf32);
-  const auto view = rows_in_memory(c, id);
+  Nest::Extents read;
+  if (plan.some_steps) read.emplace_back(row, steps);
+  const auto view = rows_in_memory(c, id, read);
   if (view && as_packed && (plan.n % plan.panel() == 0 || plan.masks_columns) && plan.m <= kInPlaceRows) {
     Value* stride = b.CreateMul(view->strides[static_cast<size_t>(row)], c.i64(bytes));
     Value* near = b.CreateICmpULT(stride, c.i64(kPage));
@@ -395,6 +414,7 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id) {
     in_place = once ? view->whole : b.CreateAnd(view->whole, near);
     out.pointer = b.CreateSelect(in_place, view->pointer, packed);
     out.row = b.CreateSelect(in_place, stride, out.row);
+    if (!in_slot(c, id)) out.stays = b.CreateOr(in_place, out.stays);
     out.panel = b.CreateSelect(in_place, c.i64(plan.panel() * bytes), out.panel);
     if (row > 0) out.batch = b.CreateSelect(in_place, b.CreateMul(view->strides[0], c.i64(bytes)), out.batch);
   }

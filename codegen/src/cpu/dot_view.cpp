@@ -3,7 +3,7 @@
 
 namespace kiln::codegen::cpu {
 
-std::optional<Nest::MemoryView> Nest::memory_view(ValueId id) {
+std::optional<Nest::MemoryView> Nest::memory_view(ValueId id, const Extents& read) {
   MemoryView view;
   Point point = normalise(id, identity());
   const Op* op = c.definition[id];
@@ -27,18 +27,25 @@ std::optional<Nest::MemoryView> Nest::memory_view(ValueId id) {
     return view;
   }
   if (!op || op->code != OpCode::kLoad) return std::nullopt;
-  return memory_view(op->operands[0], op->operands.size() > 1 ? std::optional(op->operands[1]) : std::nullopt, point);
+  return memory_view(op->operands[0], op->operands.size() > 1 ? std::optional(op->operands[1]) : std::nullopt, point,
+                     read);
 }
 
-std::optional<Nest::MemoryView> Nest::memory_view(ValueId pointers, std::optional<ValueId> mask, Point point) {
+std::optional<Nest::MemoryView> Nest::memory_view(ValueId pointers, std::optional<ValueId> mask, Point point,
+                                                  const Extents& read) {
   MemoryView view;
   // The mask, if any, must be one that bounds decide.
   view.whole = b.getTrue();
   if (mask) {
     register_mask(*mask, point);
     if (!masks_.count({*mask, normalise(*mask, point)})) return std::nullopt;
-    for (const Dim& dim : dims_) {
-      if (dim.bound) view.whole = b.CreateAnd(view.whole, b.CreateICmpSGE(dim.bound, c.i64(dim.extent)));
+    for (int d = 0; d < rank(); ++d) {
+      if (!dims_[d].bound) continue;
+      Value* needed = c.i64(dims_[d].extent);
+      for (const auto& [dim, extent] : read) {
+        if (dim == d) needed = extent;
+      }
+      view.whole = b.CreateAnd(view.whole, b.CreateICmpSGE(dims_[d].bound, needed));
     }
   }
   // The address: a base pointer and affine offsets.
@@ -70,6 +77,126 @@ std::optional<Nest::MemoryView> Nest::memory_view(ValueId pointers, std::optiona
   view.pointer = b.CreateGEP(memory_type(b.getContext(), c.type(pointers).element, false), c.scalars[at], offset.base);
   view.strides.assign(offset.coefficients.begin(), offset.coefficients.end());
   return view;
+}
+
+Value* Nest::bound_along(ValueId id, int dim) {
+  Point point = normalise(id, identity());
+  const Op* op = c.definition[id];
+  while (op && (op->code == OpCode::kPermute || op->code == OpCode::kExpandDims || op->code == OpCode::kBroadcast)) {
+    point = source_point(*op, point);
+    id = op->operands[0];
+    op = c.definition[id];
+  }
+  if (!op || op->code != OpCode::kLoad || op->operands.size() != 2) return nullptr;
+  return bound_of_mask(op->operands[1], point, dim);
+}
+
+Value* Nest::bound_of_mask(ValueId id, const Point& point, int dim) {
+  Value* bound = nullptr;
+  llvm::SmallVector<std::pair<ValueId, Point>, 8> todo = {{id, normalise(id, point)}};
+  while (!todo.empty()) {
+    const auto [mask, at] = todo.pop_back_val();
+    const Op* part = c.definition[mask];
+    if (!part || c.type(mask).is_scalar() || !llvm::is_contained(at, static_cast<int8_t>(dim))) continue;
+    if (part->code == OpCode::kAnd) {
+      for (ValueId operand : part->operands) todo.emplace_back(operand, normalise(operand, at));
+    } else if (part->code == OpCode::kBroadcast || part->code == OpCode::kExpandDims ||
+               part->code == OpCode::kPermute) {
+      todo.emplace_back(part->operands[0], source_point(*part, at));
+    } else if (Bounds bounds; part->code == OpCode::kCmp && add_comparison(*part, at, bounds)) {
+      for (const auto& [where, value] : bounds) {
+        if (where != dim) continue;
+        bound = bound ? b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, bound, value) : value;
+      }
+    }
+  }
+  if (!bound) return nullptr;
+  bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, bound, c.i64(dims_[dim].extent));
+  return b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, bound, c.i64(0));
+}
+
+Nest::Along Nest::along(ValueId id, const Point& point, int dim, bool exact) const {
+  if (!llvm::is_contained(point, static_cast<int8_t>(dim))) return Along::kSame;
+  const Op* op = c.definition[id];
+  const dsl::Type& type = c.type(id);
+  if (!op || c.slots[id] || type.pointer || dsl::is_float(type.element)) return Along::kSomehow;
+  auto operand = [&](size_t i) { return along(op->operands[i], normalise(op->operands[i], point), dim, exact); };
+  const dsl::ElementTypeInfo& element = dsl::info(type.element);
+  const bool may_wrap = exact && (!element.is_signed || element.bits < 32);
+  switch (op->code) {
+    case OpCode::kArange:
+      return Along::kByOne;
+    case OpCode::kSplat:
+      return Along::kSame;
+    case OpCode::kBroadcast:
+    case OpCode::kExpandDims:
+    case OpCode::kPermute:
+      return along(op->operands[0], source_point(*op, point), dim, exact);
+    case OpCode::kCast: {
+      const dsl::ElementTypeInfo& source = dsl::info(c.type(op->operands[0]).element);
+      if (source.is_float || source.bits > element.bits || source.is_signed != element.is_signed)
+        return Along::kSomehow;
+      return operand(0);
+    }
+    case OpCode::kAdd:
+    case OpCode::kSub: {
+      const Along x = operand(0), y = operand(1);
+      if (may_wrap || x == Along::kSomehow || y == Along::kSomehow) return Along::kSomehow;
+      if (y == Along::kSame) return x;
+      return x == Along::kSame && op->code == OpCode::kAdd ? y : Along::kLinearly;
+    }
+    case OpCode::kMul: {
+      const Along x = operand(0), y = operand(1);
+      if (may_wrap || x == Along::kSomehow || y == Along::kSomehow) return Along::kSomehow;
+      return x == Along::kSame || y == Along::kSame ? Along::kLinearly : Along::kSomehow;
+    }
+    default:
+      return Along::kSomehow;
+  }
+}
+
+Nest::Along Nest::pointers_along(ValueId id, Point point, int dim) const {
+  Along total = Along::kSame;
+  for (point = normalise(id, point); llvm::is_contained(point, static_cast<int8_t>(dim));) {
+    const Op* op = c.definition[id];
+    if (!op || c.slots[id]) return Along::kSomehow;
+    if (op->code == OpCode::kAddptr) {
+      const Along part = along(op->operands[1], normalise(op->operands[1], point), dim, false);
+      if (part == Along::kSomehow) return part;
+      if (part != Along::kSame) total = total == Along::kSame ? part : Along::kLinearly;
+      point = normalise(op->operands[0], point);
+    } else if (op->code == OpCode::kBroadcast || op->code == OpCode::kExpandDims || op->code == OpCode::kPermute) {
+      point = source_point(*op, point);
+    } else {
+      return op->code == OpCode::kSplat ? total : Along::kSomehow;
+    }
+    id = op->operands[0];
+  }
+  return total;
+}
+
+bool Nest::is_convex_along(ValueId mask, const Point& point_in, int dim) const {
+  const Point point = normalise(mask, point_in);
+  if (!llvm::is_contained(point, static_cast<int8_t>(dim))) return true;
+  const Op* op = c.definition[mask];
+  if (!op || c.slots[mask]) return false;
+  switch (op->code) {
+    case OpCode::kAnd:
+      return is_convex_along(op->operands[0], point, dim) && is_convex_along(op->operands[1], point, dim);
+    case OpCode::kBroadcast:
+    case OpCode::kExpandDims:
+    case OpCode::kPermute:
+      return is_convex_along(op->operands[0], source_point(*op, point), dim);
+    case OpCode::kSplat:
+      return true;
+    case OpCode::kCmp:
+      return static_cast<dsl::Predicate>(std::get<int64_t>(op->attrs[0])) != dsl::Predicate::kNe &&
+             llvm::all_of(op->operands, [&](ValueId operand) {
+               return along(operand, normalise(operand, point), dim, true) != Along::kSomehow;
+             });
+    default:
+      return false;
+  }
 }
 
 }  // namespace kiln::codegen::cpu

@@ -59,9 +59,11 @@ Result<Slot> slot_of(Context& c, ValueId id, Rows rows) {
   return slot;
 }
 
-Result<void> pack(Context& c, ValueId id, int vector_dim, int width, const StoreChunk& store) {
+Result<void> pack(Context& c, ValueId id, int vector_dim, int width, const StoreChunk& store,
+                  const std::optional<Nest::Listed>& listed) {
   Nest nest(c, dsl::concrete_shape(c.type(id)));
   nest.set_vector_dim(vector_dim);
+  if (listed) nest.set_listed(0, *listed);
   nest.set_width(width);
   nest.register_masks(id, nest.identity());
   return fill(id, nest, false, store);

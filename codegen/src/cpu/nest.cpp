@@ -34,7 +34,7 @@ bool has_long_function(Context& c, llvm::ArrayRef<ValueId> values) {
 }  // namespace
 
 Nest::Nest(Context& context, std::vector<int64_t> extents) : c(context), b(context.b) {
-  for (int64_t extent : extents) dims_.push_back({extent, context.i64(0), 0, nullptr});
+  for (int64_t extent : extents) dims_.push_back({extent, context.i64(0), 0, nullptr, false, std::nullopt});
   for (int d = rank() - 1; d >= 0; --d) {
     if (dims_[d].extent > 1) {
       vector_dim_ = d;
@@ -45,9 +45,14 @@ Nest::Nest(Context& context, std::vector<int64_t> extents) : c(context), b(conte
 }
 
 int Nest::add_inner_dim(int64_t extent) {
-  dims_.push_back({extent, c.i64(0), 0, nullptr, true});
+  dims_.push_back({extent, c.i64(0), 0, nullptr, true, std::nullopt});
   memo_.resize(memo_.size() + 1);
   return rank() - 1;
+}
+
+void Nest::fix_dim(int dim, Value* index) {
+  dims_[dim].inner = true;
+  dims_[dim].index = index;
 }
 
 void Nest::walk_inner(int dim, Value* begin, Value* end, const std::function<void()>& body) {
@@ -191,11 +196,17 @@ Result<void> Nest::walk_dim(int dim, const Body& body, bool interior_only, Value
     return walk_dim(dim + 1, body, interior_only, inside);
   }
   Value* end = interior_only && d.bound ? d.bound : c.i64(d.extent);
+  if (d.listed) end = d.listed->count;
   Result<void> result;
   const int depth = static_cast<int>(guards_.size()) + 1;
   emit_loop(
       b, c.i64(0), end, c.i64(1), "row", [&](llvm::Instruction* guard) { guards_.push_back(guard); },
-      [&](Value* index) {
+      [&](Value* turn) {
+        Value* index = turn;
+        if (d.listed) {
+          Value* at = b.CreateInBoundsGEP(b.getInt32Ty(), d.listed->table, turn);
+          index = b.CreateZExt(b.CreateLoad(b.getInt32Ty(), at), b.getInt64Ty());
+        }
         d.index = index;
         d.depth = depth;
         memo_[depth].clear();

@@ -63,6 +63,13 @@ class Nest {
   };
   // Walks the space: dimensions in order, the vector dimension innermost. `interior_only` restricts it to the interior.
   Result<void> walk(const Body& body, bool interior_only);
+  // A dimension that walk() leaves alone, at this index.
+  void fix_dim(int dim, Value* index);
+  // walk() visits those indices of a dimension only that stand at `table` (i32), `count` (i64) of them.
+  struct Listed {
+    Value *table, *count;
+  };
+  void set_listed(int dim, const Listed& listed) { dims_[dim].listed = listed; }
   // A dimension that walk() leaves alone; `walk_inner` walks it from `begin` to `end` inside a chunk. For nests without
   // registered masks.
   int add_inner_dim(int64_t extent);
@@ -95,9 +102,24 @@ class Nest {
     llvm::SmallVector<Value*, 5> strides;
     Value* whole = nullptr;
   };
-  std::optional<MemoryView> memory_view(ValueId id);
+  // `read`: of these dimensions only so many indices are ever read, fewer than there are perhaps.
+  using Extents = llvm::SmallVector<std::pair<int, Value*>, 1>;
+  std::optional<MemoryView> memory_view(ValueId id, const Extents& read = {});
   // The same of what a load or a store reaches.
-  std::optional<MemoryView> memory_view(ValueId pointers, std::optional<ValueId> mask, Point point);
+  std::optional<MemoryView> memory_view(ValueId pointers, std::optional<ValueId> mask, Point point,
+                                        const Extents& read = {});
+  // From this index of a dimension on, all loads that the value consists of give zeros: at most the extent, 0 or more.
+  // Null where none of their masks says so.
+  Value* bound_along(ValueId id, int dim);
+  // The same of where a mask holds.
+  Value* bound_of_mask(ValueId mask, const Point& point, int dim);
+
+  // How an int, or where a pointer points to, changes along a dimension, whatever it does along others. Emits nothing.
+  enum class Along : uint8_t { kSame, kByOne, kLinearly, kSomehow };
+  Along along(ValueId id, const Point& point, int dim, bool exact) const;
+  Along pointers_along(ValueId id, Point point, int dim) const;
+  // A mask that holds at two indices of a dimension holds between them too.
+  bool is_convex_along(ValueId mask, const Point& point, int dim) const;
 
   // Publishes the values that were kept during the walk.
   void finish();
@@ -129,7 +151,8 @@ class Nest {
     Value* index = nullptr;
     int depth = 0;           // loop level that defines the index
     Value* bound = nullptr;  // of the interior, at most the extent; null: the extent
-    bool inner = false;      // walked by walk_inner
+    bool inner = false;      // not walked by walk()
+    std::optional<Listed> listed;
   };
   using Key = std::pair<ValueId, std::vector<int8_t>>;
 
@@ -208,7 +231,9 @@ Result<void> materialise(Context& c, ValueId id, const Slot& slot);
 using StoreChunk = std::function<void(Nest&, Value* vector)>;
 Result<void> materialise_from(Context& c, ValueId id, const StoreChunk& store);
 // The same for packing (dot): `vector_dim` and `width` are fixed.
-Result<void> pack(Context& c, ValueId id, int vector_dim, int width, const StoreChunk& store);
+// `listed`: those rows (dimension 0) alone.
+Result<void> pack(Context& c, ValueId id, int vector_dim, int width, const StoreChunk& store,
+                  const std::optional<Nest::Listed>& listed = std::nullopt);
 // stores.cpp
 Result<void> lower_store(Context& c, const Op& op);
 // reduce.cpp

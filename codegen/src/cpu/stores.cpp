@@ -81,7 +81,8 @@ Result<void> lower_store(Context& c, const Op& op) {
   const auto& slot = c.slots[op.operands[1]];
   const auto sums = slot ? c.dot_accumulators.find(slot->offset) : c.dot_accumulators.end();
   if (sums == c.dot_accumulators.end() || !sums->second.in_place) return store_tile(c, op);
-  return unless(c, sums->second.in_place, [&] { return store_tile(c, op); });
+  Value* stored = c.b.CreateLoad(c.b.getInt1Ty(), sums->second.stored);
+  return unless(c, stored, [&] { return store_tile(c, op); });
 }
 
 }  // namespace kiln::codegen::cpu

@@ -1,4 +1,4 @@
-// Convolution of images, channels last.
+// Convolutions of images, channels last.
 #pragma once
 
 #include "kiln/dsl/kernels/blocks.h"
@@ -21,12 +21,27 @@ ConstexprValues cuda_convolution_blocks() {
   return out;
 }
 
+// Pixels of y, and what their filters see of x from where on: a line and a column, which may lie outside, and where in
+// memory that is.
+struct ConvolvedPixels {
+  Value valid;  // the pixel is one of y
+  Value top, left;
+  Value begin;  // i64, elements
+};
+inline ConvolvedPixels convolved_pixels(const Value& pixel, const Value& count, const Value& lines,
+                                        const Value& columns, const Value& stride, const Value& pad, const Value& H,
+                                        const Value& W, const Value& C) {
+  const Value line = pixel / columns, image = line / lines;
+  const Value top = (line - image * lines) * stride - pad, left = (pixel - line * columns) * stride - pad;
+  return {pixel < count, top, left, ((cast(image, i64_t) * H + top) * W + left) * C};
+}
+
 // y[n, p, q, k] = Σ over r, s, c of x[n, p·stride - pad + r, q·stride - pad + s, c] · w[k, r, s, c], 0 outside of x. x
 // is [N, H, W, C], w [K, R, S, C], y [N, P, Q, K] with P = (H + 2·pad - R)/stride + 1 and Q likewise.
 //
 // An implicit matrix product: a row is a pixel of y, a column an output channel. For one r, what a pixel sees of x, by
-// s and c, lies side by side in memory, as do the weights: the product runs over S·C elements, in blocks of BK. A block
-// much longer than S·C is wasted work.
+// s and c, lies side by side in memory, as do the weights: the product runs over S·C elements, in blocks of BK. On GPUs
+// a block much longer than S·C is wasted work.
 template <class T = f32>
 const auto& conv2d() {
   static const auto def =
@@ -37,14 +52,13 @@ const auto& conv2d() {
                const Value pixels = N * P * Q, depth = S * C;
                grid(cdiv(pixels, BM) * cdiv(K, BN));
                const auto [m, n] = block_origin(pixels, K, BM, BN);
-               const Value pixel = m + arange(0, BM);
-               const Value line = pixel / Q, image = line / P;
-               const Value top = (line - image * P) * stride - pad, left = (pixel - line * Q) * stride - pad;
+               const auto [valid, top, left, begin] =
+                   convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
                Var acc = zeros(accumulator_v<T>, {BM, BN});
                for (Value r : range(0, R)) {
                  const Value h = top + r;
-                 const Value inside = (pixel < pixels) & (h >= 0) & (h < H);
-                 const Value row = x + expand_dims(((cast(image, i64_t) * H + h) * W + left) * C, 1);
+                 const Value inside = valid & (h >= 0) & (h < H);
+                 const Value row = x + expand_dims(begin + cast(r, i64_t) * (W * C), 1);
                  for (Value k : range(0, depth, BK)) {
                    const Value lane = expand_dims(k + arange(0, BK), 0);
                    const Value at = expand_dims(left * C, 1) + lane;  // within the row of x
@@ -65,6 +79,90 @@ const auto& conv2d() {
           .array("y", "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*K")
           .defaults("amd", convolution_blocks<T>())
           .defaults("cuda", cuda_convolution_blocks<T>());
+  return def;
+}
+
+// The same in groups: C/groups channels of x make K/groups of y, by filters w [K, R, S, C/groups].
+template <class T = f32>
+const auto& conv2d_grouped() {
+  static const auto def =
+      kernel("conv2d_grouped",
+             {"x", "w", "y", "N", "H", "W", "C", "K", "R", "S", "stride", "pad", "groups", "BM=128", "BN=64", "BK=64"},
+             [](Ptr<const T> x, Ptr<const T> w, Ptr<ProductOf<T>> y, i32 N, i32 H, i32 W, i32 C, i32 K, i32 R, i32 S,
+                i32 stride, i32 pad, i32 groups, Const BM, Const BN, Const BK) {
+               const Value P = (H + 2 * pad - R) / stride + 1, Q = (W + 2 * pad - S) / stride + 1;
+               const Value pixels = N * P * Q, depth = C / groups, width = K / groups;
+               grid(cdiv(pixels, BM) * cdiv(width, BN), groups);
+               const auto [m, n] = block_origin(pixels, width, BM, BN);
+               const Value first = program_id(1) * width;  // channel of y
+               const auto [valid, top, left, begin] =
+                   convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
+               Var acc = zeros(accumulator_v<T>, {BM, BN});
+               for (Value r : range(0, R)) {
+                 for (Value s : range(0, S)) {
+                   const Value h = top + r, v = left + s;
+                   const Value inside = valid & (h >= 0) & (h < H) & (v >= 0) & (v < W);
+                   const Value at = begin + (cast(r, i64_t) * W + s) * C + program_id(1) * depth;
+                   const Value filter = w + cast(first, i64_t) * (R * S * depth) + (r * S + s) * depth;
+                   for (Value k : range(0, depth, BK)) {
+                     const Value lane = expand_dims(k + arange(0, BK), 0);
+                     const Value a =
+                         load(x + expand_dims(at, 1) + lane, {.mask = expand_dims(inside, 1) & (lane < depth)});
+                     const Value b = tile(filter, {width, depth}, {R * S * depth, 1}).load({n, k}, {BN, BK});
+                     acc = dot(a, trans(b), acc);
+                   }
+                 }
+               }
+               tile(y + first, {pixels, width}, {K, 1}).store({m, n}, cast(acc, element_v<ProductOf<T>>));
+             })
+          .space({{"BM", {32, 64, 128, 256}},
+                  {"BN", {32, 64, 128}},
+                  {"BK", {16, 32, 64, 128, 256}},
+                  {"num_warps", {4, 8}}})
+          .array("x", "N*H*W*C")
+          .array("w", "K*R*S*div(C, groups)")
+          .array("y", "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*K")
+          .defaults("amd", {{"BM", 32}, {"BN", 32}, {"BK", std::is_same_v<T, f32> ? 8 : 32}})
+          .defaults("cuda", cuda_convolution_blocks<T>());
+  return def;
+}
+
+// Each channel by a filter of its own: y[n, p, q, c] = Σ over r, s of x[n, p·stride - pad + r, q·stride - pad + s, c] ·
+// w[r, s, c], of filters FILTER × FILTER; w is [FILTER, FILTER, C]. No matrix product: a column of one would be all
+// there is. Sums are f32.
+template <class T = f32, int FILTER = 3>
+const auto& conv2d_depthwise() {
+  static const auto def =
+      kernel("conv2d_depthwise", {"x", "w", "y", "N", "H", "W", "C", "stride", "pad", "BM=32", "BC=128"},
+             [](Ptr<const T> x, Ptr<const T> w, Ptr<T> y, i32 N, i32 H, i32 W, i32 C, i32 stride, i32 pad, Const BM,
+                Const BC) {
+               const Value P = (H + 2 * pad - FILTER) / stride + 1, Q = (W + 2 * pad - FILTER) / stride + 1;
+               const Value pixels = N * P * Q;
+               grid(cdiv(pixels, BM), cdiv(C, BC));
+               const Value m = program_id(0) * BM, first = program_id(1) * BC;
+               const auto [valid, top, left, begin] =
+                   convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
+               const Value channel = expand_dims(first + arange(0, BC), 0);
+               Value sum = zeros(f32_t, {BM, BC});
+               for (int r = 0; r < FILTER; ++r) {
+                 for (int s = 0; s < FILTER; ++s) {
+                   const Value h = top + r, v = left + s;
+                   const Value inside = valid & (h >= 0) & (h < H) & (v >= 0) & (v < W);
+                   const Value at = begin + (r * cast(W, i64_t) + s) * C;
+                   const Value a =
+                       load(x + expand_dims(at, 1) + channel, {.mask = expand_dims(inside, 1) & (channel < C)});
+                   const Value b = load(w + (r * FILTER + s) * C + channel, {.mask = channel < C});
+                   sum = sum + cast(a, f32_t) * cast(b, f32_t);
+                 }
+               }
+               tile(y, {pixels, C}).store({m, first}, cast(sum, element_v<T>));
+             })
+          .space({{"BM", {8, 16, 32, 64}}, {"BC", {32, 64, 128, 256}}, {"num_warps", {2, 4, 8}}})
+          .array("x", "N*H*W*C")
+          .array("w", std::to_string(FILTER * FILTER) + "*C")
+          .array("y", "N*(div(H + 2*pad - " + std::to_string(FILTER) + ", stride) + 1)*(div(W + 2*pad - " +
+                          std::to_string(FILTER) + ", stride) + 1)*C")
+          .defaults("amd", {{"BM", 8}, {"BC", 128}, {"num_warps", 8}});
   return def;
 }
 
