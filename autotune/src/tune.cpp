@@ -108,16 +108,26 @@ class Session {
     return {};
   }
 
-  // What ships for this shape, where the space has it. A constexpr that is newer than that choice has its default.
+  // What ships for this shape, where the space has it. A constexpr that is newer than the choice has its default, and a
+  // launch option its least value.
   std::optional<Config> shipped_config() const {
-    auto choice = options_.shipped ? options_.shipped->find(key_) : std::nullopt;
+    const auto choice = options_.shipped ? options_.shipped->find(key_) : std::nullopt;
     if (!choice) return std::nullopt;
-    for (const auto& item : entries_.front().config) {
-      if (!dsl::is_launch_option(item.first)) choice->config.insert(item);
+    const Config& fallback = entries_.front().config;
+    auto is_newer = [&](const Config::value_type& item) {
+      if (const auto known = fallback.find(item.first); known != fallback.end()) return item.second == known->second;
+      return std::any_of(space_.axes.begin(), space_.axes.end(), [&](const dsl::SpaceAxis& axis) {
+        return axis.name == item.first && axis.values.front() == item.second;
+      });
+    };
+    for (const Entry& entry : entries_) {
+      const bool agrees = std::all_of(entry.config.begin(), entry.config.end(), [&](const Config::value_type& item) {
+        const auto chosen = choice->config.find(item.first);
+        return chosen == choice->config.end() ? is_newer(item) : item.second == chosen->second;
+      });
+      if (agrees) return entry.config;
     }
-    const bool valid = std::any_of(entries_.begin(), entries_.end(),
-                                   [&](const Entry& entry) { return entry.config == choice->config; });
-    return valid ? std::optional(choice->config) : std::nullopt;
+    return std::nullopt;
   }
 
   // What a golden file chose holds, whatever would be measured here.

@@ -174,6 +174,18 @@ TEST(Shipped, AChoiceThatIsSlowHereOrNotInTheSpaceIsNotTaken) {
   }
 }
 
+TEST(Shipped, OfAParameterThatIsNewerTheDefaultIsTaken) {
+  const ScratchDirectory directory;
+  const Job job = simulated::blocks_job();
+  const Shipped shipped = shipped_blocks(directory, {{"A", 4}, {"B", 16}});
+  simulated::FakeCompiler compiler;
+  simulated::FakeRunner runner([](const Config&) { return 1000.0; });
+  simulated::MemoryRecords records;
+  const JobResult result =
+      expect_ok(tune(job, compiler, runner, records, machine(), {.frozen = true, .shipped = &shipped}));
+  EXPECT_EQ(result.best, (Config{{"A", 4}, {"B", 16}, {"C", result.fallback.at("C")}}));
+}
+
 TEST(Shipped, WhatABatchChoseIsWrittenAsItIsRead) {
   const ScratchDirectory directory;
   const auto specs = expect_ok(parse_jobs(std::string(kSoftmax) +
