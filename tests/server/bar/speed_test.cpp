@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -104,6 +105,15 @@ TEST_F(BarSpeed, Statement34MissesAndStarts) {
 }
 
 // Mixed load with crashes, cancels, evictions and reloads; what the daemon holds afterwards is what it held before.
+size_t threads_of(pid_t process) {
+  size_t out = 0;
+  for ([[maybe_unused]] const auto& thread :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task")) {
+    ++out;
+  }
+  return out;
+}
+
 TEST_F(BarSpeed, Statement35SoakLeavesNothingBehind) {
   start({"--poison-ttl", "0", "--cache-size", "4MiB", "--memory-size", "1MiB", "--negative-ttl", "0"});
   const auto time = duration(2000ms, 1'800'000ms);
@@ -147,7 +157,7 @@ TEST_F(BarSpeed, Statement35SoakLeavesNothingBehind) {
   std::this_thread::sleep_for(time / 10);
   std::vector<double> p99 = {p99_of_hits()};
   const auto begin = stats();
-  const size_t descriptors = open_descriptors(daemon_.pid());
+  const size_t descriptors = open_descriptors(daemon_.pid()), threads = threads_of(daemon_.pid());
   while (all.ms() < static_cast<double>(time.count())) {
     std::this_thread::sleep_for(time / 20);
     daemon_.signal(SIGHUP);
@@ -162,15 +172,20 @@ TEST_F(BarSpeed, Statement35SoakLeavesNothingBehind) {
   EXPECT_EQ(end["cache_corrupt_total"], 0);
   EXPECT_TRUE(eventually([&] { return open_descriptors(daemon_.pid()) <= descriptors + 8; }));
   EXPECT_TRUE(eventually([&] { return descendants(daemon_.pid()).size() <= 5; }));
+  EXPECT_EQ(threads_of(daemon_.pid()), threads);
   const auto half = p99.begin() + static_cast<std::ptrdiff_t>(p99.size() / 2);
   const double first_half = percentile({p99.begin(), half}, 0.5), second_half = percentile({half, p99.end()}, 0.5);
+  const double resident = begin["rss_bytes"].get<double>(), resident_at_end = end["rss_bytes"].get<double>();
+  if (times_are_judged()) {
+    EXPECT_LT(resident_at_end, 1.05 * resident);
+    EXPECT_LT(second_half, 1.2 * first_half);
+  }
   figure(
       35,
       "%.0f s of mixed load: %llu right, 0 wrong, 0 failed; resident %.1f MiB after a tenth, %.1f at the end; p99 of "
       "hits %.0f us, then %.0f us (medians of halves); %d crashes, %d evictions",
-      all.ms() / 1000, static_cast<unsigned long long>(right), begin["rss_bytes"].get<double>() / (1 << 20),
-      end["rss_bytes"].get<double>() / (1 << 20), first_half, second_half,
-      end["worker_deaths_total"].value("signal 11", 0), end["evictions_total"].get<int>());
+      all.ms() / 1000, static_cast<unsigned long long>(right), resident / (1 << 20), resident_at_end / (1 << 20),
+      first_half, second_half, end["worker_deaths_total"].value("signal 11", 0), end["evictions_total"].get<int>());
 }
 
 // An entry says who had it compiled, and has the request; so has the report of a crash, which can be repeated.
