@@ -36,6 +36,7 @@ Result<JobResult> predict(const Job& job, Compiler& compiler, const Machine& mac
   const std::vector<size_t> chosen = promising(*entries);
   const dsl::Facts facts = facts_of(job.kernel, job.workload);
   std::vector<std::future<Result<Artifact>>> flights;
+  flights.reserve(chosen.size());
   for (size_t i : chosen) flights.push_back(compiler.compile(job.kernel, job.target, (*entries)[i].config, facts));
   size_t best = 0;
   for (size_t n = 0; n < chosen.size(); ++n) {
@@ -63,7 +64,7 @@ Result<JobResult> predict(const Job& job, Compiler& compiler, const Machine& mac
 }  // namespace
 
 BatchResult predict_batch(const std::vector<JobSpec>& jobs, Compiler& compiler, const KnownDevice& device,
-                          const TuneOptions& options, const BatchProgress& progress, std::stop_token stop) {
+                          const TuneOptions& options, const BatchProgress& progress, const std::stop_token& stop) {
   const Machine& machine = device.machine;
   BatchResult out;
   for (const JobSpec& job : jobs) {

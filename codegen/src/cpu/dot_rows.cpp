@@ -16,6 +16,7 @@ Value* pointers_of(Nest& nest, const Nest::Address& address, int64_t bytes) {
   Builder& b = nest.b;
   if (address.pointer->getType()->isVectorTy()) return address.pointer;
   std::vector<llvm::Constant*> lanes;
+  lanes.reserve(static_cast<size_t>(nest.width()));
   for (int i = 0; i < nest.width(); ++i) {
     lanes.push_back(b.getInt64(address.contiguous ? static_cast<uint64_t>(i * bytes) : 0));
   }

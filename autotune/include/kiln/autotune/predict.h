@@ -17,6 +17,7 @@ Result<KnownDevice> known_device(std::string_view name);
 // that promise most are compiled, for what a config costs is known better then; nothing is measured. `best_us` and
 // `default_us` are predictions.
 BatchResult predict_batch(const std::vector<JobSpec>& jobs, Compiler& compiler, const KnownDevice& device,
-                          const TuneOptions& options, const BatchProgress& progress = {}, std::stop_token stop = {});
+                          const TuneOptions& options, const BatchProgress& progress = {},
+                          const std::stop_token& stop = {});
 
 }  // namespace kiln::autotune
