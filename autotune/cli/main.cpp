@@ -255,7 +255,8 @@ void add_fleet_flags(CLI::App& app, Flags& flags) {
                  "Redis' password; " + std::string(redis::kPasswordVariable) + " is another way")
       ->type_name("FILE");
   // These are the workers' affair.
-  for (const char* name : {"--runner", "--threads", "--golden", "--frozen"}) fleet->excludes(app.get_option(name));
+  for (const char* name : {"--runner", "--threads", "--golden", "--frozen", "--shipped", "--ship", "--predict"})
+    fleet->excludes(app.get_option(name));
 }
 
 void add_flags(CLI::App& app, Flags& flags) {

@@ -383,10 +383,6 @@ class Counter {
   Work work_;
 };
 
-}  // namespace
-
-namespace {
-
 // Parts of loops that add up products, side by side: each stores its sums, which are loaded again.
 void split_products(const dsl::Kernel& kernel, double parts, Work& work) {
   double sums = 0;

@@ -18,8 +18,8 @@ struct DataSheet {
   double f32, bf16, i8;                          // T op/s; products without sparsity
 };
 
-// NVIDIA, "A100 Tensor Core GPU" data sheet (80 GB, SXM), "L40S" data sheet. L2: 5120 bytes a clock of an A100 (NVIDIA
-// A100 Tensor Core GPU Architecture, p. 37), as many of an L40S.
+// NVIDIA, "A100 Tensor Core GPU" data sheet (80 GB, SXM), "L40S" data sheet. The L2 caches' rates are guesses: of an
+// A100 somewhat more than half of its 5120 bytes a clock, of an L40S the same.
 constexpr DataSheet kSheets[] = {
     {"a100", "NVIDIA A100 80GB", "cuda:sm_80", 108, 1.41, 2.039, 4.0, 19.5, 312, 624},
     {"l40s", "NVIDIA L40S", "cuda:sm_89", 142, 2.52, 0.864, 4.0, 91.6, 362, 733},

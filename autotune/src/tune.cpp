@@ -120,14 +120,18 @@ class Session {
         return axis.name == item.first && axis.values.front() == item.second;
       });
     };
-    for (const Entry& entry : entries_) {
-      const bool agrees = std::all_of(entry.config.begin(), entry.config.end(), [&](const Config::value_type& item) {
-        const auto chosen = choice->config.find(item.first);
-        return chosen == choice->config.end() ? is_newer(item) : item.second == chosen->second;
-      });
-      if (agrees) return entry.config;
-    }
-    return std::nullopt;
+    auto agrees = [&](const Entry& entry) {
+      const auto has = [&](const Config::value_type& item) {
+        const auto found = entry.config.find(item.first);
+        return found != entry.config.end() && found->second == item.second;
+      };
+      return std::all_of(choice->config.begin(), choice->config.end(), has) &&
+             std::all_of(entry.config.begin(), entry.config.end(), [&](const Config::value_type& item) {
+               return choice->config.contains(item.first) || is_newer(item);
+             });
+    };
+    const auto found = std::find_if(entries_.begin(), entries_.end(), agrees);
+    return found == entries_.end() ? std::nullopt : std::optional(found->config);
   }
 
   // What a golden file chose holds, whatever would be measured here.

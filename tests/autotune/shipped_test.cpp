@@ -174,6 +174,30 @@ TEST(Shipped, AChoiceThatIsSlowHereOrNotInTheSpaceIsNotTaken) {
   }
 }
 
+// Configs leave launch options out that say nothing; such a one is no config with the option.
+TEST(Shipped, AConfigWithoutAChosenLaunchOptionIsAnotherOne) {
+  const ScratchDirectory directory;
+  const Config chosen = {{"BLOCK", 4096}, {"num_warps", 4}};
+  const nlohmann::json shape = {{"rows", 16384}, {"cols", 4096}, {"stride", 4096}, {"eps", 1e-5}};
+  const nlohmann::json line = {{"kernel", "layer_norm"},  {"type", "bf16"},   {"shape", shape},
+                               {"target", "cuda:sm_90a"}, {"config", chosen}, {"measured_on", "a"}};
+  write_text(directory.file("a.jsonl"), line.dump());
+  const Shipped shipped = expect_ok(Shipped::read(directory.path()));
+  const dsl::Kernel kernel = expect_ok(library_kernel("layer_norm", "bf16"));
+  const Job job{"layer_norm",
+                kernel,
+                expect_ok(make_workload(kernel, shape)),
+                "cuda:sm_90a",
+                {{"BLOCK", {4096}}, {"num_warps", {4, 8}}}};
+  simulated::FakeCompiler compiler;
+  simulated::FakeRunner runner([](const Config&) { return 1000.0; });
+  simulated::MemoryRecords records;
+  const JobResult result =
+      expect_ok(tune(job, compiler, runner, records, machine(), {.frozen = true, .shipped = &shipped}));
+  EXPECT_FALSE(result.fallback.contains("num_warps"));  // else this tests nothing
+  EXPECT_EQ(result.best, chosen);
+}
+
 TEST(Shipped, OfAParameterThatIsNewerTheDefaultIsTaken) {
   const ScratchDirectory directory;
   const Job job = simulated::blocks_job();
