@@ -10,9 +10,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "crash_report.h"
 #include "daemon.h"
 #include "kiln/cmdline/reference.h"
+#include "kiln/wire/crash_report.h"
 #include "kiln/wire/paths.h"
 #include "options.h"
 
@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
   if (config.detach && ::fork() != 0) ::_exit(0);
   const std::string config_file = absolute_config_file(app);
   if (!config.pipe) {
-    kiln::server::install_crash_report(
+    kiln::wire::install_crash_report(
         config.runtime_dir + "/kilnd.crash",
         "kilnd " KILN_VERSION ", build-id " + kiln::wire::read_build_id(kiln::wire::self_path()) +
             "\nkiln-worker, build-id " + kiln::wire::read_build_id(config.worker_path) + "\n");

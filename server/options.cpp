@@ -101,6 +101,9 @@ void add_options(CLI::App& app, Config& config) {
   add_seconds(app, "--self-check", config.self_check, "Between checks that the socket is still reachable");
   app.add_option("--worker-jobs", config.worker_jobs, "Jobs after which a worker is replaced");
   app.add_option("--queue-limit", config.queue_jobs, "Compiles that may wait");
+  app.add_option("--user-limit", config.user_limit, "Interactive requests that may wait, over all connections");
+  app.add_flag("--finish-late", config.finish_late,
+               "Finish a compile that nobody waits for any more when it has run 80 % of the average time");
   app.add_option("--crash-storm", config.crash_storm, "Worker deaths a minute before spawning backs off");
   app.add_option("--metrics-port", config.metrics_port,
                  "Figures for Prometheus over HTTP, on the loopback device; 0: none");

@@ -26,8 +26,13 @@ fuzz=ON
 case $preset in asan | tsan) fuzz=OFF ;; esac
 cmake --preset "$preset" -DKILN_BUILD_TESTS=ON -DKILN_FUZZ=$fuzz >/dev/null
 if [ -n "$soak" ]; then
-  cmake --build --preset "$preset" --target bar_tests -- --quiet
-  KILN_SOAK=${KILN_SOAK:-1} exec "build/$preset/tests/server/bar_tests" --gtest_filter="$soak"
+  cmake --build --preset "$preset" --target bar_tests client_tests -- --quiet
+  export KILN_SOAK=${KILN_SOAK:-1}
+  rc=0
+  "build/$preset/tests/server/bar_tests" --gtest_filter="$soak" || rc=1
+  [ "$soak" != "*" ] ||
+    "build/$preset/tests/client/client_tests" --gtest_filter='*TheFirstResultWaits*:*SixtyFourThreads*' || rc=1
+  exit $rc
 fi
 echo "Building ($preset)…"
 if [ -n "$package" ]; then

@@ -17,6 +17,8 @@
 #include "kiln/autotune/serve.h"
 #include "kiln/autotune/shipped.h"
 #include "kiln/cmdline/reference.h"
+#include "kiln/wire/crash_report.h"
+#include "kiln/wire/paths.h"
 #include "progress.h"
 #include "text_files.h"
 
@@ -190,8 +192,16 @@ int import_records(const Flags& flags, const std::vector<std::string>& files) {
   return 0;
 }
 
+// In the daemon's directory, beside the daemon's own.
+void report_crashes(const std::string& runtime_dir) {
+  if (runtime_dir.empty()) return;
+  wire::install_crash_report(runtime_dir + "/kiln-tune.crash",
+                             "kiln-tune " KILN_VERSION ", build-id " + wire::read_build_id(wire::self_path()) + "\n");
+}
+
 // The tuner behind a daemon: its channel is descriptor 3.
 int serve_daemon(const Flags& flags, const std::string& runtime_dir) {
+  report_crashes(runtime_dir);
   auto options = batch_options(flags);
   if (!options) return fail(options.error());
   ServeOptions serving;
@@ -217,6 +227,7 @@ int serve_daemon(const Flags& flags, const std::string& runtime_dir) {
 
 // Tunes what others ask for. Of a daemon's own: it ends with that one.
 int work(const Flags& flags, const std::string& runtime_dir) {
+  report_crashes(runtime_dir);
   client::ConnectOptions connect;
   connect.client_name = "kiln-tune";
   if (!runtime_dir.empty()) {

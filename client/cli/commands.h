@@ -30,8 +30,9 @@ Result<void> run(const RunFlags& flags);
 struct CompileFlags {
   KernelFlags kernel;
   std::string emit = "so";
-  std::string output;      // empty with dump_after: nothing is compiled
-  std::string dump_after;  // a pass, "all" or "llvm": what it left goes to standard output
+  std::string output;         // empty with dump_after: nothing is compiled
+  std::string dump_after;     // a pass, "all" or "llvm": what it left goes to standard output
+  uint64_t memory_bytes = 0;  // 0: the daemon's default
 };
 Result<void> compile(const CompileFlags& flags);
 
@@ -46,7 +47,7 @@ struct StatsFlags {
   bool json = false, prometheus = false, poison = false, clear_poison = false;  // at most one
 };
 Result<void> stats(const StatsFlags& flags);
-Result<void> trace(const std::string& file);
+Result<void> trace(const std::string& file, uint32_t last);
 Result<void> stop();
 
 struct ExplainFlags {

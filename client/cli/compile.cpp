@@ -23,7 +23,7 @@ Result<Artifact> fetch(const CompileFlags& flags, dsl::CompileRequest request, c
   request.emit = emit;
   auto bytes = dsl::encode_request(request);
   if (!bytes) return bytes.error();
-  return (*connection)->fetch(*bytes, {.deadline_ms = flags.kernel.deadline_ms});
+  return (*connection)->fetch(*bytes, {.deadline_ms = flags.kernel.deadline_ms, .memory_bytes = flags.memory_bytes});
 }
 
 Result<void> print(std::span<const std::byte> text) {

@@ -92,10 +92,10 @@ Result<void> stats(const StatsFlags& flags) {
   return {};
 }
 
-Result<void> trace(const std::string& file) {
+Result<void> trace(const std::string& file, uint32_t last) {
   auto daemon = running_daemon();
   if (!daemon) return daemon.error();
-  auto text = (*daemon)->stats_text("trace");
+  auto text = (*daemon)->stats_text("trace", last);
   if (!text) return text.error();
   if (!file.empty() && file != "-") return write_text(file, *text);
   std::printf("%s\n", text->c_str());

@@ -28,6 +28,7 @@ struct Flags {
   kiln::cli::CompileFlags compile;
   kiln::cli::KernelFlags hash;
   std::string file, directory, cache_directory;
+  uint32_t last = 0;
   kiln::cli::StatsFlags stats;
   kiln::cli::ExplainFlags explain;
   kiln::cli::ReproduceFlags reproduce;
@@ -53,6 +54,10 @@ void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
           "ir, llvm, asm; for CPUs obj, so; for NVIDIA ptx, cubin; for AMD obj, hsaco. so: what a launcher loads")
       ->check(CLI::IsMember({"ir", "llvm", "asm", "obj", "so", "ptx", "cubin", "hsaco"}))
       ->capture_default_str();
+  compile
+      ->add_option("--worker-memory", flags.compile.memory_bytes,
+                   "Address space for this compile; without it the daemon's --worker-memory")
+      ->transform(CLI::AsSizeValue(false));
   compile->add_option("-o,--output", flags.compile.output,
                       "The file to write; text goes to the standard output without it");
   compile->add_option("--dump-after", flags.compile.dump_after,
@@ -134,7 +139,8 @@ void add_daemon_commands(CLI::App& app, Flags& flags, Action& action) {
   CLI::App* trace =
       app.add_subcommand("trace", "Write the last requests' ways through the daemon, for ui.perfetto.dev");
   trace->add_option("-o,--output", flags.file, "The file; the standard output without it");
-  trace->callback([&] { action = [&] { return kiln::cli::trace(flags.file); }; });
+  trace->add_option("-n,--last", flags.last, "So many; all that it remembers without it");
+  trace->callback([&] { action = [&] { return kiln::cli::trace(flags.file, flags.last); }; });
 
   CLI::App* top = app.add_subcommand("top", "Watch the daemon: hits, misses, queue and workers");
   top->add_option("--interval", flags.top.interval, "Seconds between two tables")

@@ -52,6 +52,18 @@ void print_rates(const json& now, const json& before, double seconds) {
               all > 0 ? 100 * (all - number(now, "misses_total")) / all : 0, all, number(now, "joins_total"));
 }
 
+void print_jobs(const json& now) {
+  const json list = now.value("job_list", json::array());
+  std::printf("\n%-16s  %-8s %-11s %-20s %8s %10s\n", "job", "state", "class", "client", "waiters", "ms");
+  for (const json& job : list) {
+    std::printf("%-16s  %-8s %-11s %-20s %8.0f %10.0f\n", job.value("key", "").substr(0, 16).c_str(),
+                job.value("state", "").c_str(), job.value("class", "").c_str(),
+                job.value("client", "").substr(0, 20).c_str(), number(job, "waiters"), number(job, "ms"));
+  }
+  const auto more = number(now, "jobs") - static_cast<double>(list.size());
+  if (more > 0) std::printf("and %.0f more\n", more);
+}
+
 void print_table(const json& now, const json& before, double seconds) {
   std::printf("kilnd %.0f  up %s  %.0f connections  %s resident%s\n", number(now, "pid"),
               duration_text(number(now, "uptime_ms")).c_str(), number(now, "connections"),
@@ -66,6 +78,7 @@ void print_table(const json& now, const json& before, double seconds) {
   std::printf("workers    %.0f busy of %.0f, at most %.0f; %.0f keys refused\n", number(now, "workers_busy"),
               number(now, "workers"), number(now, "workers_max"),
               number(now, "poisoned_keys") + number(now, "negative_keys"));
+  print_jobs(now);
   std::printf("\n%10s  %-8s %-20s %10s\n", "pid", "state", "phase", "ms");
   for (const json& worker : now.value("worker_list", json::array())) {
     std::printf("%10.0f  %-8s %-20s %10.0f\n", number(worker, "pid"), worker.value("state", "").c_str(),

@@ -179,8 +179,8 @@ std::vector<Result<Artifact>> Connection::get_many(std::span<const RequestKey> k
 }
 
 Result<Artifact> Connection::compile(const RequestBytes& request, const CompileOptions& options) {
-  std::string json = wire::dump(
-      wire::to_json(wire::CompileHeader{options.deadline_ms, options.priority, options.trace_id, options.durable}));
+  std::string json = wire::dump(wire::to_json(wire::CompileHeader{
+      options.deadline_ms, options.priority, options.trace_id, options.durable, options.memory_bytes}));
   uint32_t canonical_size = static_cast<uint32_t>(request.canonical.size());
   auto deadline = wire::kNoDeadline;
   if (options.deadline_ms)
@@ -222,8 +222,8 @@ Result<wire::Tuned> Connection::tune(const RequestBytes& request, const wire::Tu
   });
 }
 
-Result<std::string> Connection::stats_text(const std::string& format) {
-  const std::string json = wire::dump({{"format", format}});
+Result<std::string> Connection::stats_text(const std::string& format, uint32_t last) {
+  const std::string json = wire::dump({{"format", format}, {"last", last}});
   return state_->with_session([&](Session& session) -> Result<std::string> {
     auto replies = session.call({.type = Type::kStats, .json = json}, {}, wire::Clock::now() + kReplyTimeout);
     if (!replies) return replies.error();

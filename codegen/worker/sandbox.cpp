@@ -64,6 +64,11 @@ Result<void> filter_system_calls() {
 
 }  // namespace
 
+void limit_memory(uint64_t bytes) {
+  // The hard limit stays: the next job may be given more.
+  if (kLimitMemory) limit(RLIMIT_AS, bytes == 0 ? RLIM_INFINITY : bytes, RLIM_INFINITY);
+}
+
 Result<void> enter_sandbox(const Limits& limits, int parent_pid) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -77,7 +82,7 @@ Result<void> enter_sandbox(const Limits& limits, int parent_pid) {
   ::setpriority(PRIO_PROCESS, 0, 5);
   limit(RLIMIT_CORE, 0, 0);
   limit(RLIMIT_NOFILE, 64, 64);
-  if (kLimitMemory && limits.memory_bytes != 0) limit(RLIMIT_AS, limits.memory_bytes, limits.memory_bytes);
+  limit_memory(limits.memory_bytes);
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return internal_error("PR_SET_NO_NEW_PRIVS failed");
   return filter_system_calls();
 }

@@ -2,12 +2,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 
+#include "kiln/wire/crash_report.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/messages.h"
+#include "worker_log.h"
 #include "zygote.h"
 
 namespace kiln::worker {
@@ -58,6 +62,29 @@ Result<Artifact> compile_job(const wire::Frame& job, Channel& channel, const Com
   return internal_error("not reached");
 }
 
+// Begin and end are logged with the request's trace id, and a crash in between names its key.
+Result<Artifact> logged_job(const wire::Frame& job, Channel& channel, const Limits& limits, const Compiler& compiler,
+                            const WorkerLog& log) {
+  auto header = wire::parse_object(job.json);
+  if (!header) return header.error();
+  wire::Fields fields(*header);
+  const std::string key = fields.text("key"), trace_id = fields.text("trace_id");
+  const uint64_t memory = fields.number("memory_bytes", limits.memory_bytes);
+  limit_memory(memory);
+  log.write("compiling", {{"key", key}, {"trace_id", trace_id}});
+  if (RequestKey parsed{}; parse_hex(key, parsed)) wire::note_running(1, parsed);
+  const auto begun = std::chrono::steady_clock::now();
+  auto result = compile_job(job, channel, compiler);
+  wire::note_ended(1);
+  const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begun).count();
+  if (result) {
+    log.write("compiled", {{"key", key}, {"trace_id", trace_id}, {"ms", ms}, {"bytes", result->code.size()}});
+  } else {
+    log.write("failed", {{"key", key}, {"trace_id", trace_id}, {"ms", ms}, {"message", result.error().message}});
+  }
+  return result;
+}
+
 Result<void> reply(Channel& channel, uint64_t id, const Result<Artifact>& result, uint32_t flags) {
   Error failure;
   if (result) {
@@ -83,12 +110,13 @@ Result<void> reply(Channel& channel, uint64_t id, const Result<Artifact>& result
 
 void worker_main(Channel channel, const Limits& limits, const Compiler& compiler) {
   std::set_new_handler(out_of_memory);
+  const WorkerLog log(::getenv("KILN_WORKER_LOG"));
   for (uint64_t done = 1;; ++done) {
     auto job = channel.read();
     if (!job) ::_exit(job.error().code == ErrorCode::kUnavailable ? 0 : 1);
     if (job->type() != Type::kCompile) ::_exit(1);
     arm_cpu_limit(limits.cpu_seconds);
-    auto result = compile_job(*job, channel, compiler);
+    auto result = logged_job(*job, channel, limits, compiler, log);
     // The flag tells the daemon not to send another job to a process that is about to leave.
     bool last = done >= limits.max_jobs || resident_bytes() > limits.max_rss_bytes;
     if (auto sent = reply(channel, job->id(), result, last ? wire::flag::kLast : 0); !sent) ::_exit(1);

@@ -10,9 +10,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
+#include "kiln/wire/crash_report.h"
 #include "kiln/wire/json.h"
+#include "kiln/wire/paths.h"
 
 namespace kiln::worker {
 namespace {
@@ -124,6 +127,11 @@ int zygote_main(const Compiler& compiler) {
   if (::getppid() != daemon) return 0;
   std::signal(SIGPIPE, SIG_IGN);
   if (::chdir("/") != 0) return 1;
+  if (const char* file = ::getenv("KILN_WORKER_CRASH")) {
+    wire::install_crash_report(file, "kiln-worker " KILN_VERSION ", build-id " +
+                                         wire::read_build_id(wire::self_path()) + "\nbuilder " + compiler.builder_id() +
+                                         "\n");
+  }
   Zygote zygote{Channel(UniqueFd(kChannelFd)), compiler, {}};
   // Hello goes before the warm-up: the daemon can serve hits as soon as it knows the builder.
   if (!zygote.tell(Type::kZygoteHello, 0,

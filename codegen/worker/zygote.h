@@ -8,7 +8,9 @@
 //   zygote → daemon  kSpawned {pid}, with the worker's pidfd
 //   zygote → daemon  kExited {signal | code | message}
 // Daemon and worker talk kCompile → kPhase… → kResult | kError over that pair. A worker sees it as kChannelFd too.
-// When the daemon dies, the zygote reads end-of-file and exits, and the kernel kills the workers with it.
+// The environment has KILN_WORKER_LOG, a file for the lines that workers log (`-`: standard error; none without it),
+// and KILN_WORKER_CRASH, a file for the report of a crash. When the daemon dies, the zygote reads end-of-file and
+// exits, and the kernel kills the workers with it.
 #pragma once
 
 #include <functional>
@@ -41,7 +43,7 @@ struct Compiler {
 };
 
 struct Limits {
-  uint64_t memory_bytes = 4ull << 30;  // address space; 0: no limit
+  uint64_t memory_bytes = 4ull << 30;  // address space of jobs that ask for no other; 0: no limit
   uint64_t cpu_seconds = 300;          // per job
   uint64_t max_jobs = 100;             // then the worker is replaced
   uint64_t max_rss_bytes = 512ull << 20;
@@ -58,5 +60,7 @@ int compile_main(const Compiler& compiler, const char* request_path, const char*
 
 // Takes from the calling process what a compile does not need. A failure is a message.
 Result<void> enter_sandbox(const Limits& limits, int parent_pid);
+// Of the address space of the calling process; 0: none. May be called for each job.
+void limit_memory(uint64_t bytes);
 
 }  // namespace kiln::worker

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kiln/wire/json.h"
+#include "kiln/wire/paths.h"
 #include "prometheus.h"
 
 namespace kiln::server {
@@ -17,6 +18,7 @@ constexpr wire::FrameLimits kHelloLimits{.max_json = 4096, .max_body = 0};
 ClientConnection::ClientConnection(Services& services, uint64_t id, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch)
     : services_(services),
       id_(id),
+      process_(wire::peer_process(fd.get())),
       socket_(std::make_shared<FrameSocket>(services.io, std::move(fd), std::move(scratch),
                                             FrameSocket::Options{.limits = kHelloLimits})),
       hello_timer_(services.io) {}
@@ -170,12 +172,14 @@ void ClientConnection::on_get_many(const wire::Frame& frame) {
 
 void ClientConnection::on_compile(wire::Frame frame) {
   auto header = wire::parse_compile_header(frame.json);
-  if (!header) return send_error(frame.id(), header.error());
+  if (!header) return reject("json", header.error(), frame.id());
   auto body = wire::split_compile_body(frame.body);
   if (!body) return send_error(frame.id(), body.error());
   if (!admit(frame.id())) return;
   CompileRequest request;
   request.waiter = {id_, frame.id()};
+  // All connections of a process take turns as one; where it is not known, each is one.
+  request.owner = process_ > 0 ? static_cast<uint64_t>(process_) : id_ | (uint64_t{1} << 63);
   request.key = request_key(services_.builder_id, body->canonical);
   request.priority = header->priority;
   request.deadline =
@@ -184,6 +188,7 @@ void ClientConnection::on_compile(wire::Frame frame) {
       header->trace_id.empty() ? std::to_string(id_) + "-" + std::to_string(frame.id()) : std::move(header->trace_id);
   request.client_name = name_;
   request.durable = header->durable;
+  request.memory_bytes = header->memory_bytes;
   request.body = std::make_shared<const Bytes>(std::move(frame.body));
   services_.scheduler.submit(std::move(request),
                              [weak = weak_from_this(), id = frame.id()](const Result<Served>& result) {
@@ -195,7 +200,7 @@ void ClientConnection::on_compile(wire::Frame frame) {
 }
 
 void ClientConnection::on_tune(wire::Frame frame) {
-  if (auto header = wire::parse_tune_header(frame.json); !header) return send_error(frame.id(), header.error());
+  if (auto header = wire::parse_tune_header(frame.json); !header) return reject("json", header.error(), frame.id());
   if (auto body = wire::split_compile_body(frame.body); !body) return send_error(frame.id(), body.error());
   if (!admit(frame.id())) return;
   auto reply = [weak = weak_from_this(), id = frame.id()](const Result<std::string>& answer) {
@@ -211,16 +216,18 @@ void ClientConnection::on_tune(wire::Frame frame) {
 
 void ClientConnection::on_stats(const wire::Frame& frame) {
   auto request = wire::parse_object(frame.json);
-  if (!request) return send_error(frame.id(), request.error());
+  if (!request) return reject("json", request.error(), frame.id());
   wire::Fields fields(*request);
   const std::string format = fields.text("format", "json");
+  const size_t last = fields.number("last", 0, UINT32_MAX);
+  if (!fields.ok()) return reject("json", fields.error(), frame.id());
   std::string text;
   if (format == "json") {
     text = wire::dump(services_.stats());
   } else if (format == "prometheus") {
     text = prometheus_text(services_.stats());
   } else if (format == "trace") {
-    text = wire::dump(services_.scheduler.history().trace());
+    text = wire::dump(services_.scheduler.history().trace(last ? last : SIZE_MAX));
   } else {
     return send_error(frame.id(), invalid_argument("STATS: 'format' is none of json, prometheus, trace"));
   }
@@ -269,11 +276,11 @@ void ClientConnection::send_error(uint64_t id, const Error& failure) {
                  .flags = wire::flag::kLast});
 }
 
-// The peer does not follow the protocol: say why and hang up.
-void ClientConnection::reject(const std::string& reason, const Error& failure) {
+// The peer does not follow the protocol: say why and hang up. What concerns no request has the id 0.
+void ClientConnection::reject(const std::string& reason, const Error& failure, uint64_t id) {
   ++services_.metrics.rejected[reason];
   services_.log.info("connection_rejected", {{"client", id_}, {"reason", reason}, {"message", failure.message}});
-  send_error(0, failure);
+  send_error(id, failure);
   close();
 }
 

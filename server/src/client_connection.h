@@ -1,6 +1,8 @@
 // One client: greeting, requests in any number at once, replies in any order.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
 #include <unordered_set>
@@ -53,11 +55,12 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void send_found(uint64_t id, const Served& served, const std::string& index = {}, uint32_t flags = wire::flag::kLast);
   void send_missing(uint64_t id, const std::string& index = {}, uint32_t flags = wire::flag::kLast);
   void send_error(uint64_t id, const Error& failure);
-  void reject(const std::string& reason, const Error& failure);
+  void reject(const std::string& reason, const Error& failure, uint64_t id = 0);
   void finish();
 
   Services& services_;
   const uint64_t id_;
+  const pid_t process_;
   std::shared_ptr<FrameSocket> socket_;
   asio::steady_timer hello_timer_;
   std::string name_;  // from its hello

@@ -18,6 +18,8 @@ void reload(Config& config, const Config& next) {
   config.crash_storm = next.crash_storm;
   config.verify_percent = next.verify_percent;
   config.max_connections = next.max_connections;
+  config.user_limit = next.user_limit;
+  config.finish_late = next.finish_late;
   config.hello_timeout = next.hello_timeout;
   config.idle_timeout = next.idle_timeout;
   config.drain_timeout = next.drain_timeout;
@@ -58,6 +60,8 @@ nlohmann::json to_json(const Config& config) {
           {"verify_percent", config.verify_percent},
           {"max_connections", config.max_connections},
           {"max_in_flight", config.max_in_flight},
+          {"user_limit", config.user_limit},
+          {"finish_late", config.finish_late},
           {"idle_timeout_ms", config.idle_timeout.count()},
           {"drain_timeout_ms", config.drain_timeout.count()},
           {"sources", config.sources}};

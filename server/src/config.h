@@ -51,10 +51,12 @@ struct Config {
   unsigned poison_kills = 2;
   Milliseconds negative_ttl{60'000};
   double verify_percent = 0;  // of hits, compiled once more and compared
+  bool finish_late = false;   // a compile that nobody waits for any more goes on when it is nearly done
   size_t crash_storm = 64;    // worker deaths a minute before spawning backs off
 
   size_t max_connections = 1024;
   size_t max_in_flight = 256;  // per connection
+  size_t user_limit = 1024;    // interactive compiles that may wait, over all connections
   Milliseconds hello_timeout{2'000};
   Milliseconds idle_timeout{600'000};
   Milliseconds drain_timeout{10'000};

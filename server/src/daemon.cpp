@@ -10,6 +10,8 @@
 namespace kiln::server {
 namespace {
 
+constexpr size_t kListedJobs = 32;
+
 std::string log_path(const Config& config) {
   return config.foreground || config.pipe ? std::string() : config.runtime_dir + "/kilnd.log";
 }
@@ -181,6 +183,7 @@ nlohmann::json Daemon::stats() const {
   out["uptime_ms"] = uptime.count();
   out["rss_bytes"] = resident_bytes();
   out["connections"] = connections_.size();
+  out["job_list"] = scheduler_->list(kListedJobs);
   out["slow_log"] = scheduler_->history().slow();
   out["poison"] = scheduler_->poisoned();
   out["draining"] = draining_ ? 1 : 0;

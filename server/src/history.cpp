@@ -1,10 +1,11 @@
 // Remembering passages, and telling them.
 #include "history.h"
 
+#include <algorithm>
+
 namespace kiln::server {
 namespace {
 
-constexpr size_t kPassages = 1024;
 constexpr size_t kSlow = 128;
 constexpr std::chrono::seconds kSlowAfter{1};
 
@@ -55,7 +56,7 @@ nlohmann::json History::slow() const {
 }
 
 // One track a worker for what it did, and one a request for its way; both have the trace id.
-nlohmann::json History::trace() const {
+nlohmann::json History::trace(size_t last) const {
   nlohmann::json events = nlohmann::json::array();
   auto add = [&](const std::string& name, const char* process, uint64_t track, TimePoint from, TimePoint to,
                  const Passage& passage) {
@@ -68,9 +69,9 @@ nlohmann::json History::trace() const {
                       {"dur", std::chrono::duration<double, std::micro>(to - from).count()},
                       {"args", {{"trace_id", passage.trace_id}, {"key", to_hex(passage.key)}}}});
   };
-  uint64_t track = 0;
-  for (const Passage& passage : passages_) {
-    ++track;
+  for (size_t at = passages_.size() - std::min(last, passages_.size()); at < passages_.size(); ++at) {
+    const Passage& passage = passages_[at];
+    const uint64_t track = at + 1;
     add(passage.outcome, "requests", track, passage.asked, passage.ended, passage);
     const TimePoint looked_up = reached(passage.queued) ? passage.queued : passage.ended;
     add("lookup", "requests", track, passage.asked, looked_up, passage);

@@ -34,12 +34,14 @@ nlohmann::json phase_times(const Phases& phases, Passage::TimePoint ended);
 
 class History {
  public:
+  static constexpr size_t kPassages = 4096;  // so many are remembered
+
   void add(Passage passage);
 
   // The last 128 that took more than a second, newest last.
   nlohmann::json slow() const;
-  // All that are remembered, in the trace event format that Perfetto and chrome://tracing read.
-  nlohmann::json trace() const;
+  // The last ones, in the trace event format that Perfetto and chrome://tracing read.
+  nlohmann::json trace(size_t last) const;
 
  private:
   static nlohmann::json summary(const Passage& passage);

@@ -30,6 +30,7 @@ struct WaiterId {
 
 struct CompileRequest {
   WaiterId waiter;
+  uint64_t owner = 0;  // the process that asks
   RequestKey key{};
   SharedBytes body;  // as it came: u32 canonical length ‖ canonical ‖ debug
   wire::Priority priority = wire::Priority::kInteractive;
@@ -37,12 +38,14 @@ struct CompileRequest {
   std::string trace_id;
   std::string client_name;  // as it called itself in its hello
   bool durable = false;
+  uint64_t memory_bytes = 0;  // of its worker; 0: the default
 };
 
 struct Waiter {
   WaiterId id;
   uint64_t serial = 0;
   std::string trace_id;
+  bool interactive = false;
   Reply reply;
   std::unique_ptr<boost::asio::steady_timer> deadline;
 };
@@ -54,14 +57,16 @@ struct Job {
   RequestKey key{};
   SharedBytes body;
   wire::Priority priority = wire::Priority::kInteractive;
-  uint64_t client = 0;  // who asked first; the queue is fair between clients
+  uint64_t client = 0;  // the process that asked first; the queue is fair between them
   std::string trace_id, client_name;
   State state = State::kLookup;
   unsigned attempts = 0;
   uint64_t worker = 0;
   std::chrono::steady_clock::time_point asked_at, queued_at, started_at;
-  Phases phases;  // of its last worker
+  Phases phases;              // of its last worker
+  uint64_t memory_bytes = 0;  // of its worker; 0: the default
   std::vector<Waiter> waiters;
+  std::unique_ptr<boost::asio::steady_timer> late_timer;  // set while it runs on without waiters
 };
 using JobPtr = std::shared_ptr<Job>;
 

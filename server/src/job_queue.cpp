@@ -4,34 +4,32 @@
 namespace kiln::server {
 
 void JobQueue::Class::push(const JobPtr& job, bool front) {
-  auto& jobs = by_client[job->client];
-  if (jobs.empty()) {
-    front ? turns.push_front(job->client) : turns.push_back(job->client);
+  auto [it, added] = by_client.try_emplace(job->client);
+  if (added) {
+    front ? fresh.push_front(job->client) : fresh.push_back(job->client);
   }
-  front ? jobs.push_front(job) : jobs.push_back(job);
+  front ? it->second.push_front(job) : it->second.push_back(job);
 }
 
 JobPtr JobQueue::Class::front() {
-  while (!turns.empty()) {
-    auto it = by_client.find(turns.front());
-    while (!it->second.empty() && it->second.front()->state != Job::State::kQueued) it->second.pop_front();
-    if (!it->second.empty()) return it->second.front();
-    by_client.erase(it);
-    turns.pop_front();
+  for (std::deque<uint64_t>* line : {&fresh, &turns}) {
+    while (!line->empty()) {
+      auto it = by_client.find(line->front());
+      while (!it->second.empty() && it->second.front()->state != Job::State::kQueued) it->second.pop_front();
+      if (!it->second.empty()) return it->second.front();
+      by_client.erase(it);
+      line->pop_front();
+    }
   }
   return nullptr;
 }
 
 void JobQueue::Class::pop_front() {
-  uint64_t client = turns.front();
-  turns.pop_front();
-  auto it = by_client.find(client);
-  it->second.pop_front();
-  if (it->second.empty()) {
-    by_client.erase(it);
-  } else {
-    turns.push_back(client);
-  }
+  std::deque<uint64_t>& line = fresh.empty() ? turns : fresh;
+  const uint64_t client = line.front();
+  line.pop_front();
+  by_client[client].pop_front();
+  turns.push_back(client);
 }
 
 void JobQueue::push(const JobPtr& job) {

@@ -1,5 +1,6 @@
 // Jobs that wait for a worker. Interactive before background; within a class the clients take turns, so that one that
-// floods the queue delays itself; a background job that waited long enough goes first, so that it never starves.
+// floods the queue delays itself, and one that had nothing waiting goes before the others' next turn (as the new flows
+// of FQ-CoDel, RFC 8290); a background job that waited long enough goes first, so that it never starves.
 #pragma once
 
 #include <chrono>
@@ -34,7 +35,8 @@ class JobQueue {
  private:
   struct Class {
     std::map<uint64_t, std::deque<JobPtr>> by_client;
-    std::deque<uint64_t> turns;
+    std::deque<uint64_t> fresh;  // had nothing waiting for a whole round
+    std::deque<uint64_t> turns;  // each keeps its place for one round after its last job, so that it is not fresh again
 
     void push(const JobPtr& job, bool front);
     JobPtr front();  // null when empty; forgets jobs that left

@@ -43,6 +43,7 @@ nlohmann::json Metrics::to_json() const {
           {"verify_mismatches_total", verify_mismatches},
           {"queue_rejected_total", queue_rejected},
           {"jobs_cancelled_total", jobs_cancelled},
+          {"finished_late_total", finished_late},
           {"tune_requests_total", tune_requests},
           {"tuner_starts_total", tuner_starts},
           {"tuner_deaths_total", tuner_deaths},

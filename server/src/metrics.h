@@ -23,6 +23,7 @@ struct Metrics {
   uint64_t verified = 0, verify_mismatches = 0;  // hits that were compiled once more
   uint64_t queue_rejected = 0;
   uint64_t jobs_cancelled = 0;
+  uint64_t finished_late = 0;  // compiles that went on without anybody who waited
   uint64_t tune_requests = 0, tuner_starts = 0, tuner_deaths = 0;
   uint64_t workers_spawned = 0, workers_recycled = 0, zygote_restarts = 0;
   std::map<std::string, uint64_t> worker_deaths;  // by cause

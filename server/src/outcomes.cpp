@@ -1,7 +1,7 @@
 // What becomes of a job when its worker answers or dies.
 #include <chrono>
 
-#include "crash_report.h"
+#include "kiln/wire/crash_report.h"
 #include "kiln/wire/entry.h"
 #include "kiln/wire/json.h"
 #include "scheduler.h"
@@ -35,7 +35,7 @@ std::span<const std::byte> request_to_keep(const Bytes& body) {
 
 void Scheduler::on_outcome(const JobPtr& job, JobOutcome outcome) {
   if (job->state != Job::State::kRunning) return;
-  note_ended(job->id);
+  wire::note_ended(job->id);
   if (job->priority == wire::Priority::kBackground) --background_running_;
   auto took = std::chrono::steady_clock::now() - job->started_at;
   job->phases = std::move(outcome.phases);
@@ -122,10 +122,12 @@ void Scheduler::on_death(const JobPtr& job, const JobOutcome& outcome) {
   if (poisoned) log_.warn("poisoned", fields);
   if (outcome.out_of_memory) {
     keep_crash(*job, outcome.cause);
-    return finish(job, error(ErrorCode::kOutOfMemory, "the compile needs more memory than the worker's limit of " +
-                                                          std::to_string(config_.worker_memory >> 20) + " MiB"));
+    return finish(
+        job, error(ErrorCode::kOutOfMemory,
+                   "the compile needs more memory than the worker's limit of " +
+                       std::to_string((job->memory_bytes ? job->memory_bytes : config_.worker_memory) >> 20) + " MiB"));
   }
-  if (job->attempts < 2 && !draining_) {
+  if (job->attempts < 2 && !draining_ && !job->waiters.empty()) {
     ++metrics_.retries;
     job->state = Job::State::kQueued;
     job->queued_at = std::chrono::steady_clock::now();

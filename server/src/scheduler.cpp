@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "crash_report.h"
+#include "kiln/wire/crash_report.h"
 #include "kiln/wire/json.h"
 
 namespace kiln::server {
@@ -13,6 +13,24 @@ Error draining_error() {
   Error out = error(ErrorCode::kDraining, "the daemon is shutting down");
   out.retryable = true;
   return out;
+}
+
+double elapsed_ms(std::chrono::steady_clock::time_point since) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - since).count();
+}
+
+const char* state_name(Job::State state) {
+  switch (state) {
+    case Job::State::kLookup:
+      return "lookup";
+    case Job::State::kQueued:
+      return "queued";
+    case Job::State::kRunning:
+      return "running";
+    case Job::State::kGone:
+      break;
+  }
+  return "gone";
 }
 
 const char* late_message(Job::State state) {
@@ -43,7 +61,7 @@ Scheduler::Scheduler(asio::io_context& io, const Config& config, Log& log, Metri
 
 void Scheduler::submit(CompileRequest request, Reply reply) {
   if (request.durable) reply = when_durable(std::move(reply));
-  Waiter refused{request.waiter, 0, request.trace_id, std::move(reply), nullptr};
+  Waiter refused{request.waiter, 0, request.trace_id, false, std::move(reply), nullptr};
   if (SharedBlob blob = store_.find_memory(request.key)) {
     ++metrics_.hits_memory;
     on_hit(blob);
@@ -58,20 +76,27 @@ void Scheduler::submit(CompileRequest request, Reply reply) {
     ++metrics_.negative_hits;
     return answer(refused, *failure);
   }
-  auto it = jobs_.find(request.key);
-  if (it != jobs_.end()) {
-    ++metrics_.joins;
-    JobPtr job = it->second;
-    if (job->state != Job::State::kLookup) ++metrics_.misses;
-    if (request.priority == wire::Priority::kInteractive && job->priority == wire::Priority::kBackground) {
-      if (job->state == Job::State::kRunning) --background_running_;
-      queue_.promote(job);
-    }
-    return join(job, request, std::move(refused.reply));
+  if (request.priority == wire::Priority::kInteractive && interactive_waiters_ >= config_.user_limit) {
+    ++metrics_.queue_rejected;
+    return answer(refused, full_error("too many interactive requests wait, " + std::to_string(config_.user_limit) +
+                                      " (--user-limit)"));
   }
+  auto it = jobs_.find(request.key);
+  if (it != jobs_.end()) return join_running(it->second, request, std::move(refused.reply));
   JobPtr job = create(request);
   join(job, request, std::move(refused.reply));
   store_.find_disk(job->key, [this, job](const SharedBlob& blob) { on_disk(job, blob); });
+}
+
+void Scheduler::join_running(const JobPtr& job, CompileRequest& request, Reply reply) {
+  ++metrics_.joins;
+  if (job->state != Job::State::kLookup) ++metrics_.misses;
+  if (request.priority == wire::Priority::kInteractive && job->priority == wire::Priority::kBackground) {
+    if (job->state == Job::State::kRunning) --background_running_;
+    queue_.promote(job);
+  }
+  job->memory_bytes = std::max(job->memory_bytes, request.memory_bytes);
+  join(job, request, std::move(reply));
 }
 
 // Holds a result back until it is on disk for good.
@@ -91,17 +116,21 @@ JobPtr Scheduler::create(CompileRequest& request) {
   job->key = request.key;
   job->body = request.body;
   job->priority = request.priority;
-  job->client = request.waiter.client;
+  job->client = request.owner;
   job->trace_id = request.trace_id;
   job->client_name = request.client_name;
+  job->memory_bytes = request.memory_bytes;
   job->asked_at = std::chrono::steady_clock::now();
   jobs_[job->key] = job;
   return job;
 }
 
 void Scheduler::join(const JobPtr& job, CompileRequest& request, Reply reply) {
-  Waiter waiter{request.waiter, next_serial_++, std::move(request.trace_id), std::move(reply),
-                std::make_unique<asio::steady_timer>(io_, request.deadline)};
+  const bool interactive = request.priority == wire::Priority::kInteractive;
+  if (interactive) ++interactive_waiters_;
+  job->late_timer.reset();
+  Waiter waiter{request.waiter, next_serial_++,   std::move(request.trace_id),
+                interactive,    std::move(reply), std::make_unique<asio::steady_timer>(io_, request.deadline)};
   waiter.deadline->async_wait([this, id = waiter.id, serial = waiter.serial](const boost::system::error_code& failed) {
     if (!failed) on_deadline(id, serial);
   });
@@ -130,10 +159,7 @@ void Scheduler::on_remote(const JobPtr& job, const SharedBlob& blob) {
   if (draining_) return finish(job, draining_error());
   if (queue_full(*job)) {
     ++metrics_.queue_rejected;
-    Error full = error(ErrorCode::kResourceExhausted, "the queue of compiles is full");
-    full.retryable = true;
-    full.retry_after_ms = retry_after_ms();
-    return finish(job, full);
+    return finish(job, full_error("the queue of compiles is full"));
   }
   enqueue(job);
   pump();
@@ -143,9 +169,12 @@ bool Scheduler::queue_full(const Job& job) const {
   return queue_.size() >= config_.queue_jobs || queue_.bytes() + job.body->size() > config_.queue_bytes;
 }
 
-uint32_t Scheduler::retry_after_ms() const {
-  double wait = average_ms_ * static_cast<double>(queue_.size()) / pool_.size();
-  return static_cast<uint32_t>(std::clamp(wait, 50.0, 10'000.0));
+Error Scheduler::full_error(const std::string& message) const {
+  Error full = error(ErrorCode::kResourceExhausted, message);
+  full.retryable = true;
+  const double wait = average_ms_ * static_cast<double>(queue_.size()) / pool_.size();
+  full.retry_after_ms = static_cast<uint32_t>(std::clamp(wait, 50.0, 10'000.0));
+  return full;
 }
 
 void Scheduler::enqueue(const JobPtr& job) {
@@ -173,9 +202,10 @@ void Scheduler::run(const JobPtr& job) {
   ++(background ? metrics_.queued_background : metrics_.queued_interactive);
   (background ? metrics_.wait_ms_background : metrics_.wait_ms_interactive) +=
       std::chrono::duration<double, std::milli>(job->started_at - job->queued_at).count();
-  std::string json = wire::dump({{"trace_id", job->trace_id}, {"key", to_hex(job->key)}});
-  note_running(job->id, job->key);
-  job->worker = pool_.run(job->id, std::move(json), job->body,
+  nlohmann::json header = {{"trace_id", job->trace_id}, {"key", to_hex(job->key)}};
+  if (job->memory_bytes) header["memory_bytes"] = job->memory_bytes;
+  wire::note_running(job->id, job->key);
+  job->worker = pool_.run(job->id, wire::dump(header), job->body,
                           [this, job](JobOutcome outcome) { on_outcome(job, std::move(outcome)); });
 }
 
@@ -212,8 +242,29 @@ void Scheduler::leave(const WaiterId& id, const Error* reason) {
   Waiter waiter = std::move(*place);
   job->waiters.erase(place);
   waiters_.erase(it);
-  if (job->waiters.empty()) abandon(job);
+  if (waiter.interactive) --interactive_waiters_;
+  if (job->waiters.empty()) {
+    config_.finish_late&& nearly_done(*job) ? finish_late(job) : abandon(job);
+  }
   if (reason) answer(waiter, *reason);
+}
+
+// It has run for most of the time that compiles take, and not for so long that it will take much more.
+bool Scheduler::nearly_done(const Job& job) const {
+  if (job.state != Job::State::kRunning) return false;
+  const double share = elapsed_ms(job.started_at) / average_ms_;
+  return share > 0.8 && share < 2;
+}
+
+// Nobody waits for it, but somebody may ask again; given up after all when it is not done soon.
+void Scheduler::finish_late(const JobPtr& job) {
+  ++metrics_.finished_late;
+  job->late_timer = std::make_unique<asio::steady_timer>(
+      io_, std::chrono::milliseconds(std::max<int64_t>(100, static_cast<int64_t>(average_ms_))));
+  job->late_timer->async_wait([this, weak = std::weak_ptr(job)](const boost::system::error_code& failed) {
+    JobPtr late = weak.lock();
+    if (!failed && late && late->state == Job::State::kRunning && late->waiters.empty()) abandon(late);
+  });
 }
 
 // Nobody waits for it any more.
@@ -221,7 +272,7 @@ void Scheduler::abandon(const JobPtr& job) {
   ++metrics_.jobs_cancelled;
   remember(*job, "CANCELLED");
   jobs_.erase(job->key);
-  note_ended(job->id);
+  wire::note_ended(job->id);
   if (job->state == Job::State::kQueued) queue_.dropped(*job);
   if (job->state == Job::State::kRunning) {
     if (job->priority == wire::Priority::kBackground) --background_running_;
@@ -249,9 +300,13 @@ void Scheduler::finish(const JobPtr& job, const Result<Served>& result) {
   jobs_.erase(job->key);
   if (job->state == Job::State::kQueued) queue_.dropped(*job);
   job->state = Job::State::kGone;
+  job->late_timer.reset();
   // A reply may end a connection, which forgets its other requests: the waiters must be out of reach by then.
   std::vector<Waiter> waiters = std::move(job->waiters);
-  for (const auto& waiter : waiters) waiters_.erase(waiter.id);
+  for (const auto& waiter : waiters) {
+    waiters_.erase(waiter.id);
+    if (waiter.interactive) --interactive_waiters_;
+  }
   for (auto& waiter : waiters) answer(waiter, result);
 }
 
@@ -290,9 +345,32 @@ nlohmann::json Scheduler::stats() const {
           {"queue_depth", queue_.size()},
           {"queue_bytes", queue_.bytes()},
           {"waiters", waiters_.size()},
+          {"interactive_waiters", interactive_waiters_},
           {"poisoned_keys", refusals_.poisoned_keys()},
           {"negative_keys", refusals_.negative_keys()},
           {"average_compile_ms", average_ms_}};
+}
+
+nlohmann::json Scheduler::list(size_t most) const {
+  std::vector<const Job*> all;
+  for (const auto& [key, job] : jobs_) all.push_back(job.get());
+  most = std::min(most, all.size());
+  std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(most), all.end(),
+                    [](const Job* a, const Job* b) { return a->id < b->id; });
+  nlohmann::json out = nlohmann::json::array();
+  for (size_t i = 0; i < most; ++i) {
+    const Job& job = *all[i];
+    out.push_back({{"key", to_hex(job.key)},
+                   {"state", state_name(job.state)},
+                   {"class", job.priority == wire::Priority::kInteractive ? "interactive" : "background"},
+                   {"client", job.client_name.substr(0, 64)},
+                   {"trace_id", job.trace_id},
+                   {"waiters", job.waiters.size()},
+                   {"worker", job.worker},
+                   {"attempts", job.attempts},
+                   {"ms", elapsed_ms(job.asked_at)}});
+  }
+  return out;
 }
 
 }  // namespace kiln::server

@@ -45,10 +45,13 @@ class Scheduler {
   size_t clear_poison() { return refusals_.clear_poison(); }
 
   nlohmann::json stats() const;
+  // The jobs that were asked for first, at most so many, for people to look at.
+  nlohmann::json list(size_t most) const;
 
  private:
   Reply when_durable(Reply reply);
   void join(const JobPtr& job, CompileRequest& request, Reply reply);
+  void join_running(const JobPtr& job, CompileRequest& request, Reply reply);
   JobPtr create(CompileRequest& request);
   void on_disk(const JobPtr& job, const SharedBlob& blob);
   void on_remote(const JobPtr& job, const SharedBlob& blob);
@@ -62,12 +65,14 @@ class Scheduler {
   nlohmann::json record_of(const Job& job) const;
   void on_deadline(const WaiterId& id, uint64_t serial);
   void leave(const WaiterId& id, const Error* reason);
+  bool nearly_done(const Job& job) const;
+  void finish_late(const JobPtr& job);
   void abandon(const JobPtr& job);
   void finish(const JobPtr& job, const Result<Served>& result);
   void remember(const Job& job, const std::string& outcome);
   void answer(Waiter& waiter, const Result<Served>& result);
   bool queue_full(const Job& job) const;
-  uint32_t retry_after_ms() const;
+  Error full_error(const std::string& message) const;
 
   asio::io_context& io_;
   const Config& config_;
@@ -85,6 +90,7 @@ class Scheduler {
   uint64_t next_job_ = 1, next_serial_ = 1;
   double average_ms_ = 20;
   unsigned background_running_ = 0;
+  size_t interactive_waiters_ = 0;
   bool draining_ = false;
 };
 

@@ -55,7 +55,7 @@ void TuneWorker::spawn() {
   pid_ = *pid;
   ++starts_;
   started_ = std::chrono::steady_clock::now();
-  log_.info("tune_worker_started", {{"pid", pid_}, {"redis", config_.tune_worker}});
+  log_.info("tune_worker_started", {{"worker_pid", pid_}, {"redis", config_.tune_worker}});
 }
 
 void TuneWorker::watch() {

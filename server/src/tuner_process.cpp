@@ -51,7 +51,7 @@ Result<void> TunerProcess::start() {
   if (!pid) return pid.error();
   pid_ = *pid;
   ++metrics_.tuner_starts;
-  log_.info("tuner_started", {{"pid", pid_}});
+  log_.info("tuner_started", {{"tuner_pid", pid_}});
   socket_ = std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_, FrameSocket::Options{});
   socket_->start({.frame = [this](const wire::Frame& frame) { on_frame(frame); },
                   .closed = [this](const CloseReason& reason) { on_closed(reason); }});

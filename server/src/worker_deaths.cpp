@@ -90,7 +90,7 @@ void WorkerPool::record_death(const Worker& worker) {
                                                           : worker.exit_cause;
   ++metrics_.worker_deaths[cause];
   log_.warn("worker_died", {{"worker", worker.id},
-                            {"pid", worker.pid},
+                            {"worker_pid", worker.pid},
                             {"cause", worker.exit_cause},
                             {"complaint", worker.complaint},
                             {"phase", worker.phase}});

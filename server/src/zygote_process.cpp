@@ -20,8 +20,13 @@ constexpr int kWorkerChannelFd = 3;
 
 // Builds must not depend on the environment of whoever started the daemon. What is left serves the loader, temporary
 // files, the sanitizers, and where to find NVIDIA's assembler.
-std::vector<std::string> scrubbed_environment() {
+std::vector<std::string> scrubbed_environment(const Config& config) {
   std::vector<std::string> out = {"LC_ALL=C", "TZ=UTC"};
+  const bool to_stderr = config.foreground || config.pipe;
+  if (config.log_level == "debug" || config.log_level == "info") {
+    out.push_back("KILN_WORKER_LOG=" + (to_stderr ? "-" : config.runtime_dir + "/kiln-worker.log"));
+  }
+  if (!config.pipe) out.push_back("KILN_WORKER_CRASH=" + config.runtime_dir + "/kiln-worker.crash");
   for (const char* name : {"LD_LIBRARY_PATH", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS",
                            "PATH", "KILN_NVJITLINK", "KILN_PTXAS"}) {
     if (const char* value = ::getenv(name)) out.push_back(std::string(name) + "=" + value);
@@ -30,9 +35,9 @@ std::vector<std::string> scrubbed_environment() {
 }
 
 // Standard output may be a client's channel, so that its place is taken by standard error.
-wire::Program zygote(const std::string& path, int channel) {
-  return {.command = {path, "--zygote"},
-          .environment = scrubbed_environment(),
+wire::Program zygote(const Config& config, int channel) {
+  return {.command = {config.worker_path, "--zygote"},
+          .environment = scrubbed_environment(config),
           .descriptors = {{.number = 0, .path = "/dev/null", .flags = O_RDONLY},
                           {.number = 1, .fd = STDERR_FILENO},
                           {.number = kWorkerChannelFd, .fd = channel}},
@@ -57,7 +62,7 @@ ZygoteProcess::~ZygoteProcess() { stop(); }
 Result<void> ZygoteProcess::start() {
   auto pair = wire::make_channel_pair();
   if (!pair) return pair.error();
-  auto pid = wire::spawn(zygote(config_.worker_path, pair->theirs.get()));
+  auto pid = wire::spawn(zygote(config_, pair->theirs.get()));
   if (!pid) return pid.error();
   pid_ = *pid;
   socket_ =

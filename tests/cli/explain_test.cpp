@@ -141,7 +141,7 @@ TEST_F(Entries, TopShowsTheDaemon) {
   expect_error({"top", "--count", "1"}, "cannot connect");
   ASSERT_EQ(kiln({"compile", "axpy.kiln", "-o", "axpy.so"}).code, 0);
   const std::string twice = output_of({"top", "--count", "2", "--interval", "0.05"});
-  expect_parts(twice, {"hits from memory", "of 1 requests were hits", "1 entries", "busy of", "idle"});
+  expect_parts(twice, {"hits from memory", "of 1 requests were hits", "1 entries", "busy of", "idle", "waiters"});
   EXPECT_NE(twice.find("kilnd", 10), std::string::npos) << "one table only:\n" << twice;
   EXPECT_EQ(twice.find('\x1b'), std::string::npos) << "no terminal, no escape codes";
 }

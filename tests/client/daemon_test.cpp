@@ -206,13 +206,14 @@ TEST_F(Compiled, SixtyFourThreadsLaunchWhileVariantsSwap) {
               fn->untyped().variant_count(), wrong.load());
 }
 
-// The time to the first result, with a specialised variant wanted behind it and without. Printed, not judged.
+// The time to the first result, with a specialised variant wanted behind it and without. Judged with KILN_SOAK only.
 TEST_F(Compiled, TheFirstResultWaitsForTheGenericVariantOnly) {
   std::vector<double> alone, tiered;
   Client plain(options(false)), specialising(options(true));
   Buffers b(512);
   ASSERT_TRUE(plain.get(kernels::vector_add<>(), {.constexprs = {{"BLOCK", 16}}}).ok());  // the daemon is up
-  for (int i = 0; i < 12; ++i) {
+  const bool judged = ::getenv("KILN_SOAK") != nullptr;
+  for (int i = 0; i < (judged ? 200 : 12); ++i) {
     const bool behind = i % 2;
     const auto begin = std::chrono::steady_clock::now();
     auto fn = (behind ? specialising : plain).get(kernels::vector_add<>(), {.constexprs = {{"BLOCK", 512 + i}}});
@@ -223,8 +224,12 @@ TEST_F(Compiled, TheFirstResultWaitsForTheGenericVariantOnly) {
     EXPECT_EQ(b.out[511], 3.5f);
   }
   for (auto* times : {&alone, &tiered}) std::sort(times->begin(), times->end());
+  const double without = alone[alone.size() / 2], with = tiered[tiered.size() / 2];
+  if (judged) {
+    EXPECT_LE(with, 1.1 * without);
+  }
   std::printf("[ FIGURE ] first result: %.1f ms with the generic compile alone, %.1f ms with a variant behind it\n",
-              alone[alone.size() / 2], tiered[tiered.size() / 2]);
+              without, with);
 }
 
 TEST_F(Compiled, DestructionDoesNotWaitForTheBackground) {

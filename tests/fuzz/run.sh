@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh TARGET BUILD_DIR REGRESSIONS SECONDS: fuzzes one target (text, binary, frame) for a while, from its seeds, its
-# regressions and the corpus that earlier runs left. KILN_FUZZ_SECONDS in the environment says how long instead.
+# run.sh TARGET BUILD_DIR REGRESSIONS SECONDS: fuzzes one target (text, binary, frame, entry) for a while, from its seeds, its
+# regressions, the corpus of the tree and what earlier runs left. KILN_FUZZ_SECONDS in the environment says how long instead.
 # A finding is kept in BUILD_DIR/findings/TARGET: a crash, a leak, a hang or a broken promise.
 set -euo pipefail
 target=$1 build=$2 regressions=$3 seconds=${KILN_FUZZ_SECONDS:-$4}
@@ -11,7 +11,7 @@ log=$findings/log
 rc=0
 "$build/fuzz-$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -max_len=16384 -len_control=0 \
   -dict="$seeds/$target.dict" -artifact_prefix="$findings/" -report_slow_units=20 -print_final_stats=1 -verbosity=1 \
-  "$corpus" "$seeds/$target" "$regressions" >"$log" 2>&1 || rc=$?
+  "$corpus" "$seeds/$target" "$regressions" "$(dirname "$0")/corpus/$target" >"$log" 2>&1 || rc=$?
 
 if [ "$rc" -ne 0 ]; then
   grep -vE '^#[0-9]+' "$log" | tail -n 60

@@ -3,6 +3,7 @@
 //   text    the kernels of SOURCE/dsl/examples and SOURCE/tests/golden, the traced kernels, and each op's example
 //   binary  those that are sound, in the three forms of binary_target.cpp
 //   frame   one frame of each kind of message, and a cache entry
+//   entry   cache entries
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -29,7 +30,7 @@ using Bytes = std::vector<std::byte>;
 class Writer {
  public:
   explicit Writer(fs::path out) : out_(std::move(out)) {
-    for (const char* target : {"text", "binary", "frame"}) fs::create_directories(out_ / target);
+    for (const char* target : {"text", "binary", "frame", "entry"}) fs::create_directories(out_ / target);
   }
 
   void text(const std::string& name, const std::string& text) {
@@ -47,6 +48,8 @@ class Writer {
     append(out, body);
     write("frame/" + name, out);
   }
+
+  void entry(const std::string& name, std::span<const std::byte> bytes) { write("entry/" + name, bytes); }
 
   // libFuzzer's dictionaries: one quoted string a line.
   void dictionary(const std::string& target, const std::set<std::string>& words) {
@@ -189,6 +192,24 @@ void write_frames(Writer& out) {
   out.frame("ping", wire::Type::kPing, {}, {});
 }
 
+// With all parts, and with as few as may be.
+bool write_entries(Writer& out) {
+  const std::string metadata = R"({"target": "cpu:x86-64-v3", "params": [{"name": "x"}], "entry": "k"})";
+  const Bytes code(200, std::byte{0x90}), body = {std::byte{2}, {}, {}, {}, std::byte{5}, std::byte{6}, std::byte{7}};
+  const auto full = wire::encode_entry({.key = {1, 2, 3},
+                                        .builder_id = "builder",
+                                        .target_kind = "cpu",
+                                        .metadata = metadata,
+                                        .code = code,
+                                        .record = R"({"client": "c", "trace_id": "t", "phases": {"llvm": 1.5}})",
+                                        .request = body,
+                                        .created_ms = 1});
+  const auto least = wire::encode_entry({.key = {}, .builder_id = "", .target_kind = "", .metadata = "", .code = {}});
+  if (full) out.entry("full", *full);
+  if (least) out.entry("least", *least);
+  return full.ok() && least.ok();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -208,12 +229,14 @@ int main(int argc, char** argv) {
   }
   for (const dsl::OpInfo& op : dsl::op_table()) out.text("op_" + op.name, dsl::testing::example_kernel(op));
   write_frames(out);
+  if (!write_entries(out)) return std::cerr << "the entries could not be written\n", 1;
 
   const std::set<std::string> words = words_of_the_language();
   out.dictionary("text", words);
   out.dictionary("binary", {dsl::kCanonicalTag, dsl::kDebugTag, "asm", "llvm", "obj"});
   out.dictionary("frame", {"KILN", "KNCE", "version", "client", "build_id", "want", "replace", "deadline_ms",
                            "priority", "background", "trace_id", "code", "message", "retryable", "min_version", "pid"});
+  out.dictionary("entry", {"KNCE", "target", "params", "client", "trace_id", "phases", "{}", "[]"});
   if (out.count() < 50) return std::cerr << "the seeds could not be written\n", 1;
   std::cout << out.count() << " seeds, " << words.size() << " words\n";
 }

@@ -83,7 +83,8 @@ TEST_F(HostileTest, JsonThatIsNot) {
        {deep, std::string(60'000, '['), std::string("{\"deadline_ms\": 1e999}"),
         std::string("{\"trace_id\": \"\xff\xfe\"}"), std::string("{\"deadline_ms\": \"soon\"}"),
         std::string("{\"deadline_ms\": -1}"), std::string("[1]"), std::string("{"), std::string("{\"a\"\0:1}", 8),
-        std::string("{\"priority\": \"urgent\"}"), std::string("{\"deadline_ms\": 99999999999999999999999}")}) {
+        std::string("{\"trace_id\": \"a\", \"trace_id\": \"b\"}"), std::string("{\"priority\": \"urgent\"}"),
+        std::string("{\"deadline_ms\": 99999999999999999999999}")}) {
     RawPeer peer(runtime());
     ASSERT_TRUE(peer.read());
     peer.hello();
@@ -92,6 +93,7 @@ TEST_F(HostileTest, JsonThatIsNot) {
     ASSERT_TRUE(reply) << json.substr(0, 50);
     EXPECT_EQ(reply->id(), 9u);
     EXPECT_EQ(wire::parse_error(reply->json).code, ErrorCode::kInvalidArgument) << json.substr(0, 50);
+    EXPECT_TRUE(peer.closed()) << json.substr(0, 50);
   }
   EXPECT_TRUE(connect()->ping());
 }

@@ -179,5 +179,31 @@ TEST_F(SchedulingTest, TooManyRequestsInFlight) {
   EXPECT_EQ(wire::parse_error(refused->json).code, ErrorCode::kResourceExhausted);
 }
 
+TEST_F(SchedulingTest, JobsAreListedOldestFirst) {
+  start({"--workers", "1"});
+  std::stop_source stop;
+  std::vector<std::jthread> threads;
+  auto ask = [&](uint64_t number, client::Priority priority) {
+    threads.emplace_back([&, number, priority] {
+      (void)connect()->compile(order("hang", number),
+                               {.priority = priority, .cancel = stop.get_token(), .trace_id = std::to_string(number)});
+    });
+  };
+  ask(0, client::Priority::kInteractive);
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  for (uint64_t i = 1; i < 40; ++i) ask(i, client::Priority::kBackground);
+  ASSERT_TRUE(eventually([&] { return stats()["jobs"] == 40; }));
+  const auto list = stats()["job_list"];
+  ASSERT_EQ(list.size(), 32u);
+  EXPECT_EQ(list[0]["state"], "running");
+  EXPECT_EQ(list[0]["class"], "interactive");
+  EXPECT_EQ(list[0]["trace_id"], "0");
+  EXPECT_EQ(list[0]["client"], "service_tests");
+  EXPECT_EQ(list[0]["waiters"], 1);
+  EXPECT_EQ(list[1]["state"], "queued");
+  EXPECT_EQ(list[31]["class"], "background");
+  stop.request_stop();
+}
+
 }  // namespace
 }  // namespace kiln::service_test

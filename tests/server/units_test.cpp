@@ -1,6 +1,7 @@
 // The parts of the scheduler that need no process: queue, refusals, memory tier. Time is an argument.
 #include <gtest/gtest.h>
 
+#include "history.h"
 #include "job_queue.h"
 #include "refusals.h"
 
@@ -64,6 +65,42 @@ TEST(JobQueue, ClientsTakeTurns) {
   std::vector<uint64_t> order;
   for (int i = 0; i < 4; ++i) order.push_back(pop(queue)->client);
   EXPECT_EQ(order, (std::vector<uint64_t>{1, 2, 3, 1}));
+}
+
+std::vector<uint64_t> next_clients(JobQueue& queue, int count) {
+  std::vector<uint64_t> out;
+  for (int i = 0; i < count; ++i) {
+    const JobPtr next = pop(queue);
+    out.push_back(next ? next->client : 0);
+  }
+  return out;
+}
+
+TEST(JobQueue, WhoHadNothingWaitingGoesFirst) {
+  JobQueue queue(60s);
+  for (int i = 0; i < 100; ++i) {
+    queue.push(job(1, kNow));
+    queue.push(job(2, kNow));
+  }
+  EXPECT_EQ(next_clients(queue, 3), (std::vector<uint64_t>{1, 2, 1}));
+  queue.push(job(3, kNow));
+  EXPECT_EQ(next_clients(queue, 3), (std::vector<uint64_t>{3, 2, 1}));
+}
+
+// Clients that always ask for one thing at a time get their turns, and no more.
+TEST(JobQueue, NewcomersStarveNobody) {
+  JobQueue queue(60s);
+  for (int i = 0; i < 100; ++i) queue.push(job(1, kNow));
+  std::map<uint64_t, int> turns;
+  for (uint64_t client : {2, 3}) queue.push(job(client, kNow));
+  for (int i = 0; i < 60; ++i) {
+    const uint64_t client = next_clients(queue, 1)[0];
+    ++turns[client];
+    if (client != 1) queue.push(job(client, kNow));  // at once again
+  }
+  EXPECT_GE(turns[1], 19);
+  EXPECT_GE(turns[2], 19);
+  EXPECT_GE(turns[3], 19);
 }
 
 TEST(JobQueue, LeftJobsAreSkipped) {
@@ -146,6 +183,43 @@ TEST(MemoryCache, LeastRecentlyUsedGoes) {
   EXPECT_EQ(cache.bytes(), 300u);
   cache.put(std::make_shared<const Blob>(Blob{RequestKey{9}, Bytes(301), nullptr}));
   EXPECT_EQ(cache.entries(), 3u);
+}
+
+Passage passage(const std::string& trace_id, std::chrono::milliseconds took) {
+  Passage out;
+  out.trace_id = trace_id;
+  out.asked = Time(1s);
+  out.ended = out.asked + took;
+  return out;
+}
+
+TEST(History, TheSlowLogHasTheLast128) {
+  History history;
+  for (int i = 0; i < 200; ++i) {
+    history.add(passage(std::to_string(i), 1001ms));
+    history.add(passage("fast", 1000ms));
+  }
+  const auto slow = history.slow();
+  ASSERT_EQ(slow.size(), 128u);
+  EXPECT_EQ(slow.front()["trace_id"], "72");
+  EXPECT_EQ(slow.back()["trace_id"], "199");
+}
+
+TEST(History, TheTraceHasAsManyAsWanted) {
+  History history;
+  for (size_t i = 0; i < History::kPassages + 10; ++i) history.add(passage(std::to_string(i), 1ms));
+  auto requests = [&](size_t last) {
+    std::vector<std::string> out;
+    const auto events = history.trace(last)["traceEvents"];
+    for (const auto& event : events) {
+      if (event["name"] != "lookup") out.push_back(event["args"]["trace_id"]);
+    }
+    return out;
+  };
+  EXPECT_EQ(requests(SIZE_MAX).size(), History::kPassages);
+  EXPECT_EQ(requests(SIZE_MAX).front(), "10");
+  const std::string newest = std::to_string(History::kPassages + 9), before = std::to_string(History::kPassages + 8);
+  EXPECT_EQ(requests(2), (std::vector<std::string>{before, newest}));
 }
 
 }  // namespace

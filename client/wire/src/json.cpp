@@ -1,6 +1,10 @@
 // Bounded JSON parsing and field access.
 #include "kiln/wire/json.h"
 
+#include <functional>
+#include <optional>
+#include <set>
+
 namespace kiln::wire {
 namespace {
 
@@ -24,6 +28,26 @@ bool too_deep(std::string_view text) {
   return false;
 }
 
+// Notes a field that an object has twice: which of them counts would depend on who reads it.
+class Repetitions {
+ public:
+  // In the form of the parser's callback.
+  bool operator()(int, nlohmann::json::parse_event_t event, const nlohmann::json& value) {
+    using Event = nlohmann::json::parse_event_t;
+    if (event == Event::object_start) open_.emplace_back();
+    if (event == Event::object_end) open_.pop_back();
+    if (event == Event::key && !open_.back().insert(value.get_ref<const std::string&>()).second && !found_) {
+      found_ = value.get_ref<const std::string&>();
+    }
+    return true;
+  }
+  const std::optional<std::string>& found() const { return found_; }
+
+ private:
+  std::vector<std::set<std::string>> open_;
+  std::optional<std::string> found_;
+};
+
 }  // namespace
 
 Result<nlohmann::json> parse_object(std::string_view text) {
@@ -31,9 +55,11 @@ Result<nlohmann::json> parse_object(std::string_view text) {
   if (too_deep(text)) {
     return invalid_argument("JSON: nested deeper than " + std::to_string(kMaxJsonDepth) + " levels");
   }
-  auto value = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Repetitions repetitions;
+  auto value = nlohmann::json::parse(text, std::ref(repetitions), /*allow_exceptions=*/false);
   if (value.is_discarded()) return invalid_argument("JSON: the text does not parse");
   if (!value.is_object()) return invalid_argument("JSON: expected an object");
+  if (repetitions.found()) return invalid_argument("JSON: field '" + *repetitions.found() + "' is there twice");
   return value;
 }
 

@@ -9,6 +9,7 @@ namespace {
 
 constexpr uint64_t kMaxVersion = 0xffff;
 constexpr uint64_t kMaxDevices = 64;
+constexpr uint64_t kMaxMemory = uint64_t{1} << 50;
 
 template <class T>
 Result<T> checked(T value, const Fields& fields) {
@@ -74,6 +75,7 @@ nlohmann::json to_json(const CompileHeader& header) {
                         {"priority", header.priority == Priority::kInteractive ? "interactive" : "background"}};
   if (!header.trace_id.empty()) out["trace_id"] = header.trace_id;
   if (header.durable) out["durable"] = true;
+  if (header.memory_bytes) out["memory_bytes"] = header.memory_bytes;
   return out;
 }
 
@@ -91,6 +93,7 @@ Result<CompileHeader> parse_compile_header(std::string_view text) {
   header.trace_id = fields.text("trace_id");
   if (header.trace_id.size() > 128) return invalid_argument("COMPILE: 'trace_id' is longer than 128 bytes");
   header.durable = fields.boolean("durable");
+  header.memory_bytes = fields.number("memory_bytes", 0, kMaxMemory);
   return checked(std::move(header), fields);
 }
 

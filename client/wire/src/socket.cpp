@@ -95,6 +95,12 @@ Result<void> check_peer(int fd) {
                "the peer runs as user " + std::to_string(*user) + ", this process as " + std::to_string(::geteuid()));
 }
 
+pid_t peer_process(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
+}
+
 Result<void> check_daemon(int fd) {
   auto user = user_behind(fd);
   return user && *user == 0 ? Result<void>() : check_peer(fd);

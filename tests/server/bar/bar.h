@@ -29,6 +29,12 @@ inline std::chrono::milliseconds duration(std::chrono::milliseconds brief, std::
   return std::chrono::milliseconds(count(static_cast<int>(brief.count()), static_cast<int>(full.count())));
 }
 
+inline void judge_time(const char* what, double value, double bound) {
+  if (times_are_judged() && !kSanitized) {
+    EXPECT_LE(value, bound) << what;
+  }
+}
+
 // One line of the test's output, in printf's form.
 template <class... Values>
 void figure(int statement, const char* format, Values... values) {

@@ -2,12 +2,13 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "bar.h"
-#include "kiln/dsl/binary.h"
-#include "kiln/dsl/text.h"
+#include "golden_kernel.h"
 
 namespace kiln::service_test {
 namespace {
@@ -54,22 +55,12 @@ TEST_F(Bar, Statement09KeysHaveTheBuilderAndEveryByteAndNothingElse) {
          changes);
 }
 
-Result<RequestBytes> kernel_request(const std::string& name, const std::string& target) {
-  std::ifstream in(std::string(KILN_SOURCE_DIR) + "/tests/golden/" + name + ".kiln");
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
-  auto kernel = dsl::parse(text, name);
-  if (!kernel) return kernel.error();
-  dsl::ConstexprValues values;
-  for (const auto& constexpr_ : kernel->constexprs) values[constexpr_.name] = constexpr_.default_value.value_or(64);
-  return dsl::encode_request({*kernel, target, values, {}});
-}
-
 // A key that changes without a reason empties every cache there is.
 TEST_F(Bar, Statement09GoldenKeys) {
   std::ifstream golden(std::string(KILN_SOURCE_DIR) + "/tests/golden/keys");
   int kernels = 0;
   for (std::string name, wanted; golden >> name >> wanted; ++kernels) {
-    auto request = kernel_request(name, "cpu:x86-64-v3");
+    auto request = golden_request(name, "cpu:x86-64-v3");
     ASSERT_TRUE(request) << request.error().message;
     EXPECT_EQ(to_hex(request_key("golden builder", request->canonical)), wanted) << name;
   }
@@ -91,7 +82,7 @@ TEST_F(Bar, Statement10TheSameRequestGivesTheSameBytes) {
     ::setenv("TZ", round % 3 ? "Pacific/Kiritimati" : "America/St_Johns", 1);
     std::filesystem::current_path(round % 2 ? "/" : here);
     start({"--worker", KILN_TEST_REAL_WORKER, "--cache-dir", "", "--memory-size", "0", "--worker-jobs", "1"});
-    auto request = kernel_request("vector_add", connect()->server().native_target);
+    auto request = golden_request("vector_add", connect()->server().native_target);
     ASSERT_TRUE(request) << request.error().message;
     for (int i = 0; i < kEach; ++i, ++done) {
       auto artifact = connect()->compile(*request);
@@ -144,13 +135,15 @@ TEST_F(Bar, Statement11ClocksThatJumpLoseNothing) {
   fetch_all("compile");
   ::setenv("LD_PRELOAD", KILN_TEST_SHIFTED_CLOCK, 1);
   ::setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 0);  // else it refuses what is loaded before it
+  ::setenv("KILN_TEST_CLOCK_FILE", (temp_ / "shift").c_str(), 1);
+  auto set_clock = [&](int64_t shift) { std::ofstream(temp_ / "shift") << shift; };
   for (int64_t shift : {kYear, -kYear, int64_t{0}, 10 * kYear}) {
     daemon_.signal(SIGTERM);
     ASSERT_EQ(daemon_.wait(), 0);
     // The files' times jump too, each another way than the clock.
     timespec times[2] = {{::time(nullptr) - shift, 0}, {::time(nullptr) - shift, 0}};
     for (const auto& file : entry_files(cache())) ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
-    ::setenv("KILN_TEST_CLOCK_SHIFT", std::to_string(shift).c_str(), 1);
+    set_clock(shift);
     start({"--cache-size", "1MiB"});
     fetch_all("disk");
     auto figures = stats();
@@ -159,11 +152,29 @@ TEST_F(Bar, Statement11ClocksThatJumpLoseNothing) {
     EXPECT_LT(figures["uptime_ms"], 600'000) << "counts a jump";
     // Deadlines are of the other clock.
     EXPECT_EQ(connect()->compile(order("hang"), {.deadline_ms = 50}).error().code, ErrorCode::kDeadlineExceeded);
+    // Under the daemon, back and forth, while a compile runs and its deadline is waited for.
+    std::atomic<bool> late{false};
+    std::jthread waiting([&] {
+      late = connect()->compile(order("hang", 1), {.deadline_ms = 300}).error().code == ErrorCode::kDeadlineExceeded;
+    });
+    for (int64_t jump : {shift - kYear, shift + kYear, shift - 10, shift}) {
+      set_clock(jump);
+      fetch_all("memory");
+      ASSERT_TRUE(connect()->fetch(order("bytes", 1000, std::to_string(shift) + "/" + std::to_string(jump))));
+    }
+    waiting.join();
+    EXPECT_TRUE(late);
+    figures = stats();
+    EXPECT_EQ(figures["cache_corrupt_total"], 0);
+    EXPECT_EQ(figures["evictions_total"], 0);
+    EXPECT_LT(figures["uptime_ms"], 600'000) << "counts a jump";
   }
   ::unsetenv("LD_PRELOAD");
-  ::unsetenv("KILN_TEST_CLOCK_SHIFT");
-  figure(11, "clocks a year and ten years off, both ways: %d of %d entries hit, 0 corrupt, 0 evicted", 4 * entries,
-         4 * entries);
+  ::unsetenv("KILN_TEST_CLOCK_FILE");
+  figure(11,
+         "clocks a year and ten years off, both ways, and 16 jumps under running daemons: %d of %d entries hit, 0 "
+         "corrupt, 0 evicted",
+         20 * entries, 20 * entries);
 }
 
 }  // namespace

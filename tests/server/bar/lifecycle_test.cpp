@@ -90,23 +90,45 @@ TEST_F(BarLifecycle, Statement22AHundredClientsStartOneDaemon) {
   int listens = 0;
   for (std::string line; std::getline(log, line);) listens += line.find("\"listening\"") != std::string::npos;
   EXPECT_EQ(listens, rounds);
+  judge_time("ms for the slowest of a hundred clients", percentile(times, 1), 3000);
+  judge_time("ms for the typical one", percentile(times, 0.5), 500);
   figure(22, "%d times 100 processes at once: %d daemons, all served; p50 %.0f ms, slowest %.0f ms", rounds, listens,
          percentile(times, 0.5), percentile(times, 1));
 }
 
 TEST_F(BarLifecycle, Statement23IdleExitLosesNoRequest) {
-  const int rounds = count(60, 10'000);
-  std::mt19937_64 random(23);
-  std::set<int64_t> daemons;
-  for (int i = 0; i < rounds; ++i) {
-    auto connection = Connection::open(autostart("0.01"));
-    ASSERT_TRUE(connection) << connection.error().message;
-    ASSERT_TRUE((*connection)->ping());
-    daemons.insert((*connection)->server().pid);
-    connection = internal_error("closed");
-    std::this_thread::sleep_for(std::chrono::microseconds(8000 + random() % 4000));
+  // Several daemons beside each other, each in a directory of its own, so that it does not take the whole day.
+  constexpr int kLanes = 8;
+  const int rounds = count(80, 10'000) / kLanes;
+  std::atomic<int> requests{0}, daemons{0};
+  std::vector<std::jthread> lanes;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    lanes.emplace_back([&, lane] {
+      ConnectOptions here = autostart("0.05");
+      here.runtime_dir += std::to_string(lane);
+      here.daemon_args[1] += std::to_string(lane);  // its cache
+      std::mt19937_64 random(lane);
+      std::set<int64_t> seen;
+      for (int i = 0; i < rounds; ++i) {
+        auto connection = Connection::open(here);
+        ASSERT_TRUE(connection) << connection.error().message;
+        ASSERT_TRUE((*connection)->ping());
+        ++requests;
+        seen.insert((*connection)->server().pid);
+        connection = internal_error("closed");
+        std::this_thread::sleep_for(std::chrono::microseconds(47'000 + random() % 6000));
+      }
+      daemons += static_cast<int>(seen.size());
+      here.autostart = false;
+      if (auto left = Connection::open(here)) {
+        EXPECT_TRUE((*left)->shutdown());
+      }
+    });
   }
-  figure(23, "%d requests at about the moment of idle exit: 0 failed, %zu daemons", rounds, daemons.size());
+  lanes.clear();
+  EXPECT_EQ(requests, rounds * kLanes);
+  figure(23, "%d requests at about the moment of idle exit, 50 ms: 0 failed, %d daemons", requests.load(),
+         daemons.load());
 }
 
 TEST_F(BarLifecycle, Statement24WhateverIsInTheSocketsPlace) {
@@ -143,6 +165,7 @@ TEST_F(BarLifecycle, Statement24WhateverIsInTheSocketsPlace) {
   EXPECT_NE(line.find("is a directory"), std::string::npos) << line;
   EXPECT_EQ(daemon_.wait(), 1);
   fs::remove(socket_path());
+  judge_time("ms until it serves where something else was", percentile(recovered, 1), 1000);
   figure(24,
          "stale socket, file, symlink: serving after %.0f ms at most; a directory: one clear error; unreachable "
          "daemons leave",
@@ -217,7 +240,8 @@ TEST_F(BarLifecycle, Statement25GenerationsServeReplaceOrDoWithout) {
 }
 
 TEST_F(BarLifecycle, Statement26DrainFinishesOrCancelsInTime) {
-  start({"--workers", "8", "--drain-timeout", "4"});
+  const int limit = times_are_judged() ? 10 : 4;  // seconds
+  start({"--workers", "8", "--drain-timeout", std::to_string(limit)});
   std::atomic<int> finished{0}, cancelled{0};
   std::vector<std::jthread> clients;
   for (int i = 0; i < 8; ++i) {
@@ -234,11 +258,10 @@ TEST_F(BarLifecycle, Statement26DrainFinishesOrCancelsInTime) {
   clients.clear();
   EXPECT_EQ(finished, 4);
   EXPECT_EQ(cancelled, 4);
-  if (times_are_judged()) {
-    EXPECT_LT(took, 6000);
-  }
-  figure(26, "SIGTERM with 8 running jobs and 4 s to drain: %d finished, %d cancelled, exit code 0 after %.0f ms",
-         finished.load(), cancelled.load(), took);
+  EXPECT_GE(took, limit * 1000 - 1);
+  judge_time("ms until the exit", took, limit * 1000 + 2000);
+  figure(26, "SIGTERM with 8 running jobs and %d s to drain: %d finished, %d cancelled, exit code 0 after %.0f ms",
+         limit, finished.load(), cancelled.load(), took);
 }
 
 TEST_F(BarLifecycle, Statement26ReloadChangesLimitsAndDropsNobody) {
@@ -302,9 +325,7 @@ TEST_F(BarLifecycle, Statement27WithoutADaemonAChildCompilesAndFailuresAreCheap)
     EXPECT_EQ((*lost)->ping().error().code, ErrorCode::kUnavailable);
     calls.push_back(took.ms());
   }
-  if (times_are_judged()) {
-    EXPECT_LT(percentile(calls, 0.5), 1);
-  }
+  judge_time("ms for a call to a daemon that is not available (p99)", percentile(calls, 0.99), 1);
   figure(27,
          "%d of %d compiles right by a child over a pipe; an unavailable daemon costs p50 %.4f ms, max %.3f ms a call",
          right, compiles, percentile(calls, 0.5), percentile(calls, 1));

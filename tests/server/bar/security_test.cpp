@@ -126,6 +126,7 @@ TEST_F(BarSecurity, Statement31SlowPeersDelayNobody) {
   if (!kSanitized) {
     EXPECT_LT(grown, static_cast<int64_t>(peers) * (128 << 10));
   }
+  judge_time("us for a hit among slow peers (p99)", percentile(among, 0.99), 2 * percentile(alone, 0.99));
   figure(31, "%d peers that drip bytes: hits p50 %.0f us, p99 %.0f us; without them %.0f and %.0f us; %d KiB a peer",
          peers, percentile(among, 0.5), percentile(among, 0.99), percentile(alone, 0.5), percentile(alone, 0.99),
          static_cast<int>(grown / 1024 / peers));
@@ -144,15 +145,15 @@ TEST_F(BarSecurity, Statement31LiesCostNoMemory) {
                        .request_id = 9}) +
            json + std::string(4, '\0');
   };
-  int refused = 0, sent = 0;
+  int refused = 0, closed = 0, sent = 0;
   for (int round = 0; round < rounds; ++round) {
     for (const std::string& bytes :
          {raw_header({.type = wire::Type::kCompile, .body_size = uint64_t{1} << 63, .request_id = 1}),
-          raw_header({.type = wire::Type::kCompile, .json_size = 1 << 20, .request_id = 1}) + std::string(1 << 16, '['),
+          raw_header({.type = wire::Type::kCompile, .json_size = 1 << 20, .request_id = 1}) + std::string(1 << 20, '['),
           with_json("{\"a\":" + std::string(10'000, '[') + std::string(10'000, ']') + "}"),
           with_json(std::string(60'000, '[')), with_json("{\"deadline_ms\": 1e999}"),
           with_json("{\"trace_id\": \"\xff\xfe\"}"), with_json(std::string("{\"a\"\0:1}", 8)),
-          with_json("{\"deadline_ms\": 1, \"deadline_ms\": \"soon\"}")}) {
+          with_json("{\"deadline_ms\": 1, \"deadline_ms\": 1}")}) {
       RawPeer peer(runtime());
       ASSERT_TRUE(peer.read());
       peer.hello();
@@ -161,20 +162,25 @@ TEST_F(BarSecurity, Statement31LiesCostNoMemory) {
       ++sent;
       refused += reply && wire::parse_error(reply->json).code == ErrorCode::kInvalidArgument;
       for (int i = 0; i < 5; ++i) peer.send({.type = wire::Type::kPing, .request_id = 5, .fd = STDIN_FILENO});
+      closed += peer.closed();
     }
   }
   EXPECT_EQ(refused, sent);
+  EXPECT_EQ(closed, sent);
   Stopwatch silence;
   RawPeer silent(runtime());
   EXPECT_TRUE(silent.closed());
-  const double closed = silence.ms();
+  const double silent_ms = silence.ms();
   EXPECT_TRUE(eventually([&] { return open_descriptors(daemon_.pid()) <= descriptors + 1; }));
   const auto grown = stats()["rss_bytes"].get<int64_t>() - before;
-  EXPECT_LT(grown, 4 << 20);
+  if (!kSanitized) {
+    EXPECT_LE(grown, 1 << 20);
+  }
   figure(31,
-         "%d hostile frames: %d refused; memory %+d KiB, descriptors +0; no hello: closed after %.0f ms (limit 1000 "
+         "%d hostile frames: %d refused, the connection closed; memory %+d KiB, descriptors +0; no hello: closed after "
+         "%.0f ms (limit 1000 "
          "here, 2000 by default)",
-         sent, refused, static_cast<int>(grown / 1024), closed);
+         sent, refused, static_cast<int>(grown / 1024), silent_ms);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
-// Preloaded into a daemon: the time of day is KILN_TEST_CLOCK_SHIFT seconds off, and the monotonic clock is not.
+// Preloaded into a daemon: the time of day is as many seconds off as the file KILN_TEST_CLOCK_FILE says at that moment,
+// and the monotonic clock is not.
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -7,8 +9,13 @@
 #include <unistd.h>
 
 static time_t shift(void) {
-  const char* text = getenv("KILN_TEST_CLOCK_SHIFT");
-  return text ? (time_t)atoll(text) : 0;
+  const char* path = getenv("KILN_TEST_CLOCK_FILE");
+  char text[32] = {0};
+  int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+  if (file < 0) return 0;
+  if (read(file, text, sizeof text - 1) < 0) text[0] = 0;
+  close(file);
+  return (time_t)atoll(text);
 }
 
 int clock_gettime(clockid_t clock, struct timespec* now) {

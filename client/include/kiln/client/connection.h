@@ -47,6 +47,9 @@ struct CompileOptions {
   // Answer when the artifact is on disk and outlasts a power cut; its metadata then has "durable": true, or false where
   // it cannot be stored.
   bool durable = false;
+  // Address space that the compile may use; 0: the daemon's default (`--worker-memory`). A compile that another request
+  // started keeps the limit that it has.
+  uint64_t memory_bytes = 0;
 };
 
 // Thread-safe: any number of threads may have requests in flight on one connection. A daemon that went away is found or
@@ -75,8 +78,9 @@ class Connection {
                            uint32_t wait_ms = 0);
 
   Result<nlohmann::json> stats();
-  // The daemon's figures as Prometheus text ("prometheus"), or its last requests for Perfetto ("trace").
-  Result<std::string> stats_text(const std::string& format);
+  // The daemon's figures as Prometheus text ("prometheus"), or its `last` compile requests for Perfetto ("trace"); 0:
+  // all that it remembers.
+  Result<std::string> stats_text(const std::string& format, uint32_t last = 0);
   Result<void> ping();
   // Kernels that killed workers may be tried again.
   Result<void> clear_poison();

@@ -11,7 +11,7 @@ namespace kiln::wire {
 
 inline constexpr int kMaxJsonDepth = 32;
 
-// An empty text is an empty object; anything but an object is an error.
+// An empty text is an empty object; anything but an object is an error, and so is a field that is there twice.
 Result<nlohmann::json> parse_object(std::string_view text);
 
 // Never throws: bytes that are not UTF-8 are replaced.

@@ -43,7 +43,8 @@ struct CompileHeader {
   uint32_t deadline_ms = 0;  // 0: the daemon's default
   Priority priority = Priority::kInteractive;
   std::string trace_id;
-  bool durable = false;  // answer when the result is on disk and outlasts a power cut
+  bool durable = false;       // answer when the result is on disk and outlasts a power cut
+  uint64_t memory_bytes = 0;  // address space of the worker for this compile; 0: the daemon's default
 };
 nlohmann::json to_json(const CompileHeader& header);
 Result<CompileHeader> parse_compile_header(std::string_view text);

@@ -1,6 +1,8 @@
 // Where the daemon lives and how to reach it: directories, the socket, the executables, build-ids.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 
 #include "kiln/dsl/result.h"
@@ -29,6 +31,8 @@ Result<UniqueFd> listen_socket(const std::string& runtime_dir, int dir_fd, int b
 
 // The peer of a connected Unix socket runs as this process's effective user.
 Result<void> check_peer(int fd);
+// The process that connected; 0 where the kernel does not know one of this namespace.
+pid_t peer_process(int fd);
 
 // The same for a client; also root is accepted, who listens for the daemon where the system's service manager opened
 // the socket, and who could replace this program anyway.

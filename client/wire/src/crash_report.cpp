@@ -1,18 +1,22 @@
-#include "crash_report.h"
+// The handler of signals and what it may touch.
+#include "kiln/wire/crash_report.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 
-namespace kiln::server {
+namespace kiln::wire {
 namespace {
 
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 constexpr size_t kKeyDigits = 2 * sizeof(RequestKey);
+constexpr off_t kMaxFile = 256 << 10;
 
 struct Running {
   std::atomic<uint64_t> job{0};  // 0: free
@@ -41,26 +45,43 @@ void copy_text(std::array<char, size>& to, const std::string& text) {
 // From here on only what a handler of signals may call.
 void write_text(int fd, const char* text) { (void)!::write(fd, text, std::strlen(text)); }
 
-void write_number(int fd, int number) {
-  const char digits[] = {static_cast<char>('0' + number / 10 % 10), static_cast<char>('0' + number % 10), '\n', 0};
-  write_text(fd, digits);
+void write_number(int fd, uint64_t number) {
+  char digits[24];
+  char* at = digits + sizeof digits;
+  *--at = 0;
+  do {
+    *--at = static_cast<char>('0' + number % 10);
+    number /= 10;
+  } while (number != 0);
+  write_text(fd, at);
+}
+
+void write_report(int fd, int number) {
+  State& s = state();
+  write_text(fd, "crashed by signal ");
+  write_number(fd, static_cast<uint64_t>(number));
+  write_text(fd, ", process ");
+  write_number(fd, static_cast<uint64_t>(::getpid()));
+  write_text(fd, ", seconds since 1970: ");
+  write_number(fd, static_cast<uint64_t>(::time(nullptr)));
+  write_text(fd, "\n");
+  write_text(fd, s.identity.data());
+  for (const Running& one : s.running) {
+    if (one.job.load() == 0) continue;
+    write_text(fd, "in flight: ");
+    write_text(fd, one.key.data());
+    write_text(fd, "; once it is stored: kiln reproduce ");
+    write_text(fd, one.key.data());
+    write_text(fd, "\n");
+  }
 }
 
 void report(int number) {
-  State& s = state();
-  const int fd = ::open(s.path.data(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const int fd = ::open(state().path.data(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (fd >= 0) {
-    write_text(fd, "crashed by signal ");
-    write_number(fd, number);
-    write_text(fd, s.identity.data());
-    for (const Running& one : s.running) {
-      if (one.job.load() == 0) continue;
-      write_text(fd, "in flight: ");
-      write_text(fd, one.key.data());
-      write_text(fd, "; once it is stored: kiln reproduce ");
-      write_text(fd, one.key.data());
-      write_text(fd, "\n");
-    }
+    struct stat info{};
+    if (::fstat(fd, &info) == 0 && info.st_size > kMaxFile) (void)!::ftruncate(fd, 0);
+    write_report(fd, number);
     ::close(fd);
   }
   std::signal(number, SIG_DFL);
@@ -98,4 +119,4 @@ void note_ended(uint64_t job) {
   }
 }
 
-}  // namespace kiln::server
+}  // namespace kiln::wire
