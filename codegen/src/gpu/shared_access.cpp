@@ -1,5 +1,7 @@
 #include "gpu/shared_access.h"
 
+#include <algorithm>
+
 namespace kiln::codegen::gpu {
 namespace {
 
