@@ -76,6 +76,7 @@ void add_products(std::vector<Entry>& list) {
   add_floats(list, KILN_LIBRARY(attention_combine));
   add_floats(list, KILN_LIBRARY(attention_decode));
   add_floats(list, KILN_LIBRARY(attention_delta));
+  add_floats(list, KILN_LIBRARY(attention_f8));  // the type of the result
   add_floats(list, KILN_LIBRARY(attention_with_lse));
   add_floats(list, KILN_LIBRARY(batched_matmul));
   add_floats(list, KILN_LIBRARY(conv2d));

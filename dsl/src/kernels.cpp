@@ -13,6 +13,7 @@ std::span<const LibraryKernel> library_kernels() {
       {"attention_combine", &kernels::attention_combine().ir()},
       {"attention_decode", &kernels::attention_decode().ir()},
       {"attention_delta", &kernels::attention_delta().ir()},
+      {"attention_f8", &kernels::attention_f8().ir()},
       {"attention_with_lse", &kernels::attention_with_lse().ir()},
       {"batched_matmul", &kernels::batched_matmul().ir()},
       {"bias_gelu", &kernels::bias_gelu().ir()},

@@ -103,6 +103,7 @@ TEST(LibraryKernels, AreTracedWithoutErrorForEveryTypeThatIsListed) {
                            "attention_combine",
                            "attention_decode",
                            "attention_delta",
+                           "attention_f8",
                            "attention_with_lse",
                            "batched_matmul",
                            "bias_gelu",

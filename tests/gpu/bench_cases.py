@@ -78,17 +78,19 @@ def row_configs(block, **more):
 def product_configs(m, n, k, type):
     if m <= 16 or type == "f32":
         return small_product_configs(m, type)
-    # Lines of 128 bytes; as many slots as shared memory has, or four; 32 to 128 sums a thread. Large tiles also by
-    # blocks that stay.
+    # Lines of 128 bytes, of small results also of 256; as many slots as shared memory has, or four; 32 to 128 sums a
+    # thread. Large tiles also by blocks that stay.
     deep = {"tf32": 32, "i8": 128, "f8e4m3": 128}.get(type, 64)
     tiles = [(128, 256), (256, 128), (128, 128), (64, 256), (128, 64), (64, 128), (64, 64)]
     out = []
-    for (bm, bn), warps in itertools.product(tiles, (4, 8)):
-        most = min(8, 216 * 1024 // (128 * (bm + bn)))
+    for (bm, bn), warps, lines in itertools.product(tiles, (4, 8), (1, 2)):
+        most = min(8, 216 * 1024 // (128 * lines * (bm + bn)))
         if bm * bn > 128 * 32 * warps or bm * bn < 32 * 32 * warps:
             continue
+        if lines == 2 and (m * n > 1024 * 1024 or bm * bn > 128 * 64 or warps == 8):
+            continue
         for stages in sorted({min(4, most), most}, reverse=True):
-            config = dict(BM=bm, BN=bn, BK=deep, num_warps=warps, num_stages=stages)
+            config = dict(BM=bm, BN=bn, BK=lines * deep, num_warps=warps, num_stages=stages)
             out += [dict(config, warp_specialise=1), config]
             if bm * bn >= 128 * 128:
                 out.append(dict(config, warp_specialise=2))
@@ -209,6 +211,40 @@ def attention(batch, heads, seq, width, causal, type="bf16"):
     configs.append(dict(D=width, CAUSAL=int(causal), BM=128, BN=128, num_warps=8, num_stages=2, warp_specialise=1))
     return Row("attention", f"b{batch} h{heads} s{seq} d{width} {'causal' if causal else 'full'}", "attention", type, configs,
                make, 4.0 * batch * heads * seq * seq * width * (0.5 if causal else 1), "TFLOP/s", 2e-2)
+
+
+def attention_f8(batch, heads, seq, width, causal):
+    """Of e4m3 into bf16, beside attention of the same numbers in bf16: PyTorch has none of f8."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def make():
+        q, k, v = (normal(batch, heads, seq, width, type="f8e4m3") for _ in range(3))
+        values = v.transpose(-1, -2).contiguous()
+        scales = [torch.empty(batch, heads, device="cuda").uniform_(0.5, 1.5) for _ in range(3)]
+        out = poisoned(batch, heads, seq, width, type="bf16")
+        lengths = torch.full((batch,), seq, device="cuda", dtype=torch.int32)
+        wide = [t.to(torch.bfloat16) for t in (q, k, v)]
+
+        def by(backend):
+            def run():
+                with sdpa_kernel(backend):
+                    return F.scaled_dot_product_attention(*wide, is_causal=causal)
+            return run
+
+        def expected():  # of the first head alone
+            few = [t[:1, :1].double() * s[:1, :1, None, None].double() for t, s in zip((q, k, v), scales)]
+            with sdpa_kernel(SDPBackend.MATH):
+                return F.scaled_dot_product_attention(*few, is_causal=causal)
+
+        return Inputs([q, k, values, *scales, out, lengths, batch, heads, heads, seq, 1 / math.sqrt(width)], out,
+                      {"cudnn bf16": by(SDPBackend.CUDNN_ATTENTION), "flash2 bf16": by(SDPBackend.FLASH_ATTENTION)}, expected)
+
+    tiles = [(64, 64, 4, 0), (64, 128, 4, 0), (128, 64, 8, 0), (128, 128, 8, 0), (128, 64, 8, 1), (128, 128, 8, 1)]
+    tiles += [(128, 256, 8, 1)] if width == 64 else []
+    configs = [dict(D=width, CAUSAL=int(causal), BM=bm, BN=bn, num_warps=w, num_stages=s, warp_specialise=alone)
+               for bm, bn, w, alone in tiles for s in (2, 3)]
+    return Row("attention", f"f8 b{batch} h{heads} s{seq} d{width} {'causal' if causal else 'full'}", "attention_f8", "bf16",
+               configs, make, 4.0 * batch * heads * seq * seq * width * (0.5 if causal else 1), "TFLOP/s", 4e-2)
 
 
 def attention_backward(kernel, batch, heads, seq, width, causal, type="bf16"):
@@ -507,6 +543,7 @@ def table():
     for batch, seq, width in ((4, 2048, 64), (4, 4096, 128), (1, 16384, 128)):
         for causal in (False, True):
             add(attention, batch, 32, seq, width, causal)
+            add(attention_f8, batch, 32, seq, width, causal)
     for seq, width in ((2048, 64), (4096, 128)):
         for causal in (False, True):
             for kernel in ("attention_backward_keys", "attention_backward_queries"):

@@ -133,6 +133,7 @@ void add_floats(Table& table, const std::string& type) {
   add(table, "attention_combine<" + type, kernels::attention_combine<T>);
   add(table, "attention_decode<" + type, kernels::attention_decode<T>);
   add(table, "attention_delta<" + type, kernels::attention_delta<T>);
+  add(table, "attention_f8<" + type, kernels::attention_f8<T>);
   add(table, "attention_with_lse<" + type, kernels::attention_with_lse<T>);
 }
 

@@ -173,6 +173,72 @@ TEST(AttentionKernel, RealShapes) {
   }
 }
 
+// ---- f8 ----
+
+// v as the kernel takes it, keys the fastest axis.
+template <class M>
+std::vector<M> keys_last(const Attention& a, const std::vector<M>& v) {
+  std::vector<M> out(v.size());
+  const auto seq = static_cast<size_t>(a.seq), width = static_cast<size_t>(a.width);
+  for (size_t i = 0; i < v.size(); ++i) {
+    const size_t column = i % width, key = i / width % seq, head = i / (width * seq);
+    out[(head * width + column) * seq + key] = v[i];
+  }
+  return out;
+}
+
+Reals scaled(const Reals& x, const std::vector<float>& scales) {
+  Reals out = x;
+  for (size_t i = 0; i < x.size(); ++i) out[i] *= static_cast<double>(scales[i * scales.size() / x.size()]);
+  return out;
+}
+
+// By head, from 2^-2 to 2.
+std::vector<float> scales_of(int64_t heads, float first) {
+  std::vector<float> out(static_cast<size_t>(heads));
+  for (size_t i = 0; i < out.size(); ++i) out[i] = first * static_cast<float>(1 << i % 3);
+  return out;
+}
+
+// A weight of e4m3 is up to 2^-4 of itself away from the right one, 2.6 % on average: so is a row whose values have
+// random signs.
+template <class Out, class Run>
+void check_f8(const Attention& a, int64_t bm, int64_t bn, Run run) {
+  using F8 = lang::f8e4m3;
+  const auto q = normals_of<F8>(a.count(), 1), k = normals_of<F8>(a.kv_count(), 2), v = normals_of<F8>(a.kv_count(), 3);
+  const auto q_scale = scales_of(a.batch * a.heads, 0.25F), k_scale = scales_of(a.batch * a.kv_heads, 0.5F),
+             v_scale = scales_of(a.batch * a.kv_heads, 0.5F);
+  const Attended expected = attend(a, scaled(reals(q), q_scale), scaled(reals(k), k_scale), scaled(reals(v), v_scale));
+  run(kernels::attention_f8<Out>().ir(), config_of(a, false, bm, bn),
+      with_sizes(a, {buffer(q), buffer(k), buffer(keys_last(a, v)), buffer(q_scale), buffer(k_scale), buffer(v_scale),
+                     empty<Memory<Out>>(a.count())}),
+      [&](const Arguments& out) { expect_norm(reals<Out>(out[6]), expected.out, 4e-2); });
+}
+
+TEST(AttentionF8Kernel, CausalRaggedAndGrouped) {
+  for_floats([]<class T>() {
+    for (bool causal : {false, true}) {
+      check_f8<T>({2, 2, 1, 21, 6, causal, {21, 9}}, 8, 4, check_both);
+      check_f8<T>({1, 4, 2, 16, 8, causal, {16}}, 8, 8, check_both);
+      check_f8<T>({3, 1, 1, 5, 3, causal, {0, 1, 5}}, 2, 16, check_both);
+    }
+  });
+  check_f8<lang::bf16>({1, 1, 1, 33, 8, true, {33}, 8}, 4, 8, check_both);
+}
+
+TEST(AttentionF8Kernel, RealShapes) {
+  check_f8<lang::bf16>({1, 2, 1, 512, 128, false, {512}}, 128, 128, check_compiled);
+  check_f8<lang::bf16>({2, 2, 1, 320, 64, true, {320, 177}}, 64, 64, check_compiled);
+  check_f8<lang::f16>({1, 1, 1, 300, 128, true, {270}}, 64, 128, check_compiled);
+  if (!full()) return;
+  for (int64_t width : {64, 128, 256}) {
+    for (bool causal : {false, true}) {
+      check_f8<lang::bf16>({2, 4, 2, 1024, width, causal, {1024, 691}}, 128, 128, check_compiled);
+      check_f8<lang::bf16>({1, 2, 1, 1024, width, causal, {1024}, 200}, 128, 64, check_compiled);
+    }
+  }
+}
+
 // ---- the gradient ----
 
 std::vector<float> narrow(const Reals& values) { return {values.begin(), values.end()}; }

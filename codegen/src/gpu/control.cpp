@@ -5,6 +5,7 @@
 #include "gpu/dot_layouts.h"
 #include "gpu/late_sums.h"
 #include "gpu/rotated_loop.h"
+#include "gpu/shared_access.h"
 #include "gpu/stages.h"
 
 namespace kiln::codegen::gpu {
@@ -114,9 +115,7 @@ void write(Context& c, const Variable& variable, const Registers& registers) {
   for (size_t i = 0; i < variable.places.size(); ++i) {
     Value* word = registers[i];
     if (count > 1) {
-      word = llvm::PoisonValue::get(llvm::FixedVectorType::get(variable.element, count));
-      for (unsigned j = 0; j < count; ++j) word = b.CreateInsertElement(word, registers[i * count + j], j);
-      word = b.CreateBitCast(word, b.getInt32Ty());
+      word = b.CreateBitCast(vector_from(b, llvm::ArrayRef(registers).slice(i * count, count)), b.getInt32Ty());
     }
     b.CreateStore(word, variable.places[i]);
   }

@@ -2,6 +2,8 @@
 // memory, of what does not fit there at once by parts.
 #include <llvm/ADT/SmallVector.h>
 
+#include <map>
+
 #include "gpu/context.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/layout/conversion.h"
@@ -22,25 +24,23 @@ Value* output(Context& c, const Layout& map, Bits round) {
   return c.b.CreateXor(thread, c.b.getInt32(static_cast<uint32_t>(map.at({.reg = round}))));
 }
 
-// The register whose number is `fixed` xor what the thread makes of the map: a select for each bit that it may change.
-Value* choose(Context& c, const Registers& registers, const Layout& map, Bits fixed, Bits pack) {
-  const llvm::ConstantInt* constant = llvm::dyn_cast<llvm::ConstantInt>(c.thread_coordinate(map, 0));
-  const Bits start = fixed ^ pack;
-  if (constant) return registers[start ^ constant->getZExtValue()];
-  Columns changed;  // the differences that bits of the thread make
+// What stands by the number that is `start` xor what the thread makes of the map, of `count` there are: a select for
+// each bit that it may change.
+Value* choose(Context& c, const Layout& map, Bits start, size_t count, llvm::function_ref<Value*(Bits)> at) {
   Value* thread = c.thread_coordinate(map, 0);
+  if (const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(thread)) return at(start ^ constant->getZExtValue());
   Bits varying = 0;
   for (Dim dim : {Dim::kLane, Dim::kWarp}) {
     for (Bits basis : map.bases(dim)) varying |= basis;
   }
-  std::vector<std::pair<Bits, Value*>> candidates = {{0, registers[start]}};
+  std::vector<std::pair<Bits, Value*>> candidates = {{0, at(start)}};  // by the difference that the thread makes
   for (int bit = 0; bit < 63; ++bit) {
     const Bits mask = Bits{1} << bit;
     if ((varying & mask) == 0) continue;
-    const size_t count = candidates.size();
-    for (size_t i = 0; i < count; ++i) {
+    const size_t so_far = candidates.size();
+    for (size_t i = 0; i < so_far; ++i) {
       const Bits other = candidates[i].first | mask;
-      candidates.emplace_back(other, (start ^ other) < registers.size() ? registers[start ^ other] : registers[start]);
+      candidates.emplace_back(other, at((start ^ other) < count ? start ^ other : start));
     }
   }
   // From the highest bit down, halves are chosen between.
@@ -69,55 +69,63 @@ Value* shuffle_bits(Context& c, Value* x, llvm::function_ref<Value*(Value* word)
 }
 
 // So many elements side by side in one integer, the first lowest.
-Value* pack(Context& c, llvm::ArrayRef<Value*> elements, int bits) {
-  Builder& b = c.b;
+Value* pack(Context& c, llvm::ArrayRef<Value*> elements) {
   if (elements.size() == 1) return elements[0];
-  llvm::Type* whole = b.getIntNTy(static_cast<unsigned>(bits * static_cast<int>(elements.size())));
-  Value* out = nullptr;
-  for (size_t i = 0; i < elements.size(); ++i) {
-    Value* part = b.CreateShl(b.CreateZExt(elements[i], whole), static_cast<uint64_t>(bits) * i);
-    out = out ? b.CreateOr(out, part) : part;
+  const auto bits = static_cast<unsigned>(elements.size()) * elements[0]->getType()->getIntegerBitWidth();
+  return c.b.CreateBitCast(vector_from(c.b, elements), c.b.getIntNTy(bits));
+}
+
+Registers unpack(Context& c, Value* packed, int bits, Bits count) {
+  if (count == 1) return {packed};
+  llvm::Type* element = c.b.getIntNTy(static_cast<unsigned>(bits));
+  Value* vector = c.b.CreateBitCast(packed, llvm::FixedVectorType::get(element, static_cast<unsigned>(count)));
+  Registers out;
+  for (Bits i = 0; i < count; ++i) out.push_back(c.b.CreateExtractElement(vector, i));
+  return out;
+}
+
+// The registers that a round's put may come to: what it is and what bits of the thread may make of that.
+std::vector<Bits> places_of(const Layout& put, Bits round, size_t count) {
+  Columns bases = put.bases(Dim::kLane);
+  const Columns& warps = put.bases(Dim::kWarp);
+  bases.insert(bases.end(), warps.begin(), warps.end());
+  const Span reachable(bases);
+  std::vector<Bits> out;
+  for (Bits reg = 0; reg < count; ++reg) {
+    if (reachable.contains(reg ^ put.at({.reg = round}))) out.push_back(reg);
   }
   return out;
 }
 
-Value* unpack(Context& c, Value* packed, int bits, size_t index) {
-  llvm::Type* element = c.b.getIntNTy(static_cast<unsigned>(bits));
-  return c.b.CreateTrunc(c.b.CreateLShr(packed, static_cast<uint64_t>(bits) * index), element);
-}
-
+// What travels together is packed before anything is chosen and unpacked behind.
 Registers run_shuffle(Context& c, const Shuffle& plan, const Registers& in, int bits) {
   Builder& b = c.b;
   const Bits packs = Bits{1} << plan.offer_pack.size();
+  std::map<Bits, Value*> packed, placed;  // by the register of the first element
+  const auto pack_at = [&](Bits first) {
+    Value*& out = packed[first];
+    if (out) return out;
+    llvm::SmallVector<Value*, 4> elements;
+    for (Bits j = 0; j < packs; ++j) elements.push_back(in[first ^ multiply(plan.offer_pack, j)]);
+    return out = pack(c, elements);
+  };
   Registers out(plan.put.element_bits() == 0 ? 1 : static_cast<size_t>(plan.put.shape()[0]));
   for (Bits round = 0; round < static_cast<Bits>(plan.rounds()); ++round) {
-    llvm::SmallVector<Value*, 4> offered;
-    for (Bits j = 0; j < packs; ++j) {
-      offered.push_back(choose(c, in, plan.offer, plan.offer.at({.reg = round}), multiply(plan.offer_pack, j)));
-    }
-    Value* fetched = shuffle_bits(c, pack(c, offered, bits),
-                                  [&](Value* word) { return c.target.shuffle(b, word, output(c, plan.fetch, round)); });
+    Value* offered = choose(c, plan.offer, plan.offer.at({.reg = round}), in.size(), pack_at);
+    Value* fetched =
+        shuffle_bits(c, offered, [&](Value* word) { return c.target.shuffle(b, word, output(c, plan.fetch, round)); });
     // Lanes may put the same round into different registers: each possible one takes it or keeps what it has.
     Value* accepted = b.CreateIsNull(output(c, plan.accept, round));
     Value* place = output(c, plan.put, round);
-    std::vector<Bits> places;
-    const Span reachable([&] {
-      Columns bases = plan.put.bases(Dim::kLane);
-      const Columns& warps = plan.put.bases(Dim::kWarp);
-      bases.insert(bases.end(), warps.begin(), warps.end());
-      return bases;
-    }());
-    for (Bits reg = 0; reg < out.size(); ++reg) {
-      if (reachable.contains(reg ^ plan.put.at({.reg = round}))) places.push_back(reg);
+    for (Bits reg : places_of(plan.put, round, out.size())) {
+      Value*& slot = placed[reg];
+      Value* mine = b.CreateAnd(accepted, b.CreateICmpEQ(place, b.getInt32(static_cast<uint32_t>(reg))));
+      slot = slot ? b.CreateSelect(mine, fetched, slot) : fetched;
     }
-    for (Bits reg : places) {
-      for (Bits j = 0; j < packs; ++j) {
-        Value*& slot = out[reg ^ multiply(plan.put_pack, j)];
-        Value* element = unpack(c, fetched, bits, j);
-        Value* mine = b.CreateAnd(accepted, b.CreateICmpEQ(place, b.getInt32(static_cast<uint32_t>(reg))));
-        slot = slot ? b.CreateSelect(mine, element, slot) : element;
-      }
-    }
+  }
+  for (const auto& [reg, word] : placed) {
+    const Registers elements = unpack(c, word, bits, packs);
+    for (Bits j = 0; j < packs; ++j) out[reg ^ multiply(plan.put_pack, j)] = elements[j];
   }
   return out;
 }

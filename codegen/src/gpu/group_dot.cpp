@@ -52,8 +52,11 @@ bool takes_a_from_registers(Context& c, const Op& dot) {
   }
   const auto& home = c.placement.home[id];
   if (!home) return !view.transposed;
-  auto plan = plan_conversion(*home, layouts.group->a, dsl::info(c.type(id).element).bits, c.target.lane_facts());
-  return plan && std::holds_alternative<RegisterMove>(plan->how);
+  const int bits = dsl::info(c.type(id).element).bits;
+  auto plan = plan_conversion(*home, layouts.group->a, bits, c.target.lane_facts());
+  // Sums that become bytes have other columns in a lane than A, but in the same four lanes.
+  return plan &&
+         (std::holds_alternative<RegisterMove>(plan->how) || (bits == 8 && std::holds_alternative<Shuffle>(plan->how)));
 }
 
 ValueId operand_source(const Context& c, const Op& dot, size_t number) {

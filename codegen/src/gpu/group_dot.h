@@ -6,7 +6,7 @@
 
 namespace kiln::codegen::gpu {
 
-// Whether A is taken from registers: it is there, in the instruction's order but for a renaming.
+// Whether A is taken from registers: it is there, in the instruction's order but for a renaming, or shuffles of bytes.
 bool takes_a_from_registers(Context& c, const Op& dot);
 // What an operand, 0 or 1, is a view of.
 ValueId operand_source(const Context& c, const Op& dot, size_t number);

@@ -89,6 +89,10 @@ class RotatedLoop {
     const auto lower = [&](const Op& op) -> Result<void> {
       if (&op == rotation_.late) return {};
       if (auto done = lower_op(c_, op); !done) return done;
+      // Lanes shuffle the factor while the last iteration's product runs.
+      if (&op == c_.definition[factor()]) {
+        if (auto arranged = c_.get(factor(), factors_.layout); !arranged) return arranged.error();
+      }
       if (&op != rotation_.first || !has_late) return {};
       auto begun = begin_late_product();
       return begun ? refill() : begun;

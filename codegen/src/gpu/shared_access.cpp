@@ -1,5 +1,7 @@
 #include "gpu/shared_access.h"
 
+#include <algorithm>
+
 namespace kiln::codegen::gpu {
 namespace {
 
@@ -172,6 +174,26 @@ Value* from_bits(Context& c, Value* x, const dsl::Type& type) {
   if (to->isPointerTy()) return c.b.CreateIntToPtr(x, to);
   if (to->isIntegerTy(1)) return c.b.CreateIsNotNull(x);
   return c.b.CreateBitCast(x, to);
+}
+
+Value* vector_from(Builder& b, llvm::ArrayRef<Value*> elements) {
+  const auto count = static_cast<unsigned>(elements.size());
+  std::vector<Value*> sources;
+  llvm::SmallVector<int, 4> mask;
+  for (Value* x : elements) {
+    auto* part = llvm::dyn_cast<llvm::ExtractElementInst>(x);
+    const auto* at = part ? llvm::dyn_cast<llvm::ConstantInt>(part->getIndexOperand()) : nullptr;
+    auto* from = part ? llvm::dyn_cast<llvm::FixedVectorType>(part->getVectorOperandType()) : nullptr;
+    if (!at || from->getNumElements() != count) break;
+    const auto source = std::ranges::find(sources, part->getVectorOperand());
+    const auto number = static_cast<unsigned>(source - sources.begin());
+    if (source == sources.end()) sources.push_back(part->getVectorOperand());
+    mask.push_back(static_cast<int>(number * count + at->getZExtValue()));
+  }
+  if (mask.size() == count && sources.size() <= 2) return b.CreateShuffleVector(sources.front(), sources.back(), mask);
+  Value* out = llvm::PoisonValue::get(llvm::FixedVectorType::get(elements[0]->getType(), count));
+  for (unsigned i = 0; i < count; ++i) out = b.CreateInsertElement(out, elements[i], i);
+  return out;
 }
 
 }  // namespace kiln::codegen::gpu

@@ -30,5 +30,7 @@ Value* shared_address(Context& c, Value* base, const Layout& offsets, Bits reg, 
 int traveling_bits(const dsl::Type& type);
 Value* to_bits(Context& c, Value* x, int bits);
 Value* from_bits(Context& c, Value* x, const dsl::Type& type);
+// Elements of one type as a vector; those of one or two vectors as a shuffle of these.
+Value* vector_from(Builder& b, llvm::ArrayRef<Value*> elements);
 
 }  // namespace kiln::codegen::gpu

@@ -11,15 +11,18 @@ namespace {
 
 using llvm::Value;
 
+constexpr const char* kToE4M3 = "cvt.rn.satfinite.e4m3x2.f32 $0, $1, $2;";
+constexpr const char* kToE5M2 = "cvt.rn.satfinite.e5m2x2.f32 $0, $1, $2;";
+
 // cvt takes f8 in pairs, of which one is wanted.
 Value* f32_to_f8(Builder& b, ElementType to, Value* x, bool saturate) {
   // What overflows becomes the largest number: the instruction has no other mode.
   if (!saturate) return nullptr;
-  const char* text = to == ElementType::kF8E4M3 ? "cvt.rn.satfinite.e4m3x2.f32 $0, $1, $2;"
-                                                : "cvt.rn.satfinite.e5m2x2.f32 $0, $1, $2;";
+  const char* text = to == ElementType::kF8E4M3 ? kToE4M3 : kToE5M2;
   llvm::Type* real = b.getFloatTy();
   auto* type = llvm::FunctionType::get(b.getInt16Ty(), {real, real}, false);
-  Value* pair = b.CreateCall(llvm::InlineAsm::get(type, text, "=h,f,f", false), {llvm::ConstantFP::get(real, 0.0), x});
+  auto* pair = b.CreateCall(llvm::InlineAsm::get(type, text, "=h,f,f", false), {llvm::ConstantFP::get(real, 0.0), x});
+  pair->setDoesNotAccessMemory();
   return b.CreateTrunc(pair, b.getInt8Ty());
 }
 
@@ -83,6 +86,8 @@ Value* emit_multiply_high(Builder& b, bool is_signed, Value* x, Value* y) {
   call->setDoesNotAccessMemory();  // equal ones become one
   return call;
 }
+
+bool is_f8_conversion(llvm::StringRef text) { return text == kToE4M3 || text == kToE5M2; }
 
 SmallFloatInstructions small_float_instructions(int capability) {
   if (capability < 89) return {from_f32, nullptr};

@@ -10,6 +10,9 @@ llvm::Value* emit_estimate(llvm::IRBuilder<>& b, Estimate function, llvm::Value*
 
 // ElementContext::small_floats, of a processor.
 SmallFloatInstructions small_float_instructions(int capability);
+// Whether the text of an assembly is one of theirs that makes f8 of its two operands; of the first a zero, the upper
+// half.
+bool is_f8_conversion(llvm::StringRef text);
 // The high half of a product of ints of 32 or 64 bits; null: of fewer.
 llvm::Value* emit_multiply_high(Builder& b, bool is_signed, llvm::Value* x, llvm::Value* y);
 

@@ -13,6 +13,7 @@
 #include "nvptx/grid_wait.h"
 #include "nvptx/inline_division.h"
 #include "nvptx/occupancy.h"
+#include "nvptx/paired_conversions.h"
 #include "nvptx/target_info.h"
 #include "plan.h"
 
@@ -47,6 +48,7 @@ Result<gpu::Lowered> lower_stage(const Stage& stage, const gpu::LaunchShape& lau
 
   begin("optimise");
   inline_divisions(module, target.capability == 80 || target.capability == 90);
+  for (llvm::Function& function : module) pair_conversions(function);
   clean_up(module, *target.machine, Invariants::kHoist);
   for (llvm::Function& function : module) {
     if (function.isDeclaration()) continue;

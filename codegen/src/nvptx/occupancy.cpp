@@ -38,6 +38,13 @@ std::string aiming_at(const std::string& ptx, int blocks) {
   return std::string(ptx).insert(threads, ".minnctapersm " + std::to_string(blocks) + "\n");
 }
 
+// Two blocks that spill nothing, by which all registers are taken.
+bool has_room_for_third(const Resources& resources, const BlockNeeds& needs, int capability) {
+  return resources.registers > 0 && resources.spill_store_bytes == 0 &&
+         blocks_by_registers(resources.registers, needs.threads) == 2 &&
+         blocks_but_for_registers(needs, capability) > 2;
+}
+
 bool waits_often(const std::string& ptx) {
   int64_t barriers = 0;
   for (size_t at = 0; (at = ptx.find("bar.sync", at)) != std::string::npos; ++at) ++barriers;
@@ -68,12 +75,15 @@ Result<std::optional<Assembled>> assemble_for_products(const std::string& ptx, c
                                                        int capability, const BlockNeeds& needs, bool line_tables) {
   auto first = assemble(ptx, processor, line_tables);
   if (!first || !*first) return first;
-  const auto blocks = blocks_in_reach((*first)->resources, needs, capability);
+  const bool by_groups = ptx.find("wgmma.mma_async") != std::string::npos;
+  auto blocks = blocks_in_reach((*first)->resources, needs, capability);
+  // nvJitLink takes registers that it could do without where there is room for them.
+  if (!blocks && by_groups && has_room_for_third((*first)->resources, needs, capability)) blocks = 3;
   if (!blocks) return first;
   auto second = assemble(aiming_at(ptx, *blocks), processor, line_tables);
   if (!second || !*second) return first;
   Resources &before = (*first)->resources, &after = (*second)->resources;
-  const bool is_third = *blocks == 3 && ptx.find("wgmma.mma_async") != std::string::npos;
+  const bool is_third = *blocks == 3 && by_groups;
   const int64_t worth = is_third ? kWorthThirdBlock : 0;
   const bool is_better = after.spill_store_bytes <= before.spill_store_bytes + worth &&
                          after.warnings == before.warnings &&

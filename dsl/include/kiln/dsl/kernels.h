@@ -10,6 +10,7 @@
 #include "kiln/dsl/kernels/attention.h"
 #include "kiln/dsl/kernels/attention_backward.h"
 #include "kiln/dsl/kernels/attention_decode.h"
+#include "kiln/dsl/kernels/attention_f8.h"
 #include "kiln/dsl/kernels/conv2d.h"
 #include "kiln/dsl/kernels/elementwise.h"
 #include "kiln/dsl/kernels/embedding.h"

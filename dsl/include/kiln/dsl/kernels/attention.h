@@ -41,11 +41,22 @@ struct AttendedBlock {
   Value at, first, is_inside, top, total;
 };
 
-// A program of attention: the block of queries that it has.
-template <class T>
+// What numbers of f8 stand for, by head: arrays of f32 by which q [batch, heads], k and v [batch, kv_heads] are
+// multiplied. Values are given with keys as their fastest axis, [batch, kv_heads, D, seq], the only order in which
+// matrix units read f8.
+struct F8Scales {
+  Value q, k, v;
+};
+
+// Weights of f8 are multiplied by 2^8, below the largest number of e4m3, 448, so that more of the small ones count.
+inline constexpr float kF8WeightBits = 8;
+
+// A program of attention: the block of queries that it has. Of f8, `scales` are there.
+template <class T, class Out = T>
 AttendedBlock attend_block(const Value& q, const Value& k, const Value& v, const Value& out, const Value& lengths,
                            const Value& batch, const Value& heads, const Value& kv_heads, const Value& seq,
-                           const Value& scale, const Const& D, const AttentionMask& mask) {
+                           const Value& scale, const Const& D, const AttentionMask& mask, const F8Scales& scales = {}) {
+  constexpr bool kIsF8 = std::is_same_v<T, f8e4m3>;
   const Const &BM = mask.BM, &BN = mask.BN;
   grid(cdiv(seq, BM), heads, batch);
   // Under CAUSAL the longest rows first: what is left for the end is short.
@@ -60,8 +71,10 @@ AttendedBlock attend_block(const Value& q, const Value& k, const Value& v, const
   // Rows behind the sequence's end are loaded too, which does not wait for its length.
   const Value query = tile(q + at * D, {seq, D}).load({first, 0}, {BM, D});
   const Value row = first + arange(0, BM);
+  const auto of_kv_head = [&](const Value& array) { return load(array + (b * kv_heads + kv_head)); };
   // Powers of two: the scores are scaled by log2(e) too.
-  const Value factor = scale * 1.44269504088896341f;
+  Value factor = scale * 1.44269504088896341f;
+  if constexpr (kIsF8) factor = factor * (load(scales.q + (b * heads + head)) * of_kv_head(scales.k));
   const auto sees = [&](const Value& start) {
     return mask.sees(expand_dims(row, 1), expand_dims(start + arange(0, BN), 0));
   };
@@ -75,18 +88,27 @@ AttendedBlock attend_block(const Value& q, const Value& k, const Value& v, const
   const auto attend = [&](const Value& products, const Value& value) {
     const Value next = max(top, reduce_max(products, 1));
     const Value shrink = exp2((top - next) * factor, fast);
-    const Value weights = exp2(fma(products, factor, expand_dims(next * -factor, 1)), fast);
+    Value zero_at = next * -factor;
+    if constexpr (kIsF8) zero_at = zero_at + kF8WeightBits;
+    const Value weights = exp2(fma(products, factor, expand_dims(zero_at, 1)), fast);
+    const Value rounded = cast(weights, element_v<T>);
     total = total * shrink + sum(weights, 1);
-    acc = dot(cast(weights, element_v<T>), value, acc * expand_dims(shrink, 1));
+    acc = dot(rounded, value, acc * expand_dims(shrink, 1));
     top = next;
   };
 
   // Blocks without keys behind the sequence's end need no mask but that of the edges.
   const Value blocks = cdiv(end, BN), full_blocks = keys_end / BN;
   const Value whole = min(blocks, full_blocks) * BN;
-  const Tile keys = tile(k + kv_at, {seq, D}), values = tile(v + kv_at, {seq, D});
+  const auto load_keys = [&](const Value& count, const Value& start) {
+    return tile(k + kv_at, {count, D}).load({start, 0}, {BN, D});
+  };
+  const auto load_values = [&](const Value& count, const Value& start) {
+    if constexpr (kIsF8) return trans(tile(v + kv_at, {D, count}, {seq, 1}).load({0, start}, {D, BN}));
+    return tile(v + kv_at, {count, D}).load({start, 0}, {BN, D});
+  };
   for (Value start : range(mask.first_key(first), whole, BN).stages(3)) {
-    const Value products = dot(query, trans(keys.load({start, 0}, {BN, D})));
+    const Value products = dot(query, trans(load_keys(seq, start)));
     const Value scores = if_(
         mask.is_any(),
         [&] {
@@ -95,20 +117,21 @@ AttendedBlock attend_block(const Value& q, const Value& k, const Value& v, const
               [&] { return products; });
         },
         [&] { return products; });
-    attend(scores, values.load({start, 0}, {BN, D}));
+    attend(scores, load_values(seq, start));
   }
-  const Tile last_keys = tile(k + kv_at, {length, D}), last_values = tile(v + kv_at, {length, D});
   for (Value start : range(whole, end, BN).stages(1)) {
-    const Value products = dot(query, trans(last_keys.load({start, 0}, {BN, D})));
+    const Value products = dot(query, trans(load_keys(length, start)));
     const Value inside = expand_dims(start + arange(0, BN) < length, 0);
     const Value seen =
         if_(mask.is_any(), [&] { return inside & sees(start); }, [&] { return broadcast_to(inside, {BM, BN}); });
-    attend(where(seen, products, kLowest), last_values.load({start, 0}, {BN, D}));
+    attend(where(seen, products, kLowest), load_values(length, start));
   }
   const Value is_inside = row < length;
-  const Value mean = acc * expand_dims(1 / total, 1);
+  Value unit = 1 / total;
+  if constexpr (kIsF8) unit = unit * of_kv_head(scales.v);
+  const Value mean = acc * expand_dims(unit, 1);
   const Value result = where(expand_dims(is_inside, 1), mean, 0);
-  tile(out + at * D, {seq, D}).store({first, 0}, cast(result, element_v<T>));
+  tile(out + at * D, {seq, D}).store({first, 0}, cast(result, element_v<Out>));
   return {at, first, is_inside, top, total};
 }
 
