@@ -571,9 +571,7 @@ TEST(DotUnits, FollowTheTargetsName) {
 }
 
 // Eight sums do not hide the latency of an addition.
-TEST(DotUnits, BlocksHaveSumsEnough) {
-  EXPECT_TRUE(contains(assembly(ElementType::kF32, "cpu:x86-64-v3"), ".6x2."));
-}
+TEST(DotUnits, BlocksHaveSumsEnough) { EXPECT_TRUE(contains(assembly(ElementType::kF32, "cpu:x86-64-v3"), ".6x2.")); }
 
 // All forms of this machine agree, also those that the start-up probe did not choose.
 TEST(DotUnits, AllOfThisMachineAgreeWithTheInterpreter) {
