@@ -82,11 +82,15 @@ void add_products(std::vector<Entry>& list) {
   add_floats(list, KILN_LIBRARY(conv2d));
   add_floats(list, KILN_LIBRARY(conv2d_depthwise));
   add_floats(list, KILN_LIBRARY(conv2d_grouped));
+  add_floats(list, KILN_LIBRARY(conv2d_packed));
   add_floats(list, KILN_LIBRARY(dlrm_interaction));
   add_floats(list, KILN_LIBRARY(grouped_matmul));
   add_floats(list, KILN_LIBRARY(matmul_bias_act));
+  add_floats(list, KILN_LIBRARY(matmul_bias_act_packed));
   add_floats(list, KILN_LIBRARY(matmul_bias_relu));
+  add_floats(list, KILN_LIBRARY(matmul_packed));
   add_floats(list, KILN_LIBRARY(mlp_softshrink));
+  add_floats(list, KILN_LIBRARY(pack_weights));
 }
 #undef KILN_LIBRARY
 

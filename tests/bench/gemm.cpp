@@ -1,6 +1,7 @@
 // Products against OpenBLAS and oneDNN, interleaved in one process, medians. A few configs of the kernel are tried for
 // each shape first, as the tuner would.
-//   bench-gemm [threads] [filter]      the filter is part of "type/case", for example f32/ or llama
+//   bench-gemm [threads] [filter]      the filter is part of "type/case", for example f32/ or llama; the type "f32
+//                                      packed" is f32 with weights packed ahead
 #include <omp.h>
 
 #include <algorithm>
@@ -111,6 +112,22 @@ const auto& plain_product() {
   return def;
 }
 
+// Columns of packed weights: those of the micro-kernel (docs/kernels.md).
+const int64_t kPanel = quickstart::panel_width();
+
+// Of weights packed ahead: blocks of rows, and of K.
+std::vector<std::array<int64_t, 3>> packed_configs(const Case& s) {
+  std::set<std::array<int64_t, 3>> out;
+  for (int64_t bm : {128, 256, 512}) {
+    const int64_t blocks = (s.m + bm - 1) / bm;
+    for (int64_t bk : {128, 256, 512, 1024}) {
+      const int64_t parts = (s.k + bk - 1) / bk, depth = (s.k + parts - 1) / parts;
+      out.insert({(s.m + blocks - 1) / blocks, kPanel, std::min<int64_t>(s.k, (depth + 15) / 16 * 16)});
+    }
+  }
+  return {out.begin(), out.end()};
+}
+
 // Bits of a number of a type, and back, for filling and checking.
 struct Element {
   dsl::ElementType type;
@@ -134,7 +151,12 @@ struct Element {
 
 struct Buffers {
   Element a, b, c;
-  std::vector<std::byte> left, right, ours, theirs, bias;
+  std::vector<std::byte> left, right, ours, theirs, bias, panels = {};
+  // What our kernel takes for B: panels begin with a line of the cache.
+  std::byte* weights() {
+    if (panels.empty()) return right.data();
+    return panels.data() + (64 - reinterpret_cast<uintptr_t>(panels.data()) % 64) % 64;
+  }
 };
 
 // A few elements of C against f64.
@@ -166,7 +188,7 @@ int repeats_of(const Case& s) { return std::max(1, static_cast<int>(1e8 / s.flop
 template <class A, class B, class C, class Def>
 Ours best_config(Client& client, const Def& def, const Case& s, int threads, Buffers& data) {
   std::vector<Ours> tried;
-  for (const auto& config : configs(s, threads)) {
+  for (const auto& config : data.panels.empty() ? configs(s, threads) : packed_configs(s)) {
     const double begin = now(0);
     auto fn = client.get(def, {.constexprs = {{"BM", config[0]}, {"BN", config[1]}, {"BK", config[2]}}});
     const double compile = now(0) - begin;
@@ -176,7 +198,7 @@ Ours best_config(Client& client, const Def& def, const Case& s, int threads, Buf
     }
     auto run = [&data, s, threads, fn = *fn]() mutable {
       (void)fn.launch({.threads = threads}, reinterpret_cast<const A*>(data.left.data()),
-                      reinterpret_cast<const B*>(data.right.data()), reinterpret_cast<C*>(data.ours.data()), s.m, s.n,
+                      reinterpret_cast<const B*>(data.weights()), reinterpret_cast<C*>(data.ours.data()), s.m, s.n,
                       s.k);
     };
     run();
@@ -288,6 +310,19 @@ void measure_epilogue(Client& client, int threads) {
               100 * (median(with) / median(alone) - 1));
 }
 
+void pack(Client& client, const Case& s, Buffers& data) {
+  const int64_t panels = (s.n + kPanel - 1) / kPanel;
+  data.panels.resize(static_cast<size_t>(panels * kPanel * s.k) * sizeof(float) + 64);
+  auto fn = client.get(kernels::pack_weights<lang::f32>(), {.constexprs = {{"BN", kPanel}}});
+  auto run = [&] {
+    return fn->launch({}, reinterpret_cast<const float*>(data.right.data()), reinterpret_cast<float*>(data.weights()),
+                      s.n, s.k, s.n, 1);
+  };
+  if (fn && run()) return;
+  std::fprintf(stderr, "%s: cannot pack\n", s.name().c_str());
+  std::exit(1);
+}
+
 template <class A, class B, class C, class Def>
 void measure_all(Client& client, const Def& def, const std::string& type, const std::string& filter, int threads,
                  const Peers& peers, quickstart::Ceilings& ceilings, Report& report, Element a, Element b, Element c) {
@@ -297,6 +332,7 @@ void measure_all(Client& client, const Def& def, const std::string& type, const 
     Buffers data{a, b, c, a.randoms(m * k, 1), b.randoms(k * n, 2), {}, {}, {}};
     data.ours.resize(m * n * c.bytes());
     data.theirs.resize(m * n * c.bytes());
+    if (type.ends_with(" packed")) pack(client, s, data);
     const Ours ours = best_config<A, B, C>(client, def, s, threads, data);
     measure(s, type, ours, data, peers, ceilings, report);
   }
@@ -321,6 +357,7 @@ int main(int argc, char** argv) {
     measure_all<A, B, C>(client, def, type, filter, threads, peers, ceilings, report, a, b, c);
   };
   all.operator()<float, float, float>(kiln::kernels::matmul<lang::f32>(), "f32", f32, f32, f32);
+  all.operator()<float, float, float>(kiln::kernels::matmul_packed<lang::f32>(), "f32 packed", f32, f32, f32);
   all.operator()<double, double, double>(plain_product<lang::f64, lang::f64, lang::f64>(), "f64", f64, f64, f64);
   all.operator()<kiln::f16, kiln::f16, kiln::f16>(kiln::kernels::matmul<lang::f16>(), "f16", f16, f16, f16);
   all.operator()<kiln::bf16, kiln::bf16, kiln::bf16>(kiln::kernels::matmul<lang::bf16>(), "bf16", bf16, bf16, bf16);

@@ -104,7 +104,7 @@ void Peers::load_onednn() {
 std::vector<Peer> Peers::of(const std::string& type, const Product& p) const {
   std::vector<Peer> out;
   const auto m = p.m, n = p.n, k = p.k;
-  if (type == "f32") {
+  if (type.starts_with("f32")) {
     const auto *a = static_cast<const float*>(p.a), *b = static_cast<const float*>(p.b);
     auto* c = static_cast<float*>(p.c);
     if (sgemm_) {
@@ -112,6 +112,9 @@ std::vector<Peer> Peers::of(const std::string& type, const Product& p) const {
           {"openblas", [=, f = sgemm_] { f(kRowMajor, kNoTrans, kNoTrans, m, n, k, 1, a, k, b, n, 0, c, n); }});
     }
     if (one_sgemm_) out.push_back({"onednn", [=, f = one_sgemm_] { f('N', 'N', m, n, k, 1, a, k, b, n, 0, c, n); }});
+    if (onednn_ && type == "f32 packed") {
+      if (auto run = onednn_matmul(onednn_, "f32", p, true)) out.push_back({"onednn packed", run});
+    }
   } else if (type == "f64" && dgemm_) {
     const auto *a = static_cast<const double*>(p.a), *b = static_cast<const double*>(p.b);
     auto* c = static_cast<double*>(p.c);

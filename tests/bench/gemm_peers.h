@@ -22,7 +22,8 @@ struct Peer {
 class Peers {
  public:
   explicit Peers(int threads);
-  // Those that compute this product of `type`: f32, f64, f16, bf16, i8 (i8·i8 in i32) or u8 (u8·i8 in i32).
+  // Those that compute this product of `type`: f32, f64, f16, bf16, i8 (i8·i8 in i32) or u8 (u8·i8 in i32), or of "f32
+  // packed": b may be packed ahead by who can.
   std::vector<Peer> of(const std::string& type, const Product& product) const;
 
  private:
@@ -46,7 +47,8 @@ class Peers {
 };
 
 // oneDNN's matmul primitive for types that have no plain function; absent without its headers at build time, or where
-// it has none for the type.
-std::function<void()> onednn_matmul(void* library, const std::string& type, const Product& product);
+// it has none for the type. `packed`: b is put into the layout that it likes first.
+std::function<void()> onednn_matmul(void* library, const std::string& type, const Product& product,
+                                    bool packed = false);
 
 }  // namespace kiln::bench

@@ -183,11 +183,11 @@ def mlp_softshrink(batch, inputs, hidden, outputs):
     return run, (randn(batch, inputs),)
 
 
-def conv2d(n, size, c, k, window):
+def conv2d(n, size, c, k, window, groups=1):
     filter_size, stride = (int(part) for part in window.split("/"))
     x = randn(n, c, size, size).to(memory_format=torch.channels_last)
-    w = randn(k, c, filter_size, filter_size).to(memory_format=torch.channels_last)
-    return lambda x, w: F.conv2d(x, w, stride=stride, padding=filter_size // 2), (x, w)
+    w = randn(k, c // groups, filter_size, filter_size).to(memory_format=torch.channels_last)
+    return lambda x, w: F.conv2d(x, w, stride=stride, padding=filter_size // 2, groups=groups), (x, w)
 
 
 def attention(batch, heads, seq, width, *words):
@@ -236,10 +236,14 @@ PEERS = {
     "matmul_i8 i8": matmul_i8,
     "matmul_bias_relu": matmul_bias_relu,
     "matmul_bias_act": matmul_bias_act,
+    "matmul_bias_act_packed": matmul_bias_act,
     "batched_matmul": batched_matmul,
     "dlrm_interaction": dlrm_interaction,
     "mlp_softshrink": mlp_softshrink,
     "conv2d": conv2d,
+    "conv2d_depthwise": conv2d,
+    "conv2d_grouped": conv2d,
+    "conv2d_packed": conv2d,
     "attention": attention,
 }
 

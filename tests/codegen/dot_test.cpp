@@ -570,6 +570,9 @@ TEST(DotUnits, FollowTheTargetsName) {
   EXPECT_TRUE(contains(assembly(ElementType::kBF16, "cpu:cooperlake"), "vfmadd231ps"));
 }
 
+// Eight sums do not hide the latency of an addition.
+TEST(DotUnits, BlocksHaveSumsEnough) { EXPECT_TRUE(contains(assembly(ElementType::kF32, "cpu:x86-64-v3"), ".6x2.")); }
+
 // All forms of this machine agree, also those that the start-up probe did not choose.
 TEST(DotUnits, AllOfThisMachineAgreeWithTheInterpreter) {
   const std::string native = codegen::native_target();

@@ -53,6 +53,24 @@ void check_conv(const Conv& v, const dsl::ConstexprValues& config, Run run) {
       [&](const Arguments& out) { expect_product<T>(out[2], expected, static_cast<size_t>(v.r * v.s * v.depth())); });
 }
 
+// The filters as columns of a matrix, by the kernel that packs them.
+template <class T>
+void check_conv_packed(const Conv& v, const dsl::ConstexprValues& config, int64_t width) {
+  SCOPED_TRACE(text_of(v));
+  const int64_t depth = v.r * v.s * v.c, panels = (v.k + width - 1) / width;
+  const auto x = normals_of<T>(static_cast<size_t>(v.n * v.h * v.w * v.c), 1);
+  const auto w = normals_of<T>(static_cast<size_t>(v.k * depth), 2);
+  TestArgument packed = empty<Memory<T>>(static_cast<size_t>(panels * width * depth));
+  check_compiled(kernels::pack_weights<T>().ir(), {{"BN", width}},
+                 Arguments{buffer(w), packed, int_of(v.k), int_of(depth), int_of(1), int_of(depth)},
+                 [&](const Arguments& out) { packed = out[1]; });
+  const auto expected = convolve(v, reals(x), reals(w));
+  Arguments arguments = {buffer(x), packed, empty<Memory<T>>(expected.size())};
+  for (int64_t number : {v.n, v.h, v.w, v.c, v.k, v.r, v.s, v.stride, v.pad}) arguments.push_back(int_of(number));
+  check_both(kernels::conv2d_packed<T>().ir(), config, arguments,
+             [&](const Arguments& out) { expect_product<T>(out[2], expected, static_cast<size_t>(depth)); });
+}
+
 template <class T, int FILTER = 3, class Run>
 void check_depthwise(int64_t n, int64_t h, int64_t w, int64_t c, int64_t stride, int64_t pad,
                      const dsl::ConstexprValues& config, Run run) {
@@ -84,6 +102,15 @@ TEST(Conv2dKernel, StridesPaddingAndFiltersOfAnyShape) {
       check_conv<T>(v, {{"BM", 16}, {"BN", 4}, {"BK", 8}}, check_both);
     }
   });
+}
+
+TEST(Conv2dKernel, PackedFilters) {
+  for_floats([]<class T>() {
+    for (const Conv& v : {Conv{2, 5, 7, 3, 4, 3, 3, 1, 1}, {1, 9, 6, 1, 3, 2, 4, 2, 2}, {1, 8, 8, 2, 5, 1, 1, 1, 0}}) {
+      check_conv_packed<T>(v, {{"BM", 16}, {"BN", 4}, {"BK", 8}}, 4);
+    }
+  });
+  check_conv_packed<lang::f32>({1, 7, 7, 64, 72, 3, 3, 1, 1}, {{"BM", 49}, {"BN", 64}, {"BK", 192}}, 64);
 }
 
 TEST(Conv2dKernel, Groups) {

@@ -148,16 +148,30 @@ TEST(MatmulKernels, GroupedMatmul) {
   check_grouped<lang::bf16>({0, 3, 70}, {0, 120, 500, 64, 128, 64, 4}, check_compiled);
 }
 
+// B in panels of BN columns, with zeros behind the last column.
+template <class M>
+std::vector<M> panels_of(const std::vector<M>& b, const Product& p) {
+  std::vector<M> out;
+  for (int64_t first = 0; first < p.n; first += p.bn) {
+    for (int64_t row = 0; row < p.k; ++row) {
+      for (int64_t column = first; column < first + p.bn; ++column) {
+        out.push_back(column < p.n ? b[p.of(row, p.n) + static_cast<size_t>(column)] : M());
+      }
+    }
+  }
+  return out;
+}
+
 template <class T, class Def, class Activation, class Run>
-void check_bias(const Def& def, Activation activation, const Product& p, Run run) {
+void check_bias(const Def& def, Activation activation, const Product& p, Run run, bool packed = false) {
   const auto a = normals_of<T>(p.of(p.m, p.k), 1), b = normals_of<T>(p.of(p.k, p.n), 2);
   const auto bias = normals_of<T>(static_cast<size_t>(p.n), 3);
   auto expected = multiply(reals(a), reals(b), p.m, p.n, p.k);
   const auto shift = reals(bias);
   for (size_t i = 0; i < expected.size(); ++i) expected[i] = activation(expected[i] + shift[i % shift.size()]);
   run(def.ir(), p.config(),
-      Arguments{buffer(a), buffer(b), buffer(bias), empty<Memory<T>>(expected.size()), int_of(p.m), int_of(p.n),
-                int_of(p.k)},
+      Arguments{buffer(a), buffer(packed ? panels_of(b, p) : b), buffer(bias), empty<Memory<T>>(expected.size()),
+                int_of(p.m), int_of(p.n), int_of(p.k)},
       [&](const Arguments& out) { expect_product<T>(out[3], expected, static_cast<size_t>(p.k)); });
 }
 
@@ -172,6 +186,49 @@ TEST(MatmulKernels, WithBiasAndActivation) {
     }
     check_bias<T>(kernels::matmul_bias_act<T>(), gelu, {50, 136, 400, 64, 128, 64, 4}, check_compiled);
   });
+}
+
+TEST(PackedWeights, PanelsOfRowsAndOfColumns) {
+  for_floats([]<class T>() {
+    const Product p{0, 21, 19, 0, 8, 16};
+    const auto b = elements<T>(p.of(p.k, p.n), 2);
+    std::vector<Memory<T>> transposed;
+    for (int64_t n = 0; n < p.n; ++n) {
+      for (int64_t k = 0; k < p.k; ++k) transposed.push_back(b[static_cast<size_t>(k * p.n + n)]);
+    }
+    const auto panels = buffer(panels_of(b, p));
+    const auto check = [&](const std::vector<Memory<T>>& from, int64_t row, int64_t column) {
+      const auto to = empty<std::byte>(panels.buffer.size());
+      check_both(kernels::pack_weights<T>().ir(), {{"BN", p.bn}, {"BK", p.bk}},
+                 Arguments{buffer(from), to, int_of(p.n), int_of(p.k), int_of(row), int_of(column)},
+                 [&](const Arguments& out) { EXPECT_EQ(out[1].buffer, panels.buffer); });
+    };
+    check(b, p.n, 1);
+    check(transposed, 1, p.k);
+  });
+}
+
+template <class T, class Run>
+void check_packed(const Product& p, Run run) {
+  const auto a = elements<T>(p.of(p.m, p.k), 1), b = elements<T>(p.of(p.k, p.n), 2);
+  const auto expected = multiply(reals(a), reals(b), p.m, p.n, p.k);
+  run(kernels::matmul_packed<T>().ir(), p.config(),
+      Arguments{buffer(a), buffer(panels_of(b, p)), empty<Memory<T>>(expected.size()), int_of(p.m), int_of(p.n),
+                int_of(p.k)},
+      [&](const Arguments& out) { expect_product<T>(out[2], expected, static_cast<size_t>(p.k)); });
+}
+
+TEST(PackedWeights, Product) {
+  for_floats([]<class T>() {
+    for (const Product& p : {Product{17, 9, 21, 8, 4, 8}, {1, 1, 1, 8, 4, 8}, {40, 10, 5, 16, 16, 16}}) {
+      check_packed<T>(p, check_both);
+      check_bias<T>(kernels::matmul_bias_act_packed<T>(), gelu, p, check_both, true);
+    }
+    check_packed<T>({100, 300, 500, 64, 64, 128}, check_compiled);
+  });
+  // More rows than read B in place where it is not packed.
+  check_packed<lang::f32>({600, 192, 768, 600, 64, 256}, check_compiled);
+  check_packed<lang::f32>({600, 40, 300, 600, 16, 128}, check_compiled);
 }
 
 // The layers of DLRM's bottom and top parts.

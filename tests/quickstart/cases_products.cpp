@@ -72,6 +72,28 @@ Case layer(const Def& def, Product p, double (*activation)(double)) {
   });
 }
 Case with_gelu(Product p) { return layer(kernels::matmul_bias_act(), p, gelu); }
+// With weights packed ahead, for programs that launch the layer again and again.
+Case with_gelu_packed(Product p) {
+  const dsl::ConstexprValues config = {{"BM", p.m}, {"BN", panel_width()}, {"BK", std::min(p.k, 512)}};
+  return make_case(kernels::matmul_bias_act_packed(), p.text(), config, computes(p.flops()), [=] {
+    auto a = normals(p.rows() * p.depth(), 1), b = normals(p.depth() * p.cols(), 2), bias = normals(p.cols(), 3);
+    auto c = allocate<float>(p.rows() * p.cols());
+    const auto width = static_cast<size_t>(panel_width());
+    auto panels = zeros<float>((p.cols() + width - 1) / width * width * p.depth());
+    for (size_t k = 0; k < p.depth(); ++k) {
+      for (size_t n = 0; n < p.cols(); ++n) {
+        panels[(n / width * p.depth() + k) * width + n % width] = b[k * p.cols() + n];
+      }
+    }
+    auto check = [=] {
+      return compare_norm(c.get(), kSamples, dot_bound(p.depth()), [&](size_t sample) {
+        const size_t row = place(sample, 1, p.rows()), col = place(sample, 2, p.cols());
+        return Expected{row * p.cols() + col, gelu(dot(a.get(), b.get(), p, row, col) + bias[col])};
+      });
+    };
+    return launch(check, a, panels, bias, c, p.m, p.n, p.k);
+  });
+}
 Case with_relu(Product p) { return layer(kernels::matmul_bias_relu(), p, relu); }
 
 Case batched_matmul(int32_t batch, Product p) {
@@ -152,8 +174,11 @@ std::vector<Case> product_cases(Size size) {
   using lang::bf16, lang::f16, lang::f32, lang::i8;
   if (size == Size::kSmall) {
     const Product p{100, 200, 300};
-    return {matmul<f32>(p), matmul<bf16>(p),      matmul<f16>(p),       matmul<i8>(p),     with_gelu({65, 130, 70}),
-            with_relu(p),   batched_matmul(3, p), dlrm_interaction(17), mlp_softshrink(50)};
+    return {matmul<f32>(p),           matmul<bf16>(p),
+            matmul<f16>(p),           matmul<i8>(p),
+            with_gelu({65, 130, 70}), with_relu(p),
+            batched_matmul(3, p),     dlrm_interaction(17),
+            mlp_softshrink(50),       with_gelu_packed({65, 130, 70})};
   }
   if (size == Size::kInCache) {
     return {matmul<f32>({47, 47, 47}),     matmul<f32>({128, 128, 128}), matmul<f32>({256, 256, 256}),
@@ -171,6 +196,9 @@ std::vector<Case> product_cases(Size size) {
     out.push_back(with_gelu({128, n, k}));
   }
   out.push_back(with_gelu({512, 4096, 4096}));
+  for (auto [n, k] : {std::pair<int32_t, int32_t>{768, 768}, {3072, 768}, {768, 3072}, {4096, 4096}}) {
+    out.push_back(with_gelu_packed({128, n, k}));
+  }
   out.push_back(matmul<bf16>({128, 4096, 4096}));
   out.push_back(matmul<f32>({1, 4096, 4096}));
   out.push_back(batched_matmul(96, {512, 512, 64}));

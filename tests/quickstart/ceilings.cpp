@@ -172,6 +172,13 @@ struct Ceilings::Arrays {
   float *from, *to;
 };
 
+int64_t panel_width() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return 64;
+#endif
+  return 16;
+}
+
 Ceilings::Ceilings(bool small) : arrays_(std::make_unique<Arrays>(size_t{1} << (small ? 22 : 26))) {}
 Ceilings::~Ceilings() = default;
 

@@ -1,11 +1,15 @@
 // What this machine can do at most: the figures that a kernel's speed is a share of.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 namespace kiln::quickstart {
 
 enum class Limit { kCopy, kRead, kFma };
+
+// Columns of a panel of packed weights that suit this machine's CPU (docs/kernels.md).
+int64_t panel_width();
 
 class Ceilings {
  public:

@@ -57,12 +57,13 @@ constexpr int64_t kRowPadding = 64;  // of slots, see allocate_slot
 // The most rows whose sums, with NV vectors of B and one of A, stay in registers.
 int max_rows(int registers, int vectors) { return (registers - vectors - 1) / vectors; }
 
-// Cycles a step: two multiplications and two loads a cycle, and the latency of a chain of additions. Of blocks alike
-// the one with the fewest loads is best: they wait for L2 where B's panel is larger than L1.
+// Cycles a step: two multiplications and two loads a cycle, and the latency of a chain of additions, with a cycle that
+// any of them may come late: a block of eight sums would just hide the latency, and does not. Of blocks alike the one
+// with the fewest loads is best: they wait for L2 where B's panel is larger than L1.
 double step_cost(int64_t rows, int vectors) {
   const double r = static_cast<double>(rows), loads = (r + vectors) / 2;
-  constexpr double kWaiting = 1.0 / 16;
-  return std::max({r * vectors / 2, loads, 4.0}) + kWaiting * loads;
+  constexpr double kWaiting = 1.0 / 16, kLatency = 4 + 1;
+  return std::max({r * vectors / 2, loads, kLatency}) + kWaiting * loads;
 }
 
 }  // namespace

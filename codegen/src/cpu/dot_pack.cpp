@@ -8,7 +8,9 @@ namespace {
 
 constexpr int64_t kPage = 4096, kLine = 64;
 constexpr int64_t kInPlaceRows = 512;    // more rows of A are worth a packed B,
-constexpr int64_t kUnalignedRows = 128;  // and so many where vectors lie across lines of the cache
+constexpr int64_t kUnalignedRows = 128;  // and so many where vectors lie across lines of the cache,
+constexpr int64_t kFewBlocks = 8;        // and more than so many blocks where lines fight for sets
+constexpr int64_t kWays = 4;             // lines of B in a set: half of those there are
 constexpr int kPackWidth = 64;           // lanes of a chunk at most: rows of slots are padded to it
 
 int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -366,6 +368,29 @@ Result<void> pack_columns(Context& c, const DotPlan& plan, ValueId id, const Nes
   });
 }
 
+// Where B is better read where it lies than packed, rows `stride` bytes apart: if they follow each other as those of a
+// panel do, or if few blocks read them and they do not fight for the sets of the first cache.
+Value* is_better_in_place(Context& c, const DotPlan& plan, Value* pointer, Value* stride) {
+  Builder& b = c.b;
+  const int64_t row = plan.panel() * plan.b_bytes();
+  if (plan.m <= plan.block.rows) return b.getTrue();  // read once
+  Value* is_panel = plan.n == plan.panel() ? b.CreateICmpEQ(stride, c.i64(row)) : b.getFalse();
+  if (plan.m > kInPlaceRows) return is_panel;
+  Value* near = b.CreateICmpULT(stride, c.i64(kPage));
+  if (plan.m > kUnalignedRows) {
+    Value* bits = b.CreateOr(stride, b.CreatePtrToInt(pointer, b.getInt64Ty()));
+    near = b.CreateAnd(near, b.CreateICmpEQ(b.CreateAnd(bits, c.i64(kLine - 1)), c.i64(0)));
+  }
+  if (row <= kLine && plan.m > kFewBlocks * plan.block.rows) {
+    // Their lines begin in one of 4096 / `step` sets.
+    Value* step = b.CreateAnd(stride, b.CreateNeg(stride));
+    step = b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, step, c.i64(kLine));
+    Value* lines = b.CreateMul(step, c.i64(plan.k_units));
+    near = b.CreateAnd(near, b.CreateICmpULE(lines, c.i64(kPage * kWays)));
+  }
+  return b.CreateOr(is_panel, near);
+}
+
 }  // namespace
 
 Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id, Value* steps) {
@@ -397,21 +422,14 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id, Value* step
     });
   }
 
-  // In place where few blocks read it, and its rows are not so far apart that they fight for cache sets.
   Value* in_place = b.getFalse();
-  const bool once = plan.m <= plan.block.rows;
   const bool as_packed = plan.widen_b || (form.packed == form.b && !form.round_tf32);
   Nest::Extents read;
   if (plan.some_steps) read.emplace_back(row, steps);
   const auto view = rows_in_memory(c, id, read);
-  if (view && as_packed && (plan.n % plan.panel() == 0 || plan.masks_columns) && plan.m <= kInPlaceRows) {
+  if (view && as_packed && (plan.n % plan.panel() == 0 || plan.masks_columns)) {
     Value* stride = b.CreateMul(view->strides[static_cast<size_t>(row)], c.i64(bytes));
-    Value* near = b.CreateICmpULT(stride, c.i64(kPage));
-    if (plan.m > kUnalignedRows) {
-      Value* bits = b.CreateOr(stride, b.CreatePtrToInt(view->pointer, b.getInt64Ty()));
-      near = b.CreateAnd(near, b.CreateICmpEQ(b.CreateAnd(bits, c.i64(kLine - 1)), c.i64(0)));
-    }
-    in_place = once ? view->whole : b.CreateAnd(view->whole, near);
+    in_place = b.CreateAnd(view->whole, is_better_in_place(c, plan, view->pointer, stride));
     out.pointer = b.CreateSelect(in_place, view->pointer, packed);
     out.row = b.CreateSelect(in_place, stride, out.row);
     if (!in_slot(c, id)) out.stays = b.CreateOr(in_place, out.stays);

@@ -131,16 +131,19 @@ std::vector<Peer> transpose(const Shape& s) {
   return {peer("onednn", {{dnnl::reorder(x, y), {{DNNL_ARG_FROM, x}, {DNNL_ARG_TO, y}}}})};
 }
 
-// C = A·B, plain layouts, + bias and activation.
-std::vector<Peer> layer(const Shape& s, algorithm activation) {
-  const memory a = random(matrix(s[0], s[2])), b = random(matrix(s[2], s[1])), bias = random(matrix(1, s[1])),
-               c = random(matrix(s[0], s[1]));
-  const dnnl::matmul::desc op(a.get_desc(), b.get_desc(), bias.get_desc(), c.get_desc());
-  return {peer("onednn", {{dnnl::matmul({op, followed_by(activation), engine()}),
+// C = A·B, plain layouts, + bias and activation. `packed`: B in the layout that oneDNN likes, ahead of time.
+std::vector<Peer> layer(const Shape& s, algorithm activation, bool packed = false) {
+  const memory a = random(matrix(s[0], s[2])), bias = random(matrix(1, s[1])), c = random(matrix(s[0], s[1]));
+  const dnnl::matmul::desc op(a.get_desc(), desc({s[2], s[1]}, packed ? Tag::any : Tag::ab), bias.get_desc(),
+                              c.get_desc());
+  const dnnl::matmul::primitive_desc plan(op, followed_by(activation), engine());
+  const memory b = random(plan.weights_desc());
+  return {peer("onednn", {{dnnl::matmul(plan),
                            {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_BIAS, bias}, {DNNL_ARG_DST, c}}}})};
 }
 std::vector<Peer> layer_relu(const Shape& s) { return layer(s, algorithm::eltwise_relu); }
 std::vector<Peer> layer_gelu(const Shape& s) { return layer(s, algorithm::eltwise_gelu_tanh); }
+std::vector<Peer> layer_gelu_packed(const Shape& s) { return layer(s, algorithm::eltwise_gelu_tanh, true); }
 
 std::vector<Peer> batched_matmul(const Shape& s) {
   const memory a = random(desc({s[0], s[1], s[3]}, Tag::abc)), b = random(desc({s[0], s[3], s[2]}, Tag::abc)),
@@ -153,11 +156,13 @@ std::vector<Peer> batched_matmul(const Shape& s) {
 // Images and results channels last; the weights in the layout that oneDNN likes, ahead of time.
 std::vector<Peer> conv2d(const Shape& s) {
   const int64_t n = s[0], size = s[1], c = s[2], k = s[3], filter = s[4], stride = s[5], pad = filter / 2;
-  const int64_t out = (size + 2 * pad - filter) / stride + 1;
+  const int64_t out = (size + 2 * pad - filter) / stride + 1, groups = s.size() > 6 ? s[6] : 1;
   const memory x = random(desc({n, c, size, size}, Tag::nhwc)), y = random(desc({n, k, out, out}, Tag::nhwc));
+  Shape weights = {k / groups, c / groups, filter, filter};
+  if (groups > 1) weights.insert(weights.begin(), groups);
   const dnnl::convolution_forward::desc op(prop_kind::forward_inference, algorithm::convolution_auto, x.get_desc(),
-                                           desc({k, c, filter, filter}, Tag::any), y.get_desc(), {stride, stride},
-                                           {pad, pad}, {pad, pad});
+                                           desc(weights, Tag::any), y.get_desc(), {stride, stride}, {pad, pad},
+                                           {pad, pad});
   const dnnl::convolution_forward::primitive_desc plan(op, engine());
   return {peer("onednn", {{dnnl::convolution_forward(plan),
                            {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, random(plan.weights_desc())}, {DNNL_ARG_DST, y}}}})};
@@ -180,8 +185,12 @@ std::vector<Peer> onednn_peers(const quickstart::Case& test) {
       {"transpose", transpose},
       {"matmul_bias_relu", layer_relu},
       {"matmul_bias_act", layer_gelu},
+      {"matmul_bias_act_packed", layer_gelu_packed},
       {"batched_matmul", batched_matmul},
       {"conv2d", conv2d},
+      {"conv2d_depthwise", conv2d},
+      {"conv2d_grouped", conv2d},
+      {"conv2d_packed", conv2d},
   };
   const auto maker = makers.find(test.kernel);
   if (maker == makers.end()) return {};

@@ -17,6 +17,7 @@
 #include "kiln/dsl/kernels/matmul.h"
 #include "kiln/dsl/kernels/norms.h"
 #include "kiln/dsl/kernels/order.h"
+#include "kiln/dsl/kernels/packed.h"
 #include "kiln/dsl/kernels/reductions.h"
 #include "kiln/dsl/kernels/sampler.h"
 #include "kiln/dsl/kernels/softmax.h"

@@ -36,6 +36,31 @@ inline ConvolvedPixels convolved_pixels(const Value& pixel, const Value& count, 
   return {pixel < count, top, left, ((cast(image, i64_t) * H + top) * W + left) * C};
 }
 
+struct ImageShape {
+  Value lines, columns, channels;
+};
+
+// The sums of a block of pixels and output channels: `weights(r, k)` are those of line r of the filters, elements k on
+// of `depth`, [block.k, block.n].
+inline Value convolved_block(const Value& x, const ConvolvedPixels& at, const ImageShape& image, const Value& R,
+                             const Value& depth, const BlockShape& block,
+                             const std::function<Value(const Value&, const Value&)>& weights) {
+  const auto& [H, W, C] = image;
+  Var acc = zeros(x.element() == i8_t ? i32_t : f32_t, {block.m, block.n});
+  for (Value r : range(0, R)) {
+    const Value h = at.top + r;
+    const Value inside = at.valid & (h >= 0) & (h < H);
+    const Value row = x + expand_dims(at.begin + cast(r, i64_t) * (W * C), 1);
+    for (Value k : range(0, depth, block.k)) {
+      const Value lane = expand_dims(k + arange(0, block.k), 0);
+      const Value place = expand_dims(at.left * C, 1) + lane;  // within the row of x
+      const Value mask = expand_dims(inside, 1) & (place >= 0) & (place < W * C) & (lane < depth);
+      acc = dot(load(row + lane, {.mask = mask}), weights(r, k), acc);
+    }
+  }
+  return acc;
+}
+
 // y[n, p, q, k] = Σ over r, s, c of x[n, p·stride - pad + r, q·stride - pad + s, c] · w[k, r, s, c], 0 outside of x. x
 // is [N, H, W, C], w [K, R, S, C], y [N, P, Q, K] with P = (H + 2·pad - R)/stride + 1 and Q likewise.
 //
@@ -52,23 +77,12 @@ const auto& conv2d() {
                const Value pixels = N * P * Q, depth = S * C;
                grid(cdiv(pixels, BM) * cdiv(K, BN));
                const auto [m, n] = block_origin(pixels, K, BM, BN);
-               const auto [valid, top, left, begin] =
-                   convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
-               Var acc = zeros(accumulator_v<T>, {BM, BN});
-               for (Value r : range(0, R)) {
-                 const Value h = top + r;
-                 const Value inside = valid & (h >= 0) & (h < H);
-                 const Value row = x + expand_dims(begin + cast(r, i64_t) * (W * C), 1);
-                 for (Value k : range(0, depth, BK)) {
-                   const Value lane = expand_dims(k + arange(0, BK), 0);
-                   const Value at = expand_dims(left * C, 1) + lane;  // within the row of x
-                   const Value mask = expand_dims(inside, 1) & (at >= 0) & (at < W * C) & (lane < depth);
-                   const Value a = load(row + lane, {.mask = mask});
-                   const Value b = tile(w + r * depth, {K, depth}, {R * depth, 1}).load({n, k}, {BN, BK});
-                   acc = dot(a, trans(b), acc);
-                 }
-               }
-               tile(y, {pixels, K}).store({m, n}, cast(acc, element_v<ProductOf<T>>));
+               const ConvolvedPixels at = convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
+               const Value sums =
+                   convolved_block(x, at, {H, W, C}, R, depth, {BM, BN, BK}, [&](const Value& r, const Value& k) {
+                     return trans(tile(w + r * depth, {K, depth}, {R * depth, 1}).load({n, k}, {BN, BK}));
+                   });
+               tile(y, {pixels, K}).store({m, n}, cast(sums, element_v<ProductOf<T>>));
              })
           .space({{"BM", {32, 64, 128, 256}},
                   {"BN", {32, 64, 128, 256}},
