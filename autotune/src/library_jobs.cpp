@@ -88,6 +88,7 @@ void add_products(std::vector<Entry>& list) {
   add_floats(list, KILN_LIBRARY(matmul_bias_act));
   add_floats(list, KILN_LIBRARY(matmul_bias_act_packed));
   add_floats(list, KILN_LIBRARY(matmul_bias_relu));
+  add_floats(list, KILN_LIBRARY(matmul_f8));  // the type of the result
   add_floats(list, KILN_LIBRARY(matmul_packed));
   add_floats(list, KILN_LIBRARY(mlp_softshrink));
   add_floats(list, KILN_LIBRARY(pack_weights));

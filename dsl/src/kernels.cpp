@@ -44,6 +44,7 @@ std::span<const LibraryKernel> library_kernels() {
       {"matmul_bias_act_packed", &kernels::matmul_bias_act_packed().ir()},
       {"matmul_bias_relu", &kernels::matmul_bias_relu().ir()},
       {"matmul_f32", &kernels::matmul().ir()},
+      {"matmul_f8", &kernels::matmul_f8().ir()},
       {"matmul_i8", &kernels::matmul<lang::i8>().ir()},
       {"matmul_packed", &kernels::matmul_packed().ir()},
       {"mlp_softshrink", &kernels::mlp_softshrink().ir()},

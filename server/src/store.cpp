@@ -10,6 +10,7 @@
 namespace kiln::server {
 namespace {
 
+// Of each kind: a lookup never waits until something is written, which takes milliseconds on some disks.
 constexpr size_t kDiskThreads = 2;
 
 SharedFd memory_file(const Bytes& bytes) {
@@ -30,12 +31,12 @@ SharedFd memory_file(const Bytes& bytes) {
 }  // namespace
 
 Store::Store(asio::io_context& io, const Config& config, Log& log, Fs& fs, const std::string& builder_id)
-    : io_(io), memory_(config.memory_bytes), pool_(kDiskThreads) {
+    : io_(io), memory_(config.memory_bytes), readers_(kDiskThreads), writers_(kDiskThreads) {
   if (config.remote.enabled()) remote_ = std::make_unique<RemoteTier>(io, log, config.remote, builder_id);
   if (config.cache_dir.empty()) return;
   disk_.emplace(fs, log, config.cache_dir, builder_id, config.cache_bytes);
   disk_->open();
-  asio::post(pool_, [this] { disk_->scan(); });
+  asio::post(writers_, [this] { disk_->scan(); });
 }
 
 Store::~Store() { finish(); }
@@ -43,12 +44,13 @@ Store::~Store() { finish(); }
 void Store::finish() {
   if (std::exchange(finished_, true)) return;
   if (remote_) remote_->finish();
-  pool_.join();
+  readers_.join();
+  writers_.join();
 }
 
 void Store::find_disk(const RequestKey& key, std::function<void(SharedBlob)> done) {
   if (!disk_ || finished_) return asio::post(io_, [done = std::move(done)] { done(nullptr); });
-  asio::post(pool_, [this, key, done = std::move(done)]() mutable {
+  asio::post(readers_, [this, key, done = std::move(done)]() mutable {
     SharedBlob blob;
     if (auto loaded = disk_->find(key)) {
       SharedFd fd;
@@ -80,12 +82,12 @@ void Store::put(const SharedBlob& blob) {
 void Store::put_here(const SharedBlob& blob) {
   memory_.put(blob);
   if (!disk_ || finished_) return;
-  asio::post(pool_, [this, blob] { disk_->store(blob->key, blob->bytes); });
+  asio::post(writers_, [this, blob] { disk_->store(blob->key, blob->bytes); });
 }
 
 void Store::make_durable(const SharedBlob& blob, std::function<void(bool)> done) {
   if (!disk_ || finished_) return asio::post(io_, [done = std::move(done)] { done(false); });
-  asio::post(pool_, [this, blob, done = std::move(done)]() mutable {
+  asio::post(writers_, [this, blob, done = std::move(done)]() mutable {
     bool stored = disk_->store(blob->key, blob->bytes, true);
     asio::post(io_, [stored, done = std::move(done)] { done(stored); });
   });
@@ -93,14 +95,14 @@ void Store::make_durable(const SharedBlob& blob, std::function<void(bool)> done)
 
 void Store::keep_crash(const RequestKey& key, Bytes report) {
   if (!disk_ || finished_) return;
-  asio::post(pool_, [this, key, report = std::move(report)] { disk_->keep_crash(key, report); });
+  asio::post(writers_, [this, key, report = std::move(report)] { disk_->keep_crash(key, report); });
 }
 
 void Store::set_limits(uint64_t memory_bytes, uint64_t cache_bytes) {
   memory_.set_limit(memory_bytes);
   if (!disk_) return;
   disk_->set_limit(cache_bytes);
-  if (!finished_) asio::post(pool_, [this] { disk_->shrink(); });
+  if (!finished_) asio::post(writers_, [this] { disk_->shrink(); });
 }
 
 SharedFd Store::descriptor(const Blob& blob) {

@@ -47,7 +47,7 @@ class Store {
   MemoryCache memory_;
   std::optional<DiskCache> disk_;
   std::unique_ptr<RemoteTier> remote_;
-  asio::thread_pool pool_;
+  asio::thread_pool readers_, writers_;
   bool finished_ = false;
 };
 

@@ -131,6 +131,7 @@ TEST(LibraryKernels, AreTracedWithoutErrorForEveryTypeThatIsListed) {
                            "matmul_bias_act",
                            "matmul_bias_act_packed",
                            "matmul_bias_relu",
+                           "matmul_f8",
                            "matmul_packed",
                            "mlp_softshrink",
                            "pack_weights",

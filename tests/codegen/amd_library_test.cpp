@@ -93,6 +93,7 @@ const std::map<std::string_view, LaunchCase>& launches() {
       {"matmul_bias_act_packed", {{Buffer{33 * 70}, Buffer{70 * 64}, Buffer{49}, Buffer{33 * 49}, 33, 49, 70}}},
       {"matmul_bias_relu", kMatmulBias},
       {"matmul_f32", kMatmul},
+      {"matmul_f8", {{Buffer{33 * 200}, Buffer{49 * 200}, Buffer{2 * 33}, Buffer{2}, Buffer{33 * 49}, 33, 49, 200}}},
       {"matmul_i8", kMatmul},
       {"matmul_packed", {{Buffer{33 * 70}, Buffer{70 * 64}, Buffer{33 * 49}, 33, 49, 70}}},
       {"mlp_softshrink",

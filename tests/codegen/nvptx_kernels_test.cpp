@@ -89,6 +89,8 @@ struct KnownSpill {
 const KnownSpill kKnownSpills[] = {
     // A third block on a multiprocessor is worth more.
     {"attention_f8", {"sm_90a"}, true, 128},
+    // Without units for f8 both factors are words of f16.
+    {"attention_f8", {"sm_80"}, false, 160},
     // Where nothing is known of pointers and rows, each element's address takes registers beside the sums.
     {"dlrm_interaction", {"sm_80", "sm_86", "sm_89"}, false, 400},
     {"layer_norm_backward", {"sm_80"}, false, 80},

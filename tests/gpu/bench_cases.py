@@ -150,6 +150,26 @@ def product(m, n, k, type, layout="nt", kernel=None):
                split_configs(product_configs(m, n, k, type), m, n, k), make, 2.0 * m * n * k, "TFLOP/s", bound)
 
 
+def scaled_product(m, n, k):
+    """f8 with factors by blocks, partial sums promoted; beside cuBLAS' product with one factor, which promotes none."""
+    def make():
+        a, b, out = normal(m, k, type="f8e4m3"), normal(n, k, type="f8e4m3"), poisoned(m, n, type="bf16")
+        rows, blocks = (torch.empty(*shape, device="cuda").uniform_(0.5, 1.5) for shape in ((k // 128, m), (n // 128, k // 128)))
+        one = torch.ones((), device="cuda")
+
+        def expected():
+            wide = blocks.double().repeat_interleave(128, 0).repeat_interleave(128, 1)
+            return (a.double() * rows.double().T.repeat_interleave(128, 1)) @ (b.double() * wide).T
+
+        return Inputs([a, b, rows, blocks, out, m, n, k], out,
+                      {"cublas, one factor": lambda: torch._scaled_mm(a, b.T, one, one, out_dtype=torch.bfloat16)}, expected)
+
+    configs = [dict(BM=bm, BN=bn, num_warps=w, num_stages=s, warp_specialise=alone)
+               for bm, bn, w in ((128, 128, 8), (64, 128, 4), (128, 128, 4), (128, 64, 4)) for s in (3, 4, 6) for alone in (0, 1)
+               if 128 * (bm + bn) * s <= 216 * 1024]
+    return Row("gemm", f"{m}x{n}x{k} f8 by blocks", "matmul_f8", "bf16", configs, make, 2.0 * m * n * k, "TFLOP/s", BOUNDS["bf16"])
+
+
 def fused_product(m, n, k, type="bf16"):
     def make():
         a, b, bias, out = normal(m, k, type=type), normal(k, n, type=type), normal(n, type=type), poisoned(m, n, type=type)
@@ -538,6 +558,7 @@ def table():
     for kernel in ("matmul_nt", "matmul_nt_blocks"):
         add(product, 4096, 4096, 4096, "f8e4m3", "nt", kernel)
         add(product, 4096, 4096, 4096, "i8", "nt", kernel)
+    add(scaled_product, 4096, 4096, 4096)
     add(product, 4096, 4096, 4096, "tf32", "nn", "matmul_tf32")
     add(product, 4096, 4096, 4096, "f32", "nn")
     for batch, seq, width in ((4, 2048, 64), (4, 4096, 128), (1, 16384, 128)):

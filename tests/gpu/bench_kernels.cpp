@@ -124,6 +124,7 @@ void add_floats(Table& table, const std::string& type) {
   add(table, "matmul<" + type, kernels::matmul<T>);
   add(table, "grouped_matmul<" + type, kernels::grouped_matmul<T>);
   add(table, "matmul_bias_act<" + type, kernels::matmul_bias_act<T>);
+  add(table, "matmul_f8<" + type, kernels::matmul_f8<T>);
   add(table, "matmul_nt<" + type, matmul_nt<T, T>);
   add(table, "matmul_blocks<" + type, matmul_blocks<T>);
   add(table, "matmul_nt_blocks<" + type, matmul_nt_blocks<T, T>);

@@ -15,6 +15,7 @@
 #include "kiln/dsl/kernels/elementwise.h"
 #include "kiln/dsl/kernels/embedding.h"
 #include "kiln/dsl/kernels/matmul.h"
+#include "kiln/dsl/kernels/matmul_f8.h"
 #include "kiln/dsl/kernels/norms.h"
 #include "kiln/dsl/kernels/order.h"
 #include "kiln/dsl/kernels/packed.h"
