@@ -38,11 +38,10 @@ std::string aiming_at(const std::string& ptx, int blocks) {
   return std::string(ptx).insert(threads, ".minnctapersm " + std::to_string(blocks) + "\n");
 }
 
-// Two blocks that spill nothing, by which nearly all registers are taken.
+// Two blocks of four warps that spill nothing, by which most registers are taken.
 bool has_room_for_third(const Resources& resources, const BlockNeeds& needs, int capability) {
-  return resources.registers > 0 && resources.spill_store_bytes == 0 &&
+  return resources.registers > 0 && resources.spill_store_bytes == 0 && needs.threads == 4 * 32 &&
          blocks_by_registers(resources.registers, needs.threads) == 2 &&
-         2 * resources.registers * needs.threads > kRegisters / 8 * 7 &&
          blocks_but_for_registers(needs, capability) > 2;
 }
 
