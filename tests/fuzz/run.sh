@@ -7,11 +7,14 @@ target=$1 build=$2 regressions=$3 seconds=${KILN_FUZZ_SECONDS:-$4}
 
 seeds=$build/seeds corpus=$build/corpus/$target findings=$build/findings/$target
 mkdir -p "$corpus" "$findings"
+inputs=("$corpus" "$seeds/$target" "$regressions")
+kept=$(dirname "$0")/corpus/$target
+[ ! -d "$kept" ] || inputs+=("$kept")
 log=$findings/log
 rc=0
 "$build/fuzz-$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -max_len=16384 -len_control=0 \
   -dict="$seeds/$target.dict" -artifact_prefix="$findings/" -report_slow_units=20 -print_final_stats=1 -verbosity=1 \
-  "$corpus" "$seeds/$target" "$regressions" "$(dirname "$0")/corpus/$target" >"$log" 2>&1 || rc=$?
+  "${inputs[@]}" >"$log" 2>&1 || rc=$?
 
 if [ "$rc" -ne 0 ]; then
   grep -vE '^#[0-9]+' "$log" | tail -n 60

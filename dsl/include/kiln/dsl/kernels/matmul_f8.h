@@ -43,7 +43,7 @@ const auto& matmul_f8() {
           .array("a_scale", "div(127 + K, 128)*M")
           .array("b_scale", "div(127 + N, 128)*div(127 + K, 128)")
           .array("C", "M*N")
-          .defaults("amd", {{"BM", 64}, {"BN", 64}})
+          .defaults("amd", {{"BM", 32}, {"BN", 64}, {"num_warps", 8}})
           .defaults("cuda", {{"BM", 64}, {"BN", 64}, {"num_warps", 8}})
           .defaults("cuda:sm_90a", {{"BM", 128}, {"BN", 128}, {"num_warps", 8}, {"num_stages", 4}});
   return def;
