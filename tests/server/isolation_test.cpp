@@ -136,9 +136,10 @@ TEST_F(IsolationTest, ZygoteDeathIsSurvived) {
   auto children = descendants(daemon_.pid());
   ASSERT_GE(children.size(), 2u);
   ::kill(children[0], SIGKILL);
-  auto after = daemon->compile(order("bytes", 9, "after"), {.deadline_ms = 10'000});
+  auto after = daemon->compile(order("bytes", 9, "after"), {.deadline_ms = 60'000});
   EXPECT_TRUE(after) << after.error().message;
-  EXPECT_EQ(stats()["zygote_restarts_total"], 1);
+  // The answer may have come from a worker that outlived its parent for a moment.
+  EXPECT_TRUE(eventually([&] { return stats()["zygote_restarts_total"] == 1; }));
 }
 
 TEST_F(IsolationTest, WorkersAreReplacedAfterTheirShare) {
