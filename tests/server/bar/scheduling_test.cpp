@@ -99,10 +99,10 @@ TEST_F(BarScheduling, Statement12WithFinishLateACompileThatIsNearlyDoneIsKept) {
   };
   leave_after("sleep", 10'000, "early", usual / 10);
   EXPECT_EQ(figure_of("finished_late_total"), 0);
-  leave_after("sleep", static_cast<uint64_t>(1.5 * usual), "late", usual);
+  leave_after("sleep", static_cast<uint64_t>(1.2 * usual), "late", usual);
   ASSERT_TRUE(eventually([&] { return figure_of("jobs") == 0; }));
   EXPECT_EQ(figure_of("finished_late_total"), 1);
-  auto kept = daemon->compile(order("sleep", static_cast<uint64_t>(1.5 * usual), "late"));
+  auto kept = daemon->compile(order("sleep", static_cast<uint64_t>(1.2 * usual), "late"));
   ASSERT_TRUE(kept) << kept.error().message;
   EXPECT_EQ(kept->metadata["served_from"], "memory");
   leave_after("hang", 0, "hangs", usual);
