@@ -95,7 +95,6 @@ void Scheduler::join_running(const JobPtr& job, CompileRequest& request, Reply r
     if (job->state == Job::State::kRunning) --background_running_;
     queue_.promote(job);
   }
-  job->memory_bytes = std::max(job->memory_bytes, request.memory_bytes);
   join(job, request, std::move(reply));
 }
 
@@ -244,7 +243,11 @@ void Scheduler::leave(const WaiterId& id, const Error* reason) {
   waiters_.erase(it);
   if (waiter.interactive) --interactive_waiters_;
   if (job->waiters.empty()) {
-    config_.finish_late&& nearly_done(*job) ? finish_late(job) : abandon(job);
+    if (config_.finish_late && nearly_done(*job)) {
+      finish_late(job);
+    } else {
+      abandon(job);
+    }
   }
   if (reason) answer(waiter, *reason);
 }
