@@ -152,6 +152,22 @@ TEST_F(BarIsolation, Statement20ARequestMayHaveAnotherMemoryLimit) {
   figure(20, "memory limits of single requests: 200 MiB is too little, 2 GiB enough, where 600 MiB are the default");
 }
 
+TEST_F(BarIsolation, Statement20WhoJoinsDoesNotChangeTheLimit) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory has no limit";
+  start({"--workers", "1", "--worker-memory", "600MiB"});
+  auto daemon = connect();
+  std::stop_source enough;
+  std::jthread busy([&] { (void)connect()->compile(order("sleep", 60'000, "busy"), {.cancel = enough.get_token()}); });
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  std::jthread first([&] { EXPECT_TRUE(connect()->compile(order("grow", 300, "shared"))); });
+  ASSERT_TRUE(eventually([&] { return stats()["jobs"] == 2; }));
+  std::jthread second([&] {
+    EXPECT_TRUE(connect()->compile(order("grow", 300, "shared"), {.memory_bytes = 200 << 20}));
+  });
+  EXPECT_TRUE(eventually([&] { return stats()["joins_total"] == 1; }));
+  enough.request_stop();
+}
+
 // SPAWN to SPAWNED, which is the fork and everything that the zygote does about it.
 std::vector<double> fork_times(const std::string& worker_path, int forks) {
   auto pair = wire::make_channel_pair().value();
