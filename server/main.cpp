@@ -50,7 +50,11 @@ Result<void> complete(Config& config, bool cache_given, bool tuner_given) {
   } else if (auto dir = kiln::wire::open_private_dir(config.runtime_dir); !dir) {
     return dir.error();
   }
-  if (!cache_given) config.cache_dir = kiln::wire::default_cache_dir();
+  if (!cache_given) {
+    auto cache = kiln::wire::find_cache_dir();
+    config.cache_dir = std::move(cache.path);
+    config.cache_instead_of = std::move(cache.instead_of);
+  }
   if (config.worker_path.empty()) {
     auto worker = kiln::wire::find_worker(kiln::wire::self_path());
     if (!worker) return worker.error();

@@ -74,8 +74,12 @@ std::string Shipped::default_directory() {
 Result<Shipped> Shipped::read(const std::string& directory) {
   std::vector<std::string> files;
   std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(directory, failed)) {
-    if (entry.path().extension() == ".jsonl") files.push_back(entry.path().string());
+  for (auto entry = fs::directory_iterator(directory, failed); !failed && entry != fs::directory_iterator();
+       entry.increment(failed)) {
+    if (entry->path().extension() == ".jsonl") files.push_back(entry->path().string());
+  }
+  if (failed && failed != std::errc::no_such_file_or_directory) {
+    return invalid_argument(directory + ": " + failed.message());
   }
   std::sort(files.begin(), files.end());
   Shipped out;

@@ -67,8 +67,7 @@ void print_jobs(const json& now) {
 void print_table(const json& now, const json& before, double seconds) {
   std::printf("kilnd %.0f  up %s  %.0f connections  %s resident%s\n", number(now, "pid"),
               duration_text(number(now, "uptime_ms")).c_str(), number(now, "connections"),
-              bytes_text(number(now, "rss_bytes")).c_str(),
-              now.value("draining", json(false)) == json(true) ? "  draining" : "");
+              bytes_text(number(now, "rss_bytes")).c_str(), number(now, "draining") != 0 ? "  draining" : "");
   print_rates(now, before, seconds);
   std::printf("cache      %.0f entries, %s in memory; %s on disk%s\n", number(now, "memory_entries"),
               bytes_text(number(now, "memory_bytes")).c_str(), bytes_text(number(now, "disk_bytes")).c_str(),

@@ -146,10 +146,13 @@ RequestKey Connection::key_of(const RequestBytes& request) const {
   return request_key(server().builder_id, request.canonical);
 }
 
-Result<Artifact> Connection::get(const RequestKey& key) {
+Result<Artifact> Connection::get(const RequestKey& key) { return get(key, {}, wire::Clock::now() + kReplyTimeout); }
+
+Result<Artifact> Connection::get(const RequestKey& key, const std::stop_token& cancel,
+                                 std::chrono::steady_clock::time_point deadline) {
   return state_->with_session([&](Session& session) -> Result<Artifact> {
     OutFrame frame{.type = Type::kGet, .body = {std::as_bytes(std::span(key))}};
-    auto replies = session.call(frame, {}, wire::Clock::now() + kReplyTimeout);
+    auto replies = session.call(frame, cancel, deadline);
     if (!replies) return replies.error();
     return artifact_of(replies->back(), key, session.builder());
   });
@@ -198,7 +201,11 @@ Result<Artifact> Connection::compile(const RequestBytes& request, const CompileO
 
 Result<Artifact> Connection::fetch(const RequestBytes& request, const CompileOptions& options) {
   if (options.durable) return compile(request, options);  // a hit may not be on disk yet
-  auto hit = get(key_of(request));
+  auto until = wire::Clock::now() + kReplyTimeout;
+  if (options.deadline_ms) {
+    until = std::min(until, wire::Clock::now() + std::chrono::milliseconds(options.deadline_ms) + kDeadlineGrace);
+  }
+  auto hit = get(key_of(request), options.cancel, until);
   if (hit || hit.error().code != ErrorCode::kNotFound) return hit;
   return compile(request, options);
 }

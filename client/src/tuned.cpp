@@ -8,6 +8,16 @@ namespace {
 // Shapes beyond these take the default: a program whose every launch has a new shape must not tune for ever.
 constexpr size_t kMaxShapes = 256;
 
+// Who asked got no answer, and the next one that wants to wait may ask again.
+bool has_failed(const std::shared_future<Result<void>>& asked) {
+  if (asked.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
+  try {
+    return !asked.get();
+  } catch (const std::future_error&) {
+    return true;
+  }
+}
+
 bool is_dimension(const dsl::Param& param) { return !param.type.pointer && dsl::is_int(param.type.element); }
 
 // The bits that belong to the type.
@@ -126,11 +136,11 @@ Result<void> TunedConfigs::wait_for(const Shape& shape, std::span<const Argument
   {
     std::lock_guard lock(mutex_);
     const auto found = asked_.find(shape);
-    if (found != asked_.end()) {
+    if (found != asked_.end() && !has_failed(found->second)) {
       other = found->second;
     } else {
       if (asked_.size() >= kMaxShapes) return error(ErrorCode::kResourceExhausted, "too many shapes are tuned");
-      asked_.emplace(shape, done->get_future().share());
+      asked_.insert_or_assign(shape, done->get_future().share());
     }
   }
   if (other.valid()) {

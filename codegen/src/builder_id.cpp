@@ -45,7 +45,7 @@ int collect_build_ids(dl_phdr_info* object, size_t, void* out) {
   // The executable has the empty name; every LLVM library counts, whichever way it is split.
   const std::string name = object->dlpi_name ? object->dlpi_name : "";
   if (name.empty() || name.find("libLLVM") != std::string::npos) {
-    (*static_cast<std::map<std::string, std::string>*>(out))[name.empty() ? "" : "llvm"] = build_id_of(*object);
+    (*static_cast<std::map<std::string, std::string>*>(out))[name] = build_id_of(*object);
   }
   return 0;
 }
@@ -55,7 +55,9 @@ int collect_build_ids(dl_phdr_info* object, size_t, void* out) {
 std::string builder_id() {
   std::map<std::string, std::string> ids;
   dl_iterate_phdr(collect_build_ids, &ids);
-  return ids[""] + (ids.count("llvm") ? "-" + ids["llvm"] : "");
+  std::string out;
+  for (const auto& [name, id] : ids) out += (name.empty() ? "" : "-") + id;
+  return out;
 }
 
 }  // namespace kiln::codegen

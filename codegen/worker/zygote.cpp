@@ -81,6 +81,12 @@ bool Zygote::spawn(wire::Frame frame) {
   }
   // The child cannot vanish before this: it stays a zombie until the zygote itself waits for it.
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!pidfd) {  // nobody could signal it, or learn of its end
+    const Error failure = wire::errno_error(ErrorCode::kInternal, "pidfd_open", errno);
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    return tell(Type::kExited, frame.id(), {{"message", failure.message}});
+  }
   bool told = tell(Type::kSpawned, frame.id(), {{"pid", pid}}, pidfd.get());
   children.push_back({frame.id(), std::move(pidfd)});
   return told;

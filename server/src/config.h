@@ -14,8 +14,9 @@ namespace kiln::server {
 struct Config {
   using Milliseconds = std::chrono::milliseconds;
 
-  std::string runtime_dir;  // socket, lock, log; empty in pipe mode
-  std::string cache_dir;    // empty: no disk tier
+  std::string runtime_dir;       // socket, lock, log; empty in pipe mode
+  std::string cache_dir;         // empty: no disk tier
+  std::string cache_instead_of;  // the directory that it stands in for, which is on another machine's file system
   std::string worker_path;
   std::string tuner_path;   // empty: TUNE requests are refused
   std::string golden_path;  // the tuner's records that win over all others; empty: none

@@ -49,6 +49,9 @@ int Daemon::run() {
       return another ? 0 : 1;
     }
   }
+  if (!config_.cache_instead_of.empty()) {
+    log_.warn("cache_is_local", {{"directory", config_.cache_dir}, {"instead_of", config_.cache_instead_of}});
+  }
   watch_signals();
   if (auto started = start(); !started) {
     fail(started.error());

@@ -62,12 +62,15 @@ bool DiskCache::store(const RequestKey& key, const std::vector<std::byte>& bytes
   if (bytes.size() > max_bytes_ / 2) return false;  // it would push out everything else
   make_room(bytes.size());
   std::string path = entry_path(key);
+  const uint64_t replaced = size_of(path);
   int status = write_file(path, bytes);
   if (status == -ENOSPC || status == -EDQUOT) {
     // Free what is ours: the reserve lets eviction run on file systems that need space to delete.
     fs_.unlink(root_.get(), "reserve");
-    uint64_t used = stats_.bytes;
-    evict_to(used - used / 10 - std::min<uint64_t>(bytes.size(), used - used / 10));
+    evict([&](uint64_t total) {
+      const uint64_t most = total - total / 10;
+      return most - std::min<uint64_t>(bytes.size(), most);
+    });
     status = write_file(path, bytes);
     if (status == 0) refill_reserve();
   }
@@ -77,9 +80,17 @@ bool DiskCache::store(const RequestKey& key, const std::vector<std::byte>& bytes
     return false;
   }
   stats_.bytes += bytes.size();
+  if (scanned_) stats_.bytes -= std::min<uint64_t>(replaced, stats_.bytes);
   ++stats_.entries_written;
   recover();
   return true;
+}
+
+// 0 where there is none.
+uint64_t DiskCache::size_of(const std::string& path) {
+  UniqueFd fd(fs_.open(root_.get(), path, O_RDONLY | O_NOFOLLOW, 0));
+  struct stat info{};
+  return fd && fs_.stat(fd.get(), info) >= 0 ? static_cast<uint64_t>(info.st_size) : 0;
 }
 
 void DiskCache::keep_crash(const RequestKey& key, const std::vector<std::byte>& report) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -35,8 +36,10 @@ class DiskCache {
   // Opens the directory, tries to become its writer, sweeps leftovers. A failure leaves a cache that misses and does
   // not store.
   void open();
-  // Counts what is there and evicts down to the limit; may take long, lookups work meanwhile.
+  // Counts what is there and evicts down to the limit; may take long, lookups work meanwhile. Ends early once `stop`
+  // was called, from any thread.
   void scan();
+  void stop_scan() { scan_stopped_ = true; }
 
   // A file that fails any check is moved aside, counted and treated as a miss.
   std::optional<Loaded> find(const RequestKey& key);
@@ -60,7 +63,9 @@ class DiskCache {
   int write_file(const std::string& path, const std::vector<std::byte>& bytes);
   int write_and_rename(const std::string& temporary, const std::string& path, const std::vector<std::byte>& bytes);
   void make_room(uint64_t wanted);
-  void evict_to(uint64_t target);
+  // `target`: what may remain of so many bytes.
+  void evict(const std::function<uint64_t(uint64_t total)>& target);
+  uint64_t size_of(const std::string& path);
   void set_aside(const std::string& path, const RequestKey& key, const std::string& reason);
   void trim_ring(const std::string& directory);
   void degrade(const std::string& what, int number);
@@ -75,7 +80,8 @@ class DiskCache {
   std::atomic<uint64_t> max_bytes_;
   wire::UniqueFd root_, lock_;
   std::mutex write_mutex_;  // stores, evictions and the writer's lock
-  std::atomic<bool> writer_{false};
+  bool scanned_ = false;    // what was there at the start is counted
+  std::atomic<bool> writer_{false}, scan_stopped_{false};
   std::atomic<uint64_t> sequence_{0};
   Stats stats_;
 };

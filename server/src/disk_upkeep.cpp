@@ -21,8 +21,8 @@ struct Aged {
   int64_t mtime_ns;
 };
 
-// Every entry below `v1`, of all builders.
-std::vector<Aged> list_entries(Fs& fs, int root) {
+// Every entry below `v1`, of all builders; of some only, once `stop` is set.
+std::vector<Aged> list_entries(Fs& fs, int root, const std::atomic<bool>* stop = nullptr) {
   std::vector<Aged> out;
   std::vector<DirEntry> builders, fans, files;
   fs.list(root, "v1", builders);
@@ -32,6 +32,7 @@ std::vector<Aged> list_entries(Fs& fs, int root) {
     if (builder.is_dir) fs.list(root, base, fans);
     for (const auto& fan : fans) {
       files.clear();
+      if (stop && *stop) return out;
       if (fan.is_dir) fs.list(root, base + "/" + fan.name, files);
       for (const auto& file : files) {
         if (!file.is_dir) out.push_back({base + "/" + fan.name + "/" + file.name, file.size, file.mtime_ns});
@@ -106,9 +107,11 @@ void DiskCache::refill_reserve() {
 void DiskCache::scan() {
   if (!root_) return;
   uint64_t total = 0;
-  auto entries = list_entries(fs_, root_.get());
+  auto entries = list_entries(fs_, root_.get(), &scan_stopped_);
+  if (scan_stopped_) return;
   for (const auto& entry : entries) total += entry.size;
   std::lock_guard lock(write_mutex_);
+  scanned_ = true;
   // Entries stored during the scan may be counted twice; the next eviction corrects that.
   stats_.bytes += total;
   if (writer_) make_room(0);
@@ -124,18 +127,18 @@ void DiskCache::make_room(uint64_t wanted) {
   const uint64_t limit = max_bytes_;
   if (stats_.bytes + wanted <= limit) return;
   uint64_t low = limit - limit / 10;
-  evict_to(low - std::min(low, wanted));
+  evict([&](uint64_t) { return low - std::min(low, wanted); });
 }
 
 // Oldest use first. Counts anew, so that errors of the running total do not last.
-void DiskCache::evict_to(uint64_t target) {
+void DiskCache::evict(const std::function<uint64_t(uint64_t total)>& target) {
   auto entries = list_entries(fs_, root_.get());
   std::sort(entries.begin(), entries.end(), [](const Aged& a, const Aged& b) { return a.mtime_ns < b.mtime_ns; });
   uint64_t total = 0;
   for (const auto& entry : entries) total += entry.size;
-  uint64_t before = total;
+  const uint64_t before = total, most = target(total);
   for (const auto& entry : entries) {
-    if (total <= target) break;
+    if (total <= most) break;
     if (fs_.unlink(root_.get(), entry.path) < 0) continue;
     total -= entry.size;
     ++stats_.evictions;
@@ -156,6 +159,8 @@ void DiskCache::set_aside(const std::string& path, const RequestKey& key, const 
     return;
   }
   ++stats_.quarantined;
+  // The ring keeps what came last, and not what was used last.
+  if (wire::UniqueFd fd(fs_.open(root_.get(), aside, O_RDONLY | O_NOFOLLOW, 0)); fd) fs_.touch(fd.get());
   trim_ring("quarantine");
 }
 

@@ -2,6 +2,11 @@
 #include "job_queue.h"
 
 namespace kiln::server {
+namespace {
+
+constexpr size_t kManyLeft = 1024;
+
+}  // namespace
 
 void JobQueue::Class::push(const JobPtr& job, bool front) {
   auto [it, added] = by_client.try_emplace(job->client);
@@ -32,6 +37,16 @@ void JobQueue::Class::pop_front() {
   turns.push_back(client);
 }
 
+void JobQueue::Class::sweep() {
+  for (auto& [client, jobs] : by_client) {
+    std::erase_if(jobs, [](const JobPtr& job) { return job->state != Job::State::kQueued; });
+  }
+  auto has_nothing = [&](uint64_t client) { return by_client[client].empty(); };
+  std::erase_if(fresh, has_nothing);
+  std::erase_if(turns, has_nothing);
+  std::erase_if(by_client, [](const auto& item) { return item.second.empty(); });
+}
+
 void JobQueue::push(const JobPtr& job) {
   ++size_;
   bytes_ += job->body->size();
@@ -50,9 +65,17 @@ void JobQueue::promote(const JobPtr& job) {
   if (job->state == Job::State::kQueued) interactive_.push(job, false);
 }
 
-void JobQueue::dropped(const Job& job) {
+void JobQueue::subtract(const Job& job) {
   --size_;
   bytes_ -= job.body->size();
+}
+
+void JobQueue::dropped(const Job& job) {
+  subtract(job);
+  if (++left_ < kManyLeft + size_) return;
+  left_ = 0;
+  interactive_.sweep();
+  background_.sweep();
 }
 
 JobPtr JobQueue::pop(TimePoint now, bool with_background) {
@@ -62,7 +85,7 @@ JobPtr JobQueue::pop(TimePoint now, bool with_background) {
   JobPtr job = interactive && !aged ? interactive : background;
   if (!job) return nullptr;
   from.pop_front();
-  dropped(*job);
+  subtract(*job);
   return job;
 }
 

@@ -41,11 +41,14 @@ class JobQueue {
     void push(const JobPtr& job, bool front);
     JobPtr front();  // null when empty; forgets jobs that left
     void pop_front();
+    void sweep();  // forgets all of them
   };
+
+  void subtract(const Job& job);
 
   std::chrono::milliseconds ageing_;
   Class interactive_, background_;
-  size_t size_ = 0;
+  size_t size_ = 0, left_ = 0;  // those in the queue; those that left it and still have a place
   uint64_t bytes_ = 0;
 };
 

@@ -2,6 +2,8 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
+#include <utility>
 
 #include "daemon.h"
 
@@ -29,8 +31,10 @@ void Daemon::on_signal(int number) {
   } else if (number == SIGUSR1) {
     if (services_) log_.info("state", stats());
   } else if (draining_) {
+    // At once: the names were given up when the drain began, workers end with their parent, entries are whole or
+    // absent.
     log_.warn("killed", {{"signal", number}});
-    return stop(1);
+    std::_Exit(1);
   } else {
     drain("signal " + std::to_string(number));
   }

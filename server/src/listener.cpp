@@ -114,11 +114,18 @@ size_t Listener::accept_all() {
   return count;
 }
 
-bool Listener::reachable() const { return adopted_ || same_file(dir_.get(), wire::kSocketName, device_, inode_); }
+bool Listener::has_name() const { return same_file(dir_.get(), wire::kSocketName, device_, inode_); }
+
+bool Listener::reachable() const {
+  if (adopted_) return true;
+  struct stat ours{};
+  return ::fstat(dir_.get(), &ours) == 0 && same_file(AT_FDCWD, runtime_dir_.c_str(), ours.st_dev, ours.st_ino) &&
+         has_name();
+}
 
 // Only a name that leads here is touched: a successor's socket must never be removed.
 void Listener::take_name_away() {
-  if (!adopted_ && reachable()) ::renameat(dir_.get(), wire::kSocketName, dir_.get(), kLeavingName);
+  if (!adopted_ && has_name()) ::renameat(dir_.get(), wire::kSocketName, dir_.get(), kLeavingName);
 }
 
 bool Listener::leave_if_unused() {

@@ -29,7 +29,7 @@ class Listener {
   // Listens on a socket that somebody else has bound, and that is not this daemon's to remove.
   Result<void> adopt(wire::UniqueFd socket, OnConnection on_connection);
 
-  // The path still leads to this socket.
+  // The path still leads to this socket: neither it nor its directory was moved away.
   bool reachable() const;
   // Takes the name away, then takes in whoever had connected before. If somebody had, the name is put back and the
   // answer is false.
@@ -41,6 +41,7 @@ class Listener {
  private:
   void wait();
   size_t accept_all();
+  bool has_name() const;
   void take_name_away();
 
   asio::io_context& io_;

@@ -13,6 +13,7 @@ using boost::system::error_code;
 
 constexpr size_t kMaxHead = 8u << 10;
 constexpr size_t kMaxVisits = 16;
+constexpr auto kAcceptRest = std::chrono::milliseconds(100);
 constexpr auto kPatience = std::chrono::seconds(2);
 
 std::string response(const char* status, const std::string& body) {
@@ -47,12 +48,19 @@ Result<void> MetricsPort::listen(uint16_t port) {
 void MetricsPort::close() {
   error_code ignored;
   acceptor_.close(ignored);
+  rest_.cancel();
 }
 
 void MetricsPort::accept() {
   acceptor_.async_accept([this](const error_code& failed, tcp::socket socket) {
     if (!acceptor_.is_open()) return;
-    if (!failed && visits_ < kMaxVisits) answer(std::make_shared<Visit>(std::move(socket)));
+    if (failed) {  // no descriptors left: at once it would fail again
+      rest_.expires_after(kAcceptRest);
+      return rest_.async_wait([this](const error_code& cancelled) {
+        if (!cancelled && acceptor_.is_open()) accept();
+      });
+    }
+    if (visits_ < kMaxVisits) answer(std::make_shared<Visit>(std::move(socket)));
     accept();
   });
 }

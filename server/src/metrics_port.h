@@ -16,7 +16,7 @@ class MetricsPort {
  public:
   using Text = std::function<std::string()>;
 
-  MetricsPort(boost::asio::io_context& io, Text text) : acceptor_(io), text_(std::move(text)) {}
+  MetricsPort(boost::asio::io_context& io, Text text) : acceptor_(io), rest_(io), text_(std::move(text)) {}
 
   Result<void> listen(uint16_t port);
   void close();
@@ -28,6 +28,7 @@ class MetricsPort {
   void answer(const std::shared_ptr<Visit>& visit);
 
   boost::asio::ip::tcp::acceptor acceptor_;
+  boost::asio::steady_timer rest_;
   Text text_;
   size_t visits_ = 0;
 };

@@ -9,6 +9,8 @@
 namespace kiln::server {
 namespace {
 
+constexpr size_t kLoggedWaiters = 64;
+
 // Errors that another attempt, or another client, would get as well.
 bool deterministic(ErrorCode code) {
   return code == ErrorCode::kCompileFailed || code == ErrorCode::kVerifyFailed || code == ErrorCode::kInvalidArgument;
@@ -60,8 +62,13 @@ void Scheduler::on_artifact(const JobPtr& job, JobOutcome& outcome) {
   if (!blob) return finish(job, blob.error());
   store_.put(*blob);
   auto took = std::chrono::steady_clock::now() - job->started_at;
+  nlohmann::json joined = nlohmann::json::array();
+  for (const Waiter& waiter : job->waiters) {
+    if (waiter.trace_id != job->trace_id && joined.size() < kLoggedWaiters) joined.push_back(waiter.trace_id);
+  }
   log_.info("compiled", {{"key", to_hex(job->key)},
                          {"trace_id", job->trace_id},
+                         {"joined", joined},
                          {"bytes", outcome.code.size()},
                          {"waiters", job->waiters.size()},
                          {"ms", std::chrono::duration<double, std::milli>(took).count()},
@@ -117,15 +124,18 @@ Result<SharedBlob> Scheduler::make_blob(const Job& job, const JobOutcome& outcom
 
 // A death may be the machine's fault, so one more worker is tried; memory that did not suffice would not suffice again.
 void Scheduler::on_death(const JobPtr& job, const JobOutcome& outcome) {
-  bool poisoned = refusals_.worker_killed(job->key, outcome.cause, std::chrono::steady_clock::now());
-  nlohmann::json fields = {{"key", to_hex(job->key)}, {"trace_id", job->trace_id}, {"cause", outcome.cause}};
-  if (poisoned) log_.warn("poisoned", fields);
+  const nlohmann::json fields = {{"key", to_hex(job->key)}, {"trace_id", job->trace_id}, {"cause", outcome.cause}};
+  log_.warn("compile_died", fields);
+  const uint64_t memory = memory_of(job->memory_bytes);
+  // Less memory than others have says nothing about the kernel.
+  const bool blamed = !outcome.never_ran && !(outcome.out_of_memory && memory < config_.worker_memory);
+  if (blamed && refusals_.worker_killed(job->key, outcome.cause, std::chrono::steady_clock::now())) {
+    log_.warn("poisoned", fields);
+  }
   if (outcome.out_of_memory) {
     keep_crash(*job, outcome.cause);
-    return finish(
-        job, error(ErrorCode::kOutOfMemory,
-                   "the compile needs more memory than the worker's limit of " +
-                       std::to_string((job->memory_bytes ? job->memory_bytes : config_.worker_memory) >> 20) + " MiB"));
+    return finish(job, error(ErrorCode::kOutOfMemory, "the compile needs more memory than the worker's limit of " +
+                                                          std::to_string(memory >> 20) + " MiB"));
   }
   if (job->attempts < 2 && !draining_ && !job->waiters.empty()) {
     ++metrics_.retries;
@@ -133,6 +143,10 @@ void Scheduler::on_death(const JobPtr& job, const JobOutcome& outcome) {
     job->queued_at = std::chrono::steady_clock::now();
     queue_.push_again(job);
     return pump();
+  }
+  if (outcome.never_ran) {
+    Error failure = full_error("no worker could be had for the compile: " + outcome.cause);
+    return finish(job, failure);
   }
   keep_crash(*job, outcome.cause);
   finish(job, error(ErrorCode::kWorkerCrashed, "the compile killed its worker " + std::to_string(job->attempts) +

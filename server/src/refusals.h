@@ -2,6 +2,7 @@
 // compile is known to fail (negative).
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string_view>
@@ -29,6 +30,7 @@ class Refusals {
   // True when the key has become poisoned.
   bool worker_killed(const RequestKey& key, const std::string& cause, TimePoint now) {
     if (poison_.size() >= kMaxKeys) forget_expired(poison_, now);
+    if (poison_.size() >= kMaxKeys) poison_.clear();
     auto& record = poison_[key];
     if (record.until <= now) record.kills = 0;
     ++record.kills;
@@ -78,7 +80,10 @@ class Refusals {
     negative_ttl_ = negative_ttl;
   }
 
-  size_t poisoned_keys() const { return poison_.size(); }
+  size_t poisoned_keys(TimePoint now) const {
+    return static_cast<size_t>(
+        std::count_if(poison_.begin(), poison_.end(), [&](const auto& item) { return poisoned(item.first, now); }));
+  }
   size_t negative_keys() const { return negative_.size(); }
 
  private:

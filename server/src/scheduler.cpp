@@ -2,12 +2,15 @@
 #include "scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kiln/wire/crash_report.h"
 #include "kiln/wire/json.h"
 
 namespace kiln::server {
 namespace {
+
+constexpr size_t kLoggedMessage = 256;  // of an error's text; its client has all of it
 
 Error draining_error() {
   Error out = error(ErrorCode::kDraining, "the daemon is shutting down");
@@ -65,24 +68,29 @@ void Scheduler::submit(CompileRequest request, Reply reply) {
   if (SharedBlob blob = store_.find_memory(request.key)) {
     ++metrics_.hits_memory;
     on_hit(blob);
-    return answer(refused, Served{blob, Tier::kMemory});
+    return answer(request.key, refused, Served{blob, Tier::kMemory});
   }
   auto now = std::chrono::steady_clock::now();
   if (auto poisoned = refusals_.poisoned(request.key, now)) {
     ++metrics_.poison_hits;
-    return answer(refused, *poisoned);
+    return answer(request.key, refused, *poisoned);
   }
   if (auto failure = refusals_.known_failure(request.key, debug_hash(*request.body), now)) {
     ++metrics_.negative_hits;
-    return answer(refused, *failure);
+    return answer(request.key, refused, *failure);
   }
   if (request.priority == wire::Priority::kInteractive && interactive_waiters_ >= config_.user_limit) {
     ++metrics_.queue_rejected;
-    return answer(refused, full_error("too many interactive requests wait, " + std::to_string(config_.user_limit) +
-                                      " (--user-limit)"));
+    return answer(
+        request.key, refused,
+        full_error("too many interactive requests wait, " + std::to_string(config_.user_limit) + " (--user-limit)"));
   }
   auto it = jobs_.find(request.key);
   if (it != jobs_.end()) return join_running(it->second, request, std::move(refused.reply));
+  if (lookup_bytes_ + request.body->size() > config_.queue_bytes) {
+    ++metrics_.queue_rejected;
+    return answer(request.key, refused, full_error("too many requests are looked up"));
+  }
   JobPtr job = create(request);
   join(job, request, std::move(refused.reply));
   store_.find_disk(job->key, [this, job](const SharedBlob& blob) { on_disk(job, blob); });
@@ -94,6 +102,10 @@ void Scheduler::join_running(const JobPtr& job, CompileRequest& request, Reply r
   if (request.priority == wire::Priority::kInteractive && job->priority == wire::Priority::kBackground) {
     if (job->state == Job::State::kRunning) --background_running_;
     queue_.promote(job);
+  }
+  // Who joins has at least what it asked for, and takes nothing from the others.
+  if (job->state != Job::State::kRunning && memory_of(request.memory_bytes) > memory_of(job->memory_bytes)) {
+    job->memory_bytes = request.memory_bytes;
   }
   join(job, request, std::move(reply));
 }
@@ -109,7 +121,10 @@ Reply Scheduler::when_durable(Reply reply) {
   };
 }
 
+uint64_t Scheduler::memory_of(uint64_t asked) const { return asked ? asked : config_.worker_memory; }
+
 JobPtr Scheduler::create(CompileRequest& request) {
+  lookup_bytes_ += request.body->size();
   auto job = std::make_shared<Job>();
   job->id = next_job_++;
   job->key = request.key;
@@ -177,6 +192,7 @@ Error Scheduler::full_error(const std::string& message) const {
 }
 
 void Scheduler::enqueue(const JobPtr& job) {
+  lookup_bytes_ -= job->body->size();
   job->state = Job::State::kQueued;
   job->queued_at = std::chrono::steady_clock::now();
   queue_.push(job);
@@ -249,7 +265,7 @@ void Scheduler::leave(const WaiterId& id, const Error* reason) {
       abandon(job);
     }
   }
-  if (reason) answer(waiter, *reason);
+  if (reason) answer(job->key, waiter, *reason);
 }
 
 // It has run for most of the time that compiles take, and not for so long that it will take much more.
@@ -276,12 +292,20 @@ void Scheduler::abandon(const JobPtr& job) {
   remember(*job, "CANCELLED");
   jobs_.erase(job->key);
   wire::note_ended(job->id);
-  if (job->state == Job::State::kQueued) queue_.dropped(*job);
   if (job->state == Job::State::kRunning) {
     if (job->priority == wire::Priority::kBackground) --background_running_;
     pool_.abort(job->worker);
   }
-  job->state = Job::State::kGone;
+  end(*job);
+}
+
+// It may keep its place in the queue for a while, but not its request.
+void Scheduler::end(Job& job) {
+  const auto before = std::exchange(job.state, Job::State::kGone);
+  if (before == Job::State::kQueued) queue_.dropped(job);
+  if (before == Job::State::kLookup) lookup_bytes_ -= job.body->size();
+  job.body.reset();
+  job.late_timer.reset();
 }
 
 void Scheduler::remember(const Job& job, const std::string& outcome) {
@@ -301,22 +325,24 @@ void Scheduler::remember(const Job& job, const std::string& outcome) {
 void Scheduler::finish(const JobPtr& job, const Result<Served>& result) {
   remember(*job, result ? tier_name(result->tier) : std::string(to_string(result.error().code)));
   jobs_.erase(job->key);
-  if (job->state == Job::State::kQueued) queue_.dropped(*job);
-  job->state = Job::State::kGone;
-  job->late_timer.reset();
+  end(*job);
   // A reply may end a connection, which forgets its other requests: the waiters must be out of reach by then.
   std::vector<Waiter> waiters = std::move(job->waiters);
   for (const auto& waiter : waiters) {
     waiters_.erase(waiter.id);
     if (waiter.interactive) --interactive_waiters_;
   }
-  for (auto& waiter : waiters) answer(waiter, result);
+  for (auto& waiter : waiters) answer(job->key, waiter, result);
 }
 
-void Scheduler::answer(Waiter& waiter, const Result<Served>& result) {
+void Scheduler::answer(const RequestKey& key, Waiter& waiter, const Result<Served>& result) {
   if (result) return waiter.reply(result);
   Error failure = result.error();
   failure.trace_id = waiter.trace_id;
+  log_.info("failed", {{"key", to_hex(key)},
+                       {"trace_id", failure.trace_id},
+                       {"code", std::string(to_string(failure.code))},
+                       {"message", failure.message.substr(0, kLoggedMessage)}});
   waiter.reply(failure);
 }
 
@@ -349,7 +375,7 @@ nlohmann::json Scheduler::stats() const {
           {"queue_bytes", queue_.bytes()},
           {"waiters", waiters_.size()},
           {"interactive_waiters", interactive_waiters_},
-          {"poisoned_keys", refusals_.poisoned_keys()},
+          {"poisoned_keys", refusals_.poisoned_keys(std::chrono::steady_clock::now())},
           {"negative_keys", refusals_.negative_keys()},
           {"average_compile_ms", average_ms_}};
 }

@@ -70,7 +70,9 @@ class Scheduler {
   void abandon(const JobPtr& job);
   void finish(const JobPtr& job, const Result<Served>& result);
   void remember(const Job& job, const std::string& outcome);
-  void answer(Waiter& waiter, const Result<Served>& result);
+  void answer(const RequestKey& key, Waiter& waiter, const Result<Served>& result);
+  void end(Job& job);
+  uint64_t memory_of(uint64_t asked) const;
   bool queue_full(const Job& job) const;
   Error full_error(const std::string& message) const;
 
@@ -83,6 +85,7 @@ class Scheduler {
   const std::string builder_id_;
   History history_;
   JobQueue queue_;
+  uint64_t lookup_bytes_ = 0;  // of requests that are looked up
   Refusals refusals_;
   Verifier verifier_;
   std::unordered_map<RequestKey, JobPtr, KeyHash> jobs_;

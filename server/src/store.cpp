@@ -12,6 +12,8 @@ namespace {
 
 // Of each kind: a lookup never waits until something is written, which takes milliseconds on some disks.
 constexpr size_t kDiskThreads = 2;
+// Bytes that wait to be written; what comes beyond stays in memory alone.
+constexpr uint64_t kMaxUnwritten = 64u << 20;
 
 SharedFd memory_file(const Bytes& bytes) {
   wire::UniqueFd file(::memfd_create("kiln-entry", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -44,6 +46,7 @@ Store::~Store() { finish(); }
 void Store::finish() {
   if (std::exchange(finished_, true)) return;
   if (remote_) remote_->finish();
+  if (disk_) disk_->stop_scan();
   readers_.join();
   writers_.join();
 }
@@ -62,6 +65,8 @@ void Store::find_disk(const RequestKey& key, std::function<void(SharedBlob)> don
     asio::post(io_, [this, blob = std::move(blob), done = std::move(done)] {
       if (blob) memory_.put(blob);
       done(blob);
+      // The replies have the file by now; kept longer it would hold its space when it is evicted.
+      if (blob) blob->fd = nullptr;
     });
   });
 }
@@ -82,7 +87,15 @@ void Store::put(const SharedBlob& blob) {
 void Store::put_here(const SharedBlob& blob) {
   memory_.put(blob);
   if (!disk_ || finished_) return;
-  asio::post(writers_, [this, blob] { disk_->store(blob->key, blob->bytes); });
+  if (unwritten_bytes_ + blob->bytes.size() > kMaxUnwritten) {
+    ++unwritten_dropped_;
+    return;
+  }
+  unwritten_bytes_ += blob->bytes.size();
+  asio::post(writers_, [this, blob] {
+    disk_->store(blob->key, blob->bytes);
+    unwritten_bytes_ -= blob->bytes.size();
+  });
 }
 
 void Store::make_durable(const SharedBlob& blob, std::function<void(bool)> done) {
@@ -123,6 +136,8 @@ nlohmann::json Store::stats() const {
   const auto& disk = disk_->stats();
   out["disk"] = true;
   out["disk_bytes"] = disk.bytes.load();
+  out["store_queue_bytes"] = unwritten_bytes_.load();
+  out["store_dropped_total"] = unwritten_dropped_;
   out["stored_total"] = disk.entries_written.load();
   out["evictions_total"] = disk.evictions.load();
   out["evicted_bytes_total"] = disk.evicted_bytes.load();

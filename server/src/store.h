@@ -1,6 +1,7 @@
 // The cache tiers together: memory on the io thread, disk on a small pool of threads, and what hosts share behind them.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
@@ -47,6 +48,8 @@ class Store {
   MemoryCache memory_;
   std::optional<DiskCache> disk_;
   std::unique_ptr<RemoteTier> remote_;
+  std::atomic<uint64_t> unwritten_bytes_{0};
+  uint64_t unwritten_dropped_ = 0;
   asio::thread_pool readers_, writers_;
   bool finished_ = false;
 };

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kChannelFd = 3;
 // A tuner that died so often without an answer is left alone for a while.
+constexpr size_t kMaxPending = 512u << 20;  // it reads little while it measures, and requests are up to 64 MiB long
 constexpr unsigned kManyDeaths = 3;
 constexpr std::chrono::seconds kRest{60};
 
@@ -52,7 +53,8 @@ Result<void> TunerProcess::start() {
   pid_ = *pid;
   ++metrics_.tuner_starts;
   log_.info("tuner_started", {{"tuner_pid", pid_}});
-  socket_ = std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_, FrameSocket::Options{});
+  socket_ = std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_,
+                                          FrameSocket::Options{.max_pending = kMaxPending});
   socket_->start({.frame = [this](const wire::Frame& frame) { on_frame(frame); },
                   .closed = [this](const CloseReason& reason) { on_closed(reason); }});
   return {};

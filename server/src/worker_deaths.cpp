@@ -12,7 +12,6 @@ namespace {
 // Exit code 77 of kiln-worker: an allocation failed.
 constexpr const char* kOutOfMemory = "exit code 77";
 constexpr std::chrono::seconds kMaxBackoff{60};
-constexpr std::chrono::seconds kStormWindow{60};
 
 void send_signal(int pidfd, int number) { ::syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0); }
 
@@ -75,6 +74,7 @@ void WorkerPool::finish_if_gone(Worker& worker) {
   outcome.kind = JobOutcome::kWorkerDied;
   outcome.out_of_memory = worker.exit_cause == kOutOfMemory;
   outcome.cause = worker.complaint.empty() ? worker.exit_cause : worker.complaint + " (" + worker.exit_cause + ")";
+  outcome.never_ran = worker.pid == 0;
   outcome.phases = std::move(worker.phases);
   bool had_job = worker.done != nullptr;
   if (had_job) record_death(worker);
@@ -94,24 +94,18 @@ void WorkerPool::record_death(const Worker& worker) {
                             {"cause", worker.exit_cause},
                             {"complaint", worker.complaint},
                             {"phase", worker.phase}});
-  auto now = std::chrono::steady_clock::now();
-  recent_deaths_.push_back(now);
-  while (recent_deaths_.front() + kStormWindow < now) recent_deaths_.pop_front();
-  if (recent_deaths_.size() <= config_.crash_storm) {
-    backoff_ = std::chrono::seconds(1);
-    return;
-  }
-  // Something is wrong beyond single requests. Hits go on; new workers wait, ever longer.
-  log_.warn("crash_storm", {{"deaths", recent_deaths_.size()}, {"backoff_s", backoff_.count()}});
-  blocked_until_ = now + backoff_;
-  backoff_ = std::min(backoff_ * 2, kMaxBackoff);
-  backoff_timer_.expires_at(blocked_until_);
+  const auto now = std::chrono::steady_clock::now();
+  const auto rest = storm_.died(now, config_.crash_storm);
+  if (rest.count() == 0) return;
+  // Something is wrong beyond single requests. Hits go on.
+  log_.warn("crash_storm", {{"deaths", storm_.deaths()}, {"backoff_s", rest.count()}});
+  backoff_timer_.expires_at(now + rest);
   backoff_timer_.async_wait([this](const boost::system::error_code& failed) {
     if (!failed) handlers_.slot_free();
   });
 }
 
-bool WorkerPool::backing_off() const { return std::chrono::steady_clock::now() < blocked_until_; }
+bool WorkerPool::backing_off() const { return storm_.rests(std::chrono::steady_clock::now()); }
 
 void WorkerPool::on_zygote_died(const std::string& reason) {
   log_.warn("zygote_died", {{"cause", reason}});
@@ -131,6 +125,7 @@ void WorkerPool::on_zygote_died(const std::string& reason) {
   for (auto& done : orphans) {
     JobOutcome outcome;
     outcome.cause = "the zygote died: " + reason;
+    outcome.never_ran = true;
     done(std::move(outcome));
   }
   handlers_.start_failed(reason);

@@ -101,6 +101,7 @@ WorkerPool::WorkerId WorkerPool::run(uint64_t job, std::string json, SharedBytes
     asio::post(io_, [done = std::move(done)] {
       JobOutcome outcome;
       outcome.cause = "no descriptors left for a worker's channel";
+      outcome.never_ran = true;
       done(std::move(outcome));
     });
     return 0;

@@ -6,13 +6,13 @@
 
 #include <sys/types.h>
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "config.h"
+#include "crash_storm.h"
 #include "frame_socket.h"
 #include "history.h"
 #include "log.h"
@@ -28,6 +28,7 @@ struct JobOutcome {
   Error failure;         // kFailed
   std::string cause;     // kWorkerDied: "signal 11"
   bool out_of_memory = false;
+  bool never_ran = false;  // kWorkerDied: there was no worker, or all ended with the zygote; the job is not to blame
   Phases phases;
 };
 
@@ -108,9 +109,7 @@ class WorkerPool {
   std::map<WorkerId, Worker> workers_;
   WorkerId next_id_ = 1;
   bool stopped_ = false;
-  std::deque<std::chrono::steady_clock::time_point> recent_deaths_;
-  std::chrono::steady_clock::time_point blocked_until_{};
-  std::chrono::seconds backoff_{1};
+  CrashStorm storm_;
 };
 
 }  // namespace kiln::server

@@ -69,6 +69,14 @@ TEST(Shipped, ADirectoryThatIsNotThereHasNone) {
   EXPECT_FALSE(shipped.find(softmax_key(16384)));
 }
 
+TEST(Shipped, AFileInADirectorysPlaceIsAnError) {
+  const ScratchDirectory directory;
+  write_text(directory.file("tuned"), "");
+  const auto shipped = Shipped::read(directory.file("tuned"));
+  ASSERT_FALSE(shipped);
+  EXPECT_THAT(shipped.error().message, HasSubstr("tuned: Not a directory"));
+}
+
 TEST(Shipped, WrongLinesAreSaidWithTheirPlace) {
   const ScratchDirectory directory;
   for (const auto& [rest, said] : {std::pair(R"("us":1,"measured_on":"a")", "a.jsonl:1: `config`"),

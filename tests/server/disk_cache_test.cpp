@@ -110,6 +110,43 @@ TEST_F(DiskCacheTest, ScanCountsWhatIsThere) {
   EXPECT_LE(cache.stats().bytes, 5 * entry(key_number(0)).size());
 }
 
+// A full disk at once after the start, when nothing is counted yet, costs a tenth of the entries and not all.
+TEST_F(DiskCacheTest, AFullDiskBeforeTheScanCostsFewEntries) {
+  for (int at = 0; at < 10; ++at) {
+    fs::remove_all(dir_ / "cache");
+    {
+      auto cache = make();
+      cache.open();
+      for (uint64_t i = 0; i < 50; ++i) ASSERT_TRUE(cache.store(key_number(i), entry(key_number(i))));
+    }
+    auto cache = make();
+    cache.open();
+    fs_.number = ENOSPC;
+    fs_.fail_at = fs_.calls + at;
+    cache.store(key_number(50), entry(key_number(50)));
+    fs_.fail_at = -1;
+    EXPECT_GE(entry_files(dir_ / "cache").size(), 43u) << "call " << at;
+  }
+}
+
+TEST_F(DiskCacheTest, AnEntryThatIsReplacedCountsOnce) {
+  auto cache = make();
+  cache.open();
+  cache.scan();
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(cache.store(key_number(1), entry(key_number(1)), true));
+  EXPECT_EQ(cache.stats().bytes, entry(key_number(1)).size());
+}
+
+TEST_F(DiskCacheTest, AScanThatIsStoppedCountsNothing) {
+  auto cache = make();
+  cache.open();
+  ASSERT_TRUE(cache.store(key_number(1), entry(key_number(1))));
+  const uint64_t before = cache.stats().bytes;
+  cache.stop_scan();
+  cache.scan();
+  EXPECT_EQ(cache.stats().bytes, before);
+}
+
 TEST_F(DiskCacheTest, SymbolicLinkIsNotFollowed) {
   auto cache = make();
   cache.open();

@@ -142,6 +142,23 @@ TEST_F(IsolationTest, ZygoteDeathIsSurvived) {
   EXPECT_TRUE(eventually([&] { return stats()["zygote_restarts_total"] == 1; }));
 }
 
+TEST_F(IsolationTest, ZygotesThatDieAreNotTheKernelsFault) {
+  start({"--workers", "1"});
+  std::jthread asker([&] {
+    const auto failed = connect()->compile(order("hang"));
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().code, ErrorCode::kResourceExhausted) << failed.error().message;
+    EXPECT_TRUE(failed.error().retryable);
+  });
+  for (int i = 1; i <= 2; ++i) {
+    ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1 && descendants(daemon_.pid()).size() == 2; }));
+    ::kill(descendants(daemon_.pid())[0], SIGKILL);
+    ASSERT_TRUE(eventually([&] { return stats()["zygote_restarts_total"] == i; }));
+  }
+  asker.join();
+  EXPECT_TRUE(stats()["poison"].empty());
+}
+
 TEST_F(IsolationTest, WorkersAreReplacedAfterTheirShare) {
   start({"--workers", "1", "--worker-jobs", "3"});
   auto daemon = connect();

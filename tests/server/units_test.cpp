@@ -1,6 +1,7 @@
 // The parts of the scheduler that need no process: queue, refusals, memory tier. Time is an argument.
 #include <gtest/gtest.h>
 
+#include "crash_storm.h"
 #include "history.h"
 #include "job_queue.h"
 #include "refusals.h"
@@ -101,6 +102,43 @@ TEST(JobQueue, NewcomersStarveNobody) {
   EXPECT_GE(turns[1], 19);
   EXPECT_GE(turns[2], 19);
   EXPECT_GE(turns[3], 19);
+}
+
+TEST(CrashStorm, RestsEverLongerUpToAMinute) {
+  CrashStorm storm;
+  CrashStorm::TimePoint now{};
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(storm.died(now, 3), 0s);
+  EXPECT_FALSE(storm.rests(now));
+  for (auto rest : {1s, 2s, 4s, 8s, 16s, 32s, 60s, 60s}) {
+    EXPECT_EQ(storm.died(now, 3), rest);
+    EXPECT_TRUE(storm.rests(now + rest - 1ms));
+    EXPECT_FALSE(storm.rests(now + rest));
+    now += 1s;
+  }
+  // A quiet minute ends it.
+  now += 61s;
+  EXPECT_EQ(storm.died(now, 3), 0s);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(storm.died(now, 3), 0s);
+  EXPECT_EQ(storm.died(now, 3), 1s);
+}
+
+// Behind a job that nobody takes, however many come and go.
+TEST(JobQueue, LeftJobsAreForgotten) {
+  JobQueue queue(60s);
+  const auto first = job(1, kNow);
+  queue.push(first);
+  std::vector<std::weak_ptr<Job>> left;
+  for (int i = 0; i < 5000; ++i) {
+    auto gone = job(static_cast<uint64_t>(1 + i % 3), i % 2 ? kNow : kLater);
+    left.push_back(gone);
+    queue.push(gone);
+    gone->state = Job::State::kGone;
+    queue.dropped(*gone);
+  }
+  EXPECT_LT(std::count_if(left.begin(), left.end(), [](const auto& each) { return !each.expired(); }), 1100);
+  EXPECT_EQ(queue.size(), 1u);
+  EXPECT_EQ(pop(queue), first);
+  EXPECT_EQ(pop(queue), nullptr);
 }
 
 TEST(JobQueue, LeftJobsAreSkipped) {

@@ -131,6 +131,22 @@ TEST_F(PathsTest, CacheDirectoryFollowsTheEnvironment) {
   ::unsetenv("XDG_CACHE_HOME");
 }
 
+TEST_F(PathsTest, HomesOfOtherMachinesAreNotUsed) {
+  const std::string uid = std::to_string(::geteuid());
+  auto remote = [](const std::string& path) { return path.find(".cache") != std::string::npos; };
+  const std::string home = ::getenv("HOME") ? ::getenv("HOME") : "";
+  ::setenv("HOME", at("home").c_str(), 1);
+  EXPECT_EQ(find_cache_dir().path, at("home/.cache/kiln"));
+  EXPECT_EQ(find_cache_dir().instead_of, "");
+  EXPECT_EQ(find_cache_dir(remote).path, "/var/tmp/kiln-" + uid);
+  EXPECT_EQ(find_cache_dir(remote).instead_of, at("home/.cache/kiln"));
+  const auto runtime = find_runtime_dir(remote);
+  EXPECT_TRUE(!runtime || !runtime->starts_with(at("home"))) << *runtime;
+  ::setenv("HOME", home.c_str(), 1);
+  EXPECT_FALSE(is_on_remote_file_system("/proc/self"));
+  EXPECT_FALSE(is_on_remote_file_system("/nonexistent/a/b"));
+}
+
 TEST_F(PathsTest, KilndByEnvironmentMustExist) {
   ::setenv("KILN_KILND", at("nothing").c_str(), 1);
   EXPECT_EQ(find_kilnd().error().code, ErrorCode::kUnavailable);

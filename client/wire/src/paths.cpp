@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -40,13 +42,15 @@ std::string first_executable(const std::vector<fs::path>& candidates) {
   return {};
 }
 
-std::vector<std::string> runtime_candidates() {
+std::vector<std::string> runtime_candidates(bool (*is_remote)(const std::string&)) {
   if (std::string chosen = environment("KILN_RUNTIME_DIR"); !chosen.empty()) return {chosen};
   std::vector<std::string> out;
   std::string uid = std::to_string(::geteuid());
   if (std::string xdg = environment("XDG_RUNTIME_DIR"); is_private(xdg)) out.push_back(xdg + "/kiln");
   if (is_private("/run/user/" + uid)) out.push_back("/run/user/" + uid + "/kiln");
-  if (std::string home = environment("HOME"); !home.empty()) out.push_back(home + "/.cache/kiln/run");
+  if (std::string home = environment("HOME"); !home.empty()) {
+    if (std::string run = home + "/.cache/kiln/run"; !is_remote(run)) out.push_back(run);
+  }
   out.push_back("/tmp/kiln-" + uid);
   return out;
 }
@@ -74,9 +78,9 @@ Result<UniqueFd> open_private_dir(const std::string& path) {
   return dir;
 }
 
-Result<std::string> find_runtime_dir() {
+Result<std::string> find_runtime_dir(bool (*is_remote)(const std::string&)) {
   Error last = error(ErrorCode::kUnavailable, "no directory for the daemon's socket");
-  for (const auto& candidate : runtime_candidates()) {
+  for (const auto& candidate : runtime_candidates(is_remote)) {
     auto dir = open_private_dir(candidate);
     if (dir) return candidate;
     last.message += "; " + dir.error().message;
@@ -84,11 +88,29 @@ Result<std::string> find_runtime_dir() {
   return last;
 }
 
-std::string default_cache_dir() {
-  if (std::string chosen = environment("KILN_CACHE_DIR"); !chosen.empty()) return chosen;
-  if (std::string xdg = environment("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/kiln";
-  if (std::string home = environment("HOME"); !home.empty()) return home + "/.cache/kiln";
-  return {};
+bool is_on_remote_file_system(const std::string& path) {
+  // statfs(2), linux/magic.h; GPFS and BeeGFS by their own sources.
+  constexpr uint32_t kRemote[] = {0x6969,     0x517b,     0xff534d42, 0xfe534d42, 0x0bd00bd0, 0x47504653,
+                                  0x19830326, 0x00c36400, 0x5346414f, 0x01021997, 0x65735546};
+  std::error_code ignored;
+  struct statfs info{};
+  for (fs::path at = fs::absolute(path, ignored);; at = at.parent_path()) {
+    if (::statfs(at.c_str(), &info) == 0) break;
+    if (!at.has_relative_path()) return false;
+  }
+  return std::ranges::find(kRemote, static_cast<uint32_t>(info.f_type)) != std::end(kRemote);
+}
+
+CacheDir find_cache_dir(bool (*is_remote)(const std::string&)) {
+  if (std::string chosen = environment("KILN_CACHE_DIR"); !chosen.empty()) return {chosen, {}};
+  std::string path;
+  if (std::string xdg = environment("XDG_CACHE_HOME"); !xdg.empty()) {
+    path = xdg + "/kiln";
+  } else if (std::string home = environment("HOME"); !home.empty()) {
+    path = home + "/.cache/kiln";
+  }
+  if (path.empty() || !is_remote(path)) return {path, {}};
+  return {"/var/tmp/kiln-" + std::to_string(::geteuid()), path};
 }
 
 std::string self_path() {

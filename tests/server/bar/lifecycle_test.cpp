@@ -150,12 +150,17 @@ TEST_F(BarLifecycle, Statement24WhateverIsInTheSocketsPlace) {
   fs::create_symlink("/nonexistent", socket_path());
   serves();
   // Under a live daemon: another one never takes the place, and the daemon notices that it cannot be reached.
-  for (const char* what : {"removed", "file", "directory"}) {
+  for (const char* what : {"moved", "removed", "file", "directory"}) {
     daemon_.kill_now();
     start({"--self-check", "0.05"});
     DaemonProcess second;
     EXPECT_TRUE(second.start(runtime(), daemon_arguments()).starts_with("another ")) << what;
     EXPECT_EQ(second.wait(), 0);
+    if (what == std::string("moved")) {
+      fs::rename(runtime(), runtime() + ".moved");
+      EXPECT_EQ(daemon_.wait(), 0) << what;
+      continue;
+    }
     fs::remove(socket_path());
     if (what == std::string("file")) std::ofstream(socket_path()) << "x";
     if (what == std::string("directory")) fs::create_directory(socket_path());

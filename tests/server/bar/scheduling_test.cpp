@@ -200,6 +200,7 @@ TEST_F(BarScheduling, Statement14AFullQueueRefusesAtOnceAndServesHits) {
     EXPECT_LT(grown, 4 << 20);
   }
   judge_time("ms until a full queue refuses", percentile(refused, 1), 10);
+  judge_time("us for a hit while the queue is full", percentile(full, 0.5), 2 * percentile(idle, 0.5));
   figure(14,
          "%d jobs queued: refusal p50 %.2f ms, max %.2f ms; hits p50 %.0f us against %.0f us idle; memory +%d KiB over "
          "500 refusals",
@@ -231,6 +232,17 @@ TEST_F(BarScheduling, Statement14QueuedBytesAreBounded) {
   ASSERT_TRUE(eventually([&] { return refused == 2; })) << refused;
   EXPECT_LE(stats()["queue_bytes"], 256 << 20);
   stop.request_stop();
+  threads.clear();
+  // Nor do those that left the queue keep what they asked for.
+  auto daemon = connect();
+  for (int i = 0; i < 12; ++i) {
+    RequestBytes request = order("bytes", 8, "late" + std::to_string(i));
+    request.debug = debug;
+    EXPECT_EQ(daemon->compile(request, {.deadline_ms = 1}).error().code, ErrorCode::kDeadlineExceeded);
+  }
+  if (!kSanitized) {
+    EXPECT_LT(stats()["rss_bytes"], 256 << 20);
+  }
   figure(14, "six queued requests of 60 MiB: 4 kept, %d refused; resident %d MiB", refused.load(),
          static_cast<int>(stats()["rss_bytes"].get<int64_t>() >> 20));
 }

@@ -69,7 +69,7 @@ class Connection {
   Result<Artifact> get(const RequestKey& key);  // kNotFound on a miss
   std::vector<Result<Artifact>> get_many(std::span<const RequestKey> keys);
   Result<Artifact> compile(const RequestBytes& request, const CompileOptions& options = {});
-  // get, and compile on a miss.
+  // get, and compile on a miss; the deadline and the stop token hold for both.
   Result<Artifact> fetch(const RequestBytes& request, const CompileOptions& options = {});
 
   // The best config known of a kernel for a shape. The request has the caller's constexprs, and of the others any
@@ -90,6 +90,8 @@ class Connection {
  private:
   struct State;
   explicit Connection(std::unique_ptr<State> state);
+  Result<Artifact> get(const RequestKey& key, const std::stop_token& cancel,
+                       std::chrono::steady_clock::time_point deadline);
   std::unique_ptr<State> state_;
 };
 

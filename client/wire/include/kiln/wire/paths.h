@@ -13,11 +13,21 @@ namespace kiln::wire {
 // The major protocol version is part of the name, so that generations that do not understand each other coexist.
 inline constexpr const char* kSocketName = "kilnd.v1.sock";
 
-// $KILN_RUNTIME_DIR, else $XDG_RUNTIME_DIR/kiln, /run/user/<uid>/kiln, ~/.cache/kiln/run, /tmp/kiln-<uid>: the first
-// that can be opened by open_private_dir.
-Result<std::string> find_runtime_dir();
-// $KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else ~/.cache/kiln; empty when there is no home.
-std::string default_cache_dir();
+// The directory is on a file system of other machines (NFS, SMB, Lustre, GPFS, BeeGFS, Ceph, AFS, 9P) or of a process
+// (FUSE): locks may be slow, or hold on one machine only. Of one that does not exist its nearest parent counts.
+bool is_on_remote_file_system(const std::string& path);
+
+// $KILN_RUNTIME_DIR, else $XDG_RUNTIME_DIR/kiln, /run/user/<uid>/kiln, ~/.cache/kiln/run if that is not remote (a
+// socket serves one machine), /tmp/kiln-<uid>: the first that can be opened by open_private_dir.
+Result<std::string> find_runtime_dir(bool (*is_remote)(const std::string&) = is_on_remote_file_system);
+struct CacheDir {
+  std::string path;
+  std::string instead_of;  // the directory in the user's home, where that is remote
+};
+// $KILN_CACHE_DIR, wherever it is; else $XDG_CACHE_HOME/kiln or ~/.cache/kiln, or /var/tmp/kiln-<uid> where that is
+// remote; empty when there is no home.
+CacheDir find_cache_dir(bool (*is_remote)(const std::string&) = is_on_remote_file_system);
+inline std::string default_cache_dir() { return find_cache_dir().path; }
 
 // Opens a directory, creating it with its parents where missing, and checks that it is ours alone: a real directory,
 // owned by the effective user, mode 0700.
