@@ -39,13 +39,16 @@ void add_rows(std::vector<Entry>& list) {
   add_floats(list, KILN_LIBRARY(cumsum_rows));
   add_floats(list, KILN_LIBRARY(layer_norm));
   add_floats(list, KILN_LIBRARY(layer_norm_backward));
+  add_floats(list, KILN_LIBRARY(layer_norm_narrow));
   add_floats(list, KILN_LIBRARY(log_softmax));
   add_floats(list, KILN_LIBRARY(residual_layer_norm));
   add_floats(list, KILN_LIBRARY(residual_rms_norm));
   add_floats(list, KILN_LIBRARY(rms_norm));
+  add_floats(list, KILN_LIBRARY(rms_norm_narrow));
   add_floats(list, KILN_LIBRARY(row_sum));
   add_floats(list, KILN_LIBRARY(softmax));
   add_floats(list, KILN_LIBRARY(softmax_long));
+  add_floats(list, KILN_LIBRARY(softmax_narrow));
   add_floats(list, KILN_LIBRARY(sort_rows));
   add_floats(list, KILN_LIBRARY(topk));
 }

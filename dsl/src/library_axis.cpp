@@ -15,9 +15,12 @@ namespace {
 // A float tile, the axis that a function runs along, and the lanes that count.
 class Axis {
  public:
-  Axis(const Value& x, int64_t axis, const Value& mask) : x_(x), axis_(axis), mask_(mask) {}
+  Axis(const Value& x, int64_t axis, const Value& mask, Accuracy accuracy)
+      : x_(x), axis_(axis), mask_(mask), accuracy_(accuracy) {}
 
   int at() const { return static_cast<int>(axis_); }
+  // As accurate as the type of the result can tell.
+  Value exponential(const Value& x) const { return exp(x, accuracy_); }
   // What a reduction along the axis gave, for arithmetic with the tile.
   Value back(const Value& reduced) const { return x_.rank() == 1 ? reduced : expand_dims(reduced, at()); }
   // The tile, or one of its shape, with 0 in the lanes that do not count.
@@ -39,6 +42,7 @@ class Axis {
   Value x_;
   int64_t axis_;
   Value mask_;
+  Accuracy accuracy_;
 };
 
 // Computes in floats of 32 bits or more, along an axis; the result is rounded to the type of x, ints give f32.
@@ -54,7 +58,8 @@ Value along(const Operand& x, int axis, const Operand& mask, const std::string& 
     if (!lanes.valid()) return {};
   }
   if (is_int(value.element())) value = cast(value, f32_t);
-  return in_f32(value, [&](Value v) { return compute(v, Axis(v, *at, lanes)); });
+  const Accuracy accuracy = info(value.element()).bits < 32 ? Accuracy::kFast : Accuracy::kFull;
+  return in_f32(value, [&](Value v) { return compute(v, Axis(v, *at, lanes, accuracy)); });
 }
 
 Value mean_of(const Value& v, const Axis& axis) { return axis.total(v) / axis.count(); }
@@ -78,7 +83,7 @@ Value finite_max(const Value& v, const Axis& axis) {
 
 Value softmax(Operand x, int axis) {
   return along(x, axis, {}, "softmax", [](Value v, const Axis& a) {
-    const Value e = exp(v - a.back(reduce_max(v, a.at())));
+    const Value e = a.exponential(v - a.back(reduce_max(v, a.at())));
     return e * a.back(1 / sum(e, a.at()));
   });
 }
@@ -86,14 +91,14 @@ Value softmax(Operand x, int axis) {
 Value log_softmax(Operand x, int axis) {
   return along(x, axis, {}, "log_softmax", [](Value v, const Axis& a) {
     const Value distance = v - a.back(reduce_max(v, a.at()));
-    return distance - a.back(log(sum(exp(distance), a.at())));
+    return distance - a.back(log(sum(a.exponential(distance), a.at())));
   });
 }
 
 Value logsumexp(Operand x, int axis) {
   return along(x, axis, {}, "logsumexp", [](Value v, const Axis& a) {
     const Value top = finite_max(v, a);
-    return top + log(sum(exp(v - a.back(top)), a.at()));
+    return top + log(sum(a.exponential(v - a.back(top)), a.at()));
   });
 }
 

@@ -222,6 +222,30 @@ TEST(Nvidia, CodeIsTheSameWhereverItIsMade) {
   }
 }
 
+// Taken out first, each half of a word would cost an instruction more.
+TEST(Nvidia, HalvesOfWordsBecomeF32ByOneInstruction) {
+  const auto kernel = dsl::parse(R"(kernel widen(%x: ptr<bf16> readonly, %y: ptr<f32>) {
+  %i = arange {start = 0, end = 256} : tile<[256], i32>
+  %b = splat %x {shape = [256]} : tile<[256], ptr<bf16>>
+  %p = addptr %b, %i : tile<[256], ptr<bf16>>
+  %v = load %p : tile<[256], bf16>
+  %f = cast %v {to = f32} : tile<[256], f32>
+  %o = splat %y {shape = [256]} : tile<[256], ptr<f32>>
+  %q = addptr %o, %i : tile<[256], ptr<f32>>
+  store %q, %f
+}
+)",
+                                 "widen.kiln");
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  const dsl::Facts aligned = {dsl::ParamFact::kAlign16, dsl::ParamFact::kAlign16};
+  const auto artifact = compile(*kernel, {{"num_warps", 1}}, aligned, "cuda:sm_80", "ptx");
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  const std::string ptx = text_of(*artifact);
+  EXPECT_EQ(count(ptx, "ld.global.v4.b32"), 1u) << ptx;
+  EXPECT_EQ(count(ptx, ", -65536;"), 4u) << ptx;
+  EXPECT_EQ(count(ptx, "cvt.u32.u16"), 0u) << ptx;
+}
+
 TEST(Nvidia, NamesTheTileOfASortThatDoesNotFit) {
   const auto sort = compile(example("sort_rows"), {{"BLOCK", 65536}}, {}, "cuda:sm_80", "ptx");
   ASSERT_FALSE(sort.ok());

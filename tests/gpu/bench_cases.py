@@ -74,6 +74,11 @@ def row_configs(block, **more):
     return configs + [dict(configs[0], num_warps=w) for w in (1, 2, 4, 8, 16, 32) if 2 <= block / (32 * w) <= 64]
 
 
+def narrow_configs(block):
+    """Several whole rows in one program."""
+    return with_warps(grid_of(ROWS=[2, 4, 8, 16], BLOCK=[block]), 1, 2, 4)
+
+
 # ------------------------------------------------------------------------------------------------ products
 def product_configs(m, n, k, type):
     if m <= 16 or type == "f32":
@@ -366,23 +371,30 @@ def rows(kernel, r, c, type, arguments, eager, exact, traffic=2, triton=None, ou
             peers["triton"] = triton(x)
         return Inputs(arguments(x, y), y, peers, lambda: exact(x))
 
-    configs = configs or row_configs(power_of_two(c))
+    is_narrow = kernel.endswith("_narrow")
+    configs = configs or (narrow_configs if is_narrow else row_configs)(power_of_two(c))
     size = DTYPES[type].itemsize
     return Row("rows", f"{kernel} {r}x{c}", kernel, type, configs, make, traffic * size * r * c, "TB/s",
                BOUNDS[type] if bound is None else bound)
+
+
+def narrow(kernel, c):
+    """Several rows at once where one keeps a warp busy for less time than it waits."""
+    return kernel + "_narrow" if c <= 512 else kernel
 
 
 def softmax(r, c, type="bf16"):
     # Longer rows do not fit into a block's registers.
     is_long = c > 32768
     configs = with_warps(grid_of(BLOCK=[4096, 8192, 16384]), 8, 16, 32) if is_long else None
-    return rows("softmax_long" if is_long else "softmax", r, c, type, lambda x, y: [x, y, r, c, c], lambda x: F.softmax(x, -1),
+    name = "softmax_long" if is_long else narrow("softmax", c)
+    return rows(name, r, c, type, lambda x, y: [x, y, r, c, c], lambda x: F.softmax(x, -1),
                 lambda x: F.softmax(x.double(), -1), triton=triton_peers.softmax, configs=configs)
 
 
 def layer_norm(r, c, type="bf16"):
     w, b = normal(c, type=type), normal(c, type=type)
-    return rows("layer_norm", r, c, type, lambda x, y: [x, w, b, y, r, c, c, 1e-5],
+    return rows(narrow("layer_norm", c), r, c, type, lambda x, y: [x, w, b, y, r, c, c, 1e-5],
                 lambda x: F.layer_norm(x, (c,), w, b, 1e-5),
                 lambda x: F.layer_norm(x.double(), (c,), w.double(), b.double(), 1e-5),
                 triton=lambda x: triton_peers.layer_norm(x, w, b))
@@ -390,7 +402,7 @@ def layer_norm(r, c, type="bf16"):
 
 def rms_norm(r, c, type="bf16"):
     w = normal(c, type=type)
-    return rows("rms_norm", r, c, type, lambda x, y: [x, w, y, r, c, c, 1e-5], lambda x: F.rms_norm(x, (c,), w, 1e-5),
+    return rows(narrow("rms_norm", c), r, c, type, lambda x, y: [x, w, y, r, c, c, 1e-5], lambda x: F.rms_norm(x, (c,), w, 1e-5),
                 lambda x: F.rms_norm(x.double(), (c,), w.double(), 1e-5))
 
 

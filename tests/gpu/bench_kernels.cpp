@@ -108,10 +108,13 @@ void add_floats(Table& table, const std::string& type) {
   add(table, "rotary<" + type, kernels::rotary<T>);
   add(table, "softmax<" + type, kernels::softmax<T>);
   add(table, "softmax_long<" + type, kernels::softmax_long<T>);
+  add(table, "softmax_narrow<" + type, kernels::softmax_narrow<T>);
   add(table, "log_softmax<" + type, kernels::log_softmax<T>);
   add(table, "cross_entropy<" + type, kernels::cross_entropy<T>);
   add(table, "layer_norm<" + type, kernels::layer_norm<T>);
+  add(table, "layer_norm_narrow<" + type, kernels::layer_norm_narrow<T>);
   add(table, "rms_norm<" + type, kernels::rms_norm<T>);
+  add(table, "rms_norm_narrow<" + type, kernels::rms_norm_narrow<T>);
   add(table, "row_sum<" + type, kernels::row_sum<T>);
   add(table, "column_sum<" + type, kernels::column_sum<T>);
   add(table, "cumsum_rows<" + type, kernels::cumsum_rows<T>);

@@ -37,6 +37,11 @@ void check_softmax(const Rows& shape, Run run) {
     run(kernels::softmax<T>().ir(), dsl::ConstexprValues{{"BLOCK", std::max(shape.cols, shape.block)}}, arguments,
         [&](const Arguments& out) { expect_close<T>(out[1], expected); });
   }
+  if (shape.cols <= 1024) {
+    run(kernels::softmax_narrow<T>().ir(),
+        dsl::ConstexprValues{{"ROWS", 2}, {"BLOCK", std::max(shape.cols, shape.block)}}, arguments,
+        [&](const Arguments& out) { expect_close<T>(out[1], expected); });
+  }
   run(kernels::softmax_long<T>().ir(), dsl::ConstexprValues{{"BLOCK", shape.block}}, arguments,
       [&](const Arguments& out) { expect_close<T>(out[1], expected); });
   run(kernels::log_softmax<T>().ir(), dsl::ConstexprValues{{"BLOCK", shape.block}}, arguments,

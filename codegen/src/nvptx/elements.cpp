@@ -43,8 +43,26 @@ Value* from_f32_with_f8(Builder& b, ElementType to, Value* x, bool saturate) {
   return dsl::info(to).bits == 8 ? f32_to_f8(b, to, x, saturate) : from_f32(b, to, x, saturate);
 }
 
+// One instruction brings either half of a word to where an f32 has it; left alone, the backend takes the half out
+// first.
+Value* bf16_to_f32(Builder& b, Value* x) {
+  auto* half = llvm::dyn_cast<llvm::ExtractElementInst>(x);
+  auto* index = half ? llvm::dyn_cast<llvm::ConstantInt>(half->getIndexOperand()) : nullptr;
+  const unsigned count = half ? llvm::cast<llvm::FixedVectorType>(half->getVectorOperandType())->getNumElements() : 0;
+  if (!index || count % 2 != 0) return nullptr;
+  const uint64_t at = index->getZExtValue();
+  Value* words = b.CreateBitCast(half->getVectorOperand(), llvm::FixedVectorType::get(b.getInt32Ty(), count / 2));
+  Value* word = b.CreateExtractElement(words, at / 2);
+  Value* bits = at % 2 == 0 ? b.CreateShl(word, 16) : b.CreateAnd(word, b.getInt32(0xffff0000));
+  return b.CreateBitCast(bits, b.getFloatTy());
+}
+
+Value* to_f32(Builder& b, ElementType from, Value* x) {
+  return from == ElementType::kBF16 ? bf16_to_f32(b, x) : nullptr;
+}
+
 Value* to_f32_with_f8(Builder& b, ElementType from, Value* x) {
-  return dsl::info(from).bits == 8 ? f8_to_f32(b, from, x) : nullptr;
+  return dsl::info(from).bits == 8 ? f8_to_f32(b, from, x) : to_f32(b, from, x);
 }
 
 }  // namespace
@@ -90,7 +108,7 @@ Value* emit_multiply_high(Builder& b, bool is_signed, Value* x, Value* y) {
 bool is_f8_conversion(llvm::StringRef text) { return text == kToE4M3 || text == kToE5M2; }
 
 SmallFloatInstructions small_float_instructions(int capability) {
-  if (capability < 89) return {from_f32, nullptr};
+  if (capability < 89) return {from_f32, to_f32};
   return {from_f32_with_f8, to_f32_with_f8};
 }
 

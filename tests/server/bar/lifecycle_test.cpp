@@ -1,4 +1,5 @@
 // Statements 22 to 28: starting, leaving, replacing, doing without.
+#include <seccomp.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -28,6 +29,21 @@ class BarLifecycle : public Bar {
     out.autostart = true;
     out.daemon_args = {"--cache-dir", cache(), "--workers", "2", "--idle-timeout", idle};
     return out;
+  }
+  // Compiles that come out right where the client must have its daemon as a child.
+  static int right_by_a_child(ConnectOptions options, int compiles) {
+    options.allow_pipe = true;
+    auto child = Connection::open(options);
+    if (!child) {
+      ADD_FAILURE() << child.error().message;
+      return 0;
+    }
+    int right = 0;
+    for (int i = 0; i < compiles; ++i) {
+      const std::string salt = std::to_string(i);
+      right += judge((*child)->fetch(order("bytes", 100, salt)), salt, 100) == Answer::kRight;
+    }
+    return right;
   }
   std::string socket_path() const { return runtime() + "/" + wire::kSocketName; }
   void write_config(const std::string& text) const { std::ofstream(temp_ / "kilnd.toml") << text; }
@@ -302,19 +318,49 @@ TEST_F(BarLifecycle, Statement26ReloadChangesLimitsAndDropsNobody) {
          "changes nothing");
 }
 
+TEST_F(BarLifecycle, Statement27WhereNothingCanBeWritten) {
+  const int compiles = count(20, 200);
+  std::ofstream(temp_ / "file") << "a directory cannot be made below";
+  ConnectOptions nowhere = autostart();
+  nowhere.runtime_dir = temp_ / "file/run";
+  nowhere.daemon_args = {"--cache-dir", temp_ / "file/cache", "--workers", "2"};
+  const int right = right_by_a_child(nowhere, compiles);
+  EXPECT_EQ(right, compiles);
+  ConnectOptions strict = nowhere;
+  strict.allow_pipe = false;
+  auto refused = Connection::open(strict);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(refused.error().message.find(nowhere.runtime_dir), std::string::npos) << refused.error().message;
+  figure(27, "%d of %d compiles right where no directory can be made", right, compiles);
+}
+
+// As a container may have it.
+void forbid_sockets() {
+  scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+  if (!filter || seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 0) != 0 ||
+      seccomp_load(filter) != 0) {
+    ::_exit(100);
+  }
+  seccomp_release(filter);
+}
+
+TEST_F(BarLifecycle, Statement27WhereSocketsAreForbidden) {
+  const int compiles = count(20, 200);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    forbid_sockets();
+    ::_exit(right_by_a_child(autostart(), compiles) == compiles ? 0 : 1);
+  }
+  EXPECT_EQ(wire::exit_text(wire::wait_for_exit(pid, kPatience).value()), "exit code 0");
+  figure(27, "%d of %d compiles right where a filter forbids sockets", compiles, compiles);
+}
+
 TEST_F(BarLifecycle, Statement27WithoutADaemonAChildCompilesAndFailuresAreCheap) {
   const int compiles = count(100, 1000);
   fs::create_directories(socket_path());  // no daemon can listen here
   ::chmod(runtime().c_str(), 0700);
-  ConnectOptions boxed = autostart();
-  boxed.allow_pipe = true;
-  auto child = Connection::open(boxed);
-  ASSERT_TRUE(child) << child.error().message;
-  int right = 0;
-  for (int i = 0; i < compiles; ++i) {
-    const std::string salt = std::to_string(i);
-    right += judge((*child)->fetch(order("bytes", 100, salt)), salt, 100) == Answer::kRight;
-  }
+  const int right = right_by_a_child(autostart(), compiles);
   EXPECT_EQ(right, compiles);
   fs::remove_all(socket_path());
   // A daemon that goes and cannot be started again.

@@ -94,18 +94,24 @@ TEST_F(BarScheduling, Statement12WithFinishLateACompileThatIsNearlyDoneIsKept) {
   for (int i = 0; i < 30; ++i) ASSERT_TRUE(daemon->compile(order("sleep", 300, "usual" + std::to_string(i))));
   const double usual = stats()["average_compile_ms"];
   ASSERT_GT(usual, 200);
-  auto leave_after = [&](const char* what, uint64_t number, const std::string& salt, double ms) {
-    EXPECT_FALSE(daemon->compile(order(what, number, salt), {.deadline_ms = static_cast<uint32_t>(ms)}));
+  auto left_after = [&](const char* what, uint64_t number, const std::string& salt, double ms) {
+    return !daemon->compile(order(what, number, salt), {.deadline_ms = static_cast<uint32_t>(ms)});
   };
-  leave_after("sleep", 10'000, "early", usual / 10);
+  EXPECT_TRUE(left_after("sleep", 10'000, "early", usual / 10));
   EXPECT_EQ(figure_of("finished_late_total"), 0);
-  leave_after("sleep", static_cast<uint64_t>(1.2 * usual), "late", usual);
-  ASSERT_TRUE(eventually([&] { return figure_of("jobs") == 0; }));
+  // On a busy machine the compile may end before its deadline is seen to have passed.
+  const auto slow = static_cast<uint64_t>(1.5 * usual);
+  std::string late;
+  for (int attempt = 0; attempt < 20 && figure_of("finished_late_total") == 0; ++attempt) {
+    late = "late" + std::to_string(attempt);
+    left_after("sleep", slow, late, usual);
+    ASSERT_TRUE(eventually([&] { return figure_of("jobs") == 0; }));
+  }
   EXPECT_EQ(figure_of("finished_late_total"), 1);
-  auto kept = daemon->compile(order("sleep", static_cast<uint64_t>(1.2 * usual), "late"));
+  auto kept = daemon->compile(order("sleep", slow, late));
   ASSERT_TRUE(kept) << kept.error().message;
   EXPECT_EQ(kept->metadata["served_from"], "memory");
-  leave_after("hang", 0, "hangs", usual);
+  EXPECT_TRUE(left_after("hang", 0, "hangs", usual));
   ASSERT_TRUE(eventually([&] { return figure_of("jobs") == 0; })) << "a compile that hangs goes on without anybody";
   EXPECT_EQ(figure_of("finished_late_total"), 2);
   figure(12, "--finish-late: a compile left after the average time was finished and is a hit; one that hangs is ended");
@@ -293,6 +299,30 @@ TEST_F(BarScheduling, Statement16AFloodDelaysOthersByAJobOrTwo) {
   judge_time("ms that another client waits (p99)", percentile(waits, 0.99), 2 * kJobMs);
   figure(16, "one client floods %d jobs of %d ms: another waits p50 %.1f ms, p99 %.1f ms", jobs, kJobMs,
          percentile(waits, 0.5), percentile(waits, 0.99));
+}
+
+TEST_F(BarScheduling, Statement16AConnectionsRequestsAreLimited) {
+  start({"--workers", "1"});
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  flood(peers, 250, "hang", 0, "");
+  RawPeer& full = *peers.front();
+  RequestBytes more = order("bytes", 9, "more");
+  const uint32_t size = static_cast<uint32_t>(more.canonical.size());
+  constexpr uint64_t kLimit = 256;
+  for (uint64_t id = 251; id <= kLimit + 1; ++id) {
+    full.send(
+        {.type = wire::Type::kCompile, .request_id = id, .body = {std::as_bytes(std::span(&size, 1)), more.canonical}});
+  }
+  auto answer = full.read();
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->id(), kLimit + 1);
+  const Error refused = wire::parse_error(answer->json);
+  EXPECT_EQ(refused.code, ErrorCode::kResourceExhausted);
+  EXPECT_GT(refused.retry_after_ms, 0u);
+  EXPECT_EQ(figure_of("waiters"), static_cast<int>(kLimit));
+  EXPECT_EQ(stats()["rejected_total"]["in_flight"], 1);
+  EXPECT_TRUE(connect()->ping()) << "others are not concerned";
+  figure(16, "request %d in flight of a connection: refused at once", static_cast<int>(kLimit) + 1);
 }
 
 TEST_F(BarScheduling, Statement16AUsersRequestsAreLimited) {

@@ -314,7 +314,8 @@ TEST_F(BarSpeed, Statement36ACrashOfTheDaemonNamesItsCompiles) {
   waiting.join();
   std::ifstream file(runtime() + "/kilnd.crash");
   const std::string report((std::istreambuf_iterator<char>(file)), {});
-  for (const std::string& part : {std::string("signal 11"), "build-id " + build, "in flight: " + key}) {
+  for (const std::string& part : {std::string("signal 11"), "kilnd " KILN_VERSION ", build-id " + build,
+                                  "in flight: " + key, "kiln reproduce " + key}) {
     EXPECT_NE(report.find(part), std::string::npos) << part << "\nnot in\n" << report;
   }
 }

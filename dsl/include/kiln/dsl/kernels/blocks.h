@@ -15,6 +15,23 @@ inline Value load_f32(const Tile& array, std::vector<Operand> offsets, Shape blo
   return cast(array.load(std::move(offsets), std::move(block), options, loc), f32_t);
 }
 
+// Of functions whose argument or result is a T in memory: a type of fewer bits than f32 hides what the target's
+// approximation loses.
+template <class T>
+inline constexpr Accuracy kAccuracy = sizeof(T) < sizeof(float) ? Accuracy::kFast : Accuracy::kFull;
+
+// What the rows of a tile, its last axis, add up to, in a form for arithmetic with that tile.
+inline Value row_sums(const Value& v) {
+  const int axis = v.rank() - 1;
+  const Value total = sum(v, axis);
+  return axis == 0 ? total : expand_dims(total, axis);
+}
+
+// Of kernels that take ROWS rows at once.
+inline std::vector<SpaceAxis> narrow_space() {
+  return {{"ROWS", {1, 2, 4, 8, 16}}, {"BLOCK", {32, 64, 128, 256, 512, 1024}}, {"num_warps", {1, 2, 4}}};
+}
+
 // Row `row` of an array whose rows are `stride` elements apart.
 inline Tile row_of(const Value& base, const Value& row, Operand stride, Operand cols) {
   return tile(base + cast(row, i64_t) * std::move(stride), {std::move(cols)});

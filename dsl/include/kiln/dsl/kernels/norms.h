@@ -5,18 +5,20 @@
 
 namespace kiln::dsl::lang::kernels {
 
-// A row less its mean, of no meaning beyond its end, and 1/sqrt(variance + eps). The mean of a row far from zero is
-// rounded; the mean of the distances from it says by how much, and corrects both.
+// What makes a row, or several, one of mean 0 and variance 1. The mean of a row far from zero is rounded; the mean of
+// the distances from it, `drift`, says by how much, and corrects both. Beyond the end of a row nothing has a meaning.
 struct Centred {
-  Value distance, scale;
+  Value rough, drift, scale;  // the distances; 1/sqrt(variance + eps)
+
+  Value normal() const { return fma(rough, scale, -drift * scale); }
 };
 inline Centred centre(const Value& v, const Value& inside, const Value& count, const Value& eps) {
   const Value share = 1 / count;  // before anything of the row is there
-  const Value mean = sum(v, 0) * share;
+  const Value mean = row_sums(v) * share;
   const Value rough = where(inside, v - mean, 0);
-  const Value drift = sum(rough, 0) * share;
-  const Value variance = sum(rough * rough, 0) * share - drift * drift;
-  return {rough - drift, rsqrt(variance + eps)};
+  const Value drift = row_sums(rough) * share;
+  const Value variance = row_sums(rough * rough) * share - drift * drift;
+  return {rough, drift, rsqrt(variance + eps)};
 }
 
 // y[r, :] = (x[r, :] - mean) / sqrt(variance + eps) · weight + bias
@@ -30,10 +32,10 @@ const auto& layer_norm() {
                const Value row = program_id(0);
                const Value inside = arange(0, BLOCK) < cols;
                const Value v = load_f32(row_of(x, row, stride, cols), {0}, {BLOCK});
-               const auto [distance, scale] = centre(v, inside, cast(cols, f32_t), eps);
+               const Value normal = centre(v, inside, cast(cols, f32_t), eps).normal();
                const Value w = load_f32(tile(weight, {cols}), {0}, {BLOCK});
                const Value b = load_f32(tile(bias, {cols}), {0}, {BLOCK});
-               row_of(y, row, stride, cols).store({0}, cast(distance * scale * w + b, element_v<T>));
+               row_of(y, row, stride, cols).store({0}, cast(fma(normal, w, b), element_v<T>));
              })
           .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}, {"num_warps", {1, 2, 4, 8, 16}}})
           .where("le(cols, BLOCK)")
@@ -41,6 +43,32 @@ const auto& layer_norm() {
           .array("weight", "cols")
           .array("bias", "cols")
           .array("y", "rows*stride");
+  return def;
+}
+
+// The same for narrow rows, ROWS at once.
+template <class T = f32>
+const auto& layer_norm_narrow() {
+  static const auto def =
+      kernel("layer_norm_narrow", {"x", "weight", "bias", "y", "rows", "cols", "stride", "eps", "ROWS=4", "BLOCK=256"},
+             [](Ptr<const T> x, Ptr<const T> weight, Ptr<const T> bias, Ptr<T> y, i32 rows, i32 cols, i32 stride,
+                f32 eps, Const ROWS, Const BLOCK) {
+               grid(cdiv(rows, ROWS));
+               const Value first = program_id(0) * ROWS;
+               const Value inside = expand_dims(arange(0, BLOCK) < cols, 0);
+               const Value v = load_f32(tile(x, {rows, cols}, {stride, 1}), {first, 0}, {ROWS, BLOCK});
+               const Value normal = centre(v, inside, cast(cols, f32_t), eps).normal();
+               const Value w = expand_dims(load_f32(tile(weight, {cols}), {0}, {BLOCK}), 0);
+               const Value b = expand_dims(load_f32(tile(bias, {cols}), {0}, {BLOCK}), 0);
+               tile(y, {rows, cols}, {stride, 1}).store({first, 0}, cast(fma(normal, w, b), element_v<T>));
+             })
+          .space(narrow_space())
+          .where("le(cols, BLOCK)")
+          .array("x", "rows*stride")
+          .array("weight", "cols")
+          .array("bias", "cols")
+          .array("y", "rows*stride")
+          .defaults("cuda", {{"ROWS", 16}, {"num_warps", 4}});
   return def;
 }
 
@@ -62,11 +90,11 @@ const auto& layer_norm_backward() {
                for (Value row : range(first, min(first + ROWS, rows))) {
                  const Value v = load_f32(row_of(x, row, cols, cols), {0}, {BLOCK});
                  const Value slope = load_f32(row_of(dy, row, cols, cols), {0}, {BLOCK});
-                 const auto [distance, scale] = centre(v, inside, count, eps);
-                 const Value normal = distance * scale;
+                 const Centred centred = centre(v, inside, count, eps);
+                 const Value normal = centred.normal();
                  const Value inner = slope * w;
                  const Value mean = sum(inner, 0) / count, along = sum(inner * normal, 0) / count;
-                 const Value out = (inner - mean - normal * along) * scale;
+                 const Value out = (inner - mean - normal * along) * centred.scale;
                  row_of(dx, row, cols, cols).store({0}, cast(out, element_v<T>));
                  weight_sum += slope * normal;
                  bias_sum += slope;
@@ -88,7 +116,7 @@ const auto& layer_norm_backward() {
 // v / sqrt(mean of squares + eps) · weight of a row that is 0 beyond its end
 inline Value rms_normal(const Value& v, const Value& weight, const Value& cols, const Value& eps) {
   const Value share = 1 / cast(cols, f32_t);  // before anything of the row is there
-  return v * rsqrt(sum(v * v, 0) * share + eps) * weight;
+  return v * rsqrt(row_sums(v * v) * share + eps) * weight;
 }
 
 // y[r, :] = x[r, :] / sqrt(mean of squares + eps) · weight
@@ -107,6 +135,29 @@ const auto& rms_norm() {
           .array("x", "rows*stride")
           .array("weight", "cols")
           .array("y", "rows*stride");
+  return def;
+}
+
+// The same for narrow rows, ROWS at once.
+template <class T = f32>
+const auto& rms_norm_narrow() {
+  static const auto def =
+      kernel("rms_norm_narrow", {"x", "weight", "y", "rows", "cols", "stride", "eps", "ROWS=4", "BLOCK=256"},
+             [](Ptr<const T> x, Ptr<const T> weight, Ptr<T> y, i32 rows, i32 cols, i32 stride, f32 eps, Const ROWS,
+                Const BLOCK) {
+               grid(cdiv(rows, ROWS));
+               const Value first = program_id(0) * ROWS;
+               const Value v = load_f32(tile(x, {rows, cols}, {stride, 1}), {first, 0}, {ROWS, BLOCK});
+               const Value w = expand_dims(load_f32(tile(weight, {cols}), {0}, {BLOCK}), 0);
+               const Value normal = rms_normal(v, w, cols, eps);
+               tile(y, {rows, cols}, {stride, 1}).store({first, 0}, cast(normal, element_v<T>));
+             })
+          .space(narrow_space())
+          .where("le(cols, BLOCK)")
+          .array("x", "rows*stride")
+          .array("weight", "cols")
+          .array("y", "rows*stride")
+          .defaults("cuda", {{"ROWS", 8}, {"num_warps", 4}});
   return def;
 }
 
@@ -147,10 +198,10 @@ const auto& residual_layer_norm() {
                const Value inside = arange(0, BLOCK) < cols;
                const Value v = load_f32(row_of(x, row, cols, cols), {0}, {BLOCK}) +
                                load_f32(row_of(residual, row, cols, cols), {0}, {BLOCK});
-               const auto [distance, scale] = centre(v, inside, cast(cols, f32_t), eps);
+               const Value normal = centre(v, inside, cast(cols, f32_t), eps).normal();
                const Value w = load_f32(tile(weight, {cols}), {0}, {BLOCK});
                const Value b = load_f32(tile(bias, {cols}), {0}, {BLOCK});
-               row_of(y, row, cols, cols).store({0}, cast(distance * scale * w + b, element_v<T>));
+               row_of(y, row, cols, cols).store({0}, cast(fma(normal, w, b), element_v<T>));
              })
           .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192, 16384}}, {"num_warps", {1, 2, 4, 8, 16}}})
           .where("le(cols, BLOCK)")

@@ -10,22 +10,24 @@ namespace kiln::dsl::lang::kernels {
 struct Exponentials {
   Value top, total;
 };
-inline Exponentials row_exponentials(const Tile& row, const Value& cols, const Const& BLOCK) {
+template <class T>
+Exponentials row_exponentials(const Tile& row, const Value& cols, const Const& BLOCK) {
   Var top = kLowest, total = 0.0f;
   for (Value col : range(0, cols, BLOCK)) {
     const Value v = load_f32(row, {col}, {BLOCK}, {.other = kLowest});
     const Value next = max(top, reduce_max(v, 0));
     // As long as all is -inf: a distance from -inf would be NaN.
     const Value from = where(next == kLowest, 0, next);
-    total = total * exp(top - from) + sum(exp(v - from), 0);
+    total = total * exp(top - from) + sum(exp(v - from, kAccuracy<T>), 0);
     top = next;
   }
   return {top, total};
 }
 
 // log Σ e^x of a row
-inline Value row_logsumexp(const Tile& row, const Value& cols, const Const& BLOCK) {
-  const auto [top, total] = row_exponentials(row, cols, BLOCK);
+template <class T>
+Value row_logsumexp(const Tile& row, const Value& cols, const Const& BLOCK) {
+  const auto [top, total] = row_exponentials<T>(row, cols, BLOCK);
   return top + log(total);
 }
 
@@ -48,6 +50,26 @@ const auto& softmax() {
   return def;
 }
 
+// The same for narrow rows, ROWS at once.
+template <class T = f32>
+const auto& softmax_narrow() {
+  static const auto def = kernel("softmax_narrow", {"x", "y", "rows", "cols", "stride", "ROWS=4", "BLOCK=256"},
+                                 [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, i32 stride, Const ROWS, Const BLOCK) {
+                                   grid(cdiv(rows, ROWS));
+                                   const Value first = program_id(0) * ROWS;
+                                   const Tile from = tile(x, {rows, cols}, {stride, 1}),
+                                              to = tile(y, {rows, cols}, {stride, 1});
+                                   const Value v = from.load({first, 0}, {ROWS, BLOCK}, {.other = kLowest});
+                                   to.store({first, 0}, lang::softmax(v, 1));
+                                 })
+                              .space(narrow_space())
+                              .where("le(cols, BLOCK)")
+                              .array("x", "rows*stride")
+                              .array("y", "rows*stride")
+                              .defaults("cuda", {{"ROWS", 8}, {"num_warps", 4}});
+  return def;
+}
+
 // The same for rows of any length, which are read twice.
 template <class T = f32>
 const auto& softmax_long() {
@@ -56,11 +78,11 @@ const auto& softmax_long() {
                                    grid(rows);
                                    const Tile from = row_of(x, program_id(0), stride, cols);
                                    const Tile to = row_of(y, program_id(0), stride, cols);
-                                   const auto [top, total] = row_exponentials(from, cols, BLOCK);
+                                   const auto [top, total] = row_exponentials<T>(from, cols, BLOCK);
                                    const Value scale = 1 / total;
                                    for (Value col : range(0, cols, BLOCK)) {
                                      const Value v = load_f32(from, {col}, {BLOCK});
-                                     to.store({col}, cast(exp(v - top) * scale, element_v<T>));
+                                     to.store({col}, cast(exp(v - top, kAccuracy<T>) * scale, element_v<T>));
                                    }
                                  })
                               .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}, {"num_warps", {1, 2, 4, 8, 16}}})
@@ -78,7 +100,7 @@ const auto& log_softmax() {
                                    grid(rows);
                                    const Tile from = row_of(x, program_id(0), stride, cols);
                                    const Tile to = row_of(y, program_id(0), stride, cols);
-                                   const Value normaliser = row_logsumexp(from, cols, BLOCK);
+                                   const Value normaliser = row_logsumexp<T>(from, cols, BLOCK);
                                    for (Value col : range(0, cols, BLOCK)) {
                                      const Value v = load_f32(from, {col}, {BLOCK}) - normaliser;
                                      to.store({col}, cast(v, element_v<T>));
@@ -100,7 +122,7 @@ const auto& cross_entropy() {
                                    grid(rows);
                                    const Value row = program_id(0);
                                    const Value start = cast(row, i64_t) * cols;
-                                   const Value normaliser = row_logsumexp(tile(logits + start, {cols}), cols, BLOCK);
+                                   const Value normaliser = row_logsumexp<T>(tile(logits + start, {cols}), cols, BLOCK);
                                    const Value wanted = load(target + row);
                                    const Value counts = (wanted >= 0) & (wanted < cols);
                                    const Value logit = cast(load(logits + start + wanted, {.mask = counts}), f32_t);
@@ -154,7 +176,7 @@ const auto& cross_entropy_backward() {
                const Value normaliser = load(lse + row);
                const Value v = load_f32(row_of(logits, row, cols, cols), {col}, {BLOCK});
                const Value hit = col + arange(0, BLOCK) == wanted;
-               const Value slope = exp(v - normaliser) - cast(hit, f32_t);
+               const Value slope = exp(v - normaliser, kAccuracy<T>) - cast(hit, f32_t);
                const Value out = where(counts, slope * scale, 0);
                row_of(dlogits, row, cols, cols).store({col}, cast(out, element_v<T>));
              })
