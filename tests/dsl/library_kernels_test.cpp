@@ -3,6 +3,7 @@
 
 #include "builder_helpers.h"
 #include "kiln/dsl/kernels.h"
+#include "kiln/dsl/text.h"
 
 namespace kiln::dsl {
 namespace {
@@ -56,6 +57,28 @@ TEST(LibraryKernels, AllElementTypes) {
   check(kernels::matmul<lang::f16>());
   check(kernels::matmul_bias_act<lang::bf16>());
   check(kernels::sin2_cos2<lang::f16>());
+}
+
+TEST(LibraryKernels, ExponentialsAreAsAccurateAsTheTypeOfTheRowsCanTell) {
+  auto count = [](const Result<Kernel>& kernel, std::string_view what) {
+    const std::string text = print(*kernel);
+    int out = 0;
+    for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++out;
+    return out;
+  };
+  for (const Result<Kernel>* narrow :
+       {&kernels::softmax<lang::bf16>().ir(), &kernels::softmax_long<lang::f16>().ir(),
+        &kernels::log_softmax<lang::bf16>().ir(), &kernels::cross_entropy<lang::bf16>().ir(),
+        &kernels::cross_entropy_backward<lang::bf16>().ir()}) {
+    EXPECT_GT(count(*narrow, "fn = exp"), 0);
+    EXPECT_EQ(count(*narrow, "fn = exp, fast = 1"), count(*narrow, "fn = exp")) << (*narrow)->name;
+  }
+  for (const Result<Kernel>* wide :
+       {&kernels::softmax<>().ir(), &kernels::softmax_long<>().ir(), &kernels::log_softmax<>().ir(),
+        &kernels::cross_entropy<>().ir(), &kernels::cross_entropy_backward<>().ir()}) {
+    EXPECT_GT(count(*wide, "fn = exp"), 0);
+    EXPECT_EQ(count(*wide, "fast"), 0) << (*wide)->name;
+  }
 }
 
 TEST(LibraryKernels, VectorAdd) {

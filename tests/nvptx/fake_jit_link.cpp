@@ -1,4 +1,5 @@
-// libnvJitLink in name only: its cubin says so, and it refuses code with the words of FAKE_JIT_LINK_REFUSES.
+// libnvJitLink in name only: its cubin says so, and it refuses code with the words of FAKE_JIT_LINK_REFUSES. Without
+// the option -no-cache, which it does not know with FAKE_JIT_LINK_HAS_NO_CACHE, the cubin is one of a cache.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -7,7 +8,7 @@
 
 namespace {
 
-constexpr char kCubin[] = "the library's cubin";
+const char* cubin = nullptr;
 
 const char* refusal() {
   const char* words = std::getenv("FAKE_JIT_LINK_REFUSES");
@@ -16,8 +17,15 @@ const char* refusal() {
 
 }  // namespace
 
-FAKE_API int nvJitLinkCreate(void** handle, uint32_t, const char**) {
+FAKE_API int nvJitLinkCreate(void** handle, uint32_t count, const char** options) {
   static int link;
+  bool is_cached = std::getenv("FAKE_JIT_LINK_HAS_NO_CACHE") == nullptr;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (std::strcmp(options[i], "-no-cache") != 0) continue;
+    if (!is_cached) return 1;
+    is_cached = false;
+  }
+  cubin = is_cached ? "a cubin of the cache" : "the library's cubin";
   *handle = &link;
   return 0;
 }
@@ -25,11 +33,11 @@ FAKE_API int nvJitLinkDestroy(void**) { return 0; }
 FAKE_API int nvJitLinkAddData(void*, int, const void*, size_t, const char*) { return *refusal() ? 4 : 0; }
 FAKE_API int nvJitLinkComplete(void*) { return 0; }
 FAKE_API int nvJitLinkGetLinkedCubinSize(void*, size_t* size) {
-  *size = std::strlen(kCubin);
+  *size = std::strlen(cubin);
   return 0;
 }
 FAKE_API int nvJitLinkGetLinkedCubin(void*, void* out) {
-  std::memcpy(out, kCubin, std::strlen(kCubin));
+  std::memcpy(out, cubin, std::strlen(cubin));
   return 0;
 }
 FAKE_API int nvJitLinkGetErrorLogSize(void*, size_t* size) {

@@ -28,7 +28,9 @@ class JitLinkLibrary : public testing::Test {
   }
   void TearDown() override {
     std::filesystem::remove_all(folder_);
-    for (const char* name : {"KILN_NVJITLINK", "KILN_PTXAS", "FAKE_JIT_LINK_REFUSES"}) ::unsetenv(name);
+    for (const char* name : {"KILN_NVJITLINK", "KILN_PTXAS", "FAKE_JIT_LINK_REFUSES", "FAKE_JIT_LINK_HAS_NO_CACHE"}) {
+      ::unsetenv(name);
+    }
   }
 
  private:
@@ -50,6 +52,13 @@ class JitLinkLibrary : public testing::Test {
 }
 
 TEST_F(JitLinkLibrary, ThatIsNamedComesFirst) {
+  EXPECT_EXIT(assemble_and_exit(), testing::ExitedWithCode(0), "the library's cubin");
+}
+
+// Whose answers have no log, so that the second of two compiles of a kernel would be another one.
+TEST_F(JitLinkLibrary, IsNotAskedForWhatItsCacheHas) {
+  EXPECT_EXIT(assemble_and_exit(), testing::ExitedWithCode(0), "the library's cubin");
+  ::setenv("FAKE_JIT_LINK_HAS_NO_CACHE", "1", 1);
   EXPECT_EXIT(assemble_and_exit(), testing::ExitedWithCode(0), "the library's cubin");
 }
 

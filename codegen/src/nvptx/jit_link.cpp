@@ -9,7 +9,7 @@ namespace kiln::codegen::nvptx {
 namespace {
 
 constexpr int kInputPtx = 2;
-constexpr int kUnrecognizedArch = 16, kUnsupportedArch = 17;
+constexpr int kUnrecognizedOption = 1, kUnrecognizedArch = 16, kUnsupportedArch = 17;
 constexpr const char* kVariable = "KILN_NVJITLINK";
 
 Result<JitLink> load(const char* path) {
@@ -56,6 +56,8 @@ class Link {
   }
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
+
+  bool knows_its_options() const { return status_ != kUnrecognizedOption; }
 
   Result<Linked> link(const std::string& ptx) {
     // The library wants the terminating zero to be counted.
@@ -106,6 +108,12 @@ Result<Linked> link(const JitLink& library, const std::string& ptx, const std::s
   const std::string architecture = "-arch=" + processor;
   std::vector<const char*> options = {architecture.c_str(), "-O3", "-Xptxas=-v"};
   if (line_tables) options.push_back("-lineinfo");
+  // What the library has in a cache of its own comes without the log, which says what is to be tried next: code would
+  // depend on what had been assembled before. An old library does not know the option.
+  options.push_back("-no-cache");
+  Link uncached(library, options);
+  if (uncached.knows_its_options()) return uncached.link(ptx);
+  options.pop_back();
   return Link(library, std::move(options)).link(ptx);
 }
 

@@ -18,7 +18,9 @@ inline Value load_f32(const Tile& array, std::vector<Operand> offsets, Shape blo
 // Of functions whose argument or result is a T in memory: a type of fewer bits than f32 hides what the target's
 // approximation loses.
 template <class T>
-inline constexpr Accuracy kAccuracy = sizeof(T) < sizeof(float) ? Accuracy::kFast : Accuracy::kFull;
+Accuracy accuracy() {
+  return info(element_v<T>).bits < 32 ? Accuracy::kFast : Accuracy::kFull;
+}
 
 // What the rows of a tile, its last axis, add up to, in a form for arithmetic with that tile.
 inline Value row_sums(const Value& v) {

@@ -18,7 +18,7 @@ Exponentials row_exponentials(const Tile& row, const Value& cols, const Const& B
     const Value next = max(top, reduce_max(v, 0));
     // As long as all is -inf: a distance from -inf would be NaN.
     const Value from = where(next == kLowest, 0, next);
-    total = total * exp(top - from) + sum(exp(v - from, kAccuracy<T>), 0);
+    total = total * exp(top - from, accuracy<T>()) + sum(exp(v - from, accuracy<T>()), 0);
     top = next;
   }
   return {top, total};
@@ -82,7 +82,7 @@ const auto& softmax_long() {
                                    const Value scale = 1 / total;
                                    for (Value col : range(0, cols, BLOCK)) {
                                      const Value v = load_f32(from, {col}, {BLOCK});
-                                     to.store({col}, cast(exp(v - top, kAccuracy<T>) * scale, element_v<T>));
+                                     to.store({col}, cast(exp(v - top, accuracy<T>()) * scale, element_v<T>));
                                    }
                                  })
                               .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}, {"num_warps", {1, 2, 4, 8, 16}}})
@@ -176,7 +176,7 @@ const auto& cross_entropy_backward() {
                const Value normaliser = load(lse + row);
                const Value v = load_f32(row_of(logits, row, cols, cols), {col}, {BLOCK});
                const Value hit = col + arange(0, BLOCK) == wanted;
-               const Value slope = exp(v - normaliser, kAccuracy<T>) - cast(hit, f32_t);
+               const Value slope = exp(v - normaliser, accuracy<T>()) - cast(hit, f32_t);
                const Value out = where(counts, slope * scale, 0);
                row_of(dlogits, row, cols, cols).store({col}, cast(out, element_v<T>));
              })
