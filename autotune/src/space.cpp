@@ -117,7 +117,8 @@ Result<std::vector<Config>> enumerate(const dsl::Kernel& kernel, const std::stri
     auto config = dsl::complete_constexprs(kernel, chosen, target);
     if (!config) return config.error();
     // What a config without the option has: the same code is not measured twice.
-    for (const auto& [name, without] : {std::pair(dsl::kWarpSpecialise, 0), std::pair(dsl::kSplitK, 1)}) {
+    for (const auto& [name, without] :
+         {std::pair(dsl::kWarpSpecialise, 0), std::pair(dsl::kSplitK, 1), std::pair(dsl::kCluster, 1)}) {
       const auto none = config->find(std::string(name));
       if (none != config->end() && none->second == without) config->erase(none);
     }

@@ -94,7 +94,8 @@ Json encode_config(const Kernel& kernel, const ConstexprValues& values) {
   bool chosen = false;
   for (std::string_view name : kLaunchOptions) {
     const auto found = values.find(std::string(name));
-    const bool is_none = found == values.end() || (name == kSplitK && found->second == 1);
+    const bool is_one_for_none = name == kSplitK || name == kCluster;
+    const bool is_none = found == values.end() || (is_one_for_none && found->second == 1);
     options.push_back(is_none ? 0 : found->second);
     chosen = chosen || options.back() != 0;
   }

@@ -5,7 +5,7 @@
 namespace kiln::dsl {
 namespace {
 
-constexpr int64_t kMostSplitK = 64;
+constexpr int64_t kMostSplitK = 64, kMostCluster = 2;
 constexpr std::array<std::string_view, 3> kFamilies = {"cpu", "cuda", "amd"};
 
 // Whether a launch option makes a difference to a target.
@@ -15,7 +15,7 @@ bool has_launch_option(std::string_view target, std::string_view name) {
   if (family == "interp") return false;
   if (name == kSplitK) return true;
   if (family == "cpu") return false;
-  if (name == kWarpSpecialise) return target == "cuda:sm_90a" || family.empty();
+  if (name == kWarpSpecialise || name == kCluster) return target == "cuda:sm_90a" || family.empty();
   return !is_of_amd || family == "amd" || family.empty();
 }
 
@@ -49,7 +49,7 @@ Result<void> check_launch_option(std::string_view name, int64_t value) {
     return invalid_argument("launch option `" + std::string(name) + "` is " + std::to_string(value) +
                             "; it must be 0, 1 or 2");
   }
-  const int64_t most = name == kSplitK ? kMostSplitK : 8;
+  const int64_t most = name == kSplitK ? kMostSplitK : name == kCluster ? kMostCluster : 8;
   const bool fine = warps ? value == 1 || value == 2 || value == 4 || value == 8 || value == 16 || value == 32
                           : value >= 1 && value <= most;
   if (fine) return {};

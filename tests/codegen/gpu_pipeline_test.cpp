@@ -26,11 +26,12 @@ struct Shape {
   int stages;
   int warps = 0;    // 0: as the target says, or the config
   int copying = 0;  // on a device: warps of their own copy
+  int cluster = 1;
 };
 std::vector<Shape> shapes() {
   if (on_cuda())
-    return {{"", 2},       {"", 4},       {"", 2, 2},    {"", 3, 4},   {"", 3, 8},
-            {"", 2, 4, 1}, {"", 3, 8, 1}, {"", 2, 4, 2}, {"", 3, 8, 2}};
+    return {{"", 2},       {"", 4},       {"", 2, 2},    {"", 3, 4},       {"", 3, 8},      {"", 2, 4, 1},
+            {"", 3, 8, 1}, {"", 2, 4, 2}, {"", 3, 8, 2}, {"", 2, 4, 2, 2}, {"", 3, 8, 2, 2}};
   return {{"gpu:warps=4,groups=1,copying=0", 2}, {"gpu:warps=4,groups=1,copying=0", 4},
           {"gpu:warps=8,groups=1,copying=0", 3}, {"gpu:warps=4,groups=0,copying=0", 3},
           {"gpu:warps=2,groups=0,copying=0", 2}, {"gpu:warps=4,lanes=64,copying=0", 3},
@@ -51,6 +52,7 @@ void expect_agreement(const dsl::Kernel& kernel, dsl::ConstexprValues config, co
     config["num_stages"] = shape.stages;
     if (shape.warps > 0) config["num_warps"] = shape.warps;
     if (shape.copying > 0) config["warp_specialise"] = shape.copying;
+    config["cluster"] = shape.cluster;
     const auto artifact = compile(kernel, config, facts, shape.target);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
     std::vector<TestArgument> actual = arguments;

@@ -1,4 +1,5 @@
 // NVIDIA's assembler as a program, and what its words mean.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -135,6 +136,22 @@ TEST(Occupancy, OneMoreBlockIsInReachForFewRegisters) {
   EXPECT_EQ(blocks(180, {128, 76 * 1024}), std::nullopt);  // no shared memory for it
   EXPECT_EQ(blocks(68, {128, 0}), std::nullopt);           // there are many already
   EXPECT_EQ(blocks(0, {128, 0}), std::nullopt);            // not known
+}
+
+TEST(Occupancy, BlocksAreWorthwhileUntilMemoryIsBusy) {
+  using testing::ElementsAre;
+  const auto blocks = [](int registers, const BlockNeeds& needs, int capability = 90) {
+    Resources resources;
+    resources.registers = registers;
+    return worthwhile_blocks(resources, needs, capability);
+  };
+  EXPECT_THAT(blocks(56, {256, 0, 8192}), ElementsAre(6, 5));      // 4 now: 1024 threads, but 32 KiB
+  EXPECT_THAT(blocks(106, {128, 0, 8192}), ElementsAre(8, 6, 5));  // 4 now: 512 threads
+  EXPECT_THAT(blocks(106, {128, 0, 8192}, 80), ElementsAre(8));    // enough for a slower memory
+  EXPECT_THAT(blocks(56, {256, 0, 16384}), ElementsAre());         // 64 KiB
+  EXPECT_THAT(blocks(56, {256, 48 * 1024, 8192}), ElementsAre());  // no shared memory for more
+  EXPECT_THAT(blocks(56, {256, 0, 1024}), ElementsAre(6));         // 8 would be of 32 registers: too few
+  EXPECT_THAT(blocks(100, {512, 0, 0}), ElementsAre(2));
 }
 
 }  // namespace

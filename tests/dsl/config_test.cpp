@@ -46,6 +46,8 @@ TEST(Config, SaysWhatALaunchOptionMayBe) {
             "kernel `k`: launch option `split_k` is 0; it must be 1 to 64");
   EXPECT_EQ(first_line(complete_constexprs(kernel, {{"warp_specialise", 3}}, "cuda:sm_90a")),
             "kernel `k`: launch option `warp_specialise` is 3; it must be 0, 1 or 2");
+  EXPECT_EQ(first_line(complete_constexprs(kernel, {{"cluster", 3}}, "cuda:sm_90a")),
+            "kernel `k`: launch option `cluster` is 3; it must be 1 to 2");
 }
 
 TEST(Config, TargetsWithoutLaunchOptionsHaveOneKeyForAll) {
@@ -58,6 +60,9 @@ TEST(Config, TargetsWithoutLaunchOptionsHaveOneKeyForAll) {
   EXPECT_EQ(bytes_of("cuda:sm_80", {{"warp_specialise", 1}}).canonical, bytes_of("cuda:sm_80", {}).canonical);
   EXPECT_EQ(bytes_of("cuda:sm_90a", {{"warp_specialise", 0}}).canonical, bytes_of("cuda:sm_90a", {}).canonical);
   EXPECT_NE(bytes_of("cuda:sm_90a", {{"warp_specialise", 1}}).canonical, bytes_of("cuda:sm_90a", {}).canonical);
+  EXPECT_EQ(bytes_of("cuda:sm_90", {{"cluster", 2}}).canonical, bytes_of("cuda:sm_90", {}).canonical);
+  EXPECT_EQ(bytes_of("cuda:sm_90a", {{"cluster", 1}}).canonical, bytes_of("cuda:sm_90a", {}).canonical);
+  EXPECT_NE(bytes_of("cuda:sm_90a", {{"cluster", 2}}).canonical, bytes_of("cuda:sm_90a", {}).canonical);
   for (const char* target : {"cuda:sm_80", "amd:gfx942", "cpu:x86-64-v3"}) {
     EXPECT_EQ(bytes_of(target, {{"split_k", 1}}).canonical, bytes_of(target, {}).canonical);
     EXPECT_NE(bytes_of(target, {{"split_k", 2}}).canonical, bytes_of(target, {}).canonical);
@@ -67,7 +72,8 @@ TEST(Config, TargetsWithoutLaunchOptionsHaveOneKeyForAll) {
 TEST(Config, LaunchOptionsSurviveTheBinaryForm) {
   for (const ConstexprValues& values :
        {ConstexprValues{{"B", 64}, {"num_stages", 2}}, ConstexprValues{{"B", 64}, {"num_warps", 16}},
-        ConstexprValues{{"B", 64}, {"warp_specialise", 1}}, ConstexprValues{{"B", 64}, {"split_k", 8}}}) {
+        ConstexprValues{{"B", 64}, {"warp_specialise", 1}}, ConstexprValues{{"B", 64}, {"split_k", 8}},
+        ConstexprValues{{"B", 64}, {"warp_specialise", 2}, {"cluster", 2}}}) {
     const RequestBytes bytes = bytes_of("cuda:sm_90a", values);
     const auto back = decode_request(bytes.canonical, bytes.debug);
     ASSERT_TRUE(back.ok()) << back.error().message;
@@ -135,7 +141,7 @@ TEST(Config, TheVerifierKnowsTargetsAndNames) {
             "kernel `k`: error: the defaults for `cuad`: there are no targets `cuad`; there are cpu, cuda, amd");
   EXPECT_EQ(error_of("defaults \"cuda\" {C = 1}"),
             "kernel `k`: error: the defaults for `cuda`: `C` is neither a constexpr nor num_warps, num_stages, "
-            "waves_per_eu, chiplets, warp_specialise or split_k");
+            "waves_per_eu, chiplets, warp_specialise, split_k or cluster");
   EXPECT_EQ(
       error_of("defaults \"cuda\" {num_warps = 5}"),
       "kernel `k`: error: the defaults for `cuda`: launch option `num_warps` is 5; it must be 1, 2, 4, 8, 16 or 32");
@@ -156,7 +162,7 @@ TEST(Config, ABuilderGivesTargetDefaults) {
   EXPECT_EQ(*complete_constexprs(*def.ir(), {}, "cuda:sm_86"), (ConstexprValues{{"B", 64}, {"num_warps", 2}}));
   EXPECT_EQ(first_line(make("cuda", {{"C", 1}}).ir()),
             "kernel `k`: defaults for `cuda`: `C` is neither a constexpr nor num_warps, num_stages, waves_per_eu, "
-            "chiplets, warp_specialise or split_k");
+            "chiplets, warp_specialise, split_k or cluster");
   EXPECT_EQ(first_line(make("gpu", {}).ir()),
             "kernel `k`: defaults for `gpu`: there are no targets `gpu`; there are cpu, cuda, amd");
 }

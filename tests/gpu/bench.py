@@ -45,8 +45,8 @@ class Compiler:
 
     def __init__(self, folder, target):
         self.folder, self.target, self.env = folder, target, environment()
-        # Two cores for what is measured meanwhile.
-        self.pool = concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 2))
+        # Cores for what is measured meanwhile: small kernels want to be launched in time.
+        self.pool = concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) * 5 // 8))
         self.program = tool("gpu-compile")
 
     def params_of(self, row):

@@ -84,7 +84,7 @@ def product_configs(m, n, k, type):
     if m <= 16 or type == "f32":
         return small_product_configs(m, type)
     # Lines of 128 bytes, of small results also of 256; as many slots as shared memory has, or four; 32 to 128 sums a
-    # thread. Large tiles also by blocks that stay.
+    # thread. Also by blocks that stay, and by clusters of these.
     deep = {"tf32": 32, "i8": 128, "f8e4m3": 128}.get(type, 64)
     tiles = [(128, 256), (256, 128), (128, 128), (64, 256), (128, 64), (64, 128), (64, 64)]
     out = []
@@ -96,9 +96,9 @@ def product_configs(m, n, k, type):
             continue
         for stages in sorted({min(4, most), most}, reverse=True):
             config = dict(BM=bm, BN=bn, BK=lines * deep, num_warps=warps, num_stages=stages)
-            out += [dict(config, warp_specialise=1), config]
-            if bm * bn >= 128 * 128:
-                out.append(dict(config, warp_specialise=2))
+            out += [dict(config, warp_specialise=1), config, dict(config, warp_specialise=2)]
+            if n % 64 or k % 64:  # lines of boxes are not lines of memory
+                out.append(dict(config, warp_specialise=2, cluster=2))
     return out
 
 

@@ -140,7 +140,9 @@ class Artifact:
             block[at:at + 12] = bytes((C.c_uint32 * 3)(*grid))
             size = at + 12
             at_once = self.device["persistent"] * torch.cuda.get_device_properties("cuda").multi_processor_count
-            programs_x, grid = min(grid[0] * grid[1] * grid[2], at_once), [0, 1, 1]
+            cluster = self.device.get("cluster", [1])[0]
+            blocks = min(up(grid[0] * grid[1] * grid[2], cluster), max(at_once // cluster, 1) * cluster)
+            programs_x, grid = blocks, [0, 1, 1]
         buffer = C.create_string_buffer(bytes(block[:size]), size)
         each = (C.c_void_p * len(offsets))(*(C.addressof(buffer) + at for at in offsets))
         attributes, cluster = [], self.device.get("cluster", [1, 1, 1])

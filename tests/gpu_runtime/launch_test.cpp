@@ -115,6 +115,21 @@ TEST_F(Launches, OfPersistentBlocksAreAsManyAsTheDeviceRunsAtOnce) {
               testing::HasSubstr("more than 2^31-1 programs"));
 }
 
+// The last one has a block that finds no program of its own.
+TEST_F(Launches, OfPersistentBlocksAreWholeClusters) {
+  fake_kernel("kiln_entry", [](const unsigned char*, const unsigned[3]) {});
+  const uint32_t multiprocessors = open_device().info().multiprocessors;
+  const dsl::Kernel kernel = kernel_of("%n: i32", "[n, 1, 1]");
+  const nlohmann::json cluster = {2, 1, 1};
+  auto variant =
+      loaded(kernel, artifact_of(kernel, {{"device", {{"persistent", 1}, {"cluster", cluster}}}, {"grid_param", 8}}));
+  for (const auto& [programs, blocks] : {std::pair(1u, 2u), std::pair(2u, 2u), std::pair(3u, 4u),
+                                         std::pair(1001u, std::max(2u, multiprocessors / 2 * 2))}) {
+    ASSERT_TRUE(launch(*variant, kernel, {scalar(static_cast<int32_t>(programs))}).ok());
+    EXPECT_THAT(fake_launch(fake_launches() - 1)->grid, testing::ElementsAre(blocks, 1, 1)) << programs;
+  }
+}
+
 TEST_F(Launches, ComputeWhatTheKernelSays) {
   fake_kernel("kiln_entry", [](const unsigned char* params, const unsigned grid[3]) {
     float* x;

@@ -152,9 +152,8 @@ class Launch {
     const bool is_persistent = plan_.persistent > 0;
     const uint64_t programs = uint64_t{grid_[0]} * grid_[1] * grid_[2];
     if (is_persistent && programs > INT32_MAX) return failed(invalid_argument("more than 2^31-1 programs"));
-    const uint64_t at_once = uint64_t{plan_.persistent} * std::max(1u, loaded_.device->driver->info().multiprocessors);
     const uint64_t blocks =
-        is_persistent ? std::min(programs, at_once) : (uint64_t{grid_[0]} + plan_.programs - 1) / plan_.programs;
+        is_persistent ? persistent_blocks(programs) : (uint64_t{grid_[0]} + plan_.programs - 1) / plan_.programs;
     const uint64_t wide = blocks * stage.chunks;
     if (wide > INT32_MAX) return failed(invalid_argument("the grid is too large for its plan"));
     KernelLaunch launch;
@@ -176,6 +175,14 @@ class Launch {
     if (queued) [[likely]]
       return {};
     return failed(queued.error());
+  }
+
+  // As many as the device runs at once, or as there are programs; whole clusters.
+  uint64_t persistent_blocks(uint64_t programs) const {
+    const uint64_t cluster = plan_.cluster[0];
+    const uint64_t at_once = uint64_t{plan_.persistent} * std::max(1u, loaded_.device->driver->info().multiprocessors);
+    const uint64_t wanted = (programs + cluster - 1) / cluster * cluster;
+    return std::min(wanted, std::max(at_once / cluster * cluster, cluster));
   }
 
   Error failed(Error error) const {

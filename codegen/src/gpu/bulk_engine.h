@@ -18,6 +18,8 @@ struct BoxCopy {
   llvm::Value* map = nullptr;
   std::vector<llvm::Value*> coordinates;  // i32, innermost first
   llvm::Value* shared = nullptr;          // a multiple of 128 bytes
+  // Of loads: it goes to the same place of each block of the cluster, and its bytes to their barriers.
+  bool for_cluster = false;
 };
 
 class BulkEngine {
@@ -46,6 +48,18 @@ class BulkEngine {
   // What this thread has written to shared memory, the engine sees when it is told behind the next barrier; likewise
   // transaction barriers that this thread has initialised.
   virtual void publish_shared(Builder& b) const = 0;
+
+  // Blocks that may be a cluster: they have each other's shared memory and run side by side; 1: none are.
+  virtual int most_of_cluster() const { return 1; }
+  // The number of this block of its cluster, i32.
+  virtual Value* number_in_cluster(Builder&) const { return nullptr; }
+  // At the same barrier of another block of the cluster.
+  virtual llvm::Instruction* arrive_in_cluster(Builder&, Value* /*barrier*/, Value* /*block*/,
+                                               Value* /*chosen*/) const {
+    return nullptr;
+  }
+  // Of all threads of the cluster that have not ended; barriers that were initialised before, all blocks see behind it.
+  virtual void cluster_barrier(Builder&) const {}
 
   // Warps that do nothing but copy for those of the program (copying_warps.h): so many in a block of such programs;
   // 0: none may.

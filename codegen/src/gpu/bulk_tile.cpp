@@ -24,8 +24,10 @@ bool is_power_of_two(int64_t x) { return std::has_single_bit(static_cast<uint64_
 
 class TilePlan {
  public:
-  TilePlan(const dsl::Kernel& kernel, const dsl::Op& op, TensorAccess access, const LinearForms& forms)
+  TilePlan(const dsl::Kernel& kernel, const dsl::Op& op, TensorAccess access, const LinearForms& forms,
+           int64_t least_boxes)
       : forms_(forms),
+        least_boxes_(least_boxes),
         type_(kernel.type(op.operands[0])),
         shape_(dsl::concrete_shape(type_)),
         padded_(padded_shape(type_)),
@@ -94,7 +96,6 @@ class TilePlan {
     map.offset = out_.access.offset;
     map.element = type_.element;
     map.fills_nan = out_.access.fills_nan;
-    out_.box_bytes = bytes_;
     for (size_t i = 0; i < out_.access.dims.size(); ++i) {
       const TensorDim& dim = out_.access.dims[i];
       // Where there is no element the guards keep out what is not there.
@@ -102,8 +103,27 @@ class TilePlan {
       map.dims.push_back(may_be_empty ? Expr::apply(dsl::AtomKind::kMax, dim.extent, Expr(1)) : dim.extent);
       if (i > 0) map.strides_bytes.push_back(dim.stride * Expr(bytes_));
       map.box.push_back(i == 0 ? width_ : std::min(extent(i), kMostOfBox));
-      out_.box_bytes *= map.box.back();
     }
+    while (box_count() < least_boxes_ && halve_box()) {
+    }
+    out_.box_bytes = std::accumulate(map.box.begin(), map.box.end(), bytes_, std::multiplies<>());
+  }
+
+  int64_t box_count() const {
+    int64_t out = 1;
+    for (size_t i = 0; i < out_.map.box.size(); ++i) out *= (extent(i) + out_.map.box[i] - 1) / out_.map.box[i];
+    return out;
+  }
+
+  // Of lines, so that each box begins with a period of the swizzle.
+  bool halve_box() {
+    for (size_t i = out_.map.box.size(); i-- > 1;) {
+      int64_t& lines = out_.map.box[i];
+      if (lines % (2 * kLines) != 0) continue;
+      lines /= 2;
+      return true;
+    }
+    return false;
   }
 
   // The boxes of the tile that begin at `start`, along the dimensions below `dims` anywhere.
@@ -123,6 +143,7 @@ class TilePlan {
   }
 
   const LinearForms& forms_;
+  const int64_t least_boxes_;
   const dsl::Type& type_;
   const std::vector<int64_t> shape_, padded_;
   const int64_t bytes_;
@@ -133,10 +154,11 @@ class TilePlan {
 
 }  // namespace
 
-Result<BulkTile> plan_bulk_tile(const dsl::Kernel& kernel, const dsl::Op& access, LinearForms& forms) {
+Result<BulkTile> plan_bulk_tile(const dsl::Kernel& kernel, const dsl::Op& access, LinearForms& forms,
+                                int64_t least_boxes) {
   auto found = find_tensor_access(kernel, access, forms);
   if (!found) return found.error();
-  return TilePlan(kernel, access, std::move(*found), forms).make();
+  return TilePlan(kernel, access, std::move(*found), forms, least_boxes).make();
 }
 
 }  // namespace kiln::codegen::gpu

@@ -24,7 +24,8 @@ struct BulkTile {
   int64_t box_bytes = 0;  // that one box moves
 };
 
-// The error says why not.
-Result<BulkTile> plan_bulk_tile(const dsl::Kernel& kernel, const dsl::Op& access, LinearForms& forms);
+// In `least_boxes` boxes or more where one can be halved. The error says why not.
+Result<BulkTile> plan_bulk_tile(const dsl::Kernel& kernel, const dsl::Op& access, LinearForms& forms,
+                                int64_t least_boxes = 1);
 
 }  // namespace kiln::codegen::gpu

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gpu/cluster.h"
 #include "gpu/persistent.h"
 #include "gpu/stages.h"
 #include "passes/pointers.h"
@@ -57,14 +58,30 @@ class Slice {
 
 Result<void> lower_copies(Context& c, const Op& loop, const Pipeline& pipeline, const StageOrder& order) {
   const auto slice = Slice(c.kernel, c.placement).of(loop, pipeline);
-  const auto lower = [&]() -> Result<void> {
+  const auto lower_slice = [&]() -> Result<void> {
     for (const Op* op : *slice) {
       if (auto done = lower_op(c, *op); !done) return done;
     }
-    return Stages(c, loop, pipeline, range_of(c, loop), order).copy_all();
+    return {};
   };
-  if (!c.block.persistent) return lower();
+  const auto copy = [&](std::map<const Op*, Value*> alike) {
+    Stages stages(c, loop, pipeline, range_of(c, loop), order);
+    stages.share(std::move(alike));
+    return stages.copy_all();
+  };
+  if (!c.block.persistent) {
+    auto done = lower_slice();
+    return done ? copy({}) : done;
+  }
   const ProgramLoop programs = begin_programs(c);
+  const auto lower = [&]() -> Result<void> {
+    if (c.block.cluster == 1) {
+      auto done = lower_slice();
+      return done ? copy({}) : done;
+    }
+    auto alike = find_alike(c, pipeline, programs.number, lower_slice);
+    return alike ? copy(std::move(*alike)) : alike.error();
+  };
   auto done = lower();
   end_programs(c, programs);
   return done;

@@ -71,6 +71,12 @@ int warps_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int 
 
 }  // namespace
 
+int64_t largest_load(const dsl::Kernel& kernel) {
+  Largest out;
+  visit(kernel, kernel.body, out);
+  return out.loaded;
+}
+
 bool has_products(const dsl::Region& region) {
   return std::ranges::any_of(region.ops, [](const dsl::Op& op) {
     return op.code == dsl::OpCode::kDot || op.code == dsl::OpCode::kDotScaled ||
@@ -81,9 +87,16 @@ bool has_products(const dsl::Region& region) {
 LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes) {
   const int warps = warps_of(kernel, config, lanes);
   const bool shares = warps == 1 && !has_products(kernel.body);
-  const auto specialise = config.find(std::string(dsl::kWarpSpecialise));
-  const int64_t specialised = specialise == config.end() ? 0 : specialise->second;
-  return {warps, shares ? std::max(1, kLeastBlockThreads / lanes) : 1, specialised >= 1, specialised == 2};
+  const auto option = [&](std::string_view name, int64_t otherwise) {
+    const auto given = config.find(std::string(name));
+    return given == config.end() ? otherwise : given->second;
+  };
+  const int64_t specialised = option(dsl::kWarpSpecialise, 0);
+  return {.warps = warps,
+          .programs = shares ? std::max(1, kLeastBlockThreads / lanes) : 1,
+          .specialise = specialised >= 1,
+          .persistent = specialised == 2,
+          .cluster = static_cast<int>(option(dsl::kCluster, 1))};
 }
 
 LaunchShape stage_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes) {

@@ -10,17 +10,21 @@ struct LaunchShape {
   int programs = 1;         // of a block
   bool specialise = false;  // warps of their own may copy (copying_warps.h)
   bool persistent = false;  // … and blocks take one program after another (persistent.h)
+  int cluster = 1;          // … so many neighbours loading for each other (cluster.h)
   bool bulk_stores = true;  // large tiles may be stored by the bulk engine
 };
 
-// What the config says (num_warps, warp_specialise), else what suits an instantiated kernel's largest tile. `lanes`: of
-// a warp. Blocks of a warp would leave most of a GPU idle: a few programs of one warp share a block, unless the kernel
-// has products.
+// What the config says (num_warps, warp_specialise, cluster), else what suits an instantiated kernel's largest tile.
+// `lanes`: of a warp. Blocks of a warp would leave most of a GPU idle: a few programs of one warp share a block, unless
+// the kernel has products.
 LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes);
 
 // Of a stage of several (plan.h). What the config says is about products. Stores are the threads' own: the host
 // describes arguments to the bulk engine, of the first stage alone, and the workspace is none.
 LaunchShape stage_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes);
+
+// Bytes of the largest tile that a program loads.
+int64_t largest_load(const dsl::Kernel& kernel);
 
 // Whether the region multiplies matrices; what does not waits for memory, mostly.
 bool has_products(const dsl::Region& region);

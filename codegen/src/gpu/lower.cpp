@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "gpu/cluster.h"
 #include "gpu/context.h"
 #include "gpu/copying_warps.h"
 #include "gpu/defer_reductions.h"
@@ -144,6 +145,8 @@ Result<void> lower_body(Context& c) {
   if (auto done = lower_region(c, c.kernel.body); !done) return done;
   end_programs(c, programs);
   c.target.bulk_engine()->wait_store_groups(c.b, 0, true, c.b.CreateIsNull(c.target.thread_id(c.b)));
+  // The other block of the cluster may still say that it has left a slot.
+  if (c.block.cluster > 1) c.target.bulk_engine()->cluster_barrier(c.b);
   return {};
 }
 
@@ -178,7 +181,7 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
       defer_reductions(swap_factors(unpack_e2m1(optimised), target, block), block.threads()), block.threads()));
   const dsl::Kernel& kernel = *out.kernel;
   std::vector<AxisInfo> info = axis_info(kernel, Wrap::kIndex);
-  const Placement placement = place(kernel, target, block, info);
+  Placement placement = place(kernel, target, block, info);
   const Op* copied = launch.specialise && target.bulk_engine() ? loop_for_copying_warps(kernel, placement) : nullptr;
   if (copied) block.copying = target.bulk_engine()->copying_warps(block);
   const auto without_persistence = [&] {
@@ -188,8 +191,12 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
     return lower(optimised, target, other, processor, module, entry_name);
   };
   if (block.persistent && block.copying == 0) return without_persistence();
+  const bool in_cluster = block.persistent && launch.cluster > 1 && target.bulk_engine()->most_of_cluster() > 1 &&
+                          plan_cluster(kernel, *copied, info, placement.pipelines.at(copied));
+  if (in_cluster) block.cluster = launch.cluster;
   out.threads = block.block_threads();
   out.persistent = block.persistent;
+  out.cluster = block.cluster;
   Context c(kernel, target, module, placement, block, processor);
   c.info = std::move(info);
   // Loops whose products are an iteration late fill more slots than they read.

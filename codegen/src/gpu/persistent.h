@@ -15,12 +15,17 @@
 
 namespace kiln::codegen::gpu {
 
+// In a cluster (cluster.h) neighbours go on together: where one has a program, but the other has none left, that one
+// runs the last one of the grid again.
+//
 // The loop over programs: the builder is left inside, and `program_id` is that of the iteration.
 struct ProgramLoop {
   llvm::BasicBlock *body = nullptr, *after = nullptr;
   llvm::PHINode* number = nullptr;
 };
 ProgramLoop begin_programs(Context& c);
+// The program of this number of the cluster's.
+void set_program(Context& c, Value* number);
 // … and behind.
 void end_programs(Context& c, const ProgramLoop& loop);
 

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 
 #include "gpu/bulk_tile.h"
 #include "gpu/coalesce.h"
@@ -36,6 +37,8 @@ struct StagedLoad {
   Layout copies;                  // who copies what
   int64_t vector = 1;             // elements at once
   std::optional<RoundTrip> trip;  // … through registers
+  // Blocks of a cluster may load it for each other, where these scalars are the same in both (cluster.h).
+  std::optional<std::set<dsl::ValueId>> shared_by = {};
 };
 
 struct Pipeline {

@@ -49,9 +49,10 @@ Rings make_rings(Context& c, const Pipeline& pipeline, const StageOrder& order) 
     return barriers;
   };
   out.full = make(order.late.empty() ? 1 : 2);
-  if (order.drifts) out.free = make(c.block.warps);
+  if (order.drifts) out.free = make(c.block.warps * c.block.cluster);
   engine.publish_shared(b);
   order.is_fed ? c.target.barrier(b) : c.target.program_barrier(b, c.block);
+  if (c.block.cluster > 1) engine.cluster_barrier(b);
   return out;
 }
 
@@ -158,8 +159,18 @@ void Stages::release() {
     left = last_;
     chosen = b.CreateAnd(chosen, b.CreateICmpSGE(b.CreateLoad(b.getInt32Ty(), last_), b.getInt32(0)));
   }
-  c_.target.bulk_engine()->arrive(b, slot(*rings_.free, kBarrierBytes, left), chosen);
+  arrive_free(left, chosen);
   b.CreateStore(b.CreateLoad(b.getInt32Ty(), current_), last_);
+}
+
+// The blocks of a cluster write each other's slots.
+void Stages::arrive_free(llvm::AllocaInst* left, Value* chosen) {
+  Builder& b = c_.b;
+  const BulkEngine& engine = *c_.target.bulk_engine();
+  Value* barrier = slot(*rings_.free, kBarrierBytes, left);
+  engine.arrive(b, barrier, chosen);
+  if (c_.block.cluster == 1) return;
+  engine.arrive_in_cluster(b, barrier, b.CreateXor(engine.number_in_cluster(b), b.getInt32(1)), chosen);
 }
 
 Result<void> Stages::refill(llvm::Instruction* guard) {
@@ -181,8 +192,7 @@ void Stages::release_last() {
   Builder& b = c_.b;
   rings_.free->touch(b, SharedBuffer::Access::kWrite, kRingPhase);
   Value* any = b.CreateICmpSGE(b.CreateLoad(b.getInt32Ty(), last_), b.getInt32(0));
-  c_.target.bulk_engine()->arrive(b, slot(*rings_.free, kBarrierBytes, last_),
-                                  b.CreateAnd(b.CreateIsNull(c_.lane), any));
+  arrive_free(last_, b.CreateAnd(b.CreateIsNull(c_.lane), any));
 }
 
 // The warp that tells the engine.
@@ -214,7 +224,14 @@ void Stages::announce(Value* chosen, Value* enabled, bool late) {
 
 void Stages::copy_in_bulk(const StagedLoad& staged, const SharedBuffer& ring, Value* base, Value* chosen) {
   Builder& b = c_.b;
+  const BulkEngine& engine = *c_.target.bulk_engine();
   const std::vector<Value*> at = tile_coordinates(c_, staged.bulk->access);
+  const auto alike = alike_.find(staged.load);
+  Value *alone = chosen, *turn = nullptr;
+  if (alike != alike_.end()) {
+    alone = b.CreateAnd(chosen, b.CreateNot(alike->second));
+    turn = b.CreateIsNotNull(engine.number_in_cluster(b));
+  }
   for (const TileBox& box : staged.bulk->boxes) {
     BoxCopy copy{c_.tensor_map(*staged.load), at, nullptr};
     for (size_t i = 0; i < at.size(); ++i) {
@@ -222,7 +239,12 @@ void Stages::copy_in_bulk(const StagedLoad& staged, const SharedBuffer& ring, Va
     }
     copy.shared = b.CreateConstGEP1_64(b.getInt8Ty(), base, static_cast<uint64_t>(box.shared_bytes));
     ring.touch(b, SharedBuffer::Access::kWrite, kRingPhase);
-    c_.target.bulk_engine()->load(b, copy, slot(*rings_.full, kBarrierBytes, filled_), chosen);
+    Value* barrier = slot(*rings_.full, kBarrierBytes, filled_);
+    engine.load(b, copy, barrier, alone);
+    if (!turn) continue;
+    turn = b.CreateNot(turn);
+    copy.for_cluster = true;
+    engine.load(b, copy, barrier, b.CreateAnd(chosen, b.CreateAnd(alike->second, turn)));
   }
 }
 

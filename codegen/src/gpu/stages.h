@@ -80,6 +80,8 @@ class Stages {
   Result<void> begin();
   // All copies of the loop, by one thread that does nothing else.
   Result<void> copy_all();
+  // … of a cluster: by load, whether both blocks load the same.
+  void share(std::map<const Op*, Value*> alike) { alike_ = std::move(alike); }
   // At the head of an iteration. `guard` ends the block before the loop.
   Result<void> advance(llvm::Instruction* guard);
   // At its end: release, then refill.
@@ -106,6 +108,7 @@ class Stages {
   void put();
   void start();
   void wait_until_free();
+  void arrive_free(llvm::AllocaInst* left, Value* chosen);
   void announce(Value* chosen, Value* enabled, bool late);
   void copy_in_bulk(const StagedLoad& staged, const SharedBuffer& ring, Value* base, Value* chosen);
   Value* slot(const SharedBuffer& ring, int64_t bytes, llvm::AllocaInst* number);
@@ -121,6 +124,7 @@ class Stages {
   const int distance_;  // iterations that a copy is ahead
   Rings rings_;
   Value* copier_ = nullptr;  // whether this is the thread that tells the engine
+  std::map<const Op*, Value*> alike_;
   std::vector<Variable> ahead_;
   std::vector<Registers> held_;  // what copies through registers have loaded
   llvm::AllocaInst *index_ = nullptr, *filled_ = nullptr, *used_ = nullptr, *parity_ = nullptr;

@@ -25,8 +25,8 @@ std::string place_in_tensor(unsigned first, size_t rank) {
   return out + "}]";
 }
 
-// Where `chosen` (null: always), with operands $0, $1… Shared addresses and ints go into registers of 32 bits, pointers
-// into wide ones.
+// Where `chosen` (null: always), with operands $0, $1… Shared addresses and ints go into registers of 32 bits (16: of
+// 16), pointers into wide ones.
 llvm::Instruction* run(Builder& b, const std::string& instruction, llvm::SmallVector<Value*, 12> operands,
                        Value* chosen) {
   std::string text = instruction;
@@ -40,7 +40,7 @@ llvm::Instruction* run(Builder& b, const std::string& instruction, llvm::SmallVe
     if (x->getType()->isPointerTy() && x->getType()->getPointerAddressSpace() != 0) {
       x = b.CreatePtrToInt(x, b.getInt32Ty());
     }
-    constraints += x->getType()->isPointerTy() ? "l," : "r,";
+    constraints += x->getType()->isPointerTy() ? "l," : x->getType()->isIntegerTy(16) ? "h," : "r,";
     types.push_back(x->getType());
   }
   constraints += "~{memory}";
@@ -91,10 +91,15 @@ llvm::Instruction* CudaBulkEngine::load(Builder& b, const gpu::BoxCopy& copy, Va
   llvm::SmallVector<Value*, 12> operands = {copy.shared, copy.map};
   operands.append(copy.coordinates.begin(), copy.coordinates.end());
   operands.push_back(barrier);
+  std::string form = ".mbarrier::complete_tx::bytes", blocks;
+  if (copy.for_cluster) {
+    form += ".multicast::cluster";
+    blocks = ", $" + std::to_string(operands.size());
+    operands.push_back(b.getInt16((1 << most_of_cluster()) - 1));
+  }
   return run(b,
-             "cp.async.bulk.tensor." + std::to_string(rank) +
-                 "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], " + place_in_tensor(1, rank) +
-                 ", [$" + std::to_string(2 + rank) + "];",
+             "cp.async.bulk.tensor." + std::to_string(rank) + "d.shared::cluster.global.tile" + form + " [$0], " +
+                 place_in_tensor(1, rank) + ", [$" + std::to_string(2 + rank) + "]" + blocks + ";",
              operands, chosen);
 }
 
@@ -115,6 +120,21 @@ void CudaBulkEngine::end_store_group(Builder& b, Value* chosen) const {
 llvm::Instruction* CudaBulkEngine::wait_store_groups(Builder& b, int pending, bool until_read, Value* chosen) const {
   return run(b, std::string("cp.async.bulk.wait_group") + (until_read ? ".read " : " ") + std::to_string(pending) + ";",
              {}, chosen);
+}
+
+Value* CudaBulkEngine::number_in_cluster(Builder& b) const {
+  return b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {}, {});
+}
+
+llvm::Instruction* CudaBulkEngine::arrive_in_cluster(Builder& b, Value* barrier, Value* block, Value* chosen) const {
+  Value* there = b.CreateIntrinsic(llvm::Intrinsic::nvvm_mapa_shared_cluster, {}, {barrier, block});
+  return run(b, "mbarrier.arrive.shared::cluster.b64 _, [$0];", {there}, chosen);
+}
+
+void CudaBulkEngine::cluster_barrier(Builder& b) const {
+  run(b, "fence.mbarrier_init.release.cluster;", {}, nullptr);
+  b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_arrive_aligned, {}, {});
+  b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_wait_aligned, {}, {});
 }
 
 // bar.sync of some threads: 0 is that of all.

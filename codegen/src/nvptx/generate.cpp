@@ -88,10 +88,11 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
   if (emit == "cubin") {
     begin("assemble");
     const bool lines = kernel.options.names_lines();
-    const BlockNeeds needs = {out.plan.first.threads, out.plan.first.shared_bytes};
+    const gpu::Lowered& first = out.plan.first;
+    const BlockNeeds needs = {first.threads, first.shared_bytes, gpu::largest_load(*first.kernel) * first.programs};
     auto assembled = gpu::has_products(kernel.body)
                          ? assemble_for_products(*ptx, target.processor, target.capability, needs, lines)
-                         : assemble_for_memory(*ptx, target.processor, needs, lines);
+                         : assemble_for_memory(*ptx, target.processor, target.capability, needs, lines);
     if (!assembled) return assembled.error();
     if (*assembled && (*assembled)->resources.ignores_registers()) {
       // The program's warps would have too few: they copy by themselves.

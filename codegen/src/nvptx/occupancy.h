@@ -11,6 +11,7 @@ namespace kiln::codegen::nvptx {
 struct BlockNeeds {
   int threads = 0;
   int64_t shared_bytes = 0;
+  int64_t loaded_bytes = 0;  // by its largest load, of all programs of the block
 };
 
 // As far as is known; 1 at least.
@@ -21,14 +22,15 @@ int blocks_at_once(const std::optional<Resources>& resources, const BlockNeeds& 
 std::optional<int> blocks_in_reach(const Resources& resources, const BlockNeeds& needs, int capability);
 
 // Of a kernel that waits for memory: how many blocks are worth asking for, most first: up to 1024 threads, at least two
-// blocks, more than there are, and not so many that most registers would have to be spilled.
-std::vector<int> worthwhile_blocks(const Resources& resources, int threads);
+// blocks, or until their loads are what memory wants to be under way; more than there are, and not so many that most
+// registers would have to be spilled.
+std::vector<int> worthwhile_blocks(const Resources& resources, const BlockNeeds& needs, int capability);
 
 // As `assemble`. For memory, two blocks instead of one are worth a few spilled bytes, and more blocks where there are
 // many barriers.
 Result<std::optional<Assembled>> assemble_for_products(const std::string& ptx, const std::string& processor,
                                                        int capability, const BlockNeeds& needs, bool line_tables);
 Result<std::optional<Assembled>> assemble_for_memory(const std::string& ptx, const std::string& processor,
-                                                     const BlockNeeds& needs, bool line_tables);
+                                                     int capability, const BlockNeeds& needs, bool line_tables);
 
 }  // namespace kiln::codegen::nvptx

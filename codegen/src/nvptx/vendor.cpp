@@ -26,6 +26,7 @@ nlohmann::json describe(const Generated& generated, int capability) {
     const BlockNeeds needs = {generated.plan.first.threads, generated.plan.first.shared_bytes};
     device["persistent"] = blocks_at_once(generated.resources, needs, capability);
   }
+  if (generated.plan.first.cluster > 1) device["cluster"] = {generated.plan.first.cluster, 1, 1};
   for (const gpu::TensorMap& map : generated.plan.first.tensor_maps) device["tensor_maps"].push_back(to_json(map));
   if (const auto& resources = generated.resources) {
     device["registers"] = resources->registers;

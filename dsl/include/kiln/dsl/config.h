@@ -13,19 +13,22 @@ namespace kiln::dsl {
 // waves are to fit on a SIMD of an AMD GPU, which leaves fewer registers to each. chiplets: an AMD GPU has so many, to
 // which it deals programs by turns; neighbours along the first axis of the grid are to run on the same one, whose cache
 // they share. warp_specialise: 1 where a GPU that copies in bulk is to have warps that do nothing else, 2 where its
-// blocks, as many as it runs at once, then take one program after another; 0 is neither. split_k: a loop that adds up
-// products is cut into so many parts, each of which a program of its own runs; their sums are added up by a second
-// launch. CPUs have split_k alone, the interpreter has none of these.
+// blocks, as many as it runs at once, then take one program after another; 0 is neither. cluster: such blocks are two
+// and two, which load once for both what neighbours along the first axis of the grid load alike; 1 is none. split_k: a
+// loop that adds up products is cut into so many parts, each of which a program of its own runs; their sums are added
+// up by a second launch. CPUs have split_k alone, the interpreter has none of these.
 inline constexpr std::string_view kNumWarps = "num_warps";
 inline constexpr std::string_view kNumStages = "num_stages";
 inline constexpr std::string_view kWavesPerEu = "waves_per_eu";
 inline constexpr std::string_view kChiplets = "chiplets";
 inline constexpr std::string_view kWarpSpecialise = "warp_specialise";
 inline constexpr std::string_view kSplitK = "split_k";
+inline constexpr std::string_view kCluster = "cluster";
 // In the order of their encoding.
-inline constexpr std::array kLaunchOptions = {kNumWarps, kNumStages, kWavesPerEu, kChiplets, kWarpSpecialise, kSplitK};
+inline constexpr std::array kLaunchOptions = {kNumWarps,       kNumStages, kWavesPerEu, kChiplets,
+                                              kWarpSpecialise, kSplitK,    kCluster};
 inline constexpr std::string_view kLaunchOptionNames =
-    "num_warps, num_stages, waves_per_eu, chiplets, warp_specialise or split_k";
+    "num_warps, num_stages, waves_per_eu, chiplets, warp_specialise, split_k or cluster";
 bool is_launch_option(std::string_view name);
 // Error: what is allowed.
 Result<void> check_launch_option(std::string_view name, int64_t value);
