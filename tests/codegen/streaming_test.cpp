@@ -55,8 +55,8 @@ TEST(StreamingOnCpu, RowsOfFewLines) {
   }
 }
 
-std::string assembly_of(const std::string& text) {
-  auto artifact = compile(parse_kernel(text), {}, {}, "cpu:x86-64-v4", "asm");
+std::string assembly_of(const std::string& text, const std::string& target = "cpu:x86-64-v4") {
+  auto artifact = compile(parse_kernel(text), {}, {}, target, "asm");
   EXPECT_TRUE(artifact.ok()) << artifact.error().message;
   if (!artifact) return "";
   return {reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size()};
@@ -88,6 +88,25 @@ TEST(StreamingOnCpu, AsksAheadForWhatLiesBehind) {
   EXPECT_NE(assembly_of(copy_kernel("%y", 1024)).find("prefetch"), std::string::npos);
   EXPECT_NE(assembly_of(rows_in_a_loop(true)).find("prefetch"), std::string::npos);
   EXPECT_EQ(assembly_of(rows_in_a_loop(false)).find("prefetch"), std::string::npos);
+}
+
+// y[p, i] = tanh(tanh(x[p, i])), rows of 128: so much to compute that a vector is a register.
+std::string short_rows() {
+  TextKernel k("%x: ptr<f32>, %y: ptr<f32>");
+  k.grid = "65536, 1, 1";
+  const TextKernel::Shape shape = {128};
+  const std::string first = k.op("mul " + k.op("program_id {axis = 0}") + ", " + k.constant("128", "i32"));
+  const std::string at = k.op("add " + k.splat(first, shape) + ", " + k.along(shape, 0));
+  const std::string v = k.op("load " + k.op("addptr " + k.splat("%x", shape) + ", " + at));
+  const std::string tanh = k.op("math " + k.op("math " + v + " {fn = tanh}") + " {fn = tanh}");
+  k.line("store " + k.op("addptr " + k.splat("%y", shape) + ", " + at) + ", " + tanh);
+  return k.text();
+}
+
+// Depthwise convolutions took ten times as long on AVX2: each second half of a line went through the caches.
+TEST(StreamingOnCpu, NeverHalfALine) {
+  EXPECT_NE(assembly_of(short_rows(), "cpu:x86-64-v4").find("vmovnt"), std::string::npos);
+  EXPECT_EQ(assembly_of(short_rows(), "cpu:x86-64-v3").find("vmovnt"), std::string::npos);
 }
 
 }  // namespace

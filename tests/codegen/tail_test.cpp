@@ -1,5 +1,8 @@
 // What is left over of a row: chunks of one register with a mask, in stores, copies and reductions alike.
+#include <regex>
+
 #include "differential.h"
+#include "kiln/dsl/kernels.h"
 
 namespace kiln::test {
 namespace {
@@ -93,6 +96,17 @@ TEST(TailsOnCpu, OfATileOfOneRow) {
                                   kExact});
     }
   }
+}
+
+// A load's mask that is no bound makes the lanes behind the interior be walked one vector after the other: to where the
+// store's mask ends, not to where the tile does.
+TEST(TailsOnCpu, StoresWalkNoFurtherThanTheirMask) {
+  const dsl::Kernel& kernel = *kernels::conv2d_depthwise<>().ir();
+  const auto artifact = compile(kernel, {{"BC", 128}}, {}, "cpu:x86-64-v3", "asm");
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  const std::string text(reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size());
+  EXPECT_NE(text.find("vmaskmovps"), std::string::npos);
+  EXPECT_FALSE(std::regex_search(text, std::regex("cmpq\\s+\\$128, %\\w+\\n\\s+jl"))) << text;
 }
 
 }  // namespace

@@ -164,6 +164,16 @@ bool Nest::interior_suffices(std::optional<MaskAt> sink_mask) const {
   return true;
 }
 
+void Nest::limit_to(const MaskAt& sink_mask) {
+  const auto own = mask_bounds_.find({sink_mask.mask, normalise(sink_mask.mask, sink_mask.point)});
+  if (own == mask_bounds_.end()) return;
+  for (const auto& [dim, bound] : own->second) {
+    Dim& d = dims_[dim];
+    Value* least = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, d.limit ? d.limit : c.i64(d.extent), bound);
+    d.limit = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, least, c.i64(0));
+  }
+}
+
 bool Nest::mask_holds(ValueId mask, const Point& point) const {
   if (mode_ != Mode::kInterior || !masks_.count({mask, point})) return false;
   if (varies(point)) return true;

@@ -207,6 +207,7 @@ Result<void> for_each_lane(Context& c, const LaneOp& op_in, const LaneAction& ac
   if (op.mask) {
     mask = MaskAt{*op.mask, point};
     nest.register_mask(*op.mask, point);
+    if (!op.result) nest.limit_to(*mask);
   }
   llvm::SmallVector<ValueId, 3> evaluated(op.values.begin(), op.values.end());
   evaluated.push_back(op.pointer);

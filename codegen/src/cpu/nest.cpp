@@ -34,7 +34,7 @@ bool has_long_function(Context& c, llvm::ArrayRef<ValueId> values) {
 }  // namespace
 
 Nest::Nest(Context& context, std::vector<int64_t> extents) : c(context), b(context.b) {
-  for (int64_t extent : extents) dims_.push_back({extent, context.i64(0), 0, nullptr, false, std::nullopt});
+  for (int64_t extent : extents) dims_.push_back({.extent = extent, .index = context.i64(0)});
   for (int d = rank() - 1; d >= 0; --d) {
     if (dims_[d].extent > 1) {
       vector_dim_ = d;
@@ -45,7 +45,7 @@ Nest::Nest(Context& context, std::vector<int64_t> extents) : c(context), b(conte
 }
 
 int Nest::add_inner_dim(int64_t extent) {
-  dims_.push_back({extent, c.i64(0), 0, nullptr, true, std::nullopt});
+  dims_.push_back({.extent = extent, .index = c.i64(0), .inner = true});
   memo_.resize(memo_.size() + 1);
   return rank() - 1;
 }
@@ -195,7 +195,7 @@ Result<void> Nest::walk_dim(int dim, const Body& body, bool interior_only, Value
     }
     return walk_dim(dim + 1, body, interior_only, inside);
   }
-  Value* end = interior_only && d.bound ? d.bound : c.i64(d.extent);
+  Value* end = interior_only && d.bound ? d.bound : d.limit ? d.limit : c.i64(d.extent);
   if (d.listed) end = d.listed->count;
   Result<void> result;
   const int depth = static_cast<int>(guards_.size()) + 1;
@@ -267,7 +267,7 @@ Result<void> Nest::walk_vectors(const Body& body, bool interior_only, Value* ins
   if (body.any_width) width_ = std::min(width_, native_lanes(c.target));
   const bool complement = bounded && !interior_only;
   if (complement && !body.outside) {
-    emit_loop(b, main_end, extent, c.i64(width_), "masked", enter, [&](Value* index) {
+    emit_loop(b, main_end, d.limit ? d.limit : extent, c.i64(width_), "masked", enter, [&](Value* index) {
       d.index = index;
       chunk(Mode::kGeneric, d.extent % width_ != 0 ? extent : nullptr);
     });

@@ -51,6 +51,8 @@ class Nest {
   bool uniform_outside(ValueId value, const Point& point);
   // The sink acts only where `mask` holds, and that is the interior: nothing outside needs a visit.
   bool interior_suffices(std::optional<MaskAt> sink_mask) const;
+  // The sink acts only where a registered mask holds: what its bounds exclude needs no visit.
+  void limit_to(const MaskAt& sink_mask);
 
   struct Body {
     std::function<Result<void>()> chunk;  // at the current point, in the current mode and lanes
@@ -151,8 +153,9 @@ class Nest {
     Value* index = nullptr;
     int depth = 0;           // loop level that defines the index
     Value* bound = nullptr;  // of the interior, at most the extent; null: the extent
+    Value* limit = nullptr;  // of what the sink acts on, likewise; no less than the bound
     bool inner = false;      // not walked by walk()
-    std::optional<Listed> listed;
+    std::optional<Listed> listed = {};
   };
   using Key = std::pair<ValueId, std::vector<int8_t>>;
 

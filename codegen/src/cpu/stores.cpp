@@ -61,6 +61,7 @@ Result<void> store_tile(Context& c, const Op& op) {
   if (op.operands.size() > 2) {
     mask = MaskAt{op.operands[2], point};
     nest.register_mask(op.operands[2], point);
+    nest.limit_to(*mask);
   }
   nest.choose_width(op.operands[1], kMaxWidth);
   Value* past_caches = streams(c, op);

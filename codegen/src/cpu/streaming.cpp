@@ -43,8 +43,10 @@ void store_vector(Context& c, Value* vector, Value* pointer, llvm::Align align, 
                   llvm::ArrayRef<Ahead> ahead) {
   Builder& b = c.b;
   const uint64_t bytes = vector->getType()->getPrimitiveSizeInBits().getFixedValue() / 8;
+  // Half of a line past the caches and half of it through them costs more than either.
   const bool whole_lines = row_bytes < kLongRow;
-  if (!streams || bytes < kPiece || (whole_lines && row_bytes % kLine != 0)) {
+  const bool breaks_lines = whole_lines && (row_bytes % kLine != 0 || bytes < uint64_t{kLine});
+  if (!streams || bytes < kPiece || breaks_lines) {
     b.CreateAlignedStore(vector, pointer, align);
     return;
   }
