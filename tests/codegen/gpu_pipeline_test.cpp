@@ -189,6 +189,40 @@ TEST(GpuPipelines, Attention) {
   }
 }
 
+// Blocks that take one program after another: some have no iterations, or none but masked ones, and rings go on where
+// the last program left them, in each of their slots and phases.
+TEST(GpuPipelines, AttentionOfPersistentBlocks) {
+  const dsl::Kernel kernel = *lang::kernels::attention_with_lse<lang::bf16>().ir();
+  constexpr int64_t kBatch = 4, kHeads = 2, kKeyHeads = 1, kSeq = 144, kD = 32;
+  std::vector<TestArgument> arguments = {random_buffer(ElementType::kBF16, kBatch * kHeads * kSeq * kD, 1, false),
+                                         random_buffer(ElementType::kBF16, kBatch * kKeyHeads * kSeq * kD, 2, false),
+                                         random_buffer(ElementType::kBF16, kBatch * kKeyHeads * kSeq * kD, 3, false),
+                                         random_buffer(ElementType::kBF16, kBatch * kHeads * kSeq * kD, 4, false),
+                                         random_buffer(ElementType::kF32, kBatch * kHeads * kSeq, 5, false),
+                                         buffer(std::vector<int32_t>{144, 0, 13, 129}),
+                                         int_scalar(kBatch),
+                                         int_scalar(kHeads),
+                                         int_scalar(kKeyHeads),
+                                         int_scalar(kSeq),
+                                         scalar_bits(std::bit_cast<uint32_t>(0.125F))};
+  dsl::Facts facts = aligned(kernel);
+  for (size_t i : {6, 7, 8}) facts[i] = ParamFact::kNone;
+  const std::vector<Shape> blocks =
+      on_cuda() ? std::vector<Shape>{{"", 2, 4, 2}, {"", 3, 4, 2}}
+                : std::vector<Shape>{{"gpu:warps=4,groups=1,copying=2", 2}, {"gpu:warps=8,groups=1,copying=2", 3}};
+  for (const auto& [causal, window] : {std::pair(0, 0), std::pair(1, 0), std::pair(1, 40), std::pair(0, 24)}) {
+    SCOPED_TRACE("causal " + std::to_string(causal) + ", window " + std::to_string(window));
+    const dsl::ConstexprValues config = {
+        {"D", kD}, {"CAUSAL", causal}, {"WINDOW", window}, {"BM", causal == 0 ? 64 : 128}, {"BN", 32}};
+    if (!on_cuda()) {
+      const auto artifact = compile(kernel, config, facts, blocks[0].target);
+      ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+      EXPECT_TRUE(artifact->metadata.contains("grid_param"));
+    }
+    expect_agreement(kernel, config, facts, arguments, 3, {2e-2, 2e-2}, blocks);
+  }
+}
+
 TestArgument numbers_below(int32_t bound, size_t count) {
   std::vector<int32_t> out(count);
   for (size_t i = 0; i < count; ++i) out[i] = static_cast<int32_t>((i * 37 + 11) % static_cast<size_t>(bound));

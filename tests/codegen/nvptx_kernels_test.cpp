@@ -233,13 +233,21 @@ TEST_P(FlagshipOnNvidia, KeepsToItsRegistersWithoutSpillsOrSerialisedInstruction
 TEST(SpecialisedOnNvidia, HasRegistersToMoveAndSpillsNone) {
   const dsl::Kernel attention = *kernels::attention<lang::bf16>().ir(), matmul = *kernels::matmul<lang::bf16>().ir();
   const dsl::ConstexprValues wide = {{"D", 128}, {"BM", 128}, {"BN", 128}, {"num_warps", 8}, {"warp_specialise", 1}};
-  dsl::ConstexprValues causal = wide;
-  causal["CAUSAL"] = 1;
-  for (const auto& [kernel, config] : {std::pair(attention, wide), std::pair(attention, causal),
-                                       std::pair(matmul, dsl::ConstexprValues{{"warp_specialise", 1}})}) {
+  std::vector<std::pair<dsl::Kernel, dsl::ConstexprValues>> cases = {{matmul, {{"warp_specialise", 1}}}};
+  for (int64_t width : {64, 128}) {
+    for (int64_t causal : {0, 1}) {
+      for (int64_t specialised : {1, 2}) {
+        dsl::ConstexprValues config = wide;
+        config["D"] = width, config["CAUSAL"] = causal, config["warp_specialise"] = specialised;
+        cases.emplace_back(attention, config);
+      }
+    }
+  }
+  for (const auto& [kernel, config] : cases) {
     const Outcome outcome = outcome_of(kernel, config, good_facts(kernel), "sm_90a");
     ASSERT_EQ(outcome.error, "");
     if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
+    EXPECT_EQ(outcome.device.contains("persistent"), config.at("warp_specialise") == 2) << kernel.name;
     EXPECT_EQ(outcome.device.at("spill_bytes"), 0) << kernel.name;
     EXPECT_TRUE(outcome.device.at("warnings").empty()) << kernel.name << outcome.device.at("warnings");
     if (outcome.device.at("threads") == 256) GTEST_SKIP() << "no ptxas on this machine";

@@ -12,6 +12,7 @@ struct BlockShape {
   int programs = 1;         // of a block, side by side; several only of one warp each, which then wait for nobody else
   int copying = 0;          // warps of a block, behind the program's, that only copy for it (copying_warps.h)
   bool persistent = false;  // takes one program after another (persistent.h)
+  bool turns = false;       // … in an order that evens out their lengths
   int cluster = 1;          // blocks that load for each other (cluster.h)
   int threads() const { return lanes * warps; }  // of a program
   int block_threads() const { return lanes * (warps * programs + copying); }

@@ -47,11 +47,7 @@ bool plan_cluster(const dsl::Kernel& kernel, const Op& loop, const std::vector<A
   constexpr int64_t kBlocks = 2;
   if (!may_run_again(kernel, kernel.body, Pointers(kernel))) return false;
   LinearForms forms(kernel, info);
-  const auto is_known_to_host = [&](ValueId id) {
-    const auto form = forms.of(id);
-    return form && form->is_host();
-  };
-  if (!std::all_of(loop.operands.begin(), loop.operands.begin() + 3, is_known_to_host)) return false;
+  if (!is_alike_in_all_programs(loop, forms)) return false;
   bool any = false;
   for (StagedLoad& staged : pipeline.loads) {
     const auto scalars = scalars_of(loop, staged.bulk->access, forms);

@@ -194,14 +194,15 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   const bool in_cluster = block.persistent && launch.cluster > 1 && target.bulk_engine()->most_of_cluster() > 1 &&
                           plan_cluster(kernel, *copied, info, placement.pipelines.at(copied));
   if (in_cluster) block.cluster = launch.cluster;
+  if (block.persistent) {
+    LinearForms forms(kernel, info);
+    block.turns = !is_alike_in_all_programs(*copied, forms);
+  }
   out.threads = block.block_threads();
   out.persistent = block.persistent;
   out.cluster = block.cluster;
   Context c(kernel, target, module, placement, block, processor);
   c.info = std::move(info);
-  // Loops whose products are an iteration late fill more slots than they read.
-  if (block.persistent && !stage_order(c, *copied, placement.pipelines.at(copied)).late.empty())
-    return without_persistence();
   if (target.bulk_engine() && allows_bulk(kernel) && block.programs == 1)
     c.bulk = plan_bulk_accesses(kernel, placement, c.info, launch.bulk_stores);
   out.tensor_maps = maps_of(c.bulk);

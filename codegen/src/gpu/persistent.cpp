@@ -1,5 +1,7 @@
 #include "gpu/persistent.h"
 
+#include <algorithm>
+
 namespace kiln::codegen::gpu {
 namespace {
 
@@ -33,22 +35,36 @@ void set_program(Context& c, Value* number) {
 ProgramLoop begin_programs(Context& c) {
   Builder& b = c.b;
   ProgramLoop loop{append_block(c, "program"), append_block(c, "programs.end")};
-  Value* first = c.target.program_id(b, 0);
+  Value* place = c.target.program_id(b, 0);
   llvm::BasicBlock* before = b.GetInsertBlock();
-  b.CreateCondBr(goes_on(c, first), loop.body, loop.after);
+  b.CreateCondBr(goes_on(c, place), loop.body, loop.after);
   b.SetInsertPoint(loop.body);
-  loop.number = b.CreatePHI(b.getInt32Ty(), 2, "number");
-  loop.number->addIncoming(first, before);
+  loop.first = b.CreatePHI(b.getInt32Ty(), 2, "first");
+  loop.first->addIncoming(b.getInt32(0), before);
+  loop.place = b.CreatePHI(b.getInt32Ty(), 2, "place");
+  loop.place->addIncoming(place, before);
+  loop.number = b.CreateAdd(loop.first, loop.place, "number");
   set_program(c, loop.number);
   return loop;
 }
 
 void end_programs(Context& c, const ProgramLoop& loop) {
   Builder& b = c.b;
-  Value* next = b.CreateAdd(loop.number, c.target.num_programs(b, 0));
-  loop.number->addIncoming(next, b.GetInsertBlock());
-  b.CreateCondBr(goes_on(c, next), loop.body, loop.after);
+  Value* blocks = c.target.num_programs(b, 0);
+  Value* first = b.CreateAdd(loop.first, blocks);
+  Value* place = loop.place;
+  if (c.block.turns) place = b.CreateSub(b.CreateSub(blocks, b.getInt32(1)), place);
+  loop.first->addIncoming(first, b.GetInsertBlock());
+  loop.place->addIncoming(place, b.GetInsertBlock());
+  b.CreateCondBr(goes_on(c, b.CreateAdd(first, place)), loop.body, loop.after);
   b.SetInsertPoint(loop.after);
+}
+
+bool is_alike_in_all_programs(const Op& loop, LinearForms& forms) {
+  return std::all_of(loop.operands.begin(), loop.operands.begin() + 3, [&](ValueId id) {
+    const auto form = forms.of(id);
+    return form && form->is_host();
+  });
 }
 
 }  // namespace kiln::codegen::gpu

@@ -1,10 +1,14 @@
 // Persistent blocks: as many as the device runs at once, each of which takes one program after another.
 //
-//   %number = block's number                  ; of all blocks, in the order of the grid
+//   %first = 0; %place = block's number
 //   loop:
-//     %program = %number's place in the grid
+//     %number = %first + %place               ; of all programs, in the order of the grid
 //     …
-//     %number += blocks; while %number < programs
+//     %first += blocks; %place = blocks - 1 - %place
+//   while %first + %place < programs
+//
+// The place is turned round where programs are not of one length (attention under a causal mask): neighbours in the
+// grid are most often alike, so who had one of the longer programs has one of the shorter ones next. Else it stays.
 //
 // Where the launch option warp_specialise is 2, in kernels that have warps for copies alone (copying_warps.h): these go
 // on to the next program while the others finish the last one. The kernel gets the grid's extents from the launch
@@ -12,6 +16,7 @@
 #pragma once
 
 #include "gpu/context.h"
+#include "gpu/linear_index.h"
 
 namespace kiln::codegen::gpu {
 
@@ -21,9 +26,12 @@ namespace kiln::codegen::gpu {
 // The loop over programs: the builder is left inside, and `program_id` is that of the iteration.
 struct ProgramLoop {
   llvm::BasicBlock *body = nullptr, *after = nullptr;
-  llvm::PHINode* number = nullptr;
+  llvm::PHINode *first = nullptr, *place = nullptr;
+  Value* number = nullptr;
 };
 ProgramLoop begin_programs(Context& c);
+// Whether a loop has as many iterations in all programs.
+bool is_alike_in_all_programs(const Op& loop, LinearForms& forms);
 // The program of this number of the cluster's.
 void set_program(Context& c, Value* number);
 // … and behind.

@@ -145,6 +145,7 @@ class RotatedLoop {
     auto sums = late_product();
     if (sums) write(c_, carried_[rotation_.carried], c_.target.group_wait(c_.b, 0, *sums));
     stages_.touch();
+    stages_.release_last();
     c_.leave();
     return sums ? Result<void>() : sums.error();
   }

@@ -188,7 +188,9 @@ void Stages::end() {
 }
 
 void Stages::release_last() {
-  if (!c_.block.persistent || !order_.is_fed || !order_.runs_on) return;
+  if (!c_.block.persistent || !order_.is_fed) return;
+  if (!order_.late.empty()) return release();
+  if (!order_.runs_on) return;
   Builder& b = c_.b;
   rings_.free->touch(b, SharedBuffer::Access::kWrite, kRingPhase);
   Value* any = b.CreateICmpSGE(b.CreateLoad(b.getInt32Ty(), last_), b.getInt32(0));
