@@ -212,8 +212,9 @@ TEST(GpuPipelines, AttentionOfPersistentBlocks) {
                 : std::vector<Shape>{{"gpu:warps=4,groups=1,copying=2", 2}, {"gpu:warps=8,groups=1,copying=2", 3}};
   for (const auto& [causal, window] : {std::pair(0, 0), std::pair(1, 0), std::pair(1, 40), std::pair(0, 24)}) {
     SCOPED_TRACE("causal " + std::to_string(causal) + ", window " + std::to_string(window));
-    const dsl::ConstexprValues config = {
-        {"D", kD}, {"CAUSAL", causal}, {"WINDOW", window}, {"BM", causal == 0 ? 64 : 128}, {"BN", 32}};
+    const dsl::ConstexprValues config = {{"D", kD},          {"CAUSAL", causal},
+                                         {"WINDOW", window}, {"BM", causal == 0 ? 64 : 128},
+                                         {"BN", 32},         {"TOGETHER", causal}};
     if (!on_cuda()) {
       const auto artifact = compile(kernel, config, facts, blocks[0].target);
       ASSERT_TRUE(artifact.ok()) << artifact.error().message;

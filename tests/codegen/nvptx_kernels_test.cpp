@@ -238,7 +238,8 @@ TEST(SpecialisedOnNvidia, HasRegistersToMoveAndSpillsNone) {
     for (int64_t causal : {0, 1}) {
       for (int64_t specialised : {1, 2}) {
         dsl::ConstexprValues config = wide;
-        config["D"] = width, config["CAUSAL"] = causal, config["warp_specialise"] = specialised;
+        config["D"] = width, config["CAUSAL"] = causal, config["TOGETHER"] = 8 * causal;
+        config["warp_specialise"] = specialised;
         cases.emplace_back(attention, config);
       }
     }
@@ -248,6 +249,7 @@ TEST(SpecialisedOnNvidia, HasRegistersToMoveAndSpillsNone) {
     ASSERT_EQ(outcome.error, "");
     if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
     EXPECT_EQ(outcome.device.contains("persistent"), config.at("warp_specialise") == 2) << kernel.name;
+    EXPECT_EQ(outcome.device.at("tensor_maps").size(), 3u) << kernel.name << " stores in bulk too";
     EXPECT_EQ(outcome.device.at("spill_bytes"), 0) << kernel.name;
     EXPECT_TRUE(outcome.device.at("warnings").empty()) << kernel.name << outcome.device.at("warnings");
     if (outcome.device.at("threads") == 256) GTEST_SKIP() << "no ptxas on this machine";

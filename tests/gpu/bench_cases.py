@@ -233,7 +233,9 @@ def attention(batch, heads, seq, width, causal, type="bf16"):
 
     configs = [dict(D=width, CAUSAL=int(causal), BM=bm, BN=bn) for bm, bn in [(64, 64), (128, 64), (128, 128), (64, 128)]]
     configs = [dict(c, num_warps=w, num_stages=s) for c in configs for w in (4, 8) for s in (2, 3)]
-    configs.append(dict(D=width, CAUSAL=int(causal), BM=128, BN=128, num_warps=8, num_stages=2, warp_specialise=1))
+    configs += [dict(D=width, CAUSAL=int(causal), BM=128, BN=128, num_warps=8, num_stages=2, warp_specialise=s) for s in (1, 2)]
+    if causal:
+        configs += [dict(c, TOGETHER=8) for c in configs]
     return Row("attention", f"b{batch} h{heads} s{seq} d{width} {'causal' if causal else 'full'}", "attention", type, configs,
                make, 4.0 * batch * heads * seq * seq * width * (0.5 if causal else 1), "TFLOP/s", 2e-2)
 

@@ -12,6 +12,7 @@ struct Attention {
   bool causal;
   std::vector<int32_t> lengths;
   int64_t window = 0;
+  int64_t together = 0;
 
   size_t rows() const { return static_cast<size_t>(batch * heads * seq); }
   size_t count() const { return rows() * static_cast<size_t>(width); }
@@ -101,6 +102,7 @@ Gradient gradient(const Attention& a, const Reals& q, const Reals& k, const Real
 // The CPU's tiles of f32 do not fit in a GPU's shared memory: there the kernel's own are taken.
 dsl::ConstexprValues config_of(const Attention& a, bool wide, int64_t bm, int64_t bn) {
   dsl::ConstexprValues out = {{"D", a.width}, {"CAUSAL", a.causal}, {"WINDOW", a.window}};
+  if (a.together > 0) out["TOGETHER"] = a.together;
   if (!wide || !on_cuda()) out.merge(dsl::ConstexprValues{{"BM", bm}, {"BN", bn}});
   return out;
 }
@@ -156,6 +158,13 @@ TEST(AttentionKernel, Windows) {
     }
   });
   check_attention<lang::bf16>({1, 1, 1, 21, 8, true, {21}, 1}, 8, 4, check_both);
+}
+
+// All heads, two of three, and one at a time.
+TEST(AttentionKernel, CausalBlocksOfHeadsTogether) {
+  check_attention<lang::bf16>({2, 4, 2, 21, 6, true, {21, 9}, 0, 1}, 8, 4, check_both);
+  check_attention<lang::f32>({1, 3, 3, 500, 128, true, {500}, 0, 1}, 64, 128, check_compiled);
+  check_attention<lang::f32>({1, 2, 1, 700, 128, true, {650}, 0, 1}, 64, 128, check_compiled);
 }
 
 TEST(AttentionKernel, RealShapes) {

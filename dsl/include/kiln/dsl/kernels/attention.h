@@ -51,19 +51,43 @@ struct F8Scales {
 // Weights of f8 are multiplied by 2^8, below the largest number of e4m3, 448, so that more of the small ones count.
 inline constexpr float kF8WeightBits = 8;
 
-// A program of attention: the block of queries that it has. Of f8, `scales` are there.
+// The block of queries that a program has: its head, and the position of its first query.
+struct QueryBlock {
+  Value head, first;
+};
+
+// Under CAUSAL the longest blocks first: what is left for the end is short. With TOGETHER those of several heads, as
+// many as have that many MiB of keys and values, which an L2 cache keeps: a single head's do not fill a GPU, which
+// would be waiting for the last head's longest blocks.
+template <class T>
+QueryBlock query_block(const Value& heads, const Value& seq, const Const& D, const AttentionMask& mask,
+                       const Const& TOGETHER) {
+  const Value blocks = num_programs(0), number = program_id(1) * blocks + program_id(0);
+  const Const positions = TOGETHER * (1 << 20) / (D * (2 * dsl::info(element_v<T>).bytes));
+  const Value most = max(min(positions / seq, heads), 1);
+  const Value first_head = number / (blocks * most) * most;
+  const Value count = min(heads - first_head, most), place = number - first_head * blocks;
+  const Const is_grouped = mask.CAUSAL != 0 && TOGETHER != 0;
+  const Value longest_first = if_(is_grouped, [&] { return place / count; }, [&] { return program_id(0); });
+  return {if_(
+              is_grouped, [&] { return max(first_head + place % count, 0); }, [&] { return program_id(1); }),
+          if_(
+              mask.CAUSAL != 0, [&] { return (blocks - 1 - longest_first) * mask.BM; },
+              [&] { return program_id(0) * mask.BM; })};
+}
+
+// A program of attention. Of f8, `scales` are there.
 template <class T, class Out = T>
 AttendedBlock attend_block(const Value& q, const Value& k, const Value& v, const Value& out, const Value& lengths,
                            const Value& batch, const Value& heads, const Value& kv_heads, const Value& seq,
-                           const Value& scale, const Const& D, const AttentionMask& mask, const F8Scales& scales = {}) {
+                           const Value& scale, const Const& D, const AttentionMask& mask, const Const& TOGETHER,
+                           const F8Scales& scales = {}) {
   constexpr bool kIsF8 = std::is_same_v<T, f8e4m3>;
   const Const &BM = mask.BM, &BN = mask.BN;
   grid(cdiv(seq, BM), heads, batch);
-  // Under CAUSAL the longest rows first: what is left for the end is short.
-  const Value first = if_(
-      mask.CAUSAL != 0, [&] { return (cdiv(seq, BM) - 1 - program_id(0)) * BM; }, [&] { return program_id(0) * BM; });
+  const auto [head, first] = query_block<T>(heads, seq, D, mask, TOGETHER);
   assume(first, {.low = 0});
-  const Value head = program_id(1), b = cast(program_id(2), i64_t);
+  const Value b = cast(program_id(2), i64_t);
   const Value kv_head = head / (heads / kv_heads);
   assume(kv_head, {.low = 0});
   const Value length = load(lengths + program_id(2));
@@ -143,7 +167,9 @@ Def attention_hints(Def def) {
               {"BN", {32, 64, 128, 256}},
               {"num_warps", {4, 8}},
               {"num_stages", {1, 2, 3}},
-              {"warp_specialise", {0, 1}}})
+              {"warp_specialise", {0, 1, 2}},
+              {"TOGETHER", {0, 8}}})
+      .where("le(TOGETHER, 8*CAUSAL)")
       .array("q", "batch*heads*seq*D")
       .array("k", "batch*kv_heads*seq*D")
       .array("v", "batch*kv_heads*seq*D")
@@ -163,14 +189,15 @@ Def attention_hints(Def def) {
 // which a query sees (attention_mask.h).
 template <class T = f32>
 const auto& attention() {
-  static const auto def = attention_hints<T>(
-      kernel("attention",
-             {"q", "k", "v", "out", "lengths", "batch", "heads", "kv_heads", "seq", "scale", "D=64", "CAUSAL=0",
-              "WINDOW=0", "BM=64", "BN=128"},
-             [](Ptr<const T> q, Ptr<const T> k, Ptr<const T> v, Ptr<T> out, Ptr<const i32> lengths, i32 batch,
-                i32 heads, i32 kv_heads, i32 seq, f32 scale, Const D, Const CAUSAL, Const WINDOW, Const BM, Const BN) {
-               attend_block<T>(q, k, v, out, lengths, batch, heads, kv_heads, seq, scale, D, {CAUSAL, WINDOW, BM, BN});
-             }));
+  static const auto def = attention_hints<T>(kernel(
+      "attention",
+      {"q", "k", "v", "out", "lengths", "batch", "heads", "kv_heads", "seq", "scale", "D=64", "CAUSAL=0", "WINDOW=0",
+       "BM=64", "BN=128", "TOGETHER=0"},
+      [](Ptr<const T> q, Ptr<const T> k, Ptr<const T> v, Ptr<T> out, Ptr<const i32> lengths, i32 batch, i32 heads,
+         i32 kv_heads, i32 seq, f32 scale, Const D, Const CAUSAL, Const WINDOW, Const BM, Const BN, Const TOGETHER) {
+        attend_block<T>(q, k, v, out, lengths, batch, heads, kv_heads, seq, scale, D, {CAUSAL, WINDOW, BM, BN},
+                        TOGETHER);
+      }));
   return def;
 }
 
@@ -181,13 +208,13 @@ const auto& attention_with_lse() {
   static const auto def =
       attention_hints<T>(kernel("attention_with_lse",
                                 {"q", "k", "v", "out", "lse", "lengths", "batch", "heads", "kv_heads", "seq", "scale",
-                                 "D=64", "CAUSAL=0", "WINDOW=0", "BM=64", "BN=128"},
+                                 "D=64", "CAUSAL=0", "WINDOW=0", "BM=64", "BN=128", "TOGETHER=0"},
                                 [](Ptr<const T> q, Ptr<const T> k, Ptr<const T> v, Ptr<T> out, Ptr<f32> lse,
                                    Ptr<const i32> lengths, i32 batch, i32 heads, i32 kv_heads, i32 seq, f32 scale,
-                                   Const D, Const CAUSAL, Const WINDOW, Const BM, Const BN) {
+                                   Const D, Const CAUSAL, Const WINDOW, Const BM, Const BN, Const TOGETHER) {
                                   const AttendedBlock rows =
                                       attend_block<T>(q, k, v, out, lengths, batch, heads, kv_heads, seq, scale, D,
-                                                      {CAUSAL, WINDOW, BM, BN});
+                                                      {CAUSAL, WINDOW, BM, BN}, TOGETHER);
                                   const Value sums = fma(rows.top, scale, log(rows.total));
                                   tile(lse + rows.at, {seq}).store({rows.first}, where(rows.is_inside, sums, 0));
                                 }))

@@ -18,16 +18,17 @@ inline ConstexprValues hopper_f8_attention_blocks() {
 template <class Out = bf16>
 const auto& attention_f8() {
   static const auto def =
-      attention_hints<Out>(kernel("attention_f8",
-                                  {"q", "k", "v", "q_scale", "k_scale", "v_scale", "out", "lengths", "batch", "heads",
-                                   "kv_heads", "seq", "scale", "D=64", "CAUSAL=0", "WINDOW=0", "BM=64", "BN=128"},
-                                  [](Ptr<const f8e4m3> q, Ptr<const f8e4m3> k, Ptr<const f8e4m3> v,
-                                     Ptr<const f32> q_scale, Ptr<const f32> k_scale, Ptr<const f32> v_scale,
-                                     Ptr<Out> out, Ptr<const i32> lengths, i32 batch, i32 heads, i32 kv_heads, i32 seq,
-                                     f32 scale, Const D, Const CAUSAL, Const WINDOW, Const BM, Const BN) {
-                                    attend_block<f8e4m3, Out>(q, k, v, out, lengths, batch, heads, kv_heads, seq, scale,
-                                                              D, {CAUSAL, WINDOW, BM, BN}, {q_scale, k_scale, v_scale});
-                                  }))
+      attention_hints<Out>(
+          kernel("attention_f8",
+                 {"q", "k", "v", "q_scale", "k_scale", "v_scale", "out", "lengths", "batch", "heads", "kv_heads", "seq",
+                  "scale", "D=64", "CAUSAL=0", "WINDOW=0", "BM=64", "BN=128", "TOGETHER=0"},
+                 [](Ptr<const f8e4m3> q, Ptr<const f8e4m3> k, Ptr<const f8e4m3> v, Ptr<const f32> q_scale,
+                    Ptr<const f32> k_scale, Ptr<const f32> v_scale, Ptr<Out> out, Ptr<const i32> lengths, i32 batch,
+                    i32 heads, i32 kv_heads, i32 seq, f32 scale, Const D, Const CAUSAL, Const WINDOW, Const BM,
+                    Const BN, Const TOGETHER) {
+                   attend_block<f8e4m3, Out>(q, k, v, out, lengths, batch, heads, kv_heads, seq, scale, D,
+                                             {CAUSAL, WINDOW, BM, BN}, TOGETHER, {q_scale, k_scale, v_scale});
+                 }))
           .array("q_scale", "batch*heads")
           .array("k_scale", "batch*kv_heads")
           .array("v_scale", "batch*kv_heads")
