@@ -7,10 +7,15 @@
 #include "plan_product.h"
 #include "plan_reduce.h"
 #include "plan_sort.h"
+#include "plan_stores.h"
 #include "plan_topk.h"
+#include "plan_words.h"
 
 namespace kiln::codegen {
 namespace {
+
+using dsl::Op;
+using dsl::OpCode;
 
 Plan plan_of_one(dsl::Kernel kernel) {
   Plan plan;
@@ -24,18 +29,50 @@ bool split_as_asked(Plan& plan, const dsl::ConstexprValues& config) {
   return parts != config.end() && parts->second > 1 && split_product(plan, parts->second);
 }
 
+// All that is long, one after the other.
+void split_long_ops(Plan& plan, const Lengths& lengths) {
+  while (split_reduction(plan, lengths) || split_topk(plan, lengths) || split_sort(plan, lengths)) {
+  }
+  Stage& last = plan.stages.back();
+  if (plan.stages.size() > 1) last.kernel = dsl::canonicalise(last.kernel);
+}
+
 // What a split writes down plainly.
 void simplify(Plan& plan) {
   for (Stage& stage : plan.stages) stage.kernel = run_passes(std::move(stage.kernel));
+}
+
+bool holds_of_some_op(const dsl::Kernel& kernel, bool (*holds)(const Op&)) {
+  return std::ranges::any_of(kernel.body.ops, [&](const Op& op) { return holds_within(op, holds); });
+}
+
+// The record of failures and the ring of messages are of the first stage's launch.
+bool tells_host(const dsl::Kernel& kernel) {
+  return kernel.options.check_bounds ||
+         holds_of_some_op(kernel, [](const Op& op) { return op.code == OpCode::kPrint || op.code == OpCode::kAssert; });
+}
+
+// Operands of products may come by tensor maps, which are of the first stage's launch.
+bool has_late_products(const Plan& plan) {
+  return std::any_of(plan.stages.begin() + 1, plan.stages.end(), [](const Stage& stage) {
+    return holds_of_some_op(stage.kernel,
+                            [](const Op& op) { return op.code == OpCode::kDot || op.code == OpCode::kDotScaled; });
+  });
 }
 
 }  // namespace
 
 Plan make_gpu_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config) {
   const Plan whole = plan_of_one(std::move(kernel));
-  if (whole.stages[0].kernel.options.check_bounds) return whole;
+  if (tells_host(whole.stages[0].kernel)) return whole;
   Plan plan = whole;
-  if (!split_as_asked(plan, config) || !bind_stages(plan)) return whole;
+  if (!split_as_asked(plan, config)) {
+    split_long_ops(plan, kGpuLengths);
+    if (plan.stages.size() > 1) cut_long_stores(plan, kGpuLengths);
+  }
+  if (plan.stages.size() == 1 || has_late_products(plan)) return whole;
+  hand_on_words(plan);
+  bind_stages(plan);
   simplify(plan);
   return plan;
 }
@@ -46,12 +83,9 @@ Plan make_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config) {
   if (plan.stages[0].kernel.options.check_bounds) return plan;
   if (split_as_asked(plan, config)) {
     simplify(plan);
-    return plan;
+  } else {
+    split_long_ops(plan, kCpuLengths);
   }
-  while (split_reduction(plan) || split_topk(plan) || split_sort(plan)) {
-  }
-  Stage& last = plan.stages.back();
-  if (plan.stages.size() > 1) last.kernel = dsl::canonicalise(last.kernel);
   return plan;
 }
 

@@ -32,9 +32,9 @@ struct Plan {
 // is split. `config` has launch options (split_k).
 Plan make_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config = {});
 
-// The same for a GPU, of which blocks take long tiles as they are: products alone are split. Kernels of stages are
-// complete: behind the kernel's own parameters they have but a pointer to the workspace, and their own grids
-// (plan_bind.h).
+// The same for a GPU, in chunks that a block holds in registers, and with long stores cut too (plan_stores.h). Kernels
+// of stages are complete: behind the kernel's own parameters they have but a pointer to the workspace, and their own
+// grids (plan_bind.h).
 Plan make_gpu_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config);
 
 }  // namespace kiln::codegen

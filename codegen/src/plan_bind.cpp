@@ -102,13 +102,8 @@ class Binder {
 
 }  // namespace
 
-bool bind_stages(Plan& plan) {
-  const dsl::Kernel& kernel = plan.stages.back().kernel;
-  for (size_t i = plan.kernel_params + 2; i < kernel.params.size(); ++i) {
-    if (kernel.params[i].type.element != kernel.params[plan.kernel_params + 1].type.element) return false;
-  }
+void bind_stages(Plan& plan) {
   for (Stage& stage : plan.stages) Binder(plan, stage).run();
-  return true;
 }
 
 }  // namespace kiln::codegen

@@ -14,7 +14,7 @@ namespace kiln::codegen {
 //                                                    %partial0 = addptr %workspace, elements·(%x + …) + offset
 //                                                    …
 //
-// All partial results have one type, or the plan is left as it is: false.
-bool bind_stages(Plan& plan);
+// Partial results have one type: plan_words.h sees to that.
+void bind_stages(Plan& plan);
 
 }  // namespace kiln::codegen

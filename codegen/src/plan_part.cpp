@@ -1,7 +1,6 @@
 #include "plan_part.h"
 
 #include <algorithm>
-#include <set>
 
 namespace kiln::codegen {
 namespace {
@@ -26,78 +25,71 @@ size_t source_axis(const Op& op, size_t axis) {
   return axis;
 }
 
-class PartCheck {
- public:
-  explicit PartCheck(const dsl::Kernel& kernel) : kernel_(kernel), definition_(top_level_definitions(kernel)) {}
-
-  bool along(ValueId id, size_t axis) {
-    if (!seen_along_.insert({id, axis}).second) return true;
-    const Op* op = definition_[id];
-    if (!op) return false;
-    switch (op->code) {
-      case OpCode::kArange:
-        return true;
-      case OpCode::kSplat:
-        return whole(op->operands[0]);
-      case OpCode::kBroadcast:
-        if (extent_of(kernel_, op->operands[0], axis) == 1) return whole(op->operands[0]);
-        return along(op->operands[0], axis);
-      case OpCode::kExpandDims:
-      case OpCode::kPermute:
-        return along(op->operands[0], source_axis(*op, axis));
-      default:
-        break;
-    }
-    if (op->code != OpCode::kLoad && !dsl::info(op->code).has(dsl::kElementwise)) return false;
-    return std::all_of(op->operands.begin(), op->operands.end(), [&](ValueId x) { return along(x, axis); });
-  }
-
- private:
-  // What each chunk computes as it is.
-  bool whole(ValueId id) {
-    if (!seen_whole_.insert(id).second) return true;
-    const Op* op = definition_[id];
-    if (!op) return is_param(id);
-    switch (op->code) {
-      case OpCode::kReduce:
-        if (dsl::element_count(kernel_.type(op->operands[0])) > kLongReduce) return false;
-        break;
-      case OpCode::kLoad:
-        break;
-      case OpCode::kProgramId:
-      case OpCode::kNumPrograms:
-      case OpCode::kConstant:
-      case OpCode::kArange:
-      case OpCode::kSplat:
-      case OpCode::kBroadcast:
-      case OpCode::kExpandDims:
-      case OpCode::kPermute:
-        break;
-      default:
-        if (!dsl::info(op->code).has(dsl::kElementwise)) return false;
-    }
-    return std::all_of(op->operands.begin(), op->operands.end(), [&](ValueId x) { return whole(x); });
-  }
-
-  bool is_param(ValueId id) const {
-    return std::any_of(kernel_.params.begin(), kernel_.params.end(),
-                       [&](const dsl::Param& param) { return param.value == id; });
-  }
-
-  const dsl::Kernel& kernel_;
-  std::vector<const Op*> definition_;
-  std::set<std::pair<ValueId, size_t>> seen_along_;
-  std::set<ValueId> seen_whole_;
-};
-
 }  // namespace
 
-std::vector<const Op*> top_level_definitions(const dsl::Kernel& kernel) {
+std::vector<const dsl::Op*> top_level_definitions(const dsl::Kernel& kernel) {
   std::vector<const Op*> out(kernel.values.size(), nullptr);
   for (const Op& op : kernel.body.ops) {
     for (ValueId result : op.results) out[result] = &op;
   }
   return out;
+}
+
+bool PartCheck::along(ValueId id, size_t axis) {
+  if (!seen_along_.insert({id, axis}).second) return true;
+  const Op* op = definition_[id];
+  if (!op) return false;
+  switch (op->code) {
+    case OpCode::kArange:
+      return true;
+    case OpCode::kSplat:
+      return whole(op->operands[0]);
+    case OpCode::kBroadcast:
+      if (extent_of(kernel_, op->operands[0], axis) == 1) return whole(op->operands[0]);
+      return along(op->operands[0], axis);
+    case OpCode::kExpandDims:
+    case OpCode::kPermute:
+      return along(op->operands[0], source_axis(*op, axis));
+    default:
+      break;
+  }
+  if (op->code != OpCode::kLoad && !dsl::info(op->code).has(dsl::kElementwise)) return false;
+  return std::all_of(op->operands.begin(), op->operands.end(), [&](ValueId x) { return along(x, axis); });
+}
+
+bool PartCheck::whole(ValueId id) {
+  if (!seen_whole_.insert(id).second) return true;
+  const Op* op = definition_[id];
+  if (!op) return is_param(id);
+  switch (op->code) {
+    case OpCode::kReduce:
+      if (dsl::element_count(kernel_.type(op->operands[0])) > kLongReduce) return false;
+      break;
+    case OpCode::kLoad:
+      break;
+    case OpCode::kProgramId:
+    case OpCode::kNumPrograms:
+    case OpCode::kConstant:
+    case OpCode::kArange:
+    case OpCode::kSplat:
+    case OpCode::kBroadcast:
+    case OpCode::kExpandDims:
+    case OpCode::kPermute:
+      break;
+    default:
+      if (!dsl::info(op->code).has(dsl::kElementwise)) return false;
+  }
+  return std::all_of(op->operands.begin(), op->operands.end(), [&](ValueId x) { return whole(x); });
+}
+
+bool PartCheck::is_only_along(ValueId tile, size_t axis) const {
+  return !seen_whole_.contains(tile) &&
+         std::ranges::all_of(seen_along_, [&](const auto& seen) { return seen.first != tile || seen.second == axis; });
+}
+
+bool PartCheck::is_param(ValueId id) const {
+  return std::any_of(kernel_.params.begin(), kernel_.params.end(),
+                     [&](const dsl::Param& param) { return param.value == id; });
 }
 
 bool can_take_part(const dsl::Kernel& kernel, ValueId tile, size_t axis) { return PartCheck(kernel).along(tile, axis); }

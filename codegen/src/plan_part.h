@@ -2,7 +2,7 @@
 #pragma once
 
 #include <map>
-#include <optional>
+#include <set>
 
 #include "passes/op_builder.h"
 
@@ -18,8 +18,25 @@ struct Part {
 // Which op defines each value of a kernel's body, its regions not included; null for what none does.
 std::vector<const dsl::Op*> top_level_definitions(const dsl::Kernel& kernel);
 
-// Whether parts of this tile can be computed by ops that wait for their consumers: no matrix product, sort, reshape or
-// long reduction takes part.
+// Whether tiles can be computed by ops that wait for their consumers: no matrix product, sort, reshape or long
+// reduction takes part. Of several tiles what is said of one holds together with all before it.
+class PartCheck {
+ public:
+  explicit PartCheck(const dsl::Kernel& kernel) : kernel_(kernel), definition_(top_level_definitions(kernel)) {}
+
+  bool along(dsl::ValueId tile, size_t axis);  // parts of it
+  bool whole(dsl::ValueId tile);               // by each chunk as it is, which is not much work
+  // Whether nothing that was asked for takes this one otherwise.
+  bool is_only_along(dsl::ValueId tile, size_t axis) const;
+
+ private:
+  bool is_param(dsl::ValueId id) const;
+
+  const dsl::Kernel& kernel_;
+  std::vector<const dsl::Op*> definition_;
+  std::set<std::pair<dsl::ValueId, size_t>> seen_along_;
+  std::set<dsl::ValueId> seen_whole_;
+};
 bool can_take_part(const dsl::Kernel& kernel, dsl::ValueId tile, size_t axis);
 
 // Appends the ops that compute parts of tiles of `source` to `out`. The new values belong to `target`, a kernel with at

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "kiln/dsl/canonical.h"
-#include "plan_part.h"
 #include "plan_split.h"
+#include "plan_stores.h"
 
 namespace kiln::codegen {
 namespace {
@@ -16,12 +16,6 @@ using dsl::ValueId;
 
 constexpr size_t kFirstInit = 3;         // operands of a `for`: start, end, step, what it carries
 constexpr int64_t kPartElements = 2048;  // of a tile that a program of the last stage stores, about
-
-bool tells_host(const Op& op) {
-  if (op.code == OpCode::kPrint || op.code == OpCode::kAssert) return true;
-  return std::ranges::any_of(op.regions,
-                             [](const dsl::Region& region) { return std::ranges::any_of(region.ops, tells_host); });
-}
 
 size_t uses_of(const dsl::Region& region, ValueId id) {
   size_t out = 0;
@@ -48,7 +42,6 @@ bool adds_up_products(const Op& loop) {
 }
 
 const Op* find_loop(const dsl::Kernel& kernel) {
-  if (std::ranges::any_of(kernel.body.ops, tells_host)) return nullptr;
   const std::vector<const Op*> definition = top_level_definitions(kernel);
   for (const Op& op : kernel.body.ops) {
     if (has_trait(op, dsl::kWrites)) return nullptr;
@@ -185,39 +178,6 @@ dsl::Kernel make_sums(const dsl::Kernel& source, const Split& split) {
   return dsl::canonicalise(kernel);
 }
 
-// The parameter that pointers are based on; null where that is not plain.
-const dsl::Param* param_of(const dsl::Kernel& kernel, const std::vector<const Op*>& definition, ValueId pointers) {
-  while (definition[pointers] && dsl::info(definition[pointers]->code).has(dsl::kPure) &&
-         !definition[pointers]->operands.empty()) {
-    pointers = definition[pointers]->operands[0];
-  }
-  const auto found = std::ranges::find(kernel.params, pointers, &dsl::Param::value);
-  return found == kernel.params.end() ? nullptr : &*found;
-}
-
-// Whether programs may store some rows each: nobody loads what another stores.
-bool has_rows_apart(const dsl::Kernel& kernel, const Split& split) {
-  const std::vector<const Op*> definition = top_level_definitions(kernel);
-  const auto is_partial = [&](const dsl::Param& param) {
-    return std::ranges::find(split.pointers, param.value) != split.pointers.end();
-  };
-  std::optional<int64_t> rows;
-  for (const Op& op : kernel.body.ops) {
-    if (op.code == OpCode::kStore) {
-      const dsl::Type& type = kernel.type(op.operands[0]);
-      if (type.rank() < 2 || rows.value_or(*type.shape[0].as_constant()) != *type.shape[0].as_constant()) return false;
-      rows = type.shape[0].as_constant();
-      if (!std::ranges::all_of(op.operands, [&](ValueId tile) { return can_take_part(kernel, tile, 0); })) return false;
-    } else if (op.code == OpCode::kLoad) {
-      const dsl::Param* from = param_of(kernel, definition, op.operands[0]);
-      if (!from || from->may_alias || !(from->readonly || is_partial(*from))) return false;
-    } else if (op.code != OpCode::kAssume && (has_trait(op, dsl::kEffect) || has_trait(op, dsl::kWrites))) {
-      return false;
-    }
-  }
-  return rows.has_value();
-}
-
 // The most rows that divide them all, so that a program has few elements.
 int64_t rows_of_part(const dsl::Type& tile) {
   const int64_t rows = *tile.shape[0].as_constant();
@@ -228,31 +188,15 @@ int64_t rows_of_part(const dsl::Type& tile) {
   return 1;
 }
 
-//   store %p, %x, %m     →     store (rows %chunk·16 … of %p), (rows … of %x), (rows … of %m)
-void store_by_rows(Stage& stage, const Split& split) {
-  const dsl::Kernel source = stage.kernel;
-  dsl::Kernel kernel = source;
-  std::vector<Op>& out = kernel.body.ops;
-  std::vector<Op> stores;
-  for (Op& op : out) {
-    if (op.code == OpCode::kStore) stores.push_back(op);
-  }
-  std::erase_if(out, [](const Op& op) { return op.code == OpCode::kStore; });
-  const dsl::Type& tile = source.type(stores[0].operands[0]);
-  const int64_t rows = rows_of_part(tile);
-  stage.chunks = *tile.shape[0].as_constant() / rows;
-  OpBuilder build(kernel, out, split.loop.loc);
-  const dsl::Expr one(1);
-  build.effect(OpCode::kAssume, {split.chunk}, {one, one, dsl::Expr(0), dsl::Expr(stage.chunks - 1)});
-  const ValueId first =
-      Ints(build, ElementType::kI32).mul(split.chunk, build.constant(ElementType::kI32, static_cast<uint64_t>(rows)));
-  PartBuilder parts(source, kernel, out, split.loop.loc, {0, first, rows});
-  for (const Op& store : stores) {
-    std::vector<ValueId> operands;
-    for (ValueId operand : store.operands) operands.push_back(parts.part(operand, 0));
-    build.effect(OpCode::kStore, operands, store.attrs);
-  }
-  stage.kernel = dsl::canonicalise(kernel);
+// Where all tiles that the last stage stores have as many rows, some rows each.
+void store_by_rows(Plan& plan) {
+  const dsl::Kernel& kernel = plan.stages.back().kernel;
+  const auto store = std::ranges::find(kernel.body.ops, OpCode::kStore, &Op::code);
+  if (store == kernel.body.ops.end()) return;
+  const dsl::Type& tile = kernel.type(store->operands[0]);
+  if (tile.rank() < 2) return;
+  const int64_t extent = *tile.shape[0].as_constant(), rows = rows_of_part(tile);
+  cut_stores(plan, 0, {extent, rows, extent / rows});
 }
 
 }  // namespace
@@ -269,8 +213,7 @@ bool split_product(Plan& plan, int64_t parts) {
   split.take_params(last.kernel, plan.kernel_params);
   Stage before{make_parts(last.kernel, split), "kiln_stage_0", parts};
   last.kernel = make_sums(last.kernel, split);
-  split.take_params(last.kernel, plan.kernel_params);
-  if (has_rows_apart(last.kernel, split)) store_by_rows(last, split);
+  store_by_rows(plan);
   plan.stages.insert(plan.stages.end() - 1, std::move(before));
   return true;
 }

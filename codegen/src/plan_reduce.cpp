@@ -15,13 +15,13 @@ ReduceKind kind_of(const Op& op) { return static_cast<ReduceKind>(int_attr(op, 0
 size_t axis_of(const Op& op) { return static_cast<size_t>(int_attr(op, 1)); }
 bool is_index(ReduceKind kind) { return kind == ReduceKind::kArgmin || kind == ReduceKind::kArgmax; }
 
-bool is_long(const dsl::Kernel& kernel, const Op& op) {
-  if (op.code != OpCode::kReduce) return false;
-  for (ValueId operand : op.operands) {
-    if (*kernel.type(operand).shape[axis_of(op)].as_constant() < kLongAxis) return false;
-    if (!can_take_part(kernel, operand, axis_of(op))) return false;
-  }
-  return true;
+Chunks chunks_of(const Lengths& lengths, const dsl::Kernel& kernel, const Op& op) {
+  return chunks_of(lengths, lengths.reduced, kernel, op.operands, axis_of(op));
+}
+
+bool is_long(const Lengths& lengths, const dsl::Kernel& kernel, const Op& op) {
+  if (op.code != OpCode::kReduce || chunks_of(lengths, kernel, op).count == 0) return false;
+  return std::ranges::all_of(op.operands, [&](ValueId operand) { return can_take_part(kernel, operand, axis_of(op)); });
 }
 
 // A copy of a region with values of its own.
@@ -118,13 +118,14 @@ void reduce_partials(const Op& op, dsl::Kernel& kernel, std::vector<Op>& out, Op
 
 }  // namespace
 
-bool split_reduction(Plan& plan) {
-  const ptrdiff_t number = find_long_op(plan, is_long);
+bool split_reduction(Plan& plan, const Lengths& lengths) {
+  const ptrdiff_t number = find_long_op(plan, lengths, is_long);
   if (number < 0) return false;
   const dsl::Kernel& kernel = plan.stages.back().kernel;
   const Op op = kernel.body.ops[static_cast<size_t>(number)];
   SplitRule rule;
   rule.axis = axis_of(op);
+  rule.chunks = chunks_of(lengths, kernel, op);
   rule.others = kernel.type(op.results[0]).shape;
   rule.partials = partial_types(kernel, op);
   rule.chunk = [&](PartBuilder& parts) { return reduce_chunk(parts, op); };

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "plan.h"
+#include "plan_split.h"
 
 namespace kiln::codegen {
 
@@ -13,12 +13,13 @@ namespace kiln::codegen {
 //                                                         the last stage, the kernel as it was but for
 //                                                           %s = reduce (load %partial0 …) {kind = sum, axis = 0}
 //
-// The reduced axis has 2^17 elements or more, the operand is computed from loads and pure ops on the spot (nothing that
-// would lie in scratch), and nothing is written before. Chunks have 2^16 elements, whatever the number of threads, and
-// the last one what is left: in an `if` on the chunk's number. Sums and products of small floats hand on f32; argmin
-// and argmax hand on the extreme and its index; custom reductions all their values.
+// The reduced axis is long (on a CPU it has 2^17 elements or more), the operand is computed from loads and pure ops on
+// the spot (nothing that would lie in scratch), and nothing is written before. Chunks have 2^16 elements on a CPU,
+// whatever the number of threads, and the last one what is left: in an `if` on the chunk's number. On a GPU these are
+// elements of the whole tile: 2^16 of it, and chunks of 2^13. Sums and products of small floats hand on f32; argmin and
+// argmax hand on the extreme and its index; custom reductions all their values.
 //
 // Splits the first such reduction of the plan's last stage; false when there is none.
-bool split_reduction(Plan& plan);
+bool split_reduction(Plan& plan, const Lengths& lengths);
 
 }  // namespace kiln::codegen

@@ -17,19 +17,14 @@ using dsl::Predicate;
 using dsl::ReduceKind;
 using dsl::ValueId;
 
-// An element is sorted twice: below this many runs one program sorts as fast as two threads do.
-constexpr int64_t kFewestRuns = 8;
-// The pieces of a chunk are told apart by a table of all runs.
-constexpr int64_t kMostRuns = 256;
-
 bool is_descending(const Op& op) { return int_attr(op, 1) != 0; }
 
-bool is_long(const dsl::Kernel& kernel, const Op& op) {
+bool is_long(const Lengths& lengths, const dsl::Kernel& kernel, const Op& op) {
   if (op.code != OpCode::kSort) return false;
   const dsl::Type& type = kernel.type(op.operands[0]);
   if (type.rank() != 1 || type.element == ElementType::kI1) return false;
-  const int64_t extent = *type.shape[0].as_constant();
-  if (extent < kFewestRuns * kChunk || extent > kMostRuns * kChunk) return false;
+  const Chunks runs = chunks_of(lengths, lengths.sorted, kernel, op.operands, 0);
+  if (runs.count == 0 || runs.count > lengths.most_runs) return false;
   return std::all_of(op.operands.begin(), op.operands.end(),
                      [&](ValueId operand) { return can_take_part(kernel, operand, 0); });
 }
@@ -57,14 +52,20 @@ uint64_t last_key(ElementType element, bool descending) {
 class MergeStage {
  public:
   MergeStage(dsl::Kernel& kernel, std::vector<Op>& out, const Op& op, const SortedRuns& runs, ValueId chunk)
-      : kernel_(kernel), out_(out), op_(op), runs_(runs), chunk_(chunk), b_(kernel, out, op.loc) {}
+      : kernel_(kernel),
+        out_(out),
+        op_(op),
+        runs_(runs),
+        length_(runs.chunks.length),
+        chunk_(chunk),
+        b_(kernel, out, op.loc) {}
 
   void append(const std::vector<ValueId>& from, const std::vector<ValueId>& to) {
-    const ValueId begin = b_.add(OpCode::kMul, {chunk_, i32(kChunk)});
-    const ValueId end = b_.add(OpCode::kMin, {b_.add(OpCode::kAdd, {begin, i32(kChunk)}), i32(runs_.extent)});
+    const ValueId begin = b_.add(OpCode::kMul, {chunk_, i32(length_)});
+    const ValueId end = b_.add(OpCode::kMin, {b_.add(OpCode::kAdd, {begin, i32(length_)}), i32(runs_.chunks.extent)});
     const ValueId first = elements_before(kernel_, out_, op_.loc, runs_, begin);
     const ValueId behind = elements_before(kernel_, out_, op_.loc, runs_, end);
-    const ValueId t = b_.add(OpCode::kArange, {}, {dsl::Expr(0), dsl::Expr(kChunk)});
+    const ValueId t = b_.add(OpCode::kArange, {}, {dsl::Expr(0), dsl::Expr(length_)});
     const ValueId inside =
         b_.add(OpCode::kCmp, {t, splat(b_.add(OpCode::kSub, {end, begin}))}, {static_cast<int64_t>(Predicate::kLt)});
     const ValueId source = source_of(t, first, b_.add(OpCode::kSub, {behind, first}));
@@ -81,23 +82,18 @@ class MergeStage {
 
  private:
   ValueId i32(int64_t x) { return b_.constant(ElementType::kI32, static_cast<uint64_t>(x) & 0xffffffff); }
-  ValueId splat(ValueId x) { return b_.splat(x, {dsl::Expr(kChunk)}); }
+  ValueId splat(ValueId x) { return b_.splat(x, {dsl::Expr(length_)}); }
   ValueId address(ValueId base, ValueId index) { return b_.add(OpCode::kAddptr, {splat(base), index}); }
 
   // Where in the runs the elements of the chunk come from: piece after piece, `lengths` of each run from `first` on.
   ValueId source_of(ValueId t, ValueId first, ValueId lengths) {
-    const std::vector<dsl::Expr> runs = {dsl::Expr(runs_.count())};
-    const ValueId ends =
-        b_.add(OpCode::kScan, {lengths}, {static_cast<int64_t>(ReduceKind::kSum), int64_t{0}, int64_t{0}});
-    // The run of an element: how many pieces end at or before it. Behind the last piece the last run, which is masked.
-    const std::vector<dsl::Expr> table = {dsl::Expr(kChunk), dsl::Expr(runs_.count())};
-    const auto grown = [&](ValueId x, int64_t axis) {
-      return b_.add(OpCode::kBroadcast, {b_.add(OpCode::kExpandDims, {x}, {axis})}, {table});
+    const auto scanned = [&](ValueId x) {
+      return b_.add(OpCode::kScan, {x}, {static_cast<int64_t>(ReduceKind::kSum), int64_t{0}, int64_t{0}});
     };
-    const ValueId passed = b_.add(OpCode::kCmp, {grown(ends, 0), grown(t, 1)}, {static_cast<int64_t>(Predicate::kLe)});
-    const ValueId counted = b_.add(OpCode::kReduce, {b_.add(OpCode::kCast, {passed}, {ElementType::kI32})},
-                                   {static_cast<int64_t>(ReduceKind::kSum), int64_t{1}});
-    const ValueId run = b_.add(OpCode::kMin, {counted, splat(i32(runs_.count() - 1))});
+    const ValueId ends = scanned(lengths);
+    // The run of an element: how many pieces end at or before it. Behind the last piece the last run, which is masked.
+    const ValueId passed = scanned(b_.add(OpCode::kHistogram, {ends}, {dsl::Expr(length_)}));
+    const ValueId run = b_.add(OpCode::kMin, {passed, splat(i32(runs_.chunks.count - 1))});
     // Element t of the chunk is element t - (start of its piece) + first of its run.
     const ValueId starts = b_.add(OpCode::kSub, {ends, lengths});
     const ValueId shift = b_.add(OpCode::kAdd, {b_.add(OpCode::kSub, {first, starts}), run_starts(b_, runs_)});
@@ -108,20 +104,22 @@ class MergeStage {
   std::vector<Op>& out_;
   const Op& op_;
   const SortedRuns& runs_;
+  const int64_t length_;
   ValueId chunk_;
   OpBuilder b_;
 };
 
 }  // namespace
 
-bool split_sort(Plan& plan) {
-  const ptrdiff_t number = find_long_op(plan, is_long);
+bool split_sort(Plan& plan, const Lengths& lengths) {
+  const ptrdiff_t number = find_long_op(plan, lengths, is_long);
   if (number < 0) return false;
   const dsl::Kernel& kernel = plan.stages.back().kernel;
   const Op op = kernel.body.ops[static_cast<size_t>(number)];
-  const int64_t extent = *kernel.type(op.operands[0]).shape[0].as_constant();
   SplitRule rule;
-  rule.per_chunk = kChunk;
+  rule.chunks = chunks_of(lengths, lengths.sorted, kernel, op.operands, 0);
+  rule.per_chunk = rule.chunks.length;
+  const dsl::Expr extent(rule.chunks.extent);
   for (ValueId operand : op.operands) rule.partials.push_back(kernel.type(operand).element);
   // Runs and result have places of their own, one behind the other in the list.
   rule.partials.insert(rule.partials.end(), rule.partials.begin(), rule.partials.end());
@@ -134,18 +132,17 @@ bool split_sort(Plan& plan) {
   split_op(plan, static_cast<size_t>(number), rule,
            [&](dsl::Kernel&, std::vector<Op>& out, OpBuilder& build, Partials& partials) {
              pointers = partials.pointers();
-             const ValueId index = build.add(OpCode::kArange, {}, {dsl::Expr(0), dsl::Expr(extent)});
+             const ValueId index = build.add(OpCode::kArange, {}, {dsl::Expr(0), extent});
              for (size_t i = 0; i < op.operands.size(); ++i) {
-               const ValueId base = build.splat(pointers[op.operands.size() + i], {dsl::Expr(extent)});
+               const ValueId base = build.splat(pointers[op.operands.size() + i], {extent});
                build.add(OpCode::kLoad, {build.add(OpCode::kAddptr, {base, index})});
                out.back().results = {op.results[i]};
              }
            });
-  Stage merge{plan.stages.back().kernel, "kiln_stage_" + std::to_string(plan.stages.size() - 1),
-              (extent + kChunk - 1) / kChunk};
+  Stage merge{plan.stages.back().kernel, "kiln_stage_" + std::to_string(plan.stages.size() - 1), rule.chunks.count};
   merge.kernel.body.ops.clear();
   const auto half = pointers.begin() + static_cast<ptrdiff_t>(op.operands.size());
-  const SortedRuns runs{extent, pointers[0], is_descending(op)};
+  const SortedRuns runs{rule.chunks, pointers[0], is_descending(op)};
   MergeStage(merge.kernel, merge.kernel.body.ops, op, runs, merge.kernel.params[plan.kernel_params].value)
       .append({pointers.begin(), half}, {half, pointers.end()});
   merge.kernel = dsl::canonicalise(merge.kernel);

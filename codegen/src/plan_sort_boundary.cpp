@@ -6,8 +6,6 @@
 #include <bit>
 #include <functional>
 
-#include "plan_split.h"
-
 namespace kiln::codegen {
 namespace {
 
@@ -22,11 +20,11 @@ using dsl::ValueId;
 class Boundary {
  public:
   Boundary(dsl::Kernel& kernel, std::vector<Op>& out, const dsl::Location& loc, const SortedRuns& runs)
-      : kernel_(kernel), loc_(loc), runs_(runs), shape_{dsl::Expr(runs.count())}, ops_(&out) {
+      : kernel_(kernel), loc_(loc), runs_(runs), shape_{dsl::Expr(runs.chunks.count)}, ops_(&out) {
     OpBuilder build = b();
     starts_ = run_starts(build, runs);
-    const ValueId left = b().add(OpCode::kSub, {splat(i32(runs.extent)), starts_});
-    lengths_ = b().add(OpCode::kMin, {left, splat(i32(kChunk))});
+    const ValueId left = b().add(OpCode::kSub, {splat(i32(runs.chunks.extent)), starts_});
+    lengths_ = b().add(OpCode::kMin, {left, splat(i32(runs.chunks.length))});
   }
 
   ValueId elements_before(ValueId place) {
@@ -130,7 +128,7 @@ class Boundary {
       const ValueId stop = b().add(OpCode::kXor, {further, searching});
       return {choose(further, add(at, splat(i32(1))), low), choose(stop, at, high)};
     };
-    return repeat(std::bit_width(static_cast<uint64_t>(kChunk)), {splat(i32(0)), lengths_}, step).first;
+    return repeat(std::bit_width(static_cast<uint64_t>(runs_.chunks.length)), {splat(i32(0)), lengths_}, step).first;
   }
 
   // The lowest rank with at least `place` keys that are not above it.
@@ -158,12 +156,10 @@ class Boundary {
 
 }  // namespace
 
-int64_t SortedRuns::count() const { return (extent + kChunk - 1) / kChunk; }
-
 ValueId run_starts(OpBuilder& build, const SortedRuns& runs) {
-  const ValueId numbers = build.add(OpCode::kArange, {}, {dsl::Expr(0), dsl::Expr(runs.count())});
-  const ValueId length = build.constant(ElementType::kI32, static_cast<uint64_t>(kChunk));
-  return build.add(OpCode::kMul, {numbers, build.splat(length, {dsl::Expr(runs.count())})});
+  const ValueId numbers = build.add(OpCode::kArange, {}, {dsl::Expr(0), dsl::Expr(runs.chunks.count)});
+  const ValueId length = build.constant(ElementType::kI32, static_cast<uint64_t>(runs.chunks.length));
+  return build.add(OpCode::kMul, {numbers, build.splat(length, {dsl::Expr(runs.chunks.count)})});
 }
 
 ValueId elements_before(dsl::Kernel& kernel, std::vector<Op>& out, const dsl::Location& loc, const SortedRuns& runs,

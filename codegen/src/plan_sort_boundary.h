@@ -1,17 +1,15 @@
 // Where a place of a sorted result lies in the sorted runs that it is made of.
 #pragma once
 
-#include "passes/op_builder.h"
+#include "plan_split.h"
 
 namespace kiln::codegen {
 
-// Runs of kChunk sorted keys, the last one maybe shorter, one behind the other in memory.
+// Runs of sorted keys, one behind the other in memory.
 struct SortedRuns {
-  int64_t extent;     // of all
+  Chunks chunks;
   dsl::ValueId keys;  // pointer to the first
   bool descending;
-
-  int64_t count() const;
 };
 
 // i32, by run: the number of its first key.

@@ -1,6 +1,7 @@
 #include "plan_split.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "kiln/dsl/canonical.h"
 
@@ -12,17 +13,17 @@ using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
 
-constexpr int64_t kFewPrograms = 8;
-constexpr int64_t kAlignment = 64;  // bytes, of each partial result's place in the workspace
+constexpr int64_t kAlignment = 64;    // bytes, of each partial result's place in the workspace
+constexpr int64_t kLeastChunk = 256;  // elements along an axis
 
-bool has_few_programs(const dsl::Kernel& kernel) {
+bool has_few_programs(const dsl::Kernel& kernel, int64_t few) {
   int64_t count = 1;
   for (const dsl::Expr& extent : kernel.grid) {
     const auto known = extent.as_constant();
-    if (!known || *known < 1 || *known > kFewPrograms) return false;
+    if (!known || *known < 1 || *known > few) return false;
     count *= *known;
   }
-  return count <= kFewPrograms;
+  return count <= few;
 }
 
 ValueId add_param(dsl::Kernel& kernel, std::string name, dsl::Type type) {
@@ -34,19 +35,19 @@ ValueId add_param(dsl::Kernel& kernel, std::string name, dsl::Type type) {
 }
 
 // Gives the last stage a pointer to a place in the workspace for each kind of partial result.
-std::vector<ValueId> add_partials(Plan& plan, const SplitRule& rule, int64_t chunks) {
+std::vector<ValueId> add_partials(Plan& plan, const SplitRule& rule) {
   std::vector<ValueId> out;
   for (ElementType element : rule.partials) {
-    out.push_back(add_room(plan, element, element_product(rule.others) * chunks * rule.each()));
+    out.push_back(add_room(plan, element, element_product(rule.others) * rule.chunks.count * rule.each()));
   }
   return out;
 }
 
 // Stores the results of a chunk: element (row, j) of it at (row · chunks + chunk) · each + j.
-void store_results(OpBuilder& build, const SplitRule& rule, int64_t chunks, ValueId chunk,
-                   const std::vector<ValueId>& pointers, const std::vector<ValueId>& results) {
+void store_results(OpBuilder& build, const SplitRule& rule, ValueId chunk, const std::vector<ValueId>& pointers,
+                   const std::vector<ValueId>& results) {
   std::vector<dsl::Expr> shape = rule.others;
-  ValueId index = row_numbers(build, rule.others, chunks * rule.each());
+  ValueId index = row_numbers(build, rule.others, rule.chunks.count * rule.each());
   const ValueId per_chunk = build.constant(ElementType::kI32, static_cast<uint64_t>(rule.each()));
   ValueId first = build.add(OpCode::kMul, {chunk, per_chunk});
   index = build.add(OpCode::kAdd, {index, build.splat(first, shape)});
@@ -59,70 +60,69 @@ void store_results(OpBuilder& build, const SplitRule& rule, int64_t chunks, Valu
   }
 }
 
-struct ChunkStage {
-  const dsl::Kernel& source;
-  const Op& op;
-  const SplitRule& rule;
-  int64_t extent;  // of the axis
-  int64_t chunks;
-  ValueId chunk;  // the parameter
-  const std::vector<ValueId>& pointers;
-
-  void append(dsl::Kernel& kernel, std::vector<Op>& out, const Part& part) const {
+// The kernel without its effects, which this stage's stores replace; what they alone needed is dropped.
+dsl::Kernel make_chunks(const dsl::Kernel& source, const Op& op, const SplitRule& rule, ValueId chunk,
+                        const std::vector<ValueId>& pointers) {
+  dsl::Kernel kernel = source;
+  std::erase_if(kernel.body.ops,
+                [](const Op& each) { return has_trait(each, dsl::kEffect) || has_trait(each, dsl::kWrites); });
+  append_chunk(kernel, op.loc, rule.chunks, chunk, [&](std::vector<Op>& out, const Part& part) {
     PartBuilder parts(source, kernel, out, op.loc, part);
     const std::vector<ValueId> results = rule.chunk(parts);
-    store_results(parts.build(), rule, chunks, chunk, pointers, results);
-  }
-
-  dsl::Region branch(dsl::Kernel& kernel, bool last) const {
-    dsl::Region out;
-    if (last) {
-      append(kernel, out.ops, {(chunks - 1) * kChunk, dsl::kNoValue, extent - (chunks - 1) * kChunk});
-    } else {
-      append(kernel, out.ops, {0, offset(kernel, out.ops), kChunk});
-    }
-    OpBuilder(kernel, out.ops, op.loc).effect(OpCode::kYield, {});
-    return out;
-  }
-
-  ValueId offset(dsl::Kernel& kernel, std::vector<Op>& out) const {
-    OpBuilder build(kernel, out, op.loc);
-    return build.add(OpCode::kMul, {chunk, build.constant(ElementType::kI32, kChunk)});
-  }
-
-  // The kernel without its effects, which this stage's stores replace; what they alone needed is dropped.
-  dsl::Kernel make() const {
-    dsl::Kernel kernel = source;
-    std::vector<Op>& body = kernel.body.ops;
-    std::erase_if(body, [](const Op& each) { return has_trait(each, dsl::kEffect) || has_trait(each, dsl::kWrites); });
-    if (extent % kChunk == 0) {
-      append(kernel, body, {0, offset(kernel, body), kChunk});
-      return dsl::canonicalise(kernel);
-    }
-    OpBuilder build(kernel, body, op.loc);
-    const ValueId last = build.constant(ElementType::kI32, static_cast<uint64_t>(chunks - 1));
-    const ValueId whole = build.add(OpCode::kCmp, {chunk, last}, {static_cast<int64_t>(dsl::Predicate::kLt)});
-    std::vector<dsl::Region> branches;
-    branches.push_back(branch(kernel, false));
-    branches.push_back(branch(kernel, true));
-    body.push_back({OpCode::kIf, {whole}, {}, {}, std::move(branches), op.loc});
-    return dsl::canonicalise(kernel);
-  }
-};
+    store_results(parts.build(), rule, chunk, pointers, results);
+  });
+  return dsl::canonicalise(kernel);
+}
 
 }  // namespace
 
+bool holds_within(const Op& op, const std::function<bool(const Op&)>& holds) {
+  return holds(op) || std::ranges::any_of(op.regions, [&](const dsl::Region& region) {
+           return std::ranges::any_of(region.ops, [&](const Op& inner) { return holds_within(inner, holds); });
+         });
+}
+
 bool has_trait(const Op& op, dsl::Trait trait) {
-  if (dsl::info(op.code).has(trait)) return true;
-  return std::any_of(op.regions.begin(), op.regions.end(), [&](const dsl::Region& region) {
-    return std::any_of(region.ops.begin(), region.ops.end(), [&](const Op& inner) { return has_trait(inner, trait); });
-  });
+  return holds_within(op, [&](const Op& each) { return dsl::info(each.code).has(trait); });
 }
 
 int64_t element_product(const std::vector<dsl::Expr>& shape) {
   int64_t out = 1;
   for (const dsl::Expr& extent : shape) out *= *extent.as_constant();
   return out;
+}
+
+Chunks chunks_of(const Lengths& lengths, int64_t least, const dsl::Kernel& kernel, const std::vector<ValueId>& tiles,
+                 size_t axis) {
+  const std::vector<dsl::Expr>& shape = kernel.type(tiles[0]).shape;
+  const int64_t extent = *shape[axis].as_constant();
+  int64_t each = 1;  // elements for each one along the axis
+  if (lengths.of_whole_tile) {
+    for (ValueId tile : tiles) each = std::max<int64_t>(each, dsl::info(kernel.type(tile).element).bytes / 4);
+    each *= element_product(shape) / extent;
+  }
+  const int64_t length = lengths.chunk / static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(each)));
+  if (extent * each < least || length < kLeastChunk) return {};
+  return {extent, length, (extent + length - 1) / length};
+}
+
+void append_chunk(dsl::Kernel& kernel, const dsl::Location& loc, const Chunks& chunks, ValueId number,
+                  const std::function<void(std::vector<Op>& out, const Part& part)>& append) {
+  const auto append_any = [&](std::vector<Op>& out) {
+    OpBuilder build(kernel, out, loc);
+    const ValueId length = build.constant(ElementType::kI32, static_cast<uint64_t>(chunks.length));
+    append(out, {0, build.add(OpCode::kMul, {number, length}), chunks.length});
+  };
+  std::vector<Op>& body = kernel.body.ops;
+  if (chunks.last() == chunks.length) return append_any(body);
+  OpBuilder build(kernel, body, loc);
+  const ValueId last = build.constant(ElementType::kI32, static_cast<uint64_t>(chunks.count - 1));
+  const ValueId is_whole = build.add(OpCode::kCmp, {number, last}, {static_cast<int64_t>(dsl::Predicate::kLt)});
+  std::vector<dsl::Region> branches(2);
+  append_any(branches[0].ops);
+  append(branches[1].ops, {chunks.extent - chunks.last(), dsl::kNoValue, chunks.last()});
+  for (dsl::Region& branch : branches) OpBuilder(kernel, branch.ops, loc).effect(OpCode::kYield, {});
+  body.push_back({OpCode::kIf, {is_whole}, {}, {}, std::move(branches), loc});
 }
 
 ValueId add_room(Plan& plan, ElementType element, int64_t elements) {
@@ -135,12 +135,13 @@ ValueId add_room(Plan& plan, ElementType element, int64_t elements) {
   return add_param(kernel, name, {element, true, {}});
 }
 
-ptrdiff_t find_long_op(const Plan& plan, const std::function<bool(const dsl::Kernel&, const Op&)>& fits) {
+ptrdiff_t find_long_op(const Plan& plan, const Lengths& lengths,
+                       const std::function<bool(const Lengths&, const dsl::Kernel&, const Op&)>& fits) {
   const dsl::Kernel& kernel = plan.stages.back().kernel;
-  if (!has_few_programs(kernel)) return -1;
+  if (!has_few_programs(kernel, lengths.programs)) return -1;
   const std::vector<Op>& ops = kernel.body.ops;
   for (size_t i = 0; i < ops.size() && !has_trait(ops[i], dsl::kWrites); ++i) {
-    if (fits(kernel, ops[i])) return static_cast<ptrdiff_t>(i);
+    if (fits(lengths, kernel, ops[i])) return static_cast<ptrdiff_t>(i);
   }
   return -1;
 }
@@ -166,12 +167,10 @@ ValueId Partials::at(size_t kind, ValueId numbers) {
 void split_op(Plan& plan, size_t number, const SplitRule& rule, const Rest& rest) {
   Stage& last = plan.stages.back();
   const Op op = last.kernel.body.ops[number];
-  const int64_t extent = *last.kernel.type(op.operands[0]).shape[rule.axis].as_constant();
-  const int64_t chunks = (extent + kChunk - 1) / kChunk;
-  const std::vector<ValueId> pointers = add_partials(plan, rule, chunks);
+  const std::vector<ValueId> pointers = add_partials(plan, rule);
   const ValueId chunk = last.kernel.params[plan.kernel_params].value;
-  const ChunkStage stage{last.kernel, op, rule, extent, chunks, chunk, pointers};
-  Stage before{stage.make(), "kiln_stage_" + std::to_string(plan.stages.size() - 1), chunks};
+  Stage before{make_chunks(last.kernel, op, rule, chunk, pointers),
+               "kiln_stage_" + std::to_string(plan.stages.size() - 1), rule.chunks.count};
 
   std::vector<Op> ops;
   for (size_t i = 0; i < last.kernel.body.ops.size(); ++i) {
@@ -180,7 +179,7 @@ void split_op(Plan& plan, size_t number, const SplitRule& rule, const Rest& rest
       continue;
     }
     OpBuilder build(last.kernel, ops, op.loc);
-    Partials partials(build, rule, chunks, pointers);
+    Partials partials(build, rule, pointers);
     rest(last.kernel, ops, build, partials);
   }
   last.kernel.body.ops = std::move(ops);

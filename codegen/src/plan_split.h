@@ -1,5 +1,5 @@
-// What the plans of long reductions and long top-k have in common: a stage of chunks of an axis, their partial results
-// in the workspace, and the last stage that takes those up.
+// What the plans of long tiles have in common: a stage of chunks of an axis, their partial results in the workspace,
+// and the last stage that takes those up.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +10,61 @@
 
 namespace kiln::codegen {
 
-inline constexpr int64_t kChunk = 1 << 16;        // elements along the axis, whatever the number of threads
-inline constexpr int64_t kLongAxis = 2 * kChunk;  // elements that are worth a plan
+// How a target's tiles are cut, whatever the number of threads. Elements are counted along the axis; or in all of the
+// tile, wider ones as the words of 32 bits that they are.
+struct Lengths {
+  bool of_whole_tile;
+  int64_t chunk;                      // elements of a chunk
+  int64_t reduced, selected, sorted;  // elements from which on a reduce, topk, sort is worth a plan
+  int64_t most_runs;                  // of a sort (plan_sort.h)
+  int64_t programs;                   // of a grid, at most: more of them keep the target busy by themselves
+};
+
+// A chunk stays in the second-level cache. An element is sorted twice: below 8 runs one program sorts as fast as two
+// threads do.
+inline constexpr Lengths kCpuLengths{.of_whole_tile = false,
+                                     .chunk = 1 << 16,
+                                     .reduced = 1 << 17,
+                                     .selected = 1 << 17,
+                                     .sorted = 1 << 19,
+                                     .most_runs = 256,
+                                     .programs = 8};
+// A block holds its tile in registers. Up to these lengths they suffice for what is done with it.
+inline constexpr Lengths kGpuLengths{.of_whole_tile = true,
+                                     .chunk = 1 << 13,
+                                     .reduced = 1 << 16,
+                                     .selected = 1 << 15,
+                                     .sorted = 1 << 15,
+                                     .most_runs = 1024,
+                                     .programs = 64};
+
+// An axis cut into chunks of `length` elements, and a last one of what is left.
+struct Chunks {
+  int64_t extent = 0, length = 0, count = 0;
+
+  int64_t last() const { return extent - (count - 1) * length; }
+};
+
+// Of tiles of one shape. No chunks where they have fewer than `least` elements, or a chunk would have too few along the
+// axis.
+Chunks chunks_of(const Lengths& lengths, int64_t least, const dsl::Kernel& kernel,
+                 const std::vector<dsl::ValueId>& tiles, size_t axis);
+
+// Appends what the chunk with this number does: `append` what all but the last one do, and, where that one has another
+// length, what it does, in an `if`.
+void append_chunk(dsl::Kernel& kernel, const dsl::Location& loc, const Chunks& chunks, dsl::ValueId number,
+                  const std::function<void(std::vector<dsl::Op>& out, const Part& part)>& append);
 
 // The op of the plan's last stage, at top level and before anything is written to memory, for which `fits` holds; -1
-// where there is none or the grid is large or unknown (many programs keep the threads busy by themselves).
-ptrdiff_t find_long_op(const Plan& plan, const std::function<bool(const dsl::Kernel&, const dsl::Op&)>& fits);
+// where there is none or the grid is large or unknown.
+ptrdiff_t find_long_op(const Plan& plan, const Lengths& lengths,
+                       const std::function<bool(const Lengths&, const dsl::Kernel&, const dsl::Op&)>& fits);
 
 // How one op is split. Tiles of results: `others` are the axes but the cut one.
 struct SplitRule {
   size_t axis = 0;
-  std::vector<dsl::Expr> others;
+  Chunks chunks{};
+  std::vector<dsl::Expr> others{};
   int64_t per_chunk = 0;                     // results of a chunk along a last axis; 0: there is no such axis
   std::vector<dsl::ElementType> partials{};  // element types of the results of a chunk; more get places too
   // The results of a chunk: tiles of the shape `others`, or [others, per_chunk]; of the last chunk there may be fewer.
@@ -32,8 +76,8 @@ struct SplitRule {
 // The partial results in the last stage.
 class Partials {
  public:
-  Partials(OpBuilder& build, const SplitRule& rule, int64_t chunks, std::vector<dsl::ValueId> pointers)
-      : build_(build), rule_(rule), chunks_(chunks), pointers_(std::move(pointers)) {}
+  Partials(OpBuilder& build, const SplitRule& rule, std::vector<dsl::ValueId> pointers)
+      : build_(build), rule_(rule), pointers_(std::move(pointers)) {}
 
   const std::vector<dsl::ValueId>& pointers() const { return pointers_; }
   // All of one kind: [others, chunks · each()].
@@ -43,11 +87,10 @@ class Partials {
 
  private:
   dsl::ValueId load(size_t kind, dsl::ValueId index);
-  int64_t row() const { return chunks_ * rule_.each(); }
+  int64_t row() const { return rule_.chunks.count * rule_.each(); }
 
   OpBuilder& build_;
   const SplitRule& rule_;
-  int64_t chunks_;
   std::vector<dsl::ValueId> pointers_;
 };
 
@@ -55,8 +98,9 @@ class Partials {
 // before the first one the number of its chunk, params[plan.kernel_params].
 dsl::ValueId add_room(Plan& plan, dsl::ElementType element, int64_t elements);
 
-// Whether an op, or one in its regions, has a trait.
-bool has_trait(const dsl::Op& op, dsl::Trait trait);
+// Whether `holds` for an op, or one in its regions.
+bool holds_within(const dsl::Op& op, const std::function<bool(const dsl::Op&)>& holds);
+bool has_trait(const dsl::Op& op, dsl::Trait trait);  // … or one in its regions
 int64_t element_product(const std::vector<dsl::Expr>& shape);
 
 // Splits the op with this number: puts a stage of chunks before the last stage, where `rest` appends what takes the

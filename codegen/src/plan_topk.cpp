@@ -12,12 +12,16 @@ using dsl::ValueId;
 int64_t k_of(const Op& op) { return number_attr(op, 0); }
 size_t axis_of(const Op& op) { return static_cast<size_t>(int_attr(op, 1)); }
 
-bool is_long(const dsl::Kernel& kernel, const Op& op) {
-  if (op.code != OpCode::kTopk) return false;
-  const dsl::Type& type = kernel.type(op.operands[0]);
-  const int64_t extent = *type.shape[axis_of(op)].as_constant(), rest = extent % kChunk;
-  return axis_of(op) + 1 == type.shape.size() && extent >= kLongAxis && k_of(op) <= (rest == 0 ? kChunk : rest) &&
-         k_of(op) <= kChunk / 16 && can_take_part(kernel, op.operands[0], axis_of(op));
+Chunks chunks_of(const Lengths& lengths, const dsl::Kernel& kernel, const Op& op) {
+  Chunks out = chunks_of(lengths, lengths.selected, kernel, op.operands, axis_of(op));
+  if (out.count > 0 && out.last() < k_of(op)) --out.count;
+  return out;
+}
+
+bool is_long(const Lengths& lengths, const dsl::Kernel& kernel, const Op& op) {
+  if (op.code != OpCode::kTopk || axis_of(op) + 1 != kernel.type(op.operands[0]).shape.size()) return false;
+  const Chunks chunks = chunks_of(lengths, kernel, op);
+  return chunks.count > 0 && k_of(op) <= chunks.length / 16 && can_take_part(kernel, op.operands[0], axis_of(op));
 }
 
 // A topk of another tile; both results.
@@ -30,13 +34,14 @@ std::pair<ValueId, ValueId> topk(dsl::Kernel& kernel, std::vector<Op>& out, cons
 
 }  // namespace
 
-bool split_topk(Plan& plan) {
-  const ptrdiff_t number = find_long_op(plan, is_long);
+bool split_topk(Plan& plan, const Lengths& lengths) {
+  const ptrdiff_t number = find_long_op(plan, lengths, is_long);
   if (number < 0) return false;
   const dsl::Kernel& kernel = plan.stages.back().kernel;
   const Op op = kernel.body.ops[static_cast<size_t>(number)];
   SplitRule rule;
   rule.axis = axis_of(op);
+  rule.chunks = chunks_of(lengths, kernel, op);
   rule.others = kernel.type(op.results[0]).shape;
   rule.others.pop_back();
   rule.per_chunk = k_of(op);

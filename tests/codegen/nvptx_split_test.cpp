@@ -1,4 +1,5 @@
-// Products in two launches (the launch option split_k) as NVIDIA's artifacts have them, and as the launcher reads them.
+// Products in two launches (the launch option split_k) and long tiles in several, as NVIDIA's artifacts have them, and
+// as the launcher reads them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include "gpu/launch_plan.h"
 #include "harness.h"
 #include "kiln/dsl/kernels.h"
+#include "plan_harness.h"
 
 namespace kiln::test {
 namespace {
@@ -69,6 +71,32 @@ TEST(NvptxSplit, IsNoneWithoutALoopOfProducts) {
   EXPECT_EQ(plan.stages.size(), 1u);
   EXPECT_FALSE(plan.workspace_offset.has_value());
   EXPECT_FALSE(plan.waits);  // before sm_90 no kernel can
+}
+
+std::vector<uint32_t> chunks_of(const LaunchPlan& plan) {
+  std::vector<uint32_t> out;
+  for (const auto& stage : plan.stages) out.push_back(static_cast<uint32_t>(stage.chunks));
+  return out;
+}
+
+// The kernel's arguments, the workspace, and nothing else.
+TEST(NvptxSplit, LongTilesArePlansToo) {
+  const std::string sum = reduce_text("f32", "f32", 1 << 16, "{kind = sum, axis = 0}");
+  const std::vector<std::pair<std::string, std::vector<uint32_t>>> cases = {
+      {sum, {8, 1}},
+      {softmax_text((1 << 16) + 1), {9, 9, 9}},
+      {topk_text(1 << 15, 8, true), {4, 1}},
+      {sort_text("f16", (1 << 15) + 1, false, true), {5, 5, 5}}};
+  for (const auto& [text, chunks] : cases) {
+    const dsl::Kernel kernel = parse_kernel(text);
+    for (const char* target : {"cuda:sm_80", "cuda:sm_90a"}) {
+      const LaunchPlan plan = plan_of(compiled(kernel, {}, target), kernel);
+      EXPECT_EQ(chunks_of(plan), chunks) << text;
+      EXPECT_GT(plan.workspace_bytes, 0u);
+      EXPECT_TRUE(plan.tensor_maps.empty());
+      EXPECT_TRUE(plan.workspace_offset.has_value());
+    }
+  }
 }
 
 }  // namespace

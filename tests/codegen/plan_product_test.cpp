@@ -2,15 +2,8 @@
 // written: on CPUs, in AMD's machine code, and in the emulator of the lowering for GPUs, which takes stages as kernels.
 #include "plan_product.h"
 
-#include "cuda_device.h"
-#include "differential.h"
-#include "gpu_emulator.h"
-#include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/kernels.h"
-#include "kiln/dsl/text.h"
-#include "kiln/dsl/verify.h"
-#include "passes/pipeline.h"
-#include "plan.h"
+#include "plan_harness.h"
 
 namespace kiln::test {
 namespace {
@@ -23,20 +16,8 @@ dsl::ConstexprValues with_parts(dsl::ConstexprValues config, int64_t parts) {
   return config;
 }
 
-codegen::Plan gpu_plan(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int64_t parts) {
-  auto concrete = dsl::instantiate(kernel, config, {});
-  EXPECT_TRUE(concrete.ok()) << concrete.error().message;
-  return codegen::make_gpu_plan(codegen::run_passes(std::move(*concrete)), with_parts(config, parts));
-}
-
-std::vector<int64_t> chunks_of(const codegen::Plan& plan) {
-  std::vector<int64_t> out;
-  for (const codegen::Stage& stage : plan.stages) {
-    auto valid = dsl::verify(stage.kernel);
-    EXPECT_TRUE(valid.ok()) << valid.error().message << dsl::print(stage.kernel);
-    out.push_back(stage.chunks);
-  }
-  return out;
+codegen::Plan split_plan(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int64_t parts) {
+  return gpu_plan(kernel, with_parts(config, parts));
 }
 
 // A loop over k that multiplies [16, 32] by [32, 16], and what is done with the sums.
@@ -106,66 +87,24 @@ std::vector<TestArgument> arguments_of(int64_t k) {
           random_buffer(ElementType::kF32, 32, 3, false), buffer(std::vector<float>(1024, -77)), int_scalar(k)};
 }
 
-void expect_equal(const dsl::Kernel& kernel, const std::vector<TestArgument>& actual,
-                  const std::vector<TestArgument>& expected, const std::string& what) {
-  for (size_t i = 0; i < actual.size(); ++i) {
-    if (!actual[i].is_buffer) continue;
-    std::string explanation;
-    const ElementType type = kernel.params[i].type.element;
-    const size_t wrong = count_differences(type, actual[i].buffer, expected[i].buffer, {1e-4, 2e-3, true}, explanation);
-    EXPECT_EQ(wrong, 0u) << what << ", argument " << i << "\n" << explanation;
-  }
-}
-
-// Stages one after another as kernels of their own, in the emulator.
-void run_stages(const codegen::Plan& plan, std::vector<TestArgument>& arguments, size_t programs,
-                const std::string& target) {
-  arguments.push_back(buffer(std::vector<uint8_t>(static_cast<size_t>(plan.workspace_bytes) * programs, 0xff)));
-  for (const codegen::Stage& stage : plan.stages) {
-    auto artifact = compile(stage.kernel, {}, facts_of(stage.kernel, arguments), target);
-    ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-    auto done = run_compiled(stage.kernel, *artifact, arguments);
-    ASSERT_TRUE(done.ok()) << target << ": " << done.error().message << dsl::print(stage.kernel);
-  }
-  arguments.pop_back();
-}
-
-void expect_as_interpreted(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int64_t parts,
-                           const std::vector<TestArgument>& arguments) {
-  auto expected = arguments;
-  auto interpreted = run_interpreted(kernel, config, {}, expected);
-  ASSERT_TRUE(interpreted.ok()) << interpreted.error().message;
-  for (const char* target : {"", "amd:gfx942", "amd:gfx1100"}) {
-    if (!wants_targets(*target ? "amd" : "cpu") && !(on_cuda() && !*target)) continue;
-    auto actual = arguments;
-    auto artifact = compile(kernel, with_parts(config, parts), facts_of(kernel, arguments), target);
-    ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-    EXPECT_EQ(artifact->metadata["plan"].size(), 2u) << target;
-    auto done = run_compiled(kernel, *artifact, actual);
-    ASSERT_TRUE(done.ok()) << target << ": " << done.error().message;
-    expect_equal(kernel, actual, expected, target);
-  }
-  if (!wants_targets("gpu")) return;
-  const codegen::Plan plan = gpu_plan(kernel, config, parts);
-  auto grid = grid_of(kernel, config, arguments);
-  ASSERT_TRUE(grid.ok());
-  for (const char* target : {"gpu:warps=4,groups=1", "gpu:warps=4,groups=1,copying=1", "gpu:warps=2,groups=0"}) {
-    auto actual = arguments;
-    run_stages(plan, actual, size_t{(*grid)[0]} * (*grid)[1] * (*grid)[2], target);
-    expect_equal(kernel, actual, expected, target);
-  }
+void expect_split_as_interpreted(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int64_t parts,
+                                 const std::vector<TestArgument>& arguments) {
+  expect_as_interpreted(kernel, {arguments,
+                                 {1e-4, 2e-3, true},
+                                 with_parts(config, parts),
+                                 {"gpu:warps=4,groups=1", "gpu:warps=4,groups=1,copying=1", "gpu:warps=2,groups=0"}});
 }
 
 TEST(SplitProduct, LengthsThatPartsDoNotDivide) {
   for (int64_t k : {0, 1, 31, 32, 33, 64, 100, 300}) {
     SCOPED_TRACE(k);
-    expect_as_interpreted(make_kernel(plain), {}, 3, arguments_of(k));
+    expect_split_as_interpreted(make_kernel(plain), {}, 3, arguments_of(k));
   }
 }
 
 TEST(SplitProduct, WhatComesBehindTheLoop) {
   for (const Body& body : {Body(with_bias), Body(normalised), Body(gated)}) {
-    expect_as_interpreted(make_kernel(body), {}, 4, arguments_of(200));
+    expect_split_as_interpreted(make_kernel(body), {}, 4, arguments_of(200));
   }
 }
 
@@ -175,7 +114,7 @@ void check_matmul(ElementType type, ElementType result, int64_t k) {
   const auto& def = kernels::matmul<T>().ir();
   ASSERT_TRUE(def.ok());
   const auto size = [](int64_t n) { return static_cast<size_t>(n); };
-  expect_as_interpreted(
+  expect_split_as_interpreted(
       *def, {{"BM", 128}, {"BN", 32}, {"BK", 32}}, 4,
       {random_buffer(type, size(100 * k), 1, false), random_buffer(type, size(k * 40), 2, false),
        random_buffer(result, size(100 * 40), 3, false), int_scalar(100), int_scalar(40), int_scalar(k)});
@@ -187,7 +126,9 @@ TEST(SplitProduct, TheLibrarysProducts) {
 }
 
 TEST(SplitProduct, WhatIsSplitAndWhatIsNot) {
-  const auto chunks = [](const Body& body, int64_t parts) { return chunks_of(gpu_plan(make_kernel(body), {}, parts)); };
+  const auto chunks = [](const Body& body, int64_t parts) {
+    return chunks_of(split_plan(make_kernel(body), {}, parts));
+  };
   EXPECT_EQ(chunks(plain, 4), (std::vector<int64_t>{4, 1}));  // of so few elements one program stores all
   EXPECT_EQ(chunks(normalised, 4), (std::vector<int64_t>{4, 1}));
   EXPECT_EQ(chunks(gated, 2), (std::vector<int64_t>{2, 1}));
@@ -218,7 +159,7 @@ TEST(SplitProduct, TheLastStageIsCutToo) {
   const auto& matmul = kernels::matmul<lang::bf16>().ir();
   ASSERT_TRUE(matmul.ok());
   const dsl::ConstexprValues config = {{"BM", 128}, {"BN", 128}, {"BK", 64}};
-  const codegen::Plan plan = gpu_plan(*matmul, config, 4);
+  const codegen::Plan plan = split_plan(*matmul, config, 4);
   EXPECT_EQ(chunks_of(plan), (std::vector<int64_t>{4, 8}));
   EXPECT_EQ(plan.workspace_bytes, 4 * 128 * 128 * 4);
   EXPECT_EQ(plan.stages[0].kernel.params.size(), plan.kernel_params + 1);
@@ -234,9 +175,10 @@ TEST(SplitProduct, TheLastStageIsCutToo) {
     });
     auto ir = def.ir();
     EXPECT_TRUE(ir.ok()) << ir.error().message;
-    return chunks_of(gpu_plan(*ir, {}, 2));
+    return chunks_of(split_plan(*ir, {}, 2));
   };
   EXPECT_EQ(in_place(true), (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(in_place(false), (std::vector<int64_t>{2, 2}));
 }
 
 TEST(SplitProduct, SumsDoNotDependOnTheNumberOfThreads) {

@@ -1,14 +1,13 @@
-// Plans: long reductions and top-k in stages through a workspace, against the interpreter, which runs the kernel as it
-// was written; and equal bits for every number of threads.
+// Plans of CPUs: long reductions, top-k and sorts in stages through a workspace, against the interpreter, which runs
+// the kernel as it was written; and equal bits for every number of threads.
 #include "plan.h"
 
 #include <cmath>
 
-#include "differential.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
-#include "kiln/dsl/verify.h"
+#include "plan_harness.h"
 
 namespace kiln::test {
 namespace {
@@ -17,15 +16,6 @@ using dsl::ElementType;
 
 constexpr int64_t kWhole = 131072, kRagged = 3 * 65536 + 1234;
 
-// out = reduce(x[i] for i < n, else other) of `elements` elements.
-std::string reduce_text(const std::string& type, const std::string& out, int64_t elements, const std::string& reduce) {
-  TextKernel k("%x: ptr<" + type + "> readonly, %out: ptr<" + out + ">, %n: i32");
-  const TextKernel::Shape shape = {elements};
-  const std::string x = k.op("load " + k.pointers("%x", shape) + ", " + k.mask(shape, {"%n"}));
-  k.line("store %out, " + k.op("reduce " + x + " " + reduce));
-  return k.text();
-}
-
 codegen::Plan plan_of(const std::string& text) {
   auto kernel = dsl::instantiate(parse_kernel(text), {}, {});
   EXPECT_TRUE(kernel.ok());
@@ -33,14 +23,7 @@ codegen::Plan plan_of(const std::string& text) {
 }
 
 void expect_stages(const std::string& text, const std::vector<int64_t>& chunks) {
-  const codegen::Plan plan = plan_of(text);
-  std::vector<int64_t> found;
-  for (const codegen::Stage& stage : plan.stages) {
-    found.push_back(stage.chunks);
-    auto valid = dsl::verify(stage.kernel);
-    EXPECT_TRUE(valid.ok()) << valid.error().message << dsl::print(stage.kernel);
-  }
-  EXPECT_EQ(found, chunks) << text;
+  EXPECT_EQ(chunks_of(plan_of(text)), chunks) << text;
 }
 
 TEST(Plan, WhatIsSplitAndWhatIsNot) {
@@ -178,20 +161,8 @@ TEST(Plan, AxesOfLargerTiles) {
   }
 }
 
-std::string softmax_text(int64_t columns) {
-  TextKernel k("%x: ptr<f32> readonly, %out: ptr<f32>, %n: i32");
-  const TextKernel::Shape shape = {columns};
-  const std::string mask = k.mask(shape, {"%n"});
-  const std::string x = k.op("load " + k.pointers("%x", shape) + ", " + mask + ", " + k.fill("-inf", "f32", shape));
-  const std::string most = k.op("reduce " + x + " {kind = max, axis = 0}");
-  const std::string e = k.op("math " + k.op("sub " + x + ", " + k.splat(most, shape)) + " {fn = exp}");
-  const std::string sum = k.op("reduce " + e + " {kind = sum, axis = 0}");
-  k.line("store " + k.pointers("%out", shape) + ", " + k.op("div " + e + ", " + k.splat(sum, shape)) + ", " + mask);
-  return k.text();
-}
-
-// Plans are of CPUs. A block of a GPU, which has such a tile alone, refuses it.
-constexpr char kOnlyDivided[] = "sorted tiles of this size have no room in a block of a GPU";
+// GPUs cut shorter tiles (plan_gpu_test.cpp).
+constexpr char kOfCpus[] = "of CPUs";
 
 // The second reduction's chunks take up the first one's partial results.
 TEST(Plan, ChainsOfReductionsTakeAStageEach) {
@@ -204,49 +175,26 @@ TEST(Plan, ChainsOfReductionsTakeAStageEach) {
 }
 
 TEST(Plan, TopkOfCandidates) {
-  if (!wants_targets("cpu")) GTEST_SKIP() << kOnlyDivided;
-  for (const char* largest : {"0", "1"}) {
+  if (!wants_targets("cpu")) GTEST_SKIP() << kOfCpus;
+  for (bool largest : {false, true}) {
     for (int k_value : {1, 5, 32}) {
       for (int64_t elements : {kWhole, kRagged}) {
-        TextKernel k("%x: ptr<i32> readonly, %v: ptr<i32>, %i: ptr<i32>");
-        const std::string count = std::to_string(k_value);
-        // Few different values: ties everywhere.
-        const std::string x =
-            k.op("and " + k.op("load " + k.pointers("%x", {elements})) + ", " + k.fill("65535", "i32", {elements}));
-        k.line("%a, %b = topk " + x + " {k = " + count + ", axis = 0, largest = " + largest + "}");
-        k.line("store " + k.pointers("%v", {k_value}) + ", %a");
-        k.line("store " + k.pointers("%i", {k_value}) + ", %b");
-        EXPECT_EQ(plan_of(k.text()).stages.size(), 2u);
+        const std::string text = topk_text(elements, k_value, largest);
+        EXPECT_EQ(plan_of(text).stages.size(), 2u);
         const auto n = static_cast<size_t>(k_value);
-        expect_same(k.text(), {{random_buffer(ElementType::kI32, static_cast<size_t>(elements), 1, false),
-                                buffer(std::vector<int32_t>(n)), buffer(std::vector<int32_t>(n))},
-                               kExact,
-                               {""}});
+        expect_same(text, {{random_buffer(ElementType::kI32, static_cast<size_t>(elements), 1, false),
+                            buffer(std::vector<int32_t>(n)), buffer(std::vector<int32_t>(n))},
+                           kExact,
+                           {""}});
       }
     }
   }
 }
 
-// Keys, and with `values` the place that each key came from, which shows whether the sort is stable.
-std::string sort_text(const std::string& type, int64_t elements, bool descending, bool values) {
-  TextKernel k("%x: ptr<" + type + ">, %y: ptr<" + type + ">, %places: ptr<i32>");
-  const std::string x = k.op("load " + k.pointers("%x", {elements}));
-  const std::string attrs = std::string(" {axis = 0, descending = ") + (descending ? "1}" : "0}");
-  if (values) {
-    const std::string i = k.op("arange {start = 0, end = " + std::to_string(elements) + "}");
-    k.line("%a, %b = sort " + x + ", " + i + attrs);
-    k.line("store " + k.pointers("%places", {elements}) + ", %b");
-  } else {
-    k.line("%a = sort " + x + attrs);
-  }
-  k.line("store " + k.pointers("%y", {elements}) + ", %a");
-  return k.text();
-}
-
 constexpr int64_t kRuns = 8 * 65536, kRaggedRuns = 9 * 65536 + 1234;
 
 TEST(Plan, SortsOfRuns) {
-  if (!wants_targets("cpu")) GTEST_SKIP() << kOnlyDivided;
+  if (!wants_targets("cpu")) GTEST_SKIP() << kOfCpus;
   EXPECT_EQ(plan_of(sort_text("f32", kRuns - 1, false, true)).stages.size(), 1u);
   for (const char* type : {"f32", "i32", "u64", "bf16", "f64", "f8e4m3"}) {
     for (bool descending : {false, true}) {
@@ -257,12 +205,7 @@ TEST(Plan, SortsOfRuns) {
       // Among few different keys are many equal ones, which must keep their order across runs.
       const bool specials = dsl::is_float(element);
       const std::string text = sort_text(type, elements, descending, true);
-      const codegen::Plan plan = plan_of(text);
-      ASSERT_EQ(plan.stages.size(), 3u);
-      for (const codegen::Stage& stage : plan.stages) {
-        auto valid = dsl::verify(stage.kernel);
-        EXPECT_TRUE(valid.ok()) << valid.error().message << dsl::print(stage.kernel);
-      }
+      ASSERT_EQ(chunks_of(plan_of(text)).size(), 3u);
       expect_same(text, {{random_buffer(element, n, 7, specials), random_buffer(element, n, 8),
                           buffer(std::vector<int32_t>(n))},
                          {0, 0, true},
@@ -272,7 +215,7 @@ TEST(Plan, SortsOfRuns) {
 }
 
 TEST(Plan, SortsOfKeysAlone) {
-  if (!wants_targets("cpu")) GTEST_SKIP() << kOnlyDivided;
+  if (!wants_targets("cpu")) GTEST_SKIP() << kOfCpus;
   const auto n = static_cast<size_t>(kRaggedRuns);
   expect_same(sort_text("f32", kRaggedRuns, false, false),
               {{random_buffer(ElementType::kF32, n, 7, true), random_buffer(ElementType::kF32, n, 8),
@@ -351,7 +294,7 @@ TEST(Plan, AnExplicitGridCountsForAllStages) {
 }
 
 TEST(Plan, MetadataTellsHowToLaunch) {
-  if (!wants_targets("cpu")) GTEST_SKIP() << kOnlyDivided;
+  if (!wants_targets("cpu")) GTEST_SKIP() << kOfCpus;
   auto artifact = compile(parse_kernel(reduce_text("f32", "f32", kRagged, "{kind = sum, axis = 0}")), {});
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
   const nlohmann::json wanted = {{{"entry", "kiln_stage_0"}, {"chunks", 4}}, {{"entry", "kiln_entry"}, {"chunks", 1}}};
