@@ -6,6 +6,7 @@
 #include "plan_bind.h"
 #include "plan_product.h"
 #include "plan_reduce.h"
+#include "plan_scan.h"
 #include "plan_sort.h"
 #include "plan_stores.h"
 #include "plan_topk.h"
@@ -31,7 +32,8 @@ bool split_as_asked(Plan& plan, const dsl::ConstexprValues& config) {
 
 // All that is long, one after the other.
 void split_long_ops(Plan& plan, const Lengths& lengths) {
-  while (split_reduction(plan, lengths) || split_topk(plan, lengths) || split_sort(plan, lengths)) {
+  while (split_reduction(plan, lengths) || split_topk(plan, lengths) || split_sort(plan, lengths) ||
+         split_scan(plan, lengths)) {
   }
   Stage& last = plan.stages.back();
   if (plan.stages.size() > 1) last.kernel = dsl::canonicalise(last.kernel);
@@ -68,7 +70,7 @@ Plan make_gpu_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config) {
   Plan plan = whole;
   if (!split_as_asked(plan, config)) {
     split_long_ops(plan, kGpuLengths);
-    if (plan.stages.size() > 1) cut_long_stores(plan, kGpuLengths);
+    if (plan.stages.size() > 1 && plan.stages.back().chunks == 1) cut_long_stores(plan, kGpuLengths);
   }
   if (plan.stages.size() == 1 || has_late_products(plan)) return whole;
   hand_on_words(plan);

@@ -26,6 +26,7 @@ class PartCheck {
 
   bool along(dsl::ValueId tile, size_t axis);  // parts of it
   bool whole(dsl::ValueId tile);               // by each chunk as it is, which is not much work
+  void assume(dsl::ValueId tile, size_t axis) { seen_along_.insert({tile, axis}); }  // that parts of it are known
   // Whether nothing that was asked for takes this one otherwise.
   bool is_only_along(dsl::ValueId tile, size_t axis) const;
 
@@ -46,6 +47,8 @@ class PartBuilder {
   PartBuilder(const dsl::Kernel& source, dsl::Kernel& target, std::vector<dsl::Op>& out, const dsl::Location& loc,
               Part part);
   dsl::ValueId part(dsl::ValueId tile, size_t axis);
+  // From now on this is the part of a tile.
+  void set(dsl::ValueId tile, size_t axis, dsl::ValueId part) { memo_[{tile, axis}] = part; }
   // Indices that count along the part, as indices along the whole axis.
   dsl::ValueId whole_index(dsl::ValueId index);
   OpBuilder& build() { return build_; }

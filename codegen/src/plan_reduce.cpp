@@ -1,6 +1,6 @@
 #include "plan_reduce.h"
 
-#include "plan_split.h"
+#include "plan_combine.h"
 
 namespace kiln::codegen {
 namespace {
@@ -11,38 +11,16 @@ using dsl::OpCode;
 using dsl::ReduceKind;
 using dsl::ValueId;
 
-ReduceKind kind_of(const Op& op) { return static_cast<ReduceKind>(int_attr(op, 0)); }
-size_t axis_of(const Op& op) { return static_cast<size_t>(int_attr(op, 1)); }
 bool is_index(ReduceKind kind) { return kind == ReduceKind::kArgmin || kind == ReduceKind::kArgmax; }
 
 Chunks chunks_of(const Lengths& lengths, const dsl::Kernel& kernel, const Op& op) {
-  return chunks_of(lengths, lengths.reduced, kernel, op.operands, axis_of(op));
+  return chunks_of(lengths, lengths.reduced, kernel, op.operands, reduced_axis(op));
 }
 
 bool is_long(const Lengths& lengths, const dsl::Kernel& kernel, const Op& op) {
   if (op.code != OpCode::kReduce || chunks_of(lengths, kernel, op).count == 0) return false;
-  return std::ranges::all_of(op.operands, [&](ValueId operand) { return can_take_part(kernel, operand, axis_of(op)); });
-}
-
-// A copy of a region with values of its own.
-dsl::Region clone_region(dsl::Kernel& kernel, const dsl::Region& region, std::map<ValueId, ValueId> known = {}) {
-  auto fresh = [&](ValueId old) {
-    known[old] = static_cast<ValueId>(kernel.values.size());
-    kernel.values.push_back({dsl::Type(kernel.type(old)), ""});
-    return known[old];
-  };
-  dsl::Region out;
-  for (ValueId arg : region.args) out.args.push_back(fresh(arg));
-  for (const Op& op : region.ops) {
-    Op copy{op.code, op.operands, {}, op.attrs, {}, op.loc};
-    for (ValueId& operand : copy.operands) {
-      if (auto found = known.find(operand); found != known.end()) operand = found->second;
-    }
-    for (ValueId result : op.results) copy.results.push_back(fresh(result));
-    for (const dsl::Region& inner : op.regions) copy.regions.push_back(clone_region(kernel, inner, known));
-    out.ops.push_back(std::move(copy));
-  }
-  return out;
+  return std::ranges::all_of(op.operands,
+                             [&](ValueId operand) { return can_take_part(kernel, operand, reduced_axis(op)); });
 }
 
 ValueId reduce(OpBuilder& build, ReduceKind kind, ValueId x, size_t axis) {
@@ -62,29 +40,20 @@ std::vector<ValueId> reduce_custom(dsl::Kernel& kernel, std::vector<Op>& out, co
   return copy.results;
 }
 
-// Sums and products of small floats are rounded once, at the end.
-bool is_widened(ReduceKind kind, ElementType element) {
-  return (kind == ReduceKind::kSum || kind == ReduceKind::kProd) && dsl::is_small_float(element);
-}
-
 std::vector<ElementType> partial_types(const dsl::Kernel& kernel, const Op& op) {
   std::vector<ElementType> out;
   for (ValueId operand : op.operands) {
     const ElementType element = kernel.type(operand).element;
-    out.push_back(is_widened(kind_of(op), element) ? ElementType::kF32 : element);
+    out.push_back(is_widened(reduce_kind(op), element) ? ElementType::kF32 : element);
   }
-  if (is_index(kind_of(op))) out.push_back(ElementType::kI32);
+  if (is_index(reduce_kind(op))) out.push_back(ElementType::kI32);
   return out;
-}
-
-ValueId widen(OpBuilder& build, ReduceKind kind, ValueId x) {
-  return is_widened(kind, build.type(x).element) ? build.add(OpCode::kCast, {x}, {ElementType::kF32}) : x;
 }
 
 std::vector<ValueId> reduce_chunk(PartBuilder& parts, const Op& op) {
   OpBuilder& build = parts.build();
-  const ReduceKind kind = kind_of(op);
-  const size_t axis = axis_of(op);
+  const ReduceKind kind = reduce_kind(op);
+  const size_t axis = reduced_axis(op);
   if (kind == ReduceKind::kCustom) {
     std::vector<ValueId> operands;
     for (ValueId operand : op.operands) operands.push_back(parts.part(operand, axis));
@@ -98,7 +67,7 @@ std::vector<ValueId> reduce_chunk(PartBuilder& parts, const Op& op) {
 
 // Partial results lie along a last axis.
 void reduce_partials(const Op& op, dsl::Kernel& kernel, std::vector<Op>& out, OpBuilder& build, Partials& partials) {
-  const ReduceKind kind = kind_of(op);
+  const ReduceKind kind = reduce_kind(op);
   const auto axis = static_cast<size_t>(kernel.type(op.operands[0]).rank() - 1);
   if (kind == ReduceKind::kCustom) {
     std::vector<ValueId> operands;
@@ -124,7 +93,7 @@ bool split_reduction(Plan& plan, const Lengths& lengths) {
   const dsl::Kernel& kernel = plan.stages.back().kernel;
   const Op op = kernel.body.ops[static_cast<size_t>(number)];
   SplitRule rule;
-  rule.axis = axis_of(op);
+  rule.axis = reduced_axis(op);
   rule.chunks = chunks_of(lengths, kernel, op);
   rule.others = kernel.type(op.results[0]).shape;
   rule.partials = partial_types(kernel, op);

@@ -5,7 +5,7 @@
 namespace kiln::codegen {
 
 // A long sort of a kernel with few programs, of a tile of one axis, in three stages: on a CPU of 2^19 elements or more,
-// on a GPU of 2^16. Other conditions are those of split_reduction.
+// on a GPU of 2^15. Other conditions are those of split_reduction.
 //
 //   stage 0      each chunk of the axis is sorted: its *run*, in the workspace
 //   stage 1      each chunk of the result: how many elements of each run come before it and before its end are found by

@@ -138,7 +138,7 @@ ValueId add_room(Plan& plan, ElementType element, int64_t elements) {
 ptrdiff_t find_long_op(const Plan& plan, const Lengths& lengths,
                        const std::function<bool(const Lengths&, const dsl::Kernel&, const Op&)>& fits) {
   const dsl::Kernel& kernel = plan.stages.back().kernel;
-  if (!has_few_programs(kernel, lengths.programs)) return -1;
+  if (plan.stages.back().chunks > 1 || !has_few_programs(kernel, lengths.programs)) return -1;
   const std::vector<Op>& ops = kernel.body.ops;
   for (size_t i = 0; i < ops.size() && !has_trait(ops[i], dsl::kWrites); ++i) {
     if (fits(lengths, kernel, ops[i])) return static_cast<ptrdiff_t>(i);

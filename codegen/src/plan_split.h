@@ -14,17 +14,18 @@ namespace kiln::codegen {
 // tile, wider ones as the words of 32 bits that they are.
 struct Lengths {
   bool of_whole_tile;
-  int64_t chunk;                      // elements of a chunk
-  int64_t reduced, selected, sorted;  // elements from which on a reduce, topk, sort is worth a plan
-  int64_t most_runs;                  // of a sort (plan_sort.h)
-  int64_t programs;                   // of a grid, at most: more of them keep the target busy by themselves
+  int64_t chunk;                               // elements of a chunk
+  int64_t reduced, scanned, selected, sorted;  // elements from which on a reduce, scan, topk, sort is worth a plan
+  int64_t most_runs;                           // of a sort (plan_sort.h)
+  int64_t programs;                            // of a grid, at most: more of them keep the target busy by themselves
 };
 
-// A chunk stays in the second-level cache. An element is sorted twice: below 8 runs one program sorts as fast as two
-// threads do.
+// A chunk stays in the second-level cache. An element is read twice by a scan and sorted twice by a sort: with few
+// chunks one program is as fast as two threads are.
 inline constexpr Lengths kCpuLengths{.of_whole_tile = false,
                                      .chunk = 1 << 16,
                                      .reduced = 1 << 17,
+                                     .scanned = 1 << 18,
                                      .selected = 1 << 17,
                                      .sorted = 1 << 19,
                                      .most_runs = 256,
@@ -33,6 +34,7 @@ inline constexpr Lengths kCpuLengths{.of_whole_tile = false,
 inline constexpr Lengths kGpuLengths{.of_whole_tile = true,
                                      .chunk = 1 << 13,
                                      .reduced = 1 << 16,
+                                     .scanned = 1 << 15,
                                      .selected = 1 << 15,
                                      .sorted = 1 << 15,
                                      .most_runs = 1024,
@@ -56,7 +58,7 @@ void append_chunk(dsl::Kernel& kernel, const dsl::Location& loc, const Chunks& c
                   const std::function<void(std::vector<dsl::Op>& out, const Part& part)>& append);
 
 // The op of the plan's last stage, at top level and before anything is written to memory, for which `fits` holds; -1
-// where there is none or the grid is large or unknown.
+// where there is none, the stage is cut already, or the grid is large or unknown.
 ptrdiff_t find_long_op(const Plan& plan, const Lengths& lengths,
                        const std::function<bool(const Lengths&, const dsl::Kernel&, const dsl::Op&)>& fits);
 

@@ -15,13 +15,14 @@ constexpr int64_t kLittle = 2048;  // elements that the first program stores bes
 
 class Stores {
  public:
-  Stores(const Plan& plan, size_t axis, int64_t extent)
+  Stores(const Plan& plan, size_t axis, int64_t extent, const std::vector<ValueId>& known)
       : kernel_(plan.stages.back().kernel),
         pointers_(kernel_),
         check_(kernel_),
         kernel_params_(plan.kernel_params),
         axis_(axis),
         extent_(extent) {
+    for (ValueId tile : known) check_.assume(tile, axis);
     for (const Op& op : kernel_.body.ops) {
       if (op.code == OpCode::kStore) stores_.push_back(&op);
     }
@@ -89,8 +90,8 @@ void store_once(OpBuilder& build, const Op& store, ValueId is_first) {
 
 }  // namespace
 
-bool cut_stores(Plan& plan, size_t axis, const Chunks& chunks) {
-  Stores stores(plan, axis, chunks.extent);
+bool cut_stores(Plan& plan, size_t axis, const Chunks& chunks, const KnownParts& known) {
+  Stores stores(plan, axis, chunks.extent, known.tiles);
   if (!stores.can_be_cut()) return false;
   Stage& stage = plan.stages.back();
   const dsl::Kernel& source = stage.kernel;
@@ -103,6 +104,10 @@ bool cut_stores(Plan& plan, size_t axis, const Chunks& chunks) {
   build.effect(OpCode::kAssume, {chunk}, {one, one, dsl::Expr(0), dsl::Expr(chunks.count - 1)});
   append_chunk(kernel, loc, chunks, chunk, [&](std::vector<Op>& out, const Part& part) {
     PartBuilder parts(source, kernel, out, loc, part);
+    if (known.make) {
+      const std::vector<ValueId> made = known.make(parts);
+      for (size_t i = 0; i < made.size(); ++i) parts.set(known.tiles[i], axis, made[i]);
+    }
     for (const Op& store : source.body.ops) {
       if (store.code != OpCode::kStore || !stores.has_axis(store)) continue;
       std::vector<ValueId> operands;

@@ -85,6 +85,7 @@ TEST(NvptxSplit, LongTilesArePlansToo) {
   const std::vector<std::pair<std::string, std::vector<uint32_t>>> cases = {
       {sum, {8, 1}},
       {softmax_text((1 << 16) + 1), {9, 9, 9}},
+      {scan_text("f32", 1 << 15, "kind = sum"), {4, 1, 4}},
       {topk_text(1 << 15, 8, true), {4, 1}},
       {sort_text("f16", (1 << 15) + 1, false, true), {5, 5, 5}}};
   for (const auto& [text, chunks] : cases) {

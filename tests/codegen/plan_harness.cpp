@@ -109,6 +109,14 @@ std::string softmax_text(int64_t columns) {
   return k.text();
 }
 
+std::string scan_text(const std::string& type, int64_t elements, const std::string& attrs) {
+  TextKernel k("%x: ptr<" + type + "> readonly, %y: ptr<" + type + ">, %n: i32");
+  const TextKernel::Shape shape = {elements};
+  const std::string x = k.op("load " + k.pointers("%x", shape) + ", " + k.mask(shape, {"%n"}));
+  k.line("store " + k.pointers("%y", shape) + ", " + k.op("scan " + x + " {axis = 0, " + attrs + "}"));
+  return k.text();
+}
+
 std::string topk_text(int64_t elements, int64_t k, bool largest) {
   TextKernel out("%x: ptr<i32> readonly, %v: ptr<i32>, %i: ptr<i32>");
   const std::string x =

@@ -30,6 +30,8 @@ void expect_as_interpreted(const dsl::Kernel& kernel, const PlanTrial& trial);
 std::string reduce_text(const std::string& type, const std::string& out, int64_t elements, const std::string& reduce);
 // out = softmax(x[i] for i < n).
 std::string softmax_text(int64_t columns);
+// y = scan(x[i] for i < n, else 0).
+std::string scan_text(const std::string& type, int64_t elements, const std::string& attrs);
 // v, i = the k largest (or smallest) of x, i32 of few different values: ties everywhere.
 std::string topk_text(int64_t elements, int64_t k, bool largest);
 // y = sorted x; with `values` also the place that each key came from, which shows whether the sort is stable.
