@@ -233,9 +233,8 @@ def attention(batch, heads, seq, width, causal, type="bf16"):
 
     configs = [dict(D=width, CAUSAL=int(causal), BM=bm, BN=bn) for bm, bn in [(64, 64), (128, 64), (128, 128), (64, 128)]]
     configs = [dict(c, num_warps=w, num_stages=s) for c in configs for w in (4, 8) for s in (2, 3)]
-    configs += [dict(D=width, CAUSAL=int(causal), BM=128, BN=128, num_warps=8, num_stages=2, warp_specialise=s) for s in (1, 2)]
-    if causal:
-        configs += [dict(c, TOGETHER=8) for c in configs]
+    configs += [dict(D=width, CAUSAL=int(causal), BM=16 * w, BN=128, num_warps=w, num_stages=stages, warp_specialise=s)
+                for w, stages in [(8, 2), (8, 3), (4, 2)] for s in (1, 2)]
     return Row("attention", f"b{batch} h{heads} s{seq} d{width} {'causal' if causal else 'full'}", "attention", type, configs,
                make, 4.0 * batch * heads * seq * seq * width * (0.5 if causal else 1), "TFLOP/s", 2e-2)
 
@@ -309,6 +308,8 @@ def attention_backward(kernel, batch, heads, seq, width, causal, type="bf16"):
 
     tiles = [(64, 64, 4), (32, 64, 4), (64, 64, 8), (32, 128, 8), (64, 128, 8), (128, 64, 8), (128, 128, 8), (64, 128, 4)]
     configs = [dict(D=width, CAUSAL=int(causal), BM=bm, BN=bn, num_warps=w, num_stages=s) for bm, bn, w in tiles for s in (1, 2, 3)]
+    configs += [dict(D=width, CAUSAL=int(causal), BM=bm, BN=bn, num_warps=w, num_stages=s, warp_specialise=mode)
+                for bm, bn, w in [(64, 64, 4), (64, 128, 8), (128, 64, 8), (128, 128, 8), (32, 128, 8)] for s in (2, 3) for mode in (1, 2)]
     return Row("attention", f"b{batch} h{heads} s{seq} d{width} {'causal' if causal else 'full'} {kernel}", kernel, type, configs,
                make, 10.0 * batch * heads * seq * seq * width * (0.5 if causal else 1), "TFLOP/s", 2e-2)
 
@@ -482,6 +483,16 @@ def cumsum(kernel, axis, r, c):
                 configs=with_warps(grid_of(BLOCK=[256, 1024, 2048]), 4, 8) if axis else down, bound=1e-4)
 
 
+def sum_tile(r, c):
+    return rows("sum_tile", r, c, "f32", lambda x, y: [x, y, r, c], lambda x: x.sum(-1), lambda x: x.double().sum(-1),
+                traffic=1, out=lambda: poisoned(r), bound=1e-3)
+
+
+def cumsum_tile(r, c):
+    return rows("cumsum_tile", r, c, "f32", lambda x, y: [x, y, r, c], lambda x: x.cumsum(-1), lambda x: x.double().cumsum(-1),
+                bound=1e-4)
+
+
 def argmax(r, c):
     return rows("argmax", r, c, "f32", lambda x, y: [x, y, r, c, c], lambda x: x.argmax(-1), lambda x: x.argmax(-1),
                 traffic=1, out=lambda: poisoned(r, type="i32"), bound=0)
@@ -608,6 +619,12 @@ def table():
     add(argmax, 8192, 8192)
     add(topk, 8192, 8192, 64)
     add(sort_rows, 8192, 8192)
+    # Few long rows: plans of several launches.
+    add(sum_tile, 4, 1 << 22)
+    add(cumsum_tile, 4, 1 << 22)
+    add(argmax, 8, 1 << 20)
+    add(topk, 8, 1 << 20, 64)
+    add(sort_rows, 8, 1 << 20)
     add(embedding, 32768, 128256, 4096)
     add(sampler, 1, 10000)
     add(sampler, 32, 10000)

@@ -94,6 +94,27 @@ const auto& sum_all() {
   return def;
 }
 
+// The sum of a row, and all its partial sums, of a tile as long as the row: plans of several launches where rows are
+// long and few.
+const auto& sum_tile() {
+  static const auto def = kernel("sum_tile", {"x", "y", "rows", "cols", "BLOCK=1024"},
+                                 [](Ptr<const f32> x, Ptr<f32> y, i32 rows, i32 cols, Const BLOCK) {
+                                   grid(rows);
+                                   const Tile row = kernels::row_of(x, program_id(0), cols, cols);
+                                   store(y + program_id(0), sum(row.load({0}, {BLOCK}), 0));
+                                 });
+  return def;
+}
+const auto& cumsum_tile() {
+  static const auto def = kernel("cumsum_tile", {"x", "y", "rows", "cols", "BLOCK=1024"},
+                                 [](Ptr<const f32> x, Ptr<f32> y, i32 rows, i32 cols, Const BLOCK) {
+                                   grid(rows);
+                                   const Value row = kernels::row_of(x, program_id(0), cols, cols).load({0}, {BLOCK});
+                                   kernels::row_of(y, program_id(0), cols, cols).store({0}, cumsum(row, 0));
+                                 });
+  return def;
+}
+
 template <class Def>
 void add(Table& table, const std::string& name, const Def& (*def)()) {
   table[name] = [def] { return def().ir(); };
@@ -153,6 +174,8 @@ Table make_table() {
   add(table, "matmul_nt_blocks<f8e4m3", matmul_nt_blocks<lang::f8e4m3, lang::bf16>);
   add(table, "matmul_tf32<f32", matmul_tf32);
   add(table, "sum_all<f32", sum_all);
+  add(table, "sum_tile<f32", sum_tile);
+  add(table, "cumsum_tile<f32", cumsum_tile);
   add(table, "histogram<i32", kernels::histogram);
   add(table, "class_balanced_sampler<f32", kernels::class_balanced_sampler<f32>);
   return table;

@@ -102,7 +102,7 @@ Gradient gradient(const Attention& a, const Reals& q, const Reals& k, const Real
 // The CPU's tiles of f32 do not fit in a GPU's shared memory: there the kernel's own are taken.
 dsl::ConstexprValues config_of(const Attention& a, bool wide, int64_t bm, int64_t bn) {
   dsl::ConstexprValues out = {{"D", a.width}, {"CAUSAL", a.causal}, {"WINDOW", a.window}};
-  if (a.together > 0) out["TOGETHER"] = a.together;
+  out["TOGETHER"] = a.together;
   if (!wide || !on_cuda()) out.merge(dsl::ConstexprValues{{"BM", bm}, {"BN", bn}});
   return out;
 }

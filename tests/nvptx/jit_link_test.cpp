@@ -33,23 +33,24 @@ class JitLinkLibrary : public testing::Test {
     }
   }
 
+  // Says what came of it, and exits: 0 with a cubin, 1 without an assembler, 2 with an error.
+  [[noreturn]] void assemble_and_exit() const {
+    start_assembler();
+    const auto out = assemble("the PTX", "sm_80", false);
+    std::filesystem::remove_all(folder_);  // the child's own: it does not come to TearDown
+    if (!out) {
+      std::fprintf(stderr, "%s\n", out.error().message.c_str());
+      std::exit(2);
+    }
+    if (!*out) std::exit(1);
+    const auto& cubin = (*out)->cubin;
+    std::fprintf(stderr, "%.*s\n", static_cast<int>(cubin.size()), reinterpret_cast<const char*>(cubin.data()));
+    std::exit(0);
+  }
+
  private:
   std::string folder_;
 };
-
-// Says what came of it, and exits: 0 with a cubin, 1 without an assembler, 2 with an error.
-[[noreturn]] void assemble_and_exit() {
-  start_assembler();
-  const auto out = assemble("the PTX", "sm_80", false);
-  if (!out) {
-    std::fprintf(stderr, "%s\n", out.error().message.c_str());
-    std::exit(2);
-  }
-  if (!*out) std::exit(1);
-  const auto& cubin = (*out)->cubin;
-  std::fprintf(stderr, "%.*s\n", static_cast<int>(cubin.size()), reinterpret_cast<const char*>(cubin.data()));
-  std::exit(0);
-}
 
 TEST_F(JitLinkLibrary, ThatIsNamedComesFirst) {
   EXPECT_EXIT(assemble_and_exit(), testing::ExitedWithCode(0), "the library's cubin");

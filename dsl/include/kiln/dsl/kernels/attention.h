@@ -27,8 +27,8 @@ ConstexprValues rdna_attention_blocks() {
 }
 
 // On Hopper the weights' products with values run beside the softmax of the next block; four or three of these programs
-// share a multiprocessor. Wider heads are faster by {"BM", 128}, {"BN", 128}, {"num_warps", 8}, {"warp_specialise", 1},
-// narrow ones by {"BN", 128}.
+// share a multiprocessor. Wider heads are faster by {"BM", 128}, {"BN", 128}, {"num_warps", 8} and {"warp_specialise", 2},
+// under CAUSAL 1; narrow ones by {"BN", 128}.
 template <class T>
 ConstexprValues hopper_attention_blocks() {
   if (std::is_same_v<T, f32>) return {};
@@ -167,9 +167,7 @@ Def attention_hints(Def def) {
               {"BN", {32, 64, 128, 256}},
               {"num_warps", {4, 8}},
               {"num_stages", {1, 2, 3}},
-              {"warp_specialise", {0, 1, 2}},
-              {"TOGETHER", {0, 8}}})
-      .where("le(TOGETHER, 8*CAUSAL)")
+              {"warp_specialise", {0, 1, 2}}})
       .array("q", "batch*heads*seq*D")
       .array("k", "batch*kv_heads*seq*D")
       .array("v", "batch*kv_heads*seq*D")
@@ -192,7 +190,7 @@ const auto& attention() {
   static const auto def = attention_hints<T>(kernel(
       "attention",
       {"q", "k", "v", "out", "lengths", "batch", "heads", "kv_heads", "seq", "scale", "D=64", "CAUSAL=0", "WINDOW=0",
-       "BM=64", "BN=128", "TOGETHER=0"},
+       "BM=64", "BN=128", "TOGETHER=8"},
       [](Ptr<const T> q, Ptr<const T> k, Ptr<const T> v, Ptr<T> out, Ptr<const i32> lengths, i32 batch, i32 heads,
          i32 kv_heads, i32 seq, f32 scale, Const D, Const CAUSAL, Const WINDOW, Const BM, Const BN, Const TOGETHER) {
         attend_block<T>(q, k, v, out, lengths, batch, heads, kv_heads, seq, scale, D, {CAUSAL, WINDOW, BM, BN},
@@ -208,7 +206,7 @@ const auto& attention_with_lse() {
   static const auto def =
       attention_hints<T>(kernel("attention_with_lse",
                                 {"q", "k", "v", "out", "lse", "lengths", "batch", "heads", "kv_heads", "seq", "scale",
-                                 "D=64", "CAUSAL=0", "WINDOW=0", "BM=64", "BN=128", "TOGETHER=0"},
+                                 "D=64", "CAUSAL=0", "WINDOW=0", "BM=64", "BN=128", "TOGETHER=8"},
                                 [](Ptr<const T> q, Ptr<const T> k, Ptr<const T> v, Ptr<T> out, Ptr<f32> lse,
                                    Ptr<const i32> lengths, i32 batch, i32 heads, i32 kv_heads, i32 seq, f32 scale,
                                    Const D, Const CAUSAL, Const WINDOW, Const BM, Const BN, Const TOGETHER) {

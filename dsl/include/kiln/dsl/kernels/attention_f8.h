@@ -21,7 +21,7 @@ const auto& attention_f8() {
       attention_hints<Out>(
           kernel("attention_f8",
                  {"q", "k", "v", "q_scale", "k_scale", "v_scale", "out", "lengths", "batch", "heads", "kv_heads", "seq",
-                  "scale", "D=64", "CAUSAL=0", "WINDOW=0", "BM=64", "BN=128", "TOGETHER=0"},
+                  "scale", "D=64", "CAUSAL=0", "WINDOW=0", "BM=64", "BN=128", "TOGETHER=8"},
                  [](Ptr<const f8e4m3> q, Ptr<const f8e4m3> k, Ptr<const f8e4m3> v, Ptr<const f32> q_scale,
                     Ptr<const f32> k_scale, Ptr<const f32> v_scale, Ptr<Out> out, Ptr<const i32> lengths, i32 batch,
                     i32 heads, i32 kv_heads, i32 seq, f32 scale, Const D, Const CAUSAL, Const WINDOW, Const BM,
