@@ -57,6 +57,7 @@ void add_elements(std::vector<Entry>& list) {
   add_floats(list, KILN_LIBRARY(adamw));
   add_floats(list, KILN_LIBRARY(bias_gelu));
   add_floats(list, KILN_LIBRARY(class_balanced_sampler));
+  add_floats(list, KILN_LIBRARY(class_balanced_sampler_long));
   add_floats(list, KILN_LIBRARY(dropout));
   add_floats(list, KILN_LIBRARY(embedding));
   add_floats(list, KILN_LIBRARY(embedding_backward));

@@ -1,5 +1,8 @@
 #include "plan.h"
 
+#include <algorithm>
+#include <set>
+
 #include "kiln/dsl/canonical.h"
 #include "kiln/dsl/config.h"
 #include "passes/pipeline.h"
@@ -30,8 +33,31 @@ bool split_as_asked(Plan& plan, const dsl::ConstexprValues& config) {
   return parts != config.end() && parts->second > 1 && split_product(plan, parts->second);
 }
 
+bool may_be_long(const Op& op) {
+  return op.code == OpCode::kReduce || op.code == OpCode::kTopk || op.code == OpCode::kSort || op.code == OpCode::kScan;
+}
+
+// What is cut comes before anything is written. Ops without effects, loads left out, that stand behind a write and need
+// nothing that does, come before it.
+void put_pure_ops_first(dsl::Kernel& kernel) {
+  std::vector<Op>& ops = kernel.body.ops;
+  const auto writes = std::ranges::find_if(ops, [](const Op& op) { return has_trait(op, dsl::kWrites); });
+  if (std::none_of(writes, ops.end(), may_be_long)) return;
+  std::set<dsl::ValueId> late;  // what stays behind
+  std::vector<Op> first(std::make_move_iterator(ops.begin()), std::make_move_iterator(writes)), rest;
+  for (auto op = writes; op != ops.end(); ++op) {
+    const bool moves = op->regions.empty() && dsl::info(op->code).has(dsl::kPure) &&
+                       std::ranges::none_of(op->operands, [&](dsl::ValueId id) { return late.contains(id); });
+    if (!moves) late.insert(op->results.begin(), op->results.end());
+    (moves ? first : rest).push_back(std::move(*op));
+  }
+  first.insert(first.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
+  ops = std::move(first);
+}
+
 // All that is long, one after the other.
 void split_long_ops(Plan& plan, const Lengths& lengths) {
+  put_pure_ops_first(plan.stages.back().kernel);
   while (split_reduction(plan, lengths) || split_topk(plan, lengths) || split_sort(plan, lengths) ||
          split_scan(plan, lengths)) {
   }
@@ -80,7 +106,8 @@ Plan make_gpu_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config) {
 }
 
 Plan make_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config) {
-  Plan plan = plan_of_one(std::move(kernel));
+  const Plan whole = plan_of_one(std::move(kernel));
+  Plan plan = whole;
   // Checked accesses are reported by the ops of the kernel as it was written.
   if (plan.stages[0].kernel.options.check_bounds) return plan;
   if (split_as_asked(plan, config)) {
@@ -88,7 +115,7 @@ Plan make_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config) {
   } else {
     split_long_ops(plan, kCpuLengths);
   }
-  return plan;
+  return plan.stages.size() == 1 ? whole : plan;
 }
 
 }  // namespace kiln::codegen

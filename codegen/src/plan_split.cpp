@@ -16,14 +16,22 @@ using dsl::ValueId;
 constexpr int64_t kAlignment = 64;    // bytes, of each partial result's place in the workspace
 constexpr int64_t kLeastChunk = 256;  // elements along an axis
 
-bool has_few_programs(const dsl::Kernel& kernel, int64_t few) {
+// For a kernel of so many programs; nothing where they keep the target busy by themselves. `is_split`: it is a plan.
+std::optional<Lengths> lengths_for(const dsl::Kernel& kernel, Lengths lengths, bool is_split) {
   int64_t count = 1;
+  bool is_known = true;
   for (const dsl::Expr& extent : kernel.grid) {
     const auto known = extent.as_constant();
-    if (!known || *known < 1 || *known > few) return false;
-    count *= *known;
+    is_known &= known.has_value();
+    if (known && (*known < 1 || *known > lengths.programs)) return std::nullopt;
+    count *= known.value_or(1);
   }
-  return count <= few;
+  if (count > lengths.programs || (!is_known && lengths.of_unknown_grids == 0)) return std::nullopt;
+  if (is_known || is_split) return lengths;
+  for (int64_t* least : {&lengths.reduced, &lengths.scanned, &lengths.selected, &lengths.sorted}) {
+    *least *= lengths.of_unknown_grids;
+  }
+  return lengths;
 }
 
 ValueId add_param(dsl::Kernel& kernel, std::string name, dsl::Type type) {
@@ -138,10 +146,12 @@ ValueId add_room(Plan& plan, ElementType element, int64_t elements) {
 ptrdiff_t find_long_op(const Plan& plan, const Lengths& lengths,
                        const std::function<bool(const Lengths&, const dsl::Kernel&, const Op&)>& fits) {
   const dsl::Kernel& kernel = plan.stages.back().kernel;
-  if (plan.stages.back().chunks > 1 || !has_few_programs(kernel, lengths.programs)) return -1;
+  if (plan.stages.back().chunks > 1) return -1;
+  const auto fitting = lengths_for(kernel, lengths, plan.stages.size() > 1);
+  if (!fitting) return -1;
   const std::vector<Op>& ops = kernel.body.ops;
   for (size_t i = 0; i < ops.size() && !has_trait(ops[i], dsl::kWrites); ++i) {
-    if (fits(lengths, kernel, ops[i])) return static_cast<ptrdiff_t>(i);
+    if (fits(*fitting, kernel, ops[i])) return static_cast<ptrdiff_t>(i);
   }
   return -1;
 }

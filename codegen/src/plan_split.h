@@ -18,6 +18,7 @@ struct Lengths {
   int64_t reduced, scanned, selected, sorted;  // elements from which on a reduce, scan, topk, sort is worth a plan
   int64_t most_runs;                           // of a sort (plan_sort.h)
   int64_t programs;                            // of a grid, at most: more of them keep the target busy by themselves
+  int64_t of_unknown_grids;  // an op has to be so many times as long where nobody knows how many there are; 0: none is
 };
 
 // A chunk stays in the second-level cache. An element is read twice by a scan and sorted twice by a sort: with few
@@ -29,8 +30,10 @@ inline constexpr Lengths kCpuLengths{.of_whole_tile = false,
                                      .selected = 1 << 17,
                                      .sorted = 1 << 19,
                                      .most_runs = 256,
-                                     .programs = 8};
-// A block holds its tile in registers. Up to these lengths they suffice for what is done with it.
+                                     .programs = 8,
+                                     .of_unknown_grids = 0};
+// A block holds its tile in registers. Up to these lengths they suffice for what is done with it, and at four times as
+// many they do for nothing: then many programs are cut, too.
 inline constexpr Lengths kGpuLengths{.of_whole_tile = true,
                                      .chunk = 1 << 13,
                                      .reduced = 1 << 16,
@@ -38,7 +41,8 @@ inline constexpr Lengths kGpuLengths{.of_whole_tile = true,
                                      .selected = 1 << 15,
                                      .sorted = 1 << 15,
                                      .most_runs = 1024,
-                                     .programs = 64};
+                                     .programs = 64,
+                                     .of_unknown_grids = 4};
 
 // An axis cut into chunks of `length` elements, and a last one of what is left.
 struct Chunks {

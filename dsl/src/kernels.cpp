@@ -18,6 +18,7 @@ std::span<const LibraryKernel> library_kernels() {
       {"batched_matmul", &kernels::batched_matmul().ir()},
       {"bias_gelu", &kernels::bias_gelu().ir()},
       {"class_balanced_sampler", &kernels::class_balanced_sampler().ir()},
+      {"class_balanced_sampler_long", &kernels::class_balanced_sampler_long().ir()},
       {"column_sum", &kernels::column_sum().ir()},
       {"conv2d", &kernels::conv2d().ir()},
       {"conv2d_depthwise", &kernels::conv2d_depthwise().ir()},

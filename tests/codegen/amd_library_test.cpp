@@ -64,6 +64,8 @@ const std::map<std::string_view, LaunchCase>& launches() {
          2, 1, 37, 0.125}}},
       {"batched_matmul", {{Buffer{2 * 33 * 40}, Buffer{2 * 40 * 17}, Buffer{2 * 33 * 17}, 2, 33, 17, 40}}},
       {"bias_gelu", {{kRows, kRow, kRows, 3, 70}}},
+      {"class_balanced_sampler_long",
+       {{Buffer{200, 0, 2}, kMany, Buffer{256}, Buffer{1280}, Buffer{4}, 2, 200, 5, 3}, {{"BLOCK", 256}}}},
       {"class_balanced_sampler", {{Buffer{200, 0, 2}, kMany, Buffer{256}, Buffer{1280}, Buffer{4}, 2, 200, 5, 3}}},
       {"column_sum", {{Buffer{37 * 70}, kRow, 37, 70}}},
       {"conv2d", {{Buffer{7 * 6 * 3}, Buffer{5 * 3 * 3 * 3}, Buffer{7 * 6 * 5}, 1, 7, 6, 3, 5, 3, 3, 1, 1}}},

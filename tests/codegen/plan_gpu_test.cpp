@@ -39,7 +39,9 @@ TEST(GpuPlan, WhatIsSplitAndWhatIsNot) {
   expect_chunks(sum_text(kReduced + 1), {9, 1});
   expect_chunks(with(sum_text(kReduced), "[1, 1, 1]", "[8, 8, 1]"), {8, 1});
   expect_chunks(with(sum_text(kReduced), "[1, 1, 1]", "[65, 1, 1]"), {1});
-  expect_chunks(with(sum_text(kReduced), "[1, 1, 1]", "[n, 1, 1]"), {1});
+  // Nobody knows of how many programs: what a block cannot hold anyway.
+  expect_chunks(with(sum_text(4 * kReduced - 1), "[1, 1, 1]", "[n, 1, 1]"), {1});
+  expect_chunks(with(sum_text(4 * kReduced), "[1, 1, 1]", "[n, 1, 1]"), {32, 1});
   // What the host is told is told by the kernel as it was written.
   expect_chunks(with(sum_text(kReduced), "  grid", "  option check_bounds = true\n  grid"), {1});
   expect_chunks(with(sum_text(kReduced), "  store", "  print %n {message = \"n\"}\n  store"), {1});
@@ -47,6 +49,18 @@ TEST(GpuPlan, WhatIsSplitAndWhatIsNot) {
   expect_chunks(tile_text({3, kReduced / 2}, 1, "sum"), {16, 1});
   expect_chunks(tile_text({kReduced / 2, 3}, 0, "sum"), {16, 1});
   expect_chunks(tile_text({512, 512}, 1, "sum"), {1});
+}
+
+// What is stored first has nothing to do with it.
+TEST(GpuPlan, WhatComesBehindAStore) {
+  TextKernel k("%x: ptr<i32> readonly, %sum: ptr<i32>, %most: ptr<i32>");
+  const std::string x = k.op("load " + k.pointers("%x", {kReduced}));
+  k.line("store %sum, " + k.op("reduce " + x + " {kind = sum, axis = 0}"));
+  k.line("store %most, " + k.op("reduce " + x + " {kind = max, axis = 0}"));
+  expect_chunks(k.text(), {8, 8, 1});
+  expect_as_interpreted(parse_kernel(k.text()),
+                        {{random_buffer(ElementType::kI32, kReduced, 5), random_buffer(ElementType::kI32, 1, 6),
+                          random_buffer(ElementType::kI32, 1, 7)}});
 }
 
 TEST(GpuPlan, WhatIsPutInOrder) {

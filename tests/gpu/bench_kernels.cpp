@@ -178,6 +178,7 @@ Table make_table() {
   add(table, "cumsum_tile<f32", cumsum_tile);
   add(table, "histogram<i32", kernels::histogram);
   add(table, "class_balanced_sampler<f32", kernels::class_balanced_sampler<f32>);
+  add(table, "class_balanced_sampler_long<f32", kernels::class_balanced_sampler_long<f32>);
   return table;
 }
 

@@ -32,8 +32,10 @@ std::vector<int32_t> labels_of(int64_t n) {
   return out;
 }
 
+enum class Form { kLoop, kLong };
+
 template <class T, class Run>
-void check_sampler(const Sampler& s, const std::vector<int32_t>& labels, Run run) {
+void check_sampler(const Sampler& s, const std::vector<int32_t>& labels, Run run, Form form = Form::kLoop) {
   const auto rows = static_cast<size_t>(s.batch * 2 * s.k), width = static_cast<size_t>(s.cols);
   const auto x = normals_of<T>(static_cast<size_t>(s.n * s.cols), 1);
   const auto in = reals(x);
@@ -59,8 +61,9 @@ void check_sampler(const Sampler& s, const std::vector<int32_t>& labels, Run run
       }
     }
   }
-  run(kernels::class_balanced_sampler<T>().ir(),
-      dsl::ConstexprValues{{"K", s.k}, {"BLOCK", s.block}, {"BC", std::max<int64_t>(s.cols, 4)}},
+  const auto& kernel =
+      form == Form::kLoop ? kernels::class_balanced_sampler<T>().ir() : kernels::class_balanced_sampler_long<T>().ir();
+  run(kernel, dsl::ConstexprValues{{"K", s.k}, {"BLOCK", s.block}, {"BC", std::max<int64_t>(s.cols, 4)}},
       Arguments{buffer(labels), buffer(x), empty<int32_t>(rows), empty<Memory<T>>(rows * width),
                 empty<int32_t>(counts.size()), int_of(s.batch), int_of(s.n), int_of(s.cols), int_of(s.seed)},
       [&](const Arguments& out) {
@@ -75,6 +78,18 @@ TEST(SamplerKernel, GivesTheLargestKeysOfEachClass) {
     check_sampler<T>({200, 3, 5, 3, 64}, labels_of(200), check_both);
     check_sampler<T>({64, 1, 4, 2, 64}, labels_of(64), check_both);
   });
+}
+
+// As one tile; the last of these lengths is a plan on a GPU.
+TEST(SamplerKernel, GivesTheSameOfALongSet) {
+  for_floats([]<class T>() {
+    check_sampler<T>({200, 3, 5, 3, 256}, labels_of(200), check_both, Form::kLong);
+    check_sampler<T>({64, 1, 4, 2, 64}, labels_of(64), check_both, Form::kLong);
+  });
+  check_sampler<lang::f32>({30, 2, 8, 2, 32}, std::vector<int32_t>(30, 0), check_both, Form::kLong);
+  check_sampler<lang::f32>({70'000, 16, 64, 2, 71'680}, labels_of(70'000), check_compiled, Form::kLong);
+  if (!full()) return;
+  check_sampler<lang::f32>({1'000'000, 64, 64, 1, 1'048'576}, labels_of(1'000'000), check_compiled, Form::kLong);
 }
 
 TEST(SamplerKernel, AClassThatIsTooSmallIsFilledUp) {

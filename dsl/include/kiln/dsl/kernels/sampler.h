@@ -60,4 +60,38 @@ const auto& class_balanced_sampler() {
   return def;
 }
 
+// The same sample of a long set, as one tile: BLOCK ≥ n. Its counts and its selection are plans of several launches, in
+// which all of the device takes part, of up to 64 samples on a GPU.
+template <class T = f32>
+const auto& class_balanced_sampler_long() {
+  static const auto def =
+      kernel("class_balanced_sampler_long",
+             {"labels", "x", "index", "rows", "counts", "batch", "n", "cols", "seed", "K=64", "BLOCK=262144", "BC=64"},
+             [](Ptr<const i32> labels, Ptr<const T> x, Ptr<i32> index, Ptr<T> rows, Ptr<i32> counts, i32 batch, i32 n,
+                i32 cols, i64 seed, Const K, Const BLOCK, Const BC) {
+               grid(batch);
+               const Value sample = program_id(0), at = arange(0, BLOCK), which = expand_dims(arange(0, 2), 1);
+               const Value label = tile(labels, {n}).load({0}, {BLOCK}, {.other = -1});
+               const Value word = philox(seed + sample, cast(at, i64_t))[0];
+               const Value key = cast(word, u64_t) << 32 | cast(~cast(at, u32_t), u64_t);
+               const Value member = expand_dims(label, 0) == which;
+               const Value best = lang::topk(where(member, expand_dims(key, 0), 0), K, 1).first;
+               const Value list = cast(sample, i64_t) * 2;
+               tile(counts + list, {2}).store({0}, sum(member, 1));
+               const Value chosen = where(best == 0, -1, cast(~cast(best, u32_t), i32_t));
+               tile(index + list * K, {2, K}).store({0, 0}, chosen);
+               const Value element = expand_dims(chosen, 2), lane = arange(0, BC);
+               const Value row = load(x + cast(element, i64_t) * cols + lane, {.mask = (element >= 0) & (lane < cols)});
+               tile(rows + list * K * cols, {2, K, cols}).store({0, 0, 0}, row);
+             })
+          .space({{"BLOCK", {65536, 262144, 1048576, 4194304, 16777216}}})
+          .where("le(n, BLOCK)")
+          .array("labels", "n", "0", "2")
+          .array("x", "n*cols")
+          .array("index", "batch*2*K")
+          .array("rows", "batch*2*K*cols")
+          .array("counts", "batch*2");
+  return def;
+}
+
 }  // namespace kiln::dsl::lang::kernels
