@@ -80,6 +80,7 @@ void describe_launch(const dsl::Kernel& kernel, const gpu::Lowered& lowered, jso
   add("print_param", lowered.params.print, 1);
   add("programs_param", lowered.programs > 1, 1);
   add("grid_param", lowered.persistent, 2);
+  add("queue_param", lowered.queued, 1);
 }
 
 }  // namespace kiln::codegen

@@ -5,7 +5,7 @@
 namespace kiln::dsl {
 namespace {
 
-constexpr int64_t kMostSplitK = 64, kMostCluster = 2;
+constexpr int64_t kMostSplitK = 64, kMostCluster = 2, kMostWarpSpecialise = 3;
 constexpr std::array<std::string_view, 3> kFamilies = {"cpu", "cuda", "amd"};
 
 // Whether a launch option makes a difference to a target.
@@ -45,9 +45,9 @@ bool is_launch_option(std::string_view name) {
 Result<void> check_launch_option(std::string_view name, int64_t value) {
   const bool warps = name == kNumWarps;
   if (name == kWarpSpecialise) {
-    if (value >= 0 && value <= 2) return {};
+    if (value >= 0 && value <= kMostWarpSpecialise) return {};
     return invalid_argument("launch option `" + std::string(name) + "` is " + std::to_string(value) +
-                            "; it must be 0, 1 or 2");
+                            "; it must be 0, 1, 2 or 3");
   }
   const int64_t most = name == kSplitK ? kMostSplitK : name == kCluster ? kMostCluster : 8;
   const bool fine = warps ? value == 1 || value == 2 || value == 4 || value == 8 || value == 16 || value == 32

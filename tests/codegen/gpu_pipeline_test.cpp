@@ -30,14 +30,16 @@ struct Shape {
 };
 std::vector<Shape> shapes() {
   if (on_cuda())
-    return {{"", 2},       {"", 4},       {"", 2, 2},    {"", 3, 4},       {"", 3, 8},      {"", 2, 4, 1},
-            {"", 3, 8, 1}, {"", 2, 4, 2}, {"", 3, 8, 2}, {"", 2, 4, 2, 2}, {"", 3, 8, 2, 2}};
+    return {{"", 2},          {"", 4},       {"", 2, 2},    {"", 3, 4},    {"", 3, 8},
+            {"", 2, 4, 1},    {"", 3, 8, 1}, {"", 2, 4, 2}, {"", 3, 8, 2}, {"", 2, 4, 2, 2},
+            {"", 3, 8, 2, 2}, {"", 2, 4, 3}, {"", 3, 8, 3}};
   return {{"gpu:warps=4,groups=1,copying=0", 2}, {"gpu:warps=4,groups=1,copying=0", 4},
           {"gpu:warps=8,groups=1,copying=0", 3}, {"gpu:warps=4,groups=0,copying=0", 3},
           {"gpu:warps=2,groups=0,copying=0", 2}, {"gpu:warps=4,lanes=64,copying=0", 3},
           {"gpu:warps=4,groups=1,copying=1", 2}, {"gpu:warps=8,groups=1,copying=1", 3},
           {"gpu:warps=2,groups=0,copying=1", 2}, {"gpu:warps=4,groups=1,copying=2", 3},
-          {"gpu:warps=8,groups=1,copying=2", 2}};
+          {"gpu:warps=8,groups=1,copying=2", 2}, {"gpu:warps=4,groups=1,copying=3", 3},
+          {"gpu:warps=8,groups=1,copying=3", 2}};
 }
 
 void expect_agreement(const dsl::Kernel& kernel, dsl::ConstexprValues config, const dsl::Facts& facts,

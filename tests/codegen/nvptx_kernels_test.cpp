@@ -236,7 +236,7 @@ TEST(SpecialisedOnNvidia, HasRegistersToMoveAndSpillsNone) {
   std::vector<std::pair<dsl::Kernel, dsl::ConstexprValues>> cases = {{matmul, {{"warp_specialise", 1}}}};
   for (int64_t width : {64, 128}) {
     for (int64_t causal : {0, 1}) {
-      for (int64_t specialised : {1, 2}) {
+      for (int64_t specialised : {1, 2, 3}) {
         dsl::ConstexprValues config = wide;
         config["D"] = width, config["CAUSAL"] = causal, config["TOGETHER"] = 8 * causal;
         config["warp_specialise"] = specialised;
@@ -248,8 +248,10 @@ TEST(SpecialisedOnNvidia, HasRegistersToMoveAndSpillsNone) {
     const Outcome outcome = outcome_of(kernel, config, good_facts(kernel), "sm_90a");
     ASSERT_EQ(outcome.error, "");
     if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
-    EXPECT_EQ(outcome.device.contains("persistent"), config.at("warp_specialise") == 2) << kernel.name;
-    EXPECT_EQ(outcome.device.at("tensor_maps").size(), 3u) << kernel.name << " stores in bulk too";
+    EXPECT_EQ(outcome.device.contains("persistent"), config.at("warp_specialise") >= 2) << kernel.name;
+    // Loads of the loop and stores; the queries too, where the warps that copy fetch those of the next program.
+    const bool fetches_queries = config.at("warp_specialise") >= 2;
+    EXPECT_EQ(outcome.device.at("tensor_maps").size(), fetches_queries ? 4u : 3u) << kernel.name;
     EXPECT_EQ(outcome.device.at("spill_bytes"), 0) << kernel.name;
     EXPECT_TRUE(outcome.device.at("warnings").empty()) << kernel.name << outcome.device.at("warnings");
     if (outcome.device.at("threads") == 256) GTEST_SKIP() << "no ptxas on this machine";

@@ -234,7 +234,7 @@ def attention(batch, heads, seq, width, causal, type="bf16"):
     configs = [dict(D=width, CAUSAL=int(causal), BM=bm, BN=bn) for bm, bn in [(64, 64), (128, 64), (128, 128), (64, 128)]]
     configs = [dict(c, num_warps=w, num_stages=s) for c in configs for w in (4, 8) for s in (2, 3)]
     configs += [dict(D=width, CAUSAL=int(causal), BM=16 * w, BN=128, num_warps=w, num_stages=stages, warp_specialise=s)
-                for w, stages in [(8, 2), (8, 3), (4, 2)] for s in (1, 2)]
+                for w, stages in [(8, 2), (8, 3), (4, 2)] for s in (1, 2, 3)]
     return Row("attention", f"b{batch} h{heads} s{seq} d{width} {'causal' if causal else 'full'}", "attention", type, configs,
                make, 4.0 * batch * heads * seq * seq * width * (0.5 if causal else 1), "TFLOP/s", 2e-2)
 
@@ -537,6 +537,13 @@ def sampler(batch, n, c=64, k=64):
                with_warps(grid_of(BLOCK=[1024, 2048, 4096], K=[k], BC=[c]), 4, 8), make, 8.0 * batch * 2 * k * c, bound=0)
 
 
+def sampler_long(batch, n):
+    row = sampler(batch, n)
+    configs = with_warps([dict(K=64, BLOCK=-(-n // 65536) * 65536, BC=64)], 4, 8)
+    return dataclasses.replace(row, kernel="class_balanced_sampler_long", name=f"class_balanced_sampler_long {batch} of {n}",
+                               configs=configs)
+
+
 def embedding(tokens, vocabulary, c, type="bf16"):
     def make():
         table, out = normal(vocabulary, c, type=type), poisoned(tokens, c, type=type)
@@ -628,4 +635,6 @@ def table():
     add(embedding, 32768, 128256, 4096)
     add(sampler, 1, 10000)
     add(sampler, 32, 10000)
+    add(sampler_long, 1, 1000000)
+    add(sampler_long, 1, 10000000)
     return out

@@ -143,6 +143,9 @@ class Artifact:
             cluster = self.device.get("cluster", [1])[0]
             blocks = min(up(grid[0] * grid[1] * grid[2], cluster), max(at_once // cluster, 1) * cluster)
             programs_x, grid = blocks, [0, 1, 1]
+        if "queue_param" in self.metadata:
+            offsets.append(up(size, 8))
+            size = pointer(up(size, 8), torch.zeros(4, dtype=torch.int32, device="cuda"))
         buffer = C.create_string_buffer(bytes(block[:size]), size)
         each = (C.c_void_p * len(offsets))(*(C.addressof(buffer) + at for at in offsets))
         attributes, cluster = [], self.device.get("cluster", [1, 1, 1])

@@ -95,7 +95,8 @@ void Block::release_warp(Thread& thread) {
   for (int lane = 0; lane < code_.lanes; ++lane) warp[lane].state = Thread::State::kReady;
 }
 
-void Block::barrier(Thread& thread, int site, int threads) {
+void Block::barrier(Thread& thread, int site, int first, int threads) {
+  thread.first = first;
   thread.among = threads;
   wait(thread, Thread::State::kAtBarrier, site);
 }
@@ -112,14 +113,18 @@ void Block::begin_epochs() {
 
 // A barrier lets threads go when all are there.
 void Block::open_barrier() {
-  const Thread& first = threads_[0];
-  const auto waiting = std::span(threads_).first(static_cast<size_t>(first.among));
-  const bool open = !waiting.empty() && std::ranges::all_of(waiting, [&](const Thread& thread) {
-    return thread.state == Thread::State::kAtBarrier && thread.site == first.site && thread.among == first.among;
-  });
-  if (!open) return;
-  begin_epochs();
-  for (Thread& thread : waiting) thread.state = Thread::State::kReady;
+  for (const Thread& first : threads_) {
+    if (first.state != Thread::State::kAtBarrier || first.first != first.number) continue;
+    const auto waiting =
+        std::span(threads_).subspan(static_cast<size_t>(first.first), static_cast<size_t>(first.among));
+    const bool open = std::ranges::all_of(waiting, [&](const Thread& thread) {
+      return thread.state == Thread::State::kAtBarrier && thread.site == first.site && thread.first == first.first &&
+             thread.among == first.among;
+    });
+    if (!open) continue;
+    begin_epochs();
+    for (Thread& thread : waiting) thread.state = Thread::State::kReady;
+  }
 }
 
 void Block::wake_from_transactions() {

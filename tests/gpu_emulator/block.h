@@ -57,8 +57,8 @@ struct Thread {
   Block* block = nullptr;
   int number = 0;
   State state = State::kEnded;
-  int site = 0;   // where it waits: the number of the call in the kernel
-  int among = 0;  // … at a barrier of so many threads
+  int site = 0;              // where it waits: the number of the call in the kernel
+  int first = 0, among = 0;  // … at a barrier of so many threads from that one on
   // What it offers to the other lanes, the lane it asks, and what that one offered.
   uint32_t word = 0, from = 0, fetched = 0;
   // The row of a matrix that it names.
@@ -87,9 +87,9 @@ class Block {
   // all want. The others return false when it has.
   bool meet_warp(Thread& thread, int site);
   void release_warp(Thread& thread);
-  void barrier(Thread& thread, int site) { barrier(thread, site, code_.threads); }
-  // Of the first so many threads alone.
-  void barrier(Thread& thread, int site, int threads);
+  void barrier(Thread& thread, int site) { barrier(thread, site, 0, code_.threads); }
+  // Of so many threads from the first one on.
+  void barrier(Thread& thread, int site, int first, int threads);
   // For programs of one warp each.
   void warp_barrier(Thread& thread, int site);
   // Until something has happened to transaction barriers.

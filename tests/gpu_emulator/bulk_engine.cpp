@@ -21,7 +21,21 @@ void host_wait(Thread* thread, int site, const void* barrier, uint32_t parity) {
   thread->block->bulk().wait(*thread, barrier, parity, site);
 }
 
-void host_program_barrier(Thread* thread, int site, int threads) { thread->block->barrier(*thread, site, threads); }
+void host_program_barrier(Thread* thread, int site, int threads) { thread->block->barrier(*thread, site, 0, threads); }
+
+void host_group_barrier(Thread* thread, int site, int group, int threads) {
+  thread->block->barrier(*thread, site, group * threads, threads);
+}
+
+// Ordered by a transaction barrier, which the search for races does not know.
+void host_send(Thread*, uint32_t* place, uint32_t number) { *place = number; }
+uint32_t host_receive(Thread*, const uint32_t* place) { return *place; }
+
+uint32_t host_count_up(Thread*, uint32_t* counter, uint32_t last) {
+  const uint32_t old = *counter;
+  *counter = old >= last ? 0 : old + 1;
+  return old;
+}
 
 // The coordinates lie in the thread's operands.
 Coordinates coordinates_of(const Thread& thread) {
@@ -99,8 +113,24 @@ llvm::Instruction* EmulatedBulkEngine::wait_store_groups(Builder& b, int pending
   return call_host(b, host_wait_store_groups, b.getVoidTy(), {number(b, pending), word(b, chosen)});
 }
 
+void EmulatedBulkEngine::send(Builder& b, Value* place, Value* number) const {
+  call_host(b, host_send, b.getVoidTy(), {flat(b, place), number});
+}
+
+Value* EmulatedBulkEngine::receive(Builder& b, Value* place) const {
+  return call_host(b, host_receive, b.getInt32Ty(), {flat(b, place)});
+}
+
+Value* EmulatedBulkEngine::count_up(Builder& b, Value* counter, Value* last) const {
+  return call_host(b, host_count_up, b.getInt32Ty(), {counter, last});
+}
+
 void EmulatedBulkEngine::program_barrier(Builder& b, const codegen::gpu::BlockShape& block) const {
   call_host(b, host_program_barrier, b.getVoidTy(), {number(b, ++sites_), number(b, block.threads())});
+}
+
+void EmulatedBulkEngine::group_barrier(Builder& b, Value* group, int threads) const {
+  call_host(b, host_group_barrier, b.getVoidTy(), {number(b, ++sites_), group, number(b, threads)});
 }
 
 }  // namespace kiln::test

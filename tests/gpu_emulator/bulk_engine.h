@@ -15,9 +15,13 @@ class EmulatedBulkEngine : public codegen::gpu::BulkEngine {
   llvm::Instruction* store(Builder& b, const codegen::gpu::BoxCopy& copy, Value* chosen) const override;
   void end_store_group(Builder& b, Value* chosen) const override;
   llvm::Instruction* wait_store_groups(Builder& b, int pending, bool until_read, Value* chosen) const override;
+  void send(Builder& b, Value* place, Value* number) const override;
+  Value* receive(Builder& b, Value* place) const override;
+  Value* count_up(Builder& b, Value* counter, Value* last) const override;
   void publish_shared(Builder&) const override {}  // a host's memory is one
   int copying_warps(const codegen::gpu::BlockShape&) const override { return 1; }
   void program_barrier(Builder& b, const codegen::gpu::BlockShape& block) const override;
+  void group_barrier(Builder& b, Value* group, int threads) const override;
   void begin_copying(Builder&, const codegen::gpu::BlockShape&) const override {}
   void begin_computing(Builder&, const codegen::gpu::BlockShape&) const override {}
 

@@ -30,7 +30,7 @@ struct Shape {
   int warps = 4, lanes = 32;
   bool groups = false;  // products of several warps
   int programs = 1;     // of a block
-  int copying = 0;      // 1: warps of their own copy, where they may; 2: blocks are persistent then
+  int copying = 0;      // 1: warps of their own copy, where they may; 2: blocks are persistent then; 3: share a queue
 };
 
 std::optional<int> number_in(const std::string& target, const std::string& name) {
@@ -47,7 +47,7 @@ Shape shape_of(const std::string& target, const dsl::Kernel& kernel) {
   if (out.warps * out.lanes > 1024) out.lanes = 32;
   const bool shares = out.warps == 1 && !gpu::has_products(kernel.body);
   out.programs = shares ? number_in(target, "programs").value_or(hash / 64 % 2 == 0 ? 4 : 1) : 1;
-  out.copying = number_in(target, "copying").value_or(static_cast<int>(hash / 128 % 3));
+  out.copying = number_in(target, "copying").value_or(static_cast<int>(hash / 128 % 4));
   out.groups = out.lanes == 32 && number_in(target, "groups").value_or(static_cast<int>(hash / 32 % 2)) != 0;
   return out;
 }
@@ -99,7 +99,12 @@ Result<Artifact> compile_emulated(const dsl::Kernel& source, const dsl::Constexp
   module.setDataLayout((*host)->machine->createDataLayout());
   const Shape shape = shape_of(target, kernel);
   auto lowered = gpu::lower(kernel, EmulatedTarget(shape.lanes, shape.groups),
-                            {shape.warps, shape.programs, shape.copying > 0, shape.copying == 2}, target, module);
+                            {.warps = shape.warps,
+                             .programs = shape.programs,
+                             .specialise = shape.copying > 0,
+                             .persistent = shape.copying >= 2,
+                             .queued = shape.copying == 3},
+                            target, module);
   if (!lowered) return lowered.error();
   llvm::Function& function = *module.getFunction("kiln_entry");
   place_shared_memory(module, function);

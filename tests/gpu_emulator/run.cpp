@@ -95,6 +95,11 @@ class Launch {
     append_launch_params(artifact, kernel, arguments, tells_host);
     if (artifact.metadata.contains("programs_param")) programs_at_ = params_.size(), params_.resize(params_.size() + 8);
     if (artifact.metadata.contains("grid_param")) grid_at_ = params_.size(), params_.resize(params_.size() + 24);
+    if (artifact.metadata.contains("queue_param")) {
+      const auto address = reinterpret_cast<uint64_t>(&counter_);
+      params_.resize(params_.size() + 8);
+      std::memcpy(params_.data() + params_.size() - 8, &address, 8);
+    }
   }
 
   Result<void> run(const EmulatedCode& code, std::array<uint32_t, 3> grid, ThreadOrder order) {
@@ -116,6 +121,7 @@ class Launch {
         }
       }
     }
+    if (counter_ != 0) return internal_error("the counter of the queue is " + std::to_string(counter_) + " at the end");
     return {};
   }
 
@@ -175,6 +181,7 @@ class Launch {
   std::vector<GlobalBuffer> buffers_;
   size_t own_buffers_ = 0;
   std::optional<size_t> programs_at_, grid_at_;
+  uint32_t counter_ = 0;  // of programs that blocks share
   const std::byte *failure_ = nullptr, *ring_ = nullptr;
 };
 

@@ -115,6 +115,45 @@ TEST_F(Launches, OfPersistentBlocksAreAsManyAsTheDeviceRunsAtOnce) {
               testing::HasSubstr("more than 2^31-1 programs"));
 }
 
+// The counter that they share is 0, each stream's and each recording's own, and the same from launch to launch.
+TEST_F(Launches, OfBlocksThatShareAQueueHaveACounter) {
+  static uint32_t counted = 0;
+  fake_kernel("kiln_entry", [](const unsigned char* params, const unsigned[3]) {
+    const uint32_t* counter;
+    std::memcpy(&counter, params + 24, sizeof counter);
+    counted += *counter;
+  });
+  const dsl::Kernel kernel = kernel_of("%n: i32", "[n, 1, 1]");
+  auto variant =
+      loaded(kernel, artifact_of(kernel, {{"device", {{"persistent", 1}}}, {"grid_param", 8}, {"queue_param", 24}}));
+  const Device device = open_device();
+  const Stream one = new_stream(device), other = new_stream(device);
+  for (const Stream* stream : {&one, &one, &other}) {
+    ASSERT_TRUE(launch(*variant, kernel, {scalar(7)}, {.stream = stream}).ok());
+  }
+  auto graph = Graph::capture(one, [&] { return launch(*variant, kernel, {scalar(7)}, {.stream = &one}); });
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  ASSERT_TRUE(graph->replay(one).ok());
+  std::array<void*, 4> counters = {};
+  for (size_t i = 0; i < counters.size(); ++i) counters[i] = parameter<void*>(*fake_launch(i), 24);
+  EXPECT_EQ(counters[0], counters[1]);
+  EXPECT_NE(counters[0], counters[2]);
+  EXPECT_NE(counters[0], counters[3]);
+  EXPECT_NE(counters[2], counters[3]);
+  EXPECT_EQ(counted, 0u);
+}
+
+TEST_F(Launches, WithoutMemoryForTheCounterSaySo) {
+  const dsl::Kernel kernel = kernel_of("%n: i32", "[n, 1, 1]");
+  auto variant =
+      loaded(kernel, artifact_of(kernel, {{"device", {{"persistent", 1}}}, {"grid_param", 8}, {"queue_param", 24}}));
+  const Stream stream = new_stream(open_device());
+  fake_fail("cuMemAlloc_v2", 2, 0);
+  EXPECT_THAT(message(launch(*variant, kernel, {scalar(7)}, {.stream = &stream})),
+              testing::HasSubstr("the counter of its programs: "));
+  EXPECT_TRUE(launch(*variant, kernel, {scalar(7)}, {.stream = &stream}).ok());
+}
+
 // The last one has a block that finds no program of its own.
 TEST_F(Launches, OfPersistentBlocksAreWholeClusters) {
   fake_kernel("kiln_entry", [](const unsigned char*, const unsigned[3]) {});

@@ -141,6 +141,7 @@ TEST_F(Modules, DamagedMetadataAreRefused) {
       {{{"device", {{"persistent", 0}}}}, "a bad persistent"},
       {{{"device", {{"persistent", 1}}}}, "persistent blocks without the extents of their grid"},
       {{{"device", {{"persistent", 1}, {"programs", 2}}}}, "persistent blocks of several programs or stages"},
+      {{{"queue_param", 16}}, "a queue_param of blocks that are not persistent"},
       {{{"failure_param", 13}}, "a failure_param that is not behind the others"},
       {{{"failure_param", 1 << 20}}, "a bad failure_param"},
       {with_map({{"param", 1}}), "a tensor map of no pointer"},

@@ -102,8 +102,14 @@ Gradient gradient(const Attention& a, const Reals& q, const Reals& k, const Real
 // The CPU's tiles of f32 do not fit in a GPU's shared memory: there the kernel's own are taken.
 dsl::ConstexprValues config_of(const Attention& a, bool wide, int64_t bm, int64_t bn) {
   dsl::ConstexprValues out = {{"D", a.width}, {"CAUSAL", a.causal}, {"WINDOW", a.window}};
-  out["TOGETHER"] = a.together;
   if (!wide || !on_cuda()) out.merge(dsl::ConstexprValues{{"BM", bm}, {"BN", bn}});
+  return out;
+}
+
+// … of the forward pass, whose blocks have an order.
+dsl::ConstexprValues forward_config(const Attention& a, bool wide, int64_t bm, int64_t bn) {
+  dsl::ConstexprValues out = config_of(a, wide, bm, bn);
+  out["TOGETHER"] = a.together;
   return out;
 }
 
@@ -132,7 +138,7 @@ template <class T, class Run>
 void check_attention(const Attention& a, int64_t bm, int64_t bn, Run run) {
   const auto q = normals_of<T>(a.count(), 1), k = normals_of<T>(a.kv_count(), 2), v = normals_of<T>(a.kv_count(), 3);
   const Attended expected = attend(a, reals(q), reals(k), reals(v));
-  run(kernels::attention<T>().ir(), config_of(a, std::is_same_v<T, lang::f32> && a.width >= 64, bm, bn),
+  run(kernels::attention<T>().ir(), forward_config(a, std::is_same_v<T, lang::f32> && a.width >= 64, bm, bn),
       with_sizes(a, {buffer(q), buffer(k), buffer(v), empty<Memory<T>>(a.count())}),
       [&](const Arguments& out) { expect_rows<T>(a, out[3], expected.out, static_cast<size_t>(a.seq)); });
 }
@@ -218,7 +224,7 @@ void check_f8(const Attention& a, int64_t bm, int64_t bn, Run run) {
   const auto q_scale = scales_of(a.batch * a.heads, 0.25F), k_scale = scales_of(a.batch * a.kv_heads, 0.5F),
              v_scale = scales_of(a.batch * a.kv_heads, 0.5F);
   const Attended expected = attend(a, scaled(reals(q), q_scale), scaled(reals(k), k_scale), scaled(reals(v), v_scale));
-  run(kernels::attention_f8<Out>().ir(), config_of(a, false, bm, bn),
+  run(kernels::attention_f8<Out>().ir(), forward_config(a, false, bm, bn),
       with_sizes(a, {buffer(q), buffer(k), buffer(keys_last(a, v)), buffer(q_scale), buffer(k_scale), buffer(v_scale),
                      empty<Memory<Out>>(a.count())}),
       [&](const Arguments& out) { expect_norm(reals<Out>(out[6]), expected.out, 4e-2); });

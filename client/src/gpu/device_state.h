@@ -35,10 +35,11 @@ class LoadedModule {
 
 // What recorded launches need for as long as they may be replayed.
 struct Recording {
-  explicit Recording(Driver& driver) : workspace(driver, true) {}
+  explicit Recording(Driver& driver) : workspace(driver, true), queue_counter(driver) {}
   std::mutex mutex;
   std::vector<std::shared_ptr<const void>> pinned;
   Workspace workspace;
+  QueueCounter queue_counter;
   bool checked = false;  // some launch may leave a failure record, or print
 };
 
@@ -73,6 +74,7 @@ struct StreamState {
   const bool owned;
   std::mutex plan_mutex;  // held while a launch of several stages uses the workspace
   Workspace workspace;
+  QueueCounter queue_counter;
   std::atomic<Recording*> recording{nullptr};
   std::atomic<bool> checked{false};  // a launch may have left a failure record, or printed
   LastLaunch last;

@@ -37,6 +37,9 @@ class Launch {
     put_reports();
     if (plan_.programs_offset) put_programs(*plan_.programs_offset);
     if (plan_.grid_offset) std::memcpy(block_ + *plan_.grid_offset, grid_.data(), sizeof grid_);
+    if (plan_.queue_offset) {
+      if (auto counted = put_queue_counter(*plan_.queue_offset); !counted) return counted;
+    }
     stream_.last.set(loaded_.label, grid_);
     return plan_.workspace_offset ? with_workspace() : stages();
   }
@@ -55,6 +58,14 @@ class Launch {
   void put_programs(uint32_t offset) {
     const uint64_t programs = grid_[0];
     std::memcpy(block_ + offset, &programs, sizeof programs);
+  }
+
+  Result<void> put_queue_counter(uint32_t offset) {
+    Recording* recording = stream_.recording.load(std::memory_order_acquire);
+    auto counter = (recording != nullptr ? recording->queue_counter : stream_.queue_counter).get();
+    if (!counter) return failed(error(counter.error().code, "the counter of its programs: " + counter.error().message));
+    put(offset, *counter);
+    return {};
   }
 
   // Of each pointer the elements behind it, below 0 where nobody knows.

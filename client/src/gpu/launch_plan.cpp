@@ -105,6 +105,7 @@ void note_offsets(LaunchPlan& plan, const dsl::Kernel& kernel) {
   if (plan.print_offset) plan.offsets.push_back(*plan.print_offset);
   if (plan.programs_offset) plan.offsets.push_back(*plan.programs_offset);
   for (uint32_t axis = 0; plan.grid_offset && axis < 3; ++axis) plan.offsets.push_back(*plan.grid_offset + 4 * axis);
+  if (plan.queue_offset) plan.offsets.push_back(*plan.queue_offset);
   if (plan.offsets.size() > kMaxOffsets) bad("more than " + std::to_string(kMaxOffsets) + " parameters");
 }
 
@@ -135,6 +136,8 @@ void lay_out(LaunchPlan& plan, const dsl::Kernel& kernel, uint32_t params_bytes,
   if ((plan.programs > 1) != plan.programs_offset.has_value()) bad("blocks of several programs without their number");
   plan.grid_offset = behind("grid_param", 12);
   if ((plan.persistent > 0) != plan.grid_offset.has_value()) bad("persistent blocks without the extents of their grid");
+  plan.queue_offset = behind("queue_param", 8);
+  if (plan.queue_offset && plan.persistent == 0) bad("a queue_param of blocks that are not persistent");
   if (!plan.tensor_maps.empty()) note_offsets(plan, kernel);
   if (plan.block_bytes > kMaxBlockBytes) bad("more than " + std::to_string(kMaxBlockBytes) + " bytes of parameters");
 }

@@ -45,8 +45,9 @@ struct LaunchPlan {
   uint64_t workspace_bytes = 0;  // for each program of the grid
   std::vector<TensorMapPlan> tensor_maps;
   // The parameter block: arguments, workspace pointer, tensor maps, failure pointer, extents of the buffers, print
-  // ring, number of programs, extents of the grid.
-  std::optional<uint32_t> workspace_offset, failure_offset, extents_offset, print_offset, programs_offset, grid_offset;
+  // ring, number of programs, extents of the grid, counter of the queue.
+  std::optional<uint32_t> workspace_offset, failure_offset, extents_offset, print_offset, programs_offset, grid_offset,
+      queue_offset;
   uint32_t block_bytes = 0;
   // Of kernels with tensor maps, all of these: where such a kernel has its parameters is the assembler's affair.
   std::vector<uint32_t> offsets;

@@ -1,6 +1,9 @@
 // Device memory as the other files here own it.
 #pragma once
 
+#include <atomic>
+#include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -46,6 +49,38 @@ class Workspace {
   Driver& driver_;
   bool keep_outgrown_;
   std::vector<Allocation> pieces_;  // the last is the largest
+};
+
+// A counter, u32, that is 0 between the launches of one stream (docs/artifact.md, `queue_param`). Thread-safe.
+class QueueCounter {
+ public:
+  explicit QueueCounter(Driver& driver) : driver_(driver) {}
+
+  // Made by who first asks, also while a stream is captured: by a stream of its own, so that it is not in the graph.
+  Result<void*> get() {
+    if (void* made = data_.load(std::memory_order_acquire)) return made;
+    std::lock_guard lock(mutex_);
+    if (memory_) return memory_->data();
+    auto data = driver_.allocate(kBytes);
+    if (!data) return data;
+    Allocation memory(driver_, *data, kBytes);
+    auto stream = driver_.create_stream();
+    if (!stream) return stream.error();
+    auto done = driver_.fill(*data, 0, kBytes, *stream);
+    if (done) done = driver_.synchronise_stream(*stream);
+    driver_.destroy_stream(*stream);
+    if (!done) return done.error();
+    memory_.emplace(std::move(memory));
+    data_.store(*data, std::memory_order_release);
+    return *data;
+  }
+
+ private:
+  static constexpr uint64_t kBytes = 16;
+  Driver& driver_;
+  std::mutex mutex_;
+  std::optional<Allocation> memory_;
+  std::atomic<void*> data_{nullptr};
 };
 
 }  // namespace kiln::client::gpu

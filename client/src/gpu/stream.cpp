@@ -14,7 +14,12 @@ std::string LastLaunch::text() const {
 }
 
 StreamState::StreamState(DeviceState& of, Handle native, bool ours, std::shared_ptr<DeviceState> owner)
-    : keeps(std::move(owner)), device(of), handle(native), owned(ours), workspace(*of.driver, false) {}
+    : keeps(std::move(owner)),
+      device(of),
+      handle(native),
+      owned(ours),
+      workspace(*of.driver, false),
+      queue_counter(*of.driver) {}
 
 StreamState::~StreamState() {
   if (owned) device.driver->destroy_stream(handle);

@@ -13,6 +13,7 @@ struct BlockShape {
   int copying = 0;          // warps of a block, behind the program's, that only copy for it (copying_warps.h)
   bool persistent = false;  // takes one program after another (persistent.h)
   bool turns = false;       // … in an order that evens out their lengths
+  bool queued = false;      // … from a queue that all blocks share (program_queue.h)
   int cluster = 1;          // blocks that load for each other (cluster.h)
   int threads() const { return lanes * warps; }  // of a program
   int block_threads() const { return lanes * (warps * programs + copying); }

@@ -1,6 +1,7 @@
 #include "gpu/bulk_copy.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -61,19 +62,63 @@ bool is_worthwhile(const dsl::Kernel& kernel, const Placement& placement, const 
   return home->contiguous_per_thread(*tile.access.dims[0].axis) * bytes < kWideStore;
 }
 
+// Whether another bit of registers, lanes or warps moves along this one too.
+bool is_shared_coordinate(const Layout& layout, Bits one) {
+  int found = 0;
+  for (const Dim dim : {Dim::kRegister, Dim::kLane, Dim::kWarp}) {
+    found += static_cast<int>(std::ranges::count_if(layout.bases(dim), [&](Bits basis) { return (basis & one) != 0; }));
+  }
+  return found != 1;
+}
+
+// In boxes that are small enough to be held by one group of warps each, if there are such.
+BulkAccess owned_by_groups(const dsl::Kernel& kernel, const dsl::Op& store, LinearForms& forms, const Layout& layout,
+                           BulkTile tile) {
+  constexpr size_t kMostBoxes = 32;
+  for (size_t boxes = tile.boxes.size(); boxes <= kMostBoxes; boxes *= 2) {
+    auto smaller = plan_bulk_tile(kernel, store, forms, static_cast<int64_t>(boxes));
+    if (!smaller) break;
+    if (auto owners = owners_of_boxes(*smaller, layout); !owners.empty()) return {std::move(*smaller), 0, owners};
+  }
+  return {std::move(tile), 0};
+}
+
 }  // namespace
 
+// Where each warp bit stands for a bit of a coordinate that is alike in all of a box.
+std::vector<int> owners_of_boxes(const BulkTile& tile, const Layout& layout) {
+  std::vector<int> out(tile.boxes.size());
+  const Columns& warps = layout.bases(Dim::kWarp);
+  for (size_t bit = 0; bit < warps.size(); ++bit) {
+    if ((1 << bit) < kStoringWarps) continue;
+    const std::vector<int64_t> step = layout.coordinates(warps[bit]);
+    if (std::popcount(static_cast<uint64_t>(warps[bit])) != 1) return {};
+    bool is_outside = false;
+    for (size_t i = 0; i < tile.map.box.size(); ++i) {
+      const auto axis = tile.access.dims[i].axis;
+      const int64_t along = axis ? step[static_cast<size_t>(*axis)] : 0;
+      is_outside |= along >= tile.map.box[i];
+      for (size_t box = 0; box < out.size(); ++box) {
+        if (along != 0 && (tile.boxes[box].start[i] & along) != 0) out[box] |= (1 << bit) / kStoringWarps;
+      }
+    }
+    if (!is_outside || is_shared_coordinate(layout, warps[bit])) return {};
+  }
+  return out;
+}
+
 BulkAccesses plan_bulk_accesses(const dsl::Kernel& kernel, const Placement& placement,
-                                const std::vector<AxisInfo>& info, bool stores) {
+                                const std::vector<AxisInfo>& info, const BlockShape& block, bool stores) {
   BulkAccesses out;
-  const auto add = [&](const dsl::Op& op, BulkTile tile) {
-    const auto map = static_cast<unsigned>(out.size());
-    out.emplace(&op, BulkAccess{std::move(tile), map});
+  const auto add = [&](const dsl::Op& op, BulkAccess access) {
+    access.map = static_cast<unsigned>(out.size());
+    out.emplace(&op, std::move(access));
   };
   for (const auto& [loop, pipeline] : placement.pipelines) {
     for (const StagedLoad& staged : pipeline.loads) {
-      if (staged.bulk) add(*staged.load, *staged.bulk);
+      if (staged.bulk) add(*staged.load, {*staged.bulk});
     }
+    for (const StagedLoad& factor : pipeline.factors) add(*factor.load, {*factor.bulk});
   }
   LinearForms forms(kernel, info);
   for (size_t i = 0; stores && i < kernel.body.ops.size() && out.size() < kMostMaps; ++i) {
@@ -82,7 +127,9 @@ BulkAccesses plan_bulk_accesses(const dsl::Kernel& kernel, const Placement& plac
     if (!is_only_write(kernel.body, kernel, forms, op, param_of(kernel, forms, op.operands[0]))) continue;
     auto tile = plan_bulk_tile(kernel, op, forms);
     if (!tile || !is_worthwhile(kernel, placement, op, *tile)) continue;
-    add(op, std::move(*tile));
+    const bool by_groups = block.persistent && block.warps > kStoringWarps;
+    const Layout& layout = *placement.home[op.operands[1]];
+    add(op, by_groups ? owned_by_groups(kernel, op, forms, layout, std::move(*tile)) : BulkAccess{std::move(*tile)});
   }
   return out;
 }

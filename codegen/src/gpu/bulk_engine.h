@@ -49,6 +49,14 @@ class BulkEngine {
   // transaction barriers that this thread has initialised.
   virtual void publish_shared(Builder& b) const = 0;
 
+  // A thread hands a number (i32) to others by shared memory: it is there for who has waited for a barrier at which the
+  // thread arrives then.
+  virtual void send(Builder& b, Value* place, Value* number) const = 0;
+  virtual Value* receive(Builder& b, Value* place) const = 0;
+  // Adds 1 to a counter (i32) in global memory, or sets it to 0 where it is `last`, for all blocks one after another:
+  // what it was.
+  virtual Value* count_up(Builder& b, Value* counter, Value* last) const = 0;
+
   // Blocks that may be a cluster: they have each other's shared memory and run side by side; 1: none are.
   virtual int most_of_cluster() const { return 1; }
   // The number of this block of its cluster, i32.
@@ -66,6 +74,8 @@ class BulkEngine {
   virtual int copying_warps(const BlockShape& program) const = 0;
   // Of the program's threads alone; orders accesses to shared memory.
   virtual void program_barrier(Builder& b, const BlockShape& block) const = 0;
+  // Of one of the groups of so many warps that the program has, i32.
+  virtual void group_barrier(Builder& b, Value* group, int threads) const = 0;
   // What either kind of warps begins with: those that copy want few registers, the others may have what these leave.
   virtual void begin_copying(Builder& b, const BlockShape& block) const = 0;
   virtual void begin_computing(Builder& b, const BlockShape& block) const = 0;

@@ -5,7 +5,8 @@
 //   one thread tells the engine a box for each panel, and waits until it has read them
 //
 // Persistent blocks go on to the next program while the engine stores, and have no memory of a whole tile to spare:
-// panel by panel goes through two buffers by turns, each of which waits for what the engine reads of it.
+// panel by panel goes through two buffers by turns, each of which waits for what the engine reads of it. Groups of
+// warps that hold whole boxes store these by themselves, and wait for no other group.
 #include <array>
 
 #include "gpu/bulk_copy.h"
@@ -33,7 +34,9 @@ class BulkStore {
     for (Value*& x : registers_) {
       x = c_.b.CreateBitCast(to_memory(c_.b, x), c_.b.getIntNTy(static_cast<unsigned>(bits_)));
     }
-    chosen_ = c_.b.CreateIsNull(c_.target.thread_id(c_.b));
+    is_by_groups_ = c_.block.persistent && !access_.owners.empty();
+    group_ = c_.b.CreateUDiv(c_.warp, c_.b.getInt32(kStoringWarps));
+    chosen_ = is_by_groups_ ? tells_of_stores(c_) : c_.b.CreateIsNull(c_.target.thread_id(c_.b));
     at_ = tile_coordinates(c_, access_.tile.access);
     return {};
   }
@@ -57,20 +60,22 @@ class BulkStore {
     const bool is_of_threads = cut.free_mask(Dim::kLane) != layout_.free_mask(Dim::kLane) ||
                                cut.free_mask(Dim::kWarp) != layout_.free_mask(Dim::kWarp);
     const int64_t count = layout_.shape()[axis] / width;
-    if (!panels || is_of_threads || count < 2) return false;
+    if (!panels || is_of_threads || (count < 2 && !is_by_groups_)) return false;
     const Deduplicated panel = without_copies_in_registers(cut);
     llvm::IRBuilder<> entry(c_.prologue_end);
     const std::array<SharedBuffer, 2> buffers = {SharedBuffer(entry, panels->bytes),
                                                  SharedBuffer(entry, panels->bytes)};
     for (int64_t i = 0; i < count; ++i) {
       const SharedBuffer& buffer = buffers[static_cast<size_t>(i % 2)];
-      buffer.mark(engine().wait_store_groups(c_.b, 1, true, chosen_), SharedBuffer::Access::kRead, kReadPhase);
+      buffer.mark(engine().wait_store_groups(c_.b, 1, true, chosen_), SharedBuffer::Access::kRead, read_phase());
+      wait_for_group();
       Registers some(static_cast<size_t>(panel.layout.size(Dim::kRegister)));
       for (size_t reg = 0; reg < registers_.size(); ++reg) {
         if (c_.register_coordinate(layout_, reg, static_cast<int>(axis)) / width != i) continue;
         some[multiply(panel.kept, static_cast<Bits>(reg))] = registers_[reg];
       }
       write(buffer, panels->memory, panel.layout, some);
+      wait_for_group();
       for (const TileBox& box : access_.tile.boxes) {
         if (box.start[0] / width == i) store(buffer, box, box.shared_bytes - i * panels->bytes);
       }
@@ -81,6 +86,12 @@ class BulkStore {
 
  private:
   const BulkEngine& engine() const { return *c_.target.bulk_engine(); }
+
+  // Groups order their accesses by barriers of their own, and meet no other's bytes.
+  int read_phase() const { return is_by_groups_ ? kWritePhase : kReadPhase; }
+  void wait_for_group() {
+    if (is_by_groups_) engine().group_barrier(c_.b, group_, c_.block.lanes * kStoringWarps);
+  }
 
   void write(const SharedBuffer& buffer, const Layout& memory, const Layout& layout, const Registers& registers) {
     const SharedAccess plan = plan_shared_store(memory, layout, bits_, c_.target.lane_facts());
@@ -95,7 +106,12 @@ class BulkStore {
       if (box.start[i] != 0) copy.coordinates[i] = b.CreateAdd(at_[i], b.getInt32(static_cast<uint32_t>(box.start[i])));
     }
     copy.shared = b.CreateConstGEP1_64(b.getInt8Ty(), buffer.pointer(), static_cast<uint64_t>(offset));
-    buffer.mark(engine().store(b, copy, chosen_), SharedBuffer::Access::kRead, kReadPhase);
+    Value* chosen = chosen_;
+    if (is_by_groups_) {
+      const int owner = access_.owners[static_cast<size_t>(&box - access_.tile.boxes.data())];
+      chosen = b.CreateAnd(chosen, b.CreateICmpEQ(group_, b.getInt32(static_cast<uint32_t>(owner))));
+    }
+    buffer.mark(engine().store(b, copy, chosen), SharedBuffer::Access::kRead, read_phase());
   }
 
   Context& c_;
@@ -104,11 +120,19 @@ class BulkStore {
   const int bits_;
   Layout layout_;
   Registers registers_;
-  Value* chosen_ = nullptr;
+  bool is_by_groups_ = false;
+  Value *group_ = nullptr, *chosen_ = nullptr;
   std::vector<Value*> at_;
 };
 
 }  // namespace
+
+Value* tells_of_stores(Context& c) {
+  Value* thread = c.target.thread_id(c.b);
+  if (c.block.warps <= kStoringWarps) return c.b.CreateIsNull(thread);
+  return c.b.CreateIsNull(
+      c.b.CreateAnd(thread, c.b.getInt32(static_cast<uint32_t>(c.block.lanes * kStoringWarps - 1))));
+}
 
 Result<void> lower_bulk_store(Context& c, const Op& op, const BulkAccess& access) {
   BulkStore store(c, op, access);

@@ -44,6 +44,19 @@ struct Rings {
   std::optional<SharedBuffer> full, free;
 };
 
+// Numbers of programs, on their way from the thread that copies to the warps of the program (program_queue.h), and
+// barriers that say when a place has one, and when all have taken it.
+struct ProgramQueue {
+  SharedBuffer numbers, full, free;
+};
+
+// What products read in all iterations of a persistent block's loop (program_factors.h), and barriers that say when it
+// is there, and when all have done with it.
+struct FactorPlaces {
+  std::vector<SharedBuffer> tiles;
+  SharedBuffer full, free;
+};
+
 // A region that is being lowered, and what has been computed of its values.
 struct Scope {
   const dsl::Region* region = nullptr;
@@ -67,11 +80,14 @@ class Context : public ElementContext {
   const BlockShape block;
   Builder b;
   llvm::Function* function = nullptr;
-  std::vector<const Op*> definition;  // by value; null for parameters and region arguments
-  std::vector<AxisInfo> info;         // by value
-  GlobalOrder order;                  // of accesses to global memory
-  BulkAccesses bulk;                  // accesses that the bulk engine makes
-  std::map<const Op*, Rings> rings;   // of loops whose slots warps of their own fill
+  std::vector<const Op*> definition;   // by value; null for parameters and region arguments
+  std::vector<AxisInfo> info;          // by value
+  GlobalOrder order;                   // of accesses to global memory
+  BulkAccesses bulk;                   // accesses that the bulk engine makes
+  std::set<const Op*> constant_loads;  // constant_loads.h
+  std::map<const Op*, Rings> rings;    // of loops whose slots warps of their own fill
+  std::optional<ProgramQueue> queue;   // where blocks share one
+  std::optional<FactorPlaces> factors;
 
   Value* lane = nullptr;
   Value* warp = nullptr;
@@ -82,6 +98,7 @@ class Context : public ElementContext {
   Value* failure_record = nullptr;
   std::vector<Value*> extents;  // by parameter: elements behind a pointer
   Value* print_ring = nullptr;
+  Value* program_counter = nullptr;
   std::vector<const Op*> checks, prints;  // what code names by number
   std::unique_ptr<DebugLines> lines;      // with the option debug
 

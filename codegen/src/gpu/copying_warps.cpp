@@ -4,6 +4,7 @@
 
 #include "gpu/cluster.h"
 #include "gpu/persistent.h"
+#include "gpu/program_factors.h"
 #include "gpu/stages.h"
 #include "passes/pointers.h"
 
@@ -26,6 +27,7 @@ class Slice {
     const auto add_operands = [&](const Op& op) { open.insert(open.end(), op.operands.begin(), op.operands.end()); };
     for (const Op* op : pipeline.slice) add_operands(*op);
     for (const StagedLoad& staged : pipeline.loads) add_operands(*staged.load);
+    for (const StagedLoad& factor : pipeline.factors) add_operands(*factor.load);
     std::set<const Op*> found;
     while (!open.empty()) {
       const Op* op = definition_[open.back()];
@@ -64,7 +66,9 @@ Result<void> lower_copies(Context& c, const Op& loop, const Pipeline& pipeline, 
     }
     return {};
   };
+  llvm::AllocaInst* parity = c.factors ? begin_factors(c, true) : nullptr;
   const auto copy = [&](std::map<const Op*, Value*> alike) {
+    if (parity) copy_factors(c, pipeline, parity);
     Stages stages(c, loop, pipeline, range_of(c, loop), order);
     stages.share(std::move(alike));
     return stages.copy_all();
@@ -73,7 +77,7 @@ Result<void> lower_copies(Context& c, const Op& loop, const Pipeline& pipeline, 
     auto done = lower_slice();
     return done ? copy({}) : done;
   }
-  const ProgramLoop programs = begin_programs(c);
+  const ProgramLoop programs = begin_programs(c, ProgramRole::kCopies);
   const auto lower = [&]() -> Result<void> {
     if (c.block.cluster == 1) {
       auto done = lower_slice();
@@ -103,6 +107,8 @@ Result<void> begin_copying_warps(Context& c, const Op& loop) {
   const Pipeline& pipeline = c.placement.pipelines.at(&loop);
   StageOrder order = stage_order(c, loop, pipeline);
   order.is_fed = order.drifts = true;
+  if (c.block.queued) c.queue.emplace(make_program_queue(c));
+  if (!pipeline.factors.empty()) c.factors.emplace(make_factor_places(c, pipeline));
   c.rings.emplace(&loop, make_rings(c, pipeline, order));
   llvm::BasicBlock *copying = new_block(c, "copying"), *one = new_block(c, "copying.one"),
                    *done = new_block(c, "copying.end"), *computing = new_block(c, "computing");

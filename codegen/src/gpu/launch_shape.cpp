@@ -95,14 +95,15 @@ LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& 
   return {.warps = warps,
           .programs = shares ? std::max(1, kLeastBlockThreads / lanes) : 1,
           .specialise = specialised >= 1,
-          .persistent = specialised == 2,
-          .cluster = static_cast<int>(option(dsl::kCluster, 1))};
+          .persistent = specialised >= 2,
+          .queued = specialised == 3,
+          .cluster = specialised == 2 ? static_cast<int>(option(dsl::kCluster, 1)) : 1};
 }
 
 LaunchShape stage_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes) {
   LaunchShape out = launch_shape(kernel, has_products(kernel.body) ? config : dsl::ConstexprValues(), lanes);
   out.programs = 1;
-  out.persistent = false;
+  out.persistent = out.queued = false;
   out.bulk_stores = false;
   return out;
 }

@@ -4,11 +4,13 @@
 #include <algorithm>
 
 #include "gpu/cluster.h"
+#include "gpu/constant_loads.h"
 #include "gpu/context.h"
 #include "gpu/copying_warps.h"
 #include "gpu/defer_reductions.h"
 #include "gpu/gather_waits.h"
 #include "gpu/persistent.h"
+#include "gpu/program_factors.h"
 #include "gpu/shared_memory.h"
 #include "gpu/stages.h"
 #include "gpu/swap_factors.h"
@@ -63,6 +65,7 @@ std::vector<llvm::Type*> parameter_types(const dsl::Kernel& kernel, size_t tenso
   if (more.print) out.push_back(llvm::PointerType::get(context, 1));
   if (block.programs > 1) out.push_back(llvm::Type::getInt64Ty(context));
   if (block.persistent) out.insert(out.end(), 3, llvm::Type::getInt32Ty(context));
+  if (block.queued) out.push_back(llvm::PointerType::get(context, 1));
   return out;
 }
 
@@ -81,6 +84,7 @@ void define_launch_params(Context& c) {
   if (c.block.persistent) {
     for (Value*& count : c.num_programs) count = c.function->getArg(next++);
   }
+  if (c.block.queued) c.program_counter = pointer();
 }
 
 void define_parameters(Context& c) {
@@ -138,13 +142,27 @@ void leave_beyond_grid(Context& c) {
   b.SetInsertPoint(inside);
 }
 
+// `factors`: the parity of the barrier of those that the loop has, or null.
+Result<void> lower_program(Context& c, const Op* copied, llvm::AllocaInst* factors) {
+  if (!factors) return lower_region(c, c.kernel.body);
+  const Pipeline& pipeline = c.placement.pipelines.at(copied);
+  const Op* last = last_reader(c.kernel, pipeline);
+  take_factors(c, pipeline, factors);
+  return lower_region(c, c.kernel.body, [&](const Op& op) {
+    auto done = lower_op(c, op);
+    if (done && &op == last) leave_factors(c);
+    return done;
+  });
+}
+
 // All that a program's threads do.
-Result<void> lower_body(Context& c) {
+Result<void> lower_body(Context& c, const Op* copied) {
   if (!c.block.persistent) return lower_region(c, c.kernel.body);
-  const ProgramLoop programs = begin_programs(c);
-  if (auto done = lower_region(c, c.kernel.body); !done) return done;
+  llvm::AllocaInst* parity = c.factors ? begin_factors(c, false) : nullptr;
+  const ProgramLoop programs = begin_programs(c, ProgramRole::kComputes);
+  if (auto done = lower_program(c, copied, parity); !done) return done;
   end_programs(c, programs);
-  c.target.bulk_engine()->wait_store_groups(c.b, 0, true, c.b.CreateIsNull(c.target.thread_id(c.b)));
+  c.target.bulk_engine()->wait_store_groups(c.b, 0, true, tells_of_stores(c));
   // The other block of the cluster may still say that it has left a slot.
   if (c.block.cluster > 1) c.target.bulk_engine()->cluster_barrier(c.b);
   return {};
@@ -175,6 +193,7 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
                       const std::string& processor, llvm::Module& module, const std::string& entry_name) {
   BlockShape block{target.lanes(), launch.warps, launch.programs};
   block.persistent = launch.persistent && target.bulk_engine() && launch.programs == 1;
+  block.queued = launch.queued && block.persistent;
   Lowered out;
   out.programs = block.programs;
   out.kernel = std::make_shared<const dsl::Kernel>(gather_waits(
@@ -187,24 +206,26 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   const auto without_persistence = [&] {
     remove_code(module);
     LaunchShape other = launch;
-    other.persistent = false;
+    other.persistent = other.queued = false;
     return lower(optimised, target, other, processor, module, entry_name);
   };
   if (block.persistent && block.copying == 0) return without_persistence();
   const bool in_cluster = block.persistent && launch.cluster > 1 && target.bulk_engine()->most_of_cluster() > 1 &&
                           plan_cluster(kernel, *copied, info, placement.pipelines.at(copied));
   if (in_cluster) block.cluster = launch.cluster;
-  if (block.persistent) {
+  if (block.persistent && !block.queued) {
     LinearForms forms(kernel, info);
     block.turns = !is_alike_in_all_programs(*copied, forms);
   }
   out.threads = block.block_threads();
   out.persistent = block.persistent;
+  out.queued = block.queued;
   out.cluster = block.cluster;
   Context c(kernel, target, module, placement, block, processor);
   c.info = std::move(info);
+  c.constant_loads = constant_loads(kernel);
   if (target.bulk_engine() && allows_bulk(kernel) && block.programs == 1)
-    c.bulk = plan_bulk_accesses(kernel, placement, c.info, launch.bulk_stores);
+    c.bulk = plan_bulk_accesses(kernel, placement, c.info, block, launch.bulk_stores);
   out.tensor_maps = maps_of(c.bulk);
   const std::vector<llvm::Type*> params = parameter_types(kernel, out.tensor_maps.size(), block, module.getContext());
   c.function = target.create_kernel(module, entry_name, params, out.threads);
@@ -222,7 +243,7 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   if (block.copying > 0) {
     if (auto begun = begin_copying_warps(c, *copied); !begun) return begun.error();
   }
-  if (auto done = lower_body(c); !done) return done.error();
+  if (auto done = lower_body(c, copied); !done) return done.error();
   c.b.CreateRetVoid();
   const SharedPlan shared = allocate_shared_memory(*c.function, part);
   insert_barriers(*c.function, shared, c.order, target, block);
@@ -236,7 +257,7 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
     remove_code(module);
     LaunchShape other = launch;
     other.programs = 1;
-    other.persistent = false;
+    other.persistent = other.queued = false;
     return lower(optimised, target, other, processor, module, entry_name);
   }
   if (block.persistent && out.shared_bytes > target.lane_facts().shared_bytes) return without_persistence();

@@ -23,7 +23,7 @@ struct LaunchParams {
   bool extents = false;  // of each pointer parameter the elements behind it, i64
   bool print = false;    // a pointer to the ring of messages, or null
   // Behind these, where blocks have several programs: how many there are along the first axis of the grid, i64. Of
-  // persistent blocks: the extents of the grid, three i32.
+  // persistent blocks: the extents of the grid, three i32, and, where they share a queue, a pointer to its counter.
 };
 LaunchParams launch_params(const dsl::Kernel& kernel);
 // Whether the engine of bulk_engine.h may copy: tensor maps and these parameters do not come together.
@@ -33,6 +33,7 @@ struct Lowered {
   int threads = 0;          // of a block
   int programs = 1;         // of a block, neighbours along the first axis of the grid
   bool persistent = false;  // blocks take one program after another: as many are launched as the device runs at once
+  bool queued = false;      // … from a queue: a launch gives them a counter
   int cluster = 1;          // blocks that are launched side by side as a cluster
   // Bytes that a launch must give each block; allocated when the kernel is complete.
   int64_t shared_bytes = 0;

@@ -32,6 +32,7 @@ Result<Registers> load_tile(Context& c, const Op& op, const Layout& layout, Valu
     GlobalAccess access = access_at(c, (*where)[group[0]], both(b, inside, enabled));
     access.cache = static_cast<dsl::CacheHint>(int_attr(op, 0));
     access.eviction = static_cast<dsl::Eviction>(int_attr(op, 1));
+    access.is_constant = c.constant_loads.contains(&op);
     llvm::Type* packed = access_type(c, type, vector);
     Value* fallback = llvm::Constant::getNullValue(packed);
     if (other && vector == 1) {

@@ -20,6 +20,38 @@ Value* goes_on(Context& c, Value* number) {
   return b.CreateICmpULT(number, count_programs(c));
 }
 
+// Numbers come until there is one behind the last program.
+ProgramLoop begin_queued_programs(Context& c, ProgramRole role) {
+  Builder& b = c.b;
+  ProgramLoop loop{append_block(c, "programs"), append_block(c, "program"), append_block(c, "programs.end")};
+  const bool gives = role == ProgramRole::kCopies;
+  Value* own = c.target.program_id(b, 0);
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  b.CreateBr(loop.head);
+  b.SetInsertPoint(loop.head);
+  if (gives) {
+    loop.given = b.CreatePHI(b.getInt32Ty(), 2, "number");
+    loop.given->addIncoming(own, before);
+  }
+  const QueueEnd end = begin_queue(c, gives);
+  if (gives) give_program(c, end, loop.given);
+  loop.number = gives ? loop.given : take_program(c, end);
+  b.CreateCondBr(goes_on(c, loop.number), loop.body, loop.after);
+  b.SetInsertPoint(loop.body);
+  set_program(c, loop.number);
+  return loop;
+}
+
+void end_queued_programs(Context& c, const ProgramLoop& loop) {
+  Builder& b = c.b;
+  if (loop.given) {
+    Value* counted = count_program(c, count_programs(c));
+    loop.given->addIncoming(b.CreateAdd(c.target.num_programs(b, 0), counted), b.GetInsertBlock());
+  }
+  b.CreateBr(loop.head);
+  b.SetInsertPoint(loop.after);
+}
+
 }  // namespace
 
 void set_program(Context& c, Value* number) {
@@ -32,9 +64,10 @@ void set_program(Context& c, Value* number) {
                   b.CreateUDiv(lines, c.num_programs[1])};
 }
 
-ProgramLoop begin_programs(Context& c) {
+ProgramLoop begin_programs(Context& c, ProgramRole role) {
+  if (c.block.queued) return begin_queued_programs(c, role);
   Builder& b = c.b;
-  ProgramLoop loop{append_block(c, "program"), append_block(c, "programs.end")};
+  ProgramLoop loop{nullptr, append_block(c, "program"), append_block(c, "programs.end")};
   Value* place = c.target.program_id(b, 0);
   llvm::BasicBlock* before = b.GetInsertBlock();
   b.CreateCondBr(goes_on(c, place), loop.body, loop.after);
@@ -49,6 +82,7 @@ ProgramLoop begin_programs(Context& c) {
 }
 
 void end_programs(Context& c, const ProgramLoop& loop) {
+  if (c.block.queued) return end_queued_programs(c, loop);
   Builder& b = c.b;
   Value* blocks = c.target.num_programs(b, 0);
   Value* first = b.CreateAdd(loop.first, blocks);

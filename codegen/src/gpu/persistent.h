@@ -10,13 +10,16 @@
 // The place is turned round where programs are not of one length (attention under a causal mask): neighbours in the
 // grid are most often alike, so who had one of the longer programs has one of the shorter ones next. Else it stays.
 //
-// Where the launch option warp_specialise is 2, in kernels that have warps for copies alone (copying_warps.h): these go
-// on to the next program while the others finish the last one. The kernel gets the grid's extents from the launch
-// (docs/artifact.md), whose grid is that of the blocks.
+// From a queue, which all blocks share, %number comes of program_queue.h.
+//
+// Where the launch option warp_specialise is 2, or 3 (from a queue), in kernels that have warps for copies alone
+// (copying_warps.h): these go on to the next program while the others finish the last one. The kernel gets the grid's
+// extents from the launch (docs/artifact.md), whose grid is that of the blocks.
 #pragma once
 
 #include "gpu/context.h"
 #include "gpu/linear_index.h"
+#include "gpu/program_queue.h"
 
 namespace kiln::codegen::gpu {
 
@@ -24,12 +27,14 @@ namespace kiln::codegen::gpu {
 // runs the last one of the grid again.
 //
 // The loop over programs: the builder is left inside, and `program_id` is that of the iteration.
+enum class ProgramRole : uint8_t { kCopies, kComputes };
 struct ProgramLoop {
-  llvm::BasicBlock *body = nullptr, *after = nullptr;
+  llvm::BasicBlock *head = nullptr, *body = nullptr, *after = nullptr;
   llvm::PHINode *first = nullptr, *place = nullptr;
   Value* number = nullptr;
+  llvm::PHINode* given = nullptr;  // of who hands numbers on
 };
-ProgramLoop begin_programs(Context& c);
+ProgramLoop begin_programs(Context& c, ProgramRole role);
 // Whether a loop has as many iterations in all programs.
 bool is_alike_in_all_programs(const Op& loop, LinearForms& forms);
 // The program of this number of the cluster's.

@@ -84,6 +84,8 @@ class Planner {
       out.loads.push_back(std::move(*staged));
     }
     if (out.loads.empty()) return;
+    if (block_.persistent && out.is_all_bulk() && ahead.empty()) out.factors = factors_before(loop);
+    for (const StagedLoad& factor : out.factors) turned += factor.panels.bytes;
     const int64_t kept_free = block_.persistent ? kKeptFreeForStores : kKeptFree;
     const int64_t fitting = (target_.lane_facts().shared_bytes - kept_free - turned) / bytes;
     const int in_registers = out.is_through_registers() ? 1 : 0;
@@ -94,6 +96,32 @@ class Planner {
     }
     out.ahead.assign(ahead.begin(), ahead.end());
     out_[&loop] = std::move(out);
+  }
+
+  // Of loads at top level.
+  std::vector<StagedLoad> factors_before(const Op& loop) {
+    std::vector<StagedLoad> out;
+    for (const Op& op : kernel_.body.ops) {
+      if (&op == &loop) return out;
+      if (!is_load(&op)) continue;
+      auto staged = stage(op);
+      if (staged && staged->bulk && is_read_by_groups(op.results[0], staged->panels.fast)) {
+        out.push_back(std::move(*staged));
+      }
+    }
+    return {};
+  }
+
+  // Whether products of several warps alone have the value as a factor, as it lies in shared memory.
+  bool is_read_by_groups(ValueId id, int fast) const {
+    return std::ranges::all_of(users_[id], [&](const Op* user) {
+      if (user->code == OpCode::kPermute) return is_read_by_groups(user->results[0], 1 - fast);
+      if (user->code != OpCode::kDot || user->operands[2] == id) return false;
+      const DotLayouts layouts = dot_layouts(kernel_, *user, target_, block_);
+      if (!layouts.group || layouts.group->instruction.element_bits > 16) return false;
+      const int k_axis = user->operands[0] == id ? 1 : 0;
+      return layouts.group->instruction.any_axis_fastest || fast == k_axis;
+    });
   }
 
   // Whether the value depends on nothing that cannot be computed ahead.

@@ -44,6 +44,7 @@ struct StagedLoad {
 struct Pipeline {
   int stages = 2;  // slots
   std::vector<StagedLoad> loads;
+  std::vector<StagedLoad> factors;    // before the loop, of persistent blocks, in bulk (program_factors.h)
   std::vector<const dsl::Op*> slice;  // in program order
   std::vector<size_t> ahead;          // numbers of carried values in it
 

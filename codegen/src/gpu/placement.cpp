@@ -42,6 +42,7 @@ class Placer {
     out_.pipelines = plan_pipelines(kernel, target, block, info, strides_);
     for (const auto& [loop, pipeline] : out_.pipelines) {
       for (const StagedLoad& staged : pipeline.loads) out_.staged.insert(staged.load);
+      for (const StagedLoad& factor : pipeline.factors) out_.staged.insert(factor.load);
       for (const Op* op : pipeline.slice) {
         if (op->code == OpCode::kLoad && kernel.type(op->results[0]).rank() > 0) out_.looked_up.insert(op);
       }

@@ -26,6 +26,7 @@ struct GlobalAccess {
   Value* predicate = nullptr;  // i1; null: always
   dsl::CacheHint cache = dsl::CacheHint::kAll;
   dsl::Eviction eviction = dsl::Eviction::kNormal;
+  bool is_constant = false;  // of loads: whenever it is made it sees the same (constant_loads.h)
   // In place of the pointer, of targets that reach so (offset_reach): an address that all threads have alike, a
   // thread's offset, i32 without a sign, and a constant one. Bytes.
   struct Offsets {

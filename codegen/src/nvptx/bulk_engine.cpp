@@ -122,6 +122,19 @@ llvm::Instruction* CudaBulkEngine::wait_store_groups(Builder& b, int pending, bo
              {}, chosen);
 }
 
+void CudaBulkEngine::send(Builder& b, Value* place, Value* number) const {
+  run(b, "st.shared.u32 [$0], $1;", {place, number}, nullptr);
+}
+
+Value* CudaBulkEngine::receive(Builder& b, Value* place) const {
+  Value* address = b.CreatePtrToInt(place, b.getInt32Ty());
+  return call_asm(b, b.getInt32Ty(), "ld.shared.u32 $0, [$1];", "=r,r", {address});
+}
+
+Value* CudaBulkEngine::count_up(Builder& b, Value* counter, Value* last) const {
+  return call_asm(b, b.getInt32Ty(), "atom.relaxed.gpu.inc.u32 $0, [$1], $2;", "=r,l,r", {counter, last});
+}
+
 Value* CudaBulkEngine::number_in_cluster(Builder& b) const {
   return b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {}, {});
 }
@@ -140,6 +153,12 @@ void CudaBulkEngine::cluster_barrier(Builder& b) const {
 // bar.sync of some threads: 0 is that of all.
 void CudaBulkEngine::program_barrier(Builder& b, const gpu::BlockShape& block) const {
   call_asm(b, b.getVoidTy(), "bar.sync 1, " + std::to_string(block.threads()) + ";", "", {}, Together::kWarp);
+}
+
+// Behind that of the program.
+void CudaBulkEngine::group_barrier(Builder& b, Value* group, int threads) const {
+  call_asm(b, b.getVoidTy(), "bar.sync $0, " + std::to_string(threads) + ";", "r", {b.CreateAdd(group, b.getInt32(2))},
+           Together::kWarp);
 }
 
 int CudaBulkEngine::copying_warps(const gpu::BlockShape& program) const {

@@ -18,12 +18,16 @@ class CudaBulkEngine : public gpu::BulkEngine {
   void end_store_group(Builder& b, Value* chosen) const override;
   llvm::Instruction* wait_store_groups(Builder& b, int pending, bool until_read, Value* chosen) const override;
   void publish_shared(Builder& b) const override;
+  void send(Builder& b, Value* place, Value* number) const override;
+  Value* receive(Builder& b, Value* place) const override;
+  Value* count_up(Builder& b, Value* counter, Value* last) const override;
   int most_of_cluster() const override { return 2; }
   Value* number_in_cluster(Builder& b) const override;
   llvm::Instruction* arrive_in_cluster(Builder& b, Value* barrier, Value* block, Value* chosen) const override;
   void cluster_barrier(Builder& b) const override;
   int copying_warps(const gpu::BlockShape& program) const override;
   void program_barrier(Builder& b, const gpu::BlockShape& block) const override;
+  void group_barrier(Builder& b, Value* group, int threads) const override;
   void begin_copying(Builder& b, const gpu::BlockShape& block) const override;
   void begin_computing(Builder& b, const gpu::BlockShape& block) const override;
 

@@ -65,7 +65,9 @@ std::string load_modifiers(const gpu::GlobalAccess& access) {
   std::string out;
   if (access.cache == dsl::CacheHint::kGlobal) out += ".cg";
   if (access.cache == dsl::CacheHint::kStreaming) out += ".cs";
-  if (!out.empty()) return out;  // an instruction takes one or the other
+  const bool is_plain = out.empty();  // an instruction takes one or the other
+  if (access.is_constant) out += ".nc";
+  if (!is_plain) return out;
   if (access.eviction == dsl::Eviction::kFirst) out += ".L1::evict_first";
   if (access.eviction == dsl::Eviction::kLast) out += ".L1::evict_last";
   return out;

@@ -27,8 +27,8 @@ ConstexprValues rdna_attention_blocks() {
 }
 
 // On Hopper the weights' products with values run beside the softmax of the next block; four or three of these programs
-// share a multiprocessor. Wider heads are faster by {"BM", 128}, {"BN", 128}, {"num_warps", 8} and {"warp_specialise", 2},
-// under CAUSAL 1; narrow ones by {"BN", 128}.
+// share a multiprocessor. Wider heads are faster by {"BM", 128}, {"BN", 128}, {"num_warps", 8} and {"warp_specialise",
+// 2}, under CAUSAL 1; narrow ones by {"BN", 128}.
 template <class T>
 ConstexprValues hopper_attention_blocks() {
   if (std::is_same_v<T, f32>) return {};
@@ -167,7 +167,7 @@ Def attention_hints(Def def) {
               {"BN", {32, 64, 128, 256}},
               {"num_warps", {4, 8}},
               {"num_stages", {1, 2, 3}},
-              {"warp_specialise", {0, 1, 2}}})
+              {"warp_specialise", {0, 1, 2, 3}}})
       .array("q", "batch*heads*seq*D")
       .array("k", "batch*kv_heads*seq*D")
       .array("v", "batch*kv_heads*seq*D")
