@@ -383,19 +383,21 @@ class Counter {
   Work work_;
 };
 
-// Parts of loops that add up products, side by side: each stores its sums, which are loaded again.
-void split_products(const dsl::Kernel& kernel, double parts, Work& work) {
+// Parts of loops that add up products, side by side: each stores its sums, which are loaded again. Workers that share
+// all iterations (stream_k), 0 for none, begin in the midst of a program or where one ends.
+void split_products(const dsl::Kernel& kernel, double parts, double workers, Work& work) {
   double sums = 0;
   for (const dsl::Op& op : kernel.body.ops) {
     if (op.code != OpCode::kFor || work.dot_flops == 0) continue;
     for (dsl::ValueId id : op.results) sums += elements(kernel.type(id)) * dsl::info(kernel.type(id).element).bytes;
   }
   if (sums == 0) return;
-  const double moved = parts * work.programs * sums;
+  const double programs = workers > 0 ? std::min(workers, parts * work.programs) : parts * work.programs;
+  const double moved = (workers > 0 ? work.programs + programs : programs) * sums;
   work.loaded += moved;
   work.stored += moved;
   work.lines += 2 * moved;
-  work.programs *= parts;
+  work.programs = programs;
   work.launches = 2;
 }
 
@@ -407,8 +409,13 @@ Result<Work> count_work(const dsl::Kernel& kernel, const Config& config, const W
   auto grid = dsl::evaluate_grid(concrete->grid, bindings(kernel, workload, config));
   if (!grid) return invalid_argument("kernel `" + kernel.name + "`: " + grid.error().message);
   Work out = Counter(*concrete, workload, *grid).run();
-  if (const auto parts = config.find(std::string(dsl::kSplitK)); parts != config.end() && parts->second > 1) {
-    split_products(*concrete, static_cast<double>(parts->second), out);
+  const auto option = [&](std::string_view name, int64_t otherwise) {
+    const auto given = config.find(std::string(name));
+    return given == config.end() ? otherwise : given->second;
+  };
+  const int64_t parts = option(dsl::kSplitK, 1), workers = option(dsl::kStreamK, 0);
+  if (parts > 1 || workers > 0) {
+    split_products(*concrete, static_cast<double>(parts), static_cast<double>(workers), out);
   }
   return out;
 }

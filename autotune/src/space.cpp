@@ -17,6 +17,12 @@ constexpr size_t kMaxConfigs = size_t{1} << 20;
 // More keep a GPU busy by themselves: parts of their loops would only add up more.
 constexpr int64_t kMostSplitPrograms = 512;
 
+// Whether workers that share all iterations have more to do than one program each, with its part of the loop, but less
+// than nine tenths of two: else programs by themselves do as well.
+bool come_out_uneven(int64_t programs, int64_t workers) {
+  return programs > workers && 10 * programs < 9 * 2 * workers;
+}
+
 // Whether a config is valid for the workload. The IR depends on constexprs only, so that configs that differ in launch
 // options share one instantiation.
 class Validity {
@@ -40,13 +46,24 @@ class Validity {
     auto [known_before, added] = instantiated_.try_emplace(constexprs, int64_t{0});
     if (added) known_before->second = programs(constexprs, known);
     if (!known_before->second) return known_before->second.error();
-    const auto parts = config.find(std::string(dsl::kSplitK));
-    if (parts == config.end() || *known_before->second * parts->second <= kMostSplitPrograms) return {};
-    return invalid_argument("kernel `" + kernel_.name + "`: its programs are too many to be split (config " +
-                            to_string(config) + ")");
+    return check_split(config, *known_before->second);
   }
 
  private:
+  Result<void> check_split(const Config& config, int64_t programs) const {
+    const auto parts = config.find(std::string(dsl::kSplitK)), workers = config.find(std::string(dsl::kStreamK));
+    const int64_t split = parts == config.end() ? programs : programs * parts->second;
+    const auto refuse = [&](const std::string& why) {
+      return invalid_argument("kernel `" + kernel_.name + "`: its programs are " + why + " (config " +
+                              to_string(config) + ")");
+    };
+    if (parts != config.end() && split > kMostSplitPrograms) return refuse("too many to be split");
+    if (workers != config.end() && workers->second > 0 && !come_out_uneven(split, workers->second)) {
+      return refuse("too few or too many for workers that share their loops");
+    }
+    return {};
+  }
+
   Result<int64_t> programs(const dsl::ConstexprValues& constexprs, const dsl::Bindings& known) const {
     auto concrete = dsl::instantiate(kernel_, constexprs, facts_);
     if (!concrete) return concrete.error();
@@ -88,9 +105,12 @@ Result<Space> space_for(const dsl::Kernel& kernel, const std::string& target, co
   }
   std::erase_if(out.axes, [&](const dsl::SpaceAxis& axis) {
     if (kernel.find_constexpr(axis.name)) return false;
-    // CPUs have few threads: of them only who asks for it splits loops.
-    const bool is_for_gpus = axis.name == dsl::kSplitK && axes.empty() && dsl::target_family(target) == "cpu";
-    return is_for_gpus || !has_launch_option(kernel, target, axis.name);
+    // CPUs have few threads: of them only who asks for it splits loops; and only who knows of other GPUs how many
+    // workers they have.
+    const std::string_view family = dsl::target_family(target);
+    const bool is_for_others =
+        (axis.name == dsl::kSplitK && family == "cpu") || (axis.name == dsl::kStreamK && family != "cuda");
+    return (is_for_others && axes.empty()) || !has_launch_option(kernel, target, axis.name);
   });
   return out;
 }
@@ -117,8 +137,8 @@ Result<std::vector<Config>> enumerate(const dsl::Kernel& kernel, const std::stri
     auto config = dsl::complete_constexprs(kernel, chosen, target);
     if (!config) return config.error();
     // What a config without the option has: the same code is not measured twice.
-    for (const auto& [name, without] :
-         {std::pair(dsl::kWarpSpecialise, 0), std::pair(dsl::kSplitK, 1), std::pair(dsl::kCluster, 1)}) {
+    for (const auto& [name, without] : {std::pair(dsl::kWarpSpecialise, 0), std::pair(dsl::kSplitK, 1),
+                                        std::pair(dsl::kCluster, 1), std::pair(dsl::kStreamK, 0)}) {
       const auto none = config->find(std::string(name));
       if (none != config->end() && none->second == without) config->erase(none);
     }

@@ -12,6 +12,7 @@
 #include "plan_scan.h"
 #include "plan_sort.h"
 #include "plan_stores.h"
+#include "plan_stream.h"
 #include "plan_topk.h"
 #include "plan_words.h"
 
@@ -29,8 +30,13 @@ Plan plan_of_one(dsl::Kernel kernel) {
 }
 
 bool split_as_asked(Plan& plan, const dsl::ConstexprValues& config) {
-  const auto parts = config.find(std::string(dsl::kSplitK));
-  return parts != config.end() && parts->second > 1 && split_product(plan, parts->second);
+  const auto option = [&](std::string_view name, int64_t otherwise) {
+    const auto given = config.find(std::string(name));
+    return given == config.end() ? otherwise : given->second;
+  };
+  const int64_t parts = option(dsl::kSplitK, 1), workers = option(dsl::kStreamK, 0);
+  if (workers > 0) return stream_product(plan, workers, parts);
+  return parts > 1 && split_product(plan, parts);
 }
 
 bool may_be_long(const Op& op) {

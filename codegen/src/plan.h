@@ -28,8 +28,8 @@ struct Plan {
   int64_t workspace_bytes = 0;
 };
 
-// The stages of an instantiated, optimised kernel: plan_product.h, plan_reduce.h, plan_scan.h, plan_topk.h and
-// plan_sort.h say what is split. `config` has launch options (split_k).
+// The stages of an instantiated, optimised kernel: plan_product.h, plan_stream.h, plan_reduce.h, plan_scan.h,
+// plan_topk.h and plan_sort.h say what is split. `config` has launch options (split_k, stream_k).
 Plan make_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config = {});
 
 // The same for a GPU, in chunks that a block holds in registers, and with long stores cut too (plan_stores.h). Kernels

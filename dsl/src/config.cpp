@@ -5,7 +5,7 @@
 namespace kiln::dsl {
 namespace {
 
-constexpr int64_t kMostSplitK = 64, kMostCluster = 2, kMostWarpSpecialise = 3;
+constexpr int64_t kMostSplitK = 64, kMostCluster = 2, kMostWarpSpecialise = 3, kMostStreamK = 1024;
 constexpr std::array<std::string_view, 3> kFamilies = {"cpu", "cuda", "amd"};
 
 // Whether a launch option makes a difference to a target.
@@ -13,7 +13,7 @@ bool has_launch_option(std::string_view target, std::string_view name) {
   const std::string_view family = target_family(target);
   const bool is_of_amd = name == kWavesPerEu || name == kChiplets;
   if (family == "interp") return false;
-  if (name == kSplitK) return true;
+  if (name == kSplitK || name == kStreamK) return true;
   if (family == "cpu") return false;
   if (name == kWarpSpecialise || name == kCluster) return target == "cuda:sm_90a" || family.empty();
   return !is_of_amd || family == "amd" || family.empty();
@@ -48,6 +48,11 @@ Result<void> check_launch_option(std::string_view name, int64_t value) {
     if (value >= 0 && value <= kMostWarpSpecialise) return {};
     return invalid_argument("launch option `" + std::string(name) + "` is " + std::to_string(value) +
                             "; it must be 0, 1, 2 or 3");
+  }
+  if (name == kStreamK) {
+    if (value >= 0 && value <= kMostStreamK) return {};
+    return invalid_argument("launch option `" + std::string(name) + "` is " + std::to_string(value) +
+                            "; it must be 0 to " + std::to_string(kMostStreamK));
   }
   const int64_t most = name == kSplitK ? kMostSplitK : name == kCluster ? kMostCluster : 8;
   const bool fine = warps ? value == 1 || value == 2 || value == 4 || value == 8 || value == 16 || value == 32

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "kiln/dsl/kernels.h"
 
@@ -31,16 +32,17 @@ std::vector<Config> configs_of(const dsl::Kernel& kernel, const std::string& tar
 
 TEST(Space, LeavesOutLaunchOptionsThatATargetLacks) {
   EXPECT_EQ(names(*space_for(matmul(), "cuda:sm_90a")),
-            (std::vector<std::string>{"BM", "BN", "BK", "num_warps", "num_stages", "warp_specialise", "split_k"}));
+            (std::vector<std::string>{"BM", "BN", "BK", "num_warps", "num_stages", "warp_specialise", "split_k",
+                                      "stream_k"}));
   EXPECT_EQ(names(*space_for(matmul(), "cuda:sm_80")),
-            (std::vector<std::string>{"BM", "BN", "BK", "num_warps", "num_stages", "split_k"}));
+            (std::vector<std::string>{"BM", "BN", "BK", "num_warps", "num_stages", "split_k", "stream_k"}));
   EXPECT_EQ(names(*space_for(matmul(), "cpu:znver5")), (std::vector<std::string>{"BM", "BN", "BK"}));
 }
 
 TEST(Space, AStatedAxisMustNameSomething) {
   EXPECT_EQ(space_for(matmul(), "cpu:x", {{"BX", {1}}}).error().message,
             "kernel `matmul`: space `BX`: it is neither a constexpr nor one of num_warps, num_stages, "
-            "waves_per_eu, chiplets, warp_specialise, split_k or cluster");
+            "waves_per_eu, chiplets, warp_specialise, split_k, cluster or stream_k");
   EXPECT_EQ(space_for(matmul(), "cuda:sm_90a", {{"num_warps", {3}}}).error().message,
             "kernel `matmul`: space `num_warps`: launch option `num_warps` is 3; it must be 1, 2, 4, 8, 16 or 32");
   auto space = space_for(matmul(), "cpu:x", {{"BM", {64, 32, 64}}});
@@ -70,6 +72,24 @@ TEST(Space, ProductsAreSplitWhereProgramsAreFew) {
   // On a CPU only where somebody says so.
   EXPECT_EQ(most(configs_of(matmul(), "cpu:znver5", {{"M", 512}, {"N", 512}, {"K", 16384}})), 1);
   EXPECT_EQ(names(*space_for(matmul(), "cpu:znver5", {{"split_k", {1, 4}}})), (std::vector<std::string>{"split_k"}));
+}
+
+// By workers where programs, with their parts, are more than one and less than two for each: 100 of 128 by 128 are, in
+// two parts each, and 200 of 64 by 128 as they are.
+TEST(Space, ProductsAreDealtOutWhereProgramsComeOutUneven) {
+  const nlohmann::json shape = {{"M", 1280}, {"N", 1280}, {"K", 8192}};
+  std::set<std::vector<int64_t>> found;
+  for (const Config& config : configs_of(matmul(), "cuda:sm_90a", shape)) {
+    if (!config.contains("stream_k")) continue;
+    EXPECT_EQ(config.at("stream_k"), 132);
+    found.insert({config.at("BM"), config.at("BN"), config.contains("split_k") ? config.at("split_k") : 1});
+  }
+  EXPECT_TRUE(found.contains({128, 128, 2}));
+  EXPECT_TRUE(found.contains({64, 128, 1}));
+  EXPECT_FALSE(found.contains({128, 128, 1}));
+  EXPECT_FALSE(found.contains({128, 128, 4}));
+  EXPECT_EQ(names(*space_for(matmul(), "amd:gfx942")).back(), "split_k");
+  EXPECT_EQ(names(*space_for(matmul(), "cpu:znver5", {{"stream_k", {0, 8}}})), (std::vector<std::string>{"stream_k"}));
 }
 
 TEST(Space, ConstraintsAndGridsRefuseConfigs) {

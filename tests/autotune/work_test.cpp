@@ -55,6 +55,13 @@ TEST(CountWork, OfASplitProductHasItsPartialSums) {
   EXPECT_EQ(split.loaded - whole.loaded, 4 * 4.0 * 512 * 512);
   EXPECT_EQ(split.compulsory, whole.compulsory);
   EXPECT_EQ(split.dot_flops, whole.dot_flops);
+  // Workers that share iterations store once for each begin of their own or of a program.
+  config["stream_k"] = 10;
+  config["split_k"] = 2;
+  const Work dealt = count(kernels::matmul<lang::bf16>().ir(), shape, config);
+  EXPECT_EQ(dealt.launches, 2);
+  EXPECT_EQ(dealt.programs, 10);
+  EXPECT_EQ(dealt.stored - whole.stored, (10 + 8) * 4.0 * 128 * 256);
   // A loop that adds up no products stays as it is.
   const nlohmann::json rows = {{"rows", 8}, {"cols", 3000}, {"stride", 3000}, {"eps", 1e-5}};
   EXPECT_EQ(count(kernels::layer_norm<lang::bf16>().ir(), rows, {{"BLOCK", 4096}, {"split_k", 4}}).launches, 1);

@@ -1,5 +1,5 @@
-// Products in two launches (the launch option split_k) and long tiles in several, as NVIDIA's artifacts have them, and
-// as the launcher reads them.
+// Products in two launches (the launch options split_k and stream_k) and long tiles in several, as NVIDIA's artifacts
+// have them, and as the launcher reads them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,6 +52,21 @@ TEST(NvptxSplit, IsAPlanOfTwoLaunchesOverAWorkspace) {
   EXPECT_EQ(plan.offsets.size(), matmul().params.size() + 1 + 2);
   EXPECT_TRUE(std::ranges::is_sorted(plan.offsets));
   EXPECT_TRUE(plan.waits);
+}
+
+// Programs that the workers have are many blocks; within the loop over them operands come by maps as ever.
+TEST(NvptxSplit, WorkersCopyInBulkToo) {
+  for (const bool batched : {false, true}) {
+    const dsl::Kernel& kernel = batched ? *kernels::batched_matmul<lang::bf16>().ir() : matmul();
+    const Artifact artifact = compiled(kernel, {{"split_k", 2}, {"stream_k", 132}}, "cuda:sm_90a");
+    const LaunchPlan plan = plan_of(artifact, kernel);
+    ASSERT_EQ(plan.stages.size(), 2u);
+    EXPECT_EQ(plan.stages[0].chunks, 2u);
+    EXPECT_EQ(plan.stages[0].threads, 256u);
+    EXPECT_EQ(plan.stages[1].chunks, 16u);
+    EXPECT_EQ(plan.workspace_bytes, 3u * 128 * 256 * 4);
+    EXPECT_EQ(plan.tensor_maps.size(), 2u);
+  }
 }
 
 // Blocks that stay are of one launch; warps that copy are of any.

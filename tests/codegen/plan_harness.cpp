@@ -12,6 +12,7 @@ namespace {
 
 dsl::ConstexprValues without_options(dsl::ConstexprValues config) {
   config.erase(std::string(dsl::kSplitK));
+  config.erase(std::string(dsl::kStreamK));
   return config;
 }
 

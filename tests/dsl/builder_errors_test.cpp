@@ -236,7 +236,7 @@ TEST(BuilderSpaceErrors, UnknownNameAndNoValues) {
   ASSERT_FALSE(def.ir().ok());
   EXPECT_EQ(def.ir().error().message,
             "kernel `k`: space names `C`, which is neither a Const nor num_warps, num_stages, waves_per_eu, chiplets, "
-            "warp_specialise, split_k or cluster");
+            "warp_specialise, split_k, cluster or stream_k");
   auto empty = kernel("k", {"B"}, [](Const) {}).space({{"B", {}}});
   EXPECT_EQ(empty.ir().error().message, "kernel `k`: space gives `B` no values");
 }

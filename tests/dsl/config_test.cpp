@@ -48,12 +48,17 @@ TEST(Config, SaysWhatALaunchOptionMayBe) {
             "kernel `k`: launch option `warp_specialise` is 4; it must be 0, 1, 2 or 3");
   EXPECT_EQ(first_line(complete_constexprs(kernel, {{"cluster", 3}}, "cuda:sm_90a")),
             "kernel `k`: launch option `cluster` is 3; it must be 1 to 2");
+  for (int64_t workers : {-1, 1025}) {
+    EXPECT_EQ(first_line(complete_constexprs(kernel, {{"stream_k", workers}}, "cuda")),
+              "kernel `k`: launch option `stream_k` is " + std::to_string(workers) + "; it must be 0 to 1024");
+  }
+  EXPECT_TRUE(complete_constexprs(kernel, {{"stream_k", 1024}}, "cuda").ok());
 }
 
 TEST(Config, TargetsWithoutLaunchOptionsHaveOneKeyForAll) {
   const RequestBytes plain = bytes_of("cpu:x86-64-v3", {});
   EXPECT_EQ(bytes_of("cpu:x86-64-v3", {{"num_warps", 8}, {"num_stages", 2}}).canonical, plain.canonical);
-  EXPECT_EQ(*complete_constexprs(parsed(kLoops), {{"num_warps", 8}, {"split_k", 2}}, "interp"),
+  EXPECT_EQ(*complete_constexprs(parsed(kLoops), {{"num_warps", 8}, {"split_k", 2}, {"stream_k", 2}}, "interp"),
             (ConstexprValues{{"B", 16}}));
   EXPECT_NE(bytes_of("cuda:sm_80", {{"num_warps", 4}}).canonical, bytes_of("cuda:sm_80", {}).canonical);
   EXPECT_NE(bytes_of("cuda:sm_80", {{"num_stages", 4}}).canonical, bytes_of("cuda:sm_80", {}).canonical);
@@ -66,6 +71,8 @@ TEST(Config, TargetsWithoutLaunchOptionsHaveOneKeyForAll) {
   for (const char* target : {"cuda:sm_80", "amd:gfx942", "cpu:x86-64-v3"}) {
     EXPECT_EQ(bytes_of(target, {{"split_k", 1}}).canonical, bytes_of(target, {}).canonical);
     EXPECT_NE(bytes_of(target, {{"split_k", 2}}).canonical, bytes_of(target, {}).canonical);
+    EXPECT_EQ(bytes_of(target, {{"stream_k", 0}}).canonical, bytes_of(target, {}).canonical);
+    EXPECT_NE(bytes_of(target, {{"stream_k", 1}}).canonical, bytes_of(target, {}).canonical);
   }
 }
 
@@ -73,7 +80,8 @@ TEST(Config, LaunchOptionsSurviveTheBinaryForm) {
   for (const ConstexprValues& values :
        {ConstexprValues{{"B", 64}, {"num_stages", 2}}, ConstexprValues{{"B", 64}, {"num_warps", 16}},
         ConstexprValues{{"B", 64}, {"warp_specialise", 1}}, ConstexprValues{{"B", 64}, {"split_k", 8}},
-        ConstexprValues{{"B", 64}, {"warp_specialise", 2}, {"cluster", 2}}}) {
+        ConstexprValues{{"B", 64}, {"warp_specialise", 2}, {"cluster", 2}},
+        ConstexprValues{{"B", 64}, {"split_k", 2}, {"stream_k", 132}}}) {
     const RequestBytes bytes = bytes_of("cuda:sm_90a", values);
     const auto back = decode_request(bytes.canonical, bytes.debug);
     ASSERT_TRUE(back.ok()) << back.error().message;
@@ -141,7 +149,7 @@ TEST(Config, TheVerifierKnowsTargetsAndNames) {
             "kernel `k`: error: the defaults for `cuad`: there are no targets `cuad`; there are cpu, cuda, amd");
   EXPECT_EQ(error_of("defaults \"cuda\" {C = 1}"),
             "kernel `k`: error: the defaults for `cuda`: `C` is neither a constexpr nor num_warps, num_stages, "
-            "waves_per_eu, chiplets, warp_specialise, split_k or cluster");
+            "waves_per_eu, chiplets, warp_specialise, split_k, cluster or stream_k");
   EXPECT_EQ(
       error_of("defaults \"cuda\" {num_warps = 5}"),
       "kernel `k`: error: the defaults for `cuda`: launch option `num_warps` is 5; it must be 1, 2, 4, 8, 16 or 32");
@@ -162,7 +170,7 @@ TEST(Config, ABuilderGivesTargetDefaults) {
   EXPECT_EQ(*complete_constexprs(*def.ir(), {}, "cuda:sm_86"), (ConstexprValues{{"B", 64}, {"num_warps", 2}}));
   EXPECT_EQ(first_line(make("cuda", {{"C", 1}}).ir()),
             "kernel `k`: defaults for `cuda`: `C` is neither a constexpr nor num_warps, num_stages, waves_per_eu, "
-            "chiplets, warp_specialise, split_k or cluster");
+            "chiplets, warp_specialise, split_k, cluster or stream_k");
   EXPECT_EQ(first_line(make("gpu", {}).ir()),
             "kernel `k`: defaults for `gpu`: there are no targets `gpu`; there are cpu, cuda, amd");
 }

@@ -259,7 +259,7 @@ TEST(Verify, Header) {
   expect_error(
       kSimple, [](Kernel& k) { k.space = {{"C", {1}}, {"num_warps", {4}}}; },
       "kernel `k`: error: the space axis `C` is neither a constexpr nor num_warps, num_stages, waves_per_eu, "
-      "chiplets, warp_specialise, split_k or cluster");
+      "chiplets, warp_specialise, split_k, cluster or stream_k");
   expect_error(
       kSimple, [](Kernel& k) { k.params[1].type.shape = {Expr(4)}; },
       "kernel `k`: error: parameter `x` must be a scalar or a pointer\n"

@@ -110,6 +110,18 @@ def split_configs(configs, m, n, k):
         if tiles < 132 and 64 <= tiles * parts <= 2 * 132 and k // config["BK"] >= 4 * parts:
             if config.get("warp_specialise") != 2:  # blocks that stay have one launch
                 out.append(dict(config, split_k=parts))
+    return out + stream_configs(configs, m, n, k)
+
+
+def stream_configs(configs, m, n, k):
+    """By a worker for each multiprocessor, where tiles leave more than a tenth of these idle in their last turn."""
+    out = []
+    for config in configs:
+        tiles = -(-m // config["BM"]) * -(-n // config["BN"])
+        turns = -(-tiles // 132)
+        alone = config.get("warp_specialise", 0)  # warps for copies are of outermost loops
+        if 16 <= tiles < 2 * 132 and tiles < 0.9 * 132 * turns and k // config["BK"] >= 16 and not alone:
+            out.append(dict(config, stream_k=132, split_k=-(-132 // tiles)))
     return out
 
 
@@ -581,6 +593,7 @@ def table():
     add(product, 16, 8192, 8192, "bf16")
     for layout in ("nt", "nn"):
         add(product, 512, 512, 16384, "bf16", layout)
+    add(product, 1280, 1280, 8192, "bf16")
     add(product, 1000, 1000, 1000, "bf16", "nn")
     add(product, 1001, 777, 333, "bf16", "nn")
     add(fused_product, 4096, 4096, 4096)

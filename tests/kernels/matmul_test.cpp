@@ -8,11 +8,12 @@ namespace kiln::test {
 namespace {
 
 struct Product {
-  int64_t m, n, k, bm, bn, bk, parts = 1;
+  int64_t m, n, k, bm, bn, bk, parts = 1, workers = 0;
   size_t of(int64_t a, int64_t b) const { return static_cast<size_t>(a * b); }
   dsl::ConstexprValues config() const {
     dsl::ConstexprValues out = {{"BM", bm}, {"BN", bn}, {"BK", bk}};
     if (parts > 1) out["split_k"] = parts;
+    if (workers > 0) out["stream_k"] = workers;
     return out;
   }
 };
@@ -83,6 +84,14 @@ TEST(MatmulKernels, InPartsOfTheInnerAxis) {
   });
 }
 
+TEST(MatmulKernels, ByWorkersThatShareIterations) {
+  for_operands([]<class T>() {
+    check_matmul<T>({100, 300, 768, 64, 128, 64, 2, 7}, check_compiled);
+    check_matmul<T>({300, 200, 333, 64, 64, 32, 1, 13}, check_compiled);
+    check_matmul<T>({1, 40, 333, 16, 32, 32, 7, 132}, check_compiled);
+  });
+}
+
 template <class T, class Run>
 void check_batched(int64_t batch, const Product& p, Run run) {
   using Out = kernels::ProductOf<T>;
@@ -108,6 +117,7 @@ TEST(MatmulKernels, BatchedMatmul) {
   });
   check_batched<lang::f32>(12, {128, 128, 64, 64, 128, 64}, check_compiled);
   check_batched<lang::bf16>(3, {40, 72, 500, 64, 64, 64, 3}, check_compiled);
+  check_batched<lang::bf16>(3, {40, 72, 500, 64, 64, 64, 2, 7}, check_compiled);
 }
 
 // Groups of these rows; behind them 3 that belong to none.

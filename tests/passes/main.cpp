@@ -1,7 +1,7 @@
-// kiln-passes [--pass NAME]… [--claims] [--plan N | --gpu-plan N] FILE.kiln: instantiates a kernel with its defaults,
-// runs the passes in the order given (`all`: the pipeline), and prints what came out. `--claims` prints what axis_info
-// says of each int instead; `--plan` prints the stages that the launch option split_k gives it on a CPU, `--gpu-plan`
-// on a GPU.
+// kiln-passes [--pass NAME]… [--claims] [--plan N | --gpu-plan N] [--workers W] FILE.kiln: instantiates a kernel with
+// its defaults, runs the passes in the order given (`all`: the pipeline), and prints what came out. `--claims` prints
+// what axis_info says of each int instead; `--plan` prints the stages that the launch option split_k, with `--workers`
+// stream_k too, gives it on a CPU, `--gpu-plan` on a GPU.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   std::string file;
   bool claims = false;
   std::string plan;
-  int64_t parts = 1;
+  int64_t parts = 1, workers = 0;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--pass") == 0 && i + 1 < argc) {
       passes.emplace_back(argv[++i]);
@@ -73,6 +73,8 @@ int main(int argc, char** argv) {
     } else if (std::string(argv[i]).ends_with("plan") && i + 1 < argc) {
       plan = argv[i];
       parts = std::atoi(argv[++i]);
+    } else if (std::strcmp(argv[i], "--workers") == 0 && i + 1 < argc) {
+      workers = std::atoi(argv[++i]);
     } else {
       file = argv[i];
     }
@@ -96,7 +98,7 @@ int main(int argc, char** argv) {
     }
     if (auto valid = kiln::dsl::verify(*kernel); !valid) return fail("after " + name + ": " + valid.error().message);
   }
-  const kiln::dsl::ConstexprValues config = {{"split_k", parts}};
+  const kiln::dsl::ConstexprValues config = {{"split_k", parts}, {"stream_k", workers}};
   if (plan == "--plan") {
     print_stages(kiln::codegen::make_plan(std::move(*kernel), config));
   } else if (plan == "--gpu-plan") {

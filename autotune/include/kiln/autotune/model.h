@@ -19,7 +19,7 @@ struct Work {
   double loaded = 0, stored = 0;  // bytes that programs ask memory for, as often as they do
   double lines = 0;               // the same, counted in whole lines of 64 bytes: what scattered accesses cost
   double compulsory = 0;          // bytes that must move at least once: the arrays that are touched
-  double programs = 0;            // of a kernel of two launches (split_k) those of the first
+  double programs = 0;            // of a kernel of two launches (split_k) those of the first that work
   double launches = 1;
   double tile_bytes = 0;      // of a program: the largest sum of tiles that live at once, about
   double register_bytes = 0;  // of a program: the largest tile that a GPU holds in registers as a whole

@@ -17,7 +17,9 @@ namespace kiln::dsl {
 // share, for programs of different lengths; 0 is none of these. cluster: such blocks are two
 // and two, which load once for both what neighbours along the first axis of the grid load alike; 1 is none. split_k: a
 // loop that adds up products is cut into so many parts, each of which a program of its own runs; their sums are added
-// up by a second launch. CPUs have split_k alone, the interpreter has none of these.
+// up by a second launch. stream_k: so many workers share the iterations of such loops of all programs evenly, in as
+// many programs as split_k gives, and sums of what each had of a program are added up in the same way; 0 is none. CPUs
+// have these two alone, the interpreter has none of them.
 inline constexpr std::string_view kNumWarps = "num_warps";
 inline constexpr std::string_view kNumStages = "num_stages";
 inline constexpr std::string_view kWavesPerEu = "waves_per_eu";
@@ -25,11 +27,12 @@ inline constexpr std::string_view kChiplets = "chiplets";
 inline constexpr std::string_view kWarpSpecialise = "warp_specialise";
 inline constexpr std::string_view kSplitK = "split_k";
 inline constexpr std::string_view kCluster = "cluster";
+inline constexpr std::string_view kStreamK = "stream_k";
 // In the order of their encoding.
 inline constexpr std::array kLaunchOptions = {kNumWarps,       kNumStages, kWavesPerEu, kChiplets,
-                                              kWarpSpecialise, kSplitK,    kCluster};
+                                              kWarpSpecialise, kSplitK,    kCluster,    kStreamK};
 inline constexpr std::string_view kLaunchOptionNames =
-    "num_warps, num_stages, waves_per_eu, chiplets, warp_specialise, split_k or cluster";
+    "num_warps, num_stages, waves_per_eu, chiplets, warp_specialise, split_k, cluster or stream_k";
 bool is_launch_option(std::string_view name);
 // Error: what is allowed.
 Result<void> check_launch_option(std::string_view name, int64_t value);
