@@ -132,7 +132,8 @@ def chosen_rows(options, done):
     import bench_cases
     for make_row in bench_cases.table():
         row = make_row()
-        if (row.area, row.name, row.type) not in done and any(text in f"{row.area} {row.name} {row.type}" for text in options.filter.split(",")):
+        wanted = any(text in f"{row.area} {row.name} {row.type}" for text in options.filter.split(","))
+        if wanted and (row.area, row.name, row.type) not in done:
             yield row
 
 
@@ -359,8 +360,8 @@ def on_device(options):
     target = options.target or f"cuda:sm_{major}{minor}" + ("a" if major == 9 else "")
     compiler = Compiler(options.artifacts, target)
     clock = Clock(torch)
-    print(f"# {torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {target}; TB/s or TFLOP/s, ratio to the best peer, share of a copy "
-          "of as many bytes")
+    print(f"# {torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {target}; TB/s or TFLOP/s, ratio to the best peer, "
+          "share of a copy of as many bytes")
     big = torch.empty(2, 1 << 30, dtype=torch.int8, device="cuda")
     copy = clock.medians([lambda: big[0].copy_(big[1])], 9)[0]
     del big

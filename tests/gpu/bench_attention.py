@@ -30,7 +30,8 @@ def exact_attention(q, k, v, **named):
 def attention_configs(width, causal):
     mask = dict(D=width, CAUSAL=int(causal))
     if width > 128:  # what shared memory has room for
-        tiles = [(64, 32, 4, 2), (64, 64, 4, 2), (64, 64, 8, 2), (128, 32, 8, 2), (128, 32, 8, 3), (128, 64, 8, 1), (128, 64, 8, 2)]
+        tiles = [(64, 32, 4, 2), (64, 64, 4, 2), (64, 64, 8, 2), (128, 32, 8, 2), (128, 32, 8, 3), (128, 64, 8, 1),
+                 (128, 64, 8, 2)]
         return [dict(mask, BM=bm, BN=bn, num_warps=w, num_stages=s, warp_specialise=mode)
                 for bm, bn, w, s in tiles for mode in (0, 1, 2)]
     configs = [dict(mask, BM=bm, BN=bn) for bm, bn in [(64, 64), (128, 64), (128, 128), (64, 128)]]
@@ -140,7 +141,8 @@ def attention_backward(batch, heads, seq, width, causal, type="bf16"):
 
         delta, dq = poisoned(batch, heads, seq), poisoned(batch, heads, seq, width, type=type)
         dkv = poisoned(2, batch, heads, seq, width, type=type)
-        arrays, last = [q.detach(), k.detach(), v.detach(), dout, lse.float(), delta], [lengths, batch, heads, heads, seq, 1 / math.sqrt(width)]
+        arrays = [q.detach(), k.detach(), v.detach(), dout, lse.float(), delta]
+        last = [lengths, batch, heads, heads, seq, 1 / math.sqrt(width)]
         return Inputs([out.detach(), dout, delta, batch * heads * seq], delta,
                       {"flash2": lambda: torch.autograd.grad(out, (q, k, v), dout, retain_graph=True),
                        "cudnn": lambda: torch.autograd.grad(by_cudnn(), (q, k, v), dout, retain_graph=True)},

@@ -202,7 +202,7 @@ def adamw(n, type="f32"):
         if type == "f32":  # of bf16 it keeps m and v in bf16 too
             leaf = torch.nn.Parameter(p.clone())
             leaf.grad = g.clone()
-            fused["eager, fused"] = torch.optim.AdamW([leaf], rate, (beta1, beta2), eps, decay, fused=True).step
+            fused["eager fused"] = torch.optim.AdamW([leaf], rate, (beta1, beta2), eps, decay, fused=True).step
         many = [t.clone() for t in state]
 
         def formula():

@@ -107,7 +107,8 @@ def batched_product(batch, m, n, k, type="bf16"):
                       lambda: a.double() @ b.double())
 
     # No more stages than there are blocks of the inner axis.
-    deep = [dict(c, num_stages=max(2, min(c["num_stages"], k // c["BK"]))) for c in product_configs(m, n, k, type) if c["BK"] <= k]
+    deep = [dict(c, num_stages=max(2, min(c["num_stages"], k // c["BK"])))
+            for c in product_configs(m, n, k, type) if c["BK"] <= k]
     configs = [dict(c) for c in dict.fromkeys(tuple(c.items()) for c in deep)]
     return Row("gemm", f"{batch} of {m}x{n}x{k} nn", "batched_matmul", type, configs, make, 2.0 * batch * m * n * k,
                "TFLOP/s", BOUNDS[type], moves=DTYPES[type].itemsize * batch * (m * k + k * n + m * n))
@@ -126,7 +127,7 @@ def scaled_product(m, n, k):
             return (a.double() * rows.double().T.repeat_interleave(128, 1)) @ (b.double() * wide).T
 
         return Inputs([a, b, rows, blocks, out, m, n, k], out,
-                      {"cublas, one factor": lambda: torch._scaled_mm(a, b.T, one, one, out_dtype=torch.bfloat16),
+                      {"cublas one factor": lambda: torch._scaled_mm(a, b.T, one, one, out_dtype=torch.bfloat16),
                        "cublas by blocks": lambda: torch._scaled_mm(a, b.T, rows.T, blocks.T, out_dtype=torch.bfloat16)},
                       expected)
 
@@ -159,12 +160,12 @@ def weight_product(m, n, k, weights):
         b, factors = weights_of(n, k, weights)
         wide, small = b.to(torch.bfloat16), factors.to(torch.bfloat16)
         eager = lambda: (a @ b.to(torch.bfloat16).T) * small
-        peers = {"eager": eager, "inductor": triton_peers.compiled(eager), "cublas, bf16 weights": lambda: a @ wide.T}
+        peers = {"eager": eager, "inductor": triton_peers.compiled(eager), "cublas of bf16": lambda: a @ wide.T}
         if weights == "i8":
             peers["int8pack"] = lambda: torch._weight_int8pack_mm(a, b, small)
         return Inputs([a, b, factors, out, m, n, k], out, peers, lambda: (a.double() @ b.double().T) * factors.double())
 
-    return Row("gemm", f"{m}x{n}x{k} nt, weights of {weights}", "matmul_nt_weights", weights,
+    return Row("gemm", f"{m}x{n}x{k} nt weights of {weights}", "matmul_nt_weights", weights,
                split_configs(product_configs(m, n, k, "bf16"), m, n, k), make, 2.0 * m * n * k, "TFLOP/s", BOUNDS["bf16"],
                moves=2 * (m * k + m * n) + n * k if m <= 128 else 0)
 

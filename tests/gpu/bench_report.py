@@ -44,7 +44,8 @@ def line_of(result):
         text += "  " + "; ".join(config_text(stage) for stage in result["stages"])
         if len(result["stages"]) > 1:
             text += "  " + " + ".join(f"{stage['us']:.0f}" for stage in result["stages"]) + " us alone"
-        text += f"  {sum(s['compile_ms'] for s in result['stages']):.0f} ms ({sum(s['assembler_ms'] for s in result['stages']):.0f})"
+        compiling, assembling = (sum(stage[what] for stage in result["stages"]) for what in ("compile_ms", "assembler_ms"))
+        text += f"  {compiling:.0f} ms ({assembling:.0f})"
     elif result["refused"]:
         text += "  " + result["refused"][0]["why"]
     return text
