@@ -62,6 +62,26 @@ const auto& matmul_blocks() {
   return def;
 }
 
+// C[m, n] = scale[n] · Σ A[m, k]·B[n, k] of bf16 and quantised weights, which become bf16 in front of the matrix units.
+template <class W>
+const auto& matmul_nt_weights() {
+  static const auto def =
+      kernel("matmul_nt_weights", {"A", "B", "scale", "C", "M", "N", "K", "BM=128", "BN=128", "BK=64"},
+             [](Ptr<const lang::bf16> A, Ptr<const W> B, Ptr<const f32> scale, Ptr<lang::bf16> C, i32 M, i32 N, i32 K,
+                Const BM, Const BN, Const BK) {
+               grid(cdiv(M, BM) * cdiv(N, BN));
+               const auto [m, n] = kernels::block_origin(M, N, BM, BN);
+               Var acc = zeros(f32_t, {BM, BN});
+               for (Value k : range(0, K, BK).stages(3)) {
+                 const Value weights = cast(tile(B, {N, K}).load({n, k}, {BN, BK}), bf16_t);
+                 acc = dot(tile(A, {M, K}).load({m, k}, {BM, BK}), trans(weights), acc);
+               }
+               const Value factors = expand_dims(tile(scale, {N}).load({n}, {BN}), 0);
+               tile(C, {M, N}).store({m, n}, cast(acc * factors, bf16_t));
+             });
+  return def;
+}
+
 // Of f32 operands, by the matrix units' tf32.
 const auto& matmul_tf32() {
   static const auto def =
@@ -127,15 +147,19 @@ void add_floats(Table& table, const std::string& type) {
   add(table, "bias_gelu<" + type, kernels::bias_gelu<T>);
   add(table, "dropout<" + type, kernels::dropout<T>);
   add(table, "rotary<" + type, kernels::rotary<T>);
+  add(table, "adamw<" + type, kernels::adamw<T>);
   add(table, "softmax<" + type, kernels::softmax<T>);
   add(table, "softmax_long<" + type, kernels::softmax_long<T>);
   add(table, "softmax_narrow<" + type, kernels::softmax_narrow<T>);
   add(table, "log_softmax<" + type, kernels::log_softmax<T>);
   add(table, "cross_entropy<" + type, kernels::cross_entropy<T>);
+  add(table, "cross_entropy_backward<" + type, kernels::cross_entropy_backward<T>);
   add(table, "layer_norm<" + type, kernels::layer_norm<T>);
   add(table, "layer_norm_narrow<" + type, kernels::layer_norm_narrow<T>);
+  add(table, "layer_norm_backward<" + type, kernels::layer_norm_backward<T>);
   add(table, "rms_norm<" + type, kernels::rms_norm<T>);
   add(table, "rms_norm_narrow<" + type, kernels::rms_norm_narrow<T>);
+  add(table, "residual_rms_norm<" + type, kernels::residual_rms_norm<T>);
   add(table, "row_sum<" + type, kernels::row_sum<T>);
   add(table, "column_sum<" + type, kernels::column_sum<T>);
   add(table, "cumsum_rows<" + type, kernels::cumsum_rows<T>);
@@ -146,6 +170,7 @@ void add_floats(Table& table, const std::string& type) {
   add(table, "transpose<" + type, kernels::transpose<T>);
   add(table, "embedding<" + type, kernels::embedding<T>);
   add(table, "matmul<" + type, kernels::matmul<T>);
+  add(table, "batched_matmul<" + type, kernels::batched_matmul<T>);
   add(table, "grouped_matmul<" + type, kernels::grouped_matmul<T>);
   add(table, "matmul_bias_act<" + type, kernels::matmul_bias_act<T>);
   add(table, "matmul_f8<" + type, kernels::matmul_f8<T>);
@@ -172,6 +197,8 @@ Table make_table() {
   add(table, "matmul_nt_blocks<i8", matmul_nt_blocks<lang::i8, lang::i32>);
   add(table, "matmul_nt<f8e4m3", matmul_nt<lang::f8e4m3, lang::bf16>);
   add(table, "matmul_nt_blocks<f8e4m3", matmul_nt_blocks<lang::f8e4m3, lang::bf16>);
+  add(table, "matmul_nt_weights<i8", matmul_nt_weights<lang::i8>);
+  add(table, "matmul_nt_weights<f8e4m3", matmul_nt_weights<lang::f8e4m3>);
   add(table, "matmul_tf32<f32", matmul_tf32);
   add(table, "sum_all<f32", sum_all);
   add(table, "sum_tile<f32", sum_tile);

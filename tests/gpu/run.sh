@@ -4,8 +4,8 @@
 #   run.sh [FILTER]           the differential tests and the kernel library on the device, `kiln run` end to end
 #   run.sh --sanitizer [FILTER]   the kernel library's small shapes under memcheck, racecheck and synccheck
 #   run.sh --math             the elementary functions for all f32 arguments, division beside wgmma (needs PyTorch)
-#   run.sh --bench [ARGUMENTS]    what a launch costs, the quickstart's table, times beside cuBLAS, Triton, Inductor and
-#                             SDPA; arguments go to bench.py
+#   run.sh --bench [ARGUMENTS]    what a launch costs, how long a caller waits for a kernel, the quickstart's table, times
+#                             beside cuBLAS, Triton, Inductor and SDPA; arguments go to bench.py
 #   run.sh --all              the tests, --sanitizer, --math and --bench, one after the other
 #
 #   --results DIR   where logs and tables go; default: results here, or gpu-results in the build tree
@@ -73,6 +73,8 @@ bench() {
   if [ ${#dry[@]} = 0 ]; then
     echo "== launches"
     python3 tools.py bench-launch || status=1
+    echo "== what a caller waits for"
+    python3 tools.py bench-gpu-latency --csv "$results/latency.csv" || status=1
     echo "== cold and warm requests"
     python3 tools.py kiln-quickstart --gpu || status=1
   fi

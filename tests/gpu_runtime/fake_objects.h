@@ -20,8 +20,10 @@ using Graph = std::vector<Work>;
 struct Module {
   int device;
   std::string image;
-  // It has the entries that its image says it has, as in PTX: ".entry NAME".
-  bool has(const std::string& entry) const { return image.find(".entry " + entry) != std::string::npos; }
+  // It has the entries that its image says it has, as in PTX: ".entry NAME"; a cubin has all.
+  bool has(const std::string& entry) const {
+    return image.starts_with("\177ELF") || image.find(".entry " + entry) != std::string::npos;
+  }
 };
 
 struct Stream {
