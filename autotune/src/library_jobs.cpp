@@ -30,6 +30,10 @@ void add_floats(std::vector<Entry>& list, std::string_view name, auto trace) {
   add<lang::f32, lang::bf16, lang::f16>(list, name, trace);
 }
 
+void add_small_types(std::vector<Entry>& list, std::string_view name, auto trace) {
+  add<lang::f32, lang::bf16, lang::f16, lang::i8, lang::f8e4m3, lang::f8e5m2>(list, name, trace);
+}
+
 void add_rows(std::vector<Entry>& list) {
   add_floats(list, KILN_LIBRARY(argmax));
   add_floats(list, KILN_LIBRARY(column_sum));
@@ -73,7 +77,7 @@ void add_elements(std::vector<Entry>& list) {
 }
 
 void add_products(std::vector<Entry>& list) {
-  add<lang::f32, lang::bf16, lang::f16, lang::i8, lang::f8e4m3, lang::f8e5m2>(list, KILN_LIBRARY(matmul));
+  add_small_types(list, KILN_LIBRARY(matmul));
   add_floats(list, KILN_LIBRARY(attention));
   add_floats(list, KILN_LIBRARY(attention_backward_keys));
   add_floats(list, KILN_LIBRARY(attention_backward_queries));
@@ -92,8 +96,15 @@ void add_products(std::vector<Entry>& list) {
   add_floats(list, KILN_LIBRARY(matmul_bias_act));
   add_floats(list, KILN_LIBRARY(matmul_bias_act_packed));
   add_floats(list, KILN_LIBRARY(matmul_bias_relu));
+  add_floats(list, KILN_LIBRARY(matmul_bias_residual));
   add_floats(list, KILN_LIBRARY(matmul_f8));  // the type of the result
+  add_small_types(list, KILN_LIBRARY(matmul_nt));
   add_floats(list, KILN_LIBRARY(matmul_packed));
+  add_floats(list, KILN_LIBRARY(matmul_quantise));  // into i8
+  add_small_types(list, KILN_LIBRARY(matmul_strided));
+  add_small_types(list, KILN_LIBRARY(matmul_tn));
+  add_floats(list, KILN_LIBRARY(matmul_w4));
+  add_floats(list, KILN_LIBRARY(matmul_w8));
   add_floats(list, KILN_LIBRARY(mlp_softshrink));
   add_floats(list, KILN_LIBRARY(pack_weights));
 }

@@ -132,8 +132,15 @@ TEST(LibraryKernels, AreTracedWithoutErrorForEveryTypeThatIsListed) {
                            "matmul_bias_act",
                            "matmul_bias_act_packed",
                            "matmul_bias_relu",
+                           "matmul_bias_residual",
                            "matmul_f8",
+                           "matmul_nt",
                            "matmul_packed",
+                           "matmul_quantise",
+                           "matmul_strided",
+                           "matmul_tn",
+                           "matmul_w4",
+                           "matmul_w8",
                            "mlp_softshrink",
                            "pack_weights",
                            "residual_layer_norm",
@@ -155,7 +162,11 @@ TEST(LibraryKernels, AreTracedWithoutErrorForEveryTypeThatIsListed) {
       EXPECT_TRUE(kernel) << name << " " << type << ": " << kernel.error().message;
     }
   }
-  for (const char* type : {"i8", "f8e4m3", "f8e5m2"}) EXPECT_TRUE(library_kernel("matmul", type)) << type;
+  for (const char* type : {"i8", "f8e4m3", "f8e5m2"}) {
+    for (const char* name : {"matmul", "matmul_nt", "matmul_strided", "matmul_tn"}) {
+      EXPECT_TRUE(library_kernel(name, type)) << name << " " << type;
+    }
+  }
   EXPECT_TRUE(library_kernel("cross_entropy_mean", ""));
   EXPECT_TRUE(library_kernel("histogram", ""));
 }

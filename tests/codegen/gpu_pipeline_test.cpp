@@ -69,10 +69,8 @@ void expect_agreement(const dsl::Kernel& kernel, dsl::ConstexprValues config, co
 }
 
 // Extents are multiples of 16 and no multiples of the blocks: tiles are clipped on every side.
-template <class T>
-void multiply(const dsl::ConstexprValues& config, const Match& match, bool with_facts = true) {
-  const auto& def = lang::kernels::matmul<T>();
-  const dsl::Kernel kernel = *def.ir();
+void multiply_by(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, const Match& match,
+                 bool with_facts = true) {
   constexpr int64_t kM = 80, kN = 48, kK = 80;
   const ElementType in = kernel.params[0].type.element, out = kernel.params[2].type.element;
   std::vector<TestArgument> arguments = {random_buffer(in, kM * kK, 1, false),
@@ -82,6 +80,11 @@ void multiply(const dsl::ConstexprValues& config, const Match& match, bool with_
                                          int_scalar(kN),
                                          int_scalar(kK)};
   expect_agreement(kernel, config, with_facts ? aligned(kernel) : dsl::Facts(), arguments, 2, match);
+}
+
+template <class T>
+void multiply(const dsl::ConstexprValues& config, const Match& match, bool with_facts = true) {
+  multiply_by(*lang::kernels::matmul<T>().ir(), config, match, with_facts);
 }
 
 TEST(GpuPipelines, ProductsOfHalves) {
@@ -96,6 +99,43 @@ TEST(GpuPipelines, ProductsOfBrainFloats) {
 
 // The instruction wants both operands with k running fastest: the second is turned round on its way.
 TEST(GpuPipelines, ProductsOfBytes) { multiply<lang::i8>({{"BM", 64}, {"BN", 64}, {"BK", 64}}, kExact); }
+
+// Factors whose lines run along the other axis: those of halves are read as they lie, those of bytes turned round.
+TEST(GpuPipelines, ProductsOfTurnedFactors) {
+  const dsl::ConstexprValues blocks = {{"BM", 64}, {"BN", 64}, {"BK", 32}};
+  for (const dsl::Kernel& kernel :
+       {*lang::kernels::matmul_nt<lang::bf16>().ir(), *lang::kernels::matmul_tn<lang::bf16>().ir()}) {
+    SCOPED_TRACE(kernel.name);
+    multiply_by(kernel, blocks, {2e-2, 1e-1});
+  }
+  multiply_by(*lang::kernels::matmul_tn<lang::f16>().ir(), blocks, {2e-3, 2e-2}, false);
+  multiply_by(*lang::kernels::matmul_nt<lang::i8>().ir(), blocks, kExact);
+  multiply_by(*lang::kernels::matmul_tn<lang::i8>().ir(), blocks, kExact);
+}
+
+// Weights that are widened behind the copies, from bytes and halves of bytes.
+TEST(GpuPipelines, ProductsOfWidenedWeights) {
+  constexpr int64_t kM = 48, kN = 80, kK = 160, kLine = kK / 2 + 16;
+  const auto check = [&](const dsl::Kernel& kernel, TestArgument weights, TestArgument scales, bool in_lines,
+                         const dsl::ConstexprValues& config) {
+    SCOPED_TRACE(kernel.name);
+    const ElementType type = kernel.params[0].type.element;
+    std::vector<TestArgument> arguments = {random_buffer(type, kM * kK, 1, false),
+                                           std::move(weights),
+                                           std::move(scales),
+                                           random_buffer(type, kM * kN, 4, false),
+                                           int_scalar(kM),
+                                           int_scalar(kN),
+                                           int_scalar(kK)};
+    if (in_lines) arguments.push_back(int_scalar(kLine));
+    expect_agreement(kernel, config, aligned(kernel), arguments, 3, {2e-2, 1e-1});
+  };
+  const dsl::ConstexprValues config = {{"BM", 32}, {"BN", 64}, {"BK", 32}};
+  check(*lang::kernels::matmul_w8<lang::bf16>().ir(), random_buffer(ElementType::kI8, kN * kK, 2, false),
+        random_buffer(ElementType::kF32, kN, 3, false), false, config);
+  check(*lang::kernels::matmul_w4<lang::f16>().ir(), random_buffer(ElementType::kU8, kN * kLine, 2, false),
+        random_buffer(ElementType::kF16, kN * 2, 3, false), true, config);
+}
 
 // The same of words, whose factors change places instead (gpu/swap_factors.h), in each order of their lines.
 TEST(GpuPipelines, ProductsOfWordsInAnyOrder) {

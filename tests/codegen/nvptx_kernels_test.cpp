@@ -96,6 +96,9 @@ const KnownSpill kKnownSpills[] = {
     {"layer_norm_backward", {"sm_80"}, false, 80},
     {"matmul", {"sm_90a"}, false, 160},
     {"matmul_i8", {"sm_90a"}, false, 1000},
+    {"matmul_nt", {"sm_90a"}, false, 900},
+    {"matmul_strided", {"sm_90a"}, false, 160},
+    {"matmul_tn", {"sm_90a"}, false, 80},
     // Registers that the division's subroutine keeps: doubles are too slow there for the inline one.
     {"layer_norm_backward", {"sm_86", "sm_89"}, false, 160},
     {"layer_norm_backward", {"sm_86", "sm_89"}, true, 160},
@@ -257,6 +260,20 @@ TEST(SpecialisedOnNvidia, HasRegistersToMoveAndSpillsNone) {
     if (outcome.device.at("threads") == 256) GTEST_SKIP() << "no ptxas on this machine";
     EXPECT_EQ(outcome.device.at("threads"), 256 + 128) << kernel.name;
     EXPECT_EQ(outcome.device.at("registers"), 168) << kernel.name;  // an equal share
+  }
+}
+
+TEST(WideHeadsOnNvidia, SpillNothingOnHopper) {
+  const dsl::Kernel attention = *kernels::attention<lang::bf16>().ir();
+  for (const int64_t width : {96, 256}) {
+    for (const int64_t causal : {0, 1}) {
+      const dsl::ConstexprValues config = {{"D", width}, {"CAUSAL", causal}, {"TOGETHER", 8 * causal}};
+      const Outcome outcome = outcome_of(attention, config, good_facts(attention), "sm_90a");
+      ASSERT_EQ(outcome.error, "");
+      if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
+      EXPECT_EQ(outcome.device.at("spill_bytes"), 0) << width << " " << causal;
+      EXPECT_TRUE(outcome.device.at("warnings").empty()) << outcome.device.at("warnings");
+    }
   }
 }
 

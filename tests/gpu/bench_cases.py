@@ -27,6 +27,7 @@ def table():
             add(product, n, n, n, "bf16", layout)
         add(product, n, n, n, "bf16", "nt", "matmul_nt_blocks")
     add(product, 4096, 4096, 4096, "bf16", "nn", "matmul_blocks")
+    add(product, 4096, 4096, 4096, "bf16", "tn")
     add(product, 4096, 14336, 4096, "bf16")
     for m in (1, 16, 32, 128):
         add(product, m, 8192, 8192, "bf16")

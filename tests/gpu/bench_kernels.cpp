@@ -13,25 +13,8 @@ using namespace dsl::lang;
 
 using Table = std::map<std::string, std::function<Result<dsl::Kernel>()>>;
 
-// C = A·Bᵀ of [M, K] and [N, K]: how PyTorch keeps the weights of a layer.
-template <class T, class Out>
-const auto& matmul_nt() {
-  static const auto def =
-      kernel("matmul_nt", {"A", "B", "C", "M", "N", "K", "BM=128", "BN=128", "BK=64"},
-             [](Ptr<const T> A, Ptr<const T> B, Ptr<Out> C, i32 M, i32 N, i32 K, Const BM, Const BN, Const BK) {
-               grid(cdiv(M, BM) * cdiv(N, BN));
-               const auto [m, n] = kernels::block_origin(M, N, BM, BN);
-               Var acc = zeros(kernels::accumulator_v<T>, {BM, BN});
-               for (Value k : range(0, K, BK).stages(3)) {
-                 acc = dot(tile(A, {M, K}).load({m, k}, {BM, BK}), trans(tile(B, {N, K}).load({n, k}, {BN, BK})), acc);
-               }
-               tile(C, {M, N}).store({m, n}, cast(acc, element_v<Out>));
-             });
-  return def;
-}
-
-// The same products through descriptors, for targets that move blocks with hardware of their own; the strides of all
-// arrays must suit it.
+// C = A·Bᵀ of [M, K] and [N, K] through descriptors, for targets that move blocks with hardware of their own; the
+// strides of all arrays must suit it.
 template <class T, class Out>
 const auto& matmul_nt_blocks() {
   static const auto def =
@@ -174,7 +157,8 @@ void add_floats(Table& table, const std::string& type) {
   add(table, "grouped_matmul<" + type, kernels::grouped_matmul<T>);
   add(table, "matmul_bias_act<" + type, kernels::matmul_bias_act<T>);
   add(table, "matmul_f8<" + type, kernels::matmul_f8<T>);
-  add(table, "matmul_nt<" + type, matmul_nt<T, T>);
+  add(table, "matmul_nt<" + type, kernels::matmul_nt<T>);
+  add(table, "matmul_tn<" + type, kernels::matmul_tn<T>);
   add(table, "matmul_blocks<" + type, matmul_blocks<T>);
   add(table, "matmul_nt_blocks<" + type, matmul_nt_blocks<T, T>);
   add(table, "attention<" + type, kernels::attention<T>);
@@ -193,9 +177,9 @@ Table make_table() {
   add_floats<lang::bf16>(table, "bf16");
   add_floats<lang::f16>(table, "f16");
   add(table, "matmul<i8", kernels::matmul<lang::i8>);
-  add(table, "matmul_nt<i8", matmul_nt<lang::i8, lang::i32>);
+  add(table, "matmul_nt<i8", kernels::matmul_nt<lang::i8>);
   add(table, "matmul_nt_blocks<i8", matmul_nt_blocks<lang::i8, lang::i32>);
-  add(table, "matmul_nt<f8e4m3", matmul_nt<lang::f8e4m3, lang::bf16>);
+  add(table, "matmul_nt<f8e4m3", kernels::matmul_nt<lang::f8e4m3, lang::bf16>);
   add(table, "matmul_nt_blocks<f8e4m3", matmul_nt_blocks<lang::f8e4m3, lang::bf16>);
   add(table, "matmul_nt_weights<i8", matmul_nt_weights<lang::i8>);
   add(table, "matmul_nt_weights<f8e4m3", matmul_nt_weights<lang::f8e4m3>);

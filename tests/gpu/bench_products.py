@@ -76,32 +76,32 @@ def few_rows(m, n, k, size, out_size):
 
 
 def product(m, n, k, type, layout="nt", kernel=None):
-    kernel = kernel or ("matmul_nt" if layout == "nt" else "matmul")
+    kernel = kernel or {"nn": "matmul", "nt": "matmul_nt", "tn": "matmul_tn"}[layout]
     operand = "f32" if type == "tf32" else type
     result = {"i8": "i32", "f8e4m3": "bf16"}.get(type, operand)
 
     def make():
-        a = normal(m, k, type=operand)
+        a = normal(k, m, type=operand) if layout == "tn" else normal(m, k, type=operand)
         b = normal(n, k, type=operand) if layout == "nt" else normal(k, n, type=operand)
         out = poisoned(m, n, type=result)
-        right = b.T if layout == "nt" else b
+        left, right = a.T if layout == "tn" else a, b.T if layout == "nt" else b
         if type == "i8":
-            peers = {"cublas": lambda: torch._int_mm(a, right)}
+            peers = {"cublas": lambda: torch._int_mm(left, right)}
         elif type == "f8e4m3":
             one = torch.ones((), device="cuda")
-            peers = {"cublas": lambda: torch._scaled_mm(a, right, one, one, out_dtype=torch.bfloat16)}
+            peers = {"cublas": lambda: torch._scaled_mm(left, right, one, one, out_dtype=torch.bfloat16)}
         else:
             def cublas():
                 torch.backends.cuda.matmul.allow_tf32 = type == "tf32"
-                return a @ right
+                return left @ right
             peers = {"cublas": cublas}
-        if type in ("bf16", "f16"):
+        if type in ("bf16", "f16") and layout != "tn":
             peers["triton"] = triton_peers.matmul(a, right)
             if layout == "nt" and k % 8 == 0 and n % 8 == 0:  # TMA takes strides of whole 16 bytes
                 peers["triton tma"] = triton_peers.matmul_tma(a, right)
         if m == 1:  # what eager PyTorch calls for a vector
             peers["cublas gemv"] = lambda: torch.mv(right.T, a[0])
-        return Inputs([a, b, out, m, n, k], out, peers, lambda: a.double() @ right.double())
+        return Inputs([a, b, out, m, n, k], out, peers, lambda: left.double() @ right.double())
 
     bound = max(BOUNDS[type], 3e-8 * math.sqrt(k) if type == "f32" else 0)
     sizes = DTYPES[operand].itemsize, DTYPES[result].itemsize

@@ -188,6 +188,22 @@ TEST(AttentionKernel, RealShapes) {
   }
 }
 
+// Heads that are no power of two wide, and those whose blocks of keys and values take most of a GPU's shared memory.
+TEST(AttentionKernel, WideHeads) {
+  for (const bool causal : {false, true}) {
+    check_attention<lang::bf16>({1, 2, 2, 70, 96, causal, {70}}, 64, 32, check_compiled);
+    check_attention<lang::bf16>({2, 4, 2, 70, 256, causal, {70, 37}}, 64, 32, check_compiled);
+  }
+  check_attention<lang::bf16>({2, 2, 1, 90, 96, true, {90, 11}, 40}, 32, 32, check_compiled);
+  check_attention<lang::f16>({1, 2, 1, 40, 256, true, {33}}, 32, 16, check_compiled);
+  if (!full()) return;
+  for (const int64_t width : {96, 256}) {
+    for (const bool causal : {false, true}) {
+      check_attention<lang::bf16>({2, 4, 2, 1024, width, causal, {1024, 691}}, 64, 64, check_compiled);
+    }
+  }
+}
+
 // ---- f8 ----
 
 // v as the kernel takes it, keys the fastest axis.

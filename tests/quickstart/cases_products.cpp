@@ -37,24 +37,46 @@ double dot(const M* a, const M* b, const Product& p, size_t row, size_t col) {
   return total;
 }
 
-template <class T>
-Case matmul(Product p) {
+// How a product's factors lie in memory: as they are, or as their transposes.
+struct Order {
+  bool a_turned = false, b_turned = false;
+};
+
+template <class T, class Def>
+Case product_of(const Def& def, Product p, Order order = {}) {
   using In = typename dsl::LaunchType<T>::type;
   using Out = typename dsl::LaunchType<kernels::ProductOf<T>>::type;
   const bool whole = std::is_integral_v<In>, wide = std::is_same_v<In, float>;
   const char* type = whole ? " i8" : wide ? "" : std::is_same_v<In, bf16> ? " bf16" : " f16";
-  return make_case(kernels::matmul<T>(), p.text() + type, p.config(), computes(p.flops()), [=] {
+  return make_case(def, p.text() + type, p.config(), computes(p.flops()), [=] {
     auto a = elements<In>(p.rows() * p.depth(), 1), b = elements<In>(p.depth() * p.cols(), 2);
     auto c = allocate<Out>(p.rows() * p.cols());
     auto check = [=] {
       const double bound = whole ? 0 : wide ? dot_bound(p.depth()) : 1e-2;
       return compare_norm(c.get(), kSamples, bound, [&](size_t sample) {
         const size_t row = place(sample, 1, p.rows()), col = place(sample, 2, p.cols());
-        return Expected{row * p.cols() + col, dot(a.get(), b.get(), p, row, col)};
+        double total = 0;
+        for (size_t i = 0; i < p.depth(); ++i) {
+          total += real(a[order.a_turned ? i * p.rows() + row : row * p.depth() + i]) *
+                   real(b[order.b_turned ? col * p.depth() + i : i * p.cols() + col]);
+        }
+        return Expected{row * p.cols() + col, total};
       });
     };
     return launch(check, a, b, c, p.m, p.n, p.k);
   });
+}
+template <class T>
+Case matmul(Product p) {
+  return product_of<T>(kernels::matmul<T>(), p);
+}
+template <class T>
+Case matmul_nt(Product p) {
+  return product_of<T>(kernels::matmul_nt<T>(), p, {.b_turned = true});
+}
+template <class T>
+Case matmul_tn(Product p) {
+  return product_of<T>(kernels::matmul_tn<T>(), p, {.a_turned = true});
 }
 
 template <class Def>
@@ -178,7 +200,8 @@ std::vector<Case> product_cases(Size size) {
             matmul<f16>(p),           matmul<i8>(p),
             with_gelu({65, 130, 70}), with_relu(p),
             batched_matmul(3, p),     dlrm_interaction(17),
-            mlp_softshrink(50),       with_gelu_packed({65, 130, 70})};
+            mlp_softshrink(50),       with_gelu_packed({65, 130, 70}),
+            matmul_nt<bf16>(p),       matmul_tn<bf16>(p)};
   }
   if (size == Size::kInCache) {
     return {matmul<f32>({47, 47, 47}),     matmul<f32>({128, 128, 128}), matmul<f32>({256, 256, 256}),
@@ -199,6 +222,8 @@ std::vector<Case> product_cases(Size size) {
   for (auto [n, k] : {std::pair<int32_t, int32_t>{768, 768}, {3072, 768}, {768, 3072}, {4096, 4096}}) {
     out.push_back(with_gelu_packed({128, n, k}));
   }
+  out.push_back(matmul_nt<bf16>(square));
+  out.push_back(matmul_tn<bf16>(square));
   out.push_back(matmul<bf16>({128, 4096, 4096}));
   out.push_back(matmul<f32>({1, 4096, 4096}));
   out.push_back(batched_matmul(96, {512, 512, 64}));

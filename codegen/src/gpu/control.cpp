@@ -3,6 +3,7 @@
 #include <set>
 
 #include "gpu/dot_layouts.h"
+#include "gpu/group_dot.h"
 #include "gpu/late_sums.h"
 #include "gpu/rotated_loop.h"
 #include "gpu/shared_access.h"
@@ -70,6 +71,18 @@ std::vector<size_t> running_on(Context& c, const Op& loop) {
   return out;
 }
 
+// Less those that read registers of A which the next iteration writes.
+std::vector<size_t> running_beside_writes(Context& c, const Op& loop, const std::vector<size_t>& run_on) {
+  std::vector<size_t> out;
+  for (size_t i : run_on) {
+    const Op& dot = *c.definition[loop.regions[0].ops.back().operands[i]];
+    const ValueId a = operand_source(c, dot, 0);
+    const bool is_written = c.region_of(a) == &loop.regions[0] && !c.placement.staged.contains(c.definition[a]);
+    if (!is_written || !takes_a_from_registers(c, dot)) out.push_back(i);
+  }
+  return out;
+}
+
 void finish_late_sums(Context& c, const Op& loop, const std::vector<LateSum>& late_sums) {
   for (const LateSum& late : late_sums) {
     const ValueId id = loop.results[late.carried];
@@ -82,7 +95,7 @@ void finish_late_sums(Context& c, const Op& loop, const std::vector<LateSum>& la
 StageOrder stage_order(Context& c, const Op& loop, const Pipeline& pipeline) {
   const std::vector<size_t> run_on = running_on(c, loop);
   if (const auto rotation = plan_rotation(c, loop, pipeline, run_on)) return order_of(c, *rotation);
-  return {.runs_on = !run_on.empty()};
+  return {.runs_on = !running_beside_writes(c, loop, run_on).empty()};
 }
 
 Variable make_variable(Context& c, const dsl::Type& type, const Layout& layout) {
@@ -160,7 +173,7 @@ Result<void> lower_for(Context& c, const Op& op) {
   const dsl::Region& region = op.regions[0];
   const auto arguments = llvm::ArrayRef(region.args).drop_front();
   const std::vector<ValueId>& yielded = region.ops.back().operands;
-  const std::vector<size_t> run_on = running_on(c, op);
+  std::vector<size_t> run_on = running_on(c, op);
   const std::vector<LateSum> late_sums = plan_late_sums(c, op);
   for (const LateSum& late : late_sums) c.let_run_on(late.sum);
   const auto pipeline = c.placement.pipelines.find(&op);
@@ -172,6 +185,7 @@ Result<void> lower_for(Context& c, const Op& op) {
       return done;
     }
   }
+  run_on = running_beside_writes(c, op, run_on);
   const std::vector<Variable> carried = make_variables(c, op.results);
   if (auto done = assign(c, llvm::ArrayRef(op.operands).drop_front(3), carried); !done) return done;
   const LoopRange range = range_of(c, op);

@@ -67,7 +67,7 @@ class Planner {
     if (out.stages < 2) return;
     std::set<const Op*> slice;
     std::set<size_t> ahead;
-    int64_t bytes = 0, turned = 0;
+    int64_t bytes = 0, copied = 0;
     for (const Op& op : loop.regions[0].ops) {
       if (!is_load(&op)) continue;
       auto staged = stage(op);
@@ -80,14 +80,14 @@ class Planner {
       slice = std::move(its_slice);
       ahead = std::move(its_ahead);
       bytes += staged->panels.bytes;
-      turned += turned_bytes(op.results[0], staged->panels);
+      copied += copied_bytes(op.results[0], staged->panels);
       out.loads.push_back(std::move(*staged));
     }
     if (out.loads.empty()) return;
     if (block_.persistent && out.is_all_bulk() && ahead.empty()) out.factors = factors_before(loop);
     for (const StagedLoad& factor : out.factors) turned += factor.panels.bytes;
     const int64_t kept_free = block_.persistent ? kKeptFreeForStores : kKeptFree;
-    const int64_t fitting = (target_.lane_facts().shared_bytes - kept_free - turned) / bytes;
+    const int64_t fitting = (target_.lane_facts().shared_bytes - kept_free - copied) / bytes;
     const int in_registers = out.is_through_registers() ? 1 : 0;
     out.stages = static_cast<int>(std::min<int64_t>(out.stages - in_registers, fitting));
     if (out.stages < 2 - in_registers) return;
@@ -142,7 +142,7 @@ class Planner {
     return std::ranges::all_of(op->operands, add);
   }
 
-  // Whether a dot by matrix instructions has the value as a factor.
+  // Whether a dot by matrix instructions has the value as a factor, or what is made of it.
   bool feeds_dot(ValueId id) const {
     return std::ranges::any_of(users_[id], [&](const Op* user) {
       if (user->code == OpCode::kDot) {
@@ -150,22 +150,75 @@ class Planner {
         const DotLayouts layouts = dot_layouts(kernel_, *user, target_, block_);
         return layouts.fragments || layouts.group;
       }
-      const bool passes = user->code == OpCode::kPermute || user->code == OpCode::kCast || user->code == OpCode::kMul ||
-                          user->code == OpCode::kBitcast;
-      return passes && feeds_dot(user->results[0]);
+      return passes_on(*user, id) && feeds_dot(user->results[0]);
     });
   }
 
-  // What copies take whose lines run the other way, for products of several warps that want k to run fastest.
-  int64_t turned_bytes(ValueId id, const SharedPanels& panels, bool transposed = false) const {
+  // Whether the op's result is another view of the tile, or made of it element by element, with numbers or with what is
+  // spread over the tile.
+  bool passes_on(const Op& op, ValueId tile) const {
+    switch (op.code) {
+      case OpCode::kPermute:
+      case OpCode::kCast:
+      case OpCode::kMul:
+      case OpCode::kBitcast:
+      case OpCode::kReshape:
+      case OpCode::kJoin:
+      case OpCode::kExpandDims:
+      case OpCode::kBroadcast:
+        return true;
+      default:
+        return dsl::info(op.code).has(dsl::kElementwise) && op.regions.empty() &&
+               std::ranges::all_of(op.operands, [&](ValueId id) { return id == tile || is_spread(id); });
+    }
+  }
+
+  // A number, or fewer elements than those of the tile, repeated.
+  bool is_spread(ValueId id) const {
+    if (kernel_.type(id).rank() == 0) return true;
+    const Op* op = definition_[id];
+    if (!op) return false;
+    switch (op->code) {
+      case OpCode::kConstant:
+      case OpCode::kArange:
+      case OpCode::kSplat:
+      case OpCode::kBroadcast:
+        return true;
+      default:
+        return dsl::info(op->code).has(dsl::kElementwise) && op->regions.empty() &&
+               std::ranges::all_of(op->operands, [&](ValueId operand) { return is_spread(operand); });
+    }
+  }
+
+  static int64_t bytes_of(const dsl::Type& type) {
+    int64_t out = dsl::info(type.element).bytes;
+    for (int64_t extent : padded_shape(type)) out *= extent;
+    return out;
+  }
+
+  // What copies take whose lines run the other way, for products of several warps that want k to run fastest, and
+  // factors that are computed from the tile.
+  int64_t copied_bytes(ValueId id, const SharedPanels& panels, bool transposed = false, bool computed = false) const {
     int64_t out = 0;
     for (const Op* user : users_[id]) {
-      if (user->code == OpCode::kPermute) out = std::max(out, turned_bytes(user->results[0], panels, !transposed));
+      if (user->code == OpCode::kPermute) {
+        out = std::max(out, copied_bytes(user->results[0], panels, !transposed, computed));
+      } else if (user->code != OpCode::kDot && passes_on(*user, id)) {
+        out = std::max(out, copied_bytes(user->results[0], panels, transposed, true));
+      }
       if (user->code != OpCode::kDot) continue;
+      const bool is_first = user->operands[0] == id;
+      if (!is_first && user->operands[1] != id) continue;
       const DotLayouts layouts = dot_layouts(kernel_, *user, target_, block_);
-      if (!layouts.group || layouts.group->instruction.any_axis_fastest) continue;
-      if (user->operands[0] == id && layouts.group->instruction.element_bits == 32) continue;  // read by the threads
-      const int k_axis = (user->operands[0] == id) != transposed ? 1 : 0;
+      if (!layouts.group) continue;
+      if (computed) {
+        const bool in_registers = is_first && definition_[id]->code != OpCode::kPermute;
+        if (!in_registers) out = std::max(out, bytes_of(kernel_.type(id)));
+        continue;
+      }
+      if (layouts.group->instruction.any_axis_fastest) continue;
+      if (is_first && layouts.group->instruction.element_bits == 32) continue;  // read by the threads
+      const int k_axis = is_first != transposed ? 1 : 0;
       if (panels.fast != k_axis) out = 2 * panels.bytes;
     }
     return out;

@@ -37,7 +37,9 @@ class Placer {
         strides_(strides_of(kernel)),
         scanned_(scanned_loads(kernel)),
         definition_(kernel.values.size()),
+        users_(kernel.values.size()),
         free_(kernel.values.size()) {
+    note_users(kernel.body);
     out_.home.resize(kernel.values.size());
     out_.pipelines = plan_pipelines(kernel, target, block, info, strides_);
     for (const auto& [loop, pipeline] : out_.pipelines) {
@@ -57,6 +59,13 @@ class Placer {
  private:
   const dsl::Type& type(ValueId id) const { return kernel_.type(id); }
   std::vector<int64_t> shape(ValueId id) const { return padded_shape(type(id)); }
+
+  void note_users(const dsl::Region& region) {
+    for (const Op& op : region.ops) {
+      for (ValueId id : op.operands) users_[id].push_back(&op);
+      for (const dsl::Region& inner : op.regions) note_users(inner);
+    }
+  }
 
   static bool accesses_by_pointers(OpCode code) {
     return code == OpCode::kLoad || code == OpCode::kStore || code == OpCode::kAtomicRmw || code == OpCode::kAtomicCas;
@@ -242,8 +251,43 @@ class Placer {
     const bool elementwise = dsl::info(op.code).has(dsl::kElementwise);
     free_[id] = !out_.home[id] && is_free(op) && (is_view(op) || (elementwise && is_cheap(op, kernel_)));
     if (is_view(op) || free_[id]) return;
-    const auto layout = elementwise ? common_layout(op.operands) : std::nullopt;
+    auto layout = elementwise ? common_layout(op.operands) : std::nullopt;
+    if (!layout && elementwise) layout = wanted_by_dot(id);
     set_home(id, layout ? *layout : default_layout(shape(id)));
+  }
+
+  // The layout in which a product by matrix instructions wants a factor that is computed from the value: from shared
+  // memory (pipeline.h) it comes in whatever layout is asked for.
+  std::optional<Layout> wanted_by_dot(ValueId id) const {
+    for (const Op* user : users_[id]) {
+      if (user->code == OpCode::kDot) {
+        if (auto layout = wanted_factor(*user, id)) return layout;
+        continue;
+      }
+      const bool elementwise = dsl::info(user->code).has(dsl::kElementwise);
+      if (user->results.size() != 1 || (!elementwise && !is_view(*user))) continue;
+      const ValueId result = user->results[0];
+      if (elementwise && shape(result) != shape(id)) continue;
+      const auto wanted = wanted_by_dot(result);
+      if (!wanted) continue;
+      if (elementwise) return wanted;
+      if (user->code == OpCode::kPermute && type(id).rank() == 2) return transpose(*wanted, {1, 0});
+      if (user->code == OpCode::kReshape) return reshape(*wanted, shape(id));
+      if (user->code == OpCode::kJoin) {
+        return without_copies_in_registers(slice(*wanted, wanted->rank() - 1)).layout;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // A second factor of several warps' products comes from shared memory.
+  std::optional<Layout> wanted_factor(const Op& dot, ValueId id) const {
+    const bool is_first = dot.operands[0] == id;
+    if (!is_first && dot.operands[1] != id) return std::nullopt;
+    const DotLayouts layouts = dot_layouts(kernel_, dot, target_, block_);
+    if (layouts.group && is_first) return layouts.group->a;
+    if (!layouts.fragments) return std::nullopt;
+    return without_copies_in_registers(is_first ? layouts.fragments->a : layouts.fragments->b).layout;
   }
 
   void visit_store(const Op& op) {
@@ -406,6 +450,7 @@ class Placer {
   std::vector<Strides> strides_;
   std::map<const Op*, int> scanned_;  // loads, by axis
   std::vector<const Op*> definition_;
+  std::vector<std::vector<const Op*>> users_;
   std::vector<bool> free_;  // by value
   std::map<std::pair<std::vector<int64_t>, std::vector<int>>, int64_t> vectors_;
   Placement out_;

@@ -16,6 +16,8 @@
 #include "kiln/dsl/kernels/embedding.h"
 #include "kiln/dsl/kernels/matmul.h"
 #include "kiln/dsl/kernels/matmul_f8.h"
+#include "kiln/dsl/kernels/matmul_fused.h"
+#include "kiln/dsl/kernels/matmul_orders.h"
 #include "kiln/dsl/kernels/norms.h"
 #include "kiln/dsl/kernels/order.h"
 #include "kiln/dsl/kernels/packed.h"

@@ -15,15 +15,21 @@ struct BlockShape {
   Const m, n, k;
 };
 
-// A block of A·B of [M, K] and [K, N] at row m and column n, as the dot accumulates it.
+// The sum over k of a(k)·b(k), blocks of [m, k] and [k, n], as the dot accumulates it.
+template <class A, class B>
+Value sum_of_products(ElementType type, const i32& K, const BlockShape& block, A a, B b) {
+  Var acc = zeros(type, {block.m, block.n});
+  for (Value k : range(0, K, block.k).stages(3)) acc = dot(a(k), b(k), acc);
+  return acc;
+}
+
+// A block of A·B of [M, K] and [K, N] at row m and column n.
 inline Value product_block(const Value& A, const Value& B, const i32& M, const i32& N, const i32& K, const Value& m,
                            const Value& n, const BlockShape& block) {
-  const ElementType type = A.element() == i8_t ? i32_t : f32_t;
-  Var acc = zeros(type, {block.m, block.n});
-  for (Value k : range(0, K, block.k).stages(3)) {
-    acc = dot(tile(A, {M, K}).load({m, k}, {block.m, block.k}), tile(B, {K, N}).load({k, n}, {block.k, block.n}), acc);
-  }
-  return acc;
+  return sum_of_products(
+      A.element() == i8_t ? i32_t : f32_t, K, block,
+      [&](const Value& k) { return tile(A, {M, K}).load({m, k}, {block.m, block.k}); },
+      [&](const Value& k) { return tile(B, {K, N}).load({k, n}, {block.k, block.n}); });
 }
 
 // The first row and column of this program's block of [M, N]; neighbours share operands.
@@ -62,6 +68,18 @@ ConstexprValues hopper_blocks() {
   return {{"BN", 256}, {"BK", is_byte ? 128 : 64}, {"num_warps", 8}, {"num_stages", 4}};
 }
 
+// The space of a product of T, and its defaults on GPUs.
+template <class T, class Def>
+Def product_hints(Def def) {
+  return std::move(def)
+      .space(product_space())
+      .defaults("amd", gpu_blocks<T>())
+      .defaults("amd:gfx1100", rdna_blocks<T>())
+      .defaults("amd:gfx1200", rdna_blocks<T>())
+      .defaults("cuda", gpu_blocks<T>())
+      .defaults("cuda:sm_90a", hopper_blocks<T>());
+}
+
 template <class T>
 constexpr const char* matmul_name() {
   return std::is_same_v<T, f32> ? "matmul_f32" : std::is_same_v<T, i8> ? "matmul_i8" : "matmul";
@@ -70,48 +88,38 @@ constexpr const char* matmul_name() {
 // C = A·B of [M, K] and [K, N]; of i8 in i32
 template <class T = f32>
 const auto& matmul() {
-  static const auto def = kernel(matmul_name<T>(), {"A", "B", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256"},
-                                 [](Ptr<const T> A, Ptr<const T> B, Ptr<ProductOf<T>> C, i32 M, i32 N, i32 K, Const BM,
-                                    Const BN, Const BK) {
-                                   grid(cdiv(M, BM) * cdiv(N, BN));
-                                   const auto [m, n] = block_origin(M, N, BM, BN);
-                                   const Value product = product_block(A, B, M, N, K, m, n, {BM, BN, BK});
-                                   tile(C, {M, N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
-                                 })
-                              .space(product_space())
-                              .array("A", "M*K")
-                              .array("B", "K*N")
-                              .array("C", "M*N")
-                              .defaults("amd", gpu_blocks<T>())
-                              .defaults("amd:gfx1100", rdna_blocks<T>())
-                              .defaults("amd:gfx1200", rdna_blocks<T>())
-                              .defaults("cuda", gpu_blocks<T>())
-                              .defaults("cuda:sm_90a", hopper_blocks<T>());
+  static const auto def =
+      product_hints<T>(kernel(matmul_name<T>(), {"A", "B", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256"},
+                              [](Ptr<const T> A, Ptr<const T> B, Ptr<ProductOf<T>> C, i32 M, i32 N, i32 K, Const BM,
+                                 Const BN, Const BK) {
+                                grid(cdiv(M, BM) * cdiv(N, BN));
+                                const auto [m, n] = block_origin(M, N, BM, BN);
+                                const Value product = product_block(A, B, M, N, K, m, n, {BM, BN, BK});
+                                tile(C, {M, N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
+                              }))
+          .array("A", "M*K")
+          .array("B", "K*N")
+          .array("C", "M*N");
   return def;
 }
 
 // C[b] = A[b]·B[b] of [batch, M, K] and [batch, K, N], batch ≤ 65535
 template <class T = f32>
 const auto& batched_matmul() {
-  static const auto def = kernel("batched_matmul", {"A", "B", "C", "batch", "M", "N", "K", "BM=64", "BN=128", "BK=256"},
-                                 [](Ptr<const T> A, Ptr<const T> B, Ptr<ProductOf<T>> C, i32 batch, i32 M, i32 N, i32 K,
-                                    Const BM, Const BN, Const BK) {
-                                   grid(cdiv(M, BM) * cdiv(N, BN), batch);
-                                   const auto [m, n] = block_origin(M, N, BM, BN);
-                                   const Value b = cast(program_id(1), i64_t);
-                                   const Value product =
-                                       product_block(A + b * M * K, B + b * K * N, M, N, K, m, n, {BM, BN, BK});
-                                   tile(C + b * M * N, {M, N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
-                                 })
-                              .space(product_space())
-                              .array("A", "batch*M*K")
-                              .array("B", "batch*K*N")
-                              .array("C", "batch*M*N")
-                              .defaults("amd", gpu_blocks<T>())
-                              .defaults("amd:gfx1100", rdna_blocks<T>())
-                              .defaults("amd:gfx1200", rdna_blocks<T>())
-                              .defaults("cuda", gpu_blocks<T>())
-                              .defaults("cuda:sm_90a", hopper_blocks<T>());
+  static const auto def =
+      product_hints<T>(kernel("batched_matmul", {"A", "B", "C", "batch", "M", "N", "K", "BM=64", "BN=128", "BK=256"},
+                              [](Ptr<const T> A, Ptr<const T> B, Ptr<ProductOf<T>> C, i32 batch, i32 M, i32 N, i32 K,
+                                 Const BM, Const BN, Const BK) {
+                                grid(cdiv(M, BM) * cdiv(N, BN), batch);
+                                const auto [m, n] = block_origin(M, N, BM, BN);
+                                const Value b = cast(program_id(1), i64_t);
+                                const Value product =
+                                    product_block(A + b * M * K, B + b * K * N, M, N, K, m, n, {BM, BN, BK});
+                                tile(C + b * M * N, {M, N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
+                              }))
+          .array("A", "batch*M*K")
+          .array("B", "batch*K*N")
+          .array("C", "batch*M*N");
   return def;
 }
 
@@ -142,53 +150,42 @@ inline GroupedBlock grouped_block(const Value& sizes, const Value& groups, const
 template <class T = f32>
 const auto& grouped_matmul() {
   static const auto def =
-      kernel("grouped_matmul",
-             {"A", "B", "sizes", "C", "M", "N", "K", "groups", "BM=64", "BN=256", "BK=256", "GROUPS=64"},
-             [](Ptr<const T> A, Ptr<const T> B, Ptr<const i32> sizes, Ptr<ProductOf<T>> C, i32 M, i32 N, i32 K,
-                i32 groups, Const BM, Const BN, Const BK, Const GROUPS) {
-               // Each group may have a block that is not full.
-               grid((M + groups * (BM - 1)) / BM * cdiv(N, BN));
-               const auto [group, end, m, n] = grouped_block(sizes, groups, N, {BM, BN, BK}, GROUPS);
-               const Value matrix = B + cast(group, i64_t) * K * N;
-               const Value product = product_block(A, matrix, M, N, K, m, n, {BM, BN, BK});
-               tile(C, {min(end, M), N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
-             })
-          .space(product_space())
+      product_hints<T>(
+          kernel("grouped_matmul",
+                 {"A", "B", "sizes", "C", "M", "N", "K", "groups", "BM=64", "BN=256", "BK=256", "GROUPS=64"},
+                 [](Ptr<const T> A, Ptr<const T> B, Ptr<const i32> sizes, Ptr<ProductOf<T>> C, i32 M, i32 N, i32 K,
+                    i32 groups, Const BM, Const BN, Const BK, Const GROUPS) {
+                   // Each group may have a block that is not full.
+                   grid((M + groups * (BM - 1)) / BM * cdiv(N, BN));
+                   const auto [group, end, m, n] = grouped_block(sizes, groups, N, {BM, BN, BK}, GROUPS);
+                   const Value matrix = B + cast(group, i64_t) * K * N;
+                   const Value product = product_block(A, matrix, M, N, K, m, n, {BM, BN, BK});
+                   tile(C, {min(end, M), N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
+                 }))
           .where("le(groups, GROUPS)")
           .array("A", "M*K")
           .array("B", "groups*K*N")
           .array("sizes", "groups", "div(M, groups)", "div(M, groups) + 1")
-          .array("C", "M*N")
-          .defaults("amd", gpu_blocks<T>())
-          .defaults("amd:gfx1100", rdna_blocks<T>())
-          .defaults("amd:gfx1200", rdna_blocks<T>())
-          .defaults("cuda", gpu_blocks<T>())
-          .defaults("cuda:sm_90a", hopper_blocks<T>());
+          .array("C", "M*N");
   return def;
 }
 
 // C = activation(A·B + bias), bias by column
 template <class T>
 auto matmul_bias(std::string_view name, Value (*activation)(Operand)) {
-  return kernel(name, {"A", "B", "bias", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256"},
-                [activation](Ptr<const T> A, Ptr<const T> B, Ptr<const T> bias, Ptr<T> C, i32 M, i32 N, i32 K, Const BM,
-                             Const BN, Const BK) {
-                  grid(cdiv(M, BM) * cdiv(N, BN));
-                  const auto [m, n] = block_origin(M, N, BM, BN);
-                  const Value product = product_block(A, B, M, N, K, m, n, {BM, BN, BK});
-                  const Value b = load_f32(tile(bias, {N}), {n}, {BN});
-                  tile(C, {M, N}).store({m, n}, cast(activation(product + b), element_v<T>));
-                })
-      .space(product_space())
+  return product_hints<T>(kernel(name, {"A", "B", "bias", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256"},
+                                 [activation](Ptr<const T> A, Ptr<const T> B, Ptr<const T> bias, Ptr<T> C, i32 M, i32 N,
+                                              i32 K, Const BM, Const BN, Const BK) {
+                                   grid(cdiv(M, BM) * cdiv(N, BN));
+                                   const auto [m, n] = block_origin(M, N, BM, BN);
+                                   const Value product = product_block(A, B, M, N, K, m, n, {BM, BN, BK});
+                                   const Value b = load_f32(tile(bias, {N}), {n}, {BN});
+                                   tile(C, {M, N}).store({m, n}, cast(activation(product + b), element_v<T>));
+                                 }))
       .array("A", "M*K")
       .array("B", "K*N")
       .array("bias", "N")
-      .array("C", "M*N")
-      .defaults("amd", gpu_blocks<T>())
-      .defaults("amd:gfx1100", rdna_blocks<T>())
-      .defaults("amd:gfx1200", rdna_blocks<T>())
-      .defaults("cuda", gpu_blocks<T>())
-      .defaults("cuda:sm_90a", hopper_blocks<T>());
+      .array("C", "M*N");
 }
 
 // C = gelu(A·B + bias), gelu by its approximation with tanh
