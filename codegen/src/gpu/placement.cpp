@@ -272,7 +272,8 @@ class Placer {
       if (!wanted) continue;
       if (elementwise) return wanted;
       if (user->code == OpCode::kPermute && type(id).rank() == 2) return transpose(*wanted, {1, 0});
-      if (user->code == OpCode::kReshape) return reshape(*wanted, shape(id));
+      const bool is_as_large = wanted->element_bits() == Layout(shape(id)).element_bits();
+      if (user->code == OpCode::kReshape && is_as_large) return reshape(*wanted, shape(id));
       if (user->code == OpCode::kJoin) {
         return without_copies_in_registers(slice(*wanted, wanted->rank() - 1)).layout;
       }
