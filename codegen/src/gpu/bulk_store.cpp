@@ -67,7 +67,9 @@ class BulkStore {
                                                  SharedBuffer(entry, panels->bytes)};
     for (int64_t i = 0; i < count; ++i) {
       const SharedBuffer& buffer = buffers[static_cast<size_t>(i % 2)];
-      buffer.mark(engine().wait_store_groups(c_.b, 1, true, chosen_), SharedBuffer::Access::kRead, read_phase());
+      // The last store from this buffer was the last but one, but where the program before ended with it.
+      const int pending = i == 0 && count % 2 == 1 ? 0 : 1;
+      buffer.mark(engine().wait_store_groups(c_.b, pending, true, chosen_), SharedBuffer::Access::kRead, read_phase());
       wait_for_group();
       Registers some(static_cast<size_t>(panel.layout.size(Dim::kRegister)));
       for (size_t reg = 0; reg < registers_.size(); ++reg) {

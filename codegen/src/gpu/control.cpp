@@ -71,14 +71,24 @@ std::vector<size_t> running_on(Context& c, const Op& loop) {
   return out;
 }
 
-// Less those that read registers of A which the next iteration writes.
+// Whether a value is computed from a product of the loop's body.
+bool is_from_product(Context& c, const dsl::Region& body, ValueId id) {
+  const Op* op = c.definition[id];
+  if (!op || c.region_of(id) != &body) return false;
+  if (op->code == OpCode::kDot || op->code == OpCode::kDotScaled || !op->regions.empty()) return true;
+  return std::ranges::any_of(op->operands, [&](ValueId operand) { return is_from_product(c, body, operand); });
+}
+
+// Less those that read registers of A which the next iteration writes, unless it waits for a product before: products
+// end in the order in which they were begun.
 std::vector<size_t> running_beside_writes(Context& c, const Op& loop, const std::vector<size_t>& run_on) {
   std::vector<size_t> out;
   for (size_t i : run_on) {
     const Op& dot = *c.definition[loop.regions[0].ops.back().operands[i]];
     const ValueId a = operand_source(c, dot, 0);
     const bool is_written = c.region_of(a) == &loop.regions[0] && !c.placement.staged.contains(c.definition[a]);
-    if (!is_written || !takes_a_from_registers(c, dot)) out.push_back(i);
+    const bool waits = is_from_product(c, loop.regions[0], a);
+    if (!is_written || waits || !takes_a_from_registers(c, dot)) out.push_back(i);
   }
   return out;
 }
