@@ -56,7 +56,7 @@ class BulkStore {
     const Layout cut = first(layout_, static_cast<int>(axis), width);
     const bool is_of_threads = cut.free_mask(Dim::kLane) != layout_.free_mask(Dim::kLane) ||
                                cut.free_mask(Dim::kWarp) != layout_.free_mask(Dim::kWarp);
-    const int64_t count = layout_.shape()[axis] / width;
+    const int64_t count = dsl::concrete_shape(type_)[axis] / width;
     if (!panels || is_of_threads || count < 2) return false;
     const Deduplicated panel = without_copies_in_registers(cut);
     llvm::IRBuilder<> entry(c_.prologue_end);
@@ -64,7 +64,9 @@ class BulkStore {
                                                  SharedBuffer(entry, panels->bytes)};
     for (int64_t i = 0; i < count; ++i) {
       const SharedBuffer& buffer = buffers[static_cast<size_t>(i % 2)];
-      buffer.mark(engine().wait_store_groups(c_.b, 1, true, chosen_), SharedBuffer::Access::kRead, kReadPhase);
+      // Of an odd number the last program's last one lies where this one's first is to lie.
+      const int under_way = i == 0 && count % 2 == 1 ? 0 : 1;
+      buffer.mark(engine().wait_store_groups(c_.b, under_way, true, chosen_), SharedBuffer::Access::kRead, kReadPhase);
       Registers some(static_cast<size_t>(panel.layout.size(Dim::kRegister)));
       for (size_t reg = 0; reg < registers_.size(); ++reg) {
         if (c_.register_coordinate(layout_, reg, static_cast<int>(axis)) / width != i) continue;
