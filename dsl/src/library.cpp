@@ -162,12 +162,12 @@ Value silu(Operand x) {
   return in_f32(x, [](Value v) { return v * sigmoid(v); });
 }
 
-Value gelu_tanh(Operand x) {
-  return in_f32(x, [](Value v) {
+Value gelu_tanh(Operand x, Accuracy accuracy) {
+  return in_f32(x, [accuracy](Value v) {
     // 0.5·v·(1 + tanh(u)) is v / (1 + e^-2u): one exponential, and relative accuracy in the negative tail.
     constexpr double kTwoSqrt2OverPi = 2 * 0.79788456080286535588;
     const Value minus_2u = v * ((v * v) * (-kTwoSqrt2OverPi * 0.044715) + (-kTwoSqrt2OverPi));
-    return div(v, 1 + exp(minus_2u), fast);
+    return div(v, 1 + exp(minus_2u, accuracy), fast);
   });
 }
 

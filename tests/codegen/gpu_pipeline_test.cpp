@@ -137,8 +137,19 @@ TEST(GpuPipelines, ProductsOfWidenedWeights) {
         random_buffer(ElementType::kF16, kN * 2, 3, false), true, config);
 }
 
+// Tiles in panels of lines of 64, 128 and 32 bytes, of which there are three or five; a product's last step that is
+// partly padding; rows that are padding; columns that two groups of warps share.
+TEST(GpuPipelines, ProductsOfTilesThatAreNoPowersOfTwo) {
+  multiply<lang::bf16>({{"BM", 64}, {"BN", 96}, {"BK", 96}}, {2e-2, 1e-1});
+  multiply<lang::f16>({{"BM", 64}, {"BN", 192}, {"BK", 48}}, {2e-3, 2e-2});
+  multiply<lang::f16>({{"BM", 128}, {"BN", 80}, {"BK", 32}}, {2e-3, 2e-2});
+  multiply<lang::f16>({{"BM", 96}, {"BN", 32}, {"BK", 24}}, {2e-3, 2e-2});
+  multiply<lang::f16>({{"BM", 64}, {"BN", 40}, {"BK", 96}}, {2e-3, 2e-2}, false);
+  multiply<lang::i8>({{"BM", 64}, {"BN", 96}, {"BK", 96}}, kExact);
+}
+
 // The same of words, whose factors change places instead (gpu/swap_factors.h), in each order of their lines.
-TEST(GpuPipelines, ProductsOfWordsInAnyOrder) {
+void multiply_words(const dsl::ConstexprValues& config) {
   constexpr int64_t kM = 80, kN = 112, kK = 80;
   for (const bool a_turned : {false, true}) {
     for (const bool b_turned : {false, true}) {
@@ -166,10 +177,14 @@ TEST(GpuPipelines, ProductsOfWordsInAnyOrder) {
                                                    int_scalar(kM),
                                                    int_scalar(kN),
                                                    int_scalar(kK)};
-      expect_agreement(*def.ir(), {}, facts_of(*def.ir(), arguments), arguments, 2, {2e-3, 2e-2});
+      expect_agreement(*def.ir(), config, facts_of(*def.ir(), arguments), arguments, 2, {2e-3, 2e-2});
     }
   }
 }
+
+TEST(GpuPipelines, ProductsOfWordsInAnyOrder) { multiply_words({}); }
+
+TEST(GpuPipelines, ProductsOfWordsInAnyOrderAndTilesThatAreNoPowersOfTwo) { multiply_words({{"BN", 96}, {"BK", 48}}); }
 
 // Arrays in lines that are longer than they are wide: an engine's boxes are clipped inside 16 bytes of each line.
 TEST(GpuPipelines, LinesThatEndInside16Bytes) {
@@ -205,16 +220,17 @@ TEST(GpuPipelines, LinesThatEndInside16Bytes) {
   expect_agreement(*def.ir(), {}, facts, arguments, 2, {1e-4, 1e-3});
 }
 
-// Three whole blocks of keys, the products of one with values behind the next one's with keys, and a part of one.
-TEST(GpuPipelines, Attention) {
-  const auto& def = lang::kernels::attention<lang::bf16>();
-  const dsl::Kernel kernel = *def.ir();
-  constexpr int64_t kBatch = 1, kHeads = 1, kSeq = 112, kD = 64, kElements = kBatch * kHeads * kSeq * kD;
+// Whole blocks of keys, the products of one with values behind the next one's with keys, and a part of one.
+void attend(int64_t width, int64_t keys) {
+  SCOPED_TRACE("heads of " + std::to_string(width) + ", blocks of " + std::to_string(keys) + " keys");
+  const dsl::Kernel kernel = *lang::kernels::attention<lang::bf16>().ir();
+  constexpr int64_t kBatch = 1, kHeads = 1, kSeq = 112;
+  const auto elements = static_cast<size_t>(kBatch * kHeads * kSeq * width);
   for (int64_t causal : {0, 1}) {
-    std::vector<TestArgument> arguments = {random_buffer(ElementType::kBF16, kElements, 1, false),
-                                           random_buffer(ElementType::kBF16, kElements, 2, false),
-                                           random_buffer(ElementType::kBF16, kElements, 3, false),
-                                           random_buffer(ElementType::kBF16, kElements, 4, false),
+    std::vector<TestArgument> arguments = {random_buffer(ElementType::kBF16, elements, 1, false),
+                                           random_buffer(ElementType::kBF16, elements, 2, false),
+                                           random_buffer(ElementType::kBF16, elements, 3, false),
+                                           random_buffer(ElementType::kBF16, elements, 4, false),
                                            buffer(std::vector<int32_t>{101}),
                                            int_scalar(kBatch),
                                            int_scalar(kHeads),
@@ -226,35 +242,49 @@ TEST(GpuPipelines, Attention) {
     // By one group of warps, and by two that may drift apart.
     const int64_t groups = causal + 1;
     const dsl::ConstexprValues config = {
-        {"D", kD}, {"CAUSAL", causal}, {"BM", 64 * groups}, {"BN", 32}, {"num_warps", 4 * groups}};
+        {"D", width}, {"CAUSAL", causal}, {"BM", 64 * groups}, {"BN", keys}, {"num_warps", 4 * groups}};
     expect_agreement(kernel, config, facts, arguments, 3, {2e-2, 2e-2});
   }
+}
+
+TEST(GpuPipelines, Attention) { attend(64, 32); }
+
+// Steps and columns of products that would be padding are left out, and so are panels of it.
+TEST(GpuPipelines, AttentionOfHeadsThatAreNoPowersOfTwo) {
+  attend(96, 32);
+  attend(80, 48);
 }
 
 // Blocks that take one program after another: some have no iterations, or none but masked ones, and rings go on where
 // the last program left them, in each of their slots and phases.
 TEST(GpuPipelines, AttentionOfPersistentBlocks) {
   const dsl::Kernel kernel = *lang::kernels::attention_with_lse<lang::bf16>().ir();
-  constexpr int64_t kBatch = 4, kHeads = 2, kKeyHeads = 1, kSeq = 144, kD = 32;
-  std::vector<TestArgument> arguments = {random_buffer(ElementType::kBF16, kBatch * kHeads * kSeq * kD, 1, false),
-                                         random_buffer(ElementType::kBF16, kBatch * kKeyHeads * kSeq * kD, 2, false),
-                                         random_buffer(ElementType::kBF16, kBatch * kKeyHeads * kSeq * kD, 3, false),
-                                         random_buffer(ElementType::kBF16, kBatch * kHeads * kSeq * kD, 4, false),
-                                         random_buffer(ElementType::kF32, kBatch * kHeads * kSeq, 5, false),
-                                         buffer(std::vector<int32_t>{144, 0, 13, 129}),
-                                         int_scalar(kBatch),
-                                         int_scalar(kHeads),
-                                         int_scalar(kKeyHeads),
-                                         int_scalar(kSeq),
-                                         scalar_bits(std::bit_cast<uint32_t>(0.125F))};
+  constexpr int64_t kBatch = 4, kHeads = 2, kKeyHeads = 1, kSeq = 144;
+  const auto arguments_of = [](int64_t width) -> std::vector<TestArgument> {
+    const auto queries = static_cast<size_t>(kBatch * kHeads * kSeq * width);
+    const auto keys = static_cast<size_t>(kBatch * kKeyHeads * kSeq * width);
+    return {random_buffer(ElementType::kBF16, queries, 1, false),
+            random_buffer(ElementType::kBF16, keys, 2, false),
+            random_buffer(ElementType::kBF16, keys, 3, false),
+            random_buffer(ElementType::kBF16, queries, 4, false),
+            random_buffer(ElementType::kF32, kBatch * kHeads * kSeq, 5, false),
+            buffer(std::vector<int32_t>{144, 0, 13, 129}),
+            int_scalar(kBatch),
+            int_scalar(kHeads),
+            int_scalar(kKeyHeads),
+            int_scalar(kSeq),
+            scalar_bits(std::bit_cast<uint32_t>(0.125F))};
+  };
   dsl::Facts facts = aligned(kernel);
   for (size_t i : {6, 7, 8}) facts[i] = ParamFact::kNone;
   const std::vector<Shape> blocks =
       on_cuda() ? std::vector<Shape>{{"", 2, 4, 2}, {"", 3, 4, 2}}
                 : std::vector<Shape>{{"gpu:warps=4,groups=1,copying=2", 2}, {"gpu:warps=8,groups=1,copying=2", 3}};
-  for (const auto& [causal, window] : {std::pair(0, 0), std::pair(1, 0), std::pair(1, 40), std::pair(0, 24)}) {
-    SCOPED_TRACE("causal " + std::to_string(causal) + ", window " + std::to_string(window));
-    const dsl::ConstexprValues config = {{"D", kD},          {"CAUSAL", causal},
+  for (const auto& [causal, window, width] : {std::tuple(0, 0, 32), std::tuple(1, 0, 32), std::tuple(1, 40, 32),
+                                              std::tuple(0, 24, 32), std::tuple(1, 0, 96)}) {
+    SCOPED_TRACE("causal " + std::to_string(causal) + ", window " + std::to_string(window) + ", heads of " +
+                 std::to_string(width));
+    const dsl::ConstexprValues config = {{"D", width},       {"CAUSAL", causal},
                                          {"WINDOW", window}, {"BM", causal == 0 ? 64 : 128},
                                          {"BN", 32},         {"TOGETHER", causal}};
     if (!on_cuda()) {
@@ -262,7 +292,7 @@ TEST(GpuPipelines, AttentionOfPersistentBlocks) {
       ASSERT_TRUE(artifact.ok()) << artifact.error().message;
       EXPECT_TRUE(artifact->metadata.contains("grid_param"));
     }
-    expect_agreement(kernel, config, facts, arguments, 3, {2e-2, 2e-2}, blocks);
+    expect_agreement(kernel, config, facts, arguments_of(width), 3, {2e-2, 2e-2}, blocks);
   }
 }
 
@@ -320,6 +350,22 @@ TEST(GpuPipelines, OnlyBulkCopiesHaveWarpsOfTheirOwn) {
   EXPECT_EQ(threads(aligned(kernel), "gpu:warps=4,groups=1,copying=1"), 5 * 32);
   EXPECT_EQ(threads(aligned(kernel), "gpu:warps=4,groups=1,copying=0"), 4 * 32);
   EXPECT_EQ(threads({}, "gpu:warps=4,groups=1,copying=1"), 4 * 32);
+}
+
+TEST(GpuPipelines, TilesThatAreNoPowersOfTwoAreCopiedInBulk) {
+  if (on_cuda()) GTEST_SKIP() << "the same on the emulator";
+  const auto threads = [&](const dsl::Kernel& kernel, const dsl::ConstexprValues& config) {
+    const auto artifact = compile(kernel, config, aligned(kernel), "gpu:warps=4,groups=1,copying=1");
+    return artifact ? artifact->metadata["threads"].get<int>() : 0;
+  };
+  const dsl::Kernel matmul = *lang::kernels::matmul<lang::f16>().ir();
+  EXPECT_EQ(threads(matmul, {{"BM", 64}, {"BN", 96}, {"BK", 96}, {"num_stages", 2}}), 5 * 32);
+  EXPECT_EQ(threads(matmul, {{"BM", 64}, {"BN", 160}, {"BK", 48}, {"num_stages", 2}}), 5 * 32);
+  // Lines end inside 32 bytes; a step's padding would not be zeros.
+  EXPECT_EQ(threads(matmul, {{"BM", 64}, {"BN", 40}, {"BK", 32}, {"num_stages", 2}}), 4 * 32);
+  EXPECT_EQ(threads(matmul, {{"BM", 64}, {"BN", 64}, {"BK", 24}, {"num_stages", 2}}), 4 * 32);
+  const dsl::Kernel attention = *lang::kernels::attention<lang::bf16>().ir();
+  EXPECT_EQ(threads(attention, {{"D", 96}, {"BM", 64}, {"BN", 32}, {"num_stages", 2}}), 5 * 32);
 }
 
 }  // namespace

@@ -210,6 +210,10 @@ std::vector<Flagship> flagships() {
        *kernels::attention<lang::bf16>().ir(),
        {{"CAUSAL", 1}, {"D", 128}, {"BM", 64}},
        ceilings(208, 208, 208, 200)},
+      {"attention_bf16_causal_96",
+       *kernels::attention<lang::bf16>().ir(),
+       {{"CAUSAL", 1}, {"D", 96}, {"BM", 64}},
+       ceilings(208, 208, 208, 200)},
   };
 }
 
@@ -237,7 +241,7 @@ TEST(SpecialisedOnNvidia, HasRegistersToMoveAndSpillsNone) {
   const dsl::Kernel attention = *kernels::attention<lang::bf16>().ir(), matmul = *kernels::matmul<lang::bf16>().ir();
   const dsl::ConstexprValues wide = {{"D", 128}, {"BM", 128}, {"BN", 128}, {"num_warps", 8}, {"warp_specialise", 1}};
   std::vector<std::pair<dsl::Kernel, dsl::ConstexprValues>> cases = {{matmul, {{"warp_specialise", 1}}}};
-  for (int64_t width : {64, 128}) {
+  for (int64_t width : {64, 96, 128}) {
     for (int64_t causal : {0, 1}) {
       for (int64_t specialised : {1, 2, 3}) {
         dsl::ConstexprValues config = wide;

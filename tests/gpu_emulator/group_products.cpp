@@ -1,5 +1,6 @@
 #include "group_products.h"
 
+#include <bit>
 #include <cstring>
 #include <deque>
 
@@ -51,10 +52,12 @@ class WarpProduct {
   void run() {
     Thread* warp = block_.warp_of(thread_);
     const auto number = static_cast<gpu::Bits>(thread_.number / 32 % kWarps);
-    const Layout sums = gpu::wgmma_accumulator(product_.columns);
+    const auto columns = static_cast<unsigned>(product_.columns);
+    const Layout sums = gpu::wgmma_accumulator(static_cast<int>(std::bit_ceil(columns)));
+    const auto registers = static_cast<gpu::Bits>(columns) / 2;
     if (product_.left_in_registers) gather_left(warp, number);
     for (gpu::Bits lane = 0; lane < 32; ++lane) {
-      for (gpu::Bits reg = 0; reg < static_cast<gpu::Bits>(sums.size(gpu::Dim::kRegister)); ++reg) {
+      for (gpu::Bits reg = 0; reg < registers; ++reg) {
         const auto at = sums.coordinates(sums.at({.reg = reg, .lane = lane, .warp = number}));
         std::byte* place = warp[lane].operands.data() + 8 * reg;
         uint64_t bits = 0;

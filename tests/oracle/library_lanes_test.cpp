@@ -28,7 +28,7 @@ TEST(LibraryLanes, ActivationsOfOrdinaryAndExtremeNumbers) {
       {"sigmoid", lang::sigmoid, reference::sigmoid},
       {"silu", lang::silu, reference::silu},
       {"gelu_erf", lang::gelu_erf, reference::gelu_erf},
-      {"gelu_tanh", lang::gelu_tanh, reference::gelu_tanh},
+      {"gelu_tanh", [](lang::Operand x) { return lang::gelu_tanh(std::move(x)); }, reference::gelu_tanh},
       {"relu", lang::relu, reference::relu},
       {"softplus", lang::softplus, reference::softplus},
   };

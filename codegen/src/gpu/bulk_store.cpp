@@ -59,7 +59,7 @@ class BulkStore {
     const Layout cut = first(layout_, static_cast<int>(axis), width);
     const bool is_of_threads = cut.free_mask(Dim::kLane) != layout_.free_mask(Dim::kLane) ||
                                cut.free_mask(Dim::kWarp) != layout_.free_mask(Dim::kWarp);
-    const int64_t count = layout_.shape()[axis] / width;
+    const int64_t count = dsl::concrete_shape(type_)[axis] / width;
     if (!panels || is_of_threads || (count < 2 && !is_by_groups_)) return false;
     const Deduplicated panel = without_copies_in_registers(cut);
     llvm::IRBuilder<> entry(c_.prologue_end);

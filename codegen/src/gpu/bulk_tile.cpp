@@ -15,6 +15,7 @@ using dsl::OpCode;
 
 constexpr int64_t kMostOfBox = 256;  // elements along one dimension
 constexpr int64_t kLine = 128;       // bytes of a swizzled line, at most
+constexpr int64_t kLeastLine = 32;   // … at least
 constexpr int64_t kLines = 8;        // of one period of the swizzle
 constexpr int64_t kLeastBytes = 16;  // of a line
 
@@ -52,11 +53,13 @@ class TilePlan {
     return axis ? shape_[static_cast<size_t>(*axis)] : 1;
   }
 
-  // Lines lie one behind another without gaps, so only the outermost axis may be padded.
+  // Lines lie one behind another without gaps, so only the outermost axis may be padded; and the innermost one, which
+  // is as many panels as there are in the tile.
   Result<void> check() const {
     for (size_t i = 0; i < order_.size(); ++i) {
       const bool last = i > 0 && i + 1 == order_.size();
       if (is_power_of_two(extent(i)) || (last && extent(i) <= kMostOfBox)) continue;
+      if (i == 0 && lines() >= kLines && extent(0) * bytes_ % line_bytes() == 0) continue;
       return no("an extent of the tile is no power of two");
     }
     if (extent(0) * bytes_ < kLeastBytes) return no("lines of less than 16 bytes");
@@ -64,15 +67,23 @@ class TilePlan {
   }
 
   int64_t lines() const {
-    return std::accumulate(padded_.begin(), padded_.end(), int64_t{1}, std::multiplies<>()) / extent(0);
+    const int64_t inner = padded_[static_cast<size_t>(order_[0])];
+    return std::accumulate(padded_.begin(), padded_.end(), int64_t{1}, std::multiplies<>()) / inner;
+  }
+
+  // Of a swizzled line: the longest that ends where the innermost axis does.
+  int64_t line_bytes() const {
+    const int64_t axis_bytes = extent(0) * bytes_;
+    int64_t out = kLine;
+    while (out > kLeastLine && axis_bytes % out != 0) out /= 2;
+    return out;
   }
 
   // Lines of at most 128 bytes, swizzled where there is a period of them, else of as many elements as a box may have.
   void lay_out() {
-    const int64_t line_bytes = std::min(extent(0) * bytes_, kLine);
-    const bool is_swizzled = lines() >= kLines && line_bytes >= 2 * kLeastBytes;
-    width_ = is_swizzled ? line_bytes / bytes_ : std::min(extent(0), kMostOfBox);
-    out_.map.swizzle_bytes = is_swizzled ? static_cast<int>(line_bytes) : 0;
+    const bool is_swizzled = lines() >= kLines && extent(0) * bytes_ >= kLeastLine;
+    width_ = is_swizzled ? line_bytes() / bytes_ : std::min(extent(0), kMostOfBox);
+    out_.map.swizzle_bytes = is_swizzled ? static_cast<int>(line_bytes()) : 0;
     std::vector<int> order = order_;
     for (int axis = 0; axis < std::ssize(shape_); ++axis) {
       if (std::ranges::find(order, axis) == order.end()) order.push_back(axis);

@@ -18,8 +18,9 @@ struct BulkTile {
   TensorAccess access;
   TensorMap map;
   // Of the tile padded to powers of two: lines of up to 128 bytes along the innermost dimension, swizzled, in panels.
+  // Panels that are all padding are the last.
   SharedLayout memory;
-  int64_t bytes = 0;  // in shared memory
+  int64_t bytes = 0;  // in shared memory, padding included
   std::vector<TileBox> boxes;
   int64_t box_bytes = 0;  // that one box moves
 };

@@ -88,7 +88,21 @@ void Context::settle(ValueId id) {
   const auto at = std::ranges::find(in_flight_, id);
   const auto later = static_cast<int>(in_flight_.end() - at) - 1;
   Registers registers = take_in_flight(id);
-  define(id, target.group_wait(b, later, registers));
+  define(id, wait_for_products(later, std::move(registers)));
+}
+
+// Padding is no register that a product writes.
+Registers Context::wait_for_products(int groups, Registers sums) {
+  Registers written;
+  for (Value* x : sums) {
+    if (!llvm::isa<llvm::Constant>(x)) written.push_back(x);
+  }
+  const Registers ended = target.group_wait(b, groups, written);
+  auto next = ended.begin();
+  for (Value*& x : sums) {
+    if (!llvm::isa<llvm::Constant>(x)) x = *next++;
+  }
+  return sums;
 }
 
 void Context::settle_all() {
@@ -204,6 +218,24 @@ Value* Context::in_tile(const Layout& layout, size_t reg, const std::vector<int6
     Value* inside = b.CreateICmpULT(coordinate(layout, reg, static_cast<int>(axis)),
                                     b.getInt32(static_cast<uint32_t>(extents[axis])));
     out = out ? b.CreateAnd(out, inside) : inside;
+  }
+  return out;
+}
+
+std::vector<bool> Context::padding(const Layout& layout, const dsl::Type& type) const {
+  constexpr int64_t kTogether = 16;  // rows or columns: every instruction can end with so many
+  const std::vector<int64_t> extents = dsl::concrete_shape(type);
+  std::vector<bool> out(static_cast<size_t>(layout.size(Dim::kRegister)));
+  if (extents == layout.shape()) return out;
+  Bits by_thread = 0;
+  for (Dim dim : {Dim::kLane, Dim::kWarp}) {
+    for (Bits basis : layout.bases(dim)) by_thread |= basis;
+  }
+  for (size_t reg = 0; reg < out.size(); ++reg) {
+    const std::vector<int64_t> least = layout.coordinates(layout.at({.reg = reg}) & ~by_thread);
+    for (size_t axis = 0; axis < extents.size(); ++axis) {
+      if (least[axis] / kTogether * kTogether >= extents[axis]) out[reg] = true;
+    }
   }
   return out;
 }

@@ -129,6 +129,8 @@ class Context : public ElementContext {
   // As they are in the value's home; nobody but another product, or the next iteration, may have them.
   Registers take_in_flight(ValueId id);
   void settle_all();
+  // What sums are once so many groups of products at most are under way.
+  Registers wait_for_products(int groups, Registers sums);
   // What a loop says of sums that only its next iteration wants.
   void let_run_on(ValueId id) { may_run_on_.insert(id); }
   bool may_leave_in_flight(ValueId id) const { return may_run_on_.contains(id); }
@@ -151,6 +153,9 @@ class Context : public ElementContext {
   // Whether the register's element lies in the tile, which its layout pads to powers of two: null for always.
   Value* in_tile(const Layout& layout, size_t reg, const dsl::Type& type);
   Value* in_tile(const Layout& layout, size_t reg, const std::vector<int64_t>& extents);
+  // Of each register whether it is padding in every thread, and no instruction computes it along with the tile's edge:
+  // such registers are zeros.
+  std::vector<bool> padding(const Layout& layout, const dsl::Type& type) const;
   // The row-major number of the register's element in a tile, i32.
   Value* element_number(const Layout& layout, size_t reg, const dsl::Type& type);
   // A layout in which a value is at hand, or cheap.

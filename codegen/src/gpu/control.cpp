@@ -1,5 +1,6 @@
 // for, while and if. All conditions are scalars, the same in all threads, so a block stays together. Carried registers
 // live in allocas that LLVM promotes.
+#include <algorithm>
 #include <set>
 
 #include "gpu/dot_layouts.h"
@@ -114,8 +115,12 @@ Variable make_variable(Context& c, const dsl::Type& type, const Layout& layout) 
   Variable out{layout, element, {}};
   llvm::IRBuilder<> entry(c.prologue_end);
   const unsigned count = per_word(element, registers);
+  const std::vector<bool> padding = c.padding(layout, type);
   for (size_t i = 0; i < registers; i += count) {
-    out.places.push_back(entry.CreateAlloca(count == 1 ? element : entry.getInt32Ty()));
+    const auto first = padding.begin() + static_cast<ptrdiff_t>(i);
+    const bool is_padding = std::all_of(first, first + count, [](bool x) { return x; });
+    llvm::Type* place = count == 1 ? element : entry.getInt32Ty();
+    out.places.push_back(is_padding ? nullptr : entry.CreateAlloca(place));
   }
   return out;
 }
@@ -125,6 +130,10 @@ Registers read(Context& c, const Variable& variable) {
   const unsigned count = per_word(variable.element, static_cast<size_t>(variable.layout.size(Dim::kRegister)));
   Registers out;
   for (llvm::AllocaInst* place : variable.places) {
+    if (!place) {
+      out.insert(out.end(), count, llvm::Constant::getNullValue(variable.element));
+      continue;
+    }
     Value* word = b.CreateLoad(place->getAllocatedType(), place);
     if (count > 1) word = b.CreateBitCast(word, llvm::FixedVectorType::get(variable.element, count));
     for (unsigned i = 0; i < count; ++i) out.push_back(count > 1 ? b.CreateExtractElement(word, i) : word);
@@ -136,6 +145,7 @@ void write(Context& c, const Variable& variable, const Registers& registers) {
   Builder& b = c.b;
   const unsigned count = per_word(variable.element, registers.size());
   for (size_t i = 0; i < variable.places.size(); ++i) {
+    if (!variable.places[i]) continue;
     Value* word = registers[i];
     if (count > 1) {
       word = b.CreateBitCast(vector_from(b, llvm::ArrayRef(registers).slice(i * count, count)), b.getInt32Ty());
@@ -236,7 +246,7 @@ Result<void> lower_for(Context& c, const Op& op) {
   b.CreateCondBr(b.CreateICmpSLT(next, range.end), loop, left);
   if (!run_on.empty()) {
     b.SetInsertPoint(left);
-    for (size_t i : run_on) write(c, carried[i], c.target.group_wait(b, 0, read(c, carried[i])));
+    for (size_t i : run_on) write(c, carried[i], c.wait_for_products(0, read(c, carried[i])));
     if (stages) stages->release_last();
     b.CreateBr(after);
   }

@@ -127,9 +127,10 @@ DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, cons
   return {home, std::move(out), std::nullopt};
 }
 
-// Groups of warps take rows of the result first, so that what a row needs stays in a group.
+// `inner`: the axis without padding. Groups of warps take rows of the result first, so that what a row needs stays in a
+// group.
 std::optional<DotLayouts> by_group(const GroupInstruction& instruction, const std::vector<int64_t>& a,
-                                   const std::vector<int64_t>& sum, int warps) {
+                                   const std::vector<int64_t>& sum, int64_t inner, int warps) {
   constexpr int64_t kLeastColumns = 8;
   if (warps % instruction.warps != 0 || sum[0] < instruction.rows || sum[1] < kLeastColumns || a[1] < instruction.k) {
     return std::nullopt;
@@ -137,22 +138,23 @@ std::optional<DotLayouts> by_group(const GroupInstruction& instruction, const st
   const int64_t count = warps / instruction.warps, m = sum[0] / instruction.rows;
   const int64_t m_groups = std::min(count, m), n_groups = std::min(count / m_groups, sum[1] / kLeastColumns);
   const int64_t idle = count / (m_groups * n_groups);
-  DotGroup out{instruction, {}, 0, 1, 1, 1};
+  DotGroup out{instruction, {}};
   out.columns = static_cast<int>(std::min<int64_t>(instruction.max_columns, sum[1] / n_groups));
   const int64_t n = sum[1] / out.columns;
   out.m = m / m_groups;
   out.n = n / n_groups;
-  out.k = a[1] / instruction.k;
+  out.k = (inner + instruction.k - 1) / instruction.k;
+  out.padded_k = a[1] / instruction.k;
   const Layout sums = from_steps({m, n}, {{Dim::kRegister, 1, log2_of(out.n)},
                                           {Dim::kRegister, 0, log2_of(out.m)},
                                           {Dim::kWarp, 1, log2_of(n_groups)},
                                           {Dim::kWarp, 0, log2_of(m_groups)},
                                           {Dim::kWarp, kNoAxis, log2_of(idle)}});
-  const Layout rows = from_steps({m, out.k}, {{Dim::kRegister, 1, log2_of(out.k)},
-                                              {Dim::kRegister, 0, log2_of(out.m)},
-                                              {Dim::kWarp, kNoAxis, log2_of(n_groups)},
-                                              {Dim::kWarp, 0, log2_of(m_groups)},
-                                              {Dim::kWarp, kNoAxis, log2_of(idle)}});
+  const Layout rows = from_steps({m, out.padded_k}, {{Dim::kRegister, 1, log2_of(out.padded_k)},
+                                                     {Dim::kRegister, 0, log2_of(out.m)},
+                                                     {Dim::kWarp, kNoAxis, log2_of(n_groups)},
+                                                     {Dim::kWarp, 0, log2_of(m_groups)},
+                                                     {Dim::kWarp, kNoAxis, log2_of(idle)}});
   out.a = product(instruction.a, rows);
   const Layout home = product(instruction.accumulator(out.columns), sums);
   return DotLayouts{home, std::nullopt, std::move(out)};
@@ -192,7 +194,8 @@ DotLayouts dot_layouts(const dsl::Kernel& kernel, const dsl::Op& dot, const Targ
       scaled ? DotTypes{a.element, b.element, sum.element, dsl::Precision::kIeee} : types_of(kernel, dot);
   if (!scaled && sum.rank() == 2 && fits_panels(a) && fits_panels(b)) {
     const auto group = target.group_instruction(types.a, types.b, types.sum, types.precision);
-    auto layouts = group ? by_group(*group, padded_shape(a), padded_shape(sum), block.warps) : std::nullopt;
+    const int64_t inner = dsl::concrete_shape(a).back();
+    auto layouts = group ? by_group(*group, padded_shape(a), padded_shape(sum), inner, block.warps) : std::nullopt;
     if (layouts) return *layouts;
   }
   const Neighbours neighbours = scaled ? Neighbours() : neighbours_of(kernel, context, dot, target);

@@ -26,7 +26,8 @@ struct DotGroup {
   GroupInstruction instruction;
   Layout a;
   int columns = 0;  // of a fragment
-  int64_t m = 1, n = 1, k = 1;
+  int64_t m = 1, n = 1;
+  int64_t k = 1, padded_k = 1;  // steps, and those that A's layout has
 };
 
 struct DotLayouts {

@@ -114,8 +114,11 @@ Result<Registers> compute_elementwise(Context& c, const Op& op, ValueId id, cons
   }
   int64_t alike = layout.rank() > 0 ? layout.contiguous_per_thread(layout.rank() - 1) : 1;
   while (alike > 1 && equal_neighbours(c, op) % alike != 0) alike /= 2;
-  Registers out(static_cast<size_t>(layout.size(Dim::kRegister)));
+  Registers out(static_cast<size_t>(layout.size(Dim::kRegister)),
+                llvm::Constant::getNullValue(register_type(c.b.getContext(), c.type(id))));
+  const std::vector<bool> padding = c.padding(layout, c.type(id));
   for (const Group& group : groups_of(layout, alike)) {
+    if (padding[group[0]]) continue;
     llvm::SmallVector<Value*, 4> in;
     for (const Registers& operand : operands) in.push_back(operand[group[0]]);
     auto value = emit_one(c, op, in);

@@ -102,7 +102,7 @@ class GroupDot {
       c_.define(result, std::move(*sums));
       c_.put_in_flight(result);
     } else {
-      c_.define(result, c_.target.group_wait(c_.b, 0, *sums));
+      c_.define(result, c_.wait_for_products(0, std::move(*sums)));
       touch_operands();
     }
     return {};
@@ -117,18 +117,30 @@ class GroupDot {
   void multiply_all(const GroupOperand& a, const GroupOperand& rhs, Registers& sums, bool clear) {
     c_.target.group_fence(c_.b);
     const size_t size = sums.size() / static_cast<size_t>(all_.m * all_.n);
+    const std::vector<bool> padding = c_.padding(accumulator_, c_.type(op_.results[0]));
     for (int64_t m = 0; m < all_.m; ++m) {
       // The next rows of A are put together in registers while the first are multiplied.
       if (m > 0 && !a.registers.empty()) c_.target.group_fence(c_.b);
       for (int64_t n = 0; n < all_.n; ++n) {
         const size_t first = static_cast<size_t>(m * all_.n + n) * size;
         const auto fragment = llvm::MutableArrayRef<Value*>(sums).slice(first, size);
+        const size_t there = clear_padding(padding, fragment, first);
+        if (there == 0) continue;
         const auto next = all_.instruction.emit(c_.b, at_fragment(a, 0, first, m), at_fragment(rhs, 1, first, n),
-                                                all_.columns, fragment, clear);
+                                                all_.columns * static_cast<int>(there) / static_cast<int>(size),
+                                                fragment.take_front(there), clear);
         std::copy(next.begin(), next.end(), fragment.begin());
       }
     }
     c_.target.group_commit(c_.b);
+  }
+
+  // Columns of padding are the last registers of a fragment. How many are not, in this of so many fragments.
+  size_t clear_padding(const std::vector<bool>& padding, llvm::MutableArrayRef<Value*> fragment, size_t first) {
+    const auto begin = padding.begin() + static_cast<ptrdiff_t>(first), end = begin + std::ssize(fragment);
+    const auto there = static_cast<size_t>(std::find(begin, end, true) - begin);
+    for (Value*& x : fragment.drop_front(there)) x = llvm::Constant::getNullValue(x->getType());
+    return there;
   }
 
   bool is_read_by_threads() {
@@ -146,13 +158,13 @@ class GroupDot {
     const int bits = all_.instruction.element_bits;
     const SharedAccess access = plan_shared_load(tile.panels.memory, layout, bits, c_.target.lane_facts());
     for (int again = 0; again < 2; ++again) touch_operands();
-    const int64_t halves = std::min<int64_t>(all_.k, 2);
+    const int64_t halves = std::min<int64_t>(all_.padded_k, 2), steps = all_.padded_k / halves;
     for (int64_t half = 0; half < halves; ++half) {
       c_.target.group_wait(c_.b, static_cast<int>(halves) - 1, {});
       auto a = half_of_a(tile, access, half, halves);
       GroupOperand b = *rhs;
-      const auto steps = static_cast<ptrdiff_t>(b.k_offsets.size()) / halves;
-      b.k_offsets.assign(rhs->k_offsets.begin() + half * steps, rhs->k_offsets.begin() + (half + 1) * steps);
+      b.k_offsets.assign(rhs->k_offsets.begin() + half * steps,
+                         rhs->k_offsets.begin() + std::min((half + 1) * steps, all_.k));
       multiply_all(a, b, *sums, half == 0 && is_zero(c_, op_.operands[2]));
     }
     c_.define(result, std::move(*sums));
@@ -163,14 +175,19 @@ class GroupDot {
   // Registers count what one step takes fastest, then k, then m.
   GroupOperand half_of_a(const SharedTile& tile, const SharedAccess& access, int64_t half, int64_t halves) {
     const auto of_step = static_cast<int64_t>(all_.instruction.a.size(Dim::kRegister));
-    const Bits mask = halves == 2 ? static_cast<Bits>(of_step * all_.k / 2) : 0;
+    const Bits mask = halves == 2 ? static_cast<Bits>(of_step * all_.padded_k / 2) : 0;
     const Registers words = load_shared_part(c_, {&tile.buffer, tile.base, tile.read_phase}, access,
                                              all_.instruction.element_bits, mask, half == 1 ? mask : 0);
     GroupOperand out;
-    for (Value* word : words) {
-      if (word) out.registers.push_back(from_bits(c_, word, c_.type(op_.operands[0])));
+    for (size_t reg = 0; reg < words.size(); ++reg) {
+      if (words[reg] && is_of_step(reg)) out.registers.push_back(from_bits(c_, words[reg], c_.type(op_.operands[0])));
     }
     return out;
+  }
+
+  // Whether a register of A is of a step that is made, not of padding behind the last.
+  bool is_of_step(size_t reg) const {
+    return static_cast<int64_t>(reg) / all_.instruction.a.size(Dim::kRegister) % all_.padded_k < all_.k;
   }
 
   void touch_operands() {
@@ -186,6 +203,7 @@ class GroupDot {
     if (!registers) return registers.error();
     GroupOperand out;
     for (size_t reg = 0; reg < registers->size(); ++reg) {
+      if (!is_of_step(reg)) continue;
       Value* inside = c_.in_tile(all_.a, reg, c_.type(id));
       Value* x = (*registers)[reg];
       if (inside) x = c_.b.CreateSelect(inside, x, llvm::Constant::getNullValue(x->getType()));

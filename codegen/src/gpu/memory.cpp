@@ -26,8 +26,10 @@ Result<Registers> load_tile(Context& c, const Op& op, const Layout& layout, Valu
   const dsl::Type& type = c.type(op.results[0]);
   const int64_t vector = vector_of(c, op, layout, mask);
   c.order.mark(b, op.operands[0], layout, GlobalOrder::Use::kRead);
-  Registers out(where->size());
+  Registers out(where->size(), llvm::Constant::getNullValue(register_type(b.getContext(), type)));
+  const std::vector<bool> padding = c.padding(layout, type);
   for (const Group& group : groups_of(layout, vector)) {
+    if (padding[group[0]]) continue;
     Value* inside = both(b, mask ? (*masks)[group[0]] : nullptr, c.in_tile(layout, group[0], type));
     GlobalAccess access = access_at(c, (*where)[group[0]], both(b, inside, enabled));
     access.cache = static_cast<dsl::CacheHint>(int_attr(op, 0));
@@ -70,7 +72,9 @@ Result<void> lower_store(Context& c, const Op& op) {
   const int64_t vector = vector_of(c, op, layout, mask);
   c.order.mark(b, op.operands[0], layout, GlobalOrder::Use::kWrite);
   Value* first = is_first_copy(c, layout);
+  const std::vector<bool> padding = c.padding(layout, type);
   for (const Group& group : groups_of(layout, vector)) {
+    if (padding[group[0]]) continue;
     Value* inside = both(b, mask ? (*masks)[group[0]] : nullptr, c.in_tile(layout, group[0], type));
     GlobalAccess access = access_at(c, (*where)[group[0]], both(b, inside, first));
     access.cache = static_cast<dsl::CacheHint>(int_attr(op, 0));

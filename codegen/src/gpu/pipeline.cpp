@@ -72,6 +72,8 @@ class Planner {
       if (!is_load(&op)) continue;
       auto staged = stage(op);
       if (!staged) continue;
+      // Through registers go all copies of a loop, or none.
+      if (!out.loads.empty() && staged->trip.has_value() != out.is_through_registers()) continue;
       std::set<const Op*> its_slice = slice;
       std::set<size_t> its_ahead = ahead;
       const bool found = std::ranges::all_of(
@@ -151,6 +153,32 @@ class Planner {
         return layouts.fragments || layouts.group;
       }
       return passes_on(*user, id) && feeds_dot(user->results[0]);
+    });
+  }
+
+  // Whether a product would multiply what lies beside the tile along its inner axis: there must be zeros.
+  bool needs_zeros(ValueId id) const {
+    return std::ranges::any_of(users_[id], [&](const Op* user) {
+      if (user->code == OpCode::kPermute) return needs_zeros(user->results[0]);
+      if (user->code != OpCode::kDot) return false;
+      const DotLayouts layouts = dot_layouts(kernel_, *user, target_, block_);
+      const int64_t inner = dsl::concrete_shape(kernel_.type(user->operands[0])).back();
+      return layouts.group && inner % layouts.group->instruction.k != 0;
+    });
+  }
+
+  // Whether nobody looks at what lies beside the tile along the axis of its lines: products of several warps do not
+  // make the steps, nor the columns, that are padding.
+  bool skips_padding(ValueId id, int fast) const {
+    return std::ranges::all_of(users_[id], [&](const Op* user) {
+      if (user->code == OpCode::kPermute) return skips_padding(user->results[0], 1 - fast);
+      if (user->code != OpCode::kDot || user->operands[2] == id) return false;
+      const DotLayouts layouts = dot_layouts(kernel_, *user, target_, block_);
+      if (!layouts.group) return false;
+      const bool is_a = user->operands[0] == id;
+      if (fast == (is_a ? 1 : 0)) return true;
+      const bool has_all_columns = layouts.group->columns * layouts.group->n == layouts.accumulator.shape()[1];
+      return !is_a && has_all_columns && layouts.group->instruction.any_axis_fastest;
     });
   }
 
@@ -235,9 +263,15 @@ class Planner {
     if (!target_.bulk_engine() || !allows_bulk(kernel_)) return std::nullopt;
     auto tile = plan_bulk_tile(kernel_, load, forms_);
     if (!tile || tile->map.swizzle_bytes == 0) return std::nullopt;
-    const auto panels = shared_panels_of(kernel_.type(load.results[0]), *tile->access.dims[0].axis);
-    if (!panels || panels->memory != tile->memory.elements) return std::nullopt;
-    return StagedLoad{&load, *panels, std::move(*tile), {}, 1, std::nullopt};
+    const ValueId id = load.results[0];
+    const int fast = *tile->access.dims[0].axis;
+    if (!shared_panels_of(kernel_.type(id), fast) || needs_zeros(id)) return std::nullopt;
+    SharedPanels panels{tile->memory.elements, fast, tile->map.swizzle_bytes, tile->bytes};
+    if (skips_padding(id, fast)) {
+      const auto axis = static_cast<size_t>(fast);
+      panels.bytes = panels.bytes / panels.memory.shape()[axis] * dsl::concrete_shape(kernel_.type(id))[axis];
+    }
+    return StagedLoad{&load, std::move(panels), std::move(*tile), {}, 1, std::nullopt};
   }
 
   // The layout in which a dot wants the load's result, by itself or transposed.
@@ -281,7 +315,7 @@ class Planner {
 
   std::optional<StagedLoad> stage(const Op& load) {
     const dsl::Type& type = kernel_.type(load.results[0]);
-    if (type.pointer || padded_shape(type) != dsl::concrete_shape(type)) return std::nullopt;
+    if (type.pointer) return std::nullopt;
     if (!feeds_dot(load.results[0]) || !is_constant(load.operands[0])) return std::nullopt;
     if (auto bulk = stage_in_bulk(load)) return bulk;
     if (load.operands.size() > 2) return std::nullopt;
@@ -290,7 +324,9 @@ class Planner {
     const int64_t bytes = access.vector * dsl::info(type.element).bytes;
     if ((target_.async_copy_sizes() & bytes) == 0 || access.order.size() != 2) return std::nullopt;
     const auto panels = shared_panels_of(type, access.order[0]);
-    if (!panels) return std::nullopt;
+    if (!panels || dsl::concrete_shape(type)[static_cast<size_t>(access.order[0])] % access.vector != 0) {
+      return std::nullopt;
+    }
     const Layout copies = coalesced(padded_shape(type), access, block_);
     // A thread that has too little to do copies less at once.
     if (copies.contiguous_per_thread(access.order[0]) < access.vector) return std::nullopt;

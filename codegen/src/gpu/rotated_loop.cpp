@@ -143,7 +143,7 @@ class RotatedLoop {
     stages_.define();
     c_.let_run_on(result());
     auto sums = late_product();
-    if (sums) write(c_, carried_[rotation_.carried], c_.target.group_wait(c_.b, 0, *sums));
+    if (sums) write(c_, carried_[rotation_.carried], c_.wait_for_products(0, std::move(*sums)));
     stages_.touch();
     stages_.release_last();
     c_.leave();

@@ -333,6 +333,7 @@ Result<void> Stages::copy(const StagedLoad& staged, const SharedBuffer& ring, Va
     GlobalAccess from;
     from.pointer = pointer_of(c_, (*where)[group[0]]);
     from.predicate = masks->empty() ? enabled : b.CreateAnd((*masks)[group[0]], enabled);
+    from.predicate = both(b, from.predicate, c_.in_tile(layout, group[0], type));
     ring.touch(b, SharedBuffer::Access::kWrite, kRingPhase);
     c_.target.async_copy(b, shared_address(c_, base, offsets, group[0], dsl::info(type.element).bits), from,
                          static_cast<int>(staged.vector * dsl::info(type.element).bytes));

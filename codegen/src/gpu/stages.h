@@ -43,7 +43,7 @@ struct LoopRange {
 struct Variable {
   Layout layout;
   llvm::Type* element;
-  std::vector<llvm::AllocaInst*> places;
+  std::vector<llvm::AllocaInst*> places;  // null: of padding
 };
 Variable make_variable(Context& c, const dsl::Type& type, const Layout& layout);
 std::vector<Variable> make_variables(Context& c, llvm::ArrayRef<ValueId> ids);

@@ -36,10 +36,10 @@ Value searchsorted(Operand sorted, Operand values, Side side = Side::kLeft);
 Value clamp(Operand x, Operand low, Operand high);
 Value sigmoid(Operand x);
 Value relu(Operand x);
-Value silu(Operand x);       // x·sigmoid(x)
-Value gelu_tanh(Operand x);  // the approximation with tanh
-Value gelu_erf(Operand x);   // exact
-Value softplus(Operand x);   // log(1 + e^x)
+Value silu(Operand x);                                            // x·sigmoid(x)
+Value gelu_tanh(Operand x, Accuracy accuracy = Accuracy::kFull);  // the approximation with tanh
+Value gelu_erf(Operand x);                                        // exact
+Value softplus(Operand x);                                        // log(1 + e^x)
 
 // --- along an axis ---
 // exp(x - max) times the reciprocal of its sum: one division a row.

@@ -71,7 +71,7 @@ const auto& bias_gelu() {
                const Value col = program_id(0) * BC, row = program_id(1) * BR;
                const Value v = load_f32(tile(x, {rows, cols}), {row, col}, {BR, BC});
                const Value b = load_f32(tile(bias, {cols}), {col}, {BC});
-               tile(y, {rows, cols}).store({row, col}, cast(gelu_tanh(v + b), element_v<T>));
+               tile(y, {rows, cols}).store({row, col}, cast(gelu_tanh(v + b, accuracy<T>()), element_v<T>));
              })
           .space({{"BR", {1, 2, 4, 8, 16}}, {"BC", {256, 512, 1024, 2048, 4096}}})
           .array("x", "rows*cols")

@@ -191,7 +191,8 @@ auto matmul_bias(std::string_view name, Value (*activation)(Operand)) {
 // C = gelu(A·B + bias), gelu by its approximation with tanh
 template <class T = f32>
 const auto& matmul_bias_act() {
-  static const auto def = matmul_bias<T>("matmul_bias_act", gelu_tanh);
+  static const auto def =
+      matmul_bias<T>("matmul_bias_act", [](Operand x) { return gelu_tanh(std::move(x), accuracy<T>()); });
   return def;
 }
 

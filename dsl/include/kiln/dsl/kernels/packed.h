@@ -85,7 +85,7 @@ const auto& matmul_bias_act_packed() {
                const auto [m, n] = packed_block_origin(N, BM, BN);
                const Value product = packed_product_block(A, panels, M, K, m, n, {BM, BN, BK});
                const Value b = load_f32(tile(bias, {N}), {n}, {BN});
-               tile(C, {M, N}).store({m, n}, cast(gelu_tanh(product + b), element_v<T>));
+               tile(C, {M, N}).store({m, n}, cast(gelu_tanh(product + b, accuracy<T>()), element_v<T>));
              })
           .space(packed_space())
           .array("A", "M*K")
