@@ -68,30 +68,6 @@ TEST_F(Graphs, KeepTheirVariantsAndWorkspacesAlive) {
   EXPECT_EQ(fake_live("memory"), 1);
 }
 
-// A kernel of several launches is one to who records it: all stages come back, in order, with one workspace.
-TEST_F(Graphs, ReplayAllStagesOfAPlan) {
-  const dsl::Kernel kernel = kernel_of("%n: i32", "[n, 1, 1]");
-  for (const char* entry : {"kiln_stage_0", "kiln_stage_1"})
-    fake_kernel(entry, [](const unsigned char*, const unsigned[3]) {});
-  const nlohmann::json plan = {{{"entry", "kiln_stage_0"}, {"chunks", 4}},
-                               {{"entry", "kiln_stage_1"}, {"chunks", 2}},
-                               {{"entry", "kiln_entry"}, {"chunks", 1}}};
-  auto variant = loaded(kernel, artifact_of(kernel, {{"workspace_bytes", 64}, {"plan", plan}}));
-  const Stream stream = new_stream(open_device());
-  auto graph = Graph::capture(stream, [&] { return launch(*variant, kernel, {scalar(3)}, {.stream = &stream}); });
-  ASSERT_TRUE(graph.ok()) << graph.error().message;
-  EXPECT_EQ(fake_launches(), 0u);
-  for (size_t replay = 0; replay < 2; ++replay) {
-    ASSERT_TRUE(graph->replay(stream).ok());
-    ASSERT_EQ(fake_launches(), 3 * (replay + 1));
-    for (size_t stage = 0; stage < 3; ++stage) {
-      const auto& sent = *fake_launch(3 * replay + stage);
-      EXPECT_EQ(sent.grid[0], 3 * plan[stage]["chunks"].get<unsigned>());
-      EXPECT_EQ(parameter<void*>(sent, 8), parameter<void*>(*fake_launch(0), 8));
-    }
-  }
-}
-
 TEST_F(Graphs, AFailureWhileRecordingEndsTheCapture) {
   const dsl::Kernel kernel = kernel_of("%n: i32", "[n, 1, 1]");
   auto variant = loaded(kernel, artifact_of(kernel));

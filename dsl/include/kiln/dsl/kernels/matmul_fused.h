@@ -92,7 +92,8 @@ const auto& matmul_w8() {
           .array("A", "M*K")
           .array("B", "N*K")
           .array("scale", "N")
-          .array("C", "M*N");
+          .array("C", "M*N")
+          .defaults("amd", {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}});
   return def;
 }
 
@@ -126,7 +127,8 @@ const auto& matmul_w4() {
           .array("A", "M*K")
           .array("B", "N*ldb")
           .array("scale", "div(127 + K, 128)*N")
-          .array("C", "M*N");
+          .array("C", "M*N")
+          .defaults("amd", {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}});
   return def;
 }
 

@@ -36,7 +36,8 @@ auto turned_matmul(std::string_view name, bool a_turned, bool b_turned) {
                     }))
       .array("A", "M*K")
       .array("B", "K*N")
-      .array("C", "M*N");
+      .array("C", "M*N")
+      .defaults("amd", {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}});
 }
 
 // C = A·Bᵀ of A [M, K] and B [N, K], as layers store their weights; of i8 in i32

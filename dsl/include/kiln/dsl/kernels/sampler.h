@@ -86,6 +86,7 @@ const auto& class_balanced_sampler_long() {
              })
           .space({{"BLOCK", {65536, 262144, 1048576, 4194304, 16777216}}})
           .where("le(n, BLOCK)")
+          .defaults("amd", {{"BLOCK", 2048}})
           .array("labels", "n", "0", "2")
           .array("x", "n*cols")
           .array("index", "batch*2*K")
