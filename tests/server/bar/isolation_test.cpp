@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 #include <thread>
@@ -53,10 +54,12 @@ TEST_F(BarIsolation, Statement18MixedCrashesCostTheirOwnRequestsAndNothingElse) 
       ASSERT_TRUE(codes.contains(failed.error().code)) << what << ": " << failed.error().message;
     }
   };
-  inject(0, injections / 4);  // until the allocator has what it needs
+  // Until the allocator has what it needs: each kind once.
+  const int first = std::max(injections / 4, static_cast<int>(mishaps.size()));
+  inject(0, first);
   const size_t descriptors = open_descriptors(daemon_.pid());
   const auto resident = stats()["rss_bytes"].get<int64_t>();
-  inject(injections / 4, injections);
+  inject(first, injections);
   stop = true;
   other.join();
   EXPECT_EQ(bad, 0);
