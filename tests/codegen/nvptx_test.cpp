@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "harness.h"
+#include "kiln/dsl/kernel.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
 
@@ -90,6 +91,28 @@ TEST(Nvidia, MovesSixteenBytesAtOnceWhereFactsAllow) {
   // 1024 elements on 128 threads: two vectors of each of two inputs and one output.
   EXPECT_EQ(count(text_of(*good), "ld.global.v4.b32"), 4u);
   EXPECT_EQ(count(text_of(*good), "st.global.v4.b32"), 2u);
+}
+
+// gpu/constant_loads.h: a store that needs nothing of a load may be one to its address, and has to come behind it.
+TEST(Nvidia, LoadsMayBeLateWhereAllThatIsWrittenNeedsThem) {
+  namespace lang = dsl::lang;
+  const auto ptx_of = [](bool stores_first) {
+    const auto def = lang::kernel("scaled", {"x", "w", "y", "z"},
+                                  [&](lang::Ptr<const lang::f32> x, lang::Ptr<const lang::f32> w,
+                                      lang::Ptr<lang::f32> y, lang::Ptr<lang::f32> z) {
+                                    const lang::Value at = lang::arange(0, 1024), v = lang::load(x + at);
+                                    if (stores_first) lang::store(z + at, v);
+                                    lang::store(y + at, (v - lang::sum(v, 0)) * lang::load(w + at));
+                                  });
+    const auto artifact = compile(*def.ir(), {}, good_facts(*def.ir()), "cuda:sm_90a", "ptx");
+    EXPECT_TRUE(artifact.ok()) << artifact.error().message;
+    return artifact ? text_of(*artifact) : std::string();
+  };
+  const std::string all = ptx_of(false), some = ptx_of(true);
+  EXPECT_GT(count(all, "ld.global.nc."), 0u) << all;
+  EXPECT_EQ(count(all, "ld.global.v4"), 0u) << all;
+  EXPECT_GT(count(some, "ld.global.nc."), 0u) << some;  // of x
+  EXPECT_GT(count(some, "ld.global.v4"), 0u) << some;   // of w
 }
 
 TEST(Nvidia, ReductionsOfARowCostOneRoundTripThroughSharedMemory) {

@@ -26,8 +26,9 @@ namespace kiln::codegen::gpu {
 // In a cluster (cluster.h) neighbours go on together: where one has a program, but the other has none left, that one
 // runs the last one of the grid again.
 //
-// The loop over programs: the builder is left inside, and `program_id` is that of the iteration.
+// Whose loop it is: that of the thread that copies, or of the program's warps.
 enum class ProgramRole : uint8_t { kCopies, kComputes };
+// The loop over programs: the builder is left inside, and `program_id` is that of the iteration.
 struct ProgramLoop {
   llvm::BasicBlock *head = nullptr, *body = nullptr, *after = nullptr;
   llvm::PHINode *first = nullptr, *place = nullptr;
