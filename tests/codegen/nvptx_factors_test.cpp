@@ -71,24 +71,23 @@ TEST(FactorsOnNvidia, OfHalvesAreReadWhereTheyAreCopied) {
 TEST(FactorsOnNvidia, ThatAreWidenedStayInRegisters) {
   for (const dsl::Kernel& kernel : {*kernels::matmul_w8<lang::bf16>().ir(), *kernels::matmul_w4<lang::bf16>().ir()}) {
     SCOPED_TRACE(kernel.name);
-    // Other loads are those of scales.
-    const size_t scales = kernel.name == "matmul_w4" ? 1 : 0;
+    // Other loads are those of scales: a lane's own, which no warp waits for.
+    const bool has_scales = kernel.name == "matmul_w4";
     {
       SCOPED_TRACE("sm_90a");
       const auto [body, tensor_maps] = products_of(kernel, "cuda:sm_90a", "wgmma.mma_async");
       EXPECT_GE(tensor_maps, 2u);
       EXPECT_NE(count_of(body, "wgmma.mma_async"), 0u);
       EXPECT_EQ(count_of(body, "}, a, b, 1"), 0u);
-      EXPECT_EQ(count_of(body, "ld.global"), scales);
-      EXPECT_EQ(count_of(body, "st.shared"), scales);
-      expect_none(body, {"cp.async.ca", "cp.async.cg", "ldmatrix", "stmatrix", "movmatrix"});
+      EXPECT_EQ(count_of(body, "ld.global"), has_scales ? 2u : 0u);
+      expect_none(body, {"cp.async.ca", "cp.async.cg", "ldmatrix", "stmatrix", "movmatrix", "st.shared"});
     }
     {
       SCOPED_TRACE("sm_80");
       const std::string body = products_of(kernel, "cuda:sm_80", "mma.sync").body;
       EXPECT_NE(count_of(body, "cp.async.cg"), 0u);
-      EXPECT_EQ(count_of(body, "ld.global"), scales);
-      EXPECT_EQ(count_of(body, "st.shared"), scales);
+      EXPECT_EQ(count_of(body, "ld.global") > 0, has_scales);
+      EXPECT_EQ(count_of(body, "st.shared"), 0u);
     }
   }
 }

@@ -1,6 +1,7 @@
 #include "gpu/context.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "gpu/coalesce.h"
 
@@ -76,17 +77,24 @@ void Context::define_shared(ValueId id, SharedTile tile) {
   tiles.emplace(id, std::move(tile));
 }
 
-bool Context::is_in_flight(ValueId id) const { return llvm::is_contained(in_flight_, id); }
+bool Context::is_in_flight(ValueId id) const {
+  return std::ranges::find(in_flight_, id, &InFlight::id) != in_flight_.end();
+}
+
+int Context::groups_in_flight(std::optional<ValueId> id) const {
+  auto at = in_flight_.begin();
+  if (id) at = std::next(std::ranges::find(in_flight_, *id, &InFlight::id));
+  return std::accumulate(at, in_flight_.end(), 0, [](int sum, const InFlight& one) { return sum + one.groups; });
+}
 
 Registers Context::take_in_flight(ValueId id) {
-  std::erase(in_flight_, id);
+  std::erase_if(in_flight_, [&](const InFlight& one) { return one.id == id; });
   return scope_of(id).computed.at({id, number_of(*placement.home[id])});
 }
 
 // Groups end in order: those that began after this one may still be under way.
 void Context::settle(ValueId id) {
-  const auto at = std::ranges::find(in_flight_, id);
-  const auto later = static_cast<int>(in_flight_.end() - at) - 1;
+  const int later = groups_in_flight(id);
   Registers registers = take_in_flight(id);
   define(id, wait_for_products(later, std::move(registers)));
 }
@@ -106,7 +114,7 @@ Registers Context::wait_for_products(int groups, Registers sums) {
 }
 
 void Context::settle_all() {
-  while (!in_flight_.empty()) settle(in_flight_.back());
+  while (!in_flight_.empty()) settle(in_flight_.back().id);
 }
 
 Result<Registers> Context::get(ValueId id, const Layout& layout) {

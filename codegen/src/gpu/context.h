@@ -123,9 +123,11 @@ class Context : public ElementContext {
   void define_shared(ValueId id, SharedTile tile);
 
   // Sums that products of several warps may still be writing (target_info.h), oldest first. get() waits for them.
-  void put_in_flight(ValueId id) { in_flight_.push_back(id); }
+  // `groups`: in how many they are.
+  void put_in_flight(ValueId id, int groups = 1) { in_flight_.push_back({id, groups}); }
   bool is_in_flight(ValueId id) const;
-  size_t in_flight() const { return in_flight_.size(); }
+  // The groups that began behind `id`, or all.
+  int groups_in_flight(std::optional<ValueId> id = std::nullopt) const;
   // As they are in the value's home; nobody but another product, or the next iteration, may have them.
   Registers take_in_flight(ValueId id);
   void settle_all();
@@ -172,7 +174,11 @@ class Context : public ElementContext {
   std::vector<Scope> scopes_;
   std::vector<const dsl::Region*> region_of_;  // by value
   std::vector<int> uses_;                      // by value
-  std::vector<ValueId> in_flight_;
+  struct InFlight {
+    ValueId id;
+    int groups;
+  };
+  std::vector<InFlight> in_flight_;
   std::set<ValueId> may_run_on_;
   std::vector<Layout> layouts_;
   std::map<std::pair<size_t, int>, Value*> thread_coordinates_;

@@ -34,7 +34,7 @@ Result<void> lower_inside(Context& c, const dsl::Region& region, llvm::Instructi
 
 // What runs on goes to the next iteration as it is, once what the last one left has ended.
 Result<void> end_iteration(Context& c, llvm::ArrayRef<ValueId> yielded, const std::vector<Variable>& carried) {
-  const auto running = static_cast<int>(c.in_flight());
+  const int running = c.groups_in_flight();
   auto done = assign(c, yielded, carried);
   if (running > 0) c.target.group_wait(c.b, running, {});
   c.settle_all();
@@ -72,28 +72,6 @@ std::vector<size_t> running_on(Context& c, const Op& loop) {
   return out;
 }
 
-// Whether a value is computed from a product of the loop's body.
-bool is_from_product(Context& c, const dsl::Region& body, ValueId id) {
-  const Op* op = c.definition[id];
-  if (!op || c.region_of(id) != &body) return false;
-  if (op->code == OpCode::kDot || op->code == OpCode::kDotScaled || !op->regions.empty()) return true;
-  return std::ranges::any_of(op->operands, [&](ValueId operand) { return is_from_product(c, body, operand); });
-}
-
-// Less those that read registers of A which the next iteration writes, unless it waits for a product before: products
-// end in the order in which they were begun.
-std::vector<size_t> running_beside_writes(Context& c, const Op& loop, const std::vector<size_t>& run_on) {
-  std::vector<size_t> out;
-  for (size_t i : run_on) {
-    const Op& dot = *c.definition[loop.regions[0].ops.back().operands[i]];
-    const ValueId a = operand_source(c, dot, 0);
-    const bool is_written = c.region_of(a) == &loop.regions[0] && !c.placement.staged.contains(c.definition[a]);
-    const bool waits = is_from_product(c, loop.regions[0], a);
-    if (!is_written || waits || !takes_a_from_registers(c, dot)) out.push_back(i);
-  }
-  return out;
-}
-
 void finish_late_sums(Context& c, const Op& loop, const std::vector<LateSum>& late_sums) {
   for (const LateSum& late : late_sums) {
     const ValueId id = loop.results[late.carried];
@@ -106,7 +84,7 @@ void finish_late_sums(Context& c, const Op& loop, const std::vector<LateSum>& la
 StageOrder stage_order(Context& c, const Op& loop, const Pipeline& pipeline) {
   const std::vector<size_t> run_on = running_on(c, loop);
   if (const auto rotation = plan_rotation(c, loop, pipeline, run_on)) return order_of(c, *rotation);
-  return {.runs_on = !running_beside_writes(c, loop, run_on).empty()};
+  return {.runs_on = !run_on.empty()};
 }
 
 Variable make_variable(Context& c, const dsl::Type& type, const Layout& layout) {
@@ -193,7 +171,7 @@ Result<void> lower_for(Context& c, const Op& op) {
   const dsl::Region& region = op.regions[0];
   const auto arguments = llvm::ArrayRef(region.args).drop_front();
   const std::vector<ValueId>& yielded = region.ops.back().operands;
-  std::vector<size_t> run_on = running_on(c, op);
+  const std::vector<size_t> run_on = running_on(c, op);
   const std::vector<LateSum> late_sums = plan_late_sums(c, op);
   for (const LateSum& late : late_sums) c.let_run_on(late.sum);
   const auto pipeline = c.placement.pipelines.find(&op);
@@ -205,7 +183,6 @@ Result<void> lower_for(Context& c, const Op& op) {
       return done;
     }
   }
-  run_on = running_beside_writes(c, op, run_on);
   const std::vector<Variable> carried = make_variables(c, op.results);
   if (auto done = assign(c, llvm::ArrayRef(op.operands).drop_front(3), carried); !done) return done;
   const LoopRange range = range_of(c, op);

@@ -51,7 +51,7 @@ Result<Registers> compute_broadcast(Context& c, const Op& op, ValueId id, const 
   return get_without_copies(c, op.operands[0], wanted);
 }
 
-// Of a table that nobody writes, so that it does not matter when.
+// Of memory that nobody writes meanwhile, so that it does not matter when.
 Result<Registers> compute_lookup(Context& c, const Op& op, const Layout& layout) {
   const Deduplicated unique = without_copies_in_registers(layout);
   if (unique.layout.bits(Dim::kRegister) < layout.bits(Dim::kRegister)) {
@@ -106,6 +106,11 @@ Result<Value*> emit_one(Context& c, const Op& op, llvm::ArrayRef<Value*> in) {
 Result<Registers> compute_elementwise(Context& c, const Op& op, ValueId id, const Layout& layout) {
   const Deduplicated unique = without_copies_in_registers(layout);
   if (unique.layout.bits(Dim::kRegister) < layout.bits(Dim::kRegister)) return get_without_copies(c, id, layout);
+  // What products are computing last: other operands are computed and loaded meanwhile.
+  for (ValueId operand : op.operands) {
+    if (c.is_in_flight(operand)) continue;
+    if (auto registers = c.get(operand, layout); !registers) return registers;
+  }
   std::vector<Registers> operands;
   for (ValueId operand : op.operands) {
     auto registers = c.get(operand, layout);

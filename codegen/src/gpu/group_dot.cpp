@@ -6,9 +6,10 @@
 //   …                        where only the next iteration's product wants them: when somebody reads them (context.h)
 //
 // What lies in shared memory in an order that the instruction does not read is A, which the threads read into
-// registers. A product that runs on still reads those of the last iteration, so each half of k has its own:
+// registers; or they compute A, as where weights are widened. A product that runs on still reads the registers of the
+// last iteration, so each half of k has its own:
 //
-//   wait for all products but the last half; read a half; fence; products; commit        ; twice
+//   wait for all products but the last half; read or copy a half; fence; products; commit        ; twice
 #include "gpu/group_dot.h"
 
 #include <algorithm>
@@ -81,6 +82,14 @@ bool keeps_operands(Context& c, const Op& dot) {
 
 namespace {
 
+// Whether a value is computed from a product of the loop's body.
+bool is_from_product(Context& c, const dsl::Region& body, ValueId id) {
+  const Op* op = c.definition[id];
+  if (!op || c.region_of(id) != &body) return false;
+  if (op->code == OpCode::kDot || op->code == OpCode::kDotScaled || !op->regions.empty()) return true;
+  return std::ranges::any_of(op->operands, [&](ValueId operand) { return is_from_product(c, body, operand); });
+}
+
 class GroupDot {
  public:
   GroupDot(Context& c, const Op& op, const DotLayouts& layouts)
@@ -89,8 +98,8 @@ class GroupDot {
   Result<void> lower() {
     const ValueId result = op_.results[0];
     const bool clear = is_zero(c_, op_.operands[2]),
-               runs_on = c_.may_leave_in_flight(result) && keeps_operands(c_, op_);
-    if (runs_on && is_read_by_threads()) return lower_by_halves();
+               runs_on = (c_.may_leave_in_flight(result) || is_alone()) && keeps_operands(c_, op_);
+    if (runs_on && (is_read_by_threads() || is_made_anew())) return lower_by_halves();
     auto a = a_operand(), rhs = operand(1);
     if (!a || !rhs) return (a ? rhs : a).error();
     auto sums = sums_so_far();
@@ -147,42 +156,76 @@ class GroupDot {
     return takes_a_from_registers(c_, op_) && c_.shared(view_of(c_, op_.operands[0]).source);
   }
 
+  // Whether the loop has no other product: threads then have until its sums are wanted.
+  bool is_alone() {
+    const auto is_product = [](const Op& op) { return op.code == OpCode::kDot || op.code == OpCode::kDotScaled; };
+    return std::ranges::count_if(c_.current_region()->ops, is_product) == 1;
+  }
+
+  // Whether threads compute A in each iteration, beside the last one's product: from none of this iteration, for which
+  // they would wait.
+  bool is_made_anew() {
+    const ValueId a = operand_source(c_, op_, 0);
+    const dsl::Region* region = c_.region_of(op_.results[0]);
+    return takes_a_from_registers(c_, op_) && c_.region_of(a) == region &&
+           !c_.placement.staged.contains(c_.definition[a]) && !is_from_product(c_, *region, a);
+  }
+
   Result<void> lower_by_halves() {
     const ValueId result = op_.results[0];
-    const View view = view_of(c_, op_.operands[0]);
-    const SharedTile& tile = *c_.shared(view.source);
+    auto half_of_a = is_read_by_threads() ? Result(reader_of_a()) : copier_of_a();
     auto rhs = operand(1);
     auto sums = sums_so_far();
-    if (!rhs || !sums) return rhs ? sums.error() : rhs.error();
-    const Layout layout = view.transposed ? transpose(all_.a, {1, 0}) : all_.a;
-    const int bits = all_.instruction.element_bits;
-    const SharedAccess access = plan_shared_load(tile.panels.memory, layout, bits, c_.target.lane_facts());
+    if (!half_of_a || !rhs || !sums) return !half_of_a ? half_of_a.error() : rhs ? sums.error() : rhs.error();
     for (int again = 0; again < 2; ++again) touch_operands();
     const int64_t halves = std::min<int64_t>(all_.padded_k, 2), steps = all_.padded_k / halves;
     for (int64_t half = 0; half < halves; ++half) {
       c_.target.group_wait(c_.b, static_cast<int>(halves) - 1, {});
-      auto a = half_of_a(tile, access, half, halves);
+      GroupOperand a;
+      a.registers = (*half_of_a)(half, halves);
       GroupOperand b = *rhs;
       b.k_offsets.assign(rhs->k_offsets.begin() + half * steps,
                          rhs->k_offsets.begin() + std::min((half + 1) * steps, all_.k));
       multiply_all(a, b, *sums, half == 0 && is_zero(c_, op_.operands[2]));
     }
     c_.define(result, std::move(*sums));
-    c_.put_in_flight(result);
+    c_.put_in_flight(result, static_cast<int>(halves));
     return {};
   }
 
-  // Registers count what one step takes fastest, then k, then m.
-  GroupOperand half_of_a(const SharedTile& tile, const SharedAccess& access, int64_t half, int64_t halves) {
-    const auto of_step = static_cast<int64_t>(all_.instruction.a.size(Dim::kRegister));
-    const Bits mask = halves == 2 ? static_cast<Bits>(of_step * all_.padded_k / 2) : 0;
-    const Registers words = load_shared_part(c_, {&tile.buffer, tile.base, tile.read_phase}, access,
-                                             all_.instruction.element_bits, mask, half == 1 ? mask : 0);
-    GroupOperand out;
-    for (size_t reg = 0; reg < words.size(); ++reg) {
-      if (words[reg] && is_of_step(reg)) out.registers.push_back(from_bits(c_, words[reg], c_.type(op_.operands[0])));
-    }
-    return out;
+  // A half's registers: those of its steps, of all rows. Registers count what one step takes fastest, then k, then m.
+  using HalfOfA = std::function<Registers(int64_t half, int64_t halves)>;
+
+  HalfOfA reader_of_a() {
+    const View view = view_of(c_, op_.operands[0]);
+    const SharedTile& tile = *c_.shared(view.source);
+    const Layout layout = view.transposed ? transpose(all_.a, {1, 0}) : all_.a;
+    const int bits = all_.instruction.element_bits;
+    const SharedAccess access = plan_shared_load(tile.panels.memory, layout, bits, c_.target.lane_facts());
+    return [this, &tile, access, bits](int64_t half, int64_t halves) {
+      const auto of_step = static_cast<int64_t>(all_.instruction.a.size(Dim::kRegister));
+      const Bits mask = halves == 2 ? static_cast<Bits>(of_step * all_.padded_k / 2) : 0;
+      const Registers words =
+          load_shared_part(c_, {&tile.buffer, tile.base, tile.read_phase}, access, bits, mask, half == 1 ? mask : 0);
+      Registers out;
+      for (size_t reg = 0; reg < words.size(); ++reg) {
+        if (words[reg] && is_of_step(reg)) out.push_back(from_bits(c_, words[reg], c_.type(op_.operands[0])));
+      }
+      return out;
+    };
+  }
+
+  Result<HalfOfA> copier_of_a() {
+    auto all = a_operand();
+    if (!all) return all.error();
+    return HalfOfA([this, registers = std::move(all->registers)](int64_t half, int64_t halves) {
+      const int64_t of_step = all_.instruction.a.size(Dim::kRegister), steps = all_.padded_k / halves;
+      Registers out;
+      for (size_t reg = 0; reg < registers.size(); ++reg) {
+        if (static_cast<int64_t>(reg) / of_step % all_.k / steps == half) out.push_back(registers[reg]);
+      }
+      return c_.target.group_copy(c_.b, out, all_.instruction.element_bits);
+    });
   }
 
   // Whether a register of A is of a step that is made, not of padding behind the last.

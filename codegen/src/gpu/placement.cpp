@@ -10,6 +10,7 @@
 #include "gpu/coalesce.h"
 #include "gpu/dot_layouts.h"
 #include "gpu/layout/algebra.h"
+#include "gpu/row_factors.h"
 #include "gpu/scanned_loads.h"
 #include "gpu/select.h"
 #include "gpu/shape_ops.h"
@@ -47,6 +48,9 @@ class Placer {
       for (const StagedLoad& factor : pipeline.factors) out_.staged.insert(factor.load);
       for (const Op* op : pipeline.slice) {
         if (op->code == OpCode::kLoad && kernel.type(op->results[0]).rank() > 0) out_.looked_up.insert(op);
+      }
+      for (const Op* op : row_factors(kernel, *loop)) {
+        if (!out_.staged.contains(op)) out_.looked_up.insert(op);
       }
     }
     agree_on_vectors(kernel.body);

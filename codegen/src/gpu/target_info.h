@@ -136,6 +136,10 @@ class TargetInfo {
   // Ordinary accesses to shared memory and registers come before the group's products that follow.
   virtual void group_fence(Builder& b) const = 0;
   virtual void group_commit(Builder& b) const = 0;
+  // Elements of A, of so many bits, in registers of their own: what they were in may be written while products read A.
+  virtual std::vector<Value*> group_copy(Builder&, llvm::ArrayRef<Value*> elements, int /*bits*/) const {
+    return elements.vec();
+  }
   // Waits until at most so many groups of products are under way. What the sums are from then on is returned.
   virtual std::vector<Value*> group_wait(Builder& b, int groups, llvm::ArrayRef<Value*> sums) const = 0;
   // Ordinary stores to shared memory by this thread are seen by products and bulk copies, once a barrier has passed.

@@ -9,6 +9,7 @@
 #include "gpu/compute_late.h"
 #include "gpu/supported.h"
 #include "kiln/dsl/config.h"
+#include "nvptx/byte_conversions.h"
 #include "nvptx/exact_signs.h"
 #include "nvptx/grid_wait.h"
 #include "nvptx/inline_division.h"
@@ -52,6 +53,7 @@ Result<gpu::Lowered> lower_stage(const Stage& stage, const gpu::LaunchShape& lau
   clean_up(module, *target.machine, Invariants::kHoist);
   for (llvm::Function& function : module) {
     if (function.isDeclaration()) continue;
+    convert_bytes_by_addition(function);
     gpu::compute_late(function);
     make_signs_exact(function);
   }

@@ -146,6 +146,29 @@ void CudaTargetInfo::group_commit(Builder& b) const {
   call_asm(b, b.getVoidTy(), "wgmma.commit_group.sync.aligned;", "", {}, Together::kWarp);
 }
 
+std::vector<Value*> CudaTargetInfo::group_copy(Builder& b, llvm::ArrayRef<Value*> elements, int bits) const {
+  const std::vector<Value*> words = pack_words(b, elements, bits);
+  const size_t count = words.size();
+  std::string text;
+  for (size_t i = 0; i < count; ++i) {
+    text += "mov.b32 $" + std::to_string(i) + ", $" + std::to_string(count + i) + "; ";
+  }
+  auto* call =
+      call_asm(b, results_type(b.getInt32Ty(), count), text, repeated("=r", count) + "," + repeated("r", count), words);
+  llvm::Type* element = elements[0]->getType();
+  std::vector<Value*> out;
+  for (Value* word : results_of(b, call, count)) {
+    if (bits == 32) {
+      out.push_back(b.CreateBitCast(word, element));
+      continue;
+    }
+    const unsigned per_word = 32 / static_cast<unsigned>(bits);
+    Value* vector = b.CreateBitCast(word, llvm::FixedVectorType::get(element, per_word));
+    for (unsigned i = 0; i < per_word; ++i) out.push_back(b.CreateExtractElement(vector, i));
+  }
+  return out;
+}
+
 std::vector<Value*> CudaTargetInfo::group_wait(Builder& b, int groups, llvm::ArrayRef<Value*> sums) const {
   const std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(groups) + ";";
   const size_t count = sums.size();

@@ -46,6 +46,8 @@ class CudaTargetInfo : public gpu::TargetInfo {
                                                          dsl::Precision precision) const override;
   void group_fence(llvm::IRBuilder<>& b) const override;
   void group_commit(llvm::IRBuilder<>& b) const override;
+  std::vector<llvm::Value*> group_copy(llvm::IRBuilder<>& b, llvm::ArrayRef<llvm::Value*> elements,
+                                       int bits) const override;
   std::vector<llvm::Value*> group_wait(llvm::IRBuilder<>& b, int groups,
                                        llvm::ArrayRef<llvm::Value*> sums) const override;
   void group_publish(llvm::IRBuilder<>& b) const override;
