@@ -203,7 +203,7 @@ Result<gpu::Lowered> lower_stage(const Stage& stage, bool is_alone, AmdTarget& t
 }
 
 Result<gpu::Generated> generate(const dsl::Kernel& kernel, const std::string& target_name,
-                                const dsl::ConstexprValues& config, const std::string& emit,
+                                const dsl::ConstexprValues& config, gpu::Effort, const std::string& emit,
                                 const gpu::PhaseBegin& begin) {
   auto found = amd_target(target_name);
   if (!found) return found.error();

@@ -168,6 +168,21 @@ void Context::leave() {
   scopes_.back().before = nullptr;
 }
 
+Context::Turn Context::begin_turn(Value* number, llvm::Instruction* head) {
+  Turn outside{warp, prologue_end, scopes_, thread_coordinates_};
+  warp = number;
+  prologue_end = head;
+  for (Scope& scope : scopes_) scope.before = nullptr;
+  return outside;
+}
+
+void Context::end_turn(Turn outside) {
+  warp = outside.warp;
+  prologue_end = outside.prologue_end;
+  scopes_ = std::move(outside.scopes);
+  thread_coordinates_ = std::move(outside.thread_coordinates);
+}
+
 int64_t Context::register_coordinate(const Layout& layout, size_t reg, int axis) const {
   return layout.coordinates(layout.at({.reg = reg}))[static_cast<size_t>(axis)];
 }

@@ -18,6 +18,7 @@
 #include "gpu/bulk_copy.h"
 #include "gpu/debug_lines.h"
 #include "gpu/global_order.h"
+#include "gpu/launch_shape.h"
 #include "gpu/placement.h"
 #include "gpu/shared_memory.h"
 #include "gpu/shared_panels.h"
@@ -85,8 +86,10 @@ class Context : public ElementContext {
   GlobalOrder order;                   // of accesses to global memory
   BulkAccesses bulk;                   // accesses that the bulk engine makes
   std::set<const Op*> constant_loads;  // constant_loads.h
-  std::map<const Op*, Rings> rings;    // of loops whose slots warps of their own fill
-  std::optional<ProgramQueue> queue;   // where blocks share one
+  std::set<const Op*> in_turns;        // loads that wait for their product (in_turns.h)
+  Effort effort = Effort::kFast;
+  std::map<const Op*, Rings> rings;   // of loops whose slots warps of their own fill
+  std::optional<ProgramQueue> queue;  // where blocks share one
   std::optional<FactorPlaces> factors;
 
   Value* lane = nullptr;
@@ -149,6 +152,17 @@ class Context : public ElementContext {
   // What has been computed of the innermost region's values, and back to that.
   Scope scope() const { return scopes_.back(); }
   void restore(Scope scope) { scopes_.back() = std::move(scope); }
+
+  // One turn of a loop whose threads are those of further warps (in_turns.h): what is computed in it stands in it, and
+  // is of this turn alone. `head` ends the block before. end_turn() takes what begin_turn() gave.
+  struct Turn {
+    Value* warp;
+    llvm::Instruction* prologue_end;
+    std::vector<Scope> scopes;
+    std::map<std::pair<size_t, int>, Value*> thread_coordinates;
+  };
+  Turn begin_turn(Value* warp, llvm::Instruction* head);
+  void end_turn(Turn outside);
 
   // The coordinate along an axis of the element in a register, i32.
   Value* coordinate(const Layout& layout, size_t reg, int axis);
@@ -229,6 +243,9 @@ Result<void> lower_load(Context& c, const Op& op);
 // What a load gives in a layout; nothing where `enabled` (null: true) is false.
 Result<Registers> load_tile(Context& c, const Op& op, const Layout& layout, Value* enabled);
 Result<void> lower_store(Context& c, const Op& op);
+// The accesses alone, for whose order in the block the caller sees to.
+Result<Registers> load_registers(Context& c, const Op& op, const Layout& layout, Value* enabled);
+Result<void> store_registers(Context& c, const Op& op, const Layout& layout, const Registers& values);
 // atomics.cpp
 Result<void> lower_atomic(Context& c, const Op& op);
 // checks.cpp: what an op is checked for before it is run, by the options debug and check_bounds.

@@ -5,6 +5,10 @@
 
 namespace kiln::codegen::gpu {
 
+// What code is for. Where no fact is known of the arguments it bridges the time until there is code that knows them
+// (docs/architecture.md), so that it is to be there soon: it is short rather than fast.
+enum class Effort : uint8_t { kShort, kFast };
+
 struct LaunchShape {
   int warps = 4;            // of a program
   int programs = 1;         // of a block
@@ -13,6 +17,7 @@ struct LaunchShape {
   bool queued = false;      // … from a queue that all blocks share (program_queue.h)
   int cluster = 1;          // … so many neighbours loading for each other (cluster.h)
   bool bulk_stores = true;  // large tiles may be stored by the bulk engine
+  Effort effort = Effort::kFast;
 };
 
 // What the config says (num_warps, warp_specialise, cluster), else what suits an instantiated kernel's largest tile.

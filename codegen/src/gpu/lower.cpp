@@ -222,6 +222,7 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   out.queued = block.queued;
   out.cluster = block.cluster;
   Context c(kernel, target, module, placement, block, processor);
+  c.effort = launch.effort;
   c.info = std::move(info);
   c.constant_loads = constant_loads(kernel);
   if (target.bulk_engine() && allows_bulk(kernel) && block.programs == 1)

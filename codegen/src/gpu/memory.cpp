@@ -1,6 +1,7 @@
 // Loads and stores of global memory. Registers that are neighbours in memory go together, up to 16 bytes at once; a
 // thread that holds a copy of what another one has does not store it again.
 #include "gpu/context.h"
+#include "gpu/in_turns.h"
 #include "gpu/register_groups.h"
 #include "passes/op_builder.h"
 
@@ -17,6 +18,11 @@ llvm::Type* access_type(Context& c, const dsl::Type& type, int64_t vector) {
 }  // namespace
 
 Result<Registers> load_tile(Context& c, const Op& op, const Layout& layout, Value* enabled) {
+  c.order.mark(c.b, op.operands[0], layout, GlobalOrder::Use::kRead);
+  return load_registers(c, op, layout, enabled);
+}
+
+Result<Registers> load_registers(Context& c, const Op& op, const Layout& layout, Value* enabled) {
   Builder& b = c.b;
   const std::optional<ValueId> mask = operand(op, 1), other = operand(op, 2);
   auto where = access_addresses(c, op.operands[0], layout);
@@ -25,7 +31,6 @@ Result<Registers> load_tile(Context& c, const Op& op, const Layout& layout, Valu
   if (!masks || !others) return (masks ? others : masks).error();
   const dsl::Type& type = c.type(op.results[0]);
   const int64_t vector = vector_of(c, op, layout, mask);
-  c.order.mark(b, op.operands[0], layout, GlobalOrder::Use::kRead);
   Registers out(where->size(), llvm::Constant::getNullValue(register_type(b.getContext(), type)));
   const std::vector<bool> padding = c.padding(layout, type);
   for (const Group& group : groups_of(layout, vector)) {
@@ -53,6 +58,10 @@ Result<Registers> load_tile(Context& c, const Op& op, const Layout& layout, Valu
 }
 
 Result<void> lower_load(Context& c, const Op& op) {
+  if (is_loaded_in_turns(c, op)) {
+    c.in_turns.insert(&op);
+    return {};
+  }
   auto registers = load_tile(c, op, *c.placement.home[op.results[0]], c.enabled(op.results[0]));
   if (!registers) return registers.error();
   c.define(op.results[0], std::move(*registers));
@@ -61,16 +70,23 @@ Result<void> lower_load(Context& c, const Op& op) {
 
 Result<void> lower_store(Context& c, const Op& op) {
   if (auto bulk = c.bulk.find(&op); bulk != c.bulk.end()) return lower_bulk_store(c, op, bulk->second);
-  Builder& b = c.b;
+  if (auto stored = store_in_turns(c, op); !stored || *stored) return stored ? Result<void>() : stored.error();
   const Layout& layout = c.placement.wanted.at(&op);
+  auto values = c.get(op.operands[1], layout);
+  if (!values) return values.error();
+  c.order.mark(c.b, op.operands[0], layout, GlobalOrder::Use::kWrite);
+  return store_registers(c, op, layout, *values);
+}
+
+Result<void> store_registers(Context& c, const Op& op, const Layout& layout, const Registers& values) {
+  Builder& b = c.b;
   const std::optional<ValueId> mask = operand(op, 2);
   auto where = access_addresses(c, op.operands[0], layout);
   if (!where) return where.error();
-  auto values = c.get(op.operands[1], layout), masks = get_if(c, mask, layout);
-  if (!values || !masks) return (values ? masks : values).error();
+  auto masks = get_if(c, mask, layout);
+  if (!masks) return masks.error();
   const dsl::Type& type = c.type(op.operands[1]);
   const int64_t vector = vector_of(c, op, layout, mask);
-  c.order.mark(b, op.operands[0], layout, GlobalOrder::Use::kWrite);
   Value* first = is_first_copy(c, layout);
   const std::vector<bool> padding = c.padding(layout, type);
   for (const Group& group : groups_of(layout, vector)) {
@@ -78,11 +94,11 @@ Result<void> lower_store(Context& c, const Op& op) {
     Value* inside = both(b, mask ? (*masks)[group[0]] : nullptr, c.in_tile(layout, group[0], type));
     GlobalAccess access = access_at(c, (*where)[group[0]], both(b, inside, first));
     access.cache = static_cast<dsl::CacheHint>(int_attr(op, 0));
-    Value* stored = to_memory(b, (*values)[group[0]]);
+    Value* stored = to_memory(b, values[group[0]]);
     if (vector > 1) {
       stored = llvm::PoisonValue::get(access_type(c, type, vector));
       for (size_t i = 0; i < group.size(); ++i)
-        stored = b.CreateInsertElement(stored, to_memory(b, (*values)[group[i]]), i);
+        stored = b.CreateInsertElement(stored, to_memory(b, values[group[i]]), i);
     }
     c.target.store_global(b, stored, access);
   }

@@ -1,6 +1,7 @@
 // Tiles in shared memory: written by the threads that hold them, read by those that want them.
 #include <algorithm>
 
+#include "gpu/in_turns.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/shared_access.h"
 #include "passes/op_builder.h"
@@ -47,6 +48,14 @@ Value* alternating_part(Context& c, const SharedBuffer& buffer, int64_t bytes) {
   return b.CreateGEP(b.getInt8Ty(), buffer.pointer(), now);
 }
 
+// What has been written, for products to read.
+SharedTile published(Context& c, ValueId id, const SharedTile& tile) {
+  tile.buffer.touch(c.b, SharedBuffer::Access::kWrite, kWritePhase);
+  c.target.group_publish(c.b);
+  c.define_shared(id, tile);
+  return tile;
+}
+
 }  // namespace
 
 Result<Registers> read_shared_tile(Context& c, const SharedTile& tile, const dsl::Type& type, const Layout& layout) {
@@ -63,6 +72,11 @@ Result<SharedTile> put_in_shared(Context& c, ValueId id, int fast) {
   const dsl::Type& type = c.type(id);
   const std::optional<SharedPanels> panels = shared_panels_of(type, fast);
   if (!panels) return internal_error("no panels of " + dsl::to_string(type, c.kernel.expr_names()));
+  if (const Op* load = c.definition[id]; c.in_turns.contains(load)) {
+    const SharedBuffer buffer(c.b, panels->bytes);
+    if (auto done = load_in_turns(c, *load, *panels, buffer); !done) return done.error();
+    return published(c, id, {*panels, buffer, buffer.pointer()});
+  }
   const auto& home = c.placement.home[id];
   const Layout layout = without_copies_in_registers(home ? *home : sharing_layout(c, type, fast)).layout;
   // Where the value is defined: once for a loop that uses it.
@@ -83,11 +97,7 @@ Result<SharedTile> put_in_shared(Context& c, ValueId id, int fast) {
   Value* base = alternates ? alternating_part(c, buffer, panels->bytes) : buffer.pointer();
   const SharedAccess access = plan_shared_store(panels->memory, layout, bits, c.target.lane_facts());
   store_shared(c, {&buffer, base, kWritePhase}, access, *registers, bits);
-  buffer.touch(c.b, SharedBuffer::Access::kWrite, kWritePhase);
-  c.target.group_publish(c.b);
-  SharedTile out{*panels, buffer, base};
-  c.define_shared(id, out);
-  return out;
+  return published(c, id, {*panels, buffer, base});
 }
 
 }  // namespace kiln::codegen::gpu

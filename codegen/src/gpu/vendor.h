@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gpu/launch_shape.h"
 #include "gpu/lower_plan.h"
 
 namespace kiln::codegen::gpu {
@@ -29,7 +30,7 @@ struct Vendor {
   Result<void> (*check_target)(const std::string& name) = nullptr;
   // `kernel` is optimised; `config` has launch options (gpu/launch_shape.h); `emit` is one of the forms.
   Result<Generated> (*generate)(const dsl::Kernel& kernel, const std::string& target,
-                                const dsl::ConstexprValues& config, const std::string& emit,
+                                const dsl::ConstexprValues& config, Effort effort, const std::string& emit,
                                 const PhaseBegin& begin) = nullptr;
 };
 

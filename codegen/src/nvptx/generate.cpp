@@ -3,6 +3,7 @@
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
+#include <llvm/Pass.h>
 #include <llvm/Support/raw_ostream.h>
 
 #include "emit.h"
@@ -21,10 +22,39 @@
 namespace kiln::codegen::nvptx {
 namespace {
 
-Result<std::string> emit_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
+// Passes of LLVM's code generator by whose work short code gains little: ptxas optimises what it is given, and what
+// they take is up to half of the time.
+constexpr llvm::StringLiteral kLeftOut[] = {
+    "CodeGen Prepare",
+    "Early CSE",
+    "GPU Load and Store Vectorizer",
+    "Loop Strength Reduction",
+    "Machine Common Subexpression Elimination",
+    "Nary reassociation",
+    "Speculatively execute instructions",
+    "Split GEPs to a variadic base and a constant offset for better CSE",
+    "Straight line strength reduction",
+};
+
+class CodePasses : public llvm::legacy::PassManager {
+ public:
+  explicit CodePasses(gpu::Effort effort) : effort_(effort) {}
+  void add(llvm::Pass* pass) override {
+    if (effort_ == gpu::Effort::kShort && llvm::is_contained(kLeftOut, pass->getPassName())) {
+      delete pass;
+    } else {
+      llvm::legacy::PassManager::add(pass);
+    }
+  }
+
+ private:
+  gpu::Effort effort_;
+};
+
+Result<std::string> emit_ptx(llvm::Module& module, llvm::TargetMachine& machine, gpu::Effort effort) {
   llvm::SmallVector<char, 0> buffer;
   llvm::raw_svector_ostream stream(buffer);
-  llvm::legacy::PassManager passes;
+  CodePasses passes(effort);
   if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
     return internal_error("LLVM's NVPTX target cannot emit assembly");
   }
@@ -64,7 +94,8 @@ Result<gpu::Lowered> lower_stage(const Stage& stage, const gpu::LaunchShape& lau
 }  // namespace
 
 Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, const dsl::ConstexprValues& config,
-                           const std::string& emit, const std::function<void(std::string_view)>& begin) {
+                           gpu::Effort effort, const std::string& emit,
+                           const std::function<void(std::string_view)>& begin) {
   if (auto fine = gpu::check_supported(kernel, target.processor); !fine) return fine.error();
   llvm::LLVMContext context;
   llvm::Module module("kiln", context);
@@ -74,8 +105,9 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
   const int lanes = CudaTargetInfo(target).lanes();
   auto lowered = gpu::lower_plan(plan, module, [&](const Stage& stage, llvm::Module& own) {
     const bool is_alone = plan.stages.size() == 1;
-    const auto launch =
+    auto launch =
         is_alone ? gpu::launch_shape(stage.kernel, config, lanes) : gpu::stage_shape(stage.kernel, config, lanes);
+    launch.effort = effort;
     return lower_stage(stage, launch, target, own, begin);
   });
   if (!lowered) return lowered.error();
@@ -85,7 +117,7 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
     return out;
   }
   begin("codegen");
-  auto ptx = emit_ptx(module, *target.machine);
+  auto ptx = emit_ptx(module, *target.machine, effort);
   if (!ptx) return ptx.error();
   if (emit == "cubin") {
     begin("assemble");
@@ -100,7 +132,7 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
       // The program's warps would have too few: they copy by themselves.
       dsl::ConstexprValues without = config;
       without.erase(std::string(dsl::kWarpSpecialise));
-      return generate(kernel, target, without, emit, begin);
+      return generate(kernel, target, without, effort, emit, begin);
     }
     if (*assembled) {
       out.code = std::move((*assembled)->cubin);

@@ -21,6 +21,7 @@ struct Generated {
 // `config` has launch options (gpu/launch_shape.h). `emit`: cubin, ptx (also called asm), llvm. `begin` is told each
 // phase.
 Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, const dsl::ConstexprValues& config,
-                           const std::string& emit, const std::function<void(std::string_view phase)>& begin);
+                           gpu::Effort effort, const std::string& emit,
+                           const std::function<void(std::string_view phase)>& begin);
 
 }  // namespace kiln::codegen::nvptx

@@ -38,11 +38,11 @@ nlohmann::json describe(const Generated& generated, int capability) {
 }
 
 Result<gpu::Generated> generate_code(const dsl::Kernel& kernel, const std::string& target_name,
-                                     const dsl::ConstexprValues& config, const std::string& emit,
+                                     const dsl::ConstexprValues& config, gpu::Effort effort, const std::string& emit,
                                      const gpu::PhaseBegin& begin) {
   auto target = cuda_target(target_name);
   if (!target) return target.error();
-  auto generated = generate(kernel, **target, config, emit, begin);
+  auto generated = generate(kernel, **target, config, effort, emit, begin);
   if (!generated) return generated.error();
   nlohmann::json device = describe(*generated, (*target)->capability);
   return gpu::Generated{std::move(generated->plan), std::move(generated->code), std::move(generated->emitted),
