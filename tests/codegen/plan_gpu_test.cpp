@@ -57,11 +57,33 @@ TEST(GpuPlan, WhatComesBehindAStore) {
   const std::string x = k.op("load " + k.pointers("%x", {kReduced}));
   k.line("store %sum, " + k.op("reduce " + x + " {kind = sum, axis = 0}"));
   k.line("store %most, " + k.op("reduce " + x + " {kind = max, axis = 0}"));
-  expect_chunks(k.text(), {8, 8, 1});
+  expect_chunks(k.text(), {8, 1});
   expect_as_interpreted(parse_kernel(k.text()),
                         {{random_buffer(ElementType::kI32, kReduced, 5), random_buffer(ElementType::kI32, 1, 6),
                           random_buffer(ElementType::kI32, 1, 7)}});
 }
+
+// Stages that load the same are one, also where the last chunk has a length of its own; others stay by themselves.
+TEST(GpuPlan, ChunksOfOneTileAreLoadedOnce) {
+  for (int64_t n : {kReduced, kReduced + 77}) {
+    for (bool is_same : {true, false}) {
+      TextKernel k("%x: ptr<i32> readonly, %y: ptr<i32> readonly, %out: ptr<i32>");
+      const std::string x = k.op("load " + k.pointers("%x", {n}));
+      const std::string y = is_same ? x : k.op("load " + k.pointers("%y", {n}));
+      const std::string sum = k.op("reduce " + x + " {kind = sum, axis = 0}");
+      const std::string most = k.op("reduce " + y + " {kind = argmax, axis = 0}");
+      k.line("store %out, " + k.op("xor " + sum + ", " + most));
+      const int64_t chunks = (n + kChunk - 1) / kChunk;
+      expect_chunks(k.text(), is_same ? std::vector{chunks, int64_t{1}} : std::vector{chunks, chunks, int64_t{1}});
+      expect_as_interpreted(parse_kernel(k.text()), {{random_buffer(ElementType::kI32, static_cast<size_t>(n), 5),
+                                                      random_buffer(ElementType::kI32, static_cast<size_t>(n), 6),
+                                                      random_buffer(ElementType::kI32, 1, 7)}});
+    }
+  }
+}
+
+// The second stage takes up what the first one stores.
+TEST(GpuPlan, ChainsStayInTheirOrder) { expect_chunks(softmax_text(kReduced), {8, 8, 8}); }
 
 TEST(GpuPlan, WhatIsPutInOrder) {
   expect_chunks(topk_text(kSorted, 5, true), {4, 1});
@@ -195,6 +217,25 @@ TEST(GpuPlan, TopkOfCandidates) {
                             {{random_buffer(ElementType::kI32, static_cast<size_t>(elements), 1, false),
                               buffer(std::vector<int32_t>(n)), buffer(std::vector<int32_t>(n))}});
     }
+  }
+}
+
+// Two rows of wide keys, of whose places nobody asks, or somebody does; few of a row are not alike.
+TEST(GpuPlan, TopkOfRows) {
+  constexpr int64_t kColumns = 12 * 1024;
+  for (bool wants_indices : {false, true}) {
+    TextKernel k("%x: ptr<u64> readonly, %v: ptr<u64>, %i: ptr<i32>");
+    const Shape shape = {2, kColumns}, out = {2, 20};
+    k.line("%a, %b = topk " + k.op("load " + k.pointers("%x", shape)) + " {k = 20, axis = 1}");
+    k.line("store " + k.pointers("%v", out) + ", %a");
+    if (wants_indices) k.line("store " + k.pointers("%i", out) + ", %b");
+    expect_chunks(k.text(), {3, 1});
+    std::vector<uint64_t> keys = values_of<uint64_t>(random_buffer(ElementType::kU64, 2 * kColumns, 3, false));
+    for (size_t i = kColumns; i < keys.size(); ++i) {
+      if (i % 1000 != 0) keys[i] = 0;
+    }
+    expect_as_interpreted(parse_kernel(k.text()), {{buffer(keys), random_buffer(ElementType::kU64, 40, 1),
+                                                    random_buffer(ElementType::kI32, 40, 2)}});
   }
 }
 
