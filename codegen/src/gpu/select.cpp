@@ -1,13 +1,5 @@
-// Each element has a key, an int that orders as the op wants it; the least k of each row are to be found. Rows are
-// found side by side, by the words of 32 bits of their keys, the highest first:
-//
-//   own = the least word of each group of threads, of which there are k or more
-//   low, high = the least and the greatest own: k elements or more are up to high
-//   while more than `candidates` are up to high, and it was not so that few are below it at first:
-//     middle = (low + high) / 2
-//     if k elements are up to middle: high = middle; else low = middle + 1
-//   if more than `candidates` are up to high: the same with the next word of those that are equal to it
-//   the elements up to the bound go into a list in shared memory, which is sorted
+// Each element has a key, an int that orders as the op wants it; the least k of each row are to be found. Up to a bound
+// (select_bounds.h) elements go into a list in shared memory, which is sorted.
 //
 // Of more equal keys than the list holds the first are taken: the index is the last word. Equal ints of which nobody
 // wants the places are all alike: the list has those below the bound, and the bound beside them.
@@ -19,6 +11,7 @@
 #include "gpu/all_threads.h"
 #include "gpu/branches.h"
 #include "gpu/layout/algebra.h"
+#include "gpu/select_bounds.h"
 #include "gpu/shared_memory.h"
 #include "gpu/sort_network.h"
 #include "passes/op_builder.h"
@@ -132,17 +125,6 @@ class Selection {
     std::vector<size_t> registers{};
     Value *bound = nullptr, *last = nullptr;  // up to this key are the candidates, of its equals up to this index
   };
-  // By row: a bound of a word, and how many elements are up to it.
-  struct Bounds {
-    Registers high, up_to;
-  };
-  // A word of each register's element, and where that stands by the words before it: below their bound, or equal to it.
-  // Null: equal all.
-  struct Word {
-    Registers of;
-    Registers below{}, equal{};
-  };
-
   bool is_largest() const { return int_attr(op_, 2) != 0; }
   bool has_index() const { return record_.index_bits > 0; }
   llvm::Type* key_type() const { return b_.getIntNTy(static_cast<unsigned>(record_.key_bits)); }
@@ -219,207 +201,33 @@ class Selection {
   }
   Value* first_slot(Value* row) { return b_.CreateMul(row, u32(candidates_)); }
 
-  // Of each row by all threads: several counts, or least and greatest ones.
-  struct Ends {
-    Registers low, high;
-  };
-  Registers sums(const Registers& own) {
-    const auto sum = [&](Value* x, Value* y) { return b_.CreateAdd(x, y); };
-    std::vector<Agreed> values;
-    values.reserve(own.size());
-    for (Value* x : own) values.push_back({x, sum});
-    return over_all_threads(c_, values);
-  }
-  Ends ends(const Registers& least_of, const Registers& greatest_of) {
-    const auto less = [&](Value* x, Value* y) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, x, y); };
-    const auto greater = [&](Value* x, Value* y) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, x, y); };
-    std::vector<Agreed> values;
-    for (size_t i = 0; i < least_of.size(); ++i) {
-      values.push_back({least_of[i], less});
-      values.push_back({greatest_of[i], greater});
-    }
-    const std::vector<Value*> found = over_all_threads(c_, values);
-    Ends out;
-    for (size_t i = 0; i < found.size(); ++i) (i % 2 == 0 ? out.low : out.high).push_back(found[i]);
-    return out;
-  }
-
-  Value* count_own(const Row& row, llvm::function_ref<Value*(size_t reg)> condition) {
-    Value* out = u32(0);
-    for (size_t reg : row.registers) out = b_.CreateAdd(out, b_.CreateZExt(condition(reg), b_.getInt32Ty()));
-    return out;
-  }
-  Value* is_up_to(const Word& word, size_t reg, Value* x) {
-    Value* up_to = b_.CreateICmpULE(word.of[reg], x);
-    if (word.equal.empty()) return up_to;
-    return b_.CreateOr(word.below[reg], b_.CreateAnd(word.equal[reg], up_to));
-  }
-  Value* is_below(const Word& word, size_t reg, Value* x) {
-    Value* below = b_.CreateICmpULT(word.of[reg], x);
-    if (word.equal.empty()) return below;
-    return b_.CreateOr(word.below[reg], b_.CreateAnd(word.equal[reg], below));
-  }
-  Value* are_few(Value* count) { return b_.CreateICmpULE(count, u32(candidates_)); }
-
-  // The first word: the key's, or its high half.
-  Word first_word() {
-    Word out;
-    for (Value* key : keys_) {
-      out.of.push_back(key_words_ == 1 ? key : b_.CreateTrunc(b_.CreateLShr(key, 32), b_.getInt32Ty()));
-    }
-    return out;
-  }
-
-  Word next_word(int number, const Word& before, const Registers& bound) {
-    Word out{before.of, before.of, before.of};
-    for (size_t i = 0; i < rows_.size(); ++i) {
-      for (size_t reg : rows_[i].registers) {
-        out.of[reg] = number < key_words_ ? b_.CreateTrunc(keys_[reg], b_.getInt32Ty()) : index(reg);
-        out.below[reg] = is_below(before, reg, bound[i]);
-        out.equal[reg] = b_.CreateICmpEQ(before.of[reg], bound[i]);
-        if (!before.equal.empty()) out.equal[reg] = b_.CreateAnd(before.equal[reg], out.equal[reg]);
-      }
-    }
-    return out;
-  }
-
-  // Of each row the least and the greatest of what is the least in a group of threads, as large as k allows; of fewer
-  // threads than k, the least and the greatest word.
-  Ends first_ends(const Word& word) {
-    int64_t group = 1;
-    while (group < c_.block.lanes && c_.block.threads() / (2 * group) >= k_of(op_)) group *= 2;
-    Registers least, greatest;
-    for (const Row& row : rows_) {
-      Value *low = word.of[row.registers[0]], *high = low;
-      for (size_t reg : row.registers) {
-        low = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, low, word.of[reg]);
-        high = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, high, word.of[reg]);
-      }
-      for (unsigned lanes = 1; lanes < group; lanes *= 2) {
-        low = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, low, shuffle_xor(c_, low, lanes));
-      }
-      least.push_back(low);
-      greatest.push_back(c_.block.threads() >= k_of(op_) ? low : high);
-    }
-    return ends(least, greatest);
-  }
-
-  // Of those that are equal to the bound so far.
-  Ends next_ends(const Word& word) {
-    Registers least, greatest;
-    for (const Row& row : rows_) {
-      Value *low = ones(b_.getInt32Ty()), *high = u32(0);
-      for (size_t reg : row.registers) {
-        Value* up = b_.CreateSelect(word.equal[reg], word.of[reg], ones(b_.getInt32Ty()));
-        Value* down = b_.CreateSelect(word.equal[reg], word.of[reg], u32(0));
-        low = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, low, up);
-        high = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, high, down);
-      }
-      least.push_back(low);
-      greatest.push_back(high);
-    }
-    return ends(least, greatest);
-  }
-
-  // The bounds between these ends. Where few are below the greatest one it is the bound: what is equal to it is for the
-  // next word to tell apart, or all alike.
-  Result<Bounds> bisect(const Word& word, Ends range, bool is_last) {
-    const size_t count = rows_.size();
-    Registers own;
-    for (size_t i = 0; i < count; ++i) {
-      own.push_back(count_own(rows_[i], [&](size_t reg) { return is_up_to(word, reg, range.high[i]); }));
-      own.push_back(count_own(rows_[i], [&](size_t reg) { return is_below(word, reg, range.high[i]); }));
-    }
-    const Registers known = sums(own);
-    Registers start = range.low;
-    start.insert(start.end(), range.high.begin(), range.high.end());
-    for (size_t i = 0; i < count; ++i) {
-      start.push_back(known[2 * i]);
-      if (is_last && has_index()) continue;  // indices differ: the list has the bound, too
-      Value* has_place = b_.CreateICmpULT(known[2 * i + 1], u32(candidates_));  // for one that is equal, too
-      start[i] = b_.CreateSelect(has_place, range.high[i], range.low[i]);
-    }
-    const auto goes_on = [&](const Registers& now, size_t i) {
-      return b_.CreateAnd(b_.CreateICmpULT(now[i], now[count + i]), b_.CreateNot(are_few(now[2 * count + i])));
-    };
-    const auto any_goes_on = [&](const Registers& now) {
-      Value* out = b_.getFalse();
-      for (size_t i = 0; i < count; ++i) out = b_.CreateOr(out, goes_on(now, i));
-      return c_.target.any_lane(b_, out);
-    };
-    auto found = emit_while(c_, "select", start, any_goes_on, [&](const Registers& now) -> Result<Registers> {
-      Registers middle, counts, next = now;
-      for (size_t i = 0; i < count; ++i) {
-        Value* half = b_.CreateLShr(b_.CreateSub(now[count + i], now[i]), uint64_t{1});
-        middle.push_back(b_.CreateAdd(now[i], half));
-        counts.push_back(count_own(rows_[i], [&](size_t reg) { return is_up_to(word, reg, middle[i]); }));
-      }
-      counts = sums(counts);
-      for (size_t i = 0; i < count; ++i) {
-        Value *on = goes_on(now, i), *enough = b_.CreateICmpUGE(counts[i], u32(k_of(op_)));
-        Value *down = b_.CreateAnd(on, enough), *up = b_.CreateAnd(on, b_.CreateNot(enough));
-        next[i] = b_.CreateSelect(up, b_.CreateAdd(middle[i], u32(1)), now[i]);
-        next[count + i] = b_.CreateSelect(down, middle[i], now[count + i]);
-        next[2 * count + i] = b_.CreateSelect(down, counts[i], now[2 * count + i]);
-      }
-      return next;
-    });
-    if (!found) return found.error();
-    const auto part = [&](size_t i) { return found->begin() + static_cast<ptrdiff_t>(i * count); };
-    return Bounds{Registers(part(1), part(2)), Registers(part(2), part(3))};
-  }
-
   Result<void> find_bounds() {
-    const int words = key_words_ + (has_index() ? 1 : 0);
-    Word word = first_word();
-    auto bounds = bisect(word, first_ends(word), words == 1);
-    if (!bounds) return bounds.error();
-    std::vector<Registers> high = {bounds->high};
-    auto rest = bounds_of_rest(1, words, word, *bounds);
-    if (!rest) return rest.error();
-    high.insert(high.end(), rest->begin(), rest->end());
+    RecordRows rows{.registers = {},
+                    .words = key_words_ + (has_index() ? 1 : 0),
+                    .word_of = [&](int number, size_t reg) { return word(number, reg); },
+                    .differ = has_index(),
+                    .wanted = k_of(op_),
+                    .candidates = candidates_};
+    for (const Row& row : rows_) rows.registers.push_back(row.registers);
+    auto words = gpu::find_bounds(c_, rows);
+    if (!words) return words.error();
     for (size_t i = 0; i < rows_.size(); ++i) {
-      rows_[i].bound = high[0][i];
+      rows_[i].bound = (*words)[0][i];
       if (key_words_ > 1) {
-        rows_[i].bound =
-            b_.CreateOr(b_.CreateShl(b_.CreateZExt(high[0][i], wide_key_), 32), b_.CreateZExt(high[1][i], wide_key_));
+        Value* high = b_.CreateShl(b_.CreateZExt((*words)[0][i], wide_key_), 32);
+        rows_[i].bound = b_.CreateOr(high, b_.CreateZExt((*words)[1][i], wide_key_));
       }
-      if (has_index()) rows_[i].last = high.back()[i];
+      if (has_index()) rows_[i].last = words->back()[i];
     }
     return {};
   }
 
-  // The bounds of further words: all of them, where few elements are up to what there is.
-  Result<std::vector<Registers>> bounds_of_rest(int number, int words, const Word& before, const Bounds& known) {
-    if (number == words) return std::vector<Registers>();
-    const size_t count = rows_.size(), rest = static_cast<size_t>(words - number);
-    Value* any = b_.getFalse();
-    for (Value* up_to : known.up_to) any = b_.CreateOr(any, b_.CreateNot(are_few(up_to)));
-    const Registers all(rest * count, ones(b_.getInt32Ty()));
-    auto found = emit_if(c_, c_.target.any_lane(b_, any), "select.equal", all, [&]() -> Result<Registers> {
-      const Word word = next_word(number, before, known.high);
-      Ends range = next_ends(word);
-      for (size_t i = 0; i < count; ++i) {
-        Value* done = are_few(known.up_to[i]);
-        for (Value** end : {&range.low[i], &range.high[i]}) {
-          *end = b_.CreateSelect(done, ones(b_.getInt32Ty()), *end);
-        }
-      }
-      auto bounds = bisect(word, range, number + 1 == words);
-      if (!bounds) return bounds.error();
-      Registers out = bounds->high;
-      auto further = bounds_of_rest(number + 1, words, word, *bounds);
-      if (!further) return further.error();
-      for (const Registers& each : *further) out.insert(out.end(), each.begin(), each.end());
-      return out;
-    });
-    if (!found) return found.error();
-    std::vector<Registers> out;
-    for (size_t i = 0; i < rest; ++i) {
-      const auto begin = found->begin() + static_cast<ptrdiff_t>(i * count);
-      out.emplace_back(begin, begin + static_cast<ptrdiff_t>(count));
-    }
-    return out;
+  // The halves of a wide key, and the index.
+  Value* word(int number, size_t reg) {
+    if (number == key_words_) return index(reg);
+    Value* key = keys_[reg];
+    if (number + 1 < key_words_) key = b_.CreateLShr(key, 32);
+    return b_.CreateTrunc(key, b_.getInt32Ty());
   }
 
   Value* is_candidate(const Row& row, size_t reg) {
@@ -444,7 +252,8 @@ class Selection {
 
   // A warp's candidates follow each other in the list, thread by thread.
   void collect(const Row& row) {
-    Value* own = count_own(row, [&](size_t reg) { return is_candidate(row, reg); });
+    Value* own = u32(0);
+    for (size_t reg : row.registers) own = b_.CreateAdd(own, b_.CreateZExt(is_candidate(row, reg), b_.getInt32Ty()));
     Value *up_to = own, *last = u32(c_.block.lanes - 1);
     for (int lanes = 1; lanes < c_.block.lanes; lanes *= 2) {
       Value* other = shuffle(c_, up_to, b_.CreateAnd(b_.CreateSub(c_.lane, u32(lanes)), last));
