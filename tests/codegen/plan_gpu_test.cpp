@@ -1,6 +1,7 @@
 // Plans of GPUs: long reductions, top-k and sorts in chunks that a block holds, and their stores in chunks too, against
 // the interpreter, which runs the kernel as it was written.
 #include "kiln/dsl/instantiate.h"
+#include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
 #include "plan_harness.h"
 
@@ -237,6 +238,22 @@ TEST(GpuPlan, TopkOfRows) {
     expect_as_interpreted(parse_kernel(k.text()), {{buffer(keys), random_buffer(ElementType::kU64, 40, 1),
                                                     random_buffer(ElementType::kI32, 40, 2)}});
   }
+}
+
+// It counts and selects in one stage, from two classes, of which one has fewer members than are wanted.
+TEST(GpuPlan, SamplerOfALongSet) {
+  constexpr int64_t kElements = 36'000, kRows = 8, kColumns = 3, kBatch = 2;
+  std::vector<int32_t> labels(kElements, 0);
+  for (size_t i : {7, 20'000, 20'001, 35'999}) labels[i] = 1;
+  PlanTrial trial{{buffer(labels), random_buffer(ElementType::kF32, kElements * kColumns, 1, false),
+                   random_buffer(ElementType::kI32, kBatch * 2 * kRows, 2),
+                   random_buffer(ElementType::kF32, kBatch * 2 * kRows * kColumns, 3, false),
+                   random_buffer(ElementType::kI32, kBatch * 2, 4), int_scalar(kBatch), int_scalar(kElements),
+                   int_scalar(kColumns), int_scalar(7)}};
+  trial.config = {{"K", kRows}, {"BLOCK", 36'864}, {"BC", 4}};
+  const dsl::Kernel& kernel = *kernels::class_balanced_sampler_long<dsl::lang::f32>().ir();
+  EXPECT_EQ(chunks_of(gpu_plan(kernel, trial.config)), (std::vector<int64_t>{9, 1}));
+  expect_as_interpreted(kernel, trial);
 }
 
 void expect_sorted(const std::string& type, int64_t elements, bool descending,
