@@ -7,6 +7,7 @@
 #include "kiln/dsl/config.h"
 #include "passes/pipeline.h"
 #include "plan_bind.h"
+#include "plan_join.h"
 #include "plan_product.h"
 #include "plan_reduce.h"
 #include "plan_scan.h"
@@ -67,6 +68,7 @@ void split_long_ops(Plan& plan, const Lengths& lengths) {
   while (split_reduction(plan, lengths) || split_topk(plan, lengths) || split_sort(plan, lengths) ||
          split_scan(plan, lengths)) {
   }
+  join_stages(plan);
   Stage& last = plan.stages.back();
   if (plan.stages.size() > 1) last.kernel = dsl::canonicalise(last.kernel);
 }

@@ -63,8 +63,7 @@ class MergeStage {
   void append(const std::vector<ValueId>& from, const std::vector<ValueId>& to) {
     const ValueId begin = b_.add(OpCode::kMul, {chunk_, i32(length_)});
     const ValueId end = b_.add(OpCode::kMin, {b_.add(OpCode::kAdd, {begin, i32(length_)}), i32(runs_.chunks.extent)});
-    const ValueId first = elements_before(kernel_, out_, op_.loc, runs_, begin);
-    const ValueId behind = elements_before(kernel_, out_, op_.loc, runs_, end);
+    const auto [first, behind] = bounds(begin, end);
     const ValueId t = b_.add(OpCode::kArange, {}, {dsl::Expr(0), dsl::Expr(length_)});
     const ValueId inside =
         b_.add(OpCode::kCmp, {t, splat(b_.add(OpCode::kSub, {end, begin}))}, {static_cast<int64_t>(Predicate::kLt)});
@@ -84,6 +83,22 @@ class MergeStage {
   ValueId i32(int64_t x) { return b_.constant(ElementType::kI32, static_cast<uint64_t>(x) & 0xffffffff); }
   ValueId splat(ValueId x) { return b_.splat(x, {dsl::Expr(length_)}); }
   ValueId address(ValueId base, ValueId index) { return b_.add(OpCode::kAddptr, {splat(base), index}); }
+
+  // By run: how many elements come before the chunk, and before its end.
+  std::pair<ValueId, ValueId> bounds(ValueId begin, ValueId end) {
+    const std::vector<dsl::Expr> two = {dsl::Expr(2)};
+    const ValueId number = b_.add(OpCode::kArange, {}, {dsl::Expr(0), dsl::Expr(2)});
+    const ValueId is_begin =
+        b_.add(OpCode::kCmp, {number, b_.splat(i32(0), two)}, {static_cast<int64_t>(Predicate::kEq)});
+    const ValueId places = b_.add(OpCode::kSelect, {is_begin, b_.splat(begin, two), b_.splat(end, two)});
+    const ValueId counts = elements_before(kernel_, out_, op_.loc, runs_, places);
+    const auto row = [&](int64_t i) {
+      const ValueId only = b_.add(OpCode::kSlice, {counts}, {int64_t{0}, dsl::Expr(i), dsl::Expr(i + 1)});
+      return b_.add(OpCode::kReduce, {only}, {static_cast<int64_t>(ReduceKind::kSum), int64_t{0}});
+    };
+    const ValueId first = row(0);
+    return {first, row(1)};
+  }
 
   // Where in the runs the elements of the chunk come from: piece after piece, `lengths` of each run from `first` on.
   ValueId source_of(ValueId t, ValueId first, ValueId lengths) {

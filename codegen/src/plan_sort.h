@@ -8,8 +8,9 @@ namespace kiln::codegen {
 // on a GPU of 2^15. Other conditions are those of split_reduction.
 //
 //   stage 0      each chunk of the axis is sorted: its *run*, in the workspace
-//   stage 1      each chunk of the result: how many elements of each run come before it and before its end are found by
-//                bisection over all keys; so the chunk is a piece of each run, one behind the other, and is sorted
+//   stage 1      each chunk of the result: how many elements of each run come before it and before its end are found
+//                side by side, by bisection of keys (plan_sort_boundary); so the chunk is a piece of each run, one
+//                behind the other, and is sorted
 //   the last     loads the result where the sort was
 //
 // Whatever the length, an element is sorted twice, and all programs of a stage do the same amount of work. Pieces stand

@@ -1,4 +1,4 @@
-// Where a place of a sorted result lies in the sorted runs that it is made of.
+// Where places of a sorted result lie in the sorted runs that it is made of.
 #pragma once
 
 #include "plan_split.h"
@@ -15,8 +15,9 @@ struct SortedRuns {
 // i32, by run: the number of its first key.
 dsl::ValueId run_starts(OpBuilder& build, const SortedRuns& runs);
 
-// i32, by run: how many of its elements are among the first `place` (i32 scalar, 0…extent) of the result. Appends ops.
+// i32, by place and run: how many of the run's elements are among the first `places[i]` (i32, 0…extent, of one axis) of
+// the result. Appends ops.
 dsl::ValueId elements_before(dsl::Kernel& kernel, std::vector<dsl::Op>& out, const dsl::Location& loc,
-                             const SortedRuns& runs, dsl::ValueId place);
+                             const SortedRuns& runs, dsl::ValueId places);
 
 }  // namespace kiln::codegen

@@ -12,7 +12,10 @@ using dsl::ValueId;
 int64_t k_of(const Op& op) { return number_attr(op, 0); }
 size_t axis_of(const Op& op) { return static_cast<size_t>(int_attr(op, 1)); }
 
-Chunks chunks_of(const Lengths& lengths, const dsl::Kernel& kernel, const Op& op) {
+// Wide ints count once in a block's registers: they are their own keys, while floats are kept beside theirs.
+Chunks chunks_of(Lengths lengths, const dsl::Kernel& kernel, const Op& op) {
+  const dsl::ElementType element = kernel.type(op.operands[0]).element;
+  if (lengths.of_whole_tile && !dsl::is_float(element)) lengths.chunk *= std::max(1, dsl::info(element).bytes / 4);
   Chunks out = chunks_of(lengths, lengths.selected, kernel, op.operands, axis_of(op));
   if (out.count > 0 && out.last() < k_of(op)) --out.count;
   return out;
@@ -22,6 +25,12 @@ bool is_long(const Lengths& lengths, const dsl::Kernel& kernel, const Op& op) {
   if (op.code != OpCode::kTopk || axis_of(op) + 1 != kernel.type(op.operands[0]).shape.size()) return false;
   const Chunks chunks = chunks_of(lengths, kernel, op);
   return chunks.count > 0 && k_of(op) <= chunks.length / 16 && can_take_part(kernel, op.operands[0], axis_of(op));
+}
+
+bool is_used(const dsl::Region& region, ValueId id) {
+  return std::ranges::any_of(region.ops, [&](const Op& each) {
+    return holds_within(each, [&](const Op& op) { return std::ranges::find(op.operands, id) != op.operands.end(); });
+  });
 }
 
 // A topk of another tile; both results.
@@ -45,15 +54,19 @@ bool split_topk(Plan& plan, const Lengths& lengths) {
   rule.others = kernel.type(op.results[0]).shape;
   rule.others.pop_back();
   rule.per_chunk = k_of(op);
-  rule.partials = {kernel.type(op.operands[0]).element, dsl::ElementType::kI32};
+  rule.partials = {kernel.type(op.operands[0]).element};
+  const bool wants_indices = is_used(kernel.body, op.results[1]);
+  if (wants_indices) rule.partials.push_back(dsl::ElementType::kI32);
   rule.chunk = [&](PartBuilder& parts) -> std::vector<ValueId> {
     const auto [values, indices] = topk(parts.target(), parts.out(), op, parts.part(op.operands[0], rule.axis));
+    if (!wants_indices) return {values};
     return {values, parts.whole_index(indices)};
   };
   split_op(plan, static_cast<size_t>(number), rule,
            [&](dsl::Kernel& last, std::vector<Op>& out, OpBuilder&, Partials& partials) {
-             const auto [values, numbers] = topk(last, out, op, partials.all(0));
+             const ValueId numbers = topk(last, out, op, partials.all(0)).second;
              out.back().results[0] = op.results[0];
+             if (!wants_indices) return;
              partials.at(1, numbers);
              out.back().results = {op.results[1]};
            });

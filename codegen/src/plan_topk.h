@@ -16,7 +16,8 @@ namespace kiln::codegen {
 //                                                            %v, %n = topk (load %partial0 …) {k = 4, axis = 0}
 //                                                            %i = load (%partial1 + %n)
 //
-// Candidates of equal value stand in the order of their indices, so that the lowest one still comes first.
+// Candidates of equal value stand in the order of their indices, so that the lowest one still comes first. Indices that
+// nobody wants are not handed on.
 bool split_topk(Plan& plan, const Lengths& lengths);
 
 }  // namespace kiln::codegen

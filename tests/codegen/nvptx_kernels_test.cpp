@@ -91,6 +91,9 @@ const KnownSpill kKnownSpills[] = {
     {"attention_f8", {"sm_90a"}, true, 128},
     // Without units for f8 both factors are words of f16.
     {"attention_f8", {"sm_80"}, false, 160},
+    // A third block on a multiprocessor of 1536 threads.
+    {"class_balanced_sampler_long", {"sm_86", "sm_89"}, true, 16},
+    {"class_balanced_sampler_long", {"sm_86", "sm_89"}, false, 16},
     // Where nothing is known of pointers and rows, each element's address takes registers beside the sums.
     {"dlrm_interaction", {"sm_80", "sm_86", "sm_89"}, false, 400},
     {"layer_norm_backward", {"sm_80"}, false, 80},

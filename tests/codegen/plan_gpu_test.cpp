@@ -1,6 +1,7 @@
 // Plans of GPUs: long reductions, top-k and sorts in chunks that a block holds, and their stores in chunks too, against
 // the interpreter, which runs the kernel as it was written.
 #include "kiln/dsl/instantiate.h"
+#include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
 #include "plan_harness.h"
 
@@ -57,11 +58,33 @@ TEST(GpuPlan, WhatComesBehindAStore) {
   const std::string x = k.op("load " + k.pointers("%x", {kReduced}));
   k.line("store %sum, " + k.op("reduce " + x + " {kind = sum, axis = 0}"));
   k.line("store %most, " + k.op("reduce " + x + " {kind = max, axis = 0}"));
-  expect_chunks(k.text(), {8, 8, 1});
+  expect_chunks(k.text(), {8, 1});
   expect_as_interpreted(parse_kernel(k.text()),
                         {{random_buffer(ElementType::kI32, kReduced, 5), random_buffer(ElementType::kI32, 1, 6),
                           random_buffer(ElementType::kI32, 1, 7)}});
 }
+
+// Stages that load the same are one, also where the last chunk has a length of its own; others stay by themselves.
+TEST(GpuPlan, ChunksOfOneTileAreLoadedOnce) {
+  for (int64_t n : {kReduced, kReduced + 77}) {
+    for (bool is_same : {true, false}) {
+      TextKernel k("%x: ptr<i32> readonly, %y: ptr<i32> readonly, %out: ptr<i32>");
+      const std::string x = k.op("load " + k.pointers("%x", {n}));
+      const std::string y = is_same ? x : k.op("load " + k.pointers("%y", {n}));
+      const std::string sum = k.op("reduce " + x + " {kind = sum, axis = 0}");
+      const std::string most = k.op("reduce " + y + " {kind = argmax, axis = 0}");
+      k.line("store %out, " + k.op("xor " + sum + ", " + most));
+      const int64_t chunks = (n + kChunk - 1) / kChunk;
+      expect_chunks(k.text(), is_same ? std::vector{chunks, int64_t{1}} : std::vector{chunks, chunks, int64_t{1}});
+      expect_as_interpreted(parse_kernel(k.text()), {{random_buffer(ElementType::kI32, static_cast<size_t>(n), 5),
+                                                      random_buffer(ElementType::kI32, static_cast<size_t>(n), 6),
+                                                      random_buffer(ElementType::kI32, 1, 7)}});
+    }
+  }
+}
+
+// The second stage takes up what the first one stores.
+TEST(GpuPlan, ChainsStayInTheirOrder) { expect_chunks(softmax_text(kReduced), {8, 8, 8}); }
 
 TEST(GpuPlan, WhatIsPutInOrder) {
   expect_chunks(topk_text(kSorted, 5, true), {4, 1});
@@ -196,6 +219,41 @@ TEST(GpuPlan, TopkOfCandidates) {
                               buffer(std::vector<int32_t>(n)), buffer(std::vector<int32_t>(n))}});
     }
   }
+}
+
+// Two rows of wide keys, of whose places nobody asks, or somebody does; few of a row are not alike.
+TEST(GpuPlan, TopkOfRows) {
+  constexpr int64_t kColumns = 12 * 1024;
+  for (bool wants_indices : {false, true}) {
+    TextKernel k("%x: ptr<u64> readonly, %v: ptr<u64>, %i: ptr<i32>");
+    const Shape shape = {2, kColumns}, out = {2, 20};
+    k.line("%a, %b = topk " + k.op("load " + k.pointers("%x", shape)) + " {k = 20, axis = 1}");
+    k.line("store " + k.pointers("%v", out) + ", %a");
+    if (wants_indices) k.line("store " + k.pointers("%i", out) + ", %b");
+    expect_chunks(k.text(), {3, 1});
+    std::vector<uint64_t> keys = values_of<uint64_t>(random_buffer(ElementType::kU64, 2 * kColumns, 3, false));
+    for (size_t i = kColumns; i < keys.size(); ++i) {
+      if (i % 1000 != 0) keys[i] = 0;
+    }
+    expect_as_interpreted(parse_kernel(k.text()), {{buffer(keys), random_buffer(ElementType::kU64, 40, 1),
+                                                    random_buffer(ElementType::kI32, 40, 2)}});
+  }
+}
+
+// It counts and selects in one stage, from two classes, of which one has fewer members than are wanted.
+TEST(GpuPlan, SamplerOfALongSet) {
+  constexpr int64_t kElements = 36'000, kRows = 8, kColumns = 3, kBatch = 2;
+  std::vector<int32_t> labels(kElements, 0);
+  for (size_t i : {7, 20'000, 20'001, 35'999}) labels[i] = 1;
+  PlanTrial trial{{buffer(labels), random_buffer(ElementType::kF32, kElements * kColumns, 1, false),
+                   random_buffer(ElementType::kI32, kBatch * 2 * kRows, 2),
+                   random_buffer(ElementType::kF32, kBatch * 2 * kRows * kColumns, 3, false),
+                   random_buffer(ElementType::kI32, kBatch * 2, 4), int_scalar(kBatch), int_scalar(kElements),
+                   int_scalar(kColumns), int_scalar(7)}};
+  trial.config = {{"K", kRows}, {"BLOCK", 36'864}, {"BC", 4}};
+  const dsl::Kernel& kernel = *kernels::class_balanced_sampler_long<dsl::lang::f32>().ir();
+  EXPECT_EQ(chunks_of(gpu_plan(kernel, trial.config)), (std::vector<int64_t>{9, 1}));
+  expect_as_interpreted(kernel, trial);
 }
 
 void expect_sorted(const std::string& type, int64_t elements, bool descending,

@@ -1,5 +1,6 @@
 // topk: every element type, largest and smallest, every k from one to all, along every axis; ties, zeros, NaN.
 #include <cstring>
+#include <random>
 
 #include "algebra_case.h"
 
@@ -43,16 +44,25 @@ TEST_P(TopkOnCpu, AnyAxisOfAnyRank) {
   check_topk(GetParam(), {300, 3}, {4}, {290, 3}, targets_for(GetParam()));
 }
 
+// On GPUs candidates of a few rows are found side by side, and of more the tile is sorted.
+TEST_P(TopkOnCpu, OfFewLongRows) {
+  const std::vector<Shape> shapes = {{2, 700}, {3, 512}, {2, 2, 300}, {5, 512}};
+  const Shape shape = shapes[static_cast<size_t>(GetParam()) % shapes.size()];
+  check_topk(GetParam(), shape, {1, 16}, {}, targets_for(GetParam()));
+}
+
 // Nobody wants to know where they came from: equal elements need nothing to tell them apart, nor from padding.
 TEST_P(TopkOnCpu, OfElementsWithoutTheirPlaces) {
   const std::string type = type_name(GetParam());
-  for (int64_t n : {33, 300}) {
+  for (const Shape& shape : {Shape{33}, Shape{300}, Shape{600}, Shape{2, 600}}) {
     for (const char* largest : {"", ", largest = 0"}) {
       TextKernel k("%x: ptr<" + type + "> readonly, %out: ptr<" + type + ">");
-      const std::string x = k.op("load " + k.pointers("%x", {n}));
-      k.line("%best, %places = topk " + x + " {k = 30, axis = 0" + largest + "}");
-      k.line("store " + k.pointers("%out", {30}) + ", %best");
-      expect_same(k.text(), {{tied_buffer(GetParam(), n, 4), random_buffer(GetParam(), 30, 1)}, kExact, {""}});
+      const Shape out = with_extent(shape, shape.size() - 1, 30);
+      const std::string x = k.op("load " + k.pointers("%x", shape)), axis = std::to_string(shape.size() - 1);
+      k.line("%best, %places = topk " + x + " {k = 30, axis = " + axis + largest + "}");
+      k.line("store " + k.pointers("%out", out) + ", %best");
+      const TestArgument room = random_buffer(GetParam(), static_cast<size_t>(elements_of(out)), 1);
+      expect_same(k.text(), {{tied_buffer(GetParam(), elements_of(shape), 4), room}, kExact, {"", "gpu"}});
     }
   }
 }
@@ -73,6 +83,36 @@ TEST(TopkOnCpu, OfOrderedElements) {
                  {{ElementType::kF32, {n}}, {ElementType::kI32, {n}}});
     }
     test.check(all_targets());
+  }
+}
+
+// Of wide elements words of 32 bits are told apart one after the other: none of them does it alone, or some do.
+TEST(TopkOnCpu, OfElementsOfSeveralWords) {
+  constexpr size_t kCount = 2 * 1024;
+  using Bits = uint64_t (*)(uint64_t random, size_t i);
+  const Bits all[] = {[](uint64_t random, size_t) { return random % 5000; },  // above are zeros
+                      [](uint64_t random, size_t) { return random << 32; },
+                      [](uint64_t random, size_t) { return random % 3 << 32 | random >> 40; },
+                      [](uint64_t random, size_t i) { return i % 20 == 0 ? random : 0; },  // few that are not alike
+                      [](uint64_t random, size_t) { return (random % 2 + 7) << 40; },
+                      [](uint64_t, size_t) { return uint64_t{1} << 52; }};
+  for (Bits bits_of : all) {
+    std::mt19937_64 random(3);
+    std::vector<uint64_t> bits(kCount);
+    for (size_t i = 0; i < kCount; ++i) bits[i] = bits_of(random(), i);
+    for (ElementType type : {ElementType::kU64, ElementType::kI64, ElementType::kF64}) {
+      for (const Shape& shape : {Shape{kCount}, Shape{2, kCount / 2}}) {
+        SCOPED_TRACE(type_name(type) + " " + std::to_string(&bits_of - all));
+        const auto axis = static_cast<int64_t>(shape.size()) - 1;
+        AlgebraCase test(shape, {{type, buffer(bits), ""}});
+        for (const char* largest : {"", ", largest = 0"}) {
+          const Shape out = with_extent(shape, static_cast<size_t>(axis), 60);
+          const std::string topk = "topk %x0 {k = 60, axis = " + std::to_string(axis) + largest + "}";
+          test.apply(topk, {{type, out}, {ElementType::kI32, out}});
+        }
+        test.check({"", "gpu"});
+      }
+    }
   }
 }
 

@@ -184,12 +184,24 @@ Layout coalesced_for_scan(const std::vector<int64_t>& shape, const AccessShape& 
   return blocked(shape, per_thread, lanes, warps, access.order);
 }
 
+Layout coalesced_along(const std::vector<int64_t>& shape, int axis, const AccessShape& access,
+                       const BlockShape& block) {
+  std::vector<int64_t> per_thread = shape, lanes(shape.size(), 1), warps(shape.size(), 1);
+  const auto a = static_cast<size_t>(axis);
+  lanes[a] = block.lanes;
+  warps[a] = block.warps;
+  const int64_t share = std::max<int64_t>(1, shape[a] / block.threads());
+  per_thread[a] = access.order.front() == axis ? std::min(access.vector, share) : 1;
+  return blocked(shape, per_thread, lanes, warps, access.order);
+}
+
 }  // namespace
 
 Layout coalesced(const std::vector<int64_t>& shape, const AccessShape& access, const BlockShape& block) {
   const size_t rank = shape.size();
   std::vector<int64_t> per_thread(rank, 1), lanes(rank, 1), warps(rank, 1);
   if (rank == 0) return replicated(shape, block);
+  if (access.ordered) return coalesced_along(shape, *access.ordered, access, block);
   if (access.scanned && access.scanned != access.order.front()) return coalesced_for_scan(shape, access, block);
   const int64_t elements = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
   const size_t fast = static_cast<size_t>(access.order.front());

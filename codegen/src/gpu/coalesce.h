@@ -23,6 +23,8 @@ struct AccessShape {
   int64_t vector = 1;      // elements along it that a thread moves at once
   // Along this axis a thread has neighbours, and as many as it can: it is scanned.
   std::optional<int> scanned = std::nullopt;
+  // Along this axis alone all threads lie, and a thread has the others as a whole: topk selects from their rows.
+  std::optional<int> ordered = std::nullopt;
 };
 AccessShape access_shape(const dsl::Kernel& kernel, const dsl::Op& access, const std::vector<AxisInfo>& info,
                          const std::vector<Strides>& strides);

@@ -37,6 +37,7 @@ class Placer {
         info_(info),
         strides_(strides_of(kernel)),
         scanned_(scanned_loads(kernel)),
+        ordered_(selected_tiles(kernel, block, target.lane_facts().shared_bytes)),
         definition_(kernel.values.size()),
         users_(kernel.values.size()),
         free_(kernel.values.size()) {
@@ -92,14 +93,34 @@ class Placer {
     const std::vector<int64_t> tile = shape(op.operands[0]);
     if (auto found = vectors_.find({tile, access.order}); found != vectors_.end()) access.vector = found->second;
     if (auto found = scanned_.find(&op); found != scanned_.end()) access.scanned = found->second;
+    if (op.code == OpCode::kLoad) access.ordered = ordered_axis(op.results[0]);
     return coalesced(tile, access, block_);
   }
 
   Layout default_layout(const std::vector<int64_t>& tile) const {
+    return coalesced(tile, default_access(tile), block_);
+  }
+
+  AccessShape default_access(const std::vector<int64_t>& tile) const {
     AccessShape access;
     for (size_t i = tile.size(); i-- > 0;) access.order.push_back(static_cast<int>(i));
     for (const auto& [key, vector] : vectors_) {
       if (key.first == tile) access = {key.second, vector};
+    }
+    return access;
+  }
+
+  std::optional<int> ordered_axis(ValueId id) const {
+    const auto found = ordered_.find(id);
+    return found == ordered_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  // … as a row of it is loaded, if nobody accesses all of it.
+  Layout ordered_layout(const std::vector<int64_t>& tile, int axis) const {
+    AccessShape access = default_access(tile);
+    access.ordered = axis;
+    if (access.order.front() == axis) {
+      access.vector = std::max(access.vector, default_access({tile[static_cast<size_t>(axis)]}).vector);
     }
     return coalesced(tile, access, block_);
   }
@@ -257,6 +278,7 @@ class Placer {
     if (is_view(op) || free_[id]) return;
     auto layout = elementwise ? common_layout(op.operands) : std::nullopt;
     if (!layout && elementwise) layout = wanted_by_dot(id);
+    if (const auto axis = ordered_axis(id); !layout && axis) layout = ordered_layout(shape(id), *axis);
     set_home(id, layout ? *layout : default_layout(shape(id)));
   }
 
@@ -376,25 +398,17 @@ class Placer {
   }
 
   void visit_topk(const Op& op) {
-    out_.selected.erase(&op);
-    const Layout layout = counted_layout(op.operands[0]);
-    const auto candidates =
-        candidates_of(kernel_, op, is_used(kernel_.body, op.results[1]), target_.lane_facts().shared_bytes);
-    if (!candidates || !layout.injective()) return visit_sort(op);
+    const auto few = candidates_of(kernel_, op, block_, target_.lane_facts().shared_bytes);
+    if (!few) return visit_sort(op);
     const int axis = axis_of(op, 1);
-    out_.wanted[&op] = layout;
-    out_.selected[&op] = *candidates;
-    const Layout list = sort_layout(candidates_shape(kernel_, op, *candidates), axis, block_);
+    const auto layout = natural(op.operands[0]);
+    const bool is_at_hand = layout && can_select(*layout, axis);
+    out_.wanted[&op] = is_at_hand ? *layout : ordered_layout(shape(op.operands[0]), axis);
+    out_.selected[&op] = *few;
+    const Layout list = sort_layout(candidates_shape(kernel_, op, *few), axis, block_);
     const int64_t extent = shape(op.results[0])[static_cast<size_t>(axis)];
     const Layout result = without_copies_in_registers(first(list, axis, extent)).layout;
     for (ValueId id : op.results) set_home(id, result);
-  }
-
-  static bool is_used(const dsl::Region& region, ValueId id) {
-    return std::ranges::any_of(region.ops, [&](const Op& op) {
-      return std::ranges::find(op.operands, id) != op.operands.end() ||
-             std::ranges::any_of(op.regions, [&](const dsl::Region& inner) { return is_used(inner, id); });
-    });
   }
 
   // Elements that are in several registers or threads would be counted as often.
@@ -454,6 +468,7 @@ class Placer {
   const std::vector<AxisInfo>& info_;
   std::vector<Strides> strides_;
   std::map<const Op*, int> scanned_;  // loads, by axis
+  std::map<ValueId, int> ordered_;    // tiles that topk selects from, by axis
   std::vector<const Op*> definition_;
   std::vector<std::vector<const Op*>> users_;
   std::vector<bool> free_;  // by value

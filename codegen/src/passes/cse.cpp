@@ -15,7 +15,7 @@ using Seen = std::multimap<Key, const Op*>;
 
 class Eliminator {
  public:
-  explicit Eliminator(size_t values) : replacement_(values) {
+  Eliminator(size_t values, bool takes_loads) : takes_loads_(takes_loads), replacement_(values) {
     for (ValueId id = 0; id < values; ++id) replacement_[id] = id;
   }
 
@@ -24,7 +24,8 @@ class Eliminator {
     kept.reserve(region.ops.size());  // `seen` points into it
     for (Op& op : region.ops) {
       for (ValueId& operand : op.operands) operand = replacement_[operand];
-      if (dsl::info(op.code).has(dsl::kPure) && op.regions.empty()) {
+      const bool is_pure_load = takes_loads_ && op.code == dsl::OpCode::kLoad;
+      if (is_pure_load || (dsl::info(op.code).has(dsl::kPure) && op.regions.empty())) {
         if (const Op* same = find(seen, op)) {
           for (size_t i = 0; i < op.results.size(); ++i) replacement_[op.results[i]] = same->results[i];
           continue;
@@ -50,13 +51,19 @@ class Eliminator {
     return nullptr;
   }
 
+  const bool takes_loads_;
   std::vector<ValueId> replacement_;
 };
 
 }  // namespace
 
 dsl::Kernel eliminate_common_subexpressions(dsl::Kernel kernel) {
-  Eliminator(kernel.values.size()).run(kernel.body, {});
+  Eliminator(kernel.values.size(), false).run(kernel.body, {});
+  return kernel;
+}
+
+dsl::Kernel eliminate_common_loads(dsl::Kernel kernel) {
+  Eliminator(kernel.values.size(), true).run(kernel.body, {});
   return kernel;
 }
 

@@ -5,13 +5,20 @@
 
 namespace kiln::dsl::lang::kernels {
 
+// The keys of elements in a sample: the random word above the complement of the index. So keys differ, the K largest of
+// a class are the sample in its order, and a key says which element it belongs to.
+inline Value sampler_keys(const Value& seed, const Value& at) {
+  const Value word = philox(seed, cast(at, i64_t))[0];
+  return cast(word, u64_t) << 32 | cast(~cast(at, u32_t), u64_t);
+}
+
+// The elements that keys belong to; -1 where there is none, of key 0.
+inline Value sampled(const Value& keys) { return where(keys == 0, -1, cast(~cast(keys, u32_t), i32_t)); }
+
 // For each of `batch` samples: K elements of class 0 and K of class 1, uniformly without replacement. docs/kernels.md
 // defines it exactly. labels [n] (0, 1; others are in no class), x [n, cols]; index [batch, 2, K] (-1 where the class
 // has fewer than K elements), rows [batch, 2, K, cols] (0 there), counts [batch, 2], the sizes of the classes. BC ≥
 // cols.
-//
-// A key holds an element's random word above the complement of its index: keys differ, the K largest of a class are the
-// sample in its order, and a key says which element it belongs to.
 template <class T = f32>
 const auto& class_balanced_sampler() {
   static const auto def =
@@ -26,8 +33,7 @@ const auto& class_balanced_sampler() {
                for (Value start : range(0, n, BLOCK)) {
                  const Value at = start + arange(0, BLOCK);
                  const Value label = tile(labels, {n}).load({start}, {BLOCK}, {.other = -1});
-                 const Value word = philox(seed + sample, cast(at, i64_t))[0];
-                 const Value key = cast(word, u64_t) << 32 | cast(~cast(at, u32_t), u64_t);
+                 const Value key = sampler_keys(seed + sample, at);
                  auto take = [&](int which, Var& best, Var& count) {
                    const Value member = label == which;
                    count += sum(member, 0);
@@ -38,7 +44,7 @@ const auto& class_balanced_sampler() {
                }
                auto give = [&](int which, const Value& best, const Value& count) {
                  const Value list = cast(sample, i64_t) * 2 + which;
-                 const Value at = where(best == 0, -1, cast(~cast(best, u32_t), i32_t));
+                 const Value at = sampled(best);
                  store(counts + list, count);
                  row_of(index, list, K, K).store({0}, at);
                  const Value lane = expand_dims(arange(0, BC), 0);
@@ -72,13 +78,12 @@ const auto& class_balanced_sampler_long() {
                grid(batch);
                const Value sample = program_id(0), at = arange(0, BLOCK), which = expand_dims(arange(0, 2), 1);
                const Value label = tile(labels, {n}).load({0}, {BLOCK}, {.other = -1});
-               const Value word = philox(seed + sample, cast(at, i64_t))[0];
-               const Value key = cast(word, u64_t) << 32 | cast(~cast(at, u32_t), u64_t);
+               const Value key = sampler_keys(seed + sample, at);
                const Value member = expand_dims(label, 0) == which;
                const Value best = lang::topk(where(member, expand_dims(key, 0), 0), K, 1).first;
                const Value list = cast(sample, i64_t) * 2;
                tile(counts + list, {2}).store({0}, sum(member, 1));
-               const Value chosen = where(best == 0, -1, cast(~cast(best, u32_t), i32_t));
+               const Value chosen = sampled(best);
                tile(index + list * K, {2, K}).store({0, 0}, chosen);
                const Value element = expand_dims(chosen, 2), lane = arange(0, BC);
                const Value row = load(x + cast(element, i64_t) * cols + lane, {.mask = (element >= 0) & (lane < cols)});
