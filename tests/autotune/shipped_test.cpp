@@ -252,6 +252,9 @@ TEST(Predict, KnowsDevicesByName) {
   EXPECT_EQ(a100.machine.target, "cuda:sm_80");
   EXPECT_LT(a100.machine.read_bytes_per_us, 2.039e6);
   EXPECT_GT(a100.machine.dot_flops_per_us.at("bf16"), 2e8);
+  EXPECT_EQ(a100.machine.dot_flops_per_us.at("f8e4m3"), a100.machine.f32_flops_per_us);
+  const KnownDevice l40s = expect_ok(known_device("l40s"));
+  EXPECT_EQ(l40s.machine.dot_flops_per_us.at("f8e4m3"), l40s.machine.dot_flops_per_us.at("i8"));
   const auto none = known_device("abacus");
   ASSERT_FALSE(none);
   EXPECT_THAT(none.error().message, HasSubstr("a100, l40s"));
