@@ -276,6 +276,18 @@ TEST(Predict, ChoosesWhatTheModelPrefersAndMeasuresNothing) {
   EXPECT_THAT(shipped_lines(specs, result, true), HasSubstr(R"("predicted_for":"NVIDIA A100 80GB")"));
 }
 
+// One block of a long loop: the more parts, the better.
+TEST(Predict, LoopsOfProductsOfFewBlocksAreSplit) {
+  const auto specs = expect_ok(
+      parse_jobs(R"({"kernel":"matmul","type":"bf16","shape":{"M":64,"N":64,"K":16384},)"
+                 R"("space":{"BM":[64],"BN":[64],"BK":[128],"num_warps":[4],"num_stages":[3],"split_k":[1,4,16]}})",
+                 "jobs.jsonl"));
+  simulated::FakeCompiler compiler;
+  const BatchResult result = predict_batch(specs, compiler, expect_ok(known_device("a100")), {});
+  ASSERT_TRUE(result.jobs[0].result) << result.jobs[0].error;
+  EXPECT_EQ(result.jobs[0].result->best.at("split_k"), 16);
+}
+
 // What compilers say counts: of a config that spills far the resources rule it out.
 TEST(Predict, AConfigThatCannotRunIsNotChosen) {
   const auto specs =
