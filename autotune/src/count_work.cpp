@@ -2,7 +2,8 @@
 // indices and masks are known as affine functions and boxes (work_values.h), and of each loop two iterations are
 // walked, the middle one for all but the last. What an op does counts as often as the iterations and programs that it
 // stands for. Programs and iterations in the middle make counts exact where they depend on their number linearly; the
-// last ones are walked on their own, since their tiles stand over the edge.
+// last ones are walked on their own, since their tiles stand over the edge. Of the grid's second axis they are pairs:
+// what depends on it may come round again, such as the order of blocks of attention.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -46,6 +47,23 @@ std::vector<std::pair<int64_t, double>> samples(int64_t count, int64_t parts) {
   return out;
 }
 
+// The same of numbers on which counts may depend in periods: the last, and for the others pairs that lie alike about the
+// middle of all, which in each whole period cancel out, at multiples of the golden section.
+std::vector<std::pair<int64_t, double>> scattered_samples(int64_t count) {
+  constexpr int kPairs = 4;
+  constexpr double kGolden = 0.6180339887498949;
+  if (count <= 2 * kPairs + 1) return samples(count, 2 * kPairs);
+  std::vector<std::pair<int64_t, double>> out;
+  for (int i = 1; i <= kPairs; ++i) {
+    const auto place = static_cast<int64_t>(std::fmod(i * kGolden, 1) * static_cast<double>(count));
+    for (int64_t one : {place, count - 1 - place}) {
+      out.emplace_back(one, static_cast<double>(count - 1) / (2 * kPairs));
+    }
+  }
+  out.emplace_back(count - 1, 1);
+  return out;
+}
+
 class Counter {
  public:
   Counter(const dsl::Kernel& kernel, const Workload& workload, std::array<uint32_t, 3> grid)
@@ -66,7 +84,7 @@ class Counter {
 
   Work run() {
     for (auto [x, many_x] : samples(grid_[0], 4)) {
-      for (auto [y, many_y] : samples(grid_[1], 1)) {
+      for (auto [y, many_y] : scattered_samples(grid_[1])) {
         for (auto [z, many_z] : samples(grid_[2], 1)) {
           program_ = {x, y, z};
           visit(kernel_.body, many_x * many_y * many_z);

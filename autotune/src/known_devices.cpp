@@ -15,14 +15,14 @@ struct DataSheet {
   const char* target;
   int multiprocessors;
   double gigahertz, terabytes, cache_terabytes;  // a second, of memory and of the L2 cache
-  double f32, bf16, i8;                          // T op/s; products without sparsity
+  double f32, bf16, i8, f8;                      // T op/s; products without sparsity
 };
 
 // NVIDIA, "A100 Tensor Core GPU" data sheet (80 GB, SXM), "L40S" data sheet. The L2 caches' rates are guesses: of an
-// A100 somewhat more than half of its 5120 bytes a clock, of an L40S the same.
+// A100 somewhat more than half of its 5120 bytes a clock, of an L40S the same. An A100 has no matrix units for f8.
 constexpr DataSheet kSheets[] = {
-    {"a100", "NVIDIA A100 80GB", "cuda:sm_80", 108, 1.41, 2.039, 4.0, 19.5, 312, 624},
-    {"l40s", "NVIDIA L40S", "cuda:sm_89", 142, 2.52, 0.864, 4.0, 91.6, 362, 733},
+    {"a100", "NVIDIA A100 80GB", "cuda:sm_80", 108, 1.41, 2.039, 4.0, 19.5, 312, 624, 0},
+    {"l40s", "NVIDIA L40S", "cuda:sm_89", 142, 2.52, 0.864, 4.0, 91.6, 362, 733, 733},
 };
 
 Machine machine_of(const DataSheet& sheet) {
@@ -36,6 +36,9 @@ Machine machine_of(const DataSheet& sheet) {
                           {"bf16", kProductShare * sheet.bf16 * kPerUs},
                           {"f16", kProductShare * sheet.bf16 * kPerUs},
                           {"i8", kProductShare * sheet.i8 * kPerUs}};
+  for (const char* f8 : {"f8e4m3", "f8e5m2"}) {
+    out.dot_flops_per_us[f8] = sheet.f8 > 0 ? kProductShare * sheet.f8 * kPerUs : out.f32_flops_per_us;
+  }
   out.math_per_us = kMathShare * kExpsAClock * sheet.multiprocessors * sheet.gigahertz * 1e3;
   out.launch_us = kLaunchUs;
   out.parallel = sheet.multiprocessors;

@@ -67,6 +67,14 @@ nlohmann::json device_of(const nlohmann::json* metadata) {
   return metadata->at("device");
 }
 
+// Shared memory of a multiprocessor.
+double shared_bytes_of(const Machine& machine) {
+  for (const char* large : {"cuda:sm_90", "cuda:sm_10"}) {
+    if (machine.target.starts_with(large)) return 228e3;
+  }
+  return machine.target == "cuda:sm_80" ? 164e3 : 100e3;
+}
+
 // Programs that a multiprocessor holds at once; before the compile, by the bytes of the tiles alone.
 double resident_programs(const Machine& machine, const Work& work, const nlohmann::json& device) {
   const double threads = number(device, "threads"), neighbours = std::max(1.0, number(device, "programs"));
@@ -78,8 +86,7 @@ double resident_programs(const Machine& machine, const Work& work, const nlohman
     blocks = std::min(blocks, 65536 / (registers * threads));
   }
   if (const double shared = number(device, "shared_bytes"); shared > 0) {
-    const bool large = machine.target.starts_with("cuda:sm_90") || machine.target.starts_with("cuda:sm_10");
-    blocks = std::min(blocks, (large ? 228e3 : 100e3) / shared);
+    blocks = std::min(blocks, shared_bytes_of(machine) / shared);
   }
   return std::max(1.0, std::floor(blocks)) * neighbours;
 }

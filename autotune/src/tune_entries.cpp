@@ -74,16 +74,18 @@ Result<RecordKey> record_key(const Job& job, const std::string& hardware, const 
 Result<std::vector<Entry>> list_entries(const Job& job, const Space& space, const Machine& machine, Search search) {
   auto configs = enumerate(job.kernel, job.target, space, job.workload);
   if (!configs) return configs.error();
-  std::map<Config, Work> counted;  // by the constexprs, which alone matter
+  std::map<Config, Work> counted;  // by what matters: constexprs, and how loops of products are dealt out
   std::vector<Entry> out;
   for (Config& config : *configs) {
-    dsl::ConstexprValues constexprs = config;
-    std::erase_if(constexprs, [](const auto& item) { return dsl::is_launch_option(item.first); });
-    auto found = counted.find(constexprs);
+    Config counts = config;
+    std::erase_if(counts, [](const auto& item) {
+      return dsl::is_launch_option(item.first) && item.first != dsl::kSplitK && item.first != dsl::kStreamK;
+    });
+    auto found = counted.find(counts);
     if (found == counted.end()) {
-      auto work = count_work(job.kernel, constexprs, job.workload);
+      auto work = count_work(job.kernel, counts, job.workload);
       if (!work) return work.error();
-      found = counted.emplace(constexprs, *work).first;
+      found = counted.emplace(std::move(counts), *work).first;
     }
     const double predicted = predict_us(machine, found->second, config);
     out.push_back({.config = std::move(config), .work = found->second, .predicted_us = predicted});

@@ -15,7 +15,7 @@ std::vector<JobSpec> jobs_of(const std::string& file) {
 
 std::vector<JobSpec> all_jobs() {
   std::vector<JobSpec> out;
-  for (const char* file : {"llama3_8b", "bert_base", "resnet50", "dlrm", "quickstart"}) {
+  for (const char* file : {"llama3_8b", "bert_base", "resnet50", "dlrm", "datacenter_gpu", "quickstart"}) {
     for (JobSpec& job : jobs_of(file)) out.push_back(std::move(job));
   }
   return out;

@@ -118,6 +118,19 @@ TEST(Model, SpillsAndLowOccupancyCost) {
   EXPECT_GT(predict_us(gpu(), small_steps, {}, &alone), predict_us(gpu(), small_steps, {}, &good));
 }
 
+// Of blocks with 72 KiB of shared memory an A100's multiprocessor holds two, an L40S's one.
+TEST(Model, BlocksShareTheMemoryThatTheDeviceHas) {
+  const nlohmann::json compiled = {{"device", {{"threads", 256}, {"registers", 128}, {"shared_bytes", 72 << 10}}}};
+  const Work work = {.loaded = 4e8, .stored = 4e8, .lines = 8e8, .compulsory = 8e8, .programs = 10000, .steps = 800000};
+  const auto predicted = [&](const char* target) {
+    Machine machine = gpu();
+    machine.target = target;
+    return predict_us(machine, work, {}, &compiled);
+  };
+  EXPECT_LT(predicted("cuda:sm_80"), predicted("cuda:sm_89"));
+  EXPECT_LE(predicted("cuda:sm_90a"), predicted("cuda:sm_80"));
+}
+
 TEST(Model, PrunesWhatDoesNotFitOrSpillsFar) {
   auto reason = [](const nlohmann::json& device) { return prune_reason({{"device", device}}); };
   EXPECT_EQ(reason({{"threads", 256}, {"registers", 168}, {"shared_bytes", 100000}, {"spill_bytes", 16}}), "");

@@ -252,6 +252,9 @@ TEST(Predict, KnowsDevicesByName) {
   EXPECT_EQ(a100.machine.target, "cuda:sm_80");
   EXPECT_LT(a100.machine.read_bytes_per_us, 2.039e6);
   EXPECT_GT(a100.machine.dot_flops_per_us.at("bf16"), 2e8);
+  EXPECT_EQ(a100.machine.dot_flops_per_us.at("f8e4m3"), a100.machine.f32_flops_per_us);
+  const KnownDevice l40s = expect_ok(known_device("l40s"));
+  EXPECT_EQ(l40s.machine.dot_flops_per_us.at("f8e4m3"), l40s.machine.dot_flops_per_us.at("i8"));
   const auto none = known_device("abacus");
   ASSERT_FALSE(none);
   EXPECT_THAT(none.error().message, HasSubstr("a100, l40s"));
@@ -271,6 +274,18 @@ TEST(Predict, ChoosesWhatTheModelPrefersAndMeasuresNothing) {
   EXPECT_LE(job.best_us, job.default_us);
   EXPECT_EQ(job.measured, 0u);
   EXPECT_THAT(shipped_lines(specs, result, true), HasSubstr(R"("predicted_for":"NVIDIA A100 80GB")"));
+}
+
+// One block of a long loop: the more parts, the better.
+TEST(Predict, LoopsOfProductsOfFewBlocksAreSplit) {
+  const auto specs = expect_ok(
+      parse_jobs(R"({"kernel":"matmul","type":"bf16","shape":{"M":64,"N":64,"K":16384},)"
+                 R"("space":{"BM":[64],"BN":[64],"BK":[128],"num_warps":[4],"num_stages":[3],"split_k":[1,4,16]}})",
+                 "jobs.jsonl"));
+  simulated::FakeCompiler compiler;
+  const BatchResult result = predict_batch(specs, compiler, expect_ok(known_device("a100")), {});
+  ASSERT_TRUE(result.jobs[0].result) << result.jobs[0].error;
+  EXPECT_EQ(result.jobs[0].result->best.at("split_k"), 16);
 }
 
 // What compilers say counts: of a config that spills far the resources rule it out.

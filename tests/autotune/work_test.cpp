@@ -133,6 +133,21 @@ TEST(CountWork, OfAttentionFollowsTheLengths) {
               0.1 * all.dot_flops);
 }
 
+// Blocks of several heads together: which one a program has comes round again with its head's number.
+TEST(CountWork, OfCausalAttentionDoesNotDependOnTheOrderOfBlocks) {
+  for (const int64_t seq : {512, 2048, 4096, 16384}) {
+    const nlohmann::json shape = {{"batch", 2}, {"heads", 32}, {"kv_heads", 32}, {"seq", seq}, {"scale", 0.1}};
+    for (const int64_t width : {64, 128}) {
+      Config config = {{"BM", 64}, {"BN", 128}, {"D", width}, {"CAUSAL", 1}, {"TOGETHER", 0}};
+      const Work alone = count(kernels::attention<lang::bf16>().ir(), shape, config);
+      config["TOGETHER"] = 8;
+      const Work together = count(kernels::attention<lang::bf16>().ir(), shape, config);
+      EXPECT_NEAR(together.dot_flops, alone.dot_flops, 0.1 * alone.dot_flops) << seq << " " << width;
+      EXPECT_NEAR(together.loaded, alone.loaded, 0.1 * alone.loaded) << seq << " " << width;
+    }
+  }
+}
+
 TEST(CountWork, SaysWhereItDependsOnData) {
   const Work work = count(kernels::embedding<lang::f32>().ir(), {{"tokens", 100}, {"cols", 512}}, {{"BLOCK", 256}});
   EXPECT_TRUE(work.estimated);

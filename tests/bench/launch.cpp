@@ -4,7 +4,6 @@
 // something.
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include <functional>
 #include <vector>
 
+#include "bench_tools.h"
 #include "function_state.h"
 #include "gpu/cuda_api.h"
 #include "gpu/kernel_code.h"
@@ -23,7 +23,9 @@
 namespace {
 
 using kiln::Artifact;
-using kiln::Result;
+using kiln::bench::fail;
+using kiln::bench::median;
+using kiln::bench::need;
 using nlohmann::json;
 namespace client = kiln::client;
 namespace cuda = kiln::client::gpu::cuda;
@@ -52,19 +54,6 @@ constexpr Case kCases[] = {
      ".param .align 64 .b8 f[128], .param .align 64 .b8 g[128]",
      3},
 };
-
-[[noreturn]] void fail(const std::string& what) {
-  std::fprintf(stderr, "bench-launch: %s\n", what.c_str());
-  std::exit(1);
-}
-template <class T>
-T need(Result<T> result) {
-  if (!result) fail(result.error().message);
-  return std::move(*result);
-}
-void need(const Result<void>& result) {
-  if (!result) fail(result.error().message);
-}
 
 kiln::dsl::Kernel kernel_of(const Case& what) {
   return need(kiln::dsl::parse(std::string("kernel k(") + what.params +
@@ -103,11 +92,6 @@ double nanoseconds_each(const client::Stream& stream, const std::function<void()
   const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
   need(stream.synchronise());
   return elapsed.count() / kCalls;
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size() / 2), values.end());
-  return values[values.size() / 2];
 }
 
 // The driver's calls of one launch with nothing left to do but to make them.

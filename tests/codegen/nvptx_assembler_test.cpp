@@ -138,6 +138,52 @@ TEST(Occupancy, OneMoreBlockIsInReachForFewRegisters) {
   EXPECT_EQ(blocks(0, {128, 0}), std::nullopt);            // not known
 }
 
+// What the assembler may say of a kernel.
+Resources assembled(int registers, int64_t spilled_bytes = 0, std::vector<std::string> warnings = {}) {
+  Resources out;
+  out.registers = registers;
+  out.spill_store_bytes = spilled_bytes;
+  out.warnings = std::move(warnings);
+  return out;
+}
+
+TEST(Occupancy, AThirdBlockOfProductsByGroupsIsAskedForWhateverItsRegisters) {
+  const auto blocks = [](const Resources& resources, const BlockNeeds& needs, bool by_groups = true) {
+    return blocks_of_products(resources, needs, 90, by_groups);
+  };
+  const BlockNeeds needs = {128, 72 * 1024};
+  EXPECT_EQ(blocks(assembled(216), needs), 3);
+  EXPECT_EQ(blocks(assembled(255), needs), 3);
+  EXPECT_EQ(blocks(assembled(216), needs, false), std::nullopt);
+  EXPECT_EQ(blocks(assembled(180), needs, false), 3);                 // in reach
+  EXPECT_EQ(blocks(assembled(216, 4), needs), std::nullopt);          // spills as it is
+  EXPECT_EQ(blocks(assembled(216), {128, 76 * 1024}), std::nullopt);  // no shared memory for it
+  EXPECT_EQ(blocks(assembled(128), {256, 72 * 1024}), std::nullopt);  // eight warps
+  EXPECT_EQ(blocks(assembled(168), needs), std::nullopt);             // there are three
+}
+
+TEST(Occupancy, AThirdBlockIsWorthSomeSpilledBytesOrProductsThatWait) {
+  const std::vector<std::string> waits = {"(C7512) wgmma.mma_async instructions are serialized"};
+  const auto worth = [](const Resources& after, int blocks = 3, bool by_groups = true,
+                        const Resources& before = assembled(216)) {
+    return are_worth_it(before, after, 128, blocks, by_groups);
+  };
+  EXPECT_TRUE(worth(assembled(168)));
+  EXPECT_TRUE(worth(assembled(168, 128)));
+  EXPECT_FALSE(worth(assembled(168, 132)));
+  EXPECT_TRUE(worth(assembled(168, 0, waits)));
+  EXPECT_FALSE(worth(assembled(168, 4, waits)));                                      // not both
+  EXPECT_TRUE(worth(assembled(168, 128, waits), 3, true, assembled(216, 0, waits)));  // they waited before
+  EXPECT_FALSE(worth(assembled(176)));                                                // two blocks all the same
+  // Others are worth neither.
+  EXPECT_TRUE(worth(assembled(168), 3, false));
+  EXPECT_FALSE(worth(assembled(168, 4), 3, false));
+  EXPECT_FALSE(worth(assembled(168, 0, waits), 3, false));
+  EXPECT_TRUE(worth(assembled(128), 4));
+  EXPECT_FALSE(worth(assembled(128, 4), 4));
+  EXPECT_FALSE(worth(assembled(128, 0, waits), 4));
+}
+
 TEST(Occupancy, BlocksAreWorthwhileUntilMemoryIsBusy) {
   using testing::ElementsAre;
   const auto blocks = [](int registers, const BlockNeeds& needs, int capability = 90) {

@@ -286,6 +286,16 @@ TEST(WideHeadsOnNvidia, SpillNothingOnHopper) {
 
 // Two products of a group one after the other, both with A from registers: the assembler would put a fence between
 // them, and warn.
+// Two stages of keys and values 256 wide leave an A100's block no room for its queries.
+TEST(WideHeadsOnNvidia, HaveFewerStagesWhereTheRestNeedsTheMemory) {
+  const dsl::Kernel& kernel = *kernels::attention<lang::bf16>().ir();
+  for (const int64_t causal : {0, 1}) {
+    const Outcome outcome = outcome_of(kernel, {{"D", 256}, {"CAUSAL", causal}}, good_facts(kernel), "sm_80", "ptx");
+    ASSERT_EQ(outcome.error, "") << causal;
+    EXPECT_LE(outcome.device.at("shared_bytes"), 163 * 1024) << causal;
+  }
+}
+
 TEST(ProductsOnNvidia, HaveAFenceWhereRegistersOfAAreWritten) {
   const dsl::Kernel attention = *kernels::attention<lang::bf16>().ir();
   const dsl::ConstexprValues config = {{"D", 64}, {"BM", 128}, {"BN", 64}, {"num_warps", 4}};

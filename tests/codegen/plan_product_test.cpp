@@ -2,8 +2,7 @@
 // written: on CPUs, in AMD's machine code, and in the emulator of the lowering for GPUs, which takes stages as kernels.
 #include "plan_product.h"
 
-#include "kiln/dsl/kernels.h"
-#include "plan_harness.h"
+#include "plan_products.h"
 
 namespace kiln::test {
 namespace {
@@ -20,79 +19,22 @@ codegen::Plan split_plan(const dsl::Kernel& kernel, const dsl::ConstexprValues& 
   return gpu_plan(kernel, with_parts(config, parts));
 }
 
-// A loop over k that multiplies [16, 32] by [32, 16], and what is done with the sums.
-struct Parts {
-  Ptr<const f32> a, b, bias;
-  Ptr<f32> c;
-  i32 K;
-};
-using Body = std::function<void(const Parts&)>;
-
-dsl::Kernel make_kernel(const Body& body) {
-  const auto def = kernel("k", {"a", "b", "bias", "c", "K"},
-                          [&](Ptr<const f32> a, Ptr<const f32> b, Ptr<const f32> bias, Ptr<f32> c, i32 K) {
-                            grid(2, 2);
-                            body({a, b, bias, c, K});
-                          });
-  auto ir = def.ir();
-  EXPECT_TRUE(ir.ok()) << ir.error().message;
-  return *ir;
-}
-
-// Of the program's rows of a [32, K] and columns of b [K, 32].
-Value step_product(const Parts& p, const Value& k, const Value& sum) {
-  return dot(tile(p.a, {32, p.K}).load({program_id(0) * 16, k}, {16, 32}),
-             tile(p.b, {p.K, 32}).load({k, program_id(1) * 16}, {32, 16}), sum);
-}
-
-Value product(const Parts& p, const Value& first) {
-  Var sum = first;
-  for (Value k : range(0, p.K, 32).stages(2)) sum = step_product(p, k, sum);
-  return sum;
-}
-
-void store_block(const Parts& p, const Value& x) {
-  tile(p.c, {32, 32}).store({program_id(0) * 16, program_id(1) * 16}, x);
-}
-
-void plain(const Parts& p) { store_block(p, product(p, zeros(f32_t, {16, 16}))); }
+dsl::Kernel make_kernel(const ProductBody& body) { return product_kernel({}, body); }
+std::vector<TestArgument> arguments_of(int64_t k) { return product_arguments({}, k); }
 
 // Sums that do not begin at zero, rows and columns of something else.
-void with_bias(const Parts& p) {
+void with_bias(const ProductParts& p) {
   const Value column = load(p.bias + program_id(1) * 16 + arange(0, 16));
   const Value row = load(p.bias + arange(0, 16));
   const Value begin = zeros(f32_t, {16, 16}) + expand_dims(row, 1);
   store_block(p, max(product(p, begin) + column, 0));
 }
 
-// Rows need each other: what is behind the loop is one program's.
-void normalised(const Parts& p) {
-  const Value x = product(p, zeros(f32_t, {16, 16}));
-  store_block(p, x - expand_dims(sum(x, 0), 0) / 16);
-}
-
-// Two sums, of different extents.
-void gated(const Parts& p) {
-  Var x = zeros(f32_t, {16, 16}), y = zeros(f32_t, {16, 16});
-  for (Value k : range(0, p.K, 32)) {
-    x = step_product(p, k, x);
-    y = step_product({p.b, p.a, p.bias, p.c, p.K}, k, y);
-  }
-  store_block(p, x * y);
-}
-
-std::vector<TestArgument> arguments_of(int64_t k) {
-  const auto count = static_cast<size_t>(32 * std::max<int64_t>(k, 1));
-  return {random_buffer(ElementType::kF32, count, 1, false), random_buffer(ElementType::kF32, count, 2, false),
-          random_buffer(ElementType::kF32, 32, 3, false), buffer(std::vector<float>(1024, -77)), int_scalar(k)};
-}
+void of_two(const ProductParts& p) { gated(p, 0); }
 
 void expect_split_as_interpreted(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int64_t parts,
                                  const std::vector<TestArgument>& arguments) {
-  expect_as_interpreted(kernel, {arguments,
-                                 {1e-4, 2e-3, true},
-                                 with_parts(config, parts),
-                                 {"gpu:warps=4,groups=1", "gpu:warps=4,groups=1,copying=1", "gpu:warps=2,groups=0"}});
+  expect_product_as_interpreted(kernel, with_parts(config, parts), arguments);
 }
 
 TEST(SplitProduct, LengthsThatPartsDoNotDivide) {
@@ -103,7 +45,7 @@ TEST(SplitProduct, LengthsThatPartsDoNotDivide) {
 }
 
 TEST(SplitProduct, WhatComesBehindTheLoop) {
-  for (const Body& body : {Body(with_bias), Body(normalised), Body(gated)}) {
+  for (const ProductBody& body : {ProductBody(with_bias), ProductBody(normalised), ProductBody(of_two)}) {
     expect_split_as_interpreted(make_kernel(body), {}, 4, arguments_of(200));
   }
 }
@@ -126,14 +68,14 @@ TEST(SplitProduct, TheLibrarysProducts) {
 }
 
 TEST(SplitProduct, WhatIsSplitAndWhatIsNot) {
-  const auto chunks = [](const Body& body, int64_t parts) {
+  const auto chunks = [](const ProductBody& body, int64_t parts) {
     return chunks_of(split_plan(make_kernel(body), {}, parts));
   };
   EXPECT_EQ(chunks(plain, 4), (std::vector<int64_t>{4, 1}));  // of so few elements one program stores all
   EXPECT_EQ(chunks(normalised, 4), (std::vector<int64_t>{4, 1}));
-  EXPECT_EQ(chunks(gated, 2), (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(chunks(of_two, 2), (std::vector<int64_t>{2, 1}));
   EXPECT_EQ(chunks(plain, 1), (std::vector<int64_t>{1}));
-  const auto carries_more = [](const Parts& p) {
+  const auto carries_more = [](const ProductParts& p) {
     Var x = zeros(f32_t, {16, 16}), most = zeros(f32_t, {16, 16});
     for (Value k : range(0, p.K, 32)) {
       x = step_product(p, k, x);
@@ -142,12 +84,12 @@ TEST(SplitProduct, WhatIsSplitAndWhatIsNot) {
     store_block(p, most);
   };
   EXPECT_EQ(chunks(carries_more, 4), (std::vector<int64_t>{1}));
-  const auto writes_before = [](const Parts& p) {
+  const auto writes_before = [](const ProductParts& p) {
     store(p.c, 1.0f);
     plain(p);
   };
   EXPECT_EQ(chunks(writes_before, 4), (std::vector<int64_t>{1}));
-  const auto prints = [](const Parts& p) {
+  const auto prints = [](const ProductParts& p) {
     plain(p);
     print("done", {p.K});
   };
@@ -183,17 +125,7 @@ TEST(SplitProduct, TheLastStageIsCutToo) {
 
 TEST(SplitProduct, SumsDoNotDependOnTheNumberOfThreads) {
   if (!wants_targets("cpu")) GTEST_SKIP() << "of CPUs";
-  const dsl::Kernel kernel = make_kernel(plain);
-  auto artifact = compile(kernel, {{"split_k", 5}});
-  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  std::vector<std::byte> first;
-  for (int threads : {1, 2, 7}) {
-    auto arguments = arguments_of(1000);
-    auto done = run_launched(kernel, *artifact, arguments, {.threads = threads});
-    ASSERT_TRUE(done.ok()) << done.error().message;
-    if (first.empty()) first = arguments[3].buffer;
-    EXPECT_EQ(arguments[3].buffer, first) << threads;
-  }
+  expect_alike_by_all_threads(make_kernel(plain), {{"split_k", 5}}, arguments_of(1000), {1, 2, 7});
 }
 
 }  // namespace

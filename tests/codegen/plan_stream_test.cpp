@@ -2,8 +2,7 @@
 // the kernel as it was written: on CPUs, in AMD's machine code, and in the emulator of the lowering for GPUs.
 #include "plan_stream.h"
 
-#include "kiln/dsl/kernels.h"
-#include "plan_harness.h"
+#include "plan_products.h"
 
 namespace kiln::test {
 namespace {
@@ -27,10 +26,7 @@ std::vector<int64_t> chunks(const dsl::Kernel& kernel, const dsl::ConstexprValue
 void expect_dealt_as_interpreted(const dsl::Kernel& kernel, const dsl::ConstexprValues& config,
                                  const std::vector<TestArgument>& arguments) {
   EXPECT_EQ(chunks(kernel, config).size(), 2u);
-  expect_as_interpreted(kernel, {arguments,
-                                 {1e-4, 2e-3, true},
-                                 config,
-                                 {"gpu:warps=4,groups=1", "gpu:warps=4,groups=1,copying=1", "gpu:warps=2,groups=0"}});
+  expect_product_as_interpreted(kernel, config, arguments);
 }
 
 struct Shape {
@@ -107,73 +103,23 @@ TEST(StreamProduct, WhatProgramsLoadBeforeTheLoop) {
        int_scalar(n), int_scalar(k), int_scalar(3)});
 }
 
-// Programs of a grid of three axes: batches of [32, K] by [K, 48], and what is done with the sums.
-struct Parts {
-  Ptr<const f32> a, b, bias;
-  Ptr<f32> c;
-  i32 K;
-};
-using Body = std::function<void(const Parts&)>;
+// Programs of a grid of three axes.
+constexpr ProductGrid kBatches = {.columns = 48, .batches = 2};
 
-dsl::Kernel make_kernel(const Body& body) {
-  const auto def = kernel("k", {"a", "b", "bias", "c", "K"},
-                          [&](Ptr<const f32> a, Ptr<const f32> b, Ptr<const f32> bias, Ptr<f32> c, i32 K) {
-                            grid(2, 3, 2);
-                            body({a, b, bias, c, K});
-                          });
-  auto ir = def.ir();
-  EXPECT_TRUE(ir.ok()) << ir.error().message;
-  return *ir;
-}
-
-Value step_product(const Parts& p, const Value& k, const Value& sum) {
-  return dot(tile(p.a + program_id(2) * 32 * p.K, {32, p.K}).load({program_id(0) * 16, k}, {16, 32}),
-             tile(p.b, {p.K, 48}).load({k, program_id(1) * 16}, {32, 16}), sum);
-}
-
-Value product(const Parts& p, const Value& first) {
-  Var sum = first;
-  for (Value k : range(0, p.K, 32).stages(2)) sum = step_product(p, k, sum);
-  return sum;
-}
-
-void store_block(const Parts& p, const Value& x) {
-  tile(p.c + program_id(2) * 32 * 48, {32, 48}).store({program_id(0) * 16, program_id(1) * 16}, x);
-}
-
-void plain(const Parts& p) { store_block(p, product(p, zeros(f32_t, {16, 16}))); }
+dsl::Kernel make_kernel(const ProductBody& body) { return product_kernel(kBatches, body); }
+std::vector<TestArgument> arguments_of(int64_t k) { return product_arguments(kBatches, k); }
 
 // Sums that do not begin at zero.
-void with_bias(const Parts& p) {
+void with_bias(const ProductParts& p) {
   const Value row = load(p.bias + program_id(2) * 16 + arange(0, 16));
   const Value begin = zeros(f32_t, {16, 16}) + expand_dims(row, 1);
   store_block(p, max(product(p, begin), 0));
 }
 
-// Rows need each other: what is behind the loop is one program's.
-void normalised(const Parts& p) {
-  const Value x = product(p, zeros(f32_t, {16, 16}));
-  store_block(p, x - expand_dims(sum(x, 0), 0) / 16);
-}
-
-// Two sums.
-void gated(const Parts& p) {
-  Var x = zeros(f32_t, {16, 16}), y = zeros(f32_t, {16, 16});
-  for (Value k : range(32, p.K, 32)) {
-    x = step_product(p, k, x);
-    y = step_product({p.b, p.a, p.bias, p.c, p.K}, k, y);
-  }
-  store_block(p, x * y);
-}
-
-std::vector<TestArgument> arguments_of(int64_t k) {
-  const auto count = static_cast<size_t>(96 * std::max<int64_t>(k, 1));
-  return {random_buffer(ElementType::kF32, count, 1, false), random_buffer(ElementType::kF32, count, 2, false),
-          random_buffer(ElementType::kF32, 32, 3, false), buffer(std::vector<float>(2 * 32 * 48, -77)), int_scalar(k)};
-}
-
 TEST(StreamProduct, GridsOfThreeAxesAndWhatComesBehindTheLoop) {
-  for (const Body& body : {Body(plain), Body(with_bias), Body(normalised), Body(gated)}) {
+  const auto of_two = [](const ProductParts& p) { gated(p, 32); };
+  for (const ProductBody& body :
+       {ProductBody(plain), ProductBody(with_bias), ProductBody(normalised), ProductBody(of_two)}) {
     expect_dealt_as_interpreted(make_kernel(body), Dealt{7}.config(), arguments_of(130));
     expect_dealt_as_interpreted(make_kernel(body), Dealt{17, 2}.config(), arguments_of(200));
   }
@@ -208,13 +154,13 @@ TEST(StreamProduct, WhatIsSplitAndWhatIsNot) {
   EXPECT_EQ(chunks(kernel, Dealt{4, 3}.config()), (std::vector<int64_t>{3, 1}));
   EXPECT_EQ(chunks(kernel, {{"stream_k", 0}}), (std::vector<int64_t>{1}));
   EXPECT_EQ(chunks(kernel, {{"stream_k", 0}, {"split_k", 3}}), (std::vector<int64_t>{3, 1}));
-  const auto of_own_length = [](const Parts& p) {
+  const auto of_own_length = [](const ProductParts& p) {
     Var sum = zeros(f32_t, {16, 16});
     for (Value k : range(program_id(0) * 32, p.K, 32)) sum = step_product(p, k, sum);
     store_block(p, sum);
   };
   EXPECT_EQ(chunks(make_kernel(of_own_length), Dealt{4, 2}.config()), (std::vector<int64_t>{1}));
-  const auto of_loaded_length = [](const Parts& p) {
+  const auto of_loaded_length = [](const ProductParts& p) {
     Var sum = zeros(f32_t, {16, 16});
     for (Value k : range(0, cast(load(p.bias), i32_t), 32)) sum = step_product(p, k, sum);
     store_block(p, sum);
@@ -233,17 +179,7 @@ TEST(StreamProduct, HasRoomForWhatAProgramsWorkersHave) {
 
 TEST(StreamProduct, SumsDoNotDependOnTheNumberOfThreads) {
   if (!wants_targets("cpu")) GTEST_SKIP() << "of CPUs";
-  const dsl::Kernel kernel = make_kernel(plain);
-  auto artifact = compile(kernel, Dealt{17, 2}.config());
-  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  std::vector<std::byte> first;
-  for (int threads : {1, 2, 7, 2, 1}) {
-    auto arguments = arguments_of(1000);
-    auto done = run_launched(kernel, *artifact, arguments, {.threads = threads});
-    ASSERT_TRUE(done.ok()) << done.error().message;
-    if (first.empty()) first = arguments[3].buffer;
-    EXPECT_EQ(arguments[3].buffer, first) << threads;
-  }
+  expect_alike_by_all_threads(make_kernel(plain), Dealt{17, 2}.config(), arguments_of(1000), {1, 2, 7, 2, 1});
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <map>
 #include <optional>
 
+#include "bench_tools.h"
 #include "kiln/client/client.h"
 #include "kiln/client/gpu.h"
 #include "kiln/dsl/binary.h"
@@ -26,21 +27,12 @@
 namespace kiln {
 namespace {
 
+using bench::fail;
+using bench::median;
+using bench::need;
+
 constexpr int kWarmUp = 1'000'000;  // rounds from here on are not counted
 constexpr int kRequests = 201;      // over the socket
-
-[[noreturn]] void fail(const std::string& what) {
-  std::fprintf(stderr, "bench-gpu-latency: %s\n", what.c_str());
-  std::exit(1);
-}
-template <class T>
-T need(Result<T> result) {
-  if (!result) fail(result.error().message);
-  return std::move(*result);
-}
-void need(const Result<void>& result) {
-  if (!result) fail(result.error().message);
-}
 
 // Pointers before numbers, as these kernels have their parameters.
 struct Case {
@@ -113,13 +105,6 @@ class Arguments {
 
 // Milliseconds, by what they are of.
 using Samples = std::map<std::string, std::vector<double>>;
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 class Stopwatch {
  public:

@@ -353,16 +353,15 @@ FAKE_API Status cuEventElapsedTime(float* milliseconds, void* from, void* to) {
 
 FAKE_API Status cuStreamBeginCapture_v2(void* stream, int mode) {
   ENTER(cuStreamBeginCapture_v2)
-  if (stream == nullptr) return 900;
   if (mode != 2) misuse("a capture in which memory cannot be allocated");
-  static_cast<Stream*>(stream)->capture = new Graph;
-  return 0;
+  if (stream == nullptr) return fake::kNotForDefaultStream;
+  return static_cast<Stream*>(stream)->begin_capture();
 }
 FAKE_API Status cuStreamEndCapture(void* stream, void** graph) {
   ENTER(cuStreamEndCapture)
-  *graph = static_cast<Stream*>(stream)->end_capture();
-  state().objects.count("graph", 1);
-  return 0;
+  const Status status = static_cast<Stream*>(stream)->end_capture(graph);
+  if (status == 0) state().objects.count("graph", 1);
+  return status;
 }
 #if FAKE_LACKS < 2
 FAKE_API Status cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {

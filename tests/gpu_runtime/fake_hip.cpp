@@ -201,14 +201,14 @@ FAKE_API Status hipEventElapsedTime(float* milliseconds, void* from, void* to) {
 FAKE_API Status hipStreamBeginCapture(void* stream, int mode) {
   ENTER(hipStreamBeginCapture)
   if (mode != 2) misuse("a capture in which memory cannot be allocated");
-  static_cast<Stream*>(stream)->capture = new Graph;
-  return 0;
+  if (stream == nullptr) return fake::kNotForDefaultStream;
+  return static_cast<Stream*>(stream)->begin_capture();
 }
 FAKE_API Status hipStreamEndCapture(void* stream, void** graph) {
   ENTER(hipStreamEndCapture)
-  *graph = static_cast<Stream*>(stream)->end_capture();
-  state().objects.count("graph", 1);
-  return 0;
+  const Status status = static_cast<Stream*>(stream)->end_capture(graph);
+  if (status == 0) state().objects.count("graph", 1);
+  return status;
 }
 FAKE_API Status hipGraphInstantiate(void** executable, void* graph, void**, char*, size_t) {
   ENTER(hipGraphInstantiate)

@@ -14,6 +14,7 @@
 namespace fake {
 
 using Status = int;
+constexpr Status kIllegalState = 401, kNotForDefaultStream = 900;
 using Work = std::function<void()>;
 using Graph = std::vector<Work>;
 
@@ -38,7 +39,17 @@ struct Stream {
     }
     return 0;
   }
-  Graph* end_capture() { return std::exchange(capture, nullptr); }
+  // A stream records for one caller at a time, as the drivers' do.
+  Status begin_capture() {
+    if (capture != nullptr) return kIllegalState;
+    capture = new Graph;
+    return 0;
+  }
+  Status end_capture(void** graph) {
+    if (capture == nullptr) return kIllegalState;
+    *graph = std::exchange(capture, nullptr);
+    return 0;
+  }
 };
 
 inline void run(const Graph& graph) {

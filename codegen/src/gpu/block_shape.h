@@ -1,6 +1,8 @@
 // The threads of a program, and how tiles are padded for it.
 #pragma once
 
+#include <climits>
+
 #include "gpu/layout/layout.h"
 #include "kiln/dsl/ir.h"
 
@@ -15,6 +17,7 @@ struct BlockShape {
   bool turns = false;       // … in an order that evens out their lengths
   bool queued = false;      // … from a queue that all blocks share (program_queue.h)
   int cluster = 1;          // blocks that load for each other (cluster.h)
+  int most_stages = INT_MAX;                     // of loops, whatever they ask for
   int threads() const { return lanes * warps; }  // of a program
   int block_threads() const { return lanes * (warps * programs + copying); }
 };

@@ -1,7 +1,6 @@
 #include "gpu/bulk_copy.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -62,15 +61,6 @@ bool is_worthwhile(const dsl::Kernel& kernel, const Placement& placement, const 
   return home->contiguous_per_thread(*tile.access.dims[0].axis) * bytes < kWideStore;
 }
 
-// Whether another bit of registers, lanes or warps moves along this one too.
-bool is_shared_coordinate(const Layout& layout, Bits one) {
-  int found = 0;
-  for (const Dim dim : {Dim::kRegister, Dim::kLane, Dim::kWarp}) {
-    found += static_cast<int>(std::ranges::count_if(layout.bases(dim), [&](Bits basis) { return (basis & one) != 0; }));
-  }
-  return found != 1;
-}
-
 // In boxes that are small enough to be held by one group of warps each, if there are such.
 BulkAccess owned_by_groups(const dsl::Kernel& kernel, const dsl::Op& store, LinearForms& forms, const Layout& layout,
                            BulkTile tile) {
@@ -84,28 +74,6 @@ BulkAccess owned_by_groups(const dsl::Kernel& kernel, const dsl::Op& store, Line
 }
 
 }  // namespace
-
-// Where each warp bit stands for a bit of a coordinate that is alike in all of a box.
-std::vector<int> owners_of_boxes(const BulkTile& tile, const Layout& layout) {
-  std::vector<int> out(tile.boxes.size());
-  const Columns& warps = layout.bases(Dim::kWarp);
-  for (size_t bit = 0; bit < warps.size(); ++bit) {
-    if ((1 << bit) < kStoringWarps) continue;
-    const std::vector<int64_t> step = layout.coordinates(warps[bit]);
-    if (std::popcount(static_cast<uint64_t>(warps[bit])) != 1) return {};
-    bool is_outside = false;
-    for (size_t i = 0; i < tile.map.box.size(); ++i) {
-      const auto axis = tile.access.dims[i].axis;
-      const int64_t along = axis ? step[static_cast<size_t>(*axis)] : 0;
-      is_outside |= along >= tile.map.box[i];
-      for (size_t box = 0; box < out.size(); ++box) {
-        if (along != 0 && (tile.boxes[box].start[i] & along) != 0) out[box] |= (1 << bit) / kStoringWarps;
-      }
-    }
-    if (!is_outside || is_shared_coordinate(layout, warps[bit])) return {};
-  }
-  return out;
-}
 
 BulkAccesses plan_bulk_accesses(const dsl::Kernel& kernel, const Placement& placement,
                                 const std::vector<AxisInfo>& info, const BlockShape& block, bool stores) {

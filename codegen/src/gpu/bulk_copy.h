@@ -22,11 +22,6 @@ using BulkAccesses = std::map<const dsl::Op*, BulkAccess>;
 BulkAccesses plan_bulk_accesses(const dsl::Kernel& kernel, const Placement& placement,
                                 const std::vector<AxisInfo>& info, const BlockShape& block, bool stores);
 
-// Warps that store together, as many as share a product.
-inline constexpr int kStoringWarps = 4;
-// By box, the number of the group of kStoringWarps that holds all of it; empty where some box is held by several.
-std::vector<int> owners_of_boxes(const BulkTile& tile, const Layout& layout);
-
 // The coordinates of the tile's first element, i32, innermost first; outside the tensor where a guard does not hold.
 // Scalars in `instead` have other values: those of a later iteration, say.
 std::vector<llvm::Value*> tile_coordinates(Context& c, const TensorAccess& access,

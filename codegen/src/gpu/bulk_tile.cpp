@@ -163,6 +163,15 @@ class TilePlan {
   BulkTile out_;
 };
 
+// Whether another bit of registers, lanes or warps moves along this one too.
+bool is_shared_coordinate(const Layout& layout, Bits one) {
+  int found = 0;
+  for (const Dim dim : {Dim::kRegister, Dim::kLane, Dim::kWarp}) {
+    found += static_cast<int>(std::ranges::count_if(layout.bases(dim), [&](Bits basis) { return (basis & one) != 0; }));
+  }
+  return found != 1;
+}
+
 }  // namespace
 
 Result<BulkTile> plan_bulk_tile(const dsl::Kernel& kernel, const dsl::Op& access, LinearForms& forms,
@@ -170,6 +179,28 @@ Result<BulkTile> plan_bulk_tile(const dsl::Kernel& kernel, const dsl::Op& access
   auto found = find_tensor_access(kernel, access, forms);
   if (!found) return found.error();
   return TilePlan(kernel, access, std::move(*found), forms, least_boxes).make();
+}
+
+// Where each warp bit stands for a bit of a coordinate that is alike in all of a box.
+std::vector<int> owners_of_boxes(const BulkTile& tile, const Layout& layout) {
+  std::vector<int> out(tile.boxes.size());
+  const Columns& warps = layout.bases(Dim::kWarp);
+  for (size_t bit = 0; bit < warps.size(); ++bit) {
+    if ((1 << bit) < kStoringWarps) continue;
+    const std::vector<int64_t> step = layout.coordinates(warps[bit]);
+    if (std::popcount(static_cast<uint64_t>(warps[bit])) != 1) return {};
+    bool is_outside = false;
+    for (size_t i = 0; i < tile.map.box.size(); ++i) {
+      const auto axis = tile.access.dims[i].axis;
+      const int64_t along = axis ? step[static_cast<size_t>(*axis)] : 0;
+      is_outside |= along >= tile.map.box[i];
+      for (size_t box = 0; box < out.size(); ++box) {
+        if (along != 0 && (tile.boxes[box].start[i] & along) != 0) out[box] |= (1 << bit) / kStoringWarps;
+      }
+    }
+    if (!is_outside || is_shared_coordinate(layout, warps[bit])) return {};
+  }
+  return out;
 }
 
 }  // namespace kiln::codegen::gpu

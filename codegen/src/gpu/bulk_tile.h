@@ -29,4 +29,9 @@ struct BulkTile {
 Result<BulkTile> plan_bulk_tile(const dsl::Kernel& kernel, const dsl::Op& access, LinearForms& forms,
                                 int64_t least_boxes = 1);
 
+// Warps that store together, as many as share a product.
+inline constexpr int kStoringWarps = 4;
+// By box, the number of the group of kStoringWarps that holds all of it; empty where some box is held by several.
+std::vector<int> owners_of_boxes(const BulkTile& tile, const Layout& layout);
+
 }  // namespace kiln::codegen::gpu

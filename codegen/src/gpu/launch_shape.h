@@ -1,6 +1,8 @@
 // How many threads a program gets.
 #pragma once
 
+#include <climits>
+
 #include "kiln/dsl/ir.h"
 
 namespace kiln::codegen::gpu {
@@ -10,13 +12,14 @@ namespace kiln::codegen::gpu {
 enum class Effort : uint8_t { kShort, kFast };
 
 struct LaunchShape {
-  int warps = 4;            // of a program
-  int programs = 1;         // of a block
-  bool specialise = false;  // warps of their own may copy (copying_warps.h)
-  bool persistent = false;  // … and blocks take one program after another (persistent.h)
-  bool queued = false;      // … from a queue that all blocks share (program_queue.h)
-  int cluster = 1;          // … so many neighbours loading for each other (cluster.h)
-  bool bulk_stores = true;  // large tiles may be stored by the bulk engine
+  int warps = 4;              // of a program
+  int programs = 1;           // of a block
+  bool specialise = false;    // warps of their own may copy (copying_warps.h)
+  bool persistent = false;    // … and blocks take one program after another (persistent.h)
+  bool queued = false;        // … from a queue that all blocks share (program_queue.h)
+  int cluster = 1;            // … so many neighbours loading for each other (cluster.h)
+  bool bulk_stores = true;    // large tiles may be stored by the bulk engine
+  int most_stages = INT_MAX;  // of loops, whatever they ask for
   Effort effort = Effort::kFast;
 };
 

@@ -176,6 +176,12 @@ void remove_code(llvm::Module& module) {
   if (llvm::NamedMDNode* units = module.getNamedMetadata("llvm.dbg.cu")) units->eraseFromParent();
 }
 
+int most_stages(const std::map<const Op*, Pipeline>& pipelines) {
+  int out = 0;
+  for (const auto& [loop, pipeline] : pipelines) out = std::max(out, pipeline.asked_stages());
+  return out;
+}
+
 }  // namespace
 
 bool allows_bulk(const dsl::Kernel& kernel) {
@@ -194,6 +200,7 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   BlockShape block{target.lanes(), launch.warps, launch.programs};
   block.persistent = launch.persistent && target.bulk_engine() && launch.programs == 1;
   block.queued = launch.queued && block.persistent;
+  block.most_stages = launch.most_stages;
   Lowered out;
   out.programs = block.programs;
   out.kernel = std::make_shared<const dsl::Kernel>(gather_waits(
@@ -262,6 +269,13 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
     return lower(optimised, target, other, processor, module, entry_name);
   }
   if (block.persistent && out.shared_bytes > target.lane_facts().shared_bytes) return without_persistence();
+  if (out.shared_bytes > target.lane_facts().shared_bytes && !placement.pipelines.empty()) {
+    // What stands beside the loops needs more than their stages left to it.
+    remove_code(module);
+    LaunchShape other = launch;
+    other.most_stages = most_stages(placement.pipelines) - 1;
+    return lower(optimised, target, other, processor, module, entry_name);
+  }
   if (out.shared_bytes > target.lane_facts().shared_bytes) {
     return error(ErrorCode::kCompileFailed, "kernel `" + kernel.name + "` needs " + std::to_string(out.shared_bytes) +
                                                 " bytes of shared memory a block; " + processor + " has " +

@@ -63,7 +63,7 @@ class Planner {
 
   void plan(const Op& loop) {
     Pipeline out;
-    out.stages = static_cast<int>(number_attr(loop, 0));
+    out.stages = static_cast<int>(std::min<int64_t>(number_attr(loop, 0), block_.most_stages));
     if (out.stages < 2) return;
     std::set<const Op*> slice;
     std::set<size_t> ahead;
@@ -355,6 +355,8 @@ bool Pipeline::has_bulk() const {
 bool Pipeline::is_all_bulk() const {
   return std::ranges::all_of(loads, [](const StagedLoad& staged) { return staged.bulk.has_value(); });
 }
+
+int Pipeline::asked_stages() const { return stages + (is_through_registers() ? 1 : 0); }
 
 std::map<const Op*, Pipeline> plan_pipelines(const dsl::Kernel& kernel, const TargetInfo& target,
                                              const BlockShape& block, const std::vector<AxisInfo>& info,

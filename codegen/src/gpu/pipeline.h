@@ -53,9 +53,11 @@ struct Pipeline {
   bool is_all_bulk() const;
   // Whether its copies go through registers.
   bool is_through_registers() const { return !loads.empty() && loads[0].trip.has_value(); }
+  // By its slots and, through registers, what is in these.
+  int asked_stages() const;
 };
 
-// By loop. `shared_bytes`: what a block may have; a loop gets fewer stages where they would not fit.
+// By loop. One gets fewer stages where they would not fit; where what stands beside them does not, lower.cpp asks again.
 std::map<const dsl::Op*, Pipeline> plan_pipelines(const dsl::Kernel& kernel, const TargetInfo& target,
                                                   const BlockShape& block, const std::vector<AxisInfo>& info,
                                                   const std::vector<Strides>& strides);

@@ -80,27 +80,35 @@ std::optional<int> blocks_in_reach(const Resources& resources, const BlockNeeds&
   return static_cast<int>(now + 1);
 }
 
+std::optional<int> blocks_of_products(const Resources& resources, const BlockNeeds& needs, int capability,
+                                      bool by_groups) {
+  // nvJitLink takes registers that it could do without where there is room for them.
+  if (auto blocks = blocks_in_reach(resources, needs, capability)) return blocks;
+  return by_groups && has_room_for_third(resources, needs, capability) ? std::optional(3) : std::nullopt;
+}
+
+bool are_worth_it(const Resources& before, const Resources& after, int threads, int blocks, bool by_groups) {
+  const bool is_third = blocks == 3 && by_groups;
+  const int64_t worth = is_third ? kWorthThirdBlock : 0;
+  const bool may_serialise = is_third && after.spill_store_bytes == 0;
+  return after.spill_store_bytes <= before.spill_store_bytes + worth &&
+         (may_serialise || after.warnings == before.warnings) &&
+         blocks_by_registers(after.registers, threads) >= blocks;
+}
+
 Result<std::optional<Assembled>> assemble_for_products(const std::string& ptx, const std::string& processor,
                                                        int capability, const BlockNeeds& needs, bool line_tables) {
   auto first = assemble(ptx, processor, line_tables);
   if (!first || !*first) return first;
   const bool by_groups = ptx.find("wgmma.mma_async") != std::string::npos;
-  auto blocks = blocks_in_reach((*first)->resources, needs, capability);
-  // nvJitLink takes registers that it could do without where there is room for them.
-  if (!blocks && by_groups && has_room_for_third((*first)->resources, needs, capability)) blocks = 3;
+  const auto blocks = blocks_of_products((*first)->resources, needs, capability, by_groups);
   if (!blocks) return first;
   auto second = assemble(aiming_at(ptx, *blocks), processor, line_tables);
   if (!second || !*second) return first;
   Resources &before = (*first)->resources, &after = (*second)->resources;
-  const bool is_third = *blocks == 3 && by_groups;
-  const int64_t worth = is_third ? kWorthThirdBlock : 0;
-  const bool may_serialise = is_third && after.spill_store_bytes == 0;
-  const bool is_better = after.spill_store_bytes <= before.spill_store_bytes + worth &&
-                         (may_serialise || after.warnings == before.warnings) &&
-                         blocks_by_registers(after.registers, needs.threads) >= *blocks;
   const int64_t both = before.assembler_us + after.assembler_us;
   before.assembler_us = after.assembler_us = both;
-  return is_better ? second : first;
+  return are_worth_it(before, after, needs.threads, *blocks, by_groups) ? second : first;
 }
 
 std::vector<int> worthwhile_blocks(const Resources& resources, const BlockNeeds& needs, int capability) {
