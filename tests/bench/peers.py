@@ -9,6 +9,7 @@ Reads lines, answers each with one line:
 """
 import sys
 import time
+from functools import partial
 
 try:
     import torch
@@ -183,10 +184,10 @@ def mlp_softshrink(batch, inputs, hidden, outputs):
     return run, (randn(batch, inputs),)
 
 
-def conv2d(n, size, c, k, window, groups=1):
+def conv2d(n, size, c, k, window, groups=1, dtype=torch.float32):
     filter_size, stride = (int(part) for part in window.split("/"))
-    x = randn(n, c, size, size).to(memory_format=torch.channels_last)
-    w = randn(k, c // groups, filter_size, filter_size).to(memory_format=torch.channels_last)
+    x = randn(n, c, size, size).to(dtype, memory_format=torch.channels_last)
+    w = randn(k, c // groups, filter_size, filter_size).to(dtype, memory_format=torch.channels_last)
     return lambda x, w: F.conv2d(x, w, stride=stride, padding=filter_size // 2, groups=groups), (x, w)
 
 
@@ -241,6 +242,7 @@ PEERS = {
     "dlrm_interaction": dlrm_interaction,
     "mlp_softshrink": mlp_softshrink,
     "conv2d": conv2d,
+    "conv2d bf16": partial(conv2d, dtype=torch.bfloat16),
     "conv2d_depthwise": conv2d,
     "conv2d_grouped": conv2d,
     "conv2d_packed": conv2d,
@@ -255,7 +257,7 @@ LIBRARY_CALLS = ("matmul", "batched_matmul", "conv2d", "attention")
 def prepare(kernel, shape):
     """{who: function without arguments}"""
     words = [int(word) if word.isdigit() else word for part in shape for word in part.split("×")]
-    if kernel.startswith("matmul") and isinstance(words[-1], str):  # the element type
+    if words[-1] in ("bf16", "f16", "i8"):  # the element type
         kernel += " " + words.pop()
     work, inputs = PEERS[kernel](*words)
     out = {}

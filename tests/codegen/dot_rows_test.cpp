@@ -64,7 +64,37 @@ TEST(DotRows, OfATableAreChosenByIndices) {
       check_chosen<lang::bf16>(m, n, k, k);
     }
   }
-  check_chosen<lang::f32>(20, 33, 16 * 9 + 5, 160);  // more turns than wait for each other
+  // More turns than wait for each other.
+  check_chosen<lang::f32>(20, 33, 16 * 9 + 5, 160);
+  check_chosen<lang::bf16>(20, 33, 16 * 9 + 5, 160);
+}
+
+// A mask may end a row between any two units of several elements: the row is read no further, whatever lies there.
+template <class A, class B, class Sum>
+void check_ends(ElementType sum) {
+  const auto def = lang::kernel("ends", {"x", "ids", "w", "y", "K", "BM=16", "BN=32", "BK=16"},
+                                [sum](lang::Ptr<const A> x, lang::Ptr<const lang::i32> ids, lang::Ptr<const B> w,
+                                      lang::Ptr<Sum> y, lang::i32 K, lang::Const BM, lang::Const BN, lang::Const BK) {
+                                  lang::grid(1);
+                                  const Value row = lang::load(ids + lang::arange(0, BM)), at = lang::arange(0, BK);
+                                  const Value a =
+                                      lang::load(x + lang::expand_dims(row * BK, 1) + lang::expand_dims(at, 0),
+                                                 {.mask = lang::expand_dims(at < K, 0)});
+                                  const Value b = lang::tile(w, {BK, BN}).load({0, 0}, {BK, BN});
+                                  lang::tile(y, {BM, BN}).store({0, 0}, lang::dot(a, b, lang::zeros(sum, {BM, BN})));
+                                });
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < 16; ++i) ids.push_back(i * 7 % 16);
+  for (const int32_t k : {1, 7, 8, 13, 15}) {
+    SCOPED_TRACE(k);
+    check(def, {random(lang::element_v<A>, 16 * 16, 1), buffer(ids), random(lang::element_v<B>, 16 * 32, 2),
+                random(lang::element_v<Sum>, 16 * 32, 3), int_scalar(k)});
+  }
+}
+TEST(DotRows, EndWhereTheirMaskDoes) {
+  check_ends<lang::f32, lang::f32, lang::f32>(lang::f32_t);
+  check_ends<lang::bf16, lang::bf16, lang::f32>(lang::f32_t);
+  check_ends<lang::i8, lang::u8, lang::i32>(lang::i32_t);
 }
 
 // Turns wait for each other only where nothing that they read changes meanwhile: not where B is in scratch, or in

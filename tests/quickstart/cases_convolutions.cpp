@@ -25,7 +25,8 @@ struct Conv {
 // Number c of filter k, at its line r and column s.
 using WeightAt = std::function<double(int64_t k, int64_t r, int64_t s, int64_t c)>;
 
-double one_output(const Conv& v, const float* x, const WeightAt& weight, size_t at) {
+template <class M>
+double one_output(const Conv& v, const M* x, const WeightAt& weight, size_t at) {
   const auto k = static_cast<int64_t>(at) % v.k, pixel = static_cast<int64_t>(at) / v.k;
   const int64_t q = pixel % v.out(), p = pixel / v.out() % v.out(), image = pixel / v.out() / v.out();
   const int64_t first = k / (v.k / v.groups) * v.group_depth();
@@ -34,16 +35,18 @@ double one_output(const Conv& v, const float* x, const WeightAt& weight, size_t 
     for (int64_t s = 0; s < v.filter; ++s) {
       const int64_t i = p * v.stride - v.pad + r, j = q * v.stride - v.pad + s;
       if (i < 0 || i >= v.size || j < 0 || j >= v.size) continue;
-      const float* from = x + ((image * v.size + i) * v.size + j) * v.c + first;
-      for (int64_t c = 0; c < v.group_depth(); ++c) total += double{from[c]} * weight(k, r, s, c);
+      const M* from = x + ((image * v.size + i) * v.size + j) * v.c + first;
+      for (int64_t c = 0; c < v.group_depth(); ++c) total += real(from[c]) * weight(k, r, s, c);
     }
   }
   return total;
 }
 
-std::function<Check()> compare_outputs(const Conv& v, Buffer<float> x, Buffer<float> y, WeightAt weight) {
+template <class M>
+std::function<Check()> compare_outputs(const Conv& v, Buffer<M> x, Buffer<M> y, WeightAt weight) {
+  const double bound = std::is_same_v<M, float> ? dot_bound(v.depth()) : 1e-2;
   return [=] {
-    return compare_norm(y.get(), 2000, dot_bound(v.depth()), [&](size_t sample) {
+    return compare_norm(y.get(), 2000, bound, [&](size_t sample) {
       const size_t at = place(sample, 1, v.outputs());
       return Expected{at, one_output(v, x.get(), weight, at)};
     });
@@ -51,16 +54,20 @@ std::function<Check()> compare_outputs(const Conv& v, Buffer<float> x, Buffer<fl
 }
 
 // Of filters [K, R, S, C/groups].
-WeightAt filters_in_order(const Conv& v, Buffer<float> w) {
-  return [=](int64_t k, int64_t r, int64_t s, int64_t c) -> double {
-    return w[static_cast<size_t>(((k * v.filter + r) * v.filter + s) * v.group_depth() + c)];
+template <class M>
+WeightAt filters_in_order(const Conv& v, Buffer<M> w) {
+  return [=](int64_t k, int64_t r, int64_t s, int64_t c) {
+    return real(w[static_cast<size_t>(((k * v.filter + r) * v.filter + s) * v.group_depth() + c)]);
   };
 }
 
+template <class T = lang::f32>
 Case conv2d(Conv v) {
-  return make_case(kernels::conv2d(), v.text(), v.config(), computes(v.flops()), [=] {
-    auto x = normals(v.inputs(), 1), w = normals(static_cast<size_t>(v.k) * v.depth(), 2),
-         y = allocate<float>(v.outputs());
+  using M = typename dsl::LaunchType<T>::type;
+  const char* type = std::is_same_v<M, float> ? "" : " bf16";
+  return make_case(kernels::conv2d<T>(), v.text() + type, v.config(), computes(v.flops()), [=] {
+    auto x = elements<M>(v.inputs(), 1), w = elements<M>(static_cast<size_t>(v.k) * v.depth(), 2),
+         y = allocate<M>(v.outputs());
     return launch(compare_outputs(v, x, y, filters_in_order(v, w)), x, w, y, v.n, v.size, v.size, v.c, v.k, v.filter,
                   v.filter, v.stride, v.pad);
   });
@@ -105,8 +112,11 @@ Case conv2d_depthwise(int32_t n, int32_t size, int32_t channels, int32_t stride)
 
 std::vector<Case> convolution_cases(Size size) {
   if (size == Size::kSmall) {
-    return {conv2d({2, 14, 32, 48, 3, 1, 1}), conv2d({1, 20, 3, 16, 7, 2, 3, 64, 32, 24}),
-            conv2d_packed({2, 14, 32, 72, 3, 1, 1}), conv2d_grouped({2, 14, 32, 48, 3, 1, 1, 64, 32, 16, 2}),
+    return {conv2d({2, 14, 32, 48, 3, 1, 1}),
+            conv2d({1, 20, 3, 16, 7, 2, 3, 64, 32, 24}),
+            conv2d<lang::bf16>({2, 14, 32, 48, 3, 1, 1}),
+            conv2d_packed({2, 14, 32, 72, 3, 1, 1}),
+            conv2d_grouped({2, 14, 32, 48, 3, 1, 1, 64, 32, 16, 2}),
             conv2d_depthwise(2, 14, 40, 2)};
   }
   if (size == Size::kInCache)
@@ -123,6 +133,11 @@ std::vector<Case> convolution_cases(Size size) {
                         {8, 14, 256, 256, 3, 1, 1, 256, 128, 384},
                         {8, 7, 512, 512, 3, 1, 1, 128, 128, 512}}) {
     out.push_back(conv2d(v));
+  }
+  for (const Conv& v : {Conv{8, 56, 64, 64, 3, 1, 1},
+                        {8, 28, 512, 128, 1, 1, 0, 128, 128, 256},
+                        {8, 14, 256, 256, 3, 1, 1, 256, 128, 384}}) {
+    out.push_back(conv2d<lang::bf16>(v));
   }
   for (const Conv& v : {Conv{8, 56, 64, 64, 3, 1, 1, 256, 64, 192},
                         {8, 28, 128, 128, 3, 1, 1, 256, 64, 384},

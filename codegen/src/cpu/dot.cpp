@@ -133,8 +133,7 @@ DotPlan plan_dot(Context& c, const Op& dot) {
   const auto shape = dsl::concrete_shape(c.type(dot.results[0]));
   const DotForm form =
       choose_form(c.target, c.type(a).element, c.type(b).element, c.type(acc).element, tf32, shape[shape.size() - 2]);
-  // Pairs of bf16 by tables of rows read beyond them (convolutions on AMD's Zen 5): they are packed.
-  const bool has_units = form.step != Step::kTiles && form.step != Step::kBf16Pairs;
+  const bool has_units = form.step != Step::kTiles;
   const bool as_it_lies = form.a == form.packed && has_units && !form.flip_a && !form.round_tf32;
   const int64_t k = dsl::concrete_shape(c.type(a)).back();
   return make_plan(c, form, shape, k, as_it_lies && k % form.k_multiple == 0 && has_scattered_rows(c, a));

@@ -85,7 +85,7 @@ Result<void> fill_table(Context& c, const DotPlan& plan, ValueId id, Value* step
   nest.set_vector_dim(kRow);
   nest.set_width(lanes);
   nest.fix_dim(kFirst, c.i64(0));
-  nest.fix_dim(kLast, b.CreateSub(steps, c.i64(1)));
+  nest.fix_dim(kLast, b.CreateSub(b.CreateMul(steps, c.i64(plan.form.group)), c.i64(1)));
   Nest::Body body;
   body.chunk = [&] { return fill_chunk(nest, plan, load, table); };
   if (auto done = nest.walk(body, false); !done) return done;

@@ -18,7 +18,7 @@ constexpr int64_t kNearBytes = 160 * 1024;  // of the panels of B that a block o
 
 int64_t turns_together(const Context& c, const DotPlan& plan, const Op& dot) {
   const auto* sums = sums_of_loops(c, plan, dot.operands[2], dot.results[0]);
-  if (!plan.scattered_a || c.slots[dot.operands[0]] || plan.form.group > 1 || !sums || !sums->ends) return 1;
+  if (!plan.scattered_a || c.slots[dot.operands[0]] || !sums || !sums->ends) return 1;
   return std::clamp<int64_t>(kNearBytes / packed_panel_bytes(plan), 1, kMostTurns);
 }
 

@@ -8,6 +8,7 @@
 #if KILN_HAVE_DNNL && DNNL_VERSION_MAJOR == 2
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <unordered_map>
 
@@ -29,13 +30,19 @@ dnnl::stream& stream() {
   return one;
 }
 
-memory::desc desc(const Shape& dims, Tag tag) { return {dims, memory::data_type::f32, tag}; }
+using Type = memory::data_type;
+
+memory::desc desc(const Shape& dims, Tag tag, Type type = Type::f32) { return {dims, type, tag}; }
 memory::desc flat(int64_t n) { return desc({n}, Tag::a); }
 memory::desc matrix(int64_t rows, int64_t cols) { return desc({rows, cols}, Tag::ab); }
 
-// Normal numbers in a layout.
+// Normal numbers in a layout; of bf16 zeros, which take as long.
 memory random(const memory::desc& of) {
   memory out(of, engine());
+  if (of.data_type() != Type::f32) {
+    std::memset(out.get_data_handle(), 0, of.get_size());
+    return out;
+  }
   const size_t count = of.get_size() / sizeof(float);
   const auto values = quickstart::normals(count, 1);
   std::copy_n(values.get(), count, static_cast<float*>(out.get_data_handle()));
@@ -154,19 +161,23 @@ std::vector<Peer> batched_matmul(const Shape& s) {
 }
 
 // Images and results channels last; the weights in the layout that oneDNN likes, ahead of time.
-std::vector<Peer> conv2d(const Shape& s) {
+std::vector<Peer> convolution(const Shape& s, Type type) {
   const int64_t n = s[0], size = s[1], c = s[2], k = s[3], filter = s[4], stride = s[5], pad = filter / 2;
   const int64_t out = (size + 2 * pad - filter) / stride + 1, groups = s.size() > 6 ? s[6] : 1;
-  const memory x = random(desc({n, c, size, size}, Tag::nhwc)), y = random(desc({n, k, out, out}, Tag::nhwc));
+  const memory x = random(desc({n, c, size, size}, Tag::nhwc, type)),
+               y = random(desc({n, k, out, out}, Tag::nhwc, type));
   Shape weights = {k / groups, c / groups, filter, filter};
   if (groups > 1) weights.insert(weights.begin(), groups);
   const dnnl::convolution_forward::desc op(prop_kind::forward_inference, algorithm::convolution_auto, x.get_desc(),
-                                           desc(weights, Tag::any), y.get_desc(), {stride, stride}, {pad, pad},
+                                           desc(weights, Tag::any, type), y.get_desc(), {stride, stride}, {pad, pad},
                                            {pad, pad});
   const dnnl::convolution_forward::primitive_desc plan(op, engine());
   return {peer("onednn", {{dnnl::convolution_forward(plan),
                            {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, random(plan.weights_desc())}, {DNNL_ARG_DST, y}}}})};
 }
+
+std::vector<Peer> conv2d(const Shape& s) { return convolution(s, Type::f32); }
+std::vector<Peer> conv2d_bf16(const Shape& s) { return convolution(s, Type::bf16); }
 
 }  // namespace
 
@@ -188,11 +199,13 @@ std::vector<Peer> onednn_peers(const quickstart::Case& test) {
       {"matmul_bias_act_packed", layer_gelu_packed},
       {"batched_matmul", batched_matmul},
       {"conv2d", conv2d},
+      {"conv2d bf16", conv2d_bf16},
       {"conv2d_depthwise", conv2d},
       {"conv2d_grouped", conv2d},
       {"conv2d_packed", conv2d},
   };
-  const auto maker = makers.find(test.kernel);
+  const bool bf16 = test.shape.ends_with(" bf16");
+  const auto maker = makers.find(test.kernel + (bf16 ? " bf16" : ""));
   if (maker == makers.end()) return {};
   try {
     return maker->second(numbers_in(test.shape));

@@ -92,13 +92,15 @@ std::function<void()> take_rows(const Shape& shape) {
 std::vector<int64_t> numbers_in(const std::string& shape) {
   std::vector<int64_t> out;
   int64_t number = -1;
+  bool in_word = false;  // of "bf16"
   for (char c : shape + " ") {
     if (c >= '0' && c <= '9') {
-      number = std::max<int64_t>(number, 0) * 10 + (c - '0');
-    } else if (number >= 0) {
-      out.push_back(number);
-      number = -1;
+      if (!in_word) number = std::max<int64_t>(number, 0) * 10 + (c - '0');
+      continue;
     }
+    if (number >= 0) out.push_back(number);
+    number = -1;
+    in_word = (c >= 'a' && c <= 'z') || (in_word && c != ' ');
   }
   return out;
 }
