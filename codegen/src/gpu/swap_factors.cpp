@@ -20,23 +20,41 @@ bool is_transpose(const Op& op) {
   return op.code == OpCode::kPermute && std::get<std::vector<dsl::Expr>>(op.attrs[0])[0].as_constant() == 1;
 }
 
+bool takes_words(const GroupInstruction& group) { return !group.any_axis_fastest && group.element_bits == kWordBits; }
+
+// Which values are computed by threads, not loaded, nor transposes of what is loaded.
+void note_computed(const dsl::Region& region, std::vector<bool>& computed) {
+  for (const Op& op : region.ops) {
+    const bool is_pure = dsl::info(op.code).has(dsl::kPure) && op.code != OpCode::kDot;
+    for (ValueId id : op.results) computed[id] = is_transpose(op) ? computed[op.operands[0]] : is_pure;
+    for (const dsl::Region& inner : op.regions) note_computed(inner, computed);
+  }
+}
+
 // Whether the kernel has a product that might gain.
-bool any_product(const dsl::Kernel& kernel, const dsl::Region& region, const TargetInfo& target) {
+bool any_product(const dsl::Kernel& kernel, const dsl::Region& region, const TargetInfo& target,
+                 const std::vector<bool>& computed) {
   return std::ranges::any_of(region.ops, [&](const Op& op) {
     if (op.code == OpCode::kDot) {
       const auto element = [&](size_t i) { return kernel.type(op.operands[i]).element; };
       const auto group =
           target.group_instruction(element(0), element(1), element(2), static_cast<dsl::Precision>(int_attr(op, 0)));
-      if (group && !group->any_axis_fastest && group->element_bits == kWordBits) return true;
+      if (group && (takes_words(*group) || computed[op.operands[1]])) return true;
     }
-    return std::ranges::any_of(op.regions, [&](const auto& inner) { return any_product(kernel, inner, target); });
+    return std::ranges::any_of(op.regions,
+                               [&](const auto& inner) { return any_product(kernel, inner, target, computed); });
   });
 }
 
 class Swap {
  public:
-  Swap(dsl::Kernel& kernel, const TargetInfo& target, const BlockShape& block)
-      : kernel_(kernel), target_(target), block_(block), fast_(kernel.values.size()), uses_(kernel.values.size()) {
+  Swap(dsl::Kernel& kernel, const TargetInfo& target, const BlockShape& block, std::vector<bool> computed)
+      : kernel_(kernel),
+        target_(target),
+        block_(block),
+        computed_(std::move(computed)),
+        fast_(kernel.values.size()),
+        uses_(kernel.values.size()) {
     note(kernel.body, axis_info(kernel, Wrap::kIndex), strides_of(kernel));
   }
 
@@ -86,9 +104,11 @@ class Swap {
   bool gains(const Op& dot) const {
     if (kernel_.type(dot.results[0]).rank() != 2) return false;
     const auto group = dot_layouts(kernel_, dot, target_, block_).group;
-    if (!group || group->instruction.any_axis_fastest || group->instruction.element_bits != kWordBits) return false;
     const int64_t columns = dsl::concrete_shape(kernel_.type(dot.results[0]))[1];
-    return fast_[dot.operands[0]] == 1 && fast_[dot.operands[1]] == 1 && columns % group->instruction.rows == 0;
+    if (!group || columns % group->instruction.rows != 0) return false;
+    const ValueId a = dot.operands[0], b = dot.operands[1];
+    if (takes_words(group->instruction)) return fast_[a] == 1 && fast_[b] == 1;
+    return computed_[b] && fast_[a];
   }
 
   ValueId transposed(std::vector<Op>& out, const dsl::Location& loc, ValueId id) {
@@ -125,6 +145,7 @@ class Swap {
   dsl::Kernel& kernel_;
   const TargetInfo& target_;
   const BlockShape& block_;
+  const std::vector<bool> computed_;      // by value
   std::vector<std::optional<int>> fast_;  // by value
   std::vector<int> uses_;
 };
@@ -132,7 +153,9 @@ class Swap {
 }  // namespace
 
 dsl::Kernel swap_factors(dsl::Kernel kernel, const TargetInfo& target, const BlockShape& block) {
-  if (any_product(kernel, kernel.body, target)) Swap(kernel, target, block).run();
+  std::vector<bool> computed(kernel.values.size());
+  note_computed(kernel.body, computed);
+  if (any_product(kernel, kernel.body, target, computed)) Swap(kernel, target, block, computed).run();
   return kernel;
 }
 

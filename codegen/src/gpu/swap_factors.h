@@ -9,6 +9,9 @@
 //   }                                          %sum = permute %sum'
 //
 // Otherwise each iteration would turn %b's lines in shared memory. Of elements of 32 bits, the instruction's words.
+//
+// Likewise where threads compute the second factor alone, as where weights are widened: they have it in registers, and
+// would hand it over by shared memory.
 #pragma once
 
 #include "gpu/block_shape.h"
