@@ -47,8 +47,8 @@ std::vector<std::pair<int64_t, double>> samples(int64_t count, int64_t parts) {
   return out;
 }
 
-// The same of numbers on which counts may depend in periods: the last, and for the others pairs that lie alike about the
-// middle of all, which in each whole period cancel out, at multiples of the golden section.
+// The same of numbers on which counts may depend in periods: the last, and for the others pairs that lie alike about
+// the middle of all, which in each whole period cancel out, at multiples of the golden section.
 std::vector<std::pair<int64_t, double>> scattered_samples(int64_t count) {
   constexpr int kPairs = 4;
   constexpr double kGolden = 0.6180339887498949;
@@ -262,21 +262,23 @@ class Counter {
     }
     if (mask && !mask->box && mask->data) work_.estimated = true;
     if (!pointer.base && pointer.data) work_.estimated = true;
-    count_bytes(extents, pointer.strides, type.element, pointer.param, many, bytes);
+    std::vector<std::optional<int64_t>> steps;
+    for (size_t i = 0; i < extents.size(); ++i) steps.push_back(pointer.step(i));
+    count_bytes(extents, steps, type.element, pointer.param, many, bytes);
   }
 
   // Places with equal addresses count once.
-  void count_bytes(const std::vector<double>& extents, const std::optional<std::vector<int64_t>>& strides,
+  void count_bytes(const std::vector<double>& extents, const std::vector<std::optional<int64_t>>& steps,
                    dsl::ElementType type, std::optional<uint32_t> param, double many, std::vector<double>& bytes) {
     const double size = dsl::info(type).bytes;
     double count = 1, run = 1;
     for (size_t i = 0; i < extents.size(); ++i) {
-      if (strides && (*strides)[i] == 0) {
+      if (steps[i] == 0) {
         count *= std::min(extents[i], 1.0);
         continue;
       }
       count *= extents[i];
-      if (strides && std::abs((*strides)[i]) == 1) run = std::max(run, extents[i]);
+      if (steps[i] == 1 || steps[i] == -1) run = std::max(run, extents[i]);
     }
     const double lines = std::ceil(run * size / kLineBytes) * kLineBytes / (run * size);
     work_.lines += many * count * size * lines;
@@ -329,10 +331,10 @@ class Counter {
         extents[i] = clipped(view.dims[i], known_[op.operands[first + i]], extents[i]);
       }
     }
-    std::vector<int64_t> strides(extents.size(), 1);
-    for (size_t i = 0; i + 1 < strides.size(); ++i) strides[i] = view.dims[extents.size() + i].uniform().value_or(2);
-    if (loads || op.code == OpCode::kReduceTile) count_bytes(extents, strides, type.element, view.param, many, loaded_);
-    if (!loads) count_bytes(extents, strides, type.element, view.param, many, stored_);
+    std::vector<std::optional<int64_t>> steps(extents.size(), 1);
+    for (size_t i = 0; i + 1 < steps.size(); ++i) steps[i] = view.dims[extents.size() + i].uniform();
+    if (loads || op.code == OpCode::kReduceTile) count_bytes(extents, steps, type.element, view.param, many, loaded_);
+    if (!loads) count_bytes(extents, steps, type.element, view.param, many, stored_);
     for (dsl::ValueId id : op.results) set(id, {.data = true});
   }
 

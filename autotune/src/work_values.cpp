@@ -274,7 +274,54 @@ KnownValue elementwise(const dsl::Op& op, const dsl::Type& type, Operands operan
   return out;
 }
 
+using Steps = std::vector<std::optional<int64_t>>;
+
+// What a place further along the axis adds to the result of an op by elements.
+std::optional<int64_t> elementwise_step(OpCode code, Operands operands, size_t axis) {
+  bool is_constant = true;
+  for (const KnownValue* operand : operands) is_constant &= operand->step(axis) == 0;
+  if (is_constant) return 0;
+  const auto a = operands[0]->step(axis);
+  if (code == OpCode::kCast) return a;
+  if (operands.size() != 2 || !a) return {};
+  const auto b = operands[1]->step(axis);
+  const bool is_sum = code == OpCode::kAdd || code == OpCode::kSub || code == OpCode::kAddptr;
+  if (is_sum && b) return wrapping(code == OpCode::kSub ? code : OpCode::kAdd, *a, *b);
+  if (code != OpCode::kMul) return {};
+  if (const auto factor = operands[1]->uniform()) return wrapping(code, *a, *factor);
+  if (const auto factor = operands[0]->uniform(); factor && b) return wrapping(code, *b, *factor);
+  return {};
+}
+
+// Of results whose strides are not all known.
+Steps steps_of(const dsl::Kernel& kernel, const dsl::Op& op, const dsl::Type& type, Operands operands) {
+  Steps out;
+  if (type.rank() == 0 || operands.empty()) return out;
+  const KnownValue& x = *operands[0];
+  const auto extents = dsl::concrete_shape(type);
+  const auto rank = extents.size();
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (op.code == OpCode::kExpandDims) {
+      const auto inserted = static_cast<size_t>(int_attr(op.attrs[0]));
+      out.push_back(axis == inserted ? std::optional<int64_t>(0) : x.step(axis - (axis > inserted ? 1 : 0)));
+    } else if (op.code == OpCode::kBroadcast) {
+      const bool is_repeated = dsl::concrete_shape(kernel.type(op.operands[0]))[axis] != extents[axis];
+      out.push_back(is_repeated ? std::optional<int64_t>(0) : x.step(axis));
+    } else if (dsl::info(op.code).has(dsl::kElementwise)) {
+      out.push_back(elementwise_step(op.code, operands, axis));
+    } else {
+      return {};
+    }
+  }
+  return out;
+}
+
 }  // namespace
+
+std::optional<int64_t> KnownValue::step(size_t axis) const {
+  if (strides) return axis < strides->size() ? std::optional((*strides)[axis]) : std::nullopt;
+  return axis < steps.size() ? steps[axis] : std::nullopt;
+}
 
 std::optional<int64_t> KnownValue::uniform() const {
   if (!affine()) return {};
@@ -318,6 +365,7 @@ KnownValue evaluate(const dsl::Kernel& kernel, const dsl::Op& op, Operands opera
     default:
       if (dsl::info(op.code).has(dsl::kElementwise)) out = elementwise(op, type, operands);
   }
+  if (!out.strides) out.steps = steps_of(kernel, op, type, operands);
   for (const KnownValue* operand : operands) {
     out.data |= operand->data;
     out.estimated |= operand->estimated;

@@ -133,6 +133,17 @@ TEST(CountWork, OfAttentionFollowsTheLengths) {
               0.1 * all.dot_flops);
 }
 
+// Rows of the pages of a cache are looked up; what is in them lies side by side.
+TEST(CountWork, OfRowsThatAreLookedUpReadsWholeLines) {
+  const nlohmann::json shape = {{"batch", 4},      {"tokens", 1}, {"heads", 32}, {"kv_heads", 8},
+                                {"max_pages", 64}, {"splits", 2}, {"scale", 0.1}};
+  const Work work =
+      count(kernels::attention_decode<lang::bf16>().ir(), shape, {{"D", 128}, {"PAGE", 16}, {"ROWS", 16}, {"BN", 32}});
+  const double cache = 2.0 * 4 * 64 * 16 * 8 * 128 * 2;  // keys and values
+  EXPECT_GE(work.loaded, cache);
+  EXPECT_LT(work.lines, 1.3 * cache);
+}
+
 // Blocks of several heads together: which one a program has comes round again with its head's number.
 TEST(CountWork, OfCausalAttentionDoesNotDependOnTheOrderOfBlocks) {
   for (const int64_t seq : {512, 2048, 4096, 16384}) {
