@@ -114,6 +114,25 @@ TEST(GpuPipelines, ProductsOfTurnedFactors) {
 }
 
 // Weights that are widened behind the copies, from bytes and halves of bytes.
+const auto& widened_second() {
+  static const auto def = lang::kernel(
+      "widened_second", {"A", "B", "scale", "C", "M", "N", "K", "BM=64", "BN=64", "BK=32"},
+      [](lang::Ptr<const lang::bf16> A, lang::Ptr<const lang::i8> B, lang::Ptr<const lang::f32> scale,
+         lang::Ptr<lang::bf16> C, lang::i32 M, lang::i32 N, lang::i32 K, lang::Const BM, lang::Const BN,
+         lang::Const BK) {
+        lang::grid(lang::cdiv(M, BM), lang::cdiv(N, BN));
+        const lang::Value m = lang::program_id(0) * BM, n = lang::program_id(1) * BN;
+        lang::Var sums = lang::zeros(lang::f32_t, {BM, BN});
+        for (lang::Value k : lang::range(0, K, BK).stages(3)) {
+          const lang::Value weights = lang::cast(lang::tile(B, {N, K}).load({n, k}, {BN, BK}), lang::bf16_t);
+          sums = lang::dot(lang::tile(A, {M, K}).load({m, k}, {BM, BK}), lang::trans(weights), sums);
+        }
+        const lang::Value factors = lang::expand_dims(lang::tile(scale, {N}).load({n}, {BN}), 0);
+        lang::tile(C, {M, N}).store({m, n}, lang::cast(sums * factors, lang::bf16_t));
+      });
+  return def;
+}
+
 TEST(GpuPipelines, ProductsOfWidenedWeights) {
   constexpr int64_t kM = 48, kN = 80, kK = 160, kLine = kK / 2 + 16;
   const auto check = [&](const dsl::Kernel& kernel, TestArgument weights, TestArgument scales, bool in_lines,
@@ -135,6 +154,9 @@ TEST(GpuPipelines, ProductsOfWidenedWeights) {
         random_buffer(ElementType::kF32, kN, 3, false), false, config);
   check(*lang::kernels::matmul_w4<lang::f16>().ir(), random_buffer(ElementType::kU8, kN * kLine, 2, false),
         random_buffer(ElementType::kF16, kN * 2, 3, false), true, config);
+  // Its second factor, which becomes the first.
+  check(*widened_second().ir(), random_buffer(ElementType::kI8, kN * kK, 2, false),
+        random_buffer(ElementType::kF32, kN, 3, false), false, {{"BM", 64}, {"BN", 64}, {"BK", 32}});
 }
 
 // Tiles in panels of lines of 64, 128 and 32 bytes, of which there are three or five; a product's last step that is
