@@ -36,8 +36,8 @@ const auto& matmul_f8() {
           .space({{"BM", {32, 64, 128}},
                   {"BN", {32, 64, 128}},
                   {"num_warps", {4, 8}},
-                  {"num_stages", {2, 3, 4, 5}},
-                  {"warp_specialise", {0, 1}}})
+                  {"num_stages", {2, 3, 4, 5, 6}},
+                  {"warp_specialise", {0, 1, 2}}})
           .array("A", "M*K")
           .array("B", "N*K")
           .array("a_scale", "div(127 + K, 128)*M")
@@ -45,7 +45,8 @@ const auto& matmul_f8() {
           .array("C", "M*N")
           .defaults("amd", {{"BM", 32}, {"BN", 64}, {"num_warps", 8}})
           .defaults("cuda", {{"BM", 64}, {"BN", 64}, {"num_warps", 8}})
-          .defaults("cuda:sm_90a", {{"BM", 128}, {"BN", 128}, {"num_warps", 8}, {"num_stages", 4}});
+          .defaults("cuda:sm_90a",
+                    {{"BM", 128}, {"BN", 128}, {"num_warps", 8}, {"num_stages", 6}, {"warp_specialise", 2}});
   return def;
 }
 

@@ -56,8 +56,8 @@ const auto& matmul_quantise() {
 // Products with weights that are widened are made the other way round, (W·Aᵀ)ᵀ: matrix units of several warps take the
 // first factor from the registers that it was widened in.
 inline std::vector<SpaceAxis> widened_space() {
-  return {{"BM", {16, 32, 64, 128}}, {"BN", {64, 128, 256}},      {"BK", {32, 64, 128}},    {"num_warps", {4, 8}},
-          {"num_stages", {2, 3, 4}}, {"warp_specialise", {0, 2}}, {"split_k", {1, 2, 4, 8}}};
+  return {{"BM", {16, 32, 64, 128, 256}}, {"BN", {64, 128, 256}},      {"BK", {32, 64, 128}},    {"num_warps", {4, 8}},
+          {"num_stages", {2, 3, 4}},      {"warp_specialise", {0, 2}}, {"split_k", {1, 2, 4, 8}}};
 }
 
 template <class T, class Def>
@@ -76,19 +76,22 @@ Def widened_hints(Def def) {
 template <class T = f32>
 const auto& matmul_w8() {
   static const auto def =
-      widened_hints<T>(
-          kernel("matmul_w8", {"A", "B", "scale", "C", "M", "N", "K", "BM=64", "BN=128", "BK=128"},
-                 [](Ptr<const T> A, Ptr<const i8> B, Ptr<const f32> scale, Ptr<T> C, i32 M, i32 N, i32 K, Const BM,
-                    Const BN, Const BK) {
-                   grid(cdiv(M, BM) * cdiv(N, BN));
-                   const BlockOrigin at = block_origin(M, N, BM, BN);
-                   const Value sums = sum_of_products(
-                       f32_t, K, {BN, BM, BK},
-                       [&](const Value& k) { return cast(tile(B, {N, K}).load({at.n, k}, {BN, BK}), element_v<T>); },
-                       [&](const Value& k) { return trans(tile(A, {M, K}).load({at.m, k}, {BM, BK})); });
-                   const Value scaled = sums * expand_dims(tile(scale, {N}).load({at.n}, {BN}), 1);
-                   tile(C, {M, N}).store({at.m, at.n}, trans(cast(scaled, element_v<T>)));
-                 }))
+      widened_hints<T>(kernel("matmul_w8", {"A", "B", "scale", "C", "M", "N", "K", "BM=64", "BN=128", "BK=128"},
+                              [](Ptr<const T> A, Ptr<const i8> B, Ptr<const f32> scale, Ptr<T> C, i32 M, i32 N, i32 K,
+                                 Const BM, Const BN, Const BK) {
+                                grid(cdiv(M, BM) * cdiv(N, BN));
+                                const BlockOrigin at = block_origin(M, N, BM, BN);
+                                const Value sums = sum_of_products(
+                                    f32_t, K, {BN, BM, BK},
+                                    [&](const Value& k) {
+                                      return cast(tile(B, {N, K}).load({at.n, k}, {BN, BK}), element_v<T>);
+                                    },
+                                    [&](const Value& k) {
+                                      return trans(tile(A, {M, K}).load({at.m, k}, {BM, BK}));
+                                    });
+                                const Value scaled = sums * expand_dims(tile(scale, {N}).load({at.n}, {BN}), 1);
+                                tile(C, {M, N}).store({at.m, at.n}, trans(cast(scaled, element_v<T>)));
+                              }))
           .array("A", "M*K")
           .array("B", "N*K")
           .array("scale", "N")
