@@ -206,6 +206,10 @@ Result<void> lower_for(Context& c, const Op& op) {
     }
   }
   run_on = running_beside_writes(c, op, run_on);
+  if (!is_staged) {
+    // What they read would be written again: they end in their own iteration (group_dot.cpp).
+    std::erase_if(run_on, [&](size_t i) { return !keeps_operands(c, *c.definition[yielded[i]]); });
+  }
   const std::vector<Variable> carried = make_variables(c, op.results);
   if (auto done = assign(c, llvm::ArrayRef(op.operands).drop_front(3), carried); !done) return done;
   const LoopRange range = range_of(c, op);
