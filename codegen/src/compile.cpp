@@ -8,7 +8,6 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -251,11 +250,8 @@ Result<Artifact> compile_for_gpu(const gpu::Vendor& vendor, dsl::CompileRequest 
   auto kernel = optimise_kernel(request.kernel, request, dump, phases);
   if (!kernel) return kernel.error();
   if (dump.is_wanted()) return Artifact{describe(request, *kernel), to_bytes(dump.text())};
-  const bool knows_arguments =
-      std::ranges::any_of(request.facts, [](dsl::ParamFact fact) { return fact != dsl::ParamFact::kNone; });
-  const auto effort = knows_arguments ? gpu::Effort::kFast : gpu::Effort::kShort;
-  auto generated = vendor.generate(*kernel, request.target, request.constexprs, effort, request.emit,
-                                   [&](std::string_view phase) { phases.begin(phase); });
+  auto generated = vendor.generate(*kernel, request.target, request.constexprs, gpu::effort_for(request.facts),
+                                   request.emit, [&](std::string_view phase) { phases.begin(phase); });
   if (!generated) return generated.error();
   nlohmann::json metadata = describe(request, *kernel);
   metadata["emit"] = generated->emitted;

@@ -161,7 +161,7 @@ void clean_up(llvm::Module& module, llvm::TargetMachine& machine, Invariants inv
   builder.crossRegisterProxies(loops, functions, call_graph, modules);
 
   llvm::FunctionPassManager cleanup;
-  if (invariants == Invariants::kHoist) {
+  if (invariants != Invariants::kInPlace) {
     // Frames of GPUs have an address space of their own, and functions that took generic pointers are inlined by now.
     cleanup.addPass(llvm::InferAddressSpacesPass());
     cleanup.addPass(llvm::SROAPass(llvm::SROAOptions::PreserveCFG));

@@ -12,8 +12,9 @@
 namespace kiln::codegen {
 
 // A pass pipeline chosen for latency, for all targets: the IR is already vectorised and unrolled, so a few scalar
-// clean-ups are enough. The nests of CPUs have their invariants outside by construction; elsewhere they are hoisted.
-enum class Invariants : uint8_t { kInPlace, kHoist };
+// clean-ups are enough. The nests of CPUs have their invariants outside by construction; elsewhere they are hoisted, or
+// left to an assembler that hoists as many as it has registers for.
+enum class Invariants : uint8_t { kInPlace, kHoist, kLeave };
 void clean_up(llvm::Module& module, llvm::TargetMachine& machine, Invariants invariants);
 
 std::string print_module(const llvm::Module& module);

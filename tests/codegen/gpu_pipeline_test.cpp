@@ -68,10 +68,14 @@ void expect_agreement(const dsl::Kernel& kernel, dsl::ConstexprValues config, co
   }
 }
 
-// Extents are multiples of 16 and no multiples of the blocks: tiles are clipped on every side.
-void multiply_by(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, const Match& match,
-                 bool with_facts = true) {
-  constexpr int64_t kM = 80, kN = 48, kK = 80;
+struct Extents {
+  int64_t m, n, k;
+};
+
+// No multiples of the blocks: tiles are clipped on every side.
+void multiply_by(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, const Match& match, const Extents& of,
+                 bool with_facts) {
+  const auto [kM, kN, kK] = of;
   const ElementType in = kernel.params[0].type.element, out = kernel.params[2].type.element;
   std::vector<TestArgument> arguments = {random_buffer(in, kM * kK, 1, false),
                                          random_buffer(in, kK * kN, 2, false),
@@ -80,6 +84,12 @@ void multiply_by(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, 
                                          int_scalar(kN),
                                          int_scalar(kK)};
   expect_agreement(kernel, config, with_facts ? aligned(kernel) : dsl::Facts(), arguments, 2, match);
+}
+
+// … but of 16.
+void multiply_by(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, const Match& match,
+                 bool with_facts = true) {
+  multiply_by(kernel, config, match, {80, 48, 80}, with_facts);
 }
 
 template <class T>
@@ -99,6 +109,15 @@ TEST(GpuPipelines, ProductsOfBrainFloats) {
 
 // The instruction wants both operands with k running fastest: the second is turned round on its way.
 TEST(GpuPipelines, ProductsOfBytes) { multiply<lang::i8>({{"BM", 64}, {"BN", 64}, {"BK", 64}}, kExact); }
+
+// Where nothing is known of the arguments, factors come in loops of a few elements, and the result leaves in one.
+TEST(GpuPipelines, ProductsOfWhichNothingIsKnown) {
+  const dsl::ConstexprValues blocks = {{"BM", 128}, {"BN", 128}, {"BK", 64}};
+  multiply_by(*lang::kernels::matmul<lang::f16>().ir(), blocks, {2e-3, 2e-2}, {129, 131, 1}, false);
+  multiply_by(*lang::kernels::matmul<lang::i8>().ir(), blocks, kExact, {77, 99, 75}, false);
+  multiply_by(*lang::kernels::matmul_nt<lang::bf16>().ir(), blocks, {2e-2, 1e-1}, {77, 99, 75}, false);
+  multiply_by(*lang::kernels::matmul_tn<lang::bf16>().ir(), blocks, {2e-2, 1e-1}, {77, 7, 65}, false);
+}
 
 // Factors whose lines run along the other axis: those of halves are read as they lie, those of bytes turned round.
 TEST(GpuPipelines, ProductsOfTurnedFactors) {

@@ -94,5 +94,13 @@ TEST(LaunchShape, AConfigDecides) {
   EXPECT_EQ(warps(product(16, 16, 16), {{"num_warps", 16}}), 16);
 }
 
+TEST(LaunchShape, CodeIsMadeInFullWhereAnyFactIsKnown) {
+  using codegen::gpu::Effort;
+  using dsl::ParamFact;
+  EXPECT_EQ(codegen::gpu::effort_for({}), Effort::kShort);
+  EXPECT_EQ(codegen::gpu::effort_for({ParamFact::kNone, ParamFact::kNone}), Effort::kShort);
+  EXPECT_EQ(codegen::gpu::effort_for({ParamFact::kNone, ParamFact::kOne}), Effort::kFast);
+}
+
 }  // namespace
 }  // namespace kiln::test

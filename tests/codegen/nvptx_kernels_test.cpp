@@ -97,11 +97,6 @@ const KnownSpill kKnownSpills[] = {
     // Where nothing is known of pointers and rows, each element's address takes registers beside the sums.
     {"dlrm_interaction", {"sm_80", "sm_86", "sm_89"}, false, 400},
     {"layer_norm_backward", {"sm_80"}, false, 80},
-    {"matmul", {"sm_90a"}, false, 160},
-    {"matmul_i8", {"sm_90a"}, false, 1000},
-    {"matmul_nt", {"sm_90a"}, false, 900},
-    {"matmul_strided", {"sm_90a"}, false, 160},
-    {"matmul_tn", {"sm_90a"}, false, 80},
     // Registers that the division's subroutine keeps: doubles are too slow there for the inline one.
     {"layer_norm_backward", {"sm_86", "sm_89"}, false, 160},
     {"layer_norm_backward", {"sm_86", "sm_89"}, true, 160},

@@ -103,7 +103,8 @@ Result<Artifact> compile_emulated(const dsl::Kernel& source, const dsl::Constexp
                              .programs = shape.programs,
                              .specialise = shape.copying > 0,
                              .persistent = shape.copying >= 2,
-                             .queued = shape.copying == 3},
+                             .queued = shape.copying == 3,
+                             .effort = gpu::effort_for(facts)},
                             target, module);
   if (!lowered) return lowered.error();
   llvm::Function& function = *module.getFunction("kiln_entry");

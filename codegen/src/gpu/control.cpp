@@ -171,7 +171,7 @@ Result<void> lower_for(Context& c, const Op& op) {
   const dsl::Region& region = op.regions[0];
   const auto arguments = llvm::ArrayRef(region.args).drop_front();
   const std::vector<ValueId>& yielded = region.ops.back().operands;
-  const std::vector<size_t> run_on = running_on(c, op);
+  std::vector<size_t> run_on = running_on(c, op);
   const std::vector<LateSum> late_sums = plan_late_sums(c, op);
   for (const LateSum& late : late_sums) c.let_run_on(late.sum);
   const auto pipeline = c.placement.pipelines.find(&op);
@@ -182,6 +182,10 @@ Result<void> lower_for(Context& c, const Op& op) {
       if (done) finish_late_sums(c, op, late_sums);
       return done;
     }
+  }
+  if (!is_staged) {
+    // What they read would be written again: they end in their own iteration (group_dot.cpp).
+    std::erase_if(run_on, [&](size_t i) { return !keeps_operands(c, *c.definition[yielded[i]]); });
   }
   const std::vector<Variable> carried = make_variables(c, op.results);
   if (auto done = assign(c, llvm::ArrayRef(op.operands).drop_front(3), carried); !done) return done;

@@ -105,9 +105,16 @@ bool is_harmless(const Op& op) {
   }
 }
 
+// Loops that copy ahead may have another order of ops.
+bool is_in_order(const Context& c, const dsl::Region* region) {
+  return std::ranges::none_of(c.placement.pipelines,
+                              [&](const auto& entry) { return &entry.first->regions[0] == region; });
+}
+
 // The product that alone reads a tile, in the same region, from where put_in_shared() puts it; or null.
 const Op* product_of(Context& c, const Op& load) {
   ValueId id = load.results[0];
+  if (!is_in_order(c, c.region_of(id))) return nullptr;
   bool is_behind = false;
   for (const Op& op : c.region_of(id)->ops) {
     if (&op == &load) {

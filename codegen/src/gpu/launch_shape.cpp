@@ -71,6 +71,11 @@ int warps_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int 
 
 }  // namespace
 
+Effort effort_for(const dsl::Facts& facts) {
+  const auto is_fact = [](dsl::ParamFact fact) { return fact != dsl::ParamFact::kNone; };
+  return std::ranges::any_of(facts, is_fact) ? Effort::kFast : Effort::kShort;
+}
+
 int64_t largest_load(const dsl::Kernel& kernel) {
   Largest out;
   visit(kernel, kernel.body, out);

@@ -10,6 +10,7 @@ namespace kiln::codegen::gpu {
 // What code is for. Where no fact is known of the arguments it bridges the time until there is code that knows them
 // (docs/architecture.md), so that it is to be there soon: it is short rather than fast.
 enum class Effort : uint8_t { kShort, kFast };
+Effort effort_for(const dsl::Facts& facts);
 
 struct LaunchShape {
   int warps = 4;              // of a program

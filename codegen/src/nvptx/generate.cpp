@@ -62,6 +62,10 @@ Result<std::string> emit_ptx(llvm::Module& module, llvm::TargetMachine& machine,
   return std::string(buffer.begin(), buffer.end());
 }
 
+int64_t spilled_bytes(const std::optional<Resources>& resources) {
+  return resources ? resources->spill_store_bytes + resources->spill_load_bytes : 0;
+}
+
 std::vector<std::byte> to_bytes(const std::string& text) {
   const auto* data = reinterpret_cast<const std::byte*>(text.data());
   return {data, data + text.size()};
@@ -80,7 +84,7 @@ Result<gpu::Lowered> lower_stage(const Stage& stage, const gpu::LaunchShape& lau
   begin("optimise");
   inline_divisions(module, target.capability == 80 || target.capability == 90);
   for (llvm::Function& function : module) pair_conversions(function);
-  clean_up(module, *target.machine, Invariants::kHoist);
+  clean_up(module, *target.machine, launch.effort == gpu::Effort::kShort ? Invariants::kLeave : Invariants::kHoist);
   for (llvm::Function& function : module) {
     if (function.isDeclaration()) continue;
     convert_bytes_by_addition(function);
@@ -133,6 +137,11 @@ Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, 
       dsl::ConstexprValues without = config;
       without.erase(std::string(dsl::kWarpSpecialise));
       return generate(kernel, target, without, effort, emit, begin);
+    }
+    if (*assembled && effort == gpu::Effort::kShort && spilled_bytes((*assembled)->resources) > 0) {
+      // Short code that is short of registers bridges nothing well.
+      auto fast = generate(kernel, target, config, gpu::Effort::kFast, emit, begin);
+      if (!fast || spilled_bytes(fast->resources) < spilled_bytes((*assembled)->resources)) return fast;
     }
     if (*assembled) {
       out.code = std::move((*assembled)->cubin);
