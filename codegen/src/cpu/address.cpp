@@ -10,9 +10,14 @@ Value* multiply(Builder& b, Value* x, Value* y) {
   return b.CreateMul(x, y);
 }
 
+bool is_zero(Value* x) {
+  const auto* constant = llvm::dyn_cast_or_null<llvm::ConstantInt>(x);
+  return constant && constant->isZero();
+}
+
 Value* sum(Builder& b, Value* x, Value* y) {
-  if (!x) return y;
-  return y ? b.CreateAdd(x, y) : x;
+  if (!x || is_zero(x)) return y ? y : x;
+  return y && !is_zero(y) ? b.CreateAdd(x, y) : x;
 }
 
 Value* widen(Builder& b, Value* x, ElementType element) {
@@ -71,7 +76,7 @@ std::optional<Affine> Nest::affine_new(ValueId id, const Point& point, bool exac
       if (!x || !y) return std::nullopt;
       auto combine = [&](Value* p, Value* q) -> Value* {
         if (op->code == OpCode::kAdd) return sum(b, p, q);
-        return q ? b.CreateSub(p ? p : c.i64(0), q) : p;
+        return q && !is_zero(q) ? b.CreateSub(p ? p : c.i64(0), q) : p;
       };
       out.base = combine(x->base, y->base);
       for (int d = 0; d < rank(); ++d) out.coefficients[d] = combine(x->coefficients[d], y->coefficients[d]);

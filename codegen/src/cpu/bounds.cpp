@@ -2,6 +2,18 @@
 #include "cpu/nest.h"
 
 namespace kiln::codegen::cpu {
+namespace {
+
+// Two computations of one number: authors compare in i32 here and in i64 there.
+bool is_same(const Value* x, const Value* y, int depth = 8) {
+  if (x == y) return true;
+  const auto *left = llvm::dyn_cast<llvm::Instruction>(x), *right = llvm::dyn_cast<llvm::Instruction>(y);
+  if (depth == 0 || !left || !right || left->mayReadOrWriteMemory() || !left->isSameOperationAs(right)) return false;
+  return llvm::all_of(llvm::zip(left->operands(), right->operands()),
+                      [&](const auto& pair) { return is_same(std::get<0>(pair), std::get<1>(pair), depth - 1); });
+}
+
+}  // namespace
 
 // The point of a shape op's operand.
 Point Nest::source_point(const Op& op, const Point& point) const {
@@ -41,9 +53,17 @@ bool Nest::add_comparison(const Op& cmp, const Point& point, Bounds& bounds) {
   }
   Value* bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, right->base, left->base);
   if (inclusive) bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, bound, c.i64(1));
-  entry = found < 0 ? all_or_nothing(b.CreateICmpSGT(bound, c.i64(0))) : Bound{found, bound};
+  entry = found < 0 ? all_or_nothing(b.CreateICmpSGT(bound, c.i64(0))) : Bound{found, known_bound(bound)};
   bounds.push_back(*entry);
   return true;
+}
+
+// What is equal is one value from here on.
+Value* Nest::known_bound(Value* bound) const {
+  for (const auto& [mask, entry] : comparisons_) {
+    if (entry && is_same(entry->second, bound)) return entry->second;
+  }
+  return bound;
 }
 
 // Of a condition that is the same for all lanes.

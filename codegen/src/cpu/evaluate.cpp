@@ -2,6 +2,21 @@
 #include "cpu/nest.h"
 
 namespace kiln::codegen::cpu {
+namespace {
+
+// Memory of zeros, for a vector.
+Value* zeros(Context& c) {
+  constexpr uint64_t kBytes = 64 * 8;
+  auto* type = llvm::ArrayType::get(c.b.getInt8Ty(), kBytes);
+  return c.module.getOrInsertGlobal("kiln.zeros", type, [&] {
+    auto* out = new llvm::GlobalVariable(c.module, type, true, llvm::GlobalValue::InternalLinkage,
+                                         llvm::Constant::getNullValue(type), "kiln.zeros");
+    out->setAlignment(llvm::Align(64));
+    return out;
+  });
+}
+
+}  // namespace
 
 int Nest::depth_now() const { return static_cast<int>(guards_.size()); }
 
@@ -50,6 +65,8 @@ void Nest::keep(ValueId id, const Point& point, Value* value) {
 }
 
 void Nest::finish() {
+  for (ValueId id : rows_.values) c.slots[id].reset();
+  rows_ = {};
   for (auto& [id, slot] : kept_) c.slots[id] = slot;
   kept_.clear();
 }
@@ -131,6 +148,23 @@ Result<Value*> Nest::evaluate_lanes(ValueId id, const Point& point) {
 
 // ---- memory ----
 
+// Neighbours in memory where a condition holds that all lanes share, else `other`. The condition chooses the address: a
+// load all of whose lanes are off takes hundreds of cycles where its address has no memory.
+Value* Nest::load_if(const Op& op, const Point& point, Value* condition, Value* pointer, Value* other) {
+  const dsl::Type& type = c.type(op.results[0]);
+  auto* wide = llvm::FixedVectorType::get(memory_type(b.getContext(), type.element, type.pointer),
+                                          static_cast<unsigned>(width_));
+  const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
+  if (!lanes_) prefetch_ahead(op, point, pointer);
+  Value* from = b.CreateSelect(condition, pointer, zeros(c));
+  Value* loaded = lanes_
+                      ? b.CreateMaskedLoad(wide, from, align, c.memory_mask(lanes_), llvm::Constant::getNullValue(wide))
+                      : static_cast<Value*>(b.CreateAlignedLoad(wide, from, align));
+  loaded = from_memory(b, loaded, type);
+  auto* constant = llvm::dyn_cast<llvm::Constant>(other);
+  return constant && constant->isNullValue() ? loaded : b.CreateSelect(condition, loaded, splat(other));
+}
+
 Result<Value*> Nest::evaluate_load(const Op& op, const Point& point) {
   const dsl::Type& type = c.type(op.results[0]);
   const ValueId mask_id = op.operands.size() > 1 ? op.operands[1] : dsl::kNoValue;
@@ -146,15 +180,19 @@ Result<Value*> Nest::evaluate_load(const Op& op, const Point& point) {
 
   Value* mask = nullptr;  // null: all active lanes
   if (has_mask) {
-    auto value = active_mask(mask_id, point);
+    const bool by_row = rows_.word && mode_ == Mode::kInterior && varies(point) &&
+                        llvm::is_contained(point, static_cast<int8_t>(rows_.dim));
+    auto value = by_row ? mask_on_row(mask_id, point) : active_mask(mask_id, point);
     if (!value) return value;
     mask = *value;
   }
   const bool vector = varies(point) && mode_ != Mode::kOutside;
-  if (vector) mask = in_active_lanes(mask);
-
   auto where = address(op.operands[0], point);
   if (!where) return where.error();
+  if (vector && where->contiguous && mask && !mask->getType()->isVectorTy()) {
+    return load_if(op, point, mask, where->pointer, other);
+  }
+  if (vector) mask = in_active_lanes(mask);
   llvm::Type* memory = memory_type(b.getContext(), type.element, type.pointer);
   const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
   if (where->contiguous && vector) {

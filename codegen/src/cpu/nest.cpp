@@ -142,6 +142,12 @@ void Nest::choose_width(llvm::ArrayRef<ValueId> values, int max_width) {
 
 // ---- the walk ----
 
+Value* Nest::visited() const {
+  Value* total = c.i64(1);
+  for (const Dim& d : dims_) total = b.CreateMul(total, d.limit ? d.limit : c.i64(d.extent));
+  return total;
+}
+
 Value* Nest::lanes_below(Value* bound) {
   auto* type = llvm::FixedVectorType::get(b.getInt32Ty(), static_cast<unsigned>(width_));
   std::vector<llvm::Constant*> lanes;
@@ -178,7 +184,7 @@ Result<void> Nest::walk(const Body& body, bool interior_only) {
   rows_restricted_ = interior_only;
   keep_allowed_ = masks_.empty() || interior_only || body.outside;
   guards_.clear();
-  Result<void> result = walk_dim(0, body, interior_only, nullptr);
+  Result<void> result = rows_.inside ? walk_rows_inside(body) : walk_dim(0, body, interior_only, nullptr);
   guards_.clear();
   for (ValueId id : loaded_) ++c.sweeps[id];
   return result;
@@ -186,7 +192,7 @@ Result<void> Nest::walk(const Body& body, bool interior_only) {
 
 // `inside`: i1, all outer indices are inside their bounds; null when that is certain.
 Result<void> Nest::walk_dim(int dim, const Body& body, bool interior_only, Value* inside) {
-  if (dim == rank()) return walk_vectors(body, interior_only, inside);
+  if (dim == rank()) return walk_row(body, interior_only, inside);
   Dim& d = dims_[dim];
   if (dim == vector_dim_ || d.extent == 1 || d.inner) {
     if (dim != vector_dim_ && d.bound) {
@@ -223,10 +229,19 @@ Result<void> Nest::walk_dim(int dim, const Body& body, bool interior_only, Value
   return result;
 }
 
-Result<void> Nest::walk_vectors(const Body& body, bool interior_only, Value* inside) {
+Result<void> Nest::walk_row(const Body& body, bool interior_only, Value* inside) {
   if (body.begin_row) {
     if (auto r = body.begin_row(); !r) return r;
   }
+  Result<void> result;
+  split_row([&] {
+    if (result.ok()) result = walk_vectors(body, interior_only, inside);
+  });
+  if (result.ok() && body.end_row) result = body.end_row();
+  return result;
+}
+
+Result<void> Nest::walk_vectors(const Body& body, bool interior_only, Value* inside) {
   const int depth = static_cast<int>(guards_.size()) + 1;
   Result<void> result;
   auto chunk = [&](Mode mode, Value* lanes_bound) {
@@ -247,7 +262,6 @@ Result<void> Nest::walk_vectors(const Body& body, bool interior_only, Value* ins
     const Mode mode = inside && !interior_only ? Mode::kGeneric : Mode::kInterior;
     emit_if(b, inside && interior_only ? inside : b.getTrue(), "element", enter, [&] { chunk(mode, nullptr); });
     leave();
-    if (result.ok() && body.end_row) result = body.end_row();
     return result;
   }
 
@@ -293,7 +307,6 @@ Result<void> Nest::walk_vectors(const Body& body, bool interior_only, Value* ins
   width_ = whole;
   d.index = c.i64(0);
   d.depth = 0;
-  if (result.ok() && body.end_row) result = body.end_row();
   return result;
 }
 

@@ -65,6 +65,9 @@ class Nest {
   };
   // Walks the space: dimensions in order, the vector dimension innermost. `interior_only` restricts it to the interior.
   Result<void> walk(const Body& body, bool interior_only);
+  // For a store of these values (and pointers), after all other preparations: puts into scratch what its rows decide
+  // (rows.cpp).
+  Result<void> tabulate_rows(llvm::ArrayRef<ValueId> values, bool interior_only);
   // A dimension that walk() leaves alone, at this index.
   void fix_dim(int dim, Value* index);
   // walk() visits those indices of a dimension only that stand at `table` (i32), `count` (i64) of them.
@@ -123,7 +126,9 @@ class Nest {
   // A mask that holds at two indices of a dimension holds between them too.
   bool is_convex_along(ValueId mask, const Point& point, int dim) const;
 
-  // Publishes the values that were kept during the walk.
+  // How many elements the walk visits for its sink.
+  Value* visited() const;
+  // Publishes the values that were kept during the walk, and forgets those of its rows.
   void finish();
 
   // What the sink may ask for early: what lies a page behind what the current chunk loads (prefetch.cpp).
@@ -158,7 +163,23 @@ class Nest {
     std::optional<Listed> listed = {};
   };
   using Key = std::pair<ValueId, std::vector<int8_t>>;
+  // What the rows of the walk decide.
+  struct RowTable {
+    int dim = -1;
+    std::vector<ValueId> values = {};     // those in scratch
+    std::vector<MaskAt> conditions = {};  // parts of masks; a bit each of a row's word
+    std::optional<Slot> words = {};
+    Value* word = nullptr;  // of the row
+    bool all_hold = false;  // all conditions do where code is emitted now
+    bool inside = false;    // rows are walked inside of vectors
+  };
+  struct RowSearch;
 
+  Result<void> fill_row_table(const RowSearch& search);
+  std::vector<MaskAt> parts_of(ValueId mask, const Point& point) const;
+  Result<Value*> mask_on_row(ValueId mask, const Point& point);
+  void split_row(const std::function<void()>& emit);
+  Result<void> walk_rows_inside(const Body& body);
   int depth_of(const Point& point) const;
   int depth_now() const;
   int origin_depth(ValueId id, const Point& point) const;
@@ -171,6 +192,7 @@ class Nest {
   Result<llvm::SmallVector<Value*, 4>> evaluate_operands(const Op& op, const Point& point);
   Result<Value*> evaluate_elementwise(const Op& op, const Point& point);
   Result<Value*> evaluate_load(const Op& op, const Point& point);
+  Value* load_if(const Op& op, const Point& point, Value* condition, Value* pointer, Value* other);
   void prefetch_ahead(const Op& load, const Point& point, Value* pointer);
   void prefetch_behind(const Op& load, const Point& point, Value* pointer);
   int64_t lane_stride(const Slot& slot, const Point& point) const;  // elements from lane to lane
@@ -184,11 +206,13 @@ class Nest {
   using Bounds = std::vector<Bound>;
   bool add_bounds(ValueId mask, const Point& point, Bounds& bounds, std::set<MaskAt>& seen);
   bool add_comparison(const Op& cmp, const Point& point, Bounds& bounds);
+  Value* known_bound(Value* bound) const;
   void add_splat(const Op& splat, const Point& point, Bounds& bounds);
   Bound all_or_nothing(Value* condition);
   Point source_point(const Op& op, const Point& point) const;
   bool mask_holds(ValueId mask, const Point& point) const;
   Result<void> walk_dim(int dim, const Body& body, bool interior_only, Value* inside);
+  Result<void> walk_row(const Body& body, bool interior_only, Value* inside);
   Result<void> walk_vectors(const Body& body, bool interior_only, Value* inside);
   bool uniform_outside_new(ValueId id, const Point& point);
   int cost(ValueId id, int budget) const;
@@ -207,6 +231,7 @@ class Nest {
   std::map<MaskAt, std::optional<std::pair<int, Value*>>>
       comparisons_;  // bounds by comparison, so that equal ones are one
 
+  RowTable rows_;
   std::map<ValueId, Slot> kept_;
   std::set<ValueId> loaded_;  // by whole vectors
   llvm::SmallVector<Ahead, 4> ahead_;

@@ -4,6 +4,8 @@
 //   behind the row   the second sweep over a row asks for what lies behind it, which is the next program's or the next
 //                    block's where rows are dense; where a third one stores, each of the two asks for a half
 //   a page ahead     what a sweep reads for the first time: where it stores past the caches, and of a histogram
+#include <llvm/Analysis/ValueTracking.h>
+
 #include "cpu/nest.h"
 #include "cpu/schedule.h"
 
@@ -11,6 +13,7 @@ namespace kiln::codegen::cpu {
 namespace {
 
 constexpr int64_t kAhead = 4096;                            // bytes
+constexpr int64_t kMostOfArray = 2;                         // of many neighbours, the first and the last ask
 constexpr int64_t kLeastRow = 1 << 10, kMostRow = 1 << 18;  // bytes: what the hardware misses, what L2 holds
 constexpr int64_t kHalves = 1 << 13;                        // bytes of a row of which each sweep asks for a half
 
@@ -63,7 +66,14 @@ void Nest::prefetch_ahead(const Op& load, const Point& point, Value* pointer) {
     return d.value().extent == 1 || llvm::is_contained(point, static_cast<int8_t>(d.index()));
   });
   if (!all_dims || !goes_on_behind(c, load.operands[0])) return;
-  ahead_.push_back({b.CreateGEP(b.getInt8Ty(), pointer, c.i64(kAhead)), bytes});
+  const Ahead next{b.CreateGEP(b.getInt8Ty(), pointer, c.i64(kAhead)), bytes};
+  const Value* array = llvm::getUnderlyingObject(pointer);
+  const auto of_array = [&](const Ahead& each) { return llvm::getUnderlyingObject(each.pointer) == array; };
+  if (llvm::count_if(ahead_, of_array) < kMostOfArray) {
+    ahead_.push_back(next);
+  } else {
+    *std::find_if(ahead_.rbegin(), ahead_.rend(), of_array) = next;
+  }
 }
 
 void Nest::prefetch_behind(const Op& load, const Point& point, Value* pointer) {

@@ -64,12 +64,14 @@ Result<void> store_tile(Context& c, const Op& op) {
     nest.limit_to(*mask);
   }
   nest.choose_width(op.operands[1], kMaxWidth);
-  Value* past_caches = streams(c, op);
+  Value* past_caches = streams(c, op, nest.visited());
   if (past_caches) nest.set_store();
+  const bool interior = nest.interior_suffices(mask);
+  if (auto done = nest.tabulate_rows({op.operands[0], op.operands[1]}, interior); !done) return done;
   Nest::Body body;
   body.any_width = true;
   body.chunk = [&] { return store_chunk(nest, op, past_caches); };
-  if (auto done = nest.walk(body, nest.interior_suffices(mask)); !done) return done;
+  if (auto done = nest.walk(body, interior); !done) return done;
   nest.finish();
   return {};
 }

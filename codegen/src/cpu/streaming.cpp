@@ -17,13 +17,10 @@ constexpr int64_t kLongRow = 16 * kLine;
 
 }  // namespace
 
-Value* streams(Context& c, const Op& store) {
+Value* streams(Context& c, const Op& store, Value* elements) {
   if (!c.target.is_x86 || !c.write_only.contains(&store)) return nullptr;
-  const dsl::Type& type = c.type(store.operands[1]);
-  int64_t bytes = memory_bytes(type);
-  for (int64_t extent : dsl::concrete_shape(type)) bytes *= extent;
   Builder& b = c.b;
-  Value* total = c.i64(bytes);
+  Value* total = b.CreateMul(elements, c.i64(memory_bytes(c.type(store.operands[1]))));
   for (Value* programs : c.num_programs) total = b.CreateMul(total, b.CreateZExt(programs, b.getInt64Ty()));
   if (c.visits) total = b.CreateMul(total, c.visits);
   c.streamed = true;

@@ -6,8 +6,9 @@
 
 namespace kiln::codegen::cpu {
 
-// i1: whether the launch writes enough through this `store` that it goes past the caches; null where it never does.
-Value* streams(Context& c, const Op& store);
+// i1: whether the launch writes enough through this `store` that it goes past the caches, if other programs store as
+// many elements (i64) as this one; null where it never does.
+Value* streams(Context& c, const Op& store, Value* elements);
 
 // Memory to ask for early: `bytes` from here on.
 struct Ahead {
