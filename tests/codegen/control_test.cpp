@@ -96,6 +96,33 @@ TEST(ControlOnCpu, CarriedTilesChangePlaces) {
   for (int64_t n : {0, 1, 4}) expect_same(kernel.text(), with_out(66, {n}));
 }
 
+// A tile that begins with one element everywhere has no place in the first turn: none, one or more of them, one tile
+// that needs the old value of the other, a place that is read by other than elementwise ops.
+TEST(ControlOnCpu, CarriedTilesBeginWithOneElement) {
+  for (const char* body : {"%s = add %a, %v\n    %t = mul %b, %b", "%s = add %b, %v\n    %t = mul %a, %w",
+                           "%s = add %a, %v\n    %t = select %c, %a, %b",
+                           "%r = sub %w, %v\n    %s = max %a, %r\n"
+                           "    %m = reduce %b {kind = sum, axis = 0}\n    %n1 = splat %m {shape = [75]}\n"
+                           "    %t = add %n1, %v"}) {
+    SCOPED_TRACE(body);
+    TextKernel kernel("%n: i32, %first: i32, %x: ptr<f32>, %o: ptr<f32>");
+    kernel.line("%v = load " + kernel.pointers("%x", {75}));
+    kernel.line("%zero = constant {value = 0, type = i32}\n  %one = constant {value = 1, type = i32}");
+    kernel.line("%f = cast %first {to = f32}\n  %w = splat %f {shape = [75]}\n  %c = cmp %v, %w {pred = lt}");
+    kernel.line(std::string("%p, %q = for %i = %zero to %n step %one carry (%a = %w, %b = %w) : tile<[75], f32>, "
+                            "tile<[75], f32> {\n    ") +
+                body + "\n    yield %s, %t\n  }");
+    kernel.line("%y = sub %p, %q\n  store " + kernel.pointers("%o", {75}) + ", %y");
+    for (const int64_t turns : {-1, 0, 1, 2, 3}) {
+      Trial run;
+      run.arguments = {int_scalar(turns), int_scalar(3), random_buffer(ElementType::kF32, 75, 5, false),
+                       random_buffer(ElementType::kF32, 75, 6)};
+      run.match = {1e-5, 1e-5, true};
+      expect_same(kernel.text(), run);
+    }
+  }
+}
+
 TEST(ControlOnCpu, PhiloxOfTilesAndScalars) {
   TextKernel kernel("%seed: u64, %base: u64, %o: ptr<u32>");
   const std::string lane = kernel.op("cast " + kernel.index({77}) + " {to = u64}");

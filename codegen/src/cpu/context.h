@@ -67,6 +67,12 @@ struct DotAccumulator {
   bool ends = false;      // if the dot runs at all, it runs in the loops' last turn too, and nothing is stored before
 };
 
+// A tile that a loop carries from a splat on: its slot is empty in the first turn.
+struct Begins {
+  Value* later = nullptr;  // i1: this turn is not the first one
+  Value* with = nullptr;   // the element
+};
+
 struct Context : ElementContext {
   Context(const dsl::Kernel& k, CpuTarget& t, llvm::Module& m)
       : ElementContext{k, t.cpu, {t.has_fma, t.vector_bytes == 64, false}, t.has_f16c, true},
@@ -89,6 +95,7 @@ struct Context : ElementContext {
   std::set<const Op*> write_only;          // stores to memory that the kernel does not read
 
   std::map<uint64_t, DotAccumulator> dot_accumulators;  // by the offset of the slot
+  std::map<ValueId, Begins> begins;                     // by the region argument
 
   std::array<Value*, 3> program_id{};
   std::array<Value*, 3> num_programs{};

@@ -49,6 +49,22 @@ class Readers {
   std::map<ValueId, bool> reads_, elementwise_;
 };
 
+bool uses(const dsl::Region& region, ValueId id) {
+  return llvm::any_of(region.ops, [&](const Op& op) {
+    return llvm::is_contained(op.operands, id) ||
+           llvm::any_of(op.regions, [&](const dsl::Region& inner) { return uses(inner, id); });
+  });
+}
+
+// Is the value read by elementwise ops of this region alone?
+bool is_read_by_elements(const dsl::Region& region, ValueId id) {
+  return llvm::all_of(region.ops, [&](const Op& op) {
+    const auto uses_it = [&](const dsl::Region& inner) { return uses(inner, id); };
+    return !llvm::any_of(op.regions, uses_it) &&
+           (dsl::info(op.code).has(dsl::kElementwise) || !llvm::is_contained(op.operands, id));
+  });
+}
+
 // New tiles are computed into places of their own before any old one is overwritten: they may refer to each other.
 Result<void> lower_yield(Context& c, const Op& yield, std::vector<Carried>& carried) {
   std::vector<std::pair<size_t, Slot>> copies;
@@ -71,6 +87,7 @@ Result<void> lower_yield(Context& c, const Op& yield, std::vector<Carried>& carr
     if (auto done = materialise(c, next, target); !done) return done;
     if (!in_place) copies.emplace_back(i, target);
   }
+  for (const Carried& each : carried) c.begins.erase(each.argument);
   for (auto& [i, from] : copies) {
     c.slots[carried[i].argument] = from;
     auto done = materialise(c, carried[i].argument, carried[i].slot);
@@ -86,9 +103,12 @@ Result<void> lower_yield(Context& c, const Op& yield, std::vector<Carried>& carr
 // What a carried value begins with.
 enum class Start : uint8_t {
   kCopy,    // the initial value, in a place of its own
+  kSplat,   // the same element everywhere: the first turn reads that in place of the tile
   kZeros,   // the accumulator of a dot, which makes the zeros itself
   kShared,  // the same in loops inside of the one that made its place
 };
+
+bool in_dots(Start start) { return start == Start::kZeros || start == Start::kShared; }
 
 // Gives each carried value its place.
 Result<std::vector<Carried>> begin_carried(Context& c, llvm::ArrayRef<ValueId> inits, llvm::ArrayRef<ValueId> arguments,
@@ -145,6 +165,15 @@ bool has_write_only_store(const Context& c, const dsl::Region& region) {
   });
 }
 
+Start start_of(const Context& c, const Op& loop, size_t i) {
+  if (accumulates_from_zeros(c, loop, i)) return Start::kZeros;
+  if (continues_accumulator(c, loop, i)) return Start::kShared;
+  const ValueId init = loop.operands[i + 3], argument = loop.regions[0].args[i + 1];
+  const Op* op = c.definition[init];
+  const bool is_splat = op && op->code == OpCode::kSplat && !c.slots[init] && !c.type(init).pointer;
+  return is_splat && is_read_by_elements(loop.regions[0], argument) ? Start::kSplat : Start::kCopy;
+}
+
 }  // namespace
 
 Result<void> lower_for(Context& c, const Op& op) {
@@ -158,11 +187,7 @@ Result<void> lower_for(Context& c, const Op& op) {
   const auto arguments = llvm::ArrayRef(region.args).drop_front();
   const auto inits = llvm::ArrayRef(op.operands).drop_front(3);
   std::vector<Start> starts;
-  for (size_t i = 0; i < inits.size(); ++i) {
-    starts.push_back(accumulates_from_zeros(c, op, i)  ? Start::kZeros
-                     : continues_accumulator(c, op, i) ? Start::kShared
-                                                       : Start::kCopy);
-  }
+  for (size_t i = 0; i < inits.size(); ++i) starts.push_back(start_of(c, op, i));
   auto carried = begin_carried(c, inits, arguments, starts);
   if (!carried) return carried.error();
   Value *start = wide(op.operands[0]), *end = wide(op.operands[1]);
@@ -182,7 +207,10 @@ Result<void> lower_for(Context& c, const Op& op) {
       b, start, end, step, "for", [](llvm::Instruction*) {},
       [&](Value* index) {
         for (size_t i = 0; i < inits.size(); ++i) {
-          if (starts[i] == Start::kCopy) continue;
+          if (starts[i] == Start::kSplat) {
+            c.begins[arguments[i]] = {b.CreateICmpNE(index, start), c.scalars[c.definition[inits[i]]->operands[0]]};
+          }
+          if (!in_dots(starts[i])) continue;
           DotAccumulator& sums = c.dot_accumulators[(*carried)[i].slot.offset];
           last_turns[i] = sums.last;
           Value* last = b.CreateICmpSGE(b.CreateAdd(index, step), end);
@@ -196,7 +224,11 @@ Result<void> lower_for(Context& c, const Op& op) {
   c.visits = outer_visits;
   if (!result) return result;
   for (size_t i = 0; i < inits.size(); ++i) {
-    if (starts[i] == Start::kCopy) continue;
+    if (starts[i] == Start::kSplat) {
+      auto done = unless(c, b.CreateICmpSLT(start, end), [&] { return materialise(c, inits[i], (*carried)[i].slot); });
+      if (!done) return done;
+    }
+    if (!in_dots(starts[i])) continue;
     const Slot& slot = (*carried)[i].slot;
     DotAccumulator& sums = c.dot_accumulators[slot.offset];
     sums.last = last_turns[i];

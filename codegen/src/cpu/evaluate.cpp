@@ -79,7 +79,16 @@ bool Nest::slot_usable(const Slot& slot, const Point& point) const {
 }
 
 Result<Value*> Nest::evaluate_new(ValueId id, const Point& point) {
-  if (c.slots[id] && slot_usable(*c.slots[id], point)) return load_slot(*c.slots[id], point, c.type(id));
+  if (c.slots[id] && slot_usable(*c.slots[id], point)) {
+    Value* kept = load_slot(*c.slots[id], point, c.type(id));
+    const auto begins = c.begins.find(id);
+    if (begins == c.begins.end()) return kept;
+    if (!kept->getType()->isVectorTy()) return b.CreateSelect(begins->second.later, kept, begins->second.with);
+    // Masks and vectors, before all loops: a choice by a bit would be a branch for each register.
+    auto [later, with] = begins->second;
+    at_depth(0, [&] { later = splat(later), with = splat(with); });
+    return b.CreateSelect(later, kept, with);
+  }
   const Op* op = c.definition[id];
   if (!op) return internal_error("a tile without a definition or a place in scratch");
   switch (op->code) {

@@ -20,13 +20,14 @@ int64_t elements_of(const std::vector<int64_t>& shape) {
 
 struct Counts {
   Slot slot;
-  int64_t bins, copies, stride;  // i32 from copy to copy: all bins and the one for the rest
+  int64_t bins = 0, copies = 0, stride = 0;  // i32 from copy to copy: all bins and the one for the rest
+  Value* lanes = nullptr;                    // memory for the bins of a chunk
 };
 
-// The bin of each element, as i64.
+// The bin of each element, as i32, or i64 where elements are.
 Value* bins_of(Context& c, const Counts& counts, ElementType element, Value* x) {
   Builder& b = c.b;
-  llvm::Type* wide = like(x, b.getInt64Ty());
+  llvm::Type* wide = like(x, dsl::info(element).bits > 32 ? b.getInt64Ty() : b.getInt32Ty());
   x = dsl::info(element).is_signed ? b.CreateSExt(x, wide) : b.CreateZExt(x, wide);
   auto* rest = int_constant(x, static_cast<uint64_t>(counts.bins));
   return b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, x, rest);
@@ -46,8 +47,12 @@ void count(Nest& nest, const Counts& counts, Value* bins) {
   Builder& b = c.b;
   auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(bins->getType());
   const unsigned lanes = vector ? vector->getNumElements() : 1;
+  llvm::Type* number = bins->getType()->getScalarType();
+  // By way of memory: a load a lane, where to take one out of a register is two operations.
+  b.CreateAlignedStore(bins, counts.lanes, llvm::Align(8));
   for (unsigned i = 0; i < lanes; ++i) {
-    Value* bin = vector ? b.CreateExtractElement(bins, uint64_t{i}) : bins;
+    Value* bin = b.CreateAlignedLoad(number, b.CreateConstGEP1_64(number, counts.lanes, i), llvm::Align(4));
+    bin = b.CreateZExt(bin, b.getInt64Ty());
     const int64_t copy = static_cast<int64_t>(i) % counts.copies;
     Value* base =
         b.CreateConstGEP1_64(b.getInt32Ty(), slot_address(c, counts.slot), static_cast<uint64_t>(copy * counts.stride));
@@ -82,6 +87,7 @@ Result<void> lower_histogram(Context& c, const Op& op) {
   counts.copies = elements_of(shape) > 4 * counts.bins && counts.bins < kManyBins ? kCopies : 1;
   counts.stride = (counts.bins + kVector) / kVector * kVector;
   counts.slot = allocate_slot(c, dsl::tile_type(ElementType::kI32, {dsl::Expr(counts.stride * counts.copies)}));
+  counts.lanes = slot_address(c, allocate_slot(c, dsl::tile_type(ElementType::kI64, {dsl::Expr(int64_t{kMaxWidth})})));
   const Slot out = allocate_slot(c, c.type(result));
   clear(c, counts);
 

@@ -176,6 +176,7 @@ class Nest {
   struct RowSearch;
 
   Result<void> fill_row_table(const RowSearch& search);
+  std::vector<MaskAt> parts_of(ValueId mask, const Point& point) const;
   Result<Value*> mask_on_row(ValueId mask, const Point& point);
   void split_row(const std::function<void()>& emit);
   Result<void> walk_rows_inside(const Body& body);

@@ -79,25 +79,37 @@ struct Nest::RowSearch {
   }
 
   // The parts of a mask that a row decides; `by_row`: of a load whose place it decides too.
-  void add_conditions(ValueId mask, const Point& point_in, bool by_row) {
-    const Point point = nest.normalise(mask, point_in);
-    const Op* op = nest.c.definition[mask];
-    if (nest.masks_.count({mask, point}) || !op || nest.c.slots[mask]) return;
-    if (!nest.varies(point)) {
-      const bool fits = conditions.size() < kMostConditions;
-      if (by_row && has_row(point) && fits && !has_load(mask))
-        conditions.insert({mask, point});
-      else
-        visit(mask, point);
-    } else if (op->code == OpCode::kAnd) {
-      for (ValueId operand : op->operands) add_conditions(operand, point, by_row);
-    } else if (is_shape_op(op->code)) {
-      add_conditions(op->operands[0], nest.source_point(*op, point), by_row);
-    } else {
-      visit(mask, point);
+  void add_conditions(ValueId mask, const Point& point, bool by_row) {
+    for (const MaskAt& part : nest.parts_of(mask, point)) {
+      const bool is_condition = by_row && has_row(part.point) && !nest.varies(part.point) && !has_load(part.mask);
+      if (is_condition && conditions.size() < kMostConditions) {
+        conditions.insert(part);
+      } else {
+        visit(part.mask, part.point);
+      }
     }
   }
 };
+
+// What a mask is the conjunction of, but for masks that hold in the interior.
+std::vector<MaskAt> Nest::parts_of(ValueId mask, const Point& point) const {
+  std::vector<MaskAt> out, todo = {{mask, normalise(mask, point)}};
+  for (std::set<MaskAt> seen; !todo.empty();) {
+    const MaskAt part = todo.back();
+    todo.pop_back();
+    const Op* op = c.definition[part.mask];
+    if (masks_.count(part) || !seen.insert(part).second) continue;
+    const bool is_and = op && op->code == OpCode::kAnd;
+    if (c.slots[part.mask] || !varies(part.point) || !(is_and || (op && is_shape_op(op->code)))) {
+      out.push_back(part);
+      continue;
+    }
+    for (ValueId operand : op->operands) {
+      todo.push_back({operand, is_and ? normalise(operand, part.point) : source_point(*op, part.point)});
+    }
+  }
+  return out;
+}
 
 // Ahead of the walk: all other preparations are done.
 Result<void> Nest::tabulate_rows(llvm::ArrayRef<ValueId> values, bool interior_only) {
@@ -158,23 +170,28 @@ Result<void> Nest::fill_row_table(const RowSearch& search) {
 }
 
 // What a load needs of its mask on a row; null: nothing.
-Result<Value*> Nest::mask_on_row(ValueId mask, const Point& point_in) {
-  const Point point = normalise(mask, point_in);
-  const auto condition = llvm::find(rows_.conditions, MaskAt{mask, point});
-  if (condition != rows_.conditions.end()) {
-    if (rows_.all_hold) return static_cast<Value*>(nullptr);
-    return b.CreateTrunc(b.CreateLShr(rows_.word, static_cast<uint64_t>(condition - rows_.conditions.begin())),
-                         b.getInt1Ty());
+Result<Value*> Nest::mask_on_row(ValueId mask, const Point& point) {
+  Value* all = nullptr;
+  for (const MaskAt& part : parts_of(mask, point)) {
+    const auto condition = llvm::find(rows_.conditions, part);
+    Value* holds = nullptr;
+    if (condition == rows_.conditions.end()) {
+      auto value = active_mask(part.mask, part.point);
+      if (!value) return value;
+      holds = *value;
+    } else if (!rows_.all_hold) {
+      const auto bit = static_cast<uint64_t>(condition - rows_.conditions.begin());
+      holds = b.CreateTrunc(b.CreateLShr(rows_.word, bit), b.getInt1Ty());
+    }
+    if (!holds) continue;
+    const bool vectors = holds->getType()->isVectorTy() || (all && all->getType()->isVectorTy());
+    if (all && vectors) {
+      all = b.CreateAnd(splat(all), splat(holds));
+    } else {
+      all = all ? b.CreateAnd(all, holds) : holds;
+    }
   }
-  const Op* op = c.definition[mask];
-  if (!op || c.slots[mask] || masks_.count({mask, point})) return active_mask(mask, point);
-  if (is_shape_op(op->code)) return mask_on_row(op->operands[0], source_point(*op, point));
-  if (op->code != OpCode::kAnd) return active_mask(mask, point);
-  auto x = mask_on_row(op->operands[0], point), y = mask_on_row(op->operands[1], point);
-  if (!x || !y) return x ? y : x;
-  if (!*x || !*y) return *x ? *x : *y;
-  const bool vector = (*x)->getType()->isVectorTy() || (*y)->getType()->isVectorTy();
-  return vector ? b.CreateAnd(splat(*x), splat(*y)) : b.CreateAnd(*x, *y);
+  return all;
 }
 
 // Both ways that a row can go. What the row decides is computed where it is wanted, on that way.
