@@ -57,7 +57,8 @@ struct Pipeline {
   int asked_stages() const;
 };
 
-// By loop. One gets fewer stages where they would not fit; where what stands beside them does not, lower.cpp asks again.
+// By loop. One gets fewer stages where they would not fit; where what stands beside them does not, lower.cpp asks
+// again.
 std::map<const dsl::Op*, Pipeline> plan_pipelines(const dsl::Kernel& kernel, const TargetInfo& target,
                                                   const BlockShape& block, const std::vector<AxisInfo>& info,
                                                   const std::vector<Strides>& strides);
