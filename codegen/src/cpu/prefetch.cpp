@@ -13,7 +13,7 @@ namespace kiln::codegen::cpu {
 namespace {
 
 constexpr int64_t kAhead = 4096;                            // bytes
-constexpr int64_t kMostOfArray = 2;                         // of many neighbours, the first and the last ask
+constexpr int64_t kMostOfArray = 4;                         // of many neighbours, the first ones and the last ask
 constexpr int64_t kLeastRow = 1 << 10, kMostRow = 1 << 18;  // bytes: what the hardware misses, what L2 holds
 constexpr int64_t kHalves = 1 << 13;                        // bytes of a row of which each sweep asks for a half
 
