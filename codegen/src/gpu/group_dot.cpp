@@ -156,10 +156,12 @@ class GroupDot {
     return takes_a_from_registers(c_, op_) && c_.shared(view_of(c_, op_.operands[0]).source);
   }
 
-  // Whether the loop has no other product: threads then have until its sums are wanted.
+  // Whether the region has no other product, and some op of it reads the sums: threads have until then. A region that
+  // yields them would hand them on unfinished.
   bool is_alone() {
+    const std::vector<Op>& ops = c_.current_region()->ops;
     const auto is_product = [](const Op& op) { return op.code == OpCode::kDot || op.code == OpCode::kDotScaled; };
-    return std::ranges::count_if(c_.current_region()->ops, is_product) == 1;
+    return std::ranges::count_if(ops, is_product) == 1 && !llvm::is_contained(ops.back().operands, op_.results[0]);
   }
 
   // Whether threads compute A in each iteration, beside the last one's product: from none of this iteration, for which
