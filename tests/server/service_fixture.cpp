@@ -143,8 +143,10 @@ bool eventually(const std::function<bool()>& condition, std::chrono::millisecond
 
 std::vector<pid_t> descendants(pid_t root) {
   std::vector<pid_t> out;
-  for (const auto& entry : fs::directory_iterator("/proc/" + std::to_string(root) + "/task")) {
-    std::ifstream children(entry.path() / "children");
+  std::error_code gone;  // it may end while it is looked at
+  fs::directory_iterator threads("/proc/" + std::to_string(root) + "/task", gone);
+  for (; threads != fs::directory_iterator(); threads.increment(gone)) {
+    std::ifstream children(threads->path() / "children");
     for (pid_t pid; children >> pid;) {
       out.push_back(pid);
       auto below = descendants(pid);
