@@ -17,7 +17,7 @@ if [ -e "$here/root" ]; then
   done
   export LD_LIBRARY_PATH=$here/lib
 fi
-[ $# -gt 0 ] || set -- 13=90 16=60 17=45 33=60 34=60 08=75 14=30 15=30 31=30 18=60 12=45
+[ $# -gt 0 ] || set -- 13=60 16=45 17=30 33=40 34=30 08=120 14=30 15=30 31=30 18=60 12=45
 : >"$out"
 status=0
 for part; do
