@@ -1,5 +1,7 @@
 // A compile that goes wrong costs its own request one clear error and nobody else anything.
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -14,6 +16,14 @@ struct Mishap {
   const char* what;
   const char* cause;  // part of the message
 };
+
+// Trees of processes are looked at while they end.
+TEST(Descendants, OfAProcessThatIsGoneAreNone) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(descendants(child).empty());
+}
 
 class CrashTest : public ServiceTest, public ::testing::WithParamInterface<Mishap> {};
 
