@@ -1,5 +1,6 @@
 // The disk tier: write-once files named by their key, so that a lookup is one open() and no index can disagree with the
-// files. docs/cache-format.md describes the directory. Blocking; called from the disk threads.
+// files. docs/cache-format.md describes the directory. Blocking, and called from the disk threads, but for
+// find_cached().
 #pragma once
 
 #include <atomic>
@@ -43,6 +44,11 @@ class DiskCache {
 
   // A file that fails any check is moved aside, counted and treated as a miss.
   std::optional<Loaded> find(const RequestKey& key);
+  // The same for any thread, without waiting for the disk: nothing where memory holds too little of it, or where find()
+  // has something to say of the file. Who takes an entry has to note its use.
+  std::optional<std::optional<Loaded>> find_cached(const RequestKey& key);
+  // For eviction: the modification time is the time of last use.
+  void note_use(const wire::UniqueFd& file) { fs_.touch(file.get()); }
   // False when the entry was not stored; the reason is logged once per change of state. A durable one outlasts a power
   // cut once this has returned true.
   bool store(const RequestKey& key, const std::vector<std::byte>& bytes, bool durable = false);

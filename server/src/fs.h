@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -25,6 +26,9 @@ class Fs {
   virtual int open(int dir, const std::string& path, int flags, mode_t mode) = 0;
   virtual int stat(int fd, struct stat& info) = 0;
   virtual ssize_t read(int fd, std::byte* data, size_t size) = 0;
+  // The same of what memory holds of the disk: -EAGAIN where that is not enough, or not known. They never wait.
+  virtual int open_cached(int /*dir*/, const std::string& /*path*/, int /*flags*/) { return -EAGAIN; }
+  virtual ssize_t read_cached(int /*fd*/, std::byte* /*data*/, size_t /*size*/) { return -EAGAIN; }
   virtual ssize_t write(int fd, const std::byte* data, size_t size) = 0;
   virtual int sync_data(int fd) = 0;
   // Makes the names of a directory last through a power cut.
@@ -43,6 +47,8 @@ class PosixFs : public Fs {
   int open(int dir, const std::string& path, int flags, mode_t mode) override;
   int stat(int fd, struct stat& info) override;
   ssize_t read(int fd, std::byte* data, size_t size) override;
+  int open_cached(int dir, const std::string& path, int flags) override;
+  ssize_t read_cached(int fd, std::byte* data, size_t size) override;
   ssize_t write(int fd, const std::byte* data, size_t size) override;
   int sync_data(int fd) override;
   int sync_dir(int dir, const std::string& path) override;

@@ -1,7 +1,10 @@
 // The real file system.
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -32,6 +35,21 @@ ssize_t PosixFs::read(int fd, std::byte* data, size_t size) {
     count = ::read(fd, data, size);
   } while (count < 0 && errno == EINTR);
   return count < 0 ? -errno : count;
+}
+// openat2(2): RESOLVE_CACHED. Kernels before 5.12 do not know it, and some sandboxes refuse the call.
+int PosixFs::open_cached(int dir, const std::string& path, int flags) {
+  open_how how{};
+  how.flags = static_cast<uint64_t>(flags | O_CLOEXEC);
+  how.resolve = RESOLVE_CACHED;
+  const long fd = ::syscall(SYS_openat2, dir, path.c_str(), &how, sizeof how);
+  if (fd >= 0) return static_cast<int>(fd);
+  return errno == ENOENT ? -ENOENT : -EAGAIN;
+}
+// preadv2(2): RWF_NOWAIT, which not all file systems know.
+ssize_t PosixFs::read_cached(int fd, std::byte* data, size_t size) {
+  const iovec whole{data, size};
+  const ssize_t count = ::preadv2(fd, &whole, 1, 0, RWF_NOWAIT);
+  return count < 0 ? -EAGAIN : count;
 }
 ssize_t PosixFs::write(int fd, const std::byte* data, size_t size) {
   ssize_t count;

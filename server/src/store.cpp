@@ -30,6 +30,12 @@ SharedFd memory_file(const Bytes& bytes) {
   return std::make_shared<const wire::UniqueFd>(read_only ? std::move(read_only) : std::move(file));
 }
 
+// Small entries travel in the reply itself.
+SharedBlob blob_of(const RequestKey& key, Bytes bytes, SharedFd file) {
+  if (bytes.size() <= wire::kMaxInlineEntry) file = nullptr;
+  return std::make_shared<const Blob>(Blob{key, std::move(bytes), std::move(file)});
+}
+
 }  // namespace
 
 Store::Store(asio::io_context& io, const Config& config, Log& log, Fs& fs, const std::string& builder_id)
@@ -53,22 +59,28 @@ void Store::finish() {
 
 void Store::find_disk(const RequestKey& key, std::function<void(SharedBlob)> done) {
   if (!disk_ || finished_) return asio::post(io_, [done = std::move(done)] { done(nullptr); });
+  if (auto known = disk_->find_cached(key)) {
+    auto file = known->has_value() ? std::make_shared<const wire::UniqueFd>(std::move((*known)->fd)) : nullptr;
+    SharedBlob blob = file ? blob_of(key, std::move((*known)->bytes), file) : nullptr;
+    asio::post(io_, [this, blob = std::move(blob), done = std::move(done)] { hand_out(blob, done); });
+    if (file) asio::post(readers_, [this, file = std::move(file)] { disk_->note_use(*file); });
+    return;
+  }
   asio::post(readers_, [this, key, done = std::move(done)]() mutable {
     SharedBlob blob;
     if (auto loaded = disk_->find(key)) {
-      SharedFd fd;
-      if (loaded->bytes.size() > wire::kMaxInlineEntry) {
-        fd = std::make_shared<const wire::UniqueFd>(std::move(loaded->fd));
-      }
-      blob = std::make_shared<const Blob>(Blob{key, std::move(loaded->bytes), std::move(fd)});
+      auto file = std::make_shared<const wire::UniqueFd>(std::move(loaded->fd));
+      blob = blob_of(key, std::move(loaded->bytes), std::move(file));
     }
-    asio::post(io_, [this, blob = std::move(blob), done = std::move(done)] {
-      if (blob) memory_.put(blob);
-      done(blob);
-      // The replies have the file by now; kept longer it would hold its space when it is evicted.
-      if (blob) blob->fd = nullptr;
-    });
+    asio::post(io_, [this, blob = std::move(blob), done = std::move(done)] { hand_out(blob, done); });
   });
+}
+
+void Store::hand_out(const SharedBlob& blob, const std::function<void(SharedBlob)>& done) {
+  if (blob) memory_.put(blob);
+  done(blob);
+  // The replies have the file by now; kept longer it would hold its space when it is evicted.
+  if (blob) blob->fd = nullptr;
 }
 
 void Store::find_remote(const RequestKey& key, std::function<void(SharedBlob)> done) {

@@ -1,4 +1,5 @@
-// The cache tiers together: memory on the io thread, disk on a small pool of threads, and what hosts share behind them.
+// The cache tiers together: memory on the io thread, disk there too as far as nobody has to wait for it, else on a
+// small pool of threads, and what hosts share behind them.
 #pragma once
 
 #include <atomic>
@@ -43,6 +44,7 @@ class Store {
 
  private:
   void put_here(const SharedBlob& blob);
+  void hand_out(const SharedBlob& blob, const std::function<void(SharedBlob)>& done);
 
   asio::io_context& io_;
   MemoryCache memory_;

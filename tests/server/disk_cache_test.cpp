@@ -25,6 +25,55 @@ TEST_F(DiskCacheTest, StoresAndFinds) {
   EXPECT_TRUE(found->fd);
 }
 
+// What was just written, and that there was nothing, memory knows where the file system lets it say so.
+TEST_F(DiskCacheTest, FindsAtOnceWhatMemoryHolds) {
+  auto cache = make();
+  cache.open();
+  ASSERT_TRUE(cache.store(key_number(1), entry(key_number(1))));
+  auto known = cache.find_cached(key_number(1));
+  if (!known) GTEST_SKIP() << "this file system or kernel does not say what memory holds";
+  ASSERT_TRUE(*known);
+  EXPECT_EQ((*known)->bytes, entry(key_number(1)));
+  cache.note_use((*known)->fd);
+  EXPECT_FALSE(cache.find(key_number(2)));
+  known = cache.find_cached(key_number(2));
+  EXPECT_TRUE(!known || !*known);
+}
+
+TEST_F(DiskCacheTest, WhatIsWrongIsNotSaidAtOnce) {
+  auto cache = make();
+  cache.open();
+  ASSERT_TRUE(cache.store(key_number(1), entry(key_number(1))));
+  const std::string file = entry_files(dir_ / "cache").at(0);
+  fs::permissions(file, fs::perms::owner_all);
+  fs::resize_file(file, 100);
+  EXPECT_FALSE(cache.find_cached(key_number(1)));
+  EXPECT_EQ(cache.stats().corrupt, 0u);
+  EXPECT_FALSE(cache.find(key_number(1)));
+  EXPECT_EQ(cache.stats().corrupt, 1u);
+  // What is long is read by threads that may wait.
+  const auto large = entry(key_number(2), 300 << 10);
+  ASSERT_TRUE(cache.store(key_number(2), large));
+  EXPECT_FALSE(cache.find_cached(key_number(2)));
+  EXPECT_TRUE(cache.find(key_number(2)));
+}
+
+TEST_F(DiskCacheTest, FaultsOfWhatIsFoundAtOnceLoseNothing) {
+  auto cache = make();
+  cache.open();
+  ASSERT_TRUE(cache.store(key_number(1), entry(key_number(1))));
+  for (int number : {EIO, EACCES, EMFILE, EAGAIN}) {
+    for (int at = 0; at < 3; ++at) {
+      fs_.number = number;
+      fs_.calls = 0;
+      fs_.fail_at = at;
+      EXPECT_FALSE(cache.find_cached(key_number(1))) << "errno " << number << " at call " << at;
+      fs_.fail_at = -1;
+      ASSERT_TRUE(cache.find(key_number(1)));
+    }
+  }
+}
+
 TEST_F(DiskCacheTest, AnotherBuildersEntryIsAMiss) {
   auto cache = make();
   cache.open();

@@ -24,6 +24,12 @@ class FaultFs : public PosixFs {
   ssize_t read(int fd, std::byte* data, size_t size) override {
     return fails() ? -number : PosixFs::read(fd, data, size);
   }
+  int open_cached(int dir, const std::string& path, int flags) override {
+    return fails() ? -number : PosixFs::open_cached(dir, path, flags);
+  }
+  ssize_t read_cached(int fd, std::byte* data, size_t size) override {
+    return fails() ? -number : PosixFs::read_cached(fd, data, size);
+  }
   ssize_t write(int fd, const std::byte* data, size_t size) override {
     return fails() ? -number : PosixFs::write(fd, data, size);
   }
