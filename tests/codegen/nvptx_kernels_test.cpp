@@ -100,6 +100,8 @@ const KnownSpill kKnownSpills[] = {
     // Registers that the division's subroutine keeps: doubles are too slow there for the inline one.
     {"layer_norm_backward", {"sm_86", "sm_89"}, false, 160},
     {"layer_norm_backward", {"sm_86", "sm_89"}, true, 160},
+    // Two words, for once and not in the loop.
+    {"matmul_f8", {"sm_80"}, true, 16},
     // 256 KiB of weights are one tile, 128 registers of each thread.
     {"mlp_softshrink", {}, false, 1000},
     {"mlp_softshrink", {}, true, 1100},

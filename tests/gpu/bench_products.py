@@ -13,25 +13,26 @@ from bench_base import BOUNDS, DTYPES, Inputs, Launch, Row, Stage, normal, poiso
 def product_configs(m, n, k, type):
     if m <= 16 or type == "f32":
         return small_product_configs(m, type)
-    # Lines of 128 bytes, of small results also of 256; as many slots as shared memory has, or four; 32 to 128 sums a
-    # thread. Also by blocks that stay, and by clusters of these.
+    # Lines of 128 bytes, of small results also of 256; as many slots as shared memory has, or four, or as many as leave
+    # room for a second block; 32 to 128 sums a thread. Also by blocks that stay, and by clusters of these.
     deep = {"tf32": 32, "i8": 128, "f8e4m3": 128}.get(type, 64)
-    tiles = [(128, 256), (256, 128), (128, 128), (64, 256), (128, 64), (64, 128), (64, 64)]
+    tiles = [(128, 256), (256, 128), (128, 128), (64, 256), (128, 64), (64, 128), (64, 64), (64, 32)]
     out = []
     if m <= 32:
         out += small_product_configs(m, type)
-        tiles = tiles[-2:]
+        tiles = tiles[-3:-1]
     for (bm, bn), warps, lines in itertools.product(tiles, (4, 8), (1, 2)):
         most = min(8, 216 * 1024 // (128 * lines * (bm + bn)))
-        if bm * bn > 128 * 32 * warps or bm * bn < 32 * 32 * warps:
+        least = 16 if bn == 32 else 32
+        if bm * bn > 128 * 32 * warps or bm * bn < least * 32 * warps or (bn == 32 and m * n > 512 * 512):
             continue
         if lines == 2 and (m * n > 1024 * 1024 or bm * bn > 128 * 64 or warps == 8):
             continue
-        for stages in sorted({min(4, most), most}, reverse=True):
+        shared = 104 * 1024 // (128 * lines * (bm + bn))
+        for stages in sorted({min(4, most), most, shared if 3 <= shared <= most else most}, reverse=True):
             config = dict(BM=bm, BN=bn, BK=lines * deep, num_warps=warps, num_stages=stages)
             out += [dict(config, warp_specialise=1), config, dict(config, warp_specialise=2)]
-            if n % 64 or k % 64:  # lines of boxes are not lines of memory
-                out.append(dict(config, warp_specialise=2, cluster=2))
+            out.append(dict(config, warp_specialise=2, cluster=2))
     return out
 
 

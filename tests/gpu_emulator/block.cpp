@@ -49,7 +49,10 @@ Result<void> Block::run(const Program& program, ThreadOrder order) {
   program_ = program;
   begin_epochs();
   std::memset(shared_.get(), 0xff, code_.shared_bytes);  // NaN: nothing may rely on what was there
-  for (Thread& thread : threads_) thread.state = Thread::State::kReady;
+  for (Thread& thread : threads_) {
+    thread.state = Thread::State::kReady;
+    thread.arrived = 0;
+  }
   while (Thread* thread = next_ready(order)) {
     thread->fiber->resume();
     if (!error_.empty()) return internal_error(error_);
@@ -117,13 +120,22 @@ void Block::open_barrier() {
     if (first.state != Thread::State::kAtBarrier || first.first != first.number) continue;
     const auto waiting =
         std::span(threads_).subspan(static_cast<size_t>(first.first), static_cast<size_t>(first.among));
+    const bool is_of_all = first.among == code_.threads;
+    const auto has_gone_on = [&](const Thread& thread) { return is_of_all && thread.arrived > 0; };
     const bool open = std::ranges::all_of(waiting, [&](const Thread& thread) {
-      return thread.state == Thread::State::kAtBarrier && thread.site == first.site && thread.first == first.first &&
-             thread.among == first.among;
+      const bool waits = thread.state == Thread::State::kAtBarrier && thread.site == first.site &&
+                         thread.first == first.first && thread.among == first.among;
+      return waits || has_gone_on(thread);
     });
     if (!open) continue;
     begin_epochs();
-    for (Thread& thread : waiting) thread.state = Thread::State::kReady;
+    for (Thread& thread : waiting) {
+      if (has_gone_on(thread)) {
+        --thread.arrived;
+      } else {
+        thread.state = Thread::State::kReady;
+      }
+    }
   }
 }
 

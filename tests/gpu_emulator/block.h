@@ -59,6 +59,7 @@ struct Thread {
   State state = State::kEnded;
   int site = 0;              // where it waits: the number of the call in the kernel
   int first = 0, among = 0;  // … at a barrier of so many threads from that one on
+  int arrived = 0;           // how many barriers of all threads it has arrived at without waiting for the others
   // What it offers to the other lanes, the lane it asks, and what that one offered.
   uint32_t word = 0, from = 0, fetched = 0;
   // The row of a matrix that it names.
@@ -90,6 +91,8 @@ class Block {
   void barrier(Thread& thread, int site) { barrier(thread, site, 0, code_.threads); }
   // Of so many threads from the first one on.
   void barrier(Thread& thread, int site, int first, int threads);
+  // At the next barrier of all threads.
+  void arrive_at_barrier(Thread& thread) { ++thread.arrived; }
   // For programs of one warp each.
   void warp_barrier(Thread& thread, int site);
   // Until something has happened to transaction barriers.

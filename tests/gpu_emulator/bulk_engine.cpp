@@ -27,6 +27,8 @@ void host_group_barrier(Thread* thread, int site, int group, int threads) {
   thread->block->barrier(*thread, site, group * threads, threads);
 }
 
+void host_arrive_at_block_barrier(Thread* thread) { thread->block->arrive_at_barrier(*thread); }
+
 // Ordered by a transaction barrier, which the search for races does not know.
 void host_send(Thread*, uint32_t* place, uint32_t number) { *place = number; }
 uint32_t host_receive(Thread*, const uint32_t* place) { return *place; }
@@ -127,6 +129,14 @@ Value* EmulatedBulkEngine::count_up(Builder& b, Value* counter, Value* last) con
 
 void EmulatedBulkEngine::program_barrier(Builder& b, const codegen::gpu::BlockShape& block) const {
   call_host(b, host_program_barrier, b.getVoidTy(), {number(b, ++sites_), number(b, block.threads())});
+}
+
+void EmulatedBulkEngine::block_barrier(Builder& b, const codegen::gpu::BlockShape& block) const {
+  call_host(b, host_program_barrier, b.getVoidTy(), {number(b, ++sites_), number(b, block.block_threads())});
+}
+
+void EmulatedBulkEngine::arrive_at_block_barrier(Builder& b, const codegen::gpu::BlockShape&) const {
+  call_host(b, host_arrive_at_block_barrier, b.getVoidTy(), {});
 }
 
 void EmulatedBulkEngine::group_barrier(Builder& b, Value* group, int threads) const {

@@ -44,6 +44,7 @@ TEST(GridWait, StandsBehindWhatPreparesSharedMemory) {
       "  %a = add i32 %n, 1\n"
       "  br label %body\n"
       "body:\n"
+      "  call void asm sideeffect \"prefetch.tensormap [$0];\", \"l,~{memory}\"(ptr addrspace(1) %p)\n"
       "  call void asm sideeffect \"mbarrier.init.shared::cta.b64 [$0], 1;\", \"r,~{memory}\"(i32 %a)\n"
       "  store i32 %a, ptr addrspace(3) @s\n"
       "  call void @llvm.nvvm.barrier0()\n"

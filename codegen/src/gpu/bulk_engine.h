@@ -45,9 +45,13 @@ class BulkEngine {
   virtual void end_store_group(Builder& b, Value* chosen) const = 0;
   virtual llvm::Instruction* wait_store_groups(Builder& b, int pending, bool until_read, Value* chosen) const = 0;
 
-  // What this thread has written to shared memory, the engine sees when it is told behind the next barrier; likewise
-  // transaction barriers that this thread has initialised.
+  // What this thread has written to shared memory, the engine sees when it is told behind the next barrier.
   virtual void publish_shared(Builder& b) const = 0;
+  // Transaction barriers that this thread has initialised, the engine sees from here on, other threads behind the next
+  // barrier.
+  virtual void publish_barriers(Builder& b) const = 0;
+  // Copies by the map will follow: it is brought near meanwhile.
+  virtual void prefetch_map(Builder& b, Value* map, Value* chosen) const = 0;
 
   // A thread hands a number (i32) to others by shared memory: it is there for who has waited for a barrier at which the
   // thread arrives then.
@@ -66,7 +70,8 @@ class BulkEngine {
                                                Value* /*chosen*/) const {
     return nullptr;
   }
-  // Of all threads of the cluster that have not ended; barriers that were initialised before, all blocks see behind it.
+  // Of all threads of the cluster that have not ended. It orders nothing but barriers that were published before: all
+  // blocks see them behind it.
   virtual void cluster_barrier(Builder&) const {}
 
   // Warps that do nothing but copy for those of the program (copying_warps.h): so many in a block of such programs;
@@ -76,6 +81,10 @@ class BulkEngine {
   virtual void program_barrier(Builder& b, const BlockShape& block) const = 0;
   // Of one of the groups of so many warps that the program has, i32.
   virtual void group_barrier(Builder& b, Value* group, int threads) const = 0;
+  // A barrier of all the block's threads, at which whole warps wait, or arrive and go on, and may end. (At a
+  // TargetInfo::barrier() those that end count as there, or as gone.)
+  virtual void block_barrier(Builder& b, const BlockShape& block) const = 0;
+  virtual void arrive_at_block_barrier(Builder& b, const BlockShape& block) const = 0;
   // What either kind of warps begins with: those that copy want few registers, the others may have what these leave.
   virtual void begin_copying(Builder& b, const BlockShape& block) const = 0;
   virtual void begin_computing(Builder& b, const BlockShape& block) const = 0;

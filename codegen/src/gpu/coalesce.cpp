@@ -141,6 +141,7 @@ AccessShape access_shape(const dsl::Kernel& kernel, const Op& access, const std:
   const ValueId pointer = access.operands[0];
   const dsl::Type& type = kernel.type(pointer);
   AccessShape out;
+  out.bytes = dsl::info(type.element).bytes;
   out.order.resize(type.shape.size());
   std::iota(out.order.rbegin(), out.order.rend(), 0);
   // Axes of stride 1 first; the others as in a row-major array.
@@ -148,14 +149,13 @@ AccessShape access_shape(const dsl::Kernel& kernel, const Op& access, const std:
                         [&](int axis) { return strides[pointer][static_cast<size_t>(axis)] == 1; });
   const int last = type.rank() - 1;
   if (type.rank() == 0 || out.order.front() != last) return out;
-  const int64_t bytes = dsl::info(type.element).bytes;
-  int64_t vector = std::min(power_of_two_below(info[pointer].contiguous), kVectorBytes / bytes);
+  int64_t vector = std::min(power_of_two_below(info[pointer].contiguous), kVectorBytes / out.bytes);
   const bool has_mask = access.code == OpCode::kLoad ? access.operands.size() > 1 : access.operands.size() > 2;
   if (has_mask) {
     const ValueId mask = access.operands[access.code == OpCode::kLoad ? 1 : 2];
     vector = std::min(vector, power_of_two_below(info[mask].constant));
   }
-  while (vector > 1 && multiple_of_groups(info[pointer], vector, bytes) % (vector * bytes) != 0) vector /= 2;
+  while (vector > 1 && multiple_of_groups(info[pointer], vector, out.bytes) % (vector * out.bytes) != 0) vector /= 2;
   out.vector = vector;
   return out;
 }
@@ -195,6 +195,17 @@ Layout coalesced_along(const std::vector<int64_t>& shape, int axis, const Access
   return blocked(shape, per_thread, lanes, warps, access.order);
 }
 
+// Of rows that are reduced: no more than fill a line of memory, as far as there are rows enough for a warp's others.
+int64_t most_lanes_of_row(const std::vector<int64_t>& shape, const AccessShape& access, const BlockShape& block) {
+  constexpr int64_t kLine = 128;
+  if (access.reduced != access.order.front()) return block.lanes;
+  int64_t rows = 1;
+  for (int axis : access.order) rows *= axis == access.order.front() ? 1 : shape[static_cast<size_t>(axis)];
+  const int64_t rows_of_warp = std::max<int64_t>(1, rows / block.warps);
+  const int64_t fill_line = std::max<int64_t>(1, kLine / (access.vector * access.bytes));
+  return std::min<int64_t>(block.lanes, std::max(fill_line, block.lanes / rows_of_warp));
+}
+
 }  // namespace
 
 Layout coalesced(const std::vector<int64_t>& shape, const AccessShape& access, const BlockShape& block) {
@@ -211,7 +222,7 @@ Layout coalesced(const std::vector<int64_t>& shape, const AccessShape& access, c
   int64_t left = block.lanes;
   for (int axis : access.order) {
     const auto a = static_cast<size_t>(axis);
-    lanes[a] = std::min(left, shape[a] / per_thread[a]);
+    lanes[a] = std::min({left, shape[a] / per_thread[a], a == fast ? most_lanes_of_row(shape, access, block) : left});
     left /= lanes[a];
   }
   lanes[fast] *= left;

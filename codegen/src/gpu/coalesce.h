@@ -21,8 +21,12 @@ std::vector<Strides> strides_of(const dsl::Kernel& kernel);
 struct AccessShape {
   std::vector<int> order;  // axes, the one whose neighbours are neighbours in memory first
   int64_t vector = 1;      // elements along it that a thread moves at once
+  int64_t bytes = 1;       // of an element
   // Along this axis a thread has neighbours, and as many as it can: it is scanned.
   std::optional<int> scanned = std::nullopt;
+  // Rows along this axis are reduced: where there are several for a warp, each has as few lanes as fill a line of
+  // memory, for lanes have to exchange what they hold of a row.
+  std::optional<int> reduced = std::nullopt;
   // Along this axis alone all threads lie, and a thread has the others as a whole: topk selects from their rows.
   std::optional<int> ordered = std::nullopt;
 };

@@ -81,12 +81,13 @@ class Context : public ElementContext {
   const BlockShape block;
   Builder b;
   llvm::Function* function = nullptr;
-  std::vector<const Op*> definition;   // by value; null for parameters and region arguments
-  std::vector<AxisInfo> info;          // by value
-  GlobalOrder order;                   // of accesses to global memory
-  BulkAccesses bulk;                   // accesses that the bulk engine makes
-  std::set<const Op*> constant_loads;  // constant_loads.h
-  std::set<const Op*> in_turns;        // loads that wait for their product (in_turns.h)
+  std::vector<const Op*> definition;    // by value; null for parameters and region arguments
+  std::vector<AxisInfo> info;           // by value
+  GlobalOrder order;                    // of accesses to global memory
+  BulkAccesses bulk;                    // accesses that the bulk engine makes
+  std::set<const Op*> constant_loads;   // constant_loads.h
+  std::set<const Op*> plain_divisions;  // plain_divisions.h
+  std::set<const Op*> in_turns;         // loads that wait for their product (in_turns.h)
   Effort effort = Effort::kFast;
   std::map<const Op*, Rings> rings;   // of loops whose slots warps of their own fill
   std::optional<ProgramQueue> queue;  // where blocks share one

@@ -67,11 +67,12 @@ Result<void> lower_copies(Context& c, const Op& loop, const Pipeline& pipeline, 
     return {};
   };
   llvm::AllocaInst* parity = c.factors ? begin_factors(c, true) : nullptr;
+  std::optional<Stages> stages;
   const auto copy = [&](std::map<const Op*, Value*> alike) {
     if (parity) copy_factors(c, pipeline, parity);
-    Stages stages(c, loop, pipeline, range_of(c, loop), order);
-    stages.share(std::move(alike));
-    return stages.copy_all();
+    stages.emplace(c, loop, pipeline, range_of(c, loop), order);
+    stages->share(std::move(alike));
+    return stages->copy_all();
   };
   if (!c.block.persistent) {
     auto done = lower_slice();
@@ -88,7 +89,17 @@ Result<void> lower_copies(Context& c, const Op& loop, const Pipeline& pipeline, 
   };
   auto done = lower();
   end_programs(c, programs);
+  // The other block says in this one's memory that it has left a slot.
+  if (done && c.block.cluster > 1) stages->wait_until_all_free();
   return done;
+}
+
+// By the thread that copies, where a block starts. Products wait for the first copies: what these want comes first.
+void init_shared(Context& c, const Op& loop, const Pipeline& pipeline, const StageOrder& order) {
+  for (Value* map : c.tensor_maps) c.target.bulk_engine()->prefetch_map(c.b, map, nullptr);
+  if (c.queue) init_program_queue(c, *c.queue, nullptr);
+  if (c.factors) init_factor_places(c, *c.factors, nullptr);
+  init_rings(c, c.rings.at(&loop), pipeline, order, nullptr);
 }
 
 }  // namespace
@@ -110,7 +121,8 @@ Result<void> begin_copying_warps(Context& c, const Op& loop) {
   if (c.block.queued) c.queue.emplace(make_program_queue(c));
   if (!pipeline.factors.empty()) c.factors.emplace(make_factor_places(c, pipeline));
   c.rings.emplace(&loop, make_rings(c, pipeline, order));
-  llvm::BasicBlock *copying = new_block(c, "copying"), *one = new_block(c, "copying.one"),
+  llvm::BasicBlock *copying = new_block(c, "copying"), *start = new_block(c, "copying.start"),
+                   *started = new_block(c, "copying.started"), *one = new_block(c, "copying.one"),
                    *done = new_block(c, "copying.end"), *computing = new_block(c, "computing");
   Value* thread = c.target.thread_id(b);
   Value* first = b.getInt32(static_cast<uint32_t>(c.block.threads()));
@@ -120,7 +132,16 @@ Result<void> begin_copying_warps(Context& c, const Op& loop) {
 
   b.SetInsertPoint(copying);
   engine.begin_copying(b, c.block);
-  b.CreateCondBr(b.CreateICmpEQ(thread, first), one, done);
+  Value* is_first = b.CreateICmpEQ(thread, first);
+  b.CreateCondBr(is_first, start, started);
+  b.SetInsertPoint(start);
+  init_shared(c, loop, pipeline, order);
+  b.CreateBr(started);
+  b.SetInsertPoint(started);
+  // The blocks of a cluster write each other's slots.
+  const bool waits = c.block.cluster > 1;
+  waits ? engine.cluster_barrier(b) : engine.arrive_at_block_barrier(b, c.block);
+  b.CreateCondBr(is_first, one, done);
   b.SetInsertPoint(one);
   Scope before = c.scope();
   if (auto lowered = lower_copies(c, loop, pipeline, order); !lowered) return lowered;
@@ -131,6 +152,7 @@ Result<void> begin_copying_warps(Context& c, const Op& loop) {
 
   b.SetInsertPoint(computing);
   engine.begin_computing(b, c.block);
+  waits ? engine.cluster_barrier(b) : engine.block_barrier(b, c.block);
   return {};
 }
 

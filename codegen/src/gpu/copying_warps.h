@@ -1,17 +1,18 @@
 // Warps that do nothing but copy ("warp specialisation"): with the launch option warp_specialise, in kernels of one
 // pipelined loop whose copies the engine of bulk_engine.h makes.
 //
-//   %q = load …                                rings, transaction barriers; a barrier of all
-//   for %j … {                                 warps behind the program's:
+//   %q = load …                                warps behind the program's:
+//   for %j … {                                   transaction barriers; arrive at a barrier of all         ; one thread
 //     %k = load f(%j)    ; staged, in bulk       for %j … { wait until a slot is free; copy f(%j) }     ; one thread
 //     … dot … %k …                       →     the program's:
-//   }                                            %q = load …
+//   }                                            wait at the barrier of all; %q = load …
 //   store …                                      for %j … { wait for the slot; … dot …; the slot is free }
 //                                                store …
 //
-// Nothing that the program's warps wait for keeps copies from being begun, and what it takes to begin them is nobody's
-// work beside products. The copying thread lowers once more what the loop's range and its addresses are made of:
-// scalars, of parameters and of memory that is not written.
+// Nothing that the program's warps wait for keeps copies from being begun, not even where a block starts: who copies
+// has the transaction barriers made itself. What it takes to begin copies is nobody's work beside products. The copying
+// thread lowers once more what the loop's range and its addresses are made of: scalars, of parameters and of memory
+// that is not written.
 #pragma once
 
 #include "gpu/context.h"

@@ -95,7 +95,14 @@ int64_t equal_neighbours(Context& c, const Op& op) {
   return bounds ? std::max<int64_t>(1, c.info[op.results[0]].constant) : 1;
 }
 
+// The quotient once, where both it and the remainder are wanted.
+Value* divide_plainly(Context& c, const Op& op, llvm::ArrayRef<Value*> in) {
+  Value* quotient = c.b.CreateUDiv(in[0], in[1]);
+  return op.code == OpCode::kDiv ? quotient : c.b.CreateSub(in[0], c.b.CreateMul(quotient, in[1]));
+}
+
 Result<Value*> emit_one(Context& c, const Op& op, llvm::ArrayRef<Value*> in) {
+  if (c.plain_divisions.contains(&op)) return divide_plainly(c, op, in);
   if (op.code == OpCode::kMulhi) {
     const bool is_signed = dsl::info(c.type(op.operands[0]).element).is_signed;
     if (Value* own = c.target.multiply_high(c.b, is_signed, in[0], in[1])) return own;

@@ -10,6 +10,7 @@
 #include "gpu/defer_reductions.h"
 #include "gpu/gather_waits.h"
 #include "gpu/persistent.h"
+#include "gpu/plain_divisions.h"
 #include "gpu/program_factors.h"
 #include "gpu/shared_memory.h"
 #include "gpu/stages.h"
@@ -163,8 +164,6 @@ Result<void> lower_body(Context& c, const Op* copied) {
   if (auto done = lower_program(c, copied, parity); !done) return done;
   end_programs(c, programs);
   c.target.bulk_engine()->wait_store_groups(c.b, 0, true, tells_of_stores(c));
-  // The other block of the cluster may still say that it has left a slot.
-  if (c.block.cluster > 1) c.target.bulk_engine()->cluster_barrier(c.b);
   return {};
 }
 
@@ -232,6 +231,7 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   c.effort = launch.effort;
   c.info = std::move(info);
   c.constant_loads = constant_loads(kernel);
+  c.plain_divisions = plain_divisions(kernel);
   if (target.bulk_engine() && allows_bulk(kernel) && block.programs == 1)
     c.bulk = plan_bulk_accesses(kernel, placement, c.info, block, launch.bulk_stores);
   out.tensor_maps = maps_of(c.bulk);
@@ -248,6 +248,11 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   c.b.SetInsertPoint(body);
   if (part) leave_beyond_grid(c);
   if (kernel.options.names_lines()) c.lines = std::make_unique<DebugLines>(kernel, *c.function);
+  if (block.copying == 0) {
+    for (Value* map : c.tensor_maps) {
+      target.bulk_engine()->prefetch_map(c.b, map, c.b.CreateIsNull(target.thread_id(c.b)));
+    }
+  }
   if (block.copying > 0) {
     if (auto begun = begin_copying_warps(c, *copied); !begun) return begun.error();
   }

@@ -59,9 +59,15 @@ void set_program(Context& c, Value* number) {
   if (c.block.cluster > 1) {
     number = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, number, b.CreateSub(count_programs(c), b.getInt32(1)));
   }
-  Value* lines = b.CreateUDiv(number, c.num_programs[0]);
-  c.program_id = {b.CreateURem(number, c.num_programs[0]), b.CreateURem(lines, c.num_programs[1]),
-                  b.CreateUDiv(lines, c.num_programs[1])};
+  // Divisions are what the first copies of a program would wait for: none where the grid has one axis.
+  size_t axes = c.kernel.grid.size();
+  while (axes > 1 && c.kernel.grid[axes - 1].as_constant() == 1) --axes;
+  c.program_id = {number, b.getInt32(0), b.getInt32(0)};
+  for (size_t axis = 1; axis < axes; ++axis) {
+    Value* lines = b.CreateUDiv(c.program_id[axis - 1], c.num_programs[axis - 1]);
+    c.program_id[axis - 1] = b.CreateURem(c.program_id[axis - 1], c.num_programs[axis - 1]);
+    c.program_id[axis] = lines;
+  }
 }
 
 ProgramLoop begin_programs(Context& c, ProgramRole role) {

@@ -54,6 +54,7 @@ class Placer {
         if (!out_.staged.contains(op)) out_.looked_up.insert(op);
       }
     }
+    note_reduced(kernel.body);
     agree_on_vectors(kernel.body);
     for (const dsl::Param& param : kernel.params) out_.home[param.value] = replicated({}, block);
     visit(kernel.body);
@@ -72,6 +73,22 @@ class Placer {
     }
   }
 
+  // Along which axis tiles of a shape are reduced; none where it is now one, now another.
+  void note_reduced(const dsl::Region& region) {
+    for (const Op& op : region.ops) {
+      for (const dsl::Region& inner : op.regions) note_reduced(inner);
+      if (op.code != OpCode::kReduce) continue;
+      const int axis = axis_of(op, 1);
+      const auto [found, is_new] = reduced_.try_emplace(shape(op.operands[0]), axis);
+      if (!is_new && found->second != axis) found->second = std::nullopt;
+    }
+  }
+
+  std::optional<int> reduced_axis(const std::vector<int64_t>& tile) const {
+    const auto found = reduced_.find(tile);
+    return found == reduced_.end() ? std::nullopt : found->second;
+  }
+
   static bool accesses_by_pointers(OpCode code) {
     return code == OpCode::kLoad || code == OpCode::kStore || code == OpCode::kAtomicRmw || code == OpCode::kAtomicCas;
   }
@@ -83,18 +100,34 @@ class Placer {
       for (const dsl::Region& inner : op.regions) agree_on_vectors(inner);
       if (!accesses_by_pointers(op.code)) continue;
       const AccessShape access = access_shape(kernel_, op, info_, strides_);
-      int64_t& vector = vectors_[{shape(op.operands[0]), access.order}];
-      vector = std::max(vector, access.vector);
+      Vector& agreed = vectors_[{shape(op.operands[0]), access.order}];
+      if (access.vector > agreed.elements) agreed = {access.vector, access.bytes};
     }
   }
 
   Layout access_layout(const Op& op) const {
     AccessShape access = access_shape(kernel_, op, info_, strides_);
     const std::vector<int64_t> tile = shape(op.operands[0]);
-    if (auto found = vectors_.find({tile, access.order}); found != vectors_.end()) access.vector = found->second;
+    if (auto found = vectors_.find({tile, access.order}); found != vectors_.end()) {
+      access.vector = found->second.elements;
+      access.bytes = found->second.bytes;
+    }
     if (auto found = scanned_.find(&op); found != scanned_.end()) access.scanned = found->second;
     if (op.code == OpCode::kLoad) access.ordered = ordered_axis(op.results[0]);
+    access.reduced = reduced_axis(tile);
+    if (op.code == OpCode::kLoad && tile.size() == 1 && !access.ordered && !access.scanned) {
+      if (const auto row = row_of_reduced(tile[0])) return *row;
+    }
     return coalesced(tile, access, block_);
+  }
+
+  // As the threads hold the rows of a tile that is reduced: what is loaded for all of its rows is at hand with them.
+  std::optional<Layout> row_of_reduced(int64_t columns) const {
+    for (const auto& [tile, axis] : reduced_) {
+      if (tile.size() != 2 || axis != 1 || tile[1] != columns) continue;
+      return without_copies_in_registers(slice(default_layout(tile), 0)).layout;
+    }
+    return std::nullopt;
   }
 
   Layout default_layout(const std::vector<int64_t>& tile) const {
@@ -105,8 +138,9 @@ class Placer {
     AccessShape access;
     for (size_t i = tile.size(); i-- > 0;) access.order.push_back(static_cast<int>(i));
     for (const auto& [key, vector] : vectors_) {
-      if (key.first == tile) access = {key.second, vector};
+      if (key.first == tile) access = {key.second, vector.elements, vector.bytes};
     }
+    access.reduced = reduced_axis(tile);
     return access;
   }
 
@@ -472,7 +506,11 @@ class Placer {
   std::vector<const Op*> definition_;
   std::vector<std::vector<const Op*>> users_;
   std::vector<bool> free_;  // by value
-  std::map<std::pair<std::vector<int64_t>, std::vector<int>>, int64_t> vectors_;
+  struct Vector {
+    int64_t elements = 0, bytes = 1;  // of an element
+  };
+  std::map<std::pair<std::vector<int64_t>, std::vector<int>>, Vector> vectors_;
+  std::map<std::vector<int64_t>, std::optional<int>> reduced_;  // by shape
   Placement out_;
 };
 

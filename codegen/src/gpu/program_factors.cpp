@@ -29,16 +29,16 @@ bool reads_any(const Op& op, const std::set<ValueId>& values) {
 FactorPlaces make_factor_places(Context& c, const Pipeline& pipeline) {
   Builder& b = c.b;
   FactorPlaces out{{}, SharedBuffer(b, kBarrierBytes), SharedBuffer(b, kBarrierBytes)};
-  for (const StagedLoad& factor : pipeline.factors) {
-    out.tiles.emplace_back(b, factor.panels.bytes);
-    out.tiles.back().touch(b, SharedBuffer::Access::kWrite, kPhase);
-  }
-  Value* chosen = b.CreateIsNull(c.target.thread_id(b));
-  for (const auto& [barrier, arrivals] : {std::pair(&out.full, 1), std::pair(&out.free, c.block.warps)}) {
-    barrier->touch(b, SharedBuffer::Access::kWrite, kPhase);
-    c.target.bulk_engine()->init_barrier(b, barrier->pointer(), arrivals, chosen);
-  }
+  for (const StagedLoad& factor : pipeline.factors) out.tiles.emplace_back(b, factor.panels.bytes);
   return out;
+}
+
+void init_factor_places(Context& c, const FactorPlaces& places, Value* chosen) {
+  for (const SharedBuffer& tile : places.tiles) tile.touch(c.b, SharedBuffer::Access::kWrite, kPhase);
+  for (const auto& [barrier, arrivals] : {std::pair(&places.full, 1), std::pair(&places.free, c.block.warps)}) {
+    barrier->touch(c.b, SharedBuffer::Access::kWrite, kPhase);
+    c.target.bulk_engine()->init_barrier(c.b, barrier->pointer(), arrivals, chosen);
+  }
 }
 
 // Places that were never filled are free.

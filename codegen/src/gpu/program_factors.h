@@ -13,8 +13,10 @@
 
 namespace kiln::codegen::gpu {
 
-// Shared memory and its barriers, of a pipeline that has such factors; a barrier of all threads has to follow.
+// Of a pipeline that has such factors.
 FactorPlaces make_factor_places(Context& c, const Pipeline& pipeline);
+// Their barriers, by one thread; a barrier of all threads has to follow.
+void init_factor_places(Context& c, const FactorPlaces& places, Value* chosen);
 // The parity of the next phase, of either side.
 llvm::AllocaInst* begin_factors(Context& c, bool copies);
 void copy_factors(Context& c, const Pipeline& pipeline, llvm::AllocaInst* parity);

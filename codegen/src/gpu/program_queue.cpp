@@ -36,10 +36,13 @@ void step(Context& c, const QueueEnd& end) {
 
 ProgramQueue make_program_queue(Context& c) {
   Builder& b = c.b;
-  ProgramQueue out{SharedBuffer(b, kNumberBytes * kPlaces), SharedBuffer(b, kBarrierBytes * kPlaces),
-                   SharedBuffer(b, kBarrierBytes * kPlaces)};
-  Value* chosen = b.CreateIsNull(c.target.thread_id(b));
-  for (const auto& [barriers, arrivals] : {std::pair(&out.full, 1), std::pair(&out.free, c.block.warps)}) {
+  return {SharedBuffer(b, kNumberBytes * kPlaces), SharedBuffer(b, kBarrierBytes * kPlaces),
+          SharedBuffer(b, kBarrierBytes * kPlaces)};
+}
+
+void init_program_queue(Context& c, const ProgramQueue& queue, Value* chosen) {
+  Builder& b = c.b;
+  for (const auto& [barriers, arrivals] : {std::pair(&queue.full, 1), std::pair(&queue.free, c.block.warps)}) {
     barriers->touch(b, SharedBuffer::Access::kWrite, kPhase);
     for (int i = 0; i < kPlaces; ++i) {
       Value* barrier =
@@ -47,8 +50,7 @@ ProgramQueue make_program_queue(Context& c) {
       c.target.bulk_engine()->init_barrier(b, barrier, arrivals, chosen);
     }
   }
-  out.numbers.touch(b, SharedBuffer::Access::kWrite, kPhase);
-  return out;
+  queue.numbers.touch(b, SharedBuffer::Access::kWrite, kPhase);
 }
 
 QueueEnd begin_queue(Context& c, bool gives) {

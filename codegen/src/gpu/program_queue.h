@@ -23,8 +23,9 @@ struct QueueEnd {
   llvm::AllocaInst *place = nullptr, *parity = nullptr;
 };
 
-// Shared memory and its barriers; a barrier of all threads has to follow.
 ProgramQueue make_program_queue(Context& c);
+// Its barriers, by one thread; a barrier of all threads has to follow.
+void init_program_queue(Context& c, const ProgramQueue& queue, Value* chosen);
 // `gives`: of the thread that copies.
 QueueEnd begin_queue(Context& c, bool gives);
 void give_program(Context& c, const QueueEnd& end, Value* number);

@@ -34,26 +34,25 @@ Rings make_rings(Context& c, const Pipeline& pipeline, const StageOrder& order) 
   Rings out;
   for (const StagedLoad& staged : pipeline.loads) out.slots.emplace_back(b, staged.panels.bytes * pipeline.stages);
   if (!pipeline.has_bulk()) return out;
+  out.full.emplace(b, kBarrierBytes * pipeline.stages);
+  if (order.drifts) out.free.emplace(b, kBarrierBytes * pipeline.stages);
+  return out;
+}
+
+void init_rings(Context& c, const Rings& rings, const Pipeline& pipeline, const StageOrder& order, Value* chosen) {
+  Builder& b = c.b;
   const BulkEngine& engine = *c.target.bulk_engine();
-  Value* chosen = b.CreateIsNull(c.target.thread_id(b));
-  // In a loop around this one others may still wait for the barriers of the last time.
-  if (!order.late.empty() && !order.is_fed) c.target.program_barrier(b, c.block);
-  const auto make = [&](int arrivals) {
-    SharedBuffer barriers(b, kBarrierBytes * pipeline.stages);
+  const auto init = [&](const SharedBuffer& barriers, int arrivals) {
     for (int i = 0; i < pipeline.stages; ++i) {
       Value* barrier =
           b.CreateConstGEP1_64(b.getInt8Ty(), barriers.pointer(), static_cast<uint64_t>(kBarrierBytes * i));
       barriers.touch(b, SharedBuffer::Access::kWrite, kRingPhase);
       engine.init_barrier(b, barrier, arrivals, chosen);
     }
-    return barriers;
   };
-  out.full = make(order.late.empty() ? 1 : 2);
-  if (order.drifts) out.free = make(c.block.warps * c.block.cluster);
-  engine.publish_shared(b);
-  order.is_fed ? c.target.barrier(b) : c.target.program_barrier(b, c.block);
-  if (c.block.cluster > 1) engine.cluster_barrier(b);
-  return out;
+  init(*rings.full, order.late.empty() ? 1 : 2);
+  if (rings.free) init(*rings.free, c.block.warps * c.block.cluster);
+  engine.publish_barriers(b);
 }
 
 Stages::Stages(Context& c, const Op& loop, const Pipeline& pipeline, const LoopRange& range, StageOrder order)
@@ -75,6 +74,12 @@ Result<void> Stages::begin() {
   }
   rings_ = make_rings(c_, pipeline_, order_);
   copier_ = c_.b.CreateIsNull(c_.target.thread_id(c_.b));
+  if (pipeline_.has_bulk()) {
+    // In a loop around this one others may still wait for the barriers of the last time.
+    if (!order_.late.empty()) c_.target.program_barrier(c_.b, c_.block);
+    init_rings(c_, rings_, pipeline_, order_, copier_);
+    c_.target.program_barrier(c_.b, c_.block);
+  }
   ahead_ = make_variables(c_, picked(loop_.results, pipeline_.ahead));
   const auto inits = llvm::ArrayRef(loop_.operands).drop_front(3);
   if (auto done = assign(c_, picked(inits, pipeline_.ahead), ahead_); !done) return done;
@@ -118,6 +123,15 @@ Result<void> Stages::copy_all() {
   b.CreateCondBr(b.CreateICmpSLT(b.CreateLoad(b.getInt64Ty(), index_), end), loop, after);
   b.SetInsertPoint(after);
   return {};
+}
+
+void Stages::wait_until_all_free() {
+  Builder& b = c_.b;
+  for (int i = 0; i < pipeline_.stages; ++i) {
+    c_.target.bulk_engine()->wait(b, slot(*rings_.free, kBarrierBytes, filled_),
+                                  b.CreateLoad(b.getInt32Ty(), filled_parity_));
+    flip(filled_parity_, step(filled_));
+  }
 }
 
 Result<void> Stages::advance(llvm::Instruction* guard) {

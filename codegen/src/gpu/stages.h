@@ -69,8 +69,10 @@ struct StageOrder {
 // control.cpp: that of a loop.
 StageOrder stage_order(Context& c, const Op& loop, const Pipeline& pipeline);
 
-// Shared memory of a loop's stages; all threads of the block are there.
+// Shared memory of a loop's stages.
 Rings make_rings(Context& c, const Pipeline& pipeline, const StageOrder& order);
+// Its transaction barriers, by one thread; a barrier of all threads has to follow.
+void init_rings(Context& c, const Rings& rings, const Pipeline& pipeline, const StageOrder& order, Value* chosen);
 
 class Stages {
  public:
@@ -80,6 +82,8 @@ class Stages {
   Result<void> begin();
   // All copies of the loop, by one thread that does nothing else.
   Result<void> copy_all();
+  // Behind them: all slots were left.
+  void wait_until_all_free();
   // … of a cluster: by load, whether both blocks load the same.
   void share(std::map<const Op*, Value*> alike) { alike_ = std::move(alike); }
   // At the head of an iteration. `guard` ends the block before the loop.

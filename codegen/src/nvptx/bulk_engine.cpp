@@ -144,13 +144,14 @@ llvm::Instruction* CudaBulkEngine::arrive_in_cluster(Builder& b, Value* barrier,
   return run(b, "mbarrier.arrive.shared::cluster.b64 _, [$0];", {there}, chosen);
 }
 
+// Relaxed: to release what was written costs a fence of the whole GPU, and barriers were published.
 void CudaBulkEngine::cluster_barrier(Builder& b) const {
-  run(b, "fence.mbarrier_init.release.cluster;", {}, nullptr);
-  b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_arrive_aligned, {}, {});
+  b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_arrive_relaxed_aligned, {}, {});
   b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_wait_aligned, {}, {});
 }
 
-// bar.sync of some threads: 0 is that of all.
+// bar.sync of some threads: 0 is that of all. Either side says how many: a count of arrivals is an illegal instruction
+// where others wait for "all that have not ended".
 void CudaBulkEngine::program_barrier(Builder& b, const gpu::BlockShape& block) const {
   call_asm(b, b.getVoidTy(), "bar.sync 1, " + std::to_string(block.threads()) + ";", "", {}, Together::kWarp);
 }
@@ -159,6 +160,14 @@ void CudaBulkEngine::program_barrier(Builder& b, const gpu::BlockShape& block) c
 void CudaBulkEngine::group_barrier(Builder& b, Value* group, int threads) const {
   call_asm(b, b.getVoidTy(), "bar.sync $0, " + std::to_string(threads) + ";", "r", {b.CreateAdd(group, b.getInt32(2))},
            Together::kWarp);
+}
+
+void CudaBulkEngine::block_barrier(Builder& b, const gpu::BlockShape& block) const {
+  call_asm(b, b.getVoidTy(), "bar.sync 0, " + std::to_string(block.block_threads()) + ";", "", {}, Together::kWarp);
+}
+
+void CudaBulkEngine::arrive_at_block_barrier(Builder& b, const gpu::BlockShape& block) const {
+  call_asm(b, b.getVoidTy(), "bar.arrive 0, " + std::to_string(block.block_threads()) + ";", "", {}, Together::kWarp);
 }
 
 int CudaBulkEngine::copying_warps(const gpu::BlockShape& program) const {
@@ -182,5 +191,11 @@ void CudaBulkEngine::begin_computing(Builder& b, const gpu::BlockShape& block) c
 }
 
 void CudaBulkEngine::publish_shared(Builder& b) const { run(b, "fence.proxy.async.shared::cta;", {}, nullptr); }
+
+void CudaBulkEngine::publish_barriers(Builder& b) const { run(b, "fence.mbarrier_init.release.cluster;", {}, nullptr); }
+
+void CudaBulkEngine::prefetch_map(Builder& b, Value* map, Value* chosen) const {
+  run(b, "prefetch.tensormap [$0];", {map}, chosen);
+}
 
 }  // namespace kiln::codegen::nvptx

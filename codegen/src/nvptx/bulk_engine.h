@@ -18,6 +18,8 @@ class CudaBulkEngine : public gpu::BulkEngine {
   void end_store_group(Builder& b, Value* chosen) const override;
   llvm::Instruction* wait_store_groups(Builder& b, int pending, bool until_read, Value* chosen) const override;
   void publish_shared(Builder& b) const override;
+  void publish_barriers(Builder& b) const override;
+  void prefetch_map(Builder& b, Value* map, Value* chosen) const override;
   void send(Builder& b, Value* place, Value* number) const override;
   Value* receive(Builder& b, Value* place) const override;
   Value* count_up(Builder& b, Value* counter, Value* last) const override;
@@ -28,6 +30,8 @@ class CudaBulkEngine : public gpu::BulkEngine {
   int copying_warps(const gpu::BlockShape& program) const override;
   void program_barrier(Builder& b, const gpu::BlockShape& block) const override;
   void group_barrier(Builder& b, Value* group, int threads) const override;
+  void block_barrier(Builder& b, const gpu::BlockShape& block) const override;
+  void arrive_at_block_barrier(Builder& b, const gpu::BlockShape& block) const override;
   void begin_copying(Builder& b, const gpu::BlockShape& block) const override;
   void begin_computing(Builder& b, const gpu::BlockShape& block) const override;
 

@@ -15,13 +15,13 @@ bool is_in_shared_memory(const llvm::Instruction& instruction) {
   return pointer && pointer->getType()->getPointerAddressSpace() == gpu::kSharedSpace;
 }
 
-// Assembly that makes transaction barriers ready.
-bool prepares_barriers(const llvm::CallInst& call) {
+// Assembly that makes transaction barriers and tensor maps ready.
+bool prepares_copies(const llvm::CallInst& call) {
   const auto* assembly = llvm::dyn_cast<llvm::InlineAsm>(call.getCalledOperand());
   if (!assembly) return false;
   const llvm::StringRef text = assembly->getAsmString();
   return !text.contains("cp.") && (text.contains("mbarrier.init") || text.starts_with("fence.mbarrier_init") ||
-                                   text.starts_with("fence.proxy.async"));
+                                   text.starts_with("fence.proxy.async") || text.contains("prefetch.tensormap"));
 }
 
 bool may_touch_global_memory(const llvm::Instruction& instruction) {
@@ -33,7 +33,7 @@ bool may_touch_global_memory(const llvm::Instruction& instruction) {
     return !intrinsic->isAssumeLikeIntrinsic() && !intrinsic->onlyAccessesInaccessibleMemory() &&
            intrinsic->getIntrinsicID() != llvm::Intrinsic::nvvm_barrier0;
   }
-  return !prepares_barriers(*call);
+  return !prepares_copies(*call);
 }
 
 // The first instruction of what is done one after another from the beginning that may touch global memory, or before
