@@ -5,20 +5,24 @@
 
 namespace kiln::dsl::lang::kernels {
 
-// What makes a row, or several, one of mean 0 and variance 1. The mean of a row far from zero is rounded; the mean of
-// the distances from it, `drift`, says by how much, and corrects both. Beyond the end of a row nothing has a meaning.
+// What makes a row, or several, one of mean 0 and variance 1. Beyond the end of a row nothing has a meaning.
 struct Centred {
-  Value rough, drift, scale;  // the distances; 1/sqrt(variance + eps)
-
-  Value normal() const { return fma(rough, scale, -drift * scale); }
+  Value normal, scale;  // 1/sqrt(variance + eps)
 };
-inline Centred centre(const Value& v, const Value& inside, const Value& count, const Value& eps) {
+// Of elements of type T, as f32. The mean of a row far from zero is rounded; the mean of the distances from it,
+// `drift`, says by how much, and corrects both. Elements of 16 bits are themselves rounded more than that.
+template <class T>
+Centred centre(const Value& v, const Value& inside, const Value& count, const Value& eps) {
   const Value share = 1 / count;  // before anything of the row is there
   const Value mean = row_sums(v) * share;
   const Value rough = where(inside, v - mean, 0);
+  if (info(element_v<T>).bits <= 16) {
+    const Value scale = rsqrt(row_sums(rough * rough) * share + eps);
+    return {rough * scale, scale};
+  }
   const Value drift = row_sums(rough) * share;
-  const Value variance = row_sums(rough * rough) * share - drift * drift;
-  return {rough, drift, rsqrt(variance + eps)};
+  const Value scale = rsqrt(row_sums(rough * rough) * share - drift * drift + eps);
+  return {fma(rough, scale, -drift * scale), scale};
 }
 
 // y[r, :] = (x[r, :] - mean) / sqrt(variance + eps) · weight + bias
@@ -32,7 +36,7 @@ const auto& layer_norm() {
                const Value row = program_id(0);
                const Value inside = arange(0, BLOCK) < cols;
                const Value v = load_f32(row_of(x, row, stride, cols), {0}, {BLOCK});
-               const Value normal = centre(v, inside, cast(cols, f32_t), eps).normal();
+               const Value normal = centre<T>(v, inside, cast(cols, f32_t), eps).normal;
                const Value w = load_f32(tile(weight, {cols}), {0}, {BLOCK});
                const Value b = load_f32(tile(bias, {cols}), {0}, {BLOCK});
                row_of(y, row, stride, cols).store({0}, cast(fma(normal, w, b), element_v<T>));
@@ -57,7 +61,7 @@ const auto& layer_norm_narrow() {
                const Value first = program_id(0) * ROWS;
                const Value inside = expand_dims(arange(0, BLOCK) < cols, 0);
                const Value v = load_f32(tile(x, {rows, cols}, {stride, 1}), {first, 0}, {ROWS, BLOCK});
-               const Value normal = centre(v, inside, cast(cols, f32_t), eps).normal();
+               const Value normal = centre<T>(v, inside, cast(cols, f32_t), eps).normal;
                const Value w = expand_dims(load_f32(tile(weight, {cols}), {0}, {BLOCK}), 0);
                const Value b = expand_dims(load_f32(tile(bias, {cols}), {0}, {BLOCK}), 0);
                tile(y, {rows, cols}, {stride, 1}).store({first, 0}, cast(fma(normal, w, b), element_v<T>));
@@ -90,8 +94,8 @@ const auto& layer_norm_backward() {
                for (Value row : range(first, min(first + ROWS, rows))) {
                  const Value v = load_f32(row_of(x, row, cols, cols), {0}, {BLOCK});
                  const Value slope = load_f32(row_of(dy, row, cols, cols), {0}, {BLOCK});
-                 const Centred centred = centre(v, inside, count, eps);
-                 const Value normal = centred.normal();
+                 const Centred centred = centre<T>(v, inside, count, eps);
+                 const Value normal = centred.normal;
                  const Value inner = slope * w;
                  const Value mean = sum(inner, 0) / count, along = sum(inner * normal, 0) / count;
                  const Value out = (inner - mean - normal * along) * centred.scale;
@@ -198,7 +202,7 @@ const auto& residual_layer_norm() {
                const Value inside = arange(0, BLOCK) < cols;
                const Value v = load_f32(row_of(x, row, cols, cols), {0}, {BLOCK}) +
                                load_f32(row_of(residual, row, cols, cols), {0}, {BLOCK});
-               const Value normal = centre(v, inside, cast(cols, f32_t), eps).normal();
+               const Value normal = centre<T>(v, inside, cast(cols, f32_t), eps).normal;
                const Value w = load_f32(tile(weight, {cols}), {0}, {BLOCK});
                const Value b = load_f32(tile(bias, {cols}), {0}, {BLOCK});
                row_of(y, row, cols, cols).store({0}, cast(fma(normal, w, b), element_v<T>));
