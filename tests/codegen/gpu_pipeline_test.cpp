@@ -50,7 +50,8 @@ void expect_agreement(const dsl::Kernel& kernel, dsl::ConstexprValues config, co
   ASSERT_TRUE(interpreted.ok()) << interpreted.error().message;
   for (const Shape& shape : blocks) {
     SCOPED_TRACE(std::string(shape.target) + ", stages " + std::to_string(shape.stages) + ", warps " +
-                 std::to_string(shape.warps));
+                 std::to_string(shape.warps) + ", copying " + std::to_string(shape.copying) + ", cluster " +
+                 std::to_string(shape.cluster));
     config["num_stages"] = shape.stages;
     if (shape.warps > 0) config["num_warps"] = shape.warps;
     if (shape.copying > 0) config["warp_specialise"] = shape.copying;
