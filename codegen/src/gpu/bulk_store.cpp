@@ -44,6 +44,7 @@ class BulkStore {
   void store_whole() {
     const SharedBuffer buffer(c_.b, access_.tile.bytes);
     write(buffer, access_.tile.memory.elements, layout_, registers_);
+    wait_for_group();
     for (const TileBox& box : access_.tile.boxes) store(buffer, box, box.shared_bytes);
     engine().end_store_group(c_.b, chosen_);
     buffer.mark(engine().wait_store_groups(c_.b, 0, true, chosen_), SharedBuffer::Access::kRead, kReadPhase);
