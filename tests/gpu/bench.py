@@ -442,7 +442,7 @@ def main():
     parser.add_argument("--filter", default="")
     parser.add_argument("--target", default=os.environ.get("KILN_TEST_CUDA", ""))
     parser.add_argument("--seconds", type=float, default=540)
-    parser.add_argument("--configs", type=int, default=99)
+    parser.add_argument("--configs", type=int, default=250)
     parser.add_argument("--no-inductor", action="store_true")
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--report", action="store_true")

@@ -115,8 +115,7 @@ Result<void> Stages::copy_all() {
   llvm::BasicBlock *loop = new_block(c_, "copy"), *after = new_block(c_, "copy.end");
   llvm::Instruction* guard = b.CreateCondBr(b.CreateICmpSLT(range_.start, range_.end), loop, after);
   b.SetInsertPoint(loop);
-  c_.target.bulk_engine()->wait(b, slot(*rings_.free, kBarrierBytes, filled_),
-                                b.CreateLoad(b.getInt32Ty(), filled_parity_));
+  wait_for_slot();
   if (auto done = fill(guard); !done) return done;
   // What is read an iteration late has a slot behind the last iteration's.
   Value* end = order_.late.empty() ? range_.end : b.CreateAdd(range_.end, range_.step);
@@ -126,10 +125,8 @@ Result<void> Stages::copy_all() {
 }
 
 void Stages::wait_until_all_free() {
-  Builder& b = c_.b;
   for (int i = 0; i < pipeline_.stages; ++i) {
-    c_.target.bulk_engine()->wait(b, slot(*rings_.free, kBarrierBytes, filled_),
-                                  b.CreateLoad(b.getInt32Ty(), filled_parity_));
+    wait_for_slot();
     flip(filled_parity_, step(filled_));
   }
 }
@@ -211,14 +208,20 @@ void Stages::release_last() {
   arrive_free(last_, b.CreateAnd(b.CreateIsNull(c_.lane), any));
 }
 
+// Until the slot that is filled next has been left.
+void Stages::wait_for_slot() {
+  Builder& b = c_.b;
+  c_.target.bulk_engine()->wait(b, slot(*rings_.free, kBarrierBytes, filled_),
+                                b.CreateLoad(b.getInt32Ty(), filled_parity_));
+}
+
 // The warp that tells the engine.
 void Stages::wait_until_free() {
   Builder& b = c_.b;
   llvm::BasicBlock *wait = new_block(c_, "handover"), *after = new_block(c_, "handover.end");
   b.CreateCondBr(b.CreateIsNull(c_.warp), wait, after);
   b.SetInsertPoint(wait);
-  c_.target.bulk_engine()->wait(b, slot(*rings_.free, kBarrierBytes, filled_),
-                                b.CreateLoad(b.getInt32Ty(), filled_parity_));
+  wait_for_slot();
   b.CreateBr(after);
   b.SetInsertPoint(after);
 }

@@ -111,6 +111,7 @@ class Stages {
   Result<void> load(const StagedLoad& staged, Value* enabled);
   void put();
   void start();
+  void wait_for_slot();
   void wait_until_free();
   void arrive_free(llvm::AllocaInst* left, Value* chosen);
   void announce(Value* chosen, Value* enabled, bool late);

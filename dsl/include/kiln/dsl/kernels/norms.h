@@ -10,7 +10,8 @@ struct Centred {
   Value normal, scale;  // 1/sqrt(variance + eps)
 };
 // Of elements of type T, as f32. The mean of a row far from zero is rounded; the mean of the distances from it,
-// `drift`, says by how much, and corrects both. Elements of 16 bits are themselves rounded more than that.
+// `drift`, says by how much, and corrects both. Elements of 16 bits are themselves rounded more than that,
+// and do without: a row of equal ones comes within 4e-5 of its value from 0, not to 0 itself (eps = 1e-5).
 template <class T>
 Centred centre(const Value& v, const Value& inside, const Value& count, const Value& eps) {
   const Value share = 1 / count;  // before anything of the row is there
