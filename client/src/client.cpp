@@ -7,7 +7,6 @@
 
 #include "function_state.h"
 #include "kiln/dsl/instantiate.h"
-#include "kiln/dsl/verify.h"
 #include "tuned.h"
 
 namespace kiln::client {
@@ -46,11 +45,17 @@ struct MemoEqual {
 
 }  // namespace
 
+// A kernel, verified, and what makes requests of it.
+struct Requests {
+  std::shared_ptr<const dsl::Kernel> kernel;
+  std::shared_ptr<const dsl::RequestEncoder> encoder;
+};
+
 // Readers of one shard share its lock; shards keep threads that ask for different kernels apart.
 class Memo {
  public:
   UntypedFunction find(const BorrowedKey& key, bool& found) const {
-    const Shard& shard = shard_of(key);
+    const Shard& shard = shard_of(key.kernel);
     std::shared_lock lock(shard.mutex);
     const auto entry = shard.table.find(key);
     found = entry != shard.table.end();
@@ -58,42 +63,59 @@ class Memo {
   }
   // The handle that was there first.
   UntypedFunction insert(const BorrowedKey& key, UntypedFunction function) {
-    Shard& shard = const_cast<Shard&>(shard_of(key));
+    Shard& shard = shard_of(key.kernel);
     std::unique_lock lock(shard.mutex);
     return shard.table
         .try_emplace(OwnedKey{key.kernel, key.target, key.constexprs, key.mode, key.tune_budget_ms, key.tune_wait_ms},
                      std::move(function))
         .first->second;
   }
+  // What makes requests of a kernel, whatever its config; null: nobody has asked for it.
+  Requests requests(uint64_t kernel) const {
+    const Shard& shard = shard_of(kernel);
+    std::shared_lock lock(shard.mutex);
+    const auto entry = shard.requests.find(kernel);
+    return entry == shard.requests.end() ? Requests() : entry->second;
+  }
+  void insert(uint64_t kernel, const Requests& requests) {
+    Shard& shard = shard_of(kernel);
+    std::unique_lock lock(shard.mutex);
+    shard.requests.try_emplace(kernel, requests);
+  }
 
  private:
   struct alignas(64) Shard {
     mutable std::shared_mutex mutex;
     std::unordered_map<OwnedKey, UntypedFunction, MemoHash, MemoEqual> table;
+    std::unordered_map<uint64_t, Requests> requests;
   };
-  const Shard& shard_of(const BorrowedKey& key) const { return shards_[key.kernel % shards_.size()]; }
+  const Shard& shard_of(uint64_t kernel) const { return shards_[kernel % shards_.size()]; }
+  Shard& shard_of(uint64_t kernel) { return shards_[kernel % shards_.size()]; }
   std::array<Shard, 16> shards_;
 };
 
-Client::Client(ClientOptions options)
-    : core_(std::make_shared<Core>(std::move(options.connect), options.specialise_in_background)),
-      memo_(std::make_unique<Memo>()) {}
+namespace {
 
-Client::~Client() { core_->stop(); }
+Result<Requests> requests_of(const dsl::Kernel& kernel) {
+  auto shared = std::make_shared<const dsl::Kernel>(kernel);
+  auto encoder = dsl::RequestEncoder::create(shared);
+  if (!encoder) return encoder.error();
+  return Requests{std::move(shared), std::make_shared<const dsl::RequestEncoder>(std::move(*encoder))};
+}
 
-Result<UntypedFunction> Client::get(const dsl::Kernel& kernel, const GetOptions& options) {
-  if (auto valid = dsl::verify(kernel); !valid) return valid.error();
+Result<UntypedFunction> get_function(const std::shared_ptr<Core>& core, const Requests& requests,
+                                     const GetOptions& options) {
+  const dsl::Kernel& kernel = *requests.kernel;
   // A wrong config is refused where nothing answers, too.
   if (auto fine = dsl::complete_constexprs(kernel, options.constexprs, options.target); !fine) return fine.error();
-  auto target = core_->resolve_target(options.target);
+  auto target = core->resolve_target(options.target);
   if (!target) return target.error();
   auto constexprs = dsl::complete_constexprs(kernel, options.constexprs, *target);
   if (!constexprs) return constexprs.error();
-  CompileSpec spec{std::make_shared<const dsl::Kernel>(kernel), std::move(*target), std::move(*constexprs),
-                   options.deadline_ms};
-  auto generic = core_->compile(spec, {}, {.deadline_ms = options.deadline_ms});
+  CompileSpec spec{requests.kernel, std::move(*target), std::move(*constexprs), options.deadline_ms, requests.encoder};
+  auto generic = core->compile(spec, {}, {.deadline_ms = options.deadline_ms});
   if (!generic) return generic.error();
-  auto state = std::make_shared<FunctionState>(core_, std::move(spec), std::move(*generic));
+  auto state = std::make_shared<FunctionState>(core, std::move(spec), std::move(*generic));
   if (options.mode != Mode::kDefault && state->spec.target != kInterpreter) {
     std::vector<std::string> fixed;
     for (const auto& [name, value] : options.constexprs) fixed.push_back(name);
@@ -102,13 +124,34 @@ Result<UntypedFunction> Client::get(const dsl::Kernel& kernel, const GetOptions&
   return UntypedFunction(std::move(state));
 }
 
+}  // namespace
+
+Client::Client(ClientOptions options)
+    : core_(std::make_shared<Core>(std::move(options.connect), options.specialise_in_background)),
+      memo_(std::make_unique<Memo>()) {}
+
+Client::~Client() { core_->stop(); }
+
+Result<UntypedFunction> Client::get(const dsl::Kernel& kernel, const GetOptions& options) {
+  auto requests = requests_of(kernel);
+  if (!requests) return requests.error();
+  return get_function(core_, *requests, options);
+}
+
 Result<UntypedFunction> Client::get_memoised(uint64_t id, const dsl::Kernel& kernel, const GetOptions& options) {
   const BorrowedKey key{id,           options.target,         options.constexprs,
                         options.mode, options.tune_budget_ms, options.tune_wait_ms};
   bool found = false;
   UntypedFunction known = memo_->find(key, found);
   if (found) return known;
-  auto made = get(kernel, options);
+  Requests requests = memo_->requests(id);
+  if (!requests.encoder) {
+    auto fresh = requests_of(kernel);
+    if (!fresh) return fresh.error();
+    memo_->insert(id, *fresh);
+    requests = std::move(*fresh);
+  }
+  auto made = get_function(core_, requests, options);
   if (!made) return made;
   return memo_->insert(key, std::move(*made));
 }

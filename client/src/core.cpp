@@ -2,12 +2,16 @@
 
 #include "gpu/driver.h"
 #include "kiln/client/gpu.h"
-#include "kiln/dsl/binary.h"
 
 namespace kiln::client {
 namespace {
 
 constexpr auto kConnectRest = std::chrono::seconds(5);
+
+Result<RequestBytes> request_of(const CompileSpec& spec, const dsl::Facts& facts) {
+  if (spec.requests) return spec.requests->encode(spec.target, spec.constexprs, facts);
+  return dsl::encode_request({*spec.kernel, spec.target, spec.constexprs, facts});
+}
 
 }  // namespace
 
@@ -44,7 +48,7 @@ Result<std::string> Core::resolve_target(const std::string& target) {
 Result<std::shared_ptr<const Variant>> Core::compile(const CompileSpec& spec, const dsl::Facts& facts,
                                                      const CompileOptions& options) {
   if (spec.target == kInterpreter) return interpreted_variant(*spec.kernel, spec.constexprs, facts);
-  auto request = dsl::encode_request({*spec.kernel, spec.target, spec.constexprs, facts});
+  auto request = request_of(spec, facts);
   if (!request) return request.error();
   auto daemon = connection();
   if (!daemon) return daemon.error();
@@ -55,7 +59,7 @@ Result<std::shared_ptr<const Variant>> Core::compile(const CompileSpec& spec, co
 
 Result<wire::Tuned> Core::tune(const CompileSpec& spec, const dsl::Facts& facts, const wire::TuneHeader& header,
                                std::stop_token cancel, uint32_t wait_ms) {
-  auto request = dsl::encode_request({*spec.kernel, spec.target, spec.constexprs, facts});
+  auto request = request_of(spec, facts);
   if (!request) return request.error();
   auto daemon = connection();
   if (!daemon) return daemon.error();

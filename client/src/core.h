@@ -9,6 +9,7 @@
 
 #include "background.h"
 #include "kiln/client/connection.h"
+#include "kiln/dsl/binary.h"
 #include "kiln/wire/channel.h"
 #include "variant.h"
 
@@ -20,6 +21,7 @@ struct CompileSpec {
   std::string target;               // resolved
   dsl::ConstexprValues constexprs;  // all of them
   uint32_t deadline_ms = 0;
+  std::shared_ptr<const dsl::RequestEncoder> requests = nullptr;  // of the kernel, where more than one is likely
 };
 
 inline constexpr const char* kInterpreter = "interp";

@@ -14,6 +14,15 @@ constexpr size_t kMaxBytes = 16u << 20;
 // Arrays within arrays: regions take two levels each, expressions three.
 constexpr size_t kMaxNesting = 3 * (kMaxRegionDepth + kMaxExprDepth) + 16;
 
+// An array of up to 23 items begins with one byte, this and their count (RFC 8949, section 3).
+constexpr size_t kCborShortArray = 0x80;
+constexpr size_t kHeadFields = 7;  // of encode_canonical()
+
+void append_field(std::vector<uint8_t>& record, const Json& value) {
+  const std::vector<uint8_t> cbor = Json::to_cbor(value);
+  record.insert(record.end(), cbor.begin(), cbor.end());
+}
+
 std::vector<std::byte> to_bytes(const Json& record) {
   const std::vector<uint8_t> cbor = Json::to_cbor(record);
   const auto* data = reinterpret_cast<const std::byte*>(cbor.data());
@@ -137,27 +146,48 @@ std::span<const std::byte> take_section(std::span<const std::byte>& rest) {
 
 }  // namespace
 
-Result<RequestBytes> encode_request(const CompileRequest& request) {
-  if (auto valid = verify(request.kernel); !valid) return valid.error();
-  auto values = complete_constexprs(request.kernel, request.constexprs, request.target);
+Result<RequestEncoder> RequestEncoder::create(std::shared_ptr<const Kernel> kernel) {
+  if (auto valid = verify(*kernel); !valid) return valid.error();
+  RequestEncoder out;
+  const Kernel canonical = canonicalise(*kernel);
+  for (const Json& field : encode_canonical(canonical)) append_field(out.head_, field);
+  if (reports_lines(canonical)) append_field(out.lines_, encode_lines(canonical));
+  out.debug_ = to_bytes(encode_debug(canonical));
+  out.kernel_ = std::move(kernel);
+  return out;
+}
+
+Result<RequestBytes> RequestEncoder::encode(const std::string& target, const ConstexprValues& constexprs,
+                                            const Facts& facts, const std::string& emit) const {
+  auto values = complete_constexprs(*kernel_, constexprs, target);
   if (!values) return values.error();
-  if (request.facts.size() > request.kernel.params.size()) {
-    return invalid_argument("kernel `" + request.kernel.name + "`: there are more facts than parameters");
+  if (facts.size() > kernel_->params.size()) {
+    return invalid_argument("kernel `" + kernel_->name + "`: there are more facts than parameters");
   }
-  const Kernel kernel = canonicalise(request.kernel);
-  Json record = encode_canonical(kernel);
-  Json facts = Json::array();
-  for (ParamFact fact : request.facts) facts.push_back(static_cast<int64_t>(fact));
+  Json known = Json::array();
+  for (ParamFact fact : facts) known.push_back(static_cast<int64_t>(fact));
   // Facts may be given shorter than the list; one form for both.
-  while (!facts.empty() && facts.back() == static_cast<int64_t>(ParamFact::kNone)) facts.erase(facts.size() - 1);
-  record.push_back(request.target);
-  record.push_back(encode_config(kernel, *values));
-  record.push_back(std::move(facts));
+  while (!known.empty() && known.back() == static_cast<int64_t>(ParamFact::kNone)) known.erase(known.size() - 1);
   // The usual output is not written, so that a cache of code knows one form of it.
-  const bool lines = reports_lines(kernel);
-  if (lines || request.emit != CompileRequest{}.emit) record.push_back(request.emit);
-  if (lines) record.push_back(encode_lines(kernel));
-  return RequestBytes{to_bytes(record), to_bytes(encode_debug(kernel))};
+  const bool names_output = !lines_.empty() || emit != CompileRequest{}.emit;
+  const size_t fields = kHeadFields + 3 + (names_output ? 1 : 0) + (lines_.empty() ? 0 : 1);
+  std::vector<uint8_t> record = {static_cast<uint8_t>(kCborShortArray + fields)};
+  record.reserve(head_.size() + lines_.size() + 256);
+  record.insert(record.end(), head_.begin(), head_.end());
+  append_field(record, target);
+  append_field(record, encode_config(*kernel_, *values));
+  append_field(record, known);
+  if (names_output) append_field(record, emit);
+  record.insert(record.end(), lines_.begin(), lines_.end());
+  const auto bytes = std::as_bytes(std::span(record));
+  return RequestBytes{{bytes.begin(), bytes.end()}, debug_};
+}
+
+Result<RequestBytes> encode_request(const CompileRequest& request) {
+  // Borrowed: the encoder goes before the request does.
+  auto encoder = RequestEncoder::create({std::shared_ptr<const void>(), &request.kernel});
+  if (!encoder) return encoder.error();
+  return encoder->encode(request.target, request.constexprs, request.facts, request.emit);
 }
 
 Result<CompileRequest> decode_request(std::span<const std::byte> canonical, std::span<const std::byte> debug) {

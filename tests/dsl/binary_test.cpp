@@ -52,6 +52,38 @@ TEST(Binary, RequestsRoundTrip) {
   EXPECT_EQ(back->kernel.location_text(back->kernel.body.ops[0].loc), "k.kiln:9:3");
 }
 
+TEST(Binary, OneEncoderServesManyRequestsOfAKernel) {
+  for (const bool lines : {false, true}) {
+    auto kernel = std::make_shared<Kernel>(golden("matmul"));
+    kernel->options.lines = lines;
+    const auto encoder = RequestEncoder::create(kernel);
+    ASSERT_TRUE(encoder.ok()) << encoder.error().message;
+    CompileRequest request = request_of(*kernel);
+    const auto expect_same = [&] {
+      const auto bytes = encoder->encode(request.target, request.constexprs, request.facts, request.emit);
+      ASSERT_TRUE(bytes.ok()) << bytes.error().message;
+      EXPECT_EQ(bytes->canonical, encoded(request).canonical);
+      EXPECT_EQ(bytes->debug, encoded(request).debug);
+      const auto back = decode_request(bytes->canonical, bytes->debug);
+      ASSERT_TRUE(back.ok()) << back.error().message;
+      EXPECT_EQ(back->emit, request.emit);
+      EXPECT_EQ(back->target, request.target);
+    };
+    expect_same();
+    request.facts.clear();
+    expect_same();
+    request.constexprs = {{"BM", 16}, {"num_warps", 8}};
+    expect_same();
+    request.emit = "llvm";
+    expect_same();
+    EXPECT_EQ(first_line(encoder->encode(request.target, {{"X", 1}}, {})),
+              first_line(encode_request({*kernel, request.target, {{"X", 1}}, {}})));
+  }
+  auto broken = std::make_shared<Kernel>(golden("matmul"));
+  broken->body.ops[0].operands.push_back(1000);
+  EXPECT_EQ(RequestEncoder::create(broken).error().code, ErrorCode::kVerifyFailed);
+}
+
 TEST(Binary, OptionsRoundTrip) {
   CompileRequest request = request_of(golden("vector_add"));
   request.kernel.options = {.contract = false, .deterministic = true, .lines = true};

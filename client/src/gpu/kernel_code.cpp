@@ -39,6 +39,8 @@ Result<std::shared_ptr<const KernelCode>> KernelCode::create(const dsl::Kernel& 
 
 Result<std::shared_ptr<DeviceState>> KernelCode::choose_device() const {
   const std::string kind(kind_of(plan_.target));
+  // Nearly always it is the first, and to list them asks the driver about each.
+  if (auto first = Device::open(kind); first && check_fits(*first->state())) return first->state();
   auto present = list_devices(kind);
   if (!present) return error(present.error().code, label_ + ": " + present.error().message);
   std::optional<Error> refused;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,25 @@ struct CompileRequest {
 
 // Canonicalises the kernel, fills in defaults. Error when a constexpr has no value or a name is unknown.
 Result<RequestBytes> encode_request(const CompileRequest& request);
+
+// The same bytes for many requests of one kernel, which is verified and encoded once. Immutable: any thread may ask it.
+class RequestEncoder {
+ public:
+  // Error for a kernel that does not verify.
+  static Result<RequestEncoder> create(std::shared_ptr<const Kernel> kernel);
+
+  // As encode_request() of the kernel with these.
+  Result<RequestBytes> encode(const std::string& target, const ConstexprValues& constexprs, const Facts& facts,
+                              const std::string& emit = CompileRequest{}.emit) const;
+
+ private:
+  RequestEncoder() = default;
+
+  std::shared_ptr<const Kernel> kernel_;
+  std::vector<uint8_t> head_;   // the canonical section's fields that the kernel decides
+  std::vector<uint8_t> lines_;  // its last field; empty for a kernel whose launches name no source lines
+  std::vector<std::byte> debug_;
+};
 // Survives any bytes; the kernel comes back verified. Without a debug section parameters and
 // constexprs are named by position (arg0, C0) and values are nameless, without locations.
 Result<CompileRequest> decode_request(std::span<const std::byte> canonical, std::span<const std::byte> debug);
