@@ -90,6 +90,7 @@ void add_products(std::vector<Entry>& list) {
   add_floats(list, KILN_LIBRARY(conv2d));
   add_floats(list, KILN_LIBRARY(conv2d_depthwise));
   add_floats(list, KILN_LIBRARY(conv2d_grouped));
+  add_floats(list, KILN_LIBRARY(conv2d_narrow));
   add_floats(list, KILN_LIBRARY(conv2d_packed));
   add_floats(list, KILN_LIBRARY(dlrm_interaction));
   add_floats(list, KILN_LIBRARY(grouped_matmul));

@@ -23,6 +23,7 @@ std::span<const LibraryKernel> library_kernels() {
       {"conv2d", &kernels::conv2d().ir()},
       {"conv2d_depthwise", &kernels::conv2d_depthwise().ir()},
       {"conv2d_grouped", &kernels::conv2d_grouped().ir()},
+      {"conv2d_narrow", &kernels::conv2d_narrow().ir()},
       {"conv2d_packed", &kernels::conv2d_packed().ir()},
       {"cross_entropy", &kernels::cross_entropy().ir()},
       {"cross_entropy_backward", &kernels::cross_entropy_backward().ir()},

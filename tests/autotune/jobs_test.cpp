@@ -112,6 +112,7 @@ TEST(LibraryKernels, AreTracedWithoutErrorForEveryTypeThatIsListed) {
                            "conv2d",
                            "conv2d_depthwise",
                            "conv2d_grouped",
+                           "conv2d_narrow",
                            "conv2d_packed",
                            "cross_entropy",
                            "cross_entropy_backward",

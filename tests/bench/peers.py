@@ -245,6 +245,7 @@ PEERS = {
     "conv2d bf16": partial(conv2d, dtype=torch.bfloat16),
     "conv2d_depthwise": conv2d,
     "conv2d_grouped": conv2d,
+    "conv2d_narrow": conv2d,
     "conv2d_packed": conv2d,
     "attention": attention,
 }

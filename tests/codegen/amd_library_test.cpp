@@ -72,6 +72,7 @@ const std::map<std::string_view, LaunchCase>& launches() {
       {"conv2d_depthwise", {{Buffer{7 * 6 * 37}, Buffer{9 * 37}, Buffer{7 * 6 * 37}, 1, 7, 6, 37, 1, 1}}},
       {"conv2d_grouped",
        {{Buffer{7 * 6 * 6}, Buffer{10 * 3 * 3 * 3}, Buffer{7 * 6 * 10}, 1, 7, 6, 6, 10, 3, 3, 1, 1, 2}}},
+      {"conv2d_narrow", {{Buffer{7 * 6 * 36}, Buffer{9 * 4 * 36}, Buffer{7 * 6 * 36}, 1, 7, 6, 36, 1, 1}}},
       {"conv2d_packed", {{Buffer{7 * 6 * 3}, Buffer{64 * 27}, Buffer{7 * 6 * 5}, 1, 7, 6, 3, 5, 3, 3, 1, 1}}},
       {"cross_entropy", {{kRows, Buffer{3, 0, 70}, kEach, kEach, 3, 70}}},
       {"cross_entropy_backward", {{kRows, Buffer{3, 0, 70}, kEach, kRows, 3, 70, 0.5}}},

@@ -71,6 +71,28 @@ void check_conv_packed(const Conv& v, const dsl::ConstexprValues& config, int64_
              [&](const Arguments& out) { expect_product<T>(out[2], expected, static_cast<size_t>(depth)); });
 }
 
+// Weights [R, S, C/groups, K] from [K, R, S, C/groups].
+std::vector<double> filters_first(const Conv& v, const std::vector<double>& last) {
+  std::vector<double> out(last.size());
+  const auto taps = static_cast<size_t>(v.r * v.s * v.depth()), filters = static_cast<size_t>(v.k);
+  for (size_t i = 0; i < last.size(); ++i) out[i % filters * taps + i / filters] = last[i];
+  return out;
+}
+
+template <class T, int DEPTH, int FILTER, class Run>
+void check_narrow(int64_t n, int64_t h, int64_t w, int64_t c, int64_t stride, int64_t pad,
+                  const dsl::ConstexprValues& config, Run run) {
+  const Conv v{n, h, w, c, c, FILTER, FILTER, stride, pad, c / DEPTH};
+  SCOPED_TRACE(text_of(v));
+  const auto x = normals_of<T>(static_cast<size_t>(n * h * w * c), 1);
+  const auto by = normals_of<T>(static_cast<size_t>(FILTER * FILTER * DEPTH * c), 2);
+  const std::vector<double> expected = convolve(v, reals(x), filters_first(v, reals(by)));
+  Arguments arguments = {buffer(x), buffer(by), empty<Memory<T>>(expected.size())};
+  for (int64_t number : {n, h, w, c, stride, pad}) arguments.push_back(int_of(number));
+  run(kernels::conv2d_narrow<T, DEPTH, FILTER>().ir(), config, arguments,
+      [&](const Arguments& out) { expect_product<T>(out[2], expected, static_cast<size_t>(FILTER * FILTER * DEPTH)); });
+}
+
 template <class T, int FILTER = 3, class Run>
 void check_depthwise(int64_t n, int64_t h, int64_t w, int64_t c, int64_t stride, int64_t pad,
                      const dsl::ConstexprValues& config, Run run) {
@@ -78,14 +100,7 @@ void check_depthwise(int64_t n, int64_t h, int64_t w, int64_t c, int64_t stride,
   SCOPED_TRACE(text_of(v));
   const auto x = normals_of<T>(static_cast<size_t>(n * h * w * c), 1);
   const auto by = normals_of<T>(static_cast<size_t>(FILTER * FILTER * c), 2);
-  // [R, S, C] to [C, R, S].
-  const std::vector<double> last = reals(by);
-  std::vector<double> first(last.size());
-  for (size_t i = 0; i < last.size(); ++i) {
-    const auto taps = static_cast<size_t>(FILTER * FILTER), channels = static_cast<size_t>(c);
-    first[i % channels * taps + i / channels] = last[i];
-  }
-  const std::vector<double> expected = convolve(v, reals(x), first);
+  const std::vector<double> expected = convolve(v, reals(x), filters_first(v, reals(by)));
   Arguments arguments = {buffer(x), buffer(by), empty<Memory<T>>(expected.size())};
   for (int64_t number : {n, h, w, c, stride, pad}) arguments.push_back(int_of(number));
   run(kernels::conv2d_depthwise<T, FILTER>().ir(), config, arguments,
@@ -121,6 +136,20 @@ TEST(Conv2dKernel, Groups) {
     }
   });
   check_conv<lang::f32>({1, 14, 14, 128, 128, 3, 3, 1, 1, 8}, {{"BM", 64}, {"BN", 16}, {"BK", 16}}, check_compiled);
+}
+
+TEST(Conv2dKernel, NarrowGroups) {
+  for_floats([]<class T>() {
+    check_narrow<T, 4, 3>(2, 5, 7, 8, 1, 1, {{"BM", 16}, {"BC", 8}}, check_both);
+    check_narrow<T, 4, 3>(1, 9, 8, 44, 2, 1, {{"BM", 8}, {"BC", 32}}, check_both);
+    check_narrow<T, 4, 3>(1, 4, 4, 4, 1, 0, {{"BM", 4}, {"BC", 4}}, check_both);
+    check_narrow<T, 2, 1>(1, 6, 5, 18, 1, 0, {{"BM", 8}, {"BC", 16}}, check_both);
+  });
+  check_narrow<lang::f32, 8, 2>(1, 6, 5, 24, 1, 1, {{"BM", 8}, {"BC", 16}}, check_both);
+  // Groups that no register begins with, and those wider than a register.
+  check_narrow<lang::f32, 3, 2>(1, 6, 5, 27, 1, 1, {{"BM", 8}, {"BC", 24}}, check_both);
+  check_narrow<lang::f32, 32, 1>(1, 3, 5, 64, 1, 0, {{"BM", 8}, {"BC", 64}}, check_both);
+  check_narrow<lang::f32, 4, 3>(1, 28, 28, 96, 2, 1, {}, check_compiled);
 }
 
 TEST(Conv2dKernel, Depthwise) {

@@ -97,15 +97,26 @@ Case conv2d_grouped(Conv v) {
   });
 }
 
-Case conv2d_depthwise(int32_t n, int32_t size, int32_t channels, int32_t stride) {
-  const Conv v{n, size, channels, channels, 3, stride, 1, 0, 0, 0, channels};
-  return make_case(kernels::conv2d_depthwise(), v.text(), {}, computes(v.flops()), [=] {
-    auto x = normals(v.inputs(), 1), w = normals(static_cast<size_t>(9 * v.c), 2), y = allocate<float>(v.outputs());
-    const WeightAt weight = [=](int64_t k, int64_t r, int64_t s, int64_t) -> double {
-      return w[static_cast<size_t>((r * 3 + s) * v.c + k)];
+// Of filters [3, 3, C/groups, K].
+template <class Kernel>
+Case conv2d_by_channel(const Kernel& kernel, const Conv& v) {
+  return make_case(kernel, v.text(), {}, computes(v.flops()), [=] {
+    auto x = normals(v.inputs(), 1), w = normals(v.depth() * static_cast<size_t>(v.k), 2),
+         y = allocate<float>(v.outputs());
+    const WeightAt weight = [=](int64_t k, int64_t r, int64_t s, int64_t c) -> double {
+      return w[static_cast<size_t>(((r * 3 + s) * v.group_depth() + c) * v.k + k)];
     };
     return launch(compare_outputs(v, x, y, weight), x, w, y, v.n, v.size, v.size, v.c, v.stride, v.pad);
   });
+}
+
+Case conv2d_depthwise(int32_t n, int32_t size, int32_t channels, int32_t stride) {
+  return conv2d_by_channel(kernels::conv2d_depthwise(), {n, size, channels, channels, 3, stride, 1, 0, 0, 0, channels});
+}
+
+Case conv2d_narrow(int32_t n, int32_t size, int32_t channels, int32_t stride) {
+  return conv2d_by_channel(kernels::conv2d_narrow(),
+                           {n, size, channels, channels, 3, stride, 1, 0, 0, 0, channels / 4});
 }
 
 }  // namespace
@@ -117,6 +128,7 @@ std::vector<Case> convolution_cases(Size size) {
             conv2d<lang::bf16>({2, 14, 32, 48, 3, 1, 1}),
             conv2d_packed({2, 14, 32, 72, 3, 1, 1}),
             conv2d_grouped({2, 14, 32, 48, 3, 1, 1, 64, 32, 16, 2}),
+            conv2d_narrow(2, 14, 40, 2),
             conv2d_depthwise(2, 14, 40, 2)};
   }
   if (size == Size::kInCache)
@@ -148,6 +160,7 @@ std::vector<Case> convolution_cases(Size size) {
   }
   // Of ResNeXt-50, and of MobileNetV2.
   out.push_back(conv2d_grouped({8, 56, 128, 128, 3, 1, 1, 128, 16, 16, 32}));
+  out.push_back(conv2d_narrow(8, 56, 128, 1));
   out.push_back(conv2d_grouped({8, 14, 512, 512, 3, 1, 1, 128, 16, 16, 32}));
   out.push_back(conv2d_depthwise(8, 112, 32, 1));
   out.push_back(conv2d_depthwise(8, 56, 144, 1));

@@ -114,34 +114,116 @@ Value* Nest::affine_value(const Affine& affine, bool with_vector_dim) {
   return total;
 }
 
-// The pointer tile is a base pointer moved by affine offsets (and, for gathers, by others).
-Result<Nest::Address> Nest::address(ValueId id, const Point& point_in) {
+// The lanes of a group that `index / D * D` makes of the vectors' axis; 1: it is no such product.
+int Nest::group_of(const Op& product, const Point& point) const {
+  const auto constant = [&](ValueId id) -> int64_t {
+    const Op* op = c.definition[id];
+    const bool is_splat = op && op->code == OpCode::kSplat;
+    const auto* value = is_splat ? llvm::dyn_cast<llvm::ConstantInt>(c.scalars[op->operands[0]]) : nullptr;
+    return value && value->getBitWidth() <= 64 ? value->getSExtValue() : 0;
+  };
+  // What a value is a copy of, and where.
+  const auto source = [&](ValueId id, Point& here) {
+    const Op* op = c.definition[id];
+    here = normalise(id, here);
+    while (op && (op->code == OpCode::kBroadcast || op->code == OpCode::kExpandDims || op->code == OpCode::kPermute)) {
+      here = source_point(*op, here);
+      op = c.definition[op->operands[0]];
+    }
+    return op;
+  };
+  const auto is_quotient = [&](ValueId id, int64_t by) {
+    Point here = point;
+    const Op* op = source(id, here);
+    if (!op || op->code != OpCode::kDiv || c.slots[op->results[0]] || constant(op->operands[1]) != by) return false;
+    const Op* index = source(op->operands[0], here);
+    return index && index->code == OpCode::kArange && here == Point{static_cast<int8_t>(vector_dim_)} &&
+           std::get<dsl::Expr>(index->attrs[0]).as_constant() == 0;
+  };
+  if (vector_dim_ < 0 || dims_[vector_dim_].inner) return 1;
+  for (const bool first : {true, false}) {
+    const int64_t factor = constant(product.operands[first ? 1 : 0]);
+    // Chunks begin at multiples of their width, and have a register's lanes at least.
+    const int64_t most = std::min(width_, c.target.vector_bytes / 4);
+    if (factor < 2 || factor > most || !llvm::isPowerOf2_64(static_cast<uint64_t>(factor))) continue;
+    if (is_quotient(product.operands[first ? 0 : 1], factor)) return static_cast<int>(factor);
+  }
+  return 1;
+}
+
+// A sum of affine parts and of one index that is rounded down to groups.
+bool Nest::add_grouped(ValueId id, const Point& point_in, Offset& offset) {
   const Point point = normalise(id, point_in);
+  if (auto part = at_depth(0, [&] { return affine(id, point, false); })) {
+    at_depth(0, [&] {
+      offset.affine.base = sum(b, offset.affine.base, part->base);
+      for (int d = 0; d < rank(); ++d)
+        offset.affine.coefficients[d] = sum(b, offset.affine.coefficients[d], part->coefficients[d]);
+    });
+    return true;
+  }
+  const Op* op = c.definition[id];
+  if (!op || c.slots[id] || c.type(id).is_scalar()) return false;
+  switch (op->code) {
+    case OpCode::kBroadcast:
+    case OpCode::kExpandDims:
+    case OpCode::kPermute:
+      return add_grouped(op->operands[0], source_point(*op, point), offset);
+    case OpCode::kAdd:
+      return add_grouped(op->operands[0], point, offset) && add_grouped(op->operands[1], point, offset);
+    case OpCode::kMul: {
+      const bool allowed = offset.groups && !offset.grouped && mode_ != Mode::kOutside;
+      const int group = allowed ? group_of(*op, point) : 1;
+      if (group == 1) return false;
+      offset.grouped = MaskAt{id, point};
+      offset.group = group;
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+Result<void> Nest::add_index(ValueId id, const Point& point, Offset& offset) {
+  Offset with = offset;
+  if (add_grouped(id, point, with)) {
+    offset = std::move(with);
+    return {};
+  }
+  auto value = evaluate(id, point);
+  if (!value) return value.error();
+  auto* wide = (*value)->getType()->getWithNewBitWidth(64);
+  const bool is_signed = dsl::info(c.type(id).element).is_signed;
+  offset.others.push_back(is_signed ? b.CreateSExt(*value, wide) : b.CreateZExt(*value, wide));
+  return {};
+}
+
+// A vector of pointers.
+Nest::Address Nest::address_of_lanes(llvm::Type* element, Value* base, const Offset& offset) {
+  Value* lanes = splat(affine_value(offset.affine, false));
+  if (Value* stride = vector_dim_ >= 0 ? offset.affine.coefficients[vector_dim_] : nullptr) {
+    std::vector<llvm::Constant*> iota;
+    for (int i = 0; i < width_; ++i) iota.push_back(b.getInt64(static_cast<uint64_t>(i)));
+    Value* index = b.CreateAdd(splat(dims_[vector_dim_].index), llvm::ConstantVector::get(iota));
+    lanes = b.CreateAdd(lanes, b.CreateMul(index, splat(stride)));
+  }
+  for (Value* other : offset.others) lanes = b.CreateAdd(lanes, splat(other));
+  return {b.CreateGEP(element, base, lanes), false};
+}
+
+// The pointer tile is a base pointer moved by affine offsets (and, for gathers, by others).
+Result<Nest::Address> Nest::address(ValueId id, const Point& point_in, bool groups) {
   llvm::Type* element = memory_type(b.getContext(), c.type(id).element, false);
   ValueId at = id;
-  Point here = point;
-  Affine offset;
-  offset.coefficients.assign(static_cast<size_t>(rank()), nullptr);
-  llvm::SmallVector<Value*, 2> others;
+  Point here = normalise(id, point_in);
+  Offset offset;
+  offset.groups = groups;
+  offset.affine.coefficients.assign(static_cast<size_t>(rank()), nullptr);
   while (!c.type(at).is_scalar()) {
     const Op* op = c.definition[at];
     if (!op || c.slots[at]) break;
     if (op->code == OpCode::kAddptr) {
-      const ValueId index = op->operands[1];
-      auto part = at_depth(0, [&] { return affine(index, normalise(index, here), false); });
-      if (part) {
-        at_depth(0, [&] {
-          offset.base = sum(b, offset.base, part->base);
-          for (int d = 0; d < rank(); ++d)
-            offset.coefficients[d] = sum(b, offset.coefficients[d], part->coefficients[d]);
-        });
-      } else {
-        auto value = evaluate(index, here);
-        if (!value) return value.error();
-        auto* wide = (*value)->getType()->getWithNewBitWidth(64);
-        others.push_back(dsl::info(c.type(index).element).is_signed ? b.CreateSExt(*value, wide)
-                                                                    : b.CreateZExt(*value, wide));
-      }
+      if (auto added = add_index(op->operands[1], here, offset); !added) return added.error();
       at = op->operands[0];
       here = normalise(at, here);
     } else if (op->code == OpCode::kSplat) {
@@ -157,28 +239,25 @@ Result<Nest::Address> Nest::address(ValueId id, const Point& point_in) {
   // Chosen per lane (a select of pointers, say): evaluated like any value.
   auto base = c.type(at).is_scalar() ? Result<Value*>(c.scalars[at]) : evaluate(at, here);
   if (!base) return base.error();
-  if (!offset.base) offset.base = c.i64(0);
+  if (!offset.affine.base) offset.affine.base = c.i64(0);
 
-  Value* stride = vector_dim_ >= 0 ? offset.coefficients[vector_dim_] : nullptr;
+  Value* stride = vector_dim_ >= 0 ? offset.affine.coefficients[vector_dim_] : nullptr;
   auto* constant = stride ? llvm::dyn_cast<llvm::ConstantInt>(stride) : nullptr;
   const bool by_lane = (*base)->getType()->isVectorTy() ||
-                       llvm::any_of(others, [](Value* v) { return v->getType()->isVectorTy(); }) ||
+                       llvm::any_of(offset.others, [](Value* v) { return v->getType()->isVectorTy(); }) ||
                        (stride && !(constant && (constant->isOne() || constant->isZero())));
-  const bool contiguous = !by_lane && constant && constant->isOne();
-  Value* total = affine_value(offset, contiguous);
-  if (!by_lane) {
-    for (Value* other : others) total = b.CreateAdd(total, other);
-    return Address{b.CreateGEP(element, *base, total), contiguous};
+  const bool neighbours = constant && constant->isOne();
+  if (offset.grouped && (by_lane || neighbours)) {
+    auto value = evaluate(offset.grouped->mask, offset.grouped->point);
+    if (!value) return value.error();
+    offset.others.push_back(b.CreateSExt(*value, (*value)->getType()->getWithNewBitWidth(64)));
+    return address_of_lanes(element, *base, offset);
   }
-  Value* lanes = splat(total);
-  if (stride) {
-    std::vector<llvm::Constant*> iota;
-    for (int i = 0; i < width_; ++i) iota.push_back(b.getInt64(static_cast<uint64_t>(i)));
-    Value* index = b.CreateAdd(splat(dims_[vector_dim_].index), llvm::ConstantVector::get(iota));
-    lanes = b.CreateAdd(lanes, b.CreateMul(index, splat(stride)));
-  }
-  for (Value* other : others) lanes = b.CreateAdd(lanes, splat(other));
-  return Address{b.CreateGEP(element, *base, lanes), false};
+  if (by_lane) return address_of_lanes(element, *base, offset);
+  Value* total = affine_value(offset.affine, neighbours);
+  if (offset.grouped) total = b.CreateAdd(total, dims_[vector_dim_].index);
+  for (Value* other : offset.others) total = b.CreateAdd(total, other);
+  return Address{b.CreateGEP(element, *base, total), neighbours, offset.group};
 }
 
 }  // namespace kiln::codegen::cpu

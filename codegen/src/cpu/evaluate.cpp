@@ -174,6 +174,37 @@ Value* Nest::load_if(const Op& op, const Point& point, Value* condition, Value* 
   return constant && constant->isNullValue() ? loaded : b.CreateSelect(condition, loaded, splat(other));
 }
 
+// The first lane of each group loads, for those of its group that are active.
+Value* Nest::load_groups(const dsl::Type& type, const Address& where, Value* mask, Value* other) {
+  auto* wide = llvm::FixedVectorType::get(memory_type(b.getContext(), type.element, type.pointer),
+                                          static_cast<unsigned>(width_));
+  std::vector<llvm::Constant*> firsts;
+  std::vector<int> first_of;
+  for (int i = 0; i < width_; ++i) {
+    firsts.push_back(b.getInt1(i % where.group == 0));
+    first_of.push_back(i / where.group * where.group);
+  }
+  Value *lanes = llvm::ConstantVector::get(firsts), *from = where.pointer;
+  if (mask && mask->getType()->isVectorTy()) {
+    Value* any = mask;
+    for (int distance = 1; distance < where.group; distance *= 2) {
+      std::vector<int> partner;
+      for (int i = 0; i < width_; ++i) partner.push_back(i ^ distance);
+      any = b.CreateOr(any, b.CreateShuffleVector(any, partner));
+    }
+    lanes = c.memory_mask(b.CreateAnd(lanes, any));
+  } else if (mask) {
+    from = b.CreateSelect(mask, from, zeros(c));
+  }
+  const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
+  Value* loaded = b.CreateMaskedLoad(wide, from, align, lanes, llvm::Constant::getNullValue(wide));
+  Value* value = from_memory(b, b.CreateShuffleVector(loaded, first_of), type);
+  if (!mask) return value;
+  const auto* constant = llvm::dyn_cast<llvm::Constant>(other);
+  const bool is_zero = constant && constant->isNullValue() && !mask->getType()->isVectorTy();
+  return is_zero ? value : b.CreateSelect(mask, value, splat(other));
+}
+
 Result<Value*> Nest::evaluate_load(const Op& op, const Point& point) {
   const dsl::Type& type = c.type(op.results[0]);
   const ValueId mask_id = op.operands.size() > 1 ? op.operands[1] : dsl::kNoValue;
@@ -196,10 +227,14 @@ Result<Value*> Nest::evaluate_load(const Op& op, const Point& point) {
     mask = *value;
   }
   const bool vector = varies(point) && mode_ != Mode::kOutside;
-  auto where = address(op.operands[0], point);
+  auto where = address(op.operands[0], point, vector);
   if (!where) return where.error();
   if (vector && where->contiguous && mask && !mask->getType()->isVectorTy()) {
     return load_if(op, point, mask, where->pointer, other);
+  }
+  if (vector && where->group > 1) {
+    const bool is_shared = mask && !mask->getType()->isVectorTy();
+    return load_groups(type, *where, is_shared && !lanes_ ? mask : in_active_lanes(mask), other);
   }
   if (vector) mask = in_active_lanes(mask);
   llvm::Type* memory = memory_type(b.getContext(), type.element, type.pointer);

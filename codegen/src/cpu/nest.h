@@ -97,8 +97,11 @@ class Nest {
   struct Address {
     Value* pointer = nullptr;  // of the first lane, or a vector of pointers
     bool contiguous = false;   // lanes are neighbours; else uniform (scalar pointer) or a vector of pointers
+    // Lanes in groups of so many: each reads what the first of its group reads, and those lie as if contiguous.
+    int group = 1;
   };
-  Result<Address> address(ValueId pointer_tile, const Point& point);
+  // `groups`: the caller heeds Address::group, which else is 1.
+  Result<Address> address(ValueId pointer_tile, const Point& point, bool groups = false);
 
   // A value whose element at the point i, j, … of this nest lies in memory at pointer + Σ index·stride (elements),
   // where `whole` (i1) holds. Before the walk only.
@@ -193,6 +196,7 @@ class Nest {
   Result<Value*> evaluate_elementwise(const Op& op, const Point& point);
   Result<Value*> evaluate_load(const Op& op, const Point& point);
   Value* load_if(const Op& op, const Point& point, Value* condition, Value* pointer, Value* other);
+  Value* load_groups(const dsl::Type& type, const Address& where, Value* mask, Value* other);
   void prefetch_ahead(const Op& load, const Point& point, Value* pointer);
   void prefetch_behind(const Op& load, const Point& point, Value* pointer);
   int64_t lane_stride(const Slot& slot, const Point& point) const;  // elements from lane to lane
@@ -202,6 +206,19 @@ class Nest {
   std::optional<Affine> affine(ValueId id, const Point& point, bool exact);
   std::optional<Affine> affine_new(ValueId id, const Point& point, bool exact);
   Value* affine_value(const Affine& affine, bool with_vector_dim);
+  // What a pointer is moved by: affine parts, and others. `grouped`: an index of the vectors' axis that is rounded
+  // down.
+  struct Offset {
+    Affine affine;
+    llvm::SmallVector<Value*, 2> others;
+    std::optional<MaskAt> grouped = std::nullopt;
+    int group = 1;
+    bool groups = false;  // it may have one
+  };
+  Result<void> add_index(ValueId id, const Point& point, Offset& offset);
+  bool add_grouped(ValueId id, const Point& point, Offset& offset);
+  int group_of(const Op& product, const Point& point) const;
+  Address address_of_lanes(llvm::Type* element, Value* base, const Offset& offset);
   using Bound = std::pair<int, Value*>;  // dimension, bound
   using Bounds = std::vector<Bound>;
   bool add_bounds(ValueId mask, const Point& point, Bounds& bounds, std::set<MaskAt>& seen);

@@ -202,6 +202,7 @@ std::vector<Peer> onednn_peers(const quickstart::Case& test) {
       {"conv2d bf16", conv2d_bf16},
       {"conv2d_depthwise", conv2d},
       {"conv2d_grouped", conv2d},
+      {"conv2d_narrow", conv2d},
       {"conv2d_packed", conv2d},
   };
   const bool bf16 = test.shape.ends_with(" bf16");

@@ -141,42 +141,74 @@ const auto& conv2d_grouped() {
   return def;
 }
 
+// The sums of a block of pixels and channels, [BM, BC], where channels come in groups of DEPTH, each of which makes as
+// many of y: x of w [FILTER, FILTER, DEPTH, C].
+template <class T, int FILTER, int DEPTH>
+Value sums_by_channel(const Value& x, const Value& w, const ConvolvedPixels& at, const ImageShape& image,
+                      const Value& first, Const BM, Const BC) {
+  const auto& [H, W, C] = image;
+  const Value lane = arange(0, BC), channel = expand_dims(first + lane, 0);
+  const Value group = DEPTH == 1 ? channel : expand_dims(first + lane / DEPTH * DEPTH, 0);
+  // One for each channel of a group: additions need not wait for each other.
+  std::vector<Value> sums(DEPTH, zeros(f32_t, {BM, BC}));
+  for (int r = 0; r < FILTER; ++r) {
+    for (int s = 0; s < FILTER; ++s) {
+      const Value h = at.top + r, v = at.left + s;
+      const Value inside = at.valid & (h >= 0) & (h < H) & (v >= 0) & (v < W);
+      const Value begin = at.begin + (r * cast(W, i64_t) + s) * C;
+      const Value mask = expand_dims(inside, 1) & (channel < C);
+      for (int c = 0; c < DEPTH; ++c) {
+        const Value a = load(x + expand_dims(begin, 1) + (c == 0 ? group : group + c), {.mask = mask});
+        const Value b = load(w + ((r * FILTER + s) * DEPTH + c) * C + channel, {.mask = channel < C});
+        Value& sum = sums[static_cast<size_t>(c)];
+        sum = sum + cast(a, f32_t) * cast(b, f32_t);
+      }
+    }
+  }
+  for (size_t step = 1; step < sums.size(); step *= 2) {
+    for (size_t c = 0; c + step < sums.size(); c += 2 * step) sums[c] = sums[c] + sums[c + step];
+  }
+  return sums[0];
+}
+
+template <class T, int FILTER, int DEPTH>
+auto convolution_by_channel(const char* name) {
+  const std::string filter = std::to_string(FILTER), numbers = std::to_string(FILTER * FILTER * DEPTH);
+  return kernel(name, {"x", "w", "y", "N", "H", "W", "C", "stride", "pad", "BM=32", "BC=128"},
+                [](Ptr<const T> x, Ptr<const T> w, Ptr<T> y, i32 N, i32 H, i32 W, i32 C, i32 stride, i32 pad, Const BM,
+                   Const BC) {
+                  if (DEPTH > 1) require(BC % DEPTH == 0, "BC is no multiple of the channels of a group");
+                  const Value P = (H + 2 * pad - FILTER) / stride + 1, Q = (W + 2 * pad - FILTER) / stride + 1;
+                  const Value pixels = N * P * Q;
+                  grid(cdiv(pixels, BM), cdiv(C, BC));
+                  const Value m = program_id(0) * BM, first = program_id(1) * BC;
+                  const auto at = convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
+                  const Value sum = sums_by_channel<T, FILTER, DEPTH>(x, w, at, {H, W, C}, first, BM, BC);
+                  tile(y, {pixels, C}).store({m, first}, cast(sum, element_v<T>));
+                })
+      .space({{"BM", {8, 16, 32, 64}}, {"BC", {32, 64, 128, 256}}, {"num_warps", {2, 4, 8}}})
+      .array("x", "N*H*W*C")
+      .array("w", numbers + "*C")
+      .array("y", "N*(div(H + 2*pad - " + filter + ", stride) + 1)*(div(W + 2*pad - " + filter + ", stride) + 1)*C")
+      .defaults("amd", {{"BM", 8}, {"BC", DEPTH == 1 ? 128 : 64}, {"num_warps", 8}});
+}
+
 // Each channel by a filter of its own: y[n, p, q, c] = Σ over r, s of x[n, p·stride - pad + r, q·stride - pad + s, c] ·
 // w[r, s, c], of filters FILTER × FILTER; w is [FILTER, FILTER, C]. No matrix product: a column of one would be all
 // there is. Sums are f32.
 template <class T = f32, int FILTER = 3>
 const auto& conv2d_depthwise() {
-  static const auto def =
-      kernel("conv2d_depthwise", {"x", "w", "y", "N", "H", "W", "C", "stride", "pad", "BM=32", "BC=128"},
-             [](Ptr<const T> x, Ptr<const T> w, Ptr<T> y, i32 N, i32 H, i32 W, i32 C, i32 stride, i32 pad, Const BM,
-                Const BC) {
-               const Value P = (H + 2 * pad - FILTER) / stride + 1, Q = (W + 2 * pad - FILTER) / stride + 1;
-               const Value pixels = N * P * Q;
-               grid(cdiv(pixels, BM), cdiv(C, BC));
-               const Value m = program_id(0) * BM, first = program_id(1) * BC;
-               const auto [valid, top, left, begin] =
-                   convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
-               const Value channel = expand_dims(first + arange(0, BC), 0);
-               Value sum = zeros(f32_t, {BM, BC});
-               for (int r = 0; r < FILTER; ++r) {
-                 for (int s = 0; s < FILTER; ++s) {
-                   const Value h = top + r, v = left + s;
-                   const Value inside = valid & (h >= 0) & (h < H) & (v >= 0) & (v < W);
-                   const Value at = begin + (r * cast(W, i64_t) + s) * C;
-                   const Value a =
-                       load(x + expand_dims(at, 1) + channel, {.mask = expand_dims(inside, 1) & (channel < C)});
-                   const Value b = load(w + (r * FILTER + s) * C + channel, {.mask = channel < C});
-                   sum = sum + cast(a, f32_t) * cast(b, f32_t);
-                 }
-               }
-               tile(y, {pixels, C}).store({m, first}, cast(sum, element_v<T>));
-             })
-          .space({{"BM", {8, 16, 32, 64}}, {"BC", {32, 64, 128, 256}}, {"num_warps", {2, 4, 8}}})
-          .array("x", "N*H*W*C")
-          .array("w", std::to_string(FILTER * FILTER) + "*C")
-          .array("y", "N*(div(H + 2*pad - " + std::to_string(FILTER) + ", stride) + 1)*(div(W + 2*pad - " +
-                          std::to_string(FILTER) + ", stride) + 1)*C")
-          .defaults("amd", {{"BM", 8}, {"BC", 128}, {"num_warps", 8}});
+  static const auto def = convolution_by_channel<T, FILTER, 1>("conv2d_depthwise");
+  return def;
+}
+
+// In groups of DEPTH channels, too narrow for matrix products: each makes as many channels of y. y[n, p, q, k] = Σ over
+// r, s, c < DEPTH of x[n, p·stride - pad + r, q·stride - pad + s, k - k mod DEPTH + c] · w[r, s, c, k], of filters
+// FILTER × FILTER; w is [FILTER, FILTER, DEPTH, C], C a multiple of DEPTH. Sums are f32.
+template <class T = f32, int DEPTH = 4, int FILTER = 3>
+const auto& conv2d_narrow() {
+  static const auto def = convolution_by_channel<T, FILTER, DEPTH>("conv2d_narrow")
+                              .defaults("cuda", {{"BM", 4}, {"BC", 64}, {"num_warps", 8}});
   return def;
 }
 
