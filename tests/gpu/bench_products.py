@@ -144,9 +144,11 @@ def scaled_product(m, n, k):
                        "cublas by blocks": lambda: torch._scaled_mm(a, b.T, rows.T, blocks.T, out_dtype=torch.bfloat16)},
                       expected)
 
-    configs = [dict(BM=bm, BN=bn, num_warps=w, num_stages=s, warp_specialise=alone)
-               for bm, bn, w in ((128, 128, 8), (64, 128, 4), (128, 128, 4), (128, 64, 4)) for s in (3, 4, 6) for alone in (0, 1, 2)
-               if 128 * (bm + bn) * s <= 216 * 1024]
+    ways = (dict(warp_specialise=2), dict(warp_specialise=2, cluster=2), dict(warp_specialise=1), dict())
+    tiles = ((128, 128, 8), (64, 128, 4), (128, 128, 4), (128, 64, 4))
+    configs = [dict(BM=bm, BN=bn, SPANS=spans, num_warps=w, num_stages=s, **way)
+               for way in ways for bm, bn, w in tiles for spans in (2, 1) for s in (2, 3, 4, 6)
+               if 128 * (bm + bn) * s * spans <= 216 * 1024]
     return Row("gemm", f"{m}x{n}x{k} f8 by blocks", "matmul_f8", "bf16", configs, make, 2.0 * m * n * k, "TFLOP/s", BOUNDS["bf16"])
 
 

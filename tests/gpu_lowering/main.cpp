@@ -20,6 +20,7 @@
 #include "gpu/gather_waits.h"
 #include "gpu/global_order.h"
 #include "gpu/lower.h"
+#include "gpu/order_products.h"
 #include "gpu/placement.h"
 #include "gpu/shared_memory.h"
 #include "gpu/swap_factors.h"
@@ -102,7 +103,8 @@ int print_kernel(const Options& options) {
   const int threads = options.block.threads();
   const NamedTarget target(options.block.lanes, options.groups);
   const dsl::Kernel swapped = gpu::swap_factors(*kernel, target, options.block);
-  std::printf("%s", dsl::print(gpu::gather_waits(gpu::defer_reductions(swapped, threads), threads)).c_str());
+  const dsl::Kernel gathered = gpu::gather_waits(gpu::defer_reductions(swapped, threads), threads);
+  std::printf("%s", dsl::print(gpu::order_products(gathered)).c_str());
   return 0;
 }
 

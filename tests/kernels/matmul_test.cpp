@@ -121,7 +121,7 @@ TEST(MatmulKernels, GroupedMatmul) {
 
 // Blocks of 128 along K, and of 128 rows of B, have factors of their own.
 template <class Out, class Run>
-void check_f8(const Product& p, double mean, double bound, Run run) {
+void check_f8(const Product& p, double mean, double bound, Run run, int64_t spans_at_once = 1) {
   using F8 = lang::f8e4m3;
   const auto a = normals_of<F8>(p.of(p.m, p.k), 1, 0.25, mean), b = normals_of<F8>(p.of(p.n, p.k), 2, 0.25, mean);
   const int64_t spans = (p.k + 127) / 128;
@@ -141,7 +141,7 @@ void check_f8(const Product& p, double mean, double bound, Run run) {
     }
   }
   const auto expected = multiply(wide_a, wide_b, p.m, p.n, p.k);
-  run(kernels::matmul_f8<Out>().ir(), {{"BM", p.bm}, {"BN", p.bn}},
+  run(kernels::matmul_f8<Out>().ir(), {{"BM", p.bm}, {"BN", p.bn}, {"SPANS", spans_at_once}},
       Arguments{buffer(a), buffer(b), buffer(a_scale), buffer(b_scale), empty<Memory<Out>>(expected.size()),
                 int_of(p.m), int_of(p.n), int_of(p.k)},
       [&](const Arguments& out) { expect_norm(reals<Out>(out[4]), expected, bound); });
@@ -152,8 +152,11 @@ TEST(MatmulF8, FactorsByBlocks) {
     check_f8<T>({5, 7, 200, 4, 4, 0}, 0, 5e-3, check_both);
     check_f8<T>({9, 133, 129, 8, 8, 0}, 0, 5e-3, check_both);
     check_f8<T>({1, 1, 1, 4, 4, 0}, 0, 5e-3, check_both);
+    check_f8<T>({5, 7, 200, 4, 4, 0}, 0, 5e-3, check_both, 2);
+    check_f8<T>({5, 7, 300, 4, 4, 0}, 0, 5e-3, check_both, 2);
   });
   check_f8<lang::bf16>({200, 300, 512, 64, 128, 0}, 0, 5e-3, check_compiled);
+  check_f8<lang::bf16>({200, 300, 896, 128, 128, 0}, 0, 5e-3, check_compiled, 2);
 }
 
 // Sums of numbers above 0, of which units that keep 14 bits would lose the small ones.

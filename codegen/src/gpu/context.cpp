@@ -169,7 +169,8 @@ void Context::leave() {
 }
 
 Context::Turn Context::begin_turn(Value* number, llvm::Instruction* head) {
-  Turn outside{warp, prologue_end, scopes_, thread_coordinates_};
+  Turn outside{warp, prologue_end, scopes_, thread_coordinates_, early_loads};
+  early_loads = nullptr;
   warp = number;
   prologue_end = head;
   for (Scope& scope : scopes_) scope.before = nullptr;
@@ -179,6 +180,7 @@ Context::Turn Context::begin_turn(Value* number, llvm::Instruction* head) {
 void Context::end_turn(Turn outside) {
   warp = outside.warp;
   prologue_end = outside.prologue_end;
+  early_loads = outside.early_loads;
   scopes_ = std::move(outside.scopes);
   thread_coordinates_ = std::move(outside.thread_coordinates);
 }

@@ -58,6 +58,8 @@ struct FactorPlaces {
   SharedBuffer full, free;
 };
 
+class EarlyLoads;
+
 // A region that is being lowered, and what has been computed of its values.
 struct Scope {
   const dsl::Region* region = nullptr;
@@ -89,6 +91,7 @@ class Context : public ElementContext {
   std::set<const Op*> plain_divisions;  // plain_divisions.h
   std::set<const Op*> in_turns;         // loads that wait for their product (in_turns.h)
   Effort effort = Effort::kFast;
+  EarlyLoads* early_loads = nullptr;  // of the loop that is being lowered (early_loads.h)
   std::map<const Op*, Rings> rings;   // of loops whose slots warps of their own fill
   std::optional<ProgramQueue> queue;  // where blocks share one
   std::optional<FactorPlaces> factors;
@@ -161,6 +164,7 @@ class Context : public ElementContext {
     llvm::Instruction* prologue_end;
     std::vector<Scope> scopes;
     std::map<std::pair<size_t, int>, Value*> thread_coordinates;
+    EarlyLoads* early_loads;
   };
   Turn begin_turn(Value* warp, llvm::Instruction* head);
   void end_turn(Turn outside);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "gpu/dot_layouts.h"
+#include "gpu/early_loads.h"
 #include "gpu/group_dot.h"
 #include "gpu/late_sums.h"
 #include "gpu/rotated_loop.h"
@@ -204,6 +205,9 @@ Result<void> lower_for(Context& c, const Op& op) {
   if (stages) {
     if (auto advanced = stages->advance(guard); !advanced) return advanced;
   }
+  std::optional<EarlyLoads> early;
+  if (is_staged) early.emplace(c, op, pipeline->second, range, guard).begin(index);
+  EarlyLoads* outer = std::exchange(c.early_loads, early ? &*early : nullptr);
   auto done = lower_inside(c, region, guard, [&]() -> Result<void> {
     const auto bits = static_cast<unsigned>(dsl::info(c.type(region.args[0]).element).bits);
     c.define(region.args[0], {b.CreateTrunc(index, b.getIntNTy(bits))});
@@ -216,6 +220,7 @@ Result<void> lower_for(Context& c, const Op& op) {
     if (auto lowered = lower_region(c, region); !lowered) return lowered;
     return end_iteration(c, yielded, carried);
   });
+  c.early_loads = outer;
   if (!done) return done;
   if (stages) {
     if (auto finished = stages->finish(guard); !finished) return finished;

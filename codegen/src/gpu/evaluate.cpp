@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "gpu/context.h"
+#include "gpu/early_loads.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/register_groups.h"
 #include "passes/op_builder.h"
@@ -57,6 +58,7 @@ Result<Registers> compute_lookup(Context& c, const Op& op, const Layout& layout)
   if (unique.layout.bits(Dim::kRegister) < layout.bits(Dim::kRegister)) {
     return get_without_copies(c, op.results[0], layout);
   }
+  if (c.early_loads && c.early_loads->has(op)) return c.early_loads->take(op, layout);
   return load_tile(c, op, layout, c.enabled(op.results[0]));
 }
 

@@ -156,12 +156,20 @@ class GroupDot {
     return takes_a_from_registers(c_, op_) && c_.shared(view_of(c_, op_.operands[0]).source);
   }
 
-  // Whether the region has no other product, and some op of it reads the sums: threads have until then. A region that
-  // yields them would hand them on unfinished.
+  // Whether no product of the region needs another one, and ops of it read the sums of all: threads have until then. A
+  // region that yields them would hand them on unfinished. Of several each takes its factors as they lie in shared
+  // memory.
   bool is_alone() {
-    const std::vector<Op>& ops = c_.current_region()->ops;
-    const auto is_product = [](const Op& op) { return op.code == OpCode::kDot || op.code == OpCode::kDotScaled; };
-    return std::ranges::count_if(ops, is_product) == 1 && !llvm::is_contained(ops.back().operands, op_.results[0]);
+    const dsl::Region& region = *c_.current_region();
+    const std::vector<ValueId>& yielded = region.ops.back().operands;
+    int products = 0;
+    for (const Op& op : region.ops) {
+      if (op.code != OpCode::kDot && op.code != OpCode::kDotScaled) continue;
+      ++products;
+      const auto is_made = [&](ValueId id) { return is_from_product(c_, region, id); };
+      if (llvm::any_of(op.operands, is_made) || llvm::is_contained(yielded, op.results[0])) return false;
+    }
+    return products == 1 || (!is_read_by_threads() && !is_made_anew());
   }
 
   // Whether threads compute A in each iteration, beside the last one's product: from none of this iteration, for which

@@ -9,6 +9,7 @@
 #include "gpu/copying_warps.h"
 #include "gpu/defer_reductions.h"
 #include "gpu/gather_waits.h"
+#include "gpu/order_products.h"
 #include "gpu/persistent.h"
 #include "gpu/plain_divisions.h"
 #include "gpu/program_factors.h"
@@ -202,8 +203,8 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   block.most_stages = launch.most_stages;
   Lowered out;
   out.programs = block.programs;
-  out.kernel = std::make_shared<const dsl::Kernel>(gather_waits(
-      defer_reductions(swap_factors(unpack_e2m1(optimised), target, block), block.threads()), block.threads()));
+  out.kernel = std::make_shared<const dsl::Kernel>(order_products(gather_waits(
+      defer_reductions(swap_factors(unpack_e2m1(optimised), target, block), block.threads()), block.threads())));
   const dsl::Kernel& kernel = *out.kernel;
   std::vector<AxisInfo> info = axis_info(kernel, Wrap::kIndex);
   Placement placement = place(kernel, target, block, info);

@@ -1,6 +1,7 @@
 // Loads and stores of global memory. Registers that are neighbours in memory go together, up to 16 bytes at once; a
 // thread that holds a copy of what another one has does not store it again.
 #include "gpu/context.h"
+#include "gpu/early_loads.h"
 #include "gpu/in_turns.h"
 #include "gpu/register_groups.h"
 #include "passes/op_builder.h"
@@ -62,7 +63,9 @@ Result<void> lower_load(Context& c, const Op& op) {
     c.in_turns.insert(&op);
     return {};
   }
-  auto registers = load_tile(c, op, *c.placement.home[op.results[0]], c.enabled(op.results[0]));
+  const Layout& home = *c.placement.home[op.results[0]];
+  const bool is_early = c.early_loads && c.early_loads->has(op);
+  auto registers = is_early ? c.early_loads->take(op, home) : load_tile(c, op, home, c.enabled(op.results[0]));
   if (!registers) return registers.error();
   c.define(op.results[0], std::move(*registers));
   return {};
