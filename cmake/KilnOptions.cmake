@@ -15,7 +15,8 @@ endif()
 
 find_program(KILN_CCACHE ccache)
 if(KILN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${KILN_CCACHE}")
+  # What it must be told of precompiled headers: its manual, "Precompiled headers".
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${KILN_CCACHE}")
   set(CMAKE_C_COMPILER_LAUNCHER "${KILN_CCACHE}")
 endif()
 

@@ -16,7 +16,7 @@ bool is_identifier(std::string_view name) {
   return std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
 
-std::string quoted(std::string_view name) { return "`" + std::string(name) + "`"; }
+std::string in_backquotes(std::string_view name) { return "`" + std::string(name) + "`"; }
 
 }  // namespace
 
@@ -36,9 +36,9 @@ void TraceSession::State::declare(std::string_view text, const ParamSpec& spec) 
   const size_t equals = text.find('=');
   const std::string name(text.substr(0, equals));
   auto fail = [&](const std::string& message) { trace.report(trace.loc(), message); };
-  if (!is_identifier(name)) return fail("kernel: " + quoted(text) + " does not begin with a name");
+  if (!is_identifier(name)) return fail("kernel: " + in_backquotes(text) + " does not begin with a name");
   if (kernel.find_param(name) || kernel.find_constexpr(name))
-    return fail("kernel: " + quoted(name) + " is named twice");
+    return fail("kernel: " + in_backquotes(name) + " is named twice");
   lang::Argument argument;
   lang::Const constant = 0;
   if (spec.is_const) {
@@ -48,13 +48,13 @@ void TraceSession::State::declare(std::string_view text, const ParamSpec& spec) 
       int64_t value = 0;
       auto [end, failure] = std::from_chars(text.data() + equals + 1, text.data() + text.size(), value);
       if (failure != std::errc() || end != text.data() + text.size()) {
-        return fail("kernel: the default in " + quoted(text) + " is not an integer");
+        return fail("kernel: the default in " + in_backquotes(text) + " is not an integer");
       }
       kernel.constexprs.back().default_value = value;
     }
   } else {
     if (equals != std::string_view::npos) {
-      return fail("kernel: " + quoted(text) + ": only a Const parameter has a default");
+      return fail("kernel: " + in_backquotes(text) + ": only a Const parameter has a default");
     }
     argument.value = trace.add_value(spec.type, name);
     lang::Trace::Fact& fact = trace.fact(argument.value);
@@ -72,7 +72,7 @@ TraceSession::TraceSession(std::string_view name, std::initializer_list<std::str
                            std::vector<ParamSpec> params, std::source_location loc)
     : state_(std::make_unique<State>(name, loc)) {
   lang::Trace& trace = state_->trace;
-  if (!is_identifier(name)) trace.report(loc, "kernel: " + quoted(name) + " is not a name");
+  if (!is_identifier(name)) trace.report(loc, "kernel: " + in_backquotes(name) + " is not a name");
   if (names.size() != params.size()) {
     trace.report(loc, "kernel: " + std::to_string(names.size()) + " names for a function of " +
                           std::to_string(params.size()) + " parameters");
@@ -92,12 +92,13 @@ Result<Kernel> with_space(Result<Kernel> ir, std::vector<SpaceAxis> axes) {
   if (!ir) return ir;
   for (const SpaceAxis& axis : axes) {
     if (!ir->find_constexpr(axis.name) && !is_launch_option(axis.name)) {
-      return error(ErrorCode::kVerifyFailed, "kernel " + quoted(ir->name) + ": space names " + quoted(axis.name) +
-                                                 ", which is neither a Const nor " + std::string(kLaunchOptionNames));
+      return error(ErrorCode::kVerifyFailed, "kernel " + in_backquotes(ir->name) + ": space names " +
+                                                 in_backquotes(axis.name) + ", which is neither a Const nor " +
+                                                 std::string(kLaunchOptionNames));
     }
     if (axis.values.empty()) {
       return error(ErrorCode::kVerifyFailed,
-                   "kernel " + quoted(ir->name) + ": space gives " + quoted(axis.name) + " no values");
+                   "kernel " + in_backquotes(ir->name) + ": space gives " + in_backquotes(axis.name) + " no values");
     }
   }
   ir->space = std::move(axes);
@@ -107,7 +108,8 @@ Result<Kernel> with_space(Result<Kernel> ir, std::vector<SpaceAxis> axes) {
 Result<Kernel> with_constraint(Result<Kernel> ir, const std::string& constraint) {
   if (!ir) return ir;
   auto expr = parse_expr(*ir, constraint);
-  if (!expr) return error(ErrorCode::kVerifyFailed, "kernel " + quoted(ir->name) + ": where: " + expr.error().message);
+  if (!expr)
+    return error(ErrorCode::kVerifyFailed, "kernel " + in_backquotes(ir->name) + ": where: " + expr.error().message);
   ir->constraints.push_back(std::move(*expr));
   return ir;
 }
@@ -116,7 +118,8 @@ Result<Kernel> with_array(Result<Kernel> ir, const std::string& param, const std
                           const std::string& low, const std::string& high) {
   if (!ir) return ir;
   auto fail = [&](const std::string& message) {
-    return error(ErrorCode::kVerifyFailed, "kernel " + quoted(ir->name) + ": array " + quoted(param) + ": " + message);
+    return error(ErrorCode::kVerifyFailed,
+                 "kernel " + in_backquotes(ir->name) + ": array " + in_backquotes(param) + ": " + message);
   };
   const auto index = ir->find_param(param);
   if (!index || !ir->params[*index].type.pointer) return fail("there is no pointer parameter of that name");
@@ -142,7 +145,7 @@ Result<Kernel> with_defaults(Result<Kernel> ir, const std::string& target, Const
   const std::string problem = target_defaults_problem(*ir, target, values);
   if (!problem.empty()) {
     return error(ErrorCode::kVerifyFailed,
-                 "kernel " + quoted(ir->name) + ": defaults for " + quoted(target) + ": " + problem);
+                 "kernel " + in_backquotes(ir->name) + ": defaults for " + in_backquotes(target) + ": " + problem);
   }
   if (!values.empty()) ir->target_defaults[target] = std::move(values);
   return ir;

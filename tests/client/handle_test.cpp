@@ -149,6 +149,16 @@ TEST(Memo, TellsKernelsAndOptionsApart) {
   EXPECT_EQ(c->untyped().kernel().name, "softmax");
 }
 
+TEST(Memo, AKernelIsVerifiedAndEncodedOnceForAllItsConfigs) {
+  Client client = offline();
+  auto a = client.get(kernels::vector_add<>(), {.target = "interp", .constexprs = {{"BLOCK", 8}}});
+  auto b = client.get(kernels::vector_add<>(), {.target = "interp", .constexprs = {{"BLOCK", 16}}});
+  auto other = client.get(*kernels::vector_add<>().ir(), {.target = "interp", .constexprs = {{"BLOCK", 8}}});
+  ASSERT_TRUE(a.ok() && b.ok() && other.ok());
+  EXPECT_EQ(&a->untyped().kernel(), &b->untyped().kernel());
+  EXPECT_NE(&a->untyped().kernel(), &other->kernel()) << "a kernel without an id is nobody else's";
+}
+
 TEST(ClientFacts, ExactOnesFollowFromTheArguments) {
   using dsl::ParamFact;
   const dsl::Kernel& kernel = *kernels::vector_add<>().ir();

@@ -57,7 +57,7 @@ Result<std::unique_ptr<AmdTarget>> make_amd_target(const std::string& name) {
   const char* features = found->major >= 10 ? "+cumode" : "";
   out->machine.reset(target->createTargetMachine(kTriple, found->name, features, options, llvm::Reloc::PIC_,
                                                  std::nullopt, llvm::CodeGenOptLevel::Default, true));
-  if (!out->machine) return internal_error(std::string("LLVM has no target machine for ") + kTriple);
+  if (!out->machine) return internal_error(std::string("LLVM has no target machine for ").append(kTriple));
   return out;
 }
 

@@ -75,7 +75,7 @@ Result<std::unique_ptr<CudaTarget>> make_cuda_target(const std::string& name) {
   out->machine.reset(target->createTargetMachine(kTriple, out->processor, "+ptx" + std::to_string(out->ptx_version),
                                                  options, llvm::Reloc::PIC_, std::nullopt,
                                                  llvm::CodeGenOptLevel::Default, true));
-  if (!out->machine) return internal_error(std::string("LLVM has no target machine for ") + kTriple);
+  if (!out->machine) return internal_error(std::string("LLVM has no target machine for ").append(kTriple));
   return out;
 }
 
