@@ -138,6 +138,8 @@ double double_from_bits(ElementType type, uint64_t bits) {
       return std::bit_cast<double>(bits);
     case ElementType::kF32:
       return std::bit_cast<float>(static_cast<uint32_t>(bits));
+    case ElementType::kBF16:
+      return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
     default:
       break;
   }

@@ -193,16 +193,18 @@ void Block::check_global_order(Thread& thread, const void* pointer, size_t bytes
 void Block::check_shared(Thread& thread, const void* pointer, size_t bytes, bool writes) {
   const auto* first = static_cast<const std::byte*>(pointer);
   const ptrdiff_t offset = first - shared_.get();
-  const std::string what = std::string(writes ? "write" : "read") + " of shared memory, " + std::to_string(bytes) +
-                           " bytes at " + std::to_string(offset);
+  const auto refuse = [&](const std::string& why) {
+    fail(thread, std::string(writes ? "write" : "read") + " of shared memory, " + std::to_string(bytes) + " bytes at " +
+                     std::to_string(offset) + ": " + why);
+  };
   if (offset < 0 || static_cast<size_t>(offset) + bytes > code_.shared_bytes) {
-    fail(thread, what + ": outside the block's " + std::to_string(code_.shared_bytes));
+    refuse("outside the block's " + std::to_string(code_.shared_bytes));
   }
-  if (reinterpret_cast<uintptr_t>(pointer) % bytes != 0) fail(thread, what + ": unaligned");
+  if (reinterpret_cast<uintptr_t>(pointer) % bytes != 0) refuse("unaligned");
   const auto at = static_cast<size_t>(offset);
   const bool race = writes ? shared_races_.write(at, bytes, thread.number, epoch(thread), first)
                            : shared_races_.read(at, bytes, thread.number, epoch(thread));
-  if (race) fail(thread, what + ": no barrier since another thread's access");
+  if (race) refuse("no barrier since another thread's access");
 }
 
 void Block::fail(Thread& thread, const std::string& what) {

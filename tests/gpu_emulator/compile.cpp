@@ -71,6 +71,22 @@ Result<void> check_module(const llvm::Module& module) {
   return {};
 }
 
+// The instructions that FastISel does not know, such as those on f16, send the rest of their block through a DAG whose
+// handling takes time that is quadratic in its size: minutes for a block of ten thousand.
+void split_blocks(llvm::Function& function) {
+  constexpr int kLongest = 200;
+  for (auto block = function.begin(); block != function.end(); ++block) {
+    int length = 0;
+    for (llvm::Instruction& instruction : *block) {
+      const bool may_begin = !llvm::isa<llvm::PHINode, llvm::AllocaInst>(instruction) && !instruction.isTerminator();
+      length = may_begin ? length + 1 : 0;
+      if (length <= kLongest) continue;
+      block->splitBasicBlock(&instruction);  // visited next
+      break;
+    }
+  }
+}
+
 bool has_atomics(const dsl::Region& region) {
   for (const dsl::Op& op : region.ops) {
     if (op.code == dsl::OpCode::kAtomicRmw || op.code == dsl::OpCode::kAtomicCas) return true;
@@ -113,6 +129,7 @@ Result<Artifact> compile_emulated(const dsl::Kernel& source, const dsl::Constexp
   if (auto valid = check_module(module); !valid) return valid.error();
   codegen::clean_up(module, *(*host)->machine, codegen::Invariants::kHoist);
   watch_shared_memory(function);
+  split_blocks(function);
   add_entry(module, function);
   if (auto valid = check_module(module); !valid) return valid.error();
   auto object = codegen::emit_object(module, **host);

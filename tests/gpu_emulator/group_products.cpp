@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 #include <deque>
+#include <optional>
 
 #include "emulated_target.h"
 #include "gpu/layout/fragments.h"
@@ -47,7 +48,11 @@ const std::byte* element_address(const GroupOperand& operand, const std::byte* s
 class WarpProduct {
  public:
   WarpProduct(const GroupProduct& product, Block& block, Thread& last, const std::byte* left, const std::byte* right)
-      : product_(product), block_(block), thread_(last), left_(left), right_(right) {}
+      : product_(product),
+        block_(block),
+        thread_(last),
+        left_{product.left, left, product.a, kRows},
+        right_{product.right, right, product.b, static_cast<size_t>(product.columns)} {}
 
   void run() {
     Thread* warp = block_.warp_of(thread_);
@@ -90,13 +95,27 @@ class WarpProduct {
     return product_.is_tf32 ? round_tf32(x) : x;
   }
 
-  double read(const GroupOperand& operand, const std::byte* start, ElementType element, size_t step, int i, int k) {
-    const int bytes = dsl::info(element).bytes;
-    const std::byte* address = element_address(operand, start, step, i, k, bytes);
+  // What lies in shared memory; each element is read once, whatever number of sums it is part of.
+  struct Factor {
+    const GroupOperand& operand;
+    const std::byte* start;
+    ElementType element;
+    size_t lines;
+    std::vector<std::optional<double>> numbers = {};  // by step, line and k
+  };
+
+  double read(Factor& factor, size_t step, int i, int k) {
+    const auto depth = static_cast<size_t>(product_.k);
+    factor.numbers.resize(product_.right.k_offsets.size() * factor.lines * depth);
+    auto& known = factor.numbers[(step * factor.lines + static_cast<size_t>(i)) * depth + static_cast<size_t>(k)];
+    if (known) return *known;
+    const int bytes = dsl::info(factor.element).bytes;
+    const std::byte* address = element_address(factor.operand, factor.start, step, i, k, bytes);
     block_.check_shared(thread_, address, static_cast<size_t>(bytes), false);
     uint64_t bits = 0;
     std::memcpy(&bits, address, static_cast<size_t>(bytes));
-    return number(element, bits);
+    known = number(factor.element, bits);
+    return *known;
   }
 
   uint64_t multiply(int m, int n, uint64_t sum_bits) {
@@ -107,8 +126,8 @@ class WarpProduct {
             product_.left_in_registers
                 ? number(product_.a, rows_[(step * kRows + static_cast<size_t>(m)) * static_cast<size_t>(product_.k) +
                                            static_cast<size_t>(k)])
-                : read(product_.left, left_, product_.a, step, m, k);
-        sum = std::fma(x, read(product_.right, right_, product_.b, step, n, k), sum);
+                : read(left_, step, m, k);
+        sum = std::fma(x, read(right_, step, n, k), sum);
       }
     }
     return dsl::is_float(product_.sum) ? dsl::bits_from_double(product_.sum, sum)
@@ -118,7 +137,7 @@ class WarpProduct {
   const GroupProduct& product_;
   Block& block_;
   Thread& thread_;
-  const std::byte *left_, *right_;
+  Factor left_, right_;
   std::vector<uint64_t> rows_;  // of all steps, when A is in registers
 };
 
