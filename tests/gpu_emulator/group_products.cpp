@@ -51,8 +51,8 @@ class WarpProduct {
       : product_(product),
         block_(block),
         thread_(last),
-        left_{product.left, left, product.a, kRows},
-        right_{product.right, right, product.b, static_cast<size_t>(product.columns)} {}
+        left_(product, product.left, left, product.a, kRows),
+        right_(product, product.right, right, product.b, static_cast<size_t>(product.columns)) {}
 
   void run() {
     Thread* warp = block_.warp_of(thread_);
@@ -97,16 +97,23 @@ class WarpProduct {
 
   // What lies in shared memory; each element is read once, whatever number of sums it is part of.
   struct Factor {
+    Factor(const GroupProduct& product, const GroupOperand& described, const std::byte* first, ElementType type,
+           size_t count)
+        : operand(described),
+          start(first),
+          element(type),
+          lines(count),
+          numbers(product.right.k_offsets.size() * count * static_cast<size_t>(product.k)) {}
+
     const GroupOperand& operand;
     const std::byte* start;
     ElementType element;
     size_t lines;
-    std::vector<std::optional<double>> numbers = {};  // by step, line and k
+    std::vector<std::optional<double>> numbers;  // by step, line and k
   };
 
   double read(Factor& factor, size_t step, int i, int k) {
     const auto depth = static_cast<size_t>(product_.k);
-    factor.numbers.resize(product_.right.k_offsets.size() * factor.lines * depth);
     auto& known = factor.numbers[(step * factor.lines + static_cast<size_t>(i)) * depth + static_cast<size_t>(k)];
     if (known) return *known;
     const int bytes = dsl::info(factor.element).bytes;
