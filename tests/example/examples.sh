@@ -2,7 +2,8 @@
 # examples.sh KILN SOURCE_DIR: dsl/examples is what the C++ kernel library prints, and its matmul compiles as it stands.
 set -euo pipefail
 home=$(mktemp -d /tmp/kiln-examples-XXXXXX)
-trap 'KILN_RUNTIME_DIR="$home/run" "$1" stop >/dev/null 2>&1 || true; rm -rf "$home"' EXIT
+source "$(dirname "$0")/clean_up.sh"
+trap 'clean_up "$home" "$home/run"' EXIT
 "$1" export-library "$home/library"
 diff -r "$home/library" "$2/dsl/examples"
 export XDG_CACHE_HOME="$home/cache" KILN_RUNTIME_DIR="$home/run"

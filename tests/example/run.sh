@@ -2,7 +2,8 @@
 # run.sh EXECUTABLE: runs the example with directories of its own; it must start a daemon and print the right value.
 set -euo pipefail
 home=$(mktemp -d /tmp/kiln-example-XXXXXX)
-trap '[ -f "$home/run/kilnd.pid" ] && kill "$(cat "$home/run/kilnd.pid")" 2>/dev/null; pkill -f "$home" 2>/dev/null; rm -rf "$home"' EXIT
+source "$(dirname "$0")/clean_up.sh"
+trap 'clean_up "$home" "$home/run"' EXIT
 mkdir -m 700 "$home/run"
 out=$(HOME="$home" XDG_CACHE_HOME="$home/cache" KILN_RUNTIME_DIR="$home/run" "$1")
 echo "$out"
