@@ -184,7 +184,7 @@ Result<void> Nest::walk(const Body& body, bool interior_only) {
   rows_restricted_ = interior_only;
   keep_allowed_ = masks_.empty() || interior_only || body.outside;
   guards_.clear();
-  Result<void> result = rows_.inside ? walk_rows_inside(body) : walk_dim(0, body, interior_only, nullptr);
+  Result<void> result = walk_dim(0, body, interior_only, nullptr);
   guards_.clear();
   for (ValueId id : loaded_) ++c.sweeps[id];
   return result;

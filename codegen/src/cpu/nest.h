@@ -67,7 +67,7 @@ class Nest {
   Result<void> walk(const Body& body, bool interior_only);
   // For a store of these values (and pointers), after all other preparations: puts into scratch what its rows decide
   // (rows.cpp).
-  Result<void> tabulate_rows(llvm::ArrayRef<ValueId> values, bool interior_only);
+  Result<void> tabulate_rows(llvm::ArrayRef<ValueId> values);
   // A dimension that walk() leaves alone, at this index.
   void fix_dim(int dim, Value* index);
   // walk() visits those indices of a dimension only that stand at `table` (i32), `count` (i64) of them.
@@ -174,7 +174,6 @@ class Nest {
     std::optional<Slot> words = {};
     Value* word = nullptr;  // of the row
     bool all_hold = false;  // all conditions do where code is emitted now
-    bool inside = false;    // rows are walked inside of vectors
   };
   struct RowSearch;
 
@@ -182,7 +181,6 @@ class Nest {
   std::vector<MaskAt> parts_of(ValueId mask, const Point& point) const;
   Result<Value*> mask_on_row(ValueId mask, const Point& point);
   void split_row(const std::function<void()>& emit);
-  Result<void> walk_rows_inside(const Body& body);
   int depth_of(const Point& point) const;
   int depth_now() const;
   int origin_depth(ValueId id, const Point& point) const;

@@ -1,20 +1,19 @@
 // What the rows of a store decide, each for all of its columns: where a pixel begins, whether its neighbours lie inside
-// of the image. It is computed ahead, by vectors of rows, and a row on which all masks hold runs without them. What the
-// columns decide stays in registers while the rows pass, where it is much (the weights of a filter).
+// of the image. It is computed ahead, by vectors of rows, and a row on which all masks hold runs without them. Rows
+// stay outside of columns, as they lie in memory: the other way round the weights of a filter would stay in registers,
+// but no prefetch of the hardware follows.
 //
 //   for row:                                        for row, by vectors:  begin[row], all[row]
-//     begin = … row / Q …                           for column:
-//     for column:                            →        w
-//       y = x[begin + column], mask(row) * w          for row:  if all[row]: y = x[begin[row] + column] * w
-//                                                               else:        y = x[…], mask(row) * w
+//     begin = … row / Q …                           for row:
+//     for column:                            →        if all[row]:  for column:  y = x[begin[row] + column] * w
+//       y = x[begin + column], mask(row) * w          else:         for column:  y = x[…], mask(row) * w
 #include "cpu/nest.h"
 
 namespace kiln::codegen::cpu {
 namespace {
 
-constexpr int kExpensive = 8;       // ops; a load from L1 is cheaper than this many
-constexpr int kManyInvariants = 4;  // loads that the columns decide
-constexpr int kOtherRegisters = 4;
+constexpr int kExpensive = 8;           // ops; a load from L1 is cheaper than this many
+constexpr int kManyInvariants = 4;      // loads that the columns decide
 constexpr size_t kMostConditions = 32;  // bits of a word
 
 bool is_shape_op(OpCode code) {
@@ -112,7 +111,7 @@ std::vector<MaskAt> Nest::parts_of(ValueId mask, const Point& point) const {
 }
 
 // Ahead of the walk: all other preparations are done.
-Result<void> Nest::tabulate_rows(llvm::ArrayRef<ValueId> values, bool interior_only) {
+Result<void> Nest::tabulate_rows(llvm::ArrayRef<ValueId> values) {
   int row = -1;
   for (int d = 0; d < rank(); ++d) {
     if (d == vector_dim_ || dims_[d].extent == 1) continue;
@@ -122,11 +121,10 @@ Result<void> Nest::tabulate_rows(llvm::ArrayRef<ValueId> values, bool interior_o
   if (row < 0 || vector_dim_ < 0 || dims_[row].extent < c.target.vector_bytes / 4) return {};
   RowSearch search{*this, row};
   for (ValueId value : values) search.visit(value, identity());
-  const int registers = std::max(1, width_ * 4 / c.target.vector_bytes);
-  const auto invariants = static_cast<int>(search.invariants.size());
   rows_.dim = row;
-  rows_.inside = interior_only && invariants >= kManyInvariants &&
-                 invariants * registers + kOtherRegisters <= c.target.vector_registers;
+  // Two vectors share the pointers that a row has many of.
+  const bool pairs = static_cast<int>(search.invariants.size()) >= kManyInvariants && 2 * width_ <= extent(vector_dim_);
+  if (pairs && 4 * width_ == c.target.vector_bytes) width_ *= 2;
   return fill_row_table(search);
 }
 
@@ -217,45 +215,6 @@ void Nest::split_row(const std::function<void()>& emit) {
     d.depth = depth;
   }
   rows_.word = nullptr;
-}
-
-// The vectors of the interior, and in each of them the rows.
-Result<void> Nest::walk_rows_inside(const Body& body) {
-  Dim &v = dims_[vector_dim_], &d = dims_[rows_.dim];
-  Value *bound = v.bound ? v.bound : c.i64(v.extent), *end = d.bound ? d.bound : c.i64(d.extent);
-  Value* main_end = b.CreateAnd(bound, c.i64(-static_cast<int64_t>(width_)));
-  auto enter = [&](llvm::Instruction* guard) { guards_.push_back(guard); };
-  Result<void> result;
-  auto rows = [&](Value* index) {
-    v.index = index;
-    v.depth = 1;
-    memo_[1].clear();
-    lanes_ = lanes_end_ ? lanes_below(lanes_end_) : nullptr;
-    emit_loop(b, c.i64(0), end, c.i64(1), "row", enter, [&](Value* at) {
-      d.index = at;
-      d.depth = 2;
-      memo_[2].clear();
-      split_row([&] {
-        ahead_.clear();
-        if (result.ok()) result = body.chunk();
-      });
-    });
-    guards_.pop_back();
-  };
-  const int whole = width_;
-  emit_loop(b, c.i64(0), main_end, c.i64(width_), "vector", enter, rows);
-  guards_.pop_back();
-  if (body.any_width) width_ = std::min(width_, c.target.vector_bytes / 4);
-  if (v.bound || v.extent % whole != 0) {
-    lanes_end_ = bound;
-    emit_loop(b, main_end, bound, c.i64(width_), "tail", enter, rows);
-    guards_.pop_back();
-    lanes_ = lanes_end_ = nullptr;
-  }
-  width_ = whole;
-  v.index = d.index = c.i64(0);
-  v.depth = d.depth = 0;
-  return result;
 }
 
 }  // namespace kiln::codegen::cpu

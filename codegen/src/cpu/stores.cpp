@@ -67,7 +67,7 @@ Result<void> store_tile(Context& c, const Op& op) {
   Value* past_caches = streams(c, op, nest.visited());
   if (past_caches) nest.set_store();
   const bool interior = nest.interior_suffices(mask);
-  if (auto done = nest.tabulate_rows({op.operands[0], op.operands[1]}, interior); !done) return done;
+  if (auto done = nest.tabulate_rows({op.operands[0], op.operands[1]}); !done) return done;
   Nest::Body body;
   body.any_width = true;
   body.chunk = [&] { return store_chunk(nest, op, past_caches); };

@@ -198,7 +198,8 @@ auto convolution_by_channel(const char* name) {
 // there is. Sums are f32.
 template <class T = f32, int FILTER = 3>
 const auto& conv2d_depthwise() {
-  static const auto def = convolution_by_channel<T, FILTER, 1>("conv2d_depthwise");
+  // On CPUs all channels of a pixel in turn, as they lie in memory.
+  static const auto def = convolution_by_channel<T, FILTER, 1>("conv2d_depthwise").defaults("cpu", {{"BC", 1024}});
   return def;
 }
 
