@@ -87,7 +87,34 @@ std::string rows_in_a_loop(bool dense) {
 TEST(StreamingOnCpu, AsksAheadForWhatLiesBehind) {
   EXPECT_NE(assembly_of(copy_kernel("%y", 1024)).find("prefetch"), std::string::npos);
   EXPECT_NE(assembly_of(rows_in_a_loop(true)).find("prefetch"), std::string::npos);
-  EXPECT_EQ(assembly_of(rows_in_a_loop(false)).find("prefetch"), std::string::npos);
+}
+
+// y[c] = Σ over r of x[at(r), c], 256 columns: row by row, or rows as a list names them.
+std::string sum_of_rows(bool listed) {
+  TextKernel k("%x: ptr<f32>, %y: ptr<f32>, %list: ptr<i32>, %stride: i32, %rows: i32");
+  const TextKernel::Shape shape = {256};
+  const std::string columns = k.along(shape, 0);
+  const std::string zero = k.constant("0", "i32"), step = k.constant("1", "i32");
+  const std::string zeros = k.splat(k.constant("0.0", "f32"), shape);
+  k.line("%sum = for %i = " + zero + " to %rows step " + step + " carry (%s = " + zeros + ") : tile<[256], f32> {");
+  const std::string row = listed ? k.op("load " + k.op("addptr %list, %i")) : "%i";
+  const std::string first = k.op("addptr %x, " + k.op("mul " + row + ", %stride"));
+  const std::string v = k.op("load " + k.op("addptr " + k.splat(first, shape) + ", " + columns));
+  k.line("yield " + k.op("add %s, " + v)).line("}");
+  k.line("store " + k.op("addptr " + k.splat("%y", shape) + ", " + columns) + ", %sum");
+  return k.text();
+}
+
+TEST(StreamingOnCpu, AsksTurnsAheadForPartsOfRows) {
+  EXPECT_NE(assembly_of(rows_in_a_loop(false)).find("prefetch"), std::string::npos);
+  EXPECT_NE(assembly_of(sum_of_rows(false)).find("prefetch"), std::string::npos);
+  EXPECT_EQ(assembly_of(sum_of_rows(true)).find("prefetch"), std::string::npos);
+  // What is asked for past the last row is not read.
+  const auto x = random_buffer(dsl::ElementType::kF32, 5 * 300, 1), y = random_buffer(dsl::ElementType::kF32, 256, 2);
+  const TestArgument list = buffer(std::vector<int32_t>{3, 0, 4, 4, 1});
+  for (bool listed : {false, true}) {
+    expect_same(sum_of_rows(listed), {{x, y, list, int_scalar(300), int_scalar(5)}, kExact});
+  }
 }
 
 // y[p, i] = tanh(tanh(x[p, i])), rows of 128: so much to compute that a vector is a register.

@@ -73,6 +73,12 @@ struct Begins {
   Value* with = nullptr;   // the element
 };
 
+// The innermost `for` whose body is being lowered, and what its index grows by (i64).
+struct Turn {
+  const dsl::Region* body = nullptr;
+  Value* step = nullptr;
+};
+
 struct Context : ElementContext {
   Context(const dsl::Kernel& k, CpuTarget& t, llvm::Module& m)
       : ElementContext{k, t.cpu, {t.has_fma, t.vector_bytes == 64, false}, t.has_f16c, true},
@@ -99,10 +105,11 @@ struct Context : ElementContext {
 
   std::array<Value*, 3> program_id{};
   std::array<Value*, 3> num_programs{};
-  Value* never = nullptr;                 // i1: false, though LLVM cannot tell; null where that is not needed
-  Value* linear_program = nullptr;        // i64: x + gx·(y + gy·z)
-  std::map<ValueId, int> sweeps;          // of a load: how many nests have read it
-  Value* visits = nullptr;                // i64: how often a program comes to this place; null: once
+  Value* never = nullptr;           // i1: false, though LLVM cannot tell; null where that is not needed
+  Value* linear_program = nullptr;  // i64: x + gx·(y + gy·z)
+  std::map<ValueId, int> sweeps;    // of a load: how many nests have read it
+  Value* visits = nullptr;          // i64: how often a program comes to this place; null: once
+  Turn turn;
   bool streamed = false;                  // something was stored past the caches (streaming.h)
   Value* launch_context = nullptr;        // kiln_ctx*
   std::vector<Value*> extents;            // by parameter: i64, below 0 where unknown; with the option check_bounds only

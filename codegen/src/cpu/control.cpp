@@ -203,6 +203,7 @@ Result<void> lower_for(Context& c, const Op& op) {
     if (starts[i] == Start::kZeros) c.dot_accumulators[(*carried)[i].slot.offset] = make_dot_accumulator(c, op, i);
   }
   std::vector<Value*> last_turns(inits.size());  // of the loops around this one
+  const Turn around = std::exchange(c.turn, {&region, step});
   emit_loop(
       b, start, end, step, "for", [](llvm::Instruction*) {},
       [&](Value* index) {
@@ -222,6 +223,7 @@ Result<void> lower_for(Context& c, const Op& op) {
         if (result.ok()) result = lower_yield(c, region.ops.back(), *carried);
       });
   c.visits = outer_visits;
+  c.turn = around;
   if (!result) return result;
   for (size_t i = 0; i < inits.size(); ++i) {
     if (starts[i] == Start::kSplat) {

@@ -197,6 +197,7 @@ class Nest {
   Value* load_groups(const dsl::Type& type, const Address& where, Value* mask, Value* other);
   void prefetch_ahead(const Op& load, const Point& point, Value* pointer);
   void prefetch_behind(const Op& load, const Point& point, Value* pointer);
+  bool prefetch_turns(const Op& load, const Point& point, Value* pointer);
   int64_t lane_stride(const Slot& slot, const Point& point) const;  // elements from lane to lane
   Value* strided_lanes(Value* first, llvm::Type* memory, int64_t stride);
   bool slot_usable(const Slot& slot, const Point& point) const;

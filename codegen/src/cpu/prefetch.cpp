@@ -4,6 +4,7 @@
 //   behind the row   the second sweep over a row asks for what lies behind it, which is the next program's or the next
 //                    block's where rows are dense; where a third one stores, each of the two asks for a half
 //   a page ahead     what a sweep reads for the first time: where it stores past the caches, and of a histogram
+//   turns ahead      part of a row, of which a loop reads the same part of the next rows: some turns later
 #include <llvm/Analysis/ValueTracking.h>
 
 #include "cpu/nest.h"
@@ -15,10 +16,11 @@ namespace {
 constexpr int64_t kAhead = 4096;                            // bytes
 constexpr int64_t kMostOfArray = 4;                         // of many neighbours, the first ones and the last ask
 constexpr int64_t kLeastRow = 1 << 10, kMostRow = 1 << 18;  // bytes: what the hardware misses, what L2 holds
+constexpr int64_t kTurnsAhead = 8192, kMostTurns = 16;      // bytes that the turns between read
 constexpr int64_t kHalves = 1 << 13;                        // bytes of a row of which each sweep asks for a half
 
-// Of an address: does what will be read next lie behind it? That is so where it moves with the program or a turn of a
-// loop, but not where a product stands between, as of a row with the distance of rows, in a loop.
+// Of an address: what will be read next lies behind it where it moves with the program or a turn of a loop, but not
+// where a product stands between, as of a row with the distance of rows, in a loop.
 struct Moves {
   bool at_all = false, by_rows = false;
 };
@@ -33,11 +35,11 @@ void find_moves(const Context& c, ValueId id, bool in_product, std::set<std::pai
   for (ValueId operand : op->operands) find_moves(c, operand, in_product || op->code == OpCode::kMul, seen, moves);
 }
 
-bool goes_on_behind(const Context& c, ValueId address) {
+Moves moves_of(const Context& c, ValueId address) {
   std::set<std::pair<ValueId, bool>> seen;
   Moves moves;
   find_moves(c, address, false, seen, moves);
-  return moves.at_all && !moves.by_rows;
+  return moves;
 }
 
 // Does computing this value anew take a load of `load`?
@@ -57,6 +59,70 @@ bool is_read_by_a_store(const Context& c, ValueId load) {
   });
 }
 
+// How far an int moves from a turn of the innermost loop to the next, or a pointer, in bytes. Null: who knows.
+class Movement {
+ public:
+  explicit Movement(Context& c) : c_(c) {}
+
+  Value* of(ValueId id) {
+    if (c_.home[id] != c_.turn.body) return c_.i64(0);
+    const auto [at, is_new] = known_.try_emplace(id, nullptr);
+    return is_new ? at->second = of_new(id) : at->second;
+  }
+
+ private:
+  static bool is_zero(Value* x) {
+    const auto* number = llvm::dyn_cast<llvm::ConstantInt>(x);
+    return number && number->isZero();
+  }
+
+  Value* of_new(ValueId id) {
+    const Op* op = c_.definition[id];
+    if (!op) return id == c_.turn.body->args[0] ? c_.turn.step : nullptr;
+    llvm::SmallVector<Value*, 2> moves;
+    for (ValueId operand : op->operands) {
+      moves.push_back(of(operand));
+      if (!moves.back()) return nullptr;
+    }
+    const bool pure = dsl::info(op->code).has(dsl::kElementwise) || is_shape(op->code) || op->operands.empty();
+    if (pure && llvm::all_of(moves, is_zero)) return c_.i64(0);
+    if (is_shape(op->code)) return moves[0];
+    switch (op->code) {
+      case OpCode::kCast:
+        return dsl::is_int(c_.type(id).element) ? moves[0] : nullptr;
+      case OpCode::kAdd:
+        return c_.b.CreateAdd(moves[0], moves[1]);
+      case OpCode::kSub:
+        return c_.b.CreateSub(moves[0], moves[1]);
+      case OpCode::kMul:
+        return is_zero(moves[1])   ? by(moves[0], op->operands[1])
+               : is_zero(moves[0]) ? by(moves[1], op->operands[0])
+                                   : nullptr;
+      case OpCode::kAddptr:
+        return c_.b.CreateAdd(moves[0], c_.b.CreateMul(moves[1], c_.i64(dsl::info(c_.type(id).element).bytes)));
+      default:
+        return nullptr;
+    }
+  }
+
+  static bool is_shape(OpCode code) {
+    return code == OpCode::kSplat || code == OpCode::kBroadcast || code == OpCode::kExpandDims;
+  }
+
+  // Times the same number in all lanes.
+  Value* by(Value* moves, ValueId factor) {
+    for (const Op* op = c_.definition[factor]; op && is_shape(op->code); op = c_.definition[factor]) {
+      factor = op->operands[0];
+    }
+    if (!c_.type(factor).is_scalar()) return nullptr;
+    const bool is_signed = dsl::info(c_.type(factor).element).is_signed;
+    return c_.b.CreateMul(moves, c_.b.CreateIntCast(c_.scalars[factor], c_.b.getInt64Ty(), is_signed));
+  }
+
+  Context& c_;
+  std::map<ValueId, Value*> known_;
+};
+
 }  // namespace
 
 // Of whole vectors that are loaded from `pointer` on.
@@ -65,7 +131,8 @@ void Nest::prefetch_ahead(const Op& load, const Point& point, Value* pointer) {
   const bool all_dims = llvm::all_of(llvm::enumerate(dims_), [&](const auto& d) {
     return d.value().extent == 1 || llvm::is_contained(point, static_cast<int8_t>(d.index()));
   });
-  if (!all_dims || !goes_on_behind(c, load.operands[0])) return;
+  const Moves moves = moves_of(c, load.operands[0]);
+  if (!all_dims || !moves.at_all || moves.by_rows) return;
   const Ahead next{b.CreateGEP(b.getInt8Ty(), pointer, c.i64(kAhead)), bytes};
   const Value* array = llvm::getUnderlyingObject(pointer);
   const auto of_array = [&](const Ahead& each) { return llvm::getUnderlyingObject(each.pointer) == array; };
@@ -76,11 +143,30 @@ void Nest::prefetch_ahead(const Op& load, const Point& point, Value* pointer) {
   }
 }
 
+// Is it part of a row, of which the next turns of the loop read the same part of other rows? Then that is asked for: no
+// prefetch of the hardware goes from row to row.
+bool Nest::prefetch_turns(const Op& load, const Point& point, Value* pointer) {
+  if (!c.turn.body || c.home[load.results[0]] != c.turn.body || !varies(point)) return false;
+  const int64_t element = memory_bytes(c.type(load.results[0]));
+  int64_t tile = element;
+  for (const Dim& d : dims_) tile *= d.extent;
+  if (extent(vector_dim_) * element > kAhead || !moves_of(c, load.operands[0]).by_rows) return false;
+  const auto turns = std::clamp<int64_t>(kTurnsAhead / tile, 1, kMostTurns);
+  Value* distance = at_depth(0, [&]() -> Value* {
+    Value* turn = Movement(c).of(load.operands[0]);
+    return turn ? b.CreateMul(turn, c.i64(turns)) : nullptr;
+  });
+  if (!distance) return false;
+  prefetch(c, {b.CreateGEP(b.getInt8Ty(), pointer, distance), width_ * element});
+  return true;
+}
+
 void Nest::prefetch_behind(const Op& load, const Point& point, Value* pointer) {
   const ValueId id = load.results[0];
   loaded_.insert(id);
   const int64_t element = memory_bytes(c.type(id)), row = extent(vector_dim_) * element, bytes = width_ * element;
   const int sweep = c.sweeps[id];
+  if (sweep == 0 && prefetch_turns(load, point, pointer)) return;
   if (sweep == 0) return prefetch_ahead(load, point, pointer);
   auto behind = [&](int64_t distance) { return b.CreateGEP(b.getInt8Ty(), pointer, c.i64(distance)); };
   const bool one_row = llvm::count_if(dims_, [](const Dim& d) { return d.extent > 1; }) == 1;
