@@ -397,7 +397,8 @@ def on_device(options):
 
 # ------------------------------------------------------------------------------------------------ without a device
 def without_torch():
-    """Stands in for PyTorch where only rows and configs matter: every tensor is aligned, every call gives one."""
+    """Stands in for PyTorch where only rows and configs matter: every tensor is aligned, every call gives one. Triton, which
+    would take the stand-in for the real one, is as if it were not there."""
     class Tensor:
         itemsize = 4
         def __call__(self, *_, **__): return self
@@ -413,6 +414,7 @@ def without_torch():
     anything = Tensor()
     stub.__getattr__ = lambda name: anything
     sys.modules["torch"] = stub
+    sys.modules["triton"] = None
     for name in ("torch.nn", "torch.nn.functional", "torch.nn.attention"):
         module = types.ModuleType(name)
         module.__getattr__ = lambda name: anything
