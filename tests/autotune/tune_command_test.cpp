@@ -128,9 +128,13 @@ TEST_F(TuneCommand, ShipsWhatItChoseAndTakesWhatShips) {
   EXPECT_EQ(lines("tuned/mine.jsonl").size(), 2u);
   const Outcome frozen = run("jobs.jsonl --json --frozen --db other.sqlite --shipped tuned");
   ASSERT_EQ(frozen.code, 0) << frozen.errors;
-  for (const json& job : json::parse(frozen.output)["jobs"]) EXPECT_EQ(job["best"]["us"], 40) << job;
+  const json frozen_jobs = json::parse(frozen.output)["jobs"];
+  EXPECT_FALSE(frozen_jobs.empty());
+  for (const json& job : frozen_jobs) EXPECT_EQ(job["best"]["us"], 40) << job;
   const Outcome without = run("jobs.jsonl --json --frozen --db other.sqlite --shipped /nonexistent");
-  for (const json& job : json::parse(without.output)["jobs"]) EXPECT_EQ(job["best"]["us"], 100) << job;
+  const json without_jobs = json::parse(without.output)["jobs"];
+  EXPECT_FALSE(without_jobs.empty());
+  for (const json& job : without_jobs) EXPECT_EQ(job["best"]["us"], 100) << job;
   write_text(directory_.file("tuned/mine.jsonl"), "nonsense");
   const Outcome wrong = run("jobs.jsonl --frozen --shipped tuned");
   EXPECT_EQ(wrong.code, 1);

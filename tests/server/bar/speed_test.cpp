@@ -429,7 +429,9 @@ TEST_F(BarSpeed, Statement36WhatHappenedCanBeSeen) {
   EXPECT_EQ(names, (std::set<std::string>{"compile", "lookup", "queue", "obey"}));
   const auto last = daemon->stats_text("trace", 1);
   ASSERT_TRUE(last);
-  for (const auto& event : nlohmann::json::parse(*last)["traceEvents"]) EXPECT_EQ(event["args"]["trace_id"], "trace-4");
+  const nlohmann::json last_events = nlohmann::json::parse(*last)["traceEvents"];
+  EXPECT_FALSE(last_events.empty());
+  for (const auto& event : last_events) EXPECT_EQ(event["args"]["trace_id"], "trace-4");
   EXPECT_FALSE(daemon->stats_text("xml"));
   figure(36, "%d series; one trace id in error, both logs, slow log and trace (%zu events of 4 requests)", series,
          events.size());
