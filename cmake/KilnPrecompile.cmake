@@ -7,8 +7,10 @@ function(kiln_precompile target)
     target_precompile_headers(${target} PRIVATE ${ARGN})
     # GCC 12 sees overruns in std::string's operator+ where its header is precompiled that are not there otherwise.
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow
-        $<$<BOOL:${KILN_SANITIZE}>:-Wno-stringop-overread> -Wno-restrict)
+      target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
+      if(KILN_SANITIZE)
+        target_compile_options(${target} PRIVATE -Wno-stringop-overread)
+      endif()
     endif()
   endif()
 endfunction()
