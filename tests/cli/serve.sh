@@ -2,6 +2,7 @@
 # serve.sh KILN: `kiln serve` runs a daemon in the foreground with kilnd's flags until it is told to stop.
 set -euo pipefail
 home=$(mktemp -d /tmp/kiln-serve-XXXXXX)
+daemon=
 trap 'kill "$daemon" 2>/dev/null || true; wait; rm -rf "$home"' EXIT
 export XDG_CACHE_HOME="$home/cache" KILN_RUNTIME_DIR="$home/run"
 mkdir -m 700 "$home/run"

@@ -105,11 +105,11 @@ struct Context : ElementContext {
 
   std::array<Value*, 3> program_id{};
   std::array<Value*, 3> num_programs{};
-  Value* never = nullptr;           // i1: false, though LLVM cannot tell; null where that is not needed
-  Value* linear_program = nullptr;  // i64: x + gx·(y + gy·z)
-  std::map<ValueId, int> sweeps;    // of a load: how many nests have read it
-  Value* visits = nullptr;          // i64: how often a program comes to this place; null: once
-  Turn turn;
+  Value* never = nullptr;                 // i1: false, though LLVM cannot tell; null where that is not needed
+  Value* linear_program = nullptr;        // i64: x + gx·(y + gy·z)
+  std::map<ValueId, int> sweeps;          // of a load: how many nests have read it
+  Value* visits = nullptr;                // i64: how often a program comes to this place; null: once
+  Turn turn;                              // without a body: outside of all loops
   bool streamed = false;                  // something was stored past the caches (streaming.h)
   Value* launch_context = nullptr;        // kiln_ctx*
   std::vector<Value*> extents;            // by parameter: i64, below 0 where unknown; with the option check_bounds only
