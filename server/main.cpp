@@ -68,9 +68,11 @@ Result<void> complete(Config& config, bool cache_given, bool tuner_given) {
   kiln::redis::take_password(config.remote);
   if (auto remote = kiln::redis::complete(config.remote, "--remote"); !remote) return remote.error();
   if (auto worker = complete_tune_worker(config); !worker) return worker;
+  // A child of one client has no directory of its own.
+  config.crash_dir = config.pipe ? kiln::wire::present_runtime_dir() : config.runtime_dir;
   // The process leaves its directory below.
-  for (std::string* path :
-       {&config.runtime_dir, &config.cache_dir, &config.worker_path, &config.tuner_path, &config.golden_path}) {
+  for (std::string* path : {&config.runtime_dir, &config.crash_dir, &config.cache_dir, &config.worker_path,
+                            &config.tuner_path, &config.golden_path}) {
     if (!path->empty()) *path = std::filesystem::absolute(*path).string();
   }
   return {};
@@ -136,9 +138,9 @@ int main(int argc, char** argv) {
   // Whoever starts a daemon waits for this process, not for the daemon: nobody is left with a zombie.
   if (config.detach && ::fork() != 0) ::_exit(0);
   const std::string config_file = absolute_config_file(app);
-  if (!config.pipe) {
+  if (!config.crash_dir.empty()) {
     kiln::wire::install_crash_report(
-        config.runtime_dir + "/kilnd.crash",
+        config.crash_dir + "/kilnd.crash",
         "kilnd " KILN_VERSION ", build-id " + kiln::wire::read_build_id(kiln::wire::self_path()) +
             "\nkiln-worker, build-id " + kiln::wire::read_build_id(config.worker_path) + "\n");
   }

@@ -192,9 +192,9 @@ int import_records(const Flags& flags, const std::vector<std::string>& files) {
   return 0;
 }
 
-// In the daemon's directory, beside the daemon's own.
+// In the directory of the daemon, where it has one, beside the daemon's own.
 void report_crashes(const std::string& runtime_dir) {
-  if (runtime_dir.empty()) return;
+  if (runtime_dir.empty()) return wire::install_crash_report_of("kiln-tune", KILN_VERSION);
   wire::install_crash_report(runtime_dir + "/kiln-tune.crash",
                              "kiln-tune " KILN_VERSION ", build-id " + wire::read_build_id(wire::self_path()) + "\n");
 }
@@ -326,6 +326,7 @@ int main_of(int argc, char** argv) {
   if (exporting->parsed()) return export_records(flags, export_file);
   if (importing->parsed()) return import_records(flags, import_files);
   if (!flags.worker.empty()) return work(flags, runtime_dir);
+  report_crashes(runtime_dir);
   if (flags.jobs.empty()) return fail(invalid_argument("no jobs file is named; see --help"));
   if (!flags.predict.empty()) return predict_jobs(flags);
   return tune_jobs(flags);

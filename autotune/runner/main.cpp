@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "device.h"
+#include "kiln/wire/crash_report.h"
 #include "placement.h"
 #include "reproduce.h"
 #include "serve.h"
@@ -50,6 +51,7 @@ int run(const Flags& flags, char** arguments) {
     std::fprintf(stderr, "kiln-runner: %s\n", device.error().message.c_str());
     return 1;
   }
+  wire::install_crash_report_of("kiln-runner", KILN_VERSION);
   if (!flags.reproducer.empty()) return reproduce(**device, flags.reproducer);
   ::signal(SIGPIPE, SIG_IGN);
   end_with_parent();

@@ -7,6 +7,7 @@
 
 #include "kiln/autotune/runner_protocol.h"
 #include "kiln/dsl/binary.h"
+#include "kiln/wire/crash_report.h"
 #include "session.h"
 
 namespace kiln::autotune {
@@ -16,6 +17,7 @@ using nlohmann::json;
 
 constexpr int kDeviceLost = 3;
 constexpr int kMostRounds = 1000;
+constexpr uint64_t kJob = 1;  // for reports of crashes; there is one at a time
 
 class Server {
  public:
@@ -29,6 +31,7 @@ class Server {
     if (!request.is_object()) return write_line(out_, failed(0, invalid_argument("this line is no JSON object")));
     id_ = request.value("id", json(0));
     Result<json> reply = carry_out(request);
+    wire::note_ended(kJob);
     if (!reply) return write_line(out_, failed(id_, reply.error()));
     json message = {{"id", id_}, {"reply", std::move(*reply)}};
     if (device_lost_) message["device_lost"] = true;
@@ -67,7 +70,11 @@ class Server {
   Result<DeviceLock> lock() {
     return lock_device(lock_options_, [this] { (void)write_line(out_, {{"id", id_}, {"waiting", true}}); });
   }
-  void announce(CandidateId id) { (void)write_line(out_, {{"id", id_}, {"running", id}}); }
+  void announce(CandidateId id) {
+    wire::note_ended(kJob);
+    wire::note_running(kJob, "candidate " + std::to_string(id) + " of kernel " + session_.kernel_name());
+    (void)write_line(out_, {{"id", id_}, {"running", id}});
+  }
 
   Result<json> begin(const json& request) {
     auto path = text(request, "kernel");

@@ -43,6 +43,7 @@ class Session {
   // How many times of one candidate may stand together in a measurement of several.
   int times_together() const { return device_.apart_from_host() ? 8 : 1; }
   double worked_us() const { return device_.worked_us(); }
+  const std::string& kernel_name() const { return kernel_.name; }
 
  private:
   struct Loaded {

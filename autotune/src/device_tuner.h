@@ -22,6 +22,7 @@ struct Identity {
 };
 
 struct OpenSearch {
+  uint64_t number = 0;  // from 1 on
   Job job;
   RecordKey key;
   Seconds budget{};

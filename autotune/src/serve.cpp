@@ -10,6 +10,7 @@
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
 #include "kiln/wire/channel.h"
+#include "kiln/wire/crash_report.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/messages.h"
 #include "spent_budget.h"
@@ -27,6 +28,7 @@ struct Request {
   Job job;
   Seconds budget{};
   bool wait = false, behind = false;
+  std::string trace_id;
   wire::Tuned otherwise;  // what ships, else the default
 };
 
@@ -86,7 +88,12 @@ class TuneServer {
     }
     auto workload = make_workload(decoded->kernel, header.scalars, {}, fixed);
     if (!workload) return workload.error();
-    Request out{.id = frame.id(), .job = {}, .wait = header.wait, .behind = header.behind, .otherwise = {}};
+    Request out{.id = frame.id(),
+                .job = {},
+                .wait = header.wait,
+                .behind = header.behind,
+                .trace_id = header.trace_id,
+                .otherwise = {}};
     out.job = {decoded->kernel.name, decoded->kernel, std::move(*workload), decoded->target, {}};
     out.budget = header.budget_ms ? Seconds(header.budget_ms / 1e3) : options_.budget;
     out.otherwise.config = decoded->constexprs;
@@ -213,6 +220,9 @@ class TuneServer {
       is_new = !open;
       if (is_new) {
         open = std::make_shared<OpenSearch>();
+        open->number = ++searches_;
+        wire::note_running(open->number, "tuning of " + request.job.kernel.name + ", trace id " + request.trace_id +
+                                             ", for " + request.job.target);
         open->job = std::move(request.job);
         open->key = key;
         open->budget = request.budget;
@@ -240,6 +250,7 @@ class TuneServer {
       std::lock_guard lock(mutex_);
       waiting = std::move(open_.at(search.key)->waiting);
       open_.erase(search.key);
+      wire::note_ended(search.number);
       if (!result && is_verdict(result.error().code)) failed_[search.key] = wire::Clock::now();
     }
     auto config = result ? dsl::complete_constexprs(search.job.kernel, result->best, search.job.target)
@@ -277,6 +288,7 @@ class TuneServer {
 
   std::mutex mutex_;
   std::map<RecordKey, SearchPtr> open_;  // queued or running
+  uint64_t searches_ = 0;
   std::map<RecordKey, wire::Clock::time_point> failed_;
   std::map<std::pair<std::string, int>, ServedDevice> devices_;  // their threads end first
 };

@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "kiln/cmdline/reference.h"
+#include "kiln/wire/crash_report.h"
 
 namespace {
 
@@ -95,7 +96,10 @@ void add_entry_commands(CLI::App& app, Flags& flags, Action& action) {
   explain->callback([&] { action = [&] { return kiln::cli::explain(flags.explain); }; });
 
   CLI::App* reproduce = app.add_subcommand("reproduce", "Compile a stored request again, in the foreground");
-  reproduce->add_option("key", flags.reproduce.key, "A key or its first digits")->required();
+  reproduce
+      ->add_option("key", flags.reproduce.key,
+                   "A key or its first digits; or a request's file beside a report of a crash")
+      ->required();
   reproduce->add_option("--worker", flags.reproduce.worker, "Another kiln-worker than the installed");
   reproduce->add_option("-o,--output", flags.reproduce.output, "Where to write the code");
   add_directory(reproduce, flags.reproduce.cache_directory);
@@ -175,8 +179,12 @@ int main(int argc, char** argv) {
   add_daemon_commands(app, flags, action);
   if (auto printed = kiln::cmdline::print_reference(app, "kiln", argc, argv)) return *printed;
   CLI11_PARSE(app, argc, argv);
+  kiln::wire::install_crash_report_of("kiln", KILN_VERSION);
   const Result<void> done = action();
   if (done && std::fflush(stdout) == 0) return 0;
   std::fprintf(stderr, "kiln: %s\n", done ? "standard output cannot be written" : done.error().message.c_str());
+  if (!done && !done.error().trace_id.empty()) {
+    std::fprintf(stderr, "kiln: trace id %s, for the daemon's log\n", done.error().trace_id.c_str());
+  }
   return 1;
 }

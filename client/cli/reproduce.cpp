@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "entries.h"
 #include "files.h"
+#include "kiln/wire/messages.h"
 #include "kiln/wire/paths.h"
 #include "kiln/wire/process.h"
 
@@ -62,8 +63,29 @@ Result<std::string> compile_again(const std::string& worker, std::span<const std
 
 }  // namespace
 
+// A request that a daemon had in flight when it crashed, in a file beside its report.
+Result<void> reproduce_file(const ReproduceFlags& flags) {
+  auto request = read_text(flags.key);
+  if (!request) return request.error();
+  const auto bytes = std::as_bytes(std::span(*request));
+  if (auto body = wire::split_compile_body(bytes); !body) return invalid_argument(flags.key + ": no compile request");
+  auto worker = worker_program(flags.worker);
+  if (!worker) return worker.error();
+  auto code = compile_again(*worker, bytes);
+  if (!code) return code.error();
+  if (!flags.output.empty()) {
+    const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(*code))};
+    if (auto written = write_file(flags.output, pieces); !written) return written;
+  }
+  std::printf("compiled without a crash: %zu bytes\n", code->size());
+  return {};
+}
+
 Result<void> reproduce(const ReproduceFlags& flags) {
-  if (!is_key(flags.key)) return invalid_argument(flags.key + ": give a key, or its first 8 digits or more");
+  if (flags.key.find('/') != std::string::npos) return reproduce_file(flags);
+  if (!is_key(flags.key)) {
+    return invalid_argument(flags.key + ": give a key, its first 8 digits or more, or the path of a kept request");
+  }
   auto root = cache_root(flags.cache_directory);
   if (!root) return root.error();
   auto file = find_by_key(*root, flags.key);

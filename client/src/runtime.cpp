@@ -11,6 +11,8 @@
 #include <mutex>
 #include <utility>
 
+#include "openmp_for_tsan.h"
+
 namespace kiln::client {
 namespace {
 
@@ -27,18 +29,6 @@ Idle& idle(ThreadMemory::Use use) {
   thread_local Idle memory[2];
   return memory[static_cast<size_t>(use)];
 }
-
-// OpenMP orders memory between the launching thread and the others at fork and join, but Debian's libgomp is not
-// instrumented, so the thread sanitizer is told.
-#if defined(__SANITIZE_THREAD__)
-extern "C" void __tsan_acquire(void* address);
-extern "C" void __tsan_release(void* address);
-void happens_before(void* address) { __tsan_release(address); }
-void happens_after(void* address) { __tsan_acquire(address); }
-#else
-void happens_before(void*) {}
-void happens_after(void*) {}
-#endif
 
 // What the threads of one launch share.
 struct Job {
@@ -84,28 +74,14 @@ void run_chunk(Job& job, uint64_t first, uint64_t last) {
 }
 
 void take_chunks(Job& job) {
-  happens_after(&job);
   for (;;) {
     const uint64_t first = job.next.fetch_add(1, std::memory_order_relaxed) * job.chunk;
     if (first >= job.programs || job.code.load(std::memory_order_relaxed) != 0) break;
     run_chunk(job, first, std::min(first + job.chunk, job.programs));
   }
-  happens_before(&job);
 }
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define KILN_NO_RACE_CHECK __attribute__((no_sanitize("thread")))
-#endif
-#elif defined(__SANITIZE_THREAD__)
-#define KILN_NO_RACE_CHECK __attribute__((no_sanitize("thread")))
-#endif
-#ifndef KILN_NO_RACE_CHECK
-#define KILN_NO_RACE_CHECK
-#endif
-
-// Only the hand-over of `job` by OpenMP is hidden from race detectors; the work itself is not.
-KILN_NO_RACE_CHECK void run_parallel(Job& job, int threads) {
+void run_parallel(Job& job, int threads) {
 #pragma omp parallel num_threads(threads)
   take_chunks(job);
 }
@@ -149,9 +125,7 @@ int32_t run_programs(const CpuLaunch& launch, kiln_failure* failure) {
   if (threads == 1) {
     run_chunk(job, 0, programs);
   } else {
-    happens_before(&job);
     run_parallel(job, threads);
-    happens_after(&job);
   }
   return job.code.load(std::memory_order_relaxed);
 }

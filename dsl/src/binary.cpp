@@ -14,21 +14,6 @@ constexpr size_t kMaxBytes = 16u << 20;
 // Arrays within arrays: regions take two levels each, expressions three.
 constexpr size_t kMaxNesting = 3 * (kMaxRegionDepth + kMaxExprDepth) + 16;
 
-// An array of up to 23 items begins with one byte, this and their count (RFC 8949, section 3).
-constexpr size_t kCborShortArray = 0x80;
-constexpr size_t kHeadFields = 7;  // of encode_canonical()
-
-void append_field(std::vector<uint8_t>& record, const Json& value) {
-  const std::vector<uint8_t> cbor = Json::to_cbor(value);
-  record.insert(record.end(), cbor.begin(), cbor.end());
-}
-
-std::vector<std::byte> to_bytes(const Json& record) {
-  const std::vector<uint8_t> cbor = Json::to_cbor(record);
-  const auto* data = reinterpret_cast<const std::byte*>(cbor.data());
-  return {data, data + cbor.size()};
-}
-
 // nlohmann's reader and its values recurse; nesting is bounded by an event reader before a value is built.
 class NestingGuard : public nlohmann::json_sax<Json> {
  public:
@@ -97,8 +82,8 @@ bool reports_lines(const Kernel& kernel) {
 }
 
 // The constexprs' values, and behind them those of launch options where any is chosen; 0 for the others.
-Json encode_config(const Kernel& kernel, const ConstexprValues& values) {
-  Json config = Json::array(), options = Json::array();
+std::vector<int64_t> config_numbers(const Kernel& kernel, const ConstexprValues& values) {
+  std::vector<int64_t> config, options;
   for (const Constexpr& item : kernel.constexprs) config.push_back(values.at(item.name));
   bool chosen = false;
   for (std::string_view name : kLaunchOptions) {
@@ -109,9 +94,14 @@ Json encode_config(const Kernel& kernel, const ConstexprValues& values) {
     chosen = chosen || options.back() != 0;
   }
   if (!chosen) return config;
-  while (options.size() > 2 && options.back() == 0) options.erase(options.size() - 1);  // as it was before these came
+  while (options.size() > 2 && options.back() == 0) options.pop_back();  // as it was before these came
   config.insert(config.end(), options.begin(), options.end());
   return config;
+}
+
+void write_numbers(const std::vector<int64_t>& numbers, CborWriter& out) {
+  out.array(numbers.size());
+  for (int64_t number : numbers) out.integer(number);
 }
 
 ConstexprValues decode_config(const Json& config, const Kernel& kernel) {
@@ -150,9 +140,10 @@ Result<RequestEncoder> RequestEncoder::create(std::shared_ptr<const Kernel> kern
   if (auto valid = verify(*kernel); !valid) return valid.error();
   RequestEncoder out;
   const Kernel canonical = canonicalise(*kernel);
-  for (const Json& field : encode_canonical(canonical)) append_field(out.head_, field);
-  if (reports_lines(canonical)) append_field(out.lines_, encode_lines(canonical));
-  out.debug_ = to_bytes(encode_debug(canonical));
+  CborWriter head(out.head_), lines(out.lines_), debug(out.debug_);
+  write_canonical_fields(canonical, head);
+  if (reports_lines(canonical)) write_lines(canonical, lines);
+  write_debug(canonical, debug);
   out.kernel_ = std::move(kernel);
   return out;
 }
@@ -164,23 +155,23 @@ Result<RequestBytes> RequestEncoder::encode(const std::string& target, const Con
   if (facts.size() > kernel_->params.size()) {
     return invalid_argument("kernel `" + kernel_->name + "`: there are more facts than parameters");
   }
-  Json known = Json::array();
+  std::vector<int64_t> known;
   for (ParamFact fact : facts) known.push_back(static_cast<int64_t>(fact));
   // Facts may be given shorter than the list; one form for both.
-  while (!known.empty() && known.back() == static_cast<int64_t>(ParamFact::kNone)) known.erase(known.size() - 1);
+  while (!known.empty() && known.back() == static_cast<int64_t>(ParamFact::kNone)) known.pop_back();
   // The usual output is not written, so that a cache of code knows one form of it.
   const bool names_output = !lines_.empty() || emit != CompileRequest{}.emit;
-  const size_t fields = kHeadFields + 3 + (names_output ? 1 : 0) + (lines_.empty() ? 0 : 1);
-  std::vector<uint8_t> record = {static_cast<uint8_t>(kCborShortArray + fields)};
-  record.reserve(head_.size() + lines_.size() + 256);
-  record.insert(record.end(), head_.begin(), head_.end());
-  append_field(record, target);
-  append_field(record, encode_config(*kernel_, *values));
-  append_field(record, known);
-  if (names_output) append_field(record, emit);
-  record.insert(record.end(), lines_.begin(), lines_.end());
-  const auto bytes = std::as_bytes(std::span(record));
-  return RequestBytes{{bytes.begin(), bytes.end()}, debug_};
+  RequestBytes out{{}, debug_};
+  out.canonical.reserve(head_.size() + lines_.size() + 256);
+  CborWriter record(out.canonical);
+  record.array(kCanonicalFields + 3 + (names_output ? 1 : 0) + (lines_.empty() ? 0 : 1));
+  out.canonical.insert(out.canonical.end(), head_.begin(), head_.end());
+  record.text(target);
+  write_numbers(config_numbers(*kernel_, *values), record);
+  write_numbers(known, record);
+  if (names_output) record.text(emit);
+  out.canonical.insert(out.canonical.end(), lines_.begin(), lines_.end());
+  return out;
 }
 
 Result<RequestBytes> encode_request(const CompileRequest& request) {
@@ -209,9 +200,13 @@ Result<CompileRequest> decode_request(std::span<const std::byte> canonical, std:
 
 std::vector<std::byte> encode_kernel(const Kernel& kernel) {
   const Kernel canonical = canonicalise(kernel);
-  std::vector<std::byte> out;
-  append_section(out, to_bytes(encode_canonical(canonical)));
-  append_section(out, to_bytes(encode_debug(canonical)));
+  std::vector<std::byte> record, debug, out;
+  CborWriter record_writer(record), debug_writer(debug);
+  record_writer.array(kCanonicalFields);
+  write_canonical_fields(canonical, record_writer);
+  write_debug(canonical, debug_writer);
+  append_section(out, record);
+  append_section(out, debug);
   return out;
 }
 

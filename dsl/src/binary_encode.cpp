@@ -4,107 +4,177 @@
 namespace kiln::dsl {
 namespace {
 
-Json encode_expr(const Expr& expr) {
-  if (auto constant = expr.as_constant()) return *constant;
-  Json out = Json::array();
+void write_expr(const Expr& expr, CborWriter& out) {
+  if (auto constant = expr.as_constant()) return out.integer(*constant);
+  out.array(expr.terms().size());
   for (const Term& term : expr.terms()) {
-    Json encoded = {term.coefficient};
+    out.array(1 + term.atoms.size());
+    out.integer(term.coefficient);
     for (const Atom& atom : term.atoms) {
-      const auto kind = static_cast<int64_t>(atom.kind);
+      out.array(atom.args ? 3 : 2);
+      out.integer(static_cast<int64_t>(atom.kind));
       if (atom.args) {
-        encoded.push_back(Json::array({kind, encode_expr(atom.args->first), encode_expr(atom.args->second)}));
+        write_expr(atom.args->first, out);
+        write_expr(atom.args->second, out);
       } else {
-        encoded.push_back(Json::array({kind, atom.index}));
+        out.integer(atom.index);
       }
     }
-    out.push_back(std::move(encoded));
   }
-  return out;
 }
 
-struct EncodeAttr {
-  Json operator()(int64_t value) const { return value; }
-  Json operator()(const Expr& expr) const { return encode_expr(expr); }
-  Json operator()(const std::vector<Expr>& list) const {
-    Json out = Json::array();
-    for (const Expr& expr : list) out.push_back(encode_expr(expr));
-    return out;
+struct WriteAttr {
+  CborWriter& out;
+
+  void operator()(int64_t value) const { out.integer(value); }
+  void operator()(const Expr& expr) const { write_expr(expr, out); }
+  void operator()(const std::vector<Expr>& list) const {
+    out.array(list.size());
+    for (const Expr& expr : list) write_expr(expr, out);
   }
-  Json operator()(ElementType element) const { return Json::array({0, static_cast<int64_t>(element)}); }
-  Json operator()(Literal literal) const { return Json::array({1, literal.bits}); }
-  Json operator()(const std::string& text) const { return text; }
+  void operator()(ElementType element) const {
+    out.array(2);
+    out.integer(0);
+    out.integer(static_cast<int64_t>(element));
+  }
+  void operator()(Literal literal) const {
+    out.array(2);
+    out.integer(1);
+    out.bits(literal.bits);
+  }
+  void operator()(const std::string& text) const { out.text(text); }
 };
 
-Json encode_ops(const std::vector<Op>& ops) {
-  Json out = Json::array();
+void write_ops(const std::vector<Op>& ops, CborWriter& out) {
+  out.array(ops.size());
   for (const Op& op : ops) {
-    Json attrs = Json::array();
-    for (const Attr& attr : op.attrs) attrs.push_back(std::visit(EncodeAttr{}, attr));
-    Json encoded = Json::array({static_cast<int64_t>(op.code), op.operands, std::move(attrs), op.results.size()});
-    for (const Region& region : op.regions)
-      encoded.push_back(Json::array({region.args.size(), encode_ops(region.ops)}));
-    out.push_back(std::move(encoded));
+    out.array(4 + op.regions.size());
+    out.integer(static_cast<int64_t>(op.code));
+    out.array(op.operands.size());
+    for (ValueId operand : op.operands) out.integer(operand);
+    out.array(op.attrs.size());
+    for (const Attr& attr : op.attrs) std::visit(WriteAttr{out}, attr);
+    out.bits(op.results.size());
+    for (const Region& region : op.regions) {
+      out.array(2);
+      out.bits(region.args.size());
+      write_ops(region.ops, out);
+    }
   }
-  return out;
 }
 
-void append_locations(const std::vector<Op>& ops, Json& out) {
-  for (const Op& op : ops) {
-    for (uint32_t number : {op.loc.file, op.loc.line, op.loc.column}) out.push_back(number);
-    for (const Region& region : op.regions) append_locations(region.ops, out);
+void write_files(const Kernel& kernel, CborWriter& out) {
+  out.array(kernel.files.size());
+  for (const std::string& file : kernel.files) out.text(file);
+}
+
+size_t count_ops(const Region& region) {
+  size_t count = region.ops.size();
+  for (const Op& op : region.ops) {
+    for (const Region& inner : op.regions) count += count_ops(inner);
+  }
+  return count;
+}
+
+void write_locations_of(const Region& region, CborWriter& out) {
+  for (const Op& op : region.ops) {
+    for (uint32_t number : {op.loc.file, op.loc.line, op.loc.column}) out.integer(number);
+    for (const Region& inner : op.regions) write_locations_of(inner, out);
+  }
+}
+
+void write_locations(const Kernel& kernel, CborWriter& out) {
+  out.array(3 * count_ops(kernel.body));
+  write_locations_of(kernel.body, out);
+}
+
+void write_target_defaults(const Kernel& kernel, CborWriter& out) {
+  out.array(kernel.target_defaults.size());
+  for (const auto& [target, values] : kernel.target_defaults) {
+    out.array(2);
+    out.text(target);
+    out.array(values.size());
+    for (const auto& [name, value] : values) {
+      out.array(2);
+      out.text(name);
+      out.integer(value);
+    }
+  }
+}
+
+void write_arrays(const Kernel& kernel, CborWriter& out) {
+  out.array(kernel.arrays.size());
+  for (const ArrayInfo& array : kernel.arrays) {
+    out.array(3);
+    out.text(array.param);
+    write_expr(array.elements, out);
+    out.array(array.range ? 2 : 0);
+    if (!array.range) continue;
+    write_expr(array.range->first, out);
+    write_expr(array.range->second, out);
   }
 }
 
 }  // namespace
 
-Json encode_canonical(const Kernel& kernel) {
-  Json params = Json::array();
+void write_canonical_fields(const Kernel& kernel, CborWriter& out) {
+  out.text(kCanonicalTag);
+  out.text(kernel.name);
+  out.array(kernel.params.size());
   for (const Param& param : kernel.params) {
-    params.push_back(
-        Json::array({static_cast<int64_t>(param.type.element), param.type.pointer, param.readonly, param.may_alias}));
+    out.array(4);
+    out.integer(static_cast<int64_t>(param.type.element));
+    for (bool flag : {param.type.pointer, param.readonly, param.may_alias}) out.boolean(flag);
   }
-  Json grid = Json::array(), options = Json::array();
+  out.bits(kernel.constexprs.size());
+  out.array(kernel.grid.size());
+  for (const Expr& extent : kernel.grid) write_expr(extent, out);
+  out.array(kernel_options().size());
   for (const KernelOption& option : kernel_options()) {
     const std::string_view value = option.value(kernel.options);
-    options.push_back(value == option.word ? Json(value) : Json(value == "true"));
+    if (value == option.word)
+      out.text(value);
+    else
+      out.boolean(value == "true");
   }
-  for (const Expr& extent : kernel.grid) grid.push_back(encode_expr(extent));
-  return Json::array({kCanonicalTag, kernel.name, std::move(params), kernel.constexprs.size(), std::move(grid),
-                      std::move(options), encode_ops(kernel.body.ops)});
+  write_ops(kernel.body.ops, out);
 }
 
-Json encode_lines(const Kernel& kernel) {
-  Json files = Json::array(), locations = Json::array();
-  for (const std::string& file : kernel.files) files.push_back(file);
-  append_locations(kernel.body.ops, locations);
-  return Json::array({std::move(files), std::move(locations)});
+void write_lines(const Kernel& kernel, CborWriter& out) {
+  out.array(2);
+  write_files(kernel, out);
+  write_locations(kernel, out);
 }
 
-Json encode_debug(const Kernel& kernel) {
-  Json params = Json::array(), constexprs = Json::array(), space = Json::array();
-  for (const Param& param : kernel.params) params.push_back(param.name);
+void write_debug(const Kernel& kernel, CborWriter& out) {
+  out.array(10);
+  out.text(kDebugTag);
+  out.array(kernel.params.size());
+  for (const Param& param : kernel.params) out.text(param.name);
+  out.array(kernel.constexprs.size());
   for (const Constexpr& item : kernel.constexprs) {
-    constexprs.push_back(Json::array({item.name, item.default_value ? Json(*item.default_value) : Json()}));
+    out.array(2);
+    out.text(item.name);
+    if (item.default_value)
+      out.integer(*item.default_value);
+    else
+      out.null();
   }
-  for (const SpaceAxis& axis : kernel.space) space.push_back(Json::array({axis.name, axis.values}));
-  Json defaults = Json::array();
-  for (const auto& [target, values] : kernel.target_defaults) {
-    Json items = Json::array();
-    for (const auto& [name, value] : values) items.push_back(Json::array({name, value}));
-    defaults.push_back(Json::array({target, std::move(items)}));
+  out.array(kernel.space.size());
+  for (const SpaceAxis& axis : kernel.space) {
+    out.array(2);
+    out.text(axis.name);
+    out.array(axis.values.size());
+    for (int64_t value : axis.values) out.integer(value);
   }
-  Json constraints = Json::array(), arrays = Json::array();
-  for (const Expr& constraint : kernel.constraints) constraints.push_back(encode_expr(constraint));
-  for (const ArrayInfo& array : kernel.arrays) {
-    Json range = Json::array();
-    if (array.range) range = Json::array({encode_expr(array.range->first), encode_expr(array.range->second)});
-    arrays.push_back(Json::array({array.param, encode_expr(array.elements), std::move(range)}));
-  }
-  Json names = Json::array(), lines = encode_lines(kernel);
-  for (const Value& value : kernel.values) names.push_back(value.name);
-  return Json::array({kDebugTag, std::move(params), std::move(constexprs), std::move(space), std::move(lines[0]),
-                      std::move(names), std::move(lines[1]), std::move(defaults), std::move(constraints),
-                      std::move(arrays)});
+  write_files(kernel, out);
+  out.array(kernel.values.size());
+  for (const Value& value : kernel.values) out.text(value.name);
+  write_locations(kernel, out);
+  write_target_defaults(kernel, out);
+  out.array(kernel.constraints.size());
+  for (const Expr& constraint : kernel.constraints) write_expr(constraint, out);
+  write_arrays(kernel, out);
 }
 
 }  // namespace kiln::dsl

@@ -24,6 +24,7 @@
 #include <span>
 #include <string>
 
+#include "cbor_writer.h"
 #include "kiln/dsl/ir.h"
 
 namespace kiln::dsl {
@@ -34,10 +35,11 @@ inline constexpr const char* kCanonicalTag = "kiln-kernel-2";
 inline constexpr const char* kDebugTag = "kiln-debug-4";
 
 // binary_encode.cpp. The kernel must be canonical.
-Json encode_canonical(const Kernel& kernel);
-Json encode_debug(const Kernel& kernel);
+inline constexpr size_t kCanonicalFields = 7;  // tag to body, of the canonical section's array
+void write_canonical_fields(const Kernel& kernel, CborWriter& out);
+void write_debug(const Kernel& kernel, CborWriter& out);
 // [files, locations], a part of the canonical section where what a launch reports depends on them.
-Json encode_lines(const Kernel& kernel);
+void write_lines(const Kernel& kernel, CborWriter& out);
 
 // binary_decode.cpp: everything an untrusted record may break is checked, and thrown as this inside the reader only.
 struct BadBytes {

@@ -12,12 +12,14 @@
 // its region, and what the region holds.
 #include "kiln/dsl/canonical.h"
 
-#include <unordered_map>
+#include <utility>
 
 #include "carried_order.h"
 
 namespace kiln::dsl {
 namespace {
+
+constexpr size_t kNone = ~size_t{0};
 
 // What a region's walk needs to know of one op.
 struct Node {
@@ -46,7 +48,8 @@ Traits traits_of(const Op& op) {
 
 class RegionWalk {
  public:
-  explicit RegionWalk(Region region) : region_(std::move(region)) {}
+  // `definers` has an entry a value, kNone, and is given back so.
+  RegionWalk(Region region, std::vector<size_t>& definers) : region_(std::move(region)), definers_(definers) {}
 
   Region run() {
     describe();
@@ -72,6 +75,7 @@ class RegionWalk {
     }
 
     Region out{std::move(region_.args), {}};
+    out.ops.reserve(order_.size());
     for (size_t i : order_) out.ops.push_back(std::move(region_.ops[i]));
     return out;
   }
@@ -79,9 +83,8 @@ class RegionWalk {
  private:
   void describe() {
     const size_t count = region_.ops.size();
-    std::unordered_map<ValueId, size_t> definer;
     for (size_t i = 0; i < count; ++i) {
-      for (ValueId result : region_.ops[i].results) definer[result] = i;
+      for (ValueId result : region_.ops[i].results) definers_[result] = i;
     }
     nodes_.resize(count);
     placed_.assign(count, false);
@@ -95,18 +98,20 @@ class RegionWalk {
       node.anchor = traits.writes || traits.effect || info(op.code).has(kTerminator);
       node.epoch = epoch;
       epoch += traits.writes ? 1 : 0;
-      add_needs(op, definer, i, node.needs);
+      add_needs(op, i, node.needs);
+    }
+    for (const Op& op : region_.ops) {
+      for (ValueId result : op.results) definers_[result] = kNone;
     }
   }
 
-  static void add_needs(const Op& op, const std::unordered_map<ValueId, size_t>& definer, size_t self,
-                        std::vector<size_t>& needs) {
+  void add_needs(const Op& op, size_t self, std::vector<size_t>& needs) const {
     for (ValueId operand : op.operands) {
-      auto found = definer.find(operand);
-      if (found != definer.end() && found->second != self) needs.push_back(found->second);
+      const size_t definer = definers_[operand];
+      if (definer != kNone && definer != self) needs.push_back(definer);
     }
     for (const Region& region : op.regions) {
-      for (const Op& inner : region.ops) add_needs(inner, definer, self, needs);
+      for (const Op& inner : region.ops) add_needs(inner, self, needs);
     }
   }
 
@@ -130,33 +135,36 @@ class RegionWalk {
   }
 
   Region region_;
+  std::vector<size_t>& definers_;  // by value: its op in this region
   std::vector<Node> nodes_;
   std::vector<bool> placed_;
   std::vector<size_t> order_;
 };
 
-Region reorder(Region region) {
+Region reorder(Region region, std::vector<size_t>& definers) {
   for (Op& op : region.ops) {
-    for (Region& inner : op.regions) inner = reorder(std::move(inner));
+    for (Region& inner : op.regions) inner = reorder(std::move(inner), definers);
   }
-  return RegionWalk(std::move(region)).run();
+  return RegionWalk(std::move(region), definers).run();
 }
 
 // Gives values their final numbers.
 class Renumber {
  public:
-  Renumber(const Kernel& from, Kernel& to) : from_(from), to_(to), map_(from.values.size(), kNoValue) {}
+  explicit Renumber(Kernel& kernel)
+      : kernel_(kernel), old_(std::exchange(kernel.values, {})), map_(old_.size(), kNoValue) {
+    kernel.values.reserve(old_.size());
+  }
 
   void run() {
-    to_.values.clear();
-    for (Param& param : to_.params) param.value = define(param.value);
-    visit(to_.body);
+    for (Param& param : kernel_.params) param.value = define(param.value);
+    visit(kernel_.body);
   }
 
  private:
   ValueId define(ValueId old) {
-    map_[old] = static_cast<ValueId>(to_.values.size());
-    to_.values.push_back(from_.values[old]);
+    map_[old] = static_cast<ValueId>(kernel_.values.size());
+    kernel_.values.push_back(std::move(old_[old]));
     return map_[old];
   }
 
@@ -178,8 +186,8 @@ class Renumber {
     if (known && int_fits(element, *known)) op.attrs[0] = Literal{bits_from_int(element, *known)};
   }
 
-  const Kernel& from_;
-  Kernel& to_;
+  Kernel& kernel_;
+  std::vector<Value> old_;
   std::vector<ValueId> map_;
 };
 
@@ -188,8 +196,9 @@ class Renumber {
 Kernel canonicalise(const Kernel& kernel) {
   Kernel out = kernel;
   order_carried(out);
-  out.body = reorder(std::move(out.body));
-  Renumber(kernel, out).run();
+  std::vector<size_t> definers(kernel.values.size(), kNone);
+  out.body = reorder(std::move(out.body), definers);
+  Renumber(out).run();
   return out;
 }
 

@@ -75,74 +75,82 @@ std::strong_ordering operator<=>(const Atom& a, const Atom& b) {
 bool operator==(const Atom& a, const Atom& b) { return (a <=> b) == 0; }
 
 std::strong_ordering operator<=>(const Expr& a, const Expr& b) {
-  return std::lexicographical_compare_three_way(a.terms_.begin(), a.terms_.end(), b.terms_.begin(), b.terms_.end(),
-                                                [](const Term& x, const Term& y) {
-                                                  if (auto order = compare_atoms(x.atoms, y.atoms); order != 0)
+  const auto x = a.terms(), y = b.terms();
+  if (x.data() == y.data()) return x.size() <=> y.size();
+  return std::lexicographical_compare_three_way(x.begin(), x.end(), y.begin(), y.end(),
+                                                [](const Term& p, const Term& q) {
+                                                  if (auto order = compare_atoms(p.atoms, q.atoms); order != 0)
                                                     return order;
-                                                  return x.coefficient <=> y.coefficient;
+                                                  return p.coefficient <=> q.coefficient;
                                                 });
 }
 
-bool operator==(const Expr& a, const Expr& b) { return a.terms_ == b.terms_; }
-
-Expr::Expr(int64_t constant) {
-  if (constant != 0) terms_.push_back({constant, {}});
+bool operator==(const Expr& a, const Expr& b) {
+  return a.terms_ == b.terms_ ? a.constant_ == b.constant_ : std::ranges::equal(a.terms(), b.terms());
 }
 
-Expr Expr::constexpr_ref(uint32_t index) {
-  Expr out;
-  out.terms_.push_back({1, {Atom{AtomKind::kConstexpr, index, nullptr}}});
-  return out;
+Expr::Expr(int64_t constant) : constant_{constant, {}} {}
+
+Expr::Expr(std::vector<Term> terms) {
+  if (terms.empty()) return;
+  if (terms.size() == 1 && terms[0].atoms.empty()) {
+    constant_.coefficient = terms[0].coefficient;
+  } else {
+    terms_ = std::make_shared<const std::vector<Term>>(std::move(terms));
+  }
 }
 
-Expr Expr::param_ref(uint32_t index) {
-  Expr out;
-  out.terms_.push_back({1, {Atom{AtomKind::kParam, index, nullptr}}});
-  return out;
+Expr Expr::atom(Atom atom) {
+  std::vector<Term> terms(1, Term{1, {}});
+  terms[0].atoms.push_back(std::move(atom));
+  return Expr(std::move(terms));
 }
+
+Expr Expr::constexpr_ref(uint32_t index) { return atom({AtomKind::kConstexpr, index, nullptr}); }
+
+Expr Expr::param_ref(uint32_t index) { return atom({AtomKind::kParam, index, nullptr}); }
 
 Expr Expr::apply(AtomKind kind, Expr a, Expr b) {
   auto x = a.as_constant(), y = b.as_constant();
   if (x && y) return Expr(fold(kind, *x, *y));
   if (kind == AtomKind::kDiv && y == 1) return a;
-  Expr out;
-  out.terms_.push_back({1, {Atom{kind, 0, std::make_shared<const std::pair<Expr, Expr>>(std::move(a), std::move(b))}}});
-  return out;
-}
-
-std::optional<int64_t> Expr::as_constant() const {
-  if (terms_.empty()) return 0;
-  if (terms_.size() == 1 && terms_[0].atoms.empty()) return terms_[0].coefficient;
-  return std::nullopt;
+  return atom({kind, 0, std::make_shared<const std::pair<Expr, Expr>>(std::move(a), std::move(b))});
 }
 
 Expr operator+(const Expr& a, const Expr& b) {
-  Expr out;
-  out.terms_ = a.terms_;
-  out.terms_.insert(out.terms_.end(), b.terms_.begin(), b.terms_.end());
-  normalise(out.terms_);
-  return out;
+  const auto x = a.as_constant(), y = b.as_constant();
+  if (x && y) return Expr(wrap_add(*x, *y));
+  if (x == 0) return b;
+  if (y == 0) return a;
+  std::vector<Term> terms(a.terms().begin(), a.terms().end());
+  terms.insert(terms.end(), b.terms().begin(), b.terms().end());
+  normalise(terms);
+  return Expr(std::move(terms));
 }
 
 Expr operator-(const Expr& a, const Expr& b) { return a + b * Expr(-1); }
 
 Expr operator*(const Expr& a, const Expr& b) {
-  Expr out;
-  for (const Term& x : a.terms_) {
-    for (const Term& y : b.terms_) {
-      Term term{wrap_mul(x.coefficient, y.coefficient), x.atoms};
-      term.atoms.insert(term.atoms.end(), y.atoms.begin(), y.atoms.end());
+  const auto x = a.as_constant(), y = b.as_constant();
+  if (x && y) return Expr(wrap_mul(*x, *y));
+  if (x == 1) return b;
+  if (y == 1) return a;
+  std::vector<Term> terms;
+  for (const Term& p : a.terms()) {
+    for (const Term& q : b.terms()) {
+      Term term{wrap_mul(p.coefficient, q.coefficient), p.atoms};
+      term.atoms.insert(term.atoms.end(), q.atoms.begin(), q.atoms.end());
       std::sort(term.atoms.begin(), term.atoms.end());
-      out.terms_.push_back(std::move(term));
+      terms.push_back(std::move(term));
     }
   }
-  normalise(out.terms_);
-  return out;
+  normalise(terms);
+  return Expr(std::move(terms));
 }
 
 Expr Expr::substitute(const Bindings& bindings) const {
   Expr sum;
-  for (const Term& term : terms_) {
+  for (const Term& term : terms()) {
     Expr product(term.coefficient);
     for (const Atom& atom : term.atoms) {
       Expr factor;
@@ -164,7 +172,7 @@ Expr Expr::substitute(const Bindings& bindings) const {
 
 Result<int64_t> Expr::evaluate(const Bindings& bindings) const {
   int64_t sum = 0;
-  for (const Term& term : terms_) {
+  for (const Term& term : terms()) {
     int64_t product = term.coefficient;
     for (const Atom& atom : term.atoms) {
       int64_t value = 0;
@@ -239,7 +247,7 @@ std::string to_string(const Expr& expr, const ExprNames& names) {
   if (expr.terms().empty()) return "0";
   std::string out;
   // The constant term sorts first; people write it last.
-  std::vector<Term> terms = expr.terms();
+  std::vector<Term> terms(expr.terms().begin(), expr.terms().end());
   std::rotate(terms.begin(), terms.begin() + (terms[0].atoms.empty() ? 1 : 0), terms.end());
   for (const Term& term : terms) {
     const bool negative = term.coefficient < 0;

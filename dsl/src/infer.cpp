@@ -95,6 +95,7 @@ bool attr_matches(const AttrInfo& expected, const Attr& attr) {
 }  // namespace infer
 
 bool may_equal(const Expr& a, const Expr& b) {
+  if (a == b) return true;
   if (auto difference = (a - b).as_constant()) return *difference == 0;
   // Extents are positive, so that 2*B is never B.
   const auto &x = a.terms(), &y = b.terms();

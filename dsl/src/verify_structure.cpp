@@ -91,6 +91,7 @@ class Structure {
   void check_regions(const Op& op) {
     if (!check_arity(op.code, op.operands.size(), op.attrs)) return;
     std::vector<Type> operands;
+    operands.reserve(op.operands.size());
     for (ValueId operand : op.operands) {
       if (operand >= state_.size()) return;
       operands.push_back(kernel_.type(operand));

@@ -17,6 +17,7 @@ class Types {
 
   void visit(const Op& op) {
     std::vector<Type> operands;
+    operands.reserve(op.operands.size());
     for (ValueId id : op.operands) operands.push_back(kernel_.type(id));
     const std::vector<Type> yields = op.code == OpCode::kIf ? yielded(op.regions[0]) : std::vector<Type>{};
     auto types = infer_types(op.code, operands, op.attrs, names_, yields);

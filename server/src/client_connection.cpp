@@ -13,6 +13,11 @@ namespace {
 // Before its hello a peer needs no room.
 constexpr wire::FrameLimits kHelloLimits{.max_json = 4096, .max_body = 0};
 
+Error traced(Error failure, const std::string& trace_id) {
+  failure.trace_id = trace_id;
+  return failure;
+}
+
 }  // namespace
 
 ClientConnection::ClientConnection(Services& services, uint64_t id, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch)
@@ -103,13 +108,19 @@ void ClientConnection::on_hello(const wire::Frame& frame) {
   close();
 }
 
+// Whoever names none gets one.
+std::string ClientConnection::trace_id_of(const std::string& stated, uint64_t id) const {
+  return stated.empty() ? std::to_string(id_) + "-" + std::to_string(id) : stated;
+}
+
 // One request id more in flight, unless it is in use or there are too many.
-bool ClientConnection::admit(uint64_t id) {
+bool ClientConnection::admit(uint64_t id, const std::string& trace_id) {
   if (in_flight_.size() >= services_.config.max_in_flight) {
     ++services_.metrics.rejected["in_flight"];
     Error full = error(ErrorCode::kResourceExhausted, "too many requests in flight on this connection");
     full.retryable = true;
     full.retry_after_ms = 50;
+    full.trace_id = trace_id;
     send_error(id, full);
     return false;
   }
@@ -173,9 +184,10 @@ void ClientConnection::on_get_many(const wire::Frame& frame) {
 void ClientConnection::on_compile(wire::Frame frame) {
   auto header = wire::parse_compile_header(frame.json);
   if (!header) return reject("json", header.error(), frame.id());
+  const std::string trace_id = trace_id_of(header->trace_id, frame.id());
   auto body = wire::split_compile_body(frame.body);
-  if (!body) return send_error(frame.id(), body.error());
-  if (!admit(frame.id())) return;
+  if (!body) return send_error(frame.id(), traced(body.error(), trace_id));
+  if (!admit(frame.id(), trace_id)) return;
   CompileRequest request;
   request.waiter = {id_, frame.id()};
   // All connections of a process take turns as one; where it is not known, each is one.
@@ -184,8 +196,7 @@ void ClientConnection::on_compile(wire::Frame frame) {
   request.priority = header->priority;
   request.deadline =
       header->deadline_ms ? std::chrono::milliseconds(header->deadline_ms) : services_.config.default_deadline;
-  request.trace_id =
-      header->trace_id.empty() ? std::to_string(id_) + "-" + std::to_string(frame.id()) : std::move(header->trace_id);
+  request.trace_id = trace_id;
   request.client_name = name_;
   request.durable = header->durable;
   request.memory_bytes = header->memory_bytes;
@@ -200,18 +211,27 @@ void ClientConnection::on_compile(wire::Frame frame) {
 }
 
 void ClientConnection::on_tune(wire::Frame frame) {
-  if (auto header = wire::parse_tune_header(frame.json); !header) return reject("json", header.error(), frame.id());
-  if (auto body = wire::split_compile_body(frame.body); !body) return send_error(frame.id(), body.error());
-  if (!admit(frame.id())) return;
-  auto reply = [weak = weak_from_this(), id = frame.id()](const Result<std::string>& answer) {
+  auto header = wire::parse_tune_header(frame.json);
+  if (!header) return reject("json", header.error(), frame.id());
+  const std::string trace_id = trace_id_of(header->trace_id, frame.id());
+  if (auto body = wire::split_compile_body(frame.body); !body) {
+    return send_error(frame.id(), traced(body.error(), trace_id));
+  }
+  if (!admit(frame.id(), trace_id)) return;
+  // The tuner's words name it too.
+  if (header->trace_id.empty()) {
+    header->trace_id = trace_id;
+    frame.json = wire::dump(wire::to_json(*header));
+  }
+  auto reply = [weak = weak_from_this(), id = frame.id(), trace_id](const Result<std::string>& answer) {
     auto self = weak.lock();
     if (!self || self->finished_) return;
     self->in_flight_.erase(id);
-    if (!answer) return self->send_error(id, answer.error());
+    if (!answer) return self->send_error(id, traced(answer.error(), trace_id));
     self->socket_->send({.type = wire::Type::kTuned, .request_id = id, .json = *answer, .flags = wire::flag::kLast});
   };
-  services_.tuner.submit({id_, frame.id()}, std::move(frame.json), std::make_shared<const Bytes>(std::move(frame.body)),
-                         std::move(reply));
+  services_.tuner.submit({id_, frame.id()}, trace_id, std::move(frame.json),
+                         std::make_shared<const Bytes>(std::move(frame.body)), std::move(reply));
 }
 
 void ClientConnection::on_stats(const wire::Frame& frame) {

@@ -51,7 +51,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void on_stats(const wire::Frame& frame);
   void on_shutdown(uint64_t id);
 
-  bool admit(uint64_t id);
+  std::string trace_id_of(const std::string& stated, uint64_t id) const;
+  bool admit(uint64_t id, const std::string& trace_id = {});
   void send_found(uint64_t id, const Served& served, const std::string& index = {}, uint32_t flags = wire::flag::kLast);
   void send_missing(uint64_t id, const std::string& index = {}, uint32_t flags = wire::flag::kLast);
   void send_error(uint64_t id, const Error& failure);

@@ -15,6 +15,7 @@ struct Config {
   using Milliseconds = std::chrono::milliseconds;
 
   std::string runtime_dir;       // socket, lock, log; empty in pipe mode
+  std::string crash_dir;         // reports of crashes of this process and its workers; empty: none
   std::string cache_dir;         // empty: no disk tier
   std::string cache_instead_of;  // the directory that it stands in for, which is on another machine's file system
   std::string worker_path;
@@ -46,7 +47,7 @@ struct Config {
   size_t queue_jobs = 4096;
   uint64_t queue_bytes = 256ull << 20;
   Milliseconds default_deadline{120'000};
-  Milliseconds ageing{60'000};     // a background job that waited this long counts as interactive
+  Milliseconds ageing{60'000};     // a background job that waited this long takes turns with interactive ones
   Milliseconds kill_after{2'000};  // between SIGTERM and SIGKILL of a worker
   Milliseconds poison_ttl{600'000};
   unsigned poison_kills = 2;

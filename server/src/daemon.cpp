@@ -27,6 +27,7 @@ Daemon::Daemon(Config config, Reread reread)
       tuner_(io_, config_, scratch_, log_, metrics_),
       tune_worker_(io_, config_, log_),
       listener_(io_, log_),
+      names_(io_),
       metrics_port_(io_, [this] { return prometheus_text(stats()); }),
       signals_(io_),
       idle_timer_(io_),
@@ -122,6 +123,7 @@ Result<void> Daemon::open_for_clients(const std::string& native_target) {
     if (config_.metrics_port != 0) {
       if (auto open = metrics_port_.listen(config_.metrics_port); !open) return open;
     }
+    names_.start(config_.runtime_dir, [this] { check_socket(); });
     watch_socket();
     arm_idle();
     tune_worker_.start();

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "client_connection.h"
+#include "directory_watch.h"
 #include "listener.h"
 #include "metrics_port.h"
 #include "scheduler.h"
@@ -46,6 +47,7 @@ class Daemon {
   void on_signal(int number);
   void reload();
   void watch_socket();
+  void check_socket();
   void feed_watchdog();
   void arm_idle();
   void on_idle();
@@ -71,6 +73,7 @@ class Daemon {
   std::optional<Scheduler> scheduler_;
   std::optional<Services> services_;
   Listener listener_;
+  DirectoryWatch names_;
   MetricsPort metrics_port_;
   std::map<uint64_t, std::shared_ptr<ClientConnection>> connections_;
   uint64_t next_connection_ = 1;

@@ -61,13 +61,15 @@ nlohmann::json History::trace(size_t last) const {
   auto add = [&](const std::string& name, const char* process, uint64_t track, TimePoint from, TimePoint to,
                  const Passage& passage) {
     const auto begin = std::chrono::duration<double, std::micro>(from.time_since_epoch()).count();
+    nlohmann::json about = {{"trace_id", passage.trace_id}, {"key", to_hex(passage.key)}};
+    if (!passage.joined.empty()) about["joined"] = passage.joined;
     events.push_back({{"name", name},
                       {"ph", "X"},
                       {"pid", process},
                       {"tid", track},
                       {"ts", begin},
                       {"dur", std::chrono::duration<double, std::micro>(to - from).count()},
-                      {"args", {{"trace_id", passage.trace_id}, {"key", to_hex(passage.key)}}}});
+                      {"args", std::move(about)}});
   };
   for (size_t at = passages_.size() - std::min(last, passages_.size()); at < passages_.size(); ++at) {
     const Passage& passage = passages_[at];

@@ -22,8 +22,9 @@ struct Passage {
   std::string trace_id;
   uint64_t client = 0;
   size_t waiters = 0;
-  std::string outcome;  // "compile", "disk", "remote", or an error's code
-  uint64_t worker = 0;  // 0: none was needed
+  std::vector<std::string> joined = {};  // trace ids of those who waited with it, 64 at most
+  std::string outcome;                   // "compile", "memory", "disk", "remote", or an error's code
+  uint64_t worker = 0;                   // 0: none was needed
   // Those that were not reached are the epoch.
   TimePoint asked, queued, started, ended;
   Phases phases;

@@ -70,4 +70,7 @@ struct Job {
 };
 using JobPtr = std::shared_ptr<Job>;
 
+// Trace ids of those who wait for a job that another's request began; 64 at most.
+std::vector<std::string> joined_by(const Job& job);
+
 }  // namespace kiln::server

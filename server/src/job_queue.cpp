@@ -80,9 +80,11 @@ void JobQueue::dropped(const Job& job) {
 
 JobPtr JobQueue::pop(TimePoint now, bool with_background) {
   JobPtr interactive = interactive_.front(), background = with_background ? background_.front() : nullptr;
-  bool aged = background && background->queued_at + ageing_ <= now;
-  Class& from = interactive && !aged ? interactive_ : background_;
-  JobPtr job = interactive && !aged ? interactive : background;
+  const bool aged = background && background->queued_at + ageing_ <= now;
+  const bool overtakes = interactive && aged && !overtook_;
+  if (interactive) overtook_ = overtakes;
+  Class& from = interactive && !overtakes ? interactive_ : background_;
+  JobPtr job = interactive && !overtakes ? interactive : background;
   if (!job) return nullptr;
   from.pop_front();
   subtract(*job);

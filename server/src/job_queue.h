@@ -1,6 +1,7 @@
 // Jobs that wait for a worker. Interactive before background; within a class the clients take turns, so that one that
 // floods the queue delays itself, and one that had nothing waiting goes before the others' next turn (as the new flows
-// of FQ-CoDel, RFC 8290); a background job that waited long enough goes first, so that it never starves.
+// of FQ-CoDel, RFC 8290); background jobs that waited long enough
+// take turns with the interactive ones, so that neither starves, however many there are of the other.
 #pragma once
 
 #include <chrono>
@@ -48,6 +49,7 @@ class JobQueue {
 
   std::chrono::milliseconds ageing_;
   Class interactive_, background_;
+  bool overtook_ = false;       // the last job was an aged one, and an interactive one waited
   size_t size_ = 0, left_ = 0;  // those in the queue; those that left it and still have a place
   uint64_t bytes_ = 0;
 };

@@ -62,14 +62,19 @@ void Daemon::feed_watchdog() {
   });
 }
 
-// A daemon that nobody can reach any more must not hold the lock and the memory for ever.
+// A daemon that nobody can reach any more must not hold the lock and the memory for ever. Where the runtime directory
+// cannot be watched, the timer finds out.
 void Daemon::watch_socket() {
   check_timer_.expires_after(config_.self_check);
   check_timer_.async_wait([this](const boost::system::error_code& failed) {
-    if (failed || draining_) return;
-    if (!listener_.reachable()) return drain("the socket no longer leads here");
-    watch_socket();
+    if (failed) return;
+    check_socket();
+    if (!draining_) watch_socket();
   });
+}
+
+void Daemon::check_socket() {
+  if (!draining_ && !listener_.reachable()) drain("the socket no longer leads here");
 }
 
 void Daemon::arm_idle() {
@@ -96,6 +101,7 @@ void Daemon::drain(const std::string& reason) {
   metrics_port_.close();
   idle_timer_.cancel();
   check_timer_.cancel();
+  names_.stop();
   tune_worker_.drain();  // before compiles are refused, which it would take for its job's failure
   tuner_.stop();
   if (scheduler_) scheduler_->drain();

@@ -9,8 +9,6 @@
 namespace kiln::server {
 namespace {
 
-constexpr size_t kLoggedWaiters = 64;
-
 // Errors that another attempt, or another client, would get as well.
 bool deterministic(ErrorCode code) {
   return code == ErrorCode::kCompileFailed || code == ErrorCode::kVerifyFailed || code == ErrorCode::kInvalidArgument;
@@ -62,13 +60,9 @@ void Scheduler::on_artifact(const JobPtr& job, JobOutcome& outcome) {
   if (!blob) return finish(job, blob.error());
   store_.put(*blob);
   auto took = std::chrono::steady_clock::now() - job->started_at;
-  nlohmann::json joined = nlohmann::json::array();
-  for (const Waiter& waiter : job->waiters) {
-    if (waiter.trace_id != job->trace_id && joined.size() < kLoggedWaiters) joined.push_back(waiter.trace_id);
-  }
   log_.info("compiled", {{"key", to_hex(job->key)},
                          {"trace_id", job->trace_id},
-                         {"joined", joined},
+                         {"joined", joined_by(*job)},
                          {"bytes", outcome.code.size()},
                          {"waiters", job->waiters.size()},
                          {"ms", std::chrono::duration<double, std::milli>(took).count()},

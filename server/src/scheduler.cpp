@@ -10,6 +10,7 @@
 namespace kiln::server {
 namespace {
 
+constexpr size_t kListedWaiters = 64;
 constexpr size_t kLoggedMessage = 256;  // of an error's text; its client has all of it
 
 Error draining_error() {
@@ -68,15 +69,18 @@ void Scheduler::submit(CompileRequest request, Reply reply) {
   if (SharedBlob blob = store_.find_memory(request.key)) {
     ++metrics_.hits_memory;
     on_hit(blob);
+    remember_at_once(request, tier_name(Tier::kMemory));
     return answer(request.key, refused, Served{blob, Tier::kMemory});
   }
   auto now = std::chrono::steady_clock::now();
   if (auto poisoned = refusals_.poisoned(request.key, now)) {
     ++metrics_.poison_hits;
+    remember_at_once(request, std::string(to_string(poisoned->code)));
     return answer(request.key, refused, *poisoned);
   }
   if (auto failure = refusals_.known_failure(request.key, debug_hash(*request.body), now)) {
     ++metrics_.negative_hits;
+    remember_at_once(request, std::string(to_string(failure->code)));
     return answer(request.key, refused, *failure);
   }
   if (request.priority == wire::Priority::kInteractive && interactive_waiters_ >= config_.user_limit) {
@@ -219,7 +223,7 @@ void Scheduler::run(const JobPtr& job) {
       std::chrono::duration<double, std::milli>(job->started_at - job->queued_at).count();
   nlohmann::json header = {{"trace_id", job->trace_id}, {"key", to_hex(job->key)}};
   if (job->memory_bytes) header["memory_bytes"] = job->memory_bytes;
-  wire::note_running(job->id, job->key);
+  wire::note_running(job->id, job->key, *job->body);
   job->worker = pool_.run(job->id, wire::dump(header), job->body,
                           [this, job](JobOutcome outcome) { on_outcome(job, std::move(outcome)); });
 }
@@ -291,7 +295,6 @@ void Scheduler::abandon(const JobPtr& job) {
   ++metrics_.jobs_cancelled;
   remember(*job, "CANCELLED");
   jobs_.erase(job->key);
-  wire::note_ended(job->id);
   if (job->state == Job::State::kRunning) {
     if (job->priority == wire::Priority::kBackground) --background_running_;
     pool_.abort(job->worker);
@@ -304,8 +307,32 @@ void Scheduler::end(Job& job) {
   const auto before = std::exchange(job.state, Job::State::kGone);
   if (before == Job::State::kQueued) queue_.dropped(job);
   if (before == Job::State::kLookup) lookup_bytes_ -= job.body->size();
+  wire::note_ended(job.id);
   job.body.reset();
   job.late_timer.reset();
+}
+
+// One that needed no job.
+void Scheduler::remember_at_once(const CompileRequest& request, const std::string& outcome) {
+  const auto now = std::chrono::steady_clock::now();
+  history_.add({.key = request.key,
+                .trace_id = request.trace_id,
+                .client = request.owner,
+                .waiters = 1,
+                .outcome = outcome,
+                .asked = now,
+                .queued = {},
+                .started = {},
+                .ended = now,
+                .phases = {}});
+}
+
+std::vector<std::string> joined_by(const Job& job) {
+  std::vector<std::string> out;
+  for (const Waiter& waiter : job.waiters) {
+    if (waiter.trace_id != job.trace_id && out.size() < kListedWaiters) out.push_back(waiter.trace_id);
+  }
+  return out;
 }
 
 void Scheduler::remember(const Job& job, const std::string& outcome) {
@@ -313,6 +340,7 @@ void Scheduler::remember(const Job& job, const std::string& outcome) {
                 .trace_id = job.trace_id,
                 .client = job.client,
                 .waiters = job.waiters.size(),
+                .joined = joined_by(job),
                 .outcome = outcome,
                 .worker = job.worker,
                 .asked = job.asked_at,

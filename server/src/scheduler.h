@@ -70,6 +70,7 @@ class Scheduler {
   void abandon(const JobPtr& job);
   void finish(const JobPtr& job, const Result<Served>& result);
   void remember(const Job& job, const std::string& outcome);
+  void remember_at_once(const CompileRequest& request, const std::string& outcome);
   void answer(const RequestKey& key, Waiter& waiter, const Result<Served>& result);
   void end(Job& job);
   uint64_t memory_of(uint64_t asked) const;

@@ -60,13 +60,15 @@ Result<void> TunerProcess::start() {
   return {};
 }
 
-void TunerProcess::submit(const Requester& requester, std::string json, SharedBytes body, Reply reply) {
+void TunerProcess::submit(const Requester& requester, const std::string& trace_id, std::string json, SharedBytes body,
+                          Reply reply) {
   ++metrics_.tune_requests;
   if (!socket_) {
     if (auto started = start(); !started) return reply(started.error());
   }
   const uint64_t id = next_++;
-  waiting_.emplace(id, Waiting{requester, std::move(reply)});
+  log_.info("tune", {{"trace_id", trace_id}, {"tune_id", id}});
+  waiting_.emplace(id, Waiting{requester, trace_id, std::move(reply)});
   socket_->send({.type = wire::Type::kTune, .request_id = id, .json = std::move(json), .body = std::move(body)});
 }
 
@@ -75,8 +77,10 @@ void TunerProcess::on_frame(const wire::Frame& frame) {
   auto found = waiting_.find(frame.id());
   if (found == waiting_.end()) return;  // the client left
   const Reply reply = std::move(found->second.reply);
+  const bool tuned = frame.type() == wire::Type::kTuned;
+  log_.info(tuned ? "tuned" : "tune_failed", {{"trace_id", found->second.trace_id}, {"tune_id", frame.id()}});
   waiting_.erase(found);
-  if (frame.type() == wire::Type::kTuned) return reply(frame.json);
+  if (tuned) return reply(frame.json);
   reply(wire::parse_error(frame.json));
 }
 

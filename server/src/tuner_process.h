@@ -29,7 +29,7 @@ class TunerProcess {
 
   // Replies once, unless the request is forgotten with its client. A tuner that dies costs the requests that wait for
   // it an error each, and is started again for the next one.
-  void submit(const Requester& requester, std::string json, SharedBytes body, Reply reply);
+  void submit(const Requester& requester, const std::string& trace_id, std::string json, SharedBytes body, Reply reply);
   void cancel(const Requester& requester);
   void forget_client(uint64_t client);
   // No tuner any more: what waits is refused.
@@ -40,6 +40,7 @@ class TunerProcess {
  private:
   struct Waiting {
     Requester requester;
+    std::string trace_id;
     Reply reply;
   };
 

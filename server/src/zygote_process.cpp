@@ -26,7 +26,7 @@ std::vector<std::string> scrubbed_environment(const Config& config) {
   if (config.log_level == "debug" || config.log_level == "info") {
     out.push_back("KILN_WORKER_LOG=" + (to_stderr ? "-" : config.runtime_dir + "/kiln-worker.log"));
   }
-  if (!config.pipe) out.push_back("KILN_WORKER_CRASH=" + config.runtime_dir + "/kiln-worker.crash");
+  if (!config.crash_dir.empty()) out.push_back("KILN_WORKER_CRASH=" + config.crash_dir + "/kiln-worker.crash");
   for (const char* name : {"LD_LIBRARY_PATH", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS",
                            "PATH", "KILN_NVJITLINK", "KILN_PTXAS"}) {
     if (const char* value = ::getenv(name)) out.push_back(std::string(name) + "=" + value);

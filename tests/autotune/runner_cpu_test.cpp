@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 #include <thread>
 
 #include "device.h"
@@ -129,6 +130,11 @@ TEST_F(CpuRunner, ACandidateThatMisbehavesCostsItself) {
   const CandidateStatus crash = load(2, {{"MODE", 2}});
   EXPECT_EQ(crash.failure, Failure::kCrash);
   EXPECT_THAT(crash.message, HasSubstr("Segmentation fault"));
+  std::ifstream file(path("run/kiln-runner.crash"));
+  const std::string report((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_THAT(report, HasSubstr("crashed by signal 11"));
+  EXPECT_THAT(report, HasSubstr("kiln-runner " KILN_VERSION ", build-id "));
+  EXPECT_THAT(report, HasSubstr("in flight: candidate 2 of kernel troubled\n"));
   EXPECT_EQ(load(3, {{"MODE", 3}}, Seconds(1)).failure, Failure::kHang);
   EXPECT_EQ(load(4, {{"MODE", 4}}).failure, Failure::kNone);
   auto measured = runner_->measure(std::vector<CandidateId>{0, 4}, 2, kTime);

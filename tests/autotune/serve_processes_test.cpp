@@ -42,9 +42,9 @@ class OnlineProcesses : public OnlineCase {
     }));
   }
   // Never a process group, or all there are.
-  static void kill_process(pid_t pid) {
+  static void kill_process(pid_t pid, int signal = SIGKILL) {
     ASSERT_GT(pid, 1);
-    EXPECT_EQ(::kill(pid, SIGKILL), 0) << std::strerror(errno);
+    EXPECT_EQ(::kill(pid, signal), 0) << std::strerror(errno);
   }
 };
 
@@ -65,7 +65,7 @@ TEST_F(OnlineProcesses, AKilledDaemonTakesTunerAndRunnerAlongAndTheRecordsStay) 
   EXPECT_NE(daemon(), old_daemon);
 }
 
-// Who waited asks once more.
+// Who waited asks once more. A crash leaves a report that names what was tuned.
 TEST_F(OnlineProcesses, AKilledTunerIsStartedAgainForWhoWaits) {
   hold_still();
   {
@@ -76,10 +76,15 @@ TEST_F(OnlineProcesses, AKilledTunerIsStartedAgainForWhoWaits) {
     std::jthread waiting([&] { got = launched(*function, 8); });
     wait_for_records();
     const pid_t old_daemon = daemon(), old_tuner = tuner(), old_runner = runner();
-    kill_process(old_tuner);
+    kill_process(old_tuner, SIGSEGV);
     go_on();
     waiting.join();
     EXPECT_EQ(got, 40);
+    std::ifstream file(options().connect.runtime_dir + "/kiln-tune.crash");
+    const std::string report((std::istreambuf_iterator<char>(file)), {});
+    EXPECT_THAT(report, HasSubstr("kiln-tune " KILN_VERSION ", build-id "));
+    EXPECT_THAT(report, HasSubstr("in flight: tuning of "));
+    EXPECT_THAT(report, HasSubstr(", trace id "));
     EXPECT_TRUE(eventually([&] { return !state_of(old_runner).is_alive; }));
     EXPECT_EQ(daemon(), old_daemon);
   }

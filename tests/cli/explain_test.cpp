@@ -3,6 +3,8 @@
 #include <filesystem>
 
 #include "cli_helpers.h"
+#include "kiln/dsl/binary.h"
+#include "kiln/dsl/text.h"
 
 namespace kiln::cli::testing {
 namespace {
@@ -93,6 +95,28 @@ TEST_F(Entries, AreReproducedToTheByte) {
   expect_error({"reproduce", "axpy"}, "give a key");
   expect_error({"reproduce", "00000000"}, "neither an entry");
   expect_error({"reproduce", key, "--worker", "/no/such/worker"}, "/no/such/worker");
+}
+
+// Where the daemon crashed, the request lies beside its report (docs/service.md) and no entry has it.
+TEST_F(Entries, ARequestThatWasKeptIsCompiledAgain) {
+  compile({"--set", "BLOCK=64", "--target", "cpu:x86-64-v3"});
+  auto kernel = dsl::parse(kAxpy, "axpy.kiln");
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  auto request = dsl::encode_request({*kernel, "cpu:x86-64-v3", {{"BLOCK", 64}}, {}});
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  std::string body;
+  for (int shift = 0; shift < 32; shift += 8) body.push_back(static_cast<char>(request->canonical.size() >> shift));
+  for (const auto& section : {request->canonical, request->debug}) {
+    body.append(reinterpret_cast<const char*>(section.data()), section.size());
+  }
+  write("kilnd.crash.request.0", body);
+  const Outcome again = kiln({"reproduce", "./kilnd.crash.request.0", "-o", "again.so"});
+  EXPECT_EQ(again.code, 0) << again.errors;
+  expect_parts(again.output, {"compiled without a crash"});
+  EXPECT_EQ(read("again.so"), read("axpy.so"));
+  expect_error({"reproduce", "./no-such-request"}, "./no-such-request");
+  write("torn", body.substr(0, body.size() / 4));
+  expect_error({"reproduce", "./torn"}, "torn: no compile request");
 }
 
 TEST_F(Entries, TravelInABundle) {

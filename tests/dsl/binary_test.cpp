@@ -3,7 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cbor_writer.h"
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/kernels.h"
 #include "random_kernel.h"
 #include "text_helpers.h"
 
@@ -28,6 +30,61 @@ TEST(Binary, KernelsRoundTripExactly) {
     ASSERT_TRUE(back.ok()) << back.error().message;
     EXPECT_EQ(print(*back), print(canonicalise(kernel)));
     EXPECT_EQ(encode_kernel(*back), encode_kernel(kernel));
+  }
+}
+
+using Json = nlohmann::json;
+
+Bytes written_by_library(const Json& value) {
+  const std::vector<uint8_t> cbor = Json::to_cbor(value);
+  const auto bytes = std::as_bytes(std::span(cbor));
+  return {bytes.begin(), bytes.end()};
+}
+
+// Keys are hashes of these bytes: there is one form of each number, that of nlohmann_json.
+TEST(Binary, ItemsAreWrittenAsTheLibraryWritesThem) {
+  const auto expect_same = [](const Json& value, auto write) {
+    Bytes ours;
+    CborWriter out(ours);
+    write(out);
+    EXPECT_EQ(ours, written_by_library(value)) << value;
+  };
+  for (int shift = 0; shift < 64; ++shift) {
+    for (const uint64_t near : {(uint64_t{1} << shift) - 1, uint64_t{1} << shift, (uint64_t{1} << shift) + 1}) {
+      expect_same(near, [&](CborWriter& out) { out.bits(near); });
+      const auto number = static_cast<int64_t>(near);
+      expect_same(number, [&](CborWriter& out) { out.integer(number); });
+      expect_same(-1 - number, [&](CborWriter& out) { out.integer(-1 - number); });
+    }
+  }
+  for (const uint64_t number : {uint64_t{22}, uint64_t{23}, uint64_t{24}, uint64_t{25}, ~uint64_t{0}}) {
+    expect_same(number, [&](CborWriter& out) { out.bits(number); });
+  }
+  for (const size_t size : {0, 1, 23, 24, 255, 256, 65535, 65536}) {
+    const std::string text(size, 'k');
+    expect_same(text, [&](CborWriter& out) { out.text(text); });
+    expect_same(Json(size, nullptr), [&](CborWriter& out) {
+      out.array(size);
+      for (size_t i = 0; i < size; ++i) out.null();
+    });
+  }
+  for (const bool flag : {false, true}) {
+    expect_same(flag, [&](CborWriter& out) { out.boolean(flag); });
+  }
+}
+
+TEST(Binary, KernelsAreWrittenAsTheLibraryWritesThem) {
+  for (const LibraryKernel& entry : library_kernels()) {
+    for (const bool lines : {false, true}) {
+      Kernel kernel = entry.ir->value();
+      kernel.options.lines = lines;
+      const auto request = encode_request({kernel, "cuda:sm_90a", {}, {}, lines ? "asm" : "so"});
+      ASSERT_TRUE(request.ok()) << entry.name << request.error().message;
+      for (const Bytes& section : {request->canonical, request->debug}) {
+        const auto* begin = reinterpret_cast<const uint8_t*>(section.data());
+        EXPECT_EQ(written_by_library(Json::from_cbor(begin, begin + section.size())), section) << entry.name;
+      }
+    }
   }
 }
 

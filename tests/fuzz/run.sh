@@ -12,9 +12,9 @@ kept=$(dirname "$0")/corpus/$target
 [ ! -d "$kept" ] || inputs+=("$kept")
 log=$findings/log
 rc=0
-"$build/fuzz-$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -max_len=16384 -len_control=0 \
-  -dict="$seeds/$target.dict" -artifact_prefix="$findings/" -report_slow_units=20 -print_final_stats=1 -verbosity=1 \
-  "${inputs[@]}" >"$log" 2>&1 || rc=$?
+mapfile -t flags <"$(dirname "$0")/flags"
+"$build/fuzz-$target" -max_total_time="$seconds" "${flags[@]}" -dict="$seeds/$target.dict" \
+  -artifact_prefix="$findings/" "${inputs[@]}" >"$log" 2>&1 || rc=$?
 
 if [ "$rc" -ne 0 ]; then
   grep -vE '^#[0-9]+' "$log" | tail -n 60

@@ -73,11 +73,14 @@ class Writer {
 
   void binary(const std::string& name, const dsl::Kernel& kernel) {
     // As it stands: encode_kernel would drop what no store needs, in an op's example the op itself.
-    Bytes blob = {std::byte{0}};
-    for (const nlohmann::json& record : {dsl::encode_canonical(kernel), dsl::encode_debug(kernel)}) {
-      const std::vector<uint8_t> section = nlohmann::json::to_cbor(record);
+    Bytes blob = {std::byte{0}}, canonical, debug;
+    dsl::CborWriter canonical_writer(canonical), debug_writer(debug);
+    canonical_writer.array(dsl::kCanonicalFields);
+    dsl::write_canonical_fields(kernel, canonical_writer);
+    dsl::write_debug(kernel, debug_writer);
+    for (const Bytes& section : {canonical, debug}) {
       append_size(blob, section.size());
-      append(blob, std::as_bytes(std::span(section)));
+      append(blob, section);
     }
     write("binary/" + name + ".kernel", blob);
     std::vector<dsl::ParamFact> facts;

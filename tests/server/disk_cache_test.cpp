@@ -99,6 +99,21 @@ TEST_F(DiskCacheTest, EveryTruncationIsAMissAndHeals) {
   EXPECT_LE(kept, 64u);
 }
 
+TEST_F(DiskCacheTest, QuarantineKeepsTheNewestUpToItsSize) {
+  auto cache = make(1 << 30);
+  cache.open();
+  constexpr size_t kSize = 20 << 20;
+  for (int i = 1; i <= 5; ++i) {
+    ASSERT_TRUE(cache.store(key_number(i), entry(key_number(i), kSize)));
+    const std::string file = entry_files(dir_ / "cache").at(0);
+    fs::permissions(file, fs::perms::owner_all);
+    fs::resize_file(file, kSize);
+    ASSERT_FALSE(cache.find(key_number(i)));
+  }
+  const fs::directory_iterator kept(dir_ / "cache/quarantine");
+  EXPECT_EQ(std::distance(begin(kept), end(kept)), 3) << "64 MiB";
+}
+
 // One call after the other fails, with each error that a disk can give: never a crash, never wrong bytes, and the next
 // attempt without a fault succeeds.
 TEST_F(DiskCacheTest, SweepOfFaults) {

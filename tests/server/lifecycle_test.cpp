@@ -278,9 +278,16 @@ TEST_F(LifecycleTest, DaemonOfAnotherBuildIsReplaced) {
   auto tolerant = Connection::open(same);
   ASSERT_TRUE(tolerant);
   EXPECT_EQ((*tolerant)->server().pid, daemon_.pid());
+  // Whoever waits for a compile of the old one gets it.
+  auto waiting = connect();
+  std::atomic<int> finished{0};
+  std::jthread running([&] { finished += waiting->compile(order("sleep", 1000)).ok(); });
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
   auto replaced = Connection::open(newer);
   ASSERT_TRUE(replaced) << replaced.error().message;
   EXPECT_NE((*replaced)->server().pid, daemon_.pid());
+  running.join();
+  EXPECT_EQ(finished, 1);
   EXPECT_EQ((*replaced)->server().worker_path, newer.worker_path);
   EXPECT_EQ(daemon_.wait(), 0);
 }

@@ -58,6 +58,28 @@ TEST(JobQueue, BackgroundAges) {
   EXPECT_EQ(pop(queue, begin + 60s), old);
 }
 
+// However many have aged, an interactive job waits for one of them at most; and however many of those come, the aged go
+// on.
+TEST(JobQueue, AgedJobsAndInteractiveOnesTakeTurns) {
+  JobQueue queue(60s);
+  const Time now{100s};
+  for (int i = 0; i < 10'000; ++i) queue.push(job(1, kLater, Time{}));
+  for (int round = 0; round < 100; ++round) {
+    for (int waiting = 0; waiting < 3; ++waiting) queue.push(job(2, kNow, now));
+    std::vector<wire::Priority> order;
+    for (int i = 0; i < 6; ++i) order.push_back(pop(queue, now)->priority);
+    EXPECT_EQ(std::count(order.begin(), order.end(), kNow), 3);
+    EXPECT_TRUE(order[0] == kNow || order[1] == kNow);
+    EXPECT_EQ(order[2] == kNow, order[0] == kNow);
+  }
+  // One that comes while an aged job runs that went before another is next.
+  queue.push(job(2, kNow, now));
+  queue.push(job(2, kNow, now));
+  while (pop(queue, now)->priority == kNow) {
+  }
+  EXPECT_EQ(pop(queue, now)->priority, kNow);
+}
+
 TEST(JobQueue, ClientsTakeTurns) {
   JobQueue queue(60s);
   for (int i = 0; i < 100; ++i) queue.push(job(1, kNow));

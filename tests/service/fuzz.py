@@ -3,7 +3,7 @@
 
 fuzz.py SECONDS OUT "TARGET:WORKERS ..." [--programs DIR] [--inputs DIR] [--corpus DIR]
 
-PROGRAMS has fuzz-TARGET; INPUTS has TARGET.dict and the folders seeds/TARGET, regressions/TARGET and corpus/TARGET; CORPUS,
+PROGRAMS has fuzz-TARGET; INPUTS has libFuzzer's flags, TARGET.dict and the folders seeds/TARGET, regressions/TARGET and corpus/TARGET; CORPUS,
 which may be another run's OUT/TARGET/merged, has more inputs in a folder a target. Every minute and at the end OUT/TARGET.txt
 says how far it is: processor seconds as the kernel counts them, runs, inputs in the corpus, findings. What was found (a crash,
 a leak, a hang, a broken promise) is kept in OUT/TARGET/findings with its log, and the worker starts again. At the end the
@@ -19,8 +19,6 @@ import threading
 import time
 from pathlib import Path
 
-FLAGS = ["-timeout=20", "-rss_limit_mb=2048", "-max_len=16384", "-len_control=0", "-report_slow_units=20",
-         "-print_final_stats=1", "-verbosity=1", "-reload=5"]
 TICKS = os.sysconf("SC_CLK_TCK")
 MAX_RESTARTS = 20
 MAX_PACKED = 15 << 20
@@ -93,14 +91,15 @@ class Target:
             given.append(f"{arguments.corpus}/{name}")
         self.given = [directory for directory in given if os.path.isdir(directory)]
         self.inputs = [str(self.corpus), *self.given]
-        self.dictionary = f"{arguments.inputs}/{name}.dict"
+        self.known_flags = [*Path(arguments.inputs, "flags").read_text().split(), "-reload=5",
+                            f"-dict={arguments.inputs}/{name}.dict"]
         self.more_flags = []
         self.found = []
         self.note = ""
         self.workers = [Worker(self, number) for number in range(workers)]
 
     def flags(self):
-        return [*FLAGS, f"-dict={self.dictionary}", *self.more_flags]
+        return [*self.known_flags, *self.more_flags]
 
     def probe(self):
         """All inputs once. Where ptrace is forbidden, leaks cannot be looked for; a finding here is one."""

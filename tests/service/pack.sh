@@ -31,7 +31,7 @@ for target in text binary frame entry; do
   mv "$work/written/$target" "$folder/fuzz/seeds/"
   mv "$work/written/$target.dict" "$folder/fuzz/"
 done
-cp -r "$root/tests/fuzz/corpus" "$root/tests/fuzz/regressions" "$folder/fuzz/"
+cp -r "$root/tests/fuzz/corpus" "$root/tests/fuzz/regressions" "$root/tests/fuzz/flags" "$folder/fuzz/"
 
 # All libraries but the C library's own, which must be the machine's.
 for library in $(for program in "${programs[@]/#/$build/}" "$clang"/fuzz-{text,binary,frame,entry}; do

@@ -5,28 +5,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
 #include <cstring>
 #include <ctime>
 
+#include "kiln/wire/paths.h"
+
 namespace kiln::wire {
 namespace {
 
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
-constexpr size_t kKeyDigits = 2 * sizeof(RequestKey);
 constexpr off_t kMaxFile = 256 << 10;
+constexpr size_t kKeptRequests = 8;
+constexpr uint64_t kFree = 0, kTaken = ~uint64_t{0};  // taken: not yet filled in
 
 struct Running {
-  std::atomic<uint64_t> job{0};  // 0: free
-  std::array<char, kKeyDigits + 1> key{};
+  std::atomic<uint64_t> job{kFree};
+  std::array<char, 256> what{};
+  bool is_key = false;
+  std::span<const std::byte> request;
 };
 
 struct State {
   std::array<char, 4096> path{};
   std::array<char, 2048> identity{};
   std::array<Running, 64> running;
+  std::atomic<pid_t> reporter{0};  // the thread that reports
   std::array<std::byte, 32 << 10> stack;  // where the usual one has overflowed
 };
 
@@ -56,6 +63,23 @@ void write_number(int fd, uint64_t number) {
   write_text(fd, at);
 }
 
+bool keep_request(size_t index, std::span<const std::byte> request) {
+  char path[sizeof(State::path) + 16];
+  const char digit[] = {static_cast<char>('0' + index), 0};
+  std::strcpy(path, state().path.data());
+  std::strcat(path, ".request.");
+  std::strcat(path, digit);
+  const int fd = ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0) return false;
+  while (!request.empty()) {
+    const ssize_t count = ::write(fd, request.data(), request.size());
+    if (count <= 0) break;
+    request = request.subspan(static_cast<size_t>(count));
+  }
+  ::close(fd);
+  return request.empty();
+}
+
 void write_report(int fd, int number) {
   State& s = state();
   write_text(fd, "crashed by signal ");
@@ -66,23 +90,42 @@ void write_report(int fd, int number) {
   write_number(fd, static_cast<uint64_t>(::time(nullptr)));
   write_text(fd, "\n");
   write_text(fd, s.identity.data());
-  for (const Running& one : s.running) {
-    if (one.job.load() == 0) continue;
+  for (size_t i = 0; i < s.running.size(); ++i) {
+    const Running& one = s.running[i];
+    if (one.job.load() == kFree || one.job.load() == kTaken) continue;
     write_text(fd, "in flight: ");
-    write_text(fd, one.key.data());
-    write_text(fd, "; once it is stored: kiln reproduce ");
-    write_text(fd, one.key.data());
+    write_text(fd, one.what.data());
+    if (i < kKeptRequests && !one.request.empty() && keep_request(i, one.request)) {
+      write_text(fd, "; again: kiln reproduce ");
+      write_text(fd, s.path.data());
+      write_text(fd, ".request.");
+      write_number(fd, i);
+    } else if (one.is_key) {
+      write_text(fd, "; once it is stored: kiln reproduce ");
+      write_text(fd, one.what.data());
+    }
     write_text(fd, "\n");
   }
 }
 
-void report(int number) {
+void write_report_file(int number) {
   const int fd = ::open(state().path.data(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (fd >= 0) {
     struct stat info{};
     if (::fstat(fd, &info) == 0 && info.st_size > kMaxFile) (void)!::ftruncate(fd, 0);
     write_report(fd, number);
     ::close(fd);
+  }
+}
+
+// Of threads that crash at once the first reports, and the process ends with it; a crash of the report ends it too.
+void report(int number) {
+  const pid_t self = ::gettid();
+  pid_t before = 0;
+  if (state().reporter.compare_exchange_strong(before, self)) {
+    write_report_file(number);
+  } else if (before != self) {
+    while (true) ::pause();
   }
   std::signal(number, SIG_DFL);
   ::raise(number);
@@ -104,18 +147,38 @@ void install_crash_report(const std::string& path, const std::string& identity) 
   for (int number : kSignals) ::sigaction(number, &action, nullptr);
 }
 
-void note_running(uint64_t job, const RequestKey& key) {
+void install_crash_report_of(const std::string& program, const std::string& version) {
+  const std::string dir = present_runtime_dir();
+  if (dir.empty()) return;
+  install_crash_report(dir + "/" + program + ".crash",
+                       program + " " + version + ", build-id " + read_build_id(self_path()) + "\n");
+}
+
+namespace {
+
+void note(uint64_t job, const std::string& what, bool is_key, std::span<const std::byte> request) {
   for (Running& one : state().running) {
-    if (one.job.load() != 0) continue;
-    copy_text(one.key, to_hex(key));
+    uint64_t free = kFree;
+    if (!one.job.compare_exchange_strong(free, kTaken)) continue;
+    copy_text(one.what, what);
+    one.is_key = is_key;
+    one.request = request;
     one.job.store(job);
     return;
   }
 }
 
+}  // namespace
+
+void note_running(uint64_t job, const RequestKey& key, std::span<const std::byte> request) {
+  note(job, to_hex(key), true, request);
+}
+
+void note_running(uint64_t job, const std::string& what) { note(job, what, false, {}); }
+
 void note_ended(uint64_t job) {
   for (Running& one : state().running) {
-    if (one.job.load() == job) one.job.store(0);
+    if (one.job.load() == job) one.job.store(kFree);
   }
 }
 

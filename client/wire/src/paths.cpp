@@ -88,6 +88,15 @@ Result<std::string> find_runtime_dir(bool (*is_remote)(const std::string&)) {
   return last;
 }
 
+std::string present_runtime_dir() {
+  for (const auto& candidate : runtime_candidates(is_on_remote_file_system)) {
+    struct stat info{};
+    const bool there = ::lstat(candidate.c_str(), &info) == 0;
+    if (there && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 077) == 0) return candidate;
+  }
+  return {};
+}
+
 bool is_on_remote_file_system(const std::string& path) {
   // statfs(2), linux/magic.h; GPFS and BeeGFS by their own sources.
   constexpr uint32_t kRemote[] = {0x6969,     0x517b,     0xff534d42, 0xfe534d42, 0x0bd00bd0, 0x47504653,

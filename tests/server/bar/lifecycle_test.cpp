@@ -165,7 +165,31 @@ TEST_F(BarLifecycle, Statement24WhateverIsInTheSocketsPlace) {
   daemon_.kill_now();
   fs::create_symlink("/nonexistent", socket_path());
   serves();
-  // Under a live daemon: another one never takes the place, and the daemon notices that it cannot be reached.
+  // Under a live daemon, in its watch and not at its next check: a client that comes is served all the same, by
+  // another.
+  for (const char* what : {"removed", "file", "symlink", "moved"}) {
+    daemon_.kill_now();
+    start();
+    const pid_t before = daemon_.pid();
+    if (what == std::string("moved")) {
+      fs::rename(runtime(), runtime() + ".gone");
+    } else {
+      fs::remove(socket_path());
+      if (what == std::string("file")) std::ofstream(socket_path()) << "x";
+      if (what == std::string("symlink")) fs::create_symlink("/nonexistent", socket_path());
+    }
+    Stopwatch took;
+    auto served = Connection::open(autostart());
+    ASSERT_TRUE(served) << what << ": " << served.error().message;
+    EXPECT_EQ(judge((*served)->compile(order("bytes", 100, what)), what, 100), Answer::kRight);
+    recovered.push_back(took.ms());
+    EXPECT_NE((*served)->server().pid, before) << what;
+    EXPECT_EQ(daemon_.wait(), 0) << what;
+    EXPECT_TRUE((*served)->shutdown());
+    served = internal_error("closed");
+    ASSERT_TRUE(eventually([&] { return !fs::exists(socket_path()); }));
+  }
+  // Another one never takes the place, and the daemon leaves.
   for (const char* what : {"moved", "removed", "file", "directory"}) {
     daemon_.kill_now();
     start({"--self-check", "0.05"});
@@ -182,14 +206,21 @@ TEST_F(BarLifecycle, Statement24WhateverIsInTheSocketsPlace) {
     if (what == std::string("directory")) fs::create_directory(socket_path());
     EXPECT_EQ(daemon_.wait(), 0) << what;
   }
+  // What its watch does not see: a directory above is moved.
+  std::vector<std::string> checking = daemon_arguments();
+  checking.insert(checking.end(), {"--self-check", "0.05"});
+  fs::create_directory(temp_ / "outer");
+  ASSERT_EQ(daemon_.start(temp_ / "outer/run", checking), "ready");
+  fs::rename(temp_ / "outer", temp_ / "outer.moved");
+  EXPECT_EQ(daemon_.wait(), 0);
   std::string line = daemon_.start(runtime(), daemon_arguments());
   EXPECT_NE(line.find("is a directory"), std::string::npos) << line;
   EXPECT_EQ(daemon_.wait(), 1);
   fs::remove(socket_path());
   judge_time("ms until it serves where something else was", percentile(recovered, 1), 1000);
   figure(24,
-         "stale socket, file, symlink: serving after %.0f ms at most; a directory: one clear error; unreachable "
-         "daemons leave",
+         "stale socket, file, symlink, and a live daemon's socket taken away: serving after %.0f ms at most; a "
+         "directory: one clear error; unreachable daemons leave",
          percentile(recovered, 1));
 }
 

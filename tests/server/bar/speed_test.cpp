@@ -69,8 +69,10 @@ TEST_F(BarSpeed, Statement33Hits) {
   start();
   daemon = connect();
   const auto disk = get_times(*daemon, keys, 1);
-  judge_time("us for a hit from memory (p50)", percentile(memory, 0.5), 120);
-  judge_time("us for a hit from memory (p99)", percentile(memory, 0.99), 500);
+  // The statement's bounds for idle machines of four processors or more, and for virtual ones of two.
+  const bool large = std::thread::hardware_concurrency() >= 4;
+  judge_time("us for a hit from memory (p50)", percentile(memory, 0.5), large ? 60 : 120);
+  judge_time("us for a hit from memory (p99)", percentile(memory, 0.99), large ? 300 : 500);
   judge_time("us more for a hit from disk (p50)", percentile(disk, 0.5) - percentile(memory, 0.5), 50);
   figure(33, "16 KiB from memory: %s; from disk: %s", both(memory).c_str(), both(disk).c_str());
   std::vector<std::jthread> compiling;
@@ -228,26 +230,58 @@ TEST_F(BarSpeed, Statement35SoakLeavesNothingBehind) {
     EXPECT_TRUE(prober->fetch(request));
     return percentile(get_times(*prober, std::vector(500, prober->key_of(request)), 1), 0.99);
   };
+  // With no client but the prober, each of the four workers there, and in memory nothing that is large: that has one
+  // too.
+  int rests = 0;
+  auto descriptors_at_rest = [&] {
+    const std::string rest = "rest" + std::to_string(rests++);
+    for (int i = 0; i < 150; ++i) EXPECT_TRUE(prober->compile(order("bytes", 10'000, rest + std::to_string(i))));
+    std::vector<std::jthread> four;
+    for (int i = 0; i < 4; ++i) {
+      four.emplace_back([&, i] { EXPECT_TRUE(connect()->compile(order("sleep", 300, rest + std::to_string(i)))); });
+    }
+    four.clear();
+    EXPECT_TRUE(eventually([&] { return stats()["connections"] == 2 && stats()["jobs"] == 0; }));  // stats' own
+    // The fewest of several readings: connections and files end a little later than what they were for.
+    size_t out = open_descriptors(daemon_.pid());
+    for (int i = 0; i < 20; ++i) {
+      std::this_thread::sleep_for(20ms);
+      out = std::min(out, open_descriptors(daemon_.pid()));
+    }
+    return out;
+  };
   std::vector<std::jthread> clients;
-  for (int i = 0; i < 8; ++i) clients.emplace_back(client, i);
+  auto under_load = [&](auto share_of_the_time) {
+    stop = false;
+    for (int i = 0; i < 8; ++i) clients.emplace_back(client, i);
+    share_of_the_time();
+    stop = true;
+    clients.clear();
+  };
   const Stopwatch all;
-  std::this_thread::sleep_for(time / 10);
-  std::vector<double> p99 = {p99_of_hits()};
-  const auto begin = stats();
-  const size_t descriptors = open_descriptors(daemon_.pid()), threads = threads_of(daemon_.pid());
-  while (all.ms() < static_cast<double>(time.count())) {
-    std::this_thread::sleep_for(time / 20);
-    daemon_.signal(SIGHUP);
+  std::vector<double> p99;
+  nlohmann::json begin, end;
+  size_t threads = 0;
+  under_load([&] {
+    std::this_thread::sleep_for(time / 10);
     p99.push_back(p99_of_hits());
-  }
-  const auto end = stats();
-  stop = true;
-  clients.clear();
+    begin = stats();
+    threads = threads_of(daemon_.pid());
+  });
+  const size_t descriptors = descriptors_at_rest();
+  under_load([&] {
+    while (all.ms() < static_cast<double>(time.count())) {
+      std::this_thread::sleep_for(time / 20);
+      daemon_.signal(SIGHUP);
+      p99.push_back(p99_of_hits());
+    }
+    end = stats();
+  });
   EXPECT_EQ(wrong, 0u);
   EXPECT_EQ(failed, 0u);
   EXPECT_GT(right, 0u);
   EXPECT_EQ(end["cache_corrupt_total"], 0);
-  EXPECT_TRUE(eventually([&] { return open_descriptors(daemon_.pid()) <= descriptors + 8; }));
+  EXPECT_EQ(descriptors_at_rest(), descriptors);
   EXPECT_TRUE(eventually([&] { return descendants(daemon_.pid()).size() <= 5; }));
   EXPECT_EQ(threads_of(daemon_.pid()), threads);
   const auto half = p99.begin() + static_cast<std::ptrdiff_t>(p99.size() / 2);
@@ -312,12 +346,19 @@ TEST_F(BarSpeed, Statement36ACrashOfTheDaemonNamesItsCompiles) {
   daemon_.signal(SIGSEGV);
   EXPECT_EQ(daemon_.wait(), 128 + SIGSEGV);
   waiting.join();
+  const std::string kept = runtime() + "/kilnd.crash.request.0";
   std::ifstream file(runtime() + "/kilnd.crash");
   const std::string report((std::istreambuf_iterator<char>(file)), {});
   for (const std::string& part : {std::string("signal 11"), "kilnd " KILN_VERSION ", build-id " + build,
-                                  "in flight: " + key, "kiln reproduce " + key}) {
+                                  "in flight: " + key + "; again: kiln reproduce " + kept}) {
     EXPECT_NE(report.find(part), std::string::npos) << part << "\nnot in\n" << report;
   }
+  // The request is there, though it was stored nowhere: the compiler is given the same bytes.
+  std::ifstream request(kept, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(request)), {});
+  auto body = wire::split_compile_body(std::as_bytes(std::span(bytes)));
+  ASSERT_TRUE(body) << body.error().message;
+  EXPECT_TRUE(std::ranges::equal(body->canonical, order("hang", 1).canonical));
 }
 
 // A compile that ends its worker by its own fault, also where it has used up its stack.
@@ -331,8 +372,8 @@ TEST_F(BarSpeed, Statement36ACrashOfAWorkerNamesItsCompile) {
     const std::string report((std::istreambuf_iterator<char>(file)), {});
     const std::string key = to_hex(daemon->key_of(order(what)));
     for (const std::string& part :
-         {"signal " + std::to_string(number), std::string("build-id "), std::string("builder fake-builder-1"),
-          "in flight: " + key, "kiln reproduce " + key}) {
+         {"signal " + std::to_string(number), std::string("kiln-worker " KILN_VERSION ", build-id "),
+          std::string("builder fake-builder-1"), "in flight: " + key, "kiln reproduce " + key}) {
       EXPECT_NE(report.find(part), std::string::npos) << part << "\nnot in\n" << report;
     }
   }
@@ -394,15 +435,38 @@ TEST_F(BarSpeed, Statement36WhatHappenedCanBeSeen) {
   ASSERT_TRUE(daemon->compile(order("sleep", 1100, "slow"), {.trace_id = "trace-2"}));
   EXPECT_EQ(daemon->compile(order("segv"), {.trace_id = "trace-3"}).error().trace_id, "trace-3");
   EXPECT_EQ(daemon->compile(order("fail"), {.trace_id = "trace-4"}).error().trace_id, "trace-4");
+  // A hit, and two that share a compile.
+  ASSERT_TRUE(daemon->compile(order("bytes", 64, "x"), {.trace_id = "trace-5"}));
+  std::jthread first([&] { EXPECT_TRUE(connect()->compile(order("sleep", 700, "shared"), {.trace_id = "trace-6"})); });
+  ASSERT_TRUE(eventually([&] { return stats()["waiters"] == 1; }));
+  ASSERT_TRUE(daemon->compile(order("sleep", 700, "shared"), {.trace_id = "trace-7"}));
+  first.join();
+  EXPECT_EQ(daemon->compile(order("fail"), {.trace_id = "trace-8"}).error().trace_id, "trace-8");
+  RawPeer rude(runtime());
+  rude.send({.type = wire::Type::kPing, .request_id = 1});
+  ASSERT_TRUE(rude.closed());
   auto text = daemon->stats_text("prometheus");
   ASSERT_TRUE(text) << text.error().message;
-  for (const char* series :
-       {"kiln_hits_total{tier=\"memory\"}", "kiln_misses_total", "kiln_joins_total", "kiln_queue_depth",
-        "kiln_queue_wait_ms_total{class=\"interactive\"}", "kiln_compile_ms_bucket{target=\"cpu\",le=\"1\"}",
-        "kiln_compile_ms_count{target=\"failed\"} 1", "kiln_worker_deaths_total{cause=\"signal 11\"} 2",
-        "kiln_cache_corrupt_total", "kiln_cache_quarantined_total", "kiln_evictions_total", "kiln_disk_bytes",
-        "kiln_store_errors_total", "kiln_spawn_backoff", "kiln_connections", "kiln_rss_bytes",
-        "kiln_errors_total{code=\"WORKER_CRASHED\"} 1"}) {
+  for (const char* series : {"kiln_hits_total{tier=\"memory\"}",
+                             "kiln_misses_total",
+                             "kiln_joins_total",
+                             "kiln_queue_depth",
+                             "kiln_queue_wait_ms_total{class=\"interactive\"}",
+                             "kiln_compile_ms_bucket{target=\"cpu\",le=\"1\"}",
+                             "kiln_compile_ms_count{target=\"failed\"} 1",
+                             "kiln_worker_deaths_total{cause=\"signal 11\"} 2",
+                             "kiln_cache_corrupt_total",
+                             "kiln_cache_quarantined_total",
+                             "kiln_evictions_total",
+                             "kiln_disk_bytes",
+                             "kiln_store_errors_total",
+                             "kiln_spawn_backoff",
+                             "kiln_connections",
+                             "kiln_rss_bytes",
+                             "kiln_hits_total{tier=\"disk\"}",
+                             "kiln_hits_total{tier=\"remote\"}",
+                             "kiln_rejected_total{reason=\"no_hello\"} 1",
+                             "kiln_errors_total{code=\"WORKER_CRASHED\"} 1"}) {
     EXPECT_NE(text->find(series), std::string::npos) << series << "\n" << *text;
   }
   const int series = series_in(*text);
@@ -421,19 +485,26 @@ TEST_F(BarSpeed, Statement36WhatHappenedCanBeSeen) {
   auto trace = daemon->stats_text("trace");
   ASSERT_TRUE(trace);
   const auto events = nlohmann::json::parse(*trace)["traceEvents"];
-  std::set<std::string> names;
+  std::map<std::string, std::set<std::string>> names;
   for (const auto& event : events) {
-    if (event["args"]["trace_id"] == "trace-2") names.insert(event["name"].get<std::string>());
+    names[event["args"]["trace_id"]].insert(event["name"].get<std::string>());
+    if (event["args"]["trace_id"] == "trace-6") {
+      EXPECT_EQ(event["args"]["joined"], nlohmann::json::array({"trace-7"}));
+    }
     EXPECT_GE(event["dur"].get<double>(), 0);
   }
-  EXPECT_EQ(names, (std::set<std::string>{"compile", "lookup", "queue", "obey"}));
+  using Names = std::set<std::string>;
+  EXPECT_EQ(names["trace-2"], (Names{"compile", "lookup", "queue", "obey"}));
+  EXPECT_EQ(names["trace-5"], (Names{"memory", "lookup"}));
+  EXPECT_EQ(names["trace-6"], (Names{"compile", "lookup", "queue", "obey"}));
+  EXPECT_EQ(names["trace-8"], (Names{"COMPILE_FAILED", "lookup"}));
   const auto last = daemon->stats_text("trace", 1);
   ASSERT_TRUE(last);
   const nlohmann::json last_events = nlohmann::json::parse(*last)["traceEvents"];
   EXPECT_FALSE(last_events.empty());
-  for (const auto& event : last_events) EXPECT_EQ(event["args"]["trace_id"], "trace-4");
+  for (const auto& event : last_events) EXPECT_EQ(event["args"]["trace_id"], "trace-8");
   EXPECT_FALSE(daemon->stats_text("xml"));
-  figure(36, "%d series; one trace id in error, both logs, slow log and trace (%zu events of 4 requests)", series,
+  figure(36, "%d series; one trace id in error, both logs, slow log and trace (%zu events of 8 requests)", series,
          events.size());
 }
 

@@ -38,8 +38,8 @@ class RequestEncoder {
   RequestEncoder() = default;
 
   std::shared_ptr<const Kernel> kernel_;
-  std::vector<uint8_t> head_;   // the canonical section's fields that the kernel decides
-  std::vector<uint8_t> lines_;  // its last field; empty for a kernel whose launches name no source lines
+  std::vector<std::byte> head_;   // the canonical section's fields that the kernel decides
+  std::vector<std::byte> lines_;  // its last field; empty for a kernel whose launches name no source lines
   std::vector<std::byte> debug_;
 };
 // Survives any bytes; the kernel comes back verified. Without a debug section parameters and

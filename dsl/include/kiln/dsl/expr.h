@@ -3,7 +3,8 @@
 // An Expr is a polynomial with integer coefficients over *atoms*: a constexpr, a scalar parameter, or an operation
 // that is not polynomial (div, rem, min, max, comparisons) applied to two Exprs. The form is canonical: terms and atoms
 // are sorted, zero terms are dropped, constants are folded; so two Exprs built differently compare equal when they are
-// equal as polynomials: BM*2 + BM == 3*BM.
+// equal as polynomials: BM*2 + BM == 3*BM. Copies share their terms, and a constant needs no memory of its own, for
+// most Exprs are copies of constants.
 #pragma once
 
 #include <compare>
@@ -11,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,8 +54,12 @@ class Expr {
   // op table; comparisons give 1 or 0.
   static Expr apply(AtomKind kind, Expr a, Expr b);
 
-  std::optional<int64_t> as_constant() const;
-  const std::vector<Term>& terms() const { return terms_; }
+  std::optional<int64_t> as_constant() const { return terms_ ? std::nullopt : std::optional(constant_.coefficient); }
+  // Sorted by atoms; borrowed from this Expr.
+  std::span<const Term> terms() const {
+    if (terms_) return *terms_;
+    return {&constant_, constant_.coefficient == 0 ? size_t{0} : size_t{1}};
+  }
 
   // Replaces every bound atom; what is unbound stays symbolic.
   Expr substitute(const Bindings& bindings) const;
@@ -67,7 +73,12 @@ class Expr {
   friend std::strong_ordering operator<=>(const Expr& a, const Expr& b);
 
  private:
-  std::vector<Term> terms_;  // sorted by atoms
+  // Of terms in canonical form.
+  explicit Expr(std::vector<Term> terms);
+  static Expr atom(Atom atom);
+
+  Term constant_{0, {}};                            // the value where there are no terms
+  std::shared_ptr<const std::vector<Term>> terms_;  // absent: a constant
 };
 
 // Nodes of the expression as a tree, or `limit` where it has as many or more. Products share their factors' atoms, so

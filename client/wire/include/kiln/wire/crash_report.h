@@ -2,7 +2,9 @@
 // A handler of signals can reach nothing but globals, so this is a global, and the only one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "kiln/dsl/request.h"
@@ -14,9 +16,17 @@ namespace kiln::wire {
 // version, build-ids. Forked processes inherit it.
 void install_crash_report(const std::string& path, const std::string& identity);
 
-// The compiles that run, by the number of their job, which is not 0. Of more than 64 at once some are not remembered.
-// One thread calls these.
-void note_running(uint64_t job, const RequestKey& key);
+// The same for a program such as "kiln-runner" that has no directory of its own: PROGRAM.crash in the runtime
+// directory, which is not made for it.
+void install_crash_report_of(const std::string& program, const std::string& version);
+
+// What runs, by the number of its job, which is not 0. Of more than 64 at once some are not remembered. Any thread.
+//
+// A compile by its key. Its request, as a COMPILE frame's body, is written beside the report, to `path`.request.N, so
+// that it can be repeated though it was stored nowhere; it must live until note_ended(). Of the first 8 only.
+void note_running(uint64_t job, const RequestKey& key, std::span<const std::byte> request = {});
+// Anything else, in a line of words; those beyond 255 bytes are cut off.
+void note_running(uint64_t job, const std::string& what);
 void note_ended(uint64_t job);
 
 }  // namespace kiln::wire

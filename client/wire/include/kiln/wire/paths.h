@@ -20,6 +20,8 @@ bool is_on_remote_file_system(const std::string& path);
 // $KILN_RUNTIME_DIR, else $XDG_RUNTIME_DIR/kiln, /run/user/<uid>/kiln, ~/.cache/kiln/run if that is not remote (a
 // socket serves one machine), /tmp/kiln-<uid>: the first that can be opened by open_private_dir.
 Result<std::string> find_runtime_dir(bool (*is_remote)(const std::string&) = is_on_remote_file_system);
+// The one that is there, and that a daemon would take; empty: none. Makes nothing.
+std::string present_runtime_dir();
 struct CacheDir {
   std::string path;
   std::string instead_of;  // the directory in the user's home, where that is remote
