@@ -61,8 +61,6 @@ Result<std::string> compile_again(const std::string& worker, std::span<const std
   return read_text(scratch / "code");
 }
 
-}  // namespace
-
 // A request that a daemon had in flight when it crashed, in a file beside its report.
 Result<void> reproduce_file(const ReproduceFlags& flags) {
   auto request = read_text(flags.key);
@@ -80,6 +78,8 @@ Result<void> reproduce_file(const ReproduceFlags& flags) {
   std::printf("compiled without a crash: %zu bytes\n", code->size());
   return {};
 }
+
+}  // namespace
 
 Result<void> reproduce(const ReproduceFlags& flags) {
   if (flags.key.find('/') != std::string::npos) return reproduce_file(flags);
