@@ -99,6 +99,8 @@ struct Context : ElementContext {
   std::vector<bool> keep;                  // by value: store into scratch when first evaluated
   std::vector<bool> materialise;           // by value: copy into scratch where it is defined
   std::set<const Op*> write_only;          // stores to memory that the kernel does not read
+  // By each of them: the stores that one walk makes (schedule.h).
+  std::map<const Op*, std::vector<const Op*>> together;
 
   std::map<uint64_t, DotAccumulator> dot_accumulators;  // by the offset of the slot
   std::map<ValueId, Begins> begins;                     // by the region argument

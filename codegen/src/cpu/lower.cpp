@@ -93,6 +93,9 @@ Result<void> lower_stage(const Plan& plan, const Stage& stage, CpuTarget& target
   c.keep = std::move(schedule.keep);
   c.materialise = std::move(schedule.materialise);
   c.write_only = std::move(schedule.write_only);
+  for (const auto& stores : schedule.together) {
+    for (const Op* store : stores) c.together[store] = stores;
+  }
   c.scalars.resize(kernel.values.size());
   c.slots.resize(kernel.values.size());
   for (const Report& check : out.checks) c.checks.push_back(check.op);

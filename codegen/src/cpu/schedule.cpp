@@ -41,6 +41,7 @@ class Scheduler {
     number(kernel_.body);
     for (ValueId id = 0; id < kernel_.values.size(); ++id) decide(id);
     find_write_only();
+    if (!kernel_.options.check_bounds) find_together(kernel_.body);
     return std::move(out_);
   }
 
@@ -167,6 +168,84 @@ class Scheduler {
   }
 
   const Place& place(const Op* op) const { return places_.at(op); }
+
+  // Whether neither can change what lies behind the other.
+  bool apart(ValueId pointer, ValueId other) const {
+    const auto one = root(pointer), two = root(other);
+    return one && two && *one != *two && !may_alias(*one) && !may_alias(*two);
+  }
+
+  // The loads that evaluating a value takes, and whether elements come from other places on some way there.
+  void find_loads(ValueId id, bool crossed, std::set<std::pair<const Op*, bool>>& found,
+                  std::set<std::pair<ValueId, bool>>& seen) const {
+    const Op* op = out_.definition[id];
+    if (!op || !is_tile(id) || out_.materialise[id] || is_eager(op->code) || !seen.insert({id, crossed}).second) return;
+    if (op->code == OpCode::kLoad) found.insert({op, crossed});
+    const bool moves = !dsl::info(op->code).has(dsl::kElementwise) && op->code != OpCode::kLoad;
+    for (ValueId operand : op->operands) find_loads(operand, crossed || moves, found, seen);
+  }
+
+  // What a chunk of the walk has stored, no later one reads, nor another one stores there.
+  bool fits(const std::vector<const Op*>& group, const Op& store) {
+    const Op& first = *group.front();
+    const auto& types = kernel_.values;
+    if (store.operands.size() != first.operands.size() || !is_tile(store.operands[0])) return false;
+    if (types[store.operands[0]].type.shape != types[first.operands[0]].type.shape) return false;
+    if (store.operands.size() > 2 && store.operands[2] != first.operands[2]) return false;
+    for (const Op* other : group) {
+      if (!apart(other->operands[0], store.operands[0])) return false;
+    }
+    std::vector<const Op*> all = group;
+    all.push_back(&store);
+    std::set<std::pair<const Op*, bool>> loads;
+    std::set<std::pair<ValueId, bool>> seen;
+    for (const Op* each : all) {
+      for (ValueId operand : each->operands) find_loads(operand, false, loads, seen);
+    }
+    for (const auto& [load, crossed] : loads) {
+      for (const Op* each : all) {
+        if (apart(load->operands[0], each->operands[0])) continue;
+        const bool in_place = !crossed && load->operands[0] == each->operands[0] &&
+                              pointers_.distinct(each->operands[0]) && place(load).begin < place(&first).begin;
+        if (!in_place) return false;
+      }
+    }
+    return true;
+  }
+
+  // What may stand between two stores of a walk: it is computed where it is wanted, or reads no memory.
+  bool waits(const Op& op) const {
+    if (is_eager(op.code) || !dsl::info(op.code).has(dsl::kPure)) return false;
+    return std::none_of(op.results.begin(), op.results.end(),
+                        [&](ValueId id) { return out_.materialise[id] || (op.code == OpCode::kLoad && !is_tile(id)); });
+  }
+
+  void find_together(const dsl::Region& region) {
+    std::vector<const Op*> group;
+    const auto end_group = [&] {
+      if (group.size() > 1) out_.together.push_back(group);
+      group.clear();
+    };
+    for (const Op& op : region.ops) {
+      for (const dsl::Region& inner : op.regions) find_together(inner);
+      if (op.code == OpCode::kStore) {
+        if (!group.empty() && !fits(group, op)) end_group();
+        if (!group.empty() || is_tile(op.operands[0])) group.push_back(&op);
+      } else if (!waits(op)) {
+        end_group();
+      }
+    }
+    end_group();
+    // What all of a walk want, and nobody else, is computed once as it is.
+    for (ValueId id = 0; id < kernel_.values.size(); ++id) {
+      if (!out_.keep[id]) continue;
+      const std::set<const Op*> sinks = sinks_of(id).all;
+      for (const auto& each : out_.together) {
+        const auto is_of_it = [&](const Op* sink) { return std::find(each.begin(), each.end(), sink) != each.end(); };
+        if (std::all_of(sinks.begin(), sinks.end(), is_of_it)) out_.keep[id] = false;
+      }
+    }
+  }
 
   // Could a store change what a load reads between its place and the nest of `sink`?
   bool store_in_between(const Op& load, const Op& sink, bool elementwise) {

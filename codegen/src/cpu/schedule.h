@@ -15,6 +15,13 @@ struct Schedule {
   std::vector<const dsl::Region*> home;    // by value: the region that defines it; null for parameters
   std::vector<const dsl::Op*> definition;  // by value; null for parameters and region arguments
   std::set<const dsl::Op*> write_only;     // stores to memory that the kernel does not read
+  // Stores of one region that a single walk may make where the last of them stands, each in program order:
+  //
+  //   store %p, %a       for each chunk {
+  //   %b = f(%a)     →     evaluate %a; evaluate %b
+  //   store %q, %b         store both
+  //                      }
+  std::vector<std::vector<const dsl::Op*>> together;
 };
 
 Schedule make_schedule(const dsl::Kernel& kernel);

@@ -1,4 +1,5 @@
-// store: a nest over the tile of pointers, in the interior alone where the mask says no more.
+// store: a nest over the tile of pointers, in the interior alone where the mask says no more; for several stores at
+// once where the schedule allows it.
 #include "cpu/nest.h"
 #include "cpu/transpose.h"
 
@@ -18,74 +19,133 @@ Result<void> store_scalar(Context& c, const Op& op) {
   return {};
 }
 
-Result<void> store_chunk(Nest& nest, const Op& op, Value* streams) {
+// A store of the walk at hand.
+struct Sink {
+  const Op* op;
+  Value* past_caches;  // i1, or null: never
+  Value* value = nullptr;
+  Nest::Address where = {};
+};
+
+void store_sink(Nest& nest, const Sink& sink, Value* mask, llvm::ArrayRef<Ahead> ahead) {
   Builder& b = nest.b;
+  const int64_t bytes = memory_bytes(nest.c.type(sink.op->operands[1]));
+  const llvm::Align align(static_cast<uint64_t>(bytes));
+  Value* pointer = sink.where.pointer;
+  if (nest.vector_dim() < 0) {
+    if (mask) pointer = b.CreateSelect(mask, pointer, entry_alloca(nest.c, sink.value->getType()));
+    b.CreateAlignedStore(sink.value, pointer, align);
+  } else if (!sink.where.contiguous) {
+    b.CreateMaskedScatter(sink.value, nest.splat(pointer), align,
+                          mask ? nest.c.memory_mask(nest.splat(mask)) : nullptr);
+  } else if (mask) {
+    b.CreateMaskedStore(sink.value, pointer, align, nest.c.memory_mask(nest.splat(mask)));
+  } else {
+    store_vector(nest.c, sink.value, pointer, align, sink.past_caches, nest.extent(nest.vector_dim()) * bytes, ahead);
+  }
+}
+
+// All values of a chunk, then all stores: each may be in place of what another one reads.
+Result<void> store_chunk(Nest& nest, std::vector<Sink>& sinks) {
   const Point point = nest.identity();
-  const dsl::Type& type = nest.c.type(op.operands[1]);
-  auto value = nest.evaluate_lanes(op.operands[1], point);
-  if (!value) return value.error();
+  for (Sink& sink : sinks) {
+    auto value = nest.evaluate_lanes(sink.op->operands[1], point);
+    if (!value) return value.error();
+    sink.value = *value;
+  }
+  const Op& first = *sinks[0].op;
   Value* mask = nullptr;
-  if (op.operands.size() > 2) {
-    auto active = nest.active_mask(op.operands[2], point);
+  if (first.operands.size() > 2) {
+    auto active = nest.active_mask(first.operands[2], point);
     if (!active) return active.error();
     mask = *active;
   }
   mask = nest.in_active_lanes(mask);
-  auto where = nest.address(op.operands[0], point);
-  if (!where) return where.error();
-  Value* stored = to_memory(b, *value);
-  const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
-  if (nest.vector_dim() < 0) {
-    Value* pointer =
-        mask ? b.CreateSelect(mask, where->pointer, entry_alloca(nest.c, stored->getType())) : where->pointer;
-    b.CreateAlignedStore(stored, pointer, align);
-  } else if (!where->contiguous) {
-    b.CreateMaskedScatter(stored, nest.splat(where->pointer), align,
-                          mask ? nest.c.memory_mask(nest.splat(mask)) : nullptr);
-  } else if (mask) {
-    b.CreateMaskedStore(stored, where->pointer, align, nest.c.memory_mask(nest.splat(mask)));
-  } else {
-    const int64_t row = nest.extent(nest.vector_dim()) * memory_bytes(type);
-    store_vector(nest.c, stored, where->pointer, align, streams, row, nest.ahead());
+  for (Sink& sink : sinks) {
+    auto where = nest.address(sink.op->operands[0], point);
+    if (!where) return where.error();
+    sink.where = *where;
+    sink.value = to_memory(nest.b, sink.value);
+  }
+  llvm::ArrayRef<Ahead> ahead = nest.ahead();
+  for (const Sink& sink : sinks) {
+    store_sink(nest, sink, mask, ahead);
+    if (sink.past_caches) ahead = {};
   }
   return {};
 }
 
-Result<void> store_tile(Context& c, const Op& op) {
-  if (auto done = transpose_operands(c, op.operands[1]); !done) return done;
-  Nest nest(c, dsl::concrete_shape(c.type(op.operands[0])));
+// As wide as the one that must be narrowest.
+void choose_width(Nest& nest, const std::vector<const Op*>& stores) {
+  int width = kMaxWidth;
+  for (const Op* op : stores) {
+    nest.choose_width(op->operands[1], kMaxWidth);
+    width = std::min(width, nest.width());
+  }
+  nest.set_width(width);
+}
+
+Result<void> store_tiles(Context& c, const std::vector<const Op*>& stores) {
+  const Op& first = *stores[0];
+  for (const Op* op : stores) {
+    if (auto done = transpose_operands(c, op->operands[1]); !done) return done;
+  }
+  Nest nest(c, dsl::concrete_shape(c.type(first.operands[0])));
   const Point point = nest.identity();
-  nest.register_masks(op.operands[1], point);
-  nest.register_masks(op.operands[0], point);
+  std::vector<ValueId> values;
+  for (const Op* op : stores) {
+    values.insert(values.end(), {op->operands[0], op->operands[1]});
+    nest.register_masks(op->operands[1], point);
+    nest.register_masks(op->operands[0], point);
+  }
   std::optional<MaskAt> mask;
-  if (op.operands.size() > 2) {
-    mask = MaskAt{op.operands[2], point};
-    nest.register_mask(op.operands[2], point);
+  if (first.operands.size() > 2) {
+    mask = MaskAt{first.operands[2], point};
+    nest.register_mask(first.operands[2], point);
     nest.limit_to(*mask);
   }
-  nest.choose_width(op.operands[1], kMaxWidth);
-  Value* past_caches = streams(c, op, nest.visited());
-  if (past_caches) nest.set_store();
+  choose_width(nest, stores);
+  std::vector<Sink> sinks;
+  for (const Op* op : stores) {
+    sinks.push_back({op, streams(c, *op, nest.visited())});
+    if (sinks.back().past_caches) nest.set_store();
+  }
   const bool interior = nest.interior_suffices(mask);
-  if (auto done = nest.tabulate_rows({op.operands[0], op.operands[1]}); !done) return done;
+  if (auto done = nest.tabulate_rows(values); !done) return done;
   Nest::Body body;
   body.any_width = true;
-  body.chunk = [&] { return store_chunk(nest, op, past_caches); };
+  body.chunk = [&] { return store_chunk(nest, sinks); };
   if (auto done = nest.walk(body, interior); !done) return done;
   nest.finish();
   return {};
+}
+
+// The sums of a dot may be in their place already.
+Result<void> store_tile(Context& c, const Op& op) {
+  const auto& slot = c.slots[op.operands[1]];
+  const auto sums = slot ? c.dot_accumulators.find(slot->offset) : c.dot_accumulators.end();
+  if (sums == c.dot_accumulators.end() || !sums->second.in_place) return store_tiles(c, {&op});
+  Value* stored = c.b.CreateLoad(c.b.getInt1Ty(), sums->second.stored);
+  return unless(c, stored, [&] { return store_tiles(c, {&op}); });
 }
 
 }  // namespace
 
 Result<void> lower_store(Context& c, const Op& op) {
   if (c.type(op.operands[0]).is_scalar()) return store_scalar(c, op);
-  // The sums of a dot may be in their place already.
-  const auto& slot = c.slots[op.operands[1]];
-  const auto sums = slot ? c.dot_accumulators.find(slot->offset) : c.dot_accumulators.end();
-  if (sums == c.dot_accumulators.end() || !sums->second.in_place) return store_tile(c, op);
-  Value* stored = c.b.CreateLoad(c.b.getInt1Ty(), sums->second.stored);
-  return unless(c, stored, [&] { return store_tile(c, op); });
+  const auto group = c.together.find(&op);
+  if (group == c.together.end()) return store_tile(c, op);
+  const std::vector<const Op*>& stores = group->second;
+  if (&op != stores.back()) return {};
+  const bool has_sums = llvm::any_of(stores, [&](const Op* store) {
+    const auto& slot = c.slots[store->operands[1]];
+    return slot && c.dot_accumulators.contains(slot->offset);
+  });
+  if (!has_sums) return store_tiles(c, stores);
+  for (const Op* store : stores) {
+    if (auto done = store_tile(c, *store); !done) return done;
+  }
+  return {};
 }
 
 }  // namespace kiln::codegen::cpu
