@@ -99,6 +99,9 @@ void add_options(CLI::App& app, Config& config) {
   add_seconds(app, "--worker-idle", config.worker_idle, "Idle time after which a worker leaves");
   add_seconds(app, "--hello-timeout", config.hello_timeout, "For a client's hello");
   add_seconds(app, "--self-check", config.self_check, "Between checks that the socket is still reachable");
+  app.add_option("--worker-cpu", config.worker_cpu_seconds, "Processor time of one compile")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("S");
   app.add_option("--worker-jobs", config.worker_jobs, "Jobs after which a worker is replaced");
   app.add_option("--queue-limit", config.queue_jobs, "Compiles that may wait");
   app.add_option("--user-limit", config.user_limit, "Interactive requests that may wait, over all connections");

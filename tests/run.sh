@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs all tests through ctest. Arguments go to ctest, for example -R dsl.
 #   tests/run.sh [--preset release|debug|asan|tsan] [ctest arguments…]
-#   tests/run.sh --soak [googletest filter]     the daemon's bar with its full counts: about an hour, half of it the soak
+#   tests/run.sh --soak [googletest filter]     the daemon's bar with its full counts: about 45 minutes, 30 of them the soak
 #   tests/run.sh --package                      the Debian package in a bare Debian 12; needs root and a mirror
 set -euo pipefail
 cd "$(dirname "$0")/.."

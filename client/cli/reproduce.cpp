@@ -61,28 +61,22 @@ Result<std::string> compile_again(const std::string& worker, std::span<const std
   return read_text(scratch / "code");
 }
 
+// What is compiled again, and what it must give: empty after a crash.
+struct Replay {
+  std::vector<std::byte> request, code;
+  std::string path;
+};
+
 // A request that a daemon had in flight when it crashed, in a file beside its report.
-Result<void> reproduce_file(const ReproduceFlags& flags) {
-  auto request = read_text(flags.key);
-  if (!request) return request.error();
-  const auto bytes = std::as_bytes(std::span(*request));
-  if (auto body = wire::split_compile_body(bytes); !body) return invalid_argument(flags.key + ": no compile request");
-  auto worker = worker_program(flags.worker);
-  if (!worker) return worker.error();
-  auto code = compile_again(*worker, bytes);
-  if (!code) return code.error();
-  if (!flags.output.empty()) {
-    const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(*code))};
-    if (auto written = write_file(flags.output, pieces); !written) return written;
-  }
-  std::printf("compiled without a crash: %zu bytes\n", code->size());
-  return {};
+Result<Replay> kept_request(const std::string& path) {
+  auto text = read_text(path);
+  if (!text) return text.error();
+  const auto bytes = std::as_bytes(std::span(*text));
+  if (auto body = wire::split_compile_body(bytes); !body) return invalid_argument(path + ": no compile request");
+  return Replay{{bytes.begin(), bytes.end()}, {}, path};
 }
 
-}  // namespace
-
-Result<void> reproduce(const ReproduceFlags& flags) {
-  if (flags.key.find('/') != std::string::npos) return reproduce_file(flags);
+Result<Replay> stored_request(const ReproduceFlags& flags) {
   if (!is_key(flags.key)) {
     return invalid_argument(flags.key + ": give a key, its first 8 digits or more, or the path of a kept request");
   }
@@ -92,25 +86,35 @@ Result<void> reproduce(const ReproduceFlags& flags) {
   if (!file) return file.error();
   auto entry = load_entry(*file);
   if (!entry) return invalid_argument(file->path + ": " + entry.error().message);
-  if (entry->view.request.empty()) return invalid_argument(flags.key + ": its request was too large to be kept");
+  const wire::EntryView& view = entry->view;
+  if (view.request.empty()) return invalid_argument(flags.key + ": its request was too large to be kept");
+  return Replay{{view.request.begin(), view.request.end()}, {view.code.begin(), view.code.end()}, file->path};
+}
+
+}  // namespace
+
+Result<void> reproduce(const ReproduceFlags& flags) {
+  const bool is_path = flags.key.find('/') != std::string::npos;
+  auto replay = is_path ? kept_request(flags.key) : stored_request(flags);
+  if (!replay) return replay.error();
   auto worker = worker_program(flags.worker);
   if (!worker) return worker.error();
-  auto code = compile_again(*worker, entry->view.request);
+  auto code = compile_again(*worker, replay->request);
   if (!code) return code.error();
   const auto bytes = std::as_bytes(std::span(*code));
   if (!flags.output.empty()) {
     const std::span<const std::byte> pieces[] = {bytes};
     if (auto written = write_file(flags.output, pieces); !written) return written;
   }
-  if (entry->is_crash()) {
+  if (replay->code.empty()) {
     std::printf("compiled without a crash: %zu bytes\n", bytes.size());
     return {};
   }
-  if (!std::equal(bytes.begin(), bytes.end(), entry->view.code.begin(), entry->view.code.end())) {
+  if (!std::ranges::equal(bytes, replay->code)) {
     return internal_error("another code than the stored: " + std::to_string(bytes.size()) + " bytes against " +
-                          std::to_string(entry->view.code.size()));
+                          std::to_string(replay->code.size()));
   }
-  std::printf("the same %zu bytes as in %s\n", bytes.size(), file->path.c_str());
+  std::printf("the same %zu bytes as in %s\n", bytes.size(), replay->path.c_str());
   return {};
 }
 

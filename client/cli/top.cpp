@@ -19,10 +19,12 @@ double number(const json& stats, const char* name) {
   return found != stats.end() && found->is_number() ? found->get<double>() : 0;
 }
 
-double hits(const json& stats, const char* tier) {
-  const auto found = stats.find("hits_total");
-  return found != stats.end() && found->is_object() ? number(*found, tier) : 0;
+double number_of(const json& stats, const char* name, const char* part) {
+  const auto found = stats.find(name);
+  return found != stats.end() && found->is_object() ? number(*found, part) : 0;
 }
+
+double hits(const json& stats, const char* tier) { return number_of(stats, "hits_total", tier); }
 
 std::string bytes_text(double bytes) {
   char text[32];
@@ -72,7 +74,8 @@ void print_table(const json& now, const json& before, double seconds) {
   std::printf("cache      %.0f entries, %s in memory; %s on disk%s\n", number(now, "memory_entries"),
               bytes_text(number(now, "memory_bytes")).c_str(), bytes_text(number(now, "disk_bytes")).c_str(),
               number(now, "store_degraded") != 0 ? "; it cannot be written" : "");
-  std::printf("queue      %.0f jobs, %s; %.0f requests wait\n", number(now, "queue_depth"),
+  std::printf("queue      %.0f interactive, %.0f in background, %s; %.0f requests wait\n",
+              number_of(now, "queue_depth", "interactive"), number_of(now, "queue_depth", "background"),
               bytes_text(number(now, "queue_bytes")).c_str(), number(now, "waiters"));
   std::printf("workers    %.0f busy of %.0f, at most %.0f; %.0f keys refused\n", number(now, "workers_busy"),
               number(now, "workers"), number(now, "workers_max"),

@@ -81,9 +81,11 @@ Result<void> start_daemon(const ConnectOptions& options) {
 Result<UniqueFd> lock_spawn(const ConnectOptions& options) {
   auto dir = wire::open_private_dir(options.runtime_dir);
   if (!dir) return dir;
-  UniqueFd lock(::openat(dir->get(), "spawn.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock)
-    return wire::errno_error(ErrorCode::kUnavailable, "cannot open " + options.runtime_dir + "/spawn.lock", errno);
+  UniqueFd lock(::openat(dir->get(), wire::kSpawnLockName, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock) {
+    const std::string path = options.runtime_dir + "/" + wire::kSpawnLockName;
+    return wire::errno_error(ErrorCode::kUnavailable, "cannot open " + path, errno);
+  }
   auto deadline = Clock::now() + 2 * options.start_timeout;
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (Clock::now() > deadline)

@@ -6,6 +6,7 @@ namespace kiln::server {
 void reload(Config& config, const Config& next) {
   config.log_level = next.log_level;
   config.worker_memory = next.worker_memory;
+  config.worker_cpu_seconds = next.worker_cpu_seconds;
   config.worker_jobs = next.worker_jobs;
   config.worker_idle = next.worker_idle;
   config.cache_bytes = next.cache_bytes;

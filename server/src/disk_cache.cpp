@@ -72,7 +72,8 @@ std::optional<std::optional<DiskCache::Loaded>> DiskCache::find_cached(const Req
 }
 
 bool DiskCache::store(const RequestKey& key, const std::vector<std::byte>& bytes, bool durable) {
-  std::lock_guard lock(write_mutex_);
+  std::unique_lock lock(write_mutex_);
+  scan_ended_.wait(lock, [&] { return !scan_expected_ || scan_stopped_; });
   if (!root_ || !become_writer()) return false;
   if (bytes.size() > max_bytes_ / 2) return false;  // it would push out everything else
   make_room(bytes.size());

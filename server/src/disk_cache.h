@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -37,10 +38,12 @@ class DiskCache {
   // Opens the directory, tries to become its writer, sweeps leftovers. A failure leaves a cache that misses and does
   // not store.
   void open();
-  // Counts what is there and evicts down to the limit; may take long, lookups work meanwhile. Ends early once `stop`
-  // was called, from any thread.
+  // Counts what is there and evicts down to the limit; may take long, lookups work meanwhile, and stores wait from
+  // expect_scan() on, for they could not tell whether there is room. Ends early once stop_scan() was called, from any
+  // thread.
+  void expect_scan();
   void scan();
-  void stop_scan() { scan_stopped_ = true; }
+  void stop_scan();
 
   // A file that fails any check is moved aside, counted and treated as a miss.
   std::optional<Loaded> find(const RequestKey& key);
@@ -87,6 +90,8 @@ class DiskCache {
   wire::UniqueFd root_, lock_;
   std::mutex write_mutex_;  // stores, evictions and the writer's lock
   bool scanned_ = false;    // what was there at the start is counted
+  bool scan_expected_ = false;
+  std::condition_variable scan_ended_;
   std::atomic<bool> writer_{false}, scan_stopped_{false};
   std::atomic<uint64_t> sequence_{0};
   Stats stats_;

@@ -104,18 +104,32 @@ void DiskCache::refill_reserve() {
   if (fd && fs_.allocate(fd.get(), kReserveSize) < 0) fs_.unlink(root_.get(), "reserve");
 }
 
+void DiskCache::expect_scan() {
+  std::lock_guard lock(write_mutex_);
+  scan_expected_ = true;
+}
+
 void DiskCache::scan() {
-  if (!root_) return;
   uint64_t total = 0;
-  auto entries = list_entries(fs_, root_.get(), &scan_stopped_);
-  if (scan_stopped_) return;
+  std::vector<Aged> entries;
+  if (root_) entries = list_entries(fs_, root_.get(), &scan_stopped_);
   for (const auto& entry : entries) total += entry.size;
   std::lock_guard lock(write_mutex_);
+  scan_expected_ = false;
+  scan_ended_.notify_all();
+  if (!root_ || scan_stopped_) return;
   scanned_ = true;
-  // Entries stored during the scan may be counted twice; the next eviction corrects that.
+  // Another daemon may be the writer; what this one has stored before anybody asked it to wait is counted twice, which
+  // the next eviction corrects.
   stats_.bytes += total;
   if (writer_) make_room(0);
   log_.info("cache_scanned", {{"entries", entries.size()}, {"bytes", total}});
+}
+
+void DiskCache::stop_scan() {
+  std::lock_guard lock(write_mutex_);
+  scan_stopped_ = true;
+  scan_ended_.notify_all();
 }
 
 void DiskCache::shrink() {

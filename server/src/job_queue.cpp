@@ -47,26 +47,33 @@ void JobQueue::Class::sweep() {
   std::erase_if(by_client, [](const auto& item) { return item.second.empty(); });
 }
 
-void JobQueue::push(const JobPtr& job) {
+void JobQueue::add(const JobPtr& job, bool front) {
+  const bool is_interactive = job->priority == wire::Priority::kInteractive;
   ++size_;
+  interactive_size_ += is_interactive;
   bytes_ += job->body->size();
-  (job->priority == wire::Priority::kInteractive ? interactive_ : background_).push(job, false);
+  (is_interactive ? interactive_ : background_).push(job, front);
 }
 
-void JobQueue::push_again(const JobPtr& job) {
-  ++size_;
-  bytes_ += job->body->size();
-  (job->priority == wire::Priority::kInteractive ? interactive_ : background_).push(job, true);
-}
+void JobQueue::push(const JobPtr& job) { add(job, false); }
+void JobQueue::push_again(const JobPtr& job) { add(job, true); }
 
 void JobQueue::promote(const JobPtr& job) {
   // Its place in the other class is skipped once it has run.
+  const bool is_new = job->priority != wire::Priority::kInteractive;
   job->priority = wire::Priority::kInteractive;
-  if (job->state == Job::State::kQueued) interactive_.push(job, false);
+  if (job->state != Job::State::kQueued) return;
+  interactive_size_ += is_new;
+  interactive_.push(job, false);
+}
+
+size_t JobQueue::size(wire::Priority priority) const {
+  return priority == wire::Priority::kInteractive ? interactive_size_ : size_ - interactive_size_;
 }
 
 void JobQueue::subtract(const Job& job) {
   --size_;
+  interactive_size_ -= job.priority == wire::Priority::kInteractive;
   bytes_ -= job.body->size();
 }
 

@@ -31,6 +31,7 @@ class JobQueue {
   JobPtr pop(TimePoint now, bool with_background);
 
   size_t size() const { return size_; }
+  size_t size(wire::Priority priority) const;
   uint64_t bytes() const { return bytes_; }
 
  private:
@@ -45,12 +46,14 @@ class JobQueue {
     void sweep();  // forgets all of them
   };
 
+  void add(const JobPtr& job, bool front);
   void subtract(const Job& job);
 
   std::chrono::milliseconds ageing_;
   Class interactive_, background_;
   bool overtook_ = false;       // the last job was an aged one, and an interactive one waited
   size_t size_ = 0, left_ = 0;  // those in the queue; those that left it and still have a place
+  size_t interactive_size_ = 0;
   uint64_t bytes_ = 0;
 };
 

@@ -29,7 +29,7 @@ void Daemon::on_signal(int number) {
   if (number == SIGHUP) {
     reload();
   } else if (number == SIGUSR1) {
-    if (services_) log_.info("state", stats());
+    if (services_) log_.info("state", {{"figures", stats()}});
   } else if (draining_) {
     // At once: the names were given up when the drain began, workers end with their parent, entries are whole or
     // absent.

@@ -33,8 +33,11 @@ Result<void> Listener::elect(const std::string& runtime_dir, bool socket_given) 
   auto dir = wire::open_private_dir(runtime_dir);
   if (!dir) return dir.error();
   dir_ = std::move(*dir);
-  wire::UniqueFd lock(::openat(dir_.get(), "LOCK", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock) return wire::errno_error(ErrorCode::kPermissionDenied, "cannot open " + runtime_dir + "/LOCK", errno);
+  wire::UniqueFd lock(::openat(dir_.get(), wire::kLockName, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock) {
+    const std::string path = runtime_dir + "/" + wire::kLockName;
+    return wire::errno_error(ErrorCode::kPermissionDenied, "cannot open " + path, errno);
+  }
   auto patience = std::chrono::steady_clock::now() + kLockPatience;
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (socket_given) {

@@ -1,6 +1,7 @@
 // What becomes of a job when its worker answers or dies.
 #include <chrono>
 
+#include "artifact_check.h"
 #include "kiln/wire/crash_report.h"
 #include "kiln/wire/entry.h"
 #include "kiln/wire/json.h"
@@ -102,7 +103,7 @@ void Scheduler::keep_crash(const Job& job, const std::string& cause) {
 Result<SharedBlob> Scheduler::make_blob(const Job& job, const JobOutcome& outcome) const {
   auto metadata = wire::parse_object(outcome.metadata);
   if (!metadata) return internal_error("the worker's metadata does not parse: " + metadata.error().message);
-  if (outcome.code.empty()) return internal_error("the worker sent an artifact without code");
+  if (auto sound = check_artifact(*metadata, outcome.code); !sound) return sound.error();
   const std::string kind = target_kind(outcome.metadata), record = wire::dump(record_of(job));
   auto bytes = wire::encode_entry({.key = job.key,
                                    .builder_id = builder_id_,
@@ -116,7 +117,8 @@ Result<SharedBlob> Scheduler::make_blob(const Job& job, const JobOutcome& outcom
   return SharedBlob(std::make_shared<const Blob>(Blob{job.key, std::move(*bytes), nullptr}));
 }
 
-// A death may be the machine's fault, so one more worker is tried; memory that did not suffice would not suffice again.
+// A death may be the machine's fault, so one more worker is tried; memory or processor time that did not suffice would
+// not suffice again.
 void Scheduler::on_death(const JobPtr& job, const JobOutcome& outcome) {
   const nlohmann::json fields = {{"key", to_hex(job->key)}, {"trace_id", job->trace_id}, {"cause", outcome.cause}};
   log_.warn("compile_died", fields);
@@ -130,6 +132,11 @@ void Scheduler::on_death(const JobPtr& job, const JobOutcome& outcome) {
     keep_crash(*job, outcome.cause);
     return finish(job, error(ErrorCode::kOutOfMemory, "the compile needs more memory than the worker's limit of " +
                                                           std::to_string(memory >> 20) + " MiB"));
+  }
+  if (outcome.out_of_time) {
+    keep_crash(*job, outcome.cause);
+    return finish(job, error(ErrorCode::kDeadlineExceeded, "the compile needs more processor time than the worker's " +
+                                                               std::to_string(config_.worker_cpu_seconds) + " s"));
   }
   if (job->attempts < 2 && !draining_ && !job->waiters.empty()) {
     ++metrics_.retries;

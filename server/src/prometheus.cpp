@@ -9,9 +9,9 @@ namespace {
 // What the names within an object of figures say.
 const std::map<std::string, std::string>& labels() {
   static const std::map<std::string, std::string> kLabels = {
-      {"hits_total", "tier"},         {"worker_deaths_total", "cause"}, {"rejected_total", "reason"},
-      {"errors_total", "code"},       {"queue_wait_ms_total", "class"}, {"queued_total", "class"},
-      {"remote_errors_total", "kind"}};
+      {"hits_total", "tier"},          {"worker_deaths_total", "cause"}, {"rejected_total", "reason"},
+      {"errors_total", "code"},        {"queue_wait_ms_total", "class"}, {"queued_total", "class"},
+      {"remote_errors_total", "kind"}, {"queue_depth", "class"}};
   return kLabels;
 }
 

@@ -399,7 +399,9 @@ nlohmann::json Scheduler::stats() const {
   });
   return {{"jobs", jobs_.size()},
           {"interactive_jobs", interactive},
-          {"queue_depth", queue_.size()},
+          {"queue_depth",
+           {{"interactive", queue_.size(wire::Priority::kInteractive)},
+            {"background", queue_.size(wire::Priority::kBackground)}}},
           {"queue_bytes", queue_.bytes()},
           {"waiters", waiters_.size()},
           {"interactive_waiters", interactive_waiters_},

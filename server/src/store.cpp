@@ -44,6 +44,7 @@ Store::Store(asio::io_context& io, const Config& config, Log& log, Fs& fs, const
   if (config.cache_dir.empty()) return;
   disk_.emplace(fs, log, config.cache_dir, builder_id, config.cache_bytes);
   disk_->open();
+  disk_->expect_scan();
   asio::post(writers_, [this] { disk_->scan(); });
 }
 

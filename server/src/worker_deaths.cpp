@@ -11,6 +11,7 @@ namespace {
 
 // Exit code 77 of kiln-worker: an allocation failed.
 constexpr const char* kOutOfMemory = "exit code 77";
+const std::string kOutOfTime = "signal " + std::to_string(SIGXCPU);
 constexpr std::chrono::seconds kMaxBackoff{60};
 
 void send_signal(int pidfd, int number) { ::syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0); }
@@ -73,6 +74,7 @@ void WorkerPool::finish_if_gone(Worker& worker) {
   JobOutcome outcome;
   outcome.kind = JobOutcome::kWorkerDied;
   outcome.out_of_memory = worker.exit_cause == kOutOfMemory;
+  outcome.out_of_time = worker.exit_cause == kOutOfTime;
   outcome.cause = worker.complaint.empty() ? worker.exit_cause : worker.complaint + " (" + worker.exit_cause + ")";
   outcome.never_ran = worker.pid == 0;
   outcome.phases = std::move(worker.phases);
@@ -87,6 +89,7 @@ void WorkerPool::finish_if_gone(Worker& worker) {
 void WorkerPool::record_death(const Worker& worker) {
   std::string cause = !worker.complaint.empty()           ? "protocol"
                       : worker.exit_cause == kOutOfMemory ? "out of memory"
+                      : worker.exit_cause == kOutOfTime   ? "out of processor time"
                                                           : worker.exit_cause;
   ++metrics_.worker_deaths[cause];
   log_.warn("worker_died", {{"worker", worker.id},

@@ -28,7 +28,8 @@ struct JobOutcome {
   Error failure;         // kFailed
   std::string cause;     // kWorkerDied: "signal 11"
   bool out_of_memory = false;
-  bool never_ran = false;  // kWorkerDied: there was no worker, or all ended with the zygote; the job is not to blame
+  bool out_of_time = false;  // of the processor time that a job may use
+  bool never_ran = false;    // kWorkerDied: there was no worker, or all ended with the zygote; the job is not to blame
   Phases phases;
 };
 

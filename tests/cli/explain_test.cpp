@@ -1,6 +1,12 @@
 // What the command line tells of compiled kernels, and what it does with them: explain, reproduce, export, import, top.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
 #include "cli_helpers.h"
 #include "kiln/dsl/binary.h"
@@ -95,6 +101,16 @@ TEST_F(Entries, AreReproducedToTheByte) {
   expect_error({"reproduce", "axpy"}, "give a key");
   expect_error({"reproduce", "00000000"}, "neither an entry");
   expect_error({"reproduce", key, "--worker", "/no/such/worker"}, "/no/such/worker");
+  // Compilers that give something else, refuse, or crash.
+  auto compiler = [&](const std::string& does) {
+    write("compiler", "#!/bin/sh\n" + does + "\n");
+    fs::permissions(path("compiler"), fs::perms::owner_all);
+    return path("compiler");
+  };
+  expect_error({"reproduce", key, "--worker", compiler("printf other > \"$3\"")},
+               "another code than the stored: 5 bytes");
+  expect_error({"reproduce", key, "--worker", compiler("exit 3")}, "refused the request");
+  expect_error({"reproduce", key, "--worker", compiler("kill -SEGV $$")}, "ended by signal 11");
 }
 
 // Where the daemon crashed, the request lies beside its report (docs/service.md) and no entry has it.
@@ -109,14 +125,45 @@ TEST_F(Entries, ARequestThatWasKeptIsCompiledAgain) {
   for (const auto& section : {request->canonical, request->debug}) {
     body.append(reinterpret_cast<const char*>(section.data()), section.size());
   }
-  write("kilnd.crash.request.0", body);
-  const Outcome again = kiln({"reproduce", "./kilnd.crash.request.0", "-o", "again.so"});
+  write("kilnd.crash.request.1-1-0", body);
+  const Outcome again = kiln({"reproduce", "./kilnd.crash.request.1-1-0", "-o", "again.so"});
   EXPECT_EQ(again.code, 0) << again.errors;
   expect_parts(again.output, {"compiled without a crash"});
   EXPECT_EQ(read("again.so"), read("axpy.so"));
   expect_error({"reproduce", "./no-such-request"}, "./no-such-request");
   write("torn", body.substr(0, body.size() / 4));
   expect_error({"reproduce", "./torn"}, "torn: no compile request");
+}
+
+// The one process that this one has started; 0: none.
+pid_t only_child() {
+  for (const auto& task : fs::directory_iterator("/proc/self/task")) {
+    std::ifstream children(task.path() / "children");
+    if (pid_t child = 0; children >> child) return child;
+  }
+  return 0;
+}
+
+// The command line reports its own crashes, where the runtime directory is there: here while it reads a kernel.
+TEST_F(Entries, ACrashOfTheCommandIsReported) {
+  fs::create_directories(path("run"));
+  fs::permissions(path("run"), fs::perms::owner_all);
+  ASSERT_EQ(::mkfifo(path("slow.kiln").c_str(), 0600), 0);
+  std::atomic<pid_t> reader = 0;
+  std::jthread crashing([&] {
+    int fd = -1;
+    for (int tries = 0; fd < 0 && tries < 6000; ++tries) {  // there is no writing before somebody reads
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      fd = ::open(path("slow.kiln").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    }
+    reader = only_child();
+    if (reader > 0) ::kill(reader, SIGSEGV);
+    ::close(fd);
+  });
+  EXPECT_EQ(kiln({"verify", "slow.kiln"}).code, 128 + SIGSEGV);
+  crashing.join();
+  expect_parts(read("run/kiln.crash"),
+               {"signal 11, process " + std::to_string(reader), "kiln " KILN_VERSION ", build-id "});
 }
 
 TEST_F(Entries, TravelInABundle) {

@@ -5,6 +5,7 @@
 
 #include "cbor_writer.h"
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/config.h"
 #include "kiln/dsl/kernels.h"
 #include "random_kernel.h"
 #include "text_helpers.h"
@@ -196,6 +197,8 @@ TEST(RequestKey, NamesPlacesSpaceAndDefaultsAreNotInIt) {
     r.constexprs["BM"] = 64;
   });
   expect_same([](CompileRequest& r) { r.facts.resize(6); });
+  // What this target does not heed.
+  expect_same([](CompileRequest& r) { r.constexprs[std::string(kNumWarps)] = 2; });
   expect_same([](CompileRequest& r) { r.constexprs = {{"BM", 64}, {"BN", 64}, {"BK", 32}}; });
 }
 
@@ -216,6 +219,19 @@ TEST(RequestKey, WhatDecidesTheCodeIsInIt) {
   expect_new([](CompileRequest& r) { r.kernel.options.contract = false; });
   expect_new([](CompileRequest& r) { r.kernel.options.debug = true; });
   expect_new([](CompileRequest& r) { r.kernel.options.lines = true; });
+  expect_new([](CompileRequest& r) { r.kernel.options.fuse_precision = true; });
+  expect_new([](CompileRequest& r) { r.kernel.options.deterministic = true; });
+  expect_new([](CompileRequest& r) { r.kernel.options.check_bounds = true; });
+  expect_new([](CompileRequest& r) { r.emit = "asm"; });
+  expect_new([](CompileRequest& r) { r.target = "cpu:x86-64-v3+avx512f"; });
+  for (const std::string_view option : {kNumWarps, kNumStages, kWarpSpecialise, kSplitK}) {
+    expect_new([&](CompileRequest& r) {
+      r.target = "cuda:sm_90a";
+      r.constexprs[std::string(option)] = 2;
+    });
+  }
+  expect_new([](CompileRequest& r) { r.target = "cuda:sm_90a"; });
+  expect_new([](CompileRequest& r) { r.kernel.params[0].may_alias = true; });
   expect_new([](CompileRequest& r) { r.kernel.name = "other"; });
   expect_new([](CompileRequest& r) { r.kernel.grid[0] = Expr(3); });
   expect_new([](CompileRequest& r) {

@@ -3,8 +3,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <ctime>
 #include <fstream>
+#include <thread>
 
 #include "fault_fs.h"
 
@@ -219,6 +222,56 @@ TEST_F(DiskCacheTest, SymbolicLinkIsNotFollowed) {
   fs::rename(file, dir_ / "elsewhere");
   fs::create_symlink(dir_ / "elsewhere", file);
   EXPECT_FALSE(cache.find(key_number(1)));
+}
+
+// What a full cache of an earlier daemon holds is known before anything is added to it.
+TEST_F(DiskCacheTest, StoresWaitForTheCountAtTheStart) {
+  const uint64_t each = entry(key_number(0)).size();
+  {
+    auto before = make(100 * each);
+    before.open();
+    for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(before.store(key_number(i), entry(key_number(i))));
+  }
+  auto cache = make(20 * each);
+  cache.open();
+  cache.expect_scan();
+  std::atomic<bool> stored{false};
+  std::jthread storing([&] { stored = cache.store(key_number(99), entry(key_number(99))); });
+  ASSERT_TRUE(cache.find(key_number(3))) << "lookups do not wait";
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(stored);
+  EXPECT_EQ(entry_files(dir_ / "cache").size(), 20u);
+  cache.scan();
+  storing.join();
+  EXPECT_TRUE(stored);
+  EXPECT_LE(entry_files(dir_ / "cache").size(), 19u) << "room was made";
+  EXPECT_LE(cache.stats().bytes, 20 * each);
+  // Nor is anybody kept waiting when the daemon ends first.
+  auto ended = make(20 * each);
+  ended.open();
+  ended.expect_scan();
+  ended.stop_scan();
+  ended.scan();
+  (void)ended.store(key_number(98), entry(key_number(98)));
+}
+
+// Clocks that were wrong, or are: a pass frees what it is to free and no more.
+TEST_F(DiskCacheTest, TimesOfTheFutureAndThePastEvictNoMore) {
+  const uint64_t each = entry(key_number(0)).size();
+  for (int64_t years : {-10, 10}) {
+    fs::remove_all(dir_ / "cache");
+    auto cache = make(100 * each);
+    cache.open();
+    cache.scan();
+    for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(cache.store(key_number(i), entry(key_number(i))));
+    ASSERT_EQ(cache.stats().evictions, 0u);
+    const timespec shifted{::time(nullptr) + years * 365 * 86'400, 0}, times[2] = {shifted, shifted};
+    for (const auto& file : entry_files(dir_ / "cache")) ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
+    for (uint64_t i = 100; i < 105; ++i) ASSERT_TRUE(cache.store(key_number(i), entry(key_number(i))));
+    EXPECT_LE(cache.stats().evictions, 11u) << "a tenth, and room for one";
+    EXPECT_GE(entry_files(dir_ / "cache").size(), 90u);
+    EXPECT_EQ(cache.stats().corrupt, 0u);
+  }
 }
 
 }  // namespace

@@ -63,6 +63,8 @@ Artifact bytes_artifact(const Order& order) {
   return artifact;
 }
 
+std::vector<std::byte> fake_code() { return kiln::service_test::fake_bytes("no ELF file", 500); }
+
 // Memory that stays: the worker has grown for good.
 void grow(uint64_t mebibytes) {
   auto* block = new char[mebibytes << 20];
@@ -119,6 +121,7 @@ Result<Artifact> obey(const Order& order) {
   }
   if (order.what == "fail") return kiln::error(ErrorCode::kCompileFailed, "no such op: " + order.salt);
   if (order.what == "throw") throw std::runtime_error("thrown");
+  if (order.what == "lies") return Artifact{{{"target", "cpu:fake"}, {"emit", "so"}}, fake_code()};
   if (order.what == "empty") return Artifact{nlohmann::json::object(), {}};
   if (order.what == "segv") ::raise(SIGSEGV);
   if (order.what == "abort") std::abort();

@@ -12,6 +12,7 @@
 
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
+#include "kiln/wire/process.h"
 #include "service_fixture.h"
 
 namespace kiln::service_test {
@@ -295,6 +296,27 @@ TEST_F(HostileTest, RandomBytesNeverHarmTheDaemon) {
   EXPECT_TRUE(eventually([&] { return stats()["connections"] == 1; }));
 }
 
+// What is refused before it is a job has its request's name, or the daemon's for it.
+TEST_F(HostileTest, RefusalsNameTheirRequests) {
+  start();
+  RawPeer peer(runtime());
+  ASSERT_TRUE(peer.read());
+  peer.hello();
+  for (wire::Type type : {wire::Type::kCompile, wire::Type::kTune}) {
+    const std::string broken = "x";  // no lengths and sections
+    peer.send(
+        {.type = type, .request_id = 7, .json = R"({"trace_id": "mine"})", .body = {std::as_bytes(std::span(broken))}});
+    auto named = peer.read();
+    ASSERT_TRUE(named);
+    EXPECT_EQ(wire::parse_error(named->json).code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(wire::parse_error(named->json).trace_id, "mine");
+    peer.send({.type = type, .request_id = 8, .json = "{}", .body = {std::as_bytes(std::span(broken))}});
+    auto unnamed = peer.read();
+    ASSERT_TRUE(unnamed);
+    EXPECT_TRUE(wire::parse_error(unnamed->json).trace_id.ends_with("-8")) << unnamed->json;
+  }
+}
+
 TEST_F(HostileTest, ReaderThatNeverReadsIsBounded) {
   start();
   auto request = order("bytes", 100'000);
@@ -309,6 +331,30 @@ TEST_F(HostileTest, ReaderThatNeverReadsIsBounded) {
   }
   EXPECT_TRUE(eventually([&] { return stats()["rejected_total"].contains("slow_reader"); }));
   EXPECT_TRUE(daemon->fetch(request));
+}
+
+// Those who come wait until there are descriptors again; who is there is served meanwhile.
+TEST_F(HostileTest, OutOfDescriptorsTheOthersWait) {
+  std::string line = "ulimit -n 64; exec " KILN_TEST_KILND " --runtime-dir " + runtime();
+  for (const std::string& word : daemon_arguments()) line += " " + word;
+  auto pid = wire::spawn({.command = {"/bin/sh", "-c", line}});
+  ASSERT_TRUE(pid);
+  ASSERT_TRUE(eventually([&] { return Connection::open(options()).ok(); }));
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->fetch(order("bytes")));
+  std::vector<wire::UniqueFd> crowd;
+  for (int i = 0; i < 200; ++i) crowd.push_back(wire::connect_socket(runtime()).value());
+  // Those that were accepted say nothing and are closed after two seconds, when the next have their turn.
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(daemon->fetch(order("bytes")));
+    auto more = daemon->compile(order("bytes", 64, "more" + std::to_string(i)), {.deadline_ms = 60'000});
+    EXPECT_TRUE(more || more.error().retryable) << more.error().message;
+  }
+  crowd.clear();
+  EXPECT_TRUE(eventually([&] { return Connection::open(options()).ok(); }));
+  EXPECT_TRUE(daemon->compile(order("bytes", 64, "after"), {.deadline_ms = 60'000}));
+  EXPECT_TRUE(daemon->shutdown());
+  EXPECT_EQ(wire::exit_text(wire::wait_for_exit(*pid, kPatience).value()), "exit code 0");
 }
 
 TEST_F(HostileTest, ConnectionLimit) {

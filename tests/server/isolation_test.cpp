@@ -62,6 +62,16 @@ TEST_F(IsolationTest, ExitWithoutReplyIsACrash) {
   EXPECT_EQ(crashed.error().code, ErrorCode::kWorkerCrashed);
 }
 
+TEST_F(IsolationTest, CodeThatIsNotWhatItIsSaidToBeIsNotKept) {
+  start();
+  auto daemon = connect();
+  auto refused = daemon->compile(order("lies"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInternal);
+  EXPECT_NE(refused.error().message.find("no whole ELF file"), std::string::npos) << refused.error().message;
+  EXPECT_EQ(daemon->get(daemon->key_of(order("lies"))).error().code, ErrorCode::kNotFound);
+}
+
 TEST_F(IsolationTest, MemoryLimit) {
   if (kSanitized) GTEST_SKIP() << "address space is not limited under a sanitizer";
   start({"--worker-memory", "256MiB"});
@@ -72,6 +82,25 @@ TEST_F(IsolationTest, MemoryLimit) {
   EXPECT_NE(greedy.error().message.find("256 MiB"), std::string::npos) << greedy.error().message;
   EXPECT_TRUE(daemon->compile(order("bytes")));
   EXPECT_EQ(stats()["worker_deaths_total"]["out of memory"], 1);
+}
+
+// A second attempt would take as long; a kernel that does it twice is refused.
+TEST_F(IsolationTest, ProcessorTimeIsLimited) {
+  start({"--worker-cpu", "1", "--workers", "1"});
+  auto daemon = connect();
+  for (int i = 1; i <= 2; ++i) {
+    auto endless = daemon->compile(order("hang"), {.trace_id = "t2"});
+    ASSERT_FALSE(endless);
+    EXPECT_EQ(endless.error().code, ErrorCode::kDeadlineExceeded) << endless.error().message;
+    EXPECT_NE(endless.error().message.find("processor time than the worker's 1 s"), std::string::npos)
+        << endless.error().message;
+    EXPECT_EQ(endless.error().trace_id, "t2");
+    EXPECT_EQ(stats()["worker_deaths_total"]["out of processor time"], i);
+    // The limit is a job's and not a worker's.
+    EXPECT_TRUE(daemon->compile(order("bytes", 64, std::to_string(i))));
+  }
+  EXPECT_EQ(stats()["retries_total"], 0);
+  EXPECT_EQ(daemon->compile(order("hang")).error().code, ErrorCode::kPoisoned);
 }
 
 TEST_F(IsolationTest, HangEndsAtTheDeadlineAndFreesTheWorker) {

@@ -1,14 +1,18 @@
 // Starting, finding, leaving, draining, replacing.
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <set>
 #include <thread>
 
+#include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
 #include "service_fixture.h"
 
@@ -217,6 +221,41 @@ TEST_F(LifecycleTest, DrainGivesUpAtItsLimit) {
   daemon_.signal(SIGTERM);
   EXPECT_EQ(daemon_.wait(), 0);
   running.join();
+}
+
+// A daemon of another protocol has names of its own: neither waits for the other, or touches what is its.
+TEST_F(LifecycleTest, GenerationsShareADirectory) {
+  ASSERT_TRUE(wire::open_private_dir(runtime()));
+  std::vector<wire::UniqueFd> others;
+  for (const char* name : {"kilnd.v2.lock", "kilnd.v2.spawn.lock", "LOCK"}) {
+    others.emplace_back(::open((runtime() + "/" + name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    ASSERT_EQ(::flock(others.back().get(), LOCK_EX | LOCK_NB), 0);
+  }
+  std::ofstream(runtime() + "/kilnd.v2.sock") << "theirs";
+  ConnectOptions with_start = options();
+  with_start.autostart = true;
+  with_start.daemon_args = {"--cache-dir", cache(), "--workers", "1", "--idle-timeout", "60"};
+  auto daemon = Connection::open(with_start);
+  ASSERT_TRUE(daemon) << daemon.error().message;
+  EXPECT_TRUE((*daemon)->compile(order("bytes")));
+  EXPECT_TRUE((*daemon)->shutdown());
+  EXPECT_TRUE(std::filesystem::exists(runtime() + "/kilnd.v2.sock"));
+}
+
+// Figures into the log, for who cannot ask.
+TEST_F(LifecycleTest, Usr1WritesFiguresToTheLog) {
+  start();
+  ASSERT_TRUE(connect()->compile(order("bytes")));
+  daemon_.signal(SIGUSR1);
+  ASSERT_TRUE(eventually([&] {
+    std::ifstream log(runtime() + "/kilnd.log");
+    for (std::string line; std::getline(log, line);) {
+      auto entry = wire::parse_object(line);
+      if (entry && (*entry)["event"] == "state") return (*entry)["figures"]["compiles_total"] == 1;
+    }
+    return false;
+  }));
+  EXPECT_TRUE(connect()->ping());
 }
 
 TEST_F(LifecycleTest, SecondSignalEndsAtOnce) {

@@ -113,10 +113,10 @@ TEST_F(SchedulingTest, QueuedJobsHonourDeadlineAndCancel) {
   std::jthread cancelled([&] {
     EXPECT_EQ(queued->compile(order("bytes"), {.cancel = stop_queued.get_token()}).error().code, ErrorCode::kCancelled);
   });
-  ASSERT_TRUE(eventually([&] { return stats()["queue_depth"] == 1; }));
+  ASSERT_TRUE(eventually([&] { return jobs_queued() == 1; }));
   stop_queued.request_stop();
   cancelled.join();
-  EXPECT_EQ(stats()["queue_depth"], 0);
+  EXPECT_EQ(jobs_queued(), 0);
   stop.request_stop();
   occupant.join();
 }
@@ -131,7 +131,7 @@ TEST_F(SchedulingTest, FullQueueRefusesButServesHits) {
     threads.emplace_back([&, i] { (void)daemon->compile(order("hang", i), {.cancel = stop.get_token()}); });
     ASSERT_TRUE(eventually([&] { return stats()["jobs"] == i + 1 && stats()["workers_busy"] == 1; }));
   }
-  ASSERT_TRUE(eventually([&] { return stats()["queue_depth"] == 2; }));
+  ASSERT_TRUE(eventually([&] { return jobs_queued() == 2; }));
   auto refused = daemon->compile(order("bytes", 7, "more"));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);

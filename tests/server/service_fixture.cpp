@@ -118,6 +118,11 @@ std::unique_ptr<Connection> ServiceTest::connect() {
   return std::move(*connection);
 }
 
+int ServiceTest::jobs_queued() {
+  const auto depth = stats()["queue_depth"];
+  return depth["interactive"].get<int>() + depth["background"].get<int>();
+}
+
 nlohmann::json ServiceTest::stats() {
   auto connection = connect();
   if (!connection) return {};

@@ -74,6 +74,7 @@ class ServiceTest : public ::testing::Test {
   ConnectOptions options() const;
   std::unique_ptr<Connection> connect();
   nlohmann::json stats();
+  int jobs_queued();  // jobs, of both classes
 
   TempDir temp_;
   DaemonProcess daemon_;

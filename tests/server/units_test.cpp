@@ -1,6 +1,10 @@
 // The parts of the scheduler that need no process: queue, refusals, memory tier. Time is an argument.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+
+#include "artifact_check.h"
 #include "crash_storm.h"
 #include "history.h"
 #include "job_queue.h"
@@ -33,6 +37,28 @@ JobPtr pop(JobQueue& queue, Time now = {}, bool with_background = true) {
 constexpr auto kNow = wire::Priority::kInteractive;
 constexpr auto kLater = wire::Priority::kBackground;
 
+Result<void> checked(const char* emit, const std::string& code) {
+  return check_artifact({{"emit", emit}, {"entry", "kiln_entry"}}, std::as_bytes(std::span(code)));
+}
+
+TEST(ArtifactCheck, CodeIsWhatItIsSaidToBe) {
+  std::ifstream own("/proc/self/exe", std::ios::binary);
+  const std::string elf((std::istreambuf_iterator<char>(own)), {});
+  for (const char* emit : {"so", "obj", "cubin", "hsaco"}) {
+    EXPECT_TRUE(checked(emit, elf)) << emit;
+    EXPECT_FALSE(checked(emit, elf.substr(0, elf.size() / 2))) << "its table of sections is at the end";
+    EXPECT_FALSE(checked(emit, elf.substr(0, 40)));
+    EXPECT_FALSE(checked(emit, std::string(500, 'x')));
+    EXPECT_FALSE(checked(emit, ""));
+  }
+  EXPECT_TRUE(checked("ptx", ".visible .entry kiln_entry(\n.param .u64 a)"));
+  EXPECT_FALSE(checked("ptx", ".visible .entry kiln_entry_2(\n.param .u64 a)"));
+  EXPECT_FALSE(checked("ptx", ".visible .func kiln_entry("));
+  EXPECT_TRUE(checked("llvm", "define"));
+  EXPECT_FALSE(checked("llvm", ""));
+  EXPECT_TRUE(check_artifact(nlohmann::json::object(), std::as_bytes(std::span("x"))));
+}
+
 TEST(JobQueue, InteractiveFirst) {
   JobQueue queue(60s);
   auto background = job(1, kLater), interactive = job(1, kNow);
@@ -45,6 +71,25 @@ TEST(JobQueue, InteractiveFirst) {
   EXPECT_EQ(pop(queue), background);
   EXPECT_EQ(pop(queue), nullptr);
   EXPECT_EQ(queue.size(), 0u);
+}
+
+TEST(JobQueue, CountsItsClasses) {
+  JobQueue queue(60s);
+  const auto sizes = [&] { return std::pair(queue.size(kNow), queue.size(kLater)); };
+  auto first = job(1, kLater), second = job(1, kLater), third = job(2, kNow);
+  for (const auto& each : {first, second, third}) queue.push(each);
+  EXPECT_EQ(sizes(), std::pair(size_t{1}, size_t{2}));
+  queue.promote(second);
+  queue.promote(second);
+  EXPECT_EQ(sizes(), std::pair(size_t{2}, size_t{1}));
+  second->state = Job::State::kGone;
+  queue.dropped(*second);
+  EXPECT_EQ(sizes(), std::pair(size_t{1}, size_t{1}));
+  EXPECT_EQ(pop(queue), third);
+  EXPECT_EQ(pop(queue), first);
+  first->state = Job::State::kQueued;
+  queue.push_again(first);
+  EXPECT_EQ(sizes(), std::pair(size_t{0}, size_t{1}));
 }
 
 TEST(JobQueue, BackgroundAges) {

@@ -11,6 +11,10 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <functional>
+#include <utility>
+#include <vector>
 
 #include "kiln/wire/paths.h"
 
@@ -19,7 +23,9 @@ namespace {
 
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 constexpr off_t kMaxFile = 256 << 10;
-constexpr size_t kKeptRequests = 8;
+constexpr size_t kKeptRequests = 8;  // of one crash
+constexpr size_t kKeptFiles = 64;    // of all
+constexpr const char* kRequest = ".request.";
 constexpr uint64_t kFree = 0, kTaken = ~uint64_t{0};  // taken: not yet filled in
 
 struct Running {
@@ -49,26 +55,52 @@ void copy_text(std::array<char, size>& to, const std::string& text) {
   to[count] = 0;
 }
 
+// Of the requests that crashes have left, the newest stay.
+void forget_old_requests(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code failed, ignored;
+  std::vector<std::pair<fs::file_time_type, fs::path>> kept;
+  const std::string prefix = fs::path(path + kRequest).filename().string();
+  fs::directory_iterator file(fs::path(path).parent_path(), failed);
+  for (; !failed && file != fs::directory_iterator(); file.increment(failed)) {
+    if (file->path().filename().string().starts_with(prefix)) kept.emplace_back(file->last_write_time(ignored), *file);
+  }
+  std::sort(kept.begin(), kept.end(), std::greater<>());
+  for (size_t i = kKeptFiles; i < kept.size(); ++i) fs::remove(kept[i].second, ignored);
+}
+
 // From here on only what a handler of signals may call.
 void write_text(int fd, const char* text) { (void)!::write(fd, text, std::strlen(text)); }
 
-void write_number(int fd, uint64_t number) {
-  char digits[24];
+const char* decimal(char (&digits)[24], uint64_t number) {
   char* at = digits + sizeof digits;
   *--at = 0;
   do {
     *--at = static_cast<char>('0' + number % 10);
     number /= 10;
   } while (number != 0);
-  write_text(fd, at);
+  return at;
 }
 
-bool keep_request(size_t index, std::span<const std::byte> request) {
-  char path[sizeof(State::path) + 16];
-  const char digit[] = {static_cast<char>('0' + index), 0};
-  std::strcpy(path, state().path.data());
-  std::strcat(path, ".request.");
-  std::strcat(path, digit);
+void write_number(int fd, uint64_t number) {
+  char digits[24];
+  write_text(fd, decimal(digits, number));
+}
+
+// A kept request's name, which no later crash takes: PATH.request.SECONDS-PROCESS-INDEX.
+using RequestPath = char[sizeof(State::path) + 80];
+void request_path(RequestPath& out, uint64_t seconds, size_t index) {
+  char digits[24];
+  std::strcpy(out, state().path.data());
+  std::strcat(out, kRequest);
+  std::strcat(out, decimal(digits, seconds));
+  std::strcat(out, "-");
+  std::strcat(out, decimal(digits, static_cast<uint64_t>(::getpid())));
+  std::strcat(out, "-");
+  std::strcat(out, decimal(digits, index));
+}
+
+bool keep_request(const char* path, std::span<const std::byte> request) {
   const int fd = ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0) return false;
   while (!request.empty()) {
@@ -82,12 +114,13 @@ bool keep_request(size_t index, std::span<const std::byte> request) {
 
 void write_report(int fd, int number) {
   State& s = state();
+  const auto now = static_cast<uint64_t>(::time(nullptr));
   write_text(fd, "crashed by signal ");
   write_number(fd, static_cast<uint64_t>(number));
   write_text(fd, ", process ");
   write_number(fd, static_cast<uint64_t>(::getpid()));
   write_text(fd, ", seconds since 1970: ");
-  write_number(fd, static_cast<uint64_t>(::time(nullptr)));
+  write_number(fd, now);
   write_text(fd, "\n");
   write_text(fd, s.identity.data());
   for (size_t i = 0; i < s.running.size(); ++i) {
@@ -95,11 +128,11 @@ void write_report(int fd, int number) {
     if (one.job.load() == kFree || one.job.load() == kTaken) continue;
     write_text(fd, "in flight: ");
     write_text(fd, one.what.data());
-    if (i < kKeptRequests && !one.request.empty() && keep_request(i, one.request)) {
+    RequestPath path;
+    request_path(path, now, i);
+    if (i < kKeptRequests && !one.request.empty() && keep_request(path, one.request)) {
       write_text(fd, "; again: kiln reproduce ");
-      write_text(fd, s.path.data());
-      write_text(fd, ".request.");
-      write_number(fd, i);
+      write_text(fd, path);
     } else if (one.is_key) {
       write_text(fd, "; once it is stored: kiln reproduce ");
       write_text(fd, one.what.data());
@@ -134,6 +167,7 @@ void report(int number) {
 }  // namespace
 
 void install_crash_report(const std::string& path, const std::string& identity) {
+  forget_old_requests(path);
   State& s = state();
   copy_text(s.path, path);
   copy_text(s.identity, identity);

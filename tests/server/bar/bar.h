@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fake_bytes.h"
+#include "kiln/wire/json.h"
 #include "service_fixture.h"
 
 namespace kiln::service_test {
@@ -68,6 +70,17 @@ class Bar : public ServiceTest {
   static Answer judge(const Result<Artifact>& artifact, const std::string& salt, uint64_t size) {
     if (!artifact) return Answer::kError;
     return artifact->code == fake_bytes(salt, size) ? Answer::kRight : Answer::kWrong;
+  }
+  // Every line of a log must be an object.
+  std::vector<nlohmann::json> log_lines(const std::string& name) const {
+    std::ifstream file(runtime() + "/" + name);
+    std::vector<nlohmann::json> out;
+    for (std::string line; std::getline(file, line);) {
+      auto object = wire::parse_object(line);
+      if (object) out.push_back(*object);
+      EXPECT_TRUE(object && object->contains("time") && object->contains("event")) << line;
+    }
+    return out;
   }
   void kill_daemon() {
     daemon_.signal(SIGKILL);

@@ -102,6 +102,17 @@ TEST_F(BarDisk, Statement03NoDamagedEntryIsServed) {
       flips, damaged - flips, truncated, damaged, static_cast<int>(kept));
 }
 
+// What an earlier daemon has left: a torn file, and as much in quarantine and of crashes as is kept.
+void leave_behind(const std::string& cache) {
+  for (const char* ring : {"quarantine", "crashes"}) {
+    fs::create_directories(fs::path(cache) / ring);
+    for (int i = 0; i < 64; ++i) std::ofstream(fs::path(cache) / ring / std::to_string(i)) << "x";
+  }
+  fs::create_directories(fs::path(cache) / "tmp");
+  std::ofstream(fs::path(cache) / "tmp/torn") << "x";
+  fs::permissions(cache, fs::perms::owner_all);
+}
+
 TEST_F(BarDisk, Statement06OneFailingCallAtATimeNeverHarms) {
   uint64_t injected = 0;
   const size_t descriptors = service_test::open_descriptors(::getpid());
@@ -111,11 +122,12 @@ TEST_F(BarDisk, Statement06OneFailingCallAtATimeNeverHarms) {
     bool reached = true;
     for (int at = 0; reached; ++at) {
       fs::remove_all(dir_ / "cache");
+      leave_behind(dir_ / "cache");
       fs_.number = number;
       fs_.calls = 0;
       fs_.fail_at = at;
       {
-        // Small, so that eviction has its calls too; one entry is damaged, so that quarantine has.
+        // Small, so that eviction has its calls too; one entry is damaged, so that quarantine has, which is full.
         auto cache = make(8 * entry(key_number(0)).size());
         cache.open();
         cache.scan();
@@ -126,6 +138,7 @@ TEST_F(BarDisk, Statement06OneFailingCallAtATimeNeverHarms) {
           auto found = cache.find(key_number(i));
           ASSERT_TRUE(!found || found->bytes == entry(key_number(i))) << "errno " << number << " at call " << at;
         }
+        cache.keep_crash(key_number(5), entry(key_number(5)));
         cache.shrink();
         reached = fs_.calls > at;
         injected += reached;

@@ -10,14 +10,22 @@
 
 namespace kiln::service_test {
 
-inline Result<RequestBytes> golden_request(const std::string& name, const std::string& target) {
+inline Result<dsl::Kernel> golden_kernel(const std::string& name) {
   std::ifstream in(std::string(KILN_SOURCE_DIR) + "/tests/golden/" + name + ".kiln");
   const std::string text((std::istreambuf_iterator<char>(in)), {});
-  auto kernel = dsl::parse(text, name);
+  return dsl::parse(text, name);
+}
+
+inline dsl::ConstexprValues small_config(const dsl::Kernel& kernel) {
+  dsl::ConstexprValues out;
+  for (const auto& constexpr_ : kernel.constexprs) out[constexpr_.name] = constexpr_.default_value.value_or(64);
+  return out;
+}
+
+inline Result<RequestBytes> golden_request(const std::string& name, const std::string& target) {
+  auto kernel = golden_kernel(name);
   if (!kernel) return kernel.error();
-  dsl::ConstexprValues values;
-  for (const auto& constexpr_ : kernel->constexprs) values[constexpr_.name] = constexpr_.default_value.value_or(64);
-  return dsl::encode_request({*kernel, target, values, {}});
+  return dsl::encode_request({*kernel, target, small_config(*kernel), {}});
 }
 
 }  // namespace kiln::service_test

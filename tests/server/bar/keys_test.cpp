@@ -2,13 +2,16 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "bar.h"
 #include "golden_kernel.h"
+#include "kiln/wire/entry.h"
 
 namespace kiln::service_test {
 namespace {
@@ -150,6 +153,16 @@ TEST_F(Bar, Statement11ClocksThatJumpLoseNothing) {
       EXPECT_EQ(artifact->metadata["served_from"], tier);
     }
   };
+  auto created_s = [&](const RequestKey& key) -> int64_t {
+    for (const auto& file : entry_files(cache())) {
+      std::ifstream in(file, std::ios::binary);
+      const std::string bytes((std::istreambuf_iterator<char>(in)), {});
+      auto entry = wire::decode_entry(std::as_bytes(std::span(bytes)));
+      if (entry && std::ranges::equal(entry->key, key)) return static_cast<int64_t>(entry->created_ms / 1000);
+    }
+    ADD_FAILURE() << "no entry";
+    return 0;
+  };
   start();
   fetch_all("compile");
   ::setenv("LD_PRELOAD", KILN_TEST_SHIFTED_CLOCK, 1);
@@ -183,6 +196,13 @@ TEST_F(Bar, Statement11ClocksThatJumpLoseNothing) {
     }
     waiting.join();
     EXPECT_TRUE(late);
+    // The daemon did see them: what it compiled under each says so.
+    for (int64_t jump : {shift - kYear, shift + kYear, shift - 10, shift}) {
+      const auto request = order("bytes", 1000, std::to_string(shift) + "/" + std::to_string(jump));
+      ASSERT_TRUE(connect()->compile(request, {.durable = true}));
+      const int64_t off = created_s(connect()->key_of(request)) - ::time(nullptr) - jump;
+      EXPECT_LT(std::abs(off), 3600) << shift << " " << jump;
+    }
     figures = stats();
     EXPECT_EQ(figures["cache_corrupt_total"], 0);
     EXPECT_EQ(figures["evictions_total"], 0);

@@ -13,6 +13,8 @@
 #include <thread>
 
 #include "bar.h"
+#include "golden_kernel.h"
+#include "kiln/client/client.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
 #include "kiln/wire/process.h"
@@ -411,6 +413,37 @@ TEST_F(BarLifecycle, Statement27WithoutADaemonAChildCompilesAndFailuresAreCheap)
   figure(27,
          "%d of %d compiles right by a child over a pipe; an unavailable daemon costs p50 %.4f ms, max %.3f ms a call",
          right, compiles, percentile(calls, 0.5), percentile(calls, 1));
+}
+
+// The same for who asks for kernels: get() through a client that cannot have a daemon, and one that has lost it.
+TEST_F(BarLifecycle, Statement27AGetWithoutADaemonIsCheap) {
+  auto kernel = golden_kernel("matmul");
+  ASSERT_TRUE(kernel) << kernel.error().message;
+  const client::GetOptions config{.target = "cpu", .constexprs = small_config(*kernel)};
+  auto time_of_gets = [&](const char* what, client::Client& asking) {
+    EXPECT_FALSE(asking.get(*kernel, config));  // the first looks for one
+    std::vector<double> calls;
+    for (int i = 0; i < count(100, 1000); ++i) {
+      Stopwatch took;
+      auto refused = asking.get(*kernel, config);
+      calls.push_back(took.ms());
+      EXPECT_FALSE(refused);
+      EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable) << refused.error().message;
+    }
+    judge_time(what, percentile(calls, 0.99), 1);
+    return calls;
+  };
+  client::ClientOptions nowhere;
+  nowhere.connect = options();
+  client::Client never(nowhere);
+  const auto without = time_of_gets("ms for a get() that never had a daemon (p99)", never);
+  start();
+  client::Client lost(nowhere);
+  EXPECT_EQ(lost.get(*kernel, config).error().code, ErrorCode::kInvalidArgument) << "the fake worker knows no kernels";
+  kill_daemon();
+  const auto gone = time_of_gets("ms for a get() that has lost its daemon (p99)", lost);
+  figure(27, "get() of a kernel without a daemon: p50 %.3f ms, max %.3f; with one that is gone: %.3f and %.3f",
+         percentile(without, 0.5), percentile(without, 1), percentile(gone, 0.5), percentile(gone, 1));
 }
 
 // A socket of the service manager's, on which it is told things.

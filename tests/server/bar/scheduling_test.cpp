@@ -201,7 +201,7 @@ TEST_F(BarScheduling, Statement14AFullQueueRefusesAtOnceAndServesHits) {
   for (int i = 0; i < 500; ++i) hit(idle);
   std::vector<std::unique_ptr<RawPeer>> peers;
   flood(peers, limit + 1, "hang", 0, "");
-  ASSERT_TRUE(eventually([&] { return figure_of("queue_depth") == limit; }));
+  ASSERT_TRUE(eventually([&] { return jobs_queued() == limit; }));
   const auto before = stats()["rss_bytes"].get<int64_t>();
   for (int i = 0; i < 500; ++i) {
     Stopwatch took;
@@ -218,11 +218,13 @@ TEST_F(BarScheduling, Statement14AFullQueueRefusesAtOnceAndServesHits) {
   }
   judge_time("ms until a full queue refuses", percentile(refused, 1), 10);
   judge_time("us for a hit while the queue is full", percentile(full, 0.5), 2 * percentile(idle, 0.5));
-  figure(14,
-         "%d jobs queued: refusal p50 %.2f ms, max %.2f ms; hits p50 %.0f us against %.0f us idle; memory +%d KiB over "
-         "500 refusals",
-         limit, percentile(refused, 0.5), percentile(refused, 1), percentile(full, 0.5), percentile(idle, 0.5),
-         static_cast<int>(grown / 1024));
+  judge_time("us for a hit while the queue is full (p99)", percentile(full, 0.99), 2 * percentile(idle, 0.99));
+  figure(
+      14,
+      "%d jobs queued: refusal p50 %.2f ms, max %.2f ms; hits p50 %.0f us (p99 %.0f) against %.0f (%.0f) idle; memory "
+      "+%d KiB over 500 refusals",
+      limit, percentile(refused, 0.5), percentile(refused, 1), percentile(full, 0.5), percentile(full, 0.99),
+      percentile(idle, 0.5), percentile(idle, 0.99), static_cast<int>(grown / 1024));
 }
 
 TEST_F(BarScheduling, Statement14QueuedBytesAreBounded) {
@@ -271,14 +273,16 @@ TEST_F(BarScheduling, Statement15InteractiveStartsBeforeTenThousandInBackground)
   ASSERT_TRUE(daemon->compile(order("bytes", 8, "warm")));
   std::vector<std::unique_ptr<RawPeer>> peers;
   flood(peers, jobs, "sleep", 50, R"({"priority":"background"})");
-  ASSERT_TRUE(eventually([&] { return figure_of("jobs") > jobs / 2; }));
+  // All but those that were done while they came: one worker takes 20 a second.
+  ASSERT_TRUE(eventually([&] { return figure_of("jobs") + figure_of("compiles_total") > jobs; }));
+  EXPECT_GT(jobs_queued(), jobs * 8 / 10);
   std::vector<double> waits;
   for (int i = 0; i < 50; ++i) {
     Stopwatch took;
     ASSERT_TRUE(daemon->compile(order("bytes", 8, "now" + std::to_string(i))));
     waits.push_back(took.ms());
   }
-  judge_time("ms for an interactive compile while a worker is reserved", percentile(waits, 0.5), 5);
+  judge_time("ms for an interactive compile while a worker is reserved (p99)", percentile(waits, 0.99), 5);
   figure(15, "%d background jobs queued, the reserved worker free: interactive compile p50 %.2f ms, max %.2f ms", jobs,
          percentile(waits, 0.5), percentile(waits, 1));
 }
@@ -294,7 +298,7 @@ TEST_F(BarScheduling, Statement16AFloodDelaysOthersByAJobOrTwo) {
     flood(peers, jobs, "sleep", kJobMs, "");
     ::pause();
   }
-  ASSERT_TRUE(eventually([&] { return figure_of("queue_depth") > jobs / 2; }));
+  ASSERT_TRUE(eventually([&] { return jobs_queued() > jobs / 2; }));
   auto other = connect();
   std::vector<double> waits;
   const int requests = count(5, 100);
@@ -304,7 +308,7 @@ TEST_F(BarScheduling, Statement16AFloodDelaysOthersByAJobOrTwo) {
     waits.push_back(took.ms() - kJobMs);
     std::this_thread::sleep_for(100ms);
   }
-  EXPECT_GT(figure_of("queue_depth"), requests) << "the flood was over";
+  EXPECT_GT(jobs_queued(), requests) << "the flood was over";
   ::kill(flooder, SIGKILL);
   ::waitpid(flooder, nullptr, 0);
   judge_time("ms that another client waits (p99)", percentile(waits, 0.99), 2 * kJobMs);
@@ -381,7 +385,7 @@ TEST_F(BarScheduling, Statement17DeadlinesAndCancelsAreKept) {
     peer.send({.type = wire::Type::kCompile,
                .request_id = 1,
                .body = {std::as_bytes(std::span(&size, 1)), request.canonical}});
-    ASSERT_TRUE(eventually([&] { return figure_of("queue_depth") == 1; }));
+    ASSERT_TRUE(eventually([&] { return jobs_queued() == 1; }));
     Stopwatch cancel;
     peer.send({.type = wire::Type::kCancel, .request_id = 1});
     auto reply = peer.read();

@@ -6,7 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <thread>
+#include <vector>
 
 #include "bar.h"
 #include "kiln/wire/json.h"
@@ -99,6 +101,24 @@ TEST_F(BarSecurity, Statement30LongNamesWork) {
   figure(30, "a runtime directory of %zu characters works", deep.size());
 }
 
+// In one message.
+void send_with_descriptors(int socket, std::string frame, int count) {
+  iovec piece{frame.data(), frame.size()};
+  std::vector<int> each(static_cast<size_t>(count), STDIN_FILENO);
+  std::vector<char> control(CMSG_SPACE(each.size() * sizeof(int)));
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(each.size() * sizeof(int));
+  std::memcpy(CMSG_DATA(header), each.data(), each.size() * sizeof(int));
+  EXPECT_EQ(::sendmsg(socket, &message, MSG_NOSIGNAL), static_cast<ssize_t>(frame.size()));
+}
+
 TEST_F(BarSecurity, Statement31SlowPeersDelayNobody) {
   start();
   ASSERT_TRUE(connect()->compile(order("bytes")));
@@ -132,6 +152,31 @@ TEST_F(BarSecurity, Statement31SlowPeersDelayNobody) {
          static_cast<int>(grown / 1024 / peers));
 }
 
+// HostileTest.ReaderThatNeverReadsIsBounded holds the limit of bytes, FrameSocket.* both in short.
+TEST_F(BarSecurity, Statement31WhoReadsNothingIsLeft) {
+  if (!times_are_judged())
+    GTEST_SKIP() << "takes half a minute; FrameSocket.APeerThatReadsNothingForLongIsLeft is short";
+  start();
+  const auto request = order("bytes", 60'000);
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->fetch(request));
+  const RequestKey key = daemon->key_of(request);
+  RawPeer peer(runtime());
+  ASSERT_TRUE(peer.read());
+  peer.hello();
+  Stopwatch silence;
+  // 6 MiB, which is far below the limit of bytes.
+  for (uint64_t i = 1; i <= 100; ++i) {
+    peer.send({.type = wire::Type::kGet, .request_id = i, .body = {std::as_bytes(std::span(key))}});
+  }
+  EXPECT_TRUE(eventually([&] { return stats()["rejected_total"].contains("slow_reader"); }));
+  const double left_ms = silence.ms();
+  EXPECT_GE(left_ms, 29'000);
+  judge_time("ms until a peer that reads nothing is left", left_ms, 31'000);
+  EXPECT_TRUE(eventually([&] { return stats()["connections"] == 2; }));  // daemon's and stats' own
+  figure(31, "a peer that reads nothing of 6 MiB: left after %.1f s", left_ms / 1000);
+}
+
 TEST_F(BarSecurity, Statement31LiesCostNoMemory) {
   start();
   ASSERT_TRUE(connect()->compile(order("bytes")));
@@ -163,6 +208,9 @@ TEST_F(BarSecurity, Statement31LiesCostNoMemory) {
       };
       flood_descriptors();
       for (int i = 0; i < 5; ++i) EXPECT_TRUE(peer.read());
+      constexpr int kMostInAMessage = 253;
+      send_with_descriptors(peer.fd(), raw_header({.type = wire::Type::kPing, .request_id = 5}), kMostInAMessage);
+      EXPECT_TRUE(peer.read());
       peer.send_bytes(bytes);
       auto reply = peer.read();
       ++sent;

@@ -1,15 +1,9 @@
-// Statements 33 to 36: what a hit, a miss and a start cost, and what can be seen. Speed depends on the machine: it is
+// Statements 33 to 35: what a hit, a miss and a start cost, and that nothing grows. Speed depends on the machine: it is
 // judged with KILN_SOAK only.
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
-#include <fstream>
-#include <set>
-#include <sstream>
 #include <thread>
 
 #include "bar.h"
@@ -31,17 +25,6 @@ class BarSpeed : public Bar {
         EXPECT_TRUE(daemon.get(key));
         out.push_back(took.ms() * 1000);
       }
-    }
-    return out;
-  }
-  // Every line of a log must be an object.
-  std::vector<nlohmann::json> log_lines(const std::string& name) const {
-    std::ifstream file(runtime() + "/" + name);
-    std::vector<nlohmann::json> out;
-    for (std::string line; std::getline(file, line);) {
-      auto object = wire::parse_object(line);
-      if (object) out.push_back(*object);
-      EXPECT_TRUE(object && object->contains("time") && object->contains("event")) << line;
     }
     return out;
   }
@@ -299,213 +282,38 @@ TEST_F(BarSpeed, Statement35SoakLeavesNothingBehind) {
       first_half, second_half, end["worker_deaths_total"].value("signal 11", 0), end["evictions_total"].get<int>());
 }
 
-// An entry says who had it compiled, and has the request; so has the report of a crash, which can be repeated.
-TEST_F(BarSpeed, Statement36CompilesAndCrashesCanBeRepeated) {
-  start();
-  auto daemon = connect();
-  ASSERT_TRUE(daemon->fetch(order("bytes", 64, "kept"), {.trace_id = "trace-5", .durable = true}));
-  EXPECT_EQ(daemon->compile(order("segv", 7), {.trace_id = "trace-6"}).error().code, ErrorCode::kWorkerCrashed);
-  const std::string crash = cache() + "/crashes/" + to_hex(daemon->key_of(order("segv", 7)));
-  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(crash); }));
-  for (const auto& [file, trace] : {std::pair(entry_files(cache()).at(0), "trace-5"), std::pair(crash, "trace-6")}) {
-    std::ifstream in(file, std::ios::binary);
-    const std::string bytes((std::istreambuf_iterator<char>(in)), {});
-    auto entry = wire::decode_entry(std::as_bytes(std::span(bytes)));
-    ASSERT_TRUE(entry) << entry.error().message;
-    const auto record = nlohmann::json::parse(entry->record);
-    EXPECT_EQ(record["client"], "service_tests");
-    EXPECT_EQ(record["trace_id"], trace);
-    EXPECT_EQ(record["builder"], "fake-builder-1");
-    EXPECT_TRUE(record["phases"].contains("obey"));
-    EXPECT_EQ(record.contains("cause"), file == crash);
-    std::ofstream(temp_ / "request", std::ios::binary)
-        .write(reinterpret_cast<const char*>(entry->request.data()),
-               static_cast<std::streamsize>(entry->request.size()));
-    auto again = wire::spawn({.command = {KILN_TEST_WORKER, "--compile", temp_ / "request", temp_ / "code"}});
-    ASSERT_TRUE(again);
-    EXPECT_EQ(wire::exit_text(wire::wait_for_exit(*again, kPatience).value()),
-              file == crash ? "signal 11" : "exit code 0");
-  }
-  EXPECT_EQ(std::filesystem::file_size(temp_ / "code"), 64u);
-  // Many crashes leave the newest reports.
-  for (int i = 0; i < 70; ++i) (void)daemon->compile(order("exit", 3, std::to_string(i)));
-  auto reports = [&] {
-    std::filesystem::directory_iterator files(cache() + "/crashes");
-    return std::distance(begin(files), end(files));
+// With a remote tier that is out of reach, hits and misses are as fast as without one, once its breaker is open.
+TEST_F(BarSpeed, AnOpenBreakerCostsNothing) {
+  auto times = [&](const char* salt) {
+    auto daemon = connect();
+    std::vector<double> misses;
+    for (int i = 0; i < count(50, 500); ++i) {
+      Stopwatch took;
+      EXPECT_TRUE(daemon->compile(order("bytes", 64, salt + std::to_string(i))));
+      misses.push_back(took.ms() * 1000);
+    }
+    EXPECT_TRUE(daemon->fetch(order("bytes", 64, "hit")));
+    return std::pair(misses, get_times(*daemon, std::vector(1000, daemon->key_of(order("bytes", 64, "hit"))), 1));
   };
-  EXPECT_TRUE(eventually([&] { return reports() == 64; }));
-}
-
-TEST_F(BarSpeed, Statement36ACrashOfTheDaemonNamesItsCompiles) {
   start();
-  auto daemon = connect();
-  const std::string key = to_hex(daemon->key_of(order("hang", 1)));
-  std::jthread waiting([&] { EXPECT_FALSE(daemon->compile(order("hang", 1))); });
-  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
-  const std::string build = connect()->server().daemon_build_id;
-  daemon_.signal(SIGSEGV);
-  EXPECT_EQ(daemon_.wait(), 128 + SIGSEGV);
-  waiting.join();
-  const std::string kept = runtime() + "/kilnd.crash.request.0";
-  std::ifstream file(runtime() + "/kilnd.crash");
-  const std::string report((std::istreambuf_iterator<char>(file)), {});
-  for (const std::string& part : {std::string("signal 11"), "kilnd " KILN_VERSION ", build-id " + build,
-                                  "in flight: " + key + "; again: kiln reproduce " + kept}) {
-    EXPECT_NE(report.find(part), std::string::npos) << part << "\nnot in\n" << report;
-  }
-  // The request is there, though it was stored nowhere: the compiler is given the same bytes.
-  std::ifstream request(kept, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(request)), {});
-  auto body = wire::split_compile_body(std::as_bytes(std::span(bytes)));
-  ASSERT_TRUE(body) << body.error().message;
-  EXPECT_TRUE(std::ranges::equal(body->canonical, order("hang", 1).canonical));
-}
-
-// A compile that ends its worker by its own fault, also where it has used up its stack.
-TEST_F(BarSpeed, Statement36ACrashOfAWorkerNamesItsCompile) {
-  start();
-  auto daemon = connect();
-  for (const auto& [what, number] :
-       {std::pair("segv", SIGSEGV), std::pair("abort", SIGABRT), std::pair("stack", SIGSEGV)}) {
-    EXPECT_EQ(daemon->compile(order(what)).error().code, ErrorCode::kWorkerCrashed);
-    std::ifstream file(runtime() + "/kiln-worker.crash");
-    const std::string report((std::istreambuf_iterator<char>(file)), {});
-    const std::string key = to_hex(daemon->key_of(order(what)));
-    for (const std::string& part :
-         {"signal " + std::to_string(number), std::string("kiln-worker " KILN_VERSION ", build-id "),
-          std::string("builder fake-builder-1"), "in flight: " + key, "kiln reproduce " + key}) {
-      EXPECT_NE(report.find(part), std::string::npos) << part << "\nnot in\n" << report;
-    }
-  }
-  EXPECT_TRUE(daemon->compile(order("bytes")));
-}
-
-int series_in(const std::string& text) {
-  std::istringstream lines(text);
-  int out = 0;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("#")) continue;
-    EXPECT_TRUE(line.starts_with("kiln_")) << line;
-    EXPECT_TRUE(std::isdigit(line.back())) << line;
-    ++out;
-  }
-  return out;
-}
-
-// What a scrape of the loopback port gets.
-std::string scrape(uint16_t port, const std::string& request) {
-  wire::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return "not reachable";
-  (void)!::write(fd.get(), request.data(), request.size());
-  std::string out;
-  char chunk[4096];
-  for (ssize_t count; (count = ::read(fd.get(), chunk, sizeof chunk)) > 0;)
-    out.append(chunk, static_cast<size_t>(count));
-  return out;
-}
-
-TEST_F(BarSpeed, Statement36FiguresOverHttpWhereAskedFor) {
-  // A port that was free a moment ago.
-  wire::UniqueFd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  ASSERT_EQ(::bind(probe.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  probe.reset();
-  const uint16_t port = ntohs(address.sin_port);
-  start({"--metrics-port", std::to_string(port)});
-  const std::string figures = scrape(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  EXPECT_TRUE(figures.starts_with("HTTP/1.1 200 OK\r\n")) << figures;
-  EXPECT_NE(figures.find("kiln_compiles_total 0"), std::string::npos) << figures;
-  EXPECT_TRUE(scrape(port, "POST /x HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
-  EXPECT_EQ(scrape(port, std::string(20'000, 'x')).find("HTTP/1.1 200"), std::string::npos);
-  EXPECT_TRUE(connect()->ping());
-}
-
-TEST_F(BarSpeed, Statement36WhatHappenedCanBeSeen) {
-  start();
-  auto daemon = connect();
-  ASSERT_TRUE(daemon->compile(order("bytes", 64, "x"), {.trace_id = "trace-1"}));
-  ASSERT_TRUE(daemon->compile(order("sleep", 1100, "slow"), {.trace_id = "trace-2"}));
-  EXPECT_EQ(daemon->compile(order("segv"), {.trace_id = "trace-3"}).error().trace_id, "trace-3");
-  EXPECT_EQ(daemon->compile(order("fail"), {.trace_id = "trace-4"}).error().trace_id, "trace-4");
-  // A hit, and two that share a compile.
-  ASSERT_TRUE(daemon->compile(order("bytes", 64, "x"), {.trace_id = "trace-5"}));
-  std::jthread first([&] { EXPECT_TRUE(connect()->compile(order("sleep", 3000, "shared"), {.trace_id = "trace-6"})); });
-  ASSERT_TRUE(eventually([&] { return stats()["waiters"] == 1; }));
-  ASSERT_TRUE(daemon->compile(order("sleep", 3000, "shared"), {.trace_id = "trace-7"}));
-  first.join();
-  EXPECT_EQ(daemon->compile(order("fail"), {.trace_id = "trace-8"}).error().trace_id, "trace-8");
-  RawPeer rude(runtime());
-  rude.send({.type = wire::Type::kPing, .request_id = 1});
-  ASSERT_TRUE(rude.closed());
-  auto text = daemon->stats_text("prometheus");
-  ASSERT_TRUE(text) << text.error().message;
-  for (const char* series : {"kiln_hits_total{tier=\"memory\"}",
-                             "kiln_misses_total",
-                             "kiln_joins_total",
-                             "kiln_queue_depth",
-                             "kiln_queue_wait_ms_total{class=\"interactive\"}",
-                             "kiln_compile_ms_bucket{target=\"cpu\",le=\"1\"}",
-                             "kiln_compile_ms_count{target=\"failed\"} 1",
-                             "kiln_worker_deaths_total{cause=\"signal 11\"} 2",
-                             "kiln_cache_corrupt_total",
-                             "kiln_cache_quarantined_total",
-                             "kiln_evictions_total",
-                             "kiln_disk_bytes",
-                             "kiln_store_errors_total",
-                             "kiln_spawn_backoff",
-                             "kiln_connections",
-                             "kiln_rss_bytes",
-                             "kiln_hits_total{tier=\"disk\"}",
-                             "kiln_hits_total{tier=\"remote\"}",
-                             "kiln_rejected_total{reason=\"no_hello\"} 1",
-                             "kiln_errors_total{code=\"WORKER_CRASHED\"} 1"}) {
-    EXPECT_NE(text->find(series), std::string::npos) << series << "\n" << *text;
-  }
-  const int series = series_in(*text);
-  EXPECT_GE(series, 30);
-  const auto slow = stats()["slow_log"];
-  ASSERT_EQ(slow.size(), 2u);  // and the shared one
-  EXPECT_EQ(slow[0]["trace_id"], "trace-2");
-  EXPECT_GT(slow[0]["phases"]["obey"], 1000);
-  for (const char* name : {"kilnd.log", "kiln-worker.log"}) {
-    std::set<std::string> ids;
-    for (const auto& line : log_lines(name)) ids.insert(line.value("trace_id", ""));
-    for (const char* id : {"trace-1", "trace-2", "trace-3", "trace-4"}) {
-      EXPECT_TRUE(ids.contains(id)) << id << " in " << name;
-    }
-  }
-  auto trace = daemon->stats_text("trace");
-  ASSERT_TRUE(trace);
-  const auto events = nlohmann::json::parse(*trace)["traceEvents"];
-  std::map<std::string, std::set<std::string>> names;
-  for (const auto& event : events) {
-    names[event["args"]["trace_id"]].insert(event["name"].get<std::string>());
-    if (event["args"]["trace_id"] == "trace-6") {
-      EXPECT_EQ(event["args"]["joined"], nlohmann::json::array({"trace-7"}));
-    }
-    EXPECT_GE(event["dur"].get<double>(), 0);
-  }
-  using Names = std::set<std::string>;
-  EXPECT_EQ(names["trace-2"], (Names{"compile", "lookup", "queue", "obey"}));
-  EXPECT_EQ(names["trace-5"], (Names{"memory", "lookup"}));
-  EXPECT_EQ(names["trace-6"], (Names{"compile", "lookup", "queue", "obey"}));
-  EXPECT_EQ(names["trace-8"], (Names{"COMPILE_FAILED", "lookup"}));
-  const auto last = daemon->stats_text("trace", 1);
-  ASSERT_TRUE(last);
-  const nlohmann::json last_events = nlohmann::json::parse(*last)["traceEvents"];
-  EXPECT_FALSE(last_events.empty());
-  for (const auto& event : last_events) EXPECT_EQ(event["args"]["trace_id"], "trace-8");
-  EXPECT_FALSE(daemon->stats_text("xml"));
-  figure(36, "%d series; one trace id in error, both logs, slow log and trace (%zu events of 8 requests)", series,
-         events.size());
+  const auto [misses, hits] = times("a");
+  daemon_.signal(SIGTERM);
+  ASSERT_EQ(daemon_.wait(), 0);
+  auto arguments = daemon_arguments();
+  arguments.insert(arguments.end(),
+                   {"--remote", "redis+unix://" + (temp_ / "nobody"), "--remote-trust", "--remote-rest", "1000"});
+  ASSERT_EQ(daemon_.start(runtime(), arguments), "ready");
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(connect()->compile(order("bytes", 64, "open" + std::to_string(i))));
+  ASSERT_EQ(stats()["remote_state"], 2);
+  const auto [late_misses, late_hits] = times("b");
+  judge_time("us for a miss with an open breaker (p99)", percentile(late_misses, 0.99), 2 * percentile(misses, 0.99));
+  judge_time("us for a hit with an open breaker (p99)", percentile(late_hits, 0.99), 2 * percentile(hits, 0.99));
+  std::printf(
+      "[ FIGURE ] breaker open: misses p50 %.0f us, p99 %.0f; hits %.0f and %.0f; without a remote tier %.0f, %.0f; "
+      "%.0f, %.0f\n",
+      percentile(late_misses, 0.5), percentile(late_misses, 0.99), percentile(late_hits, 0.5),
+      percentile(late_hits, 0.99), percentile(misses, 0.5), percentile(misses, 0.99), percentile(hits, 0.5),
+      percentile(hits, 0.99));
 }
 
 }  // namespace

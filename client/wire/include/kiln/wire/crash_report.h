@@ -22,8 +22,9 @@ void install_crash_report_of(const std::string& program, const std::string& vers
 
 // What runs, by the number of its job, which is not 0. Of more than 64 at once some are not remembered. Any thread.
 //
-// A compile by its key. Its request, as a COMPILE frame's body, is written beside the report, to `path`.request.N, so
-// that it can be repeated though it was stored nowhere; it must live until note_ended(). Of the first 8 only.
+// A compile by its key. Its request, as a COMPILE frame's body, is written beside the report, to
+// `path`.request.SECONDS-PROCESS-N, so that it can be repeated though it was stored nowhere; it must live until
+// note_ended(). Of the first 8 only; of what crashes have left the newest 64 stay.
 void note_running(uint64_t job, const RequestKey& key, std::span<const std::byte> request = {});
 // Anything else, in a line of words; those beyond 255 bytes are cut off.
 void note_running(uint64_t job, const std::string& what);

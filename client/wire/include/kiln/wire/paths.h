@@ -12,6 +12,9 @@ namespace kiln::wire {
 
 // The major protocol version is part of the name, so that generations that do not understand each other coexist.
 inline constexpr const char* kSocketName = "kilnd.v1.sock";
+// Elect the daemon, and the client that starts one: of each generation.
+inline constexpr const char* kLockName = "kilnd.v1.lock";
+inline constexpr const char* kSpawnLockName = "kilnd.v1.spawn.lock";
 
 // The directory is on a file system of other machines (NFS, SMB, Lustre, GPFS, BeeGFS, Ceph, AFS, 9P) or of a process
 // (FUSE): locks may be slow, or hold on one machine only. Of one that does not exist its nearest parent counts.
