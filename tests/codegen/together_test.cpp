@@ -1,5 +1,6 @@
 // Stores that one walk makes: only where nobody could tell, and then with what they want read once.
 #include "differential.h"
+#include "kiln/dsl/kernels.h"
 
 namespace kiln::test {
 namespace {
@@ -52,6 +53,15 @@ TEST(StoresTogetherOnCpu, InPlaceAreOneWalk) {
   const TextKernel k = in_place();
   for (int64_t n : {256, 255, 100, 7, 0}) check(k, 256, n);
   EXPECT_EQ(walks_of(k), 1u) << llvm_of(k);
+}
+
+// Of three arrays or more that it reads, in whole vectors alone.
+TEST(StoresTogetherOnCpu, AsksAheadForManyArrays) {
+  EXPECT_EQ(count_of(llvm_of(in_place()), "call void @llvm.prefetch"), 0u) << "they do not move with the program";
+  auto artifact = compile(kernels::adamw().ir().value(), {{"BLOCK", 4096}}, {}, "cpu:x86-64-v3", "asm");
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  const std::string text(reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size());
+  EXPECT_EQ(count_of(text, "prefetch"), 4u) << text;
 }
 
 TEST(StoresTogetherOnCpu, ArraysThatMayBeOneAreNot) {

@@ -136,6 +136,8 @@ class Nest {
 
   // What the sink may ask for early: what lies a page behind what the current chunk loads (prefetch.cpp).
   llvm::ArrayRef<Ahead> ahead() const { return ahead_; }
+  // For a sink that stores in place of what it reads: asks for what it reads soon, where that is of many arrays.
+  void prefetch_near();
 
   Mode mode() const { return mode_; }
   Value* lane_mask() const { return lanes_; }  // null: all lanes are active

@@ -4,8 +4,11 @@
 //   behind the row   the second sweep over a row asks for what lies behind it, which is the next program's or the next
 //                    block's where rows are dense; where a third one stores, each of the two asks for a half
 //   a page ahead     what a sweep reads for the first time: where it stores past the caches, and of a histogram
+//   lines ahead      what a sweep over several arrays stores in place of: more streams than the hardware follows
 //   turns ahead      part of a row, of which a loop reads the same part of the next rows: some turns later
 #include <llvm/Analysis/ValueTracking.h>
+
+#include <set>
 
 #include "cpu/nest.h"
 #include "cpu/schedule.h"
@@ -14,6 +17,8 @@ namespace kiln::codegen::cpu {
 namespace {
 
 constexpr int64_t kAhead = 4096;                            // bytes
+constexpr int64_t kNear = 512;                              // bytes
+constexpr size_t kManyArrays = 3;                           // each of them a stream that is read, or is written too
 constexpr int64_t kMostOfArray = 4;                         // of many neighbours, the first ones and the last ask
 constexpr int64_t kLeastRow = 1 << 10, kMostRow = 1 << 18;  // bytes: what the hardware misses, what L2 holds
 constexpr int64_t kTurnsAhead = 8192, kMostTurns = 16;      // bytes that the turns between read
@@ -140,6 +145,17 @@ void Nest::prefetch_ahead(const Op& load, const Point& point, Value* pointer) {
     ahead_.push_back(next);
   } else {
     *std::find_if(ahead_.rbegin(), ahead_.rend(), of_array) = next;
+  }
+}
+
+// AdamW reads four arrays and writes three. On an AMD EPYC with AVX2 it takes 0.9 of the time so, where memory is what
+// it waits for, and as long as without where caches hold all of it.
+void Nest::prefetch_near() {
+  std::set<const Value*> arrays;
+  for (const Ahead& each : ahead_) arrays.insert(llvm::getUnderlyingObject(each.pointer));
+  if (!c.target.is_x86 || lanes_ || mode_ != Mode::kInterior || arrays.size() < kManyArrays) return;
+  for (const Ahead& each : ahead_) {
+    prefetch(c, {b.CreateGEP(b.getInt8Ty(), each.pointer, c.i64(kNear - kAhead)), each.bytes});
   }
 }
 

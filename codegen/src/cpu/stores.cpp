@@ -67,6 +67,7 @@ Result<void> store_chunk(Nest& nest, std::vector<Sink>& sinks) {
     sink.where = *where;
     sink.value = to_memory(nest.b, sink.value);
   }
+  if (llvm::none_of(sinks, [](const Sink& sink) { return sink.past_caches; })) nest.prefetch_near();
   llvm::ArrayRef<Ahead> ahead = nest.ahead();
   for (const Sink& sink : sinks) {
     store_sink(nest, sink, mask, ahead);
