@@ -194,8 +194,12 @@ Result<void> Stages::refill(llvm::Instruction* guard) {
   return fill(guard);
 }
 
+// Each thread waits for its own copies, also for those behind the loop's end, which fill slots with zeros: until a
+// barrier another one's may still be under way, and the slots' memory is not free for what comes next.
 void Stages::end() {
-  if (!pipeline_.is_all_bulk()) c_.target.async_wait(c_.b, 0);
+  if (pipeline_.is_all_bulk() || pipeline_.is_through_registers()) return;
+  c_.target.async_wait(c_.b, 0);
+  for (const SharedBuffer& slots : rings_.slots) slots.touch(c_.b, SharedBuffer::Access::kWrite, kRingPhase);
 }
 
 void Stages::release_last() {
