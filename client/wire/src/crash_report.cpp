@@ -39,8 +39,8 @@ struct State {
   std::array<char, 4096> path{};
   std::array<char, 2048> identity{};
   std::array<Running, 64> running;
-  std::atomic<pid_t> reporter{0};         // the thread that reports
-  std::array<std::byte, 32 << 10> stack;  // where the usual one has overflowed
+  std::atomic<pid_t> reporter{0};                     // the thread that reports
+  alignas(16) std::array<std::byte, 32 << 10> stack;  // where the usual one has overflowed
 };
 
 State& state() {
