@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs all tests through ctest. Arguments go to ctest, for example -R dsl.
 #   tests/run.sh [--preset release|debug|asan|tsan] [ctest arguments…]
-#   tests/run.sh --soak [googletest filter]     the daemon's bar with its full counts: about 45 minutes, 30 of them the soak
+#   tests/run.sh --soak [googletest filter]     the daemon's bar with its full counts: about 45 minutes, 30 of them the soak;
+#                                               without a filter also the fuzzers, for KILN_FUZZ_SECONDS each (8 hours)
 #   tests/run.sh --package                      the Debian package in a bare Debian 12; needs root and a mirror
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,8 +31,11 @@ if [ -n "$soak" ]; then
   export KILN_SOAK=${KILN_SOAK:-1}
   rc=0
   "build/$preset/tests/server/bar_tests" --gtest_filter="$soak" || rc=1
-  [ "$soak" != "*" ] ||
+  if [ "$soak" = "*" ]; then
     "build/$preset/tests/client/client_tests" --gtest_filter='*TheFirstResultWaits*:*SixtyFourThreads*' || rc=1
+    cmake --build --preset "$preset" -- --quiet  # the fuzzers are a build of their own, by Clang
+    KILN_FUZZ_SECONDS=${KILN_FUZZ_SECONDS:-28800} ctest --preset "$preset" --output-on-failure -j "$(nproc)" -L fuzz || rc=1
+  fi
   exit $rc
 fi
 echo "Building ($preset)…"

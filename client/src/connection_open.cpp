@@ -47,6 +47,7 @@ Result<void> say_hello(Greeted& greeted, const ConnectOptions& options, bool rep
   wire::Hello hello;
   hello.version = std::min(wire::kVersion, greeted.welcome.max_version);
   hello.client_name = options.client_name;
+  hello.build_id = wire::read_build_id(wire::self_path());
   hello.replace = replace;
   std::string json = wire::dump(wire::to_json(hello));
   return greeted.channel.write({.type = wire::Type::kHello, .json = json}, wire::Clock::now() + options.start_timeout);

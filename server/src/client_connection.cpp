@@ -18,12 +18,18 @@ Error traced(Error failure, const std::string& trace_id) {
   return failure;
 }
 
+// All connections of a process take turns as one; where it is not known, each is one.
+uint64_t owner_of(int fd, uint64_t connection) {
+  const pid_t process = wire::peer_process(fd);
+  return process > 0 ? static_cast<uint64_t>(process) : connection | (uint64_t{1} << 63);
+}
+
 }  // namespace
 
 ClientConnection::ClientConnection(Services& services, uint64_t id, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch)
     : services_(services),
       id_(id),
-      process_(wire::peer_process(fd.get())),
+      owner_(owner_of(fd.get(), id)),
       socket_(std::make_shared<FrameSocket>(services.io, std::move(fd), std::move(scratch),
                                             FrameSocket::Options{.limits = kHelloLimits})),
       hello_timer_(services.io) {}
@@ -99,6 +105,7 @@ void ClientConnection::on_hello(const wire::Frame& frame) {
   }
   greeted_ = true;
   name_ = hello->client_name;
+  services_.log.debug("client", {{"client", id_}, {"name", name_}, {"build_id", hello->build_id}, {"owner", owner_}});
   hello_timer_.cancel();
   socket_->set_limits({});
   if (!hello->replace) return;
@@ -110,18 +117,17 @@ void ClientConnection::on_hello(const wire::Frame& frame) {
 
 // Whoever names none gets one.
 std::string ClientConnection::trace_id_of(const std::string& stated, uint64_t id) const {
-  return stated.empty() ? std::to_string(id_) + "-" + std::to_string(id) : stated;
+  return stated.empty() ? default_trace_id(id_, id) : stated;
 }
 
 // One request id more in flight, unless it is in use or there are too many.
-bool ClientConnection::admit(uint64_t id, const std::string& trace_id) {
+bool ClientConnection::admit(uint64_t id, const char* type, const std::string& trace_id) {
   if (in_flight_.size() >= services_.config.max_in_flight) {
     ++services_.metrics.rejected["in_flight"];
     Error full = error(ErrorCode::kResourceExhausted, "too many requests in flight on this connection");
     full.retryable = true;
     full.retry_after_ms = 50;
-    full.trace_id = trace_id;
-    send_error(id, full);
+    refuse(id, type, trace_id_of(trace_id, id), full);
     return false;
   }
   if (in_flight_.insert(id).second) return true;
@@ -129,20 +135,41 @@ bool ClientConnection::admit(uint64_t id, const std::string& trace_id) {
   return false;
 }
 
+void ClientConnection::refuse(uint64_t id, const char* type, const std::string& trace_id, Error failure) {
+  services_.history.add_at_once(type, {}, trace_id, owner_, std::string(to_string(failure.code)));
+  send_error(id, traced(std::move(failure), trace_id));
+}
+
+void ClientConnection::remember_lookup(uint64_t id, const RequestKey& key, const char* outcome,
+                                       Passage::TimePoint asked) {
+  services_.history.add({.key = key,
+                         .connection = id_,
+                         .request = id,
+                         .client = owner_,
+                         .outcome = outcome,
+                         .asked = asked,
+                         .ended = std::chrono::steady_clock::now()});
+}
+
 void ClientConnection::on_get(const wire::Frame& frame) {
+  const auto asked = std::chrono::steady_clock::now();
   RequestKey key;
-  if (frame.body.size() != key.size()) return send_error(frame.id(), invalid_argument("GET: the body is not a key"));
+  if (frame.body.size() != key.size()) {
+    return refuse(frame.id(), "GET", trace_id_of({}, frame.id()), invalid_argument("GET: the body is not a key"));
+  }
   std::memcpy(key.data(), frame.body.data(), key.size());
   if (SharedBlob blob = services_.store.find_memory(key)) {
     ++services_.metrics.hits_memory;
     services_.scheduler.on_hit(blob);
-    return send_found(frame.id(), {blob, Tier::kMemory});
+    send_found(frame.id(), {blob, Tier::kMemory});
+    return remember_lookup(frame.id(), key, tier_name(Tier::kMemory), asked);
   }
-  if (!admit(frame.id())) return;
-  services_.store.find_disk(key, [weak = weak_from_this(), id = frame.id()](const SharedBlob& blob) {
+  if (!admit(frame.id(), "GET")) return;
+  services_.store.find_disk(key, [weak = weak_from_this(), id = frame.id(), key, asked](const SharedBlob& blob) {
     auto self = weak.lock();
     if (!self || self->finished_) return;
     self->in_flight_.erase(id);
+    self->remember_lookup(id, key, blob ? tier_name(Tier::kDisk) : "NOT_FOUND", asked);
     ++(blob ? self->services_.metrics.hits_disk : self->services_.metrics.get_misses);
     if (!blob) return self->send_missing(id);
     self->services_.scheduler.on_hit(blob);
@@ -151,21 +178,24 @@ void ClientConnection::on_get(const wire::Frame& frame) {
 }
 
 void ClientConnection::on_get_many(const wire::Frame& frame) {
+  const auto asked = std::chrono::steady_clock::now();
   constexpr size_t kKeySize = std::tuple_size_v<RequestKey>;
   size_t count = frame.body.size() / kKeySize;
   if (count == 0 || count > wire::kMaxGetMany || frame.body.size() % kKeySize != 0) {
-    return send_error(frame.id(), invalid_argument("GET_MANY: the body is not 1 to 256 keys"));
+    return refuse(frame.id(), "GET", trace_id_of({}, frame.id()),
+                  invalid_argument("GET_MANY: the body is not 1 to 256 keys"));
   }
-  if (!admit(frame.id())) return;
+  if (!admit(frame.id(), "GET")) return;
   auto left = std::make_shared<size_t>(count);
   for (size_t i = 0; i < count; ++i) {
     RequestKey key;
     std::memcpy(key.data(), frame.body.data() + i * kKeySize, kKeySize);
-    auto reply = [weak = weak_from_this(), id = frame.id(), i, left](const SharedBlob& blob, Tier tier) {
+    auto reply = [weak = weak_from_this(), id = frame.id(), key, asked, i, left](const SharedBlob& blob, Tier tier) {
       auto self = weak.lock();
       if (!self || self->finished_) return;
       uint32_t flags = --*left == 0 ? wire::flag::kLast : 0;
       if (flags) self->in_flight_.erase(id);
+      self->remember_lookup(id, key, blob ? tier_name(tier) : "NOT_FOUND", asked);
       auto& metrics = self->services_.metrics;
       ++(!blob ? metrics.get_misses : tier == Tier::kMemory ? metrics.hits_memory : metrics.hits_disk);
       std::string index = std::to_string(i);
@@ -186,12 +216,11 @@ void ClientConnection::on_compile(wire::Frame frame) {
   if (!header) return reject("json", header.error(), frame.id());
   const std::string trace_id = trace_id_of(header->trace_id, frame.id());
   auto body = wire::split_compile_body(frame.body);
-  if (!body) return send_error(frame.id(), traced(body.error(), trace_id));
-  if (!admit(frame.id(), trace_id)) return;
+  if (!body) return refuse(frame.id(), "COMPILE", trace_id, body.error());
+  if (!admit(frame.id(), "COMPILE", trace_id)) return;
   CompileRequest request;
   request.waiter = {id_, frame.id()};
-  // All connections of a process take turns as one; where it is not known, each is one.
-  request.owner = process_ > 0 ? static_cast<uint64_t>(process_) : id_ | (uint64_t{1} << 63);
+  request.owner = owner_;
   request.key = request_key(services_.builder_id, body->canonical);
   request.priority = header->priority;
   request.deadline =
@@ -214,10 +243,9 @@ void ClientConnection::on_tune(wire::Frame frame) {
   auto header = wire::parse_tune_header(frame.json);
   if (!header) return reject("json", header.error(), frame.id());
   const std::string trace_id = trace_id_of(header->trace_id, frame.id());
-  if (auto body = wire::split_compile_body(frame.body); !body) {
-    return send_error(frame.id(), traced(body.error(), trace_id));
-  }
-  if (!admit(frame.id(), trace_id)) return;
+  auto body = wire::split_compile_body(frame.body);
+  if (!body) return refuse(frame.id(), "TUNE", trace_id, body.error());
+  if (!admit(frame.id(), "TUNE", trace_id)) return;
   // The tuner's words name it too.
   if (header->trace_id.empty()) {
     header->trace_id = trace_id;
@@ -230,8 +258,14 @@ void ClientConnection::on_tune(wire::Frame frame) {
     if (!answer) return self->send_error(id, traced(answer.error(), trace_id));
     self->socket_->send({.type = wire::Type::kTuned, .request_id = id, .json = *answer, .flags = wire::flag::kLast});
   };
-  services_.tuner.submit({id_, frame.id()}, trace_id, std::move(frame.json),
-                         std::make_shared<const Bytes>(std::move(frame.body)), std::move(reply));
+  const RequestKey key = request_key(services_.builder_id, body->canonical);
+  services_.tuner.submit({.requester = {id_, frame.id()},
+                          .owner = owner_,
+                          .key = key,
+                          .trace_id = trace_id,
+                          .json = std::move(frame.json),
+                          .body = std::make_shared<const Bytes>(std::move(frame.body))},
+                         std::move(reply));
 }
 
 void ClientConnection::on_stats(const wire::Frame& frame) {
@@ -247,7 +281,7 @@ void ClientConnection::on_stats(const wire::Frame& frame) {
   } else if (format == "prometheus") {
     text = prometheus_text(services_.stats());
   } else if (format == "trace") {
-    text = wire::dump(services_.scheduler.history().trace(last ? last : SIZE_MAX));
+    text = wire::dump(services_.history.trace(last ? last : SIZE_MAX));
   } else {
     return send_error(frame.id(), invalid_argument("STATS: 'format' is none of json, prometheus, trace"));
   }

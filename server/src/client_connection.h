@@ -1,8 +1,6 @@
 // One client: greeting, requests in any number at once, replies in any order.
 #pragma once
 
-#include <sys/types.h>
-
 #include <functional>
 #include <memory>
 #include <unordered_set>
@@ -23,6 +21,7 @@ struct Services {
   Store& store;
   Scheduler& scheduler;
   TunerProcess& tuner;
+  History& history;
   std::string builder_id;
   std::string welcome;  // JSON
   std::function<nlohmann::json()> stats;
@@ -52,7 +51,9 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void on_shutdown(uint64_t id);
 
   std::string trace_id_of(const std::string& stated, uint64_t id) const;
-  bool admit(uint64_t id, const std::string& trace_id = {});
+  bool admit(uint64_t id, const char* type, const std::string& trace_id = {});
+  void refuse(uint64_t id, const char* type, const std::string& trace_id, Error failure);
+  void remember_lookup(uint64_t id, const RequestKey& key, const char* outcome, Passage::TimePoint asked);
   void send_found(uint64_t id, const Served& served, const std::string& index = {}, uint32_t flags = wire::flag::kLast);
   void send_missing(uint64_t id, const std::string& index = {}, uint32_t flags = wire::flag::kLast);
   void send_error(uint64_t id, const Error& failure);
@@ -61,7 +62,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
   Services& services_;
   const uint64_t id_;
-  const pid_t process_;
+  const uint64_t owner_;  // the process behind it; where that is not known, this connection
   std::shared_ptr<FrameSocket> socket_;
   asio::steady_timer hello_timer_;
   std::string name_;  // from its hello

@@ -24,7 +24,7 @@ Daemon::Daemon(Config config, Reread reread)
       log_(log_path(config_), config_.log_level),
       scratch_(std::make_shared<Bytes>(wire::kReadStep)),
       pool_(io_, config_, scratch_, log_, metrics_),
-      tuner_(io_, config_, scratch_, log_, metrics_),
+      tuner_(io_, config_, scratch_, log_, metrics_, history_),
       tune_worker_(io_, config_, log_),
       listener_(io_, log_),
       names_(io_),
@@ -88,7 +88,7 @@ void Daemon::on_builder(std::string builder_id, std::string native_target) {
     return;
   }
   store_.emplace(io_, config_, log_, fs_, builder_id);
-  scheduler_.emplace(io_, config_, log_, metrics_, *store_, pool_, builder_id);
+  scheduler_.emplace(io_, config_, log_, metrics_, *store_, pool_, history_, builder_id);
   wire::Welcome welcome;
   welcome.builder_id = builder_id;
   welcome.native_target = native_target;
@@ -104,6 +104,7 @@ void Daemon::on_builder(std::string builder_id, std::string native_target) {
                              .store = *store_,
                              .scheduler = *scheduler_,
                              .tuner = tuner_,
+                             .history = history_,
                              .builder_id = builder_id,
                              .welcome = wire::dump(wire::to_json(welcome)),
                              .stats = [this] { return stats(); },
@@ -189,7 +190,7 @@ nlohmann::json Daemon::stats() const {
   out["rss_bytes"] = resident_bytes();
   out["connections"] = connections_.size();
   out["job_list"] = scheduler_->list(kListedJobs);
-  out["slow_log"] = scheduler_->history().slow();
+  out["slow_log"] = history_.slow();
   out["poison"] = scheduler_->poisoned();
   out["draining"] = draining_ ? 1 : 0;
   out["builder_id"] = services_->builder_id;

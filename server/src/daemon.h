@@ -64,6 +64,7 @@ class Daemon {
   asio::io_context io_{1};
   Log log_;
   Metrics metrics_;
+  History history_;
   PosixFs fs_;
   std::shared_ptr<Bytes> scratch_;
   WorkerPool pool_;

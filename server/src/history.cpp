@@ -17,7 +17,25 @@ double ms(std::chrono::steady_clock::duration duration) {
 
 bool reached(TimePoint point) { return point != TimePoint{}; }
 
+Passage passage_of(const Lookup& lookup) {
+  return {.type = "GET",
+          .key = lookup.key,
+          .trace_id = default_trace_id(lookup.connection, lookup.request),
+          .client = lookup.client,
+          .waiters = 1,
+          .outcome = lookup.outcome,
+          .asked = lookup.asked,
+          .queued = {},
+          .started = {},
+          .ended = lookup.ended,
+          .phases = {}};
+}
+
 }  // namespace
+
+std::string default_trace_id(uint64_t connection, uint64_t request) {
+  return std::to_string(connection) + "-" + std::to_string(request);
+}
 
 nlohmann::json phase_times(const Phases& phases, TimePoint ended) {
   nlohmann::json out = nlohmann::json::object();
@@ -35,6 +53,31 @@ void History::add(Passage passage) {
   }
   passages_.push_back(std::move(passage));
   if (passages_.size() > kPassages) passages_.pop_front();
+}
+
+void History::add_at_once(const char* type, const RequestKey& key, const std::string& trace_id, uint64_t client,
+                          std::string outcome) {
+  const auto now = std::chrono::steady_clock::now();
+  add({.type = type,
+       .key = key,
+       .trace_id = trace_id,
+       .client = client,
+       .waiters = 1,
+       .outcome = std::move(outcome),
+       .asked = now,
+       .queued = {},
+       .started = {},
+       .ended = now,
+       .phases = {}});
+}
+
+std::vector<Passage> History::last_ones(size_t count) const {
+  std::vector<Passage> out(passages_.begin(), passages_.end());
+  const size_t first = lookup_count_ - std::min(lookup_count_, kLookups);
+  for (size_t i = first; i < lookup_count_; ++i) out.push_back(passage_of(lookups_[i % kLookups]));
+  std::stable_sort(out.begin(), out.end(), [](const Passage& a, const Passage& b) { return a.ended < b.ended; });
+  if (out.size() > count) out.erase(out.begin(), out.end() - static_cast<std::ptrdiff_t>(count));
+  return out;
 }
 
 nlohmann::json History::summary(const Passage& passage) {
@@ -64,6 +107,7 @@ nlohmann::json History::trace(size_t last) const {
     nlohmann::json about = {{"trace_id", passage.trace_id}, {"key", to_hex(passage.key)}};
     if (!passage.joined.empty()) about["joined"] = passage.joined;
     events.push_back({{"name", name},
+                      {"cat", passage.type},
                       {"ph", "X"},
                       {"pid", process},
                       {"tid", track},
@@ -71,10 +115,11 @@ nlohmann::json History::trace(size_t last) const {
                       {"dur", std::chrono::duration<double, std::micro>(to - from).count()},
                       {"args", std::move(about)}});
   };
-  for (size_t at = passages_.size() - std::min(last, passages_.size()); at < passages_.size(); ++at) {
-    const Passage& passage = passages_[at];
-    const uint64_t track = at + 1;
+  uint64_t track = 0;
+  for (const Passage& passage : last_ones(last)) {
+    ++track;
     add(passage.outcome, "requests", track, passage.asked, passage.ended, passage);
+    if (passage.type != std::string_view("COMPILE")) continue;
     const TimePoint looked_up = reached(passage.queued) ? passage.queued : passage.ended;
     add("lookup", "requests", track, passage.asked, looked_up, passage);
     if (!reached(passage.started)) continue;

@@ -1,4 +1,4 @@
-// The compile requests of late: when each was where, for `kiln trace`, and the slow ones for `kiln stats`.
+// The requests of late: when each was where, for `kiln trace`, and the slow ones for `kiln stats`.
 #pragma once
 
 #include <chrono>
@@ -18,36 +18,59 @@ using Phases = std::vector<std::pair<std::string, std::chrono::steady_clock::tim
 struct Passage {
   using TimePoint = std::chrono::steady_clock::time_point;
 
+  const char* type = "COMPILE";  // or "GET", "TUNE": the frame's
   RequestKey key{};
   std::string trace_id;
   uint64_t client = 0;
   size_t waiters = 0;
   std::vector<std::string> joined = {};  // trace ids of those who waited with it, 64 at most
-  std::string outcome;                   // "compile", "memory", "disk", "remote", or an error's code
+  std::string outcome;                   // "compile", "memory", "disk", "remote", "tuned", or an error's code
   uint64_t worker = 0;                   // 0: none was needed
   // Those that were not reached are the epoch.
   TimePoint asked, queued, started, ended;
   Phases phases;
 };
 
+// A key that was asked for by GET or GET_MANY. Of these a hundred thousand may come in a second.
+struct Lookup {
+  RequestKey key{};
+  uint64_t connection = 0, request = 0;  // its trace id
+  uint64_t client = 0;
+  const char* outcome = "";  // "memory", "disk" or "NOT_FOUND"
+  Passage::TimePoint asked, ended;
+};
+
+// The trace id of a request that came without one.
+std::string default_trace_id(uint64_t connection, uint64_t request);
+
 // The phases' durations in milliseconds, by name.
 nlohmann::json phase_times(const Phases& phases, Passage::TimePoint ended);
 
 class History {
  public:
-  static constexpr size_t kPassages = 4096;  // so many are remembered
+  // So many of either kind are remembered: those who are served from memory do not push the compiles out.
+  static constexpr size_t kPassages = 4096, kLookups = 4096;
+
+  History() : lookups_(kLookups) {}
 
   void add(Passage passage);
+  void add(const Lookup& lookup) { lookups_[lookup_count_++ % kLookups] = lookup; }
+  // One that was answered where it came in: from memory, or refused.
+  void add_at_once(const char* type, const RequestKey& key, const std::string& trace_id, uint64_t client,
+                   std::string outcome);
 
   // The last 128 that took more than a second, newest last.
   nlohmann::json slow() const;
-  // The last ones, in the trace event format that Perfetto and chrome://tracing read.
+  // The last ones to end, of both kinds, in the trace event format that Perfetto and chrome://tracing read.
   nlohmann::json trace(size_t last) const;
 
  private:
   static nlohmann::json summary(const Passage& passage);
+  std::vector<Passage> last_ones(size_t count) const;
 
   std::deque<Passage> passages_;
+  std::vector<Lookup> lookups_;  // a ring
+  size_t lookup_count_ = 0;
   std::deque<nlohmann::json> slow_;
 };
 

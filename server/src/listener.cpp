@@ -5,9 +5,13 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <thread>
 
 #include "kiln/wire/paths.h"
@@ -81,8 +85,24 @@ Result<void> Listener::adopt(wire::UniqueFd socket, OnConnection on_connection) 
   adopted_ = true;
   socket_ = std::make_unique<asio::posix::stream_descriptor>(io_, socket.release());
   socket_->native_non_blocking(true);
+  find_adopted_name();
   wait();
   return {};
+}
+
+// What lies at the path now counts as the socket: a service manager has bound it just before.
+void Listener::find_adopted_name() {
+  sockaddr_un address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(socket_->native_handle(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return;
+  if (address.sun_family != AF_UNIX || size <= offsetof(sockaddr_un, sun_path)) return;
+  const size_t room = std::min(size - offsetof(sockaddr_un, sun_path), sizeof address.sun_path);
+  const std::string path(address.sun_path, ::strnlen(address.sun_path, room));
+  struct stat info{};
+  if (!path.starts_with('/') || ::lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return;
+  adopted_path_ = path;
+  device_ = info.st_dev;
+  inode_ = info.st_ino;
 }
 
 void Listener::wait() {
@@ -120,7 +140,7 @@ size_t Listener::accept_all() {
 bool Listener::has_name() const { return same_file(dir_.get(), wire::kSocketName, device_, inode_); }
 
 bool Listener::reachable() const {
-  if (adopted_) return true;
+  if (adopted_) return adopted_path_.empty() || same_file(AT_FDCWD, adopted_path_.c_str(), device_, inode_);
   struct stat ours{};
   return ::fstat(dir_.get(), &ours) == 0 && same_file(AT_FDCWD, runtime_dir_.c_str(), ours.st_dev, ours.st_ino) &&
          has_name();

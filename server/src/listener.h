@@ -29,7 +29,8 @@ class Listener {
   // Listens on a socket that somebody else has bound, and that is not this daemon's to remove.
   Result<void> adopt(wire::UniqueFd socket, OnConnection on_connection);
 
-  // The path still leads to this socket: neither it nor its directory was moved away.
+  // The path still leads to this socket: neither it nor its directory was moved away. Of a socket that was given, the
+  // path is where it was bound; one without a path is always reachable.
   bool reachable() const;
   // Takes the name away, then takes in whoever had connected before. If somebody had, the name is put back and the
   // answer is false.
@@ -42,12 +43,14 @@ class Listener {
   void wait();
   size_t accept_all();
   bool has_name() const;
+  void find_adopted_name();
   void take_name_away();
 
   asio::io_context& io_;
   Log& log_;
   asio::steady_timer backoff_;
   std::string runtime_dir_;
+  std::string adopted_path_;  // empty: it has none that can be looked at
   wire::UniqueFd dir_, lock_;
   std::unique_ptr<asio::posix::stream_descriptor> socket_;
   dev_t device_ = 0;

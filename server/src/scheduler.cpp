@@ -51,13 +51,14 @@ const char* late_message(Job::State state) {
 }  // namespace
 
 Scheduler::Scheduler(asio::io_context& io, const Config& config, Log& log, Metrics& metrics, Store& store,
-                     WorkerPool& pool, std::string builder_id)
+                     WorkerPool& pool, History& history, std::string builder_id)
     : io_(io),
       config_(config),
       log_(log),
       metrics_(metrics),
       store_(store),
       pool_(pool),
+      history_(history),
       builder_id_(std::move(builder_id)),
       queue_(config.ageing),
       refusals_(config.poison_kills, config.poison_ttl, config.negative_ttl),
@@ -75,25 +76,23 @@ void Scheduler::submit(CompileRequest request, Reply reply) {
   auto now = std::chrono::steady_clock::now();
   if (auto poisoned = refusals_.poisoned(request.key, now)) {
     ++metrics_.poison_hits;
-    remember_at_once(request, std::string(to_string(poisoned->code)));
-    return answer(request.key, refused, *poisoned);
+    return refuse(request, refused, *poisoned);
   }
   if (auto failure = refusals_.known_failure(request.key, debug_hash(*request.body), now)) {
     ++metrics_.negative_hits;
-    remember_at_once(request, std::string(to_string(failure->code)));
-    return answer(request.key, refused, *failure);
+    return refuse(request, refused, *failure);
   }
   if (request.priority == wire::Priority::kInteractive && interactive_waiters_ >= config_.user_limit) {
     ++metrics_.queue_rejected;
-    return answer(
-        request.key, refused,
+    return refuse(
+        request, refused,
         full_error("too many interactive requests wait, " + std::to_string(config_.user_limit) + " (--user-limit)"));
   }
   auto it = jobs_.find(request.key);
   if (it != jobs_.end()) return join_running(it->second, request, std::move(refused.reply));
   if (lookup_bytes_ + request.body->size() > config_.queue_bytes) {
     ++metrics_.queue_rejected;
-    return answer(request.key, refused, full_error("too many requests are looked up"));
+    return refuse(request, refused, full_error("too many requests are looked up"));
   }
   JobPtr job = create(request);
   join(job, request, std::move(refused.reply));
@@ -313,18 +312,13 @@ void Scheduler::end(Job& job) {
 }
 
 // One that needed no job.
-void Scheduler::remember_at_once(const CompileRequest& request, const std::string& outcome) {
-  const auto now = std::chrono::steady_clock::now();
-  history_.add({.key = request.key,
-                .trace_id = request.trace_id,
-                .client = request.owner,
-                .waiters = 1,
-                .outcome = outcome,
-                .asked = now,
-                .queued = {},
-                .started = {},
-                .ended = now,
-                .phases = {}});
+void Scheduler::remember_at_once(const CompileRequest& request, std::string outcome) {
+  history_.add_at_once("COMPILE", request.key, request.trace_id, request.owner, std::move(outcome));
+}
+
+void Scheduler::refuse(const CompileRequest& request, Waiter& waiter, const Error& failure) {
+  remember_at_once(request, std::string(to_string(failure.code)));
+  answer(request.key, waiter, failure);
 }
 
 std::vector<std::string> joined_by(const Job& job) {

@@ -18,7 +18,7 @@ namespace kiln::server {
 class Scheduler {
  public:
   Scheduler(asio::io_context& io, const Config& config, Log& log, Metrics& metrics, Store& store, WorkerPool& pool,
-            std::string builder_id);
+            History& history, std::string builder_id);
 
   // Replies exactly once, perhaps before it returns, unless the request is forgotten with its client.
   void submit(CompileRequest request, Reply reply);
@@ -40,7 +40,6 @@ class Scheduler {
 
   // The refusals' times may have changed.
   void reload() { refusals_.set_times(config_.poison_ttl, config_.negative_ttl); }
-  const History& history() const { return history_; }
   nlohmann::json poisoned() const { return refusals_.list(std::chrono::steady_clock::now()); }
   size_t clear_poison() { return refusals_.clear_poison(); }
 
@@ -70,7 +69,8 @@ class Scheduler {
   void abandon(const JobPtr& job);
   void finish(const JobPtr& job, const Result<Served>& result);
   void remember(const Job& job, const std::string& outcome);
-  void remember_at_once(const CompileRequest& request, const std::string& outcome);
+  void remember_at_once(const CompileRequest& request, std::string outcome);
+  void refuse(const CompileRequest& request, Waiter& waiter, const Error& failure);
   void answer(const RequestKey& key, Waiter& waiter, const Result<Served>& result);
   void end(Job& job);
   uint64_t memory_of(uint64_t asked) const;
@@ -83,8 +83,8 @@ class Scheduler {
   Metrics& metrics_;
   Store& store_;
   WorkerPool& pool_;
+  History& history_;
   const std::string builder_id_;
-  History history_;
   JobQueue queue_;
   uint64_t lookup_bytes_ = 0;  // of requests that are looked up
   Refusals refusals_;

@@ -35,8 +35,8 @@ wire::Program tuner(const Config& config, int channel) {
 }  // namespace
 
 TunerProcess::TunerProcess(asio::io_context& io, const Config& config, std::shared_ptr<Bytes> scratch, Log& log,
-                           Metrics& metrics)
-    : io_(io), config_(config), scratch_(std::move(scratch)), log_(log), metrics_(metrics) {}
+                           Metrics& metrics, History& history)
+    : io_(io), config_(config), scratch_(std::move(scratch)), log_(log), metrics_(metrics), history_(history) {}
 
 TunerProcess::~TunerProcess() { stop(); }
 
@@ -60,38 +60,62 @@ Result<void> TunerProcess::start() {
   return {};
 }
 
-void TunerProcess::submit(const Requester& requester, const std::string& trace_id, std::string json, SharedBytes body,
-                          Reply reply) {
+void TunerProcess::submit(Request request, Reply reply) {
   ++metrics_.tune_requests;
+  Waiting waiting{std::move(request), std::move(reply), std::chrono::steady_clock::now()};
   if (!socket_) {
-    if (auto started = start(); !started) return reply(started.error());
+    if (auto started = start(); !started) {
+      remember(waiting, std::string(to_string(started.error().code)));
+      return waiting.reply(started.error());
+    }
   }
   const uint64_t id = next_++;
-  log_.info("tune", {{"trace_id", trace_id}, {"tune_id", id}});
-  waiting_.emplace(id, Waiting{requester, trace_id, std::move(reply)});
-  socket_->send({.type = wire::Type::kTune, .request_id = id, .json = std::move(json), .body = std::move(body)});
+  log_.info("tune", {{"trace_id", waiting.request.trace_id}, {"tune_id", id}});
+  Outgoing out{.type = wire::Type::kTune,
+               .request_id = id,
+               .json = std::move(waiting.request.json),
+               .body = std::move(waiting.request.body)};
+  waiting_.emplace(id, std::move(waiting));
+  socket_->send(std::move(out));
+}
+
+void TunerProcess::remember(const Waiting& waiting, std::string outcome) {
+  history_.add({.type = "TUNE",
+                .key = waiting.request.key,
+                .trace_id = waiting.request.trace_id,
+                .client = waiting.request.owner,
+                .waiters = 1,
+                .outcome = std::move(outcome),
+                .asked = waiting.asked,
+                .queued = {},
+                .started = {},
+                .ended = std::chrono::steady_clock::now(),
+                .phases = {}});
 }
 
 void TunerProcess::on_frame(const wire::Frame& frame) {
   deaths_ = 0;
   auto found = waiting_.find(frame.id());
   if (found == waiting_.end()) return;  // the client left
-  const Reply reply = std::move(found->second.reply);
-  const bool tuned = frame.type() == wire::Type::kTuned;
-  log_.info(tuned ? "tuned" : "tune_failed", {{"trace_id", found->second.trace_id}, {"tune_id", frame.id()}});
+  const Waiting waiting = std::move(found->second);
   waiting_.erase(found);
-  if (tuned) return reply(frame.json);
-  reply(wire::parse_error(frame.json));
+  const bool tuned = frame.type() == wire::Type::kTuned;
+  log_.info(tuned ? "tuned" : "tune_failed", {{"trace_id", waiting.request.trace_id}, {"tune_id", frame.id()}});
+  Result<std::string> answer = frame.json;
+  if (!tuned) answer = wire::parse_error(frame.json);
+  remember(waiting, answer ? "tuned" : std::string(to_string(answer.error().code)));
+  waiting.reply(answer);
 }
 
 void TunerProcess::forget(uint64_t id) {
+  remember(waiting_.at(id), "CANCELLED");
   waiting_.erase(id);
   if (socket_) socket_->send({.type = wire::Type::kCancel, .request_id = id});
 }
 
 void TunerProcess::cancel(const Requester& requester) {
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
-    if (it->second.requester != requester) continue;
+    if (it->second.request.requester != requester) continue;
     const Reply reply = std::move(it->second.reply);
     forget(it->first);
     return reply(error(ErrorCode::kCancelled, "cancelled"));
@@ -101,7 +125,7 @@ void TunerProcess::cancel(const Requester& requester) {
 void TunerProcess::forget_client(uint64_t client) {
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     const uint64_t id = it->first;
-    const bool theirs = it->second.requester.client == client;
+    const bool theirs = it->second.request.requester.client == client;
     ++it;
     if (theirs) forget(id);
   }
@@ -123,7 +147,10 @@ void TunerProcess::on_closed(const CloseReason& reason) {
 
 void TunerProcess::fail_all(const Error& failure) {
   auto waiting = std::exchange(waiting_, {});
-  for (auto& [id, each] : waiting) each.reply(failure);
+  for (auto& [id, each] : waiting) {
+    remember(each, std::string(to_string(failure.code)));
+    each.reply(failure);
+  }
 }
 
 void TunerProcess::stop() {

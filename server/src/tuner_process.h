@@ -11,6 +11,7 @@
 
 #include "config.h"
 #include "frame_socket.h"
+#include "history.h"
 #include "log.h"
 #include "metrics.h"
 
@@ -23,13 +24,21 @@ class TunerProcess {
     uint64_t client = 0, request = 0;
     auto operator<=>(const Requester&) const = default;
   };
+  struct Request {
+    Requester requester;
+    uint64_t owner = 0;  // the client, for the history
+    RequestKey key{};
+    std::string trace_id, json;
+    SharedBytes body;
+  };
 
-  TunerProcess(asio::io_context& io, const Config& config, std::shared_ptr<Bytes> scratch, Log& log, Metrics& metrics);
+  TunerProcess(asio::io_context& io, const Config& config, std::shared_ptr<Bytes> scratch, Log& log, Metrics& metrics,
+               History& history);
   ~TunerProcess();
 
   // Replies once, unless the request is forgotten with its client. A tuner that dies costs the requests that wait for
   // it an error each, and is started again for the next one.
-  void submit(const Requester& requester, const std::string& trace_id, std::string json, SharedBytes body, Reply reply);
+  void submit(Request request, Reply reply);
   void cancel(const Requester& requester);
   void forget_client(uint64_t client);
   // No tuner any more: what waits is refused.
@@ -39,14 +48,15 @@ class TunerProcess {
 
  private:
   struct Waiting {
-    Requester requester;
-    std::string trace_id;
+    Request request;  // without its body, which the tuner has
     Reply reply;
+    Passage::TimePoint asked;
   };
 
   Result<void> start();
   void on_frame(const wire::Frame& frame);
   void on_closed(const CloseReason& reason);
+  void remember(const Waiting& waiting, std::string outcome);
   void forget(uint64_t id);
   void fail_all(const Error& failure);
 
@@ -55,6 +65,7 @@ class TunerProcess {
   std::shared_ptr<Bytes> scratch_;
   Log& log_;
   Metrics& metrics_;
+  History& history_;
   std::shared_ptr<FrameSocket> socket_;
   pid_t pid_ = -1;
   uint64_t next_ = 1;

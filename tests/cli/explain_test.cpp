@@ -91,6 +91,34 @@ TEST_F(Entries, AnotherTextIsShownWhereItDiffers) {
   expect_parts(output_of({"explain", "axpy.kiln", "--set", "BLOCK=64", "--target", "cpu:x86-64-v3"}), {"compiled"});
 }
 
+TEST_F(Entries, AnotherFormOfTheCodeIsNamed) {
+  compile({"--set", "BLOCK=64", "--emit", "asm"});
+  const std::string text = output_of({"explain", "axpy.kiln", "--set", "BLOCK=64"});
+  expect_parts(text, {"It differs in\n  emit: so here, asm there\n"});
+  EXPECT_EQ(text.find("builder:"), std::string::npos) << text;
+}
+
+// As after an upgrade: the daemon's worker is another build, here a copy whose build-id was changed.
+TEST_F(Entries, AnotherBuilderIsNamed) {
+  compile({"--set", "BLOCK=64"});
+  fs::create_directory(path("bin"));
+  const fs::path built = fs::path(KILND_EXECUTABLE).parent_path();
+  fs::copy_file(built / "kilnd", path("bin/kilnd"));
+  std::ifstream in(built / "kiln-worker", std::ios::binary);
+  std::string worker{std::istreambuf_iterator<char>(in), {}};
+  const std::string note("\4\0\0\0\24\0\0\0\3\0\0\0GNU\0", 16);  // elf(5): a build-id of 20 bytes
+  const size_t at = worker.find(note);
+  ASSERT_NE(at, std::string::npos);
+  worker[at + note.size()] = static_cast<char>(worker[at + note.size()] ^ 1);
+  write("bin/kiln-worker", worker);
+  fs::permissions(path("bin/kiln-worker"), fs::perms::owner_all);
+  const std::string kilnd = path("bin/kilnd");
+  kilnd_ = kilnd.c_str();
+  const std::string text = output_of({"explain", "axpy.kiln", "--set", "BLOCK=64"});
+  expect_parts(text, {"It is not in", "It differs in\n  builder: ", " here, ", " there\n"});
+  EXPECT_EQ(text.find("emit:"), text.rfind("emit:")) << text;
+}
+
 TEST_F(Entries, AreReproducedToTheByte) {
   const std::string key = compile({"--set", "BLOCK=64"});
   const Outcome again = kiln({"reproduce", key.substr(0, 10), "-o", "again.so"});

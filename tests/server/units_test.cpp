@@ -327,5 +327,24 @@ TEST(History, TheTraceHasAsManyAsWanted) {
   EXPECT_EQ(requests(2), (std::vector<std::string>{before, newest}));
 }
 
+// However many are served from memory, the compiles before them stay to be seen.
+TEST(History, LookupsAreBesideTheCompilesInTheOrderOfTheirEnds) {
+  History history;
+  history.add(passage("compiled", 5ms));
+  for (uint64_t i = 0; i < History::kLookups + 3; ++i) {
+    const auto asked = Time(1s) + (i < 10 ? 1ms : 6ms);
+    history.add(Lookup{.connection = 7, .request = i, .outcome = "memory", .asked = asked, .ended = asked});
+  }
+  const auto events = history.trace(SIZE_MAX)["traceEvents"];
+  ASSERT_EQ(events.size(), History::kLookups + 2);  // the compile has its lookup beside it
+  EXPECT_EQ(events[0]["args"]["trace_id"], "7-3") << "the oldest that is remembered";
+  EXPECT_EQ(events[0]["cat"], "GET");
+  EXPECT_EQ(events[7]["args"]["trace_id"], "compiled");
+  EXPECT_EQ(events[7]["cat"], "COMPILE");
+  const auto last = history.trace(1)["traceEvents"];
+  ASSERT_EQ(last.size(), 1u);
+  EXPECT_EQ(last[0]["args"]["trace_id"], "7-" + std::to_string(History::kLookups + 2));
+}
+
 }  // namespace
 }  // namespace kiln::server

@@ -15,7 +15,7 @@ mkdir -p "$folder/lib" "$folder/fuzz"
 
 # The tests have the paths of their build compiled in: below tree/ all is as below the root, and bar.sh puts it there.
 sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt" >"$folder/root"
-programs=(bin/kilnd bin/kiln-worker bin/kiln-tune tests/server/bar_tests tests/server/fake_worker tests/server/libshifted_clock.so)
+programs=(bin/kiln bin/kilnd bin/kiln-worker bin/kiln-tune tests/server/bar_tests tests/server/fake_worker tests/server/libshifted_clock.so)
 for program in "${programs[@]}"; do
   mkdir -p "$folder/tree/build/release/$(dirname "$program")"
   strip --strip-unneeded -o "$folder/tree/build/release/$program" "$build/$program"

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <set>
 #include <thread>
@@ -80,6 +81,16 @@ TEST_F(BarIsolation, Statement18MixedCrashesCostTheirOwnRequestsAndNothingElse) 
          static_cast<int>(open_descriptors(daemon_.pid())) - static_cast<int>(descriptors));
 }
 
+std::string output_of(const std::string& command) {
+  std::string out;
+  FILE* pipe = ::popen(command.c_str(), "r");
+  if (!pipe) return "cannot be run";
+  char some[4096];
+  for (size_t size; (size = std::fread(some, 1, sizeof some, pipe)) > 0;) out.append(some, size);
+  ::pclose(pipe);
+  return out;
+}
+
 TEST_F(BarIsolation, Statement19PoisonIsListedAndCanBeCleared) {
   start();
   auto daemon = connect();
@@ -92,6 +103,9 @@ TEST_F(BarIsolation, Statement19PoisonIsListedAndCanBeCleared) {
   EXPECT_EQ(figures["poison"][0]["key"], to_hex(daemon->key_of(order("segv"))));
   EXPECT_EQ(figures["poison"][0]["kills"], 2);
   EXPECT_GT(figures["poison"][0]["left_ms"], 500'000);
+  const std::string listed = output_of("KILN_RUNTIME_DIR=" + runtime() + " " KILN_TEST_KILN " stats --poison");
+  EXPECT_TRUE(listed.starts_with(to_hex(daemon->key_of(order("segv"))) + "  killed 2 workers, last: signal 11; "))
+      << listed;
   ASSERT_TRUE(daemon->clear_poison());
   EXPECT_TRUE(stats()["poison"].empty());
   EXPECT_EQ(daemon->compile(order("segv")).error().code, ErrorCode::kWorkerCrashed);

@@ -517,6 +517,39 @@ TEST_F(BarLifecycle, Statement28AManagersSocketNeedsNoElection) {
   EXPECT_TRUE(wire::wait_for_exit(*pid, 60s));
 }
 
+// A service manager's socket that somebody has removed: the daemon leaves, so that the lock is free for one that can be
+// reached. What lies at its path by then is not its own to touch.
+TEST_F(BarLifecycle, Statement24AManagersSocketThatIsGoneIsNoticed) {
+  fs::create_directory(runtime());
+  fs::permissions(runtime(), fs::perms::owner_all);
+  for (const char* instead : {"", "file"}) {
+    wire::UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    ASSERT_LT(socket_path().size(), sizeof address.sun_path);
+    std::strcpy(address.sun_path, socket_path().c_str());
+    ASSERT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    ASSERT_EQ(::listen(socket.get(), 16), 0);
+    std::string line = "LISTEN_PID=$$ LISTEN_FDS=1 exec " + std::string(KILN_TEST_KILND) +
+                       " --foreground --log-level err --self-check 0.05 --runtime-dir " + runtime();
+    for (const std::string& word : daemon_arguments()) line += " " + word;
+    auto pid = wire::spawn({.command = {"/bin/sh", "-c", line}, .descriptors = {{.number = 3, .fd = socket.get()}}});
+    ASSERT_TRUE(pid);
+    EXPECT_EQ(connect()->server().pid, *pid);
+    std::this_thread::sleep_for(200ms);
+    EXPECT_TRUE(connect()->ping()) << "it stays as long as its path leads to it";
+    fs::remove(socket_path());
+    if (*instead) std::ofstream(socket_path()) << instead;
+    Stopwatch gone;
+    auto status = wire::wait_for_exit(*pid, 60s);
+    ASSERT_TRUE(status);
+    EXPECT_EQ(*status, 0);
+    judge_time("ms until a daemon leaves whose given socket is gone", gone.ms(), 1000);
+    EXPECT_EQ(fs::exists(socket_path()), *instead != 0);
+    fs::remove(socket_path());
+  }
+}
+
 TEST_F(BarLifecycle, Statement28AWordOfASocketThatIsNotThereIsNoSocket) {
   std::string line = "LISTEN_PID=$$ LISTEN_FDS=1 exec " + std::string(KILN_TEST_KILND) +
                      " --foreground --log-level err --runtime-dir " + runtime();

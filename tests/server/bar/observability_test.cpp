@@ -289,5 +289,48 @@ TEST_F(BarObservability, Statement36WhatHappenedCanBeSeen) {
          events.size());
 }
 
+// Every request is in the trace, however short its way was: lookups, tuning, and what is refused where it comes in.
+TEST_F(BarObservability, Statement36TracesHaveEveryRequest) {
+  start({"--user-limit", "1", "--tuner", ""});
+  auto daemon = connect();
+  const RequestBytes bytes = order("bytes", 64, "x");
+  ASSERT_TRUE(daemon->fetch(bytes, {.trace_id = "first"}));   // GET, which misses, then COMPILE
+  ASSERT_TRUE(daemon->fetch(bytes, {.trace_id = "second"}));  // GET
+  std::stop_source stop;
+  std::jthread hanging([&] { (void)connect()->compile(order("hang"), {.cancel = stop.get_token()}); });
+  ASSERT_TRUE(eventually([&] { return stats()["interactive_waiters"] == 1; }));
+  EXPECT_EQ(daemon->compile(order("bytes", 64, "y"), {.trace_id = "refused"}).error().code,
+            ErrorCode::kResourceExhausted);
+  stop.request_stop();
+  hanging.join();
+  EXPECT_FALSE(daemon->tune(bytes, {.trace_id = "untuned"}));  // this daemon has no tuner
+  RawPeer peer(runtime());
+  ASSERT_TRUE(peer.read());
+  peer.hello();
+  peer.send({.type = wire::Type::kGet, .request_id = 1, .body = {std::as_bytes(std::span("short"))}});
+  EXPECT_EQ(wire::parse_error(peer.read()->json).code, ErrorCode::kInvalidArgument);
+  const auto text = daemon->stats_text("trace");
+  ASSERT_TRUE(text);
+  std::vector<std::string> requests;
+  std::map<std::string, std::string> by_id;
+  const auto events = nlohmann::json::parse(*text)["traceEvents"];
+  for (const auto& event : events) {
+    if (event["pid"] != "requests" || event["name"] == "lookup" || event["name"] == "queue") continue;
+    const std::string what = event["cat"].get<std::string>() + " " + event["name"].get<std::string>();
+    requests.push_back(what);
+    by_id[event["args"]["trace_id"]] = what;
+    EXPECT_GE(event["dur"].get<double>(), 0);
+  }
+  // A compile is there twice, the whole way and the part of it that a worker had; the client asks for tuning again.
+  EXPECT_EQ(requests, (std::vector<std::string>{"GET NOT_FOUND", "COMPILE compile", "COMPILE compile", "GET memory",
+                                                "COMPILE RESOURCE_EXHAUSTED", "COMPILE CANCELLED", "COMPILE compile",
+                                                "TUNE UNAVAILABLE", "TUNE UNAVAILABLE", "GET INVALID_ARGUMENT"}));
+  EXPECT_EQ(by_id["first"], "COMPILE compile");
+  EXPECT_EQ(by_id["refused"], "COMPILE RESOURCE_EXHAUSTED");
+  EXPECT_EQ(by_id["untuned"], "TUNE UNAVAILABLE");
+  figure(36, "a trace has lookups, compiles, tuning and what was refused at once (%zu of %d requests)", by_id.size(),
+         7);
+}
+
 }  // namespace
 }  // namespace kiln::service_test
