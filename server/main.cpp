@@ -129,6 +129,11 @@ int main(int argc, char** argv) {
   if (auto printed = kiln::cmdline::print_reference(app, "kilnd", argc, argv)) return *printed;
   CLI11_PARSE(app, argc, argv);
   config.sources = kiln::server::option_sources(app, argc, argv);
+  for (const auto& [option, variable] :
+       {std::pair("runtime-dir", "KILN_RUNTIME_DIR"), {"cache-dir", "KILN_CACHE_DIR"}}) {
+    const bool socket_given = option == std::string("runtime-dir") && config.sources.contains("socket");
+    if (::getenv(variable) && !socket_given) config.sources.emplace(option, "environment");
+  }
   if (auto status = complete(config, app.count("--cache-dir") > 0, app.count("--tuner") > 0); !status) {
     std::fprintf(stderr, "kilnd: %s\n", status.error().message.c_str());
     if (config.ready_fd >= 0) ::dprintf(config.ready_fd, "error %s\n", status.error().message.c_str());

@@ -1,5 +1,6 @@
 // `kiln export` and `kiln import`: caches that are filled before a machine has asked for anything.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,6 +30,16 @@ Result<std::string> builder_here(const char* client_name) {
   auto daemon = client::Connection::open(options);
   if (!daemon) return daemon.error();
   return (*daemon)->server().builder_id;
+}
+
+// The running daemon counts its cache anew when it reads its configuration again: what was put there besides its limit
+// is seen at once.
+void have_them_counted() {
+  client::ConnectOptions options;
+  options.client_name = "kiln import";
+  options.autostart = false;
+  auto daemon = client::Connection::open(options);
+  if (daemon && (*daemon)->server().pid > 0) ::kill(static_cast<pid_t>((*daemon)->server().pid), SIGHUP);
 }
 
 bool is_wanted(const wire::EntryView& entry, const std::vector<std::string>& kernels) {
@@ -105,6 +116,7 @@ Result<void> import_bundle(const BundleFlags& flags) {
     return place_entry(root, *builder, bytes, entry.key);
   });
   if (!count) return count.error();
+  have_them_counted();
   std::printf("%zu entries in %s\n", *count, root.c_str());
   return {};
 }

@@ -67,6 +67,12 @@ Result<Artifact> artifact_of(Frame& frame, const RequestKey& key, const wire::Bu
   return artifact;
 }
 
+// An error made here, of a request that the daemon did not answer, is known by the caller's name for it too.
+Error traced(Error failure, const std::string& trace_id) {
+  if (failure.trace_id.empty()) failure.trace_id = trace_id;
+  return failure;
+}
+
 }  // namespace
 
 struct Connection::State {
@@ -193,7 +199,7 @@ Result<Artifact> Connection::compile(const RequestBytes& request, const CompileO
                    .json = json,
                    .body = {std::as_bytes(std::span(&canonical_size, 1)), request.canonical, request.debug}};
     auto replies = session.call(frame, options.cancel, deadline);
-    if (!replies) return replies.error();
+    if (!replies) return traced(replies.error(), options.trace_id);
     return artifact_of(replies->back(), request_key(session.welcome().builder_id, request.canonical),
                        session.builder());
   });

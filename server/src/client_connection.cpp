@@ -117,7 +117,7 @@ void ClientConnection::on_hello(const wire::Frame& frame) {
 
 // Whoever names none gets one.
 std::string ClientConnection::trace_id_of(const std::string& stated, uint64_t id) const {
-  return stated.empty() ? default_trace_id(id_, id) : stated;
+  return stated.empty() ? services_.history.trace_id(id_, id) : stated;
 }
 
 // One request id more in flight, unless it is in use or there are too many.
@@ -136,7 +136,9 @@ bool ClientConnection::admit(uint64_t id, const char* type, const std::string& t
 }
 
 void ClientConnection::refuse(uint64_t id, const char* type, const std::string& trace_id, Error failure) {
-  services_.history.add_at_once(type, {}, trace_id, owner_, std::string(to_string(failure.code)));
+  const std::string code(to_string(failure.code));
+  services_.history.add_at_once(type, {}, trace_id, owner_, code);
+  services_.log.info("failed", {{"trace_id", trace_id}, {"code", code}, {"message", failure.message}});
   send_error(id, traced(std::move(failure), trace_id));
 }
 
@@ -213,7 +215,7 @@ void ClientConnection::on_get_many(const wire::Frame& frame) {
 
 void ClientConnection::on_compile(wire::Frame frame) {
   auto header = wire::parse_compile_header(frame.json);
-  if (!header) return reject("json", header.error(), frame.id());
+  if (!header) return reject("json", traced(header.error(), trace_id_of({}, frame.id())), frame.id());
   const std::string trace_id = trace_id_of(header->trace_id, frame.id());
   auto body = wire::split_compile_body(frame.body);
   if (!body) return refuse(frame.id(), "COMPILE", trace_id, body.error());
@@ -241,7 +243,7 @@ void ClientConnection::on_compile(wire::Frame frame) {
 
 void ClientConnection::on_tune(wire::Frame frame) {
   auto header = wire::parse_tune_header(frame.json);
-  if (!header) return reject("json", header.error(), frame.id());
+  if (!header) return reject("json", traced(header.error(), trace_id_of({}, frame.id())), frame.id());
   const std::string trace_id = trace_id_of(header->trace_id, frame.id());
   auto body = wire::split_compile_body(frame.body);
   if (!body) return refuse(frame.id(), "TUNE", trace_id, body.error());
@@ -333,7 +335,9 @@ void ClientConnection::send_error(uint64_t id, const Error& failure) {
 // The peer does not follow the protocol: say why and hang up. What concerns no request has the id 0.
 void ClientConnection::reject(const std::string& reason, const Error& failure, uint64_t id) {
   ++services_.metrics.rejected[reason];
-  services_.log.info("connection_rejected", {{"client", id_}, {"reason", reason}, {"message", failure.message}});
+  services_.log.info(
+      "connection_rejected",
+      {{"client", id_}, {"reason", reason}, {"trace_id", failure.trace_id}, {"message", failure.message}});
   send_error(id, failure);
   close();
 }

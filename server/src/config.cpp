@@ -1,7 +1,32 @@
 // The effective configuration, as `stats` shows it.
 #include "config.h"
 
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <string_view>
+
 namespace kiln::server {
+namespace {
+
+// The options that reload() takes over.
+constexpr std::array<std::string_view, 21> kReloaded = {
+    "log-level",   "worker-memory", "worker-cpu",    "worker-jobs",  "worker-idle",   "cache-size",  "memory-size",
+    "queue-limit", "deadline",      "kill-after",    "poison-ttl",   "negative-ttl",  "crash-storm", "verify",
+    "user-limit",  "finish-late",   "hello-timeout", "idle-timeout", "drain-timeout", "self-check",  "max-connections"};
+
+// Where what is in force comes from: of an option that stays as it was, what was said at the start.
+std::map<std::string, std::string> sources_in_force(const Config& old, const Config& next) {
+  const auto is_reloaded = [](const auto& source) {
+    return std::ranges::find(kReloaded, source.first) != kReloaded.end();
+  };
+  std::map<std::string, std::string> out;
+  std::ranges::copy_if(next.sources, std::inserter(out, out.end()), is_reloaded);
+  std::ranges::remove_copy_if(old.sources, std::inserter(out, out.end()), is_reloaded);
+  return out;
+}
+
+}  // namespace
 
 void reload(Config& config, const Config& next) {
   config.log_level = next.log_level;
@@ -25,7 +50,7 @@ void reload(Config& config, const Config& next) {
   config.idle_timeout = next.idle_timeout;
   config.drain_timeout = next.drain_timeout;
   config.self_check = next.self_check;
-  config.sources = next.sources;
+  config.sources = sources_in_force(config, next);
 }
 
 nlohmann::json to_json(const Config& config) {

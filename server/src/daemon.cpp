@@ -3,6 +3,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
+
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
 #include "prometheus.h"
@@ -16,12 +19,23 @@ std::string log_path(const Config& config) {
   return config.foreground || config.pipe ? std::string() : config.runtime_dir + "/kilnd.log";
 }
 
+// Of this start, so that no trace id comes again in a log that several daemons have written.
+std::string start_name() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  char text[32];
+  std::snprintf(text, sizeof text, "%llx.%x", static_cast<unsigned long long>(seconds),
+                static_cast<unsigned>(::getpid()));
+  return text;
+}
+
 }  // namespace
 
 Daemon::Daemon(Config config, Reread reread)
     : config_(std::move(config)),
       reread_(std::move(reread)),
       log_(log_path(config_), config_.log_level),
+      history_(start_name()),
       scratch_(std::make_shared<Bytes>(wire::kReadStep)),
       pool_(io_, config_, scratch_, log_, metrics_),
       tuner_(io_, config_, scratch_, log_, metrics_, history_),
@@ -63,9 +77,18 @@ int Daemon::run() {
   tuner_.stop();
   tune_worker_.stop();
   pool_.stop();
-  if (store_) store_->finish();
+  if (store_) store_->finish(time_to_write());
   log_.info("exit", {{"code", exit_code_}});
   return exit_code_;
+}
+
+// What is left of the drain; a little in any case.
+std::chrono::milliseconds Daemon::time_to_write() const {
+  constexpr std::chrono::milliseconds kGrace{1500}, kLeast{500};
+  if (!draining_) return config_.drain_timeout;
+  const auto waited = std::chrono::steady_clock::now() - drain_started_;
+  return std::max(kLeast,
+                  std::chrono::duration_cast<std::chrono::milliseconds>(config_.drain_timeout + kGrace - waited));
 }
 
 Result<void> Daemon::start() {

@@ -55,6 +55,7 @@ class Daemon {
   void poll_drained();
   void stop(int exit_code);
   void tell_starter(const std::string& line);
+  std::chrono::milliseconds time_to_write() const;
   void fail(const Error& failure);
   nlohmann::json stats() const;
 

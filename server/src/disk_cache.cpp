@@ -34,7 +34,7 @@ std::optional<DiskCache::Loaded> DiskCache::find(const RequestKey& key) {
   struct stat info{};
   if (fs_.stat(fd.get(), info) < 0 || !S_ISREG(info.st_mode)) return std::nullopt;
   if (static_cast<uint64_t>(info.st_size) > wire::kMaxEntrySize) {
-    set_aside(path, key, "too long");
+    set_aside(path, info, key, "too long");
     return std::nullopt;
   }
   Loaded loaded;
@@ -48,7 +48,7 @@ std::optional<DiskCache::Loaded> DiskCache::find(const RequestKey& key) {
   }
   loaded.bytes.resize(filled);
   if (auto view = wire::decode_entry_for(loaded.bytes, key, builder_tag_); !view) {
-    set_aside(path, key, view.error().message);
+    set_aside(path, info, key, view.error().message);
     return std::nullopt;
   }
   note_use(fd);

@@ -58,8 +58,10 @@ class DiskCache {
   // The same file for the same key; of many the newest are kept.
   void keep_crash(const RequestKey& key, const std::vector<std::byte>& report);
   void set_limit(uint64_t max_bytes) { max_bytes_ = max_bytes; }
-  // Evicts down to the limit.
-  void shrink();
+  // Counts what is there, others may have put something in, and evicts down to the limit.
+  void recount();
+  // Whether a disk that could not be written can be again.
+  void recheck();
 
   const Stats& stats() const { return stats_; }
 
@@ -75,11 +77,12 @@ class DiskCache {
   // `target`: what may remain of so many bytes.
   void evict(const std::function<uint64_t(uint64_t total)>& target);
   uint64_t size_of(const std::string& path);
-  void set_aside(const std::string& path, const RequestKey& key, const std::string& reason);
+  // `bad`: of the file that was read; another that has come to the same name since is left.
+  void set_aside(const std::string& path, const struct stat& bad, const RequestKey& key, const std::string& reason);
   void trim_ring(const std::string& directory);
   void degrade(const std::string& what, int number);
   void recover();
-  void refill_reserve();
+  bool refill_reserve();
 
   Fs& fs_;
   Log& log_;

@@ -99,9 +99,12 @@ void DiskCache::make_directories() {
   fs_.mkdir(root_.get(), builder_dir_);
 }
 
-void DiskCache::refill_reserve() {
+bool DiskCache::refill_reserve() {
   wire::UniqueFd fd(fs_.open(root_.get(), "reserve", O_WRONLY | O_CREAT, 0600));
-  if (fd && fs_.allocate(fd.get(), kReserveSize) < 0) fs_.unlink(root_.get(), "reserve");
+  if (!fd) return false;
+  if (fs_.allocate(fd.get(), kReserveSize) >= 0) return true;
+  fs_.unlink(root_.get(), "reserve");
+  return false;
 }
 
 void DiskCache::expect_scan() {
@@ -132,9 +135,16 @@ void DiskCache::stop_scan() {
   scan_ended_.notify_all();
 }
 
-void DiskCache::shrink() {
+void DiskCache::recount() {
   std::lock_guard lock(write_mutex_);
-  if (writer_) make_room(0);
+  if (!writer_ || scan_expected_) return;
+  const uint64_t limit = max_bytes_;
+  evict([&](uint64_t total) { return total > limit ? limit - limit / 10 : total; });
+}
+
+void DiskCache::recheck() {
+  std::lock_guard lock(write_mutex_);
+  if (stats_.degraded && root_ && become_writer() && refill_reserve()) recover();
 }
 
 void DiskCache::make_room(uint64_t wanted) {
@@ -161,11 +171,15 @@ void DiskCache::evict(const std::function<uint64_t(uint64_t total)>& target) {
   stats_.bytes = total;
 }
 
-void DiskCache::set_aside(const std::string& path, const RequestKey& key, const std::string& reason) {
+void DiskCache::set_aside(const std::string& path, const struct stat& bad, const RequestKey& key,
+                          const std::string& reason) {
   ++stats_.corrupt;
   log_.warn("entry_corrupt", {{"key", to_hex(key)}, {"reason", reason}});
   std::lock_guard lock(write_mutex_);
   if (!writer_) return;
+  struct stat now{};
+  wire::UniqueFd there(fs_.open(root_.get(), path, O_RDONLY | O_NOFOLLOW, 0));
+  if (!there || fs_.stat(there.get(), now) < 0 || now.st_ino != bad.st_ino || now.st_dev != bad.st_dev) return;
   std::string aside =
       "quarantine/" + to_hex(key) + "." + std::to_string(::getpid()) + "-" + std::to_string(sequence_++);
   if (fs_.rename(root_.get(), path, aside) < 0) {

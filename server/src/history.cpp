@@ -17,10 +17,16 @@ double ms(std::chrono::steady_clock::duration duration) {
 
 bool reached(TimePoint point) { return point != TimePoint{}; }
 
-Passage passage_of(const Lookup& lookup) {
+}  // namespace
+
+std::string History::trace_id(uint64_t connection, uint64_t request) const {
+  return start_ + "-" + std::to_string(connection) + "-" + std::to_string(request);
+}
+
+Passage History::passage_of(const Lookup& lookup) const {
   return {.type = "GET",
           .key = lookup.key,
-          .trace_id = default_trace_id(lookup.connection, lookup.request),
+          .trace_id = trace_id(lookup.connection, lookup.request),
           .client = lookup.client,
           .waiters = 1,
           .outcome = lookup.outcome,
@@ -29,12 +35,6 @@ Passage passage_of(const Lookup& lookup) {
           .started = {},
           .ended = lookup.ended,
           .phases = {}};
-}
-
-}  // namespace
-
-std::string default_trace_id(uint64_t connection, uint64_t request) {
-  return std::to_string(connection) + "-" + std::to_string(request);
 }
 
 nlohmann::json phase_times(const Phases& phases, TimePoint ended) {
@@ -47,12 +47,20 @@ nlohmann::json phase_times(const Phases& phases, TimePoint ended) {
 }
 
 void History::add(Passage passage) {
-  if (passage.ended - passage.asked > kSlowAfter) {
-    slow_.push_back(summary(passage));
-    if (slow_.size() > kSlow) slow_.pop_front();
-  }
+  note_slow(passage);
   passages_.push_back(std::move(passage));
   if (passages_.size() > kPassages) passages_.pop_front();
+}
+
+void History::add(const Lookup& lookup) {
+  if (lookup.ended - lookup.asked > kSlowAfter) note_slow(passage_of(lookup));
+  lookups_[lookup_count_++ % kLookups] = lookup;
+}
+
+void History::note_slow(const Passage& passage) {
+  if (passage.ended - passage.asked <= kSlowAfter) return;
+  slow_.push_back(summary(passage));
+  if (slow_.size() > kSlow) slow_.pop_front();
 }
 
 void History::add_at_once(const char* type, const RequestKey& key, const std::string& trace_id, uint64_t client,

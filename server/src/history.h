@@ -40,9 +40,6 @@ struct Lookup {
   Passage::TimePoint asked, ended;
 };
 
-// The trace id of a request that came without one.
-std::string default_trace_id(uint64_t connection, uint64_t request);
-
 // The phases' durations in milliseconds, by name.
 nlohmann::json phase_times(const Phases& phases, Passage::TimePoint ended);
 
@@ -51,23 +48,28 @@ class History {
   // So many of either kind are remembered: those who are served from memory do not push the compiles out.
   static constexpr size_t kPassages = 4096, kLookups = 4096;
 
-  History() : lookups_(kLookups) {}
+  // `start`: of the trace ids of requests that come without one, START-CLIENT-REQUEST.
+  explicit History(std::string start = "0") : start_(std::move(start)), lookups_(kLookups) {}
 
+  std::string trace_id(uint64_t connection, uint64_t request) const;
   void add(Passage passage);
-  void add(const Lookup& lookup) { lookups_[lookup_count_++ % kLookups] = lookup; }
+  void add(const Lookup& lookup);
   // One that was answered where it came in: from memory, or refused.
   void add_at_once(const char* type, const RequestKey& key, const std::string& trace_id, uint64_t client,
                    std::string outcome);
 
-  // The last 128 that took more than a second, newest last.
+  // The last 128 that took more than a second, lookups too, newest last.
   nlohmann::json slow() const;
   // The last ones to end, of both kinds, in the trace event format that Perfetto and chrome://tracing read.
   nlohmann::json trace(size_t last) const;
 
  private:
   static nlohmann::json summary(const Passage& passage);
+  Passage passage_of(const Lookup& lookup) const;
+  void note_slow(const Passage& passage);
   std::vector<Passage> last_ones(size_t count) const;
 
+  std::string start_;
   std::deque<Passage> passages_;
   std::vector<Lookup> lookups_;  // a ring
   size_t lookup_count_ = 0;

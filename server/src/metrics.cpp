@@ -40,6 +40,7 @@ nlohmann::json Metrics::to_json() const {
           {"negative_hits_total", negative_hits},
           {"poison_hits_total", poison_hits},
           {"verified_total", verified},
+          {"verify_skipped_total", verify_skipped},
           {"verify_mismatches_total", verify_mismatches},
           {"queue_rejected_total", queue_rejected},
           {"jobs_cancelled_total", jobs_cancelled},

@@ -268,7 +268,7 @@ void Scheduler::leave(const WaiterId& id, const Error* reason) {
       abandon(job);
     }
   }
-  if (reason) answer(job->key, waiter, *reason);
+  if (reason) answer(job->key, waiter, *reason, job->trace_id);
 }
 
 // It has run for most of the time that compiles take, and not for so long that it will take much more.
@@ -354,17 +354,21 @@ void Scheduler::finish(const JobPtr& job, const Result<Served>& result) {
     waiters_.erase(waiter.id);
     if (waiter.interactive) --interactive_waiters_;
   }
-  for (auto& waiter : waiters) answer(job->key, waiter, result);
+  for (auto& waiter : waiters) answer(job->key, waiter, result, job->trace_id);
 }
 
-void Scheduler::answer(const RequestKey& key, Waiter& waiter, const Result<Served>& result) {
+// `job_trace_id`: by which the worker knows the request.
+void Scheduler::answer(const RequestKey& key, Waiter& waiter, const Result<Served>& result,
+                       const std::string& job_trace_id) {
   if (result) return waiter.reply(result);
   Error failure = result.error();
   failure.trace_id = waiter.trace_id;
-  log_.info("failed", {{"key", to_hex(key)},
-                       {"trace_id", failure.trace_id},
-                       {"code", std::string(to_string(failure.code))},
-                       {"message", failure.message.substr(0, kLoggedMessage)}});
+  nlohmann::json about = {{"key", to_hex(key)},
+                          {"trace_id", failure.trace_id},
+                          {"code", std::string(to_string(failure.code))},
+                          {"message", failure.message.substr(0, kLoggedMessage)}};
+  if (!job_trace_id.empty() && job_trace_id != failure.trace_id) about["joined"] = job_trace_id;
+  log_.info("failed", about);
   waiter.reply(failure);
 }
 

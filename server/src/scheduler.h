@@ -71,7 +71,8 @@ class Scheduler {
   void remember(const Job& job, const std::string& outcome);
   void remember_at_once(const CompileRequest& request, std::string outcome);
   void refuse(const CompileRequest& request, Waiter& waiter, const Error& failure);
-  void answer(const RequestKey& key, Waiter& waiter, const Result<Served>& result);
+  void answer(const RequestKey& key, Waiter& waiter, const Result<Served>& result,
+              const std::string& job_trace_id = {});
   void end(Job& job);
   uint64_t memory_of(uint64_t asked) const;
   bool queue_full(const Job& job) const;

@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kDiskThreads = 2;
 // Bytes that wait to be written; what comes beyond stays in memory alone.
 constexpr uint64_t kMaxUnwritten = 64u << 20;
+constexpr std::chrono::seconds kRecheckAfter{1};
 
 SharedFd memory_file(const Bytes& bytes) {
   wire::UniqueFd file(::memfd_create("kiln-entry", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -39,7 +40,7 @@ SharedBlob blob_of(const RequestKey& key, Bytes bytes, SharedFd file) {
 }  // namespace
 
 Store::Store(asio::io_context& io, const Config& config, Log& log, Fs& fs, const std::string& builder_id)
-    : io_(io), memory_(config.memory_bytes), readers_(kDiskThreads), writers_(kDiskThreads) {
+    : io_(io), memory_(config.memory_bytes), recheck_(io), readers_(kDiskThreads), writers_(kDiskThreads) {
   if (config.remote.enabled()) remote_ = std::make_unique<RemoteTier>(io, log, config.remote, builder_id);
   if (config.cache_dir.empty()) return;
   disk_.emplace(fs, log, config.cache_dir, builder_id, config.cache_bytes);
@@ -50,8 +51,10 @@ Store::Store(asio::io_context& io, const Config& config, Log& log, Fs& fs, const
 
 Store::~Store() { finish(); }
 
-void Store::finish() {
+void Store::finish(std::chrono::milliseconds limit) {
   if (std::exchange(finished_, true)) return;
+  finish_by_ = (std::chrono::steady_clock::now() + limit).time_since_epoch().count();
+  recheck_.cancel();
   if (remote_) remote_->finish();
   if (disk_) disk_->stop_scan();
   readers_.join();
@@ -106,15 +109,35 @@ void Store::put_here(const SharedBlob& blob) {
   }
   unwritten_bytes_ += blob->bytes.size();
   asio::post(writers_, [this, blob] {
-    disk_->store(blob->key, blob->bytes);
+    if (too_late())
+      ++unwritten_dropped_;
+    else
+      disk_->store(blob->key, blob->bytes);
     unwritten_bytes_ -= blob->bytes.size();
+    if (disk_->stats().degraded) asio::post(io_, [this] { recheck_soon(); });
+  });
+}
+
+bool Store::too_late() const { return std::chrono::steady_clock::now().time_since_epoch().count() > finish_by_; }
+
+// Space may come back while nothing is stored.
+void Store::recheck_soon() {
+  if (finished_ || std::exchange(rechecking_, true)) return;
+  recheck_.expires_after(kRecheckAfter);
+  recheck_.async_wait([this](const boost::system::error_code& failed) {
+    rechecking_ = false;
+    if (failed || finished_) return;
+    asio::post(writers_, [this] {
+      disk_->recheck();
+      if (disk_->stats().degraded) asio::post(io_, [this] { recheck_soon(); });
+    });
   });
 }
 
 void Store::make_durable(const SharedBlob& blob, std::function<void(bool)> done) {
   if (!disk_ || finished_) return asio::post(io_, [done = std::move(done)] { done(false); });
   asio::post(writers_, [this, blob, done = std::move(done)]() mutable {
-    bool stored = disk_->store(blob->key, blob->bytes, true);
+    bool stored = !too_late() && disk_->store(blob->key, blob->bytes, true);
     asio::post(io_, [stored, done = std::move(done)] { done(stored); });
   });
 }
@@ -128,7 +151,7 @@ void Store::set_limits(uint64_t memory_bytes, uint64_t cache_bytes) {
   memory_.set_limit(memory_bytes);
   if (!disk_) return;
   disk_->set_limit(cache_bytes);
-  if (!finished_) asio::post(writers_, [this] { disk_->shrink(); });
+  if (!finished_) asio::post(writers_, [this] { disk_->recount(); });
 }
 
 SharedFd Store::descriptor(const Blob& blob) {
@@ -150,7 +173,7 @@ nlohmann::json Store::stats() const {
   out["disk"] = true;
   out["disk_bytes"] = disk.bytes.load();
   out["store_queue_bytes"] = unwritten_bytes_.load();
-  out["store_dropped_total"] = unwritten_dropped_;
+  out["store_dropped_total"] = unwritten_dropped_.load();
   out["stored_total"] = disk.entries_written.load();
   out["evictions_total"] = disk.evictions.load();
   out["evicted_bytes_total"] = disk.evicted_bytes.load();

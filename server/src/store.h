@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
 #include <optional>
@@ -34,8 +35,8 @@ class Store {
   // Entries are on their way to other hosts.
   bool writes_remote() const { return remote_ && remote_->writing(); }
   void set_limits(uint64_t memory_bytes, uint64_t cache_bytes);
-  // Waits until everything is on disk. Nothing may be looked up afterwards.
-  void finish();
+  // Waits until everything is on disk; what is not by `limit` is dropped. Nothing may be looked up afterwards.
+  void finish(std::chrono::milliseconds limit = std::chrono::hours(1));
 
   // A read-only descriptor of the entry: of the cache file where there is one, else of a sealed memory file.
   SharedFd descriptor(const Blob& blob);
@@ -45,13 +46,19 @@ class Store {
  private:
   void put_here(const SharedBlob& blob);
   void hand_out(const SharedBlob& blob, const std::function<void(SharedBlob)>& done);
+  bool too_late() const;
+  void recheck_soon();
 
   asio::io_context& io_;
   MemoryCache memory_;
   std::optional<DiskCache> disk_;
   std::unique_ptr<RemoteTier> remote_;
   std::atomic<uint64_t> unwritten_bytes_{0};
-  uint64_t unwritten_dropped_ = 0;
+  std::atomic<uint64_t> unwritten_dropped_{0};
+  std::atomic<std::chrono::steady_clock::rep> finish_by_{
+      std::chrono::steady_clock::time_point::max().time_since_epoch().count()};
+  asio::steady_timer recheck_;
+  bool rechecking_ = false;
   asio::thread_pool readers_, writers_;
   bool finished_ = false;
 };

@@ -66,6 +66,7 @@ void TunerProcess::submit(Request request, Reply reply) {
   if (!socket_) {
     if (auto started = start(); !started) {
       remember(waiting, std::string(to_string(started.error().code)));
+      log_.warn("tune_failed", {{"trace_id", waiting.request.trace_id}, {"message", started.error().message}});
       return waiting.reply(started.error());
     }
   }

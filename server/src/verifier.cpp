@@ -15,8 +15,12 @@ constexpr uint64_t kFirstJob = uint64_t{1} << 62;
 }  // namespace
 
 void Verifier::on_hit(const SharedBlob& blob) {
-  if (config_.verify_percent <= 0 || waiting_.size() >= kMaxWaiting) return;
+  if (config_.verify_percent <= 0) return;
   if (std::uniform_real_distribution<double>(0, 100)(random_) >= config_.verify_percent) return;
+  if (waiting_.size() >= kMaxWaiting) {
+    ++metrics_.verify_skipped;
+    return;
+  }
   waiting_.push_back(blob);
   pump();
 }

@@ -39,6 +39,13 @@ class Entries : public CliTest {
     }
     return kiln({"cache", "ls"}).output.substr(0, 64);
   }
+  uintmax_t size_of_entries() const {
+    uintmax_t out = 0;
+    for (const auto& file : fs::recursive_directory_iterator(path("cache/v1"))) {
+      if (file.is_regular_file()) out += file.file_size();
+    }
+    return out;
+  }
   std::string output_of(const std::vector<std::string>& words) const {
     const Outcome outcome = kiln(words);
     EXPECT_EQ(outcome.code, 0) << outcome.errors;
@@ -206,6 +213,14 @@ TEST_F(Entries, TravelInABundle) {
   while (kiln({"ping"}).code == 0) {
   }
   expect_parts(output_of({"import", "axpy.bundle"}), {"1 entries"});
+  // The daemon that runs there has it counted.
+  const std::string counted = "kiln_disk_bytes " + std::to_string(size_of_entries()) + "\n";
+  std::string figures;
+  for (int tries = 0; tries < 500 && figures.find(counted) == std::string::npos; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    figures = output_of({"stats", "--prometheus"});
+  }
+  expect_parts(figures, {counted});
   ASSERT_EQ(kiln({"compile", "axpy.kiln", "-o", "axpy.so"}).code, 0);
   expect_parts(output_of({"stats"}), {"hits_total.disk                          1"});
 }

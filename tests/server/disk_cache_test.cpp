@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "fault_fs.h"
+#include "store.h"
 
 namespace kiln::server {
 namespace {
@@ -59,6 +60,75 @@ TEST_F(DiskCacheTest, WhatIsWrongIsNotSaidAtOnce) {
   ASSERT_TRUE(cache.store(key_number(2), large));
   EXPECT_FALSE(cache.find_cached(key_number(2)));
   EXPECT_TRUE(cache.find(key_number(2)));
+}
+
+// Between the read of a bad entry and its removal somebody stores a good one, which has to stay.
+TEST_F(DiskCacheTest, WhatHealsWhileItIsReadStays) {
+  class HealingFs : public PosixFs {
+   public:
+    std::function<void()> heal;
+    ssize_t read(int fd, std::byte* data, size_t size) override {
+      const ssize_t count = PosixFs::read(fd, data, size);
+      if (auto once = std::exchange(heal, nullptr)) once();
+      return count;
+    }
+  };
+  HealingFs healing;
+  DiskCache cache(healing, log_, dir_ / "cache", "b", 1 << 20);
+  cache.open();
+  const auto good = entry(key_number(1));
+  ASSERT_TRUE(cache.store(key_number(1), good));
+  const std::string file = entry_files(dir_ / "cache").at(0);
+  fs::permissions(file, fs::perms::owner_all);
+  fs::resize_file(file, 100);
+  healing.heal = [&] { EXPECT_TRUE(cache.store(key_number(1), good, true)); };
+  EXPECT_FALSE(cache.find(key_number(1)));
+  EXPECT_EQ(cache.stats().corrupt, 1u);
+  EXPECT_EQ(cache.stats().quarantined, 0u);
+  EXPECT_TRUE(cache.find(key_number(1))) << "what was acknowledged is lost";
+}
+
+// What others have put there counts from the next look on.
+TEST_F(DiskCacheTest, IsCountedAnewWhenAsked) {
+  auto cache = make();
+  cache.open();
+  const auto one = entry(key_number(1), 1000);
+  ASSERT_TRUE(cache.store(key_number(1), one));
+  const std::string file = entry_files(dir_ / "cache").at(0);
+  fs::copy_file(file, fs::path(file).parent_path() / "imported");
+  EXPECT_EQ(cache.stats().bytes, one.size());
+  cache.recount();
+  EXPECT_EQ(cache.stats().bytes, 2 * one.size());
+  cache.set_limit(one.size() * 3 / 2);
+  cache.recount();
+  EXPECT_EQ(cache.stats().bytes, one.size());
+  EXPECT_EQ(cache.stats().evictions, 1u);
+}
+
+// A shutdown has no more time than it has: what is not written by then is dropped, and the rest is whole.
+TEST_F(DiskCacheTest, TheEndDoesNotWaitForASlowDisk) {
+  class SlowFs : public PosixFs {
+   public:
+    int sync_data(int fd) override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      return PosixFs::sync_data(fd);
+    }
+  };
+  SlowFs slow;
+  asio::io_context io;
+  Config config;
+  config.cache_dir = dir_ / "cache";
+  constexpr int kEntries = 200;
+  Store store(io, config, log_, slow, "builder");
+  for (uint64_t i = 0; i < kEntries; ++i) {
+    store.put(std::make_shared<const Blob>(Blob{key_number(i), entry(key_number(i)), nullptr}));
+  }
+  store.finish(std::chrono::milliseconds(200));
+  const auto figures = store.stats();
+  const int stored = figures["stored_total"], dropped = figures["store_dropped_total"];
+  EXPECT_GT(dropped, 0);
+  EXPECT_EQ(stored + dropped, kEntries);
+  EXPECT_EQ(entry_files(dir_ / "cache").size(), static_cast<size_t>(stored));
 }
 
 TEST_F(DiskCacheTest, FaultsOfWhatIsFoundAtOnceLoseNothing) {

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "kiln/wire/json.h"
@@ -315,6 +317,18 @@ TEST_F(HostileTest, RefusalsNameTheirRequests) {
     ASSERT_TRUE(unnamed);
     EXPECT_TRUE(wire::parse_error(unnamed->json).trace_id.ends_with("-8")) << unnamed->json;
   }
+  std::multiset<std::string> logged;
+  std::ifstream log(runtime() + "/kilnd.log");
+  for (std::string line; std::getline(log, line);) {
+    const auto event = nlohmann::json::parse(line);
+    if (event.value("event", "") == "failed") logged.insert(event.value("trace_id", ""));
+  }
+  EXPECT_EQ(logged.count("mine"), 2u);
+  EXPECT_EQ(logged.size(), 4u);
+  peer.send({.type = wire::Type::kCompile, .request_id = 9, .json = "[]"});
+  auto rejected = peer.read();
+  ASSERT_TRUE(rejected);
+  EXPECT_TRUE(wire::parse_error(rejected->json).trace_id.ends_with("-9")) << rejected->json;
 }
 
 TEST_F(HostileTest, ReaderThatNeverReadsIsBounded) {

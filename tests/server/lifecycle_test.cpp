@@ -14,6 +14,7 @@
 
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
+#include "kiln/wire/process.h"
 #include "service_fixture.h"
 
 namespace kiln::service_test {
@@ -329,6 +330,55 @@ TEST_F(LifecycleTest, DaemonOfAnotherBuildIsReplaced) {
   EXPECT_EQ(finished, 1);
   EXPECT_EQ((*replaced)->server().worker_path, newer.worker_path);
   EXPECT_EQ(daemon_.wait(), 0);
+}
+
+// Those that wait in its queue then are asked for again, of the new one.
+TEST_F(LifecycleTest, QueuedCompilesOutliveTheReplacement) {
+  start({"--workers", "1"});
+  ConnectOptions newer = autostart();
+  newer.worker_path = other_build_of(KILN_TEST_WORKER, temp_ / "other_worker");
+  // Whoever comes back finds the new files.
+  ConnectOptions patient = newer;
+  patient.exact_build = false;
+  constexpr int kClients = 6;
+  std::atomic<int> finished{0};
+  std::vector<std::jthread> clients;
+  for (int i = 0; i < kClients; ++i) {
+    clients.emplace_back([&, i, client = Connection::open(patient).value()] {
+      auto artifact = client->compile(order("sleep", 500, std::to_string(i)));
+      EXPECT_TRUE(artifact) << artifact.error().message;
+      finished += artifact.ok();
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return stats()["jobs"] == kClients; }));
+  auto replaced = Connection::open(newer);
+  ASSERT_TRUE(replaced) << replaced.error().message;
+  clients.clear();
+  EXPECT_EQ(finished, kClients);
+  EXPECT_EQ(daemon_.wait(), 0);
+}
+
+// A new user in a container: no directory is there but HOME, and no variable says anything.
+TEST_F(LifecycleTest, ANewHomeGetsItsDirectoriesAndKeepsWhatIsCompiled) {
+  if (std::filesystem::exists("/run/user/" + std::to_string(::geteuid())))
+    GTEST_SKIP() << "there is a place for sockets";
+  ConnectOptions here;
+  here.runtime_dir = temp_ / ".cache/kiln/run";
+  here.autostart = false;
+  for (const char* from : {"compile", "disk"}) {
+    const std::string line = "umask 022; exec env -i HOME=" + temp_.path() + " " + KILN_TEST_KILND +
+                             " --foreground --log-level err --worker " + KILN_TEST_WORKER;
+    auto pid = wire::spawn({.command = {"/bin/sh", "-c", line}});
+    ASSERT_TRUE(pid);
+    Result<std::unique_ptr<Connection>> daemon = internal_error("none yet");
+    ASSERT_TRUE(eventually([&] { return (daemon = Connection::open(here)).ok(); }));
+    auto artifact = (*daemon)->fetch(order("bytes"));
+    ASSERT_TRUE(artifact) << artifact.error().message;
+    EXPECT_EQ(artifact->metadata["served_from"], from);
+    daemon = internal_error("closed");
+    ::kill(*pid, SIGTERM);
+    EXPECT_TRUE(wire::wait_for_exit(*pid, kPatience));
+  }
 }
 
 TEST_F(LifecycleTest, NoDaemonInADirectoryThatOthersCanEnter) {

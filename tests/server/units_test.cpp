@@ -308,6 +308,9 @@ TEST(History, TheSlowLogHasTheLast128) {
   ASSERT_EQ(slow.size(), 128u);
   EXPECT_EQ(slow.front()["trace_id"], "72");
   EXPECT_EQ(slow.back()["trace_id"], "199");
+  history.add(Lookup{.connection = 1, .request = 2, .outcome = "disk", .asked = Time(1s), .ended = Time(2001ms)});
+  history.add(Lookup{.connection = 1, .request = 3, .outcome = "disk", .asked = Time(1s), .ended = Time(2s)});
+  EXPECT_EQ(history.slow().back()["trace_id"], "0-1-2") << "a lookup that the disk held up";
 }
 
 TEST(History, TheTraceHasAsManyAsWanted) {
@@ -329,7 +332,7 @@ TEST(History, TheTraceHasAsManyAsWanted) {
 
 // However many are served from memory, the compiles before them stay to be seen.
 TEST(History, LookupsAreBesideTheCompilesInTheOrderOfTheirEnds) {
-  History history;
+  History history("start");
   history.add(passage("compiled", 5ms));
   for (uint64_t i = 0; i < History::kLookups + 3; ++i) {
     const auto asked = Time(1s) + (i < 10 ? 1ms : 6ms);
@@ -337,13 +340,13 @@ TEST(History, LookupsAreBesideTheCompilesInTheOrderOfTheirEnds) {
   }
   const auto events = history.trace(SIZE_MAX)["traceEvents"];
   ASSERT_EQ(events.size(), History::kLookups + 2);  // the compile has its lookup beside it
-  EXPECT_EQ(events[0]["args"]["trace_id"], "7-3") << "the oldest that is remembered";
+  EXPECT_EQ(events[0]["args"]["trace_id"], "start-7-3") << "the oldest that is remembered";
   EXPECT_EQ(events[0]["cat"], "GET");
   EXPECT_EQ(events[7]["args"]["trace_id"], "compiled");
   EXPECT_EQ(events[7]["cat"], "COMPILE");
   const auto last = history.trace(1)["traceEvents"];
   ASSERT_EQ(last.size(), 1u);
-  EXPECT_EQ(last[0]["args"]["trace_id"], "7-" + std::to_string(History::kLookups + 2));
+  EXPECT_EQ(last[0]["args"]["trace_id"], "start-7-" + std::to_string(History::kLookups + 2));
 }
 
 }  // namespace

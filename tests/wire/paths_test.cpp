@@ -29,6 +29,17 @@ class PathsTest : public ::testing::Test {
   std::string dir_;
 };
 
+// The daemon's directory may be the first that is made below the cache's, which is private too.
+TEST_F(PathsTest, ParentsThatAreMissingArePrivate) {
+  const mode_t before = ::umask(022);
+  EXPECT_TRUE(open_private_dir(at(".cache/kiln/run")));
+  EXPECT_TRUE(open_private_dir(at(".cache/kiln")));
+  ::umask(before);
+  struct stat info{};
+  ASSERT_EQ(::stat(at(".cache").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+}
+
 TEST_F(PathsTest, PrivateDirectoryIsMadeAndChecked) {
   EXPECT_TRUE(open_private_dir(at("a/b/c")));
   struct stat info{};

@@ -55,13 +55,22 @@ std::vector<std::string> runtime_candidates(bool (*is_remote)(const std::string&
   return out;
 }
 
+// Nobody else's business either: what Kiln keeps there may lie right in one of them.
+void make_parents(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path parent = path.parent_path();
+  if (parent.empty() || parent == path || fs::exists(parent, ignored)) return;
+  make_parents(parent);
+  ::mkdir(parent.c_str(), 0700);
+}
+
 }  // namespace
 
 Result<UniqueFd> open_private_dir(const std::string& path) {
   if (path.empty()) return invalid_argument("the name of a directory is empty");
   std::error_code failed;
-  fs::path parent = fs::absolute(path, failed).parent_path();
-  if (!failed) fs::create_directories(parent, failed);
+  const fs::path absolute = fs::absolute(path, failed);
+  if (!failed) make_parents(absolute);
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     return errno_error(ErrorCode::kPermissionDenied, "cannot create directory " + path, errno);
   }

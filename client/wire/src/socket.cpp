@@ -61,7 +61,9 @@ Result<UniqueFd> listen_socket(const std::string& runtime_dir, int dir_fd, int b
   auto fd = make_socket();
   if (!fd) return fd;
   ::unlinkat(dir_fd, temporary.c_str(), 0);
-  // The directory's mode already keeps others out; umask makes the socket 0600 from its first instant as well.
+  // The directory's mode already keeps others out. A socket's file gets the mode of its descriptor as far as umask lets
+  // it: 0600 from its first instant.
+  ::fchmod(fd->get(), 0600);
   mode_t before = ::umask(077);
   int bound = ::bind(fd->get(), reinterpret_cast<sockaddr*>(&address->value), sizeof address->value);
   int number = errno;

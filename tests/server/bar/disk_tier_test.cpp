@@ -139,7 +139,7 @@ TEST_F(BarDisk, Statement06OneFailingCallAtATimeNeverHarms) {
           ASSERT_TRUE(!found || found->bytes == entry(key_number(i))) << "errno " << number << " at call " << at;
         }
         cache.keep_crash(key_number(5), entry(key_number(5)));
-        cache.shrink();
+        cache.recount();
         reached = fs_.calls > at;
         injected += reached;
         fs_.fail_at = -1;

@@ -287,6 +287,29 @@ TEST_F(BarScheduling, Statement15InteractiveStartsBeforeTenThousandInBackground)
          percentile(waits, 0.5), percentile(waits, 1));
 }
 
+// Where no worker is reserved, for there is one: no more than what the running job still takes.
+TEST_F(BarScheduling, Statement15InteractiveStartsAfterTheOneThatRuns) {
+  constexpr int kJobMs = 100;
+  start({"--workers", "1"});
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  flood(peers, 200, "sleep", kJobMs, R"({"priority":"background"})");
+  ASSERT_TRUE(eventually([&] { return jobs_queued() > 150; }));
+  auto daemon = connect();
+  std::vector<double> waits;
+  for (int i = 0; i < 10; ++i) {
+    const int before = figure_of("compiles_total");
+    Stopwatch took;
+    ASSERT_TRUE(daemon->compile(order("bytes", 8, "soon" + std::to_string(i))));
+    waits.push_back(took.ms());
+    EXPECT_LE(figure_of("compiles_total") - before, 3)
+        << "the running one, this one, and one that may have ended since";
+  }
+  EXPECT_GT(jobs_queued(), 100);
+  judge_time("ms for an interactive compile behind one running job (max)", percentile(waits, 1), kJobMs + 20);
+  figure(15, "one worker, background jobs of %d ms: interactive compile p50 %.0f ms, max %.0f ms", kJobMs,
+         percentile(waits, 0.5), percentile(waits, 1));
+}
+
 TEST_F(BarScheduling, Statement16AFloodDelaysOthersByAJobOrTwo) {
   start({"--workers", "1"});
   constexpr int kJobMs = 40;

@@ -83,7 +83,7 @@ TEST_F(BarSecurity, Statement29ASquattersSocketGetsNoByte) {
   ASSERT_EQ(::stat(runtime().c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0700u);
   ASSERT_EQ(::stat((runtime() + "/" + wire::kSocketName).c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 077, 0u);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
   figure(
       29,
       "another user's directory and daemon refused without a byte; foreign clients: HostileTest.ForeignUserIsRefused");
