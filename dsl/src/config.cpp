@@ -5,7 +5,7 @@
 namespace kiln::dsl {
 namespace {
 
-constexpr int64_t kMostSplitK = 64, kMostCluster = 2, kMostWarpSpecialise = 3, kMostStreamK = 1024;
+constexpr int64_t kMostSplitK = 64, kMostCluster = 2, kMostWarpSpecialise = 4, kMostStreamK = 1024;
 constexpr std::array<std::string_view, 3> kFamilies = {"cpu", "cuda", "amd"};
 
 // Whether a launch option makes a difference to a target.
@@ -47,7 +47,7 @@ Result<void> check_launch_option(std::string_view name, int64_t value) {
   if (name == kWarpSpecialise) {
     if (value >= 0 && value <= kMostWarpSpecialise) return {};
     return invalid_argument("launch option `" + std::string(name) + "` is " + std::to_string(value) +
-                            "; it must be 0, 1, 2 or 3");
+                            "; it must be 0 to " + std::to_string(kMostWarpSpecialise));
   }
   if (name == kStreamK) {
     if (value >= 0 && value <= kMostStreamK) return {};

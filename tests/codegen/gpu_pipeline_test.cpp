@@ -32,14 +32,15 @@ std::vector<Shape> shapes() {
   if (on_cuda())
     return {{"", 2},          {"", 4},       {"", 2, 2},    {"", 3, 4},    {"", 3, 8},
             {"", 2, 4, 1},    {"", 3, 8, 1}, {"", 2, 4, 2}, {"", 3, 8, 2}, {"", 2, 4, 2, 2},
-            {"", 3, 8, 2, 2}, {"", 2, 4, 3}, {"", 3, 8, 3}};
+            {"", 3, 8, 2, 2}, {"", 2, 4, 3}, {"", 3, 8, 3}, {"", 2, 4, 4}, {"", 3, 4, 4}};
   return {{"gpu:warps=4,groups=1,copying=0", 2}, {"gpu:warps=4,groups=1,copying=0", 4},
           {"gpu:warps=8,groups=1,copying=0", 3}, {"gpu:warps=4,groups=0,copying=0", 3},
           {"gpu:warps=2,groups=0,copying=0", 2}, {"gpu:warps=4,lanes=64,copying=0", 3},
           {"gpu:warps=4,groups=1,copying=1", 2}, {"gpu:warps=8,groups=1,copying=1", 3},
           {"gpu:warps=2,groups=0,copying=1", 2}, {"gpu:warps=4,groups=1,copying=2", 3},
           {"gpu:warps=8,groups=1,copying=2", 2}, {"gpu:warps=4,groups=1,copying=3", 3},
-          {"gpu:warps=8,groups=1,copying=3", 2}};
+          {"gpu:warps=8,groups=1,copying=3", 2}, {"gpu:warps=4,groups=1,copying=4", 2},
+          {"gpu:warps=4,groups=1,copying=4", 3}, {"gpu:warps=4,groups=0,copying=4", 3}};
 }
 
 void expect_agreement(const dsl::Kernel& kernel, dsl::ConstexprValues config, const dsl::Facts& facts,
@@ -106,6 +107,27 @@ TEST(GpuPipelines, ProductsOfHalves) {
 TEST(GpuPipelines, ProductsOfBrainFloats) {
   multiply<lang::bf16>({{"BM", 64}, {"BN", 128}, {"BK", 16}}, {2e-2, 1e-1});
   multiply<lang::bf16>({{"BM", 64}, {"BN", 64}, {"BK", 64}}, {2e-2, 1e-1}, false);
+}
+
+// Sixteen programs and one that has more of them than the other: rings and turns go round several times. Rows of bias
+// are in memory of each crew's own.
+TEST(GpuPipelines, CrewsTakeTurnsInManyPrograms) {
+  const std::vector<Shape> crews =
+      on_cuda() ? std::vector<Shape>{{"", 2, 4, 4}, {"", 3, 4, 4}}
+                : std::vector<Shape>{{"gpu:warps=4,groups=1,copying=4", 2}, {"gpu:warps=4,groups=1,copying=4", 3}};
+  const dsl::ConstexprValues blocks = {{"BM", 64}, {"BN", 64}, {"BK", 32}};
+  for (const auto& [m, n, k] : {Extents{256, 256, 144}, Extents{208, 320, 32}}) {
+    SCOPED_TRACE(std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k));
+    const dsl::Kernel &plain = *lang::kernels::matmul<lang::bf16>().ir(),
+                      &biased = *lang::kernels::matmul_bias_act<lang::bf16>().ir();
+    const TestArgument a = random_buffer(ElementType::kBF16, m * k, 1, false),
+                       b = random_buffer(ElementType::kBF16, k * n, 2, false),
+                       bias = random_buffer(ElementType::kBF16, n, 3, false),
+                       c = random_buffer(ElementType::kBF16, m * n, 4, false);
+    const TestArgument rows = int_scalar(m), columns = int_scalar(n), inner = int_scalar(k);
+    expect_agreement(plain, blocks, aligned(plain), {a, b, c, rows, columns, inner}, 2, {2e-2, 1e-1}, crews);
+    expect_agreement(biased, blocks, aligned(biased), {a, b, bias, c, rows, columns, inner}, 3, {2e-2, 1e-1}, crews);
+  }
 }
 
 // The instruction wants both operands with k running fastest: the second is turned round on its way.

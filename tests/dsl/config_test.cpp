@@ -44,8 +44,8 @@ TEST(Config, SaysWhatALaunchOptionMayBe) {
   EXPECT_TRUE(complete_constexprs(kernel, {{"num_warps", 32}, {"num_stages", 8}}, "cuda").ok());
   EXPECT_EQ(first_line(complete_constexprs(kernel, {{"split_k", 0}}, "cuda")),
             "kernel `k`: launch option `split_k` is 0; it must be 1 to 64");
-  EXPECT_EQ(first_line(complete_constexprs(kernel, {{"warp_specialise", 4}}, "cuda:sm_90a")),
-            "kernel `k`: launch option `warp_specialise` is 4; it must be 0, 1, 2 or 3");
+  EXPECT_EQ(first_line(complete_constexprs(kernel, {{"warp_specialise", 5}}, "cuda:sm_90a")),
+            "kernel `k`: launch option `warp_specialise` is 5; it must be 0 to 4");
   EXPECT_EQ(first_line(complete_constexprs(kernel, {{"cluster", 3}}, "cuda:sm_90a")),
             "kernel `k`: launch option `cluster` is 3; it must be 1 to 2");
   for (int64_t workers : {-1, 1025}) {

@@ -33,6 +33,8 @@ def product_configs(m, n, k, type):
             config = dict(BM=bm, BN=bn, BK=lines * deep, num_warps=warps, num_stages=stages)
             out += [dict(config, warp_specialise=1), config, dict(config, warp_specialise=2)]
             out.append(dict(config, warp_specialise=2, cluster=2))
+            if warps == 4:
+                out.append(dict(config, warp_specialise=4))
     return out
 
 
@@ -42,7 +44,7 @@ def split_configs(configs, m, n, k):
     for config, parts in itertools.product(configs, (2, 3, 4, 6, 8, 12, 16)):
         tiles = -(-m // config["BM"]) * -(-n // config["BN"])
         if tiles < 132 and 64 <= tiles * parts <= 2 * 132 and k // config["BK"] >= 4 * parts:
-            if config.get("warp_specialise") != 2:  # blocks that stay have one launch
+            if config.get("warp_specialise", 0) < 2:  # blocks that stay have one launch
                 out.append(dict(config, split_k=parts))
     return out + stream_configs(configs, m, n, k)
 

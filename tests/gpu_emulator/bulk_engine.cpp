@@ -21,7 +21,10 @@ void host_wait(Thread* thread, int site, const void* barrier, uint32_t parity) {
   thread->block->bulk().wait(*thread, barrier, parity, site);
 }
 
-void host_program_barrier(Thread* thread, int site, int threads) { thread->block->barrier(*thread, site, 0, threads); }
+// Of so many neighbours: all, the program's, or a crew's.
+void host_program_barrier(Thread* thread, int site, int threads) {
+  thread->block->barrier(*thread, site, thread->number / threads * threads, threads);
+}
 
 void host_group_barrier(Thread* thread, int site, int group, int threads) {
   thread->block->barrier(*thread, site, group * threads, threads);

@@ -30,7 +30,8 @@ struct Shape {
   int warps = 4, lanes = 32;
   bool groups = false;  // products of several warps
   int programs = 1;     // of a block
-  int copying = 0;      // 1: warps of their own copy, where they may; 2: blocks are persistent then; 3: share a queue
+  // 1: warps of their own copy, where they may; 2: blocks are persistent then; 3: share a queue; 4: have two crews
+  int copying = 0;
 };
 
 std::optional<int> number_in(const std::string& target, const std::string& name) {
@@ -47,7 +48,7 @@ Shape shape_of(const std::string& target, const dsl::Kernel& kernel) {
   if (out.warps * out.lanes > 1024) out.lanes = 32;
   const bool shares = out.warps == 1 && !gpu::has_products(kernel.body);
   out.programs = shares ? number_in(target, "programs").value_or(hash / 64 % 2 == 0 ? 4 : 1) : 1;
-  out.copying = number_in(target, "copying").value_or(static_cast<int>(hash / 128 % 4));
+  out.copying = number_in(target, "copying").value_or(static_cast<int>(hash / 128 % 5));
   out.groups = out.lanes == 32 && number_in(target, "groups").value_or(static_cast<int>(hash / 32 % 2)) != 0;
   return out;
 }
@@ -120,6 +121,7 @@ Result<Artifact> compile_emulated(const dsl::Kernel& source, const dsl::Constexp
                              .specialise = shape.copying > 0,
                              .persistent = shape.copying >= 2,
                              .queued = shape.copying == 3,
+                             .crews = shape.copying == 4 ? 2 : 1,
                              .effort = gpu::effort_for(facts)},
                             target, module);
   if (!lowered) return lowered.error();

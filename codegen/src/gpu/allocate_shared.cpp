@@ -127,6 +127,22 @@ int64_t find_place(int64_t bytes, const Buffers& neighbours, const std::map<int,
   return offset;
 }
 
+// The largest first, from `first` on: where their memory ends.
+int64_t place(std::vector<int> numbers, const std::map<int, Call>& calls, const std::map<int, Buffers>& neighbours,
+              int64_t first, std::map<int, SharedRange>& placed) {
+  std::ranges::stable_sort(numbers, std::greater<>(), [&](int number) { return calls.at(number).bytes; });
+  std::map<int, SharedRange> own;
+  int64_t end = 0;
+  for (int number : numbers) {
+    const auto found = neighbours.find(number);
+    const int64_t bytes = calls.at(number).bytes;
+    own[number] = {find_place(bytes, found == neighbours.end() ? Buffers() : found->second, own), bytes};
+    end = std::max(end, own[number].offset + bytes);
+  }
+  for (const auto& [number, range] : own) placed[number] = {first + range.offset, range.bytes};
+  return first + end;
+}
+
 llvm::GlobalVariable* shared_memory(llvm::Module& module) {
   auto* type = llvm::ArrayType::get(llvm::Type::getInt8Ty(module.getContext()), 0);
   auto* out = new llvm::GlobalVariable(module, type, false, llvm::GlobalValue::ExternalLinkage, nullptr, kMemory,
@@ -137,34 +153,35 @@ llvm::GlobalVariable* shared_memory(llvm::Module& module) {
 
 }  // namespace
 
-SharedPlan allocate_shared_memory(llvm::Function& function, llvm::Instruction* part) {
+SharedPlan allocate_shared_memory(llvm::Function& function, llvm::Instruction* part, int crews) {
   SharedPlan plan;
   const std::map<int, Call> calls = find_calls(function);
   if (calls.empty()) return plan;
   std::map<int, Buffers> neighbours = find_neighbours(function);
   keep_small_apart(calls, neighbours);
-  std::vector<int> order;
-  for (const auto& [number, call] : calls) order.push_back(number);
-  std::ranges::stable_sort(order, std::greater<>(), [&](int number) { return calls.at(number).bytes; });
-  std::map<int, SharedRange> placed;
-  for (int number : order) {
-    const auto found = neighbours.find(number);
-    const int64_t bytes = calls.at(number).bytes;
-    placed[number] = {find_place(bytes, found == neighbours.end() ? Buffers() : found->second, placed), bytes};
-    plan.bytes = std::max(plan.bytes, placed[number].offset + bytes);
+  std::vector<int> of_block, of_program;
+  for (const auto& [number, call] : calls) {
+    (crews > 1 && call.instruction->hasMetadata(kOfBlock) ? of_block : of_program).push_back(number);
   }
-  llvm::Value* memory = shared_memory(*function.getParent());
+  std::map<int, SharedRange> placed;
+  const int64_t first = round_up(place(of_block, calls, neighbours, 0, placed), kMostAlignment);
+  plan.bytes = place(of_program, calls, neighbours, first, placed);
+  llvm::Value* const memory = shared_memory(*function.getParent());
+  llvm::Value* own = memory;
   if (part) {
-    plan.bytes = round_up(plan.bytes, kLeastAlignment);
+    plan.bytes = round_up(plan.bytes, crews > 1 ? kMostAlignment : kLeastAlignment);
+    const auto stride = static_cast<uint32_t>(plan.bytes - first);
     llvm::IRBuilder<> b(part->getNextNode());
-    memory = b.CreateGEP(b.getInt8Ty(), memory, b.CreateMul(part, b.getInt32(static_cast<uint32_t>(plan.bytes))));
+    own = b.CreateGEP(b.getInt8Ty(), memory, b.CreateMul(part, b.getInt32(stride)));
+    plan.bytes += stride * (crews - 1);
   }
   plan.buffers.resize(static_cast<size_t>(calls.rbegin()->first) + 1);
   for (const auto& [number, call] : calls) {
     plan.buffers[static_cast<size_t>(number)] = placed[number];
     llvm::IRBuilder<> b(call.instruction);
+    const bool is_of_block = crews > 1 && call.instruction->hasMetadata(kOfBlock);
     call.instruction->replaceAllUsesWith(
-        b.CreateConstGEP1_64(b.getInt8Ty(), memory, static_cast<uint64_t>(placed[number].offset)));
+        b.CreateConstGEP1_64(b.getInt8Ty(), is_of_block ? memory : own, static_cast<uint64_t>(placed[number].offset)));
     call.instruction->eraseFromParent();
   }
   function.getParent()->getFunction(kBufferFunction)->eraseFromParent();

@@ -77,7 +77,7 @@ class BulkEngine {
   // Warps that do nothing but copy for those of the program (copying_warps.h): so many in a block of such programs;
   // 0: none may.
   virtual int copying_warps(const BlockShape& program) const = 0;
-  // Of the program's threads alone; orders accesses to shared memory.
+  // Of the program's threads alone, which are a crew; orders accesses to shared memory.
   virtual void program_barrier(Builder& b, const BlockShape& block) const = 0;
   // Of one of the groups of so many warps that the program has, i32.
   virtual void group_barrier(Builder& b, Value* group, int threads) const = 0;

@@ -36,7 +36,7 @@ class BulkStore {
     }
     is_by_groups_ = c_.block.persistent && !access_.owners.empty();
     group_ = c_.b.CreateUDiv(c_.warp, c_.b.getInt32(kStoringWarps));
-    chosen_ = is_by_groups_ ? tells_of_stores(c_) : c_.b.CreateIsNull(c_.target.thread_id(c_.b));
+    chosen_ = is_by_groups_ ? tells_of_stores(c_) : c_.b.CreateIsNull(c_.thread);
     at_ = tile_coordinates(c_, access_.tile.access);
     return {};
   }
@@ -131,10 +131,9 @@ class BulkStore {
 }  // namespace
 
 Value* tells_of_stores(Context& c) {
-  Value* thread = c.target.thread_id(c.b);
-  if (c.block.warps <= kStoringWarps) return c.b.CreateIsNull(thread);
+  if (c.block.warps <= kStoringWarps) return c.b.CreateIsNull(c.thread);
   return c.b.CreateIsNull(
-      c.b.CreateAnd(thread, c.b.getInt32(static_cast<uint32_t>(c.block.lanes * kStoringWarps - 1))));
+      c.b.CreateAnd(c.thread, c.b.getInt32(static_cast<uint32_t>(c.block.lanes * kStoringWarps - 1))));
 }
 
 Result<void> lower_bulk_store(Context& c, const Op& op, const BulkAccess& access) {

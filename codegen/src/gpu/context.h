@@ -43,6 +43,7 @@ struct SharedTile {
 struct Rings {
   std::vector<SharedBuffer> slots;
   std::optional<SharedBuffer> full, free;
+  std::optional<SharedBuffer> turns;  // by crew: it is its turn
 };
 
 // Numbers of programs, on their way from the thread that copies to the warps of the program (program_queue.h), and
@@ -97,7 +98,9 @@ class Context : public ElementContext {
   std::optional<FactorPlaces> factors;
 
   Value* lane = nullptr;
-  Value* warp = nullptr;
+  Value* warp = nullptr;              // of the program's
+  Value* thread = nullptr;            // … likewise
+  llvm::Instruction* crew = nullptr;  // of the block's; null: it has one
   std::array<Value*, 3> program_id{}, num_programs{};
   std::vector<Value*> tensor_maps;  // by number
   Value* tensor_map(const Op& op) const { return tensor_maps[bulk.at(&op).map]; }

@@ -198,7 +198,9 @@ Result<void> lower_for(Context& c, const Op& op) {
   }
 
   llvm::BasicBlock *before = b.GetInsertBlock(), *loop = new_block(c, "for"), *after = new_block(c, "for.end");
-  llvm::Instruction* guard = b.CreateCondBr(b.CreateICmpSLT(range.start, range.end), loop, after);
+  const bool by_turns = stages && c.crew;
+  llvm::BasicBlock* none = by_turns ? new_block(c, "for.none") : after;
+  llvm::Instruction* guard = b.CreateCondBr(b.CreateICmpSLT(range.start, range.end), loop, none);
   b.SetInsertPoint(loop);
   auto* index = b.CreatePHI(b.getInt64Ty(), 2, "for");
   index->addIncoming(range.start, before);
@@ -228,12 +230,18 @@ Result<void> lower_for(Context& c, const Op& op) {
   Value* next = b.CreateAdd(index, range.step);
   index->addIncoming(next, b.GetInsertBlock());
   // Where nothing was begun nothing is waited for: the assembler gives up on products that may or may not run there.
-  llvm::BasicBlock* left = run_on.empty() ? after : new_block(c, "for.left");
+  llvm::BasicBlock* left = run_on.empty() && !by_turns ? after : new_block(c, "for.left");
   b.CreateCondBr(b.CreateICmpSLT(next, range.end), loop, left);
-  if (!run_on.empty()) {
+  if (left != after) {
     b.SetInsertPoint(left);
+    if (by_turns) stages->leave_turn();
     for (size_t i : run_on) write(c, carried[i], c.wait_for_products(0, read(c, carried[i])));
     if (stages) stages->release_last();
+    b.CreateBr(after);
+  }
+  if (by_turns) {
+    b.SetInsertPoint(none);
+    stages->leave_turn();
     b.CreateBr(after);
   }
   b.SetInsertPoint(after);

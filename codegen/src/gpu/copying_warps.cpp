@@ -125,8 +125,8 @@ Result<void> begin_copying_warps(Context& c, const Op& loop) {
                    *started = new_block(c, "copying.started"), *one = new_block(c, "copying.one"),
                    *done = new_block(c, "copying.end"), *computing = new_block(c, "computing");
   Value* thread = c.target.thread_id(b);
-  Value* first = b.getInt32(static_cast<uint32_t>(c.block.threads()));
-  Value* warp_first = b.getInt32(static_cast<uint32_t>(c.block.warps));
+  Value* first = b.getInt32(static_cast<uint32_t>(c.block.computing_threads()));
+  Value* warp_first = b.getInt32(static_cast<uint32_t>(c.block.computing_threads() / c.block.lanes));
   Value* warp = c.target.warp_uniform(b, b.CreateUDiv(thread, b.getInt32(static_cast<uint32_t>(c.block.lanes))));
   b.CreateCondBr(b.CreateICmpUGE(warp, warp_first), copying, computing);
 

@@ -102,6 +102,7 @@ LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& 
           .specialise = specialised >= 1,
           .persistent = specialised >= 2,
           .queued = specialised == 3,
+          .crews = specialised == 4 ? 2 : 1,
           .cluster = specialised == 2 ? static_cast<int>(option(dsl::kCluster, 1)) : 1};
 }
 

@@ -18,6 +18,7 @@ struct LaunchShape {
   bool specialise = false;    // warps of their own may copy (copying_warps.h)
   bool persistent = false;    // … and blocks take one program after another (persistent.h)
   bool queued = false;        // … from a queue that all blocks share (program_queue.h)
+  int crews = 1;              // … so many at a time, whose loops take turns (persistent.h)
   int cluster = 1;            // … so many neighbours loading for each other (cluster.h)
   bool bulk_stores = true;    // large tiles may be stored by the bulk engine
   int most_stages = INT_MAX;  // of loops, whatever they ask for

@@ -122,6 +122,13 @@ llvm::Instruction* define_thread(Context& c) {
   Value* warp =
       b.CreateLShr(thread, b.getInt32(static_cast<uint32_t>(__builtin_ctz(static_cast<unsigned>(c.block.lanes)))));
   c.warp = c.block.warps == 1 ? b.getInt32(0) : c.target.warp_uniform(b, warp);
+  c.thread = thread;
+  if (c.block.crews > 1) {
+    const auto warps = static_cast<uint32_t>(c.block.warps), threads = static_cast<uint32_t>(c.block.threads());
+    c.crew = llvm::cast<llvm::Instruction>(b.CreateUDiv(c.warp, b.getInt32(warps), "crew"));
+    c.warp = b.CreateURem(c.warp, b.getInt32(warps));
+    c.thread = b.CreateURem(thread, b.getInt32(threads));
+  }
   for (int axis = 0; axis < 3; ++axis) {
     c.program_id[static_cast<size_t>(axis)] = c.target.program_id(b, axis);
     c.num_programs[static_cast<size_t>(axis)] = c.target.num_programs(b, axis);
@@ -200,6 +207,7 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   BlockShape block{target.lanes(), launch.warps, launch.programs};
   block.persistent = launch.persistent && target.bulk_engine() && launch.programs == 1;
   block.queued = launch.queued && block.persistent;
+  if (block.persistent && block.warps == kCrewWarps) block.crews = launch.crews;
   block.most_stages = launch.most_stages;
   Lowered out;
   out.programs = block.programs;
@@ -217,6 +225,12 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
     return lower(optimised, target, other, processor, module, entry_name);
   };
   if (block.persistent && block.copying == 0) return without_persistence();
+  if (block.crews > 1 && !is_fit_for_crews(kernel, *copied, info, placement.pipelines.at(copied))) {
+    remove_code(module);
+    LaunchShape other = launch;
+    other.crews = 1;
+    return lower(optimised, target, other, processor, module, entry_name);
+  }
   const bool in_cluster = block.persistent && launch.cluster > 1 && target.bulk_engine()->most_of_cluster() > 1 &&
                           plan_cluster(kernel, *copied, info, placement.pipelines.at(copied));
   if (in_cluster) block.cluster = launch.cluster;
@@ -259,7 +273,7 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   }
   if (auto done = lower_body(c, copied); !done) return done.error();
   c.b.CreateRetVoid();
-  const SharedPlan shared = allocate_shared_memory(*c.function, part);
+  const SharedPlan shared = allocate_shared_memory(*c.function, part ? part : c.crew, block.crews);
   insert_barriers(*c.function, shared, c.order, target, block);
   if (c.lines) c.lines->finish();
   out.params = launch_params(kernel);
@@ -274,15 +288,22 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
     other.persistent = other.queued = false;
     return lower(optimised, target, other, processor, module, entry_name);
   }
-  if (block.persistent && out.shared_bytes > target.lane_facts().shared_bytes) return without_persistence();
-  if (out.shared_bytes > target.lane_facts().shared_bytes && !placement.pipelines.empty()) {
+  const bool is_too_large = out.shared_bytes > target.lane_facts().shared_bytes;
+  if (block.crews > 1 && is_too_large && most_stages(placement.pipelines) > 2) {
+    remove_code(module);
+    LaunchShape other = launch;
+    other.most_stages = most_stages(placement.pipelines) - 1;
+    return lower(optimised, target, other, processor, module, entry_name);
+  }
+  if (block.persistent && is_too_large) return without_persistence();
+  if (is_too_large && !placement.pipelines.empty()) {
     // What stands beside the loops needs more than their stages left to it.
     remove_code(module);
     LaunchShape other = launch;
     other.most_stages = most_stages(placement.pipelines) - 1;
     return lower(optimised, target, other, processor, module, entry_name);
   }
-  if (out.shared_bytes > target.lane_facts().shared_bytes) {
+  if (is_too_large) {
     return error(ErrorCode::kCompileFailed, "kernel `" + kernel.name + "` needs " + std::to_string(out.shared_bytes) +
                                                 " bytes of shared memory a block; " + processor + " has " +
                                                 std::to_string(target.lane_facts().shared_bytes));

@@ -75,6 +75,10 @@ ProgramLoop begin_programs(Context& c, ProgramRole role) {
   Builder& b = c.b;
   ProgramLoop loop{nullptr, append_block(c, "program"), append_block(c, "programs.end")};
   Value* place = c.target.program_id(b, 0);
+  if (role == ProgramRole::kComputes && c.crew) {
+    place = b.CreateAdd(place, b.CreateMul(c.crew, c.target.num_programs(b, 0)));
+    loop.crews = c.block.crews;
+  }
   llvm::BasicBlock* before = b.GetInsertBlock();
   b.CreateCondBr(goes_on(c, place), loop.body, loop.after);
   b.SetInsertPoint(loop.body);
@@ -91,13 +95,23 @@ void end_programs(Context& c, const ProgramLoop& loop) {
   if (c.block.queued) return end_queued_programs(c, loop);
   Builder& b = c.b;
   Value* blocks = c.target.num_programs(b, 0);
-  Value* first = b.CreateAdd(loop.first, blocks);
+  Value* first = b.CreateAdd(loop.first, b.CreateMul(blocks, b.getInt32(static_cast<uint32_t>(loop.crews))));
   Value* place = loop.place;
   if (c.block.turns) place = b.CreateSub(b.CreateSub(blocks, b.getInt32(1)), place);
   loop.first->addIncoming(first, b.GetInsertBlock());
   loop.place->addIncoming(place, b.GetInsertBlock());
   b.CreateCondBr(goes_on(c, b.CreateAdd(first, place)), loop.body, loop.after);
   b.SetInsertPoint(loop.after);
+}
+
+bool is_fit_for_crews(const dsl::Kernel& kernel, const Op& loop, const std::vector<AxisInfo>& info,
+                      const Pipeline& pipeline) {
+  const auto is_product = [](const Op& op) { return op.code == OpCode::kDot || op.code == OpCode::kDotScaled; };
+  const auto is_flat = [](const Op& op) { return op.regions.empty(); };
+  const std::vector<Op>& body = loop.regions[0].ops;
+  LinearForms forms(kernel, info);
+  return pipeline.factors.empty() && std::ranges::all_of(body, is_flat) &&
+         std::ranges::count_if(body, is_product) == 1 && is_alike_in_all_programs(loop, forms);
 }
 
 bool is_alike_in_all_programs(const Op& loop, LinearForms& forms) {

@@ -15,6 +15,16 @@
 // Where the launch option warp_specialise is 2, or 3 (from a queue), in kernels that have warps for copies alone
 // (copying_warps.h): these go on to the next program while the others finish the last one. The kernel gets the grid's
 // extents from the launch (docs/artifact.md), whose grid is that of the blocks.
+// Crews: two sets of a program's warps, each in a program of its own (warp_specialise of 4). The thread that copies
+// fills one ring for both, program after program, so that their loops take turns at the products, and what one does
+// behind its loop, the other multiplies beside:
+//
+//   copies:   0 0 0 0 1 1 1 1 2 2 2 2 3 3 3 3
+//   crew 0:   loop of 0; stores  | loop of 2; stores
+//   crew 1:           loop of 1; stores  | loop of 3; stores
+//
+// Each waits for its turn, a transaction barrier at which the other arrives behind its loop, and passes over the slots
+// of the other's programs, which are as many: its loop is alike in all programs.
 #pragma once
 
 #include "gpu/context.h"
@@ -34,10 +44,15 @@ struct ProgramLoop {
   llvm::PHINode *first = nullptr, *place = nullptr;
   Value* number = nullptr;
   llvm::PHINode* given = nullptr;  // of who hands numbers on
+  int crews = 1;                   // who share the programs
 };
 ProgramLoop begin_programs(Context& c, ProgramRole role);
 // Whether a loop has as many iterations in all programs.
 bool is_alike_in_all_programs(const Op& loop, LinearForms& forms);
+// A crew is a group of warps that multiplies by itself.
+inline constexpr int kCrewWarps = 4;
+bool is_fit_for_crews(const dsl::Kernel& kernel, const Op& loop, const std::vector<AxisInfo>& info,
+                      const Pipeline& pipeline);
 // The program of this number of the cluster's.
 void set_program(Context& c, Value* number);
 // … and behind.

@@ -88,7 +88,7 @@ class Planner {
     if (out.loads.empty()) return;
     if (block_.persistent && out.is_all_bulk() && ahead.empty()) out.factors = factors_before(loop);
     for (const StagedLoad& factor : out.factors) copied += factor.panels.bytes;
-    const int64_t kept_free = block_.persistent ? kKeptFreeForStores : kKeptFree;
+    const int64_t kept_free = block_.persistent ? kKeptFreeForStores * block_.crews : kKeptFree;
     const int64_t fitting = (target_.lane_facts().shared_bytes - kept_free - copied) / bytes;
     const int in_registers = out.is_through_registers() ? 1 : 0;
     out.stages = static_cast<int>(std::min<int64_t>(out.stages - in_registers, fitting));

@@ -9,13 +9,14 @@ constexpr char kMark[] = "kiln.shared";
 
 }  // namespace
 
-SharedBuffer::SharedBuffer(Builder& b, int64_t bytes) {
+SharedBuffer::SharedBuffer(Builder& b, int64_t bytes, Of of) {
   llvm::Module& module = *b.GetInsertBlock()->getModule();
   auto* type = llvm::FunctionType::get(b.getPtrTy(kSharedSpace), {b.getInt32Ty(), b.getInt64Ty()}, false);
   llvm::FunctionCallee maker = module.getOrInsertFunction(kBufferFunction, type);
   number_ = static_cast<int>(maker.getCallee()->getNumUses());
   pointer_ = b.CreateCall(maker, {b.getInt32(static_cast<uint32_t>(number_)), b.getInt64(static_cast<uint64_t>(bytes))},
                           "buffer");
+  if (of == Of::kBlock) pointer_->setMetadata(kOfBlock, llvm::MDNode::get(module.getContext(), {}));
 }
 
 void SharedBuffer::mark(llvm::Instruction* access, Access kind, int phase) const {

@@ -16,8 +16,9 @@ inline constexpr unsigned kSharedSpace = 3;  // the address space, of NVIDIA and
 
 class SharedBuffer {
  public:
-  // 16-byte aligned.
-  SharedBuffer(Builder& b, int64_t bytes);
+  // 16-byte aligned. Where a block has several crews, each has its own, but of what is the block's.
+  enum class Of : uint8_t { kProgram, kBlock };
+  SharedBuffer(Builder& b, int64_t bytes, Of of = Of::kProgram);
   Value* pointer() const { return pointer_; }
 
   // Says that an instruction reads or writes the buffer. Accesses of one phase do not meet each other's bytes.
@@ -49,7 +50,8 @@ struct SharedPlan {
 
 // allocate_shared.cpp: gives each buffer its place, and its calls the address.
 // `part`: an instruction, which of so many equal parts it is that this thread's program has; null where it has all.
-SharedPlan allocate_shared_memory(llvm::Function& function, llvm::Instruction* part = nullptr);
+// `crews`: so many parts are behind what is the block's, and the plan's bytes are of all.
+SharedPlan allocate_shared_memory(llvm::Function& function, llvm::Instruction* part = nullptr, int crews = 1);
 // insert_barriers.cpp: also for global memory, whose marks it removes.
 class GlobalOrder;
 void insert_barriers(llvm::Function& function, const SharedPlan& plan, const GlobalOrder& global,
@@ -57,6 +59,8 @@ void insert_barriers(llvm::Function& function, const SharedPlan& plan, const Glo
 
 // A buffer until it has a place: a call of this function with its number and its bytes.
 inline constexpr char kBufferFunction[] = "kiln.shared.buffer";
+// … which has this metadata where it is the block's.
+inline constexpr char kOfBlock[] = "kiln.shared.block";
 // What touch() puts there, marked.
 inline constexpr char kTouchFunction[] = "kiln.shared.touch";
 

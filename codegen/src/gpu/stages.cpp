@@ -32,26 +32,31 @@ std::vector<ValueId> picked(llvm::ArrayRef<ValueId> ids, const std::vector<size_
 Rings make_rings(Context& c, const Pipeline& pipeline, const StageOrder& order) {
   Builder& b = c.b;
   Rings out;
-  for (const StagedLoad& staged : pipeline.loads) out.slots.emplace_back(b, staged.panels.bytes * pipeline.stages);
+  constexpr auto kOf = SharedBuffer::Of::kBlock;
+  for (const StagedLoad& staged : pipeline.loads) {
+    out.slots.emplace_back(b, staged.panels.bytes * pipeline.stages, kOf);
+  }
   if (!pipeline.has_bulk()) return out;
-  out.full.emplace(b, kBarrierBytes * pipeline.stages);
-  if (order.drifts) out.free.emplace(b, kBarrierBytes * pipeline.stages);
+  out.full.emplace(b, kBarrierBytes * pipeline.stages, kOf);
+  if (order.drifts) out.free.emplace(b, kBarrierBytes * pipeline.stages, kOf);
+  if (c.block.crews > 1) out.turns.emplace(b, kBarrierBytes * c.block.crews, kOf);
   return out;
 }
 
 void init_rings(Context& c, const Rings& rings, const Pipeline& pipeline, const StageOrder& order, Value* chosen) {
   Builder& b = c.b;
   const BulkEngine& engine = *c.target.bulk_engine();
-  const auto init = [&](const SharedBuffer& barriers, int arrivals) {
-    for (int i = 0; i < pipeline.stages; ++i) {
+  const auto init = [&](const SharedBuffer& barriers, int count, int arrivals) {
+    for (int i = 0; i < count; ++i) {
       Value* barrier =
           b.CreateConstGEP1_64(b.getInt8Ty(), barriers.pointer(), static_cast<uint64_t>(kBarrierBytes * i));
       barriers.touch(b, SharedBuffer::Access::kWrite, kRingPhase);
       engine.init_barrier(b, barrier, arrivals, chosen);
     }
   };
-  init(*rings.full, order.late.empty() ? 1 : 2);
-  if (rings.free) init(*rings.free, c.block.warps * c.block.cluster);
+  init(*rings.full, pipeline.stages, order.late.empty() ? 1 : 2);
+  if (rings.free) init(*rings.free, pipeline.stages, c.block.warps * c.block.cluster);
+  if (rings.turns) init(*rings.turns, c.block.crews, 1);
   engine.publish_barriers(b);
 }
 
@@ -70,6 +75,10 @@ Result<void> Stages::begin() {
   const auto made = c_.rings.find(&loop_);
   if (order_.is_fed) {
     rings_ = made->second;
+    if (c_.crew) {
+      take_turn();
+      pass_over_others();
+    }
     return {};
   }
   rings_ = make_rings(c_, pipeline_, order_);
@@ -104,6 +113,51 @@ void Stages::start() {
   for (llvm::AllocaInst** zero : {&filled_, &used_, &parity_, &current_}) variable(*zero, b.getInt32(0), once);
   // A slot that was never filled is free.
   variable(filled_parity_, b.getInt32(1), once);
+}
+
+// A barrier tells one phase from the next alone: a crew that waited for slots before the others had waited for theirs
+// of the program in front would take these for its own.
+void Stages::take_turn() {
+  Builder& b = c_.b;
+  llvm::IRBuilder<> entry(c_.prologue_end);
+  llvm::AllocaInst* parity = entry.CreateAlloca(b.getInt32Ty());
+  entry.CreateStore(entry.CreateZExt(entry.CreateIsNull(c_.crew), b.getInt32Ty()), parity);  // the first need not wait
+  rings_.turns->touch(b, SharedBuffer::Access::kRead, kRingPhase);
+  c_.target.bulk_engine()->wait(b, turn_of(c_.crew), b.CreateLoad(b.getInt32Ty(), parity));
+  flip(parity, b.getTrue());
+}
+
+void Stages::leave_turn() {
+  Builder& b = c_.b;
+  Value* next = b.CreateAdd(c_.crew, b.getInt32(1));
+  next = b.CreateSelect(b.CreateICmpEQ(next, b.getInt32(static_cast<uint32_t>(c_.block.crews))), b.getInt32(0), next);
+  rings_.turns->touch(b, SharedBuffer::Access::kWrite, kRingPhase);
+  c_.target.bulk_engine()->arrive(b, turn_of(next), b.CreateIsNull(c_.thread));
+}
+
+Value* Stages::turn_of(Value* crew) {
+  Builder& b = c_.b;
+  Value* offset = b.CreateMul(crew, b.getInt32(static_cast<uint32_t>(kBarrierBytes)));
+  return b.CreateGEP(b.getInt8Ty(), rings_.turns->pointer(), offset);
+}
+
+// The slots of the programs of other crews: at first of those in front, then of all others.
+void Stages::pass_over_others() {
+  Builder& b = c_.b;
+  llvm::IRBuilder<> entry(c_.prologue_end);
+  llvm::AllocaInst* programs = entry.CreateAlloca(b.getInt32Ty());
+  entry.CreateStore(c_.crew, programs);
+  Value* length = b.CreateSub(b.CreateAdd(range_.end, range_.step), b.CreateAdd(range_.start, b.getInt64(1)));
+  Value* count = b.CreateTrunc(b.CreateSDiv(length, range_.step), b.getInt32Ty());
+  count = b.CreateSelect(b.CreateICmpSLT(range_.start, range_.end), count, b.getInt32(0));
+  if (!order_.late.empty()) count = b.CreateAdd(count, b.getInt32(1));
+  Value* passed = b.CreateMul(count, b.CreateLoad(b.getInt32Ty(), programs));
+  Value* at = b.CreateAdd(b.CreateLoad(b.getInt32Ty(), used_), passed);
+  Value* stages = b.getInt32(static_cast<uint32_t>(pipeline_.stages));
+  b.CreateStore(b.CreateURem(at, stages), used_);
+  Value* turns = b.CreateAnd(b.CreateUDiv(at, stages), b.getInt32(1));
+  b.CreateStore(b.CreateXor(b.CreateLoad(b.getInt32Ty(), parity_), turns), parity_);
+  b.CreateStore(b.getInt32(static_cast<uint32_t>(c_.block.crews - 1)), programs);
 }
 
 //   loop: wait until the slot is free; copy; to the next slot

@@ -98,6 +98,8 @@ class Stages {
   void end();
   // … when its last products have ended too: of persistent blocks the next program's copies want their slot.
   void release_last();
+  // Of crews: behind the last iteration, or where there is none.
+  void leave_turn();
   // In the scope of the body: what the staged loads have loaded.
   void define();
   // Says that slots are read up to here.
@@ -111,6 +113,9 @@ class Stages {
   Result<void> load(const StagedLoad& staged, Value* enabled);
   void put();
   void start();
+  void take_turn();
+  Value* turn_of(Value* crew);
+  void pass_over_others();
   void wait_for_slot();
   void wait_until_free();
   void arrive_free(llvm::AllocaInst* left, Value* chosen);

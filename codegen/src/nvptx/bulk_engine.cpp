@@ -52,7 +52,7 @@ constexpr int kRegisters = 64 * 1024, kRegisterUnit = 8, kCopyingRegisters = 24,
 
 // Groups of four warps have registers to give or to take. Where programs are so large that one has a multiprocessor to
 // itself, its threads want more than an equal share.
-bool registers_move(const gpu::BlockShape& block) { return block.warps >= 2 * kGroupWarps; }
+bool registers_move(const gpu::BlockShape& block) { return block.computing_threads() >= 2 * kGroupWarps * block.lanes; }
 
 // The assembler gives no registers away where it does not know that a block has all of them.
 void needs_whole_multiprocessor(Builder& b) {
@@ -153,7 +153,14 @@ void CudaBulkEngine::cluster_barrier(Builder& b) const {
 // bar.sync of some threads: 0 is that of all. Either side says how many: a count of arrivals is an illegal instruction
 // where others wait for "all that have not ended".
 void CudaBulkEngine::program_barrier(Builder& b, const gpu::BlockShape& block) const {
-  call_asm(b, b.getVoidTy(), "bar.sync 1, " + std::to_string(block.threads()) + ";", "", {}, Together::kWarp);
+  const std::string threads = std::to_string(block.threads());
+  if (block.crews == 1) {
+    call_asm(b, b.getVoidTy(), "bar.sync 1, " + threads + ";", "", {}, Together::kWarp);
+    return;
+  }
+  Value* thread = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {}, {});
+  Value* crew = b.CreateUDiv(thread, b.getInt32(static_cast<uint32_t>(block.threads())));
+  call_asm(b, b.getVoidTy(), "bar.sync $0, " + threads + ";", "r", {b.CreateAdd(crew, b.getInt32(1))}, Together::kWarp);
 }
 
 // Behind that of the program.
@@ -185,7 +192,7 @@ void CudaBulkEngine::begin_copying(Builder& b, const gpu::BlockShape& block) con
 void CudaBulkEngine::begin_computing(Builder& b, const gpu::BlockShape& block) const {
   if (!registers_move(block)) return;
   const int left = kRegisters - kCopyingRegisters * block.copying * block.lanes;
-  const int share = std::min(left / block.threads() / kRegisterUnit * kRegisterUnit, kMostRegisters);
+  const int share = std::min(left / block.computing_threads() / kRegisterUnit * kRegisterUnit, kMostRegisters);
   b.CreateIntrinsic(llvm::Intrinsic::nvvm_setmaxnreg_inc_sync_aligned_u32, {},
                     {b.getInt32(static_cast<uint32_t>(share))});
 }

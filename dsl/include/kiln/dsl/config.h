@@ -14,7 +14,7 @@ namespace kiln::dsl {
 // which it deals programs by turns; neighbours along the first axis of the grid are to run on the same one, whose cache
 // they share. warp_specialise: 1 where a GPU that copies in bulk is to have warps that do nothing else, 2 where its
 // blocks, as many as it runs at once, then take one program after another, 3 where these come from a queue that blocks
-// share, for programs of different lengths; 0 is none of these. cluster: such blocks are two
+// share, for programs of different lengths, 4 where blocks have two at a time; 0: none. cluster: blocks are two
 // and two, which load once for both what neighbours along the first axis of the grid load alike; 1 is none. split_k: a
 // loop that adds up products is cut into so many parts, each of which a program of its own runs; their sums are added
 // up by a second launch. stream_k: so many workers share the iterations of such loops of all programs evenly, in as
