@@ -125,7 +125,11 @@ class FleetCommand : public ::testing::Test {
   std::map<std::string, pid_t> daemons_;
 };
 
-TEST_F(FleetCommand, TwoDaemonsOfWhichOneIsStoppedMidwayGiveTheRecordsOfOneMachine) {
+// Stopped it gives its job back, and nobody waits for its lease to end; killed, its job is taken over after the lease.
+class FleetOfTwo : public FleetCommand, public ::testing::WithParamInterface<int> {};
+INSTANTIATE_TEST_SUITE_P(Ends, FleetOfTwo, ::testing::Values(SIGTERM, SIGKILL));
+
+TEST_P(FleetOfTwo, OfWhichOneEndsMidwayGivesTheRecordsOfOneMachine) {
   RedisProcess redis(directory_.path());
   start_worker("first", redis.url());
   const std::string key = directory_.file("key");
@@ -136,8 +140,7 @@ TEST_F(FleetCommand, TwoDaemonsOfWhichOneIsStoppedMidwayGiveTheRecordsOfOneMachi
                   "kiln tune jobs.jsonl --json --search exhaustive --fleet " + redis.url() + " --remote-key " + key);
     });
     EXPECT_TRUE(eventually([&] { return measured("first") > 2; })) << log("first");
-    // It gives its job back: nobody waits for its lease to end.
-    EXPECT_EQ(end(daemons_["first"], SIGTERM), 0) << log("first");
+    EXPECT_EQ(end(daemons_["first"], GetParam()), GetParam() == SIGKILL ? SIGKILL : 0) << log("first");
     start_worker("second", redis.url());
   }
   ASSERT_EQ(fleet.code, 0) << fleet.errors << log("second");

@@ -71,6 +71,22 @@ int64_t block_of(const Function<dsl::lang::Ptr<const dsl::lang::f32>, dsl::lang:
   return fn.untyped().config(buffers.arguments())["BLOCK"];
 }
 
+// A kernel of its own for each number.
+auto numbered_copy(int number) {
+  namespace lang = dsl::lang;
+  return lang::kernel("copy_" + std::to_string(number), {"x", "out", "n", "BLOCK=4096"},
+                      [number](lang::Ptr<const lang::f32> x, lang::Ptr<lang::f32> out, lang::i32 n, lang::Const BLOCK) {
+                        lang::grid(lang::cdiv(n, BLOCK));
+                        const lang::Value start = lang::program_id(0) * BLOCK;
+                        lang::tile(out, {n}).store({start}, lang::tile(x, {n}).load({start}, {BLOCK}) + number);
+                      })
+      .space({{"BLOCK", {512, 4096}}});
+}
+
+std::array<client::Argument, 3> arguments_of_copy(Buffers& b) {
+  return {client::to_argument(b.x.data()), client::to_argument(b.out.data()), client::to_argument(b.n())};
+}
+
 TEST_F(Tuned, LaunchesTakeTheDefaultAtOnceAndSwapBehind) {
   order("config BLOCK=512 delay 300 log " + log_path());
   Client client(options());
@@ -96,6 +112,42 @@ TEST_F(Tuned, LaunchesTakeTheDefaultAtOnceAndSwapBehind) {
   EXPECT_EQ(block_of(*fn, other), 4096);
   ASSERT_TRUE(fn->prepare(other.x.data(), other.y.data(), other.out.data(), other.n()).ok());
   EXPECT_EQ(block_of(*fn, other), 512);
+}
+
+// The time to the first result of a new kernel, with tuning wanted behind it and without. Judged with KILN_SOAK only.
+TEST_F(Tuned, TheFirstResultWaitsForNoTuning) {
+  order("config BLOCK=512 delay 50 log " + log_path());
+  Client client(options());
+  Buffers b(5000);
+  const auto first_result = [&](Mode mode, int number) {
+    const auto begin = std::chrono::steady_clock::now();
+    auto fn = client.get(numbered_copy(number), {.mode = mode});
+    EXPECT_TRUE(fn.ok()) << fn.error().message;
+    EXPECT_TRUE((*fn)(b.x.data(), b.out.data(), b.n()).ok());
+    const auto took = std::chrono::steady_clock::now() - begin;
+    EXPECT_EQ(b.out[4999], 1.5f + static_cast<float>(number));
+    // What was begun behind this one must not be measured with the next.
+    for (auto end = begin + 60s;
+         mode == Mode::kAutotune && fn->untyped().config(arguments_of_copy(b))["BLOCK"] != 512;) {
+      if (std::chrono::steady_clock::now() > end) ADD_FAILURE() << "it is never tuned";
+      if (std::chrono::steady_clock::now() > end) break;
+      EXPECT_TRUE((*fn)(b.x.data(), b.out.data(), b.n()).ok());
+      std::this_thread::sleep_for(5ms);
+    }
+    return std::chrono::duration<double, std::milli>(took).count();
+  };
+  first_result(Mode::kAutotune, 0);  // daemon and tuner are up
+  const bool judged = ::getenv("KILN_SOAK") != nullptr;
+  std::vector<double> alone, tuned;
+  for (int i = 1; i <= (judged ? 200 : 12); ++i) {
+    (i % 2 ? tuned : alone).push_back(first_result(i % 2 ? Mode::kAutotune : Mode::kDefault, i));
+  }
+  for (auto* times : {&alone, &tuned}) std::sort(times->begin(), times->end());
+  const double without = alone[alone.size() / 2], with = tuned[tuned.size() / 2];
+  if (judged) {
+    EXPECT_LE(with, 1.1 * without);
+  }
+  std::printf("[ FIGURE ] first result: %.1f ms by the default alone, %.1f ms with tuning behind it\n", without, with);
 }
 
 TEST_F(Tuned, ModeMaxWaitsOnceForAllThreads) {

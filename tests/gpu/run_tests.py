@@ -66,6 +66,12 @@ def sanitizer():
     return found or sys.exit("compute-sanitizer is not on the PATH, nor in /usr/local/cuda/bin")
 
 
+def loader():
+    """The program that loads this one, and those of ours."""
+    with open(sys.executable, "rb") as program:
+        return re.search(rb"/lib[^\0]*/ld-linux[^\0]*", program.read()).group().decode()
+
+
 def judge(mark, text):
     if "OK" in mark:
         reasons = sorted(set(REFUSED.findall(text)))
@@ -84,8 +90,10 @@ class Runner:
         self.wrap = []
         if options.sanitizer:
             self.environment["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH", "")
-            self.wrap = [sanitizer(), "--tool", options.sanitizer, "--target-processes", "all", "--error-exitcode",
-                         str(SANITIZER_FOUND), "/usr/bin/env", "LD_LIBRARY_PATH=" + library_path()]
+            # The tool would end assemblers that tests start as their children, and loses who goes on as another program:
+            # the loader itself is what it runs.
+            self.wrap = [sanitizer(), "--tool", options.sanitizer, "--target-processes", "application-only",
+                         "--error-exitcode", str(SANITIZER_FOUND), loader(), "--library-path", library_path()]
 
     def record(self, test, kind, reasons, seconds, text):
         with self.lock:

@@ -62,6 +62,10 @@ as_user kiln compile /usr/share/kiln/examples/matmul.kiln --target cuda:sm_90a -
 as_user kiln compile /usr/share/kiln/examples/matmul.kiln --target amd:gfx942 --emit hsaco -o /home/user/mm.hsaco
 as_user sh -c "cd && kiln tune /usr/share/kiln/jobs/quickstart.jsonl --frozen --json 2>/dev/null" | grep failed_jobs
 as_user kiln stop
+# HOME was all that said where: what was compiled is on disk for the next daemon.
+as_user kiln compile /usr/share/kiln/examples/matmul.kiln --target cuda:sm_90a --emit ptx -o /home/user/mm.ptx
+as_user kiln stats | grep -E '^hits_total.disk +1$'
+as_user kiln stop
 
 step "systemd, with the system's units"
 in_root apt-get install -y -qq --no-install-recommends systemd dbus >"$work/log" 2>&1 || { tail -20 "$work/log"; exit 1; }
