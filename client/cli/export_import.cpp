@@ -33,13 +33,17 @@ Result<std::string> builder_here(const char* client_name) {
 }
 
 // The running daemon counts its cache anew when it reads its configuration again: what was put there besides its limit
-// is seen at once.
+// is seen at once. It says its number itself; where that is of another container, or a service manager listens in its
+// place, the socket's own word differs, and nobody is sent a signal.
 void have_them_counted() {
   client::ConnectOptions options;
   options.client_name = "kiln import";
   options.autostart = false;
   auto daemon = client::Connection::open(options);
-  if (daemon && (*daemon)->server().pid > 0) ::kill(static_cast<pid_t>((*daemon)->server().pid), SIGHUP);
+  auto socket = wire::connect_socket(wire::present_runtime_dir());
+  if (!daemon || !socket) return;
+  const auto process = static_cast<pid_t>((*daemon)->server().pid);
+  if (process > 0 && wire::peer_process(socket->get()) == process) ::kill(process, SIGHUP);
 }
 
 bool is_wanted(const wire::EntryView& entry, const std::vector<std::string>& kernels) {
