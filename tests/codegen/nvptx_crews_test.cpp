@@ -7,6 +7,7 @@
 #include "harness.h"
 #include "kiln/dsl/kernel.h"
 #include "kiln/dsl/kernels.h"
+#include "triangle.h"
 
 namespace kiln::test {
 namespace {
@@ -71,19 +72,7 @@ TEST(NvptxCrews, AreOfOneGroupOfWarps) {
 
 // A crew could not tell how many slots the other's program takes.
 TEST(NvptxCrews, AreNoneWhereLoopsDiffer) {
-  const auto triangle =
-      lang::kernel("triangle", {"A", "B", "C", "M", "N"},
-                   [](Ptr<const lang::bf16> A, Ptr<const lang::bf16> B, Ptr<lang::bf16> C, i32 M, i32 N) {
-                     lang::grid(lang::cdiv(M, 128));
-                     const Value m = lang::program_id(0) * 128;
-                     lang::Var acc = lang::zeros(lang::f32_t, {128, 128});
-                     for (Value k : lang::range(0, m + 128, 64).stages(3)) {
-                       acc = lang::dot(lang::tile(A, {M, M}).load({m, k}, {128, 64}),
-                                       lang::tile(B, {M, N}).load({k, 0}, {64, 128}), acc);
-                     }
-                     lang::tile(C, {M, N}).store({m, 0}, lang::cast(acc, lang::bf16_t));
-                   });
-  const Code code = code_of(*triangle.ir(), {{"num_warps", 4}, {"warp_specialise", 4}});
+  const Code code = code_of(triangle(), {{"num_warps", 4}, {"warp_specialise", 4}});
   EXPECT_TRUE(code.persistent);
   EXPECT_FALSE(code.has_crews(3));
 }
