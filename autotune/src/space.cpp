@@ -23,6 +23,12 @@ bool come_out_uneven(int64_t programs, int64_t workers) {
   return programs > workers && 10 * programs < 9 * 2 * workers;
 }
 
+// With four warps a program a block has two crews (`warp_specialise` of 4); with more it has one, as with 2.
+bool has_one_crew(const Config& config) {
+  const auto how = config.find(std::string(dsl::kWarpSpecialise)), warps = config.find(std::string(dsl::kNumWarps));
+  return how != config.end() && how->second == 4 && warps != config.end() && warps->second != 4;
+}
+
 // Whether a config is valid for the workload. The IR depends on constexprs only, so that configs that differ in launch
 // options share one instantiation.
 class Validity {
@@ -136,6 +142,7 @@ Result<std::vector<Config>> enumerate(const dsl::Kernel& kernel, const std::stri
     }
     auto config = dsl::complete_constexprs(kernel, chosen, target);
     if (!config) return config.error();
+    if (has_one_crew(*config)) continue;
     // What a config without the option has: the same code is not measured twice.
     for (const auto& [name, without] : {std::pair(dsl::kWarpSpecialise, 0), std::pair(dsl::kSplitK, 1),
                                         std::pair(dsl::kCluster, 1), std::pair(dsl::kStreamK, 0)}) {

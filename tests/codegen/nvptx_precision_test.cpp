@@ -65,6 +65,22 @@ TEST(NvidiaMath, DivisionAndRootAreCorrectlyRoundedUnlessFast) {
   EXPECT_EQ(count(fast, "rcp.approx.ftz.f32"), 1u);
 }
 
+// Of a large divisor it is below the normal numbers, which `fast` may flush: nothing is scaled.
+TEST(NvidiaMath, AFastReciprocalIsOneInstruction) {
+  const auto quotient_of = [](const std::string& dividend) {
+    TextKernel kernel("%a: ptr<f32> readonly, %b: ptr<f32>");
+    kernel.line("%x = load " + kernel.pointers("%a", {32}));
+    kernel.line("%scalar = constant {value = " + dividend + ", type = f32}");
+    kernel.line("%dividend = splat %scalar {shape = [32]}");
+    kernel.line("%y = div %dividend, %x {fast = 1}");
+    kernel.line("store " + kernel.pointers("%b", {32}) + ", %y");
+    return ptx_of(kernel.text(), "cuda:sm_90a");
+  };
+  EXPECT_EQ(count(quotient_of("1.0"), "mul.rn.f32"), 0u);
+  EXPECT_EQ(count(quotient_of("-0.5"), "mul.rn.f32"), 1u);
+  EXPECT_EQ(count(quotient_of("2.0"), "mul.rn.f32"), 2u);
+}
+
 TEST(NvidiaMath, FewDivisionsAreInlineWhereDoublesAreFast) {
   const std::string divides = elementwise("div %x, %x");
   EXPECT_EQ(count(ptx_of(divides, "cuda:sm_90a"), "div.rn.f32"), 0u);

@@ -29,6 +29,7 @@ def table():
     add(product, 4096, 4096, 4096, "bf16", "nn", "matmul_blocks")
     add(product, 4096, 4096, 4096, "bf16", "tn")
     add(product, 4096, 14336, 4096, "bf16")
+    add(product, 8192, 8192, 1024, "bf16", "nn")
     for m in (1, 16, 32, 128):
         add(product, m, 8192, 8192, "bf16")
     add(product, 16, 8192, 8192, "bf16", "nn")
@@ -41,6 +42,7 @@ def table():
     add(product, 1001, 777, 333, "bf16", "nn")
     add(fused_product, 4096, 4096, 4096)
     add(epilogue_cost, 4096, 4096, 4096)
+    add(epilogue_cost, 8192, 8192, 1024)
     for weights in ("i8", "f8e4m3"):
         add(prologue_cost, 4096, 4096, 4096, weights)
         add(weight_product, 16, 8192, 8192, weights)

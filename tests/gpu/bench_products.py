@@ -35,6 +35,8 @@ def product_configs(m, n, k, type):
             out.append(dict(config, warp_specialise=2, cluster=2))
             if warps == 4:
                 out.append(dict(config, warp_specialise=4))
+    if m * n >= 4096 * 4096:  # two crews, of as many sums as a thread holds
+        out.append(dict(BM=128, BN=192, BK=deep, num_warps=4, num_stages=5, warp_specialise=4))
     return out
 
 
@@ -158,7 +160,9 @@ def fused_product(m, n, k, type="bf16"):
     def make():
         a, b, bias, out = normal(m, k, type=type), normal(k, n, type=type), normal(n, type=type), poisoned(m, n, type=type)
         eager = lambda: F.gelu(torch.addmm(bias, a, b), approximate="tanh")
-        return Inputs([a, b, bias, out, m, n, k], out, {"eager": eager, "inductor": triton_peers.compiled(eager)},
+        peers = {"eager": eager, "inductor": triton_peers.compiled(eager),
+                 "cublaslt": lambda: torch._addmm_activation(bias, a, b, use_gelu=True)}
+        return Inputs([a, b, bias, out, m, n, k], out, peers,
                       lambda: F.gelu(a.double() @ b.double() + bias.double(), approximate="tanh"))
 
     return Row("gemm", f"{m}x{n}x{k} nn +bias +gelu", "matmul_bias_act", type, product_configs(m, n, k, type), make,
@@ -214,6 +218,8 @@ def prologue_cost(m, n, k, weights):
                       [Launch([a, b, factors, fused, m, n, k], fused, lambda: exact() * factors.double())])
 
     configs = product_configs(m, n, k, "bf16")
+    # Small weights leave room for a slot more.
+    configs += [dict(BM=256, BN=128, BK=64, num_warps=8, num_stages=5, warp_specialise=2, cluster=c) for c in (1, 2)]
     return Row("cost", f"{m}x{n}x{k} nt of weights of {weights}", "matmul_nt", "bf16", configs, make, 2.0 * m * n * k,
                "TFLOP/s", BOUNDS["bf16"], [Stage("matmul_nt_weights", weights, configs, BOUNDS["bf16"])],
                pair=("plain", f"weights of {weights}"))

@@ -1,6 +1,8 @@
 // Elementwise ops on registers: the same code for scalars and for vectors of any width.
 #include <llvm/IR/Intrinsics.h>
 
+#include <cmath>
+
 #include "elementwise/elementwise.h"
 #include "math/vector_math.h"
 
@@ -185,11 +187,17 @@ MathOptions math_options(const ElementContext& c, bool fast) {
   return options;
 }
 
+bool is_at_most_one(Value* x) {
+  const auto* constant = llvm::dyn_cast<llvm::ConstantFP>(x);
+  return constant && !constant->isNaN() && std::abs(constant->getValueAPF().convertToDouble()) <= 1;
+}
+
 // Correctly rounded, but for `fast`. A divisor above 2^126, whose reciprocal is below the normal numbers, is made
-// smaller together with the dividend.
+// smaller together with the dividend; of one that is at most 1 the quotient is below them as well.
 Value* float_div(ElementContext& c, Builder& b, bool fast, Value* x, Value* y) {
   if (!fast || !c.math.estimate || !x->getType()->isFloatTy()) return b.CreateFDiv(x, y);
   const auto constant = [&](double value) { return llvm::ConstantFP::get(x->getType(), value); };
+  if (is_at_most_one(x)) return b.CreateFMul(x, c.math.estimate(b, Estimate::kReciprocal, y));
   Value* large = b.CreateFCmpOGT(b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, y), constant(0x1p126));
   Value* scale = b.CreateSelect(large, constant(0.25), constant(1.0));
   return b.CreateFMul(b.CreateFMul(x, scale), c.math.estimate(b, Estimate::kReciprocal, b.CreateFMul(y, scale)));
