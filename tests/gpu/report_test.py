@@ -49,3 +49,14 @@ for line in ("# x of bias and gelu: with costs +1.2 % of our product, at most 2 
 assert "geometric mean of" not in out and out.count("<<<") == 1, out
 for one, text in ((pair, "with costs +1.2 %"), (copied, "3.000   0.75   75 %"), (alone, "–"), (lost, "too large")):
     assert text in bench_report.line_of(one), bench_report.line_of(one)
+
+# What ncu's CSV says, whatever its units.
+with tempfile.TemporaryDirectory() as folder:
+    file = os.path.join(folder, "ncu.csv")
+    with open(file, "w") as text:
+        text.write('==PROF== Connected\n"ID","Process","Host","Kernel Name","gpu__time_duration.sum","launch__grid_size","x"\n'
+                   '"","","","","us","",""\n"0","1","h","kiln_entry","1,234.5","132","7"\n')
+    done = subprocess.run([sys.executable, os.path.join(here, "bench_profile.py"), "--table", file],
+                          capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[1].split()[:3] == ["1234", "-", "132"], done.stdout
+    assert done.stdout.split("\n")[1].endswith("-  kiln_entry"), done.stdout
