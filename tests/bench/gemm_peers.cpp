@@ -73,6 +73,9 @@ void Peers::load_openblas(int threads) {
                 kFlops / wide / 1e9);
     if (wide < own) setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
   }
+  // Its threads wait busily for 2^26 clocks else, on cores that the next one wants; between two products 2^20 are
+  // enough.
+  setenv("OPENBLAS_THREAD_TIMEOUT", "20", 0);
   void* library = dlopen(kOpenBlas, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     std::printf("# SKIPPED OpenBLAS: %s is not installed\n", kOpenBlas);
@@ -112,6 +115,7 @@ std::vector<Peer> Peers::of(const std::string& type, const Product& p) const {
           {"openblas", [=, f = sgemm_] { f(kRowMajor, kNoTrans, kNoTrans, m, n, k, 1, a, k, b, n, 0, c, n); }});
     }
     if (one_sgemm_) out.push_back({"onednn", [=, f = one_sgemm_] { f('N', 'N', m, n, k, 1, a, k, b, n, 0, c, n); }});
+    if (auto run = xsmm_product(p)) out.push_back({"libxsmm", run});
     if (onednn_ && type == "f32 packed") {
       if (auto run = onednn_matmul(onednn_, "f32", p, true)) out.push_back({"onednn packed", run});
     }

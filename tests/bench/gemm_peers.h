@@ -51,4 +51,7 @@ class Peers {
 std::function<void()> onednn_matmul(void* library, const std::string& type, const Product& product,
                                     bool packed = false);
 
+// libxsmm's f32 product on one thread; absent without the library at build time, or where it has none for the shape.
+std::function<void()> xsmm_product(const Product& product);
+
 }  // namespace kiln::bench

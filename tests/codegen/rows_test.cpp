@@ -77,6 +77,57 @@ TEST(RowsOnCpu, HaveNeighboursOrNot) {
   check<lang::f16>({3, 11, 50, 5});
 }
 
+// Four at a time where the conditions of all four hold: what they share is loaded once.
+TEST(RowsOnCpu, ThatShareManyLoadsGoTogether) {
+  const auto code_of = [](int taps) {
+    auto artifact = compile(*stencil<lang::f32>({1, 64, 48, taps}).ir(), {}, {}, "cpu:x86-64-v3", "llvm");
+    EXPECT_TRUE(artifact.ok()) << artifact.error().message;
+    return std::string(reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size());
+  };
+  EXPECT_NE(code_of(5).find("\ntogether"), std::string::npos);
+  EXPECT_EQ(code_of(3).find("\ntogether"), std::string::npos);
+  for (const int channels : {16, 33, 48}) check<lang::f32>({4, 24, channels, 5});
+  check<lang::f32>({1, 3, 48, 5});
+  check<lang::f32>({1, 37, 17, 7, 1.5f});
+}
+
+// Of two arrays by one walk, the second in place of what is read.
+TEST(RowsOnCpu, GoTogetherForTwoStores) {
+  const auto def = lang::kernel("two", {"x", "w", "y", "z", "N", "C", "BM=16", "BC=32"},
+                                [](lang::Ptr<const lang::f32> x, lang::Ptr<const lang::f32> w, lang::Ptr<lang::f32> y,
+                                   lang::Ptr<lang::f32> z, lang::i32 N, lang::i32 C, lang::Const BM, lang::Const BC) {
+                                  lang::grid(lang::cdiv(N, BM));
+                                  const Value row = lang::program_id(0) * BM + lang::arange(0, BM);
+                                  const Value channel = lang::expand_dims(lang::arange(0, BC), 0);
+                                  const Value own = lang::expand_dims(row * C, 1) + channel;
+                                  const Value mask = lang::expand_dims(row < N, 1) & (channel < C);
+                                  const Value old = lang::load(z + own, {.mask = mask});
+                                  Value sum = old;
+                                  for (int t = 0; t < 5; ++t) {
+                                    const Value inside =
+                                        lang::expand_dims((row + (t - 2) >= 0) & (row + (t - 2) < N), 1) & mask;
+                                    sum = sum + lang::load(x + own + (t - 2) * C, {.mask = inside}) *
+                                                    lang::load(w + t * C + channel, {.mask = channel < C});
+                                  }
+                                  lang::store(y + own, sum * 2, {.mask = mask});
+                                  lang::store(z + own, sum + old, {.mask = mask});
+                                });
+  ASSERT_TRUE(def.ir().ok()) << def.ir().error().message;
+  for (const int32_t rows : {1, 4, 19, 64}) {
+    const auto count = static_cast<size_t>(rows) * 21;
+    Trial run;
+    run.arguments = {random_buffer(ElementType::kF32, count, 1, false),
+                     random_buffer(ElementType::kF32, 5 * 21, 2, false),
+                     random_buffer(ElementType::kF32, count, 3),
+                     random_buffer(ElementType::kF32, count, 4),
+                     int_scalar(rows),
+                     int_scalar(21)};
+    run.match = {1e-5, 0, true};
+    run.targets = cpu_targets();
+    expect_same(*def.ir(), "", run);
+  }
+}
+
 TEST(RowsOnCpu, OfManyNeighbours) { check<lang::f32>({1, 50, 20, 40}); }
 
 TEST(RowsOnCpu, HaveAValueOutside) {

@@ -220,7 +220,7 @@ std::vector<double> column_sums(const float* x, size_t height, size_t width) {
 }
 
 Case column_sum(Matrix a) {
-  return make_case(kernels::column_sum(), a.text(), {{"BLOCK", 256}}, reads(a.bytes(1)), [=] {
+  return make_case(kernels::column_sum(), a.text(), {{"BLOCK", 1024}, {"ROWS", 4}}, reads(a.bytes(1)), [=] {
     auto x = normals(a.size(), 1), y = allocate<float>(a.width());
     auto check = [=] {
       const auto sums = column_sums(x.get(), a.height(), a.width());

@@ -272,16 +272,19 @@ class MicroKernel {
     return to_f32(c_, b_, plan_.form.b, load_vector(narrow, pointer, align, mask_of(v)));
   }
 
-  // B is read once, from memory that may be far away, and the processor does not see rows this far apart coming; or
-  // time and again from L2.
+  // B is read once, from memory that may be far away, or time and again from L2.
+  bool is_read_once() const { return plan_.m <= plan_.block.rows; }
   bool prefetches() const {
     constexpr int64_t kNear = 32 * 1024;  // stays in L1
-    const bool once = plan_.m <= plan_.block.rows;
-    return plan_.form.group == 1 && (once || plan_.k_units * plan_.panel() * plan_.b_bytes() > kNear);
+    const bool far = plan_.k_units * plan_.panel() * plan_.b_bytes() > kNear;
+    return plan_.form.group == 1 && (is_read_once() || far);
   }
+  // Of B that is read once the panels to come, along its rows: these are streams that the processor follows by itself
+  // as well, while rows further down are in its way. Else the rows of this panel.
   void prefetch(Value* b_row) {
-    constexpr int64_t kRowsAhead = 8, kLine = 64;
-    Value* ahead = byte_gep(b_row, b_.CreateMul(b_row_, c_.i64(kRowsAhead)));
+    constexpr int64_t kRowsAhead = 8, kBytesAhead = 256, kLine = 64;
+    Value* distance = is_read_once() ? c_.i64(kBytesAhead) : b_.CreateMul(b_row_, c_.i64(kRowsAhead));
+    Value* ahead = byte_gep(b_row, distance);
     for (int64_t at = 0; at < plan_.panel() * plan_.b_bytes(); at += kLine) {
       cpu::prefetch(b_, byte_gep(ahead, c_.i64(at)));
     }

@@ -41,7 +41,7 @@ Nest::Nest(Context& context, std::vector<int64_t> extents) : c(context), b(conte
       break;
     }
   }
-  memo_.resize(static_cast<size_t>(rank()) + 3);
+  memo_.resize(static_cast<size_t>(rank()) + 5);
 }
 
 int Nest::add_inner_dim(int64_t extent) {
@@ -148,6 +148,12 @@ Value* Nest::visited() const {
   return total;
 }
 
+Value* Nest::visited_of_row() const {
+  if (vector_dim_ < 0) return c.i64(1);
+  const Dim& d = dims_[vector_dim_];
+  return d.limit ? d.limit : c.i64(d.extent);
+}
+
 Value* Nest::lanes_below(Value* bound) {
   auto* type = llvm::FixedVectorType::get(b.getInt32Ty(), static_cast<unsigned>(width_));
   std::vector<llvm::Constant*> lanes;
@@ -200,6 +206,9 @@ Result<void> Nest::walk_dim(int dim, const Body& body, bool interior_only, Value
       inside = inside ? b.CreateAnd(inside, in) : in;
     }
     return walk_dim(dim + 1, body, interior_only, inside);
+  }
+  if (dim == rows_.dim && rows_.together > 1 && body.chunk_of_rows && interior_only && !inside) {
+    return walk_rows_together(body);
   }
   Value* end = interior_only && d.bound ? d.bound : d.limit ? d.limit : c.i64(d.extent);
   if (d.listed) end = d.listed->count;

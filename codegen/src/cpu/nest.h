@@ -62,6 +62,10 @@ class Nest {
     std::function<Result<void>()> begin_row, end_row;  // around the walk along the vector dimension
     // Chunks may be of any width: what is left over of a row then goes in narrow ones, which is less code.
     bool any_width = false;
+    // A chunk of several rows, where the walk takes them together (rows.cpp): `go_to(i)` is in the i-th of `count`. All
+    // are to be computed before any is stored. Only where `together_if` (i1) holds.
+    std::function<Result<void>(int count, llvm::function_ref<void(int)> go_to)> chunk_of_rows = {};
+    Value* together_if = nullptr;
   };
   // Walks the space: dimensions in order, the vector dimension innermost. `interior_only` restricts it to the interior.
   Result<void> walk(const Body& body, bool interior_only);
@@ -129,8 +133,9 @@ class Nest {
   // A mask that holds at two indices of a dimension holds between them too.
   bool is_convex_along(ValueId mask, const Point& point, int dim) const;
 
-  // How many elements the walk visits for its sink.
+  // How many elements the walk visits for its sink, and in a row.
   Value* visited() const;
+  Value* visited_of_row() const;
   // Publishes the values that were kept during the walk, and forgets those of its rows.
   void finish();
 
@@ -176,6 +181,7 @@ class Nest {
     std::optional<Slot> words = {};
     Value* word = nullptr;  // of the row
     bool all_hold = false;  // all conditions do where code is emitted now
+    int together = 1;       // so many rows at a time
   };
   struct RowSearch;
 
@@ -183,6 +189,9 @@ class Nest {
   std::vector<MaskAt> parts_of(ValueId mask, const Point& point) const;
   Result<Value*> mask_on_row(ValueId mask, const Point& point);
   void split_row(const std::function<void()>& emit);
+  Result<void> walk_rows_together(const Body& body);
+  Value* may_go_together(Value* first, Value* end);
+  void forget_row();
   int depth_of(const Point& point) const;
   int depth_now() const;
   int origin_depth(ValueId id, const Point& point) const;

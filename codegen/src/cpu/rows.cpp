@@ -1,12 +1,14 @@
 // What the rows of a store decide, each for all of its columns: where a pixel begins, whether its neighbours lie inside
-// of the image. It is computed ahead, by vectors of rows, and a row on which all masks hold runs without them. Rows
-// stay outside of columns, as they lie in memory: the other way round the weights of a filter would stay in registers,
-// but no prefetch of the hardware follows.
+// of the image. It is computed ahead, by vectors of rows, and a row on which all masks hold runs without them. Where
+// rows share many loads, the weights of a filter, four of them on which all masks hold go together, so that these loads
+// stay in registers. More rows stay apart, as they lie in memory: no prefetch of the hardware would follow.
 //
 //   for row:                                        for row, by vectors:  begin[row], all[row]
-//     begin = … row / Q …                           for row:
-//     for column:                            →        if all[row]:  for column:  y = x[begin[row] + column] * w
-//       y = x[begin + column], mask(row) * w          else:         for column:  y = x[…], mask(row) * w
+//     begin = … row / Q …                           for row, by four:
+//     for column:                            →        if all of them:  for column:  four y = x[begin[…] + column] * w
+//       y = x[begin + column], mask(row) * w          else, for each:
+//                                                       if all[row]:  for column:  y = x[begin[row] + column] * w
+//                                                       else:         for column:  y = x[…], mask(row) * w
 #include "cpu/nest.h"
 
 namespace kiln::codegen::cpu {
@@ -15,6 +17,7 @@ namespace {
 constexpr int kExpensive = 8;           // ops; a load from L1 is cheaper than this many
 constexpr int kManyInvariants = 4;      // loads that the columns decide
 constexpr size_t kMostConditions = 32;  // bits of a word
+constexpr int kTogether = 4;            // rows, whose sums a register each holds
 
 bool is_shape_op(OpCode code) {
   return code == OpCode::kBroadcast || code == OpCode::kExpandDims || code == OpCode::kPermute;
@@ -122,9 +125,12 @@ Result<void> Nest::tabulate_rows(llvm::ArrayRef<ValueId> values) {
   RowSearch search{*this, row};
   for (ValueId value : values) search.visit(value, identity());
   rows_.dim = row;
-  // Two vectors share the pointers that a row has many of.
-  const bool pairs = static_cast<int>(search.invariants.size()) >= kManyInvariants && 2 * width_ <= extent(vector_dim_);
-  if (pairs && 4 * width_ == c.target.vector_bytes) width_ *= 2;
+  if (static_cast<int>(search.invariants.size()) >= kManyInvariants) {
+    // Two vectors share the pointers that a row has many of.
+    const bool pairs = 4 * width_ == c.target.vector_bytes && 2 * width_ <= extent(vector_dim_);
+    if (pairs) width_ *= 2;
+    if (dims_[row].extent % kTogether == 0) rows_.together = kTogether;
+  }
   return fill_row_table(search);
 }
 
@@ -215,6 +221,82 @@ void Nest::split_row(const std::function<void()>& emit) {
     d.depth = depth;
   }
   rows_.word = nullptr;
+}
+
+// Of the rows from `first` on all are there, and all conditions hold on them. Leaves `rows_.word` to be that of all.
+Value* Nest::may_go_together(Value* first, Value* end) {
+  Dim& d = dims_[rows_.dim];
+  Value* whole = b.CreateICmpSLE(b.CreateAdd(first, c.i64(rows_.together)), end);
+  if (rows_.conditions.empty()) return whole;
+  Value* words = nullptr;
+  for (int i = 0; i < rows_.together; ++i) {
+    d.index = b.CreateAdd(first, c.i64(i));
+    Value* word =
+        load_slot(*rows_.words, {static_cast<int8_t>(rows_.dim)}, dsl::tile_type(ElementType::kU32, {d.extent}));
+    words = words ? b.CreateAnd(words, word) : word;
+  }
+  const uint64_t all = (uint64_t{1} << rows_.conditions.size()) - 1;
+  rows_.word = words;
+  return b.CreateAnd(whole, b.CreateICmpEQ(words, int_constant(words, all)));
+}
+
+// What was computed of a row is another row's no longer.
+void Nest::forget_row() {
+  for (auto& level : memo_) {
+    std::erase_if(level, [&](const auto& known) {
+      return llvm::is_contained(known.first.second, static_cast<int8_t>(rows_.dim));
+    });
+  }
+}
+
+Result<void> Nest::walk_rows_together(const Body& body) {
+  Dim& d = dims_[rows_.dim];
+  Value* end = d.bound ? d.bound : d.limit ? d.limit : c.i64(d.extent);
+  Result<void> result;
+  auto enter = [&](llvm::Instruction* guard) { guards_.push_back(guard); };
+  auto begin = [&](Value* index) {
+    d.index = index;
+    d.depth = static_cast<int>(guards_.size());
+    forget_row();
+    for (size_t level = guards_.size(); level < memo_.size(); ++level) memo_[level].clear();
+  };
+  std::array<Value*, kTogether> rows;
+  Body together = body;
+  together.chunk = [&] {
+    return body.chunk_of_rows(rows_.together, [&](int i) {
+      d.index = rows[static_cast<size_t>(i)];
+      forget_row();
+    });
+  };
+  emit_loop(b, c.i64(0), end, c.i64(rows_.together), "rows", enter, [&](Value* first) {
+    begin(first);
+    Value* whole = may_go_together(first, end);
+    whole = b.CreateAnd(whole, body.together_if);
+    emit_if(b, whole, "together", enter, [&] {
+      begin(first);
+      for (size_t i = 0; i < rows.size(); ++i) rows[i] = b.CreateAdd(first, c.i64(static_cast<int64_t>(i)));
+      rows_.all_hold = true;
+      const int width = std::exchange(width_, c.target.vector_bytes / 4);
+      result = walk_vectors(together, true, nullptr);
+      width_ = width;
+    });
+    rows_.word = nullptr;
+    guards_.pop_back();
+    emit_if(b, b.CreateNot(whole), "apart", enter, [&] {
+      Value* past = b.CreateAdd(first, c.i64(rows_.together));
+      emit_loop(b, first, b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, past, end), c.i64(1), "row", enter,
+                [&](Value* row) {
+                  begin(row);
+                  if (result.ok()) result = walk_row(body, true, nullptr);
+                });
+      guards_.pop_back();
+    });
+    guards_.pop_back();
+  });
+  guards_.pop_back();
+  d.index = c.i64(0);
+  d.depth = 0;
+  return result;
 }
 
 }  // namespace kiln::codegen::cpu

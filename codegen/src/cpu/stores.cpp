@@ -7,6 +7,12 @@ namespace kiln::codegen::cpu {
 namespace {
 
 constexpr int kMaxWidth = 64;
+// Rows go together (rows.cpp) in launches that write less than so many bytes, which caches hold, and if they are no
+// longer than so many elements: where memory is what a kernel waits for, the hardware's prefetches follow one row.
+constexpr int64_t kMostTogether = 8 << 20;
+constexpr int64_t kShortRow = 64;
+// With AVX-512 longer ones never do: its vectors gain less, and a Xeon took up to 1.4 times as long.
+constexpr int64_t kLongestRowWide = 256;
 
 Result<void> store_scalar(Context& c, const Op& op) {
   Value *pointer = c.scalars[op.operands[0]], *value = to_memory(c.b, c.scalars[op.operands[1]]);
@@ -45,8 +51,8 @@ void store_sink(Nest& nest, const Sink& sink, Value* mask, llvm::ArrayRef<Ahead>
   }
 }
 
-// All values of a chunk, then all stores: each may be in place of what another one reads.
-Result<void> store_chunk(Nest& nest, std::vector<Sink>& sinks) {
+// All values of a chunk, and where they go. The mask of its stores, null: all lanes.
+Result<Value*> compute_chunk(Nest& nest, std::vector<Sink>& sinks) {
   const Point point = nest.identity();
   for (Sink& sink : sinks) {
     auto value = nest.evaluate_lanes(sink.op->operands[1], point);
@@ -67,13 +73,54 @@ Result<void> store_chunk(Nest& nest, std::vector<Sink>& sinks) {
     sink.where = *where;
     sink.value = to_memory(nest.b, sink.value);
   }
+  return mask;
+}
+
+// All values, then all stores: each may be in place of what another one reads.
+Result<void> store_chunk(Nest& nest, std::vector<Sink>& sinks) {
+  auto mask = compute_chunk(nest, sinks);
+  if (!mask) return mask.error();
   if (llvm::none_of(sinks, [](const Sink& sink) { return sink.past_caches; })) nest.prefetch_near();
   llvm::ArrayRef<Ahead> ahead = nest.ahead();
   for (const Sink& sink : sinks) {
-    store_sink(nest, sink, mask, ahead);
+    store_sink(nest, sink, *mask, ahead);
     if (sink.past_caches) ahead = {};
   }
   return {};
+}
+
+// The same of several rows, through the caches: a row's vector is half a line of theirs with AVX2.
+Result<void> store_rows(Nest& nest, const std::vector<Sink>& sinks, int count, llvm::function_ref<void(int)> go_to) {
+  std::vector<std::pair<std::vector<Sink>, Value*>> rows;
+  for (int row = 0; row < count; ++row) {
+    go_to(row);
+    std::vector<Sink> of_row = sinks;
+    auto mask = compute_chunk(nest, of_row);
+    if (!mask) return mask.error();
+    rows.emplace_back(std::move(of_row), *mask);
+  }
+  for (const Ahead& each : nest.ahead()) prefetch(nest.c, each);
+  for (auto& [of_row, mask] : rows) {
+    for (Sink& sink : of_row) {
+      sink.past_caches = nullptr;
+      store_sink(nest, sink, mask, {});
+    }
+  }
+  return {};
+}
+
+Value* may_go_together(Nest& nest, const std::vector<Sink>& sinks) {
+  Builder& b = nest.b;
+  Value* may = b.getTrue();
+  Value* length = nest.visited_of_row();
+  Value* is_short = b.CreateICmpULE(length, nest.c.i64(kShortRow));
+  if (nest.c.target.vector_bytes > 32) may = b.CreateICmpULE(length, nest.c.i64(kLongestRowWide));
+  for (const Sink& sink : sinks) {
+    Value* is_small = b.CreateICmpULT(bytes_stored(nest.c, *sink.op, nest.visited()), nest.c.i64(kMostTogether));
+    may = b.CreateAnd(may, b.CreateOr(is_small, is_short));
+    if (sink.past_caches) may = b.CreateAnd(may, b.CreateNot(sink.past_caches));
+  }
+  return may;
 }
 
 // As wide as the one that must be narrowest.
@@ -116,6 +163,10 @@ Result<void> store_tiles(Context& c, const std::vector<const Op*>& stores) {
   Nest::Body body;
   body.any_width = true;
   body.chunk = [&] { return store_chunk(nest, sinks); };
+  body.chunk_of_rows = [&](int count, llvm::function_ref<void(int)> go_to) {
+    return store_rows(nest, sinks, count, go_to);
+  };
+  body.together_if = may_go_together(nest, sinks);
   if (auto done = nest.walk(body, interior); !done) return done;
   nest.finish();
   return {};

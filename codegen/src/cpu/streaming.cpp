@@ -17,14 +17,17 @@ constexpr int64_t kLongRow = 16 * kLine;
 
 }  // namespace
 
-Value* streams(Context& c, const Op& store, Value* elements) {
-  if (!c.target.is_x86 || !c.write_only.contains(&store)) return nullptr;
+Value* bytes_stored(Context& c, const Op& store, Value* elements) {
   Builder& b = c.b;
   Value* total = b.CreateMul(elements, c.i64(memory_bytes(c.type(store.operands[1]))));
   for (Value* programs : c.num_programs) total = b.CreateMul(total, b.CreateZExt(programs, b.getInt64Ty()));
-  if (c.visits) total = b.CreateMul(total, c.visits);
+  return c.visits ? b.CreateMul(total, c.visits) : total;
+}
+
+Value* streams(Context& c, const Op& store, Value* elements) {
+  if (!c.target.is_x86 || !c.write_only.contains(&store)) return nullptr;
   c.streamed = true;
-  return b.CreateICmpUGE(total, c.i64(kLarge));
+  return c.b.CreateICmpUGE(bytes_stored(c, store, elements), c.i64(kLarge));
 }
 
 void prefetch(Context& c, const Ahead& ahead) {

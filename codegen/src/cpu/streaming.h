@@ -6,6 +6,9 @@
 
 namespace kiln::codegen::cpu {
 
+// i64: what the launch writes through this `store`, if other programs store as many elements (i64) as this one.
+Value* bytes_stored(Context& c, const Op& store, Value* elements);
+
 // i1: whether the launch writes enough through this `store` that it goes past the caches, if other programs store as
 // many elements (i64) as this one; null where it never does.
 Value* streams(Context& c, const Op& store, Value* elements);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <thread>
 
 #include "kiln/client/connection.h"
 #include "lines.h"
@@ -70,6 +72,11 @@ struct Side {
   int repeats = 1;
   std::vector<double> hot = {}, cold = {};
 };
+
+// Threads of another library's OpenMP spin for milliseconds behind its work, on cores that the next side wants.
+void let_others_sleep(int threads) {
+  if (threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
 
 // All that is measured with one number of threads.
 struct Session {
@@ -144,6 +151,7 @@ Result<std::vector<Measurement>> Session::measure(const Case& test, bool in_cach
   for (size_t round = 0; round < 15 && (round < 5 || spent < 3); ++round) {
     for (size_t turn = 0; turn < sides.size(); ++turn) {
       Side& side = sides[(round + turn) % sides.size()];
+      let_others_sleep(threads);
       if (side.here && in_cache) {
         evict_caches();
         side.cold.push_back(side.run(1));
