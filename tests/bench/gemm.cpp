@@ -79,7 +79,7 @@ std::vector<std::array<int64_t, 3>> configs(const Case& s, int threads) {
   };
   std::set<std::array<int64_t, 3>> out;
   if (s.m <= 16) {
-    for (int64_t bn : {1024, 4096}) {
+    for (int64_t bn : {int64_t{1024}, int64_t{4096}, even(s.n, (s.n + threads - 1) / threads, 16)}) {
       for (int64_t bk : {8, 16, 64}) out.insert({s.m, std::min<int64_t>(bn, s.n), std::min<int64_t>(bk, s.k)});
     }
   } else {
