@@ -11,7 +11,6 @@ using dsl::ElementType;
 using dsl::Op;
 using dsl::OpCode;
 using dsl::Predicate;
-using dsl::ReduceKind;
 using dsl::ValueId;
 
 bool is_reverse(const Op& op) { return int_attr(op, 2) != 0; }

@@ -233,7 +233,8 @@ std::string measured_dot_units() {
   const auto features = llvm::sys::getHostCPUFeatures();  // those the system enables, too
   auto has = [&](const char* name) { return features.lookup(name); };
   if (!has("avx512f") || !has("avx512vl") || !has("avx512bw")) return {};
-  constexpr double kVectorSteps = double{kSteps} * kChains, kTileSteps = double{kSteps / 16} * 4;
+  constexpr int kTurns = kSteps / 16;
+  constexpr double kVectorSteps = double{kSteps} * kChains, kTileSteps = double{kTurns} * 4;
   const bool tiles = has("amx-tile") && may_use_tiles();
   std::vector<Candidate> bf16 = {{DotUnit::kWiden, chain_fma, kVectorSteps * 16}};
   if (has("avx512bf16")) bf16.push_back({DotUnit::kInstruction, chain_bf16, kVectorSteps * 32});

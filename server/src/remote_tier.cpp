@@ -6,8 +6,6 @@
 namespace kiln::server {
 namespace {
 
-namespace asio = boost::asio;
-
 constexpr size_t kMaxLookups = 256;  // waiting for one thread
 constexpr size_t kMaxQueued = 1024;
 constexpr uint64_t kMaxQueuedBytes = 64ull << 20;
