@@ -85,7 +85,9 @@ TEST(RowsOnCpu, ThatShareManyLoadsGoTogether) {
     return std::string(reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size());
   };
   EXPECT_NE(code_of(5).find("\ntogether"), std::string::npos);
+  EXPECT_NE(code_of(9).find("\ntogether"), std::string::npos);
   EXPECT_EQ(code_of(3).find("\ntogether"), std::string::npos);
+  EXPECT_EQ(code_of(11).find("\ntogether"), std::string::npos) << "sixteen registers do not hold them";
   for (const int channels : {16, 33, 48}) check<lang::f32>({4, 24, channels, 5});
   check<lang::f32>({1, 3, 48, 5});
   check<lang::f32>({1, 37, 17, 7, 1.5f});

@@ -63,9 +63,9 @@ class Nest {
     // Chunks may be of any width: what is left over of a row then goes in narrow ones, which is less code.
     bool any_width = false;
     // A chunk of several rows, where the walk takes them together (rows.cpp): `go_to(i)` is in the i-th of `count`. All
-    // are to be computed before any is stored. Only where `together_if` (i1) holds.
+    // are to be computed before any is stored. Only where what `together_if` emits, before the walk, is true (i1).
     std::function<Result<void>(int count, llvm::function_ref<void(int)> go_to)> chunk_of_rows = {};
-    Value* together_if = nullptr;
+    std::function<Value*()> together_if = {};
   };
   // Walks the space: dimensions in order, the vector dimension innermost. `interior_only` restricts it to the interior.
   Result<void> walk(const Body& body, bool interior_only);

@@ -1,7 +1,8 @@
 // What the rows of a store decide, each for all of its columns: where a pixel begins, whether its neighbours lie inside
 // of the image. It is computed ahead, by vectors of rows, and a row on which all masks hold runs without them. Where
-// rows share many loads, the weights of a filter, four of them on which all masks hold go together, so that these loads
-// stay in registers. More rows stay apart, as they lie in memory: no prefetch of the hardware would follow.
+// rows share many loads, the weights of a filter, but not more than registers hold, four of them on which all masks
+// hold go together, so that these loads stay there. More rows stay apart, as they lie in memory: no prefetch of the
+// hardware would follow.
 //
 //   for row:                                        for row, by vectors:  begin[row], all[row]
 //     begin = … row / Q …                           for row, by four:
@@ -125,11 +126,14 @@ Result<void> Nest::tabulate_rows(llvm::ArrayRef<ValueId> values) {
   RowSearch search{*this, row};
   for (ValueId value : values) search.visit(value, identity());
   rows_.dim = row;
-  if (static_cast<int>(search.invariants.size()) >= kManyInvariants) {
+  const auto shared = static_cast<int>(search.invariants.size());
+  if (shared >= kManyInvariants) {
     // Two vectors share the pointers that a row has many of.
     const bool pairs = 4 * width_ == c.target.vector_bytes && 2 * width_ <= extent(vector_dim_);
     if (pairs) width_ *= 2;
-    if (dims_[row].extent % kTogether == 0) rows_.together = kTogether;
+    // Two registers are for what is on its way.
+    const bool stay = shared + kTogether + 2 <= c.target.vector_registers;
+    if (stay && dims_[row].extent % kTogether == 0) rows_.together = kTogether;
   }
   return fill_row_table(search);
 }
@@ -261,6 +265,7 @@ Result<void> Nest::walk_rows_together(const Body& body) {
     for (size_t level = guards_.size(); level < memo_.size(); ++level) memo_[level].clear();
   };
   std::array<Value*, kTogether> rows;
+  Value* may = body.together_if();
   Body together = body;
   together.chunk = [&] {
     return body.chunk_of_rows(rows_.together, [&](int i) {
@@ -271,7 +276,7 @@ Result<void> Nest::walk_rows_together(const Body& body) {
   emit_loop(b, c.i64(0), end, c.i64(rows_.together), "rows", enter, [&](Value* first) {
     begin(first);
     Value* whole = may_go_together(first, end);
-    whole = b.CreateAnd(whole, body.together_if);
+    whole = b.CreateAnd(whole, may);
     emit_if(b, whole, "together", enter, [&] {
       begin(first);
       for (size_t i = 0; i < rows.size(); ++i) rows[i] = b.CreateAdd(first, c.i64(static_cast<int64_t>(i)));

@@ -166,7 +166,7 @@ Result<void> store_tiles(Context& c, const std::vector<const Op*>& stores) {
   body.chunk_of_rows = [&](int count, llvm::function_ref<void(int)> go_to) {
     return store_rows(nest, sinks, count, go_to);
   };
-  body.together_if = may_go_together(nest, sinks);
+  body.together_if = [&] { return may_go_together(nest, sinks); };
   if (auto done = nest.walk(body, interior); !done) return done;
   nest.finish();
   return {};
