@@ -1,14 +1,14 @@
 """What ncu says of rows that bench.py measured: the configs that it chose, and the best peer, launched once each.
 
-    ncu --clock-control none --profile-from-start off --page raw --csv --log-file FILE --metrics METRICS \\
-        python3 bench_profile.py DIR/bench.json --filter TEXT,TEXT…
+    ncu --target-processes application-only --clock-control none --profile-from-start off \\
+        --page raw --csv --log-file FILE --metrics METRICS python3 bench_profile.py DIR/bench.json --filter TEXT,TEXT…
     python3 bench_profile.py --table FILE         what FILE has, a line for each kernel
     python3 bench_profile.py --metrics            METRICS, those of the table
 
 --filter: as bench.py's. Prints each row before its kernels run; kernels of ours are `kiln_entry` and `kiln_stage_N`.
+ncu must leave the compiler's processes alone: it breaks the one that runs the assembler.
 """
 import argparse
-import collections
 import csv
 import json
 import sys
@@ -79,7 +79,7 @@ def profile(results, text):
         measured = {(r["area"], r["row"], r["type"]): r for r in json.load(file) if r["complete"]}
     with tempfile.TemporaryDirectory() as folder:
         compiler = Compiler(folder, "cuda:sm_90a")
-        for row in chosen_rows(types.SimpleNamespace(filter=text), collections.OrderedDict()):
+        for row in chosen_rows(types.SimpleNamespace(filter=text), ()):
             result = measured.get((row.area, row.name, row.type))
             if not result:
                 continue
