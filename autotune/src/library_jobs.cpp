@@ -43,6 +43,7 @@ void add_rows(std::vector<Entry>& list) {
   add_floats(list, KILN_LIBRARY(cumsum_rows));
   add_floats(list, KILN_LIBRARY(layer_norm));
   add_floats(list, KILN_LIBRARY(layer_norm_backward));
+  add_floats(list, KILN_LIBRARY(layer_norm_long));
   add_floats(list, KILN_LIBRARY(layer_norm_narrow));
   add_floats(list, KILN_LIBRARY(log_softmax));
   add_floats(list, KILN_LIBRARY(residual_layer_norm));

@@ -98,7 +98,7 @@ Result<void> compile(const CompileFlags& flags) {
   if (to_stdout) return print(artifact->code);
   const std::span<const std::byte> pieces[] = {artifact->code};
   if (auto done = write_file(flags.output, pieces); !done) return done;
-  if (flags.emit != "so" || artifact->metadata.contains("device")) return {};
+  if ((flags.emit != "so" && flags.emit != "quick") || artifact->metadata.contains("device")) return {};
   return write_text(header_path(flags.output), c_header(request->kernel, artifact->metadata));
 }
 

@@ -53,7 +53,7 @@ void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
       ->add_option(
           "--emit", flags.compile.emit,
           "ir, llvm, asm; for CPUs obj, so; for NVIDIA ptx, cubin; for AMD obj, hsaco. so: what a launcher loads")
-      ->check(CLI::IsMember({"ir", "llvm", "asm", "obj", "so", "ptx", "cubin", "hsaco"}))
+      ->check(CLI::IsMember({"ir", "llvm", "asm", "obj", "so", "quick", "ptx", "cubin", "hsaco"}))
       ->capture_default_str();
   compile
       ->add_option("--worker-memory", flags.compile.memory_bytes,

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "function_state.h"
+#include "kiln/dsl/config.h"
 #include "kiln/dsl/instantiate.h"
 #include "tuned.h"
 
@@ -20,6 +21,7 @@ struct MemoKey {
   Values constexprs;
   Mode mode;
   uint32_t tune_budget_ms, tune_wait_ms;
+  bool quick_start;
 };
 using OwnedKey = MemoKey<std::string, dsl::ConstexprValues>;
 using BorrowedKey = MemoKey<const std::string&, const dsl::ConstexprValues&>;
@@ -39,7 +41,7 @@ struct MemoEqual {
   template <class A, class B>
   bool operator()(const A& a, const B& b) const {
     return a.kernel == b.kernel && a.target == b.target && a.constexprs == b.constexprs && a.mode == b.mode &&
-           a.tune_budget_ms == b.tune_budget_ms && a.tune_wait_ms == b.tune_wait_ms;
+           a.tune_budget_ms == b.tune_budget_ms && a.tune_wait_ms == b.tune_wait_ms && a.quick_start == b.quick_start;
   }
 };
 
@@ -66,7 +68,8 @@ class Memo {
     Shard& shard = shard_of(key.kernel);
     std::unique_lock lock(shard.mutex);
     return shard.table
-        .try_emplace(OwnedKey{key.kernel, key.target, key.constexprs, key.mode, key.tune_budget_ms, key.tune_wait_ms},
+        .try_emplace(OwnedKey{key.kernel, key.target, key.constexprs, key.mode, key.tune_budget_ms, key.tune_wait_ms,
+                              key.quick_start},
                      std::move(function))
         .first->second;
   }
@@ -113,7 +116,9 @@ Result<UntypedFunction> get_function(const std::shared_ptr<Core>& core, const Re
   auto constexprs = dsl::complete_constexprs(kernel, options.constexprs, *target);
   if (!constexprs) return constexprs.error();
   CompileSpec spec{requests.kernel, std::move(*target), std::move(*constexprs), options.deadline_ms, requests.encoder};
-  auto generic = core->compile(spec, {}, {.deadline_ms = options.deadline_ms});
+  const bool quick = options.quick_start && core->specialises() && dsl::target_family(spec.target) == "cpu";
+  auto generic = quick ? core->compile_quickly(spec, {.deadline_ms = options.deadline_ms})
+                       : core->compile(spec, {}, {.deadline_ms = options.deadline_ms});
   if (!generic) return generic.error();
   auto state = std::make_shared<FunctionState>(core, std::move(spec), std::move(*generic));
   if (options.mode != Mode::kDefault && state->spec.target != kInterpreter) {
@@ -139,8 +144,13 @@ Result<UntypedFunction> Client::get(const dsl::Kernel& kernel, const GetOptions&
 }
 
 Result<UntypedFunction> Client::get_memoised(uint64_t id, const dsl::Kernel& kernel, const GetOptions& options) {
-  const BorrowedKey key{id,           options.target,         options.constexprs,
-                        options.mode, options.tune_budget_ms, options.tune_wait_ms};
+  const BorrowedKey key{id,
+                        options.target,
+                        options.constexprs,
+                        options.mode,
+                        options.tune_budget_ms,
+                        options.tune_wait_ms,
+                        options.quick_start};
   bool found = false;
   UntypedFunction known = memo_->find(key, found);
   if (found) return known;

@@ -8,9 +8,9 @@ namespace {
 
 constexpr auto kConnectRest = std::chrono::seconds(5);
 
-Result<RequestBytes> request_of(const CompileSpec& spec, const dsl::Facts& facts) {
-  if (spec.requests) return spec.requests->encode(spec.target, spec.constexprs, facts);
-  return dsl::encode_request({*spec.kernel, spec.target, spec.constexprs, facts});
+Result<RequestBytes> request_of(const CompileSpec& spec, const dsl::Facts& facts, const std::string& emit = "so") {
+  if (spec.requests) return spec.requests->encode(spec.target, spec.constexprs, facts, emit);
+  return dsl::encode_request({*spec.kernel, spec.target, spec.constexprs, facts, emit});
 }
 
 }  // namespace
@@ -55,6 +55,21 @@ Result<std::shared_ptr<const Variant>> Core::compile(const CompileSpec& spec, co
   auto artifact = (*daemon)->fetch(*request, options);
   if (!artifact) return artifact.error();
   return load_variant(*spec.kernel, *artifact, facts);
+}
+
+Result<std::shared_ptr<const Variant>> Core::compile_quickly(const CompileSpec& spec, const CompileOptions& options) {
+  auto full = request_of(spec, {});
+  if (!full) return full.error();
+  auto daemon = connection();
+  if (!daemon) return daemon.error();
+  auto artifact = (*daemon)->get((*daemon)->key_of(*full));
+  if (!artifact && artifact.error().code == ErrorCode::kNotFound) {
+    auto request = request_of(spec, {}, kQuickEmit);
+    if (!request) return request.error();
+    artifact = (*daemon)->fetch(*request, options);
+  }
+  if (!artifact) return artifact.error();
+  return load_variant(*spec.kernel, *artifact, {});
 }
 
 Result<wire::Tuned> Core::tune(const CompileSpec& spec, const dsl::Facts& facts, const wire::TuneHeader& header,

@@ -41,6 +41,8 @@ class Core {
   // From the daemon's cache or compiler; for the interpreter instantiated here.
   Result<std::shared_ptr<const Variant>> compile(const CompileSpec& spec, const dsl::Facts& facts,
                                                  const CompileOptions& options);
+  // The generic variant where it is in a cache, else one that is made quickly; of a CPU.
+  Result<std::shared_ptr<const Variant>> compile_quickly(const CompileSpec& spec, const CompileOptions& options);
 
   // The best config known for a shape (kiln/wire/messages.h).
   Result<wire::Tuned> tune(const CompileSpec& spec, const dsl::Facts& facts, const wire::TuneHeader& header,

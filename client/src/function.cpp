@@ -50,7 +50,8 @@ const Variant& FunctionState::best(const dsl::Facts& exact) const {
 
 bool FunctionState::has(const dsl::Facts& facts) const {
   const auto& variants = current().variants;
-  return std::any_of(variants.begin(), variants.end(), [&](const auto& variant) { return variant->facts == facts; });
+  return std::any_of(variants.begin(), variants.end(),
+                     [&](const auto& variant) { return variant->facts == facts && !variant->quick; });
 }
 
 Result<void> FunctionState::compile(const dsl::Facts& facts, const CompileOptions& options) {
@@ -60,7 +61,13 @@ Result<void> FunctionState::compile(const dsl::Facts& facts, const CompileOption
   std::lock_guard lock(mutex_);
   if (has(facts)) return {};
   VariantSet next = current();
-  next.variants.push_back(std::move(*variant));
+  const auto quick = std::find_if(next.variants.begin(), next.variants.end(),
+                                  [&](const auto& other) { return other->quick && other->facts == facts; });
+  if (quick != next.variants.end()) {
+    *quick = std::move(*variant);
+  } else {
+    next.variants.push_back(std::move(*variant));
+  }
   publish(std::move(next));
   return {};
 }
@@ -84,6 +91,16 @@ void FunctionState::specialise_later(const dsl::Facts& exact) {
   });
 }
 
+void FunctionState::replace_later() {
+  if (replacing_.exchange(true)) return;
+  core->specialise_behind([weak = weak_from_this()](std::stop_token stop) {
+    const auto state = weak.lock();
+    if (!state) return;
+    const dsl::Facts none(state->spec.kernel->params.size(), dsl::ParamFact::kNone);
+    (void)state->compile(none, {.priority = Priority::kBackground, .cancel = std::move(stop)});
+  });
+}
+
 Result<void> UntypedFunction::launch(std::span<const Argument> arguments, const LaunchOptions& options) const {
   if (!state_) return no_kernel();
   const dsl::Kernel& kernel = *state_->spec.kernel;
@@ -101,6 +118,8 @@ Result<void> UntypedFunction::launch(std::span<const Argument> arguments, const 
                             facts_text(kernel, variant.facts) + ", and these have " + facts_text(kernel, exact));
   }
   if (variant.facts != exact && !variant.concrete && state->core->specialises()) state->specialise_later(exact);
+  if (variant.quick) [[unlikely]]
+    state->replace_later();
   return launch_variant(variant, kernel, state->layout, arguments, options);
 }
 

@@ -27,10 +27,12 @@ struct FunctionState : std::enable_shared_from_this<FunctionState> {
   const Variant& best(const dsl::Facts& exact) const;
   bool has(const dsl::Facts& facts) const;
   size_t variant_count() const { return current().variants.size(); }
-  // Adds the variant for these facts, unless it is there.
+  // Adds the variant for these facts, unless it is there, in place of one that was made quickly.
   Result<void> compile(const dsl::Facts& facts, const CompileOptions& options);
   // Asks once for the exact variant, to be compiled behind the caller.
   void specialise_later(const dsl::Facts& exact);
+  // The same of the full code for a generic variant that was made quickly.
+  void replace_later();
 
   const std::shared_ptr<Core> core;
   const CompileSpec spec;
@@ -45,6 +47,7 @@ struct FunctionState : std::enable_shared_from_this<FunctionState> {
   std::mutex mutex_;
   std::vector<std::unique_ptr<const VariantSet>> snapshots_;
   std::atomic<const VariantSet*> current_{nullptr};
+  std::atomic<bool> replacing_{false};
 };
 
 }  // namespace kiln::client

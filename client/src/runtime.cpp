@@ -1,6 +1,7 @@
-// Runs a grid with OpenMP. The programs are cut into contiguous ranges, one call of the entry each: few enough that
-// what a call computes once stays cheap, and with many programs more than the threads, so that a slow thread does not
-// hold up the rest.
+// Runs a grid with OpenMP. Each thread begins with a share of its own, contiguous and the same in every launch of as
+// many programs: what it wrote in the last one is still in its caches, and in the memory of its node. It takes its
+// share in ranges, one call of the entry each, few enough that what a call computes once stays cheap; then it helps the
+// others.
 #include "kiln/client/runtime.h"
 
 #include <omp.h>
@@ -9,7 +10,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "openmp_for_tsan.h"
 
@@ -17,6 +20,7 @@ namespace kiln::client {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr uint64_t kFew = 16;                       // programs of a thread
 constexpr uint64_t kMaxMemory = uint64_t{1} << 36;  // an artifact that asks for more is damaged
 
 // A thread's memory of either use, while nobody has it.
@@ -30,12 +34,17 @@ Idle& idle(ThreadMemory::Use use) {
   return memory[static_cast<size_t>(use)];
 }
 
+// The programs of one thread, on a cache line that it has to itself until others help.
+struct alignas(kAlignment) Share {
+  std::atomic<uint64_t> next;
+  uint64_t end = 0, size = 0;
+};
+
 // What the threads of one launch share.
 struct Job {
   const CpuLaunch* launch;
   uint64_t programs;
-  uint64_t chunk;
-  std::atomic<uint64_t> next;
+  std::span<Share> shares;
   std::atomic<int32_t> code;
   kiln_failure* failure;  // written by the thread that sets the code
   std::mutex printing;
@@ -73,28 +82,52 @@ void run_chunk(Job& job, uint64_t first, uint64_t last) {
   if (code != 0 && job.code.compare_exchange_strong(none, code) && job.failure != nullptr) *job.failure = failure;
 }
 
-void take_chunks(Job& job) {
+// The next programs of a share, fewer towards its end, or none: a thread that is late leaves the last ones to others.
+// Few programs are mostly large, and neighbours share what a call keeps: of these the most at once. Of many a quarter,
+// for they may grow along the grid, as the rows of a causal mask do.
+struct Range {
+  uint64_t first, last;
+};
+Range take(Share& share) {
+  uint64_t first = share.next.load(std::memory_order_relaxed);
   for (;;) {
-    const uint64_t first = job.next.fetch_add(1, std::memory_order_relaxed) * job.chunk;
-    if (first >= job.programs || job.code.load(std::memory_order_relaxed) != 0) break;
-    run_chunk(job, first, std::min(first + job.chunk, job.programs));
+    if (first >= share.end) return {0, 0};
+    const uint64_t left = share.end - first;
+    const uint64_t count = share.size < kFew ? (3 * left + 3) / 4 : std::max((left + 3) / 4, share.size / 8);
+    const uint64_t last = std::min(first + count, share.end);
+    if (share.next.compare_exchange_weak(first, last, std::memory_order_relaxed)) return {first, last};
+  }
+}
+
+// Those of thread `mine`, then what is left of the next one's, and so on around: neighbours are on one node where
+// threads are bound close to each other.
+void run_shares(Job& job, size_t mine) {
+  for (size_t i = 0; i < job.shares.size(); ++i) {
+    Share& share = job.shares[(mine + i) % job.shares.size()];
+    for (Range range = take(share); range.first < range.last; range = take(share)) {
+      if (job.code.load(std::memory_order_relaxed) != 0) return;
+      run_chunk(job, range.first, range.last);
+    }
   }
 }
 
 void run_parallel(Job& job, int threads) {
+  std::vector<Share> shares(static_cast<size_t>(threads));
+  for (size_t i = 0; i < shares.size(); ++i) {
+    shares[i].next = job.programs * i / shares.size();
+    shares[i].end = job.programs * (i + 1) / shares.size();
+    shares[i].size = shares[i].end - shares[i].next;
+  }
+  job.shares = shares;
+  // OpenMP may give fewer threads; the others' shares are taken all the same.
 #pragma omp parallel num_threads(threads)
-  take_chunks(job);
+  run_shares(job, static_cast<size_t>(omp_get_thread_num()));
 }
 
 int thread_count(const CpuLaunch& launch, uint64_t programs) {
   if (omp_in_parallel()) return 1;
   const int wanted = launch.threads > 0 ? launch.threads : omp_get_max_threads();
   return static_cast<int>(std::clamp<uint64_t>(programs, 1, static_cast<uint64_t>(std::max(wanted, 1))));
-}
-
-uint64_t chunk_size(uint64_t programs, uint64_t threads) {
-  if (programs < 16 * threads) return (programs + threads - 1) / threads;
-  return programs / (4 * threads);
 }
 
 }  // namespace
@@ -121,7 +154,7 @@ void* ThreadMemory::get(uint64_t bytes) {
 int32_t run_programs(const CpuLaunch& launch, kiln_failure* failure) {
   const uint64_t programs = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
   const int threads = thread_count(launch, programs);
-  Job job{&launch, programs, chunk_size(programs, static_cast<uint64_t>(threads)), 0, 0, failure, {}};
+  Job job{&launch, programs, {}, 0, failure, {}};
   if (threads == 1) {
     run_chunk(job, 0, programs);
   } else {

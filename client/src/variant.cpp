@@ -138,6 +138,7 @@ Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, c
   auto variant = std::make_shared<Variant>();
   variant->facts = facts;
   variant->facts.resize(kernel.params.size(), dsl::ParamFact::kNone);
+  variant->quick = metadata.value("emit", json()) == kQuickEmit;
   variant->grid = std::move(*grid);
   variant->metadata = metadata;
   variant->reports = std::move(*reports);

@@ -25,8 +25,11 @@ struct Stage {
   uint64_t chunks = 1;
 };
 
+inline constexpr const char* kQuickEmit = "quick";  // `emit` of code that is made quickly (docs/artifact.md)
+
 struct Variant {
-  dsl::Facts facts;  // one a parameter
+  dsl::Facts facts;    // one a parameter
+  bool quick = false;  // made quickly, to be replaced
   std::array<dsl::Expr, 3> grid;
   nlohmann::json metadata;
 

@@ -40,6 +40,7 @@ std::span<const LibraryKernel> library_kernels() {
       {"histogram", &kernels::histogram().ir()},
       {"layer_norm", &kernels::layer_norm().ir()},
       {"layer_norm_backward", &kernels::layer_norm_backward().ir()},
+      {"layer_norm_long", &kernels::layer_norm_long().ir()},
       {"layer_norm_narrow", &kernels::layer_norm_narrow().ir()},
       {"log_softmax", &kernels::log_softmax().ir()},
       {"matmul", &kernels::matmul<lang::bf16>().ir()},

@@ -11,7 +11,7 @@
 namespace kiln::server {
 namespace {
 
-constexpr std::array<std::string_view, 4> kElfKinds = {"so", "obj", "cubin", "hsaco"};
+constexpr std::array<std::string_view, 5> kElfKinds = {"so", "quick", "obj", "cubin", "hsaco"};
 
 bool is_elf(std::string_view code) {
   Elf64_Ehdr header;

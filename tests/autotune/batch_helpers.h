@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "../scratch.h"
 #include "kiln/autotune/records.h"
 
 namespace kiln::autotune {
@@ -16,7 +17,7 @@ namespace kiln::autotune {
 class ScratchDirectory {
  public:
   ScratchDirectory() : path_(::testing::TempDir() + "kiln-tune-XXXXXX") { ::mkdtemp(path_.data()); }
-  ~ScratchDirectory() { std::filesystem::remove_all(path_); }
+  ~ScratchDirectory() { test::remove_scratch(path_); }
   ScratchDirectory(const ScratchDirectory&) = delete;
   ScratchDirectory& operator=(const ScratchDirectory&) = delete;
   std::string file(const std::string& name) const { return path_ + "/" + name; }

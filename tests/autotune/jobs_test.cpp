@@ -127,6 +127,7 @@ TEST(LibraryKernels, AreTracedWithoutErrorForEveryTypeThatIsListed) {
                            "grouped_matmul",
                            "layer_norm",
                            "layer_norm_backward",
+                           "layer_norm_long",
                            "layer_norm_narrow",
                            "log_softmax",
                            "matmul",

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "../scratch.h"
 #include "kiln/autotune/compiler.h"
 #include "kiln/autotune/runner.h"
 #include "kiln/dsl/binary.h"
@@ -32,7 +33,7 @@ class RunnerCase : public testing::Test {
   }
   void TearDown() override {
     for (const std::string& name : variables_) ::unsetenv(name.c_str());
-    std::filesystem::remove_all(directory_);
+    test::remove_scratch(directory_);
   }
 
   std::string path(const std::string& name) const { return (directory_ / name).string(); }

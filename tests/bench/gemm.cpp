@@ -16,10 +16,12 @@
 #include <set>
 #include <thread>
 
+#include "../quickstart/buffer.h"
 #include "../quickstart/ceilings.h"
 #include "gemm_peers.h"
 #include "kiln/client/client.h"
 #include "kiln/dsl/kernels.h"
+#include "large_pages.h"
 
 namespace kiln::bench {
 namespace {
@@ -90,6 +92,12 @@ std::vector<std::array<int64_t, 3>> configs(const Case& s, int threads) {
         }
       }
     }
+    // Many threads want many blocks.
+    if (threads > 4) {
+      for (int64_t bm : {32, 64, 128}) {
+        for (int64_t bn : {64, 128}) out.insert({even(s.m, bm, 1), even(s.n, bn, 16), even(s.k, 512, 16)});
+      }
+    }
     // Where one block holds all, several threads want several.
     if (threads > 1 && s.m <= 512) out.insert({(s.m + threads - 1) / threads, even(s.n, 256, 16), even(s.k, 256, 16)});
   }
@@ -134,22 +142,24 @@ std::vector<std::array<int64_t, 3>> packed_configs(const Case& s) {
   return {out.begin(), out.end()};
 }
 
+using Bytes = quickstart::Buffer<std::byte>;
+
 // Bits of a number of a type, and back, for filling and checking.
 struct Element {
   dsl::ElementType type;
   size_t bytes() const { return static_cast<size_t>(dsl::info(type).bytes); }
-  double get(const std::vector<std::byte>& from, size_t i) const {
+  double get(const Bytes& from, size_t i) const {
     uint64_t bits = 0;
-    std::memcpy(&bits, from.data() + i * bytes(), bytes());
+    std::memcpy(&bits, from.get() + i * bytes(), bytes());
     return dsl::double_from_bits(type, bits);
   }
-  std::vector<std::byte> randoms(size_t count, uint32_t seed) const {
+  Bytes randoms(size_t count, uint32_t seed) const {
     std::minstd_rand random(seed);
     std::uniform_real_distribution<double> uniform(-1, 1);
-    std::vector<std::byte> out(count * bytes());
+    Bytes out(count * bytes());
     for (size_t i = 0; i < count; ++i) {
       const uint64_t bits = dsl::is_float(type) ? dsl::bits_from_double(type, uniform(random)) : random() >> 7;
-      std::memcpy(out.data() + i * bytes(), &bits, bytes());
+      std::memcpy(out.get() + i * bytes(), &bits, bytes());
     }
     return out;
   }
@@ -157,12 +167,9 @@ struct Element {
 
 struct Buffers {
   Element a, b, c;
-  std::vector<std::byte> left, right, ours, theirs, bias, panels = {};
-  // What our kernel takes for B: panels begin with a line of the cache.
-  std::byte* weights() {
-    if (panels.empty()) return right.data();
-    return panels.data() + (64 - reinterpret_cast<uintptr_t>(panels.data()) % 64) % 64;
-  }
+  Bytes left, right, ours, theirs, panels = Bytes(0);
+  // What our kernel takes for B.
+  std::byte* weights() { return panels.size() == 0 ? right.get() : panels.get(); }
 };
 
 // A few elements of C against f64.
@@ -194,7 +201,7 @@ int repeats_of(const Case& s) { return std::max(1, static_cast<int>(1e8 / s.flop
 template <class A, class B, class C, class Def>
 Ours best_config(Client& client, const Def& def, const Case& s, int threads, Buffers& data) {
   std::vector<Ours> tried;
-  for (const auto& config : data.panels.empty() ? configs(s, threads) : packed_configs(s)) {
+  for (const auto& config : data.panels.size() == 0 ? configs(s, threads) : packed_configs(s)) {
     const double begin = now(0);
     auto fn = client.get(def, {.constexprs = {{"BM", config[0]}, {"BN", config[1]}, {"BK", config[2]}}});
     const double compile = now(0) - begin;
@@ -203,9 +210,8 @@ Ours best_config(Client& client, const Def& def, const Case& s, int threads, Buf
       std::exit(1);
     }
     auto run = [&data, s, threads, fn = *fn]() mutable {
-      (void)fn.launch({.threads = threads}, reinterpret_cast<const A*>(data.left.data()),
-                      reinterpret_cast<const B*>(data.weights()), reinterpret_cast<C*>(data.ours.data()), s.m, s.n,
-                      s.k);
+      (void)fn.launch({.threads = threads}, reinterpret_cast<const A*>(data.left.get()),
+                      reinterpret_cast<const B*>(data.weights()), reinterpret_cast<C*>(data.ours.get()), s.m, s.n, s.k);
     };
     run();
     tried.push_back({run, config, compile * 1e3});
@@ -249,7 +255,7 @@ void measure(const Case& s, const std::string& type, const Ours& ours, Buffers& 
   ours.run();
   const bool right = plausible(s, data);
   if (!right) std::printf("# WRONG %s %s\n", type.c_str(), s.name().c_str());
-  const auto others = peers.of(type, {s.m, s.n, s.k, data.left.data(), data.right.data(), data.theirs.data()});
+  const auto others = peers.of(type, {s.m, s.n, s.k, data.left.get(), data.right.get(), data.theirs.get()});
   const double flops = s.flops();
   std::vector<double> our_times;
   double fma = 0;
@@ -292,19 +298,17 @@ void measure(const Case& s, const std::string& type, const Ours& ours, Buffers& 
 // GEMM + bias + gelu against GEMM alone, the same blocks.
 void measure_epilogue(Client& client, int threads) {
   const Case s{"bert-base", 128, 3072, 768};
-  Buffers data{{dsl::ElementType::kF32}, {dsl::ElementType::kF32}, {dsl::ElementType::kF32}, {}, {}, {}, {}, {}};
-  data.left = data.a.randoms(size_t{128} * 768, 1);
-  data.right = data.b.randoms(size_t{768} * 3072, 2);
-  data.bias = data.b.randoms(3072, 3);
-  data.ours.resize(size_t{128} * 3072 * 4);
+  const Element f32{dsl::ElementType::kF32};
+  const size_t m = 128, n = 3072, k = 768;
+  Buffers data{f32, f32, f32, f32.randoms(m * k, 1), f32.randoms(k * n, 2), Bytes(m * n * 4), Bytes(0)};
+  const Bytes bias = f32.randoms(n, 3);
   const Ours plain = best_config<float, float, float>(client, kernels::matmul<lang::f32>(), s, threads, data);
   auto fused = client.get(kernels::matmul_bias_act<lang::f32>(),
                           {.constexprs = {{"BM", plain.config[0]}, {"BN", plain.config[1]}, {"BK", plain.config[2]}}});
   if (!fused) return;
-  auto of = [](std::vector<std::byte>& bytes) { return reinterpret_cast<float*>(bytes.data()); };
+  auto of = [](const Bytes& bytes) { return reinterpret_cast<float*>(bytes.get()); };
   auto run_fused = [&] {
-    (void)fused->launch({.threads = threads}, of(data.left), of(data.right), of(data.bias), of(data.ours), s.m, s.n,
-                        s.k);
+    (void)fused->launch({.threads = threads}, of(data.left), of(data.right), of(bias), of(data.ours), s.m, s.n, s.k);
   };
   run_fused();
   std::vector<double> alone, with;
@@ -318,10 +322,10 @@ void measure_epilogue(Client& client, int threads) {
 
 void pack(Client& client, const Case& s, Buffers& data) {
   const int64_t panels = (s.n + kPanel - 1) / kPanel;
-  data.panels.resize(static_cast<size_t>(panels * kPanel * s.k) * sizeof(float) + 64);
+  data.panels = Bytes(static_cast<size_t>(panels * kPanel * s.k) * sizeof(float));
   auto fn = client.get(kernels::pack_weights<lang::f32>(), {.constexprs = {{"BN", kPanel}}});
   auto run = [&] {
-    return fn->launch({}, reinterpret_cast<const float*>(data.right.data()), reinterpret_cast<float*>(data.weights()),
+    return fn->launch({}, reinterpret_cast<const float*>(data.right.get()), reinterpret_cast<float*>(data.weights()),
                       s.n, s.k, s.n, 1);
   };
   if (fn && run()) return;
@@ -335,9 +339,8 @@ void measure_all(Client& client, const Def& def, const std::string& type, const 
   for (const Case& s : cases()) {
     if ((type + "/" + s.group + "/" + s.name()).find(filter) == std::string::npos) continue;
     const auto m = static_cast<size_t>(s.m), n = static_cast<size_t>(s.n), k = static_cast<size_t>(s.k);
-    Buffers data{a, b, c, a.randoms(m * k, 1), b.randoms(k * n, 2), {}, {}, {}};
-    data.ours.resize(m * n * c.bytes());
-    data.theirs.resize(m * n * c.bytes());
+    const size_t out = m * n * c.bytes();
+    Buffers data{a, b, c, a.randoms(m * k, 1), b.randoms(k * n, 2), Bytes(out), Bytes(out)};
     if (type.ends_with(" packed")) pack(client, s, data);
     const Ours ours = best_config<A, B, C>(client, def, s, threads, data);
     measure(s, type, ours, data, peers, ceilings, report);
@@ -350,6 +353,7 @@ void measure_all(Client& client, const Def& def, const std::string& type, const 
 int main(int argc, char** argv) {
   using namespace kiln::bench;
   using kiln::dsl::ElementType;
+  take_large_pages(argv);
   const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
   const std::string filter = argc > 2 ? argv[2] : "";
   const Peers peers(threads);

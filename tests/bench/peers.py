@@ -74,7 +74,7 @@ def layer_norm_backward(r, c):
     x, w, b, g = randn(r, c), randn(c), randn(c), randn(r, c)
     mean, rstd = x.mean(-1, keepdim=True), 1 / (x.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()
     run = lambda g, x, mean, rstd: torch.ops.aten.native_layer_norm_backward(
-        g, x, (c,), mean, rstd, w, b, (True, False, False))[0]
+        g, x, (c,), mean, rstd, w, b, (True, True, True))
     return run, (g, x, mean, rstd)
 
 
@@ -210,7 +210,10 @@ PEERS = {
     "softmax_rows": rows(lambda x: torch.softmax(x, -1)),
     "softmax_long": rows(lambda x: torch.softmax(x, -1)),
     "log_softmax": rows(lambda x: torch.log_softmax(x, -1)),
+    "softmax_narrow": rows(lambda x: torch.softmax(x, -1)),
     "layer_norm": layer_norm,
+    "layer_norm_narrow": layer_norm,
+    "layer_norm_long": layer_norm,
     "layer_norm_backward": layer_norm_backward,
     "rms_norm": rms_norm,
     "residual_layer_norm": residual_layer_norm,

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "../scratch.h"
 #include "npy.h"
 
 namespace kiln::cli::testing {
@@ -59,7 +60,7 @@ class CliTest : public ::testing::Test {
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
     directory_ = name;
   }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
+  void TearDown() override { test::remove_scratch(directory_); }
 
   std::string path(const std::string& name) const { return (directory_ / name).string(); }
   bool exists(const std::string& name) const { return std::filesystem::exists(path(name)); }

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "../scratch.h"
 #include "kiln/client/artifact.h"
 #include "kiln/client/client.h"
 #include "kiln/dsl/binary.h"
@@ -29,7 +30,7 @@ class Compiled : public testing::Test {
   }
   void TearDown() override {
     if (auto daemon = client::Connection::open(options().connect)) (void)(*daemon)->shutdown();
-    std::filesystem::remove_all(directory_);
+    test::remove_scratch(directory_);
   }
   ClientOptions options(bool specialise = false) const {
     ClientOptions out;
@@ -153,6 +154,50 @@ TEST_F(Compiled, SpecialisesBehindALaunch) {
   EXPECT_EQ(fn->untyped().variant_count(), 2u);
   ASSERT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), 512).ok());
   EXPECT_EQ(b.out[511], 3.5f);
+}
+
+std::string emit_of(const UntypedFunction& fn) { return fn.metadata()["emit"].get<std::string>(); }
+
+TEST_F(Compiled, AQuickStartIsReplacedBehindTheFirstLaunch) {
+  const GetOptions quick{.constexprs = {{"BLOCK", 768}}, .quick_start = true};
+  Buffers b(301);
+  {
+    Client client(options(true));
+    auto fn = client.get(kernels::vector_add<>(), quick);
+    ASSERT_TRUE(fn.ok()) << fn.error().message;
+    EXPECT_EQ(emit_of(fn->untyped()), "quick");
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    do {
+      // Unaligned and of odd length: nothing is known of these arguments, for which the generic variant is there.
+      std::fill(b.out.begin(), b.out.end(), 0.0f);
+      ASSERT_TRUE((*fn)(b.x.data() + 1, b.y.data() + 1, b.out.data() + 1, 299).ok());
+      ASSERT_EQ(b.out[299], 3.5f);
+    } while (emit_of(fn->untyped()) != "so" && std::chrono::steady_clock::now() < give_up);
+    EXPECT_EQ(emit_of(fn->untyped()), "so");
+  }
+  Client again(options(true));
+  auto known = again.get(kernels::vector_add<>(), quick);
+  ASSERT_TRUE(known.ok()) << known.error().message;
+  EXPECT_EQ(emit_of(known->untyped()), "so") << "what is in a cache need not be compiled quickly";
+}
+
+TEST_F(Compiled, PreparedArgumentsHaveFullCodeWhateverTheStart) {
+  Client client(options(true));
+  auto fn = client.get(kernels::vector_add<>(), {.constexprs = {{"BLOCK", 1280}}, .quick_start = true});
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  Buffers b(301);
+  ASSERT_TRUE(fn->prepare(b.x.data() + 1, b.y.data() + 1, b.out.data() + 1, 299).ok());
+  EXPECT_EQ(emit_of(fn->untyped()), "so");
+  ASSERT_TRUE((*fn)(b.x.data() + 1, b.y.data() + 1, b.out.data() + 1, 299).ok());
+  EXPECT_EQ(b.out[299], 3.5f);
+}
+
+// Nobody would replace what it began with.
+TEST_F(Compiled, AClientThatCompilesNothingBehindItsCallersHasNoQuickStart) {
+  Client client(options(false));
+  auto fn = client.get(kernels::vector_add<>(), {.constexprs = {{"BLOCK", 1792}}, .quick_start = true});
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  EXPECT_EQ(emit_of(fn->untyped()), "so");
 }
 
 TEST_F(Compiled, ManyThreadsGetAndLaunchWhileVariantsArrive) {

@@ -3,11 +3,19 @@
 
 #include <gtest/gtest.h>
 #include <omp.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <thread>
 #include <vector>
+
+#include "kiln/client/host_memory.h"
 
 namespace kiln::client {
 namespace {
@@ -170,6 +178,105 @@ TEST(RunPrograms, InsideAParallelRegionOneThreadRuns) {
     EXPECT_EQ(run_programs(launch), 0);
   }
   EXPECT_EQ(y[0], std::vector<float>(1000, 1.5f));
+}
+
+// What the programs of a launch, `meet` or `wait_for_the_rest`, tell each other.
+struct Meeting {
+  std::atomic<int> arrived = 0;  // threads that run a program, programs that ended
+  int expected = 0;
+  std::array<std::atomic<bool>, 4> began = {};  // by thread
+  std::vector<int> thread_of = {};              // by program
+};
+
+// Waits until `expected` have arrived, for 30 s at most.
+bool all_arrive(Meeting& meeting) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (meeting.arrived < meeting.expected) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+// The first program of each thread waits for those of the others, so that none is done before all have begun.
+int32_t meet(const void* params, const uint32_t*, uint64_t first, uint64_t last, kiln_ctx*) {
+  Meeting& meeting = **static_cast<Meeting* const*>(params);
+  const int mine = omp_get_thread_num();
+  for (uint64_t i = first; i < last; ++i) meeting.thread_of[i] = mine;
+  if (!meeting.began[static_cast<size_t>(mine)].exchange(true)) ++meeting.arrived;
+  return all_arrive(meeting) ? 0 : 1;
+}
+
+TEST(RunPrograms, EachThreadBeginsWithItsOwnShare) {
+  for (const uint32_t programs : {4u, 40u, 400u}) {
+    Meeting meeting;
+    meeting.expected = 4;
+    meeting.thread_of.assign(programs, -1);
+    const Meeting* params = &meeting;
+    CpuLaunch launch{meet, &params, {programs, 1, 1}, 0, 4};
+    ASSERT_EQ(run_programs(launch), 0);
+    for (int thread = 0; thread < 4; ++thread) {
+      EXPECT_EQ(meeting.thread_of[programs / 4 * static_cast<uint32_t>(thread)], thread) << programs << " programs";
+    }
+  }
+}
+
+// The first program waits for all those that are not called together with it.
+int32_t wait_for_the_rest(const void* params, const uint32_t* grid, uint64_t first, uint64_t last, kiln_ctx*) {
+  Meeting& meeting = **static_cast<Meeting* const*>(params);
+  if (first > 0) {
+    meeting.arrived += static_cast<int>(last - first);
+    return 0;
+  }
+  meeting.expected = static_cast<int>(grid[0] - last);
+  return all_arrive(meeting) ? 0 : 1;
+}
+
+TEST(RunPrograms, ThreadsThatAreDoneHelpTheOthers) {
+  Meeting meeting;
+  const Meeting* params = &meeting;
+  CpuLaunch launch{wait_for_the_rest, &params, {64, 1, 1}, 0, 2};
+  EXPECT_EQ(run_programs(launch), 0);
+}
+
+TEST(HostMemory, IsAlignedZeroAndAllThere) {
+  for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{4097}, uint64_t{5} << 20}) {
+    for (const int threads : {0, 1, 3}) {
+      auto memory = HostMemory::allocate(bytes, threads);
+      ASSERT_TRUE(memory.ok()) << memory.error().message;
+      EXPECT_EQ(memory->size(), bytes);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->data()) % 64, 0u);
+      const auto all = memory->as<uint8_t>();
+      EXPECT_EQ(all.size(), bytes);
+      EXPECT_TRUE(std::all_of(all.begin(), all.end(), [](uint8_t byte) { return byte == 0; }));
+      std::fill(all.begin(), all.end(), uint8_t{1});
+    }
+  }
+  EXPECT_EQ((HostMemory::allocate(7)->as<float>().size()), 1u);
+}
+
+TEST(HostMemory, MovesAndIsGoneWithItsOwner) {
+  auto first = HostMemory::allocate(100);
+  std::byte* place = first->data();
+  HostMemory second = std::move(*first);
+  EXPECT_EQ(second.data(), place);
+  EXPECT_EQ(first->data(), nullptr);
+}
+
+// All pages are there before anybody writes to the array: what is resident is asked of the system.
+TEST(HostMemory, IsTouchedByThen) {
+  const uint64_t bytes = uint64_t{3} << 20;
+  auto memory = HostMemory::allocate(bytes, 2);
+  std::vector<unsigned char> resident(bytes / static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)));
+  ASSERT_EQ(::mincore(memory->data(), bytes, resident.data()), 0);
+  EXPECT_TRUE(std::all_of(resident.begin(), resident.end(), [](unsigned char page) { return page & 1; }));
+}
+
+TEST(HostMemory, TooMuchIsAnError) {
+  auto memory = HostMemory::allocate(uint64_t{1} << 60);
+  ASSERT_FALSE(memory.ok());
+  EXPECT_EQ(memory.error().code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(memory.error().message, "no memory for an array of 1152921504606846976 bytes");
 }
 
 TEST(RunPrograms, ManyThreadsMayLaunchAtOnce) {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "../scratch.h"
 #include "kiln/client/client.h"
 #include "kiln/client/gpu.h"
 #include "kiln/dsl/kernels.h"
@@ -29,7 +30,7 @@ class Tuned : public testing::Test {
   void TearDown() override {
     ::unsetenv("KILN_FAKE_TUNER");
     if (auto daemon = client::Connection::open(options().connect)) (void)(*daemon)->shutdown();
-    std::filesystem::remove_all(directory_);
+    test::remove_scratch(directory_);
   }
   // Before the daemon starts, whose environment is the tuner's.
   void order(const std::string& words) { ::setenv("KILN_FAKE_TUNER", words.c_str(), 1); }

@@ -90,6 +90,7 @@ const std::map<std::string_view, LaunchCase>& launches() {
       {"histogram", {{Buffer{1000, 0, 256}, Buffer{256, 0, 9}, 1000}}},
       {"layer_norm", {{kRows, kRow, kRow, kRows, 3, 67, 70, 1e-5}}},
       {"layer_norm_backward", {{kRows, kRow, kRows, kRows, kRow, kRow, 3, 70, 1e-5}}},
+      {"layer_norm_long", {{Buffer{2 * 4500}, Buffer{4500}, Buffer{4500}, Buffer{2 * 4500}, 2, 4500, 4500, 1e-5}}},
       {"layer_norm_narrow", {{kRows, kRow, kRow, kRows, 3, 67, 70, 1e-5}}},
       {"log_softmax", kSameRows},
       {"matmul", kMatmul},

@@ -90,6 +90,15 @@ void check(const Case& t, uint32_t seed) {
   expect_same(text_of(t), trial(t, seed));
 }
 
+// The same where the form is one of CPUs alone.
+void check_on_cpus(const Case& t, uint32_t seed) {
+  SCOPED_TRACE(std::to_string(t.batch) + "x" + std::to_string(t.m) + "x" + std::to_string(t.n) + "x" +
+               std::to_string(t.k));
+  Trial run = trial(t, seed);
+  run.targets = wants_targets("cpu") && !on_cuda() ? cpu_targets() : std::vector<std::string>();
+  expect_same(text_of(t), run);
+}
+
 struct Types {
   ElementType a, b;
 };
@@ -130,6 +139,28 @@ TEST_P(DotTest, TakesMaskedAndTransposedOperands) {
   check({GetParam().a, GetParam().b, 0, 16, 32, 16, "ieee", false, true, true}, 2);
   check({GetParam().a, GetParam().b, 0, 15, 64, 33, "ieee", false, false, true}, 3);
   check({GetParam().a, GetParam().b, 2, 6, 32, 8, "ieee", true, true, true}, 4);
+}
+
+// On CPUs its lanes lie along K: whole vectors, a part of one, rows left over from fours.
+TEST_P(DotTest, TakesASingleColumn) {
+  const auto [a, b] = GetParam();
+  check_on_cpus({a, b, 0, 9, 1, 67}, 1);
+  check_on_cpus({a, b, 0, 4, 1, 256}, 2);
+  check_on_cpus({a, b, 0, 1, 1, 131}, 3);
+  check_on_cpus({a, b, 2, 6, 1, 48}, 4);
+  check_on_cpus({a, b, 0, 11, 1, 70, "ieee", false, false, true}, 5);
+  check_on_cpus({a, b, 0, 8, 1, 64, "ieee", true, false, true}, 6);
+  check_on_cpus({a, b, 0, 7, 1, 100, "ieee", false, true, true}, 7);
+}
+
+// On CPUs the columns of B are rows of a product with a single column where they lie one number behind the other.
+TEST_P(DotTest, TakesASingleRowAndColumnsInMemory) {
+  const auto [a, b] = GetParam();
+  check_on_cpus({a, b, 0, 1, 13, 67, "ieee", false, true}, 1);
+  check_on_cpus({a, b, 0, 1, 64, 256, "ieee", false, true}, 2);
+  check_on_cpus({a, b, 3, 1, 6, 48, "ieee", false, true}, 3);
+  check_on_cpus({a, b, 0, 1, 33, 70, "ieee", false, true, true}, 4);
+  check_on_cpus({a, b, 0, 1, 2, 100, "ieee", true, true, true}, 5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, DotTest, testing::ValuesIn(kTypes), [](const auto& info) {
@@ -528,10 +559,14 @@ TEST(DotUnits, AllOfThisMachineAgreeWithTheInterpreter) {
     ++tried;
     for (const Types& pair : types) {
       for (const auto& [m, n, k] : {std::array<int64_t, 3>{5, 7, 9}, {33, 47, 65}, {17, 64, 130}, {64, 100, 33}}) {
-        const Case t{pair.a, pair.b, m == 5 ? 2 : 0, m, n, k};
-        Trial run = trial(t, 3);
-        run.targets = {plain + option};
-        expect_same(text_of(t), run);
+        Case t{pair.a, pair.b, m == 5 ? 2 : 0, m, n, k};
+        for (const auto& [a_transposed, masked] : {std::pair{false, false}, {true, false}, {true, true}}) {
+          t.a_transposed = a_transposed;
+          t.masked = masked;
+          Trial run = trial(t, 3);
+          run.targets = {plain + option};
+          expect_same(text_of(t), run);
+        }
       }
     }
   };

@@ -58,6 +58,9 @@ void check_norms(const Rows& shape, Run run) {
       [&](const Arguments& out) { expect_close<T>(out[3], by_row(in, cols, layer)); });
   run(kernels::rms_norm<T>().ir(), config, Arguments{buffer(x), buffer(weight), out_buffer, height, width, width, eps},
       [&](const Arguments& out) { expect_close<T>(out[2], by_row(in, cols, rms)); });
+  run(kernels::layer_norm_long<T>().ir(), {{"BLOCK", static_cast<int64_t>(std::max<size_t>(block / 4, 16))}},
+      Arguments{buffer(x), buffer(weight), buffer(bias), out_buffer, height, width, width, eps},
+      [&](const Arguments& out) { expect_close<T>(out[3], by_row(in, cols, layer)); });
   if (cols <= 1024) {
     const dsl::ConstexprValues two_rows = {{"ROWS", 2}, {"BLOCK", config.at("BLOCK")}};
     run(kernels::layer_norm_narrow<T>().ir(), two_rows,

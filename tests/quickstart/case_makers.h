@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <tuple>
 
+#include "buffer.h"
 #include "cases.h"
 #include "machine.h"
 
@@ -20,21 +21,6 @@ std::vector<Case> attention_cases(Size size);
 
 // --- inputs ---
 
-// Page-aligned memory. Copies are the same memory.
-template <class M>
-class Buffer {
- public:
-  explicit Buffer(size_t count)
-      : data_(static_cast<M*>(std::aligned_alloc(4096, (count * sizeof(M) + 4095) / 4096 * 4096)), std::free),
-        size_(count) {}
-  M* get() const { return data_.get(); }
-  size_t size() const { return size_; }
-  M& operator[](size_t i) const { return data_[i]; }
-
- private:
-  std::shared_ptr<M[]> data_;
-  size_t size_;
-};
 template <class M>
 Buffer<M> allocate(size_t count) {
   return Buffer<M>(count);

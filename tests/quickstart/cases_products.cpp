@@ -1,4 +1,6 @@
 // Matrix products and layers made of them.
+#include <omp.h>
+
 #include "case_makers.h"
 
 namespace kiln::quickstart {
@@ -18,9 +20,16 @@ struct Product {
   dsl::ConstexprValues config() const {
     auto blocks_of = [&](int32_t bm, int32_t bn) { return (m + bm - 1) / bm * ((n + bn - 1) / bn); };
     auto multiple = [](int32_t value, int32_t of) { return (value + of - 1) / of * of; };
-    const int32_t parts = (k + 255) / 256, bk = multiple((k + parts - 1) / parts, 8);
-    const int32_t bn = blocks_of(128, 256) >= 8 ? 256 : 128, bm = blocks_of(128, bn) >= 8 ? 128 : 64;
-    return {{"BM", std::min(bm, m)}, {"BN", std::min(bn, multiple(n, 16))}, {"BK", bk}};
+    const int32_t threads = omp_get_max_threads();
+    if (m <= 16) {  // a part of B for each thread, row by row
+      const int32_t most = m == 1 ? 4096 : 1024, bn = std::min(multiple((n + threads - 1) / threads, 16), most);
+      return {{"BM", m}, {"BN", std::min(bn, n)}, {"BK", std::min(16, k)}};
+    }
+    const int32_t parts = (k + 255) / 256, bk = parts == 1 ? k : multiple((k + parts - 1) / parts, 8);
+    const int32_t enough = 4 * std::max(threads, 2);
+    const int32_t bn = blocks_of(128, 256) >= enough ? 256 : 128;
+    const int32_t bm = blocks_of(128, bn) >= enough ? 128 : blocks_of(64, bn) >= enough ? 64 : 32;
+    return {{"BM", std::min(bm, m)}, {"BN", std::min(bn, n)}, {"BK", bk}};
   }
 };
 

@@ -26,8 +26,8 @@ struct Matrix {
 
 // softmax, or log_softmax where `log` holds.
 template <class Def>
-Case softmax_of(const Def& def, Matrix a, int64_t block, bool log) {
-  return make_case(def, a.text(), {{"BLOCK", block}}, moves(a.bytes(2)), [=] {
+Case softmax_of(const Def& def, Matrix a, const dsl::ConstexprValues& config, bool log) {
+  return make_case(def, a.text(), config, moves(a.bytes(2)), [=] {
     auto x = normals(a.size(), 1), y = allocate<float>(a.size());
     auto check = [=] {
       return compare_rows(y.get(), a.height(), a.width(), [&](size_t r, double* expected) {
@@ -40,6 +40,14 @@ Case softmax_of(const Def& def, Matrix a, int64_t block, bool log) {
     };
     return launch(check, x, y, a.rows, a.cols, a.cols);
   });
+}
+
+template <class Def>
+Case softmax_of(const Def& def, Matrix a, int64_t block, bool log) {
+  return softmax_of(def, a, dsl::ConstexprValues{{"BLOCK", block}}, log);
+}
+Case softmax_narrow(Matrix a) {
+  return softmax_of(kernels::softmax_narrow(), a, dsl::ConstexprValues{{"ROWS", 16}, {"BLOCK", a.cols}}, false);
 }
 
 Case cross_entropy(Matrix a) {
@@ -109,8 +117,9 @@ Moments moments(Row row, size_t width) {
   return out;
 }
 
-Case layer_norm(Matrix a) {
-  return make_case(kernels::layer_norm(), a.text(), {{"BLOCK", a.cols}}, moves(a.bytes(2)), [=] {
+template <class Def>
+Case layer_norm_of(const Def& def, Matrix a, const dsl::ConstexprValues& config) {
+  return make_case(def, a.text(), config, moves(a.bytes(2)), [=] {
     auto x = normals(a.size(), 1), w = normals(a.width(), 2), b = normals(a.width(), 3);
     auto y = allocate<float>(a.size());
     auto check = [=] {
@@ -122,6 +131,14 @@ Case layer_norm(Matrix a) {
     };
     return launch(check, x, w, b, y, a.rows, a.cols, a.cols, kEps);
   });
+}
+
+Case layer_norm(Matrix a) { return layer_norm_of(kernels::layer_norm(), a, {{"BLOCK", a.cols}}); }
+Case layer_norm_narrow(Matrix a) {
+  return layer_norm_of(kernels::layer_norm_narrow(), a, {{"ROWS", 16}, {"BLOCK", a.cols}});
+}
+Case layer_norm_long(Matrix a, int64_t block) {
+  return layer_norm_of(kernels::layer_norm_long(), a, {{"BLOCK", block}});
 }
 
 Case rms_norm(Matrix a) {
@@ -277,7 +294,10 @@ std::vector<Case> row_cases(Size size) {
             cross_entropy(a),
             cross_entropy_mean(1000),
             cross_entropy_backward(a),
+            softmax_narrow({77, 100}),
             layer_norm({19, 768}),
+            layer_norm_narrow({77, 100}),
+            layer_norm_long(a, 256),
             layer_norm_backward({70, 768}),
             rms_norm(a),
             residual_rms_norm(a),
@@ -297,6 +317,9 @@ std::vector<Case> row_cases(Size size) {
             cross_entropy(a),
             layer_norm(a),
             layer_norm(narrow),
+            softmax_narrow(narrow),
+            layer_norm_narrow(narrow),
+            layer_norm_long(long_rows, 4096),
             layer_norm({170, 768}),
             layer_norm_backward({64, 768}),
             rms_norm(a),
@@ -308,7 +331,7 @@ std::vector<Case> row_cases(Size size) {
             cumsum_columns(a)};
   }
   // Vocabularies of Llama 2 and 3; widths of BERT-base and Llama.
-  const Matrix llama2{512, 32000}, llama3{128, 128256}, wide{4096, 4096}, bert{8192, 768};
+  const Matrix llama2{512, 32000}, llama3{128, 128256}, wide{4096, 4096}, bert{8192, 768}, short_rows{65536, 128};
   return {softmax_of(kernels::softmax(), {4096, 1024}, 1024, false),
           softmax_of(kernels::softmax(), llama2, 32000, false),
           softmax_of(kernels::softmax_long(), llama3, 4096, false),
@@ -320,6 +343,9 @@ std::vector<Case> row_cases(Size size) {
           cross_entropy_backward(llama3),
           layer_norm(wide),
           layer_norm(bert),
+          softmax_narrow(short_rows),
+          layer_norm_narrow(short_rows),
+          layer_norm_long(llama3, 4096),
           layer_norm_backward(bert),
           layer_norm_backward(wide),
           rms_norm(wide),

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "buffer.h"
+
 namespace kiln::quickstart {
 namespace {
 
@@ -116,9 +118,7 @@ float read_narrow(const float* from, size_t count) {
 }  // namespace
 
 struct Ceilings::Arrays {
-  explicit Arrays(size_t n) : count(n), memory(new float[2 * n + 16]) {
-    from = memory.get() + (64 - reinterpret_cast<uintptr_t>(memory.get()) % 64) % 64 / 4;
-    to = from + n;
+  explicit Arrays(size_t n) : count(n), from(n), to(n) {
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < n; ++i) from[i] = to[i] = 1;
   }
@@ -144,7 +144,7 @@ struct Ceilings::Arrays {
   double copy(double bytes) const {
     const size_t floats = rounded(bytes / 8);
     auto with = [&](auto way) {
-      return sweep_seconds(floats, [&](size_t at, size_t n) { way(to + at, from + at, n); });
+      return sweep_seconds(floats, [&](size_t at, size_t n) { way(to.get() + at, from.get() + at, n); });
     };
     double least = std::min(with(copy_narrow), with(copy_past));
     if (__builtin_cpu_supports("avx512f")) least = std::min(least, with(copy_wide));
@@ -156,7 +156,7 @@ struct Ceilings::Arrays {
     const bool wide = __builtin_cpu_supports("avx512f");
     volatile float sink = 0;
     const double time = sweep_seconds(floats, [&](size_t at, size_t n) {
-      const float total = wide ? read_wide(from + at, n) : read_narrow(from + at, n);
+      const float total = wide ? read_wide(from.get() + at, n) : read_narrow(from.get() + at, n);
 #pragma omp critical
       sink = sink + total;
     });
@@ -168,8 +168,7 @@ struct Ceilings::Arrays {
   }
 
   size_t count;
-  std::unique_ptr<float[]> memory;
-  float *from, *to;
+  Buffer<float> from, to;
 };
 
 int64_t panel_width() {

@@ -53,6 +53,42 @@ Result<void> lower_product(Context& c, const Op& op, const DotPlan& plan, ValueI
   return {};
 }
 
+constexpr int64_t kRowsOfColumn = 4;
+
+bool suits_lanes_along_k(const DotPlan& plan) {
+  const bool floats = plan.form.step == Step::kFma && dsl::is_float(plan.form.sum) && plan.form.acc == plan.form.sum;
+  return floats && plan.lanes > 1 && plan.k >= 2 * plan.lanes;
+}
+
+void put_lanes_along_k(DotPlan& plan) {
+  plan.along_k = true;
+  plan.lanes = 1;
+  plan.block = {static_cast<int>(std::min<int64_t>(plan.m, kRowsOfColumn)), 1};
+  plan.masks_columns = plan.widen_b = false;
+}
+
+// A single row times a B that lies by columns: the transposed product, of a single column.
+Result<void> lower_turned(Context& c, const Op& op, const DotPlan& plan, Value* steps) {
+  Builder& b = c.b;
+  DotPlan column = plan;
+  std::swap(column.m, column.n);
+  put_lanes_along_k(column);
+  column.widen_rows = dsl::is_small_float(plan.form.b);
+  auto sums = accumulator(c, plan, op.operands[2], op.results[0]);
+  if (!sums) return sums.error();
+  auto row = pack_a(c, plan, op.operands[0], steps, nullptr);
+  if (!row) return row.error();
+  auto columns = rows_of_columns(c, column, op.operands[1], steps);
+  if (!columns) return columns.error();
+  sums->from.row = sums->to.row = c.i64(dsl::info(plan.form.acc).bytes);
+  if (sums->rows) {
+    sums->rows = b.CreateMul(b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, sums->rows, c.i64(1)), c.i64(plan.n));
+  }
+  const OperandB x{row->pointer, c.i64(plan.unit_bytes), c.i64(0), row->batch};
+  run_blocks(c, column, *columns, x, *sums, steps);
+  return {};
+}
+
 // Where both operands are zero from some place on along K, the products end there: steps, or null.
 Value* steps_to_zeros(Context& c, const DotPlan& plan, ValueId a, ValueId b) {
   if (plan.form.step != Step::kFma) return nullptr;
@@ -72,7 +108,10 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
   auto at = [&](Value* pointer, Value* index, Value* distance) {
     return b.CreateInBoundsGEP(b.getInt8Ty(), pointer, b.CreateMul(index, distance));
   };
-  const std::vector<RowBlocks> heights = split_rows(plan);
+  std::vector<RowBlocks> heights = split_rows(plan);
+  std::erase_if(heights, [](const RowBlocks& rows) { return rows.begin == rows.end; });
+  const bool one_height = heights.size() == 1;
+  if (plan.tiles() && one_height) configure_tiles(c, heights[0].height);
   emit_loop(b, c.i64(0), c.i64(plan.batch), c.i64(1), "batch", none, [&](Value* batch) {
     Value* a_batch = at(a.pointer, batch, a.batch);
     Value* b_batch = at(b_operand.pointer, batch, b_operand.batch);
@@ -86,9 +125,10 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
       Value *from = at(from_batch, columns, c.i64(1)), *to = at(to_batch, columns, c.i64(1));
       Value* correction_here = b_operand.correction ? at(correction, panel, c.i64(plan.panel() * 4)) : correction;
       for (const RowBlocks& rows : heights) {
-        if (rows.begin == rows.end) continue;
-        llvm::Function* kernel =
-            plan.tiles() ? tile_kernel(c, plan, rows.height) : micro_kernel(c, plan, a.layout, rows.height, last);
+        if (plan.tiles() && !one_height) configure_tiles(c, rows.height);
+        llvm::Function* kernel = plan.along_k   ? column_kernel(c, plan, rows.height)
+                                 : plan.tiles() ? tile_kernel(c, plan, rows.height)
+                                                : micro_kernel(c, plan, a.layout, rows.height, last);
         Value* end = c.i64(rows.end);
         if (sums.rows) end = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, sums.rows);
         emit_loop(b, c.i64(rows.begin), end, c.i64(rows.height), "block", none, [&](Value* row) {
@@ -109,6 +149,7 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
     emit_loop(b, c.i64(0), c.i64(equal), c.i64(1), "panel", none, [&](Value* panel) { run_panel(panel, false); });
     if (equal < plan.panels()) run_panel(c.i64(equal), true);
   });
+  if (plan.tiles()) release_tiles(c);
 }
 
 // As few blocks as there can be, all of one height or of two that differ by one. Tile registers hold 16 rows: a block
@@ -136,7 +177,11 @@ DotPlan plan_dot(Context& c, const Op& dot) {
   const bool has_units = form.step != Step::kTiles;
   const bool as_it_lies = form.a == form.packed && has_units && !form.flip_a && !form.round_tf32;
   const int64_t k = dsl::concrete_shape(c.type(a)).back();
-  return make_plan(c, form, shape, k, as_it_lies && k % form.k_multiple == 0 && has_scattered_rows(c, a));
+  DotPlan plan = make_plan(c, form, shape, k, as_it_lies && k % form.k_multiple == 0 && has_scattered_rows(c, a));
+  if (plan.n == 1 && !plan.scattered_a && suits_lanes_along_k(plan) && (plan.m == 1 || !lies_by_columns(c, a))) {
+    put_lanes_along_k(plan);
+  }
+  return plan;
 }
 
 Result<void> lower_dot(Context& c, const Op& op) {
@@ -145,6 +190,9 @@ Result<void> lower_dot(Context& c, const Op& op) {
   Value* steps = steps_to_zeros(c, plan, a, b);
   plan.some_steps = steps != nullptr;
   if (!steps) steps = c.i64(plan.k_units);
+  if (plan.m == 1 && plan.n > 1 && suits_lanes_along_k(plan) && lies_by_columns(c, b)) {
+    return lower_turned(c, op, plan, steps);
+  }
   if (const int64_t turns = turns_together(c, plan, op); turns > 1) return lower_turn(c, plan, op, steps, turns);
   return lower_product(c, op, plan, acc, steps, [&](const OperandC& sums) -> Result<Operands> {
     auto packed_a = pack_a(c, plan, a, steps, sums.rows);

@@ -46,6 +46,8 @@ struct DotPlan {
   bool widen_b = false;        // B keeps its element type and is widened as it is read: each element is read once
   bool scattered_a = false;    // rows of A may lie anywhere (dot_rows.cpp)
   bool some_steps = false;     // fewer than k_units steps may do
+  bool along_k = false;        // a single column, whose products take lanes along K (dot_column.cpp)
+  bool widen_rows = false;     // of such a one the rows keep B's element type and are widened as they are read
 
   int64_t panel() const { return int64_t{block.vectors} * lanes; }
   int64_t panels() const { return (n + panel() - 1) / panel(); }
@@ -138,6 +140,10 @@ void emit_transposed(Context& c, const DotPlan& plan, const Transposition& t);
 int64_t transposed_overrun(const DotPlan& plan);  // bytes written behind the last panel, at most
 
 // dot_pack.cpp
+// In memory, with the numbers of a column one behind the other.
+bool lies_by_columns(Context& c, ValueId id);
+// The columns of B as the rows of a product with a single column.
+Result<OperandA> rows_of_columns(Context& c, const DotPlan& plan, ValueId b, Value* steps);
 // An operand's element as it stands in a unit.
 Value* to_packed(Context& c, Builder& b, const DotForm& form, ElementType from, Value* x);
 // `steps`: so many of the units along K are read, from the first one on. `rows`: those of A from there on do not
@@ -205,7 +211,12 @@ enum class Into : uint8_t { kL2 = 2, kL1 = 3 };
 void prefetch(Builder& b, Value* pointer, Into into = Into::kL1);
 // acc + a·b for vectors of units.
 Value* step_forward(Context& c, Builder& b, const DotForm& form, Value* x, Value* y, Value* acc);
-// dot_tiles.cpp: the same by AMX.
+// dot_column.cpp: the same of a single column.
+llvm::Function* column_kernel(Context& c, const DotPlan& plan, int rows);
+// dot_tiles.cpp: the same by AMX, whose registers are configured for blocks of so many rows: as few times as can be,
+// for it takes as long as a few steps.
 llvm::Function* tile_kernel(Context& c, const DotPlan& plan, int rows);
+void configure_tiles(Context& c, int rows);
+void release_tiles(Context& c);
 
 }  // namespace kiln::codegen::cpu

@@ -51,6 +51,7 @@ class MicroKernel {
 
   void emit() {
     b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "entry", fn_));
+    ask_for_results();
     std::vector<Value*> sums = first_sums();
     if (layout_ == LayoutA::kTurns) {
       emit_list(sums);
@@ -249,6 +250,14 @@ class MicroKernel {
       Value* correction = b_.CreateAlignedLoad(sum_type_, pointer, llvm::Align(4));
       for (size_t i = v; i < sums.size(); i += vectors) sums[i] = b_.CreateSub(sums[i], correction);
     }
+  }
+
+  // Stores end the block: their lines are asked for while it is computed.
+  void ask_for_results() {
+    each_vector(fn_->getArg(kTo), fn_->getArg(kToRow), [&](Value* pointer, Value*) {
+      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                         {pointer, b_.getInt32(1), b_.getInt32(3), b_.getInt32(1)});
+    });
   }
 
   void store_sums(const std::vector<Value*>& sums) {

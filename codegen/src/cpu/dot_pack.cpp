@@ -175,6 +175,43 @@ Result<OperandA> pack_a_columns(Context& c, const DotPlan& plan, ValueId id, con
 
 }  // namespace
 
+bool lies_by_columns(Context& c, ValueId id) { return in_memory(c, id, c.type(id).rank() - 2).has_value(); }
+
+Result<OperandA> rows_of_columns(Context& c, const DotPlan& plan, ValueId id, Value* steps) {
+  Builder& b = c.b;
+  const int row = c.type(id).rank() - 2, bytes = plan.widen_rows ? dsl::info(plan.form.b).bytes : plan.unit_bytes;
+  const int64_t row_bytes = round_up(plan.k, kPackWidth) * bytes;
+  const auto [packed, present, stays] = keep(c, id, plan.batch * plan.m * row_bytes);
+  OperandA out{LayoutA::kRows, packed, c.i64(row_bytes), c.i64(row_bytes), c.i64(plan.m * row_bytes)};
+  Value* in_place = b.getFalse();
+  Nest::Extents read;
+  if (plan.some_steps) read.emplace_back(row, steps);
+  const auto view = in_memory(c, id, row, read);
+  if (view && (plan.widen_rows || (plan.form.b == plan.form.packed && !plan.form.round_tf32))) {
+    const Source source = source_of(c, *view, row + 1, row, bytes);
+    in_place = view->whole;
+    out.pointer = b.CreateSelect(in_place, source.pointer, packed);
+    out.block = out.distance = b.CreateSelect(in_place, source.row, out.block);
+    out.batch = b.CreateSelect(in_place, source.batch, out.batch);
+  }
+  auto done = unless(c, b.CreateOr(in_place, present), [&, packed = packed] {
+    return pack(c, id, row, kPackWidth, [&](Nest& nest, Value* lanes) {
+      Value* value = nest.splat(lanes);
+      if (!plan.widen_rows) value = to_packed(c, b, plan.form, plan.form.b, value);
+      Value* where = offset_by(
+          c, packed,
+          {{batch_index(c, nest), plan.m * row_bytes}, {nest.index(row + 1), row_bytes}, {nest.index(row), bytes}});
+      b.CreateAlignedStore(value, where, llvm::Align(static_cast<uint64_t>(bytes)));
+    });
+  });
+  if (!done) return done.error();
+  return out;
+}
+
+namespace {
+Result<OperandA> pack_a_pairs(Context& c, const DotPlan& plan, ValueId id, const Nest::MemoryView& view);
+}
+
 Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows) {
   Builder& b = c.b;
   const DotForm& form = plan.form;
@@ -185,8 +222,11 @@ Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id, Value* step
   }
   Nest::Extents read;
   if (plan.some_steps) read.emplace_back(row + 1, steps);
-  if (form.step == Step::kFma && plan.k > 1 && plan.m > 1) {
+  if (form.step == Step::kFma && !plan.along_k && plan.k > 1 && plan.m > 1) {
     if (const auto view = in_memory(c, id, row, read)) return pack_a_columns(c, plan, id, *view, as_packed);
+  }
+  if (form.step == Step::kBf16Pairs && as_packed && plan.k % 2 == 0 && plan.m > 1) {
+    if (const auto view = in_memory(c, id, row)) return pack_a_pairs(c, plan, id, *view);
   }
   const int64_t row_bytes = packed_row_bytes(plan);
   const auto [packed, present, stays] = keep(c, id, plan.batch * plan.m * row_bytes);
@@ -195,8 +235,9 @@ Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id, Value* step
   const auto view = rows_in_memory(c, id, read);
   if (view && as_packed && plan.k % form.k_multiple == 0) {
     const Source source = source_of(c, *view, row, row, dsl::info(form.a).bytes);
-    // Rows that meet in the same sets of the cache are better copied.
-    Value* spread = b.CreateICmpNE(b.CreateAnd(source.row, c.i64(kPage - 1)), c.i64(0));
+    // Rows that meet in the same sets of the cache are better copied; a step of tiles takes a line of 32 of them.
+    const int64_t apart = plan.tiles() ? kPage / 4 : kPage;
+    Value* spread = b.CreateICmpNE(b.CreateAnd(source.row, c.i64(apart - 1)), c.i64(0));
     in_place = b.CreateAnd(view->whole, plan.block.rows <= 8 || plan.m == 1 ? b.getTrue() : spread);
     out.pointer = b.CreateSelect(in_place, source.pointer, packed);
     out.block = out.distance = b.CreateSelect(in_place, source.row, out.block);
@@ -308,6 +349,50 @@ struct Interleave {
               [&](Value* k) { row(batch, k, 0); });
   }
 };
+
+// Columns of A that lie one number behind the other: as B is packed, in a single panel, so that the pairs of a column
+// follow each other. At the edges number by number: the second of a pair joins the first.
+Result<OperandA> pack_a_pairs(Context& c, const DotPlan& plan, ValueId id, const Nest::MemoryView& view) {
+  Builder& b = c.b;
+  const int row = c.type(id).rank() - 2;
+  DotPlan columns = plan;
+  columns.form.b = plan.form.a;
+  columns.n = plan.m;
+  columns.block.vectors = static_cast<int>(round_up(plan.m, kPackWidth) / plan.lanes);
+  const int64_t column_bytes = columns.panel() * plan.unit_bytes, batch_bytes = packed_panel_bytes(columns);
+  const auto [packed, present, stays] = keep(c, id, plan.batch * batch_bytes);
+  const Source source = source_of(c, view, row + 1, row, 2);
+  auto from_memory = [&, packed = packed]() -> Result<void> {
+    emit_loop(
+        b, c.i64(0), c.i64(plan.batch), c.i64(1), "batch", [](llvm::Instruction*) {},
+        [&](Value* batch) {
+          Value* here = b.CreateInBoundsGEP(b.getInt8Ty(), source.pointer, b.CreateMul(batch, source.batch));
+          Interleave{c, columns, here, source.row, packed, nullptr}.run(batch);
+        });
+    return {};
+  };
+  auto one_by_one = [&, packed = packed] {
+    return pack(c, id, row, kPackWidth, [&](Nest& nest, Value* lanes) {
+      Value* value = nest.splat(lanes);
+      value = b.CreateZExt(value, like(value, b.getInt32Ty()));
+      Value* k = nest.index(row + 1);
+      Value* where = offset_by(c, packed,
+                               {{batch_index(c, nest), batch_bytes},
+                                {b.CreateLShr(k, 1), column_bytes},
+                                {nest.index(row), plan.unit_bytes}});
+      Value* first = b.CreateAlignedLoad(value->getType(), where, llvm::Align(4));
+      Value* second = b.CreateOr(first, b.CreateShl(value, int_constant(value, 16)));
+      Value* is_second = b.CreateTrunc(k, b.getInt1Ty());
+      b.CreateAlignedStore(b.CreateSelect(is_second, second, value), where, llvm::Align(4));
+    });
+  };
+  auto done = unless(c, present, [&]() -> Result<void> {
+    if (auto whole = unless(c, b.CreateNot(view.whole), from_memory); !whole) return whole;
+    return unless(c, view.whole, one_by_one);
+  });
+  if (!done) return done.error();
+  return OperandA{LayoutA::kColumns, packed, c.i64(plan.unit_bytes), c.i64(column_bytes), c.i64(batch_bytes)};
+}
 
 // Several numbers a unit: from memory, where the operand is put first if it does not lie there.
 Result<void> pack_units(Context& c, const DotPlan& plan, ValueId id, Value* packed, Value* correction) {
@@ -429,7 +514,9 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id, Value* step
   const auto view = rows_in_memory(c, id, read);
   if (view && as_packed && (plan.n % plan.panel() == 0 || plan.masks_columns)) {
     Value* stride = b.CreateMul(view->strides[static_cast<size_t>(row)], c.i64(bytes));
-    in_place = b.CreateAnd(view->whole, is_better_in_place(c, plan, view->pointer, stride));
+    Value* better =
+        plan.along_k ? b.CreateICmpEQ(stride, c.i64(bytes)) : is_better_in_place(c, plan, view->pointer, stride);
+    in_place = b.CreateAnd(view->whole, better);
     out.pointer = b.CreateSelect(in_place, view->pointer, packed);
     out.row = b.CreateSelect(in_place, stride, out.row);
     if (!in_slot(c, id)) out.stays = b.CreateOr(in_place, out.stays);

@@ -106,7 +106,6 @@ void emit_tile_kernel(Context& c, const DotPlan& plan, int rows, llvm::Function*
       }
     }
   };
-  call(x86_ldtilecfg, {configuration(c, rows)});
   auto none = [](llvm::Instruction*) {};
   Value* fresh = fn->getArg(kFresh);
   emit_if(b, fresh, "zeros", none, [&] { each_sum(x86_tilezero, fn->getArg(kFrom), fn->getArg(kFromRow)); });
@@ -126,14 +125,18 @@ void emit_tile_kernel(Context& c, const DotPlan& plan, int rows, llvm::Function*
     }
   });
   each_sum(x86_tilestored64, fn->getArg(kTo), fn->getArg(kToRow));
-  call(x86_tilerelease, {});
   b.CreateRetVoid();
 }
 
 }  // namespace
 
-llvm::Function* tile_kernel(Context& c, const DotPlan& plan, int rows) {
+void configure_tiles(Context& c, int rows) {
   require_tiles(c);
+  c.b.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {}, {configuration(c, rows)});
+}
+void release_tiles(Context& c) { c.b.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {}); }
+
+llvm::Function* tile_kernel(Context& c, const DotPlan& plan, int rows) {
   const std::string name = "kiln.dot.tiles." + std::to_string(rows) + "x" + std::to_string(plan.block.vectors) + "." +
                            std::to_string(plan.k_units) + "." + std::string(dsl::info(plan.form.a).name) + "." +
                            std::string(dsl::info(plan.form.b).name);

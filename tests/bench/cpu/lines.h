@@ -41,7 +41,19 @@ struct Comparison {
 
 // In the order of the run. Rows of the area "chains" come twice: against peers that go through memory between the ops
 // of the chain, and, where there are some, against those that fuse them ("inductor", "… fused").
-std::vector<Comparison> compare(std::span<const Measurement> measurements);
+std::vector<Comparison> compare(const Report& report);
+
+// How much faster a row is on many threads than on one, and how much that is of the best peer's on many.
+struct Scaling {
+  std::string area, name, dtype, metric;  // the metric on many threads: "us 16t"
+  double ours = 0, theirs = 0;
+  std::string peer;
+
+  // Within a tenth of the peer's is what is asked.
+  bool misses_bar() const { return ours < 0.9 * theirs; }
+};
+std::vector<Scaling> scaling_of(const Report& report);
+std::string table_of(std::span<const Scaling> rows);
 
 // The table, a line a comparison, and below it those that miss their bar.
 std::string table_of(std::span<const Comparison> rows);

@@ -20,6 +20,7 @@
 #include <set>
 #include <thread>
 
+#include "../large_pages.h"
 #include "kiln/client/connection.h"
 #include "lines.h"
 #include "machine_facts.h"
@@ -242,7 +243,8 @@ bool read_lines(const std::vector<std::string>& files, Report& report) {
 int run(const Options& options) {
   Report report;
   const bool passed = options.from.empty() ? measure_alone(options, report) : read_lines(options.from, report);
-  std::printf("%s", table_of(compare(report.measurements)).c_str());
+  std::printf("%s", table_of(compare(report)).c_str());
+  std::printf("%s", table_of(scaling_of(report)).c_str());
   if (options.html) {
     std::ofstream file(*options.html);
     file << page_of(report);
@@ -258,6 +260,7 @@ int run(const Options& options) {
 }  // namespace kiln::bench
 
 int main(int argc, char** argv) {
+  kiln::bench::take_large_pages(argv);
   kiln::bench::Options options;
   for (int i = 1; i < argc; ++i) {
     auto is = [&](const char* option) { return std::strcmp(argv[i], option) == 0 && i + 1 < argc; };

@@ -176,7 +176,7 @@ std::string raw(const Report& report) {
 std::string page_of(const Report& report) {
   std::vector<std::string> areas;
   std::map<std::string, std::vector<Comparison>> by_area;
-  for (const Comparison& row : compare(report.measurements)) {
+  for (const Comparison& row : compare(report)) {
     if (!by_area.count(row.area)) areas.push_back(row.area);
     by_area[row.area].push_back(row);
   }

@@ -46,7 +46,7 @@ TEST(BenchLines, ReadsWhatItPrints) {
 }
 
 TEST(BenchLines, ComparesWithTheFastestPeer) {
-  const auto rows = compare(canned().measurements);
+  const auto rows = compare(canned());
   ASSERT_EQ(rows.size(), 6u);
   EXPECT_EQ(rows[0].peer, "eager");
   EXPECT_DOUBLE_EQ(rows[0].ratio, 1.3);
@@ -57,7 +57,7 @@ TEST(BenchLines, ComparesWithTheFastestPeer) {
 }
 
 TEST(BenchLines, WhatMovesLargeArraysHasABarForItsShare) {
-  const auto rows = compare(canned().measurements);
+  const auto rows = compare(canned());
   EXPECT_FALSE(rows[0].share_bar > 0) << "in cache";
   EXPECT_DOUBLE_EQ(rows[1].share, 0.5);
   EXPECT_DOUBLE_EQ(rows[1].share_bar, 0.9);
@@ -65,7 +65,7 @@ TEST(BenchLines, WhatMovesLargeArraysHasABarForItsShare) {
 }
 
 TEST(BenchLines, ChainsAreComparedWithPeersThatFuseAndThatDoNot) {
-  const auto rows = compare(canned().measurements);
+  const auto rows = compare(canned());
   EXPECT_EQ(rows[2].peer, "onednn");
   EXPECT_DOUBLE_EQ(rows[2].ratio, 1.8);
   EXPECT_DOUBLE_EQ(rows[2].bar, 1.5);
@@ -75,18 +75,47 @@ TEST(BenchLines, ChainsAreComparedWithPeersThatFuseAndThatDoNot) {
 }
 
 TEST(BenchLines, OfRatesMoreIsBetter) {
-  const auto rows = compare(canned().measurements);
+  const auto rows = compare(canned());
   EXPECT_DOUBLE_EQ(rows[4].ratio, 0.9);
   EXPECT_DOUBLE_EQ(rows[5].ratio, 2.5) << "a faster function of ours that is less exact is no peer";
 }
 
+TEST(BenchLines, Bf16IsAskedForMoreWhereNobodyHasTiles) {
+  Report report;
+  for (const char* line :
+       {"gemm,cube/256x256x256,bf16,kiln,GFLOP/s,100", "gemm,cube/256x256x256,bf16,onednn,GFLOP/s,60"}) {
+    add_line(report, line);
+  }
+  EXPECT_DOUBLE_EQ(compare(report)[0].bar, 1.8);
+  report.machine.push_back("vector instructions: avx2 amx_tile");
+  EXPECT_DOUBLE_EQ(compare(report)[0].bar, 1);
+}
+
 TEST(BenchLines, TheTableEndsWithWhatMissesItsBar) {
-  const std::string table = table_of(compare(canned().measurements));
+  const std::string table = table_of(compare(canned()));
   const size_t below = table.find("# below their bar:\n");
   ASSERT_NE(below, std::string::npos);
   EXPECT_NE(table.find("softmax", below), std::string::npos);
   EXPECT_NE(table.find("cube/64x64x64", below), std::string::npos);
   EXPECT_EQ(table.find("exp", below), std::string::npos);
+}
+
+TEST(BenchLines, ScalingIsThatOfTheBestPeerOnManyThreads) {
+  Report report;
+  for (const char* line : {"rows,softmax 8×16,f32,kiln,us 1t,100", "rows,softmax 8×16,f32,kiln,us 4t,40",
+                           "rows,softmax 8×16,f32,onednn,us 1t,120", "rows,softmax 8×16,f32,onednn,us 4t,40",
+                           "rows,softmax 8×16,f32,eager,us 1t,400", "rows,softmax 8×16,f32,eager,us 4t,100",
+                           "rows,softmax 8×16,f32,ceiling,us 4t,1", "rows,argmax 8×16,f32,kiln,us 4t,7"}) {
+    add_line(report, line);
+  }
+  const auto rows = scaling_of(report);
+  ASSERT_EQ(rows.size(), 1u) << "no scaling without one thread and a peer";
+  EXPECT_EQ(rows[0].metric, "us 4t");
+  EXPECT_EQ(rows[0].peer, "onednn");
+  EXPECT_DOUBLE_EQ(rows[0].ours, 2.5);
+  EXPECT_DOUBLE_EQ(rows[0].theirs, 3);
+  EXPECT_TRUE(rows[0].misses_bar());
+  EXPECT_NE(table_of(rows).find("more than a tenth below"), std::string::npos);
 }
 
 // Every element that is opened is closed, in order.

@@ -1,4 +1,5 @@
-// Normalisation of the rows of [rows, cols] arrays; BLOCK ≥ cols everywhere. `stride` is the distance of two rows.
+// Normalisation of the rows of [rows, cols] arrays; BLOCK ≥ cols where nothing else is said. `stride` is the distance
+// of two rows.
 #pragma once
 
 #include "kiln/dsl/kernels/blocks.h"
@@ -74,6 +75,57 @@ const auto& layer_norm_narrow() {
           .array("bias", "cols")
           .array("y", "rows*stride")
           .defaults("cuda", {{"ROWS", 16}, {"num_warps", 4}});
+  return def;
+}
+
+// Mean and variance of a row, taken in blocks: each block's own are joined to those of the blocks before it, as
+// Welford's method joins one element (Chan, Golub, LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing
+// Sample Variances", 1979). Of distances from `origin`, an element of the row, so that rows far from zero lose nothing.
+struct Moments {
+  Value mean, variance;
+};
+inline Moments row_moments(const Tile& row, const Value& origin, const Value& cols, const Const& BLOCK) {
+  Var mean = 0.0f, spread = 0.0f;  // the sum of the squares of distances from the mean
+  for (Value col : range(0, cols, BLOCK)) {
+    const Value inside = arange(0, BLOCK) < cols - col;
+    const Value before = cast(col, f32_t), count = cast(min(cols - col, BLOCK), f32_t);
+    const Value v = where(inside, load_f32(row, {col}, {BLOCK}) - origin, 0);
+    const Value here = sum(v, 0) / count;
+    const Value distance = where(inside, v - here, 0);
+    const Value step = here - mean, share = count / (before + count);
+    mean = mean + step * share;
+    spread = spread + sum(distance * distance, 0) + step * step * before * share;
+  }
+  return {mean, spread / cast(cols, f32_t)};
+}
+
+// The same for rows of any length, which are read twice.
+template <class T = f32>
+const auto& layer_norm_long() {
+  static const auto def =
+      kernel("layer_norm_long", {"x", "weight", "bias", "y", "rows", "cols", "stride", "eps", "BLOCK=4096"},
+             [](Ptr<const T> x, Ptr<const T> weight, Ptr<const T> bias, Ptr<T> y, i32 rows, i32 cols, i32 stride,
+                f32 eps, Const BLOCK) {
+               grid(rows);
+               const Value row = program_id(0);
+               const Tile from = row_of(x, row, stride, cols), to = row_of(y, row, stride, cols);
+               const Value first = load(x + cast(row, i64_t) * stride, {.mask = cols > 0});
+               const Value origin = cast(first, f32_t);
+               const auto [mean, variance] = row_moments(from, origin, cols, BLOCK);
+               const Value scale = rsqrt(variance + eps);
+               for (Value col : range(0, cols, BLOCK)) {
+                 const Value normal = (load_f32(from, {col}, {BLOCK}) - origin - mean) * scale;
+                 const Value w = load_f32(tile(weight, {cols}), {col}, {BLOCK});
+                 const Value b = load_f32(tile(bias, {cols}), {col}, {BLOCK});
+                 to.store({col}, cast(fma(normal, w, b), element_v<T>));
+               }
+             })
+          .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}, {"num_warps", {1, 2, 4, 8, 16}}})
+          .array("x", "rows*stride")
+          .array("weight", "cols")
+          .array("bias", "cols")
+          .array("y", "rows*stride")
+          .defaults("cuda", {{"BLOCK", 8192}, {"num_warps", 8}});
   return def;
 }
 

@@ -5,7 +5,8 @@
 
 namespace kiln::dsl::lang::kernels {
 
-// y[r] = sum of x[r, :], summed in f32
+// y[r] = sum of x[r, :], summed in f32, block by block: sums that a row carries element by element would cost CPUs a
+// store each.
 template <class T = f32>
 const auto& row_sum() {
   static const auto def = kernel("row_sum", {"x", "y", "rows", "cols", "stride", "BLOCK=1024"},
@@ -13,11 +14,15 @@ const auto& row_sum() {
                                    grid(rows);
                                    const Value row = program_id(0);
                                    const Tile line = row_of(x, row, stride, cols);
-                                   Var partial = zeros(f32_t, {BLOCK});
-                                   for (Value col : range(0, cols, BLOCK)) partial += line.load({col}, {BLOCK});
-                                   store(y + row, cast(sum(partial, 0), element_v<T>));
+                                   Var total = 0.0f;
+                                   for (Value col : range(0, cols, BLOCK)) {
+                                     total = total + sum(load_f32(line, {col}, {BLOCK}), 0);
+                                   }
+                                   store(y + row, cast(total, element_v<T>));
                                  })
-                              .space({{"BLOCK", {256, 512, 1024, 2048, 4096}}})
+                              .space({{"BLOCK", {256, 512, 1024, 2048, 4096, 8192}}, {"num_warps", {1, 2, 4, 8}}})
+                              .defaults("cuda", {{"BLOCK", 4096}, {"num_warps", 4}})
+                              .defaults("amd", {{"BLOCK", 4096}, {"num_warps", 8}})
                               .array("x", "rows*stride")
                               .array("y", "rows");
   return def;
