@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . cmake/packages.sh
-install_missing clang-tidy-19
+install_missing clang-tidy-19 libomp-19-dev
 cmake --preset release >/dev/null
-# The build is gcc's: its warnings' names and precompiled headers are not clang's.
+# The build is gcc's: its warnings' names and precompiled headers are not clang's, nor is its omp.h.
 exec run-clang-tidy-19 -quiet -extra-arg=-Wno-unknown-warning-option -extra-arg=-Wno-ignored-gch -p build/release "${1:-^$PWD/(dsl|codegen|autotune|server|client)/}"

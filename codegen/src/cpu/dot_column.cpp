@@ -79,14 +79,15 @@ class ColumnKernel {
       Value* y = load(vector_, plan_.unit_bytes, at(fn_->getArg(kB), step, plan_.unit_bytes), mask);
       for (int row = 0; row < rows_; ++row) {
         Value* x = load_row(row, step, mask);
-        llvm::AllocaInst* sum = sums_[static_cast<size_t>(row * vectors_ + v)];
+        llvm::AllocaInst* sum =
+            sums_[static_cast<size_t>(row) * static_cast<size_t>(vectors_) + static_cast<size_t>(v)];
         b_.CreateStore(step_forward(c_, b_, plan_.form, x, y, b_.CreateLoad(vector_, sum)), sum);
       }
     }
   }
 
   Value* total(int row) {
-    const auto first = static_cast<size_t>(row * vectors_);
+    const size_t first = static_cast<size_t>(row) * static_cast<size_t>(vectors_);
     Value* sum = b_.CreateLoad(vector_, sums_[first]);
     for (size_t v = 1; v < static_cast<size_t>(vectors_); ++v) {
       sum = b_.CreateFAdd(sum, b_.CreateLoad(vector_, sums_[first + v]));

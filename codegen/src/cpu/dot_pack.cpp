@@ -315,7 +315,7 @@ struct Interleave {
       Value* x = active ? b.CreateMaskedLoad(vector, pointer, align, active, llvm::Constant::getNullValue(vector))
                         : static_cast<Value*>(b.CreateAlignedLoad(vector, pointer, align));
       Value* wide = b.CreateZExt(to_packed(c, b, form, form.b, x), vector_of(plan, b.getInt32Ty()));
-      if (i > 0) wide = b.CreateShl(wide, int_constant(wide, static_cast<uint64_t>(i * bits)));
+      if (i > 0) wide = b.CreateShl(wide, int_constant(wide, static_cast<uint64_t>(i) * static_cast<uint64_t>(bits)));
       unit = b.CreateOr(unit, wide);
     }
     Value* place = panel_place(c, plan, batch, unit_row, n);
