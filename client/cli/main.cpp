@@ -50,9 +50,10 @@ void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
   add_kernel_flags(*compile, flags.compile.kernel);
   add_deadline(*compile, flags.compile.kernel);
   compile
-      ->add_option(
-          "--emit", flags.compile.emit,
-          "ir, llvm, asm; for CPUs obj, so; for NVIDIA ptx, cubin; for AMD obj, hsaco. so: what a launcher loads")
+      ->add_option("--emit", flags.compile.emit,
+                   "ir, llvm, asm; for CPUs obj, so, quick; for NVIDIA ptx, cubin; for AMD obj, hsaco. so: what a "
+                   "launcher loads; "
+                   "quick: that in less time, of slower code")
       ->check(CLI::IsMember({"ir", "llvm", "asm", "obj", "so", "quick", "ptx", "cubin", "hsaco"}))
       ->capture_default_str();
   compile

@@ -113,10 +113,12 @@ void run_shares(Job& job, size_t mine) {
 
 void run_parallel(Job& job, int threads) {
   std::vector<Share> shares(static_cast<size_t>(threads));
-  for (size_t i = 0; i < shares.size(); ++i) {
-    shares[i].next = job.programs * i / shares.size();
-    shares[i].end = job.programs * (i + 1) / shares.size();
-    shares[i].size = shares[i].end - shares[i].next;
+  const uint64_t each = job.programs / shares.size(), more = job.programs % shares.size();
+  for (uint64_t i = 0, begin = 0; i < shares.size(); ++i) {
+    Share& share = shares[i];
+    share.size = each + (i < more ? 1 : 0);
+    share.next = begin;
+    share.end = begin += share.size;
   }
   job.shares = shares;
   // OpenMP may give fewer threads; the others' shares are taken all the same.

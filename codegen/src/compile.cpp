@@ -122,8 +122,8 @@ Result<void> check_module(const llvm::Module& module) {
   return {};
 }
 
-// LLVM's code generator without its optimisations while this lives: half of the time or less, for code that keeps its
-// values in memory.
+// LLVM's code generator without its optimisations while this lives: half to three quarters of a compile's time, for
+// code that keeps its values in memory.
 class QuickCode {
  public:
   QuickCode(llvm::TargetMachine& machine, bool wanted) : machine_(machine), level_(machine.getOptLevel()) {

@@ -75,7 +75,7 @@ TEST_F(WithDaemon, MatrixProductOfTheLibrary) {
 }
 
 TEST_F(WithDaemon, EveryOutputIsEmitted) {
-  for (const char* emit : {"ir", "llvm", "asm", "obj", "so"}) {
+  for (const char* emit : {"ir", "llvm", "asm", "obj", "so", "quick"}) {
     const Outcome outcome = kiln({"compile", "axpy.kiln", "--emit", emit, "-o", std::string("axpy.") + emit});
     EXPECT_EQ(outcome.code, 0) << outcome.errors;
   }
@@ -88,6 +88,11 @@ TEST_F(WithDaemon, EveryOutputIsEmitted) {
       read("axpy.so").starts_with("\x7f"
                                   "ELF"));
   EXPECT_NE(read("axpy.h").find("axpy_params"), std::string::npos);
+  EXPECT_TRUE(read("axpy.quick")
+                  .starts_with("\x7f"
+                               "ELF"));
+  EXPECT_NE(read("axpy.quick"), read("axpy.so"));
+  EXPECT_NE(read("axpy.quick.h").find("axpy_params"), std::string::npos);
 }
 
 TEST_F(WithDaemon, CpusTakeLaunchOptionsAndIgnoreThem) {

@@ -71,6 +71,17 @@ TEST(CheckBounds, ALoadNamesOpLineProgramAndIndex) {
                       "index -3 is outside `x`");
 }
 
+// A histogram reads what lies in memory element by element, but not past its checks.
+TEST(CheckBounds, AHistogramChecksWhatItReads) {
+  TextKernel k("%x: ptr<i32> readonly, %out: ptr<i32>");
+  const std::string x = k.op("load " + k.pointers("%x", {100}));
+  k.line("store " + k.pointers("%out", {16}) + ", " + k.op("histogram " + x + " {bins = 16}"));
+  const TestArgument counts = random_buffer(dsl::ElementType::kI32, 16, 2);
+  expect_same(with_checks(k), {{random_buffer(dsl::ElementType::kI32, 100, 1), counts}, kExact});
+  expect_same_failure(with_checks(k), {random_buffer(dsl::ElementType::kI32, 99, 1), counts},
+                      "load: index 99 is outside `x`, which has 99 elements");
+}
+
 TEST(CheckBounds, AStoreStopsBeforeTheFirstBadLane) {
   expect_same_failure(copy_text({100}, "0", "0"),
                       {random_buffer(kF32, 100, 1), random_buffer(kF32, 77, 2), int_scalar(100)},

@@ -42,9 +42,9 @@ struct GetOptions {
   // How long a launch with kMax waits; then it takes the default, and the others the better config when it is found.
   // 0: until the tuner answers.
   uint32_t tune_wait_ms = 0;
-  // Of a CPU, where the code is in no cache: begin with code that compiles in half of the time and may run several
-  // times slower, for a first result. The first launch that takes it has the full code compiled behind it, if the
-  // client does such things (ClientOptions); of a client that does not, this is ignored.
+  // Of a CPU, where the code is in no cache: begin with code that compiles in half to three quarters of the time and
+  // runs up to four times slower, for a first result. The first launch that takes it has the full code compiled behind
+  // it, if the client does such things (ClientOptions); of a client that does not, this is ignored.
   bool quick_start = false;
 };
 
