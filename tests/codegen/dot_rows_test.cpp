@@ -128,9 +128,9 @@ TEST(DotRows, AreReadBeforeTheyChange) {
   }
 }
 
-// Of images a line high, side by side, with K in two loops: over the taps of a filter, and over channels.
-TEST(DotRows, AreWhatAFilterSees) {
-  const auto def = lang::kernel(
+// y of images a line high, side by side, with K in two loops: over the taps of a filter, and over channels.
+const auto& filter() {
+  static const auto def = lang::kernel(
       "filter", {"x", "w", "y", "N", "W", "C", "K", "S", "stride", "pad", "BM=20", "BN=24", "BK=8"},
       [](lang::Ptr<const lang::f32> x, lang::Ptr<const lang::f32> w, lang::Ptr<lang::f32> y, lang::i32 N, lang::i32 W,
          lang::i32 C, lang::i32 K, lang::i32 S, lang::i32 stride, lang::i32 pad, lang::Const BM, lang::Const BN,
@@ -154,16 +154,41 @@ TEST(DotRows, AreWhatAFilterSees) {
         }
         lang::tile(y, {N * Q, K}).store({m, n}, acc * 2.0f + 1.0f);
       });
-  struct Line {
-    int32_t n, w, c, k, s, stride, pad;
-  };
+  return def;
+}
+
+struct Line {
+  int32_t n, w, c, k, s, stride, pad;
+};
+void check_filter(const Line& v, TestArgument weights) {
+  SCOPED_TRACE(std::to_string(v.n) + " lines of " + std::to_string(v.w) + ", filter " + std::to_string(v.s));
+  const int32_t q = (v.w + 2 * v.pad - v.s) / v.stride + 1;
+  check(filter(), {random(ElementType::kF32, int64_t{v.n} * v.w * v.c, 1), std::move(weights),
+                   random(ElementType::kF32, int64_t{v.n} * q * v.k, 3), int_scalar(v.n), int_scalar(v.w),
+                   int_scalar(v.c), int_scalar(v.k), int_scalar(v.s), int_scalar(v.stride), int_scalar(v.pad)});
+}
+
+TEST(DotRows, AreWhatAFilterSees) {
   for (const Line& v : {Line{3, 11, 8, 24, 3, 1, 1}, Line{2, 20, 3, 30, 7, 2, 3}, Line{5, 4, 17, 5, 1, 1, 0},
-                        Line{1, 1, 1, 1, 3, 1, 1}, Line{4, 6, 16, 48, 2, 3, 2}, Line{2, 9, 17, 25, 5, 1, 2}}) {
-    const int32_t q = (v.w + 2 * v.pad - v.s) / v.stride + 1;
-    check(def, {random(ElementType::kF32, int64_t{v.n} * v.w * v.c, 1),
-                random(ElementType::kF32, int64_t{v.k} * v.s * v.c, 2),
-                random(ElementType::kF32, int64_t{v.n} * q * v.k, 3), int_scalar(v.n), int_scalar(v.w), int_scalar(v.c),
-                int_scalar(v.k), int_scalar(v.s), int_scalar(v.stride), int_scalar(v.pad)});
+                        Line{1, 1, 1, 1, 3, 1, 1}, Line{4, 6, 16, 48, 2, 3, 2}, Line{2, 9, 17, 25, 5, 1, 2},
+                        // Blocks that consist of zeros in some turns.
+                        Line{40, 1, 8, 24, 3, 1, 1}, Line{37, 2, 9, 30, 9, 1, 4}}) {
+    check_filter(v, random(ElementType::kF32, int64_t{v.k} * v.s * v.c, 2));
+  }
+}
+
+// A zero beside the image times an infinity is NaN, and so is one times NaN: products are left out where there are
+// none. Programs that share weights know it, whichever of them packed these.
+TEST(DotRows, OfZerosCountWhereWeightsAreNotFinite) {
+  const Line v{40, 3, 9, 30, 3, 1, 1};
+  for (const float strange : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                              std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::max()}) {
+    for (const size_t place : {size_t{0}, size_t{29 * 27 + 26}, size_t{13 * 27 + 10}}) {
+      std::vector<float> weights(static_cast<size_t>(v.k) * v.s * v.c);
+      for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i % 7) - 3;
+      weights[place] = strange;
+      check_filter(v, buffer(weights));
+    }
   }
 }
 

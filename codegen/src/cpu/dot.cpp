@@ -138,10 +138,10 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
               b.CreateGEP(b.getInt8Ty(), b_panel,
                           b.CreateAdd(b_operand.panel, b.CreateMul(row, c.i64(packed_panel_bytes(plan) / plan.m))));
           const bool turns = a.layout == LayoutA::kTurns;
-          Value* block = at(a_batch, row, a.block);
+          Value *block = at(a_batch, row, a.block), *first = turns ? c.i64(0) : row;
           b.CreateCall(kernel, {turns ? a.pointer : block, turns ? b.CreateMul(row, a.block) : a.distance, b_panel,
-                                turns ? panel : b_operand.row, at(from, row, sums.from.row), sums.from.row,
-                                at(to, row, sums.to.row), sums.to.row, correction_here, sums.fresh, ahead, steps});
+                                turns ? panel : b_operand.row, at(from, first, sums.from.row), sums.from.row,
+                                at(to, first, sums.to.row), sums.to.row, correction_here, sums.fresh, ahead, steps});
         });
       }
     };

@@ -48,6 +48,7 @@ struct DotPlan {
   bool some_steps = false;     // fewer than k_units steps may do
   bool along_k = false;        // a single column, whose products take lanes along K (dot_column.cpp)
   bool widen_rows = false;     // of such a one the rows keep B's element type and are widened as they are read
+  bool leaves_out = false;     // products with rows of zeros, where B is finite (dot_turns.cpp)
 
   int64_t panel() const { return int64_t{block.vectors} * lanes; }
   int64_t panels() const { return (n + panel() - 1) / panel(); }
@@ -71,7 +72,7 @@ enum class LayoutA : uint8_t {
   kRows,      // those of a row follow each other
   kColumns,   // those of a column do
   kPointers,  // as kRows, each row at an address of its own
-  kTurns,     // as kPointers, for each turn of a list (dot_turns.cpp)
+  kTurns,     // as kPointers, for each turn of a list, null for rows of zeros, in an order of the list (dot_turns.cpp)
 };
 
 // Where the micro-kernel reads an operand; distances in bytes.
@@ -91,6 +92,9 @@ struct OperandB {
   Value* stays = nullptr;       // i1: where the next turn of a loop does not write
   Value* correction = nullptr;  // [batch, padded N] i32 to subtract from the sums; null without flip_a
   int64_t correction_batch = 0;
+  // Of a plan that leaves products out: a number (i64) that stays as long as what is packed, and whether that was
+  // packed just now, or nothing is and B is read where it lies (i1).
+  Value *note = nullptr, *is_new = nullptr, *in_place = nullptr;
 };
 
 struct Sums {
@@ -171,14 +175,22 @@ Kept keep(Context& c, ValueId id, int64_t bytes);
 bool has_scattered_rows(Context& c, ValueId id);
 // `memory`: of bytes_of_rows, for rows that must be copied, and their addresses.
 int64_t bytes_of_rows(const Context& c, const DotPlan& plan);
+// Rows of zeros have no address then: bit `turn` of their words (i32, rounded up to whole vectors) says so.
+struct RowsLeftOut {
+  Value *words, *turn;
+  Value* any;  // variable, i1: there are such
+};
 Result<OperandA> point_at_rows(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows,
-                               const Kept& memory);
+                               const Kept& memory, const RowsLeftOut* left_out = nullptr);
 
 // dot_turns.cpp: of how many turns the products may wait for each other, 1 if they may not, and such a dot.
 int64_t turns_together(const Context& c, const DotPlan& plan, const Op& dot);
-Result<void> lower_turn(Context& c, const DotPlan& plan, const Op& dot, Value* steps, int64_t most);
-// Numbers of a turn in the list, of eight bytes each.
-enum TurnField : uint8_t { kTurnRows, kTurnB, kTurnBRow, kTurnBPanel, kTurnSteps, kTurnFields };
+Result<void> lower_turn(Context& c, DotPlan plan, const Op& dot, Value* steps, int64_t most);
+// The list: numbers of each turn, of eight bytes each; then a row of zeros; then the order of the rows, i64.
+constexpr int64_t kMostTurns = 9;
+enum TurnField : uint8_t { kTurnRows, kTurnB, kTurnBRow, kTurnBPanel, kTurnSteps, kTurnLeavesOut, kTurnFields };
+constexpr int64_t kTurnZeros = kMostTurns * kTurnFields * 8;
+inline int64_t order_of_turns(const DotPlan& plan) { return kTurnZeros + (plan.k_units * plan.unit_bytes + 7) / 8 * 8; }
 
 // dot_scaled.cpp: operands of dot_scaled as f64.
 Result<OperandA> unpack_scaled_a(Context& c, const DotPlan& plan, ValueId id, ValueId scale);
@@ -187,8 +199,8 @@ Result<OperandB> unpack_scaled_b(Context& c, const DotPlan& plan, ValueId id, Va
 // dot_kernel.cpp: for one block of C,
 //   void f(ptr a, i64 a_distance, ptr b, i64 b_row, ptr from, i64 from_row, ptr to, i64 to_row, ptr correction, i1
 //   fresh, ptr ahead, i64 steps)
-// Of kTurns: `a` is the list, `a_distance` where the block's rows stand in a turn's addresses, `b_row` the number of
-// the panel, `steps` that of the turns.
+// Of kTurns: `a` is the list, `a_distance` where the block's rows stand in its order, `b_row` the number of the panel,
+// `from` and `to` are those of row 0, `steps` is the number of turns.
 enum KernelArgument : unsigned {
   kA,
   kADistance,

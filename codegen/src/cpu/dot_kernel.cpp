@@ -51,6 +51,7 @@ class MicroKernel {
 
   void emit() {
     b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "entry", fn_));
+    if (layout_ == LayoutA::kTurns) load_order();
     ask_for_results();
     std::vector<Value*> sums = first_sums();
     if (layout_ == LayoutA::kTurns) {
@@ -81,11 +82,15 @@ class MicroKernel {
       Value* place = b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), fields, at);
       return b_.CreateAlignedLoad(type, place, llvm::Align(8));
     };
-    load_rows(byte_gep(field(kTurnRows, b_.getPtrTy()), fn_->getArg(kADistance)));
-    b_row_ = field(kTurnBRow, b_.getInt64Ty());
-    Value* panel = b_.CreateMul(fn_->getArg(kBRow), field(kTurnBPanel, b_.getInt64Ty()));
-    std::vector<Value*> at = {c_.i64(0), byte_gep(field(kTurnB, b_.getPtrTy()), panel)};
-    emit_steps(field(kTurnSteps, b_.getInt64Ty()), sums, at);
+    std::vector<Value*> none;
+    Value* empty = load_rows_of_turn(field(kTurnRows, b_.getPtrTy()));
+    Value* needed = b_.CreateICmpEQ(field(kTurnLeavesOut, b_.getInt64Ty()), c_.i64(0));
+    when(b_.CreateOr(needed, b_.CreateNot(empty)), sums, none, [&] {
+      b_row_ = field(kTurnBRow, b_.getInt64Ty());
+      Value* panel = b_.CreateMul(fn_->getArg(kBRow), field(kTurnBPanel, b_.getInt64Ty()));
+      std::vector<Value*> at = {c_.i64(0), byte_gep(field(kTurnB, b_.getPtrTy()), panel)};
+      emit_steps(field(kTurnSteps, b_.getInt64Ty()), sums, at);
+    });
     for (size_t i = 0; i < sums.size(); ++i) phis[i]->addIncoming(sums[i], b_.GetInsertBlock());
     Value* next = b_.CreateAdd(turn, c_.i64(1));
     turn->addIncoming(next, b_.GetInsertBlock());
@@ -120,6 +125,29 @@ class MicroKernel {
       Value* at = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), table, static_cast<uint64_t>(row));
       rows_of_a_.push_back(b_.CreateAlignedLoad(b_.getPtrTy(), at, llvm::Align(8)));
     }
+  }
+
+  // kTurns: which rows the block consists of.
+  void load_order() {
+    Value* order = byte_gep(fn_->getArg(kA), b_.CreateAdd(fn_->getArg(kADistance), c_.i64(order_of_turns(plan_))));
+    for (int row = 0; row < rows_; ++row) {
+      Value* at = b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), order, static_cast<uint64_t>(row));
+      order_.push_back(b_.CreateAlignedLoad(b_.getInt64Ty(), at, llvm::Align(8)));
+    }
+  }
+
+  // Their addresses in a turn; gives whether all are zeros (i1). Zeros stand in for some.
+  Value* load_rows_of_turn(Value* table) {
+    Value *zeros = byte_gep(fn_->getArg(kA), c_.i64(kTurnZeros)), *empty = b_.getTrue();
+    rows_of_a_.clear();
+    for (Value* row : order_) {
+      Value* at = b_.CreateInBoundsGEP(b_.getPtrTy(), table, row);
+      Value* pointer = b_.CreateAlignedLoad(b_.getPtrTy(), at, llvm::Align(8));
+      Value* none = b_.CreateIsNull(pointer);
+      empty = b_.CreateAnd(empty, none);
+      rows_of_a_.push_back(b_.CreateSelect(none, zeros, pointer));
+    }
+    return empty;
   }
 
   // `if (condition) body()`, which changes `sums` and `at`.
@@ -208,9 +236,10 @@ class MicroKernel {
   // Calls `visit` with the address of each vector of a block of C, and its mask or null.
   template <class Visit>
   void each_vector(Value* block, Value* distance, Visit visit) {
-    const auto pointers = row_pointers(block, distance);
+    const auto pointers = order_.empty() ? row_pointers(block, distance) : std::vector<Value*>();
     for (int row = 0; row < rows_; ++row) {
-      Value* pointer = row_of(pointers, distance, row);
+      Value* pointer = order_.empty() ? row_of(pointers, distance, row)
+                                      : byte_gep(block, b_.CreateMul(order_[static_cast<size_t>(row)], distance));
       for (int v = 0; v < vectors_; ++v) {
         visit(byte_gep(pointer, c_.i64(static_cast<int64_t>(v) * plan_.lanes * dsl::info(plan_.form.acc).bytes)),
               mask_of(v));
@@ -338,6 +367,7 @@ class MicroKernel {
   int rows_, vectors_;
   Value* tail_ = nullptr;          // the lanes of the last vector that exist; null: all
   std::vector<Value*> rows_of_a_;  // kPointers, kTurns: where they begin
+  std::vector<Value*> order_;      // kTurns: i64, which they are
   Value* b_row_ = nullptr;
   llvm::Function* fn_;
   Builder b_;

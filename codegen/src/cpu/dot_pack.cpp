@@ -485,11 +485,15 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id, Value* step
   const int64_t panel_bytes = packed_panel_bytes(plan), batch_bytes = plan.panels() * panel_bytes;
   const int64_t packed_bytes = round_up(plan.batch * batch_bytes + transposed_overrun(plan), 64);
   const int64_t correction_batch = form.flip_a ? plan.panels() * plan.panel() * 4 : 0;
-  const auto kept = keep(c, id, packed_bytes + round_up(plan.batch * correction_batch, 64));
+  const int64_t note_at = packed_bytes + round_up(plan.batch * correction_batch, 64);
+  const auto kept = keep(c, id, note_at + (plan.leaves_out ? 8 : 0));
   Value *packed = kept.pointer, *present = kept.present;
   OperandB out{
       packed,          c.i64(plan.panel() * bytes), c.i64(panel_bytes), c.i64(batch_bytes), kept.stays, nullptr,
       correction_batch};
+  if (plan.leaves_out) out.note = offset_by(c, packed, {{c.i64(note_at), 1}});
+  out.is_new = b.CreateNot(present);
+  out.in_place = b.getFalse();
   auto finish = [&](Value* skip, llvm::function_ref<Result<void>()> fill) -> Result<OperandB> {
     if (auto done = unless(c, skip, fill); !done) return done.error();
     return out;
@@ -516,7 +520,7 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id, Value* step
     Value* stride = b.CreateMul(view->strides[static_cast<size_t>(row)], c.i64(bytes));
     Value* better =
         plan.along_k ? b.CreateICmpEQ(stride, c.i64(bytes)) : is_better_in_place(c, plan, view->pointer, stride);
-    in_place = b.CreateAnd(view->whole, better);
+    in_place = out.in_place = b.CreateAnd(view->whole, better);
     out.pointer = b.CreateSelect(in_place, view->pointer, packed);
     out.row = b.CreateSelect(in_place, stride, out.row);
     if (!in_slot(c, id)) out.stays = b.CreateOr(in_place, out.stays);

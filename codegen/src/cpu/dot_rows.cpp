@@ -3,6 +3,7 @@
 //
 //   for row:  table[row] = &x[f(row)]        where the mask holds at both ends of the row, and so between them
 //                          &packed[row]      else: these rows are copied, with zeros where the mask does not hold
+//                          null              where it holds nowhere, for who leaves such rows out (dot_turns.cpp)
 #include "cpu/dot.h"
 
 namespace kiln::codegen::cpu {
@@ -28,6 +29,7 @@ struct Table {
   Value* end;    // rows from here on are never read
   Value* holes;  // i32: rows that must be copied, in order
   Value* count;  // variable, i64: how many
+  const RowsLeftOut* left_out;
 };
 
 // Adds the rows of a chunk that must be copied to the list; gives where they are copied to.
@@ -57,6 +59,19 @@ Value* list_holes(Nest& nest, const DotPlan& plan, const Table& table, Value* ho
   return b.CreateGEP(b.getInt8Ty(), nest.splat(first), llvm::ConstantVector::get(distances));
 }
 
+// The bit of this turn in the words of a chunk of rows.
+void note_left_out(Nest& nest, const RowsLeftOut& out, Value* empty) {
+  Builder& b = nest.b;
+  auto* words = llvm::FixedVectorType::get(b.getInt32Ty(), static_cast<unsigned>(nest.width()));
+  Value *place = b.CreateInBoundsGEP(b.getInt32Ty(), out.words, nest.index(kRow)), *none = nest.splat(b.getInt32(0));
+  Value* turn = b.CreateTrunc(out.turn, b.getInt32Ty());
+  Value* before = b.CreateAlignedLoad(words, place, llvm::Align(4));
+  before = b.CreateSelect(b.CreateIsNull(turn), none, before);
+  Value* bit = b.CreateSelect(empty, nest.splat(b.CreateShl(b.getInt32(1), turn)), none);
+  b.CreateAlignedStore(b.CreateOr(before, bit), place, llvm::Align(4));
+  b.CreateStore(b.CreateOr(b.CreateLoad(b.getInt1Ty(), out.any), b.CreateOrReduce(empty)), out.any);
+}
+
 Result<void> fill_chunk(Nest& nest, const DotPlan& plan, const Op& load, const Table& table) {
   Builder& b = nest.b;
   auto address = nest.address(load.operands[0], {kRow, kFirst});
@@ -66,8 +81,18 @@ Result<void> fill_chunk(Nest& nest, const DotPlan& plan, const Op& load, const T
     auto first = nest.evaluate(load.operands[1], {kRow, kFirst}), last = nest.evaluate(load.operands[1], {kRow, kLast});
     if (!first) return first.error();
     if (!last) return last.error();
-    Value* hole = b.CreateNot(b.CreateAnd(nest.splat(*first), nest.splat(*last)));
+    Value *hole = b.CreateNot(b.CreateAnd(nest.splat(*first), nest.splat(*last))), *empty = nullptr;
+    if (table.left_out) {
+      auto fails = nest.fails_between(load.operands[1], {kRow, kFirst}, {kRow, kLast});
+      if (!fails) return fails.error();
+      empty = *fails;
+      hole = b.CreateAnd(hole, b.CreateNot(empty));
+    }
     pointers = b.CreateSelect(hole, list_holes(nest, plan, table, hole), pointers);
+    if (empty) {
+      note_left_out(nest, *table.left_out, empty);
+      pointers = b.CreateSelect(empty, llvm::Constant::getNullValue(pointers->getType()), pointers);
+    }
   }
   b.CreateAlignedStore(pointers, b.CreateInBoundsGEP(b.getPtrTy(), table.rows, nest.index(kRow)),
                        llvm::Align(kPointerBytes));
@@ -113,7 +138,7 @@ int64_t bytes_of_rows(const Context& c, const DotPlan& plan) {
 }
 
 Result<OperandA> point_at_rows(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows,
-                               const Kept& memory) {
+                               const Kept& memory, const RowsLeftOut* left_out) {
   Builder& b = c.b;
   const auto rows_bytes = static_cast<uint64_t>(plan.m * packed_row_bytes(plan));
   Value* table = b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), memory.pointer, rows_bytes);
@@ -122,8 +147,9 @@ Result<OperandA> point_at_rows(Context& c, const DotPlan& plan, ValueId id, Valu
   if (rows && llvm::isa<llvm::Constant>(memory.present)) {
     end = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, b.CreateAdd(rows, c.i64(plan.block.rows)));
   }
-  auto done = unless(c, memory.present,
-                     [&] { return fill_table(c, plan, id, steps, {table, memory.pointer, end, nullptr, nullptr}); });
+  auto done = unless(c, memory.present, [&] {
+    return fill_table(c, plan, id, steps, {table, memory.pointer, end, nullptr, nullptr, left_out});
+  });
   if (!done) return done.error();
   return OperandA{LayoutA::kPointers, table, c.i64(kPointerBytes), c.i64(0), c.i64(0)};
 }

@@ -199,4 +199,25 @@ bool Nest::is_convex_along(ValueId mask, const Point& point_in, int dim) const {
   }
 }
 
+// Each comparison of a convex mask but one for equality holds on one side of some index: false at both ends, it is
+// false between them.
+Result<Value*> Nest::fails_between(ValueId mask, const Point& first_in, const Point& last_in) {
+  const Point first = normalise(mask, first_in), last = normalise(mask, last_in);
+  const Op& op = *c.definition[mask];
+  if (op.code == OpCode::kAnd) {
+    auto left = fails_between(op.operands[0], first, last), right = fails_between(op.operands[1], first, last);
+    if (!left || !right) return left ? right : left;
+    return b.CreateOr(*left, *right);
+  }
+  if (op.code == OpCode::kBroadcast || op.code == OpCode::kExpandDims || op.code == OpCode::kPermute) {
+    return fails_between(op.operands[0], source_point(op, first), source_point(op, last));
+  }
+  const bool equality =
+      op.code == OpCode::kCmp && static_cast<dsl::Predicate>(std::get<int64_t>(op.attrs[0])) == dsl::Predicate::kEq;
+  if (equality && first != last) return splat(b.getFalse());
+  auto at_first = evaluate(mask, first), at_last = evaluate(mask, last);
+  if (!at_first || !at_last) return at_first ? at_last : at_first;
+  return b.CreateNot(b.CreateOr(splat(*at_first), splat(*at_last)));
+}
+
 }  // namespace kiln::codegen::cpu

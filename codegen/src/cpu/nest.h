@@ -132,6 +132,9 @@ class Nest {
   Along pointers_along(ValueId id, Point point, int dim) const;
   // A mask that holds at two indices of a dimension holds between them too.
   bool is_convex_along(ValueId mask, const Point& point, int dim) const;
+  // Where a mask that is convex so holds nowhere between two points that differ in their index of a dimension: a vector
+  // of i1. Lanes for which that cannot be told from the two points are false.
+  Result<Value*> fails_between(ValueId mask, const Point& first, const Point& last);
 
   // How many elements the walk visits for its sink, and in a row.
   Value* visited() const;
