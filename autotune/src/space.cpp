@@ -85,11 +85,26 @@ class Validity {
   std::map<dsl::ConstexprValues, Result<int64_t>> instantiated_;
 };
 
+// The kernel's axes for a target: of each name the one that is for the fewest.
+std::vector<dsl::SpaceAxis> axes_for(const dsl::Kernel& kernel, const std::string& target) {
+  std::vector<dsl::SpaceAxis> out;
+  for (const dsl::SpaceAxis& axis : kernel.space) {
+    if (!axis.target.empty() && !dsl::defaults_apply(axis.target, target)) continue;
+    const auto same = std::find_if(out.begin(), out.end(), [&](const auto& other) { return other.name == axis.name; });
+    if (same == out.end()) {
+      out.push_back(axis);
+    } else if (axis.target.size() > same->target.size()) {
+      *same = axis;
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<Space> space_for(const dsl::Kernel& kernel, const std::string& target, const std::vector<dsl::SpaceAxis>& axes) {
   Space out{!axes.empty()           ? axes
-            : !kernel.space.empty() ? kernel.space
+            : !kernel.space.empty() ? axes_for(kernel, target)
                                     : derive_axes(kernel, target),
             kernel.constraints};
   std::set<std::string> names;

@@ -47,7 +47,10 @@ Result<int64_t> largest(const dsl::Kernel& kernel, const dsl::Expr& expr, dsl::B
   if (value || axis == kernel.space.size()) return value;
   const auto index = kernel.find_constexpr(kernel.space[axis].name);
   if (!index || bindings.constexprs[*index]) return largest(kernel, expr, bindings, axis + 1);
-  std::vector<int64_t> choices = kernel.space[axis].values;
+  std::vector<int64_t> choices;
+  for (const dsl::SpaceAxis& other : kernel.space) {
+    if (other.name == kernel.space[axis].name) choices.insert(choices.end(), other.values.begin(), other.values.end());
+  }
   if (const auto& chosen = kernel.constexprs[*index].default_value) choices.push_back(*chosen);
   std::optional<int64_t> best;
   for (int64_t choice : choices) {

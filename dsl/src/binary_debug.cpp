@@ -76,6 +76,7 @@ void decode_debug(const Json& record, Kernel& kernel) {
   }
   for (const Json& axis : as_array(field(record, 3), "the space", kMaxListed)) {
     SpaceAxis out{as_text(field(axis, 0), "an axis"), {}};
+    if (axis.size() > 2) out.target = as_text(field(axis, 2), "an axis' target");
     for (const Json& value : as_array(field(axis, 1), "an axis", kMaxListed))
       out.values.push_back(as_int(value, "a value"));
     kernel.space.push_back(std::move(out));

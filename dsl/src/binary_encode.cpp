@@ -162,10 +162,11 @@ void write_debug(const Kernel& kernel, CborWriter& out) {
   }
   out.array(kernel.space.size());
   for (const SpaceAxis& axis : kernel.space) {
-    out.array(2);
+    out.array(axis.target.empty() ? 2 : 3);
     out.text(axis.name);
     out.array(axis.values.size());
     for (int64_t value : axis.values) out.integer(value);
+    if (!axis.target.empty()) out.text(axis.target);
   }
   write_files(kernel, out);
   out.array(kernel.values.size());

@@ -121,9 +121,11 @@ void Parser::parse_target_defaults() {
 
 void Parser::parse_space() {
   lexer_.next();
+  std::string target;
+  if (lexer_.peek().kind == TokenKind::kString) target = parse_string();
   const Token name = expect(TokenKind::kName, "the name of a constexpr or a launch option");
   if (kernel_.space.size() == kMaxListed) fail(name, "too many space axes");
-  SpaceAxis axis{std::string(name.text), {}};
+  SpaceAxis axis{std::string(name.text), {}, std::move(target)};
   expect("=");
   expect("[");
   while (!is("]")) {

@@ -86,7 +86,7 @@ class Printer {
       out_ += items + "}\n";
     }
     for (const SpaceAxis& axis : kernel_.space) {
-      out_ += "  space " + config_name(axis.name) + " = [";
+      out_ += "  space " + (axis.target.empty() ? "" : quoted(axis.target) + " ") + config_name(axis.name) + " = [";
       for (size_t i = 0; i < axis.values.size(); ++i) out_ += (i ? ", " : "") + std::to_string(axis.values[i]);
       out_ += "]\n";
     }

@@ -88,9 +88,14 @@ Result<Kernel> TraceSession::finish() { return state_->trace.finish(); }
 lang::Const TraceSession::constant(size_t index) const { return state_->constants[index]; }
 lang::Argument TraceSession::argument(size_t index) const { return state_->arguments[index]; }
 
-Result<Kernel> with_space(Result<Kernel> ir, std::vector<SpaceAxis> axes) {
+Result<Kernel> with_space(Result<Kernel> ir, const std::string& target, std::vector<SpaceAxis> axes) {
   if (!ir) return ir;
-  for (const SpaceAxis& axis : axes) {
+  std::erase_if(ir->space, [&](const SpaceAxis& axis) { return axis.target == target; });
+  if (const std::string problem = target.empty() ? "" : target_defaults_problem(*ir, target, {}); !problem.empty()) {
+    return error(ErrorCode::kVerifyFailed,
+                 "kernel " + in_backquotes(ir->name) + ": space for " + in_backquotes(target) + ": " + problem);
+  }
+  for (SpaceAxis& axis : axes) {
     if (!ir->find_constexpr(axis.name) && !is_launch_option(axis.name)) {
       return error(ErrorCode::kVerifyFailed, "kernel " + in_backquotes(ir->name) + ": space names " +
                                                  in_backquotes(axis.name) + ", which is neither a Const nor " +
@@ -100,8 +105,9 @@ Result<Kernel> with_space(Result<Kernel> ir, std::vector<SpaceAxis> axes) {
       return error(ErrorCode::kVerifyFailed,
                    "kernel " + in_backquotes(ir->name) + ": space gives " + in_backquotes(axis.name) + " no values");
     }
+    axis.target = target;
+    ir->space.push_back(std::move(axis));
   }
-  ir->space = std::move(axes);
   return ir;
 }
 

@@ -1,5 +1,6 @@
 // Verifier: names, parameters and the grid.
 #include <algorithm>
+#include <set>
 #include <unordered_set>
 
 #include "kiln/dsl/config.h"
@@ -81,12 +82,17 @@ void check_names(const Kernel& kernel, Report& report) {
     const std::string problem = target_defaults_problem(kernel, target, values);
     if (!problem.empty()) report.add(kNowhere, "the defaults for `" + target.substr(0, 80) + "`: " + problem);
   }
-  std::unordered_set<std::string> axes;
+  std::set<std::pair<std::string, std::string>> axes;
   for (const SpaceAxis& axis : kernel.space) {
     if (!is_name(axis.name))
       report.add(kNowhere, "a space axis has no usable name");
-    else if (!axes.insert(axis.name).second)
-      report.add(kNowhere, "the space has two axes `" + axis.name + "`");
+    else if (!axes.emplace(axis.target, axis.name).second)
+      report.add(kNowhere, "the space has two axes `" + axis.name + "`" +
+                               (axis.target.empty() ? "" : " for `" + axis.target + "`"));
+    if (const std::string problem = axis.target.empty() ? "" : target_defaults_problem(kernel, axis.target, {});
+        !problem.empty()) {
+      report.add(kNowhere, "the space axis `" + axis.name + "`: " + problem);
+    }
     if (!kernel.find_constexpr(axis.name) && !is_launch_option(axis.name)) {
       report.add(kNowhere,
                  "the space axis `" + axis.name + "` is neither a constexpr nor " + std::string(kLaunchOptionNames));

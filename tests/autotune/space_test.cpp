@@ -36,7 +36,23 @@ TEST(Space, LeavesOutLaunchOptionsThatATargetLacks) {
                                       "stream_k"}));
   EXPECT_EQ(names(*space_for(matmul(), "cuda:sm_80")),
             (std::vector<std::string>{"BM", "BN", "BK", "num_warps", "num_stages", "split_k", "stream_k"}));
-  EXPECT_EQ(names(*space_for(matmul(), "cpu:znver5")), (std::vector<std::string>{"BM", "BN", "BK"}));
+  EXPECT_EQ(names(*space_for(matmul(), "cpu:znver5")), (std::vector<std::string>{"BM", "BN", "BK", "GROUP"}));
+}
+
+TEST(Space, OfATargetIsWhatIsSaidForTheFewest) {
+  dsl::Kernel kernel = matmul();
+  kernel.space = {{"BM", {1, 2}}, {"BM", {5}, "cpu:x"}, {"BM", {3}, "cpu"}, {"BK", {4}, "cuda"}};
+  const auto values = [&](const std::string& target) {
+    std::vector<std::vector<int64_t>> out;
+    const auto space = space_for(kernel, target);
+    for (const dsl::SpaceAxis& axis : space->axes) out.push_back(axis.values);
+    return out;
+  };
+  using Values = std::vector<std::vector<int64_t>>;
+  EXPECT_EQ(values("cpu:x"), (Values{{5}}));
+  EXPECT_EQ(values("cpu:y"), (Values{{3}}));
+  EXPECT_EQ(values("amd:gfx90a"), (Values{{1, 2}}));
+  EXPECT_EQ(values("cuda:sm_80"), (Values{{1, 2}, {4}}));
 }
 
 TEST(Space, AStatedAxisMustNameSomething) {
@@ -58,7 +74,7 @@ TEST(Space, TheDefaultComesFirstAndEveryConfigOnce) {
   EXPECT_TRUE(std::ranges::none_of(configs, [](const Config& config) {
     return config.at("num_warps") == 8 && config.contains("warp_specialise") && config.at("warp_specialise") == 4;
   }));
-  EXPECT_EQ(to_string(configs[0]), "BK=64,BM=128,BN=256,num_stages=4,num_warps=8");
+  EXPECT_EQ(to_string(configs[0]), "BK=64,BM=128,BN=256,GROUP=8,num_stages=4,num_warps=8");
   std::vector<Config> sorted = configs;
   std::sort(sorted.begin(), sorted.end());
   EXPECT_EQ(std::unique(sorted.begin(), sorted.end()), sorted.end());
@@ -112,7 +128,7 @@ TEST(Space, FixedConstexprsAreNotTheTuners) {
   auto workload = make_workload(matmul(), {{"M", 64}, {"N", 64}, {"K", 64}}, {}, {{"BM", 64}});
   auto configs = enumerate(matmul(), "cpu:x", *space, *workload);
   ASSERT_TRUE(configs);
-  EXPECT_EQ(configs->size(), 25u);
+  EXPECT_EQ(configs->size(), 7u * 5 * 3);  // BN, BK, GROUP
   for (const Config& config : *configs) EXPECT_EQ(config.at("BM"), 64);
 }
 

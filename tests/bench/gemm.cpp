@@ -320,13 +320,15 @@ void measure_epilogue(Client& client, int threads) {
               100 * (median(with) / median(alone) - 1));
 }
 
+template <class T, class M>
 void pack(Client& client, const Case& s, Buffers& data) {
-  const int64_t panels = (s.n + kPanel - 1) / kPanel;
-  data.panels = Bytes(static_cast<size_t>(panels * kPanel * s.k) * sizeof(float));
-  auto fn = client.get(kernels::pack_weights<lang::f32>(), {.constexprs = {{"BN", kPanel}}});
+  constexpr int64_t unit = kernels::packed_unit_v<T>;
+  const int64_t panels = (s.n + kPanel - 1) / kPanel, depth = (s.k + unit - 1) / unit * unit;
+  data.panels = Bytes(static_cast<size_t>(panels * kPanel * depth) * sizeof(M));
+  auto fn = client.get(kernels::pack_weights<T>(), {.constexprs = {{"BN", kPanel}}});
   auto run = [&] {
-    return fn->launch({}, reinterpret_cast<const float*>(data.right.get()), reinterpret_cast<float*>(data.weights()),
-                      s.n, s.k, s.n, 1);
+    return fn->launch({}, reinterpret_cast<const M*>(data.right.get()), reinterpret_cast<M*>(data.weights()), s.n, s.k,
+                      s.n, 1);
   };
   if (fn && run()) return;
   std::fprintf(stderr, "%s: cannot pack\n", s.name().c_str());
@@ -341,7 +343,9 @@ void measure_all(Client& client, const Def& def, const std::string& type, const 
     const auto m = static_cast<size_t>(s.m), n = static_cast<size_t>(s.n), k = static_cast<size_t>(s.k);
     const size_t out = m * n * c.bytes();
     Buffers data{a, b, c, a.randoms(m * k, 1), b.randoms(k * n, 2), Bytes(out), Bytes(out)};
-    if (type.ends_with(" packed")) pack(client, s, data);
+    if (type == "f32 packed") pack<lang::f32, float>(client, s, data);
+    if (type == "bf16 packed") pack<lang::bf16, bf16>(client, s, data);
+    if (type == "i8 packed") pack<lang::i8, int8_t>(client, s, data);
     const Ours ours = best_config<A, B, C>(client, def, s, threads, data);
     measure(s, type, ours, data, peers, ceilings, report);
   }
@@ -372,6 +376,9 @@ int main(int argc, char** argv) {
   all.operator()<kiln::f16, kiln::f16, kiln::f16>(kiln::kernels::matmul<lang::f16>(), "f16", f16, f16, f16);
   all.operator()<kiln::bf16, kiln::bf16, kiln::bf16>(kiln::kernels::matmul<lang::bf16>(), "bf16", bf16, bf16, bf16);
   all.operator()<int8_t, int8_t, int32_t>(plain_product<lang::i8, lang::i8, lang::i32>(), "i8", i8, i8, i32);
+  all.operator()<kiln::bf16, kiln::bf16, kiln::bf16>(kiln::kernels::matmul_packed<lang::bf16>(), "bf16 packed", bf16,
+                                                     bf16, bf16);
+  all.operator()<int8_t, int8_t, int32_t>(kiln::kernels::matmul_packed<lang::i8>(), "i8 packed", i8, i8, i32);
   all.operator()<uint8_t, int8_t, int32_t>(plain_product<lang::u8, lang::i8, lang::i32>(), "u8", u8, i8, i32);
   if (std::string("f32/epilogue").find(filter) != std::string::npos) measure_epilogue(client, threads);
   report.print();

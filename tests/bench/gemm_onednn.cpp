@@ -27,18 +27,22 @@ std::function<void()> onednn_matmul(void* library, const std::string& type, cons
   KILN_DNNL(primitive_desc_query_md);
   KILN_DNNL(reorder_primitive_desc_create);
 #undef KILN_DNNL
-  const dnnl_data_type_t element = type == "f32" ? dnnl_f32 : type == "f16" ? dnnl_f16 : dnnl_bf16;
+  const dnnl_data_type_t element = type == "f32"   ? dnnl_f32
+                                   : type == "f16" ? dnnl_f16
+                                   : type == "i8"  ? dnnl_s8
+                                                   : dnnl_bf16;
   dnnl_engine_t engine;
   dnnl_stream_t stream;
   if (engine_create(&engine, dnnl_cpu, 0) || stream_create(&stream, engine, dnnl_stream_default_flags)) return {};
-  auto describe = [&](int64_t rows, int64_t columns, dnnl_format_tag_t layout = dnnl_ab) {
+  auto describe = [&](int64_t rows, int64_t columns, dnnl_data_type_t of, dnnl_format_tag_t layout = dnnl_ab) {
     dnnl_memory_desc_t out;
     const dnnl_dims_t extents = {rows, columns};
-    memory_desc_init_by_tag(&out, 2, extents, element, layout);
+    memory_desc_init_by_tag(&out, 2, extents, of, layout);
     return out;
   };
-  const dnnl_memory_desc_t a = describe(p.m, p.k), b = describe(p.k, p.n), c = describe(p.m, p.n);
-  const dnnl_memory_desc_t weights = packed ? describe(p.k, p.n, dnnl_format_tag_any) : b;
+  const dnnl_memory_desc_t a = describe(p.m, p.k, element), b = describe(p.k, p.n, element),
+                           c = describe(p.m, p.n, element == dnnl_s8 ? dnnl_s32 : element);
+  const dnnl_memory_desc_t weights = packed ? describe(p.k, p.n, element, dnnl_format_tag_any) : b;
   dnnl_matmul_desc_t matmul;
   dnnl_primitive_desc_t description;
   dnnl_primitive_t primitive;

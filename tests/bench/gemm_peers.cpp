@@ -116,9 +116,6 @@ std::vector<Peer> Peers::of(const std::string& type, const Product& p) const {
     }
     if (one_sgemm_) out.push_back({"onednn", [=, f = one_sgemm_] { f('N', 'N', m, n, k, 1, a, k, b, n, 0, c, n); }});
     if (auto run = xsmm_product(p)) out.push_back({"libxsmm", run});
-    if (onednn_ && type == "f32 packed") {
-      if (auto run = onednn_matmul(onednn_, "f32", p, true)) out.push_back({"onednn packed", run});
-    }
   } else if (type == "f64" && dgemm_) {
     const auto *a = static_cast<const double*>(p.a), *b = static_cast<const double*>(p.b);
     auto* c = static_cast<double*>(p.c);
@@ -129,14 +126,20 @@ std::vector<Peer> Peers::of(const std::string& type, const Product& p) const {
                      f('N', 'N', 'F', m, n, k, 1, static_cast<const uint8_t*>(p.a), k, 0,
                        static_cast<const int8_t*>(p.b), n, 0, 0, static_cast<int32_t*>(p.c), n, &kNoOffset);
                    }});
-  } else if (type == "i8" && one_i8_) {
+  } else if (type.starts_with("i8") && one_i8_) {
     static constexpr int32_t kNoOffset = 0;
     out.push_back({"onednn", [=, f = one_i8_] {
                      f('N', 'N', 'F', m, n, k, 1, static_cast<const int8_t*>(p.a), k, 0,
                        static_cast<const int8_t*>(p.b), n, 0, 0, static_cast<int32_t*>(p.c), n, &kNoOffset);
                    }});
+    if (auto run = onednn_matmul(onednn_, "i8", p)) out.push_back({"onednn matmul", run});
   } else if (onednn_) {
-    if (auto run = onednn_matmul(onednn_, type, p)) out.push_back({"onednn", run});
+    if (auto run = onednn_matmul(onednn_, type.substr(0, type.find(' ')), p)) out.push_back({"onednn", run});
+  }
+  if (onednn_ && type.ends_with(" packed")) {
+    if (auto run = onednn_matmul(onednn_, type.substr(0, type.find(' ')), p, true)) {
+      out.push_back({"onednn packed", run});
+    }
   }
   return out;
 }

@@ -1,14 +1,12 @@
-// Elementary functions against SLEEF and libmvec: ns per element at 128 Ki elements in cache, one thread, interleaved
-// medians, and each side's largest error on these arguments. One line a case: area,case,dtype,who,metric,value; a table
-// of ratios at the end.
-//   bench-math [function…]
+#include "math.h"
+
+#include <omp.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <set>
 
-#include "kiln/client/client.h"
 #include "kiln/dsl/kernels.h"
 #include "math_peers.h"
 
@@ -118,14 +116,14 @@ struct Side {
 };
 
 template <class T>
-void measure(Client& client, const Function& fn, const char* type, std::string& table, std::string& missing) {
+bool measure(Client& client, const Function& fn, const char* type, MathReport& report) {
   Data<T> data(fn);
   std::vector<Side> sides;
   for (const auto accuracy : {lang::Accuracy::kFull, lang::Accuracy::kFast}) {
     auto handle = client.get(kernel_of<T>(fn, accuracy), {});
     if (!handle) {
       std::fprintf(stderr, "%s: %s\n", fn.name, handle.error().message.c_str());
-      std::exit(1);
+      return false;
     }
     auto run = [&data, f = *handle]() mutable {
       (void)f.launch({.threads = 1}, static_cast<const T*>(data.x.data()), static_cast<const T*>(data.y.data()),
@@ -133,7 +131,7 @@ void measure(Client& client, const Function& fn, const char* type, std::string& 
     };
     sides.push_back({accuracy == lang::Accuracy::kFast ? "kiln fast" : "kiln", run, 0, {}});
   }
-  for (MathPeer& peer : math_peers<T>(fn.name, data.x.data(), data.y.data(), data.out.data(), kCount, missing)) {
+  for (MathPeer& peer : math_peers<T>(fn.name, data.x.data(), data.y.data(), data.out.data(), kCount, report.missing)) {
     sides.push_back({peer.name, peer.run, 0, {}});
   }
   for (Side& side : sides) {
@@ -143,40 +141,33 @@ void measure(Client& client, const Function& fn, const char* type, std::string& 
   for (int round = 0; round < kRounds; ++round) {
     for (Side& side : sides) side.times.push_back(seconds(side.run) / kCount * 1e9);
   }
-  const double ours = median(sides.front().times);
-  double best = 0;
-  std::string row, best_name = "-";
+  auto add = [&](const Side& side, const char* metric, double value) {
+    report.lines.push_back({"math", fn.name, type, side.name, metric, value});
+    std::printf("%s\n", line_of(report.lines.back()).c_str());
+  };
   for (const Side& side : sides) {
     const double time = median(side.times);
-    std::printf("math,%s,%s,%s,ns/element,%.4f\n", fn.name, type, side.name.c_str(), time);
-    std::printf("math,%s,%s,%s,ulp,%.2f\n", fn.name, type, side.name.c_str(), side.ulps);
-    char part[96];
-    std::snprintf(part, sizeof part, "  %s %.3f (%.2f ulp)", side.name.c_str(), time, side.ulps);
-    row += part;
-    const bool peer = side.name.rfind("kiln", 0) != 0;
-    if (peer && (best == 0 || time < best)) best = time, best_name = side.name;
+    add(side, "ns/element", time);
+    add(side, "ulp", side.ulps);
+    if (side.ulps <= std::max(1.0, sides.front().ulps)) add(side, "ns/element as exact", time);
   }
-  char line[96];
-  std::snprintf(line, sizeof line, "# %-6s %s  %5.2f of %-10s", fn.name, type, best / ours, best_name.c_str());
-  table += line + row + "\n";
   std::fflush(stdout);
-}
-
-int run(const std::set<std::string>& only) {
-  Client client;
-  std::string table, missing;
-  for (const Function& fn : functions()) {
-    if (!only.empty() && !only.count(fn.name)) continue;
-    missing.clear();
-    measure<float>(client, fn, "f32", table, missing);
-    measure<double>(client, fn, "f64", table, missing);
-  }
-  if (!missing.empty()) std::printf("# [SKIPPED] %s\n", missing.c_str());
-  std::printf("#\n# speed over the fastest peer, then ns per element and the largest error seen\n%s", table.c_str());
-  return 0;
+  return true;
 }
 
 }  // namespace
-}  // namespace kiln::bench
 
-int main(int argc, char** argv) { return kiln::bench::run({argv + 1, argv + argc}); }
+bool measure_math(Client& client, const std::function<bool(const std::string& function)>& wants, MathReport& report) {
+  const int threads = omp_get_max_threads();
+  omp_set_num_threads(1);
+  bool fine = true;
+  for (const Function& fn : functions()) {
+    if (!wants(fn.name)) continue;
+    report.missing.clear();
+    fine = measure<float>(client, fn, "f32", report) && measure<double>(client, fn, "f64", report) && fine;
+  }
+  omp_set_num_threads(threads);
+  return fine;
+}
+
+}  // namespace kiln::bench

@@ -47,7 +47,8 @@ std::vector<MathPeer> math_peers(const std::string& function, const T* x, const 
     missing = "the peers' loops need AVX2";
     return peers;
   }
-  const bool single = sizeof(T) == 4, two = function == "pow";
+  constexpr bool single = sizeof(T) == 4;
+  const bool two = function == "pow";
   const int lanes = static_cast<int>((wide ? 64 : 32) / sizeof(T));
   auto add = [&](void* library, const std::string& name, const std::string& symbol) {
     void* found = dlsym(library, symbol.c_str());
@@ -68,6 +69,9 @@ std::vector<MathPeer> math_peers(const std::string& function, const T* x, const 
     add(mvec, "libmvec 4", prefix + (two ? "vv_" : "v_") + function + (single ? "f" : ""));
   } else {
     missing += "libmvec: libmvec.so.1 is not installed; ";
+  }
+  if constexpr (single) {
+    if (auto run = onednn_function(function, x, out, count)) peers.push_back({"onednn", run});
   }
   return peers;
 }

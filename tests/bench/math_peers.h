@@ -1,4 +1,4 @@
-// Vector math libraries that are loaded at run time: SLEEF and glibc's libmvec.
+// Vector math libraries that are loaded at run time: SLEEF, glibc's libmvec, oneDNN.
 #pragma once
 
 #include <functional>
@@ -17,5 +17,9 @@ struct MathPeer {
 template <class T>
 std::vector<MathPeer> math_peers(const std::string& function, const T* x, const T* y, T* out, long count,
                                  std::string& missing);
+
+// math_onednn.cpp: the same by oneDNN, in as many threads as OpenMP has; empty where it is absent or has no such
+// function.
+std::function<void()> onednn_function(const std::string& function, const float* x, float* out, long count);
 
 }  // namespace kiln::bench

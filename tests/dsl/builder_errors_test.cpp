@@ -239,6 +239,9 @@ TEST(BuilderSpaceErrors, UnknownNameAndNoValues) {
             "warp_specialise, split_k, cluster or stream_k");
   auto empty = kernel("k", {"B"}, [](Const) {}).space({{"B", {}}});
   EXPECT_EQ(empty.ir().error().message, "kernel `k`: space gives `B` no values");
+  auto nowhere = kernel("k", {"B"}, [](Const) {}).space("tpu", {{"B", {1}}});
+  EXPECT_EQ(nowhere.ir().error().message,
+            "kernel `k`: space for `tpu`: there are no targets `tpu`; there are cpu, cuda, amd");
 }
 
 TEST_F(BuilderErrors, AnErrorIsReportedOnce) {

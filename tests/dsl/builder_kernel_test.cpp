@@ -65,6 +65,15 @@ TEST(BuilderKernel, SpaceAndContract) {
   EXPECT_EQ(traced(scale<f32>().space({{"BLOCK", {32}}})).space.size(), 1u);
 }
 
+TEST(BuilderKernel, SpaceOfATarget) {
+  auto def = scale<f32>().space("cpu", {{"BLOCK", {8}}}).space({{"BLOCK", {32}}}).space("cpu", {{"BLOCK", {16}}});
+  const Kernel k = traced(def);
+  ASSERT_EQ(k.space.size(), 2u);
+  EXPECT_EQ(k.space[0].target, "");
+  EXPECT_EQ(k.space[1].target, "cpu");
+  EXPECT_EQ(k.space[1].values, (std::vector<int64_t>{16}));
+}
+
 TEST(BuilderKernel, Options) {
   const KernelOptions options =
       traced(scale<f32>().fuse_precision().deterministic().debug().check_bounds().contract(false)).options;

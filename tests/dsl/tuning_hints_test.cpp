@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kHints =
     "kernel rows(%x: ptr<f32>, %ids: ptr<i32>, %n: i32, %cols: i32) { constexpr BLOCK = 64\n"
-    "space BLOCK = [64, 128]\nwhere le(cols, BLOCK)\nwhere BLOCK - 32\n"
+    "space BLOCK = [64, 128]\nspace \"cpu\" BLOCK = [8, 32]\nwhere le(cols, BLOCK)\nwhere BLOCK - 32\n"
     "array x = cols*n\narray ids = n in [0, n + 1]\n}";
 
 std::string text_of(const std::string& header) {
@@ -20,8 +20,8 @@ std::string text_of(const std::string& header) {
 
 TEST(TuningHints, PrintAndReadBack) {
   const std::string text = print(parsed(kHints));
-  for (const char* line : {"  where le(cols, BLOCK)\n", "  where BLOCK - 32\n", "  array x = n*cols\n",
-                           "  array ids = n in [0, n + 1]\n"}) {
+  for (const char* line : {"  space \"cpu\" BLOCK = [8, 32]\n", "  where le(cols, BLOCK)\n", "  where BLOCK - 32\n",
+                           "  array x = n*cols\n", "  array ids = n in [0, n + 1]\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
   }
   EXPECT_EQ(print(parsed(text)), text);
@@ -45,6 +45,8 @@ TEST(TuningHints, TheTextIsChecked) {
   EXPECT_EQ(error_of("where"), "k:3:1: error: there is no constexpr or parameter `store`");
   EXPECT_EQ(error_of("where le(B)"), "k:2:11: error: expected `,`, found `)`");
   EXPECT_EQ(error_of("array 3 = n"), "k:2:7: error: expected the name of a pointer parameter, found `3`");
+  EXPECT_EQ(error_of("space \"cpu\" = [1]"),
+            "k:2:13: error: expected the name of a constexpr or a launch option, found `=`");
   EXPECT_EQ(error_of("array x n"), "k:2:9: error: expected `=`, found `n`");
   EXPECT_EQ(error_of("array x = n in [0]"), "k:2:18: error: expected `,`, found `]`");
 }

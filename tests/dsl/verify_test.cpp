@@ -267,6 +267,12 @@ TEST(Verify, Header) {
   expect_error(
       kSimple, [](Kernel& k) { k.space = {{"B", {1}}, {"B", {2}}}; }, "kernel `k`: error: the space has two axes `B`");
   expect_error(
+      kSimple, [](Kernel& k) { k.space = {{"B", {1}}, {"B", {2}, "cpu"}, {"B", {3}, "cpu:x"}, {"B", {2}, "cpu"}}; },
+      "kernel `k`: error: the space has two axes `B` for `cpu`");
+  expect_error(
+      kSimple, [](Kernel& k) { k.space = {{"B", {1}, "tpu"}}; },
+      "kernel `k`: error: the space axis `B`: there are no targets `tpu`; there are cpu, cuda, amd");
+  expect_error(
       kSimple, [](Kernel& k) { k.params[1].readonly = true; },
       "kernel `k`: error: parameter `x` is `readonly` but not a pointer");
   expect_error(kSimple, [](Kernel& k) { k.params[2].value = 1000; }, "kernel `k`: error: parameter `n` has no value");

@@ -121,10 +121,13 @@ TEST(Conv2dKernel, StridesPaddingAndFiltersOfAnyShape) {
 
 TEST(Conv2dKernel, PackedFilters) {
   for_floats([]<class T>() {
-    for (const Conv& v : {Conv{2, 5, 7, 3, 4, 3, 3, 1, 1}, {1, 9, 6, 1, 3, 2, 4, 2, 2}, {1, 8, 8, 2, 5, 1, 1, 1, 0}}) {
+    const int64_t channels = kernels::packed_unit_v<T> == 1 ? 3 : 4;
+    for (const Conv& v :
+         {Conv{2, 5, 7, channels, 4, 3, 3, 1, 1}, {1, 9, 6, 1, 3, 2, 4, 2, 2}, {1, 8, 8, 2, 5, 1, 1, 1, 0}}) {
       check_conv_packed<T>(v, {{"BM", 16}, {"BN", 4}, {"BK", 8}}, 4);
     }
   });
+  check_conv_packed<lang::bf16>({2, 7, 7, 64, 72, 3, 3, 1, 1}, {{"BM", 49}, {"BN", 64}, {"BK", 64}}, 64);
   check_conv_packed<lang::f32>({1, 7, 7, 64, 72, 3, 3, 1, 1}, {{"BM", 49}, {"BN", 64}, {"BK", 192}}, 64);
 }
 

@@ -170,14 +170,18 @@ TEST(MatmulF8, BlocksOfBDoNotShareAProgram) {
       << instantiated.error().message;
 }
 
-// B in panels of BN columns, with zeros behind the last column.
-template <class M>
-std::vector<M> panels_of(const std::vector<M>& b, const Product& p) {
-  std::vector<M> out;
+// B in panels of BN columns, `unit` rows side by side, with zeros behind the last row and column.
+template <class T>
+std::vector<Memory<T>> panels_of(const std::vector<Memory<T>>& b, const Product& p) {
+  const int64_t unit = kernels::packed_unit_v<T>;
+  std::vector<Memory<T>> out;
   for (int64_t first = 0; first < p.n; first += p.bn) {
-    for (int64_t row = 0; row < p.k; ++row) {
+    for (int64_t row = 0; row < p.k; row += unit) {
       for (int64_t column = first; column < first + p.bn; ++column) {
-        out.push_back(column < p.n ? b[p.of(row, p.n) + static_cast<size_t>(column)] : M());
+        for (int64_t i = row; i < row + unit; ++i) {
+          const bool exists = column < p.n && i < p.k;
+          out.push_back(exists ? b[p.of(i, p.n) + static_cast<size_t>(column)] : Memory<T>());
+        }
       }
     }
   }
@@ -192,7 +196,7 @@ void check_bias(const Def& def, Activation activation, const Product& p, Run run
   const auto shift = reals(bias);
   for (size_t i = 0; i < expected.size(); ++i) expected[i] = activation(expected[i] + shift[i % shift.size()]);
   run(def.ir(), p.config(),
-      Arguments{buffer(a), buffer(packed ? panels_of(b, p) : b), buffer(bias), empty<Memory<T>>(expected.size()),
+      Arguments{buffer(a), buffer(packed ? panels_of<T>(b, p) : b), buffer(bias), empty<Memory<T>>(expected.size()),
                 int_of(p.m), int_of(p.n), int_of(p.k)},
       [&](const Arguments& out) { expect_product<T>(out[3], expected, static_cast<size_t>(p.k)); });
 }
@@ -211,14 +215,14 @@ TEST(MatmulKernels, WithBiasAndActivation) {
 }
 
 TEST(PackedWeights, PanelsOfRowsAndOfColumns) {
-  for_floats([]<class T>() {
+  for_operands([]<class T>() {
     const Product p{0, 21, 19, 0, 8, 16};
     const auto b = elements<T>(p.of(p.k, p.n), 2);
     std::vector<Memory<T>> transposed;
     for (int64_t n = 0; n < p.n; ++n) {
       for (int64_t k = 0; k < p.k; ++k) transposed.push_back(b[static_cast<size_t>(k * p.n + n)]);
     }
-    const auto panels = buffer(panels_of(b, p));
+    const auto panels = buffer(panels_of<T>(b, p));
     const auto check = [&](const std::vector<Memory<T>>& from, int64_t row, int64_t column) {
       const auto to = empty<std::byte>(panels.buffer.size());
       check_both(kernels::pack_weights<T>().ir(), {{"BN", p.bn}, {"BK", p.bk}},
@@ -235,18 +239,23 @@ void check_packed(const Product& p, Run run) {
   const auto a = elements<T>(p.of(p.m, p.k), 1), b = elements<T>(p.of(p.k, p.n), 2);
   const auto expected = multiply(reals(a), reals(b), p.m, p.n, p.k);
   run(kernels::matmul_packed<T>().ir(), p.config(),
-      Arguments{buffer(a), buffer(panels_of(b, p)), empty<Memory<T>>(expected.size()), int_of(p.m), int_of(p.n),
-                int_of(p.k)},
-      [&](const Arguments& out) { expect_product<T>(out[2], expected, static_cast<size_t>(p.k)); });
+      Arguments{buffer(a), buffer(panels_of<T>(b, p)), empty<Memory<kernels::ProductOf<T>>>(expected.size()),
+                int_of(p.m), int_of(p.n), int_of(p.k)},
+      [&](const Arguments& out) { expect_product<kernels::ProductOf<T>>(out[2], expected, static_cast<size_t>(p.k)); });
 }
 
 TEST(PackedWeights, Product) {
-  for_floats([]<class T>() {
-    for (const Product& p : {Product{17, 9, 21, 8, 4, 8}, {1, 1, 1, 8, 4, 8}, {40, 10, 5, 16, 16, 16}}) {
-      check_packed<T>(p, check_both);
-      check_bias<T>(kernels::matmul_bias_act_packed<T>(), gelu, p, check_both, true);
-    }
+  const std::vector<Product> products = {{17, 9, 21, 8, 4, 8}, {1, 1, 1, 8, 4, 8}, {40, 10, 5, 16, 16, 16}};
+  for_floats([&]<class T>() {
+    for (const Product& p : products) check_bias<T>(kernels::matmul_bias_act_packed<T>(), gelu, p, check_both, true);
+  });
+  for_operands([&]<class T>() {
+    for (const Product& p : products) check_packed<T>(p, check_both);
+    // Whole blocks of K, which are read in place, and a part of one, which is not; few rows, and many.
     check_packed<T>({100, 300, 500, 64, 64, 128}, check_compiled);
+    check_packed<T>({100, 64, 500, 64, 64, 128}, check_compiled);
+    check_packed<T>({3, 130, 256, 8, 64, 64}, check_compiled);
+    check_packed<T>({1, 130, 130, 1, 64, 64}, check_compiled);
   });
   if (!wants_targets("cpu")) return;
   // More rows than read B in place where it is not packed.

@@ -1,4 +1,6 @@
 // Convolutions of ResNet-50 and others, channels last.
+#include <omp.h>
+
 #include "case_makers.h"
 
 namespace kiln::quickstart {
@@ -19,7 +21,17 @@ struct Conv {
     const std::string in = groups > 1 ? " " + std::to_string(groups) : "";
     return shape_text({n, size, c, k}) + " " + std::to_string(filter) + "/" + std::to_string(stride) + in;
   }
-  dsl::ConstexprValues config() const { return {{"BM", block_m}, {"BN", block_n}, {"BK", block_k}}; }
+  // As stated, but smaller where these would leave threads without work.
+  dsl::ConstexprValues config() const {
+    const int64_t pixels = int64_t{n} * out() * out(), enough = 4 * int64_t{omp_get_max_threads()};
+    auto programs = [&](int64_t bm, int64_t bn) {
+      return (pixels + bm - 1) / bm * ((k / groups + bn - 1) / bn) * groups;
+    };
+    int64_t bm = block_m, bn = block_n;
+    while (bm > 64 && programs(bm, bn) < enough) bm /= 2;
+    if (bn > 64 && programs(bm, bn) < enough) bn /= 2;
+    return {{"BM", bm}, {"BN", bn}, {"BK", block_k}};
+  }
 };
 
 // Number c of filter k, at its line r and column s.
@@ -161,7 +173,7 @@ std::vector<Case> convolution_cases(Size size) {
   // Of ResNeXt-50, and of MobileNetV2.
   out.push_back(conv2d_grouped({8, 56, 128, 128, 3, 1, 1, 128, 16, 16, 32}));
   out.push_back(conv2d_narrow(8, 56, 128, 1));
-  out.push_back(conv2d_grouped({8, 14, 512, 512, 3, 1, 1, 128, 16, 16, 32}));
+  out.push_back(conv2d_grouped({8, 14, 512, 512, 3, 1, 1, 512, 16, 16, 32}));
   out.push_back(conv2d_depthwise(8, 112, 32, 1));
   out.push_back(conv2d_depthwise(8, 56, 144, 1));
   out.push_back(conv2d_depthwise(8, 28, 192, 2));

@@ -135,7 +135,7 @@ Case layer_norm_of(const Def& def, Matrix a, const dsl::ConstexprValues& config)
 
 Case layer_norm(Matrix a) { return layer_norm_of(kernels::layer_norm(), a, {{"BLOCK", a.cols}}); }
 Case layer_norm_narrow(Matrix a) {
-  return layer_norm_of(kernels::layer_norm_narrow(), a, {{"ROWS", 16}, {"BLOCK", a.cols}});
+  return layer_norm_of(kernels::layer_norm_narrow(), a, {{"ROWS", a.rows > 4096 ? 4 : 16}, {"BLOCK", a.cols}});
 }
 Case layer_norm_long(Matrix a, int64_t block) {
   return layer_norm_of(kernels::layer_norm_long(), a, {{"BLOCK", block}});

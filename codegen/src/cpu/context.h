@@ -166,6 +166,8 @@ Result<void> lower_while(Context& c, const Op& op);
 Result<void> lower_if(Context& c, const Op& op);
 // shape_ops.cpp: reshape, join, split, cat, slice, gather
 Result<void> lower_shape_op(Context& c, const Op& op);
+// dot_units.cpp: whether the only use of this reshape is a dot that reads its source.
+bool is_read_in_units(Context& c, const Op& reshape);
 // dot.cpp
 Result<void> lower_dot(Context& c, const Op& op);
 Result<void> lower_dot_scaled(Context& c, const Op& op);

@@ -163,6 +163,11 @@ void fill_bytes(Context& c, Value* pointer, int value, int64_t bytes);
 int64_t packed_row_bytes(const DotPlan& plan);    // of A
 int64_t packed_panel_bytes(const DotPlan& plan);  // of B
 
+// dot_units.cpp: B that lies in memory in units; null where it does not. `pack` does it where the view is not whole.
+std::optional<Nest::MemoryView> units_in_memory(Context& c, const DotPlan& plan, ValueId id);
+Result<OperandB> read_units(Context& c, const DotPlan& plan, ValueId id, OperandB packed,
+                            const std::optional<Nest::MemoryView>& view, llvm::function_ref<Result<void>()> pack);
+
 // dot_keep.cpp: a place for what is packed of `id`; `present` (i1): it holds that already.
 struct Kept {
   Value* pointer;
@@ -182,6 +187,9 @@ struct RowsLeftOut {
 };
 Result<OperandA> point_at_rows(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows,
                                const Kept& memory, const RowsLeftOut* left_out = nullptr);
+
+// The same, copied to a fixed distance, for tiles: whole lines along K.
+Result<OperandA> gather_rows(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows);
 
 // dot_turns.cpp: of how many turns the products may wait for each other, 1 if they may not, and such a dot.
 int64_t turns_together(const Context& c, const DotPlan& plan, const Op& dot);

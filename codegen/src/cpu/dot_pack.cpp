@@ -220,6 +220,9 @@ Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id, Value* step
   if (plan.scattered_a && !c.slots[id]) {
     return point_at_rows(c, plan, id, steps, rows, keep(c, id, bytes_of_rows(c, plan)));
   }
+  if (plan.tiles() && as_packed && plan.k % form.k_multiple == 0 && !c.slots[id] && has_scattered_rows(c, id)) {
+    return gather_rows(c, plan, id, steps, rows);
+  }
   Nest::Extents read;
   if (plan.some_steps) read.emplace_back(row + 1, steps);
   if (form.step == Step::kFma && !plan.along_k && plan.k > 1 && plan.m > 1) {
@@ -505,10 +508,13 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id, Value* step
   }
   if (form.group > 1) {
     if (form.flip_a) out.correction = offset_by(c, packed, {{c.i64(packed_bytes), 1}});
-    return finish(present, [&] {
+    auto fill = [&] {
       if (form.flip_a) fill_bytes(c, out.correction, 0, plan.batch * correction_batch);
       return pack_units(c, plan, id, packed, out.correction);
-    });
+    };
+    if (!c.slots[id] && c.definition[id]->code == OpCode::kReshape)
+      return read_units(c, plan, id, out, units_in_memory(c, plan, id), fill);
+    return finish(present, fill);
   }
 
   Value* in_place = b.getFalse();

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kRow = 0, kFirst = 1, kLast = 2;  // dimensions of the nest: rows, and the two ends of one
 constexpr int64_t kPointerBytes = 8;
+constexpr int64_t kLineBytes = 64;
 
 // A vector of pointers, whatever form the address has.
 Value* pointers_of(Nest& nest, const Nest::Address& address, int64_t bytes) {
@@ -120,6 +121,13 @@ Result<void> fill_table(Context& c, const DotPlan& plan, ValueId id, Value* step
                 [&] { return pack_a_rows(c, plan, id, table.packed, Nest::Listed{table.holes, count}); });
 }
 
+// What is kept serves others, who may want more rows.
+Value* rows_pointed_at(Context& c, const DotPlan& plan, Value* rows, const Kept& memory) {
+  Value* all = c.i64(plan.m);
+  if (!rows || !llvm::isa<llvm::Constant>(memory.present)) return all;
+  return c.b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, all, c.b.CreateAdd(rows, c.i64(plan.block.rows)));
+}
+
 }  // namespace
 
 bool has_scattered_rows(Context& c, ValueId id) {
@@ -142,16 +150,37 @@ Result<OperandA> point_at_rows(Context& c, const DotPlan& plan, ValueId id, Valu
   Builder& b = c.b;
   const auto rows_bytes = static_cast<uint64_t>(plan.m * packed_row_bytes(plan));
   Value* table = b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), memory.pointer, rows_bytes);
-  // What is kept serves others, who may want more rows.
-  Value* end = c.i64(plan.m);
-  if (rows && llvm::isa<llvm::Constant>(memory.present)) {
-    end = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, b.CreateAdd(rows, c.i64(plan.block.rows)));
-  }
+  Value* end = rows_pointed_at(c, plan, rows, memory);
   auto done = unless(c, memory.present, [&] {
     return fill_table(c, plan, id, steps, {table, memory.pointer, end, nullptr, nullptr, left_out});
   });
   if (!done) return done.error();
   return OperandA{LayoutA::kPointers, table, c.i64(kPointerBytes), c.i64(0), c.i64(0)};
+}
+
+Result<OperandA> gather_rows(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows) {
+  Builder& b = c.b;
+  const Kept memory = keep(c, id, bytes_of_rows(c, plan));
+  auto table = point_at_rows(c, plan, id, steps, rows, memory);
+  if (!table) return table.error();
+  auto none = [](llvm::Instruction*) {};
+  auto at = [&](Value* pointer, Value* offset) { return b.CreateInBoundsGEP(b.getInt8Ty(), pointer, offset); };
+  auto* line = llvm::FixedVectorType::get(b.getInt8Ty(), kLineBytes);
+  const int64_t row_bytes = packed_row_bytes(plan), bytes = plan.k * plan.packed_bytes();
+  auto done = unless(c, memory.present, [&]() -> Result<void> {
+    emit_loop(b, c.i64(0), rows_pointed_at(c, plan, rows, memory), c.i64(1), "row", none, [&](Value* row) {
+      Value* place = b.CreateInBoundsGEP(b.getPtrTy(), table->pointer, row);
+      Value* from = b.CreateAlignedLoad(b.getPtrTy(), place, llvm::Align(kPointerBytes));
+      Value* to = at(memory.pointer, b.CreateMul(row, c.i64(row_bytes)));
+      emit_loop(b, c.i64(0), c.i64(bytes), c.i64(kLineBytes), "line", none, [&](Value* offset) {
+        Value* x = b.CreateAlignedLoad(line, at(from, offset), llvm::Align(1));
+        b.CreateAlignedStore(x, at(to, offset), llvm::Align(1));
+      });
+    });
+    return {};
+  });
+  if (!done) return done.error();
+  return OperandA{LayoutA::kRows, memory.pointer, c.i64(row_bytes), c.i64(row_bytes), c.i64(0)};
 }
 
 }  // namespace kiln::codegen::cpu

@@ -102,6 +102,7 @@ Result<void> lower_op(Context& c, const Op& op) {
     case OpCode::kIf:
       return lower_if(c, op);
     case OpCode::kReshape:
+      return is_read_in_units(c, op) ? Result<void>() : lower_shape_op(c, op);
     case OpCode::kJoin:
     case OpCode::kSplit:
     case OpCode::kCat:

@@ -4,8 +4,8 @@
 //   bench-cpu [--threads N]… [--python EXE] [--html FILE] [--from FILE]… [substring of kernel and shape…]
 // The shapes of the quickstart's models, and others that stay in the second-level cache, there "hot" (again and again)
 // and "cold" (other data in that cache before each). Prints lines area,case,dtype,who,metric,value, a table of ratios,
-// and with --html a page of both. --from: measures nothing, but takes such lines from files, those of bench-math and
-// bench-gemm too.
+// and with --html a page of both. --from: measures nothing, but takes such lines from files, those of bench-gemm
+// too.
 #include <omp.h>
 #include <stdlib.h>
 

@@ -90,10 +90,12 @@ struct Constexpr {
   std::optional<int64_t> default_value;
 };
 
-// One axis of a config space: a constexpr's (or launch option's) name and its candidate values.
+// One axis of a config space: a constexpr's (or launch option's) name and its candidate values. With a target, a family
+// ("cpu") or one of it ("cuda:sm_90a"), it is for that one alone, in place of the axis of this name for more targets.
 struct SpaceAxis {
   std::string name;
   std::vector<int64_t> values;
+  std::string target = {};
 };
 
 // What a tuner may put behind a pointer parameter: so many elements, and for a kernel that takes them for indices or

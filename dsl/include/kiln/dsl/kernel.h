@@ -139,6 +139,8 @@ class KernelDef {
 
   // The values that the tuner may try: names of Consts, or the launch options num_warps and num_stages.
   KernelDef space(std::vector<SpaceAxis> axes) &&;
+  // Axes for a target alone, a family or one of it as for `defaults`, in place of those of these names.
+  KernelDef space(const std::string& target, std::vector<SpaceAxis> axes) &&;
   // Configs of the space for which the expression, over Consts and int parameters, is 0 are not tried: "le(cols,
   // BLOCK)".
   KernelDef where(const std::string& constraint) &&;
@@ -226,7 +228,8 @@ class TraceSession {
   std::unique_ptr<State> state_;
 };
 
-Result<Kernel> with_space(Result<Kernel> ir, std::vector<SpaceAxis> axes);
+// Adds axes, or those of a target.
+Result<Kernel> with_space(Result<Kernel> ir, const std::string& target, std::vector<SpaceAxis> axes);
 Result<Kernel> with_constraint(Result<Kernel> ir, const std::string& constraint);
 Result<Kernel> with_array(Result<Kernel> ir, const std::string& param, const std::string& elements,
                           const std::string& low, const std::string& high);
@@ -271,7 +274,12 @@ struct Signature<void (C::*)(Params...)> : Signature<void (*)(Params...)> {};
 
 template <class... Args>
 KernelDef<Args...> KernelDef<Args...>::space(std::vector<SpaceAxis> axes) && {
-  ir_ = detail::with_space(std::move(ir_), std::move(axes));
+  return std::move(*this).space("", std::move(axes));
+}
+
+template <class... Args>
+KernelDef<Args...> KernelDef<Args...>::space(const std::string& target, std::vector<SpaceAxis> axes) && {
+  ir_ = detail::with_space(std::move(ir_), target, std::move(axes));
   id_ = detail::next_kernel_id();
   return std::move(*this);
 }

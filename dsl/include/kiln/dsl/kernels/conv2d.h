@@ -70,24 +70,27 @@ inline Value convolved_block(const Value& x, const ConvolvedPixels& at, const Im
 template <class T = f32>
 const auto& conv2d() {
   static const auto def =
-      kernel("conv2d", {"x", "w", "y", "N", "H", "W", "C", "K", "R", "S", "stride", "pad", "BM=128", "BN=64", "BK=192"},
-             [](Ptr<const T> x, Ptr<const T> w, Ptr<ProductOf<T>> y, i32 N, i32 H, i32 W, i32 C, i32 K, i32 R, i32 S,
-                i32 stride, i32 pad, Const BM, Const BN, Const BK) {
-               const Value P = (H + 2 * pad - R) / stride + 1, Q = (W + 2 * pad - S) / stride + 1;
-               const Value pixels = N * P * Q, depth = S * C;
-               grid(cdiv(pixels, BM) * cdiv(K, BN));
-               const auto [m, n] = block_origin(pixels, K, BM, BN);
-               const ConvolvedPixels at = convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
-               const Value sums =
-                   convolved_block(x, at, {H, W, C}, R, depth, {BM, BN, BK}, [&](const Value& r, const Value& k) {
-                     return trans(tile(w + r * depth, {K, depth}, {R * depth, 1}).load({n, k}, {BN, BK}));
-                   });
-               tile(y, {pixels, K}).store({m, n}, cast(sums, element_v<ProductOf<T>>));
-             })
+      kernel(
+          "conv2d",
+          {"x", "w", "y", "N", "H", "W", "C", "K", "R", "S", "stride", "pad", "BM=128", "BN=64", "BK=192", "GROUP=8"},
+          [](Ptr<const T> x, Ptr<const T> w, Ptr<ProductOf<T>> y, i32 N, i32 H, i32 W, i32 C, i32 K, i32 R, i32 S,
+             i32 stride, i32 pad, Const BM, Const BN, Const BK, Const GROUP) {
+            const Value P = (H + 2 * pad - R) / stride + 1, Q = (W + 2 * pad - S) / stride + 1;
+            const Value pixels = N * P * Q, depth = S * C;
+            grid(cdiv(pixels, BM) * cdiv(K, BN));
+            const auto [m, n] = block_origin(pixels, K, BM, BN, GROUP);
+            const ConvolvedPixels at = convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
+            const Value sums =
+                convolved_block(x, at, {H, W, C}, R, depth, {BM, BN, BK}, [&](const Value& r, const Value& k) {
+                  return trans(tile(w + r * depth, {K, depth}, {R * depth, 1}).load({n, k}, {BN, BK}));
+                });
+            tile(y, {pixels, K}).store({m, n}, cast(sums, element_v<ProductOf<T>>));
+          })
           .space({{"BM", {32, 64, 128, 256}},
                   {"BN", {32, 64, 128, 256}},
                   {"BK", {24, 64, 128, 192, 256, 384}},
                   {"num_warps", {4, 8}}})
+          .space("cpu", {{"BM", {32, 64, 128, 196, 256, 512}}, {"GROUP", {1, 8, 64}}})
           .array("x", "N*H*W*C")
           .array("w", "K*R*S*C")
           .array("y", "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*K")

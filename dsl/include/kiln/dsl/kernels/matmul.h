@@ -32,12 +32,15 @@ inline Value product_block(const Value& A, const Value& B, const i32& M, const i
       [&](const Value& k) { return tile(B, {K, N}).load({k, n}, {block.k, block.n}); });
 }
 
-// The first row and column of this program's block of [M, N]; neighbours share operands.
+// The first row and column of this program's block of [M, N]. Programs go down columns of `group` blocks, one column
+// after the other: neighbours share blocks of B, and those of a group come back to its blocks of A. With 1 they go
+// along rows, with many down whole columns.
 struct BlockOrigin {
   Value m, n;
 };
-inline BlockOrigin block_origin(const Value& M, const Value& N, const Const& BM, const Const& BN) {
-  auto [i, j] = grouped_order(program_id(0), cdiv(M, BM), cdiv(N, BN), 8);
+inline BlockOrigin block_origin(const Value& M, const Value& N, const Const& BM, const Const& BN,
+                                const Operand& group = 8) {
+  auto [i, j] = grouped_order(program_id(0), cdiv(M, BM), cdiv(N, BN), group);
   return {i * BM, j * BN};
 }
 
@@ -46,6 +49,15 @@ inline std::vector<SpaceAxis> product_space() {
   return {{"BM", {32, 64, 128, 256}}, {"BN", {32, 64, 128, 192, 256}}, {"BK", {32, 64, 128, 256, 512}},
           {"num_warps", {4, 8}},      {"num_stages", {2, 3, 4}},       {"warp_specialise", {0, 2, 4}},
           {"split_k", {1, 2, 4, 8}},  {"stream_k", {0, 132}}};
+}
+
+// On CPUs blocks may be whole matrices, or single rows, and their order decides which operand stays in the cache.
+inline std::vector<SpaceAxis> cpu_product_space(bool has_order) {
+  std::vector<SpaceAxis> out = {{"BM", {1, 8, 32, 64, 128, 256, 512}},
+                                {"BN", {32, 64, 128, 256, 512, 1024, 4096}},
+                                {"BK", {16, 64, 128, 256, 512}}};
+  if (has_order) out.push_back({"GROUP", {1, 8, 64}});
+  return out;
 }
 
 // Blocks for GPUs. Small types are multiplied by matrix units, by 8 warps with 64 sums a thread, 128 on Hopper, where
@@ -71,8 +83,10 @@ ConstexprValues hopper_blocks() {
 // The space of a product of T, and its defaults on GPUs.
 template <class T, class Def>
 Def product_hints(Def def) {
+  const bool has_order = def.ir().ok() && def.ir()->find_constexpr("GROUP");
   return std::move(def)
       .space(product_space())
+      .space("cpu", cpu_product_space(has_order))
       .defaults("amd", gpu_blocks<T>())
       .defaults("amd:gfx1100", rdna_blocks<T>())
       .defaults("amd:gfx1200", rdna_blocks<T>())
@@ -89,11 +103,11 @@ constexpr const char* matmul_name() {
 template <class T = f32>
 const auto& matmul() {
   static const auto def =
-      product_hints<T>(kernel(matmul_name<T>(), {"A", "B", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256"},
+      product_hints<T>(kernel(matmul_name<T>(), {"A", "B", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256", "GROUP=8"},
                               [](Ptr<const T> A, Ptr<const T> B, Ptr<ProductOf<T>> C, i32 M, i32 N, i32 K, Const BM,
-                                 Const BN, Const BK) {
+                                 Const BN, Const BK, Const GROUP) {
                                 grid(cdiv(M, BM) * cdiv(N, BN));
-                                const auto [m, n] = block_origin(M, N, BM, BN);
+                                const auto [m, n] = block_origin(M, N, BM, BN, GROUP);
                                 const Value product = product_block(A, B, M, N, K, m, n, {BM, BN, BK});
                                 tile(C, {M, N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
                               }))
@@ -107,16 +121,16 @@ const auto& matmul() {
 template <class T = f32>
 const auto& batched_matmul() {
   static const auto def =
-      product_hints<T>(kernel("batched_matmul", {"A", "B", "C", "batch", "M", "N", "K", "BM=64", "BN=128", "BK=256"},
-                              [](Ptr<const T> A, Ptr<const T> B, Ptr<ProductOf<T>> C, i32 batch, i32 M, i32 N, i32 K,
-                                 Const BM, Const BN, Const BK) {
-                                grid(cdiv(M, BM) * cdiv(N, BN), batch);
-                                const auto [m, n] = block_origin(M, N, BM, BN);
-                                const Value b = cast(program_id(1), i64_t);
-                                const Value product =
-                                    product_block(A + b * M * K, B + b * K * N, M, N, K, m, n, {BM, BN, BK});
-                                tile(C + b * M * N, {M, N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
-                              }))
+      product_hints<T>(
+          kernel("batched_matmul", {"A", "B", "C", "batch", "M", "N", "K", "BM=64", "BN=128", "BK=256", "GROUP=8"},
+                 [](Ptr<const T> A, Ptr<const T> B, Ptr<ProductOf<T>> C, i32 batch, i32 M, i32 N, i32 K, Const BM,
+                    Const BN, Const BK, Const GROUP) {
+                   grid(cdiv(M, BM) * cdiv(N, BN), batch);
+                   const auto [m, n] = block_origin(M, N, BM, BN, GROUP);
+                   const Value b = cast(program_id(1), i64_t);
+                   const Value product = product_block(A + b * M * K, B + b * K * N, M, N, K, m, n, {BM, BN, BK});
+                   tile(C + b * M * N, {M, N}).store({m, n}, cast(product, element_v<ProductOf<T>>));
+                 }))
           .array("A", "batch*M*K")
           .array("B", "batch*K*N")
           .array("C", "batch*M*N");
@@ -173,11 +187,11 @@ const auto& grouped_matmul() {
 // C = activation(A·B + bias), bias by column
 template <class T>
 auto matmul_bias(std::string_view name, Value (*activation)(Operand)) {
-  return product_hints<T>(kernel(name, {"A", "B", "bias", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256"},
+  return product_hints<T>(kernel(name, {"A", "B", "bias", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256", "GROUP=8"},
                                  [activation](Ptr<const T> A, Ptr<const T> B, Ptr<const T> bias, Ptr<T> C, i32 M, i32 N,
-                                              i32 K, Const BM, Const BN, Const BK) {
+                                              i32 K, Const BM, Const BN, Const BK, Const GROUP) {
                                    grid(cdiv(M, BM) * cdiv(N, BN));
-                                   const auto [m, n] = block_origin(M, N, BM, BN);
+                                   const auto [m, n] = block_origin(M, N, BM, BN, GROUP);
                                    const Value product = product_block(A, B, M, N, K, m, n, {BM, BN, BK});
                                    const Value b = load_f32(tile(bias, {N}), {n}, {BN});
                                    tile(C, {M, N}).store({m, n}, cast(activation(product + b), element_v<T>));

@@ -24,16 +24,17 @@ Value ordered_product_block(const Value& A, const MatrixStrides& a, const Value&
 // `a_turned`: A lies in memory as Aᵀ, [K, M]; `b_turned`: B as Bᵀ, [N, K].
 template <class T, class Out>
 auto turned_matmul(std::string_view name, bool a_turned, bool b_turned) {
-  return product_hints<T>(
-             kernel(name, {"A", "B", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256"},
-                    [=](Ptr<const T> A, Ptr<const T> B, Ptr<Out> C, i32 M, i32 N, i32 K, Const BM, Const BN, Const BK) {
-                      grid(cdiv(M, BM) * cdiv(N, BN));
-                      const BlockOrigin at = block_origin(M, N, BM, BN);
-                      const MatrixStrides a = a_turned ? MatrixStrides{1, M} : MatrixStrides{K, 1};
-                      const MatrixStrides b = b_turned ? MatrixStrides{1, K} : MatrixStrides{N, 1};
-                      const Value product = ordered_product_block<T>(A, a, B, b, M, N, K, at, {BM, BN, BK});
-                      tile(C, {M, N}).store({at.m, at.n}, cast(product, element_v<Out>));
-                    }))
+  return product_hints<T>(kernel(name, {"A", "B", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256", "GROUP=8"},
+                                 [=](Ptr<const T> A, Ptr<const T> B, Ptr<Out> C, i32 M, i32 N, i32 K, Const BM,
+                                     Const BN, Const BK, Const GROUP) {
+                                   grid(cdiv(M, BM) * cdiv(N, BN));
+                                   const BlockOrigin at = block_origin(M, N, BM, BN, GROUP);
+                                   const MatrixStrides a = a_turned ? MatrixStrides{1, M} : MatrixStrides{K, 1};
+                                   const MatrixStrides b = b_turned ? MatrixStrides{1, K} : MatrixStrides{N, 1};
+                                   const Value product =
+                                       ordered_product_block<T>(A, a, B, b, M, N, K, at, {BM, BN, BK});
+                                   tile(C, {M, N}).store({at.m, at.n}, cast(product, element_v<Out>));
+                                 }))
       .array("A", "M*K")
       .array("B", "K*N")
       .array("C", "M*N")
@@ -59,11 +60,12 @@ template <class T = f32, class Out = ProductOf<T>>
 const auto& matmul_strided() {
   static const auto def =
       product_hints<T>(
-          kernel("matmul_strided", {"A", "B", "C", "M", "N", "K", "lda", "ldb", "ldc", "BM=128", "BN=256", "BK=256"},
+          kernel("matmul_strided",
+                 {"A", "B", "C", "M", "N", "K", "lda", "ldb", "ldc", "BM=128", "BN=256", "BK=256", "GROUP=8"},
                  [](Ptr<const T> A, Ptr<const T> B, Ptr<Out> C, i32 M, i32 N, i32 K, i32 lda, i32 ldb, i32 ldc,
-                    Const BM, Const BN, Const BK) {
+                    Const BM, Const BN, Const BK, Const GROUP) {
                    grid(cdiv(M, BM) * cdiv(N, BN));
-                   const BlockOrigin at = block_origin(M, N, BM, BN);
+                   const BlockOrigin at = block_origin(M, N, BM, BN, GROUP);
                    const Value product = ordered_product_block<T>(A, {lda, 1}, B, {ldb, 1}, M, N, K, at, {BM, BN, BK});
                    tile(C, {M, N}, {ldc, 1}).store({at.m, at.n}, cast(product, element_v<Out>));
                  }))
