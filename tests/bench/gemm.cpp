@@ -127,16 +127,21 @@ const auto& plain_product() {
 }
 
 // Columns of packed weights: those of the micro-kernel (docs/kernels.md).
-const int64_t kPanel = quickstart::panel_width();
+int64_t panel_of(size_t element_bytes) {
+#if defined(__x86_64__)
+  if (element_bytes < 4 && __builtin_cpu_supports("amx-tile")) return 32;
+#endif
+  return quickstart::panel_width();
+}
 
 // Of weights packed ahead: blocks of rows, and of K.
-std::vector<std::array<int64_t, 3>> packed_configs(const Case& s) {
+std::vector<std::array<int64_t, 3>> packed_configs(const Case& s, int64_t panel) {
   std::set<std::array<int64_t, 3>> out;
   for (int64_t bm : {128, 256, 512}) {
     const int64_t blocks = (s.m + bm - 1) / bm;
     for (int64_t bk : {128, 256, 512, 1024}) {
       const int64_t parts = (s.k + bk - 1) / bk, depth = (s.k + parts - 1) / parts;
-      out.insert({(s.m + blocks - 1) / blocks, kPanel, std::min<int64_t>(s.k, (depth + 15) / 16 * 16)});
+      out.insert({(s.m + blocks - 1) / blocks, panel, std::min<int64_t>(s.k, (depth + 15) / 16 * 16)});
     }
   }
   return {out.begin(), out.end()};
@@ -201,7 +206,7 @@ int repeats_of(const Case& s) { return std::max(1, static_cast<int>(1e8 / s.flop
 template <class A, class B, class C, class Def>
 Ours best_config(Client& client, const Def& def, const Case& s, int threads, Buffers& data) {
   std::vector<Ours> tried;
-  for (const auto& config : data.panels.size() == 0 ? configs(s, threads) : packed_configs(s)) {
+  for (const auto& config : data.panels.size() == 0 ? configs(s, threads) : packed_configs(s, panel_of(data.b.bytes()))) {
     const double begin = now(0);
     auto fn = client.get(def, {.constexprs = {{"BM", config[0]}, {"BN", config[1]}, {"BK", config[2]}}});
     const double compile = now(0) - begin;
@@ -323,9 +328,10 @@ void measure_epilogue(Client& client, int threads) {
 template <class T, class M>
 void pack(Client& client, const Case& s, Buffers& data) {
   constexpr int64_t unit = kernels::packed_unit_v<T>;
-  const int64_t panels = (s.n + kPanel - 1) / kPanel, depth = (s.k + unit - 1) / unit * unit;
-  data.panels = Bytes(static_cast<size_t>(panels * kPanel * depth) * sizeof(M));
-  auto fn = client.get(kernels::pack_weights<T>(), {.constexprs = {{"BN", kPanel}}});
+  const int64_t width = panel_of(sizeof(M)), panels = (s.n + width - 1) / width;
+  const int64_t depth = (s.k + unit - 1) / unit * unit;
+  data.panels = Bytes(static_cast<size_t>(panels * width * depth) * sizeof(M));
+  auto fn = client.get(kernels::pack_weights<T>(), {.constexprs = {{"BN", width}}});
   auto run = [&] {
     return fn->launch({}, reinterpret_cast<const M*>(data.right.get()), reinterpret_cast<M*>(data.weights()), s.n, s.k,
                       s.n, 1);
