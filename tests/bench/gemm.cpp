@@ -135,13 +135,14 @@ int64_t panel_of(size_t element_bytes) {
 }
 
 // Of weights packed ahead: blocks of rows, and of K.
-std::vector<std::array<int64_t, 3>> packed_configs(const Case& s, int64_t panel) {
+std::vector<std::array<int64_t, 3>> packed_configs(const Case& s, int64_t panel, bool in_units) {
   std::set<std::array<int64_t, 3>> out;
   for (int64_t bm : {128, 256, 512}) {
     const int64_t blocks = (s.m + bm - 1) / bm;
     for (int64_t bk : {128, 256, 512, 1024}) {
       const int64_t parts = (s.k + bk - 1) / bk, depth = (s.k + parts - 1) / parts;
-      out.insert({(s.m + blocks - 1) / blocks, panel, std::min<int64_t>(s.k, (depth + 15) / 16 * 16)});
+      const int64_t whole = (depth + 15) / 16 * 16;
+      out.insert({(s.m + blocks - 1) / blocks, panel, in_units ? whole : std::min<int64_t>(s.k, whole)});
     }
   }
   return {out.begin(), out.end()};
@@ -206,7 +207,8 @@ int repeats_of(const Case& s) { return std::max(1, static_cast<int>(1e8 / s.flop
 template <class A, class B, class C, class Def>
 Ours best_config(Client& client, const Def& def, const Case& s, int threads, Buffers& data) {
   std::vector<Ours> tried;
-  for (const auto& config : data.panels.size() == 0 ? configs(s, threads) : packed_configs(s, panel_of(data.b.bytes()))) {
+  for (const auto& config : data.panels.size() == 0 ? configs(s, threads)
+                                                    : packed_configs(s, panel_of(data.b.bytes()), data.b.bytes() < 4)) {
     const double begin = now(0);
     auto fn = client.get(def, {.constexprs = {{"BM", config[0]}, {"BN", config[1]}, {"BK", config[2]}}});
     const double compile = now(0) - begin;

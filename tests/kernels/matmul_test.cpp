@@ -263,6 +263,19 @@ TEST(PackedWeights, Product) {
   check_packed<lang::f32>({600, 40, 300, 600, 16, 128}, check_compiled);
 }
 
+TEST(PackedWeights, BlocksHoldWholeUnits) {
+  const auto message = [](const auto& def, int64_t bk) {
+    const auto concrete = dsl::instantiate(*def.ir(), {{"BK", bk}}, {});
+    return concrete ? std::string() : concrete.error().message;
+  };
+  const std::string expected = "BK is no multiple of the numbers in a unit of packed weights";
+  EXPECT_NE(message(kernels::matmul_packed<lang::bf16>(), 47).find(expected), std::string::npos);
+  EXPECT_NE(message(kernels::matmul_packed<lang::i8>(), 62).find(expected), std::string::npos);
+  EXPECT_NE(message(kernels::pack_weights<lang::bf16>(), 63).find(expected), std::string::npos);
+  EXPECT_EQ(message(kernels::matmul_packed<lang::i8>(), 60), "");
+  EXPECT_EQ(message(kernels::matmul_packed<lang::f32>(), 47), "");
+}
+
 // The layers of DLRM's bottom and top parts.
 TEST(MatmulKernels, LayersOfDlrm) {
   const int64_t batch = full() ? 2048 : 128;

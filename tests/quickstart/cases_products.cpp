@@ -21,7 +21,8 @@ struct Product {
     auto blocks_of = [&](int32_t bm, int32_t bn) { return (m + bm - 1) / bm * ((n + bn - 1) / bn); };
     auto multiple = [](int32_t value, int32_t of) { return (value + of - 1) / of * of; };
     const int32_t threads = omp_get_max_threads();
-    if (m <= 16) {  // a part of B for each thread, row by row
+    if (flops() < 1e6) return {{"BM", m}, {"BN", n}, {"BK", k}};  // done before a second thread is awake
+    if (m <= 16) {                                                // a part of B for each thread, row by row
       const int32_t most = m == 1 ? 4096 : 1024, bn = std::min(multiple((n + threads - 1) / threads, 16), most);
       return {{"BM", m}, {"BN", std::min(bn, n)}, {"BK", std::min(16, k)}};
     }

@@ -1,6 +1,6 @@
 // The kernel library on CPUs beside oneDNN, OpenBLAS, plain C++ and PyTorch (eager and Inductor, ../peers.py), and
 // beside what the machine can do: launches of all by turns, medians; one thread by the time that it ran, and all
-// threads.
+// threads. Then elementary functions beside SLEEF, libmvec and oneDNN ("math exp", …; ../math.h).
 //   bench-cpu [--threads N]… [--python EXE] [--html FILE] [--from FILE]… [substring of kernel and shape…]
 // The shapes of the quickstart's models, and others that stay in the second-level cache, there "hot" (again and again)
 // and "cold" (other data in that cache before each). Prints lines area,case,dtype,who,metric,value, a table of ratios,
@@ -21,6 +21,7 @@
 #include <thread>
 
 #include "../large_pages.h"
+#include "../math.h"
 #include "kiln/client/connection.h"
 #include "lines.h"
 #include "machine_facts.h"
@@ -199,6 +200,15 @@ bool measure_all(const Options& options, Client& client, Report& report) {
       }
     }
   }
+  MathReport math;
+  auto wants = [&](const std::string& function) {
+    const std::string name = "math " + function;
+    return options.filters.empty() || std::any_of(options.filters.begin(), options.filters.end(),
+                                                  [&](const auto& f) { return name.find(f) != name.npos; });
+  };
+  passed = measure_math(client, wants, math) && passed;
+  if (!math.missing.empty()) std::printf("# SKIPPED %s\n", math.missing.c_str());
+  report.measurements.insert(report.measurements.end(), math.lines.begin(), math.lines.end());
   return passed;
 }
 

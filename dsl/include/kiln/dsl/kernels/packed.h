@@ -29,6 +29,7 @@ template <class T>
 Value load_panel(const Value& panel, const Value& depth, const Value& k, const Const& BK, const Const& BN) {
   constexpr int UNIT = packed_unit_v<T>;
   if (UNIT == 1) return tile(panel, {depth, BN}).load({k, 0}, {BK, BN});
+  require(BK % UNIT == 0, "BK is no multiple of the numbers in a unit of packed weights");
   const Value units = tile(panel, {depth / UNIT, BN, UNIT}).load({k / UNIT, 0, 0}, {BK / UNIT, BN, UNIT});
   return reshape(permute(units, {0, 2, 1}), {BK, BN});
 }
@@ -37,6 +38,7 @@ void store_panel(const Value& panel, const Value& depth, const Value& k, const V
                  const Const& BN) {
   constexpr int UNIT = packed_unit_v<T>;
   if (UNIT == 1) return tile(panel, {depth, BN}).store({k, 0}, block);
+  require(BK % UNIT == 0, "BK is no multiple of the numbers in a unit of packed weights");
   const Value units = permute(reshape(block, {BK / UNIT, UNIT, BN}), {0, 2, 1});
   tile(panel, {depth / UNIT, BN, UNIT}).store({k / UNIT, 0, 0}, units);
 }
