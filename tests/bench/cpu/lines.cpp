@@ -36,7 +36,6 @@ constexpr Bar kBars[] = {
     {"rows", "softmax", "", "hot", 1.4},
     {"chains (fused peers)", "", "", "", 1},
     {"chains", "", "", "", 1.5},
-    {"math", "exp", "f32", "as exact", 1.8},
     {"math", "", "", "as exact", 1},
     {"math", "", "", "", 0},
     {"gemm", "cube/64x", "f32", "", 1},
