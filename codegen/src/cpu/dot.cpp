@@ -181,6 +181,10 @@ DotPlan plan_dot(Context& c, const Op& dot) {
   if (plan.n == 1 && !plan.scattered_a && suits_lanes_along_k(plan) && (plan.m == 1 || !lies_by_columns(c, a))) {
     put_lanes_along_k(plan);
   }
+  // B that is read once, and was not packed by us: going over it for corrections would take as long again.
+  const int registers = (plan.block.rows + 2) * plan.block.vectors + 1;
+  plan.corrects_itself = form.flip_a && plan.m <= plan.block.rows && registers <= c.target.vector_registers &&
+                         may_lie_in_units(c, plan, b);
   return plan;
 }
 

@@ -42,13 +42,14 @@ struct DotPlan {
   int lanes = 1;        // units in a vector
   llvm::Type* unit = nullptr;
   int unit_bytes = 4;
-  bool masks_columns = false;  // nothing is read or written behind column n-1, though vectors end there
-  bool widen_b = false;        // B keeps its element type and is widened as it is read: each element is read once
-  bool scattered_a = false;    // rows of A may lie anywhere (dot_rows.cpp)
-  bool some_steps = false;     // fewer than k_units steps may do
-  bool along_k = false;        // a single column, whose products take lanes along K (dot_column.cpp)
-  bool widen_rows = false;     // of such a one the rows keep B's element type and are widened as they are read
-  bool leaves_out = false;     // products with rows of zeros, where B is finite (dot_turns.cpp)
+  bool masks_columns = false;    // nothing is read or written behind column n-1, though vectors end there
+  bool widen_b = false;          // B keeps its element type and is widened as it is read: each element is read once
+  bool scattered_a = false;      // rows of A may lie anywhere (dot_rows.cpp)
+  bool some_steps = false;       // fewer than k_units steps may do
+  bool along_k = false;          // a single column, whose products take lanes along K (dot_column.cpp)
+  bool widen_rows = false;       // of such a one the rows keep B's element type and are widened as they are read
+  bool corrects_itself = false;  // what flip_a adds is summed up as B is multiplied, not before
+  bool leaves_out = false;       // products with rows of zeros, where B is finite (dot_turns.cpp)
 
   int64_t panel() const { return int64_t{block.vectors} * lanes; }
   int64_t panels() const { return (n + panel() - 1) / panel(); }
@@ -164,6 +165,7 @@ int64_t packed_row_bytes(const DotPlan& plan);    // of A
 int64_t packed_panel_bytes(const DotPlan& plan);  // of B
 
 // dot_units.cpp: B that lies in memory in units; null where it does not. `pack` does it where the view is not whole.
+bool may_lie_in_units(const Context& c, const DotPlan& plan, ValueId id);
 std::optional<Nest::MemoryView> units_in_memory(Context& c, const DotPlan& plan, ValueId id);
 Result<OperandB> read_units(Context& c, const DotPlan& plan, ValueId id, OperandB packed,
                             const std::optional<Nest::MemoryView>& view, llvm::function_ref<Result<void>()> pack);

@@ -54,6 +54,8 @@ class MicroKernel {
     if (layout_ == LayoutA::kTurns) load_order();
     ask_for_results();
     std::vector<Value*> sums = first_sums();
+    // A row of what A's flipped bits add, behind the others.
+    if (plan_.corrects_itself) sums.resize(sums.size() + static_cast<size_t>(vectors_), null_sum());
     if (layout_ == LayoutA::kTurns) {
       emit_list(sums);
     } else {
@@ -62,6 +64,7 @@ class MicroKernel {
       at.push_back(fn_->getArg(kB));
       emit_steps(fn_->getArg(kStepCount), sums, at);
     }
+    if (plan_.corrects_itself) take_off_corrections(sums);
     store_sums(sums);
     b_.CreateRetVoid();
   }
@@ -268,8 +271,17 @@ class MicroKernel {
       first->addIncoming(sum, load);
       out.push_back(first);
     }
-    if (plan_.form.flip_a) subtract_corrections(out);
+    if (plan_.form.flip_a && !plan_.corrects_itself) subtract_corrections(out);
     return out;
+  }
+
+  Value* null_sum() const { return llvm::Constant::getNullValue(sum_type_); }
+
+  void take_off_corrections(std::vector<Value*>& sums) {
+    const size_t count = sums.size() - static_cast<size_t>(vectors_);
+    for (size_t i = 0; i < count; ++i) {
+      sums[i] = b_.CreateSub(sums[i], sums[count + i % static_cast<size_t>(vectors_)]);
+    }
   }
 
   void subtract_corrections(std::vector<Value*>& sums) {
@@ -348,6 +360,10 @@ class MicroKernel {
         sums[i] = step_forward(c_, b_, plan_.form, lanes, y, sums[i]);
         ++i;
       }
+    }
+    for (size_t v = 0; i < sums.size(); ++v, ++i) {
+      Value* flipped = llvm::ConstantInt::get(vector_of(plan_, b_.getInt32Ty()), 0x80808080);
+      sums[i] = step_forward(c_, b_, plan_.form, flipped, columns[v], sums[i]);
     }
     for (Value*& pointer : at) {
       const bool of_b = &pointer == &at.back();
@@ -429,6 +445,7 @@ llvm::Function* micro_kernel(Context& c, const DotPlan& plan, LayoutA layout, in
   for (ElementType type : {plan.form.packed, plan.widen_b ? plan.form.b : plan.form.packed, plan.form.acc})
     name += "." + std::string(dsl::info(type).name);
   if (plan.some_steps) name += ".most";
+  if (plan.corrects_itself) name += ".corrected";
   for (int64_t number : {static_cast<int64_t>(plan.form.step), plan.k_units, plan.panels_come_ahead() ? plan.m : 0,
                          int64_t{plan.form.flip_a} + 2 * plan.form.b_unsigned + 4 * (plan.m <= plan.block.rows)})
     name += "." + std::to_string(number);

@@ -507,9 +507,10 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id, Value* step
     }
   }
   if (form.group > 1) {
-    if (form.flip_a) out.correction = offset_by(c, packed, {{c.i64(packed_bytes), 1}});
+    const bool has_correction = form.flip_a && !plan.corrects_itself;
+    if (has_correction) out.correction = offset_by(c, packed, {{c.i64(packed_bytes), 1}});
     auto fill = [&] {
-      if (form.flip_a) fill_bytes(c, out.correction, 0, plan.batch * correction_batch);
+      if (has_correction) fill_bytes(c, out.correction, 0, plan.batch * correction_batch);
       return pack_units(c, plan, id, packed, out.correction);
     };
     if (!c.slots[id] && c.definition[id]->code == OpCode::kReshape)

@@ -64,6 +64,8 @@ void add_up_corrections(Context& c, const DotPlan& plan, const OperandB& operand
 
 }  // namespace
 
+bool may_lie_in_units(const Context& c, const DotPlan& plan, ValueId id) { return load_of_units(c, plan, id); }
+
 bool is_read_in_units(Context& c, const Op& reshape) {
   const ValueId id = reshape.results[0];
   if (c.kernel.options.check_bounds || c.use_count[id] != 1) return false;
