@@ -103,10 +103,8 @@ std::vector<dsl::SpaceAxis> axes_for(const dsl::Kernel& kernel, const std::strin
 }  // namespace
 
 Result<Space> space_for(const dsl::Kernel& kernel, const std::string& target, const std::vector<dsl::SpaceAxis>& axes) {
-  Space out{!axes.empty()           ? axes
-            : !kernel.space.empty() ? axes_for(kernel, target)
-                                    : derive_axes(kernel, target),
-            kernel.constraints};
+  const std::vector<dsl::SpaceAxis> own = axes_for(kernel, target);
+  Space out{!axes.empty() ? axes : !own.empty() ? own : derive_axes(kernel, target), kernel.constraints};
   std::set<std::string> names;
   for (dsl::SpaceAxis& axis : out.axes) {
     const std::string where = "kernel `" + kernel.name + "`: space `" + axis.name + "`: ";

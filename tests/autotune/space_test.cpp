@@ -53,6 +53,10 @@ TEST(Space, OfATargetIsWhatIsSaidForTheFewest) {
   EXPECT_EQ(values("cpu:y"), (Values{{3}}));
   EXPECT_EQ(values("amd:gfx90a"), (Values{{1, 2}}));
   EXPECT_EQ(values("cuda:sm_80"), (Values{{1, 2}, {4}}));
+  kernel.space = {{"BM", {1, 2}, "amd"}};  // none here
+  dsl::Kernel bare = kernel;
+  bare.space.clear();
+  EXPECT_EQ(names(*space_for(kernel, "cpu:x")), names(*space_for(bare, "cpu:x")));
 }
 
 TEST(Space, AStatedAxisMustNameSomething) {

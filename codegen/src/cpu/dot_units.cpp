@@ -21,7 +21,8 @@ const Op* load_of_units(const Context& c, const DotPlan& plan, ValueId id) {
   const Op* load = c.definition[permute->operands[0]];
   const bool turned = dsl::concrete_shape(c.type(permute->operands[0])) ==
                       std::vector<int64_t>{plan.k / plan.form.group, plan.n, plan.form.group};
-  if (!units || !turned || !load || load->code != OpCode::kLoad) return nullptr;
+  // What lies in scratch may be something else by the time that a list of turns is multiplied.
+  if (!units || !turned || !load || load->code != OpCode::kLoad || c.slots[load->results[0]]) return nullptr;
   const auto& axes = std::get<std::vector<dsl::Expr>>(permute->attrs[0]);
   if (axes != std::vector<dsl::Expr>{dsl::Expr(0), dsl::Expr(2), dsl::Expr(1)}) return nullptr;
   const bool as_packed = plan.form.b == plan.form.packed || dsl::info(plan.form.packed).bits == 8;
@@ -69,11 +70,18 @@ bool may_lie_in_units(const Context& c, const DotPlan& plan, ValueId id) { retur
 bool is_read_in_units(Context& c, const Op& reshape) {
   const ValueId id = reshape.results[0];
   if (c.kernel.options.check_bounds || c.use_count[id] != 1) return false;
-  const auto user =
-      llvm::find_if(c.region->ops, [&](const Op& op) { return op.code == OpCode::kDot && op.operands[1] == id; });
-  if (user == c.region->ops.end()) return false;
-  const DotPlan plan = plan_dot(c, *user);
-  return plan.batch == 1 && load_of_units(c, plan, id);
+  // Up to here the schedule sees to it that the load reads what it should (schedule.cpp).
+  bool behind = false;
+  for (const Op& op : c.region->ops) {
+    if (op.code == OpCode::kDot && op.operands[1] == id) {
+      const DotPlan plan = plan_dot(c, op);
+      return plan.batch == 1 && load_of_units(c, plan, id);
+    }
+    const bool changes = dsl::info(op.code).has(dsl::kWrites) || dsl::info(op.code).has(dsl::kEffect);
+    if (behind && (changes || !op.regions.empty())) return false;
+    behind = behind || &op == &reshape;
+  }
+  return false;
 }
 
 std::optional<Nest::MemoryView> units_in_memory(Context& c, const DotPlan& plan, ValueId id) {
