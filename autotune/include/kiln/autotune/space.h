@@ -17,8 +17,9 @@ struct Space {
   std::vector<dsl::Expr> constraints;  // a config for which one is 0 is not in the space
 };
 
-// What the kernel declares, or `axes` in place of it; for a kernel without a space one derived from its ops and the
-// target: powers of two around the defaults of constexprs that are extents of tiles, num_warps and num_stages on GPUs.
+// What the kernel declares for the target, or `axes` in place of it; for a kernel without such a space one derived from
+// its ops and the target: powers of two around the defaults of constexprs that are extents of tiles, num_warps and
+// num_stages on GPUs.
 // Launch options that the target does not have are left out. Error: an axis that names nothing.
 Result<Space> space_for(const dsl::Kernel& kernel, const std::string& target,
                         const std::vector<dsl::SpaceAxis>& axes = {});
