@@ -126,12 +126,14 @@ const auto& plain_product() {
   return def;
 }
 
-// Columns of packed weights: those of the micro-kernel (docs/kernels.md).
-int64_t panel_of(size_t element_bytes) {
+// Columns of packed weights: those of the micro-kernel (docs/kernels.md), with few rows of A two vectors.
+int64_t panel_of(const Case& s, size_t element_bytes) {
+  constexpr int64_t kFewRows = 14;
 #if defined(__x86_64__)
   if (element_bytes < 4 && __builtin_cpu_supports("amx-tile")) return 32;
 #endif
-  return quickstart::panel_width();
+  const int64_t width = quickstart::panel_width();
+  return s.m > 1 && s.m <= kFewRows ? std::min<int64_t>(width, 32) : width;
 }
 
 // Of weights packed ahead: blocks of rows, and of K.
@@ -207,8 +209,9 @@ int repeats_of(const Case& s) { return std::max(1, static_cast<int>(1e8 / s.flop
 template <class A, class B, class C, class Def>
 Ours best_config(Client& client, const Def& def, const Case& s, int threads, Buffers& data) {
   std::vector<Ours> tried;
-  for (const auto& config : data.panels.size() == 0 ? configs(s, threads)
-                                                    : packed_configs(s, panel_of(data.b.bytes()), data.b.bytes() < 4)) {
+  for (const auto& config : data.panels.size() == 0
+                                ? configs(s, threads)
+                                : packed_configs(s, panel_of(s, data.b.bytes()), data.b.bytes() < 4)) {
     const double begin = now(0);
     auto fn = client.get(def, {.constexprs = {{"BM", config[0]}, {"BN", config[1]}, {"BK", config[2]}}});
     const double compile = now(0) - begin;
@@ -330,7 +333,7 @@ void measure_epilogue(Client& client, int threads) {
 template <class T, class M>
 void pack(Client& client, const Case& s, Buffers& data) {
   constexpr int64_t unit = kernels::packed_unit_v<T>;
-  const int64_t width = panel_of(sizeof(M)), panels = (s.n + width - 1) / width;
+  const int64_t width = panel_of(s, sizeof(M)), panels = (s.n + width - 1) / width;
   const int64_t depth = (s.k + unit - 1) / unit * unit;
   data.panels = Bytes(static_cast<size_t>(panels * width * depth) * sizeof(M));
   auto fn = client.get(kernels::pack_weights<T>(), {.constexprs = {{"BN", width}}});

@@ -9,36 +9,41 @@ namespace lang = dsl::lang;
 using dsl::ElementType;
 using lang::Value;
 
-constexpr int64_t kRows = 8, kColumns = 64, kDepth = 64;  // of B 64, of A as many
+constexpr int64_t kDepth = 64;
+
+struct Extents {
+  int64_t rows, columns;  // of the product
+};
 
 enum class Between : uint8_t { kNothing, kStore, kOtherUse };
 
 // c = a·b, and behind b was made of its units, before the product: nothing, zeros stored over them, or their sum.
 template <class T, class Sum>
-void check_units(Between between) {
+void check_units(Between between, Extents extents) {
   constexpr int kUnit = kernels::packed_unit_v<T>;
-  const auto def = lang::kernel("units", {"a", "b", "c", "total", "M=8", "N=64", "K=64"},
-                                [between](lang::Ptr<const T> a, lang::Ptr<T> b, lang::Ptr<Sum> c, lang::Ptr<Sum> total,
-                                          lang::Const M, lang::Const N, lang::Const K) {
-                                  lang::grid(1);
-                                  const lang::Tile units = lang::tile(b, {K / kUnit, N, kUnit});
-                                  const Value block = units.load({0, 0, 0}, {K / kUnit, N, kUnit});
-                                  const Value rows = lang::reshape(lang::permute(block, {0, 2, 1}), {K, N});
-                                  if (between == Between::kStore)
-                                    units.store({0, 0, 0}, lang::zeros(lang::element_v<T>, {K / kUnit, N, kUnit}));
-                                  if (between == Between::kOtherUse) {
-                                    const Value wide = lang::cast(lang::reshape(block, {K * N}), lang::element_v<Sum>);
-                                    lang::store(total, lang::sum(wide, 0));
-                                  }
-                                  const Value product = lang::dot(lang::tile(a, {M, K}).load({0, 0}, {M, K}), rows,
-                                                                  lang::zeros(lang::element_v<Sum>, {M, N}));
-                                  lang::tile(c, {M, N}).store({0, 0}, product);
-                                });
+  const auto def = lang::kernel(
+      "units",
+      {"a", "b", "c", "total", "M=" + std::to_string(extents.rows), "N=" + std::to_string(extents.columns), "K=64"},
+      [between](lang::Ptr<const T> a, lang::Ptr<T> b, lang::Ptr<Sum> c, lang::Ptr<Sum> total, lang::Const M,
+                lang::Const N, lang::Const K) {
+        lang::grid(1);
+        const lang::Tile units = lang::tile(b, {K / kUnit, N, kUnit});
+        const Value block = units.load({0, 0, 0}, {K / kUnit, N, kUnit});
+        const Value rows = lang::reshape(lang::permute(block, {0, 2, 1}), {K, N});
+        if (between == Between::kStore) units.store({0, 0, 0}, lang::zeros(lang::element_v<T>, {K / kUnit, N, kUnit}));
+        if (between == Between::kOtherUse) {
+          const Value wide = lang::cast(lang::reshape(block, {K * N}), lang::element_v<Sum>);
+          lang::store(total, lang::sum(wide, 0));
+        }
+        const Value product =
+            lang::dot(lang::tile(a, {M, K}).load({0, 0}, {M, K}), rows, lang::zeros(lang::element_v<Sum>, {M, N}));
+        lang::tile(c, {M, N}).store({0, 0}, product);
+      });
   ASSERT_TRUE(def.ir().ok()) << def.ir().error().message;
   Trial run;
-  run.arguments = {random_buffer(lang::element_v<T>, kRows * kDepth, 1, false),
-                   random_buffer(lang::element_v<T>, kDepth * kColumns, 2, false),
-                   random_buffer(lang::element_v<Sum>, kRows * kColumns, 3, false),
+  run.arguments = {random_buffer(lang::element_v<T>, extents.rows * kDepth, 1, false),
+                   random_buffer(lang::element_v<T>, kDepth * extents.columns, 2, false),
+                   random_buffer(lang::element_v<Sum>, extents.rows * extents.columns, 3, false),
                    random_buffer(lang::element_v<Sum>, 1, 4, false)};
   run.match = {1e-3, 1e-4, true};
   run.targets = cpu_targets();
@@ -48,8 +53,19 @@ void check_units(Between between) {
 TEST(DotOfUnits, AreWhatTheLoadSaw) {
   for (const Between between : {Between::kNothing, Between::kStore, Between::kOtherUse}) {
     SCOPED_TRACE(static_cast<int>(between));
-    check_units<lang::bf16, lang::f32>(between);
-    check_units<lang::i8, lang::i32>(between);
+    check_units<lang::bf16, lang::f32>(between, {8, 64});
+    check_units<lang::i8, lang::i32>(between, {8, 64});
+  }
+}
+
+// Of one row, of a block of the micro-kernel, of several, and panels of as many vectors.
+TEST(DotOfUnits, OfPanelsOfAnyWidth) {
+  for (const int64_t columns : {16, 32, 48, 64, 80}) {
+    for (const int64_t rows : {1, 8, 40}) {
+      SCOPED_TRACE(std::to_string(rows) + " rows, " + std::to_string(columns) + " columns");
+      check_units<lang::bf16, lang::f32>(Between::kNothing, {rows, columns});
+      check_units<lang::i8, lang::i32>(Between::kNothing, {rows, columns});
+    }
   }
 }
 

@@ -78,6 +78,8 @@ Blocking choose_blocking(const CpuTarget& target, const DotForm& form, int lanes
   for (int vectors : {4, 2, 1, 3, 8}) {
     const int64_t panel = int64_t{vectors} * lanes, panels = (n + panel - 1) / panel;
     const int rows = static_cast<int>(std::min<int64_t>(rows_of(vectors), m));
+    // Vectors that a narrow tile would leave empty only cost registers, and rows that these could hold.
+    if (panels == 1 && panel - n >= lanes) continue;
     // The accumulator is updated in place only if its rows hold whole panels.
     if (rows < (one_block ? m : 1) ||
         (vectors > 1 && panels * panel > (n + kRowPadding - 1) / kRowPadding * kRowPadding))

@@ -2,6 +2,8 @@
 //
 // Polynomials: least squares at Chebyshev nodes, weighted for the relative error of the result, coefficients rounded
 // one after the other. Errors are relative, on |r| ≤ 0.3468 (exp2: 0.5001).
+#include <array>
+
 #include "math/math_builder.h"
 
 namespace kiln::codegen {
@@ -25,6 +27,37 @@ Value* exp_by_estimate(MathBuilder& m, Value* x, double high, double low) {
   Value* n = m.sub(shifted, shift);
   Value* r = high == 1.0 ? m.sub(x, n) : m.fma(x, m.constant(low), m.fma(x, m.constant(high), m.neg(n)));
   return m.mul(m.estimate(Estimate::kExp2, r), m.from_bits(m.b.CreateShl(m.bits(shifted), m.int_constant(23))));
+}
+
+// Into the range where scaling is right. What vanishes need not be in it where zeros are put by a mask.
+Value* clamp_exponent(MathBuilder& m, Value* x, Value* least, Value* most) {
+  return m.at_most(m.fills_avx512() ? x : m.at_least(x, least), most);
+}
+
+// 2^(i/16), rounded to a float, and the rest.
+constexpr std::array<double, 16> kRoots = {0x1p+0,        0x1.0b5586p+0, 0x1.172b84p+0, 0x1.2387a6p+0,
+                                           0x1.306fep+0,  0x1.3dea64p+0, 0x1.4bfdaep+0, 0x1.5ab07ep+0,
+                                           0x1.6a09e6p+0, 0x1.7a1148p+0, 0x1.8ace54p+0, 0x1.9c4918p+0,
+                                           0x1.ae89fap+0, 0x1.c199bep+0, 0x1.d5818ep+0, 0x1.ea4afap+0};
+constexpr std::array<double, 16> kRestsOfRoots = {0x0p+0,          0x1.9f3122p-25,  -0x1.c15742p-27, 0x1.ceac48p-25,
+                                                  0x1.4636e2p-25,  0x1.824684p-25,  -0x1.593abcp-25, -0x1.5bd5ecp-27,
+                                                  0x1.9fcef4p-26,  -0x1.829fdp-25,  0x1.15506ep-27,  0x1.51f848p-27,
+                                                  -0x1.a94b14p-26, -0x1.3d56b2p-27, -0x1.822dbcp-27, 0x1.52486cp-27};
+
+// e^x of f32 by a table: x·log2 e = n + r' with n the nearest multiple of 1/16, whose fraction chooses a root of 2 and
+// whose floor scales, and r = r'·ln 2, |r| ≤ ln2 / 32. Half the multiplications of the polynomial over |r| ≤ ln2 / 2.
+Value* exp_by_table(MathBuilder& m, Value* x, Value* least) {
+  // The shift leaves 16·n in the low bits.
+  Value* shift = m.constant(0x1.8p19);
+  Value* shifted = m.fma(x, m.constant(kLog2E), shift);
+  Value *root = m.bits(shifted), *n = m.sub(shifted, shift);
+  Value* r = m.fma(n, m.constant(-kLn2Low32), m.fma(n, m.constant(-kLn2High32), x));
+  // e^r - 1: 2^-29.2
+  Value* q = m.fma(m.mul(r, r), m.polynomial(r, {0x1.000224p-1, 0x1.555722p-3}), r);
+  Value* high = m.avx512_lookup(kRoots, root);
+  Value* power =
+      m.options().fast ? m.fma(high, q, high) : m.add(m.fma(high, q, m.avx512_lookup(kRestsOfRoots, root)), high);
+  return m.scale_or_zero(power, {n, nullptr}, m.less(x, least));
 }
 
 }  // namespace
@@ -63,17 +96,18 @@ Value* emit_exp(MathBuilder& m, Value* x) {
     if (m.options().fast) return m.estimate(Estimate::kExp2, m.mul(x, m.constant(kLog2E)));
     return exp_by_estimate(m, x, 0x1.715476p+0, 0x1.4ae0cp-26);
   }
-  Value* clamped = m.at_most(m.at_least(x, m.constant(-105.0, -746.0)), m.constant(89.0, 710.0));
-  const ScaledExp e = scaled_exp(m, clamped);
-  // A zero, not a product that underflows: results below the normal numbers are slow on some CPUs.
+  Value* clamped = clamp_exponent(m, x, m.constant(-105.0, -746.0), m.constant(89.0, 710.0));
   const bool flush = m.options().fast;
   Value* least = flush ? m.constant(-0x1.5d58ap+6, -0x1.6232bdd7abcd2p+9) : m.constant(-104.0, -745.5);
-  return m.scale(m.select(m.less(x, least), m.constant(0), e.power), e.n);
+  if (m.fills_avx512() && !m.is_f64()) return exp_by_table(m, clamped, least);
+  const ScaledExp e = scaled_exp(m, clamped);
+  return m.scale_or_zero(e.power, e.n, m.less(x, least));
 }
 
 Value* emit_exp2(MathBuilder& m, Value* x) {
   if (m.has_estimates()) return m.options().fast ? m.estimate(Estimate::kExp2, x) : exp_by_estimate(m, x, 1.0, 0.0);
-  Value* clamped = m.at_most(m.at_least(x, m.constant(-152.0, -1077.0)), m.constant(129.0, 1025.0));
+  Value* clamped = clamp_exponent(m, x, m.constant(-152.0, -1077.0), m.constant(129.0, 1025.0));
+  Value* least = m.options().fast ? m.constant(-126.0, -1022.0) : m.constant(-151.0, -1076.0);
   const Rounded n = m.round_near(clamped);
   Value* r = m.sub(clamped, n.value);
   // 1 + r·Q(r): f32 2^-28.0 (fast 2^-23.2), f64 2^-57.3.
@@ -85,8 +119,7 @@ Value* emit_exp2(MathBuilder& m, Value* x) {
                           0x1.5d87fe78a14c3p-10, 0x1.4309130f16937p-13, 0x1.ffcbfc583ad7p-17, 0x1.62bfc714d35f2p-20,
                           0x1.b52541ad23cd5p-24, 0x1.e61c24b5d1a7dp-28, 0x1.e943cb0625814p-32});
   Value* power = m.fma(q, r, m.constant(1.0));
-  Value* least = m.options().fast ? m.constant(-126.0, -1022.0) : m.constant(-151.0, -1076.0);
-  return m.scale(m.select(m.less(x, least), m.constant(0), power), n);
+  return m.scale_or_zero(power, n, m.less(x, least));
 }
 
 Value* reduced_expm1(MathBuilder& m, const ReducedExp& reduced) {

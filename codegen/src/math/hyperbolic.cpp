@@ -9,6 +9,25 @@ namespace kiln::codegen {
 
 using llvm::Value;
 
+namespace {
+
+struct QuarterPowers {
+  Value* grow;    // 2^(n-2)
+  Value* shrink;  // 2^(-n-2); beyond n = 64 it may be nothing
+};
+
+QuarterPowers quarter_powers(MathBuilder& m, const Rounded& n) {
+  if (m.fills_avx512()) {
+    Value* quarter = m.constant(0.25);
+    return {m.scale(quarter, n), m.scale(quarter, {m.neg(n.value), nullptr})};
+  }
+  Value* grow = m.power_of_two(m.b.CreateSub(n.bits, m.int_constant(2)));
+  Value* shrink = m.power_of_two(m.b.CreateSub(m.int_constant(-2), n.bits));
+  return {grow, m.select(m.less(n.value, m.constant(64.0)), shrink, m.constant(0))};
+}
+
+}  // namespace
+
 Value* emit_sinh_cosh(MathBuilder& m, Value* x, bool cosine) {
   Value* magnitude = m.at_most(m.abs(x), m.constant(89.5, 710.6));
   const ReducedExp e = reduce_exp(m, magnitude);
@@ -22,11 +41,8 @@ Value* emit_sinh_cosh(MathBuilder& m, Value* x, bool cosine) {
                            0x1.27e4cc1d6347cp-22, 0x1.1f8bc72317a61p-29});
   Value* sinh_r = m.add(e.r, m.fma(m.mul(z, e.r), s, e.low));
   Value* cosh_m1 = m.mul(z, c);
-  // 2^(n-2) and 2^(-n-2), doubled at the end, since 2^(n-1) may overflow where the result does not. Beyond n = 64 the
-  // second is nothing.
-  Value* grow = m.power_of_two(m.b.CreateSub(e.n.bits, m.int_constant(2)));
-  Value* shrink = m.select(m.less(e.n.value, m.constant(64.0)),
-                           m.power_of_two(m.b.CreateSub(m.int_constant(-2), e.n.bits)), m.constant(0));
+  // Doubled at the end, since 2^(n-1) may overflow where the result does not.
+  const auto [grow, shrink] = quarter_powers(m, e.n);
   Value *plus = m.add(grow, shrink), *minus = m.sub(grow, shrink);
   // With C - 1 instead of C the leading term is exact.
   if (!cosine) std::swap(plus, minus);

@@ -62,17 +62,28 @@ Value* MathBuilder::power_of_two(Value* n) {
 }
 
 Value* MathBuilder::scale(Value* p, const Rounded& n) {
-  if (fills_avx512()) {
-    return by_register({p, n.value}, [&](llvm::ArrayRef<Value*> part) {
-      const auto id =
-          is_f64() ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512;
-      Value* all = is_f64() ? b.getInt8(0xff) : b.getInt16(0xffff);
-      return b.CreateIntrinsic(id, {}, {part[0], part[1], part[0], all, b.getInt32(kCurrentRounding)});
-    });
-  }
+  if (fills_avx512()) return avx512_scale(p, n.value, nullptr);
   // In two exact steps, so that a subnormal result is rounded once. The shift leaves the floor of n/2 in the low bits.
   Value* half = b.CreateLShr(n.bits, int_constant(1));
   return mul(mul(p, power_of_two(half)), power_of_two(b.CreateSub(n.bits, half)));
+}
+
+Value* MathBuilder::scale_or_zero(Value* p, const Rounded& n, Value* vanishes) {
+  if (fills_avx512()) return avx512_scale(p, n.value, vanishes);
+  return scale(select(vanishes, constant(0), p), n);
+}
+
+Value* MathBuilder::avx512_scale(Value* p, Value* n, Value* vanishes) {
+  llvm::SmallVector<Value*, 3> operands = {p, n};
+  if (vanishes) operands.push_back(b.CreateNot(vanishes));
+  const auto id =
+      is_f64() ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512;
+  return by_register(operands, [&](llvm::ArrayRef<Value*> part) {
+    Value* kept = vanishes ? b.CreateBitCast(part[2], b.getIntNTy(is_f64() ? 8 : 16)) : every_lane();
+    return b.CreateIntrinsic(
+        id, {},
+        {part[0], part[1], llvm::Constant::getNullValue(part[0]->getType()), kept, b.getInt32(kCurrentRounding)});
+  });
 }
 
 Value* MathBuilder::to_float(Value* n) {
@@ -112,7 +123,7 @@ Value* MathBuilder::near_reciprocal(Value* d) {
   if (!fills_avx512()) return b.CreateFDiv(constant(1.0), d);
   Value* estimate = by_register({d}, [&](llvm::ArrayRef<Value*> part) {
     const auto id = is_f64() ? llvm::Intrinsic::x86_avx512_rcp14_pd_512 : llvm::Intrinsic::x86_avx512_rcp14_ps_512;
-    return b.CreateIntrinsic(id, {}, {part[0], part[0], is_f64() ? b.getInt8(0xff) : b.getInt16(0xffff)});
+    return b.CreateIntrinsic(id, {}, {part[0], part[0], every_lane()});
   });
   if (!is_f64()) return estimate;
   // A step of third order.
@@ -134,7 +145,7 @@ Value* MathBuilder::rsqrt_estimate(Value* x) {
   if (!fills_avx512()) return nullptr;
   return by_register({x}, [&](llvm::ArrayRef<Value*> part) {
     const auto id = is_f64() ? llvm::Intrinsic::x86_avx512_rsqrt14_pd_512 : llvm::Intrinsic::x86_avx512_rsqrt14_ps_512;
-    return b.CreateIntrinsic(id, {}, {part[0], part[0], is_f64() ? b.getInt8(0xff) : b.getInt16(0xffff)});
+    return b.CreateIntrinsic(id, {}, {part[0], part[0], every_lane()});
   });
 }
 
@@ -143,9 +154,8 @@ Value* MathBuilder::avx512_mantissa(Value* x) {
   return by_register({x}, [&](llvm::ArrayRef<Value*> part) {
     const auto id =
         is_f64() ? llvm::Intrinsic::x86_avx512_mask_getmant_pd_512 : llvm::Intrinsic::x86_avx512_mask_getmant_ps_512;
-    Value* all = is_f64() ? b.getInt8(0xff) : b.getInt16(0xffff);
     return b.CreateIntrinsic(
-        id, {}, {part[0], b.getInt32(kFrom075To15 | kPositive), part[0], all, b.getInt32(kCurrentRounding)});
+        id, {}, {part[0], b.getInt32(kFrom075To15 | kPositive), part[0], every_lane(), b.getInt32(kCurrentRounding)});
   });
 }
 
@@ -153,8 +163,15 @@ Value* MathBuilder::avx512_exponent(Value* x) {
   return by_register({x}, [&](llvm::ArrayRef<Value*> part) {
     const auto id =
         is_f64() ? llvm::Intrinsic::x86_avx512_mask_getexp_pd_512 : llvm::Intrinsic::x86_avx512_mask_getexp_ps_512;
-    Value* all = is_f64() ? b.getInt8(0xff) : b.getInt16(0xffff);
-    return b.CreateIntrinsic(id, {}, {part[0], part[0], all, b.getInt32(kCurrentRounding)});
+    return b.CreateIntrinsic(id, {}, {part[0], part[0], every_lane(), b.getInt32(kCurrentRounding)});
+  });
+}
+
+Value* MathBuilder::avx512_lookup(std::span<const double, 16> table, Value* index) {
+  const std::vector<float> entries(table.begin(), table.end());
+  Value* constants = llvm::ConstantDataVector::get(b.getContext(), llvm::ArrayRef<float>(entries));
+  return by_register({index}, [&](llvm::ArrayRef<Value*> part) {
+    return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {}, {constants, part[0]});
   });
 }
 

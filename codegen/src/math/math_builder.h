@@ -6,6 +6,7 @@
 #include <llvm/IR/Intrinsics.h>
 
 #include <initializer_list>
+#include <span>
 
 #include "math/vector_math.h"
 
@@ -92,6 +93,9 @@ class MathBuilder {
   Value* power_of_two(Value* n);
   // p·2^n, rounded once, for p near 1 and any n that may come up.
   Value* scale(Value* p, const Rounded& n);
+  // The same, and 0 where `vanishes`, whatever p and n are there: results below the normal numbers are slow on some
+  // CPUs.
+  Value* scale_or_zero(Value* p, const Rounded& n, Value* vanishes);
   // A small integer as a float.
   Value* to_float(Value* n);
 
@@ -111,6 +115,8 @@ class MathBuilder {
   // numbers NaN. Only where fills_avx512().
   Value* avx512_mantissa(Value* x);
   Value* avx512_exponent(Value* x);
+  // table[index mod 16], one instruction; f32 alone.
+  Value* avx512_lookup(std::span<const double, 16> table, Value* index);
 
   // Error-free: the pair is exactly the sum or product (barring overflow; products above the subnormals).
   Pair two_sum(Value* x, Value* y);
@@ -121,6 +127,10 @@ class MathBuilder {
   // c[first] + c[first + step]·x + c[first + 2·step]·x² + …
   Value* horner(Value* x, llvm::ArrayRef<double> coefficients, size_t first, size_t step);
   using EmitRegister = llvm::function_ref<Value*(llvm::ArrayRef<Value*> parts)>;
+  // The mask of an AVX-512 instruction that leaves none out.
+  Value* every_lane() { return is_f64() ? b.getInt8(0xff) : b.getInt16(0xffff); }
+  // p·2^n, 0 where `vanishes`, which may be null.
+  Value* avx512_scale(Value* p, Value* n, Value* vanishes);
   // Applies `emit` to the operands 64 bytes at a time.
   Value* by_register(llvm::ArrayRef<Value*> operands, EmitRegister emit);
 
