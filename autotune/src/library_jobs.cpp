@@ -89,6 +89,8 @@ void add_products(std::vector<Entry>& list) {
   add_floats(list, KILN_LIBRARY(attention_with_lse));
   add_floats(list, KILN_LIBRARY(batched_matmul));
   add_floats(list, KILN_LIBRARY(conv2d));
+  add_floats(list, KILN_LIBRARY(conv2d_bias_relu));
+  add_floats(list, KILN_LIBRARY(conv2d_bias_residual_relu));
   add_floats(list, KILN_LIBRARY(conv2d_depthwise));
   add_floats(list, KILN_LIBRARY(conv2d_grouped));
   add_floats(list, KILN_LIBRARY(conv2d_narrow));

@@ -21,6 +21,8 @@ std::span<const LibraryKernel> library_kernels() {
       {"class_balanced_sampler_long", &kernels::class_balanced_sampler_long().ir()},
       {"column_sum", &kernels::column_sum().ir()},
       {"conv2d", &kernels::conv2d().ir()},
+      {"conv2d_bias_relu", &kernels::conv2d_bias_relu().ir()},
+      {"conv2d_bias_residual_relu", &kernels::conv2d_bias_residual_relu().ir()},
       {"conv2d_depthwise", &kernels::conv2d_depthwise().ir()},
       {"conv2d_grouped", &kernels::conv2d_grouped().ir()},
       {"conv2d_narrow", &kernels::conv2d_narrow().ir()},

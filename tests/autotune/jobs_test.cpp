@@ -110,6 +110,8 @@ TEST(LibraryKernels, AreTracedWithoutErrorForEveryTypeThatIsListed) {
                            "class_balanced_sampler",
                            "column_sum",
                            "conv2d",
+                           "conv2d_bias_relu",
+                           "conv2d_bias_residual_relu",
                            "conv2d_depthwise",
                            "conv2d_grouped",
                            "conv2d_narrow",

@@ -191,6 +191,15 @@ def conv2d(n, size, c, k, window, groups=1, dtype=torch.float32):
     return lambda x, w: F.conv2d(x, w, stride=stride, padding=filter_size // 2, groups=groups), (x, w)
 
 
+def conv2d_bias_relu(*shape, residual=False):
+    work, (x, w) = conv2d(*shape)
+    bias = randn(w.shape[0])
+    if not residual:
+        return lambda x, w: F.relu(work(x, w) + bias[:, None, None]), (x, w)
+    more = randn(*work(x, w).shape).to(memory_format=torch.channels_last)
+    return lambda x, w: F.relu(work(x, w) + bias[:, None, None] + more), (x, w)
+
+
 def attention(batch, heads, seq, width, *words):
     if "ragged" in words:
         raise LookupError("no ragged lengths in scaled_dot_product_attention on CPUs")
@@ -246,6 +255,8 @@ PEERS = {
     "mlp_softshrink": mlp_softshrink,
     "conv2d": conv2d,
     "conv2d bf16": partial(conv2d, dtype=torch.bfloat16),
+    "conv2d_bias_relu": conv2d_bias_relu,
+    "conv2d_bias_residual_relu": partial(conv2d_bias_relu, residual=True),
     "conv2d_depthwise": conv2d,
     "conv2d_grouped": conv2d,
     "conv2d_narrow": conv2d,

@@ -53,6 +53,28 @@ void check_conv(const Conv& v, const dsl::ConstexprValues& config, Run run) {
       [&](const Arguments& out) { expect_product<T>(out[2], expected, static_cast<size_t>(v.r * v.s * v.depth())); });
 }
 
+template <class T>
+void check_conv_with_more(const Conv& v, const dsl::ConstexprValues& config, bool has_residual) {
+  SCOPED_TRACE(text_of(v));
+  const auto x = normals_of<T>(static_cast<size_t>(v.n * v.h * v.w * v.c), 1);
+  const auto w = normals_of<T>(static_cast<size_t>(v.k * v.r * v.s * v.c), 2);
+  const auto bias = normals_of<T>(static_cast<size_t>(v.k), 3);
+  std::vector<double> expected = convolve(v, reals(x), reals(w));
+  const auto residual = normals_of<T>(expected.size(), 4);
+  const auto by_channel = reals(bias), by_pixel = reals(residual);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    expected[i] = std::max(expected[i] + by_channel[i % by_channel.size()] + (has_residual ? by_pixel[i] : 0), 0.0);
+  }
+  Arguments arguments = {buffer(x), buffer(w), buffer(bias)};
+  if (has_residual) arguments.push_back(buffer(residual));
+  const size_t y = arguments.size();
+  arguments.push_back(empty<Memory<T>>(expected.size()));
+  for (int64_t number : {v.n, v.h, v.w, v.c, v.k, v.r, v.s, v.stride, v.pad}) arguments.push_back(int_of(number));
+  check_both(has_residual ? kernels::conv2d_bias_residual_relu<T>().ir() : kernels::conv2d_bias_relu<T>().ir(), config,
+             arguments,
+             [&](const Arguments& out) { expect_product<T>(out[y], expected, static_cast<size_t>(v.r * v.s * v.c)); });
+}
+
 // The filters as columns of a matrix, by the kernel that packs them.
 template <class T>
 void check_conv_packed(const Conv& v, const dsl::ConstexprValues& config, int64_t width) {
@@ -117,6 +139,16 @@ TEST(Conv2dKernel, StridesPaddingAndFiltersOfAnyShape) {
       check_conv<T>(v, {{"BM", 16}, {"BN", 4}, {"BK", 8}}, check_both);
     }
   });
+}
+
+TEST(Conv2dKernel, BiasResidualAndRelu) {
+  for_floats([]<class T>() {
+    for (const Conv& v : {Conv{2, 5, 7, 3, 4, 3, 3, 1, 1}, {1, 8, 8, 2, 5, 1, 1, 1, 0}, {1, 9, 6, 1, 3, 2, 4, 2, 2}}) {
+      check_conv_with_more<T>(v, {{"BM", 16}, {"BN", 4}, {"BK", 8}}, false);
+      check_conv_with_more<T>(v, {{"BM", 16}, {"BN", 4}, {"BK", 8}}, true);
+    }
+  });
+  check_conv_with_more<lang::f32>({1, 7, 7, 64, 72, 3, 3, 1, 1}, {{"BM", 49}, {"BN", 64}, {"BK", 64}}, true);
 }
 
 TEST(Conv2dKernel, PackedFilters) {

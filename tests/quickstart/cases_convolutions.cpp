@@ -54,13 +54,17 @@ double one_output(const Conv& v, const M* x, const WeightAt& weight, size_t at) 
   return total;
 }
 
+// What becomes of the sum that stands for element `at` of y.
+using Finish = std::function<double(double sum, size_t at)>;
+
 template <class M>
-std::function<Check()> compare_outputs(const Conv& v, Buffer<M> x, Buffer<M> y, WeightAt weight) {
+std::function<Check()> compare_outputs(
+    const Conv& v, Buffer<M> x, Buffer<M> y, WeightAt weight, Finish finish = [](double sum, size_t) { return sum; }) {
   const double bound = std::is_same_v<M, float> ? dot_bound(v.depth()) : 1e-2;
   return [=] {
     return compare_norm(y.get(), 2000, bound, [&](size_t sample) {
       const size_t at = place(sample, 1, v.outputs());
-      return Expected{at, one_output(v, x.get(), weight, at)};
+      return Expected{at, finish(one_output(v, x.get(), weight, at), at)};
     });
   };
 }
@@ -82,6 +86,28 @@ Case conv2d(Conv v) {
          y = allocate<M>(v.outputs());
     return launch(compare_outputs(v, x, y, filters_in_order(v, w)), x, w, y, v.n, v.size, v.size, v.c, v.k, v.filter,
                   v.filter, v.stride, v.pad);
+  });
+}
+
+Case conv2d_bias_relu(Conv v) {
+  return make_case(kernels::conv2d_bias_relu(), v.text(), v.config(), computes(v.flops()), [=] {
+    const auto channels = static_cast<size_t>(v.k);
+    auto x = normals(v.inputs(), 1), w = normals(channels * v.depth(), 2), bias = normals(channels, 3),
+         y = allocate<float>(v.outputs());
+    const auto finish = [=](double sum, size_t at) { return std::max(sum + bias[at % channels], 0.0); };
+    return launch(compare_outputs(v, x, y, filters_in_order(v, w), finish), x, w, bias, y, v.n, v.size, v.size, v.c,
+                  v.k, v.filter, v.filter, v.stride, v.pad);
+  });
+}
+
+Case conv2d_bias_residual_relu(Conv v) {
+  return make_case(kernels::conv2d_bias_residual_relu(), v.text(), v.config(), computes(v.flops()), [=] {
+    const auto channels = static_cast<size_t>(v.k);
+    auto x = normals(v.inputs(), 1), w = normals(channels * v.depth(), 2), bias = normals(channels, 3),
+         residual = normals(v.outputs(), 4), y = allocate<float>(v.outputs());
+    const auto finish = [=](double sum, size_t at) { return std::max(sum + bias[at % channels] + residual[at], 0.0); };
+    return launch(compare_outputs(v, x, y, filters_in_order(v, w), finish), x, w, bias, residual, y, v.n, v.size,
+                  v.size, v.c, v.k, v.filter, v.filter, v.stride, v.pad);
   });
 }
 
@@ -138,6 +164,8 @@ std::vector<Case> convolution_cases(Size size) {
     return {conv2d({2, 14, 32, 48, 3, 1, 1}),
             conv2d({1, 20, 3, 16, 7, 2, 3, 64, 32, 24}),
             conv2d<lang::bf16>({2, 14, 32, 48, 3, 1, 1}),
+            conv2d_bias_relu({2, 14, 32, 48, 3, 1, 1}),
+            conv2d_bias_residual_relu({2, 14, 32, 48, 3, 1, 1}),
             conv2d_packed({2, 14, 32, 72, 3, 1, 1}),
             conv2d_grouped({2, 14, 32, 48, 3, 1, 1, 64, 32, 16, 2}),
             conv2d_narrow(2, 14, 40, 2),
@@ -158,6 +186,10 @@ std::vector<Case> convolution_cases(Size size) {
                         {8, 7, 512, 512, 3, 1, 1, 196, 128, 256}}) {
     out.push_back(conv2d(v));
   }
+  // The layers of a residual block.
+  out.push_back(conv2d_bias_relu({8, 56, 64, 64, 3, 1, 1, 128, 64, 64}));
+  out.push_back(conv2d_bias_residual_relu({8, 56, 64, 256, 1, 1, 0, 128, 128, 64}));
+  out.push_back(conv2d_bias_residual_relu({8, 14, 256, 1024, 1, 1, 0, 256, 128, 256}));
   for (const Conv& v : {Conv{8, 56, 64, 64, 3, 1, 1},
                         {8, 28, 512, 128, 1, 1, 0, 128, 128, 256},
                         {8, 14, 256, 256, 3, 1, 1, 256, 128, 384}}) {

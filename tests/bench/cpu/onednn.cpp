@@ -160,24 +160,45 @@ std::vector<Peer> batched_matmul(const Shape& s) {
       peer("onednn", {{dnnl::matmul({op, engine()}), {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}}}})};
 }
 
-// Images and results channels last; the weights in the layout that oneDNN likes, ahead of time.
-std::vector<Peer> convolution(const Shape& s, Type type) {
+// Images and results channels last; the weights in the layout that oneDNN likes, ahead of time. `more` is done to the
+// sums, with a bias before that; a sum among it adds what y held.
+std::vector<Peer> convolution(const Shape& s, Type type, const dnnl::post_ops* more = nullptr) {
   const int64_t n = s[0], size = s[1], c = s[2], k = s[3], filter = s[4], stride = s[5], pad = filter / 2;
   const int64_t out = (size + 2 * pad - filter) / stride + 1, groups = s.size() > 6 ? s[6] : 1;
   const memory x = random(desc({n, c, size, size}, Tag::nhwc, type)),
                y = random(desc({n, k, out, out}, Tag::nhwc, type));
   Shape weights = {k / groups, c / groups, filter, filter};
   if (groups > 1) weights.insert(weights.begin(), groups);
-  const dnnl::convolution_forward::desc op(prop_kind::forward_inference, algorithm::convolution_auto, x.get_desc(),
-                                           desc(weights, Tag::any, type), y.get_desc(), {stride, stride}, {pad, pad},
-                                           {pad, pad});
-  const dnnl::convolution_forward::primitive_desc plan(op, engine());
-  return {peer("onednn", {{dnnl::convolution_forward(plan),
-                           {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, random(plan.weights_desc())}, {DNNL_ARG_DST, y}}}})};
+  using Forward = dnnl::convolution_forward;
+  const memory bias = random(desc({k}, Tag::a, type));
+  const Forward::desc op =
+      more ? Forward::desc(prop_kind::forward_inference, algorithm::convolution_auto, x.get_desc(),
+                           desc(weights, Tag::any, type), bias.get_desc(), y.get_desc(), {stride, stride}, {pad, pad},
+                           {pad, pad})
+           : Forward::desc(prop_kind::forward_inference, algorithm::convolution_auto, x.get_desc(),
+                           desc(weights, Tag::any, type), y.get_desc(), {stride, stride}, {pad, pad}, {pad, pad});
+  dnnl::primitive_attr attributes;
+  if (more) attributes.set_post_ops(*more);
+  const Forward::primitive_desc plan(op, attributes, engine());
+  std::unordered_map<int, memory> arguments = {
+      {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, random(plan.weights_desc())}, {DNNL_ARG_DST, y}};
+  if (more) arguments.insert({DNNL_ARG_BIAS, bias});
+  return {peer("onednn", {{Forward(plan), arguments}})};
 }
 
 std::vector<Peer> conv2d(const Shape& s) { return convolution(s, Type::f32); }
 std::vector<Peer> conv2d_bf16(const Shape& s) { return convolution(s, Type::bf16); }
+std::vector<Peer> conv2d_relu(const Shape& s) {
+  dnnl::post_ops more;
+  more.append_eltwise(1, algorithm::eltwise_relu, 0, 0);
+  return convolution(s, Type::f32, &more);
+}
+std::vector<Peer> conv2d_residual_relu(const Shape& s) {
+  dnnl::post_ops more;
+  more.append_sum(1);
+  more.append_eltwise(1, algorithm::eltwise_relu, 0, 0);
+  return convolution(s, Type::f32, &more);
+}
 
 }  // namespace
 
@@ -203,6 +224,8 @@ std::vector<Peer> onednn_peers(const quickstart::Case& test) {
       {"batched_matmul", batched_matmul},
       {"conv2d", conv2d},
       {"conv2d bf16", conv2d_bf16},
+      {"conv2d_bias_relu", conv2d_relu},
+      {"conv2d_bias_residual_relu", conv2d_residual_relu},
       {"conv2d_depthwise", conv2d},
       {"conv2d_grouped", conv2d},
       {"conv2d_narrow", conv2d},

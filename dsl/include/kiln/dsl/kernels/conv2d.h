@@ -61,6 +61,48 @@ inline Value convolved_block(const Value& x, const ConvolvedPixels& at, const Im
   return acc;
 }
 
+// What describes a convolution: the parameters of conv2d, below.
+struct Convolution {
+  Value N, H, W, C, K, R, S, stride, pad;
+};
+
+// A block of an output [pixels, K] of a convolution: its sums, and where it begins.
+struct ConvolvedBlock {
+  Value pixels, m, n, sums;
+};
+
+// The block of this program, of a grid of as many programs as there are blocks.
+template <class T>
+ConvolvedBlock convolve(const Value& x, const Value& w, const Convolution& v, const BlockShape& block,
+                        const Const& GROUP) {
+  const Value P = (v.H + 2 * v.pad - v.R) / v.stride + 1, Q = (v.W + 2 * v.pad - v.S) / v.stride + 1;
+  const Value pixels = v.N * P * Q, depth = v.S * v.C;
+  grid(cdiv(pixels, block.m) * cdiv(v.K, block.n));
+  const auto [m, n] = block_origin(pixels, v.K, block.m, block.n, GROUP);
+  const ConvolvedPixels at = convolved_pixels(m + arange(0, block.m), pixels, P, Q, v.stride, v.pad, v.H, v.W, v.C);
+  const Value sums = convolved_block(x, at, {v.H, v.W, v.C}, v.R, depth, block, [&](const Value& r, const Value& k) {
+    return trans(tile(w + r * depth, {v.K, depth}, {v.R * depth, 1}).load({n, k}, {block.n, block.k}));
+  });
+  return {pixels, m, n, sums};
+}
+
+// What the convolutions here have in common: the tuner's space, the sizes of arrays, GPUs' blocks.
+inline const char* kPixelsTimesChannels = "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*K";
+template <class T, class Def>
+Def convolution_hints(Def def) {
+  return std::move(def)
+      .space({{"BM", {32, 64, 128, 256}},
+              {"BN", {32, 64, 128, 256}},
+              {"BK", {24, 64, 128, 192, 256, 384}},
+              {"num_warps", {4, 8}}})
+      .space("cpu", {{"BM", {32, 64, 128, 196, 256, 512}}, {"GROUP", {1, 8, 64}}})
+      .array("x", "N*H*W*C")
+      .array("w", "K*R*S*C")
+      .array("y", kPixelsTimesChannels)
+      .defaults("amd", convolution_blocks<T>())
+      .defaults("cuda", cuda_convolution_blocks<T>());
+}
+
 // y[n, p, q, k] = Σ over r, s, c of x[n, p·stride - pad + r, q·stride - pad + s, c] · w[k, r, s, c], 0 outside of x. x
 // is [N, H, W, C], w [K, R, S, C], y [N, P, Q, K] with P = (H + 2·pad - R)/stride + 1 and Q likewise.
 //
@@ -69,33 +111,54 @@ inline Value convolved_block(const Value& x, const ConvolvedPixels& at, const Im
 // a block much longer than S·C is wasted work.
 template <class T = f32>
 const auto& conv2d() {
+  static const auto def = convolution_hints<T>(kernel(
+      "conv2d",
+      {"x", "w", "y", "N", "H", "W", "C", "K", "R", "S", "stride", "pad", "BM=128", "BN=64", "BK=192", "GROUP=8"},
+      [](Ptr<const T> x, Ptr<const T> w, Ptr<ProductOf<T>> y, i32 N, i32 H, i32 W, i32 C, i32 K, i32 R, i32 S,
+         i32 stride, i32 pad, Const BM, Const BN, Const BK, Const GROUP) {
+        const auto [pixels, m, n, sums] = convolve<T>(x, w, {N, H, W, C, K, R, S, stride, pad}, {BM, BN, BK}, GROUP);
+        tile(y, {pixels, K}).store({m, n}, cast(sums, element_v<ProductOf<T>>));
+      }));
+  return def;
+}
+
+// y = max(conv2d(x, w) + bias, 0), bias [K] by channel: a layer whose normalisation went into its weights.
+template <class T = f32>
+const auto& conv2d_bias_relu() {
   static const auto def =
-      kernel(
-          "conv2d",
-          {"x", "w", "y", "N", "H", "W", "C", "K", "R", "S", "stride", "pad", "BM=128", "BN=64", "BK=192", "GROUP=8"},
-          [](Ptr<const T> x, Ptr<const T> w, Ptr<ProductOf<T>> y, i32 N, i32 H, i32 W, i32 C, i32 K, i32 R, i32 S,
-             i32 stride, i32 pad, Const BM, Const BN, Const BK, Const GROUP) {
-            const Value P = (H + 2 * pad - R) / stride + 1, Q = (W + 2 * pad - S) / stride + 1;
-            const Value pixels = N * P * Q, depth = S * C;
-            grid(cdiv(pixels, BM) * cdiv(K, BN));
-            const auto [m, n] = block_origin(pixels, K, BM, BN, GROUP);
-            const ConvolvedPixels at = convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
-            const Value sums =
-                convolved_block(x, at, {H, W, C}, R, depth, {BM, BN, BK}, [&](const Value& r, const Value& k) {
-                  return trans(tile(w + r * depth, {K, depth}, {R * depth, 1}).load({n, k}, {BN, BK}));
-                });
-            tile(y, {pixels, K}).store({m, n}, cast(sums, element_v<ProductOf<T>>));
-          })
-          .space({{"BM", {32, 64, 128, 256}},
-                  {"BN", {32, 64, 128, 256}},
-                  {"BK", {24, 64, 128, 192, 256, 384}},
-                  {"num_warps", {4, 8}}})
-          .space("cpu", {{"BM", {32, 64, 128, 196, 256, 512}}, {"GROUP", {1, 8, 64}}})
-          .array("x", "N*H*W*C")
-          .array("w", "K*R*S*C")
-          .array("y", "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*K")
-          .defaults("amd", convolution_blocks<T>())
-          .defaults("cuda", cuda_convolution_blocks<T>());
+      convolution_hints<T>(
+          kernel("conv2d_bias_relu",
+                 {"x", "w", "bias", "y", "N", "H", "W", "C", "K", "R", "S", "stride", "pad", "BM=128", "BN=64",
+                  "BK=192", "GROUP=8"},
+                 [](Ptr<const T> x, Ptr<const T> w, Ptr<const T> bias, Ptr<T> y, i32 N, i32 H, i32 W, i32 C, i32 K,
+                    i32 R, i32 S, i32 stride, i32 pad, Const BM, Const BN, Const BK, Const GROUP) {
+                   const auto [pixels, m, n, sums] =
+                       convolve<T>(x, w, {N, H, W, C, K, R, S, stride, pad}, {BM, BN, BK}, GROUP);
+                   const Value biased = sums + load_f32(tile(bias, {K}), {n}, {BN});
+                   tile(y, {pixels, K}).store({m, n}, cast(relu(biased), element_v<T>));
+                 }))
+          .array("bias", "K");
+  return def;
+}
+
+// y = max(conv2d(x, w) + bias + residual, 0), residual [N, P, Q, K]: the last layer of a residual block.
+template <class T = f32>
+const auto& conv2d_bias_residual_relu() {
+  static const auto def =
+      convolution_hints<T>(
+          kernel("conv2d_bias_residual_relu",
+                 {"x", "w", "bias", "residual", "y", "N", "H", "W", "C", "K", "R", "S", "stride", "pad", "BM=128",
+                  "BN=64", "BK=192", "GROUP=8"},
+                 [](Ptr<const T> x, Ptr<const T> w, Ptr<const T> bias, Ptr<const T> residual, Ptr<T> y, i32 N, i32 H,
+                    i32 W, i32 C, i32 K, i32 R, i32 S, i32 stride, i32 pad, Const BM, Const BN, Const BK, Const GROUP) {
+                   const auto [pixels, m, n, sums] =
+                       convolve<T>(x, w, {N, H, W, C, K, R, S, stride, pad}, {BM, BN, BK}, GROUP);
+                   const Value biased = sums + load_f32(tile(bias, {K}), {n}, {BN});
+                   const Value total = biased + load_f32(tile(residual, {pixels, K}), {m, n}, {BM, BN});
+                   tile(y, {pixels, K}).store({m, n}, cast(relu(total), element_v<T>));
+                 }))
+          .array("bias", "K")
+          .array("residual", kPixelsTimesChannels);
   return def;
 }
 
