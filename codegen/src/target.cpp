@@ -85,6 +85,7 @@ void set_x86_properties(CpuTarget& out, const llvm::MCSubtargetInfo& info) {
   out.has_fma = info.checkFeatures("+fma");
   out.has_f16c = info.checkFeatures("+f16c");
   out.has_vnni = has_vnni(info);
+  out.has_bf16_pairs = avx512 && info.checkFeatures("+avx512bf16");
 }
 
 // Of every AArch64 CPU: NEON, fused multiply-add and conversions of f16.

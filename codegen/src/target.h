@@ -34,6 +34,7 @@ struct CpuTarget {
   bool has_fma = false;
   bool has_f16c = false;
   bool has_vnni = false;
+  bool has_bf16_pairs = false;  // vdpbf16ps, fast or not
   bool is_x86 = false;
   DotUnits dots;
   std::vector<std::string> needs;  // features that the host must have, for launchers

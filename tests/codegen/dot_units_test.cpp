@@ -1,5 +1,6 @@
 // B that lies in memory in units of two or four numbers along K (docs/cpu-codegen.md): what else may happen to it.
 #include "differential.h"
+#include "kiln/codegen/compile.h"
 #include "kiln/dsl/kernels.h"
 
 namespace kiln::test {
@@ -47,6 +48,10 @@ void check_units(Between between, Extents extents) {
                    random_buffer(lang::element_v<Sum>, 1, 4, false)};
   run.match = {1e-3, 1e-4, true};
   run.targets = cpu_targets();
+  const std::string native = codegen::native_target();
+  if (native.find("+avx512bf16") != std::string::npos) {
+    run.targets.push_back(native.substr(0, native.find(';')) + ";dot-bf16=widen");
+  }
   expect_same(*def.ir(), "", run);
 }
 
@@ -67,6 +72,23 @@ TEST(DotOfUnits, OfPanelsOfAnyWidth) {
       check_units<lang::i8, lang::i32>(Between::kNothing, {rows, columns});
     }
   }
+}
+
+std::string assembly_of_packed(int64_t rows, const char* target) {
+  const auto& kernel = kernels::matmul_packed<lang::bf16>();
+  auto artifact = compile(*kernel.ir(), {{"BM", rows}, {"BN", 32}, {"BK", 64}}, {}, target, "asm");
+  EXPECT_TRUE(artifact.ok()) << artifact.error().message;
+  if (!artifact) return {};
+  return {reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size()};
+}
+
+// Of few rows by pairs, also where another unit was chosen for more of them.
+TEST(DotOfUnits, OfFewRowsAreNotTakenApart) {
+  for (const char* target : {"cpu:sapphirerapids", "cpu:sapphirerapids;dot-bf16=widen", "cpu:znver4"}) {
+    EXPECT_NE(assembly_of_packed(1, target).find("vdpbf16ps"), std::string::npos) << target;
+  }
+  EXPECT_NE(assembly_of_packed(8, "cpu:sapphirerapids").find("tdpbf16ps"), std::string::npos);
+  EXPECT_EQ(assembly_of_packed(8, "cpu:znver4").find("vdpbf16ps"), std::string::npos);
 }
 
 }  // namespace

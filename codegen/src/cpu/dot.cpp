@@ -172,12 +172,18 @@ DotPlan plan_dot(Context& c, const Op& dot) {
   const ValueId a = dot.operands[0], b = dot.operands[1], acc = dot.operands[2];
   const bool tf32 = static_cast<dsl::Precision>(std::get<int64_t>(dot.attrs[0])) == dsl::Precision::kTf32;
   const auto shape = dsl::concrete_shape(c.type(dot.results[0]));
-  const DotForm form =
-      choose_form(c.target, c.type(a).element, c.type(b).element, c.type(acc).element, tf32, shape[shape.size() - 2]);
-  const bool has_units = form.step != Step::kTiles;
-  const bool as_it_lies = form.a == form.packed && has_units && !form.flip_a && !form.round_tf32;
-  const int64_t k = dsl::concrete_shape(c.type(a)).back();
-  DotPlan plan = make_plan(c, form, shape, k, as_it_lies && k % form.k_multiple == 0 && has_scattered_rows(c, a));
+  const int64_t m = shape[shape.size() - 2], k = dsl::concrete_shape(c.type(a)).back();
+  const auto plan_of = [&](const DotForm& form) {
+    const bool has_units = form.step != Step::kTiles;
+    const bool as_it_lies = form.a == form.packed && has_units && !form.flip_a && !form.round_tf32;
+    return make_plan(c, form, shape, k, as_it_lies && k % form.k_multiple == 0 && has_scattered_rows(c, a));
+  };
+  const DotForm form = choose_form(c.target, c.type(a).element, c.type(b).element, c.type(acc).element, tf32, m);
+  DotPlan plan = plan_of(form);
+  if (const auto pairs = form_for_pairs(c.target, form, m)) {
+    const DotPlan of_pairs = plan_of(*pairs);
+    if (may_lie_in_units(c, of_pairs, b)) return of_pairs;
+  }
   if (plan.n == 1 && !plan.scattered_a && suits_lanes_along_k(plan) && (plan.m == 1 || !lies_by_columns(c, a))) {
     put_lanes_along_k(plan);
   }

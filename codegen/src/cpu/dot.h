@@ -122,6 +122,9 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
 
 // dot_form.cpp
 DotForm choose_form(const CpuTarget& target, ElementType a, ElementType b, ElementType acc, bool tf32, int64_t m);
+// Where few rows of bf16 would be widened, though there is an instruction for pairs: a slower one, or one that AMX was
+// preferred to. For a B that lies in pairs: it is read once, and taking it apart takes longer.
+std::optional<DotForm> form_for_pairs(const CpuTarget& target, DotForm form, int64_t m);
 // At most `most_rows` in a block.
 Blocking choose_blocking(const CpuTarget& target, const DotForm& form, int lanes, int64_t m, int64_t n, int most_rows);
 llvm::Type* vector_of(const DotPlan& plan, llvm::Type* scalar);
