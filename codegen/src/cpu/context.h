@@ -94,7 +94,7 @@ struct Context : ElementContext {
   std::vector<const Op*> definition;       // by value; null for parameters and region arguments
   std::vector<Value*> scalars;             // by value, rank 0 only
   std::vector<std::optional<Slot>> slots;  // by value
-  std::vector<int> use_count;              // by value: uses by any op
+  std::vector<int> use_count;              // by value: uses by ops that make code
   std::vector<const dsl::Region*> home;    // by value: the region that defines it; null for parameters
   std::vector<bool> keep;                  // by value: store into scratch when first evaluated
   std::vector<bool> materialise;           // by value: copy into scratch where it is defined

@@ -25,6 +25,9 @@ struct Place {
   const dsl::Region* region = nullptr;
 };
 
+// What is known of a value is no use of it: with facts about arguments a kernel is scheduled as without.
+bool makes_code(const Op& op) { return op.code != OpCode::kAssume && op.code != OpCode::kRequire; }
+
 class Scheduler {
  public:
   explicit Scheduler(const dsl::Kernel& kernel) : kernel_(kernel), pointers_(kernel) {
@@ -53,6 +56,7 @@ class Scheduler {
       place.region = &region;
       place.begin = next_++;
       for (ValueId operand : op.operands) {
+        if (!makes_code(op)) break;
         ++out_.use_count[operand];
         users_[operand].push_back(&op);
       }

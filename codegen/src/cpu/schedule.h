@@ -11,7 +11,7 @@ namespace kiln::codegen::cpu {
 struct Schedule {
   std::vector<bool> keep;                  // by value: expensive and wanted by several sinks of its own region
   std::vector<bool> materialise;           // by value: must be copied into scratch where it is defined
-  std::vector<int> use_count;              // by value: operands that name it
+  std::vector<int> use_count;              // by value: operands that name it, but those of assume and require
   std::vector<const dsl::Region*> home;    // by value: the region that defines it; null for parameters
   std::vector<const dsl::Op*> definition;  // by value; null for parameters and region arguments
   std::set<const dsl::Op*> write_only;     // stores to memory that the kernel does not read
