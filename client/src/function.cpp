@@ -43,6 +43,7 @@ const Variant& FunctionState::best(const dsl::Facts& exact) const {
   const auto& variants = current().variants;
   const Variant* best = variants.front().get();  // generic: sound for all arguments
   for (const auto& variant : variants) {
+    if (variant->facts == exact) return *variant;
     if (strength(variant->facts) > strength(best->facts) && is_sound(variant->facts, exact)) best = variant.get();
   }
   return *best;
