@@ -122,8 +122,8 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
 
 // dot_form.cpp
 DotForm choose_form(const CpuTarget& target, ElementType a, ElementType b, ElementType acc, bool tf32, int64_t m);
-// Where few rows of bf16 would be widened, though there is an instruction for pairs: a slower one, or one that AMX was
-// preferred to. For a B that lies in pairs: it is read once, and taking it apart takes longer.
+// Where rows of bf16 are too few for AMX and would be widened, though there is an instruction for pairs, which rounds
+// as AMX does. For a B that lies in pairs: it is read once, and taking it apart takes longer.
 std::optional<DotForm> form_for_pairs(const CpuTarget& target, DotForm form, int64_t m);
 // At most `most_rows` in a block.
 Blocking choose_blocking(const CpuTarget& target, const DotForm& form, int lanes, int64_t m, int64_t n, int most_rows);
@@ -146,6 +146,9 @@ struct Transposition {
 bool can_transpose(const DotPlan& plan);
 void emit_transposed(Context& c, const DotPlan& plan, const Transposition& t);
 int64_t transposed_overrun(const DotPlan& plan);  // bytes written behind the last panel, at most
+
+// dot_keep.cpp: whether an op makes pointers of its first operand, which it moves or spreads.
+bool moves_pointer(const Op& op);
 
 // dot_pack.cpp
 // In memory, with the numbers of a column one behind the other.

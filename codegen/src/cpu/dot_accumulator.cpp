@@ -93,7 +93,7 @@ bool reached_alone(const Context& c, ValueId pointers) {
       if (param.value == at) return !param.may_alias;
     }
     const Op* op = c.definition[at];
-    if (!op || op->operands.empty() || dsl::info(op->code).has(dsl::kReads)) return false;
+    if (!op || !moves_pointer(*op)) return false;
     at = op->operands[0];
   }
   return false;

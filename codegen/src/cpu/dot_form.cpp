@@ -52,7 +52,8 @@ DotForm choose_form(const CpuTarget& target, ElementType a, ElementType b, Eleme
 
 std::optional<DotForm> form_for_pairs(const CpuTarget& target, DotForm form, int64_t m) {
   const bool widened = form.step == Step::kFma && form.a == ElementType::kBF16 && form.b == ElementType::kBF16;
-  if (!widened || !target.has_bf16_pairs || m >= kFewRowsForTiles) return std::nullopt;
+  const bool tiles_otherwise = target.dots.bf16 == DotUnit::kTile && m < kFewRowsForTiles;
+  if (!widened || !tiles_otherwise || !target.has_bf16_pairs) return std::nullopt;
   form.packed = ElementType::kBF16;
   form.group = form.k_multiple = 2;
   form.step = Step::kBf16Pairs;

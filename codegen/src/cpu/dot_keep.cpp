@@ -23,18 +23,8 @@ const dsl::Param* parameter_behind(const Context& c, ValueId id) {
       if (param.value == id) return &param;
     }
     const Op* op = c.definition[id];
-    if (!op) return nullptr;
-    switch (op->code) {
-      case OpCode::kAddptr:
-      case OpCode::kSplat:
-      case OpCode::kBroadcast:
-      case OpCode::kExpandDims:
-      case OpCode::kPermute:
-        id = op->operands[0];
-        continue;
-      default:
-        return nullptr;
-    }
+    if (!op || !moves_pointer(*op)) return nullptr;
+    id = op->operands[0];
   }
 }
 
@@ -87,6 +77,19 @@ class State {
 };
 
 }  // namespace
+
+bool moves_pointer(const Op& op) {
+  switch (op.code) {
+    case OpCode::kAddptr:
+    case OpCode::kSplat:
+    case OpCode::kBroadcast:
+    case OpCode::kExpandDims:
+    case OpCode::kPermute:
+      return true;
+    default:
+      return false;
+  }
+}
 
 Kept keep(Context& c, ValueId id, int64_t bytes) {
   Builder& b = c.b;

@@ -72,9 +72,8 @@ struct ConvolvedBlock {
 };
 
 // The block of this program, of a grid of as many programs as there are blocks.
-template <class T>
-ConvolvedBlock convolve(const Value& x, const Value& w, const Convolution& v, const BlockShape& block,
-                        const Const& GROUP) {
+inline ConvolvedBlock convolve(const Value& x, const Value& w, const Convolution& v, const BlockShape& block,
+                               const Const& GROUP) {
   const Value P = (v.H + 2 * v.pad - v.R) / v.stride + 1, Q = (v.W + 2 * v.pad - v.S) / v.stride + 1;
   const Value pixels = v.N * P * Q, depth = v.S * v.C;
   grid(cdiv(pixels, block.m) * cdiv(v.K, block.n));
@@ -87,7 +86,8 @@ ConvolvedBlock convolve(const Value& x, const Value& w, const Convolution& v, co
 }
 
 // What the convolutions here have in common: the tuner's space, the sizes of arrays, GPUs' blocks.
-inline const char* kPixelsTimesChannels = "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*K";
+inline constexpr const char* kPixelsTimesChannels =
+    "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*K";
 template <class T, class Def>
 Def convolution_hints(Def def) {
   return std::move(def)
@@ -116,7 +116,7 @@ const auto& conv2d() {
       {"x", "w", "y", "N", "H", "W", "C", "K", "R", "S", "stride", "pad", "BM=128", "BN=64", "BK=192", "GROUP=8"},
       [](Ptr<const T> x, Ptr<const T> w, Ptr<ProductOf<T>> y, i32 N, i32 H, i32 W, i32 C, i32 K, i32 R, i32 S,
          i32 stride, i32 pad, Const BM, Const BN, Const BK, Const GROUP) {
-        const auto [pixels, m, n, sums] = convolve<T>(x, w, {N, H, W, C, K, R, S, stride, pad}, {BM, BN, BK}, GROUP);
+        const auto [pixels, m, n, sums] = convolve(x, w, {N, H, W, C, K, R, S, stride, pad}, {BM, BN, BK}, GROUP);
         tile(y, {pixels, K}).store({m, n}, cast(sums, element_v<ProductOf<T>>));
       }));
   return def;
@@ -133,7 +133,7 @@ const auto& conv2d_bias_relu() {
                  [](Ptr<const T> x, Ptr<const T> w, Ptr<const T> bias, Ptr<T> y, i32 N, i32 H, i32 W, i32 C, i32 K,
                     i32 R, i32 S, i32 stride, i32 pad, Const BM, Const BN, Const BK, Const GROUP) {
                    const auto [pixels, m, n, sums] =
-                       convolve<T>(x, w, {N, H, W, C, K, R, S, stride, pad}, {BM, BN, BK}, GROUP);
+                       convolve(x, w, {N, H, W, C, K, R, S, stride, pad}, {BM, BN, BK}, GROUP);
                    const Value biased = sums + load_f32(tile(bias, {K}), {n}, {BN});
                    tile(y, {pixels, K}).store({m, n}, cast(relu(biased), element_v<T>));
                  }))
@@ -152,7 +152,7 @@ const auto& conv2d_bias_residual_relu() {
                  [](Ptr<const T> x, Ptr<const T> w, Ptr<const T> bias, Ptr<const T> residual, Ptr<T> y, i32 N, i32 H,
                     i32 W, i32 C, i32 K, i32 R, i32 S, i32 stride, i32 pad, Const BM, Const BN, Const BK, Const GROUP) {
                    const auto [pixels, m, n, sums] =
-                       convolve<T>(x, w, {N, H, W, C, K, R, S, stride, pad}, {BM, BN, BK}, GROUP);
+                       convolve(x, w, {N, H, W, C, K, R, S, stride, pad}, {BM, BN, BK}, GROUP);
                    const Value biased = sums + load_f32(tile(bias, {K}), {n}, {BN});
                    const Value total = biased + load_f32(tile(residual, {pixels, K}), {m, n}, {BM, BN});
                    tile(y, {pixels, K}).store({m, n}, cast(relu(total), element_v<T>));
