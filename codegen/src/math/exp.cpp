@@ -2,8 +2,6 @@
 //
 // Polynomials: least squares at Chebyshev nodes, weighted for the relative error of the result, coefficients rounded
 // one after the other. Errors are relative, on |r| ≤ 0.3468 (exp2: 0.5001).
-#include <array>
-
 #include "math/math_builder.h"
 
 namespace kiln::codegen {
@@ -32,32 +30,6 @@ Value* exp_by_estimate(MathBuilder& m, Value* x, double high, double low) {
 // Into the range where scaling is right. What vanishes need not be in it where zeros are put by a mask.
 Value* clamp_exponent(MathBuilder& m, Value* x, Value* least, Value* most) {
   return m.at_most(m.fills_avx512() ? x : m.at_least(x, least), most);
-}
-
-// 2^(i/16), rounded to a float, and the rest.
-constexpr std::array<double, 16> kRoots = {0x1p+0,        0x1.0b5586p+0, 0x1.172b84p+0, 0x1.2387a6p+0,
-                                           0x1.306fep+0,  0x1.3dea64p+0, 0x1.4bfdaep+0, 0x1.5ab07ep+0,
-                                           0x1.6a09e6p+0, 0x1.7a1148p+0, 0x1.8ace54p+0, 0x1.9c4918p+0,
-                                           0x1.ae89fap+0, 0x1.c199bep+0, 0x1.d5818ep+0, 0x1.ea4afap+0};
-constexpr std::array<double, 16> kRestsOfRoots = {0x0p+0,          0x1.9f3122p-25,  -0x1.c15742p-27, 0x1.ceac48p-25,
-                                                  0x1.4636e2p-25,  0x1.824684p-25,  -0x1.593abcp-25, -0x1.5bd5ecp-27,
-                                                  0x1.9fcef4p-26,  -0x1.829fdp-25,  0x1.15506ep-27,  0x1.51f848p-27,
-                                                  -0x1.a94b14p-26, -0x1.3d56b2p-27, -0x1.822dbcp-27, 0x1.52486cp-27};
-
-// e^x of f32 by a table: x·log2 e = n + r' with n the nearest multiple of 1/16, whose fraction chooses a root of 2 and
-// whose floor scales, and r = r'·ln 2, |r| ≤ ln2 / 32. Half the multiplications of the polynomial over |r| ≤ ln2 / 2.
-Value* exp_by_table(MathBuilder& m, Value* x, Value* least) {
-  // The shift leaves 16·n in the low bits.
-  Value* shift = m.constant(0x1.8p19);
-  Value* shifted = m.fma(x, m.constant(kLog2E), shift);
-  Value *root = m.bits(shifted), *n = m.sub(shifted, shift);
-  Value* r = m.fma(n, m.constant(-kLn2Low32), m.fma(n, m.constant(-kLn2High32), x));
-  // e^r - 1: 2^-29.2
-  Value* q = m.fma(m.mul(r, r), m.polynomial(r, {0x1.000224p-1, 0x1.555722p-3}), r);
-  Value* high = m.avx512_lookup(kRoots, root);
-  Value* power =
-      m.options().fast ? m.fma(high, q, high) : m.add(m.fma(high, q, m.avx512_lookup(kRestsOfRoots, root)), high);
-  return m.scale_or_zero(power, {n, nullptr}, m.less(x, least));
 }
 
 }  // namespace
@@ -99,7 +71,6 @@ Value* emit_exp(MathBuilder& m, Value* x) {
   Value* clamped = clamp_exponent(m, x, m.constant(-105.0, -746.0), m.constant(89.0, 710.0));
   const bool flush = m.options().fast;
   Value* least = flush ? m.constant(-0x1.5d58ap+6, -0x1.6232bdd7abcd2p+9) : m.constant(-104.0, -745.5);
-  if (m.fills_avx512() && !m.is_f64()) return exp_by_table(m, clamped, least);
   const ScaledExp e = scaled_exp(m, clamped);
   return m.scale_or_zero(e.power, e.n, m.less(x, least));
 }
