@@ -55,10 +55,11 @@ class Scheduler {
       Place& place = places_[&op];
       place.region = &region;
       place.begin = next_++;
-      for (ValueId operand : op.operands) {
-        if (!makes_code(op)) break;
-        ++out_.use_count[operand];
-        users_[operand].push_back(&op);
+      if (makes_code(op)) {
+        for (ValueId operand : op.operands) {
+          ++out_.use_count[operand];
+          users_[operand].push_back(&op);
+        }
       }
       for (ValueId result : op.results) {
         out_.definition[result] = &op;
