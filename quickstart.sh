@@ -1,22 +1,31 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds Kiln, starts a daemon, and compiles and runs the kernel library on this machine's CPU,
 # with --gpu on its first GPU: each kernel is checked against a float64 reference, and a table says how fast it compiled,
-# was served and ran. Then the tuner looks for better configs of some kernels: half a minute of tuning, behind a
-# calibration of this machine the first time.
+# was served and ran. Then it builds the rest, and the tuner looks for better configs of some kernels: half a minute of tuning,
+# behind a calibration of this machine the first time.
 set -euo pipefail
 cd "$(dirname "$0")"
 . cmake/packages.sh
+. cmake/build.sh
 
 install_missing $KILN_BUILD_PACKAGES
-cmake --preset release -DKILN_BUILD_TESTS=ON >build.log 2>&1 || { cat build.log >&2; exit 1; }
+cmake --preset release -DKILN_BUILD_TESTS=OFF >build.log 2>&1 || { cat build.log >&2; exit 1; }
 rm -f build.log
 echo "Building (release)…"
-cmake --build --preset release --target kiln kilnd kiln-worker kiln-quickstart kiln-tune kiln-runner -- --quiet
+build_targets release kiln kilnd kiln-worker kiln-quickstart
 build/release/bin/kiln-quickstart "$@"
 
 target=cpu
 for argument in "$@"; do
   [ "$argument" != --gpu ] || target=cuda
 done
+printf '\nBuilding the tuner, manual pages and completions…\n'
+build_targets release
 printf '\nTuning (autotune/jobs/quickstart.jsonl)…\n'
 build/release/bin/kiln tune autotune/jobs/quickstart.jsonl --targets "$target" --budget 30s
+cat <<'NEXT'
+
+The programs are in build/release/bin. README.md goes on with them there, or installed:
+    export PATH="$PWD/build/release/bin:$PATH"
+    cmake --install build/release --prefix ~/.local
+NEXT

@@ -1,11 +1,10 @@
-# Sourced by quickstart.sh and tests/run.sh: installs the Debian packages that are missing, and says which.
-# install_missing PACKAGE…
+# Sourced by quickstart.sh, which needs the first list, and by tests/run.sh, which needs both; tests/package/packages.py compares
+# the lists with what the builds use. install_missing PACKAGE… installs those that are missing, and says which.
 
 KILN_BUILD_PACKAGES="g++ cmake ninja-build pkg-config ccache llvm-19-dev liblld-19-dev libpolly-19-dev zlib1g-dev libzstd-dev libxml2-dev
   libboost1.81-dev nlohmann-json3-dev libssl-dev libxxhash-dev libspdlog-dev libfmt-dev libcli11-dev libseccomp-dev libsqlite3-dev
-  libhiredis-dev
-  libgtest-dev libgmock-dev libbenchmark-dev"
-KILN_TEST_PACKAGES="python3 binutils libmpfr-dev clang-format-19 clang-19 libclang-rt-19-dev
+  libhiredis-dev"
+KILN_TEST_PACKAGES="libgtest-dev libgmock-dev python3 binutils libmpfr-dev clang-format-19 clang-19 libclang-rt-19-dev
   llvm-19-tools mandoc dpkg-dev qemu-user chromium-headless-shell gcc-aarch64-linux-gnu libc6-dev-arm64-cross redis-server iproute2
   locales procps"
 

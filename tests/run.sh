@@ -4,10 +4,16 @@
 #   tests/run.sh --soak [googletest filter]     the daemon's bar with its full counts: about 45 minutes, 30 of them the soak;
 #                                               without a filter also the fuzzers, for KILN_FUZZ_SECONDS each (8 hours)
 #   tests/run.sh --package                      the Debian package in a bare Debian 12; needs root and a mirror
+#   tests/run.sh --fresh [quickstart|tests]     ./quickstart.sh and tests/run.sh in a bare Debian 12, each as a newcomer runs it; the same
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . cmake/packages.sh
+. cmake/build.sh
 
+if [ "${1:-}" = --fresh ]; then
+  install_missing debootstrap git
+  exec tests/package/fresh.sh "${@:2}"
+fi
 preset=release soak= package=
 if [ "${1:-}" = --soak ]; then
   soak=${2:-*}
@@ -27,22 +33,22 @@ fuzz=ON
 case $preset in asan | tsan) fuzz=OFF ;; esac
 cmake --preset "$preset" -DKILN_BUILD_TESTS=ON -DKILN_FUZZ=$fuzz >/dev/null
 if [ -n "$soak" ]; then
-  cmake --build --preset "$preset" --target bar_tests client_tests -- --quiet
+  build_targets "$preset" bar_tests client_tests
   export KILN_SOAK=${KILN_SOAK:-1}
   rc=0
   "build/$preset/tests/server/bar_tests" --gtest_filter="$soak" || rc=1
   if [ "$soak" = "*" ]; then
     "build/$preset/tests/client/client_tests" --gtest_filter='*TheFirstResultWaits*:*SixtyFourThreads*' || rc=1
-    cmake --build --preset "$preset" -- --quiet  # the fuzzers are a build of their own, by Clang
+    build_targets "$preset"  # the fuzzers are a build of their own, by Clang
     KILN_FUZZ_SECONDS=${KILN_FUZZ_SECONDS:-28800} ctest --preset "$preset" --output-on-failure -j "$(nproc)" -L fuzz || rc=1
   fi
   exit $rc
 fi
 echo "Building ($preset)…"
 if [ -n "$package" ]; then
-  cmake --build --preset "$preset" --target kiln kilnd kiln-worker kiln-tune kiln-runner kiln_pages -- --quiet
+  build_targets "$preset" kiln kilnd kiln-worker kiln-tune kiln-runner kiln_pages
   tests/package/systemd.sh "build/$preset" || [ $? = 77 ]
   exec tests/package/chroot.sh "build/$preset"
 fi
-cmake --build --preset "$preset" -- --quiet
+build_targets "$preset"
 ctest --preset "$preset" --output-on-failure -j "$(nproc)" "$@"

@@ -7,35 +7,26 @@ command -v debootstrap >/dev/null || { echo "needs debootstrap" >&2; exit 1; }
 # What packages' scripts mount, start or kill stays in here.
 [ "${2:-}" = inside ] || exec unshare -pfm --mount-proc "$(realpath "$0")" "$1" inside
 source=$(realpath "$(dirname "$0")/../..")
-mirror=$(apt-get indextargets --format '$(SITE) $(CODENAME) $(COMPONENT)' "Created-By: Packages" |
-  awk '$2 == "bookworm" && $3 == "main" { print $1; exit }')
-[ -n "$mirror" ] || { echo "apt knows no mirror of Debian 12" >&2; exit 1; }
+. "$source/tests/package/bare_debian.sh"
 
 work=$(mktemp -d /tmp/kiln-chroot-XXXXXX)
 root=$work/debian
 trap 'umount -l "$root/proc" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
 step() { printf '== %s\n' "$1"; }
-in_root() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
-as_user() { in_root setpriv --reuid games --regid games --clear-groups env HOME=/home/user "$@"; }
+as_user() { in_root "$root" setpriv --reuid games --regid games --clear-groups env HOME=/home/user "$@"; }
 
 step "the package"
 cpack --config "$1/CPackConfig.cmake" -G DEB -B "$work/deb" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 deb=$(echo "$work"/deb/kiln_*.deb)
 step "a bare Debian 12"
-debootstrap --variant=minbase bookworm "$root" "$mirror" >"$work/log" 2>&1 || { tail -20 "$work/log"; exit 1; }
-mount -t proc proc "$root/proc"
+bare_debian "$root" "$work/log"
 cp "$deb" "$root/tmp/kiln.deb"
-# The sources of this machine: updates may have what the package needs.
-rm -f "$root/etc/apt/sources.list"
-printf 'deb %s bookworm main\n' "$mirror" >"$root/etc/apt/sources.list"
-cp /etc/resolv.conf "$root/etc/resolv.conf"
 
 step "apt install ./kiln.deb"
-in_root apt-get update -qq
-in_root apt-get install -y -qq --no-install-recommends /tmp/kiln.deb >"$work/log" 2>&1 || { tail -20 "$work/log"; exit 1; }
-in_root dpkg-query -W -f='${Package} ${Version} ${Status}\n' kiln libllvm19
-in_root install -d -o games /home/user
-in_root sh -c 'ldd /usr/bin/kiln /usr/bin/kilnd /usr/bin/kiln-tune /usr/libexec/kiln/*' >"$work/libraries"
+in_root "$root" apt-get install -y -qq --no-install-recommends /tmp/kiln.deb >"$work/log" 2>&1 || { tail -20 "$work/log"; exit 1; }
+in_root "$root" dpkg-query -W -f='${Package} ${Version} ${Status}\n' kiln libllvm19
+in_root "$root" install -d -o games /home/user
+in_root "$root" sh -c 'ldd /usr/bin/kiln /usr/bin/kilnd /usr/bin/kiln-tune /usr/libexec/kiln/*' >"$work/libraries"
 if grep "not found" "$work/libraries"; then exit 1; fi
 
 step "a kernel runs"
@@ -68,7 +59,7 @@ as_user kiln stats | grep -E '^hits_total.disk +1$'
 as_user kiln stop
 
 step "systemd, with the system's units"
-in_root apt-get install -y -qq --no-install-recommends systemd dbus >"$work/log" 2>&1 || { tail -20 "$work/log"; exit 1; }
+in_root "$root" apt-get install -y -qq --no-install-recommends systemd dbus >"$work/log" 2>&1 || { tail -20 "$work/log"; exit 1; }
 if [ -w /sys/fs/cgroup/systemd ] || [ -w /sys/fs/cgroup/cgroup.procs ]; then
   umount "$root/proc"
   "$(dirname "$(realpath "$0")")/boot.sh" "$root"
@@ -78,15 +69,15 @@ else
 fi
 
 step "find_package(Kiln), with what the package recommends"
-in_root sh -c "apt-get install -y -qq --no-install-recommends g++ cmake make \$(dpkg-query -W -f='\${Recommends}' kiln | tr -d ,)" \
+in_root "$root" sh -c "apt-get install -y -qq --no-install-recommends g++ cmake make \$(dpkg-query -W -f='\${Recommends}' kiln | tr -d ,)" \
   >"$work/log" 2>&1 || { tail -20 "$work/log"; exit 1; }
 cp "$source/tests/example/consumer/CMakeLists.txt" "$source/tests/example/scale_add.cpp" "$root/home/user"
-in_root chown -R games /home/user
+in_root "$root" chown -R games /home/user
 as_user sh -c 'cd && cmake -B build -DEXAMPLE_SOURCE=/home/user/scale_add.cpp >/dev/null && cmake --build build >/dev/null && build/consumer'
 as_user kiln stop
 
 step "apt purge kiln"
-in_root apt-get purge -y -qq kiln >/dev/null 2>&1
+in_root "$root" apt-get purge -y -qq kiln >/dev/null 2>&1
 left=$(find "$root/usr" "$root/etc" -name '*kiln*' | head)
 [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
 echo "the package installs, works and leaves"

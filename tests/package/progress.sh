@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# progress.sh SOURCE_DIR: what cmake/build.sh shows where there is no terminal: one line of progress a minute, everything else, and the
+# build's own status.
+set -uo pipefail
+. "$1/cmake/build.sh"
+cmake() {
+  [ "$*" = "--build --preset release --target a b" ] || echo "called with $*"
+  printf '[%d/9, 5 s] Building a.o\n' 1 2 3
+  echo 'a.cpp:1:1: warning: [1/2] is no progress'
+  printf '[%d/9, 5 s] Building b.o\n' 4 5
+  printf 'FAILED: b.o'
+  return 3
+}
+shown=$(build_targets release a b)
+status=$?
+expected='[1/9, 5 s] Building a.o
+a.cpp:1:1: warning: [1/2] is no progress
+FAILED: b.o'
+[ "$shown" = "$expected" ] || { printf 'shown:\n%s\n' "$shown"; exit 1; }
+[ $status = 3 ] || { echo "the status is $status"; exit 1; }
+# A minute later there is another line.
+later=$({ echo '[1/9, 5 s] a'; echo '[2/9, 5 s] b'; } | { SECONDS=0; MINUTE=0 line_a_minute; })
+[ "$later" = $'[1/9, 5 s] a\n[2/9, 5 s] b' ] || { printf 'later:\n%s\n' "$later"; exit 1; }
