@@ -34,9 +34,17 @@ install(CODE "
   set(KILN_UNITS \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/lib/systemd\")
   include(\"${CMAKE_SOURCE_DIR}/cmake/KilnUnits.cmake\")")
 
-install(EXPORT KilnTargets NAMESPACE Kiln:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Kiln)
-configure_package_config_file(cmake/KilnConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/KilnConfig.cmake
-  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Kiln)
-write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/KilnConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/KilnConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/KilnConfigVersion.cmake
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Kiln)
+# The installation's, and the build directory's own for programs that are built against it.
+set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Kiln)
+set(version_file "${CMAKE_BINARY_DIR}/KilnConfigVersion.cmake")
+write_basic_package_version_file("${version_file}" COMPATIBILITY SameMinorVersion)
+install(EXPORT KilnTargets NAMESPACE Kiln:: DESTINATION ${config_dir})
+set(KILN_PROGRAMS ${CMAKE_INSTALL_BINDIR})
+configure_package_config_file(cmake/KilnConfig.cmake.in "${CMAKE_BINARY_DIR}/cmake/installed/KilnConfig.cmake"
+  INSTALL_DESTINATION ${config_dir} PATH_VARS KILN_PROGRAMS)
+install(FILES "${CMAKE_BINARY_DIR}/cmake/installed/KilnConfig.cmake" "${version_file}" DESTINATION ${config_dir})
+
+export(EXPORT KilnTargets NAMESPACE Kiln:: FILE "${CMAKE_BINARY_DIR}/KilnTargets.cmake")
+set(KILN_PROGRAMS bin)
+configure_package_config_file(cmake/KilnConfig.cmake.in "${CMAKE_BINARY_DIR}/KilnConfig.cmake"
+  INSTALL_PREFIX "${CMAKE_BINARY_DIR}" INSTALL_DESTINATION . PATH_VARS KILN_PROGRAMS)

@@ -123,7 +123,7 @@ Result<std::unique_ptr<Session>> open_private(const ConnectOptions& options) {
 // What autostart and the comparison of builds need. A client that cannot start a daemon may still find one.
 Result<void> find_executables(ConnectOptions& options) {
   if (options.kilnd_path.empty()) {
-    auto kilnd = wire::find_kilnd();
+    auto kilnd = wire::find_kilnd(options.programs_dir);
     if (!kilnd) return kilnd.error();
     options.kilnd_path = *kilnd;
   }

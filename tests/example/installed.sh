@@ -1,16 +1,33 @@
 #!/usr/bin/env bash
-# installed.sh BUILD_DIR EXAMPLE_DIR: installs Kiln into a prefix of its own and builds the example against it.
+# installed.sh BUILD_DIR EXAMPLE_DIR: README.md's example as a project of a user's own, by README.md's commands, against an
+# installation that was moved and against the build directory. Nothing of either is in PATH, and no variable names it.
 set -euo pipefail
 work=$(mktemp -d /tmp/kiln-installed-XXXXXX)
 source "$2/clean_up.sh"
 trap 'clean_up "$work" "$work/run"' EXIT
-cmake --install "$1" --prefix "$work/prefix" >"$work/install.log"
-cmake -G Ninja -S "$2/consumer" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DEXAMPLE_SOURCE="$2/scale_add.cpp" >"$work/configure.log"
-cmake --build "$work/build"
-export PATH="$work/prefix/bin:$PATH"
-"$2/run.sh" "$work/build/consumer"
+bare=(env -i PATH=/usr/local/bin:/usr/bin:/bin HOME="$work/home" KILN_RUNTIME_DIR="$work/run")
+mkdir -m 700 "$work/run"
+mkdir "$work/home" "$work/project"
+cp "$2/scale_add.cpp" "$2/consumer/CMakeLists.txt" "$work/project"
+
+# example BUILD_DIR CMAKE_OPTION BIN_DIR: builds and runs it; the daemon that it starts is BIN_DIR's.
+example() {
+  "${bare[@]}" cmake -S "$work/project" -B "$1" "$2" >"$1.log" || { cat "$1.log"; return 1; }
+  "${bare[@]}" cmake --build "$1" >>"$1.log" || { cat "$1.log"; return 1; }
+  local out
+  out=$("${bare[@]}" "$1/scale_add")
+  echo "$out"
+  [ "$out" = "out[1000002] = 5" ]
+  pgrep -f -- "^$3/kilnd .*--runtime-dir $work/run( |\$)" >/dev/null || { echo "no daemon of $3 runs"; return 1; }
+  "${bare[@]}" "$3/kiln" stop
+}
+
+cmake --install "$1" --prefix "$work/first" >"$work/install.log"
+mv "$work/first" "$work/prefix"
+example "$work/build" "-DCMAKE_PREFIX_PATH=$work/prefix" "$work/prefix/bin"
+example "$work/in_tree" "-DKiln_DIR=$1" "$(realpath "$1")/bin"
 # The tuner finds its runner, its daemon and the job lists.
 export KILN_RUNTIME_DIR="$work/run" KILN_CACHE_DIR="$work/cache" XDG_DATA_HOME="$work/data"
 [ -e "$work/prefix/share/kiln/jobs/llama3_8b.jsonl" ]
-kiln tune "$work/prefix/share/kiln/jobs/quickstart.jsonl" --frozen --json >"$work/tuned.json"
+"$work/prefix/bin/kiln" tune "$work/prefix/share/kiln/jobs/quickstart.jsonl" --frozen --json >"$work/tuned.json"
 grep -q '"failed_jobs": 0' "$work/tuned.json"

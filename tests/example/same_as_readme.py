@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""same_as_readme.py README SOURCE: the C++ example of the README is the source that the tests compile."""
+"""same_as_readme.py README SOURCE CMAKELISTS: the README's C++ example and its CMakeLists.txt are what the tests build."""
 import sys
 
-readme, source = (open(path, encoding="utf-8").read() for path in sys.argv[1:])
-blocks = readme.split("```cpp\n")[1:]
-if not blocks:
-    sys.exit("README.md has no ```cpp block")
-example = blocks[0].split("```")[0]
+readme, source, project = (open(path, encoding="utf-8").read() for path in sys.argv[1:])
 # The file's first line says where it comes from; the README needs no such word.
-expected = source.split("\n", 1)[1]
-if example.strip() != expected.strip():
-    sys.exit("the example of README.md differs from tests/example/scale_add.cpp")
+for language, expected in (("cpp", source.split("\n", 1)[1]), ("cmake", project)):
+    blocks = readme.split(f"```{language}\n")[1:]
+    if not blocks:
+        sys.exit(f"README.md has no ```{language} block")
+    if blocks[0].split("```")[0].strip() != expected.strip():
+        sys.exit(f"the {language} example of README.md differs from what tests/example builds")

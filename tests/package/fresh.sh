@@ -38,8 +38,9 @@ if [[ $what = *quickstart* ]]; then
   step "README.md's next commands"
   in_clone "cmake --install build/release --prefix /root/.local >/dev/null"
   in_root "$root" env PATH="/root/.local/bin:/usr/bin:/bin" kiln --version
-  in_clone "cmake -S tests/example/consumer -B /root/example -DEXAMPLE_SOURCE=/kiln/tests/example/scale_add.cpp \
-    -DCMAKE_PREFIX_PATH=/root/.local >/dev/null && cmake --build /root/example >/dev/null && /root/example/scale_add"
+  in_clone "mkdir /root/project && cp tests/example/scale_add.cpp tests/example/consumer/CMakeLists.txt /root/project"
+  in_root "$root" sh -c "cd /root/project && cmake -B build -DCMAKE_PREFIX_PATH=/root/.local >/dev/null && cmake --build build >/dev/null &&
+    build/scale_add"
   in_root "$root" /root/.local/bin/kiln stop
 fi
 if [[ $what = *tests* ]]; then

@@ -164,6 +164,25 @@ TEST_F(PathsTest, KilndByEnvironmentMustExist) {
   ::unsetenv("KILN_KILND");
 }
 
+TEST_F(PathsTest, KilndOfTheInstallationComesBeforePath) {
+  const std::string path = ::getenv("PATH") ? ::getenv("PATH") : "";
+  for (const char* place : {"installed", "in_path"}) {
+    std::filesystem::create_directories(at(place));
+    std::ofstream(at(place) + "/kilnd") << "#!/bin/sh\n";
+    ASSERT_EQ(::chmod((at(place) + "/kilnd").c_str(), 0755), 0);
+  }
+  ::setenv("PATH", at("in_path").c_str(), 1);
+  auto installed = find_kilnd(at("installed")), moved = find_kilnd(at("elsewhere"));
+  ::setenv("PATH", "", 1);
+  auto nowhere = find_kilnd(at("elsewhere"));
+  ::setenv("PATH", path.c_str(), 1);
+  ASSERT_TRUE(installed && moved);
+  EXPECT_EQ(*installed, std::filesystem::canonical(at("installed")) / "kilnd");
+  EXPECT_EQ(*moved, std::filesystem::canonical(at("in_path")) / "kilnd");
+  ASSERT_FALSE(nowhere);
+  EXPECT_NE(nowhere.error().message.find(at("elsewhere")), std::string::npos) << nowhere.error().message;
+}
+
 TEST_F(PathsTest, BuildIds) {
   EXPECT_EQ(read_build_id(self_path()).size(), 40u);
   EXPECT_EQ(read_build_id(at("nothing")), "");

@@ -137,7 +137,7 @@ std::string self_path() {
   return failed ? std::string() : path.string();
 }
 
-Result<std::string> find_kilnd() {
+Result<std::string> find_kilnd(const std::string& programs_dir) {
   if (std::string chosen = environment("KILN_KILND"); !chosen.empty()) {
     if (is_executable(chosen)) return chosen;
     return error(ErrorCode::kUnavailable, "KILN_KILND names " + chosen + ", which is not an executable file");
@@ -147,6 +147,7 @@ Result<std::string> find_kilnd() {
     candidates.push_back(self.parent_path() / "kilnd");
     candidates.push_back(self.parent_path() / "../bin/kilnd");
   }
+  if (!programs_dir.empty()) candidates.push_back(fs::path(programs_dir) / "kilnd");
   std::string search = environment("PATH");
   for (size_t begin = 0; begin < search.size();) {
     size_t end = std::min(search.find(':', begin), search.size());
@@ -155,9 +156,9 @@ Result<std::string> find_kilnd() {
   }
   std::string found = first_executable(candidates);
   if (found.empty()) {
-    return error(ErrorCode::kUnavailable, "kilnd not found beside " + self_path() +
-                                              ", in ../bin or in PATH; "
-                                              "set KILN_KILND to its path");
+    const std::string installed = programs_dir.empty() ? "" : ", in " + programs_dir;
+    return error(ErrorCode::kUnavailable, "kilnd not found beside " + self_path() + ", in ../bin" + installed +
+                                              " or in PATH; set KILN_KILND to its path");
   }
   return found;
 }

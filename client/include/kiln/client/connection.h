@@ -23,13 +23,19 @@ namespace kiln::client {
 using wire::Priority;
 using wire::Welcome;
 
+// Where the programs of the installation are that a program was built with: find_package(Kiln) defines it.
+#ifndef KILN_PROGRAMS_DIR
+#define KILN_PROGRAMS_DIR ""
+#endif
+
 struct ConnectOptions {
   // Empty fields are looked up: the runtime directory by kiln/wire/paths.h, kilnd by find_kilnd, kiln-worker beside it.
   std::string runtime_dir;
   std::string kilnd_path;
   std::string worker_path;
-  std::string client_name = "kiln-client";  // in the daemon's log
-  bool autostart = true;                    // start a daemon where none runs
+  std::string programs_dir = KILN_PROGRAMS_DIR;  // find_kilnd looks there
+  std::string client_name = "kiln-client";       // in the daemon's log
+  bool autostart = true;                         // start a daemon where none runs
   // A daemon of another build than the one that would be started is asked to leave; without this it is used as it is.
   bool exact_build = true;
   // Where no daemon can live, a `kilnd --pipe` child of this process serves it alone.

@@ -55,8 +55,9 @@ Result<void> check_daemon(int fd);
 
 // Full path of the running executable; empty when /proc is missing.
 std::string self_path();
-// The daemon a client starts: $KILN_KILND, beside the running executable, ../bin, then $PATH.
-Result<std::string> find_kilnd();
+// The daemon a client starts: $KILN_KILND, beside the running executable, ../bin, `programs_dir`, then $PATH. Empty: no
+// such directory.
+Result<std::string> find_kilnd(const std::string& programs_dir = {});
 // The worker that a daemon at `kilnd_path` starts: beside it, ../libexec/kiln, ../bin.
 Result<std::string> find_worker(const std::string& kilnd_path);
 // kiln-tune of the same installation; empty when there is none.
