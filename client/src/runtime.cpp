@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "kiln/dsl/float_mode.h"
 #include "openmp_for_tsan.h"
 
 namespace kiln::client {
@@ -70,6 +71,7 @@ int32_t run_range(Job& job, uint64_t first, uint64_t last, kiln_failure& failure
   context.extents = launch.extents;
   context.print = launch.print != nullptr ? print_alone : nullptr;
   context.print_data = &job;
+  const dsl::FloatMode mode;  // the thread's may be any
   const int32_t code = launch.entry(launch.params, launch.grid.data(), first, last, &context);
   failure = context.failure;
   return code;

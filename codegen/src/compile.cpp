@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "cpu/f16_bits.h"
 #include "cpu/lower.h"
 #include "cpu/supported.h"
 #include "emit.h"
@@ -18,6 +19,7 @@
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/expr_json.h"
 #include "kiln/dsl/facts.h"
+#include "kiln/dsl/float_mode.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
 #include "passes/pipeline.h"
@@ -215,6 +217,7 @@ Result<Artifact> generate(const dsl::CompileRequest& request, const dsl::Kernel&
   const Plan plan = make_plan(kernel, request.constexprs);
   auto lowered = cpu::lower(plan, cpu, module);
   if (!lowered) return lowered.error();
+  if (!cpu.has_f16c) cpu::hold_f16_as_bits(module);
   if (auto valid = check_module(module); !valid) return valid.error();
 
   phases.begin("optimise");
@@ -302,6 +305,7 @@ Result<Artifact> compile_request(const dsl::CompileRequest& request, Phases& pha
 
 Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const std::byte> debug,
                          const Progress& progress) {
+  const dsl::FloatMode mode;
   Phases phases(progress);
   phases.begin("decode");
   auto request = dsl::decode_request(canonical, debug);

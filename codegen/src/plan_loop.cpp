@@ -83,12 +83,19 @@ void add_partials(const dsl::Kernel& source, dsl::Kernel& kernel, std::vector<Op
   }
 }
 
-// The most rows that divide them all, so that a program has few elements.
-int64_t rows_of_part(const dsl::Type& tile) {
-  const int64_t rows = *tile.shape[0].as_constant();
-  const int64_t wanted = std::max<int64_t>(1, kPartElements * rows / element_product(tile.shape));
-  for (int64_t out = std::min(wanted, rows); out > 1; --out) {
-    if (rows % out == 0) return out;
+// The axis that is cut: the first one that has more than one place, as that of rows mostly does.
+size_t axis_of_parts(const dsl::Type& tile) {
+  size_t axis = 0;
+  while (axis + 1 < tile.shape.size() && *tile.shape[axis].as_constant() == 1) ++axis;
+  return axis;
+}
+
+// The most places along it that divide them all, so that a program has few elements.
+int64_t length_of_part(const dsl::Type& tile, size_t axis) {
+  const int64_t extent = *tile.shape[axis].as_constant();
+  const int64_t wanted = std::max<int64_t>(1, kPartElements * extent / element_product(tile.shape));
+  for (int64_t out = std::min(wanted, extent); out > 1; --out) {
+    if (extent % out == 0) return out;
   }
   return 1;
 }
@@ -124,22 +131,36 @@ void assume_params(OpBuilder& build, const SplitLoop& split, int64_t chunks) {
   for (ValueId pointer : split.pointers) build.effect(OpCode::kAssume, {pointer}, {expr(64)});
 }
 
+// The index's type may not hold the distance of its ends; 64 bits without a sign do.
 ValueId trips_of(OpBuilder& build, const Op& loop) {
-  Ints ints(build, build.type(loop.operands[0]).element);
-  const ValueId length = ints.max(ints.sub(loop.operands[1], loop.operands[0]), ints.constant(0));
-  return ints.quotient_up(length, loop.operands[2]);
+  Ints wide(build, ElementType::kU64);
+  const ValueId lo = loop.operands[0], hi = loop.operands[1], step = loop.operands[2];
+  const ValueId is_any = build.add(OpCode::kCmp, {lo, hi}, {static_cast<int64_t>(dsl::Predicate::kLt)});
+  const ValueId distance = wide.sub(wide.cast(hi), wide.cast(lo));
+  const ValueId length = build.add(OpCode::kSelect, {is_any, distance, wide.constant(0)});
+  return Ints(build, ElementType::kI64).cast(wide.quotient_up(length, wide.cast(step)));
 }
 
-void append_part(dsl::Kernel& kernel, std::vector<Op>& out, Op loop, const Iterations& iterations) {
+// No number is made that the loop as a whole does not have: near the ends of its type the index would wrap.
+void append_part(dsl::Kernel& kernel, std::vector<Op>& out, Op loop, const Iterations& part) {
   OpBuilder build(kernel, out, loop.loc);
-  Ints ints(build, kernel.type(loop.operands[0]).element);
+  Ints wide(build, ElementType::kI64), ints(build, kernel.type(loop.operands[0]).element);
   const ValueId lo = loop.operands[0], hi = loop.operands[1], step = loop.operands[2];
-  const ValueId from = ints.add(lo, ints.mul(iterations.first, step));
+  const auto index = [&](ValueId number) { return ints.add(lo, ints.mul(ints.cast(number), step)); };
+  const auto is_behind = [&](ValueId number, ValueId end) {
+    return build.add(OpCode::kCmp, {number, end}, {static_cast<int64_t>(dsl::Predicate::kGe)});
+  };
+  const auto choose = [&](ValueId condition, ValueId a, ValueId b) {
+    return build.add(OpCode::kSelect, {condition, a, b});
+  };
+  const ValueId last = wide.max(wide.sub(part.all, wide.constant(1)), wide.constant(0));
+  const ValueId from = index(wide.min(part.first, last));
+  const ValueId end = wide.min(part.end, part.all);
   loop.operands[0] = from;
-  loop.operands[1] = ints.add(from, ints.min(ints.mul(iterations.count, step), ints.sub(hi, from)));
+  loop.operands[1] = choose(is_behind(part.first, end), from, choose(is_behind(end, part.all), hi, index(end)));
   for (size_t i = kFirstInit; i < loop.operands.size(); ++i) {
-    const dsl::Type& sums = kernel.type(loop.operands[i]);
-    loop.operands[i] = build.splat(build.constant(sums.element, 0), std::vector(sums.shape));
+    const dsl::Type sums = kernel.type(loop.operands[i]);
+    loop.operands[i] = build.splat(build.constant(sums.element, 0), sums.shape);
   }
   out.push_back(std::move(loop));
 }
@@ -167,14 +188,15 @@ dsl::Kernel make_sums(const dsl::Kernel& source, const SplitLoop& split, const U
   return dsl::canonicalise(kernel);
 }
 
-void store_by_rows(Plan& plan) {
+void store_in_parts(Plan& plan) {
   const dsl::Kernel& kernel = plan.stages.back().kernel;
   const auto store = std::ranges::find(kernel.body.ops, OpCode::kStore, &Op::code);
   if (store == kernel.body.ops.end()) return;
   const dsl::Type& tile = kernel.type(store->operands[0]);
   if (tile.rank() < 2) return;
-  const int64_t extent = *tile.shape[0].as_constant(), rows = rows_of_part(tile);
-  cut_stores(plan, 0, {extent, rows, extent / rows});
+  const size_t axis = axis_of_parts(tile);
+  const int64_t extent = *tile.shape[axis].as_constant(), length = length_of_part(tile, axis);
+  if (length < extent) cut_stores(plan, axis, {extent, length, extent / length});
 }
 
 }  // namespace kiln::codegen

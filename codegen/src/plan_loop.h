@@ -56,14 +56,14 @@ void add_slots(Plan& plan, SplitLoop& split);
 // The assumptions that hold of a stage's parameters; there are so many chunks.
 void assume_params(OpBuilder& build, const SplitLoop& split, int64_t chunks);
 
-// The number of the loop's iterations, an int of its index's type.
+// The number of the loop's iterations, i64.
 dsl::ValueId trips_of(OpBuilder& build, const dsl::Op& loop);
 
-// Appends the loop from one iteration up to another one, with sums that begin at zero; ints of its index's type.
+// Appends the loop from one of `all` its iterations up to another one, with sums that begin at zero; i64, 0 or more.
 struct Iterations {
-  dsl::ValueId first, count;
+  dsl::ValueId first, end, all;
 };
-void append_part(dsl::Kernel& kernel, std::vector<dsl::Op>& out, dsl::Op loop, const Iterations& iterations);
+void append_part(dsl::Kernel& kernel, std::vector<dsl::Op>& out, dsl::Op loop, const Iterations& part);
 
 // Stores the loop's results in a slot, a scalar i32, behind these pointers.
 void store_partials(OpBuilder& build, const SplitLoop& split, const std::vector<dsl::ValueId>& pointers,
@@ -75,7 +75,8 @@ using UsedSlots = std::function<dsl::ValueId(OpBuilder& build)>;
 // The kernel with sums of the slots, in the order of their numbers, in the loop's place.
 dsl::Kernel make_sums(const dsl::Kernel& source, const SplitLoop& split, const UsedSlots& used = {});
 
-// Where all tiles that the last stage stores have as many rows, some rows each.
-void store_by_rows(Plan& plan);
+// Where all tiles that the last stage stores have as many rows, programs of their own store some rows each; of a single
+// row some columns.
+void store_in_parts(Plan& plan);
 
 }  // namespace kiln::codegen

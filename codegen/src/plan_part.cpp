@@ -16,6 +16,11 @@ int64_t extent_of(const dsl::Kernel& kernel, ValueId id, size_t axis) {
   return *kernel.type(id).shape[axis].as_constant();
 }
 
+// Whether the op is what gives its result this axis, of one place: it is that of all parts.
+bool inserts_axis(const Op& op, size_t axis) {
+  return op.code == OpCode::kExpandDims && static_cast<size_t>(int_attr(op, 0)) == axis;
+}
+
 // The axis of the operand that becomes this axis of the result of a shape op.
 size_t source_axis(const Op& op, size_t axis) {
   if (op.code == OpCode::kExpandDims) return axis - (static_cast<size_t>(int_attr(op, 0)) < axis ? 1 : 0);
@@ -49,6 +54,7 @@ bool PartCheck::along(ValueId id, size_t axis) {
       return along(op->operands[0], axis);
     case OpCode::kExpandDims:
     case OpCode::kPermute:
+      if (inserts_axis(*op, axis)) return whole(op->operands[0]);
       return along(op->operands[0], source_axis(*op, axis));
     default:
       break;
@@ -133,6 +139,7 @@ ValueId PartBuilder::part_new(ValueId tile, size_t axis) {
     }
     case OpCode::kExpandDims:
     case OpCode::kPermute:
+      if (inserts_axis(op, axis)) return tile;
       return build_.add(op.code, {part(op.operands[0], source_axis(op, axis))}, op.attrs);
     default:
       return clone(op, tile, axis);

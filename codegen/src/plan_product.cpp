@@ -7,17 +7,18 @@
 namespace kiln::codegen {
 namespace {
 
+using dsl::ElementType;
 using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
 
 // The iterations of this part.
 Iterations part_of(OpBuilder& build, const SplitLoop& split) {
-  Ints ints(build, build.type(split.loop.operands[0]).element);
-  const ValueId chunk = ints.cast(split.chunk);
+  Ints ints(build, ElementType::kI64);
   const ValueId trips = trips_of(build, split.loop);
   const ValueId each = ints.quotient_up(trips, ints.constant(split.slots));
-  return {ints.min(ints.mul(chunk, each), trips), each};
+  const ValueId first = ints.mul(ints.cast(split.chunk), each);
+  return {first, ints.add(first, each), trips};
 }
 
 // The kernel without its effects, which the stores of partial sums replace; what they alone needed is dropped.
@@ -47,7 +48,7 @@ bool split_product(Plan& plan, int64_t parts) {
   Stage& last = plan.stages.back();
   Stage before{make_parts(last.kernel, split), "kiln_stage_0", parts};
   last.kernel = make_sums(last.kernel, split);
-  store_by_rows(plan);
+  store_in_parts(plan);
   plan.stages.insert(plan.stages.end() - 1, std::move(before));
   return true;
 }

@@ -75,7 +75,7 @@ ValueId program_count(OpBuilder& build, int64_t axis) {
 
 Deal deal_out(OpBuilder& build, const Stream& stream) {
   Ints ints(build, ElementType::kI64);
-  const ValueId trips = ints.cast(trips_of(build, stream.loop));
+  const ValueId trips = trips_of(build, stream.loop);
   const ValueId plane = ints.mul(program_count(build, 1), program_count(build, 2));
   const ValueId tiles = ints.mul(program_count(build, 0), plane);
   const ValueId all = ints.mul(tiles, trips);
@@ -182,12 +182,11 @@ class Workers {
     OpBuilder build(kernel_, out, stream_.loop.loc);
     Renaming renaming(program_ids(build, number));
     for (const Op& op : of_program) renaming.append(out, op);
-    Ints ints(build, ElementType::kI64), indices(build, kernel_.type(stream_.loop.operands[0]).element);
+    Ints ints(build, ElementType::kI64);
     const ValueId before = ints.mul(number, deal_.trips);
     const ValueId first = ints.max(ints.sub(first_, before), ints.constant(0));
     const ValueId end = ints.min(ints.sub(end_, before), deal_.trips);
-    const Iterations iterations{indices.cast(first), indices.cast(ints.sub(end, first))};
-    append_part(kernel_, out, renaming.renamed(stream_.loop), iterations);
+    append_part(kernel_, out, renaming.renamed(stream_.loop), {first, end, deal_.trips});
     const ValueId slot = ints.sub(worker_, ints.quotient(before, deal_.each));
     store_partials(build, stream_, pointers_of(build, number), Ints(build, ElementType::kI32).cast(slot));
     build.effect(OpCode::kYield, {});
@@ -233,7 +232,7 @@ bool stream_product(Plan& plan, int64_t workers, int64_t chunks) {
   Stage& last = plan.stages.back();
   Stage before{Workers(plan, last.kernel, stream).take(), "kiln_stage_0", chunks};
   last.kernel = make_sums(last.kernel, stream, [&](OpBuilder& build) { return used_slots(build, stream); });
-  store_by_rows(plan);
+  store_in_parts(plan);
   plan.stages.insert(plan.stages.end() - 1, std::move(before));
   return true;
 }

@@ -42,6 +42,13 @@ Result<void> substitute_grid(Kernel& kernel, const Bindings& bindings, const std
   return {};
 }
 
+// Floats that programs add up in memory: in the order in which they run, whatever the thread count.
+bool adds_floats_in_memory(const Kernel& kernel, const Op& op) {
+  const bool combines = op.code == OpCode::kAtomicRmw || op.code == OpCode::kReduceTile;
+  return combines && std::get<int64_t>(op.attrs[0]) == static_cast<int64_t>(AtomicKind::kAdd) &&
+         is_float(kernel.type(op.operands[1]).element);
+}
+
 class Instantiation {
  public:
   Instantiation(const Kernel& kernel, const ConstexprValues& values)
@@ -91,6 +98,11 @@ class Instantiation {
       if (*folded) return {};
     }
     if (auto done = infer(op); !done) return done;
+    if (out_.options.deterministic && adds_floats_in_memory(out_, op)) {
+      return fail(ErrorCode::kVerifyFailed, op,
+                  info(op.code).name + ": the option `deterministic` fixes the order of sums, and programs add floats "
+                                       "to memory in the order in which they run; give each program a place of its own");
+    }
     if (op.code == OpCode::kConstant && is_int(std::get<ElementType>(op.attrs[1]))) {
       known_[op.results[0]] = std::get<Literal>(op.attrs[0]).bits;
     }

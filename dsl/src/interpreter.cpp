@@ -5,6 +5,7 @@
 
 #include "interpreter_impl.h"
 #include "interpreter_lanes.h"
+#include "kiln/dsl/float_mode.h"
 #include "kiln/dsl/verify.h"
 
 namespace kiln::dsl {
@@ -209,6 +210,7 @@ Result<void> run_region(Machine& machine, const Region& region) {
 
 Result<void> interpret(const Kernel& kernel, std::span<const Argument> arguments, std::array<uint32_t, 3> grid,
                        const InterpretOptions& options) try {
+  const FloatMode mode;
   interpreter::Machine machine{kernel, arguments, grid, options};
   machine.values.resize(kernel.values.size());
   if (auto done = interpreter::prepare_shapes(machine); !done) return done;

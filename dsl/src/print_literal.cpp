@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "kiln/dsl/float_mode.h"
 #include "text_format.h"
 
 namespace kiln::dsl {
@@ -76,6 +77,7 @@ std::optional<T> read_decimal(std::string_view digits) {
 }  // namespace
 
 std::string literal_text(ElementType element, uint64_t bits) {
+  const FloatMode mode;
   bits &= mask_of(element);
   if (is_float(element)) return float_text(element, bits);
   if (!info(element).is_signed) return std::to_string(bits);
@@ -84,6 +86,7 @@ std::string literal_text(ElementType element, uint64_t bits) {
 }
 
 std::optional<uint64_t> parse_literal(ElementType element, std::string_view digits, bool negative) {
+  const FloatMode mode;
   const uint64_t sign = negative ? uint64_t{1} << (info(element).bits - 1) : 0;
   if (digits.starts_with("0x")) {
     uint64_t bits = 0;

@@ -1,9 +1,9 @@
 #include "kiln/dsl/types.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 namespace kiln::dsl {
 namespace {
@@ -30,69 +30,95 @@ constexpr std::array<ElementTypeInfo, kElementTypeCount> kInfo = {{
 struct FloatFormat {
   int exponent_bits;
   int mantissa_bits;
-  bool has_infinity;  // f8e4m3 has none: its all-ones exponent holds ordinary numbers and one NaN
-  bool saturate;      // out of range gives the largest finite number
+  bool has_infinity = true;  // f8e4m3 has none: its all-ones exponent holds ordinary numbers and one NaN
+  bool saturate = false;     // out of range gives the largest finite number
+
+  int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  uint64_t sign() const { return uint64_t{1} << (exponent_bits + mantissa_bits); }
+  uint64_t mantissa_mask() const { return (uint64_t{1} << mantissa_bits) - 1; }
+  uint64_t exponent_mask() const { return sign() - 1 - mantissa_mask(); }
+  uint64_t nan() const {
+    return exponent_mask() | (has_infinity ? uint64_t{1} << (mantissa_bits - 1) : mantissa_mask());
+  }
+  // The largest finite number; without infinities only the all-ones pattern is taken (by NaN).
+  uint64_t largest() const { return has_infinity ? exponent_mask() - 1 : nan() - 1; }
 };
+constexpr FloatFormat kDouble{11, 52};
 
 FloatFormat format_of(ElementType type) {
   switch (type) {
     case ElementType::kF16:
-      return {5, 10, true, false};
+      return {5, 10};
     case ElementType::kBF16:
-      return {8, 7, true, false};
+      return {8, 7};
     case ElementType::kF8E4M3:
       return {4, 3, false, true};
     case ElementType::kF8E5M2:
       return {5, 2, true, true};
+    case ElementType::kF64:
+      return kDouble;
     default:
-      return {0, 0, false, false};
+      return {8, 23};
   }
+}
+
+// Half to even.
+uint64_t shift_right_rounded(uint64_t x, int places) {
+  if (places == 0) return x;
+  if (places > 63) return 0;
+  const uint64_t kept = x >> places, rest = x & ((uint64_t{1} << places) - 1), half = uint64_t{1} << (places - 1);
+  return kept + (rest > half || (rest == half && (kept & 1)) ? 1 : 0);
+}
+
+// ± mantissa · 2^exponent, rounded once. By ints, as all that follows, so that the result is the same in every float
+// mode of the thread.
+uint64_t round_to(const FloatFormat& format, bool negative, uint64_t mantissa, int exponent) {
+  const uint64_t sign = negative ? format.sign() : 0;
+  if (mantissa == 0) return sign;
+  const int binade = std::max(63 - std::countl_zero(mantissa) + exponent, 1 - format.bias());
+  // In steps of the format in this binade; fewer than 2^mantissa_bits are subnormal, and a carry runs into the exponent
+  // field by itself.
+  const int places = binade - format.mantissa_bits - exponent;
+  const uint64_t steps = places < 0 ? mantissa << -places : shift_right_rounded(mantissa, places);
+  const uint64_t bits = steps + (static_cast<uint64_t>(binade + format.bias() - 1) << format.mantissa_bits);
+  return sign | (bits <= format.largest() ? bits : format.saturate ? format.largest() : format.exponent_mask());
+}
+
+uint64_t round_int_to(const FloatFormat& format, int64_t value) {
+  const auto bits = static_cast<uint64_t>(value);
+  return round_to(format, value < 0, value < 0 ? -bits : bits, 0);
 }
 
 uint64_t encode(const FloatFormat& format, double value) {
-  const uint64_t sign = std::signbit(value) ? uint64_t{1} << (format.exponent_bits + format.mantissa_bits) : 0;
-  const int bias = (1 << (format.exponent_bits - 1)) - 1;
-  const uint64_t exponent_mask = ((uint64_t{1} << format.exponent_bits) - 1) << format.mantissa_bits;
-  const uint64_t mantissa_mask = (uint64_t{1} << format.mantissa_bits) - 1;
-  const uint64_t infinity = exponent_mask;
-  const uint64_t nan =
-      format.has_infinity ? infinity | uint64_t{1} << (format.mantissa_bits - 1) : exponent_mask | mantissa_mask;
-  // The largest finite number; without infinities only the all-ones pattern is taken (by NaN).
-  const uint64_t largest = format.has_infinity ? infinity - 1 : nan - 1;
-  if (std::isnan(value)) return sign | nan;
-  const double magnitude = std::fabs(value);
-  uint64_t bits = 0;
-  if (std::isinf(magnitude)) {
-    bits = largest + 1;
-  } else if (magnitude != 0) {
-    int exponent = std::max(std::ilogb(magnitude), 1 - bias);
-    // Scaled so that one unit is one step of the format; nearbyint rounds to nearest even.
-    double steps = std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent));
-    // A step count below 2^mantissa_bits is subnormal; a carry runs into the exponent field by itself.
-    bits = static_cast<uint64_t>(steps) + (static_cast<uint64_t>(exponent + bias - 1) << format.mantissa_bits);
+  const uint64_t wide = std::bit_cast<uint64_t>(value), fraction = wide & kDouble.mantissa_mask();
+  const int field = static_cast<int>((wide & kDouble.exponent_mask()) >> kDouble.mantissa_bits);
+  const bool negative = wide & kDouble.sign();
+  if (field == (1 << kDouble.exponent_bits) - 1) {
+    const uint64_t sign = negative ? format.sign() : 0;
+    if (fraction == 0) return sign | (format.saturate ? format.largest() : format.exponent_mask());
+    return sign | format.nan() | (format.mantissa_bits == 23 ? fraction >> (kDouble.mantissa_bits - 23) : 0);
   }
-  if (bits > largest) bits = format.saturate ? largest : infinity;
-  return sign | bits;
+  const uint64_t mantissa = field > 0 ? fraction | uint64_t{1} << kDouble.mantissa_bits : fraction;
+  return round_to(format, negative, mantissa, std::max(field, 1) - kDouble.bias() - kDouble.mantissa_bits);
 }
 
 double decode(const FloatFormat& format, uint64_t bits) {
-  const int bias = (1 << (format.exponent_bits - 1)) - 1;
-  const uint64_t mantissa = bits & ((uint64_t{1} << format.mantissa_bits) - 1);
-  const uint64_t exponent = (bits >> format.mantissa_bits) & ((uint64_t{1} << format.exponent_bits) - 1);
-  const bool negative = (bits >> (format.exponent_bits + format.mantissa_bits)) & 1;
-  const uint64_t top = (uint64_t{1} << format.exponent_bits) - 1;
-  double magnitude = 0;
-  if (exponent == top && format.has_infinity) {
-    magnitude = mantissa ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
-  } else if (exponent == top && mantissa == (uint64_t{1} << format.mantissa_bits) - 1) {
-    magnitude = std::numeric_limits<double>::quiet_NaN();
-  } else if (exponent == 0) {
-    magnitude = std::ldexp(static_cast<double>(mantissa), 1 - bias - format.mantissa_bits);
-  } else {
-    magnitude = std::ldexp(static_cast<double>(mantissa | uint64_t{1} << format.mantissa_bits),
-                           static_cast<int>(exponent) - bias - format.mantissa_bits);
+  const uint64_t sign = bits & format.sign() ? kDouble.sign() : 0;
+  const int shift = kDouble.mantissa_bits - format.mantissa_bits, top = (1 << format.exponent_bits) - 1;
+  uint64_t mantissa = bits & format.mantissa_mask();
+  int exponent = static_cast<int>((bits & format.exponent_mask()) >> format.mantissa_bits);
+  const auto special = [&](uint64_t rest) { return std::bit_cast<double>(sign | kDouble.exponent_mask() | rest); };
+  constexpr uint64_t kQuiet = uint64_t{1} << (kDouble.mantissa_bits - 1);
+  if (exponent == top && format.has_infinity) return special(mantissa ? kQuiet | mantissa << shift : 0);
+  if (exponent == top && mantissa == format.mantissa_mask()) return special(kQuiet);
+  if (exponent == 0) {
+    if (mantissa == 0) return std::bit_cast<double>(sign);
+    const int places = std::countl_zero(mantissa) - (63 - format.mantissa_bits);
+    mantissa = mantissa << places & format.mantissa_mask();
+    exponent = 1 - places;
   }
-  return negative ? -magnitude : magnitude;
+  const auto field = static_cast<uint64_t>(exponent - format.bias() + kDouble.bias());
+  return std::bit_cast<double>(sign | field << kDouble.mantissa_bits | mantissa << shift);
 }
 
 uint64_t low_bits(uint64_t value, int bits) { return bits == 64 ? value : value & ((uint64_t{1} << bits) - 1); }
@@ -123,37 +149,24 @@ uint64_t bits_from_double(ElementType type, double value) {
   switch (type) {
     case ElementType::kF64:
       return std::bit_cast<uint64_t>(value);
-    case ElementType::kF32:
-      return std::bit_cast<uint32_t>(static_cast<float>(value));
     case ElementType::kI1:
-      return value != 0 ? 1 : 0;
+      return std::bit_cast<uint64_t>(value) << 1 != 0 ? 1 : 0;
     default:
       return is_float(type) ? encode(format_of(type), value) : saturate_to_int(info(type), value);
   }
 }
 
 double double_from_bits(ElementType type, uint64_t bits) {
-  switch (type) {
-    case ElementType::kF64:
-      return std::bit_cast<double>(bits);
-    case ElementType::kF32:
-      return std::bit_cast<float>(static_cast<uint32_t>(bits));
-    case ElementType::kBF16:
-      return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-    default:
-      break;
-  }
+  if (type == ElementType::kF64) return std::bit_cast<double>(bits);
   if (is_float(type)) return decode(format_of(type), bits);
-  if (!info(type).is_signed) return static_cast<double>(bits);
+  if (!info(type).is_signed) return std::bit_cast<double>(round_to(kDouble, false, bits, 0));
   const int shift = 64 - info(type).bits;
-  return static_cast<double>(static_cast<int64_t>(bits << shift) >> shift);
+  return std::bit_cast<double>(round_int_to(kDouble, static_cast<int64_t>(bits << shift) >> shift));
 }
 
 uint64_t bits_from_int(ElementType type, int64_t value) {
   if (type == ElementType::kI1) return value != 0 ? 1 : 0;
-  // int64 → f32 through double would round twice.
-  if (type == ElementType::kF32) return std::bit_cast<uint32_t>(static_cast<float>(value));
-  if (is_float(type)) return bits_from_double(type, static_cast<double>(value));
+  if (is_float(type)) return round_int_to(format_of(type), value);
   return low_bits(static_cast<uint64_t>(value), info(type).bits);
 }
 
@@ -163,7 +176,7 @@ bool int_fits(ElementType type, int64_t value) {
   constexpr int64_t kExact = int64_t{1} << 53;
   if (element.is_float)
     return value >= -kExact && value <= kExact &&
-           double_from_bits(type, bits_from_double(type, static_cast<double>(value))) == static_cast<double>(value);
+           double_from_bits(type, bits_from_int(type, value)) == static_cast<double>(value);
   if (!element.is_signed) return value >= 0 && (element.bits == 64 || value < (int64_t{1} << element.bits));
   if (element.bits == 64) return true;
   const int64_t limit = int64_t{1} << (element.bits - 1);

@@ -72,7 +72,10 @@ dsl::Bindings bindings_of(const dsl::Kernel& kernel, const std::vector<TestArgum
   for (size_t i = 0; i < kernel.params.size(); ++i) {
     const dsl::Type& type = kernel.params[i].type;
     if (type.pointer || dsl::is_float(type.element)) continue;
-    bindings.params[i] = static_cast<int64_t>(dsl::double_from_bits(type.element, arguments[i].bits));
+    const int shift = 64 - dsl::info(type.element).bits;
+    const uint64_t high = arguments[i].bits << shift;
+    bindings.params[i] =
+        dsl::info(type.element).is_signed ? static_cast<int64_t>(high) >> shift : static_cast<int64_t>(high >> shift);
   }
   return bindings;
 }

@@ -213,5 +213,40 @@ TEST(Contract, AProductOutsideTheLoopStaysThere) {
       "%r = for %k = %n to %n step %n carry (%x = %c); %s = fma %a, %b, %x; yield %s; }; store %p, %r");
 }
 
+// Sums of floats in memory have the order of the programs; of ints, and the extremes, no order shows.
+TEST(Deterministic, SumsOfFloatsInMemoryAreRefusedByLine) {
+  const auto atomic = [](const std::string& type, const std::string& op, bool is_on = true) {
+    const Kernel kernel = parsed("kernel k(%p: ptr<" + type + ">, %x: " + type +
+                                 ") {\n  grid [1, 1, 1]\n  option deterministic = " + (is_on ? "true" : "false") +
+                                 "\n  %one = constant {value = 1, type = i32}\n  " + op + "\n}");
+    auto concrete = instantiate(kernel, {}, {});
+    return concrete ? std::string() : concrete.error().message;
+  };
+  const std::string add = "%o = atomic_rmw %p, %x {kind = add}",
+                    because = ": the option `deterministic` fixes the order";
+  const std::string tile =
+      "%d = descriptor %p, %one {block = [1]}\n  %t = splat %x {shape = [1]}\n  reduce_tile %d, %t, %one ";
+  for (const std::string type : {"f16", "bf16", "f32", "f64"}) {
+    EXPECT_NE(atomic(type, add).find("k.kiln:5:3: error: atomic_rmw" + because), std::string::npos)
+        << atomic(type, add);
+    EXPECT_EQ(atomic(type, add, false), "");
+    EXPECT_EQ(atomic(type, "%o = atomic_rmw %p, %x {kind = max}"), "");
+    EXPECT_NE(atomic(type, tile + "{kind = add}").find("k.kiln:7:3: error: reduce_tile" + because), std::string::npos)
+        << atomic(type, tile + "{kind = add}");
+    EXPECT_EQ(atomic(type, tile + "{kind = min}"), "");
+  }
+  for (const std::string type : {"i32", "u64"}) {
+    EXPECT_EQ(atomic(type, add), "");
+    EXPECT_EQ(atomic(type, tile + "{kind = add}"), "");
+  }
+  // In a branch that the config leaves out there is nothing to refuse.
+  const Kernel branch = parsed(
+      "kernel k(%p: ptr<f32>, %x: f32) { constexpr B grid [1, 1, 1] option deterministic = true\n"
+      "%b = constant {value = B, type = i1} if %b { %o = atomic_rmw %p, %x {kind = add} yield } "
+      "else { store %p, %x yield } }");
+  EXPECT_TRUE(instantiate(branch, {{"B", 0}}, {}).ok());
+  EXPECT_FALSE(instantiate(branch, {{"B", 1}}, {}).ok());
+}
+
 }  // namespace
 }  // namespace kiln::dsl::testing

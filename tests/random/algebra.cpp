@@ -20,6 +20,7 @@ bool make_dot(Maker& maker, OpCode code) {
     if (!maker.has(b)) b = a;
   }
   auto small = [&] {
+    if (maker.chance(4)) return Expr(static_cast<int64_t>(1 + maker.pick(3)));
     const Expr out = maker.extent();
     return maker.world.value(out) <= 40 ? out : Expr(static_cast<int64_t>(1 + maker.pick(17)));
   };
@@ -36,7 +37,15 @@ bool make_dot(Maker& maker, OpCode code) {
   auto operand = [&](ElementType type, const Shape& shape) {
     return dsl::is_int(type) ? maker.value(type, shape) : maker.tame(type, shape, content);
   };
-  const ValueId x = operand(a, left), y = operand(b, right);
+  // Operands that end along K before the tile does: mostly both, at one place.
+  const auto there = static_cast<int64_t>(maker.pick(static_cast<size_t>(maker.world.value(k)) + 1));
+  const ValueId end = maker.kernel.params[maker.new_scalar(ElementType::kI32, static_cast<uint64_t>(there))].value;
+  const bool is_cut = maker.chance(3);
+  auto factor = [&](ElementType type, const Shape& shape, size_t axis) {
+    if (!is_cut || maker.chance(6)) return operand(type, shape);
+    return maker.load_below(type, shape, axis, end, there, content);
+  };
+  const ValueId x = factor(a, left, left.size() - 1), y = factor(b, right, right.size() - 2);
   const ValueId acc = maker.chance(2) ? maker.splat(maker.constant(0, accumulator), out) : operand(accumulator, out);
   const int64_t precision = a == ElementType::kF32 ? int64_t(maker.pick(4)) : 0;
   const auto made = maker.emit(code, {x, y, acc}, {precision});

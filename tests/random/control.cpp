@@ -39,6 +39,25 @@ void next_values(Maker& maker, const Carried& carried, Operands& out) {
   for (const Type& type : carried.types) out.push_back(maker.value(type.element, type.shape, Level::kValue));
 }
 
+// What a loop runs over, few times: small numbers, or some near an end of the type, by large steps too.
+struct LoopNumbers {
+  Wide start, end, step;
+};
+
+LoopNumbers loop_numbers(Maker& maker, ElementType element) {
+  const Wide low = lowest_int(element), high = highest_int(element);
+  const Wide most = std::min<Wide>(high / 4, INT64_MAX);
+  const auto number = [&](size_t below) { return static_cast<Wide>(maker.pick(below)); };
+  LoopNumbers out{number(5), 0, 1 + (maker.chance(6) ? number(static_cast<size_t>(most)) : number(3))};
+  const Wide trips = number(4);
+  if (maker.chance(4)) {
+    out.start = maker.chance(3) ? low + number(3) : std::max(low, high - out.step * trips + number(4) - 1);
+    out.start = std::min(out.start, high);
+  }
+  out.end = std::clamp(out.start + out.step * trips - number(2), low, high);
+  return out;
+}
+
 int body_size(Maker& maker) { return 1 + static_cast<int>(maker.pick(5)); }
 
 }  // namespace
@@ -46,22 +65,22 @@ int body_size(Maker& maker) { return 1 + static_cast<int>(maker.pick(5)); }
 bool make_for(Maker& maker, OpCode code) {
   if (maker.depth >= maker.options.max_depth) return false;
   Carried carried = any_carried(maker);
-  ElementType element = maker.int_element();
-  const auto start = static_cast<int64_t>(maker.pick(5)), step = static_cast<int64_t>(1 + maker.pick(3));
-  const int64_t end = start + step * static_cast<int64_t>(maker.pick(4)) - static_cast<int64_t>(maker.pick(2));
-  if (end < 0 && !dsl::info(element).is_signed) element = ElementType::kI32;
-  auto bound = [&](int64_t number) {
-    if (!maker.chance(3)) return maker.constant(number, element);
-    return maker.kernel.params[maker.new_scalar(element, dsl::bits_from_int(element, number))].value;
+  const ElementType element = maker.int_element();
+  const LoopNumbers numbers = loop_numbers(maker, element);
+  const auto bound = [&](Wide number) {
+    const uint64_t bits = dsl::bits_from_int(element, static_cast<int64_t>(number));
+    return maker.chance(3) ? maker.kernel.params[maker.new_scalar(element, bits)].value : maker.literal(element, bits);
   };
-  Op op{code, {bound(start), bound(end), bound(step)}, {}, {Expr(static_cast<int64_t>(1 + maker.pick(4)))}, {}, {}};
+  Op op{code, {bound(numbers.start), bound(numbers.end), bound(numbers.step)},
+        {},   {Expr(static_cast<int64_t>(1 + maker.pick(4)))},
+        {},   {}};
   op.operands.insert(op.operands.end(), carried.inits.begin(), carried.inits.end());
   if (!maker.is_allowed(op)) return false;
   std::vector<Type> args = {dsl::scalar_type(element)};
   args.insert(args.end(), carried.types.begin(), carried.types.end());
   Fact index;
-  index.low = start;
-  index.high = std::max(start, end - 1);
+  index.low = numbers.start;
+  index.high = std::max(numbers.start, numbers.end - 1);
   std::vector<Fact> facts = {index};
   facts.insert(facts.end(), carried.facts.begin(), carried.facts.end());
   op.regions.push_back(maker.region(args, facts, [&](const Operands&) {

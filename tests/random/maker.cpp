@@ -19,6 +19,20 @@ using dsl::Region;
 using dsl::Type;
 using dsl::ValueId;
 
+namespace {
+
+// Which the option `deterministic` refuses.
+bool adds_floats_in_memory(const dsl::Kernel& kernel, const Region& region) {
+  return std::ranges::any_of(region.ops, [&](const Op& op) {
+    const bool combines = op.code == OpCode::kAtomicRmw || op.code == OpCode::kReduceTile;
+    return (combines && std::get<int64_t>(op.attrs[0]) == static_cast<int64_t>(dsl::AtomicKind::kAdd) &&
+            dsl::is_float(kernel.type(op.operands[1]).element)) ||
+           std::ranges::any_of(op.regions, [&](const Region& inner) { return adds_floats_in_memory(kernel, inner); });
+  });
+}
+
+}  // namespace
+
 Maker::Maker(uint64_t seed, const Options& chosen)
     : random(seed * 0x9e3779b97f4a7c15u + 1),
       options(chosen),
@@ -36,6 +50,7 @@ Case Maker::make() {
     const dsl::Constexpr& item = out.kernel.constexprs[i];
     if (!item.default_value) out.config[item.name] = *world.config.constexprs[i];
   }
+  if (adds_floats_in_memory(out.kernel, out.kernel.body)) out.kernel.options.deterministic = false;
   // Wider in between, what was certain may be so no longer: a copy of a NaN has its bits, its conversion has not.
   if (out.kernel.options.fuse_precision && !output_facts(out)) out.kernel.options.fuse_precision = false;
   if (!options.facts || chance(2)) return out;

@@ -74,6 +74,10 @@ class Maker {
   size_t new_buffer(dsl::ElementType element, int64_t count, bool readonly, bool read, Content content);
   dsl::ValueId part_of(size_t param, int64_t count);
   dsl::ValueId load_new(dsl::ElementType element, const Shape& shape, Content content);
+  // From a buffer of new data that ends where the index along an axis reaches `there`: `bound`, as far as the load's
+  // mask lets it.
+  dsl::ValueId load_below(dsl::ElementType element, const Shape& shape, size_t axis, dsl::ValueId bound, int64_t there,
+                          Content content);
   dsl::ValueId pointers(dsl::ValueId part, const Shape& shape);  // one address a lane, no two alike
   size_t shared_buffer(dsl::ElementType element);                // read and written, kPart elements for each program
   bool store(dsl::ValueId value);

@@ -86,6 +86,27 @@ ValueId Maker::load_new(ElementType element, const Shape& shape, Content content
   return base(OpCode::kLoad, {pointers(part, shape)}, {});
 }
 
+ValueId Maker::load_below(ElementType element, const Shape& shape, size_t axis, ValueId bound, int64_t there,
+                          Content content) {
+  const int64_t row = count(shape) / sizes(shape)[axis];
+  const size_t param = new_buffer(element, std::max<int64_t>(row * there, 1), true, true, content);
+  // The axis comes first in memory, the others follow in their order.
+  ValueId number = dsl::kNoValue;
+  Expr stride(1);
+  const auto add = [&](size_t dim) {
+    const ValueId part = base(OpCode::kMul, {along(shape, dim), splat(constant(stride, ElementType::kI32), shape)}, {});
+    number = number == dsl::kNoValue ? part : base(OpCode::kAdd, {number, part}, {});
+    stride = stride * shape[dim];
+  };
+  for (size_t dim = shape.size(); dim-- > 0;) {
+    if (dim != axis) add(dim);
+  }
+  add(axis);
+  const ValueId mask =
+      base(OpCode::kCmp, {along(shape, axis), splat(bound, shape)}, {static_cast<int64_t>(dsl::Predicate::kLt)});
+  return base(OpCode::kLoad, {base(OpCode::kAddptr, {splat(kernel.params[param].value, shape), number}, {}), mask}, {});
+}
+
 size_t Maker::shared_buffer(ElementType element) {
   for (const size_t param : shared_) {
     if (kernel.params[param].type.element == element) return param;

@@ -1,5 +1,6 @@
 // for, while and if: carried values live in allocas (scalars) and slots (tiles).
 #include "cpu/nest.h"
+#include "elementwise/loop_range.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -180,22 +181,18 @@ Result<void> lower_for(Context& c, const Op& op) {
   Builder& b = c.b;
   const dsl::Region& region = op.regions[0];
   const ElementType element = c.type(op.operands[0]).element;
-  auto wide = [&](ValueId id) {
-    return dsl::info(element).is_signed ? b.CreateSExt(c.scalars[id], b.getInt64Ty())
-                                        : b.CreateZExt(c.scalars[id], b.getInt64Ty());
-  };
   const auto arguments = llvm::ArrayRef(region.args).drop_front();
   const auto inits = llvm::ArrayRef(op.operands).drop_front(3);
   std::vector<Start> starts;
   for (size_t i = 0; i < inits.size(); ++i) starts.push_back(start_of(c, op, i));
   auto carried = begin_carried(c, inits, arguments, starts);
   if (!carried) return carried.error();
-  Value *start = wide(op.operands[0]), *end = wide(op.operands[1]);
-  Value* step = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, wide(op.operands[2]), c.i64(1));
+  const LoopRange range =
+      make_loop_range(b, element, c.scalars[op.operands[0]], c.scalars[op.operands[1]], c.scalars[op.operands[2]]);
   Value* outer_visits = c.visits;
   if (has_write_only_store(c, region)) {
-    Value* distance = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b.CreateSub(end, start), c.i64(0));
-    Value* visits = b.CreateUDiv(distance, step);  // or one more, which matters little
+    Value* distance = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b.CreateSub(range.end, range.start), c.i64(0));
+    Value* visits = b.CreateUDiv(distance, range.step);  // or one more, which matters little
     c.visits = outer_visits ? b.CreateMul(outer_visits, visits) : visits;
   }
   Result<void> result;
@@ -203,21 +200,22 @@ Result<void> lower_for(Context& c, const Op& op) {
     if (starts[i] == Start::kZeros) c.dot_accumulators[(*carried)[i].slot.offset] = make_dot_accumulator(c, op, i);
   }
   std::vector<Value*> last_turns(inits.size());  // of the loops around this one
-  const Turn around = std::exchange(c.turn, {&region, step});
+  const Turn around = std::exchange(c.turn, {&region, range.growth()});
   emit_loop(
-      b, start, end, step, "for", [](llvm::Instruction*) {},
-      [&](Value* index) {
+      b, range.start, range.end, range.step, "for", [](llvm::Instruction*) {},
+      [&](Value* count) {
         for (size_t i = 0; i < inits.size(); ++i) {
           if (starts[i] == Start::kSplat) {
-            c.begins[arguments[i]] = {b.CreateICmpNE(index, start), c.scalars[c.definition[inits[i]]->operands[0]]};
+            c.begins[arguments[i]] = {b.CreateICmpNE(count, range.start),
+                                      c.scalars[c.definition[inits[i]]->operands[0]]};
           }
           if (!in_dots(starts[i])) continue;
           DotAccumulator& sums = c.dot_accumulators[(*carried)[i].slot.offset];
           last_turns[i] = sums.last;
-          Value* last = b.CreateICmpSGE(b.CreateAdd(index, step), end);
+          Value* last = b.CreateICmpSGE(b.CreateAdd(count, range.step), range.end);
           sums.last = sums.last ? b.CreateAnd(sums.last, last) : last;
         }
-        c.scalars[region.args[0]] = b.CreateTrunc(index, register_type(b.getContext(), dsl::scalar_type(element)));
+        c.scalars[region.args[0]] = range.index(b, count, element);
         read_carried(c, *carried, arguments);
         result = lower_region(c, region);
         if (result.ok()) result = lower_yield(c, region.ops.back(), *carried);
@@ -227,7 +225,8 @@ Result<void> lower_for(Context& c, const Op& op) {
   if (!result) return result;
   for (size_t i = 0; i < inits.size(); ++i) {
     if (starts[i] == Start::kSplat) {
-      auto done = unless(c, b.CreateICmpSLT(start, end), [&] { return materialise(c, inits[i], (*carried)[i].slot); });
+      auto done = unless(c, b.CreateICmpSLT(range.start, range.end),
+                         [&] { return materialise(c, inits[i], (*carried)[i].slot); });
       if (!done) return done;
     }
     if (!in_dots(starts[i])) continue;

@@ -104,9 +104,10 @@ class MicroKernel {
   // `steps` of them, or all.
   void emit_steps(Value* steps, std::vector<Value*>& sums, std::vector<Value*>& at) {
     const int64_t turns = plan_.k_units / kSteps;
-    if (plan_.some_steps && turns > 1) {
+    if (plan_.some_steps) {
+      static_assert(kSteps == 2);
       Value* some_turns = b_.CreateLShr(steps, c_.i64(1));
-      when(b_.CreateIsNotNull(some_turns), sums, at, [&] { emit_turns(some_turns, sums, at); });
+      if (turns > 0) when(b_.CreateIsNotNull(some_turns), sums, at, [&] { emit_turns(some_turns, sums, at); });
       when(b_.CreateTrunc(steps, b_.getInt1Ty()), sums, at, [&] { step(sums, at); });
     } else {
       if (turns > 1) emit_turns(c_.i64(turns), sums, at);

@@ -134,13 +134,8 @@ void write(Context& c, const Variable& variable, const Registers& registers) {
 }
 
 LoopRange range_of(Context& c, const Op& op) {
-  Builder& b = c.b;
-  const dsl::ElementTypeInfo& element = dsl::info(c.type(op.operands[0]).element);
-  const auto wide = [&](ValueId id) {
-    return element.is_signed ? b.CreateSExt(c.scalar(id), b.getInt64Ty()) : b.CreateZExt(c.scalar(id), b.getInt64Ty());
-  };
-  return {wide(op.operands[0]), wide(op.operands[1]),
-          b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, wide(op.operands[2]), b.getInt64(1))};
+  return make_loop_range(c.b, c.type(op.operands[0]).element, c.scalar(op.operands[0]), c.scalar(op.operands[1]),
+                         c.scalar(op.operands[2]));
 }
 
 llvm::BasicBlock* new_block(Context& c, const char* name) {
@@ -202,17 +197,16 @@ Result<void> lower_for(Context& c, const Op& op) {
   llvm::BasicBlock* none = by_turns ? new_block(c, "for.none") : after;
   llvm::Instruction* guard = b.CreateCondBr(b.CreateICmpSLT(range.start, range.end), loop, none);
   b.SetInsertPoint(loop);
-  auto* index = b.CreatePHI(b.getInt64Ty(), 2, "for");
-  index->addIncoming(range.start, before);
+  auto* count = b.CreatePHI(b.getInt64Ty(), 2, "for");
+  count->addIncoming(range.start, before);
   if (stages) {
     if (auto advanced = stages->advance(guard); !advanced) return advanced;
   }
   std::optional<EarlyLoads> early;
-  if (is_staged) early.emplace(c, op, pipeline->second, range, guard).begin(index);
+  if (is_staged) early.emplace(c, op, pipeline->second, range, guard).begin(count);
   EarlyLoads* outer = std::exchange(c.early_loads, early ? &*early : nullptr);
   auto done = lower_inside(c, region, guard, [&]() -> Result<void> {
-    const auto bits = static_cast<unsigned>(dsl::info(c.type(region.args[0]).element).bits);
-    c.define(region.args[0], {b.CreateTrunc(index, b.getIntNTy(bits))});
+    c.define(region.args[0], {range.index(b, count, c.type(region.args[0]).element)});
     define_from(c, arguments, carried);
     for (size_t i : run_on) {
       c.let_run_on(yielded[i]);
@@ -227,8 +221,8 @@ Result<void> lower_for(Context& c, const Op& op) {
   if (stages) {
     if (auto finished = stages->finish(guard); !finished) return finished;
   }
-  Value* next = b.CreateAdd(index, range.step);
-  index->addIncoming(next, b.GetInsertBlock());
+  Value* next = b.CreateAdd(count, range.step);
+  count->addIncoming(next, b.GetInsertBlock());
   // Where nothing was begun nothing is waited for: the assembler gives up on products that may or may not run there.
   llvm::BasicBlock* left = run_on.empty() && !by_turns ? after : new_block(c, "for.left");
   b.CreateCondBr(b.CreateICmpSLT(next, range.end), loop, left);

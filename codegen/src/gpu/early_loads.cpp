@@ -60,20 +60,19 @@ Result<Registers> EarlyLoads::take(const Op& load, const Layout& layout) {
     if (auto done = load_for(load, range_.start, place); !done) return done.error();
   }
   Registers loaded = read(c_, place);
-  if (auto done = load_for(load, b.CreateAdd(index_, range_.step), place); !done) return done.error();
+  if (auto done = load_for(load, b.CreateAdd(count_, range_.step), place); !done) return done.error();
   return loaded;
 }
 
 // An iteration's, if there is one. The values of the one that is being lowered are put aside.
-Result<void> EarlyLoads::load_for(const Op& load, Value* index, const Variable& into) {
+Result<void> EarlyLoads::load_for(const Op& load, Value* count, const Variable& into) {
   Builder& b = c_.b;
-  Value* enabled = b.CreateICmpSLT(index, range_.end);
+  Value* enabled = b.CreateICmpSLT(count, range_.end);
   Scope here = c_.scope();
   c_.leave();
   c_.enter(body_, guard_, enabled);
   const auto lower = [&]() -> Result<void> {
-    const auto bits = static_cast<unsigned>(dsl::info(c_.type(body_.args[0]).element).bits);
-    c_.define(body_.args[0], {b.CreateTrunc(index, b.getIntNTy(bits))});
+    c_.define(body_.args[0], {range_.index(b, count, c_.type(body_.args[0]).element)});
     for (const Op* op : slices_.at(&load)) {
       if (auto done = lower_op(c_, *op); !done) return done;
     }

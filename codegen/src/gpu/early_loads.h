@@ -26,20 +26,20 @@ class EarlyLoads {
   EarlyLoads(Context& c, const Op& loop, const Pipeline& pipeline, const LoopRange& range, llvm::Instruction* guard);
 
   // What follows is of this iteration.
-  void begin(Value* index) { index_ = index; }
+  void begin(Value* count) { count_ = count; }
   // Whether a load is one of them, and the builder stands where each iteration passes once.
   bool has(const Op& load) const;
   // What the iteration before has loaded, in a layout; loads for the next one. Once a layout.
   Result<Registers> take(const Op& load, const Layout& layout);
 
  private:
-  Result<void> load_for(const Op& load, Value* index, const Variable& into);
+  Result<void> load_for(const Op& load, Value* count, const Variable& into);
 
   Context& c_;
   const dsl::Region& body_;
   const LoopRange range_;
   llvm::Instruction* guard_;
-  Value* index_ = nullptr;
+  Value* count_ = nullptr;
   std::map<const Op*, std::vector<const Op*>> slices_;  // what their addresses take, in program order
 };
 

@@ -47,11 +47,11 @@ class RotatedLoop {
     llvm::BasicBlock* from = b.GetInsertBlock();
 
     b.SetInsertPoint(loop);
-    auto* index = b.CreatePHI(b.getInt64Ty(), 2, "for");
-    index->addIncoming(second, from);
-    if (auto done = iteration(index, true); !done) return done;
-    Value* next = b.CreateAdd(index, range_.step);
-    index->addIncoming(next, b.GetInsertBlock());
+    auto* count = b.CreatePHI(b.getInt64Ty(), 2, "for");
+    count->addIncoming(second, from);
+    if (auto done = iteration(count, true); !done) return done;
+    Value* next = b.CreateAdd(count, range_.step);
+    count->addIncoming(next, b.GetInsertBlock());
     b.CreateCondBr(b.CreateICmpSLT(next, range_.end), loop, last);
 
     b.SetInsertPoint(last);
@@ -68,18 +68,17 @@ class RotatedLoop {
   ValueId result() const { return rotation_.late->results[0]; }
 
   // `has_late`: another one came before it, whose late product is begun here.
-  Result<void> iteration(Value* index, bool has_late) {
+  Result<void> iteration(Value* count, bool has_late) {
     if (auto advanced = stages_.advance(guard_); !advanced) return advanced;
     c_.enter(body_, guard_);
-    auto done = lower_body(index, has_late);
+    auto done = lower_body(count, has_late);
     if (done) stages_.release();
     c_.leave();
     return done;
   }
 
-  Result<void> lower_body(Value* index, bool has_late) {
-    const auto bits = static_cast<unsigned>(dsl::info(c_.type(body_.args[0]).element).bits);
-    c_.define(body_.args[0], {c_.b.CreateTrunc(index, c_.b.getIntNTy(bits))});
+  Result<void> lower_body(Value* count, bool has_late) {
+    c_.define(body_.args[0], {range_.index(c_.b, count, c_.type(body_.args[0]).element)});
     for (size_t i = 0; i < carried_.size(); ++i) {
       if (!has_late || i != rotation_.carried) c_.define(body_.args[i + 1], read(c_, carried_[i]));
     }

@@ -106,7 +106,7 @@ void Stages::start() {
     out = entry.CreateAlloca(first->getType());
     where.CreateStore(first, out);
   };
-  variable(index_, range_.start, b);
+  variable(count_, range_.start, b);
   variable(last_, b.getInt32(static_cast<uint32_t>(-1)), b);
   // Rings that warps of their own fill go on where the last program of a persistent block left them.
   llvm::IRBuilder<>& once = order_.is_fed ? entry : b;
@@ -173,7 +173,7 @@ Result<void> Stages::copy_all() {
   if (auto done = fill(guard); !done) return done;
   // What is read an iteration late has a slot behind the last iteration's.
   Value* end = order_.late.empty() ? range_.end : b.CreateAdd(range_.end, range_.step);
-  b.CreateCondBr(b.CreateICmpSLT(b.CreateLoad(b.getInt64Ty(), index_), end), loop, after);
+  b.CreateCondBr(b.CreateICmpSLT(b.CreateLoad(b.getInt64Ty(), count_), end), loop, after);
   b.SetInsertPoint(after);
   return {};
 }
@@ -328,27 +328,26 @@ void Stages::copy_in_bulk(const StagedLoad& staged, const SharedBuffer& ring, Va
 // One slot's copies; none behind the end.
 Result<void> Stages::fill(llvm::Instruction* guard) {
   Builder& b = c_.b;
-  Value* index = b.CreateLoad(b.getInt64Ty(), index_);
-  if (auto done = copy_iteration(index, b.CreateICmpSLT(index, range_.end), false, guard); !done) return done;
+  Value* count = b.CreateLoad(b.getInt64Ty(), count_);
+  if (auto done = copy_iteration(count, b.CreateICmpSLT(count, range_.end), false, guard); !done) return done;
   if (!order_.late.empty()) {
-    Value* last = b.CreateSub(index, range_.step);
+    Value* last = b.CreateSub(count, range_.step);
     Value* enabled = b.CreateAnd(b.CreateICmpSGE(last, range_.start), b.CreateICmpSLT(last, range_.end));
     if (auto done = copy_iteration(last, enabled, true, guard); !done) return done;
   }
   if (!pipeline_.is_all_bulk()) c_.target.async_commit(b);
-  b.CreateStore(b.CreateAdd(index, range_.step), index_);
+  b.CreateStore(b.CreateAdd(count, range_.step), count_);
   if (!pipeline_.is_through_registers()) flip(filled_parity_, step(filled_));
   return {};
 }
 
 // One iteration's copies, by the addresses of that iteration.
-Result<void> Stages::copy_iteration(Value* index, Value* enabled, bool late, llvm::Instruction* guard) {
+Result<void> Stages::copy_iteration(Value* count, Value* enabled, bool late, llvm::Instruction* guard) {
   Builder& b = c_.b;
   const dsl::Region& region = loop_.regions[0];
   c_.enter(region, guard, enabled);
   const auto lower = [&]() -> Result<void> {
-    const unsigned bits = static_cast<unsigned>(dsl::info(c_.type(region.args[0]).element).bits);
-    c_.define(region.args[0], {b.CreateTrunc(index, b.getIntNTy(bits))});
+    c_.define(region.args[0], {range_.index(b, count, c_.type(region.args[0]).element)});
     for (size_t i = 0; i < ahead_.size(); ++i) c_.define(region.args[pipeline_.ahead[i] + 1], read(c_, ahead_[i]));
     for (const Op* op : pipeline_.slice) {
       if (auto done = lower_op(c_, *op); !done) return done;

@@ -29,15 +29,11 @@
 
 #include <set>
 
+#include "elementwise/loop_range.h"
 #include "gpu/context.h"
 #include "gpu/pipeline.h"
 
 namespace kiln::codegen::gpu {
-
-// The range of a loop, i64.
-struct LoopRange {
-  Value *start, *end, *step;
-};
 
 // Registers of carried values in memory of their own, which LLVM promotes (control.cpp).
 struct Variable {
@@ -107,7 +103,7 @@ class Stages {
 
  private:
   Result<void> fill(llvm::Instruction* guard);
-  Result<void> copy_iteration(Value* index, Value* enabled, bool late, llvm::Instruction* guard);
+  Result<void> copy_iteration(Value* count, Value* enabled, bool late, llvm::Instruction* guard);
   Result<void> copy(const StagedLoad& staged, const SharedBuffer& ring, Value* base, Value* enabled);
   // … through registers.
   Result<void> load(const StagedLoad& staged, Value* enabled);
@@ -137,7 +133,7 @@ class Stages {
   std::map<const Op*, Value*> alike_;
   std::vector<Variable> ahead_;
   std::vector<Registers> held_;  // what copies through registers have loaded
-  llvm::AllocaInst *index_ = nullptr, *filled_ = nullptr, *used_ = nullptr, *parity_ = nullptr;
+  llvm::AllocaInst *count_ = nullptr, *filled_ = nullptr, *used_ = nullptr, *parity_ = nullptr;
   llvm::AllocaInst *filled_parity_ = nullptr, *current_ = nullptr, *last_ = nullptr;
 };
 

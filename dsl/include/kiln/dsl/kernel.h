@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <initializer_list>
 #include <memory>
 #include <tuple>
@@ -27,7 +28,7 @@ struct bf16 {
   static bf16 from(double value) {
     return {static_cast<uint16_t>(dsl::bits_from_double(dsl::ElementType::kBF16, value))};
   }
-  explicit operator float() const { return static_cast<float>(dsl::double_from_bits(dsl::ElementType::kBF16, bits)); }
+  explicit operator float() const { return std::bit_cast<float>(uint32_t{bits} << 16); }
 };
 struct f8e4m3 {
   uint8_t bits = 0;

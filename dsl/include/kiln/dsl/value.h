@@ -10,6 +10,7 @@
 // Author-facing names live in kiln::dsl::lang (kiln::lang for short), apart from the IR's types of the same name.
 #pragma once
 
+#include <bit>
 #include <concepts>
 #include <cstdint>
 #include <source_location>
@@ -100,7 +101,12 @@ class Operand {
   Operand(T number, Location loc = Location::current()) : loc_(loc) {  // NOLINT(google-explicit-constructor)
     if constexpr (std::is_floating_point_v<T>) {
       kind_ = std::is_same_v<T, float> ? Kind::kFloat : Kind::kDouble;
-      number_ = static_cast<double>(number);
+      // A thread that takes subnormals for zero would lose them here.
+      if constexpr (std::is_same_v<T, float>) {
+        number_ = double_from_bits(ElementType::kF32, std::bit_cast<uint32_t>(number));
+      } else {
+        number_ = static_cast<double>(number);
+      }
     } else {
       // Only u64 values above the range of i64 are kept apart; they take part in no integer expression.
       kind_ =
