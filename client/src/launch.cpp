@@ -2,25 +2,20 @@
 #include <algorithm>
 
 #include "gpu/kernel_code.h"
+#include "kiln/dsl/conditions.h"
 #include "kiln/dsl/instantiate.h"
 #include "variant.h"
 
 namespace kiln::client {
 namespace {
 
-// Int parameters by index, for expressions of the launcher. The memory is the thread's, so that a launch need not ask
-// for any; the next launch overwrites it.
-const dsl::Bindings& bindings_of(const dsl::Kernel& kernel, std::span<const Argument> arguments) {
+// What expressions of the launcher mention. The memory is the thread's, so that a launch need not ask for any; the next
+// launch overwrites it.
+const dsl::Bindings& bindings_of(const Variant& variant, const dsl::Kernel& kernel,
+                                 std::span<const Argument> arguments) {
   thread_local dsl::Bindings bindings;
-  bindings.params.assign(kernel.params.size(), std::nullopt);
-  for (size_t i = 0; i < kernel.params.size(); ++i) {
-    const dsl::Type& type = kernel.params[i].type;
-    if (type.pointer || dsl::is_float(type.element)) continue;
-    const dsl::ElementTypeInfo& element = dsl::info(type.element);
-    const int shift = 64 - element.bits;
-    const uint64_t high = arguments[i].bits << shift;
-    bindings.params[i] = element.is_signed ? static_cast<int64_t>(high) >> shift : static_cast<int64_t>(high >> shift);
-  }
+  bindings.constexprs = variant.config;
+  dsl::bind_ints(kernel, arguments, bindings.params);
   return bindings;
 }
 
@@ -126,7 +121,8 @@ Result<void> launch_variant(const Variant& variant, const dsl::Kernel& kernel, c
     return invalid_argument("kernel `" + kernel.name + "` takes " + std::to_string(kernel.params.size()) +
                             " arguments, not " + std::to_string(arguments.size()));
   }
-  const dsl::Bindings& bindings = bindings_of(kernel, arguments);
+  const dsl::Bindings& bindings = bindings_of(variant, kernel, arguments);
+  if (auto met = dsl::check_conditions(kernel, bindings); !met) return met;
   auto grid = grid_of(variant, kernel, bindings, options);
   if (!grid) return grid.error();
   if (variant.device_code) {

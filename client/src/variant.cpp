@@ -47,6 +47,20 @@ Result<std::array<dsl::Expr, 3>> parse_grid(const dsl::Kernel& kernel, const jso
   return out;
 }
 
+// The constexprs' values, for constraints. Their names in the metadata may be those of another kernel, which differs in
+// names alone.
+Result<std::vector<std::optional<int64_t>>> parse_config(const dsl::Kernel& kernel, const json& metadata) {
+  if (kernel.constraints.empty()) return std::vector<std::optional<int64_t>>();
+  const json config = metadata.value("config", json());
+  if (!config.is_array() || config.size() != kernel.constexprs.size()) return bad_artifact(kernel, "has no config");
+  std::vector<std::optional<int64_t>> out;
+  for (const json& value : config) {
+    if (!value.is_number_integer()) return bad_artifact(kernel, "has a bad config");
+    out.emplace_back(value.get<int64_t>());
+  }
+  return out;
+}
+
 uint64_t bytes_of(const json& metadata, const char* field) {
   const json value = metadata.value(field, json(0));
   return value.is_number_integer() ? value.get<uint64_t>() : 0;
@@ -133,6 +147,8 @@ Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, c
   if (!same_layout(kernel, metadata)) return bad_artifact(kernel, "has other parameters than the kernel");
   auto grid = parse_grid(kernel, metadata);
   if (!grid) return grid.error();
+  auto config = parse_config(kernel, metadata);
+  if (!config) return config.error();
   auto reports = parse_reports(metadata);
   if (!reports) return bad_artifact(kernel, "has " + reports.error().message);
   auto variant = std::make_shared<Variant>();
@@ -140,6 +156,7 @@ Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, c
   variant->facts.resize(kernel.params.size(), dsl::ParamFact::kNone);
   variant->quick = metadata.value("emit", json()) == kQuickEmit;
   variant->grid = std::move(*grid);
+  variant->config = std::move(*config);
   variant->metadata = metadata;
   variant->reports = std::move(*reports);
   auto loaded = metadata.contains("device") ? load_device_code(kernel, artifact, *variant)
@@ -151,12 +168,15 @@ Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, c
 Result<std::shared_ptr<const Variant>> interpreted_variant(const dsl::Kernel& kernel,
                                                            const dsl::ConstexprValues& values,
                                                            const dsl::Facts& facts) {
-  auto concrete = dsl::instantiate(kernel, values, facts);
+  auto complete = dsl::complete_constexprs(kernel, values);
+  if (!complete) return complete.error();
+  auto concrete = dsl::instantiate(kernel, *complete, facts);
   if (!concrete) return concrete.error();
   auto variant = std::make_shared<Variant>();
   variant->facts = facts;
   variant->facts.resize(kernel.params.size(), dsl::ParamFact::kNone);
   variant->grid = concrete->grid;
+  for (const dsl::Constexpr& item : kernel.constexprs) variant->config.emplace_back(complete->at(item.name));
   variant->metadata = {{"kernel", kernel.name}, {"target", "interp"}, {"constexprs", values}};
   variant->concrete = std::move(*concrete);
   return std::shared_ptr<const Variant>(std::move(variant));

@@ -31,6 +31,7 @@ struct Variant {
   dsl::Facts facts;    // one a parameter
   bool quick = false;  // made quickly, to be replaced
   std::array<dsl::Expr, 3> grid;
+  std::vector<std::optional<int64_t>> config;  // the constexprs', where there are constraints
   nlohmann::json metadata;
 
   // Compiled code for a CPU; empty when the interpreter runs `concrete`, or a GPU `device_code`.

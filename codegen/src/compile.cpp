@@ -96,6 +96,11 @@ nlohmann::json describe(const dsl::CompileRequest& request, const dsl::Kernel& k
   }
   out["constexprs"] = nlohmann::json::object();
   for (const auto& [name, value] : request.constexprs) out["constexprs"][name] = value;
+  out["config"] = nlohmann::json::array();
+  for (const dsl::Constexpr& item : kernel.constexprs) {
+    const auto given = request.constexprs.find(item.name);
+    out["config"].push_back(given != request.constexprs.end() ? given->second : item.default_value.value_or(0));
+  }
   out["facts"] = nlohmann::json::array();
   for (dsl::ParamFact fact : request.facts) out["facts"].push_back(dsl::fact_name(fact));
   return out;

@@ -49,6 +49,12 @@ bool adds_floats_in_memory(const Kernel& kernel, const Op& op) {
          is_float(kernel.type(op.operands[1]).element);
 }
 
+// What a launch must meet, as far as this config leaves it open; what no launch meets stays too.
+void substitute_constraints(Kernel& kernel, const Bindings& bindings) {
+  for (Expr& constraint : kernel.constraints) constraint = constraint.substitute(bindings);
+  std::erase_if(kernel.constraints, [](const Expr& condition) { return condition.as_constant().value_or(0) != 0; });
+}
+
 class Instantiation {
  public:
   Instantiation(const Kernel& kernel, const ConstexprValues& values)
@@ -59,6 +65,7 @@ class Instantiation {
 
   Result<Kernel> run() {
     if (auto done = substitute_grid(out_, bindings_, config_); !done) return done.error();
+    substitute_constraints(out_, bindings_);
     if (auto done = visit(out_.body); !done) return done.error();
     return std::move(out_);
   }

@@ -5,6 +5,7 @@
 
 #include "interpreter_impl.h"
 #include "interpreter_lanes.h"
+#include "kiln/dsl/conditions.h"
 #include "kiln/dsl/float_mode.h"
 #include "kiln/dsl/verify.h"
 
@@ -215,6 +216,9 @@ Result<void> interpret(const Kernel& kernel, std::span<const Argument> arguments
   machine.values.resize(kernel.values.size());
   if (auto done = interpreter::prepare_shapes(machine); !done) return done;
   if (auto done = interpreter::bind_arguments(machine); !done) return done;
+  Bindings bindings;
+  bind_ints(kernel, arguments, bindings.params);
+  if (auto met = check_conditions(kernel, bindings); !met) return met;
   return interpreter::run_grid(machine);
 } catch (const std::bad_alloc&) {
   return error(ErrorCode::kOutOfMemory, "not enough memory to interpret `" + kernel.name + "`");

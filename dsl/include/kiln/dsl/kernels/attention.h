@@ -163,6 +163,7 @@ AttendedBlock attend_block(const Value& q, const Value& k, const Value& v, const
 template <class T, class Def>
 Def attention_hints(Def def) {
   return std::move(def)
+      .where("eq(rem(heads, kv_heads), 0)")
       .space({{"BM", {16, 32, 64, 128}},
               {"BN", {32, 64, 128, 256}},
               {"num_warps", {4, 8}},

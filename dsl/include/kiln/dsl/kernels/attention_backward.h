@@ -117,6 +117,7 @@ const auto& attention_backward_keys() {
              })
           .space(
               {{"BM", {16, 32, 64, 128}}, {"BN", {16, 32, 64, 128}}, {"num_warps", {4, 8}}, {"num_stages", {1, 2, 3}}})
+          .where("eq(rem(heads, kv_heads), 0)")
           .array("q", "batch*heads*seq*D")
           .array("k", "batch*kv_heads*seq*D")
           .array("v", "batch*kv_heads*seq*D")
@@ -199,6 +200,7 @@ const auto& attention_backward_queries() {
              })
           .space(
               {{"BM", {16, 32, 64, 128}}, {"BN", {16, 32, 64, 128}}, {"num_warps", {4, 8}}, {"num_stages", {1, 2, 3}}})
+          .where("eq(rem(heads, kv_heads), 0)")
           .array("q", "batch*heads*seq*D")
           .array("k", "batch*kv_heads*seq*D")
           .array("v", "batch*kv_heads*seq*D")

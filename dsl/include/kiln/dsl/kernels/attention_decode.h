@@ -81,6 +81,7 @@ const auto& attention_decode() {
                      {.mask = expand_dims(is_any, 1)});
                store(lse + to, where(total > 0, fma(top, scale, log(total)), kLowest), {.mask = is_row});
              })
+          .where("eq(rem(heads, kv_heads), 0)")
           .space({{"ROWS", {16, 32, 64}},
                   {"BN", {16, 32, 64, 128}},
                   {"num_warps", {1, 2, 4, 8}},

@@ -88,9 +88,17 @@ inline ConvolvedBlock convolve(const Value& x, const Value& w, const Convolution
 // What the convolutions here have in common: the tuner's space, the sizes of arrays, GPUs' blocks.
 inline constexpr const char* kPixelsTimesChannels =
     "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*K";
+// A stride of 0, or a filter that is larger than the image and what is around it, has no pixels.
+template <class Def>
+Def convolution_conditions(Def def, const std::string& lines = "R", const std::string& columns = "S") {
+  return std::move(def)
+      .where("le(1, stride)")
+      .where("le(" + lines + ", H + 2*pad)")
+      .where("le(" + columns + ", W + 2*pad)");
+}
 template <class T, class Def>
 Def convolution_hints(Def def) {
-  return std::move(def)
+  return convolution_conditions(std::move(def))
       .space({{"BM", {32, 64, 128, 256}},
               {"BN", {32, 64, 128, 256}},
               {"BK", {24, 64, 128, 192, 256, 384}},
@@ -166,35 +174,39 @@ const auto& conv2d_bias_residual_relu() {
 template <class T = f32>
 const auto& conv2d_grouped() {
   static const auto def =
-      kernel("conv2d_grouped",
-             {"x", "w", "y", "N", "H", "W", "C", "K", "R", "S", "stride", "pad", "groups", "BM=128", "BN=64", "BK=64"},
-             [](Ptr<const T> x, Ptr<const T> w, Ptr<ProductOf<T>> y, i32 N, i32 H, i32 W, i32 C, i32 K, i32 R, i32 S,
-                i32 stride, i32 pad, i32 groups, Const BM, Const BN, Const BK) {
-               const Value P = (H + 2 * pad - R) / stride + 1, Q = (W + 2 * pad - S) / stride + 1;
-               const Value pixels = N * P * Q, depth = C / groups, width = K / groups;
-               grid(cdiv(pixels, BM) * cdiv(width, BN), groups);
-               const auto [m, n] = block_origin(pixels, width, BM, BN);
-               const Value first = program_id(1) * width;  // channel of y
-               const auto [valid, top, left, begin] =
-                   convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
-               Var acc = zeros(accumulator_v<T>, {BM, BN});
-               for (Value r : range(0, R)) {
-                 for (Value s : range(0, S)) {
-                   const Value h = top + r, v = left + s;
-                   const Value inside = valid & (h >= 0) & (h < H) & (v >= 0) & (v < W);
-                   const Value at = begin + (cast(r, i64_t) * W + s) * C + program_id(1) * depth;
-                   const Value filter = w + cast(first, i64_t) * (R * S * depth) + (r * S + s) * depth;
-                   for (Value k : range(0, depth, BK)) {
-                     const Value lane = expand_dims(k + arange(0, BK), 0);
-                     const Value a =
-                         load(x + expand_dims(at, 1) + lane, {.mask = expand_dims(inside, 1) & (lane < depth)});
-                     const Value b = tile(filter, {width, depth}, {R * S * depth, 1}).load({n, k}, {BN, BK});
-                     acc = dot(a, trans(b), acc);
-                   }
-                 }
-               }
-               tile(y + first, {pixels, width}, {K, 1}).store({m, n}, cast(acc, element_v<ProductOf<T>>));
-             })
+      convolution_conditions(
+          kernel(
+              "conv2d_grouped",
+              {"x", "w", "y", "N", "H", "W", "C", "K", "R", "S", "stride", "pad", "groups", "BM=128", "BN=64", "BK=64"},
+              [](Ptr<const T> x, Ptr<const T> w, Ptr<ProductOf<T>> y, i32 N, i32 H, i32 W, i32 C, i32 K, i32 R, i32 S,
+                 i32 stride, i32 pad, i32 groups, Const BM, Const BN, Const BK) {
+                const Value P = (H + 2 * pad - R) / stride + 1, Q = (W + 2 * pad - S) / stride + 1;
+                const Value pixels = N * P * Q, depth = C / groups, width = K / groups;
+                grid(cdiv(pixels, BM) * cdiv(width, BN), groups);
+                const auto [m, n] = block_origin(pixels, width, BM, BN);
+                const Value first = program_id(1) * width;  // channel of y
+                const auto [valid, top, left, begin] =
+                    convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
+                Var acc = zeros(accumulator_v<T>, {BM, BN});
+                for (Value r : range(0, R)) {
+                  for (Value s : range(0, S)) {
+                    const Value h = top + r, v = left + s;
+                    const Value inside = valid & (h >= 0) & (h < H) & (v >= 0) & (v < W);
+                    const Value at = begin + (cast(r, i64_t) * W + s) * C + program_id(1) * depth;
+                    const Value filter = w + cast(first, i64_t) * (R * S * depth) + (r * S + s) * depth;
+                    for (Value k : range(0, depth, BK)) {
+                      const Value lane = expand_dims(k + arange(0, BK), 0);
+                      const Value a =
+                          load(x + expand_dims(at, 1) + lane, {.mask = expand_dims(inside, 1) & (lane < depth)});
+                      const Value b = tile(filter, {width, depth}, {R * S * depth, 1}).load({n, k}, {BN, BK});
+                      acc = dot(a, trans(b), acc);
+                    }
+                  }
+                }
+                tile(y + first, {pixels, width}, {K, 1}).store({m, n}, cast(acc, element_v<ProductOf<T>>));
+              }))
+          .where("eq(rem(C, groups), 0)")
+          .where("eq(rem(K, groups), 0)")
           .space({{"BM", {32, 64, 128, 256}},
                   {"BN", {32, 64, 128}},
                   {"BK", {16, 32, 64, 128, 256}},
@@ -240,18 +252,20 @@ Value sums_by_channel(const Value& x, const Value& w, const ConvolvedPixels& at,
 template <class T, int FILTER, int DEPTH>
 auto convolution_by_channel(const char* name) {
   const std::string filter = std::to_string(FILTER), numbers = std::to_string(FILTER * FILTER * DEPTH);
-  return kernel(name, {"x", "w", "y", "N", "H", "W", "C", "stride", "pad", "BM=32", "BC=128"},
-                [](Ptr<const T> x, Ptr<const T> w, Ptr<T> y, i32 N, i32 H, i32 W, i32 C, i32 stride, i32 pad, Const BM,
-                   Const BC) {
-                  if (DEPTH > 1) require(BC % DEPTH == 0, "BC is no multiple of the channels of a group");
-                  const Value P = (H + 2 * pad - FILTER) / stride + 1, Q = (W + 2 * pad - FILTER) / stride + 1;
-                  const Value pixels = N * P * Q;
-                  grid(cdiv(pixels, BM), cdiv(C, BC));
-                  const Value m = program_id(0) * BM, first = program_id(1) * BC;
-                  const auto at = convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
-                  const Value sum = sums_by_channel<T, FILTER, DEPTH>(x, w, at, {H, W, C}, first, BM, BC);
-                  tile(y, {pixels, C}).store({m, first}, cast(sum, element_v<T>));
-                })
+  return convolution_conditions(
+             kernel(name, {"x", "w", "y", "N", "H", "W", "C", "stride", "pad", "BM=32", "BC=128"},
+                    [](Ptr<const T> x, Ptr<const T> w, Ptr<T> y, i32 N, i32 H, i32 W, i32 C, i32 stride, i32 pad,
+                       Const BM, Const BC) {
+                      if (DEPTH > 1) require(BC % DEPTH == 0, "BC is no multiple of the channels of a group");
+                      const Value P = (H + 2 * pad - FILTER) / stride + 1, Q = (W + 2 * pad - FILTER) / stride + 1;
+                      const Value pixels = N * P * Q;
+                      grid(cdiv(pixels, BM), cdiv(C, BC));
+                      const Value m = program_id(0) * BM, first = program_id(1) * BC;
+                      const auto at = convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
+                      const Value sum = sums_by_channel<T, FILTER, DEPTH>(x, w, at, {H, W, C}, first, BM, BC);
+                      tile(y, {pixels, C}).store({m, first}, cast(sum, element_v<T>));
+                    }),
+             filter, filter)
       .space({{"BM", {8, 16, 32, 64}}, {"BC", {32, 64, 128, 256}}, {"num_warps", {2, 4, 8}}})
       .array("x", "N*H*W*C")
       .array("w", numbers + "*C")
@@ -275,6 +289,7 @@ const auto& conv2d_depthwise() {
 template <class T = f32, int DEPTH = 4, int FILTER = 3>
 const auto& conv2d_narrow() {
   static const auto def = convolution_by_channel<T, FILTER, DEPTH>("conv2d_narrow")
+                              .where("eq(rem(C, " + std::to_string(DEPTH) + "), 0)")
                               .defaults("cuda", {{"BM", 4}, {"BC", 64}, {"num_warps", 8}});
   return def;
 }

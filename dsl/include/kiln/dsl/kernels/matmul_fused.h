@@ -124,6 +124,7 @@ const auto& matmul_w4() {
                                 }
                                 tile(C, {M, N}).store({m, n}, trans(cast(sums, element_v<T>)));
                               }))
+          .where("le(div(K + 1, 2), ldb)")
           .array("A", "M*K")
           .array("B", "N*ldb")
           .array("scale", "div(127 + K, 128)*N")

@@ -41,6 +41,7 @@ const auto& topk() {
              })
           .space({{"BLOCK", {1024, 4096, 16384, 65536}}})
           .where("le(cols, BLOCK)")
+          .where("le(K, cols)")
           .array("x", "rows*cols")
           .array("values", "rows*K")
           .array("index", "rows*K");

@@ -136,29 +136,37 @@ const auto& matmul_bias_act_packed() {
   return def;
 }
 
+// Where there are units of several numbers.
+template <class T, class Def>
+Def whole_units(Def def) {
+  const std::string unit = std::to_string(packed_unit_v<T>);
+  return packed_unit_v<T> == 1 ? std::move(def) : std::move(def).where("eq(rem(S*C, " + unit + "), 0)");
+}
+
 // conv2d with filters packed as the columns of a matrix [R·S·C, K]: pack_weights(w, panels, K, R·S·C, 1, R·S·C). S·C is
 // a multiple of the unit.
 template <class T = f32>
 const auto& conv2d_packed() {
   static const auto def =
-      kernel("conv2d_packed",
-             {"x", "panels", "y", "N", "H", "W", "C", "K", "R", "S", "stride", "pad", "BM=256", "BN=64", "BK=192",
-              "GROUP=1"},
-             [](Ptr<const T> x, Ptr<const T> panels, Ptr<ProductOf<T>> y, i32 N, i32 H, i32 W, i32 C, i32 K, i32 R,
-                i32 S, i32 stride, i32 pad, Const BM, Const BN, Const BK, Const GROUP) {
-               const Value P = (H + 2 * pad - R) / stride + 1, Q = (W + 2 * pad - S) / stride + 1;
-               const Value pixels = N * P * Q, depth = S * C;
-               grid(cdiv(pixels, BM) * cdiv(K, BN));
-               const auto [m, n] = block_origin(pixels, K, BM, BN, GROUP);
-               const ConvolvedPixels at = convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
-               if (packed_unit_v<T> > 1) check(depth % packed_unit_v<T> == 0, "S*C is a multiple of the unit");
-               const Value panel = panels + cast(n, i64_t) * (R * depth);
-               const Value sums =
-                   convolved_block(x, at, {H, W, C}, R, depth, {BM, BN, BK}, [&](const Value& r, const Value& k) {
-                     return load_panel<T>(panel + cast(r, i64_t) * (depth * BN), depth, k, BK, BN);
-                   });
-               tile(y, {pixels, K}).store({m, n}, cast(sums, element_v<ProductOf<T>>));
-             })
+      whole_units<T>(convolution_conditions(kernel(
+                         "conv2d_packed",
+                         {"x", "panels", "y", "N", "H", "W", "C", "K", "R", "S", "stride", "pad", "BM=256", "BN=64",
+                          "BK=192", "GROUP=1"},
+                         [](Ptr<const T> x, Ptr<const T> panels, Ptr<ProductOf<T>> y, i32 N, i32 H, i32 W, i32 C, i32 K,
+                            i32 R, i32 S, i32 stride, i32 pad, Const BM, Const BN, Const BK, Const GROUP) {
+                           const Value P = (H + 2 * pad - R) / stride + 1, Q = (W + 2 * pad - S) / stride + 1;
+                           const Value pixels = N * P * Q, depth = S * C;
+                           grid(cdiv(pixels, BM) * cdiv(K, BN));
+                           const auto [m, n] = block_origin(pixels, K, BM, BN, GROUP);
+                           const ConvolvedPixels at =
+                               convolved_pixels(m + arange(0, BM), pixels, P, Q, stride, pad, H, W, C);
+                           const Value panel = panels + cast(n, i64_t) * (R * depth);
+                           const Value sums = convolved_block(
+                               x, at, {H, W, C}, R, depth, {BM, BN, BK}, [&](const Value& r, const Value& k) {
+                                 return load_panel<T>(panel + cast(r, i64_t) * (depth * BN), depth, k, BK, BN);
+                               });
+                           tile(y, {pixels, K}).store({m, n}, cast(sums, element_v<ProductOf<T>>));
+                         })))
           .space({{"BM", {32, 64, 128, 256, 512}}, {"BK", {24, 64, 128, 192, 256, 384}}, {"num_warps", {4, 8}}})
           .space("cpu", {{"GROUP", {1, 8, 64}}})
           .array("x", "N*H*W*C")

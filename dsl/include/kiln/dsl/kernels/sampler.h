@@ -56,6 +56,7 @@ const auto& class_balanced_sampler() {
                give(1, best1, count1);
              })
           .space({{"BLOCK", {1024, 4096, 16384}}})
+          .where("le(cols, BC)")
           .array("labels", "n", "0", "2")
           .array("x", "n*cols")
           .array("index", "batch*2*K")
@@ -91,6 +92,7 @@ const auto& class_balanced_sampler_long() {
              })
           .space({{"BLOCK", {65536, 262144, 1048576, 4194304, 16777216}}})
           .where("le(n, BLOCK)")
+          .where("le(cols, BC)")
           .defaults("amd", {{"BLOCK", 2048}})
           .array("labels", "n", "0", "2")
           .array("x", "n*cols")
