@@ -86,6 +86,10 @@ std::string absolute_config_file(CLI::App& app) {
 
 // The command line and the file as they are now; paths are those of the start, and not looked at.
 Result<Config> read_again(int argc, char** argv, const std::string& config_file) {
+  // To open it would be to wait for whoever writes to it, with all clients.
+  if (std::error_code ignored; std::filesystem::is_fifo(config_file, ignored)) {
+    return kiln::invalid_argument(config_file + " is a pipe, and is read at the start only");
+  }
   CLI::App app;
   Config config;
   kiln::server::add_options(app, config);

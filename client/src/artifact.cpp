@@ -38,7 +38,7 @@ Result<UntypedFunction> load_artifact(const dsl::Kernel& kernel, const Artifact&
   nowhere.autostart = nowhere.allow_pipe = false;
   auto core = std::make_shared<Core>(std::move(nowhere), /*specialise=*/false);
   CompileSpec spec{std::make_shared<const dsl::Kernel>(kernel), artifact.metadata.value("target", std::string()), {}};
-  return UntypedFunction(std::make_shared<FunctionState>(std::move(core), std::move(spec), std::move(*variant)));
+  return UntypedFunction(FunctionState::make(std::move(core), std::move(spec), std::move(*variant)));
 }
 
 }  // namespace kiln::client

@@ -8,6 +8,7 @@
 #include "function_state.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/instantiate.h"
+#include "lifetime.h"
 #include "tuned.h"
 
 namespace kiln::client {
@@ -111,7 +112,7 @@ Result<UntypedFunction> get_function(const std::shared_ptr<Core>& core, const Re
   const dsl::Kernel& kernel = *requests.kernel;
   // A wrong config is refused where nothing answers, too.
   if (auto fine = dsl::complete_constexprs(kernel, options.constexprs, options.target); !fine) return fine.error();
-  auto target = core->resolve_target(options.target);
+  auto target = core->resolve_target(options.target, options.deadline_ms);
   if (!target) return target.error();
   auto constexprs = dsl::complete_constexprs(kernel, options.constexprs, *target);
   if (!constexprs) return constexprs.error();
@@ -120,7 +121,7 @@ Result<UntypedFunction> get_function(const std::shared_ptr<Core>& core, const Re
   auto generic = quick ? core->compile_quickly(spec, {.deadline_ms = options.deadline_ms})
                        : core->compile(spec, {}, {.deadline_ms = options.deadline_ms});
   if (!generic) return generic.error();
-  auto state = std::make_shared<FunctionState>(core, std::move(spec), std::move(*generic));
+  auto state = FunctionState::make(core, std::move(spec), std::move(*generic));
   if (options.mode != Mode::kDefault && state->spec.target != kInterpreter) {
     std::vector<std::string> fixed;
     for (const auto& [name, value] : options.constexprs) fixed.push_back(name);
@@ -131,16 +132,26 @@ Result<UntypedFunction> get_function(const std::shared_ptr<Core>& core, const Re
 
 }  // namespace
 
-Client::Client(ClientOptions options)
-    : core_(std::make_shared<Core>(std::move(options.connect), options.specialise_in_background)),
-      memo_(std::make_unique<Memo>()) {}
+struct Client::State {
+  explicit State(const ClientOptions& options)
+      : core(std::make_shared<Core>(options.connect, options.specialise_in_background)) {}
+  ~State() { core->stop(); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
 
-Client::~Client() { core_->stop(); }
+  const std::shared_ptr<Core> core;
+  Memo memo;  // handles by kernel and options
+};
+
+Client::Client(ClientOptions options)
+    : state_(new PerProcess<State>([options = std::move(options)] { return std::make_unique<State>(options); })) {}
+
+Client::~Client() { DeleteUnlessItStays()(state_); }
 
 Result<UntypedFunction> Client::get(const dsl::Kernel& kernel, const GetOptions& options) {
   auto requests = requests_of(kernel);
   if (!requests) return requests.error();
-  return get_function(core_, *requests, options);
+  return get_function(state_->get().core, *requests, options);
 }
 
 Result<UntypedFunction> Client::get_memoised(uint64_t id, const dsl::Kernel& kernel, const GetOptions& options) {
@@ -151,19 +162,20 @@ Result<UntypedFunction> Client::get_memoised(uint64_t id, const dsl::Kernel& ker
                         options.tune_budget_ms,
                         options.tune_wait_ms,
                         options.quick_start};
+  State& state = state_->get();
   bool found = false;
-  UntypedFunction known = memo_->find(key, found);
+  UntypedFunction known = state.memo.find(key, found);
   if (found) return known;
-  Requests requests = memo_->requests(id);
+  Requests requests = state.memo.requests(id);
   if (!requests.encoder) {
     auto fresh = requests_of(kernel);
     if (!fresh) return fresh.error();
-    memo_->insert(id, *fresh);
+    state.memo.insert(id, *fresh);
     requests = std::move(*fresh);
   }
-  auto made = get_function(core_, requests, options);
+  auto made = get_function(state.core, requests, options);
   if (!made) return made;
-  return memo_->insert(key, std::move(*made));
+  return state.memo.insert(key, std::move(*made));
 }
 
 }  // namespace kiln::client

@@ -5,12 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <condition_variable>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
 
 #include "connection_open.h"
 #include "kiln/wire/json.h"
+#include "lifetime.h"
 
 namespace kiln::client {
 namespace {
@@ -78,19 +81,33 @@ Error traced(Error failure, const std::string& trace_id) {
 struct Connection::State {
   explicit State(ConnectOptions from) : options(std::move(from)) {}
 
-  // The session of the moment; opens one if the last has broken.
-  Result<std::shared_ptr<Session>> current() {
-    std::lock_guard lock(mutex);
-    if (session && !session->broken()) return session;
-    if (failure && wire::Clock::now() < retry_at) return *failure;
-    auto opened = open_session(options);
-    if (!opened) {
-      failure = opened.error();
-      retry_at = wire::Clock::now() + kBreaker;
-      return opened.error();
+  // The session of the moment; opens one if the last has broken. One caller opens, the others wait for it.
+  Result<std::shared_ptr<Session>> current(wire::Deadline deadline = wire::kNoDeadline) {
+    std::unique_lock lock(mutex);
+    while (true) {
+      if (session && !session->broken()) return session;
+      if (failure && wire::Clock::now() < retry_at) return *failure;
+      if (!opening) break;
+      if (wire::Clock::now() >= deadline) return error(ErrorCode::kDeadlineExceeded, "no connection to the daemon yet");
+      opened.wait_until(lock, std::min(deadline, wire::Clock::now() + options.start_timeout));
+    }
+    const wire::Deadline own = wire::Clock::now() + options.start_timeout;
+    opening = true;
+    lock.unlock();
+    auto fresh = open_session(options, std::min(own, deadline));
+    lock.lock();
+    opening = false;
+    opened.notify_all();
+    if (!fresh) {
+      // A caller in a hurry says nothing about the daemon.
+      if (own <= deadline || fresh.error().code != ErrorCode::kDeadlineExceeded) {
+        failure = fresh.error();
+        retry_at = wire::Clock::now() + kBreaker;
+      }
+      return fresh.error();
     }
     failure.reset();
-    session = std::move(*opened);
+    session = std::move(*fresh);
     return session;
   }
 
@@ -101,9 +118,9 @@ struct Connection::State {
 
   // Runs `request` on a session, and once more on another one if that went away under it.
   template <class Request>
-  auto with_session(Request&& request) -> decltype(request(std::declval<Session&>())) {
+  auto with_session(wire::Deadline deadline, Request&& request) -> decltype(request(std::declval<Session&>())) {
     for (int attempt = 0;; ++attempt) {
-      auto now = current();
+      auto now = current(deadline);
       if (!now) return now.error();
       auto result = request(**now);
       if (result || attempt > 0 || !try_elsewhere(result.error())) return result;
@@ -113,8 +130,9 @@ struct Connection::State {
 
   // A request without contents, whose answer has none.
   Result<void> ask(Type type) {
-    return with_session([&](Session& session) -> Result<void> {
-      auto replies = session.call({.type = type}, {}, wire::Clock::now() + kReplyTimeout);
+    const auto deadline = wire::Clock::now() + kReplyTimeout;
+    return with_session(deadline, [&](Session& session) -> Result<void> {
+      auto replies = session.call({.type = type}, {}, deadline);
       if (!replies) return replies.error();
       if (replies->back().type() == Type::kError) return wire::parse_error(replies->back().json);
       return {};
@@ -123,29 +141,42 @@ struct Connection::State {
 
   const ConnectOptions options;
   std::mutex mutex;
+  std::condition_variable opened;
+  bool opening = false;
   std::shared_ptr<Session> session;
   std::optional<Error> failure;
   wire::Deadline retry_at{};
 };
 
-Connection::Connection(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Connection::~Connection() = default;
+Connection::Connection(PerProcess<State>* state) : state_(state) {}
+Connection::~Connection() { DeleteUnlessItStays()(state_); }
+Connection::State& Connection::state() const { return state_->get(); }
 
-Result<std::unique_ptr<Connection>> Connection::open(const ConnectOptions& options) {
+Result<std::unique_ptr<Connection>> Connection::open(const ConnectOptions& options,
+                                                     std::chrono::steady_clock::time_point deadline) {
   // A later reconnection may happen in another working directory.
   ConnectOptions absolute = options;
   for (std::string* path : {&absolute.runtime_dir, &absolute.kilnd_path, &absolute.worker_path}) {
     std::error_code ignored;
     if (!path->empty()) *path = std::filesystem::absolute(*path, ignored).string();
   }
-  auto state = std::make_unique<State>(std::move(absolute));
-  if (auto session = state->current(); !session) return session.error();
-  return std::unique_ptr<Connection>(new Connection(std::move(state)));
+  std::unique_ptr<Connection> out(
+      new Connection(new PerProcess<State>([absolute] { return std::make_unique<State>(absolute); })));
+  if (auto session = out->state().current(deadline); !session) return session.error();
+  return out;
 }
 
 Welcome Connection::server() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->session ? state_->session->welcome() : Welcome{};
+  State& now = state();
+  std::shared_ptr<Session> session;
+  {
+    std::lock_guard lock(now.mutex);
+    session = now.session;
+  }
+  if (!session && state_->inherited()) {
+    if (auto opened = now.current()) session = *opened;
+  }
+  return session ? session->welcome() : Welcome{};
 }
 
 RequestKey Connection::key_of(const RequestBytes& request) const {
@@ -156,7 +187,7 @@ Result<Artifact> Connection::get(const RequestKey& key) { return get(key, {}, wi
 
 Result<Artifact> Connection::get(const RequestKey& key, const std::stop_token& cancel,
                                  std::chrono::steady_clock::time_point deadline) {
-  return state_->with_session([&](Session& session) -> Result<Artifact> {
+  return state().with_session(deadline, [&](Session& session) -> Result<Artifact> {
     OutFrame frame{.type = Type::kGet, .body = {std::as_bytes(std::span(key))}};
     auto replies = session.call(frame, cancel, deadline);
     if (!replies) return replies.error();
@@ -168,9 +199,10 @@ std::vector<Result<Artifact>> Connection::get_many(std::span<const RequestKey> k
   std::vector<Result<Artifact>> out(keys.size(), error(ErrorCode::kNotFound, "no such entry"));
   for (size_t begin = 0; begin < keys.size(); begin += wire::kMaxGetMany) {
     auto part = keys.subspan(begin, std::min(wire::kMaxGetMany, keys.size() - begin));
-    auto status = state_->with_session([&](Session& session) -> Result<void> {
+    const auto deadline = wire::Clock::now() + kReplyTimeout;
+    auto status = state().with_session(deadline, [&](Session& session) -> Result<void> {
       OutFrame frame{.type = Type::kGetMany, .body = {std::as_bytes(part)}};
-      auto replies = session.call(frame, {}, wire::Clock::now() + kReplyTimeout);
+      auto replies = session.call(frame, {}, deadline);
       if (!replies) return replies.error();
       for (auto& reply : *replies) {
         auto header = wire::parse_object(reply.json);
@@ -183,6 +215,9 @@ std::vector<Result<Artifact>> Connection::get_many(std::span<const RequestKey> k
     });
     if (status) continue;
     for (size_t i = 0; i < part.size(); ++i) out[begin + i] = status.error();
+    if (status.error().code != ErrorCode::kDeadlineExceeded) continue;
+    for (size_t i = begin + part.size(); i < out.size(); ++i) out[i] = status.error();  // nor will the others' be
+    break;
   }
   return out;
 }
@@ -194,7 +229,7 @@ Result<Artifact> Connection::compile(const RequestBytes& request, const CompileO
   auto deadline = wire::kNoDeadline;
   if (options.deadline_ms)
     deadline = wire::Clock::now() + std::chrono::milliseconds(options.deadline_ms) + kDeadlineGrace;
-  return state_->with_session([&](Session& session) -> Result<Artifact> {
+  return state().with_session(deadline, [&](Session& session) -> Result<Artifact> {
     OutFrame frame{.type = Type::kCompile,
                    .json = json,
                    .body = {std::as_bytes(std::span(&canonical_size, 1)), request.canonical, request.debug}};
@@ -222,7 +257,7 @@ Result<wire::Tuned> Connection::tune(const RequestBytes& request, const wire::Tu
   const uint32_t canonical_size = static_cast<uint32_t>(request.canonical.size());
   auto deadline = wire::Clock::now() + kReplyTimeout;
   if (header.wait) deadline = wait_ms ? wire::Clock::now() + std::chrono::milliseconds(wait_ms) : wire::kNoDeadline;
-  return state_->with_session([&](Session& session) -> Result<wire::Tuned> {
+  return state().with_session(deadline, [&](Session& session) -> Result<wire::Tuned> {
     const OutFrame frame{.type = Type::kTune,
                          .json = json,
                          .body = {std::as_bytes(std::span(&canonical_size, 1)), request.canonical, request.debug}};
@@ -237,8 +272,9 @@ Result<wire::Tuned> Connection::tune(const RequestBytes& request, const wire::Tu
 
 Result<std::string> Connection::stats_text(const std::string& format, uint32_t last) {
   const std::string json = wire::dump({{"format", format}, {"last", last}});
-  return state_->with_session([&](Session& session) -> Result<std::string> {
-    auto replies = session.call({.type = Type::kStats, .json = json}, {}, wire::Clock::now() + kReplyTimeout);
+  const auto deadline = wire::Clock::now() + kReplyTimeout;
+  return state().with_session(deadline, [&](Session& session) -> Result<std::string> {
+    auto replies = session.call({.type = Type::kStats, .json = json}, {}, deadline);
     if (!replies) return replies.error();
     const Frame& reply = replies->back();
     if (reply.type() == Type::kError) return wire::parse_error(reply.json);
@@ -252,14 +288,15 @@ Result<nlohmann::json> Connection::stats() {
   return wire::parse_object(*text);
 }
 
-Result<void> Connection::ping() { return state_->ask(Type::kPing); }
-Result<void> Connection::clear_poison() { return state_->ask(Type::kClearPoison); }
+Result<void> Connection::ping() { return state().ask(Type::kPing); }
+Result<void> Connection::clear_poison() { return state().ask(Type::kClearPoison); }
 
 Result<void> Connection::shutdown() {
   std::shared_ptr<Session> session;
   {
-    std::lock_guard lock(state_->mutex);
-    session = std::exchange(state_->session, nullptr);
+    State& now = state();
+    std::lock_guard lock(now.mutex);
+    session = std::exchange(now.session, nullptr);
   }
   if (!session || session->broken()) return {};
   auto replies = session->call({.type = Type::kShutdown}, {}, wire::Clock::now() + kReplyTimeout);

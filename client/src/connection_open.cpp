@@ -23,10 +23,13 @@ struct Greeted {
   Welcome welcome;
 };
 
-Result<Greeted> greet(UniqueFd fd, std::chrono::milliseconds timeout) {
+Result<Greeted> greet(UniqueFd fd, wire::Deadline deadline) {
   if (auto same_user = wire::check_daemon(fd.get()); !same_user) return same_user.error();
   Channel channel(std::move(fd));
-  auto frame = channel.read(wire::Clock::now() + timeout);
+  auto frame = channel.read(deadline);
+  if (!frame && frame.error().code == ErrorCode::kDeadlineExceeded) {
+    return error(ErrorCode::kDeadlineExceeded, "the daemon does not greet: it is stopped, or hangs");
+  }
   if (!frame) return frame.error();
   if (frame->type() == wire::Type::kError) return wire::parse_error(frame->json);
   if (frame->type() != wire::Type::kWelcome) {
@@ -43,14 +46,14 @@ Result<Greeted> greet(UniqueFd fd, std::chrono::milliseconds timeout) {
   return Greeted{std::move(channel), std::move(*welcome)};
 }
 
-Result<void> say_hello(Greeted& greeted, const ConnectOptions& options, bool replace) {
+Result<void> say_hello(Greeted& greeted, const ConnectOptions& options, bool replace, wire::Deadline deadline) {
   wire::Hello hello;
   hello.version = std::min(wire::kVersion, greeted.welcome.max_version);
   hello.client_name = options.client_name;
   hello.build_id = wire::read_build_id(wire::self_path());
   hello.replace = replace;
   std::string json = wire::dump(wire::to_json(hello));
-  return greeted.channel.write({.type = wire::Type::kHello, .json = json}, wire::Clock::now() + options.start_timeout);
+  return greeted.channel.write({.type = wire::Type::kHello, .json = json}, deadline);
 }
 
 bool differs(const std::string& running, const std::string& path) {
@@ -66,57 +69,60 @@ bool other_build(const Welcome& welcome, const ConnectOptions& options) {
 }
 
 // The daemon frees the socket's name before it hangs up.
-void replace(Greeted& greeted, const ConnectOptions& options) {
-  if (!say_hello(greeted, options, true)) return;
-  auto deadline = wire::Clock::now() + kReplaceTimeout;
+void replace(Greeted& greeted, const ConnectOptions& options, wire::Deadline deadline) {
+  if (!say_hello(greeted, options, true, deadline)) return;
+  deadline = std::min(deadline, wire::Clock::now() + kReplaceTimeout);
   while (greeted.channel.read(deadline)) {
   }
 }
 
-Result<std::unique_ptr<Session>> serve(Greeted greeted, const ConnectOptions& options, pid_t child) {
-  if (auto sent = say_hello(greeted, options, false); !sent) return sent.error();
+Result<std::unique_ptr<Session>> serve(Greeted greeted, const ConnectOptions& options, pid_t child,
+                                       wire::Deadline deadline) {
+  if (auto sent = say_hello(greeted, options, false, deadline); !sent) return sent.error();
   return std::make_unique<Session>(std::move(greeted.channel), std::move(greeted.welcome), child);
 }
 
-Result<std::unique_ptr<Session>> open_shared(const ConnectOptions& options) {
+Result<std::unique_ptr<Session>> open_shared(const ConnectOptions& options, wire::Deadline deadline) {
   Error last = error(ErrorCode::kUnavailable, "no daemon");
   bool replaced = false;
   for (int round = 0; round < kMaxRounds; ++round) {
-    auto fd = wire::connect_socket(options.runtime_dir);
-    if (!fd && fd.error().code == ErrorCode::kNotFound && options.autostart) fd = connect_or_start(options);
+    auto fd = wire::connect_socket(options.runtime_dir, deadline);
+    if (!fd && fd.error().code == ErrorCode::kNotFound && options.autostart) fd = connect_or_start(options, deadline);
     if (!fd) {
       last = fd.error();
+      if (last.code == ErrorCode::kDeadlineExceeded) return last;
       last.code = ErrorCode::kUnavailable;
       if (options.autostart && fd.error().code == ErrorCode::kNotFound) continue;
       return last;
     }
-    auto greeted = greet(std::move(*fd), options.start_timeout);
+    auto greeted = greet(std::move(*fd), deadline);
     if (!greeted) {
       last = greeted.error();
       if (closed_before_greeting(last)) continue;
       return last;
     }
-    if (!other_build(greeted->welcome, options)) return serve(std::move(*greeted), options, -1);
+    if (!other_build(greeted->welcome, options)) return serve(std::move(*greeted), options, -1, deadline);
     if (replaced) return error(ErrorCode::kVersionMismatch, "two builds of kilnd keep replacing each other");
-    replace(*greeted, options);
+    replace(*greeted, options, deadline);
     replaced = true;
   }
   return last;
 }
 
-Result<std::unique_ptr<Session>> open_private(const ConnectOptions& options) {
+Result<std::unique_ptr<Session>> open_private(const ConnectOptions& options, wire::Deadline deadline) {
   auto child = start_pipe_child(options);
   if (!child) return child.error();
-  auto greeted = greet(std::move(child->socket), options.start_timeout);
+  auto greeted = greet(std::move(child->socket), deadline);
   Error failure;
   if (greeted) {
-    auto session = serve(std::move(*greeted), options, child->pid);
+    auto session = serve(std::move(*greeted), options, child->pid, deadline);
     if (session) return session;
     failure = session.error();
   } else {
     failure = greeted.error();
   }
-  end_pipe_child(child->pid);
+  const bool hangs = failure.code == ErrorCode::kDeadlineExceeded;
+  end_pipe_child(child->pid, hangs ? wire::Clock::duration(0) : kChildPatience);
   return failure;
 }
 
@@ -136,7 +142,7 @@ Result<void> find_executables(ConnectOptions& options) {
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> open_session(ConnectOptions options) {
+Result<std::unique_ptr<Session>> open_session(ConnectOptions options, wire::Deadline deadline) {
   Result<void> executables = find_executables(options);
   if (!executables) options.autostart = false;
   Error failure = error(ErrorCode::kUnavailable, "no directory for the daemon's socket");
@@ -146,7 +152,7 @@ Result<std::unique_ptr<Session>> open_session(ConnectOptions options) {
     if (!dir) failure = dir.error();
   }
   if (!options.runtime_dir.empty()) {
-    auto session = open_shared(options);
+    auto session = open_shared(options, deadline);
     if (session) return session;
     failure = session.error();
   }
@@ -157,8 +163,9 @@ Result<std::unique_ptr<Session>> open_session(ConnectOptions options) {
   // Another user's socket or another protocol is told to the caller; a place where no daemon can live is worked around.
   bool no_place = failure.code == ErrorCode::kUnavailable || failure.code == ErrorCode::kVersionMismatch;
   if (!options.allow_pipe || !options.autostart || !no_place) return failure;
-  auto session = open_private(options);
+  auto session = open_private(options, deadline);
   if (session) return session;
+  failure.code = session.error().code == ErrorCode::kDeadlineExceeded ? ErrorCode::kDeadlineExceeded : failure.code;
   failure.message += "; as a child: " + session.error().message;
   return failure;
 }

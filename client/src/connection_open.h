@@ -8,6 +8,7 @@
 
 namespace kiln::client {
 
-Result<std::unique_ptr<Session>> open_session(ConnectOptions options);
+// kDeadlineExceeded: some part of it hangs. Nothing is left running that was begun for it.
+Result<std::unique_ptr<Session>> open_session(ConnectOptions options, wire::Deadline deadline);
 
 }  // namespace kiln::client

@@ -2,25 +2,33 @@
 #include "connection_session.h"
 
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "spawn_daemon.h"
 
 namespace kiln::client {
 namespace {
 
-constexpr auto kWriteTimeout = std::chrono::seconds(30);
+Error no_answer() { return error(ErrorCode::kDeadlineExceeded, "the daemon did not answer in time"); }
 
 }  // namespace
 
-Session::Session(wire::Channel channel, wire::Welcome welcome, pid_t child)
+Session::Session(wire::Channel channel, wire::Welcome welcome, pid_t child, const Patience& patience)
     : channel_(std::move(channel)),
+      not_inherited_(std::in_place, channel_.fd()),
       welcome_(std::move(welcome)),
       builder_(wire::builder_tag(welcome_.builder_id)),
       child_(child),
+      patience_(patience),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
+// Ends the connection, whoever else may have got its descriptor.
 Session::~Session() {
+  not_inherited_.reset();
+  ::shutdown(channel_.fd(), SHUT_RDWR);
   channel_.release().reset();
   if (child_ > 0) end_pipe_child(child_);
 }
@@ -30,9 +38,15 @@ bool Session::broken() const {
   return broken_.has_value();
 }
 
-Result<void> Session::write(const wire::OutFrame& frame) {
-  std::lock_guard lock(write_mutex_);
-  return channel_.write(frame, wire::Clock::now() + kWriteTimeout);
+Result<void> Session::write(const wire::OutFrame& frame, wire::Deadline deadline) {
+  deadline = std::min(deadline, wire::Clock::now() + patience_.write);
+  std::unique_lock turn(write_mutex_, deadline);
+  if (!turn) return error(ErrorCode::kDeadlineExceeded, "the daemon takes no requests: it is stopped, or hangs");
+  auto sent = channel_.write(frame, deadline);
+  if (sent || sent.error().code == ErrorCode::kDeadlineExceeded) return sent;
+  std::lock_guard lock(mutex_);
+  fail_all(sent.error());
+  return sent;
 }
 
 void Session::wake_reader() {
@@ -48,61 +62,84 @@ Result<std::vector<wire::Frame>> Session::call(wire::OutFrame frame, std::stop_t
     frame.request_id = next_id_++;
     pending_[frame.request_id] = &pending;
   }
-  if (auto sent = write(frame); !sent) {
-    // A frame may be torn, so nobody else can go on either.
-    std::lock_guard lock(mutex_);
-    fail_all(sent.error());
+  auto status = write(frame, deadline);
+  const bool sent = status.ok();
+  {
+    // Declared before the lock: its destructor waits for a callback that may be waiting for the lock.
+    std::stop_callback on_stop(std::move(stop), [&] {
+      std::lock_guard lock(mutex_);
+      pending.cancel_wanted = true;
+      pending.changed.notify_one();
+      wake_reader();
+    });
+    std::unique_lock lock(mutex_);
+    if (sent) status = await_replies(lock, frame, pending, deadline);
+    pending_.erase(frame.request_id);
+    if (!pending_.empty()) pending_.begin()->second->changed.notify_one();  // somebody else must read now
   }
-  // Declared before the lock: its destructor waits for a callback that may be waiting for the lock.
-  std::stop_callback on_stop(std::move(stop), [&] {
-    std::lock_guard lock(mutex_);
-    pending.cancel_wanted = true;
-    pending.changed.notify_one();
-    wake_reader();
-  });
-  std::unique_lock lock(mutex_);
-  wait(lock, frame.request_id, pending, deadline);
-  pending_.erase(frame.request_id);
-  if (!pending_.empty()) pending_.begin()->second->changed.notify_one();  // somebody else must read now
-  const bool gave_up = pending.failure && !broken_;
-  lock.unlock();
-  if (gave_up) (void)write({.type = wire::Type::kCancel, .request_id = frame.request_id});
-  if (pending.failure) return *pending.failure;
-  return std::move(pending.frames);
+  if (pending.done) {
+    if (pending.failure) return *pending.failure;
+    return std::move(pending.frames);
+  }
+  // What it would answer, nobody waits for any more.
+  if (sent) (void)write({.type = wire::Type::kCancel, .request_id = frame.request_id}, wire::Clock::now());
+  return status.error();
 }
 
-void Session::wait(std::unique_lock<std::mutex>& lock, uint64_t id, Pending& pending, wire::Deadline deadline) {
-  while (!pending.done) {
-    if (pending.cancel_wanted && !pending.cancel_sent) {
-      pending.cancel_sent = true;
-      lock.unlock();
-      (void)write({.type = wire::Type::kCancel, .request_id = id});
-      lock.lock();
-    } else if (!reading_) {
-      read_for_all(lock, pending, deadline);
-    } else if (deadline == wire::kNoDeadline) {
-      pending.changed.wait(lock);
-    } else if (pending.changed.wait_until(lock, deadline) == std::cv_status::timeout && !pending.done) {
-      pending.failure = error(ErrorCode::kDeadlineExceeded, "the daemon did not answer in time");
-      pending.done = true;
+Result<void> Session::await_replies(std::unique_lock<std::mutex>& lock, const wire::OutFrame& frame, Pending& pending,
+                                    wire::Deadline deadline) {
+  for (;;) {
+    wait(lock, pending, std::min(deadline, wire::Clock::now() + patience_.silence));
+    if (pending.done) return {};
+    if (pending.cancel_wanted) return cancel(lock, frame.request_id, pending, deadline);
+    if (wire::Clock::now() >= deadline) return no_answer();
+    if (frame.type == wire::Type::kPing) continue;
+    lock.unlock();
+    auto alive = check_alive();
+    lock.lock();
+    if (!alive && !pending.done) return alive;
+  }
+}
+
+Result<void> Session::cancel(std::unique_lock<std::mutex>& lock, uint64_t id, Pending& pending,
+                             wire::Deadline deadline) {
+  deadline = std::min(deadline, wire::Clock::now() + patience_.cancel);
+  lock.unlock();
+  (void)write({.type = wire::Type::kCancel, .request_id = id}, deadline);
+  lock.lock();
+  pending.cancel_wanted = false;
+  while (!pending.done && wire::Clock::now() < deadline) wait(lock, pending, deadline);
+  if (pending.done) return {};
+  return error(ErrorCode::kCancelled, "cancelled; the daemon does not answer");
+}
+
+Result<void> Session::check_alive() {
+  auto answer = call({.type = wire::Type::kPing}, {}, wire::Clock::now() + patience_.ping);
+  if (answer || answer.error().code != ErrorCode::kDeadlineExceeded) return {};
+  return error(ErrorCode::kDeadlineExceeded, "the daemon answers no more: it is stopped, or hangs");
+}
+
+void Session::wait(std::unique_lock<std::mutex>& lock, Pending& pending, wire::Deadline until) {
+  while (!pending.done && !pending.cancel_wanted && wire::Clock::now() < until) {
+    if (reading_) {
+      pending.changed.wait_until(lock, until);
+    } else {
+      read_for_all(lock, until);
     }
   }
 }
 
-void Session::read_for_all(std::unique_lock<std::mutex>& lock, Pending& mine, wire::Deadline deadline) {
+void Session::read_for_all(std::unique_lock<std::mutex>& lock, wire::Deadline until) {
   reading_ = true;
   lock.unlock();
-  auto frame = channel_.read(deadline, wake_.get());
+  auto frame = channel_.read(until, wake_.get());
   lock.lock();
   reading_ = false;
   if (frame) return dispatch(std::move(*frame));
   if (frame.error().code == ErrorCode::kCancelled) {
     uint64_t count;
     (void)!::read(wake_.get(), &count, sizeof count);
-  } else if (frame.error().code == ErrorCode::kDeadlineExceeded) {
-    mine.failure = frame.error();
-    mine.done = true;
-  } else {
+  } else if (frame.error().code != ErrorCode::kDeadlineExceeded) {
     fail_all(frame.error());
   }
 }
@@ -136,9 +173,10 @@ Result<void> Session::wait_closed(wire::Deadline deadline) {
   if (broken_) return {};
   uint64_t id = next_id_++;
   pending_[id] = &pending;
-  wait(lock, id, pending, deadline);
+  wait(lock, pending, deadline);
   pending_.erase(id);
-  if (!broken_ && pending.failure) return *pending.failure;
+  if (!pending_.empty()) pending_.begin()->second->changed.notify_one();  // somebody else must read now
+  if (!broken_) return no_answer();
   return {};
 }
 

@@ -15,21 +15,28 @@ Result<RequestBytes> request_of(const CompileSpec& spec, const dsl::Facts& facts
 
 }  // namespace
 
-Result<std::shared_ptr<Connection>> Core::connection() {
-  std::lock_guard lock(connection_mutex_);
+Result<std::shared_ptr<Connection>> Core::connection(uint32_t deadline_ms) {
+  const wire::Deadline full = wire::Clock::now() + connect_.start_timeout;
+  const wire::Deadline until =
+      deadline_ms > 0 ? std::min(full, wire::Clock::now() + std::chrono::milliseconds(deadline_ms)) : full;
+  std::unique_lock lock(connection_mutex_, until);
+  if (!lock) return error(ErrorCode::kDeadlineExceeded, "no connection to the daemon yet");
   if (connection_) return connection_;
   if (connect_failure_ && wire::Clock::now() < connect_again_) return *connect_failure_;
-  auto opened = Connection::open(connect_);
+  auto opened = Connection::open(connect_, until);
   if (!opened) {
-    connect_failure_ = opened.error();
-    connect_again_ = wire::Clock::now() + kConnectRest;
+    // A caller in a hurry says nothing about the daemon.
+    if (until == full || opened.error().code != ErrorCode::kDeadlineExceeded) {
+      connect_failure_ = opened.error();
+      connect_again_ = wire::Clock::now() + kConnectRest;
+    }
     return opened.error();
   }
   connection_ = std::move(*opened);
   return connection_;
 }
 
-Result<std::string> Core::resolve_target(const std::string& target) {
+Result<std::string> Core::resolve_target(const std::string& target, uint32_t deadline_ms) {
   const std::string kind = target.substr(0, target.find(':'));
   const bool on_device = gpu::is_device_kind(kind);
   if (target == kInterpreter || (kind != target && (kind == "cpu" || on_device))) return target;
@@ -40,7 +47,7 @@ Result<std::string> Core::resolve_target(const std::string& target) {
   }
   if (target != "cpu")
     return invalid_argument("unknown target `" + target + "`; there are `cpu`, `cuda`, `amd` and `interp`");
-  auto daemon = connection();
+  auto daemon = connection(deadline_ms);
   if (!daemon) return daemon.error();
   return (*daemon)->server().native_target;
 }
@@ -50,7 +57,7 @@ Result<std::shared_ptr<const Variant>> Core::compile(const CompileSpec& spec, co
   if (spec.target == kInterpreter) return interpreted_variant(*spec.kernel, spec.constexprs, facts);
   auto request = request_of(spec, facts);
   if (!request) return request.error();
-  auto daemon = connection();
+  auto daemon = connection(options.deadline_ms);
   if (!daemon) return daemon.error();
   auto artifact = (*daemon)->fetch(*request, options);
   if (!artifact) return artifact.error();
@@ -60,7 +67,7 @@ Result<std::shared_ptr<const Variant>> Core::compile(const CompileSpec& spec, co
 Result<std::shared_ptr<const Variant>> Core::compile_quickly(const CompileSpec& spec, const CompileOptions& options) {
   auto full = request_of(spec, {});
   if (!full) return full.error();
-  auto daemon = connection();
+  auto daemon = connection(options.deadline_ms);
   if (!daemon) return daemon.error();
   auto artifact = (*daemon)->get((*daemon)->key_of(*full));
   if (!artifact && artifact.error().code == ErrorCode::kNotFound) {
@@ -76,7 +83,7 @@ Result<wire::Tuned> Core::tune(const CompileSpec& spec, const dsl::Facts& facts,
                                std::stop_token cancel, uint32_t wait_ms) {
   auto request = request_of(spec, facts);
   if (!request) return request.error();
-  auto daemon = connection();
+  auto daemon = connection(wait_ms);
   if (!daemon) return daemon.error();
   return (*daemon)->tune(*request, header, std::move(cancel), wait_ms);
 }

@@ -11,6 +11,7 @@
 #include "kiln/client/connection.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/wire/channel.h"
+#include "lifetime.h"
 #include "variant.h"
 
 namespace kiln::client {
@@ -34,10 +35,12 @@ class Core {
   Core& operator=(const Core&) = delete;
 
   bool specialises() const { return specialise_; }
+  // The process that made this one by fork() has it: it compiles nothing here.
+  bool of_parent() const { return birth_.of_parent(); }
 
   // "cpu" becomes what the daemon says this machine is, "cuda" the best target of the first device. Error for a target
   // that nobody knows.
-  Result<std::string> resolve_target(const std::string& target);
+  Result<std::string> resolve_target(const std::string& target, uint32_t deadline_ms = 0);
   // From the daemon's cache or compiler; for the interpreter instantiated here.
   Result<std::shared_ptr<const Variant>> compile(const CompileSpec& spec, const dsl::Facts& facts,
                                                  const CompileOptions& options);
@@ -55,11 +58,13 @@ class Core {
   void stop();
 
  private:
-  Result<std::shared_ptr<Connection>> connection();
+  // A call with a deadline waits no longer than that for one that does not start; 0: none.
+  Result<std::shared_ptr<Connection>> connection(uint32_t deadline_ms = 0);
 
+  const Birth birth_;
   const ConnectOptions connect_;
   const bool specialise_;
-  std::mutex connection_mutex_;
+  std::timed_mutex connection_mutex_;
   std::shared_ptr<Connection> connection_;
   // After a failure nothing is tried for a moment: each launch would pay for the search.
   std::optional<Error> connect_failure_;

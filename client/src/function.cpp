@@ -25,6 +25,13 @@ uint32_t ordinal_of(const Stream* stream) {
   return stream ? static_cast<uint32_t>(stream->device().info().ordinal) : 0;
 }
 
+Error no_compiles_of_parent(const dsl::Kernel& kernel) {
+  return error(ErrorCode::kUnavailable,
+               "kernel `" + kernel.name +
+                   "`: this handle was made before fork(), by the parent process, and compiles "
+                   "nothing here; get() the kernel again");
+}
+
 Error no_kernel() { return invalid_argument("launch of an empty handle"); }
 
 }  // namespace
@@ -32,6 +39,12 @@ Error no_kernel() { return invalid_argument("launch of an empty handle"); }
 FunctionState::FunctionState(std::shared_ptr<Core> owner, CompileSpec what, std::shared_ptr<const Variant> generic)
     : core(std::move(owner)), spec(std::move(what)), layout(cpu_param_layout(*spec.kernel)) {
   publish({{std::move(generic)}, {}});
+}
+
+// Launches may still run in other threads when exit() destroys a static handle.
+std::shared_ptr<FunctionState> FunctionState::make(std::shared_ptr<Core> owner, CompileSpec what,
+                                                   std::shared_ptr<const Variant> generic) {
+  return {new FunctionState(std::move(owner), std::move(what), std::move(generic)), DeleteUnlessItStays()};
 }
 
 void FunctionState::publish(VariantSet next) {
@@ -57,6 +70,7 @@ bool FunctionState::has(const dsl::Facts& facts) const {
 
 Result<void> FunctionState::compile(const dsl::Facts& facts, const CompileOptions& options) {
   if (has(facts)) return {};
+  if (birth_.of_parent()) return no_compiles_of_parent(*spec.kernel);
   auto variant = core->compile(spec, facts, options);
   if (!variant) return variant.error();
   std::lock_guard lock(mutex_);
@@ -74,6 +88,7 @@ Result<void> FunctionState::compile(const dsl::Facts& facts, const CompileOption
 }
 
 void FunctionState::specialise_later(const dsl::Facts& exact) {
+  if (birth_.of_parent()) return;
   const VariantSet& seen = current();
   if (seen.requested.size() >= kMaxVariants) return;
   if (std::find(seen.requested.begin(), seen.requested.end(), exact) != seen.requested.end()) return;
@@ -93,7 +108,7 @@ void FunctionState::specialise_later(const dsl::Facts& exact) {
 }
 
 void FunctionState::replace_later() {
-  if (replacing_.exchange(true)) return;
+  if (birth_.of_parent() || replacing_.exchange(true)) return;
   core->specialise_behind([weak = weak_from_this()](std::stop_token stop) {
     const auto state = weak.lock();
     if (!state) return;
@@ -106,9 +121,13 @@ Result<void> UntypedFunction::launch(std::span<const Argument> arguments, const 
   if (!state_) return no_kernel();
   const dsl::Kernel& kernel = *state_->spec.kernel;
   // The thread's memory: a launch need not ask for any. A launch inside a launch, from a print, finds it out of use.
-  thread_local dsl::Facts exact;
+  struct Exact {
+    dsl::Facts facts;
+  };
+  dsl::Facts& exact = of_thread<Exact>().facts;
   exact_facts(kernel, arguments, exact);
   FunctionState* state = state_.get();
+  state->birth().used();
   // A grid of the caller's is for the config that the caller knows.
   if (state->tuned && !options.grid) {
     if (FunctionState* chosen = state->tuned->for_launch(arguments, ordinal_of(options.stream))) state = chosen;

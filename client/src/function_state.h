@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core.h"
+#include "lifetime.h"
 #include "variant.h"
 
 namespace kiln::client {
@@ -21,7 +22,8 @@ struct VariantSet {
 class TunedConfigs;
 
 struct FunctionState : std::enable_shared_from_this<FunctionState> {
-  FunctionState(std::shared_ptr<Core> owner, CompileSpec what, std::shared_ptr<const Variant> generic);
+  static std::shared_ptr<FunctionState> make(std::shared_ptr<Core> owner, CompileSpec what,
+                                             std::shared_ptr<const Variant> generic);
 
   // The best sound variant for what holds, else the first; it lives as long as this.
   const Variant& best(const dsl::Facts& exact) const;
@@ -34,12 +36,21 @@ struct FunctionState : std::enable_shared_from_this<FunctionState> {
   // The same of the full code for a generic variant that was made quickly.
   void replace_later();
 
+  const Birth& birth() const { return birth_; }
+  void keep() const { birth_.keep(); }
+
   const std::shared_ptr<Core> core;
   const CompileSpec spec;
   const ParamLayout layout;
   std::shared_ptr<TunedConfigs> tuned;  // of a handle with a mode; set before the handle is given out
 
  private:
+  friend DeleteUnlessItStays;
+  FunctionState(std::shared_ptr<Core> owner, CompileSpec what, std::shared_ptr<const Variant> generic);
+  ~FunctionState() = default;
+
+  const Birth birth_;
+
   void publish(VariantSet next);  // under `mutex_`
   const VariantSet& current() const { return *current_.load(std::memory_order_acquire); }
 

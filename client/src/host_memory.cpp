@@ -1,11 +1,12 @@
 #include "kiln/client/host_memory.h"
 
-#include <omp.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <string>
+
+#include "parallel.h"
 
 namespace kiln::client {
 namespace {
@@ -18,12 +19,10 @@ uint64_t page_bytes() { return static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)); }
 void touch(std::byte* memory, uint64_t bytes, int threads) {
   const uint64_t page = page_bytes();
   const uint64_t pages = (bytes + page - 1) / page;
-#pragma omp parallel num_threads(threads)
-  {
-    const auto count = static_cast<uint64_t>(omp_get_num_threads());
-    const auto mine = static_cast<uint64_t>(omp_get_thread_num());
+  in_parallel(threads, [&](int part, int parts) {
+    const auto mine = static_cast<uint64_t>(part), count = static_cast<uint64_t>(parts);
     for (uint64_t i = pages * mine / count; i < pages * (mine + 1) / count; ++i) memory[i * page] = std::byte{0};
-  }
+  });
 }
 
 }  // namespace
@@ -38,8 +37,7 @@ Result<HostMemory> HostMemory::allocate(uint64_t bytes, int threads) {
   }
   // Advice: without it the pages are small, and that is all.
   if (bytes >= kLargePages) (void)::madvise(memory, mapped, MADV_HUGEPAGE);
-  const bool alone = omp_in_parallel() != 0;
-  touch(static_cast<std::byte*>(memory), mapped, alone ? 1 : threads > 0 ? threads : omp_get_max_threads());
+  touch(static_cast<std::byte*>(memory), mapped, threads_to_use(threads));
   return HostMemory(static_cast<std::byte*>(memory), bytes);
 }
 

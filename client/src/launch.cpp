@@ -4,6 +4,7 @@
 #include "gpu/kernel_code.h"
 #include "kiln/dsl/conditions.h"
 #include "kiln/dsl/instantiate.h"
+#include "lifetime.h"
 #include "variant.h"
 
 namespace kiln::client {
@@ -13,7 +14,7 @@ namespace {
 // launch overwrites it.
 const dsl::Bindings& bindings_of(const Variant& variant, const dsl::Kernel& kernel,
                                  std::span<const Argument> arguments) {
-  thread_local dsl::Bindings bindings;
+  auto& bindings = of_thread<dsl::Bindings>();
   bindings.constexprs = variant.config;
   dsl::bind_ints(kernel, arguments, bindings.params);
   return bindings;

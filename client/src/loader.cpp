@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "kiln/client/runtime.h"
+#include "lifetime.h"
 
 namespace kiln::client {
 namespace {
@@ -47,7 +48,10 @@ std::string unique_path(int fd) {
   return path + std::to_string(fd);
 }
 
-void* open_library(const std::string& path) { return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL); }
+void* open_library(const std::string& path) {
+  const LinkerTurn turn;
+  return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+}
 
 // dlerror's text belongs to the calling thread and is cleared by reading it.
 std::string linker_message() {
@@ -105,6 +109,9 @@ kiln_entry_fn Module::find(const std::string& entry) const {
   return reinterpret_cast<kiln_entry_fn>(::dlsym(handle_, entry.c_str()));
 }
 
-Module::~Module() { ::dlclose(handle_); }
+Module::~Module() {
+  const LinkerTurn turn;
+  ::dlclose(handle_);
+}
 
 }  // namespace kiln::client

@@ -4,9 +4,8 @@
 // others.
 #include "kiln/client/runtime.h"
 
-#include <omp.h>
-
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
@@ -15,7 +14,8 @@
 #include <vector>
 
 #include "kiln/dsl/float_mode.h"
-#include "openmp_for_tsan.h"
+#include "lifetime.h"
+#include "parallel.h"
 
 namespace kiln::client {
 namespace {
@@ -30,10 +30,7 @@ struct Idle {
   uint64_t size = 0;
   ~Idle() { std::free(memory); }
 };
-Idle& idle(ThreadMemory::Use use) {
-  thread_local Idle memory[2];
-  return memory[static_cast<size_t>(use)];
-}
+Idle& idle(ThreadMemory::Use use) { return of_thread<std::array<Idle, 2>>()[static_cast<size_t>(use)]; }
 
 // The programs of one thread, on a cache line that it has to itself until others help.
 struct alignas(kAlignment) Share {
@@ -123,15 +120,12 @@ void run_parallel(Job& job, int threads) {
     share.end = begin += share.size;
   }
   job.shares = shares;
-  // OpenMP may give fewer threads; the others' shares are taken all the same.
-#pragma omp parallel num_threads(threads)
-  run_shares(job, static_cast<size_t>(omp_get_thread_num()));
+  // There may be fewer threads; the others' shares are taken all the same.
+  in_parallel(threads, [&](int mine, int) { run_shares(job, static_cast<size_t>(mine)); });
 }
 
 int thread_count(const CpuLaunch& launch, uint64_t programs) {
-  if (omp_in_parallel()) return 1;
-  const int wanted = launch.threads > 0 ? launch.threads : omp_get_max_threads();
-  return static_cast<int>(std::clamp<uint64_t>(programs, 1, static_cast<uint64_t>(std::max(wanted, 1))));
+  return static_cast<int>(std::clamp<uint64_t>(programs, 1, static_cast<uint64_t>(threads_to_use(launch.threads))));
 }
 
 }  // namespace

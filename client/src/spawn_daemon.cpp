@@ -21,7 +21,6 @@ namespace {
 using wire::Clock;
 using wire::UniqueFd;
 
-constexpr auto kChildPatience = std::chrono::seconds(2);
 constexpr auto kLockPoll = std::chrono::milliseconds(2);
 constexpr int kReadyFd = 3;
 
@@ -33,17 +32,16 @@ std::vector<std::string> common_arguments(const ConnectOptions& options) {
 }
 
 // The daemon's one line: "ready", "another …" or "error …". Both of the first mean: connect.
-Result<void> await_ready(int fd, const ConnectOptions& options) {
+Result<void> await_ready(int fd, const ConnectOptions& options, wire::Deadline deadline) {
   std::string line;
-  auto deadline = Clock::now() + options.start_timeout;
   while (!line.ends_with('\n')) {
     auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     pollfd wait{fd, POLLIN, 0};
     int ready = left > 0 ? ::poll(&wait, 1, static_cast<int>(left)) : 0;
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) {
-      return error(ErrorCode::kUnavailable,
-                   "kilnd did not become ready within " + std::to_string(options.start_timeout.count()) + " ms");
+      return error(ErrorCode::kDeadlineExceeded,
+                   options.kilnd_path + " did not become ready in time; see " + options.runtime_dir + "/kilnd.stderr");
     }
     char chunk[512];
     ssize_t count = ::read(fd, chunk, sizeof chunk);
@@ -58,14 +56,17 @@ Result<void> await_ready(int fd, const ConnectOptions& options) {
   return {};
 }
 
-Result<void> start_daemon(const ConnectOptions& options) {
+// One that hangs while it starts, before it detached from its starter or after: its session is its process group.
+void kill_starting(pid_t starter) { ::kill(-starter, SIGKILL); }
+
+Result<void> start_daemon(const ConnectOptions& options, wire::Deadline deadline) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return wire::errno_error(ErrorCode::kResourceExhausted, "pipe", errno);
   UniqueFd ours(ends[0]), theirs(ends[1]);
   wire::Program program{.command = common_arguments(options), .group = wire::ProcessGroup::kSession};
   program.command.insert(program.command.end(), {"--runtime-dir", options.runtime_dir, "--detach", "--ready-fd", "3"});
   const std::string log = options.runtime_dir + "/kilnd.stderr";
-  constexpr int kAppend = O_WRONLY | O_CREAT | O_APPEND;
+  constexpr int kAppend = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK;  // whatever lies there, opening it ends
   program.descriptors = {{.number = 0, .path = "/dev/null", .flags = O_RDONLY},
                          {.number = 1, .path = log, .flags = kAppend},
                          {.number = 2, .path = log, .flags = kAppend},
@@ -73,12 +74,17 @@ Result<void> start_daemon(const ConnectOptions& options) {
   auto pid = wire::spawn(program);
   if (!pid) return pid.error();
   theirs.reset();
-  auto ready = await_ready(ours.get(), options);
-  ::waitpid(*pid, nullptr, 0);  // the daemon itself is a child of that process, which ended at once
+  auto ready = await_ready(ours.get(), options, deadline);
+  if (!ready && ready.error().code == ErrorCode::kDeadlineExceeded) kill_starting(*pid);
+  // The daemon itself is a child of that process, which ended at once.
+  if (!wire::wait_for_exit(*pid, kChildPatience)) {
+    kill_starting(*pid);
+    (void)wire::wait_for_exit(*pid, kChildPatience);
+  }
   return ready;
 }
 
-Result<UniqueFd> lock_spawn(const ConnectOptions& options) {
+Result<UniqueFd> lock_spawn(const ConnectOptions& options, wire::Deadline deadline) {
   auto dir = wire::open_private_dir(options.runtime_dir);
   if (!dir) return dir;
   UniqueFd lock(::openat(dir->get(), wire::kSpawnLockName, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -86,10 +92,11 @@ Result<UniqueFd> lock_spawn(const ConnectOptions& options) {
     const std::string path = options.runtime_dir + "/" + wire::kSpawnLockName;
     return wire::errno_error(ErrorCode::kUnavailable, "cannot open " + path, errno);
   }
-  auto deadline = Clock::now() + 2 * options.start_timeout;
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (Clock::now() > deadline)
-      return error(ErrorCode::kUnavailable, "another process is starting kilnd for too long");
+    if (Clock::now() > deadline) {
+      return error(ErrorCode::kDeadlineExceeded, "another process has been starting kilnd for too long: it holds " +
+                                                     options.runtime_dir + "/" + wire::kSpawnLockName);
+    }
     std::this_thread::sleep_for(kLockPoll);
   }
   return lock;
@@ -97,17 +104,17 @@ Result<UniqueFd> lock_spawn(const ConnectOptions& options) {
 
 }  // namespace
 
-Result<UniqueFd> connect_or_start(const ConnectOptions& options) {
-  auto lock = lock_spawn(options);
+Result<UniqueFd> connect_or_start(const ConnectOptions& options, wire::Deadline deadline) {
+  auto lock = lock_spawn(options, deadline);
   if (!lock) return lock;
-  auto socket = wire::connect_socket(options.runtime_dir);
+  auto socket = wire::connect_socket(options.runtime_dir, deadline);
   if (socket || socket.error().code != ErrorCode::kNotFound) return socket;
-  if (auto started = start_daemon(options); !started) return started.error();
-  return wire::connect_socket(options.runtime_dir);
+  if (auto started = start_daemon(options, deadline); !started) return started.error();
+  return wire::connect_socket(options.runtime_dir, deadline);
 }
 
-void end_pipe_child(pid_t pid) {
-  if (wire::wait_for_exit(pid, kChildPatience)) return;
+void end_pipe_child(pid_t pid, std::chrono::steady_clock::duration patience) {
+  if (wire::wait_for_exit(pid, patience)) return;
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
 }

@@ -6,13 +6,14 @@
 #include <string>
 
 #include "kiln/client/connection.h"
-#include "kiln/wire/fd.h"
+#include "kiln/wire/channel.h"
 
 namespace kiln::client {
 
 // A socket connected to a daemon in options.runtime_dir that is just being started, by this process or by another: one
-// lock decides, and everybody else waits for that one.
-Result<wire::UniqueFd> connect_or_start(const ConnectOptions& options);
+// lock decides, and everybody else waits for that one. kDeadlineExceeded: not in time; what this process began is
+// killed.
+Result<wire::UniqueFd> connect_or_start(const ConnectOptions& options, wire::Deadline deadline);
 
 struct PipeChild {
   wire::UniqueFd socket;
@@ -20,6 +21,7 @@ struct PipeChild {
 };
 Result<PipeChild> start_pipe_child(const ConnectOptions& options);
 // Its socket must be closed already: it sees end-of-file, cancels what runs and exits; one that does not is killed.
-void end_pipe_child(pid_t pid);
+inline constexpr auto kChildPatience = std::chrono::seconds(2);
+void end_pipe_child(pid_t pid, std::chrono::steady_clock::duration patience = kChildPatience);
 
 }  // namespace kiln::client

@@ -71,7 +71,7 @@ wire::TuneHeader TunedConfigs::header_of(const Shape& shape, std::span<const Arg
 
 FunctionState* TunedConfigs::for_launch(std::span<const Argument> arguments, uint32_t device) {
   if (arguments.size() != spec_.kernel->params.size()) return nullptr;  // the launch says so
-  thread_local Shape shape;
+  Shape& shape = of_thread<Shape>();
   shape_of(arguments, device, shape);
   auto find = [&]() -> FunctionState* {
     const States& states = current();  // one snapshot: a swap may come between two reads
@@ -79,6 +79,7 @@ FunctionState* TunedConfigs::for_launch(std::span<const Argument> arguments, uin
     return found == states.end() ? nullptr : found->second.get();
   };
   if (FunctionState* state = find()) return state;
+  if (core_->of_parent()) return nullptr;
   if (mode_ == Mode::kMax)
     (void)wait_for(Shape(shape), arguments, wait_ms_);
   else
@@ -96,6 +97,7 @@ std::shared_ptr<FunctionState> TunedConfigs::known(std::span<const Argument> arg
 }
 
 Result<void> TunedConfigs::prepare(std::span<const Argument> arguments) {
+  if (core_->of_parent()) return {};  // what there is was found before fork()
   Shape shape;
   shape_of(arguments, 0, shape);
   return wait_for(shape, arguments, 0);
@@ -191,7 +193,7 @@ Result<std::shared_ptr<FunctionState>> TunedConfigs::state_of(const dsl::Constex
   spec.constexprs = config;
   auto generic = core_->compile(spec, {}, {.priority = Priority::kBackground, .cancel = cancel});
   if (!generic) return generic.error();
-  auto made = std::make_shared<FunctionState>(core_, std::move(spec), std::move(*generic));
+  auto made = FunctionState::make(core_, std::move(spec), std::move(*generic));
   std::lock_guard lock(mutex_);
   return states_.try_emplace(config, std::move(made)).first->second;
 }

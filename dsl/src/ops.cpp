@@ -73,7 +73,8 @@ std::vector<OpInfo> build_table() {
 }  // namespace
 
 std::span<const OpInfo> op_table() {
-  static const std::vector<OpInfo> table = build_table();
+  // Never destroyed: other threads may ask for it while exit() destroys statics.
+  static const std::vector<OpInfo>& table = *new std::vector<OpInfo>(build_table());
   return table;
 }
 

@@ -1,8 +1,9 @@
 #include "kiln/dsl/request.h"
 
-#include <openssl/evp.h>
-
-#include <memory>
+// The functions that need nothing of the library's state: what EVP uses is gone once exit() has run OpenSSL's handler,
+// and other threads may still ask for keys then.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
 
 namespace kiln {
 namespace {
@@ -19,18 +20,18 @@ int hex_digit(char c) {
 }  // namespace
 
 RequestKey request_key(std::string_view builder_id, std::span<const std::byte> canonical) {
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
-  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
+  SHA256_CTX context;
+  SHA256_Init(&context);
   // Each part behind its length, so that no two splits of the same bytes collide.
   auto add = [&](const void* data, uint64_t size) {
-    EVP_DigestUpdate(context.get(), &size, sizeof size);
-    EVP_DigestUpdate(context.get(), data, size);
+    SHA256_Update(&context, &size, sizeof size);
+    SHA256_Update(&context, data, size);
   };
   add(kSchema.data(), kSchema.size());
   add(builder_id.data(), builder_id.size());
   add(canonical.data(), canonical.size());
   RequestKey key{};
-  EVP_DigestFinal_ex(context.get(), key.data(), nullptr);
+  SHA256_Final(key.data(), &context);
   return key;
 }
 

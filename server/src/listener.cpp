@@ -49,7 +49,7 @@ Result<void> Listener::elect(const std::string& runtime_dir, bool socket_given) 
       log_.warn("lock_held", {{"runtime_dir", runtime_dir}});
       return {};
     }
-    bool alive = wire::connect_socket(runtime_dir).ok();
+    bool alive = wire::connect_socket(runtime_dir, patience).ok();
     if (alive || std::chrono::steady_clock::now() > patience) {
       return error(ErrorCode::kUnavailable, "another kilnd owns " + runtime_dir);
     }

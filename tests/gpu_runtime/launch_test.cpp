@@ -1,5 +1,7 @@
 // Launches: the parameter block, the grid, shared memory, tensor maps, plans, clusters.
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <bit>
 #include <thread>
@@ -53,6 +55,23 @@ TEST_F(Launches, PackEveryTypeAtItsOffset) {
   EXPECT_EQ(parameter<void*>(sent, 56), &target);
   EXPECT_EQ(parameter<uint8_t>(sent, 64), 9);
   EXPECT_EQ(sent.bytes, 65u);
+}
+
+// No driver outlives a fork(): the child is told, at once, and the parent goes on.
+TEST_F(Launches, InTheChildOfAForkAreErrors) {
+  const dsl::Kernel kernel = kernel_of("%n: i32");
+  auto variant = loaded(kernel, artifact_of(kernel));
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const auto says_so = [](const std::string& text) { return text.find("before fork()") != std::string::npos; };
+    const bool launched = says_so(message(launch(*variant, kernel, {scalar(1)})));
+    const bool listed = says_so(message(devices("cuda")));
+    ::_exit(launched && listed ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(launch(*variant, kernel, {scalar(1)}).ok());
 }
 
 TEST_F(Launches, AKernelOfNoParametersHasNoBlock) {

@@ -84,7 +84,8 @@ Result<std::unique_ptr<const Api>> open_library(const std::string& path) {
 }  // namespace
 
 Result<const Api*> load_api() {
-  static OpenedLibraries<Api> libraries;
+  // Never destroyed: other threads may use a device while exit() destroys statics.
+  static auto& libraries = *new OpenedLibraries<Api>;
   const char* named = std::getenv("KILN_CUDA_DRIVER");
   return libraries.get(named != nullptr && *named != 0 ? named : "libcuda.so.1", open_library);
 }

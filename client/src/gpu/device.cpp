@@ -96,7 +96,8 @@ Result<std::vector<DeviceInfo>> devices(std::string_view kind) { return gpu::lis
 
 Result<Device> Device::open(std::string_view kind, int ordinal) {
   static std::mutex mutex;
-  static std::map<std::pair<std::string, int>, std::weak_ptr<gpu::DeviceState>> open_devices;
+  // Never destroyed: other threads may open a device while exit() destroys statics.
+  static auto& open_devices = *new std::map<std::pair<std::string, int>, std::weak_ptr<gpu::DeviceState>>;
   std::lock_guard lock(mutex);
   auto& known = open_devices[{std::string(kind), ordinal}];
   if (auto state = known.lock()) return Device(std::move(state));

@@ -12,6 +12,7 @@
 
 #include "driver.h"
 #include "failures.h"
+#include "lifetime.h"
 #include "memory.h"
 #include "prints.h"
 
@@ -95,6 +96,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
   // "DOING on cuda:0 (NVIDIA H200): …", and what it means when the device is lost.
   Error explain(Error error, const std::string& doing);
 
+  const Birth birth;
   const std::unique_ptr<Driver> driver;
   FailureRecords failures;
   PrintRings prints;

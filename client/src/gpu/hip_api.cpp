@@ -83,7 +83,8 @@ Result<std::unique_ptr<const Api>> open_library(const std::string& named) {
 }  // namespace
 
 Result<const Api*> load_api() {
-  static OpenedLibraries<Api> libraries;
+  // Never destroyed: other threads may use a device while exit() destroys statics.
+  static auto& libraries = *new OpenedLibraries<Api>;
   const char* named = std::getenv("KILN_HIP_DRIVER");
   return libraries.get(named != nullptr ? named : "", open_library);
 }

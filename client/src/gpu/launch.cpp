@@ -4,6 +4,7 @@
 
 #include "../variant.h"
 #include "kernel_code.h"
+#include "vendor.h"
 
 namespace kiln::client::gpu {
 namespace {
@@ -218,6 +219,7 @@ Result<void> launch(const KernelCode& code, const dsl::Kernel& kernel, const Par
                     std::span<const dsl::Argument> arguments, const dsl::Bindings& bindings,
                     const std::array<uint32_t, 3>& grid, const LaunchOptions& options) {
   StreamState& on = options.stream != nullptr ? *options.stream->state() : code.default_stream();
+  if (on.device.birth.of_parent()) return not_after_fork();
   auto loaded = code.on(on.device);
   if (!loaded) return loaded.error();
   return Launch(code, **loaded, on, kernel, arguments, bindings, grid, options).run(layout);

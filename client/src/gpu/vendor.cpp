@@ -16,6 +16,12 @@ ErrorCode code_of(Status status, bool is_sticky) {
   }
 }
 
+Error not_after_fork() {
+  return error(ErrorCode::kUnavailable,
+               "the GPU's driver was in use before fork(), and does not work in the child: fork before the first use, or "
+               "start another program");
+}
+
 Result<void> check_ordinal(const std::string& kind, int ordinal, int count, const char* who_sees) {
   if (ordinal >= 0 && ordinal < count) return {};
   return invalid_argument("there is no device " + kind + ":" + std::to_string(ordinal) + "; " + who_sees + " sees " +

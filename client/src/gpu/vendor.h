@@ -1,6 +1,7 @@
 // What the drivers of both vendors share: numbers of statuses, libraries that are opened once, lists of devices.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -9,6 +10,7 @@
 
 #include "kiln/client/gpu.h"
 #include "kiln/dsl/result.h"
+#include "lifetime.h"
 
 namespace kiln::client::gpu {
 
@@ -26,23 +28,30 @@ inline constexpr Status kLaunchFailure = 719;
 // What a caller is told; `is_sticky`: after it only a new process helps.
 ErrorCode code_of(Status status, bool is_sticky);
 
+// No driver outlives a fork(): in the child, nothing that the parent has begun with it goes on.
+Error not_after_fork();
+
 // Libraries by the path that was asked for: one that opened stays for the life of the process, others are tried again.
 template <class Api>
 class OpenedLibraries {
  public:
   template <class Open>
   Result<const Api*> get(const std::string& path, const Open& open) {
+    if (birth_.of_parent() && is_open_.load(std::memory_order_relaxed)) return not_after_fork();
     const std::lock_guard lock(mutex_);
     std::unique_ptr<const Api>& api = opened_[path];
     if (api == nullptr) {
       auto loaded = open(path);
       if (!loaded) return loaded.error();
       api = std::move(*loaded);
+      is_open_.store(true, std::memory_order_relaxed);
     }
     return api.get();
   }
 
  private:
+  const Birth birth_;
+  std::atomic<bool> is_open_{false};
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<const Api>> opened_;
 };

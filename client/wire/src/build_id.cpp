@@ -42,7 +42,7 @@ std::string find_build_id(const std::vector<unsigned char>& notes) {
 }  // namespace
 
 std::string read_build_id(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   Elf64_Ehdr header;
   if (!fd || !read_at(fd.get(), &header, sizeof header, 0)) return {};
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(Elf64_Phdr)) return {};

@@ -156,7 +156,9 @@ Result<void> Channel::write(const OutFrame& frame, Deadline deadline) {
     if (count >= 0) {
       sent += static_cast<size_t>(count);
     } else if (errno == EAGAIN) {
-      if (auto ready = wait_for(fd_.get(), POLLOUT, deadline, -1); !ready) return ready;
+      auto ready = wait_for(fd_.get(), POLLOUT, deadline, -1);
+      if (!ready && sent > 0) return error(ErrorCode::kUnavailable, "the peer stopped reading inside a frame");
+      if (!ready) return ready;
     } else {
       return errno_error(ErrorCode::kUnavailable, "send", errno);
     }

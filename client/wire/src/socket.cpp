@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -42,13 +43,34 @@ Result<UniqueFd> make_socket() {
 
 }  // namespace
 
-Result<UniqueFd> connect_socket(const std::string& runtime_dir) {
+namespace {
+
+// Waits where the backlog is full, which poll has no word for; 0 or errno, and ETIMEDOUT after the deadline.
+int connect_until(int fd, const sockaddr_un& address, Deadline deadline) {
+  for (;;) {
+    auto left = std::chrono::ceil<std::chrono::microseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return ETIMEDOUT;
+    left = std::min<int64_t>(left, int64_t{1} << 50);
+    const timeval limit{.tv_sec = left / 1'000'000, .tv_usec = left % 1'000'000};
+    if (::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0) return errno;
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return 0;
+    if (errno != EAGAIN && errno != EINTR) return errno;
+  }
+}
+
+}  // namespace
+
+Result<UniqueFd> connect_socket(const std::string& runtime_dir, Deadline deadline) {
   auto address = make_address(runtime_dir, kSocketName);
   if (!address) return address.error();
   auto fd = make_socket();
   if (!fd) return fd;
-  if (::connect(fd->get(), reinterpret_cast<sockaddr*>(&address->value), sizeof address->value) == 0) return fd;
-  int number = errno;
+  const int number = connect_until(fd->get(), address->value, deadline);
+  if (number == 0) return fd;
+  if (number == ETIMEDOUT) {
+    return error(ErrorCode::kDeadlineExceeded,
+                 "the daemon at " + runtime_dir + "/" + kSocketName + " takes nobody in: it is stopped, or hangs");
+  }
   bool absent = number == ENOENT || number == ECONNREFUSED || number == ENOTSOCK;
   return errno_error(absent ? ErrorCode::kNotFound : ErrorCode::kUnavailable,
                      "cannot connect to " + runtime_dir + "/" + kSocketName, number);

@@ -353,6 +353,11 @@ TEST_F(BarLifecycle, Statement26ReloadChangesLimitsAndDropsNobody) {
   daemon_.signal(SIGHUP);
   std::this_thread::sleep_for(50ms);
   EXPECT_EQ(stats()["config"]["queue_jobs"], 5) << "a file with an error changes nothing";
+  std::filesystem::remove(temp_ / "kilnd.toml");
+  ASSERT_EQ(::mkfifo((temp_ / "kilnd.toml").c_str(), 0600), 0);
+  daemon_.signal(SIGHUP);
+  std::this_thread::sleep_for(50ms);
+  EXPECT_TRUE(daemon->ping()) << "nobody waits for who might write to a pipe";
   EXPECT_EQ(stats()["pid"], daemon_.pid());
   EXPECT_TRUE(daemon->ping());
   figure(26,

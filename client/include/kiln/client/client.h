@@ -15,8 +15,8 @@
 
 namespace kiln::client {
 
-class Core;
-class Memo;
+template <class T>
+class PerProcess;
 
 struct ClientOptions {
   ConnectOptions connect = {};  // how the daemon is found or started; it is when a kernel is first compiled
@@ -48,7 +48,9 @@ struct GetOptions {
   bool quick_start = false;
 };
 
-// Thread-safe. Destruction cancels what compiles in the background; handles outlive their client.
+// Thread-safe. Destruction cancels what compiles in the background; handles outlive their client. The process may end
+// at any moment, from any thread, with clients and handles of any lifetime. In the child of a fork() a client connects
+// anew, and gives handles of the child's own; those from before launch what they had, and compile nothing more.
 class Client {
  public:
   explicit Client(ClientOptions options = {});
@@ -70,8 +72,8 @@ class Client {
  private:
   Result<UntypedFunction> get_memoised(uint64_t id, const dsl::Kernel& kernel, const GetOptions& options);
 
-  std::shared_ptr<Core> core_;
-  std::unique_ptr<Memo> memo_;  // handles by kernel and options
+  struct State;
+  PerProcess<State>* state_;
 };
 
 }  // namespace kiln::client

@@ -20,6 +20,9 @@
 
 namespace kiln::client {
 
+template <class T>
+class PerProcess;
+
 using wire::Priority;
 using wire::Welcome;
 
@@ -41,7 +44,8 @@ struct ConnectOptions {
   // Where no daemon can live, a `kilnd --pipe` child of this process serves it alone.
   bool allow_pipe = true;
   std::vector<std::string> daemon_args;  // passed on when a daemon is started
-  // How long a daemon may take to start, and to say its first word; one that takes longer is taken for hung.
+  // How long it may take, all together, to find a daemon or start one, also over a pipe, and to hear its first word:
+  // one that takes longer is taken for hung, and killed where it was started for this.
   std::chrono::milliseconds start_timeout{10'000};
 };
 
@@ -58,11 +62,16 @@ struct CompileOptions {
   uint64_t memory_bytes = 0;
 };
 
+// Every call ends in its time, whatever state the daemon is in: a compile 5 s after its deadline at the latest, the
+// others after 30 s, and those that may take longer within a minute of the daemon's last answer to anybody.
 // Thread-safe: any number of threads may have requests in flight on one connection. A daemon that went away is found or
-// started again once per request.
+// started again once per request. In the child of a fork() it connects anew.
 class Connection {
  public:
-  static Result<std::unique_ptr<Connection>> open(const ConnectOptions& options);
+  // kDeadlineExceeded: not by then, or not within options.start_timeout.
+  static Result<std::unique_ptr<Connection>> open(
+      const ConnectOptions& options,
+      std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max());
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -95,10 +104,11 @@ class Connection {
 
  private:
   struct State;
-  explicit Connection(std::unique_ptr<State> state);
+  explicit Connection(PerProcess<State>* state);
+  State& state() const;
   Result<Artifact> get(const RequestKey& key, const std::stop_token& cancel,
                        std::chrono::steady_clock::time_point deadline);
-  std::unique_ptr<State> state_;
+  PerProcess<State>* state_;
 };
 
 }  // namespace kiln::client

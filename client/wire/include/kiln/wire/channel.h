@@ -26,6 +26,7 @@ class Channel {
   // The next frame. kUnavailable: the peer closed. kDeadlineExceeded. kCancelled: `wake_fd` became readable.
   // kInvalidArgument: the peer does not follow the protocol.
   Result<Frame> read(Deadline deadline = kNoDeadline, int wake_fd = -1);
+  // kDeadlineExceeded: nothing was sent. kUnavailable: the peer is gone, or took a part only.
   Result<void> write(const OutFrame& frame, Deadline deadline = kNoDeadline);
 
   int fd() const { return fd_.get(); }

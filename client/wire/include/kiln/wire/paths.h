@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 
 #include "kiln/dsl/result.h"
@@ -38,8 +39,11 @@ inline std::string default_cache_dir() { return find_cache_dir().path; }
 // owned by the effective user, mode 0700.
 Result<UniqueFd> open_private_dir(const std::string& path);
 
-// A connected, close-on-exec socket. kNotFound: no daemon listens there. Directories with long names work.
-Result<UniqueFd> connect_socket(const std::string& runtime_dir);
+// A connected, close-on-exec socket. kNotFound: no daemon listens there. kDeadlineExceeded: one does, and takes nobody
+// in. Directories with long names work.
+Result<UniqueFd> connect_socket(const std::string& runtime_dir,
+                                std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::now() +
+                                                                                 std::chrono::seconds(10));
 // Binds to a temporary name, listens, and renames it onto `kSocketName`, so there is no moment without a working
 // socket. The directory must be locked by the caller.
 Result<UniqueFd> listen_socket(const std::string& runtime_dir, int dir_fd, int backlog);

@@ -1,0 +1,105 @@
+// Programs that use the client and end or fork at any moment: none is killed, hung or changed by it.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "../scratch.h"
+#include "kiln/client/connection.h"
+#include "kiln/wire/process.h"
+
+namespace kiln {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kPatience = 120s;  // many times what a scenario takes
+
+class Lifetime : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "kiln-life-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    directory_ = name;
+    ::setenv("KILN_CACHE_DIR", (directory_ / "cache").c_str(), 1);
+    ::setenv("KILN_RUNTIME_DIR", (directory_ / "run").c_str(), 1);
+    ::setenv("KILN_KILND", KILND_EXECUTABLE, 1);
+  }
+  void TearDown() override {
+    if (auto daemon = client::Connection::open({})) (void)(*daemon)->shutdown();
+    ::unsetenv("KILN_RUNTIME_DIR");
+    ::unsetenv("KILN_KILND");
+    test::remove_scratch(directory_);
+  }
+
+  // What it ended with; it is killed, with all that it forked, where it does not end.
+  std::string run(const std::string& scenario, int block) {
+    const std::string errors = (directory_ / "errors").string();
+    wire::Program program{.command = {LIFETIME_PROGRAM, scenario, std::to_string(block)},
+                          .group = wire::ProcessGroup::kOwn};
+    program.descriptors = {{.number = 0, .path = "/dev/null", .flags = O_RDONLY},
+                           {.number = 1, .path = errors, .flags = O_WRONLY | O_CREAT | O_TRUNC},
+                           {.number = 2, .path = errors, .flags = O_WRONLY | O_CREAT | O_APPEND}};
+    auto pid = wire::spawn(program);
+    if (!pid) return pid.error().message;
+    const auto status = wire::wait_for_exit(*pid, kPatience);
+    if (!status) {
+      ::kill(-*pid, SIGKILL);
+      ::waitpid(*pid, nullptr, 0);
+      return "hangs";
+    }
+    std::ifstream file(errors);
+    return wire::exit_text(*status) + "\n" + std::string{std::istreambuf_iterator<char>(file), {}};
+  }
+  // Each time with other kernels.
+  void run_times(const std::string& scenario, int times) {
+    if (::getenv("KILN_SOAK") != nullptr) times *= 20;
+    for (int i = 0; i < times; ++i) {
+      const std::string end = run(scenario, 16 + 640 * i);
+      ASSERT_EQ(end, "exit code 0\n") << scenario << ", run " << i;
+    }
+  }
+
+ private:
+  std::filesystem::path directory_;
+};
+
+std::string name_of(const testing::TestParamInfo<const char*>& info) { return info.param; }
+
+class End : public Lifetime {};
+TEST_P(End, IsClean) { run_times(GetParam(), 6); }
+INSTANTIATE_TEST_SUITE_P(Of, End,
+                         testing::Values("end_by_return", "end_by_exit", "end_by_quick_exit", "end_at_once",
+                                         "end_from_another_thread", "end_in_a_print", "threads_launch_on",
+                                         "threads_get_on", "threads_begin", "statics_around_the_client",
+                                         "a_local_static_client", "an_owned_static_client", "handles_outlive_a_client",
+                                         "a_destructor_launches", "the_client_is_never_used"),
+                         name_of);
+
+class EndOnce : public Lifetime {};
+TEST_P(EndOnce, IsClean) { run_times(GetParam(), 1); }
+INSTANTIATE_TEST_SUITE_P(Of, EndOnce,
+                         testing::Values("openssl_is_gone", "a_plugin_is_closed", "end_by_a_signal_handler",
+                                         "signals_are_the_programs"),
+                         name_of);
+
+class Fork : public Lifetime {};
+TEST_P(Fork, LeavesBothAtWork) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer allows the child of a process with threads none of its own";
+#endif
+  run_times(GetParam(), 2);
+}
+INSTANTIATE_TEST_SUITE_P(Of, Fork,
+                         testing::Values("both_go_on", "the_child_launches", "the_childs_old_and_new_handles",
+                                         "a_connection_goes_on", "fork_amid_everything", "children_without_a_copy"),
+                         name_of);
+
+}  // namespace
+}  // namespace kiln
