@@ -129,7 +129,7 @@ class Cpu final : public MeasuredDevice {
 
   Result<void> run(const UntypedFunction& function, std::span<const Argument> arguments) override {
     const Working working(worked_us_);
-    return function.launch(arguments, {.threads = info_.threads});
+    return function.launch(arguments, {.threads = info_.threads, .print = [](const dsl::PrintRecord&) {}});
   }
   Result<std::vector<double>> time_us(const UntypedFunction& function, std::span<const Argument> arguments,
                                       int launches, Cache cache, int times) override;

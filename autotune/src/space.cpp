@@ -73,9 +73,11 @@ class Validity {
   Result<int64_t> programs(const dsl::ConstexprValues& constexprs, const dsl::Bindings& known) const {
     auto concrete = dsl::instantiate(kernel_, constexprs, facts_);
     if (!concrete) return concrete.error();
-    auto grid = dsl::evaluate_grid(concrete->grid, known);
+    auto grid = dsl::evaluate_grid(concrete->grid, known, &*concrete);
     if (!grid) return invalid_argument("kernel `" + kernel_.name + "`: " + grid.error().message);
-    return int64_t{(*grid)[0]} * (*grid)[1] * (*grid)[2];
+    const int64_t count = int64_t{(*grid)[0]} * (*grid)[1] * (*grid)[2];
+    if (count == 0) return invalid_argument("kernel `" + kernel_.name + "`: the workload has no programs to measure");
+    return count;
   }
 
   const dsl::Kernel& kernel_;

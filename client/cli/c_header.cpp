@@ -2,6 +2,8 @@
 
 #include <cctype>
 
+#include "c_launcher.h"
+
 namespace kiln::cli {
 namespace {
 
@@ -67,7 +69,7 @@ std::string grid_text(const nlohmann::json& metadata) {
 // The same guard as kiln/client/cpu_abi.h, so that several headers, and that one, go together.
 constexpr const char* kAbi = R"(#ifndef KILN_CLIENT_CPU_ABI_H
 #define KILN_CLIENT_CPU_ABI_H
-enum { KILN_OK = 0, KILN_ASSERT_FAILED = 1, KILN_OUT_OF_BOUNDS = 2 };
+enum { KILN_OK = 0, KILN_ASSERT_FAILED = 1, KILN_OUT_OF_BOUNDS = 2, KILN_SCRATCH_TOO_SMALL = 3 };
 #define KILN_NO_PARAMETER UINT32_MAX
 typedef struct kiln_failure {
   uint32_t check;     /* number in `checks` of the metadata */
@@ -120,6 +122,14 @@ std::string entries(const std::string& name, const nlohmann::json& metadata) {
 
 }  // namespace
 
+std::vector<std::string> entries_of(const nlohmann::json& metadata) {
+  const auto plan = metadata.find("plan");
+  if (plan == metadata.end() || !plan->is_array()) return {metadata.value("entry", "kiln_entry")};
+  std::vector<std::string> out;
+  for (const nlohmann::json& stage : *plan) out.push_back(stage.value("entry", "kiln_entry"));
+  return out;
+}
+
 std::string c_header(const dsl::Kernel& kernel, const nlohmann::json& metadata) {
   const std::string name = identifier(kernel.name);
   const nlohmann::json scratch = metadata.value("scratch_bytes", nlohmann::json(0));
@@ -137,6 +147,9 @@ std::string c_header(const dsl::Kernel& kernel, const nlohmann::json& metadata) 
   out += "\ntypedef struct " + name + "_params {\n" + fields(kernel) + "} " + name + "_params;\n\n";
   out += "enum { " + name + "_scratch_bytes = " + scratch.dump() + " };  /* that each thread needs */\n\n";
   out += entries(name, metadata);
+  std::vector<std::string> names;
+  for (const dsl::Param& param : kernel.params) names.push_back(identifier(param.name));
+  out += c_launcher(name, names, metadata);
   out += "#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
   return out;
 }

@@ -23,12 +23,15 @@ struct RunFlags {
   KernelFlags kernel;
   std::string grid;  // "X,Y,Z"; empty: the kernel's own
   int threads = 0;
+  int repeat = 0;  // so many more launches, which are timed
   std::vector<std::string> arguments;
 };
 Result<void> run(const RunFlags& flags);
 
 struct CompileFlags {
   KernelFlags kernel;
+  std::vector<std::string> more;  // files of further kernels, where the output is an archive
+  std::string entry;              // its name; empty: kiln_entry, or of an archive's kernels KERNEL_entry
   std::string emit = "so";
   std::string output;         // empty with dump_after: nothing is compiled
   std::string dump_after;     // a pass, "all" or "llvm": what it left goes to standard output

@@ -2,7 +2,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <set>
 
+#include "archive.h"
 #include "c_header.h"
 #include "commands.h"
 #include "files.h"
@@ -66,12 +68,83 @@ bool is_text(const std::string& emit) {
 }
 
 std::string header_path(const std::string& output) {
-  return (output.ends_with(".so") ? output.substr(0, output.size() - 3) : output) + ".h";
+  for (const char* ending : {".so", ".o", ".a"}) {
+    if (output.ends_with(ending)) return output.substr(0, output.size() - std::strlen(ending)) + ".h";
+  }
+  return output + ".h";
+}
+
+// What --set says of this kernel among several: each takes what it has, and somebody must.
+std::vector<std::string> sets_for(const dsl::Kernel& kernel, const std::vector<std::string>& sets,
+                                  std::set<std::string>& unused) {
+  std::vector<std::string> out;
+  for (const std::string& set : sets) {
+    for (const std::string& item : split(set, ',')) {
+      const std::string name = item.substr(0, item.find('='));
+      if (!kernel.find_constexpr(name) && !dsl::is_launch_option(name)) continue;
+      out.push_back(item);
+      unused.erase(item);
+    }
+  }
+  return out;
+}
+
+// `-o NAME.a`: an object a kernel, with entries of their own names, and one header for all.
+Result<void> compile_archive(const CompileFlags& flags) {
+  std::vector<std::string> files = {flags.kernel.file};
+  files.insert(files.end(), flags.more.begin(), flags.more.end());
+  if (files.size() > 1 && (!flags.kernel.facts.empty() || !flags.entry.empty())) {
+    return invalid_argument("compile: --facts and --entry are of one kernel, and here are several");
+  }
+  std::set<std::string> unused, names;
+  for (const std::string& set : flags.kernel.sets) {
+    for (const std::string& item : split(set, ',')) unused.insert(item);
+  }
+  if (auto writable = check_writable(flags.output); !writable) return writable;
+  std::vector<dsl::CompileRequest> requests;
+  for (const std::string& file : files) {
+    auto kernel = load_kernel(file);
+    if (!kernel) return kernel.error();
+    if (!names.insert(kernel->name).second) {
+      return invalid_argument(file + ": a second kernel with the name `" + kernel->name + "`");
+    }
+    KernelFlags own = flags.kernel;
+    own.file = file;
+    if (files.size() > 1) own.sets = sets_for(*kernel, flags.kernel.sets, unused);
+    auto request = make_request(own);
+    if (!request) return request.error();
+    if (auto concrete = dsl::instantiate(request->kernel, request->constexprs, request->facts); !concrete) {
+      return concrete.error();
+    }
+    requests.push_back(std::move(*request));
+  }
+  if (files.size() > 1 && !unused.empty()) {
+    return invalid_argument("--set " + *unused.begin() + ": none of the kernels has such a constexpr");
+  }
+  std::vector<ArchiveMember> members;
+  std::string header;
+  for (const dsl::CompileRequest& request : requests) {
+    const std::string entry = flags.entry.empty() ? request.kernel.name + "_entry" : flags.entry;
+    auto artifact = fetch(flags, request, "obj:" + entry);
+    if (!artifact) return artifact.error();
+    members.push_back({request.kernel.name + ".o", std::move(artifact->code), entries_of(artifact->metadata)});
+    header += (header.empty() ? "" : "\n") + c_header(request.kernel, artifact->metadata);
+  }
+  if (auto done = write_text(flags.output, archive(members)); !done) return done;
+  return write_text(header_path(flags.output), header);
 }
 
 }  // namespace
 
 Result<void> compile(const CompileFlags& flags) {
+  const bool is_archive = flags.output.ends_with(".a");
+  if (is_archive && (flags.emit == "so" || flags.emit == "obj") && flags.dump_after.empty()) {
+    return compile_archive(flags);
+  }
+  if (!flags.more.empty()) return invalid_argument("compile: several kernels go into an archive: say -o NAME.a");
+  if (!flags.entry.empty() && flags.emit != "so" && flags.emit != "obj") {
+    return invalid_argument("compile: --entry is for `so` and `obj`, not for `" + flags.emit + "`");
+  }
   auto request = make_request(flags.kernel);
   if (!request) return request.error();
   const bool to_stdout = flags.output == "-" || (flags.output.empty() && is_text(flags.emit));
@@ -92,13 +165,14 @@ Result<void> compile(const CompileFlags& flags) {
     auto dumped = dump(flags, *request);
     if (!dumped || flags.output.empty()) return dumped;
   }
-  auto artifact = fetch(flags, *request, flags.emit);
+  auto artifact = fetch(flags, *request, flags.entry.empty() ? flags.emit : flags.emit + ":" + flags.entry);
   if (!artifact) return artifact.error();
   print_device_notes(artifact->metadata, flags.emit);
   if (to_stdout) return print(artifact->code);
   const std::span<const std::byte> pieces[] = {artifact->code};
   if (auto done = write_file(flags.output, pieces); !done) return done;
-  if ((flags.emit != "so" && flags.emit != "quick") || artifact->metadata.contains("device")) return {};
+  const bool is_called = flags.emit == "so" || flags.emit == "quick" || flags.emit == "obj";
+  if (!is_called || artifact->metadata.contains("device")) return {};
   return write_text(header_path(flags.output), c_header(request->kernel, artifact->metadata));
 }
 

@@ -12,10 +12,25 @@ struct Staged {
   bool written;
 };
 
+Result<double> timed_ms(const client::UntypedFunction& function, const std::vector<client::Argument>& arguments,
+                        const client::LaunchOptions& options, const Device& device) {
+  auto before = Event::create(device), after = Event::create(device);
+  if (!before) return before.error();
+  if (!after) return after.error();
+  if (auto begun = before->record(*options.stream); !begun) return begun.error();
+  if (auto queued = function.launch(arguments, options); !queued) return queued.error();
+  if (auto ended = after->record(*options.stream); !ended) return ended.error();
+  if (auto done = options.stream->synchronise(); !done) return done.error();
+  auto ms = elapsed_ms(*before, *after);
+  if (!ms) return ms.error();
+  return double{*ms};
+}
+
 }  // namespace
 
-Result<void> launch_on_device(const std::string& kind, const client::UntypedFunction& function,
-                              std::vector<client::Argument> arguments, client::LaunchOptions options) {
+Result<std::vector<double>> launch_on_device(const std::string& kind, const client::UntypedFunction& function,
+                                             std::vector<client::Argument> arguments, client::LaunchOptions options,
+                                             int repeat) {
   auto device = Device::open(kind);
   if (!device) return device.error();
   const Stream stream = device->default_stream();
@@ -27,17 +42,24 @@ Result<void> launch_on_device(const std::string& kind, const client::UntypedFunc
     auto memory = DeviceMemory::allocate(*device, bytes);
     if (!memory) return memory.error();
     arrays.push_back({{static_cast<std::byte*>(arguments[i].data), bytes}, std::move(*memory), !param.readonly});
-    if (auto there = arrays.back().device.copy_from(arrays.back().host); !there) return there;
+    if (auto there = arrays.back().device.copy_from(arrays.back().host); !there) return there.error();
     arguments[i].data = arrays.back().device.data();
   }
   options.stream = &stream;
-  if (auto queued = function.launch(arguments, options); !queued) return queued;
-  if (auto done = stream.synchronise(); !done) return done;
+  if (auto queued = function.launch(arguments, options); !queued) return queued.error();
+  if (auto done = stream.synchronise(); !done) return done.error();
   for (const Staged& array : arrays) {
     if (!array.written) continue;
-    if (auto back = array.device.copy_to(array.host); !back) return back;
+    if (auto back = array.device.copy_to(array.host); !back) return back.error();
   }
-  return {};
+  options.print = [](const dsl::PrintRecord&) {};  // once is enough
+  std::vector<double> times;
+  for (int i = 0; i < repeat; ++i) {
+    auto ms = timed_ms(function, arguments, options, *device);
+    if (!ms) return ms.error();
+    times.push_back(*ms);
+  }
+  return times;
 }
 
 }  // namespace kiln::cli

@@ -43,12 +43,16 @@ void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
   add_deadline(*run, flags.run.kernel);
   run->add_option("--grid", flags.run.grid, "X,Y,Z instead of the kernel's own grid");
   run->add_option("--threads", flags.run.threads, "CPU threads; 0: all")->check(CLI::Range(0, 4096));
+  run->add_option("--repeat", flags.run.repeat, "Launch so many times more, and print what a launch takes")
+      ->check(CLI::Range(0, 1'000'000));
   run->add_option("arguments", flags.run.arguments, "x=@in.npy y=@out.npy:f32[4096,1024] z=@in.npy>@out.npy n=1024");
   run->callback([&] { action = [&] { return kiln::cli::run(flags.run); }; });
 
   CLI::App* compile = app.add_subcommand("compile", "Compile a kernel to a file");
   add_kernel_flags(*compile, flags.compile.kernel);
   add_deadline(*compile, flags.compile.kernel);
+  compile->add_option("more", flags.compile.more, "Further kernels, of an archive (-o NAME.a)");
+  compile->add_option("--entry", flags.compile.entry, "Name of the entry, for CPUs; kiln_entry without it");
   compile
       ->add_option("--emit", flags.compile.emit,
                    "ir, llvm, asm; for CPUs obj, so, quick; for NVIDIA ptx, cubin; for AMD obj, hsaco. so: what a "

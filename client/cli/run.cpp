@@ -1,4 +1,8 @@
 // `kiln run`: files in, a launch, files out.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
 #include <iostream>
 
 #include "arguments.h"
@@ -44,6 +48,33 @@ Result<client::UntypedFunction> compile_for_run(const dsl::Kernel& kernel, const
   return function;
 }
 
+// Launches on the CPU or the interpreter; as launch_on_device() does on a GPU.
+Result<std::vector<double>> launch_here(const client::UntypedFunction& function,
+                                        const std::vector<client::Argument>& arguments, client::LaunchOptions options,
+                                        int repeat, const std::function<Result<void>()>& write) {
+  if (auto done = function.launch(arguments, options); !done) return done.error();
+  if (auto written = write(); !written) return written.error();
+  // What is timed is the code for just these arguments, as a program that launches often has it.
+  if (repeat > 0) {
+    if (auto ready = function.prepare(arguments); !ready) return ready.error();
+  }
+  options.print = [](const dsl::PrintRecord&) {};  // once is enough
+  std::vector<double> times;
+  for (int i = 0; i < repeat; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    if (auto done = function.launch(arguments, options); !done) return done.error();
+    times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+  }
+  return times;
+}
+
+void print_times(const dsl::Kernel& kernel, std::vector<double> times) {
+  if (times.empty()) return;
+  std::sort(times.begin(), times.end());
+  std::printf("%s: median %.6f ms, fastest %.6f ms, slowest %.6f ms of %zu launches\n", kernel.name.c_str(),
+              times[times.size() / 2], times.front(), times.back(), times.size());
+}
+
 }  // namespace
 
 Result<void> run(const RunFlags& flags) {
@@ -66,12 +97,24 @@ Result<void> run(const RunFlags& flags) {
   const client::LaunchOptions options{flags.threads, *grid, print};
   const std::string kind = flags.kernel.target.substr(0, flags.kernel.target.find(':'));
   const bool on_device = kind == "cuda" || kind == "amd";
-  auto done = on_device ? launch_on_device(kind, *function, arguments, options) : function->launch(arguments, options);
-  if (!done) return done;
-  for (const RunArgument& argument : *parsed) {
-    if (argument.output.empty()) continue;
-    if (auto done = write_npy(argument.output, argument.array); !done) return done;
+  // Before launches are repeated: those find what earlier ones left in the arrays.
+  const auto write = [&]() -> Result<void> {
+    for (const RunArgument& argument : *parsed) {
+      if (argument.output.empty()) continue;
+      if (auto done = write_npy(argument.output, argument.array); !done) return done;
+    }
+    return {};
+  };
+  if (!on_device) {
+    auto times = launch_here(*function, arguments, options, flags.repeat, write);
+    if (!times) return times.error();
+    print_times(*kernel, std::move(*times));
+    return {};
   }
+  auto times = launch_on_device(kind, *function, arguments, options, flags.repeat);
+  if (!times) return times.error();
+  if (auto written = write(); !written) return written;
+  print_times(*kernel, std::move(*times));
   return {};
 }
 

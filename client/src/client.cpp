@@ -154,6 +154,20 @@ Result<UntypedFunction> Client::get(const dsl::Kernel& kernel, const GetOptions&
   return get_function(state_->get().core, *requests, options);
 }
 
+Result<Artifact> Client::compile(const dsl::Kernel& kernel, const CompileAhead& what) {
+  if (what.target == kInterpreter)
+    return invalid_argument("the interpreter runs kernels as they are: compile for another target");
+  if (auto fine = dsl::complete_constexprs(kernel, what.constexprs, what.target); !fine) return fine.error();
+  auto target = core_->resolve_target(what.target);
+  if (!target) return target.error();
+  auto constexprs = dsl::complete_constexprs(kernel, what.constexprs, *target);
+  if (!constexprs) return constexprs.error();
+  dsl::Facts facts = what.facts;
+  if (facts.size() < kernel.params.size()) facts.resize(kernel.params.size(), dsl::ParamFact::kNone);
+  const CompileSpec spec{std::make_shared<const dsl::Kernel>(kernel), std::move(*target), std::move(*constexprs)};
+  return core_->fetch(spec, facts, what.emit, {.deadline_ms = what.deadline_ms});
+}
+
 Result<UntypedFunction> Client::get_memoised(uint64_t id, const dsl::Kernel& kernel, const GetOptions& options) {
   const BorrowedKey key{id,
                         options.target,

@@ -7,8 +7,9 @@ namespace kiln::client {
 namespace {
 
 constexpr auto kConnectRest = std::chrono::seconds(5);
+constexpr const char* kLoadable = "so";
 
-Result<RequestBytes> request_of(const CompileSpec& spec, const dsl::Facts& facts, const std::string& emit = "so") {
+Result<RequestBytes> request_of(const CompileSpec& spec, const dsl::Facts& facts, const std::string& emit = kLoadable) {
   if (spec.requests) return spec.requests->encode(spec.target, spec.constexprs, facts, emit);
   return dsl::encode_request({*spec.kernel, spec.target, spec.constexprs, facts, emit});
 }
@@ -52,14 +53,19 @@ Result<std::string> Core::resolve_target(const std::string& target, uint32_t dea
   return (*daemon)->server().native_target;
 }
 
-Result<std::shared_ptr<const Variant>> Core::compile(const CompileSpec& spec, const dsl::Facts& facts,
-                                                     const CompileOptions& options) {
-  if (spec.target == kInterpreter) return interpreted_variant(*spec.kernel, spec.constexprs, facts);
-  auto request = request_of(spec, facts);
+Result<Artifact> Core::fetch(const CompileSpec& spec, const dsl::Facts& facts, const std::string& emit,
+                             const CompileOptions& options) {
+  auto request = request_of(spec, facts, emit);
   if (!request) return request.error();
   auto daemon = connection(options.deadline_ms);
   if (!daemon) return daemon.error();
-  auto artifact = (*daemon)->fetch(*request, options);
+  return (*daemon)->fetch(*request, options);
+}
+
+Result<std::shared_ptr<const Variant>> Core::compile(const CompileSpec& spec, const dsl::Facts& facts,
+                                                     const CompileOptions& options) {
+  if (spec.target == kInterpreter) return interpreted_variant(*spec.kernel, spec.constexprs, facts);
+  auto artifact = fetch(spec, facts, kLoadable, options);
   if (!artifact) return artifact.error();
   return load_variant(*spec.kernel, *artifact, facts);
 }

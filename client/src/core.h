@@ -41,7 +41,10 @@ class Core {
   // "cpu" becomes what the daemon says this machine is, "cuda" the best target of the first device. Error for a target
   // that nobody knows.
   Result<std::string> resolve_target(const std::string& target, uint32_t deadline_ms = 0);
-  // From the daemon's cache or compiler; for the interpreter instantiated here.
+  // From the daemon's cache or compiler.
+  Result<Artifact> fetch(const CompileSpec& spec, const dsl::Facts& facts, const std::string& emit,
+                         const CompileOptions& options);
+  // The same, loaded; for the interpreter instantiated here.
   Result<std::shared_ptr<const Variant>> compile(const CompileSpec& spec, const dsl::Facts& facts,
                                                  const CompileOptions& options);
   // The generic variant where it is in a cache, else one that is made quickly; of a CPU.

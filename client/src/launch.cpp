@@ -1,5 +1,6 @@
 // A launch: the grid from the arguments, the arguments into the entry's parameter block, the programs on threads.
 #include <algorithm>
+#include <cstdio>
 
 #include "gpu/kernel_code.h"
 #include "kiln/dsl/conditions.h"
@@ -26,7 +27,7 @@ Result<std::array<uint32_t, 3>> grid_of(const Variant& variant, const dsl::Kerne
   if (options.grid) {
     for (size_t axis = 0; axis < 3; ++axis) given[axis] = dsl::Expr(int64_t{(*options.grid)[axis]});
   }
-  auto out = dsl::evaluate_grid(options.grid ? given : variant.grid, bindings);
+  auto out = dsl::evaluate_grid(options.grid ? given : variant.grid, bindings, &kernel);
   if (!out) out.error().message = "kernel `" + kernel.name + "`: " + out.error().message;
   return out;
 }
@@ -114,6 +115,21 @@ Result<void> launch_compiled(const Variant& variant, const dsl::Kernel& kernel, 
   return run_stages(variant, kernel, arguments, launch);
 }
 
+// What a kernel prints is seen, unless the caller takes it.
+void print_to_stderr(const dsl::PrintRecord& record) { std::fputs(dsl::to_string(record).c_str(), stderr); }
+
+bool prints(const Variant& variant) { return variant.concrete || !variant.reports.prints.empty(); }
+
+Result<void> launch_grid(const Variant& variant, const dsl::Kernel& kernel, const ParamLayout& layout,
+                         std::span<const Argument> arguments, const dsl::Bindings& bindings,
+                         const LaunchOptions& options, const std::array<uint32_t, 3>& grid) {
+  if (variant.device_code) {
+    return gpu::launch(*variant.device_code, kernel, layout, arguments, bindings, grid, options);
+  }
+  if (variant.concrete) return dsl::interpret(*variant.concrete, arguments, grid, {.print = options.print});
+  return launch_compiled(variant, kernel, layout, arguments, options, grid);
+}
+
 }  // namespace
 
 Result<void> launch_variant(const Variant& variant, const dsl::Kernel& kernel, const ParamLayout& layout,
@@ -126,14 +142,16 @@ Result<void> launch_variant(const Variant& variant, const dsl::Kernel& kernel, c
   if (auto met = dsl::check_conditions(kernel, bindings); !met) return met;
   auto grid = grid_of(variant, kernel, bindings, options);
   if (!grid) return grid.error();
-  if (variant.device_code) {
-    return gpu::launch(*variant.device_code, kernel, layout, arguments, bindings, *grid, options);
-  }
-  if (options.stream != nullptr) {
+  if (options.stream != nullptr && !variant.device_code) {
     return invalid_argument("kernel `" + kernel.name + "` was compiled for no GPU, and cannot run on a stream");
   }
-  if (variant.concrete) return dsl::interpret(*variant.concrete, arguments, *grid, {.print = options.print});
-  return launch_compiled(variant, kernel, layout, arguments, options, *grid);
+  if ((*grid)[0] == 0 || (*grid)[1] == 0 || (*grid)[2] == 0) return {};
+  if (options.print || !prints(variant)) {
+    return launch_grid(variant, kernel, layout, arguments, bindings, options, *grid);
+  }
+  LaunchOptions seen = options;
+  seen.print = print_to_stderr;
+  return launch_grid(variant, kernel, layout, arguments, bindings, seen, *grid);
 }
 
 }  // namespace kiln::client

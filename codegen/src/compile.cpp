@@ -72,13 +72,15 @@ class Phases {
   nlohmann::json json_ = nlohmann::json::object();
 };
 
+constexpr const char* kEntry = "kiln_entry";
+
 // What every artifact says.
 nlohmann::json describe(const dsl::CompileRequest& request, const dsl::Kernel& kernel) {
   nlohmann::json out;
   out["kernel"] = kernel.name;
   out["target"] = request.target;
   out["emit"] = request.emit;
-  out["entry"] = "kiln_entry";
+  out["entry"] = kEntry;
   uint64_t params_bytes = 0;
   const auto layout = cpu::param_layout(kernel, params_bytes);
   out["params"] = nlohmann::json::array();
@@ -112,6 +114,7 @@ nlohmann::json describe_cpu(const dsl::CompileRequest& request, const dsl::Kerne
   out["needs"]["architecture"] = target.machine->getTargetTriple().getArchName().str();
   out["needs"]["features"] = target.needs;
   out["scratch_bytes"] = lowered.scratch_bytes;
+  if (!plan.stages.empty()) out["entry"] = plan.stages.back().entry;
   describe_launch(plan, lowered, out);
   return out;
 }
@@ -210,16 +213,36 @@ Result<dsl::Kernel> optimise_kernel(const dsl::Kernel& source, const dsl::Compil
                      .end = [&](std::string_view name, const dsl::Kernel& k) { dump.after(name, k); }});
 }
 
+// `so:NAME` or `obj:NAME`: the same with an entry of that name, so that several kernels go into one program.
+Result<std::string> take_entry(std::string& emit) {
+  const size_t colon = emit.find(':');
+  if (colon == std::string::npos || emit.starts_with("ir:")) return std::string(kEntry);
+  std::string name = emit.substr(colon + 1);
+  emit.resize(colon);
+  const bool is_fine = !name.empty() && name.size() <= 200 && !llvm::isDigit(name[0]) &&
+                       llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+  if (!is_fine) return invalid_argument("`" + name.substr(0, 80) + "` cannot be the name of an entry");
+  return name;
+}
+
+// Of the last stage the name itself.
+void name_entries(Plan& plan, const std::string& name) {
+  if (name == kEntry) return;
+  for (size_t i = 0; i + 1 < plan.stages.size(); ++i) plan.stages[i].entry = name + "_stage_" + std::to_string(i);
+  plan.stages.back().entry = name;
+}
+
 // From the tile IR to code.
 Result<Artifact> generate(const dsl::CompileRequest& request, const dsl::Kernel& kernel, CpuTarget& cpu,
-                          Phases& phases) {
+                          const std::string& entry, Phases& phases) {
   if (auto fine = cpu::check_supported(kernel); !fine) return fine.error();
   phases.begin("lower");
   llvm::LLVMContext context;
   llvm::Module module("kiln", context);
   module.setTargetTriple(cpu.triple);
   module.setDataLayout(cpu.machine->createDataLayout());
-  const Plan plan = make_plan(kernel, request.constexprs);
+  Plan plan = make_plan(kernel, request.constexprs);
+  name_entries(plan, entry);
   auto lowered = cpu::lower(plan, cpu, module);
   if (!lowered) return lowered.error();
   if (!cpu.has_f16c) cpu::hold_f16_as_bits(module);
@@ -232,7 +255,9 @@ Result<Artifact> generate(const dsl::CompileRequest& request, const dsl::Kernel&
   return Artifact{describe_cpu(request, kernel, cpu, plan, *lowered), std::move(*code)};
 }
 
-Result<Artifact> compile_for_cpu(const dsl::CompileRequest& request, Phases& phases) {
+Result<Artifact> compile_for_cpu(dsl::CompileRequest request, Phases& phases) {
+  auto entry = take_entry(request.emit);
+  if (!entry) return entry.error();
   if (auto fine = check_emit(request.emit, {"so", kQuick, "obj", "asm", "llvm"}); !fine) return fine.error();
   phases.begin("target");
   auto target = cpu_target(request.target);
@@ -245,7 +270,7 @@ Result<Artifact> compile_for_cpu(const dsl::CompileRequest& request, Phases& pha
   auto kernel = optimise_kernel(source, request, dump, phases);
   if (!kernel) return kernel.error();
   if (dump.is_wanted()) return Artifact{describe_cpu(request, *kernel, cpu, {}, {}), to_bytes(dump.text())};
-  return generate(request, *kernel, cpu, phases);
+  return generate(request, *kernel, cpu, *entry, phases);
 }
 
 // The GPUs' code generators, and whether this compiler has them.

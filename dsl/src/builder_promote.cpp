@@ -27,14 +27,11 @@ std::string number_text(const Operand& number) {
   return text;
 }
 
-bool is_float_number(const Operand& operand) {
-  return operand.kind() == Kind::kFloat || operand.kind() == Kind::kDouble;
-}
+bool is_float_number(const Operand& operand) { return operand.kind() == Kind::kFloat; }
 
-// The type of a number that no tile gives one.
+// The type of a number that no tile gives one. A C++ literal is a double where nobody meant 64 bits.
 ElementType own_type(const Operand& number) {
-  if (number.kind() == Kind::kFloat) return ElementType::kF32;
-  if (number.kind() == Kind::kDouble) return ElementType::kF64;
+  if (is_float_number(number)) return ElementType::kF32;
   if (number.kind() == Kind::kUnsigned) return ElementType::kU64;
   auto known = number.expr().as_constant();
   return !known || int_fits(ElementType::kI32, *known) ? ElementType::kI32 : ElementType::kI64;

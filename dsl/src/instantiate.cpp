@@ -9,7 +9,9 @@
 //     … %K …                                                     … %one …
 #include "kiln/dsl/instantiate.h"
 
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "contract.h"
 #include "fuse_precision.h"
@@ -31,13 +33,13 @@ std::string config_text(const Kernel& kernel, const ConstexprValues& values) {
   return out.empty() ? out : out + ")";
 }
 
-Result<void> substitute_grid(Kernel& kernel, const Bindings& bindings, const std::string& config) {
+Result<void> substitute_grid(Kernel& kernel, const Bindings& bindings, int64_t least, const std::string& config) {
   for (size_t axis = 0; axis < kernel.grid.size(); ++axis) {
     kernel.grid[axis] = kernel.grid[axis].substitute(bindings);
-    const int64_t known = kernel.grid[axis].as_constant().value_or(1);
-    if (known >= 1) continue;
+    const int64_t known = kernel.grid[axis].as_constant().value_or(least);
+    if (known >= least) continue;
     return invalid_argument("kernel `" + kernel.name + "`: grid axis " + std::to_string(axis) + " is " +
-                            std::to_string(known) + "; it must be 1 or more" + config);
+                            std::to_string(known) + "; it must be " + std::to_string(least) + " or more" + config);
   }
   return {};
 }
@@ -64,7 +66,7 @@ class Instantiation {
   }
 
   Result<Kernel> run() {
-    if (auto done = substitute_grid(out_, bindings_, config_); !done) return done.error();
+    if (auto done = substitute_grid(out_, bindings_, 1, config_); !done) return done.error();
     substitute_constraints(out_, bindings_);
     if (auto done = visit(out_.body); !done) return done.error();
     return std::move(out_);
@@ -296,10 +298,41 @@ Result<void> apply_facts(const Facts& facts, Kernel& kernel) {
       prefix.push_back(assume_multiple(param.value, multiple_of(facts[i])));
     }
   }
-  if (auto done = substitute_grid(kernel, ones, ""); !done) return done;
+  if (auto done = substitute_grid(kernel, ones, 0, ""); !done) return done;
   kernel.body.ops.insert(kernel.body.ops.begin(), std::make_move_iterator(prefix.begin()),
                          std::make_move_iterator(prefix.end()));
   return {};
+}
+
+void add_params(const Expr& expr, std::set<uint32_t>& out) {
+  for (const Term& term : expr.terms()) {
+    for (const Atom& atom : term.atoms) {
+      if (atom.kind == AtomKind::kParam) out.insert(atom.index);
+      if (!atom.args) continue;
+      add_params(atom.args->first, out);
+      add_params(atom.args->second, out);
+    }
+  }
+}
+
+// How a grid extent came about: ": `div(n + 63, 64)` with n = -100".
+struct GridArguments {
+  std::string text;
+  bool any_negative = false;
+};
+GridArguments arguments_of(const Expr& extent, const Bindings& bindings, const Kernel* kernel) {
+  std::set<uint32_t> params;
+  add_params(extent, params);
+  GridArguments out;
+  if (kernel && !params.empty()) out.text = ": `" + to_string(extent, kernel->expr_names()) + "`";
+  const char* before = " with ";
+  for (uint32_t index : params) {
+    const int64_t value = bindings.params[index].value_or(0);
+    out.any_negative |= value < 0;
+    if (kernel)
+      out.text += std::exchange(before, ", ") + kernel->expr_names().param_name(index) + " = " + std::to_string(value);
+  }
+  return out;
 }
 
 }  // namespace
@@ -317,15 +350,19 @@ Result<Kernel> instantiate(const Kernel& kernel, const ConstexprValues& values, 
   return kernel.options.contract ? canonicalise(contract(live)) : live;
 }
 
-Result<std::array<uint32_t, 3>> evaluate_grid(const std::array<Expr, 3>& grid, const Bindings& bindings) {
+Result<std::array<uint32_t, 3>> evaluate_grid(const std::array<Expr, 3>& grid, const Bindings& bindings,
+                                              const Kernel* kernel) {
   std::array<uint32_t, 3> out{};
   for (size_t axis = 0; axis < 3; ++axis) {
     auto extent = grid[axis].evaluate(bindings);
     if (!extent) return invalid_argument("grid axis " + std::to_string(axis) + ": " + extent.error().message);
     const int64_t limit = axis == 0 ? 0x7fffffff : 65535;
-    if (*extent < 1 || *extent > limit) {
-      return invalid_argument("grid axis " + std::to_string(axis) + " is " + std::to_string(*extent) +
-                              "; it must be 1 to " + std::to_string(limit));
+    const bool is_fine = *extent > 0 && *extent <= limit;
+    if (!is_fine) [[unlikely]] {
+      const GridArguments arguments = arguments_of(grid[axis], bindings, kernel);
+      const std::string what = "grid axis " + std::to_string(axis) + " is " + std::to_string(*extent) + arguments.text;
+      if (*extent == 0 && arguments.any_negative) return invalid_argument(what + "; no size is negative");
+      if (*extent != 0) return invalid_argument(what + "; it must be 0 to " + std::to_string(limit));
     }
     out[axis] = static_cast<uint32_t>(*extent);
   }

@@ -69,11 +69,11 @@ TEST_F(BadInput, UnknownTarget) {
 }
 
 TEST_F(BadInput, Grid) {
-  expect_refused({"--grid=0"}, "--grid 0: grid axis 0 is 0");
-  expect_refused({"--grid=1,70000"}, "grid axis 1 is 70000; it must be 1 to 65535");
+  expect_refused({"--grid=-1"}, "--grid -1: grid axis 0 is -1");
+  expect_refused({"--grid=1,70000"}, "grid axis 1 is 70000; it must be 0 to 65535");
   expect_refused({"--grid=1,2,3,4"}, "at most three extents");
   expect_refused({"--grid=two"}, "`two` is not an integer");
-  expect_refused({"n=0"}, "grid axis 0 is 0");
+  expect_refused({"n=-1"}, "with n = -1");
 }
 
 TEST_F(BadInput, ConstexprsAndFacts) {

@@ -134,11 +134,38 @@ TEST_F(Compiled, LaunchesTellWhatHappened) {
   ASSERT_TRUE(done.ok()) << done.error().message;
   EXPECT_EQ(out[0], 7);
   EXPECT_EQ(printed, "greatest.kiln:10:3: program (0, 0, 0): the greatest\n  f32 7.0\n");
+  for (const char* target : {"cpu", "interp"}) {
+    auto without_sink = client.get(*kernel, {.target = target});
+    ASSERT_TRUE(without_sink.ok()) << without_sink.error().message;
+    testing::internal::CaptureStderr();
+    done = without_sink->launch(arguments);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), printed) << target;
+    ASSERT_TRUE(done.ok()) << done.error().message;
+  }
   x[150000] = -2;
   done = fn->launch(arguments);
   ASSERT_FALSE(done.ok());
   EXPECT_EQ(done.error().message,
             "greatest.kiln:13:3: error: assert: some are positive; false at lane 0 (program 0, 0, 0)");
+}
+
+TEST_F(Compiled, NothingToDoIsDoneAndLessThanNothingIsAnError) {
+  Client client(options());
+  for (const char* target : {"cpu", "interp"}) {
+    auto fn = client.get(kernels::vector_add<>(), {.target = target, .constexprs = {{"BLOCK", 128}}});
+    ASSERT_TRUE(fn.ok()) << fn.error().message;
+    Buffers b(16);
+    b.out[0] = 7;
+    auto none = (*fn)(b.x.data(), b.y.data(), b.out.data(), 0);
+    EXPECT_TRUE(none.ok()) << none.error().message;
+    none = fn->launch({.grid = {{0, 1, 1}}}, b.x.data(), b.y.data(), b.out.data(), 16);
+    EXPECT_TRUE(none.ok()) << none.error().message;
+    EXPECT_EQ(b.out[0], 7);
+    auto negative = (*fn)(b.x.data(), b.y.data(), b.out.data(), -3);
+    ASSERT_FALSE(negative.ok());
+    EXPECT_EQ(negative.error().message,
+              "kernel `vector_add`: grid axis 0 is 0: `div(n + 127, 128)` with n = -3; no size is negative");
+  }
 }
 
 TEST_F(Compiled, SpecialisesBehindALaunch) {
@@ -154,6 +181,36 @@ TEST_F(Compiled, SpecialisesBehindALaunch) {
   EXPECT_EQ(fn->untyped().variant_count(), 2u);
   ASSERT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), 512).ok());
   EXPECT_EQ(b.out[511], 3.5f);
+}
+
+TEST_F(Compiled, AheadForAMachineThatIsNotHere) {
+  Client client(options());
+  auto other = client.compile(kernels::vector_add<>(), {.target = "cpu:aarch64", .constexprs = {{"BLOCK", 64}}});
+  ASSERT_TRUE(other.ok()) << other.error().message;
+  EXPECT_EQ(other->metadata["needs"]["architecture"], "aarch64");
+  EXPECT_EQ(other->code.size(), other->metadata["code_bytes"].get<size_t>());
+  auto text = client.compile(kernels::vector_add<>(), {.target = "cpu:aarch64", .emit = "asm"});
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_NE(std::string(reinterpret_cast<const char*>(text->code.data()), text->code.size()).find("kiln_entry:"),
+            std::string::npos);
+  EXPECT_FALSE(client.compile(kernels::vector_add<>(), {.target = "interp"}).ok());
+}
+
+TEST_F(Compiled, AheadForThisMachineItIsAHitAndRunsWithoutAClient) {
+  Client client(options());
+  const auto kernel = kernels::vector_add<>();
+  auto ahead = client.compile(kernel, {.constexprs = {{"BLOCK", 96}}});
+  ASSERT_TRUE(ahead.ok()) << ahead.error().message;
+  auto got = client.get(kernel, {.constexprs = {{"BLOCK", 96}}});
+  ASSERT_TRUE(got.ok()) << got.error().message;
+  EXPECT_NE(got->untyped().metadata()["served_from"], "compile");
+  auto fn = client::load_artifact(*kernel.ir(), *ahead);
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  Buffers b(100);
+  const client::Argument arguments[] = {client::to_argument(b.x), client::to_argument(b.y), client::to_argument(b.out),
+                                        client::to_argument(int32_t{100})};
+  ASSERT_TRUE(fn->launch(arguments).ok());
+  EXPECT_EQ(b.out[99], 3.5f);
 }
 
 std::string emit_of(const UntypedFunction& fn) { return fn.metadata()["emit"].get<std::string>(); }

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <numeric>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -41,11 +43,27 @@ TEST(Handle, ExplicitGridReplacesTheKernels) {
   std::vector<float> x(30, 1), y(30, 2), out(30);
   ASSERT_TRUE(fn->launch({.grid = {{2, 1, 1}}}, x.data(), y.data(), out.data(), 30).ok());
   EXPECT_EQ(std::count(out.begin(), out.end(), 3.0f), 20);
-  auto zero = fn->launch({.grid = {{0, 1, 1}}}, x.data(), y.data(), out.data(), 30);
-  ASSERT_FALSE(zero.ok());
-  EXPECT_EQ(zero.error().message, "kernel `vector_add`: grid axis 0 is 0; it must be 1 to 2147483647");
-  auto none = (*fn)(x.data(), y.data(), out.data(), 0);
-  EXPECT_FALSE(none.ok());
+  auto wide = fn->launch({.grid = {{1, 65536, 1}}}, x.data(), y.data(), out.data(), 30);
+  ASSERT_FALSE(wide.ok());
+  EXPECT_EQ(wide.error().message, "kernel `vector_add`: grid axis 1 is 65536; it must be 0 to 65535");
+}
+
+// The extents of what knows its size; of a bare pointer nobody does.
+TEST(Handle, ArraysTellTheInterpreterTheirExtents) {
+  Client client = offline();
+  auto fn = client.get(kernels::vector_add<>(), {.target = "interp", .constexprs = {{"BLOCK", 16}}});
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  const std::vector<float> x(32, 1);
+  std::array<float, 32> y{};
+  float enough[32], small[31];
+  ASSERT_TRUE((*fn)(x, y, enough, 32).ok());
+  EXPECT_EQ(enough[31], 1);
+  for (const auto& done : {(*fn)(x, y, small, 32), (*fn)(std::span(x).first(31), y, enough, 32)}) {
+    ASSERT_FALSE(done.ok());
+    EXPECT_NE(done.error().message.find("index 31"), std::string::npos) << done.error().message;
+  }
+  EXPECT_EQ(client::to_argument(x).extent, 32);
+  EXPECT_EQ(client::to_argument(y.data()).extent, dsl::kUnknownExtent);
 }
 
 TEST(Handle, UntypedLaunchChecksTheNumberOfArguments) {

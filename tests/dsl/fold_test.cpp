@@ -106,12 +106,15 @@ TEST(FoldFor, AStepBelowOneIsAnError) {
             "k.kiln:3:1: error: for: step is 0, must be 1 or more (config STEP=0)");
 }
 
-TEST(Instantiate, AGridBelowOneNamesAxisAndConfig) {
+TEST(Instantiate, AGridBelowOneNamesAxisAndConfigAndOneOfFactsMayBeEmpty) {
   EXPECT_EQ(body_of("kernel k(%p: ptr<f32>, %x: f32) { constexpr B grid [2, div(B, 2)] store %p, %x }", {{"B", 1}}),
             "kernel `k`: grid axis 1 is 0; it must be 1 or more (config B=1)");
-  auto by_fact = instantiate(parsed("kernel k(%p: ptr<f32>, %n: i32, %x: f32) { grid [div(n, 2)] store %p, %x }"), {},
-                             {ParamFact::kNone, ParamFact::kOne});
-  EXPECT_EQ(first_line(by_fact), "kernel `k`: grid axis 0 is 0; it must be 1 or more");
+  auto by_fact = [](const std::string& extent) {
+    return instantiate(parsed("kernel k(%p: ptr<f32>, %n: i32, %x: f32) { grid [" + extent + "] store %p, %x }"), {},
+                       {ParamFact::kNone, ParamFact::kOne});
+  };
+  EXPECT_TRUE(by_fact("div(n, 2)").ok());
+  EXPECT_EQ(first_line(by_fact("n - 2")), "kernel `k`: grid axis 0 is -1; it must be 0 or more");
 }
 
 // Extents that were undecided while the kernel was traced.

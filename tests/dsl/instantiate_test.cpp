@@ -148,11 +148,25 @@ TEST(EvaluateGrid, ChecksItsLimits) {
   const Expr n = Expr::param_ref(0);
   auto grid = [&](int64_t x, int64_t y, int64_t z) { return evaluate_grid({n, Expr(y), Expr(z)}, {{}, {x}}); };
   EXPECT_EQ(*grid(0x7fffffff, 65535, 1), (std::array<uint32_t, 3>{0x7fffffff, 65535, 1}));
-  EXPECT_EQ(first_line(grid(0, 1, 1)), "grid axis 0 is 0; it must be 1 to 2147483647");
-  EXPECT_EQ(first_line(grid(int64_t{1} << 31, 1, 1)), "grid axis 0 is 2147483648; it must be 1 to 2147483647");
-  EXPECT_EQ(first_line(grid(1, 65536, 1)), "grid axis 1 is 65536; it must be 1 to 65535");
-  EXPECT_EQ(first_line(grid(1, 1, -1)), "grid axis 2 is -1; it must be 1 to 65535");
+  EXPECT_EQ(*grid(0, 1, 1), (std::array<uint32_t, 3>{0, 1, 1}));
+  EXPECT_EQ(first_line(grid(int64_t{1} << 31, 1, 1)), "grid axis 0 is 2147483648; it must be 0 to 2147483647");
+  EXPECT_EQ(first_line(grid(1, 65536, 1)), "grid axis 1 is 65536; it must be 0 to 65535");
+  EXPECT_EQ(first_line(grid(0, 1, -1)), "grid axis 2 is -1; it must be 0 to 65535");
   EXPECT_EQ(first_line(evaluate_grid({n, Expr(1), Expr(1)}, {})), "grid axis 0: parameter #0 has no value");
+}
+
+TEST(EvaluateGrid, NamesTheExpressionAndItsNegativeArguments) {
+  const Kernel kernel =
+      parsed("kernel k(%p: ptr<f32>, %n: i32, %m: i32, %x: f32) { grid [div(n + 63, 64), m, 1] store %p, %x }");
+  auto grid = [&](int64_t n, int64_t m) {
+    return evaluate_grid(kernel.grid, {{}, {std::nullopt, n, m, std::nullopt}}, &kernel);
+  };
+  EXPECT_EQ(*grid(0, 0), (std::array<uint32_t, 3>{0, 0, 1}));
+  EXPECT_EQ(first_line(grid(-200, 1)),
+            "grid axis 0 is -2: `div(n + 63, 64)` with n = -200; it must be 0 to 2147483647");
+  // Rounded up it is nothing; no size is negative all the same.
+  EXPECT_EQ(first_line(grid(-5, 1)), "grid axis 0 is 0: `div(n + 63, 64)` with n = -5; no size is negative");
+  EXPECT_EQ(first_line(grid(0, -1)), "grid axis 1 is -1: `m` with m = -1; it must be 0 to 65535");
 }
 
 // The ops after contraction, as text on one line.

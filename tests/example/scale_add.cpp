@@ -21,7 +21,7 @@ int main() {
   kiln::Client client;                                 // starts the daemon if none runs
   auto fn = client.get(scale_add, {.target = "cpu"});  // compiled once for all processes on this machine
   if (!fn) return std::fprintf(stderr, "%s\n", fn.error().message.c_str()), 1;
-  auto done = (*fn)(x.data(), y.data(), out.data(), 4.0f, n);
+  auto done = (*fn)(x, y, out, 4.0f, n);
   if (!done) return std::fprintf(stderr, "%s\n", done.error().message.c_str()), 1;
   std::printf("out[%d] = %g\n", n - 1, out[n - 1]);  // 5
 }

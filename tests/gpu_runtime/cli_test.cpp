@@ -29,8 +29,9 @@ TEST_F(CliLaunch, CopiesArraysThereAndWrittenOnesBack) {
   EXPECT_EQ(x, (std::vector<int32_t>{1, 2, 3}));
   EXPECT_EQ(y, (std::vector<int32_t>{11, 21, 31}));
   EXPECT_EQ(fake_launch(0)->grid[0], 5u);
-  EXPECT_EQ(message(cli::launch_on_device("cuda", function, {{x.data(), 3, 0}, {y.data(), 3, 0}, scalar(0)}, {})),
-            "kernel `k`: grid axis 0 is 0; it must be 1 to 2147483647");
+  EXPECT_EQ(
+      message(cli::launch_on_device("cuda", function, {{x.data(), 3, 0}, {y.data(), 3, 0}, scalar(0xffffffff)}, {})),
+      "kernel `k`: grid axis 0 is -1: `n` with n = -1; it must be 0 to 2147483647");
 }
 
 }  // namespace

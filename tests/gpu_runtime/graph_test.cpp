@@ -135,8 +135,9 @@ TEST_F(Graphs, AFailureWhileRecordingEndsTheCapture) {
   auto variant = loaded(kernel, artifact_of(kernel));
   const Device device = open_device();
   const Stream stream = new_stream(device);
-  auto failed = Graph::capture(stream, [&] { return launch(*variant, kernel, {scalar(0)}, {.stream = &stream}); });
-  EXPECT_THAT(message(failed), HasSubstr("grid axis 0 is 0"));
+  auto failed =
+      Graph::capture(stream, [&] { return launch(*variant, kernel, {scalar(0xffffffff)}, {.stream = &stream}); });
+  EXPECT_THAT(message(failed), HasSubstr("grid axis 0 is -1"));
   EXPECT_TRUE(stream.synchronise().ok());
   EXPECT_THAT(message(Graph::capture(device.default_stream(), [] { return Result<void>(); })),
               HasSubstr("beginning a capture on cuda:0 (Fake 0): cuStreamBeginCapture"));

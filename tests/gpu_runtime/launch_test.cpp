@@ -95,9 +95,11 @@ TEST_F(Launches, TakeTheGridFromTheArguments) {
   ASSERT_TRUE(launch(*variant, kernel, {scalar(1000), scalar(3)}, {.grid = {{2, 3, 4}}}).ok());
   EXPECT_THAT(fake_launch(1)->grid, testing::ElementsAre(2, 3, 4));
   EXPECT_EQ(message(launch(*variant, kernel, {scalar(1000), scalar(0xff)})),
-            "kernel `k`: grid axis 1 is -1; it must be 1 to 65535");
+            "kernel `k`: grid axis 1 is -1: `m` with m = -1; it must be 0 to 65535");
   EXPECT_EQ(message(launch(*variant, kernel, {scalar(1)})), "kernel `k` takes 2 arguments, not 1");
-  EXPECT_EQ(fake_launches(), 2u);
+  EXPECT_EQ(message(launch(*variant, kernel, {scalar(0), scalar(3)})), "");
+  EXPECT_EQ(message(launch(*variant, kernel, {scalar(1000), scalar(3)}, {.grid = {{2, 0, 4}}})), "");
+  EXPECT_EQ(fake_launches(), 2u) << "a grid of nothing launches nothing";
 }
 
 TEST_F(Launches, OfBlocksOfSeveralProgramsSayHowManyThereAre) {

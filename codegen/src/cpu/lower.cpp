@@ -9,8 +9,27 @@
 namespace kiln::codegen::cpu {
 namespace {
 
-// Offset of `scratch` in kiln_ctx (kiln/client/cpu_abi.h).
-constexpr uint64_t kContextScratch = 8;
+// Offsets of `scratch` and `scratch_bytes` in kiln_ctx (kiln/client/cpu_abi.h).
+constexpr uint64_t kContextScratch = 8, kContextScratchBytes = 16;
+constexpr uint32_t kScratchTooSmall = 3;  // what the entry returns then
+
+llvm::LoadInst* load_context(Context& c, Builder& b, llvm::Type* type, uint64_t offset) {
+  return b.CreateLoad(type, b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), c.launch_context, offset));
+}
+
+// Once it is known how much the stage needs: a caller that brings less gets an error code before anything is touched.
+void require_scratch(Context& c, llvm::Instruction* loaded) {
+  if (c.scratch_bytes == 0) return;
+  llvm::BasicBlock* entry = loaded->getParent();
+  auto* rest = entry->splitBasicBlock(std::next(loaded->getIterator()), "enough");
+  entry->getTerminator()->eraseFromParent();
+  Builder b(entry);
+  auto* refused = llvm::BasicBlock::Create(b.getContext(), "too.small", c.function);
+  Value* bytes = load_context(c, b, b.getInt64Ty(), kContextScratchBytes);
+  b.CreateCondBr(b.CreateICmpULT(bytes, b.getInt64(c.scratch_bytes)), refused, rest);
+  b.SetInsertPoint(refused);
+  b.CreateRet(b.getInt32(kScratchTooSmall));
+}
 
 // `count`: those of the kernel, which come from the parameter block.
 void load_params(Context& c, Value* params, size_t count) {
@@ -113,8 +132,8 @@ Result<void> lower_stage(const Plan& plan, const Stage& stage, CpuTarget& target
         b.CreateLoad(b.getInt32Ty(), b.CreateConstInBoundsGEP1_64(b.getInt32Ty(), c.function->getArg(1), axis));
   }
   c.launch_context = c.function->getArg(4);
-  c.scratch =
-      b.CreateLoad(b.getPtrTy(), b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), c.launch_context, kContextScratch));
+  llvm::LoadInst* scratch = load_context(c, b, b.getPtrTy(), kContextScratch);
+  c.scratch = scratch;
   // The size of kiln_ctx is its first field, and small.
   if (target.is_x86 && target.vector_bytes == 32) {
     c.never = b.CreateICmpSLT(b.CreateLoad(b.getInt64Ty(), c.launch_context), c.i64(0));
@@ -135,6 +154,7 @@ Result<void> lower_stage(const Plan& plan, const Stage& stage, CpuTarget& target
   if (!result) return result;
   end_streaming(c);
   b.CreateRet(b.getInt32(0));
+  require_scratch(c, scratch);
   out.scratch_bytes = std::max(out.scratch_bytes, c.scratch_bytes);
   for (size_t i = out.checks.size(); i < c.checks.size(); ++i) out.checks.push_back({&kernel, c.checks[i]});
   for (size_t i = out.prints.size(); i < c.prints.size(); ++i) out.prints.push_back({&kernel, c.prints[i]});

@@ -48,6 +48,15 @@ struct GetOptions {
   bool quick_start = false;
 };
 
+// What to compile ahead.
+struct CompileAhead {
+  std::string target = "cpu";  // as in GetOptions, but the interpreter: of a machine that need not be this one
+  dsl::ConstexprValues constexprs = {};
+  dsl::Facts facts = {};     // one a parameter, or none: the code is sound only for arguments of which they hold
+  std::string emit = "so";   // "so": what a launcher loads; else a form that docs/cli.md lists
+  uint32_t deadline_ms = 0;  // 0: the daemon's default
+};
+
 // Thread-safe. Destruction cancels what compiles in the background; handles outlive their client. The process may end
 // at any moment, from any thread, with clients and handles of any lifetime. In the child of a fork() a client connects
 // anew, and gives handles of the child's own; those from before launch what they had, and compile nothing more.
@@ -69,6 +78,15 @@ class Client {
   // Every call verifies the kernel and asks the daemon.
   Result<UntypedFunction> get(const dsl::Kernel& kernel, const GetOptions& options = {});
 
+  // Compiles and loads nothing, so that the target's machine need not be this one. The daemon keeps the code, and a
+  // get() for it is a hit. To run it where there is no daemon: load_artifact() of artifact.h.
+  template <class... Args>
+  Result<Artifact> compile(const dsl::KernelDef<Args...>& kernel, const CompileAhead& what = {}) {
+    if (!kernel.ir()) return kernel.ir().error();
+    return compile(*kernel.ir(), what);
+  }
+  Result<Artifact> compile(const dsl::Kernel& kernel, const CompileAhead& what = {});
+
  private:
   Result<UntypedFunction> get_memoised(uint64_t id, const dsl::Kernel& kernel, const GetOptions& options);
 
@@ -81,6 +99,7 @@ class Client {
 namespace kiln {
 using client::Client;
 using client::ClientOptions;
+using client::CompileAhead;
 using client::Function;
 using client::GetOptions;
 using client::LaunchOptions;

@@ -19,8 +19,9 @@ extern "C" {
 /* What an entry returns. */
 enum {
   KILN_OK = 0,
-  KILN_ASSERT_FAILED = 1, /* kernels with the option debug; `failure` says where */
-  KILN_OUT_OF_BOUNDS = 2  /* kernels with the option check_bounds; `failure` says where */
+  KILN_ASSERT_FAILED = 1,    /* kernels with the option debug; `failure` says where */
+  KILN_OUT_OF_BOUNDS = 2,    /* kernels with the option check_bounds; `failure` says where */
+  KILN_SCRATCH_TOO_SMALL = 3 /* than the kernel's scratch_bytes; nothing was done */
 };
 
 #define KILN_NO_PARAMETER UINT32_MAX

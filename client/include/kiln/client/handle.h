@@ -20,7 +20,7 @@ struct LaunchOptions {
   int threads = 0;                                   // 0: OpenMP's default
   std::optional<std::array<uint32_t, 3>> grid = {};  // instead of the kernel's own
   // What the kernel's `print` ops give; called while the launch runs, by one of its threads at a time; of a GPU by who
-  // waits for the launch, in the synchronisation. It must not throw. Absent: nothing is printed.
+  // waits for the launch, in the synchronisation. It must not throw. Absent: they go to the standard error.
   std::function<void(const dsl::PrintRecord&)> print = nullptr;
   const Stream* stream = nullptr;  // of a GPU, and with it the device (gpu.h); absent: the default stream
 };

@@ -66,6 +66,15 @@ struct CastOptions {
 };
 Value cast(Operand x, ElementType to, CastOptions options = {});
 Value bitcast(Operand x, ElementType to);
+// cast<f32>(x) is cast(x, f32_t). (C++ reads `cast(x, f32)` as a type where a value belongs, whatever a library says.)
+template <class T>
+Value cast(Operand x, CastOptions options = {}) {
+  return cast(std::move(x), element_v<T>, std::move(options));
+}
+template <class T>
+Value bitcast(Operand x) {
+  return bitcast(std::move(x), element_v<T>);
+}
 
 // --- math, of floats; error bounds in docs/ops.md ---
 Value exp(Operand x, Accuracy accuracy = Accuracy::kFull);

@@ -14,7 +14,9 @@ namespace kiln::dsl {
 Result<Kernel> instantiate(const Kernel& kernel, const ConstexprValues& values, const Facts& facts);
 
 // The grid for a launch, from the concrete IR and the scalar arguments (by parameter; absent for pointers). Checks the
-// limits: axis 0 in 1…2^31-1, the others in 1…65535.
-Result<std::array<uint32_t, 3>> evaluate_grid(const std::array<Expr, 3>& grid, const Bindings& bindings);
+// limits: axis 0 in 0…2^31-1, the others in 0…65535. An extent of 0 launches nothing, and is an error where the
+// expression has a negative argument: cdiv rounds small ones up to 0. `kernel` names parameters in errors.
+Result<std::array<uint32_t, 3>> evaluate_grid(const std::array<Expr, 3>& grid, const Bindings& bindings,
+                                              const Kernel* kernel = nullptr);
 
 }  // namespace kiln::dsl

@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "kiln/dsl/library.h"
+#include "kiln/dsl/text.h"
 
 namespace kiln {
 
@@ -135,6 +136,8 @@ class KernelDef {
   explicit KernelDef(Result<Kernel> ir) : ir_(std::move(ir)) {}
 
   const Result<Kernel>& ir() const { return ir_; }
+  // The kernel as a `.kiln` file has it, for `kiln run`, `kiln compile` and `kiln tune`.
+  Result<std::string> text() const { return ir_ ? Result<std::string>(print(*ir_)) : ir_.error(); }
   // Stands for the IR in look-up tables of this process: copies share it, and whatever changes the IR changes it.
   uint64_t id() const { return id_; }
 
@@ -248,10 +251,29 @@ struct DefOf<std::tuple<Kept...>, P, Rest...>
     : std::conditional_t<std::is_same_v<P, lang::Const>, DefOf<std::tuple<Kept...>, Rest...>,
                          DefOf<std::tuple<Kept..., P>, Rest...>> {};
 
-template <class Fn>
-struct Signature : Signature<decltype(&Fn::operator())> {};
+// What is wrong with a parameter's type is said here, in one sentence, and nothing of the kernel is traced then.
+template <class P>
+constexpr bool is_param() {
+  using T = std::remove_cvref_t<P>;
+  static_assert(!std::is_pointer_v<T>,
+                "a kernel's pointer parameter is a Ptr<f32>, or a Ptr<const f32> that is only read: not a float*");
+  static_assert(
+      !std::is_arithmetic_v<T>,
+      "a kernel's scalar parameter is an i32, f32 or the like of kiln::lang, known at launch, or a Const, known "
+      "when a config is chosen: not an int or a float");
+  static_assert(
+      std::is_pointer_v<T> || std::is_arithmetic_v<T> || requires { ParamTraits<T>::spec(); },
+      "a kernel's parameters are Const, i1 to f64, and Ptr of these: a Value or a Var has no type that a "
+      "launch could be checked against");
+  return requires { ParamTraits<T>::spec(); };
+}
+
+// Of a function's type; defined where it returns nothing.
+template <class Call>
+struct Signature;
 template <class... Params>
 struct Signature<void (*)(Params...)> {
+  static constexpr bool kIsFine = (is_param<Params>() && ...);
   using Def = typename DefOf<std::tuple<>, std::remove_cvref_t<Params>...>::type;
 
   template <class Fn>
@@ -270,6 +292,23 @@ template <class C, class... Params>
 struct Signature<void (C::*)(Params...) const> : Signature<void (*)(Params...)> {};
 template <class C, class... Params>
 struct Signature<void (C::*)(Params...)> : Signature<void (*)(Params...)> {};
+template <class... Params>
+struct Signature<void (*)(Params...) noexcept> : Signature<void (*)(Params...)> {};
+template <class C, class... Params>
+struct Signature<void (C::*)(Params...) const noexcept> : Signature<void (*)(Params...)> {};
+template <class C, class... Params>
+struct Signature<void (C::*)(Params...) noexcept> : Signature<void (*)(Params...)> {};
+
+template <class Fn>
+struct CallOf {
+  using Type = decltype(&Fn::operator());
+};
+template <class R, class... Params>
+struct CallOf<R (*)(Params...)> {
+  using Type = R (*)(Params...);
+};
+template <class Fn>
+inline constexpr bool kSaysItsParams = std::is_pointer_v<Fn> || requires { &Fn::operator(); };
 
 }  // namespace detail
 
@@ -313,7 +352,16 @@ namespace lang {
 template <class Fn>
 auto kernel(std::string_view name, std::initializer_list<std::string_view> names, Fn fn,
             std::source_location loc = std::source_location::current()) {
-  return detail::Signature<Fn>::trace(name, names, fn, loc);
+  static_assert(detail::kSaysItsParams<Fn>,
+                "a kernel's function says the types of its parameters: no `auto` among them, and one operator()");
+  if constexpr (detail::kSaysItsParams<Fn>) {
+    using Signature = detail::Signature<typename detail::CallOf<Fn>::Type>;
+    constexpr bool kReturnsNothing = requires { sizeof(Signature); };
+    static_assert(kReturnsNothing, "a kernel's function returns nothing: it stores its results through Ptr parameters");
+    if constexpr (kReturnsNothing) {
+      if constexpr (Signature::kIsFine) return Signature::trace(name, names, fn, loc);
+    }
+  }
 }
 
 }  // namespace lang

@@ -23,12 +23,22 @@ namespace kiln::dsl::lang {
 
 using SourceLocation = std::source_location;
 
-// Plain C++ `if` and `while` run while the kernel is traced and cannot see a Const's value: hence no bool.
+// Plain C++ `if`, `?:`, `for` and `while` run while the kernel is traced and cannot see what is known only when a
+// config is chosen, or when a launch runs: the compiler refuses conversions to bool, `&&` and `||`, with a sentence.
+template <class T>
+inline constexpr bool kIsKnownWhileTracing = false;
+
 class Const {
  public:
   Const(std::integral auto value) : expr_(static_cast<int64_t>(value)) {}  // NOLINT(google-explicit-constructor)
   explicit Const(Expr expr) : expr_(std::move(expr)) {}
-  explicit operator bool() const = delete;
+  template <std::same_as<bool> T>
+  explicit operator T() const {
+    static_assert(kIsKnownWhileTracing<T>,
+                  "a Const is known when a config is chosen, not while the kernel is traced: use if_() for `if` and "
+                  "`?:`, range() for `for`, and require() to reject configs");
+    return false;
+  }
 
   const Expr& expr() const { return expr_; }
 
@@ -59,6 +69,15 @@ Const operator!(const Const& a);
 
 class Var;
 
+// Conversions of Value and Var to bool: never known while the kernel is traced.
+template <class T>
+constexpr bool as_condition() {
+  static_assert(kIsKnownWhileTracing<T>,
+                "a Value is known when the kernel runs, not while it is traced: use if_() for `if`, where() for `?:`, "
+                "range() for `for` and while_() for `while`");
+  return false;
+}
+
 // A handle to an SSA value of the kernel that is being traced. After an error it is invalid; ops on invalid values give
 // invalid values and say nothing more.
 class Value {
@@ -74,6 +93,11 @@ class Value {
   int rank() const { return type().rank(); }
   Const extent(int axis) const;
 
+  template <std::same_as<bool> T>
+  explicit operator T() const {
+    return as_condition<T>();
+  }
+
   ValueId id() const { return id_; }
   uint64_t trace() const { return trace_; }
 
@@ -88,7 +112,7 @@ concept Number = std::is_arithmetic_v<T>;
 class Operand {
  public:
   using Location = std::source_location;
-  enum class Kind : uint8_t { kAbsent, kValue, kInt, kUnsigned, kFloat, kDouble };
+  enum class Kind : uint8_t { kAbsent, kValue, kInt, kUnsigned, kFloat };
 
   Operand() = default;
   Operand(const Value& value, Location loc = Location::current())  // NOLINT(google-explicit-constructor)
@@ -100,7 +124,7 @@ class Operand {
   template <Number T>
   Operand(T number, Location loc = Location::current()) : loc_(loc) {  // NOLINT(google-explicit-constructor)
     if constexpr (std::is_floating_point_v<T>) {
-      kind_ = std::is_same_v<T, float> ? Kind::kFloat : Kind::kDouble;
+      kind_ = Kind::kFloat;
       // A thread that takes subnormals for zero would lose them here.
       if constexpr (std::is_same_v<T, float>) {
         number_ = double_from_bits(ElementType::kF32, std::bit_cast<uint32_t>(number));
@@ -122,7 +146,7 @@ class Operand {
   const Value& value() const { return value_; }
   const Expr& expr() const { return expr_; }              // kInt
   uint64_t unsigned_number() const { return unsigned_; }  // kUnsigned
-  double number() const { return number_; }               // kFloat, kDouble
+  double number() const { return number_; }               // kFloat
   const Location& loc() const { return loc_; }
 
  private:
@@ -182,6 +206,11 @@ class Var {
 
   Value read() const;
 
+  template <std::same_as<bool> T>
+  explicit operator T() const {
+    return as_condition<T>();
+  }
+
  private:
   struct Init {};
   Var(const Operand& init, Init);
@@ -192,6 +221,24 @@ class Var {
 };
 
 inline Value::Value(const Var& var) : Value(var.read()) {}
+
+template <class T>
+concept Traced = std::derived_from<T, Value> || std::same_as<T, Var>;
+// Both sides are always computed, where C++ promises that the second may not be.
+template <class A, class B>
+  requires Traced<A> || Traced<B>
+Value operator&&(const A&, const B&) {
+  static_assert(kIsKnownWhileTracing<A>,
+                "both sides of a condition on a Value are computed: write `a & b` for `a && b`");
+  return {};
+}
+template <class A, class B>
+  requires Traced<A> || Traced<B>
+Value operator||(const A&, const B&) {
+  static_assert(kIsKnownWhileTracing<A>,
+                "both sides of a condition on a Value are computed: write `a | b` for `a || b`");
+  return {};
+}
 
 // --- parameters --------------------------------------------------------------------------------------------------
 

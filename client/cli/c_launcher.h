@@ -1,0 +1,14 @@
+// What a C header has beside the declarations: the kernel's grid and its launch, as functions.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace kiln::cli {
+
+// Needs C11, or C++, and what the header declares before it: kiln_ctx and its like, `NAME_params` and the entries.
+// `fields`: those of `NAME_params`, in the order of the parameters. Empty where the metadata has no `grid_expr`.
+std::string c_launcher(const std::string& name, const std::vector<std::string>& fields, const nlohmann::json& metadata);
+
+}  // namespace kiln::cli
