@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kRedraw = std::chrono::milliseconds(100);
 
-std::string one_digit(double value) {
+std::string two_digits(double value) {
   char out[32];
   std::snprintf(out, sizeof out, "%.2f", value);
   return out;
@@ -26,22 +26,33 @@ std::string duration_text(double seconds) {
   return std::to_string(whole / 3600) + "h" + std::to_string(whole % 3600 / 60) + "m";
 }
 
-// The fastest of what is measured so far against the default and the roofline.
+std::string against(double us, const std::string& speedup, const Roofline& roof) {
+  std::string out = time_text(us) + speedup;
+  if (roof.us > 0) out += ", " + std::to_string(std::lround(100 * roof.us / us)) + " % of the roofline";
+  return out;
+}
+
+// What a job chose, as the tables have it.
+std::string choice(const JobResult& job) {
+  if (job.best_us <= 0) return "nothing measured";
+  const double speedup = job.default_us / job.best_us;
+  return against(job.best_us, speedup > 0 ? ", " + two_digits(speedup) + "× the default" : "", job.roof);
+}
+
+// The fastest of what is measured so far. It is no choice yet: more rounds may show that it only had luck.
 std::string standing(const JobResult& job) {
-  const Candidate* best = nullptr;
-  double fallback = job.default_us;
+  const Record *best = nullptr, *fallback = nullptr;
   for (const Candidate& candidate : job.candidates) {
     const Record& record = candidate.record;
     if (record.failure != Failure::kNone || record.median_us <= 0) continue;
-    if (candidate.config == job.fallback && fallback <= 0) fallback = record.median_us;
-    if (!best || record.median_us < best->record.median_us) best = &candidate;
+    if (candidate.config == job.fallback) fallback = &record;
+    if (!best || record.median_us < best->median_us) best = &record;
   }
-  const double us = job.finished && job.best_us > 0 ? job.best_us : best ? best->record.median_us : 0;
-  if (us <= 0) return "nothing measured";
-  std::string out = time_text(us);
-  if (fallback > 0) out += ", " + one_digit(fallback / us) + "× the default";
-  if (job.roof.us > 0) out += ", " + std::to_string(std::lround(100 * job.roof.us / us)) + " % of the roofline";
-  return out;
+  if (!best) return "nothing measured";
+  std::string speedup;
+  if (fallback && is_certainly_faster(*best, *fallback))
+    speedup = ", so far " + two_digits(fallback->median_us / best->median_us) + "× the default";
+  return against(best->median_us, speedup, job.roof);
 }
 
 size_t settled(const BatchResult& batch) { return batch.count(JobState::kDone) + batch.count(JobState::kFailed); }
@@ -83,7 +94,7 @@ void ProgressLines::changed(const BatchResult& so_far, size_t job) {
     print(place_of(so_far) + outcome.name + ": stopped");
   } else if (outcome.state == JobState::kDone) {
     const JobResult& done = *outcome.result;
-    std::string line = place_of(so_far) + outcome.name + ": " + standing(done) + "; measured " +
+    std::string line = place_of(so_far) + outcome.name + ": " + choice(done) + "; measured " +
                        std::to_string(done.measured) + ", reused " + std::to_string(done.reused) + ", failed " +
                        std::to_string(done.failed) + " of " + std::to_string(done.space);
     if (!terminal_) line += remaining(so_far);

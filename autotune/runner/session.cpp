@@ -64,14 +64,24 @@ Result<void> Session::make_arrays(const Workload& workload) {
     if (!kernel_.params[i].type.pointer) continue;
     arguments_[i] = {device_.data(array_of_[i]), argument.elements, 0};
     if (use_[i].written && !use_[i].read) continue;
-    const auto element_bytes = static_cast<uint64_t>(dsl::info(kernel_.params[i].type.element).bytes);
-    std::vector<std::byte> values(std::min(sizes[array_of_[i]], kPeriod * element_bytes));
-    fill_array(kernel_.params[i].type.element, argument, workload.seed, i, values);
-    if (auto done = device_.write(array_of_[i], values); !done) return done;
+    if (auto done = write_input(i, workload); !done) return done;
     if (!use_[i].written) continue;
     if (auto done = device_.keep(array_of_[i]); !done) return done;
   }
   return {};
+}
+
+Result<void> Session::write_input(size_t param, const Workload& workload) {
+  const WorkloadArgument& argument = workload.arguments[param];
+  const dsl::ElementType type = kernel_.params[param].type.element;
+  if (!argument.file.empty()) {
+    auto array = read_array(kernel_.params[param], argument);
+    return array ? device_.write(array_of_[param], {array->data(), array->bytes}) : Result<void>(array.error());
+  }
+  const auto elements = std::min(static_cast<uint64_t>(argument.elements), kPeriod);
+  std::vector<std::byte> values(elements * static_cast<uint64_t>(dsl::info(type).bytes));
+  fill_array(type, argument, workload.seed, param, values);
+  return device_.write(array_of_[param], values);
 }
 
 Result<void> Session::reset_arrays() {

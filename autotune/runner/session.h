@@ -61,6 +61,8 @@ class Session {
   using Outputs = std::map<size_t, HostArray>;  // by parameter
 
   Result<void> make_arrays(const Workload& workload);
+  // What stands behind a pointer that is read: the values of a file, or random ones.
+  Result<void> write_input(size_t param, const Workload& workload);
   Result<void> reset_arrays();
   Result<void> read_outputs();
   std::string compare_outputs() const;

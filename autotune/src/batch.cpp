@@ -57,6 +57,7 @@ class Batch {
     result_.stopped = stop_.stop_requested();
     result_.seconds = seconds_since(start_);
     result_.notes = records_.notes();
+    result_.notes.insert(result_.notes.end(), notes_.begin(), notes_.end());
     return std::move(result_);
   }
 
@@ -127,12 +128,13 @@ class Batch {
 
   // What is left, in equal parts over the jobs that are left: what one does not need goes to those after it.
   Seconds share_of_budget(size_t index) const {
-    if (options_.budget == Seconds::max()) return Seconds::max();
-    return left_of_budget() / static_cast<double>(jobs_.size() - index);
+    const Seconds left = left_of_budget();
+    return left == Seconds::max() ? left : left / static_cast<double>(jobs_.size() - index);
   }
 
-  // A device is calibrated once for all batches: that is not this one's work.
-  Seconds left_of_budget() const { return options_.budget - (Clock::now() - start_ - calibrating_); }
+  Seconds left_of_budget() const {
+    return options_.budget == Seconds::max() ? Seconds::max() : Seconds(options_.budget - (Clock::now() - start_));
+  }
 
   static std::string kind_of(const std::string& target) { return std::string(dsl::target_family(target)); }
 
@@ -147,10 +149,13 @@ class Batch {
     return &devices_.insert_or_assign(kind, Device{std::move(*runner), std::move(*machine)}).first->second;
   }
 
-  // A frozen batch measures nothing, roofs included; nor does one that has used its budget up.
+  // A frozen batch measures nothing, roofs included; nor does one that has used its budget up. Calibration is a part of
+  // the budget: what does not fit into it is out of budget like what comes behind it.
   Result<Machine> machine_of(Runner& runner) {
     if (!options_.tune.frozen && left_of_budget() > Seconds(0)) {
-      return calibrate(compiler_, runner, records_, stop_);
+      auto machine = calibrate(compiler_, runner, records_, stop_, left_of_budget());
+      if (machine || machine.error().code != ErrorCode::kDeadlineExceeded) return machine;
+      notes_.push_back(machine.error().message);
     }
     auto recorded = records_.machine(runner.info().fingerprint, compiler_.builder_id());
     if (!recorded) return recorded.error();
@@ -219,6 +224,7 @@ class Batch {
   std::map<std::string, Device> devices_;  // by kind
   Seconds device_since_ = Seconds(0);
   double device_time_ = 0;
+  std::vector<std::string> notes_;
   size_t next_prefetch_ = 0;
   std::vector<std::future<Result<Artifact>>> prefetched_;
   BatchResult result_;

@@ -1,6 +1,7 @@
 // The roofs of a machine, measured with kernels of the library through the same compiler and runner as everything else:
 // so they are what a good kernel reaches, and the same code serves CPUs and GPUs.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "kiln/autotune/tune.h"
@@ -35,18 +36,18 @@ const Result<dsl::Kernel>& exp_chain() {
 
 class Calibration {
  public:
-  Calibration(Compiler& compiler, Runner& runner, std::string target, std::stop_token stop)
+  Calibration(Compiler& compiler, Runner& runner, std::string target, std::stop_token stop, Seconds budget)
       : compiler_(compiler),
         runner_(runner),
         target_(std::move(target)),
         stop_(std::move(stop)),
+        budget_(budget),
         gpu_(dsl::target_family(target_) != "cpu") {}
 
   Result<Machine> run() {
     out_.target = target_;
     for (auto step : {&Calibration::launch, &Calibration::memory, &Calibration::cache, &Calibration::products,
                       &Calibration::mathematics, &Calibration::processors}) {
-      if (stop_.stop_requested()) return error(ErrorCode::kCancelled, "it was stopped");
       if (auto done = (this->*step)(); !done) {
         Error failed = done.error();
         failed.message = "calibrating " + runner_.info().device + ": " + failed.message;
@@ -65,6 +66,7 @@ class Calibration {
     if (!workload) return workload.error();
     auto config = dsl::complete_constexprs(*ir, launch_options, target_);
     if (!config) return config.error();
+    if (auto open = goes_on(); !open) return open.error();
     auto artifact = compile(*ir, *config, *workload);
     if (!artifact) return artifact.error();
     if (auto begun = runner_.begin(*ir, *workload, cache); !begun) return begun.error();
@@ -86,9 +88,16 @@ class Calibration {
   Result<Artifact> compile(const dsl::Kernel& kernel, const Config& config, const Workload& workload) {
     auto flight = compiler_.compile(kernel, target_, config, facts_of(kernel, workload));
     while (flight.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready) {
-      if (stop_.stop_requested()) return error(ErrorCode::kCancelled, "it was stopped");
+      if (auto open = goes_on(); !open) return open.error();
     }
     return flight.get();
+  }
+
+  Result<void> goes_on() const {
+    if (stop_.stop_requested()) return error(ErrorCode::kCancelled, "it was stopped");
+    if (std::chrono::steady_clock::now() - start_ < budget_) return {};
+    return error(ErrorCode::kDeadlineExceeded,
+                 "it takes longer than the budget, once for a device and compiler; give more");
   }
 
   static Error refused(const std::string& kernel, const CandidateStatus& status) {
@@ -189,13 +198,15 @@ class Calibration {
   Runner& runner_;
   const std::string target_;
   const std::stop_token stop_;
+  const Seconds budget_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   const bool gpu_;
   Machine out_;
 };
 
 }  // namespace
 
-Result<Machine> calibrate(Compiler& compiler, Runner& runner, Records& records, std::stop_token stop) {
+Result<Machine> calibrate(Compiler& compiler, Runner& runner, Records& records, std::stop_token stop, Seconds budget) {
   const std::string hardware = runner.info().fingerprint, builder = compiler.builder_id();
   auto known = records.machine(hardware, builder);
   if (!known) return known.error();
@@ -205,7 +216,7 @@ Result<Machine> calibrate(Compiler& compiler, Runner& runner, Records& records, 
   }
   auto target = compiler.resolve_target(runner.info().target);
   if (!target) return target.error();
-  auto machine = Calibration(compiler, runner, *target, std::move(stop)).run();
+  auto machine = Calibration(compiler, runner, *target, std::move(stop), budget).run();
   if (!machine) return machine;
   if (auto kept = records.put_machine(hardware, builder, to_json(*machine)); !kept) return kept.error();
   return machine;

@@ -37,6 +37,10 @@ class FleetBatch {
         away_(fleet_) {}
 
   Result<BatchResult> run(const std::vector<JobSpec>& specs) {
+    for (const JobSpec& spec : specs) {
+      if (has_file(spec.workload))
+        return invalid_argument(spec.place + ": `arrays`: workers elsewhere do not have this machine's files");
+    }
     if (auto there = store_.ping(); !there) return there.error();
     plan(specs);
     while (!parts_.empty() && !stop_.stop_requested()) {

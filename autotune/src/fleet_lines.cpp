@@ -231,6 +231,7 @@ Result<FleetOrder> parse_order(const std::string& text) {
     return invalid_argument("`workload` has " + std::to_string(workload->arguments.size()) + " arguments of " +
                             std::to_string(out.job.kernel.params.size()));
   }
+  if (has_file(*workload)) return invalid_argument("`workload` has the file of another machine");
   out.job.workload = std::move(*workload);
   auto axes = parse_axes(object->value("axes", json::array()));
   if (!axes) return axes.error();

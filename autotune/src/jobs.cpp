@@ -159,7 +159,7 @@ Result<std::vector<JobSpec>> parse_job(const json& line, const std::string& dire
   std::vector<JobSpec> out;
   for (const auto& [shape_field, shape] : *shapes) {
     if (!shape.is_object()) return field_error(shape_field, "must be an object: {\"M\": 4096}");
-    auto workload = make_workload(*kernel, shape, arrays, *fixed);
+    auto workload = make_workload(*kernel, shape, arrays, *fixed, directory);
     if (!workload) return field_error(shape_field, workload.error().message);
     const std::string text = shape_text(*kernel, shape, *fixed);
     const std::string plain = kernel->name + (type->empty() ? "" : " " + *type);

@@ -31,7 +31,8 @@ int rounds_a_look(const std::vector<Lane*>& active, const RaceOptions& options, 
   } else if (options.rounds > done) {
     wish = std::min(kRoundsALook, options.rounds - done);
   }
-  return std::max(1, static_cast<int>(std::min(room, wish)));
+  const double left = (options.left - spent).count() * 1e6 / round_us;
+  return std::max(1, static_cast<int>(std::min({room, left, wish})));
 }
 
 void fail(Lane& lane, CandidateStatus status) {

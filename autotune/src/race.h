@@ -26,6 +26,7 @@ struct RaceOptions {
   bool halve = false;                 // the slower half leaves whenever the standing is looked at
   Seconds least = Seconds(0);         // goes on so long, decided or not, and only what is far slower leaves before
   Seconds deadline = Seconds(10);     // of one launch; and twice that of the whole
+  Seconds left = Seconds::max();      // of the caller's budget as the race begins: a look has no more rounds than fit
   std::function<bool()> linger = {};  // goes on, decided or not, while this says so after a look
   std::function<bool()> stop = {};    // ends the race as it stands
   std::function<Result<void>(const std::vector<Lane>&)> looked = {};  // told of the standing after every look

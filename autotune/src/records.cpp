@@ -251,6 +251,13 @@ class SqliteRecords final : public Records {
 
 }  // namespace
 
+bool is_certainly_faster(const Record& a, const Record& b) {
+  const auto tells = [](const Record& record) {
+    return record.failure == Failure::kNone && record.median_us > 0 && record.samples >= kSamplesOfInterval;
+  };
+  return tells(a) && tells(b) && a.high_us < b.low_us;
+}
+
 std::string Records::default_path() {
   if (const char* file = std::getenv("KILN_TUNE_DB"); file && *file) return file;
   const char* data = std::getenv("XDG_DATA_HOME");

@@ -45,14 +45,11 @@ std::string table(const std::vector<std::vector<std::string>>& rows, const std::
 
 std::string percent(double share) { return std::isfinite(share) && share > 0 ? format("%.0f %%", 100 * share) : "-"; }
 
+constexpr double kNoisy = 0.5;  // of the median: half of an interval that says no more than that times varied
+
 std::string figure(const Record& record, const char* name) {
   const auto found = record.figures.find(name);
   return found != record.figures.end() && found->is_number() ? format("%.0f", found->get<double>()) : "-";
-}
-
-std::string interval(const Record& record) {
-  const double half = (record.high_us - record.low_us) / 2 / record.median_us;
-  return std::isfinite(half) ? format("±%.1f %%", 100 * half) : "-";
 }
 
 std::string ranked_table(const JobResult& job, size_t rows) {
@@ -67,9 +64,8 @@ std::string ranked_table(const JobResult& job, size_t rows) {
       ++left_out;
       continue;
     }
-    const double speedup = job.default_us / record.median_us;
-    cells.push_back({std::to_string(rank), to_string(candidate.config), time_text(record.median_us), interval(record),
-                     speedup > 0 ? format("%.2f×", speedup) : "-", percent(job.roof.us / record.median_us),
+    cells.push_back({std::to_string(rank), to_string(candidate.config), time_text(record.median_us),
+                     interval_text(record), speedup_text(job, candidate), percent(job.roof.us / record.median_us),
                      figure(record, "registers"), figure(record, "spill_bytes"),
                      is_default ? "default" : (candidate.measured ? "" : "reused")});
   }
@@ -122,6 +118,24 @@ std::string gains_table(const BatchResult& result) {
 }
 
 }  // namespace
+
+std::string interval_text(const Record& record) {
+  const double half = (record.high_us - record.low_us) / 2 / record.median_us;
+  if (!std::isfinite(half) || record.samples < kSamplesOfInterval) return "few";
+  return half < kNoisy ? format("±%.1f %%", 100 * half) : "noisy";
+}
+
+std::string speedup_text(const JobResult& job, const Candidate& candidate) {
+  if (candidate.config == job.fallback) return "1.00×";
+  if (candidate.config == job.best && job.best_us > 0 && job.default_us > 0)
+    return format("%.2f×", job.default_us / job.best_us);
+  const auto fallback = std::find_if(job.candidates.begin(), job.candidates.end(),
+                                     [&](const Candidate& other) { return other.config == job.fallback; });
+  if (fallback == job.candidates.end()) return "-";
+  const Record &mine = candidate.record, &its = fallback->record;
+  const bool certain = is_certainly_faster(mine, its) || is_certainly_faster(its, mine);
+  return certain ? format("%.2f×", its.median_us / mine.median_us) : "≈ 1";
+}
 
 std::string time_text(double us) {
   if (!std::isfinite(us) || us <= 0) return "-";

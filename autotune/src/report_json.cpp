@@ -25,6 +25,8 @@ const char* state_name(JobState state) {
 
 // JSON has neither infinities nor NaN.
 json number(double value) { return std::isfinite(value) ? json(value) : json(); }
+// A time that is not known is null, not 0.
+json time(double us) { return us > 0 ? number(us) : json(); }
 json ratio(double over, double under) { return under > 0 && over > 0 ? number(over / under) : json(); }
 
 json job_json(const JobOutcome& job) {
@@ -41,9 +43,9 @@ json job_json(const JobOutcome& job) {
   out["hardware"] = done.key.hardware;
   out["builder"] = done.key.builder;
   out["best"] = done.best;
-  out["best_us"] = number(done.best_us);
+  out["best_us"] = time(done.best_us);
   out["default"] = done.fallback;
-  out["default_us"] = number(done.default_us);
+  out["default_us"] = time(done.default_us);
   out["speedup"] = ratio(done.default_us, done.best_us);
   out["roofline_us"] = number(done.roof.us);
   out["roofline_share"] = ratio(done.roof.us, done.best_us);
@@ -64,12 +66,12 @@ json spent_json(const Spent& spent) {
           {"measurements", spent.measurements}, {"records", spent.records}, {"other", spent.other}};
 }
 
-json candidate_json(const Candidate& candidate) {
+json candidate_json(const JobResult& job, const Candidate& candidate) {
   const Record& record = candidate.record;
-  json out = {{"config", candidate.config},   {"us", number(record.median_us)},
-              {"low", number(record.low_us)}, {"high", number(record.high_us)},
-              {"samples", record.samples},    {"predicted", number(record.predicted_us)},
-              {"reused", !candidate.measured}};
+  json out = {
+      {"config", candidate.config},     {"us", number(record.median_us)},    {"low", number(record.low_us)},
+      {"high", number(record.high_us)}, {"samples", record.samples},         {"predicted", number(record.predicted_us)},
+      {"reused", !candidate.measured},  {"interval", interval_text(record)}, {"speedup", speedup_text(job, candidate)}};
   for (const auto& [name, value] : record.figures.items()) {
     if (value.is_number()) out["figures"][name] = value;
   }
@@ -105,7 +107,7 @@ json page_json(const BatchResult& result) {
     json& job = out["jobs"][i];
     job["candidates"] = json::array();
     for (const Candidate& candidate : result.jobs[i].result->candidates) {
-      job["candidates"].push_back(candidate_json(candidate));
+      job["candidates"].push_back(candidate_json(*result.jobs[i].result, candidate));
     }
     job["convergence"] = result.jobs[i].result->convergence;
   }

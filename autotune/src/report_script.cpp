@@ -49,13 +49,13 @@ function summaryTable() {
 
 function rankedRow(job, c, rank) {
   const best = sameConfig(c.config, job.best), fallback = sameConfig(c.config, job.default);
-  const figures = c.figures || {}, half = (c.high - c.low) / 2 / c.us;
+  const figures = c.figures || {};
   const config = cell(configText(c.config), 'config');
   if (best) config.append(element('span', {class: 'tag'}, 'chosen'));
   if (fallback) config.append(element('span', {class: 'tag'}, 'default'));
   if (c.reused) config.append(element('span', {class: 'tag'}, 'reused'));
   return element('tr', best ? {class: 'best'} : fallback ? {class: 'default'} : {}, cell(rank), config, cell((c.us / 1e3).toPrecision(4)),
-                 cell(half >= 0 ? '±' + (100 * half).toFixed(1) + ' %' : '–'), cell(times(job.default_us / c.us)),
+                 cell(c.interval), cell(c.speedup),
                  bar(job.roofline_us / c.us, percent(job.roofline_us / c.us)), cell(count(figures.registers)), cell(count(figures.spill_bytes)));
 }
 

@@ -48,6 +48,8 @@ Result<WorkloadArgument> argument_from_json(const json& value) {
   out.elements = elements.get<int64_t>();
   const auto low = int_of(value, "low"), high = int_of(value, "high");
   if (low && high) out.range = {*low, *high};
+  out.file = text_of(value, "file");
+  out.content = text_of(value, "content");
   return out;
 }
 
@@ -74,6 +76,10 @@ json workload_to_json(const Workload& workload) {
     if (argument.range) {
       one["low"] = argument.range->first;
       one["high"] = argument.range->second;
+    }
+    if (!argument.file.empty()) {
+      one["file"] = argument.file;
+      one["content"] = argument.content;
     }
     arguments.push_back(std::move(one));
   }

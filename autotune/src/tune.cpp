@@ -92,7 +92,8 @@ class Session {
     known_best_ = *best;
     if (known_best_ && options_.search != Search::kExhaustive) pass_over(*known_best_, space_, entries_);
     limit_ = search_limit(options_.search, options_.share, runnable());
-    shipped_ = shipped_config();
+    if (const auto choice = options_.shipped ? options_.shipped->find(key_) : std::nullopt)
+      shipped_ = config_of_choice(choice->config, space_, entries_);
     if (shipped_) transferred_.push_back(*shipped_);
     auto neighbours = records_.neighbours(key_);
     if (!neighbours) return neighbours.error();
@@ -106,32 +107,6 @@ class Session {
     if (known_best_) limit_ = tried() + search_limit(options_.search, options_.share, open());
     champion_ = best_measured();
     return {};
-  }
-
-  // What ships for this shape, where the space has it. A constexpr that is newer than the choice has its default, and a
-  // launch option its least value.
-  std::optional<Config> shipped_config() const {
-    const auto choice = options_.shipped ? options_.shipped->find(key_) : std::nullopt;
-    if (!choice) return std::nullopt;
-    const Config& fallback = entries_.front().config;
-    auto is_newer = [&](const Config::value_type& item) {
-      if (const auto known = fallback.find(item.first); known != fallback.end()) return item.second == known->second;
-      return std::any_of(space_.axes.begin(), space_.axes.end(), [&](const dsl::SpaceAxis& axis) {
-        return axis.name == item.first && axis.values.front() == item.second;
-      });
-    };
-    auto agrees = [&](const Entry& entry) {
-      const auto has = [&](const Config::value_type& item) {
-        const auto found = entry.config.find(item.first);
-        return found != entry.config.end() && found->second == item.second;
-      };
-      return std::all_of(choice->config.begin(), choice->config.end(), has) &&
-             std::all_of(entry.config.begin(), entry.config.end(), [&](const Config::value_type& item) {
-               return choice->config.contains(item.first) || is_newer(item);
-             });
-    };
-    const auto found = std::find_if(entries_.begin(), entries_.end(), agrees);
-    return found == entries_.end() ? std::nullopt : std::optional(found->config);
   }
 
   // What a golden file chose holds, whatever would be measured here.
@@ -174,7 +149,8 @@ class Session {
   }
 
   // Nothing is to be measured: what the records chose, else what ships, else the default.
-  JobResult known_result() const {
+  Result<JobResult> known_result() const {
+    if (!known_best_ && !shipped_ && default_failed()) return no_default();
     JobResult out = result();
     out.finished = known_best_.has_value();
     if (shipped_) out.best = *shipped_;
@@ -188,19 +164,25 @@ class Session {
     return out;
   }
 
-  // What is better than the default for certain, by intervals that do not overlap.
-  JobResult unfinished_result() const {
+  // What is better than the default for certain.
+  Result<JobResult> unfinished_result() const {
+    if (default_failed()) return no_default();
     JobResult out = result();
     const Entry& best = entries_[best_measured()];
-    // Of fewer samples the interval is from the least to the most.
-    constexpr int kTelling = 8;
-    const bool known = best.measured() && entries_[0].measured() && best.record->samples >= kTelling &&
-                       entries_[0].record->samples >= kTelling;
-    if (known && best.record->high_us < entries_[0].record->low_us) {
+    if (best.measured() && entries_[0].measured() && is_certainly_faster(*best.record, *entries_[0].record)) {
       out.best = best.config;
       out.best_us = best.record->median_us;
     }
     return out;
+  }
+
+  bool default_failed() const { return entries_.front().record && !entries_.front().measured(); }
+
+  // Of a job that has no result, since it has nothing to be compared with.
+  Error no_default() const {
+    const Entry& entry = entries_.front();
+    return error(ErrorCode::kCompileFailed, "the default config " + to_string(entry.config) + " of " + job_.name +
+                                                " cannot be measured: " + (entry.record ? entry.record->message : ""));
   }
 
   // Of a race. Times on a GPU cost little beside what it takes to compile and load.
@@ -208,7 +190,12 @@ class Session {
 
   bool on_cpu() const { return dsl::target_family(job_.target) == "cpu"; }
 
-  bool over() const { return stop_.stop_requested() || Clock::now() - start_ >= options_.budget; }
+  // An infinite budget is Seconds::max(), from which nothing may be taken.
+  Seconds left() const {
+    return options_.budget == Seconds::max() ? Seconds::max() : Seconds(options_.budget - (Clock::now() - start_));
+  }
+
+  bool over() const { return stop_.stop_requested() || left() <= Seconds(0); }
 
   // ---- compiling and loading
 
@@ -361,6 +348,7 @@ class Session {
           {.id = static_cast<CandidateId>(i), .possible_us = possible(entry), .expected_us = entry.predicted_us});
     }
     options.deadline = options_.deadline;
+    options.left = left();
     options.stop = [this] { return over(); };
     options.looked = [this](const std::vector<Lane>& standing) { return put_lanes(standing, false); };
     const Stopwatch::Turn measuring(watch_, watch_.spent.measurements);
@@ -394,8 +382,7 @@ class Session {
       return {};
     }
     if (over() && !entry.record) return {};
-    return error(ErrorCode::kCompileFailed, "the default config " + to_string(entry.config) + " of " + job_.name +
-                                                " cannot be measured: " + (entry.record ? entry.record->message : ""));
+    return no_default();
   }
 
   size_t tried() const {

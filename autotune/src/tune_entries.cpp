@@ -105,6 +105,27 @@ Result<void> add_records(const RecordKey& key, Records& records, std::vector<Ent
   return {};
 }
 
+std::optional<Config> config_of_choice(const Config& choice, const Space& space, const std::vector<Entry>& entries) {
+  const Config& fallback = entries.front().config;
+  auto is_newer = [&](const Config::value_type& item) {
+    if (const auto known = fallback.find(item.first); known != fallback.end()) return item.second == known->second;
+    return std::any_of(space.axes.begin(), space.axes.end(), [&](const dsl::SpaceAxis& axis) {
+      return axis.name == item.first && axis.values.front() == item.second;
+    });
+  };
+  auto agrees = [&](const Entry& entry) {
+    const auto has = [&](const Config::value_type& item) {
+      const auto found = entry.config.find(item.first);
+      return found != entry.config.end() && found->second == item.second;
+    };
+    return std::all_of(choice.begin(), choice.end(), has) &&
+           std::all_of(entry.config.begin(), entry.config.end(),
+                       [&](const Config::value_type& item) { return choice.contains(item.first) || is_newer(item); });
+  };
+  const auto found = std::find_if(entries.begin(), entries.end(), agrees);
+  return found == entries.end() ? std::nullopt : std::optional(found->config);
+}
+
 void pass_over(const Record& best, const Space& space, std::vector<Entry>& entries) {
   if (!best.figures.contains(kAxes)) return;
   for (Entry& entry : entries) entry.passed_over = !entry.record && on_axes(best.figures[kAxes], space, entry.config);

@@ -1,9 +1,13 @@
 // Workloads: the values of scalar parameters from JSON, and the sizes of arrays from the kernel's expressions.
 #include "kiln/autotune/workload.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <filesystem>
 #include <numbers>
 
 #include "kiln/dsl/config.h"
@@ -128,6 +132,28 @@ Result<WorkloadArgument> array_argument(const dsl::Kernel& kernel, const Workloa
   return out;
 }
 
+std::string hash_text(const client::NpyArray& array) {
+  char out[17];
+  std::snprintf(out, sizeof out, "%016llx", static_cast<unsigned long long>(XXH3_64bits(array.data(), array.bytes)));
+  return out;
+}
+
+// "@offsets.npy": the values themselves.
+Result<WorkloadArgument> array_of_file(const dsl::Kernel& kernel, const dsl::Param& param, const std::string& name,
+                                       const std::optional<std::string>& directory) {
+  const std::string where = "array `" + param.name + "`: ";
+  if (!directory) return wrong(kernel, where + "no file is read here");
+  std::error_code failed;
+  WorkloadArgument out;
+  out.file = std::filesystem::absolute(std::filesystem::path(*directory) / name, failed).lexically_normal().string();
+  if (failed) return wrong(kernel, where + name + ": " + failed.message());
+  auto array = read_array(param, out);
+  if (!array) return wrong(kernel, array.error().message);
+  out.elements = array->count();
+  out.content = hash_text(*array);
+  return out;
+}
+
 const dsl::ArrayInfo* declared_array(const dsl::Kernel& kernel, const std::string& param) {
   auto found = std::find_if(kernel.arrays.begin(), kernel.arrays.end(),
                             [&](const dsl::ArrayInfo& array) { return array.param == param; });
@@ -156,7 +182,7 @@ std::string power_of_two_above(int64_t value) {
 }  // namespace
 
 Result<Workload> make_workload(const dsl::Kernel& kernel, const nlohmann::json& scalars, const nlohmann::json& arrays,
-                               const dsl::ConstexprValues& fixed) {
+                               const dsl::ConstexprValues& fixed, const std::optional<std::string>& directory) {
   if (auto fine = check_names(kernel, scalars, false, "scalar parameter"); !fine) return fine.error();
   if (auto fine = check_names(kernel, arrays, true, "pointer parameter"); !fine) return fine.error();
   for (const auto& [name, unused] : fixed) {
@@ -183,6 +209,13 @@ Result<Workload> make_workload(const dsl::Kernel& kernel, const nlohmann::json& 
       return wrong(kernel, "nothing says how large the array `" + param.name + "` is: the kernel has no `array " +
                                param.name + " = …`");
     }
+    if (stated && arrays[param.name].is_string() && arrays[param.name].get_ref<const std::string&>().starts_with("@")) {
+      auto argument =
+          array_of_file(kernel, param, arrays[param.name].get_ref<const std::string&>().substr(1), directory);
+      if (!argument) return argument.error();
+      out.arguments[i] = *argument;
+      continue;
+    }
     auto array = stated ? stated_array(kernel, param, arrays[param.name]) : Result<dsl::ArrayInfo>(*declared);
     if (!array) return array.error();
     if (declared && !array->range) array->range = declared->range;
@@ -191,6 +224,25 @@ Result<Workload> make_workload(const dsl::Kernel& kernel, const nlohmann::json& 
     out.arguments[i] = *argument;
   }
   return out;
+}
+
+bool has_file(const Workload& workload) {
+  return std::any_of(workload.arguments.begin(), workload.arguments.end(),
+                     [](const WorkloadArgument& argument) { return !argument.file.empty(); });
+}
+
+Result<client::NpyArray> read_array(const dsl::Param& param, const WorkloadArgument& argument) {
+  const std::string where = "array `" + param.name + "`: ";
+  auto array = client::read_npy(argument.file);
+  if (!array) return error(array.error().code, where + array.error().message);
+  if (array->dtype != client::npy_dtype(param.type.element)) {
+    return invalid_argument(where + argument.file + ": it holds '" + array->dtype + "', but the parameter points to " +
+                            std::string(dsl::info(param.type.element).name) + " ('" +
+                            client::npy_dtype(param.type.element) + "')");
+  }
+  if (!argument.content.empty() && (array->count() != argument.elements || hash_text(*array) != argument.content))
+    return invalid_argument(where + argument.file + ": it has changed since the jobs were read");
+  return array;
 }
 
 dsl::Bindings bindings(const dsl::Kernel& kernel, const Workload& workload, const dsl::ConstexprValues& config) {
@@ -245,6 +297,7 @@ std::string bucket_text(const dsl::Kernel& kernel, const Workload& workload, Buc
           declared ? array_argument(kernel, workload, *declared) : Result<WorkloadArgument>(WorkloadArgument());
       if (usual && *usual == given) continue;
       arrays += ";" + param.name + "=" + std::to_string(given.elements);
+      if (!given.content.empty()) arrays += " of " + given.content;
       if (!given.range) continue;
       arrays += " in [" + std::to_string(given.range->first) + "," + std::to_string(given.range->second) + ")";
       continue;

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "commands.h"
-#include "files.h"
+#include "kiln/wire/files.h"
 
 namespace kiln::cli {
 namespace {
@@ -18,7 +18,7 @@ std::string type_text(const dsl::Kernel& kernel, const dsl::Param& param) {
 }
 
 // "f32[4096,1024]"; "f32" or "f32[]" is an array of rank 0.
-Result<Array> parse_fresh(const std::string& text, const std::string& spec, ElementType wanted) {
+Result<client::NpyArray> parse_fresh(const std::string& text, const std::string& spec, ElementType wanted) {
   const size_t open = spec.find('[');
   const auto type = dsl::parse_element_type(spec.substr(0, open));
   if (!type) return bad_argument(text, "`" + spec.substr(0, open) + "` is not an element type");
@@ -39,7 +39,7 @@ Result<Array> parse_fresh(const std::string& text, const std::string& spec, Elem
       shape.push_back(extent);
     }
   }
-  auto array = Array::make(std::move(shape), *type);
+  auto array = client::NpyArray::make(std::move(shape), *type);
   if (!array) return bad_argument(text, array.error().message);
   return array;
 }
@@ -57,12 +57,12 @@ Result<RunArgument> parse_array(const std::string& text, const std::string& valu
     out.array = std::move(*array);
     out.output = value.substr(0, colon);
   } else {
-    auto array = read_npy(value.substr(0, arrow));
+    auto array = client::read_npy(value.substr(0, arrow));
     if (!array) return array.error();
-    if (array->dtype != npy_dtype(param.type.element)) {
+    if (array->dtype != client::npy_dtype(param.type.element)) {
       return bad_argument(text, "the file holds '" + array->dtype + "', but `" + param.name + "` points to " +
                                     std::string(dsl::info(param.type.element).name) + " ('" +
-                                    npy_dtype(param.type.element) + "')");
+                                    client::npy_dtype(param.type.element) + "')");
     }
     out.array = std::move(*array);
     if (arrow != std::string::npos) out.output = value.substr(arrow + 2);
@@ -71,7 +71,7 @@ Result<RunArgument> parse_array(const std::string& text, const std::string& valu
   if (wants_output && out.output.empty()) return bad_argument(text, "the output file has no name");
   if (wants_output && param.readonly) return bad_argument(text, "the kernel never writes through `" + param.name + "`");
   if (wants_output) {
-    if (auto done = check_writable(out.output); !done) return done.error();
+    if (auto done = wire::check_writable(out.output); !done) return done.error();
   }
   return out;
 }

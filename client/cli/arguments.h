@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "kiln/client/handle.h"
-#include "npy.h"
+#include "kiln/client/npy.h"
 
 namespace kiln::cli {
 
 struct RunArgument {
-  Array array;         // of a pointer
-  uint64_t bits = 0;   // of a scalar
-  std::string output;  // file to write after the run; empty: none
+  client::NpyArray array;  // of a pointer
+  uint64_t bits = 0;       // of a scalar
+  std::string output;      // file to write after the run; empty: none
 };
 
 // One a parameter, in the kernel's order; files are read. Every message names the argument.

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "files.h"
+#include "kiln/wire/files.h"
 
 namespace kiln::cli {
 namespace {
@@ -85,7 +85,7 @@ namespace {
 // Reads a bundle's parts in their order.
 class Reader {
  public:
-  Reader(InputFile file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
+  Reader(wire::InputFile file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
 
   Result<void> read(std::span<std::byte> into) {
     if (!file_.read(into.data(), into.size())) return damaged("it ends too early");
@@ -109,7 +109,7 @@ class Reader {
   Error damaged(const std::string& what) const { return invalid_argument(path_ + ": no whole bundle: " + what); }
 
  private:
-  InputFile file_;
+  wire::InputFile file_;
   std::string path_;
   Digest digest_;
 };
@@ -129,7 +129,7 @@ Result<std::string> read_builder(Reader& reader) {
 }  // namespace
 
 Result<size_t> read_bundle(const std::string& path, std::string_view builder_id, const TakeEntry& take) {
-  auto file = InputFile::open(path);
+  auto file = wire::InputFile::open(path);
   if (!file) return file.error();
   Reader reader(std::move(*file), path);
   auto builder = read_builder(reader);

@@ -7,10 +7,10 @@
 #include "archive.h"
 #include "c_header.h"
 #include "commands.h"
-#include "files.h"
 #include "kiln/client/connection.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/instantiate.h"
+#include "kiln/wire/files.h"
 
 namespace kiln::cli {
 namespace {
@@ -155,7 +155,7 @@ Result<void> compile(const CompileFlags& flags) {
     return invalid_argument("compile: say --output FILE (-o) or --dump-after PASS");
   }
   if (!flags.output.empty() && !to_stdout) {
-    if (auto writable = check_writable(flags.output); !writable) return writable;
+    if (auto writable = wire::check_writable(flags.output); !writable) return writable;
   }
   // Here as well as in the worker: a config that is wrong needs no daemon to be refused.
   if (auto concrete = dsl::instantiate(request->kernel, request->constexprs, request->facts); !concrete) {
@@ -170,10 +170,10 @@ Result<void> compile(const CompileFlags& flags) {
   print_device_notes(artifact->metadata, flags.emit);
   if (to_stdout) return print(artifact->code);
   const std::span<const std::byte> pieces[] = {artifact->code};
-  if (auto done = write_file(flags.output, pieces); !done) return done;
+  if (auto done = wire::write_file(flags.output, pieces); !done) return done;
   const bool is_called = flags.emit == "so" || flags.emit == "quick" || flags.emit == "obj";
   if (!is_called || artifact->metadata.contains("device")) return {};
-  return write_text(header_path(flags.output), c_header(request->kernel, artifact->metadata));
+  return wire::write_text(header_path(flags.output), c_header(request->kernel, artifact->metadata));
 }
 
 }  // namespace kiln::cli

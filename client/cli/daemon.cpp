@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "commands.h"
-#include "files.h"
 #include "kiln/client/connection.h"
+#include "kiln/wire/files.h"
 #include "kiln/wire/paths.h"
 
 namespace kiln::cli {
@@ -97,7 +97,7 @@ Result<void> trace(const std::string& file, uint32_t last) {
   if (!daemon) return daemon.error();
   auto text = (*daemon)->stats_text("trace", last);
   if (!text) return text.error();
-  if (!file.empty() && file != "-") return write_text(file, *text);
+  if (!file.empty() && file != "-") return wire::write_text(file, *text);
   std::printf("%s\n", text->c_str());
   return {};
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "files.h"
+#include "kiln/wire/files.h"
 #include "kiln/wire/messages.h"
 #include "kiln/wire/paths.h"
 
@@ -57,7 +57,7 @@ std::vector<EntryFile> find_crashes(const std::string& root) {
 }
 
 Result<LoadedEntry> load_entry(const EntryFile& file) {
-  auto input = InputFile::open(file.path);
+  auto input = wire::InputFile::open(file.path);
   if (!input) return input.error();
   if (input->remaining() > wire::kMaxEntrySize) return invalid_argument(file.path + ": too large for an entry");
   LoadedEntry out;

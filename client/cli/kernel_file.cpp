@@ -6,11 +6,11 @@
 #include <cstring>
 
 #include "commands.h"
-#include "files.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/canonical.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
+#include "kiln/wire/files.h"
 
 namespace kiln::cli {
 
@@ -50,7 +50,7 @@ Result<void> export_library(const std::string& directory) {
     if (!*item.ir) return item.ir->error();
     // The order of a trace depends on the C++ compiler, the canonical one does not.
     const std::string text = dsl::print(dsl::canonicalise(**item.ir));
-    if (auto done = write_text(directory + "/" + std::string(item.name) + ".kiln", text); !done) return done;
+    if (auto done = wire::write_text(directory + "/" + std::string(item.name) + ".kiln", text); !done) return done;
   }
   return {};
 }

@@ -2,12 +2,12 @@
 #include <charconv>
 
 #include "commands.h"
-#include "files.h"
 #include "kiln/client/gpu.h"
 #include "kiln/dsl/facts.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
 #include "kiln/dsl/verify.h"
+#include "kiln/wire/files.h"
 
 namespace kiln::cli {
 namespace {
@@ -27,15 +27,16 @@ std::vector<std::string> constexpr_names(const dsl::Kernel& kernel) {
   return names;
 }
 
-// "cuda" as the device present; "cpu" is what the daemon says.
+// "cuda" and "amd" as the device present; "cpu" is what the daemon says.
 Result<std::string> resolve_target(const std::string& target) {
-  const bool is_known = target == "cpu" || target == "cuda" || target.starts_with("cpu:") ||
-                        target.starts_with("cuda:") || target.starts_with("amd:");
+  const bool is_device = target == "cuda" || target == "amd";
+  const bool is_known = target == "cpu" || is_device || target.starts_with("cpu:") || target.starts_with("cuda:") ||
+                        target.starts_with("amd:");
   if (!is_known) {
     return invalid_argument("unknown target `" + target +
-                            "`; `kiln compile` knows `cpu`, `cpu:NAME`, `cuda`, `cuda:NAME` and `amd:NAME`");
+                            "`; `kiln compile` knows `cpu`, `cpu:NAME`, `cuda`, `cuda:NAME`, `amd` and `amd:NAME`");
   }
-  if (target != "cuda") return target;
+  if (!is_device) return target;
   auto present = client::devices(target);
   if (!present) return present.error();
   return present->front().target;
@@ -74,7 +75,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 }
 
 Result<dsl::Kernel> load_kernel(const std::string& file) {
-  auto text = read_text(file);
+  auto text = wire::read_text(file);
   if (!text) return text.error();
   auto kernel = dsl::parse(*text, file);
   if (!kernel) return kernel;

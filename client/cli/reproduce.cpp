@@ -8,7 +8,7 @@
 
 #include "commands.h"
 #include "entries.h"
-#include "files.h"
+#include "kiln/wire/files.h"
 #include "kiln/wire/messages.h"
 #include "kiln/wire/paths.h"
 #include "kiln/wire/process.h"
@@ -50,7 +50,7 @@ Result<std::string> compile_again(const std::string& worker, std::span<const std
   ScratchDirectory scratch;
   if (!scratch.is_there()) return internal_error("no directory for temporary files can be made");
   const std::span<const std::byte> pieces[] = {request};
-  if (auto written = write_file(scratch / "request", pieces); !written) return written.error();
+  if (auto written = wire::write_file(scratch / "request", pieces); !written) return written.error();
   auto pid = wire::spawn({.command = {worker, "--compile", scratch / "request", scratch / "code"}});
   if (!pid) return pid.error();
   int status = 0;
@@ -58,7 +58,7 @@ Result<std::string> compile_again(const std::string& worker, std::span<const std
   if (WIFSIGNALED(status))
     return error(ErrorCode::kWorkerCrashed, "the compiler was ended by " + wire::exit_text(status));
   if (WEXITSTATUS(status) != 0) return error(ErrorCode::kCompileFailed, "the compiler refused the request");
-  return read_text(scratch / "code");
+  return wire::read_text(scratch / "code");
 }
 
 // What is compiled again, and what it must give: empty after a crash.
@@ -69,7 +69,7 @@ struct Replay {
 
 // A request that a daemon had in flight when it crashed, in a file beside its report.
 Result<Replay> kept_request(const std::string& path) {
-  auto text = read_text(path);
+  auto text = wire::read_text(path);
   if (!text) return text.error();
   const auto bytes = std::as_bytes(std::span(*text));
   if (auto body = wire::split_compile_body(bytes); !body) return invalid_argument(path + ": no compile request");
@@ -104,7 +104,7 @@ Result<void> reproduce(const ReproduceFlags& flags) {
   const auto bytes = std::as_bytes(std::span(*code));
   if (!flags.output.empty()) {
     const std::span<const std::byte> pieces[] = {bytes};
-    if (auto written = write_file(flags.output, pieces); !written) return written;
+    if (auto written = wire::write_file(flags.output, pieces); !written) return written;
   }
   if (replay->code.empty()) {
     std::printf("compiled without a crash: %zu bytes\n", bytes.size());

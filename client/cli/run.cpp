@@ -101,7 +101,7 @@ Result<void> run(const RunFlags& flags) {
   const auto write = [&]() -> Result<void> {
     for (const RunArgument& argument : *parsed) {
       if (argument.output.empty()) continue;
-      if (auto done = write_npy(argument.output, argument.array); !done) return done;
+      if (auto done = client::write_npy(argument.output, argument.array); !done) return done;
     }
     return {};
   };

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "batch_fakes.h"
+#include "kiln/dsl/config.h"
 
 namespace kiln::autotune {
 namespace {
@@ -147,6 +148,88 @@ TEST(Batch, ABudgetThatEndsLeavesEachJobWhatItHas) {
   EXPECT_FALSE(rest.out_of_budget);
   EXPECT_EQ(some.measured + rest.measured, 16u);
   EXPECT_EQ(to_string(rest.jobs[1].result->best), "BLOCK=1024");
+}
+
+TEST(Batch, CalibrationIsAPartOfTheBudget) {
+  ScratchDirectory directory;
+  FakeCompiler compiler;
+  FakeDevice slow;
+  slow.log = directory.file("log");
+  slow.time_us = [](const Config&) { return 100.0; };
+  BatchOptions options;
+  const auto jobs = row_jobs({"row_sum"});
+  {
+    auto records = expect_ok(Records::open(directory.file("whole.sqlite")));
+    const BatchResult whole = run_batch(jobs, compiler, fakes_of(slow), *records, options);
+    ASSERT_EQ(whole.count(JobState::kDone), 1u) << whole.jobs[0].error;
+  }
+  const auto of_calibration = [&] {
+    const auto lines = lines_of(slow.log);
+    return std::count_if(lines.begin(), lines.end(),
+                         [](const std::string& line) { return !line.starts_with("row_sum "); });
+  };
+  const auto all = of_calibration();
+  ASSERT_GT(all, 4);
+  slow.pause = std::chrono::milliseconds(30);
+  options.budget = Seconds(0.05);
+  auto records = expect_ok(Records::open(directory.file("part.sqlite")));
+  const BatchResult part = run_batch(jobs, compiler, fakes_of(slow), *records, options);
+  EXPECT_LT(of_calibration() - all, all);
+  EXPECT_TRUE(part.out_of_budget);
+  ASSERT_EQ(part.count(JobState::kDone), 1u) << part.jobs[0].error;
+  EXPECT_EQ(part.measured, 0u);
+  ASSERT_EQ(part.notes.size(), 1u);
+  EXPECT_THAT(part.notes[0], HasSubstr("calibrating a fake device: it takes longer than the budget"));
+}
+
+// Whatever ends a search, and whether it begins: without a default there is nothing to compare with.
+TEST(Batch, AJobWhoseDefaultFailsHasFailed) {
+  ScratchDirectory directory;
+  auto records = fake_records(directory.file("tune.sqlite"));
+  FakeCompiler compiler;
+  FakeDevice device;
+  const auto jobs = row_jobs({"row_sum"});
+  const Config fallback = expect_ok(dsl::complete_constexprs(jobs[0].kernel, {}, "cpu"));
+  device.status = [&](const Config& config) {
+    return config.at("BLOCK") == fallback.at("BLOCK") ? CandidateStatus{Failure::kCrash, "signal 11"}
+                                                      : CandidateStatus();
+  };
+  BatchOptions options;
+  const auto expect_failed = [&](const BatchResult& result) {
+    EXPECT_EQ(result.count(JobState::kFailed), 1u);
+    EXPECT_THAT(result.jobs[0].error, HasSubstr("cannot be measured: signal 11"));
+  };
+  expect_failed(run_batch(jobs, compiler, fakes_of(device), *records, options));
+  // Now it is in the records.
+  options.budget = Seconds(0);
+  expect_failed(run_batch(jobs, compiler, fakes_of(device), *records, options));
+  options.budget = Seconds::max();
+  options.tune.frozen = true;
+  expect_failed(run_batch(jobs, compiler, fakes_of(device), *records, options));
+}
+
+TEST(Batch, AJobWhoseDefaultFailsOnTheWayHasFailed) {
+  ScratchDirectory directory;
+  auto records = fake_records(directory.file("tune.sqlite"));
+  FakeCompiler compiler;
+  FakeDevice device;
+  const auto jobs = row_jobs({"row_sum"});
+  const int64_t fallback = expect_ok(dsl::complete_constexprs(jobs[0].kernel, {}, "cpu")).at("BLOCK");
+  int loads = 0;
+  device.time_us = [&](const Config& config) { return config.at("BLOCK") == fallback ? 100.0 : 50.0; };
+  device.status = [&](const Config& config) {
+    const bool again = config.at("BLOCK") == fallback && ++loads > 1;
+    return again ? CandidateStatus{Failure::kCrash, "signal 6"} : CandidateStatus();
+  };
+  // It is loaded a second time where its lane was lost.
+  const BatchResult first = run_batch(jobs, compiler, fakes_of(device), *records, {});
+  EXPECT_EQ(first.count(JobState::kDone), 1u);
+  BatchOptions again;
+  again.tune.search = Search::kExhaustive;
+  auto fresh = fake_records(directory.file("fresh.sqlite"));
+  const BatchResult second = run_batch(jobs, compiler, fakes_of(device), *fresh, again);
+  EXPECT_EQ(second.count(JobState::kFailed), 1u);
+  EXPECT_THAT(second.jobs[0].error, HasSubstr("cannot be measured: signal 6"));
 }
 
 TEST(Batch, AStopEndsTheRunningJobAndBeginsNoOther) {

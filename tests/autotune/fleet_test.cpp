@@ -234,6 +234,19 @@ TEST_F(Fleet, ARedisThatIsNotThereIsAnErrorAtOnce) {
   EXPECT_FALSE(work_for_fleet(compiler, fakes_of({}), *records, fleet, {}));
 }
 
+TEST_F(Fleet, ArraysOfFilesStayOnThisMachine) {
+  auto records = fake_records(directory_.file("asker"));
+  auto jobs = row_jobs({"row_sum"});
+  jobs[0].place = "jobs.jsonl:1";
+  jobs[0].workload.arguments[0].file = "/etc/passwd";
+  auto result = run_fleet_batch(jobs, *records, {}, fleet_at("redis+unix:///none.sock"));
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message, "jobs.jsonl:1: `arrays`: workers elsewhere do not have this machine's files");
+  auto order = parse_order(to_text(FleetOrder{jobs[0], {}}));
+  ASSERT_FALSE(order);
+  EXPECT_EQ(order.error().message, "`workload` has the file of another machine");
+}
+
 TEST_F(Fleet, AStopWithdrawsTheBatchAndAWorkerGivesItsJobBack) {
   RedisProcess redis(directory_.path());
   const FleetOptions fleet = fleet_at(redis.url());

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "batch_helpers.h"
+#include "progress.h"
 
 namespace kiln::autotune {
 namespace {
@@ -127,6 +128,70 @@ TEST(TextReport, RanksConfigsAndKeepsTheDefaultInView) {
   EXPECT_THAT(text, HasSubstr("attention\n  failed: no CUDA driver"));
   EXPECT_THAT(text, HasSubstr("2 of 4 jobs in 75.0 s: measured 13, reused 4, failed 1\n"));
   EXPECT_THAT(text, HasSubstr("note: a file was <moved> aside"));
+}
+
+// A job that the budget ended: the fastest config only seems to be faster than the default.
+BatchResult uncertain_batch() {
+  BatchResult out;
+  out.jobs.resize(1);
+  JobResult job;
+  job.candidates = {candidate(64, 64, 100), candidate(128, 64, 135), candidate(256, 64, 500), candidate(32, 64, 140)};
+  for (Candidate& each : job.candidates) each.record.samples = 20;
+  job.candidates[0].record.low_us = 60;
+  job.candidates[0].record.high_us = 150;
+  job.candidates[3].record.low_us = 20;
+  job.candidates[3].record.high_us = 1840;
+  job.candidates[3].record.samples = 9;
+  job.fallback = job.best = job.candidates[1].config;
+  job.best_us = job.default_us = 135;
+  job.space = 8;
+  job.measured = 4;
+  out.jobs[0].name = "row_sum";
+  out.jobs[0].state = JobState::kDone;
+  out.jobs[0].result = job;
+  return out;
+}
+
+TEST(TextReport, SaysWhereTimesTellNothing) {
+  BatchResult batch = uncertain_batch();
+  const std::string text = text_report(batch);
+  EXPECT_THAT(text, HasSubstr("100.0 µs  ±45.0 %       ≈ 1"));
+  EXPECT_THAT(text, HasSubstr("135.0 µs   ±1.0 %     1.00×"));
+  EXPECT_THAT(text, HasSubstr("500.0 µs   ±1.0 %     0.27×"));
+  EXPECT_THAT(text, HasSubstr("140.0 µs    noisy       ≈ 1"));
+  EXPECT_THAT(text, Not(HasSubstr("1.35×")));
+  batch.jobs[0].result->candidates[0].record.samples = 3;
+  EXPECT_THAT(text_report(batch), HasSubstr("100.0 µs      few       ≈ 1"));
+}
+
+TEST(Progress, SaysWhatTheTablesSay) {
+  BatchResult batch = uncertain_batch();
+  const auto printed = [&] {
+    char* text = nullptr;
+    size_t size = 0;
+    std::FILE* out = ::open_memstream(&text, &size);
+    cli::ProgressLines lines(out, batch.jobs[0].state == JobState::kRunning, false, Seconds::max());
+    lines.changed(batch, 0);
+    std::fclose(out);
+    const std::string copy(text, size);
+    std::free(text);
+    return copy;
+  };
+  EXPECT_THAT(printed(), HasSubstr("row_sum: 135.0 µs, 1.00× the default"));
+  EXPECT_THAT(text_report(batch), HasSubstr("135.0 µs  1.00×"));
+  // While it runs the fastest is shown, and what is not certain is not said.
+  batch.jobs[0].state = JobState::kRunning;
+  EXPECT_THAT(printed(), HasSubstr("4 measured, 100.0 µs"));
+  EXPECT_THAT(printed(), Not(HasSubstr("the default")));
+  batch.jobs[0].result->candidates[0].record.high_us = 110;
+  EXPECT_THAT(printed(), HasSubstr("100.0 µs, so far 1.35× the default"));
+}
+
+TEST(Summary, HasNoTimeOfZero) {
+  BatchResult batch = uncertain_batch();
+  batch.jobs[0].result->best_us = batch.jobs[0].result->default_us = 0;
+  const nlohmann::json job = summary_json(batch)["jobs"][0];
+  EXPECT_TRUE(job["best_us"].is_null() && job["default_us"].is_null() && job["speedup"].is_null()) << job;
 }
 
 TEST(HtmlReport, HoldsNamesOnlyWhereTheyCannotBeMarkup) {

@@ -1,6 +1,8 @@
 // A kernel on a device that works apart from the host, as a GPU does: here the CPU, which says so.
 #include "session.h"
 
+#include <cstring>
+
 #include "runner_case.h"
 
 namespace kiln::autotune {
@@ -73,6 +75,43 @@ TEST_F(SessionCase, OutputsAreComparedBesideTheMeasurement) {
   load(1, 3);
   session.settle();
   EXPECT_EQ(session.difference(1), "");
+}
+
+// y[0] = x[2].
+constexpr const char* kThird = R"(kernel third(%x: ptr<i32> readonly, %y: ptr<i32>) {
+  array x = 3
+  array y = 1
+  grid [1, 1, 1]
+  %two = constant {value = 2, type = i32} : i32
+  %at = addptr %x, %two : ptr<i32>
+  %value = load %at : i32
+  store %y, %value
+})";
+
+TEST_F(SessionCase, AnArrayHasTheValuesOfItsFile) {
+  const TestCompiler compiler(path("run"));
+  const dsl::Kernel kernel = parsed(kThird);
+  auto values = client::NpyArray::make({3}, dsl::ElementType::kI32);
+  ASSERT_TRUE(values);
+  const int32_t numbers[] = {1, 2, 77};
+  std::memcpy(values->data(), numbers, sizeof numbers);
+  ASSERT_TRUE(client::write_npy(path("x.npy"), *values));
+  auto workload = make_workload(kernel, nlohmann::json::object(), {{"x", "@x.npy"}}, {}, path(""));
+  ASSERT_TRUE(workload) << workload.error().message;
+  auto device = open_cpu({1});
+  ASSERT_TRUE(device);
+  MeasuredDevice& cpu = **device;
+  Session session(cpu);
+  auto begun = session.begin(kernel, *workload, Cache::kHot);
+  ASSERT_TRUE(begun) << begun.error().message;
+  auto outcome = session.load(0, compiler.compile(kernel, {}));
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_EQ(outcome->status.failure, Failure::kNone) << outcome->status.message;
+  int32_t result = 0;
+  ASSERT_TRUE(cpu.read(1, std::as_writable_bytes(std::span(&result, 1))));
+  EXPECT_EQ(result, 77);
+  std::filesystem::remove(path("x.npy"));
+  EXPECT_THAT(session.begin(kernel, *workload, Cache::kHot).error().message, HasSubstr("x.npy: cannot be opened"));
 }
 
 }  // namespace

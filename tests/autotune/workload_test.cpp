@@ -1,13 +1,18 @@
 // Workloads from JSON: scalars, the sizes of arrays, facts, and buckets.
 #include "kiln/autotune/workload.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "batch_helpers.h"
+#include "kiln/autotune/runner_protocol.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
 
 namespace kiln::autotune {
 namespace {
+
+using ::testing::HasSubstr;
 
 const dsl::Kernel& attention() { return *kernels::attention<lang::f32>().ir(); }
 const dsl::Kernel& matmul() { return *kernels::matmul<lang::bf16>().ir(); }
@@ -51,6 +56,38 @@ TEST(Workload, ArraysCanBeStated) {
   EXPECT_EQ(workload->arguments[1].elements, 65);
   EXPECT_EQ(workload->arguments[2].elements, 8);
   EXPECT_EQ(workload->arguments[2].range, (std::pair<int64_t, int64_t>(0, 8)));
+}
+
+// Values from a file are those of the array, and a shape of their own for the records.
+TEST(Workload, AnArrayMayBeAFile) {
+  const ScratchDirectory directory;
+  const auto write = [&](const char* name, dsl::ElementType type, std::byte value) {
+    auto array = expect_ok(client::NpyArray::make({2, 3}, type));
+    std::fill_n(array.data(), array.bytes, value);
+    expect_ok(client::write_npy(directory.file(name), array));
+  };
+  write("a.npy", dsl::ElementType::kBF16, std::byte{1});
+  write("b.npy", dsl::ElementType::kBF16, std::byte{2});
+  write("wide.npy", dsl::ElementType::kF32, std::byte{1});
+  const nlohmann::json sizes = {{"M", 2}, {"N", 2}, {"K", 3}};
+  const auto of = [&](const std::string& file, const std::optional<std::string>& from) {
+    return make_workload(matmul(), sizes, {{"A", "@" + file}}, {}, from);
+  };
+  const Workload a = expect_ok(of("a.npy", directory.path())), b = expect_ok(of("b.npy", directory.path()));
+  EXPECT_EQ(a.arguments[0].elements, 6);
+  EXPECT_TRUE(has_file(a));
+  EXPECT_NE(bucket_text(matmul(), a, Bucket::kExact), bucket_text(matmul(), b, Bucket::kExact));
+  EXPECT_EQ(bucket_text(matmul(), a, Bucket::kPowers), bucket_text(matmul(), b, Bucket::kPowers));
+  EXPECT_EQ(read_array(matmul().params[0], a.arguments[0])->data()[5], std::byte{1});
+  EXPECT_EQ(expect_ok(workload_from_json(workload_to_json(a))).arguments, a.arguments);
+
+  const auto failure_of = [&](const std::string& file) { return of(file, directory.path()).error().message; };
+  EXPECT_THAT(failure_of("none.npy"), HasSubstr("kernel `matmul`: array `A`: " + directory.file("none.npy")));
+  EXPECT_THAT(failure_of("wide.npy"), HasSubstr("it holds '<f4', but the parameter points to bf16"));
+  EXPECT_EQ(of("a.npy", std::nullopt).error().message, "kernel `matmul`: array `A`: no file is read here");
+  write("a.npy", dsl::ElementType::kBF16, std::byte{3});
+  EXPECT_THAT(read_array(matmul().params[0], a.arguments[0]).error().message,
+              HasSubstr("it has changed since the jobs were read"));
 }
 
 TEST(Workload, ErrorsNameTheParameter) {

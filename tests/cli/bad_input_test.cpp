@@ -111,8 +111,8 @@ TEST_F(BadInput, FilesThatAreNotNpyOrHoldAnotherType) {
   expect_refused({"x=@axpy.kiln"}, "axpy.kiln: not a .npy file");
   expect_refused({"x=@missing.npy"}, "missing.npy: cannot be opened");
   expect_refused({"x=@."}, ".: not a regular file");
-  auto ints = Array::make({6}, dsl::ElementType::kI32);
-  ASSERT_TRUE(ints.ok() && write_npy(path("ints.npy"), *ints).ok());
+  auto ints = client::NpyArray::make({6}, dsl::ElementType::kI32);
+  ASSERT_TRUE(ints.ok() && client::write_npy(path("ints.npy"), *ints).ok());
   expect_refused({"x=@ints.npy"}, "the file holds '<i4', but `x` points to f32 ('<f4')");
   expect_refused({"z=@z.npy:f64[6]"}, "the parameter points to f32, not f64");
   expect_refused({"z=@z.npy:f32[6"}, "write a shape as [4096,1024]");

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "../scratch.h"
-#include "npy.h"
+#include "kiln/client/npy.h"
 
 namespace kiln::cli::testing {
 
@@ -73,13 +73,13 @@ class CliTest : public ::testing::Test {
     std::ofstream(path(name), std::ios::binary) << text;
   }
   void write_floats(const std::string& name, const std::vector<float>& values) const {
-    auto array = Array::make({static_cast<int64_t>(values.size())}, dsl::ElementType::kF32);
+    auto array = client::NpyArray::make({static_cast<int64_t>(values.size())}, dsl::ElementType::kF32);
     ASSERT_TRUE(array.ok());
     std::memcpy(array->data(), values.data(), array->bytes);
-    ASSERT_TRUE(write_npy(path(name), *array).ok());
+    ASSERT_TRUE(client::write_npy(path(name), *array).ok());
   }
   std::vector<float> read_floats(const std::string& name) const {
-    auto array = read_npy(path(name));
+    auto array = client::read_npy(path(name));
     EXPECT_TRUE(array.ok()) << array.error().message;
     if (!array) return {};
     std::vector<float> out(array->bytes / sizeof(float));

@@ -137,6 +137,12 @@ TEST_F(WithDaemon, CompilesCodeObjectsForAmd) {
   const nlohmann::json values = stats();
   EXPECT_EQ(values["compiles_total"], 1);
   EXPECT_EQ(values["hits_total"]["memory"], 1) << values;
+  // The GPU of this machine, as its driver names it.
+  ::setenv("KILN_HIP_DRIVER", FAKE_HIP, 1);
+  const Outcome present = kiln({"compile", "axpy.kiln", "--target", "amd", "--emit", "hsaco", "-o", "present.hsaco"});
+  ::unsetenv("KILN_HIP_DRIVER");
+  EXPECT_EQ(present.code, 0) << present.errors;
+  EXPECT_TRUE(exists("present.hsaco"));
   const Outcome unknown = kiln({"compile", "axpy.kiln", "--target", "amd:gfx1", "-o", "x"});
   EXPECT_EQ(unknown.code, 1);
   EXPECT_NE(unknown.errors.find("amd:NAME with NAME one of gfx906, gfx90a, gfx942, gfx1100, gfx1200"),

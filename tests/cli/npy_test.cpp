@@ -7,12 +7,12 @@ namespace {
 class Npy : public CliTest {
  protected:
   // A file of version 1 with this header and so many bytes of data.
-  Result<Array> read_with(const std::string& header, size_t data, char version = 1) const {
+  Result<client::NpyArray> read_with(const std::string& header, size_t data, char version = 1) const {
     std::string file("\x93NUMPY", 6);
     file += {version, '\0', static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
     if (version == 2) file += std::string(2, '\0');
     write("a.npy", file + header + std::string(data, '\x01'));
-    return read_npy(path("a.npy"));
+    return client::read_npy(path("a.npy"));
   }
   void expect_bad(const std::string& header, size_t data, const std::string& text) const {
     auto array = read_with(header, data);
@@ -33,9 +33,9 @@ TEST_F(Npy, ReadsWhatNumPyWrites) {
 
 TEST_F(Npy, RoundTrips) {
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {5}, {2, 3, 4}, {0}, {1, 1}}) {
-    auto array = Array::make(shape, dsl::ElementType::kI16);
-    ASSERT_TRUE(array.ok() && write_npy(path("a.npy"), *array).ok());
-    auto back = read_npy(path("a.npy"));
+    auto array = client::NpyArray::make(shape, dsl::ElementType::kI16);
+    ASSERT_TRUE(array.ok() && client::write_npy(path("a.npy"), *array).ok());
+    auto back = client::read_npy(path("a.npy"));
     ASSERT_TRUE(back.ok()) << back.error().message;
     EXPECT_EQ(back->shape, shape);
     EXPECT_EQ(read("a.npy").size() % 64, back->bytes % 64);
@@ -68,11 +68,11 @@ TEST_F(Npy, SizesThatOverflowOrDisagreeAllocateNothing) {
              "disagrees with the 8 bytes");
   expect_bad("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }", 8, "disagrees with the 8 bytes");
   write("a.npy", std::string("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12));
-  EXPECT_NE(read_npy(path("a.npy")).error().message.find("header is too long"), std::string::npos);
+  EXPECT_NE(client::read_npy(path("a.npy")).error().message.find("header is too long"), std::string::npos);
   write("a.npy", std::string("\x93NUMPY\x01\x00\xff\x00{", 11));
-  EXPECT_NE(read_npy(path("a.npy")).error().message.find("ends in its header"), std::string::npos);
+  EXPECT_NE(client::read_npy(path("a.npy")).error().message.find("ends in its header"), std::string::npos);
   write("a.npy", "\x93NUM");
-  EXPECT_NE(read_npy(path("a.npy")).error().message.find("not a .npy file"), std::string::npos);
+  EXPECT_NE(client::read_npy(path("a.npy")).error().message.find("not a .npy file"), std::string::npos);
 }
 
 }  // namespace

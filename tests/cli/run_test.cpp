@@ -25,7 +25,7 @@ TEST_F(Run, WritesAFreshOutput) {
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   EXPECT_EQ(outcome.output + outcome.errors, "");
   EXPECT_EQ(read_floats("z.npy"), (std::vector<float>{10.5, 21, 31.5, 42, 52.5, 63}));
-  auto array = read_npy(path("z.npy"));
+  auto array = client::read_npy(path("z.npy"));
   ASSERT_TRUE(array.ok());
   EXPECT_EQ(array->shape, (std::vector<int64_t>{2, 3}));
 }
@@ -88,14 +88,14 @@ TEST_F(Run, EveryElementTypeTravels) {
         "cast.kiln",
         "kernel c(%x: ptr<" + name + "> readonly, %y: ptr<f64>, %s: " + name + ") {\n%v = load %x : " + name +
             "\n%w = cast %v {to = f64} : f64\n%t = cast %s {to = f64} : f64\n%u = add %w, %t : f64\nstore %y, %u\n}\n");
-    auto input = Array::make({1}, type);
+    auto input = client::NpyArray::make({1}, type);
     ASSERT_TRUE(input.ok());
     const uint64_t bits = dsl::bits_from_int(type, 1);
     std::memcpy(input->data(), &bits, input->bytes);
-    ASSERT_TRUE(write_npy(path("in.npy"), *input).ok());
+    ASSERT_TRUE(client::write_npy(path("in.npy"), *input).ok());
     const Outcome outcome = kiln({"run", "cast.kiln", "--target", "interp", "x=@in.npy", "y=@out.npy:f64[1]", "s=1"});
     ASSERT_EQ(outcome.code, 0) << name << ": " << outcome.errors;
-    auto output = read_npy(path("out.npy"));
+    auto output = client::read_npy(path("out.npy"));
     ASSERT_TRUE(output.ok());
     double value = 0;
     std::memcpy(&value, output->data(), sizeof value);
@@ -108,7 +108,7 @@ TEST_F(Run, NegativeAndFloatScalars) {
         "kernel s(%y: ptr<f64>, %i: i8, %f: f64) {\n%v = cast %i {to = f64} : f64\n%w = add %v, %f : f64\nstore %y, "
         "%w\n}\n");
   ASSERT_EQ(kiln({"run", "scalars.kiln", "--target", "interp", "y=@y64.npy:f64[]", "i=-128", "f=1e-3"}).code, 0);
-  auto output = read_npy(path("y64.npy"));
+  auto output = client::read_npy(path("y64.npy"));
   ASSERT_TRUE(output.ok());
   double value = 0;
   std::memcpy(&value, output->data(), sizeof value);

@@ -37,6 +37,11 @@ struct Record {
   int64_t created_ms = 0;                    // Unix time
 };
 
+// Fewer samples give no interval of 99 %: theirs is from the least to the greatest (statistics.h).
+inline constexpr int kSamplesOfInterval = 8;
+// Whether the interval of `a` lies below that of `b`; false where one has too few samples, or failed.
+bool is_certainly_faster(const Record& a, const Record& b);
+
 // Safe for many processes at once; one object for one thread. Errors say what the file's state is; a damaged file is
 // moved aside, never deleted.
 class Records {

@@ -87,7 +87,9 @@ Result<JobResult> tune(const Job& job, Compiler& compiler, Runner& runner, Recor
 Result<std::vector<Config>> first_configs(const Job& job, Compiler& compiler, Runner& runner, Records& records,
                                           const Machine& machine, const TuneOptions& options);
 
-// The roofs of the runner's device: from the records' file, else measured now and kept there. Error: also at a stop.
-Result<Machine> calibrate(Compiler& compiler, Runner& runner, Records& records, std::stop_token stop = {});
+// The roofs of the runner's device: from the records' file, else measured now and kept there. Error: also at a stop,
+// and kDeadlineExceeded where measuring takes longer than `budget`.
+Result<Machine> calibrate(Compiler& compiler, Runner& runner, Records& records, std::stop_token stop = {},
+                          Seconds budget = Seconds::max());
 
 }  // namespace kiln::autotune

@@ -7,15 +7,19 @@
 #include <utility>
 #include <vector>
 
+#include "kiln/client/npy.h"
 #include "kiln/dsl/ir.h"
 
 namespace kiln::autotune {
 
-// One parameter of the kernel. Of a pointer: an array of so many elements, with values of [low, high) where given.
+// One parameter of the kernel. Of a pointer: an array of so many elements, with values of [low, high) where given, or
+// those of a file.
 struct WorkloadArgument {
   uint64_t bits = 0;  // of a scalar, as in dsl::Argument
   int64_t elements = 0;
   std::optional<std::pair<int64_t, int64_t>> range = {};
+  std::string file = {};     // a .npy file by an absolute path; empty: values are random
+  std::string content = {};  // 16 hex digits of the hash of its elements: what the records tell shapes apart by
   bool operator==(const WorkloadArgument&) const = default;
 };
 
@@ -27,9 +31,17 @@ struct Workload {
 
 // `scalars`: {"M": 4096, "scale": 0.5, …}, one for each scalar parameter. The arrays' sizes are the kernel's (`array`
 // of docs/kiln-text.md), or those of `arrays`: {"x": "rows*stride"} or {"ids": {"elements": …, "low": …, "high": …}},
-// numbers or expressions. Errors name the parameter.
+// numbers or expressions; or "@offsets.npy", a file in `directory`, whose elements are the values. Errors name the
+// parameter, and the file. Without a directory there are no files: who sends such arrays may be another user.
 Result<Workload> make_workload(const dsl::Kernel& kernel, const nlohmann::json& scalars,
-                               const nlohmann::json& arrays = {}, const dsl::ConstexprValues& fixed = {});
+                               const nlohmann::json& arrays = {}, const dsl::ConstexprValues& fixed = {},
+                               const std::optional<std::string>& directory = {});
+
+// Whether an array's values are those of a file.
+bool has_file(const Workload& workload);
+// The elements of the file that the argument names, as the parameter's type has them. Error: it cannot be read, or is
+// not what it was when the workload was made.
+Result<client::NpyArray> read_array(const dsl::Param& param, const WorkloadArgument& argument);
 
 // The int parameters as an expression sees them, and constexprs where `config` has them.
 dsl::Bindings bindings(const dsl::Kernel& kernel, const Workload& workload, const dsl::ConstexprValues& config = {});

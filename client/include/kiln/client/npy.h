@@ -11,10 +11,10 @@
 #include "kiln/dsl/result.h"
 #include "kiln/dsl/types.h"
 
-namespace kiln::cli {
+namespace kiln::client {
 
 // Elements in row-major order, 64-byte aligned.
-struct Array {
+struct NpyArray {
   std::vector<int64_t> shape;
   std::string dtype;  // NumPy's: "<f4", "|u1"
   size_t bytes = 0;
@@ -24,10 +24,10 @@ struct Array {
   int64_t count() const;
 
   // Zeros. Error where the size overflows or there is no memory.
-  static Result<Array> make(std::vector<int64_t> shape, dsl::ElementType type);
+  static Result<NpyArray> make(std::vector<int64_t> shape, dsl::ElementType type);
 
  private:
-  friend Result<Array> read_npy(const std::string& path);
+  friend Result<NpyArray> read_npy(const std::string& path);
   Result<void> allocate(size_t size);
   struct Free {
     void operator()(std::byte* memory) const { std::free(memory); }
@@ -41,7 +41,7 @@ std::string npy_dtype(dsl::ElementType type);
 std::string shape_text(const std::vector<int64_t>& shape);
 
 // Every message names the file.
-Result<Array> read_npy(const std::string& path);
-Result<void> write_npy(const std::string& path, const Array& array);
+Result<NpyArray> read_npy(const std::string& path);
+Result<void> write_npy(const std::string& path, const NpyArray& array);
 
-}  // namespace kiln::cli
+}  // namespace kiln::client

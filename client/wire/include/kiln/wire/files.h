@@ -1,4 +1,4 @@
-// Files of the command line: whole reads, and writes that appear complete or not at all.
+// Files: whole reads, and writes that appear complete or not at all.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 #include "kiln/dsl/result.h"
 
-namespace kiln::cli {
+namespace kiln::wire {
 
 // A regular file opened for reading; messages name it.
 class InputFile {
@@ -35,4 +35,4 @@ Result<void> write_text(const std::string& path, std::string_view text);
 // Whether write_file could succeed, found out before a long computation; creates nothing.
 Result<void> check_writable(const std::string& path);
 
-}  // namespace kiln::cli
+}  // namespace kiln::wire

@@ -1,10 +1,10 @@
-#include "npy.h"
+#include "kiln/client/npy.h"
 
 #include <cstring>
 
-#include "files.h"
+#include "kiln/wire/files.h"
 
-namespace kiln::cli {
+namespace kiln::client {
 namespace {
 
 using dsl::ElementType;
@@ -117,7 +117,7 @@ bool size_of(const std::vector<int64_t>& shape, size_t element, size_t& bytes) {
 Error bad_file(const std::string& path, const std::string& what) { return invalid_argument(path + ": " + what); }
 
 // Reads and checks everything before the data.
-Result<Header> read_header(const std::string& path, InputFile& file) {
+Result<Header> read_header(const std::string& path, wire::InputFile& file) {
   unsigned char start[12];
   if (!file.read(start, 10) || std::memcmp(start, kMagic, kMagicSize) != 0) return bad_file(path, "not a .npy file");
   const int major = start[6];
@@ -143,13 +143,13 @@ Result<Header> read_header(const std::string& path, InputFile& file) {
 
 }  // namespace
 
-int64_t Array::count() const {
+int64_t NpyArray::count() const {
   int64_t count = 1;
   for (int64_t extent : shape) count *= extent;
   return count;
 }
 
-Result<void> Array::allocate(size_t size) {
+Result<void> NpyArray::allocate(size_t size) {
   bytes = size;
   const size_t rounded = (size / kAlignment + 1) * kAlignment;
   data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)));
@@ -157,8 +157,8 @@ Result<void> Array::allocate(size_t size) {
   return {};
 }
 
-Result<Array> Array::make(std::vector<int64_t> shape, ElementType type) {
-  Array array;
+Result<NpyArray> NpyArray::make(std::vector<int64_t> shape, ElementType type) {
+  NpyArray array;
   array.dtype = npy_dtype(type);
   size_t bytes = 0;
   if (!size_of(shape, static_cast<size_t>(dsl::info(type).bytes), bytes)) {
@@ -209,12 +209,12 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return "[" + out + "]";
 }
 
-Result<Array> read_npy(const std::string& path) {
-  auto file = InputFile::open(path);
+Result<NpyArray> read_npy(const std::string& path) {
+  auto file = wire::InputFile::open(path);
   if (!file) return file.error();
   auto header = read_header(path, *file);
   if (!header) return header.error();
-  Array array;
+  NpyArray array;
   array.dtype = header->dtype;
   array.shape = std::move(header->shape);
   size_t bytes = 0;
@@ -228,7 +228,7 @@ Result<Array> read_npy(const std::string& path) {
   return array;
 }
 
-Result<void> write_npy(const std::string& path, const Array& array) {
+Result<void> write_npy(const std::string& path, const NpyArray& array) {
   std::string shape;
   for (int64_t extent : array.shape) shape += std::to_string(extent) + ", ";
   if (array.shape.size() > 1) shape.resize(shape.size() - 2);
@@ -240,7 +240,7 @@ Result<void> write_npy(const std::string& path, const Array& array) {
   start += {'\x01', '\x00', static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
   start += header;
   const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(start)), {array.data(), array.bytes}};
-  return write_file(path, pieces);
+  return wire::write_file(path, pieces);
 }
 
-}  // namespace kiln::cli
+}  // namespace kiln::client

@@ -1,4 +1,4 @@
-#include "files.h"
+#include "kiln/wire/files.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace kiln::cli {
+namespace kiln::wire {
 namespace {
 
 constexpr size_t kMaxText = size_t{64} << 20;
@@ -120,4 +120,4 @@ Result<void> check_writable(const std::string& path) {
   return {};
 }
 
-}  // namespace kiln::cli
+}  // namespace kiln::wire
