@@ -100,7 +100,7 @@ Result<void> compile_archive(const CompileFlags& flags) {
   for (const std::string& set : flags.kernel.sets) {
     for (const std::string& item : split(set, ',')) unused.insert(item);
   }
-  if (auto writable = check_writable(flags.output); !writable) return writable;
+  if (auto writable = wire::check_writable(flags.output); !writable) return writable;
   std::vector<dsl::CompileRequest> requests;
   for (const std::string& file : files) {
     auto kernel = load_kernel(file);
@@ -130,8 +130,8 @@ Result<void> compile_archive(const CompileFlags& flags) {
     members.push_back({request.kernel.name + ".o", std::move(artifact->code), entries_of(artifact->metadata)});
     header += (header.empty() ? "" : "\n") + c_header(request.kernel, artifact->metadata);
   }
-  if (auto done = write_text(flags.output, archive(members)); !done) return done;
-  return write_text(header_path(flags.output), header);
+  if (auto done = wire::write_text(flags.output, archive(members)); !done) return done;
+  return wire::write_text(header_path(flags.output), header);
 }
 
 }  // namespace

@@ -57,8 +57,15 @@ class Compaction {
   std::vector<ValueId> map_;
 };
 
+// Nodes of an expression that a launcher is asked for; polynomials of long chains of arithmetic would explode.
+constexpr size_t kMostNodes = 1024;
+
+bool is_large(const Expr& expr) { return tree_size(expr, kMostNodes) == kMostNodes; }
+
 // Scalar integer arithmetic that a launcher can do too.
 std::optional<Expr> launcher_expr(OpCode code, const Expr& a, const Expr& b) {
+  if (is_large(a) || is_large(b)) return std::nullopt;
+  if (code == OpCode::kMul && a.terms().size() * b.terms().size() > kMostNodes) return std::nullopt;
   switch (code) {
     case OpCode::kAdd:
       return a + b;

@@ -21,6 +21,7 @@
 #include <optional>
 #include <source_location>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "kiln/dsl/builder.h"
@@ -84,7 +85,8 @@ class Trace {
     RegionKind kind;
     uint32_t serial;
     Region region;
-    std::vector<Touched> touched;
+    std::vector<Touched> touched;        // by slot once it is closed
+    std::unordered_set<uint32_t> slots;  // of `touched`
   };
   // Ops go to the new region until it is closed.
   void open(RegionKind kind);

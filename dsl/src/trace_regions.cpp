@@ -24,9 +24,12 @@ bool is_loop(Trace::RegionKind kind) {
   return kind == Trace::RegionKind::kLoop || kind == Trace::RegionKind::kCondition || kind == Trace::RegionKind::kBody;
 }
 
+bool is_before(const Trace::Touched& a, const Trace::Touched& b) { return a.slot < b.slot; }
+
+// Of a closed region, or of what it carries.
 const Trace::Touched* find_slot(const std::vector<Trace::Touched>& list, uint32_t slot) {
-  auto found = std::find_if(list.begin(), list.end(), [&](const Trace::Touched& item) { return item.slot == slot; });
-  return found == list.end() ? nullptr : &*found;
+  const auto found = std::lower_bound(list.begin(), list.end(), Trace::Touched{slot, kNoValue, kNoValue}, is_before);
+  return found == list.end() || found->slot != slot ? nullptr : &*found;
 }
 
 }  // namespace
@@ -35,7 +38,7 @@ const Trace::Touched* find_slot(const std::vector<Trace::Touched>& list, uint32_
 
 void Trace::open(RegionKind kind) {
   kinds_.push_back(kind);
-  open_.push_back({kind, static_cast<uint32_t>(kinds_.size()), {}, {}});
+  open_.push_back({kind, static_cast<uint32_t>(kinds_.size()), {}, {}, {}});
 }
 
 Value Trace::add_argument(Type type) {
@@ -47,8 +50,7 @@ Value Trace::add_argument(Type type) {
 Trace::TracedRegion Trace::close() {
   TracedRegion region = std::move(open_.back());
   open_.pop_back();
-  std::sort(region.touched.begin(), region.touched.end(),
-            [](const Touched& a, const Touched& b) { return a.slot < b.slot; });
+  std::sort(region.touched.begin(), region.touched.end(), is_before);
   for (Touched& touched : region.touched) {
     touched.after = slots_[touched.slot].now;
     slots_[touched.slot].now = touched.before;
@@ -202,7 +204,7 @@ void Trace::touch(uint32_t index) {
   if (slot.now == kNoValue || !is_open(facts_[slot.now].region)) return;
   for (size_t depth = slot.depth; depth < open_.size(); ++depth) {
     TracedRegion& region = open_[depth];
-    if (find_slot(region.touched, index)) continue;
+    if (!region.slots.insert(index).second) continue;
     ValueId inside = slot.now;
     if (is_loop(region.kind)) {
       const Value argument = add_value(kernel_.values[slot.now].type);

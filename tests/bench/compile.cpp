@@ -3,6 +3,8 @@
 // table, whose last columns are the shortest compile, what remains of the time on a busy machine, and for CPUs that of
 // code that is made quickly (`emit` in docs/artifact.md).
 //   bench-compile [TARGET] [KERNEL…]
+// Or how that time grows with the number of ops (grow.cpp):
+//   bench-compile --grow [--limit SECONDS] [--from N] [--most N] [--target TARGET] [FAMILY…]
 #include "kiln/codegen/compile.h"
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "grow.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/kernels.h"
 
@@ -42,6 +45,7 @@ kiln::Result<Samples> measure(const kiln::dsl::Kernel& kernel, const std::string
 
 int main(int argc, char** argv) {
   kiln::codegen::warm_up();
+  if (argc > 1 && std::string(argv[1]) == "--grow") return kiln::bench::grow({argv + 2, argv + argc});
   const std::string target = argc > 1 && std::string(argv[1]) != "cpu" ? argv[1] : kiln::codegen::native_target();
   const std::vector<std::string> only(argv + std::min(argc, 2), argv + argc);
   std::string table;

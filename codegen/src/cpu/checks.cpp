@@ -28,7 +28,8 @@ Element element_at(Context& c, size_t parameter, Value* pointer) {
 }  // namespace
 
 void check_address(Context& c, const Op& op, Value* pointer, llvm::function_ref<Value*()> number) {
-  if (const auto parameter = Pointers(c.kernel).parameter(op.operands[0])) {
+  if (!c.pointers) c.pointers.emplace(c.kernel);
+  if (const auto parameter = c.pointers->parameter(op.operands[0])) {
     const Element element = element_at(c, *parameter, pointer);
     fail_if(c, op, c.b.CreateNot(element.inside), [&] {
       return FailureAt{Failure::kOutOfBounds, static_cast<uint32_t>(*parameter), number(), element.index};

@@ -18,9 +18,12 @@
 #include <string>
 #include <vector>
 
+#include "cpu/parts.h"
+#include "cpu/schedule.h"
 #include "elementwise/elementwise.h"
 #include "kiln/dsl/ir.h"
 #include "kiln/dsl/result.h"
+#include "passes/pointers.h"
 #include "target.h"
 
 namespace kiln::codegen::cpu {
@@ -98,9 +101,13 @@ struct Context : ElementContext {
   std::vector<const dsl::Region*> home;    // by value: the region that defines it; null for parameters
   std::vector<bool> keep;                  // by value: store into scratch when first evaluated
   std::vector<bool> materialise;           // by value: copy into scratch where it is defined
-  std::set<const Op*> write_only;          // stores to memory that the kernel does not read
-  // By each of them: the stores that one walk makes (schedule.h).
-  std::map<const Op*, std::vector<const Op*>> together;
+  // As schedule.h has them.
+  std::vector<bool> by_elements;
+  std::vector<Moves> moves;
+  std::set<const Op*> write_only;
+  std::set<std::pair<const dsl::Region*, ValueId>> stored_again;
+  std::vector<std::vector<const Op*>> groups;
+  std::map<const Op*, size_t> together;  // by store: its group
 
   std::map<uint64_t, DotAccumulator> dot_accumulators;  // by the offset of the slot
   std::map<ValueId, Begins> begins;                     // by the region argument
@@ -112,13 +119,16 @@ struct Context : ElementContext {
   std::map<ValueId, int> sweeps;          // of a load: how many nests have read it
   Value* visits = nullptr;                // i64: how often a program comes to this place; null: once
   Turn turn;                              // without a body: outside of all loops
+  bool calls_long_ops = false;            // calls.cpp
   bool streamed = false;                  // something was stored past the caches (streaming.h)
   Value* launch_context = nullptr;        // kiln_ctx*
+  std::optional<Pointers> pointers;       // for checks; absent: not asked yet
   std::vector<Value*> extents;            // by parameter: i64, below 0 where unknown; with the option check_bounds only
   std::vector<const Op*> checks, prints;  // by number, as code names them to the launcher (effects.h)
   Value* scratch = nullptr;
   uint64_t scratch_bytes = 0;
   const dsl::Region* region = nullptr;  // being lowered
+  Cuts cuts;                            // where its function may become several
 
   llvm::ConstantInt* i64(int64_t value) { return b.getInt64(static_cast<uint64_t>(value)); }
   // The mask (null: all lanes) of a masked load or store. LLVM 19 makes whole loads, for AVX2, of those registers of a
@@ -151,6 +161,11 @@ Result<void> unless(Context& c, Value* skip, llvm::function_ref<Result<void>()> 
 
 // region.cpp: all ops of a region, in program order.
 Result<void> lower_region(Context& c, const dsl::Region& region);
+
+// calls.cpp: whether a kernel is to call functions for long elementwise ops, all of a kind the same one; an elementwise
+// op of a kernel, inline or so.
+bool has_many_long_ops(const dsl::Kernel& kernel);
+Result<Value*> emit_op(Context& c, const Op& op, llvm::ArrayRef<Value*> operands);
 
 // philox.cpp
 Result<void> lower_philox(Context& c, const Op& op);

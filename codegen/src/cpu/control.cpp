@@ -50,22 +50,6 @@ class Readers {
   std::map<ValueId, bool> reads_, elementwise_;
 };
 
-bool uses(const dsl::Region& region, ValueId id) {
-  return llvm::any_of(region.ops, [&](const Op& op) {
-    return llvm::is_contained(op.operands, id) ||
-           llvm::any_of(op.regions, [&](const dsl::Region& inner) { return uses(inner, id); });
-  });
-}
-
-// Is the value read by elementwise ops of this region alone?
-bool is_read_by_elements(const dsl::Region& region, ValueId id) {
-  return llvm::all_of(region.ops, [&](const Op& op) {
-    const auto uses_it = [&](const dsl::Region& inner) { return uses(inner, id); };
-    return !llvm::any_of(op.regions, uses_it) &&
-           (dsl::info(op.code).has(dsl::kElementwise) || !llvm::is_contained(op.operands, id));
-  });
-}
-
 // New tiles are computed into places of their own before any old one is overwritten: they may refer to each other.
 Result<void> lower_yield(Context& c, const Op& yield, std::vector<Carried>& carried) {
   std::vector<std::pair<size_t, Slot>> copies;
@@ -172,7 +156,7 @@ Start start_of(const Context& c, const Op& loop, size_t i) {
   const ValueId init = loop.operands[i + 3], argument = loop.regions[0].args[i + 1];
   const Op* op = c.definition[init];
   const bool is_splat = op && op->code == OpCode::kSplat && !c.slots[init] && !c.type(init).pointer;
-  return is_splat && is_read_by_elements(loop.regions[0], argument) ? Start::kSplat : Start::kCopy;
+  return is_splat && c.by_elements[argument] ? Start::kSplat : Start::kCopy;
 }
 
 }  // namespace

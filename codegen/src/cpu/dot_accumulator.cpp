@@ -62,11 +62,23 @@ const Op* store_of(const Context& c, const Op& loop, ValueId result) {
 }
 
 // All scalars that a value is computed from are known by now.
-bool available(const Context& c, ValueId id) {
-  if (c.type(id).is_scalar()) return c.scalars[id] != nullptr;
-  const Op* op = c.definition[id];
-  return op && op->regions.empty() &&
-         llvm::all_of(op->operands, [&](ValueId operand) { return available(c, operand); });
+bool available(const Context& c, ValueId root) {
+  std::set<ValueId> seen;
+  std::vector<ValueId> todo = {root};
+  while (!todo.empty()) {
+    const ValueId id = todo.back();
+    todo.pop_back();
+    if (!seen.insert(id).second) continue;
+    const Op* op = c.definition[id];
+    if (c.type(id).is_scalar()) {
+      if (!c.scalars[id]) return false;
+    } else if (!op || !op->regions.empty()) {
+      return false;
+    } else {
+      todo.insert(todo.end(), op->operands.begin(), op->operands.end());
+    }
+  }
+  return true;
 }
 
 // So many rows of a loop's result a store takes, as it is or with ops applied to each element, and nobody sees the

@@ -67,19 +67,19 @@ void add_up_corrections(Context& c, const DotPlan& plan, const OperandB& operand
 
 bool may_lie_in_units(const Context& c, const DotPlan& plan, ValueId id) { return load_of_units(c, plan, id); }
 
+// `reshape` is one of the region's ops.
 bool is_read_in_units(Context& c, const Op& reshape) {
   const ValueId id = reshape.results[0];
   if (c.kernel.options.check_bounds || c.use_count[id] != 1) return false;
   // Up to here the schedule sees to it that the load reads what it should (schedule.cpp).
-  bool behind = false;
-  for (const Op& op : c.region->ops) {
+  for (const Op* at = &reshape + 1; at != c.region->ops.data() + c.region->ops.size(); ++at) {
+    const Op& op = *at;
     if (op.code == OpCode::kDot && op.operands[1] == id) {
       const DotPlan plan = plan_dot(c, op);
       return plan.batch == 1 && load_of_units(c, plan, id);
     }
     const bool changes = dsl::info(op.code).has(dsl::kWrites) || dsl::info(op.code).has(dsl::kEffect);
-    if (behind && (changes || !op.regions.empty())) return false;
-    behind = behind || &op == &reshape;
+    if (changes || !op.regions.empty()) return false;
   }
   return false;
 }

@@ -94,9 +94,10 @@ Value* Nest::bound_along(ValueId id, int dim) {
 Value* Nest::bound_of_mask(ValueId id, const Point& point, int dim) {
   Value* bound = nullptr;
   llvm::SmallVector<std::pair<ValueId, Point>, 8> todo = {{id, normalise(id, point)}};
-  while (!todo.empty()) {
+  for (std::set<MaskAt> seen; !todo.empty();) {
     const auto [mask, at] = todo.pop_back_val();
     const Op* part = c.definition[mask];
+    if (!seen.insert({mask, at}).second) continue;
     if (!part || c.type(mask).is_scalar() || !llvm::is_contained(at, static_cast<int8_t>(dim))) continue;
     if (part->code == OpCode::kAnd) {
       for (ValueId operand : part->operands) todo.emplace_back(operand, normalise(operand, at));
@@ -116,11 +117,22 @@ Value* Nest::bound_of_mask(ValueId id, const Point& point, int dim) {
 }
 
 Nest::Along Nest::along(ValueId id, const Point& point, int dim, bool exact) const {
+  std::map<Key, Along> known;
+  return along(id, point, dim, exact, known);
+}
+
+Nest::Along Nest::along(ValueId id, const Point& point, int dim, bool exact, std::map<Key, Along>& known) const {
+  const auto [at, is_new] = known.try_emplace({id, {point.begin(), point.end()}}, Along::kSomehow);
+  if (is_new) at->second = along_new(id, point, dim, exact, known);
+  return at->second;
+}
+
+Nest::Along Nest::along_new(ValueId id, const Point& point, int dim, bool exact, std::map<Key, Along>& known) const {
   if (!llvm::is_contained(point, static_cast<int8_t>(dim))) return Along::kSame;
   const Op* op = c.definition[id];
   const dsl::Type& type = c.type(id);
   if (!op || c.slots[id] || type.pointer || dsl::is_float(type.element)) return Along::kSomehow;
-  auto operand = [&](size_t i) { return along(op->operands[i], normalise(op->operands[i], point), dim, exact); };
+  auto operand = [&](size_t i) { return along(op->operands[i], normalise(op->operands[i], point), dim, exact, known); };
   const dsl::ElementTypeInfo& element = dsl::info(type.element);
   const bool may_wrap = exact && (!element.is_signed || element.bits < 32);
   switch (op->code) {
@@ -131,7 +143,7 @@ Nest::Along Nest::along(ValueId id, const Point& point, int dim, bool exact) con
     case OpCode::kBroadcast:
     case OpCode::kExpandDims:
     case OpCode::kPermute:
-      return along(op->operands[0], source_point(*op, point), dim, exact);
+      return along(op->operands[0], source_point(*op, point), dim, exact, known);
     case OpCode::kCast: {
       const dsl::ElementTypeInfo& source = dsl::info(c.type(op->operands[0]).element);
       if (source.is_float || source.bits > element.bits || source.is_signed != element.is_signed)

@@ -148,7 +148,7 @@ Result<llvm::SmallVector<Value*, 4>> Nest::evaluate_operands(const Op& op, const
 Result<Value*> Nest::evaluate_elementwise(const Op& op, const Point& point) {
   auto operands = evaluate_operands(op, point);
   if (!operands) return operands.error();
-  return emit_elementwise(c, b, op, *operands);
+  return emit_op(c, op, *operands);
 }
 
 Result<Value*> Nest::evaluate_lanes(ValueId id, const Point& point) {

@@ -111,10 +111,15 @@ Result<void> lower_stage(const Plan& plan, const Stage& stage, CpuTarget& target
   c.home = std::move(schedule.home);
   c.keep = std::move(schedule.keep);
   c.materialise = std::move(schedule.materialise);
+  c.by_elements = std::move(schedule.by_elements);
+  c.moves = std::move(schedule.moves);
   c.write_only = std::move(schedule.write_only);
-  for (const auto& stores : schedule.together) {
-    for (const Op* store : stores) c.together[store] = stores;
+  c.stored_again = std::move(schedule.stored_again);
+  c.groups = std::move(schedule.together);
+  for (size_t g = 0; g < c.groups.size(); ++g) {
+    for (const Op* store : c.groups[g]) c.together[store] = g;
   }
+  c.calls_long_ops = has_many_long_ops(kernel);
   c.scalars.resize(kernel.values.size());
   c.slots.resize(kernel.values.size());
   for (const Report& check : out.checks) c.checks.push_back(check.op);
@@ -154,6 +159,7 @@ Result<void> lower_stage(const Plan& plan, const Stage& stage, CpuTarget& target
   if (!result) return result;
   end_streaming(c);
   b.CreateRet(b.getInt32(0));
+  split_into_parts(*c.function, c.cuts);
   require_scratch(c, scratch);
   out.scratch_bytes = std::max(out.scratch_bytes, c.scratch_bytes);
   for (size_t i = out.checks.size(); i < c.checks.size(); ++i) out.checks.push_back({&kernel, c.checks[i]});

@@ -195,6 +195,8 @@ class Nest {
   Result<void> walk_rows_together(const Body& body);
   Value* may_go_together(Value* first, Value* end);
   void forget_row();
+  Along along(ValueId id, const Point& point, int dim, bool exact, std::map<Key, Along>& known) const;
+  Along along_new(ValueId id, const Point& point, int dim, bool exact, std::map<Key, Along>& known) const;
   int depth_of(const Point& point) const;
   int depth_now() const;
   int origin_depth(ValueId id, const Point& point) const;

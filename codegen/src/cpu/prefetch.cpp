@@ -22,47 +22,8 @@ constexpr size_t kManyArrays = 3;                           // each of them a st
 constexpr int64_t kMostOfArray = 4;                         // of many neighbours, the first ones and the last ask
 constexpr int64_t kLeastRow = 1 << 10, kMostRow = 1 << 18;  // bytes: what the hardware misses, what L2 holds
 constexpr int64_t kTurnsAhead = 8192, kMostTurns = 16;      // bytes that the turns between read
+constexpr int kDeepest = 256;                               // ops behind each other of an address that is looked into
 constexpr int64_t kHalves = 1 << 13;                        // bytes of a row of which each sweep asks for a half
-
-// Of an address: what will be read next lies behind it where it moves with the program or a turn of a loop, but not
-// where a product stands between, as of a row with the distance of rows, in a loop.
-struct Moves {
-  bool at_all = false, by_rows = false;
-};
-void find_moves(const Context& c, ValueId id, bool in_product, std::set<std::pair<ValueId, bool>>& seen, Moves& moves) {
-  if (!seen.insert({id, in_product}).second) return;
-  const Op* op = c.definition[id];
-  // An argument of a region; parameters stay what they are.
-  const bool turn = !op && c.home[id] != nullptr;
-  moves.at_all |= turn || (op && op->code == OpCode::kProgramId);
-  moves.by_rows |= turn && in_product;
-  if (!op) return;
-  for (ValueId operand : op->operands) find_moves(c, operand, in_product || op->code == OpCode::kMul, seen, moves);
-}
-
-Moves moves_of(const Context& c, ValueId address) {
-  std::set<std::pair<ValueId, bool>> seen;
-  Moves moves;
-  find_moves(c, address, false, seen, moves);
-  return moves;
-}
-
-// Does computing this value anew take a load of `load`?
-bool reads(const Context& c, ValueId id, ValueId load, std::set<ValueId>& seen) {
-  if (id == load) return true;
-  const Op* op = c.definition[id];
-  if (!op || c.type(id).is_scalar() || c.keep[id] || c.materialise[id] || is_eager(op->code)) return false;
-  return seen.insert(id).second &&
-         llvm::any_of(op->operands, [&](ValueId operand) { return reads(c, operand, load, seen); });
-}
-
-// A store of this region, past the caches, that loads this once more.
-bool is_read_by_a_store(const Context& c, ValueId load) {
-  return llvm::any_of(c.region->ops, [&](const Op& op) {
-    std::set<ValueId> seen;
-    return c.write_only.contains(&op) && reads(c, op.operands[1], load, seen);
-  });
-}
 
 // How far an int moves from a turn of the innermost loop to the next, or a pointer, in bytes. Null: who knows.
 class Movement {
@@ -72,7 +33,11 @@ class Movement {
   Value* of(ValueId id) {
     if (c_.home[id] != c_.turn.body) return c_.i64(0);
     const auto [at, is_new] = known_.try_emplace(id, nullptr);
-    return is_new ? at->second = of_new(id) : at->second;
+    if (!is_new || depth_ == kDeepest) return at->second;
+    ++depth_;
+    at->second = of_new(id);
+    --depth_;
+    return at->second;
   }
 
  private:
@@ -126,6 +91,7 @@ class Movement {
 
   Context& c_;
   std::map<ValueId, Value*> known_;
+  int depth_ = 0;
 };
 
 }  // namespace
@@ -136,7 +102,7 @@ void Nest::prefetch_ahead(const Op& load, const Point& point, Value* pointer) {
   const bool all_dims = llvm::all_of(llvm::enumerate(dims_), [&](const auto& d) {
     return d.value().extent == 1 || llvm::is_contained(point, static_cast<int8_t>(d.index()));
   });
-  const Moves moves = moves_of(c, load.operands[0]);
+  const Moves& moves = c.moves[load.operands[0]];
   if (!all_dims || !moves.at_all || moves.by_rows) return;
   const Ahead next{b.CreateGEP(b.getInt8Ty(), pointer, c.i64(kAhead)), bytes};
   const Value* array = llvm::getUnderlyingObject(pointer);
@@ -166,7 +132,7 @@ bool Nest::prefetch_turns(const Op& load, const Point& point, Value* pointer) {
   const int64_t element = memory_bytes(c.type(load.results[0]));
   int64_t tile = element;
   for (const Dim& d : dims_) tile *= d.extent;
-  if (extent(vector_dim_) * element > kAhead || !moves_of(c, load.operands[0]).by_rows) return false;
+  if (extent(vector_dim_) * element > kAhead || !c.moves[load.operands[0]].by_rows) return false;
   const auto turns = std::clamp<int64_t>(kTurnsAhead / tile, 1, kMostTurns);
   Value* distance = at_depth(0, [&]() -> Value* {
     Value* turn = Movement(c).of(load.operands[0]);
@@ -187,7 +153,7 @@ void Nest::prefetch_behind(const Op& load, const Point& point, Value* pointer) {
   auto behind = [&](int64_t distance) { return b.CreateGEP(b.getInt8Ty(), pointer, c.i64(distance)); };
   const bool one_row = llvm::count_if(dims_, [](const Dim& d) { return d.extent > 1; }) == 1;
   if (!one_row || row < kLeastRow || row > kMostRow) return;
-  const bool first_half = sweep == 1 && !is_store_ && row >= kHalves && is_read_by_a_store(c, id);
+  const bool first_half = sweep == 1 && !is_store_ && row >= kHalves && c.stored_again.contains({c.region, id});
   const bool second_half = sweep > 1 && is_store_ && row >= kHalves;
   if (!first_half && !second_half) {
     if (sweep == 1) prefetch(c, {behind(row), bytes});

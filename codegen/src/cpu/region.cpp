@@ -49,7 +49,7 @@ Result<void> lower_scalar(Context& c, const Op& op) {
   }
   llvm::SmallVector<Value*, 4> operands;
   for (ValueId operand : op.operands) operands.push_back(c.scalars[operand]);
-  auto value = emit_elementwise(c, c.b, op, operands);
+  auto value = emit_op(c, op, operands);
   if (!value) return value.error();
   out = *value;
   return {};
@@ -122,13 +122,47 @@ Result<void> lower_op(Context& c, const Op& op) {
   }
 }
 
+// Begins a block wherever a region has made very many instructions since the last one.
+class CutPoints {
+ public:
+  explicit CutPoints(Context& c) : c_(c), last_(&c.function->back()) {}
+
+  void behind_op() {
+    // What the op has made: new blocks, which are the function's last ones, and a few instructions besides.
+    constexpr size_t kBesides = 4, kFar = 4000;
+    made_ += kBesides;
+    for (auto block = std::prev(c_.function->end()); &*block != last_; --block) made_ += block->size();
+    last_ = &c_.function->back();
+    if (made_ < kFar) return;
+    made_ = 0;
+    auto* cut = llvm::BasicBlock::Create(c_.b.getContext(), "cut", c_.function);
+    c_.b.CreateBr(cut);
+    c_.b.SetInsertPoint(cut);
+    blocks_.push_back(cut);
+    last_ = cut;
+  }
+
+  void finish() {
+    if (!blocks_.empty()) c_.cuts.push_back(std::move(blocks_));
+  }
+
+ private:
+  Context& c_;
+  const llvm::BasicBlock* last_;
+  std::vector<llvm::BasicBlock*> blocks_;
+  size_t made_ = 0;
+};
+
 }  // namespace
 
 Result<void> lower_region(Context& c, const dsl::Region& region) {
   const dsl::Region* outer = std::exchange(c.region, &region);
+  CutPoints cuts(c);
   for (const Op& op : region.ops) {
     if (auto done = lower_op(c, op); !done) return done;
+    cuts.behind_op();
   }
+  cuts.finish();
   c.region = outer;
   return {};
 }

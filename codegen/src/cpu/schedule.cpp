@@ -3,11 +3,11 @@
 #include "cpu/schedule.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "cpu/sinks.h"
 #include "passes/pointers.h"
 
 namespace kiln::codegen::cpu {
@@ -19,92 +19,70 @@ using dsl::ValueId;
 
 constexpr int kExpensive = 8;  // ops; a load from L1 is cheaper than this many
 
-struct Place {
-  int begin = 0;  // position in program order; a loop spans its region
-  int end = 0;
-  const dsl::Region* region = nullptr;
-};
-
-// What is known of a value is no use of it: with facts about arguments a kernel is scheduled as without.
-bool makes_code(const Op& op) { return op.code != OpCode::kAssume && op.code != OpCode::kRequire; }
+// Ops that one nest evaluates at most, about: what is more is put into scratch on the way. It keeps the compiler's
+// recursion shallow and its basic blocks short; ordinary kernels have fewer ops in all.
+constexpr int kMostOps = 512;
 
 class Scheduler {
  public:
-  explicit Scheduler(const dsl::Kernel& kernel) : kernel_(kernel), pointers_(kernel) {
+  explicit Scheduler(const dsl::Kernel& kernel) : kernel_(kernel), pointers_(kernel), order_(kernel) {
     const size_t count = kernel.values.size();
     out_.keep.resize(count);
     out_.materialise.resize(count);
     out_.use_count.resize(count);
     out_.definition.resize(count);
     out_.home.resize(count);
-    users_.resize(count);
+    out_.by_elements.resize(count, true);
+    index_.resize(count);
+    size_.resize(count);
   }
 
   Schedule run() {
-    number(kernel_.body);
+    for (const dsl::Param& param : kernel_.params) index_[param.value] = is_index_new(param.value);
+    define(kernel_.body);
+    for (const Op* op : order_.ops) {
+      for (ValueId id : op->results) index_[id] = is_index_new(id);
+    }
+    sinks_ = find_sinks(kernel_, order_, pointers_, out_.home);
     for (ValueId id = 0; id < kernel_.values.size(); ++id) decide(id);
+    cut_long();
+    find_moves();
     find_write_only();
-    if (!kernel_.options.check_bounds) find_together(kernel_.body);
+    if (!kernel_.options.check_bounds) {
+      find_together(kernel_.body);
+      keep_less();
+    }
+    find_stored_again();
     return std::move(out_);
   }
 
  private:
-  void number(const dsl::Region& region) {
-    for (ValueId argument : region.args) out_.home[argument] = &region;
+  void define(const dsl::Region& region) {
+    for (ValueId argument : region.args) {
+      out_.home[argument] = &region;
+      index_[argument] = is_index_new(argument);
+    }
     for (const Op& op : region.ops) {
-      Place& place = places_[&op];
-      place.region = &region;
-      place.begin = next_++;
-      if (makes_code(op)) {
-        for (ValueId operand : op.operands) {
-          ++out_.use_count[operand];
-          users_[operand].push_back(&op);
-        }
+      for (ValueId operand : op.operands) {
+        out_.use_count[operand] += makes_code(op) ? 1 : 0;
+        if (!dsl::info(op.code).has(dsl::kElementwise) || out_.home[operand] != &region)
+          out_.by_elements[operand] = false;
       }
       for (ValueId result : op.results) {
         out_.definition[result] = &op;
         out_.home[result] = &region;
       }
-      if (dsl::info(op.code).has(dsl::kWrites)) stores_.push_back(&op);
+      if (dsl::info(op.code).has(dsl::kWrites)) note_write(op);
       if (op.code == OpCode::kLoad) loads_.push_back(&op);
-      for (const dsl::Region& inner : op.regions) {
-        loops_.push_back(&op);
-        number(inner);
-      }
-      place.end = next_;
+      for (const dsl::Region& inner : op.regions) define(inner);
     }
   }
 
   bool is_tile(ValueId id) const { return !kernel_.type(id).is_scalar(); }
-
-  static bool is_sink(const Op& op) {
-    return is_eager(op.code) || dsl::info(op.code).has(dsl::kEffect) || op.code == OpCode::kYield;
-  }
-
-  // What the value ends up in: all of it, and the sinks that it reaches by elementwise ops alone.
-  struct Sinks {
-    std::set<const Op*> all, crossed;  // crossed: some way there moves elements to other places
-  };
-
-  Sinks sinks_of(ValueId value) const {
-    Sinks out;
-    std::set<std::pair<ValueId, bool>> seen;
-    std::vector<std::pair<ValueId, bool>> todo = {{value, false}};
-    while (!todo.empty()) {
-      const auto [id, crossed] = todo.back();
-      todo.pop_back();
-      if (!seen.insert({id, crossed}).second) continue;
-      for (const Op* user : users_[id]) {
-        if (is_sink(*user)) {
-          out.all.insert(user);
-          if (crossed) out.crossed.insert(user);
-        } else {
-          const bool moves = !dsl::info(user->code).has(dsl::kElementwise) && user->code != OpCode::kLoad;
-          for (ValueId result : user->results) todo.emplace_back(result, crossed || moves);
-        }
-      }
-    }
-    return out;
+  // Computed where it is wanted.
+  bool is_lazy(ValueId id) const {
+    const Op* op = out_.definition[id];
+    return op && is_tile(id) && !is_eager(op->code) && !out_.materialise[id];
   }
 
   // Of an op alone. What has several operands costs something: the search for costs ends by that.
@@ -128,7 +106,7 @@ class Scheduler {
   // Indices become addresses, and comparisons of them the bounds of loops.
   int cost(ValueId id, int budget) {
     const Op* op = out_.definition[id];
-    if (!op || budget <= 0 || !is_tile(id) || is_index(id)) return 0;
+    if (!op || budget <= 0 || !is_tile(id) || index_[id]) return 0;
     int sum = own_cost(op->code);
     if (op->code == OpCode::kLoad || is_eager(op->code)) return sum;
     for (ValueId operand : op->operands) sum += cost(operand, budget - sum);
@@ -161,18 +139,61 @@ class Scheduler {
   }
 
   void find_write_only() {
+    std::set<ValueId> read;
+    bool reads_anything = false;
+    const auto note = [&](const Op* op) {
+      const auto from = root(op->operands[0]);
+      if (from) read.insert(*from);
+      reads_anything = reads_anything || !from;
+    };
+    for (const Op* load : loads_) note(load);
+    for (const Op* store : stores_) {
+      if (store->code != OpCode::kStore) note(store);
+    }
+    if (reads_anything) return;
     for (const Op* store : stores_) {
       const auto to = store->code == OpCode::kStore ? root(store->operands[0]) : std::nullopt;
-      const auto touches = [&](const Op* op) { return root(op->operands[0]).value_or(*to) == *to; };
-      const bool is_read = !to || may_alias(*to) || std::any_of(loads_.begin(), loads_.end(), touches) ||
-                           std::any_of(stores_.begin(), stores_.end(), [&](const Op* other) {
-                             return other->code != OpCode::kStore && touches(other);
-                           });
-      if (!is_read) out_.write_only.insert(store);
+      if (to && !may_alias(*to) && !read.contains(*to)) out_.write_only.insert(store);
     }
   }
 
-  const Place& place(const Op* op) const { return places_.at(op); }
+  // Operands stand before what uses them.
+  void find_moves() {
+    out_.moves.resize(kernel_.values.size());
+    for (ValueId id = 0; id < kernel_.values.size(); ++id) {
+      // An argument of a region; parameters stay what they are.
+      if (!out_.definition[id] && out_.home[id]) out_.moves[id] = {.at_all = true, .by_turns = true};
+    }
+    for (const Op* op : order_.ops) {
+      Moves moves = {.at_all = op->code == OpCode::kProgramId};
+      for (ValueId operand : op->operands) {
+        const Moves& part = out_.moves[operand];
+        moves.at_all |= part.at_all;
+        moves.by_turns |= part.by_turns;
+        moves.by_rows |= part.by_rows || (part.by_turns && op->code == OpCode::kMul);
+      }
+      for (ValueId result : op->results) out_.moves[result] = moves;
+    }
+  }
+
+  // Through what is computed anew where it is wanted.
+  void find_stored_again() {
+    std::map<const dsl::Region*, std::set<ValueId>> seen_in;
+    for (const Op* store : stores_) {
+      if (!out_.write_only.contains(store)) continue;
+      const dsl::Region* region = place(*store).region;
+      std::set<ValueId>& seen = seen_in[region];
+      std::vector<ValueId> todo = {store->operands[1]};
+      while (!todo.empty()) {
+        const ValueId id = todo.back();
+        todo.pop_back();
+        const Op* op = out_.definition[id];
+        if (!op || !seen.insert(id).second) continue;
+        if (op->code == OpCode::kLoad) out_.stored_again.insert({region, id});
+        if (is_lazy(id) && !out_.keep[id]) todo.insert(todo.end(), op->operands.begin(), op->operands.end());
+      }
+    }
+  }
 
   // Whether neither can change what lies behind the other.
   bool apart(ValueId pointer, ValueId other) const {
@@ -180,42 +201,73 @@ class Scheduler {
     return one && two && *one != *two && !may_alias(*one) && !may_alias(*two);
   }
 
-  // The loads that evaluating a value takes, and whether elements come from other places on some way there.
-  void find_loads(ValueId id, bool crossed, std::set<std::pair<const Op*, bool>>& found,
-                  std::set<std::pair<ValueId, bool>>& seen) const {
-    const Op* op = out_.definition[id];
-    if (!op || !is_tile(id) || out_.materialise[id] || is_eager(op->code) || !seen.insert({id, crossed}).second) return;
-    if (op->code == OpCode::kLoad) found.insert({op, crossed});
-    const bool moves = !dsl::info(op->code).has(dsl::kElementwise) && op->code != OpCode::kLoad;
-    for (ValueId operand : op->operands) find_loads(operand, crossed || moves, found, seen);
+  // Stores that a walk is to make, and the loads that evaluating them takes; with whether elements come from other
+  // places on some way there.
+  struct Group {
+    std::vector<const Op*> stores;
+    std::set<std::pair<const Op*, bool>> loads;
+    std::set<std::pair<ValueId, bool>> seen;
+    int size = 0;  // ops
+  };
+
+  std::vector<std::pair<const Op*, bool>> add_loads(const Op& store, Group& group) const {
+    std::vector<std::pair<const Op*, bool>> out;
+    std::vector<std::pair<ValueId, bool>> todo;
+    for (ValueId operand : store.operands) todo.emplace_back(operand, false);
+    while (!todo.empty()) {
+      const auto [id, crossed] = todo.back();
+      todo.pop_back();
+      if (!is_lazy(id) || !group.seen.insert({id, crossed}).second) continue;
+      const Op* op = out_.definition[id];
+      if (op->code == OpCode::kLoad && group.loads.insert({op, crossed}).second) out.emplace_back(op, crossed);
+      const bool moves = !dsl::info(op->code).has(dsl::kElementwise) && op->code != OpCode::kLoad;
+      for (ValueId operand : op->operands) todo.emplace_back(operand, crossed || moves);
+    }
+    return out;
   }
 
-  // What a chunk of the walk has stored, no later one reads, nor another one stores there.
-  bool fits(const std::vector<const Op*>& group, const Op& store) {
-    const Op& first = *group.front();
+  // What a chunk of the walk has stored, no later one reads.
+  bool may_share(const Op& store, const Op& load, bool crossed, const Op& first) {
+    if (apart(load.operands[0], store.operands[0])) return true;
+    return !crossed && load.operands[0] == store.operands[0] && pointers_.distinct(store.operands[0]) &&
+           place(load).begin < place(first).begin;
+  }
+
+  int size_of(const Op& store) const {
+    int sum = 0;
+    for (ValueId operand : store.operands) sum += size_[operand];
+    return sum;
+  }
+
+  // Adds the store to the walk where that may make it too. Otherwise the group is spoilt: its walk ends here.
+  bool join(Group& group, const Op& store) {
+    if (!group.stores.empty() && !fits(group, store)) return false;
+    const std::vector<std::pair<const Op*, bool>> known(group.loads.begin(), group.loads.end());
+    const auto added = add_loads(store, group);
+    const Op& first = group.stores.empty() ? store : *group.stores.front();
+    const auto is_fine = [&](const Op& each, const auto& loads) {
+      return std::all_of(loads.begin(), loads.end(),
+                         [&](const auto& load) { return may_share(each, *load.first, load.second, first); });
+    };
+    group.stores.push_back(&store);
+    group.size += size_of(store);
+    if (group.stores.size() == 1) return true;
+    // Of the first store alone nothing was asked yet.
+    if (group.stores.size() == 2 && !is_fine(first, known)) return false;
+    return is_fine(store, known) &&
+           std::all_of(group.stores.begin(), group.stores.end(), [&](const Op* each) { return is_fine(*each, added); });
+  }
+
+  // The same places, and no array twice.
+  bool fits(const Group& group, const Op& store) const {
+    const Op& first = *group.stores.front();
     const auto& types = kernel_.values;
     if (store.operands.size() != first.operands.size() || !is_tile(store.operands[0])) return false;
     if (types[store.operands[0]].type.shape != types[first.operands[0]].type.shape) return false;
     if (store.operands.size() > 2 && store.operands[2] != first.operands[2]) return false;
-    for (const Op* other : group) {
-      if (!apart(other->operands[0], store.operands[0])) return false;
-    }
-    std::vector<const Op*> all = group;
-    all.push_back(&store);
-    std::set<std::pair<const Op*, bool>> loads;
-    std::set<std::pair<ValueId, bool>> seen;
-    for (const Op* each : all) {
-      for (ValueId operand : each->operands) find_loads(operand, false, loads, seen);
-    }
-    for (const auto& [load, crossed] : loads) {
-      for (const Op* each : all) {
-        if (apart(load->operands[0], each->operands[0])) continue;
-        const bool in_place = !crossed && load->operands[0] == each->operands[0] &&
-                              pointers_.distinct(each->operands[0]) && place(load).begin < place(&first).begin;
-        if (!in_place) return false;
-      }
-    }
-    return true;
+    if (group.size + size_of(store) > kMostOps) return false;
+    return std::all_of(group.stores.begin(), group.stores.end(),
+                       [&](const Op* other) { return apart(other->operands[0], store.operands[0]); });
   }
 
   // What may stand between two stores of a walk: it is computed where it is wanted, or reads no memory.
@@ -226,67 +278,87 @@ class Scheduler {
   }
 
   void find_together(const dsl::Region& region) {
-    std::vector<const Op*> group;
-    const auto end_group = [&] {
-      if (group.size() > 1) out_.together.push_back(group);
-      group.clear();
+    Group group;
+    const auto end_group = [&](size_t stores) {
+      group.stores.resize(stores);
+      if (stores > 1) out_.together.push_back(std::move(group.stores));
+      group = {};
     };
     for (const Op& op : region.ops) {
       for (const dsl::Region& inner : op.regions) find_together(inner);
       if (op.code == OpCode::kStore) {
-        if (!group.empty() && !fits(group, op)) end_group();
-        if (!group.empty() || is_tile(op.operands[0])) group.push_back(&op);
+        const size_t before = group.stores.size();
+        if (before > 0 && !join(group, op)) end_group(before);
+        if (group.stores.empty() && is_tile(op.operands[0])) join(group, op);
       } else if (!waits(op)) {
-        end_group();
+        end_group(group.stores.size());
       }
     }
-    end_group();
-    // What all of a walk want, and nobody else, is computed once as it is.
+    end_group(group.stores.size());
+  }
+
+  // What all of a walk want, and nobody else, is computed once as it is.
+  void keep_less() {
+    if (out_.together.empty()) return;
+    const std::vector<int> groups = find_groups(kernel_, order_, out_.together);
     for (ValueId id = 0; id < kernel_.values.size(); ++id) {
-      if (!out_.keep[id]) continue;
-      const std::set<const Op*> sinks = sinks_of(id).all;
-      for (const auto& each : out_.together) {
-        const auto is_of_it = [&](const Op* sink) { return std::find(each.begin(), each.end(), sink) != each.end(); };
-        if (std::all_of(sinks.begin(), sinks.end(), is_of_it)) out_.keep[id] = false;
-      }
+      if (groups[id] >= 0) out_.keep[id] = false;
     }
   }
 
-  // Could a store change what a load reads between its place and the nest of `sink`?
-  bool store_in_between(const Op& load, const Op& sink, bool elementwise) {
-    int end = place(&sink).begin;
-    // A sink inside a loop that does not contain the load is visited again: all of the loop counts.
-    for (const Op* loop : loops_) {
-      const bool holds_sink = place(loop).begin < place(&sink).begin && place(&sink).begin < place(loop).end;
-      const bool holds_load = place(loop).begin < place(&load).begin && place(&load).begin < place(loop).end;
-      if (holds_sink && !holds_load) end = std::max(end, place(loop).end);
+  // ---- loads ----
+
+  void note_write(const Op& op) {
+    const int at = place(op).begin;
+    const auto to = root(op.operands[0]);
+    stores_.push_back(&op);
+    writes_.push_back(at);
+    if (to && !may_alias(*to)) {
+      writes_to_[*to].push_back(at);
+    } else {
+      vague_writes_.push_back(at);
     }
-    const auto from = root(load.operands[0]);
-    for (const Op* store : stores_) {
-      const auto to = root(store->operands[0]);
-      const int at = place(store).begin;
-      const bool between = store != &sink && at > place(&load).begin && at < end;
-      if (between && orders_memory(*store) && !(from && is_constant(*from))) return true;
-      if (from && to && *from != *to && !may_alias(*from) && !may_alias(*to)) continue;
-      if (store == &sink && store->code == OpCode::kStore) {
-        // In-place elementwise: each lane reads before it writes its own address. Equal pointers are one value by now.
-        if (!elementwise || load.operands[0] != store->operands[0] || !pointers_.distinct(store->operands[0]))
-          return true;
-      } else if (store == &sink || between) {
-        return true;
-      }
-    }
-    return false;
+    if (orders_memory(op)) ordering_.push_back(at);
   }
+
+  // Whether one of these places lies between two others, but for one.
+  static bool any_between(const std::vector<int>& places, int begin, int end, int except) {
+    auto at = std::upper_bound(places.begin(), places.end(), begin);
+    if (at != places.end() && *at == except) ++at;
+    return at != places.end() && *at < end;
+  }
+
+  // Could a store other than `except` change what a load reads, between two places?
+  bool written_between(std::optional<ValueId> from, int begin, int end, int except) const {
+    const auto any = [&](const std::vector<int>& places) { return any_between(places, begin, end, except); };
+    if (any(ordering_) && !(from && is_constant(*from))) return true;
+    if (!from || may_alias(*from)) return any(writes_);
+    const auto own = writes_to_.find(*from);
+    return any(vague_writes_) || (own != writes_to_.end() && any(own->second));
+  }
+
+  // Could a store change what a load reads between its place and the nest of a sink?
+  bool may_change(const Op& load) {
+    const Sinks& sinks = sinks_[load.results[0]];
+    if (!sinks.any()) return false;
+    const auto from = root(load.operands[0]);
+    // In-place elementwise: each lane reads before it writes its own address. Equal pointers are one value by now.
+    for (const Sinks::Write& write : sinks.writes) {
+      const auto to = write.parameter ? std::optional(kernel_.params[*write.parameter].value) : std::nullopt;
+      if (from && to && *from != *to && !may_alias(*from) && !may_alias(*to)) continue;
+      if (!write.in_place || write.pointer != load.operands[0] || !pointers_.distinct(write.pointer)) return true;
+    }
+    // Whatever is in the way of another sink is in the way of the last one, but for that one itself.
+    const int begin = place(load).begin, last = place(*sinks.last.sink).begin;
+    return written_between(from, begin, sinks.last.end, last) ||
+           (last < sinks.last_but_one.end && written_between(from, last - 1, last + 1, -1));
+  }
+
+  // ---- values ----
 
   // Indices and masks. Computed where they are wanted they become addresses and bounds, from scratch they would be mere
   // numbers.
-  bool is_index(ValueId id) {
-    if (auto known = index_.find(id); known != index_.end()) return known->second;
-    return index_[id] = is_index_new(id);
-  }
-
-  bool is_index_new(ValueId id) {
+  bool is_index_new(ValueId id) const {
     const Op* op = out_.definition[id];
     if (kernel_.type(id).pointer || dsl::is_float(kernel_.type(id).element)) return false;
     if (!is_tile(id)) return true;
@@ -303,8 +375,7 @@ class Scheduler {
       case OpCode::kMul:
       case OpCode::kAnd:
       case OpCode::kCmp:
-        return std::all_of(op->operands.begin(), op->operands.end(),
-                           [&](ValueId operand) { return is_index(operand); });
+        return std::all_of(op->operands.begin(), op->operands.end(), [&](ValueId operand) { return index_[operand]; });
       default:
         return false;
     }
@@ -315,31 +386,82 @@ class Scheduler {
     if (!op || !is_tile(id)) return;
     if (is_eager(op->code)) return;
     if (op->code == OpCode::kLoad) {
-      const Sinks sinks = sinks_of(id);
-      out_.materialise[id] = std::any_of(sinks.all.begin(), sinks.all.end(), [&](const Op* sink) {
-        return store_in_between(*op, *sink, sinks.crossed.count(sink) == 0);
-      });
+      out_.materialise[id] = may_change(*op);
       return;
     }
     if (kernel_.type(id).pointer || cost(id, kExpensive + 1) < kExpensive) return;
-    if (is_index(id)) return;
-    const std::set<const Op*> sinks = sinks_of(id).all;
-    const bool elsewhere =
-        std::any_of(sinks.begin(), sinks.end(), [&](const Op* s) { return place(s).region != place(op).region; });
-    if (elsewhere) out_.materialise[id] = true;
+    if (index_[id]) return;
+    const Sinks& sinks = sinks_[id];
+    if (sinks.elsewhere) out_.materialise[id] = true;
     // Where every use has one use itself, the last of the chain is kept instead.
-    else if (sinks.size() > 1 && users_[id].size() > 1)
+    else if (sinks.several() && out_.use_count[id] > 1)
       out_.keep[id] = true;
   }
 
+  // The ops of each value that were not counted for another one, and what makes nests too long put into scratch. Of
+  // indices and pointers only much later: in scratch they are no addresses any more.
+  void cut_long() {
+    std::vector<ValueId> owner(kernel_.values.size(), dsl::kNoValue);
+    for (const Op* op : order_.ops) {
+      if (op->results.size() != 1 || !is_lazy(op->results[0])) continue;
+      const ValueId id = op->results[0];
+      int size = std::max(1, own_cost(op->code));
+      for (ValueId operand : op->operands) {
+        if (!is_lazy(operand) || owner[operand] != dsl::kNoValue) continue;
+        owner[operand] = id;
+        size += size_[operand];
+      }
+      const bool is_address = index_[id] || kernel_.type(id).pointer;
+      if (size > (is_address ? 2 : 1) * kMostOps) {
+        put_into_scratch(id);
+        has_cuts_ = true;
+      } else {
+        size_[id] = size;
+      }
+    }
+    if (has_cuts_) cut_across(owner);
+  }
+
+  void put_into_scratch(ValueId id) {
+    out_.materialise[id] = true;
+    out_.keep[id] = false;
+    size_[id] = 0;
+  }
+
+  // Between what is in scratch now, and sinks, too: an expensive value of one is not computed again for another.
+  void cut_across(const std::vector<ValueId>& owner) {
+    std::vector<ValueId> part(kernel_.values.size(), dsl::kNoValue);  // the value in scratch that it is computed for
+    for (size_t i = order_.ops.size(); i-- > 0;) {
+      for (ValueId id : order_.ops[i]->results) {
+        part[id] = out_.materialise[id] ? id : owner[id] == dsl::kNoValue ? dsl::kNoValue : part[owner[id]];
+      }
+    }
+    for (const Op* op : order_.ops) {
+      const ValueId user = op->results.size() == 1 && is_tile(op->results[0]) && !is_eager(op->code)
+                               ? part[op->results[0]]
+                               : dsl::kNoValue;
+      for (ValueId operand : op->operands) {
+        const bool expensive = is_lazy(operand) && !index_[operand] && !kernel_.type(operand).pointer &&
+                               cost(operand, kExpensive + 1) >= kExpensive;
+        if (expensive && part[operand] != user) put_into_scratch(operand);
+      }
+    }
+  }
+
+  const Place& place(const Op& op) const { return order_.place(op); }
+
   const dsl::Kernel& kernel_;
   Pointers pointers_;
+  const ProgramOrder order_;
   Schedule out_;
-  int next_ = 0;
-  std::map<const Op*, Place> places_;
-  std::map<ValueId, bool> index_;
-  std::vector<const Op*> loops_, stores_, loads_;
-  std::vector<std::vector<const Op*>> users_;
+  std::vector<Sinks> sinks_;
+  std::vector<bool> index_;
+  std::vector<int> size_;  // of the value's own nest: ops
+  bool has_cuts_ = false;
+  std::vector<const Op*> stores_, loads_;
+  // Where they stand: all of them, those behind one parameter for certain, the others, atomics that order memory.
+  std::vector<int> writes_, vague_writes_, ordering_;
+  std::map<ValueId, std::vector<int>> writes_to_;
 };
 
 }  // namespace

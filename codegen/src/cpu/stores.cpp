@@ -187,7 +187,7 @@ Result<void> lower_store(Context& c, const Op& op) {
   if (c.type(op.operands[0]).is_scalar()) return store_scalar(c, op);
   const auto group = c.together.find(&op);
   if (group == c.together.end()) return store_tile(c, op);
-  const std::vector<const Op*>& stores = group->second;
+  const std::vector<const Op*>& stores = c.groups[group->second];
   if (&op != stores.back()) return {};
   const bool has_sums = llvm::any_of(stores, [&](const Op* store) {
     const auto& slot = c.slots[store->operands[1]];

@@ -115,25 +115,42 @@ class Hoister {
     }
   }
 
-  // Operands that stayed in the loop are computed again before it, with all that they need.
+  // Operands that stayed in the loop are computed again before it, with all that they need. With a stack of its own:
+  // what they need may be longer than the thread's.
   void take_operands(Op& op, std::vector<Op>& before) {
-    for (ValueId& operand : op.operands) operand = copied(operand, before);
+    std::vector<ValueId> todo(op.operands.rbegin(), op.operands.rend());
+    while (!todo.empty()) {
+      const ValueId id = todo.back();
+      const auto cheap = cheap_.find(id);
+      const size_t count = todo.size();
+      if (cheap != cheap_.end() && !copies_.contains(id)) {
+        const std::vector<ValueId>& needs = cheap->second.operands;
+        for (size_t i = needs.size(); i-- > 0;) {
+          if (cheap_.contains(needs[i]) && !copies_.contains(needs[i])) todo.push_back(needs[i]);
+        }
+        if (todo.size() == count) copy(cheap->second, before);
+      }
+      if (todo.size() == count) todo.pop_back();
+    }
+    for (ValueId& operand : op.operands) operand = copied(operand);
   }
 
-  ValueId copied(ValueId id, std::vector<Op>& before) {
-    const auto found = cheap_.find(id);
-    if (found == cheap_.end()) return id;
-    if (const auto known = copies_.find(id); known != copies_.end()) return known->second;
-    Op copy = found->second;
-    take_operands(copy, before);
-    for (ValueId& result : copy.results) {
+  // Its operands are there already.
+  void copy(const Op& op, std::vector<Op>& before) {
+    Op out = op;
+    for (ValueId& operand : out.operands) operand = copied(operand);
+    for (ValueId& result : out.results) {
       const auto fresh = static_cast<ValueId>(kernel_.values.size());
       kernel_.values.push_back({kernel_.type(result), ""});
       copies_[result] = fresh;
       result = fresh;
     }
-    before.push_back(std::move(copy));
-    return copies_.at(id);
+    before.push_back(std::move(out));
+  }
+
+  ValueId copied(ValueId id) const {
+    const auto known = copies_.find(id);
+    return known == copies_.end() ? id : known->second;
   }
 
   dsl::Kernel& kernel_;

@@ -12,6 +12,7 @@ Pointers::Pointers(const dsl::Kernel& kernel)
       region_(kernel.values.size(), &kernel.body),
       sources_(kernel.values.size()) {
   visit(kernel.body);
+  find_parameters();
 }
 
 void Pointers::visit(const dsl::Region& region) {
@@ -60,32 +61,56 @@ void Pointers::note_sources(const Op& op) {
   }
 }
 
+namespace {
+constexpr int32_t kNobody = -2;   // not reached yet
+constexpr int32_t kSeveral = -1;  // several parameters, or what is no parameter
+}  // namespace
+
+// From the parameters on to all that is derived from them, around loops too: what is derived from two is of several.
+void Pointers::find_parameters() {
+  parameter_.assign(sources_.size(), kNobody);
+  std::vector<std::vector<ValueId>> derived(sources_.size());
+  std::vector<ValueId> todo;
+  const auto join = [&](ValueId id, int32_t with) {
+    if (parameter_[id] == with || parameter_[id] == kSeveral) return;
+    parameter_[id] = parameter_[id] == kNobody ? with : kSeveral;
+    todo.push_back(id);
+  };
+  for (size_t i = 0; i < kernel_.params.size(); ++i) join(kernel_.params[i].value, static_cast<int32_t>(i));
+  for (ValueId id = 0; id < sources_.size(); ++id) {
+    if (sources_[id].empty() && parameter_[id] == kNobody) join(id, kSeveral);
+    for (ValueId source : sources_[id]) derived[source].push_back(id);
+  }
+  while (!todo.empty()) {
+    const ValueId id = todo.back();
+    todo.pop_back();
+    for (ValueId each : derived[id]) join(each, parameter_[id]);
+  }
+}
+
 std::optional<size_t> Pointers::parameter(ValueId pointer) const {
-  std::vector<bool> seen(kernel_.values.size());
-  std::optional<size_t> found;
-  return find_parameters(pointer, seen, found) ? found : std::nullopt;
+  const int32_t found = parameter_[pointer];
+  return found < 0 ? std::nullopt : std::optional(static_cast<size_t>(found));
 }
 
-// False where there is a source that is no parameter, or another one.
-bool Pointers::find_parameters(ValueId id, std::vector<bool>& seen, std::optional<size_t>& found) const {
-  if (seen[id]) return true;
-  seen[id] = true;
-  for (size_t i = 0; i < kernel_.params.size(); ++i) {
-    if (kernel_.params[i].value != id) continue;
-    const bool same = !found || *found == i;
-    found = i;
-    return same;
+// The axes along which neither the address nor an offset stays the same: lanes have addresses of their own. With a
+// stack of its own: index arithmetic may be longer than the thread's.
+const std::vector<bool>& Pointers::distinct_axes(ValueId root) {
+  std::vector<ValueId> todo = {root};
+  while (!todo.empty()) {
+    const ValueId id = todo.back();
+    const size_t before = todo.size();
+    const Op* op = definition_[id];
+    if (op && op->regions.empty() && kernel_.type(id).rank() > 0 && !distinct_.contains(id)) {
+      for (ValueId operand : op->operands) {
+        if (!distinct_.contains(operand)) todo.push_back(operand);
+      }
+    }
+    if (todo.size() != before) continue;
+    todo.pop_back();
+    if (!distinct_.contains(id)) distinct_[id] = distinct_axes_new(id);
   }
-  for (ValueId source : sources_[id]) {
-    if (!find_parameters(source, seen, found)) return false;
-  }
-  return !sources_[id].empty();
-}
-
-// The axes along which neither the address nor an offset stays the same: lanes have addresses of their own.
-std::vector<bool> Pointers::distinct_axes(ValueId id) {
-  if (auto known = distinct_.find(id); known != distinct_.end()) return known->second;
-  return distinct_[id] = distinct_axes_new(id);
+  return distinct_.at(root);
 }
 
 std::vector<bool> Pointers::distinct_axes_new(ValueId id) {
@@ -93,7 +118,7 @@ std::vector<bool> Pointers::distinct_axes_new(ValueId id) {
   std::vector<bool> out(rank, false);
   const Op* op = definition_[id];
   if (rank == 0 || !op) return out;
-  const auto from = [&](size_t i) { return distinct_axes(op->operands[i]); };
+  const auto from = [&](size_t i) { return distinct_.at(op->operands[i]); };
   switch (op->code) {
     case OpCode::kArange:
       return {true};
@@ -110,7 +135,7 @@ std::vector<bool> Pointers::distinct_axes_new(ValueId id) {
       out.insert(out.begin() + std::get<int64_t>(op->attrs[0]), false);
       return out;
     case OpCode::kPermute: {
-      const auto source = from(0);
+      const std::vector<bool> source = from(0);
       const auto& order = std::get<std::vector<dsl::Expr>>(op->attrs[0]);
       for (size_t i = 0; i < rank; ++i) out[i] = source[static_cast<size_t>(*order[i].as_constant())];
       return out;
@@ -118,7 +143,7 @@ std::vector<bool> Pointers::distinct_axes_new(ValueId id) {
     case OpCode::kAddptr:
     case OpCode::kAdd:
     case OpCode::kMul: {
-      const auto x = from(0), y = from(1);
+      const std::vector<bool> x = from(0), y = from(1);
       for (size_t i = 0; i < rank; ++i) {
         if (x[i] && y[i]) return std::vector<bool>(rank, false);  // i + i·s or i·i: not looked into
         out[i] = x[i] || y[i];
@@ -131,7 +156,7 @@ std::vector<bool> Pointers::distinct_axes_new(ValueId id) {
 }
 
 bool Pointers::distinct(ValueId pointer) {
-  const auto axes = distinct_axes(pointer);
+  const std::vector<bool>& axes = distinct_axes(pointer);
   const auto shape = dsl::concrete_shape(kernel_.type(pointer));
   for (size_t i = 0; i < axes.size(); ++i) {
     if (!axes[i] && shape[i] > 1) return false;

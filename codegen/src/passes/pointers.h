@@ -24,14 +24,15 @@ class Pointers {
  private:
   void visit(const dsl::Region& region);
   void note_sources(const dsl::Op& op);
-  bool find_parameters(dsl::ValueId id, std::vector<bool>& seen, std::optional<size_t>& found) const;
-  std::vector<bool> distinct_axes(dsl::ValueId id);
+  void find_parameters();
+  const std::vector<bool>& distinct_axes(dsl::ValueId id);
   std::vector<bool> distinct_axes_new(dsl::ValueId id);
 
   const dsl::Kernel& kernel_;
   std::vector<const dsl::Op*> definition_;
   std::vector<const dsl::Region*> region_;
   std::vector<std::vector<dsl::ValueId>> sources_;  // what a value's addresses are derived from
+  std::vector<int32_t> parameter_;                  // by value: a parameter's number, kNobody or kSeveral
   std::map<dsl::ValueId, std::vector<bool>> distinct_;
 };
 

@@ -1,0 +1,96 @@
+// Long elementwise ops by calls: a kernel of very many of them would have each one's code in every chunk of every nest.
+#include <llvm/Support/raw_ostream.h>
+
+#include "cpu/context.h"
+
+namespace kiln::codegen::cpu {
+namespace {
+
+// Kernels of fewer long ops have them inline: a call saves and restores what registers hold.
+constexpr int kMostInline = 128;
+
+// Whether its code is tens of instructions.
+bool is_long(const Op& op, ElementType element) {
+  switch (op.code) {
+    case OpCode::kRem:
+      return true;
+    case OpCode::kDiv:
+      return !dsl::is_float(element);
+    case OpCode::kMath:
+      break;
+    default:
+      return false;
+  }
+  switch (static_cast<dsl::MathFn>(std::get<int64_t>(op.attrs[0]))) {
+    case dsl::MathFn::kSqrt:
+    case dsl::MathFn::kCopysign:
+    case dsl::MathFn::kSignbit:
+    case dsl::MathFn::kFloor:
+    case dsl::MathFn::kCeil:
+    case dsl::MathFn::kRound:
+    case dsl::MathFn::kTrunc:
+    case dsl::MathFn::kIsnan:
+    case dsl::MathFn::kIsinf:
+      return false;
+    default:
+      return true;
+  }
+}
+
+int count_long(const dsl::Kernel& kernel, const dsl::Region& region) {
+  int count = 0;
+  for (const Op& op : region.ops) {
+    if (!op.operands.empty()) count += is_long(op, kernel.type(op.operands[0]).element) ? 1 : 0;
+    for (const dsl::Region& inner : op.regions) count += count_long(kernel, inner);
+  }
+  return count;
+}
+
+// By what its code depends on.
+std::string name_of(const Context& c, const Op& op, llvm::ArrayRef<Value*> operands) {
+  std::string name = "kiln." + dsl::info(op.code).name;
+  for (const dsl::Attr& attr : op.attrs) {
+    if (const auto* number = std::get_if<int64_t>(&attr)) name += "." + std::to_string(*number);
+  }
+  name += "." + std::string(dsl::info(c.type(op.operands[0]).element).name) + ".";
+  llvm::raw_string_ostream stream(name);
+  for (const Value* operand : operands) operand->getType()->print(stream);
+  return name;
+}
+
+Result<llvm::Function*> function_for(Context& c, const Op& op, llvm::ArrayRef<Value*> operands) {
+  const std::string name = name_of(c, op, operands);
+  if (llvm::Function* known = c.module.getFunction(name)) return known;
+  llvm::SmallVector<llvm::Type*, 4> types;
+  for (const Value* operand : operands) types.push_back(operand->getType());
+  const dsl::Type& result = c.type(op.results[0]);
+  llvm::Type* returned = like(operands[0], register_type(c.b.getContext(), dsl::scalar_type(result.element)));
+  auto* function = llvm::Function::Create(llvm::FunctionType::get(returned, types, false),
+                                          llvm::Function::InternalLinkage, name, c.module);
+  function->addFnAttr(llvm::Attribute::NoInline);
+  function->addFnAttr(llvm::Attribute::NoUnwind);
+  Builder b(llvm::BasicBlock::Create(c.b.getContext(), "entry", function));
+  llvm::SmallVector<Value*, 4> arguments;
+  for (llvm::Argument& argument : function->args()) arguments.push_back(&argument);
+  auto value = emit_elementwise(c, b, op, arguments);
+  if (!value) {
+    function->eraseFromParent();
+    return value.error();
+  }
+  b.CreateRet(*value);
+  return function;
+}
+
+}  // namespace
+
+bool has_many_long_ops(const dsl::Kernel& kernel) { return count_long(kernel, kernel.body) > kMostInline; }
+
+Result<Value*> emit_op(Context& c, const Op& op, llvm::ArrayRef<Value*> operands) {
+  const bool by_call = c.calls_long_ops && is_long(op, c.type(op.operands[0]).element);
+  if (!by_call) return emit_elementwise(c, c.b, op, operands);
+  auto function = function_for(c, op, operands);
+  if (!function) return function.error();
+  return static_cast<Value*>(c.b.CreateCall(*function, operands));
+}
+
+}  // namespace kiln::codegen::cpu

@@ -1,0 +1,272 @@
+#include "growth/families.h"
+
+#include <cstring>
+
+#include "kiln/dsl/kernel.h"
+
+namespace kiln::growth {
+namespace {
+
+using namespace kiln::lang;
+using lang::f32;
+
+// A body that is given the first tile of x, where tiles of x and y lie, and how often to repeat itself.
+struct Places {
+  Value x, y;  // tiles of pointers to the first kBlock elements
+  Value n;
+};
+
+template <class T, class Body>
+Result<dsl::Kernel> traced(Body body) {
+  return kernel("grown", {"x", "y", "n"},
+                [&](Ptr<const T> x, Ptr<T> y, i32 n) {
+                  const Value lanes = arange(0, kBlock);
+                  body(Places{x + lanes, y + lanes, Value(n)});
+                })
+      .ir();
+}
+
+// y = step(… step(x)), `step` given the value so far, x and its number.
+template <class T, class Step>
+Result<dsl::Kernel> chain(int count, Step step) {
+  return traced<T>([&](const Places& at) {
+    const Value x = load(at.x);
+    Value v = x;
+    for (int i = 0; i < count; ++i) v = step(v, x, i);
+    store(at.y, v);
+  });
+}
+
+float factor(int i) { return 1.0f + static_cast<float>(i) / 1024.0f; }
+
+Result<dsl::Kernel> adds_f32(int count) {
+  return chain<f32>(count, [](const Value& v, const Value& x, int) { return v + x; });
+}
+Result<dsl::Kernel> adds_i32(int count) {
+  return chain<i32>(count, [](const Value& v, const Value& x, int) { return v + x; });
+}
+Result<dsl::Kernel> mixed_i32(int count) {
+  return chain<i32>(count, [](const Value& v, const Value& x, int i) { return i % 2 == 0 ? v * x : v ^ (x + i); });
+}
+Result<dsl::Kernel> scalars(int count) {
+  return traced<f32>([&](const Places& at) {
+    Value s = cast(at.n, f32_t);
+    for (int i = 0; i < count; ++i) s = s * factor(i);
+    store(at.y, load(at.x) + s);
+  });
+}
+// What a launcher could compute too, and the trace keeps as an expression while that is small.
+Result<dsl::Kernel> scalar_ints(int count) {
+  return traced<f32>([&](const Places& at) {
+    Value s = at.n;
+    for (int i = 0; i < count; ++i) s = i % 3 == 0 ? s * (s + 1) : i % 3 == 1 ? s / (at.n + i) : min(s, at.n + i);
+    store(at.y, load(at.x) + cast(s, f32_t));
+  });
+}
+// Each value has two uses: a walk that forgets where it was takes 2^count steps.
+Result<dsl::Kernel> diamonds(int count) {
+  return chain<f32>(count, [](const Value& v, const Value&, int) { return v * v; });
+}
+Result<dsl::Kernel> tanhs(int count) {
+  return chain<f32>(count, [](const Value& v, const Value&, int) { return tanh(v); });
+}
+Result<dsl::Kernel> sines(int count) {
+  return chain<f32>(count, [](const Value& v, const Value& x, int i) { return v + sin(x * factor(i)); });
+}
+Result<dsl::Kernel> divisions(int count) {
+  return chain<i32>(count, [](const Value& v, const Value& x, int i) { return v / (x + i); });
+}
+Result<dsl::Kernel> reductions(int count) {
+  return chain<f32>(count, [](const Value& v, const Value&, int) { return v - sum(v, 0) * (1.0f / kBlock); });
+}
+Result<dsl::Kernel> scans(int count) {
+  return chain<f32>(count, [](const Value& v, const Value& x, int) { return scan(v, 0, ReduceKind::kMax) - x; });
+}
+Result<dsl::Kernel> sorts(int count) {
+  return chain<f32>(count, [](const Value& v, const Value& x, int) { return sort(v, 0) - x; });
+}
+Result<dsl::Kernel> dots(int count) {
+  return traced<f32>([&](const Places& at) {
+    const Value x = reshape(load(at.x), {8, kBlock / 8});
+    Value v = x;
+    for (int i = 0; i < count; ++i) v = dot(v, x) * (1.0f / 28);
+    store(at.y, reshape(v, {kBlock}));
+  });
+}
+Result<dsl::Kernel> joins(int count) {
+  return chain<f32>(count, [](const Value& v, const Value& x, int) {
+    auto [a, b] = split(join(v, x));
+    return a - b;
+  });
+}
+Result<dsl::Kernel> reshapes(int count) {
+  return chain<f32>(count, [](const Value& v, const Value& x, int) {
+    return reshape(trans(reshape(v, {8, kBlock / 8})), {kBlock}) + x;
+  });
+}
+Result<dsl::Kernel> stores(int count) {
+  return traced<f32>([&](const Places& at) {
+    const Value x = load(at.x);
+    for (int i = 0; i < count; ++i) store(at.y + i * kBlock, x * factor(i));
+  });
+}
+// No two of them in one walk: each reads what the one before it wrote.
+Result<dsl::Kernel> updates(int count) {
+  return traced<f32>([&](const Places& at) {
+    for (int i = 0; i < count; ++i) store(at.y, load(at.y) * factor(i));
+  });
+}
+Result<dsl::Kernel> loads(int count) {
+  return traced<f32>([&](const Places& at) {
+    Value v = load(at.x);
+    for (int i = 1; i <= count; ++i) v = v + load(at.x + i * kBlock);
+    store(at.y, v);
+  });
+}
+Result<dsl::Kernel> masked_loads(int count) {
+  return traced<f32>([&](const Places& at) {
+    Value v = load(at.x);
+    for (int i = 1; i <= count; ++i) {
+      const Value mask = arange(0, kBlock) + i * kBlock < at.n * 1000;
+      v = v + load(at.x + i * kBlock, {.mask = mask, .other = 0.0f});
+    }
+    store(at.y, v);
+  });
+}
+Result<dsl::Kernel> loops(int count) {
+  return traced<f32>([&](const Places& at) {
+    Var v = load(at.x);
+    for (int i = 0; i < count; ++i) {
+      for ([[maybe_unused]] Value turn : range(at.n)) v = v * factor(i);
+    }
+    store(at.y, v);
+  });
+}
+Result<dsl::Kernel> branches(int count) {
+  return traced<f32>([&](const Places& at) {
+    Var v = load(at.x);
+    for (int i = 0; i < count; ++i) {
+      if_(at.n > i, [&] { v = v * factor(i); });
+    }
+    store(at.y, v);
+  });
+}
+
+// One loop that carries them all.
+Result<dsl::Kernel> carried(int count) {
+  return traced<f32>([&](const Places& at) {
+    const Value x = load(at.x);
+    std::vector<Var> all;
+    all.reserve(static_cast<size_t>(count));
+    for (int i = 0; i < count; ++i) all.emplace_back(x * factor(i));
+    for ([[maybe_unused]] Value turn : range(at.n)) {
+      for (size_t i = 0; i < all.size(); ++i) all[i] = all[i] * factor(static_cast<int>(i));
+    }
+    Value sum = x;
+    for (const Var& each : all) sum = sum + each;
+    store(at.y, sum);
+  });
+}
+
+void nest_for(Var& v, const Value& n, int depth) {
+  if (depth == 0) {
+    v = v + 1.0f;
+    return;
+  }
+  for ([[maybe_unused]] Value turn : range(n)) {
+    v = v * factor(depth);
+    nest_for(v, n, depth - 1);
+  }
+}
+Result<dsl::Kernel> nested_for(int depth) {
+  return traced<f32>([&](const Places& at) {
+    Var v = load(at.x);
+    nest_for(v, at.n, depth);
+    store(at.y, v);
+  });
+}
+
+void nest_while(Var& v, const Value& n, int depth) {
+  if (depth == 0) {
+    v = v + 1.0f;
+    return;
+  }
+  Var turn = 0;
+  while_([&] { return turn < n; },
+         [&] {
+           v = v * factor(depth);
+           nest_while(v, n, depth - 1);
+           turn += 1;
+         });
+}
+Result<dsl::Kernel> nested_while(int depth) {
+  return traced<f32>([&](const Places& at) {
+    Var v = load(at.x);
+    nest_while(v, at.n, depth);
+    store(at.y, v);
+  });
+}
+
+void nest_if(Var& v, const Value& n, int depth) {
+  if (depth == 0) {
+    v = v + 1.0f;
+    return;
+  }
+  if_(
+      n > depth,
+      [&] {
+        v = v * factor(depth);
+        nest_if(v, n, depth - 1);
+      },
+      [&] { v = v + factor(depth); });
+}
+Result<dsl::Kernel> nested_if(int depth) {
+  return traced<f32>([&](const Places& at) {
+    Var v = load(at.x);
+    nest_if(v, at.n, depth);
+    store(at.y, v);
+  });
+}
+
+constexpr int kMostNested = 64;  // docs/kiln-text.md
+
+constexpr Family kFamilies[] = {
+    {"adds_f32", adds_f32},
+    {.name = "adds_i32", .kernel = adds_i32, .is_int = true},
+    {.name = "mixed_i32", .kernel = mixed_i32, .is_int = true},
+    {"scalars", scalars},
+    {"scalar_ints", scalar_ints},
+    {"diamonds", diamonds},
+    {.name = "divisions", .kernel = divisions, .is_int = true},
+    {.name = "tanhs", .kernel = tanhs, .is_exact = false},
+    {.name = "sines", .kernel = sines, .is_exact = false},
+    {"reductions", reductions},
+    {"scans", scans},
+    {"sorts", sorts},
+    {.name = "dots", .kernel = dots, .is_exact = false},
+    {"joins", joins},
+    {"reshapes", reshapes},
+    {.name = "stores", .kernel = stores, .elements_each = kBlock},
+    {"updates", updates},
+    {.name = "loads", .kernel = loads, .elements_each = kBlock},
+    {.name = "masked_loads", .kernel = masked_loads, .elements_each = kBlock},
+    {"loops", loops},
+    {"branches", branches},
+    {"carried", carried},
+    {.name = "nested_for", .kernel = nested_for, .most = kMostNested},
+    {.name = "nested_while", .kernel = nested_while, .most = kMostNested},
+    {.name = "nested_if", .kernel = nested_if, .most = kMostNested},
+};
+
+}  // namespace
+
+std::span<const Family> families() { return kFamilies; }
+
+const Family* find_family(const char* name) {
+  for (const Family& family : kFamilies) {
+    if (std::strcmp(family.name, name) == 0) return &family;
+  }
+  return nullptr;
+}
+
+}  // namespace kiln::growth
