@@ -1,6 +1,8 @@
 // AMD's side of the seam in gpu/target_info.h.
 #pragma once
 
+#include <algorithm>
+
 #include "amdgcn/elements.h"
 #include "amdgcn/target.h"
 #include "gpu/target_info.h"
@@ -32,6 +34,13 @@ class AmdTargetInfo : public gpu::TargetInfo {
   }
   MathOptions math() const override {
     return {.has_fma = true, .has_avx512 = false, .fast = false, .estimate = emit_estimate};
+  }
+  // Vector registers, with accumulators where these are among them.
+  int64_t most_registers(int threads) const override {
+    constexpr int64_t kWithoutAccumulators = 256;
+    const int64_t waves = std::max(1, threads / processor_.lanes / processor_.simds);
+    const int64_t of_wave = processor_.major == 9 ? processor_.registers : kWithoutAccumulators;
+    return std::min(of_wave, processor_.registers / waves);
   }
   SmallFloatInstructions small_floats() const override { return small_float_instructions(processor_); }
   llvm::Function* create_kernel(llvm::Module& module, const std::string& name, llvm::ArrayRef<llvm::Type*> params,

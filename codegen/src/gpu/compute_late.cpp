@@ -12,6 +12,10 @@
 namespace kiln::codegen::gpu {
 namespace {
 
+// Words that a thread has loaded and what comes of them waits: more than a thread has registers. Then all is computed
+// that can be, as it would be for nothing else if every load of a long block came before the first sum of them.
+constexpr uint64_t kMostWaiting = 256;
+
 bool is_computation(const llvm::Instruction& instruction) {
   if (instruction.isTerminator() || instruction.mayReadOrWriteMemory()) return false;
   if (llvm::isa<llvm::PHINode, llvm::AllocaInst>(instruction)) return false;
@@ -20,14 +24,32 @@ bool is_computation(const llvm::Instruction& instruction) {
   return call ? !call->isConvergent() : !instruction.mayHaveSideEffects();
 }
 
+// Words of 32 bits.
+uint64_t words(const llvm::Type& type) {
+  if (const auto* fields = llvm::dyn_cast<llvm::StructType>(&type)) {
+    uint64_t out = 0;
+    for (const llvm::Type* field : fields->elements()) out += words(*field);
+    return out;
+  }
+  return llvm::divideCeil(type.getPrimitiveSizeInBits().getFixedValue(), 32);
+}
+
 // The instructions of a block in their new order.
 class Order {
  public:
   explicit Order(llvm::BasicBlock& block) : block_(block) {}
 
   std::vector<llvm::Instruction*> take() {
+    uint64_t waiting = 0;
+    auto behind = block_.begin();  // the last that was computed because too much waited
     for (llvm::Instruction& instruction : block_) {
-      if (!is_computation(instruction) && !instruction.isTerminator()) append(instruction);
+      if (is_computation(instruction) || instruction.isTerminator()) continue;
+      waiting += words(*instruction.getType());
+      if (waiting > kMostWaiting) {
+        for (; &*behind != &instruction; ++behind) append(*behind);
+        waiting = words(*instruction.getType());
+      }
+      append(instruction);
     }
     // What other blocks want, and the end.
     for (llvm::Instruction& instruction : block_) append(instruction);

@@ -98,6 +98,7 @@ LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& 
   };
   const int64_t specialised = option(dsl::kWarpSpecialise, 0);
   return {.warps = warps,
+          .is_given = config.contains(std::string(dsl::kNumWarps)),
           .programs = shares ? std::max(1, kLeastBlockThreads / lanes) : 1,
           .specialise = specialised >= 1,
           .persistent = specialised >= 2,

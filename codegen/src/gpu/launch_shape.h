@@ -14,6 +14,7 @@ Effort effort_for(const dsl::Facts& facts);
 
 struct LaunchShape {
   int warps = 4;              // of a program
+  bool is_given = false;      // … as the config says
   int programs = 1;           // of a block
   bool specialise = false;    // warps of their own may copy (copying_warps.h)
   bool persistent = false;    // … and blocks take one program after another (persistent.h)

@@ -9,6 +9,7 @@
 #include "gpu/copying_warps.h"
 #include "gpu/defer_reductions.h"
 #include "gpu/gather_waits.h"
+#include "gpu/held_tiles.h"
 #include "gpu/order_products.h"
 #include "gpu/persistent.h"
 #include "gpu/plain_divisions.h"
@@ -16,6 +17,7 @@
 #include "gpu/shared_memory.h"
 #include "gpu/stages.h"
 #include "gpu/swap_factors.h"
+#include "kiln/dsl/verify.h"
 #include "passes/unpack_e2m1.h"
 
 namespace kiln::codegen::gpu {
@@ -189,6 +191,17 @@ int most_stages(const std::map<const Op*, Pipeline>& pipelines) {
   return out;
 }
 
+Error refusal(const dsl::Kernel& kernel, const CrampedProduct& cramped, const TargetInfo& target,
+              const BlockShape& block, const std::string& processor) {
+  const std::string advice = cramped.warps > 0 ? "`num_warps = " + std::to_string(cramped.warps) + "` would do"
+                                               : "no `num_warps` would do: its columns must be fewer";
+  return error(ErrorCode::kCompileFailed,
+               dsl::diagnostic(kernel, cramped.dot->loc,
+                               "target `" + processor + "`: dot: " + std::to_string(block.warps) +
+                                   " warps leave a thread " + std::to_string(target.most_registers(block.threads())) +
+                                   " registers, too few for the sums of a product; " + advice));
+}
+
 }  // namespace
 
 bool allows_bulk(const dsl::Kernel& kernel) {
@@ -215,7 +228,14 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
       defer_reductions(swap_factors(unpack_e2m1(optimised), target, block), block.threads()), block.threads())));
   const dsl::Kernel& kernel = *out.kernel;
   std::vector<AxisInfo> info = axis_info(kernel, Wrap::kIndex);
+  if (const auto cramped = cramped_product(kernel, target, block)) {
+    if (launch.is_given || cramped->warps == 0) return refusal(kernel, *cramped, target, block, processor);
+    LaunchShape other = launch;
+    other.warps = cramped->warps;
+    return lower(optimised, target, other, processor, module, entry_name);
+  }
   Placement placement = place(kernel, target, block, info);
+  if (auto fits = check_held_tiles(kernel, placement, target, block, processor); !fits) return fits.error();
   const Op* copied = launch.specialise && target.bulk_engine() ? loop_for_copying_warps(kernel, placement) : nullptr;
   if (copied) block.copying = target.bulk_engine()->copying_warps(block);
   const auto without_persistence = [&] {

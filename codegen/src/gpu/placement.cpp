@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <ranges>
 #include <set>
 
 #include "gpu/coalesce.h"
@@ -56,6 +57,8 @@ class Placer {
     }
     note_reduced(kernel.body);
     agree_on_vectors(kernel.body);
+    wanted_by_dot_.resize(kernel.values.size());
+    note_wanted_by_dot(kernel.body);
     for (const dsl::Param& param : kernel.params) out_.home[param.value] = replicated({}, block);
     visit(kernel.body);
   }
@@ -303,41 +306,54 @@ class Placer {
     for (ValueId id : op.results) visit_result(op, id);
   }
 
-  void set_home(ValueId id, const Layout& layout) { out_.home[id] = layout; }
+  void set_home(ValueId id, const Layout& layout) {
+    if (out_.home[id] == layout) return;
+    out_.home[id] = layout;
+    ++changes_;
+  }
 
   void visit_result(const Op& op, ValueId id) {
     if (type(id).rank() == 0) return set_home(id, replicated({}, block_));
     const bool elementwise = dsl::info(op.code).has(dsl::kElementwise);
-    free_[id] = !out_.home[id] && is_free(op) && (is_view(op) || (elementwise && is_cheap(op, kernel_)));
+    const bool is_free_now = !out_.home[id] && is_free(op) && (is_view(op) || (elementwise && is_cheap(op, kernel_)));
+    if (free_[id] != is_free_now) ++changes_;
+    free_[id] = is_free_now;
     if (is_view(op) || free_[id]) return;
     auto layout = elementwise ? common_layout(op.operands) : std::nullopt;
-    if (!layout && elementwise) layout = wanted_by_dot(id);
+    if (!layout && elementwise) layout = wanted_by_dot_[id];
     if (const auto axis = ordered_axis(id); !layout && axis) layout = ordered_layout(shape(id), *axis);
     set_home(id, layout ? *layout : default_layout(shape(id)));
   }
 
   // The layout in which a product by matrix instructions wants a factor that is computed from the value: from shared
-  // memory (pipeline.h) it comes in whatever layout is asked for.
-  std::optional<Layout> wanted_by_dot(ValueId id) const {
-    for (const Op* user : users_[id]) {
-      if (user->code == OpCode::kDot) {
-        if (auto layout = wanted_factor(*user, id)) return layout;
-        continue;
-      }
-      const bool elementwise = dsl::info(user->code).has(dsl::kElementwise);
-      if (user->results.size() != 1 || (!elementwise && !is_view(*user))) continue;
-      const ValueId result = user->results[0];
-      if (elementwise && shape(result) != shape(id)) continue;
-      const auto wanted = wanted_by_dot(result);
-      if (!wanted) continue;
-      if (elementwise) return wanted;
-      if (user->code == OpCode::kPermute && type(id).rank() == 2) return transpose(*wanted, {1, 0});
-      const bool is_as_large = wanted->element_bits() == Layout(shape(id)).element_bits();
-      if (user->code == OpCode::kReshape && is_as_large) return reshape(*wanted, shape(id));
-      if (user->code == OpCode::kJoin) {
-        return without_copies_in_registers(slice(*wanted, wanted->rank() - 1)).layout;
-      }
+  // memory (pipeline.h) it comes in whatever layout is asked for. From the last op to the first, so that users are
+  // known.
+  void note_wanted_by_dot(const dsl::Region& region) {
+    for (const Op& op : std::views::reverse(region.ops)) {
+      for (const dsl::Region& inner : op.regions) note_wanted_by_dot(inner);
+      for (ValueId id : op.results) wanted_by_dot_[id] = wanted_by_users(id);
     }
+  }
+
+  std::optional<Layout> wanted_by_users(ValueId id) const {
+    for (const Op* user : users_[id]) {
+      if (auto layout = wanted_by_user(id, *user)) return layout;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Layout> wanted_by_user(ValueId id, const Op& user) const {
+    if (user.code == OpCode::kDot) return wanted_factor(user, id);
+    const bool elementwise = dsl::info(user.code).has(dsl::kElementwise);
+    if (user.results.size() != 1 || (!elementwise && !is_view(user))) return std::nullopt;
+    const ValueId result = user.results[0];
+    const std::optional<Layout>& wanted = wanted_by_dot_[result];
+    if (!wanted || (elementwise && shape(result) != shape(id))) return std::nullopt;
+    if (elementwise) return wanted;
+    if (user.code == OpCode::kPermute && type(id).rank() == 2) return transpose(*wanted, {1, 0});
+    const bool is_as_large = wanted->element_bits() == Layout(shape(id)).element_bits();
+    if (user.code == OpCode::kReshape && is_as_large) return reshape(*wanted, shape(id));
+    if (user.code == OpCode::kJoin) return without_copies_in_registers(slice(*wanted, wanted->rank() - 1)).layout;
     return std::nullopt;
   }
 
@@ -451,9 +467,12 @@ class Placer {
     return layout && layout->injective() ? *layout : default_layout(shape(id));
   }
 
+  // What a loop carries keeps the layout that it once has: a loop inside another is walked until nothing changes where
+  // the outer one first comes to it, and once in each later walk, so that nests take no longer the deeper they are.
   void visit_loop(const Op& op, size_t first_init, size_t first_arg) {
-    for (int round = 0; round < kMaxRounds; ++round) {
-      const auto before = out_.home;
+    const bool is_settled = !walked_.insert(&op).second;
+    for (int round = is_settled ? 1 : 0; round < kMaxRounds; ++round) {
+      const size_t before = changes_;
       for (const dsl::Region& inner : op.regions) {
         for (size_t i = 0; i < inner.args.size(); ++i) {
           if (type(inner.args[i]).rank() == 0) set_home(inner.args[i], replicated({}, block_));
@@ -467,7 +486,7 @@ class Placer {
         for (const dsl::Region& inner : op.regions) set_home(inner.args[i + first_arg], *layout);
       }
       for (const dsl::Region& inner : op.regions) visit(inner);
-      if (round > 0 && before == out_.home && all_at_home(op)) return;
+      if (round > 0 && (is_settled || before == changes_) && all_at_home(op)) return;
     }
   }
 
@@ -505,7 +524,10 @@ class Placer {
   std::map<ValueId, int> ordered_;    // tiles that topk selects from, by axis
   std::vector<const Op*> definition_;
   std::vector<std::vector<const Op*>> users_;
-  std::vector<bool> free_;  // by value
+  std::vector<bool> free_;                            // by value
+  std::vector<std::optional<Layout>> wanted_by_dot_;  // by value
+  size_t changes_ = 0;                                // of homes
+  std::set<const Op*> walked_;                        // loops
   struct Vector {
     int64_t elements = 0, bytes = 1;  // of an element
   };

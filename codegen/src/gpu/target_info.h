@@ -4,6 +4,7 @@
 
 #include <llvm/IR/IRBuilder.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -80,6 +81,8 @@ class TargetInfo {
   virtual int lanes() const = 0;  // of a warp
   virtual LaneFacts lane_facts() const = 0;
   virtual MathOptions math() const = 0;
+  // Words of 32 bits that a thread has at most, in a block of so many.
+  virtual int64_t most_registers(int /*threads*/) const { return INT64_MAX; }
   virtual SmallFloatInstructions small_floats() const { return {}; }
   // The high half of a product of ints; null: elementwise/ops.cpp makes it.
   virtual Value* multiply_high(Builder&, bool /*is_signed*/, Value* /*x*/, Value* /*y*/) const { return nullptr; }

@@ -1,6 +1,8 @@
 // NVIDIA's side of the seam in gpu/target_info.h.
 #pragma once
 
+#include <algorithm>
+
 #include "gpu/target_info.h"
 #include "nvptx/bulk_engine.h"
 #include "nvptx/elements.h"
@@ -16,6 +18,10 @@ class CudaTargetInfo : public gpu::TargetInfo {
   gpu::LaneFacts lane_facts() const override;
   MathOptions math() const override {
     return {.has_fma = true, .has_avx512 = false, .fast = false, .estimate = emit_estimate};
+  }
+  int64_t most_registers(int threads) const override {
+    constexpr int64_t kOfThread = 255, kOfBlock = 64 * 1024, kUnit = 8;
+    return std::min(kOfThread, kOfBlock / threads / kUnit * kUnit);
   }
   SmallFloatInstructions small_floats() const override { return small_float_instructions(target_.capability); }
   llvm::Value* multiply_high(llvm::IRBuilder<>& b, bool is_signed, llvm::Value* x, llvm::Value* y) const override {
