@@ -23,6 +23,7 @@
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
 #include "passes/pipeline.h"
+#include "passes/refine_axes.h"
 #include "plan.h"
 #include "reports.h"
 #include "target.h"
@@ -241,7 +242,7 @@ Result<Artifact> generate(const dsl::CompileRequest& request, const dsl::Kernel&
   llvm::Module module("kiln", context);
   module.setTargetTriple(cpu.triple);
   module.setDataLayout(cpu.machine->createDataLayout());
-  Plan plan = make_plan(kernel, request.constexprs);
+  Plan plan = make_plan(refine_axes(kernel), request.constexprs);
   name_entries(plan, entry);
   auto lowered = cpu::lower(plan, cpu, module);
   if (!lowered) return lowered.error();

@@ -110,6 +110,9 @@ void Maker::header() {
     }
   }
   for (int i = 0; i < 4; ++i) shapes_.push_back(shape_of_rank(i == 0 ? 1 : i == 1 ? 2 : 0));
+  // Rows of a few elements.
+  const Shape narrow = {extent(), Expr(static_cast<int64_t>(2 + pick(7)))};
+  if (fits(narrow)) shapes_.push_back(narrow);
 
   program_ = base(OpCode::kProgramId, {}, {int64_t{2}});
   for (const int64_t axis : {1, 0}) {

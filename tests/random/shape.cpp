@@ -117,7 +117,12 @@ bool make_joined(Maker& maker, OpCode code) {
   if (!maker.fits(both)) return false;
   if (code == OpCode::kSplit) return maker.emit(code, {maker.value(element, both, Level::kNear)}, {}).has_value();
   const ValueId first = maker.value(element, shape, Level::kNear);
-  return maker.emit(code, {first, maker.value(element, shape, Level::kNear)}, {}).has_value();
+  const auto joined = maker.emit(code, {first, maker.value(element, shape, Level::kNear)}, {});
+  if (!joined || shape.empty() || maker.chance(2)) return joined.has_value();
+  // Side by side along what was the last axis.
+  shape.back() = shape.back() * 2;
+  if (maker.fits(shape)) (void)maker.emit(OpCode::kReshape, {*joined}, {shape});
+  return true;
 }
 
 bool make_part(Maker& maker, OpCode code) {

@@ -53,7 +53,8 @@ std::optional<Affine> Nest::affine_new(ValueId id, const Point& point, bool exac
   switch (op->code) {
     case OpCode::kArange:
       out.base = c.i64(*std::get<dsl::Expr>(op->attrs[0]).as_constant());
-      if (point[0] != kZero) out.coefficients[point[0]] = c.i64(1);
+      if (point[0] >= 0) out.coefficients[point[0]] = c.i64(1);
+      if (point[0] < kZero) out.base = c.i64(*std::get<dsl::Expr>(op->attrs[0]).as_constant() + index_at(point[0]));
       return out;
     case OpCode::kSplat:
       return affine(op->operands[0], {}, exact);
@@ -212,12 +213,12 @@ Nest::Address Nest::address_of_lanes(llvm::Type* element, Value* base, const Off
 }
 
 // The pointer tile is a base pointer moved by affine offsets (and, for gathers, by others).
-Result<Nest::Address> Nest::address(ValueId id, const Point& point_in, bool groups) {
+Result<Nest::Address> Nest::address(ValueId id, const Point& point_in, Heeds heeds) {
   llvm::Type* element = memory_type(b.getContext(), c.type(id).element, false);
   ValueId at = id;
   Point here = normalise(id, point_in);
   Offset offset;
-  offset.groups = groups;
+  offset.groups = heeds == Heeds::kGroups;
   offset.affine.coefficients.assign(static_cast<size_t>(rank()), nullptr);
   while (!c.type(at).is_scalar()) {
     const Op* op = c.definition[at];
@@ -247,6 +248,13 @@ Result<Nest::Address> Nest::address(ValueId id, const Point& point_in, bool grou
                        llvm::any_of(offset.others, [](Value* v) { return v->getType()->isVectorTy(); }) ||
                        (stride && !(constant && (constant->isOne() || constant->isZero())));
   const bool neighbours = constant && constant->isOne();
+  const bool varies_otherwise = (*base)->getType()->isVectorTy() ||
+                                llvm::any_of(offset.others, [](Value* v) { return v->getType()->isVectorTy(); });
+  if (heeds == Heeds::kStride && constant && !varies_otherwise && constant->getValue().isIntN(8)) {
+    Value* total = affine_value(offset.affine, true);
+    for (Value* other : offset.others) total = b.CreateAdd(total, other);
+    return Address{b.CreateGEP(element, *base, total), neighbours, 1, static_cast<int>(constant->getSExtValue())};
+  }
   if (offset.grouped && (by_lane || neighbours)) {
     auto value = evaluate(offset.grouped->mask, offset.grouped->point);
     if (!value) return value.error();

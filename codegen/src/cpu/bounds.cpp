@@ -27,7 +27,36 @@ Point Nest::source_point(const Op& op, const Point& point) const {
   return normalise(op.operands[0], out);
 }
 
-// base + Σ coefficient·index < bound: `index < bound - base` where exactly one index takes part, with coefficient 1.
+llvm::SmallVector<std::pair<ValueId, Point>, 3> Nest::sources(ValueId id, const Op& op, const Point& point) const {
+  switch (op.code) {
+    case OpCode::kBroadcast:
+    case OpCode::kExpandDims:
+    case OpCode::kPermute:
+      return {{op.operands[0], source_point(op, point)}};
+    case OpCode::kSplit: {
+      Point whole = point;
+      whole.push_back(at_index(id == op.results[1] ? 1 : 0));
+      return {{op.operands[0], normalise(op.operands[0], whole)}};
+    }
+    case OpCode::kJoin: {
+      Point part = point;
+      const int8_t half = part.pop_back_val();
+      part = normalise(op.operands[0], part);
+      if (half < 0) return {{op.operands[static_cast<size_t>(index_at(half))], part}};
+      return {{op.operands[0], part}, {op.operands[1], part}};
+    }
+    default: {
+      llvm::SmallVector<std::pair<ValueId, Point>, 3> out;
+      for (ValueId operand : op.operands) {
+        if (!c.type(operand).is_scalar()) out.emplace_back(operand, normalise(operand, point));
+      }
+      return out;
+    }
+  }
+}
+
+// base + Σ coefficient·index < bound: `index < (bound - base) / coefficient`, rounded up, where exactly one index takes
+// part.
 bool Nest::add_comparison(const Op& cmp, const Point& point, Bounds& bounds) {
   const MaskAt key{cmp.results[0], point};
   if (auto known = comparisons_.find(key); known != comparisons_.end()) {
@@ -44,15 +73,21 @@ bool Nest::add_comparison(const Op& cmp, const Point& point, Bounds& bounds) {
   auto left = affine(low, normalise(low, point), true), right = affine(high, normalise(high, point), true);
   if (!left || !right) return false;
   int found = -1;
+  int64_t step = 1;
   for (int d = 0; d < rank(); ++d) {
     if (right->coefficients[d]) return false;
     if (!left->coefficients[d]) continue;
     auto* constant = llvm::dyn_cast<llvm::ConstantInt>(left->coefficients[d]);
-    if (!constant || !constant->isOne() || found >= 0) return false;
+    if (!constant || !constant->getValue().isStrictlyPositive() || found >= 0) return false;
+    step = constant->getSExtValue();
     found = d;
   }
   Value* bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, right->base, left->base);
   if (inclusive) bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, bound, c.i64(1));
+  if (step > 1) {
+    bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, bound, c.i64(step - 1));
+    bound = b.CreateSDiv(bound, c.i64(step));
+  }
   entry = found < 0 ? all_or_nothing(b.CreateICmpSGT(bound, c.i64(0))) : Bound{found, known_bound(bound)};
   bounds.push_back(*entry);
   return true;
@@ -133,11 +168,8 @@ void Nest::register_masks(ValueId id, const Point& point_in) {
   if (!op || c.type(id).is_scalar() || c.slots[id]) return;
   if (!visited_.insert({id, std::vector<int8_t>(point.begin(), point.end())}).second) return;
   if (op->code == OpCode::kLoad && op->operands.size() > 1) register_mask(op->operands[1], point);
-  if (op->code == OpCode::kExpandDims || op->code == OpCode::kPermute) {
-    return register_masks(op->operands[0], source_point(*op, point));
-  }
-  for (ValueId operand : op->operands) {
-    if (!c.type(operand).is_scalar()) register_masks(operand, point);
+  for (const auto& [operand, at] : sources(id, *op, point)) {
+    if (!c.type(operand).is_scalar()) register_masks(operand, at);
   }
 }
 
@@ -159,15 +191,15 @@ bool Nest::uniform_outside_new(ValueId id, const Point& point) {
     case OpCode::kLoad:
       if (op->operands.size() < 2 || !masks_.count({op->operands[1], normalise(op->operands[1], point)})) return false;
       return op->operands.size() < 3 || uniform_outside(op->operands[2], point);
-    case OpCode::kBroadcast:
-    case OpCode::kExpandDims:
-    case OpCode::kPermute:
-      return uniform_outside(op->operands[0], source_point(*op, point));
     case OpCode::kSplat:
       return true;
+    case OpCode::kJoin:
+      if (varies({point.back()})) return false;
+      [[fallthrough]];
     default:
-      return std::all_of(op->operands.begin(), op->operands.end(),
-                         [&](ValueId operand) { return uniform_outside(operand, point); });
+      return llvm::all_of(sources(id, *op, point), [&](const auto& source) {
+        return c.type(source.first).is_scalar() || uniform_outside(source.first, source.second);
+      });
   }
 }
 
@@ -184,13 +216,26 @@ bool Nest::interior_suffices(std::optional<MaskAt> sink_mask) const {
   return true;
 }
 
-void Nest::limit_to(const MaskAt& sink_mask) {
-  const auto own = mask_bounds_.find({sink_mask.mask, normalise(sink_mask.mask, sink_mask.point)});
-  if (own == mask_bounds_.end()) return;
-  for (const auto& [dim, bound] : own->second) {
-    Dim& d = dims_[dim];
-    Value* least = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, d.limit ? d.limit : c.i64(d.extent), bound);
-    d.limit = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, least, c.i64(0));
+void Nest::limit_to(llvm::ArrayRef<MaskAt> sink_masks) {
+  // By dimension, what each of the masks allows.
+  std::map<int, llvm::SmallVector<Value*, 2>> limits;
+  for (const MaskAt& mask : sink_masks) {
+    const auto own = mask_bounds_.find({mask.mask, normalise(mask.mask, mask.point)});
+    if (own == mask_bounds_.end()) return;
+    std::map<int, Value*> least;
+    for (const auto& [dim, bound] : own->second) {
+      Value*& limit = least[dim];
+      limit = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, limit ? limit : c.i64(dims_[dim].extent), bound);
+    }
+    for (const auto& [dim, limit] : least) limits[dim].push_back(limit);
+  }
+  for (const auto& [dim, each] : limits) {
+    if (each.size() < sink_masks.size()) continue;
+    Value* limit = each[0];
+    for (Value* other : llvm::ArrayRef(each).drop_front()) {
+      limit = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, limit, other);
+    }
+    dims_[dim].limit = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, limit, c.i64(0));
   }
 }
 

@@ -16,23 +16,40 @@ constexpr int64_t kCacheLine = 64;
 // Reads and writes go in chunks of up to this many elements, so rows are padded to it.
 constexpr int64_t kRowPadding = 64;
 constexpr int64_t kConflict = 1024;
+constexpr int64_t kMostNarrow = 8;   // elements in all narrow axes
+constexpr int64_t kLeastBefore = 4;  // and of the axis before them
 
 int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 }  // namespace
 
+// [..., n, 2, 3] has two narrow axes, and n is walked in vectors.
+std::optional<size_t> axis_before_narrow(const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    if (shape[i] == 1) continue;
+    if (count > 1 && count * shape[i] > kMostNarrow) return shape[i] < kLeastBefore ? std::nullopt : std::optional(i);
+    count *= shape[i];
+    // A register of half the size and no shuffles do as well.
+    if (count >= kMostNarrow && count == shape[i]) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 Slot allocate_slot(Context& c, const dsl::Type& type, Rows rows) {
   Slot slot;
-  slot.exact = rows == Rows::kDense;
   std::vector<int64_t> shape = dsl::concrete_shape(type);
+  const std::optional<size_t> row = rows == Rows::kClose ? axis_before_narrow(shape) : std::nullopt;
+  slot.close = row.has_value();
+  slot.exact = rows == Rows::kDense || slot.close;
   slot.strides.resize(shape.size());
   int64_t stride = 1;
   bool innermost = true;
   for (size_t i = shape.size(); i-- > 0;) {
     slot.strides[i] = stride;
     // Only the innermost axis of more than one element is walked by vectors.
-    const bool padded = innermost && shape[i] > 1 && !slot.exact;
-    stride = padded ? round_up(shape[i], kRowPadding) : stride * shape[i];
+    const bool padded = row ? i == *row : innermost && shape[i] > 1 && !slot.exact;
+    stride = padded ? stride * round_up(shape[i], kRowPadding) : stride * shape[i];
     // Rows a large power of two apart would meet in the same sets of the cache.
     if (padded && i > 0 && stride * memory_bytes(type) % kConflict == 0) stride += kCacheLine / memory_bytes(type);
     innermost = innermost && shape[i] == 1;

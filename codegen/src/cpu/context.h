@@ -28,9 +28,12 @@
 
 namespace kiln::codegen::cpu {
 
-// For each axis of a tile, the dimension of the nest that walks it; kZero where the index is always 0.
+// For each axis of a tile, the dimension of the nest that walks it, or below 0 the one index that it has there: kZero,
+// or that of at_index.
 using Point = llvm::SmallVector<int8_t, 5>;
 inline constexpr int8_t kZero = -1;
+constexpr int8_t at_index(int index) { return static_cast<int8_t>(-1 - index); }
+constexpr int index_at(int8_t place) { return -1 - place; }
 
 // A mask that holds everywhere in the interior of a nest.
 struct MaskAt {
@@ -50,6 +53,8 @@ struct Slot {
   // Nothing behind the last lane of a row may be written: the rows are dense, or part of a larger tile. (Reading is
   // always fine: all of scratch is padded.)
   bool exact = false;
+  // … of an axis before its small last ones (narrow.cpp): these lie without gaps, and padding follows the rows of that.
+  bool close = false;
   // Another value lives here too (a slice, a reshape): never to be updated in place.
   bool view = false;
   // Non-empty: only the interior of a nest with at least these masks holds values.
@@ -127,6 +132,7 @@ struct Context : ElementContext {
   std::vector<const Op*> checks, prints;  // by number, as code names them to the launcher (effects.h)
   Value* scratch = nullptr;
   uint64_t scratch_bytes = 0;
+  uint64_t scratch_tail = 0;            // bytes behind all of them that may be read
   const dsl::Region* region = nullptr;  // being lowered
   Cuts cuts;                            // where its function may become several
 
@@ -136,13 +142,17 @@ struct Context : ElementContext {
   Value* memory_mask(Value* mask);
 };
 
-// Reserves scratch for a tile; `dense`: without padding between rows.
-enum class Rows : uint8_t { kPadded, kDense };
+// Reserves scratch for a tile. Rows are padded, or dense: without padding between them, or close: padded, but for small
+// last axes, which lie without gaps in rows of the axis before.
+enum class Rows : uint8_t { kPadded, kDense, kClose };
 Slot allocate_slot(Context& c, const dsl::Type& type, Rows rows = Rows::kPadded);
 Value* slot_address(Context& c, const Slot& slot);
+// The axis of these extents to walk in vectors where the last ones are small, up to eight elements together: a chunk
+// has a vector for each of those. Absent where the last axis is the one to walk.
+std::optional<size_t> axis_before_narrow(const std::vector<int64_t>& shape);
 // A slot that holds all of a tile at this place of the program: the one it has, or a new one (materialise.cpp). For ops
 // that read their operands from memory. kDense: the strides are those of a row-major array without gaps.
-Result<Slot> slot_of(Context& c, ValueId id, Rows rows = Rows::kPadded);
+Result<Slot> slot_of(Context& c, ValueId id, Rows rows = Rows::kClose);
 // The one element of a slot of rank 0, of the type of `id`.
 Value* load_from_slot(Context& c, ValueId id, const Slot& slot);
 bool is_dense(const Slot& slot, const std::vector<int64_t>& shape);

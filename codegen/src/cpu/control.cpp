@@ -1,9 +1,13 @@
 // for, while and if: carried values live in allocas (scalars) and slots (tiles).
+#include <numeric>
+
 #include "cpu/nest.h"
 #include "elementwise/loop_range.h"
 
 namespace kiln::codegen::cpu {
 namespace {
+
+constexpr int kMaxWidth = 64;
 
 // A carried scalar lives in an alloca that the pipeline promotes, a carried tile in a slot.
 struct Carried {
@@ -50,8 +54,141 @@ class Readers {
   std::map<ValueId, bool> reads_, elementwise_;
 };
 
+// A new tile that is the old one but where an int along one axis equals another: select(cmp eq, value, old).
+struct RowUpdate {
+  ValueId value;
+  const Op* comparison;
+  size_t axis_of_comparison;
+  int dim;  // that axis in the tile; not the last, which is walked in vectors
+};
+
+std::optional<RowUpdate> row_update(const Context& c, ValueId next, ValueId old) {
+  const Op* select = c.definition[next];
+  if (!select || select->code != OpCode::kSelect || select->operands[2] != old) return std::nullopt;
+  const auto shape = dsl::concrete_shape(c.type(next));
+  std::vector<int> dims(shape.size());  // by axis of the mask
+  std::iota(dims.begin(), dims.end(), 0);
+  ValueId mask = select->operands[0];
+  const Op* op = c.definition[mask];
+  while (op && (op->code == OpCode::kBroadcast || op->code == OpCode::kExpandDims)) {
+    if (op->code == OpCode::kExpandDims) dims.erase(dims.begin() + std::get<int64_t>(op->attrs[0]));
+    mask = op->operands[0];
+    op = c.definition[mask];
+  }
+  if (!op || op->code != OpCode::kCmp || c.slots[mask] || dsl::is_float(c.type(op->operands[0]).element) ||
+      static_cast<dsl::Predicate>(std::get<int64_t>(op->attrs[0])) != dsl::Predicate::kEq) {
+    return std::nullopt;
+  }
+  std::optional<RowUpdate> out;
+  const auto extents = dsl::concrete_shape(c.type(mask));
+  for (size_t axis = 0; axis < extents.size(); ++axis) {
+    if (extents[axis] == 1) continue;
+    if (out) return std::nullopt;
+    out = RowUpdate{select->operands[1], op, axis, dims[axis]};
+  }
+  const bool is_last = out && std::all_of(shape.begin() + out->dim + 1, shape.end(), [](int64_t n) { return n == 1; });
+  return is_last ? std::nullopt : out;
+}
+
+// Puts the one row in place. False: its index cannot be told, and nothing is done.
+Result<bool> put_row(Context& c, const RowUpdate& update, const Slot& slot) {
+  Builder& b = c.b;
+  Nest nest(c, dsl::concrete_shape(c.type(update.value)));
+  const Op& cmp = *update.comparison;
+  const Point first(c.type(cmp.results[0]).shape.size(), kZero);
+  Point along = first;
+  along[update.axis_of_comparison] = static_cast<int8_t>(update.dim);
+  llvm::SmallVector<Value*, 2> numbers;
+  llvm::SmallVector<Nest::Along, 2> moves;
+  for (ValueId operand : cmp.operands) {
+    moves.push_back(nest.along(operand, along, update.dim, true));
+    auto number = nest.evaluate(operand, first);
+    if (!number) return number.error();
+    const bool is_signed = dsl::info(c.type(operand).element).is_signed;
+    numbers.push_back(is_signed ? b.CreateSExt(*number, b.getInt64Ty()) : b.CreateZExt(*number, b.getInt64Ty()));
+  }
+  if (moves[0] == Nest::Along::kSame) {
+    std::swap(moves[0], moves[1]);
+    std::swap(numbers[0], numbers[1]);
+  }
+  if (moves[0] != Nest::Along::kByOne || moves[1] != Nest::Along::kSame) return false;
+  Value* index = b.CreateSub(numbers[1], numbers[0]);
+  Result<void> result;
+  const auto put = [&] {
+    nest.fix_dim(update.dim, index);
+    nest.choose_width(update.value, kMaxWidth);
+    Nest::Body body;
+    body.any_width = true;
+    body.chunk = [&]() -> Result<void> {
+      auto value = nest.evaluate_lanes(update.value, nest.identity());
+      if (!value) return value.error();
+      nest.store_slot(slot, nest.identity(), c.type(update.value), *value);
+      return {};
+    };
+    result = nest.walk(body, false);
+  };
+  emit_if(b, b.CreateICmpULT(index, c.i64(nest.extent(update.dim))), "row", [](llvm::Instruction*) {}, put);
+  if (!result) return result.error();
+  return true;
+}
+
+// The carried tiles whose new values one walk computes in place of the old ones, by their numbers: of one shape, each
+// element of a new one depends on that element alone of any old one, and no other carried tile wants an old one.
+class InPlace {
+ public:
+  InPlace(const Context& c, const Op& yield, const std::vector<Carried>& carried) : c_(c), yield_(yield) {
+    for (size_t i = 0; i < carried.size(); ++i) {
+      const auto& next = c.slots[yield.operands[i]];
+      readers_.push_back(carried[i].variable ? nullptr : std::make_unique<Readers>(c, carried[i].slot));
+      const bool stays = next && next->offset == carried[i].slot.offset;
+      if (!carried[i].variable && !stays) rest_.push_back(i);
+    }
+  }
+
+  // One walk's; none when no two tiles are left that go together.
+  std::vector<size_t> next() {
+    while (rest_.size() > 1) {
+      std::vector<size_t> group, others;
+      const auto shape = dsl::concrete_shape(c_.type(yield_.operands[rest_[0]]));
+      for (size_t i : rest_) {
+        (dsl::concrete_shape(c_.type(yield_.operands[i])) == shape ? group : others).push_back(i);
+      }
+      for (size_t before = 0; before != group.size();) {
+        before = group.size();
+        std::erase_if(group, [&](size_t i) { return !fits(i, group); });
+      }
+      rest_ = others;
+      if (group.size() > 1) return group;
+    }
+    return {};
+  }
+
+ private:
+  bool fits(size_t i, const std::vector<size_t>& group) {
+    for (size_t j = 0; j < readers_.size(); ++j) {
+      if (!readers_[j]) continue;
+      const bool together = llvm::is_contained(group, j);
+      const ValueId other = yield_.operands[j];
+      if (together ? !readers_[i]->elementwise(other) : readers_[i]->reads(other)) return false;
+    }
+    return true;
+  }
+
+  const Context& c_;
+  const Op& yield_;
+  std::vector<std::unique_ptr<Readers>> readers_;  // by carried tile
+  std::vector<size_t> rest_;
+};
+
 // New tiles are computed into places of their own before any old one is overwritten: they may refer to each other.
 Result<void> lower_yield(Context& c, const Op& yield, std::vector<Carried>& carried) {
+  std::set<size_t> done_together;
+  InPlace in_place_together(c, yield, carried);
+  std::vector<std::vector<size_t>> groups;
+  for (auto group = in_place_together.next(); !group.empty(); group = in_place_together.next()) {
+    done_together.insert(group.begin(), group.end());
+    groups.push_back(std::move(group));
+  }
   std::vector<std::pair<size_t, Slot>> copies;
   std::vector<Value*> scalars(carried.size(), nullptr);
   for (size_t i = 0; i < carried.size(); ++i) {
@@ -60,7 +197,7 @@ Result<void> lower_yield(Context& c, const Op& yield, std::vector<Carried>& carr
       scalars[i] = c.scalars[next];
       continue;
     }
-    if (c.slots[next] && c.slots[next]->offset == carried[i].slot.offset) continue;
+    if (done_together.contains(i) || (c.slots[next] && c.slots[next]->offset == carried[i].slot.offset)) continue;
     Readers old(c, carried[i].slot);
     bool others_need_old = false;
     for (size_t j = 0; j < carried.size(); ++j) {
@@ -68,9 +205,19 @@ Result<void> lower_yield(Context& c, const Op& yield, std::vector<Carried>& carr
     }
     // An elementwise update reads each element before it writes it, so it can go in place.
     const bool in_place = !others_need_old && old.elementwise(next);
-    Slot target = in_place ? carried[i].slot : allocate_slot(c, c.type(next));
+    if (const auto row = in_place ? row_update(c, next, carried[i].argument) : std::nullopt) {
+      auto put = put_row(c, *row, carried[i].slot);
+      if (!put) return put.error();
+      if (*put) continue;
+    }
+    Slot target = in_place ? carried[i].slot : allocate_slot(c, c.type(next), Rows::kClose);
     if (auto done = materialise(c, next, target); !done) return done;
     if (!in_place) copies.emplace_back(i, target);
+  }
+  for (const std::vector<size_t>& group : groups) {
+    std::vector<TilePlace> tiles;
+    for (size_t i : group) tiles.push_back({yield.operands[i], carried[i].slot});
+    if (auto done = materialise(c, tiles); !done) return done;
   }
   for (const Carried& each : carried) c.begins.erase(each.argument);
   for (auto& [i, from] : copies) {
@@ -108,7 +255,7 @@ Result<std::vector<Carried>> begin_carried(Context& c, llvm::ArrayRef<ValueId> i
     } else if (starts[i] == Start::kShared) {
       state.slot = *c.slots[inits[i]];
     } else {
-      state.slot = allocate_slot(c, type);
+      state.slot = allocate_slot(c, type, in_dots(starts[i]) ? Rows::kPadded : Rows::kClose);
       if (starts[i] == Start::kCopy) {
         if (auto done = materialise(c, inits[i], state.slot); !done) return done.error();
       }
@@ -155,6 +302,8 @@ Start start_of(const Context& c, const Op& loop, size_t i) {
   if (continues_accumulator(c, loop, i)) return Start::kShared;
   const ValueId init = loop.operands[i + 3], argument = loop.regions[0].args[i + 1];
   const Op* op = c.definition[init];
+  // The rows that no turn has put in place are read too.
+  if (row_update(c, loop.regions[0].ops.back().operands[i], argument)) return Start::kCopy;
   const bool is_splat = op && op->code == OpCode::kSplat && !c.slots[init] && !c.type(init).pointer;
   return is_splat && c.by_elements[argument] ? Start::kSplat : Start::kCopy;
 }
@@ -258,7 +407,7 @@ Result<void> lower_if(Context& c, const Op& op) {
     if (c.type(id).is_scalar()) {
       place.variable = entry_alloca(c, register_type(b.getContext(), c.type(id)));
     } else {
-      place.slot = allocate_slot(c, c.type(id));
+      place.slot = allocate_slot(c, c.type(id), Rows::kClose);
     }
     results.push_back(std::move(place));
   }

@@ -4,6 +4,8 @@
 namespace kiln::codegen::cpu {
 namespace {
 
+constexpr int64_t kMostStride = 8;  // of lanes that are taken out of whole vectors
+
 // Memory of zeros, for a vector.
 Value* zeros(Context& c) {
   constexpr uint64_t kBytes = 64 * 8;
@@ -94,7 +96,7 @@ Result<Value*> Nest::evaluate_new(ValueId id, const Point& point) {
   switch (op->code) {
     case OpCode::kArange: {
       Value* start = b.getInt32(static_cast<uint32_t>(*std::get<dsl::Expr>(op->attrs[0]).as_constant()));
-      if (point[0] == kZero) return start;
+      if (point[0] < 0) return b.CreateAdd(start, b.getInt32(static_cast<uint32_t>(index_at(point[0]))));
       Value* first = b.CreateAdd(b.CreateTrunc(dims_[point[0]].index, b.getInt32Ty()), start);
       if (!varies(point)) return first;
       std::vector<llvm::Constant*> lanes;
@@ -107,6 +109,12 @@ Result<Value*> Nest::evaluate_new(ValueId id, const Point& point) {
     case OpCode::kExpandDims:
     case OpCode::kPermute:
       return evaluate(op->operands[0], source_point(*op, point));
+    case OpCode::kSplit: {
+      const auto source = sources(id, *op, point)[0];
+      return evaluate(source.first, source.second);
+    }
+    case OpCode::kJoin:
+      return evaluate_join(*op, point);
     case OpCode::kLoad:
       return evaluate_load(*op, point);
     default:
@@ -115,6 +123,25 @@ Result<Value*> Nest::evaluate_new(ValueId id, const Point& point) {
       }
       return evaluate_elementwise(*op, point);
   }
+}
+
+// At a fixed index of the last axis one of the two, else chosen by the index.
+Result<Value*> Nest::evaluate_join(const Op& op, const Point& point) {
+  llvm::SmallVector<Value*, 2> parts;
+  for (const auto& [operand, at] : sources(op.results[0], op, point)) {
+    auto part = evaluate(operand, at);
+    if (!part) return part;
+    parts.push_back(*part);
+  }
+  if (parts.size() == 1) return parts[0];
+  if (!varies({point.back()})) {
+    Value* is_second = b.CreateICmpNE(dims_[point.back()].index, c.i64(0));
+    if (parts[0]->getType() != parts[1]->getType()) parts = {splat(parts[0]), splat(parts[1])};
+    return b.CreateSelect(is_second, parts[1], parts[0]);
+  }
+  std::vector<llvm::Constant*> is_second;
+  for (int i = 0; i < width_; ++i) is_second.push_back(b.getInt1(i == 1));
+  return b.CreateSelect(llvm::ConstantVector::get(is_second), splat(parts[1]), splat(parts[0]));
 }
 
 // The loop level of what a value is a copy of.
@@ -227,7 +254,11 @@ Result<Value*> Nest::evaluate_load(const Op& op, const Point& point) {
     mask = *value;
   }
   const bool vector = varies(point) && mode_ != Mode::kOutside;
-  auto where = address(op.operands[0], point, vector);
+  if (vector) {
+    auto loaded = load_side_by_side(op, point);
+    if (!loaded || *loaded) return loaded;
+  }
+  auto where = address(op.operands[0], point, vector ? Heeds::kGroups : Heeds::kPointers);
   if (!where) return where.error();
   if (vector && where->contiguous && mask && !mask->getType()->isVectorTy()) {
     return load_if(op, point, mask, where->pointer, other);
@@ -279,7 +310,10 @@ Value* Nest::slot_pointer(const Slot& slot, const Point& point, ElementType elem
   Value* base = at_depth(0, [&] { return slot_address(c, slot); });
   Value* offset = c.i64(0);
   for (size_t i = 0; i < point.size(); ++i) {
-    if (point[i] == kZero) continue;
+    if (point[i] < 0) {
+      if (point[i] != kZero) offset = b.CreateAdd(offset, c.i64(index_at(point[i]) * slot.strides[i]));
+      continue;
+    }
     const Dim& d = dims_[point[i]];
     offset = b.CreateAdd(offset, at_depth(d.depth, [&] { return b.CreateMul(d.index, c.i64(slot.strides[i])); }));
   }
@@ -307,6 +341,7 @@ Value* Nest::load_slot(const Slot& slot, const Point& point, const dsl::Type& ty
   auto* wide = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_));
   const int64_t stride = lane_stride(slot, point);
   if (stride == 1) return from_memory(b, b.CreateAlignedLoad(wide, pointer, align), type);
+  if (stride > 1 && stride <= kMostStride) return load_strided(slot, point, type, stride);
   Value* pointers = strided_lanes(pointer, memory, stride);
   return from_memory(b, b.CreateMaskedGather(wide, pointers, align, c.memory_mask(lanes_)), type);
 }

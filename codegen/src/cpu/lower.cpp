@@ -19,14 +19,15 @@ llvm::LoadInst* load_context(Context& c, Builder& b, llvm::Type* type, uint64_t 
 
 // Once it is known how much the stage needs: a caller that brings less gets an error code before anything is touched.
 void require_scratch(Context& c, llvm::Instruction* loaded) {
-  if (c.scratch_bytes == 0) return;
+  const uint64_t needed = c.scratch_bytes + c.scratch_tail;
+  if (needed == 0) return;
   llvm::BasicBlock* entry = loaded->getParent();
   auto* rest = entry->splitBasicBlock(std::next(loaded->getIterator()), "enough");
   entry->getTerminator()->eraseFromParent();
   Builder b(entry);
   auto* refused = llvm::BasicBlock::Create(b.getContext(), "too.small", c.function);
   Value* bytes = load_context(c, b, b.getInt64Ty(), kContextScratchBytes);
-  b.CreateCondBr(b.CreateICmpULT(bytes, b.getInt64(c.scratch_bytes)), refused, rest);
+  b.CreateCondBr(b.CreateICmpULT(bytes, b.getInt64(needed)), refused, rest);
   b.SetInsertPoint(refused);
   b.CreateRet(b.getInt32(kScratchTooSmall));
 }
@@ -161,7 +162,7 @@ Result<void> lower_stage(const Plan& plan, const Stage& stage, CpuTarget& target
   b.CreateRet(b.getInt32(0));
   split_into_parts(*c.function, c.cuts);
   require_scratch(c, scratch);
-  out.scratch_bytes = std::max(out.scratch_bytes, c.scratch_bytes);
+  out.scratch_bytes = std::max(out.scratch_bytes, c.scratch_bytes + c.scratch_tail);
   for (size_t i = out.checks.size(); i < c.checks.size(); ++i) out.checks.push_back({&kernel, c.checks[i]});
   for (size_t i = out.prints.size(); i < c.prints.size(); ++i) out.prints.push_back({&kernel, c.prints[i]});
   return {};

@@ -42,6 +42,7 @@ Nest::Nest(Context& context, std::vector<int64_t> extents) : c(context), b(conte
     }
   }
   memo_.resize(static_cast<size_t>(rank()) + 5);
+  points_ = {identity()};
 }
 
 int Nest::add_inner_dim(int64_t extent) {
@@ -84,7 +85,7 @@ bool Nest::varies(const Point& point) const {
 int Nest::depth_of(const Point& point) const {
   int depth = 0;
   for (int8_t dim : point) {
-    if (dim != kZero) depth = std::max(depth, dims_[dim].depth);
+    if (dim >= 0) depth = std::max(depth, dims_[dim].depth);
   }
   return depth;
 }
@@ -93,7 +94,7 @@ Point Nest::normalise(ValueId id, const Point& point) const {
   Point out = point;
   const auto& shape = c.type(id).shape;
   for (size_t i = 0; i < out.size(); ++i) {
-    if (shape[i].as_constant() == 1 || (out[i] != kZero && dims_[out[i]].extent == 1)) out[i] = kZero;
+    if (shape[i].as_constant() == 1 || (out[i] >= 0 && dims_[out[i]].extent == 1)) out[i] = kZero;
   }
   return out;
 }
@@ -154,10 +155,10 @@ Value* Nest::visited_of_row() const {
   return d.limit ? d.limit : c.i64(d.extent);
 }
 
-Value* Nest::lanes_below(Value* bound) {
-  auto* type = llvm::FixedVectorType::get(b.getInt32Ty(), static_cast<unsigned>(width_));
+Value* Nest::lanes_below(Value* bound, int times) {
+  auto* type = llvm::FixedVectorType::get(b.getInt32Ty(), static_cast<unsigned>(width_ * times));
   std::vector<llvm::Constant*> lanes;
-  for (int i = 0; i < width_; ++i) lanes.push_back(b.getInt32(static_cast<uint32_t>(i)));
+  for (int i = 0; i < width_ * times; ++i) lanes.push_back(b.getInt32(static_cast<uint32_t>(i / times)));
   Value* left = b.CreateSub(bound, dims_[vector_dim_].index);
   left = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, c.i64(width_));
   Value* limit = b.CreateVectorSplat(type->getElementCount(), b.CreateTrunc(left, b.getInt32Ty()));

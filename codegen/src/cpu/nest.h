@@ -39,6 +39,14 @@ class Nest {
   // Chooses the vector width for evaluating these values: wide for cheap expressions, narrower for expensive ones.
   void choose_width(llvm::ArrayRef<ValueId> values, int max_width);
   void set_width(int width) { width_ = width; }
+  // Walks the axis before small last ones in vectors, where the extents are such (narrow.cpp): a chunk is then one
+  // vector at each of points(). For nests whose chunks heed that, ahead of all other preparations.
+  void unroll_narrow();
+  bool is_narrow() const { return points_.size() > 1; }
+  // The points of a chunk in row-major order, mostly the one of the whole space.
+  llvm::ArrayRef<Point> points() const { return points_; }
+  // How many lanes a chunk of such vectors may have at most, of those that a chunk of one vector may have.
+  int most_lanes(int most) const;
   // The sink is a store past the caches.
   void set_store() { is_store_ = true; }
 
@@ -52,7 +60,7 @@ class Nest {
   // The sink acts only where `mask` holds, and that is the interior: nothing outside needs a visit.
   bool interior_suffices(std::optional<MaskAt> sink_mask) const;
   // The sink acts only where a registered mask holds: what its bounds exclude needs no visit.
-  void limit_to(const MaskAt& sink_mask);
+  void limit_to(llvm::ArrayRef<MaskAt> sink_masks);
 
   struct Body {
     std::function<Result<void>()> chunk;  // at the current point, in the current mode and lanes
@@ -103,9 +111,17 @@ class Nest {
     bool contiguous = false;   // lanes are neighbours; else uniform (scalar pointer) or a vector of pointers
     // Lanes in groups of so many: each reads what the first of its group reads, and those lie as if contiguous.
     int group = 1;
+    // Lanes so many elements apart, a constant: `pointer` is the first lane's.
+    int stride = 0;
   };
-  // `groups`: the caller heeds Address::group, which else is 1.
-  Result<Address> address(ValueId pointer_tile, const Point& point, bool groups = false);
+  // What of an address the caller heeds, beside its pointers.
+  enum class Heeds : uint8_t { kPointers, kGroups, kStride };
+  Result<Address> address(ValueId pointer_tile, const Point& point, Heeds heeds = Heeds::kPointers);
+  // Where the elements at all points() lie side by side, from the first lane of the first on; null: they do not.
+  Result<Value*> address_side_by_side(ValueId pointer_tile);
+  // Those elements as they lie, from their vectors; the same of their masks, null: all lanes.
+  Value* side_by_side(llvm::ArrayRef<Value*> vectors);
+  Value* mask_side_by_side(llvm::ArrayRef<Value*> masks);
 
   // A value whose element at the point i, j, … of this nest lies in memory at pointer + Σ index·stride (elements),
   // where `whole` (i1) holds. Before the walk only.
@@ -155,11 +171,13 @@ class Nest {
   Value* load_slot(const Slot& slot, const Point& point, const dsl::Type& type);
   // Stores whole vectors; lanes past the extent fall into the slot's padding, or are left out where it is exact.
   void store_slot(const Slot& slot, const Point& point, const dsl::Type& type, Value* vector);
+  // The same of the vectors at all points().
+  void store_slot(const Slot& slot, const dsl::Type& type, llvm::ArrayRef<Value*> vectors);
   // The elements of a tile in scratch at the point, but along `axis` at `index`. Lanes past the extent read element 0.
   Value* gather_slot(const dsl::Type& type, const Slot& slot, const Point& point, size_t axis, Value* index,
                      bool index_is_signed);
-  // Lanes below `bound` at the current point.
-  Value* lanes_below(Value* bound);
+  // Lanes below `bound` at the current point, `times` neighbours for each.
+  Value* lanes_below(Value* bound, int times = 1);
   bool varies(const Point& point) const;  // contains the vector dimension
 
   Context& c;
@@ -209,12 +227,14 @@ class Nest {
   Result<llvm::SmallVector<Value*, 4>> evaluate_operands(const Op& op, const Point& point);
   Result<Value*> evaluate_elementwise(const Op& op, const Point& point);
   Result<Value*> evaluate_load(const Op& op, const Point& point);
+  Result<Value*> load_side_by_side(const Op& op, const Point& point);
   Value* load_if(const Op& op, const Point& point, Value* condition, Value* pointer, Value* other);
   Value* load_groups(const dsl::Type& type, const Address& where, Value* mask, Value* other);
   void prefetch_ahead(const Op& load, const Point& point, Value* pointer);
   void prefetch_behind(const Op& load, const Point& point, Value* pointer);
   bool prefetch_turns(const Op& load, const Point& point, Value* pointer);
   int64_t lane_stride(const Slot& slot, const Point& point) const;  // elements from lane to lane
+  Value* load_strided(const Slot& slot, const Point& point, const dsl::Type& type, int64_t stride);
   Value* strided_lanes(Value* first, llvm::Type* memory, int64_t stride);
   bool slot_usable(const Slot& slot, const Point& point) const;
   // `exact`: only where the value cannot wrap on purpose (comparisons), as opposed to indices that reach memory.
@@ -242,6 +262,9 @@ class Nest {
   void add_splat(const Op& splat, const Point& point, Bounds& bounds);
   Bound all_or_nothing(Value* condition);
   Point source_point(const Op& op, const Point& point) const;
+  // What an element of an op's result is computed from, and where.
+  llvm::SmallVector<std::pair<ValueId, Point>, 3> sources(ValueId id, const Op& op, const Point& point) const;
+  Result<Value*> evaluate_join(const Op& op, const Point& point);
   bool mask_holds(ValueId mask, const Point& point) const;
   Result<void> walk_dim(int dim, const Body& body, bool interior_only, Value* inside);
   Result<void> walk_row(const Body& body, bool interior_only, Value* inside);
@@ -252,6 +275,7 @@ class Nest {
   std::vector<Dim> dims_;
   int vector_dim_ = -1;
   int width_ = 1;
+  std::vector<Point> points_;
   std::set<MaskAt> masks_;
   std::set<std::pair<ValueId, std::vector<int8_t>>> visited_;
   bool outside_uniform_ = true;   // all masks are registered and constrain the same: outside, each of them fails
@@ -287,6 +311,12 @@ auto Nest::at_depth(int depth, F emit) {
 
 // materialise.cpp: copies a whole tile value, or a scalar, into a slot.
 Result<void> materialise(Context& c, ValueId id, const Slot& slot);
+// The same of several tiles of one shape by one walk: a chunk computes all of its values, then stores them.
+struct TilePlace {
+  ValueId id;
+  Slot slot;
+};
+Result<void> materialise(Context& c, llvm::ArrayRef<TilePlace> tiles);
 // Hands every chunk of a tile, all of its lanes, to `store`. A scalar is one chunk of a nest of rank 0.
 using StoreChunk = std::function<void(Nest&, Value* vector)>;
 Result<void> materialise_from(Context& c, ValueId id, const StoreChunk& store);

@@ -2,6 +2,7 @@
 //
 //   along   the reduced axis is the last one: its vectors are added up lane by lane, the lanes at the end of each row
 //           (reductions of the same rows share a walk)
+//   narrow  … but is small: lanes lie along the axis before it
 //   across  lanes lie along another axis: rows are added to rows. A long axis goes in blocks of rows, strip by strip of
 //           columns, so that memory is walked row by row; what a block leaves waits in scratch for the next.
 #include <numeric>
@@ -147,6 +148,40 @@ Result<void> reduce_along(Context& c, int axis, std::vector<Reduction>& reductio
   return {};
 }
 
+// The reduced axis is small: the rows before it are walked in vectors, which have one for each of its indices.
+Result<void> reduce_narrow(Context& c, int axis, std::vector<Reduction>& reductions) {
+  Nest nest(c, dsl::concrete_shape(c.type(reductions[0].op->operands[0])));
+  nest.unroll_narrow();
+  llvm::SmallVector<ValueId, 4> operands;
+  for (const Reduction& r : reductions) {
+    for (const Point& point : nest.points()) {
+      for (ValueId operand : r.op->operands) nest.register_masks(operand, point);
+    }
+    operands.append(r.op->operands.begin(), r.op->operands.end());
+  }
+  nest.choose_width(operands, nest.most_lanes(kMaxWidth));
+  for (Reduction& r : reductions) r.accumulator = make_accumulator(c, *r.op, {nest.width(), false, false});
+  const Point row = without(nest.points()[0], axis);
+  Nest::Body body;
+  body.chunk = [&]() -> Result<void> {
+    for (const Reduction& r : reductions) {
+      r.accumulator->reset();
+      for (size_t i = 0; i < nest.points().size(); ++i) {
+        auto elements = elements_at(nest, *r.op, nest.points()[i], axis);
+        if (!elements) return elements.error();
+        elements->index = c.i64(static_cast<int64_t>(i));
+        if (auto done = r.accumulator->add(*elements); !done) return done;
+      }
+      const Registers totals = r.accumulator->lanes();
+      for (size_t i = 0; i < totals.size(); ++i) nest.store_slot(r.slots[i], row, c.type(r.op->results[i]), totals[i]);
+    }
+    return {};
+  };
+  if (auto done = nest.walk(body, false); !done) return done;
+  nest.finish();
+  return {};
+}
+
 // The state of an accumulator between blocks: a tile each, of the result's shape.
 class StateTiles {
  public:
@@ -230,6 +265,14 @@ bool is_along(const Context& c, const Op& op) {
   return shape.size() == 1 || (last && shape[axis] > 1);
 }
 
+// … of the one small axis behind rows that are walked in vectors.
+bool is_narrow(const Context& c, const Op& op) {
+  const auto shape = dsl::concrete_shape(c.type(op.operands[0]));
+  const auto row = axis_before_narrow(shape);
+  return row && std::all_of(shape.begin() + static_cast<int64_t>(*row) + 1, shape.end(),
+                            [&](const int64_t& extent) { return extent == 1 || &extent == &shape[axis_of(op)]; });
+}
+
 bool is_lowered(const Context& c, const Op& op) {
   const ValueId result = op.results[0];
   return c.type(result).is_scalar() ? c.scalars[result] != nullptr : c.slots[result].has_value();
@@ -276,7 +319,9 @@ Result<void> lower_reduce(Context& c, const Op& op) {
     reductions.push_back(std::move(reduction));
   }
   const auto axis = static_cast<int>(axis_of(op));
-  auto done = is_along(c, op) ? reduce_along(c, axis, reductions) : reduce_across(c, op, axis, reductions[0].slots);
+  auto done = !is_along(c, op)   ? reduce_across(c, op, axis, reductions[0].slots)
+              : is_narrow(c, op) ? reduce_narrow(c, axis, reductions)
+                                 : reduce_along(c, axis, reductions);
   if (!done) return done;
   for (const Reduction& r : reductions) {
     for (size_t i = 0; i < r.slots.size(); ++i) c.slots[r.op->results[i]] = r.slots[i];

@@ -59,7 +59,7 @@ Result<void> lower_scalar(Context& c, const Op& op) {
 Result<void> lower_lazy(Context& c, const Op& op) {
   for (ValueId id : op.results) {
     if (!c.materialise[id]) continue;
-    const Slot slot = allocate_slot(c, c.type(id));
+    const Slot slot = allocate_slot(c, c.type(id), Rows::kClose);
     if (auto done = materialise(c, id, slot); !done) return done;
     c.slots[id] = slot;
   }
@@ -103,8 +103,8 @@ Result<void> lower_op(Context& c, const Op& op) {
       return lower_if(c, op);
     case OpCode::kReshape:
       return is_read_in_units(c, op) ? Result<void>() : lower_shape_op(c, op);
-    case OpCode::kJoin:
     case OpCode::kSplit:
+      return c.type(op.results[0]).is_scalar() ? lower_shape_op(c, op) : lower_lazy(c, op);
     case OpCode::kCat:
     case OpCode::kSlice:
     case OpCode::kGather:

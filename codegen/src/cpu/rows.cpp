@@ -57,12 +57,12 @@ struct Nest::RowSearch {
       if (op->operands.size() > 1) add_conditions(op->operands[1], point, has_row(point));
       if (op->operands.size() > 2) visit(op->operands[2], point);
     } else {
-      visit_operands(*op, point);
+      visit_operands(id, *op, point);
     }
   }
 
-  void visit_operands(const Op& op, const Point& point) {
-    for (ValueId operand : op.operands) visit(operand, is_shape_op(op.code) ? nest.source_point(op, point) : point);
+  void visit_operands(ValueId id, const Op& op, const Point& point) {
+    for (const auto& [operand, at] : nest.sources(id, op, point)) visit(operand, at);
   }
 
   void visit_row(ValueId id, const Op& op, const Point& point) {
@@ -75,7 +75,7 @@ struct Nest::RowSearch {
     };
     const bool moves = (op.code == OpCode::kAdd || op.code == OpCode::kSub) && llvm::any_of(op.operands, is_same);
     if (is_shape_op(op.code) || type.pointer || type.element == ElementType::kI1 || moves) {
-      visit_operands(op, point);
+      visit_operands(id, op, point);
     } else if (nest.cost(id, kExpensive) >= kExpensive) {
       values.insert({id, point});
     }

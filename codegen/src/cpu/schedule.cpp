@@ -469,8 +469,6 @@ class Scheduler {
 bool is_eager(OpCode code) {
   switch (code) {
     case OpCode::kReshape:
-    case OpCode::kJoin:
-    case OpCode::kSplit:
     case OpCode::kCat:
     case OpCode::kSlice:
     case OpCode::kGather:

@@ -1,5 +1,6 @@
-// Ops that move elements to other indices. Their source lies in scratch; where strides can say it (slice, split,
-// reshape), the result is a view of the same memory, else (join, cat, gather) it has a place of its own.
+// Ops that move elements to other indices. Their source lies in scratch; where strides can say it (slice, reshape), the
+// result is a view of the same memory, else (cat, gather) it has a place of its own. `split` is such an op where it
+// gives scalars; tiles are split, and joined, where they are evaluated (narrow.cpp).
 #include "cpu/nest.h"
 
 namespace kiln::codegen::cpu {
@@ -15,6 +16,7 @@ Slot part_of(const Context& c, ValueId id, const Slot& slot, int64_t elements) {
   Slot out = slot;
   out.offset += static_cast<uint64_t>(elements * memory_bytes(c.type(id)));
   out.exact = true;
+  out.close = false;
   return out;
 }
 
@@ -58,17 +60,6 @@ Result<void> lower_split(Context& c, const Op& op) {
   return {};
 }
 
-Result<void> lower_join(Context& c, const Op& op) {
-  const Slot out = allocate_slot(c, c.type(op.results[0]));
-  for (size_t half = 0; half < 2; ++half) {
-    Slot part = part_of(c, op.operands[half], out, static_cast<int64_t>(half) * out.strides.back());
-    part.strides.pop_back();
-    if (auto done = materialise(c, op.operands[half], part); !done) return done;
-  }
-  c.slots[op.results[0]] = out;
-  return {};
-}
-
 Result<void> lower_cat(Context& c, const Op& op) {
   const auto axis = static_cast<size_t>(number(op.attrs[0]));
   const int64_t first = dsl::concrete_shape(c.type(op.operands[0]))[axis];
@@ -105,8 +96,6 @@ Result<void> lower_shape_op(Context& c, const Op& op) {
       return lower_slice(c, op);
     case OpCode::kSplit:
       return lower_split(c, op);
-    case OpCode::kJoin:
-      return lower_join(c, op);
     case OpCode::kCat:
       return lower_cat(c, op);
     default:

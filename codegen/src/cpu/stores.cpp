@@ -31,10 +31,13 @@ struct Sink {
   Value* past_caches;  // i1, or null: never
   Value* value = nullptr;
   Nest::Address where = {};
+  Value* mask = nullptr;  // null: all lanes
+  int64_t row_bytes = 0;
 };
 
-void store_sink(Nest& nest, const Sink& sink, Value* mask, llvm::ArrayRef<Ahead> ahead) {
+void store_sink(Nest& nest, const Sink& sink, llvm::ArrayRef<Ahead> ahead) {
   Builder& b = nest.b;
+  Value* mask = sink.mask;
   const int64_t bytes = memory_bytes(nest.c.type(sink.op->operands[1]));
   const llvm::Align align(static_cast<uint64_t>(bytes));
   Value* pointer = sink.where.pointer;
@@ -47,43 +50,74 @@ void store_sink(Nest& nest, const Sink& sink, Value* mask, llvm::ArrayRef<Ahead>
   } else if (mask) {
     b.CreateMaskedStore(sink.value, pointer, align, nest.c.memory_mask(nest.splat(mask)));
   } else {
-    store_vector(nest.c, sink.value, pointer, align, sink.past_caches, nest.extent(nest.vector_dim()) * bytes, ahead);
+    store_vector(nest.c, sink.value, pointer, align, sink.past_caches, sink.row_bytes, ahead);
   }
 }
 
-// All values of a chunk, and where they go. The mask of its stores, null: all lanes.
-Result<Value*> compute_chunk(Nest& nest, std::vector<Sink>& sinks) {
-  const Point point = nest.identity();
-  for (Sink& sink : sinks) {
-    auto value = nest.evaluate_lanes(sink.op->operands[1], point);
-    if (!value) return value.error();
-    sink.value = *value;
+// The vectors of a sink at all points of a chunk; as one where they lie side by side.
+Result<void> place_chunk(Nest& nest, const Sink& sink, llvm::ArrayRef<Value*> values, llvm::ArrayRef<Value*> masks,
+                         std::vector<Sink>& out) {
+  const ValueId pointers = sink.op->operands[0];
+  if (nest.is_narrow()) {
+    auto together = nest.address_side_by_side(pointers);
+    if (!together) return together.error();
+    if (*together) {
+      Sink all = sink;
+      all.value = nest.side_by_side(values);
+      all.where = {*together, true};
+      all.mask = nest.mask_side_by_side(masks);
+      all.row_bytes *= static_cast<int64_t>(values.size());
+      out.push_back(all);
+      return {};
+    }
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    auto where = nest.address(pointers, nest.points()[i]);
+    if (!where) return where.error();
+    Sink one = sink;
+    one.value = values[i];
+    one.where = *where;
+    one.mask = nest.in_active_lanes(masks[i]);
+    out.push_back(one);
+  }
+  return {};
+}
+
+// What the stores of a chunk store, and where.
+Result<std::vector<Sink>> compute_chunk(Nest& nest, const std::vector<Sink>& sinks) {
+  std::vector<llvm::SmallVector<Value*, 8>> values(sinks.size());
+  llvm::SmallVector<Value*, 8> masks;
+  for (size_t i = 0; i < sinks.size(); ++i) {
+    for (const Point& point : nest.points()) {
+      auto value = nest.evaluate_lanes(sinks[i].op->operands[1], point);
+      if (!value) return value.error();
+      values[i].push_back(*value);
+    }
   }
   const Op& first = *sinks[0].op;
-  Value* mask = nullptr;
-  if (first.operands.size() > 2) {
+  for (const Point& point : nest.points()) {
+    masks.push_back(nullptr);
+    if (first.operands.size() < 3) continue;
     auto active = nest.active_mask(first.operands[2], point);
     if (!active) return active.error();
-    mask = *active;
+    masks.back() = *active;
   }
-  mask = nest.in_active_lanes(mask);
-  for (Sink& sink : sinks) {
-    auto where = nest.address(sink.op->operands[0], point);
-    if (!where) return where.error();
-    sink.where = *where;
-    sink.value = to_memory(nest.b, sink.value);
+  std::vector<Sink> out;
+  for (size_t i = 0; i < sinks.size(); ++i) {
+    for (Value*& value : values[i]) value = to_memory(nest.b, value);
+    if (auto done = place_chunk(nest, sinks[i], values[i], masks, out); !done) return done.error();
   }
-  return mask;
+  return out;
 }
 
 // All values, then all stores: each may be in place of what another one reads.
-Result<void> store_chunk(Nest& nest, std::vector<Sink>& sinks) {
-  auto mask = compute_chunk(nest, sinks);
-  if (!mask) return mask.error();
+Result<void> store_chunk(Nest& nest, const std::vector<Sink>& sinks) {
+  auto placed = compute_chunk(nest, sinks);
+  if (!placed) return placed.error();
   if (llvm::none_of(sinks, [](const Sink& sink) { return sink.past_caches; })) nest.prefetch_near();
   llvm::ArrayRef<Ahead> ahead = nest.ahead();
-  for (const Sink& sink : sinks) {
-    store_sink(nest, sink, *mask, ahead);
+  for (const Sink& sink : *placed) {
+    store_sink(nest, sink, ahead);
     if (sink.past_caches) ahead = {};
   }
   return {};
@@ -91,20 +125,17 @@ Result<void> store_chunk(Nest& nest, std::vector<Sink>& sinks) {
 
 // The same of several rows, through the caches: a row's vector is half a line of theirs with AVX2.
 Result<void> store_rows(Nest& nest, const std::vector<Sink>& sinks, int count, llvm::function_ref<void(int)> go_to) {
-  std::vector<std::pair<std::vector<Sink>, Value*>> rows;
+  std::vector<Sink> rows;
   for (int row = 0; row < count; ++row) {
     go_to(row);
-    std::vector<Sink> of_row = sinks;
-    auto mask = compute_chunk(nest, of_row);
-    if (!mask) return mask.error();
-    rows.emplace_back(std::move(of_row), *mask);
+    auto placed = compute_chunk(nest, sinks);
+    if (!placed) return placed.error();
+    rows.insert(rows.end(), placed->begin(), placed->end());
   }
   for (const Ahead& each : nest.ahead()) prefetch(nest.c, each);
-  for (auto& [of_row, mask] : rows) {
-    for (Sink& sink : of_row) {
-      sink.past_caches = nullptr;
-      store_sink(nest, sink, mask, {});
-    }
+  for (Sink& sink : rows) {
+    sink.past_caches = nullptr;
+    store_sink(nest, sink, {});
   }
   return {};
 }
@@ -127,7 +158,7 @@ Value* may_go_together(Nest& nest, const std::vector<Sink>& sinks) {
 void choose_width(Nest& nest, const std::vector<const Op*>& stores) {
   int width = kMaxWidth;
   for (const Op* op : stores) {
-    nest.choose_width(op->operands[1], kMaxWidth);
+    nest.choose_width(op->operands[1], nest.most_lanes(kMaxWidth));
     width = std::min(width, nest.width());
   }
   nest.set_width(width);
@@ -139,26 +170,35 @@ Result<void> store_tiles(Context& c, const std::vector<const Op*>& stores) {
     if (auto done = transpose_operands(c, op->operands[1]); !done) return done;
   }
   Nest nest(c, dsl::concrete_shape(c.type(first.operands[0])));
-  const Point point = nest.identity();
+  nest.unroll_narrow();
   std::vector<ValueId> values;
   for (const Op* op : stores) {
     values.insert(values.end(), {op->operands[0], op->operands[1]});
-    nest.register_masks(op->operands[1], point);
-    nest.register_masks(op->operands[0], point);
+    for (const Point& point : nest.points()) {
+      nest.register_masks(op->operands[1], point);
+      nest.register_masks(op->operands[0], point);
+    }
   }
-  std::optional<MaskAt> mask;
+  std::vector<MaskAt> masks;
   if (first.operands.size() > 2) {
-    mask = MaskAt{first.operands[2], point};
-    nest.register_mask(first.operands[2], point);
-    nest.limit_to(*mask);
+    for (const Point& point : nest.points()) {
+      masks.push_back({first.operands[2], point});
+      nest.register_mask(first.operands[2], point);
+    }
+    nest.limit_to(masks);
   }
   choose_width(nest, stores);
   std::vector<Sink> sinks;
   for (const Op* op : stores) {
     sinks.push_back({op, streams(c, *op, nest.visited())});
+    if (nest.vector_dim() >= 0) {
+      sinks.back().row_bytes = nest.extent(nest.vector_dim()) * memory_bytes(c.type(op->operands[1]));
+    }
     if (sinks.back().past_caches) nest.set_store();
   }
-  const bool interior = nest.interior_suffices(mask);
+  const bool interior = masks.empty()
+                            ? nest.interior_suffices(std::nullopt)
+                            : llvm::all_of(masks, [&](const MaskAt& mask) { return nest.interior_suffices(mask); });
   if (auto done = nest.tabulate_rows(values); !done) return done;
   Nest::Body body;
   body.any_width = true;

@@ -60,6 +60,9 @@ class Contiguity {
         if (x == Step::kNone) return y;
         return y == Step::kNone ? x : Step::kOther;
       }
+      case OpCode::kSplit:
+      case OpCode::kJoin:
+        return Step::kOther;
       default:
         return llvm::all_of(op.operands, [&](ValueId x) { return step(x, axis) == Step::kNone; }) ? Step::kNone
                                                                                                   : Step::kOther;
