@@ -1,6 +1,7 @@
 // get(): from a kernel to a handle, and the table that makes a repeated get() cheap.
 #include "kiln/client/client.h"
 
+#include <algorithm>
 #include <array>
 #include <shared_mutex>
 #include <unordered_map>
@@ -107,11 +108,26 @@ Result<Requests> requests_of(const dsl::Kernel& kernel) {
   return Requests{std::move(shared), std::make_shared<const dsl::RequestEncoder>(std::move(*encoder))};
 }
 
+// The tuner makes arrays of its own, and must know how large they are.
+Result<void> check_tunable(const dsl::Kernel& kernel, const GetOptions& options) {
+  if (options.mode == Mode::kDefault || options.target == kInterpreter) return {};
+  for (const dsl::Param& param : kernel.params) {
+    const bool known = !param.type.pointer || std::any_of(kernel.arrays.begin(), kernel.arrays.end(),
+                                                          [&](const auto& array) { return array.param == param.name; });
+    if (known) continue;
+    return invalid_argument("kernel `" + kernel.name + "` cannot be tuned: nothing says how large the array `" +
+                            param.name + "` is; write .array(\"" + param.name +
+                            "\", \"n\") behind the kernel, with its size");
+  }
+  return {};
+}
+
 Result<UntypedFunction> get_function(const std::shared_ptr<Core>& core, const Requests& requests,
                                      const GetOptions& options) {
   const dsl::Kernel& kernel = *requests.kernel;
   // A wrong config is refused where nothing answers, too.
   if (auto fine = dsl::complete_constexprs(kernel, options.constexprs, options.target); !fine) return fine.error();
+  if (auto tunable = check_tunable(kernel, options); !tunable) return tunable.error();
   auto target = core->resolve_target(options.target, options.deadline_ms);
   if (!target) return target.error();
   auto constexprs = dsl::complete_constexprs(kernel, options.constexprs, *target);

@@ -21,6 +21,7 @@ Tile::Tile(Operand base, std::vector<Operand> extents, std::vector<Operand> stri
     report(loc, "tile: the base must be a scalar pointer, not " + type_text(base_.type()));
   } else if (base_.valid()) {
     set_strides(strides);
+    state_array(base_, extents_, strides);
   }
 }
 
@@ -51,6 +52,7 @@ Tile::Lanes Tile::lanes(const std::vector<Operand>& offsets, const Shape& block,
     return {};
   }
   const Trace::LocationScope scope(loc);
+  const Trace::StatedScope stated;
   Value pointer = base_, offset, mask;  // pointer: a scalar; offset, mask: of the block's shape
   for (size_t i = 0; i < rank; ++i) {
     // The lane numbers of this axis, with an axis of extent 1 for each other one.
@@ -95,6 +97,23 @@ Tile tile(Operand base, std::vector<Operand> extents, std::vector<Operand> strid
   return Tile(std::move(base), std::move(extents), std::move(strides), loc);
 }
 
+void state_array(const Value& base, const std::vector<Operand>& extents, const std::vector<Operand>& strides) {
+  Trace* trace = Trace::current();
+  if (!trace || !base.valid()) return;
+  auto known = [&](const std::vector<Operand>& operands) {
+    std::vector<std::optional<Expr>> out;
+    for (const Operand& operand : operands) {
+      if (operand.kind() == Operand::Kind::kInt)
+        out.emplace_back(operand.expr());
+      else
+        out.push_back(operand.is_value() && operand.value().valid() ? trace->fact(operand.value()).launcher
+                                                                    : std::nullopt);
+    }
+    return out;
+  };
+  trace->stated_arrays().state(base.id(), elements_of(known(extents), known(strides)));
+}
+
 // --- Descriptor ---
 namespace {
 
@@ -130,6 +149,7 @@ Descriptor descriptor(Operand base, std::vector<Operand> extents, std::vector<Op
   if (!strides.empty() && (strides.size() != extents.size() || !is_one(strides.back()))) {
     return fail("takes as many strides as extents, the last of them 1");
   }
+  state_array(operands[0], extents, strides);
   std::vector<Value> steps;
   if (strides.empty()) {
     steps = contiguous_strides(sizes);
@@ -140,6 +160,7 @@ Descriptor descriptor(Operand base, std::vector<Operand> extents, std::vector<Op
   }
   operands.insert(operands.end(), sizes.begin(), sizes.end());
   operands.insert(operands.end(), steps.begin(), steps.end());
+  const Trace::StatedScope stated;
   return {emit(OpCode::kDescriptor, operands, {exprs(block), static_cast<int64_t>(fill)}, loc), block};
 }
 

@@ -138,6 +138,7 @@ Result<Kernel> Trace::finish() {
     for (const std::string& text : errors_) message += (message.empty() ? "" : "\n") + text;
     return error(ErrorCode::kVerifyFailed, message);
   }
+  kernel_.arrays = arrays_.arrays(kernel_);
   Compaction::run(kernel_);
   return std::move(kernel_);
 }
@@ -179,6 +180,7 @@ std::vector<Value> Trace::emit_all(OpCode code, const std::vector<Value>& operan
     if (!usable(operand, loc)) return {};
     op.operands.push_back(operand.id());
     types.push_back(type(operand));
+    if (types.back().pointer && stated_depth_ == 0 && code != OpCode::kAssume) arrays_.reach(operand.id());
   }
   if (code == OpCode::kIf) {
     for (ValueId id : op.regions[0].ops.back().operands) yields.push_back(kernel_.type(id));

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "kiln/dsl/builder.h"
+#include "stated_arrays.h"
 
 namespace kiln::dsl::lang {
 
@@ -130,6 +131,24 @@ class Trace {
     Trace* trace_;  // null when an outer scope is in force
   };
 
+  // --- sizes of arrays ---
+  StatedArrays& stated_arrays() { return arrays_; }
+  // While one lives, ops are those of a tile or descriptor, whose array is stated.
+  class StatedScope {
+   public:
+    StatedScope() : trace_(Trace::current()) {
+      if (trace_) ++trace_->stated_depth_;
+    }
+    ~StatedScope() {
+      if (trace_) --trace_->stated_depth_;
+    }
+    StatedScope(const StatedScope&) = delete;
+    StatedScope& operator=(const StatedScope&) = delete;
+
+   private:
+    Trace* trace_;
+  };
+
  private:
   struct Slot {
     ValueId now;
@@ -171,6 +190,8 @@ class Trace {
   std::optional<std::source_location> scope_;
   uint64_t serial_;
   bool has_grid_ = false;
+  StatedArrays arrays_;
+  int stated_depth_ = 0;
   Trace* outer_;
 };
 
@@ -199,6 +220,8 @@ std::optional<ElementType> common_type(const std::vector<Operand>& operands, con
 std::vector<Value> promote(const std::vector<Operand>& operands, const std::string& what);
 // Like promote, but of pointers too, as they are.
 std::vector<Value> promote_or_pointers(const std::vector<Operand>& operands, const std::string& what);
+// Notes how large the array behind `base` is, where launchers can compute that. Without strides it is contiguous.
+void state_array(const Value& base, const std::vector<Operand>& extents, const std::vector<Operand>& strides);
 // The shape that shapes broadcast to; extents that only some configs make equal count as equal.
 std::optional<std::vector<Expr>> common_shape(const std::vector<Type>& types, const std::string& what,
                                               const std::source_location& loc);

@@ -130,7 +130,7 @@ Result<Kernel> with_array(Result<Kernel> ir, const std::string& param, const std
   const auto index = ir->find_param(param);
   if (!index || !ir->params[*index].type.pointer) return fail("there is no pointer parameter of that name");
   for (const ArrayInfo& array : ir->arrays) {
-    if (array.param == param) return fail("it is described twice");
+    if (array.param == param && array.stated) return fail("it is described twice");
   }
   auto size = parse_expr(*ir, elements);
   if (!size) return fail(size.error().message);
@@ -142,6 +142,7 @@ Result<Kernel> with_array(Result<Kernel> ir, const std::string& param, const std
     if (!last) return fail(last.error().message);
     array.range.emplace(std::move(*first), std::move(*last));
   }
+  std::erase_if(ir->arrays, [&](const ArrayInfo& other) { return other.param == param; });
   ir->arrays.push_back(std::move(array));
   return ir;
 }

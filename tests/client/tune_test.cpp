@@ -88,6 +88,24 @@ std::array<client::Argument, 3> arguments_of_copy(Buffers& b) {
   return {client::to_argument(b.x.data()), client::to_argument(b.out.data()), client::to_argument(b.n())};
 }
 
+// A kernel that the tuner cannot make arrays for would be launched with its default for ever, without a word.
+TEST_F(Tuned, AKernelOfUnknownArraysIsRefused) {
+  namespace lang = dsl::lang;
+  auto unsized = lang::kernel("unsized", {"x", "n"}, [](lang::Ptr<lang::f32> x, lang::i32) {
+    lang::grid(1);
+    lang::store(x, lang::constant(1.0f));
+  });
+  Client client(options());
+  for (const Mode mode : {Mode::kAutotune, Mode::kMax}) {
+    auto fn = client.get(unsized, {.mode = mode});
+    ASSERT_FALSE(fn.ok());
+    EXPECT_EQ(fn.error().message,
+              "kernel `unsized` cannot be tuned: nothing says how large the array `x` is; write .array(\"x\", \"n\") "
+              "behind the kernel, with its size");
+  }
+  EXPECT_TRUE(client.get(unsized, {}).ok());
+}
+
 TEST_F(Tuned, LaunchesTakeTheDefaultAtOnceAndSwapBehind) {
   order("config BLOCK=512 delay 300 log " + log_path());
   Client client(options());

@@ -40,6 +40,40 @@ TEST(TuningHints, TravelInTheBinaryFormAndMakeNoKey) {
   EXPECT_EQ(encode_request({kernel, "cpu", {}, {}})->canonical, encode_request({bare, "cpu", {}, {}})->canonical);
 }
 
+// What tiles and descriptors say of a pointer that nothing else reaches is the size of its array.
+TEST(TuningHints, TilesSayHowLargeArraysAre) {
+  using namespace kiln::lang;
+  auto def = kernel("sized", {"x", "y", "z", "u", "v", "w", "rows", "cols", "ld", "B=64"},
+                    [](Ptr<const f32> x, Ptr<f32> y, Ptr<const f32> z, Ptr<const f32> u, Ptr<const f32> v,
+                       Ptr<const i32> w, i32 rows, i32 cols, i32 ld, Const B) {
+                      grid(cdiv(rows, B));
+                      const Value at = program_id(0) * B;
+                      const Value a = tile(x, {rows}).load({at}, {B});
+                      const Value b = tile(z, {rows, cols}, {ld, 1}).load({at, 0}, {B, 1});
+                      const Value c = descriptor(v, {rows, cols}, {}, {B, 4}).load({at, 0});
+                      const Value d = load(u + at) + tile(u, {rows}).load({0}, {1});
+                      const Value first = load(w);
+                      const Value e = tile(x, {first}).load({0}, {B});
+                      tile(y, {cols}).store({at}, a + reshape(b, {B}) + sum(c, 1) + d);
+                      tile(y, {rows}).store({at}, a + e);
+                    });
+  ASSERT_TRUE(def.ir().ok()) << def.ir().error().message;
+  const std::string text = print(*def.ir());
+  EXPECT_NE(text.find("array y = max(cols, rows)"), std::string::npos) << text;
+  EXPECT_NE(text.find("array z = rows*ld + cols - ld"), std::string::npos) << text;
+  EXPECT_NE(text.find("array v = rows*cols"), std::string::npos) << text;
+  for (const char* unknown : {"array x", "array u", "array w"})
+    EXPECT_EQ(text.find(unknown), std::string::npos) << text;
+  // What the author says replaces it.
+  auto stated = kernel("stated", {"x", "n", "B=64"}, [](Ptr<f32> x, i32 n, Const B) {
+                  grid(cdiv(n, B));
+                  tile(x, {n}).store({program_id(0) * B}, zeros(f32_t, {B}));
+                }).array("x", "2*n");
+  ASSERT_TRUE(stated.ir().ok()) << stated.ir().error().message;
+  ASSERT_EQ(stated.ir()->arrays.size(), 1u);
+  EXPECT_NE(print(*stated.ir()).find("array x = 2*n"), std::string::npos);
+}
+
 TEST(TuningHints, TheTextIsChecked) {
   const auto error_of = [](const std::string& header) { return first_line(parse(text_of(header), "k")); };
   EXPECT_EQ(error_of("where"), "k:3:1: error: there is no constexpr or parameter `store`");

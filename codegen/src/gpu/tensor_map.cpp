@@ -1,5 +1,7 @@
 #include "gpu/tensor_map.h"
 
+#include <nlohmann/json.hpp>
+
 #include "kiln/dsl/expr_json.h"
 
 namespace kiln::codegen::gpu {

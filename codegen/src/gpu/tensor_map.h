@@ -1,7 +1,7 @@
 // What the host encodes at a launch for the bulk engine (docs/artifact.md, "Tensor maps").
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "kiln/dsl/expr.h"

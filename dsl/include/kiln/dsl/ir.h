@@ -104,6 +104,7 @@ struct ArrayInfo {
   std::string param;
   Expr elements;  // these three over scalar parameters and constexprs
   std::optional<std::pair<Expr, Expr>> range;
+  bool stated = true;  // by the author; else what tiles over the pointer say, which an author's statement replaces
 };
 
 // Each is a line `option name = true` of the text, `lines` is `option debug = lines`; see docs/ops.md.
