@@ -174,14 +174,15 @@ Result<Artifact> Client::compile(const dsl::Kernel& kernel, const CompileAhead& 
   if (what.target == kInterpreter)
     return invalid_argument("the interpreter runs kernels as they are: compile for another target");
   if (auto fine = dsl::complete_constexprs(kernel, what.constexprs, what.target); !fine) return fine.error();
-  auto target = core_->resolve_target(what.target);
+  Core& core = *state_->get().core;
+  auto target = core.resolve_target(what.target, what.deadline_ms);
   if (!target) return target.error();
   auto constexprs = dsl::complete_constexprs(kernel, what.constexprs, *target);
   if (!constexprs) return constexprs.error();
   dsl::Facts facts = what.facts;
   if (facts.size() < kernel.params.size()) facts.resize(kernel.params.size(), dsl::ParamFact::kNone);
   const CompileSpec spec{std::make_shared<const dsl::Kernel>(kernel), std::move(*target), std::move(*constexprs)};
-  return core_->fetch(spec, facts, what.emit, {.deadline_ms = what.deadline_ms});
+  return core.fetch(spec, facts, what.emit, {.deadline_ms = what.deadline_ms});
 }
 
 Result<UntypedFunction> Client::get_memoised(uint64_t id, const dsl::Kernel& kernel, const GetOptions& options) {

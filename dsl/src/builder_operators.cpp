@@ -71,14 +71,17 @@ Value operator~(Operand a) {
   return elementwise(OpCode::kXor, {Operand(x, a.loc()), ones});
 }
 
-Value operator!(Operand a) {
-  const Value x = materialise(a);
+Value operator!(const Value& x) {
+  const Trace* trace = Trace::current();
+  const Operand a(x, trace ? trace->last_loc() : SourceLocation::current());
   if (x.valid() && x.element() != ElementType::kI1) {
     report(a.loc(), "!: takes i1 only; compare with 0 (" + type_text(x.type()) + ")");
     return {};
   }
-  return ~Operand(x, a.loc());
+  return ~a;
 }
+
+Value operator!(const Var& x) { return !Value(x); }
 
 Value operator==(Operand a, Operand b) { return compare(Predicate::kEq, std::move(a), std::move(b)); }
 Value operator!=(Operand a, Operand b) { return compare(Predicate::kNe, std::move(a), std::move(b)); }

@@ -106,7 +106,7 @@ bool is_launcher_type(const Type& type) {
 
 }  // namespace
 
-Trace::Trace(std::string name, std::source_location loc) : loc_(loc), outer_(g_current) {
+Trace::Trace(std::string name, std::source_location loc) : loc_(loc), last_loc_(loc), outer_(g_current) {
   static std::atomic<uint64_t> next_serial{1};
   serial_ = next_serial++;
   kernel_.name = std::move(name);
@@ -194,7 +194,8 @@ std::vector<Value> Trace::emit_all(OpCode code, const std::vector<Value>& operan
     report(loc, results.error().message);
     return {};
   }
-  op.loc = intern(scope_.value_or(loc));
+  last_loc_ = scope_.value_or(loc);
+  op.loc = intern(last_loc_);
   std::vector<Value> out;
   for (Type& result : *results) {
     out.push_back(add_value(std::move(result)));

@@ -42,6 +42,7 @@ class Trace {
   uint64_t serial() const { return serial_; }
   Kernel& kernel() { return kernel_; }
   const std::source_location& loc() const { return loc_; }
+  const std::source_location& last_loc() const { return last_loc_; }  // of the last op; of the kernel before that
   bool has_grid() const { return has_grid_; }
   void set_grid(const std::array<Expr, 3>& grid) {
     kernel_.grid = grid;
@@ -186,7 +187,7 @@ class Trace {
   std::vector<RegionKind> kinds_;  // of all regions, by serial - 1
   std::vector<Slot> slots_;
   std::vector<std::string> errors_;
-  std::source_location loc_;
+  std::source_location loc_, last_loc_;
   std::optional<std::source_location> scope_;
   uint64_t serial_;
   bool has_grid_ = false;

@@ -172,7 +172,9 @@ Value operator<<(Operand a, Operand b);
 Value operator>>(Operand a, Operand b);
 Value operator-(Operand a);
 Value operator~(Operand a);
-Value operator!(Operand a);  // of i1
+// Of i1. Exact types, since `!` could also go through bool; its line is that of the last op before it.
+Value operator!(const Value& a);
+Value operator!(const Var& a);
 Value operator==(Operand a, Operand b);
 Value operator!=(Operand a, Operand b);
 Value operator<(Operand a, Operand b);
