@@ -9,7 +9,7 @@ cd "$(dirname "$0")"
 . cmake/build.sh
 
 install_missing $KILN_BUILD_PACKAGES
-cmake --preset release -DKILN_BUILD_TESTS=OFF >build.log 2>&1 || { cat build.log >&2; exit 1; }
+configure release -DKILN_BUILD_TESTS=OFF >build.log 2>&1 || { cat build.log >&2; exit 1; }
 rm -f build.log
 echo "Building (release)…"
 build_targets release kiln kilnd kiln-worker kiln-quickstart

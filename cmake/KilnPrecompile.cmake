@@ -1,6 +1,23 @@
 # What a cold build need not do again in every file.
 option(KILN_PRECOMPILE "Precompile the headers that most files of a target include" ON)
 
+# quickstart.sh and tests/run.sh build so where nothing is built yet: headers are read and templates instantiated a dozen times less. After a
+# change of one file its dozen is compiled again.
+option(KILN_UNITY "Compile the files of a room by the dozen" OFF)
+
+# kiln_unity(TARGET [FILE…]): but for FILE…, whose anonymous namespaces have names that others of the room have too; boundaries.unity
+# says which those are.
+function(kiln_unity target)
+  if(KILN_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    if(ARGN)
+      set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+    # GCC warns of classes with members of anonymous namespaces outside of the main file, where these are all.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
+endfunction()
+
 # kiln_precompile(TARGET HEADER…)
 function(kiln_precompile target)
   if(KILN_PRECOMPILE)

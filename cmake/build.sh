@@ -1,4 +1,14 @@
-# Sourced by quickstart.sh and tests/run.sh. build_targets PRESET [TARGET…]: builds them, all without names, and shows how far it
+# Sourced by quickstart.sh and tests/run.sh.
+
+# configure PRESET OPTION…: where nothing is built yet, for the shortest build of everything (cmake/KilnPrecompile.cmake).
+configure() {
+  local preset=$1 first=()
+  shift
+  [ -f "build/$preset/CMakeCache.txt" ] || first=(-DKILN_UNITY=ON)
+  cmake --preset "$preset" "${first[@]}" "$@"
+}
+
+# build_targets PRESET [TARGET…]: builds them, all without names, and shows how far it
 # is: on a terminal as ninja does, elsewhere by a line a minute. Warnings and errors are shown as they come.
 build_targets() {
   local preset=$1

@@ -31,7 +31,7 @@ install_missing $KILN_BUILD_PACKAGES $KILN_TEST_PACKAGES ${package:+debootstrap}
 # The fuzzers bring their own sanitizers: once is enough.
 fuzz=ON
 case $preset in asan | tsan) fuzz=OFF ;; esac
-cmake --preset "$preset" -DKILN_BUILD_TESTS=ON -DKILN_FUZZ=$fuzz >/dev/null
+configure "$preset" -DKILN_BUILD_TESTS=ON -DKILN_FUZZ=$fuzz >/dev/null
 if [ -n "$soak" ]; then
   build_targets "$preset" bar_tests client_tests
   export KILN_SOAK=${KILN_SOAK:-1}

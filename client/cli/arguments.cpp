@@ -88,12 +88,8 @@ Result<RunArgument> parse_scalar(const dsl::Kernel& kernel, const std::string& t
   RunArgument out;
   int64_t integer = 0;
   uint64_t natural = 0;
-  double number = 0;
-  if (dsl::is_float(type) && parse_whole(value, number)) {
-    // f32 straight from the text; through double it would be rounded twice.
-    float single = 0;
-    out.bits = type == ElementType::kF32 && parse_whole(value, single) ? std::bit_cast<uint32_t>(single)
-                                                                       : dsl::bits_from_double(type, number);
+  if (const auto bits = dsl::is_float(type) ? dsl::float_from_decimal(type, value) : std::nullopt) {
+    out.bits = *bits;
     return out;
   }
   if (!dsl::is_float(type) && parse_whole(value, integer) &&

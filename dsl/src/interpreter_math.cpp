@@ -92,6 +92,11 @@ uint64_t evaluate_lane(MathFn function, uint64_t x, uint64_t y) {
   if (std::is_same_v<Number, double> && function == MathFn::kSqrt) {
     return Lane::encode(static_cast<Number>(std::sqrt(static_cast<double>(Lane::decode(x)))));
   }
+  // The powers of infinity are exact as they are; glibc's long double has inf for (-inf)^(-2^63).
+  if (std::is_same_v<Number, double> && function == MathFn::kPow && std::isinf(Lane::decode(x))) {
+    return Lane::encode(
+        static_cast<Number>(std::pow(static_cast<double>(Lane::decode(x)), static_cast<double>(Lane::decode(y)))));
+  }
   const Finer result = evaluate<Finer>(function, Lane::decode(x), Lane::decode(y));
   if (is_float_test(function)) return result != 0;
   if (is_exact(function)) return encode_own<Lane>(static_cast<Number>(result));

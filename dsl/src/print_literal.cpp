@@ -1,10 +1,13 @@
 // Numbers of the text form: to text and back, bit by bit.
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <compare>
 #include <cstdio>
 #include <limits>
 
+#include "kiln/dsl/decimal.h"
 #include "kiln/dsl/float_mode.h"
 #include "text_format.h"
 
@@ -59,22 +62,82 @@ std::string float_text(ElementType element, uint64_t bits) {
   return out;
 }
 
+// A decimal number as 0.d1d2d3… · 10^point, without zeros at either end; of 0 there are no digits.
+struct Decimal {
+  std::string digits;
+  int64_t point = 0;
+
+  std::strong_ordering operator<=>(const Decimal& other) const {
+    if (digits.empty() || other.digits.empty()) return digits.size() <=> other.digits.size();
+    if (point != other.point) return point <=> other.point;
+    return digits <=> other.digits;
+  }
+};
+
+// Of a text that std::from_chars takes for a number. An exponent beyond all floats may be any such.
+Decimal decimal_of(std::string_view text) {
+  Decimal out;
+  size_t i = 0;
+  bool is_behind_point = false;
+  for (; i < text.size() && text[i] != 'e'; ++i) {
+    if (text[i] == '.') {
+      is_behind_point = true;
+    } else if (text[i] != '0' || !out.digits.empty()) {
+      out.digits += text[i];
+      out.point += is_behind_point ? 0 : 1;
+    } else if (is_behind_point) {
+      --out.point;
+    }
+  }
+  if (i < text.size()) {
+    constexpr int64_t kBeyond = int64_t{1} << 40;
+    const bool negative = text[i + 1] == '-';
+    const std::string_view exponent = text.substr(i + (negative || text[i + 1] == '+' ? 2 : 1));
+    int64_t value = 0;
+    const auto [end, status] = std::from_chars(exponent.data(), exponent.data() + exponent.size(), value);
+    value = status == std::errc() ? std::min(value, kBeyond) : kBeyond;
+    out.point += negative ? -value : value;
+  }
+  out.digits.erase(out.digits.find_last_not_of('0') + 1);
+  return out;
+}
+
+// Where the nearest double is not the number itself, the neighbour on the number's other side or it, whichever has an
+// odd last bit: rounding that once more, to a type of at most 51 bits, is rounding the number.
+double round_to_odd(double nearest, std::string_view text) {
+  char buffer[800];  // all digits of any double
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, nearest, std::chars_format::scientific, 780).ptr;
+  const auto order = decimal_of(text) <=> decimal_of({buffer, end});
+  if (order == 0 || (std::bit_cast<uint64_t>(nearest) & 1)) return nearest;
+  return std::bit_cast<double>(std::bit_cast<uint64_t>(nearest) + (order > 0 ? 1 : -1));
+}
+
+// Nothing where the text is no number, or one too large for T. What is too small for it is 0.
 template <class T>
 std::optional<T> read_decimal(std::string_view digits) {
   T value{};
-  auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (end != digits.data() + digits.size()) return std::nullopt;
-  if (status == std::errc::result_out_of_range) {
-    // Too large or too small for the type; a double that is neither says which.
-    double wide = 0;
-    auto again = std::from_chars(digits.data(), digits.data() + digits.size(), wide);
-    if (again.ec != std::errc() || std::fabs(wide) > 1) return std::nullopt;
-    return T{0};
-  }
-  return status == std::errc() ? std::optional<T>(value) : std::nullopt;
+  if (status == std::errc()) return value;
+  const bool is_small = status == std::errc::result_out_of_range && decimal_of(digits).point <= 0;
+  return is_small ? std::optional(T{0}) : std::nullopt;
 }
 
 }  // namespace
+
+std::optional<uint64_t> float_from_decimal(ElementType element, std::string_view text) {
+  const bool negative = text.starts_with('-');
+  const std::string_view digits = text.substr(negative ? 1 : 0);
+  if (digits.starts_with('-')) return std::nullopt;
+  const uint64_t sign = negative ? uint64_t{1} << (info(element).bits - 1) : 0;
+  const auto value = read_decimal<double>(digits);
+  if (!value) return std::nullopt;
+  if (!std::isfinite(*value)) return bits_from_double(element, negative ? -*value : *value);
+  if (is_small_float(element)) return bits_from_double(element, round_to_odd(*value, digits)) | sign;
+  // f32 from the text too: through f64 it would round twice. Beyond it, f64 says what becomes of the number.
+  const auto single = element == ElementType::kF32 ? read_decimal<float>(digits) : std::nullopt;
+  return (single ? std::bit_cast<uint32_t>(*single) : bits_from_double(element, *value)) | sign;
+}
 
 std::string literal_text(ElementType element, uint64_t bits) {
   const FloatMode mode;
@@ -113,15 +176,9 @@ std::optional<uint64_t> parse_literal(ElementType element, std::string_view digi
     if (!std::isinf(double_from_bits(element, bits))) return std::nullopt;  // the type has none
     return bits | sign;
   }
-  if (element == ElementType::kF32) {
-    auto value = read_decimal<float>(digits);
-    return value ? std::optional<uint64_t>(std::bit_cast<uint32_t>(*value) | sign) : std::nullopt;
-  }
-  auto value = read_decimal<double>(digits);
-  if (!value) return std::nullopt;
-  const uint64_t bits = bits_from_double(element, *value);
-  if (!std::isfinite(double_from_bits(element, bits))) return std::nullopt;
-  return bits | sign;
+  const auto bits = float_from_decimal(element, digits);
+  if (!bits || !std::isfinite(double_from_bits(element, *bits))) return std::nullopt;
+  return *bits | sign;
 }
 
 }  // namespace kiln::dsl

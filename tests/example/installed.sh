@@ -12,7 +12,7 @@ cp "$2/scale_add.cpp" "$2/consumer/CMakeLists.txt" "$work/project"
 
 # example BUILD_DIR CMAKE_OPTION BIN_DIR: builds and runs it; the daemon that it starts is BIN_DIR's.
 example() {
-  "${bare[@]}" cmake -S "$work/project" -B "$1" "$2" >"$1.log" || { cat "$1.log"; return 1; }
+  "${bare[@]}" cmake -G Ninja -S "$work/project" -B "$1" "$2" >"$1.log" || { cat "$1.log"; return 1; }
   "${bare[@]}" cmake --build "$1" >>"$1.log" || { cat "$1.log"; return 1; }
   local out
   out=$("${bare[@]}" "$1/scale_add")

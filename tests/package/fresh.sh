@@ -39,7 +39,7 @@ if [[ $what = *quickstart* ]]; then
   in_clone "cmake --install build/release --prefix /root/.local >/dev/null"
   in_root "$root" env PATH="/root/.local/bin:/usr/bin:/bin" kiln --version
   in_clone "mkdir /root/project && cp tests/example/scale_add.cpp tests/example/consumer/CMakeLists.txt /root/project"
-  in_root "$root" sh -c "cd /root/project && cmake -B build -DCMAKE_PREFIX_PATH=/root/.local >/dev/null && cmake --build build >/dev/null &&
+  in_root "$root" sh -c "cd /root/project && cmake -G Ninja -B build -DCMAKE_PREFIX_PATH=/root/.local >/dev/null && cmake --build build >/dev/null &&
     build/scale_add"
   in_root "$root" /root/.local/bin/kiln stop
 fi

@@ -163,9 +163,11 @@ def main():
         builds.append(Build(clang))
         built += builds[1].read_headers(builds[1].objects)
     with open(f"{arguments.source}/quickstart.sh", encoding="utf-8") as script:
-        configure = re.search(r"^cmake (--preset \S+( -D\S+)*)", script.read(), re.MULTILINE)[1].split()
+        options = re.search(r"^configure (.+?) >", script.read(), re.MULTILINE)[1].split()
+    with open(f"{arguments.build}/CMakeCache.txt", encoding="utf-8") as cache:  # the same objects
+        options += ["-D" + line.strip() for line in cache if line.startswith(("KILN_UNITY:", "KILN_PRECOMPILE:"))]
     with tempfile.TemporaryDirectory(prefix="kiln-packages-") as folder:
-        subprocess.run(["cmake", *configure, "-B", folder], check=True, stdout=subprocess.DEVNULL, cwd=arguments.source)
+        subprocess.run(["cmake", "--preset", *options, "-B", folder], check=True, stdout=subprocess.DEVNULL, cwd=arguments.source)
         quickstart = Build(folder)
     # The same files, compiled with the same headers.
     quickstart.folder = arguments.build

@@ -74,6 +74,11 @@ Value* decimal(MathBuilder& m, const Parts& p) {
   Value *e_high = m.constant(0x1.344p-2, 0x1.34413508p-2),
         *e_low = m.constant(0x1.3509f79fef312p-18, 0x1.f79fef311f12bp-34);
   Value* rest = m.fma(m.add(p.f, p.tail), low, m.fma(p.tail, high, m.mul(p.exponent, e_low)));
+  if (!m.has_fma()) {
+    // Just below a power of two the two products cancel to a third of the larger: neither may be rounded before.
+    const Pair product = m.two_product(p.f, high);
+    return m.add(m.add(m.mul(p.exponent, e_high), product.high), m.add(product.low, rest));
+  }
   return m.fma(p.exponent, e_high, m.fma(p.f, high, rest));
 }
 

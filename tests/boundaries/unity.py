@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""unity.py SOURCE_DIR: files that kiln_unity() compiles together have no name twice in their anonymous namespaces.
+
+A name that two files have would be defined twice where they meet, and which files meet changes with every new one.
+"""
+import collections
+import pathlib
+import re
+import sys
+
+
+def private_names(path):
+    """Names, with their namespace, that the file defines for itself, read as clang-format leaves them: at column 0."""
+    names, spaces, anonymous = set(), [], False
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if match := re.match(r"namespace ([\w:]+) \{", line):
+            spaces.append(match[1])
+        elif line.startswith("namespace {"):
+            anonymous = True
+        elif line == "}  // namespace":
+            anonymous = False
+        elif line.startswith("}  // namespace") and spaces:
+            spaces.pop()
+        elif line and line[0] not in " }/#" and not line.startswith("using ") and (anonymous or line.startswith("static ")):
+            if match := re.search(r"(\w+)\s*(?::\s*\w+.*)?$", re.split(r"[({=;\[]", line, maxsplit=1)[0].strip()):
+                names.add("::".join([*spaces, match[1]]))
+    return names
+
+
+def main(source):
+    failures, rooms = [], 0
+    for project in sorted(source.glob("**/CMakeLists.txt")):
+        for target, apart in re.findall(r"^kiln_unity\((\S+?)((?:\s+\S+?)*)\s*\)", project.read_text(encoding="utf-8"), re.MULTILINE):
+            folder = project.parent
+            files = folder.glob("cli/*.cpp") if target == "kiln" else folder.glob("src/**/*.cpp")
+            owners, rooms = collections.defaultdict(list), rooms + 1
+            for file in sorted(set(files) - {folder / name for name in apart.split()}):
+                for name in private_names(file):
+                    owners[name].append(file.relative_to(folder).as_posix())
+            failures += [f"{target}: {name} is in {', '.join(files)}: rename one, or name a file in kiln_unity({target} …)"
+                         for name, files in sorted(owners.items()) if len(files) > 1]
+    if rooms == 0:
+        failures.append("no CMakeLists.txt has kiln_unity")
+    print(*failures, sep="\n")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1])))
