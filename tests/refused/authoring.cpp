@@ -58,9 +58,12 @@ Value body(i32 x, Const B) { return x > 0 && x < B; }
 
 // refused: write `a | b` for `a || b`
 #if RIGHT
-Value body(Var x) { return (x < 0) | (x > 9); }
+Value body(Var x, i1 y) {
+  const Value no = !(x < 0) | !y;
+  return !no & !(x > 9);
+}
 #else
-Value body(Var x) { return x || x > 9; }
+Value body(Var x, i1 y) { return !(x || !y); }
 #endif
 
 // refused: a Const is known when a config is chosen, not while the kernel is traced
