@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs all tests through ctest. Arguments go to ctest, for example -R dsl.
 #   tests/run.sh [--preset release|debug|asan|tsan] [ctest arguments…]
+#   tests/run.sh --long [ctest arguments…]      with the long lists of tests/README.md: hours; the arguments choose, for example -L fuzz
 #   tests/run.sh --soak [googletest filter]     the daemon's bar with its full counts: about 45 minutes, 30 of them the soak;
 #                                               without a filter also the fuzzers, for KILN_FUZZ_SECONDS each (8 hours)
 #   tests/run.sh --package                      the Debian package in a bare Debian 12; needs root and a mirror
-#   tests/run.sh --fresh [quickstart|tests]     ./quickstart.sh and tests/run.sh in a bare Debian 12, each as a newcomer runs it; the same
+#   tests/run.sh --fresh [quickstart|tests]     ./quickstart.sh and tests/run.sh in a bare Debian 12 with a clone of HEAD; needs the same
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . cmake/packages.sh
@@ -22,6 +23,10 @@ fi
 if [ "${1:-}" = --package ]; then
   package=1
   set --
+fi
+if [ "${1:-}" = --long ]; then
+  export KILN_KERNELS_FULL=1 KILN_MATH_EXHAUSTIVE=1 KILN_FUZZ_SECONDS=${KILN_FUZZ_SECONDS:-600}
+  set -- --timeout 7200 "${@:2}"
 fi
 if [ "${1:-}" = --preset ]; then
   preset=$2
