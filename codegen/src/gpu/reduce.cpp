@@ -54,7 +54,7 @@ class Reduction {
           // Padding comes behind every element, whatever it holds.
           index = b_.CreateSelect(inside, index, b_.getInt32(INT32_MAX));
         } else {
-          x = b_.CreateSelect(inside, x, identity(b_, kind_, element_));
+          x = b_.CreateSelect(inside, x, codegen::identity(b_, kind_, element_));
         }
       }
       out.value.push_back(x);
