@@ -27,18 +27,28 @@ def private_names(path):
     return names
 
 
+def together(folder, target, arguments, alone):
+    """The groups of files that kiln_unity(TARGET ARGUMENTS) may compile as one."""
+    apart = [set(group.split()) for group in arguments.split("APART")[1:]]
+    files = folder.glob("cli/*.cpp") if target == "kiln" else folder.glob("src/**/*.cpp")
+    names = {file.relative_to(folder).as_posix() for file in files} - alone
+    return [names.difference(*apart), *apart]
+
+
 def main(source):
     failures, rooms = [], 0
     for project in sorted(source.glob("**/CMakeLists.txt")):
-        for target, apart in re.findall(r"^kiln_unity\((\S+?)((?:\s+\S+?)*)\s*\)", project.read_text(encoding="utf-8"), re.MULTILINE):
-            folder = project.parent
-            files = folder.glob("cli/*.cpp") if target == "kiln" else folder.glob("src/**/*.cpp")
-            owners, rooms = collections.defaultdict(list), rooms + 1
-            for file in sorted(set(files) - {folder / name for name in apart.split()}):
-                for name in private_names(file):
-                    owners[name].append(file.relative_to(folder).as_posix())
-            failures += [f"{target}: {name} is in {', '.join(files)}: rename one, or name a file in kiln_unity({target} …)"
-                         for name, files in sorted(owners.items()) if len(files) > 1]
+        text = project.read_text(encoding="utf-8")
+        alone = {name for files in re.findall(r"^kiln_authoring_files\(([^)]*)\)", text, re.MULTILINE) for name in files.split()}
+        for target, arguments in re.findall(r"^kiln_unity\(([^\s)]+)([^)]*)\)", text, re.MULTILINE):
+            rooms += 1
+            for group in together(project.parent, target, arguments, alone):
+                owners = collections.defaultdict(list)
+                for file in sorted(group):
+                    for name in private_names(project.parent / file):
+                        owners[name].append(file)
+                failures += [f"{target}: {name} is in {', '.join(files)}: rename one, or move a file to another APART"
+                             for name, files in sorted(owners.items()) if len(files) > 1]
     if rooms == 0:
         failures.append("no CMakeLists.txt has kiln_unity")
     print(*failures, sep="\n")
