@@ -30,8 +30,9 @@ def private_names(path):
 def together(folder, target, arguments, alone):
     """The groups of files that kiln_unity(TARGET ARGUMENTS) may compile as one."""
     apart = [set(group.split()) for group in arguments.split("APART")[1:]]
-    files = folder.glob("cli/*.cpp") if target == "kiln" else folder.glob("src/**/*.cpp")
-    names = {file.relative_to(folder).as_posix() for file in files} - alone
+    places = {"kiln": "cli/*.cpp", "kiln_random": "*.cpp"}
+    names = {file.relative_to(folder).as_posix() for file in folder.glob(places.get(target, "src/**/*.cpp"))}
+    names = {name for name in names - alone if not name.endswith("_test.cpp")}  # those are another target's
     return [names.difference(*apart), *apart]
 
 
