@@ -37,7 +37,7 @@ if [[ $what = *quickstart* ]]; then
   in_clone ./quickstart.sh
   step "README.md's next commands"
   in_clone "cmake --install build/release --prefix /root/.local >/dev/null"
-  in_root "$root" env PATH="/root/.local/bin:/usr/bin:/bin" kiln --version
+  in_root "$root" env PATH="/root/.local/bin:/usr/bin:/bin" kiln compile /kiln/dsl/examples/matmul.kiln --target cpu -o /root/mm.so
   in_clone "mkdir /root/project && cp tests/example/scale_add.cpp tests/example/consumer/CMakeLists.txt /root/project"
   in_root "$root" sh -c "cd /root/project && cmake -G Ninja -B build -DCMAKE_PREFIX_PATH=/root/.local >/dev/null && cmake --build build >/dev/null &&
     build/scale_add"
