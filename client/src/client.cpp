@@ -5,6 +5,7 @@
 #include <array>
 #include <shared_mutex>
 #include <unordered_map>
+#include <variant>
 
 #include "function_state.h"
 #include "kiln/dsl/config.h"
@@ -122,6 +123,15 @@ Result<void> check_tunable(const dsl::Kernel& kernel, const GetOptions& options)
   return {};
 }
 
+Result<Requests> requests_of_traced(const Result<dsl::Kernel>& kernel) {
+  if (kernel) return requests_of(*kernel);
+  try {
+    return kernel.error();
+  } catch (const std::bad_variant_access&) {  // destroyed: neither a kernel nor an error
+    return error(ErrorCode::kCancelled, "get() of a kernel that has been destroyed: the process ends");
+  }
+}
+
 Result<UntypedFunction> get_function(const std::shared_ptr<Core>& core, const Requests& requests,
                                      const GetOptions& options) {
   const dsl::Kernel& kernel = *requests.kernel;
@@ -185,7 +195,9 @@ Result<Artifact> Client::compile(const dsl::Kernel& kernel, const CompileAhead& 
   return core.fetch(spec, facts, what.emit, {.deadline_ms = what.deadline_ms});
 }
 
-Result<UntypedFunction> Client::get_memoised(uint64_t id, const dsl::Kernel& kernel, const GetOptions& options) {
+// Looks at the kernel only when it is new: a static one may have been destroyed by exit(), with threads that go on.
+Result<UntypedFunction> Client::get_memoised(uint64_t id, const Result<dsl::Kernel>& kernel,
+                                             const GetOptions& options) {
   const BorrowedKey key{id,
                         options.target,
                         options.constexprs,
@@ -199,7 +211,7 @@ Result<UntypedFunction> Client::get_memoised(uint64_t id, const dsl::Kernel& ker
   if (found) return known;
   Requests requests = state.memo.requests(id);
   if (!requests.encoder) {
-    auto fresh = requests_of(kernel);
+    auto fresh = requests_of_traced(kernel);
     if (!fresh) return fresh.error();
     state.memo.insert(id, *fresh);
     requests = std::move(*fresh);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <mutex>
 
@@ -25,15 +26,19 @@ constinit std::atomic<uint64_t> Birth::this_process_{0};
 constinit std::atomic<bool> Birth::ending_{false};
 
 namespace {
-constinit std::mutex linker;
-}
+constinit std::timed_mutex linker;
+thread_local bool has_linker = false;
+}  // namespace
 
 // The child has only the thread that forked, and may take no lock that another could have held.
 struct ForkHandlers {
-  static void before() { linker.lock(); }
-  static void in_parent() { linker.unlock(); }
+  // Not for ever: the thread that has the turn may wait for one that forks as a library is loaded.
+  static void before() { has_linker = linker.try_lock_for(std::chrono::seconds(1)); }
+  static void in_parent() {
+    if (has_linker) linker.unlock();
+  }
   static void in_child() {
-    linker.unlock();
+    if (has_linker) linker.unlock();
     Birth::this_process_.fetch_add(1, std::memory_order_relaxed);
     forked = true;
     for (std::atomic<int>& slot : closed_in_child) {

@@ -70,8 +70,7 @@ class Client {
   // The generic variant is ready when this returns. A repeated call for the same kernel and options is a table look-up.
   template <class... Args>
   Result<Function<Args...>> get(const dsl::KernelDef<Args...>& kernel, const GetOptions& options = {}) {
-    if (!kernel.ir()) return kernel.ir().error();
-    auto untyped = get_memoised(kernel.id(), *kernel.ir(), options);
+    auto untyped = get_memoised(kernel.id(), kernel.ir(), options);
     if (!untyped) return untyped.error();
     return Function<Args...>(std::move(*untyped));
   }
@@ -88,7 +87,7 @@ class Client {
   Result<Artifact> compile(const dsl::Kernel& kernel, const CompileAhead& what = {});
 
  private:
-  Result<UntypedFunction> get_memoised(uint64_t id, const dsl::Kernel& kernel, const GetOptions& options);
+  Result<UntypedFunction> get_memoised(uint64_t id, const Result<dsl::Kernel>& kernel, const GetOptions& options);
 
   struct State;
   PerProcess<State>* state_;
