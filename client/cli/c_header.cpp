@@ -1,6 +1,9 @@
 #include "c_header.h"
 
+#include <algorithm>
 #include <cctype>
+#include <set>
+#include <string_view>
 
 #include "c_launcher.h"
 
@@ -41,19 +44,106 @@ const char* c_type(ElementType type) {
   return "void";
 }
 
-// Names of kernels and parameters are identifiers already; this keeps the header valid whatever comes.
+// A name may have points, which C's have not.
 std::string identifier(const std::string& name) {
   std::string out;
   for (char c : name) out += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
   return out;
 }
 
-std::string fields(const dsl::Kernel& kernel) {
-  std::string out;
+// Words of C, C++ and their preprocessors, and macros that compilers and common headers define.
+constexpr std::string_view kWords[] = {"alignas",       "alignof",
+                                       "and",           "and_eq",
+                                       "asm",           "assert",
+                                       "auto",          "bitand",
+                                       "bitor",         "bool",
+                                       "break",         "case",
+                                       "catch",         "char",
+                                       "char16_t",      "char32_t",
+                                       "char8_t",       "class",
+                                       "co_await",      "co_return",
+                                       "co_yield",      "compl",
+                                       "complex",       "concept",
+                                       "const",         "const_cast",
+                                       "consteval",     "constexpr",
+                                       "constinit",     "continue",
+                                       "decltype",      "default",
+                                       "delete",        "do",
+                                       "double",        "dynamic_cast",
+                                       "else",          "enum",
+                                       "EOF",           "errno",
+                                       "explicit",      "export",
+                                       "extern",        "false",
+                                       "float",         "for",
+                                       "friend",        "goto",
+                                       "i386",          "if",
+                                       "imaginary",     "INFINITY",
+                                       "inline",        "int",
+                                       "linux",         "long",
+                                       "mutable",       "namespace",
+                                       "NAN",           "new",
+                                       "noexcept",      "noreturn",
+                                       "not",           "not_eq",
+                                       "NULL",          "nullptr",
+                                       "operator",      "or",
+                                       "or_eq",         "private",
+                                       "protected",     "public",
+                                       "register",      "reinterpret_cast",
+                                       "requires",      "restrict",
+                                       "return",        "short",
+                                       "signed",        "sizeof",
+                                       "static",        "static_assert",
+                                       "static_cast",   "stderr",
+                                       "stdin",         "stdout",
+                                       "struct",        "switch",
+                                       "template",      "this",
+                                       "thread_local",  "throw",
+                                       "true",          "try",
+                                       "typedef",       "typeid",
+                                       "typename",      "typeof",
+                                       "typeof_unqual", "union",
+                                       "unix",          "unsigned",
+                                       "using",         "virtual",
+                                       "void",          "volatile",
+                                       "wchar_t",       "while",
+                                       "xor",           "xor_eq"};
+
+// Whether C or C++, <stdint.h> or this header has the name for itself.
+bool is_taken(const std::string& name) {
+  if (std::ranges::find(kWords, name) != std::end(kWords)) return true;
+  if (name.starts_with("KILN_") || name.starts_with("kiln_") || name.find("__") != std::string::npos) return true;
+  if (name[0] == '_' && (name.size() == 1 || std::isupper(static_cast<unsigned char>(name[1])))) return true;
+  const auto begins = [&](auto... starts) { return (name.starts_with(starts) || ...); };
+  const auto ends = [&](auto... tails) { return (name.ends_with(tails) || ...); };
+  return (begins("int", "uint", "size", "ptrdiff") && ends("_t")) ||
+         (begins("INT", "UINT", "SIZE", "PTRDIFF", "SIG", "WCHAR", "WINT") && ends("_MAX", "_MIN", "_C", "_WIDTH"));
+}
+
+// Names of the struct's fields, one a parameter: its own where C can have it, else the same with `_` behind.
+std::vector<std::string> field_names(const dsl::Kernel& kernel) {
+  std::vector<std::string> out;
+  std::set<std::string> used;
   for (const dsl::Param& param : kernel.params) {
+    if (!is_taken(param.name)) used.insert(param.name);  // what need not change does not
+  }
+  for (const dsl::Param& param : kernel.params) {
+    std::string name = identifier(param.name);
+    if (name != param.name || is_taken(name)) {
+      while (is_taken(name) || !used.insert(name).second) name += name.ends_with('_') ? "x" : "_";
+    }
+    out.push_back(name);
+  }
+  return out;
+}
+
+std::string fields(const dsl::Kernel& kernel, const std::vector<std::string>& names) {
+  std::string out;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const dsl::Param& param = kernel.params[i];
     std::string type = c_type(param.type.element);
     if (param.type.pointer) type = (param.readonly ? "const " : "") + type + "*";
-    out += "  " + type + " " + identifier(param.name) + ";  /* " + to_string(param.type, kernel.expr_names()) + " */\n";
+    const std::string own = names[i] == param.name ? "" : param.name + ": ";
+    out += "  " + type + " " + names[i] + ";  /* " + own + to_string(param.type, kernel.expr_names()) + " */\n";
   }
   return out.empty() ? "  char nothing;\n" : out;
 }
@@ -132,6 +222,7 @@ std::vector<std::string> entries_of(const nlohmann::json& metadata) {
 
 std::string c_header(const dsl::Kernel& kernel, const nlohmann::json& metadata) {
   const std::string name = identifier(kernel.name);
+  const std::vector<std::string> names = field_names(kernel);
   const nlohmann::json scratch = metadata.value("scratch_bytes", nlohmann::json(0));
   const nlohmann::json target = metadata.value("target", nlohmann::json(""));
   // The CPU's name; its list of features is long.
@@ -141,14 +232,14 @@ std::string c_header(const dsl::Kernel& kernel, const nlohmann::json& metadata) 
                     ". One call runs the programs first … last-1, program = x + grid[0]*(y + grid[1]*z),\n"
                     " * on the calling thread; calls for disjoint ranges may run at the same time.\n"
                     " * Zero is success; anything else is an error code. */\n";
-  out += "#ifndef KILN_KERNEL_" + name + "_H\n#define KILN_KERNEL_" + name + "_H\n\n#include <stdint.h>\n\n";
+  out += "#ifndef KILN_KERNEL_" + name + "_H\n#define KILN_KERNEL_" + name +
+         "_H\n\n#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n#ifdef _OPENMP\n#include "
+         "<omp.h>\n#endif\n\n";
   out += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
   out += kAbi;
-  out += "\ntypedef struct " + name + "_params {\n" + fields(kernel) + "} " + name + "_params;\n\n";
+  out += "\ntypedef struct " + name + "_params {\n" + fields(kernel, names) + "} " + name + "_params;\n\n";
   out += "enum { " + name + "_scratch_bytes = " + scratch.dump() + " };  /* that each thread needs */\n\n";
   out += entries(name, metadata);
-  std::vector<std::string> names;
-  for (const dsl::Param& param : kernel.params) names.push_back(identifier(param.name));
   out += c_launcher(name, names, metadata);
   out += "#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
   return out;

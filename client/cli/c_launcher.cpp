@@ -10,11 +10,6 @@ using nlohmann::json;
 // Shared by all headers of one program.
 constexpr const char* kShared = R"(#ifndef KILN_C_LAUNCHER_H
 #define KILN_C_LAUNCHER_H
-#include <stdlib.h>
-#include <string.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 enum { KILN_BAD_GRID = -1, KILN_NO_MEMORY = -2 }; /* of a launch, beside what entries return */
 
 /* Exact 64-bit arithmetic: what overflows sets `bad`. x/0 is 0, x rem 0 is x. */

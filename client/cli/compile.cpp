@@ -89,8 +89,8 @@ std::vector<std::string> sets_for(const dsl::Kernel& kernel, const std::vector<s
   return out;
 }
 
-// `-o NAME.a`: an object a kernel, with entries of their own names, and one header for all.
-Result<void> compile_archive(const CompileFlags& flags) {
+// Of all kernels of an archive, before any is compiled.
+Result<std::vector<dsl::CompileRequest>> archive_requests(const CompileFlags& flags) {
   std::vector<std::string> files = {flags.kernel.file};
   files.insert(files.end(), flags.more.begin(), flags.more.end());
   if (files.size() > 1 && (!flags.kernel.facts.empty() || !flags.entry.empty())) {
@@ -100,7 +100,6 @@ Result<void> compile_archive(const CompileFlags& flags) {
   for (const std::string& set : flags.kernel.sets) {
     for (const std::string& item : split(set, ',')) unused.insert(item);
   }
-  if (auto writable = wire::check_writable(flags.output); !writable) return writable;
   std::vector<dsl::CompileRequest> requests;
   for (const std::string& file : files) {
     auto kernel = load_kernel(file);
@@ -121,9 +120,17 @@ Result<void> compile_archive(const CompileFlags& flags) {
   if (files.size() > 1 && !unused.empty()) {
     return invalid_argument("--set " + *unused.begin() + ": none of the kernels has such a constexpr");
   }
+  return requests;
+}
+
+// `-o NAME.a`: an object a kernel, with entries of their own names, and one header for all.
+Result<void> compile_archive(const CompileFlags& flags) {
+  auto requests = archive_requests(flags);
+  if (!requests) return requests.error();
+  if (auto writable = wire::check_writable(flags.output); !writable) return writable;
   std::vector<ArchiveMember> members;
   std::string header;
-  for (const dsl::CompileRequest& request : requests) {
+  for (const dsl::CompileRequest& request : *requests) {
     const std::string entry = flags.entry.empty() ? request.kernel.name + "_entry" : flags.entry;
     auto artifact = fetch(flags, request, "obj:" + entry);
     if (!artifact) return artifact.error();
