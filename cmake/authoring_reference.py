@@ -25,7 +25,7 @@ HEADERS = [  # in the order of docs/authoring.md
 ]
 LOCATION = re.compile(r",?\s*(?:SourceLocation|std::source_location|Location) loc = "
                       r"(?:SourceLocation|std::source_location|Location)::current\(\)")
-HIDDEN = re.compile(r"^(?:using (?:dsl|client)::|class \w+;|struct \w+;|friend |template <[^>]*>\s*struct LaunchType|"
+HIDDEN = re.compile(r"^(?:using (?:dsl|client)::|template <[^>]*> (?:class|struct) \w+;|class \w+;|struct \w+;|friend |template <[^>]*>\s*struct LaunchType|"
                     r"template <class Param>\s*using launch_type_t|template <class Param>\s*struct LaunchType|explicit Scalar|explicit Ptr|explicit Const\(Expr|"
                     r"struct Argument|explicit (?:KernelDef|Function|UntypedFunction)\(|\w+\(const \w+&\) = delete|"
                     r"\w+& operator=\((?:const )?\w+&&?\) = delete|.*kIsKnownWhileTracing|.*as_condition|"
