@@ -4,6 +4,8 @@
 
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include <bit>
+
 namespace kiln::codegen::cpu {
 namespace {
 
@@ -59,7 +61,8 @@ void store_vector(Context& c, Value* vector, Value* pointer, llvm::Align align, 
   b.CreateCondBr(b.CreateAnd(streams, b.CreateICmpEQ(misplaced, c.i64(0))), past, plain);
   b.SetInsertPoint(past);
   for (const Ahead& each : ahead) prefetch(c, each);
-  auto* store = b.CreateAlignedStore(vector, pointer, std::min(wanted, llvm::Align(std::max(bytes, kPiece))));
+  // Rows side by side are vectors of any length.
+  auto* store = b.CreateAlignedStore(vector, pointer, std::min(wanted, llvm::Align(std::bit_floor(bytes))));
   store->setMetadata(llvm::LLVMContext::MD_nontemporal,
                      llvm::MDNode::get(b.getContext(), llvm::ConstantAsMetadata::get(b.getInt32(1))));
   b.CreateBr(after);
