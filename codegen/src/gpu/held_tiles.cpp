@@ -13,9 +13,9 @@ using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
 
-// A tile is refused where a thread would hold so many words: three times the registers that any thread has. Up to that
-// assemblers take less than a minute, and a few configs of the library spill as much.
-constexpr int64_t kMostWords = 3 * 256;
+// What is refused is more than three times the registers that any thread has. ptxas takes 10 s of a softmax that holds
+// 512 words, 40 of 1024, nearly all of which it spills.
+constexpr int64_t kMostRegisters = 256, kMostWords = 3 * kMostRegisters;
 constexpr int kMostWarps = 32;
 // What a product of several warps takes beside its sums: addresses and the loop. ptxas asks for 154 for 128 sums.
 constexpr int64_t kBesideSums = 26;
@@ -98,15 +98,14 @@ class Lifetimes {
     last_[id] = last_[id] == kNever ? at : std::max(last_[id], at);
   }
 
-  // Padding is nobody's register.
+  // Padding is nobody's register, and pointers have much in common.
   int64_t words_of(ValueId id) const {
     const dsl::Type& type = kernel_.type(id);
-    if (type.rank() == 0) return 0;
+    if (type.rank() == 0 || type.pointer) return 0;
     const Layout& home = *placement_.home[id];
     int64_t padded = 1;
     for (int64_t extent : home.shape()) padded *= extent;
-    const int64_t bits = type.pointer ? 64 : dsl::info(type.element).bits;
-    return home.size(Dim::kRegister) * dsl::element_count(type) / padded * bits / 32;
+    return home.size(Dim::kRegister) * dsl::element_count(type) / padded * dsl::info(type.element).bits / 32;
   }
 
   const dsl::Kernel& kernel_;
@@ -115,6 +114,73 @@ class Lifetimes {
   std::vector<Made> made_;    // by value
   std::vector<size_t> last_;  // by value: the op that reads it last
 };
+
+// The ops of a region, some of which wait until another one reads them; none passes an op with effects.
+class LateOps {
+ public:
+  LateOps(std::vector<Op>& ops, size_t values) : ops_(ops), maker_(values, kNone), is_placed_(ops.size()) {}
+
+  std::vector<Op> arranged() {
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      if (waits(ops_[i])) {
+        for (ValueId id : ops_[i].results) maker_[id] = i;
+        continue;
+      }
+      if (!may_move(ops_[i])) place_before(i);
+      place(i);
+    }
+    place_before(ops_.size());
+    return std::move(out_);
+  }
+
+ private:
+  static constexpr size_t kNone = SIZE_MAX;
+
+  static bool may_move(const Op& op) {
+    return op.regions.empty() && (op.code == OpCode::kLoad || dsl::info(op.code).has(dsl::kPure));
+  }
+
+  bool waits(const Op& op) const {
+    if (!may_move(op)) return false;
+    return op.code == OpCode::kLoad || (op.operands.size() == 1 && maker_[op.operands[0]] != kNone);
+  }
+
+  void place_before(size_t end) {
+    for (; first_ < end; ++first_) place(first_);
+  }
+
+  // What the op reads comes before.
+  void place(size_t last) {
+    std::vector<size_t> open = {last};
+    while (!open.empty()) {
+      const size_t i = open.back();
+      bool is_ready = true;
+      for (ValueId id : ops_[i].operands) {
+        if (is_placed_[i] || maker_[id] == kNone || is_placed_[maker_[id]]) continue;
+        open.push_back(maker_[id]);
+        is_ready = false;
+      }
+      if (!is_ready) continue;
+      open.pop_back();
+      if (is_placed_[i]) continue;
+      is_placed_[i] = true;
+      out_.push_back(ops_[i]);
+    }
+  }
+
+  std::vector<Op>& ops_;
+  std::vector<Op> out_;
+  std::vector<size_t> maker_;  // by value: the op that waits
+  std::vector<bool> is_placed_;
+  size_t first_ = 0;  // all before are placed
+};
+
+void load_late_in(dsl::Region& region, size_t values) {
+  for (Op& op : region.ops) {
+    for (dsl::Region& inner : op.regions) load_late_in(inner, values);
+  }
+  region.ops = LateOps(region.ops, values).arranged();
+}
 
 // The fewest warps whose threads have registers for as much as all hold; 0: none.
 int warps_that_hold(int64_t words, const TargetInfo& target, const BlockShape& block) {
@@ -150,6 +216,15 @@ std::optional<CrampedProduct> cramped(const dsl::Kernel& kernel, const dsl::Regi
 
 HeldTiles most_held(const dsl::Kernel& kernel, const Placement& placement) {
   return Lifetimes(kernel, placement).most();
+}
+
+bool holds_too_much(const dsl::Kernel& kernel, const Placement& placement) {
+  return most_held(kernel, placement).words > kMostRegisters;
+}
+
+dsl::Kernel load_late(dsl::Kernel kernel) {
+  load_late_in(kernel.body, kernel.values.size());
+  return kernel;
 }
 
 Result<void> check_held_tiles(const dsl::Kernel& kernel, const Placement& placement, const TargetInfo& target,

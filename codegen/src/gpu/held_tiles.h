@@ -16,6 +16,12 @@ struct HeldTiles {
 };
 HeldTiles most_held(const dsl::Kernel& kernel, const Placement& placement);
 
+// More than any thread has registers for.
+bool holds_too_much(const dsl::Kernel& kernel, const Placement& placement);
+// The kernel with loads, and what is made of one alone, where they are wanted first: in the order in which a kernel
+// reaches the compiler all tiles that a long sum adds up may be loaded before the first is added.
+dsl::Kernel load_late(dsl::Kernel kernel);
+
 // Error: a thread would hold several times what it has registers for; it names the op, and the num_warps that would do.
 // Less than that is compiled, if with spills.
 Result<void> check_held_tiles(const dsl::Kernel& kernel, const Placement& placement, const TargetInfo& target,

@@ -226,15 +226,20 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   out.programs = block.programs;
   out.kernel = std::make_shared<const dsl::Kernel>(order_products(gather_waits(
       defer_reductions(swap_factors(unpack_e2m1(optimised), target, block), block.threads()), block.threads())));
-  const dsl::Kernel& kernel = *out.kernel;
-  std::vector<AxisInfo> info = axis_info(kernel, Wrap::kIndex);
-  if (const auto cramped = cramped_product(kernel, target, block)) {
-    if (launch.is_given || cramped->warps == 0) return refusal(kernel, *cramped, target, block, processor);
+  if (const auto cramped = cramped_product(*out.kernel, target, block)) {
+    if (launch.is_given || cramped->warps == 0) return refusal(*out.kernel, *cramped, target, block, processor);
     LaunchShape other = launch;
     other.warps = cramped->warps;
     return lower(optimised, target, other, processor, module, entry_name);
   }
-  Placement placement = place(kernel, target, block, info);
+  std::vector<AxisInfo> info = axis_info(*out.kernel, Wrap::kIndex);
+  Placement placement = place(*out.kernel, target, block, info);
+  if (placement.pipelines.empty() && holds_too_much(*out.kernel, placement)) {
+    out.kernel = std::make_shared<const dsl::Kernel>(load_late(*out.kernel));
+    info = axis_info(*out.kernel, Wrap::kIndex);
+    placement = place(*out.kernel, target, block, info);
+  }
+  const dsl::Kernel& kernel = *out.kernel;
   if (auto fits = check_held_tiles(kernel, placement, target, block, processor); !fits) return fits.error();
   const Op* copied = launch.specialise && target.bulk_engine() ? loop_for_copying_warps(kernel, placement) : nullptr;
   if (copied) block.copying = target.bulk_engine()->copying_warps(block);
