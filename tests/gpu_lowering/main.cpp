@@ -116,7 +116,7 @@ int print_module(const Options& options) {
   for (llvm::Function& function : *module) {
     if (function.isDeclaration()) continue;
     if (options.print == "--late") {
-      gpu::compute_late(function);
+      gpu::compute_late(function, false);
     } else {
       const gpu::SharedPlan plan = gpu::allocate_shared_memory(function);
       const dsl::Kernel none;

@@ -125,7 +125,9 @@ void describe(const Resources& resources, const Processor& processor, nlohmann::
   device["scalar_registers"] = resources.scalar_registers;
   device["lds_bytes"] = resources.lds_bytes;
   device["scratch_bytes"] = resources.scratch_bytes;
-  device["spill_bytes"] = 4 * (resources.vector_spills + resources.scalar_spills);
+  // Scalar ones go to lanes of vector registers, not to memory.
+  device["spill_bytes"] = 4 * resources.vector_spills;
+  device["scalar_spills"] = resources.scalar_spills;
   device["waves_per_simd"] = waves_per_simd(resources, processor, device.at("threads"));
 }
 
@@ -193,7 +195,7 @@ Result<gpu::Lowered> lower_stage(const Stage& stage, bool is_alone, AmdTarget& t
   begin("optimise");
   inline_functions(module);
   clean_up(module, *target.machine, Invariants::kHoist);
-  gpu::compute_late(entry);
+  gpu::compute_late(entry, gpu::has_products(stage.kernel.body));
   if (!has_matrix_instructions(module)) gpu::read_late(entry);
   for (llvm::Function& function : module) {
     keep_signs_of_zeros(function);

@@ -37,7 +37,7 @@ uint64_t words(const llvm::Type& type) {
 // The instructions of a block in their new order.
 class Order {
  public:
-  explicit Order(llvm::BasicBlock& block) : block_(block) {}
+  Order(llvm::BasicBlock& block, uint64_t most_waiting) : block_(block), most_waiting_(most_waiting) {}
 
   std::vector<llvm::Instruction*> take() {
     uint64_t waiting = 0;
@@ -45,7 +45,7 @@ class Order {
     for (llvm::Instruction& instruction : block_) {
       if (is_computation(instruction) || instruction.isTerminator()) continue;
       waiting += words(*instruction.getType());
-      if (waiting > kMostWaiting) {
+      if (waiting > most_waiting_) {
         for (; &*behind != &instruction; ++behind) append(*behind);
         waiting = words(*instruction.getType());
       }
@@ -77,18 +77,21 @@ class Order {
   }
 
   llvm::BasicBlock& block_;
+  const uint64_t most_waiting_;
   llvm::SmallPtrSet<llvm::Instruction*, 32> placed_;
   std::vector<llvm::Instruction*> order_;
 };
 
 }  // namespace
 
-void compute_late(llvm::Function& function) {
+void compute_late(llvm::Function& function, bool has_products) {
+  const uint64_t most_waiting = has_products ? UINT64_MAX : kMostWaiting;
   const llvm::DominatorTree tree(function);
   const llvm::LoopInfo loops(tree);
   for (llvm::BasicBlock& block : function) {
     if (loops.getLoopFor(&block)) continue;
-    for (llvm::Instruction* instruction : Order(block).take()) instruction->moveBefore(block, block.end());
+    for (llvm::Instruction* instruction : Order(block, most_waiting).take())
+      instruction->moveBefore(block, block.end());
   }
 }
 

@@ -13,6 +13,7 @@
 
 namespace kiln::codegen::gpu {
 
-void compute_late(llvm::Function& function);
+// Where nothing is multiplied no more than a thread has registers for is loaded before what waits for it is computed.
+void compute_late(llvm::Function& function, bool has_products);
 
 }  // namespace kiln::codegen::gpu

@@ -36,6 +36,9 @@ constexpr llvm::StringLiteral kLeftOut[] = {
     "Straight line strength reduction",
 };
 
+// Code of so many instructions goes without them too: they take time that grows faster than it does.
+constexpr unsigned kLongCode = 32768;
+
 class CodePasses : public llvm::legacy::PassManager {
  public:
   explicit CodePasses(gpu::Effort effort) : effort_(effort) {}
@@ -54,7 +57,7 @@ class CodePasses : public llvm::legacy::PassManager {
 Result<std::string> emit_ptx(llvm::Module& module, llvm::TargetMachine& machine, gpu::Effort effort) {
   llvm::SmallVector<char, 0> buffer;
   llvm::raw_svector_ostream stream(buffer);
-  CodePasses passes(effort);
+  CodePasses passes(module.getInstructionCount() > kLongCode ? gpu::Effort::kShort : effort);
   if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
     return internal_error("LLVM's NVPTX target cannot emit assembly");
   }
@@ -88,7 +91,7 @@ Result<gpu::Lowered> lower_stage(const Stage& stage, const gpu::LaunchShape& lau
   for (llvm::Function& function : module) {
     if (function.isDeclaration()) continue;
     convert_bytes_by_addition(function);
-    gpu::compute_late(function);
+    gpu::compute_late(function, gpu::has_products(stage.kernel.body));
     make_signs_exact(function);
   }
   if (target.capability >= kLeastWaitingCapability) wait_for_earlier_grids(*module.getFunction(stage.entry));
