@@ -44,6 +44,7 @@ Result<void> end_iteration(Context& c, llvm::ArrayRef<ValueId> yielded, const st
 
 // What a branch reads, or what that is made of, is there before; other products run on beside it.
 void settle_for(Context& c, const dsl::Region& region) {
+  if (c.groups_in_flight() == 0) return;
   std::set<ValueId> seen;
   const auto settle = [&](const auto& self, const Op& op) -> void {
     for (ValueId id : op.operands) {

@@ -27,6 +27,7 @@ using dsl::OpCode;
 using dsl::ValueId;
 
 constexpr int64_t kEarlyBytes = 64;  // that a thread loads ahead of one reduction
+constexpr size_t kFarthest = 1024;   // ops behind a reduction: nothing is looked for beyond, so that each costs as much
 
 bool is_load(const Op& op) { return op.code == OpCode::kLoad; }
 bool is_reduction(const Op& op) { return op.code == OpCode::kReduce && op.regions.empty(); }
@@ -48,7 +49,7 @@ class Segment {
   std::vector<Op> arranged() {
     for (size_t i = 0; i < ops_.size(); ++i) {
       if (is_placed_[i]) continue;
-      if (is_reduction(ops_[i])) place_waits_from(i);
+      if (is_reduction(ops_[i])) place_waits_from(i, std::min(ops_.size(), i + kFarthest));
       if (!is_placed_[i]) put(i);
     }
     return std::move(out_);
@@ -69,36 +70,40 @@ class Segment {
     return out;
   }
 
-  // By op: whether what it needs is there, or can be computed without another reduction.
-  std::vector<bool> find_ready() const {
-    std::vector<bool> out(ops_.size(), true);
-    for (size_t i = 0; i < ops_.size(); ++i) {
-      out[i] = std::ranges::all_of(
-          makers(i), [&](size_t maker) { return is_placed_[maker] || (out[maker] && !is_reduction(ops_[maker])); });
+  // By op from `first` on, before which all are placed: whether what it needs is there, or can be computed without
+  // another reduction.
+  std::vector<bool> find_ready(size_t first, size_t end) const {
+    std::vector<bool> out(end - first);
+    for (size_t i = first; i < end; ++i) {
+      out[i - first] = std::ranges::all_of(makers(i), [&](size_t maker) {
+        return is_placed_[maker] || (out[maker - first] && !is_reduction(ops_[maker]));
+      });
     }
     return out;
   }
 
-  // The ops and what they need, in program order; or `only_operands`, the latter.
-  void place(const std::vector<size_t>& of, bool only_operands) {
-    std::vector<bool> needed(ops_.size());
-    for (size_t i : of) needed[i] = true;
-    for (size_t i = ops_.size(); i-- > 0;) {
-      if (!needed[i] || is_placed_[i]) continue;
-      for (size_t maker : makers(i)) needed[maker] = true;
+  // The ops, which are from `first` to `end`, and what they need, in program order; or `only_operands`, the latter.
+  void place(const std::vector<size_t>& of, bool only_operands, size_t first, size_t end) {
+    std::vector<bool> needed(end - first);
+    for (size_t i : of) needed[i - first] = true;
+    for (size_t i = end; i-- > first;) {
+      if (!needed[i - first] || is_placed_[i]) continue;
+      for (size_t maker : makers(i)) {
+        if (maker >= first) needed[maker - first] = true;
+      }
     }
-    for (size_t i : of) needed[i] = !only_operands;
-    for (size_t i = 0; i < ops_.size(); ++i) {
-      if (needed[i] && !is_placed_[i]) put(i);
+    for (size_t i : of) needed[i - first] = !only_operands;
+    for (size_t i = first; i < end; ++i) {
+      if (needed[i - first] && !is_placed_[i]) put(i);
     }
   }
 
-  void place_waits_from(size_t first) {
-    const std::vector<bool> ready = find_ready();
+  void place_waits_from(size_t first, size_t end) {
+    const std::vector<bool> ready = find_ready(first, end);
     std::vector<size_t> loads, reductions;
     int64_t bytes = 0;
-    for (size_t i = first; i < ops_.size(); ++i) {
-      if (is_placed_[i] || !ready[i]) continue;
+    for (size_t i = first; i < end; ++i) {
+      if (is_placed_[i] || !ready[i - first]) continue;
       if (is_reduction(ops_[i])) reductions.push_back(i);
       if (!is_load(ops_[i])) continue;
       const dsl::Type& type = kernel_.type(ops_[i].results[0]);
@@ -107,8 +112,8 @@ class Segment {
       bytes += more;
       loads.push_back(i);
     }
-    place(loads, false);
-    place(reductions, true);
+    place(loads, false, first, end);
+    place(reductions, true, first, end);
     for (size_t i : reductions) put(i);
   }
 
