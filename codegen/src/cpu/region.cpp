@@ -129,7 +129,7 @@ class CutPoints {
 
   void behind_op() {
     // What the op has made: new blocks, which are the function's last ones, and a few instructions besides.
-    constexpr size_t kBesides = 4, kFar = 4000;
+    constexpr size_t kBesides = 4, kFar = 1000;
     made_ += kBesides;
     for (auto block = std::prev(c_.function->end()); &*block != last_; --block) made_ += block->size();
     last_ = &c_.function->back();
