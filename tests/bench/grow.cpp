@@ -187,8 +187,9 @@ void grow_family(const growth::Family& family, const Options& options) {
   }
   while (!all.empty() && !all.back().second.failure.empty()) all.pop_back();
   if (all.size() < 2) return;
-  const auto& [small, before] = all[all.size() - 2], &[ large, after ] = all.back();
-  print_growth(family, before, after, static_cast<double>(large) / small);
+  const auto& [few, before] = all[all.size() - 2];
+  const auto& [many, after] = all.back();
+  print_growth(family, before, after, static_cast<double>(many) / few);
 }
 
 Options read(const std::vector<std::string>& arguments) {
