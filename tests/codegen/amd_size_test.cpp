@@ -1,0 +1,42 @@
+// Kernels of great depth, length and width for AMD: they compile, or are refused at once, and the error says what would
+// do.
+#include <gmock/gmock.h>
+
+#include "sized_kernels.h"
+
+namespace kiln::test {
+namespace {
+
+constexpr const char* kProcessors[] = {"amd:gfx942", "amd:gfx1100"};
+
+using testing::HasSubstr;
+
+TEST(SizeOnAmd, NestsAreAsDeepAsTheLanguageAllows) {
+  for (const char* target : kProcessors) {
+    for (const char* loop : {"for", "while"}) {
+      EXPECT_NE(code_of(parse_kernel(nest_of(loop, 64)), {}, target), "") << target << ' ' << loop;
+    }
+  }
+}
+
+TEST(SizeOnAmd, ATileThatNoThreadsHoldIsRefused) {
+  for (const char* target : kProcessors) {
+    EXPECT_THAT(refusal_of(normalised(1024, 1024), {}, target), HasSubstr("the tiles of a program must be smaller"));
+  }
+}
+
+TEST(SizeOnAmd, ATileThatMoreWarpsHoldIsRefusedWithTheirNumber) {
+  const dsl::Kernel kernel = normalised(64, 1024);
+  EXPECT_THAT(refusal_of(kernel, {{"num_warps", 1}}, "amd:gfx942"), HasSubstr("`num_warps = 4` would do"));
+  EXPECT_EQ(refusal_of(kernel, {{"num_warps", 4}}, "amd:gfx942"), "");
+}
+
+// What sums of many loads take grows as they do, not with the registers that all of them would take at once.
+TEST(SizeOnAmd, SumsOfManyLoadsSpillNothing) {
+  const auto artifact = compile(filter(400, 512), {{"num_warps", 2}}, {}, "amd:gfx942", "so");
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  EXPECT_EQ(artifact->metadata.at("device").at("spill_bytes"), 0);
+}
+
+}  // namespace
+}  // namespace kiln::test

@@ -1,0 +1,69 @@
+// Kernels of any depth, length or width, for what backends refuse or make of them.
+#pragma once
+
+#include "differential.h"
+
+namespace kiln::test {
+
+// So many loops inside each other, each of which adds what the next one carries.
+inline std::string nest_of(const std::string& loop, int depth) {
+  TextKernel k("%p: ptr<f32>, %n: i32");
+  k.line("%zero = constant {value = 0, type = i32}\n  %one = constant {value = 1, type = i32}");
+  k.line("%start = load " + k.pointers("%p", {64}) + "\n  %b0 = add %start, %start");
+  for (int i = 1; i <= depth; ++i) {
+    const std::string n = std::to_string(i), carried = " = %b" + std::to_string(i - 1);
+    if (loop == "for") {
+      k.line("%r" + n + " = for %i" + n + " = %zero to %n step %one carry (%b" + n + carried + ") {");
+    } else {
+      k.line("%r" + n + ", %j" + n + " = while carry (%w" + n + carried + ", %k" + n + " = %zero) {");
+      k.line("%c" + n + " = cmp %k" + n + ", %n {pred = lt}\n  yield %c" + n + "\n} do (%b" + n + ", %l" + n + ") {");
+      k.line("%m" + n + " = add %l" + n + ", %one");
+    }
+  }
+  std::string inner = k.op("add %b" + std::to_string(depth) + ", %start");
+  for (int i = depth; i >= 1; --i) {
+    k.line("yield " + inner + (loop == "for" ? "" : ", %m" + std::to_string(i)) + "\n}");
+    inner = "%r" + std::to_string(i);
+  }
+  k.line("store " + k.pointers("%p", {64}) + ", " + inner);
+  return k.text();
+}
+
+// A tile of f32 that is loaded as a whole before any of it can be stored.
+inline dsl::Kernel normalised(int64_t rows, int64_t columns) {
+  const TextKernel::Shape shape = {rows, columns};
+  TextKernel k("%p: ptr<f32>");
+  const std::string x = k.op("load " + k.pointers("%p", shape));
+  const std::string most = k.op("expand_dims " + k.op("reduce " + x + " {kind = max, axis = 1}") + " {axis = 1}");
+  const std::string spread = k.op("broadcast " + most + " {shape = " + TextKernel::list(shape) + "}");
+  k.line("store " + k.pointers("%p", shape) + ", " + k.op("sub " + x + ", " + spread));
+  return parse_kernel(k.text());
+}
+
+// Sums of so many tiles, each loaded from another place: a filter without a loop.
+inline dsl::Kernel filter(int64_t taps, int64_t columns) {
+  TextKernel k("%p: ptr<f32>, %q: ptr<f32>");
+  std::string sum = k.fill("0.0", "f32", {columns});
+  for (int64_t i = 0; i < taps; ++i) {
+    sum = k.op("add " + sum + ", " + k.op("load " + k.pointers("%p", {columns}, 37 * i)));
+  }
+  k.line("store " + k.pointers("%q", {columns}) + ", " + sum);
+  return parse_kernel(k.text());
+}
+
+inline std::string code_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, const std::string& target,
+                           const std::string& emit = "asm") {
+  const auto artifact = compile(kernel, config, {}, target, emit);
+  EXPECT_TRUE(artifact.ok()) << artifact.error().message;
+  if (!artifact) return "";
+  return {reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size()};
+}
+
+// The error, or "" where it compiles.
+inline std::string refusal_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config,
+                              const std::string& target) {
+  const auto artifact = compile(kernel, config, {}, target, "asm");
+  return artifact ? "" : artifact.error().message;
+}
+
+}  // namespace kiln::test
