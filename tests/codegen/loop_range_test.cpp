@@ -43,8 +43,8 @@ std::string loop_text(ElementType type, const std::optional<Range>& constant, in
   k.line("  %d2 = add %d, " + one + "\n    %w = cast %i {to = i64}");
   k.line("  %f = constant {value = 31, type = i64}\n    %m = mul %g, %f\n    %g2 = xor %m, %w");
   k.line("  %eight = constant {value = 8, type = i64}\n    %o = mul %d, %eight\n    %os = splat %o {shape = [8]}");
-  k.line("  %at = addptr " + places + ", %os\n    %v = load %at\n    %t2 = add %t, %v");
-  k.line("  yield %d2, %g2, %t2\n  }");
+  k.line("  %at = addptr " + places + ", %os\n    %v = load %at\n    %u2 = add %t, %v");
+  k.line("  yield %d2, %g2, %u2\n  }");
   k.line("store %y, %n\n  %second = addptr %y, " + one + "\n  store %second, %h");
   k.line("store " + k.pointers("%z", {8}) + ", %s");
   return k.text();

@@ -58,6 +58,7 @@ void expect_cut(const Cut& cut, const dsl::ConstexprValues& config, std::mt19937
                      scalar_bits(codegen::bits_from_number(cut.index, end))};
   trial.match = {0, 0, true};
   trial.config = config;
+  if (elements(cut.out) > 1000) trial.compiled = {""};  // AMD's machine code is emulated
   expect_as_interpreted(parse_kernel(text), trial);
 }
 
@@ -88,7 +89,7 @@ TEST(CutProduct, PartsOfLoopsNearTheEndsOfTheirType) {
     const Wide far = std::min<Wide>(high / 4, Wide{1} << 60);
     for (const Cut& cut : {Cut{{2, 3}, 1, 3, type, high - 15, 7}, Cut{{1, 3}, 2, 5, type, low, 1},
                            Cut{{2, 2}, 1, 4, type, high - 3 * far - 1, far}}) {
-      for (const auto& config : kParts) expect_cut(cut, config, random);
+      expect_cut(cut, kParts[random() % std::size(kParts)], random);
     }
   }
 }
@@ -98,7 +99,7 @@ TEST(CutProduct, RandomCutsAlongK) {
   const auto any = [&](const std::vector<int64_t>& of) { return of[random() % of.size()]; };
   const ElementType types[] = {ElementType::kI8, ElementType::kI16, ElementType::kI32, ElementType::kI64,
                                ElementType::kU8, ElementType::kU16, ElementType::kU32, ElementType::kU64};
-  for (int i = 0; i < 24; ++i) {
+  for (int i = 0; i < 16; ++i) {
     Cut cut{{any({1, 1, 2, 3, 16}), any({1, 1, 2, 3, 16})}, any({1, 2, 3, 8}), any({0, 1, 2, 3, 7})};
     if (random() % 4 == 0) cut.out.insert(cut.out.begin(), any({1, 2}));
     cut.index = types[random() % std::size(types)];
