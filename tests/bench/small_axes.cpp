@@ -23,6 +23,9 @@ using namespace kiln::dsl::lang;
 using kiln::bench::need;
 
 constexpr int kRounds = 41;
+// Sizes that stay in the second-level cache.
+constexpr int32_t kCount = 1 << 14, kInt4Rows = 16, kInt4Cols = 4096, kFfts = 64, kBodies = 1024, kSystems = 64,
+                  kSteps = 128, kWidth = 256;
 
 std::vector<float> numbers(size_t count, uint32_t seed, float low = -1, float high = 1) {
   std::mt19937 random(seed);
@@ -74,7 +77,6 @@ std::unique_ptr<Case> make_case(std::string name, size_t count, double tolerance
 }
 
 std::unique_ptr<Case> complex_product(kiln::Client& client) {
-  constexpr int32_t kCount = 1 << 14;
   auto def = kernel("complex_product", {"x", "y", "z", "n", "B=1024"},
                     [](Ptr<const f32> x, Ptr<const f32> y, Ptr<f32> z, i32 n, Const B) {
                       grid(cdiv(n, B));
@@ -93,10 +95,9 @@ std::unique_ptr<Case> complex_product(kiln::Client& client) {
 }
 
 std::unique_ptr<Case> unpack_int4(kiln::Client& client) {
-  constexpr int32_t kRows = 16, kCols = 4096;
   auto def = kernel("unpack_int4", {"x", "scale", "y", "cols", "B=2048"},
                     [](Ptr<const u8> x, Ptr<const f32> scale, Ptr<f32> y, i32 cols, Const B) {
-                      grid(kRows);
+                      grid(kInt4Rows);
                       const Value row = program_id(0);
                       const Value factor = load(scale + row);
                       for (Value at : range(0, cols / 2, B)) {
@@ -105,20 +106,19 @@ std::unique_ptr<Case> unpack_int4(kiln::Client& client) {
                         tile(y + row * cols, {cols}).store({at * 2}, (cast(all, f32_t) - 8.0f) * factor);
                       }
                     });
-  auto test = make_case("packed int4", size_t{kRows} * kCols, 0);
-  std::vector<uint8_t> x(size_t{kRows} * kCols / 2);
+  auto test = make_case("packed int4", size_t{kInt4Rows} * kInt4Cols, 0);
+  std::vector<uint8_t> x(size_t{kInt4Rows} * kInt4Cols / 2);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<uint8_t>(i * 167 + i / 256);
-  auto scale = numbers(kRows, 3);
+  auto scale = numbers(kInt4Rows, 3);
   test->kiln = [f = compiled(client, def), x, scale, to = test->ours.data()]() mutable {
-    need(f.launch({.threads = 1}, x.data(), scale.data(), to, kCols));
+    need(f.launch({.threads = 1}, x.data(), scale.data(), to, kInt4Cols));
   };
-  test->loop = [=, to = test->theirs.data()] { plain::unpack_int4(x.data(), scale.data(), to, kRows, kCols); };
+  test->loop = [=, to = test->theirs.data()] { plain::unpack_int4(x.data(), scale.data(), to, kInt4Rows, kInt4Cols); };
   return test;
 }
 
 // Stockham's form: x of [2, l, m] becomes [l, 2, m], l from 128 down to 1.
 std::unique_ptr<Case> fft256(kiln::Client& client) {
-  constexpr int32_t kFfts = 64;
   auto def = kernel("fft256", {"x", "w", "y", "rows"}, [](Ptr<const f32> x, Ptr<const f32> w, Ptr<f32> y, i32 rows) {
     grid(rows);
     const Value at = program_id(0) * 256;
@@ -155,7 +155,6 @@ std::unique_ptr<Case> fft256(kiln::Client& client) {
 }
 
 std::unique_ptr<Case> nbody(kiln::Client& client) {
-  constexpr int32_t kBodies = 1024;
   auto def = kernel("nbody", {"at", "mass", "pull", "n", "B=64"},
                     [](Ptr<const f32> at, Ptr<const f32> mass, Ptr<f32> pull, i32 n, Const B) {
                       grid(cdiv(n, B));
@@ -187,7 +186,6 @@ std::unique_ptr<Case> nbody(kiln::Client& client) {
 
 // Row by row: what is known of x stands in a tile, the rows to come are zeros.
 std::unique_ptr<Case> triangular(kiln::Client& client) {
-  constexpr int32_t kSystems = 64;
   auto def = kernel("triangular", {"l", "b", "x", "count", "N=16", "M=32"},
                     [](Ptr<const f32> l, Ptr<const f32> b, Ptr<f32> x, i32 count, Const N, Const M) {
                       grid(count);
@@ -197,8 +195,9 @@ std::unique_ptr<Case> triangular(kiln::Client& client) {
                       Var known = zeros(f32_t, {N, M});
                       for (Value i : range(0, N)) {
                         const Value factors = load(matrix + i * N + rows, {.mask = rows < i});
-                        const Value sum = reduce_sum(expand_dims(factors, 1) * known, 0);
-                        const Value next = (load(right + i * M + cols) - sum) * (1.0f / load(matrix + i * N + i));
+                        const Value known_part = sum(expand_dims(factors, 1) * known, 0);
+                        const Value next =
+                            (load(right + i * M + cols) - known_part) * (1.0f / load(matrix + i * N + i));
                         known = where(expand_dims(rows == i, 1), expand_dims(next, 0), known);
                       }
                       store(x + s * (N * M) + expand_dims(rows * M, 1) + expand_dims(cols, 0), known);
@@ -216,7 +215,6 @@ std::unique_ptr<Case> triangular(kiln::Client& client) {
 }
 
 std::unique_ptr<Case> selective_scan(kiln::Client& client) {
-  constexpr int32_t kSteps = 128, kWidth = 256;
   auto def = kernel("selective_scan", {"a", "x", "b", "c", "y", "steps", "width", "B=64", "N=16"},
                     [](Ptr<const f32> a, Ptr<const f32> x, Ptr<const f32> b, Ptr<const f32> c, Ptr<f32> y, i32 steps,
                        i32 width, Const B, Const N) {
@@ -228,7 +226,7 @@ std::unique_ptr<Case> selective_scan(kiln::Client& client) {
                         const Value in = tile(x + t * width, {width}).load({at}, {B});
                         const Value into = load(b + t * N + arange(0, N)), from = load(c + t * N + arange(0, N));
                         h = expand_dims(decay, 1) * h + expand_dims(in, 1) * expand_dims(into, 0);
-                        tile(y + t * width, {width}).store({at}, reduce_sum(expand_dims(from, 0) * h, 1));
+                        tile(y + t * width, {width}).store({at}, sum(expand_dims(from, 0) * h, 1));
                       }
                     });
   auto test = make_case("selective scan", size_t{kSteps} * kWidth, 1e-5);

@@ -1,6 +1,6 @@
 #include "small_axes_plain.h"
 
-#include <utility>
+#include <cstddef>
 #include <vector>
 
 namespace kiln::bench::plain {
