@@ -44,7 +44,7 @@ class Order {
     auto behind = block_.begin();  // the last that was computed because too much waited
     for (llvm::Instruction& instruction : block_) {
       if (is_computation(instruction) || instruction.isTerminator()) continue;
-      waiting += words(*instruction.getType());
+      if (instruction.mayReadFromMemory()) waiting += words(*instruction.getType());
       if (waiting > most_waiting_) {
         for (; &*behind != &instruction; ++behind) append(*behind);
         waiting = words(*instruction.getType());
