@@ -46,6 +46,7 @@ Result<void> Session::write(const wire::OutFrame& frame, wire::Deadline deadline
   if (sent || sent.error().code == ErrorCode::kDeadlineExceeded) return sent;
   std::lock_guard lock(mutex_);
   fail_all(sent.error());
+  wake_reader();
   return sent;
 }
 
@@ -56,6 +57,7 @@ void Session::wake_reader() {
 
 Result<std::vector<wire::Frame>> Session::call(wire::OutFrame frame, std::stop_token stop, wire::Deadline deadline) {
   Pending pending;
+  pending.stop = stop;
   {
     std::lock_guard lock(mutex_);
     if (broken_) return *broken_;
@@ -95,7 +97,7 @@ Result<void> Session::await_replies(std::unique_lock<std::mutex>& lock, const wi
     if (wire::Clock::now() >= deadline) return no_answer();
     if (frame.type == wire::Type::kPing) continue;
     lock.unlock();
-    auto alive = check_alive();
+    auto alive = check_alive(pending.stop);
     lock.lock();
     if (!alive && !pending.done) return alive;
   }
@@ -113,8 +115,8 @@ Result<void> Session::cancel(std::unique_lock<std::mutex>& lock, uint64_t id, Pe
   return error(ErrorCode::kCancelled, "cancelled; the daemon does not answer");
 }
 
-Result<void> Session::check_alive() {
-  auto answer = call({.type = wire::Type::kPing}, {}, wire::Clock::now() + patience_.ping);
+Result<void> Session::check_alive(const std::stop_token& stop) {
+  auto answer = call({.type = wire::Type::kPing}, stop, wire::Clock::now() + patience_.ping);
   if (answer || answer.error().code != ErrorCode::kDeadlineExceeded) return {};
   return error(ErrorCode::kDeadlineExceeded, "the daemon answers no more: it is stopped, or hangs");
 }

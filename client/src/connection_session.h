@@ -51,6 +51,7 @@ class Session {
     std::optional<Error> failure;
     bool done = false;
     bool cancel_wanted = false;
+    std::stop_token stop = {};
   };
 
   // kDeadlineExceeded: nothing was sent. After another failure nobody else can go on either.
@@ -61,7 +62,8 @@ class Session {
   Result<void> await_replies(std::unique_lock<std::mutex>& lock, const wire::OutFrame& frame, Pending& pending,
                              wire::Deadline deadline);
   Result<void> cancel(std::unique_lock<std::mutex>& lock, uint64_t id, Pending& pending, wire::Deadline deadline);
-  Result<void> check_alive();
+  // A stop ends it, too.
+  Result<void> check_alive(const std::stop_token& stop);
   void read_for_all(std::unique_lock<std::mutex>& lock, wire::Deadline until);
   void dispatch(wire::Frame frame);
   void fail_all(const Error& reason);
