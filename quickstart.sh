@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds Kiln, starts a daemon, and compiles and runs the kernel library on this machine's CPU,
 # with --gpu on its first GPU: each kernel is checked against a float64 reference, and a table says how fast it compiled,
-# was served and ran. Then it builds the rest, and the tuner looks for better configs of some kernels: half a minute of tuning,
-# behind a calibration of this machine the first time.
+# was served and ran. Then it builds the rest, and the tuner looks for better configs of some kernels for a minute, which has the
+# calibration of this machine in it the first time.
 set -euo pipefail
 cd "$(dirname "$0")"
 . cmake/packages.sh
@@ -22,7 +22,7 @@ done
 printf '\nBuilding the tuner, manual pages and completions…\n'
 build_targets release
 printf '\nTuning (autotune/jobs/quickstart.jsonl)…\n'
-build/release/bin/kiln tune autotune/jobs/quickstart.jsonl --targets "$target" --budget 30s
+build/release/bin/kiln tune autotune/jobs/quickstart.jsonl --targets "$target" --budget 60s
 cat <<'NEXT'
 
 The programs are in build/release/bin. README.md goes on with them there, or installed:
