@@ -93,7 +93,7 @@ TEST_F(Tuned, AKernelOfUnknownArraysIsRefused) {
   namespace lang = dsl::lang;
   auto unsized = lang::kernel("unsized", {"x", "n"}, [](lang::Ptr<lang::f32> x, lang::i32) {
     lang::grid(1);
-    lang::store(x, lang::constant(1.0f));
+    lang::store(x, 1.0f);
   });
   Client client(options());
   for (const Mode mode : {Mode::kAutotune, Mode::kMax}) {

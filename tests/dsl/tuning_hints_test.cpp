@@ -47,13 +47,13 @@ TEST(TuningHints, TilesSayHowLargeArraysAre) {
                     [](Ptr<const f32> x, Ptr<f32> y, Ptr<const f32> z, Ptr<const f32> u, Ptr<const f32> v,
                        Ptr<const i32> w, i32 rows, i32 cols, i32 ld, Const B) {
                       grid(cdiv(rows, B));
-                      const Value at = program_id(0) * B;
-                      const Value a = tile(x, {rows}).load({at}, {B});
-                      const Value b = tile(z, {rows, cols}, {ld, 1}).load({at, 0}, {B, 1});
-                      const Value c = descriptor(v, {rows, cols}, {}, {B, 4}).load({at, 0});
-                      const Value d = load(u + at) + tile(u, {rows}).load({0}, {1});
-                      const Value first = load(w);
-                      const Value e = tile(x, {first}).load({0}, {B});
+                      const lang::Value at = program_id(0) * B;
+                      const lang::Value a = tile(x, {rows}).load({at}, {B});
+                      const lang::Value b = tile(z, {rows, cols}, {ld, 1}).load({at, 0}, {B, 1});
+                      const lang::Value c = descriptor(v, {rows, cols}, {}, {B, 4}).load({at, 0});
+                      const lang::Value d = load(u + at) + tile(u, {rows}).load({0}, {1});
+                      const lang::Value first = load(w);
+                      const lang::Value e = tile(x, {first}).load({0}, {B});
                       tile(y, {cols}).store({at}, a + reshape(b, {B}) + sum(c, 1) + d);
                       tile(y, {rows}).store({at}, a + e);
                     });
