@@ -144,7 +144,7 @@ Cost measure(const Case& what, const client::Device& device) {
   auto variant = need(client::load_variant(kernel, artifact_of(what, kernel), {}));
   auto core = std::make_shared<client::Core>(client::ConnectOptions{}, false);
   client::CompileSpec spec{std::make_shared<const kiln::dsl::Kernel>(kernel), "cuda:sm_80", {}};
-  const client::UntypedFunction function(std::make_shared<client::FunctionState>(core, std::move(spec), variant));
+  const client::UntypedFunction function(client::FunctionState::make(core, std::move(spec), variant));
   auto memory = need(client::DeviceBuffer<float>::allocate(device, 2048 * 2048));
   std::vector<client::Argument> arguments(kernel.params.size());
   for (size_t i = 0; i < arguments.size(); ++i)

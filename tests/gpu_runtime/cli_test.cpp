@@ -22,8 +22,8 @@ TEST_F(CliLaunch, CopiesArraysThereAndWrittenOnesBack) {
   const dsl::Kernel kernel = kernel_of("%x: ptr<i32> readonly, %y: ptr<i32>, %n: i32", "[n, 1, 1]");
   client::CompileSpec spec{std::make_shared<const dsl::Kernel>(kernel), "cuda:sm_90a", {}};
   const UntypedFunction function(
-      std::make_shared<client::FunctionState>(std::make_shared<client::Core>(client::ConnectOptions{}, false),
-                                              std::move(spec), loaded(kernel, artifact_of(kernel))));
+      client::FunctionState::make(std::make_shared<client::Core>(client::ConnectOptions{}, false), std::move(spec),
+                                  loaded(kernel, artifact_of(kernel))));
   std::vector<int32_t> x = {1, 2, 3}, y = {10, 20, 30};
   ASSERT_EQ(message(cli::launch_on_device("cuda", function, {{x.data(), 3, 0}, {y.data(), 3, 0}, scalar(5)}, {})), "");
   EXPECT_EQ(x, (std::vector<int32_t>{1, 2, 3}));

@@ -31,8 +31,7 @@ Function<Args...> handle_of(const dsl::KernelDef<Args...>& definition) {
   auto core = std::make_shared<client::Core>(client::ConnectOptions{}, false);
   client::CompileSpec spec{std::make_shared<const dsl::Kernel>(kernel), "cuda:sm_90a", {{"BLOCK", 64}}};
   auto variant = loaded(fixed, artifact_of(fixed));
-  return Function<Args...>(
-      UntypedFunction(std::make_shared<client::FunctionState>(core, std::move(spec), std::move(variant))));
+  return Function<Args...>(UntypedFunction(client::FunctionState::make(core, std::move(spec), std::move(variant))));
 }
 
 TEST_F(Handles, TakeBuffersAndRawPointersAndStreams) {

@@ -406,8 +406,7 @@ TEST_F(Launches, AllocateNothing) {
       artifact_of(kernel, {{"device", {{"tensor_maps", {map}}}}, {"workspace_bytes", 8}, {"failure_param", 192}});
   auto core = std::make_shared<client::Core>(client::ConnectOptions{}, false);
   client::CompileSpec spec{std::make_shared<const dsl::Kernel>(kernel), "cuda:sm_90a", {}};
-  const UntypedFunction function(
-      std::make_shared<client::FunctionState>(core, std::move(spec), loaded(kernel, artifact)));
+  const UntypedFunction function(client::FunctionState::make(core, std::move(spec), loaded(kernel, artifact)));
   const Stream stream = new_stream(open_device());
   alignas(16) float memory[4];
   const client::Argument arguments[] = {pointer(memory), scalar(1000)};
