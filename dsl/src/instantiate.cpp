@@ -109,8 +109,9 @@ class Instantiation {
     if (auto done = infer(op); !done) return done;
     if (out_.options.deterministic && adds_floats_in_memory(out_, op)) {
       return fail(ErrorCode::kVerifyFailed, op,
-                  info(op.code).name + ": the option `deterministic` fixes the order of sums, and programs add floats "
-                                       "to memory in the order in which they run; give each program a place of its own");
+                  info(op.code).name +
+                      ": the option `deterministic` fixes the order of sums, and programs add floats "
+                      "to memory in the order in which they run; give each program a place of its own");
     }
     if (op.code == OpCode::kConstant && is_int(std::get<ElementType>(op.attrs[1]))) {
       known_[op.results[0]] = std::get<Literal>(op.attrs[0]).bits;

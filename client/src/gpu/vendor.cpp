@@ -17,9 +17,10 @@ ErrorCode code_of(Status status, bool is_sticky) {
 }
 
 Error not_after_fork() {
-  return error(ErrorCode::kUnavailable,
-               "the GPU's driver was in use before fork(), and does not work in the child: fork before the first use, or "
-               "start another program");
+  return error(
+      ErrorCode::kUnavailable,
+      "the GPU's driver was in use before fork(), and does not work in the child: fork before the first use, or "
+      "start another program");
 }
 
 Result<void> check_ordinal(const std::string& kind, int ordinal, int count, const char* who_sees) {

@@ -5,8 +5,8 @@
 namespace kiln::codegen {
 
 // Reshapes between loads and stores, gone into indices, where the last axis has up to eight elements. Where a `reshape`
-// makes one axis of two, the store that it feeds is one in the shape before it; where it makes two of one, what feeds it
-// is computed in the shape behind it.
+// makes one axis of two, the store that it feeds is one in the shape before it; where it makes two of one, what feeds
+// it is computed in the shape behind it.
 //
 //   %j = join %a, %b                              [n, 2]
 //   %x = reshape %j {shape = [2n]}                %i = add (mul (expand_dims (arange 0, n)), 2),
