@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kiln/dsl/outside.h"
 #include "kiln/dsl/verify.h"
 
 namespace kiln::client {
@@ -46,8 +47,7 @@ std::string problem_of(const dsl::Kernel& kernel, const CheckInfo& check, int32_
   if (failure.parameter >= kernel.params.size()) {
     return "the address of lane " + lane + " is outside every buffer that it may point into";
   }
-  return "index " + index + " is outside `" + kernel.params[failure.parameter].name + "`, which has " +
-         std::to_string(arguments[failure.parameter].extent) + " elements";
+  return dsl::outside_text(kernel.params[failure.parameter].name, arguments[failure.parameter], failure.index);
 }
 
 }  // namespace

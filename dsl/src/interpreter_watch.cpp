@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "interpreter_impl.h"
+#include "kiln/dsl/outside.h"
 
 namespace kiln::dsl::interpreter {
 namespace {
@@ -113,8 +114,7 @@ Result<std::byte*> touch(Machine& machine, const Op& op, const Access& access, b
   std::byte* address = machine.memory.locate(access.parameter, access.index);
   const Buffer& buffer = machine.memory.buffers[access.parameter];
   if (address == nullptr) {
-    return machine.fail(op, "index " + std::to_string(access.index) + " is outside `" + name + "`, which has " +
-                                std::to_string(machine.arguments[access.parameter].extent) + " elements");
+    return machine.fail(op, outside_text(name, machine.arguments[access.parameter], access.index));
   }
   if (buffer.is_watched()) {
     const bool changes = value != nullptr && std::memcmp(address, value, buffer.element_bytes) != 0;
