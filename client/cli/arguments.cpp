@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "commands.h"
+#include "kiln/dsl/decimal.h"
 #include "kiln/wire/files.h"
 
 namespace kiln::cli {

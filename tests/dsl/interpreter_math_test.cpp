@@ -37,6 +37,22 @@ TEST(InterpreterMath, FunctionsOfTwoOperands) {
   EXPECT_EQ(copied.bits, (Bits{0xbf800000, 0xffc00000}));
 }
 
+// Exact whatever the exponent: even and odd ones, and those that no int holds.
+TEST(InterpreterMath, PowersOfInfinityOfF64) {
+  const auto f64s = [](const std::vector<double>& numbers) {
+    Elements out{E::kF64, {}};
+    for (double number : numbers) out.bits.push_back(std::bit_cast<uint64_t>(number));
+    return out;
+  };
+  for (int exponent = 0; exponent < 80; ++exponent) {
+    const double y = std::ldexp(1.0, exponent);
+    const bool is_odd = exponent == 0;
+    const auto out = math("pow", {f64s({-INFINITY, -INFINITY, INFINITY, INFINITY}), f64s({y, -y, y, -y})});
+    EXPECT_EQ(out, (std::vector<double>{is_odd ? -INFINITY : INFINITY, 0, INFINITY, 0})) << y;
+    EXPECT_EQ(std::signbit(out[1]), is_odd) << y;
+  }
+}
+
 TEST(InterpreterMath, FloatTestsGiveI1) {
   const Elements x = f32s({-0.0f, 0, NAN, -INFINITY, 1e-45f});
   auto test = [&](const std::string& fn) { return run_op("math %x0 {fn = " + fn + "}", {x}, E::kI1).bits; };
