@@ -108,28 +108,36 @@ constexpr std::string_view kWords[] = {"alignas",       "alignof",
                                        "wchar_t",       "while",
                                        "xor",           "xor_eq"};
 
-// Whether C or C++, <stdint.h> or this header has the name for itself.
+// Whether C, C++ or <stdint.h> has the name for itself.
 bool is_taken(const std::string& name) {
   if (std::ranges::find(kWords, name) != std::end(kWords)) return true;
-  if (name.starts_with("KILN_") || name.starts_with("kiln_") || name.find("__") != std::string::npos) return true;
-  if (name[0] == '_' && (name.size() == 1 || std::isupper(static_cast<unsigned char>(name[1])))) return true;
   const auto begins = [&](auto... starts) { return (name.starts_with(starts) || ...); };
   const auto ends = [&](auto... tails) { return (name.ends_with(tails) || ...); };
   return (begins("int", "uint", "size", "ptrdiff") && ends("_t")) ||
          (begins("INT", "UINT", "SIZE", "PTRDIFF", "SIG", "WCHAR", "WINT") && ends("_MAX", "_MIN", "_C", "_WIDTH"));
 }
 
-// Names of the struct's fields, one a parameter: its own where C can have it, else the same with `_` behind.
+// Whether it begins as the names of compilers or of this header do, macros among them.
+bool begins_as_others(const std::string& name) {
+  return name.starts_with("KILN_") || name.starts_with("kiln_") || name.starts_with("__") ||
+         (name.size() > 1 && name[0] == '_' && std::isupper(static_cast<unsigned char>(name[1])));
+}
+
+// Names of the struct's fields, one a parameter: its own where C can have it, else one made of it.
 std::vector<std::string> field_names(const dsl::Kernel& kernel) {
   std::vector<std::string> out;
   std::set<std::string> used;
+  const auto fits = [](const std::string& name) {
+    return identifier(name) == name && !is_taken(name) && !begins_as_others(name);
+  };
   for (const dsl::Param& param : kernel.params) {
-    if (!is_taken(param.name)) used.insert(param.name);  // what need not change does not
+    if (fits(param.name)) used.insert(param.name);
   }
   for (const dsl::Param& param : kernel.params) {
-    std::string name = identifier(param.name);
-    if (name != param.name || is_taken(name)) {
-      while (is_taken(name) || !used.insert(name).second) name += name.ends_with('_') ? "x" : "_";
+    std::string name = param.name;
+    if (!fits(name)) {
+      name = (begins_as_others(name) ? "p_" : "") + identifier(name);
+      while (is_taken(name) || !used.insert(name).second) name += '_';
     }
     out.push_back(name);
   }

@@ -86,6 +86,34 @@ enum { k_scratch_bytes = 4096 };)";
   EXPECT_NE(header.find("Grid: n x 1 x 1."), std::string::npos) << header;
 }
 
+TEST_F(KernelFile, HeadersHaveNoNamesThatCHasForItselfOrThatClash) {
+  auto kernel = dsl::parse(
+      "kernel k.v2(%int: i32, %register: ptr<f32>, %true: i1, %int32_t: i64, %INT32_MAX: i32, %a.b: f32, %a_b: f32,\n"
+      "            %class: i8, %KILN_OK: i8, %_X: i8, %x__y: i8, %mint: i8, %int_: i8) {\n}\n",
+      "k.kiln");
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  const std::string header = c_header(*kernel, {{"entry", "kiln_entry"}});
+  const char* expected = R"(typedef struct k_v2_params {
+  int32_t int__;  /* int: i32 */
+  float* register_;  /* register: ptr<f32> */
+  uint8_t true_;  /* true: i1 */
+  int64_t int32_t_;  /* int32_t: i64 */
+  int32_t INT32_MAX_;  /* INT32_MAX: i32 */
+  float a_b_;  /* a.b: f32 */
+  float a_b;  /* f32 */
+  int8_t class_;  /* class: i8 */
+  int8_t p_KILN_OK;  /* KILN_OK: i8 */
+  int8_t p__X;  /* _X: i8 */
+)";
+  EXPECT_NE(header.find(expected), std::string::npos) << header;
+  write("k.h", header);
+  const std::string flags = " -Wall -Wextra -Werror -fsyntax-only -x ";
+  const std::string file = " '" + path("k.h") + "'";
+  EXPECT_EQ(std::system((KILN_C_COMPILER + flags + "c -std=gnu11" + file).c_str()), 0) << header;
+  EXPECT_EQ(std::system((KILN_CXX_COMPILER + flags + "c++ -std=gnu++20" + file).c_str()), 0) << header;
+  EXPECT_NE(header.find("  int8_t mint;  /* i8 */\n  int8_t int_;  /* i8 */\n"), std::string::npos) << header;
+}
+
 TEST(CHeader, DeclaresTheStagesOfAPlan) {
   auto kernel = dsl::parse("kernel k(%n: i32) {\n}\n", "k.kiln");
   ASSERT_TRUE(kernel.ok()) << kernel.error().message;
