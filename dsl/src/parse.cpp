@@ -61,7 +61,10 @@ Kernel Parser::run() {
 
 void Parser::parse_param() {
   const Token name = expect(TokenKind::kValue, "a parameter like `%x: f32`");
-  if (!is_name(name.text)) fail(name, "a parameter's name must begin with a letter");
+  if (!is_name(name.text)) {
+    fail(name, is_name(name.text.substr(0, 1)) ? "a parameter's name has up to 256 characters"
+                                               : "a parameter's name must begin with a letter");
+  }
   if (kernel_.params.size() == kMaxListed) fail(name, "too many parameters");
   expect(":");
   Param param{std::string(name.text), parse_type(), accept("readonly"), kNoValue, accept("may_alias")};

@@ -22,6 +22,12 @@ inline bool is_name(std::string_view text) {
   return true;
 }
 
+// What keeps a text from being a name, or "".
+inline const char* name_problem(std::string_view text) {
+  if (is_name(text)) return "";
+  return text.size() > 256 && is_name(text.substr(0, 256)) ? "is longer than 256 characters" : "has no usable name";
+}
+
 // A number of an element type, by its bits: ints in decimal, floats as the shortest decimal that reads back to the same
 // bits, `inf`, `-inf`, `nan`, and any other NaN as 0x….
 std::string literal_text(ElementType element, uint64_t bits);

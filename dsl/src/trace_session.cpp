@@ -11,9 +11,17 @@
 namespace kiln::dsl::detail {
 namespace {
 
+constexpr size_t kMaxNameLength = 256;
+
 bool is_identifier(std::string_view name) {
   if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) return false;
-  return std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+  return name.size() <= kMaxNameLength &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+}
+
+// What keeps a text from being a name.
+std::string name_problem(std::string_view name, const char* otherwise) {
+  return name.size() > kMaxNameLength ? " is longer than 256 characters" : otherwise;
 }
 
 std::string in_backquotes(std::string_view name) { return "`" + std::string(name) + "`"; }
@@ -36,7 +44,8 @@ void TraceSession::State::declare(std::string_view text, const ParamSpec& spec) 
   const size_t equals = text.find('=');
   const std::string name(text.substr(0, equals));
   auto fail = [&](const std::string& message) { trace.report(trace.loc(), message); };
-  if (!is_identifier(name)) return fail("kernel: " + in_backquotes(text) + " does not begin with a name");
+  if (!is_identifier(name))
+    return fail("kernel: " + in_backquotes(text) + name_problem(name, " does not begin with a name"));
   if (kernel.find_param(name) || kernel.find_constexpr(name))
     return fail("kernel: " + in_backquotes(name) + " is named twice");
   lang::Argument argument;
@@ -72,7 +81,7 @@ TraceSession::TraceSession(std::string_view name, std::initializer_list<std::str
                            std::vector<ParamSpec> params, std::source_location loc)
     : state_(std::make_unique<State>(name, loc)) {
   lang::Trace& trace = state_->trace;
-  if (!is_identifier(name)) trace.report(loc, "kernel: " + in_backquotes(name) + " is not a name");
+  if (!is_identifier(name)) trace.report(loc, "kernel: " + in_backquotes(name) + name_problem(name, " is not a name"));
   if (names.size() != params.size()) {
     trace.report(loc, "kernel: " + std::to_string(names.size()) + " names for a function of " +
                           std::to_string(params.size()) + " parameters");

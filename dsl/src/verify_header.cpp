@@ -64,11 +64,14 @@ void check_arrays(const Kernel& kernel, Report& report) {
 }
 
 void check_names(const Kernel& kernel, Report& report) {
-  if (!is_name(kernel.name)) report.add(kNowhere, "a kernel's name is letters, digits, `_` and `.`");
+  if (kernel.name.size() > 256)
+    report.add(kNowhere, "a kernel's name has up to 256 characters");
+  else if (!is_name(kernel.name))
+    report.add(kNowhere, "a kernel's name is letters, digits, `_` and `.`");
   std::unordered_set<std::string> names;
   auto check = [&](const std::string& name, const char* what) {
     if (!is_name(name))
-      report.add(kNowhere, std::string(what) + " `" + name + "` has no usable name");
+      report.add(kNowhere, std::string(what) + " `" + name.substr(0, 40) + "` " + name_problem(name));
     else if (!names.insert(name).second)
       report.add(kNowhere, "the name `" + name + "` is used twice");
   };

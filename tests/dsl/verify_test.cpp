@@ -249,6 +249,9 @@ TEST(Verify, Header) {
   expect_error(
       kSimple, [](Kernel& k) { k.name = "no name"; },
       "kernel `no name`: error: a kernel's name is letters, digits, `_` and `.`");
+  expect_error(
+      kSimple, [](Kernel& k) { k.constexprs[0].name = std::string(257, 'n'); },
+      "kernel `k`: error: a constexpr `" + std::string(40, 'n') + "` is longer than 256 characters");
   expect_error(kSimple, [](Kernel& k) { k.params[1].name = "p"; }, "kernel `k`: error: the name `p` is used twice");
   expect_error(kSimple, [](Kernel& k) { k.constexprs[0].name = "x"; }, "kernel `k`: error: the name `x` is used twice");
   expect_error(
