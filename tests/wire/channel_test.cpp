@@ -80,7 +80,11 @@ TEST(Channel, WriterIsNotHeldForEver) {
   std::vector<std::byte> body(8u << 20);
   auto stuck = pair.left.write({.type = Type::kResult, .body = {body}}, Clock::now() + 30ms);
   ASSERT_FALSE(stuck);
-  EXPECT_EQ(stuck.error().code, ErrorCode::kDeadlineExceeded);
+  // A part was sent: no other frame can follow.
+  EXPECT_EQ(stuck.error().code, ErrorCode::kUnavailable);
+  auto full = pair.left.write({.type = Type::kPing}, Clock::now() + 30ms);
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code, ErrorCode::kDeadlineExceeded);
 }
 
 TEST(Channel, WakesUp) {
