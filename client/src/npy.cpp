@@ -13,7 +13,7 @@ constexpr char kMagic[] = "\x93NUMPY";
 constexpr size_t kMagicSize = 6;
 constexpr size_t kMaxHeader = 64 << 10;
 constexpr size_t kMaxRank = 32;
-constexpr size_t kAlignment = 64;
+constexpr size_t kArrayAlignment = 64;
 
 // Bytes of an element; 0 where the dtype is none of ours.
 size_t dtype_size(const std::string& dtype) {
@@ -111,7 +111,7 @@ bool size_of(const std::vector<int64_t>& shape, size_t element, size_t& bytes) {
   for (int64_t extent : shape) {
     if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<size_t>(extent), &bytes)) return false;
   }
-  return bytes <= static_cast<size_t>(PTRDIFF_MAX) - kAlignment;
+  return bytes <= static_cast<size_t>(PTRDIFF_MAX) - kArrayAlignment;
 }
 
 Error bad_file(const std::string& path, const std::string& what) { return invalid_argument(path + ": " + what); }
@@ -151,8 +151,8 @@ int64_t NpyArray::count() const {
 
 Result<void> NpyArray::allocate(size_t size) {
   bytes = size;
-  const size_t rounded = (size / kAlignment + 1) * kAlignment;
-  data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)));
+  const size_t rounded = (size / kArrayAlignment + 1) * kArrayAlignment;
+  data_.reset(static_cast<std::byte*>(std::aligned_alloc(kArrayAlignment, rounded)));
   if (!data_) return error(ErrorCode::kOutOfMemory, "no memory for " + std::to_string(size) + " bytes");
   return {};
 }
