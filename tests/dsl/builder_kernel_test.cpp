@@ -51,6 +51,17 @@ TEST(BuilderKernel, NamesParametersAndDefaults) {
   EXPECT_EQ(bare.constexprs[0].default_value, std::nullopt);
 }
 
+TEST(BuilderKernel, TextIsWhatAFileHolds) {
+  auto def = scale<f32>().space({{"BLOCK", {32, 64}}});
+  auto text = def.text();
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  auto read = parse(*text, "scale.kiln");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(print(*read), *text);
+  EXPECT_EQ(read->space.size(), 1u);
+  EXPECT_FALSE(kernel("k", {}, [](Ptr<f32>) {}).text().ok());
+}
+
 TEST(BuilderKernel, OneTemplateGivesAKernelPerType) {
   EXPECT_EQ(traced(scale<f32>()).params[0].type.element, ElementType::kF32);
   EXPECT_EQ(traced(scale<lang::bf16>()).params[0].type.element, ElementType::kBF16);

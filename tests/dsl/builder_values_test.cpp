@@ -84,14 +84,26 @@ TEST(BuilderPromotion, OfNumbers) {
     EXPECT_EQ((i * B).element(), Tag::kF32);
     EXPECT_EQ((u % B).element(), Tag::kU64);
     EXPECT_EQ((B * 0.5f).element(), Tag::kF32);
-    // On their own numbers have the types of C++, with i32 for a Const.
+    // On their own ints have the types of C++, with i32 for a Const; floats are f32, however they are written.
     EXPECT_EQ(splat(1, {}).element(), Tag::kI32);
     EXPECT_EQ(splat(int64_t{1} << 40, {}).element(), Tag::kI64);
     EXPECT_EQ(splat(1.0f, {}).element(), Tag::kF32);
     EXPECT_EQ(splat(1.0, {}).element(), Tag::kF32);
+    EXPECT_EQ(where(a < 0, 1.0, 0.5).element(), Tag::kF32);
+    EXPECT_EQ(lang::Value(Var(0.5)).element(), Tag::kF32);
+    EXPECT_EQ(cast(0.1, lang::f64_t).element(), Tag::kF64);
+    EXPECT_EQ(cast<lang::f64>(a).element(), Tag::kF64);
     EXPECT_EQ(splat(B, {}).element(), Tag::kI32);
     EXPECT_EQ(where(a < 0, 1, 0.5f).element(), Tag::kF32);
   }));
+}
+
+// Not by way of f32.
+TEST(BuilderPromotion, ANumberThatIsCastIsExactInItsType) {
+  Kernel k = traced(kernel("k", {"p"}, [](Ptr<f64> p) { store(p, cast(0.1, f64_t)); }));
+  const Op* constant = find_op(k.body, OpCode::kConstant);
+  ASSERT_NE(constant, nullptr);
+  EXPECT_EQ(std::get<Literal>(constant->attrs[0]).bits, bits_from_double(ElementType::kF64, 0.1));
 }
 
 TEST(BuilderPromotion, ConstBecomesAConstantWithAnExpression) {
