@@ -89,8 +89,8 @@ nlohmann::json describe(const dsl::CompileRequest& request, const dsl::Kernel& k
     const dsl::Param& param = kernel.params[i];
     out["params"].push_back({{"name", param.name},
                              {"type", dsl::to_string(param.type, kernel.expr_names())},
-                             {"readonly", param.readonly},
                              {"offset", layout[i].offset}});
+    if (param.readonly) out["params"].back()["readonly"] = true;
   }
   out["params_bytes"] = params_bytes;
   for (const dsl::Expr& extent : kernel.grid) {

@@ -3,6 +3,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "kernel_limits.h"
 #include "kiln/dsl/config.h"
 #include "text_format.h"
 #include "verify_rules.h"
@@ -63,6 +64,16 @@ void check_arrays(const Kernel& kernel, Report& report) {
   }
 }
 
+void check_params(const Kernel& kernel, Report& report) {
+  size_t bytes = 0;
+  for (const Param& param : kernel.params) bytes += kParamBytes + param.name.size();
+  if (bytes <= kMaxParamBytes) return;
+  report.add(kNowhere, "the kernel has " + std::to_string(kernel.params.size()) +
+                           " parameters, whose description takes " + std::to_string(bytes) +
+                           " bytes; an artifact has room for " + std::to_string(kMaxParamBytes) +
+                           ": pass an array in place of scalars");
+}
+
 void check_names(const Kernel& kernel, Report& report) {
   if (kernel.name.size() > 256)
     report.add(kNowhere, "a kernel's name has up to 256 characters");
@@ -106,6 +117,7 @@ void check_names(const Kernel& kernel, Report& report) {
     }
     if (axis.values.empty()) report.add(kNowhere, "the space axis `" + axis.name + "` has no values");
   }
+  check_params(kernel, report);
   check_arrays(kernel, report);
   std::unordered_set<std::string> values;
   for (const Value& value : kernel.values) {

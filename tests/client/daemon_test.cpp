@@ -213,6 +213,25 @@ TEST_F(Compiled, AheadForThisMachineItIsAHitAndRunsWithoutAClient) {
   EXPECT_EQ(b.out[99], 3.5f);
 }
 
+// As many as a GPU's 4096 bytes of parameters take, of four bytes each.
+TEST_F(Compiled, OfAThousandParameters) {
+  constexpr int kParams = 1000;
+  std::string text = "kernel thousand(%y: ptr<i32>";
+  for (int i = 0; i < kParams; ++i) text += ", %x" + std::to_string(i) + ": i32";
+  text += ") {\n  grid [1, 1, 1]\n  %sum = add %x0, %x" + std::to_string(kParams - 1) + " : i32\n  store %y, %sum\n}\n";
+  auto kernel = dsl::parse(text, "thousand.kiln");
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  Client client(options());
+  auto fn = client.get(*kernel);
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  int32_t y = 0;
+  std::vector<client::Argument> arguments = {client::to_argument(&y)};
+  for (int32_t i = 0; i < kParams; ++i) arguments.push_back(client::to_argument(i + 1));
+  auto done = fn->launch(arguments);
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  EXPECT_EQ(y, 1 + kParams);
+}
+
 std::string emit_of(const UntypedFunction& fn) { return fn.metadata()["emit"].get<std::string>(); }
 
 TEST_F(Compiled, AQuickStartIsReplacedBehindTheFirstLaunch) {

@@ -242,6 +242,22 @@ TEST(Verify, StoresThroughReadOnlyPointers) {
             "k.kiln:3:1: " + wrong);
 }
 
+// As many as fit, and one too many, by their names' length.
+TEST(Verify, Parameters) {
+  const auto with = [](size_t count) {
+    std::string text = "kernel many(%p: ptr<f32>";
+    for (size_t i = 1; i < count; ++i) text += ", %x" + std::to_string(10000 + i) + ": i32";
+    return parse(text + ") {\n  grid [1, 1, 1]\n}\n", "many");
+  };
+  const auto fine = with(1100), many = with(1200);
+  ASSERT_TRUE(fine.ok() && many.ok());
+  EXPECT_TRUE(verify(*fine).ok()) << verify(*fine).error().message;
+  EXPECT_EQ(
+      first_line(verify(*many)),
+      "kernel `many`: error: the kernel has 1200 parameters, whose description takes 64795 bytes; an artifact has "
+      "room for 60000: pass an array in place of scalars");
+}
+
 TEST(Verify, Header) {
   expect_error(
       kSimple, [](Kernel& k) { k.params[1].may_alias = true; },
