@@ -238,6 +238,7 @@ TEST_F(Fleet, ArraysOfFilesStayOnThisMachine) {
   auto records = fake_records(directory_.file("asker"));
   auto jobs = row_jobs({"row_sum"});
   jobs[0].place = "jobs.jsonl:1";
+  jobs[0].target = "cpu";
   jobs[0].workload.arguments[0].file = "/etc/passwd";
   auto result = run_fleet_batch(jobs, *records, {}, fleet_at("redis+unix:///none.sock"));
   ASSERT_FALSE(result);

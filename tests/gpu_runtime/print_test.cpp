@@ -80,10 +80,15 @@ TEST_F(Prints, ReachTheSinkOnceWhenTheStreamIsDone) {
   EXPECT_EQ(records.size(), 1u);
 }
 
-TEST_F(Prints, WithoutASinkTheKernelIsTold) {
+TEST_F(Prints, WithoutASinkGoToStandardError) {
   auto variant = loaded(kernel, artifact);
-  ASSERT_TRUE(launch(*variant, kernel, {pointer(nullptr)}).ok());
-  EXPECT_EQ(parameter<void*>(*fake_launch(0), 8), nullptr);
+  const Stream stream = new_stream(open_device());
+  ::testing::internal::CaptureStderr();
+  const auto launched = launch(*variant, kernel, {pointer(nullptr)}, {.stream = &stream});
+  const auto done = stream.synchronise();
+  const std::string printed = ::testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(launched.ok() && done.ok());
+  EXPECT_EQ(printed.substr(0, 10), "k.kiln:4:3");
 }
 
 TEST_F(Prints, GoRoundTheRingInOrder) {
