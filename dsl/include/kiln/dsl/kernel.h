@@ -145,8 +145,8 @@ class KernelDef {
   KernelDef space(std::vector<SpaceAxis> axes) &&;
   // Axes for a target alone, a family or one of it as for `defaults`, in place of those of these names.
   KernelDef space(const std::string& target, std::vector<SpaceAxis> axes) &&;
-  // What every launch must meet, over Consts and int parameters: "le(cols, BLOCK)". One for which it is 0 is refused, with
-  // the expression and its values; configs of the space for which it is 0 are not tried.
+  // What every launch must meet, over Consts and int parameters: "le(cols, BLOCK)". One for which it is 0 is refused,
+  // with the expression and its values; configs of the space for which it is 0 are not tried.
   KernelDef where(const std::string& constraint) &&;
   // What the tuner puts behind a pointer: so many elements, "rows*stride"; values of [low, high) where they are given.
   KernelDef array(const std::string& param, const std::string& elements, const std::string& low = {},
