@@ -36,12 +36,12 @@ if [[ $what = *quickstart* ]]; then
   step "./quickstart.sh"
   in_clone ./quickstart.sh
   step "README.md's next commands"
-  in_clone "cmake --install build/release --prefix /root/.local >/dev/null"
-  in_root "$root" env PATH="/root/.local/bin:/usr/bin:/bin" kiln compile /kiln/dsl/examples/matmul.kiln --target cpu -o /root/mm.so
-  in_clone "mkdir /root/project && cp tests/example/scale_add.cpp tests/example/consumer/CMakeLists.txt /root/project"
-  in_root "$root" sh -c "cd /root/project && cmake -G Ninja -B build -DCMAKE_PREFIX_PATH=/root/.local >/dev/null && cmake --build build >/dev/null &&
+  in_clone "cmake --install build/release --prefix /opt/kiln >/dev/null"
+  in_root "$root" env PATH="/opt/kiln/bin:/usr/bin:/bin" kiln compile /kiln/dsl/examples/matmul.kiln --target cpu -o /mm.so
+  in_clone "mkdir /project && cp tests/example/scale_add.cpp tests/example/consumer/CMakeLists.txt /project"
+  in_root "$root" sh -c "cd /project && cmake -G Ninja -B build -DCMAKE_PREFIX_PATH=/opt/kiln >/dev/null && cmake --build build >/dev/null &&
     build/scale_add"
-  in_root "$root" /root/.local/bin/kiln stop
+  in_root "$root" /opt/kiln/bin/kiln stop
 fi
 if [[ $what = *tests* ]]; then
   step "tests/run.sh"
