@@ -189,10 +189,17 @@ TEST_F(Entries, ACrashOfTheCommandIsReported) {
     int fd = -1;
     for (int tries = 0; fd < 0 && tries < 6000; ++tries) {  // there is no writing before somebody reads
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      const pid_t child = only_child();
+      if (child <= 0) continue;
+      // It must not go on between the two: a fifo is no kernel, and it would end by itself.
+      ::kill(child, SIGSTOP);
       fd = ::open(path("slow.kiln").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+      if (fd >= 0) {
+        reader = child;
+        ::kill(child, SIGSEGV);
+      }
+      ::kill(child, SIGCONT);
     }
-    reader = only_child();
-    if (reader > 0) ::kill(reader, SIGSEGV);
     ::close(fd);
   });
   EXPECT_EQ(kiln({"verify", "slow.kiln"}).code, 128 + SIGSEGV);
