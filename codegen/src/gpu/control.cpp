@@ -259,7 +259,7 @@ Result<void> lower_while(Context& c, const Op& op) {
   auto done = lower_inside(c, condition, guard, [&]() -> Result<void> {
     define_from(c, condition.args, carried);
     if (auto lowered = lower_region(c, condition); !lowered) return lowered;
-    b.CreateCondBr(c.scalar(condition.ops.back().operands[0]), loop, after);
+    b.CreateCondBr(c.target.uniform_condition(b, c.scalar(condition.ops.back().operands[0])), loop, after);
     return {};
   });
   if (!done) return done;
@@ -281,7 +281,8 @@ Result<void> lower_if(Context& c, const Op& op) {
   for (const dsl::Region& region : op.regions) settle_for(c, region);
   const std::vector<Variable> results = make_variables(c, op.results);
   llvm::BasicBlock *then = new_block(c, "then"), *otherwise = new_block(c, "else"), *after = new_block(c, "if.end");
-  llvm::Instruction* guard = b.CreateCondBr(c.scalar(op.operands[0]), then, otherwise);
+  Value* condition = c.target.uniform_condition(b, c.scalar(op.operands[0]));
+  llvm::Instruction* guard = b.CreateCondBr(condition, then, otherwise);
   for (size_t i = 0; i < 2; ++i) {
     const dsl::Region& region = op.regions[i];
     b.SetInsertPoint(i == 0 ? then : otherwise);

@@ -102,6 +102,9 @@ class TargetInfo {
   virtual std::optional<MatrixInstruction> matrix_instruction(dsl::ElementType a, dsl::ElementType b,
                                                               dsl::ElementType sum, dsl::Precision precision) const = 0;
 
+  // A branch's condition, which is the same in all threads of the program, as one that the assembler knows to be so.
+  virtual Value* uniform_condition(Builder&, Value* x) const { return x; }
+
   // i32 from another lane of the warp.
   virtual Value* shuffle(Builder& b, Value* word, Value* lane) const = 0;
   virtual Value* shuffle_xor(Builder& b, Value* word, unsigned mask) const = 0;

@@ -17,6 +17,7 @@
 #include "nvptx/occupancy.h"
 #include "nvptx/paired_conversions.h"
 #include "nvptx/target_info.h"
+#include "nvptx/uniform_branches.h"
 #include "plan.h"
 
 namespace kiln::codegen::nvptx {
@@ -62,7 +63,7 @@ Result<std::string> emit_ptx(llvm::Module& module, llvm::TargetMachine& machine,
     return internal_error("LLVM's NVPTX target cannot emit assembly");
   }
   passes.run(module);
-  return std::string(buffer.begin(), buffer.end());
+  return say_uniform(std::string(buffer.begin(), buffer.end()));
 }
 
 int64_t spilled_bytes(const std::optional<Resources>& resources) {

@@ -4,6 +4,8 @@
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/Module.h>
 
+#include "nvptx/uniform_branches.h"
+
 namespace kiln::codegen::nvptx {
 namespace {
 
@@ -148,6 +150,8 @@ Value* CudaTargetInfo::num_programs(Builder& b, int axis) const {
 }
 
 Value* CudaTargetInfo::warp_uniform(Builder& b, Value* x) const { return shuffle(b, x, b.getInt32(0)); }
+
+Value* CudaTargetInfo::uniform_condition(Builder& b, Value* x) const { return mark_uniform(b, x); }
 
 Value* CudaTargetInfo::shuffle(Builder& b, Value* word, Value* lane) const {
   return b.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_idx_i32, {},

@@ -39,6 +39,7 @@ class CudaTargetInfo : public gpu::TargetInfo {
   llvm::Value* shuffle_xor(llvm::IRBuilder<>& b, llvm::Value* word, unsigned mask) const override;
   void barrier(llvm::IRBuilder<>& b) const override;
   void warp_barrier(llvm::IRBuilder<>& b) const override;
+  llvm::Value* uniform_condition(llvm::IRBuilder<>& b, llvm::Value* x) const override;
   llvm::Value* any_lane(llvm::IRBuilder<>& b, llvm::Value* x) const override;
   std::vector<llvm::Value*> load_matrices(llvm::IRBuilder<>& b, llvm::Value* address, int count,
                                           bool transposed) const override;
