@@ -38,12 +38,12 @@ class Validity {
 
   Result<void> check(const Config& config) {
     const dsl::Bindings known = bindings(kernel_, workload_, config);
-    for (const dsl::Expr& constraint : space_.constraints) {
-      auto holds = constraint.evaluate(known);
+    for (const dsl::Condition& constraint : space_.constraints) {
+      auto holds = constraint.expr.evaluate(known);
       if (!holds) return invalid_argument("kernel `" + kernel_.name + "`: where: " + holds.error().message);
       if (*holds == 0) {
         return invalid_argument("kernel `" + kernel_.name + "`: where " +
-                                dsl::to_string(constraint, kernel_.expr_names()) + " is false (config " +
+                                dsl::to_string(constraint.expr, kernel_.expr_names()) + " is false (config " +
                                 to_string(config) + ")");
       }
     }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "c_launcher.h"
+#include "kiln/dsl/expr_json.h"
 
 namespace kiln::cli {
 namespace {
@@ -218,6 +219,20 @@ std::string entries(const std::string& name, const nlohmann::json& metadata) {
   return out + "\n";
 }
 
+// What launches of the artifact's config must meet; what all of them meet is left out.
+std::vector<LaunchCondition> conditions(const dsl::Kernel& kernel, const nlohmann::json& metadata) {
+  dsl::Bindings config;
+  const nlohmann::json values = metadata.value("config", nlohmann::json::array());
+  for (const nlohmann::json& value : values) config.constexprs.emplace_back(value.get<int64_t>());
+  std::vector<LaunchCondition> out;
+  for (const dsl::Condition& condition : kernel.constraints) {
+    const dsl::Expr left = condition.expr.substitute(config);
+    if (left.as_constant().value_or(0) != 0) continue;
+    out.push_back({dsl::expr_to_json(left), dsl::to_string(condition.expr, kernel.expr_names())});
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::string> entries_of(const nlohmann::json& metadata) {
@@ -248,7 +263,7 @@ std::string c_header(const dsl::Kernel& kernel, const nlohmann::json& metadata) 
   out += "\ntypedef struct " + name + "_params {\n" + fields(kernel, names) + "} " + name + "_params;\n\n";
   out += "enum { " + name + "_scratch_bytes = " + scratch.dump() + " };  /* that each thread needs */\n\n";
   out += entries(name, metadata);
-  out += c_launcher(name, names, metadata);
+  out += c_launcher(name, names, conditions(kernel, metadata), metadata);
   out += "#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
   return out;
 }

@@ -10,7 +10,8 @@ using nlohmann::json;
 // Shared by all headers of one program.
 constexpr const char* kShared = R"(#ifndef KILN_C_LAUNCHER_H
 #define KILN_C_LAUNCHER_H
-enum { KILN_BAD_GRID = -1, KILN_NO_MEMORY = -2 }; /* of a launch, beside what entries return */
+/* Of a launch, beside what entries return. */
+enum { KILN_BAD_GRID = -1, KILN_NO_MEMORY = -2, KILN_UNMET_CONDITION = -3 };
 
 /* Exact 64-bit arithmetic: what overflows sets `bad`. x/0 is 0, x rem 0 is x. */
 static inline int64_t kiln_add(int64_t a, int64_t b, int* bad) {
@@ -184,9 +185,23 @@ std::string stages(const json& metadata) {
   return out;
 }
 
+// The function that says whether these arguments meet the kernel's conditions; empty where one is malformed.
+std::string checks(const std::string& name, const std::vector<std::string>& fields,
+                   const std::vector<LaunchCondition>& conditions) {
+  std::string out = "/* 0, or KILN_UNMET_CONDITION: a condition of launches does not hold for these arguments. */\n";
+  out += "static inline int32_t " + name + "_check(const " + name + "_params* params) {\n  int bad = 0;\n";
+  for (const LaunchCondition& condition : conditions) {
+    const std::string text = expression(condition.expr, fields);
+    if (text.empty()) return "";
+    out += "  if (" + text + " == 0 || bad) return KILN_UNMET_CONDITION; /* " + condition.comment + " */\n";
+  }
+  return out + "  (void)params, (void)bad;\n  return KILN_OK;\n}\n\n";
+}
+
 }  // namespace
 
-std::string c_launcher(const std::string& name, const std::vector<std::string>& fields, const json& metadata) {
+std::string c_launcher(const std::string& name, const std::vector<std::string>& fields,
+                       const std::vector<LaunchCondition>& conditions, const json& metadata) {
   const auto grid = metadata.find("grid_expr");
   if (grid == metadata.end() || !grid->is_array() || grid->size() != 3) return "";
   std::string extents, negative;
@@ -196,7 +211,6 @@ std::string c_launcher(const std::string& name, const std::vector<std::string>& 
     extents += (extents.empty() ? "" : ", ") + text;
     negative += (negative.empty() ? "" : ", ") + any_negative(extent, fields);
   }
-  const std::string signature = "(const " + name + "_params* params";
   std::string out = kShared;
   out += "\n/* The grid for these arguments; 0 or KILN_BAD_GRID. */\n";
   out += "static inline int32_t " + name + "_grid(const " + name + "_params* params, uint32_t grid[3]) {\n";
@@ -204,13 +218,17 @@ std::string c_launcher(const std::string& name, const std::vector<std::string>& 
   out += "  const int64_t extents[3] = {" + extents + "};\n";
   out += "  const int any_negative[3] = {" + negative + "};\n";
   out += "  (void)params;\n  return kiln_check_grid(extents, any_negative, bad, grid);\n}\n\n";
+  const std::string check = checks(name, fields, conditions);
+  if (check.empty()) return "";
+  out += check;
   out +=
       "/* Runs the kernel on the calling thread, or on OpenMP's where this is compiled with OpenMP, with memory that\n"
-      " * it allocates. Returns when all is done: 0, an entry's error code, KILN_BAD_GRID or KILN_NO_MEMORY. What the\n"
-      " * kernel prints is dropped. */\n";
+      " * it allocates. Returns when all is done: 0, an entry's error code, KILN_BAD_GRID, KILN_NO_MEMORY or\n"
+      " * KILN_UNMET_CONDITION. What the kernel prints is dropped. */\n";
   out += "static inline int32_t " + name + "_launch(const " + name + "_params* params) {\n";
   out += "  const kiln_stage stages[] = {" + stages(metadata) + "};\n";
-  out += "  uint32_t grid[3];\n  const int32_t code = " + name + "_grid(params, grid);\n";
+  out += "  uint32_t grid[3];\n  int32_t code = " + name + "_check(params);\n";
+  out += "  if (code == KILN_OK) code = " + name + "_grid(params, grid);\n";
   out += "  if (code != KILN_OK) return code;\n";
   out += "  return kiln_run(stages, (int)(sizeof stages / sizeof stages[0]), params, grid, ";
   out += metadata.value("scratch_bytes", json(0)).dump() + ", " + metadata.value("workspace_bytes", json(0)).dump();

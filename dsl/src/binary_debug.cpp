@@ -87,9 +87,12 @@ void decode_debug(const Json& record, Kernel& kernel) {
   decode_locations(field(record, 6), kernel);
   decode_target_defaults(field(record, 7), kernel);
   for (const Json& constraint : as_array(field(record, 8), "the constraints", kMaxListed)) {
-    kernel.constraints.push_back(decode_expr(constraint, kernel));
+    kernel.constraints.push_back({decode_expr(constraint, kernel), {}});
   }
   decode_arrays(field(record, 9), kernel);
+  if (record.size() <= 10) return;
+  const Json& messages = matching(field(record, 10), "the constraints' messages", kernel.constraints.size());
+  for (size_t i = 0; i < messages.size(); ++i) kernel.constraints[i].message = as_text(messages[i], "a message");
 }
 
 void decode_lines(const Json& record, Kernel& kernel) {

@@ -115,6 +115,12 @@ void write_arrays(const Kernel& kernel, CborWriter& out) {
   }
 }
 
+// Whether any condition has a message.
+bool says_why(const Kernel& kernel) {
+  return std::any_of(kernel.constraints.begin(), kernel.constraints.end(),
+                     [](const Condition& condition) { return !condition.message.empty(); });
+}
+
 }  // namespace
 
 void write_canonical_fields(const Kernel& kernel, CborWriter& out) {
@@ -147,7 +153,7 @@ void write_lines(const Kernel& kernel, CborWriter& out) {
 }
 
 void write_debug(const Kernel& kernel, CborWriter& out) {
-  out.array(10);
+  out.array(says_why(kernel) ? 11 : 10);
   out.text(kDebugTag);
   out.array(kernel.params.size());
   for (const Param& param : kernel.params) out.text(param.name);
@@ -174,8 +180,11 @@ void write_debug(const Kernel& kernel, CborWriter& out) {
   write_locations(kernel, out);
   write_target_defaults(kernel, out);
   out.array(kernel.constraints.size());
-  for (const Expr& constraint : kernel.constraints) write_expr(constraint, out);
+  for (const Condition& constraint : kernel.constraints) write_expr(constraint.expr, out);
   write_arrays(kernel, out);
+  if (!says_why(kernel)) return;
+  out.array(kernel.constraints.size());
+  for (const Condition& constraint : kernel.constraints) out.text(constraint.message);
 }
 
 }  // namespace kiln::dsl

@@ -14,7 +14,8 @@
 //              string → text
 //     expression  int when constant, else [[coefficient, atom…]…]; atom [kind, index] or [kind, expression, expression]
 //   debug      [tag, params, constexprs with defaults, space, files, value names, locations, target defaults,
-//              constraints, arrays]; an array is [parameter, elements, [] or [low, high]]
+//              constraints, arrays, and where any constraint has one, all their messages]; an array is
+//              [parameter, elements, [] or [low, high]]
 //
 // Values have no numbers of their own in an op: each result and each region argument takes the next one, in the order
 // of canonical.h, and types follow from infer_types.

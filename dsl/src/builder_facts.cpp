@@ -45,6 +45,20 @@ void require(Const condition, std::string_view message, SourceLocation loc) {
   emit(OpCode::kRequire, {}, {condition.expr(), std::string(message)}, loc);
 }
 
+void require(const Value& condition, std::string_view message, SourceLocation loc) {
+  Trace* trace = Trace::current();
+  if (!trace || !trace->usable(condition, loc)) return;
+  const std::optional<Expr>& known = trace->fact(condition).launcher;
+  if (!known) {
+    return trace->report(
+        loc,
+        "require: the condition must be an integer expression over scalar parameters and Consts (+ - * / "
+        "% min max cdiv cast, comparisons, & and |), which launches know before they run the kernel; "
+        "check() looks at what the kernel computes");
+  }
+  trace->add_constraint({*known, std::string(message)});
+}
+
 void check(Operand condition, std::string_view message) {
   const Value value = condition.is_value() ? materialise(condition) : as_value(condition, i1_t);
   emit(OpCode::kAssert, {value}, {std::string(message)}, condition.loc());

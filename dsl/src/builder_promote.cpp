@@ -110,7 +110,7 @@ Value constant(const Operand& number, ElementType type, const std::source_locati
     return {};
   }
   const Value result = emit(OpCode::kConstant, {}, {std::move(*value), type}, loc);
-  if (result.valid() && is_int(type) && type != ElementType::kI1) Trace::current()->fact(result).launcher = launcher;
+  if (result.valid() && is_int(type)) Trace::current()->fact(result).launcher = launcher;
   return result;
 }
 

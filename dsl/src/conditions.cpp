@@ -28,15 +28,23 @@ std::string values_text(const Kernel& kernel, const Expr& expr, const Bindings& 
   std::string params, constexprs;
   for (const auto& [kind, index] : names) {
     const bool is_param = kind == AtomKind::kParam;
-    const auto& value = (is_param ? bindings.params : bindings.constexprs)[index];
-    (is_param ? params : constexprs) +=
-        ", " + (is_param ? kernel.params[index].name : kernel.constexprs[index].name) + "=" + std::to_string(*value);
+    const auto& values = is_param ? bindings.params : bindings.constexprs;
+    if (index >= values.size() || !values[index]) continue;
+    (is_param ? params : constexprs) += ", " + (is_param ? kernel.params[index].name : kernel.constexprs[index].name) +
+                                        "=" + std::to_string(*values[index]);
   }
   const std::string all = params + constexprs;
   return all.empty() ? all : " (" + all.substr(2) + ")";
 }
 
 }  // namespace
+
+std::string unmet_text(const Kernel& kernel, const Condition& condition, const Bindings& bindings) {
+  // Of an instance, which has the sentence already.
+  if (condition.expr.as_constant() && !condition.message.empty()) return condition.message;
+  return to_string(condition.expr, kernel.expr_names()) + " is false" + values_text(kernel, condition.expr, bindings) +
+         (condition.message.empty() ? "" : ": " + condition.message);
+}
 
 void bind_ints(const Kernel& kernel, std::span<const Argument> arguments, std::vector<std::optional<int64_t>>& params) {
   params.assign(kernel.params.size(), std::nullopt);
@@ -51,12 +59,14 @@ void bind_ints(const Kernel& kernel, std::span<const Argument> arguments, std::v
 }
 
 Result<void> check_conditions(const Kernel& kernel, const Bindings& bindings) {
-  for (const Expr& condition : kernel.constraints) {
-    const auto holds = condition.evaluate(bindings);
-    if (holds && *holds != 0) continue;
-    return invalid_argument(
-        "kernel `" + kernel.name + "`: " + to_string(condition, kernel.expr_names()) +
-        (holds ? " is false" + values_text(kernel, condition, bindings) : ": " + holds.error().message));
+  for (const Condition& condition : kernel.constraints) {
+    const auto holds = condition.expr.evaluate(bindings);
+    if (!holds) {
+      return invalid_argument("kernel `" + kernel.name + "`: " + to_string(condition.expr, kernel.expr_names()) + ": " +
+                              holds.error().message);
+    }
+    if (*holds == 0)
+      return invalid_argument("kernel `" + kernel.name + "`: " + unmet_text(kernel, condition, bindings));
   }
   return {};
 }

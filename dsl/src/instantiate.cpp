@@ -16,6 +16,7 @@
 #include "contract.h"
 #include "fuse_precision.h"
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/conditions.h"
 #include "kiln/dsl/facts.h"
 #include "kiln/dsl/verify.h"
 
@@ -51,10 +52,15 @@ bool adds_floats_in_memory(const Kernel& kernel, const Op& op) {
          is_float(kernel.type(op.operands[1]).element);
 }
 
-// What a launch must meet, as far as this config leaves it open; what no launch meets stays too.
+// What a launch must meet, as far as this config leaves it open. What no launch meets stays too, with what it was.
 void substitute_constraints(Kernel& kernel, const Bindings& bindings) {
-  for (Expr& constraint : kernel.constraints) constraint = constraint.substitute(bindings);
-  std::erase_if(kernel.constraints, [](const Expr& condition) { return condition.as_constant().value_or(0) != 0; });
+  for (Condition& constraint : kernel.constraints) {
+    Expr left = constraint.expr.substitute(bindings);
+    if (left.as_constant() == 0) constraint.message = unmet_text(kernel, constraint, bindings);
+    constraint.expr = std::move(left);
+  }
+  std::erase_if(kernel.constraints,
+                [](const Condition& condition) { return condition.expr.as_constant().value_or(0) != 0; });
 }
 
 class Instantiation {

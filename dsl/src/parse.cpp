@@ -143,7 +143,9 @@ void Parser::parse_space() {
 void Parser::parse_constraint() {
   const Token at = lexer_.next();
   if (kernel_.constraints.size() == kMaxListed) fail(at, "too many constraints");
-  kernel_.constraints.push_back(parse_expr());
+  Condition condition{parse_expr(), {}};
+  if (accept(",")) condition.message = parse_string();
+  kernel_.constraints.push_back(std::move(condition));
 }
 
 void Parser::parse_array() {

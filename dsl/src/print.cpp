@@ -90,7 +90,10 @@ class Printer {
       for (size_t i = 0; i < axis.values.size(); ++i) out_ += (i ? ", " : "") + std::to_string(axis.values[i]);
       out_ += "]\n";
     }
-    for (const Expr& constraint : kernel_.constraints) out_ += "  where " + to_string(constraint, names_) + "\n";
+    for (const Condition& constraint : kernel_.constraints) {
+      out_ += "  where " + to_string(constraint.expr, names_) +
+              (constraint.message.empty() ? "" : ", " + quoted(constraint.message)) + "\n";
+    }
     for (const ArrayInfo& array : kernel_.arrays) {
       out_ += "  array " + param_name(array.param) + " = " + to_string(array.elements, names_);
       if (array.range) {

@@ -62,11 +62,32 @@ constexpr size_t kMostNodes = 1024;
 
 bool is_large(const Expr& expr) { return tree_size(expr, kMostNodes) == kMostNodes; }
 
-// Scalar integer arithmetic that a launcher can do too.
-std::optional<Expr> launcher_expr(OpCode code, const Expr& a, const Expr& b) {
+// 1 where it holds, else 0.
+Expr compared(Predicate predicate, const Expr& a, const Expr& b) {
+  switch (predicate) {
+    case Predicate::kEq:
+      return Expr::apply(AtomKind::kEq, a, b);
+    case Predicate::kNe:
+      return Expr::apply(AtomKind::kNe, a, b);
+    case Predicate::kLt:
+      return Expr::apply(AtomKind::kLt, a, b);
+    case Predicate::kLe:
+      return Expr::apply(AtomKind::kLe, a, b);
+    case Predicate::kGt:
+      return Expr::apply(AtomKind::kLt, b, a);
+    case Predicate::kGe:
+      return Expr::apply(AtomKind::kLe, b, a);
+  }
+  return Expr(0);
+}
+
+// Scalar integer arithmetic and comparisons that a launcher can do too.
+std::optional<Expr> launcher_expr(const Op& op, ElementType type, const Expr& a, const Expr& b) {
   if (is_large(a) || is_large(b)) return std::nullopt;
-  if (code == OpCode::kMul && a.terms().size() * b.terms().size() > kMostNodes) return std::nullopt;
-  switch (code) {
+  const bool multiplies = op.code == OpCode::kMul || op.code == OpCode::kAnd;
+  if (multiplies && a.terms().size() * b.terms().size() > kMostNodes) return std::nullopt;
+  const bool is_truth = type == ElementType::kI1;
+  switch (op.code) {
     case OpCode::kAdd:
       return a + b;
     case OpCode::kSub:
@@ -81,6 +102,14 @@ std::optional<Expr> launcher_expr(OpCode code, const Expr& a, const Expr& b) {
       return Expr::apply(AtomKind::kMin, a, b);
     case OpCode::kMax:
       return Expr::apply(AtomKind::kMax, a, b);
+    case OpCode::kCmp:
+      return compared(static_cast<Predicate>(std::get<int64_t>(op.attrs[0])), a, b);
+    case OpCode::kAnd:
+      return is_truth ? std::optional(a * b) : std::nullopt;
+    case OpCode::kOr:
+      return is_truth ? std::optional(Expr::apply(AtomKind::kMax, a, b)) : std::nullopt;
+    case OpCode::kXor:  // `!x` is one with true
+      return is_truth ? std::optional(Expr::apply(AtomKind::kNe, a, b)) : std::nullopt;
     default:
       return std::nullopt;
   }
@@ -100,9 +129,7 @@ const char* outside_text(Trace::RegionKind kind) {
   }
 }
 
-bool is_launcher_type(const Type& type) {
-  return type.is_scalar() && !type.pointer && is_int(type.element) && type.element != ElementType::kI1;
-}
+bool is_launcher_type(const Type& type) { return type.is_scalar() && !type.pointer && is_int(type.element); }
 
 }  // namespace
 
@@ -200,7 +227,7 @@ std::vector<Value> Trace::emit_all(OpCode code, const std::vector<Value>& operan
   for (Type& result : *results) {
     out.push_back(add_value(std::move(result)));
     op.results.push_back(out.back().id());
-    if (op.regions.empty()) derive_fact(code, operands, out.back());
+    if (op.regions.empty()) derive_fact(op, operands, out.back());
   }
   ops().push_back(std::move(op));
   return out;
@@ -212,19 +239,19 @@ Value Trace::emit(OpCode code, const std::vector<Value>& operands, std::vector<A
   return results.empty() ? Value() : results[0];
 }
 
-void Trace::derive_fact(OpCode code, const std::vector<Value>& operands, Value result) {
+void Trace::derive_fact(const Op& op, const std::vector<Value>& operands, Value result) {
   if (type(result).pointer || type(result).descriptor) {
     for (const Value& operand : operands) fact(result).readonly |= fact(operand).readonly;
   }
   if (operands.empty() || !is_launcher_type(type(result))) return;
   const std::optional<Expr>& a = fact(operands[0]).launcher;
   if (!a) return;
-  if (code == OpCode::kCast) {
+  if (op.code == OpCode::kCast) {
     fact(result).launcher = a;
-  } else if (code == OpCode::kNeg) {
+  } else if (op.code == OpCode::kNeg) {
     fact(result).launcher = Expr(0) - *a;
   } else if (operands.size() == 2 && fact(operands[1]).launcher) {
-    fact(result).launcher = launcher_expr(code, *a, *fact(operands[1]).launcher);
+    fact(result).launcher = launcher_expr(op, type(result).element, *a, *fact(operands[1]).launcher);
   }
 }
 

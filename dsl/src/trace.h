@@ -43,6 +43,7 @@ class Trace {
   Kernel& kernel() { return kernel_; }
   const std::source_location& loc() const { return loc_; }
   const std::source_location& last_loc() const { return last_loc_; }  // of the last op; of the kernel before that
+  void add_constraint(Condition condition) { kernel_.constraints.push_back(std::move(condition)); }
   bool has_grid() const { return has_grid_; }
   void set_grid(const std::array<Expr, 3>& grid) {
     kernel_.grid = grid;
@@ -159,7 +160,7 @@ class Trace {
 
   std::vector<Op>& ops() { return open_.empty() ? kernel_.body.ops : open_.back().region.ops; }
   Location intern(const std::source_location& loc);
-  void derive_fact(OpCode code, const std::vector<Value>& operands, Value result);
+  void derive_fact(const Op& op, const std::vector<Value>& operands, Value result);
   void touch(uint32_t slot);
   bool is_open(uint32_t region) const;
   bool fits_region(OpCode code, const std::source_location& loc);

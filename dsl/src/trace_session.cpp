@@ -125,7 +125,7 @@ Result<Kernel> with_constraint(Result<Kernel> ir, const std::string& constraint)
   auto expr = parse_expr(*ir, constraint);
   if (!expr)
     return error(ErrorCode::kVerifyFailed, "kernel " + in_backquotes(ir->name) + ": where: " + expr.error().message);
-  ir->constraints.push_back(std::move(*expr));
+  ir->constraints.push_back({std::move(*expr), {}});
   return ir;
 }
 

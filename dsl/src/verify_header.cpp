@@ -49,7 +49,7 @@ void check_arrays(const Kernel& kernel, Report& report) {
     const std::string problem = expr_problem(kernel, expr, true);
     if (!problem.empty()) report.add(kNowhere, what + " " + problem);
   };
-  for (const Expr& constraint : kernel.constraints) check("a constraint of the space", constraint);
+  for (const Condition& constraint : kernel.constraints) check("a condition of launches", constraint.expr);
   std::unordered_set<std::string> described;
   for (const ArrayInfo& array : kernel.arrays) {
     const auto param = kernel.find_param(array.param);

@@ -44,6 +44,10 @@ int main(void) {
   greatest_params g = {x, &greatest, 200000};
   CHECK(greatest_launch(&g) == KILN_OK);
   CHECK(greatest == 5000);
+  greatest = 0;
+  g.n = 200001;
+  CHECK(greatest_launch(&g) == KILN_UNMET_CONDITION);
+  CHECK(greatest == 0);
   matmul_f32_params m = {x, eye, product, 48, 48, 48};
   CHECK(matmul_f32_launch(&m) == KILN_OK);
   CHECK(product[5 * 48 + 7] == 2 * x[5 * 48 + 7]);
@@ -60,6 +64,10 @@ int main(void) {
   return wrong;
 }
 )";
+
+std::string with_condition(std::string kernel, const std::string& condition) {
+  return kernel.insert(kernel.find('{') + 1, "\n  " + condition);
+}
 
 class Programs : public CliTest {
  protected:
@@ -79,6 +87,7 @@ class Programs : public CliTest {
 
 TEST_F(Programs, HoldSeveralKernelsOfAnArchive) {
   ASSERT_EQ(kiln({"export-library", "library"}).code, 0);
+  write("greatest.kiln", with_condition(kGreatest, "where le(n, 200000), \"no more than a tile\""));
   const Outcome outcome = kiln({"compile", "axpy.kiln", "greatest.kiln", "library/matmul_f32.kiln", "--set",
                                 "BLOCK=8,BM=16,BN=16,BK=16", "-o", "kernels.a"});
   ASSERT_EQ(outcome.code, 0) << outcome.errors;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "kiln/client/artifact.h"
 #include "kiln/client/client.h"
 #include "kiln/dsl/binary.h"
+#include "kiln/dsl/kernel.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
 
@@ -165,6 +167,58 @@ TEST_F(Compiled, NothingToDoIsDoneAndLessThanNothingIsAnError) {
     ASSERT_FALSE(negative.ok());
     EXPECT_EQ(negative.error().message,
               "kernel `vector_add`: grid axis 0 is 0: `div(n + 127, 128)` with n = -3; no size is negative");
+  }
+}
+
+// Of vectors and spans; behind a bare pointer nobody knows what lies.
+TEST_F(Compiled, ChecksTheBoundsOfArraysThatKnowTheirSize) {
+  Client client(options());
+  const auto copy = dsl::lang::kernel("copy", {"x", "out", "n", "B=64"},
+                                      [](dsl::lang::Ptr<const dsl::lang::f32> x, dsl::lang::Ptr<dsl::lang::f32> out,
+                                         dsl::lang::i32 n, dsl::lang::Const B) {
+                                        dsl::lang::grid(dsl::lang::cdiv(n, B));
+                                        const dsl::lang::Value i = dsl::lang::program_id(0) * B;
+                                        dsl::lang::tile(out, {n}).store({i}, dsl::lang::tile(x, {n}).load({i}, {B}));
+                                      })
+                        .check_bounds();
+  ASSERT_TRUE(copy.ir().ok()) << copy.ir().error().message;
+  for (const char* target : {"cpu", "interp"}) {
+    auto fn = client.get(copy, {.target = target});
+    ASSERT_TRUE(fn.ok()) << fn.error().message;
+    std::vector<float> x(70, 1), room(100, 7);
+    auto done = (*fn)(x, std::span(room).first(70), 70);
+    EXPECT_TRUE(done.ok()) << target << ": " << done.error().message;
+    EXPECT_EQ(std::count(room.begin(), room.end(), 1), 70);
+    for (float& y : room) y = 7;
+    done = (*fn)(x, std::span(room).first(69), 70);
+    ASSERT_FALSE(done.ok()) << target;
+    EXPECT_NE(done.error().message.find("69"), std::string::npos) << done.error().message;
+    EXPECT_EQ(room[69], 7);
+    done = (*fn)(std::span(x).first(65), room, 70);
+    EXPECT_FALSE(done.ok()) << target;
+  }
+}
+
+TEST_F(Compiled, AskOfTheirLaunchesWhatTheirAuthorsRequire) {
+  Client client(options());
+  using namespace dsl::lang;
+  const auto fill = kernel("fill", {"out", "n", "B=64"}, [](Ptr<f32> out, i32 n, Const B) {
+    require(n <= B, "one block holds all of it");
+    tile(out, {n}).store({0}, zeros(f32_t, {B}));
+  });
+  ASSERT_TRUE(fill.ir().ok()) << fill.ir().error().message;
+  for (const char* target : {"cpu", "interp"}) {
+    auto fn = client.get(fill, {.target = target});
+    ASSERT_TRUE(fn.ok()) << fn.error().message;
+    std::vector<float> out(65, 7);
+    auto done = (*fn)(out, 65);
+    ASSERT_FALSE(done.ok()) << target;
+    EXPECT_EQ(done.error().message.substr(0, done.error().message.find('\n')),
+              "kernel `fill`: le(n, B) is false (n=65, B=64): one block holds all of it");
+    EXPECT_EQ(out[0], 7);
+    done = (*fn)(out, 64);
+    EXPECT_TRUE(done.ok()) << target << ": " << done.error().message;
+    EXPECT_EQ(std::count(out.begin(), out.end(), 0), 64);
   }
 }
 

@@ -1,7 +1,9 @@
 // The `where` lines of a kernel are conditions of its launches.
 #include "kiln/dsl/conditions.h"
 
+#include "kiln/dsl/binary.h"
 #include "kiln/dsl/instantiate.h"
+#include "kiln/dsl/kernel.h"
 #include "kiln/dsl/outside.h"
 #include "text_helpers.h"
 
@@ -37,7 +39,7 @@ TEST(Conditions, OfALaunchAreCheckedBeforeAnythingRuns) {
 
 TEST(Conditions, ThatNoLaunchMeetsStayInTheInstance) {
   int32_t out = 0;
-  EXPECT_EQ(first_line(launch(instance(8), out, 1, 1)), "kernel `rows`: 0 is false");
+  EXPECT_EQ(first_line(launch(instance(8), out, 1, 1)), "kernel `rows`: le(16, BLOCK) is false (BLOCK=8)");
   EXPECT_EQ(out, 0);
   EXPECT_EQ(instance(16).constraints.size(), 2u);  // what all launches of it meet is gone
 }
@@ -49,6 +51,56 @@ TEST(Conditions, NameTheValuesOfParametersAndConstexprs) {
   EXPECT_TRUE(check_conditions(kernel, {{64}, {std::nullopt, 64, 1}}).ok());
   EXPECT_EQ(first_line(check_conditions(kernel, {{64}, {}})),
             "kernel `rows`: le(cols, BLOCK): parameter #1 has no value");
+}
+
+TEST(Conditions, SayWhyWhereTheirAuthorDid) {
+  const std::string text =
+      "kernel rows(%out: ptr<i32>, %cols: i32) { constexpr BLOCK = 64\n"
+      "where le(cols, BLOCK), \"a row must fit a \\\"block\\\"\"\nwhere eq(rem(BLOCK, 16), 0), \"of 16\"\n"
+      "%one = constant {value = 1, type = i32}\nstore %out, %one }";
+  const Kernel kernel = parsed(text);
+  EXPECT_EQ(print(parsed(print(kernel))), print(kernel));
+  auto again = decode_kernel(encode_kernel(kernel));
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(print(*again), print(kernel));
+  EXPECT_EQ(first_line(check_conditions(kernel, {{64}, {std::nullopt, 100}})),
+            "kernel `rows`: le(cols, BLOCK) is false (cols=100, BLOCK=64): a row must fit a \"block\"");
+  auto odd = instantiate(kernel, {{"BLOCK", 24}}, {});
+  ASSERT_TRUE(odd.ok()) << odd.error().message;
+  int32_t out = 0;
+  EXPECT_EQ(first_line(interpret(*odd, std::vector<Argument>{{&out, 1, 0}, {nullptr, 0, 1}}, {1, 1, 1})),
+            "kernel `rows`: eq(rem(BLOCK, 16), 0) is false (BLOCK=24): of 16");
+}
+
+// Of the function's own expressions, comparisons and what combines them.
+TEST(Conditions, AreRequiredByAuthorsOfParameters) {
+  using namespace lang;
+  const auto def = kernel("k", {"x", "rows", "cols", "B=64"}, [](Ptr<f32> x, i32 rows, i32 cols, Const B) {
+    require((rows >= 1) & ((cols + 1 <= B) | (cols == 2 * B)), "a row must fit a block");
+    require(!(rows == cols), "no squares");
+    tile(x, {rows, cols}).store({0, 0}, zeros(f32_t, {1, B}));
+  });
+  ASSERT_TRUE(def.ir().ok()) << def.ir().error().message;
+  const auto says = [&](int64_t rows, int64_t cols) {
+    return first_line(check_conditions(*def.ir(), {{64}, {std::nullopt, rows, cols}}));
+  };
+  EXPECT_EQ(says(2, 63), "");
+  EXPECT_EQ(says(2, 128), "");
+  const std::string sentence = says(2, 64);
+  EXPECT_NE(sentence.find(" is false (rows=2, cols=64, B=64): a row must fit a block"), std::string::npos) << sentence;
+  EXPECT_NE(says(0, 3).find("a row must fit a block"), std::string::npos);
+  EXPECT_NE(says(5, 5).find("ne("), std::string::npos) << says(5, 5);
+  EXPECT_NE(says(5, 5).find("no squares"), std::string::npos);
+}
+
+TEST(Conditions, AreNotWhatOnlyAKernelKnows) {
+  using namespace lang;
+  const auto def = kernel("k", {"x"}, [](Ptr<i32> x) { require(load(x) >= 1, "positive"); });
+  ASSERT_FALSE(def.ir().ok());
+  EXPECT_NE(
+      def.ir().error().message.find("require: the condition must be an integer expression over scalar parameters"),
+      std::string::npos)
+      << def.ir().error().message;
 }
 
 TEST(Conditions, IntsAreReadAsTheirTypesSay) {

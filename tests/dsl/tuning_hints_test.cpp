@@ -92,7 +92,7 @@ TEST(TuningHints, TheVerifierKnowsPointersAndInts) {
     return first_line(verify(*kernel));
   };
   EXPECT_EQ(error_of("where le(a, B)"),
-            "kernel `k`: error: a constraint of the space mentions the parameter `a`, which is not an int");
+            "kernel `k`: error: a condition of launches mentions the parameter `a`, which is not an int");
   EXPECT_EQ(error_of("array n = n"), "kernel `k`: error: the array `n` is not a pointer parameter");
   EXPECT_EQ(error_of("array x = n\narray x = n"), "kernel `k`: error: the array `x` is described twice");
   EXPECT_EQ(error_of("array x = a"),

@@ -13,8 +13,8 @@ namespace kiln::autotune {
 using Config = dsl::ConstexprValues;
 
 struct Space {
-  std::vector<dsl::SpaceAxis> axes;    // values ascending, each once
-  std::vector<dsl::Expr> constraints;  // a config for which one is 0 is not in the space
+  std::vector<dsl::SpaceAxis> axes;         // values ascending, each once
+  std::vector<dsl::Condition> constraints;  // a config that does not meet one is not in the space
 };
 
 // What the kernel declares for the target, or `axes` in place of it; for a kernel without such a space one derived from

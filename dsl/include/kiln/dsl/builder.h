@@ -125,6 +125,9 @@ void assume(Operand x, AssumeOptions options);
 void assume_multiple(Operand x, Const n);
 // Rejects a config, when constants are put in, unless the condition holds.
 void require(Const condition, std::string_view message, SourceLocation loc = SourceLocation::current());
+// Fails launches, before anything runs, unless the condition, an integer expression over scalar parameters and Consts,
+// holds; wherever it stands in the function. The tuner leaves out configs for which it does not.
+void require(const Value& condition, std::string_view message, SourceLocation loc = SourceLocation::current());
 // Fails the launch where an element is false, in kernels with the option debug; else nothing.
 void check(Operand condition, std::string_view message);
 // Gives the message, the program id and the values to the launch's sink.

@@ -136,15 +136,22 @@ std::span<const KernelOption> kernel_options();
 // The value of integer expressions for a launch or an instantiation.
 using ConstexprValues = std::map<std::string, int64_t>;
 
+// What launches must meet: an expression over constexprs and scalar parameters that is not 0. The message, which may be
+// empty, says why.
+struct Condition {
+  Expr expr;
+  std::string message;
+};
+
 struct Kernel {
   std::string name;
   std::vector<Param> params;
   std::vector<Constexpr> constexprs;
   std::array<Expr, 3> grid = {Expr(1), Expr(1), Expr(1)};  // over scalar parameters and constexprs
-  // For the tuner; not part of a request key. The space is the product of its axes without the configs for which a
-  // constraint, over constexprs and scalar parameters, is 0.
+  // For the tuner and launches; not part of a request key. The space is the product of its axes without the configs
+  // that do not meet a constraint.
   std::vector<SpaceAxis> space;
-  std::vector<Expr> constraints;
+  std::vector<Condition> constraints;
   std::vector<ArrayInfo> arrays;
   // What a request that says nothing gets on some targets, by their family ("cuda") or name ("cuda:sm_90a"), in place
   // of the constexprs' defaults; launch options too (config.h).
