@@ -64,6 +64,13 @@ std::vector<std::pair<int64_t, double>> scattered_samples(int64_t count) {
   return out;
 }
 
+// Of a loop from below `end`, which may be the whole range of i64: more than an int64_t holds counts as all it holds.
+int64_t trips_of(int64_t start, int64_t end, int64_t step) {
+  const uint64_t before = static_cast<uint64_t>(end) - static_cast<uint64_t>(start) - 1;
+  const uint64_t trips = before / static_cast<uint64_t>(step) + 1;
+  return static_cast<int64_t>(std::min<uint64_t>(trips, INT64_MAX));
+}
+
 class Counter {
  public:
   Counter(const dsl::Kernel& kernel, const Workload& workload, std::array<uint32_t, 3> grid)
@@ -351,11 +358,13 @@ class Counter {
       work_.steps += many;
       visit(body, many);
     } else if (*end > *start) {
-      const int64_t trips = (*end - *start - 1) / *step + 1;
+      const int64_t trips = trips_of(*start, *end, *step);
       work_.steps += many * static_cast<double>(trips);
       count_carried(body, many * static_cast<double>(trips));
       for (auto [trip, times] : samples(trips, 1)) {
-        set(body.args[0], known_scalar(*start + trip * *step));
+        set(body.args[0],
+            known_scalar(static_cast<int64_t>(static_cast<uint64_t>(*start) +
+                                              static_cast<uint64_t>(trip) * static_cast<uint64_t>(*step))));
         visit(body, many * times);
       }
     }

@@ -3,6 +3,7 @@
 
 #include "kiln/autotune/model.h"
 #include "kiln/dsl/kernels.h"
+#include "kiln/dsl/text.h"
 
 namespace kiln::autotune {
 namespace {
@@ -24,6 +25,20 @@ TEST(CountWork, OfVectorAddStopsAtTheEnd) {
   EXPECT_EQ(work.compulsory, 3 * 4 * 10000);
   EXPECT_EQ(work.flops, 3 * 4096);
   EXPECT_FALSE(work.estimated);
+}
+
+TEST(CountWork, OfLoopsOverAllOfAType) {
+  const auto kernel = dsl::parse(R"(kernel k(%x: ptr<i64>, %n: i64) {
+    array x = 1
+    %step = constant {value = 3, type = i64}
+    %first = constant {value = -9223372036854775808, type = i64}
+    for %i = %first to %n step %step { store %x, %i yield }
+  })",
+                                 "k.kiln");
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  EXPECT_EQ(count(*kernel, {{"n", INT64_MAX}}).steps, 6148914691236517205.0 + 1);
+  EXPECT_EQ(count(*kernel, {{"n", INT64_MIN}}).steps, 1);
+  EXPECT_EQ(count(*kernel, {{"n", INT64_MIN + 4}}).steps, 3);
 }
 
 TEST(CountWork, OfAMatrixProductIsThatOfItsTiles) {
