@@ -1,6 +1,7 @@
 // Small last axes: loads, stores, joins, splits, reductions and carried tiles whose last axis has one to eight
 // elements.
 #include "differential.h"
+#include "kiln/dsl/kernels.h"
 
 namespace kiln::test {
 namespace {
@@ -131,6 +132,40 @@ TEST(NarrowAxesOnCpu, InterleavedStores) {
 }
 
 // A reshape of what is loaded takes no memory, and reads what was there before a store.
+std::string llvm_of(const dsl::Kernel& kernel) {
+  auto artifact = compile(kernel, {}, {}, "cpu:x86-64-v3", "llvm");
+  EXPECT_TRUE(artifact.ok()) << artifact.error().message;
+  if (!artifact) return "";
+  return {reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size()};
+}
+
+// Pairs of halves of bytes, of a row that a product finds.
+Result<dsl::Kernel> unpacked() {
+  using namespace dsl::lang;
+  return kernel("unpacked", {"x", "y", "cols", "B=256"},
+                [](Ptr<const u8> x, Ptr<f32> y, i32 cols, Const B) {
+                  const Value row = program_id(0);
+                  for (Value at : range(0, cols / 2, B)) {
+                    const Value pairs = tile(x + row * (cols / 2), {cols / 2}).load({at}, {B});
+                    tile(y + row * cols, {cols}).store({at * 2}, cast(interleave(pairs & 15, pairs >> 4), f32_t));
+                  }
+                })
+      .ir();
+}
+
+TEST(NarrowAxesOnCpu, SplitJoinAndInterleaveAreInRegisters) {
+  const auto rows = unpacked();
+  ASSERT_TRUE(rows.ok()) << rows.error().message;
+  for (const dsl::Kernel& kernel :
+       {parse_kernel(complex_product(128, "%o").text()), parse_kernel(interleaved(128, "%o").text()), *rows}) {
+    const std::string text = llvm_of(kernel);
+    EXPECT_NE(text.find("shufflevector"), std::string::npos) << kernel.name;
+    for (const char* slow : {"masked.gather", "masked.scatter", "getelementptr inbounds (i8, ptr %scratch"}) {
+      EXPECT_EQ(text.find(slow), std::string::npos) << kernel.name << ": " << slow << "\n" << text;
+    }
+  }
+}
+
 TEST(NarrowAxesOnCpu, ReshapedLoads) {
   for (const int64_t pairs : {3, 16, 70}) {
     const Shape whole = {2 * pairs}, rows = {pairs, 2}, half = {pairs};

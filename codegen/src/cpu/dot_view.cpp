@@ -159,6 +159,7 @@ Nest::Along Nest::along_new(ValueId id, const Point& point, int dim, bool exact,
     }
     case OpCode::kMul: {
       const Along x = operand(0), y = operand(1);
+      if (x == Along::kSame && y == Along::kSame) return Along::kSame;
       if (may_wrap || x == Along::kSomehow || y == Along::kSomehow) return Along::kSomehow;
       return x == Along::kSame || y == Along::kSame ? Along::kLinearly : Along::kSomehow;
     }
