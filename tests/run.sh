@@ -25,7 +25,8 @@ if [ "${1:-}" = --package ]; then
   set --
 fi
 if [ "${1:-}" = --long ]; then
-  export KILN_KERNELS_FULL=1 KILN_MATH_EXHAUSTIVE=1 KILN_FUZZ_SECONDS=${KILN_FUZZ_SECONDS:-600}
+  export KILN_KERNELS_FULL=1 KILN_MATH_EXHAUSTIVE=1 KILN_AUTOTUNE_FULL=1 KILN_TEST_GROWTH=1
+  export KILN_RANDOM_KERNELS=${KILN_RANDOM_KERNELS:-1700} KILN_FUZZ_SECONDS=${KILN_FUZZ_SECONDS:-600}
   set -- --timeout 7200 "${@:2}"
 fi
 if [ "${1:-}" = --preset ]; then

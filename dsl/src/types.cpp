@@ -45,20 +45,22 @@ struct FloatFormat {
 };
 constexpr FloatFormat kDouble{11, 52};
 
-FloatFormat format_of(ElementType type) {
+// A function of a float type's format, which is a constant there: all lanes of the interpreter pass here.
+template <class Function>
+auto with_format(ElementType type, Function function) {
   switch (type) {
     case ElementType::kF16:
-      return {5, 10};
+      return function([] { return FloatFormat{5, 10}; });
     case ElementType::kBF16:
-      return {8, 7};
+      return function([] { return FloatFormat{8, 7}; });
     case ElementType::kF8E4M3:
-      return {4, 3, false, true};
+      return function([] { return FloatFormat{4, 3, false, true}; });
     case ElementType::kF8E5M2:
-      return {5, 2, true, true};
+      return function([] { return FloatFormat{5, 2, true, true}; });
     case ElementType::kF64:
-      return kDouble;
+      return function([] { return kDouble; });
     default:
-      return {8, 23};
+      return function([] { return FloatFormat{8, 23}; });
   }
 }
 
@@ -102,7 +104,7 @@ uint64_t encode(const FloatFormat& format, double value) {
   return round_to(format, negative, mantissa, std::max(field, 1) - kDouble.bias() - kDouble.mantissa_bits);
 }
 
-double decode(const FloatFormat& format, uint64_t bits) {
+[[gnu::always_inline]] inline double decode(const FloatFormat& format, uint64_t bits) {
   const uint64_t sign = bits & format.sign() ? kDouble.sign() : 0;
   const int shift = kDouble.mantissa_bits - format.mantissa_bits, top = (1 << format.exponent_bits) - 1;
   uint64_t mantissa = bits & format.mantissa_mask();
@@ -152,13 +154,14 @@ uint64_t bits_from_double(ElementType type, double value) {
     case ElementType::kI1:
       return std::bit_cast<uint64_t>(value) << 1 != 0 ? 1 : 0;
     default:
-      return is_float(type) ? encode(format_of(type), value) : saturate_to_int(info(type), value);
+      if (!is_float(type)) return saturate_to_int(info(type), value);
+      return with_format(type, [=](auto format) { return encode(format(), value); });
   }
 }
 
 double double_from_bits(ElementType type, uint64_t bits) {
   if (type == ElementType::kF64) return std::bit_cast<double>(bits);
-  if (is_float(type)) return decode(format_of(type), bits);
+  if (is_float(type)) return with_format(type, [=](auto format) { return decode(format(), bits); });
   if (!info(type).is_signed) return std::bit_cast<double>(round_to(kDouble, false, bits, 0));
   const int shift = 64 - info(type).bits;
   return std::bit_cast<double>(round_int_to(kDouble, static_cast<int64_t>(bits << shift) >> shift));
@@ -166,7 +169,7 @@ double double_from_bits(ElementType type, uint64_t bits) {
 
 uint64_t bits_from_int(ElementType type, int64_t value) {
   if (type == ElementType::kI1) return value != 0 ? 1 : 0;
-  if (is_float(type)) return round_int_to(format_of(type), value);
+  if (is_float(type)) return with_format(type, [=](auto format) { return round_int_to(format(), value); });
   return low_bits(static_cast<uint64_t>(value), info(type).bits);
 }
 

@@ -56,7 +56,7 @@ Result<void> Block::run(const Program& program, ThreadOrder order) {
   while (Thread* thread = next_ready(order)) {
     thread->fiber->resume();
     if (!error_.empty()) return internal_error(error_);
-    open_barrier();
+    if (thread->state == Thread::State::kAtBarrier || thread->arrived > 0) open_barrier();
   }
   const bool ended = std::ranges::all_of(threads_, [](const Thread& t) { return t.state == Thread::State::kEnded; });
   if (!ended) return internal_error("threads wait for ever: " + describe_waiting());

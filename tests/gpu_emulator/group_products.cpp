@@ -74,7 +74,7 @@ class WarpProduct {
   }
 
  private:
-  void gather_left(const Thread* warp, gpu::Bits number) {
+  void gather_left(const Thread* warp, gpu::Bits place) {
     const Layout layout = gpu::wgmma_a(dsl::info(product_.a).bits);
     const auto per_step = static_cast<gpu::Bits>(layout.size(gpu::Dim::kRegister));
     const size_t steps = product_.right.k_offsets.size();
@@ -82,9 +82,11 @@ class WarpProduct {
     for (size_t step = 0; step < steps; ++step) {
       for (gpu::Bits lane = 0; lane < 32; ++lane) {
         for (gpu::Bits reg = 0; reg < per_step; ++reg) {
-          const gpu::Bits element = layout.at({.reg = reg, .lane = lane, .warp = number});
+          const gpu::Bits element = layout.at({.reg = reg, .lane = lane, .warp = place});
           const std::byte* from = warp[lane].operands.data() + 1024 + 8 * (step * per_step + reg);
-          std::memcpy(&rows_[step * kRows * static_cast<size_t>(product_.k) + element], from, 8);
+          uint64_t bits = 0;
+          std::memcpy(&bits, from, sizeof bits);
+          rows_[step * kRows * static_cast<size_t>(product_.k) + element] = number(product_.a, bits);
         }
       }
     }
@@ -129,11 +131,10 @@ class WarpProduct {
     double sum = product_.clear ? 0 : dsl::double_from_bits(product_.sum, sum_bits);
     for (size_t step = 0; step < product_.right.k_offsets.size(); ++step) {
       for (int k = 0; k < product_.k; ++k) {
-        const double x =
-            product_.left_in_registers
-                ? number(product_.a, rows_[(step * kRows + static_cast<size_t>(m)) * static_cast<size_t>(product_.k) +
-                                           static_cast<size_t>(k)])
-                : read(left_, step, m, k);
+        const double x = product_.left_in_registers
+                             ? rows_[(step * kRows + static_cast<size_t>(m)) * static_cast<size_t>(product_.k) +
+                                     static_cast<size_t>(k)]
+                             : read(left_, step, m, k);
         sum = std::fma(x, read(right_, step, n, k), sum);
       }
     }
@@ -145,7 +146,7 @@ class WarpProduct {
   Block& block_;
   Thread& thread_;
   Factor left_, right_;
-  std::vector<uint64_t> rows_;  // of all steps, when A is in registers
+  std::vector<double> rows_;  // of all steps, when A is in registers
 };
 
 void host_group_multiply(Thread* thread, int site, const GroupProduct* product, const std::byte* left,

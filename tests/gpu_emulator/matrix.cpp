@@ -81,17 +81,22 @@ void MatrixProduct::multiply() {
   const auto rows = static_cast<size_t>(form_.sum_layout.shape()[0]);
   const auto columns = static_cast<size_t>(form_.sum_layout.shape()[1]);
   const auto inner = static_cast<size_t>(form_.a_layout.shape()[1]);
-  const auto number = [&](ElementType element, uint64_t bits) {
-    const double x = dsl::double_from_bits(element, bits);
-    return form_.is_tf32 ? round_tf32(x) : x;
+  const auto numbers = [&](ElementType element, const std::vector<uint64_t>& matrix) {
+    std::vector<double> out;
+    for (uint64_t bits : matrix) {
+      const double x = dsl::double_from_bits(element, bits);
+      out.push_back(form_.is_tf32 ? round_tf32(x) : x);
+    }
+    return out;
   };
+  const std::vector<double> a = numbers(form_.a, a_), b = numbers(form_.b, b_);
   for (size_t m = 0; m < rows; ++m) {
     for (size_t n = 0; n < columns; ++n) {
       uint64_t& bits = sum_[m * columns + n];
       // Exact in double but for f64 and for sums of f32, which are rounded once.
       double sum = dsl::double_from_bits(form_.sum, bits);
       for (size_t k = 0; k < inner; ++k) {
-        sum = std::fma(number(form_.a, a_[m * inner + k]), number(form_.b, b_[k * columns + n]), sum);
+        sum = std::fma(a[m * inner + k], b[k * columns + n], sum);
       }
       bits = dsl::is_float(form_.sum) ? dsl::bits_from_double(form_.sum, sum)
                                       : dsl::bits_from_int(form_.sum, static_cast<int64_t>(sum));
