@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "descriptors.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
 #include "prometheus.h"
@@ -40,7 +41,7 @@ Daemon::Daemon(Config config, Reread reread)
       pool_(io_, config_, scratch_, log_, metrics_),
       tuner_(io_, config_, scratch_, log_, metrics_, history_),
       tune_worker_(io_, config_, log_),
-      listener_(io_, log_),
+      listener_(io_, log_, first_reserved_descriptor(pool_.size())),
       names_(io_),
       metrics_port_(io_, [this] { return prometheus_text(stats()); }),
       signals_(io_),

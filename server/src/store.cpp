@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include <boost/asio/post.hpp>
+#include <new>
+
+#include "descriptors.h"
 
 namespace kiln::server {
 namespace {
@@ -16,9 +19,10 @@ constexpr size_t kDiskThreads = 2;
 constexpr uint64_t kMaxUnwritten = 64u << 20;
 constexpr std::chrono::seconds kRecheckAfter{1};
 
-SharedFd memory_file(const Bytes& bytes) {
+// Null where descriptors are few, for it may be kept as long as the entry.
+SharedFd memory_file(const Bytes& bytes, int first_reserved) {
   wire::UniqueFd file(::memfd_create("kiln-entry", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file) return nullptr;
+  if (!file || file.get() >= first_reserved) return nullptr;
   for (size_t written = 0; written < bytes.size();) {
     ssize_t count = ::write(file.get(), bytes.data() + written, bytes.size() - written);
     if (count <= 0) return nullptr;
@@ -40,7 +44,12 @@ SharedBlob blob_of(const RequestKey& key, Bytes bytes, SharedFd file) {
 }  // namespace
 
 Store::Store(asio::io_context& io, const Config& config, Log& log, Fs& fs, const std::string& builder_id)
-    : io_(io), memory_(config.memory_bytes), recheck_(io), readers_(kDiskThreads), writers_(kDiskThreads) {
+    : io_(io),
+      memory_(config.memory_bytes),
+      first_reserved_(first_reserved_descriptor(config.workers)),
+      recheck_(io),
+      readers_(kDiskThreads),
+      writers_(kDiskThreads) {
   if (config.remote.enabled()) remote_ = std::make_unique<RemoteTier>(io, log, config.remote, builder_id);
   if (config.cache_dir.empty()) return;
   disk_.emplace(fs, log, config.cache_dir, builder_id, config.cache_bytes);
@@ -155,7 +164,7 @@ void Store::set_limits(uint64_t memory_bytes, uint64_t cache_bytes) {
 }
 
 SharedFd Store::descriptor(const Blob& blob) {
-  if (!blob.fd) blob.fd = memory_file(blob.bytes);
+  if (!blob.fd) blob.fd = memory_file(blob.bytes, first_reserved_);
   return blob.fd;
 }
 

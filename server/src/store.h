@@ -52,6 +52,7 @@ class Store {
   asio::io_context& io_;
   MemoryCache memory_;
   std::optional<DiskCache> disk_;
+  const int first_reserved_;  // no descriptor from here on is for replies
   std::unique_ptr<RemoteTier> remote_;
   std::atomic<uint64_t> unwritten_bytes_{0};
   std::atomic<uint64_t> unwritten_dropped_{0};
