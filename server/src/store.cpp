@@ -80,13 +80,25 @@ void Store::find_disk(const RequestKey& key, std::function<void(SharedBlob)> don
     return;
   }
   asio::post(readers_, [this, key, done = std::move(done)]() mutable {
-    SharedBlob blob;
-    if (auto loaded = disk_->find(key)) {
-      auto file = std::make_shared<const wire::UniqueFd>(std::move(loaded->fd));
-      blob = blob_of(key, std::move(loaded->bytes), std::move(file));
-    }
+    SharedBlob blob = read(key);
     asio::post(io_, [this, blob = std::move(blob), done = std::move(done)] { hand_out(blob, done); });
   });
+}
+
+// On a reader's thread. What there is no memory for is a miss.
+SharedBlob Store::read(const RequestKey& key) try {
+  auto loaded = disk_->find(key);
+  if (!loaded) return nullptr;
+  return blob_of(key, std::move(loaded->bytes), std::make_shared<const wire::UniqueFd>(std::move(loaded->fd)));
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+
+// On a writer's thread.
+bool Store::write(const SharedBlob& blob, bool durable) try {
+  return disk_->store(blob->key, blob->bytes, durable);
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 void Store::hand_out(const SharedBlob& blob, const std::function<void(SharedBlob)>& done) {
@@ -121,7 +133,7 @@ void Store::put_here(const SharedBlob& blob) {
     if (too_late())
       ++unwritten_dropped_;
     else
-      disk_->store(blob->key, blob->bytes);
+      write(blob, false);
     unwritten_bytes_ -= blob->bytes.size();
     if (disk_->stats().degraded) asio::post(io_, [this] { recheck_soon(); });
   });
@@ -146,7 +158,7 @@ void Store::recheck_soon() {
 void Store::make_durable(const SharedBlob& blob, std::function<void(bool)> done) {
   if (!disk_ || finished_) return asio::post(io_, [done = std::move(done)] { done(false); });
   asio::post(writers_, [this, blob, done = std::move(done)]() mutable {
-    bool stored = !too_late() && disk_->store(blob->key, blob->bytes, true);
+    bool stored = !too_late() && write(blob, true);
     asio::post(io_, [stored, done = std::move(done)] { done(stored); });
   });
 }

@@ -44,6 +44,8 @@ class Store {
   nlohmann::json stats() const;
 
  private:
+  SharedBlob read(const RequestKey& key);
+  bool write(const SharedBlob& blob, bool durable);
   void put_here(const SharedBlob& blob);
   void hand_out(const SharedBlob& blob, const std::function<void(SharedBlob)>& done);
   bool too_late() const;
