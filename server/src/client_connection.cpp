@@ -93,6 +93,7 @@ void ClientConnection::await_hello() {
   });
 }
 
+// Where memory is short in the midst of a request, the connection ends with it, which leaves nothing half done.
 void ClientConnection::on_frame(wire::Frame frame) {
   const uint64_t id = frame.id();
   try {
@@ -156,6 +157,11 @@ void ClientConnection::on_hello(const wire::Frame& frame) {
   hello_timer_.cancel();
   socket_->set_limits({});
   if (!hello->replace) return;
+  // Of two installations side by side each would replace the other's for ever.
+  if (!services_.outdated()) {
+    return reject("replace", error(ErrorCode::kVersionMismatch,
+                                   "this daemon is still what its programs are; another installation has its own"));
+  }
   // The acknowledgement goes out when the socket's name is free for the successor.
   services_.drain("replaced by " + hello->client_name);
   socket_->send({.type = wire::Type::kResult, .request_id = frame.id(), .flags = wire::flag::kLast});

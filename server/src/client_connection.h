@@ -28,6 +28,7 @@ struct Services {
   std::string welcome;  // JSON
   Reports& reports;
   std::function<void(std::string reason)> drain;
+  std::function<bool()> outdated;  // the programs are no longer those that this daemon was started from
   std::function<void(uint64_t client)> closed;
 };
 

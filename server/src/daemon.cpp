@@ -149,6 +149,11 @@ void Daemon::on_builder(std::string builder_id, std::string native_target) {
                              .welcome = wire::dump(wire::to_json(welcome)),
                              .reports = reports_,
                              .drain = [this](const std::string& reason) { drain(reason); },
+                             .outdated =
+                                 [welcome] {
+                                   return wire::read_build_id(welcome.daemon_path) != welcome.daemon_build_id ||
+                                          wire::read_build_id(welcome.worker_path) != welcome.worker_build_id;
+                                 },
                              .closed = [this](uint64_t id) { on_connection_closed(id); }});
   if (auto opened = open_for_clients(native_target); !opened) fail(opened.error());
 }
