@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "kiln/client/connection.h"
 #include "kiln/wire/files.h"
+#include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
 #include "printable.h"
 
@@ -23,16 +24,11 @@ Result<std::unique_ptr<client::Connection>> running_daemon() {
   return client::Connection::open(options);
 }
 
-// With escapes for all that is not ASCII, so that no name can be more than a name.
-std::string ascii(const nlohmann::json& value, int indent = -1) {
-  return value.dump(indent, ' ', true, nlohmann::json::error_handler_t::replace);
-}
-
 // One line a number, nested objects by dotted names.
 void print_flat(const std::string& name, const nlohmann::json& value) {
   if (!value.is_object()) {
     std::printf("%-40s %s\n", name.c_str(),
-                printable(value.is_string() ? value.get<std::string>() : ascii(value)).c_str());
+                printable(value.is_string() ? value.get<std::string>() : wire::dump_ascii(value)).c_str());
     return;
   }
   for (const auto& [key, inner] : value.items()) print_flat(name.empty() ? key : name + "." + key, inner);
@@ -86,7 +82,7 @@ Result<void> stats(const StatsFlags& flags) {
   auto values = (*daemon)->stats();
   if (!values) return values.error();
   if (flags.json) {
-    std::printf("%s\n", ascii(*values, 2).c_str());
+    std::printf("%s\n", wire::dump_ascii(*values, 2).c_str());
   } else if (flags.poison) {
     for (const auto& kernel : (*values)["poison"]) {
       std::printf("%s  killed %d workers, last: %s; refused for %d s more\n",

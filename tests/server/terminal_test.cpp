@@ -1,6 +1,8 @@
 // Names of clients, traces and builders reach the user's terminal as text and as nothing else.
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "service_fixture.h"
@@ -58,6 +60,13 @@ TEST_F(TerminalTest, NamesAreNoEscapeSequences) {
     }
   }
   stop.request_stop();
+  // The logs are for people too; in the foreground they are on the terminal.
+  for (const char* name : {"/kilnd.log", "/kiln-worker.log"}) {
+    std::ifstream log(runtime() + name);
+    const std::string text((std::istreambuf_iterator<char>(log)), {});
+    EXPECT_NE(text.find("trace"), std::string::npos) << name;
+    EXPECT_FALSE(obeyed_by_terminals(text)) << name << "\n" << text;
+  }
 }
 
 }  // namespace
