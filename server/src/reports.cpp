@@ -57,12 +57,20 @@ void Reports::make() {
       bytes = std::make_shared<const Bytes>(view.begin(), view.end());
     } catch (const std::bad_alloc&) {
     }
-    asio::post(io_, [this, bytes, asked] {
-      busy_ = false;
-      for (const Done& done : asked) done(bytes);
-      next();
-    });
+    asio::post(io_, [this, bytes, asked] { answer(bytes, asked); });
   });
+}
+
+// One after the other, as they are gathered: a trace has megabytes, and each of them goes into a socket.
+void Reports::answer(const SharedBytes& text, std::vector<Done> asked) {
+  if (asked.empty()) {
+    busy_ = false;
+    return next();
+  }
+  const Done done = std::move(asked.back());
+  asked.pop_back();
+  asio::post(io_, [this, text, asked = std::move(asked)]() mutable { answer(text, std::move(asked)); });
+  done(text);
 }
 
 }  // namespace kiln::server

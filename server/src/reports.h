@@ -41,6 +41,7 @@ class Reports {
   std::vector<Done> take_alike();
   Writer gather(const Wanted& wanted) const;
   void make();
+  void answer(const SharedBytes& text, std::vector<Done> asked);
 
   asio::io_context& io_;
   Stats stats_;
