@@ -19,10 +19,11 @@ constexpr size_t kDiskThreads = 2;
 constexpr uint64_t kMaxUnwritten = 64u << 20;
 constexpr std::chrono::seconds kRecheckAfter{1};
 
-// Null where descriptors are few, for it may be kept as long as the entry.
+// Null where descriptors are few: it is kept as long as the entry, and half of what clients may have is for
+// connections.
 SharedFd memory_file(const Bytes& bytes, int first_reserved) {
   wire::UniqueFd file(::memfd_create("kiln-entry", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file || file.get() >= first_reserved) return nullptr;
+  if (!file || file.get() >= first_reserved / 2) return nullptr;
   for (size_t written = 0; written < bytes.size();) {
     ssize_t count = ::write(file.get(), bytes.data() + written, bytes.size() - written);
     if (count <= 0) return nullptr;
