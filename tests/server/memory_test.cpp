@@ -78,7 +78,8 @@ TEST_F(MemoryTest, UnfinishedRequestsOfAProcessShareItsRoom) {
   auto daemon = connect();
   EXPECT_TRUE(daemon->compile(order("bytes", 64, "small"))) << "small requests need none of it";
   if (!kSanitized) {
-    EXPECT_LT(stats()["rss_bytes"].get<uint64_t>(), before + (300u << 20));
+    // Of 496 MiB that were sent; and what the allocator keeps of the steps that it took to 256 MiB.
+    EXPECT_LT(stats()["rss_bytes"].get<uint64_t>(), before + (400u << 20));
   }
   int taken_in = 0;
   for (auto& peer : peers) taken_in += taken(*peer);
