@@ -40,7 +40,8 @@ struct ConnectOptions {
   std::string client_name = "kiln-client";       // in the daemon's log
   bool autostart = true;                         // start a daemon where none runs
   // A daemon of another build than the one that would be started is asked to leave. It does where its programs were
-  // replaced; else this installation has a daemon beside it, in a directory of its own. Without this it is used as it is.
+  // replaced; else this installation has a daemon beside it, in a directory of its own. Without this it is used as it
+  // is.
   bool exact_build = true;
   // Where no daemon can live, a `kilnd --pipe` child of this process serves it alone.
   bool allow_pipe = true;
