@@ -113,8 +113,15 @@ Result<Config> read_again(int argc, char** argv, const std::string& config_file)
   return config;
 }
 
+// A daemon ends by SIGTERM and SIGINT. Of the others that end a process those that say something about a call or a
+// limit are seen in that call's result (EPIPE, EFBIG), and the rest mean nothing here.
+void ignore_signals() {
+  for (int number : {SIGPIPE, SIGXFSZ, SIGQUIT, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGPOLL, SIGPWR, SIGSTKFLT})
+    std::signal(number, SIG_IGN);
+  for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) std::signal(number, SIG_IGN);
+}
+
 void prepare_process(const Config& config) {
-  std::signal(SIGPIPE, SIG_IGN);
   ::umask(077);
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -132,6 +139,7 @@ int main(int argc, char** argv) {
   kiln::server::add_options(app, config);
   if (auto printed = kiln::cmdline::print_reference(app, "kilnd", argc, argv)) return *printed;
   CLI11_PARSE(app, argc, argv);
+  ignore_signals();
   config.sources = kiln::server::option_sources(app, argc, argv);
   for (const auto& [option, variable] :
        {std::pair("runtime-dir", "KILN_RUNTIME_DIR"), {"cache-dir", "KILN_CACHE_DIR"}}) {

@@ -103,8 +103,10 @@ void add_options(CLI::App& app, Config& config) {
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("S");
   app.add_option("--worker-jobs", config.worker_jobs, "Jobs after which a worker is replaced");
-  app.add_option("--queue-limit", config.queue_jobs, "Compiles that may wait");
-  app.add_option("--user-limit", config.user_limit, "Interactive requests that may wait, over all connections");
+  app.add_option("--queue-limit", config.queue_jobs,
+                 "Compiles that may wait of one process; of all together twice as many");
+  app.add_option("--user-limit", config.user_limit,
+                 "Interactive requests that may wait of one process; of all together twice as many");
   app.add_flag("--finish-late", config.finish_late,
                "Finish a compile that nobody waits for any more when it has run 80 % of the average time");
   app.add_option("--crash-storm", config.crash_storm, "Worker deaths a minute before spawning backs off");

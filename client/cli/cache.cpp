@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "entries.h"
+#include "printable.h"
 
 namespace kiln::cli {
 namespace {
@@ -38,8 +39,8 @@ Result<void> cache_list(const std::string& directory) {
   if (!entries) return entries.error();
   for (const EntryFile& file : *entries) {
     auto description = describe(file);
-    std::printf("%s  %s\n", to_hex(file.key).c_str(),
-                description ? description->c_str() : ("damaged: " + description.error().message).c_str());
+    const std::string about = description ? *description : "damaged: " + description.error().message;
+    std::printf("%s  %s\n", to_hex(file.key).c_str(), printable(about).c_str());
   }
   return {};
 }
@@ -52,7 +53,7 @@ Result<void> cache_verify(const std::string& directory) {
     auto description = describe(file);
     if (description) continue;
     ++damaged;
-    std::printf("%s: %s\n", file.path.c_str(), description.error().message.c_str());
+    std::printf("%s: %s\n", printable(file.path).c_str(), printable(description.error().message).c_str());
   }
   std::printf("%zu entries, %zu damaged\n", entries->size(), damaged);
   if (damaged > 0) return internal_error(std::to_string(damaged) + " entries are damaged; the daemon recompiles them");

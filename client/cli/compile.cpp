@@ -11,6 +11,7 @@
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/wire/files.h"
+#include "printable.h"
 
 namespace kiln::cli {
 namespace {
@@ -58,7 +59,7 @@ void print_device_notes(const nlohmann::json& metadata, const std::string& emit)
     std::fprintf(stderr, "%s%lld bytes of scratch memory a lane\n", about.c_str(), static_cast<long long>(bytes));
   }
   for (const nlohmann::json& warning : device->value("warnings", nlohmann::json::array())) {
-    std::fprintf(stderr, "%s%s\n", about.c_str(), warning.get<std::string>().c_str());
+    std::fprintf(stderr, "%s%s\n", about.c_str(), printable_lines(warning.get<std::string>()).c_str());
   }
 }
 

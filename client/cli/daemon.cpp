@@ -9,7 +9,9 @@
 #include "commands.h"
 #include "kiln/client/connection.h"
 #include "kiln/wire/files.h"
+#include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
+#include "printable.h"
 
 namespace kiln::cli {
 namespace {
@@ -26,7 +28,7 @@ Result<std::unique_ptr<client::Connection>> running_daemon() {
 void print_flat(const std::string& name, const nlohmann::json& value) {
   if (!value.is_object()) {
     std::printf("%-40s %s\n", name.c_str(),
-                value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
+                printable(value.is_string() ? value.get<std::string>() : wire::dump_ascii(value)).c_str());
     return;
   }
   for (const auto& [key, inner] : value.items()) print_flat(name.empty() ? key : name + "." + key, inner);
@@ -63,7 +65,7 @@ Result<void> ping() {
   const wire::Welcome server = (*daemon)->server();
   // Line by line: the target lists every feature of the CPU.
   std::printf("pid            %lld\nbuilder        %s\nnative target  %s\n", static_cast<long long>(server.pid),
-              server.builder_id.c_str(), server.native_target.c_str());
+              printable(server.builder_id).c_str(), printable(server.native_target).c_str());
   return {};
 }
 
@@ -74,17 +76,18 @@ Result<void> stats(const StatsFlags& flags) {
   if (flags.prometheus) {
     auto text = (*daemon)->stats_text("prometheus");
     if (!text) return text.error();
-    std::printf("%s", text->c_str());
+    std::printf("%s", printable_lines(*text).c_str());
     return {};
   }
   auto values = (*daemon)->stats();
   if (!values) return values.error();
   if (flags.json) {
-    std::printf("%s\n", values->dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    std::printf("%s\n", wire::dump_ascii(*values, 2).c_str());
   } else if (flags.poison) {
     for (const auto& kernel : (*values)["poison"]) {
-      std::printf("%s  killed %d workers, last: %s; refused for %d s more\n", kernel.value("key", "").c_str(),
-                  kernel.value("kills", 0), kernel.value("cause", "").c_str(), kernel.value("left_ms", 0) / 1000);
+      std::printf("%s  killed %d workers, last: %s; refused for %d s more\n",
+                  printable(kernel.value("key", "")).c_str(), kernel.value("kills", 0),
+                  printable(kernel.value("cause", "")).c_str(), kernel.value("left_ms", 0) / 1000);
     }
   } else {
     print_flat("", *values);
@@ -98,7 +101,7 @@ Result<void> trace(const std::string& file, uint32_t last) {
   auto text = (*daemon)->stats_text("trace", last);
   if (!text) return text.error();
   if (!file.empty() && file != "-") return wire::write_text(file, *text);
-  std::printf("%s\n", text->c_str());
+  std::printf("%s\n", printable_lines(*text).c_str());
   return {};
 }
 

@@ -8,11 +8,14 @@
 #include "entries.h"
 #include "kiln/client/connection.h"
 #include "kiln/wire/json.h"
+#include "printable.h"
 
 namespace kiln::cli {
 namespace {
 
-void print_field(const char* name, const std::string& text) { std::printf("%-12s %s\n", name, text.c_str()); }
+void print_field(const char* name, const std::string& text) {
+  std::printf("%-12s %s\n", name, printable(text).c_str());
+}
 
 std::string time_text(uint64_t unix_ms) {
   const std::time_t seconds = static_cast<std::time_t>(unix_ms / 1000);
@@ -117,11 +120,11 @@ Result<void> explain_request(const ExplainFlags& flags, const std::string& root)
   auto nearest = nearest_entry(root, *request, (*daemon)->server().builder_id);
   if (!nearest) return nearest.error();
   if (!*nearest) {
-    std::printf("Nor is any entry of a kernel `%s`.\n", request->kernel.name.c_str());
+    std::printf("Nor is any entry of a kernel `%s`.\n", printable(request->kernel.name).c_str());
     return {};
   }
   std::printf("The nearest entry is %s. It differs in\n", to_hex((*nearest)->file.key).c_str());
-  for (const std::string& difference : (*nearest)->differences) std::printf("  %s\n", difference.c_str());
+  for (const std::string& difference : (*nearest)->differences) std::printf("  %s\n", printable(difference).c_str());
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "kiln/cmdline/reference.h"
 #include "kiln/wire/crash_report.h"
+#include "printable.h"
 
 namespace {
 
@@ -187,9 +188,11 @@ int main(int argc, char** argv) {
   kiln::wire::install_crash_report_of("kiln", KILN_VERSION);
   const Result<void> done = action();
   if (done && std::fflush(stdout) == 0) return 0;
-  std::fprintf(stderr, "kiln: %s\n", done ? "standard output cannot be written" : done.error().message.c_str());
+  std::fprintf(stderr, "kiln: %s\n",
+               done ? "standard output cannot be written" : kiln::cli::printable_lines(done.error().message).c_str());
   if (!done && !done.error().trace_id.empty()) {
-    std::fprintf(stderr, "kiln: trace id %s, for the daemon's log\n", done.error().trace_id.c_str());
+    std::fprintf(stderr, "kiln: trace id %s, for the daemon's log\n",
+                 kiln::cli::printable(done.error().trace_id).c_str());
   }
   return 1;
 }

@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "kiln/client/connection.h"
+#include "printable.h"
 
 namespace kiln::cli {
 namespace {
@@ -54,13 +55,16 @@ void print_rates(const json& now, const json& before, double seconds) {
               all > 0 ? 100 * (all - number(now, "misses_total")) / all : 0, all, number(now, "joins_total"));
 }
 
+// A field as text; the daemon has it from its clients.
+std::string text(const json& object, const char* name) { return printable(object.value(name, "")); }
+
 void print_jobs(const json& now) {
   const json list = now.value("job_list", json::array());
   std::printf("\n%-16s  %-8s %-11s %-20s %8s %10s\n", "job", "state", "class", "client", "waiters", "ms");
   for (const json& job : list) {
-    std::printf("%-16s  %-8s %-11s %-20s %8.0f %10.0f\n", job.value("key", "").substr(0, 16).c_str(),
-                job.value("state", "").c_str(), job.value("class", "").c_str(),
-                job.value("client", "").substr(0, 20).c_str(), number(job, "waiters"), number(job, "ms"));
+    std::printf("%-16s  %-8s %-11s %-20s %8.0f %10.0f\n", text(job, "key").substr(0, 16).c_str(),
+                text(job, "state").c_str(), text(job, "class").c_str(), text(job, "client").substr(0, 20).c_str(),
+                number(job, "waiters"), number(job, "ms"));
   }
   const auto more = number(now, "jobs") - static_cast<double>(list.size());
   if (more > 0) std::printf("and %.0f more\n", more);
@@ -83,8 +87,8 @@ void print_table(const json& now, const json& before, double seconds) {
   print_jobs(now);
   std::printf("\n%10s  %-8s %-20s %10s\n", "pid", "state", "phase", "ms");
   for (const json& worker : now.value("worker_list", json::array())) {
-    std::printf("%10.0f  %-8s %-20s %10.0f\n", number(worker, "pid"), worker.value("state", "").c_str(),
-                worker.value("phase", "").c_str(), number(worker, "ms"));
+    std::printf("%10.0f  %-8s %-20s %10.0f\n", number(worker, "pid"), text(worker, "state").c_str(),
+                text(worker, "phase").c_str(), number(worker, "ms"));
   }
 }
 

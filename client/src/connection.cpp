@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <thread>
 
 #include "connection_open.h"
 #include "kiln/wire/json.h"
@@ -26,6 +27,10 @@ constexpr auto kReplyTimeout = std::chrono::seconds(30);
 constexpr auto kShutdownTimeout = std::chrono::seconds(15);
 // Longer than the daemon's own limit, so that its answer arrives first.
 constexpr auto kDeadlineGrace = std::chrono::seconds(5);
+// A request is not passed on from daemon to daemon for ever.
+constexpr int kMostDrains = 32;
+// How often a daemon that is not there yet is looked for.
+constexpr auto kNextDaemonPoll = std::chrono::milliseconds(10);
 // After a failure nothing is tried for a while: the caller's fallback must not pay for the search each time.
 constexpr auto kBreaker = std::chrono::seconds(30);
 
@@ -116,22 +121,40 @@ struct Connection::State {
     if (session == old) session = nullptr;
   }
 
-  // Runs `request` on a session, and once more on another one if that went away under it.
+  // The one after a daemon that is leaving, which somebody else may have to start first.
+  Result<std::shared_ptr<Session>> next(wire::Deadline deadline, const std::stop_token& stop) {
+    const wire::Deadline until = std::min(deadline, wire::Clock::now() + options.start_timeout);
+    for (;;) {
+      auto found = current(deadline);
+      if (found || found.error().code != ErrorCode::kUnavailable || wire::Clock::now() >= until) return found;
+      if (stop.stop_requested()) return error(ErrorCode::kCancelled, "cancelled while no daemon is there");
+      std::this_thread::sleep_for(kNextDaemonPoll);
+      std::lock_guard lock(mutex);
+      failure.reset();
+    }
+  }
+
+  // Runs `request` on a session, and once more on another one if that went away under it. A daemon that says that it is
+  // leaving is nobody's error: while there is time, the request goes to the next one.
   template <class Request>
-  auto with_session(wire::Deadline deadline, Request&& request) -> decltype(request(std::declval<Session&>())) {
-    for (int attempt = 0;; ++attempt) {
-      auto now = current(deadline);
+  auto with_session(wire::Deadline deadline, const std::stop_token& stop, Request&& request)
+      -> decltype(request(std::declval<Session&>())) {
+    bool lost = false;
+    for (int drained = 0;;) {
+      auto now = drained > 0 ? next(deadline, stop) : current(deadline);
       if (!now) return now.error();
       auto result = request(**now);
-      if (result || attempt > 0 || !try_elsewhere(result.error())) return result;
+      if (result || !try_elsewhere(result.error())) return result;
       drop(*now);
+      const bool is_draining = result.error().code == ErrorCode::kDraining;
+      if (is_draining ? ++drained > kMostDrains : std::exchange(lost, true)) return result;
     }
   }
 
   // A request without contents, whose answer has none.
   Result<void> ask(Type type) {
     const auto deadline = wire::Clock::now() + kReplyTimeout;
-    return with_session(deadline, [&](Session& session) -> Result<void> {
+    return with_session(deadline, {}, [&](Session& session) -> Result<void> {
       auto replies = session.call({.type = type}, {}, deadline);
       if (!replies) return replies.error();
       if (replies->back().type() == Type::kError) return wire::parse_error(replies->back().json);
@@ -187,7 +210,7 @@ Result<Artifact> Connection::get(const RequestKey& key) { return get(key, {}, wi
 
 Result<Artifact> Connection::get(const RequestKey& key, const std::stop_token& cancel,
                                  std::chrono::steady_clock::time_point deadline) {
-  return state().with_session(deadline, [&](Session& session) -> Result<Artifact> {
+  return state().with_session(deadline, cancel, [&](Session& session) -> Result<Artifact> {
     OutFrame frame{.type = Type::kGet, .body = {std::as_bytes(std::span(key))}};
     auto replies = session.call(frame, cancel, deadline);
     if (!replies) return replies.error();
@@ -200,7 +223,7 @@ std::vector<Result<Artifact>> Connection::get_many(std::span<const RequestKey> k
   for (size_t begin = 0; begin < keys.size(); begin += wire::kMaxGetMany) {
     auto part = keys.subspan(begin, std::min(wire::kMaxGetMany, keys.size() - begin));
     const auto deadline = wire::Clock::now() + kReplyTimeout;
-    auto status = state().with_session(deadline, [&](Session& session) -> Result<void> {
+    auto status = state().with_session(deadline, {}, [&](Session& session) -> Result<void> {
       OutFrame frame{.type = Type::kGetMany, .body = {std::as_bytes(part)}};
       auto replies = session.call(frame, {}, deadline);
       if (!replies) return replies.error();
@@ -223,13 +246,19 @@ std::vector<Result<Artifact>> Connection::get_many(std::span<const RequestKey> k
 }
 
 Result<Artifact> Connection::compile(const RequestBytes& request, const CompileOptions& options) {
-  std::string json = wire::dump(wire::to_json(wire::CompileHeader{
-      options.deadline_ms, options.priority, options.trace_id, options.durable, options.memory_bytes}));
+  wire::CompileHeader header{options.deadline_ms, options.priority, options.trace_id, options.durable,
+                             options.memory_bytes};
+  const auto begun = wire::Clock::now();
   uint32_t canonical_size = static_cast<uint32_t>(request.canonical.size());
   auto deadline = wire::kNoDeadline;
   if (options.deadline_ms)
     deadline = wire::Clock::now() + std::chrono::milliseconds(options.deadline_ms) + kDeadlineGrace;
-  return state().with_session(deadline, [&](Session& session) -> Result<Artifact> {
+  return state().with_session(deadline, options.cancel, [&](Session& session) -> Result<Artifact> {
+    // What an earlier daemon has used of it is gone.
+    const auto used = std::chrono::duration_cast<std::chrono::milliseconds>(wire::Clock::now() - begun).count();
+    if (options.deadline_ms)
+      header.deadline_ms = static_cast<uint32_t>(std::max<int64_t>(1, options.deadline_ms - used));
+    const std::string json = wire::dump(wire::to_json(header));
     OutFrame frame{.type = Type::kCompile,
                    .json = json,
                    .body = {std::as_bytes(std::span(&canonical_size, 1)), request.canonical, request.debug}};
@@ -257,7 +286,7 @@ Result<wire::Tuned> Connection::tune(const RequestBytes& request, const wire::Tu
   const uint32_t canonical_size = static_cast<uint32_t>(request.canonical.size());
   auto deadline = wire::Clock::now() + kReplyTimeout;
   if (header.wait) deadline = wait_ms ? wire::Clock::now() + std::chrono::milliseconds(wait_ms) : wire::kNoDeadline;
-  return state().with_session(deadline, [&](Session& session) -> Result<wire::Tuned> {
+  return state().with_session(deadline, cancel, [&](Session& session) -> Result<wire::Tuned> {
     const OutFrame frame{.type = Type::kTune,
                          .json = json,
                          .body = {std::as_bytes(std::span(&canonical_size, 1)), request.canonical, request.debug}};
@@ -273,7 +302,7 @@ Result<wire::Tuned> Connection::tune(const RequestBytes& request, const wire::Tu
 Result<std::string> Connection::stats_text(const std::string& format, uint32_t last) {
   const std::string json = wire::dump({{"format", format}, {"last", last}});
   const auto deadline = wire::Clock::now() + kReplyTimeout;
-  return state().with_session(deadline, [&](Session& session) -> Result<std::string> {
+  return state().with_session(deadline, {}, [&](Session& session) -> Result<std::string> {
     auto replies = session.call({.type = Type::kStats, .json = json}, {}, deadline);
     if (!replies) return replies.error();
     const Frame& reply = replies->back();

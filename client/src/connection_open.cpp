@@ -1,6 +1,7 @@
 // Connecting: find a daemon, start one, replace one of another build, or fall back to a child over a pipe.
 #include "connection_open.h"
 
+#include "kiln/wire/entry.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
 #include "spawn_daemon.h"
@@ -68,12 +69,20 @@ bool other_build(const Welcome& welcome, const ConnectOptions& options) {
   return differs(welcome.daemon_build_id, options.kilnd_path) || differs(welcome.worker_build_id, options.worker_path);
 }
 
-// The daemon frees the socket's name before it hangs up.
-void replace(Greeted& greeted, const ConnectOptions& options, wire::Deadline deadline) {
-  if (!say_hello(greeted, options, true, deadline)) return;
+// The daemon frees the socket's name before it hangs up. False where it stays, because nobody has replaced its
+// programs: two installations live side by side.
+bool replace(Greeted& greeted, const ConnectOptions& options, wire::Deadline deadline) {
+  if (!say_hello(greeted, options, true, deadline)) return true;
   deadline = std::min(deadline, wire::Clock::now() + kReplaceTimeout);
-  while (greeted.channel.read(deadline)) {
+  while (auto frame = greeted.channel.read(deadline)) {
+    if (frame->type() == wire::Type::kError) return false;
   }
+  return true;
+}
+
+// Where the daemon of this installation lives while another's has the usual place.
+std::string own_directory(const ConnectOptions& options) {
+  return options.runtime_dir + "/of-" + wire::builder_directory(options.kilnd_path + "\n" + options.worker_path);
 }
 
 Result<std::unique_ptr<Session>> serve(Greeted greeted, const ConnectOptions& options, pid_t child,
@@ -82,9 +91,9 @@ Result<std::unique_ptr<Session>> serve(Greeted greeted, const ConnectOptions& op
   return std::make_unique<Session>(std::move(greeted.channel), std::move(greeted.welcome), child);
 }
 
-Result<std::unique_ptr<Session>> open_shared(const ConnectOptions& options, wire::Deadline deadline) {
+Result<std::unique_ptr<Session>> open_shared(ConnectOptions options, wire::Deadline deadline) {
   Error last = error(ErrorCode::kUnavailable, "no daemon");
-  bool replaced = false;
+  bool replaced = false, aside = false;
   for (int round = 0; round < kMaxRounds; ++round) {
     auto fd = wire::connect_socket(options.runtime_dir, deadline);
     if (!fd && fd.error().code == ErrorCode::kNotFound && options.autostart) fd = connect_or_start(options, deadline);
@@ -103,8 +112,13 @@ Result<std::unique_ptr<Session>> open_shared(const ConnectOptions& options, wire
     }
     if (!other_build(greeted->welcome, options)) return serve(std::move(*greeted), options, -1, deadline);
     if (replaced) return error(ErrorCode::kVersionMismatch, "two builds of kilnd keep replacing each other");
-    replace(*greeted, options, deadline);
-    replaced = true;
+    if (replace(*greeted, options, deadline)) {
+      replaced = true;
+      continue;
+    }
+    if (aside) return error(ErrorCode::kVersionMismatch, "a kilnd of another build lives in " + options.runtime_dir);
+    options.runtime_dir = own_directory(options);
+    aside = true;
   }
   return last;
 }

@@ -52,10 +52,10 @@ WorkerLog::WorkerLog(const char* path) {
 
 void WorkerLog::write(std::string_view event, const nlohmann::json& fields) const {
   if (!file_) return;
-  const std::string rest = wire::dump(fields);
+  const std::string rest = wire::dump_ascii(fields);
   const std::string line = "{\"time\":\"" + timestamp() +
                            "\",\"level\":\"info\",\"pid\":" + std::to_string(::getpid()) +
-                           ",\"event\":" + wire::dump(nlohmann::json(event)) + "," + rest.substr(1) + "\n";
+                           ",\"event\":" + wire::dump_ascii(nlohmann::json(event)) + "," + rest.substr(1) + "\n";
   (void)!::write(file_.get(), line.data(), line.size());
 }
 

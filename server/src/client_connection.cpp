@@ -1,11 +1,12 @@
 // Frames of one client, each to its handler.
 #include "client_connection.h"
 
+#include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
-#include "prometheus.h"
 
 namespace kiln::server {
 namespace {
@@ -16,6 +17,34 @@ constexpr wire::FrameLimits kHelloLimits{.max_json = 4096, .max_body = 0};
 Error traced(Error failure, const std::string& trace_id) {
   failure.trace_id = trace_id;
   return failure;
+}
+
+// Texts of a connection that are made, or wait to be made, at once.
+constexpr size_t kMostReports = 8;
+
+struct NamedFormat {
+  std::string_view name;
+  Reports::Format format;
+};
+constexpr NamedFormat kFormats[] = {
+    {"json", Reports::Format::kJson}, {"prometheus", Reports::Format::kPrometheus}, {"trace", Reports::Format::kTrace}};
+
+Error try_again(const std::string& message) {
+  Error out = error(ErrorCode::kResourceExhausted, message);
+  out.retryable = true;
+  out.retry_after_ms = 50;
+  return out;
+}
+
+Error no_memory(const std::string& what) { return try_again("the daemon has no memory " + what); }
+
+const char* type_name(wire::Type type) {
+  return type == wire::Type::kCompile ? "COMPILE" : type == wire::Type::kTune ? "TUNE" : "GET";
+}
+
+std::string stated_trace_id(const std::string& json) {
+  auto object = wire::parse_object(json);
+  return object ? wire::Fields(*object).text("trace_id") : std::string();
 }
 
 // All connections of a process take turns as one; where it is not known, each is one.
@@ -31,7 +60,10 @@ ClientConnection::ClientConnection(Services& services, uint64_t id, wire::Unique
       id_(id),
       owner_(owner_of(fd.get(), id)),
       socket_(std::make_shared<FrameSocket>(services.io, std::move(fd), std::move(scratch),
-                                            FrameSocket::Options{.limits = kHelloLimits})),
+                                            FrameSocket::Options{.limits = kHelloLimits,
+                                                                 .incoming = &services.incoming,
+                                                                 .owner = owner_,
+                                                                 .incoming_limit = services.config.incoming_bytes})),
       hello_timer_(services.io) {}
 
 void ClientConnection::start() {
@@ -61,8 +93,24 @@ void ClientConnection::await_hello() {
   });
 }
 
+// Where memory is short in the midst of a request, the connection ends with it, which leaves nothing half done.
 void ClientConnection::on_frame(wire::Frame frame) {
+  const uint64_t id = frame.id();
+  try {
+    handle(std::move(frame));
+  } catch (const std::bad_alloc&) {
+    if (!finished_) reject("memory", no_memory("for the request"), id);
+  }
+}
+
+void ClientConnection::handle(wire::Frame frame) {
   if (!greeted_) return on_hello(frame);
+  if (frame.refused) {
+    ++services_.metrics.rejected["memory"];
+    const std::string size = std::to_string(frame.header.body_size >> 20);
+    return refuse(frame.id(), type_name(frame.type()), trace_id_of(stated_trace_id(frame.json), frame.id()),
+                  no_memory("for a request of " + size + " MiB beside those that are coming in"));
+  }
   switch (frame.type()) {
     case wire::Type::kGet:
       return on_get(frame);
@@ -109,6 +157,11 @@ void ClientConnection::on_hello(const wire::Frame& frame) {
   hello_timer_.cancel();
   socket_->set_limits({});
   if (!hello->replace) return;
+  // Of two installations side by side each would replace the other's for ever.
+  if (!services_.outdated()) {
+    return reject("replace", error(ErrorCode::kVersionMismatch,
+                                   "this daemon is still what its programs are; another installation has its own"));
+  }
   // The acknowledgement goes out when the socket's name is free for the successor.
   services_.drain("replaced by " + hello->client_name);
   socket_->send({.type = wire::Type::kResult, .request_id = frame.id(), .flags = wire::flag::kLast});
@@ -124,10 +177,7 @@ std::string ClientConnection::trace_id_of(const std::string& stated, uint64_t id
 bool ClientConnection::admit(uint64_t id, const char* type, const std::string& trace_id) {
   if (in_flight_.size() >= services_.config.max_in_flight) {
     ++services_.metrics.rejected["in_flight"];
-    Error full = error(ErrorCode::kResourceExhausted, "too many requests in flight on this connection");
-    full.retryable = true;
-    full.retry_after_ms = 50;
-    refuse(id, type, trace_id_of(trace_id, id), full);
+    refuse(id, type, trace_id_of(trace_id, id), try_again("too many requests in flight on this connection"));
     return false;
   }
   if (in_flight_.insert(id).second) return true;
@@ -277,21 +327,23 @@ void ClientConnection::on_stats(const wire::Frame& frame) {
   const std::string format = fields.text("format", "json");
   const size_t last = fields.number("last", 0, UINT32_MAX);
   if (!fields.ok()) return reject("json", fields.error(), frame.id());
-  std::string text;
-  if (format == "json") {
-    text = wire::dump(services_.stats());
-  } else if (format == "prometheus") {
-    text = prometheus_text(services_.stats());
-  } else if (format == "trace") {
-    text = wire::dump(services_.history.trace(last ? last : SIZE_MAX));
-  } else {
+  const auto known = std::ranges::find(kFormats, format, &NamedFormat::name);
+  if (known == std::end(kFormats)) {
     return send_error(frame.id(), invalid_argument("STATS: 'format' is none of json, prometheus, trace"));
   }
-  auto bytes = std::as_bytes(std::span(text));
-  socket_->send({.type = wire::Type::kResult,
-                 .request_id = frame.id(),
-                 .body = std::make_shared<const Bytes>(bytes.begin(), bytes.end()),
-                 .flags = wire::flag::kLast});
+  if (reports_wanted_ >= kMostReports) {
+    ++services_.metrics.rejected["reports"];
+    return send_error(frame.id(), try_again("too many STATS at once on this connection"));
+  }
+  ++reports_wanted_;
+  services_.reports.ask(
+      known->format, last ? last : SIZE_MAX, [weak = weak_from_this(), id = frame.id()](const SharedBytes& text) {
+        auto self = weak.lock();
+        if (!self || self->finished_) return;
+        --self->reports_wanted_;
+        if (!text) return self->send_error(id, no_memory("for the figures"));
+        self->socket_->send({.type = wire::Type::kResult, .request_id = id, .body = text, .flags = wire::flag::kLast});
+      });
 }
 
 void ClientConnection::on_shutdown(uint64_t id) {
@@ -348,6 +400,7 @@ void ClientConnection::on_closed(const CloseReason& reason) {
     if (!reason.bad_magic) send_error(0, invalid_argument(reason.message));
   }
   if (reason.kind == CloseReason::kSlowReader) ++services_.metrics.rejected["slow_reader"];
+  if (reason.kind == CloseReason::kSlowWriter) ++services_.metrics.rejected["slow_writer"];
   finish();
 }
 

@@ -7,6 +7,7 @@
 
 #include "frame_socket.h"
 #include "kiln/wire/messages.h"
+#include "reports.h"
 #include "scheduler.h"
 #include "tuner_process.h"
 
@@ -22,10 +23,12 @@ struct Services {
   Scheduler& scheduler;
   TunerProcess& tuner;
   History& history;
+  Shares& incoming;  // unfinished requests
   std::string builder_id;
   std::string welcome;  // JSON
-  std::function<nlohmann::json()> stats;
+  Reports& reports;
   std::function<void(std::string reason)> drain;
+  std::function<bool()> outdated;  // the programs are no longer those that this daemon was started from
   std::function<void(uint64_t client)> closed;
 };
 
@@ -41,6 +44,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
  private:
   void await_hello();
   void on_frame(wire::Frame frame);
+  void handle(wire::Frame frame);
   void on_closed(const CloseReason& reason);
   void on_hello(const wire::Frame& frame);
   void on_get(const wire::Frame& frame);
@@ -66,6 +70,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   std::shared_ptr<FrameSocket> socket_;
   asio::steady_timer hello_timer_;
   std::string name_;  // from its hello
+  size_t reports_wanted_ = 0;
   bool greeted_ = false;
   bool finished_ = false;
   std::unordered_set<uint64_t> in_flight_;

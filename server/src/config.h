@@ -57,8 +57,9 @@ struct Config {
   size_t crash_storm = 64;    // worker deaths a minute before spawning backs off
 
   size_t max_connections = 1024;
-  size_t max_in_flight = 256;  // per connection
-  size_t user_limit = 1024;    // interactive compiles that may wait, over all connections
+  uint64_t incoming_bytes = 256ull << 20;  // of requests that are not complete yet, of one process
+  size_t max_in_flight = 256;              // per connection
+  size_t user_limit = 1024;                // interactive compiles that may wait, over all connections
   Milliseconds hello_timeout{2'000};
   Milliseconds idle_timeout{600'000};
   Milliseconds drain_timeout{10'000};

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <new>
 
+#include "descriptors.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
-#include "prometheus.h"
 
 namespace kiln::server {
 namespace {
@@ -40,9 +41,12 @@ Daemon::Daemon(Config config, Reread reread)
       pool_(io_, config_, scratch_, log_, metrics_),
       tuner_(io_, config_, scratch_, log_, metrics_, history_),
       tune_worker_(io_, config_, log_),
-      listener_(io_, log_),
+      listener_(io_, log_, first_reserved_descriptor(pool_.size())),
       names_(io_),
-      metrics_port_(io_, [this] { return prometheus_text(stats()); }),
+      reports_(
+          io_, [this] { return stats(); }, history_),
+      metrics_port_(io_, log_,
+                    [this](Reports::Done done) { reports_.ask(Reports::Format::kPrometheus, 0, std::move(done)); }),
       signals_(io_),
       idle_timer_(io_),
       check_timer_(io_),
@@ -72,7 +76,7 @@ int Daemon::run() {
     fail(started.error());
     return exit_code_;
   }
-  io_.run();
+  serve();
   connections_.clear();
   tuner_.stop();
   tune_worker_.stop();
@@ -80,6 +84,18 @@ int Daemon::run() {
   if (store_) store_->finish(time_to_write());
   log_.info("exit", {{"code", exit_code_}});
   return exit_code_;
+}
+
+// Memory that is not there costs what asked for it, and never the daemon. What could be answered has been (on_frame,
+// on_outcome); the rest is a timer's work, or a peer's that has its deadline.
+void Daemon::serve() {
+  while (!io_.stopped()) {
+    try {
+      io_.run();
+    } catch (const std::bad_alloc&) {
+      ++metrics_.rejected["memory"];
+    }
+  }
 }
 
 // What is left of the drain; a little in any case.
@@ -128,10 +144,16 @@ void Daemon::on_builder(std::string builder_id, std::string native_target) {
                              .scheduler = *scheduler_,
                              .tuner = tuner_,
                              .history = history_,
+                             .incoming = incoming_,
                              .builder_id = builder_id,
                              .welcome = wire::dump(wire::to_json(welcome)),
-                             .stats = [this] { return stats(); },
+                             .reports = reports_,
                              .drain = [this](const std::string& reason) { drain(reason); },
+                             .outdated =
+                                 [welcome] {
+                                   return wire::read_build_id(welcome.daemon_path) != welcome.daemon_build_id ||
+                                          wire::read_build_id(welcome.worker_path) != welcome.worker_build_id;
+                                 },
                              .closed = [this](uint64_t id) { on_connection_closed(id); }});
   if (auto opened = open_for_clients(native_target); !opened) fail(opened.error());
 }
@@ -144,9 +166,7 @@ Result<void> Daemon::open_for_clients(const std::string& native_target) {
     auto listening =
         manager_.socket() ? listener_.adopt(manager_.take_socket(), on_accepted) : listener_.listen(on_accepted);
     if (!listening) return listening;
-    if (config_.metrics_port != 0) {
-      if (auto open = metrics_port_.listen(config_.metrics_port); !open) return open;
-    }
+    if (config_.metrics_port != 0) metrics_port_.listen(config_.metrics_port);
     names_.start(config_.runtime_dir, [this] { check_socket(); });
     watch_socket();
     arm_idle();

@@ -17,6 +17,7 @@
 #include "directory_watch.h"
 #include "listener.h"
 #include "metrics_port.h"
+#include "reports.h"
 #include "scheduler.h"
 #include "service_manager.h"
 #include "store.h"
@@ -39,6 +40,7 @@ class Daemon {
 
  private:
   Result<void> start();
+  void serve();
   void on_builder(std::string builder_id, std::string native_target);
   Result<void> open_for_clients(const std::string& native_target);
   void on_connection(wire::UniqueFd fd);
@@ -62,6 +64,7 @@ class Daemon {
   Config config_;
   Reread reread_;
   ServiceManager manager_;
+  Shares incoming_;  // before what its users may live in
   asio::io_context io_{1};
   Log log_;
   Metrics metrics_;
@@ -76,6 +79,7 @@ class Daemon {
   std::optional<Services> services_;
   Listener listener_;
   DirectoryWatch names_;
+  Reports reports_;
   MetricsPort metrics_port_;
   std::map<uint64_t, std::shared_ptr<ClientConnection>> connections_;
   uint64_t next_connection_ = 1;

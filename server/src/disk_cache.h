@@ -68,6 +68,7 @@ class DiskCache {
  private:
   std::string entry_path(const RequestKey& key) const;
   bool become_writer();
+  void follow_directory();
   void sweep_leftovers();
   int sync_name(const std::string& path);
   void make_directories();

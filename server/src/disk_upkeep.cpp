@@ -65,9 +65,23 @@ void DiskCache::sweep_leftovers() {
   for (const auto& file : leftovers) fs_.unlink(root_.get(), "tmp/" + file.name);
 }
 
+// Where the directory was removed, with all that was in it, another one begins in its place. Readers keep their number
+// of it.
+void DiskCache::follow_directory() {
+  struct stat info{};
+  if (::fstat(root_.get(), &info) != 0 || info.st_nlink > 0) return;
+  auto dir = wire::open_private_dir(directory_);
+  if (!dir || ::dup3(dir->get(), root_.get(), O_CLOEXEC) < 0) return;
+  log_.warn("cache_was_removed", {{"directory", directory_}});
+  lock_.reset();
+  writer_ = false;
+  stats_.bytes = 0;
+}
+
 // The lock is kept for the daemon's life and released by the kernel. A daemon that did not get it tries again at its
 // next store, because the holder may have been a draining predecessor.
 bool DiskCache::become_writer() {
+  follow_directory();
   if (writer_) return true;
   if (!lock_) {
     int fd = fs_.open(root_.get(), "LOCK", O_RDWR | O_CREAT, 0600);

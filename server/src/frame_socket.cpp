@@ -2,6 +2,8 @@
 #include "frame_socket.h"
 
 #include <cerrno>
+#include <new>
+#include <utility>
 
 namespace kiln::server {
 namespace {
@@ -14,11 +16,12 @@ constexpr int kReadsPerTurn = 16;
 FrameSocket::FrameSocket(asio::io_context& io, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch, Options options)
     : descriptor_(io, fd.release()),
       stall_timer_(io),
+      arrival_timer_(io),
       scratch_(std::move(scratch)),
       options_(options),
       decoder_(options.limits) {}
 
-FrameSocket::~FrameSocket() = default;
+FrameSocket::~FrameSocket() { release_room(); }
 
 void FrameSocket::start(Handlers handlers) {
   handlers_ = std::move(handlers);
@@ -28,10 +31,27 @@ void FrameSocket::start(Handlers handlers) {
 
 void FrameSocket::wait_readable() {
   if (!open() || !reading_) return;
+  watch_arrival();
   descriptor_.async_wait(asio::posix::descriptor_base::wait_read,
                          [self = shared_from_this()](const boost::system::error_code& failed) {
-                           if (!failed) self->on_readable();
+                           if (failed) return;
+                           try {
+                             self->on_readable();
+                           } catch (const std::bad_alloc&) {  // of a frame that nobody could take
+                             self->fail({CloseReason::kIo, false, "there is no memory for what it sent"});
+                           }
                          });
+}
+
+// Who holds shared room must fill it.
+void FrameSocket::watch_arrival() {
+  arrival_timer_.cancel();
+  if (charged_ == 0) return;
+  arrival_timer_.expires_after(options_.stall_timeout);
+  arrival_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& failed) {
+    auto self = weak.lock();
+    if (self && !failed) self->fail({CloseReason::kSlowWriter, false, "nothing sent for too long inside a frame"});
+  });
 }
 
 void FrameSocket::on_readable() {
@@ -62,7 +82,9 @@ bool FrameSocket::consume(size_t count) {
       return false;
     }
     rest = rest.subspan(*used);
+    if (!has_room()) decoder_.refuse();
     if (!decoder_.complete()) continue;
+    release_room();
     wire::Frame frame = decoder_.take();
     if (frame.has(wire::flag::kHasFd) && !fds_.empty()) {
       frame.fd = std::move(fds_.front());
@@ -72,6 +94,27 @@ bool FrameSocket::consume(size_t count) {
     if (!open() || !reading_) return false;
   }
   return true;
+}
+
+// For the body that is coming in, which is charged as it grows.
+bool FrameSocket::has_room() {
+  const size_t held = decoder_.held();
+  if (!options_.incoming || held == charged_) return true;
+  if (held <= wire::kReadStep) {
+    release_room();
+    return true;
+  }
+  if (!options_.incoming->admits(options_.owner, held - charged_, options_.incoming_limit)) {
+    release_room();
+    return false;
+  }
+  options_.incoming->take(options_.owner, held - charged_);
+  charged_ = held;
+  return true;
+}
+
+void FrameSocket::release_room() {
+  if (charged_ > 0) options_.incoming->give_back(options_.owner, std::exchange(charged_, 0));
 }
 
 void FrameSocket::send(Outgoing frame) {
@@ -129,6 +172,7 @@ void FrameSocket::wait_writable() {
 void FrameSocket::fail(CloseReason reason) {
   if (!open()) return;
   reading_ = false;
+  release_room();
   bool can_send = reason.kind == CloseReason::kProtocol;
   if (!can_send) {
     queue_.clear();
@@ -151,6 +195,8 @@ void FrameSocket::close() {
   reading_ = false;
   handlers_.closed = nullptr;
   stall_timer_.cancel();
+  arrival_timer_.cancel();
+  release_room();
   boost::system::error_code ignored;
   descriptor_.close(ignored);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kiln/wire/channel.h"
+#include "shares.h"
 
 namespace kiln::server {
 
@@ -30,7 +31,7 @@ struct Outgoing {
 };
 
 struct CloseReason {
-  enum Kind { kEof, kMidFrame, kProtocol, kIo, kSlowReader } kind = kEof;
+  enum Kind { kEof, kMidFrame, kProtocol, kIo, kSlowReader, kSlowWriter } kind = kEof;
   bool bad_magic = false;
   std::string message;
 };
@@ -47,6 +48,9 @@ class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
     bool accept_fds = false;
     size_t max_pending = 64u << 20;
     std::chrono::milliseconds stall_timeout{30'000};
+    // Where bodies that are coming in find room, beyond a first step that each socket has for itself.
+    Shares* incoming = nullptr;
+    uint64_t owner = 0, incoming_limit = 0;
   };
 
   // `scratch` is shared by all sockets of the io thread: reads do not nest.
@@ -71,12 +75,15 @@ class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
   void wait_readable();
   void on_readable();
   bool consume(size_t count);
+  bool has_room();
+  void release_room();
+  void watch_arrival();
   void flush();
   void wait_writable();
   void fail(CloseReason reason);
 
   asio::posix::stream_descriptor descriptor_;
-  asio::steady_timer stall_timer_;
+  asio::steady_timer stall_timer_, arrival_timer_;
   std::shared_ptr<Bytes> scratch_;
   Options options_;
   Handlers handlers_;
@@ -85,6 +92,7 @@ class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
   std::deque<Queued> queue_;
   size_t sent_ = 0;  // of the front frame
   size_t pending_ = 0;
+  size_t charged_ = 0;  // of the incoming shares
   bool waiting_writable_ = false;
   bool reading_ = false;
   bool closing_ = false;

@@ -17,16 +17,14 @@ double ms(std::chrono::steady_clock::duration duration) {
 
 bool reached(TimePoint point) { return point != TimePoint{}; }
 
-}  // namespace
-
-std::string History::trace_id(uint64_t connection, uint64_t request) const {
-  return start_ + "-" + std::to_string(connection) + "-" + std::to_string(request);
+std::string name_of(const std::string& start, uint64_t connection, uint64_t request) {
+  return start + "-" + std::to_string(connection) + "-" + std::to_string(request);
 }
 
-Passage History::passage_of(const Lookup& lookup) const {
+Passage passage_of(const std::string& start, const Lookup& lookup) {
   return {.type = "GET",
           .key = lookup.key,
-          .trace_id = trace_id(lookup.connection, lookup.request),
+          .trace_id = name_of(start, lookup.connection, lookup.request),
           .client = lookup.client,
           .waiters = 1,
           .outcome = lookup.outcome,
@@ -35,6 +33,33 @@ Passage History::passage_of(const Lookup& lookup) const {
           .started = {},
           .ended = lookup.ended,
           .phases = {}};
+}
+
+std::vector<Passage> last_ones(const Moment& moment, size_t count) {
+  std::vector<Passage> out;
+  for (const auto& passage : moment.passages) out.push_back(*passage);
+  for (const Lookup& lookup : moment.lookups) out.push_back(passage_of(moment.start, lookup));
+  std::stable_sort(out.begin(), out.end(), [](const Passage& a, const Passage& b) { return a.ended < b.ended; });
+  if (out.size() > count) out.erase(out.begin(), out.end() - static_cast<std::ptrdiff_t>(count));
+  return out;
+}
+
+nlohmann::json summary(const Passage& passage) {
+  nlohmann::json out = {{"key", to_hex(passage.key)},
+                        {"trace_id", passage.trace_id},
+                        {"client", passage.client},
+                        {"waiters", passage.waiters},
+                        {"outcome", passage.outcome},
+                        {"ms", ms(passage.ended - passage.asked)},
+                        {"phases", phase_times(passage.phases, passage.ended)}};
+  if (reached(passage.started)) out["queue_ms"] = ms(passage.started - passage.queued);
+  return out;
+}
+
+}  // namespace
+
+std::string History::trace_id(uint64_t connection, uint64_t request) const {
+  return name_of(start_, connection, request);
 }
 
 nlohmann::json phase_times(const Phases& phases, TimePoint ended) {
@@ -48,12 +73,12 @@ nlohmann::json phase_times(const Phases& phases, TimePoint ended) {
 
 void History::add(Passage passage) {
   note_slow(passage);
-  passages_.push_back(std::move(passage));
+  passages_.push_back(std::make_shared<const Passage>(std::move(passage)));
   if (passages_.size() > kPassages) passages_.pop_front();
 }
 
 void History::add(const Lookup& lookup) {
-  if (lookup.ended - lookup.asked > kSlowAfter) note_slow(passage_of(lookup));
+  if (lookup.ended - lookup.asked > kSlowAfter) note_slow(passage_of(start_, lookup));
   lookups_[lookup_count_++ % kLookups] = lookup;
 }
 
@@ -79,24 +104,10 @@ void History::add_at_once(const char* type, const RequestKey& key, const std::st
        .phases = {}});
 }
 
-std::vector<Passage> History::last_ones(size_t count) const {
-  std::vector<Passage> out(passages_.begin(), passages_.end());
+Moment History::moment() const {
+  Moment out{.start = start_, .passages = {passages_.begin(), passages_.end()}, .lookups = {}};
   const size_t first = lookup_count_ - std::min(lookup_count_, kLookups);
-  for (size_t i = first; i < lookup_count_; ++i) out.push_back(passage_of(lookups_[i % kLookups]));
-  std::stable_sort(out.begin(), out.end(), [](const Passage& a, const Passage& b) { return a.ended < b.ended; });
-  if (out.size() > count) out.erase(out.begin(), out.end() - static_cast<std::ptrdiff_t>(count));
-  return out;
-}
-
-nlohmann::json History::summary(const Passage& passage) {
-  nlohmann::json out = {{"key", to_hex(passage.key)},
-                        {"trace_id", passage.trace_id},
-                        {"client", passage.client},
-                        {"waiters", passage.waiters},
-                        {"outcome", passage.outcome},
-                        {"ms", ms(passage.ended - passage.asked)},
-                        {"phases", phase_times(passage.phases, passage.ended)}};
-  if (reached(passage.started)) out["queue_ms"] = ms(passage.started - passage.queued);
+  for (size_t i = first; i < lookup_count_; ++i) out.lookups.push_back(lookups_[i % kLookups]);
   return out;
 }
 
@@ -107,7 +118,7 @@ nlohmann::json History::slow() const {
 }
 
 // One track a worker for what it did, and one a request for its way; both have the trace id.
-nlohmann::json History::trace(size_t last) const {
+nlohmann::json trace_of(const Moment& moment, size_t last) {
   nlohmann::json events = nlohmann::json::array();
   auto add = [&](const std::string& name, const char* process, uint64_t track, TimePoint from, TimePoint to,
                  const Passage& passage) {
@@ -124,7 +135,7 @@ nlohmann::json History::trace(size_t last) const {
                       {"args", std::move(about)}});
   };
   uint64_t track = 0;
-  for (const Passage& passage : last_ones(last)) {
+  for (const Passage& passage : last_ones(moment, last)) {
     ++track;
     add(passage.outcome, "requests", track, passage.asked, passage.ended, passage);
     if (passage.type != std::string_view("COMPILE")) continue;

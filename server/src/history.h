@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <deque>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -43,6 +44,16 @@ struct Lookup {
 // The phases' durations in milliseconds, by name.
 nlohmann::json phase_times(const Phases& phases, Passage::TimePoint ended);
 
+// What was remembered at one moment; any thread may look at it.
+struct Moment {
+  std::string start;  // of the daemon
+  std::vector<std::shared_ptr<const Passage>> passages;
+  std::vector<Lookup> lookups;  // the oldest first
+};
+
+// The last ones to end, of both kinds, in the trace event format that Perfetto and chrome://tracing read.
+nlohmann::json trace_of(const Moment& moment, size_t last);
+
 class History {
  public:
   // So many of either kind are remembered: those who are served from memory do not push the compiles out.
@@ -60,17 +71,14 @@ class History {
 
   // The last 128 that took more than a second, lookups too, newest last.
   nlohmann::json slow() const;
-  // The last ones to end, of both kinds, in the trace event format that Perfetto and chrome://tracing read.
-  nlohmann::json trace(size_t last) const;
+  Moment moment() const;
+  nlohmann::json trace(size_t last) const { return trace_of(moment(), last); }
 
  private:
-  static nlohmann::json summary(const Passage& passage);
-  Passage passage_of(const Lookup& lookup) const;
   void note_slow(const Passage& passage);
-  std::vector<Passage> last_ones(size_t count) const;
 
   std::string start_;
-  std::deque<Passage> passages_;
+  std::deque<std::shared_ptr<const Passage>> passages_;
   std::vector<Lookup> lookups_;  // a ring
   size_t lookup_count_ = 0;
   std::deque<nlohmann::json> slow_;

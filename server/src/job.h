@@ -44,6 +44,7 @@ struct CompileRequest {
 struct Waiter {
   WaiterId id;
   uint64_t serial = 0;
+  uint64_t owner = 0;  // the process that asks
   std::string trace_id;
   bool interactive = false;
   Reply reply;

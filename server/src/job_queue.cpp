@@ -1,4 +1,4 @@
-// Round-robin between clients, in two classes.
+// Round-robin between clients, in two classes, with an eye on who has waited longest.
 #include "job_queue.h"
 
 namespace kiln::server {
@@ -14,6 +14,7 @@ void JobQueue::Class::push(const JobPtr& job, bool front) {
     front ? fresh.push_front(job->client) : fresh.push_back(job->client);
   }
   front ? it->second.push_front(job) : it->second.push_back(job);
+  front ? arrivals.push_front(job) : arrivals.push_back(job);
 }
 
 JobPtr JobQueue::Class::front() {
@@ -37,7 +38,21 @@ void JobQueue::Class::pop_front() {
   turns.push_back(client);
 }
 
+JobPtr JobQueue::Class::oldest() {
+  while (!arrivals.empty() && arrivals.front()->state != Job::State::kQueued) arrivals.pop_front();
+  return arrivals.empty() ? nullptr : arrivals.front();
+}
+
+JobPtr JobQueue::Class::next() { return passed_over < kMostPassedOver ? front() : oldest(); }
+
+// One that is taken before its client's turn comes keeps its place there, and is skipped.
+void JobQueue::Class::take(const JobPtr& job) {
+  passed_over = job == oldest() ? 0 : passed_over + 1;
+  if (job == front()) pop_front();
+}
+
 void JobQueue::Class::sweep() {
+  std::erase_if(arrivals, [](const JobPtr& job) { return job->state != Job::State::kQueued; });
   for (auto& [client, jobs] : by_client) {
     std::erase_if(jobs, [](const JobPtr& job) { return job->state != Job::State::kQueued; });
   }
@@ -51,7 +66,8 @@ void JobQueue::add(const JobPtr& job, bool front) {
   const bool is_interactive = job->priority == wire::Priority::kInteractive;
   ++size_;
   interactive_size_ += is_interactive;
-  bytes_ += job->body->size();
+  jobs_.take(job->client, 1);
+  bytes_.take(job->client, job->body->size());
   (is_interactive ? interactive_ : background_).push(job, front);
 }
 
@@ -74,7 +90,8 @@ size_t JobQueue::size(wire::Priority priority) const {
 void JobQueue::subtract(const Job& job) {
   --size_;
   interactive_size_ -= job.priority == wire::Priority::kInteractive;
-  bytes_ -= job.body->size();
+  jobs_.give_back(job.client, 1);
+  bytes_.give_back(job.client, job.body->size());
 }
 
 void JobQueue::dropped(const Job& job) {
@@ -86,14 +103,13 @@ void JobQueue::dropped(const Job& job) {
 }
 
 JobPtr JobQueue::pop(TimePoint now, bool with_background) {
-  JobPtr interactive = interactive_.front(), background = with_background ? background_.front() : nullptr;
-  const bool aged = background && background->queued_at + ageing_ <= now;
-  const bool overtakes = interactive && aged && !overtook_;
+  const JobPtr interactive = interactive_.next(), old = with_background ? background_.oldest() : nullptr;
+  const bool overtakes = interactive && old && old->queued_at + ageing_ <= now && !overtook_;
   if (interactive) overtook_ = overtakes;
+  if (!interactive && !old) return nullptr;
   Class& from = interactive && !overtakes ? interactive_ : background_;
-  JobPtr job = interactive && !overtakes ? interactive : background;
-  if (!job) return nullptr;
-  from.pop_front();
+  const JobPtr job = overtakes ? old : from.next();
+  from.take(job);
   subtract(*job);
   return job;
 }

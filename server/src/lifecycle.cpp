@@ -21,7 +21,9 @@ void Daemon::watch_signals() {
   signals_.clear(ignored);
   for (int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) signals_.add(number, ignored);
   signals_.async_wait([this](const boost::system::error_code& failed, int number) {
-    if (!failed) on_signal(number);
+    if (failed) return;
+    watch_signals();
+    on_signal(number);
   });
 }
 
@@ -38,7 +40,6 @@ void Daemon::on_signal(int number) {
   } else {
     drain("signal " + std::to_string(number));
   }
-  watch_signals();
 }
 
 // A configuration that cannot be read changes nothing.
@@ -112,7 +113,7 @@ void Daemon::poll_drained() {
   auto waited = std::chrono::steady_clock::now() - drain_started_;
   if (scheduler_ && waited >= config_.drain_timeout) scheduler_->abort_all();
   bool jobs = scheduler_ && !scheduler_->idle();
-  bool output = false;
+  bool output = reports_.busy() || (scheduler_ && scheduler_->storing());
   for (const auto& [id, connection] : connections_) output = output || connection->has_output();
   const bool remote = store_ && store_->writes_remote() && waited < config_.drain_timeout;
   if (!jobs && !remote && (!output || waited >= config_.drain_timeout + kFlushTime)) return stop(exit_code_);

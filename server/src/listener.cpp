@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <new>
 #include <thread>
 
 #include "kiln/wire/paths.h"
@@ -110,13 +111,36 @@ void Listener::wait() {
   socket_->async_wait(asio::posix::descriptor_base::wait_read, [this](const boost::system::error_code& failed) {
     waiting_ = false;
     if (failed || !socket_) return;
-    accept_all();
+    try {
+      accept_all();
+    } catch (const std::bad_alloc&) {
+      rest();
+    }
+  });
+}
+
+// Those who wait in the backlog are better off waiting a little longer than being taken in by a daemon that can do
+// nothing for them.
+bool Listener::crowded() const {
+  const wire::UniqueFd lowest(::fcntl(socket_->native_handle(), F_DUPFD_CLOEXEC, 0));
+  return !lowest || lowest.get() >= first_reserved_;
+}
+
+void Listener::rest() {
+  if (!std::exchange(resting_, true)) log_.warn("accept_rests", {{"reason", "few descriptors are left, or no memory"}});
+  backoff_.expires_after(kAcceptBackoff);
+  backoff_.async_wait([this](const boost::system::error_code& failed) {
+    if (!failed && socket_) wait();
   });
 }
 
 size_t Listener::accept_all() {
   size_t count = 0;
   while (socket_) {
+    if (crowded()) {
+      rest();
+      return count;
+    }
     wire::UniqueFd fd(::accept4(socket_->native_handle(), nullptr, nullptr, SOCK_CLOEXEC));
     if (fd) {
       ++count;
@@ -125,14 +149,10 @@ size_t Listener::accept_all() {
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
     if (errno == EAGAIN) break;
-    // No descriptors left: those who wait in the backlog are better off waiting a little longer.
-    log_.warn("accept_failed", {{"errno", errno}});
-    backoff_.expires_after(kAcceptBackoff);
-    backoff_.async_wait([this](const boost::system::error_code& failed) {
-      if (!failed && socket_) wait();
-    });
+    rest();
     return count;
   }
+  resting_ = false;
   if (socket_) wait();
   return count;
 }

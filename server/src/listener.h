@@ -19,7 +19,9 @@ class Listener {
  public:
   using OnConnection = std::function<void(wire::UniqueFd)>;
 
-  Listener(asio::io_context& io, Log& log) : io_(io), log_(log), backoff_(io) {}
+  // Descriptors from `first_reserved` on are not for connections.
+  Listener(asio::io_context& io, Log& log, int first_reserved)
+      : io_(io), log_(log), backoff_(io), first_reserved_(first_reserved) {}
 
   // Takes the lock. kUnavailable: another daemon lives there and answers. One that is about to leave is waited for.
   // `socket_given`: a service manager has elected this process by giving it the socket, whoever holds the lock.
@@ -42,6 +44,8 @@ class Listener {
  private:
   void wait();
   size_t accept_all();
+  bool crowded() const;
+  void rest();
   bool has_name() const;
   void find_adopted_name();
   void take_name_away();
@@ -49,6 +53,7 @@ class Listener {
   asio::io_context& io_;
   Log& log_;
   asio::steady_timer backoff_;
+  const int first_reserved_;
   std::string runtime_dir_;
   std::string adopted_path_;  // empty: it has none that can be looked at
   wire::UniqueFd dir_, lock_;
@@ -57,6 +62,7 @@ class Listener {
   ino_t inode_ = 0;
   OnConnection on_connection_;
   bool waiting_ = false;
+  bool resting_ = false;
   bool adopted_ = false;
 };
 

@@ -38,8 +38,8 @@ Log::~Log() = default;
 void Log::write(int level, std::string_view event, const nlohmann::json& fields) {
   auto severity = static_cast<spdlog::level::level_enum>(level);
   if (!logger_->should_log(severity)) return;
-  std::string text = "\"event\":" + wire::dump(nlohmann::json(event));
-  std::string rest = wire::dump(fields);
+  std::string text = "\"event\":" + wire::dump_ascii(nlohmann::json(event));
+  std::string rest = wire::dump_ascii(fields);
   if (rest.size() > 2) text += "," + rest.substr(1, rest.size() - 2);
   logger_->log(severity, text);
 }

@@ -14,6 +14,7 @@ using boost::system::error_code;
 constexpr size_t kMaxHead = 8u << 10;
 constexpr size_t kMaxVisits = 16;
 constexpr auto kAcceptRest = std::chrono::milliseconds(100);
+constexpr auto kPortRest = std::chrono::seconds(1);
 constexpr auto kPatience = std::chrono::seconds(2);
 
 std::string response(const char* status, const std::string& body) {
@@ -31,7 +32,21 @@ struct MetricsPort::Visit {
   std::string head, reply;
 };
 
-Result<void> MetricsPort::listen(uint16_t port) {
+void MetricsPort::listen(uint16_t port) {
+  if (auto opened = open(port); !opened) {
+    error_code ignored;
+    acceptor_.close(ignored);
+    if (!std::exchange(refused_, true)) log_.warn("no_metrics_port", {{"reason", opened.error().message}});
+    rest_.expires_after(kPortRest);
+    return rest_.async_wait([this, port](const error_code& cancelled) {
+      if (!cancelled) listen(port);
+    });
+  }
+  log_.info("metrics_port", {{"port", port}});
+  accept();
+}
+
+Result<void> MetricsPort::open(uint16_t port) {
   const tcp::endpoint here(asio::ip::address_v4::loopback(), port);
   error_code failed;
   if (acceptor_.open(here.protocol(), failed); !failed)
@@ -41,7 +56,6 @@ Result<void> MetricsPort::listen(uint16_t port) {
   if (failed) {
     return error(ErrorCode::kUnavailable, "--metrics-port " + std::to_string(port) + ": " + failed.message());
   }
-  accept();
   return {};
 }
 
@@ -75,14 +89,22 @@ void MetricsPort::answer(const std::shared_ptr<Visit>& visit) {
   asio::async_read_until(
       visit->socket, asio::dynamic_buffer(visit->head, kMaxHead), "\r\n\r\n",
       [this, visit](const error_code& failed, size_t) {
+        if (failed) return reply(visit, "");
         const bool found = visit->head.starts_with("GET /metrics ") || visit->head.starts_with("GET / ");
-        visit->reply = found ? response("200 OK", text_()) : response("404 Not Found", "the figures are at /metrics\n");
-        if (failed) visit->reply.clear();
-        asio::async_write(visit->socket, asio::buffer(visit->reply), [this, visit](const error_code&, size_t) {
-          --visits_;
-          visit->timer.cancel();
+        if (!found) return reply(visit, response("404 Not Found", "the figures are at /metrics\n"));
+        text_([this, visit](const SharedBytes& text) {
+          if (!text) return reply(visit, response("503 Service Unavailable", "no memory for the figures\n"));
+          reply(visit, response("200 OK", {reinterpret_cast<const char*>(text->data()), text->size()}));
         });
       });
+}
+
+void MetricsPort::reply(const std::shared_ptr<Visit>& visit, std::string text) {
+  visit->reply = std::move(text);
+  asio::async_write(visit->socket, asio::buffer(visit->reply), [this, visit](const error_code&, size_t) {
+    --visits_;
+    visit->timer.cancel();
+  });
 }
 
 }  // namespace kiln::server

@@ -8,28 +8,37 @@
 #include <memory>
 #include <string>
 
+#include "frame_socket.h"
 #include "kiln/dsl/result.h"
+#include "log.h"
 
 namespace kiln::server {
 
 class MetricsPort {
  public:
-  using Text = std::function<std::string()>;
+  // Calls back on the io thread with the figures, or null.
+  using Text = std::function<void(std::function<void(SharedBytes)>)>;
 
-  MetricsPort(boost::asio::io_context& io, Text text) : acceptor_(io), rest_(io), text_(std::move(text)) {}
+  MetricsPort(boost::asio::io_context& io, Log& log, Text text)
+      : acceptor_(io), rest_(io), log_(log), text_(std::move(text)) {}
 
-  Result<void> listen(uint16_t port);
+  // A port that somebody else has is waited for.
+  void listen(uint16_t port);
   void close();
 
  private:
   struct Visit;
 
+  Result<void> open(uint16_t port);
   void accept();
   void answer(const std::shared_ptr<Visit>& visit);
+  void reply(const std::shared_ptr<Visit>& visit, std::string text);
 
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer rest_;
+  Log& log_;
   Text text_;
+  bool refused_ = false;
   size_t visits_ = 0;
 };
 

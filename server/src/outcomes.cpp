@@ -1,5 +1,6 @@
 // What becomes of a job when its worker answers or dies.
 #include <chrono>
+#include <new>
 
 #include "artifact_check.h"
 #include "kiln/wire/crash_report.h"
@@ -35,6 +36,17 @@ std::span<const std::byte> request_to_keep(const Bytes& body) {
 }  // namespace
 
 void Scheduler::on_outcome(const JobPtr& job, JobOutcome outcome) {
+  try {
+    settle(job, std::move(outcome));
+  } catch (const std::bad_alloc&) {
+    if (job->state != Job::State::kRunning) return;
+    Error failure = error(ErrorCode::kResourceExhausted, "the daemon has no memory for what was compiled");
+    failure.retryable = true;
+    finish(job, failure);
+  }
+}
+
+void Scheduler::settle(const JobPtr& job, JobOutcome outcome) {
   if (job->state != Job::State::kRunning) return;
   wire::note_ended(job->id);
   if (job->priority == wire::Priority::kBackground) --background_running_;

@@ -2,6 +2,7 @@
 #include "scheduler.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "kiln/wire/crash_report.h"
@@ -66,7 +67,7 @@ Scheduler::Scheduler(asio::io_context& io, const Config& config, Log& log, Metri
 
 void Scheduler::submit(CompileRequest request, Reply reply) {
   if (request.durable) reply = when_durable(std::move(reply));
-  Waiter refused{request.waiter, 0, request.trace_id, false, std::move(reply), nullptr};
+  Waiter refused{request.waiter, 0, request.owner, request.trace_id, false, std::move(reply), nullptr};
   if (SharedBlob blob = store_.find_memory(request.key)) {
     ++metrics_.hits_memory;
     on_hit(blob);
@@ -82,7 +83,8 @@ void Scheduler::submit(CompileRequest request, Reply reply) {
     ++metrics_.negative_hits;
     return refuse(request, refused, *failure);
   }
-  if (request.priority == wire::Priority::kInteractive && interactive_waiters_ >= config_.user_limit) {
+  if (request.priority == wire::Priority::kInteractive &&
+      !interactive_waiters_.admits(request.owner, 1, config_.user_limit)) {
     ++metrics_.queue_rejected;
     return refuse(
         request, refused,
@@ -90,13 +92,18 @@ void Scheduler::submit(CompileRequest request, Reply reply) {
   }
   auto it = jobs_.find(request.key);
   if (it != jobs_.end()) return join_running(it->second, request, std::move(refused.reply));
-  if (lookup_bytes_ + request.body->size() > config_.queue_bytes) {
+  if (!lookup_bytes_.admits(request.owner, request.body->size(), config_.queue_bytes)) {
     ++metrics_.queue_rejected;
     return refuse(request, refused, full_error("too many requests are looked up"));
   }
   JobPtr job = create(request);
-  join(job, request, std::move(refused.reply));
-  store_.find_disk(job->key, [this, job](const SharedBlob& blob) { on_disk(job, blob); });
+  try {
+    join(job, request, std::move(refused.reply));
+    store_.find_disk(job->key, [this, job](const SharedBlob& blob) { on_disk(job, blob); });
+  } catch (const std::bad_alloc&) {
+    abandon(job);
+    throw;
+  }
 }
 
 void Scheduler::join_running(const JobPtr& job, CompileRequest& request, Reply reply) {
@@ -117,7 +124,9 @@ void Scheduler::join_running(const JobPtr& job, CompileRequest& request, Reply r
 Reply Scheduler::when_durable(Reply reply) {
   return [this, reply = std::move(reply)](const Result<Served>& result) {
     if (!result) return reply(result);
-    store_.make_durable(result->blob, [reply, served = *result](bool stored) mutable {
+    ++storing_;
+    store_.make_durable(result->blob, [this, reply, served = *result](bool stored) mutable {
+      --storing_;
       served.durable = stored;
       reply(served);
     });
@@ -127,7 +136,7 @@ Reply Scheduler::when_durable(Reply reply) {
 uint64_t Scheduler::memory_of(uint64_t asked) const { return asked ? asked : config_.worker_memory; }
 
 JobPtr Scheduler::create(CompileRequest& request) {
-  lookup_bytes_ += request.body->size();
+  lookup_bytes_.take(request.owner, request.body->size());
   auto job = std::make_shared<Job>();
   job->id = next_job_++;
   job->key = request.key;
@@ -144,15 +153,20 @@ JobPtr Scheduler::create(CompileRequest& request) {
 
 void Scheduler::join(const JobPtr& job, CompileRequest& request, Reply reply) {
   const bool interactive = request.priority == wire::Priority::kInteractive;
-  if (interactive) ++interactive_waiters_;
   job->late_timer.reset();
-  Waiter waiter{request.waiter, next_serial_++,   std::move(request.trace_id),
-                interactive,    std::move(reply), std::make_unique<asio::steady_timer>(io_, request.deadline)};
+  Waiter waiter{request.waiter,
+                next_serial_++,
+                request.owner,
+                std::move(request.trace_id),
+                interactive,
+                std::move(reply),
+                std::make_unique<asio::steady_timer>(io_, request.deadline)};
   waiter.deadline->async_wait([this, id = waiter.id, serial = waiter.serial](const boost::system::error_code& failed) {
     if (!failed) on_deadline(id, serial);
   });
-  waiters_[waiter.id] = job;
   job->waiters.push_back(std::move(waiter));
+  if (interactive) interactive_waiters_.take(request.owner, 1);
+  waiters_[request.waiter] = job;
 }
 
 void Scheduler::on_disk(const JobPtr& job, const SharedBlob& blob) {
@@ -183,7 +197,7 @@ void Scheduler::on_remote(const JobPtr& job, const SharedBlob& blob) {
 }
 
 bool Scheduler::queue_full(const Job& job) const {
-  return queue_.size() >= config_.queue_jobs || queue_.bytes() + job.body->size() > config_.queue_bytes;
+  return !queue_.has_room(job.client, job.body->size(), config_.queue_jobs, config_.queue_bytes);
 }
 
 Error Scheduler::full_error(const std::string& message) const {
@@ -195,7 +209,7 @@ Error Scheduler::full_error(const std::string& message) const {
 }
 
 void Scheduler::enqueue(const JobPtr& job) {
-  lookup_bytes_ -= job->body->size();
+  lookup_bytes_.give_back(job->client, job->body->size());
   job->state = Job::State::kQueued;
   job->queued_at = std::chrono::steady_clock::now();
   queue_.push(job);
@@ -260,7 +274,7 @@ void Scheduler::leave(const WaiterId& id, const Error* reason) {
   Waiter waiter = std::move(*place);
   job->waiters.erase(place);
   waiters_.erase(it);
-  if (waiter.interactive) --interactive_waiters_;
+  if (waiter.interactive) interactive_waiters_.give_back(waiter.owner, 1);
   if (job->waiters.empty()) {
     if (config_.finish_late && nearly_done(*job)) {
       finish_late(job);
@@ -305,7 +319,7 @@ void Scheduler::abandon(const JobPtr& job) {
 void Scheduler::end(Job& job) {
   const auto before = std::exchange(job.state, Job::State::kGone);
   if (before == Job::State::kQueued) queue_.dropped(job);
-  if (before == Job::State::kLookup) lookup_bytes_ -= job.body->size();
+  if (before == Job::State::kLookup) lookup_bytes_.give_back(job.client, job.body->size());
   wire::note_ended(job.id);
   job.body.reset();
   job.late_timer.reset();
@@ -352,7 +366,7 @@ void Scheduler::finish(const JobPtr& job, const Result<Served>& result) {
   std::vector<Waiter> waiters = std::move(job->waiters);
   for (const auto& waiter : waiters) {
     waiters_.erase(waiter.id);
-    if (waiter.interactive) --interactive_waiters_;
+    if (waiter.interactive) interactive_waiters_.give_back(waiter.owner, 1);
   }
   for (auto& waiter : waiters) answer(job->key, waiter, result, job->trace_id);
 }
@@ -402,7 +416,7 @@ nlohmann::json Scheduler::stats() const {
             {"background", queue_.size(wire::Priority::kBackground)}}},
           {"queue_bytes", queue_.bytes()},
           {"waiters", waiters_.size()},
-          {"interactive_waiters", interactive_waiters_},
+          {"interactive_waiters", interactive_waiters_.total()},
           {"poisoned_keys", refusals_.poisoned_keys(std::chrono::steady_clock::now())},
           {"negative_keys", refusals_.negative_keys()},
           {"average_compile_ms", average_ms_}};

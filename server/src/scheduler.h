@@ -37,6 +37,8 @@ class Scheduler {
   // Gives up the running ones too.
   void abort_all();
   bool idle() const { return jobs_.empty(); }
+  // Results are on their way to the disk, for clients that wait for that.
+  bool storing() const { return storing_ > 0; }
 
   // The refusals' times may have changed.
   void reload() { refusals_.set_times(config_.poison_ttl, config_.negative_ttl); }
@@ -57,6 +59,7 @@ class Scheduler {
   void enqueue(const JobPtr& job);
   void run(const JobPtr& job);
   void on_outcome(const JobPtr& job, JobOutcome outcome);
+  void settle(const JobPtr& job, JobOutcome outcome);
   void on_artifact(const JobPtr& job, JobOutcome& outcome);
   void on_death(const JobPtr& job, const JobOutcome& outcome);
   Result<SharedBlob> make_blob(const Job& job, const JobOutcome& outcome) const;
@@ -87,7 +90,8 @@ class Scheduler {
   History& history_;
   const std::string builder_id_;
   JobQueue queue_;
-  uint64_t lookup_bytes_ = 0;  // of requests that are looked up
+  Shares lookup_bytes_;         // of requests that are looked up
+  Shares interactive_waiters_;  // by the process that asks
   Refusals refusals_;
   Verifier verifier_;
   std::unordered_map<RequestKey, JobPtr, KeyHash> jobs_;
@@ -95,7 +99,7 @@ class Scheduler {
   uint64_t next_job_ = 1, next_serial_ = 1;
   double average_ms_ = 20;
   unsigned background_running_ = 0;
-  size_t interactive_waiters_ = 0;
+  size_t storing_ = 0;
   bool draining_ = false;
 };
 

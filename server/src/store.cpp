@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include <boost/asio/post.hpp>
+#include <new>
+
+#include "descriptors.h"
 
 namespace kiln::server {
 namespace {
@@ -16,9 +19,11 @@ constexpr size_t kDiskThreads = 2;
 constexpr uint64_t kMaxUnwritten = 64u << 20;
 constexpr std::chrono::seconds kRecheckAfter{1};
 
-SharedFd memory_file(const Bytes& bytes) {
+// Null where descriptors are few: it is kept as long as the entry, and half of what clients may have is for
+// connections.
+SharedFd memory_file(const Bytes& bytes, int first_reserved) {
   wire::UniqueFd file(::memfd_create("kiln-entry", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file) return nullptr;
+  if (!file || file.get() >= first_reserved / 2) return nullptr;
   for (size_t written = 0; written < bytes.size();) {
     ssize_t count = ::write(file.get(), bytes.data() + written, bytes.size() - written);
     if (count <= 0) return nullptr;
@@ -40,7 +45,12 @@ SharedBlob blob_of(const RequestKey& key, Bytes bytes, SharedFd file) {
 }  // namespace
 
 Store::Store(asio::io_context& io, const Config& config, Log& log, Fs& fs, const std::string& builder_id)
-    : io_(io), memory_(config.memory_bytes), recheck_(io), readers_(kDiskThreads), writers_(kDiskThreads) {
+    : io_(io),
+      memory_(config.memory_bytes),
+      first_reserved_(first_reserved_descriptor(config.workers)),
+      recheck_(io),
+      readers_(kDiskThreads),
+      writers_(kDiskThreads) {
   if (config.remote.enabled()) remote_ = std::make_unique<RemoteTier>(io, log, config.remote, builder_id);
   if (config.cache_dir.empty()) return;
   disk_.emplace(fs, log, config.cache_dir, builder_id, config.cache_bytes);
@@ -71,13 +81,25 @@ void Store::find_disk(const RequestKey& key, std::function<void(SharedBlob)> don
     return;
   }
   asio::post(readers_, [this, key, done = std::move(done)]() mutable {
-    SharedBlob blob;
-    if (auto loaded = disk_->find(key)) {
-      auto file = std::make_shared<const wire::UniqueFd>(std::move(loaded->fd));
-      blob = blob_of(key, std::move(loaded->bytes), std::move(file));
-    }
+    SharedBlob blob = read(key);
     asio::post(io_, [this, blob = std::move(blob), done = std::move(done)] { hand_out(blob, done); });
   });
+}
+
+// On a reader's thread. What there is no memory for is a miss.
+SharedBlob Store::read(const RequestKey& key) try {
+  auto loaded = disk_->find(key);
+  if (!loaded) return nullptr;
+  return blob_of(key, std::move(loaded->bytes), std::make_shared<const wire::UniqueFd>(std::move(loaded->fd)));
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+
+// On a writer's thread.
+bool Store::write(const SharedBlob& blob, bool durable) try {
+  return disk_->store(blob->key, blob->bytes, durable);
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 void Store::hand_out(const SharedBlob& blob, const std::function<void(SharedBlob)>& done) {
@@ -112,7 +134,7 @@ void Store::put_here(const SharedBlob& blob) {
     if (too_late())
       ++unwritten_dropped_;
     else
-      disk_->store(blob->key, blob->bytes);
+      write(blob, false);
     unwritten_bytes_ -= blob->bytes.size();
     if (disk_->stats().degraded) asio::post(io_, [this] { recheck_soon(); });
   });
@@ -137,7 +159,7 @@ void Store::recheck_soon() {
 void Store::make_durable(const SharedBlob& blob, std::function<void(bool)> done) {
   if (!disk_ || finished_) return asio::post(io_, [done = std::move(done)] { done(false); });
   asio::post(writers_, [this, blob, done = std::move(done)]() mutable {
-    bool stored = !too_late() && disk_->store(blob->key, blob->bytes, true);
+    bool stored = !too_late() && write(blob, true);
     asio::post(io_, [stored, done = std::move(done)] { done(stored); });
   });
 }
@@ -155,7 +177,7 @@ void Store::set_limits(uint64_t memory_bytes, uint64_t cache_bytes) {
 }
 
 SharedFd Store::descriptor(const Blob& blob) {
-  if (!blob.fd) blob.fd = memory_file(blob.bytes);
+  if (!blob.fd) blob.fd = memory_file(blob.bytes, first_reserved_);
   return blob.fd;
 }
 

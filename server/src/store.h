@@ -44,6 +44,8 @@ class Store {
   nlohmann::json stats() const;
 
  private:
+  SharedBlob read(const RequestKey& key);
+  bool write(const SharedBlob& blob, bool durable);
   void put_here(const SharedBlob& blob);
   void hand_out(const SharedBlob& blob, const std::function<void(SharedBlob)>& done);
   bool too_late() const;
@@ -52,6 +54,7 @@ class Store {
   asio::io_context& io_;
   MemoryCache memory_;
   std::optional<DiskCache> disk_;
+  const int first_reserved_;  // no descriptor from here on is for replies
   std::unique_ptr<RemoteTier> remote_;
   std::atomic<uint64_t> unwritten_bytes_{0};
   std::atomic<uint64_t> unwritten_dropped_{0};

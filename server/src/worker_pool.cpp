@@ -138,7 +138,11 @@ void WorkerPool::on_frame(WorkerId id, wire::Frame frame) {
     return;
   }
   JobOutcome outcome;
-  if (expected && frame.type() == wire::Type::kResult) {
+  if (expected && frame.refused) {
+    outcome.kind = JobOutcome::kFailed;
+    outcome.failure = error(ErrorCode::kResourceExhausted, "the daemon has no memory for the compiled code");
+    outcome.failure.retryable = true;
+  } else if (expected && frame.type() == wire::Type::kResult) {
     outcome.kind = JobOutcome::kArtifact;
     outcome.metadata = std::move(frame.json);
     outcome.code = std::move(frame.body);

@@ -63,5 +63,19 @@ TEST(FrameSocket, APeerThatLeavesTooMuchUnreadIsLeft) {
   EXPECT_EQ(peer.closed->message, "too much unread output");
 }
 
+TEST(FrameSocket, WhoHoldsRoomMustFillIt) {
+  Shares incoming;
+  Stalled peer({.stall_timeout = 200ms, .incoming = &incoming, .owner = 7, .incoming_limit = 1 << 20});
+  const auto header = wire::encode_header({.type = wire::Type::kCompile, .body_size = 1 << 20, .request_id = 1});
+  const std::vector<std::byte> part(100 << 10);
+  const std::array<std::span<const std::byte>, 2> pieces = {std::span<const std::byte>(header), part};
+  ASSERT_EQ(wire::send_some(peer.ends.theirs.get(), pieces, 0, -1), static_cast<ssize_t>(header.size() + part.size()));
+  while (incoming.total() < part.size()) peer.io.run_one();
+  peer.io.run_for(60s);
+  ASSERT_TRUE(peer.closed);
+  EXPECT_EQ(peer.closed->kind, CloseReason::kSlowWriter);
+  EXPECT_EQ(incoming.total(), 0u);
+}
+
 }  // namespace
 }  // namespace kiln::server

@@ -371,6 +371,30 @@ TEST_F(HostileTest, OutOfDescriptorsTheOthersWait) {
   EXPECT_EQ(wire::exit_text(wire::wait_for_exit(*pid, kPatience).value()), "exit code 0");
 }
 
+// Connections that stay do not take the descriptors that a worker needs, or an entry that travels as one.
+TEST_F(HostileTest, FewDescriptorsLeaveSomeForWorkers) {
+  std::string line = "ulimit -n 64; exec " KILN_TEST_KILND " --runtime-dir " + runtime();
+  for (const std::string& word : daemon_arguments()) line += " " + word;
+  auto pid = wire::spawn({.command = {"/bin/sh", "-c", line}});
+  ASSERT_TRUE(pid);
+  ASSERT_TRUE(eventually([&] { return Connection::open(options()).ok(); }));
+  auto daemon = connect();
+  std::vector<std::unique_ptr<RawPeer>> crowd;
+  for (int i = 0; i < 100; ++i) {
+    crowd.push_back(std::make_unique<RawPeer>(runtime()));
+    crowd.back()->hello();
+  }
+  // What is asked behind them, they have come before.
+  ASSERT_TRUE(daemon->ping());
+  for (int i = 0; i < 40; ++i) {
+    auto artifact = daemon->compile(order("bytes", 200'000, std::to_string(i)), {.deadline_ms = 60'000});
+    ASSERT_TRUE(artifact) << artifact.error().message;
+  }
+  crowd.clear();
+  EXPECT_TRUE(daemon->shutdown());
+  EXPECT_EQ(wire::exit_text(wire::wait_for_exit(*pid, kPatience).value()), "exit code 0");
+}
+
 TEST_F(HostileTest, ConnectionLimit) {
   start({"--max-connections", "5"});
   std::vector<std::unique_ptr<Connection>> held;

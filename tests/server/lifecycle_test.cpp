@@ -217,11 +217,57 @@ TEST_F(LifecycleTest, DrainLetsRunningCompilesFinish) {
 TEST_F(LifecycleTest, DrainGivesUpAtItsLimit) {
   start({"--drain-timeout", "0.2"});
   auto daemon = connect();
-  std::jthread running([&] { EXPECT_FALSE(daemon->compile(order("hang"))); });
+  std::stop_source stop;
+  std::jthread running([&] { EXPECT_FALSE(daemon->compile(order("hang"), {.cancel = stop.get_token()})); });
   ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
   daemon_.signal(SIGTERM);
   EXPECT_EQ(daemon_.wait(), 0);
+  stop.request_stop();  // its client waits for the next daemon
   running.join();
+}
+
+// They are answered when they are on disk, which is after their compiles have ended.
+TEST_F(LifecycleTest, DrainWaitsForDurableResults) {
+  constexpr int kClients = 8;
+  start({"--workers", std::to_string(kClients), "--drain-timeout", "60"});
+  std::atomic<int> durable{0};
+  std::vector<std::jthread> clients;
+  for (int i = 0; i < kClients; ++i) {
+    clients.emplace_back([&, i, client = connect()] {
+      auto artifact = client->compile(order("sleep", 500, std::to_string(i)), {.durable = true});
+      ASSERT_TRUE(artifact) << artifact.error().message;
+      durable += artifact->metadata["durable"] == true;
+    });
+  }
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == kClients; }));
+  daemon_.signal(SIGTERM);
+  EXPECT_EQ(daemon_.wait(), 0);
+  clients.clear();
+  EXPECT_EQ(durable, kClients);
+}
+
+// Those who wait in its queue, and those who come while there is none, go to the next one, whoever starts that.
+TEST_F(LifecycleTest, AnEndingDaemonIsNobodysError) {
+  start({"--workers", "1", "--drain-timeout", "0.2"});
+  constexpr int kClients = 6;
+  std::atomic<int> finished{0};
+  std::vector<std::jthread> clients;
+  for (int i = 0; i < kClients; ++i) {
+    clients.emplace_back([&, i, client = connect()] {
+      auto artifact = client->compile(order("sleep", 1000, std::to_string(i)), {.deadline_ms = 60'000});
+      EXPECT_TRUE(artifact) << artifact.error().message;
+      finished += artifact.ok();
+    });
+  }
+  // One after the other ends under those who wait.
+  for (const char* workers : {"1", "6"}) {
+    ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+    daemon_.signal(SIGTERM);
+    ASSERT_EQ(daemon_.wait(), 0);
+    start({"--workers", workers, "--drain-timeout", "0.2"});
+  }
+  clients.clear();
+  EXPECT_EQ(finished, kClients);
 }
 
 // A daemon of another protocol has names of its own: neither waits for the other, or touches what is its.
@@ -308,11 +354,15 @@ std::string other_build_of(const std::string& program, const std::string& copy) 
   return copy;
 }
 
+// An upgrade: another build is put in the place of what the daemon was started from.
 TEST_F(LifecycleTest, DaemonOfAnotherBuildIsReplaced) {
-  start();
+  const std::string worker = temp_ / "worker";
+  std::filesystem::copy_file(KILN_TEST_WORKER, worker);
+  start({"--worker", worker});
   ASSERT_TRUE(connect()->fetch(order("bytes")));
   ConnectOptions newer = autostart();
-  newer.worker_path = other_build_of(KILN_TEST_WORKER, temp_ / "other_worker");
+  newer.worker_path = worker;
+  std::filesystem::rename(other_build_of(KILN_TEST_WORKER, temp_ / "other_worker"), worker);
   auto same = newer;
   same.exact_build = false;
   auto tolerant = Connection::open(same);
@@ -334,9 +384,12 @@ TEST_F(LifecycleTest, DaemonOfAnotherBuildIsReplaced) {
 
 // Those that wait in its queue then are asked for again, of the new one.
 TEST_F(LifecycleTest, QueuedCompilesOutliveTheReplacement) {
-  start({"--workers", "1"});
+  const std::string worker = temp_ / "worker";
+  std::filesystem::copy_file(KILN_TEST_WORKER, worker);
+  start({"--workers", "1", "--worker", worker});
   ConnectOptions newer = autostart();
-  newer.worker_path = other_build_of(KILN_TEST_WORKER, temp_ / "other_worker");
+  newer.worker_path = worker;
+  std::filesystem::rename(other_build_of(KILN_TEST_WORKER, temp_ / "other_worker"), worker);
   // Whoever comes back finds the new files.
   ConnectOptions patient = newer;
   patient.exact_build = false;
@@ -356,6 +409,39 @@ TEST_F(LifecycleTest, QueuedCompilesOutliveTheReplacement) {
   clients.clear();
   EXPECT_EQ(finished, kClients);
   EXPECT_EQ(daemon_.wait(), 0);
+}
+
+// Neither replaces the other, however often they come, and nobody's compile is disturbed.
+TEST_F(LifecycleTest, InstallationsSideBySideHaveADaemonEach) {
+  ConnectOptions one = autostart(), other = autostart();
+  other.worker_path = other_build_of(KILN_TEST_WORKER, temp_ / "other_worker");
+  auto first = Connection::open(one), second = Connection::open(other);
+  ASSERT_TRUE(first) << first.error().message;
+  ASSERT_TRUE(second) << second.error().message;
+  const int64_t of_one = (*first)->server().pid, of_other = (*second)->server().pid;
+  EXPECT_NE(of_one, of_other);
+  EXPECT_EQ((*second)->server().worker_path, other.worker_path);
+  std::atomic<int> finished{0};
+  std::vector<std::jthread> running;
+  for (Connection* client : {first->get(), second->get()}) {
+    running.emplace_back([&finished, client] { finished += client->compile(order("sleep", 500)).ok(); });
+  }
+  for (int i = 0; i < 10; ++i) {
+    auto again = Connection::open(one), beside = Connection::open(other);
+    ASSERT_TRUE(again) << again.error().message;
+    ASSERT_TRUE(beside) << beside.error().message;
+    EXPECT_EQ((*again)->server().pid, of_one);
+    EXPECT_EQ((*beside)->server().pid, of_other);
+  }
+  running.clear();
+  EXPECT_EQ(finished, 2);
+  EXPECT_TRUE((*first)->shutdown());
+  // The usual place is free: whoever comes next has it.
+  auto later = Connection::open(other);
+  ASSERT_TRUE(later) << later.error().message;
+  EXPECT_NE((*later)->server().pid, of_other);
+  EXPECT_TRUE((*second)->compile(order("bytes", 64, "still"))) << "the one that is there stays";
+  EXPECT_TRUE((*second)->shutdown());
 }
 
 // A new user in a container: no directory is there but HOME, and no variable says anything.

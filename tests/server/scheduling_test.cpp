@@ -1,5 +1,7 @@
 // Single-flight, deadlines, cancellation, back-pressure and priorities, from outside.
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -140,6 +142,35 @@ TEST_F(SchedulingTest, FullQueueRefusesButServesHits) {
   EXPECT_TRUE(daemon->fetch(order("bytes")));
   stop.request_stop();
   for (auto& thread : threads) thread.join();
+}
+
+// Another process has all that one may have waiting; whoever comes is taken in, and waits as others do.
+TEST_F(SchedulingTest, AFloodLeavesRoomForOthers) {
+  start({"--workers", "1", "--user-limit", "10", "--queue-limit", "30"});
+  const pid_t flooder = ::fork();
+  if (flooder == 0) {
+    RawPeer peer(runtime());
+    peer.hello();
+    for (uint64_t i = 1; i <= 60; ++i) {
+      const RequestBytes request = order("hang", i);
+      const uint32_t size = static_cast<uint32_t>(request.canonical.size());
+      peer.send({.type = wire::Type::kCompile,
+                 .request_id = i,
+                 .json = i % 2 ? R"({"priority":"background"})" : "{}",
+                 .body = {std::as_bytes(std::span(&size, 1)), request.canonical}});
+    }
+    ::pause();
+  }
+  EXPECT_TRUE(eventually([&] { return stats()["queue_rejected_total"].get<int>() > 0 && jobs_queued() == 30; }));
+  auto daemon = connect();
+  for (auto priority : {client::Priority::kInteractive, client::Priority::kBackground}) {
+    auto late = daemon->compile(order("bytes", 9, "mine"), {.deadline_ms = 200, .priority = priority});
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().code, ErrorCode::kDeadlineExceeded) << late.error().message;
+  }
+  ::kill(flooder, SIGKILL);
+  ::waitpid(flooder, nullptr, 0);
+  EXPECT_TRUE(daemon->compile(order("bytes", 9, "mine"), {.deadline_ms = 60'000}));
 }
 
 TEST_F(SchedulingTest, InteractiveOvertakesBackground) {

@@ -201,6 +201,25 @@ TEST_F(StoreTest, FullDiskStillCompilesAndRecovers) {
   ::umount2(cache().c_str(), MNT_DETACH);
 }
 
+// `rm -rf` of what is only a cache, under a daemon that goes on.
+TEST_F(StoreTest, ARemovedDirectoryIsMadeAgain) {
+  start();
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes", 64, "before"), {.durable = true}));
+  for (const std::string& removed : {cache() + "/tmp", cache() + "/v1", cache()}) {
+    fs::remove_all(removed);
+    auto after = daemon->compile(order("bytes", 64, removed), {.durable = true});
+    ASSERT_TRUE(after) << after.error().message;
+    EXPECT_EQ(after->metadata["durable"], true) << removed;
+    EXPECT_EQ(entry_files(cache()).size(), removed.ends_with("/tmp") ? 2u : 1u) << removed;
+  }
+  EXPECT_EQ(stats()["store_degraded"], 0);
+  restart();
+  auto hit = connect()->fetch(order("bytes", 64, cache()));
+  ASSERT_TRUE(hit) << hit.error().message;
+  EXPECT_EQ(hit->metadata["served_from"], "disk");
+}
+
 TEST_F(StoreTest, DiskStaysUnderItsLimit) {
   start({"--cache-size", "400000", "--memory-size", "1000"});
   auto daemon = connect();

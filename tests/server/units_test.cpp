@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <random>
 
 #include "artifact_check.h"
 #include "crash_storm.h"
@@ -169,6 +170,73 @@ TEST(JobQueue, NewcomersStarveNobody) {
   EXPECT_GE(turns[1], 19);
   EXPECT_GE(turns[2], 19);
   EXPECT_GE(turns[3], 19);
+}
+
+// Processes that come for one job each are new every time; one that stays has its turn all the same.
+TEST(JobQueue, ShortLivedProcessesStarveNobody) {
+  JobQueue queue(60s);
+  for (int i = 0; i < 12; ++i) queue.push(job(1, kNow));
+  uint64_t newcomer = 100;
+  int done = 0;
+  for (int turn = 0; turn < 12 * (static_cast<int>(JobQueue::kMostPassedOver) + 1); ++turn) {
+    for (int i = 0; i < 2; ++i) queue.push(job(newcomer++, kNow));
+    done += pop(queue)->client == 1;
+  }
+  EXPECT_EQ(done, 12);
+}
+
+// Whoever comes later, and with however many processes: each job waits for those that were there before it, and a few
+// others for each of them.
+TEST(JobQueue, NoJobWaitsForThoseThatComeLater) {
+  constexpr size_t kRound = JobQueue::kMostPassedOver + 1;
+  std::mt19937 random(46);
+  for (wire::Priority priority : {kNow, kLater}) {
+    JobQueue queue(3600s);
+    std::map<const Job*, size_t> due;
+    uint64_t newcomer = 100;
+    for (size_t turn = 0; turn < 3000; ++turn) {
+      const size_t arriving = turn % 500 < 100 ? random() % 6 : random() % 2;
+      for (size_t i = 0; i < arriving; ++i) {
+        const bool stays = random() % 4 == 0;
+        const auto one = job(stays ? 1 + random() % 3 : newcomer, priority);
+        newcomer += random() % 2;
+        due[one.get()] = turn + kRound * (queue.size() + 1);
+        queue.push(one);
+      }
+      const JobPtr next = pop(queue);
+      if (!next) continue;
+      ASSERT_LT(turn, due.at(next.get())) << "in turn " << turn;
+      due.erase(next.get());
+    }
+  }
+}
+
+TEST(JobQueue, AgedBackgroundJobsDoNotWaitForNewcomers) {
+  JobQueue queue(60s);
+  const auto old = job(1, kLater, Time{});
+  queue.push(job(1, kLater, Time{}));
+  queue.push(old);
+  EXPECT_EQ(pop(queue)->client, 1u);
+  for (uint64_t client = 10; client < 14; ++client) queue.push(job(client, kLater, Time{100s}));
+  queue.push(job(3, kNow, Time{100s}));
+  EXPECT_EQ(pop(queue, Time{100s}), old);
+}
+
+TEST(Shares, AGreedyProcessLeavesRoomForOthers) {
+  Shares shares;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(shares.admits(1, 1, 100));
+    shares.take(1, 1);
+  }
+  EXPECT_FALSE(shares.admits(1, 1, 100));
+  for (uint64_t greedy = 2; greedy < 5; ++greedy) {
+    for (int i = 0; shares.admits(greedy, 1, 100); ++i) shares.take(greedy, 1);
+    EXPECT_TRUE(shares.admits(99, 1, 100)) << greedy;
+  }
+  EXPECT_LT(shares.total(), 200u);
+  shares.give_back(1, 60);
+  EXPECT_TRUE(shares.admits(4, 20, 100));
+  EXPECT_FALSE(shares.admits(99, 101, 100));
 }
 
 TEST(CrashStorm, RestsEverLongerUpToAMinute) {

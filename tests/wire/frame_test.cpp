@@ -96,6 +96,34 @@ TEST(FrameDecoder, AnySplitOfTheStream) {
   }
 }
 
+// The rest of it is read and dropped, and the next frame is where it should be.
+TEST(FrameDecoder, ARefusedFrameIsReadToItsEnd) {
+  auto stream =
+      frame_bytes({.type = Type::kCompile, .json_size = 2, .body_size = 10, .request_id = 5}, "{}", "0123456789");
+  const auto second = frame_bytes({.type = Type::kGet, .body_size = 3, .request_id = 6}, "", "abc");
+  stream.insert(stream.end(), second.begin(), second.end());
+  FrameDecoder decoder;
+  std::span<const std::byte> rest(stream);
+  const size_t part = kFrameHeaderSize + 2 + 4;
+  ASSERT_EQ(decoder.feed(rest.first(part)).value(), part);
+  EXPECT_EQ(decoder.held(), 4u);
+  decoder.refuse();
+  EXPECT_EQ(decoder.held(), 0u);
+  rest = rest.subspan(part);
+  rest = rest.subspan(decoder.feed(rest).value());
+  ASSERT_TRUE(decoder.complete());
+  const Frame refused = decoder.take();
+  EXPECT_TRUE(refused.refused);
+  EXPECT_EQ(refused.id(), 5u);
+  EXPECT_EQ(refused.json, "{}");
+  EXPECT_TRUE(refused.body.empty());
+  ASSERT_TRUE(decoder.feed(rest));
+  ASSERT_TRUE(decoder.complete());
+  const Frame next = decoder.take();
+  EXPECT_FALSE(next.refused);
+  EXPECT_EQ(next.body, bytes_of("abc"));
+}
+
 TEST(FrameDecoder, HugeClaimCostsOneStep) {
   FrameDecoder decoder;
   auto header = encode_header({.type = Type::kCompile, .body_size = kMaxBodySize, .request_id = 1});

@@ -135,6 +135,10 @@ Result<Frame> Channel::read(Deadline deadline, int wake_fd) {
     if (auto filled = fill(deadline, wake_fd); !filled) return filled.error();
   }
   Frame frame = decoder_.take();
+  if (frame.refused) {
+    return error(ErrorCode::kResourceExhausted,
+                 "no memory for a frame of " + std::to_string(frame.header.body_size) + " bytes");
+  }
   if (frame.has(flag::kHasFd)) {
     if (fds_.empty()) return invalid_argument("frame: the descriptor that it announces is missing");
     frame.fd = std::move(fds_.front());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "bytes.h"
 
@@ -74,7 +75,7 @@ Result<void> FrameDecoder::finish_header() {
 // Skips sections that are complete, empty ones among them.
 void FrameDecoder::advance() {
   if (state_ == State::kJson && frame_.json.size() == frame_.header.json_size) state_ = State::kBody;
-  if (state_ == State::kBody && frame_.body.size() == frame_.header.body_size) state_ = State::kDone;
+  if (state_ == State::kBody && body_seen_ == frame_.header.body_size) state_ = State::kDone;
 }
 
 Result<size_t> FrameDecoder::feed(std::span<const std::byte> bytes) {
@@ -94,8 +95,8 @@ Result<size_t> FrameDecoder::feed(std::span<const std::byte> bytes) {
       frame_.json.append(reinterpret_cast<const char*>(rest.data()), count);
       used += count;
     } else {
-      size_t count = std::min<uint64_t>(rest.size(), frame_.header.body_size - frame_.body.size());
-      frame_.body.insert(frame_.body.end(), rest.begin(), rest.begin() + static_cast<ptrdiff_t>(count));
+      size_t count = std::min<uint64_t>(rest.size(), frame_.header.body_size - body_seen_);
+      add_to_body(rest.first(count));
       used += count;
     }
     advance();
@@ -103,10 +104,26 @@ Result<size_t> FrameDecoder::feed(std::span<const std::byte> bytes) {
   return used;
 }
 
+void FrameDecoder::add_to_body(std::span<const std::byte> bytes) {
+  body_seen_ += bytes.size();
+  if (frame_.refused) return;
+  try {
+    frame_.body.insert(frame_.body.end(), bytes.begin(), bytes.end());
+  } catch (const std::bad_alloc&) {
+    refuse();
+  }
+}
+
+void FrameDecoder::refuse() {
+  frame_.refused = true;
+  frame_.body = {};
+}
+
 Frame FrameDecoder::take() {
   Frame out = std::move(frame_);
   frame_ = Frame{};
   header_filled_ = 0;
+  body_seen_ = 0;
   state_ = State::kHeader;
   return out;
 }

@@ -67,6 +67,10 @@ std::string dump(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+std::string dump_ascii(const nlohmann::json& value, int indent) {
+  return value.dump(indent, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
 const nlohmann::json* Fields::find(const char* name) const {
   auto it = object_.find(name);
   return it == object_.end() || it->is_null() ? nullptr : &*it;

@@ -51,6 +51,7 @@ void set_attributes(SpawnPlan& plan, ProcessGroup group) {
   sigset_t none, all;
   sigemptyset(&none);
   sigfillset(&all);
+  sigdelset(&all, SIGXFSZ);  // who ignores it has children whose writes fail as its own do
   posix_spawnattr_setsigmask(&plan.attributes, &none);
   posix_spawnattr_setsigdefault(&plan.attributes, &all);
   posix_spawnattr_setpgroup(&plan.attributes, 0);

@@ -208,6 +208,23 @@ TEST_F(BarObservability, Statement36FiguresOverHttpWhereAskedFor) {
   EXPECT_TRUE(connect()->ping());
 }
 
+// It is somebody else's, and may become free.
+TEST_F(BarObservability, Statement36APortThatIsTakenIsWaitedFor) {
+  wire::UniqueFd other(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(other.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(other.get(), 1), 0);
+  ASSERT_EQ(::getsockname(other.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const uint16_t port = ntohs(address.sin_port);
+  start({"--metrics-port", std::to_string(port)});
+  EXPECT_TRUE(connect()->compile(order("bytes")));
+  other.reset();
+  EXPECT_TRUE(eventually([&] { return scrape(port, "GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"); }));
+}
+
 TEST_F(BarObservability, Statement36WhatHappenedCanBeSeen) {
   start();
   auto daemon = connect();

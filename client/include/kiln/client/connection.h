@@ -39,7 +39,9 @@ struct ConnectOptions {
   std::string programs_dir = KILN_PROGRAMS_DIR;  // find_kilnd looks there
   std::string client_name = "kiln-client";       // in the daemon's log
   bool autostart = true;                         // start a daemon where none runs
-  // A daemon of another build than the one that would be started is asked to leave; without this it is used as it is.
+  // A daemon of another build than the one that would be started is asked to leave. It does where its programs were
+  // replaced; else this installation has a daemon beside it, in a directory of its own. Without this it is used as it
+  // is.
   bool exact_build = true;
   // Where no daemon can live, a `kilnd --pipe` child of this process serves it alone.
   bool allow_pipe = true;
@@ -65,7 +67,8 @@ struct CompileOptions {
 // Every call ends in its time, whatever state the daemon is in: a compile 5 s after its deadline at the latest, the
 // others after 30 s, and those that may take longer within a minute of the daemon's last answer to anybody.
 // Thread-safe: any number of threads may have requests in flight on one connection. A daemon that went away is found or
-// started again once per request. In the child of a fork() it connects anew.
+// started again once per request; one that says that it is leaving is nobody's error: the request goes to the next, for
+// which it waits start_timeout where somebody else must start it. In the child of a fork() it connects anew.
 class Connection {
  public:
   // kDeadlineExceeded: not by then, or not within options.start_timeout.

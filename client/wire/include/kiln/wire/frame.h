@@ -83,6 +83,7 @@ struct Frame {
   std::string json;
   std::vector<std::byte> body;
   UniqueFd fd;
+  bool refused = false;  // there was no room for its body, which is not there
 
   Type type() const { return header.type; }
   uint64_t id() const { return header.request_id; }
@@ -102,7 +103,7 @@ struct OutFrame {
 };
 
 // Turns a stream of bytes into frames, whatever pieces it arrives in. It never allocates more than it was fed plus one
-// step, so a hostile length costs nothing.
+// step, so a hostile length costs nothing. Where memory does not suffice, the frame is refused and the stream goes on.
 class FrameDecoder {
  public:
   explicit FrameDecoder(FrameLimits limits = {}) : limits_(limits) {}
@@ -114,11 +115,16 @@ class FrameDecoder {
   bool mid_frame() const { return state_ != State::kHeader || header_filled_ > 0; }
   // The stream is not ours at all; nothing should be answered.
   bool bad_magic() const { return bad_magic_; }
+  // The body of the frame that is coming in, as far as it is here.
+  size_t held() const { return frame_.body.size(); }
+  // Drops that, and the rest as it comes.
+  void refuse();
   Frame take();
 
  private:
   enum class State { kHeader, kJson, kBody, kDone };
   void advance();
+  void add_to_body(std::span<const std::byte> bytes);
   Result<void> finish_header();
 
   FrameLimits limits_;
@@ -126,6 +132,7 @@ class FrameDecoder {
   FrameHeaderBytes header_bytes_{};
   size_t header_filled_ = 0;
   bool bad_magic_ = false;
+  uint64_t body_seen_ = 0;
   Frame frame_;
 };
 

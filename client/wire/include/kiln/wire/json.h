@@ -16,6 +16,8 @@ Result<nlohmann::json> parse_object(std::string_view text);
 
 // Never throws: bytes that are not UTF-8 are replaced.
 std::string dump(const nlohmann::json& value);
+// With escapes for all that is not printable ASCII: for what people look at, whose terminals obey some characters.
+std::string dump_ascii(const nlohmann::json& value, int indent = -1);
 
 // Reads fields of an object; the first field of a wrong type is remembered, so a reader checks once, at its end.
 class Fields {

@@ -1,0 +1,171 @@
+// A daemon that has little: memory, file sizes, and patience with those who ask for everything at once.
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <cstring>
+
+#include "kiln/wire/json.h"
+#include "kiln/wire/process.h"
+#include "service_fixture.h"
+
+namespace kiln::service_test {
+namespace {
+
+class MemoryTest : public ServiceTest {
+ protected:
+  // The daemon as the child of a shell that sets a limit first.
+  void start_limited(const std::string& limit) {
+    std::string line = limit + "; exec " KILN_TEST_KILND " --runtime-dir " + runtime();
+    for (const std::string& word : daemon_arguments()) line += " " + word;
+    auto pid = wire::spawn({.command = {"/bin/sh", "-c", line}});
+    ASSERT_TRUE(pid);
+    limited_ = *pid;
+    ASSERT_TRUE(eventually([&] { return Connection::open(options()).ok(); }));
+  }
+  void expect_a_good_end() {
+    EXPECT_TRUE(connect()->shutdown());
+    const auto status = wire::wait_for_exit(limited_, kPatience);
+    ASSERT_TRUE(status);
+    EXPECT_EQ(wire::exit_text(*status), "exit code 0");
+  }
+  // A greeted peer that has sent all but the last byte of a compile whose body is so long.
+  std::unique_ptr<RawPeer> half_sent(size_t size, const std::string& salt) {
+    auto peer = std::make_unique<RawPeer>(runtime());
+    EXPECT_TRUE(peer->read());
+    peer->hello();
+    const RequestBytes request = order("bytes", 64, salt);
+    const uint32_t canonical = static_cast<uint32_t>(request.canonical.size());
+    std::string bytes(reinterpret_cast<const char*>(&canonical), sizeof canonical);
+    bytes.append(reinterpret_cast<const char*>(request.canonical.data()), canonical);
+    bytes.resize(size);
+    const auto header = wire::encode_header({.type = wire::Type::kCompile, .body_size = size, .request_id = 7});
+    bytes.insert(0, reinterpret_cast<const char*>(header.data()), header.size());
+    bytes.pop_back();
+    send_all(peer->fd(), bytes);
+    return peer;
+  }
+  static void send_all(int fd, std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t count = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      ASSERT_GT(count, 0);
+      bytes.remove_prefix(static_cast<size_t>(count));
+    }
+  }
+  // The last byte is sent; whether there was room for the whole.
+  static bool taken(RawPeer& peer) {
+    peer.send_bytes(std::string_view("\0", 1));
+    auto reply = peer.read();
+    EXPECT_TRUE(reply) << reply.error().message;
+    if (!reply) return false;
+    EXPECT_EQ(reply->id(), 7u);
+    if (reply->type() == wire::Type::kResult) return true;
+    const Error failure = wire::parse_error(reply->json);
+    EXPECT_EQ(failure.code, ErrorCode::kResourceExhausted) << failure.message;
+    EXPECT_TRUE(failure.retryable);
+    return false;
+  }
+
+  pid_t limited_ = -1;
+};
+
+constexpr size_t kLarge = 62u << 20;
+
+TEST_F(MemoryTest, UnfinishedRequestsOfAProcessShareItsRoom) {
+  start();
+  const uint64_t before = stats()["rss_bytes"].get<uint64_t>();
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (int i = 0; i < 8; ++i) peers.push_back(half_sent(kLarge, std::to_string(i)));
+  auto daemon = connect();
+  EXPECT_TRUE(daemon->compile(order("bytes", 64, "small"))) << "small requests need none of it";
+  if (!kSanitized) {
+    // Of 496 MiB that were sent; and what the allocator keeps of the steps that it took to 256 MiB.
+    EXPECT_LT(stats()["rss_bytes"].get<uint64_t>(), before + (400u << 20));
+  }
+  int taken_in = 0;
+  for (auto& peer : peers) taken_in += taken(*peer);
+  EXPECT_GE(taken_in, 3);
+  EXPECT_LE(taken_in, 4) << "256 MiB";
+  peers.clear();
+  EXPECT_TRUE(taken(*half_sent(kLarge, "later"))) << "those who left gave it back";
+}
+
+// Five half bodies, and more memory than that is not to be had.
+TEST_F(MemoryTest, MemoryThatIsNotThereIsAnAnswer) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer needs its address space";
+  start_limited("ulimit -v 300000");
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (int i = 0; i < 5; ++i) peers.push_back(half_sent(kLarge, std::to_string(i)));
+  int taken_in = 0;
+  for (auto& peer : peers) taken_in += taken(*peer);
+  EXPECT_LT(taken_in, 5);
+  peers.clear();
+  EXPECT_TRUE(connect()->compile(order("bytes", 64, "after")));
+  expect_a_good_end();
+}
+
+// What cannot be written stays in memory.
+TEST_F(MemoryTest, ALimitOfFileSizesEndsNothing) {
+  start_limited("ulimit -f 8");
+  auto daemon = connect();
+  for (int i = 0; i < 20; ++i) {
+    auto artifact = daemon->compile(order("bytes", 300'000, std::to_string(i)));
+    ASSERT_TRUE(artifact) << artifact.error().message;
+  }
+  auto hit = daemon->fetch(order("bytes", 300'000, "0"));
+  ASSERT_TRUE(hit) << hit.error().message;
+  EXPECT_EQ(hit->metadata["served_from"], "memory");
+  EXPECT_TRUE(eventually([&] { return stats()["store_degraded"] == 1; }));
+  expect_a_good_end();
+}
+
+TEST_F(MemoryTest, SignalsThatMeanNothingEndNothing) {
+  start();
+  for (int number : {SIGXFSZ, SIGUSR2, SIGALRM, SIGVTALRM, SIGQUIT, SIGPROF, SIGPOLL, SIGPIPE, SIGRTMIN, SIGRTMAX}) {
+    daemon_.signal(number);
+    ASSERT_TRUE(connect()->ping()) << strsignal(number);
+  }
+  EXPECT_TRUE(connect()->compile(order("bytes")));
+}
+
+// Figures and traces are made aside, one after the other: a hit that is asked for behind them is there first.
+TEST_F(MemoryTest, HitsDoNotWaitForReports) {
+  start();
+  auto daemon = connect();
+  const auto request = order("bytes");
+  ASSERT_TRUE(daemon->compile(request));
+  const RequestKey key = daemon->key_of(request);
+  for (const std::string format : {"json", "trace"}) {
+    RawPeer peer(runtime());
+    ASSERT_TRUE(peer.read());
+    peer.hello();
+    constexpr uint64_t kReports = 8, kHit = 100;
+    std::string all;
+    auto add = [&](wire::Type type, uint64_t id, const std::string& json, const std::string& body) {
+      const auto header = wire::encode_header(
+          {.type = type, .json_size = static_cast<uint32_t>(json.size()), .body_size = body.size(), .request_id = id});
+      all.append(reinterpret_cast<const char*>(header.data()), header.size());
+      all += json + body;
+    };
+    for (uint64_t id = 1; id <= kReports + 1; ++id) {
+      add(wire::Type::kStats, id, R"({"format":")" + format + R"(","last":)" + std::to_string(id) + "}", "");
+    }
+    add(wire::Type::kGet, kHit, "", {reinterpret_cast<const char*>(key.data()), key.size()});
+    send_all(peer.fd(), all);
+    auto refused = peer.read();
+    ASSERT_TRUE(refused);
+    EXPECT_EQ(refused->id(), kReports + 1) << "more than a connection may ask for at once";
+    EXPECT_EQ(wire::parse_error(refused->json).code, ErrorCode::kResourceExhausted);
+    auto hit = peer.read();
+    ASSERT_TRUE(hit);
+    EXPECT_EQ(hit->id(), kHit);
+    for (uint64_t id = 1; id <= kReports; ++id) {
+      auto report = peer.read();
+      ASSERT_TRUE(report);
+      EXPECT_EQ(report->type(), wire::Type::kResult);
+      EXPECT_FALSE(report->body.empty());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kiln::service_test
