@@ -1,10 +1,13 @@
 #include "bundle.h"
 
+#include <fcntl.h>
 #include <openssl/evp.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bit>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "kiln/wire/files.h"
@@ -43,9 +46,14 @@ Digest::Value Digest::finish() {
 Result<BundleWriter> BundleWriter::create(const std::string& path, std::string_view builder_id) {
   BundleWriter out;
   out.path_ = path;
-  out.part_ = path + ".part-" + std::to_string(::getpid());
-  out.file_.reset(std::fopen(out.part_.c_str(), "wbe"));
-  if (!out.file_) return invalid_argument(path + ": cannot be written: " + std::strerror(errno));
+  out.part_ = path + ".XXXXXX";
+  const int fd = ::mkostemp(out.part_.data(), O_CLOEXEC);  // a name that nobody has put a link at
+  if (fd >= 0) out.file_.reset(::fdopen(fd, "wb"));
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  if (!out.file_ || ::fchmod(fd, 0666 & ~mask) != 0) {
+    return invalid_argument(path + ": cannot be written: " + std::strerror(errno));
+  }
   const auto size = static_cast<uint32_t>(builder_id.size());
   for (std::span<const std::byte> bytes : std::initializer_list<std::span<const std::byte>>{
            std::as_bytes(std::span(kMagic)), bytes_of(size), std::as_bytes(std::span(builder_id))}) {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "kiln/wire/channel.h"
+#include "kiln/wire/own_file.h"
 #include "kiln/wire/paths.h"
 #include "kiln/wire/process.h"
 
@@ -65,11 +66,12 @@ Result<void> start_daemon(const ConnectOptions& options, wire::Deadline deadline
   UniqueFd ours(ends[0]), theirs(ends[1]);
   wire::Program program{.command = common_arguments(options), .group = wire::ProcessGroup::kSession};
   program.command.insert(program.command.end(), {"--runtime-dir", options.runtime_dir, "--detach", "--ready-fd", "3"});
-  const std::string log = options.runtime_dir + "/kilnd.stderr";
-  constexpr int kAppend = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK;  // whatever lies there, opening it ends
+  // Where something else lies in its place, nothing is kept.
+  const std::string path = options.runtime_dir + "/kilnd.stderr";
+  const UniqueFd log(wire::open_own_file(AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_APPEND));
   program.descriptors = {{.number = 0, .path = "/dev/null", .flags = O_RDONLY},
-                         {.number = 1, .path = log, .flags = kAppend},
-                         {.number = 2, .path = log, .flags = kAppend},
+                         {.number = 1, .fd = log.get(), .path = "/dev/null", .flags = O_WRONLY},
+                         {.number = 2, .fd = log.get(), .path = "/dev/null", .flags = O_WRONLY},
                          {.number = kReadyFd, .fd = theirs.get()}};
   auto pid = wire::spawn(program);
   if (!pid) return pid.error();
@@ -87,11 +89,12 @@ Result<void> start_daemon(const ConnectOptions& options, wire::Deadline deadline
 Result<UniqueFd> lock_spawn(const ConnectOptions& options, wire::Deadline deadline) {
   auto dir = wire::open_private_dir(options.runtime_dir);
   if (!dir) return dir;
-  UniqueFd lock(::openat(dir->get(), wire::kSpawnLockName, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock) {
+  const int opened = wire::open_own_file(dir->get(), wire::kSpawnLockName, O_RDWR | O_CREAT);
+  if (opened < 0) {
     const std::string path = options.runtime_dir + "/" + wire::kSpawnLockName;
-    return wire::errno_error(ErrorCode::kUnavailable, "cannot open " + path, errno);
+    return error(ErrorCode::kUnavailable, "cannot open " + path + ": " + wire::own_file_reason(-opened));
   }
+  UniqueFd lock(opened);
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (Clock::now() > deadline) {
       return error(ErrorCode::kDeadlineExceeded, "another process has been starting kilnd for too long: it holds " +

@@ -1,6 +1,7 @@
 // What the command line tells of compiled kernels, and what it does with them: explain, reproduce, export, import, top.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "cli_helpers.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/text.h"
+#include "kiln/wire/paths.h"
 
 namespace kiln::cli::testing {
 namespace {
@@ -45,6 +47,12 @@ class Entries : public CliTest {
       if (file.is_regular_file()) out += file.file_size();
     }
     return out;
+  }
+  std::string first_entry() const {
+    for (const auto& file : fs::recursive_directory_iterator(path("cache/v1"))) {
+      if (file.is_regular_file()) return file.path().string();
+    }
+    return {};
   }
   std::string output_of(const std::vector<std::string>& words) const {
     const Outcome outcome = kiln(words);
@@ -170,42 +178,25 @@ TEST_F(Entries, ARequestThatWasKeptIsCompiledAgain) {
   expect_error({"reproduce", "./torn"}, "torn: no compile request");
 }
 
-// The one process that this one has started; 0: none.
-pid_t only_child() {
-  for (const auto& task : fs::directory_iterator("/proc/self/task")) {
-    std::ifstream children(task.path() / "children");
-    if (pid_t child = 0; children >> child) return child;
-  }
-  return 0;
-}
-
-// The command line reports its own crashes, where the runtime directory is there: here while it reads a kernel.
+// The command line reports its own crashes, where the runtime directory is there: here while it waits for a daemon.
 TEST_F(Entries, ACrashOfTheCommandIsReported) {
-  fs::create_directories(path("run"));
-  fs::permissions(path("run"), fs::perms::owner_all);
-  ASSERT_EQ(::mkfifo(path("slow.kiln").c_str(), 0600), 0);
-  std::atomic<pid_t> reader = 0;
+  auto directory = wire::open_private_dir(path("run"));
+  ASSERT_TRUE(directory);
+  auto silent = wire::listen_socket(path("run"), directory->get(), 1);
+  ASSERT_TRUE(silent);
+  const timeval patience{.tv_sec = 60, .tv_usec = 0};
+  ASSERT_EQ(::setsockopt(silent->get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+  std::atomic<pid_t> waiting = 0;
   std::jthread crashing([&] {
-    int fd = -1;
-    for (int tries = 0; fd < 0 && tries < 6000; ++tries) {  // there is no writing before somebody reads
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      const pid_t child = only_child();
-      if (child <= 0) continue;
-      // It must not go on between the two: a fifo is no kernel, and it would end by itself.
-      ::kill(child, SIGSTOP);
-      fd = ::open(path("slow.kiln").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-      if (fd >= 0) {
-        reader = child;
-        ::kill(child, SIGSEGV);
-      }
-      ::kill(child, SIGCONT);
-    }
-    ::close(fd);
+    const wire::UniqueFd client(::accept(silent->get(), nullptr, nullptr));
+    waiting = wire::peer_process(client.get());
+    if (waiting > 0) ::kill(waiting, SIGSEGV);
   });
-  EXPECT_EQ(kiln({"verify", "slow.kiln"}).code, 128 + SIGSEGV);
+  EXPECT_EQ(kiln({"ping"}).code, 128 + SIGSEGV);
   crashing.join();
+  silent->reset();
   expect_parts(read("run/kiln.crash"),
-               {"signal 11, process " + std::to_string(reader), "kiln " KILN_VERSION ", build-id "});
+               {"signal 11, process " + std::to_string(waiting), "kiln " KILN_VERSION ", build-id "});
 }
 
 TEST_F(Entries, TravelInABundle) {
@@ -265,6 +256,41 @@ TEST_F(Entries, TopShowsTheDaemon) {
   expect_parts(twice, {"hits from memory", "of 1 requests were hits", "1 entries", "busy of", "idle", "waiters"});
   EXPECT_NE(twice.find("kilnd", 10), std::string::npos) << "one table only:\n" << twice;
   EXPECT_EQ(twice.find('\x1b'), std::string::npos) << "no terminal, no escape codes";
+}
+
+// Nothing is waited for, and nothing outside of the cache is written or removed.
+TEST_F(Entries, BundlesAndCachesFollowNoLink) {
+  const std::string key = compile();
+  write("precious", "mine");
+  fs::create_symlink(path("precious"), path("axpy.bundle"));
+  output_of({"export", "axpy.bundle"});
+  EXPECT_EQ(read("precious"), "mine");
+  EXPECT_FALSE(fs::is_symlink(path("axpy.bundle")));
+
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+  expect_error({"import", "fifo"}, "fifo: not a regular file");
+
+  // Each part of an entry's path in its turn.
+  const fs::path stored = fs::relative(first_entry(), path("cache"));
+  fs::create_directories(path("outside"));
+  fs::path part;
+  for (const fs::path& name : stored) {
+    part /= name;
+    fs::remove_all(path("other"));
+    fs::create_directories(fs::path(path("other")) / part.parent_path());
+    fs::permissions(path("other"), fs::perms::owner_all);
+    const bool last = part == stored;
+    fs::create_symlink(path(last ? "precious" : "outside"), fs::path(path("other")) / part);
+    const Outcome done = kiln({"import", "axpy.bundle", "--dir", path("other")});
+    EXPECT_EQ(done.code, last ? 0 : 1) << part;  // the name itself is replaced
+    if (!last) expect_parts(done.errors, {"it is a link, which is not followed"});
+    EXPECT_TRUE(fs::is_empty(path("outside"))) << part;
+    EXPECT_EQ(read("precious"), "mine");
+  }
+  fs::rename(path("cache/v1"), path("outside/v1"));
+  fs::create_directory_symlink(path("outside/v1"), path("cache/v1"));
+  expect_error({"cache", "clear"}, "cache/v1: it is a link, which is not followed");
+  EXPECT_TRUE(fs::exists(path("outside") / stored));
 }
 
 }  // namespace
