@@ -15,6 +15,7 @@
 #include "kiln/wire/own_file.h"
 #include "kiln/wire/paths.h"
 #include "kiln/wire/process.h"
+#include "kiln/wire/trusted.h"
 
 namespace kiln::client {
 namespace {
@@ -64,6 +65,7 @@ Result<void> start_daemon(const ConnectOptions& options, wire::Deadline deadline
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return wire::errno_error(ErrorCode::kResourceExhausted, "pipe", errno);
   UniqueFd ours(ends[0]), theirs(ends[1]);
+  if (auto trusted = wire::check_trusted(options.kilnd_path); !trusted) return trusted;
   wire::Program program{.command = common_arguments(options), .group = wire::ProcessGroup::kSession};
   program.command.insert(program.command.end(), {"--runtime-dir", options.runtime_dir, "--detach", "--ready-fd", "3"});
   // Where something else lies in its place, nothing is kept.
@@ -125,6 +127,7 @@ void end_pipe_child(pid_t pid, std::chrono::steady_clock::duration patience) {
 Result<PipeChild> start_pipe_child(const ConnectOptions& options) {
   auto pair = wire::make_channel_pair();
   if (!pair) return pair.error();
+  if (auto trusted = wire::check_trusted(options.kilnd_path); !trusted) return trusted.error();
   wire::Program program{.command = common_arguments(options)};
   program.command.insert(program.command.end(), {"--pipe", "--log-level", "warn"});
   program.descriptors = {{.number = 0, .fd = pair->theirs.get()},

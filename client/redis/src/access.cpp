@@ -101,7 +101,7 @@ Result<std::string> read_secret(const std::string& path) {
 }
 
 void take_password(Access& access) {
-  if (const char* password = ::getenv(kPasswordVariable)) access.password = password;
+  if (const char* password = ::secure_getenv(kPasswordVariable)) access.password = password;
   ::unsetenv(kPasswordVariable);
 }
 
