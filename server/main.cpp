@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "daemon.h"
+#include "fresh_start.h"
 #include "kiln/cmdline/reference.h"
 #include "kiln/wire/crash_report.h"
 #include "kiln/wire/paths.h"
@@ -164,6 +165,7 @@ int main(int argc, char** argv) {
     if (config.ready_fd >= 0) ::dprintf(config.ready_fd, "error %s\n", status.error().message.c_str());
     return 1;
   }
+  if (config.detach) config.inherited = kiln::server::start_afresh();
   prepare_process(config);
   // Whoever starts a daemon waits for this process, not for the daemon: nobody is left with a zombie.
   if (config.detach && ::fork() != 0) ::_exit(0);

@@ -3,10 +3,12 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/auxv.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <thread>
@@ -30,6 +32,25 @@ std::vector<std::string> common_arguments(const ConnectOptions& options) {
   std::vector<std::string> out = {options.kilnd_path};
   if (!options.worker_path.empty()) out.insert(out.end(), {"--worker", options.worker_path});
   out.insert(out.end(), options.daemon_args.begin(), options.daemon_args.end());
+  return out;
+}
+
+// What of this program's environment the daemon has too (docs/service.md, "Start"). It serves other programs as well,
+// and what is meant for this one (NOTIFY_SOCKET, LD_PRELOAD, a locale) is none of theirs.
+std::vector<std::string> daemon_environment() {
+  constexpr std::string_view kOurs = "KILN_";
+  constexpr std::string_view kNames[] = {"HOME", "USER", "LOGNAME", "PATH", "TMPDIR", "TZ", "LD_LIBRARY_PATH",
+                                         "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
+                                         // which of the devices are the user's to measure on
+                                         "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_MPS_PIPE_DIRECTORY",
+                                         "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ASAN_OPTIONS", "LSAN_OPTIONS",
+                                         "TSAN_OPTIONS", "UBSAN_OPTIONS"};
+  std::vector<std::string> out;
+  if (::getauxval(AT_SECURE)) return out;  // all of it is of somebody who has fewer rights
+  for (char** each = environ; each && *each; ++each) {
+    const std::string_view variable = *each, name = variable.substr(0, variable.find('='));
+    if (name.starts_with(kOurs) || std::ranges::find(kNames, name) != std::end(kNames)) out.emplace_back(variable);
+  }
   return out;
 }
 
@@ -66,7 +87,8 @@ Result<void> start_daemon(const ConnectOptions& options, wire::Deadline deadline
   if (::pipe2(ends, O_CLOEXEC) != 0) return wire::errno_error(ErrorCode::kResourceExhausted, "pipe", errno);
   UniqueFd ours(ends[0]), theirs(ends[1]);
   if (auto trusted = wire::check_trusted(options.kilnd_path); !trusted) return trusted;
-  wire::Program program{.command = common_arguments(options), .group = wire::ProcessGroup::kSession};
+  wire::Program program{
+      .command = common_arguments(options), .environment = daemon_environment(), .group = wire::ProcessGroup::kSession};
   program.command.insert(program.command.end(), {"--runtime-dir", options.runtime_dir, "--detach", "--ready-fd", "3"});
   // Where something else lies in its place, nothing is kept.
   const std::string path = options.runtime_dir + "/kilnd.stderr";
@@ -128,7 +150,7 @@ Result<PipeChild> start_pipe_child(const ConnectOptions& options) {
   auto pair = wire::make_channel_pair();
   if (!pair) return pair.error();
   if (auto trusted = wire::check_trusted(options.kilnd_path); !trusted) return trusted.error();
-  wire::Program program{.command = common_arguments(options)};
+  wire::Program program{.command = common_arguments(options), .environment = daemon_environment()};
   program.command.insert(program.command.end(), {"--pipe", "--log-level", "warn"});
   program.descriptors = {{.number = 0, .fd = pair->theirs.get()},
                          {.number = 1, .path = "/dev/null", .flags = O_WRONLY}};

@@ -27,6 +27,7 @@ struct Config {
   bool pipe = false;                   // serve one client on standard input
   bool foreground = false;             // log to standard error
   bool detach = false;                 // continue in a child process
+  std::vector<std::string> inherited;  // of the client that started it, and could not be changed
   int ready_fd = -1;                   // told "ready\n" once the socket listens
   std::string log_level = "info";
   uint16_t metrics_port = 0;  // on the loopback device; 0: none
