@@ -17,6 +17,7 @@
 #include "kiln/wire/json.h"
 #include "kiln/wire/own_file.h"
 #include "kiln/wire/paths.h"
+#include "kiln/wire/secret.h"
 
 namespace kiln::cli {
 namespace {
@@ -96,16 +97,23 @@ Result<wire::UniqueFd> builders_directory(const std::string& root, const std::st
   return out;
 }
 
+// Empty: without.
+Result<std::string> key_of(const BundleFlags& flags) {
+  return flags.key_file.empty() ? Result<std::string>(std::string()) : wire::read_key(flags.key_file);
+}
+
 }  // namespace
 
 Result<void> export_bundle(const BundleFlags& flags) {
+  auto key = key_of(flags);
+  if (!key) return key.error();
   auto root = cache_root(flags.cache_directory);
   if (!root) return root.error();
   auto builder = builder_here("kiln export");
   if (!builder) return builder.error();
   auto files = find_entries(*root);
   if (!files) return files.error();
-  auto bundle = BundleWriter::create(flags.file, *builder);
+  auto bundle = BundleWriter::create(flags.file, *builder, *key);
   if (!bundle) return bundle.error();
   size_t count = 0, left_out = 0;
   for (const EntryFile& file : *files) {
@@ -125,17 +133,25 @@ Result<void> export_bundle(const BundleFlags& flags) {
 }
 
 Result<void> import_bundle(const BundleFlags& flags) {
+  if (flags.key_file.empty() && !flags.trust) {
+    return invalid_argument(flags.file +
+                            ": whoever wrote it has code executed here; --key FILE takes only what is authenticated by "
+                            "that key, --trust anything");
+  }
+  auto key = key_of(flags);
+  if (!key) return key.error();
   const std::string root = flags.cache_directory.empty() ? wire::default_cache_dir() : flags.cache_directory;
   if (root.empty()) return invalid_argument("there is no cache directory: neither HOME nor KILN_CACHE_DIR is set");
   auto builder = builder_here("kiln import");
   if (!builder) return builder.error();
-  auto whole = read_bundle(flags.file, *builder, [](auto, const auto&) { return Result<void>(); });
+  auto whole = read_bundle(flags.file, *builder, *key, [](auto, const auto&) { return Result<void>(); });
   if (!whole) return whole.error();
   auto directory = builders_directory(root, *builder);
   if (!directory) return directory.error();
-  auto count = read_bundle(flags.file, *builder, [&](std::span<const std::byte> bytes, const wire::EntryView& entry) {
-    return place_entry(*directory, bytes, entry.key);
-  });
+  auto count =
+      read_bundle(flags.file, *builder, *key, [&](std::span<const std::byte> bytes, const wire::EntryView& entry) {
+        return place_entry(*directory, bytes, entry.key);
+      });
   if (!count) return count.error();
   have_them_counted();
   std::printf("%zu entries in %s\n", *count, root.c_str());

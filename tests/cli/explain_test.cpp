@@ -204,13 +204,13 @@ TEST_F(Entries, TravelInABundle) {
   expect_parts(output_of({"export", "axpy.bundle"}), {"1 entries in axpy.bundle"});
   expect_error({"export", "none.bundle", "--kernel", "other"}, "no entry to export");
   EXPECT_FALSE(exists("none.bundle"));
-  expect_parts(output_of({"import", "axpy.bundle", "--dir", path("elsewhere")}), {"1 entries"});
+  expect_parts(output_of({"import", "--trust", "axpy.bundle", "--dir", path("elsewhere")}), {"1 entries"});
   EXPECT_EQ(output_of({"cache", "ls", "--dir", path("elsewhere")}).substr(0, 64), key);
   ASSERT_EQ(kiln({"cache", "clear"}).code, 0);
   EXPECT_EQ(kiln({"stop"}).code, 0);
   while (kiln({"ping"}).code == 0) {
   }
-  expect_parts(output_of({"import", "axpy.bundle"}), {"1 entries"});
+  expect_parts(output_of({"import", "--trust", "axpy.bundle"}), {"1 entries"});
   // The daemon that runs there has it counted.
   const std::string counted = "kiln_disk_bytes " + std::to_string(size_of_entries()) + "\n";
   std::string figures;
@@ -229,12 +229,13 @@ TEST_F(Entries, DamagedBundlesChangeNothing) {
   const std::string good = read("good.bundle");
   auto refused = [&](const std::string& bytes, const std::string& why) {
     write("bad.bundle", bytes);
-    expect_error({"import", "bad.bundle", "--dir", path("elsewhere")}, why);
+    expect_error({"import", "--trust", "bad.bundle", "--dir", path("elsewhere")}, why);
     EXPECT_FALSE(fs::exists(path("elsewhere")));
   };
   for (size_t size : {size_t{0}, size_t{7}, size_t{40}, good.size() / 2, good.size() - 1})
     refused(good.substr(0, size), "no whole bundle");
   refused(good + "x", "its end is not where it says");
+  refused(good.substr(0, 7) + "\1" + good.substr(8), "it is of version 1 of the format");
   refused("K" + good, "it does not begin like one");
   for (size_t at : {good.size() - 1, good.size() - 33}) {
     std::string flipped = good;
@@ -243,9 +244,9 @@ TEST_F(Entries, DamagedBundlesChangeNothing) {
   }
   std::string flipped = good;
   flipped[good.size() / 2] = static_cast<char>(flipped[good.size() / 2] ^ 1);
-  refused(flipped, "entry 0: cache entry: checksum differs");
+  refused(flipped, "its checksum differs");
   std::string other = good;
-  other[13] = static_cast<char>(other[13] ^ 1);  // in the builder's name
+  other[17] = static_cast<char>(other[17] ^ 1);  // in the builder's name
   refused(other, "made by another compiler");
 }
 
@@ -258,6 +259,46 @@ TEST_F(Entries, TopShowsTheDaemon) {
   EXPECT_EQ(twice.find('\x1b'), std::string::npos) << "no terminal, no escape codes";
 }
 
+// What others wrote is executed by nobody who did not say so.
+TEST_F(Entries, BundlesWantAKeyOrAWordOfTrust) {
+  compile();
+  for (const auto& [name, secret] : {std::pair("key", 'k'), {"other", 'o'}}) {
+    write(name, std::string(32, secret) + "\n");
+    fs::permissions(path(name), fs::perms::owner_read);
+  }
+  output_of({"export", "plain"});
+  output_of({"export", "signed", "--key", "key"});
+  auto refused = [&](std::vector<std::string> words, const std::string& why) {
+    words.insert(words.begin(), "import");
+    words.insert(words.end(), {"--dir", path("elsewhere")});
+    expect_error(words, why);
+    EXPECT_FALSE(fs::exists(path("elsewhere")));
+  };
+  refused({"plain"}, "plain: whoever wrote it has code executed here");
+  refused({"signed"}, "signed: whoever wrote it has code executed here");
+  refused({"plain", "--key", "key"}, "plain: it is not authenticated by a key");
+  refused({"signed", "--trust"}, "signed: it is authenticated by a key: give --key");
+  refused({"signed", "--key", "other"}, "signed: it is not authenticated by this key");
+  refused({"signed", "--key", "key", "--trust"}, "excludes");
+  refused({"signed", "--key", "nothing"}, "nothing: ");
+  write("short", "too short");
+  fs::permissions(path("short"), fs::perms::owner_read);
+  refused({"signed", "--key", "short"}, "shorter than 32 bytes");
+  // Whatever is changed in it by who does not have the key: the entry with its own checksum and those of the bundle
+  // too.
+  const std::string good = read("signed"), plain = read("plain");
+  ASSERT_EQ(good.size(), plain.size());
+  write("forged", good.substr(0, 12) + plain.substr(12));
+  refused({"forged", "--key", "key"}, "forged: it is not authenticated by this key");
+  for (size_t at = 8; at < good.size(); at += std::max<size_t>(1, good.size() / 16)) {
+    std::string flipped = good;
+    flipped[at] = static_cast<char>(flipped[at] ^ 1);
+    write("flipped", flipped);
+    refused({"flipped", "--key", "key"}, "flipped: ");
+  }
+  expect_parts(output_of({"import", "signed", "--key", "key", "--dir", path("elsewhere")}), {"1 entries"});
+}
+
 // Nothing is waited for, and nothing outside of the cache is written or removed.
 TEST_F(Entries, BundlesAndCachesFollowNoLink) {
   const std::string key = compile();
@@ -268,7 +309,7 @@ TEST_F(Entries, BundlesAndCachesFollowNoLink) {
   EXPECT_FALSE(fs::is_symlink(path("axpy.bundle")));
 
   ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
-  expect_error({"import", "fifo"}, "fifo: not a regular file");
+  expect_error({"import", "--trust", "fifo"}, "fifo: not a regular file");
 
   // Each part of an entry's path in its turn.
   const fs::path stored = fs::relative(first_entry(), path("cache"));
@@ -281,7 +322,7 @@ TEST_F(Entries, BundlesAndCachesFollowNoLink) {
     fs::permissions(path("other"), fs::perms::owner_all);
     const bool last = part == stored;
     fs::create_symlink(path(last ? "precious" : "outside"), fs::path(path("other")) / part);
-    const Outcome done = kiln({"import", "axpy.bundle", "--dir", path("other")});
+    const Outcome done = kiln({"import", "--trust", "axpy.bundle", "--dir", path("other")});
     EXPECT_EQ(done.code, last ? 0 : 1) << part;  // the name itself is replaced
     if (!last) expect_parts(done.errors, {"it is a link, which is not followed"});
     EXPECT_TRUE(fs::is_empty(path("outside"))) << part;
