@@ -232,6 +232,21 @@ TEST_F(FakeRunner, ABadGreetingIsAnErrorThatSaysWhy) {
   EXPECT_THAT(start_runner({.executable = "/bin/false"}).error().message, HasSubstr("ended with code 1"));
 }
 
+// Named or in the environment, where others could have put it.
+TEST_F(FakeRunner, ThatOthersCouldHavePutThereIsNotStarted) {
+  const std::string shared = path("shared"), program = shared + "/kiln-runner";
+  std::filesystem::create_directory(shared);
+  std::filesystem::copy_file(FAKE_RUNNER, program);
+  std::filesystem::permissions(shared, std::filesystem::perms::all);
+  set("KILN_RUNNER", program);
+  for (const RunnerOptions& options : {RunnerOptions{.executable = program}, RunnerOptions()}) {
+    auto refused = start_runner(options);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message, HasSubstr(shared + " can be written by everybody"));
+  }
+  EXPECT_TRUE(lines("count").empty()) << "it ran";
+}
+
 TEST(RunnerProtocol, WorkloadsSurviveTheWay) {
   Workload workload;
   workload.arguments = {{~uint64_t{0}, 0, {}}, {0, 1 << 20, {{-3, 5}}}};
