@@ -11,9 +11,11 @@
 #include <filesystem>
 
 #include "daemon.h"
+#include "fresh_start.h"
 #include "kiln/cmdline/reference.h"
 #include "kiln/wire/crash_report.h"
 #include "kiln/wire/paths.h"
+#include "kiln/wire/trusted.h"
 #include "options.h"
 
 namespace {
@@ -36,6 +38,22 @@ Result<void> complete_tune_worker(Config& config) {
   return {};
 }
 
+// Those that were named are held to the same as those that are looked for.
+Result<void> find_programs(Config& config, bool tuner_given) {
+  if (config.worker_path.empty()) {
+    auto worker = kiln::wire::find_worker(kiln::wire::self_path());
+    if (!worker) return worker.error();
+    config.worker_path = *worker;
+  }
+  // The tuner is a client of this daemon, which a pipe has no room for.
+  if (!tuner_given && !config.pipe) {
+    auto tuner = kiln::wire::find_tuner(kiln::wire::self_path());
+    (tuner ? config.tuner_path : config.no_tuner) = tuner ? *tuner : tuner.error().message;
+  }
+  if (auto worker = kiln::wire::check_trusted(config.worker_path); !worker) return worker;
+  return config.tuner_path.empty() ? Result<void>() : kiln::wire::check_trusted(config.tuner_path);
+}
+
 Result<void> complete(Config& config, bool cache_given, bool tuner_given) {
   if (config.pipe) {
     int type = 0;
@@ -55,13 +73,7 @@ Result<void> complete(Config& config, bool cache_given, bool tuner_given) {
     config.cache_dir = std::move(cache.path);
     config.cache_instead_of = std::move(cache.instead_of);
   }
-  if (config.worker_path.empty()) {
-    auto worker = kiln::wire::find_worker(kiln::wire::self_path());
-    if (!worker) return worker.error();
-    config.worker_path = *worker;
-  }
-  // The tuner is a client of this daemon, which a pipe has no room for.
-  if (!tuner_given && !config.pipe) config.tuner_path = kiln::wire::find_tuner(kiln::wire::self_path());
+  if (auto found = find_programs(config, tuner_given); !found) return found;
   if (!config.golden_path.empty() && ::access(config.golden_path.c_str(), R_OK) != 0) {
     return kiln::invalid_argument("--golden " + config.golden_path + ": " + std::strerror(errno));
   }
@@ -84,12 +96,19 @@ std::string absolute_config_file(CLI::App& app) {
   return name.empty() ? name : std::filesystem::absolute(name).string();
 }
 
+// Where there is none, whose directory it would be in does not matter: another's home under sudo.
+Result<void> check_options(const std::string& config_file) {
+  const bool there = !config_file.empty() && ::access(config_file.c_str(), F_OK) == 0;
+  return there ? kiln::wire::check_trusted(config_file) : Result<void>();
+}
+
 // The command line and the file as they are now; paths are those of the start, and not looked at.
 Result<Config> read_again(int argc, char** argv, const std::string& config_file) {
   // To open it would be to wait for whoever writes to it, with all clients.
   if (std::error_code ignored; std::filesystem::is_fifo(config_file, ignored)) {
     return kiln::invalid_argument(config_file + " is a pipe, and is read at the start only");
   }
+  if (auto trusted = check_options(config_file); !trusted) return trusted.error();
   CLI::App app;
   Config config;
   kiln::server::add_options(app, config);
@@ -144,17 +163,20 @@ int main(int argc, char** argv) {
   for (const auto& [option, variable] :
        {std::pair("runtime-dir", "KILN_RUNTIME_DIR"), {"cache-dir", "KILN_CACHE_DIR"}}) {
     const bool socket_given = option == std::string("runtime-dir") && config.sources.contains("socket");
-    if (::getenv(variable) && !socket_given) config.sources.emplace(option, "environment");
+    if (::secure_getenv(variable) && !socket_given) config.sources.emplace(option, "environment");
   }
-  if (auto status = complete(config, app.count("--cache-dir") > 0, app.count("--tuner") > 0); !status) {
+  const std::string config_file = absolute_config_file(app);
+  auto status = check_options(config_file);
+  if (status) status = complete(config, app.count("--cache-dir") > 0, app.count("--tuner") > 0);
+  if (!status) {
     std::fprintf(stderr, "kilnd: %s\n", status.error().message.c_str());
     if (config.ready_fd >= 0) ::dprintf(config.ready_fd, "error %s\n", status.error().message.c_str());
     return 1;
   }
+  if (config.detach) config.inherited = kiln::server::start_afresh();
   prepare_process(config);
   // Whoever starts a daemon waits for this process, not for the daemon: nobody is left with a zombie.
   if (config.detach && ::fork() != 0) ::_exit(0);
-  const std::string config_file = absolute_config_file(app);
   if (!config.crash_dir.empty()) {
     kiln::wire::install_crash_report(
         config.crash_dir + "/kilnd.crash",

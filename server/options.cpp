@@ -5,6 +5,7 @@
 
 #include "kiln/wire/frame.h"
 #include "kiln/wire/paths.h"
+#include "kiln/wire/trusted.h"
 
 namespace kiln::server {
 namespace {
@@ -55,9 +56,9 @@ void add_fleet(CLI::App& app, Config& config) {
 }
 
 std::string default_config_file() {
-  if (const char* base = ::getenv("XDG_CONFIG_HOME"); base && *base) return std::string(base) + "/kiln/kilnd.toml";
-  const char* home = ::getenv("HOME");
-  return home ? std::string(home) + "/.config/kiln/kilnd.toml" : std::string();
+  if (const std::string base = wire::environment("XDG_CONFIG_HOME"); !base.empty()) return base + "/kiln/kilnd.toml";
+  const std::string home = wire::environment("HOME");
+  return home.empty() ? home : home + "/.config/kiln/kilnd.toml";
 }
 
 }  // namespace
@@ -125,7 +126,7 @@ std::map<std::string, std::string> option_sources(const CLI::App& app, int argc,
     const std::string name = "--" + option->get_single_name();
     const bool here = std::any_of(
         argv + 1, argv + argc, [&](const std::string& word) { return word == name || word.starts_with(name + "="); });
-    const bool environment = !option->get_envname().empty() && ::getenv(option->get_envname().c_str());
+    const bool environment = !option->get_envname().empty() && ::secure_getenv(option->get_envname().c_str());
     out[option->get_single_name()] = here ? "command line" : environment ? "environment" : "file";
   }
   return out;

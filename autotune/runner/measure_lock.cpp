@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "kiln/wire/channel.h"
+#include "kiln/wire/own_file.h"
 #include "kiln/wire/paths.h"
 
 namespace kiln::autotune {
@@ -20,7 +21,7 @@ namespace {
 using wire::Clock;
 
 bool has_own_runtime_dir() {
-  const char* chosen = std::getenv("KILN_RUNTIME_DIR");
+  const char* chosen = ::secure_getenv("KILN_RUNTIME_DIR");
   return chosen != nullptr && *chosen != 0;
 }
 
@@ -63,8 +64,11 @@ Result<DeviceLock> lock_device(const LockOptions& options, const std::function<v
   if (!opened) return opened.error();
   const std::string file = "measure-" + options.device + ".lock";
   DeviceLock lock;
-  lock.file = wire::UniqueFd(::openat(opened->get(), file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock.file) return wire::errno_error(ErrorCode::kUnavailable, "cannot open " + *directory + "/" + file, errno);
+  const int fd = wire::open_own_file(opened->get(), file.c_str(), O_RDWR | O_CREAT);
+  if (fd < 0) {
+    return error(ErrorCode::kUnavailable, "cannot open " + *directory + "/" + file + ": " + wire::own_file_reason(-fd));
+  }
+  lock.file.reset(fd);
   const auto begin = Clock::now();
   auto told = begin;
   for (;;) {

@@ -51,7 +51,7 @@ Result<std::vector<int>> choose_cpus(int threads) {
 
 Result<int> place_threads(int threads, char** arguments) {
   // By now OpenMP has tied this thread to the first CPU, so that the others can no longer be seen from here.
-  if (const char* placed = std::getenv(kPlaced)) {
+  if (const char* placed = ::secure_getenv(kPlaced)) {
     const int count = std::atoi(placed);
     ::unsetenv(kPlaced);
     return count;

@@ -259,10 +259,10 @@ bool is_certainly_faster(const Record& a, const Record& b) {
 }
 
 std::string Records::default_path() {
-  if (const char* file = std::getenv("KILN_TUNE_DB"); file && *file) return file;
-  const char* data = std::getenv("XDG_DATA_HOME");
+  if (const char* file = ::secure_getenv("KILN_TUNE_DB"); file && *file) return file;
+  const char* data = ::secure_getenv("XDG_DATA_HOME");
   if (data && data[0] == '/') return std::string(data) + "/kiln/tune.sqlite";  // a relative one is to be ignored
-  const char* home = std::getenv("HOME");
+  const char* home = ::secure_getenv("HOME");
   return home && *home ? std::string(home) + "/.local/share/kiln/tune.sqlite" : "";
 }
 

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "kiln/wire/fd.h"
+#include "kiln/wire/own_file.h"
 #include "text_files.h"
 
 namespace kiln::autotune {
@@ -35,11 +36,24 @@ constexpr std::array kSteps = {
 
 Result<wire::UniqueFd> lock(const std::string& path) {
   const std::string name = path + ".lock";
-  wire::UniqueFd fd(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!fd || ::flock(fd.get(), LOCK_EX) != 0) {
+  const int opened = wire::open_own_file(AT_FDCWD, name.c_str(), O_RDWR | O_CREAT);
+  if (opened < 0) return error(ErrorCode::kPermissionDenied, name + ": " + wire::own_file_reason(-opened));
+  wire::UniqueFd fd(opened);
+  if (::flock(fd.get(), LOCK_EX) != 0) {
     return error(ErrorCode::kPermissionDenied, name + ": cannot be locked: " + std::strerror(errno));
   }
   return fd;
+}
+
+// SQLite follows links. Not opened to be looked at: to close it would end the locks that this process has on it.
+Result<void> check_ours(const std::string& path) {
+  for (const char* suffix : {"", "-wal", "-shm"}) {
+    const int status = wire::check_own_file(path + suffix);
+    if (status < 0) {
+      return error(ErrorCode::kPermissionDenied, path + suffix + ": " + wire::own_file_reason(-status));
+    }
+  }
+  return {};
 }
 
 bool is_damage(int status) { return (status & 0xff) == SQLITE_CORRUPT || (status & 0xff) == SQLITE_NOTADB; }
@@ -121,6 +135,7 @@ Result<RecordsFile> open_records_file(const std::string& path) {
   if (auto made = make_directories(directory_of(path)); !made) return made.error();
   auto locked = lock(path);
   if (!locked) return locked.error();
+  if (auto ours = check_ours(path); !ours) return ours.error();
   std::string damage;
   auto database = open_once(path, damage);
   if (!database) return database.error();

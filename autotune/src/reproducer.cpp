@@ -46,9 +46,9 @@ std::string name_of(const WrongResult& wrong) {
 }  // namespace
 
 std::string default_reproducer_dir() {
-  const char* data = std::getenv("XDG_DATA_HOME");
+  const char* data = ::secure_getenv("XDG_DATA_HOME");
   if (data != nullptr && *data == '/') return std::string(data) + "/kiln/reproducers";
-  const char* home = std::getenv("HOME");
+  const char* home = ::secure_getenv("HOME");
   return home != nullptr && *home == '/' ? std::string(home) + "/.local/share/kiln/reproducers" : "";
 }
 

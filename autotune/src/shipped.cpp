@@ -67,7 +67,7 @@ Result<JobSpec> spec_of(json line, const std::string& directory) {
 }  // namespace
 
 std::string Shipped::default_directory() {
-  if (const char* chosen = std::getenv("KILN_TUNE_SHIPPED")) return chosen;
+  if (const char* chosen = ::secure_getenv("KILN_TUNE_SHIPPED")) return chosen;
   return directory_of(wire::self_path()) + "/../share/kiln/tuned";
 }
 

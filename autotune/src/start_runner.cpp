@@ -11,6 +11,7 @@
 #include "kiln/autotune/runner.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/wire/paths.h"
+#include "kiln/wire/trusted.h"
 #include "reproducer.h"
 #include "runner_process.h"
 #include "temporary_directory.h"
@@ -342,14 +343,8 @@ void ReplacedRunner::unload(CandidateId id) {
 }
 
 Result<std::string> find_runner() {
-  if (const char* named = std::getenv("KILN_RUNNER"); named != nullptr && *named != 0) return std::string(named);
-  const fs::path here = fs::path(wire::self_path()).parent_path();
-  for (const fs::path& path :
-       {here / "kiln-runner", here / "../bin/kiln-runner", here / "../libexec/kiln/kiln-runner"}) {
-    std::error_code status;
-    if (fs::exists(path, status)) return path.string();
-  }
-  return error(ErrorCode::kUnavailable, "there is no kiln-runner beside " + wire::self_path());
+  std::string named = wire::environment("KILN_RUNNER");
+  return named.empty() ? wire::find_runner(wire::self_path()) : std::move(named);
 }
 
 }  // namespace
@@ -361,6 +356,7 @@ Result<std::unique_ptr<Runner>> start_runner(const RunnerOptions& options) {
     if (!found) return found.error();
     complete.executable = *found;
   }
+  if (auto trusted = wire::check_trusted(complete.executable); !trusted) return trusted.error();
   auto directory = TemporaryDirectory::make();
   if (!directory) return directory.error();
   auto runner = std::make_unique<ReplacedRunner>(std::move(complete), std::move(*directory));

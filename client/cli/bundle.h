@@ -13,14 +13,17 @@
 
 namespace kiln::cli {
 
-// SHA-256 of what goes by.
+// Of what has gone by so far: HMAC-SHA256 with a key, SHA-256 with an empty one.
 class Digest {
  public:
   using Value = std::array<uint8_t, 32>;
-  Digest();
+  explicit Digest(const std::string& key);
   ~Digest();
+  Digest(const Digest&) = delete;
+  Digest& operator=(const Digest&) = delete;
+
   void add(std::span<const std::byte> bytes);
-  Value finish();
+  Value value() const;
 
  private:
   struct State;
@@ -30,7 +33,8 @@ class Digest {
 // The file appears when it is finished, complete.
 class BundleWriter {
  public:
-  static Result<BundleWriter> create(const std::string& path, std::string_view builder_id);
+  // With a key, only who has the same takes it without a word of trust.
+  static Result<BundleWriter> create(const std::string& path, std::string_view builder_id, const std::string& key);
   BundleWriter(BundleWriter&&) = default;
   ~BundleWriter();
 
@@ -40,19 +44,22 @@ class BundleWriter {
  private:
   BundleWriter() = default;
   Result<void> write(std::span<const std::byte> bytes);
+  Result<void> sign();
 
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   std::string path_, part_;  // what is being written stands beside its place
   std::unique_ptr<std::FILE, Close> file_;
-  std::unique_ptr<Digest> digest_ = std::make_unique<Digest>();
+  std::unique_ptr<Digest> digest_;
 };
 
 using TakeEntry = std::function<Result<void>(std::span<const std::byte> bytes, const wire::EntryView& entry)>;
 
-// Calls `take` for each entry as it reads; every entry has been checked, and was made by `builder_id`. That the file is
-// whole is known when this returns: whoever writes reads it twice.
-Result<size_t> read_bundle(const std::string& path, std::string_view builder_id, const TakeEntry& take);
+// Calls `take` for each entry as it reads, when it has been authenticated by the key, or without one has its checksum,
+// and is found to be made by `builder_id`; with a key what has none is refused, and the other way round. That the file
+// is whole is known when this returns: whoever writes reads it twice.
+Result<size_t> read_bundle(const std::string& path, std::string_view builder_id, const std::string& key,
+                           const TakeEntry& take);
 
 }  // namespace kiln::cli

@@ -70,6 +70,8 @@ struct BundleFlags {
   std::string file;
   std::vector<std::string> kernels;  // names; empty: all
   std::string cache_directory;
+  std::string key_file;  // of the secret that authenticates it; empty: none
+  bool trust = false;    // imported without
 };
 Result<void> export_bundle(const BundleFlags& flags);
 Result<void> import_bundle(const BundleFlags& flags);

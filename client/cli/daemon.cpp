@@ -54,8 +54,9 @@ Result<void> serve(const std::vector<std::string>& daemon_flags) {
 }
 
 Result<void> tune(const std::vector<std::string>& words) {
-  const std::string self = wire::self_path();
-  return become(self.substr(0, self.rfind('/') + 1) + "kiln-tune", words);
+  auto tuner = wire::find_tuner(wire::self_path());
+  if (!tuner) return tuner.error();
+  return become(*tuner, words);
 }
 
 Result<void> ping() {

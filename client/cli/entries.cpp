@@ -18,6 +18,17 @@ void sort_by_path(std::vector<EntryFile>& files) {
   std::sort(files.begin(), files.end(), [](const EntryFile& a, const EntryFile& b) { return a.path < b.path; });
 }
 
+// A link in a cache leads to what is not in the cache.
+bool is_file(const fs::directory_entry& item) {
+  std::error_code ignored;
+  return item.symlink_status(ignored).type() == fs::file_type::regular;
+}
+
+bool is_link(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_symlink(fs::symlink_status(path, ignored));
+}
+
 }  // namespace
 
 Result<std::string> cache_root(const std::string& directory) {
@@ -30,6 +41,7 @@ Result<std::string> cache_root(const std::string& directory) {
 
 // v1/<builder>/<first two digits of the key>/<the others>
 Result<std::vector<EntryFile>> find_entries(const std::string& root) {
+  if (is_link(root + "/v1")) return invalid_argument(root + "/v1: it is a link, which is not followed");
   std::vector<EntryFile> out;
   std::error_code failed;
   for (auto item =
@@ -37,8 +49,7 @@ Result<std::vector<EntryFile>> find_entries(const std::string& root) {
        !failed && item != fs::recursive_directory_iterator(); item.increment(failed)) {
     const std::string key = item->path().parent_path().filename().string() + item->path().filename().string();
     RequestKey parsed{};
-    std::error_code ignored;
-    if (item->is_regular_file(ignored) && parse_hex(key, parsed)) out.push_back({item->path().string(), parsed});
+    if (is_file(*item) && parse_hex(key, parsed)) out.push_back({item->path().string(), parsed});
   }
   sort_by_path(out);
   return out;
@@ -46,11 +57,13 @@ Result<std::vector<EntryFile>> find_entries(const std::string& root) {
 
 std::vector<EntryFile> find_crashes(const std::string& root) {
   std::vector<EntryFile> out;
+  if (is_link(root + "/crashes")) return out;
   std::error_code failed;
   for (auto item = fs::directory_iterator(root + "/crashes", failed); !failed && item != fs::directory_iterator();
        item.increment(failed)) {
     RequestKey parsed{};
-    if (parse_hex(item->path().filename().string(), parsed)) out.push_back({item->path().string(), parsed});
+    if (is_file(*item) && parse_hex(item->path().filename().string(), parsed))
+      out.push_back({item->path().string(), parsed});
   }
   sort_by_path(out);
   return out;

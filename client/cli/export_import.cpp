@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 
 #include "bundle.h"
 #include "commands.h"
@@ -16,12 +15,12 @@
 #include "kiln/client/connection.h"
 #include "kiln/wire/fd.h"
 #include "kiln/wire/json.h"
+#include "kiln/wire/own_file.h"
 #include "kiln/wire/paths.h"
+#include "kiln/wire/secret.h"
 
 namespace kiln::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 // The compiler of this installation, by its daemon.
 Result<std::string> builder_here(const char* client_name) {
@@ -63,33 +62,58 @@ Result<void> write_all(int fd, std::span<const std::byte> bytes) {
   return {};
 }
 
-// As the daemon does it: data first, then the name.
-Result<void> place_entry(const std::string& root, const std::string& builder, std::span<const std::byte> bytes,
-                         const RequestKey& key) {
-  const std::string hex = to_hex(key),
-                    directory = root + "/v1/" + wire::builder_directory(builder) + "/" + hex.substr(0, 2);
-  const std::string name = directory + "/" + hex.substr(2), part = name + ".part-" + std::to_string(::getpid());
-  std::error_code failed;
-  fs::create_directories(directory, failed);
-  wire::UniqueFd fd(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400));
-  if (!fd) return invalid_argument(part + ": cannot be written: " + std::strerror(errno));
-  auto written = write_all(fd.get(), bytes);
-  if (written && ::fdatasync(fd.get()) == 0 && ::rename(part.c_str(), name.c_str()) == 0) return {};
+// The directory `name` of another, made where it is missing.
+Result<wire::UniqueFd> directory_in(const wire::UniqueFd& parent, const std::string& name) {
+  ::mkdirat(parent.get(), name.c_str(), 0700);
+  const int fd = wire::open_own_dir(parent.get(), name);
+  if (fd < 0) return invalid_argument(name + ": cannot be opened: " + wire::own_file_reason(-fd));
+  return wire::UniqueFd(fd);
+}
+
+// As the daemon does it: data first, then the name. `builder`: the directory of its entries.
+Result<void> place_entry(const wire::UniqueFd& builder, std::span<const std::byte> bytes, const RequestKey& key) {
+  const std::string hex = to_hex(key), name = hex.substr(2), part = name + ".part-" + std::to_string(::getpid());
+  auto directory = directory_in(builder, hex.substr(0, 2));
+  if (!directory) return directory.error();
+  const int fd = wire::open_own_file(directory->get(), part.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0400);
+  if (fd < 0) return invalid_argument(hex + ": cannot be written: " + wire::own_file_reason(-fd));
+  const wire::UniqueFd file(fd);
+  auto written = write_all(fd, bytes);
+  if (written && ::fdatasync(fd) == 0 &&
+      ::renameat(directory->get(), part.c_str(), directory->get(), name.c_str()) == 0) {
+    return {};
+  }
   const int number = errno;
-  ::unlink(part.c_str());
-  return invalid_argument(name + ": cannot be written: " + std::strerror(number));
+  ::unlinkat(directory->get(), part.c_str(), 0);
+  return invalid_argument(hex + ": cannot be written: " + std::strerror(number));
+}
+
+Result<wire::UniqueFd> builders_directory(const std::string& root, const std::string& builder) {
+  auto ours = wire::open_private_dir(root);
+  if (!ours) return ours;
+  auto entries = directory_in(*ours, "v1");
+  auto out = entries ? directory_in(*entries, wire::builder_directory(builder)) : entries.error();
+  if (!out) return invalid_argument(root + (entries ? "/v1/" : "/") + out.error().message);
+  return out;
+}
+
+// Empty: without.
+Result<std::string> key_of(const BundleFlags& flags) {
+  return flags.key_file.empty() ? Result<std::string>(std::string()) : wire::read_key(flags.key_file);
 }
 
 }  // namespace
 
 Result<void> export_bundle(const BundleFlags& flags) {
+  auto key = key_of(flags);
+  if (!key) return key.error();
   auto root = cache_root(flags.cache_directory);
   if (!root) return root.error();
   auto builder = builder_here("kiln export");
   if (!builder) return builder.error();
   auto files = find_entries(*root);
   if (!files) return files.error();
-  auto bundle = BundleWriter::create(flags.file, *builder);
+  auto bundle = BundleWriter::create(flags.file, *builder, *key);
   if (!bundle) return bundle.error();
   size_t count = 0, left_out = 0;
   for (const EntryFile& file : *files) {
@@ -109,16 +133,25 @@ Result<void> export_bundle(const BundleFlags& flags) {
 }
 
 Result<void> import_bundle(const BundleFlags& flags) {
+  if (flags.key_file.empty() && !flags.trust) {
+    return invalid_argument(flags.file +
+                            ": whoever wrote it has code executed here; --key FILE takes only what is authenticated by "
+                            "that key, --trust anything");
+  }
+  auto key = key_of(flags);
+  if (!key) return key.error();
   const std::string root = flags.cache_directory.empty() ? wire::default_cache_dir() : flags.cache_directory;
   if (root.empty()) return invalid_argument("there is no cache directory: neither HOME nor KILN_CACHE_DIR is set");
   auto builder = builder_here("kiln import");
   if (!builder) return builder.error();
-  auto whole = read_bundle(flags.file, *builder, [](auto, const auto&) { return Result<void>(); });
+  auto whole = read_bundle(flags.file, *builder, *key, [](auto, const auto&) { return Result<void>(); });
   if (!whole) return whole.error();
-  if (auto ours = wire::open_private_dir(root); !ours) return ours.error();
-  auto count = read_bundle(flags.file, *builder, [&](std::span<const std::byte> bytes, const wire::EntryView& entry) {
-    return place_entry(root, *builder, bytes, entry.key);
-  });
+  auto directory = builders_directory(root, *builder);
+  if (!directory) return directory.error();
+  auto count =
+      read_bundle(flags.file, *builder, *key, [&](std::span<const std::byte> bytes, const wire::EntryView& entry) {
+        return place_entry(*directory, bytes, entry.key);
+      });
   if (!count) return count.error();
   have_them_counted();
   std::printf("%zu entries in %s\n", *count, root.c_str());

@@ -114,11 +114,19 @@ void add_entry_commands(CLI::App& app, Flags& flags, Action& action) {
   CLI::App* exporting = app.add_subcommand("export", "Write compiled kernels into one file, for other machines");
   exporting->add_option("file", flags.bundle.file, "The bundle to write")->required();
   exporting->add_option("--kernel", flags.bundle.kernels, "Only kernels of this name; may be repeated");
+  exporting
+      ->add_option("--key", flags.bundle.key_file,
+                   "Authenticate it by this secret of 32 bytes or more, as kilnd's --remote-key does")
+      ->type_name("FILE");
   add_directory(exporting, flags.bundle.cache_directory);
   exporting->callback([&] { action = [&] { return kiln::cli::export_bundle(flags.bundle); }; });
 
   CLI::App* importing = app.add_subcommand("import", "Take the compiled kernels of a bundle into the cache");
   importing->add_option("file", flags.bundle.file, "A bundle that `kiln export` wrote")->required();
+  CLI::Option* key =
+      importing->add_option("--key", flags.bundle.key_file, "Only take a bundle authenticated by this secret")
+          ->type_name("FILE");
+  importing->add_flag("--trust", flags.bundle.trust, "Without a key: execute what anybody wrote there")->excludes(key);
   add_directory(importing, flags.bundle.cache_directory);
   importing->callback([&] { action = [&] { return kiln::cli::import_bundle(flags.bundle); }; });
 }

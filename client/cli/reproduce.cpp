@@ -12,6 +12,7 @@
 #include "kiln/wire/messages.h"
 #include "kiln/wire/paths.h"
 #include "kiln/wire/process.h"
+#include "kiln/wire/trusted.h"
 
 namespace kiln::cli {
 namespace {
@@ -39,7 +40,10 @@ class ScratchDirectory {
 };
 
 Result<std::string> worker_program(const std::string& stated) {
-  if (!stated.empty()) return stated;
+  if (!stated.empty()) {
+    auto trusted = wire::check_trusted(stated);
+    return trusted ? Result<std::string>(stated) : trusted.error();
+  }
   auto kilnd = wire::find_kilnd();
   if (!kilnd) return kilnd.error();
   return wire::find_worker(*kilnd);

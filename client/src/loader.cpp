@@ -71,7 +71,7 @@ void* load_from_memfd(std::span<const std::byte> bytes, std::string& why) {
 }
 
 void* load_from_temporary_file(std::span<const std::byte> bytes, std::string& why) {
-  const char* directory = std::getenv("TMPDIR");
+  const char* directory = ::secure_getenv("TMPDIR");
   std::string path = std::string(directory != nullptr && *directory != 0 ? directory : "/tmp") + "/kiln-XXXXXX";
   OwnedFd fd(::mkstemp(path.data()));
   if (fd.get() < 0) {

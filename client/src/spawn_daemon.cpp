@@ -3,17 +3,21 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/auxv.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <thread>
 
 #include "kiln/wire/channel.h"
+#include "kiln/wire/own_file.h"
 #include "kiln/wire/paths.h"
 #include "kiln/wire/process.h"
+#include "kiln/wire/trusted.h"
 
 namespace kiln::client {
 namespace {
@@ -28,6 +32,25 @@ std::vector<std::string> common_arguments(const ConnectOptions& options) {
   std::vector<std::string> out = {options.kilnd_path};
   if (!options.worker_path.empty()) out.insert(out.end(), {"--worker", options.worker_path});
   out.insert(out.end(), options.daemon_args.begin(), options.daemon_args.end());
+  return out;
+}
+
+// What of this program's environment the daemon has too (docs/service.md, "Start"). It serves other programs as well,
+// and what is meant for this one (NOTIFY_SOCKET, LD_PRELOAD, a locale) is none of theirs.
+std::vector<std::string> daemon_environment() {
+  constexpr std::string_view kOurs = "KILN_";
+  constexpr std::string_view kNames[] = {"HOME", "USER", "LOGNAME", "PATH", "TMPDIR", "TZ", "LD_LIBRARY_PATH",
+                                         "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
+                                         // which of the devices are the user's to measure on
+                                         "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_MPS_PIPE_DIRECTORY",
+                                         "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ASAN_OPTIONS", "LSAN_OPTIONS",
+                                         "TSAN_OPTIONS", "UBSAN_OPTIONS"};
+  std::vector<std::string> out;
+  if (::getauxval(AT_SECURE)) return out;  // all of it is of somebody who has fewer rights
+  for (char** each = environ; each && *each; ++each) {
+    const std::string_view variable = *each, name = variable.substr(0, variable.find('='));
+    if (name.starts_with(kOurs) || std::ranges::find(kNames, name) != std::end(kNames)) out.emplace_back(variable);
+  }
   return out;
 }
 
@@ -63,13 +86,16 @@ Result<void> start_daemon(const ConnectOptions& options, wire::Deadline deadline
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return wire::errno_error(ErrorCode::kResourceExhausted, "pipe", errno);
   UniqueFd ours(ends[0]), theirs(ends[1]);
-  wire::Program program{.command = common_arguments(options), .group = wire::ProcessGroup::kSession};
+  if (auto trusted = wire::check_trusted(options.kilnd_path); !trusted) return trusted;
+  wire::Program program{
+      .command = common_arguments(options), .environment = daemon_environment(), .group = wire::ProcessGroup::kSession};
   program.command.insert(program.command.end(), {"--runtime-dir", options.runtime_dir, "--detach", "--ready-fd", "3"});
-  const std::string log = options.runtime_dir + "/kilnd.stderr";
-  constexpr int kAppend = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK;  // whatever lies there, opening it ends
+  // Where something else lies in its place, nothing is kept.
+  const std::string path = options.runtime_dir + "/kilnd.stderr";
+  const UniqueFd log(wire::open_own_file(AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_APPEND));
   program.descriptors = {{.number = 0, .path = "/dev/null", .flags = O_RDONLY},
-                         {.number = 1, .path = log, .flags = kAppend},
-                         {.number = 2, .path = log, .flags = kAppend},
+                         {.number = 1, .fd = log.get(), .path = "/dev/null", .flags = O_WRONLY},
+                         {.number = 2, .fd = log.get(), .path = "/dev/null", .flags = O_WRONLY},
                          {.number = kReadyFd, .fd = theirs.get()}};
   auto pid = wire::spawn(program);
   if (!pid) return pid.error();
@@ -87,11 +113,12 @@ Result<void> start_daemon(const ConnectOptions& options, wire::Deadline deadline
 Result<UniqueFd> lock_spawn(const ConnectOptions& options, wire::Deadline deadline) {
   auto dir = wire::open_private_dir(options.runtime_dir);
   if (!dir) return dir;
-  UniqueFd lock(::openat(dir->get(), wire::kSpawnLockName, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock) {
+  const int opened = wire::open_own_file(dir->get(), wire::kSpawnLockName, O_RDWR | O_CREAT);
+  if (opened < 0) {
     const std::string path = options.runtime_dir + "/" + wire::kSpawnLockName;
-    return wire::errno_error(ErrorCode::kUnavailable, "cannot open " + path, errno);
+    return error(ErrorCode::kUnavailable, "cannot open " + path + ": " + wire::own_file_reason(-opened));
   }
+  UniqueFd lock(opened);
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (Clock::now() > deadline) {
       return error(ErrorCode::kDeadlineExceeded, "another process has been starting kilnd for too long: it holds " +
@@ -122,7 +149,8 @@ void end_pipe_child(pid_t pid, std::chrono::steady_clock::duration patience) {
 Result<PipeChild> start_pipe_child(const ConnectOptions& options) {
   auto pair = wire::make_channel_pair();
   if (!pair) return pair.error();
-  wire::Program program{.command = common_arguments(options)};
+  if (auto trusted = wire::check_trusted(options.kilnd_path); !trusted) return trusted.error();
+  wire::Program program{.command = common_arguments(options), .environment = daemon_environment()};
   program.command.insert(program.command.end(), {"--pipe", "--log-level", "warn"});
   program.descriptors = {{.number = 0, .fd = pair->theirs.get()},
                          {.number = 1, .path = "/dev/null", .flags = O_WRONLY}};

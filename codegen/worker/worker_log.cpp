@@ -11,6 +11,7 @@
 #include <string>
 
 #include "kiln/wire/json.h"
+#include "kiln/wire/own_file.h"
 
 namespace kiln::worker {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 constexpr off_t kMaxFileSize = 4 << 20;
 
 wire::UniqueFd append_to(const char* path) {
-  return wire::UniqueFd(::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  return wire::UniqueFd(wire::open_own_file(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND));
 }
 
 std::string timestamp() {

@@ -110,7 +110,7 @@ Result<void> reply(Channel& channel, uint64_t id, const Result<Artifact>& result
 
 void worker_main(Channel channel, const Limits& limits, const Compiler& compiler) {
   std::set_new_handler(out_of_memory);
-  const WorkerLog log(::getenv("KILN_WORKER_LOG"));
+  const WorkerLog log(::secure_getenv("KILN_WORKER_LOG"));
   for (uint64_t done = 1;; ++done) {
     auto job = channel.read();
     if (!job) ::_exit(job.error().code == ErrorCode::kUnavailable ? 0 : 1);

@@ -133,7 +133,7 @@ int zygote_main(const Compiler& compiler) {
   if (::getppid() != daemon) return 0;
   std::signal(SIGPIPE, SIG_IGN);
   if (::chdir("/") != 0) return 1;
-  if (const char* file = ::getenv("KILN_WORKER_CRASH")) {
+  if (const char* file = ::secure_getenv("KILN_WORKER_CRASH")) {
     wire::install_crash_report(file, "kiln-worker " KILN_VERSION ", build-id " +
                                          wire::read_build_id(wire::self_path()) + "\nbuilder " + compiler.builder_id() +
                                          "\n");

@@ -71,6 +71,7 @@ int Daemon::run() {
   if (!config_.cache_instead_of.empty()) {
     log_.warn("cache_is_local", {{"directory", config_.cache_dir}, {"instead_of", config_.cache_instead_of}});
   }
+  if (!config_.inherited.empty()) log_.warn("inherited", {{"kept", config_.inherited}});
   watch_signals();
   if (auto started = start(); !started) {
     fail(started.error());

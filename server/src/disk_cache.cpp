@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <system_error>
 
+#include "kiln/wire/own_file.h"
 #include "kiln/wire/paths.h"
 
 namespace kiln::server {
@@ -29,10 +29,12 @@ std::string DiskCache::entry_path(const RequestKey& key) const {
 std::optional<DiskCache::Loaded> DiskCache::find(const RequestKey& key) {
   if (!root_) return std::nullopt;
   std::string path = entry_path(key);
-  UniqueFd fd(fs_.open(root_.get(), path, O_RDONLY | O_NOFOLLOW, 0));
-  if (!fd) return std::nullopt;
+  const int opened = fs_.open(root_.get(), path, O_RDONLY, 0);
+  if (wire::is_not_ours(-opened)) set_stranger_aside(path, key, wire::own_file_reason(-opened));
+  if (opened < 0) return std::nullopt;
+  UniqueFd fd(opened);
   struct stat info{};
-  if (fs_.stat(fd.get(), info) < 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+  if (fs_.stat(fd.get(), info) < 0) return std::nullopt;
   if (static_cast<uint64_t>(info.st_size) > wire::kMaxEntrySize) {
     set_aside(path, info, key, "too long");
     return std::nullopt;
@@ -59,12 +61,12 @@ std::optional<DiskCache::Loaded> DiskCache::find(const RequestKey& key) {
 std::optional<std::optional<DiskCache::Loaded>> DiskCache::find_cached(const RequestKey& key) {
   constexpr off_t kMostAtOnce = 256 << 10;  // what takes no longer than a hand-over to another thread
   if (!root_) return std::optional<Loaded>();
-  const int opened = fs_.open_cached(root_.get(), entry_path(key), O_RDONLY | O_NOFOLLOW);
+  const int opened = fs_.open_cached(root_.get(), entry_path(key), O_RDONLY);
   if (opened == -ENOENT) return std::optional<Loaded>();
   if (opened < 0) return std::nullopt;
   Loaded out{{}, UniqueFd(opened)};
   struct stat info{};
-  if (fs_.stat(opened, info) < 0 || !S_ISREG(info.st_mode) || info.st_size > kMostAtOnce) return std::nullopt;
+  if (fs_.stat(opened, info) < 0 || info.st_size > kMostAtOnce) return std::nullopt;
   out.bytes.resize(static_cast<size_t>(info.st_size));
   if (fs_.read_cached(opened, out.bytes.data(), out.bytes.size()) != info.st_size) return std::nullopt;
   if (!wire::decode_entry_for(out.bytes, key, builder_tag_)) return std::nullopt;
@@ -104,7 +106,7 @@ bool DiskCache::store(const RequestKey& key, const std::vector<std::byte>& bytes
 
 // 0 where there is none.
 uint64_t DiskCache::size_of(const std::string& path) {
-  UniqueFd fd(fs_.open(root_.get(), path, O_RDONLY | O_NOFOLLOW, 0));
+  UniqueFd fd(fs_.open(root_.get(), path, O_RDONLY, 0));
   struct stat info{};
   return fd && fs_.stat(fd.get(), info) >= 0 ? static_cast<uint64_t>(info.st_size) : 0;
 }
@@ -164,8 +166,7 @@ int DiskCache::sync_name(const std::string& path) {
 void DiskCache::degrade(const std::string& what, int number) {
   ++stats_.store_errors;
   if (stats_.degraded.exchange(true)) return;
-  log_.warn("store_degraded",
-            {{"what", what}, {"directory", directory_}, {"reason", std::generic_category().message(number)}});
+  log_.warn("store_degraded", {{"what", what}, {"directory", directory_}, {"reason", wire::own_file_reason(number)}});
 }
 
 void DiskCache::recover() {

@@ -80,6 +80,9 @@ class DiskCache {
   uint64_t size_of(const std::string& path);
   // `bad`: of the file that was read; another that has come to the same name since is left.
   void set_aside(const std::string& path, const struct stat& bad, const RequestKey& key, const std::string& reason);
+  // What lies in an entry's place and is no file of ours: a link, a fifo, a directory.
+  void set_stranger_aside(const std::string& path, const RequestKey& key, const std::string& reason);
+  void move_to_quarantine(const std::string& path, const RequestKey& key);
   void trim_ring(const std::string& directory);
   void degrade(const std::string& what, int number);
   void recover();

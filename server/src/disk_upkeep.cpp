@@ -6,11 +6,13 @@
 #include <cerrno>
 
 #include "disk_cache.h"
+#include "kiln/wire/own_file.h"
 #include "kiln/wire/paths.h"
 
 namespace kiln::server {
 namespace {
 
+constexpr const char* kDirectories[] = {"v1", "tmp", "quarantine", "crashes"};
 constexpr uint64_t kReserveSize = 1u << 20;
 constexpr size_t kMaxRingFiles = 64;
 constexpr uint64_t kMaxRingBytes = 64u << 20;
@@ -42,11 +44,25 @@ std::vector<Aged> list_entries(Fs& fs, int root, const std::atomic<bool>* stop =
   return out;
 }
 
+// With what is in it: a directory that leads elsewhere is not ours to sweep, to fill or to empty.
+Result<wire::UniqueFd> open_checked(const std::string& directory) {
+  auto root = wire::open_private_dir(directory);
+  if (!root) return root;
+  for (const char* name : kDirectories) {
+    const int fd = wire::open_own_dir(root->get(), name);
+    if (fd < 0 && fd != -ENOENT) {
+      return error(ErrorCode::kPermissionDenied, directory + "/" + name + ": " + wire::own_file_reason(-fd));
+    }
+    wire::UniqueFd close(fd);
+  }
+  return root;
+}
+
 }  // namespace
 
 void DiskCache::open() {
   std::lock_guard lock(write_mutex_);
-  auto dir = wire::open_private_dir(directory_);
+  auto dir = open_checked(directory_);
   if (!dir) {
     stats_.read_only = true;
     stats_.degraded = true;
@@ -109,13 +125,18 @@ bool DiskCache::become_writer() {
 
 // EEXIST is no failure, and any other one shows when the directory is used.
 void DiskCache::make_directories() {
-  for (const char* name : {"v1", "tmp", "quarantine", "crashes"}) fs_.mkdir(root_.get(), name);
+  for (const char* name : kDirectories) fs_.mkdir(root_.get(), name);
   fs_.mkdir(root_.get(), builder_dir_);
 }
 
 bool DiskCache::refill_reserve() {
-  wire::UniqueFd fd(fs_.open(root_.get(), "reserve", O_WRONLY | O_CREAT, 0600));
-  if (!fd) return false;
+  int opened = fs_.open(root_.get(), "reserve", O_WRONLY | O_CREAT, 0600);
+  if (wire::is_not_ours(-opened)) {
+    fs_.unlink(root_.get(), "reserve");  // the name, which is ours
+    opened = fs_.open(root_.get(), "reserve", O_WRONLY | O_CREAT, 0600);
+  }
+  if (opened < 0) return false;
+  wire::UniqueFd fd(opened);
   if (fs_.allocate(fd.get(), kReserveSize) >= 0) return true;
   fs_.unlink(root_.get(), "reserve");
   return false;
@@ -192,9 +213,23 @@ void DiskCache::set_aside(const std::string& path, const struct stat& bad, const
   std::lock_guard lock(write_mutex_);
   if (!writer_) return;
   struct stat now{};
-  wire::UniqueFd there(fs_.open(root_.get(), path, O_RDONLY | O_NOFOLLOW, 0));
+  wire::UniqueFd there(fs_.open(root_.get(), path, O_RDONLY, 0));
   if (!there || fs_.stat(there.get(), now) < 0 || now.st_ino != bad.st_ino || now.st_dev != bad.st_dev) return;
-  std::string aside =
+  move_to_quarantine(path, key);
+}
+
+void DiskCache::set_stranger_aside(const std::string& path, const RequestKey& key, const std::string& reason) {
+  ++stats_.corrupt;
+  log_.warn("entry_corrupt", {{"key", to_hex(key)}, {"reason", reason}});
+  std::lock_guard lock(write_mutex_);
+  if (!writer_) return;
+  const int there = fs_.open(root_.get(), path, O_RDONLY, 0);
+  wire::UniqueFd close(there);
+  if (wire::is_not_ours(-there)) move_to_quarantine(path, key);
+}
+
+void DiskCache::move_to_quarantine(const std::string& path, const RequestKey& key) {
+  const std::string aside =
       "quarantine/" + to_hex(key) + "." + std::to_string(::getpid()) + "-" + std::to_string(sequence_++);
   if (fs_.rename(root_.get(), path, aside) < 0) {
     fs_.unlink(root_.get(), path);
@@ -202,7 +237,7 @@ void DiskCache::set_aside(const std::string& path, const struct stat& bad, const
   }
   ++stats_.quarantined;
   // The ring keeps what came last, and not what was used last.
-  if (wire::UniqueFd fd(fs_.open(root_.get(), aside, O_RDONLY | O_NOFOLLOW, 0)); fd) fs_.touch(fd.get());
+  if (wire::UniqueFd fd(fs_.open(root_.get(), aside, O_RDONLY, 0)); fd) fs_.touch(fd.get());
   trim_ring("quarantine");
 }
 

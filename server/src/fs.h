@@ -19,7 +19,8 @@ struct DirEntry {
   int64_t mtime_ns = 0;
 };
 
-// Every call returns -errno when it fails. Paths are relative to the directory descriptor.
+// Every call returns -errno when it fails. Paths are relative to the directory descriptor; none leads through a link,
+// and open gives regular files of this user's only (kiln/wire/own_file.h).
 class Fs {
  public:
   virtual ~Fs() = default;

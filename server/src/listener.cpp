@@ -15,6 +15,7 @@
 #include <new>
 #include <thread>
 
+#include "kiln/wire/own_file.h"
 #include "kiln/wire/paths.h"
 
 namespace kiln::server {
@@ -38,11 +39,12 @@ Result<void> Listener::elect(const std::string& runtime_dir, bool socket_given) 
   auto dir = wire::open_private_dir(runtime_dir);
   if (!dir) return dir.error();
   dir_ = std::move(*dir);
-  wire::UniqueFd lock(::openat(dir_.get(), wire::kLockName, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock) {
+  const int opened = wire::open_own_file(dir_.get(), wire::kLockName, O_RDWR | O_CREAT);
+  if (opened < 0) {
     const std::string path = runtime_dir + "/" + wire::kLockName;
-    return wire::errno_error(ErrorCode::kPermissionDenied, "cannot open " + path, errno);
+    return error(ErrorCode::kPermissionDenied, "cannot open " + path + ": " + wire::own_file_reason(-opened));
   }
+  wire::UniqueFd lock(opened);
   auto patience = std::chrono::steady_clock::now() + kLockPatience;
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (socket_given) {

@@ -1,11 +1,16 @@
 // JSON log lines through spdlog.
 #include "log.h"
 
+#include <fcntl.h>
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "kiln/wire/json.h"
+#include "kiln/wire/own_file.h"
 
 namespace kiln::server {
 namespace {
@@ -13,9 +18,17 @@ namespace {
 constexpr size_t kMaxFileSize = 4u << 20;
 constexpr size_t kMaxFiles = 3;
 
+// -errno where the file is not one to write to.
+int look_at(const std::string& path) {
+  const int fd = wire::open_own_file(AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_APPEND);
+  if (fd >= 0) ::close(fd);
+  return std::min(fd, 0);
+}
+
 spdlog::sink_ptr make_sink(const std::string& path) {
   try {
-    if (!path.empty()) return std::make_shared<spdlog::sinks::rotating_file_sink_mt>(path, kMaxFileSize, kMaxFiles);
+    if (!path.empty() && look_at(path) == 0)
+      return std::make_shared<spdlog::sinks::rotating_file_sink_mt>(path, kMaxFileSize, kMaxFiles);
   } catch (const spdlog::spdlog_ex&) {
     // A full or read-only disk must not keep the daemon from serving.
   }
@@ -31,6 +44,9 @@ Log::Log(const std::string& path, const std::string& level)
   logger_->set_level(spdlog::level::from_str(level));
   logger_->flush_on(spdlog::level::info);
   logger_->set_error_handler([](const std::string&) {});
+  if (const int status = path.empty() ? 0 : look_at(path); status < 0) {
+    warn("log_unusable", {{"file", path}, {"reason", wire::own_file_reason(-status)}});
+  }
 }
 
 Log::~Log() = default;

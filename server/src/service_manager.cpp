@@ -17,7 +17,7 @@ constexpr int kFirstSocket = 3;
 
 // The variable's value, which children must not see.
 std::string take_variable(const char* name) {
-  const char* value = ::getenv(name);
+  const char* value = ::secure_getenv(name);
   std::string out = value ? value : "";
   ::unsetenv(name);
   return out;

@@ -42,7 +42,10 @@ TunerProcess::~TunerProcess() { stop(); }
 
 Result<void> TunerProcess::start() {
   if (stopped_) return error(ErrorCode::kDraining, "the daemon is about to exit");
-  if (config_.tuner_path.empty()) return error(ErrorCode::kUnavailable, "this daemon has no tuner (kiln-tune)");
+  if (config_.tuner_path.empty()) {
+    const std::string why = config_.no_tuner.empty() ? "" : ": " + config_.no_tuner;
+    return error(ErrorCode::kUnavailable, "this daemon has no tuner (kiln-tune)" + why);
+  }
   if (deaths_ >= kManyDeaths && std::chrono::steady_clock::now() - died_ < kRest) {
     return error(ErrorCode::kUnavailable, "the tuner died " + std::to_string(deaths_) + " times in a row and rests");
   }

@@ -29,7 +29,7 @@ std::vector<std::string> scrubbed_environment(const Config& config) {
   if (!config.crash_dir.empty()) out.push_back("KILN_WORKER_CRASH=" + config.crash_dir + "/kiln-worker.crash");
   for (const char* name : {"LD_LIBRARY_PATH", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS",
                            "PATH", "KILN_NVJITLINK", "KILN_PTXAS"}) {
-    if (const char* value = ::getenv(name)) out.push_back(std::string(name) + "=" + value);
+    if (const char* value = ::secure_getenv(name)) out.push_back(std::string(name) + "=" + value);
   }
   return out;
 }

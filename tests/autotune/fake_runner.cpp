@@ -8,14 +8,14 @@
 //           15: complains in measure, megabytes of it, and crashes
 //   us = N: its time
 //
-// The environment: FAKE_RUNNER_NOISE=SEED multiplies times by log-normal noise (5 %) and makes one in 20 an outlier;
-// FAKE_RUNNER_SICK=N lets it die in every load while the file FAKE_RUNNER_COUNT has fewer than N lines;
-// FAKE_RUNNER_HELLO=TEXT is its greeting, FAKE_RUNNER_GREETS_AFTER=MS when it greets; FAKE_RUNNER_LAUNCH=MS is how long
-// the process takes for each launch that is measured, whatever time it says; FAKE_RUNNER_HOLD=FILE lets launches of
-// configs with a `us` other than the default's, 100, wait while there is such a file. Each process adds a line to
-// FAKE_RUNNER_COUNT: "started PID ARGUMENTS", each kernel one to FAKE_RUNNER_KERNELS, each launch one to
-// FAKE_RUNNER_LOG: "load 3", "measure 3", and each measured config one to FAKE_RUNNER_CONFIGS: "8 behave=0,us=40",
-// behind the value of the kernel's second parameter.
+// The environment: KILN_FAKE_RUNNER_NOISE=SEED multiplies times by log-normal noise (5 %) and makes one in 20 an
+// outlier; KILN_FAKE_RUNNER_SICK=N lets it die in every load while the file KILN_FAKE_RUNNER_COUNT has fewer than N
+// lines; KILN_FAKE_RUNNER_HELLO=TEXT is its greeting, KILN_FAKE_RUNNER_GREETS_AFTER=MS when it greets;
+// KILN_FAKE_RUNNER_LAUNCH=MS is how long the process takes for each launch that is measured, whatever time it says;
+// KILN_FAKE_RUNNER_HOLD=FILE lets launches of configs with a `us` other than the default's, 100, wait while there is
+// such a file. Each process adds a line to KILN_FAKE_RUNNER_COUNT: "started PID ARGUMENTS", each kernel one to
+// KILN_FAKE_RUNNER_KERNELS, each launch one to KILN_FAKE_RUNNER_LOG: "load 3", "measure 3", and each measured config
+// one to KILN_FAKE_RUNNER_CONFIGS: "8 behave=0,us=40", behind the value of the kernel's second parameter.
 #include <unistd.h>
 
 #include <cmath>
@@ -61,7 +61,7 @@ void sleep_for(const char* variable) {
 }
 
 void wait_while_held(double us) {
-  const std::string file = environment("FAKE_RUNNER_HOLD");
+  const std::string file = environment("KILN_FAKE_RUNNER_HOLD");
   const pid_t tuner = ::getppid();
   while (!file.empty() && us != kDefaultUs && us != kNoUs && ::access(file.c_str(), F_OK) == 0) {
     if (::getppid() != tuner) std::exit(0);
@@ -84,7 +84,7 @@ class FakeRunner {
     if (name == "begin") begin(request);
     if (name == "load") return load(request);
     if (name == "measure") return measure(request);
-    if (name == "begin") note("FAKE_RUNNER_KERNELS", name);
+    if (name == "begin") note("KILN_FAKE_RUNNER_KERNELS", name);
     return reply(json::object());
   }
 
@@ -112,12 +112,12 @@ class FakeRunner {
 
   bool load(const json& request) {
     const uint32_t number = request.at("candidate");
-    note("FAKE_RUNNER_LOG", "load " + std::to_string(number));
+    note("KILN_FAKE_RUNNER_LOG", "load " + std::to_string(number));
     const json config = request.at("config");
     const Candidate candidate{config.value("behave", 0), config.value("us", kNoUs),
                               shape_ + " " + kiln::autotune::to_string(config.get<kiln::autotune::Config>())};
-    const std::string sick = environment("FAKE_RUNNER_SICK");
-    if (!sick.empty() && count_lines(environment("FAKE_RUNNER_COUNT")) < std::stoi(sick)) crash();
+    const std::string sick = environment("KILN_FAKE_RUNNER_SICK");
+    if (!sick.empty() && count_lines(environment("KILN_FAKE_RUNNER_COUNT")) < std::stoi(sick)) crash();
     switch (candidate.behave) {
       case 1:
         return status("wrong_result", "array `y`: 3 of 8 elements differ");
@@ -148,8 +148,8 @@ class FakeRunner {
     json times = json::array(), failures = json::array();
     for (const json& number : request.at("candidates")) {
       const Candidate candidate = candidates_.at(number);
-      note("FAKE_RUNNER_LOG", "measure " + number.dump());
-      if (candidate.name.find("us=") != std::string::npos) note("FAKE_RUNNER_CONFIGS", candidate.name);
+      note("KILN_FAKE_RUNNER_LOG", "measure " + number.dump());
+      if (candidate.name.find("us=") != std::string::npos) note("KILN_FAKE_RUNNER_CONFIGS", candidate.name);
       (void)write_line(1, {{"id", id_}, {"running", number}});
       if (candidate.behave == 6) crash();
       if (candidate.behave == 7) hang();
@@ -164,7 +164,7 @@ class FakeRunner {
         std::cerr << "it begins" << std::string(3u << 20, '.') << std::endl;
         crash();
       }
-      sleep_for("FAKE_RUNNER_LAUNCH");
+      sleep_for("KILN_FAKE_RUNNER_LAUNCH");
       wait_while_held(candidate.us);
       if (candidate.behave == 12) {
         times.push_back(nullptr);
@@ -186,8 +186,8 @@ class FakeRunner {
   json id_;
   std::string shape_;
   std::map<uint32_t, Candidate> candidates_;
-  const bool noisy_ = !environment("FAKE_RUNNER_NOISE").empty();
-  std::mt19937_64 random_{std::strtoull(environment("FAKE_RUNNER_NOISE").c_str(), nullptr, 10)};
+  const bool noisy_ = !environment("KILN_FAKE_RUNNER_NOISE").empty();
+  std::mt19937_64 random_{std::strtoull(environment("KILN_FAKE_RUNNER_NOISE").c_str(), nullptr, 10)};
 };
 
 }  // namespace
@@ -195,10 +195,10 @@ class FakeRunner {
 int main(int argc, char** argv) {
   std::string started = "started " + std::to_string(::getpid());
   for (int i = 1; i < argc; ++i) started += std::string(" ") + argv[i];
-  note("FAKE_RUNNER_COUNT", started);
-  sleep_for("FAKE_RUNNER_GREETS_AFTER");
+  note("KILN_FAKE_RUNNER_COUNT", started);
+  sleep_for("KILN_FAKE_RUNNER_GREETS_AFTER");
   const bool first_device = started.find("--device") == std::string::npos || started.find("--device 0") != started.npos;
-  const std::string hello = environment("FAKE_RUNNER_HELLO");
+  const std::string hello = environment("KILN_FAKE_RUNNER_HELLO");
   if (!hello.empty()) {
     std::cout << hello << std::endl;
   } else {

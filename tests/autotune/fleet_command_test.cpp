@@ -59,7 +59,7 @@ class FleetCommand : public ::testing::Test {
     for (const auto& [variable, file] : {std::pair("KILN_RUNTIME_DIR", "run"),
                                          {"KILN_CACHE_DIR", "cache"},
                                          {"XDG_DATA_HOME", "data"},
-                                         {"FAKE_RUNNER_CONFIGS", "configs"}}) {
+                                         {"KILN_FAKE_RUNNER_CONFIGS", "configs"}}) {
       out += std::string(" ") + variable + "=" + directory_.file(name + "-" + file);
     }
     return out + " ";
@@ -85,9 +85,10 @@ class FleetCommand : public ::testing::Test {
   }
 
   void start_worker(const std::string& name, const std::string& url, const std::string& more = "") {
-    const std::string command = "exec " + machine(name) + "FAKE_RUNNER_LAUNCH=10 " KILN_BIN_DIR "/kilnd --foreground " +
-                                more + " --tune-lease 5 --tune-worker " + url + " --remote-key " +
-                                directory_.file("key") + " 2>" + directory_.file(name + "-log");
+    const std::string command = "exec " + machine(name) +
+                                "KILN_FAKE_RUNNER_LAUNCH=10 " KILN_BIN_DIR "/kilnd --foreground " + more +
+                                " --tune-lease 5 --tune-worker " + url + " --remote-key " + directory_.file("key") +
+                                " 2>" + directory_.file(name + "-log");
     auto pid = wire::spawn({.command = {"/bin/sh", "-c", command}});
     ASSERT_TRUE(pid) << pid.error().message;
     daemons_[name] = *pid;

@@ -36,9 +36,9 @@ class OnlineCase : public ::testing::Test {
   OnlineCase() {
     for (const auto& [name, file] : {std::pair("KILN_CACHE_DIR", "cache"),
                                      {"XDG_DATA_HOME", "data"},
-                                     {"FAKE_RUNNER_LOG", "log"},
-                                     {"FAKE_RUNNER_COUNT", "count"},
-                                     {"FAKE_RUNNER_KERNELS", "kernels"}}) {
+                                     {"KILN_FAKE_RUNNER_LOG", "log"},
+                                     {"KILN_FAKE_RUNNER_COUNT", "count"},
+                                     {"KILN_FAKE_RUNNER_KERNELS", "kernels"}}) {
       set(name, file_of(file));
     }
     set("KILN_RUNNER", FAKE_RUNNER);

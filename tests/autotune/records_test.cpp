@@ -3,9 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -203,7 +206,29 @@ TEST(RecordsFile, ThatCannotBeOpenedSaysWhy) {
   write_text(directory.file("plain"), "");
   EXPECT_THAT(Records::open(directory.file("plain/tune.sqlite")).error().message, HasSubstr("plain"));
   std::filesystem::create_directory(directory.file("dir.sqlite"));
-  EXPECT_THAT(Records::open(directory.file("dir.sqlite")).error().message, HasSubstr("dir.sqlite: cannot be opened"));
+  EXPECT_THAT(Records::open(directory.file("dir.sqlite")).error().message,
+              HasSubstr("dir.sqlite: it is no regular file"));
+}
+
+// Neither the database nor what lies beside it.
+TEST(RecordsFile, FollowsNoLinkAndWaitsAtNoFifo) {
+  for (const char* suffix : {"", "-wal", "-shm", ".lock"}) {
+    for (const bool fifo : {false, true}) {
+      ScratchDirectory directory;
+      const std::string path = directory.file("tune.sqlite"), victim = directory.file("victim");
+      std::ofstream(victim) << "mine";
+      if (fifo) {
+        ASSERT_EQ(::mkfifo((path + suffix).c_str(), 0600), 0);
+      } else {
+        ASSERT_EQ(::symlink(victim.c_str(), (path + suffix).c_str()), 0);
+      }
+      auto refused = Records::open(path);
+      ASSERT_FALSE(refused);
+      EXPECT_THAT(refused.error().message, HasSubstr(path + suffix + ": it is "));
+      std::ifstream file(victim);
+      EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "mine");
+    }
+  }
 }
 
 TEST(RecordsFile, TakesWritersOfManyProcesses) {

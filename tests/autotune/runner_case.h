@@ -28,8 +28,8 @@ class RunnerCase : public testing::Test {
     set("KILN_RUNTIME_DIR", path("run"));
     set("KILN_CACHE_DIR", path("cache"));
     set("XDG_DATA_HOME", path("data"));
-    set("FAKE_RUNNER_LOG", path("log"));
-    set("FAKE_RUNNER_COUNT", path("count"));
+    set("KILN_FAKE_RUNNER_LOG", path("log"));
+    set("KILN_FAKE_RUNNER_COUNT", path("count"));
   }
   void TearDown() override {
     for (const std::string& name : variables_) ::unsetenv(name.c_str());

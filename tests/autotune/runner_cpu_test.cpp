@@ -210,6 +210,20 @@ TEST_F(CpuRunner, NeverMeasuresBesideAnother) {
   EXPECT_GE(told, 1);
 }
 
+// What lies in its place and leads elsewhere is not opened, and not waited at.
+TEST_F(CpuRunner, TheLockFollowsNoLink) {
+  std::filesystem::create_directory(path("run"));
+  std::filesystem::permissions(path("run"), std::filesystem::perms::owner_all);
+  std::filesystem::create_symlink(path("victim"), path("run/measure-link.lock"));
+  ASSERT_EQ(::mkfifo(path("run/measure-fifo.lock").c_str(), 0600), 0);
+  for (const std::string device : {"link", "fifo"}) {
+    auto refused = lock_device({device, 0}, [] {});
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message, HasSubstr("measure-" + device + ".lock: it is "));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("victim")));
+}
+
 // Of two users, say: each has a runtime directory, which nobody chose.
 TEST_F(CpuRunner, TheLockIsTheMachines) {
   ::unsetenv("KILN_RUNTIME_DIR");

@@ -132,7 +132,7 @@ TEST_F(FakeRunner, TheFirstValidCandidateIsLoadedAnewThoughItWasUnloaded) {
 }
 
 TEST_F(FakeRunner, ThreeDeathsInARowAreTheDevices) {
-  set("FAKE_RUNNER_SICK", "100");
+  set("KILN_FAKE_RUNNER_SICK", "100");
   begin();
   EXPECT_EQ(load(1, 0).failure, Failure::kCrash);
   EXPECT_EQ(load(2, 0).failure, Failure::kCrash);
@@ -162,7 +162,7 @@ TEST_F(FakeRunner, ChatterGivesNoMoreTime) {
 
 // Each candidate of a request has a turn of its own: three of them may take longer together than one may.
 TEST_F(FakeRunner, TheDeadlineIsOfOneTurn) {
-  set("FAKE_RUNNER_LAUNCH", "1500");
+  set("KILN_FAKE_RUNNER_LAUNCH", "1500");
   begin();
   for (CandidateId id : {1, 2, 3}) EXPECT_EQ(load(id, 0).failure, Failure::kNone);
   const auto measured = measure({1, 2, 3}, 1, Seconds(4));
@@ -181,7 +181,7 @@ TEST_F(FakeRunner, LastWordsAreFew) {
 }
 
 TEST_F(FakeRunner, NoiseIsAroundTheTime) {
-  set("FAKE_RUNNER_NOISE", "7");
+  set("KILN_FAKE_RUNNER_NOISE", "7");
   begin();
   EXPECT_EQ(load(0, 0).failure, Failure::kNone);
   auto measured = measure({0}, 101);
@@ -223,13 +223,28 @@ TEST_F(FakeRunner, ABadGreetingIsAnErrorThatSaysWhy) {
       {R"({"hello": {"protocol": 99}})", "it speaks protocol 99, this tuner 1"},
       {R"({"hello": {"protocol": 1}})", "lacks `target` or `fingerprint`"}};
   for (const auto& [line, problem] : greetings) {
-    set("FAKE_RUNNER_HELLO", line);
+    set("KILN_FAKE_RUNNER_HELLO", line);
     auto runner = start_runner({.executable = FAKE_RUNNER});
     ASSERT_FALSE(runner);
     EXPECT_THAT(runner.error().message, HasSubstr(problem));
   }
   EXPECT_THAT(start_runner({.executable = "/nonexistent"}).error().message, HasSubstr("/nonexistent"));
   EXPECT_THAT(start_runner({.executable = "/bin/false"}).error().message, HasSubstr("ended with code 1"));
+}
+
+// Named or in the environment, where others could have put it.
+TEST_F(FakeRunner, ThatOthersCouldHavePutThereIsNotStarted) {
+  const std::string shared = path("shared"), program = shared + "/kiln-runner";
+  std::filesystem::create_directory(shared);
+  std::filesystem::copy_file(FAKE_RUNNER, program);
+  std::filesystem::permissions(shared, std::filesystem::perms::all);
+  set("KILN_RUNNER", program);
+  for (const RunnerOptions& options : {RunnerOptions{.executable = program}, RunnerOptions()}) {
+    auto refused = start_runner(options);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message, HasSubstr(shared + " can be written by everybody"));
+  }
+  EXPECT_TRUE(lines("count").empty()) << "it ran";
 }
 
 TEST(RunnerProtocol, WorkloadsSurviveTheWay) {

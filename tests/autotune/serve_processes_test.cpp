@@ -30,7 +30,7 @@ class OnlineProcesses : public OnlineCase {
   pid_t daemon() const { return static_cast<pid_t>(stats()["pid"].get<int64_t>()); }
   // Searches stand still behind the default's measurement, until go_on().
   void hold_still() {
-    set("FAKE_RUNNER_HOLD", file_of("hold"));
+    set("KILN_FAKE_RUNNER_HOLD", file_of("hold"));
     write_text(file_of("hold"), "");
   }
   void go_on() const { std::filesystem::remove(file_of("hold")); }
@@ -163,7 +163,7 @@ void ask_and_leave(const std::string& runtime_dir, const std::function<void()>& 
 }
 
 TEST_F(OnlineProcesses, AClientThatLeavesLeavesNothingBehindAndItsSearchGoesOn) {
-  set("FAKE_RUNNER_LAUNCH", "2");
+  set("KILN_FAKE_RUNNER_LAUNCH", "2");
   (void)connect();
   for (int i = 0; i < 3; ++i) {
     ask_and_leave(options().connect.runtime_dir, [&] {

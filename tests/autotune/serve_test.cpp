@@ -44,7 +44,7 @@ TEST_F(Online, AKernelWithoutArraysIsRefusedAndSaysWhy) {
 
 // A second is not enough for hundreds of launches of 20 ms. Nobody waits for it twice; a larger budget is for the rest.
 TEST_F(Online, ASearchThatItsBudgetEndedIsNotRepeated) {
-  set("FAKE_RUNNER_LAUNCH", "20");
+  set("KILN_FAKE_RUNNER_LAUNCH", "20");
   const float best = tuned(options(), 8, 300);
   const size_t measured = launches();
   EXPECT_GT(measured, 0u);
@@ -53,7 +53,7 @@ TEST_F(Online, ASearchThatItsBudgetEndedIsNotRepeated) {
   EXPECT_EQ(tuned(options(), 8, 150), best);
   EXPECT_EQ(launches(), measured);
   stop_daemon();
-  set("FAKE_RUNNER_LAUNCH", "0");
+  set("KILN_FAKE_RUNNER_LAUNCH", "0");
   EXPECT_EQ(tuned(options(), 8, 60'000), 40);
   EXPECT_GT(launches(), measured);
 }
@@ -170,7 +170,7 @@ TEST_F(Online, ARequestIsForItsDevice) {
 
 // A driver takes its time to start. Meanwhile others are answered, each with the default.
 TEST_F(Online, NobodyWaitsForADeviceToStart) {
-  set("FAKE_RUNNER_GREETS_AFTER", "20000");
+  set("KILN_FAKE_RUNNER_GREETS_AFTER", "20000");
   auto daemon = connect();
   const std::string target = daemon->server().native_target;
   for (int32_t n : {8, 9}) {
@@ -184,7 +184,7 @@ TEST_F(Online, NobodyWaitsForADeviceToStart) {
 
 // While somebody waits for a compile, the tuner that nobody waits for does not measure.
 TEST_F(Online, CompilesOfOthersGoBeforeMeasurements) {
-  set("FAKE_RUNNER_LAUNCH", "2");
+  set("KILN_FAKE_RUNNER_LAUNCH", "2");
   Client client(options());
   auto function = get(client, Mode::kAutotune);
   ASSERT_TRUE(function.ok()) << function.error().message;

@@ -46,9 +46,9 @@ class TuneCommand : public ::testing::Test {
     for (const auto& [name, file] : {std::pair("KILN_RUNTIME_DIR", "run"),
                                      {"KILN_CACHE_DIR", "cache"},
                                      {"XDG_DATA_HOME", "data"},
-                                     {"FAKE_RUNNER_LOG", "log"},
-                                     {"FAKE_RUNNER_COUNT", "runners"},
-                                     {"FAKE_RUNNER_CONFIGS", "configs"}}) {
+                                     {"KILN_FAKE_RUNNER_LOG", "log"},
+                                     {"KILN_FAKE_RUNNER_COUNT", "runners"},
+                                     {"KILN_FAKE_RUNNER_CONFIGS", "configs"}}) {
       ::setenv(name, directory_.file(file).c_str(), 1);
     }
     write_text(directory_.file("how_long.kiln"), kKernel);
@@ -56,8 +56,8 @@ class TuneCommand : public ::testing::Test {
   }
   ~TuneCommand() override {
     run("stop", false);
-    for (const char* name : {"KILN_RUNTIME_DIR", "KILN_CACHE_DIR", "XDG_DATA_HOME", "FAKE_RUNNER_LOG",
-                             "FAKE_RUNNER_COUNT", "FAKE_RUNNER_CONFIGS"}) {
+    for (const char* name : {"KILN_RUNTIME_DIR", "KILN_CACHE_DIR", "XDG_DATA_HOME", "KILN_FAKE_RUNNER_LOG",
+                             "KILN_FAKE_RUNNER_COUNT", "KILN_FAKE_RUNNER_CONFIGS"}) {
       ::unsetenv(name);
     }
   }
@@ -328,9 +328,9 @@ TEST_F(TuneCommand, NoiseLeavesTheChoiceWithinFivePercent) {
   write_text(directory_.file("noisy.jsonl"),
              R"({"kernel":"how_long.kiln","shape":{"n":8},"space":{"us":[70,77,84,92,105,120,150,200]}})");
   for (const char* seed : {"1", "2", "3"}) {
-    ::setenv("FAKE_RUNNER_NOISE", seed, 1);
+    ::setenv("KILN_FAKE_RUNNER_NOISE", seed, 1);
     const Outcome outcome = run(std::string("noisy.jsonl --json --share 1 --db noisy") + seed + ".sqlite");
-    ::unsetenv("FAKE_RUNNER_NOISE");
+    ::unsetenv("KILN_FAKE_RUNNER_NOISE");
     ASSERT_EQ(outcome.code, 0) << outcome.errors;
     EXPECT_EQ(json::parse(outcome.output)["jobs"][0]["best"]["us"], 70) << seed;
   }

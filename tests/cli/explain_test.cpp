@@ -1,6 +1,7 @@
 // What the command line tells of compiled kernels, and what it does with them: explain, reproduce, export, import, top.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "cli_helpers.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/text.h"
+#include "kiln/wire/paths.h"
 
 namespace kiln::cli::testing {
 namespace {
@@ -45,6 +47,12 @@ class Entries : public CliTest {
       if (file.is_regular_file()) out += file.file_size();
     }
     return out;
+  }
+  std::string first_entry() const {
+    for (const auto& file : fs::recursive_directory_iterator(path("cache/v1"))) {
+      if (file.is_regular_file()) return file.path().string();
+    }
+    return {};
   }
   std::string output_of(const std::vector<std::string>& words) const {
     const Outcome outcome = kiln(words);
@@ -170,42 +178,25 @@ TEST_F(Entries, ARequestThatWasKeptIsCompiledAgain) {
   expect_error({"reproduce", "./torn"}, "torn: no compile request");
 }
 
-// The one process that this one has started; 0: none.
-pid_t only_child() {
-  for (const auto& task : fs::directory_iterator("/proc/self/task")) {
-    std::ifstream children(task.path() / "children");
-    if (pid_t child = 0; children >> child) return child;
-  }
-  return 0;
-}
-
-// The command line reports its own crashes, where the runtime directory is there: here while it reads a kernel.
+// The command line reports its own crashes, where the runtime directory is there: here while it waits for a daemon.
 TEST_F(Entries, ACrashOfTheCommandIsReported) {
-  fs::create_directories(path("run"));
-  fs::permissions(path("run"), fs::perms::owner_all);
-  ASSERT_EQ(::mkfifo(path("slow.kiln").c_str(), 0600), 0);
-  std::atomic<pid_t> reader = 0;
+  auto directory = wire::open_private_dir(path("run"));
+  ASSERT_TRUE(directory);
+  auto silent = wire::listen_socket(path("run"), directory->get(), 1);
+  ASSERT_TRUE(silent);
+  const timeval patience{.tv_sec = 60, .tv_usec = 0};
+  ASSERT_EQ(::setsockopt(silent->get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+  std::atomic<pid_t> waiting = 0;
   std::jthread crashing([&] {
-    int fd = -1;
-    for (int tries = 0; fd < 0 && tries < 6000; ++tries) {  // there is no writing before somebody reads
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      const pid_t child = only_child();
-      if (child <= 0) continue;
-      // It must not go on between the two: a fifo is no kernel, and it would end by itself.
-      ::kill(child, SIGSTOP);
-      fd = ::open(path("slow.kiln").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-      if (fd >= 0) {
-        reader = child;
-        ::kill(child, SIGSEGV);
-      }
-      ::kill(child, SIGCONT);
-    }
-    ::close(fd);
+    const wire::UniqueFd client(::accept(silent->get(), nullptr, nullptr));
+    waiting = wire::peer_process(client.get());
+    if (waiting > 0) ::kill(waiting, SIGSEGV);
   });
-  EXPECT_EQ(kiln({"verify", "slow.kiln"}).code, 128 + SIGSEGV);
+  EXPECT_EQ(kiln({"ping"}).code, 128 + SIGSEGV);
   crashing.join();
+  silent->reset();
   expect_parts(read("run/kiln.crash"),
-               {"signal 11, process " + std::to_string(reader), "kiln " KILN_VERSION ", build-id "});
+               {"signal 11, process " + std::to_string(waiting), "kiln " KILN_VERSION ", build-id "});
 }
 
 TEST_F(Entries, TravelInABundle) {
@@ -213,13 +204,13 @@ TEST_F(Entries, TravelInABundle) {
   expect_parts(output_of({"export", "axpy.bundle"}), {"1 entries in axpy.bundle"});
   expect_error({"export", "none.bundle", "--kernel", "other"}, "no entry to export");
   EXPECT_FALSE(exists("none.bundle"));
-  expect_parts(output_of({"import", "axpy.bundle", "--dir", path("elsewhere")}), {"1 entries"});
+  expect_parts(output_of({"import", "--trust", "axpy.bundle", "--dir", path("elsewhere")}), {"1 entries"});
   EXPECT_EQ(output_of({"cache", "ls", "--dir", path("elsewhere")}).substr(0, 64), key);
   ASSERT_EQ(kiln({"cache", "clear"}).code, 0);
   EXPECT_EQ(kiln({"stop"}).code, 0);
   while (kiln({"ping"}).code == 0) {
   }
-  expect_parts(output_of({"import", "axpy.bundle"}), {"1 entries"});
+  expect_parts(output_of({"import", "--trust", "axpy.bundle"}), {"1 entries"});
   // The daemon that runs there has it counted.
   const std::string counted = "kiln_disk_bytes " + std::to_string(size_of_entries()) + "\n";
   std::string figures;
@@ -238,12 +229,13 @@ TEST_F(Entries, DamagedBundlesChangeNothing) {
   const std::string good = read("good.bundle");
   auto refused = [&](const std::string& bytes, const std::string& why) {
     write("bad.bundle", bytes);
-    expect_error({"import", "bad.bundle", "--dir", path("elsewhere")}, why);
+    expect_error({"import", "--trust", "bad.bundle", "--dir", path("elsewhere")}, why);
     EXPECT_FALSE(fs::exists(path("elsewhere")));
   };
   for (size_t size : {size_t{0}, size_t{7}, size_t{40}, good.size() / 2, good.size() - 1})
     refused(good.substr(0, size), "no whole bundle");
   refused(good + "x", "its end is not where it says");
+  refused(good.substr(0, 7) + "\1" + good.substr(8), "it is of version 1 of the format");
   refused("K" + good, "it does not begin like one");
   for (size_t at : {good.size() - 1, good.size() - 33}) {
     std::string flipped = good;
@@ -252,9 +244,9 @@ TEST_F(Entries, DamagedBundlesChangeNothing) {
   }
   std::string flipped = good;
   flipped[good.size() / 2] = static_cast<char>(flipped[good.size() / 2] ^ 1);
-  refused(flipped, "entry 0: cache entry: checksum differs");
+  refused(flipped, "its checksum differs");
   std::string other = good;
-  other[13] = static_cast<char>(other[13] ^ 1);  // in the builder's name
+  other[17] = static_cast<char>(other[17] ^ 1);  // in the builder's name
   refused(other, "made by another compiler");
 }
 
@@ -265,6 +257,81 @@ TEST_F(Entries, TopShowsTheDaemon) {
   expect_parts(twice, {"hits from memory", "of 1 requests were hits", "1 entries", "busy of", "idle", "waiters"});
   EXPECT_NE(twice.find("kilnd", 10), std::string::npos) << "one table only:\n" << twice;
   EXPECT_EQ(twice.find('\x1b'), std::string::npos) << "no terminal, no escape codes";
+}
+
+// What others wrote is executed by nobody who did not say so.
+TEST_F(Entries, BundlesWantAKeyOrAWordOfTrust) {
+  compile();
+  for (const auto& [name, secret] : {std::pair("key", 'k'), {"other", 'o'}}) {
+    write(name, std::string(32, secret) + "\n");
+    fs::permissions(path(name), fs::perms::owner_read);
+  }
+  output_of({"export", "plain"});
+  output_of({"export", "signed", "--key", "key"});
+  auto refused = [&](std::vector<std::string> words, const std::string& why) {
+    words.insert(words.begin(), "import");
+    words.insert(words.end(), {"--dir", path("elsewhere")});
+    expect_error(words, why);
+    EXPECT_FALSE(fs::exists(path("elsewhere")));
+  };
+  refused({"plain"}, "plain: whoever wrote it has code executed here");
+  refused({"signed"}, "signed: whoever wrote it has code executed here");
+  refused({"plain", "--key", "key"}, "plain: it is not authenticated by a key");
+  refused({"signed", "--trust"}, "signed: it is authenticated by a key: give --key");
+  refused({"signed", "--key", "other"}, "signed: it is not authenticated by this key");
+  refused({"signed", "--key", "key", "--trust"}, "excludes");
+  refused({"signed", "--key", "nothing"}, "nothing: ");
+  write("short", "too short");
+  fs::permissions(path("short"), fs::perms::owner_read);
+  refused({"signed", "--key", "short"}, "shorter than 32 bytes");
+  // Whatever is changed in it by who does not have the key: the entry with its own checksum and those of the bundle
+  // too.
+  const std::string good = read("signed"), plain = read("plain");
+  ASSERT_EQ(good.size(), plain.size());
+  write("forged", good.substr(0, 12) + plain.substr(12));
+  refused({"forged", "--key", "key"}, "forged: it is not authenticated by this key");
+  for (size_t at = 8; at < good.size(); at += std::max<size_t>(1, good.size() / 16)) {
+    std::string flipped = good;
+    flipped[at] = static_cast<char>(flipped[at] ^ 1);
+    write("flipped", flipped);
+    refused({"flipped", "--key", "key"}, "flipped: ");
+  }
+  expect_parts(output_of({"import", "signed", "--key", "key", "--dir", path("elsewhere")}), {"1 entries"});
+}
+
+// Nothing is waited for, and nothing outside of the cache is written or removed.
+TEST_F(Entries, BundlesAndCachesFollowNoLink) {
+  const std::string key = compile();
+  write("precious", "mine");
+  fs::create_symlink(path("precious"), path("axpy.bundle"));
+  output_of({"export", "axpy.bundle"});
+  EXPECT_EQ(read("precious"), "mine");
+  EXPECT_FALSE(fs::is_symlink(path("axpy.bundle")));
+
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+  expect_error({"import", "--trust", "fifo"}, "fifo: not a regular file");
+
+  // Each part of an entry's path in its turn.
+  const fs::path stored = fs::relative(first_entry(), path("cache"));
+  fs::create_directories(path("outside"));
+  fs::path part;
+  for (const fs::path& name : stored) {
+    part /= name;
+    fs::remove_all(path("other"));
+    fs::create_directories(fs::path(path("other")) / part.parent_path());
+    fs::permissions(path("other"), fs::perms::owner_all);
+    const bool last = part == stored;
+    fs::create_symlink(path(last ? "precious" : "outside"), fs::path(path("other")) / part);
+    const Outcome done = kiln({"import", "--trust", "axpy.bundle", "--dir", path("other")});
+    EXPECT_EQ(done.code, last ? 0 : 1) << part;  // the name itself is replaced
+    if (!last) expect_parts(done.errors, {"it is a link, which is not followed"});
+    EXPECT_TRUE(fs::is_empty(path("outside"))) << part;
+    EXPECT_EQ(read("precious"), "mine");
+  }
+  fs::rename(path("cache/v1"), path("outside/v1"));
+  fs::create_directory_symlink(path("outside/v1"), path("cache/v1"));
+  expect_error({"cache", "clear"}, "cache/v1: it is a link, which is not followed");
+  EXPECT_TRUE(fs::exists(path("outside") / stored));
 }
 
 }  // namespace

@@ -1,23 +1,18 @@
 // The URL, the secrets, and what has to be there before code from elsewhere is taken.
 #include "kiln/redis/access.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <system_error>
 
-#include "kiln/wire/fd.h"
+#include "kiln/wire/secret.h"
 
 namespace kiln::redis {
 namespace {
 
 constexpr std::string_view kUnixScheme = "redis+unix://", kTcpScheme = "redis://";
-constexpr off_t kMaxSecret = 4096;
 
 Error bad_url(const std::string& what) { return invalid_argument(what); }
 
@@ -74,8 +69,6 @@ Result<Address> parse_tcp(std::string_view text) {
   return out;
 }
 
-Error file_error(const std::string& path, const std::string& what) { return invalid_argument(path + ": " + what); }
-
 }  // namespace
 
 Result<Address> parse_address(const std::string& url) {
@@ -85,23 +78,8 @@ Result<Address> parse_address(const std::string& url) {
   return bad_url("neither redis://HOST[:PORT][/DB] nor redis+unix:///PATH");
 }
 
-Result<std::string> read_secret(const std::string& path) {
-  wire::UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat info{};
-  if (!file || ::fstat(file.get(), &info) != 0) return file_error(path, std::generic_category().message(errno));
-  if (!S_ISREG(info.st_mode)) return file_error(path, "not a regular file");
-  if (info.st_mode & 077) return file_error(path, "others than its owner have access to it (chmod 600)");
-  if (info.st_size > kMaxSecret) return file_error(path, "too long for a secret");
-  std::string text(static_cast<size_t>(info.st_size), '\0');
-  const ssize_t count = ::read(file.get(), text.data(), text.size());
-  if (count < 0) return file_error(path, std::generic_category().message(errno));
-  text.resize(static_cast<size_t>(count));
-  if (text.ends_with('\n')) text.pop_back();
-  return text;
-}
-
 void take_password(Access& access) {
-  if (const char* password = ::getenv(kPasswordVariable)) access.password = password;
+  if (const char* password = ::secure_getenv(kPasswordVariable)) access.password = password;
   ::unsetenv(kPasswordVariable);
 }
 
@@ -111,11 +89,8 @@ Result<void> complete(Access& access, const std::string& option) {
     return invalid_argument(option + ": " + address.error().message);
   }
   if (!access.key_file.empty()) {
-    auto key = read_secret(access.key_file);
+    auto key = wire::read_key(access.key_file);
     if (!key) return key.error();
-    if (key->size() < kMinKey) {
-      return file_error(access.key_file, "shorter than " + std::to_string(kMinKey) + " bytes");
-    }
     access.key = *key;
   } else if (!access.trust) {
     return invalid_argument(option +
@@ -123,7 +98,7 @@ Result<void> complete(Access& access, const std::string& option) {
                             "authenticated by that key, --remote-trust anything");
   }
   if (access.password_file.empty()) return {};
-  auto password = read_secret(access.password_file);
+  auto password = wire::read_secret(access.password_file);
   if (!password) return password.error();
   access.password = *password;
   return {};

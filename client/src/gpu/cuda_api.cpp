@@ -86,7 +86,7 @@ Result<std::unique_ptr<const Api>> open_library(const std::string& path) {
 Result<const Api*> load_api() {
   // Never destroyed: other threads may use a device while exit() destroys statics.
   static auto& libraries = *new OpenedLibraries<Api>;
-  const char* named = std::getenv("KILN_CUDA_DRIVER");
+  const char* named = ::secure_getenv("KILN_CUDA_DRIVER");
   return libraries.get(named != nullptr && *named != 0 ? named : "libcuda.so.1", open_library);
 }
 

@@ -85,7 +85,7 @@ Result<std::unique_ptr<const Api>> open_library(const std::string& named) {
 Result<const Api*> load_api() {
   // Never destroyed: other threads may use a device while exit() destroys statics.
   static auto& libraries = *new OpenedLibraries<Api>;
-  const char* named = std::getenv("KILN_HIP_DRIVER");
+  const char* named = ::secure_getenv("KILN_HIP_DRIVER");
   return libraries.get(named != nullptr ? named : "", open_library);
 }
 

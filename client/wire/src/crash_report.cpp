@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "kiln/wire/own_file.h"
 #include "kiln/wire/paths.h"
 
 namespace kiln::wire {
@@ -101,7 +102,7 @@ void request_path(RequestPath& out, uint64_t seconds, size_t index) {
 }
 
 bool keep_request(const char* path, std::span<const std::byte> request) {
-  const int fd = ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const int fd = open_own_file(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL);
   if (fd < 0) return false;
   while (!request.empty()) {
     const ssize_t count = ::write(fd, request.data(), request.size());
@@ -142,7 +143,7 @@ void write_report(int fd, int number) {
 }
 
 void write_report_file(int number) {
-  const int fd = ::open(state().path.data(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  const int fd = open_own_file(AT_FDCWD, state().path.data(), O_WRONLY | O_CREAT | O_APPEND);
   if (fd >= 0) {
     struct stat info{};
     if (::fstat(fd, &info) == 0 && info.st_size > kMaxFile) (void)!::ftruncate(fd, 0);

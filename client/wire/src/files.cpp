@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "kiln/wire/fd.h"
+
 namespace kiln::wire {
 namespace {
 
@@ -59,12 +61,15 @@ class TemporaryFile {
 
 Result<InputFile> InputFile::open(const std::string& path) {
   InputFile out;
-  out.file_.reset(std::fopen(path.c_str(), "rbe"));
-  if (!out.file_) return file_error(path, "cannot be opened", errno);
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));  // a fifo would be waited for
+  if (!fd) return file_error(path, "cannot be opened", errno);
   struct stat status{};
-  if (::fstat(::fileno(out.file_.get()), &status) != 0 || !S_ISREG(status.st_mode)) {
+  if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return invalid_argument(path + ": not a regular file");
   }
+  out.file_.reset(::fdopen(fd.get(), "rb"));
+  if (!out.file_) return file_error(path, "cannot be opened", errno);
+  (void)fd.release();
   out.remaining_ = static_cast<size_t>(status.st_size);
   return out;
 }

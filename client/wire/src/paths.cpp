@@ -12,16 +12,12 @@
 #include <vector>
 
 #include "kiln/wire/channel.h"
+#include "kiln/wire/trusted.h"
 
 namespace kiln::wire {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 // Somebody else's directory, or one that others can enter, is not a place for a private socket.
 bool is_private(const std::string& path) {
@@ -35,9 +31,13 @@ bool is_executable(const fs::path& path) {
   return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
 }
 
-std::string first_executable(const std::vector<fs::path>& candidates) {
+// The first that is there. One that others could have put there is passed over, and `passed_over` says so.
+std::string first_executable(const std::vector<fs::path>& candidates, std::string& passed_over) {
   for (const auto& candidate : candidates) {
-    if (is_executable(candidate)) return fs::weakly_canonical(candidate).string();
+    if (!is_executable(candidate)) continue;
+    auto trusted = check_trusted(candidate.string());
+    if (trusted) return fs::weakly_canonical(candidate).string();
+    passed_over += "; " + trusted.error().message;
   }
   return {};
 }
@@ -139,8 +139,12 @@ std::string self_path() {
 
 Result<std::string> find_kilnd(const std::string& programs_dir) {
   if (std::string chosen = environment("KILN_KILND"); !chosen.empty()) {
-    if (is_executable(chosen)) return chosen;
-    return error(ErrorCode::kUnavailable, "KILN_KILND names " + chosen + ", which is not an executable file");
+    if (!is_executable(chosen)) {
+      return error(ErrorCode::kUnavailable, "KILN_KILND names " + chosen + ", which is not an executable file");
+    }
+    auto trusted = check_trusted(chosen);
+    if (!trusted) return error(ErrorCode::kUnavailable, "KILN_KILND: " + trusted.error().message);
+    return chosen;
   }
   std::vector<fs::path> candidates;
   if (fs::path self = self_path(); !self.empty()) {
@@ -154,28 +158,32 @@ Result<std::string> find_kilnd(const std::string& programs_dir) {
     if (end > begin) candidates.push_back(fs::path(search.substr(begin, end - begin)) / "kilnd");
     begin = end + 1;
   }
-  std::string found = first_executable(candidates);
+  std::string passed_over;
+  std::string found = first_executable(candidates, passed_over);
   if (found.empty()) {
     const std::string installed = programs_dir.empty() ? "" : ", in " + programs_dir;
     return error(ErrorCode::kUnavailable, "kilnd not found beside " + self_path() + ", in ../bin" + installed +
-                                              " or in PATH; set KILN_KILND to its path");
+                                              " or in PATH; set KILN_KILND to its path" + passed_over);
   }
   return found;
 }
 
-Result<std::string> find_worker(const std::string& kilnd_path) {
-  fs::path dir = fs::path(kilnd_path).parent_path();
-  std::string found =
-      first_executable({dir / "kiln-worker", dir / "../libexec/kiln/kiln-worker", dir / "../bin/kiln-worker"});
-  if (found.empty()) {
-    return error(ErrorCode::kUnavailable, "kiln-worker not found beside " + kilnd_path + " or in ../libexec/kiln");
-  }
-  return found;
-}
+namespace {
 
-std::string find_tuner(const std::string& kilnd_path) {
+Result<std::string> find_beside(const std::string& kilnd_path, const std::string& name) {
   const fs::path dir = fs::path(kilnd_path).parent_path();
-  return first_executable({dir / "kiln-tune", dir / "../libexec/kiln/kiln-tune", dir / "../bin/kiln-tune"});
+  std::string passed_over;
+  std::string found =
+      first_executable({dir / name, dir / "../libexec/kiln" / name, dir / "../bin" / name}, passed_over);
+  if (!found.empty()) return found;
+  return error(ErrorCode::kUnavailable,
+               name + " not found beside " + kilnd_path + " or in ../libexec/kiln" + passed_over);
 }
+
+}  // namespace
+
+Result<std::string> find_worker(const std::string& kilnd_path) { return find_beside(kilnd_path, "kiln-worker"); }
+Result<std::string> find_tuner(const std::string& kilnd_path) { return find_beside(kilnd_path, "kiln-tune"); }
+Result<std::string> find_runner(const std::string& program_path) { return find_beside(program_path, "kiln-runner"); }
 
 }  // namespace kiln::wire

@@ -88,14 +88,14 @@ class Link {
 }  // namespace
 
 Result<std::optional<JitLink>> find_jit_link() {
-  if (const char* path = std::getenv(kVariable); path && *path) {
+  if (const char* path = ::secure_getenv(kVariable); path && *path) {
     auto named = load(path);
     if (named) return std::optional(*named);
     return error(ErrorCode::kCompileFailed,
                  std::string(kVariable) + " names " + path + ", which " + named.error().message);
   }
   // Who names a program wants that.
-  if (const char* program = std::getenv("KILN_PTXAS"); program && *program) return std::optional<JitLink>();
+  if (const char* program = ::secure_getenv("KILN_PTXAS"); program && *program) return std::optional<JitLink>();
   // A version of the library assembles PTX up to its own; the newest first.
   for (const char* name : {"libnvJitLink.so.13", "libnvJitLink.so.12", "/usr/local/cuda/lib64/libnvJitLink.so.13",
                            "/usr/local/cuda/lib64/libnvJitLink.so.12"}) {

@@ -162,8 +162,8 @@ bool is_program(const std::string& path) {
 }  // namespace
 
 std::string find_ptxas() {
-  if (const char* named = std::getenv("KILN_PTXAS"); named && *named) return is_program(named) ? named : "";
-  const char* path = std::getenv("PATH");
+  if (const char* named = ::secure_getenv("KILN_PTXAS"); named && *named) return is_program(named) ? named : "";
+  const char* path = ::secure_getenv("PATH");
   std::istringstream folders(path ? path : "");
   for (std::string folder; std::getline(folders, folder, ':');) {
     if (!folder.empty() && is_program(folder + "/ptxas")) return folder + "/ptxas";

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kiln/dsl/result.h"
+#include "kiln/wire/secret.h"
 
 namespace kiln::redis {
 
@@ -19,9 +20,6 @@ struct Address {
 };
 // Refuses a password: a command line is there for everybody to read.
 Result<Address> parse_address(const std::string& url);
-
-// What a file holds up to its last line's end. Refused where others than its owner may read or write it.
-Result<std::string> read_secret(const std::string& path);
 
 struct Access {
   using Milliseconds = std::chrono::milliseconds;
@@ -37,7 +35,7 @@ struct Access {
 
   bool enabled() const { return !url.empty(); }
 };
-inline constexpr size_t kMinKey = 32;
+using wire::kMinKey;
 inline constexpr const char* kPasswordVariable = "KILN_REMOTE_PASSWORD";
 
 // The password of the environment; its variable leaves it, so that no process started here sees it.

@@ -59,13 +59,16 @@ Result<void> check_daemon(int fd);
 
 // Full path of the running executable; empty when /proc is missing.
 std::string self_path();
+// Programs that others could have put there (kiln/wire/trusted.h) are passed over, and an error names them.
+//
 // The daemon a client starts: $KILN_KILND, beside the running executable, ../bin, `programs_dir`, then $PATH. Empty: no
 // such directory.
 Result<std::string> find_kilnd(const std::string& programs_dir = {});
 // The worker that a daemon at `kilnd_path` starts: beside it, ../libexec/kiln, ../bin.
 Result<std::string> find_worker(const std::string& kilnd_path);
-// kiln-tune of the same installation; empty when there is none.
-std::string find_tuner(const std::string& kilnd_path);
+// kiln-tune and kiln-runner of the same installation.
+Result<std::string> find_tuner(const std::string& kilnd_path);
+Result<std::string> find_runner(const std::string& program_path);
 
 // The GNU build-id of an ELF file in hex; empty when there is none.
 std::string read_build_id(const std::string& path);

@@ -1,0 +1,121 @@
+#include "kiln/wire/trusted.h"
+
+#include <grp.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "kiln/wire/channel.h"
+
+namespace kiln::wire {
+namespace {
+
+using Path = std::filesystem::path;
+
+constexpr int kMaxLinks = 40;
+
+std::string user_name(uid_t user) {
+  std::vector<char> text(16 << 10);
+  passwd entry{}, *found = nullptr;
+  return ::getpwuid_r(user, &entry, text.data(), text.size(), &found) == 0 && found ? entry.pw_name : "";
+}
+
+// The group has no member but `user`, whose name it has: as useradd makes one for each user of Debian, Fedora and
+// others, with a umask that lets it write.
+bool is_private_group(gid_t group, uid_t user) {
+  std::vector<char> text(64 << 10);
+  ::group entry{}, *found = nullptr;
+  if (::getgrgid_r(group, &entry, text.data(), text.size(), &found) != 0) return false;  // very many members
+  if (!found) return user != 0 && group == ::getegid();  // a user that a container has no names for
+  const std::string name = user_name(user);
+  if (name.empty() || name != entry.gr_name) return false;
+  for (char** member = entry.gr_mem; *member; ++member) {
+    if (name != *member) return false;
+  }
+  return true;
+}
+
+// With an access list the group's bits are what its users and groups may have at most.
+bool has_access_list(const std::string& path) {
+  return ::lgetxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
+}
+
+// What is at fault at one place of the way; empty: nothing.
+std::string fault(const std::string& path, const struct stat& info, bool below_sticky, uid_t owner_of_all) {
+  const uid_t self = ::geteuid();
+  // In a namespace without root, what is root's seems to be somebody's, as the root directory does; but so does all
+  // that others have put into /tmp.
+  const bool roots = info.st_uid == 0 || (info.st_uid == owner_of_all && !below_sticky);
+  if (info.st_uid != self && !roots) return "belongs to user " + std::to_string(info.st_uid);
+  if (S_ISLNK(info.st_mode) || (S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX))) return {};
+  if (info.st_mode & S_IWOTH) return "can be written by everybody";
+  if (!(info.st_mode & S_IWGRP)) return {};
+  const bool closed = is_private_group(info.st_gid, self) || is_private_group(info.st_gid, 0);
+  if (closed && !has_access_list(path)) return {};
+  return "can be written by group " + std::to_string(info.st_gid);
+}
+
+// The parts of a path, the first of them last.
+std::vector<std::string> parts_of(const Path& path) {
+  std::vector<std::string> out;
+  for (const Path& part : path.relative_path()) {
+    if (!part.empty() && part != ".") out.push_back(part.string());
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace
+
+Result<void> check_trusted(const std::string& path) {
+  std::error_code failed;
+  const Path whole = std::filesystem::absolute(path, failed);
+  if (failed) return error(ErrorCode::kPermissionDenied, path + ": " + failed.message());
+  Path at = "/";
+  std::vector<std::string> rest = parts_of(whole);
+  bool below_sticky = false;
+  std::optional<uid_t> owner_of_all;
+  for (int links = 0;;) {
+    struct stat info{};
+    if (::lstat(at.c_str(), &info) != 0) {
+      if (errno == ENOENT || errno == ENOTDIR || errno == EACCES) return {};
+      return errno_error(ErrorCode::kPermissionDenied, path + ": " + at.string() + " cannot be looked at", errno);
+    }
+    if (!owner_of_all) owner_of_all = info.st_uid;
+    if (const std::string why = fault(at, info, below_sticky, *owner_of_all); !why.empty()) {
+      return error(ErrorCode::kPermissionDenied, path + " is not used: " + at.string() + " " + why +
+                                                     "; it and the directories above it must belong to " +
+                                                     "root or to user " + std::to_string(::geteuid()) +
+                                                     " and be closed to others");
+    }
+    below_sticky = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) && (info.st_mode & (S_IWOTH | S_IWGRP));
+    if (S_ISLNK(info.st_mode)) {
+      const Path target = std::filesystem::read_symlink(at, failed);
+      if (failed || ++links > kMaxLinks) return error(ErrorCode::kPermissionDenied, path + ": too many links");
+      at = target.is_absolute() ? Path("/") : at.parent_path();
+      const std::vector<std::string> more = parts_of(target);
+      rest.insert(rest.end(), more.begin(), more.end());
+      continue;
+    }
+    if (rest.empty()) return {};
+    const bool up = rest.back() == "..";
+    at = up ? at.parent_path() : at / rest.back();
+    below_sticky = below_sticky && !up;
+    rest.pop_back();
+  }
+}
+
+std::string environment(const char* name) {
+  const char* value = ::secure_getenv(name);
+  return value ? value : "";
+}
+
+}  // namespace kiln::wire
