@@ -1,11 +1,11 @@
 // From a compile request to a reply: look up, join a running compile, queue, run, retry, store.
 //
-// A job passes kLookup → kQueued → kRunning. All requests of one key share one job; each waits with its own deadline,
-// and when the last one leaves, the job is cancelled.
+// A job passes kLookup → kQueued → kRunning. All requests of one key share one job, but for those that ask for more
+// memory than one that runs already has; each waits with its own deadline, and when the last one leaves, the job is
+// cancelled.
 #pragma once
 
 #include <map>
-#include <unordered_map>
 
 #include "job_queue.h"
 #include "refusals.h"
@@ -52,6 +52,8 @@ class Scheduler {
   void join(const JobPtr& job, CompileRequest& request, Reply reply);
   void join_running(const JobPtr& job, CompileRequest& request, Reply reply);
   JobPtr create(CompileRequest& request);
+  JobPtr find_job(const Refusals::Asked& asked);
+  void serve_waiting(const RequestKey& key, const Served& served);
   void on_disk(const JobPtr& job, const SharedBlob& blob);
   void on_remote(const JobPtr& job, const SharedBlob& blob);
   void enqueue(const JobPtr& job);
@@ -75,7 +77,9 @@ class Scheduler {
               const std::string& job_trace_id = {});
   void end(Job& job);
   uint64_t memory_of(uint64_t asked) const;
+  std::vector<JobPtr> queued() const;
   bool queue_full(const Job& job) const;
+  Error no_worker_error(const std::string& why) const;
   Error full_error(const std::string& message) const;
 
   asio::io_context& io_;
@@ -90,7 +94,7 @@ class Scheduler {
   uint64_t lookup_bytes_ = 0;  // of requests that are looked up
   Refusals refusals_;
   Verifier verifier_;
-  std::unordered_map<RequestKey, JobPtr, KeyHash> jobs_;
+  std::map<Refusals::Asked, JobPtr> jobs_;
   std::map<WaiterId, JobPtr> waiters_;
   uint64_t next_job_ = 1, next_serial_ = 1;
   double average_ms_ = 20;

@@ -72,6 +72,13 @@ void grow(uint64_t mebibytes) {
   asm volatile("" : : "r"(block) : "memory");
 }
 
+bool has_room(uint64_t mebibytes) {
+  void* block = std::malloc(mebibytes << 20);
+  asm volatile("" : : "r"(block) : "memory");
+  std::free(block);
+  return block != nullptr;
+}
+
 // Forks until it is refused; the children live on. True where no child came to life.
 bool fork_bomb() {
   for (int i = 0; i < 100; ++i) {
@@ -120,6 +127,11 @@ Result<Artifact> obey(const Order& order) {
     return kiln::error(ErrorCode::kCompileFailed, "no child came to life");
   }
   if (order.what == "fail") return kiln::error(ErrorCode::kCompileFailed, "no such op: " + order.salt);
+  // A compiler that takes it badly where memory is short.
+  if (order.what == "needs" || order.what == "needs_or_hangs") {
+    if (!has_room(order.number)) order.what == "needs" ? static_cast<void>(::raise(SIGSEGV)) : spin();
+    return bytes_artifact({"bytes", order.salt, 64});
+  }
   if (order.what == "throw") throw std::runtime_error("thrown");
   if (order.what == "lies") return Artifact{{{"target", "cpu:fake"}, {"emit", "so"}}, fake_code()};
   if (order.what == "empty") return Artifact{nlohmann::json::object(), {}};

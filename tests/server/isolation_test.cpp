@@ -103,6 +103,38 @@ TEST_F(IsolationTest, ProcessorTimeIsLimited) {
   EXPECT_EQ(daemon->compile(order("hang")).error().code, ErrorCode::kPoisoned);
 }
 
+// A crash within less memory than the others ask for is theirs alone who asked for so little.
+TEST_F(IsolationTest, WhatKillsWithLittleMemoryIsNotRefusedToThoseWithMore) {
+  if (kSanitized) GTEST_SKIP() << "address space is not limited under a sanitizer";
+  start({"--worker-memory", "2GiB"});
+  auto daemon = connect();
+  const auto kernel = order("needs", 300);
+  const client::CompileOptions little{.memory_bytes = 200 << 20};
+  EXPECT_EQ(daemon->compile(kernel, little).error().code, ErrorCode::kWorkerCrashed);
+  EXPECT_EQ(daemon->compile(kernel, little).error().code, ErrorCode::kPoisoned);
+  EXPECT_EQ(stats()["poison"][0]["memory_bytes"], 200 << 20);
+  auto enough = daemon->compile(kernel);
+  EXPECT_TRUE(enough) << enough.error().message;
+}
+
+TEST_F(IsolationTest, WhoAsksForMoreMemoryDoesNotJoinACompileWithLess) {
+  if (kSanitized) GTEST_SKIP() << "address space is not limited under a sanitizer";
+  start({"--worker-memory", "2GiB", "--workers", "2"});
+  const auto kernel = order("needs_or_hangs", 300);
+  std::stop_source enough;
+  auto with = [&](uint64_t memory) {
+    return client::CompileOptions{.cancel = enough.get_token(), .memory_bytes = memory};
+  };
+  std::jthread first([&] { EXPECT_FALSE(connect()->compile(kernel, with(200 << 20))); });
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  std::jthread joins([&] { EXPECT_FALSE(connect()->compile(kernel, with(100 << 20))); });
+  ASSERT_TRUE(eventually([&] { return stats()["joins_total"] == 1; }));
+  auto large = connect()->compile(kernel);
+  EXPECT_TRUE(large) << large.error().message;
+  EXPECT_EQ(stats()["joins_total"], 1);
+  enough.request_stop();
+}
+
 TEST_F(IsolationTest, HangEndsAtTheDeadlineAndFreesTheWorker) {
   start({"--workers", "1"});
   auto daemon = connect();
