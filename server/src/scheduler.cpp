@@ -188,6 +188,7 @@ void Scheduler::on_remote(const JobPtr& job, const SharedBlob& blob) {
   }
   metrics_.misses += job->waiters.size();
   if (draining_) return finish(job, draining_error());
+  if (const std::string& why = pool_.unavailable(); !why.empty()) return finish(job, no_worker_error(why));
   if (queue_full(*job)) {
     ++metrics_.queue_rejected;
     return finish(job, full_error("the queue of compiles is full"));
@@ -407,6 +408,10 @@ std::vector<JobPtr> Scheduler::queued() const {
     if (job->state == Job::State::kQueued) out.push_back(job);
   }
   return out;
+}
+
+void Scheduler::refuse_waiting() {
+  for (const auto& job : queued()) finish(job, no_worker_error(pool_.unavailable()));
 }
 
 void Scheduler::drain() {

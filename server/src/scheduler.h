@@ -32,6 +32,8 @@ class Scheduler {
   // A request was answered from a tier, perhaps without coming here.
   void on_hit(const SharedBlob& blob) { verifier_.on_hit(blob); }
 
+  // No worker can be had for now: those that wait for one are refused.
+  void refuse_waiting();
   // No new jobs; those that do not run yet are refused.
   void drain();
   // Gives up the running ones too.

@@ -259,6 +259,34 @@ TEST_F(IsolationTest, KilledDaemonLeavesNoWorkers) {
   waiting.join();
 }
 
+// As by an upgrade in place: what there is goes on, misses are refused at once, and it comes back by itself.
+TEST_F(IsolationTest, AWorkerProgramThatVanishesIsSaidAtOnceAndComesBack) {
+  const std::string worker = temp_ / "kiln-worker";
+  std::filesystem::copy_file(KILN_TEST_WORKER, worker);
+  start({"--worker", worker});
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes")));
+  for (const bool broken : {false, true}) {
+    std::filesystem::rename(worker, worker + ".away");
+    if (broken) std::filesystem::copy_file("/bin/false", worker);
+    ::kill(descendants(daemon_.pid()).at(0), SIGKILL);
+    const auto before = stats()["zygote_restarts_total"].get<int>();
+    ASSERT_TRUE(eventually([&] { return stats()["zygote_restarts_total"] >= before + 1; }));
+    for (int i = 0; i < 2; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      auto refused = daemon->compile(order("bytes", 9, "away" + std::to_string(broken)), {.deadline_ms = 50'000});
+      ASSERT_FALSE(refused);
+      EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted) << refused.error().message;
+      EXPECT_TRUE(refused.error().retryable);
+      EXPECT_NE(refused.error().message.find(worker + " does not start"), std::string::npos) << refused.error().message;
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, 25s);
+    }
+    EXPECT_TRUE(daemon->fetch(order("bytes")));
+    std::filesystem::rename(worker + ".away", worker);
+    EXPECT_TRUE(eventually([&] { return daemon->compile(order("bytes", 9, "back" + std::to_string(broken))).ok(); }));
+  }
+}
+
 TEST_F(IsolationTest, MissingOrBrokenWorkerIsAClearError) {
   auto arguments = daemon_arguments();
   *(std::find(arguments.begin(), arguments.end(), "--worker") + 1) = "/nonexistent/kiln-worker";
