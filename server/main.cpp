@@ -1,5 +1,6 @@
 // kilnd: parses the command line, prepares the process, runs the daemon.
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -115,6 +116,7 @@ Result<Config> read_again(int argc, char** argv, const std::string& config_file)
 
 void prepare_process(const Config& config) {
   std::signal(SIGPIPE, SIG_IGN);
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);  // nobody reads its memory or takes its descriptors; no core file
   ::umask(077);
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
