@@ -56,15 +56,23 @@ Result<bool> take(DeviceLock& lock, const std::string& device) {
 
 }  // namespace
 
-Result<DeviceLock> lock_device(const LockOptions& options, const std::function<void()>& waiting) {
+Result<std::string> make_lock_file(const std::string& device) {
   auto directory = wire::find_runtime_dir();
   if (!directory) return directory.error();
   auto opened = wire::open_private_dir(*directory);
   if (!opened) return opened.error();
-  const std::string file = "measure-" + options.device + ".lock";
+  const std::string file = "measure-" + device + ".lock", path = *directory + "/" + file;
+  if (wire::UniqueFd(::openat(opened->get(), file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)))
+    return path;
+  return wire::errno_error(ErrorCode::kUnavailable, "cannot open " + path, errno);
+}
+
+Result<DeviceLock> lock_device(const LockOptions& options, const std::function<void()>& waiting) {
+  auto path = options.path.empty() ? make_lock_file(options.device) : Result<std::string>(options.path);
+  if (!path) return path.error();
   DeviceLock lock;
-  lock.file = wire::UniqueFd(::openat(opened->get(), file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock.file) return wire::errno_error(ErrorCode::kUnavailable, "cannot open " + *directory + "/" + file, errno);
+  lock.file = wire::UniqueFd(::open(path->c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (!lock.file) return wire::errno_error(ErrorCode::kUnavailable, "cannot open " + *path, errno);
   const auto begin = Clock::now();
   auto told = begin;
   for (;;) {
@@ -75,7 +83,7 @@ Result<DeviceLock> lock_device(const LockOptions& options, const std::function<v
     if (std::chrono::duration<double>(now - begin).count() > options.patience_s) {
       return error(ErrorCode::kDeadlineExceeded, "another process has been measuring on " + options.device + " for " +
                                                      std::to_string(static_cast<int>(options.patience_s)) + " s (" +
-                                                     *directory + "/" + file + ")");
+                                                     *path + ")");
     }
     if (now - told > std::chrono::seconds(1)) {
       waiting();

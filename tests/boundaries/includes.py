@@ -15,7 +15,7 @@ MAY_INCLUDE = {
     "client": {"dsl", "wire", "cmdline", "client"},
     "codegen": {"dsl", "codegen"},
     "codegen/worker": {"dsl", "codegen", "wire", "confine"},
-    "autotune": {"dsl", "client", "wire", "redis", "cmdline", "autotune"},
+    "autotune": {"dsl", "client", "wire", "redis", "confine", "cmdline", "autotune"},
     "server": {"dsl", "wire", "redis", "cmdline", "autotune", "server"},
 }
 
