@@ -19,13 +19,14 @@ struct Config {
   std::string cache_dir;         // empty: no disk tier
   std::string cache_instead_of;  // the directory that it stands in for, which is on another machine's file system
   std::string worker_path;
-  std::string tuner_path;   // empty: TUNE requests are refused
-  std::string golden_path;  // the tuner's records that win over all others; empty: none
-  bool frozen = false;      // the tuner never measures
-  bool pipe = false;        // serve one client on standard input
-  bool foreground = false;  // log to standard error
-  bool detach = false;      // continue in a child process
-  int ready_fd = -1;        // told "ready\n" once the socket listens
+  std::string tuner_path;             // empty: TUNE requests are refused
+  std::string golden_path;            // the tuner's records that win over all others; empty: none
+  bool frozen = false;                // the tuner never measures
+  bool tune_from_containers = false;  // TUNE also for clients of other process namespaces
+  bool pipe = false;                  // serve one client on standard input
+  bool foreground = false;            // log to standard error
+  bool detach = false;                // continue in a child process
+  int ready_fd = -1;                  // told "ready\n" once the socket listens
   std::string log_level = "info";
   uint16_t metrics_port = 0;  // on the loopback device; 0: none
 

@@ -1,5 +1,6 @@
 // What somebody who has taken over a worker cannot do: each attempt is made from inside a live one.
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,9 +8,11 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <optional>
 
 #include "attempts.h"
 #include "kiln/confine/confine.h"
+#include "kiln/wire/json.h"
 #include "service_fixture.h"
 
 namespace kiln::service_test {
@@ -120,6 +123,57 @@ TEST_F(HidingTest, DaemonZygoteAndWorkersAreHidden) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   if (WEXITSTATUS(status) == kNotStarted) GTEST_SKIP() << "an ordinary user cannot start a daemon here";
   EXPECT_EQ(WEXITSTATUS(status), kHidden);
+}
+
+using TuneFromElsewhereTest = ServiceTest;
+
+// Exit code of the child: the error's.
+[[noreturn]] void tune_from(const std::string& runtime) {
+  RawPeer peer(runtime);
+  (void)peer.read();
+  peer.hello();
+  const std::string body(8, '\0');
+  peer.send({.type = wire::Type::kTune, .request_id = 1, .json = "{}", .body = {std::as_bytes(std::span(body))}});
+  auto answer = peer.read();
+  ::_exit(answer && answer->type() == wire::Type::kError ? static_cast<int>(wire::parse_error(answer->json).code)
+                                                         : 255);
+}
+
+// Absent: there can be no namespaces here.
+std::optional<ErrorCode> tune_from_another_namespace(const std::string& runtime) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int flags = ::geteuid() == 0 ? CLONE_NEWPID : CLONE_NEWUSER | CLONE_NEWPID;
+    if (::unshare(flags) != 0) ::_exit(254);
+    const pid_t inner = ::fork();
+    if (inner == 0) tune_from(runtime);
+    int status = 0;
+    ::waitpid(inner, &status, 0);
+    ::_exit(WEXITSTATUS(status));
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (WEXITSTATUS(status) == 254) return std::nullopt;
+  return static_cast<ErrorCode>(WEXITSTATUS(status));
+}
+
+TEST_F(TuneFromElsewhereTest, AnotherProcessNamespaceIsRefused) {
+  start({"--tuner", ""});
+  const auto refused = tune_from_another_namespace(runtime());
+  if (!refused) GTEST_SKIP() << "process namespaces need root or user namespaces";
+  EXPECT_EQ(*refused, ErrorCode::kPermissionDenied);
+  auto here = connect()->tune(order("bytes"), {});
+  ASSERT_FALSE(here);
+  EXPECT_EQ(here.error().code, ErrorCode::kUnavailable) << here.error().message;  // there is no tuner
+}
+
+TEST_F(TuneFromElsewhereTest, AnotherProcessNamespaceMayBeAllowed) {
+  auto arguments = daemon_arguments();
+  arguments.insert(arguments.end(), {"--tuner", "", "--tune-from-containers"});
+  ASSERT_EQ(daemon_.start(runtime(), arguments), "ready");
+  const auto allowed = tune_from_another_namespace(runtime());
+  if (!allowed) GTEST_SKIP() << "process namespaces need root or user namespaces";
+  EXPECT_EQ(*allowed, ErrorCode::kUnavailable);
 }
 
 }  // namespace
