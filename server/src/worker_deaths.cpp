@@ -14,6 +14,7 @@ constexpr const char* kOutOfMemory = "exit code 77";
 const std::string kOutOfTime = "signal " + std::to_string(SIGXCPU);
 // Between two attempts to start a zygote: a program that was away is found again soon.
 constexpr std::chrono::seconds kMaxRestart{2};
+constexpr int kHelloPatience = 3;  // times a client's
 
 void send_signal(int pidfd, int number) { ::syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0); }
 
@@ -142,6 +143,13 @@ void WorkerPool::restart_zygote() {
     on_zygote_died(started.error().message);
     return;
   }
+  // One that hangs is of no more use than none.
+  restart_timer_.expires_after(kHelloPatience * config_.hello_timeout);
+  restart_timer_.async_wait([this](const boost::system::error_code& failed) {
+    if (failed || stopped_ || greeted_) return;
+    zygote_.stop();
+    on_zygote_died("no hello in time");
+  });
   handlers_.slot_free();
 }
 

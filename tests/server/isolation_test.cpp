@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <thread>
 
 #include "service_fixture.h"
@@ -285,6 +286,25 @@ TEST_F(IsolationTest, AWorkerProgramThatVanishesIsSaidAtOnceAndComesBack) {
     std::filesystem::rename(worker + ".away", worker);
     EXPECT_TRUE(eventually([&] { return daemon->compile(order("bytes", 9, "back" + std::to_string(broken))).ok(); }));
   }
+}
+
+TEST_F(IsolationTest, AWorkerProgramThatHangsAsItStartsIsSaidAndReplaced) {
+  const std::string worker = temp_ / "kiln-worker";
+  std::filesystem::copy_file(KILN_TEST_WORKER, worker);
+  start({"--worker", worker, "--hello-timeout", "0.5"});
+  auto daemon = connect();
+  std::filesystem::rename(worker, worker + ".away");
+  std::ofstream(worker) << "#!/bin/sh\nexec sleep 1000\n";
+  std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+  ::kill(descendants(daemon_.pid()).at(0), SIGKILL);
+  ASSERT_TRUE(eventually([&] { return stats()["zygote_restarts_total"] >= 1; }));
+  auto refused = daemon->compile(order("bytes", 9), {.deadline_ms = 50'000});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("does not start: no hello in time"), std::string::npos)
+      << refused.error().message;
+  std::filesystem::rename(worker + ".away", worker);
+  EXPECT_TRUE(eventually([&] { return daemon->compile(order("bytes", 9, "back")).ok(); }));
 }
 
 TEST_F(IsolationTest, MissingOrBrokenWorkerIsAClearError) {
