@@ -1,5 +1,6 @@
 // kilnd: parses the command line, prepares the process, runs the daemon.
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -141,6 +142,7 @@ void ignore_signals() {
 }
 
 void prepare_process(const Config& config) {
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);  // nobody reads its memory or takes its descriptors; no core file
   ::umask(077);
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {

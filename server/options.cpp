@@ -78,6 +78,8 @@ void add_options(CLI::App& app, Config& config) {
   app.add_option("--golden", config.golden_path, "The tuner's records that win over all others (JSON lines)")
       ->envname("KILN_TUNE_GOLDEN");
   app.add_flag("--frozen", config.frozen, "The tuner never measures")->envname("KILN_TUNE_FROZEN");
+  app.add_flag("--tune-from-containers", config.tune_from_containers,
+               "TUNE, which runs kernels here, also for clients of other process namespaces");
   app.add_option("--workers", config.workers, "Worker processes; 0: one a core")->check(CLI::Range(0, 1024));
   app.add_flag("--foreground", config.foreground, "Log to standard error");
   app.add_flag("--pipe", config.pipe, "Serve one client on standard input, a socket");

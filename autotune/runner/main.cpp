@@ -10,7 +10,9 @@
 #include <thread>
 
 #include "device.h"
+#include "kiln/confine/confine.h"
 #include "kiln/wire/crash_report.h"
+#include "measure_lock.h"
 #include "placement.h"
 #include "reproduce.h"
 #include "serve.h"
@@ -27,8 +29,7 @@ struct Flags {
 };
 
 // While a kernel hangs nobody reads from the tuner, so a thread that only sleeps waits for the tuner's end.
-void end_with_parent() {
-  const auto parent = static_cast<int>(::syscall(SYS_pidfd_open, ::getppid(), 0));
+void end_with(int parent) {
   if (parent < 0) return;
   std::thread([parent] {
     pollfd wait{parent, POLLIN, 0};
@@ -38,6 +39,22 @@ void end_with_parent() {
   }).detach();
 }
 
+// A candidate is code that somebody sent. What it may do to the machine is what measuring needs: the device, reading
+// files, one file that is locked. A GPU's driver calls what it likes, so that of its calls the dangerous ones are
+// taken.
+Result<void> confine_to(bool is_cpu, const std::string& lock_file) {
+  constexpr const char* kMeasuring[] = {"flock",    "socket",     "bind",   "sched_setaffinity", "getdents64",
+                                        "readlink", "readlinkat", "access", "faccessat",         "faccessat2",
+                                        "stat",     "lstat",      "statfs", "fstatfs",           "ftruncate"};
+  confine::hide_from_others();
+  if (auto done = confine::gain_no_rights(); !done) return done;
+  confine::Files files{.read = {"/"}, .write = {lock_file}};
+  if (!is_cpu) files.write.push_back("/dev");
+  if (auto done = confine::open_only(files); !done) return done;
+  if (!is_cpu) return confine::reach_nobody(confine::Programs::kNone);
+  return confine::call_only(confine::Opening::kWrite, kMeasuring);
+}
+
 Result<std::unique_ptr<MeasuredDevice>> open_device(const Flags& flags, char** arguments) {
   if (flags.kind != "cpu") return open_gpu(flags.kind, flags.device);
   auto threads = place_threads(flags.threads, arguments);
@@ -45,21 +62,28 @@ Result<std::unique_ptr<MeasuredDevice>> open_device(const Flags& flags, char** a
   return open_cpu({*threads});
 }
 
+int fail(const Error& failure) {
+  std::fprintf(stderr, "kiln-runner: %s\n", failure.message.c_str());
+  return 1;
+}
+
 int run(const Flags& flags, char** arguments) {
   auto device = open_device(flags, arguments);
-  if (!device) {
-    std::fprintf(stderr, "kiln-runner: %s\n", device.error().message.c_str());
-    return 1;
-  }
+  if (!device) return fail(device.error());
   wire::install_crash_report_of("kiln-runner", KILN_VERSION);
   if (!flags.reproducer.empty()) return reproduce(**device, flags.reproducer);
   ::signal(SIGPIPE, SIG_IGN);
-  end_with_parent();
+  const std::string place = flags.kind == "cpu" ? "cpu" : flags.kind + "-" + std::to_string(flags.device);
+  auto lock_file = make_lock_file(place);
+  if (!lock_file) return fail(lock_file.error());
+  const auto parent = static_cast<int>(::syscall(SYS_pidfd_open, ::getppid(), 0));
+  wire::hold_crash_report();
+  if (auto confined = confine_to(flags.kind == "cpu", *lock_file); !confined) return fail(confined.error());
+  end_with(parent);
   // What libraries print must not come between the lines.
   const int out = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  const std::string place = flags.kind == "cpu" ? "cpu" : flags.kind + "-" + std::to_string(flags.device);
-  return serve(**device, {place, flags.patience_s}, STDIN_FILENO, out);
+  return serve(**device, {place, flags.patience_s, *lock_file}, STDIN_FILENO, out);
 }
 
 }  // namespace

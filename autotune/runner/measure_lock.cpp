@@ -57,17 +57,24 @@ Result<bool> take(DeviceLock& lock, const std::string& device) {
 
 }  // namespace
 
-Result<DeviceLock> lock_device(const LockOptions& options, const std::function<void()>& waiting) {
+Result<std::string> make_lock_file(const std::string& device) {
   auto directory = wire::find_runtime_dir();
   if (!directory) return directory.error();
   auto opened = wire::open_private_dir(*directory);
   if (!opened) return opened.error();
-  const std::string file = "measure-" + options.device + ".lock";
-  DeviceLock lock;
+  const std::string file = "measure-" + device + ".lock", path = *directory + "/" + file;
   const int fd = wire::open_own_file(opened->get(), file.c_str(), O_RDWR | O_CREAT);
-  if (fd < 0) {
-    return error(ErrorCode::kUnavailable, "cannot open " + *directory + "/" + file + ": " + wire::own_file_reason(-fd));
-  }
+  if (fd < 0) return error(ErrorCode::kUnavailable, "cannot open " + path + ": " + wire::own_file_reason(-fd));
+  ::close(fd);
+  return path;
+}
+
+Result<DeviceLock> lock_device(const LockOptions& options, const std::function<void()>& waiting) {
+  auto path = options.path.empty() ? make_lock_file(options.device) : Result<std::string>(options.path);
+  if (!path) return path.error();
+  DeviceLock lock;
+  const int fd = wire::open_own_file(AT_FDCWD, path->c_str(), O_RDWR);
+  if (fd < 0) return error(ErrorCode::kUnavailable, "cannot open " + *path + ": " + wire::own_file_reason(-fd));
   lock.file.reset(fd);
   const auto begin = Clock::now();
   auto told = begin;
@@ -79,7 +86,7 @@ Result<DeviceLock> lock_device(const LockOptions& options, const std::function<v
     if (std::chrono::duration<double>(now - begin).count() > options.patience_s) {
       return error(ErrorCode::kDeadlineExceeded, "another process has been measuring on " + options.device + " for " +
                                                      std::to_string(static_cast<int>(options.patience_s)) + " s (" +
-                                                     *directory + "/" + file + ")");
+                                                     *path + ")");
     }
     if (now - told > std::chrono::seconds(1)) {
       waiting();

@@ -12,6 +12,7 @@ namespace kiln::autotune {
 struct LockOptions {
   std::string device;      // "cpu", "cuda-0"
   double patience_s = 60;  // how long another's measurements are waited for
+  std::string path = {};   // of the file, as made by make_lock_file(); empty: it is made for each lock
 };
 
 // Held as long as the object lives.
@@ -19,6 +20,9 @@ struct DeviceLock {
   wire::UniqueFd file;  // keeps those with the same runtime directory away, in other containers too
   wire::UniqueFd name;  // keeps all others of this machine (of this network namespace) away, whoever's they are
 };
+
+// The file in the runtime directory, made where it is not there: for a process that gives up making files.
+Result<std::string> make_lock_file(const std::string& device);
 
 // `waiting` is called about once a second while another has it. A runtime directory that was chosen (KILN_RUNTIME_DIR)
 // is a world of its own: then only the file is locked.

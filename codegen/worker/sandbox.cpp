@@ -1,16 +1,17 @@
 // What a worker gives up before it takes its first job: it handles untrusted input with a large code base.
 #include <fcntl.h>
-#include <sched.h>
-#include <seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <clocale>
 #include <csignal>
-#include <memory>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <vector>
 
+#include "kiln/confine/confine.h"
 #include "zygote.h"
 
 namespace kiln::worker {
@@ -35,30 +36,46 @@ void limit(int resource, uint64_t soft, uint64_t hard) {
 }
 
 void prefer_for_oom_killer() {
+  ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // else the file is root's
   int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return;
-  (void)!::write(fd, "500", 3);
-  ::close(fd);
-}
-
-bool deny(scmp_filter_ctx filter, int call, int number = EPERM) {
-  return seccomp_rule_add(filter, SCMP_ACT_ERRNO(static_cast<uint32_t>(number)), call, 0) == 0;
-}
-
-// A deny-list: no network, no other programs, no other processes. Threads stay possible.
-Result<void> filter_system_calls() {
-  std::unique_ptr<void, decltype(&seccomp_release)> filter(seccomp_init(SCMP_ACT_ALLOW), &seccomp_release);
-  if (!filter) return internal_error("seccomp_init failed");
-  bool ok = true;
-  for (int call : {SCMP_SYS(socket), SCMP_SYS(connect), SCMP_SYS(bind), SCMP_SYS(listen), SCMP_SYS(ptrace),
-                   SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(fork), SCMP_SYS(vfork)}) {
-    ok = ok && deny(filter.get(), call);
+  if (fd >= 0) {
+    (void)!::write(fd, "500", 3);
+    ::close(fd);
   }
-  // clone3 has its flags in memory, out of a filter's sight; the C library falls back to clone.
-  ok = ok && deny(filter.get(), SCMP_SYS(clone3), ENOSYS);
-  ok = ok && seccomp_rule_add(filter.get(), SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
-                              SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0)) == 0;
-  if (!ok || seccomp_load(filter.get()) != 0) return internal_error("the seccomp filter cannot be installed");
+  confine::hide_from_others();
+}
+
+// What an assembler may read and execute: programs, libraries, and itself where it is none of the system's. The home is
+// not among it.
+std::vector<std::string> program_files() {
+  std::vector<std::string> out = {"/usr",
+                                  "/lib",
+                                  "/lib64",
+                                  "/bin",
+                                  "/sbin",
+                                  "/opt",
+                                  "/nix",
+                                  "/gnu",
+                                  "/etc/ld.so.cache",
+                                  "/etc/alternatives",
+                                  "/dev/null",
+                                  "/proc/cpuinfo",
+                                  "/sys/devices/system/cpu"};
+  if (const char* named = ::getenv("KILN_PTXAS"); named && *named) out.push_back(named);
+  const char* path = ::getenv("PATH");
+  std::istringstream folders(path ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (!folder.empty()) out.push_back(folder + "/ptxas");
+  }
+  return out;
+}
+
+// On the way in, so that helpers keep a part of the rights: they may run programs.
+Result<void> give_up_all_but_helpers(const std::function<void()>& start_helpers) {
+  if (auto done = confine::gain_no_rights(); !done) return done;
+  if (auto done = confine::open_only({.read = program_files()}); !done) return done;
+  if (auto done = confine::reach_nobody(confine::Programs::kAny); !done) return done;
+  start_helpers();
   return {};
 }
 
@@ -69,7 +86,7 @@ void limit_memory(uint64_t bytes) {
   if (kLimitMemory) limit(RLIMIT_AS, bytes == 0 ? RLIM_INFINITY : bytes, RLIM_INFINITY);
 }
 
-Result<void> enter_sandbox(const Limits& limits, int parent_pid) {
+Result<void> enter_sandbox(const Limits& limits, int parent_pid, const std::function<void()>& start_helpers) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent_pid) ::_exit(kExitOrphan);  // the parent died before the line above
@@ -79,12 +96,13 @@ Result<void> enter_sandbox(const Limits& limits, int parent_pid) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   std::setlocale(LC_ALL, "C");
   prefer_for_oom_killer();
+  if (auto done = give_up_all_but_helpers(start_helpers); !done) return done;
   ::setpriority(PRIO_PROCESS, 0, 5);
   limit(RLIMIT_CORE, 0, 0);
   limit(RLIMIT_NOFILE, 64, 64);
   limit_memory(limits.memory_bytes);
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return internal_error("PR_SET_NO_NEW_PRIVS failed");
-  return filter_system_calls();
+  if (auto done = confine::open_only({}); !done) return done;
+  return confine::call_only(confine::Opening::kRead);
 }
 
 }  // namespace kiln::worker

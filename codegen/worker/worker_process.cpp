@@ -1,4 +1,5 @@
 // One worker: takes compile jobs one at a time until it is told to stop, has done its share, or has grown too large.
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -24,14 +25,19 @@ using wire::Type;
 // message that needs no memory.
 void out_of_memory() { ::_exit(kExitOutOfMemory); }
 
-uint64_t resident_bytes() {
-  unsigned long long total = 0, resident = 0;
-  if (FILE* file = std::fopen("/proc/self/statm", "re")) {
-    if (std::fscanf(file, "%llu %llu", &total, &resident) != 2) resident = 0;
-    std::fclose(file);
+// What a worker has open beside its channel; in the sandbox nothing can be opened.
+struct Files {
+  WorkerLog log{::secure_getenv("KILN_WORKER_LOG")};
+  wire::UniqueFd statm{::open("/proc/self/statm", O_RDONLY | O_CLOEXEC)};
+
+  uint64_t resident_bytes() const {
+    char text[128] = {};
+    unsigned long long total = 0, resident = 0;
+    if (::pread(statm.get(), text, sizeof text - 1, 0) <= 0) return 0;
+    if (std::sscanf(text, "%llu %llu", &total, &resident) != 2) return 0;
+    return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   }
-  return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-}
+};
 
 // The limit counts processor time of the whole process, so it moves on with each job.
 void arm_cpu_limit(uint64_t seconds) {
@@ -108,17 +114,22 @@ Result<void> reply(Channel& channel, uint64_t id, const Result<Artifact>& result
 
 }  // namespace
 
-void worker_main(Channel channel, const Limits& limits, const Compiler& compiler) {
+void worker_main(Channel channel, const Limits& limits, const Compiler& compiler, int parent_pid) {
+  const Files files;
+  wire::hold_crash_report();
+  if (auto status = enter_sandbox(limits, parent_pid, compiler.start_helpers); !status) {
+    std::fprintf(stderr, "kiln-worker: %s\n", status.error().message.c_str());
+    ::_exit(1);
+  }
   std::set_new_handler(out_of_memory);
-  const WorkerLog log(::secure_getenv("KILN_WORKER_LOG"));
   for (uint64_t done = 1;; ++done) {
     auto job = channel.read();
     if (!job) ::_exit(job.error().code == ErrorCode::kUnavailable ? 0 : 1);
     if (job->type() != Type::kCompile) ::_exit(1);
     arm_cpu_limit(limits.cpu_seconds);
-    auto result = logged_job(*job, channel, limits, compiler, log);
+    auto result = logged_job(*job, channel, limits, compiler, files.log);
     // The flag tells the daemon not to send another job to a process that is about to leave.
-    bool last = done >= limits.max_jobs || resident_bytes() > limits.max_rss_bytes;
+    bool last = done >= limits.max_jobs || files.resident_bytes() > limits.max_rss_bytes;
     if (auto sent = reply(channel, job->id(), result, last ? wire::flag::kLast : 0); !sent) ::_exit(1);
     if (last) ::_exit(0);
   }

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "kiln/confine/confine.h"
 #include "kiln/wire/crash_report.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
@@ -59,12 +60,7 @@ Limits parse_limits(const nlohmann::json& object) {
   if (::dup2(end.get(), kChannelFd) < 0) ::_exit(1);
   ::syscall(SYS_close_range, kChannelFd + 1, ~0u, 0);
   (void)end.release();
-  compiler.start_helpers();
-  if (auto status = enter_sandbox(limits, zygote_pid); !status) {
-    std::fprintf(stderr, "kiln-worker: %s\n", status.error().message.c_str());
-    ::_exit(1);
-  }
-  worker_main(Channel(UniqueFd(kChannelFd)), limits, compiler);
+  worker_main(Channel(UniqueFd(kChannelFd)), limits, compiler, zygote_pid);
 }
 
 bool Zygote::spawn(wire::Frame frame) {
@@ -131,6 +127,7 @@ int zygote_main(const Compiler& compiler) {
   // With the daemon gone, nobody would ever read from this process again, even if it is still warming up.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != daemon) return 0;
+  confine::hide_from_others();  // the workers inherit it
   std::signal(SIGPIPE, SIG_IGN);
   if (::chdir("/") != 0) return 1;
   if (const char* file = ::secure_getenv("KILN_WORKER_CRASH")) {

@@ -36,7 +36,7 @@ struct Compiler {
   std::function<std::string()> builder_id;
   std::function<std::string()> native_target;
   std::function<void()> warm_up;
-  std::function<void()> start_helpers;  // in each worker, before its sandbox
+  std::function<void()> start_helpers;  // in each worker, on the way into its sandbox
   std::function<Result<Artifact>(std::span<const std::byte> canonical, std::span<const std::byte> debug,
                                  const Progress& progress)>
       compile;
@@ -55,11 +55,12 @@ int zygote_main(const Compiler& compiler);
 // Compiles the COMPILE body in one file into another, in this process. Returns the exit code.
 int compile_main(const Compiler& compiler, const char* request_path, const char* code_path);
 
-// The loop of one worker, in the forked process; never returns.
-[[noreturn]] void worker_main(wire::Channel channel, const Limits& limits, const Compiler& compiler);
+// One worker, in the forked process: opens its files, enters the sandbox, takes jobs; never returns.
+[[noreturn]] void worker_main(wire::Channel channel, const Limits& limits, const Compiler& compiler, int parent_pid);
 
-// Takes from the calling process what a compile does not need. A failure is a message.
-Result<void> enter_sandbox(const Limits& limits, int parent_pid);
+// Takes from the calling process what a compile does not need; what `start_helpers` starts may still run programs. A
+// failure is a message.
+Result<void> enter_sandbox(const Limits& limits, int parent_pid, const std::function<void()>& start_helpers);
 // Of the address space of the calling process; 0: none. May be called for each job.
 void limit_memory(uint64_t bytes);
 

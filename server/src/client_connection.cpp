@@ -1,6 +1,8 @@
 // Frames of one client, each to its handler.
 #include "client_connection.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -53,12 +55,22 @@ uint64_t owner_of(int fd, uint64_t connection) {
   return process > 0 ? static_cast<uint64_t>(process) : connection | (uint64_t{1} << 63);
 }
 
+// False also where it cannot be known: of a process that hides, or is not to be seen from here.
+bool shares_process_namespace(int fd) {
+  const pid_t process = wire::peer_process(fd);
+  const std::string theirs = "/proc/" + std::to_string(process) + "/ns/pid";
+  struct stat there{}, here{};
+  return process > 0 && ::stat(theirs.c_str(), &there) == 0 && ::stat("/proc/self/ns/pid", &here) == 0 &&
+         there.st_dev == here.st_dev && there.st_ino == here.st_ino;
+}
+
 }  // namespace
 
 ClientConnection::ClientConnection(Services& services, uint64_t id, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch)
     : services_(services),
       id_(id),
       owner_(owner_of(fd.get(), id)),
+      is_neighbour_(shares_process_namespace(fd.get())),
       socket_(std::make_shared<FrameSocket>(services.io, std::move(fd), std::move(scratch),
                                             FrameSocket::Options{.limits = kHelloLimits,
                                                                  .incoming = &services.incoming,
@@ -297,6 +309,12 @@ void ClientConnection::on_tune(wire::Frame frame) {
   const std::string trace_id = trace_id_of(header->trace_id, frame.id());
   auto body = wire::split_compile_body(frame.body);
   if (!body) return refuse(frame.id(), "TUNE", trace_id, body.error());
+  if (!is_neighbour_ && !services_.config.tune_from_containers) {
+    return refuse(frame.id(), "TUNE", trace_id,
+                  error(ErrorCode::kPermissionDenied,
+                        "TUNE runs the kernel where the daemon is, and this client is of another process namespace (a "
+                        "container), or hides its own; kilnd --tune-from-containers allows it"));
+  }
   if (!admit(frame.id(), "TUNE", trace_id)) return;
   // The tuner's words name it too.
   if (header->trace_id.empty()) {

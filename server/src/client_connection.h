@@ -66,7 +66,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
   Services& services_;
   const uint64_t id_;
-  const uint64_t owner_;  // the process behind it; where that is not known, this connection
+  const uint64_t owner_;     // the process behind it; where that is not known, this connection
+  const bool is_neighbour_;  // of this process's namespace of processes
   std::shared_ptr<FrameSocket> socket_;
   asio::steady_timer hello_timer_;
   std::string name_;  // from its hello

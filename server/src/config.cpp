@@ -58,6 +58,7 @@ nlohmann::json to_json(const Config& config) {
           {"cache_dir", config.cache_dir},
           {"worker_path", config.worker_path},
           {"tuner_path", config.tuner_path},
+          {"tune_from_containers", config.tune_from_containers},
           {"golden_path", config.golden_path},
           {"frozen", config.frozen},
           {"pipe", config.pipe},

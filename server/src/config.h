@@ -24,6 +24,7 @@ struct Config {
   std::string no_tuner;                // why there is none, where one was looked for
   std::string golden_path;             // the tuner's records that win over all others; empty: none
   bool frozen = false;                 // the tuner never measures
+  bool tune_from_containers = false;   // TUNE also for clients of other process namespaces
   bool pipe = false;                   // serve one client on standard input
   bool foreground = false;             // log to standard error
   bool detach = false;                 // continue in a child process

@@ -116,7 +116,10 @@ Result<void> Daemon::start() {
                           },
                       .start_failed =
                           [this](const std::string& reason) {
-                            if (services_) return;  // it worked before and is tried again
+                            if (services_) {  // it worked before and is tried again
+                              if (!pool_.unavailable().empty()) scheduler_->refuse_waiting();
+                              return;
+                            }
                             fail(error(ErrorCode::kUnavailable, config_.worker_path + " does not start: " + reason));
                           }});
 }

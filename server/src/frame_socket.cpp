@@ -167,22 +167,24 @@ void FrameSocket::wait_writable() {
                          });
 }
 
-// The peer is gone or does not follow the protocol. The owner decides in `closed` whether something is still to be
+// The peer is gone or does not follow the protocol. The owner hears of it later, with nothing of its own on the stack:
+// it may be walking a map whose entries go with this socket. It decides in `closed` whether something is still to be
 // sent.
 void FrameSocket::fail(CloseReason reason) {
   if (!open()) return;
   reading_ = false;
   release_room();
-  bool can_send = reason.kind == CloseReason::kProtocol;
+  const bool can_send = reason.kind == CloseReason::kProtocol;
   if (!can_send) {
     queue_.clear();
+    pending_ = 0;
     boost::system::error_code ignored;
     descriptor_.close(ignored);
   }
-  auto closed = std::move(handlers_.closed);
-  handlers_.closed = nullptr;
-  if (closed) closed(reason);
-  if (can_send) close_when_sent();
+  asio::post(descriptor_.get_executor(), [self = shared_from_this(), can_send, reason = std::move(reason)] {
+    if (auto closed = std::exchange(self->handlers_.closed, nullptr)) closed(reason);
+    if (can_send) self->close_when_sent();
+  });
 }
 
 void FrameSocket::close_when_sent() {

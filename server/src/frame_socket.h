@@ -40,7 +40,8 @@ class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
  public:
   struct Handlers {
     std::function<void(wire::Frame)> frame;
-    // At most once, and not after close(). The socket is closed for reading, but what is queued may still be sent.
+    // At most once, not after close(), and never from within a call of the owner's: one that fails, send() too, says so
+    // here later. The socket is closed for reading, but what is queued may still be sent.
     std::function<void(const CloseReason&)> closed;
   };
   struct Options {

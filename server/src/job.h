@@ -38,7 +38,7 @@ struct CompileRequest {
   std::string trace_id;
   std::string client_name;  // as it called itself in its hello
   bool durable = false;
-  uint64_t memory_bytes = 0;  // of its worker; 0: the default
+  uint64_t memory_bytes = 0;  // of its worker; 0: the default, which the scheduler puts in its place
 };
 
 struct Waiter {
@@ -65,7 +65,7 @@ struct Job {
   uint64_t worker = 0;
   std::chrono::steady_clock::time_point asked_at, queued_at, started_at;
   Phases phases;              // of its last worker
-  uint64_t memory_bytes = 0;  // of its worker; 0: the default
+  uint64_t memory_bytes = 0;  // of its worker; all who wait asked for no more
   std::vector<Waiter> waiters;
   std::unique_ptr<boost::asio::steady_timer> late_timer;  // set while it runs on without waiters
 };

@@ -60,7 +60,8 @@ void Scheduler::settle(const JobPtr& job, JobOutcome outcome) {
     case JobOutcome::kFailed:
       metrics_.record_compile("failed", took);
       if (deterministic(outcome.failure.code)) {
-        refusals_.compile_failed(job->key, debug_hash(*job->body), outcome.failure, std::chrono::steady_clock::now());
+        refusals_.compile_failed({job->key, job->memory_bytes}, debug_hash(*job->body), outcome.failure,
+                                 std::chrono::steady_clock::now());
       }
       return finish(job, outcome.failure);
     case JobOutcome::kWorkerDied:
@@ -81,6 +82,7 @@ void Scheduler::on_artifact(const JobPtr& job, JobOutcome& outcome) {
                          {"ms", std::chrono::duration<double, std::milli>(took).count()},
                          {"phases", phase_times(job->phases, std::chrono::steady_clock::now())}});
   finish(job, Served{*blob, Tier::kCompile});
+  serve_waiting(job->key, Served{*blob, Tier::kCompile});
 }
 
 // Who had it compiled and what that took: for people, who ask with `kiln explain`.
@@ -134,16 +136,14 @@ Result<SharedBlob> Scheduler::make_blob(const Job& job, const JobOutcome& outcom
 void Scheduler::on_death(const JobPtr& job, const JobOutcome& outcome) {
   const nlohmann::json fields = {{"key", to_hex(job->key)}, {"trace_id", job->trace_id}, {"cause", outcome.cause}};
   log_.warn("compile_died", fields);
-  const uint64_t memory = memory_of(job->memory_bytes);
-  // Less memory than others have says nothing about the kernel.
-  const bool blamed = !outcome.never_ran && !(outcome.out_of_memory && memory < config_.worker_memory);
-  if (blamed && refusals_.worker_killed(job->key, outcome.cause, std::chrono::steady_clock::now())) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!outcome.never_ran && refusals_.worker_killed({job->key, job->memory_bytes}, outcome.cause, now)) {
     log_.warn("poisoned", fields);
   }
   if (outcome.out_of_memory) {
     keep_crash(*job, outcome.cause);
     return finish(job, error(ErrorCode::kOutOfMemory, "the compile needs more memory than the worker's limit of " +
-                                                          std::to_string(memory >> 20) + " MiB"));
+                                                          std::to_string(job->memory_bytes >> 20) + " MiB"));
   }
   if (outcome.out_of_time) {
     keep_crash(*job, outcome.cause);
@@ -157,10 +157,7 @@ void Scheduler::on_death(const JobPtr& job, const JobOutcome& outcome) {
     queue_.push_again(job);
     return pump();
   }
-  if (outcome.never_ran) {
-    Error failure = full_error("no worker could be had for the compile: " + outcome.cause);
-    return finish(job, failure);
-  }
+  if (outcome.never_ran) return finish(job, no_worker_error(outcome.cause));
   keep_crash(*job, outcome.cause);
   finish(job, error(ErrorCode::kWorkerCrashed, "the compile killed its worker " + std::to_string(job->attempts) +
                                                    " times; last: " + outcome.cause));

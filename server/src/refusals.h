@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <compare>
+#include <map>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 
 #include "kiln/dsl/result.h"
 #include "kiln/wire/messages.h"
@@ -20,55 +21,63 @@ inline size_t debug_hash(const Bytes& compile_body) {
   return std::hash<std::string_view>{}({reinterpret_cast<const char*>(parts->debug.data()), parts->debug.size()});
 }
 
+// What happened within one limit on memory says nothing about those who ask for more.
 class Refusals {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
+  struct Asked {
+    RequestKey key{};
+    uint64_t memory = 0;  // bytes that its worker may have
+    auto operator<=>(const Asked&) const = default;
+  };
 
   Refusals(unsigned poison_kills, std::chrono::milliseconds poison_ttl, std::chrono::milliseconds negative_ttl)
       : poison_kills_(poison_kills), poison_ttl_(poison_ttl), negative_ttl_(negative_ttl) {}
 
-  // True when the key has become poisoned.
-  bool worker_killed(const RequestKey& key, const std::string& cause, TimePoint now) {
-    if (poison_.size() >= kMaxKeys) forget_expired(poison_, now);
-    if (poison_.size() >= kMaxKeys) poison_.clear();
-    auto& record = poison_[key];
+  // True when it has become poisoned.
+  bool worker_killed(const Asked& asked, const std::string& cause, TimePoint now) {
+    make_room(poison_, now);
+    auto& record = poison_[asked];
     if (record.until <= now) record.kills = 0;
     ++record.kills;
     record.until = now + poison_ttl_;
     record.cause = cause;
-    return record.kills >= poison_kills_;
+    return refuses(record, now);
   }
 
-  std::optional<Error> poisoned(const RequestKey& key, TimePoint now) const {
-    auto it = poison_.find(key);
-    if (it == poison_.end() || it->second.until <= now || it->second.kills < poison_kills_) return std::nullopt;
-    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(it->second.until - now).count();
-    Error out = error(ErrorCode::kPoisoned, "this kernel killed " + std::to_string(it->second.kills) +
-                                                " workers (last: " + it->second.cause + ") and is refused for " +
+  std::optional<Error> poisoned(const Asked& asked, TimePoint now) const {
+    const Poison* record = find(poison_, asked, [&](const Poison& each) { return refuses(each, now); });
+    if (!record) return std::nullopt;
+    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(record->until - now).count();
+    Error out = error(ErrorCode::kPoisoned, "this kernel killed " + std::to_string(record->kills) +
+                                                " workers (last: " + record->cause + ") and is refused for " +
                                                 std::to_string(left / 1000) + " s");
     out.retry_after_ms = static_cast<uint32_t>(left);
     return out;
   }
 
   // `debug_hash`: messages carry names and lines of the debug section, which is not part of the key.
-  void compile_failed(const RequestKey& key, size_t debug_hash, const Error& failure, TimePoint now) {
-    if (negative_.size() >= kMaxKeys) forget_expired(negative_, now);
-    if (negative_.size() >= kMaxKeys) negative_.clear();
-    negative_[key] = {failure, debug_hash, now + negative_ttl_};
+  void compile_failed(const Asked& asked, size_t debug_hash, const Error& failure, TimePoint now) {
+    make_room(negative_, now);
+    negative_[asked] = {failure, debug_hash, now + negative_ttl_};
   }
 
-  std::optional<Error> known_failure(const RequestKey& key, size_t debug_hash, TimePoint now) const {
-    auto it = negative_.find(key);
-    if (it == negative_.end() || it->second.until <= now || it->second.debug_hash != debug_hash) return std::nullopt;
-    return it->second.failure;
+  std::optional<Error> known_failure(const Asked& asked, size_t debug_hash, TimePoint now) const {
+    const Negative* record =
+        find(negative_, asked, [&](const Negative& each) { return each.until > now && each.debug_hash == debug_hash; });
+    return record ? std::optional(record->failure) : std::nullopt;
   }
 
   nlohmann::json list(TimePoint now) const {
     nlohmann::json out = nlohmann::json::array();
-    for (const auto& [key, record] : poison_) {
-      if (!poisoned(key, now)) continue;
+    for (const auto& [asked, record] : poison_) {
+      if (!refuses(record, now)) continue;
       auto left = std::chrono::duration_cast<std::chrono::milliseconds>(record.until - now).count();
-      out.push_back({{"key", to_hex(key)}, {"kills", record.kills}, {"cause", record.cause}, {"left_ms", left}});
+      out.push_back({{"key", to_hex(asked.key)},
+                     {"memory_bytes", asked.memory},
+                     {"kills", record.kills},
+                     {"cause", record.cause},
+                     {"left_ms", left}});
     }
     return out;
   }
@@ -82,7 +91,7 @@ class Refusals {
 
   size_t poisoned_keys(TimePoint now) const {
     return static_cast<size_t>(
-        std::count_if(poison_.begin(), poison_.end(), [&](const auto& item) { return poisoned(item.first, now); }));
+        std::count_if(poison_.begin(), poison_.end(), [&](const auto& item) { return refuses(item.second, now); }));
   }
   size_t negative_keys() const { return negative_.size(); }
 
@@ -99,15 +108,30 @@ class Refusals {
     TimePoint until{};
   };
 
-  template <class Map>
-  static void forget_expired(Map& map, TimePoint now) {
+  bool refuses(const Poison& record, TimePoint now) const {
+    return record.until > now && record.kills >= poison_kills_;
+  }
+
+  template <class Record>
+  static void make_room(std::map<Asked, Record>& map, TimePoint now) {
+    if (map.size() < kMaxKeys) return;
     std::erase_if(map, [now](const auto& item) { return item.second.until <= now; });
+    if (map.size() >= kMaxKeys) map.clear();
+  }
+
+  // Of those of this key that had as much memory, or more.
+  template <class Record, class Fits>
+  static const Record* find(const std::map<Asked, Record>& map, const Asked& asked, const Fits& fits) {
+    for (auto it = map.lower_bound(asked); it != map.end() && it->first.key == asked.key; ++it) {
+      if (fits(it->second)) return &it->second;
+    }
+    return nullptr;
   }
 
   unsigned poison_kills_;
   std::chrono::milliseconds poison_ttl_, negative_ttl_;
-  std::unordered_map<RequestKey, Poison, KeyHash> poison_;
-  std::unordered_map<RequestKey, Negative, KeyHash> negative_;
+  std::map<Asked, Poison> poison_;
+  std::map<Asked, Negative> negative_;
 };
 
 }  // namespace kiln::server

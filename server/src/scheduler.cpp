@@ -12,7 +12,8 @@ namespace kiln::server {
 namespace {
 
 constexpr size_t kListedWaiters = 64;
-constexpr size_t kLoggedMessage = 256;  // of an error's text; its client has all of it
+constexpr std::chrono::milliseconds kRetryWorkers{1000};  // where none can be had
+constexpr size_t kLoggedMessage = 256;                    // of an error's text; its client has all of it
 
 Error draining_error() {
   Error out = error(ErrorCode::kDraining, "the daemon is shutting down");
@@ -68,6 +69,8 @@ Scheduler::Scheduler(asio::io_context& io, const Config& config, Log& log, Metri
 void Scheduler::submit(CompileRequest request, Reply reply) {
   if (request.durable) reply = when_durable(std::move(reply));
   Waiter refused{request.waiter, 0, request.owner, request.trace_id, false, std::move(reply), nullptr};
+  request.memory_bytes = memory_of(request.memory_bytes);
+  const Refusals::Asked asked{request.key, request.memory_bytes};
   if (SharedBlob blob = store_.find_memory(request.key)) {
     ++metrics_.hits_memory;
     on_hit(blob);
@@ -75,11 +78,11 @@ void Scheduler::submit(CompileRequest request, Reply reply) {
     return answer(request.key, refused, Served{blob, Tier::kMemory});
   }
   auto now = std::chrono::steady_clock::now();
-  if (auto poisoned = refusals_.poisoned(request.key, now)) {
+  if (auto poisoned = refusals_.poisoned(asked, now)) {
     ++metrics_.poison_hits;
     return refuse(request, refused, *poisoned);
   }
-  if (auto failure = refusals_.known_failure(request.key, debug_hash(*request.body), now)) {
+  if (auto failure = refusals_.known_failure(asked, debug_hash(*request.body), now)) {
     ++metrics_.negative_hits;
     return refuse(request, refused, *failure);
   }
@@ -90,8 +93,7 @@ void Scheduler::submit(CompileRequest request, Reply reply) {
         request, refused,
         full_error("too many interactive requests wait, " + std::to_string(config_.user_limit) + " (--user-limit)"));
   }
-  auto it = jobs_.find(request.key);
-  if (it != jobs_.end()) return join_running(it->second, request, std::move(refused.reply));
+  if (JobPtr job = find_job(asked)) return join_running(job, request, std::move(refused.reply));
   if (!lookup_bytes_.admits(request.owner, request.body->size(), config_.queue_bytes)) {
     ++metrics_.queue_rejected;
     return refuse(request, refused, full_error("too many requests are looked up"));
@@ -113,11 +115,20 @@ void Scheduler::join_running(const JobPtr& job, CompileRequest& request, Reply r
     if (job->state == Job::State::kRunning) --background_running_;
     queue_.promote(job);
   }
-  // Who joins has at least what it asked for, and takes nothing from the others.
-  if (job->state != Job::State::kRunning && memory_of(request.memory_bytes) > memory_of(job->memory_bytes)) {
-    job->memory_bytes = request.memory_bytes;
-  }
   join(job, request, std::move(reply));
+}
+
+// One that has at least as much memory, or can still be given it, which takes nothing from the others.
+JobPtr Scheduler::find_job(const Refusals::Asked& asked) {
+  if (auto it = jobs_.lower_bound(asked); it != jobs_.end() && it->first.key == asked.key) return it->second;
+  for (auto it = jobs_.lower_bound({asked.key, 0}); it != jobs_.end() && it->first.key == asked.key; ++it) {
+    JobPtr job = it->second;
+    if (job->state == Job::State::kRunning) continue;
+    jobs_.erase(it);
+    job->memory_bytes = asked.memory;
+    return jobs_[asked] = job;
+  }
+  return nullptr;
 }
 
 // Holds a result back until it is on disk for good.
@@ -133,7 +144,10 @@ Reply Scheduler::when_durable(Reply reply) {
   };
 }
 
-uint64_t Scheduler::memory_of(uint64_t asked) const { return asked ? asked : config_.worker_memory; }
+uint64_t Scheduler::memory_of(uint64_t asked) const {
+  if (asked == 0) asked = config_.worker_memory;
+  return asked ? asked : UINT64_MAX;  // no limit
+}
 
 JobPtr Scheduler::create(CompileRequest& request) {
   lookup_bytes_.take(request.owner, request.body->size());
@@ -147,7 +161,7 @@ JobPtr Scheduler::create(CompileRequest& request) {
   job->client_name = request.client_name;
   job->memory_bytes = request.memory_bytes;
   job->asked_at = std::chrono::steady_clock::now();
-  jobs_[job->key] = job;
+  jobs_[{job->key, job->memory_bytes}] = job;
   return job;
 }
 
@@ -188,6 +202,7 @@ void Scheduler::on_remote(const JobPtr& job, const SharedBlob& blob) {
   }
   metrics_.misses += job->waiters.size();
   if (draining_) return finish(job, draining_error());
+  if (const std::string& why = pool_.unavailable(); !why.empty()) return finish(job, no_worker_error(why));
   if (queue_full(*job)) {
     ++metrics_.queue_rejected;
     return finish(job, full_error("the queue of compiles is full"));
@@ -206,6 +221,12 @@ Error Scheduler::full_error(const std::string& message) const {
   const double wait = average_ms_ * static_cast<double>(queue_.size()) / pool_.size();
   full.retry_after_ms = static_cast<uint32_t>(std::clamp(wait, 50.0, 10'000.0));
   return full;
+}
+
+Error Scheduler::no_worker_error(const std::string& why) const {
+  Error out = full_error("no worker could be had for the compile: " + why);
+  out.retry_after_ms = static_cast<uint32_t>(kRetryWorkers.count());
+  return out;
 }
 
 void Scheduler::enqueue(const JobPtr& job) {
@@ -234,8 +255,8 @@ void Scheduler::run(const JobPtr& job) {
   ++(background ? metrics_.queued_background : metrics_.queued_interactive);
   (background ? metrics_.wait_ms_background : metrics_.wait_ms_interactive) +=
       std::chrono::duration<double, std::milli>(job->started_at - job->queued_at).count();
-  nlohmann::json header = {{"trace_id", job->trace_id}, {"key", to_hex(job->key)}};
-  if (job->memory_bytes) header["memory_bytes"] = job->memory_bytes;
+  const nlohmann::json header = {
+      {"trace_id", job->trace_id}, {"key", to_hex(job->key)}, {"memory_bytes", job->memory_bytes}};
   wire::note_running(job->id, job->key, *job->body);
   job->worker = pool_.run(job->id, wire::dump(header), job->body,
                           [this, job](JobOutcome outcome) { on_outcome(job, std::move(outcome)); });
@@ -307,7 +328,7 @@ void Scheduler::finish_late(const JobPtr& job) {
 void Scheduler::abandon(const JobPtr& job) {
   ++metrics_.jobs_cancelled;
   remember(*job, "CANCELLED");
-  jobs_.erase(job->key);
+  jobs_.erase({job->key, job->memory_bytes});
   if (job->state == Job::State::kRunning) {
     if (job->priority == wire::Priority::kBackground) --background_running_;
     pool_.abort(job->worker);
@@ -360,7 +381,7 @@ void Scheduler::remember(const Job& job, const std::string& outcome) {
 
 void Scheduler::finish(const JobPtr& job, const Result<Served>& result) {
   remember(*job, result ? tier_name(result->tier) : std::string(to_string(result.error().code)));
-  jobs_.erase(job->key);
+  jobs_.erase({job->key, job->memory_bytes});
   end(*job);
   // A reply may end a connection, which forgets its other requests: the waiters must be out of reach by then.
   std::vector<Waiter> waiters = std::move(job->waiters);
@@ -386,13 +407,30 @@ void Scheduler::answer(const RequestKey& key, Waiter& waiter, const Result<Serve
   waiter.reply(failure);
 }
 
+// Those of the key that wait for a worker with more memory need none any more.
+void Scheduler::serve_waiting(const RequestKey& key, const Served& served) {
+  std::vector<JobPtr> waiting;
+  for (auto it = jobs_.lower_bound({key, 0}); it != jobs_.end() && it->first.key == key; ++it) {
+    if (it->second->state != Job::State::kRunning) waiting.push_back(it->second);
+  }
+  for (const auto& job : waiting) finish(job, served);
+}
+
+std::vector<JobPtr> Scheduler::queued() const {
+  std::vector<JobPtr> out;
+  for (const auto& [asked, job] : jobs_) {
+    if (job->state == Job::State::kQueued) out.push_back(job);
+  }
+  return out;
+}
+
+void Scheduler::refuse_waiting() {
+  for (const auto& job : queued()) finish(job, no_worker_error(pool_.unavailable()));
+}
+
 void Scheduler::drain() {
   draining_ = true;
-  std::vector<JobPtr> queued;
-  for (const auto& [key, job] : jobs_) {
-    if (job->state == Job::State::kQueued) queued.push_back(job);
-  }
-  for (const auto& job : queued) finish(job, draining_error());
+  for (const auto& job : queued()) finish(job, draining_error());
 }
 
 void Scheduler::abort_all() {

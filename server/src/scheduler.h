@@ -1,11 +1,11 @@
 // From a compile request to a reply: look up, join a running compile, queue, run, retry, store.
 //
-// A job passes kLookup → kQueued → kRunning. All requests of one key share one job; each waits with its own deadline,
-// and when the last one leaves, the job is cancelled.
+// A job passes kLookup → kQueued → kRunning. All requests of one key share one job, but for those that ask for more
+// memory than one that runs already has; each waits with its own deadline, and when the last one leaves, the job is
+// cancelled.
 #pragma once
 
 #include <map>
-#include <unordered_map>
 
 #include "job_queue.h"
 #include "refusals.h"
@@ -32,6 +32,8 @@ class Scheduler {
   // A request was answered from a tier, perhaps without coming here.
   void on_hit(const SharedBlob& blob) { verifier_.on_hit(blob); }
 
+  // No worker can be had for now: those that wait for one are refused.
+  void refuse_waiting();
   // No new jobs; those that do not run yet are refused.
   void drain();
   // Gives up the running ones too.
@@ -54,6 +56,8 @@ class Scheduler {
   void join(const JobPtr& job, CompileRequest& request, Reply reply);
   void join_running(const JobPtr& job, CompileRequest& request, Reply reply);
   JobPtr create(CompileRequest& request);
+  JobPtr find_job(const Refusals::Asked& asked);
+  void serve_waiting(const RequestKey& key, const Served& served);
   void on_disk(const JobPtr& job, const SharedBlob& blob);
   void on_remote(const JobPtr& job, const SharedBlob& blob);
   void enqueue(const JobPtr& job);
@@ -78,7 +82,9 @@ class Scheduler {
               const std::string& job_trace_id = {});
   void end(Job& job);
   uint64_t memory_of(uint64_t asked) const;
+  std::vector<JobPtr> queued() const;
   bool queue_full(const Job& job) const;
+  Error no_worker_error(const std::string& why) const;
   Error full_error(const std::string& message) const;
 
   asio::io_context& io_;
@@ -94,7 +100,7 @@ class Scheduler {
   Shares interactive_waiters_;  // by the process that asks
   Refusals refusals_;
   Verifier verifier_;
-  std::unordered_map<RequestKey, JobPtr, KeyHash> jobs_;
+  std::map<Refusals::Asked, JobPtr> jobs_;
   std::map<WaiterId, JobPtr> waiters_;
   uint64_t next_job_ = 1, next_serial_ = 1;
   double average_ms_ = 20;

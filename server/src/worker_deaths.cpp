@@ -12,7 +12,9 @@ namespace {
 // Exit code 77 of kiln-worker: an allocation failed.
 constexpr const char* kOutOfMemory = "exit code 77";
 const std::string kOutOfTime = "signal " + std::to_string(SIGXCPU);
-constexpr std::chrono::seconds kMaxBackoff{60};
+// Between two attempts to start a zygote: a program that was away is found again soon.
+constexpr std::chrono::seconds kMaxRestart{2};
+constexpr int kHelloPatience = 3;  // times a client's
 
 void send_signal(int pidfd, int number) { ::syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0); }
 
@@ -112,6 +114,7 @@ bool WorkerPool::backing_off() const { return storm_.rests(std::chrono::steady_c
 
 void WorkerPool::on_zygote_died(const std::string& reason) {
   log_.warn("zygote_died", {{"cause", reason}});
+  if (!std::exchange(greeted_, false)) unavailable_ = config_.worker_path + " does not start: " + reason;
   ++metrics_.zygote_restarts;
   // The kernel killed the workers together with their parent.
   std::vector<Done> orphans;
@@ -121,7 +124,7 @@ void WorkerPool::on_zygote_died(const std::string& reason) {
   }
   workers_.clear();
   restart_timer_.expires_after(restart_delay_);
-  restart_delay_ = std::min<std::chrono::milliseconds>(restart_delay_ * 2, kMaxBackoff);
+  restart_delay_ = std::min<std::chrono::milliseconds>(restart_delay_ * 2, kMaxRestart);
   restart_timer_.async_wait([this](const boost::system::error_code& failed) {
     if (!failed && !stopped_) restart_zygote();
   });
@@ -140,6 +143,13 @@ void WorkerPool::restart_zygote() {
     on_zygote_died(started.error().message);
     return;
   }
+  // One that hangs is of no more use than none.
+  restart_timer_.expires_after(kHelloPatience * config_.hello_timeout);
+  restart_timer_.async_wait([this](const boost::system::error_code& failed) {
+    if (failed || stopped_ || greeted_) return;
+    zygote_.stop();
+    on_zygote_died("no hello in time");
+  });
   handlers_.slot_free();
 }
 

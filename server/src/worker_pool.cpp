@@ -30,6 +30,8 @@ WorkerPool::WorkerPool(asio::io_context& io, const Config& config, std::shared_p
           {.hello =
                [this](std::string builder_id, std::string native) {
                  restart_delay_ = std::chrono::milliseconds(100);
+                 greeted_ = true;
+                 unavailable_.clear();
                  handlers_.ready(std::move(builder_id), std::move(native));
                },
            .spawned = [this](uint64_t id, pid_t pid, wire::UniqueFd pidfd) { on_spawned(id, pid, std::move(pidfd)); },

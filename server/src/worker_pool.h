@@ -54,6 +54,8 @@ class WorkerPool {
   bool has_slot() const;
   // Why spawning rests, if it does: many workers died lately.
   bool backing_off() const;
+  // Why no worker can be had until kiln-worker starts again, which is tried meanwhile; empty where one can.
+  const std::string& unavailable() const { return unavailable_; }
   WorkerId run(uint64_t job, std::string json, SharedBytes body, Done done);
   // The job of this worker is no longer wanted: TERM, then KILL. `done` is not called.
   void abort(WorkerId worker);
@@ -106,6 +108,8 @@ class WorkerPool {
   ZygoteProcess zygote_;
   asio::steady_timer restart_timer_, idle_timer_, backoff_timer_;
   std::chrono::milliseconds restart_delay_{100};
+  bool greeted_ = false;  // by the zygote that runs
+  std::string unavailable_;
   const unsigned size_;
   std::map<WorkerId, Worker> workers_;
   WorkerId next_id_ = 1;

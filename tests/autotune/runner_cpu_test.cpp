@@ -142,6 +142,22 @@ TEST_F(CpuRunner, ACandidateThatMisbehavesCostsItself) {
   for (const Round& round : measured->rounds) EXPECT_TRUE(round.us[0] > 0 && round.us[1] > 0);
 }
 
+// Its entry returns the number of the first thing that worked.
+TEST_F(CpuRunner, ACandidateReachesNothingButItsArrays) {
+  start();
+  const dsl::Kernel kernel = parsed(kTroubled);
+  begin(kernel, workload_by(kernel, {{"n", 64}}));
+  Artifact escaping = compiler_->compile(kernel, {{"MODE", 0}});
+  std::ifstream file(ESCAPING_KERNEL, std::ios::binary);
+  const std::string code((std::istreambuf_iterator<char>(file)), {});
+  const auto bytes = std::as_bytes(std::span(code));
+  escaping.code.assign(bytes.begin(), bytes.end());
+  auto status = runner_->load(1, {{"MODE", 0}}, escaping, kTime);
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_EQ(status->failure, Failure::kNone) << status->message;
+  EXPECT_FALSE(std::filesystem::exists("/tmp/kiln-escaped"));
+}
+
 // Output of a command, and its exit code.
 std::pair<std::string, int> run(const std::string& command) {
   FILE* pipe = ::popen(command.c_str(), "r");

@@ -11,10 +11,11 @@ MAY_INCLUDE = {
     "client/wire": {"dsl", "wire"},
     "client/cmdline": {"cmdline"},
     "client/redis": {"dsl", "wire", "redis"},
+    "client/confine": {"dsl", "wire", "confine"},
     "client": {"dsl", "wire", "cmdline", "client"},
     "codegen": {"dsl", "codegen"},
-    "codegen/worker": {"dsl", "codegen", "wire"},
-    "autotune": {"dsl", "client", "wire", "redis", "cmdline", "autotune"},
+    "codegen/worker": {"dsl", "codegen", "wire", "confine"},
+    "autotune": {"dsl", "client", "wire", "redis", "confine", "cmdline", "autotune"},
     "server": {"dsl", "wire", "redis", "cmdline", "autotune", "server"},
 }
 

@@ -79,6 +79,18 @@ TEST(Ptxas, GetsTheArchitectureAndTheFilesAndNothingElse) {
   EXPECT_NE(out->log.find("-lineinfo"), std::string::npos) << out->log;
 }
 
+// Who has taken over a worker could ask for a file to be written, by an option in the place of the processor.
+TEST(Ptxas, TakesAProcessorsNameAndNoOtherWord) {
+  const FakeProgram program("cat /proc/self/fd/3 > /proc/self/fd/4\n");
+  auto process = AssemblerProcess::start(program.path());
+  ASSERT_TRUE(process.ok()) << process.error().message;
+  EXPECT_TRUE((*process)->assemble("the PTX", "sm_90a", false).ok());
+  for (const char* word : {"sm_90 -o", "sm_90=x", "sm_90/../x", "sm_90,-o"}) {
+    EXPECT_FALSE((*process)->assemble("the PTX", word, false).ok()) << word;
+  }
+  EXPECT_TRUE((*process)->assemble("the PTX", "sm_120f", false).ok()) << "one refusal is no end";
+}
+
 TEST(Ptxas, ADeathIsAnError) {
   const FakeProgram program("kill -9 $$\n");
   auto process = AssemblerProcess::start(program.path());

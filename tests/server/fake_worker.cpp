@@ -1,6 +1,7 @@
 // kiln-worker with a compiler that does what the request says: the canonical section is a text "<what> <number>
 // <salt>".
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "attempts.h"
 #include "fake_bytes.h"
 #include "kiln/wire/frame.h"
 #include "zygote.h"
@@ -25,6 +27,7 @@ using kiln::Result;
 struct Order {
   std::string what, salt;
   uint64_t number = 0;
+  std::string debug = {};
 };
 
 [[noreturn]] void spin() {
@@ -72,6 +75,13 @@ void grow(uint64_t mebibytes) {
   asm volatile("" : : "r"(block) : "memory");
 }
 
+bool has_room(uint64_t mebibytes) {
+  void* block = std::malloc(mebibytes << 20);
+  asm volatile("" : : "r"(block) : "memory");
+  std::free(block);
+  return block != nullptr;
+}
+
 // Forks until it is refused; the children live on. True where no child came to life.
 bool fork_bomb() {
   for (int i = 0; i < 100; ++i) {
@@ -102,7 +112,51 @@ Artifact probe_artifact() {
   return artifact;
 }
 
+int make_attempt(const Order& order) {
+  kiln::service_test::Prey prey;
+  prey.daemon = static_cast<pid_t>(order.number);
+  std::istringstream(order.debug) >> prey.group >> prey.directory;
+  return kiln::service_test::attempt(order.salt, prey);
+}
+
+// A process beside the worker, with the rights of the one that runs NVIDIA's assembler: it takes an order as text, and
+// answers with the outcome of that attempt.
+int helper = -1;
+
+void start_helper() {
+  const char* named = ::getenv("KILN_PTXAS");
+  int ends[2];
+  if (!named || std::string_view(named) != "helper" || ::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) return;
+  helper = ends[0];
+  if (::fork() != 0) {
+    ::close(ends[1]);
+    return;
+  }
+  ::close(ends[0]);
+  char text[4096];
+  for (ssize_t size; (size = ::recv(ends[1], text, sizeof text, 0)) > 0;) {
+    Order order;
+    std::istringstream words(std::string(text, static_cast<size_t>(size)));
+    std::getline(words >> order.number >> order.salt >> std::ws, order.debug);
+    const int outcome = make_attempt(order);
+    (void)!::send(ends[1], &outcome, sizeof outcome, 0);
+  }
+  ::_exit(0);
+}
+
+int attempt_beside(const Order& order) {
+  const std::string text = std::to_string(order.number) + " " + order.salt + " " + order.debug;
+  int outcome = 0;
+  (void)!::send(helper, text.data(), text.size(), 0);
+  (void)!::recv(helper, &outcome, sizeof outcome, 0);
+  return outcome;
+}
+
+Artifact outcome_artifact(int outcome) { return {{{"target", "cpu:fake"}, {"errno", outcome}}, {std::byte{1}}}; }
+
 Result<Artifact> obey(const Order& order) {
+  if (order.what == "attempt") return outcome_artifact(make_attempt(order));
+  if (order.what == "attempt_beside") return outcome_artifact(attempt_beside(order));
   if (order.what == "bytes") return bytes_artifact(order);
   if (order.what == "probe") return probe_artifact();
   if (order.what == "sleep") {
@@ -120,6 +174,11 @@ Result<Artifact> obey(const Order& order) {
     return kiln::error(ErrorCode::kCompileFailed, "no child came to life");
   }
   if (order.what == "fail") return kiln::error(ErrorCode::kCompileFailed, "no such op: " + order.salt);
+  // A compiler that takes it badly where memory is short.
+  if (order.what == "needs" || order.what == "needs_or_hangs") {
+    if (!has_room(order.number)) order.what == "needs" ? static_cast<void>(::raise(SIGSEGV)) : spin();
+    return bytes_artifact({"bytes", order.salt, 64});
+  }
   if (order.what == "throw") throw std::runtime_error("thrown");
   if (order.what == "lies") return Artifact{{{"target", "cpu:fake"}, {"emit", "so"}}, fake_code()};
   if (order.what == "empty") return Artifact{nlohmann::json::object(), {}};
@@ -148,11 +207,12 @@ Result<Artifact> obey(const Order& order) {
   return kiln::invalid_argument("fake worker: unknown order " + order.what);
 }
 
-Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const std::byte>,
+Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const std::byte> debug,
                          const kiln::worker::Progress& progress) {
   std::istringstream text(std::string(reinterpret_cast<const char*>(canonical.data()), canonical.size()));
   Order order;
   text >> order.what >> order.number >> order.salt;
+  order.debug.assign(reinterpret_cast<const char*>(debug.data()), debug.size());
   progress("obey");
   return obey(order);
 }
@@ -165,7 +225,7 @@ int main(int argc, char** argv) {
   const kiln::worker::Compiler compiler{.builder_id = [] { return std::string("fake-builder-1"); },
                                         .native_target = [] { return std::string("cpu:fake"); },
                                         .warm_up = [] {},
-                                        .start_helpers = [] {},
+                                        .start_helpers = start_helper,
                                         .compile = compile};
   if (argc == 4 && std::strcmp(argv[1], "--compile") == 0) {
     return kiln::worker::compile_main(compiler, argv[2], argv[3]);

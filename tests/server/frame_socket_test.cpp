@@ -58,7 +58,8 @@ TEST(FrameSocket, APeerThatReadsNowAndThenIsKept) {
 
 TEST(FrameSocket, APeerThatLeavesTooMuchUnreadIsLeft) {
   Stalled peer({.max_pending = 1 << 20});
-  for (int i = 0; i < 20 && !peer.closed; ++i) peer.send(256 << 10);
+  for (int i = 0; i < 20; ++i) peer.send(256 << 10);
+  peer.io.poll();
   ASSERT_TRUE(peer.closed);
   EXPECT_EQ(peer.closed->message, "too much unread output");
 }
@@ -75,6 +76,29 @@ TEST(FrameSocket, WhoHoldsRoomMustFillIt) {
   ASSERT_TRUE(peer.closed);
   EXPECT_EQ(peer.closed->kind, CloseReason::kSlowWriter);
   EXPECT_EQ(incoming.total(), 0u);
+}
+
+// Who sends may be walking what the handler would take away.
+TEST(FrameSocket, AFailingSendTellsItsOwnerLater) {
+  Stalled peer({});
+  peer.ends.theirs.reset();
+  peer.send(1);
+  EXPECT_FALSE(peer.closed);
+  EXPECT_FALSE(peer.socket->open());
+  peer.send(1);  // of no effect
+  peer.io.run();
+  ASSERT_TRUE(peer.closed);
+  EXPECT_EQ(peer.closed->kind, CloseReason::kIo);
+}
+
+// One that its owner closes meanwhile says nothing.
+TEST(FrameSocket, AClosedOneSaysNothingOfAFailureBefore) {
+  Stalled peer({});
+  peer.ends.theirs.reset();
+  peer.send(1);
+  peer.socket->close();
+  peer.io.run();
+  EXPECT_FALSE(peer.closed);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <thread>
 
 #include "service_fixture.h"
@@ -101,6 +102,38 @@ TEST_F(IsolationTest, ProcessorTimeIsLimited) {
   }
   EXPECT_EQ(stats()["retries_total"], 0);
   EXPECT_EQ(daemon->compile(order("hang")).error().code, ErrorCode::kPoisoned);
+}
+
+// A crash within less memory than the others ask for is theirs alone who asked for so little.
+TEST_F(IsolationTest, WhatKillsWithLittleMemoryIsNotRefusedToThoseWithMore) {
+  if (kSanitized) GTEST_SKIP() << "address space is not limited under a sanitizer";
+  start({"--worker-memory", "2GiB"});
+  auto daemon = connect();
+  const auto kernel = order("needs", 300);
+  const client::CompileOptions little{.memory_bytes = 200 << 20};
+  EXPECT_EQ(daemon->compile(kernel, little).error().code, ErrorCode::kWorkerCrashed);
+  EXPECT_EQ(daemon->compile(kernel, little).error().code, ErrorCode::kPoisoned);
+  EXPECT_EQ(stats()["poison"][0]["memory_bytes"], 200 << 20);
+  auto enough = daemon->compile(kernel);
+  EXPECT_TRUE(enough) << enough.error().message;
+}
+
+TEST_F(IsolationTest, WhoAsksForMoreMemoryDoesNotJoinACompileWithLess) {
+  if (kSanitized) GTEST_SKIP() << "address space is not limited under a sanitizer";
+  start({"--worker-memory", "2GiB", "--workers", "2"});
+  const auto kernel = order("needs_or_hangs", 300);
+  std::stop_source enough;
+  auto with = [&](uint64_t memory) {
+    return client::CompileOptions{.cancel = enough.get_token(), .memory_bytes = memory};
+  };
+  std::jthread first([&] { EXPECT_FALSE(connect()->compile(kernel, with(200 << 20))); });
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  std::jthread joins([&] { EXPECT_FALSE(connect()->compile(kernel, with(100 << 20))); });
+  ASSERT_TRUE(eventually([&] { return stats()["joins_total"] == 1; }));
+  auto large = connect()->compile(kernel);
+  EXPECT_TRUE(large) << large.error().message;
+  EXPECT_EQ(stats()["joins_total"], 1);
+  enough.request_stop();
 }
 
 TEST_F(IsolationTest, HangEndsAtTheDeadlineAndFreesTheWorker) {
@@ -225,6 +258,53 @@ TEST_F(IsolationTest, KilledDaemonLeavesNoWorkers) {
   daemon_.signal(SIGKILL);
   for (pid_t child : children) EXPECT_TRUE(eventually([&] { return !alive(child); }));
   waiting.join();
+}
+
+// As by an upgrade in place: what there is goes on, misses are refused at once, and it comes back by itself.
+TEST_F(IsolationTest, AWorkerProgramThatVanishesIsSaidAtOnceAndComesBack) {
+  const std::string worker = temp_ / "kiln-worker";
+  std::filesystem::copy_file(KILN_TEST_WORKER, worker);
+  start({"--worker", worker});
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes")));
+  for (const bool broken : {false, true}) {
+    std::filesystem::rename(worker, worker + ".away");
+    if (broken) std::filesystem::copy_file("/bin/false", worker);
+    ::kill(descendants(daemon_.pid()).at(0), SIGKILL);
+    const auto before = stats()["zygote_restarts_total"].get<int>();
+    ASSERT_TRUE(eventually([&] { return stats()["zygote_restarts_total"] >= before + 1; }));
+    for (int i = 0; i < 2; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      auto refused = daemon->compile(order("bytes", 9, "away" + std::to_string(broken)), {.deadline_ms = 50'000});
+      ASSERT_FALSE(refused);
+      EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted) << refused.error().message;
+      EXPECT_TRUE(refused.error().retryable);
+      EXPECT_NE(refused.error().message.find(worker + " does not start"), std::string::npos) << refused.error().message;
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, 25s);
+    }
+    EXPECT_TRUE(daemon->fetch(order("bytes")));
+    std::filesystem::rename(worker + ".away", worker);
+    EXPECT_TRUE(eventually([&] { return daemon->compile(order("bytes", 9, "back" + std::to_string(broken))).ok(); }));
+  }
+}
+
+TEST_F(IsolationTest, AWorkerProgramThatHangsAsItStartsIsSaidAndReplaced) {
+  const std::string worker = temp_ / "kiln-worker";
+  std::filesystem::copy_file(KILN_TEST_WORKER, worker);
+  start({"--worker", worker, "--hello-timeout", "0.5"});
+  auto daemon = connect();
+  std::filesystem::rename(worker, worker + ".away");
+  std::ofstream(worker) << "#!/bin/sh\nexec sleep 1000\n";
+  std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+  ::kill(descendants(daemon_.pid()).at(0), SIGKILL);
+  ASSERT_TRUE(eventually([&] { return stats()["zygote_restarts_total"] >= 1; }));
+  auto refused = daemon->compile(order("bytes", 9), {.deadline_ms = 50'000});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("does not start: no hello in time"), std::string::npos)
+      << refused.error().message;
+  std::filesystem::rename(worker + ".away", worker);
+  EXPECT_TRUE(eventually([&] { return daemon->compile(order("bytes", 9, "back")).ok(); }));
 }
 
 TEST_F(IsolationTest, MissingOrBrokenWorkerIsAClearError) {

@@ -29,6 +29,7 @@ const std::vector<Shown>& all_shown() {
       {"tuner", "/t", "tuner_path", "/t", false},
       {"golden", "/g", "golden_path", "/g", false},
       {"frozen", "true", "frozen", true, false},
+      {"tune-from-containers", "true", "tune_from_containers", true, false},
       {"workers", "3", "workers", 3, false},
       {"pipe", "true", "pipe", true, false},
       {"log-level", "warn", "log_level", "warn"},

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -168,8 +169,12 @@ bool alive(pid_t pid) {
 }
 
 size_t open_descriptors(pid_t pid) {
+  const std::string directory = "/proc/" + std::to_string(pid) + "/fd";
+  struct stat info{};
+  // A daemon hides the names from other processes of its user, and newer kernels tell their number to anybody.
+  if (::stat(directory.c_str(), &info) == 0 && info.st_size > 0) return static_cast<size_t>(info.st_size);
   size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : fs::directory_iterator("/proc/" + std::to_string(pid) + "/fd")) ++count;
+  for ([[maybe_unused]] const auto& entry : fs::directory_iterator(directory)) ++count;
   return count;
 }
 

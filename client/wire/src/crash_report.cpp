@@ -40,6 +40,7 @@ struct State {
   std::array<char, 4096> path{};
   std::array<char, 2048> identity{};
   std::array<Running, 64> running;
+  int held = -1;                                      // the report's file, where it was opened beforehand
   std::atomic<pid_t> reporter{0};                     // the thread that reports
   alignas(16) std::array<std::byte, 32 << 10> stack;  // where the usual one has overflowed
 };
@@ -142,14 +143,18 @@ void write_report(int fd, int number) {
   }
 }
 
-void write_report_file(int number) {
+int open_report() {
   const int fd = open_own_file(AT_FDCWD, state().path.data(), O_WRONLY | O_CREAT | O_APPEND);
-  if (fd >= 0) {
-    struct stat info{};
-    if (::fstat(fd, &info) == 0 && info.st_size > kMaxFile) (void)!::ftruncate(fd, 0);
-    write_report(fd, number);
-    ::close(fd);
-  }
+  struct stat info{};
+  if (fd >= 0 && ::fstat(fd, &info) == 0 && info.st_size > kMaxFile) (void)!::ftruncate(fd, 0);
+  return fd;
+}
+
+void write_report_file(int number) {
+  const int fd = state().held >= 0 ? state().held : open_report();
+  if (fd < 0) return;
+  write_report(fd, number);
+  ::close(fd);
 }
 
 // Of threads that crash at once the first reports, and the process ends with it; a crash of the report ends it too.
@@ -180,6 +185,11 @@ void install_crash_report(const std::string& path, const std::string& identity) 
   action.sa_handler = report;
   action.sa_flags = SA_ONSTACK;
   for (int number : kSignals) ::sigaction(number, &action, nullptr);
+}
+
+void hold_crash_report() {
+  State& s = state();
+  if (s.path[0] != 0 && s.held < 0) s.held = open_report();
 }
 
 void install_crash_report_of(const std::string& program, const std::string& version) {

@@ -24,6 +24,7 @@ namespace {
 constexpr int kFiles = 3;
 constexpr int kFirstFile = 3;  // in ptxas: 3 the PTX, 4 the machine code, 5 the log
 constexpr int kCannotRun = 127;
+constexpr const char* kArchitecture = "-arch=";
 
 struct Job {
   char architecture[32];
@@ -74,6 +75,16 @@ struct Envelope {
   msghdr header = {};
 };
 
+// The worker may have been taken over: its word is a processor's name, and no other option.
+bool is_architecture(const Job& job) {
+  const char* end = static_cast<const char*>(std::memchr(job.architecture, 0, sizeof job.architecture));
+  if (!end || std::strncmp(job.architecture, kArchitecture, std::strlen(kArchitecture)) != 0) return false;
+  for (const char* at = job.architecture + std::strlen(kArchitecture); at != end; ++at) {
+    if ((*at < '0' || *at > '9') && (*at < 'a' || *at > 'z') && *at != '_') return false;
+  }
+  return true;
+}
+
 [[noreturn]] void serve(const char* program, int socket) {
   for (;;) {
     Job job{};
@@ -84,7 +95,7 @@ struct Envelope {
     if (!control || control->cmsg_len != CMSG_LEN(kFiles * sizeof(int))) ::_exit(0);  // the other end is closed
     int files[kFiles];
     std::memcpy(files, CMSG_DATA(control), sizeof files);
-    const int status = run_ptxas(program, job, files);
+    const int status = is_architecture(job) ? run_ptxas(program, job, files) : kCannotRun << 8;
     for (int file : files) ::close(file);
     if (::send(socket, &status, sizeof status, MSG_NOSIGNAL) != sizeof status) ::_exit(0);
   }
@@ -195,7 +206,7 @@ Result<AssemblerProcess::Output> AssemblerProcess::assemble(const std::string& p
   const MemoryFile source("ptx"), cubin("cubin"), log("log");
   if (source.fd() < 0 || cubin.fd() < 0 || log.fd() < 0 || !source.write(ptx)) return failed("no memory for its files");
   Job job{{}, line_tables};
-  const std::string architecture = "-arch=" + processor;
+  const std::string architecture = kArchitecture + processor;
   if (architecture.size() >= sizeof job.architecture)
     return invalid_argument("ptxas: no processor `" + processor + "`");
   std::memcpy(job.architecture, architecture.c_str(), architecture.size());

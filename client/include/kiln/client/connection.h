@@ -59,8 +59,8 @@ struct CompileOptions {
   // Answer when the artifact is on disk and outlasts a power cut; its metadata then has "durable": true, or false where
   // it cannot be stored.
   bool durable = false;
-  // Address space that the compile may use; 0: the daemon's default (`--worker-memory`). A compile that another request
-  // started keeps the limit that it has.
+  // Address space that the compile may use; 0: the daemon's default (`--worker-memory`). It has at least that: one that
+  // runs already with less is not joined.
   uint64_t memory_bytes = 0;
 };
 

@@ -20,6 +20,9 @@ void install_crash_report(const std::string& path, const std::string& identity);
 // directory, which is not made for it.
 void install_crash_report_of(const std::string& program, const std::string& version);
 
+// Opens the report's file now, for a process that gives up opening files. It is empty until something crashes.
+void hold_crash_report();
+
 // What runs, by the number of its job, which is not 0. Of more than 64 at once some are not remembered. Any thread.
 //
 // A compile by its key. Its request, as a COMPILE frame's body, is written beside the report, to

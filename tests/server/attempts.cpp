@@ -1,0 +1,267 @@
+#include "attempts.h"
+
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <linux/perf_event.h>
+#include <linux/userfaultfd.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace kiln::service_test {
+namespace {
+
+constexpr int kChannel = 3;  // of a worker
+
+int outcome(long result) { return result >= 0 ? 0 : errno; }
+
+int open_proc(const Prey& prey, const char* what, int flags) {
+  return outcome(::open(("/proc/" + std::to_string(prey.daemon) + "/" + what).c_str(), flags));
+}
+
+int move_memory(const Prey& prey, bool write) {
+  char byte = 0;
+  iovec here{&byte, 1}, there{reinterpret_cast<void*>(0x400000), 1};
+  const ssize_t count = write ? ::process_vm_writev(prey.daemon, &here, 1, &there, 1, 0)
+                              : ::process_vm_readv(prey.daemon, &here, 1, &there, 1, 0);
+  return count < 0 && errno == EFAULT ? 0 : outcome(count);  // it was let in
+}
+
+int take_descriptor(const Prey& prey) {
+  const long process = ::syscall(SYS_pidfd_open, prey.daemon, 0);
+  return process < 0 ? errno : outcome(::syscall(SYS_pidfd_getfd, process, 0, 0));
+}
+
+int signal_by_pidfd(const Prey& prey) {
+  const long process = ::syscall(SYS_pidfd_open, prey.daemon, 0);
+  return process < 0 ? errno : outcome(::syscall(SYS_pidfd_send_signal, process, 0, nullptr, 0));
+}
+
+int queue_signal(const Prey& prey) {
+  siginfo_t info{};
+  info.si_code = SI_QUEUE;
+  return outcome(::syscall(SYS_rt_sigqueueinfo, prey.daemon, SIGUSR1, &info));
+}
+
+// The kernel would send it when there is something to read.
+int signal_by_channel(const Prey& prey) {
+  const int owned = outcome(::fcntl(kChannel, F_SETOWN, prey.daemon));
+  return owned != 0 ? owned : outcome(::fcntl(kChannel, F_SETFL, O_ASYNC));
+}
+
+int write_file(const std::string& path) { return outcome(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600)); }
+
+int process_by(long child) {
+  if (child == 0) ::_exit(0);
+  return outcome(child);
+}
+
+int new_user_by_clone() {
+  return process_by(::syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+}
+
+// As a thread has all but one of these flags.
+int process_with_shared_memory() {
+  alignas(16) static char stack[16 << 10];
+  return outcome(::clone([](void*) { return 0; }, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, nullptr));
+}
+
+int process_by_clone3() {
+  struct {
+    uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls;
+  } arguments{};
+  arguments.exit_signal = SIGCHLD;
+  return process_by(::syscall(SYS_clone3, &arguments, sizeof arguments));
+}
+
+int run_from_memory() {
+  const int file = ::memfd_create("program", MFD_CLOEXEC);
+  char name[] = "program";
+  char* arguments[] = {name, nullptr};
+  return outcome(::syscall(SYS_execveat, file, "", arguments, nullptr, AT_EMPTY_PATH));
+}
+
+int run_program() {
+  char name[] = "/bin/true";
+  char* arguments[] = {name, nullptr};
+  return outcome(::execve(name, arguments, nullptr));
+}
+
+int bind_name(const Prey& prey) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  (prey.directory + "/bound").copy(address.sun_path, sizeof address.sun_path - 1);
+  return outcome(::bind(kChannel, reinterpret_cast<sockaddr*>(&address), sizeof address));
+}
+
+int connect_anew(const Prey& prey) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  (prey.directory + "/kilnd.v1.sock").copy(address.sun_path, sizeof address.sun_path - 1);
+  return outcome(::connect(kChannel, reinterpret_cast<sockaddr*>(&address), sizeof address));
+}
+
+int count_events(const Prey& prey) {
+  perf_event_attr attributes{};
+  attributes.size = sizeof attributes;
+  attributes.type = PERF_TYPE_SOFTWARE;
+  attributes.exclude_kernel = 1;
+  return outcome(::syscall(SYS_perf_event_open, &attributes, prey.daemon, -1, -1, 0));
+}
+
+int make_map() {
+  bpf_attr attributes{};
+  attributes.map_type = BPF_MAP_TYPE_ARRAY;
+  attributes.key_size = attributes.value_size = 4;
+  attributes.max_entries = 1;
+  return outcome(::syscall(SYS_bpf, BPF_MAP_CREATE, &attributes, sizeof attributes));
+}
+
+int open_by_handle(const Prey&) {
+  alignas(file_handle) char space[sizeof(file_handle) + 128] = {};
+  auto* handle = reinterpret_cast<file_handle*>(space);
+  handle->handle_bytes = 8;
+  return outcome(::open_by_handle_at(AT_FDCWD, handle, O_RDONLY));
+}
+
+int set_up_ring() {
+  char parameters[120] = {};
+  return outcome(::syscall(SYS_io_uring_setup, 4, parameters));
+}
+
+int raise_limit(const Prey& prey) {
+  rlimit none{0, 0};
+  return outcome(::prlimit(prey.daemon, RLIMIT_NOFILE, nullptr, &none));
+}
+
+int pin(const Prey& prey) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(0, &one);
+  return outcome(::sched_setaffinity(prey.daemon, sizeof one, &one));
+}
+
+struct Attempt {
+  const char* name;
+  int (*run)(const Prey& prey);
+  bool needs_landlock = false;
+};
+
+using P = const Prey&;
+constexpr Attempt kAttempts[] = {
+    {"io_uring", [](P) { return set_up_ring(); }},
+    {"daemon_memory_read", [](P prey) { return open_proc(prey, "mem", O_RDONLY); }, true},
+    {"daemon_memory_write", [](P prey) { return open_proc(prey, "mem", O_RDWR); }},
+    {"daemon_environment", [](P prey) { return open_proc(prey, "environ", O_RDONLY); }, true},
+    {"daemon_descriptors", [](P prey) { return open_proc(prey, "fd", O_RDONLY | O_DIRECTORY); }, true},
+    {"process_vm_readv", [](P prey) { return move_memory(prey, false); }},
+    {"process_vm_writev", [](P prey) { return move_memory(prey, true); }},
+    {"pidfd_getfd", take_descriptor},
+    {"pidfd_send_signal", signal_by_pidfd},
+    {"kill_daemon", [](P prey) { return outcome(::kill(prey.daemon, 0)); }},
+    {"kill_daemons_group", [](P prey) { return outcome(::kill(-prey.group, 0)); }},
+    {"kill_zygote", [](P) { return outcome(::kill(::getppid(), 0)); }},
+    {"tgkill_daemon", [](P prey) { return outcome(::syscall(SYS_tgkill, prey.daemon, prey.daemon, 0)); }},
+    {"tkill_daemon", [](P prey) { return outcome(::syscall(SYS_tkill, prey.daemon, 0)); }},
+    {"sigqueue_daemon", queue_signal},
+    {"signal_by_the_channel", signal_by_channel},
+    {"start_up_file", [](P prey) { return write_file(prey.directory + "/.profile"); }},
+    {"overwrite_key", [](P prey) { return outcome(::open((prey.directory + "/key").c_str(), O_WRONLY | O_TRUNC)); }},
+    {"read_key", [](P prey) { return outcome(::open((prey.directory + "/key").c_str(), O_RDONLY)); }, true},
+    {"list_directory", [](P prey) { return outcome(::open(prey.directory.c_str(), O_RDONLY | O_DIRECTORY)); }, true},
+    {"cache_entry", [](P prey) { return write_file(prey.directory + "/cache/planted"); }},
+    {"nameless_file", [](P prey) { return outcome(::open(prey.directory.c_str(), O_TMPFILE | O_RDWR, 0600)); }},
+    {"make_directory", [](P prey) { return outcome(::mkdir((prey.directory + "/made").c_str(), 0700)); }},
+    {"make_link", [](P prey) { return outcome(::symlink("/", (prey.directory + "/made").c_str())); }},
+    {"make_fifo", [](P prey) { return outcome(::mkfifo((prey.directory + "/made").c_str(), 0600)); }},
+    {"remove_file", [](P prey) { return outcome(::unlink((prey.directory + "/key").c_str())); }},
+    {"rename_file",
+     [](P prey) { return outcome(::rename((prey.directory + "/key").c_str(), (prey.directory + "/made").c_str())); }},
+    {"change_mode", [](P prey) { return outcome(::chmod((prey.directory + "/key").c_str(), 0666)); }},
+    {"truncate_file", [](P prey) { return outcome(::truncate((prey.directory + "/key").c_str(), 0)); }},
+    {"change_root", [](P prey) { return outcome(::chroot(prey.directory.c_str())); }},
+    {"change_directory", [](P prey) { return outcome(::chdir(prey.directory.c_str())); }},
+    {"unshare_user", [](P) { return outcome(::unshare(CLONE_NEWUSER)); }},
+    {"clone_user", [](P) { return new_user_by_clone(); }},
+    {"userfaultfd", [](P) { return outcome(::syscall(SYS_userfaultfd, UFFD_USER_MODE_ONLY)); }},
+    {"socket_inet", [](P) { return outcome(::socket(AF_INET, SOCK_STREAM, 0)); }},
+    {"socket_unix", [](P) { return outcome(::socket(AF_UNIX, SOCK_STREAM, 0)); }},
+    {"socket_netlink", [](P) { return outcome(::socket(AF_NETLINK, SOCK_RAW, 0)); }},
+    {"socket_pair",
+     [](P) {
+       int ends[2];
+       return outcome(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+     }},
+    {"connect", connect_anew},
+    {"bind", bind_name},
+    {"ptrace_attach", [](P prey) { return outcome(::ptrace(PTRACE_SEIZE, prey.daemon, nullptr, nullptr)); }},
+    {"ptrace_me", [](P) { return outcome(::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr)); }},
+    {"execve", [](P) { return run_program(); }},
+    {"execveat_of_memory", [](P) { return run_from_memory(); }},
+    {"fork", [](P) { return process_by(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr)); }},
+    {"process_with_shared_memory", [](P) { return process_with_shared_memory(); }},
+    {"clone3", [](P) { return process_by_clone3(); }},
+    {"open_by_handle", open_by_handle},
+    {"perf_event", count_events},
+    {"bpf", [](P) { return make_map(); }},
+    {"keyctl", [](P) { return outcome(::syscall(SYS_keyctl, 0, -3, 0, 0, 0)); }},
+    {"add_key", [](P) { return outcome(::syscall(SYS_add_key, "user", "kiln", "x", 1, -3)); }},
+    {"mount", [](P prey) { return outcome(::mount("none", prey.directory.c_str(), "tmpfs", 0, nullptr)); }},
+    {"set_namespace", [](P) { return outcome(::setns(kChannel, 0)); }},
+    {"dumpable", [](P) { return outcome(::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)); }},
+    {"outlive_the_daemon", [](P) { return outcome(::prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0)); }},
+    {"own_session", [](P) { return outcome(::setsid()); }},
+    {"daemons_limits", raise_limit},
+    {"daemons_processors", pin},
+    {"daemons_priority",
+     [](P prey) { return outcome(::setpriority(PRIO_PROCESS, static_cast<id_t>(prey.daemon), 19)); }},
+    {"type_into_terminal",
+     [](P) {
+       char letter = 'x';
+       return outcome(::ioctl(STDERR_FILENO, TIOCSTI, &letter));
+     }},
+    {"shared_memory", [](P) { return outcome(::syscall(SYS_shmget, 0x6b696c6e, 4096, 0600 | 01000)); }},
+    {"message_queue", [](P) { return outcome(::syscall(SYS_msgget, 0x6b696c6e, 0600 | 01000)); }},
+};
+
+const Attempt* find(const std::string& name) {
+  const auto* found = std::ranges::find_if(kAttempts, [&](const Attempt& each) { return name == each.name; });
+  return found == std::end(kAttempts) ? nullptr : found;
+}
+
+}  // namespace
+
+std::vector<std::string> attempt_names() {
+  std::vector<std::string> out;
+  for (const Attempt& each : kAttempts) out.emplace_back(each.name);
+  return out;
+}
+
+bool needs_landlock(const std::string& name) {
+  const Attempt* found = find(name);
+  return found && found->needs_landlock;
+}
+
+int attempt(const std::string& name, const Prey& prey) {
+  const Attempt* found = find(name);
+  return found ? found->run(prey) : 0;
+}
+
+}  // namespace kiln::service_test
