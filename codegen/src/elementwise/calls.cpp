@@ -10,7 +10,7 @@ namespace {
 constexpr int kMostInline = 128;
 
 // Whether its code is tens of instructions.
-bool is_long(const Op& op, ElementType element) {
+bool is_long_op(const Op& op, ElementType element) {
   switch (op.code) {
     case OpCode::kRem:
       return true;
@@ -40,7 +40,7 @@ bool is_long(const Op& op, ElementType element) {
 int64_t count_long(const dsl::Kernel& kernel, const dsl::Region& region, int64_t together) {
   int64_t count = 0;
   for (const Op& op : region.ops) {
-    if (!op.operands.empty() && is_long(op, kernel.type(op.operands[0]).element)) {
+    if (!op.operands.empty() && is_long_op(op, kernel.type(op.operands[0]).element)) {
       const dsl::Type& type = kernel.type(op.operands[0]);
       count += type.is_scalar() ? 1 : std::max<int64_t>(1, dsl::element_count(type) / together);
     }
@@ -50,7 +50,7 @@ int64_t count_long(const dsl::Kernel& kernel, const dsl::Region& region, int64_t
 }
 
 // By what its code depends on.
-std::string name_of(const ElementContext& c, const Op& op, llvm::ArrayRef<Value*> operands) {
+std::string function_name(const ElementContext& c, const Op& op, llvm::ArrayRef<Value*> operands) {
   std::string name = "kiln." + dsl::info(op.code).name;
   for (const dsl::Attr& attr : op.attrs) {
     if (const auto* number = std::get_if<int64_t>(&attr)) name += "." + std::to_string(*number);
@@ -63,7 +63,7 @@ std::string name_of(const ElementContext& c, const Op& op, llvm::ArrayRef<Value*
 
 Result<llvm::Function*> function_for(ElementContext& c, Builder& outer, const Op& op, llvm::ArrayRef<Value*> operands) {
   llvm::Module& module = *outer.GetInsertBlock()->getModule();
-  const std::string name = name_of(c, op, operands);
+  const std::string name = function_name(c, op, operands);
   if (llvm::Function* known = module.getFunction(name)) return known;
   llvm::SmallVector<llvm::Type*, 4> types;
   for (const Value* operand : operands) types.push_back(operand->getType());
@@ -92,7 +92,7 @@ bool has_many_long_ops(const dsl::Kernel& kernel, int64_t together) {
 }
 
 Result<Value*> emit_op(ElementContext& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> operands) {
-  const bool by_call = c.calls_long_ops && is_long(op, c.type(op.operands[0]).element);
+  const bool by_call = c.calls_long_ops && is_long_op(op, c.type(op.operands[0]).element);
   if (!by_call) return emit_elementwise(c, b, op, operands);
   auto function = function_for(c, b, op, operands);
   if (!function) return function.error();
