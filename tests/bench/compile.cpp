@@ -5,6 +5,8 @@
 //   bench-compile [TARGET] [KERNEL…]
 // Or how that time grows with the number of ops (grow.cpp):
 //   bench-compile --grow [--limit SECONDS] [--from N] [--most N] [--target TARGET] [FAMILY…]
+//   bench-compile --grow --table [--limit SECONDS] [FAMILY…]     seconds of 10^2 to 10^5 ops, for docs/compile-time.md
+//   bench-compile --grow --print N FAMILY…       their kernels of N ops, as text
 #include "kiln/codegen/compile.h"
 
 #include <algorithm>

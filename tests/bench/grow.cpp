@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -33,6 +34,8 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   double limit = 10;
   int from = 500, most = 128000;
+  bool table = false;  // of seconds, for documents
+  int printed = 0;     // not measured: kernels of so many ops as text
   std::string target = "cpu";
   std::vector<const growth::Family*> families;
 };
@@ -108,6 +111,7 @@ void interpret_once(const dsl::Kernel& kernel, const growth::Family& family, int
 }
 
 Times run(const growth::Family& family, int count, const Options& options) {
+  std::fflush(stdout);  // what waits there would be the child's as well
   int ends[2];
   if (pipe(ends) != 0) fail("no pipe");
   const pid_t child = fork();
@@ -192,6 +196,57 @@ void grow_family(const growth::Family& family, const Options& options) {
   print_growth(family, before, after, static_cast<double>(many) / few);
 }
 
+// What a worker does of it: all behind the request.
+double compile_seconds(const Times& times) {
+  const auto decode =
+      std::find_if(times.phases.begin(), times.phases.end(), [](const auto& phase) { return phase.first == "decode"; });
+  double sum = 0;
+  for (auto phase = decode; phase != times.phases.end(); ++phase) sum += phase->second;
+  return sum;
+}
+
+// Seconds of 10^2, 10^3, … ops for each target; `-` where it takes longer than the limit. Nothing where the language
+// allows no such kernel, and where as long an op as the last kernel took would be past the limit.
+void print_table(Options options) {
+  constexpr int kCounts[] = {100, 1000, 10000, 100000};
+  const std::pair<const char*, std::string> targets[] = {
+      {"CPU", codegen::native_target()}, {"sm_90a", "cuda:sm_90a"}, {"gfx942", "amd:gfx942"}};
+  std::printf("| kind |");
+  for (const auto& [name, target] : targets) std::printf(" %s 10² | 10³ | 10⁴ | 10⁵ |", name);
+  std::printf("\n|---|");
+  for (size_t i = 0; i < std::size(targets) * std::size(kCounts); ++i) std::printf("---|");
+  for (const growth::Family* family : options.families) {
+    std::printf("\n| %s |", family->name);
+    for (const auto& [name, target] : targets) {
+      options.target = target;
+      bool ends = false;
+      for (int count : kCounts) {
+        const int ops = family->most ? family->most - 1 : count;
+        const Times times = ends ? Times{} : run(*family, ops, options);
+        const bool is_late = times.failure == "past the limit";
+        ends = ends || family->most || !times.failure.empty();
+        const double seconds = compile_seconds(times);
+        if (times.phases.empty() || (!times.failure.empty() && !is_late)) {
+          std::printf(" |");
+        } else if (is_late) {
+          std::printf(" - |");
+        } else {
+          std::printf(" %.2f |", seconds);
+        }
+        ends = ends || 10 * seconds > options.limit;
+      }
+    }
+    std::fflush(stdout);
+  }
+  std::printf("\n");
+}
+
+void print_kernel(const growth::Family& family, int count) {
+  const auto kernel = family.kernel(count);
+  if (!kernel) fail(kernel.error().message);
+  std::fputs(dsl::print(dsl::canonicalise(*kernel)).c_str(), stdout);
+}
+
 Options read(const std::vector<std::string>& arguments) {
   Options options;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -203,6 +258,10 @@ Options read(const std::vector<std::string>& arguments) {
       options.from = std::stoi(arguments[++i]);
     } else if (word == "--most" && has_value) {
       options.most = std::stoi(arguments[++i]);
+    } else if (word == "--table") {
+      options.table = true;
+    } else if (word == "--print" && has_value) {
+      options.printed = std::stoi(arguments[++i]);
     } else if (word == "--target" && has_value) {
       options.target = arguments[++i];
     } else if (const growth::Family* family = growth::find_family(word.c_str())) {
@@ -222,6 +281,14 @@ Options read(const std::vector<std::string>& arguments) {
 
 int grow(const std::vector<std::string>& arguments) {
   const Options options = read(arguments);
+  if (options.table) {
+    print_table(options);
+    return 0;
+  }
+  if (options.printed > 0) {
+    for (const growth::Family* family : options.families) print_kernel(*family, options.printed);
+    return 0;
+  }
   std::printf("milliseconds by phase, those of a hundredth of the time or more\n");
   for (const growth::Family* family : options.families) grow_family(*family, options);
   return 0;

@@ -17,6 +17,7 @@ struct Family {
   int most = 0;  // the largest count that the language allows, 0: no other limit than the number of ops
   int64_t elements_each = 0;
   bool is_int = false;   // x and y are i32
+  int tested = 1000;     // the count of the test, less where each op takes milliseconds
   bool is_exact = true;  // whatever computes it gives the same bits, where x holds small ints and n is small
 };
 

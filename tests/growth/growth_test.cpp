@@ -126,7 +126,7 @@ class Growth : public testing::TestWithParam<Family> {};
 // Long enough for calls and cuts of what one nest evaluates, and of some families for parts.
 TEST_P(Growth, CompiledAsInterpreted) {
   const Family& family = GetParam();
-  expect_compiled_as_interpreted(family, family.most ? family.most - 1 : 1000 * scale());
+  expect_compiled_as_interpreted(family, family.most ? family.most - 1 : family.tested * scale());
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Growth, testing::ValuesIn(families().begin(), families().end()),

@@ -18,6 +18,7 @@
 #include "emit.h"
 #include "gpu/compute_late.h"
 #include "gpu/launch_shape.h"
+#include "gpu/parts.h"
 #include "gpu/read_late.h"
 #include "gpu/shared_memory.h"
 #include "gpu/supported.h"
@@ -75,24 +76,34 @@ void size_shared_memory(llvm::Module& module, int64_t bytes) {
   dynamic->eraseFromParent();
 }
 
+bool has_several_calls(const llvm::Function& function) {
+  return function.hasFnAttribute(llvm::Attribute::NoInline) && function.hasNUsesOrMore(2);
+}
+
 // A function of values, of which there are several calls, stays one: called, it takes registers alone, and nothing of
 // what a kernel is told of itself. Another's frame, or what it keeps for another call, would cost a stack.
 bool stays_function(const llvm::Function& function) {
   const auto is_value = [](const llvm::Argument& argument) { return !argument.getType()->isPointerTy(); };
-  return function.hasFnAttribute(llvm::Attribute::NoInline) && function.hasNUsesOrMore(2) &&
-         std::ranges::all_of(function.args(), is_value);
+  const bool is_called_by_another = llvm::any_of(function.users(), [](const llvm::User* user) {
+    const auto* call = llvm::dyn_cast<llvm::CallInst>(user);
+    return call && has_several_calls(*call->getFunction());
+  });
+  return has_several_calls(function) && !is_called_by_another && std::ranges::all_of(function.args(), is_value);
 }
 
 void inline_functions(llvm::Module& module) {
+  llvm::SmallVector<llvm::Function*> staying, others;
   for (llvm::Function& function : module) {
-    if (!function.hasInternalLinkage()) continue;
-    if (stays_function(function)) {
-      function.addFnAttr(llvm::Attribute::NoRecurse);  // else a stack of any size would be asked for
-      for (const char* input : kKernelInputs) function.addFnAttr(std::string("amdgpu-no-") + input);
-      continue;
-    }
-    function.removeFnAttr(llvm::Attribute::NoInline);
-    function.addFnAttr(llvm::Attribute::AlwaysInline);
+    if (function.hasFnAttribute(gpu::kPartAttribute)) continue;
+    if (function.hasInternalLinkage()) (stays_function(function) ? staying : others).push_back(&function);
+  }
+  for (llvm::Function* function : staying) {
+    function->addFnAttr(llvm::Attribute::NoRecurse);  // else a stack of any size would be asked for
+    for (const char* input : kKernelInputs) function->addFnAttr(std::string("amdgpu-no-") + input);
+  }
+  for (llvm::Function* function : others) {
+    function->removeFnAttr(llvm::Attribute::NoInline);
+    function->addFnAttr(llvm::Attribute::AlwaysInline);
   }
 }
 
@@ -185,6 +196,7 @@ Result<gpu::Lowered> lower_stage(const Stage& stage, bool is_alone, AmdTarget& t
   if (!lowered) return lowered;
   size_shared_memory(module, lowered->shared_bytes);
   llvm::Function& entry = *module.getFunction(stage.entry);
+  if (!gpu::has_products(stage.kernel.body)) gpu::split_into_parts(entry);
   if (const auto waves = config.find(std::string(dsl::kWavesPerEu)); waves != config.end()) {
     entry.addFnAttr("amdgpu-waves-per-eu", std::to_string(waves->second));
   }

@@ -103,6 +103,8 @@ struct Context : ElementContext {
   std::vector<Value*> scalars;             // by value, rank 0 only
   std::vector<std::optional<Slot>> slots;  // by value
   std::vector<int> use_count;              // by value: uses by ops that make code
+  int kept_operands = 0;                   // dot_keep.cpp
+  std::vector<const Op*> user;             // by value: the last of these
   std::vector<const dsl::Region*> home;    // by value: the region that defines it; null for parameters
   std::vector<bool> keep;                  // by value: store into scratch when first evaluated
   std::vector<bool> materialise;           // by value: copy into scratch where it is defined
@@ -124,7 +126,6 @@ struct Context : ElementContext {
   std::map<ValueId, int> sweeps;          // of a load: how many nests have read it
   Value* visits = nullptr;                // i64: how often a program comes to this place; null: once
   Turn turn;                              // without a body: outside of all loops
-  bool calls_long_ops = false;            // calls.cpp
   bool streamed = false;                  // something was stored past the caches (streaming.h)
   Value* launch_context = nullptr;        // kiln_ctx*
   std::optional<Pointers> pointers;       // for checks; absent: not asked yet
@@ -172,11 +173,6 @@ Result<void> unless(Context& c, Value* skip, llvm::function_ref<Result<void>()> 
 // region.cpp: all ops of a region, in program order.
 Result<void> lower_region(Context& c, const dsl::Region& region);
 
-// calls.cpp: whether a kernel is to call functions for long elementwise ops, all of a kind the same one; an elementwise
-// op of a kernel, inline or so.
-bool has_many_long_ops(const dsl::Kernel& kernel);
-Result<Value*> emit_op(Context& c, const Op& op, llvm::ArrayRef<Value*> operands);
-
 // philox.cpp
 Result<void> lower_philox(Context& c, const Op& op);
 // atomics.cpp
@@ -201,6 +197,8 @@ Result<void> lower_dot_scaled(Context& c, const Op& op);
 bool accumulates_from_zeros(const Context& c, const Op& loop, size_t i);
 // Whether it is an accumulator that a loop around this one carries already, whose slot serves this one too.
 bool continues_accumulator(const Context& c, const Op& loop, size_t i);
-DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i);
+// `has_effects`: whether the loop has.
+DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i, bool has_effects);
+bool has_effects(const dsl::Region& region);
 
 }  // namespace kiln::codegen::cpu

@@ -1,6 +1,7 @@
 // for, while and if: carried values live in allocas (scalars) and slots (tiles).
 #include <numeric>
 
+#include "cpu/carried_tiles.h"
 #include "cpu/nest.h"
 #include "elementwise/loop_range.h"
 
@@ -132,63 +133,16 @@ Result<bool> put_row(Context& c, const RowUpdate& update, const Slot& slot) {
   return true;
 }
 
-// The carried tiles whose new values one walk computes in place of the old ones, by their numbers: of one shape, each
-// element of a new one depends on that element alone of any old one, and no other carried tile wants an old one.
-class InPlace {
- public:
-  InPlace(const Context& c, const Op& yield, const std::vector<Carried>& carried) : c_(c), yield_(yield) {
-    for (size_t i = 0; i < carried.size(); ++i) {
-      const auto& next = c.slots[yield.operands[i]];
-      readers_.push_back(carried[i].variable ? nullptr : std::make_unique<Readers>(c, carried[i].slot));
-      const bool stays = next && next->offset == carried[i].slot.offset;
-      if (!carried[i].variable && !stays) rest_.push_back(i);
-    }
-  }
-
-  // One walk's; none when no two tiles are left that go together.
-  std::vector<size_t> next() {
-    while (rest_.size() > 1) {
-      std::vector<size_t> group, others;
-      const auto shape = dsl::concrete_shape(c_.type(yield_.operands[rest_[0]]));
-      for (size_t i : rest_) {
-        (dsl::concrete_shape(c_.type(yield_.operands[i])) == shape ? group : others).push_back(i);
-      }
-      for (size_t before = 0; before != group.size();) {
-        before = group.size();
-        std::erase_if(group, [&](size_t i) { return !fits(i, group); });
-      }
-      rest_ = others;
-      if (group.size() > 1) return group;
-    }
-    return {};
-  }
-
- private:
-  bool fits(size_t i, const std::vector<size_t>& group) {
-    for (size_t j = 0; j < readers_.size(); ++j) {
-      if (!readers_[j]) continue;
-      const bool together = llvm::is_contained(group, j);
-      const ValueId other = yield_.operands[j];
-      if (together ? !readers_[i]->elementwise(other) : readers_[i]->reads(other)) return false;
-    }
-    return true;
-  }
-
-  const Context& c_;
-  const Op& yield_;
-  std::vector<std::unique_ptr<Readers>> readers_;  // by carried tile
-  std::vector<size_t> rest_;
-};
-
 // New tiles are computed into places of their own before any old one is overwritten: they may refer to each other.
 Result<void> lower_yield(Context& c, const Op& yield, std::vector<Carried>& carried) {
-  std::set<size_t> done_together;
-  InPlace in_place_together(c, yield, carried);
-  std::vector<std::vector<size_t>> groups;
-  for (auto group = in_place_together.next(); !group.empty(); group = in_place_together.next()) {
-    done_together.insert(group.begin(), group.end());
-    groups.push_back(std::move(group));
+  std::vector<CarriedTile> tiles;
+  for (size_t i = 0; i < carried.size(); ++i) {
+    tiles.push_back({yield.operands[i], carried[i].variable ? std::nullopt : std::optional(carried[i].slot.offset)});
   }
+  const CarriedTiles news(c, std::move(tiles));
+  const std::vector<std::vector<size_t>> groups = news.in_place_together();
+  std::set<size_t> done_together;
+  for (const std::vector<size_t>& group : groups) done_together.insert(group.begin(), group.end());
   std::vector<std::pair<size_t, Slot>> copies;
   std::vector<Value*> scalars(carried.size(), nullptr);
   for (size_t i = 0; i < carried.size(); ++i) {
@@ -199,10 +153,9 @@ Result<void> lower_yield(Context& c, const Op& yield, std::vector<Carried>& carr
     }
     if (done_together.contains(i) || (c.slots[next] && c.slots[next]->offset == carried[i].slot.offset)) continue;
     Readers old(c, carried[i].slot);
-    bool others_need_old = false;
-    for (size_t j = 0; j < carried.size(); ++j) {
-      others_need_old = others_need_old || (j != i && !carried[j].variable && old.reads(yield.operands[j]));
-    }
+    const bool others_need_old = llvm::any_of(news.readers(i), [&](const CarriedTiles::Reader& reader) {
+      return reader.tile != i && old.reads(yield.operands[reader.tile]);
+    });
     // An elementwise update reads each element before it writes it, so it can go in place.
     const bool in_place = !others_need_old && old.elementwise(next);
     if (const auto row = in_place ? row_update(c, next, carried[i].argument) : std::nullopt) {
@@ -329,8 +282,10 @@ Result<void> lower_for(Context& c, const Op& op) {
     c.visits = outer_visits ? b.CreateMul(outer_visits, visits) : visits;
   }
   Result<void> result;
+  const bool effects = has_effects(region);
   for (size_t i = 0; i < inits.size(); ++i) {
-    if (starts[i] == Start::kZeros) c.dot_accumulators[(*carried)[i].slot.offset] = make_dot_accumulator(c, op, i);
+    if (starts[i] != Start::kZeros) continue;
+    c.dot_accumulators[(*carried)[i].slot.offset] = make_dot_accumulator(c, op, i, effects);
   }
   std::vector<Value*> last_turns(inits.size());  // of the loops around this one
   const Turn around = std::exchange(c.turn, {&region, range.growth()});

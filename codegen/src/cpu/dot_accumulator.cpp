@@ -42,23 +42,13 @@ bool runs_in_last_turn(const Context& c, const Op& loop, size_t i, std::set<cons
   return runs_in_last_turn(c, op, static_cast<size_t>(llvm::find(op.results, next) - op.results.begin()), inside);
 }
 
-bool has_effects(const dsl::Region& region) {
-  return llvm::any_of(region.ops, [](const Op& op) {
-    return dsl::info(op.code).has(dsl::kWrites) || dsl::info(op.code).has(dsl::kEffect) ||
-           llvm::any_of(op.regions, [](const dsl::Region& inner) { return has_effects(inner); });
-  });
-}
-
 // The only use of the loop's result, with nothing between the two that could tell when memory changes.
 const Op* store_of(const Context& c, const Op& loop, ValueId result) {
-  if (c.use_count[result] != 1 || c.kernel.options.check_bounds || has_effects(loop.regions[0])) return nullptr;
-  bool behind = false;
-  for (const Op& op : c.region->ops) {
-    if (behind && op.code == OpCode::kStore && op.operands[1] == result) return &op;
-    if (behind && (dsl::info(op.code).has(dsl::kEffect) || !op.regions.empty())) return nullptr;
-    behind = behind || &op == &loop;
-  }
-  return nullptr;
+  if (c.use_count[result] != 1 || c.kernel.options.check_bounds) return nullptr;
+  const auto behind = llvm::ArrayRef(c.region->ops).drop_front(static_cast<size_t>(&loop - c.region->ops.data()) + 1);
+  const auto op = llvm::find_if(
+      behind, [](const Op& each) { return dsl::info(each.code).has(dsl::kEffect) || !each.regions.empty(); });
+  return op != behind.end() && op->code == OpCode::kStore && op->operands[1] == result ? op : nullptr;
 }
 
 // All scalars that a value is computed from are known by now.
@@ -81,12 +71,17 @@ bool available(const Context& c, ValueId root) {
   return true;
 }
 
+bool is_in(const Op& op, const dsl::Region& region) {
+  const Op* first = region.ops.data();
+  return !std::less<>()(&op, first) && std::less<>()(&op, first + region.ops.size());
+}
+
 // So many rows of a loop's result a store takes, as it is or with ops applied to each element, and nobody sees the
 // others; null where that is not so. Not through ops that could trap on what they hold then.
 Value* rows_seen(Context& c, ValueId result) {
   for (ValueId id = result; c.use_count[id] == 1;) {
-    const auto user = llvm::find_if(c.region->ops, [&](const Op& op) { return llvm::is_contained(op.operands, id); });
-    if (user == c.region->ops.end()) return nullptr;
+    const Op* user = c.user[id];
+    if (!is_in(*user, *c.region)) return nullptr;
     if (user->code == OpCode::kStore) {
       if (user->operands[1] != id || user->operands.size() < 3 || !available(c, user->operands[2])) return nullptr;
       Nest nest(c, dsl::concrete_shape(c.type(id)));
@@ -137,6 +132,13 @@ Result<Slot> slot_of_sums(Context& c, const DotPlan& plan, ValueId acc, ValueId 
 
 }  // namespace
 
+bool has_effects(const dsl::Region& region) {
+  return llvm::any_of(region.ops, [](const Op& op) {
+    return dsl::info(op.code).has(dsl::kWrites) || dsl::info(op.code).has(dsl::kEffect) ||
+           llvm::any_of(op.regions, [](const dsl::Region& inner) { return has_effects(inner); });
+  });
+}
+
 bool accumulates_from_zeros(const Context& c, const Op& loop, size_t i) {
   const ValueId init = loop.operands[i + 3];
   if (c.type(init).is_scalar() || c.slots[init] || !is_zeros(c, init)) return false;
@@ -151,7 +153,7 @@ bool continues_accumulator(const Context& c, const Op& loop, size_t i) {
   return known != c.dot_accumulators.end() && known->second.fresh;
 }
 
-DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i) {
+DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i, bool has_effects) {
   auto variable = [&](bool value) {
     Value* out = entry_alloca(c, c.b.getInt1Ty());
     c.b.CreateStore(c.b.getInt1(value), out);
@@ -160,10 +162,10 @@ DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i) {
   DotAccumulator out;
   out.fresh = variable(true);
   out.rows = rows_seen(c, loop.results[i]);
-  out.ends = runs_in_last_turn(c, loop, i) && !has_effects(loop.regions[0]);
+  out.ends = runs_in_last_turn(c, loop, i) && !has_effects;
   const Op& dot = *dot_of(c, loop, i);
   const DotPlan plan = plan_dot(c, dot);
-  const Op* store = store_of(c, loop, loop.results[i]);
+  const Op* store = has_effects ? nullptr : store_of(c, loop, loop.results[i]);
   if (!store || (plan.n % plan.panel() != 0 && !plan.masks_columns) || !reached_alone(c, store->operands[0]))
     return out;
   if (!llvm::all_of(store->operands, [&](ValueId id) { return id == loop.results[i] || available(c, id); })) return out;

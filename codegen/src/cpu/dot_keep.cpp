@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kKeptBytes = int64_t{4} << 20;  // of an operand; what L2 does not hold still comes in order
 constexpr int64_t kMostPlaces = 16;
 constexpr size_t kMostScalars = 16;
+constexpr int kMostKept = 64;  // operands of a kernel: each takes memory for all its places, and code
 constexpr uint64_t kFirstProgram = 2, kLastProgram = 3;  // arguments of the entry
 
 // The parameter that a pointer, or a tile of pointers, is computed from.
@@ -95,8 +96,9 @@ Kept keep(Context& c, ValueId id, int64_t bytes) {
   Builder& b = c.b;
   std::set<ValueId> seen;
   std::vector<Value*> key;
-  if (!collect_scalars(c, id, seen, key) || key.size() > kMostScalars)
-    return {reserve(c, bytes), b.getFalse(), b.getFalse()};
+  const bool is_known = c.kept_operands < kMostKept && collect_scalars(c, id, seen, key) && key.size() <= kMostScalars;
+  if (!is_known) return {reserve(c, bytes), b.getFalse(), b.getFalse()};
+  ++c.kept_operands;
   for (Value*& scalar : key) scalar = as_i64(b, scalar);
   const int64_t size = (bytes + 127) / 64 * 64, places = std::clamp<int64_t>(kKeptBytes / size, 1, kMostPlaces);
   // Keys of all places, and that of the last program's first turn; a key begins with whether there is one.

@@ -188,18 +188,25 @@ Nest::Along Nest::pointers_along(ValueId id, Point point, int dim) const {
   return total;
 }
 
-bool Nest::is_convex_along(ValueId mask, const Point& point_in, int dim) const {
+bool Nest::is_convex_along(ValueId mask, const Point& point, int dim) const {
+  std::set<Key> seen;
+  return is_convex_along(mask, point, dim, seen);
+}
+
+// What was seen is so, or else the answer is known.
+bool Nest::is_convex_along(ValueId mask, const Point& point_in, int dim, std::set<Key>& seen) const {
   const Point point = normalise(mask, point_in);
   if (!llvm::is_contained(point, static_cast<int8_t>(dim))) return true;
+  if (!seen.insert({mask, {point.begin(), point.end()}}).second) return true;
   const Op* op = c.definition[mask];
   if (!op || c.slots[mask]) return false;
   switch (op->code) {
     case OpCode::kAnd:
-      return is_convex_along(op->operands[0], point, dim) && is_convex_along(op->operands[1], point, dim);
+      return is_convex_along(op->operands[0], point, dim, seen) && is_convex_along(op->operands[1], point, dim, seen);
     case OpCode::kBroadcast:
     case OpCode::kExpandDims:
     case OpCode::kPermute:
-      return is_convex_along(op->operands[0], source_point(*op, point), dim);
+      return is_convex_along(op->operands[0], source_point(*op, point), dim, seen);
     case OpCode::kSplat:
       return true;
     case OpCode::kCmp:
@@ -214,16 +221,30 @@ bool Nest::is_convex_along(ValueId mask, const Point& point_in, int dim) const {
 
 // Each comparison of a convex mask but one for equality holds on one side of some index: false at both ends, it is
 // false between them.
-Result<Value*> Nest::fails_between(ValueId mask, const Point& first_in, const Point& last_in) {
+Result<Value*> Nest::fails_between(ValueId mask, const Point& first, const Point& last) {
+  FailsBetween known;
+  return fails_between(mask, first, last, known);
+}
+
+Result<Value*> Nest::fails_between(ValueId mask, const Point& first_in, const Point& last_in, FailsBetween& known) {
   const Point first = normalise(mask, first_in), last = normalise(mask, last_in);
+  const std::pair<Key, Key> key = {{mask, {first.begin(), first.end()}}, {mask, {last.begin(), last.end()}}};
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  auto fails = fails_between_new(mask, first, last, known);
+  if (fails) known[key] = *fails;
+  return fails;
+}
+
+Result<Value*> Nest::fails_between_new(ValueId mask, const Point& first, const Point& last, FailsBetween& known) {
   const Op& op = *c.definition[mask];
   if (op.code == OpCode::kAnd) {
-    auto left = fails_between(op.operands[0], first, last), right = fails_between(op.operands[1], first, last);
+    auto left = fails_between(op.operands[0], first, last, known);
+    auto right = fails_between(op.operands[1], first, last, known);
     if (!left || !right) return left ? right : left;
     return b.CreateOr(*left, *right);
   }
   if (op.code == OpCode::kBroadcast || op.code == OpCode::kExpandDims || op.code == OpCode::kPermute) {
-    return fails_between(op.operands[0], source_point(op, first), source_point(op, last));
+    return fails_between(op.operands[0], source_point(op, first), source_point(op, last), known);
   }
   const bool equality =
       op.code == OpCode::kCmp && static_cast<dsl::Predicate>(std::get<int64_t>(op.attrs[0])) == dsl::Predicate::kEq;

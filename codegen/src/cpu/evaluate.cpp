@@ -1,5 +1,6 @@
 // Tile values at the points of a nest, pulled in from their producers.
 #include "cpu/nest.h"
+#include "elementwise/calls.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -175,7 +176,7 @@ Result<llvm::SmallVector<Value*, 4>> Nest::evaluate_operands(const Op& op, const
 Result<Value*> Nest::evaluate_elementwise(const Op& op, const Point& point) {
   auto operands = evaluate_operands(op, point);
   if (!operands) return operands.error();
-  return emit_op(c, op, *operands);
+  return emit_op(c, c.b, op, *operands);
 }
 
 Result<Value*> Nest::evaluate_lanes(ValueId id, const Point& point) {

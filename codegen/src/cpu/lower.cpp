@@ -5,6 +5,7 @@
 #include "cpu/effects.h"
 #include "cpu/schedule.h"
 #include "cpu/streaming.h"
+#include "elementwise/calls.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -109,6 +110,7 @@ Result<void> lower_stage(const Plan& plan, const Stage& stage, CpuTarget& target
   Schedule schedule = make_schedule(kernel);
   c.definition = std::move(schedule.definition);
   c.use_count = std::move(schedule.use_count);
+  c.user = std::move(schedule.user);
   c.home = std::move(schedule.home);
   c.keep = std::move(schedule.keep);
   c.materialise = std::move(schedule.materialise);

@@ -214,6 +214,10 @@ class Nest {
   Value* may_go_together(Value* first, Value* end);
   void forget_row();
   Along along(ValueId id, const Point& point, int dim, bool exact, std::map<Key, Along>& known) const;
+  bool is_convex_along(ValueId mask, const Point& point, int dim, std::set<Key>& seen) const;
+  using FailsBetween = std::map<std::pair<Key, Key>, Value*>;
+  Result<Value*> fails_between(ValueId mask, const Point& first, const Point& last, FailsBetween& known);
+  Result<Value*> fails_between_new(ValueId mask, const Point& first, const Point& last, FailsBetween& known);
   Along along_new(ValueId id, const Point& point, int dim, bool exact, std::map<Key, Along>& known) const;
   int depth_of(const Point& point) const;
   int depth_now() const;

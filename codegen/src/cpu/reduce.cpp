@@ -18,7 +18,8 @@ constexpr int kMaxWidth = 64;
 // Additions of a float sum before it moves to a wider total, which bounds its relative error by 16 · 2^-24 (a tail of
 // narrow chunks may add four more).
 constexpr int64_t kBlock = 32;
-constexpr size_t kMostSiblings = 3;  // reductions of one walk: their accumulators take registers
+constexpr size_t kMostSiblings = 3;           // reductions of one walk: their accumulators take registers
+constexpr ptrdiff_t kFarthestSibling = 1024;  // ops further down
 
 // Vectors of the reduction and what they cost: registers for each operand.
 void choose_width(Nest& nest, dsl::ReduceKind kind, llvm::ArrayRef<ValueId> operands) {
@@ -273,18 +274,13 @@ bool is_narrow(const Context& c, const Op& op) {
                             [&](const int64_t& extent) { return extent == 1 || &extent == &shape[axis_of(op)]; });
 }
 
-bool is_lowered(const Context& c, const Op& op) {
-  const ValueId result = op.results[0];
-  return c.type(result).is_scalar() ? c.scalars[result] != nullptr : c.slots[result].has_value();
+bool is_there(const Context& c, ValueId id) {
+  return c.type(id).is_scalar() ? c.scalars[id] != nullptr : c.slots[id].has_value();
 }
 
-// All that the value is computed from is there already.
-bool is_available(const Context& c, ValueId id, std::set<ValueId>& seen) {
-  if (c.type(id).is_scalar()) return c.scalars[id] != nullptr;
-  if (c.slots[id] || !seen.insert(id).second) return true;
-  const Op* op = c.definition[id];
-  return op && !c.materialise[id] && !is_eager(op->code) &&
-         llvm::all_of(op->operands, [&](ValueId operand) { return is_available(c, operand, seen); });
+// Where the op stands, not where its result is wanted.
+bool is_computed_in_place(const Context& c, const Op& op, ValueId result) {
+  return c.type(result).is_scalar() || c.materialise[result] || is_eager(op.code);
 }
 
 // This reduction and those further down that read the same rows and need not wait for it: one walk serves them all.
@@ -293,14 +289,21 @@ std::vector<const Op*> with_siblings(const Context& c, const Op& op) {
   const auto custom = [](const Op& each) { return reduce_kind(each) == dsl::ReduceKind::kCustom; };
   if (custom(op) || !is_along(c, op)) return out;
   const auto shape = dsl::concrete_shape(c.type(op.operands[0]));
-  for (const Op* each = &op + 1; each != c.region->ops.data() + c.region->ops.size(); ++each) {
+  const Op* end = c.region->ops.data() + c.region->ops.size();
+  std::set<ValueId> missing(op.results.begin(), op.results.end());  // what is not there yet when this one runs
+  const auto is_missing = [&](ValueId id) { return missing.contains(id); };
+  for (const Op* each = &op + 1; each != end && each - &op < kFarthestSibling; ++each) {
     const bool is_reduce = each->code == OpCode::kReduce;
     if (dsl::info(each->code).has(dsl::kWrites) || dsl::info(each->code).has(dsl::kEffect)) break;
     if (!each->regions.empty() && !is_reduce) break;
-    std::set<ValueId> seen;
-    if (out.size() < kMostSiblings && is_reduce && !custom(*each) && axis_of(*each) == axis_of(op) &&
-        dsl::concrete_shape(c.type(each->operands[0])) == shape && is_available(c, each->operands[0], seen)) {
+    if (is_reduce && !custom(*each) && axis_of(*each) == axis_of(op) &&
+        dsl::concrete_shape(c.type(each->operands[0])) == shape && !is_missing(each->operands[0])) {
       out.push_back(each);
+      if (out.size() == kMostSiblings) break;
+    }
+    const bool waits = llvm::any_of(each->operands, is_missing);
+    for (ValueId id : each->results) {
+      if (!is_there(c, id) && (waits || is_computed_in_place(c, *each, id))) missing.insert(id);
     }
   }
   return out;
@@ -309,7 +312,7 @@ std::vector<const Op*> with_siblings(const Context& c, const Op& op) {
 }  // namespace
 
 Result<void> lower_reduce(Context& c, const Op& op) {
-  if (is_lowered(c, op)) return {};  // with one before it
+  if (is_there(c, op.results[0])) return {};  // with one before it
   std::vector<Reduction> reductions;
   for (const Op* each : with_siblings(c, op)) {
     Reduction reduction{each, {}};

@@ -3,6 +3,7 @@
 
 #include "cpu/effects.h"
 #include "cpu/nest.h"
+#include "elementwise/calls.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -49,7 +50,7 @@ Result<void> lower_scalar(Context& c, const Op& op) {
   }
   llvm::SmallVector<Value*, 4> operands;
   for (ValueId operand : op.operands) operands.push_back(c.scalars[operand]);
-  auto value = emit_op(c, op, operands);
+  auto value = emit_op(c, c.b, op, operands);
   if (!value) return value.error();
   out = *value;
   return {};

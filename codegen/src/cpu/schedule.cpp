@@ -30,6 +30,7 @@ class Scheduler {
     out_.keep.resize(count);
     out_.materialise.resize(count);
     out_.use_count.resize(count);
+    out_.user.resize(count);
     out_.definition.resize(count);
     out_.home.resize(count);
     out_.by_elements.resize(count, true);
@@ -64,7 +65,10 @@ class Scheduler {
     }
     for (const Op& op : region.ops) {
       for (ValueId operand : op.operands) {
-        out_.use_count[operand] += makes_code(op) ? 1 : 0;
+        if (makes_code(op)) {
+          ++out_.use_count[operand];
+          out_.user[operand] = &op;
+        }
         if (!dsl::info(op.code).has(dsl::kElementwise) || out_.home[operand] != &region)
           out_.by_elements[operand] = false;
       }

@@ -19,6 +19,7 @@
 #include "gpu/debug_lines.h"
 #include "gpu/global_order.h"
 #include "gpu/launch_shape.h"
+#include "gpu/linear_index.h"
 #include "gpu/placement.h"
 #include "gpu/shared_memory.h"
 #include "gpu/shared_panels.h"
@@ -86,6 +87,7 @@ class Context : public ElementContext {
   llvm::Function* function = nullptr;
   std::vector<const Op*> definition;    // by value; null for parameters and region arguments
   std::vector<AxisInfo> info;           // by value
+  std::optional<LinearForms> forms;     // of indices, with that
   GlobalOrder order;                    // of accesses to global memory
   BulkAccesses bulk;                    // accesses that the bulk engine makes
   std::set<const Op*> constant_loads;   // constant_loads.h

@@ -6,6 +6,7 @@
 //   split      one more register bit, which is the last axis
 #include <algorithm>
 
+#include "elementwise/calls.h"
 #include "gpu/context.h"
 #include "gpu/early_loads.h"
 #include "gpu/layout/algebra.h"
@@ -109,7 +110,7 @@ Result<Value*> emit_one(Context& c, const Op& op, llvm::ArrayRef<Value*> in) {
     const bool is_signed = dsl::info(c.type(op.operands[0]).element).is_signed;
     if (Value* own = c.target.multiply_high(c.b, is_signed, in[0], in[1])) return own;
   }
-  return emit_elementwise(c, c.b, op, in);
+  return emit_op(c, c.b, op, in);
 }
 
 Result<Registers> compute_elementwise(Context& c, const Op& op, ValueId id, const Layout& layout) {

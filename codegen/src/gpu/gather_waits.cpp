@@ -26,8 +26,9 @@ using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
 
-constexpr int64_t kEarlyBytes = 64;  // that a thread loads ahead of one reduction
-constexpr size_t kFarthest = 1024;   // ops behind a reduction: nothing is looked for beyond, so that each costs as much
+constexpr int64_t kEarlyBytes = 64;   // that a thread loads ahead of one reduction
+constexpr size_t kMostTogether = 32;  // reductions, whose results wait in registers
+constexpr size_t kFarthest = 1024;  // ops behind a reduction: nothing is looked for beyond, so that each costs as much
 
 bool is_load(const Op& op) { return op.code == OpCode::kLoad; }
 bool is_reduction(const Op& op) { return op.code == OpCode::kReduce && op.regions.empty(); }
@@ -104,7 +105,7 @@ class Segment {
     int64_t bytes = 0;
     for (size_t i = first; i < end; ++i) {
       if (is_placed_[i] || !ready[i - first]) continue;
-      if (is_reduction(ops_[i])) reductions.push_back(i);
+      if (is_reduction(ops_[i]) && reductions.size() < kMostTogether) reductions.push_back(i);
       if (!is_load(ops_[i])) continue;
       const dsl::Type& type = kernel_.type(ops_[i].results[0]);
       const int64_t more = dsl::element_count(type) * dsl::info(type.element).bytes / threads_;

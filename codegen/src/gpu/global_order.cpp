@@ -36,11 +36,7 @@ size_t GlobalOrder::lanes_number(const Layout& layout) {
 }
 
 size_t GlobalOrder::place_number(dsl::ValueId pointers, size_t lanes) {
-  const auto found = std::ranges::find_if(
-      places_, [&](const Place& place) { return place.pointers == pointers && place.lanes == lanes; });
-  if (found != places_.end()) return static_cast<size_t>(found - places_.begin());
-  places_.push_back({pointers, lanes});
-  return places_.size() - 1;
+  return places_.try_emplace({pointers, lanes}, places_.size()).first->second;
 }
 
 void GlobalOrder::mark(Builder& b, dsl::ValueId pointers, const Layout& layout, Use use) {
@@ -58,8 +54,9 @@ void GlobalOrder::mark(Builder& b, dsl::ValueId pointers, const Layout& layout, 
   access.region = pointers_.region(pointers);
   access.elements = dsl::element_count(kernel_.type(pointers));
   access.copies = !layout.injective();
-  accesses_.push_back(access);
-  call_mark(b, kAccess, accesses_.size() - 1);
+  const auto [number, is_new] = numbers_.try_emplace(access, accesses_.size());
+  if (is_new) accesses_.push_back(access);
+  call_mark(b, kAccess, number->second);
 }
 
 void GlobalOrder::begin(Builder& b, const dsl::Region& region) {

@@ -9,6 +9,8 @@
 
 #include <llvm/IR/IRBuilder.h>
 
+#include <compare>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -18,7 +20,7 @@
 
 namespace kiln::codegen::gpu {
 
-// The accesses of one op.
+// The accesses of one op, or of several alike.
 struct OrderedAccess {
   // What it may touch: the buffer of a parameter, that of any one, or (atomics that order other accesses) whatever
   // other programs may have written.
@@ -34,6 +36,8 @@ struct OrderedAccess {
   size_t lanes = 0;  // which elements in which threads, whatever the addresses
   int64_t elements = 1;
   bool copies = false;  // several threads have the same element; the first one writes
+
+  auto operator<=>(const OrderedAccess&) const = default;
 };
 
 // `same_run`: the regions of the places have not begun anew between the two.
@@ -54,18 +58,15 @@ class GlobalOrder {
   const std::vector<const dsl::Region*>& runs() const { return runs_; }
 
  private:
-  struct Place {
-    dsl::ValueId pointers;
-    size_t lanes;
-  };
   size_t lanes_number(const Layout& layout);
   size_t place_number(dsl::ValueId pointers, size_t lanes);
 
   const dsl::Kernel& kernel_;
   Pointers pointers_;
   std::vector<Layout> layouts_;
-  std::vector<Place> places_;
+  std::map<std::pair<dsl::ValueId, size_t>, size_t> places_;  // by pointers and lanes
   std::vector<OrderedAccess> accesses_;
+  std::map<OrderedAccess, size_t> numbers_;
   std::vector<const dsl::Region*> runs_;
 };
 

@@ -24,8 +24,8 @@
 namespace kiln::codegen::gpu {
 namespace {
 
-using Shared = std::set<std::tuple<int, bool, int>>;  // buffer, writes, phase
-using Global = std::set<std::pair<size_t, bool>>;     // number of the access; in this run of its region
+using Shared = std::set<std::tuple<int, bool, int>>;      // buffer, writes, phase
+using Global = std::set<std::tuple<bool, size_t, bool>>;  // writes, number of the access; in this run of its region
 
 struct Pending {
   Shared shared;
@@ -65,7 +65,7 @@ class Walk {
         if (global->is_access) {
           if (is_hazard(global->number, pending.global)) barriers_.insert(&instruction);
           if (barriers_.contains(&instruction)) pending = {};
-          pending.global.insert({global->number, true});
+          pending.global.insert({order_.accesses()[global->number].writes, global->number, true});
         } else {
           begin_run(order_.runs()[global->number], pending.global);
         }
@@ -77,16 +77,20 @@ class Walk {
   const llvm::SetVector<llvm::Instruction*>& barriers() const { return barriers_; }
 
  private:
+  // Reads are in the way of writes alone.
   bool is_hazard(size_t access, const Global& pending) const {
     const auto& all = order_.accesses();
-    return std::ranges::any_of(
-        pending, [&](const auto& before) { return needs_barrier(all[before.first], all[access], before.second); });
+    const auto first = all[access].writes ? pending.begin() : pending.lower_bound({true, 0, false});
+    return std::any_of(first, pending.end(), [&](const auto& before) {
+      const auto [writes, number, same_run] = before;
+      return needs_barrier(all[number], all[access], same_run);
+    });
   }
 
   void begin_run(const dsl::Region* region, Global& pending) const {
     Global out;
-    for (const auto& [access, same_run] : pending) {
-      out.insert({access, same_run && order_.accesses()[access].region != region});
+    for (const auto& [writes, access, same_run] : pending) {
+      out.insert({writes, access, same_run && order_.accesses()[access].region != region});
     }
     pending = std::move(out);
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "elementwise/calls.h"
 #include "gpu/cluster.h"
 #include "gpu/constant_loads.h"
 #include "gpu/context.h"
@@ -10,6 +11,7 @@
 #include "gpu/defer_reductions.h"
 #include "gpu/gather_waits.h"
 #include "gpu/held_tiles.h"
+#include "gpu/launch_shape.h"
 #include "gpu/order_products.h"
 #include "gpu/persistent.h"
 #include "gpu/plain_divisions.h"
@@ -50,6 +52,8 @@ void note_launch_params(const dsl::KernelOptions& options, const dsl::Region& re
 }
 
 constexpr uint64_t kTensorMapBytes = 128;
+// A long op on so many registers of a thread counts as one of those that are too many to be inline (calls.h).
+constexpr int64_t kRegistersTogether = 8;
 
 // i1 arrives as a byte, as it lies in the parameter block. Behind the arguments are the tensor maps.
 std::vector<llvm::Type*> parameter_types(const dsl::Kernel& kernel, size_t tensor_maps, const BlockShape& block,
@@ -270,8 +274,11 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   Context c(kernel, target, module, placement, block, processor);
   c.effort = launch.effort;
   c.info = std::move(info);
+  c.forms.emplace(kernel, c.info);
   c.constant_loads = constant_loads(kernel);
   c.plain_divisions = plain_divisions(kernel);
+  // A product of several warps would wait for its end beside calls (docs/gpu-codegen.md).
+  c.calls_long_ops = !has_products(kernel.body) && has_many_long_ops(kernel, kRegistersTogether * block.threads());
   if (target.bulk_engine() && allows_bulk(kernel) && block.programs == 1)
     c.bulk = plan_bulk_accesses(kernel, placement, c.info, block, launch.bulk_stores);
   out.tensor_maps = maps_of(c.bulk);

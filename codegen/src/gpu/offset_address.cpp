@@ -98,7 +98,7 @@ void add_axis(Context& c, const dsl::Expr& factor, int axis, const Layout& layou
 std::optional<std::vector<Address>> offset_addresses(Context& c, ValueId pointers, const Layout& layout) {
   const dsl::Type& type = c.type(pointers);
   if (c.target.offset_reach() == 0 || type.rank() == 0) return std::nullopt;
-  LinearForms forms(c.kernel, c.info);
+  LinearForms& forms = *c.forms;
   const auto pointer = linear_pointer(c, forms, pointers);
   const int64_t bytes = dsl::info(type.element).bytes;
   if (!pointer || !is_emittable(pointer->index)) return std::nullopt;

@@ -25,6 +25,9 @@ using dsl::OpCode;
 using dsl::ValueId;
 
 constexpr int kMaxRounds = 4;
+// Ops without a home that one value is computed by in a row: with one on the way, recursion over operands stays
+// shallow.
+constexpr int kDeepest = 256;
 // A store takes its value where it is if neighbouring lanes fill at least so many bytes: what memory moves at once.
 constexpr int64_t kSectorBytes = 32;
 
@@ -41,7 +44,8 @@ class Placer {
         ordered_(selected_tiles(kernel, block, target.lane_facts().shared_bytes)),
         definition_(kernel.values.size()),
         users_(kernel.values.size()),
-        free_(kernel.values.size()) {
+        free_(kernel.values.size()),
+        depth_(kernel.values.size()) {
     note_users(kernel.body);
     out_.home.resize(kernel.values.size());
     out_.pipelines = plan_pipelines(kernel, target, block, info, strides_);
@@ -314,8 +318,11 @@ class Placer {
 
   void visit_result(const Op& op, ValueId id) {
     if (type(id).rank() == 0) return set_home(id, replicated({}, block_));
+    depth_[id] = 1;
+    for (ValueId operand : op.operands) depth_[id] = std::max(depth_[id], out_.home[operand] ? 1 : depth_[operand] + 1);
     const bool elementwise = dsl::info(op.code).has(dsl::kElementwise);
-    const bool is_free_now = !out_.home[id] && is_free(op) && (is_view(op) || (elementwise && is_cheap(op, kernel_)));
+    const bool is_cheap_now = elementwise && is_cheap(op, kernel_) && (type(id).pointer || depth_[id] < kDeepest);
+    const bool is_free_now = !out_.home[id] && is_free(op) && (is_view(op) || is_cheap_now);
     if (free_[id] != is_free_now) ++changes_;
     free_[id] = is_free_now;
     if (is_view(op) || free_[id]) return;
@@ -525,6 +532,7 @@ class Placer {
   std::vector<const Op*> definition_;
   std::vector<std::vector<const Op*>> users_;
   std::vector<bool> free_;                            // by value
+  std::vector<int> depth_;                            // by value: ops without a home that lead to it
   std::vector<std::optional<Layout>> wanted_by_dot_;  // by value
   size_t changes_ = 0;                                // of homes
   std::set<const Op*> walked_;                        // loops

@@ -8,6 +8,8 @@
 
 #include "emit.h"
 #include "gpu/compute_late.h"
+#include "gpu/launch_shape.h"
+#include "gpu/parts.h"
 #include "gpu/supported.h"
 #include "kiln/dsl/config.h"
 #include "nvptx/byte_conversions.h"
@@ -81,6 +83,7 @@ Result<gpu::Lowered> lower_stage(const Stage& stage, const gpu::LaunchShape& lau
   begin("lower");
   auto lowered = gpu::lower(stage.kernel, CudaTargetInfo(target), launch, target.processor, module, stage.entry);
   if (!lowered) return lowered;
+  if (!gpu::has_products(stage.kernel.body)) gpu::split_into_parts(*module.getFunction(stage.entry));
   std::string message;
   llvm::raw_string_ostream stream(message);
   if (llvm::verifyModule(module, &stream)) return internal_error("the compiler made invalid LLVM IR: " + message);

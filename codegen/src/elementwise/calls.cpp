@@ -1,16 +1,16 @@
-// Long elementwise ops by calls: a kernel of very many of them would have each one's code in every chunk of every nest.
+#include "elementwise/calls.h"
+
+#include <llvm/IR/Module.h>
 #include <llvm/Support/raw_ostream.h>
 
-#include "cpu/context.h"
-
-namespace kiln::codegen::cpu {
+namespace kiln::codegen {
 namespace {
 
 // Kernels of fewer long ops have them inline: a call saves and restores what registers hold.
 constexpr int kMostInline = 128;
 
 // Whether its code is tens of instructions.
-bool is_long(const Op& op, ElementType element) {
+bool is_long_op(const Op& op, ElementType element) {
   switch (op.code) {
     case OpCode::kRem:
       return true;
@@ -37,17 +37,20 @@ bool is_long(const Op& op, ElementType element) {
   }
 }
 
-int count_long(const dsl::Kernel& kernel, const dsl::Region& region) {
-  int count = 0;
+int64_t count_long(const dsl::Kernel& kernel, const dsl::Region& region, int64_t together) {
+  int64_t count = 0;
   for (const Op& op : region.ops) {
-    if (!op.operands.empty()) count += is_long(op, kernel.type(op.operands[0]).element) ? 1 : 0;
-    for (const dsl::Region& inner : op.regions) count += count_long(kernel, inner);
+    if (!op.operands.empty() && is_long_op(op, kernel.type(op.operands[0]).element)) {
+      const dsl::Type& type = kernel.type(op.operands[0]);
+      count += type.is_scalar() ? 1 : std::max<int64_t>(1, dsl::element_count(type) / together);
+    }
+    for (const dsl::Region& inner : op.regions) count += count_long(kernel, inner, together);
   }
   return count;
 }
 
 // By what its code depends on.
-std::string name_of(const Context& c, const Op& op, llvm::ArrayRef<Value*> operands) {
+std::string function_name(const ElementContext& c, const Op& op, llvm::ArrayRef<Value*> operands) {
   std::string name = "kiln." + dsl::info(op.code).name;
   for (const dsl::Attr& attr : op.attrs) {
     if (const auto* number = std::get_if<int64_t>(&attr)) name += "." + std::to_string(*number);
@@ -58,18 +61,19 @@ std::string name_of(const Context& c, const Op& op, llvm::ArrayRef<Value*> opera
   return name;
 }
 
-Result<llvm::Function*> function_for(Context& c, const Op& op, llvm::ArrayRef<Value*> operands) {
-  const std::string name = name_of(c, op, operands);
-  if (llvm::Function* known = c.module.getFunction(name)) return known;
+Result<llvm::Function*> function_for(ElementContext& c, Builder& outer, const Op& op, llvm::ArrayRef<Value*> operands) {
+  llvm::Module& module = *outer.GetInsertBlock()->getModule();
+  const std::string name = function_name(c, op, operands);
+  if (llvm::Function* known = module.getFunction(name)) return known;
   llvm::SmallVector<llvm::Type*, 4> types;
   for (const Value* operand : operands) types.push_back(operand->getType());
   const dsl::Type& result = c.type(op.results[0]);
-  llvm::Type* returned = like(operands[0], register_type(c.b.getContext(), dsl::scalar_type(result.element)));
+  llvm::Type* returned = like(operands[0], register_type(module.getContext(), dsl::scalar_type(result.element)));
   auto* function = llvm::Function::Create(llvm::FunctionType::get(returned, types, false),
-                                          llvm::Function::InternalLinkage, name, c.module);
+                                          llvm::Function::InternalLinkage, name, module);
   function->addFnAttr(llvm::Attribute::NoInline);
   function->addFnAttr(llvm::Attribute::NoUnwind);
-  Builder b(llvm::BasicBlock::Create(c.b.getContext(), "entry", function));
+  Builder b(llvm::BasicBlock::Create(module.getContext(), "entry", function));
   llvm::SmallVector<Value*, 4> arguments;
   for (llvm::Argument& argument : function->args()) arguments.push_back(&argument);
   auto value = emit_elementwise(c, b, op, arguments);
@@ -83,14 +87,16 @@ Result<llvm::Function*> function_for(Context& c, const Op& op, llvm::ArrayRef<Va
 
 }  // namespace
 
-bool has_many_long_ops(const dsl::Kernel& kernel) { return count_long(kernel, kernel.body) > kMostInline; }
-
-Result<Value*> emit_op(Context& c, const Op& op, llvm::ArrayRef<Value*> operands) {
-  const bool by_call = c.calls_long_ops && is_long(op, c.type(op.operands[0]).element);
-  if (!by_call) return emit_elementwise(c, c.b, op, operands);
-  auto function = function_for(c, op, operands);
-  if (!function) return function.error();
-  return static_cast<Value*>(c.b.CreateCall(*function, operands));
+bool has_many_long_ops(const dsl::Kernel& kernel, int64_t together) {
+  return count_long(kernel, kernel.body, together) > kMostInline;
 }
 
-}  // namespace kiln::codegen::cpu
+Result<Value*> emit_op(ElementContext& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> operands) {
+  const bool by_call = c.calls_long_ops && is_long_op(op, c.type(op.operands[0]).element);
+  if (!by_call) return emit_elementwise(c, b, op, operands);
+  auto function = function_for(c, b, op, operands);
+  if (!function) return function.error();
+  return static_cast<Value*>(b.CreateCall(*function, operands));
+}
+
+}  // namespace kiln::codegen
