@@ -172,6 +172,7 @@ Result<void> Daemon::open_for_clients(const std::string& native_target) {
     if (!listening) return listening;
     if (config_.metrics_port != 0) metrics_port_.listen(config_.metrics_port);
     names_.start(config_.runtime_dir, [this] { check_socket(); });
+    check_socket();  // what happened to the name before it was watched
     watch_socket();
     arm_idle();
     tune_worker_.start();
