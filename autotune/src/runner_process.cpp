@@ -8,6 +8,7 @@
 #include <cstring>
 #include <set>
 
+#include "kiln/wire/json.h"
 #include "kiln/wire/process.h"
 
 namespace kiln::autotune {
@@ -23,6 +24,12 @@ constexpr auto kKillTime = std::chrono::seconds(20);  // a driver has a hung dev
 constexpr Seconds kTurnsOfOthers(90);  // how long one request may wait for another process's measurements
 constexpr auto kSlice = std::chrono::milliseconds(100);  // between two looks at a stop
 constexpr auto kMoment = std::chrono::seconds(1);        // that a request still has after it
+
+// Null where the line is no object, or of values so deep in each other that nobody could copy them.
+json parsed(const std::string& line) {
+  auto object = wire::parse_object(line);
+  return object ? std::move(*object) : json();
+}
 
 wire::Deadline deadline_in(Seconds time) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::min(time, kLongest));
@@ -91,18 +98,17 @@ Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start(const std::vector<st
 Result<void> RunnerProcess::greet() {
   auto line = next_line(deadline_in(kGreetingTime));
   if (!line) return line.error();
-  auto info = parse_hello(json::parse(*line, nullptr, false));
+  auto info = parse_hello(parsed(*line));
   if (!info) return info.error();
   info_ = std::move(*info);
   return {};
 }
 
 Result<std::string> RunnerProcess::next_line(wire::Deadline deadline) {
-  Clock::time_point stopped = Clock::time_point::max();
   for (;;) {
     const Clock::time_point now = Clock::now();
-    if (stop_.stop_requested()) stopped = std::min(stopped, now);
-    if (now > stopped && now - stopped > kMoment) return error(ErrorCode::kCancelled, "it was stopped");
+    if (stop_.stop_requested()) stopped_ = std::min(stopped_, now);
+    if (now > stopped_ && now - stopped_ > kMoment) return error(ErrorCode::kCancelled, "it was stopped");
     auto line = lines_.read(std::min(deadline, now + kSlice));
     if (line || line.error().code != ErrorCode::kDeadlineExceeded || Clock::now() >= deadline) return line;
   }
@@ -123,7 +129,7 @@ Answer RunnerProcess::ask(json request, Seconds turn) {
       return {{}, line.error(), {}};
     }
     if (!line) return {{}, {}, died(line.error())};
-    const json message = json::parse(*line, nullptr, false);
+    const json message = parsed(*line);
     if (!message.is_object() || message.value("id", json()) != id) {
       return {{}, {}, died(invalid_argument("it answered `" + line->substr(0, 80) + "`"))};
     }

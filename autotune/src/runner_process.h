@@ -60,6 +60,7 @@ class RunnerProcess {
   RunnerInfo info_;
   int64_t next_id_ = 1;
   std::optional<CandidateId> running_;
+  std::chrono::steady_clock::time_point stopped_ = std::chrono::steady_clock::time_point::max();  // when that was asked
 };
 
 }  // namespace kiln::autotune

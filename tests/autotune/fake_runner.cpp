@@ -6,6 +6,7 @@
 //            2: no resources  6: crashes in measure   10: a long wait in load      14: chatters in measure, for ever
 //            3: not loadable  7: hangs in measure     11: its device is lost in load
 //           15: complains in measure, megabytes of it, and crashes
+//           16: answers measure by lists very deep in each other
 //   us = N: its time
 //
 // The environment: KILN_FAKE_RUNNER_NOISE=SEED multiplies times by log-normal noise (5 %) and makes one in 20 an
@@ -156,6 +157,10 @@ class FakeRunner {
       if (candidate.behave == 8) std::cout << "{]" << std::endl;
       if (candidate.behave == 9) std::cout << std::string(2u << 20, 'x') << std::flush;
       if (candidate.behave == 13) std::exit(7);
+      if (candidate.behave == 16) {
+        const std::string open(300'000, '['), closed(300'000, ']');
+        std::cout << "{\"id\":" << id_ << ",\"reply\":" << open << closed << "}" << std::endl;
+      }
       while (candidate.behave == 14) {
         for (const char* kind : {"running", "progress"}) (void)write_line(1, {{"id", id_}, {kind, number}});
         ::usleep(1000);

@@ -100,7 +100,7 @@ TEST_F(FakeRunner, AWrongResultIsKeptWithWhatIsNeededToSeeItAgain) {
 TEST_F(FakeRunner, AFailureInAMeasurementCostsOneCandidate) {
   const std::map<int, Failure> behaviours = {{6, Failure::kCrash}, {7, Failure::kHang},   {8, Failure::kCrash},
                                              {9, Failure::kCrash}, {12, Failure::kCrash}, {13, Failure::kCrash},
-                                             {14, Failure::kHang}, {15, Failure::kCrash}};
+                                             {14, Failure::kHang}, {15, Failure::kCrash}, {16, Failure::kCrash}};
   for (const auto& [behave, failure] : behaviours) {
     std::filesystem::remove(path("count"));
     begin();
