@@ -117,6 +117,11 @@ Result<void> export_bundle(const BundleFlags& flags) {
   if (!bundle) return bundle.error();
   size_t count = 0, left_out = 0;
   for (const EntryFile& file : *files) {
+    // With a key an export is this user's word for what lies there: not for another's, nor for a second name.
+    if (wire::check_own_file(file.path) != 0) {
+      ++left_out;
+      continue;
+    }
     auto entry = load_entry(file);
     const bool ours = entry && entry->view.builder == wire::builder_tag(*builder);
     if (!ours || !is_wanted(entry->view, flags.kernels)) {

@@ -300,6 +300,18 @@ TEST_F(Entries, BundlesWantAKeyOrAWordOfTrust) {
 }
 
 // Nothing is waited for, and nothing outside of the cache is written or removed.
+TEST_F(Entries, BundlesHaveNothingOfOthers) {
+  compile();
+  const std::string entry = first_entry();
+  fs::create_hard_link(entry, path("second name"));
+  expect_error({"export", "axpy.bundle"}, "no entry to export");
+  fs::remove(path("second name"));
+  output_of({"export", "axpy.bundle"});
+  if (::geteuid() != 0) return;  // who else could give it away
+  ASSERT_EQ(::chown(entry.c_str(), 65534, 65534), 0);
+  expect_error({"export", "axpy.bundle"}, "no entry to export");
+}
+
 TEST_F(Entries, BundlesAndCachesFollowNoLink) {
   const std::string key = compile();
   write("precious", "mine");
