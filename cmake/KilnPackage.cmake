@@ -1,4 +1,4 @@
-# `cpack -G DEB` in the build directory: one Debian package of what `cmake --install` installs. docs/packaging.md.
+# `cpack -G DEB` in the build directory: one Debian package of what `cmake --install` installs. docs/use/packaging.md.
 set(CPACK_PACKAGE_NAME kiln)
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
 set(CPACK_PACKAGE_VENDOR "Kiln")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""authoring_reference.py SOURCE_DIR [--check]: writes docs/authoring-reference.md from the public headers.
+"""authoring_reference.py SOURCE_DIR [--check]: writes docs/reference/authoring-reference.md from the public headers.
 
 The page has what an author of kernels calls: declarations without bodies, private members and the line of the call,
 with the comments that stand before them. `--check` writes nothing, and fails where the page is not what it would be.
@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 
-HEADERS = [  # in the order of docs/authoring.md
+HEADERS = [  # in the order of docs/use/authoring.md
     ("dsl/include/kiln/dsl", "kernel.h", "Kernels"),
     ("dsl/include/kiln/dsl", "value.h", "Constants, values, variables, parameters"),
     ("dsl/include/kiln/dsl", "builder.h", "Functions of the language"),
@@ -161,7 +161,7 @@ def tidy(lines):
 def page(root):
     out = ["# Reference of the authoring functions", "",
            "Generated from the public headers by `cmake/authoring_reference.py`; a test checks that it is current. The guide is",
-           "[authoring.md](authoring.md); what an op computes is in [ops.md](ops.md). Functions that take the line of their call as a",
+           "[authoring.md](../use/authoring.md); what an op computes is in [ops.md](ops.md). Functions that take the line of their call as a",
            "last, defaulted argument are shown without it.", ""]
     for directory, name, title in HEADERS:
         text = pathlib.Path(root, directory, name).read_text()
@@ -177,12 +177,12 @@ def page(root):
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    target = root / "docs/authoring-reference.md"
+    target = root / "docs/reference/authoring-reference.md"
     text = page(root)
     if sys.argv[2:] != ["--check"]:
         target.write_text(text)
     elif not target.exists() or target.read_text() != text:
-        sys.exit(f"docs/authoring-reference.md is not current: run cmake/authoring_reference.py {root}")
+        sys.exit(f"docs/reference/authoring-reference.md is not current: run cmake/authoring_reference.py {root}")
 
 
 main()

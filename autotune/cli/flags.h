@@ -1,4 +1,4 @@
-// The command line of kiln-tune. docs/tuning.md is the manual.
+// The command line of kiln-tune. docs/use/tuning.md is the manual.
 #pragma once
 
 #include <string>

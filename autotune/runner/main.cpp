@@ -1,5 +1,6 @@
-// kiln-runner: measures candidates on one device, for a tuner that talks to it by JSON lines; see docs/runner.md. It is
-// expendable: a candidate that crashes or hangs takes this process with it and nothing else.
+// kiln-runner: measures candidates on one device, for a tuner that talks to it by JSON lines; see
+// docs/reference/runner.md. It is expendable: a candidate that crashes or hangs takes this process with it and nothing
+// else.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-// The runner's end of the protocol (docs/runner.md).
+// The runner's end of the protocol (docs/reference/runner.md).
 #pragma once
 
 #include "device.h"

@@ -1,4 +1,4 @@
-// Records as JSON lines: what export writes, and import and golden files read. docs/tuning.md lists the fields.
+// Records as JSON lines: what export writes, and import and golden files read. docs/use/tuning.md lists the fields.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // Compiled kernels in one file, for images and fleets: `kiln export` writes it, `kiln import` takes it in. Its format
-// is in docs/cache-format.md.
+// is in docs/reference/cache-format.md.
 #pragma once
 
 #include <cstdio>

@@ -114,7 +114,7 @@ static inline int32_t kiln_run(const kiln_stage* stages, int count, const void* 
 #endif
 )";
 
-// An expression of `grid_expr` (docs/artifact.md) in C; empty where it is malformed.
+// An expression of `grid_expr` (docs/reference/artifact.md) in C; empty where it is malformed.
 std::string expression(const json& expr, const std::vector<std::string>& fields);
 
 std::string atom(const json& what, const std::vector<std::string>& fields) {

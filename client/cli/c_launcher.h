@@ -7,8 +7,8 @@
 
 namespace kiln::cli {
 
-// What a launch must meet: an expression in the form of `grid_expr` (docs/artifact.md), with the config put in, and
-// what a comment says of it.
+// What a launch must meet: an expression in the form of `grid_expr` (docs/reference/artifact.md), with the config put
+// in, and what a comment says of it.
 struct LaunchCondition {
   nlohmann::json expr;
   std::string comment;

@@ -1,5 +1,5 @@
 // The cache directory as the command line sees it: entries and reports of crashes, read by their own format, with or
-// without a daemon. docs/cache-format.md is the manual.
+// without a daemon. docs/reference/cache-format.md is the manual.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The command line: `kiln COMMAND …`. docs/cli.md is the manual.
+// The command line: `kiln COMMAND …`. docs/use/cli.md is the manual.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>

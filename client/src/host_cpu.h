@@ -7,8 +7,8 @@
 
 namespace kiln::client {
 
-// `needs` of an artifact (docs/artifact.md): the architecture, and features by LLVM's names. The error names the first
-// that is missing here. Features that this library does not know of are taken to be there.
+// `needs` of an artifact (docs/reference/artifact.md): the architecture, and features by LLVM's names. The error names
+// the first that is missing here. Features that this library does not know of are taken to be there.
 Result<void> check_host(const nlohmann::json& needs);
 
 }  // namespace kiln::client

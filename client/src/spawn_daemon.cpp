@@ -35,8 +35,8 @@ std::vector<std::string> common_arguments(const ConnectOptions& options) {
   return out;
 }
 
-// What of this program's environment the daemon has too (docs/service.md, "Start"). It serves other programs as well,
-// and what is meant for this one (NOTIFY_SOCKET, LD_PRELOAD, a locale) is none of theirs.
+// What of this program's environment the daemon has too (docs/reference/service.md, "Start"). It serves other programs
+// as well, and what is meant for this one (NOTIFY_SOCKET, LD_PRELOAD, a locale) is none of theirs.
 std::vector<std::string> daemon_environment() {
   constexpr std::string_view kOurs = "KILN_";
   constexpr std::string_view kNames[] = {"HOME", "USER", "LOGNAME", "PATH", "TMPDIR", "TZ", "LD_LIBRARY_PATH",

@@ -25,7 +25,7 @@ struct Stage {
   uint64_t chunks = 1;
 };
 
-inline constexpr const char* kQuickEmit = "quick";  // `emit` of code that is made quickly (docs/artifact.md)
+inline constexpr const char* kQuickEmit = "quick";  // `emit` of code that is made quickly (docs/reference/artifact.md)
 
 struct Variant {
   dsl::Facts facts;    // one a parameter
@@ -61,7 +61,7 @@ void pack_arguments(const dsl::Kernel& kernel, const ParamLayout& layout, std::s
 // Elements behind a pointer, for kernels that check their bounds; below 0 where nobody knows.
 int64_t extent_of(const Argument& argument);
 
-// Checks the metadata against the kernel (docs/artifact.md) and loads the code.
+// Checks the metadata against the kernel (docs/reference/artifact.md) and loads the code.
 Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, const Artifact& artifact,
                                                     const dsl::Facts& facts);
 Result<std::shared_ptr<const Variant>> interpreted_variant(const dsl::Kernel& kernel,

@@ -17,7 +17,7 @@ using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
 
-constexpr std::array<int64_t, 3> kLastProgram = {INT32_MAX - 1, 65534, 65534};  // along an axis (docs/ops.md)
+constexpr std::array<int64_t, 3> kLastProgram = {INT32_MAX - 1, 65534, 65534};  // along an axis (docs/reference/ops.md)
 
 // Scalars that are the same in all programs, and computed from parameters.
 class Uniform {

@@ -1,4 +1,5 @@
-// The parts of an artifact's metadata (docs/artifact.md) that say what a launch may report, and how it is planned.
+// The parts of an artifact's metadata (docs/reference/artifact.md) that say what a launch may report, and how it is
+// planned.
 #pragma once
 
 #include <nlohmann/json.hpp>

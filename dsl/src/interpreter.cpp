@@ -1,4 +1,5 @@
-// Runs a kernel program by program and op by op. Nothing here is clever; everything here is what docs/ops.md says.
+// Runs a kernel program by program and op by op. Nothing here is clever; everything here is what docs/reference/ops.md
+// says.
 #include "kiln/dsl/interpreter.h"
 
 #include <new>

@@ -9,7 +9,8 @@ inline constexpr int kMaxRegionDepth = 64;
 inline constexpr int kMaxExprDepth = 64;
 inline constexpr size_t kMaxOps = 1u << 18;
 inline constexpr size_t kMaxListed = 4096;  // parameters, constexprs, space axes, values of an axis
-// What parameters may take of an artifact's 64 KiB of metadata (docs/artifact.md): with their names, and so much each.
+// What parameters may take of an artifact's 64 KiB of metadata (docs/reference/artifact.md): with their names, and so
+// much each.
 inline constexpr size_t kMaxParamBytes = 60'000, kParamBytes = 48;
 // Expressions multiply out to polynomials; these keep a hostile one from exploding.
 inline constexpr size_t kMaxTerms = 256;

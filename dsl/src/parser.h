@@ -1,4 +1,4 @@
-// The parser of the text form: recursive descent over docs/kiln-text.md, one function a rule.
+// The parser of the text form: recursive descent over docs/reference/kiln-text.md, one function a rule.
 #pragma once
 
 #include <unordered_map>

@@ -1,5 +1,5 @@
 // The disk tier: write-once files named by their key, so that a lookup is one open() and no index can disagree with the
-// files. docs/cache-format.md describes the directory. Blocking, and called from the disk threads, but for
+// files. docs/reference/cache-format.md describes the directory. Blocking, and called from the disk threads, but for
 // find_cached().
 #pragma once
 

@@ -1,4 +1,4 @@
-// The tier that hosts share: entries in a Redis, behind memory and disk. docs/service.md, "Remote tier".
+// The tier that hosts share: entries in a Redis, behind memory and disk. docs/reference/service.md, "Remote tier".
 //
 // Everything but the calls to Redis happens on the io thread. Those block, in threads of their own: two look up, one
 // writes. A lookup is answered within the time limits whatever becomes of its thread; writes wait in a bounded queue.

@@ -1,4 +1,4 @@
-// The fleet's worker of this daemon: `kiln-tune --worker` beside it, for as long as it serves (docs/tuning.md, "A
+// The fleet's worker of this daemon: `kiln-tune --worker` beside it, for as long as it serves (docs/use/tuning.md, "A
 // fleet"). The worker is a client like others; this keeps it alive.
 #pragma once
 

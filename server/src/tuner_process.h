@@ -1,5 +1,5 @@
 // The daemon's end of the tuner: a process beside it (`kiln-tune --serve`) that answers TUNE requests, started with the
-// first of them. The daemon only passes frames on, both ways; docs/protocol.md has them.
+// first of them. The daemon only passes frames on, both ways; docs/reference/protocol.md has them.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-// A runner without a device, for tests of the tuner's end of the protocol (docs/runner.md). What a candidate does is in
-// its config:
+// A runner without a device, for tests of the tuner's end of the protocol (docs/reference/runner.md). What a candidate
+// does is in its config:
 //
 //   behave = 0: fine          4: crashes in load       8: garbage in measure       12: its device is lost in measure
 //            1: wrong result  5: hangs in load         9: a line without end       13: exits in measure

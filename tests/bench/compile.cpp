@@ -1,11 +1,11 @@
 // How long a warm compiler takes for each kernel of the library, phase by phase: the median of 20 compiles in this
 // process, after warm_up as in a worker. One line a phase: area,case,dtype,who,metric,value (microseconds), then a
 // table, whose last columns are the shortest compile, what remains of the time on a busy machine, and for CPUs that of
-// code that is made quickly (`emit` in docs/artifact.md).
+// code that is made quickly (`emit` in docs/reference/artifact.md).
 //   bench-compile [TARGET] [KERNEL…]
 // Or how that time grows with the number of ops (grow.cpp):
 //   bench-compile --grow [--limit SECONDS] [--from N] [--most N] [--target TARGET] [FAMILY…]
-//   bench-compile --grow --table [--limit SECONDS] [FAMILY…]     seconds of 10^2 to 10^5 ops, for docs/compile-time.md
+//   bench-compile --grow --table [--limit SECONDS] [FAMILY…]     the table of docs/measured/compile-time.md
 //   bench-compile --grow --print N FAMILY…       their kernels of N ops, as text
 #include "kiln/codegen/compile.h"
 

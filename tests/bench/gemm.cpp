@@ -126,7 +126,7 @@ const auto& plain_product() {
   return def;
 }
 
-// Columns of packed weights: those of the micro-kernel (docs/kernels.md), with few rows of A two vectors.
+// Columns of packed weights: those of the micro-kernel (docs/use/kernels.md), with few rows of A two vectors.
 int64_t panel_of(const Case& s, size_t element_bytes) {
   constexpr int64_t kFewRows = 14;
 #if defined(__x86_64__)

@@ -156,7 +156,7 @@ TEST_F(Entries, AreReproducedToTheByte) {
   expect_error({"reproduce", key, "--worker", compiler("kill -SEGV $$")}, "ended by signal 11");
 }
 
-// Where the daemon crashed, the request lies beside its report (docs/service.md) and no entry has it.
+// Where the daemon crashed, the request lies beside its report (docs/reference/service.md) and no entry has it.
 TEST_F(Entries, ARequestThatWasKeptIsCompiledAgain) {
   compile({"--set", "BLOCK=64", "--target", "cpu:x86-64-v3"});
   auto kernel = dsl::parse(kAxpy, "axpy.kiln");

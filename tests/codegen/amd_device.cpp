@@ -31,7 +31,7 @@ bool has_atomics(const dsl::Region& region) {
 
 size_t hash_of(const dsl::Kernel& kernel) { return std::hash<std::string>()(dsl::print(kernel)); }
 
-// Copies of the arguments, and the parameters as docs/artifact.md has them.
+// Copies of the arguments, and the parameters as docs/reference/artifact.md has them.
 class AmdLaunch {
  public:
   AmdLaunch(const Artifact& artifact, const dsl::Kernel& kernel, std::span<const dsl::Argument> arguments,

@@ -100,7 +100,7 @@ TEST(Atomic, EveryKindOfEveryTypeOnGpus) {
       SCOPED_TRACE(name_of(type) + " " + atomic);
       std::string target = std::array{"gpu:warps=4", "gpu:warps=1", "gpu:warps=8", "gpu:warps=2,lanes=64"}[next++ % 4];
       if (on_cuda()) target.clear();
-      // NVIDIA's f32 add flushes subnormals (docs/ops.md).
+      // NVIDIA's f32 add flushes subnormals (docs/reference/ops.md).
       const bool specials = !(on_cuda() && type == ElementType::kF32 && name == "add");
       expect_same(
           scatter_text(name_of(type), kCount, atomic, next % 3 != 0),

@@ -20,8 +20,8 @@ ElementType accumulator_of(ElementType type) {
   return type == ElementType::kF64 ? ElementType::kF64 : ElementType::kF32;
 }
 
-// docs/ops.md measures dots as a whole; here each element has to be near, so products of N(0, 1) get some room.
-// NVIDIA's units for f8 keep some 14 bits of a sum.
+// docs/reference/ops.md measures dots as a whole; here each element has to be near, so products of N(0, 1) get some
+// room. NVIDIA's units for f8 keep some 14 bits of a sum.
 Match near(ElementType type, int64_t k) {
   if (!dsl::is_float(type)) return kExact;
   const double scale = std::sqrt(static_cast<double>(k)) + 1;

@@ -1,4 +1,5 @@
-// B that lies in memory in units of two or four numbers along K (docs/cpu-codegen.md): what else may happen to it.
+// B that lies in memory in units of two or four numbers along K (docs/inside/cpu-codegen.md): what else may happen to
+// it.
 #include "differential.h"
 #include "kiln/codegen/compile.h"
 #include "kiln/dsl/kernels.h"

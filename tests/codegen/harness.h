@@ -47,7 +47,7 @@ Result<Artifact> compile(const dsl::Kernel& kernel, const dsl::ConstexprValues& 
 dsl::Facts facts_of(const dsl::Kernel& kernel, const std::vector<TestArgument>& arguments);
 // The lowering for GPUs says that it does not know an op yet; such a target is left out.
 bool is_refused(const Result<Artifact>& artifact);
-// With the variable KILN_TEST_QUICK code for CPUs is made quickly (docs/artifact.md, `emit`).
+// With the variable KILN_TEST_QUICK code for CPUs is made quickly (docs/reference/artifact.md, `emit`).
 // The variable KILN_TEST_TARGETS: "gpu" for the emulator alone, also where a test names no target; "cpu" for CPUs
 // alone; "amd" for AMD's machine code, also where a test names no target, "amd:gfx90a" for that of one processor.
 bool wants_targets(const std::string& kind);

@@ -17,7 +17,7 @@ namespace kiln::test {
 struct MathFunction {
   const char* name;
   dsl::MathFn fn;
-  double ulp_f32, ulp_f64;  // docs/ops.md; 0: exact
+  double ulp_f32, ulp_f64;  // docs/reference/ops.md; 0: exact
   bool odd = false;
 };
 

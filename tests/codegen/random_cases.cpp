@@ -20,7 +20,7 @@ dsl::Kernel kernel_of(const dsl::Kernel& kernel, const dsl::Op& op) {
   return out;
 }
 
-// docs/ops.md: NVIDIA's units may take subnormals for zero here.
+// docs/reference/ops.md: NVIDIA's units may take subnormals for zero here.
 bool may_flush_subnormals(const dsl::Kernel& kernel, const dsl::Op& op) {
   return on_cuda() && op.code == dsl::OpCode::kAtomicRmw &&
          codegen::int_attr(op, 0) == static_cast<int64_t>(dsl::AtomicKind::kAdd) &&

@@ -9,7 +9,7 @@ namespace kiln::test {
 
 class VectorReference {
  public:
-  // `name` as docs/ops.md writes the function. Without libmvec, AVX2 or the function in it there is none.
+  // `name` as docs/reference/ops.md writes the function. Without libmvec, AVX2 or the function in it there is none.
   explicit VectorReference(const std::string& name);
   bool exists() const { return function_ != nullptr; }
 

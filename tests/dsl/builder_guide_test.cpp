@@ -1,4 +1,4 @@
-// The examples of docs/authoring.md, word for word, run on the interpreter.
+// The examples of docs/use/authoring.md, word for word, run on the interpreter.
 #include <cmath>
 
 #include "builder_helpers.h"

@@ -19,10 +19,10 @@ TEST(Ops, EveryExampleParsesVerifiesAndPrintsBack) {
   }
 }
 
-// Ops that have a heading in docs/ops.md; several may share one: ### `min` `max`.
+// Ops that have a heading in docs/reference/ops.md; several may share one: ### `min` `max`.
 std::set<std::string> documented_ops() {
   std::set<std::string> out;
-  std::istringstream text(read_file(source_path("docs/ops.md")));
+  std::istringstream text(read_file(source_path("docs/reference/ops.md")));
   for (std::string line; std::getline(text, line);) {
     if (!line.starts_with("### `")) continue;
     std::istringstream words(line.substr(4));
@@ -32,7 +32,7 @@ std::set<std::string> documented_ops() {
 }
 
 TEST(Ops, EveryOpIsInTheDocs) {
-  const std::string grammar = read_file(source_path("docs/kiln-text.md"));
+  const std::string grammar = read_file(source_path("docs/reference/kiln-text.md"));
   const std::set<std::string> meanings = documented_ops();
   for (const OpInfo& op : op_table()) {
     EXPECT_NE(grammar.find("\n" + op.example + "\n"), std::string::npos) << op.example;

@@ -17,7 +17,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// Offsets of docs/cache-format.md.
+// Offsets of docs/reference/cache-format.md.
 constexpr size_t kMetadataSize = 12, kCodeSize = 80, kStoredSize = 88, kRecordSize = 104, kRequestSize = 108;
 constexpr size_t kHeader = 112, kChecksum = 16;
 

@@ -1,4 +1,4 @@
-"""Launches Kiln's artifacts from Python by the CUDA driver alone, beside PyTorch: docs/artifact.md, "GPU artifacts"."""
+"""Launches Kiln's artifacts from Python by the CUDA driver alone, beside PyTorch: docs/reference/artifact.md, "GPU artifacts"."""
 import ctypes as C
 import json
 

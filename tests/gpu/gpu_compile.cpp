@@ -1,5 +1,5 @@
 // gpu-compile REQUEST OUT: compiles one kernel in this process and writes the code to OUT and the metadata
-// (docs/artifact.md) to OUT.json, for launchers that are no client of Kiln's. REQUEST is JSON:
+// (docs/reference/artifact.md) to OUT.json, for launchers that are no client of Kiln's. REQUEST is JSON:
 //
 //   {"kernel": "softmax", "type": "bf16", "target": "cuda:sm_90a",
 //    "constexprs": {"BLOCK": 4096}, "facts": {"x": "align16"}, "emit": "ptx"}

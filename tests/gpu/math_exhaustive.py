@@ -1,5 +1,5 @@
 """The elementary functions of one f32 operand for all 2^32 arguments, and f32 division as kernels with products of
-groups of warps have it, on the GPU: the worst error in ulp beside its bound in docs/ops.md. References are PyTorch's in
+groups of warps have it, on the GPU: the worst error in ulp beside its bound in docs/reference/ops.md. References are PyTorch's in
 float64, whose own errors do not show.
 
     python3 math_exhaustive.py [--filter NAME,NAME…]

@@ -18,7 +18,7 @@ struct Thread;
 inline constexpr size_t kMaxTensorRank = 5;
 using Coordinates = std::array<int32_t, kMaxTensorRank>;
 
-// What a host would have encoded (docs/artifact.md, "Tensor maps").
+// What a host would have encoded (docs/reference/artifact.md, "Tensor maps").
 struct EmulatedTensorMap {
   std::byte* address = nullptr;
   size_t element_bytes = 4, rank = 1;

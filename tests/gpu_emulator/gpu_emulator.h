@@ -24,7 +24,8 @@ bool is_emulated(const std::string& target);
 Result<Artifact> compile_emulated(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs,
                                   const dsl::Facts& facts, const std::string& target);
 
-// What a launch leaves for the host (docs/artifact.md): the failure record, and the ring of messages with its data.
+// What a launch leaves for the host (docs/reference/artifact.md): the failure record, and the ring of messages with its
+// data.
 struct EmulatedReports {
   std::vector<std::byte> failure, ring;
 };

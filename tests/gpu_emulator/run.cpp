@@ -138,7 +138,7 @@ class Launch {
   }
 
  private:
-  // Behind the kernel's own parameters, as docs/artifact.md has it.
+  // Behind the kernel's own parameters, as docs/reference/artifact.md has it.
   void append_launch_params(const Artifact& artifact, const dsl::Kernel& kernel,
                             std::span<const dsl::Argument> arguments, bool tells_host) {
     const auto append = [&](uint64_t bits) {

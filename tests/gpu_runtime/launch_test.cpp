@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 using Launches = FakeCase;
 
-// sum of products, as docs/artifact.md has expressions
+// sum of products, as docs/reference/artifact.md has expressions
 json param_expr(int i) { return json::array({json::array({1, json::array({json::array({"p", i})})})}); }
 json constant_expr(int64_t value) { return json::array({json::array({value, json::array()})}); }
 json scaled_param(int64_t by, int i) { return json::array({json::array({by, json::array({json::array({"p", i})})})}); }

@@ -108,7 +108,7 @@ TEST_F(Modules, WithoutTheEntryAreRefusedAndUnloaded) {
   EXPECT_EQ(fake_live("module"), 0);
 }
 
-// Metadata that are not as docs/artifact.md says are an error that names what is wrong.
+// Metadata that are not as docs/reference/artifact.md says are an error that names what is wrong.
 TEST_F(Modules, DamagedMetadataAreRefused) {
   const dsl::Kernel kernel = kernel_of("%x: ptr<f32>, %n: i32");
   const json map = {{"param", 0},

@@ -361,7 +361,7 @@ Result<dsl::Kernel> nested_if(int depth) {
   });
 }
 
-constexpr int kMostNested = 64;  // docs/kiln-text.md
+constexpr int kMostNested = 64;  // docs/reference/kiln-text.md
 
 constexpr Family kFamilies[] = {
     {"adds_f32", adds_f32},

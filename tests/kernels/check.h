@@ -85,8 +85,8 @@ void for_floats(F f) {
   f.template operator()<lang::f16>();
 }
 
-// docs/ops.md: |out - expected| ≤ atol + rtol·|expected|. Of what is summed, `magnitude` stands in for |expected|: a
-// sum may be near zero.
+// docs/reference/ops.md: |out - expected| ≤ atol + rtol·|expected|. Of what is summed, `magnitude` stands in for
+// |expected|: a sum may be near zero.
 template <class T>
 inline constexpr double rtol_v = std::is_same_v<T, lang::f16>    ? 1e-3
                                  : std::is_same_v<T, lang::bf16> ? 1.6e-2

@@ -1,5 +1,5 @@
-// class_balanced_sampler against its definition in docs/kernels.md, with a philox of its own, and as a sampler: fixed
-// shapes, members only, none twice, all equally likely.
+// class_balanced_sampler against its definition in docs/use/kernels.md, with a philox of its own, and as a sampler:
+// fixed shapes, members only, none twice, all equally likely.
 #include <algorithm>
 #include <numeric>
 #include <set>

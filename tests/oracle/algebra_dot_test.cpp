@@ -1,4 +1,4 @@
-// dot and dot_scaled against exact products, with the error bounds of docs/ops.md.
+// dot and dot_scaled against exact products, with the error bounds of docs/reference/ops.md.
 #include <cmath>
 
 #include "reference/cast.h"

@@ -1,4 +1,5 @@
-// The library's functions along an axis against their textbook formulas, within the tolerances of docs/ops.md.
+// The library's functions along an axis against their textbook formulas, within the tolerances of
+// docs/reference/ops.md.
 #include <cmath>
 
 #include "reference/cast.h"

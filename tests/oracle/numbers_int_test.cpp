@@ -1,4 +1,4 @@
-// The rules for ints of docs/ops.md, every int type, against 128-bit arithmetic.
+// The rules for ints of docs/reference/ops.md, every int type, against 128-bit arithmetic.
 #include "numbers.h"
 #include "reference/inputs.h"
 #include "reference/ints.h"

@@ -1,4 +1,4 @@
-// The error of every elementary function, inside the bounds of docs/ops.md.
+// The error of every elementary function, inside the bounds of docs/reference/ops.md.
 #include <algorithm>
 #include <cmath>
 
@@ -20,7 +20,7 @@ struct Bound {
   int f32, f64;  // ulp
   bool odd = false;
 };
-// The table of docs/ops.md, in its order.
+// The table of docs/reference/ops.md, in its order.
 constexpr Bound kUnary[] = {{"exp", 2, 4},        {"exp2", 2, 4},       {"expm1", 2, 4},      {"log", 2, 4},
                             {"log2", 2, 4},       {"log10", 2, 4},      {"log1p", 2, 4},      {"sin", 2, 4, true},
                             {"cos", 2, 4},        {"erf", 2, 4, true},  {"asin", 4, 4, true}, {"acos", 4, 4},

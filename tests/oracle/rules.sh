@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# rules.sh SOURCE_DIR TEST_BINARY…: every line of rules.txt quotes docs/ops.md under its heading and names tests that the
+# rules.sh SOURCE_DIR TEST_BINARY…: every line of rules.txt quotes docs/reference/ops.md under its heading and names tests that the
 # binaries have, and every `### …` of the page has a line.
 set -euo pipefail
 [ $# -ge 2 ] || { echo "usage: rules.sh SOURCE_DIR TEST_BINARY…"; exit 2; }
-page=$1/docs/ops.md
+page=$1/docs/reference/ops.md
 table=$1/tests/oracle/rules.txt
 shift
 

@@ -69,7 +69,7 @@ inline dsl::Argument scalar(uint64_t bits) { return {nullptr, 0, bits}; }
 
 // Equal bits; NaNs and, with `any_zero`, zeros are alike.
 void expect_same(Type type, const Tile& out, const Tile& expected, const std::string& what, bool any_zero = false);
-// By the tolerances of docs/ops.md.
+// By the tolerances of docs/reference/ops.md.
 void expect_close(Type type, const Tile& out, const reference::Array<long double>& expected, const std::string& what);
 
 reference::Array<long double> reals(const Input& input);

@@ -38,7 +38,7 @@ Buffer<M> zeros(size_t count) {
   return out;
 }
 
-// --- comparisons; f32 tolerances of docs/ops.md ---
+// --- comparisons; f32 tolerances of docs/reference/ops.md ---
 
 template <class M>
 double real(M x) {

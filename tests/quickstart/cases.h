@@ -16,7 +16,7 @@ struct Machine;
 // What one case measured of its result.
 struct Check {
   double error = 0;     // largest |out - reference|; for products ‖out - reference‖ / ‖reference‖
-  bool passed = false;  // within the tolerance of docs/ops.md
+  bool passed = false;  // within the tolerance of docs/reference/ops.md
 };
 inline bool passes(const Result<Check>& check) { return check.ok() && check->passed; }
 

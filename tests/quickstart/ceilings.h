@@ -8,7 +8,7 @@ namespace kiln::quickstart {
 
 enum class Limit { kCopy, kRead, kFma };
 
-// Columns of a panel of packed weights that suit this machine's CPU (docs/kernels.md).
+// Columns of a panel of packed weights that suit this machine's CPU (docs/use/kernels.md).
 int64_t panel_width();
 
 class Ceilings {

@@ -1,6 +1,6 @@
 // What is known of a value of a case, and so what a backend may be asked for: which results are exact, which are within
 // a tolerance, which ints may be an index. The generator uses it to make only meaningful ops, the comparison to be as
-// strict as docs/ops.md is.
+// strict as docs/reference/ops.md is.
 #pragma once
 
 #include <limits>

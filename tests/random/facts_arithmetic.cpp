@@ -123,7 +123,7 @@ Outcome float_rule(const Rule& rule) {
 
 namespace {
 
-// Units in the last place between two backends that are each within the bound of docs/ops.md.
+// Units in the last place between two backends that are each within the bound of docs/reference/ops.md.
 double math_units(MathFn fn, bool is_double) {
   switch (fn) {
     case MathFn::kPow:

@@ -22,7 +22,8 @@ struct Options {
   bool symbolic = true;         // some extents are constexprs; else the kernel has none
   bool facts = true;            // some cases have facts of their arguments, and kernels `assume`
   bool aligned_buffers = true;  // buffers will begin at multiples of 16 bytes, so a fact may say so
-  // How many bits of a sum a backend's units for f8 keep (docs/ops.md, `dot`), for the generator and for comparisons.
+  // How many bits of a sum a backend's units for f8 keep (docs/reference/ops.md, `dot`), for the generator and for
+  // comparisons.
   int f8_sum_bits = 24;
   // Element types of data; i1, i32 and i64 are always there. Empty: all.
   std::vector<dsl::ElementType> elements = {};

@@ -1,4 +1,4 @@
-// `cast` between all pairs of element types, by docs/ops.md: the operand's exact value, rounded once.
+// `cast` between all pairs of element types, by docs/reference/ops.md: the operand's exact value, rounded once.
 //   float → int: truncates, saturates, NaN → 0.   int → int: the low bits, extended by the operand's signedness.
 //   anything → float: nearest even.               anything → i1: whether x ≠ 0, true for NaN.
 //   to its own type: itself, bit by bit, an infinite or NaN f8 too.

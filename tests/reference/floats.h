@@ -1,6 +1,6 @@
-// Arithmetic on floats by docs/ops.md. f32 and f64 use the host's IEEE 754 arithmetic; f16, bf16 and f8 compute in f32
-// and round once more, to nearest even, at the result (so an fma of f16 is rounded to f32 first: that is the rule).
-// The sign bit's ops work on the bits, of NaN and infinity too.
+// Arithmetic on floats by docs/reference/ops.md. f32 and f64 use the host's IEEE 754 arithmetic; f16, bf16 and f8
+// compute in f32 and round once more, to nearest even, at the result (so an fma of f16 is rounded to f32 first: that is
+// the rule). The sign bit's ops work on the bits, of NaN and infinity too.
 #pragma once
 
 #include "reference/formats.h"

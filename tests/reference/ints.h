@@ -1,5 +1,6 @@
-// Arithmetic on ints by docs/ops.md, over 128-bit ints so that no intermediate wraps: i8…i64, u8…u64, and i1 as an
-// unsigned int of one bit. Operands and results are elements; an operand's bits above the type's width are ignored.
+// Arithmetic on ints by docs/reference/ops.md, over 128-bit ints so that no intermediate wraps: i8…i64, u8…u64, and i1
+// as an unsigned int of one bit. Operands and results are elements; an operand's bits above the type's width are
+// ignored.
 #pragma once
 
 #include "reference/types.h"

@@ -1,4 +1,4 @@
-// Philox against the known answers of Random123 1.14 (kat_vectors) and of docs/ops.md.
+// Philox against the known answers of Random123 1.14 (kat_vectors) and of docs/reference/ops.md.
 #include "reference/random.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// When a result agrees with its reference: the last section of docs/ops.md.
+// When a result agrees with its reference: the last section of docs/reference/ops.md.
 #pragma once
 
 #include <vector>

@@ -12,8 +12,8 @@
 
 namespace kiln::client::gpu {
 
-// As docs/artifact.md has it. A kernel sets `claimed` from 0 to 1 atomically; who succeeds writes the rest, `code`
-// last.
+// As docs/reference/artifact.md has it. A kernel sets `claimed` from 0 to 1 atomically; who succeeds writes the rest,
+// `code` last.
 struct FailureRecord {
   uint32_t claimed;
   uint32_t code;  // as the CPU entry returns it; 0: nothing failed

@@ -1,4 +1,5 @@
-// What the metadata of a GPU artifact say about its launches (docs/artifact.md, "GPU artifacts"), checked and laid out.
+// What the metadata of a GPU artifact say about its launches (docs/reference/artifact.md, "GPU artifacts"), checked and
+// laid out.
 #pragma once
 
 #include <array>

@@ -51,7 +51,8 @@ class Workspace {
   std::vector<Allocation> pieces_;  // the last is the largest
 };
 
-// A counter, u32, that is 0 between the launches of one stream (docs/artifact.md, `queue_param`). Thread-safe.
+// A counter, u32, that is 0 between the launches of one stream (docs/reference/artifact.md, `queue_param`).
+// Thread-safe.
 class QueueCounter {
  public:
   explicit QueueCounter(Driver& driver) : driver_(driver) {}

@@ -15,7 +15,8 @@ namespace kiln::client::gpu {
 
 using PrintSink = std::function<void(const dsl::PrintRecord&)>;
 
-// As docs/artifact.md has it; the data follow. Counts of bytes go on for ever, the place in the data is their rest.
+// As docs/reference/artifact.md has it; the data follow. Counts of bytes go on for ever, the place in the data is their
+// rest.
 struct PrintRing {
   uint64_t reserved;  // by messages
   uint64_t released;  // by the host, which has read so far

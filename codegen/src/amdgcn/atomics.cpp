@@ -1,7 +1,7 @@
 // Atomics and fences by LLVM's own, with scopes; a predicate is a branch. Orders are fences: the accesses are relaxed.
 //
-// Floats add up in memory where the processor can; that takes f32 subnormals for zero on some, which docs/ops.md
-// allows. Minima of floats, which must order zeros and propagate NaN, have no instructions.
+// Floats add up in memory where the processor can; that takes f32 subnormals for zero on some, which
+// docs/reference/ops.md allows. Minima of floats, which must order zeros and propagate NaN, have no instructions.
 #include <llvm/IR/Instructions.h>
 
 #include "amdgcn/target_info.h"

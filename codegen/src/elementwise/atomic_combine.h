@@ -5,7 +5,7 @@
 
 namespace kiln::codegen {
 
-// What an atomic leaves in memory, of what was there and the op's value (docs/ops.md).
+// What an atomic leaves in memory, of what was there and the op's value (docs/reference/ops.md).
 Value* combine_bits(ElementContext& c, Builder& b, dsl::AtomicKind kind, ElementType element, Value* old, Value* value);
 
 }  // namespace kiln::codegen

@@ -1,6 +1,6 @@
 // An engine that copies boxes of tensors between global and shared memory while the threads do something else: what a
 // vendor supplies where its GPUs have one. Tensors are described by maps that the host encodes at a launch
-// (docs/artifact.md, "Tensor maps").
+// (docs/reference/artifact.md, "Tensor maps").
 //
 // One thread tells the engine: `chosen` is true in that thread of those that come by.
 #pragma once

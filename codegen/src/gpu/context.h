@@ -106,7 +106,8 @@ class Context : public ElementContext {
   std::array<Value*, 3> program_id{}, num_programs{};
   std::vector<Value*> tensor_maps;  // by number
   Value* tensor_map(const Op& op) const { return tensor_maps[bulk.at(&op).map]; }
-  // What a launch gives beyond the kernel's parameters (docs/artifact.md); null where the kernel needs it not.
+  // What a launch gives beyond the kernel's parameters (docs/reference/artifact.md); null where the kernel needs it
+  // not.
   Value* failure_record = nullptr;
   std::vector<Value*> extents;  // by parameter: elements behind a pointer
   Value* print_ring = nullptr;

@@ -8,7 +8,7 @@
 namespace kiln::codegen::gpu {
 
 // What code is for. Where no fact is known of the arguments it bridges the time until there is code that knows them
-// (docs/architecture.md), so that it is to be there soon: it is short rather than fast.
+// (docs/inside/architecture.md), so that it is to be there soon: it is short rather than fast.
 enum class Effort : uint8_t { kShort, kFast };
 Effort effort_for(const dsl::Facts& facts);
 

@@ -5,7 +5,8 @@
 //   %i = add (splat %r), (arange 0…64)          64·pid + i0
 //   %o = mul (expand_dims %i), (splat %ld)      64·ld·pid + ld·i0
 //
-// Index arithmetic that reaches memory is taken not to wrap (docs/ops.md), so casts between ints are looked through.
+// Index arithmetic that reaches memory is taken not to wrap (docs/reference/ops.md), so casts between ints are looked
+// through.
 #pragma once
 
 #include <functional>

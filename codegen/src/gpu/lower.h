@@ -17,7 +17,7 @@ namespace kiln::codegen::gpu {
 
 inline constexpr char kEntry[] = "kiln_entry";  // the function of a kernel of one launch
 
-// What a kernel's function has behind the kernel's own parameters, in this order (docs/artifact.md).
+// What a kernel's function has behind the kernel's own parameters, in this order (docs/reference/artifact.md).
 struct LaunchParams {
   bool failure = false;  // a pointer to the failure record
   bool extents = false;  // of each pointer parameter the elements behind it, i64

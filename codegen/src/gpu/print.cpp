@@ -1,5 +1,5 @@
-// print: a message in a ring that the client reads (docs/artifact.md). One thread reserves room for it, all write the
-// elements that they have, and when all have, that thread says that the message is complete.
+// print: a message in a ring that the client reads (docs/reference/artifact.md). One thread reserves room for it, all
+// write the elements that they have, and when all have, that thread says that the message is complete.
 #include "gpu/layout/algebra.h"
 #include "gpu/register_groups.h"
 #include "passes/op_builder.h"

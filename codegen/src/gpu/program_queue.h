@@ -10,8 +10,8 @@
 //       %number = blocks + counter++
 //     end
 //
-// The counter is the launch's (docs/artifact.md, `queue_param`), 0 at first. Blocks count as often as there are
-// programs, each until it gets a number behind the last, and who comes last sets it to 0: atom.inc wraps round.
+// The counter is the launch's (docs/reference/artifact.md, `queue_param`), 0 at first. Blocks count as often as there
+// are programs, each until it gets a number behind the last, and who comes last sets it to 0: atom.inc wraps round.
 #pragma once
 
 #include "gpu/context.h"

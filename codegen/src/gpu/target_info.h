@@ -155,8 +155,8 @@ class TargetInfo {
   virtual Value* load_global(Builder& b, llvm::Type* type, const GlobalAccess& access, Value* other) const = 0;
   virtual void store_global(Builder& b, Value* value, const GlobalAccess& access) const = 0;
 
-  // Whether an instruction combines `count` neighbours with memory by the rules of docs/ops.md, and gives what was
-  // there before.
+  // Whether an instruction combines `count` neighbours with memory by the rules of docs/reference/ops.md, and gives
+  // what was there before.
   virtual bool has_atomic(dsl::AtomicKind kind, dsl::ElementType element, int64_t count, bool gives_old) const = 0;
   // That instruction. `value`: bits, an integer or a vector of `count`. What was there, 0 where the predicate is false;
   // null unless it gives that.

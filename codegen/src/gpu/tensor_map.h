@@ -1,4 +1,4 @@
-// What the host encodes at a launch for the bulk engine (docs/artifact.md, "Tensor maps").
+// What the host encodes at a launch for the bulk engine (docs/reference/artifact.md, "Tensor maps").
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,8 +1,8 @@
 // The elementary functions as inline LLVM IR, for scalars and vectors of f32 and f64 of any width and for any target.
 // No call is emitted; sin, cos and tan bring functions of their own into the module.
 //
-// Error bounds are those of docs/ops.md, over the whole range of arguments, with and without FMA. Special values are
-// those of IEEE 754 and C; subnormals are kept, in and out. Odd functions are exactly odd.
+// Error bounds are those of docs/reference/ops.md, over the whole range of arguments, with and without FMA. Special
+// values are those of IEEE 754 and C; subnormals are kept, in and out. Odd functions are exactly odd.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>

@@ -1,7 +1,7 @@
 // Atomics and fences as inline assembly: LLVM drops the orders of its own atomics, and has no predicated ones.
 //
-// f32 sums of global memory take subnormals for zero (PTX ISA, "atom", "red"); docs/ops.md allows it. Floats have no
-// instructions for minima that order zeros and propagate NaN.
+// f32 sums of global memory take subnormals for zero (PTX ISA, "atom", "red"); docs/reference/ops.md allows it. Floats
+// have no instructions for minima that order zeros and propagate NaN.
 #include <llvm/IR/InlineAsm.h>
 
 #include "nvptx/target_info.h"

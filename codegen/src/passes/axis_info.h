@@ -37,7 +37,7 @@ struct AxisInfo {
 
 enum class Wrap : uint8_t {
   kExact,  // int arithmetic wraps around
-  kIndex,  // it is taken not to, as docs/ops.md has it of indices that reach memory
+  kIndex,  // it is taken not to, as docs/reference/ops.md has it of indices that reach memory
 };
 
 // By value. Of ops in loops: what holds in every iteration. The ranges of floats and pointers mean nothing.

@@ -68,7 +68,7 @@ AxisInfo reduced(const Facts& facts, const Op& op, size_t result) {
 // program_id, constant, arange, and the ops that order or count.
 AxisInfo made(const Facts& facts, const Op& op, size_t result) {
   const Type& type = facts.type(op.results[result]);
-  // docs/ops.md: axis 0 of a grid is below 2^31, the others at most 65535, whoever gives the grid.
+  // docs/reference/ops.md: axis 0 of a grid is below 2^31, the others at most 65535, whoever gives the grid.
   auto programs = [&] { return Wide{int_attr(op, 0) == 0 ? 0x7fffffff : 65535}; };
   switch (op.code) {
     case OpCode::kProgramId:

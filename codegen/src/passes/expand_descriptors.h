@@ -14,8 +14,8 @@ namespace kiln::codegen {
 //
 // store_tile becomes store, reduce_tile a relaxed atomic_rmw, gather_rows a load with the rows in place of the offset;
 // fill = nan becomes the load's `other`. Offsets, extents and strides of u64 above what i64 holds stand for its end, as
-// in docs/ops.md no array reaches it. The lower bound is left out where the offset is at least 0 unless it wrapped,
-// which an index is taken not to do. The descriptor op itself is dead then.
+// in docs/reference/ops.md no array reaches it. The lower bound is left out where the offset is at least 0 unless it
+// wrapped, which an index is taken not to do. The descriptor op itself is dead then.
 dsl::Kernel expand_descriptors(dsl::Kernel kernel);
 
 }  // namespace kiln::codegen

@@ -1,4 +1,4 @@
-// The passes on instantiated tile IR, in order: the same for every target. docs/passes.md is the guide.
+// The passes on instantiated tile IR, in order: the same for every target. docs/inside/passes.md is the guide.
 #pragma once
 
 #include <functional>

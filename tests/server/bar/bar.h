@@ -1,5 +1,5 @@
-// The daemon's bar: 36 statements, each a test that prints its figure (docs/service.md, "The bar"). By default the
-// counts are short; KILN_SOAK=1 asks for those of the statement, KILN_SOAK=0.1 for a tenth of them.
+// The daemon's bar: 36 statements, each a test that prints its figure (docs/reference/service.md, "The bar"). By
+// default the counts are short; KILN_SOAK=1 asks for those of the statement, KILN_SOAK=0.1 for a tenth of them.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Batches that several machines tune together: jobs on a stream of a Redis, measurements in hashes of it, and who asked
-// merges them into its records. docs/tuning.md, "A fleet".
+// merges them into its records. docs/use/tuning.md, "A fleet".
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Jobs files: what a batch tunes. JSON lines, each a kernel with shapes, targets and a space (docs/tuning.md).
+// Jobs files: what a batch tunes. JSON lines, each a kernel with shapes, targets and a space (docs/use/tuning.md).
 #pragma once
 
 #include <functional>

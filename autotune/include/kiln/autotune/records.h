@@ -1,5 +1,5 @@
-// What was measured, for good: one SQLite file, one row a measurement. docs/tuning.md describes the table and the JSON
-// lines of export and import.
+// What was measured, for good: one SQLite file, one row a measurement. docs/use/tuning.md describes the table and the
+// JSON lines of export and import.
 #pragma once
 
 #include <memory>

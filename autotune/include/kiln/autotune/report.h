@@ -8,7 +8,7 @@
 
 namespace kiln::autotune {
 
-// The object of `--json`: totals, and each job with its best config. docs/tuning.md lists the fields.
+// The object of `--json`: totals, and each job with its best config. docs/use/tuning.md lists the fields.
 nlohmann::json summary_json(const BatchResult& result);
 
 // Ranked tables of each job, at most `rows` configs of one, and a table of all jobs' gains.

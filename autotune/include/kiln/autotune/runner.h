@@ -1,4 +1,5 @@
-// Where candidates run: an expendable process that owns one device. docs/runner.md is the manual of its protocol.
+// Where candidates run: an expendable process that owns one device. docs/reference/runner.md is the manual of its
+// protocol.
 #pragma once
 
 #include <chrono>

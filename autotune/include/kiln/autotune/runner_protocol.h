@@ -1,4 +1,4 @@
-// What a tuner and a runner say to each other, for both ends: docs/runner.md is the manual.
+// What a tuner and a runner say to each other, for both ends: docs/reference/runner.md is the manual.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// The tuner behind the daemon: answers TUNE requests (docs/protocol.md) on a channel, and tunes what they ask for.
+// The tuner behind the daemon: answers TUNE requests (docs/reference/protocol.md) on a channel, and tunes what they ask
+// for.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // Choices that ship with Kiln: configs of library kernels on devices that few have at hand, measured on one of them or
-// predicted by the cost model. They stand in for a kernel's default until this machine has measured. docs/tuning.md
+// predicted by the cost model. They stand in for a kernel's default until this machine has measured. docs/use/tuning.md
 // describes the files.
 #pragma once
 

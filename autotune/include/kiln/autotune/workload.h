@@ -30,9 +30,9 @@ struct Workload {
 };
 
 // `scalars`: {"M": 4096, "scale": 0.5, …}, one for each scalar parameter. The arrays' sizes are the kernel's (`array`
-// of docs/kiln-text.md), or those of `arrays`: {"x": "rows*stride"} or {"ids": {"elements": …, "low": …, "high": …}},
-// numbers or expressions; or "@offsets.npy", a file in `directory`, whose elements are the values. Errors name the
-// parameter, and the file. Without a directory there are no files: who sends such arrays may be another user.
+// of docs/reference/kiln-text.md), or those of `arrays`: {"x": "rows*stride"} or {"ids": {"elements": …, "low": …,
+// "high": …}}, numbers or expressions; or "@offsets.npy", a file in `directory`, whose elements are the values. Errors
+// name the parameter, and the file. Without a directory there are no files: who sends such arrays may be another user.
 Result<Workload> make_workload(const dsl::Kernel& kernel, const nlohmann::json& scalars,
                                const nlohmann::json& arrays = {}, const dsl::ConstexprValues& fixed = {},
                                const std::optional<std::string>& directory = {});
@@ -49,7 +49,7 @@ dsl::Bindings bindings(const dsl::Kernel& kernel, const Workload& workload, cons
 // What holds of the workload's arguments: arrays are aligned, ints as they are.
 dsl::Facts facts_of(const dsl::Kernel& kernel, const Workload& workload);
 
-// How shapes are told apart by the records (docs/tuning.md).
+// How shapes are told apart by the records (docs/use/tuning.md).
 enum class Bucket : uint8_t {
   kExact,   // every int parameter's value
   kPowers,  // ints rounded up to a power of two, and their facts

@@ -1,4 +1,5 @@
-// Handles of code that is there already: an artifact of docs/artifact.md, from wherever it came, without a daemon.
+// Handles of code that is there already: an artifact of docs/reference/artifact.md, from wherever it came, without a
+// daemon.
 //
 //   auto fn = load_artifact(kernel, artifact);
 //   if (!fn) …fn.error().message…

@@ -25,7 +25,7 @@ struct ClientOptions {
 };
 
 // Who chooses what the caller does not: the kernel's defaults, or the service's tuner by each launch's shape
-// (docs/tuning.md). A config is never worse than the default as measured.
+// (docs/use/tuning.md). A config is never worse than the default as measured.
 enum class Mode : uint8_t {
   kDefault,
   kAutotune,  // launches take the default at once, and the better config when it has been found behind them
@@ -53,7 +53,7 @@ struct CompileAhead {
   std::string target = "cpu";  // as in GetOptions, but the interpreter: of a machine that need not be this one
   dsl::ConstexprValues constexprs = {};
   dsl::Facts facts = {};     // one a parameter, or none: the code is sound only for arguments of which they hold
-  std::string emit = "so";   // "so": what a launcher loads; else a form that docs/cli.md lists
+  std::string emit = "so";   // "so": what a launcher loads; else a form that docs/use/cli.md lists
   uint32_t deadline_ms = 0;  // 0: the daemon's default
 };
 

@@ -6,7 +6,7 @@
  * It runs the programs first … last-1 of the grid, program = x + grid[0]*(y + grid[1]*z), on the calling thread; calls
  * for disjoint ranges may run at the same time. `params` holds the kernel's arguments in order (constexprs are not
  * among them), each at its natural alignment, i1 as one byte, pointers as 8. Zero is success; anything else is an error
- * code. A kernel with a plan has several entries of this type: docs/artifact.md. */
+ * code. A kernel with a plan has several entries of this type: docs/reference/artifact.md. */
 #ifndef KILN_CLIENT_CPU_ABI_H
 #define KILN_CLIENT_CPU_ABI_H
 

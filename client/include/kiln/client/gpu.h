@@ -53,7 +53,7 @@ Result<std::vector<DeviceInfo>> devices(std::string_view kind);
 
 class Device {
  public:
-  // A device that is open already is shared. docs/cli.md says where the driver is looked for.
+  // A device that is open already is shared. docs/use/cli.md says where the driver is looked for.
   static Result<Device> open(std::string_view kind, int ordinal = 0);
 
   const DeviceInfo& info() const;

@@ -43,7 +43,7 @@ class UntypedFunction {
   Result<void> prepare_facts(const dsl::Facts& facts) const;
 
   const dsl::Kernel& kernel() const;
-  // Metadata of the variant that a launch with these facts takes; docs/artifact.md lists the fields.
+  // Metadata of the variant that a launch with these facts takes; docs/reference/artifact.md lists the fields.
   nlohmann::json metadata(const dsl::Facts& facts = {}) const;
   size_t variant_count() const;
   // The config that a launch with these arguments takes now: constexprs and launch options.

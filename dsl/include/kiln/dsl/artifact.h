@@ -9,7 +9,7 @@ namespace kiln {
 
 struct Artifact {
   // Kernel name, target, entry symbol, parameter plan, grid expressions, config, facts, phases in microseconds;
-  // the fields are listed in docs/artifact.md.
+  // the fields are listed in docs/reference/artifact.md.
   nlohmann::json metadata;
   std::vector<std::byte> code;  // an ELF shared object for `cpu` targets
 };

@@ -76,7 +76,7 @@ Value bitcast(Operand x) {
   return bitcast(std::move(x), element_v<T>);
 }
 
-// --- math, of floats; error bounds in docs/ops.md ---
+// --- math, of floats; error bounds in docs/reference/ops.md ---
 Value exp(Operand x, Accuracy accuracy = Accuracy::kFull);
 Value exp2(Operand x, Accuracy accuracy = Accuracy::kFull);
 Value expm1(Operand x, Accuracy accuracy = Accuracy::kFull);

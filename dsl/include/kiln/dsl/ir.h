@@ -107,7 +107,7 @@ struct ArrayInfo {
   bool stated = true;  // by the author; else what tiles over the pointer say, which an author's statement replaces
 };
 
-// Each is a line `option name = true` of the text, `lines` is `option debug = lines`; see docs/ops.md.
+// Each is a line `option name = true` of the text, `lines` is `option debug = lines`; see docs/reference/ops.md.
 struct KernelOptions {
   bool contract = true;         // single-use add(mul(a, b), c) becomes fma at instantiation
   bool fuse_precision = false;  // chains of f16, bf16 and f8 ops keep f32 between them
@@ -169,10 +169,11 @@ struct Kernel {
   ExprNames expr_names() const;
 };
 
-// Result types of an op from its operand types and attributes: the type rules of docs/ops.md, in one place for builder,
-// parser and verifier. The error's message names what is wrong, without the location. `for` and `while` take their
-// carried types from the inits; the results of `if` are what its regions yield, which the caller checks: there `yields`
-// are the types of the first region's. Operand count and attribute kinds must already match the table (check_arity).
+// Result types of an op from its operand types and attributes: the type rules of docs/reference/ops.md, in one place
+// for builder, parser and verifier. The error's message names what is wrong, without the location. `for` and `while`
+// take their carried types from the inits; the results of `if` are what its regions yield, which the caller checks:
+// there `yields` are the types of the first region's. Operand count and attribute kinds must already match the table
+// (check_arity).
 //
 // Extents compare as polynomials. Two that differ for some constexprs only pass until instantiation, which infers
 // again.

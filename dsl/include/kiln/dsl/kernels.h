@@ -2,7 +2,7 @@
 // f16 and bf16 are computed in f32. Arrays are row-major.
 //
 // Parameters in launch order stand above each kernel, with the Consts that a config chooses. The defaults suit CPUs;
-// those for GPUs stand beside them. docs/kernels.md lists them all.
+// those for GPUs stand beside them. docs/use/kernels.md lists them all.
 #pragma once
 
 #include <span>

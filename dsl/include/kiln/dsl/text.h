@@ -1,4 +1,4 @@
-// The text form, `.kiln`; its grammar is docs/kiln-text.md. print and parse are inverse up to locations.
+// The text form, `.kiln`; its grammar is docs/reference/kiln-text.md. print and parse are inverse up to locations.
 #pragma once
 
 #include <string>

@@ -43,7 +43,8 @@ inline bool is_int(ElementType type) { return !info(type).is_float; }
 inline bool is_small_float(ElementType type) { return is_float(type) && info(type).bits < 32; }
 
 // Values travel as bits: the low `bits` bits of a word hold the element, the rest is zero.
-// Conversions follow `cast` of docs/ops.md: truncation with saturation to ints, round to nearest even to floats.
+// Conversions follow `cast` of docs/reference/ops.md: truncation with saturation to ints, round to nearest even to
+// floats.
 uint64_t bits_from_double(ElementType type, double value);
 double double_from_bits(ElementType type, uint64_t bits);
 uint64_t bits_from_int(ElementType type, int64_t value);  // wraps for ints, rounds for floats

@@ -158,7 +158,7 @@ class Operand {
   uint64_t unsigned_ = 0;
 };
 
-// Two ints give the wider, an int and a float the float; see docs/authoring.md. Shapes broadcast.
+// Two ints give the wider, an int and a float the float; see docs/use/authoring.md. Shapes broadcast.
 // `pointer + ints` and `pointer - ints` move a pointer by elements.
 Value operator+(Operand a, Operand b);
 Value operator-(Operand a, Operand b);

@@ -1,5 +1,5 @@
 // Values as they lie in a Redis that others can write to: compressed, and bound to their name by a digest.
-// docs/cache-format.md, "Remote value", is the manual.
+// docs/reference/cache-format.md, "Remote value", is the manual.
 #pragma once
 
 #include <span>

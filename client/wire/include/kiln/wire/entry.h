@@ -1,5 +1,5 @@
 // A cache entry: what lies on disk, in the memory tier and in a RESULT frame, so that one checksum holds from the
-// daemon's disk to the client's memory. docs/cache-format.md is the manual.
+// daemon's disk to the client's memory. docs/reference/cache-format.md is the manual.
 #pragma once
 
 #include <array>

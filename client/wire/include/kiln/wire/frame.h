@@ -1,4 +1,5 @@
-// Frames: a fixed 32-byte little-endian header, then UTF-8 JSON, then raw bytes. docs/protocol.md is the manual.
+// Frames: a fixed 32-byte little-endian header, then UTF-8 JSON, then raw bytes. docs/reference/protocol.md is the
+// manual.
 #pragma once
 
 #include <array>

@@ -9,8 +9,9 @@ namespace kiln::wire {
 
 // Every directory on the way to `path`, every link on it and the file itself belong to this process's effective user or
 // to root and are closed to others; the error names the one that is not, and why. A sticky directory (/tmp) is passed
-// where what is taken in it belongs to either. A group may write if it has no member but them (docs/service.md). A path
-// that leads to nothing that this process could open is fine: others cannot put something there.
+// where what is taken in it belongs to either. A group may write if it has no member but them
+// (docs/reference/service.md). A path that leads to nothing that this process could open is fine: others cannot put
+// something there.
 Result<void> check_trusted(const std::string& path);
 
 // The value of a variable; empty where there is none, and in a program that has more rights than who started it.

@@ -15,10 +15,10 @@ inline Value sampler_keys(const Value& seed, const Value& at) {
 // The elements that keys belong to; -1 where there is none, of key 0.
 inline Value sampled(const Value& keys) { return where(keys == 0, -1, cast(~cast(keys, u32_t), i32_t)); }
 
-// For each of `batch` samples: K elements of class 0 and K of class 1, uniformly without replacement. docs/kernels.md
-// defines it exactly. labels [n] (0, 1; others are in no class), x [n, cols]; index [batch, 2, K] (-1 where the class
-// has fewer than K elements), rows [batch, 2, K, cols] (0 there), counts [batch, 2], the sizes of the classes. BC ≥
-// cols.
+// For each of `batch` samples: K elements of class 0 and K of class 1, uniformly without replacement.
+// docs/use/kernels.md defines it exactly. labels [n] (0, 1; others are in no class), x [n, cols]; index [batch, 2, K]
+// (-1 where the class has fewer than K elements), rows [batch, 2, K, cols] (0 there), counts [batch, 2], the sizes of
+// the classes. BC ≥ cols.
 template <class T = f32>
 const auto& class_balanced_sampler() {
   static const auto def =
