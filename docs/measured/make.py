@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""make.py [--check]: writes every measured figure of the documentation from docs/measured/data/*.jsonl.
+
+A results file is JSON lines: the first says what was run, where and when, and which columns its table has; the others
+are the rows. A page has a block for each table,
+
+    <!-- table NAME -->  …made from data/NAME.jsonl…  <!-- end -->
+
+and README.md one for the chart. Text between the marks is never edited by hand. `--check` writes nothing and fails
+where a page, or chart.svg, is not what this would write, and where no page shows a results file.
+"""
+import json
+import math
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+PAGES = [*sorted(HERE.glob("*.md")), ROOT / "README.md"]
+BLOCK = re.compile(r"(<!-- (table|chart) ([a-z0-9_]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+# The ten kernels of the chart: what they are called there, the row on the CPU (two threads) and that on the GPU.
+CHART = [
+    ("vector_add", ("vector_add", "16777216"), ("elementwise of 2^28 f32", "vector_add")),
+    ("GELU", ("gelu", "16777216"), ("elementwise of 2^28 f32", "gelu")),
+    ("softmax", ("softmax", "4096×1024"), ("softmax", "16384×4096 bf16")),
+    ("layer norm", ("layer_norm", "4096×4096"), ("layer_norm", "16384×4096 bf16")),
+    ("cross entropy", ("cross_entropy", "128×128256"), ("cross_entropy", "4096×128256 bf16")),
+    ("sum of rows", ("row_sum", "4096×4096"), ("row_sum", "8192² f32")),
+    ("transpose", ("transpose", "4096×4096"), ("transpose", "8192² f32")),
+    ("embedding", ("embedding", "32000×4096×4096"), ("embedding", "32768 of 128256×4096 bf16")),
+    ("bf16 product", ("matmul", "1024×1024×1024 bf16"), ("bf16 product", "4096³, NN")),
+    ("attention, causal", ("attention", "1×8×2048×128 causal"), ("attention bf16", "4×32×4096×128, causal")),
+]
+
+
+def results(name):
+    lines = [json.loads(line) for line in (HERE / "data" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+    return lines[0], lines[1:]
+
+
+def number(value):
+    if isinstance(value, list):
+        return " to ".join(number(part) for part in value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and 0 < abs(value) < 1e-2:
+        return f"{value:.1e}" if abs(value) < 1e-3 else f"{value:.4f}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def ratio(value):
+    if isinstance(value, list):
+        return " to ".join(ratio(part) for part in value)
+    text = f"{value:.3f}" if round(value, 2) != value else f"{value:.2f}" if value < 10 else f"{value:g}"
+    return f"**{text}**" if value < 1 else text
+
+
+SHOWN = {
+    "text": str,
+    "code": lambda value: f"`{value}`",
+    "number": number,
+    "ratio": ratio,
+    "percent": lambda value: f"{value} %",
+    "seconds": lambda value: value if isinstance(value, str) else f"{value:.2f}",
+}
+
+
+def table(name):
+    about, rows = results(name)
+    columns = about["columns"]
+    out = ["| " + " | ".join(title for _, title, _ in columns) + " |", "|" + "---|" * len(columns)]
+    for row in rows:
+        cells = ["" if row.get(key) is None else SHOWN[kind](row[key]) for key, _, kind in columns]
+        out.append("| " + " | ".join(cells) + " |")
+    facts = [", ".join(f"`{command}`" for command in about["command"]), about["machine"], about["date"]]
+    facts += [about["versions"]] if about["versions"] else []
+    return "\n".join([*out, "", "*" + "; ".join(facts) + f". Data: [{name}.jsonl](data/{name}.jsonl).*"]) + "\n"
+
+
+def row_of(rows, **wanted):
+    found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+    if len(found) != 1:
+        sys.exit(f"make.py: {len(found)} rows are {wanted}")
+    return found[0]
+
+
+def chart_rows():
+    _, cpu = results("cpu_epyc_large")
+    _, gpu = results("gpu_h200")
+    for title, (kernel, shape), (family, case) in CHART:
+        yield (title, row_of(cpu, kernel=kernel, shape=shape)["ratio_2t"], row_of(gpu, kernel=family, case=case)["ratio"])
+
+
+def chart_svg():
+    """Two bars a kernel on a logarithmic axis, from 1, where the fastest peer stands."""
+    left, top, height, scale = 140, 48, 34, 150  # scale: pixels of a factor of two
+    low, high = 0.5, 4.0
+    x = lambda value: left + scale * (math.log2(min(max(value, low), high)) - math.log2(low))
+    rows = list(chart_rows())
+    bottom = top + height * len(rows)
+    width = x(high) + 70
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {bottom + 34}" font-family="sans-serif" font-size="12">',
+           f'<rect width="{width:.0f}" height="{bottom + 34}" fill="#ffffff"/>',
+           f'<rect x="{left}" y="14" width="12" height="12" fill="#3b6ea5"/><text x="{left + 18}" y="24">CPU, 2 threads</text>',
+           f'<rect x="{left + 140}" y="14" width="12" height="12" fill="#e08a2e"/><text x="{left + 158}" y="24">H200</text>']
+    for mark in (0.5, 1, 2, 4):
+        stroke = 'stroke="#333333" stroke-width="1.5"' if mark == 1 else 'stroke="#cccccc"'
+        out.append(f'<line x1="{x(mark):.0f}" y1="{top - 8}" x2="{x(mark):.0f}" y2="{bottom}" {stroke}/>')
+        text = "fastest peer" if mark == 1 else f"{mark:g}× as fast"
+        out.append(f'<text x="{x(mark):.0f}" y="{bottom + 18}" text-anchor="middle" fill="#333333">{text}</text>')
+    for index, (title, *bars) in enumerate(rows):
+        y = top + index * height
+        out.append(f'<text x="{left - 10}" y="{y + 17}" text-anchor="end">{title}</text>')
+        for bar, (value, colour) in enumerate(zip(bars, ("#3b6ea5", "#e08a2e"))):
+            begin, end = sorted((x(1), x(value)))
+            out.append(f'<rect x="{begin:.1f}" y="{y + 2 + 12 * bar}" width="{max(end - begin, 1):.1f}" height="11" fill="{colour}"/>')
+            out.append(f'<text x="{max(end, x(1)) + 4:.1f}" y="{y + 11 + 12 * bar}" font-size="10">{value:.2f}</text>')
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def chart_block(_):
+    cpu, gpu = results("cpu_epyc_large"), results("gpu_h200")
+    ratios = [[row[key] for row in rows] for (_, rows), key in ((cpu, "ratio_2t"), (gpu, "ratio"))]
+    behind = [f"{sum(value < 1 for value in values)} of {len(values)}" for values in ratios]
+    return (
+        "![Time of the fastest peer over ours, ten kernels](docs/measured/chart.svg)\n\n"
+        f"*Bars: time of the fastest peer over ours. CPU: `{cpu[0]['command'][0]}`, {cpu[0]['machine'].split(' (')[0]} with "
+        f"AVX-512, {cpu[0]['date']}. GPU: `{gpu[0]['command'][0]}`, {gpu[0]['machine']}, {gpu[0]['date']}. Interleaved medians, results checked. "
+        f"Kiln is behind its fastest peer in {behind[0]} rows of the first list and {behind[1]} of the second, mostly by a few percent: "
+        "[CPU](docs/measured/cpu.md), [GPU](docs/measured/gpu.md), [service](docs/measured/service.md).*\n")
+
+
+def page_text(path):
+    make = {"table": table, "chart": chart_block}
+    return BLOCK.sub(lambda match: match[1] + make[match[2]](match[3]) + match[4], path.read_text(encoding="utf-8"))
+
+
+def main():
+    outputs = {path: page_text(path) for path in PAGES} | {HERE / "chart.svg": chart_svg()}
+    used = {name for text in outputs.values() for name in re.findall(r"<!-- table ([a-z0-9_]+) -->", text)}
+    failures = [f"no page shows data/{path.name}" for path in sorted((HERE / "data").glob("*")) if path.stem not in used]
+    for path, text in outputs.items():
+        if sys.argv[1:] != ["--check"]:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            failures.append(f"{path.relative_to(ROOT)} is not current: run docs/measured/make.py")
+    print(*failures, sep="\n", end="\n" if failures else "")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
