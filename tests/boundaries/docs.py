@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""docs.py SOURCE_DIR: links of the documentation lead somewhere, and sentences that people read in one go are short.
+
+Checked are: links and anchors of README.md, docs/ and tests/README.md; pages that code, scripts and tests name by path
+(docs/use/cli.md) or pages name by file (cli.md); that each page is in the index docs/README.md; and that no sentence of
+docs/use and docs/inside has more than LONGEST words. Pages that are not rewritten yet are in LONG_WINDED; one that has
+become short leaves that list. What docs/glossary.md says is to be renamed is there: who renames takes its line away.
+"""
+import pathlib
+import re
+import sys
+
+LONGEST = 30
+LONG_WINDED = {
+    "docs/use/authoring.md", "docs/use/cli.md", "docs/use/kernels.md", "docs/use/packaging.md", "docs/use/tuning.md",
+    "docs/inside/cpu-codegen.md", "docs/inside/gpu-codegen.md", "docs/inside/amdgcn-emulator.md", "docs/inside/architecture.md", "docs/inside/contributing.md", "docs/inside/gpu-testing.md",
+    "docs/inside/layouts.md", "docs/inside/passes.md",
+}
+CODE = ("*.h", "*.cpp", "*.def", "*.py", "*.sh", "*.cmake", "CMakeLists.txt", "*.txt", "*.in", "*.md")
+ROOMS = ("autotune", "client", "cmake", "codegen", "docs", "dsl", "server", "tests")
+
+
+def without_code(text):
+    """The page without code blocks, line by line: lines of blocks are empty."""
+    lines, fenced, was_blank, in_block = [], False, True, False
+    for line in text.splitlines():
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+            lines.append("")
+            continue
+        in_block = line.startswith("    ") and (was_blank or in_block)
+        was_blank = not line.strip()
+        lines.append("" if fenced or in_block else line)
+    return lines
+
+
+def anchors(text):
+    """What GitHub makes of headings."""
+    found = set()
+    for line in without_code(text):
+        if match := re.match(r"#+ (.*)", line):
+            words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", match[1]).replace("`", "").lower()
+            found.add(re.sub(r"[^\w\- ]", "", words).replace(" ", "-"))
+    return found
+
+
+def broken_links(root, page):
+    text = page.read_text(encoding="utf-8")
+    for number, line in enumerate(without_code(text), 1):
+        for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", line)):
+            if re.match(r"https?:", target):
+                continue
+            path, _, anchor = target.partition("#")
+            where = (page.parent / path).resolve() if path else page
+            if not where.exists():
+                yield f"{page.relative_to(root)}:{number}: there is no {target}"
+            elif anchor and anchor not in anchors(where.read_text(encoding="utf-8")):
+                yield f"{page.relative_to(root)}:{number}: {path or page.name} has no heading #{anchor}"
+
+
+def broken_mentions(root, path, pages):
+    """`docs/…/x.md` anywhere, and a bare `x.md` in a page of docs."""
+    in_docs = path.relative_to(root).parts[0] == "docs"
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        for name in re.findall(r"(?<![\w/.-])docs/[\w/-]+\.md\b", line):
+            if not (root / name).exists():
+                yield f"{path.relative_to(root)}:{number}: there is no {name}"
+        if in_docs and path.suffix == ".md":
+            for name in re.findall(r"(?<![\w/.(-])([a-z][\w-]*\.md)\b", line):
+                if name not in pages:
+                    yield f"{path.relative_to(root)}:{number}: no page is called {name}"
+
+
+def paragraphs(text):
+    """(line, words) of each paragraph, item of a list and cell of a table."""
+    start, words = 0, []
+    for number, line in enumerate([*without_code(text), ""], 1):
+        plain = re.sub(r"<!--.*?-->", "", line).strip()
+        is_table = plain.startswith("|")
+        opens = is_table or not plain or plain.startswith("#") or re.match(r"(?:[-*]|\d+\.) ", plain)
+        if opens and words:
+            yield start, " ".join(words)
+            words = []
+        if is_table:
+            for cell in plain.strip("|").split("|"):
+                yield number, cell.strip()
+        elif plain and not plain.startswith("#"):
+            start = start if words else number
+            words.append(re.sub(r"^(?:[-*]|\d+\.) ", "", plain))
+
+
+def sentences(paragraph):
+    plain = re.sub(r"`[^`]*`", "code", paragraph)
+    plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", plain)
+    return re.split(r"(?<=[.!?])[)*_\"]*\s+(?=[(*_\"]*[A-Z0-9c])|(?<=:)\s+(?=[A-Z])", plain)
+
+
+def long_sentences(root, page):
+    for number, paragraph in paragraphs(page.read_text(encoding="utf-8")):
+        for sentence in sentences(paragraph):
+            count = sum(any(char.isalnum() for char in word) for word in sentence.split())
+            if count > LONGEST:
+                yield f"{page.relative_to(root)}:{number}: {count} words: {sentence[:70]}…"
+
+
+def gone_names(root):
+    """Names in the last column of the glossary's list of renames that nothing in the rooms is called any more."""
+    words, files = set(), set()
+    for room in ROOMS:
+        for path in sorted((root / room).rglob("*")):
+            if path.suffix in (".h", ".cpp", ".def") and path.is_file():
+                files.add(path.name)
+                words.update(re.findall(r"[A-Za-z_]\w*", path.read_text(encoding="utf-8")))
+    text = (root / "docs/glossary.md").read_text(encoding="utf-8")
+    rows = [line for line in text[text.index("## To be renamed"):].splitlines() if line.startswith("| ")][1:]
+    for row in rows:
+        for name in re.findall(r"`([^`]*)`", row.strip("|").split("|")[2]):
+            last = re.split(r"::", name)[-1]
+            if re.fullmatch(r"[\w/]*\w\.(?:h|cpp|\*)", name):
+                here = any(pathlib.PurePath(file).match(pathlib.PurePath(name).name) for file in files)
+            elif last.endswith("*"):
+                here = any(word.startswith(last[:-1]) for word in words)
+            else:
+                here = not re.fullmatch(r"\w+", last) or last in words
+            if not here:
+                yield f"docs/glossary.md: nothing is called {name} any more: {row.split('|')[1].strip()}"
+
+
+def main(root):
+    pages = sorted((root / "docs").rglob("*.md"))
+    failures = []
+    for page in [*pages, root / "README.md", root / "tests/README.md"]:
+        failures += broken_links(root, page)
+    names = {page.name for page in pages} | {"README.md"}
+    for room in ROOMS:
+        for pattern in CODE:
+            for path in sorted((root / room).rglob(pattern)):
+                if path.name != "docs_test.py":  # whose pages are made up
+                    failures += broken_mentions(root, path, names)
+    failures += broken_mentions(root, root / "README.md", names)
+    index = (root / "docs/README.md").read_text(encoding="utf-8")
+    failures += [f"docs/README.md does not list {page.relative_to(root)}" for page in pages
+                 if f"]({page.relative_to(root / 'docs')})" not in index and page != root / "docs/README.md"]
+    for page in pages:
+        name = page.relative_to(root).as_posix()
+        if not name.startswith(("docs/use/", "docs/inside/")):
+            continue
+        long = list(long_sentences(root, page))
+        if name not in LONG_WINDED:
+            failures += long
+        elif not long:
+            failures.append(f"{name} has no long sentence any more: take it off LONG_WINDED")
+    failures += gone_names(root)
+    if len(pages) < 10:
+        failures.append("too few pages")
+    print(*failures, sep="\n", end="\n" if failures else "")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1]).resolve()))

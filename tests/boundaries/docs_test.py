@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""docs.py finds what it is there to find: each kind of fault, alone in a small tree that is right but for it."""
+import contextlib
+import io
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True  # nothing is written beside the sources
+import docs
+
+SOUND = {
+    "README.md": "# R\n\nSee [use](docs/use/page0.md#a-part-of-it).\n",
+    "tests/README.md": "# T\n\ndocs/use/page0.md has it.\n",
+    "docs/glossary.md": "# W\n\n## To be renamed\n\n| from | to | names |\n|---|---|---|\n| old | new | `old_name`, `old.cpp`, `kOld*` |\n",
+    "codegen/old.cpp": "int old_name = kOldest;  // docs/use/page1.md\n",
+} | {f"docs/use/page{number}.md": "# P\n\n## A *part* of it\n\nA short sentence. Another one, of page0.md.\n\n    [code](is/no/link.md)\n"
+     for number in range(10)}
+
+
+class DocsTest(unittest.TestCase):
+    def words_of(self, changed):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            files = SOUND | changed
+            pages = [name.removeprefix("docs/") for name in files if name.startswith("docs/")]
+            files = {"docs/README.md": "# I\n\n" + "\n".join(f"[p]({page})" for page in pages) + "\n"} | files
+            for name, text in files.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text, encoding="utf-8")
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                status = docs.main(root)
+            self.assertEqual(status, 1 if out.getvalue().strip() else 0)
+            return out.getvalue().strip()
+
+    def test_nothing_in_a_sound_tree(self):
+        self.assertEqual(self.words_of({}), "")
+
+    def test_a_link_to_nothing(self):
+        self.assertEqual(self.words_of({"docs/use/page1.md": "# P\n\n[a](gone.md)\n"}), "docs/use/page1.md:3: there is no gone.md")
+
+    def test_an_anchor_without_its_heading(self):
+        self.assertIn("README.md:1: docs/use/page0.md has no heading #b", self.words_of({"README.md": "[a](docs/use/page0.md#b)\n"}))
+
+    def test_a_mention_of_a_page_that_moved(self):
+        self.assertIn("codegen/old.cpp:2: there is no docs/page1.md",
+                      self.words_of({"codegen/old.cpp": "int old_name = kOldest;\n// docs/page1.md\n"}))
+        self.assertEqual(self.words_of({"docs/use/page1.md": "# P\n\nSee page99.md.\n"}), "docs/use/page1.md:3: no page is called page99.md")
+
+    def test_a_page_that_the_index_lacks(self):
+        self.assertIn("docs/README.md does not list docs/use/page3.md", self.words_of({"docs/README.md": "# I\n"}))
+
+    def test_a_long_sentence_in_a_paragraph_a_list_and_a_cell(self):
+        words = "word " * docs.LONGEST
+        for text in (f"Short. A {words}\nend. Short.", f"- A {words} end.", f"| a | A {words} end |"):
+            self.assertRegex(self.words_of({"docs/inside/page.md": f"# P\n\n{text}\n"}), r"^docs/inside/page\.md:3: \d+ words: A word[^\n]*$")
+        self.assertEqual(self.words_of({"docs/inside/page.md": f"# P\n\nA {words[5:]}. And `{words} {words}` ends.\n"}), "")
+        self.assertEqual(self.words_of({"docs/reference/page.md": f"# P\n\nA {words} end.\n"}), "")
+
+    def test_a_page_that_is_no_longer_long_winded(self):
+        name = sorted(docs.LONG_WINDED)[0]
+        self.assertIn("take it off LONG_WINDED", self.words_of({name: "# P\n\nShort.\n"}))
+
+    def test_a_rename_that_was_done(self):
+        words = self.words_of({"codegen/old.cpp": "int new_name = kNewest;  // docs/use/page1.md\n"})
+        self.assertIn("nothing is called old_name any more: old", words)
+        self.assertIn("nothing is called kOld* any more: old", words)
+        self.assertNotIn("old.cpp any more", words)
+
+
+if __name__ == "__main__":
+    unittest.main()
