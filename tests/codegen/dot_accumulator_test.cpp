@@ -1,4 +1,4 @@
-// Where the sums of a dot are kept (docs/inside/cpu-codegen.md).
+// Where the sums of a dot are kept (docs/inside/cpu/products.md).
 #include <regex>
 
 #include "differential.h"

@@ -1,4 +1,4 @@
-// B that lies in memory in units of two or four numbers along K (docs/inside/cpu-codegen.md): what else may happen to
+// B that lies in memory in units of two or four numbers along K (docs/inside/cpu/products.md): what else may happen to
 // it.
 #include "differential.h"
 #include "kiln/codegen/compile.h"

@@ -277,7 +277,7 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   c.forms.emplace(kernel, c.info);
   c.constant_loads = constant_loads(kernel);
   c.plain_divisions = plain_divisions(kernel);
-  // A product of several warps would wait for its end beside calls (docs/inside/gpu-codegen.md).
+  // A product of several warps would wait for its end beside calls (docs/inside/gpu/products.md).
   c.calls_long_ops = !has_products(kernel.body) && has_many_long_ops(kernel, kRegistersTogether * block.threads());
   if (target.bulk_engine() && allows_bulk(kernel) && block.programs == 1)
     c.bulk = plan_bulk_accesses(kernel, placement, c.info, block, launch.bulk_stores);
