@@ -12,7 +12,7 @@ import sys
 
 LONGEST = 30
 LONG_WINDED = {
-    "docs/use/authoring.md", "docs/use/cli.md", "docs/use/kernels.md", "docs/use/packaging.md", "docs/use/tuning.md",
+    "docs/use/cli.md", "docs/use/kernels.md", "docs/use/packaging.md",
     "docs/inside/amdgcn-emulator.md", "docs/inside/architecture.md", "docs/inside/contributing.md", "docs/inside/gpu-testing.md",
     "docs/inside/layouts.md", "docs/inside/passes.md",
 }
