@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""record.py NAME --title T --machine M --command C… [--date D] [--versions V] <OUTPUT: data/NAME.jsonl of what a program printed.
+
+It reads the lines of bench-cpu, bench-gemm and tests/gpu/bench.py --csv (area,case,dtype,who,metric,value), and the tables of
+kiln-quickstart, kiln-amdgcn --table and bench-compile --grow --table. make.py then shows the file where a page has its name.
+"""
+import argparse
+import datetime
+import json
+import pathlib
+import re
+import sys
+
+DATA = pathlib.Path(__file__).resolve().parent / "data"
+
+
+def number(text):
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def rounded(value, digits=3):
+    return float(f"{value:.{digits}g}")
+
+
+# --- area,case,dtype,who,metric,value ---
+
+def measurements(text):
+    for line in text.splitlines():
+        parts = line.split(",")
+        if len(parts) == 6 and not line.startswith("#") and parts[0] != "area":
+            yield (*parts[:5], float(parts[5]))
+
+
+def from_cpu_lines(lines):
+    """Metrics are `us 1t` and `us hot 2t`: a row for each case, type and temperature, a ratio for each number of threads."""
+    groups, threads = {}, []
+    for _, name, dtype, who, metric, value in lines:
+        match = re.fullmatch(r"us(?: (hot|cold))? (\d+)t", metric)
+        if not match:
+            continue
+        count = int(match[2])
+        threads += [] if count in threads else [count]
+        kernel, _, shape = name.partition(" ")
+        case = (kernel, shape if dtype == "f32" or shape.endswith(dtype) else f"{shape} {dtype}", match[1] or "")
+        groups.setdefault(case, {}).setdefault(count, {})[who] = value
+    columns = [["kernel", "kernel", "text"], ["shape", "shape", "text"], ["state", "in the caches", "text"],
+               [f"ms_{threads[0]}t", f"ms, {threads[0]} thread", "number"],
+               *[[f"ratio_{count}t", f"{count} thread" + "s" * (count > 1), "ratio"] for count in threads],
+               ["peer", "fastest peer", "text"], ["share", "share of the ceiling", "percent"]]
+    rows = []
+    for (kernel, shape, state), by_threads in groups.items():
+        row = {"kernel": kernel, "shape": shape, "state": state}
+        peers = []
+        for count, times in by_threads.items():
+            rivals = {who: value for who, value in times.items() if who not in ("kiln", "ceiling")}
+            if "kiln" not in times:
+                continue
+            if count == threads[0]:
+                row[f"ms_{count}t"] = rounded(times["kiln"] / 1e3)
+                if "ceiling" in times:
+                    row["share"] = round(100 * times["ceiling"] / times["kiln"])
+            if rivals:
+                best = min(rivals, key=rivals.get)
+                row[f"ratio_{count}t"] = round(rivals[best] / times["kiln"], 2)
+                peers += [] if best in peers else [best]
+        rows.append(row | {"peer": ", ".join(peers)})
+    if not any(row["state"] for row in rows):
+        columns = [column for column in columns if column[0] != "state"]
+    return columns, rows
+
+
+def from_rates(lines):
+    """Metrics are rates, of ours and of peers; those of a GPU have lines `share of copy` too."""
+    rows = {}
+    for area, name, dtype, who, metric, value in lines:
+        row = rows.setdefault((area, name, dtype), {"kernel": name, "case": dtype, "best": 0})
+        if metric.endswith("/s") and who == "kiln":
+            row |= {"speed": rounded(value, 4), "unit": metric}
+        elif metric.endswith("/s") and value > row["best"]:
+            row |= {"best": value, "peer": who}
+        elif metric == "share of copy":
+            row["share"] = round(100 * value)
+    for row in rows.values():
+        best = row.pop("best")
+        if best and "speed" in row:
+            row["ratio"] = round(row["speed"] / best, 2)
+    columns = [["kernel", "kernel", "text"], ["case", "type", "text"], ["speed", "speed", "number"], ["unit", "", "text"],
+               ["ratio", "ratio", "ratio"], ["peer", "fastest peer", "text"], ["share", "share of a copy", "percent"]]
+    rows = [row for row in rows.values() if "speed" in row]
+    return [column for column in columns if any(column[0] in row for row in rows)], rows
+
+
+# --- tables ---
+
+QUICKSTART = re.compile(r"(\w+) {2,}(.+?) {2,}([\d.]+) +\(([\d.]+) \+ ([\d.]+) \+ ([\d.]+)\) +([\d.]+) +([\d.]+) +([\d.]+) "
+                        r"(GB/s|GFLOP/s) +(\d+) % +(\S+)")
+
+
+def from_quickstart(text):
+    names = ["kernel", "shape", "cold_ms", "ir_ms", "llvm_ms", "code_ms", "warm_us", "run_ms", "speed", "unit", "share", "error"]
+    titles = ["kernel", "shape", "cold ms", "IR ms", "LLVM ms", "code ms", "warm µs", "run ms", "speed", "", "share of the ceiling",
+              "largest error"]
+    kinds = {"kernel": "text", "shape": "text", "unit": "text", "share": "percent"}
+    rows = [dict(zip(names, match.groups())) for line in text.splitlines() if (match := QUICKSTART.fullmatch(line.strip()))]
+    rows = [{key: value if kinds.get(key) == "text" else number(value) for key, value in row.items()} for row in rows]
+    return [[name, title, kinds.get(name, "number")] for name, title in zip(names, titles)], rows
+
+
+def from_amd_counts(text):
+    names = ["kernel", "target", "matrix", "vector", "lds", "global", "scalar", "wait", "share", "vgprs", "lds_bytes", "waves",
+             "matrix_cycles", "vector_cycles", "lds_cycles", "memory_cycles", "bound"]
+    shown = [("kernel", "kernel"), ("target", "target"), ("matrix", "matrix"), ("vector", "vector"), ("lds", "LDS"), ("global", "global"),
+             ("scalar", "scalar"), ("share", "share of matrix"), ("vgprs", "VGPRs"), ("lds_bytes", "LDS bytes"), ("waves", "waves a SIMD"),
+             ("bound", "bound by")]
+    rows = []
+    for line in text.splitlines()[1:]:
+        words = line.replace("|", " ").replace("%", "").split()
+        if len(words) == len(names):
+            rows.append({name: number(word) if word.isdigit() else word for name, word in zip(names, words)})
+    texts = ("kernel", "target", "bound")
+    return [[name, title, "text" if name in texts else "percent" if name == "share" else "number"] for name, title in shown], rows
+
+
+def from_growth(text):
+    lines = [[cell.strip() for cell in line.strip("|\n ").split("|")] for line in text.splitlines() if line.startswith("|")]
+    family, columns = "", [["family", "kind", "text"]]
+    for title in lines[0][1:]:
+        family, ops = title.split(" ") if " " in title else (family, title)
+        columns.append([f"{family.lower().replace('_', '')}_{'⁰¹²³⁴⁵⁶⁷⁸⁹'.index(ops[-1])}", f"{family} {ops}", "seconds"])
+    rows = []
+    for cells in lines[2:]:
+        values = zip((column[0] for column in columns), cells)
+        rows.append({name: value if name == "family" or value == "-" else number(value) for name, value in values if value})
+    return columns, rows
+
+
+def parsed(text):
+    lines = list(measurements(text))
+    if lines:
+        return (from_cpu_lines if any(re.search(r" \d+t$", line[4]) for line in lines) else from_rates)(lines)
+    if text.startswith("kernel ") and " gfx " in text.split("\n", 1)[0]:
+        return from_amd_counts(text)
+    return from_growth(text) if text.startswith("| kind |") else from_quickstart(text)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name")
+    for option in ("--title", "--machine"):
+        parser.add_argument(option, required=True)
+    parser.add_argument("--command", nargs="+", required=True)
+    parser.add_argument("--date", default=datetime.date.today().isoformat())
+    parser.add_argument("--versions", default="")
+    parser.add_argument("--to", type=pathlib.Path, default=DATA)
+    options = parser.parse_args()
+    columns, rows = parsed(sys.stdin.read())
+    if not rows:
+        sys.exit("record.py: nothing in this output is a measurement")
+    about = {"title": options.title, "machine": options.machine, "date": options.date, "command": options.command,
+             "versions": options.versions, "columns": columns}
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [about, *rows])
+    (options.to / f"{options.name}.jsonl").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
