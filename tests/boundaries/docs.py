@@ -4,7 +4,8 @@
 Checked are: links and anchors of README.md, docs/ and tests/README.md; pages that code, scripts and tests name by path
 (docs/use/cli.md) or pages name by file (cli.md); that each page is in the index docs/README.md; and that no sentence of
 docs/use and docs/inside has more than LONGEST words. Pages that are not rewritten yet are in LONG_WINDED; one that has
-become short leaves that list. What docs/glossary.md says is to be renamed is there: who renames takes its line away.
+become short leaves that list. What docs/glossary.md says is to be renamed is there: who renames takes its line away. Files
+and members that pages of docs/inside name exist.
 """
 import pathlib
 import re
@@ -99,26 +100,41 @@ def long_sentences(root, page):
                 yield f"{page.relative_to(root)}:{number}: {count} words: {sentence[:70]}…"
 
 
-def gone_names(root):
-    """Names in the last column of the glossary's list of renames that nothing in the rooms is called any more."""
+def code_names(root):
+    """Words of the rooms' sources, and names of files: of sources, scripts and data."""
     words, files = set(), set()
     for room in ROOMS:
-        for path in sorted((root / room).rglob("*")):
-            if path.suffix in (".h", ".cpp", ".def") and path.is_file():
+        for path in (root / room).rglob("*"):
+            if path.is_file():
                 files.add(path.name)
+            if path.suffix in (".h", ".cpp", ".def"):
                 words.update(re.findall(r"[A-Za-z_]\w*", path.read_text(encoding="utf-8")))
+    return words, files
+
+
+def is_there(name, words, files):
+    """False of a file's name, x::y or x* that nothing is called; anything else is no name of code."""
+    last = re.split(r"::", name)[-1]
+    if re.fullmatch(r"[\w/.*-]*\w\*?\.(?:h|cpp|def|\*)", name):
+        return any(pathlib.PurePath(file).match(pathlib.PurePath(name).name) for file in files)
+    if last.endswith("*") and re.fullmatch(r"\w+", last[:-1]):
+        return any(word.startswith(last[:-1]) for word in words)
+    return not re.fullmatch(r"\w+", last) or last in words
+
+
+def gone_names(root):
+    """What pages about the inside call by a name that nothing has any more; of the glossary the list of renames."""
+    words, files = code_names(root)
+    for page in sorted((root / "docs/inside").rglob("*.md")):
+        for number, line in enumerate(without_code(page.read_text(encoding="utf-8")), 1):
+            for name in re.findall(r"`([^`\s]*(?:\.h|\.cpp|\.def|\.\*|::\w+))`", line):
+                if "NAME" not in name and not is_there(name, words, files):
+                    yield f"{page.relative_to(root)}:{number}: nothing is called {name}"
     text = (root / "docs/glossary.md").read_text(encoding="utf-8")
     rows = [line for line in text[text.index("## To be renamed"):].splitlines() if line.startswith("| ")][1:]
     for row in rows:
         for name in re.findall(r"`([^`]*)`", row.strip("|").split("|")[2]):
-            last = re.split(r"::", name)[-1]
-            if re.fullmatch(r"[\w/]*\w\.(?:h|cpp|\*)", name):
-                here = any(pathlib.PurePath(file).match(pathlib.PurePath(name).name) for file in files)
-            elif last.endswith("*"):
-                here = any(word.startswith(last[:-1]) for word in words)
-            else:
-                here = not re.fullmatch(r"\w+", last) or last in words
-            if not here:
+            if not is_there(name, words, files):
                 yield f"docs/glossary.md: nothing is called {name} any more: {row.split('|')[1].strip()}"
 
 

@@ -69,6 +69,11 @@ class DocsTest(unittest.TestCase):
         self.assertIn("nothing is called kOld* any more: old", words)
         self.assertNotIn("old.cpp any more", words)
 
+    def test_a_name_of_code_that_is_gone(self):
+        page = "# P\n\n`old.cpp`, `old.*`, `Old::old_name` and `x/o*.cpp` are there, `gone.h` and\n`Old::gone` are not.\n"
+        self.assertEqual(self.words_of({"docs/inside/page.md": page}),
+                         "docs/inside/page.md:3: nothing is called gone.h\ndocs/inside/page.md:4: nothing is called Old::gone")
+
 
 if __name__ == "__main__":
     unittest.main()
