@@ -59,6 +59,7 @@ endfunction()
 # kiln_tests(TARGET): options of an executable of GoogleTest.
 function(kiln_tests target)
   kiln_warnings(${target})
+  target_link_libraries(${target} PRIVATE GTest::gmock)  # matchers call into it, where they are not inlined
   target_compile_options(${target} PRIVATE "$<$<CONFIG:RelWithDebInfo,Release>:-O1>")
   kiln_precompile(${target} <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp> <algorithm> <cmath> <functional> <map>
     <random> <string> <vector>)

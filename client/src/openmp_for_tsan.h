@@ -12,6 +12,8 @@ void __tsan_acquire(void* address);
 void __tsan_release(void* address);
 void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 void GOMP_barrier();
+void GOMP_atomic_start();
+void GOMP_atomic_end();
 }
 
 namespace kiln::client {
@@ -50,5 +52,18 @@ extern "C" void GOMP_barrier() {
   __tsan_release(&barrier);
   real();
   __tsan_acquire(&barrier);
+}
+
+// Around what has several reductions, whose parts are put together one thread after the other.
+inline char g_reduction = 0;
+extern "C" void GOMP_atomic_start() {
+  static const auto real = kiln::client::of_the_library<decltype(GOMP_atomic_start)>("GOMP_atomic_start");
+  real();
+  __tsan_acquire(&g_reduction);
+}
+extern "C" void GOMP_atomic_end() {
+  static const auto real = kiln::client::of_the_library<decltype(GOMP_atomic_end)>("GOMP_atomic_end");
+  __tsan_release(&g_reduction);
+  real();
 }
 #endif

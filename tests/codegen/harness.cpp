@@ -140,7 +140,7 @@ bool is_refused(const Result<Artifact>& artifact) {
 
 bool wants_targets(const std::string& kind) {
   const char* wanted = std::getenv("KILN_TEST_TARGETS");
-  const std::string_view all = wanted ? wanted : kind;
+  const std::string_view all = wanted ? std::string_view(wanted) : kind;
   return all.substr(0, all.find(':')) == kind;
 }
 

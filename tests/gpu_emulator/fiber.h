@@ -1,8 +1,8 @@
 // A thread of the emulated GPU as a fiber of the host: a stack of its own, that runs until it suspends itself.
 #pragma once
 
-#include <csetjmp>
 #include <cstddef>
+#include <memory>
 
 namespace kiln::test {
 
@@ -22,13 +22,13 @@ class Fiber {
   void suspend();
 
  private:
+  struct Switch;
   static void enter(unsigned high, unsigned low);
 
   Body body_;
   void* argument_;
   std::byte* stack_;
-  bool started_ = false;
-  jmp_buf inside_, outside_;
+  std::unique_ptr<Switch> switch_;
 };
 
 }  // namespace kiln::test

@@ -393,7 +393,7 @@ FAKE_API Status cuModuleLoadDataEx(void** module, const void* image, unsigned co
     }
     return failed;
   }
-  return state().objects.create("module", module, Module{current->device, static_cast<const char*>(image)});
+  return state().objects.create("module", module, Module{current->device, fake::image_of(image)});
 }
 FAKE_API Status cuModuleUnload(void* module) {
   Guard guard(state().mutex);

@@ -229,7 +229,7 @@ FAKE_API Status hipGraphExecDestroy(void* executable) {
 
 FAKE_API Status hipModuleLoadData(void** module, const void* image) {
   ENTER(hipModuleLoadData)
-  return state().objects.create("module", module, Module{current, static_cast<const char*>(image)});
+  return state().objects.create("module", module, Module{current, fake::image_of(image)});
 }
 FAKE_API Status hipModuleUnload(void* module) {
   ENTER(hipModuleUnload)

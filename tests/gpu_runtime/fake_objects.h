@@ -18,6 +18,13 @@ constexpr Status kIllegalState = 401, kNotForDefaultStream = 900;
 using Work = std::function<void()>;
 using Graph = std::vector<Work>;
 
+// PTX is a C string. Machine code says itself how long it is; here it only has to be known as such.
+inline std::string image_of(const void* image) {
+  constexpr std::string_view kElf = "\177ELF";
+  if (std::memcmp(image, kElf.data(), kElf.size()) == 0) return std::string(kElf);
+  return static_cast<const char*>(image);
+}
+
 struct Module {
   int device;
   std::string image;
