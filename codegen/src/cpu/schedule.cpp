@@ -407,7 +407,7 @@ class Scheduler {
   void cut_long() {
     std::vector<ValueId> owner(kernel_.values.size(), dsl::kNoValue);
     for (const Op* op : order_.ops) {
-      if (op->results.size() != 1 || !is_lazy(op->results[0])) continue;
+      if (op->results.empty() || !is_lazy(op->results[0])) continue;
       const ValueId id = op->results[0];
       int size = std::max(1, own_cost(op->code));
       for (ValueId operand : op->operands) {
@@ -416,11 +416,14 @@ class Scheduler {
         size += size_[operand];
       }
       const bool is_address = index_[id] || kernel_.type(id).pointer;
-      if (size > (is_address ? 2 : 1) * kMostOps) {
-        put_into_scratch(id);
-        has_cuts_ = true;
-      } else {
-        size_[id] = size;
+      const bool is_long = size > (is_address ? 2 : 1) * kMostOps;
+      for (ValueId result : op->results) {  // two of `split`: a chain may go on from either
+        if (is_long) {
+          put_into_scratch(result);
+          has_cuts_ = true;
+        } else {
+          size_[result] = size;
+        }
       }
     }
     if (has_cuts_) cut_across(owner);
@@ -441,7 +444,7 @@ class Scheduler {
       }
     }
     for (const Op* op : order_.ops) {
-      const ValueId user = op->results.size() == 1 && is_tile(op->results[0]) && !is_eager(op->code)
+      const ValueId user = !op->results.empty() && is_tile(op->results[0]) && !is_eager(op->code)
                                ? part[op->results[0]]
                                : dsl::kNoValue;
       for (ValueId operand : op->operands) {
