@@ -12,6 +12,7 @@
 #include "device.h"
 #include "kiln/confine/confine.h"
 #include "kiln/wire/crash_report.h"
+#include "kiln/wire/printable.h"
 #include "measure_lock.h"
 #include "placement.h"
 #include "reproduce.h"
@@ -63,7 +64,7 @@ Result<std::unique_ptr<MeasuredDevice>> open_device(const Flags& flags, char** a
 }
 
 int fail(const Error& failure) {
-  std::fprintf(stderr, "kiln-runner: %s\n", failure.message.c_str());
+  std::fprintf(stderr, "kiln-runner: %s\n", wire::printable_lines(failure.message).c_str());
   return 1;
 }
 
