@@ -32,12 +32,12 @@ struct Flags {
 // While a kernel hangs nobody reads from the tuner, so a thread that only sleeps waits for the tuner's end.
 void end_with(int parent) {
   if (parent < 0) return;
-  std::thread([parent] {
+  std::thread(wire::reporting([parent] {
     pollfd wait{parent, POLLIN, 0};
     while (::poll(&wait, 1, -1) <= 0) {
     }
     ::_exit(0);
-  }).detach();
+  })).detach();
 }
 
 // A candidate is code that somebody sent. What it may do to the machine is what measuring needs: the device, reading

@@ -3,6 +3,8 @@
 #include <csignal>
 #include <system_error>
 
+#include "kiln/wire/crash_report.h"
+
 namespace kiln::client {
 namespace {
 
@@ -32,7 +34,7 @@ void Background::run(Task task) {
   if (!thread_.joinable()) {
     try {
       const SignalsBlocked inherited_by_the_thread;
-      thread_ = std::jthread([this](std::stop_token stop) { work(std::move(stop)); });
+      thread_ = std::jthread(wire::reporting([this](std::stop_token stop) { work(std::move(stop)); }));
     } catch (const std::system_error&) {  // no thread to be had: callers go on without
       tasks_.clear();
     }

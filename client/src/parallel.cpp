@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "kiln/wire/crash_report.h"
 #include "lifetime.h"
 #include "openmp_for_tsan.h"
 
@@ -18,7 +19,7 @@ void on_new_threads(int parts, const std::function<void(int, int)>& part) {
   std::vector<std::jthread> others;
   int begun = 1;
   try {
-    for (; begun < parts; ++begun) others.emplace_back([&part, begun, parts] { part(begun, parts); });
+    for (; begun < parts; ++begun) others.emplace_back(wire::reporting([&part, begun, parts] { part(begun, parts); }));
   } catch (const std::system_error&) {  // no more threads: the rest is done here
   }
   part(0, parts);
@@ -36,7 +37,10 @@ void in_parallel(int threads, const std::function<void(int, int)>& part) {
   if (threads == 1) return part(0, 1);
   if (is_forked_thread()) return on_new_threads(threads, part);
 #pragma omp parallel num_threads(threads)
-  part(omp_get_thread_num(), omp_get_num_threads());
+  {
+    wire::report_overflows_here();
+    part(omp_get_thread_num(), omp_get_num_threads());
+  }
 }
 
 }  // namespace kiln::client
