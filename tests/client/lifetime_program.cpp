@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -32,6 +33,12 @@ using kiln::kernels::vector_add;
 using Handle =
     kiln::Function<kiln::dsl::lang::Ptr<const kiln::dsl::lang::f32>, kiln::dsl::lang::Ptr<const kiln::dsl::lang::f32>,
                    kiln::dsl::lang::Ptr<kiln::dsl::lang::f32>, kiln::dsl::lang::i32>;
+
+// Destroyed last of all: what threads do meanwhile they do in a process that ends.
+struct Lingers {
+  ~Lingers() { std::this_thread::sleep_for(std::chrono::milliseconds(ms.load())); }
+  std::atomic<int> ms{0};
+} lingers;
 
 // Destroyed in the reverse order: the handle that is assigned to `late` after the client, the client, `early`.
 std::optional<Handle> late;
@@ -214,6 +221,70 @@ void a_plugin_is_closed(int block) {
 }
 void the_client_is_never_used(int) {}
 
+// The first use of a client and a kernel that are function-local statics, at a place of its own. While the
+// process ends there may be an answer, which must be right, or an error, which must say what is the matter.
+template <int place>
+void first_use(int block, const std::function<void()>& before_get = [] {}) {
+  static kiln::Client local;
+  namespace lang = kiln::dsl::lang;
+  static const auto twice =
+      lang::kernel("twice", {"x", "y", "n", "BLOCK=4096"},
+                   [](lang::Ptr<const lang::f32> x, lang::Ptr<lang::f32> y, lang::i32 n, lang::Const BLOCK) {
+                     lang::grid(lang::cdiv(n, BLOCK));
+                     const lang::Value start = lang::program_id(0) * BLOCK;
+                     const lang::Value value = lang::tile(x, {n}).load({start}, {BLOCK});
+                     lang::tile(y, {n}).store({start}, value + value);
+                   });
+  before_get();
+  const auto fn = local.get(twice, {.constexprs = {{"BLOCK", block}}});
+  if (!fn) {
+    if (fn.error().message.empty()) fail("an error without words");
+    return;
+  }
+  std::vector<float> x(1000, 1.5f), y(1000);
+  const auto done = fn->launch({.threads = 2}, x.data(), y.data(), 999);
+  if (!done) return;
+  for (size_t i = 0; i < 1000; ++i) {
+    if (y[i] != (i < 999 ? 3 : 0)) fail("a wrong result");
+  }
+}
+int block_of_first_use = 0;
+struct UsesAClientForTheFirstTime {
+  ~UsesAClientForTheFirstTime() {
+    if (block_of_first_use > 0) first_use<0>(block_of_first_use);
+  }
+} uses_a_client_for_the_first_time;
+
+void first_use_in_a_destructor(int block) { block_of_first_use = block; }
+void first_use_in_a_destructor_after_others(int block) {
+  launch(get(block + 1));
+  block_of_first_use = block;
+}
+void first_use_in_an_exit_handler(int block) {
+  block_of_first_use = block;
+  std::atexit([] { first_use<1>(block_of_first_use + 1); });
+  launch(get(block + 2));
+  std::atexit([] { first_use<2>(block_of_first_use + 3); });
+}
+void first_use_in_a_thread_as_main_returns(int block) {
+  std::thread([block] { first_use<3>(block); }).detach();
+  std::thread([block] { first_use<4>(block + 1); }).detach();
+  std::thread([block] { first_use<5>(block + 2); }).detach();
+  lingers.ms = 20;
+  std::this_thread::sleep_for(std::chrono::microseconds(block % 7 * 100));
+}
+// The statics are made before main returns, and destroyed before they are used.
+void first_use_in_a_thread_after_the_destructors(int block) {
+  static std::atomic<bool> made{false};
+  lingers.ms = 500;
+  std::thread([block] {
+    first_use<6>(block, [] {
+      made = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    });
+  }).detach();
+  while (!made) std::this_thread::yield();
+}
 // --- fork().
 
 void both_go_on(int block) {
@@ -338,6 +409,11 @@ constexpr Scenario kScenarios[] = {
     SCENARIO(openssl_is_gone),
     SCENARIO(a_plugin_is_closed),
     SCENARIO(the_client_is_never_used),
+    SCENARIO(first_use_in_a_destructor),
+    SCENARIO(first_use_in_a_destructor_after_others),
+    SCENARIO(first_use_in_an_exit_handler),
+    SCENARIO(first_use_in_a_thread_as_main_returns),
+    SCENARIO(first_use_in_a_thread_after_the_destructors),
     SCENARIO(both_go_on),
     SCENARIO(the_child_launches),
     SCENARIO(the_childs_old_and_new_handles),

@@ -79,7 +79,10 @@ INSTANTIATE_TEST_SUITE_P(Of, End,
                                          "end_from_another_thread", "end_in_a_print", "threads_launch_on",
                                          "threads_get_on", "threads_begin", "statics_around_the_client",
                                          "a_local_static_client", "an_owned_static_client", "handles_outlive_a_client",
-                                         "a_destructor_launches", "the_client_is_never_used"),
+                                         "a_destructor_launches", "the_client_is_never_used",
+                                         "first_use_in_a_destructor", "first_use_in_a_destructor_after_others",
+                                         "first_use_in_an_exit_handler", "first_use_in_a_thread_as_main_returns",
+                                         "first_use_in_a_thread_after_the_destructors"),
                          name_of);
 
 class EndOnce : public Lifetime {};
