@@ -1,32 +1,11 @@
 #include "background.h"
 
-#include <csignal>
 #include <system_error>
 
 #include "kiln/wire/crash_report.h"
+#include "signals.h"
 
 namespace kiln::client {
-namespace {
-
-// Signals are the program's: a thread that it does not know of must not be the one that they end, or interrupt.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF}) sigdelset(&all, own);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
-
-}  // namespace
-
 void Background::run(Task task) {
   std::lock_guard lock(mutex_);
   if (stopped_) return;

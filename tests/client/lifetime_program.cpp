@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <openssl/crypto.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -285,6 +287,34 @@ void first_use_in_a_thread_after_the_destructors(int block) {
   }).detach();
   while (!made) std::this_thread::yield();
 }
+// --- Threads that cannot be had.
+
+// A process of this user is one too many from now on, or has been for long.
+void no_process_more() {
+  if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) fail("setuid");
+  const rlimit one{1, 1};
+  if (::setrlimit(RLIMIT_NPROC, &one) != 0) fail("setrlimit");
+}
+void launches_without_threads(int block) {
+  const Handle fn = get(block);
+  no_process_more();
+  for (const int threads : {1, 2, 16, 3, 0}) launch(fn, threads);
+  if (!kiln::HostMemory::allocate(8 << 20, 4)) fail("no memory");
+  bool begun = true;
+  try {
+    std::thread([] {}).join();
+  } catch (const std::system_error&) {
+    begun = false;
+  }
+  if (begun) fail("the limit does not hold");
+}
+void launches_with_the_threads_that_it_has(int block) {
+  const Handle fn = get(block);
+  launch(fn, 2);
+  no_process_more();
+  for (const int threads : {2, 1, 16, 2}) launch(fn, threads);
+}
+
 // --- fork().
 
 void both_go_on(int block) {
@@ -414,6 +444,8 @@ constexpr Scenario kScenarios[] = {
     SCENARIO(first_use_in_an_exit_handler),
     SCENARIO(first_use_in_a_thread_as_main_returns),
     SCENARIO(first_use_in_a_thread_after_the_destructors),
+    SCENARIO(launches_without_threads),
+    SCENARIO(launches_with_the_threads_that_it_has),
     SCENARIO(both_go_on),
     SCENARIO(the_child_launches),
     SCENARIO(the_childs_old_and_new_handles),

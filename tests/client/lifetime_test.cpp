@@ -92,6 +92,12 @@ INSTANTIATE_TEST_SUITE_P(Of, EndOnce,
                                          "signals_are_the_programs"),
                          name_of);
 
+// OpenMP would end a process that cannot begin a thread.
+class FewThreads : public Lifetime {};
+TEST_P(FewThreads, ALaunchGoesOnWithThoseThatThereAre) { run_times(GetParam(), 2); }
+INSTANTIATE_TEST_SUITE_P(Of, FewThreads,
+                         testing::Values("launches_without_threads", "launches_with_the_threads_that_it_has"), name_of);
+
 class Fork : public Lifetime {};
 TEST_P(Fork, LeavesBothAtWork) {
 #if defined(__SANITIZE_THREAD__)
