@@ -26,6 +26,7 @@
 #include "kiln/client/host_memory.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
+#include "kiln/wire/crash_report.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): not in every unistd.h
 
@@ -287,6 +288,30 @@ void first_use_in_a_thread_after_the_destructors(int block) {
   }).detach();
   while (!made) std::this_thread::yield();
 }
+// --- A crash, on a thread that OpenMP has begun.
+
+int recurse(volatile int* depth) {
+  volatile char page[4096];
+  page[0] = static_cast<char>(*depth);
+  *depth = *depth + 1;
+  return *depth < 0 ? 0 : recurse(depth) + page[0];
+}
+void overflow_in_a_launch(int block) {
+  launch(get(block), 2);
+  kiln::wire::install_crash_report_of("lifetime_program", "0");
+  auto kernel = kiln::dsl::parse("kernel k(%n: i32) {\n  print %n {message = \"n\"}\n}", "k.kiln");
+  auto fn = client.get(*kernel);
+  if (!fn) fail(fn.error().message);
+  const kiln::client::Argument n[] = {{nullptr, 0, 1}};
+  for (;;) {
+    (void)fn->launch(n, {.threads = 2, .grid = std::array<uint32_t, 3>{64, 1, 1}, .print = [](const auto&) {
+                           volatile int depth = 0;
+                           if (::gettid() != ::getpid()) (void)recurse(&depth);
+                           ::usleep(1000);
+                         }});
+  }
+}
+
 // --- Threads that cannot be had.
 
 // A process of this user is one too many from now on, or has been for long.
@@ -444,6 +469,7 @@ constexpr Scenario kScenarios[] = {
     SCENARIO(first_use_in_an_exit_handler),
     SCENARIO(first_use_in_a_thread_as_main_returns),
     SCENARIO(first_use_in_a_thread_after_the_destructors),
+    SCENARIO(overflow_in_a_launch),
     SCENARIO(launches_without_threads),
     SCENARIO(launches_with_the_threads_that_it_has),
     SCENARIO(both_go_on),

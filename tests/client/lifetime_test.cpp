@@ -66,7 +66,6 @@ class Lifetime : public testing::TestWithParam<const char*> {
     }
   }
 
- private:
   std::filesystem::path directory_;
 };
 
@@ -91,6 +90,19 @@ INSTANTIATE_TEST_SUITE_P(Of, EndOnce,
                          testing::Values("openssl_is_gone", "a_plugin_is_closed", "end_by_a_signal_handler",
                                          "signals_are_the_programs"),
                          name_of);
+
+// A program of ours reports it wherever it was.
+class Crash : public Lifetime {};
+TEST_P(Crash, IsReported) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer reports crashes itself";
+#endif
+  EXPECT_EQ(run(GetParam(), 16).substr(0, 9), "signal 11");
+  std::ifstream file(directory_ / "run" / "lifetime_program.crash");
+  const std::string report{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(report.starts_with("crashed by signal 11")) << report;
+}
+INSTANTIATE_TEST_SUITE_P(Of, Crash, testing::Values("overflow_in_a_launch"), name_of);
 
 // OpenMP would end a process that cannot begin a thread.
 class FewThreads : public Lifetime {};
