@@ -116,12 +116,14 @@ struct Connection::State {
     return session;
   }
 
-  // A client that starts none waits for the next daemon: it was told that this one leaves, or was idle meanwhile.
+  // The next daemon is waited for by who was told that this one leaves, and by a client that starts none and was idle
+  // when it left.
   void drop(const std::shared_ptr<Session>& old, bool is_draining) {
     std::lock_guard lock(mutex);
     const bool is_first = session == old;
     if (is_first) session = nullptr;
-    if (is_draining || (is_first && !options.autostart)) awaited_until = wire::Clock::now() + options.start_timeout;
+    if (is_draining || (is_first && !options.autostart && old->ended_idle()))
+      awaited_until = wire::Clock::now() + options.start_timeout;
   }
 
   // While a daemon that has left may have a successor, which somebody else may have to start first, that one.
