@@ -152,6 +152,17 @@ void prepare_process(const Config& config) {
   if (config.ready_fd >= 0) ::fcntl(config.ready_fd, F_SETFD, FD_CLOEXEC);
 }
 
+// What the client that starts this daemon cannot hand on to it. Where that takes another execution this one ends here:
+// the next one finds nothing odd any more.
+std::vector<std::string> begin_afresh(char** argv) {
+  kiln::server::Beginning beginning = kiln::server::start_afresh();
+  if (!beginning.execute_again) return beginning.kept;
+  ::execv("/proc/self/exe", argv);
+  beginning.kept.push_back(std::string("the layout of memory, or capabilities: /proc/self/exe: ") +
+                           std::strerror(errno));
+  return beginning.kept;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -175,7 +186,7 @@ int main(int argc, char** argv) {
     if (config.ready_fd >= 0) ::dprintf(config.ready_fd, "error %s\n", status.error().message.c_str());
     return 1;
   }
-  if (config.detach) config.inherited = kiln::server::start_afresh();
+  if (config.detach) config.inherited = begin_afresh(argv);
   prepare_process(config);
   // Whoever starts a daemon waits for this process, not for the daemon: nobody is left with a zombie.
   if (config.detach && ::fork() != 0) ::_exit(0);

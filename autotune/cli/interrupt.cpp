@@ -7,6 +7,8 @@
 #include <csignal>
 #include <cstdint>
 
+#include "kiln/wire/crash_report.h"
+
 namespace kiln::autotune::cli {
 namespace {
 
@@ -23,11 +25,11 @@ void on_signal(int) {
 
 Interrupt::Interrupt() : events_(::eventfd(0, EFD_CLOEXEC)) {
   event_fd = events_.get();
-  listener_ = std::thread([this] {
+  listener_ = std::thread(wire::reporting([this] {
     for (uint64_t events = 0; ::read(events_.get(), &events, sizeof events) == sizeof events && events < kEnd;) {
       source_.request_stop();
     }
-  });
+  }));
   struct sigaction action{};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);

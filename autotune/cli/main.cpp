@@ -18,7 +18,9 @@
 #include "kiln/autotune/shipped.h"
 #include "kiln/cmdline/reference.h"
 #include "kiln/wire/crash_report.h"
+#include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
+#include "kiln/wire/printable.h"
 #include "progress.h"
 #include "text_files.h"
 
@@ -29,7 +31,7 @@ constexpr int kFailed = 1, kInterrupted = 130;
 constexpr int kServiceFd = 3;
 
 int fail(const Error& problem) {
-  std::fprintf(stderr, "kiln tune: %s\n", problem.message.c_str());
+  std::fprintf(stderr, "kiln tune: %s\n", wire::printable_lines(problem.message).c_str());
   return kFailed;
 }
 
@@ -42,7 +44,9 @@ Result<std::unique_ptr<Records>> open_records(const Flags& flags) {
 }
 
 void print_notes(const Records& records) {
-  for (const std::string& note : records.notes()) std::fprintf(stderr, "kiln tune: note: %s\n", note.c_str());
+  for (const std::string& note : records.notes()) {
+    std::fprintf(stderr, "kiln tune: note: %s\n", wire::printable(note).c_str());
+  }
 }
 
 Result<std::vector<JobSpec>> read_all_jobs(const std::vector<std::string>& files) {
@@ -107,10 +111,10 @@ int predict_jobs(const Flags& flags) {
   progress.changed = [](const BatchResult& so_far, size_t index) {
     const JobOutcome& job = so_far.jobs[index];
     if (job.result) {
-      std::printf("%s: %s, predicted %.1f us (the default %.1f)\n", job.name.c_str(),
-                  to_string(job.result->best).c_str(), job.result->best_us, job.result->default_us);
+      std::printf("%s: %s, predicted %.1f us (the default %.1f)\n", wire::printable(job.name).c_str(),
+                  wire::printable(to_string(job.result->best)).c_str(), job.result->best_us, job.result->default_us);
     } else {
-      std::fprintf(stderr, "kiln tune: %s: %s: %s\n", job.place.c_str(), job.name.c_str(), job.error.c_str());
+      (void)fail(invalid_argument(job.place + ": " + job.name + ": " + job.error));
     }
   };
   const BatchResult result = predict_batch(*jobs, **compiler, *device, options->tune, progress, interrupt.token());
@@ -157,8 +161,8 @@ int tune_jobs(const Flags& flags) {
   const BatchResult& result = *done;
   print_notes(**records);
 
-  const auto replace = nlohmann::json::error_handler_t::replace;
-  const std::string text = flags.json ? summary_json(result).dump(2, ' ', false, replace) + "\n" : text_report(result);
+  const std::string text =
+      flags.json ? wire::dump_ascii(summary_json(result), 2) + "\n" : wire::printable_lines(text_report(result));
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
     return fail(invalid_argument("standard output cannot be written"));
   }
@@ -176,7 +180,7 @@ int export_records(const Flags& flags, const std::string& file) {
   auto count = (*records)->export_lines(file);
   if (!count) return fail(count.error());
   print_notes(**records);
-  std::fprintf(stderr, "%zu records written to %s\n", *count, file.c_str());
+  std::fprintf(stderr, "%zu records written to %s\n", *count, wire::printable(file).c_str());
   return 0;
 }
 
@@ -186,7 +190,7 @@ int import_records(const Flags& flags, const std::vector<std::string>& files) {
   for (const std::string& file : files) {
     auto count = (*records)->import_lines(file);
     if (!count) return fail(count.error());
-    std::fprintf(stderr, "%zu records taken from %s\n", *count, file.c_str());
+    std::fprintf(stderr, "%zu records taken from %s\n", *count, wire::printable(file).c_str());
   }
   print_notes(**records);
   return 0;
@@ -242,7 +246,9 @@ int work(const Flags& flags, const std::string& runtime_dir) {
   if (!compiler) return fail(compiler.error());
   auto fleet = fleet_options(flags, (*compiler)->builder_id());
   if (!fleet) return fail(fleet.error());
-  fleet->notice = [](const std::string& line) { std::fprintf(stderr, "kiln tune: %s\n", line.c_str()); };
+  fleet->notice = [](const std::string& line) {
+    std::fprintf(stderr, "kiln tune: %s\n", wire::printable(line).c_str());
+  };
   const Interrupt interrupt;
   auto done = work_for_fleet(**compiler, runners(flags, interrupt), **records, *fleet, interrupt.token());
   return done ? 0 : fail(done.error());

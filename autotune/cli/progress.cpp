@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "kiln/autotune/report.h"
+#include "kiln/wire/printable.h"
 
 namespace kiln::autotune::cli {
 namespace {
@@ -125,14 +126,14 @@ void ProgressLines::draw(const BatchResult& so_far, size_t job, bool now) {
     line += ": " + std::to_string(outcome.result->measured) + " measured, " + standing(*outcome.result);
   if (so_far.failed > 0) line += ", " + std::to_string(so_far.failed) + " failed";
   line += remaining(so_far);
-  std::fprintf(out_, "\r\033[K%s", cut(line, columns_of(out_)).c_str());
+  std::fprintf(out_, "\r\033[K%s", cut(wire::printable(line), columns_of(out_)).c_str());
   std::fflush(out_);
   drawn_ = true;
 }
 
 void ProgressLines::print(const std::string& line) {
   finish();
-  std::fprintf(out_, "%s\n", line.c_str());
+  std::fprintf(out_, "%s\n", wire::printable_lines(line).c_str());
   std::fflush(out_);
 }
 

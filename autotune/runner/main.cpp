@@ -13,6 +13,7 @@
 #include "device.h"
 #include "kiln/confine/confine.h"
 #include "kiln/wire/crash_report.h"
+#include "kiln/wire/printable.h"
 #include "measure_lock.h"
 #include "placement.h"
 #include "reproduce.h"
@@ -32,12 +33,12 @@ struct Flags {
 // While a kernel hangs nobody reads from the tuner, so a thread that only sleeps waits for the tuner's end.
 void end_with(int parent) {
   if (parent < 0) return;
-  std::thread([parent] {
+  std::thread(wire::reporting([parent] {
     pollfd wait{parent, POLLIN, 0};
     while (::poll(&wait, 1, -1) <= 0) {
     }
     ::_exit(0);
-  }).detach();
+  })).detach();
 }
 
 // A candidate is code that somebody sent. What it may do to the machine is what measuring needs: the device, reading
@@ -64,7 +65,7 @@ Result<std::unique_ptr<MeasuredDevice>> open_device(const Flags& flags, char** a
 }
 
 int fail(const Error& failure) {
-  std::fprintf(stderr, "kiln-runner: %s\n", failure.message.c_str());
+  std::fprintf(stderr, "kiln-runner: %s\n", wire::printable_lines(failure.message).c_str());
   return 1;
 }
 

@@ -4,6 +4,7 @@
 
 #include "kiln/autotune/runner_protocol.h"
 #include "kiln/dsl/binary.h"
+#include "kiln/wire/printable.h"
 #include "session.h"
 
 namespace kiln::autotune {
@@ -43,14 +44,14 @@ Result<CandidateStatus> run_both(MeasuredDevice& device, const std::string& dire
 int reproduce(MeasuredDevice& device, const std::string& directory) {
   auto status = run_both(device, directory);
   if (!status) {
-    std::fprintf(stderr, "kiln-runner: %s\n", status.error().message.c_str());
+    std::fprintf(stderr, "kiln-runner: %s\n", wire::printable_lines(status.error().message).c_str());
     return 2;
   }
   if (status->failure == Failure::kNone) {
     std::puts("the results agree");
     return 0;
   }
-  std::printf("%s: %s\n", to_string(status->failure), status->message.c_str());
+  std::printf("%s: %s\n", to_string(status->failure), wire::printable_lines(status->message).c_str());
   return 1;
 }
 

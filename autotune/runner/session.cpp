@@ -10,6 +10,7 @@
 #include "compare.h"
 #include "inputs.h"
 #include "kiln/client/artifact.h"
+#include "kiln/wire/crash_report.h"
 
 namespace kiln::autotune {
 namespace {
@@ -162,7 +163,7 @@ Result<Outcome> Session::load(CandidateId id, const Artifact& artifact) {
   loaded_[id] = {std::move(*function), *launches};
   if (is_first) return Outcome{};
   comparing_ = id;
-  comparison_ = std::async(std::launch::async, [this] { return compare_outputs(); });
+  comparison_ = std::async(std::launch::async, wire::reporting([this] { return compare_outputs(); }));
   if (device_.apart_from_host()) return Outcome{};
   settle();
   const std::string different = difference(id);

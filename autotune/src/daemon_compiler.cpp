@@ -12,6 +12,7 @@
 #include "kiln/client/gpu.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
+#include "kiln/wire/crash_report.h"
 
 namespace kiln::autotune {
 namespace {
@@ -20,7 +21,7 @@ class DaemonCompiler final : public Compiler {
  public:
   DaemonCompiler(std::unique_ptr<client::Connection> connection, int ahead) : connection_(std::move(connection)) {
     for (int i = 0; i < std::max(ahead, 1); ++i) {
-      threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+      threads_.emplace_back(wire::reporting([this](const std::stop_token& stop) { work(stop); }));
     }
   }
   ~DaemonCompiler() override {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kiln/wire/crash_report.h"
 #include "spent_budget.h"
 #include "yielding_runner.h"
 
@@ -41,7 +42,7 @@ DeviceTuner::DeviceTuner(const ServeOptions& options, Device device, SharedCompi
       device_(std::move(device)),
       compiler_(std::move(compiler)),
       events_(std::move(events)),
-      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+      thread_(wire::reporting([this](const std::stop_token& stop) { run(stop); })) {}
 
 void DeviceTuner::ask_name() {
   {

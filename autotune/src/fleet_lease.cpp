@@ -1,5 +1,7 @@
 #include "fleet_lease.h"
 
+#include "kiln/wire/crash_report.h"
+
 namespace kiln::autotune {
 namespace {
 
@@ -12,7 +14,7 @@ FleetLease::FleetLease(const FleetOptions& options, const FleetClaim& claim, std
       claim_(claim),
       lost_(std::move(lost)),
       store_(options),
-      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+      thread_(wire::reporting([this](const std::stop_token& stop) { run(stop); })) {}
 
 FleetLease::~FleetLease() = default;
 

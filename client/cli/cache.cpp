@@ -5,7 +5,7 @@
 
 #include "commands.h"
 #include "entries.h"
-#include "printable.h"
+#include "kiln/wire/printable.h"
 
 namespace kiln::cli {
 namespace {
@@ -40,7 +40,7 @@ Result<void> cache_list(const std::string& directory) {
   for (const EntryFile& file : *entries) {
     auto description = describe(file);
     const std::string about = description ? *description : "damaged: " + description.error().message;
-    std::printf("%s  %s\n", to_hex(file.key).c_str(), printable(about).c_str());
+    std::printf("%s  %s\n", to_hex(file.key).c_str(), wire::printable(about).c_str());
   }
   return {};
 }
@@ -53,7 +53,7 @@ Result<void> cache_verify(const std::string& directory) {
     auto description = describe(file);
     if (description) continue;
     ++damaged;
-    std::printf("%s: %s\n", printable(file.path).c_str(), printable(description.error().message).c_str());
+    std::printf("%s: %s\n", wire::printable(file.path).c_str(), wire::printable(description.error().message).c_str());
   }
   std::printf("%zu entries, %zu damaged\n", entries->size(), damaged);
   if (damaged > 0) return internal_error(std::to_string(damaged) + " entries are damaged; the daemon recompiles them");

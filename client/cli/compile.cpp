@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "answers.h"
 #include "archive.h"
 #include "c_header.h"
 #include "commands.h"
@@ -11,10 +12,13 @@
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/wire/files.h"
-#include "printable.h"
+#include "kiln/wire/json.h"
+#include "kiln/wire/printable.h"
 
 namespace kiln::cli {
 namespace {
+
+constexpr const char* kMetadata = "the metadata of what the daemon compiled";
 
 // What the daemon makes of the kernel: code, or text for people.
 Result<Artifact> fetch(const CompileFlags& flags, dsl::CompileRequest request, const std::string& emit) {
@@ -29,7 +33,8 @@ Result<Artifact> fetch(const CompileFlags& flags, dsl::CompileRequest request, c
   return (*connection)->fetch(*bytes, {.deadline_ms = flags.kernel.deadline_ms, .memory_bytes = flags.memory_bytes});
 }
 
-Result<void> print(std::span<const std::byte> text) {
+Result<void> print(std::span<const std::byte> bytes) {
+  const std::string text = wire::printable_lines({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     return internal_error(std::string("cannot write to the standard output: ") + std::strerror(errno));
   }
@@ -43,24 +48,28 @@ Result<void> dump(const CompileFlags& flags, const dsl::CompileRequest& request)
 }
 
 // What costs a GPU kernel its speed is said before anybody runs it.
-void print_device_notes(const nlohmann::json& metadata, const std::string& emit) {
-  const auto device = metadata.find("device");
-  if (device == metadata.end()) return;
+Result<void> print_device_notes(const nlohmann::json& metadata, const std::string& emit) {
+  if (!metadata.contains("device")) return {};
+  wire::Fields fields(metadata), device(fields.object("device"));
   const std::string about =
-      "kiln: note: " + metadata.value("kernel", "") + " for " + metadata.value("target", "") + ": ";
-  if ((emit == "so" || emit == "cubin") && metadata.value("emit", "") == "ptx") {
-    std::fprintf(stderr, "%sPTX, for want of NVIDIA's assembler; what it costs is known at load\n", about.c_str());
+      "kiln: note: " + wire::printable(fields.text("kernel") + " for " + fields.text("target")) + ": ";
+  const bool is_ptx = fields.text("emit") == "ptx";
+  const uint64_t spilled = device.number("spill_bytes"), registers = device.number("registers"),
+                 scratch = device.number("scratch_bytes");
+  const nlohmann::json& warnings = device.texts("warnings");
+  for (const wire::Fields& one : {fields, device}) {
+    if (!one.ok()) return bad_answer(one.error());
   }
-  if (const int64_t bytes = device->value("spill_bytes", int64_t{0}); bytes > 0) {
-    std::fprintf(stderr, "%s%d registers a thread are too few: %lld bytes of spills\n", about.c_str(),
-                 device->value("registers", 0), static_cast<long long>(bytes));
+  auto note = [&](const std::string& what) { std::fprintf(stderr, "%s%s\n", about.c_str(), what.c_str()); };
+  if ((emit == "so" || emit == "cubin") && is_ptx)
+    note("PTX, for want of NVIDIA's assembler; what it costs is known at load");
+  if (spilled > 0) {
+    note(std::to_string(registers) + " registers a thread are too few: " + std::to_string(spilled) +
+         " bytes of spills");
   }
-  if (const int64_t bytes = device->value("scratch_bytes", int64_t{0}); bytes > 0) {
-    std::fprintf(stderr, "%s%lld bytes of scratch memory a lane\n", about.c_str(), static_cast<long long>(bytes));
-  }
-  for (const nlohmann::json& warning : device->value("warnings", nlohmann::json::array())) {
-    std::fprintf(stderr, "%s%s\n", about.c_str(), printable_lines(warning.get<std::string>()).c_str());
-  }
+  if (scratch > 0) note(std::to_string(scratch) + " bytes of scratch memory a lane");
+  for (const nlohmann::json& warning : warnings) note(wire::printable_lines(warning.get<std::string>()));
+  return {};
 }
 
 // Whether a terminal can show it.
@@ -124,6 +133,10 @@ Result<std::vector<dsl::CompileRequest>> archive_requests(const CompileFlags& fl
   return requests;
 }
 
+Result<std::string> header_of(const dsl::Kernel& kernel, const nlohmann::json& metadata) {
+  return reading(kMetadata, [&] { return c_header(kernel, metadata); });
+}
+
 // `-o NAME.a`: an object a kernel, with entries of their own names, and one header for all.
 Result<void> compile_archive(const CompileFlags& flags) {
   auto requests = archive_requests(flags);
@@ -135,8 +148,12 @@ Result<void> compile_archive(const CompileFlags& flags) {
     const std::string entry = flags.entry.empty() ? request.kernel.name + "_entry" : flags.entry;
     auto artifact = fetch(flags, request, "obj:" + entry);
     if (!artifact) return artifact.error();
-    members.push_back({request.kernel.name + ".o", std::move(artifact->code), entries_of(artifact->metadata)});
-    header += (header.empty() ? "" : "\n") + c_header(request.kernel, artifact->metadata);
+    auto entries = reading(kMetadata, [&] { return entries_of(artifact->metadata); });
+    if (!entries) return entries.error();
+    auto part = header_of(request.kernel, artifact->metadata);
+    if (!part) return part.error();
+    members.push_back({request.kernel.name + ".o", std::move(artifact->code), std::move(*entries)});
+    header += (header.empty() ? "" : "\n") + *part;
   }
   if (auto done = wire::write_text(flags.output, archive(members)); !done) return done;
   return wire::write_text(header_path(flags.output), header);
@@ -175,13 +192,15 @@ Result<void> compile(const CompileFlags& flags) {
   }
   auto artifact = fetch(flags, *request, flags.entry.empty() ? flags.emit : flags.emit + ":" + flags.entry);
   if (!artifact) return artifact.error();
-  print_device_notes(artifact->metadata, flags.emit);
+  if (auto noted = print_device_notes(artifact->metadata, flags.emit); !noted) return noted;
   if (to_stdout) return print(artifact->code);
   const std::span<const std::byte> pieces[] = {artifact->code};
-  if (auto done = wire::write_file(flags.output, pieces); !done) return done;
   const bool is_called = flags.emit == "so" || flags.emit == "quick" || flags.emit == "obj";
-  if (!is_called || artifact->metadata.contains("device")) return {};
-  return wire::write_text(header_path(flags.output), c_header(request->kernel, artifact->metadata));
+  if (!is_called || artifact->metadata.contains("device")) return wire::write_file(flags.output, pieces);
+  auto header = header_of(request->kernel, artifact->metadata);
+  if (!header) return header.error();
+  if (auto done = wire::write_file(flags.output, pieces); !done) return done;
+  return wire::write_text(header_path(flags.output), *header);
 }
 
 }  // namespace kiln::cli

@@ -6,12 +6,13 @@
 #include <cstdio>
 #include <cstring>
 
+#include "answers.h"
 #include "commands.h"
 #include "kiln/client/connection.h"
 #include "kiln/wire/files.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
-#include "printable.h"
+#include "kiln/wire/printable.h"
 
 namespace kiln::cli {
 namespace {
@@ -27,11 +28,24 @@ Result<std::unique_ptr<client::Connection>> running_daemon() {
 // One line a number, nested objects by dotted names.
 void print_flat(const std::string& name, const nlohmann::json& value) {
   if (!value.is_object()) {
-    std::printf("%-40s %s\n", name.c_str(),
-                printable(value.is_string() ? value.get<std::string>() : wire::dump_ascii(value)).c_str());
+    std::printf("%-40s %s\n", wire::printable(name).c_str(),
+                wire::printable(value.is_string() ? value.get<std::string>() : wire::dump_ascii(value)).c_str());
     return;
   }
   for (const auto& [key, inner] : value.items()) print_flat(name.empty() ? key : name + "." + key, inner);
+}
+
+Result<void> print_poison(const nlohmann::json& values) {
+  wire::Fields all(values);
+  for (const auto& one : all.objects("poison")) {
+    wire::Fields kernel(one);
+    const std::string key = wire::printable(kernel.text("key")), cause = wire::printable(kernel.text("cause"));
+    const uint64_t kills = kernel.number("kills"), left_ms = kernel.number("left_ms");
+    if (!kernel.ok()) return bad_answer(kernel.error());
+    std::printf("%s  killed %llu workers, last: %s; refused for %llu s more\n", key.c_str(),
+                static_cast<unsigned long long>(kills), cause.c_str(), static_cast<unsigned long long>(left_ms / 1000));
+  }
+  return all.ok() ? Result<void>() : bad_answer(all.error());
 }
 
 // This process becomes the program; returns only where that fails.
@@ -66,7 +80,7 @@ Result<void> ping() {
   const wire::Welcome server = (*daemon)->server();
   // Line by line: the target lists every feature of the CPU.
   std::printf("pid            %lld\nbuilder        %s\nnative target  %s\n", static_cast<long long>(server.pid),
-              printable(server.builder_id).c_str(), printable(server.native_target).c_str());
+              wire::printable(server.builder_id).c_str(), wire::printable(server.native_target).c_str());
   return {};
 }
 
@@ -77,7 +91,7 @@ Result<void> stats(const StatsFlags& flags) {
   if (flags.prometheus) {
     auto text = (*daemon)->stats_text("prometheus");
     if (!text) return text.error();
-    std::printf("%s", printable_lines(*text).c_str());
+    std::printf("%s", wire::printable_lines(*text).c_str());
     return {};
   }
   auto values = (*daemon)->stats();
@@ -85,11 +99,7 @@ Result<void> stats(const StatsFlags& flags) {
   if (flags.json) {
     std::printf("%s\n", wire::dump_ascii(*values, 2).c_str());
   } else if (flags.poison) {
-    for (const auto& kernel : (*values)["poison"]) {
-      std::printf("%s  killed %d workers, last: %s; refused for %d s more\n",
-                  printable(kernel.value("key", "")).c_str(), kernel.value("kills", 0),
-                  printable(kernel.value("cause", "")).c_str(), kernel.value("left_ms", 0) / 1000);
-    }
+    return print_poison(*values);
   } else {
     print_flat("", *values);
   }
@@ -102,7 +112,7 @@ Result<void> trace(const std::string& file, uint32_t last) {
   auto text = (*daemon)->stats_text("trace", last);
   if (!text) return text.error();
   if (!file.empty() && file != "-") return wire::write_text(file, *text);
-  std::printf("%s\n", printable_lines(*text).c_str());
+  std::printf("%s\n", wire::printable_lines(*text).c_str());
   return {};
 }
 

@@ -8,13 +8,13 @@
 #include "entries.h"
 #include "kiln/client/connection.h"
 #include "kiln/wire/json.h"
-#include "printable.h"
+#include "kiln/wire/printable.h"
 
 namespace kiln::cli {
 namespace {
 
 void print_field(const char* name, const std::string& text) {
-  std::printf("%-12s %s\n", name, printable(text).c_str());
+  std::printf("%-12s %s\n", name, wire::printable(text).c_str());
 }
 
 std::string time_text(uint64_t unix_ms) {
@@ -32,11 +32,9 @@ std::string ms_text(double ms) {
   return text;
 }
 
-std::string phases_text(const nlohmann::json& record) {
-  std::string out =
-      ms_text(record.value("compile_ms", 0.0)) + ", " + ms_text(record.value("queue_ms", 0.0)) + " in the queue";
-  const nlohmann::json phases = record.value("phases", nlohmann::json::object());
-  for (const auto& [name, ms] : phases.items()) {
+std::string phases_text(wire::Fields& record) {
+  std::string out = ms_text(record.real("compile_ms")) + ", " + ms_text(record.real("queue_ms")) + " in the queue";
+  for (const auto& [name, ms] : record.object("phases").items()) {
     if (ms.is_number()) out += ", " + name + " " + ms_text(ms.get<double>());
   }
   return out;
@@ -72,9 +70,9 @@ Result<void> print_entry(const EntryFile& file) {
   }
   print_field("by", fields.text("builder"));
   print_field("for", fields.text("client") + ", trace id " + fields.text("trace_id"));
-  print_field("took", phases_text(*record));
+  print_field("took", phases_text(fields));
   if (entry->is_crash()) print_field("again", fields.text("reproduce"));
-  return {};
+  return fields.ok() ? Result<void>() : invalid_argument(file.path + ": its record: " + fields.error().message);
 }
 
 struct Nearest {
@@ -116,15 +114,16 @@ Result<void> explain_request(const ExplainFlags& flags, const std::string& root)
   if (auto file = find_by_key(root, key)) return print_entry(*file);
   print_field("key", key);
   print_request(*request);
-  std::printf("\nIt is not in %s.\n", root.c_str());
+  std::printf("\nIt is not in %s.\n", wire::printable(root).c_str());
   auto nearest = nearest_entry(root, *request, (*daemon)->server().builder_id);
   if (!nearest) return nearest.error();
   if (!*nearest) {
-    std::printf("Nor is any entry of a kernel `%s`.\n", printable(request->kernel.name).c_str());
+    std::printf("Nor is any entry of a kernel `%s`.\n", wire::printable(request->kernel.name).c_str());
     return {};
   }
   std::printf("The nearest entry is %s. It differs in\n", to_hex((*nearest)->file.key).c_str());
-  for (const std::string& difference : (*nearest)->differences) std::printf("  %s\n", printable(difference).c_str());
+  for (const std::string& difference : (*nearest)->differences)
+    std::printf("  %s\n", wire::printable(difference).c_str());
   return {};
 }
 

@@ -11,7 +11,7 @@
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
 #include "kiln/wire/files.h"
-#include "printable.h"
+#include "kiln/wire/printable.h"
 
 namespace kiln::cli {
 
@@ -25,7 +25,7 @@ Result<void> print_kernel(const std::string& file) {
 Result<void> verify_kernel(const std::string& file) {
   auto kernel = load_kernel(file);
   if (!kernel) return kernel.error();
-  std::printf("%s: kernel `%s` is valid\n", file.c_str(), printable(kernel->name).c_str());
+  std::printf("%s: kernel `%s` is valid\n", wire::printable(file).c_str(), wire::printable(kernel->name).c_str());
   return {};
 }
 

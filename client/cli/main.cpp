@@ -3,10 +3,11 @@
 #include <cstdio>
 #include <functional>
 
+#include "answers.h"
 #include "commands.h"
 #include "kiln/cmdline/reference.h"
 #include "kiln/wire/crash_report.h"
-#include "printable.h"
+#include "kiln/wire/printable.h"
 
 namespace {
 
@@ -180,6 +181,12 @@ void add_daemon_commands(CLI::App& app, Flags& flags, Action& action) {
   add_cache_command("clear", "Remove all entries", kiln::cli::cache_clear);
 }
 
+// The last word on what others have written: commands say themselves which field is wrong.
+Result<void> carry_out(const Action& action) {
+  auto done = kiln::cli::reading("an answer or a file", action);
+  return done ? *done : done.error();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -194,13 +201,13 @@ int main(int argc, char** argv) {
   if (auto printed = kiln::cmdline::print_reference(app, "kiln", argc, argv)) return *printed;
   CLI11_PARSE(app, argc, argv);
   kiln::wire::install_crash_report_of("kiln", KILN_VERSION);
-  const Result<void> done = action();
+  const Result<void> done = carry_out(action);
   if (done && std::fflush(stdout) == 0) return 0;
   std::fprintf(stderr, "kiln: %s\n",
-               done ? "standard output cannot be written" : kiln::cli::printable_lines(done.error().message).c_str());
+               done ? "standard output cannot be written" : kiln::wire::printable_lines(done.error().message).c_str());
   if (!done && !done.error().trace_id.empty()) {
     std::fprintf(stderr, "kiln: trace id %s, for the daemon's log\n",
-                 kiln::cli::printable(done.error().trace_id).c_str());
+                 kiln::wire::printable(done.error().trace_id).c_str());
   }
   return 1;
 }

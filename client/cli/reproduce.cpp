@@ -11,6 +11,7 @@
 #include "kiln/wire/files.h"
 #include "kiln/wire/messages.h"
 #include "kiln/wire/paths.h"
+#include "kiln/wire/printable.h"
 #include "kiln/wire/process.h"
 #include "kiln/wire/trusted.h"
 
@@ -118,7 +119,7 @@ Result<void> reproduce(const ReproduceFlags& flags) {
     return internal_error("another code than the stored: " + std::to_string(bytes.size()) + " bytes against " +
                           std::to_string(replay->code.size()));
   }
-  std::printf("the same %zu bytes as in %s\n", bytes.size(), replay->path.c_str());
+  std::printf("the same %zu bytes as in %s\n", bytes.size(), wire::printable(replay->path).c_str());
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include "device_run.h"
 #include "kiln/client/client.h"
 #include "kiln/dsl/facts.h"
+#include "kiln/wire/printable.h"
 
 namespace kiln::cli {
 namespace {
@@ -71,8 +72,8 @@ Result<std::vector<double>> launch_here(const client::UntypedFunction& function,
 void print_times(const dsl::Kernel& kernel, std::vector<double> times) {
   if (times.empty()) return;
   std::sort(times.begin(), times.end());
-  std::printf("%s: median %.6f ms, fastest %.6f ms, slowest %.6f ms of %zu launches\n", kernel.name.c_str(),
-              times[times.size() / 2], times.front(), times.back(), times.size());
+  std::printf("%s: median %.6f ms, fastest %.6f ms, slowest %.6f ms of %zu launches\n",
+              wire::printable(kernel.name).c_str(), times[times.size() / 2], times.front(), times.back(), times.size());
 }
 
 }  // namespace
@@ -93,7 +94,7 @@ Result<void> run(const RunFlags& flags) {
 
   auto function = compile_for_run(*kernel, flags, *values, *facts);
   if (!function) return function.error();
-  auto print = [](const dsl::PrintRecord& record) { std::cout << dsl::to_string(record); };
+  auto print = [](const dsl::PrintRecord& record) { std::cout << wire::printable_lines(dsl::to_string(record)); };
   const client::LaunchOptions options{flags.threads, *grid, print};
   const std::string kind = flags.kernel.target.substr(0, flags.kernel.target.find(':'));
   const bool on_device = kind == "cuda" || kind == "amd";

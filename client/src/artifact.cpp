@@ -3,6 +3,7 @@
 
 #include "function_state.h"
 #include "kiln/dsl/facts.h"
+#include "kiln/wire/json.h"
 
 namespace kiln::client {
 namespace {
@@ -37,7 +38,7 @@ Result<UntypedFunction> load_artifact(const dsl::Kernel& kernel, const Artifact&
   ConnectOptions nowhere;
   nowhere.autostart = nowhere.allow_pipe = false;
   auto core = std::make_shared<Core>(std::move(nowhere), /*specialise=*/false);
-  CompileSpec spec{std::make_shared<const dsl::Kernel>(kernel), artifact.metadata.value("target", std::string()), {}};
+  CompileSpec spec{std::make_shared<const dsl::Kernel>(kernel), wire::Fields(artifact.metadata).text("target"), {}};
   return UntypedFunction(FunctionState::make(std::move(core), std::move(spec), std::move(*variant)));
 }
 

@@ -1,30 +1,11 @@
 #include "background.h"
 
-#include <csignal>
 #include <system_error>
 
+#include "kiln/wire/crash_report.h"
+#include "signals.h"
+
 namespace kiln::client {
-namespace {
-
-// Signals are the program's: a thread that it does not know of must not be the one that they end, or interrupt.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF}) sigdelset(&all, own);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
-
-}  // namespace
-
 void Background::run(Task task) {
   std::lock_guard lock(mutex_);
   if (stopped_) return;
@@ -32,7 +13,7 @@ void Background::run(Task task) {
   if (!thread_.joinable()) {
     try {
       const SignalsBlocked inherited_by_the_thread;
-      thread_ = std::jthread([this](std::stop_token stop) { work(std::move(stop)); });
+      thread_ = std::jthread(wire::reporting([this](std::stop_token stop) { work(std::move(stop)); }));
     } catch (const std::system_error&) {  // no thread to be had: callers go on without
       tasks_.clear();
     }

@@ -172,7 +172,14 @@ struct Client::State {
 Client::Client(ClientOptions options)
     : state_(new PerProcess<State>([options = std::move(options)] { return std::make_unique<State>(options); })) {}
 
-Client::~Client() { DeleteUnlessItStays()(state_); }
+// One that was never used is kept: exit() may have got here before another thread's first get(). It is small, and has
+// neither threads nor a connection.
+Client::~Client() {
+  if (state_->birth().is_unused())
+    state_->keep();
+  else
+    DeleteUnlessItStays()(state_);
+}
 
 Result<UntypedFunction> Client::get(const dsl::Kernel& kernel, const GetOptions& options) {
   auto requests = requests_of(kernel);

@@ -116,21 +116,29 @@ struct Connection::State {
     return session;
   }
 
-  void drop(const std::shared_ptr<Session>& old) {
+  // The next daemon is waited for by who was told that this one leaves, and by a client that starts none and was idle
+  // when it left.
+  void drop(const std::shared_ptr<Session>& old, bool is_draining) {
     std::lock_guard lock(mutex);
-    if (session == old) session = nullptr;
+    const bool is_first = session == old;
+    if (is_first) session = nullptr;
+    if (is_draining || (is_first && !options.autostart && old->ended_idle()))
+      awaited_until = wire::Clock::now() + options.start_timeout;
   }
 
-  // The one after a daemon that is leaving, which somebody else may have to start first.
+  // While a daemon that has left may have a successor, which somebody else may have to start first, that one.
   Result<std::shared_ptr<Session>> next(wire::Deadline deadline, const std::stop_token& stop) {
-    const wire::Deadline until = std::min(deadline, wire::Clock::now() + options.start_timeout);
     for (;;) {
+      wire::Deadline until;
+      {
+        std::lock_guard lock(mutex);
+        until = std::min(deadline, awaited_until);
+        if (wire::Clock::now() < until) failure.reset();
+      }
       auto found = current(deadline);
       if (found || found.error().code != ErrorCode::kUnavailable || wire::Clock::now() >= until) return found;
       if (stop.stop_requested()) return error(ErrorCode::kCancelled, "cancelled while no daemon is there");
       std::this_thread::sleep_for(kNextDaemonPoll);
-      std::lock_guard lock(mutex);
-      failure.reset();
     }
   }
 
@@ -141,12 +149,12 @@ struct Connection::State {
       -> decltype(request(std::declval<Session&>())) {
     bool lost = false;
     for (int drained = 0;;) {
-      auto now = drained > 0 ? next(deadline, stop) : current(deadline);
+      auto now = next(deadline, stop);
       if (!now) return now.error();
       auto result = request(**now);
       if (result || !try_elsewhere(result.error())) return result;
-      drop(*now);
       const bool is_draining = result.error().code == ErrorCode::kDraining;
+      drop(*now, is_draining);
       if (is_draining ? ++drained > kMostDrains : std::exchange(lost, true)) return result;
     }
   }
@@ -168,7 +176,7 @@ struct Connection::State {
   bool opening = false;
   std::shared_ptr<Session> session;
   std::optional<Error> failure;
-  wire::Deadline retry_at{};
+  wire::Deadline retry_at{}, awaited_until{};
 };
 
 Connection::Connection(PerProcess<State>* state) : state_(state) {}

@@ -38,6 +38,11 @@ bool Session::broken() const {
   return broken_.has_value();
 }
 
+bool Session::ended_idle() const {
+  std::lock_guard lock(mutex_);
+  return ended_idle_;
+}
+
 Result<void> Session::write(const wire::OutFrame& frame, wire::Deadline deadline) {
   deadline = std::min(deadline, wire::Clock::now() + patience_.write);
   std::unique_lock turn(write_mutex_, deadline);
@@ -45,6 +50,7 @@ Result<void> Session::write(const wire::OutFrame& frame, wire::Deadline deadline
   auto sent = channel_.write(frame, deadline);
   if (sent || sent.error().code == ErrorCode::kDeadlineExceeded) return sent;
   std::lock_guard lock(mutex_);
+  if (!broken_) ended_idle_ = in_flight_ == 0;
   fail_all(sent.error());
   wake_reader();
   return sent;
@@ -75,7 +81,11 @@ Result<std::vector<wire::Frame>> Session::call(wire::OutFrame frame, std::stop_t
       wake_reader();
     });
     std::unique_lock lock(mutex_);
-    if (sent) status = await_replies(lock, frame, pending, deadline);
+    if (sent) {
+      ++in_flight_;
+      status = await_replies(lock, frame, pending, deadline);
+      --in_flight_;
+    }
     pending_.erase(frame.request_id);
     if (!pending_.empty()) pending_.begin()->second->changed.notify_one();  // somebody else must read now
   }

@@ -35,6 +35,8 @@ class Session {
   const wire::Welcome& welcome() const { return welcome_; }
   const wire::BuilderTag& builder() const { return builder_; }
   bool broken() const;
+  // The daemon had gone before anybody asked it for anything: what was asked then was not sent.
+  bool ended_idle() const;
 
   // Sends the frame under an id of its own and returns all replies to it. A stop request sends CANCEL, and the daemon's
   // answer to that is the result, or kCancelled where it does not come soon. kUnavailable: the connection is gone.
@@ -81,7 +83,8 @@ class Session {
   mutable std::mutex mutex_;
   std::map<uint64_t, Pending*> pending_;
   uint64_t next_id_ = 1;
-  bool reading_ = false;
+  size_t in_flight_ = 0;  // requests that were sent, and whose callers wait
+  bool reading_ = false, ended_idle_ = false;
   std::optional<Error> broken_;
 };
 

@@ -75,9 +75,11 @@ Birth::Birth() {
 
 void Birth::watch() const {
   static std::atomic<uint64_t> watches{0};
-  if (watched_.exchange(true, std::memory_order_relaxed)) return;
-  if (watches.fetch_add(1, std::memory_order_relaxed) >= kMaxWatches) return;
-  std::atexit([] { ending_.store(true, std::memory_order_relaxed); });
+  if (begun_.exchange(true, std::memory_order_relaxed)) return;
+  if (watches.fetch_add(1, std::memory_order_relaxed) < kMaxWatches) {
+    std::atexit([] { ending_.store(true, std::memory_order_relaxed); });
+  }
+  watched_.store(true, std::memory_order_release);
 }
 
 bool is_forked_thread() { return forked; }

@@ -23,6 +23,8 @@ class Birth {
     if (!watched_.load(std::memory_order_relaxed)) [[unlikely]]
       watch();
   }
+  // Its first use is still to come, or just begins in another thread: where exit() destroys it, no handler has said so.
+  bool is_unused() const { return !watched_.load(std::memory_order_acquire); }
   // The object is of the process that forked this one.
   bool of_parent() const { return process_ != this_process_.load(std::memory_order_relaxed); }
   // The object must not be destroyed.
@@ -38,7 +40,7 @@ class Birth {
   static std::atomic<uint64_t> this_process_;
   static std::atomic<bool> ending_;
   uint64_t process_;
-  mutable std::atomic<bool> watched_{false}, kept_{false};
+  mutable std::atomic<bool> begun_{false}, watched_{false}, kept_{false};
   mutable const Birth* next_kept_ = nullptr;
 };
 

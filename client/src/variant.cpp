@@ -61,6 +61,11 @@ Result<std::vector<std::optional<int64_t>>> parse_config(const dsl::Kernel& kern
   return out;
 }
 
+std::string text_of(const json& metadata, const char* field) {
+  const json value = metadata.value(field, json());
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
 uint64_t bytes_of(const json& metadata, const char* field) {
   const json value = metadata.value(field, json(0));
   return value.is_number_integer() ? value.get<uint64_t>() : 0;
@@ -141,8 +146,8 @@ Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, c
   // What a GPU must have is in the target's name.
   const json needs = metadata.contains("device") ? json() : metadata.value("needs", json());
   if (auto runs = check_host(needs); !runs) {
-    return invalid_argument("kernel `" + kernel.name + "`, target `" +
-                            metadata.value("target", std::string()).substr(0, 80) + "`: " + runs.error().message);
+    return invalid_argument("kernel `" + kernel.name + "`, target `" + text_of(metadata, "target").substr(0, 80) +
+                            "`: " + runs.error().message);
   }
   if (!same_layout(kernel, metadata)) return bad_artifact(kernel, "has other parameters than the kernel");
   auto grid = parse_grid(kernel, metadata);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "kiln/wire/messages.h"
+#include "kiln/wire/printable.h"
 #include "zygote.h"
 
 namespace kiln::worker {
@@ -33,7 +34,7 @@ class PhaseLog {
 };
 
 int fail(const std::string& message) {
-  std::fprintf(stderr, "kiln-worker: %s\n", message.c_str());
+  std::fprintf(stderr, "kiln-worker: %s\n", wire::printable_lines(message).c_str());
   return 1;
 }
 

@@ -7,8 +7,16 @@
 
 namespace kiln::server {
 
-// Processors, memory policy, scheduling, niceness and I/O priority as the machine gives them; limits of resources as
-// high as they may be. Says what this process was not allowed to change, one word or more each, for the log.
-std::vector<std::string> start_afresh();
+struct Beginning {
+  // What this process was not allowed to change, one word or more each, for the log.
+  std::vector<std::string> kept;
+  // Something that a program has for as long as it is executed, and that its next execution no longer has: how its
+  // memory is laid out, capabilities that it was handed.
+  bool execute_again = false;
+};
+
+// Processors, memory, scheduling, niceness, I/O priority, timers and the kernel's choice of what dies for want of
+// memory as the machine gives them; limits of resources as high as they may be; no capabilities but the user's.
+Beginning start_afresh();
 
 }  // namespace kiln::server

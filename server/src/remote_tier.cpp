@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 
+#include "thread_work.h"
+
 namespace kiln::server {
 namespace {
 
@@ -71,7 +73,7 @@ void RemoteTier::look_up(const RequestKey& key, bool canary, std::function<void(
   lookup->timer.async_wait([this, lookup](const boost::system::error_code& cancelled) {
     if (!cancelled) on_late(lookup);
   });
-  asio::post(lane.thread, [this, &lane, lookup] {
+  post_work(lane.thread, [this, &lane, lookup] {
     // Where the time was up before its turn came, nobody waits for it any more.
     const bool late = finished_ || Clock::now() >= lookup->due;
     Found found = late ? Found{late_reply(), nullptr, {}} : ask(lane.link, lookup->key);
@@ -178,7 +180,7 @@ void RemoteTier::pump_writes() {
   queue_bytes_ -= blob->bytes.size();
   write_running_ = true;
   last_key_ = blob->key;
-  asio::post(writer_.thread, [this, blob] {
+  post_work(writer_.thread, [this, blob] {
     redis::ValueReply reply;
     if (auto value = codec_.encode(blob->key, blob->bytes)) {
       reply = writer_.link.set(codec_.name(blob->key), *value);

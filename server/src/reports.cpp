@@ -6,6 +6,7 @@
 
 #include "kiln/wire/json.h"
 #include "prometheus.h"
+#include "thread_work.h"
 
 namespace kiln::server {
 
@@ -49,7 +50,7 @@ void Reports::make() {
   } catch (const std::bad_alloc&) {
     write = []() -> std::string { throw std::bad_alloc(); };
   }
-  asio::post(writer_, [this, write = std::move(write), asked = take_alike()] {
+  post_work(writer_, [this, write = std::move(write), asked = take_alike()] {
     SharedBytes bytes;
     try {
       const std::string text = write();

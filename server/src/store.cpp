@@ -9,6 +9,7 @@
 #include <new>
 
 #include "descriptors.h"
+#include "thread_work.h"
 
 namespace kiln::server {
 namespace {
@@ -56,7 +57,7 @@ Store::Store(asio::io_context& io, const Config& config, Log& log, Fs& fs, const
   disk_.emplace(fs, log, config.cache_dir, builder_id, config.cache_bytes);
   disk_->open();
   disk_->expect_scan();
-  asio::post(writers_, [this] { disk_->scan(); });
+  post_work(writers_, [this] { disk_->scan(); });
 }
 
 Store::~Store() { finish(); }
@@ -77,10 +78,10 @@ void Store::find_disk(const RequestKey& key, std::function<void(SharedBlob)> don
     auto file = known->has_value() ? std::make_shared<const wire::UniqueFd>(std::move((*known)->fd)) : nullptr;
     SharedBlob blob = file ? blob_of(key, std::move((*known)->bytes), file) : nullptr;
     asio::post(io_, [this, blob = std::move(blob), done = std::move(done)] { hand_out(blob, done); });
-    if (file) asio::post(readers_, [this, file = std::move(file)] { disk_->note_use(*file); });
+    if (file) post_work(readers_, [this, file = std::move(file)] { disk_->note_use(*file); });
     return;
   }
-  asio::post(readers_, [this, key, done = std::move(done)]() mutable {
+  post_work(readers_, [this, key, done = std::move(done)]() mutable {
     SharedBlob blob = read(key);
     asio::post(io_, [this, blob = std::move(blob), done = std::move(done)] { hand_out(blob, done); });
   });
@@ -130,7 +131,7 @@ void Store::put_here(const SharedBlob& blob) {
     return;
   }
   unwritten_bytes_ += blob->bytes.size();
-  asio::post(writers_, [this, blob] {
+  post_work(writers_, [this, blob] {
     if (too_late())
       ++unwritten_dropped_;
     else
@@ -149,7 +150,7 @@ void Store::recheck_soon() {
   recheck_.async_wait([this](const boost::system::error_code& failed) {
     rechecking_ = false;
     if (failed || finished_) return;
-    asio::post(writers_, [this] {
+    post_work(writers_, [this] {
       disk_->recheck();
       if (disk_->stats().degraded) asio::post(io_, [this] { recheck_soon(); });
     });
@@ -158,7 +159,7 @@ void Store::recheck_soon() {
 
 void Store::make_durable(const SharedBlob& blob, std::function<void(bool)> done) {
   if (!disk_ || finished_) return asio::post(io_, [done = std::move(done)] { done(false); });
-  asio::post(writers_, [this, blob, done = std::move(done)]() mutable {
+  post_work(writers_, [this, blob, done = std::move(done)]() mutable {
     bool stored = !too_late() && write(blob, true);
     asio::post(io_, [stored, done = std::move(done)] { done(stored); });
   });
@@ -166,14 +167,14 @@ void Store::make_durable(const SharedBlob& blob, std::function<void(bool)> done)
 
 void Store::keep_crash(const RequestKey& key, Bytes report) {
   if (!disk_ || finished_) return;
-  asio::post(writers_, [this, key, report = std::move(report)] { disk_->keep_crash(key, report); });
+  post_work(writers_, [this, key, report = std::move(report)] { disk_->keep_crash(key, report); });
 }
 
 void Store::set_limits(uint64_t memory_bytes, uint64_t cache_bytes) {
   memory_.set_limit(memory_bytes);
   if (!disk_) return;
   disk_->set_limit(cache_bytes);
-  if (!finished_) asio::post(writers_, [this] { disk_->recount(); });
+  if (!finished_) post_work(writers_, [this] { disk_->recount(); });
 }
 
 SharedFd Store::descriptor(const Blob& blob) {

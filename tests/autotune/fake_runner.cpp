@@ -14,9 +14,10 @@
 // lines; KILN_FAKE_RUNNER_HELLO=TEXT is its greeting, KILN_FAKE_RUNNER_GREETS_AFTER=MS when it greets;
 // KILN_FAKE_RUNNER_LAUNCH=MS is how long the process takes for each launch that is measured, whatever time it says;
 // KILN_FAKE_RUNNER_HOLD=FILE lets launches of configs with a `us` other than the default's, 100, wait while there is
-// such a file. Each process adds a line to KILN_FAKE_RUNNER_COUNT: "started PID ARGUMENTS", each kernel one to
-// KILN_FAKE_RUNNER_KERNELS, each launch one to KILN_FAKE_RUNNER_LOG: "load 3", "measure 3", and each measured config
-// one to KILN_FAKE_RUNNER_CONFIGS: "8 behave=0,us=40", behind the value of the kernel's second parameter.
+// such a file. KILN_FAKE_RUNNER_SAYS=TEXT stands behind its device's name and its complaints. Each process adds a line
+// to KILN_FAKE_RUNNER_COUNT: "started PID ARGUMENTS", each kernel one to KILN_FAKE_RUNNER_KERNELS, each launch one to
+// KILN_FAKE_RUNNER_LOG: "load 3", "measure 3", and each measured config one to KILN_FAKE_RUNNER_CONFIGS:
+// "8 behave=0,us=40", behind the value of the kernel's second parameter.
 #include <unistd.h>
 
 #include <cmath>
@@ -70,8 +71,11 @@ void wait_while_held(double us) {
   }
 }
 
+// The same words in all that it says of itself.
+std::string says() { return environment("KILN_FAKE_RUNNER_SAYS"); }
+
 [[noreturn]] void crash() {
-  std::cerr << "something is wrong" << std::endl;
+  std::cerr << "something is wrong" << says() << std::endl;
   ::signal(SIGSEGV, SIG_DFL);
   ::raise(SIGSEGV);
   std::abort();
@@ -107,7 +111,7 @@ class FakeRunner {
     (void)write_line(1, message);
     return !lost;
   }
-  bool status(const char* failure, const char* message, bool lost = false) {
+  bool status(const char* failure, const std::string& message, bool lost = false) {
     return reply({{"failure", failure}, {"message", message}}, lost);
   }
 
@@ -123,7 +127,7 @@ class FakeRunner {
       case 1:
         return status("wrong_result", "array `y`: 3 of 8 elements differ");
       case 2:
-        return status("resources", "too many registers");
+        return status("resources", "too many registers" + says());
       case 3:
         return status("compile", "no symbol");
       case 4:
@@ -207,8 +211,8 @@ int main(int argc, char** argv) {
   if (!hello.empty()) {
     std::cout << hello << std::endl;
   } else {
-    (void)write_line(
-        1, kiln::autotune::hello_of({"cpu", "a fake", first_device ? "fake device" : "another fake device", 1}));
+    (void)write_line(1, kiln::autotune::hello_of(
+                            {"cpu", "a fake", (first_device ? "fake device" : "another fake device") + says(), 1}));
   }
   FakeRunner runner;
   for (std::string line; std::getline(std::cin, line);) {

@@ -190,6 +190,38 @@ TEST_F(TuneCommand, ConfigsThatFailCostThemselvesOnly) {
   EXPECT_EQ(result["jobs"][0]["best"], json({{"behave", 0}, {"us", 40}}));
 }
 
+// Names of jobs, of devices, messages of runners: a terminal shows them, and obeys none.
+TEST_F(TuneCommand, WhatOthersSayIsNoEscapeSequence) {
+  const std::string evil =
+      "\x1b]0;owned\a\x7f\xc2\x9b"
+      "2J";
+  ::setenv("KILN_FAKE_RUNNER_SAYS", evil.c_str(), 1);
+  write_text(directory_.file("evil.jsonl"),
+             R"({"name":"job\u001b]0;owned\u0007","kernel":"how_long.kiln","shape":{"n":8},)"
+             R"("space":{"us":[40,100],"behave":[0,2,4]}})");
+  write_text(directory_.file("lost.jsonl"),
+             R"({"name":"job\u001b]0;owned\u0007","kernel":"how_long.kiln","shape":{"n":8},)"
+             R"("space":{"us":[40,70,100,150],"behave":[4]}})");
+  const auto obeyed = [](const std::string& text) {
+    const bool c0 = std::any_of(text.begin(), text.end(), [](unsigned char byte) {
+      return byte == 0x7f || (byte < 0x20 && byte != '\n' && byte != '\t');
+    });
+    return c0 || text.find("\xc2\x9b") != std::string::npos;
+  };
+  std::string all;
+  for (const char* words : {"evil.jsonl --search exhaustive --verbose", "evil.jsonl --search exhaustive --json",
+                            "lost.jsonl --search exhaustive", "/nonexistent/\x1b[31m", "import evil.jsonl",
+                            "evil.jsonl --predict 'a\x1b[31m'", "evil.jsonl --search '\x1b[31m'"}) {
+    const Outcome outcome = run(words);
+    EXPECT_FALSE(obeyed(outcome.output)) << words << "\n" << outcome.output;
+    EXPECT_FALSE(obeyed(outcome.errors)) << words << "\n" << outcome.errors;
+    all += outcome.output + outcome.errors;
+  }
+  for (const char* said : {"job?]0;owned?", "too many registers?]0;owned?", "something is wrong?]0;owned?"})
+    EXPECT_THAT(all, HasSubstr(said));
+  ::unsetenv("KILN_FAKE_RUNNER_SAYS");
+}
+
 TEST_F(TuneCommand, PrintsRankedTables) {
   const Outcome outcome = run("jobs.jsonl --search exhaustive");
   ASSERT_EQ(outcome.code, 0) << outcome.errors;

@@ -1,4 +1,6 @@
 // `kiln print`, `verify`, `hash`, `export-library`, `cache`, and the C header of a shared object.
+#include <algorithm>
+
 #include "c_header.h"
 #include "cli_helpers.h"
 #include "kiln/dsl/text.h"
@@ -26,6 +28,34 @@ TEST_F(KernelFile, VerifySaysSo) {
   const Outcome outcome = kiln({"verify", "axpy.kiln"});
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   EXPECT_EQ(outcome.output, "axpy.kiln: kernel `axpy` is valid\n");
+}
+
+// A kernel's file may be anybody's, and a terminal obeys what it is shown.
+TEST_F(KernelFile, WhatAFileSaysIsNoEscapeSequence) {
+  write("evil.kiln", "kernel k(%n: i32) {\n  print %n {message = \"\\x1b]0;owned\\x07 \xc2\x9b 2J\"}\n}\n");
+  write("wrong\x1b[31m.kiln", "kernel \x1b]0;owned\x07\xc2\x9b 2J");
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"print", "evil.kiln"},
+                                                {"run", "evil.kiln", "--target", "interp", "n=1"},
+                                                {"verify", "evil.kiln"},
+                                                {"verify", "wrong\x1b[31m.kiln"},
+                                                {"run", "missing\x1b[31m.kiln"},
+                                                {"cache", "ls", "--dir", "\x1b[31m"},
+                                                {"reproduce", "\x1b[31m/x"}}) {
+    const Outcome outcome = kiln(words);
+    for (const std::string& text : {outcome.output, outcome.errors}) {
+      const bool c0 = std::any_of(text.begin(), text.end(), [](unsigned char byte) {
+        return byte == 0x7f || (byte < 0x20 && byte != '\n' && byte != '\t');
+      });
+      EXPECT_FALSE(c0 || text.find("\xc2\x9b") != std::string::npos) << words[0] << "\n" << text;
+    }
+    EXPECT_FALSE(outcome.output.empty() && outcome.errors.empty()) << words[0];
+  }
+  EXPECT_NE(kiln({"run", "evil.kiln", "--target", "interp", "n=1"}).output.find("]0;owned  ? 2J"), std::string::npos);
+  // What is printed is the kernel still.
+  const std::string printed = kiln({"print", "evil.kiln"}).output;
+  EXPECT_NE(printed.find("\\x1b]0;owned\\x07 \\xc2\\x9b 2J"), std::string::npos) << printed;
+  write("again.kiln", printed);
+  EXPECT_EQ(kiln({"print", "again.kiln"}).output, printed);
 }
 
 TEST_F(KernelFile, HashNamesKernelAndConfigButNotSpelling) {

@@ -4,10 +4,12 @@
 #include <dlfcn.h>
 #include <openssl/crypto.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -16,6 +18,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -23,6 +26,7 @@
 #include "kiln/client/host_memory.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
+#include "kiln/wire/crash_report.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): not in every unistd.h
 
@@ -32,6 +36,12 @@ using kiln::kernels::vector_add;
 using Handle =
     kiln::Function<kiln::dsl::lang::Ptr<const kiln::dsl::lang::f32>, kiln::dsl::lang::Ptr<const kiln::dsl::lang::f32>,
                    kiln::dsl::lang::Ptr<kiln::dsl::lang::f32>, kiln::dsl::lang::i32>;
+
+// Destroyed last of all: what threads do meanwhile they do in a process that ends.
+struct Lingers {
+  ~Lingers() { std::this_thread::sleep_for(std::chrono::milliseconds(ms.load())); }
+  std::atomic<int> ms{0};
+} lingers;
 
 // Destroyed in the reverse order: the handle that is assigned to `late` after the client, the client, `early`.
 std::optional<Handle> late;
@@ -214,6 +224,122 @@ void a_plugin_is_closed(int block) {
 }
 void the_client_is_never_used(int) {}
 
+// The first use of a client and a kernel that are function-local statics, at a place of its own. While the
+// process ends there may be an answer, which must be right, or an error, which must say what is the matter.
+template <int place>
+void first_use(int block, const std::function<void()>& before_get = [] {}) {
+  static kiln::Client local;
+  namespace lang = kiln::dsl::lang;
+  static const auto twice =
+      lang::kernel("twice", {"x", "y", "n", "BLOCK=4096"},
+                   [](lang::Ptr<const lang::f32> x, lang::Ptr<lang::f32> y, lang::i32 n, lang::Const BLOCK) {
+                     lang::grid(lang::cdiv(n, BLOCK));
+                     const lang::Value start = lang::program_id(0) * BLOCK;
+                     const lang::Value value = lang::tile(x, {n}).load({start}, {BLOCK});
+                     lang::tile(y, {n}).store({start}, value + value);
+                   });
+  before_get();
+  const auto fn = local.get(twice, {.constexprs = {{"BLOCK", block}}});
+  if (!fn) {
+    if (fn.error().message.empty()) fail("an error without words");
+    return;
+  }
+  std::vector<float> x(1000, 1.5f), y(1000);
+  const auto done = fn->launch({.threads = 2}, x.data(), y.data(), 999);
+  if (!done) return;
+  for (size_t i = 0; i < 1000; ++i) {
+    if (y[i] != (i < 999 ? 3 : 0)) fail("a wrong result");
+  }
+}
+int block_of_first_use = 0;
+struct UsesAClientForTheFirstTime {
+  ~UsesAClientForTheFirstTime() {
+    if (block_of_first_use > 0) first_use<0>(block_of_first_use);
+  }
+} uses_a_client_for_the_first_time;
+
+void first_use_in_a_destructor(int block) { block_of_first_use = block; }
+void first_use_in_a_destructor_after_others(int block) {
+  launch(get(block + 1));
+  block_of_first_use = block;
+}
+void first_use_in_an_exit_handler(int block) {
+  block_of_first_use = block;
+  std::atexit([] { first_use<1>(block_of_first_use + 1); });
+  launch(get(block + 2));
+  std::atexit([] { first_use<2>(block_of_first_use + 3); });
+}
+void first_use_in_a_thread_as_main_returns(int block) {
+  std::thread([block] { first_use<3>(block); }).detach();
+  std::thread([block] { first_use<4>(block + 1); }).detach();
+  std::thread([block] { first_use<5>(block + 2); }).detach();
+  lingers.ms = 20;
+  std::this_thread::sleep_for(std::chrono::microseconds(block % 7 * 100));
+}
+// The statics are made before main returns, and destroyed before they are used.
+void first_use_in_a_thread_after_the_destructors(int block) {
+  static std::atomic<bool> made{false};
+  lingers.ms = 500;
+  std::thread([block] {
+    first_use<6>(block, [] {
+      made = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    });
+  }).detach();
+  while (!made) std::this_thread::yield();
+}
+// --- A crash, on a thread that OpenMP has begun.
+
+int recurse(volatile int* depth) {
+  volatile char page[4096];
+  page[0] = static_cast<char>(*depth);
+  *depth = *depth + 1;
+  return *depth < 0 ? 0 : recurse(depth) + page[0];
+}
+void overflow_in_a_launch(int block) {
+  launch(get(block), 2);
+  kiln::wire::install_crash_report_of("lifetime_program", "0");
+  auto kernel = kiln::dsl::parse("kernel k(%n: i32) {\n  print %n {message = \"n\"}\n}", "k.kiln");
+  auto fn = client.get(*kernel);
+  if (!fn) fail(fn.error().message);
+  const kiln::client::Argument n[] = {{nullptr, 0, 1}};
+  for (;;) {
+    (void)fn->launch(n, {.threads = 2, .grid = std::array<uint32_t, 3>{64, 1, 1}, .print = [](const auto&) {
+                           volatile int depth = 0;
+                           if (::gettid() != ::getpid()) (void)recurse(&depth);
+                           ::usleep(1000);
+                         }});
+  }
+}
+
+// --- Threads that cannot be had.
+
+// A process of this user is one too many from now on, or has been for long.
+void no_process_more() {
+  if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) fail("setuid");
+  const rlimit one{1, 1};
+  if (::setrlimit(RLIMIT_NPROC, &one) != 0) fail("setrlimit");
+}
+void launches_without_threads(int block) {
+  const Handle fn = get(block);
+  no_process_more();
+  for (const int threads : {1, 2, 16, 3, 0}) launch(fn, threads);
+  if (!kiln::HostMemory::allocate(8 << 20, 4)) fail("no memory");
+  bool begun = true;
+  try {
+    std::thread([] {}).join();
+  } catch (const std::system_error&) {
+    begun = false;
+  }
+  if (begun) fail("the limit does not hold");
+}
+void launches_with_the_threads_that_it_has(int block) {
+  const Handle fn = get(block);
+  launch(fn, 2);
+  no_process_more();
+  for (const int threads : {2, 1, 16, 2}) launch(fn, threads);
+}
+
 // --- fork().
 
 void both_go_on(int block) {
@@ -338,6 +464,14 @@ constexpr Scenario kScenarios[] = {
     SCENARIO(openssl_is_gone),
     SCENARIO(a_plugin_is_closed),
     SCENARIO(the_client_is_never_used),
+    SCENARIO(first_use_in_a_destructor),
+    SCENARIO(first_use_in_a_destructor_after_others),
+    SCENARIO(first_use_in_an_exit_handler),
+    SCENARIO(first_use_in_a_thread_as_main_returns),
+    SCENARIO(first_use_in_a_thread_after_the_destructors),
+    SCENARIO(overflow_in_a_launch),
+    SCENARIO(launches_without_threads),
+    SCENARIO(launches_with_the_threads_that_it_has),
     SCENARIO(both_go_on),
     SCENARIO(the_child_launches),
     SCENARIO(the_childs_old_and_new_handles),

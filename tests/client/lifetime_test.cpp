@@ -66,7 +66,6 @@ class Lifetime : public testing::TestWithParam<const char*> {
     }
   }
 
- private:
   std::filesystem::path directory_;
 };
 
@@ -79,7 +78,10 @@ INSTANTIATE_TEST_SUITE_P(Of, End,
                                          "end_from_another_thread", "end_in_a_print", "threads_launch_on",
                                          "threads_get_on", "threads_begin", "statics_around_the_client",
                                          "a_local_static_client", "an_owned_static_client", "handles_outlive_a_client",
-                                         "a_destructor_launches", "the_client_is_never_used"),
+                                         "a_destructor_launches", "the_client_is_never_used",
+                                         "first_use_in_a_destructor", "first_use_in_a_destructor_after_others",
+                                         "first_use_in_an_exit_handler", "first_use_in_a_thread_as_main_returns",
+                                         "first_use_in_a_thread_after_the_destructors"),
                          name_of);
 
 class EndOnce : public Lifetime {};
@@ -88,6 +90,25 @@ INSTANTIATE_TEST_SUITE_P(Of, EndOnce,
                          testing::Values("openssl_is_gone", "a_plugin_is_closed", "end_by_a_signal_handler",
                                          "signals_are_the_programs"),
                          name_of);
+
+// A program of ours reports it wherever it was.
+class Crash : public Lifetime {};
+TEST_P(Crash, IsReported) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer reports crashes itself";
+#endif
+  EXPECT_EQ(run(GetParam(), 16).substr(0, 9), "signal 11");
+  std::ifstream file(directory_ / "run" / "lifetime_program.crash");
+  const std::string report{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(report.starts_with("crashed by signal 11")) << report;
+}
+INSTANTIATE_TEST_SUITE_P(Of, Crash, testing::Values("overflow_in_a_launch"), name_of);
+
+// OpenMP would end a process that cannot begin a thread.
+class FewThreads : public Lifetime {};
+TEST_P(FewThreads, ALaunchGoesOnWithThoseThatThereAre) { run_times(GetParam(), 2); }
+INSTANTIATE_TEST_SUITE_P(Of, FewThreads,
+                         testing::Values("launches_without_threads", "launches_with_the_threads_that_it_has"), name_of);
 
 class Fork : public Lifetime {};
 TEST_P(Fork, LeavesBothAtWork) {

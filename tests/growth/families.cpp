@@ -242,13 +242,19 @@ Result<dsl::Kernel> branches(int count) {
   });
 }
 
+// So many values for one loop to carry.
+std::vector<Var> multiples_of(const Value& x, int count) {
+  std::vector<Var> out;
+  out.reserve(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) out.emplace_back(x * factor(i));
+  return out;
+}
+
 // One loop that carries them all.
 Result<dsl::Kernel> carried(int count) {
   return traced<f32>([&](const Places& at) {
     const Value x = load(at.x);
-    std::vector<Var> all;
-    all.reserve(static_cast<size_t>(count));
-    for (int i = 0; i < count; ++i) all.emplace_back(x * factor(i));
+    std::vector<Var> all = multiples_of(x, count);
     for ([[maybe_unused]] Value turn : range(at.n)) {
       for (size_t i = 0; i < all.size(); ++i) all[i] = all[i] * factor(static_cast<int>(i));
     }
@@ -261,10 +267,7 @@ Result<dsl::Kernel> carried(int count) {
 // Each takes the place of its neighbour, so that none goes in place.
 Result<dsl::Kernel> rotated(int count) {
   return traced<f32>([&](const Places& at) {
-    const Value x = load(at.x);
-    std::vector<Var> all;
-    all.reserve(static_cast<size_t>(count));
-    for (int i = 0; i < count; ++i) all.emplace_back(x * factor(i));
+    std::vector<Var> all = multiples_of(load(at.x), count);
     for ([[maybe_unused]] Value turn : range(at.n)) {
       std::vector<Value> before(all.begin(), all.end());
       for (size_t i = 0; i < all.size(); ++i) all[i] = before[(i + 1) % all.size()] + 1.0f;
@@ -272,6 +275,7 @@ Result<dsl::Kernel> rotated(int count) {
     for (int i = 0; i < count; ++i) store(at.y + i * kBlock, all[static_cast<size_t>(i)]);
   });
 }
+
 // Sums of products that one loop carries, of which each is stored.
 Result<dsl::Kernel> carried_products(int count) {
   return traced<f32>([&](const Places& at) {

@@ -29,6 +29,15 @@ class HostileTest : public ServiceTest {
     auto bytes = wire::encode_header(header);
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
+  // The daemon's process; -1 where there is none.
+  pid_t start_with_few_descriptors() {
+    std::string line = "ulimit -n 64; exec " KILN_TEST_KILND " --runtime-dir " + runtime();
+    for (const std::string& word : daemon_arguments()) line += " " + word;
+    auto pid = wire::spawn({.command = {"/bin/sh", "-c", line}});
+    EXPECT_TRUE(pid);
+    EXPECT_TRUE(eventually([&] { return Connection::open(options()).ok(); }));
+    return pid ? *pid : -1;
+  }
   // A greeted peer that sends these bytes is told INVALID_ARGUMENT and is hung up on; everybody else goes on.
   void expect_rejected(const std::string& bytes) {
     RawPeer peer(runtime());
@@ -349,12 +358,9 @@ TEST_F(HostileTest, ReaderThatNeverReadsIsBounded) {
 
 // Those who come wait until there are descriptors again; who is there is served meanwhile.
 TEST_F(HostileTest, OutOfDescriptorsTheOthersWait) {
-  std::string line = "ulimit -n 64; exec " KILN_TEST_KILND " --runtime-dir " + runtime();
-  for (const std::string& word : daemon_arguments()) line += " " + word;
-  auto pid = wire::spawn({.command = {"/bin/sh", "-c", line}});
-  ASSERT_TRUE(pid);
-  ASSERT_TRUE(eventually([&] { return Connection::open(options()).ok(); }));
+  const pid_t process = start_with_few_descriptors();
   auto daemon = connect();
+  ASSERT_TRUE(daemon);
   ASSERT_TRUE(daemon->fetch(order("bytes")));
   std::vector<wire::UniqueFd> crowd;
   for (int i = 0; i < 200; ++i) crowd.push_back(wire::connect_socket(runtime()).value());
@@ -368,17 +374,14 @@ TEST_F(HostileTest, OutOfDescriptorsTheOthersWait) {
   EXPECT_TRUE(eventually([&] { return Connection::open(options()).ok(); }));
   EXPECT_TRUE(daemon->compile(order("bytes", 64, "after"), {.deadline_ms = 60'000}));
   EXPECT_TRUE(daemon->shutdown());
-  EXPECT_EQ(wire::exit_text(wire::wait_for_exit(*pid, kPatience).value()), "exit code 0");
+  EXPECT_EQ(wire::exit_text(wire::wait_for_exit(process, kPatience).value()), "exit code 0");
 }
 
 // Connections that stay do not take the descriptors that a worker needs, or an entry that travels as one.
 TEST_F(HostileTest, FewDescriptorsLeaveSomeForWorkers) {
-  std::string line = "ulimit -n 64; exec " KILN_TEST_KILND " --runtime-dir " + runtime();
-  for (const std::string& word : daemon_arguments()) line += " " + word;
-  auto pid = wire::spawn({.command = {"/bin/sh", "-c", line}});
-  ASSERT_TRUE(pid);
-  ASSERT_TRUE(eventually([&] { return Connection::open(options()).ok(); }));
+  const pid_t process = start_with_few_descriptors();
   auto daemon = connect();
+  ASSERT_TRUE(daemon);
   std::vector<std::unique_ptr<RawPeer>> crowd;
   for (int i = 0; i < 100; ++i) {
     crowd.push_back(std::make_unique<RawPeer>(runtime()));
@@ -392,7 +395,7 @@ TEST_F(HostileTest, FewDescriptorsLeaveSomeForWorkers) {
   }
   crowd.clear();
   EXPECT_TRUE(daemon->shutdown());
-  EXPECT_EQ(wire::exit_text(wire::wait_for_exit(*pid, kPatience).value()), "exit code 0");
+  EXPECT_EQ(wire::exit_text(wire::wait_for_exit(process, kPatience).value()), "exit code 0");
 }
 
 TEST_F(HostileTest, ConnectionLimit) {

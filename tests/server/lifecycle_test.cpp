@@ -271,6 +271,48 @@ TEST_F(LifecycleTest, AnEndingDaemonIsNobodysError) {
 }
 
 // A daemon of another protocol has names of its own: neither waits for the other, or touches what is its.
+// The client starts none itself; whoever does is not there yet when it notices.
+TEST_F(LifecycleTest, AnIdleClientGoesToTheNextDaemonThatSomebodyElseStarts) {
+  start();
+  auto client = connect();
+  const auto request = order("bytes", 64);
+  ASSERT_TRUE(client->compile(request, {.durable = true}));
+  for (int round = 0; round < 3; ++round) {
+    daemon_.signal(SIGTERM);
+    ASSERT_EQ(daemon_.wait(), 0);
+    std::vector<std::jthread> callers;
+    std::atomic<int> right = 0;
+    for (int i = 0; i < 4; ++i) {
+      callers.emplace_back([&, i] {
+        auto done = i % 2 == 0 ? client->ping() : Result<void>();
+        auto artifact = client->fetch(request);
+        if (done && artifact) return void(++right);
+        ADD_FAILURE() << (done ? artifact.error().message : done.error().message);
+      });
+    }
+    if (round > 0) std::this_thread::sleep_for(50ms);  // they have all found nobody
+    start();
+    callers.clear();
+    EXPECT_EQ(right, 4);
+  }
+}
+
+// Then it says so, and the next call does not wait again.
+TEST_F(LifecycleTest, AnIdleClientWithoutANextDaemonIsToldInTime) {
+  start();
+  auto in_a_hurry = options();
+  in_a_hurry.start_timeout = 200ms;
+  auto client = Connection::open(in_a_hurry);
+  ASSERT_TRUE(client) << client.error().message;
+  daemon_.signal(SIGTERM);
+  ASSERT_EQ(daemon_.wait(), 0);
+  for (int i = 0; i < 1000; ++i) {
+    auto answer = (*client)->ping();
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().code, ErrorCode::kUnavailable) << answer.error().message;
+  }
+}
+
 TEST_F(LifecycleTest, GenerationsShareADirectory) {
   ASSERT_TRUE(wire::open_private_dir(runtime()));
   std::vector<wire::UniqueFd> others;

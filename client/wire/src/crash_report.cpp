@@ -2,6 +2,7 @@
 #include "kiln/wire/crash_report.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ constexpr off_t kMaxFile = 256 << 10;
 constexpr size_t kKeptRequests = 8;  // of one crash
 constexpr size_t kKeptFiles = 64;    // of all
 constexpr const char* kRequest = ".request.";
+constexpr size_t kStack = 32 << 10;                   // of the handler
 constexpr uint64_t kFree = 0, kTaken = ~uint64_t{0};  // taken: not yet filled in
 
 struct Running {
@@ -40,9 +42,10 @@ struct State {
   std::array<char, 4096> path{};
   std::array<char, 2048> identity{};
   std::array<Running, 64> running;
-  int held = -1;                                      // the report's file, where it was opened beforehand
-  std::atomic<pid_t> reporter{0};                     // the thread that reports
-  alignas(16) std::array<std::byte, 32 << 10> stack;  // where the usual one has overflowed
+  int held = -1;                                    // the report's file, where it was opened beforehand
+  std::atomic<pid_t> reporter{0};                   // the thread that reports
+  alignas(16) std::array<std::byte, kStack> stack;  // of the first thread
+  std::atomic<bool> installed{false};
 };
 
 State& state() {
@@ -170,6 +173,34 @@ void report(int number) {
   ::raise(number);
 }
 
+// Another thread's, until it ends. One that has a stack from somebody else keeps that: a sanitizer, say.
+class HandlerStack {
+ public:
+  HandlerStack() {
+    stack_t now{};
+    if (::sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0) return;
+    void* memory = ::mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return;  // its overflows are not reported
+    memory_ = memory;
+    stack_t ours{};
+    ours.ss_sp = memory_;
+    ours.ss_size = kStack;
+    ::sigaltstack(&ours, nullptr);
+  }
+  ~HandlerStack() {
+    if (memory_ == nullptr) return;
+    stack_t none{};
+    none.ss_flags = SS_DISABLE;
+    ::sigaltstack(&none, nullptr);
+    ::munmap(memory_, kStack);
+  }
+  HandlerStack(const HandlerStack&) = delete;
+  HandlerStack& operator=(const HandlerStack&) = delete;
+
+ private:
+  void* memory_ = nullptr;
+};
+
 }  // namespace
 
 void install_crash_report(const std::string& path, const std::string& identity) {
@@ -185,6 +216,13 @@ void install_crash_report(const std::string& path, const std::string& identity) 
   action.sa_handler = report;
   action.sa_flags = SA_ONSTACK;
   for (int number : kSignals) ::sigaction(number, &action, nullptr);
+  s.installed.store(true, std::memory_order_relaxed);
+}
+
+void report_overflows_here() {
+  if (!state().installed.load(std::memory_order_relaxed)) return;
+  thread_local const HandlerStack stack;
+  (void)stack;
 }
 
 void hold_crash_report() {

@@ -1,6 +1,7 @@
 // Bounded JSON parsing and field access.
 #include "kiln/wire/json.h"
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <set>
@@ -104,6 +105,41 @@ bool Fields::boolean(const char* name, bool fallback) {
   if (value->is_boolean()) return value->get<bool>();
   fail(name, "a boolean");
   return fallback;
+}
+
+double Fields::real(const char* name, double fallback) {
+  const auto* value = find(name);
+  if (!value) return fallback;
+  if (value->is_number()) return value->get<double>();
+  fail(name, "a number");
+  return fallback;
+}
+
+const nlohmann::json& Fields::object(const char* name) {
+  static const nlohmann::json none = nlohmann::json::object();
+  const auto* value = find(name);
+  if (value && value->is_object()) return *value;
+  if (value) fail(name, "an object");
+  return none;
+}
+
+const nlohmann::json& Fields::list(const char* name, bool (nlohmann::json::*is_kind)() const noexcept,
+                                   const char* expected) {
+  static const nlohmann::json none = nlohmann::json::array();
+  const auto* value = find(name);
+  if (!value) return none;
+  if (value->is_array() && std::ranges::all_of(*value, [&](const auto& item) { return (item.*is_kind)(); }))
+    return *value;
+  fail(name, expected);
+  return none;
+}
+
+const nlohmann::json& Fields::objects(const char* name) {
+  return list(name, &nlohmann::json::is_object, "a list of objects");
+}
+
+const nlohmann::json& Fields::texts(const char* name) {
+  return list(name, &nlohmann::json::is_string, "a list of strings");
 }
 
 }  // namespace kiln::wire

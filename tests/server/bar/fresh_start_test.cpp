@@ -1,7 +1,10 @@
 // Statement 41: a daemon keeps nothing of the client that happened to start it.
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,6 +15,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <set>
 
 #include "bar.h"
 #include "kiln/wire/paths.h"
@@ -97,6 +101,84 @@ TEST_F(BarFreshStart, Statement41ProcessorsAndPrioritiesAreTheMachines) {
   if (::geteuid() == 0) {
     EXPECT_EQ(::getpriority(PRIO_PROCESS, static_cast<id_t>(daemon)), 0);
   }
+}
+
+// What a program's children have too, for ever: `choom -n 700`, `setarch -R -L`, and prctl(2).
+TEST_F(BarFreshStart, Statement41WhatTheKernelPassesOnIsTheMachines) {
+  const std::string guesses = status_of(::getpid(), "Speculation_Store_Bypass");
+  start_by([&] {
+    std::ofstream("/proc/self/oom_score_adj") << 700;
+    ::prctl(PR_SET_TIMERSLACK, 40'000'000);
+    ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    ::prctl(PR_SET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, PR_SPEC_DISABLE, 0, 0);
+    ::personality(ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT | READ_IMPLIES_EXEC);
+  });
+  const pid_t daemon = daemon_process();
+  const std::vector<pid_t> below = descendants(daemon);
+  ASSERT_FALSE(below.empty());
+  EXPECT_EQ(std::stoi(proc(daemon, "oom_score_adj")), 0);
+  for (const pid_t process : {daemon, below.front()}) {
+    EXPECT_EQ(status_of(process, "Speculation_Store_Bypass"), guesses);
+    if (const std::string huge = status_of(process, "THP_enabled"); !huge.empty()) {
+      EXPECT_EQ(huge, "1");
+    }
+    if (const std::string slack = proc(process, "timerslack_ns"); !slack.empty()) {
+      EXPECT_EQ(std::stoul(slack), 50'000u);
+    }
+    if (const std::string persona = proc(process, "personality"); !persona.empty()) {
+      EXPECT_EQ(std::stoul(persona, nullptr, 16), 0u);
+    }
+  }
+}
+
+// A program lies where it was laid when it was executed: at another place each time.
+TEST_F(BarFreshStart, Statement41ADaemonLiesAtRandomAddresses) {
+  if (::geteuid() != 0) GTEST_SKIP() << "a daemon shows its memory to root alone";
+  std::set<std::string> places;
+  for (int i = 0; i < 3; ++i) {
+    start_by([&] {
+      ::personality(ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT);
+      const rlimit none{RLIM_INFINITY, RLIM_INFINITY};
+      ::setrlimit(RLIMIT_STACK, &none);
+    });
+    const pid_t daemon = daemon_process();
+    const std::string maps = proc(daemon, "maps");
+    places.insert(maps.substr(0, maps.find('-')));
+    EXPECT_TRUE(connect()->shutdown());
+    ASSERT_TRUE(eventually([&] { return !alive(daemon); }));
+  }
+  EXPECT_EQ(places.size(), 3u);
+}
+
+// A service with AmbientCapabilities= starts the daemon of its user, whose other programs have none.
+TEST_F(BarFreshStart, Statement41CapabilitiesAreNotHandedOn) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can hand one on";
+  ASSERT_EQ(::chown(temp_.path().c_str(), kNobody, kNobody), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    constexpr unsigned kOne = CAP_NET_BIND_SERVICE;
+    ::prctl(PR_SET_KEEPCAPS, 1);
+    if (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0) ::_exit(2);
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {{1u << kOne, 1u << kOne, 1u << kOne}, {}};
+    if (::syscall(SYS_capset, &header, sets) != 0) ::_exit(3);
+    if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, kOne, 0, 0) != 0) ::_exit(4);
+    ConnectOptions how = options();
+    how.autostart = true;
+    how.daemon_args = {"--cache-dir", cache(), "--workers", "1"};
+    auto daemon = Connection::open(how);
+    if (!daemon) std::fprintf(stderr, "%s\n", daemon.error().message.c_str());
+    if (!daemon) ::_exit(5);
+    bool none = true;
+    for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapAmb"}) {
+      const std::string has = status_of(static_cast<pid_t>((*daemon)->server().pid), set);
+      none = none && !has.empty() && std::stoull(has, nullptr, 16) == 0;
+    }
+    ::_exit((*daemon)->shutdown() && none ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 // `ulimit -S -t 2` would end it under others, and 1 MiB a file keep it from logging.

@@ -416,6 +416,7 @@ TEST_F(BarLifecycle, Statement27WithoutADaemonAChildCompilesAndFailuresAreCheap)
   // A daemon that goes and cannot be started again.
   start();
   ConnectOptions strict = options();
+  strict.start_timeout = 5s;  // for so long it waits for another one
   auto lost = Connection::open(strict);
   ASSERT_TRUE(lost);
   kill_daemon();
@@ -452,6 +453,7 @@ TEST_F(BarLifecycle, Statement27AGetWithoutADaemonIsCheap) {
   };
   client::ClientOptions nowhere;
   nowhere.connect = options();
+  nowhere.connect.start_timeout = 5s;
   client::Client never(nowhere);
   const auto without = time_of_gets("ms for a get() that never had a daemon (p99)", never);
   start();

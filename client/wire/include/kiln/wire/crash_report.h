@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "kiln/dsl/request.h"
 
@@ -19,6 +20,20 @@ void install_crash_report(const std::string& path, const std::string& identity);
 // The same for a program such as "kiln-runner" that has no directory of its own: PROGRAM.crash in the runtime
 // directory, which is not made for it.
 void install_crash_report_of(const std::string& program, const std::string& version);
+
+// A report is written on a stack of its own, for that of the thread may have overflowed; the thread that installs
+// reports has one, any other has one when it has called this. Once a thread; without reports, and after the first call,
+// it costs next to nothing.
+void report_overflows_here();
+// What a thread of ours runs, with that stack: std::jthread(reporting(work)).
+template <class Work>
+auto reporting(Work work) {
+  return [work = std::move(work)](
+             auto&&... arguments) mutable -> decltype(work(std::forward<decltype(arguments)>(arguments)...)) {
+    report_overflows_here();
+    return work(std::forward<decltype(arguments)>(arguments)...);
+  };
+}
 
 // Opens the report's file now, for a process that gives up opening files. It is empty until something crashes.
 void hold_crash_report();

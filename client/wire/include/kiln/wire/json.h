@@ -27,12 +27,19 @@ class Fields {
   std::string text(const char* name, std::string fallback = {});
   uint64_t number(const char* name, uint64_t fallback = 0, uint64_t max = UINT64_MAX);
   bool boolean(const char* name, bool fallback = false);
+  double real(const char* name, double fallback = 0);
+  // An object; an empty one where it is not there.
+  const nlohmann::json& object(const char* name);
+  // A list of objects, or of texts; an empty one where it is not there.
+  const nlohmann::json& objects(const char* name);
+  const nlohmann::json& texts(const char* name);
 
   bool ok() const { return !failure_; }
   const Error& error() const { return *failure_; }
 
  private:
   const nlohmann::json* find(const char* name) const;
+  const nlohmann::json& list(const char* name, bool (nlohmann::json::*is_kind)() const noexcept, const char* expected);
   void fail(const char* name, const char* expected);
 
   const nlohmann::json& object_;

@@ -1,10 +1,11 @@
-// Names come from other programs and from files, and a terminal obeys what it is shown.
+// Names and messages come from other programs and from files, and a terminal obeys what it is shown: what a program of
+// ours prints of them goes through here.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-namespace kiln::cli {
+namespace kiln::wire {
 
 // The text with a question mark for each control character (C0, DEL, and C1 as UTF-8), but for those in `kept`.
 inline std::string printable(std::string_view text, std::string_view kept = "") {
@@ -23,4 +24,4 @@ inline std::string printable(std::string_view text, std::string_view kept = "") 
 // Of a text of several lines.
 inline std::string printable_lines(std::string_view text) { return printable(text, "\n\t"); }
 
-}  // namespace kiln::cli
+}  // namespace kiln::wire
