@@ -183,6 +183,7 @@ TEST_F(BarFreshStart, Statement41CapabilitiesAreNotHandedOn) {
 
 // `ulimit -S -t 2` would end it under others, and 1 MiB a file keep it from logging.
 TEST_F(BarFreshStart, Statement41LimitsAreRaised) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer needs its address space";
   constexpr std::pair<__rlimit_resource, rlim_t> kLimits[] = {
       {RLIMIT_CPU, 2}, {RLIMIT_FSIZE, 1 << 20}, {RLIMIT_AS, rlim_t{8} << 30}, {RLIMIT_NOFILE, 64}};
   start_by([&] {
