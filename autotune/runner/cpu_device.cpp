@@ -1,8 +1,9 @@
-// The machine's own CPU. Threads are placed by placement.cpp before this begins. Caches are made cold by pushing out
-// the lines of the arrays, one by one where the processor has an instruction for that, else and for arrays beyond the
-// last cache by reading a buffer twice as large as it; OpenMP's threads do either, so that they are awake when the
-// launch begins.
+// The machine's own CPU, to whose cores placement.cpp ties the process before this begins. Caches are made cold by
+// pushing out the lines of the arrays, one by one where the processor has an instruction for that, else and for arrays
+// beyond the last cache by reading a buffer twice as large as it; OpenMP's threads do either, so that they are awake
+// when the launch begins.
 #include <omp.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,9 +42,34 @@ Result<Memory> allocate_memory(uint64_t bytes) {
   return out;
 }
 
+// OpenMP ends threads that a launch does not need and makes others later, which begin where the first one runs. So each
+// ties itself to its CPU, in all that the device does.
+class ThreadTies {
+ public:
+  explicit ThreadTies(std::vector<int> cpus) : cpus_(std::move(cpus)) {}
+
+  void tie() const {
+    static thread_local int tied = -1;
+    const auto number = static_cast<size_t>(omp_get_thread_num());
+    if (number >= cpus_.size() || tied == cpus_[number]) return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(cpus_[number]), &one);
+    if (::sched_setaffinity(0, sizeof one, &one) == 0) tied = cpus_[number];
+  }
+  void tie_all() const {
+#pragma omp parallel
+    tie();
+  }
+
+ private:
+  std::vector<int> cpus_;
+};
+
 // What is at `from` again and again, by all threads, each its part.
-void copy_repeated(std::byte* to, size_t bytes, const std::byte* from, size_t period) {
+void copy_repeated(const ThreadTies& ties, std::byte* to, size_t bytes, const std::byte* from, size_t period) {
   const auto pages = static_cast<int64_t>((bytes + kAlignment - 1) / kAlignment);
+  ties.tie_all();
 #pragma omp parallel for schedule(static)
   for (int64_t page = 0; page < pages; ++page) {
     const size_t end = std::min(static_cast<size_t>(page + 1) * kAlignment, bytes);
@@ -55,7 +81,9 @@ void copy_repeated(std::byte* to, size_t bytes, const std::byte* from, size_t pe
   }
 }
 
-void copy_pages(std::byte* to, const std::byte* from, size_t bytes) { copy_repeated(to, bytes, from, bytes); }
+void copy_pages(const ThreadTies& ties, std::byte* to, const std::byte* from, size_t bytes) {
+  copy_repeated(ties, to, bytes, from, bytes);
+}
 
 uint64_t last_cache_bytes() {
   for (int name : {_SC_LEVEL4_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL2_CACHE_SIZE}) {
@@ -88,7 +116,8 @@ RunnerInfo describe(int threads) {
 
 class Cpu final : public MeasuredDevice {
  public:
-  explicit Cpu(int threads) : info_(describe(threads)), cache_bytes_(last_cache_bytes()) {}
+  Cpu(int threads, std::vector<int> cpus)
+      : info_(describe(threads)), cache_bytes_(last_cache_bytes()), ties_(std::move(cpus)) {}
   const RunnerInfo& info() const override { return info_; }
 
   Result<void> allocate(std::span<const uint64_t> bytes) override {
@@ -103,7 +132,8 @@ class Cpu final : public MeasuredDevice {
   }
   void* data(size_t array) const override { return arrays_[array].data.get(); }
   Result<void> write(size_t array, std::span<const std::byte> bytes) override {
-    if (!bytes.empty()) copy_repeated(arrays_[array].data.get(), arrays_[array].bytes, bytes.data(), bytes.size());
+    const Memory& to = arrays_[array];
+    if (!bytes.empty()) copy_repeated(ties_, to.data.get(), to.bytes, bytes.data(), bytes.size());
     return {};
   }
   Result<void> fill(size_t array, uint8_t byte) override {
@@ -111,31 +141,35 @@ class Cpu final : public MeasuredDevice {
     return {};
   }
   Result<void> read(size_t array, std::span<std::byte> out) const override {
-    copy_pages(out.data(), arrays_[array].data.get(), out.size());
+    copy_pages(ties_, out.data(), arrays_[array].data.get(), out.size());
     return {};
   }
   Result<void> keep(size_t array) override {
     auto memory = allocate_memory(arrays_[array].bytes);
     if (!memory) return memory.error();
-    copy_pages(memory->data.get(), arrays_[array].data.get(), memory->bytes);
+    copy_pages(ties_, memory->data.get(), arrays_[array].data.get(), memory->bytes);
     kept_[array] = std::move(*memory);
     return {};
   }
   Result<void> restore() override {
     for (const auto& [array, original] : kept_)
-      copy_pages(arrays_[array].data.get(), original.data.get(), original.bytes);
+      copy_pages(ties_, arrays_[array].data.get(), original.data.get(), original.bytes);
     return {};
   }
 
   Result<void> run(const UntypedFunction& function, std::span<const Argument> arguments) override {
-    const Working working(worked_us_);
-    return function.launch(arguments, {.threads = info_.threads, .print = [](const dsl::PrintRecord&) {}});
+    ties_.tie_all();
+    return launch(function, arguments);
   }
   Result<std::vector<double>> time_us(const UntypedFunction& function, std::span<const Argument> arguments,
                                       int launches, Cache cache, int times) override;
   bool apart_from_host() const override { return false; }
 
  private:
+  Result<void> launch(const UntypedFunction& function, std::span<const Argument> arguments) {
+    const Working working(worked_us_);
+    return function.launch(arguments, {.threads = info_.threads, .print = [](const dsl::PrintRecord&) {}});
+  }
   Result<double> time_once(const UntypedFunction& function, std::span<const Argument> arguments, int launches,
                            Cache cache);
   void push_out();
@@ -144,6 +178,7 @@ class Cpu final : public MeasuredDevice {
 
   const RunnerInfo info_;
   const uint64_t cache_bytes_;
+  const ThreadTies ties_;
   std::vector<Memory> arrays_;
   std::map<size_t, Memory> kept_;
   Memory sweep_;
@@ -173,13 +208,14 @@ Result<double> Cpu::time_once(const UntypedFunction& function, std::span<const A
   }
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < launches; ++i) {
-    if (auto done = run(function, arguments); !done) return done.error();
+    if (auto done = launch(function, arguments); !done) return done.error();
   }
   const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
   return time.count() / launches;
 }
 
 void Cpu::push_out() {
+  ties_.tie_all();
   uint64_t total = 0;
   for (const Memory& memory : arrays_) total += memory.bytes;
 #if defined(__x86_64__)
@@ -220,7 +256,7 @@ void Cpu::sweep() {
 }  // namespace
 
 Result<std::unique_ptr<MeasuredDevice>> open_cpu(const CpuOptions& options) {
-  return std::unique_ptr<MeasuredDevice>(std::make_unique<Cpu>(std::max(options.threads, 1)));
+  return std::unique_ptr<MeasuredDevice>(std::make_unique<Cpu>(std::max(options.threads, 1), options.cpus));
 }
 
 }  // namespace kiln::autotune

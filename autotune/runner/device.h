@@ -60,7 +60,8 @@ class MeasuredDevice {
 };
 
 struct CpuOptions {
-  int threads = 0;  // that the process was placed for
+  int threads = 0;
+  std::vector<int> cpus = {};  // one for each thread to be tied to; empty: they run where they like
 };
 Result<std::unique_ptr<MeasuredDevice>> open_cpu(const CpuOptions& options);
 // `kind`: "cuda", "amd".

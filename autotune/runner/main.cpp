@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <filesystem>
 #include <thread>
 
 #include "device.h"
@@ -41,27 +42,47 @@ void end_with(int parent) {
   })).detach();
 }
 
+// What a GPU's driver opens once it has started. Not all of /dev: there are terminals and memory of others.
+std::vector<std::string> device_files(const std::string& kind) {
+  std::vector<std::string> out = {"/dev/null", "/dev/zero"};
+  if (kind == "amd") {
+    out.insert(out.end(), {"/dev/kfd", "/dev/dri", "/dev/shm"});
+    return out;
+  }
+  out.emplace_back("/dev/dxg");
+  std::error_code failed;
+  std::filesystem::directory_iterator file("/dev", failed);
+  for (; !failed && file != std::filesystem::directory_iterator(); file.increment(failed)) {
+    const std::string name = file->path().filename();
+    for (const char* driver : {"nvidia", "nvhost", "nvmap", "nvgpu"}) {
+      if (name.starts_with(driver)) out.push_back(file->path());
+    }
+  }
+  return out;
+}
+
 // A candidate is code that somebody sent. What it may do to the machine is what measuring needs: the device, reading
 // files, one file that is locked. A GPU's driver calls what it likes, so that of its calls the dangerous ones are
 // taken.
-Result<void> confine_to(bool is_cpu, const std::string& lock_file) {
-  constexpr const char* kMeasuring[] = {"flock",    "socket",     "bind",   "sched_setaffinity", "getdents64",
-                                        "readlink", "readlinkat", "access", "faccessat",         "faccessat2",
-                                        "stat",     "lstat",      "statfs", "fstatfs",           "ftruncate"};
+Result<void> confine_to(const std::string& kind, int lock) {
+  constexpr const char* kMeasuring[] = {"socket",     "bind",   "sched_setaffinity", "getdents64", "readlink",
+                                        "readlinkat", "access", "faccessat",         "faccessat2", "stat",
+                                        "lstat",      "statfs", "fstatfs",           "ftruncate"};
+  const bool is_cpu = kind == "cpu";
   confine::hide_from_others();
   if (auto done = confine::gain_no_rights(); !done) return done;
-  confine::Files files{.read = {"/"}, .write = {lock_file}};
-  if (!is_cpu) files.write.push_back("/dev");
+  confine::Files files{.read = {"/"}};
+  if (!is_cpu) files.write = device_files(kind);
   if (auto done = confine::open_only(files); !done) return done;
-  if (!is_cpu) return confine::reach_nobody(confine::Programs::kNone);
-  return confine::call_only(confine::Opening::kWrite, kMeasuring);
+  if (!is_cpu) return confine::reach_nobody(lock);
+  return confine::call_only({.opening = confine::Opening::kRead, .more = kMeasuring, .lock = lock});
 }
 
 Result<std::unique_ptr<MeasuredDevice>> open_device(const Flags& flags, char** arguments) {
   if (flags.kind != "cpu") return open_gpu(flags.kind, flags.device);
-  auto threads = place_threads(flags.threads, arguments);
-  if (!threads) return threads.error();
-  return open_cpu({*threads});
+  auto cpus = place_threads(flags.threads, arguments);
+  if (!cpus) return cpus.error();
+  return open_cpu({static_cast<int>(cpus->size()), *cpus});
 }
 
 int fail(const Error& failure) {
@@ -76,16 +97,16 @@ int run(const Flags& flags, char** arguments) {
   if (!flags.reproducer.empty()) return reproduce(**device, flags.reproducer);
   ::signal(SIGPIPE, SIG_IGN);
   const std::string place = flags.kind == "cpu" ? "cpu" : flags.kind + "-" + std::to_string(flags.device);
-  auto lock_file = make_lock_file(place);
+  auto lock_file = open_lock_file(place);
   if (!lock_file) return fail(lock_file.error());
   const auto parent = static_cast<int>(::syscall(SYS_pidfd_open, ::getppid(), 0));
   wire::hold_crash_report();
-  if (auto confined = confine_to(flags.kind == "cpu", *lock_file); !confined) return fail(confined.error());
+  if (auto confined = confine_to(flags.kind, lock_file->file.get()); !confined) return fail(confined.error());
   end_with(parent);
   // What libraries print must not come between the lines.
   const int out = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  return serve(**device, {place, flags.patience_s, *lock_file}, STDIN_FILENO, out);
+  return serve(**device, {place, flags.patience_s, &*lock_file}, STDIN_FILENO, out);
 }
 
 }  // namespace

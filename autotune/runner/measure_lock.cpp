@@ -26,15 +26,16 @@ bool has_own_runtime_dir() {
 }
 
 // False: another has it.
-Result<bool> take_file(const wire::UniqueFd& file) {
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return true;
+Result<bool> take_file(int file) {
+  if (::flock(file, LOCK_EX | LOCK_NB) == 0) return true;
   if (errno == EWOULDBLOCK || errno == EINTR) return false;
   return wire::errno_error(ErrorCode::kInternal, "flock", errno);
 }
 
-// A name in the abstract namespace of sockets: nobody's file, and free again when its process ends, however it ends.
-Result<bool> take_name(const std::string& device, wire::UniqueFd& out) {
-  wire::UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+// A name in the abstract namespace of sockets: nobody's file, and free again when its process ends, however it ends. Of
+// streams, since who may make datagrams could send them to any name.
+Result<bool> take_name(DeviceLock& lock, const std::string& device) {
+  wire::UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return wire::errno_error(ErrorCode::kResourceExhausted, "socket", errno);
   const std::string name = "kiln-measure-" + device;
   sockaddr_un address{};
@@ -42,7 +43,7 @@ Result<bool> take_name(const std::string& device, wire::UniqueFd& out) {
   name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0) {
-    out = std::move(socket);
+    lock.hold(std::move(socket));
     return true;
   }
   if (errno == EADDRINUSE) return false;
@@ -50,14 +51,30 @@ Result<bool> take_name(const std::string& device, wire::UniqueFd& out) {
 }
 
 Result<bool> take(DeviceLock& lock, const std::string& device) {
-  auto taken = take_file(lock.file);
+  auto taken = take_file(lock.file());
   if (!taken || !*taken || has_own_runtime_dir()) return taken;
-  return take_name(device, lock.name);
+  return take_name(lock, device);
 }
 
 }  // namespace
 
-Result<std::string> make_lock_file(const std::string& device) {
+DeviceLock& DeviceLock::operator=(DeviceLock&& other) noexcept {
+  release();
+  file_ = std::exchange(other.file_, -1);
+  opened_ = std::move(other.opened_);
+  name_ = std::move(other.name_);
+  return *this;
+}
+
+// Where the file stays open its lock does too.
+void DeviceLock::release() {
+  if (file_ >= 0) (void)::flock(file_, LOCK_UN);
+  file_ = -1;
+  name_.reset();
+  opened_.reset();
+}
+
+Result<LockFile> open_lock_file(const std::string& device) {
   auto directory = wire::find_runtime_dir();
   if (!directory) return directory.error();
   auto opened = wire::open_private_dir(*directory);
@@ -65,17 +82,16 @@ Result<std::string> make_lock_file(const std::string& device) {
   const std::string file = "measure-" + device + ".lock", path = *directory + "/" + file;
   const int fd = wire::open_own_file(opened->get(), file.c_str(), O_RDWR | O_CREAT);
   if (fd < 0) return error(ErrorCode::kUnavailable, "cannot open " + path + ": " + wire::own_file_reason(-fd));
-  ::close(fd);
-  return path;
+  return LockFile{wire::UniqueFd(fd), path};
 }
 
 Result<DeviceLock> lock_device(const LockOptions& options, const std::function<void()>& waiting) {
-  auto path = options.path.empty() ? make_lock_file(options.device) : Result<std::string>(options.path);
-  if (!path) return path.error();
-  DeviceLock lock;
-  const int fd = wire::open_own_file(AT_FDCWD, path->c_str(), O_RDWR);
-  if (fd < 0) return error(ErrorCode::kUnavailable, "cannot open " + *path + ": " + wire::own_file_reason(-fd));
-  lock.file.reset(fd);
+  auto opened = options.file ? Result<LockFile>(LockFile()) : open_lock_file(options.device);
+  if (!opened) return opened.error();
+  const LockFile& file = options.file ? *options.file : *opened;
+  const std::string path = file.path;
+  const int number = file.file.get();
+  DeviceLock lock(number, std::move(opened->file));
   const auto begin = Clock::now();
   auto told = begin;
   for (;;) {
@@ -86,7 +102,7 @@ Result<DeviceLock> lock_device(const LockOptions& options, const std::function<v
     if (std::chrono::duration<double>(now - begin).count() > options.patience_s) {
       return error(ErrorCode::kDeadlineExceeded, "another process has been measuring on " + options.device + " for " +
                                                      std::to_string(static_cast<int>(options.patience_s)) + " s (" +
-                                                     *path + ")");
+                                                     path + ")");
     }
     if (now - told > std::chrono::seconds(1)) {
       waiting();

@@ -3,26 +3,47 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "kiln/dsl/result.h"
 #include "kiln/wire/fd.h"
 
 namespace kiln::autotune {
 
+// The file in the runtime directory, open.
+struct LockFile {
+  wire::UniqueFd file;
+  std::string path;
+};
+// It is made where it is not there.
+Result<LockFile> open_lock_file(const std::string& device);
+
 struct LockOptions {
-  std::string device;      // "cpu", "cuda-0"
-  double patience_s = 60;  // how long another's measurements are waited for
-  std::string path = {};   // of the file, as made by make_lock_file(); empty: it is made for each lock
+  std::string device;              // "cpu", "cuda-0"
+  double patience_s = 60;          // how long another's measurements are waited for
+  const LockFile* file = nullptr;  // of a process that gives up opening files; without one it is opened for each lock
 };
 
 // Held as long as the object lives.
-struct DeviceLock {
-  wire::UniqueFd file;  // keeps those with the same runtime directory away, in other containers too
-  wire::UniqueFd name;  // keeps all others of this machine (of this network namespace) away, whoever's they are
-};
+class DeviceLock {
+ public:
+  DeviceLock() = default;
+  // What is locked; `opened` is its owner where nobody else is.
+  DeviceLock(int file, wire::UniqueFd opened) : file_(file), opened_(std::move(opened)) {}
+  ~DeviceLock() { release(); }
+  DeviceLock(DeviceLock&& other) noexcept { *this = std::move(other); }
+  DeviceLock& operator=(DeviceLock&& other) noexcept;
 
-// The file in the runtime directory, made where it is not there: for a process that gives up making files.
-Result<std::string> make_lock_file(const std::string& device);
+  int file() const { return file_; }  // keeps those with the same runtime directory away, in other containers too
+  // A name keeps all others of this machine (of this network namespace) away, whoever's they are.
+  void hold(wire::UniqueFd name) { name_ = std::move(name); }
+
+ private:
+  void release();
+
+  int file_ = -1;
+  wire::UniqueFd opened_, name_;
+};
 
 // `waiting` is called about once a second while another has it. A runtime directory that was chosen (KILN_RUNTIME_DIR)
 // is a world of its own: then only the file is locked.

@@ -24,18 +24,27 @@ int topology(int cpu, const char* what) {
   return file >> value ? value : -1;
 }
 
-}  // namespace
-
-Result<std::vector<int>> choose_cpus(int threads) {
+Result<std::vector<int>> allowed_cpus() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
     return wire::errno_error(ErrorCode::kInternal, "sched_getaffinity", errno);
   }
   std::vector<int> out;
-  std::set<std::pair<int, int>> cores;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(static_cast<size_t>(cpu), &allowed)) continue;
+    if (CPU_ISSET(static_cast<size_t>(cpu), &allowed)) out.push_back(cpu);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<int>> choose_cpus(int threads) {
+  auto allowed = allowed_cpus();
+  if (!allowed) return allowed.error();
+  std::vector<int> out;
+  std::set<std::pair<int, int>> cores;
+  for (int cpu : *allowed) {
     const int core = topology(cpu, "core_id");
     // Where the kernel does not tell, each CPU is a core.
     const bool first = core < 0 || cores.emplace(topology(cpu, "physical_package_id"), core).second;
@@ -49,33 +58,27 @@ Result<std::vector<int>> choose_cpus(int threads) {
   return out;
 }
 
-Result<int> place_threads(int threads, char** arguments) {
-  // By now OpenMP has tied this thread to the first CPU, so that the others can no longer be seen from here.
-  if (const char* placed = ::secure_getenv(kPlaced)) {
-    const int count = std::atoi(placed);
+Result<std::vector<int>> place_threads(int threads, char** arguments) {
+  if (::secure_getenv(kPlaced)) {
     ::unsetenv(kPlaced);
-    return count;
+    return allowed_cpus();
   }
   auto cpus = choose_cpus(threads);
   if (!cpus) return cpus.error();
   // Before other processes, where the system allows it: a launch ends when the last of its threads has had its turn.
   (void)::setpriority(PRIO_PROCESS, 0, kPriority);
-  std::string places;
   cpu_set_t set;
   CPU_ZERO(&set);
-  for (int cpu : *cpus) {
-    CPU_SET(static_cast<size_t>(cpu), &set);
-    places += (places.empty() ? "{" : ",{") + std::to_string(cpu) + "}";
-  }
+  for (int cpu : *cpus) CPU_SET(static_cast<size_t>(cpu), &set);
   if (::sched_setaffinity(0, sizeof set, &set) != 0) {
     return wire::errno_error(ErrorCode::kInternal, "sched_setaffinity", errno);
   }
-  const std::string count = std::to_string(cpus->size());
-  ::setenv("OMP_PROC_BIND", "true", 1);
-  ::setenv("OMP_PLACES", places.c_str(), 1);
-  ::setenv("OMP_NUM_THREADS", count.c_str(), 1);
+  // Threads tie themselves. Where OpenMP does it one thread ties the other, by a call that reaches any process.
+  ::setenv("OMP_PROC_BIND", "false", 1);
+  for (const char* name : {"OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}) ::unsetenv(name);
+  ::setenv("OMP_NUM_THREADS", std::to_string(cpus->size()).c_str(), 1);
   ::setenv("OMP_DYNAMIC", "false", 1);
-  ::setenv(kPlaced, count.c_str(), 1);
+  ::setenv(kPlaced, "1", 1);
   ::execv("/proc/self/exe", arguments);
   return wire::errno_error(ErrorCode::kInternal, "cannot start itself anew", errno);
 }

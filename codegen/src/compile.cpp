@@ -346,16 +346,16 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
   return artifact;
 }
 
-void start_helpers() {
+void start_helpers(const Outside& outside) {
   for (const VendorEntry& entry : vendors()) {
-    if (entry.vendor && entry.vendor->start_helpers) entry.vendor->start_helpers();
+    if (entry.vendor && entry.vendor->start_helpers) entry.vendor->start_helpers(outside);
   }
 }
 
-void warm_up() {
+void warm_up(const Outside& outside) {
   initialise_llvm();
   for (const VendorEntry& entry : vendors()) {
-    if (entry.vendor) entry.vendor->initialise();
+    if (entry.vendor) entry.vendor->initialise(outside);
   }
   // Touches what every kernel needs: address arithmetic, masks, vectors, math, a reduction.
   constexpr char kKernel[] =

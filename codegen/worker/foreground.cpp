@@ -47,7 +47,7 @@ int compile_main(const Compiler& compiler, const char* request_path, const char*
   auto body = wire::split_compile_body(std::as_bytes(std::span(text)));
   if (!body) return fail(std::string(request_path) + ": " + body.error().message);
   compiler.warm_up();
-  compiler.start_helpers();
+  compiler.start_helpers({});
   PhaseLog log;
   auto artifact = compiler.compile(body->canonical, body->debug, [&](std::string_view phase) { log.begin(phase); });
   log.end();

@@ -3,18 +3,33 @@
 #include <cstring>
 
 #include "kiln/codegen/compile.h"
+#include "kiln/wire/library.h"
+#include "kiln/wire/trusted.h"
 #include "zygote.h"
+
+namespace {
+
+// Others' programs and libraries are used where nobody else could have put or changed them.
+kiln::codegen::Outside outside(const kiln::worker::HelperRights& rights = {}) {
+  return {.check_program = kiln::wire::check_trusted,
+          .open_library = kiln::wire::open_trusted_library,
+          .confine_helper = rights.helper,
+          .confine_program = rights.program};
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--builder-id") == 0) {
     std::printf("%s\n", kiln::codegen::builder_id().c_str());
     return 0;
   }
-  const kiln::worker::Compiler compiler{.builder_id = kiln::codegen::builder_id,
-                                        .native_target = kiln::codegen::native_target,
-                                        .warm_up = kiln::codegen::warm_up,
-                                        .start_helpers = kiln::codegen::start_helpers,
-                                        .compile = kiln::codegen::compile};
+  const kiln::worker::Compiler compiler{
+      .builder_id = kiln::codegen::builder_id,
+      .native_target = kiln::codegen::native_target,
+      .warm_up = [] { kiln::codegen::warm_up(outside()); },
+      .start_helpers = [](const kiln::worker::HelperRights& rights) { kiln::codegen::start_helpers(outside(rights)); },
+      .compile = kiln::codegen::compile};
   if (argc == 4 && std::strcmp(argv[1], "--compile") == 0) {
     return kiln::worker::compile_main(compiler, argv[2], argv[3]);
   }

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <clocale>
 #include <csignal>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "kiln/confine/confine.h"
+#include "kiln/wire/frame.h"
 #include "zygote.h"
 
 namespace kiln::worker {
@@ -30,9 +32,24 @@ constexpr bool kLimitMemory = true;
 constexpr bool kLimitMemory = true;
 #endif
 
-void limit(int resource, uint64_t soft, uint64_t hard) {
-  rlimit value{static_cast<rlim_t>(soft), static_cast<rlim_t>(hard)};
-  ::setrlimit(static_cast<__rlimit_resource_t>(resource), &value);
+void limit(__rlimit_resource_t resource, uint64_t bytes) {
+  const rlimit value{static_cast<rlim_t>(bytes), static_cast<rlim_t>(bytes)};
+  ::setrlimit(resource, &value);
+}
+
+// Soft limits move from job to job below these. The number of processes is not among them: it counts all of the user's.
+void set_limits(const Limits& limits) {
+  limit(RLIMIT_CORE, 0);
+  limit(RLIMIT_NOFILE, 64);
+  limit(RLIMIT_MSGQUEUE, 0);
+  // Of the anonymous files that code is linked in and assembled from, and of the crash report: larger code cannot be
+  // sent.
+  limit(RLIMIT_FSIZE, 2 * wire::kMaxBodySize);
+  if (kLimitMemory && limits.memory_bytes != 0) limit(RLIMIT_AS, limits.memory_bytes);
+  // A job's is set when it begins; a helper's program has that of a job.
+  const uint64_t of_all = (limits.max_jobs + 1) * (limits.cpu_seconds + 2);
+  const rlimit time{static_cast<rlim_t>(limits.cpu_seconds + 1), static_cast<rlim_t>(of_all)};
+  ::setrlimit(RLIMIT_CPU, &time);
 }
 
 void prefer_for_oom_killer() {
@@ -70,23 +87,22 @@ std::vector<std::string> program_files() {
   return out;
 }
 
-// On the way in, so that helpers keep a part of the rights: they may run programs.
-Result<void> give_up_all_but_helpers(const std::function<void()>& start_helpers) {
-  if (auto done = confine::gain_no_rights(); !done) return done;
+Result<void> confine_helper() {
   if (auto done = confine::open_only({.read = program_files()}); !done) return done;
-  if (auto done = confine::reach_nobody(confine::Programs::kAny); !done) return done;
-  start_helpers();
-  return {};
+  return confine::run_programs();
 }
 
 }  // namespace
 
 void limit_memory(uint64_t bytes) {
-  // The hard limit stays: the next job may be given more.
-  if (kLimitMemory) limit(RLIMIT_AS, bytes == 0 ? RLIM_INFINITY : bytes, RLIM_INFINITY);
+  rlimit value{};
+  if (!kLimitMemory || ::getrlimit(RLIMIT_AS, &value) != 0) return;
+  value.rlim_cur = bytes == 0 ? value.rlim_max : std::min(static_cast<rlim_t>(bytes), value.rlim_max);
+  ::setrlimit(RLIMIT_AS, &value);
 }
 
-Result<void> enter_sandbox(const Limits& limits, int parent_pid, const std::function<void()>& start_helpers) {
+Result<void> enter_sandbox(const Limits& limits, int parent_pid,
+                           const std::function<void(const HelperRights&)>& start_helpers) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent_pid) ::_exit(kExitOrphan);  // the parent died before the line above
@@ -96,13 +112,12 @@ Result<void> enter_sandbox(const Limits& limits, int parent_pid, const std::func
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   std::setlocale(LC_ALL, "C");
   prefer_for_oom_killer();
-  if (auto done = give_up_all_but_helpers(start_helpers); !done) return done;
   ::setpriority(PRIO_PROCESS, 0, 5);
-  limit(RLIMIT_CORE, 0, 0);
-  limit(RLIMIT_NOFILE, 64, 64);
-  limit_memory(limits.memory_bytes);
+  set_limits(limits);
+  if (auto done = confine::gain_no_rights(); !done) return done;
+  start_helpers({.helper = confine_helper, .program = confine::start_no_process});
   if (auto done = confine::open_only({}); !done) return done;
-  return confine::call_only(confine::Opening::kRead);
+  return confine::call_only({});
 }
 
 }  // namespace kiln::worker

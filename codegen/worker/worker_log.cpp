@@ -1,26 +1,18 @@
-// A line is one write to a file opened for appending, so that lines of several processes do not mix.
 #include "worker_log.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <ctime>
 #include <string>
 
 #include "kiln/wire/json.h"
-#include "kiln/wire/own_file.h"
 
 namespace kiln::worker {
 namespace {
 
-constexpr off_t kMaxFileSize = 4 << 20;
-
-wire::UniqueFd append_to(const char* path) {
-  return wire::UniqueFd(wire::open_own_file(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND));
-}
+constexpr size_t kMaxText = 512;  // of a field
 
 std::string timestamp() {
   timespec now{};
@@ -35,29 +27,16 @@ std::string timestamp() {
 
 }  // namespace
 
-WorkerLog::WorkerLog(const char* path) {
-  if (!path) return;
-  if (std::strcmp(path, "-") == 0) {
-    file_ = wire::UniqueFd(::dup(STDERR_FILENO));
-    return;
+void WorkerLog::write(std::string_view event, nlohmann::json fields) const {
+  if (!wanted_) return;
+  for (auto& field : fields) {
+    if (auto* text = field.get_ptr<std::string*>()) text->resize(std::min(text->size(), kMaxText));
   }
-  file_ = append_to(path);
-  struct stat mine{}, there{};
-  if (!file_ || ::fstat(file_.get(), &mine) != 0 || mine.st_size <= kMaxFileSize) return;
-  // Unless another worker has just done so.
-  if (::stat(path, &there) == 0 && there.st_ino == mine.st_ino) {
-    ::rename(path, (std::string(path) + ".1").c_str());
-  }
-  file_ = append_to(path);
-}
-
-void WorkerLog::write(std::string_view event, const nlohmann::json& fields) const {
-  if (!file_) return;
   const std::string rest = wire::dump_ascii(fields);
   const std::string line = "{\"time\":\"" + timestamp() +
                            "\",\"level\":\"info\",\"pid\":" + std::to_string(::getpid()) +
                            ",\"event\":" + wire::dump_ascii(nlohmann::json(event)) + "," + rest.substr(1) + "\n";
-  (void)!::write(file_.get(), line.data(), line.size());
+  (void)!::write(STDERR_FILENO, line.data(), line.size());
 }
 
 }  // namespace kiln::worker

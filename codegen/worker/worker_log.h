@@ -1,23 +1,20 @@
-// What workers log: one JSON object a line, in the form of the daemon's log, all into one file.
+// What workers log: one JSON object a line, in the form of the daemon's log, which the daemon keeps.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "kiln/wire/fd.h"
-
 namespace kiln::worker {
 
 class WorkerLog {
  public:
-  // `path` is null for none and "-" for standard error. A file that has grown past 4 MiB is renamed to PATH.1 first;
-  // one that cannot be opened is done without. Several processes may write to it.
-  explicit WorkerLog(const char* path);
+  explicit WorkerLog(bool wanted) : wanted_(wanted) {}
 
-  void write(std::string_view event, const nlohmann::json& fields) const;
+  // To standard error, in one write. What finds no room in it is lost.
+  void write(std::string_view event, nlohmann::json fields) const;
 
  private:
-  wire::UniqueFd file_;
+  bool wanted_;
 };
 
 }  // namespace kiln::worker

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +28,7 @@ void out_of_memory() { ::_exit(kExitOutOfMemory); }
 
 // What a worker has open beside its channel; in the sandbox nothing can be opened.
 struct Files {
-  WorkerLog log{::secure_getenv("KILN_WORKER_LOG")};
+  WorkerLog log{::secure_getenv("KILN_WORKER_LOG") != nullptr};
   wire::UniqueFd statm{::open("/proc/self/statm", O_RDONLY | O_CLOEXEC)};
 
   uint64_t resident_bytes() const {
@@ -45,7 +46,8 @@ void arm_cpu_limit(uint64_t seconds) {
   ::getrusage(RUSAGE_SELF, &used);
   rlimit limit{};
   ::getrlimit(RLIMIT_CPU, &limit);
-  limit.rlim_cur = static_cast<rlim_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec + 1) + seconds;
+  const auto end = static_cast<rlim_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec + 1) + seconds;
+  limit.rlim_cur = std::min(end, limit.rlim_max);
   ::setrlimit(RLIMIT_CPU, &limit);
 }
 

@@ -27,6 +27,7 @@ using wire::UniqueFd;
 
 struct Child {
   uint64_t id = 0;
+  pid_t pid = 0;
   UniqueFd pidfd;
 };
 
@@ -84,11 +85,13 @@ bool Zygote::spawn(wire::Frame frame) {
     return tell(Type::kExited, frame.id(), {{"message", failure.message}});
   }
   bool told = tell(Type::kSpawned, frame.id(), {{"pid", pid}}, pidfd.get());
-  children.push_back({frame.id(), std::move(pidfd)});
+  children.push_back({frame.id(), pid, std::move(pidfd)});
   return told;
 }
 
 bool Zygote::reap(size_t index) {
+  // What it had started goes with it. Its number is its group's, and nobody else's until it is waited for.
+  ::kill(-children[index].pid, SIGKILL);
   siginfo_t info{};
   if (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(children[index].pidfd.get()), &info, WEXITED) != 0) {
     return errno == EINTR;

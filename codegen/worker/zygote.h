@@ -8,9 +8,9 @@
 //   zygote → daemon  kSpawned {pid}, with the worker's pidfd
 //   zygote → daemon  kExited {signal | code | message}
 // Daemon and worker talk kCompile → kPhase… → kResult | kError over that pair. A worker sees it as kChannelFd too.
-// The environment has KILN_WORKER_LOG, a file for the lines that workers log (`-`: standard error; none without it),
-// and KILN_WORKER_CRASH, a file for the report of a crash. When the daemon dies, the zygote reads end-of-file and
-// exits, and the kernel kills the workers with it.
+// The environment has KILN_WORKER_LOG where workers shall log lines, on standard error, and KILN_WORKER_CRASH, a file
+// for the report of a crash. Standard output and error are a pipe that the daemon reads. When the daemon dies, the
+// zygote reads end-of-file and exits, and the kernel kills the workers with it.
 #pragma once
 
 #include <functional>
@@ -29,6 +29,12 @@ inline constexpr int kChannelFd = 3;
 inline constexpr int kExitOutOfMemory = 77;
 inline constexpr int kExitOrphan = 78;
 
+// What processes beside a worker give up before they take its word.
+struct HelperRights {
+  std::function<Result<void>()> helper = nullptr;   // of one that starts programs
+  std::function<Result<void>()> program = nullptr;  // of one that is about to become a program, besides
+};
+
 using Progress = std::function<void(std::string_view phase)>;
 
 // The compiler as this library sees it.
@@ -36,14 +42,14 @@ struct Compiler {
   std::function<std::string()> builder_id;
   std::function<std::string()> native_target;
   std::function<void()> warm_up;
-  std::function<void()> start_helpers;  // in each worker, on the way into its sandbox
+  std::function<void(const HelperRights&)> start_helpers;  // in each worker, on the way into its sandbox
   std::function<Result<Artifact>(std::span<const std::byte> canonical, std::span<const std::byte> debug,
                                  const Progress& progress)>
       compile;
 };
 
 struct Limits {
-  uint64_t memory_bytes = 4ull << 30;  // address space of jobs that ask for no other; 0: no limit
+  uint64_t memory_bytes = 4ull << 30;  // address space that a job may have; 0: no limit
   uint64_t cpu_seconds = 300;          // per job
   uint64_t max_jobs = 100;             // then the worker is replaced
   uint64_t max_rss_bytes = 512ull << 20;
@@ -60,8 +66,9 @@ int compile_main(const Compiler& compiler, const char* request_path, const char*
 
 // Takes from the calling process what a compile does not need; what `start_helpers` starts may still run programs. A
 // failure is a message.
-Result<void> enter_sandbox(const Limits& limits, int parent_pid, const std::function<void()>& start_helpers);
-// Of the address space of the calling process; 0: none. May be called for each job.
+Result<void> enter_sandbox(const Limits& limits, int parent_pid,
+                           const std::function<void(const HelperRights&)>& start_helpers);
+// Of the address space of the calling process, for a job, and within what the worker may have; 0: all of that.
 void limit_memory(uint64_t bytes);
 
 }  // namespace kiln::worker

@@ -66,4 +66,16 @@ void Log::warn(std::string_view event, const nlohmann::json& fields) { write(spd
 void Log::set_level(const std::string& level) { logger_->set_level(spdlog::level::from_str(level)); }
 void Log::flush() { logger_->flush(); }
 
+LineLog::LineLog(const std::string& path) {
+  if (!path.empty() && look_at(path) < 0) return;
+  logger_ = std::make_shared<spdlog::logger>("lines", make_sink(path));
+  logger_->set_pattern("%v");
+  logger_->flush_on(spdlog::level::info);
+  logger_->set_error_handler([](const std::string&) {});
+}
+
+void LineLog::write(std::string_view line) {
+  if (logger_) logger_->log(spdlog::level::info, line);
+}
+
 }  // namespace kiln::server

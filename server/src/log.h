@@ -29,4 +29,15 @@ class Log {
   std::shared_ptr<spdlog::logger> logger_;
 };
 
+// Lines that others have made, as they are, into a file that is rotated likewise, or to standard error. A file that
+// cannot be written is done without.
+class LineLog {
+ public:
+  explicit LineLog(const std::string& path);
+  void write(std::string_view line);
+
+ private:
+  std::shared_ptr<spdlog::logger> logger_;
+};
+
 }  // namespace kiln::server

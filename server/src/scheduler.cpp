@@ -258,7 +258,7 @@ void Scheduler::run(const JobPtr& job) {
   const nlohmann::json header = {
       {"trace_id", job->trace_id}, {"key", to_hex(job->key)}, {"memory_bytes", job->memory_bytes}};
   wire::note_running(job->id, job->key, *job->body);
-  job->worker = pool_.run(job->id, wire::dump(header), job->body,
+  job->worker = pool_.run(job->id, wire::dump(header), job->body, job->memory_bytes,
                           [this, job](JobOutcome outcome) { on_outcome(job, std::move(outcome)); });
 }
 

@@ -37,7 +37,7 @@ void Verifier::pump() {
     const std::string json = wire::dump({{"trace_id", "verify"}, {"key", to_hex(blob->key)}});
     auto body = std::make_shared<const Bytes>(entry->request.begin(), entry->request.end());
     const auto worker =
-        pool_.run(job, json, body, [this, blob](const JobOutcome& outcome) { on_outcome(blob, outcome); });
+        pool_.run(job, json, body, 0, [this, blob](const JobOutcome& outcome) { on_outcome(blob, outcome); });
     deadline_.expires_after(config_.default_deadline);
     deadline_.async_wait([this, worker](const boost::system::error_code& cancelled) {
       if (cancelled) return;

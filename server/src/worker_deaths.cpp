@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <ctime>
 
 #include "worker_pool.h"
 
@@ -15,10 +16,18 @@ const std::string kOutOfTime = "signal " + std::to_string(SIGXCPU);
 // Between two attempts to start a zygote: a program that was away is found again soon.
 constexpr std::chrono::seconds kMaxRestart{2};
 constexpr int kHelloPatience = 3;  // times a client's
+constexpr std::chrono::seconds kRestless{1};
 
 void send_signal(int pidfd, int number) { ::syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0); }
 
 }  // namespace
+
+std::chrono::nanoseconds processor_time(pid_t pid) {
+  clockid_t clock{};
+  timespec used{};
+  if (pid <= 0 || ::clock_getcpuclockid(pid, &clock) != 0 || ::clock_gettime(clock, &used) != 0) return {};
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
 
 void WorkerPool::on_spawned(WorkerId id, pid_t pid, wire::UniqueFd pidfd) {
   Worker* worker = find(id);
@@ -63,12 +72,25 @@ void WorkerPool::doom(Worker& worker, int signal) {
   worker.doomed = true;
   if (!worker.pidfd) return;
   send_signal(worker.pidfd.get(), signal);
-  if (signal == SIGKILL) return;
+  if (signal != SIGKILL) expect_end(worker);
+}
+
+// It was told to end, or has said that it does.
+void WorkerPool::expect_end(Worker& worker) {
   worker.kill_timer = std::make_unique<asio::steady_timer>(io_, config_.kill_after);
   worker.kill_timer->async_wait([this, id = worker.id](const boost::system::error_code& failed) {
     if (failed) return;
     if (Worker* late = find(id); late && late->pidfd) send_signal(late->pidfd.get(), SIGKILL);
   });
+}
+
+// It reads end-of-file and exits.
+void WorkerPool::dismiss(Worker& worker) {
+  worker.retiring = true;
+  worker.ended = true;
+  worker.socket->close();
+  expect_end(worker);
+  ++metrics_.workers_recycled;
 }
 
 void WorkerPool::finish_if_gone(Worker& worker) {
@@ -81,6 +103,7 @@ void WorkerPool::finish_if_gone(Worker& worker) {
   outcome.never_ran = worker.pid == 0;
   outcome.phases = std::move(worker.phases);
   bool had_job = worker.done != nullptr;
+  words_.hear();
   if (had_job) record_death(worker);
   Done done = std::move(worker.done);
   workers_.erase(worker.id);
@@ -138,7 +161,7 @@ void WorkerPool::on_zygote_died(const std::string& reason) {
 }
 
 void WorkerPool::restart_zygote() {
-  if (auto started = zygote_.start(); !started) {
+  if (auto started = zygote_.start(words_.end()); !started) {
     log_.warn("zygote_start_failed", {{"reason", started.error().message}});
     on_zygote_died(started.error().message);
     return;
@@ -153,20 +176,22 @@ void WorkerPool::restart_zygote() {
   handlers_.slot_free();
 }
 
-// Idle workers hold memory; one that had nothing to do for long goes.
+// Idle workers hold memory; one that had nothing to do for long goes, and so does one that found itself something.
 void WorkerPool::watch_idle() {
   auto period = std::clamp<std::chrono::milliseconds>(config_.worker_idle / 4, std::chrono::milliseconds(20),
-                                                      std::chrono::minutes(1));
+                                                      std::chrono::seconds(10));
   idle_timer_.expires_after(period);
   idle_timer_.async_wait([this](const boost::system::error_code& failed) {
     if (failed || stopped_) return;
     auto before = std::chrono::steady_clock::now() - config_.worker_idle;
     for (auto& [id, worker] : workers_) {
-      if (!worker.idle() || worker.since > before) continue;
-      worker.retiring = true;
-      worker.ended = true;
-      worker.socket->close();  // it reads end-of-file and exits
-      ++metrics_.workers_recycled;
+      if (!worker.idle()) continue;
+      if (worker.since <= before) {
+        dismiss(worker);
+      } else if (processor_time(worker.pid) - worker.idle_cpu > kRestless) {
+        log_.warn("worker_restless", {{"worker", worker.id}, {"worker_pid", worker.pid}});
+        doom(worker, SIGKILL);
+      }
     }
     watch_idle();
   });

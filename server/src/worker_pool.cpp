@@ -14,7 +14,11 @@
 namespace kiln::server {
 namespace {
 
-constexpr size_t kMaxPhases = 64;
+constexpr size_t kMaxPhases = 64, kMaxPhasesTold = 4096, kMaxPhaseName = 64;
+
+std::string words_file(const Config& config) {
+  return config.foreground || config.pipe ? "" : config.runtime_dir + "/kiln-worker.log";
+}
 
 }  // namespace
 
@@ -25,6 +29,7 @@ WorkerPool::WorkerPool(asio::io_context& io, const Config& config, std::shared_p
       scratch_(std::move(scratch)),
       log_(log),
       metrics_(metrics),
+      words_(io, words_file(config), log),
       zygote_(
           io, config, scratch_,
           {.hello =
@@ -47,7 +52,8 @@ WorkerPool::~WorkerPool() { stop(); }
 Result<void> WorkerPool::start(Handlers handlers) {
   handlers_ = std::move(handlers);
   watch_idle();
-  return zygote_.start();
+  if (auto started = words_.start(); !started) return started;
+  return zygote_.start(words_.end());
 }
 
 void WorkerPool::stop() {
@@ -58,6 +64,7 @@ void WorkerPool::stop() {
   for (auto& [id, worker] : workers_) worker.socket->close();
   workers_.clear();
   zygote_.stop();
+  words_.stop();
 }
 
 unsigned WorkerPool::busy() const {
@@ -70,10 +77,13 @@ bool WorkerPool::has_slot() const {
   for (const auto& [id, worker] : workers_) {
     if (worker.idle()) return true;
   }
-  // A worker that is leaving keeps its slot until it has left, unless it does so by itself and at once.
-  size_t counted = static_cast<size_t>(
+  return places_taken() < size_ && !backing_off();
+}
+
+// A worker that is leaving keeps its slot until it has left, unless it does so by itself and at once.
+size_t WorkerPool::places_taken() const {
+  return static_cast<size_t>(
       std::count_if(workers_.begin(), workers_.end(), [](const auto& item) { return !item.second.retiring; }));
-  return counted < size_ && !backing_off();
 }
 
 WorkerPool::Worker* WorkerPool::find(WorkerId id) {
@@ -81,24 +91,40 @@ WorkerPool::Worker* WorkerPool::find(WorkerId id) {
   return it == workers_.end() ? nullptr : &it->second;
 }
 
-WorkerPool::Worker* WorkerPool::spawn() {
+uint64_t WorkerPool::usual_memory() const { return config_.worker_memory ? config_.worker_memory : UINT64_MAX; }
+
+// An idle one that may have so much; else a new one, in whose place one leaves that may not.
+WorkerPool::Worker* WorkerPool::worker_for(uint64_t memory) {
+  Worker* lesser = nullptr;
+  for (auto& [id, worker] : workers_) {
+    if (!worker.idle()) continue;
+    if (worker.memory_bytes >= memory) return &worker;
+    lesser = &worker;
+  }
+  if (lesser && places_taken() >= size_) dismiss(*lesser);
+  return spawn(memory);
+}
+
+WorkerPool::Worker* WorkerPool::spawn(uint64_t memory) {
   auto pair = wire::make_channel_pair();
   if (!pair) return nullptr;
   WorkerId id = next_id_++;
   Worker& worker = workers_[id];
   worker.id = id;
+  worker.memory_bytes = std::max(memory, usual_memory());
   worker.since = std::chrono::steady_clock::now();
   worker.socket = std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_, FrameSocket::Options{});
   worker.socket->start({.frame = [this, id](wire::Frame frame) { on_frame(id, std::move(frame)); },
                         .closed = [this, id](const CloseReason& reason) { on_channel_closed(id, reason); }});
-  zygote_.spawn_worker(id, std::move(pair->theirs));
+  // What may have more than the others takes one job.
+  const bool usual = worker.memory_bytes == usual_memory();
+  zygote_.spawn_worker(id, std::move(pair->theirs), worker.memory_bytes, usual ? config_.worker_jobs : 1);
   ++metrics_.workers_spawned;
   return &worker;
 }
 
-WorkerPool::WorkerId WorkerPool::run(uint64_t job, std::string json, SharedBytes body, Done done) {
-  auto it = std::find_if(workers_.begin(), workers_.end(), [](const auto& item) { return item.second.idle(); });
-  Worker* worker = it != workers_.end() ? &it->second : spawn();
+WorkerPool::WorkerId WorkerPool::run(uint64_t job, std::string json, SharedBytes body, uint64_t memory, Done done) {
+  Worker* worker = worker_for(memory ? memory : usual_memory());
   if (!worker) {
     asio::post(io_, [done = std::move(done)] {
       JobOutcome outcome;
@@ -112,6 +138,8 @@ WorkerPool::WorkerId WorkerPool::run(uint64_t job, std::string json, SharedBytes
   worker->job = job;
   worker->phase = "start";
   worker->phases.clear();
+  worker->phases_told = 0;
+  words_.job_begins();
   worker->since = std::chrono::steady_clock::now();
   // A worker that is not forked yet finds the job in its channel.
   WorkerId id = worker->id;
@@ -122,23 +150,32 @@ WorkerPool::WorkerId WorkerPool::run(uint64_t job, std::string json, SharedBytes
 
 void WorkerPool::finish_job(Worker& worker, JobOutcome outcome) {
   auto done = std::exchange(worker.done, nullptr);
+  words_.hear();  // its lines are in the log before its client has the answer
   worker.phase.clear();
   outcome.phases = std::move(worker.phases);
   worker.phases.clear();
   worker.since = std::chrono::steady_clock::now();
+  worker.idle_cpu = processor_time(worker.pid);
   if (done) done(std::move(outcome));
+}
+
+// Names stay in the history, and are shown.
+void WorkerPool::on_phase(Worker& worker, const wire::Frame& frame) {
+  if (++worker.phases_told > kMaxPhasesTold) {
+    worker.complaint = "told of phases without end";
+    return doom(worker, SIGKILL);
+  }
+  if (auto object = wire::parse_object(frame.json)) worker.phase = wire::Fields(*object).text("phase");
+  worker.phase.resize(std::min(worker.phase.size(), kMaxPhaseName));
+  std::ranges::replace_if(worker.phase, [](char c) { return c < ' ' || c > '~'; }, '?');
+  if (worker.phases.size() < kMaxPhases) worker.phases.emplace_back(worker.phase, std::chrono::steady_clock::now());
 }
 
 void WorkerPool::on_frame(WorkerId id, wire::Frame frame) {
   Worker* worker = find(id);
   if (!worker || worker->doomed) return;
   bool expected = worker->done && frame.id() == worker->job;
-  if (expected && frame.type() == wire::Type::kPhase) {
-    if (auto object = wire::parse_object(frame.json)) worker->phase = wire::Fields(*object).text("phase");
-    if (worker->phases.size() < kMaxPhases)
-      worker->phases.emplace_back(worker->phase, std::chrono::steady_clock::now());
-    return;
-  }
+  if (expected && frame.type() == wire::Type::kPhase) return on_phase(*worker, frame);
   JobOutcome outcome;
   if (expected && frame.refused) {
     outcome.kind = JobOutcome::kFailed;
@@ -157,6 +194,7 @@ void WorkerPool::on_frame(WorkerId id, wire::Frame frame) {
   }
   if (frame.has(wire::flag::kLast)) {
     worker->retiring = true;
+    expect_end(*worker);
     ++metrics_.workers_recycled;
   }
   finish_job(*worker, std::move(outcome));

@@ -17,6 +17,7 @@
 #include "history.h"
 #include "log.h"
 #include "metrics.h"
+#include "worker_words.h"
 #include "zygote_process.h"
 
 namespace kiln::server {
@@ -32,6 +33,9 @@ struct JobOutcome {
   bool never_ran = false;    // kWorkerDied: there was no worker, or all ended with the zygote; the job is not to blame
   Phases phases;
 };
+
+// Of another process of this user; zero where there is none.
+std::chrono::nanoseconds processor_time(pid_t pid);
 
 class WorkerPool {
  public:
@@ -56,7 +60,8 @@ class WorkerPool {
   bool backing_off() const;
   // Why no worker can be had until kiln-worker starts again, which is tried meanwhile; empty where one can.
   const std::string& unavailable() const { return unavailable_; }
-  WorkerId run(uint64_t job, std::string json, SharedBytes body, Done done);
+  // `memory`: of address space; 0: what workers have.
+  WorkerId run(uint64_t job, std::string json, SharedBytes body, uint64_t memory, Done done);
   // The job of this worker is no longer wanted: TERM, then KILL. `done` is not called.
   void abort(WorkerId worker);
   void stop();
@@ -71,6 +76,9 @@ class WorkerPool {
     std::shared_ptr<FrameSocket> socket;
     Done done;  // set while a job runs
     uint64_t job = 0;
+    uint64_t memory_bytes = 0;            // that it may be given
+    std::chrono::nanoseconds idle_cpu{};  // what it had used of a processor when its last job ended
+    size_t phases_told = 0;
     bool doomed = false;    // told to die
     bool retiring = false;  // leaves by itself, or is idle for too long
     bool ended = false;     // the channel has ended
@@ -85,7 +93,10 @@ class WorkerPool {
     bool idle() const { return !done && !doomed && !retiring && !ended && !exited; }
   };
 
-  Worker* spawn();
+  uint64_t usual_memory() const;
+  size_t places_taken() const;
+  Worker* worker_for(uint64_t memory);
+  Worker* spawn(uint64_t memory);
   Worker* find(WorkerId id);
   void on_frame(WorkerId id, wire::Frame frame);
   void on_channel_closed(WorkerId id, const CloseReason& reason);
@@ -94,6 +105,9 @@ class WorkerPool {
   void on_zygote_died(const std::string& reason);
   void restart_zygote();
   void doom(Worker& worker, int signal);
+  void expect_end(Worker& worker);
+  void dismiss(Worker& worker);
+  void on_phase(Worker& worker, const wire::Frame& frame);
   void finish_if_gone(Worker& worker);
   void record_death(const Worker& worker);
   void watch_idle();
@@ -105,6 +119,7 @@ class WorkerPool {
   Log& log_;
   Metrics& metrics_;
   Handlers handlers_;
+  WorkerWords words_;
   ZygoteProcess zygote_;
   asio::steady_timer restart_timer_, idle_timer_, backoff_timer_;
   std::chrono::milliseconds restart_delay_{100};

@@ -22,10 +22,7 @@ constexpr int kWorkerChannelFd = 3;
 // files, the sanitizers, and where to find NVIDIA's assembler.
 std::vector<std::string> scrubbed_environment(const Config& config) {
   std::vector<std::string> out = {"LC_ALL=C", "TZ=UTC"};
-  const bool to_stderr = config.foreground || config.pipe;
-  if (config.log_level == "debug" || config.log_level == "info") {
-    out.push_back("KILN_WORKER_LOG=" + (to_stderr ? "-" : config.runtime_dir + "/kiln-worker.log"));
-  }
+  if (config.log_level == "debug" || config.log_level == "info") out.push_back("KILN_WORKER_LOG=-");
   if (!config.crash_dir.empty()) out.push_back("KILN_WORKER_CRASH=" + config.crash_dir + "/kiln-worker.crash");
   for (const char* name : {"LD_LIBRARY_PATH", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS",
                            "PATH", "KILN_NVJITLINK", "KILN_PTXAS"}) {
@@ -34,12 +31,12 @@ std::vector<std::string> scrubbed_environment(const Config& config) {
   return out;
 }
 
-// Standard output may be a client's channel, so that its place is taken by standard error.
-wire::Program zygote(const Config& config, int channel) {
+wire::Program zygote(const Config& config, int channel, int words) {
   return {.command = {config.worker_path, "--zygote"},
           .environment = scrubbed_environment(config),
           .descriptors = {{.number = 0, .path = "/dev/null", .flags = O_RDONLY},
-                          {.number = 1, .fd = STDERR_FILENO},
+                          {.number = 1, .fd = words},
+                          {.number = 2, .fd = words},
                           {.number = kWorkerChannelFd, .fd = channel}},
           .group = wire::ProcessGroup::kOwn};  // a terminal's interrupt goes to the daemon alone, which then drains
 }
@@ -59,10 +56,10 @@ ZygoteProcess::ZygoteProcess(asio::io_context& io, const Config& config, std::sh
 
 ZygoteProcess::~ZygoteProcess() { stop(); }
 
-Result<void> ZygoteProcess::start() {
+Result<void> ZygoteProcess::start(int words) {
   auto pair = wire::make_channel_pair();
   if (!pair) return pair.error();
-  auto pid = wire::spawn(zygote(config_, pair->theirs.get()));
+  auto pid = wire::spawn(zygote(config_, pair->theirs.get(), words));
   if (!pid) return pid.error();
   pid_ = *pid;
   socket_ =
@@ -72,11 +69,11 @@ Result<void> ZygoteProcess::start() {
   return {};
 }
 
-void ZygoteProcess::spawn_worker(uint64_t worker, wire::UniqueFd worker_end) {
+void ZygoteProcess::spawn_worker(uint64_t worker, wire::UniqueFd worker_end, uint64_t memory_bytes, uint64_t jobs) {
   if (!socket_) return;
-  nlohmann::json limits = {{"memory_bytes", config_.worker_memory},
+  nlohmann::json limits = {{"memory_bytes", memory_bytes},
                            {"cpu_seconds", config_.worker_cpu_seconds},
-                           {"max_jobs", config_.worker_jobs},
+                           {"max_jobs", jobs},
                            {"max_rss_bytes", config_.worker_rss}};
   socket_->send({.type = wire::Type::kSpawn,
                  .request_id = worker,

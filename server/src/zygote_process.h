@@ -26,10 +26,11 @@ class ZygoteProcess {
   ZygoteProcess(asio::io_context& io, const Config& config, std::shared_ptr<Bytes> scratch, Handlers handlers);
   ~ZygoteProcess();
 
-  Result<void> start();
+  // `words`: its standard output and error, and those of its workers.
+  Result<void> start(int words);
   bool running() const { return socket_ != nullptr; }
-  // `worker_end` is the worker's end of its channel.
-  void spawn_worker(uint64_t worker, wire::UniqueFd worker_end);
+  // `worker_end` is the worker's end of its channel; it may have so much memory, and take so many jobs.
+  void spawn_worker(uint64_t worker, wire::UniqueFd worker_end, uint64_t memory_bytes, uint64_t jobs);
   // Kills it, and with it every worker.
   void stop();
 

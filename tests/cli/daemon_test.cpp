@@ -103,14 +103,15 @@ TEST_F(WithDaemon, CpusTakeLaunchOptionsAndIgnoreThem) {
   EXPECT_EQ(stats()["compiles_total"], 1);
 }
 
-// Without a GPU or NVIDIA's assembler: a script has its place. It runs beside the worker, whose sandbox has no exec.
+// Without a GPU or NVIDIA's assembler: a script has its place. It runs beside the worker, whose sandbox has no exec,
+// and is one process.
 TEST_F(WithDaemon, WhatAGpuKernelLosesIsSaid) {
   write("ptxas",
         "#!/bin/sh\n"
         "echo '    32 bytes stack frame, 16 bytes spill stores, 20 bytes spill loads'\n"
         "echo 'ptxas info    : Used 255 registers, used 1 barriers'\n"
         "echo 'ptxas info    : (C7510) Potential Performance Loss: serialized'\n"
-        "cat /bin/true > /proc/self/fd/4\n");  // an ELF file, which is all that is asked of it
+        "exec cat /bin/true > /proc/self/fd/4\n");  // an ELF file, which is all that is asked of it
   std::filesystem::permissions(path("ptxas"), std::filesystem::perms::owner_all);
   ::setenv("KILN_PTXAS", path("ptxas").c_str(), 1);
   const Outcome outcome = kiln({"compile", "axpy.kiln", "--target", "cuda:sm_90a", "-o", "axpy.cubin"});

@@ -42,7 +42,7 @@ std::string text_of(const std::vector<std::byte>& bytes) {
 }
 
 TEST(Ptxas, MakesACubinAndSaysWhatItCosts) {
-  const std::string program = find_ptxas();
+  const std::string program = find_ptxas().value();
   if (program.empty()) GTEST_SKIP() << "no ptxas on this machine";
   auto process = AssemblerProcess::start(program);
   ASSERT_TRUE(process.ok()) << process.error().message;
@@ -55,7 +55,7 @@ TEST(Ptxas, MakesACubinAndSaysWhatItCosts) {
 }
 
 TEST(Ptxas, ItsWordsAreInTheError) {
-  const std::string program = find_ptxas();
+  const std::string program = find_ptxas().value();
   if (program.empty()) GTEST_SKIP() << "no ptxas on this machine";
   auto process = AssemblerProcess::start(program);
   ASSERT_TRUE(process.ok()) << process.error().message;
@@ -112,12 +112,56 @@ TEST(Ptxas, IsFoundByItsVariableOrInThePath) {
   const FakeProgram program("true\n");
   const std::string path = std::getenv("PATH");
   ::setenv("KILN_PTXAS", program.path().c_str(), 1);
-  EXPECT_EQ(find_ptxas(), program.path());
+  EXPECT_EQ(find_ptxas().value(), program.path());
   ::setenv("KILN_PTXAS", "/nowhere/ptxas", 1);
-  EXPECT_EQ(find_ptxas(), "");
+  EXPECT_EQ(find_ptxas().value(), "");
   ::unsetenv("KILN_PTXAS");
   ::setenv("PATH", (program.folder() + ":" + path).c_str(), 1);
-  EXPECT_EQ(find_ptxas(), program.path());
+  EXPECT_EQ(find_ptxas().value(), program.path());
+  ::setenv("PATH", path.c_str(), 1);
+}
+
+// A process that is confined takes jobs still; where it cannot be, there is none.
+TEST(Ptxas, IsConfinedBeforeItTakesAJob) {
+  const FakeProgram program("echo \"$KILN_CONFINED\" > /proc/self/fd/4\n");
+  const auto mark = [](const char* word) {
+    return [word]() -> Result<void> {
+      const char* before = std::getenv("KILN_CONFINED");
+      ::setenv("KILN_CONFINED", ((before ? before : "") + std::string(word)).c_str(), 1);
+      return {};
+    };
+  };
+  auto process =
+      AssemblerProcess::start(program.path(), {.confine_helper = mark("helper,"), .confine_program = mark("program")});
+  ASSERT_TRUE(process.ok()) << process.error().message;
+  for (int job = 0; job < 2; ++job) {
+    const auto out = (*process)->assemble("the PTX", "sm_80", false);
+    ASSERT_TRUE(out.ok()) << out.error().message;
+    EXPECT_EQ(text_of(out->cubin), "helper,program\n");
+  }
+  const auto fails = []() -> Result<void> { return internal_error("no filter"); };
+  for (const Outside& outside : {Outside{.confine_helper = fails}, Outside{.confine_program = fails}}) {
+    auto unconfined = AssemblerProcess::start(program.path(), outside);
+    ASSERT_TRUE(unconfined.ok()) << unconfined.error().message;
+    EXPECT_FALSE((*unconfined)->assemble("the PTX", "sm_80", false).ok());
+  }
+}
+
+TEST(Ptxas, IsPassedOverWhereOthersCouldHaveChangedItAndAnErrorWhereItIsNamed) {
+  const FakeProgram evil("true\n"), good("true\n");
+  const std::string path = std::getenv("PATH");
+  const Outside outside{.check_program = [&](const std::string& program) -> Result<void> {
+    if (program == evil.path()) return error(ErrorCode::kPermissionDenied, program + " is not used");
+    return {};
+  }};
+  ::setenv("PATH", (evil.folder() + ":" + good.folder() + ":" + path).c_str(), 1);
+  EXPECT_EQ(find_ptxas().value(), evil.path());
+  EXPECT_EQ(find_ptxas(outside).value(), good.path());
+  ::setenv("KILN_PTXAS", evil.path().c_str(), 1);
+  const auto named = find_ptxas(outside);
+  ASSERT_FALSE(named.ok());
+  EXPECT_EQ(named.error().message, "KILN_PTXAS: " + evil.path() + " is not used");
+  ::unsetenv("KILN_PTXAS");
   ::setenv("PATH", path.c_str(), 1);
 }
 

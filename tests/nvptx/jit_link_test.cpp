@@ -93,6 +93,26 @@ TEST_F(JitLinkLibrary, ThatIsNotThereIsAnErrorThatNamesIt) {
   EXPECT_EQ(other.error().message, "KILN_NVJITLINK names libm.so.6, which has no function nvJitLinkCreate");
 }
 
+// By the process that it is loaded into.
+TEST_F(JitLinkLibrary, ThatIsRefusedIsAnErrorWhereItIsNamedAndPassedOverElse) {
+  std::vector<std::string> asked;
+  const Outside outside{.open_library = [&](const std::string& library) -> Result<void*> {
+    asked.push_back(library);
+    return error(ErrorCode::kPermissionDenied, library + " is not used");
+  }};
+  const auto named = find_jit_link(outside);
+  ASSERT_FALSE(named.ok());
+  EXPECT_EQ(named.error().message,
+            "KILN_NVJITLINK names " FAKE_JIT_LINK ", which cannot be loaded: " FAKE_JIT_LINK " is not used");
+  ::unsetenv("KILN_NVJITLINK");
+  ::unsetenv("KILN_PTXAS");
+  asked.clear();
+  const auto found = find_jit_link(outside);
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  EXPECT_FALSE(found->has_value());
+  EXPECT_EQ(asked.size(), 4u);
+}
+
 TEST_F(JitLinkLibrary, ThatIsOnlyFoundIsNotAskedWhereAProgramIsNamed) {
   ::unsetenv("KILN_NVJITLINK");
   const auto found = find_jit_link();

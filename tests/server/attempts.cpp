@@ -4,9 +4,13 @@
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
 #include <linux/userfaultfd.h>
+#include <mqueue.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/fanotify.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -19,6 +23,7 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,7 +33,8 @@
 namespace kiln::service_test {
 namespace {
 
-constexpr int kChannel = 3;  // of a worker
+constexpr int kChannel = 3;                                  // of a worker
+constexpr int kOfProcess = 1, kOfUser = 3, kIdle = 3 << 13;  // of ioprio_set, which has no header for C++
 
 int outcome(long result) { return result >= 0 ? 0 : errno; }
 
@@ -151,11 +157,117 @@ int raise_limit(const Prey& prey) {
   return outcome(::prlimit(prey.daemon, RLIMIT_NOFILE, nullptr, &none));
 }
 
+int raise_own(__rlimit_resource_t resource) {
+  rlimit all{RLIM_INFINITY, RLIM_INFINITY};
+  return outcome(::setrlimit(resource, &all));
+}
+
+// Some are told that it was done, so it is looked at.
 int pin(const Prey& prey) {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(0, &one);
-  return outcome(::sched_setaffinity(prey.daemon, sizeof one, &one));
+  cpu_set_t before, one, after;
+  for (cpu_set_t* set : {&before, &one, &after}) CPU_ZERO(set);
+  if (::sched_getaffinity(prey.daemon, sizeof before, &before) != 0) return errno;
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu) {
+    if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
+  }
+  if (::sched_setaffinity(prey.daemon, sizeof one, &one) != 0) return errno;
+  ::sched_getaffinity(prey.daemon, sizeof after, &after);
+  return CPU_EQUAL(&before, &after) && CPU_COUNT(&before) > 1 ? EPERM : 0;
+}
+
+int idle_class(const Prey& prey) {
+  sched_param none{};
+  return outcome(::sched_setscheduler(prey.daemon, SCHED_IDLE, &none));
+}
+
+int same_parameters(const Prey& prey) {
+  sched_param none{};
+  return outcome(::sched_setparam(prey.daemon, &none));
+}
+
+int attributes_of_scheduling(const Prey& prey) {
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+  } attributes{48, SCHED_BATCH, 0, 19, 0, 0, 0, 0};
+  return outcome(::syscall(SYS_sched_setattr, prey.daemon, &attributes, 0));
+}
+
+int slow_files(int who, int number) { return outcome(::syscall(SYS_ioprio_set, who, number, kIdle)); }
+
+int with_key(const Prey& prey, int (*act)(int file)) {
+  const int file = ::open((prey.directory + "/key").c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return errno;
+  const int error = act(file);
+  ::close(file);
+  return error;
+}
+
+int lock_record(int file) {
+  struct flock whole{};
+  whole.l_type = F_RDLCK;
+  return outcome(::fcntl(file, F_SETLK, &whole));
+}
+
+int lock_description(int file) {
+  struct flock whole{};
+  whole.l_type = F_RDLCK;
+  return outcome(::fcntl(file, F_OFD_SETLK, &whole));
+}
+
+int hear_of_changes(const Prey& prey) {
+  const int directory = ::open(prey.directory.c_str(), O_RDONLY | O_DIRECTORY);
+  return directory < 0 ? errno : outcome(::fcntl(directory, F_NOTIFY, DN_MODIFY));
+}
+
+int watch_directory(const Prey& prey) {
+  const int queue = ::inotify_init1(IN_CLOEXEC);
+  return queue < 0 ? errno : outcome(::inotify_add_watch(queue, prey.directory.c_str(), IN_MODIFY));
+}
+
+int open_queue() {
+  const mqd_t queue = ::mq_open("/kiln-attempt", O_CREAT | O_RDWR, 0600, nullptr);
+  if (queue != static_cast<mqd_t>(-1)) ::mq_unlink("/kiln-attempt");
+  return outcome(queue);
+}
+
+// To whoever has that name, or to nobody: the kernel has looked for it then.
+int send_to(int socket, const Prey& prey, bool by_message) {
+  if (socket < 0) return errno;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  (prey.directory + "/listener").copy(address.sun_path, sizeof address.sun_path - 1);
+  char word = 'x';
+  iovec part{&word, 1};
+  msghdr message{};
+  message.msg_name = &address;
+  message.msg_namelen = sizeof address;
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  const ssize_t sent = by_message ? ::sendmsg(socket, &message, MSG_NOSIGNAL)
+                                  : ::sendto(socket, &word, 1, MSG_NOSIGNAL,
+                                             reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  return sent < 0 && (errno == ENOENT || errno == ECONNREFUSED) ? 0 : outcome(sent);
+}
+
+int send_from_pair(const Prey& prey) {
+  int ends[2];
+  return ::socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) != 0 ? errno : send_to(ends[0], prey, true);
+}
+
+// Such files as are open to be appended to, by their names in /proc.
+int empty_open_files() {
+  int error = EPERM;
+  for (int number = 0; number < 64; ++number) {
+    struct stat about{};
+    if (::fstat(number, &about) != 0 || !S_ISREG(about.st_mode) || about.st_nlink == 0) continue;
+    error = outcome(::open(("/proc/self/fd/" + std::to_string(number)).c_str(), O_WRONLY | O_TRUNC));
+    if (error == 0) return 0;
+  }
+  return error;
 }
 
 struct Attempt {
@@ -239,6 +351,63 @@ constexpr Attempt kAttempts[] = {
      }},
     {"shared_memory", [](P) { return outcome(::syscall(SYS_shmget, 0x6b696c6e, 4096, 0600 | 01000)); }},
     {"message_queue", [](P) { return outcome(::syscall(SYS_msgget, 0x6b696c6e, 0600 | 01000)); }},
+    {"semaphores", [](P) { return outcome(::syscall(SYS_semget, 0x6b696c6e, 1, 0600 | 01000)); }},
+    {"named_queue", [](P) { return open_queue(); }},
+    {"shared_file", [](P) { return write_file("/dev/shm/kiln-attempt"); }},
+    {"change_mode_at",
+     [](P prey) { return outcome(::fchmodat(AT_FDCWD, (prey.directory + "/key").c_str(), 0666, 0)); }},
+    {"change_mode_of_open",
+     [](P prey) { return with_key(prey, [](int file) { return outcome(::fchmod(file, 0666)); }); }},
+    {"change_owner",
+     [](P prey) { return outcome(::chown((prey.directory + "/key").c_str(), ::getuid(), ::getgid())); }},
+    {"set_attribute",
+     [](P prey) { return outcome(::setxattr((prey.directory + "/key").c_str(), "user.kiln", "x", 1, 0)); }},
+    {"remove_attribute",
+     [](P prey) {
+       const int error = outcome(::removexattr((prey.directory + "/key").c_str(), "user.kiln"));
+       return error == ENODATA ? 0 : error;  // it looked for it
+     }},
+    {"change_times",
+     [](P prey) { return outcome(::utimensat(AT_FDCWD, (prey.directory + "/key").c_str(), nullptr, 0)); }},
+    {"lock_file", [](P prey) { return with_key(prey, [](int f) { return outcome(::flock(f, LOCK_EX | LOCK_NB)); }); }},
+    {"lock_record", [](P prey) { return with_key(prey, lock_record); }},
+    {"lock_description", [](P prey) { return with_key(prey, lock_description); }},
+    {"lease", [](P prey) { return with_key(prey, [](int f) { return outcome(::fcntl(f, F_SETLEASE, F_RDLCK)); }); }},
+    {"hear_of_changes", hear_of_changes},
+    {"watch_directory", watch_directory},
+    {"watch_all", [](P) { return outcome(::fanotify_init(FAN_CLASS_NOTIF | FAN_REPORT_FID, O_RDONLY)); }},
+    {"daemons_class", idle_class},
+    {"daemons_parameters", same_parameters},
+    {"daemons_scheduling", attributes_of_scheduling},
+    {"daemons_files", [](P prey) { return slow_files(kOfProcess, prey.daemon); }},
+    {"users_priority", [](P) { return outcome(::setpriority(PRIO_USER, ::getuid(), 19)); }},
+    {"users_files", [](P) { return slow_files(kOfUser, static_cast<int>(::getuid())); }},
+    {"own_priority", [](P) { return outcome(::setpriority(PRIO_PROCESS, 0, -20)); }},
+    {"kill_all", [](P) { return outcome(::kill(-1, 0)); }},
+    {"signal_by_its_number", [](P) { return outcome(::fcntl(kChannel, F_SETSIG, SIGKILL)); }},
+    {"datagram", [](P prey) { return send_to(::socket(AF_UNIX, SOCK_DGRAM, 0), prey, false); }},
+    {"datagram_message", [](P prey) { return send_to(::socket(AF_UNIX, SOCK_DGRAM, 0), prey, true); }},
+    {"datagram_raw", [](P prey) { return send_to(::socket(AF_UNIX, SOCK_RAW, 0), prey, true); }},
+    {"datagram_from_a_pair", send_from_pair},
+    {"socket_of_the_kernels_ciphers", [](P) { return outcome(::socket(AF_ALG, SOCK_SEQPACKET, 0)); }},
+    {"socket_of_the_host", [](P) { return outcome(::socket(AF_VSOCK, SOCK_STREAM, 0)); }},
+    {"own_memory", [](P) { return raise_own(RLIMIT_AS); }},
+    {"own_files", [](P) { return raise_own(RLIMIT_FSIZE); }},
+    {"own_time", [](P) { return raise_own(RLIMIT_CPU); }},
+    {"own_descriptors", [](P) { return raise_own(RLIMIT_NOFILE); }},
+    {"own_core", [](P) { return raise_own(RLIMIT_CORE); }},
+    {"own_queues", [](P) { return raise_own(RLIMIT_MSGQUEUE); }},
+    {"killed_later", [](P) { return outcome(::open("/proc/self/oom_score_adj", O_WRONLY)); }},
+    {"write_over_the_log", [](P) { return outcome(::fcntl(STDERR_FILENO, F_SETFL, 0)); }},
+    {"empty_the_report", [](P) { return empty_open_files(); }},
+    {"own_group", [](P) { return outcome(::setpgid(0, 0)); }},
+    {"children_of_others", [](P) { return outcome(::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)); }},
+    {"traced_by_all", [](P) { return outcome(::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0)); }},
+    {"sibling",
+     [](P) { return process_by(::syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr)); }},
+    {"users_terminal", [](P) { return outcome(::open("/dev/tty", O_RDWR | O_NOCTTY)); }},
+    {"new_terminal", [](P) { return outcome(::open("/dev/ptmx", O_RDWR | O_NOCTTY)); }},
+    {"segments_of_code", [](P) { return outcome(::syscall(SYS_modify_ldt, 1, nullptr, 0)); }},
 };
 
 const Attempt* find(const std::string& name) {

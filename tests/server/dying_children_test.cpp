@@ -53,7 +53,8 @@ TEST(DyingChildren, AJobForAZygoteThatHasJustDiedIsAnswered) {
   ASSERT_TRUE(owner.run_until([&] { return ready; }));
   kill_only_child();
   std::optional<server::JobOutcome> outcome;
-  pool.run(1, "{}", std::make_shared<const Bytes>(8), [&](server::JobOutcome result) { outcome = std::move(result); });
+  pool.run(1, "{}", std::make_shared<const Bytes>(8), 0,
+           [&](server::JobOutcome result) { outcome = std::move(result); });
   EXPECT_FALSE(outcome);  // not before run() has returned
   ASSERT_TRUE(owner.run_until([&] { return outcome.has_value(); }));
   EXPECT_EQ(outcome->kind, server::JobOutcome::kWorkerDied);

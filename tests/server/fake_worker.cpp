@@ -123,7 +123,16 @@ int make_attempt(const Order& order) {
 // answers with the outcome of that attempt.
 int helper = -1;
 
-void start_helper() {
+// A process that stays: its number.
+int start_lasting_process() {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  return child;
+}
+
+void start_helper(const kiln::worker::HelperRights& rights) {
   const char* named = ::getenv("KILN_PTXAS");
   int ends[2];
   if (!named || std::string_view(named) != "helper" || ::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) return;
@@ -133,12 +142,13 @@ void start_helper() {
     return;
   }
   ::close(ends[0]);
+  if (!rights.helper()) ::_exit(1);
   char text[4096];
   for (ssize_t size; (size = ::recv(ends[1], text, sizeof text, 0)) > 0;) {
     Order order;
     std::istringstream words(std::string(text, static_cast<size_t>(size)));
     std::getline(words >> order.number >> order.salt >> std::ws, order.debug);
-    const int outcome = make_attempt(order);
+    const int outcome = order.salt == "lasting" ? start_lasting_process() : make_attempt(order);
     (void)!::send(ends[1], &outcome, sizeof outcome, 0);
   }
   ::_exit(0);
@@ -154,9 +164,24 @@ int attempt_beside(const Order& order) {
 
 Artifact outcome_artifact(int outcome) { return {{{"target", "cpu:fake"}, {"errno", outcome}}, {std::byte{1}}}; }
 
+// What libraries print, and what a terminal would obey.
+void say(uint64_t bytes) {
+  const std::string line = "a word \x1b]0;owned\x07 for the log" + std::string(100, '.') + "\n";
+  for (uint64_t said = 0; said < bytes; said += line.size()) (void)!::write(STDERR_FILENO, line.data(), line.size());
+}
+
+// After the answer.
+void later(void (*act)()) {
+  std::thread([act] {
+    ::usleep(200'000);
+    act();
+  }).detach();
+}
+
 Result<Artifact> obey(const Order& order) {
   if (order.what == "attempt") return outcome_artifact(make_attempt(order));
   if (order.what == "attempt_beside") return outcome_artifact(attempt_beside(order));
+  if (order.what == "lasting_beside") return outcome_artifact(attempt_beside({"", "lasting"}));
   if (order.what == "bytes") return bytes_artifact(order);
   if (order.what == "probe") return probe_artifact();
   if (order.what == "sleep") {
@@ -172,6 +197,18 @@ Result<Artifact> obey(const Order& order) {
   if (order.what == "forks") {
     if (!fork_bomb()) return kiln::internal_error("a child came to life");
     return kiln::error(ErrorCode::kCompileFailed, "no child came to life");
+  }
+  if (order.what == "says") {
+    say(order.number);
+    return bytes_artifact({"bytes", order.salt, 64});
+  }
+  if (order.what == "restless") {
+    later([] { spin(); });
+    return bytes_artifact({"bytes", order.salt, 64});
+  }
+  if (order.what == "stops") {
+    later([] { ::raise(SIGSTOP); });
+    return bytes_artifact({"bytes", order.salt, 64});
   }
   if (order.what == "fail") return kiln::error(ErrorCode::kCompileFailed, "no such op: " + order.salt);
   // A compiler that takes it badly where memory is short.
@@ -214,6 +251,11 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
   text >> order.what >> order.number >> order.salt;
   order.debug.assign(reinterpret_cast<const char*>(debug.data()), debug.size());
   progress("obey");
+  if (order.what == "phases") {
+    const std::string name = "\x1b]0;owned\x07" + std::string(10'000, 'x');
+    for (uint64_t i = 0; i < order.number; ++i) progress(name);
+    return bytes_artifact({"bytes", order.salt, 64});
+  }
   return obey(order);
 }
 

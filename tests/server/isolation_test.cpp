@@ -136,6 +136,77 @@ TEST_F(IsolationTest, WhoAsksForMoreMemoryDoesNotJoinACompileWithLess) {
   enough.request_stop();
 }
 
+// Workers may have no more than is usual, for good. Who asks for more gets one for this job, in an idle one's place.
+TEST_F(IsolationTest, WhoAsksForMoreThanUsualGetsAWorkerForIt) {
+  if (kSanitized) GTEST_SKIP() << "address space is not limited under a sanitizer";
+  start({"--worker-memory", "256MiB", "--workers", "1"});
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes")));
+  auto large = daemon->compile(order("needs", 300), {.memory_bytes = 1 << 30});
+  EXPECT_TRUE(large) << large.error().message;
+  EXPECT_EQ(stats()["workers_spawned_total"], 2);
+  EXPECT_EQ(daemon->compile(order("needs", 300, "usual")).error().code, ErrorCode::kWorkerCrashed);
+  auto again = daemon->compile(order("needs", 300, "again"), {.memory_bytes = 1 << 30});
+  EXPECT_TRUE(again) << again.error().message;
+  EXPECT_TRUE(eventually([&] { return stats()["workers"].get<int>() <= 1; }));
+}
+
+// Of one that was taken over: it would have the processor while nobody asks it for anything.
+TEST_F(IsolationTest, AnIdleWorkerThatWorksIsEnded) {
+  start({"--workers", "1", "--worker-idle", "16"});
+  ASSERT_TRUE(connect()->compile(order("restless")));
+  const pid_t worker = stats()["worker_list"][0]["pid"];
+  EXPECT_TRUE(eventually([&] { return !alive(worker); }, 35s));
+  std::ifstream log(runtime() + "/kilnd.log");
+  const std::string text((std::istreambuf_iterator<char>(log)), {});
+  EXPECT_NE(text.find("worker_restless"), std::string::npos) << text;
+  EXPECT_TRUE(connect()->compile(order("bytes")));
+}
+
+TEST_F(IsolationTest, AWorkerThatDoesNotLeaveIsEnded) {
+  start({"--workers", "1", "--worker-idle", "1", "--kill-after", "0.1"});
+  ASSERT_TRUE(connect()->compile(order("stops")));
+  const pid_t worker = stats()["worker_list"][0]["pid"];
+  EXPECT_TRUE(eventually([&] { return !alive(worker); }));
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// What a worker writes to standard output and error is the daemon's to keep: escaped, and so much a job.
+TEST_F(IsolationTest, AWorkersWordsAreEscapedAndBounded) {
+  start({"--workers", "1"});
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("says", 1)));
+  std::string log = text_of(runtime() + "/kilnd.log");
+  EXPECT_NE(log.find("worker_said"), std::string::npos) << log;
+  EXPECT_NE(log.find("a word \\u001b]0;owned\\u0007 for the log"), std::string::npos) << log;
+  EXPECT_EQ(log.find('\x1b'), std::string::npos);
+  ASSERT_TRUE(daemon->compile(order("says", 20 << 20, "flood")));
+  ASSERT_TRUE(daemon->compile(order("bytes")));
+  log = text_of(runtime() + "/kilnd.log");
+  EXPECT_LT(log.size(), 512u << 10);
+  EXPECT_NE(log.find("worker_words_dropped"), std::string::npos);
+  EXPECT_NE(text_of(runtime() + "/kiln-worker.log").find("\"event\":\"compiled\""), std::string::npos);
+  EXPECT_EQ(text_of(runtime() + "/kilnd.stderr"), "");
+}
+
+// They stay in the history.
+TEST_F(IsolationTest, NamesOfPhasesAreShortAndFew) {
+  start({"--workers", "1"});
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("phases", 200), {.trace_id = "phases"}));
+  auto trace = daemon->stats_text("trace");
+  ASSERT_TRUE(trace);
+  EXPECT_LT(trace->size(), 64u << 10);
+  EXPECT_NE(trace->find("?]0;owned?xxx"), std::string::npos) << *trace;
+  const auto endless = daemon->compile(order("phases", 100'000));
+  ASSERT_FALSE(endless);
+  EXPECT_NE(endless.error().message.find("phases without end"), std::string::npos) << endless.error().message;
+}
+
 TEST_F(IsolationTest, HangEndsAtTheDeadlineAndFreesTheWorker) {
   start({"--workers", "1"});
   auto daemon = connect();

@@ -1,6 +1,9 @@
 // What somebody who has taken over a worker cannot do: each attempt is made from inside a live one.
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,6 +54,7 @@ bool refused(int error) { return error == EPERM || error == EACCES || error == E
 
 TEST_P(SandboxTest, IsRefusedToAWorker) {
   if (needs_landlock(GetParam()) && confine::landlock_version() == 0) GTEST_SKIP() << "this kernel has no Landlock";
+  if (kSanitized && GetParam() == "own_memory") GTEST_SKIP() << "address space is not limited under a sanitizer";
   start();
   const int error = error_of("attempt", GetParam());
   EXPECT_TRUE(refused(error)) << GetParam() << ": " << (error ? std::strerror(error) : "it worked");
@@ -78,14 +82,107 @@ TEST_P(HelperTest, IsRefusedToAHelper) {
   expect_untouched();
 }
 
-INSTANTIATE_TEST_SUITE_P(Attempts, HelperTest,
-                         ::testing::Values("io_uring", "daemon_memory_read", "daemon_memory_write",
-                                           "daemon_environment", "process_vm_readv", "process_vm_writev", "pidfd_getfd",
-                                           "pidfd_send_signal", "kill_daemon", "kill_daemons_group", "sigqueue_daemon",
-                                           "start_up_file", "overwrite_key", "read_key", "list_directory",
-                                           "cache_entry", "make_link", "remove_file", "rename_file", "unshare_user",
-                                           "clone_user", "userfaultfd", "socket_inet", "connect", "ptrace_attach",
-                                           "perf_event", "bpf", "keyctl", "mount", "open_by_handle"),
+std::vector<std::string> attempts_but(const std::vector<std::string>& allowed) {
+  std::vector<std::string> out = attempt_names();
+  std::erase_if(out, [&](const std::string& name) { return std::ranges::count(allowed, name) != 0; });
+  return out;
+}
+
+// What it is for.
+const std::vector<std::string> kHelpersWork = {"execve", "fork", "process_with_shared_memory", "change_directory"};
+
+INSTANTIATE_TEST_SUITE_P(Attempts, HelperTest, ::testing::ValuesIn(attempts_but(kHelpersWork)),
+                         [](const auto& info) { return info.param; });
+
+// What it has started ends with it, and it with the worker.
+TEST_F(HelperTest, LeavesNobodyBehind) {
+  if (confine::landlock_version() == 0) GTEST_SKIP() << "this kernel has no Landlock";
+  start({"--workers", "1"});
+  auto lasting = connect()->compile(order("lasting_beside"));
+  ASSERT_TRUE(lasting) << lasting.error().message;
+  const pid_t grandchild = lasting->metadata["errno"];
+  ASSERT_TRUE(alive(grandchild));
+  EXPECT_FALSE(connect()->compile(order("exit", 3)));
+  EXPECT_TRUE(eventually([&] { return !alive(grandchild); }));
+}
+
+// A process confined as a GPU's runner is, whose driver calls what it likes; and one about to become an assembler.
+class DriverTest : public SandboxTest {
+ protected:
+  void SetUp() override {
+    SandboxTest::SetUp();
+    prey_ = ::fork();
+    if (prey_ == 0) {
+      ::setpgid(0, 0);
+      confine::hide_from_others();
+      for (;;) ::pause();
+    }
+  }
+  void TearDown() override {
+    ::kill(prey_, SIGKILL);
+    ::waitpid(prey_, nullptr, 0);
+  }
+
+  int error_of_child(const std::string& name, const std::function<Result<void>()>& confine) const {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return 0;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(ends[0], 3);
+      ::_exit(confine() ? attempt(name, {.daemon = prey_, .group = prey_, .directory = prey()}) : 255);
+    }
+    ::close(ends[0]);
+    ::close(ends[1]);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  }
+
+  pid_t prey_ = -1;
+};
+
+Result<void> confine_as_driver() {
+  confine::hide_from_others();
+  for (int resource : {RLIMIT_AS, RLIMIT_FSIZE, RLIMIT_CPU, RLIMIT_NOFILE, RLIMIT_CORE, RLIMIT_MSGQUEUE}) {
+    rlimit some{1u << 30, 1u << 30};
+    (void)::setrlimit(static_cast<__rlimit_resource_t>(resource), &some);
+  }
+  if (auto done = confine::gain_no_rights(); !done) return done;
+  if (auto done = confine::open_only({.read = {"/"}, .write = {"/dev/null"}}); !done) return done;
+  return confine::reach_nobody();
+}
+
+TEST_P(DriverTest, IsRefusedToADriver) {
+  if (confine::landlock_version() == 0) GTEST_SKIP() << "this kernel has no Landlock";
+  const int error = error_of_child(GetParam(), confine_as_driver);
+  EXPECT_TRUE(refused(error)) << GetParam() << ": " << (error ? std::strerror(error) : "it worked");
+  std::ifstream key(prey() + "/key");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(key), {}), "secret");
+  EXPECT_TRUE(alive(prey_));
+}
+
+// Reading is what its inputs need; sockets to itself and its descriptors' flags are a driver's own. What root has
+// opened of a hidden process' directory it cannot list.
+const std::vector<std::string> kDriversWork = {"read_key",    "list_directory",     "change_directory",  "socket_unix",
+                                               "socket_pair", "write_over_the_log", "daemon_descriptors"};
+
+INSTANTIATE_TEST_SUITE_P(Attempts, DriverTest, ::testing::ValuesIn(attempts_but(kDriversWork)),
+                         [](const auto& info) { return info.param; });
+
+using AssemblerTest = DriverTest;
+
+TEST_P(AssemblerTest, StartsNoProcess) {
+  const auto confine_it = [] {
+    if (auto done = confine::gain_no_rights(); !done) return done;
+    if (auto done = confine::run_programs(); !done) return done;
+    return confine::start_no_process();
+  };
+  const int error = error_of_child(GetParam(), confine_it);
+  EXPECT_TRUE(refused(error)) << GetParam() << ": " << (error ? std::strerror(error) : "it worked");
+}
+
+INSTANTIATE_TEST_SUITE_P(Attempts, AssemblerTest,
+                         ::testing::Values("fork", "clone3", "process_with_shared_memory", "sibling", "clone_user"),
                          [](const auto& info) { return info.param; });
 
 // Exit codes of a child that looks.

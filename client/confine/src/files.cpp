@@ -1,6 +1,7 @@
 // Landlock, by its system calls: the C library has no functions for them, and the kernel's header may be older than the
 // kernel.
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -49,7 +50,23 @@ Result<void> add(int ruleset, const std::string& path, uint64_t rights) {
 
 void hide_from_others() { ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }
 
+namespace {
+
+// What root may beyond other users, but for reading. The C library has no function for it either.
+int drop_capabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct rights[_LINUX_CAPABILITY_U32S_3] = {};
+  if (::syscall(SYS_capget, &header, rights) != 0) return -1;
+  const uint32_t kept = rights[0].effective & (1u << CAP_DAC_READ_SEARCH);
+  for (auto& half : rights) half = {};
+  rights[0].effective = rights[0].permitted = kept;
+  return static_cast<int>(::syscall(SYS_capset, &header, rights));
+}
+
+}  // namespace
+
 Result<void> gain_no_rights() {
+  if (drop_capabilities() != 0) return wire::errno_error(ErrorCode::kInternal, "capset", errno);
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) return {};
   return wire::errno_error(ErrorCode::kInternal, "PR_SET_NO_NEW_PRIVS", errno);
 }

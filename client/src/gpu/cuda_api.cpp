@@ -2,11 +2,10 @@
 // own and memory that contexts of other libraries use.
 #include "cuda_api.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 #include <memory>
 
+#include "kiln/wire/library.h"
 #include "symbols.h"
 
 namespace kiln::client::gpu::cuda {
@@ -65,13 +64,12 @@ std::string look_up(void* library, Api& api) {
 }
 
 Result<std::unique_ptr<const Api>> open_library(const std::string& path) {
-  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (library == nullptr) {
-    const char* why = ::dlerror();
-    return error(ErrorCode::kUnavailable, "no CUDA driver (" + path + ": " + (why != nullptr ? why : "?") + ")");
+  auto library = wire::open_trusted_library(path);
+  if (!library) {
+    return error(ErrorCode::kUnavailable, "no CUDA driver (" + path + ": " + library.error().message + ")");
   }
   auto api = std::make_unique<Api>();
-  if (const std::string missing = look_up(library, *api); !missing.empty()) {
+  if (const std::string missing = look_up(*library, *api); !missing.empty()) {
     return error(ErrorCode::kUnavailable, "the CUDA driver " + path + " is too old: it is " +
                                               version_text(api->version) + " and has no " + missing);
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "kiln/wire/library.h"
 #include "symbols.h"
 
 namespace kiln::client::gpu::hip {
@@ -56,9 +57,9 @@ std::string look_up(void* library, Api& api) {
 // The first of these that is there.
 void* open_first(const std::vector<std::string>& paths, std::string& why) {
   for (const std::string& path : paths) {
-    if (void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) return library;
-    const char* reason = ::dlerror();
-    if (why.empty()) why = path + ": " + (reason != nullptr ? reason : "?");
+    auto library = wire::open_trusted_library(path);
+    if (library) return *library;
+    if (why.empty()) why = path + ": " + library.error().message;
   }
   return nullptr;
 }

@@ -251,7 +251,7 @@ Result<void> check_target(const std::string& name) {
 const gpu::Vendor& vendor() {
   static const gpu::Vendor out{.family = "amd",
                                .forms = {"hsaco", "obj", "asm", "llvm"},
-                               .initialise = initialise_llvm,
+                               .initialise = [](const Outside&) { initialise_llvm(); },
                                .start_helpers = nullptr,
                                .check_target = check_target,
                                .generate = generate};

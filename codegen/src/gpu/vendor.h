@@ -9,6 +9,7 @@
 
 #include "gpu/launch_shape.h"
 #include "gpu/lower_plan.h"
+#include "kiln/codegen/outside.h"
 
 namespace kiln::codegen::gpu {
 
@@ -23,10 +24,10 @@ struct Generated {
 };
 
 struct Vendor {
-  std::string family;                 // of its targets' names: "cuda" of "cuda:sm_90a"
-  std::vector<std::string> forms;     // what code can be; the first is what a launcher loads
-  void (*initialise)() = nullptr;     // once per process, before any other call
-  void (*start_helpers)() = nullptr;  // before the process may start no others; may be null
+  std::string family;                                       // of its targets' names: "cuda" of "cuda:sm_90a"
+  std::vector<std::string> forms;                           // what code can be; the first is what a launcher loads
+  void (*initialise)(const Outside& outside) = nullptr;     // once per process, before any other call
+  void (*start_helpers)(const Outside& outside) = nullptr;  // before the process may start no others; may be null
   Result<void> (*check_target)(const std::string& name) = nullptr;
   // `kernel` is optimised; `config` has launch options (gpu/launch_shape.h); `emit` is one of the forms.
   Result<Generated> (*generate)(const dsl::Kernel& kernel, const std::string& target,

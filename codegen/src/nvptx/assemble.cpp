@@ -45,19 +45,20 @@ Resources read_resources(const std::string& log) {
 
 namespace {
 
+using Process = std::unique_ptr<AssemblerProcess>;
+
 // The process that runs ptxas for this one. Started once; nothing where there is no ptxas.
-const AssemblerProcess* assembler_process() {
-  static const std::unique_ptr<AssemblerProcess> process = [] {
-    const std::string program = find_ptxas();
-    if (program.empty()) return std::unique_ptr<AssemblerProcess>();
-    auto started = AssemblerProcess::start(program);
-    return started ? std::move(*started) : nullptr;
+const Result<Process>& assembler_process(const Outside& outside = {}) {
+  static const Result<Process> process = [&]() -> Result<Process> {
+    auto program = find_ptxas(outside);
+    if (!program) return program.error();
+    return program->empty() ? Process() : AssemblerProcess::start(*program, outside);
   }();
-  return process.get();
+  return process;
 }
 
-const Result<std::optional<JitLink>>& jit_link() {
-  static const Result<std::optional<JitLink>> library = find_jit_link();
+const Result<std::optional<JitLink>>& jit_link(const Outside& outside = {}) {
+  static const Result<std::optional<JitLink>> library = find_jit_link(outside);
   return library;
 }
 
@@ -73,25 +74,26 @@ bool moves_registers(const std::string& ptx) { return ptx.find("setmaxnreg") != 
 
 Result<std::optional<Assembled>> assemble_once(const std::string& ptx, const std::string& processor, bool line_tables) {
   if (!jit_link()) return jit_link().error();
-  const AssemblerProcess* process = moves_registers(ptx) ? assembler_process() : nullptr;
   const std::optional<JitLink>& library = *jit_link();
-  if (library && !process) {
+  const bool by_program = moves_registers(ptx) && (!assembler_process() || *assembler_process());
+  if (library && !by_program) {
     auto linked = link(*library, ptx, processor, line_tables);
     if (linked) return std::optional(Assembled{std::move(linked->cubin), read_resources(linked->log)});
     if (linked.error().code != ErrorCode::kUnavailable) return linked.error();
   }
-  if (!process) process = assembler_process();
-  if (!process) return std::optional<Assembled>();
-  auto assembled = run(*process, ptx, processor, line_tables);
+  const Result<Process>& process = assembler_process();
+  if (!process) return process.error();
+  if (!*process) return std::optional<Assembled>();
+  auto assembled = run(**process, ptx, processor, line_tables);
   if (!assembled) return assembled.error();
   return std::optional(std::move(*assembled));
 }
 
 }  // namespace
 
-void load_assembler() { (void)jit_link(); }
+void load_assembler(const Outside& outside) { (void)jit_link(outside); }
 
-void start_assembler() { (void)assembler_process(); }
+void start_assembler(const Outside& outside) { (void)assembler_process(outside); }
 
 Result<std::optional<Assembled>> assemble(const std::string& ptx, const std::string& processor, bool line_tables) {
   const auto start = std::chrono::steady_clock::now();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kiln/codegen/outside.h"
 #include "kiln/dsl/result.h"
 
 namespace kiln::codegen::nvptx {
@@ -31,9 +32,9 @@ struct Assembled {
 };
 
 // Finds the library, so that processes forked from this one have it loaded. It stays.
-void load_assembler();
+void load_assembler(const Outside& outside = {});
 // Starts the process that runs ptxas for this one, where ptxas is there: it may be forbidden later.
-void start_assembler();
+void start_assembler(const Outside& outside = {});
 
 // Nothing where there is no assembler. An error where the PTX is refused, with the assembler's words.
 Result<std::optional<Assembled>> assemble(const std::string& ptx, const std::string& processor, bool line_tables);

@@ -12,9 +12,15 @@ constexpr int kInputPtx = 2;
 constexpr int kUnrecognizedOption = 1, kUnrecognizedArch = 16, kUnsupportedArch = 17;
 constexpr const char* kVariable = "KILN_NVJITLINK";
 
-Result<JitLink> load(const char* path) {
-  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (!library) return error(ErrorCode::kUnavailable, std::string("cannot be loaded: ") + dlerror());
+Result<void*> open_library(const char* path) {
+  if (void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL)) return library;
+  return error(ErrorCode::kUnavailable, dlerror());
+}
+
+Result<JitLink> load(const char* path, const Outside& outside) {
+  auto opened = outside.open_library ? outside.open_library(path) : open_library(path);
+  if (!opened) return error(ErrorCode::kUnavailable, "cannot be loaded: " + opened.error().message);
+  void* library = *opened;
   JitLink out{};
   const char* missing = nullptr;
   auto find = [&](auto& function, const char* name) {
@@ -87,9 +93,9 @@ class Link {
 
 }  // namespace
 
-Result<std::optional<JitLink>> find_jit_link() {
+Result<std::optional<JitLink>> find_jit_link(const Outside& outside) {
   if (const char* path = ::secure_getenv(kVariable); path && *path) {
-    auto named = load(path);
+    auto named = load(path, outside);
     if (named) return std::optional(*named);
     return error(ErrorCode::kCompileFailed,
                  std::string(kVariable) + " names " + path + ", which " + named.error().message);
@@ -99,7 +105,7 @@ Result<std::optional<JitLink>> find_jit_link() {
   // A version of the library assembles PTX up to its own; the newest first.
   for (const char* name : {"libnvJitLink.so.13", "libnvJitLink.so.12", "/usr/local/cuda/lib64/libnvJitLink.so.13",
                            "/usr/local/cuda/lib64/libnvJitLink.so.12"}) {
-    if (auto found = load(name)) return std::optional(*found);
+    if (auto found = load(name, outside)) return std::optional(*found);
   }
   return std::optional<JitLink>();
 }

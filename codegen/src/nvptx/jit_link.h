@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kiln/codegen/outside.h"
 #include "kiln/dsl/result.h"
 
 namespace kiln::codegen::nvptx {
@@ -28,7 +29,7 @@ struct JitLink {
 
 // What KILN_NVJITLINK names; else, where KILN_PTXAS names no program, the one that the dynamic linker or CUDA's folder
 // has; or nothing. Error: what the variable names is no such library. What is loaded stays.
-Result<std::optional<JitLink>> find_jit_link();
+Result<std::optional<JitLink>> find_jit_link(const Outside& outside = {});
 
 struct Linked {
   std::vector<std::byte> cubin;

@@ -33,9 +33,12 @@ struct Job {
 
 Error failed(const char* what) { return internal_error(std::string("ptxas: ") + what + ": " + std::strerror(errno)); }
 
-// ---- the assembler's process: between fork and exec, and without memory of the heap ----
+// ---- the assembler's process: one thread, forked where others may have held locks, so that it makes do without the
+// heap once it is confined ----
 
-[[noreturn]] void become_ptxas(const char* program, const Job& job, const int* files) {
+bool confine(const std::function<Result<void>()>& give_up) { return !give_up || give_up().ok(); }
+
+[[noreturn]] void become_ptxas(const char* program, const Outside& outside, const Job& job, const int* files) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // First out of the way of the numbers that they get.
   int high[kFiles];
@@ -49,13 +52,14 @@ Error failed(const char* what) { return internal_error(std::string("ptxas: ") + 
   const char* arguments[] = {program,           "-O3",   "-v",   job.architecture, "/proc/self/fd/3", "-o",
                              "/proc/self/fd/4", nullptr, nullptr};
   if (job.line_tables) arguments[7] = "-lineinfo";
+  if (!confine(outside.confine_program)) ::_exit(kCannotRun);
   ::execv(program, const_cast<char* const*>(arguments));
   ::_exit(kCannotRun);
 }
 
-int run_ptxas(const char* program, const Job& job, const int* files) {
+int run_ptxas(const char* program, const Outside& outside, const Job& job, const int* files) {
   const pid_t pid = ::fork();
-  if (pid == 0) become_ptxas(program, job, files);
+  if (pid == 0) become_ptxas(program, outside, job, files);
   int status = kCannotRun << 8;
   while (pid > 0 && ::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
@@ -85,7 +89,7 @@ bool is_architecture(const Job& job) {
   return true;
 }
 
-[[noreturn]] void serve(const char* program, int socket) {
+[[noreturn]] void serve(const char* program, const Outside& outside, int socket) {
   for (;;) {
     Job job{};
     Envelope envelope(job);
@@ -95,19 +99,20 @@ bool is_architecture(const Job& job) {
     if (!control || control->cmsg_len != CMSG_LEN(kFiles * sizeof(int))) ::_exit(0);  // the other end is closed
     int files[kFiles];
     std::memcpy(files, CMSG_DATA(control), sizeof files);
-    const int status = is_architecture(job) ? run_ptxas(program, job, files) : kCannotRun << 8;
+    const int status = is_architecture(job) ? run_ptxas(program, outside, job, files) : kCannotRun << 8;
     for (int file : files) ::close(file);
     if (::send(socket, &status, sizeof status, MSG_NOSIGNAL) != sizeof status) ::_exit(0);
   }
 }
 
-[[noreturn]] void become_assembler_process(const char* program, int socket) {
+[[noreturn]] void become_assembler_process(const char* program, const Outside& outside, int socket) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // Nothing of the parent's stays open: others wait for its descriptors to be closed.
   const int own = ::fcntl(socket, F_DUPFD, 3);
   ::dup2(own, 3);
   ::syscall(SYS_close_range, 4, ~0u, 0);
-  serve(program, 3);
+  if (!confine(outside.confine_helper)) ::_exit(kCannotRun);
+  serve(program, outside, 3);
 }
 
 // ---- the caller's side ----
@@ -172,22 +177,30 @@ bool is_program(const std::string& path) {
 
 }  // namespace
 
-std::string find_ptxas() {
-  if (const char* named = ::secure_getenv("KILN_PTXAS"); named && *named) return is_program(named) ? named : "";
+Result<std::string> find_ptxas(const Outside& outside) {
+  const auto check = [&](const std::string& path) {
+    return outside.check_program ? outside.check_program(path) : Result<void>();
+  };
+  if (const char* named = ::secure_getenv("KILN_PTXAS"); named && *named) {
+    if (auto checked = check(named); !checked)
+      return error(ErrorCode::kCompileFailed, "KILN_PTXAS: " + checked.error().message);
+    return std::string(is_program(named) ? named : "");
+  }
+  const auto usable = [&](const std::string& path) { return is_program(path) && check(path); };
   const char* path = ::secure_getenv("PATH");
   std::istringstream folders(path ? path : "");
   for (std::string folder; std::getline(folders, folder, ':');) {
-    if (!folder.empty() && is_program(folder + "/ptxas")) return folder + "/ptxas";
+    if (!folder.empty() && usable(folder + "/ptxas")) return folder + "/ptxas";
   }
   const std::string usual = "/usr/local/cuda/bin/ptxas";
-  return is_program(usual) ? usual : "";
+  return usable(usual) ? usual : std::string();
 }
 
-Result<std::unique_ptr<AssemblerProcess>> AssemblerProcess::start(std::string program) {
+Result<std::unique_ptr<AssemblerProcess>> AssemblerProcess::start(std::string program, const Outside& outside) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return failed("socketpair");
   const pid_t pid = ::fork();
-  if (pid == 0) become_assembler_process(program.c_str(), ends[1]);
+  if (pid == 0) become_assembler_process(program.c_str(), outside, ends[1]);
   ::close(ends[1]);
   if (pid < 0) {
     ::close(ends[0]);

@@ -6,17 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "kiln/codegen/outside.h"
 #include "kiln/dsl/result.h"
 
 namespace kiln::codegen::nvptx {
 
-// What KILN_PTXAS names, else `ptxas` in PATH or in /usr/local/cuda/bin; empty where there is none.
-std::string find_ptxas();
+// What KILN_PTXAS names, else the first `ptxas` in PATH or in /usr/local/cuda/bin that may be executed; empty where
+// there is none. Error: what the variable names may not be.
+Result<std::string> find_ptxas(const Outside& outside = {});
 
 class AssemblerProcess {
  public:
   // Forks. The process ends with this object, and with this process.
-  static Result<std::unique_ptr<AssemblerProcess>> start(std::string program);
+  static Result<std::unique_ptr<AssemblerProcess>> start(std::string program, const Outside& outside = {});
   ~AssemblerProcess();
   AssemblerProcess(const AssemblerProcess&) = delete;
   AssemblerProcess& operator=(const AssemblerProcess&) = delete;

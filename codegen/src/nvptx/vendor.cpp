@@ -7,9 +7,9 @@
 namespace kiln::codegen::nvptx {
 namespace {
 
-void initialise() {
+void initialise(const Outside& outside) {
   initialise_llvm();
-  load_assembler();
+  load_assembler(outside);
 }
 
 Result<void> check_target(const std::string& name) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "bar.h"
+#include "golden_kernel.h"
 
 namespace kiln::service_test {
 namespace {
@@ -103,6 +104,39 @@ TEST_F(BarPrograms, Statement37WorkersAndTunersAreHeldToTheSame) {
   }
   EXPECT_FALSE(fs::exists(mark()));
 }
+
+#ifdef KILN_TEST_REAL_WORKER
+
+// NVIDIA's, which the compiler loads or runs.
+TEST_F(BarPrograms, Statement37AssemblersAreHeldToTheSame) {
+  const std::string shared = open_directory("shared"), fault = shared + " can be written by everybody";
+  const std::string library = shared + "/libnvJitLink.so.13", program = marking(shared + "/ptxas");
+  fs::copy_file(KILN_TEST_MARKING_LIBRARY, library);
+  auto request = golden_request("vector_add", "cuda:sm_90a");
+  ASSERT_TRUE(request) << request.error().message;
+  const auto compile_with = [&](const char* variable, const std::string& value) {
+    const char* before = std::getenv(variable);
+    const std::string kept = before ? before : "";
+    ::setenv(variable, value.c_str(), 1);
+    daemon_.kill_now();
+    start({"--worker", KILN_TEST_REAL_WORKER, "--cache-dir", ""});
+    before ? ::setenv(variable, kept.c_str(), 1) : ::unsetenv(variable);
+    auto compiled = connect()->compile(*request);
+    return compiled ? std::string() : compiled.error().message;
+  };
+  const std::string by_library = compile_with("KILN_NVJITLINK", library);
+  if (by_library.find("built without NVIDIA") != std::string::npos) GTEST_SKIP() << by_library;
+  EXPECT_NE(by_library.find(fault), std::string::npos) << by_library;
+  const std::string by_program = compile_with("KILN_PTXAS", program);
+  EXPECT_NE(by_program.find(fault), std::string::npos) << by_program;
+  // What is only found is passed over.
+  EXPECT_EQ(compile_with("LD_LIBRARY_PATH", shared), "");
+  EXPECT_EQ(compile_with("PATH", shared + ":" + std::getenv("PATH")), "");
+  EXPECT_FALSE(fs::exists(library + ".mark"));
+  EXPECT_FALSE(fs::exists(mark()));
+}
+
+#endif
 
 TEST_F(BarPrograms, Statement37OptionsOfOthersAreNotObeyed) {
   const std::string shared = open_directory("shared"), file = shared + "/kilnd.toml";

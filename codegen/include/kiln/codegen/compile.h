@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "kiln/codegen/outside.h"
 #include "kiln/dsl/artifact.h"
 #include "kiln/dsl/result.h"
 
@@ -20,10 +21,11 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
                          const Progress& progress);
 
 // Loads and initialises LLVM, and compiles a tiny kernel, so that processes forked from this one start warm.
-void warm_up();
+// The first word of what is outside holds for the process.
+void warm_up(const Outside& outside = {});
 
 // Starts what compiling needs beside this process, before it gives up the right to.
-void start_helpers();
+void start_helpers(const Outside& outside = {});
 
 // Names the exact compiler: the build-ids of this executable and of libLLVM.
 std::string builder_id();

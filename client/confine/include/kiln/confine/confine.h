@@ -15,7 +15,8 @@ namespace kiln::confine {
 // leaves no core file. Until it executes another program.
 void hide_from_others();
 
-// Its children and itself can gain no rights by executing files. The functions below need it.
+// Its children and itself can gain no rights by executing files, and of root's it keeps that of reading. The functions
+// below need it. For the calling thread and what it starts.
 Result<void> gain_no_rights();
 
 // Directories, with all beneath them, and files; those that do not exist are left out.
@@ -32,14 +33,25 @@ int landlock_version();
 Result<void> open_only(const Files& files);
 
 enum class Opening { kRead, kWrite };
+struct Calls {
+  Opening opening = Opening::kRead;
+  std::span<const char* const> more = {};  // allowed besides
+  int lock = -1;  // the one descriptor that may be locked, and stays what it is for good; -1: none may
+};
 // An allow-list by name: memory, threads, clocks, its own signals and limits, what is open, and opening files for
-// reading or also for writing. `more` is allowed besides; `socket` is for Unix sockets alone. All other calls fail with
-// EPERM, those of a CPU's other instruction set end the process.
-Result<void> call_only(Opening opening, std::span<const char* const> more = {});
+// reading or also for writing. Of `more` "socket" is for Unix sockets that have a peer, "sched_setaffinity" for the
+// calling thread. All other calls fail with EPERM, those of a CPU's other instruction set end the process.
+Result<void> call_only(const Calls& calls);
 
-enum class Programs { kNone, kAny };
-// A deny-list, for drivers and programs of others, whose calls nobody has listed: no way to other processes and none
-// to the network, nor what attacks on the kernel begin with (namespaces, mounts, BPF, io_uring, userfaultfd, keys).
-Result<void> reach_nobody(Programs programs);
+// An allow-list for a process that starts programs of others: the above, and what programs begin with, look at files
+// with and wait for each other with; no limits, signals or scheduling of others, no sockets, no files' modes.
+Result<void> run_programs();
+// Threads at most; for a process that is about to become a program that needs no others.
+Result<void> start_no_process();
+
+// For drivers, whose calls nobody has listed: all that are known but for those by which it would reach others (their
+// memory, limits, scheduling, signals, sockets, locks, System V memory), change what files there are, start programs,
+// or begin an attack on the kernel (namespaces, mounts, BPF, io_uring, userfaultfd, keys). `lock` is as above.
+Result<void> reach_nobody(int lock = -1);
 
 }  // namespace kiln::confine
