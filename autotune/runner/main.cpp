@@ -67,7 +67,7 @@ std::vector<std::string> device_files(const std::string& kind) {
 Result<void> confine_to(const std::string& kind, int lock) {
   constexpr const char* kMeasuring[] = {"socket",     "bind",   "sched_setaffinity", "getdents64", "readlink",
                                         "readlinkat", "access", "faccessat",         "faccessat2", "stat",
-                                        "lstat",      "statfs", "fstatfs",           "ftruncate"};
+                                        "lstat",      "statfs", "fstatfs",           "ftruncate",  "arch_prctl"};
   const bool is_cpu = kind == "cpu";
   confine::hide_from_others();
   if (auto done = confine::gain_no_rights(); !done) return done;

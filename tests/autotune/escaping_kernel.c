@@ -1,5 +1,7 @@
-// A candidate that is no kernel: it tries what a measured one must not be able to do. 0: nothing worked.
+// A candidate that is no kernel: it tries what a measured one must not be able to do, and what it must. 0: as it should
+// be.
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,6 +18,9 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+// What a product by tile registers must be able to ask for: a processor that has none answers otherwise.
+static int tiles_are_refused(void) { return syscall(SYS_arch_prctl, 0x1023, 18) != 0 && errno == EPERM; }
 
 static int begins_process(void) {
   const pid_t child = fork();
@@ -118,5 +123,6 @@ int32_t kiln_entry(const void* params, const uint32_t grid[3], uint64_t first, u
   if (ties_parent()) return 115;
   if (schedules_parent()) return 116;
   if (changes_file()) return 117;
+  if (tiles_are_refused()) return 118;
   return runs_program();
 }

@@ -33,8 +33,9 @@ constexpr uint64_t kThread = CLONE_THREAD | CLONE_VM | CLONE_SIGHAND;
 constexpr uint64_t kNoThread = CLONE_VFORK | CLONE_PTRACE | CLONE_UNTRACED | CLONE_PIDFD;
 constexpr uint64_t kNoProgram = CLONE_PTRACE | CLONE_UNTRACED | CLONE_PIDFD | CLONE_PARENT;
 constexpr uint64_t kWrites = (O_ACCMODE | O_CREAT | O_TRUNC | O_TMPFILE) & ~O_DIRECTORY;
-constexpr uint64_t kSocketType = 0xf;  // without its flags
-constexpr int kNumbers = 1024;         // of system calls; there are half as many
+constexpr uint64_t kSocketType = 0xf;                            // without its flags
+constexpr uint64_t kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl, asm/prctl.h of later kernels
+constexpr int kNumbers = 1024;                                   // of system calls; there are half as many
 
 constexpr const char* kAllowed[] = {
     // what is open
@@ -228,8 +229,12 @@ Result<void> call_only(const Calls& calls) {
   for (const std::string_view name : calls.more) {
     if (name == "socket") {
       allow_sockets(filter);
+    } else if (name == "sched_setaffinity") {
+      filter.allow(name, is(0, 0));
+    } else if (name == "arch_prctl") {
+      filter.allow(name, is(0, kRequestPermission), is(1, kTileData));
     } else {
-      name == "sched_setaffinity" ? filter.allow(name, is(0, 0)) : filter.allow(name);
+      filter.allow(name);
     }
   }
   if (calls.opening == Opening::kWrite) {

@@ -40,7 +40,8 @@ struct Calls {
 };
 // An allow-list by name: memory, threads, clocks, its own signals and limits, what is open, and opening files for
 // reading or also for writing. Of `more` "socket" is for Unix sockets that have a peer, "sched_setaffinity" for the
-// calling thread. All other calls fail with EPERM, those of a CPU's other instruction set end the process.
+// calling thread, "arch_prctl" for tile registers (AMX). All other calls fail with EPERM, those of a CPU's other
+// instruction set end the process.
 Result<void> call_only(const Calls& calls);
 
 // An allow-list for a process that starts programs of others: the above, and what programs begin with, look at files
