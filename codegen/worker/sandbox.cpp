@@ -81,6 +81,8 @@ Result<void> give_up_all_but_helpers(const std::function<void()>& start_helpers)
 
 }  // namespace
 
+bool memory_can_be_limited() { return kLimitMemory; }
+
 void limit_memory(uint64_t bytes) {
   // The hard limit stays: the next job may be given more.
   if (kLimitMemory) limit(RLIMIT_AS, bytes == 0 ? RLIM_INFINITY : bytes, RLIM_INFINITY);

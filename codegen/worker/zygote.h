@@ -63,5 +63,6 @@ int compile_main(const Compiler& compiler, const char* request_path, const char*
 Result<void> enter_sandbox(const Limits& limits, int parent_pid, const std::function<void()>& start_helpers);
 // Of the address space of the calling process; 0: none. May be called for each job.
 void limit_memory(uint64_t bytes);
+bool memory_can_be_limited();  // not under a sanitizer
 
 }  // namespace kiln::worker

@@ -173,6 +173,7 @@ Result<Artifact> obey(const Order& order) {
     if (!fork_bomb()) return kiln::internal_error("a child came to life");
     return kiln::error(ErrorCode::kCompileFailed, "no child came to life");
   }
+  if (order.what == "starved") return kiln::internal_error("linking failed: " + std::string(std::strerror(ENOMEM)));
   if (order.what == "fail") return kiln::error(ErrorCode::kCompileFailed, "no such op: " + order.salt);
   // A compiler that takes it badly where memory is short.
   if (order.what == "needs" || order.what == "needs_or_hangs") {

@@ -352,6 +352,26 @@ TEST(Refusals, WhatIsRememberedIsOfItsLimit) {
   EXPECT_EQ(refusals.list(begin).at(0).at("memory_bytes"), 300);
 }
 
+// Either limit alone is enough to be another case.
+TEST(Refusals, WhatIsRememberedIsOfItsProcessorTime) {
+  Refusals refusals(2, 10s, 10s);
+  const Time begin = Time{} + 100s;
+  const Refusals::Asked same{{}, 300, 10};
+  for (int i = 0; i < 2; ++i) refusals.worker_killed(same, "signal 24", begin);
+  refusals.compile_failed(same, 5, error(ErrorCode::kCompileFailed, "no"), begin);
+  for (const auto& [memory, seconds, refused] : {std::tuple{300, 10, true},
+                                                 {200, 10, true},
+                                                 {300, 9, true},
+                                                 {300, 11, false},
+                                                 {200, 11, false},
+                                                 {400, 9, false}}) {
+    const Refusals::Asked asked{{}, static_cast<uint64_t>(memory), static_cast<uint64_t>(seconds)};
+    EXPECT_EQ(refusals.poisoned(asked, begin).has_value(), refused) << memory << " " << seconds;
+    EXPECT_EQ(refusals.known_failure(asked, 5, begin).has_value(), refused) << memory << " " << seconds;
+  }
+  EXPECT_EQ(refusals.list(begin).at(0).at("cpu_seconds"), 10);
+}
+
 TEST(MemoryCache, LeastRecentlyUsedGoes) {
   MemoryCache cache(300);
   auto put = [&](uint8_t number) {
