@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 
+#include "kept_text.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
 
@@ -46,7 +47,7 @@ const char* type_name(wire::Type type) {
 
 std::string stated_trace_id(const std::string& json) {
   auto object = wire::parse_object(json);
-  return object ? wire::Fields(*object).text("trace_id") : std::string();
+  return object ? cut(wire::Fields(*object).text("trace_id"), kMostOfATraceId) : std::string();
 }
 
 // All connections of a process take turns as one; where it is not known, each is one.
@@ -164,7 +165,7 @@ void ClientConnection::on_hello(const wire::Frame& frame) {
                             wire::version_string(wire::kMinVersion) + " to " + wire::version_string(wire::kVersion)));
   }
   greeted_ = true;
-  name_ = hello->client_name;
+  name_ = cut(hello->client_name, kMostOfAClientsName);
   services_.log.debug("client", {{"client", id_}, {"name", name_}, {"build_id", hello->build_id}, {"owner", owner_}});
   hello_timer_.cancel();
   socket_->set_limits({});

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <thread>
 
+#include "kept_text.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/messages.h"
 
@@ -134,7 +135,8 @@ void WorkerPool::on_frame(WorkerId id, wire::Frame frame) {
   if (!worker || worker->doomed) return;
   bool expected = worker->done && frame.id() == worker->job;
   if (expected && frame.type() == wire::Type::kPhase) {
-    if (auto object = wire::parse_object(frame.json)) worker->phase = wire::Fields(*object).text("phase");
+    auto object = wire::parse_object(frame.json);
+    if (object) worker->phase = cut(wire::Fields(*object).text("phase"), kMostOfAPhase);
     if (worker->phases.size() < kMaxPhases)
       worker->phases.emplace_back(worker->phase, std::chrono::steady_clock::now());
     return;
@@ -151,6 +153,8 @@ void WorkerPool::on_frame(WorkerId id, wire::Frame frame) {
   } else if (expected && frame.type() == wire::Type::kError) {
     outcome.kind = JobOutcome::kFailed;
     outcome.failure = wire::parse_error(frame.json);
+    outcome.failure.message = cut(std::move(outcome.failure.message), kMostOfAMessage);
+    outcome.failure.trace_id.clear();  // each who waits has its own
   } else {
     worker->complaint = "sent an unexpected frame";
     return doom(*worker, SIGKILL);

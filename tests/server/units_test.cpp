@@ -9,6 +9,7 @@
 #include "crash_storm.h"
 #include "history.h"
 #include "job_queue.h"
+#include "metrics.h"
 #include "refusals.h"
 
 namespace kiln::server {
@@ -370,6 +371,15 @@ TEST(Refusals, WhatIsRememberedIsOfItsProcessorTime) {
     EXPECT_EQ(refusals.known_failure(asked, 5, begin).has_value(), refused) << memory << " " << seconds;
   }
   EXPECT_EQ(refusals.list(begin).at(0).at("cpu_seconds"), 10);
+}
+
+// A worker says what it compiled for.
+TEST(Metrics, KindsOfTargetsAreFewAndShort) {
+  Metrics metrics;
+  for (int i = 0; i < 1000; ++i) metrics.record_compile(std::to_string(i) + std::string(60'000, 'x'), 1ms);
+  EXPECT_LE(metrics.compile_ms.size(), 17u);
+  for (const auto& [kind, each] : metrics.compile_ms) EXPECT_LE(kind.size(), 32u);
+  EXPECT_EQ(metrics.compiles, 1000u);
 }
 
 TEST(MemoryCache, LeastRecentlyUsedGoes) {
