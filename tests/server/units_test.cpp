@@ -382,6 +382,19 @@ TEST(Metrics, KindsOfTargetsAreFewAndShort) {
   EXPECT_EQ(metrics.compiles, 1000u);
 }
 
+TEST(Shares, TheLargestIsKnownAndRoomIsGivenBack) {
+  auto shares = std::make_shared<Shares>();
+  EXPECT_EQ(shares->largest(), 0u);
+  auto room = take_room(shares, 7, 30);
+  const auto copy = room;
+  shares->take(8, 20);
+  EXPECT_EQ(shares->largest(), 30u);
+  room = nullptr;
+  EXPECT_EQ(shares->held(7), 30u);
+  shares->take(8, 20);
+  EXPECT_EQ(shares->largest(), 40u);
+}
+
 TEST(MemoryCache, LeastRecentlyUsedGoes) {
   MemoryCache cache(300);
   auto put = [&](uint8_t number) {
