@@ -115,7 +115,8 @@ void add_options(CLI::App& app, Config& config) {
   app.add_option("--crash-storm", config.crash_storm, "Worker deaths a minute before spawning backs off");
   app.add_option("--metrics-port", config.metrics_port,
                  "Figures for Prometheus over HTTP, on the loopback device; 0: none");
-  app.add_option("--max-connections", config.max_connections, "Clients at once");
+  app.add_option("--max-connections", config.max_connections,
+                 "Connections of one process; of all together twice as many");
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.set_config("--config", default_config_file(), "File of options, read again on SIGHUP: lines NAME = VALUE");
   app.set_version_flag("--version", "kilnd, protocol " + wire::version_string(wire::kVersion));

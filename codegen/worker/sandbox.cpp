@@ -94,6 +94,8 @@ Result<void> confine_helper() {
 
 }  // namespace
 
+bool memory_can_be_limited() { return kLimitMemory; }
+
 void limit_memory(uint64_t bytes) {
   rlimit value{};
   if (!kLimitMemory || ::getrlimit(RLIMIT_AS, &value) != 0) return;

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <new>
 
@@ -31,14 +33,32 @@ struct Files {
   WorkerLog log{::secure_getenv("KILN_WORKER_LOG") != nullptr};
   wire::UniqueFd statm{::open("/proc/self/statm", O_RDONLY | O_CLOEXEC)};
 
-  uint64_t resident_bytes() const {
+  struct Sizes {
+    uint64_t address_space = 0, resident = 0;
+  };
+  Sizes sizes() const {
     char text[128] = {};
     unsigned long long total = 0, resident = 0;
-    if (::pread(statm.get(), text, sizeof text - 1, 0) <= 0) return 0;
-    if (std::sscanf(text, "%llu %llu", &total, &resident) != 2) return 0;
-    return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    if (::pread(statm.get(), text, sizeof text - 1, 0) <= 0) return {};
+    if (std::sscanf(text, "%llu %llu", &total, &resident) != 2) return {};
+    const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    return {total * page, resident * page};
   }
+  const uint64_t at_first = sizes().address_space;  // before any job
 };
+
+// With less than it has already a worker could not even say so.
+Result<void> check_memory(uint64_t bytes, const Files& files) {
+  if (bytes == 0 || bytes >= files.at_first || !memory_can_be_limited()) return {};
+  return error(ErrorCode::kOutOfMemory, "memory_bytes (or --worker-memory) is " + std::to_string(bytes) +
+                                            ", and a worker has " + std::to_string(files.at_first) +
+                                            " bytes of address space before it compiles");
+}
+
+// A library that gets no memory says so in the system's words.
+bool lacked_memory(const Error& failure) {
+  return failure.code == ErrorCode::kInternal && failure.message.find(std::strerror(ENOMEM)) != std::string::npos;
+}
 
 // The limit counts processor time of the whole process, so it moves on with each job.
 void arm_cpu_limit(uint64_t seconds) {
@@ -59,7 +79,9 @@ Result<Artifact> compile_job(const wire::Frame& job, Channel& channel, const Com
     (void)channel.write({.type = Type::kPhase, .request_id = job.id(), .json = json});
   };
   try {
-    return compiler.compile(body->canonical, body->debug, progress);
+    auto result = compiler.compile(body->canonical, body->debug, progress);
+    if (!result && lacked_memory(result.error())) out_of_memory();
+    return result;
   } catch (const std::bad_alloc&) {
     out_of_memory();
   } catch (const std::exception& failure) {
@@ -72,13 +94,16 @@ Result<Artifact> compile_job(const wire::Frame& job, Channel& channel, const Com
 
 // Begin and end are logged with the request's trace id, and a crash in between names its key.
 Result<Artifact> logged_job(const wire::Frame& job, Channel& channel, const Limits& limits, const Compiler& compiler,
-                            const WorkerLog& log) {
+                            const Files& files) {
   auto header = wire::parse_object(job.json);
   if (!header) return header.error();
   wire::Fields fields(*header);
   const std::string key = fields.text("key"), trace_id = fields.text("trace_id");
   const uint64_t memory = fields.number("memory_bytes", limits.memory_bytes);
+  if (auto enough = check_memory(memory, files); !enough) return enough.error();
   limit_memory(memory);
+  arm_cpu_limit(fields.number("cpu_seconds", limits.cpu_seconds));
+  const WorkerLog& log = files.log;
   log.write("compiling", {{"key", key}, {"trace_id", trace_id}});
   if (RequestKey parsed{}; parse_hex(key, parsed)) wire::note_running(1, parsed);
   const auto begun = std::chrono::steady_clock::now();
@@ -128,10 +153,9 @@ void worker_main(Channel channel, const Limits& limits, const Compiler& compiler
     auto job = channel.read();
     if (!job) ::_exit(job.error().code == ErrorCode::kUnavailable ? 0 : 1);
     if (job->type() != Type::kCompile) ::_exit(1);
-    arm_cpu_limit(limits.cpu_seconds);
-    auto result = logged_job(*job, channel, limits, compiler, files.log);
+    auto result = logged_job(*job, channel, limits, compiler, files);
     // The flag tells the daemon not to send another job to a process that is about to leave.
-    bool last = done >= limits.max_jobs || files.resident_bytes() > limits.max_rss_bytes;
+    bool last = done >= limits.max_jobs || files.sizes().resident > limits.max_rss_bytes;
     if (auto sent = reply(channel, job->id(), result, last ? wire::flag::kLast : 0); !sent) ::_exit(1);
     if (last) ::_exit(0);
   }

@@ -70,5 +70,6 @@ Result<void> enter_sandbox(const Limits& limits, int parent_pid,
                            const std::function<void(const HelperRights&)>& start_helpers);
 // Of the address space of the calling process, for a job, and within what the worker may have; 0: all of that.
 void limit_memory(uint64_t bytes);
+bool memory_can_be_limited();  // not under a sanitizer
 
 }  // namespace kiln::worker

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 
+#include "kept_text.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
 
@@ -46,7 +47,7 @@ const char* type_name(wire::Type type) {
 
 std::string stated_trace_id(const std::string& json) {
   auto object = wire::parse_object(json);
-  return object ? wire::Fields(*object).text("trace_id") : std::string();
+  return object ? cut(wire::Fields(*object).text("trace_id"), kMostOfATraceId) : std::string();
 }
 
 // All connections of a process take turns as one; where it is not known, each is one.
@@ -64,7 +65,25 @@ bool shares_process_namespace(int fd) {
          there.st_dev == here.st_dev && there.st_ino == here.st_ino;
 }
 
+constexpr size_t kKeySize = std::tuple_size_v<RequestKey>;
+// Keys of a GET_MANY that threads look up on disk at once.
+constexpr size_t kMostOnDisk = 16;
+
 }  // namespace
+
+struct ClientConnection::Lookups {
+  uint64_t id = 0;
+  Passage::TimePoint asked;
+  Bytes keys;
+  size_t left = 0;  // to be answered
+  size_t next = 0;
+
+  RequestKey key(size_t index) const {
+    RequestKey out;
+    std::memcpy(out.data(), keys.data() + index * kKeySize, kKeySize);
+    return out;
+  }
+};
 
 ClientConnection::ClientConnection(Services& services, uint64_t id, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch)
     : services_(services),
@@ -73,9 +92,10 @@ ClientConnection::ClientConnection(Services& services, uint64_t id, wire::Unique
       is_neighbour_(shares_process_namespace(fd.get())),
       socket_(std::make_shared<FrameSocket>(services.io, std::move(fd), std::move(scratch),
                                             FrameSocket::Options{.limits = kHelloLimits,
-                                                                 .incoming = &services.incoming,
+                                                                 .shares = &services.shares,
                                                                  .owner = owner_,
-                                                                 .incoming_limit = services.config.incoming_bytes})),
+                                                                 .incoming_limit = services.config.incoming_bytes,
+                                                                 .outgoing_limit = services.config.outgoing_bytes})),
       hello_timer_(services.io) {}
 
 void ClientConnection::start() {
@@ -87,6 +107,11 @@ void ClientConnection::start() {
                   .closed =
                       [weak](const CloseReason& reason) {
                         if (auto self = weak.lock()) self->on_closed(reason);
+                      },
+                  .go_on =
+                      [weak] {
+                        auto self = weak.lock();
+                        return self ? self->look_up_next() : FrameSocket::Left::kNothing;
                       }});
   await_hello();
   socket_->send({.type = wire::Type::kWelcome, .json = services_.welcome});
@@ -127,7 +152,7 @@ void ClientConnection::handle(wire::Frame frame) {
     case wire::Type::kGet:
       return on_get(frame);
     case wire::Type::kGetMany:
-      return on_get_many(frame);
+      return on_get_many(std::move(frame));
     case wire::Type::kCompile:
       return on_compile(std::move(frame));
     case wire::Type::kTune:
@@ -164,7 +189,7 @@ void ClientConnection::on_hello(const wire::Frame& frame) {
                             wire::version_string(wire::kMinVersion) + " to " + wire::version_string(wire::kVersion)));
   }
   greeted_ = true;
-  name_ = hello->client_name;
+  name_ = cut(hello->client_name, kMostOfAClientsName);
   services_.log.debug("client", {{"client", id_}, {"name", name_}, {"build_id", hello->build_id}, {"owner", owner_}});
   hello_timer_.cancel();
   socket_->set_limits({});
@@ -232,47 +257,69 @@ void ClientConnection::on_get(const wire::Frame& frame) {
   services_.store.find_disk(key, [weak = weak_from_this(), id = frame.id(), key, asked](const SharedBlob& blob) {
     auto self = weak.lock();
     if (!self || self->finished_) return;
+    const auto begun = std::chrono::steady_clock::now();
     self->in_flight_.erase(id);
     self->remember_lookup(id, key, blob ? tier_name(Tier::kDisk) : "NOT_FOUND", asked);
     ++(blob ? self->services_.metrics.hits_disk : self->services_.metrics.get_misses);
-    if (!blob) return self->send_missing(id);
-    self->services_.scheduler.on_hit(blob);
-    self->send_found(id, {blob, Tier::kDisk});
+    if (blob) self->services_.scheduler.on_hit(blob);
+    blob ? self->send_found(id, {blob, Tier::kDisk}) : self->send_missing(id);
+    self->spend_since(begun);
   });
 }
 
-void ClientConnection::on_get_many(const wire::Frame& frame) {
-  const auto asked = std::chrono::steady_clock::now();
-  constexpr size_t kKeySize = std::tuple_size_v<RequestKey>;
-  size_t count = frame.body.size() / kKeySize;
+// What is done for it when its turn is over counts in the next one.
+void ClientConnection::spend_since(std::chrono::steady_clock::time_point begun) {
+  const auto now = std::chrono::steady_clock::now();
+  services_.shares.turns.spend(owner_, now - begun, now);
+}
+
+void ClientConnection::on_get_many(wire::Frame frame) {
+  const size_t count = frame.body.size() / kKeySize;
   if (count == 0 || count > wire::kMaxGetMany || frame.body.size() % kKeySize != 0) {
     return refuse(frame.id(), "GET", trace_id_of({}, frame.id()),
                   invalid_argument("GET_MANY: the body is not 1 to 256 keys"));
   }
   if (!admit(frame.id(), "GET")) return;
-  auto left = std::make_shared<size_t>(count);
-  for (size_t i = 0; i < count; ++i) {
-    RequestKey key;
-    std::memcpy(key.data(), frame.body.data() + i * kKeySize, kKeySize);
-    auto reply = [weak = weak_from_this(), id = frame.id(), key, asked, i, left](const SharedBlob& blob, Tier tier) {
-      auto self = weak.lock();
-      if (!self || self->finished_) return;
-      uint32_t flags = --*left == 0 ? wire::flag::kLast : 0;
-      if (flags) self->in_flight_.erase(id);
-      self->remember_lookup(id, key, blob ? tier_name(tier) : "NOT_FOUND", asked);
-      auto& metrics = self->services_.metrics;
-      ++(!blob ? metrics.get_misses : tier == Tier::kMemory ? metrics.hits_memory : metrics.hits_disk);
-      std::string index = std::to_string(i);
-      if (!blob) return self->send_missing(id, index, flags);
-      self->services_.scheduler.on_hit(blob);
-      self->send_found(id, {blob, tier}, index, flags);
-    };
-    if (SharedBlob blob = services_.store.find_memory(key)) {
-      reply(blob, Tier::kMemory);
-    } else {
-      services_.store.find_disk(key, [reply](const SharedBlob& found) { reply(found, Tier::kDisk); });
-    }
+  const auto asked = std::chrono::steady_clock::now();
+  lookups_ = std::make_shared<Lookups>(Lookups{frame.id(), asked, std::move(frame.body), count});
+}
+
+// One key of a GET_MANY at a time, so that the turn can end, and the next request of this connection behind the last.
+FrameSocket::Left ClientConnection::look_up_next() {
+  if (!lookups_) return FrameSocket::Left::kNothing;
+  if (lookups_on_disk_ >= kMostOnDisk) return FrameSocket::Left::kLater;
+  const auto many = lookups_;
+  const size_t index = many->next++;
+  if (many->next * kKeySize == many->keys.size()) lookups_ = nullptr;
+  look_up(many, index);
+  return FrameSocket::Left::kMore;
+}
+
+void ClientConnection::look_up(const std::shared_ptr<Lookups>& many, size_t index) {
+  if (SharedBlob blob = services_.store.find_memory(many->key(index))) {
+    return answer_lookup(*many, index, blob, Tier::kMemory);
   }
+  ++lookups_on_disk_;
+  services_.store.find_disk(many->key(index), [weak = weak_from_this(), many, index](const SharedBlob& blob) {
+    auto self = weak.lock();
+    if (!self || self->finished_) return;
+    const auto begun = std::chrono::steady_clock::now();
+    --self->lookups_on_disk_;
+    self->answer_lookup(*many, index, blob, Tier::kDisk);
+    self->socket_->resume();
+    self->spend_since(begun);
+  });
+}
+
+void ClientConnection::answer_lookup(Lookups& many, size_t index, const SharedBlob& blob, Tier tier) {
+  const uint32_t flags = --many.left == 0 ? wire::flag::kLast : 0;
+  if (flags) in_flight_.erase(many.id);
+  remember_lookup(many.id, many.key(index), blob ? tier_name(tier) : "NOT_FOUND", many.asked);
+  Metrics& metrics = services_.metrics;
+  ++(!blob ? metrics.get_misses : tier == Tier::kMemory ? metrics.hits_memory : metrics.hits_disk);
+  if (!blob) return send_missing(many.id, std::to_string(index), flags);
+  services_.scheduler.on_hit(blob);
+  send_found(many.id, {blob, tier}, std::to_string(index), flags);
 }
 
 void ClientConnection::on_compile(wire::Frame frame) {
@@ -377,6 +424,7 @@ void ClientConnection::send_found(uint64_t id, const Served& served, const std::
   const Blob& blob = *served.blob;
   if (blob.bytes.size() > wire::kMaxInlineEntry) out.fd = services_.store.descriptor(blob);
   if (out.fd) {
+    out.fd_is_body = true;
     json += ",\"size\":" + std::to_string(blob.bytes.size());
   } else {
     out.body = SharedBytes(served.blob, &blob.bytes);

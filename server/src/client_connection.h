@@ -23,7 +23,7 @@ struct Services {
   Scheduler& scheduler;
   TunerProcess& tuner;
   History& history;
-  Shares& incoming;  // unfinished requests
+  ClientShares& shares;
   std::string builder_id;
   std::string welcome;  // JSON
   Reports& reports;
@@ -40,15 +40,26 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   // Sends what is queued and closes.
   void close();
   bool has_output() const { return socket_->pending() > 0; }
+  // Nothing is asked for and nothing is on its way.
+  bool idle() { return in_flight_.empty() && reports_wanted_ == 0 && socket_->quiet(); }
+  std::chrono::steady_clock::time_point last_heard() const { return socket_->last_heard(); }
+  uint64_t owner() const { return owner_; }
 
  private:
+  // A GET_MANY.
+  struct Lookups;
+
   void await_hello();
   void on_frame(wire::Frame frame);
   void handle(wire::Frame frame);
   void on_closed(const CloseReason& reason);
   void on_hello(const wire::Frame& frame);
   void on_get(const wire::Frame& frame);
-  void on_get_many(const wire::Frame& frame);
+  void on_get_many(wire::Frame frame);
+  FrameSocket::Left look_up_next();
+  void look_up(const std::shared_ptr<Lookups>& many, size_t index);
+  void answer_lookup(Lookups& many, size_t index, const SharedBlob& blob, Tier tier);
+  void spend_since(std::chrono::steady_clock::time_point begun);
   void on_compile(wire::Frame frame);
   void on_tune(wire::Frame frame);
   void on_stats(const wire::Frame& frame);
@@ -75,6 +86,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   bool greeted_ = false;
   bool finished_ = false;
   std::unordered_set<uint64_t> in_flight_;
+  std::shared_ptr<Lookups> lookups_;  // of which keys are not looked up yet
+  size_t lookups_on_disk_ = 0;
 };
 
 }  // namespace kiln::server

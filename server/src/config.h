@@ -60,8 +60,9 @@ struct Config {
   bool finish_late = false;   // a compile that nobody waits for any more goes on when it is nearly done
   size_t crash_storm = 64;    // worker deaths a minute before spawning backs off
 
-  size_t max_connections = 1024;
+  size_t max_connections = 1024;           // of one process
   uint64_t incoming_bytes = 256ull << 20;  // of requests that are not complete yet, of one process
+  uint64_t outgoing_bytes = 256ull << 20;  // of replies that it has not read yet, likewise
   size_t max_in_flight = 256;              // per connection
   size_t user_limit = 1024;                // interactive compiles that may wait, over all connections
   Milliseconds hello_timeout{2'000};

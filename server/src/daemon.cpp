@@ -148,7 +148,7 @@ void Daemon::on_builder(std::string builder_id, std::string native_target) {
                              .scheduler = *scheduler_,
                              .tuner = tuner_,
                              .history = history_,
-                             .incoming = incoming_,
+                             .shares = shares_,
                              .builder_id = builder_id,
                              .welcome = wire::dump(wire::to_json(welcome)),
                              .reports = reports_,
@@ -166,6 +166,8 @@ Result<void> Daemon::open_for_clients(const std::string& native_target) {
   if (config_.pipe) {
     on_connection(wire::UniqueFd(::dup(STDIN_FILENO)));
   } else {
+    // Two processes that take all they can get leave the others some.
+    most_connections_ = (descriptors_for_clients(pool_.size()) + 1) / 2;
     auto on_accepted = [this](wire::UniqueFd fd) { on_connection(std::move(fd)); };
     auto listening =
         manager_.socket() ? listener_.adopt(manager_.take_socket(), on_accepted) : listener_.listen(on_accepted);
@@ -191,20 +193,44 @@ void Daemon::on_connection(wire::UniqueFd fd) {
     log_.warn("foreign_user", {{"message", same_user.error().message}});
     return;  // closed without reading a byte
   }
-  if (connections_.size() >= config_.max_connections) {
+  const uint64_t id = next_connection_++;
+  auto connection = std::make_shared<ClientConnection>(*services_, id, std::move(fd), scratch_);
+  if (!find_place(connection->owner())) {
     ++metrics_.rejected["connections"];
     return;
   }
   ++metrics_.connections;
   idle_timer_.cancel();
-  uint64_t id = next_connection_++;
-  auto connection = std::make_shared<ClientConnection>(*services_, id, std::move(fd), scratch_);
+  shares_.places.take(connection->owner(), 1);
   connections_[id] = connection;
   connection->start();
 }
 
+// One process has not more than its share of the places. Where there is none for it, the connection that has been idle
+// for longest makes room: of its own ones, or of the process that has most.
+bool Daemon::find_place(uint64_t owner) {
+  const size_t most = std::min(config_.max_connections, most_connections_);
+  const Shares& places = shares_.places;
+  if (places.admits(owner, 1, most)) return true;
+  const uint64_t largest = places.largest();
+  const bool of_its_own = places.held(owner) >= std::min<uint64_t>(most, largest);
+  std::shared_ptr<ClientConnection> oldest;
+  for (const auto& [id, each] : connections_) {
+    const bool is_due = of_its_own ? each->owner() == owner : places.held(each->owner()) == largest;
+    if (!is_due || !each->idle()) continue;
+    if (!oldest || each->last_heard() < oldest->last_heard()) oldest = each;
+  }
+  if (!oldest) return false;
+  ++metrics_.rejected["idle"];
+  oldest->close();
+  return true;
+}
+
 void Daemon::on_connection_closed(uint64_t id) {
-  connections_.erase(id);
+  if (const auto it = connections_.find(id); it != connections_.end()) {
+    shares_.places.give_back(it->second->owner(), 1);
+    connections_.erase(it);
+  }
   if (!connections_.empty() || draining_) return;
   if (config_.pipe) return drain("the client is gone");
   arm_idle();

@@ -44,6 +44,7 @@ class Daemon {
   void on_builder(std::string builder_id, std::string native_target);
   Result<void> open_for_clients(const std::string& native_target);
   void on_connection(wire::UniqueFd fd);
+  bool find_place(uint64_t owner);
   void on_connection_closed(uint64_t id);
   void watch_signals();
   void on_signal(int number);
@@ -64,7 +65,7 @@ class Daemon {
   Config config_;
   Reread reread_;
   ServiceManager manager_;
-  Shares incoming_;  // before what its users may live in
+  ClientShares shares_{io_};  // before what its users may live in
   asio::io_context io_{1};
   Log log_;
   Metrics metrics_;
@@ -83,6 +84,7 @@ class Daemon {
   MetricsPort metrics_port_;
   std::map<uint64_t, std::shared_ptr<ClientConnection>> connections_;
   uint64_t next_connection_ = 1;
+  size_t most_connections_ = SIZE_MAX;  // of one process, as far as there are descriptors
   asio::signal_set signals_;
   asio::steady_timer idle_timer_, check_timer_, drain_timer_, watchdog_timer_;
   std::chrono::steady_clock::time_point started_, drain_started_;

@@ -2,9 +2,13 @@
 // those that workers, stores and logs need.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+
+#include "kiln/wire/fd.h"
 
 namespace kiln::server {
 
@@ -15,6 +19,12 @@ inline int first_reserved_descriptor(unsigned workers) {
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return 0;
   const rlim_t limit = std::min<rlim_t>(files.rlim_cur, 1 << 20);
   return static_cast<int>(limit - std::min<rlim_t>(limit / 2, kOthers + kEachWorker * workers));
+}
+
+// How many there are for clients now; one at least.
+inline size_t descriptors_for_clients(unsigned workers) {
+  const wire::UniqueFd lowest(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0));
+  return static_cast<size_t>(std::max(1, first_reserved_descriptor(workers) - lowest.get()));
 }
 
 }  // namespace kiln::server

@@ -1,5 +1,8 @@
-// Reads until the socket is empty, writes until it is full, and waits in between.
+// Reading: until the socket is empty, the turn is over, or the peer has too much to read itself. Writing is in
+// frame_sending.cpp.
 #include "frame_socket.h"
+
+#include <sys/ioctl.h>
 
 #include <cerrno>
 #include <new>
@@ -15,13 +18,24 @@ constexpr int kReadsPerTurn = 16;
 
 FrameSocket::FrameSocket(asio::io_context& io, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch, Options options)
     : descriptor_(io, fd.release()),
-      stall_timer_(io),
-      arrival_timer_(io),
       scratch_(std::move(scratch)),
       options_(options),
-      decoder_(options.limits) {}
+      decoder_(options.limits),
+      arrival_(io, options.pace),
+      heard_(std::chrono::steady_clock::now()),
+      departure_(io, options.pace),
+      descriptor_timer_(io) {}
 
-FrameSocket::~FrameSocket() { release_room(); }
+FrameSocket::~FrameSocket() {
+  release_room();
+  drop_output();
+}
+
+bool FrameSocket::quiet() {
+  if (pending_ > 0 || paused_ || !input_.empty() || decoder_.mid_frame()) return false;
+  int unread = 0;
+  return !open() || ::ioctl(descriptor_.native_handle(), FIONREAD, &unread) != 0 || unread == 0;
+}
 
 void FrameSocket::start(Handlers handlers) {
   handlers_ = std::move(handlers);
@@ -31,140 +45,141 @@ void FrameSocket::start(Handlers handlers) {
 
 void FrameSocket::wait_readable() {
   if (!open() || !reading_) return;
-  watch_arrival();
+  // Who has begun a frame must go on with it.
+  if (decoder_.mid_frame()) {
+    arrival_.begin(weak_from_this(),
+                   [this] { fail({CloseReason::kSlowWriter, false, "too little sent for too long inside a frame"}); });
+  }
   descriptor_.async_wait(asio::posix::descriptor_base::wait_read,
                          [self = shared_from_this()](const boost::system::error_code& failed) {
-                           if (failed) return;
-                           try {
-                             self->on_readable();
-                           } catch (const std::bad_alloc&) {  // of a frame that nobody could take
-                             self->fail({CloseReason::kIo, false, "there is no memory for what it sent"});
-                           }
+                           if (!failed) self->when_ready(&FrameSocket::on_readable);
                          });
 }
 
-// Who holds shared room must fill it.
-void FrameSocket::watch_arrival() {
-  arrival_timer_.cancel();
-  if (charged_ == 0) return;
-  arrival_timer_.expires_after(options_.stall_timeout);
-  arrival_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& failed) {
-    auto self = weak.lock();
-    if (self && !failed) self->fail({CloseReason::kSlowWriter, false, "nothing sent for too long inside a frame"});
-  });
+void FrameSocket::when_ready(void (FrameSocket::*step)()) {
+  try {
+    (this->*step)();
+  } catch (const std::bad_alloc&) {  // of a frame that nobody could take
+    fail({CloseReason::kIo, false, "there is no memory for what it sent"});
+  }
 }
 
 void FrameSocket::on_readable() {
-  for (int turn = 0; turn < kReadsPerTurn; ++turn) {
-    ssize_t count = wire::receive_some(descriptor_.native_handle(), scratch_->data(), scratch_->size(),
-                                       options_.accept_fds ? &fds_ : nullptr);
-    if (count < 0 && errno == EAGAIN) break;
-    if (count < 0)
-      return fail({CloseReason::kIo, false, wire::errno_error(ErrorCode::kInternal, "receive", errno).message});
-    if (count == 0) {
-      bool torn = decoder_.mid_frame();
-      return fail({torn ? CloseReason::kMidFrame : CloseReason::kEof, false,
-                   torn ? "closed the channel inside a frame" : "closed the channel"});
-    }
-    if (!consume(static_cast<size_t>(count))) return;
-    if (static_cast<size_t>(count) < scratch_->size()) break;  // a short read: the socket is empty
-  }
-  wait_readable();
+  ClientShares* const shares = options_.shares;
+  if (shares && shares->turns.must_wait(options_.owner, std::chrono::steady_clock::now())) return wait_turn();
+  take_turn();
 }
 
-// False when the socket was closed by a handler or by a protocol error.
-bool FrameSocket::consume(size_t count) {
-  std::span<const std::byte> rest(scratch_->data(), count);
-  while (!rest.empty()) {
-    auto used = decoder_.feed(rest);
-    if (!used) {
-      fail({CloseReason::kProtocol, decoder_.bad_magic(), used.error().message});
-      return false;
+// A frame at a time, or a part of what one has left to do.
+void FrameSocket::take_turn() {
+  auto begun = std::chrono::steady_clock::now();
+  heard_ = begun;
+  bool more = true;  // may be there to be read
+  for (int reads = 0; open() && reading_;) {
+    if (crowded()) return pause();
+    const Left left = handlers_.go_on ? handlers_.go_on() : Left::kNothing;
+    if (left == Left::kLater) return pause();
+    if (left == Left::kNothing && input_.empty()) {
+      if (!more || reads++ == kReadsPerTurn) return wait_readable();
+      more = receive();
+      continue;
     }
-    rest = rest.subspan(*used);
-    if (!has_room()) decoder_.refuse();
-    if (!decoder_.complete()) continue;
-    release_room();
-    wire::Frame frame = decoder_.take();
-    if (frame.has(wire::flag::kHasFd) && !fds_.empty()) {
-      frame.fd = std::move(fds_.front());
-      fds_.pop_front();
-    }
-    handlers_.frame(std::move(frame));
-    if (!open() || !reading_) return false;
+    if (left == Left::kNothing) take_frame();
+    if (turn_is_over(begun)) return wait_turn();
   }
-  return true;
+  input_ = {};
+}
+
+bool FrameSocket::turn_is_over(std::chrono::steady_clock::time_point& begun) {
+  if (!options_.shares) return false;
+  const auto now = std::chrono::steady_clock::now();
+  return options_.shares->turns.spend(options_.owner, now - std::exchange(begun, now), now);
+}
+
+void FrameSocket::wait_turn() {
+  keep_input();
+  options_.shares->turns.wait(options_.owner, [weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->when_ready(&FrameSocket::take_turn);
+  });
+}
+
+void FrameSocket::pause() {
+  keep_input();
+  arrival_.end();
+  paused_ = true;
+}
+
+// Not before the caller, who may be in the midst of something, has returned.
+void FrameSocket::resume() {
+  if (!std::exchange(paused_, false)) return;
+  if (options_.shares) return wait_turn();
+  asio::post(descriptor_.get_executor(), [self = shared_from_this()] { self->when_ready(&FrameSocket::take_turn); });
+}
+
+// What other sockets would overwrite.
+void FrameSocket::keep_input() {
+  if (input_.empty() || !kept_.empty()) return;
+  kept_.assign(input_.begin(), input_.end());
+  input_ = kept_;
+}
+
+// False: what came was all that is there, or the last.
+bool FrameSocket::receive() {
+  if (!kept_.empty()) kept_ = Bytes();
+  const ssize_t count = wire::receive_some(descriptor_.native_handle(), scratch_->data(), scratch_->size(),
+                                           options_.accept_fds ? &fds_ : nullptr);
+  if (count < 0 && errno == EAGAIN) return false;
+  if (count < 0) {
+    fail({CloseReason::kIo, false, wire::errno_error(ErrorCode::kInternal, "receive", errno).message});
+    return false;
+  }
+  if (count == 0) {
+    const bool torn = decoder_.mid_frame();
+    fail({torn ? CloseReason::kMidFrame : CloseReason::kEof, false,
+          torn ? "closed the channel inside a frame" : "closed the channel"});
+    return false;
+  }
+  arrival_.moved(static_cast<size_t>(count));
+  input_ = {scratch_->data(), static_cast<size_t>(count)};
+  return input_.size() == scratch_->size();
+}
+
+void FrameSocket::take_frame() {
+  auto used = decoder_.feed(input_);
+  if (!used) return fail({CloseReason::kProtocol, decoder_.bad_magic(), used.error().message});
+  input_ = input_.subspan(*used);
+  if (!has_room()) decoder_.refuse();
+  if (!decoder_.complete()) return;
+  release_room();
+  arrival_.end();
+  wire::Frame frame = decoder_.take();
+  if (frame.has(wire::flag::kHasFd) && !fds_.empty()) {
+    frame.fd = std::move(fds_.front());
+    fds_.pop_front();
+  }
+  handlers_.frame(std::move(frame));
 }
 
 // For the body that is coming in, which is charged as it grows.
 bool FrameSocket::has_room() {
   const size_t held = decoder_.held();
-  if (!options_.incoming || held == charged_) return true;
+  if (!options_.shares || held == charged_) return true;
   if (held <= wire::kReadStep) {
     release_room();
     return true;
   }
-  if (!options_.incoming->admits(options_.owner, held - charged_, options_.incoming_limit)) {
+  Shares& incoming = options_.shares->incoming;
+  if (!incoming.admits(options_.owner, held - charged_, options_.incoming_limit)) {
     release_room();
     return false;
   }
-  options_.incoming->take(options_.owner, held - charged_);
+  incoming.take(options_.owner, held - charged_);
   charged_ = held;
   return true;
 }
 
 void FrameSocket::release_room() {
-  if (charged_ > 0) options_.incoming->give_back(options_.owner, std::exchange(charged_, 0));
-}
-
-void FrameSocket::send(Outgoing frame) {
-  if (!open() || closing_) return;
-  wire::OutFrame view{.type = frame.type, .request_id = frame.request_id, .json = frame.json, .flags = frame.flags};
-  if (frame.body) view.body[0] = *frame.body;
-  if (frame.fd) view.fd = frame.fd->get();
-  size_t size = wire::kFrameHeaderSize + frame.json.size() + view.body[0].size();
-  auto header = wire::encode_header(view.header());
-  pending_ += size;
-  queue_.push_back({std::move(frame), header, size});
-  if (pending_ > options_.max_pending && waiting_writable_) {
-    return fail({CloseReason::kSlowReader, false, "too much unread output"});
-  }
-  if (!waiting_writable_) flush();
-}
-
-void FrameSocket::flush() {
-  while (!queue_.empty()) {
-    const Queued& front = queue_.front();
-    std::array<std::span<const std::byte>, 3> pieces = {std::span<const std::byte>(front.header),
-                                                        std::as_bytes(std::span(front.frame.json))};
-    if (front.frame.body) pieces[2] = *front.frame.body;
-    ssize_t count =
-        wire::send_some(descriptor_.native_handle(), pieces, sent_, front.frame.fd ? front.frame.fd->get() : -1);
-    if (count < 0 && errno == EAGAIN) return wait_writable();
-    if (count < 0)
-      return fail({CloseReason::kIo, false, wire::errno_error(ErrorCode::kInternal, "send", errno).message});
-    sent_ += static_cast<size_t>(count);
-    pending_ -= static_cast<size_t>(count);
-    if (sent_ < front.size) continue;
-    sent_ = 0;
-    queue_.pop_front();
-  }
-  if (closing_) close();
-}
-
-void FrameSocket::wait_writable() {
-  waiting_writable_ = true;
-  stall_timer_.expires_after(options_.stall_timeout);
-  stall_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& failed) {
-    auto self = weak.lock();
-    if (self && !failed) self->fail({CloseReason::kSlowReader, false, "nothing read for too long"});
-  });
-  descriptor_.async_wait(asio::posix::descriptor_base::wait_write,
-                         [self = shared_from_this()](const boost::system::error_code& failed) {
-                           self->waiting_writable_ = false;
-                           self->stall_timer_.cancel();
-                           if (!failed && self->open()) self->flush();
-                         });
+  if (charged_ > 0) options_.shares->incoming.give_back(options_.owner, std::exchange(charged_, 0));
 }
 
 // The peer is gone or does not follow the protocol. The owner hears of it later, with nothing of its own on the stack:
@@ -173,11 +188,11 @@ void FrameSocket::wait_writable() {
 void FrameSocket::fail(CloseReason reason) {
   if (!open()) return;
   reading_ = false;
+  arrival_.end();
   release_room();
   const bool can_send = reason.kind == CloseReason::kProtocol;
   if (!can_send) {
-    queue_.clear();
-    pending_ = 0;
+    drop_output();
     boost::system::error_code ignored;
     descriptor_.close(ignored);
   }
@@ -196,9 +211,9 @@ void FrameSocket::close_when_sent() {
 void FrameSocket::close() {
   reading_ = false;
   handlers_.closed = nullptr;
-  stall_timer_.cancel();
-  arrival_timer_.cancel();
+  arrival_.end();
   release_room();
+  drop_output();
   boost::system::error_code ignored;
   descriptor_.close(ignored);
 }

@@ -66,6 +66,7 @@ struct Job {
   std::chrono::steady_clock::time_point asked_at, queued_at, started_at;
   Phases phases;              // of its last worker
   uint64_t memory_bytes = 0;  // of its worker; all who wait asked for no more
+  uint64_t cpu_seconds = 0;   // likewise
   std::vector<Waiter> waiters;
   std::unique_ptr<boost::asio::steady_timer> late_timer;  // set while it runs on without waiters
 };

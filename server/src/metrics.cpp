@@ -5,12 +5,22 @@
 
 #include <cstdio>
 
+#include "kept_text.h"
+
 namespace kiln::server {
+
+namespace {
+
+constexpr size_t kMostKinds = 16;  // a worker says which
+
+}  // namespace
 
 void Metrics::record_compile(const std::string& kind, std::chrono::steady_clock::duration took) {
   ++compiles;
+  const std::string name = cut(kind, kMostOfAPhase);
+  const bool known = compile_ms.contains(name) || compile_ms.size() < kMostKinds;
   const double ms = std::chrono::duration<double, std::milli>(took).count();
-  Histogram& histogram = compile_ms[kind];
+  Histogram& histogram = compile_ms[known ? name : "other"];
   histogram.sum += ms;
   size_t bucket = 0;
   for (double edge = 1; bucket + 1 < histogram.buckets.size() && ms > edge; edge *= 4) ++bucket;

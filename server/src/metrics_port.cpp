@@ -1,6 +1,7 @@
 // One request a connection: read its head, answer, hang up.
 #include "metrics_port.h"
 
+#include <algorithm>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 
@@ -30,6 +31,7 @@ struct MetricsPort::Visit {
   tcp::socket socket;
   asio::steady_timer timer;
   std::string head, reply;
+  bool asked = false;  // its head is here
 };
 
 void MetricsPort::listen(uint16_t port) {
@@ -74,22 +76,35 @@ void MetricsPort::accept() {
         if (!cancelled && acceptor_.is_open()) accept();
       });
     }
-    if (visits_ < kMaxVisits) answer(std::make_shared<Visit>(std::move(socket)));
+    make_room();
+    if (visits_.size() < kMaxVisits) answer(std::make_shared<Visit>(std::move(socket)));
     accept();
   });
 }
 
+// Who has asked is answered; of those who have not, the oldest goes for one who comes.
+void MetricsPort::make_room() {
+  std::erase_if(visits_, [](const auto& each) { return each.expired(); });
+  if (visits_.size() < kMaxVisits) return;
+  const auto oldest = std::ranges::find_if(visits_, [](const auto& each) { return !each.lock()->asked; });
+  if (oldest == visits_.end()) return;
+  error_code ignored;
+  oldest->lock()->socket.close(ignored);
+  visits_.erase(oldest);
+}
+
 void MetricsPort::answer(const std::shared_ptr<Visit>& visit) {
-  ++visits_;
+  visits_.push_back(visit);
   visit->timer.expires_after(kPatience);
-  visit->timer.async_wait([visit](const error_code& failed) {
+  visit->timer.async_wait([late = std::weak_ptr(visit)](const error_code& failed) {
     error_code ignored;
-    if (!failed) visit->socket.close(ignored);
+    if (const auto still = late.lock(); still && !failed) still->socket.close(ignored);
   });
   asio::async_read_until(
       visit->socket, asio::dynamic_buffer(visit->head, kMaxHead), "\r\n\r\n",
       [this, visit](const error_code& failed, size_t) {
-        if (failed) return reply(visit, "");
+        if (failed) return;
+        visit->asked = true;
         const bool found = visit->head.starts_with("GET /metrics ") || visit->head.starts_with("GET / ");
         if (!found) return reply(visit, response("404 Not Found", "the figures are at /metrics\n"));
         text_([this, visit](const SharedBytes& text) {
@@ -101,10 +116,7 @@ void MetricsPort::answer(const std::shared_ptr<Visit>& visit) {
 
 void MetricsPort::reply(const std::shared_ptr<Visit>& visit, std::string text) {
   visit->reply = std::move(text);
-  asio::async_write(visit->socket, asio::buffer(visit->reply), [this, visit](const error_code&, size_t) {
-    --visits_;
-    visit->timer.cancel();
-  });
+  asio::async_write(visit->socket, asio::buffer(visit->reply), [visit](const error_code&, size_t) {});
 }
 
 }  // namespace kiln::server

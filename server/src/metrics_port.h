@@ -5,6 +5,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 
@@ -31,6 +32,7 @@ class MetricsPort {
 
   Result<void> open(uint16_t port);
   void accept();
+  void make_room();
   void answer(const std::shared_ptr<Visit>& visit);
   void reply(const std::shared_ptr<Visit>& visit, std::string text);
 
@@ -39,7 +41,7 @@ class MetricsPort {
   Log& log_;
   Text text_;
   bool refused_ = false;
-  size_t visits_ = 0;
+  std::list<std::weak_ptr<Visit>> visits_;  // the oldest first
 };
 
 }  // namespace kiln::server

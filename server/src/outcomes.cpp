@@ -60,7 +60,7 @@ void Scheduler::settle(const JobPtr& job, JobOutcome outcome) {
     case JobOutcome::kFailed:
       metrics_.record_compile("failed", took);
       if (deterministic(outcome.failure.code)) {
-        refusals_.compile_failed({job->key, job->memory_bytes}, debug_hash(*job->body), outcome.failure,
+        refusals_.compile_failed(limits_of(*job), debug_hash(*job->body), outcome.failure,
                                  std::chrono::steady_clock::now());
       }
       return finish(job, outcome.failure);
@@ -137,7 +137,7 @@ void Scheduler::on_death(const JobPtr& job, const JobOutcome& outcome) {
   const nlohmann::json fields = {{"key", to_hex(job->key)}, {"trace_id", job->trace_id}, {"cause", outcome.cause}};
   log_.warn("compile_died", fields);
   const auto now = std::chrono::steady_clock::now();
-  if (!outcome.never_ran && refusals_.worker_killed({job->key, job->memory_bytes}, outcome.cause, now)) {
+  if (!outcome.never_ran && refusals_.worker_killed(limits_of(*job), outcome.cause, now)) {
     log_.warn("poisoned", fields);
   }
   if (outcome.out_of_memory) {
@@ -148,7 +148,7 @@ void Scheduler::on_death(const JobPtr& job, const JobOutcome& outcome) {
   if (outcome.out_of_time) {
     keep_crash(*job, outcome.cause);
     return finish(job, error(ErrorCode::kDeadlineExceeded, "the compile needs more processor time than the worker's " +
-                                                               std::to_string(config_.worker_cpu_seconds) + " s"));
+                                                               std::to_string(job->cpu_seconds) + " s"));
   }
   if (job->attempts < 2 && !draining_ && !job->waiters.empty()) {
     ++metrics_.retries;

@@ -21,14 +21,17 @@ inline size_t debug_hash(const Bytes& compile_body) {
   return std::hash<std::string_view>{}({reinterpret_cast<const char*>(parts->debug.data()), parts->debug.size()});
 }
 
-// What happened within one limit on memory says nothing about those who ask for more.
+// What happened within some limits says nothing about those who have more.
 class Refusals {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
   struct Asked {
     RequestKey key{};
-    uint64_t memory = 0;  // bytes that its worker may have
+    uint64_t memory = 0;       // bytes that its worker may have
+    uint64_t cpu_seconds = 0;  // of processor time, likewise
     auto operator<=>(const Asked&) const = default;
+    // Of the same key: neither limit is lower.
+    bool has_as_much_as(const Asked& other) const { return memory >= other.memory && cpu_seconds >= other.cpu_seconds; }
   };
 
   Refusals(unsigned poison_kills, std::chrono::milliseconds poison_ttl, std::chrono::milliseconds negative_ttl)
@@ -75,6 +78,7 @@ class Refusals {
       auto left = std::chrono::duration_cast<std::chrono::milliseconds>(record.until - now).count();
       out.push_back({{"key", to_hex(asked.key)},
                      {"memory_bytes", asked.memory},
+                     {"cpu_seconds", asked.cpu_seconds},
                      {"kills", record.kills},
                      {"cause", record.cause},
                      {"left_ms", left}});
@@ -119,11 +123,11 @@ class Refusals {
     if (map.size() >= kMaxKeys) map.clear();
   }
 
-  // Of those of this key that had as much memory, or more.
+  // Of those of this key that had as much, or more.
   template <class Record, class Fits>
   static const Record* find(const std::map<Asked, Record>& map, const Asked& asked, const Fits& fits) {
-    for (auto it = map.lower_bound(asked); it != map.end() && it->first.key == asked.key; ++it) {
-      if (fits(it->second)) return &it->second;
+    for (auto it = map.lower_bound({asked.key}); it != map.end() && it->first.key == asked.key; ++it) {
+      if (it->first.has_as_much_as(asked) && fits(it->second)) return &it->second;
     }
     return nullptr;
   }

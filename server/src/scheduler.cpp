@@ -70,7 +70,7 @@ void Scheduler::submit(CompileRequest request, Reply reply) {
   if (request.durable) reply = when_durable(std::move(reply));
   Waiter refused{request.waiter, 0, request.owner, request.trace_id, false, std::move(reply), nullptr};
   request.memory_bytes = memory_of(request.memory_bytes);
-  const Refusals::Asked asked{request.key, request.memory_bytes};
+  const Refusals::Asked asked{request.key, request.memory_bytes, config_.worker_cpu_seconds};
   if (SharedBlob blob = store_.find_memory(request.key)) {
     ++metrics_.hits_memory;
     on_hit(blob);
@@ -118,17 +118,18 @@ void Scheduler::join_running(const JobPtr& job, CompileRequest& request, Reply r
   join(job, request, std::move(reply));
 }
 
-// One that has at least as much memory, or can still be given it, which takes nothing from the others.
+// One that has at least as much, or can still be given it, which takes nothing from the others.
 JobPtr Scheduler::find_job(const Refusals::Asked& asked) {
-  if (auto it = jobs_.lower_bound(asked); it != jobs_.end() && it->first.key == asked.key) return it->second;
-  for (auto it = jobs_.lower_bound({asked.key, 0}); it != jobs_.end() && it->first.key == asked.key; ++it) {
-    JobPtr job = it->second;
-    if (job->state == Job::State::kRunning) continue;
-    jobs_.erase(it);
-    job->memory_bytes = asked.memory;
-    return jobs_[asked] = job;
+  JobPtr waiting;
+  for (auto it = jobs_.lower_bound({asked.key}); it != jobs_.end() && it->first.key == asked.key; ++it) {
+    if (it->first.has_as_much_as(asked)) return it->second;
+    if (it->second->state != Job::State::kRunning) waiting = it->second;
   }
-  return nullptr;
+  if (!waiting) return nullptr;
+  jobs_.erase(limits_of(*waiting));
+  waiting->memory_bytes = std::max(waiting->memory_bytes, asked.memory);
+  waiting->cpu_seconds = std::max(waiting->cpu_seconds, asked.cpu_seconds);
+  return jobs_[limits_of(*waiting)] = waiting;
 }
 
 // Holds a result back until it is on disk for good.
@@ -160,8 +161,9 @@ JobPtr Scheduler::create(CompileRequest& request) {
   job->trace_id = request.trace_id;
   job->client_name = request.client_name;
   job->memory_bytes = request.memory_bytes;
+  job->cpu_seconds = config_.worker_cpu_seconds;
   job->asked_at = std::chrono::steady_clock::now();
-  jobs_[{job->key, job->memory_bytes}] = job;
+  jobs_[limits_of(*job)] = job;
   return job;
 }
 
@@ -255,8 +257,10 @@ void Scheduler::run(const JobPtr& job) {
   ++(background ? metrics_.queued_background : metrics_.queued_interactive);
   (background ? metrics_.wait_ms_background : metrics_.wait_ms_interactive) +=
       std::chrono::duration<double, std::milli>(job->started_at - job->queued_at).count();
-  const nlohmann::json header = {
-      {"trace_id", job->trace_id}, {"key", to_hex(job->key)}, {"memory_bytes", job->memory_bytes}};
+  const nlohmann::json header = {{"trace_id", job->trace_id},
+                                 {"key", to_hex(job->key)},
+                                 {"memory_bytes", job->memory_bytes},
+                                 {"cpu_seconds", job->cpu_seconds}};
   wire::note_running(job->id, job->key, *job->body);
   job->worker = pool_.run(job->id, wire::dump(header), job->body, job->memory_bytes,
                           [this, job](JobOutcome outcome) { on_outcome(job, std::move(outcome)); });
@@ -328,7 +332,7 @@ void Scheduler::finish_late(const JobPtr& job) {
 void Scheduler::abandon(const JobPtr& job) {
   ++metrics_.jobs_cancelled;
   remember(*job, "CANCELLED");
-  jobs_.erase({job->key, job->memory_bytes});
+  jobs_.erase(limits_of(*job));
   if (job->state == Job::State::kRunning) {
     if (job->priority == wire::Priority::kBackground) --background_running_;
     pool_.abort(job->worker);
@@ -381,7 +385,7 @@ void Scheduler::remember(const Job& job, const std::string& outcome) {
 
 void Scheduler::finish(const JobPtr& job, const Result<Served>& result) {
   remember(*job, result ? tier_name(result->tier) : std::string(to_string(result.error().code)));
-  jobs_.erase({job->key, job->memory_bytes});
+  jobs_.erase(limits_of(*job));
   end(*job);
   // A reply may end a connection, which forgets its other requests: the waiters must be out of reach by then.
   std::vector<Waiter> waiters = std::move(job->waiters);
@@ -410,7 +414,7 @@ void Scheduler::answer(const RequestKey& key, Waiter& waiter, const Result<Serve
 // Those of the key that wait for a worker with more memory need none any more.
 void Scheduler::serve_waiting(const RequestKey& key, const Served& served) {
   std::vector<JobPtr> waiting;
-  for (auto it = jobs_.lower_bound({key, 0}); it != jobs_.end() && it->first.key == key; ++it) {
+  for (auto it = jobs_.lower_bound({key}); it != jobs_.end() && it->first.key == key; ++it) {
     if (it->second->state != Job::State::kRunning) waiting.push_back(it->second);
   }
   for (const auto& job : waiting) finish(job, served);

@@ -1,8 +1,8 @@
 // From a compile request to a reply: look up, join a running compile, queue, run, retry, store.
 //
 // A job passes kLookup → kQueued → kRunning. All requests of one key share one job, but for those that ask for more
-// memory than one that runs already has; each waits with its own deadline, and when the last one leaves, the job is
-// cancelled.
+// memory, or have more processor time, than one that runs already has; each waits with its own deadline, and when the
+// last one leaves, the job is cancelled.
 #pragma once
 
 #include <map>
@@ -57,6 +57,7 @@ class Scheduler {
   void join_running(const JobPtr& job, CompileRequest& request, Reply reply);
   JobPtr create(CompileRequest& request);
   JobPtr find_job(const Refusals::Asked& asked);
+  static Refusals::Asked limits_of(const Job& job) { return {job.key, job.memory_bytes, job.cpu_seconds}; }
   void serve_waiting(const RequestKey& key, const Served& served);
   void on_disk(const JobPtr& job, const SharedBlob& blob);
   void on_remote(const JobPtr& job, const SharedBlob& blob);

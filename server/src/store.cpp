@@ -174,7 +174,12 @@ void Store::set_limits(uint64_t memory_bytes, uint64_t cache_bytes) {
   memory_.set_limit(memory_bytes);
   if (!disk_) return;
   disk_->set_limit(cache_bytes);
-  if (!finished_) post_work(writers_, [this] { disk_->recount(); });
+  // One that waits counts for all who want it until it begins.
+  if (finished_ || recount_waits_.exchange(true)) return;
+  post_work(writers_, [this] {
+    recount_waits_ = false;
+    disk_->recount();
+  });
 }
 
 SharedFd Store::descriptor(const Blob& blob) {

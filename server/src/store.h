@@ -60,6 +60,7 @@ class Store {
   std::atomic<uint64_t> unwritten_dropped_{0};
   std::atomic<std::chrono::steady_clock::rep> finish_by_{
       std::chrono::steady_clock::time_point::max().time_since_epoch().count()};
+  std::atomic<bool> recount_waits_{false};
   asio::steady_timer recheck_;
   bool rechecking_ = false;
   asio::thread_pool readers_, writers_;

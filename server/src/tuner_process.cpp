@@ -16,7 +16,6 @@ namespace {
 
 constexpr int kChannelFd = 3;
 // A tuner that died so often without an answer is left alone for a while.
-constexpr size_t kMaxPending = 512u << 20;  // it reads little while it measures, and requests are up to 64 MiB long
 constexpr unsigned kManyDeaths = 3;
 constexpr std::chrono::seconds kRest{60};
 
@@ -30,6 +29,23 @@ wire::Program tuner(const Config& config, int channel) {
                      {.number = kChannelFd, .fd = channel}};
   out.group = wire::ProcessGroup::kOwn;
   return out;
+}
+
+Error too_many() {
+  Error out = error(ErrorCode::kResourceExhausted, "too many requests wait for the tuner");
+  out.retryable = true;
+  out.retry_after_ms = 1000;
+  return out;
+}
+
+// The body, with which a part of the shares is taken as long as it is there.
+SharedBytes holding(SharedBytes body, std::shared_ptr<const void> place, std::shared_ptr<const void> room) {
+  struct Held {
+    SharedBytes body;
+    std::shared_ptr<const void> place, room;
+  };
+  auto held = std::make_shared<const Held>(Held{std::move(body), std::move(place), std::move(room)});
+  return {held, held->body.get()};
 }
 
 }  // namespace
@@ -56,8 +72,9 @@ Result<void> TunerProcess::start() {
   pid_ = *pid;
   ++metrics_.tuner_starts;
   log_.info("tuner_started", {{"tuner_pid", pid_}});
+  // The shares of those who ask bound it.
   socket_ = std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_,
-                                          FrameSocket::Options{.max_pending = kMaxPending});
+                                          FrameSocket::Options{.max_pending = SIZE_MAX});
   socket_->start({.frame = [this](const wire::Frame& frame) { on_frame(frame); },
                   .closed = [this](const CloseReason& reason) { on_closed(reason); }});
   return {};
@@ -66,21 +83,30 @@ Result<void> TunerProcess::start() {
 void TunerProcess::submit(Request request, Reply reply) {
   ++metrics_.tune_requests;
   Waiting waiting{std::move(request), std::move(reply), std::chrono::steady_clock::now()};
-  if (!socket_) {
-    if (auto started = start(); !started) {
-      remember(waiting, std::string(to_string(started.error().code)));
-      log_.warn("tune_failed", {{"trace_id", waiting.request.trace_id}, {"message", started.error().message}});
-      return waiting.reply(started.error());
-    }
+  const uint64_t owner = waiting.request.owner, size = waiting.request.body->size();
+  if (!requests_->admits(owner, 1, config_.queue_jobs) || !bytes_->admits(owner, size, config_.queue_bytes)) {
+    ++metrics_.queue_rejected;
+    return refuse(waiting, too_many());
   }
+  if (!socket_) {
+    if (auto started = start(); !started) return refuse(waiting, started.error());
+  }
+  waiting.place = take_room(requests_, owner, 1);
+  waiting.room = take_room(bytes_, owner, size);
   const uint64_t id = next_++;
   log_.info("tune", {{"trace_id", waiting.request.trace_id}, {"tune_id", id}});
   Outgoing out{.type = wire::Type::kTune,
                .request_id = id,
                .json = std::move(waiting.request.json),
-               .body = std::move(waiting.request.body)};
+               .body = holding(std::move(waiting.request.body), waiting.place, waiting.room)};
   waiting_.emplace(id, std::move(waiting));
   socket_->send(std::move(out));
+}
+
+void TunerProcess::refuse(const Waiting& waiting, const Error& failure) {
+  remember(waiting, std::string(to_string(failure.code)));
+  log_.warn("tune_failed", {{"trace_id", waiting.request.trace_id}, {"message", failure.message}});
+  waiting.reply(failure);
 }
 
 void TunerProcess::remember(const Waiting& waiting, std::string outcome) {

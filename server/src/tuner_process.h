@@ -37,7 +37,8 @@ class TunerProcess {
   ~TunerProcess();
 
   // Replies once, unless the request is forgotten with its client. A tuner that dies costs the requests that wait for
-  // it an error each, and is started again for the next one.
+  // it an error each, and is started again for the next one. A process may have as much waiting here as in the queue of
+  // compiles (shares.h).
   void submit(Request request, Reply reply);
   void cancel(const Requester& requester);
   void forget_client(uint64_t client);
@@ -51,6 +52,7 @@ class TunerProcess {
     Request request;  // without its body, which the tuner has
     Reply reply;
     Passage::TimePoint asked;
+    std::shared_ptr<const void> place = {}, room = {};  // of its process's shares; its body has them too
   };
 
   Result<void> start();
@@ -59,6 +61,7 @@ class TunerProcess {
   void remember(const Waiting& waiting, std::string outcome);
   void forget(uint64_t id);
   void fail_all(const Error& failure);
+  void refuse(const Waiting& waiting, const Error& failure);
 
   asio::io_context& io_;
   const Config& config_;
@@ -70,6 +73,8 @@ class TunerProcess {
   pid_t pid_ = -1;
   uint64_t next_ = 1;
   std::map<uint64_t, Waiting> waiting_;
+  // Requests and their bytes until they are answered and their frames are gone.
+  std::shared_ptr<Shares> requests_ = std::make_shared<Shares>(), bytes_ = std::make_shared<Shares>();
   unsigned deaths_ = 0;  // since a reply
   std::chrono::steady_clock::time_point died_;
   bool stopped_ = false;

@@ -8,13 +8,14 @@
 #include <csignal>
 #include <thread>
 
+#include "kept_text.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/messages.h"
 
 namespace kiln::server {
 namespace {
 
-constexpr size_t kMaxPhases = 64, kMaxPhasesTold = 4096, kMaxPhaseName = 64;
+constexpr size_t kMaxPhases = 64, kMaxPhasesTold = 4096;
 
 std::string words_file(const Config& config) {
   return config.foreground || config.pipe ? "" : config.runtime_dir + "/kiln-worker.log";
@@ -165,8 +166,8 @@ void WorkerPool::on_phase(Worker& worker, const wire::Frame& frame) {
     worker.complaint = "told of phases without end";
     return doom(worker, SIGKILL);
   }
-  if (auto object = wire::parse_object(frame.json)) worker.phase = wire::Fields(*object).text("phase");
-  worker.phase.resize(std::min(worker.phase.size(), kMaxPhaseName));
+  if (auto object = wire::parse_object(frame.json))
+    worker.phase = cut(wire::Fields(*object).text("phase"), kMostOfAPhase);
   std::ranges::replace_if(worker.phase, [](char c) { return c < ' ' || c > '~'; }, '?');
   if (worker.phases.size() < kMaxPhases) worker.phases.emplace_back(worker.phase, std::chrono::steady_clock::now());
 }
@@ -188,6 +189,8 @@ void WorkerPool::on_frame(WorkerId id, wire::Frame frame) {
   } else if (expected && frame.type() == wire::Type::kError) {
     outcome.kind = JobOutcome::kFailed;
     outcome.failure = wire::parse_error(frame.json);
+    outcome.failure.message = cut(std::move(outcome.failure.message), kMostOfAMessage);
+    outcome.failure.trace_id.clear();  // each who waits has its own
   } else {
     worker->complaint = "sent an unexpected frame";
     return doom(*worker, SIGKILL);

@@ -131,6 +131,44 @@ TEST_F(DiskCacheTest, TheEndDoesNotWaitForASlowDisk) {
   EXPECT_EQ(entry_files(dir_ / "cache").size(), static_cast<size_t>(stored));
 }
 
+// One count for all who ask for it before it begins, however many do while another takes its time.
+TEST_F(DiskCacheTest, CountsThatAreAskedForMeanwhileAreOne) {
+  class HeldFs : public PosixFs {
+   public:
+    std::atomic<int> counts = 0;
+    std::atomic<bool> held = false;
+    int list(int dir, const std::string& path, std::vector<DirEntry>& entries) override {
+      if (path == "v1") {
+        ++counts;
+        while (held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      return PosixFs::list(dir, path, entries);
+    }
+  };
+  HeldFs fs;
+  asio::io_context io;
+  Config config;
+  config.cache_dir = dir_ / "cache";
+  Store store(io, config, log_, fs, "builder");
+  ASSERT_TRUE(service_test::eventually([&] { return fs.counts == 1; })) << "the scan";
+  store.set_limits(1 << 20, 1 << 20);
+  ASSERT_TRUE(service_test::eventually([&] {
+    store.set_limits(1 << 20, 1 << 20);  // none, as long as the scan has not ended
+    return fs.counts > 1;
+  }));
+  fs.held = true;
+  const int before = fs.counts;
+  for (int i = 0; i < 300; ++i) {
+    store.set_limits(1 << 20, 1 << 20);
+    if (i % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  fs.held = false;
+  store.set_limits(1 << 20, 2 << 20);
+  store.finish();
+  EXPECT_GT(fs.counts, before) << "the last one is heard";
+  EXPECT_LE(fs.counts, before + 5);
+}
+
 TEST_F(DiskCacheTest, FaultsOfWhatIsFoundAtOnceLoseNothing) {
   auto cache = make();
   cache.open();

@@ -210,6 +210,16 @@ Result<Artifact> obey(const Order& order) {
     later([] { ::raise(SIGSTOP); });
     return bytes_artifact({"bytes", order.salt, 64});
   }
+  // A worker that talks too much, and is of a kind of its own each time.
+  if (order.what == "talks") {
+    Artifact artifact = bytes_artifact({"bytes", order.salt, 64});
+    artifact.metadata["target"] = order.salt + std::string(order.number, 'k') + ":fake";
+    return artifact;
+  }
+  if (order.what == "starved") return kiln::internal_error("linking failed: " + std::string(std::strerror(ENOMEM)));
+  if (order.what == "complains") {
+    return kiln::error(ErrorCode::kCompileFailed, order.salt + std::string(order.number, 'c'));
+  }
   if (order.what == "fail") return kiln::error(ErrorCode::kCompileFailed, "no such op: " + order.salt);
   // A compiler that takes it badly where memory is short.
   if (order.what == "needs" || order.what == "needs_or_hangs") {
@@ -256,6 +266,7 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
     for (uint64_t i = 0; i < order.number; ++i) progress(name);
     return bytes_artifact({"bytes", order.salt, 64});
   }
+  if (order.what == "talks") progress(std::string(order.number, 'p'));
   return obey(order);
 }
 

@@ -104,6 +104,46 @@ TEST_F(IsolationTest, ProcessorTimeIsLimited) {
   EXPECT_EQ(daemon->compile(order("hang")).error().code, ErrorCode::kPoisoned);
 }
 
+// What is remembered is of the limit that it had, and a worker that lives has the new one.
+TEST_F(IsolationTest, MoreProcessorTimeIsAnotherCase) {
+  const std::string file = temp_ / "kilnd.toml";
+  std::ofstream(file) << "worker-cpu = 1\n";
+  start({"--config", file, "--workers", "1"});
+  auto daemon = connect();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(daemon->compile(order("hang")).error().code, ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(daemon->compile(order("hang")).error().code, ErrorCode::kPoisoned);
+  EXPECT_EQ(stats()["poison"][0]["cpu_seconds"], 1);
+  ASSERT_TRUE(daemon->compile(order("bytes")));  // by a worker that stays
+  std::ofstream(file) << "worker-cpu = 2\n";
+  daemon_.signal(SIGHUP);
+  ASSERT_TRUE(eventually([&] { return stats()["config"]["worker_cpu_seconds"] == 2; }));
+  const auto begun = std::chrono::steady_clock::now();
+  auto longer = daemon->compile(order("hang"));
+  ASSERT_FALSE(longer);
+  EXPECT_EQ(longer.error().code, ErrorCode::kDeadlineExceeded) << longer.error().message;
+  EXPECT_NE(longer.error().message.find("the worker's 2 s"), std::string::npos) << longer.error().message;
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, 1900ms);
+}
+
+TEST_F(IsolationTest, LessMemoryThanAWorkerHasIsNamed) {
+  if (kSanitized) GTEST_SKIP() << "address space is not limited under a sanitizer";
+  start();
+  auto daemon = connect();
+  for (uint64_t bytes : {uint64_t{1}, uint64_t{1} << 20}) {
+    auto refused = daemon->compile(order("bytes"), {.memory_bytes = bytes});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kOutOfMemory) << refused.error().message;
+    EXPECT_NE(refused.error().message.find("memory_bytes (or --worker-memory) is " + std::to_string(bytes) + ","),
+              std::string::npos)
+        << refused.error().message;
+  }
+  // What a library says that got none is the same thing.
+  auto starved = daemon->compile(order("starved"), {.memory_bytes = 1 << 30});
+  ASSERT_FALSE(starved);
+  EXPECT_EQ(starved.error().code, ErrorCode::kOutOfMemory) << starved.error().message;
+  EXPECT_TRUE(daemon->compile(order("bytes")));
+}
+
 // A crash within less memory than the others ask for is theirs alone who asked for so little.
 TEST_F(IsolationTest, WhatKillsWithLittleMemoryIsNotRefusedToThoseWithMore) {
   if (kSanitized) GTEST_SKIP() << "address space is not limited under a sanitizer";

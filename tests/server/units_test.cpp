@@ -9,6 +9,7 @@
 #include "crash_storm.h"
 #include "history.h"
 #include "job_queue.h"
+#include "metrics.h"
 #include "refusals.h"
 
 namespace kiln::server {
@@ -350,6 +351,48 @@ TEST(Refusals, WhatIsRememberedIsOfItsLimit) {
   EXPECT_FALSE(refusals.known_failure(more, 5, begin));
   EXPECT_EQ(refusals.poisoned_keys(begin), 1u);
   EXPECT_EQ(refusals.list(begin).at(0).at("memory_bytes"), 300);
+}
+
+// Either limit alone is enough to be another case.
+TEST(Refusals, WhatIsRememberedIsOfItsProcessorTime) {
+  Refusals refusals(2, 10s, 10s);
+  const Time begin = Time{} + 100s;
+  const Refusals::Asked same{{}, 300, 10};
+  for (int i = 0; i < 2; ++i) refusals.worker_killed(same, "signal 24", begin);
+  refusals.compile_failed(same, 5, error(ErrorCode::kCompileFailed, "no"), begin);
+  for (const auto& [memory, seconds, refused] : {std::tuple{300, 10, true},
+                                                 {200, 10, true},
+                                                 {300, 9, true},
+                                                 {300, 11, false},
+                                                 {200, 11, false},
+                                                 {400, 9, false}}) {
+    const Refusals::Asked asked{{}, static_cast<uint64_t>(memory), static_cast<uint64_t>(seconds)};
+    EXPECT_EQ(refusals.poisoned(asked, begin).has_value(), refused) << memory << " " << seconds;
+    EXPECT_EQ(refusals.known_failure(asked, 5, begin).has_value(), refused) << memory << " " << seconds;
+  }
+  EXPECT_EQ(refusals.list(begin).at(0).at("cpu_seconds"), 10);
+}
+
+// A worker says what it compiled for.
+TEST(Metrics, KindsOfTargetsAreFewAndShort) {
+  Metrics metrics;
+  for (int i = 0; i < 1000; ++i) metrics.record_compile(std::to_string(i) + std::string(60'000, 'x'), 1ms);
+  EXPECT_LE(metrics.compile_ms.size(), 17u);
+  for (const auto& [kind, each] : metrics.compile_ms) EXPECT_LE(kind.size(), 32u);
+  EXPECT_EQ(metrics.compiles, 1000u);
+}
+
+TEST(Shares, TheLargestIsKnownAndRoomIsGivenBack) {
+  auto shares = std::make_shared<Shares>();
+  EXPECT_EQ(shares->largest(), 0u);
+  auto room = take_room(shares, 7, 30);
+  const auto copy = room;
+  shares->take(8, 20);
+  EXPECT_EQ(shares->largest(), 30u);
+  room = nullptr;
+  EXPECT_EQ(shares->held(7), 30u);
+  shares->take(8, 20);
+  EXPECT_EQ(shares->largest(), 40u);
 }
 
 TEST(MemoryCache, LeastRecentlyUsedGoes) {

@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kMaxFdsPerMessage = 253;  // the kernel's limit, so that surplus descriptors can be closed
 constexpr size_t kMaxWaitingFds = 8;
+constexpr int kTooManyRefsPoll = 10;  // ms
 
 int poll_timeout(Deadline deadline) {
   if (deadline == kNoDeadline) return -1;
@@ -163,6 +164,9 @@ Result<void> Channel::write(const OutFrame& frame, Deadline deadline) {
       auto ready = wait_for(fd_.get(), POLLOUT, deadline, -1);
       if (!ready && sent > 0) return error(ErrorCode::kUnavailable, "the peer stopped reading inside a frame");
       if (!ready) return ready;
+    } else if (errno == ETOOMANYREFS) {  // of descriptors of this user that nobody has received yet
+      if (Clock::now() >= deadline) return error(ErrorCode::kDeadlineExceeded, "too many descriptors are on their way");
+      ::poll(nullptr, 0, kTooManyRefsPoll);
     } else {
       return errno_error(ErrorCode::kUnavailable, "send", errno);
     }

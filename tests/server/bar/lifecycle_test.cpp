@@ -538,6 +538,20 @@ TEST_F(BarLifecycle, Statement28AManagersSocketNeedsNoElection) {
 
 // A service manager's socket that somebody has removed: the daemon leaves, so that the lock is free for one that can be
 // reached. What lies at its path by then is not its own to touch.
+// Between listening and being watched, as a preloaded library has it.
+TEST_F(BarLifecycle, Statement24ANameThatGoesBeforeItIsWatchedIsNoticed) {
+  ::setenv("LD_PRELOAD", KILN_TEST_LATE_WATCH, 1);
+  ::setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 0);  // else it refuses what is loaded before it
+  ::setenv("KILN_TEST_LOST_SOCKET", socket_path().c_str(), 1);
+  start({"--self-check", "3600"});
+  ::unsetenv("LD_PRELOAD");
+  ::unsetenv("KILN_TEST_LOST_SOCKET");
+  EXPECT_EQ(daemon_.wait(), 0) << "it stays, and nobody can reach it";
+  EXPECT_EQ(log_lines("kilnd.log").back()["event"], "exit");
+  start();
+  EXPECT_TRUE(connect()->ping());
+}
+
 TEST_F(BarLifecycle, Statement24AManagersSocketThatIsGoneIsNoticed) {
   fs::create_directory(runtime());
   fs::permissions(runtime(), fs::perms::owner_all);

@@ -172,14 +172,35 @@ int series_in(const std::string& text) {
   return out;
 }
 
-// What a scrape of the loopback port gets.
-std::string scrape(uint16_t port, const std::string& request) {
-  wire::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+sockaddr_in loopback(uint16_t port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return "not reachable";
+  return address;
+}
+
+// One that was free a moment ago.
+uint16_t free_port() {
+  wire::UniqueFd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = loopback(0);
+  socklen_t size = sizeof address;
+  EXPECT_EQ(::bind(probe.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  return ntohs(address.sin_port);
+}
+
+wire::UniqueFd connect_to(uint16_t port) {
+  wire::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in address = loopback(port);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fd.reset();
+  return fd;
+}
+
+// What a scrape of the loopback port gets.
+std::string scrape(uint16_t port, const std::string& request) {
+  const wire::UniqueFd fd = connect_to(port);
+  if (!fd) return "not reachable";
   (void)!::write(fd.get(), request.data(), request.size());
   std::string out;
   char chunk[4096];
@@ -189,16 +210,7 @@ std::string scrape(uint16_t port, const std::string& request) {
 }
 
 TEST_F(BarObservability, Statement36FiguresOverHttpWhereAskedFor) {
-  // A port that was free a moment ago.
-  wire::UniqueFd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  ASSERT_EQ(::bind(probe.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  probe.reset();
-  const uint16_t port = ntohs(address.sin_port);
+  const uint16_t port = free_port();
   start({"--metrics-port", std::to_string(port)});
   const std::string figures = scrape(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_TRUE(figures.starts_with("HTTP/1.1 200 OK\r\n")) << figures;
@@ -206,6 +218,22 @@ TEST_F(BarObservability, Statement36FiguresOverHttpWhereAskedFor) {
   EXPECT_TRUE(scrape(port, "POST /x HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
   EXPECT_EQ(scrape(port, std::string(20'000, 'x')).find("HTTP/1.1 200"), std::string::npos);
   EXPECT_TRUE(connect()->ping());
+}
+
+// Other users of the machine reach the port too.
+TEST_F(BarObservability, Statement36IdleVisitorsOfThePortKeepNobodyOut) {
+  const uint16_t port = free_port();
+  start({"--metrics-port", std::to_string(port)});
+  std::vector<wire::UniqueFd> idle;
+  for (int i = 0; i < 64; ++i) {
+    idle.push_back(connect_to(port));
+    ASSERT_TRUE(idle.back());
+    if (i % 2) (void)!::write(idle.back().get(), "GET /met", 8);
+  }
+  for (int i = 0; i < 3; ++i) {
+    const std::string figures = scrape(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_TRUE(figures.starts_with("HTTP/1.1 200 OK\r\n")) << figures;
+  }
 }
 
 // It is somebody else's, and may become free.

@@ -1,6 +1,8 @@
 // Statements 29 to 31: other users, long names, hostile peers.
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -150,6 +152,73 @@ TEST_F(BarSecurity, Statement31SlowPeersDelayNobody) {
   figure(31, "%d peers that drip bytes: hits p50 %.0f us, p99 %.0f us; without them %.0f and %.0f us; %d KiB a peer",
          peers, percentile(among, 0.5), percentile(among, 0.99), percentile(alone, 0.5), percentile(alone, 0.99),
          static_cast<int>(grown / 1024 / peers));
+}
+
+// In another process, until it is killed: it asks for as many keys as it can, on so many connections.
+pid_t ask_without_end(const std::string& runtime, const RequestKey& key, int connections) {
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::string keys, request;
+  for (size_t i = 0; i < wire::kMaxGetMany; ++i) keys.append(reinterpret_cast<const char*>(key.data()), key.size());
+  std::vector<wire::UniqueFd> sockets;
+  std::vector<pollfd> ready;
+  const std::string hello = "{\"version\":" + std::to_string(wire::kVersion) + "}";
+  const auto greeting =
+      wire::encode_header({.type = wire::Type::kHello, .json_size = static_cast<uint32_t>(hello.size())});
+  for (int i = 0; i < connections; ++i) {
+    sockets.push_back(wire::connect_socket(runtime).value());
+    ready.push_back({sockets.back().get(), POLLIN | POLLOUT, 0});
+    const std::string first = std::string(reinterpret_cast<const char*>(greeting.data()), greeting.size()) + hello;
+    (void)!::send(sockets.back().get(), first.data(), first.size(), MSG_NOSIGNAL);
+  }
+  // Whole requests, of which a part may have been sent.
+  std::vector<std::string> left(sockets.size());
+  std::vector<uint64_t> ids(sockets.size(), 0);
+  std::vector<char> taken(1 << 20);
+  for (;;) {
+    ::poll(ready.data(), ready.size(), -1);
+    for (size_t i = 0; i < ready.size(); ++i) {
+      if (ready[i].revents & POLLIN) (void)!::recv(ready[i].fd, taken.data(), taken.size(), MSG_DONTWAIT);
+      if (!(ready[i].revents & POLLOUT)) continue;
+      if (left[i].empty()) {
+        const auto header =
+            wire::encode_header({.type = wire::Type::kGetMany, .body_size = keys.size(), .request_id = ++ids[i]});
+        left[i] = std::string(reinterpret_cast<const char*>(header.data()), header.size()) + keys;
+      }
+      const ssize_t sent = ::send(ready[i].fd, left[i].data(), left[i].size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (sent > 0) left[i].erase(0, static_cast<size_t>(sent));
+    }
+  }
+}
+
+TEST_F(BarSecurity, Statement31LookupsWithoutEndDelayNobody) {
+  start();
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes")));
+  const RequestKey key = daemon->key_of(order("bytes"));
+  const auto alone = hit_times(1000);
+  const auto before = stats();
+  std::vector<pid_t> greedy;
+  for (int i = 0; i < 2; ++i) greedy.push_back(ask_without_end(runtime(), key, 16));
+  auto lookups = [&] { return stats()["hits_total"]["memory"].get<uint64_t>(); };
+  const uint64_t first = lookups();
+  EXPECT_TRUE(eventually([&] { return lookups() > first + 5000; })) << "they are not served";
+  const auto among = hit_times(1000);
+  const auto grown = stats()["rss_bytes"].get<int64_t>() - before["rss_bytes"].get<int64_t>();
+  for (pid_t pid : greedy) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+  if (!kSanitized) {
+    EXPECT_LT(grown, 64 << 20);
+  }
+  judge_time("us for a hit beside lookups without end (p99)", percentile(among, 0.99), 5000);
+  figure(31,
+         "two processes that ask GET_MANY without end, 16 connections each: hits p50 %.0f us, p99 %.0f us; without "
+         "them %.0f and %.0f us; memory %+d KiB",
+         percentile(among, 0.5), percentile(among, 0.99), percentile(alone, 0.5), percentile(alone, 0.99),
+         static_cast<int>(grown / 1024));
 }
 
 // HostileTest.ReaderThatNeverReadsIsBounded holds the limit of bytes, FrameSocket.* both in short.

@@ -1,0 +1,275 @@
+// Processes of the user that take what they can get: places, descriptors, the tuner's memory, room for words.
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "kiln/wire/json.h"
+#include "kiln/wire/process.h"
+#include "service_fixture.h"
+#include "tuner_process.h"
+
+namespace kiln::service_test {
+namespace {
+
+class GreedyTest : public ServiceTest {
+ protected:
+  std::unique_ptr<RawPeer> greeted() {
+    auto peer = std::make_unique<RawPeer>(runtime());
+    EXPECT_TRUE(peer->read());
+    peer->hello();
+    return peer;
+  }
+  static bool answers(RawPeer& peer) {
+    peer.send({.type = wire::Type::kPing, .request_id = 1});
+    return peer.read().ok();
+  }
+  // Whether another process than this one is served.
+  bool another_is_served() {
+    auto pid = wire::spawn({.command = {"/bin/sh", "-c",
+                                        "KILN_RUNTIME_DIR=" + runtime() + " exec " KILN_TEST_KILN " stats --json > " +
+                                            (temp_ / "figures")}});
+    EXPECT_TRUE(pid);
+    return wire::exit_text(wire::wait_for_exit(*pid, kPatience).value()) == "exit code 0";
+  }
+};
+
+TEST_F(GreedyTest, OfAProcessThatHasAllItsPlacesTheOneIdleForLongestGoes) {
+  start({"--max-connections", "8"});
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (int i = 0; i < 8; ++i) {
+    peers.push_back(greeted());
+    ASSERT_TRUE(answers(*peers.back()));
+  }
+  ASSERT_TRUE(answers(*peers[0]));  // so that another has been idle for longest
+  EXPECT_TRUE(another_is_served());
+  peers.push_back(greeted());
+  EXPECT_TRUE(answers(*peers.back()));
+  EXPECT_TRUE(peers[1]->closed());
+  for (int i : {0, 2, 3, 4, 5, 6, 7, 8}) EXPECT_TRUE(answers(*peers[static_cast<size_t>(i)])) << i;
+  // A client whose connection has gone meanwhile does not notice.
+  auto daemon = connect();
+  for (int i = 0; i < 9; ++i) {
+    peers.push_back(greeted());
+    EXPECT_TRUE(answers(*peers.back()));
+  }
+  EXPECT_TRUE(daemon->compile(order("bytes")));
+  EXPECT_GE(stats()["rejected_total"]["idle"], 3);
+}
+
+// Those that are in the midst of something are not sent away, and leave room for others all the same.
+TEST_F(GreedyTest, BusyConnectionsOfAProcessAreNotMoreThanItsShare) {
+  start({"--max-connections", "8"});
+  const auto header = wire::encode_header({.type = wire::Type::kCompile, .body_size = 1000, .request_id = 1});
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (int i = 0; i < 8; ++i) {
+    peers.push_back(greeted());
+    ASSERT_TRUE(answers(*peers.back()));
+    peers.back()->send_bytes({reinterpret_cast<const char*>(header.data()), header.size()});
+  }
+  // The last of them may not have been read yet, and goes then.
+  RawPeer surplus(runtime()), another(runtime());
+  EXPECT_TRUE(surplus.closed() || peers.back()->closed());
+  EXPECT_TRUE(another_is_served());
+  EXPECT_TRUE(another_is_served());
+}
+
+// The daemon without the rights of root, and with few descriptors, which the kernel compares with what the user has on
+// its way (ETOOMANYREFS).
+pid_t start_with_few_descriptors(const std::string& runtime, const std::vector<std::string>& arguments) {
+  std::string line = "ulimit -n 256; exec " KILN_TEST_KILND " --runtime-dir " + runtime;
+  for (const std::string& word : arguments) line += " " + word;
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE);
+    ::prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN);
+    ::execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+    ::_exit(127);
+  }
+  return pid;
+}
+
+// Sends so many descriptors that nobody receives; as far as it may.
+void pass_descriptors(int socket, int count) {
+  for (; count > 0; count -= 50) {
+    std::vector<int> each(50, STDERR_FILENO);
+    std::vector<char> control(CMSG_SPACE(each.size() * sizeof(int)));
+    char byte = 'x';
+    iovec piece{&byte, 1};
+    msghdr message{};
+    message.msg_iov = &piece;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(each.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(header), each.data(), each.size() * sizeof(int));
+    if (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0) return;
+  }
+}
+
+TEST_F(GreedyTest, DescriptorsThatNobodyReceivesEndNothing) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root's processes may have more on their way than the daemon";
+  auto arguments = daemon_arguments();
+  arguments.insert(arguments.end(), {"--worker-jobs", "1"});  // so that each compile takes a new worker
+  const pid_t pid = start_with_few_descriptors(runtime(), arguments);
+  ASSERT_TRUE(eventually([&] { return Connection::open(options()).ok(); }));
+  auto daemon = connect();
+  const auto large = order("bytes", 300'000);
+  ASSERT_TRUE(daemon->compile(large));
+  ASSERT_TRUE(eventually([&] { return stats()["workers"] == 0; }));
+  auto crowd = wire::make_channel_pair().value();
+  pass_descriptors(crowd.ours.get(), 400);
+  auto hit = daemon->fetch(large);
+  ASSERT_TRUE(hit) << hit.error().message;
+  EXPECT_EQ(hit->metadata["served_from"], "memory");
+  std::atomic<bool> done{false};
+  std::jthread waiting([&] {
+    auto compiled = connect()->compile(order("bytes", 64, "new"), {.deadline_ms = 60'000});
+    EXPECT_TRUE(compiled) << compiled.error().message;
+    done = true;
+  });
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  std::this_thread::sleep_for(100ms);
+  EXPECT_FALSE(done) << "the kernel did pass a descriptor; this test shows nothing";
+  EXPECT_TRUE(daemon->ping());
+  crowd = {};
+  waiting.join();
+  const auto figures = stats();
+  EXPECT_EQ(figures["zygote_restarts_total"], 0);
+  EXPECT_EQ(figures["pid"], pid);
+  EXPECT_TRUE(daemon->shutdown());
+  EXPECT_EQ(wire::exit_text(wire::wait_for_exit(pid, kPatience).value()), "exit code 0");
+}
+
+// The zygote's side of the same: its words about a worker wait.
+int channel_beside_a_crowd() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[2]{};
+  const rlimit few{30, 30};
+  if (::syscall(SYS_capset, &header, none) != 0 || ::setrlimit(RLIMIT_NOFILE, &few) != 0) return 2;
+  auto crowd = wire::make_channel_pair().value(), ends = wire::make_channel_pair().value();
+  pass_descriptors(crowd.ours.get(), 400);
+  wire::Channel channel(std::move(ends.ours));
+  const wire::OutFrame frame{.type = wire::Type::kSpawned, .request_id = 1, .fd = STDERR_FILENO};
+  auto late = channel.write(frame, wire::Clock::now() + 50ms);
+  if (late || late.error().code != ErrorCode::kDeadlineExceeded) return 3;
+  std::jthread later([&] {
+    std::this_thread::sleep_for(50ms);
+    crowd = {};
+  });
+  if (!channel.write(frame, wire::Clock::now() + kPatience)) return 4;
+  auto received = wire::Channel(std::move(ends.theirs)).read(wire::Clock::now() + kPatience);
+  return received && received->fd ? 0 : 5;
+}
+
+TEST(Channel, ADescriptorWaitsUntilItMayBePassed) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(channel_beside_a_crowd());
+  EXPECT_EQ(wire::exit_text(wire::wait_for_exit(pid, kPatience).value()), "exit code 0");
+}
+
+// A tuner that reads nothing.
+struct Tuner {
+  TempDir temp;
+  boost::asio::io_context io;
+  server::Config config;
+  server::Log log{temp / "log", "info"};
+  server::Metrics metrics;
+  server::History history{"test"};
+  std::shared_ptr<server::Bytes> scratch = std::make_shared<server::Bytes>(4096);
+  uint64_t requests = 0;
+  int refused = 0;
+  std::unique_ptr<server::TunerProcess> process;
+
+  Tuner() {
+    config.tuner_path = temp / "tuner";
+    std::ofstream(config.tuner_path) << "#!/bin/sh\nexec sleep 1000\n";
+    std::filesystem::permissions(config.tuner_path, std::filesystem::perms::owner_all);
+    process = std::make_unique<server::TunerProcess>(io, config, scratch, log, metrics, history);
+  }
+  // The number of those that were taken, of so many of a process.
+  int submit(uint64_t owner, int count, size_t size) {
+    refused = 0;
+    for (int i = 0; i < count; ++i) {
+      process->submit({.requester = {owner, ++requests},
+                       .owner = owner,
+                       .trace_id = "t",
+                       .json = "{}",
+                       .body = std::make_shared<const server::Bytes>(size)},
+                      [this](const Result<std::string>& answer) {
+                        if (answer.error().code == ErrorCode::kDraining) return;  // the end of the test
+                        EXPECT_EQ(answer.error().code, ErrorCode::kResourceExhausted) << answer.error().message;
+                        EXPECT_TRUE(answer.error().retryable);
+                        ++refused;
+                      });
+    }
+    io.poll();
+    return count - refused;
+  }
+};
+
+TEST(TunerShares, WhatAProcessAsksTheTunerForLeavesRoomForOthers) {
+  Tuner tuner;
+  tuner.config.queue_bytes = 4 << 20;
+  EXPECT_EQ(tuner.submit(1, 10, 1 << 20), 4);
+  EXPECT_EQ(tuner.submit(2, 10, 1 << 20), 2) << "half of what is left";
+  EXPECT_EQ(tuner.submit(3, 10, 100), 10);
+  EXPECT_EQ(tuner.metrics.queue_rejected, 14u);
+  EXPECT_EQ(tuner.process->stats()["tuner_running"], 1);
+  // What left is here until the tuner has read it.
+  tuner.process->forget_client(1);
+  EXPECT_EQ(tuner.process->stats()["tune_waiters"], 12);
+  EXPECT_LE(tuner.submit(1, 10, 1 << 20), 1);
+  EXPECT_EQ(tuner.metrics.tuner_deaths, 0u);
+}
+
+TEST(TunerShares, AreOfRequestsToo) {
+  Tuner tuner;
+  tuner.config.queue_jobs = 20;
+  EXPECT_EQ(tuner.submit(1, 50, 10), 20);
+  EXPECT_EQ(tuner.submit(2, 50, 10), 10);
+  EXPECT_EQ(tuner.submit(3, 1, 10), 1);
+}
+
+// What a worker says is kept as far as somebody may read it.
+TEST_F(GreedyTest, WordsOfAWorkerAreCut) {
+  start();
+  auto daemon = connect();
+  auto talks = daemon->compile(order("talks", 60'000, "x"));
+  EXPECT_TRUE(talks || talks.error().code == ErrorCode::kInternal);
+  auto trace = daemon->stats_text("trace", 10);
+  ASSERT_TRUE(trace);
+  int phases = 0;
+  const auto told = nlohmann::json::parse(*trace);
+  for (const auto& event : told["traceEvents"]) {
+    const std::string name = event["name"];
+    EXPECT_LE(name.size(), 32u);
+    phases += name == std::string(32, 'p');
+  }
+  EXPECT_EQ(phases, 1);
+  const auto figures = stats();
+  ASSERT_TRUE(figures.contains("compile_ms"));
+  for (const auto& [kind, each] : figures["compile_ms"].items()) EXPECT_LE(kind.size(), 32u);
+  for (int i = 0; i < 2; ++i) {  // the second is remembered
+    auto complains = daemon->compile(order("complains", 60'000, "x"));
+    ASSERT_FALSE(complains);
+    EXPECT_EQ(complains.error().code, ErrorCode::kCompileFailed);
+    EXPECT_EQ(complains.error().message.size(), 8192u);
+  }
+  EXPECT_EQ(stats()["negative_hits_total"], 1);
+}
+
+}  // namespace
+}  // namespace kiln::service_test
