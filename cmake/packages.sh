@@ -6,7 +6,7 @@ KILN_BUILD_PACKAGES="g++ cmake ninja-build pkg-config ccache llvm-19-dev liblld-
   libhiredis-dev"
 KILN_TEST_PACKAGES="libgtest-dev libgmock-dev python3 binutils libmpfr-dev clang-format-19 clang-19 libclang-rt-19-dev
   llvm-19-tools mandoc dpkg-dev qemu-user chromium-headless-shell gcc-aarch64-linux-gnu libc6-dev-arm64-cross redis-server iproute2
-  locales procps"
+  locales procps file"
 
 install_missing() {
   local missing=() package

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -31,7 +32,7 @@ class GuardedBuffer {
     base_ = static_cast<std::byte*>(mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     mprotect(base_ + mapped_ - page, page, PROT_NONE);
     data_ = base_ + mapped_ - page - bytes_;
-    std::memcpy(data_, bytes.data(), bytes_);
+    std::copy(bytes.begin(), bytes.end(), data_);
   }
   ~GuardedBuffer() { munmap(base_, mapped_); }
   GuardedBuffer(const GuardedBuffer&) = delete;

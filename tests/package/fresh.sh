@@ -13,7 +13,7 @@ source=$(realpath "$(dirname "$0")/../..")
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/kiln-fresh-XXXXXX")
 root=$work/debian
-trap 'umount -l "$root"/{proc,sys,dev/shm,dev/pts,ccache} 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
+trap 'umount -l "$root"/{proc,sys,dev/shm,dev/pts,run/netns,ccache} 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
 step() { printf '== %s (%d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
 cache=()
 in_clone() { in_root "$root" env "${cache[@]}" XDG_RUNTIME_DIR= bash -c "cd /kiln && $1"; }

@@ -155,15 +155,21 @@ TEST_F(MemoryTest, HitsDoNotWaitForReports) {
     ASSERT_TRUE(refused);
     EXPECT_EQ(refused->id(), kReports + 1) << "more than a connection may ask for at once";
     EXPECT_EQ(wire::parse_error(refused->json).code, ErrorCode::kResourceExhausted);
-    auto hit = peer.read();
-    ASSERT_TRUE(hit);
-    EXPECT_EQ(hit->id(), kHit);
-    for (uint64_t id = 1; id <= kReports; ++id) {
-      auto report = peer.read();
-      ASSERT_TRUE(report);
-      EXPECT_EQ(report->type(), wire::Type::kResult);
-      EXPECT_FALSE(report->body.empty());
+    uint64_t reports_before_the_hit = 0;
+    bool is_hit = false;
+    for (uint64_t i = 0; i <= kReports; ++i) {
+      auto reply = peer.read();
+      ASSERT_TRUE(reply);
+      EXPECT_EQ(reply->type(), wire::Type::kResult);
+      if (reply->id() == kHit) {
+        is_hit = true;
+        continue;
+      }
+      EXPECT_FALSE(reply->body.empty());
+      if (!is_hit) ++reports_before_the_hit;
     }
+    EXPECT_TRUE(is_hit);
+    EXPECT_LT(reports_before_the_hit, kReports / 2) << "those that were ready when it came, at most";
   }
 }
 

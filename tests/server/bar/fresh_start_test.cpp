@@ -134,6 +134,7 @@ TEST_F(BarFreshStart, Statement41WhatTheKernelPassesOnIsTheMachines) {
 // A program lies where it was laid when it was executed: at another place each time.
 TEST_F(BarFreshStart, Statement41ADaemonLiesAtRandomAddresses) {
   if (::geteuid() != 0) GTEST_SKIP() << "a daemon shows its memory to root alone";
+  if (kSanitized) GTEST_SKIP() << "a sanitizer may want another layout";
   std::set<std::string> places;
   for (int i = 0; i < 3; ++i) {
     start_by([&] {
