@@ -69,6 +69,15 @@ TEST(RandomOnCpu, SeedsThatFoundBugs) {
   }
 }
 
+// Bits of f16 that are the operand of a cast to bits which is rewritten itself.
+TEST(RandomOnCpu, HalvesAsBitsCastThereAndBack) {
+  for (uint64_t seed : {11, 106}) {
+    Case test = random_kernel::generate(seed, cpu_options());
+    test.kernel.options.contract = false;  // as on CPUs without FMA
+    EXPECT_EQ(run_case(test, "cpu:x86-64-v2").wrong, "") << "seed " << seed;
+  }
+}
+
 // What ptxas 13.0 gets wrong, where the test runs on such a device: mulhi widened, less a widened 0; f8 products of
 // constant words beside a loop; abs and neg of the lowest i16, widened; a NaN's bits behind neg and abs.
 TEST(RandomOnCpu, ReproducersOfBugsOfAssemblers) {

@@ -4,6 +4,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/ValueHandle.h>
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -56,7 +57,8 @@ class Rewriting {
       Builder b(op ? &*op->getInsertionPointAfterDef().value() : &*function_.getEntryBlock().getFirstInsertionPt());
       out = b.CreateBitCast(x, bits_type(x->getType()));
     }
-    return bits_[x] = out;
+    bits_[x] = out;
+    return out;
   }
 
   // The same of bits; null for what is no copy or choice of elements.
@@ -153,7 +155,8 @@ class Rewriting {
   }
 
   llvm::Function& function_;
-  llvm::DenseMap<Value*, Value*> bits_;
+  // A bitcast that is rewritten may be the bits of another value: handles follow it.
+  llvm::DenseMap<Value*, llvm::WeakTrackingVH> bits_;
   llvm::DenseSet<Instruction*> replaced_;
   llvm::SmallVector<std::pair<llvm::PHINode*, llvm::PHINode*>> phis_;
 };
