@@ -23,7 +23,6 @@
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
 #include "passes/pipeline.h"
-#include "passes/refine_axes.h"
 #include "plan.h"
 #include "reports.h"
 #include "target.h"
@@ -179,9 +178,9 @@ class IrDump {
     return wanted_.empty() || wanted_ == "all" || wanted_ == kInstantiate || find_pass(wanted_) != nullptr;
   }
 
-  void after(std::string_view pass, const dsl::Kernel& kernel) {
+  void after(std::string_view pass, const PrintIr& print) {
     if (wanted_ == "all") text_ += (text_.empty() ? "// after " : "\n// after ") + std::string(pass) + "\n";
-    if (wanted_ == "all" || wanted_ == pass) text_ += dsl::print(kernel);
+    if (wanted_ == "all" || wanted_ == pass) text_ += print();
   }
 
   const std::string& text() const { return text_; }
@@ -208,10 +207,10 @@ Result<dsl::Kernel> optimise_kernel(const dsl::Kernel& source, const dsl::Compil
   phases.begin("instantiate");
   auto kernel = dsl::instantiate(source, request.constexprs, request.facts);
   if (!kernel) return kernel;
-  dump.after(IrDump::kInstantiate, *kernel);
+  dump.after(IrDump::kInstantiate, [&] { return dsl::print(*kernel); });
   return run_passes(std::move(*kernel),
                     {.begin = [&](std::string_view name) { phases.begin(name); },
-                     .end = [&](std::string_view name, const dsl::Kernel& k) { dump.after(name, k); }});
+                     .end = [&](std::string_view name, const PrintIr& print) { dump.after(name, print); }});
 }
 
 // `so:NAME` or `obj:NAME`: the same with an entry of that name, so that several kernels go into one program.
@@ -242,7 +241,7 @@ Result<Artifact> generate(const dsl::CompileRequest& request, const dsl::Kernel&
   llvm::Module module("kiln", context);
   module.setTargetTriple(cpu.triple);
   module.setDataLayout(cpu.machine->createDataLayout());
-  Plan plan = make_plan(refine_axes(kernel), request.constexprs);
+  Plan plan = make_plan(run_passes(cpu_passes(), kernel, {}), request.constexprs);
   name_entries(plan, entry);
   auto lowered = cpu::lower(plan, cpu, module);
   if (!lowered) return lowered.error();

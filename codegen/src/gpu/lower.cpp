@@ -4,23 +4,19 @@
 #include <algorithm>
 
 #include "elementwise/calls.h"
+#include "gpu/block_passes.h"
 #include "gpu/cluster.h"
 #include "gpu/constant_loads.h"
 #include "gpu/context.h"
 #include "gpu/copying_warps.h"
-#include "gpu/defer_reductions.h"
-#include "gpu/gather_waits.h"
 #include "gpu/held_tiles.h"
 #include "gpu/launch_shape.h"
-#include "gpu/order_products.h"
 #include "gpu/persistent.h"
 #include "gpu/plain_divisions.h"
 #include "gpu/program_factors.h"
 #include "gpu/shared_memory.h"
 #include "gpu/stages.h"
-#include "gpu/swap_factors.h"
 #include "kiln/dsl/verify.h"
-#include "passes/unpack_e2m1.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -228,8 +224,9 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   block.most_stages = launch.most_stages;
   Lowered out;
   out.programs = block.programs;
-  out.kernel = std::make_shared<const dsl::Kernel>(order_products(gather_waits(
-      defer_reductions(swap_factors(unpack_e2m1(optimised), target, block), block.threads()), block.threads())));
+  const BlockFacts facts{target, block};
+  out.kernel = std::make_shared<const dsl::Kernel>(
+      run_passes(block_passes(), run_passes(gpu_passes(), optimised, {}), {}, facts));
   if (const auto cramped = cramped_product(*out.kernel, target, block)) {
     if (launch.is_given || cramped->warps == 0) return refusal(*out.kernel, *cramped, target, block, processor);
     LaunchShape other = launch;
@@ -239,7 +236,7 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
   std::vector<AxisInfo> info = axis_info(*out.kernel, Wrap::kIndex);
   Placement placement = place(*out.kernel, target, block, info);
   if (placement.pipelines.empty() && holds_too_much(*out.kernel, placement)) {
-    out.kernel = std::make_shared<const dsl::Kernel>(load_late(*out.kernel));
+    out.kernel = std::make_shared<const dsl::Kernel>(run_passes(relieving_passes(), *out.kernel, {}));
     info = axis_info(*out.kernel, Wrap::kIndex);
     placement = place(*out.kernel, target, block, info);
   }
