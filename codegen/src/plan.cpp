@@ -19,6 +19,17 @@
 #include "plan_words.h"
 
 namespace kiln::codegen {
+
+// A plan on its way: what a row of the tables below works on.
+struct Cutting {
+  Plan plan;
+  const dsl::ConstexprValues& config;
+  const Lengths& lengths;
+  bool is_as_asked = false;  // the config says where; nothing else is cut then
+
+  bool has_several() const { return plan.stages.size() > 1; }
+};
+
 namespace {
 
 using dsl::Op;
@@ -30,16 +41,6 @@ Plan plan_of_one(dsl::Kernel kernel) {
   plan.stages.push_back({std::move(kernel), "kiln_entry"});
   return plan;
 }
-
-// A plan on its way: what a row of the tables below works on.
-struct Cutting {
-  Plan plan;
-  const dsl::ConstexprValues& config;
-  const Lengths& lengths;
-  bool is_as_asked = false;  // the config says where; nothing else is cut then
-
-  bool has_several() const { return plan.stages.size() > 1; }
-};
 
 void split_as_asked(Cutting& cut) {
   const dsl::ConstexprValues& config = cut.config;
@@ -96,12 +97,6 @@ void cut_stores_of_last(Cutting& cut) {
   }
 }
 
-struct CutPass {
-  std::string_view name;
-  void (*run)(Cutting& cut);
-  std::string_view place;
-};
-
 constexpr CutPass kSplitAsAsked = {"split_product", split_as_asked,
                                    "first: what a config asks for goes before lengths"};
 constexpr CutPass kPureOpsFirst = {"pure_ops_first", put_pure_ops_first,
@@ -119,7 +114,7 @@ constexpr CutPass kGpuCuts[] = {
      "behind the others: it is for the last stage alone, and only where there is another"},
 };
 // Of plans of several stages.
-constexpr CutPass kGpuBinding[] = {
+constexpr CutPass kGpuBindings[] = {
     {"hand_on_words", [](Cutting& cut) { hand_on_words(cut.plan); }, "before stages are apart: it changes both ends"},
     {"bind_stages", [](Cutting& cut) { bind_stages(cut.plan); }, "last: stages are kernels of their own from here on"},
 };
@@ -160,6 +155,10 @@ bool has_late_products(const Plan& plan) {
 
 }  // namespace
 
+std::span<const CutPass> cpu_cuts() { return kCpuCuts; }
+std::span<const CutPass> gpu_cuts() { return kGpuCuts; }
+std::span<const CutPass> gpu_bindings() { return kGpuBindings; }
+
 std::string print(const Plan& plan) {
   std::string out = "// workspace: " + std::to_string(plan.workspace_bytes) + " bytes\n";
   for (const Stage& stage : plan.stages) {
@@ -174,7 +173,7 @@ Plan make_gpu_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config, const
   Cutting cut{whole, config, kGpuLengths};
   run_cuts(kGpuCuts, cut, observer);
   if (!cut.has_several() || has_late_products(cut.plan)) return whole;
-  run_cuts(kGpuBinding, cut, observer);
+  run_cuts(kGpuBindings, cut, observer);
   simplify(cut.plan, observer);
   return std::move(cut.plan);
 }

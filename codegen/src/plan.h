@@ -39,6 +39,17 @@ Plan make_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config = {}, cons
 // grids (plan_bind.h).
 Plan make_gpu_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config, const PassObserver& observer = {});
 
+// What is cut, in order; `gpu_bindings`: of plans of several stages.
+struct Cutting;  // a plan on its way
+struct CutPass {
+  std::string_view name;
+  void (*run)(Cutting& cut);
+  std::string_view place;
+};
+std::span<const CutPass> cpu_cuts();
+std::span<const CutPass> gpu_cuts();
+std::span<const CutPass> gpu_bindings();
+
 // Its stages as text, each behind a line with its entry.
 std::string print(const Plan& plan);
 

@@ -14,7 +14,6 @@
 #include "gpu/shape.h"
 #include "gpu/shared_memory.h"
 #include "gpu/stages.h"
-#include "llvm_pass.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -183,27 +182,6 @@ void remove_code(llvm::Module& module) {
   if (llvm::NamedMDNode* units = module.getNamedMetadata("llvm.dbg.cu")) units->eraseFromParent();
 }
 
-// What is marked in the code of a kernel that is complete, and what becomes of it.
-struct SharedFacts {
-  llvm::Function& function;
-  llvm::Instruction* part;  // which part of the block the thread is in; null: it has one
-  Context& c;
-  SharedPlan& plan;
-};
-
-constexpr LlvmPass<SharedFacts> kSharedPasses[] = {
-    {"allocate_shared",
-     [](llvm::Module&, const SharedFacts& facts) {
-       facts.plan = allocate_shared_memory(facts.function, facts.part, facts.c.block.crews);
-     },
-     "once all buffers are asked for; the marks of their accesses are still there"},
-    {"insert_barriers",
-     [](llvm::Module&, const SharedFacts& facts) {
-       insert_barriers(facts.function, facts.plan, facts.c.order, facts.c.target, facts.c.block);
-     },
-     "once it is known which buffers share bytes"},
-};
-
 }  // namespace
 
 bool allows_bulk(const dsl::Kernel& kernel) {
@@ -217,7 +195,28 @@ LaunchParams launch_params(const dsl::Kernel& kernel) {
   return out;
 }
 
+// What is marked in the code of a kernel that is complete, and what becomes of it.
+struct SharedFacts {
+  llvm::Function& function;
+  llvm::Instruction* part;  // which part of the block the thread is in; null: it has one
+  Context& c;
+  SharedPlan& plan;
+};
+
 namespace {
+
+constexpr LlvmPass<SharedFacts> kSharedPasses[] = {
+    {"allocate_shared",
+     [](llvm::Module&, const SharedFacts& facts) {
+       facts.plan = allocate_shared_memory(facts.function, facts.part, facts.c.block.crews);
+     },
+     "once all buffers are asked for; the marks of their accesses are still there"},
+    {"insert_barriers",
+     [](llvm::Module&, const SharedFacts& facts) {
+       insert_barriers(facts.function, facts.plan, facts.c.order, facts.c.target, facts.c.block);
+     },
+     "once it is known which buffers share bytes"},
+};
 
 // The code of one shape.
 Result<Lowered> lower_shaped(const ShapedKernel& shaped, const TargetInfo& target, const std::string& processor,
@@ -269,7 +268,7 @@ Result<Lowered> lower_shaped(const ShapedKernel& shaped, const TargetInfo& targe
   c.b.CreateRetVoid();
   SharedPlan shared;
   const SharedFacts facts{*c.function, part ? part : c.crew, c, shared};
-  run_passes(std::span<const LlvmPass<SharedFacts>>(kSharedPasses), module, observer, facts);
+  run_passes(shared_passes(), module, observer, facts);
   if (c.lines) c.lines->finish();
   out.params = launch_params(kernel);
   out.checks = std::move(c.checks);
@@ -279,6 +278,8 @@ Result<Lowered> lower_shaped(const ShapedKernel& shaped, const TargetInfo& targe
 }
 
 }  // namespace
+
+std::span<const LlvmPass<SharedFacts>> shared_passes() { return kSharedPasses; }
 
 Result<Lowered> lower(const dsl::Kernel& kernel, const TargetInfo& target, const LaunchShape& launch,
                       const std::string& processor, llvm::Module& module, const std::string& entry,

@@ -12,7 +12,7 @@
 #include "gpu/target_info.h"
 #include "kiln/dsl/ir.h"
 #include "kiln/dsl/result.h"
-#include "passes/pass.h"
+#include "llvm_pass.h"
 
 namespace kiln::codegen::gpu {
 
@@ -43,6 +43,10 @@ struct Lowered {
   std::vector<const dsl::Op*> checks, prints;  // its ops, which code names by number
   std::vector<TensorMap> tensor_maps;
 };
+
+// The passes on a kernel's code that is complete but for shared memory: rows of the compiler's list (docs/passes.md).
+struct SharedFacts;
+std::span<const LlvmPass<SharedFacts>> shared_passes();
 
 // `kernel` is instantiated. `processor` names the target in errors. `entry` is the function's name. In the largest
 // shape up to `launch` whose code fits (shape.h).
