@@ -1,217 +1,38 @@
-// The life of one compile request: decode → instantiate → the passes on the tile IR → lower → optimise → codegen →
-// link.
+// The life of one compile request: decode → instantiate → the passes on the tile IR → the steps of its target's backend
+// (backend.h).
 #include "kiln/codegen/compile.h"
 
 #include <llvm/ADT/StringExtras.h>
-#include <llvm/IR/LLVMContext.h>
-#include <llvm/IR/Module.h>
-#include <llvm/IR/Verifier.h>
-#include <llvm/Support/raw_ostream.h>
 
-#include <chrono>
-#include <cstring>
-
-#include "cpu/f16_bits.h"
-#include "cpu/lower.h"
-#include "cpu/supported.h"
-#include "emit.h"
+#include "backend.h"
+#include "ir_dump.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
-#include "kiln/dsl/expr_json.h"
-#include "kiln/dsl/facts.h"
 #include "kiln/dsl/float_mode.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
-#include "passes/pipeline.h"
-#include "passes/refine_axes.h"
-#include "plan.h"
+#include "phases.h"
 #include "reports.h"
 #include "target.h"
-#ifdef KILN_AMDGCN
-#include "amdgcn/generate.h"
-#endif
-#ifdef KILN_NVPTX
-#include "nvptx/vendor.h"
-#endif
 
 namespace kiln::codegen {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// Times each phase and tells the heartbeat about it.
-class Phases {
- public:
-  explicit Phases(const Progress& progress) : progress_(progress), start_(Clock::now()) {}
-
-  void begin(std::string_view name) {
-    end();
-    name_ = std::string(name);
-    since_ = Clock::now();
-    if (progress_) progress_(name);
-  }
-
-  void end() {
-    if (!name_.empty()) json_[name_] = json_.value(name_, int64_t{0}) + microseconds(since_);
-    name_.clear();
-  }
-
-  nlohmann::json finish() {
-    end();
-    json_["total"] = microseconds(start_);
-    return json_;
-  }
-
- private:
-  static int64_t microseconds(Clock::time_point since) {
-    return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - since).count();
-  }
-
-  const Progress& progress_;
-  Clock::time_point start_, since_;
-  std::string name_;
-  nlohmann::json json_ = nlohmann::json::object();
-};
-
 constexpr const char* kEntry = "kiln_entry";
 
-// What every artifact says.
-nlohmann::json describe(const dsl::CompileRequest& request, const dsl::Kernel& kernel) {
-  nlohmann::json out;
-  out["kernel"] = kernel.name;
-  out["target"] = request.target;
-  out["emit"] = request.emit;
-  out["entry"] = kEntry;
-  uint64_t params_bytes = 0;
-  const auto layout = cpu::param_layout(kernel, params_bytes);
-  out["params"] = nlohmann::json::array();
-  for (size_t i = 0; i < layout.size(); ++i) {
-    const dsl::Param& param = kernel.params[i];
-    out["params"].push_back({{"name", param.name},
-                             {"type", dsl::to_string(param.type, kernel.expr_names())},
-                             {"offset", layout[i].offset}});
-    if (param.readonly) out["params"].back()["readonly"] = true;
+Result<void> check_emit(const std::string& emit, const IrDump& dump, const Backend& backend) {
+  if (dump.is_wanted()) {
+    std::string known = std::string(IrDump::kInstantiate);
+    for (const PassRow& row : rows_of(backend)) {
+      if (row.name == dump.wanted()) return {};
+      known += ", " + std::string(row.name);
+    }
+    if (dump.is_early()) return {};
+    return invalid_argument("cannot dump the IR after `" + dump.wanted() + "`; there are " + known + ", all");
   }
-  out["params_bytes"] = params_bytes;
-  for (const dsl::Expr& extent : kernel.grid) {
-    out["grid"].push_back(dsl::to_string(extent, kernel.expr_names()));
-    out["grid_expr"].push_back(dsl::expr_to_json(extent));
-  }
-  out["constexprs"] = nlohmann::json::object();
-  for (const auto& [name, value] : request.constexprs) out["constexprs"][name] = value;
-  out["config"] = nlohmann::json::array();
-  for (const dsl::Constexpr& item : kernel.constexprs) {
-    const auto given = request.constexprs.find(item.name);
-    out["config"].push_back(given != request.constexprs.end() ? given->second : item.default_value.value_or(0));
-  }
-  out["facts"] = nlohmann::json::array();
-  for (dsl::ParamFact fact : request.facts) out["facts"].push_back(dsl::fact_name(fact));
-  return out;
-}
-
-nlohmann::json describe_cpu(const dsl::CompileRequest& request, const dsl::Kernel& kernel, const CpuTarget& target,
-                            const Plan& plan, const cpu::Lowered& lowered) {
-  nlohmann::json out = describe(request, kernel);
-  out["needs"]["architecture"] = target.machine->getTargetTriple().getArchName().str();
-  out["needs"]["features"] = target.needs;
-  out["scratch_bytes"] = lowered.scratch_bytes;
-  if (!plan.stages.empty()) out["entry"] = plan.stages.back().entry;
-  describe_launch(plan, lowered, out);
-  return out;
-}
-
-std::vector<std::byte> to_bytes(const std::string& text) {
-  const auto* data = reinterpret_cast<const std::byte*>(text.data());
-  return {data, data + text.size()};
-}
-
-// A module that LLVM's verifier rejects is a bug of ours; better an error than LLVM's behaviour on broken IR.
-Result<void> check_module(const llvm::Module& module) {
-  std::string message;
-  llvm::raw_string_ostream stream(message);
-  if (llvm::verifyModule(module, &stream)) return internal_error("the compiler made invalid LLVM IR: " + message);
-  return {};
-}
-
-// LLVM's code generator without its optimisations while this lives: half to three quarters of a compile's time, for
-// code that keeps its values in memory.
-class QuickCode {
- public:
-  QuickCode(llvm::TargetMachine& machine, bool wanted) : machine_(machine), level_(machine.getOptLevel()) {
-    if (wanted) machine_.setOptLevel(llvm::CodeGenOptLevel::None);
-  }
-  ~QuickCode() { machine_.setOptLevel(level_); }
-  QuickCode(const QuickCode&) = delete;
-  QuickCode& operator=(const QuickCode&) = delete;
-
- private:
-  llvm::TargetMachine& machine_;
-  const llvm::CodeGenOptLevel level_;
-};
-
-constexpr const char* kQuick = "quick";  // a shared object that is made quickly
-
-Result<std::vector<std::byte>> emit(llvm::Module& module, CpuTarget& target, const std::string& what, Phases& phases) {
-  phases.begin("codegen");
-  const QuickCode level(*target.machine, what == kQuick);
-  if (what == "llvm") return to_bytes(print_module(module));
-  if (what == "asm") {
-    auto text = emit_assembly(module, target);
-    return text ? Result<std::vector<std::byte>>(to_bytes(*text)) : text.error();
-  }
-  auto object = emit_object(module, target);
-  if (!object || what == "obj") return object;
-  phases.begin("link");
-  return link_shared(*object);
-}
-
-// The tile IR as text after each pass that the request asks for: `ir:PASS`, `ir:instantiate` for what the passes are
-// given, `ir:all`, or `ir` for what they leave.
-class IrDump {
- public:
-  explicit IrDump(const std::string& emit) {
-    if (emit == "ir") wanted_ = pipeline().back().name;
-    if (emit.starts_with("ir:")) wanted_ = emit.substr(3);
-  }
-
-  bool is_wanted() const { return !wanted_.empty(); }
-  bool is_known() const {
-    return wanted_.empty() || wanted_ == "all" || wanted_ == kInstantiate || find_pass(wanted_) != nullptr;
-  }
-
-  void after(std::string_view pass, const dsl::Kernel& kernel) {
-    if (wanted_ == "all") text_ += (text_.empty() ? "// after " : "\n// after ") + std::string(pass) + "\n";
-    if (wanted_ == "all" || wanted_ == pass) text_ += dsl::print(kernel);
-  }
-
-  const std::string& text() const { return text_; }
-  static constexpr std::string_view kInstantiate = "instantiate";
-
- private:
-  std::string wanted_, text_;
-};
-
-// `forms`: what the target's code can be, beside the tile IR.
-Result<void> check_emit(const std::string& emit, const std::vector<std::string>& forms) {
-  if (!IrDump(emit).is_known()) {
-    return invalid_argument("cannot dump the tile IR after `" + emit.substr(3) + "`; there are " +
-                            std::string(IrDump::kInstantiate) + ", " + pass_names() + ", all");
-  }
-  if (IrDump(emit).is_wanted() || llvm::is_contained(forms, emit)) return {};
-  return invalid_argument("cannot emit `" + emit + "` for this target; there are " + llvm::join(forms, ", ") +
+  if (llvm::is_contained(backend.forms, emit)) return {};
+  return invalid_argument("cannot emit `" + emit + "` for this target; there are " + llvm::join(backend.forms, ", ") +
                           ", ir, ir:PASS");
-}
-
-// The stages before any target: constants in, the passes on the tile IR.
-Result<dsl::Kernel> optimise_kernel(const dsl::Kernel& source, const dsl::CompileRequest& request, IrDump& dump,
-                                    Phases& phases) {
-  phases.begin("instantiate");
-  auto kernel = dsl::instantiate(source, request.constexprs, request.facts);
-  if (!kernel) return kernel;
-  dump.after(IrDump::kInstantiate, *kernel);
-  return run_passes(std::move(*kernel),
-                    {.begin = [&](std::string_view name) { phases.begin(name); },
-                     .end = [&](std::string_view name, const dsl::Kernel& k) { dump.after(name, k); }});
 }
 
 // `so:NAME` or `obj:NAME`: the same with an entry of that name, so that several kernels go into one program.
@@ -233,101 +54,85 @@ void name_entries(Plan& plan, const std::string& name) {
   plan.stages.back().entry = name;
 }
 
-// From the tile IR to code.
-Result<Artifact> generate(const dsl::CompileRequest& request, const dsl::Kernel& kernel, CpuTarget& cpu,
-                          const std::string& entry, Phases& phases) {
-  if (auto fine = cpu::check_supported(kernel); !fine) return fine.error();
-  phases.begin("lower");
-  llvm::LLVMContext context;
-  llvm::Module module("kiln", context);
-  module.setTargetTriple(cpu.triple);
-  module.setDataLayout(cpu.machine->createDataLayout());
-  Plan plan = make_plan(refine_axes(kernel), request.constexprs);
-  name_entries(plan, entry);
-  auto lowered = cpu::lower(plan, cpu, module);
-  if (!lowered) return lowered.error();
-  if (!cpu.has_f16c) cpu::hold_f16_as_bits(module);
-  if (auto valid = check_module(module); !valid) return valid.error();
-
-  phases.begin("optimise");
-  clean_up(module, *cpu.machine, Invariants::kInPlace);
-  auto code = emit(module, cpu, request.emit, phases);
-  if (!code) return code.error();
-  return Artifact{describe_cpu(request, kernel, cpu, plan, *lowered), std::move(*code)};
-}
-
-Result<Artifact> compile_for_cpu(dsl::CompileRequest request, Phases& phases) {
-  auto entry = take_entry(request.emit);
-  if (!entry) return entry.error();
-  if (auto fine = check_emit(request.emit, {"so", kQuick, "obj", "asm", "llvm"}); !fine) return fine.error();
-  phases.begin("target");
-  auto target = cpu_target(request.target);
-  if (!target) return target.error();
-  CpuTarget& cpu = **target;
-  dsl::Kernel source = request.kernel;
-  // Without an FMA instruction a contraction would be a library call a lane.
-  if (!cpu.has_fma) source.options.contract = false;
-  IrDump dump(request.emit);
-  auto kernel = optimise_kernel(source, request, dump, phases);
-  if (!kernel) return kernel.error();
-  if (dump.is_wanted()) return Artifact{describe_cpu(request, *kernel, cpu, {}, {}), to_bytes(dump.text())};
-  return generate(request, *kernel, cpu, *entry, phases);
-}
-
-// The GPUs' code generators, and whether this compiler has them.
-struct VendorEntry {
-  std::string_view family, name;
-  const gpu::Vendor* vendor = nullptr;
+struct Made {
+  Artifact artifact;
+  int64_t spilled_bytes = 0;
 };
 
-const std::vector<VendorEntry>& vendors() {
-  static const std::vector<VendorEntry> all = [] {
-    std::vector<VendorEntry> out = {{"cuda", "NVIDIA"}, {"amd", "AMD"}};
-#ifdef KILN_NVPTX
-    out[0].vendor = &nvptx::vendor();
-#endif
-#ifdef KILN_AMDGCN
-    out[1].vendor = &amdgcn::vendor();
-#endif
-    return out;
-  }();
-  return all;
-}
-
-Result<Artifact> compile_for_gpu(const gpu::Vendor& vendor, dsl::CompileRequest request, Phases& phases) {
-  if (request.emit == "so") request.emit = vendor.forms.front();
-  if (auto fine = check_emit(request.emit, {vendor.forms.begin(), vendor.forms.end()}); !fine) return fine.error();
-  phases.begin("target");
-  if (auto known = vendor.check_target(request.target); !known) return known.error();
-  IrDump dump(request.emit);
-  auto kernel = optimise_kernel(request.kernel, request, dump, phases);
-  if (!kernel) return kernel.error();
-  if (dump.is_wanted()) return Artifact{describe(request, *kernel), to_bytes(dump.text())};
-  auto generated = vendor.generate(*kernel, request.target, request.constexprs, gpu::effort_for(request.facts),
-                                   request.emit, [&](std::string_view phase) { phases.begin(phase); });
-  if (!generated) return generated.error();
-  nlohmann::json metadata = describe(request, *kernel);
-  metadata["emit"] = generated->emitted;
-  metadata["device"] = std::move(generated->device);
-  const gpu::LoweredPlan& plan = generated->plan;
-  if (plan.first.programs > 1) metadata["device"]["programs"] = plan.first.programs;
-  describe_stages(plan, metadata);
-  describe_launch(*kernel, plan.first, metadata);
-  return Artifact{std::move(metadata), std::move(generated->code)};
-}
-
-// Everything of the request's work except decoding it.
-Result<Artifact> compile_request(const dsl::CompileRequest& request, Phases& phases) {
-  const auto compile_it = [&]() -> Result<Artifact> {
-    for (const VendorEntry& entry : vendors()) {
-      if (dsl::target_family(request.target) != entry.family) continue;
-      if (entry.vendor) return compile_for_gpu(*entry.vendor, request, phases);
-      return invalid_argument("target `" + request.target.substr(0, 80) + "`: this compiler was built without " +
-                              std::string(entry.name) + " GPUs (KILN_TARGETS)");
+// From a kernel's launches to its code. `metadata`: what is known of the artifact already.
+Result<Made> make_code(const Backend& backend, const dsl::CompileRequest& request, const Plan& plan, Attempt attempt,
+                       const Observer& observer, const nlohmann::json& metadata) {
+  for (;;) {
+    Job job(request, plan, attempt, observer);
+    job.metadata = metadata;
+    if (auto lowered = backend.lower(backend, job); !lowered) return lowered.error();
+    if (request.emit.starts_with("ir")) return Made{{std::move(job.metadata), {}}};
+    auto code = backend.emit(job);
+    if (!code) return code.error();
+    if (auto fine = job.diagnostics.check(); !fine) return fine.error();
+    if (!code->lacks_registers || !attempt.specialises) {
+      return Made{{std::move(job.metadata), std::move(code->bytes)}, code->spilled_bytes};
     }
-    return compile_for_cpu(request, phases);
+    attempt.specialises = false;  // the program's warps copy by themselves
+  }
+}
+
+// Short code that is short of registers bridges nothing well.
+Result<Made> make_good_code(const Backend& backend, const dsl::CompileRequest& request, const Plan& plan,
+                            const Observer& observer, const nlohmann::json& metadata) {
+  const Attempt first{gpu::effort_for(request.facts)};
+  auto made = make_code(backend, request, plan, first, observer, metadata);
+  if (!made || first.effort == gpu::Effort::kFast || made->spilled_bytes == 0) return made;
+  auto fast = make_code(backend, request, plan, {}, observer, metadata);
+  return !fast || fast->spilled_bytes < made->spilled_bytes ? std::move(fast) : std::move(made);
+}
+
+Result<Artifact> compile_by(const Backend& backend, dsl::CompileRequest request, Phases& phases) {
+  auto entry = backend.names_entries ? take_entry(request.emit) : std::string(kEntry);
+  if (!entry) return entry.error();
+  if (request.emit == "so") request.emit = backend.forms.front();
+  IrDump dump(request.emit);
+  if (auto fine = check_emit(request.emit, dump, backend); !fine) return fine.error();
+  phases.begin("target");
+  if (auto known = backend.check_target(request.target); !known) return known.error();
+  if (backend.restrict_options) backend.restrict_options(request.target, request.kernel.options);
+
+  const Observer observer{.begin = [&](std::string_view name) { phases.begin(name); },
+                          .passes = {.begin = [&](std::string_view name) { phases.begin_pass(name); },
+                                     .end =
+                                         [&](std::string_view name, const PrintIr& print) {
+                                           phases.end_pass();
+                                           dump.after(name, print);
+                                         },
+                                     .launch = [&](std::string_view name) { dump.launch(name); }}};
+  phases.begin("instantiate");
+  auto kernel = dsl::instantiate(request.kernel, request.constexprs, request.facts);
+  if (!kernel) return kernel.error();
+  dump.after(IrDump::kInstantiate, [&] { return dsl::print(*kernel); });
+  PassObserver early = observer.passes;  // these are phases too
+  early.begin = [&](std::string_view name) {
+    phases.begin(name);
+    phases.begin_pass(name);
   };
-  auto artifact = compile_it();
+  *kernel = run_passes(std::move(*kernel), early);
+  nlohmann::json metadata = describe_request(request, *kernel);
+  if (dump.is_wanted() && dump.is_early()) return Artifact{std::move(metadata), to_bytes(dump.text())};
+
+  phases.begin("lower");
+  if (auto fine = backend.check_supported(*kernel, request.target); !fine) return fine.error();
+  *kernel = run_passes(backend.tile_passes, std::move(*kernel), observer.passes);
+  Plan plan = backend.cut(std::move(*kernel), request.constexprs, observer.passes);
+  name_entries(plan, *entry);
+  auto made = make_good_code(backend, request, plan, observer, metadata);
+  if (!made) return made.error();
+  if (dump.is_wanted()) return Artifact{std::move(metadata), to_bytes(dump.text())};
+  return std::move(made->artifact);
+}
+
+Result<Artifact> compile_request(const dsl::CompileRequest& request, Phases& phases) {
+  const auto backend = backend_for(request.target);
+  if (!backend) return backend.error();
+  auto artifact = compile_by(**backend, request, phases);
   if (artifact) artifact->metadata["code_bytes"] = artifact->code.size();
   return artifact;
 }
@@ -342,21 +147,18 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
   auto request = dsl::decode_request(canonical, debug);
   if (!request) return request.error();
   auto artifact = compile_request(*request, phases);
-  if (artifact) artifact->metadata["phases_us"] = phases.finish();
+  if (artifact) phases.describe(artifact->metadata);
   return artifact;
 }
 
 void start_helpers(const Outside& outside) {
-  for (const VendorEntry& entry : vendors()) {
-    if (entry.vendor && entry.vendor->start_helpers) entry.vendor->start_helpers(outside);
+  for (const Backend* backend : backends()) {
+    if (backend->start_helpers) backend->start_helpers(outside);
   }
 }
 
 void warm_up(const Outside& outside) {
-  initialise_llvm();
-  for (const VendorEntry& entry : vendors()) {
-    if (entry.vendor) entry.vendor->initialise(outside);
-  }
+  for (const Backend* backend : backends()) backend->initialise(outside);
   // Touches what every kernel needs: address arithmetic, masks, vectors, math, a reduction.
   constexpr char kKernel[] =
       "kernel warm_up(%x: ptr<f32> readonly, %y: ptr<f32>, %n: i32) {\n"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kiln/dsl/ir.h"
+#include "passes/pass.h"
 
 namespace kiln::codegen {
 
@@ -31,11 +32,25 @@ struct Plan {
 // The stages of an instantiated, optimised kernel: plan_product.h, plan_stream.h, plan_reduce.h, plan_scan.h,
 // plan_topk.h and plan_sort.h say what is split, plan_join.h what is put together again. `config` has launch options
 // (split_k, stream_k).
-Plan make_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config = {});
+Plan make_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config = {}, const PassObserver& observer = {});
 
 // The same for a GPU, in chunks that a block holds in registers, and with long stores cut too (plan_stores.h). Kernels
 // of stages are complete: behind the kernel's own parameters they have but a pointer to the workspace, and their own
 // grids (plan_bind.h).
-Plan make_gpu_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config);
+Plan make_gpu_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config, const PassObserver& observer = {});
+
+// What is cut, in order; `gpu_bindings`: of plans of several stages.
+struct Cutting;  // a plan on its way
+struct CutPass {
+  std::string_view name;
+  void (*run)(Cutting& cut);
+  std::string_view place;
+};
+std::span<const CutPass> cpu_cuts();
+std::span<const CutPass> gpu_cuts();
+std::span<const CutPass> gpu_bindings();
+
+// Its stages as text, each behind a line with its entry.
+std::string print(const Plan& plan);
 
 }  // namespace kiln::codegen

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "kiln/dsl/expr_json.h"
+#include "kiln/dsl/facts.h"
+#include "kiln/dsl/text.h"
+
 namespace kiln::codegen {
 namespace {
 
@@ -39,7 +43,50 @@ json describe_print(const cpu::Report& print) {
   return out;
 }
 
+void describe_stages(const gpu::LoweredPlan& plan, json& metadata) {
+  for (const gpu::LoweredStage& stage : plan.stages) {
+    metadata["plan"].push_back({{"entry", stage.entry},
+                                {"chunks", stage.chunks},
+                                {"threads", stage.threads},
+                                {"shared_bytes", stage.shared_bytes}});
+  }
+  if (!plan.stages.empty()) metadata["workspace_bytes"] = plan.workspace_bytes;
+}
+
 }  // namespace
+
+json describe_request(const dsl::CompileRequest& request, const dsl::Kernel& kernel) {
+  json out;
+  out["kernel"] = kernel.name;
+  out["target"] = request.target;
+  out["emit"] = request.emit;
+  out["entry"] = gpu::kEntry;
+  uint64_t params_bytes = 0;
+  const auto layout = cpu::param_layout(kernel, params_bytes);
+  out["params"] = json::array();
+  for (size_t i = 0; i < layout.size(); ++i) {
+    const dsl::Param& param = kernel.params[i];
+    out["params"].push_back({{"name", param.name},
+                             {"type", dsl::to_string(param.type, kernel.expr_names())},
+                             {"offset", layout[i].offset}});
+    if (param.readonly) out["params"].back()["readonly"] = true;
+  }
+  out["params_bytes"] = params_bytes;
+  for (const dsl::Expr& extent : kernel.grid) {
+    out["grid"].push_back(dsl::to_string(extent, kernel.expr_names()));
+    out["grid_expr"].push_back(dsl::expr_to_json(extent));
+  }
+  out["constexprs"] = json::object();
+  for (const auto& [name, value] : request.constexprs) out["constexprs"][name] = value;
+  out["config"] = json::array();
+  for (const dsl::Constexpr& item : kernel.constexprs) {
+    const auto given = request.constexprs.find(item.name);
+    out["config"].push_back(given != request.constexprs.end() ? given->second : item.default_value.value_or(0));
+  }
+  out["facts"] = json::array();
+  for (dsl::ParamFact fact : request.facts) out["facts"].push_back(dsl::fact_name(fact));
+  return out;
+}
 
 void describe_launch(const Plan& plan, const cpu::Lowered& lowered, json& metadata) {
   for (const cpu::Report& check : lowered.checks) metadata["checks"].push_back(describe_check(check));
@@ -51,14 +98,10 @@ void describe_launch(const Plan& plan, const cpu::Lowered& lowered, json& metada
   metadata["workspace_bytes"] = plan.workspace_bytes;
 }
 
-void describe_stages(const gpu::LoweredPlan& plan, json& metadata) {
-  for (const gpu::LoweredStage& stage : plan.stages) {
-    metadata["plan"].push_back({{"entry", stage.entry},
-                                {"chunks", stage.chunks},
-                                {"threads", stage.threads},
-                                {"shared_bytes", stage.shared_bytes}});
-  }
-  if (!plan.stages.empty()) metadata["workspace_bytes"] = plan.workspace_bytes;
+void describe_launches(const gpu::LoweredPlan& plan, json& metadata) {
+  if (plan.first.programs > 1) metadata["device"]["programs"] = plan.first.programs;
+  describe_stages(plan, metadata);
+  describe_launch(*plan.first.kernel, plan.first, metadata);
 }
 
 void describe_launch(const dsl::Kernel& kernel, const gpu::Lowered& lowered, json& metadata) {

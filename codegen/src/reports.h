@@ -1,18 +1,21 @@
-// The parts of an artifact's metadata (docs/reference/artifact.md) that say what a launch may report, and how it is
-// planned.
+// An artifact's metadata (docs/reference/artifact.md): what was asked for, what a launch may report, how it is planned.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
 #include "cpu/lower.h"
 #include "gpu/lower_plan.h"
+#include "kiln/dsl/binary.h"
 
 namespace kiln::codegen {
 
+// What every artifact says.
+nlohmann::json describe_request(const dsl::CompileRequest& request, const dsl::Kernel& kernel);
 // Adds `checks`, `prints`, `plan` and `workspace_bytes`, each where there is something to say.
 void describe_launch(const Plan& plan, const cpu::Lowered& lowered, nlohmann::json& metadata);
-// Adds `plan` and `workspace_bytes`, where a GPU's kernel takes several launches.
-void describe_stages(const gpu::LoweredPlan& plan, nlohmann::json& metadata);
+// Of a GPU: adds `plan` and `workspace_bytes` where there are several launches, and what the first one's function asks
+// of its launch.
+void describe_launches(const gpu::LoweredPlan& plan, nlohmann::json& metadata);
 // Adds `checks`, `prints` and where a GPU's launch puts what they need, behind `params_bytes`.
 void describe_launch(const dsl::Kernel& kernel, const gpu::Lowered& lowered, nlohmann::json& metadata);
 

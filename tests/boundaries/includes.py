@@ -19,6 +19,15 @@ MAY_INCLUDE = {
     "server": {"dsl", "wire", "redis", "cmdline", "autotune", "server"},
 }
 
+# Folder of codegen/src → others of it that it may not include: what is common knows no vendor, and no vendor another.
+MAY_NOT_INCLUDE = {
+    "passes": {"cpu", "gpu", "nvptx", "amdgcn"},
+    "cpu": {"gpu", "nvptx", "amdgcn"},
+    "gpu": {"cpu", "nvptx", "amdgcn"},
+    "nvptx": {"cpu", "amdgcn"},
+    "amdgcn": {"cpu", "nvptx"},
+}
+
 
 def room_of(path):
     relative = path.relative_to(ROOT).as_posix()
@@ -37,6 +46,9 @@ def violations(path):
         kiln = re.match(r"kiln/([a-z]+)/", include)
         if kiln and kiln.group(1) not in MAY_INCLUDE[room]:
             yield f"{path.relative_to(ROOT)}:{number}: {room} includes {include}"
+        folder = path.relative_to(ROOT).parts[:3]
+        if folder[:2] == ("codegen", "src") and include.split("/")[0] in MAY_NOT_INCLUDE.get(folder[2], ()):
+            yield f"{path.relative_to(ROOT)}:{number}: {folder[2]} includes {include}"
         if re.match(r"(llvm|lld)", include) and (room != "codegen" or "/include/" in path.as_posix()):
             yield f"{path.relative_to(ROOT)}:{number}: LLVM outside codegen/src"
 

@@ -1,4 +1,4 @@
-// From a kernel to code for the host: as nvptx/generate.cpp has it, with another target.
+// From a kernel to code for the host: as gpu/lower_plan.cpp has it, with another target.
 #include "kiln/codegen/compile.h"
 
 #include <llvm/IR/Verifier.h>

@@ -15,17 +15,15 @@
 #include <fstream>
 #include <sstream>
 
+#include "gpu/block_passes.h"
 #include "gpu/compute_late.h"
-#include "gpu/defer_reductions.h"
-#include "gpu/gather_waits.h"
 #include "gpu/global_order.h"
 #include "gpu/lower.h"
-#include "gpu/order_products.h"
 #include "gpu/placement.h"
 #include "gpu/shared_memory.h"
-#include "gpu/swap_factors.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
+#include "kiln/dsl/verify.h"
 #include "named_target.h"
 
 namespace {
@@ -100,11 +98,12 @@ int print_kernel(const Options& options) {
   if (!kernel) return fail(kernel.error().message);
   if (options.print == "--code") return print_code(options, *kernel);
   if (options.print == "--placement") return print_placement(options, *kernel);
-  const int threads = options.block.threads();
   const NamedTarget target(options.block.lanes, options.groups);
-  const dsl::Kernel swapped = gpu::swap_factors(*kernel, target, options.block);
-  const dsl::Kernel gathered = gpu::gather_waits(gpu::defer_reductions(swapped, threads), threads);
-  std::printf("%s", dsl::print(gpu::order_products(gathered)).c_str());
+  const gpu::BlockFacts facts{target, options.block};
+  const dsl::Kernel passed = kiln::codegen::run_passes(
+      gpu::block_passes(), kiln::codegen::run_passes(kiln::codegen::gpu_passes(), *kernel, {}), {}, facts);
+  if (auto sound = dsl::verify(passed); !sound) return fail(sound.error().message);
+  std::printf("%s", dsl::print(passed).c_str());
   return 0;
 }
 

@@ -13,7 +13,6 @@
 #include "kiln/dsl/verify.h"
 #include "passes/axis_info.h"
 #include "passes/pipeline.h"
-#include "passes/unpack_e2m1.h"
 #include "plan.h"
 
 namespace {
@@ -49,13 +48,7 @@ void print_claims(const Kernel& kernel) {
   }
 }
 
-void print_stages(const kiln::codegen::Plan& plan) {
-  std::printf("// workspace: %lld bytes\n", static_cast<long long>(plan.workspace_bytes));
-  for (const kiln::codegen::Stage& stage : plan.stages) {
-    std::printf("// %s, %lld chunks\n%s", stage.entry.c_str(), static_cast<long long>(stage.chunks),
-                kiln::dsl::print(stage.kernel).c_str());
-  }
-}
+void print_stages(const kiln::codegen::Plan& plan) { std::fputs(kiln::codegen::print(plan).c_str(), stdout); }
 
 }  // namespace
 
@@ -89,8 +82,6 @@ int main(int argc, char** argv) {
   for (const std::string& name : passes) {
     if (name == "all") {
       *kernel = kiln::codegen::run_passes(*kernel);
-    } else if (name == "unpack_e2m1") {  // GPUs' alone
-      *kernel = kiln::codegen::unpack_e2m1(std::move(*kernel));
     } else if (const auto* pass = kiln::codegen::find_pass(name)) {
       *kernel = pass->run(*kernel);
     } else {

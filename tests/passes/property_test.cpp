@@ -85,7 +85,15 @@ class EachPass : public testing::TestWithParam<codegen::Pass> {};
 
 TEST_P(EachPass, ChangesNoResult) { expect_unchanged_results(&GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(Pipeline, EachPass, testing::ValuesIn(codegen::pipeline()),
+std::vector<codegen::Pass> every_pass() {
+  std::vector<codegen::Pass> out;
+  for (const auto table : {codegen::pipeline(), codegen::cpu_passes(), codegen::gpu_passes()}) {
+    out.insert(out.end(), table.begin(), table.end());
+  }
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Pipeline, EachPass, testing::ValuesIn(every_pass()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Pipeline, ChangesNoResult) { expect_unchanged_results(nullptr); }

@@ -8,19 +8,12 @@
 #include "gpu/constant_loads.h"
 #include "gpu/context.h"
 #include "gpu/copying_warps.h"
-#include "gpu/defer_reductions.h"
-#include "gpu/gather_waits.h"
-#include "gpu/held_tiles.h"
-#include "gpu/launch_shape.h"
-#include "gpu/order_products.h"
 #include "gpu/persistent.h"
 #include "gpu/plain_divisions.h"
 #include "gpu/program_factors.h"
+#include "gpu/shape.h"
 #include "gpu/shared_memory.h"
 #include "gpu/stages.h"
-#include "gpu/swap_factors.h"
-#include "kiln/dsl/verify.h"
-#include "passes/unpack_e2m1.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -189,23 +182,6 @@ void remove_code(llvm::Module& module) {
   if (llvm::NamedMDNode* units = module.getNamedMetadata("llvm.dbg.cu")) units->eraseFromParent();
 }
 
-int most_stages(const std::map<const Op*, Pipeline>& pipelines) {
-  int out = 0;
-  for (const auto& [loop, pipeline] : pipelines) out = std::max(out, pipeline.asked_stages());
-  return out;
-}
-
-Error refusal(const dsl::Kernel& kernel, const CrampedProduct& cramped, const TargetInfo& target,
-              const BlockShape& block, const std::string& processor) {
-  const std::string advice = cramped.warps > 0 ? "`num_warps = " + std::to_string(cramped.warps) + "` would do"
-                                               : "no `num_warps` would do: its columns must be fewer";
-  return error(ErrorCode::kCompileFailed,
-               dsl::diagnostic(kernel, cramped.dot->loc,
-                               "target `" + processor + "`: dot: " + std::to_string(block.warps) +
-                                   " warps leave a thread " + std::to_string(target.most_registers(block.threads())) +
-                                   " registers, too few for the sums of a product; " + advice));
-}
-
 }  // namespace
 
 bool allows_bulk(const dsl::Kernel& kernel) {
@@ -219,61 +195,46 @@ LaunchParams launch_params(const dsl::Kernel& kernel) {
   return out;
 }
 
-Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, const LaunchShape& launch,
-                      const std::string& processor, llvm::Module& module, const std::string& entry_name) {
-  BlockShape block{target.lanes(), launch.warps, launch.programs};
-  block.persistent = launch.persistent && target.bulk_engine() && launch.programs == 1;
-  block.queued = launch.queued && block.persistent;
-  if (block.persistent && block.warps == kCrewWarps) block.crews = launch.crews;
-  block.most_stages = launch.most_stages;
+// What is marked in the code of a kernel that is complete, and what becomes of it.
+struct SharedFacts {
+  llvm::Function& function;
+  llvm::Instruction* part;  // which part of the block the thread is in; null: it has one
+  Context& c;
+  SharedPlan& plan;
+};
+
+namespace {
+
+constexpr LlvmPass<SharedFacts> kSharedPasses[] = {
+    {"allocate_shared",
+     [](llvm::Module&, const SharedFacts& facts) {
+       facts.plan = allocate_shared_memory(facts.function, facts.part, facts.c.block.crews);
+     },
+     "once all buffers are asked for; the marks of their accesses are still there"},
+    {"insert_barriers",
+     [](llvm::Module&, const SharedFacts& facts) {
+       insert_barriers(facts.function, facts.plan, facts.c.order, facts.c.target, facts.c.block);
+     },
+     "once it is known which buffers share bytes"},
+};
+
+// The code of one shape.
+Result<Lowered> lower_shaped(const ShapedKernel& shaped, const TargetInfo& target, const std::string& processor,
+                             llvm::Module& module, const std::string& entry_name, const PassObserver& observer) {
+  const dsl::Kernel& kernel = *shaped.kernel;
+  const BlockShape& block = shaped.block;
+  const Placement& placement = shaped.placement;
+  const LaunchShape& launch = shaped.launch;
   Lowered out;
+  out.kernel = shaped.kernel;
   out.programs = block.programs;
-  out.kernel = std::make_shared<const dsl::Kernel>(order_products(gather_waits(
-      defer_reductions(swap_factors(unpack_e2m1(optimised), target, block), block.threads()), block.threads())));
-  if (const auto cramped = cramped_product(*out.kernel, target, block)) {
-    if (launch.is_given || cramped->warps == 0) return refusal(*out.kernel, *cramped, target, block, processor);
-    LaunchShape other = launch;
-    other.warps = cramped->warps;
-    return lower(optimised, target, other, processor, module, entry_name);
-  }
-  std::vector<AxisInfo> info = axis_info(*out.kernel, Wrap::kIndex);
-  Placement placement = place(*out.kernel, target, block, info);
-  if (placement.pipelines.empty() && holds_too_much(*out.kernel, placement)) {
-    out.kernel = std::make_shared<const dsl::Kernel>(load_late(*out.kernel));
-    info = axis_info(*out.kernel, Wrap::kIndex);
-    placement = place(*out.kernel, target, block, info);
-  }
-  const dsl::Kernel& kernel = *out.kernel;
-  if (auto fits = check_held_tiles(kernel, placement, target, block, processor); !fits) return fits.error();
-  const Op* copied = launch.specialise && target.bulk_engine() ? loop_for_copying_warps(kernel, placement) : nullptr;
-  if (copied) block.copying = target.bulk_engine()->copying_warps(block);
-  const auto without_persistence = [&] {
-    remove_code(module);
-    LaunchShape other = launch;
-    other.persistent = other.queued = false;
-    return lower(optimised, target, other, processor, module, entry_name);
-  };
-  if (block.persistent && block.copying == 0) return without_persistence();
-  if (block.crews > 1 && !is_fit_for_crews(kernel, *copied, info, placement.pipelines.at(copied))) {
-    remove_code(module);
-    LaunchShape other = launch;
-    other.crews = 1;
-    return lower(optimised, target, other, processor, module, entry_name);
-  }
-  const bool in_cluster = block.persistent && launch.cluster > 1 && target.bulk_engine()->most_of_cluster() > 1 &&
-                          plan_cluster(kernel, *copied, info, placement.pipelines.at(copied));
-  if (in_cluster) block.cluster = launch.cluster;
-  if (block.persistent && !block.queued) {
-    LinearForms forms(kernel, info);
-    block.turns = !is_alike_in_all_programs(*copied, forms);
-  }
   out.threads = block.block_threads();
   out.persistent = block.persistent;
   out.queued = block.queued;
   out.cluster = block.cluster;
   Context c(kernel, target, module, placement, block, processor);
   c.effort = launch.effort;
-  c.info = std::move(info);
+  c.info = shaped.info;
   c.forms.emplace(kernel, c.info);
   c.constant_loads = constant_loads(kernel);
   c.plain_divisions = plain_divisions(kernel);
@@ -301,46 +262,39 @@ Result<Lowered> lower(const dsl::Kernel& optimised, const TargetInfo& target, co
     }
   }
   if (block.copying > 0) {
-    if (auto begun = begin_copying_warps(c, *copied); !begun) return begun.error();
+    if (auto begun = begin_copying_warps(c, *shaped.copied); !begun) return begun.error();
   }
-  if (auto done = lower_body(c, copied); !done) return done.error();
+  if (auto done = lower_body(c, shaped.copied); !done) return done.error();
   c.b.CreateRetVoid();
-  const SharedPlan shared = allocate_shared_memory(*c.function, part ? part : c.crew, block.crews);
-  insert_barriers(*c.function, shared, c.order, target, block);
+  SharedPlan shared;
+  const SharedFacts facts{*c.function, part ? part : c.crew, c, shared};
+  run_passes(shared_passes(), module, observer, facts);
   if (c.lines) c.lines->finish();
   out.params = launch_params(kernel);
   out.checks = std::move(c.checks);
   out.prints = std::move(c.prints);
   out.shared_bytes = shared.bytes * block.programs;
-  // Several programs in a block are for those that are small.
-  if (block.programs > 1 && out.shared_bytes > target.lane_facts().shared_bytes / 4) {
-    remove_code(module);
-    LaunchShape other = launch;
-    other.programs = 1;
-    other.persistent = other.queued = false;
-    return lower(optimised, target, other, processor, module, entry_name);
-  }
-  const bool is_too_large = out.shared_bytes > target.lane_facts().shared_bytes;
-  if (block.crews > 1 && is_too_large && most_stages(placement.pipelines) > 2) {
-    remove_code(module);
-    LaunchShape other = launch;
-    other.most_stages = most_stages(placement.pipelines) - 1;
-    return lower(optimised, target, other, processor, module, entry_name);
-  }
-  if (block.persistent && is_too_large) return without_persistence();
-  if (is_too_large && !placement.pipelines.empty()) {
-    // What stands beside the loops needs more than their stages left to it.
-    remove_code(module);
-    LaunchShape other = launch;
-    other.most_stages = most_stages(placement.pipelines) - 1;
-    return lower(optimised, target, other, processor, module, entry_name);
-  }
-  if (is_too_large) {
-    return error(ErrorCode::kCompileFailed, "kernel `" + kernel.name + "` needs " + std::to_string(out.shared_bytes) +
-                                                " bytes of shared memory a block; " + processor + " has " +
-                                                std::to_string(target.lane_facts().shared_bytes));
-  }
   return out;
+}
+
+}  // namespace
+
+std::span<const LlvmPass<SharedFacts>> shared_passes() { return kSharedPasses; }
+
+Result<Lowered> lower(const dsl::Kernel& kernel, const TargetInfo& target, const LaunchShape& launch,
+                      const std::string& processor, llvm::Module& module, const std::string& entry,
+                      const PassObserver& observer) {
+  for (LaunchShape asked = launch;;) {
+    auto shaped = choose_shape(kernel, target, asked, processor, observer);
+    if (!shaped) return shaped.error();
+    auto lowered = lower_shaped(*shaped, target, processor, module, entry, observer);
+    if (!lowered) return lowered;
+    auto smaller = smaller_shape(*shaped, lowered->shared_bytes, target, processor);
+    if (!smaller) return smaller.error();
+    if (!*smaller) return lowered;
+    remove_code(module);
+    asked = **smaller;
+  }
 }
 
 }  // namespace kiln::codegen::gpu

@@ -12,6 +12,7 @@
 #include "gpu/target_info.h"
 #include "kiln/dsl/ir.h"
 #include "kiln/dsl/result.h"
+#include "llvm_pass.h"
 
 namespace kiln::codegen::gpu {
 
@@ -43,8 +44,14 @@ struct Lowered {
   std::vector<TensorMap> tensor_maps;
 };
 
-// `kernel` is instantiated. `processor` names the target in errors. `entry` is the function's name.
+// The passes on a kernel's code that is complete but for shared memory: rows of the compiler's list (docs/passes.md).
+struct SharedFacts;
+std::span<const LlvmPass<SharedFacts>> shared_passes();
+
+// `kernel` is instantiated. `processor` names the target in errors. `entry` is the function's name. In the largest
+// shape up to `launch` whose code fits (shape.h).
 Result<Lowered> lower(const dsl::Kernel& kernel, const TargetInfo& target, const LaunchShape& launch,
-                      const std::string& processor, llvm::Module& module, const std::string& entry = kEntry);
+                      const std::string& processor, llvm::Module& module, const std::string& entry = kEntry,
+                      const PassObserver& observer = {});
 
 }  // namespace kiln::codegen::gpu

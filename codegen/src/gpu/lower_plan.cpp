@@ -2,6 +2,8 @@
 
 #include <llvm/Linker/Linker.h>
 
+#include "backend.h"
+
 namespace kiln::codegen::gpu {
 
 Result<LoweredPlan> lower_plan(const Plan& plan, llvm::Module& module, const LowerStage& lower_stage) {
@@ -25,6 +27,27 @@ Result<LoweredPlan> lower_plan(const Plan& plan, llvm::Module& module, const Low
     if (is_first) out.first = std::move(*lowered);
   }
   return out;
+}
+
+Result<void> lower_launches(const Backend& backend, Job& job, const TargetInfo& target, const std::string& processor) {
+  const PassObserver& passes = job.observer.passes;
+  auto lowered = lower_plan(job.plan, job.module, [&](const Stage& launch, llvm::Module& module) -> Result<Lowered> {
+    job.observer.begin("lower");
+    if (passes.launch) passes.launch(launch.entry);
+    const auto shape = backend.choose_shape(job, launch);
+    if (!shape) return shape.error();
+    auto function = lower(launch.kernel, target, *shape, processor, module, launch.entry, passes);
+    if (!function) return function;
+    const CodeFacts facts{job, launch, function->shared_bytes};
+    run_passes(backend.lowered_passes, module, passes, facts);
+    if (auto valid = check_module(module); !valid) return valid.error();
+    job.observer.begin("optimise");
+    run_passes(backend.llvm_passes, module, passes, facts);
+    return function;
+  });
+  if (!lowered) return lowered.error();
+  job.lowered = std::move(*lowered);
+  return {};
 }
 
 }  // namespace kiln::codegen::gpu

@@ -1,11 +1,15 @@
 #include "passes/pipeline.h"
 
+#include <array>
+
 #include "kiln/dsl/canonical.h"
 #include "passes/cse.h"
 #include "passes/expand_descriptors.h"
 #include "passes/fold.h"
 #include "passes/licm.h"
+#include "passes/refine_axes.h"
 #include "passes/simplify_masks.h"
+#include "passes/unpack_e2m1.h"
 
 namespace kiln::codegen {
 namespace {
@@ -13,42 +17,48 @@ namespace {
 // Dead ops (loads too), dead carried values, and the canonical order: what the language does before it hashes a kernel.
 dsl::Kernel dce(dsl::Kernel kernel) { return dsl::canonicalise(kernel); }
 
-// Descriptors first: what they stand for is then simplified like all else. Masks before folding, which takes away what
-// constants in their place leave to do. Equal ops become one before loops are emptied, so that each leaves once; what
-// all of them left without use goes at the end.
 constexpr Pass kPipeline[] = {
-    {"expand_descriptors", expand_descriptors},
-    {"simplify_masks", simplify_masks},
-    {"fold", fold},
-    {"cse", eliminate_common_subexpressions},
-    {"licm", licm},
-    {"dce", dce},
+    {"expand_descriptors", expand_descriptors, "first: what descriptors stand for is simplified like all else"},
+    {"simplify_masks", simplify_masks, "before fold, which takes away what constants in place of masks leave to do"},
+    {"fold", fold, "before cse: ops with equal constants are equal ops"},
+    {"cse", eliminate_common_subexpressions, "before licm, so that equal ops leave a loop once"},
+    {"licm", licm, "once ops are few: each is asked whether it may leave"},
+    {"dce", dce, "last: what the others left without use goes"},
 };
+
+constexpr Pass kCpuPasses[] = {
+    {"refine_axes", refine_axes, "before cuts, which take a kernel's axes as they are"},
+};
+
+constexpr Pass kGpuPasses[] = {
+    {"unpack_e2m1", unpack_e2m1, "before swap_factors: what is unpacked is computed by threads"},
+};
+
+std::array<std::span<const Pass>, 3> tables() { return {kPipeline, kCpuPasses, kGpuPasses}; }
 
 }  // namespace
 
 std::span<const Pass> pipeline() { return kPipeline; }
+std::span<const Pass> cpu_passes() { return kCpuPasses; }
+std::span<const Pass> gpu_passes() { return kGpuPasses; }
 
 const Pass* find_pass(std::string_view name) {
-  for (const Pass& pass : kPipeline) {
-    if (pass.name == name) return &pass;
+  for (std::span<const Pass> table : tables()) {
+    for (const Pass& pass : table) {
+      if (pass.name == name) return &pass;
+    }
   }
   return nullptr;
 }
 
 std::string pass_names() {
   std::string out;
-  for (const Pass& pass : kPipeline) out += (out.empty() ? "" : ", ") + std::string(pass.name);
+  for (std::span<const Pass> table : tables()) out += (out.empty() ? "" : ", ") + names_of(table);
   return out;
 }
 
 dsl::Kernel run_passes(dsl::Kernel kernel, const PassObserver& observer) {
-  for (const Pass& pass : kPipeline) {
-    if (observer.begin) observer.begin(pass.name);
-    kernel = pass.run(std::move(kernel));
-    if (observer.end) observer.end(pass.name, kernel);
-  }
-  return kernel;
+  return run_passes(pipeline(), std::move(kernel), observer);
 }
 
 }  // namespace kiln::codegen

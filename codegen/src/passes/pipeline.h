@@ -1,31 +1,25 @@
-// The passes on instantiated tile IR, in order: the same for every target. docs/inside/passes.md is the guide.
+// The passes on instantiated tile IR that need no LLVM, in order. docs/inside/passes.md is the guide.
 #pragma once
 
-#include <functional>
-#include <span>
-#include <string>
-#include <string_view>
-
-#include "kiln/dsl/ir.h"
+#include "passes/pass.h"
 
 namespace kiln::codegen {
 
-struct Pass {
-  std::string_view name;
-  dsl::Kernel (*run)(dsl::Kernel);
-};
+using Pass = TilePass<>;
 
+// Of every target.
 std::span<const Pass> pipeline();
-// Nothing by that name: null.
+// Behind them, of CPUs alone.
+std::span<const Pass> cpu_passes();
+// Behind the cuts (plan.h), of GPUs alone: on the kernel of each launch. gpu/block_passes.h has those that come next.
+std::span<const Pass> gpu_passes();
+
+// In any of the three; nothing by that name: null.
 const Pass* find_pass(std::string_view name);
-// "expand_descriptors, simplify_masks, …", for messages that say what there is.
+// The names of all.
 std::string pass_names();
 
-// Before and after each pass.
-struct PassObserver {
-  std::function<void(std::string_view name)> begin = {};
-  std::function<void(std::string_view name, const dsl::Kernel& after)> end = {};
-};
+// `pipeline()`.
 dsl::Kernel run_passes(dsl::Kernel kernel, const PassObserver& observer = {});
 
 }  // namespace kiln::codegen

@@ -1,0 +1,125 @@
+// CPUs: all launches of a kernel are functions of one module, each a loop over programs.
+#include "backend.h"
+
+#include "cpu/f16_bits.h"
+#include "cpu/supported.h"
+#include "emit.h"
+#include "reports.h"
+
+namespace kiln::codegen::cpu {
+namespace {
+
+constexpr std::string_view kQuick = "quick";  // a shared object that is made quickly
+constexpr std::string_view kForms[] = {"so", kQuick, "obj", "asm", "llvm"};
+
+CpuTarget& target_of(const Job& job) { return **cpu_target(job.request.target); }
+
+// LLVM's code generator without its optimisations while this lives: half to three quarters of a compile's time, for
+// code that keeps its values in memory.
+class QuickCode {
+ public:
+  QuickCode(llvm::TargetMachine& machine, bool wanted) : machine_(machine), level_(machine.getOptLevel()) {
+    if (wanted) machine_.setOptLevel(llvm::CodeGenOptLevel::None);
+  }
+  ~QuickCode() { machine_.setOptLevel(level_); }
+  QuickCode(const QuickCode&) = delete;
+  QuickCode& operator=(const QuickCode&) = delete;
+
+ private:
+  llvm::TargetMachine& machine_;
+  const llvm::CodeGenOptLevel level_;
+};
+
+Result<void> check_target(const std::string& name) {
+  auto target = cpu_target(name);
+  return target ? Result<void>() : target.error();
+}
+
+// Without an FMA instruction a contraction would be a library call a lane.
+void restrict_options(const std::string& target, dsl::KernelOptions& options) {
+  if (!(*cpu_target(target))->has_fma) options.contract = false;
+}
+
+Result<void> lower(const Backend& self, Job& job) {
+  job.observer.begin("lower");
+  CpuTarget& target = target_of(job);
+  job.module.setTargetTriple(target.triple);
+  job.module.setDataLayout(target.machine->createDataLayout());
+  auto lowered = cpu::lower(job.plan, target, job.module);
+  if (!lowered) return lowered.error();
+  const CodeFacts facts{job, job.plan.stages.back()};
+  run_passes(self.lowered_passes, job.module, job.observer.passes, facts);
+  if (auto valid = check_module(job.module); !valid) return valid;
+  job.lowered = std::move(*lowered);
+  job.observer.begin("optimise");
+  run_passes(self.llvm_passes, job.module, job.observer.passes, facts);
+  return {};
+}
+
+constexpr CodePass kLoweredPasses[] = {
+    {"hold_f16_as_bits",
+     [](llvm::Module& module, const CodeFacts& facts) {
+       if (!target_of(facts.job).has_f16c) hold_f16_as_bits(module);
+     },
+     "before any pass of LLVM's makes fneg and fabs of what flips and clears signs"},
+};
+
+constexpr CodePass kLlvmPasses[] = {
+    {"clean_up",
+     [](llvm::Module& module, const CodeFacts& facts) {
+       clean_up(module, *target_of(facts.job).machine, Invariants::kInPlace);
+     },
+     "last: code is final but for what lowering writes down plainly"},
+};
+
+Result<std::vector<std::byte>> make_code(Job& job) {
+  const std::string& form = job.request.emit;
+  CpuTarget& target = target_of(job);
+  job.observer.begin("codegen");
+  const QuickCode level(*target.machine, form == kQuick);
+  if (form == "llvm") return to_bytes(print_module(job.module));
+  if (form == "asm") {
+    auto text = emit_assembly(job.module, target);
+    return text ? Result<std::vector<std::byte>>(to_bytes(*text)) : text.error();
+  }
+  auto object = emit_object(job.module, target);
+  if (!object || form == "obj") return object;
+  if (auto fine = job.diagnostics.check(); !fine) return fine.error();
+  job.observer.begin("link");
+  return link_shared(*object);
+}
+
+Result<Code> emit(Job& job) {
+  auto bytes = make_code(job);
+  if (!bytes) return bytes.error();
+  const auto& lowered = std::get<Lowered>(job.lowered);
+  const CpuTarget& target = target_of(job);
+  job.metadata["needs"]["architecture"] = target.machine->getTargetTriple().getArchName().str();
+  job.metadata["needs"]["features"] = target.needs;
+  job.metadata["scratch_bytes"] = lowered.scratch_bytes;
+  job.metadata["entry"] = job.plan.stages.back().entry;
+  describe_launch(job.plan, lowered, job.metadata);
+  return Code{std::move(*bytes)};
+}
+
+}  // namespace
+
+const Backend& backend() {
+  static const Backend out{
+      .family = "cpu",
+      .forms = kForms,
+      .names_entries = true,
+      .initialise = [](const Outside&) { initialise_llvm(); },
+      .check_target = check_target,
+      .restrict_options = restrict_options,
+      .check_supported = [](const dsl::Kernel& kernel, const std::string&) { return check_supported(kernel); },
+      .tile_passes = cpu_passes(),
+      .cut = make_plan,
+      .lower = lower,
+      .lowered_passes = kLoweredPasses,
+      .llvm_passes = kLlvmPasses,
+      .emit = emit};
+  return out;
+}
+
+}  // namespace kiln::codegen::cpu

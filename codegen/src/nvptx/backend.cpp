@@ -1,0 +1,227 @@
+// NVIDIA's GPUs: PTX by LLVM, and machine code where an assembler is at hand.
+#include "backend.h"
+
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/Pass.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include "emit.h"
+#include "gpu/compute_late.h"
+#include "gpu/parts.h"
+#include "gpu/supported.h"
+#include "nvptx/byte_conversions.h"
+#include "nvptx/exact_signs.h"
+#include "nvptx/grid_wait.h"
+#include "nvptx/inline_division.h"
+#include "nvptx/occupancy.h"
+#include "nvptx/paired_conversions.h"
+#include "nvptx/target_info.h"
+#include "nvptx/uniform_branches.h"
+#include "reports.h"
+
+namespace kiln::codegen::nvptx {
+namespace {
+
+constexpr std::string_view kForms[] = {"cubin", "ptx", "asm", "llvm"};
+
+CudaTarget& target_of(const Job& job) { return **cuda_target(job.request.target); }
+
+void initialise(const Outside& outside) {
+  initialise_llvm();
+  load_assembler(outside);
+}
+
+Result<void> check_target(const std::string& name) {
+  auto target = cuda_target(name);
+  return target ? Result<void>() : target.error();
+}
+
+Result<gpu::LaunchShape> choose_shape(const Job& job, const Stage& launch) {
+  const int lanes = CudaTargetInfo(target_of(job)).lanes();
+  gpu::LaunchShape out = job.plan.stages.size() == 1 ? gpu::launch_shape(launch.kernel, job.config(), lanes)
+                                                     : gpu::stage_shape(launch.kernel, job.config(), lanes);
+  out.effort = job.attempt.effort;
+  return out;
+}
+
+Result<void> lower(const Backend& self, Job& job) {
+  const CudaTarget& target = target_of(job);
+  job.module.setTargetTriple(target.machine->getTargetTriple().str());
+  job.module.setDataLayout(target.machine->createDataLayout());
+  return gpu::lower_launches(self, job, CudaTargetInfo(target), target.processor);
+}
+
+template <void (*kRun)(llvm::Function&)>
+void in_each_function(llvm::Module& module, const CodeFacts&) {
+  for (llvm::Function& function : module) {
+    if (!function.isDeclaration()) kRun(function);
+  }
+}
+
+constexpr CodePass kLoweredPasses[] = {
+    {"split_into_parts",
+     [](llvm::Module& module, const CodeFacts& facts) {
+       if (!facts.has_products()) gpu::split_into_parts(facts.entry(module));
+     },
+     "before LLVM's passes, which take a time that grows faster than a function"},
+};
+
+constexpr CodePass kLlvmPasses[] = {
+    {"inline_divisions",
+     [](llvm::Module& module, const CodeFacts& facts) {
+       const int capability = target_of(facts.job).capability;
+       inline_divisions(module, capability == 80 || capability == 90);
+     },
+     "before clean_up, which shares what divisions by the same number have in common"},
+    {"pair_conversions", in_each_function<pair_conversions>,
+     "before clean_up, which takes away what was put together of bytes"},
+    {"clean_up",
+     [](llvm::Module& module, const CodeFacts& facts) {
+       const bool is_short = facts.job.attempt.effort == gpu::Effort::kShort;
+       clean_up(module, *target_of(facts.job).machine, is_short ? Invariants::kLeave : Invariants::kHoist);
+     },
+     "before what must not be turned round again"},
+    {"convert_bytes_by_addition", in_each_function<convert_bytes_by_addition>,
+     "behind clean_up: what is converted twice is one conversion by then"},
+    {"compute_late",
+     [](llvm::Module& module, const CodeFacts& facts) {
+       for (llvm::Function& function : module) {
+         if (!function.isDeclaration()) gpu::compute_late(function, facts.has_products());
+       }
+     },
+     "behind clean_up, whose order of computations it changes"},
+    {"make_signs_exact", in_each_function<make_signs_exact>, "late: it makes assembly, which no pass sees through"},
+    {"wait_for_earlier_grids",
+     [](llvm::Module& module, const CodeFacts& facts) {
+       if (target_of(facts.job).capability >= kLeastWaitingCapability) wait_for_earlier_grids(facts.entry(module));
+     },
+     "last: before the first access to global memory, wherever that is by then"},
+};
+
+// Passes of LLVM's code generator by whose work short code gains little: ptxas optimises what it is given, and what
+// they take is up to half of the time.
+constexpr llvm::StringLiteral kLeftOut[] = {
+    "CodeGen Prepare",
+    "Early CSE",
+    "GPU Load and Store Vectorizer",
+    "Loop Strength Reduction",
+    "Machine Common Subexpression Elimination",
+    "Nary reassociation",
+    "Speculatively execute instructions",
+    "Split GEPs to a variadic base and a constant offset for better CSE",
+    "Straight line strength reduction",
+};
+
+// Code of so many instructions goes without them too: they take time that grows faster than it does.
+constexpr unsigned kLongCode = 32768;
+
+class CodePasses : public llvm::legacy::PassManager {
+ public:
+  explicit CodePasses(gpu::Effort effort) : effort_(effort) {}
+  void add(llvm::Pass* pass) override {
+    if (effort_ == gpu::Effort::kShort && llvm::is_contained(kLeftOut, pass->getPassName())) {
+      delete pass;
+    } else {
+      llvm::legacy::PassManager::add(pass);
+    }
+  }
+
+ private:
+  gpu::Effort effort_;
+};
+
+Result<std::string> emit_ptx(llvm::Module& module, llvm::TargetMachine& machine, gpu::Effort effort) {
+  llvm::SmallVector<char, 0> buffer;
+  llvm::raw_svector_ostream stream(buffer);
+  CodePasses passes(module.getInstructionCount() > kLongCode ? gpu::Effort::kShort : effort);
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
+    return internal_error("LLVM's NVPTX target cannot emit assembly");
+  }
+  passes.run(module);
+  return say_uniform(std::string(buffer.begin(), buffer.end()));
+}
+
+Result<std::optional<Assembled>> assemble_job(const Job& job, const std::string& ptx) {
+  const CudaTarget& target = target_of(job);
+  const gpu::Lowered& first = std::get<gpu::LoweredPlan>(job.lowered).first;
+  const dsl::Kernel& kernel = *first.kernel;
+  const bool lines = job.request.kernel.options.names_lines();
+  const BlockNeeds needs = {first.threads, first.shared_bytes, gpu::largest_load(kernel) * first.programs};
+  const bool has_products =
+      std::ranges::any_of(job.plan.stages, [](const Stage& launch) { return gpu::has_products(launch.kernel.body); });
+  return has_products ? assemble_for_products(ptx, target.processor, target.capability, needs, lines)
+                      : assemble_for_memory(ptx, target.processor, target.capability, needs, lines);
+}
+
+nlohmann::json describe_device(const gpu::Lowered& first, const std::optional<Resources>& resources, int capability) {
+  nlohmann::json device;
+  device["threads"] = first.threads;
+  device["shared_bytes"] = first.shared_bytes;
+  if (capability >= kLeastWaitingCapability) device["waits"] = true;
+  if (first.persistent) {
+    device["persistent"] = blocks_at_once(resources, {first.threads, first.shared_bytes}, capability);
+  }
+  if (first.cluster > 1) device["cluster"] = {first.cluster, 1, 1};
+  for (const gpu::TensorMap& map : first.tensor_maps) device["tensor_maps"].push_back(to_json(map));
+  if (resources) {
+    device["registers"] = resources->registers;
+    device["spill_bytes"] = resources->spill_store_bytes + resources->spill_load_bytes;
+    device["assembler_us"] = resources->assembler_us;
+    device["warnings"] = resources->warnings;
+  }
+  return device;
+}
+
+Result<Code> emit_code(Job& job) {
+  const auto describe = [&](const std::string& form, const std::optional<Resources>& resources) {
+    const auto& lowered = std::get<gpu::LoweredPlan>(job.lowered);
+    job.metadata["emit"] = form;
+    job.metadata["device"] = describe_device(lowered.first, resources, target_of(job).capability);
+    describe_launches(lowered, job.metadata);
+  };
+  const std::string& form = job.request.emit;
+  if (form == "llvm") {
+    describe(form, {});
+    return Code{to_bytes(print_module(job.module))};
+  }
+  job.observer.begin("codegen");
+  auto ptx = emit_ptx(job.module, *target_of(job).machine, job.attempt.effort);
+  if (!ptx) return ptx.error();
+  if (form == "cubin") {
+    job.observer.begin("assemble");
+    auto assembled = assemble_job(job, *ptx);
+    if (!assembled) return assembled.error();
+    if (*assembled) {
+      const Resources& resources = (*assembled)->resources;
+      describe(form, resources);
+      return Code{std::move((*assembled)->cubin), resources.spill_store_bytes + resources.spill_load_bytes,
+                  resources.ignores_registers()};
+    }
+  }
+  describe("ptx", {});
+  return Code{to_bytes(*ptx)};
+}
+
+}  // namespace
+
+const Backend& backend() {
+  static const Backend out{.family = "cuda",
+                           .forms = kForms,
+                           .initialise = initialise,
+                           .start_helpers = start_assembler,
+                           .check_target = check_target,
+                           .check_supported =
+                               [](const dsl::Kernel& kernel, const std::string& target) {
+                                 return gpu::check_supported(kernel, (*cuda_target(target))->processor);
+                               },
+                           .tile_passes = {},
+                           .cut = make_gpu_plan,
+                           .choose_shape = choose_shape,
+                           .lower = lower,
+                           .lowered_passes = kLoweredPasses,
+                           .llvm_passes = kLlvmPasses,
+                           .emit = emit_code};
+  return out;
+}
+
+}  // namespace kiln::codegen::nvptx

@@ -1,0 +1,62 @@
+// How long a compile's phases and passes take.
+#pragma once
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "kiln/codegen/compile.h"
+
+namespace kiln::codegen {
+
+// Microseconds by name; the same name again adds to it.
+class Stopwatch {
+ public:
+  void begin(std::string_view name) {
+    end();
+    name_ = std::string(name);
+    since_ = Clock::now();
+  }
+  void end() {
+    if (!name_.empty()) times_[name_] = times_.value(name_, int64_t{0}) + microseconds_since(since_);
+    name_.clear();
+  }
+  const nlohmann::json& times() const { return times_; }
+
+  using Clock = std::chrono::steady_clock;
+  static int64_t microseconds_since(Clock::time_point since) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - since).count();
+  }
+
+ private:
+  Clock::time_point since_;
+  std::string name_;
+  nlohmann::json times_ = nlohmann::json::object();
+};
+
+// The phases of a compile follow each other; passes are parts of phases. The heartbeat is told of phases.
+class Phases {
+ public:
+  explicit Phases(const Progress& progress) : progress_(progress) {}
+
+  void begin(std::string_view name) {
+    phases_.begin(name);
+    if (progress_) progress_(name);
+  }
+  void begin_pass(std::string_view name) { passes_.begin(name); }
+  void end_pass() { passes_.end(); }
+
+  // Adds `phases_us` and `passes_us`.
+  void describe(nlohmann::json& metadata) {
+    phases_.end();
+    metadata["phases_us"] = phases_.times();
+    metadata["phases_us"]["total"] = Stopwatch::microseconds_since(start_);
+    metadata["passes_us"] = passes_.times();
+  }
+
+ private:
+  const Progress& progress_;
+  const Stopwatch::Clock::time_point start_ = Stopwatch::Clock::now();
+  Stopwatch phases_, passes_;
+};
+
+}  // namespace kiln::codegen
