@@ -71,7 +71,6 @@ struct Machine {
 
 // The value of an attribute that instantiation has made a number.
 Result<int64_t> constant_attr(const Machine& machine, const Op& op, size_t index);
-inline int64_t int_attr(const Op& op, size_t index) { return std::get<int64_t>(op.attrs[index]); }
 
 Result<void> run_region(Machine& machine, const Region& region);
 

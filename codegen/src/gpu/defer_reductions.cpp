@@ -3,16 +3,19 @@
 #include <algorithm>
 #include <cmath>
 
-#include "passes/op_builder.h"
+#include "kiln/dsl/op_builder.h"
+#include "kiln/dsl/wide.h"
 
 namespace kiln::codegen::gpu {
 namespace {
 
 using dsl::ElementType;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ReduceKind;
 using dsl::ValueId;
+using dsl::Wide;
 
 constexpr int64_t kMostPartials = 16;  // of a thread
 constexpr size_t kFirstInit = 3, kFirstArgument = 1;

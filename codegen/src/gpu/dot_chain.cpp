@@ -5,8 +5,6 @@
 #include <functional>
 #include <set>
 
-#include "passes/op_builder.h"
-
 namespace kiln::codegen::gpu {
 namespace {
 

@@ -17,7 +17,6 @@
 #include <map>
 
 #include "gpu/launch_shape.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -17,7 +17,6 @@
 #include "gpu/layout/algebra.h"
 #include "gpu/layout/conversion.h"
 #include "gpu/shared_access.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -11,6 +11,7 @@ using dsl::Expr;
 using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
+using dsl::Wide;
 
 constexpr int64_t kEnough = int64_t{1} << 20;  // what is a multiple of more need not be known to be
 constexpr size_t kMaxTerms = 16;               // products of sums grow; no index that people write has so many

@@ -7,7 +7,6 @@
 #include "gpu/layout/algebra.h"
 #include "gpu/lower.h"
 #include "gpu/target_info.h"
-#include "passes/op_builder.h"
 #include "passes/pointers.h"
 
 namespace kiln::codegen::gpu {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "passes/op_builder.h"
-
 namespace kiln::codegen::gpu {
 namespace {
 

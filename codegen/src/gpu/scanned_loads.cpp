@@ -2,8 +2,6 @@
 
 #include <set>
 
-#include "passes/op_builder.h"
-
 namespace kiln::codegen::gpu {
 namespace {
 

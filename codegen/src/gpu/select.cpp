@@ -14,7 +14,6 @@
 #include "gpu/select_bounds.h"
 #include "gpu/shared_memory.h"
 #include "gpu/sort_network.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "kiln/dsl/verify.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

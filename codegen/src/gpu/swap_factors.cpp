@@ -4,12 +4,13 @@
 
 #include "gpu/coalesce.h"
 #include "gpu/dot_layouts.h"
-#include "passes/op_builder.h"
+#include "kiln/dsl/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {
 
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ValueId;
 
