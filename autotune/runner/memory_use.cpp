@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "kiln/dsl/walk.h"
+
 namespace kiln::autotune {
 namespace {
 
@@ -80,23 +82,18 @@ int fraction_bits(dsl::ElementType type) {
   }
 }
 
-void note_casts(const dsl::Kernel& kernel, const dsl::Region& region, dsl::ElementType& roughest) {
-  for (const dsl::Op& op : region.ops) {
-    for (const dsl::Region& inner : op.regions) note_casts(kernel, inner, roughest);
-    if (op.code != dsl::OpCode::kCast) continue;
-    const dsl::ElementType from = kernel.type(op.operands[0]).element, to = kernel.type(op.results[0]).element;
-    if (!dsl::is_float(from) || !dsl::is_float(to) || fraction_bits(to) >= fraction_bits(from)) continue;
-    if (fraction_bits(to) < fraction_bits(roughest)) roughest = to;
-  }
-}
-
 }  // namespace
 
 std::vector<ParamUse> memory_use(const dsl::Kernel& kernel) { return Walk(kernel).run(); }
 
 dsl::ElementType roughest_rounding(const dsl::Kernel& kernel) {
   dsl::ElementType roughest = dsl::ElementType::kF64;
-  note_casts(kernel, kernel.body, roughest);
+  dsl::for_each_op(kernel, [&](const dsl::Op& op) {
+    if (op.code != dsl::OpCode::kCast) return;
+    const dsl::ElementType from = kernel.type(op.operands[0]).element, to = kernel.type(op.results[0]).element;
+    if (!dsl::is_float(from) || !dsl::is_float(to) || fraction_bits(to) >= fraction_bits(from)) return;
+    if (fraction_bits(to) < fraction_bits(roughest)) roughest = to;
+  });
   return roughest;
 }
 

@@ -11,6 +11,7 @@
 #include "kiln/autotune/model.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/instantiate.h"
+#include "kiln/dsl/traits.h"
 #include "live_tiles.h"
 #include "work_values.h"
 
@@ -187,7 +188,7 @@ class Counter {
     if (op.results.empty()) return;
     // Indices, masks and addresses that are affine cost nothing: they are computed once, or by the address unit.
     const bool free = value.strides || value.box || !kernel_.type(op.results[0]).is_value();
-    if (!free && dsl::info(op.code).has(dsl::kElementwise)) count_elementwise(op, many);
+    if (!free && is_elementwise(op)) count_elementwise(op, many);
     for (size_t i = 1; i < op.results.size(); ++i) set(op.results[i], {.data = value.data});
     set(op.results[0], std::move(value));
   }
@@ -247,7 +248,7 @@ class Counter {
     for (size_t i = 1; i < body.args.size(); ++i) {
       const dsl::ValueId next = body.ops.back().operands[i - 1];
       const bool of_dot = std::any_of(body.ops.begin(), body.ops.end(), [&](const dsl::Op& op) {
-        return (op.code == OpCode::kDot || op.code == OpCode::kDotScaled) && op.results[0] == next;
+        return family_of(op) == dsl::OpFamily::kDot && op.results[0] == next;
       });
       if (!of_dot && kernel_.type(next).is_value()) count_scratch(next, many);
     }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "kiln/dsl/config.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::autotune {
 namespace {
@@ -30,24 +31,24 @@ struct Uses {
   bool staged_loops = false;  // that asked for several stages
 };
 
-void add_uses(const dsl::Kernel& kernel, const dsl::Region& region, std::map<dsl::ValueId, Mentions>& constants,
-              Uses& out) {
-  for (const dsl::Op& op : region.ops) {
+Uses uses_of(const dsl::Kernel& kernel) {
+  Uses out;
+  std::map<dsl::ValueId, Mentions> constants;
+  dsl::for_each_op(kernel, [&](const dsl::Op& op) {
     for (dsl::ValueId id : op.results) {
       for (const dsl::Expr& extent : kernel.type(id).shape) add_mentions(extent, out.extents);
     }
     if (op.code == dsl::OpCode::kConstant) {
       if (const auto* value = std::get_if<dsl::Expr>(&op.attrs[0])) add_mentions(*value, constants[op.results[0]]);
     }
-    if (op.code == dsl::OpCode::kDot || op.code == dsl::OpCode::kDotScaled) out.dots = true;
-    if (op.code == dsl::OpCode::kFor) {
-      if (auto step = constants.find(op.operands[2]); step != constants.end()) {
-        out.steps.insert(step->second.begin(), step->second.end());
-      }
-      out.staged_loops |= std::get<dsl::Expr>(op.attrs[0]).as_constant().value_or(2) > 1;
+    out.dots |= family_of(op) == dsl::OpFamily::kDot;
+    if (op.code != dsl::OpCode::kFor) return;
+    if (auto step = constants.find(op.operands[2]); step != constants.end()) {
+      out.steps.insert(step->second.begin(), step->second.end());
     }
-    for (const dsl::Region& inner : op.regions) add_uses(kernel, inner, constants, out);
-  }
+    out.staged_loops |= std::get<dsl::Expr>(op.attrs[0]).as_constant().value_or(2) > 1;
+  });
+  return out;
 }
 
 // A quarter, half, one, two and four times the default.
@@ -70,9 +71,7 @@ bool has_launch_option(const dsl::Kernel& kernel, const std::string& target, con
 }
 
 std::vector<dsl::SpaceAxis> derive_axes(const dsl::Kernel& kernel, const std::string& target) {
-  Uses uses;
-  std::map<dsl::ValueId, Mentions> constants;
-  add_uses(kernel, kernel.body, constants, uses);
+  const Uses uses = uses_of(kernel);
   Mentions cuts = uses.steps, problem;
   for (const dsl::Expr& extent : kernel.grid) add_mentions(extent, cuts);
   for (const dsl::ArrayInfo& array : kernel.arrays) add_mentions(array.elements, problem);

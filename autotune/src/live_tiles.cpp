@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "kiln/dsl/traits.h"
+#include "kiln/dsl/uses.h"
+
 namespace kiln::autotune {
 namespace {
 
@@ -13,35 +16,22 @@ double tile_bytes(const dsl::Type& type) {
 class LiveTiles {
  public:
   LiveTiles(const dsl::Kernel& kernel, const std::vector<bool>& computed)
-      : kernel_(kernel), computed_(computed), uses_(kernel.values.size()), last_use_(kernel.values.size()) {}
+      : kernel_(kernel), computed_(computed), uses_(dsl::count_uses(kernel)), last_use_(kernel.values.size()) {}
 
-  double peak() {
-    count_uses(kernel_.body);
-    return peak(kernel_.body);
-  }
+  double peak() { return peak(kernel_.body); }
 
  private:
-  void count_uses(const dsl::Region& region) {
-    for (const dsl::Op& op : region.ops) {
-      for (dsl::ValueId id : op.operands) ++uses_[id];
-      for (const dsl::Region& inner : op.regions) count_uses(inner);
-    }
-  }
-
   double bytes(const dsl::Op& op) const {
     double sum = 0;
     for (dsl::ValueId id : op.results) {
-      if (!computed_[id] || (dsl::info(op.code).has(dsl::kElementwise) && uses_[id] <= 1)) continue;
+      if (!computed_[id] || (is_elementwise(op) && uses_[id] <= 1)) continue;
       sum += tile_bytes(kernel_.type(id));
     }
     return sum;
   }
 
   double peak(const dsl::Region& region) {
-    for (const dsl::Op& op : region.ops) {
-      for (dsl::ValueId id : op.operands) last_use_[id] = &op;
-      for (const dsl::Region& inner : op.regions) mark(inner, op);
-    }
+    for (const dsl::Op& op : region.ops) mark(op);
     double live = 0, most = 0;
     std::vector<std::pair<const dsl::Op*, double>> ends;  // where tiles die
     for (const dsl::Op& op : region.ops) {
@@ -57,36 +47,31 @@ class LiveTiles {
   }
 
   // What an op's regions use, the op uses.
-  void mark(const dsl::Region& region, const dsl::Op& user) {
-    for (const dsl::Op& op : region.ops) {
+  void mark(const dsl::Op& user) {
+    for_each_op(user, [&](const dsl::Op& op) {
       for (dsl::ValueId id : op.operands) last_use_[id] = &user;
-      for (const dsl::Region& inner : op.regions) mark(inner, user);
-    }
+    });
   }
 
   const dsl::Kernel& kernel_;
   const std::vector<bool>& computed_;
-  std::vector<int> uses_;
+  const std::vector<uint32_t> uses_;
   std::vector<const dsl::Op*> last_use_;  // an op of the region that is walked
 };
 
-double widest(const dsl::Kernel& kernel, const dsl::Region& region) {
-  using enum dsl::OpCode;
-  double out = 0;
-  for (const dsl::Op& op : region.ops) {
-    const bool adds = op.code == kDot || op.code == kDotScaled;
-    const bool goes_over = op.code == kReduce || op.code == kScan || op.code == kSort;
-    if (adds || goes_over) {
-      for (dsl::ValueId id : adds ? op.results : op.operands) out = std::max(out, tile_bytes(kernel.type(id)));
-    }
-    for (const dsl::Region& inner : op.regions) out = std::max(out, widest(kernel, inner));
-  }
-  return out;
-}
-
 }  // namespace
 
-double register_tile_bytes(const dsl::Kernel& kernel) { return widest(kernel, kernel.body); }
+double register_tile_bytes(const dsl::Kernel& kernel) {
+  using enum dsl::OpCode;
+  double widest = 0;
+  dsl::for_each_op(kernel, [&](const dsl::Op& op) {
+    const bool adds = family_of(op) == dsl::OpFamily::kDot;
+    const bool goes_over = op.code == kReduce || op.code == kScan || op.code == kSort;
+    if (!adds && !goes_over) return;
+    for (dsl::ValueId id : adds ? op.results : op.operands) widest = std::max(widest, tile_bytes(kernel.type(id)));
+  });
+  return widest;
+}
 
 double live_tile_bytes(const dsl::Kernel& kernel, const std::vector<bool>& computed) {
   return LiveTiles(kernel, computed).peak();

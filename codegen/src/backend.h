@@ -5,7 +5,7 @@
 //                                                                              │
 //                        of each launch of a GPU: choose_shape, code, lowered_passes, llvm_passes
 //
-// docs/architecture.md has the picture, docs/passes.md the passes.
+// docs/inside/architecture.md has the picture, docs/inside/passes.md the passes.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,15 +1,18 @@
 #include "plan_bind.h"
 
-#include <map>
+#include <algorithm>
 
 #include "kiln/dsl/canonical.h"
-#include "passes/op_builder.h"
+#include "kiln/dsl/op_builder.h"
+#include "kiln/dsl/rewrite.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen {
 namespace {
 
 using dsl::ElementType;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ValueId;
 
@@ -23,7 +26,7 @@ class Binder {
                                         kernel_.params.end());
     const ElementType element = given[1].type.element;
     kernel_.params.resize(plan_.kernel_params);
-    const ValueId workspace = new_value({element, true, {}});
+    const ValueId workspace = fresh_value(kernel_, {element, true, {}});
     std::string name = "workspace";
     while (kernel_.find_param(name)) name += "_";
     kernel_.params.push_back({name, {element, true, {}}, false, workspace, false});
@@ -38,9 +41,8 @@ class Binder {
       const ValueId offset = number(ElementType::kI64, plan_.workspace_offsets[i - 1] / bytes);
       define(given[i].value, OpCode::kAddptr, {workspace, build_.add(OpCode::kAdd, {part, offset})});
     }
-    std::vector<Op> body = std::move(kernel_.body.ops);
-    rename(body);
-    ops_.insert(ops_.end(), std::make_move_iterator(body.begin()), std::make_move_iterator(body.end()));
+    rename_programs();
+    std::ranges::move(kernel_.body.ops, std::back_inserter(ops_));
     kernel_.body.ops = std::move(ops_);
     kernel_ = dsl::canonicalise(kernel_);
   }
@@ -48,10 +50,6 @@ class Binder {
  private:
   static constexpr int64_t kAlignment = 64;  // bytes: of the workspace, and of what a program has of it
 
-  ValueId new_value(dsl::Type type) {
-    kernel_.values.push_back({std::move(type), ""});
-    return static_cast<ValueId>(kernel_.values.size() - 1);
-  }
   ValueId number(ElementType type, int64_t x) { return build_.constant(type, static_cast<uint64_t>(x)); }
   void define(ValueId id, OpCode code, std::vector<ValueId> operands) {
     build_.add(code, std::move(operands));
@@ -76,19 +74,16 @@ class Binder {
   }
 
   // What is of the stage's grid along the first axis becomes what is of the kernel's.
-  void rename(std::vector<Op>& ops) {
-    for (Op& op : ops) {
-      for (ValueId& operand : op.operands) {
-        if (const auto found = instead_.find(operand); found != instead_.end()) operand = found->second;
+  void rename_programs() {
+    dsl::ValueMap instead;
+    dsl::rewrite_ops(kernel_, [&](Op& op, std::vector<Op>& out) {
+      instead.apply(op.operands);
+      if (family_of(op) == dsl::OpFamily::kProgram && int_attr(op, 0) == 0) {
+        instead.set(op.results[0], op.code == OpCode::kProgramId ? id_ : count_);
+      } else {
+        out.push_back(std::move(op));
       }
-      for (dsl::Region& region : op.regions) rename(region.ops);
-      if (is_of_first_axis(op)) instead_[op.results[0]] = op.code == OpCode::kProgramId ? id_ : count_;
-    }
-    std::erase_if(ops, is_of_first_axis);
-  }
-
-  static bool is_of_first_axis(const Op& op) {
-    return (op.code == OpCode::kProgramId || op.code == OpCode::kNumPrograms) && int_attr(op, 0) == 0;
+    });
   }
 
   const Plan& plan_;
@@ -97,7 +92,6 @@ class Binder {
   std::vector<Op> ops_;
   OpBuilder build_;
   ValueId own_id_ = 0, id_ = 0, count_ = 0, chunks_ = 0;
-  std::map<ValueId, ValueId> instead_;
 };
 
 }  // namespace

@@ -1,10 +1,13 @@
 #include "plan_combine.h"
 
+#include "kiln/dsl/rewrite.h"
+
 namespace kiln::codegen {
 namespace {
 
 using dsl::ElementType;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ReduceKind;
 using dsl::ValueId;
@@ -30,11 +33,11 @@ OpCode op_of(ReduceKind kind) {
 
 // The region's ops on tiles of a shape in place of scalars: elementwise ops and constants.
 std::vector<ValueId> inline_region(dsl::Kernel& kernel, std::vector<Op>& out, const dsl::Region& region,
-                                   std::map<ValueId, ValueId> known, const std::vector<dsl::Expr>& shape) {
+                                   dsl::ValueMap known, const std::vector<dsl::Expr>& shape) {
   const auto operands_of = [&](const Op& op) {
     std::vector<ValueId> operands = op.operands;
+    known.apply(operands);
     for (ValueId& operand : operands) {
-      if (const auto found = known.find(operand); found != known.end()) operand = found->second;
       // What the region takes from outside, and constants, are scalars.
       if (kernel.type(operand).shape.empty()) operand = OpBuilder(kernel, out, op.loc).splat(operand, shape);
     }
@@ -46,9 +49,8 @@ std::vector<ValueId> inline_region(dsl::Kernel& kernel, std::vector<Op>& out, co
     for (ValueId result : op.results) {
       dsl::Type type = kernel.type(result);
       if (op.code != OpCode::kConstant) type.shape = shape;
-      known[result] = static_cast<ValueId>(kernel.values.size());
-      kernel.values.push_back({std::move(type), ""});
-      copy.results.push_back(known[result]);
+      copy.results.push_back(fresh_value(kernel, std::move(type)));
+      known.set(result, copy.results.back());
     }
     out.push_back(std::move(copy));
   }
@@ -65,36 +67,16 @@ ValueId widen(OpBuilder& build, ReduceKind kind, ValueId x) {
   return is_widened(kind, build.type(x).element) ? build.add(OpCode::kCast, {x}, {ElementType::kF32}) : x;
 }
 
-dsl::Region clone_region(dsl::Kernel& kernel, const dsl::Region& region, std::map<ValueId, ValueId> known) {
-  auto fresh = [&](ValueId old) {
-    known[old] = static_cast<ValueId>(kernel.values.size());
-    kernel.values.push_back({dsl::Type(kernel.type(old)), ""});
-    return known[old];
-  };
-  dsl::Region out;
-  for (ValueId arg : region.args) out.args.push_back(fresh(arg));
-  for (const Op& op : region.ops) {
-    Op copy{op.code, op.operands, {}, op.attrs, {}, op.loc};
-    for (ValueId& operand : copy.operands) {
-      if (auto found = known.find(operand); found != known.end()) operand = found->second;
-    }
-    for (ValueId result : op.results) copy.results.push_back(fresh(result));
-    for (const dsl::Region& inner : op.regions) copy.regions.push_back(clone_region(kernel, inner, known));
-    out.ops.push_back(std::move(copy));
-  }
-  return out;
-}
-
 std::vector<ValueId> combine(dsl::Kernel& kernel, std::vector<Op>& out, const Op& op, const std::vector<ValueId>& left,
                              const std::vector<ValueId>& right) {
   if (reduce_kind(op) != ReduceKind::kCustom) {
     return {OpBuilder(kernel, out, op.loc).add(op_of(reduce_kind(op)), {left[0], right[0]})};
   }
   const dsl::Region& region = op.regions[0];
-  std::map<ValueId, ValueId> known;
+  dsl::ValueMap known;
   for (size_t i = 0; i < left.size(); ++i) {
-    known[region.args[i]] = left[i];
-    known[region.args[left.size() + i]] = right[i];
+    known.set(region.args[i], left[i]);
+    known.set(region.args[left.size() + i], right[i]);
   }
   return inline_region(kernel, out, region, std::move(known), std::vector(kernel.type(left[0]).shape));
 }

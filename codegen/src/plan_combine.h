@@ -1,9 +1,7 @@
 // How a reduce or scan combines elements, in ops of another place.
 #pragma once
 
-#include <map>
-
-#include "passes/op_builder.h"
+#include "kiln/dsl/op_builder.h"
 
 namespace kiln::codegen {
 
@@ -12,11 +10,7 @@ inline size_t reduced_axis(const dsl::Op& op) { return static_cast<size_t>(int_a
 
 // Sums and products of small floats are carried in f32 and rounded once, at the end.
 bool is_widened(dsl::ReduceKind kind, dsl::ElementType element);
-dsl::ValueId widen(OpBuilder& build, dsl::ReduceKind kind, dsl::ValueId x);
-
-// A copy of a region with values of its own.
-dsl::Region clone_region(dsl::Kernel& kernel, const dsl::Region& region,
-                         std::map<dsl::ValueId, dsl::ValueId> known = {});
+dsl::ValueId widen(dsl::OpBuilder& build, dsl::ReduceKind kind, dsl::ValueId x);
 
 // left ∘ right, element by element, where the op (one with a region or of a kind, but no argmin or argmax) combines
 // elements by ∘. Appends ops.

@@ -4,6 +4,8 @@
 #include <set>
 
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/rewrite.h"
+#include "kiln/dsl/traits.h"
 #include "passes/cse.h"
 #include "passes/pointers.h"
 #include "plan_split.h"
@@ -15,16 +17,9 @@ using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
 
-void visit(const dsl::Region& region, const std::function<void(const Op&)>& what) {
-  for (const Op& op : region.ops) {
-    what(op);
-    for (const dsl::Region& inner : op.regions) visit(inner, what);
-  }
-}
-
 ptrdiff_t loads_in(const dsl::Kernel& kernel) {
   ptrdiff_t out = 0;
-  visit(kernel.body, [&](const Op& op) { out += op.code == OpCode::kLoad ? 1 : 0; });
+  dsl::for_each_op(kernel, [&](const Op& op) { out += op.code == OpCode::kLoad ? 1 : 0; });
   return out;
 }
 
@@ -33,7 +28,7 @@ bool loads_nothing_stored(const dsl::Kernel& kernel) {
   const Pointers pointers(kernel);
   std::set<std::optional<size_t>> loaded, stored;  // parameters
   bool are_plain = true;
-  visit(kernel.body, [&](const Op& op) {
+  dsl::for_each_op(kernel, [&](const Op& op) {
     if (op.code == OpCode::kLoad) loaded.insert(pointers.parameter(op.operands[0]));
     if (op.code == OpCode::kStore) stored.insert(pointers.parameter(op.operands[0]));
     are_plain &= op.code == OpCode::kStore || !dsl::info(op.code).has(dsl::kWrites);
@@ -43,42 +38,20 @@ bool loads_nothing_stored(const dsl::Kernel& kernel) {
 }
 
 // The ops of a kernel with the first of another one's parameters, their values behind that one's.
-class Guest {
- public:
-  Guest(const dsl::Kernel& kernel, dsl::Kernel& host) : kernel_(kernel), first_(host.values.size()) {
-    for (size_t i = 0; i < kernel.params.size(); ++i) params_[kernel.params[i].value] = host.params[i].value;
-    host.values.insert(host.values.end(), kernel.values.begin(), kernel.values.end());
-  }
-
-  std::vector<Op> ops() const { return ops(kernel_.body); }
-
- private:
-  std::vector<Op> ops(const dsl::Region& region) const {
-    std::vector<Op> out = region.ops;
-    for (Op& op : out) {
-      for (ValueId& id : op.operands) id = renamed(id);
-      for (ValueId& id : op.results) id = renamed(id);
-      for (dsl::Region& inner : op.regions) {
-        for (ValueId& id : inner.args) id = renamed(id);
-        inner.ops = ops(inner);
-      }
-    }
-    return out;
-  }
-
-  ValueId renamed(ValueId id) const {
-    const auto found = params_.find(id);
-    return found == params_.end() ? static_cast<ValueId>(first_ + id) : found->second;
-  }
-
-  const dsl::Kernel& kernel_;
-  const size_t first_;
-  std::map<ValueId, ValueId> params_;
-};
+std::vector<Op> ops_in(dsl::Kernel& host, const dsl::Kernel& guest) {
+  const size_t first = host.values.size();
+  host.values.insert(host.values.end(), guest.values.begin(), guest.values.end());
+  dsl::ValueMap params;
+  for (size_t i = 0; i < guest.params.size(); ++i) params.set(guest.params[i].value, host.params[i].value);
+  dsl::Region body = guest.body;
+  dsl::rename_values(body,
+                     [&](ValueId id) { return params.contains(id) ? params[id] : static_cast<ValueId>(first + id); });
+  return std::move(body.ops);
+}
 
 // Stores come last, and what a stage does in an `if` on a condition stands in one with what the other does there.
 void put_together(std::vector<Op>& ops) {
-  const auto stored = std::ranges::stable_partition(ops, [](const Op& op) { return !has_trait(op, dsl::kWrites); });
+  const auto stored = std::ranges::stable_partition(ops, [](const Op& op) { return !may_write(op); });
   std::vector<Op> stores(std::make_move_iterator(stored.begin()), std::make_move_iterator(stored.end()));
   ops.erase(stored.begin(), stored.end());
   for (Op& op : stores) {
@@ -102,7 +75,7 @@ void put_together(std::vector<Op>& ops) {
 // The stages as one; a kernel without ops where they have nothing in common.
 dsl::Kernel joined(const Stage& first, const Stage& second) {
   dsl::Kernel kernel = second.kernel;
-  std::vector<Op> ops = Guest(first.kernel, kernel).ops();
+  std::vector<Op> ops = ops_in(kernel, first.kernel);
   ops.insert(ops.end(), kernel.body.ops.begin(), kernel.body.ops.end());
   kernel.body.ops = std::move(ops);
   if (!loads_nothing_stored(kernel)) return {};

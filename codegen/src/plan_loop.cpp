@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/traits.h"
+#include "kiln/dsl/uses.h"
 #include "plan_split.h"
 #include "plan_stores.h"
 
@@ -11,6 +13,7 @@ namespace {
 
 using dsl::ElementType;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ValueId;
 
@@ -18,10 +21,7 @@ constexpr int64_t kPartElements = 2048;  // of a tile that a program of the last
 
 size_t uses_of(const dsl::Region& region, ValueId id) {
   size_t out = 0;
-  for (const Op& op : region.ops) {
-    out += static_cast<size_t>(std::ranges::count(op.operands, id));
-    for (const dsl::Region& inner : op.regions) out += uses_of(inner, id);
-  }
+  dsl::for_each_op(region, [&](const Op& op) { out += static_cast<size_t>(std::ranges::count(op.operands, id)); });
   return out;
 }
 
@@ -32,8 +32,7 @@ bool adds_up_products(const Op& loop) {
   for (size_t i = 0; i < next.size(); ++i) {
     const ValueId sum = body.args[i + 1];
     const bool is_added = std::ranges::any_of(body.ops, [&](const Op& op) {
-      return (op.code == OpCode::kDot || op.code == OpCode::kDotScaled) && op.results[0] == next[i] &&
-             op.operands.back() == sum;
+      return family_of(op) == dsl::OpFamily::kDot && op.results[0] == next[i] && op.operands.back() == sum;
     });
     if (!is_added || uses_of(body, sum) != 1) return false;
   }
@@ -48,7 +47,7 @@ ValueId places(OpBuilder& build, ValueId pointer, ValueId slot, const std::vecto
 }
 
 bool is_zero(const dsl::Kernel& source, ValueId tile) {
-  const std::vector<const Op*> definition = top_level_definitions(source);
+  const std::vector<const Op*> definition = dsl::definitions(source);
   const Op* splat = definition[tile];
   const Op* scalar = splat && splat->code == OpCode::kSplat ? definition[splat->operands[0]] : nullptr;
   return scalar && scalar->code == OpCode::kConstant && std::get<dsl::Literal>(scalar->attrs[0]).bits == 0;
@@ -103,9 +102,9 @@ int64_t length_of_part(const dsl::Type& tile, size_t axis) {
 }  // namespace
 
 const Op* find_product_loop(const dsl::Kernel& kernel) {
-  const std::vector<const Op*> definition = top_level_definitions(kernel);
+  const std::vector<const Op*> definition = dsl::definitions(kernel);
   for (const Op& op : kernel.body.ops) {
-    if (has_trait(op, dsl::kWrites)) return nullptr;
+    if (may_write(op)) return nullptr;
     if (op.code != OpCode::kFor || !adds_up_products(op)) continue;
     const Op* step = definition[op.operands[2]];
     if (step && step->code == OpCode::kConstant) return &op;

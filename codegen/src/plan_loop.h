@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "kiln/dsl/wide.h"
 #include "plan.h"
 #include "plan_part.h"
 
@@ -18,7 +19,7 @@ const dsl::Op* find_product_loop(const dsl::Kernel& kernel);
 // Scalars of one int type.
 class Ints {
  public:
-  Ints(OpBuilder& build, dsl::ElementType type) : build_(build), type_(type) {}
+  Ints(dsl::OpBuilder& build, dsl::ElementType type) : build_(build), type_(type) {}
   dsl::ValueId constant(int64_t x) { return build_.constant(type_, bits_from_number(type_, x)); }
   dsl::ValueId add(dsl::ValueId a, dsl::ValueId b) { return build_.add(dsl::OpCode::kAdd, {a, b}); }
   dsl::ValueId sub(dsl::ValueId a, dsl::ValueId b) { return build_.add(dsl::OpCode::kSub, {a, b}); }
@@ -38,7 +39,7 @@ class Ints {
   }
 
  private:
-  OpBuilder& build_;
+  dsl::OpBuilder& build_;
   dsl::ElementType type_;
 };
 
@@ -54,10 +55,10 @@ struct SplitLoop {
 void add_slots(Plan& plan, SplitLoop& split);
 
 // The assumptions that hold of a stage's parameters; there are so many chunks.
-void assume_params(OpBuilder& build, const SplitLoop& split, int64_t chunks);
+void assume_params(dsl::OpBuilder& build, const SplitLoop& split, int64_t chunks);
 
 // The number of the loop's iterations, i64.
-dsl::ValueId trips_of(OpBuilder& build, const dsl::Op& loop);
+dsl::ValueId trips_of(dsl::OpBuilder& build, const dsl::Op& loop);
 
 // Appends the loop from one of `all` its iterations up to another one, with sums that begin at zero; i64, 0 or more.
 struct Iterations {
@@ -66,11 +67,11 @@ struct Iterations {
 void append_part(dsl::Kernel& kernel, std::vector<dsl::Op>& out, dsl::Op loop, const Iterations& part);
 
 // Stores the loop's results in a slot, a scalar i32, behind these pointers.
-void store_partials(OpBuilder& build, const SplitLoop& split, const std::vector<dsl::ValueId>& pointers,
+void store_partials(dsl::OpBuilder& build, const SplitLoop& split, const std::vector<dsl::ValueId>& pointers,
                     dsl::ValueId slot);
 
 // How many slots of a program are in use, an i64: the first ones. Empty: all of them.
-using UsedSlots = std::function<dsl::ValueId(OpBuilder& build)>;
+using UsedSlots = std::function<dsl::ValueId(dsl::OpBuilder& build)>;
 
 // The kernel with sums of the slots, in the order of their numbers, in the loop's place.
 dsl::Kernel make_sums(const dsl::Kernel& source, const SplitLoop& split, const UsedSlots& used = {});

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 
+#include "kiln/dsl/rewrite.h"
+#include "kiln/dsl/traits.h"
+
 namespace kiln::codegen {
 namespace {
 
 using dsl::ElementType;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ValueId;
 
@@ -32,14 +36,6 @@ size_t source_axis(const Op& op, size_t axis) {
 
 }  // namespace
 
-std::vector<const dsl::Op*> top_level_definitions(const dsl::Kernel& kernel) {
-  std::vector<const Op*> out(kernel.values.size(), nullptr);
-  for (const Op& op : kernel.body.ops) {
-    for (ValueId result : op.results) out[result] = &op;
-  }
-  return out;
-}
-
 bool PartCheck::along(ValueId id, size_t axis) {
   if (!seen_along_.insert({id, axis}).second) return true;
   const Op* op = definition_[id];
@@ -59,7 +55,7 @@ bool PartCheck::along(ValueId id, size_t axis) {
     default:
       break;
   }
-  if (op->code != OpCode::kLoad && !dsl::info(op->code).has(dsl::kElementwise)) return false;
+  if (op->code != OpCode::kLoad && !is_elementwise(*op)) return false;
   return std::all_of(op->operands.begin(), op->operands.end(), [&](ValueId x) { return along(x, axis); });
 }
 
@@ -67,23 +63,16 @@ bool PartCheck::whole(ValueId id) {
   if (!seen_whole_.insert(id).second) return true;
   const Op* op = definition_[id];
   if (!op) return is_param(id);
-  switch (op->code) {
-    case OpCode::kReduce:
-      if (dsl::element_count(kernel_.type(op->operands[0])) > kLongReduce) return false;
+  switch (family_of(*op)) {
+    case dsl::OpFamily::kProgram:
+    case dsl::OpFamily::kMake:
+    case dsl::OpFamily::kView:
       break;
-    case OpCode::kLoad:
-      break;
-    case OpCode::kProgramId:
-    case OpCode::kNumPrograms:
-    case OpCode::kConstant:
-    case OpCode::kArange:
-    case OpCode::kSplat:
-    case OpCode::kBroadcast:
-    case OpCode::kExpandDims:
-    case OpCode::kPermute:
-      break;
-    default:
-      if (!dsl::info(op->code).has(dsl::kElementwise)) return false;
+    default: {
+      const bool is_short =
+          op->code == OpCode::kReduce && dsl::element_count(kernel_.type(op->operands[0])) <= kLongReduce;
+      if (!is_short && op->code != OpCode::kLoad && !is_elementwise(*op)) return false;
+    }
   }
   return std::all_of(op->operands.begin(), op->operands.end(), [&](ValueId x) { return whole(x); });
 }
@@ -103,7 +92,7 @@ bool can_take_part(const dsl::Kernel& kernel, ValueId tile, size_t axis) { retur
 PartBuilder::PartBuilder(const dsl::Kernel& source, dsl::Kernel& target, std::vector<Op>& out, const dsl::Location& loc,
                          Part part)
     : source_(source),
-      definition_(top_level_definitions(source)),
+      definition_(dsl::definitions(source)),
       build_(target, out, loc),
       target_(target),
       out_(out),
@@ -153,8 +142,7 @@ ValueId PartBuilder::clone(const Op& op, ValueId wanted, size_t axis) {
   for (ValueId result : op.results) {
     dsl::Type type = source_.type(result);
     type.shape = cut(result, axis);
-    const auto id = static_cast<ValueId>(target_.values.size());
-    target_.values.push_back({std::move(type), ""});
+    const ValueId id = fresh_value(target_, std::move(type));
     out.results.push_back(id);
     memo_[{result, axis}] = id;
   }

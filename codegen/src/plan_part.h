@@ -4,7 +4,8 @@
 #include <map>
 #include <set>
 
-#include "passes/op_builder.h"
+#include "kiln/dsl/op_builder.h"
+#include "kiln/dsl/uses.h"
 
 namespace kiln::codegen {
 
@@ -15,14 +16,11 @@ struct Part {
   int64_t extent = 0;
 };
 
-// Which op defines each value of a kernel's body, its regions not included; null for what none does.
-std::vector<const dsl::Op*> top_level_definitions(const dsl::Kernel& kernel);
-
 // Whether tiles can be computed by ops that wait for their consumers: no matrix product, sort, reshape or long
 // reduction takes part. Of several tiles what is said of one holds together with all before it.
 class PartCheck {
  public:
-  explicit PartCheck(const dsl::Kernel& kernel) : kernel_(kernel), definition_(top_level_definitions(kernel)) {}
+  explicit PartCheck(const dsl::Kernel& kernel) : kernel_(kernel), definition_(dsl::definitions(kernel)) {}
 
   bool along(dsl::ValueId tile, size_t axis);  // parts of it
   bool whole(dsl::ValueId tile);               // by each chunk as it is, which is not much work
@@ -51,7 +49,7 @@ class PartBuilder {
   void set(dsl::ValueId tile, size_t axis, dsl::ValueId part) { memo_[{tile, axis}] = part; }
   // Indices that count along the part, as indices along the whole axis.
   dsl::ValueId whole_index(dsl::ValueId index);
-  OpBuilder& build() { return build_; }
+  dsl::OpBuilder& build() { return build_; }
   dsl::Kernel& target() { return target_; }
   std::vector<dsl::Op>& out() { return out_; }
 
@@ -62,7 +60,7 @@ class PartBuilder {
 
   const dsl::Kernel& source_;
   std::vector<const dsl::Op*> definition_;
-  OpBuilder build_;
+  dsl::OpBuilder build_;
   dsl::Kernel& target_;
   std::vector<dsl::Op>& out_;
   Part part_;
@@ -70,9 +68,9 @@ class PartBuilder {
 };
 
 // i32: the row-major number of each element of a shape, times `scale`; 0 for a scalar.
-dsl::ValueId row_numbers(OpBuilder& build, const std::vector<dsl::Expr>& shape, int64_t scale);
+dsl::ValueId row_numbers(dsl::OpBuilder& build, const std::vector<dsl::Expr>& shape, int64_t scale);
 // A tile that lacks the last axis of a shape, repeated along it; and the index along that axis, i32.
-dsl::ValueId spread_last(OpBuilder& build, dsl::ValueId tile, const std::vector<dsl::Expr>& shape);
-dsl::ValueId along_last(OpBuilder& build, const std::vector<dsl::Expr>& shape);
+dsl::ValueId spread_last(dsl::OpBuilder& build, dsl::ValueId tile, const std::vector<dsl::Expr>& shape);
+dsl::ValueId along_last(dsl::OpBuilder& build, const std::vector<dsl::Expr>& shape);
 
 }  // namespace kiln::codegen

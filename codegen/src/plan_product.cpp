@@ -1,6 +1,7 @@
 #include "plan_product.h"
 
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/traits.h"
 #include "plan_loop.h"
 #include "plan_split.h"
 
@@ -9,6 +10,7 @@ namespace {
 
 using dsl::ElementType;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ValueId;
 
@@ -30,7 +32,7 @@ dsl::Kernel make_parts(const dsl::Kernel& source, const SplitLoop& split) {
   for (const Op& op : source.body.ops) {
     if (op.results == split.loop.results) {
       append_part(kernel, kernel.body.ops, op, part_of(build, split));
-    } else if (op.code == OpCode::kAssume || !(has_trait(op, dsl::kEffect) || has_trait(op, dsl::kWrites))) {
+    } else if (op.code == OpCode::kAssume || !has_effect(op)) {
       kernel.body.ops.push_back(op);
     }
   }

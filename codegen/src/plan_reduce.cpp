@@ -1,5 +1,6 @@
 #include "plan_reduce.h"
 
+#include "kiln/dsl/rewrite.h"
 #include "plan_combine.h"
 
 namespace kiln::codegen {
@@ -7,6 +8,7 @@ namespace {
 
 using dsl::ElementType;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ReduceKind;
 using dsl::ValueId;
@@ -27,17 +29,11 @@ ValueId reduce(OpBuilder& build, ReduceKind kind, ValueId x, size_t axis) {
   return build.add(OpCode::kReduce, {x}, {static_cast<int64_t>(kind), static_cast<int64_t>(axis)});
 }
 
-// The op's own kind of reduction of other operands, with results of its types without the axis.
-std::vector<ValueId> reduce_custom(dsl::Kernel& kernel, std::vector<Op>& out, const Op& op,
-                                   std::vector<ValueId> operands, size_t axis) {
-  Op copy{op.code, std::move(operands), {}, {op.attrs[0], static_cast<int64_t>(axis)}, {}, op.loc};
-  for (ValueId result : op.results) {
-    copy.results.push_back(static_cast<ValueId>(kernel.values.size()));
-    kernel.values.push_back({dsl::Type(kernel.type(result)), ""});
-  }
-  copy.regions.push_back(clone_region(kernel, op.regions[0]));
-  out.push_back(copy);
-  return copy.results;
+// The op's own kind of reduction of other operands.
+std::vector<ValueId> reduce_custom(dsl::Kernel& kernel, OpBuilder& build, const Op& op, std::vector<ValueId> operands,
+                                   size_t axis) {
+  return build.add_all(op.code, std::move(operands), {op.attrs[0], static_cast<int64_t>(axis)},
+                       {clone(kernel, op.regions[0])});
 }
 
 std::vector<ElementType> partial_types(const dsl::Kernel& kernel, const Op& op) {
@@ -57,7 +53,7 @@ std::vector<ValueId> reduce_chunk(PartBuilder& parts, const Op& op) {
   if (kind == ReduceKind::kCustom) {
     std::vector<ValueId> operands;
     for (ValueId operand : op.operands) operands.push_back(parts.part(operand, axis));
-    return reduce_custom(parts.target(), parts.out(), op, std::move(operands), axis);
+    return reduce_custom(parts.target(), build, op, std::move(operands), axis);
   }
   const ValueId x = parts.part(op.operands[0], axis);
   if (!is_index(kind)) return {reduce(build, kind, widen(build, kind, x), axis)};
@@ -72,7 +68,7 @@ void reduce_partials(const Op& op, dsl::Kernel& kernel, std::vector<Op>& out, Op
   if (kind == ReduceKind::kCustom) {
     std::vector<ValueId> operands;
     for (size_t i = 0; i < op.operands.size(); ++i) operands.push_back(partials.all(i));
-    reduce_custom(kernel, out, op, std::move(operands), axis);
+    reduce_custom(kernel, build, op, std::move(operands), axis);
     out.back().results = op.results;
     return;
   }

@@ -1,6 +1,8 @@
 #include "plan_scan.h"
 
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/rewrite.h"
+#include "kiln/dsl/wide.h"
 #include "plan_combine.h"
 #include "plan_stores.h"
 
@@ -9,6 +11,7 @@ namespace {
 
 using dsl::ElementType;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::Predicate;
 using dsl::ValueId;
@@ -32,18 +35,12 @@ bool is_long(const Lengths& lengths, const dsl::Kernel& kernel, const Op& op) {
 // A scan or reduce of other operands, along another axis, that combines as the op does.
 std::vector<ValueId> same_op(dsl::Kernel& kernel, std::vector<Op>& out, const Op& op, OpCode code,
                              const std::vector<ValueId>& operands, size_t axis) {
-  Op copy{code, operands, {}, op.attrs, {}, op.loc};
-  copy.attrs[1] = static_cast<int64_t>(axis);
-  if (code == OpCode::kReduce) copy.attrs.pop_back();  // `reverse`
-  for (ValueId operand : operands) {
-    dsl::Type type = kernel.type(operand);
-    if (code == OpCode::kReduce) type.shape.erase(type.shape.begin() + static_cast<ptrdiff_t>(axis));
-    copy.results.push_back(static_cast<ValueId>(kernel.values.size()));
-    kernel.values.push_back({std::move(type), ""});
-  }
-  if (!op.regions.empty()) copy.regions.push_back(clone_region(kernel, op.regions[0]));
-  out.push_back(copy);
-  return copy.results;
+  std::vector<dsl::Attr> attrs = op.attrs;
+  attrs[1] = static_cast<int64_t>(axis);
+  if (code == OpCode::kReduce) attrs.pop_back();  // `reverse`
+  std::vector<dsl::Region> regions;
+  for (const dsl::Region& region : op.regions) regions.push_back(clone(kernel, region));
+  return OpBuilder(kernel, out, op.loc).add_all(code, operands, std::move(attrs), std::move(regions));
 }
 
 class ScanPlan {

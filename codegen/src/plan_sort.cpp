@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/wide.h"
 #include "plan_sort_boundary.h"
 #include "plan_split.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 using dsl::ElementType;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::Predicate;
 using dsl::ReduceKind;
@@ -30,14 +32,8 @@ bool is_long(const Lengths& lengths, const dsl::Kernel& kernel, const Op& op) {
 }
 
 // A sort of other tiles, of their own extent.
-std::vector<ValueId> sort(dsl::Kernel& kernel, std::vector<Op>& out, const Op& op, const std::vector<ValueId>& tiles) {
-  std::vector<ValueId> results;
-  for (ValueId tile : tiles) {
-    results.push_back(static_cast<ValueId>(kernel.values.size()));
-    kernel.values.push_back({dsl::Type(kernel.type(tile)), ""});
-  }
-  out.push_back({op.code, tiles, results, op.attrs, {}, op.loc});
-  return results;
+std::vector<ValueId> sort(OpBuilder& build, const Op& op, const std::vector<ValueId>& tiles) {
+  return build.add_all(op.code, tiles, op.attrs);
 }
 
 // What sorts behind every key that there is, or beside those that are equal to it.
@@ -74,7 +70,7 @@ class MergeStage {
       const ValueId other = b_.constant(element, i == 0 ? last_key(element, is_descending(op_)) : 0);
       tiles.push_back(b_.add(OpCode::kLoad, {address(from[i], source), inside, splat(other)}));
     }
-    const std::vector<ValueId> sorted = sort(kernel_, out_, op_, tiles);
+    const std::vector<ValueId> sorted = sort(b_, op_, tiles);
     const ValueId place = b_.add(OpCode::kAdd, {splat(begin), t});
     for (size_t i = 0; i < to.size(); ++i) b_.effect(OpCode::kStore, {address(to[i], place), sorted[i], inside});
   }
@@ -141,7 +137,7 @@ bool split_sort(Plan& plan, const Lengths& lengths) {
   rule.chunk = [&](PartBuilder& parts) {
     std::vector<ValueId> tiles;
     for (ValueId operand : op.operands) tiles.push_back(parts.part(operand, 0));
-    return sort(parts.target(), parts.out(), op, tiles);
+    return sort(parts.build(), op, tiles);
   };
   std::vector<ValueId> pointers;
   split_op(plan, static_cast<size_t>(number), rule,

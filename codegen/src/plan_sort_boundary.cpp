@@ -14,12 +14,16 @@
 
 #include <functional>
 
+#include "kiln/dsl/rewrite.h"
+#include "kiln/dsl/wide.h"
+
 namespace kiln::codegen {
 namespace {
 
 using dsl::ElementType;
 using dsl::MathFn;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::Predicate;
 using dsl::ReduceKind;
@@ -82,13 +86,9 @@ class Boundary {
   // Loops that carry values.
   using Values = std::vector<ValueId>;
   using Step = std::function<Values(const Values&)>;
-  ValueId fresh(const dsl::Type& type) {
-    kernel_.values.push_back({dsl::Type(type), ""});
-    return static_cast<ValueId>(kernel_.values.size() - 1);
-  }
   Values fresh(const Values& like) {
     Values out;
-    for (ValueId id : like) out.push_back(fresh(b().type(id)));
+    for (ValueId id : like) out.push_back(fresh_value(kernel_, kernel_.type(id)));
     return out;
   }
   dsl::Region region(const Values& carried, const Step& step) {
@@ -104,7 +104,7 @@ class Boundary {
     loop.operands.insert(loop.operands.end(), carried.begin(), carried.end());
     loop.regions.push_back(region(carried, step));
     std::vector<ValueId>& args = loop.regions[0].args;
-    args.insert(args.begin(), fresh(dsl::scalar_type(ElementType::kI32)));
+    args.insert(args.begin(), fresh_value(kernel_, dsl::scalar_type(ElementType::kI32)));
     Values out = loop.results;
     ops_->push_back(std::move(loop));
     return out;

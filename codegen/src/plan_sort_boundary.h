@@ -13,7 +13,7 @@ struct SortedRuns {
 };
 
 // i32, by run: the number of its first key.
-dsl::ValueId run_starts(OpBuilder& build, const SortedRuns& runs);
+dsl::ValueId run_starts(dsl::OpBuilder& build, const SortedRuns& runs);
 
 // i32, by place and run: how many of the run's elements are among the first `places[i]` (i32, 0…extent, of one axis) of
 // the result. Appends ops.

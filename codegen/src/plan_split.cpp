@@ -4,12 +4,14 @@
 #include <bit>
 
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/rewrite.h"
 
 namespace kiln::codegen {
 namespace {
 
 using dsl::ElementType;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ValueId;
 
@@ -36,8 +38,7 @@ std::optional<Lengths> lengths_for(const dsl::Kernel& kernel, Lengths lengths, b
 
 ValueId add_param(dsl::Kernel& kernel, std::string name, dsl::Type type) {
   while (kernel.find_param(name)) name += "_";
-  const auto value = static_cast<ValueId>(kernel.values.size());
-  kernel.values.push_back({type, ""});
+  const ValueId value = fresh_value(kernel, type);
   kernel.params.push_back({name, std::move(type), false, value, false});
   return value;
 }
@@ -72,8 +73,7 @@ void store_results(OpBuilder& build, const SplitRule& rule, ValueId chunk, const
 dsl::Kernel make_chunks(const dsl::Kernel& source, const Op& op, const SplitRule& rule, ValueId chunk,
                         const std::vector<ValueId>& pointers) {
   dsl::Kernel kernel = source;
-  std::erase_if(kernel.body.ops,
-                [](const Op& each) { return has_trait(each, dsl::kEffect) || has_trait(each, dsl::kWrites); });
+  std::erase_if(kernel.body.ops, [](const Op& each) { return has_effect(each); });
   append_chunk(kernel, op.loc, rule.chunks, chunk, [&](std::vector<Op>& out, const Part& part) {
     PartBuilder parts(source, kernel, out, op.loc, part);
     const std::vector<ValueId> results = rule.chunk(parts);
@@ -83,16 +83,6 @@ dsl::Kernel make_chunks(const dsl::Kernel& source, const Op& op, const SplitRule
 }
 
 }  // namespace
-
-bool holds_within(const Op& op, const std::function<bool(const Op&)>& holds) {
-  return holds(op) || std::ranges::any_of(op.regions, [&](const dsl::Region& region) {
-           return std::ranges::any_of(region.ops, [&](const Op& inner) { return holds_within(inner, holds); });
-         });
-}
-
-bool has_trait(const Op& op, dsl::Trait trait) {
-  return holds_within(op, [&](const Op& each) { return dsl::info(each.code).has(trait); });
-}
 
 int64_t element_product(const std::vector<dsl::Expr>& shape) {
   int64_t out = 1;
@@ -150,7 +140,7 @@ ptrdiff_t find_long_op(const Plan& plan, const Lengths& lengths,
   const auto fitting = lengths_for(kernel, lengths, plan.stages.size() > 1);
   if (!fitting) return -1;
   const std::vector<Op>& ops = kernel.body.ops;
-  for (size_t i = 0; i < ops.size() && !has_trait(ops[i], dsl::kWrites); ++i) {
+  for (size_t i = 0; i < ops.size() && !may_write(ops[i]); ++i) {
     if (fits(*fitting, kernel, ops[i])) return static_cast<ptrdiff_t>(i);
   }
   return -1;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "kiln/dsl/traits.h"
 #include "plan.h"
 #include "plan_part.h"
 
@@ -82,7 +83,7 @@ struct SplitRule {
 // The partial results in the last stage.
 class Partials {
  public:
-  Partials(OpBuilder& build, const SplitRule& rule, std::vector<dsl::ValueId> pointers)
+  Partials(dsl::OpBuilder& build, const SplitRule& rule, std::vector<dsl::ValueId> pointers)
       : build_(build), rule_(rule), pointers_(std::move(pointers)) {}
 
   const std::vector<dsl::ValueId>& pointers() const { return pointers_; }
@@ -95,7 +96,7 @@ class Partials {
   dsl::ValueId load(size_t kind, dsl::ValueId index);
   int64_t row() const { return rule_.chunks.count * rule_.each(); }
 
-  OpBuilder& build_;
+  dsl::OpBuilder& build_;
   const SplitRule& rule_;
   std::vector<dsl::ValueId> pointers_;
 };
@@ -105,13 +106,15 @@ class Partials {
 dsl::ValueId add_room(Plan& plan, dsl::ElementType element, int64_t elements);
 
 // Whether `holds` for an op, or one in its regions.
-bool holds_within(const dsl::Op& op, const std::function<bool(const dsl::Op&)>& holds);
-bool has_trait(const dsl::Op& op, dsl::Trait trait);  // … or one in its regions
+inline bool holds_within(const dsl::Op& op, const std::function<bool(const dsl::Op&)>& holds) {
+  return any_op(op, holds);
+}
 int64_t element_product(const std::vector<dsl::Expr>& shape);
 
 // Splits the op with this number: puts a stage of chunks before the last stage, where `rest` appends what takes the
 // op's place and defines its results.
-using Rest = std::function<void(dsl::Kernel& kernel, std::vector<dsl::Op>& out, OpBuilder& build, Partials& partials)>;
+using Rest =
+    std::function<void(dsl::Kernel& kernel, std::vector<dsl::Op>& out, dsl::OpBuilder& build, Partials& partials)>;
 void split_op(Plan& plan, size_t number, const SplitRule& rule, const Rest& rest);
 
 }  // namespace kiln::codegen

@@ -1,6 +1,7 @@
 #include "plan_stores.h"
 
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/traits.h"
 #include "passes/pointers.h"
 
 namespace kiln::codegen {
@@ -8,6 +9,7 @@ namespace {
 
 using dsl::ElementType;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ValueId;
 
@@ -53,7 +55,7 @@ class Stores {
   // loaded by the same pointers and used in the same part, or not at all.
   bool is_apart(const Op& op) const {
     if (op.code == OpCode::kStore || op.code == OpCode::kAssume) return true;
-    if (op.code != OpCode::kLoad) return !has_trait(op, dsl::kEffect) && !has_trait(op, dsl::kWrites) && !loads(op);
+    if (op.code != OpCode::kLoad) return !has_effect(op) && !may_read(op);
     const auto from = pointers_.parameter(op.operands[0]);
     if (!from) return false;
     if (*from > kernel_params_) return true;  // partial results
@@ -62,10 +64,6 @@ class Stores {
       if (!to || kernel_.params[*to].may_alias) return false;
       return to != from || (store->operands[0] == op.operands[0] && check_.is_only_along(op.results[0], axis_));
     });
-  }
-
-  static bool loads(const Op& op) {
-    return holds_within(op, [](const Op& each) { return each.code == OpCode::kLoad; });
   }
 
   const dsl::Kernel& kernel_;

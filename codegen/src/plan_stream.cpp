@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <set>
 
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/rewrite.h"
+#include "kiln/dsl/traits.h"
 #include "plan_loop.h"
 #include "plan_split.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 using dsl::ElementType;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ValueId;
 
@@ -38,7 +40,7 @@ class Uniform {
 
  private:
   bool is_such(const Op& op) const {
-    return op.code != OpCode::kProgramId && dsl::info(op.code).has(dsl::kPure) && op.regions.empty() &&
+    return op.code != OpCode::kProgramId && is_pure(op) && op.regions.empty() &&
            std::ranges::all_of(op.operands, [&](ValueId id) { return has(id); }) &&
            std::ranges::all_of(op.results, [&](ValueId id) { return kernel_.type(id).is_scalar(); });
   }
@@ -112,29 +114,25 @@ class Renaming {
   explicit Renaming(const std::array<ValueId, 3>& ids) : ids_(ids) {}
 
   // Appends the op, unless it is but a program id.
-  void append(std::vector<Op>& out, const Op& op) {
-    if (op.code == OpCode::kProgramId) {
-      instead_[op.results[0]] = ids_[static_cast<size_t>(int_attr(op, 0))];
-    } else {
-      out.push_back(renamed(op));
+  void append(std::vector<Op>& out, Op op) {
+    for (dsl::Region& inner : op.regions) {
+      dsl::rewrite_ops(inner, [this](Op& each, std::vector<Op>& kept) { append_renamed(each, kept); });
     }
-  }
-
-  Op renamed(Op op) {
-    for (ValueId& operand : op.operands) {
-      if (const auto found = instead_.find(operand); found != instead_.end()) operand = found->second;
-    }
-    for (dsl::Region& region : op.regions) {
-      std::vector<Op> ops;
-      for (const Op& inner : region.ops) append(ops, inner);
-      region.ops = std::move(ops);
-    }
-    return op;
+    append_renamed(op, out);
   }
 
  private:
+  void append_renamed(Op& op, std::vector<Op>& out) {
+    instead_.apply(op.operands);
+    if (op.code == OpCode::kProgramId) {
+      instead_.set(op.results[0], ids_[static_cast<size_t>(int_attr(op, 0))]);
+    } else {
+      out.push_back(std::move(op));
+    }
+  }
+
   const std::array<ValueId, 3> ids_;
-  std::map<ValueId, ValueId> instead_;
+  dsl::ValueMap instead_;
 };
 
 // The stage of the workers.
@@ -151,7 +149,7 @@ class Workers {
     std::vector<Op> of_program;
     for (const Op& op : source_.body.ops) {
       if (op.results == stream_.loop.results) break;
-      if (op.code != OpCode::kAssume && has_trait(op, dsl::kEffect)) continue;
+      if (op.code != OpCode::kAssume && has_effect(op)) continue;
       (uniform.has(op) ? kernel_.body.ops : of_program).push_back(op);
     }
     append_programs(build, of_program);
@@ -168,8 +166,7 @@ class Workers {
     end_ = ints.min(ints.add(first_, deal_.each), deal_.all);
     const ValueId trips = ints.max(deal_.trips, ints.constant(1));
     const ValueId from = ints.quotient(first_, trips), to = ints.quotient_up(end_, trips), one = ints.constant(1);
-    const auto number = static_cast<ValueId>(kernel_.values.size());
-    kernel_.values.push_back({dsl::scalar_type(ElementType::kI64), ""});
+    const ValueId number = fresh_value(kernel_, dsl::scalar_type(ElementType::kI64));
     dsl::Region body{{number}, {}};
     append_program(body.ops, number, of_program);
     std::vector<dsl::Attr> attrs = dsl::with_default_attrs(OpCode::kFor, {});
@@ -186,7 +183,9 @@ class Workers {
     const ValueId before = ints.mul(number, deal_.trips);
     const ValueId first = ints.max(ints.sub(first_, before), ints.constant(0));
     const ValueId end = ints.min(ints.sub(end_, before), deal_.trips);
-    append_part(kernel_, out, renaming.renamed(stream_.loop), {first, end, deal_.trips});
+    std::vector<Op> loop;
+    renaming.append(loop, stream_.loop);
+    append_part(kernel_, out, std::move(loop[0]), {first, end, deal_.trips});
     const ValueId slot = ints.sub(worker_, ints.quotient(before, deal_.each));
     store_partials(build, stream_, pointers_of(build, number), Ints(build, ElementType::kI32).cast(slot));
     build.effect(OpCode::kYield, {});

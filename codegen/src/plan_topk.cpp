@@ -1,11 +1,13 @@
 #include "plan_topk.h"
 
+#include "kiln/dsl/uses.h"
 #include "plan_split.h"
 
 namespace kiln::codegen {
 namespace {
 
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ValueId;
 
@@ -27,18 +29,10 @@ bool is_long(const Lengths& lengths, const dsl::Kernel& kernel, const Op& op) {
   return chunks.count > 0 && k_of(op) <= chunks.length / 16 && can_take_part(kernel, op.operands[0], axis_of(op));
 }
 
-bool is_used(const dsl::Region& region, ValueId id) {
-  return std::ranges::any_of(region.ops, [&](const Op& each) {
-    return holds_within(each, [&](const Op& op) { return std::ranges::find(op.operands, id) != op.operands.end(); });
-  });
-}
-
 // A topk of another tile; both results.
-std::pair<ValueId, ValueId> topk(dsl::Kernel& kernel, std::vector<Op>& out, const Op& op, ValueId x) {
-  const auto values = static_cast<ValueId>(kernel.values.size()), indices = values + 1;
-  for (ValueId result : op.results) kernel.values.push_back({dsl::Type(kernel.type(result)), ""});
-  out.push_back({op.code, {x}, {values, indices}, op.attrs, {}, op.loc});
-  return {values, indices};
+std::pair<ValueId, ValueId> topk(OpBuilder& build, const Op& op, ValueId x) {
+  const std::vector<ValueId> results = build.add_all(op.code, {x}, op.attrs);
+  return {results[0], results[1]};
 }
 
 }  // namespace
@@ -55,16 +49,16 @@ bool split_topk(Plan& plan, const Lengths& lengths) {
   rule.others.pop_back();
   rule.per_chunk = k_of(op);
   rule.partials = {kernel.type(op.operands[0]).element};
-  const bool wants_indices = is_used(kernel.body, op.results[1]);
+  const bool wants_indices = dsl::is_used(kernel, op.results[1]);
   if (wants_indices) rule.partials.push_back(dsl::ElementType::kI32);
   rule.chunk = [&](PartBuilder& parts) -> std::vector<ValueId> {
-    const auto [values, indices] = topk(parts.target(), parts.out(), op, parts.part(op.operands[0], rule.axis));
+    const auto [values, indices] = topk(parts.build(), op, parts.part(op.operands[0], rule.axis));
     if (!wants_indices) return {values};
     return {values, parts.whole_index(indices)};
   };
   split_op(plan, static_cast<size_t>(number), rule,
-           [&](dsl::Kernel& last, std::vector<Op>& out, OpBuilder&, Partials& partials) {
-             const ValueId numbers = topk(last, out, op, partials.all(0)).second;
+           [&](dsl::Kernel&, std::vector<Op>& out, OpBuilder& build, Partials& partials) {
+             const ValueId numbers = topk(build, op, partials.all(0)).second;
              out.back().results[0] = op.results[0];
              if (!wants_indices) return;
              partials.at(1, numbers);

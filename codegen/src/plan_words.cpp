@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <map>
 
-#include "passes/op_builder.h"
+#include "kiln/dsl/op_builder.h"
+#include "kiln/dsl/rewrite.h"
 
 namespace kiln::codegen {
 namespace {
 
 using dsl::ElementType;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ValueId;
 
@@ -30,32 +32,27 @@ class Words {
       element_[param.value] = std::exchange(param.type.element, word_);
       kernel_.values[param.value].type.element = word_;
     }
-    visit(kernel_.body);
+    dsl::rewrite_ops(kernel_, [this](Op& op, std::vector<Op>& out) { rewrite(op, out); });
   }
 
  private:
-  void visit(dsl::Region& region) {
-    std::vector<Op> out;
-    for (Op& op : region.ops) {
-      for (dsl::Region& inner : op.regions) visit(inner);
-      const auto pointer = op.operands.empty() ? element_.end() : element_.find(op.operands[0]);
-      if (pointer == element_.end()) {
-        out.push_back(std::move(op));
-      } else if (op.code == OpCode::kLoad) {
-        load(out, std::move(op), pointer->second);
-      } else if (op.code == OpCode::kStore) {
-        OpBuilder build(kernel_, out, op.loc);
-        op.operands[1] = to_word(build, op.operands[1]);
-        out.push_back(std::move(op));
-      } else if (op.results.empty()) {  // an assumption
-        out.push_back(std::move(op));
-      } else {  // a pointer again
-        element_[op.results[0]] = pointer->second;
-        kernel_.values[op.results[0]].type.element = word_;
-        out.push_back(std::move(op));
-      }
+  void rewrite(Op& op, std::vector<Op>& out) {
+    const auto pointer = op.operands.empty() ? element_.end() : element_.find(op.operands[0]);
+    if (pointer == element_.end()) {
+      out.push_back(std::move(op));
+    } else if (op.code == OpCode::kLoad) {
+      load(out, std::move(op), pointer->second);
+    } else if (op.code == OpCode::kStore) {
+      OpBuilder build(kernel_, out, op.loc);
+      op.operands[1] = to_word(build, op.operands[1]);
+      out.push_back(std::move(op));
+    } else if (op.results.empty()) {  // an assumption
+      out.push_back(std::move(op));
+    } else {  // a pointer again
+      element_[op.results[0]] = pointer->second;
+      kernel_.values[op.results[0]].type.element = word_;
+      out.push_back(std::move(op));
     }
-    region.ops = std::move(out);
   }
 
   void load(std::vector<Op>& out, Op op, ElementType element) {

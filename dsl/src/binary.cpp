@@ -6,6 +6,7 @@
 #include "kiln/dsl/canonical.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/verify.h"
+#include "kiln/dsl/walk.h"
 
 namespace kiln::dsl {
 namespace {
@@ -66,19 +67,10 @@ auto guarded(const char* what, Read read) -> Result<decltype(read())> {
   }
 }
 
-bool any_op(const Region& region, OpCode code) {
-  for (const Op& op : region.ops) {
-    if (op.code == code) return true;
-    for (const Region& inner : op.regions) {
-      if (any_op(inner, code)) return true;
-    }
-  }
-  return false;
-}
-
 // Launches of these kernels name source lines, so that a cache must not serve one author the lines of another.
 bool reports_lines(const Kernel& kernel) {
-  return kernel.options.names_lines() || kernel.options.check_bounds || any_op(kernel.body, OpCode::kPrint);
+  return kernel.options.names_lines() || kernel.options.check_bounds ||
+         any_op(kernel, [](const Op& op) { return op.code == OpCode::kPrint; });
 }
 
 // The constexprs' values, and behind them those of launch options where any is chosen; 0 for the others.

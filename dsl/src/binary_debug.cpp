@@ -1,6 +1,7 @@
 // The debug section back to names, locations, space and defaults.
 #include "binary_format.h"
 #include "kernel_limits.h"
+#include "kiln/dsl/walk.h"
 
 namespace kiln::dsl {
 namespace {
@@ -9,15 +10,6 @@ constexpr uint64_t kMaxNumber = 0xffffffff;
 
 uint32_t next_number(const Json& list, size_t& at) {
   return static_cast<uint32_t>(as_uint(field(list, at++), "a location", kMaxNumber));
-}
-
-void set_locations(std::vector<Op>& ops, const Json& list, size_t& at) {
-  for (Op& op : ops) {
-    op.loc.file = next_number(list, at);
-    op.loc.line = next_number(list, at);
-    op.loc.column = next_number(list, at);
-    for (Region& region : op.regions) set_locations(region.ops, list, at);
-  }
 }
 
 void decode_files(const Json& list, Kernel& kernel) {
@@ -30,7 +22,11 @@ void decode_files(const Json& list, Kernel& kernel) {
 void decode_locations(const Json& record, Kernel& kernel) {
   const Json& locations = as_array(record, "the locations", kMaxOps * 3);
   size_t at = 0;
-  set_locations(kernel.body.ops, locations, at);
+  for_each_op(kernel, [&](Op& op) {
+    op.loc.file = next_number(locations, at);
+    op.loc.line = next_number(locations, at);
+    op.loc.column = next_number(locations, at);
+  });
   if (at != locations.size()) throw BadBytes{"the locations are those of another kernel"};
 }
 

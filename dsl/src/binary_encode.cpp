@@ -1,5 +1,6 @@
 // IR to CBOR records; see binary_format.h for the layout.
 #include "binary_format.h"
+#include "kiln/dsl/walk.h"
 
 namespace kiln::dsl {
 namespace {
@@ -68,24 +69,13 @@ void write_files(const Kernel& kernel, CborWriter& out) {
   for (const std::string& file : kernel.files) out.text(file);
 }
 
-size_t count_ops(const Region& region) {
-  size_t count = region.ops.size();
-  for (const Op& op : region.ops) {
-    for (const Region& inner : op.regions) count += count_ops(inner);
-  }
-  return count;
-}
-
-void write_locations_of(const Region& region, CborWriter& out) {
-  for (const Op& op : region.ops) {
-    for (uint32_t number : {op.loc.file, op.loc.line, op.loc.column}) out.integer(number);
-    for (const Region& inner : op.regions) write_locations_of(inner, out);
-  }
-}
-
 void write_locations(const Kernel& kernel, CborWriter& out) {
-  out.array(3 * count_ops(kernel.body));
-  write_locations_of(kernel.body, out);
+  size_t count = 0;
+  for_each_op(kernel, [&](const Op&) { ++count; });
+  out.array(3 * count);
+  for_each_op(kernel, [&](const Op& op) {
+    for (uint32_t number : {op.loc.file, op.loc.line, op.loc.column}) out.integer(number);
+  });
 }
 
 void write_target_defaults(const Kernel& kernel, CborWriter& out) {

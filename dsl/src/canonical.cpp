@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "carried_order.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::dsl {
 namespace {
@@ -27,24 +28,6 @@ struct Node {
   size_t epoch = 0;           // writes before it
   std::vector<size_t> needs;  // ops of the same region that it uses, directly or from its own regions
 };
-
-struct Traits {
-  bool reads = false, writes = false, effect = false;
-};
-
-Traits traits_of(const Op& op) {
-  const OpInfo& table = info(op.code);
-  Traits out{table.has(kReads), table.has(kWrites), table.has(kEffect)};
-  for (const Region& region : op.regions) {
-    for (const Op& inner : region.ops) {
-      const Traits deeper = traits_of(inner);
-      out.reads |= deeper.reads;
-      out.writes |= deeper.writes;
-      out.effect |= deeper.effect;
-    }
-  }
-  return out;
-}
 
 class RegionWalk {
  public:
@@ -91,13 +74,12 @@ class RegionWalk {
     size_t epoch = 0;
     for (size_t i = 0; i < count; ++i) {
       const Op& op = region_.ops[i];
-      const Traits traits = traits_of(op);
       Node& node = nodes_[i];
-      node.reads = traits.reads;
-      node.writes = traits.writes;
-      node.anchor = traits.writes || traits.effect || info(op.code).has(kTerminator);
+      node.reads = may_read(op);
+      node.writes = may_write(op);
+      node.anchor = has_effect(op) || info(op.code).has(kTerminator);
       node.epoch = epoch;
-      epoch += traits.writes ? 1 : 0;
+      epoch += node.writes ? 1 : 0;
       add_needs(op, i, node.needs);
     }
     for (const Op& op : region_.ops) {
@@ -106,13 +88,12 @@ class RegionWalk {
   }
 
   void add_needs(const Op& op, size_t self, std::vector<size_t>& needs) const {
-    for (ValueId operand : op.operands) {
-      const size_t definer = definers_[operand];
-      if (definer != kNone && definer != self) needs.push_back(definer);
-    }
-    for (const Region& region : op.regions) {
-      for (const Op& inner : region.ops) add_needs(inner, self, needs);
-    }
+    for_each_op(op, [&](const Op& each) {
+      for (ValueId operand : each.operands) {
+        const size_t definer = definers_[operand];
+        if (definer != kNone && definer != self) needs.push_back(definer);
+      }
+    });
   }
 
   // Depth first with a stack of its own: chains of ops may be longer than the thread's stack.
@@ -140,13 +121,6 @@ class RegionWalk {
   std::vector<bool> placed_;
   std::vector<size_t> order_;
 };
-
-Region reorder(Region region, std::vector<size_t>& definers) {
-  for (Op& op : region.ops) {
-    for (Region& inner : op.regions) inner = reorder(std::move(inner), definers);
-  }
-  return RegionWalk(std::move(region), definers).run();
-}
 
 // Gives values their final numbers.
 class Renumber {
@@ -197,7 +171,7 @@ Kernel canonicalise(const Kernel& kernel) {
   Kernel out = kernel;
   order_carried(out);
   std::vector<size_t> definers(kernel.values.size(), kNone);
-  out.body = reorder(std::move(out.body), definers);
+  for_each_region_postorder(out, [&](Region& region) { region = RegionWalk(std::move(region), definers).run(); });
   Renumber(out).run();
   return out;
 }

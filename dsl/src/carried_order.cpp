@@ -15,6 +15,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "kiln/dsl/traits.h"
+
 namespace kiln::dsl {
 namespace {
 
@@ -37,14 +39,6 @@ Layout layout_of(OpCode code) {
     default:
       return {};
   }
-}
-
-bool has_effect(const Op& op) {
-  if (info(op.code).has(kWrites) || info(op.code).has(kEffect)) return true;
-  for (const Region& region : op.regions) {
-    if (std::any_of(region.ops.begin(), region.ops.end(), has_effect)) return true;
-  }
-  return false;
 }
 
 class Walk {

@@ -11,22 +11,17 @@
 
 #include <unordered_map>
 
+#include "kiln/dsl/uses.h"
+#include "kiln/dsl/walk.h"
+
 namespace kiln::dsl {
 namespace {
-
-void count_uses(const Region& region, std::vector<uint32_t>& uses) {
-  for (const Op& op : region.ops) {
-    for (ValueId operand : op.operands) ++uses[operand];
-    for (const Region& inner : op.regions) count_uses(inner, uses);
-  }
-}
 
 void contract_region(const Kernel& kernel, const std::vector<uint32_t>& uses, Region& region) {
   std::unordered_map<ValueId, size_t> products;  // single-use result of a mul → its place in the region
   std::vector<bool> absorbed(region.ops.size(), false);
   for (size_t i = 0; i < region.ops.size(); ++i) {
     Op& op = region.ops[i];
-    for (Region& inner : op.regions) contract_region(kernel, uses, inner);
     if (op.code != OpCode::kMul && op.code != OpCode::kAdd) continue;
     const ElementType element = kernel.type(op.results[0]).element;
     if (element != ElementType::kF32 && element != ElementType::kF64) continue;
@@ -54,10 +49,9 @@ void contract_region(const Kernel& kernel, const std::vector<uint32_t>& uses, Re
 }  // namespace
 
 Kernel contract(const Kernel& kernel) {
-  std::vector<uint32_t> uses(kernel.values.size(), 0);
-  count_uses(kernel.body, uses);
+  const std::vector<uint32_t> uses = count_uses(kernel);
   Kernel out = kernel;
-  contract_region(kernel, uses, out.body);
+  for_each_region_postorder(out, [&](Region& region) { contract_region(kernel, uses, region); });
   return out;
 }
 

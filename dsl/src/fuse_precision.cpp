@@ -15,44 +15,28 @@
 
 #include <unordered_map>
 
+#include "kiln/dsl/rewrite.h"
+
 namespace kiln::dsl {
 namespace {
 
-bool is_chained(OpCode code) {
-  switch (code) {
-    case OpCode::kAdd:
-    case OpCode::kSub:
-    case OpCode::kMul:
-    case OpCode::kDiv:
-    case OpCode::kRem:
-    case OpCode::kFma:
-    case OpCode::kMin:
-    case OpCode::kMax:
-    case OpCode::kNeg:
-    case OpCode::kAbs:
-    case OpCode::kMath:
-      return true;
-    default:
-      return false;
-  }
+bool is_chained(const Op& op) {
+  const OpFamily family = info(op.code).family;
+  return family == OpFamily::kArithmetic || family == OpFamily::kMath;
 }
 
 class Fusion {
  public:
   explicit Fusion(Kernel& kernel) : kernel_(kernel) {}
 
-  void visit(Region& region) {
-    std::vector<Op> ops;
-    for (Op& op : region.ops) {
-      for (Region& inner : op.regions) visit(inner);
-      const Type type = op.operands.empty() ? Type{} : kernel_.type(op.operands[0]);
-      if (is_chained(op.code) && is_small_float(type.element)) {
-        widen(op, type, ops);
-      } else {
-        ops.push_back(std::move(op));
-      }
+  // Appends what stands in place of the op.
+  void rewrite(Op& op, std::vector<Op>& ops) {
+    const Type type = op.operands.empty() ? Type{} : kernel_.type(op.operands[0]);
+    if (is_chained(op) && is_small_float(type.element)) {
+      widen(op, type, ops);
+    } else {
+      ops.push_back(std::move(op));
     }
-    region.ops = std::move(ops);
   }
 
  private:
@@ -61,7 +45,7 @@ class Fusion {
     const ValueId result = op.results[0];
     // signbit, isnan and isinf give the same i1 of either.
     if (kernel_.type(result).element == ElementType::kI1) return ops.push_back(std::move(op));
-    op.results[0] = add_value({ElementType::kF32, false, type.shape});
+    op.results[0] = fresh_value(kernel_, tile_type(ElementType::kF32, type.shape));
     wide_[result] = op.results[0];
     Op round = cast(op.results[0], result, type.element, op.loc);
     ops.push_back(std::move(op));
@@ -71,18 +55,13 @@ class Fusion {
   // The f32 copy of a small float. A copy made here is for this op alone: another's region may not see it.
   ValueId wide(ValueId id, const Location& loc, std::vector<Op>& ops) {
     if (auto found = wide_.find(id); found != wide_.end()) return found->second;
-    const ValueId copy = add_value({ElementType::kF32, false, kernel_.type(id).shape});
+    const ValueId copy = fresh_value(kernel_, tile_type(ElementType::kF32, kernel_.type(id).shape));
     ops.push_back(cast(id, copy, ElementType::kF32, loc));
     return copy;
   }
 
   static Op cast(ValueId from, ValueId to, ElementType element, const Location& loc) {
     return {OpCode::kCast, {from}, {to}, with_default_attrs(OpCode::kCast, {element}), {}, loc};
-  }
-
-  ValueId add_value(Type type) {
-    kernel_.values.push_back({std::move(type), ""});
-    return static_cast<ValueId>(kernel_.values.size() - 1);
   }
 
   Kernel& kernel_;
@@ -93,7 +72,8 @@ class Fusion {
 
 Kernel fuse_precision(const Kernel& kernel) {
   Kernel out = kernel;
-  Fusion(out).visit(out.body);
+  Fusion fusion(out);
+  rewrite_ops(out, [&](Op& op, std::vector<Op>& ops) { fusion.rewrite(op, ops); });
   return out;
 }
 

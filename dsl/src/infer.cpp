@@ -59,8 +59,7 @@ namespace {
 
 // Only the ops of described memory take a descriptor, and as their first operand.
 Problem check_descriptors(const Rule& rule) {
-  const bool first_may = rule.op.code == OpCode::kLoadTile || rule.op.code == OpCode::kStoreTile ||
-                         rule.op.code == OpCode::kReduceTile || rule.op.code == OpCode::kGatherRows;
+  const bool first_may = rule.op.family == OpFamily::kDescribed && rule.op.code != OpCode::kDescriptor;
   if (first_may && !rule.in[0].descriptor) return rule.fail("the first operand must be a descriptor");
   for (size_t i = first_may ? 1 : 0; i < rule.in.size(); ++i) {
     if (rule.in[i].descriptor) return rule.fail("takes no descriptor as operand " + std::to_string(i));
@@ -160,75 +159,33 @@ Result<std::vector<Type>> infer_types(OpCode code, const std::vector<Type>& oper
                                       const ExprNames& names, const std::vector<Type>& yields) {
   const infer::Rule rule{info(code), operands, attrs, names};
   if (auto bad = infer::check_descriptors(rule)) return *bad;
-  switch (code) {
-    case OpCode::kProgramId:
-    case OpCode::kNumPrograms:
-    case OpCode::kConstant:
-    case OpCode::kArange:
-    case OpCode::kSplat:
+  switch (rule.op.family) {
+    case OpFamily::kProgram:
+    case OpFamily::kMake:
       return infer::make(rule);
-    case OpCode::kBroadcast:
-    case OpCode::kExpandDims:
-    case OpCode::kReshape:
-    case OpCode::kPermute:
-    case OpCode::kJoin:
-    case OpCode::kSplit:
-    case OpCode::kCat:
-    case OpCode::kSlice:
-    case OpCode::kGather:
+    case OpFamily::kView:
+    case OpFamily::kPair:
+    case OpFamily::kMovement:
       return infer::shape(rule);
-    case OpCode::kAdd:
-    case OpCode::kSub:
-    case OpCode::kMul:
-    case OpCode::kDiv:
-    case OpCode::kRem:
-    case OpCode::kMulhi:
-    case OpCode::kFma:
-    case OpCode::kMin:
-    case OpCode::kMax:
-    case OpCode::kNeg:
-    case OpCode::kAbs:
-    case OpCode::kAnd:
-    case OpCode::kOr:
-    case OpCode::kXor:
-    case OpCode::kShl:
-    case OpCode::kShr:
-    case OpCode::kCmp:
-    case OpCode::kSelect:
-    case OpCode::kMath:
-    case OpCode::kCast:
-    case OpCode::kBitcast:
-    case OpCode::kPhilox:
-    case OpCode::kInlineAsm:
+    case OpFamily::kArithmetic:
+    case OpFamily::kBits:
+    case OpFamily::kChoice:
+    case OpFamily::kMath:
+    case OpFamily::kConversion:
+    case OpFamily::kRandom:
+    case OpFamily::kAsm:
       return infer::elementwise(rule);
-    case OpCode::kAddptr:
-    case OpCode::kLoad:
-    case OpCode::kStore:
-    case OpCode::kAtomicRmw:
-    case OpCode::kAtomicCas:
-    case OpCode::kDescriptor:
-    case OpCode::kLoadTile:
-    case OpCode::kStoreTile:
-    case OpCode::kReduceTile:
-    case OpCode::kGatherRows:
+    case OpFamily::kMemory:
+    case OpFamily::kAtomic:
       return infer::memory(rule);
-    case OpCode::kDot:
-    case OpCode::kDotScaled:
-    case OpCode::kReduce:
-    case OpCode::kScan:
-    case OpCode::kSort:
-    case OpCode::kTopk:
-    case OpCode::kHistogram:
+    case OpFamily::kDescribed:
+      return infer::described(rule);
+    case OpFamily::kDot:
+    case OpFamily::kCollective:
       return infer::algebra(rule);
-    case OpCode::kFor:
-    case OpCode::kWhile:
-    case OpCode::kIf:
-    case OpCode::kYield:
+    case OpFamily::kControl:
       return infer::control(rule, yields);
-    case OpCode::kAssume:
-    case OpCode::kRequire:
-    case OpCode::kAssert:
-    case OpCode::kPrint:
+    case OpFamily::kFact:
       return infer::fact(rule);
   }
   return internal_error("an op outside the table");

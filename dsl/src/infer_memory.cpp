@@ -121,19 +121,18 @@ Types gather_rows(const Rule& rule) {
 
 }  // namespace
 
-Types memory(const Rule& rule) {
+Types described(const Rule& rule) {
   switch (rule.op.code) {
     case OpCode::kDescriptor:
       return descriptor(rule);
-    case OpCode::kLoadTile:
-    case OpCode::kStoreTile:
-    case OpCode::kReduceTile:
-      return tile(rule);
     case OpCode::kGatherRows:
       return gather_rows(rule);
     default:
-      break;
+      return tile(rule);
   }
+}
+
+Types memory(const Rule& rule) {
   if (!rule.in[0].pointer) return rule.fail("the first operand must be a pointer");
   switch (rule.op.code) {
     case OpCode::kAddptr:

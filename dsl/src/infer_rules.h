@@ -43,7 +43,8 @@ bool is_index(const Type& type);
 Types make(const Rule& rule);         // program_id … splat
 Types shape(const Rule& rule);        // broadcast … gather
 Types elementwise(const Rule& rule);  // arithmetic, bits, cmp, select, math, cast, bitcast, philox, inline_asm
-Types memory(const Rule& rule);       // addptr … gather_rows
+Types memory(const Rule& rule);       // addptr … atomic_cas
+Types described(const Rule& rule);    // descriptor … gather_rows
 Types algebra(const Rule& rule);      // dot … histogram
 Types control(const Rule& rule, const std::vector<Type>& yields);
 Types fact(const Rule& rule);  // assume, require, assert, print

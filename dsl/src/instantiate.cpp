@@ -18,6 +18,7 @@
 #include "kiln/dsl/canonical.h"
 #include "kiln/dsl/conditions.h"
 #include "kiln/dsl/facts.h"
+#include "kiln/dsl/rewrite.h"
 #include "kiln/dsl/verify.h"
 
 namespace kiln::dsl {
@@ -93,7 +94,7 @@ class Instantiation {
   }
 
   Result<void> visit(Op& op, std::vector<Op>& kept) {
-    for (ValueId& operand : op.operands) operand = resolve(operand);
+    replaced_.apply(op.operands);
     for (Attr& attr : op.attrs) {
       if (auto done = make_concrete(op, attr); !done) return done;
     }
@@ -126,18 +127,12 @@ class Instantiation {
     return {};
   }
 
-  // What stands for a value: folding gives an op's results to the values that its region yielded.
-  ValueId resolve(ValueId id) const {
-    auto found = replaced_.find(id);
-    return found == replaced_.end() ? id : found->second;
-  }
-
   // The ops of a region in place of the op that holds it. The op's other regions are never looked at: they need not be
   // well-typed for this config.
   Result<void> splice(Op& op, Region& region, std::vector<Op>& kept) {
     for (Op& inner : region.ops) {
       if (inner.code == OpCode::kYield) {
-        for (size_t i = 0; i < op.results.size(); ++i) replaced_[op.results[i]] = resolve(inner.operands[i]);
+        for (size_t i = 0; i < op.results.size(); ++i) replaced_.set(op.results[i], replaced_[inner.operands[i]]);
       } else if (auto done = visit(inner, kept); !done) {
         return done;
       }
@@ -168,10 +163,10 @@ class Instantiation {
     if (start + step < end) return false;
     Region& body = op.regions[0];
     for (size_t i = 3; i < op.operands.size(); ++i) {
-      replaced_[start < end ? body.args[i - 2] : op.results[i - 3]] = op.operands[i];
+      replaced_.set(start < end ? body.args[i - 2] : op.results[i - 3], op.operands[i]);
     }
     if (start >= end) return true;
-    replaced_[body.args[0]] = op.operands[0];
+    replaced_.set(body.args[0], op.operands[0]);
     if (auto done = splice(op, body, kept); !done) return done.error();
     return true;
   }
@@ -260,18 +255,11 @@ class Instantiation {
   const Kernel& kernel_;
   Kernel out_;
   Bindings bindings_;
-  std::optional<int64_t> num_stages_;              // the launch option
-  std::unordered_map<ValueId, uint64_t> known_;    // ints that are constants of this config, by their bits
-  std::unordered_map<ValueId, ValueId> replaced_;  // values of folded ops
+  std::optional<int64_t> num_stages_;            // the launch option
+  std::unordered_map<ValueId, uint64_t> known_;  // ints that are constants of this config, by their bits
+  ValueMap replaced_;                            // results of folded ops, by what their regions yielded
   std::string config_;
 };
-
-void replace_uses(Region& region, ValueId from, ValueId to) {
-  for (Op& op : region.ops) {
-    for (ValueId& operand : op.operands) operand = operand == from ? to : operand;
-    for (Region& inner : op.regions) replace_uses(inner, from, to);
-  }
-}
 
 Result<void> check_fact(const Param& param, ParamFact fact) {
   if (fits(fact, param.type)) return {};
@@ -296,8 +284,7 @@ Result<void> apply_facts(const Facts& facts, Kernel& kernel) {
     const Param& param = kernel.params[i];
     if (auto fits = check_fact(param, facts[i]); !fits) return fits;
     if (facts[i] == ParamFact::kOne) {
-      const auto one = static_cast<ValueId>(kernel.values.size());
-      kernel.values.push_back({param.type, ""});
+      const ValueId one = fresh_value(kernel, param.type);
       replace_uses(kernel.body, param.value, one);
       prefix.push_back({OpCode::kConstant, {}, {one}, {Literal{1}, param.type.element}, {}, {}});
       ones.params[i] = 1;

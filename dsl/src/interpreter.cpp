@@ -42,75 +42,14 @@ Result<void> run(Machine& machine, const Op& op, void (*function)(Machine&, cons
   return {};
 }
 
-// No default: a new op of the table does not compile before it is here.
-Result<void> run_op(Machine& machine, const Op& op) {
+Result<void> run_memory(Machine& machine, const Op& op) {
+  if (op.code == OpCode::kLoad) return run_load(machine, op);
+  if (op.code == OpCode::kStore) return run_store(machine, op);
+  return run(machine, op, run_addptr);
+}
+
+Result<void> run_collective(Machine& machine, const Op& op) {
   switch (op.code) {
-    case OpCode::kProgramId:
-    case OpCode::kNumPrograms:
-      return run(machine, op, run_program);
-    case OpCode::kConstant:
-    case OpCode::kArange:
-    case OpCode::kSplat:
-      return run_make(machine, op);
-    case OpCode::kBroadcast:
-    case OpCode::kExpandDims:
-    case OpCode::kReshape:
-    case OpCode::kPermute:
-    case OpCode::kJoin:
-    case OpCode::kSplit:
-    case OpCode::kCat:
-    case OpCode::kSlice:
-      return run_shape(machine, op);
-    case OpCode::kGather:
-      return run_gather(machine, op);
-    case OpCode::kAdd:
-    case OpCode::kSub:
-    case OpCode::kMul:
-    case OpCode::kDiv:
-    case OpCode::kRem:
-    case OpCode::kMulhi:
-    case OpCode::kFma:
-    case OpCode::kMin:
-    case OpCode::kMax:
-    case OpCode::kNeg:
-    case OpCode::kAbs:
-      return run(machine, op, run_arithmetic);
-    case OpCode::kAnd:
-    case OpCode::kOr:
-    case OpCode::kXor:
-    case OpCode::kShl:
-    case OpCode::kShr:
-      return run(machine, op, run_bits);
-    case OpCode::kCmp:
-      return run(machine, op, run_cmp);
-    case OpCode::kSelect:
-      return run(machine, op, run_select);
-    case OpCode::kMath:
-      return run(machine, op, run_math);
-    case OpCode::kCast:
-      return run(machine, op, run_cast);
-    case OpCode::kBitcast:
-      return run(machine, op, run_bitcast);
-    case OpCode::kAddptr:
-      return run(machine, op, run_addptr);
-    case OpCode::kLoad:
-      return run_load(machine, op);
-    case OpCode::kStore:
-      return run_store(machine, op);
-    case OpCode::kAtomicRmw:
-    case OpCode::kAtomicCas:
-      return run_atomic(machine, op);
-    case OpCode::kDescriptor:
-      return run(machine, op, run_descriptor);
-    case OpCode::kLoadTile:
-    case OpCode::kStoreTile:
-    case OpCode::kReduceTile:
-    case OpCode::kGatherRows:
-      return run_described(machine, op);
-    case OpCode::kDot:
-      return run(machine, op, run_dot);
-    case OpCode::kDotScaled:
-      return run(machine, op, run_dot_scaled);
     case OpCode::kReduce:
       return run_reduce(machine, op);
     case OpCode::kScan:
@@ -119,27 +58,75 @@ Result<void> run_op(Machine& machine, const Op& op) {
       return run(machine, op, run_sort);
     case OpCode::kTopk:
       return run_topk(machine, op);
-    case OpCode::kHistogram:
+    default:
       return run(machine, op, run_histogram);
-    case OpCode::kPhilox:
-      return run(machine, op, run_philox);
+  }
+}
+
+Result<void> run_control(Machine& machine, const Op& op) {
+  switch (op.code) {
     case OpCode::kFor:
       return run_for(machine, op);
     case OpCode::kWhile:
       return run_while(machine, op);
     case OpCode::kIf:
       return run_if(machine, op);
-    case OpCode::kYield:
-      return {};  // the op that has the region reads its operands
+    default:
+      return {};  // kYield: the op that has the region reads its operands
+  }
+}
+
+Result<void> run_fact(Machine& machine, const Op& op) {
+  switch (op.code) {
     case OpCode::kAssume:
       return run_assume(machine, op);
     case OpCode::kRequire:
       return run_require(machine, op);
     case OpCode::kAssert:
       return run_assert(machine, op);
-    case OpCode::kPrint:
+    default:
       return run(machine, op, run_print);
-    case OpCode::kInlineAsm:
+  }
+}
+
+// No default: a new family of the table does not compile before it is here.
+Result<void> run_op(Machine& machine, const Op& op) {
+  switch (info(op.code).family) {
+    case OpFamily::kProgram:
+      return run(machine, op, run_program);
+    case OpFamily::kMake:
+      return run_make(machine, op);
+    case OpFamily::kView:
+    case OpFamily::kPair:
+    case OpFamily::kMovement:
+      return run_shape(machine, op);
+    case OpFamily::kArithmetic:
+      return run(machine, op, run_arithmetic);
+    case OpFamily::kBits:
+      return run(machine, op, run_bits);
+    case OpFamily::kChoice:
+      return run(machine, op, op.code == OpCode::kCmp ? run_cmp : run_select);
+    case OpFamily::kMath:
+      return run(machine, op, run_math);
+    case OpFamily::kConversion:
+      return run(machine, op, op.code == OpCode::kCast ? run_cast : run_bitcast);
+    case OpFamily::kMemory:
+      return run_memory(machine, op);
+    case OpFamily::kAtomic:
+      return run_atomic(machine, op);
+    case OpFamily::kDescribed:
+      return op.code == OpCode::kDescriptor ? run(machine, op, run_descriptor) : run_described(machine, op);
+    case OpFamily::kDot:
+      return run(machine, op, op.code == OpCode::kDot ? run_dot : run_dot_scaled);
+    case OpFamily::kCollective:
+      return run_collective(machine, op);
+    case OpFamily::kRandom:
+      return run(machine, op, run_philox);
+    case OpFamily::kControl:
+      return run_control(machine, op);
+    case OpFamily::kFact:
+      return run_fact(machine, op);
+    case OpFamily::kAsm:
       return machine.fail(op, "is target assembly, for GPU targets only");
   }
   return internal_error("the interpreter met an op outside the table");

@@ -71,13 +71,12 @@ struct Machine {
 
 // The value of an attribute that instantiation has made a number.
 Result<int64_t> constant_attr(const Machine& machine, const Op& op, size_t index);
-inline int64_t int_attr(const Op& op, size_t index) { return std::get<int64_t>(op.attrs[index]); }
 
 Result<void> run_region(Machine& machine, const Region& region);
 
 void run_program(Machine& machine, const Op& op);         // program_id, num_programs
 Result<void> run_make(Machine& machine, const Op& op);    // constant, arange, splat
-Result<void> run_shape(Machine& machine, const Op& op);   // broadcast … slice
+Result<void> run_shape(Machine& machine, const Op& op);   // broadcast … gather
 Result<void> run_gather(Machine& machine, const Op& op);  // gather
 void run_arithmetic(Machine& machine, const Op& op);      // add … abs
 void run_bits(Machine& machine, const Op& op);            // and … shr

@@ -170,6 +170,8 @@ Result<void> run_shape(Machine& machine, const Op& op) {
       break;
     case OpCode::kSlice:
       return slice(machine, op);
+    case OpCode::kGather:
+      return run_gather(machine, op);
     default:  // kExpandDims and kReshape: row-major order stays
       machine.values[op.results[0]] = machine.operand(op, 0);
   }

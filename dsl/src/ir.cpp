@@ -15,6 +15,8 @@ int64_t element_count(const Type& type) {
   return count;
 }
 
+std::vector<Expr> shape_of(const std::vector<int64_t>& extents) { return {extents.begin(), extents.end()}; }
+
 std::span<const KernelOption> kernel_options() {
   static constexpr KernelOption kOptions[] = {
       {"contract", &KernelOptions::contract},

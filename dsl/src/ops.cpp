@@ -60,9 +60,10 @@ std::vector<AttrInfo> parse_attrs(const std::string& spec) {
 
 std::vector<OpInfo> build_table() {
   std::vector<OpInfo> table;
-  auto add = [&](OpCode code, const char* name, const char* operands, const char* attrs, uint32_t traits,
-                 const char* doc, const char* example) {
-    table.push_back({code, name, parse_operands(operands), parse_attrs(attrs), traits, doc, example});
+  using enum OpFamily;
+  auto add = [&](OpCode code, const char* name, const char* operands, const char* attrs, OpFamily family,
+                 uint32_t traits, const char* doc, const char* example) {
+    table.push_back({code, name, parse_operands(operands), parse_attrs(attrs), family, traits, doc, example});
   };
 #define KILN_OP(id, ...) add(OpCode::id, __VA_ARGS__);
 #include "kiln/dsl/ops.def"

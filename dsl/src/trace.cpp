@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "kiln/dsl/rewrite.h"
 #include "kiln/dsl/verify.h"
 
 namespace kiln::dsl::lang {
@@ -14,48 +15,26 @@ thread_local Trace* g_current = nullptr;
 constexpr size_t kMaxErrors = 20;
 
 // Drops values that nothing defines (arguments of loops that were only read) and numbers the rest in their old order.
-class Compaction {
- public:
-  static void run(Kernel& kernel) {
-    Compaction compaction;
-    compaction.renumber(kernel);
+void drop_undefined(Kernel& kernel) {
+  std::vector<ValueId> map(kernel.values.size(), kNoValue);
+  const auto mark = [&](const std::vector<ValueId>& defined) {
+    for (ValueId id : defined) map[id] = 0;
+  };
+  for (const Param& param : kernel.params) map[param.value] = 0;
+  for_each_region(kernel, [&](const Region& region) {
+    mark(region.args);
+    for (const Op& op : region.ops) mark(op.results);
+  });
+  std::vector<dsl::Value> kept;
+  for (ValueId id = 0; id < map.size(); ++id) {
+    if (map[id] == kNoValue) continue;
+    map[id] = static_cast<ValueId>(kept.size());
+    kept.push_back(std::move(kernel.values[id]));
   }
-
- private:
-  void renumber(Kernel& kernel) {
-    map_.assign(kernel.values.size(), kNoValue);
-    for (const Param& param : kernel.params) map_[param.value] = 0;
-    mark(kernel.body);
-    std::vector<dsl::Value> kept;
-    for (ValueId id = 0; id < map_.size(); ++id) {
-      if (map_[id] == kNoValue) continue;
-      map_[id] = static_cast<ValueId>(kept.size());
-      kept.push_back(std::move(kernel.values[id]));
-    }
-    kernel.values = std::move(kept);
-    for (Param& param : kernel.params) param.value = map_[param.value];
-    rename(kernel.body);
-  }
-
-  void mark(const Region& region) {
-    for (ValueId id : region.args) map_[id] = 0;
-    for (const Op& op : region.ops) {
-      for (ValueId id : op.results) map_[id] = 0;
-      for (const Region& inner : op.regions) mark(inner);
-    }
-  }
-
-  void rename(Region& region) {
-    for (ValueId& id : region.args) id = map_[id];
-    for (Op& op : region.ops) {
-      for (ValueId& id : op.operands) id = map_[id];
-      for (ValueId& id : op.results) id = map_[id];
-      for (Region& inner : op.regions) rename(inner);
-    }
-  }
-
-  std::vector<ValueId> map_;
-};
+  kernel.values = std::move(kept);
+  for (Param& param : kernel.params) param.value = map[param.value];
+  rename_values(kernel.body, [&](ValueId id) { return map[id]; });
+}
 
 // Nodes of an expression that a launcher is asked for; polynomials of long chains of arithmetic would explode.
 constexpr size_t kMostNodes = 1024;
@@ -166,7 +145,7 @@ Result<Kernel> Trace::finish() {
     return error(ErrorCode::kVerifyFailed, message);
   }
   kernel_.arrays = arrays_.arrays(kernel_);
-  Compaction::run(kernel_);
+  drop_undefined(kernel_);
   return std::move(kernel_);
 }
 

@@ -1,23 +1,11 @@
 // The trace: regions, the ops made of them, and the variables they carry.
 #include <algorithm>
-#include <map>
 
+#include "kiln/dsl/rewrite.h"
 #include "trace.h"
 
 namespace kiln::dsl::lang {
 namespace {
-
-using Replacements = std::map<ValueId, ValueId>;
-
-void replace_uses(std::vector<Op>& ops, const Replacements& replacements) {
-  for (Op& op : ops) {
-    for (ValueId& id : op.operands) {
-      auto found = replacements.find(id);
-      if (found != replacements.end()) id = found->second;
-    }
-    for (Region& region : op.regions) replace_uses(region.ops, replacements);
-  }
-}
 
 // Regions whose arguments carry variables.
 bool is_loop(Trace::RegionKind kind) {
@@ -92,11 +80,11 @@ Trace::Carried Trace::carried_by(const TracedRegion& body) {
 }
 
 void Trace::carry(TracedRegion& region, const std::vector<Touched>& carried) {
-  Replacements from_outside;
+  ValueMap from_outside;
   for (const Touched& touched : region.touched) {
-    if (!find_slot(carried, touched.slot)) from_outside[touched.inside] = touched.before;
+    if (!find_slot(carried, touched.slot)) from_outside.set(touched.inside, touched.before);
   }
-  replace_uses(region.region.ops, from_outside);
+  replace_uses(region.region, from_outside);
   for (const Touched& variable : carried) {
     const Touched* own = find_slot(region.touched, variable.slot);
     region.region.args.push_back(own ? own->inside : add_value(kernel_.values[variable.before].type).id());

@@ -1,4 +1,5 @@
 // Verifier: types and stores, on a kernel of sound structure.
+#include "kiln/dsl/walk.h"
 #include "verify_rules.h"
 
 namespace kiln::dsl {
@@ -105,7 +106,7 @@ class Types {
 class PointerSources {
  public:
   explicit PointerSources(const Kernel& kernel) : kernel_(kernel), sources_(kernel.values.size()) {
-    collect(kernel.body);
+    for_each_op(kernel, [&](const Op& op) { collect(op); });
   }
 
   // The read-only parameters that `pointer` may address.
@@ -127,27 +128,21 @@ class PointerSources {
   }
 
  private:
-  void collect(const Region& region) {
-    for (const Op& op : region.ops) {
-      if (op.regions.empty()) {
-        for (ValueId result : op.results) {
-          for (ValueId operand : op.operands) add(result, operand);
-        }
-      }
-      switch (op.code) {
-        case OpCode::kFor:
-          carry(op, 3, 1);
-          break;
-        case OpCode::kWhile:
-          carry(op, 0, 0);
-          break;
-        case OpCode::kIf:
-          for (const Region& branch : op.regions) add_all(op.results, branch.ops.back().operands);
-          break;
-        default:
-          break;
-      }
-      for (const Region& inner : op.regions) collect(inner);
+  void collect(const Op& op) {
+    switch (op.code) {
+      case OpCode::kFor:
+        return carry(op, 3, 1);
+      case OpCode::kWhile:
+        return carry(op, 0, 0);
+      case OpCode::kIf:
+        for (const Region& branch : op.regions) add_all(op.results, branch.ops.back().operands);
+        return;
+      default:
+        break;
+    }
+    if (!op.regions.empty()) return;
+    for (ValueId result : op.results) {
+      for (ValueId operand : op.operands) add(result, operand);
     }
   }
 
@@ -176,23 +171,18 @@ class PointerSources {
   std::vector<std::vector<ValueId>> sources_;
 };
 
-void check_stores(const Kernel& kernel, const Region& region, const PointerSources& sources, Report& report) {
-  for (const Op& op : region.ops) {
-    if (info(op.code).has(kWrites)) {
-      for (const Param* param : sources.readonly_roots(op.operands[0])) {
-        report.add(op.loc, info(op.code).name + ": writes through the read-only parameter `" + param->name + "`");
-      }
-    }
-    for (const Region& inner : op.regions) check_stores(kernel, inner, sources, report);
-  }
-}
-
 }  // namespace
 
 void verify_types(const Kernel& kernel, Report& report) { Types(kernel, report).visit(kernel.body); }
 
 void verify_readonly(const Kernel& kernel, Report& report) {
-  check_stores(kernel, kernel.body, PointerSources(kernel), report);
+  const PointerSources sources(kernel);
+  for_each_op(kernel, [&](const Op& op) {
+    if (!info(op.code).has(kWrites)) return;
+    for (const Param* param : sources.readonly_roots(op.operands[0])) {
+      report.add(op.loc, info(op.code).name + ": writes through the read-only parameter `" + param->name + "`");
+    }
+  });
 }
 
 }  // namespace kiln::dsl

@@ -4,13 +4,13 @@
 #include <random>
 
 #include "differential.h"
-#include "passes/op_builder.h"
+#include "kiln/dsl/wide.h"
 
 namespace kiln::test {
 namespace {
 
-using codegen::Wide;
 using dsl::ElementType;
+using dsl::Wide;
 
 const ElementType kIndexTypes[] = {ElementType::kI8, ElementType::kI16, ElementType::kI32, ElementType::kI64,
                                    ElementType::kU8, ElementType::kU16, ElementType::kU32, ElementType::kU64};
@@ -19,7 +19,7 @@ struct Range {
   Wide start, end, step;
 };
 
-uint64_t bits_of(ElementType type, Wide number) { return codegen::bits_from_number(type, number); }
+uint64_t bits_of(ElementType type, Wide number) { return dsl::bits_from_number(type, number); }
 std::string text_of(ElementType type, Wide number) {
   return dsl::info(type).is_signed ? std::to_string(static_cast<int64_t>(number))
                                    : std::to_string(static_cast<uint64_t>(number));
@@ -64,7 +64,7 @@ void expect_loop(ElementType type, const Range& range, bool is_constant, int sta
 // The number of iterations is above 0 and ends, whatever lies behind the end.
 TEST(LoopRange, EndsAtTheTopOfItsType) {
   for (ElementType type : kIndexTypes) {
-    const Wide low = codegen::lowest(type), high = codegen::highest(type);
+    const Wide low = dsl::lowest(type), high = dsl::highest(type);
     for (const Range& range : {Range{high - 9, high, 7},
                                {high - 1, high, high},
                                {low, low + 1, high},
@@ -80,7 +80,7 @@ TEST(LoopRange, EndsAtTheTopOfItsType) {
 // From 0 to 2^63 + 1 by 2^62, and across 2^63: not as signed numbers.
 TEST(LoopRange, UnsignedBoundsAboveTheSignedRange) {
   for (ElementType type : {ElementType::kU8, ElementType::kU16, ElementType::kU32, ElementType::kU64}) {
-    const Wide half = codegen::highest(type) / 2 + 1;
+    const Wide half = dsl::highest(type) / 2 + 1;
     for (const Range& range : {Range{0, half + 1, half / 2},
                                {half - 2, half + 2, 1},
                                {0, half, half},
@@ -94,7 +94,7 @@ TEST(LoopRange, UnsignedBoundsAboveTheSignedRange) {
 // Copies ahead of the last iteration are none.
 TEST(LoopRange, StagesNearTheEnds) {
   for (ElementType type : {ElementType::kI32, ElementType::kI64, ElementType::kU32, ElementType::kU64}) {
-    const Wide low = codegen::lowest(type), high = codegen::highest(type);
+    const Wide low = dsl::lowest(type), high = dsl::highest(type);
     for (const Range& range : {Range{high - 9, high, 2}, {low, low + 3, 1}, {high - 1, high, high / 2}}) {
       expect_loop(type, range, false, 3);
     }
@@ -106,7 +106,7 @@ TEST(LoopRange, RandomBounds) {
   const auto pick = [&](uint64_t below) { return static_cast<Wide>(random() % below); };
   for (int i = 0; i < 48; ++i) {
     const ElementType type = kIndexTypes[random() % std::size(kIndexTypes)];
-    const Wide low = codegen::lowest(type), high = codegen::highest(type), middle = low + (high - low) / 2;
+    const Wide low = dsl::lowest(type), high = dsl::highest(type), middle = low + (high - low) / 2;
     const Wide places[] = {low, Wide{0}, middle, high};
     const Wide step = 1 + (pick(2) ? pick(4) : pick(static_cast<uint64_t>(std::min<Wide>(high / 3, INT64_MAX))));
     const Wide start = std::clamp(places[random() % 4] + pick(5) - 2 - (pick(2) ? step * pick(9) : 0), low, high);

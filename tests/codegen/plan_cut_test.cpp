@@ -1,14 +1,14 @@
 // Products that split_k and stream_k cut along K into parts: of a single row or column, and in loops whose index comes
 // near the ends of its type. Against the interpreter on all targets.
-#include "passes/op_builder.h"
+#include "kiln/dsl/wide.h"
 #include "plan_harness.h"
 #include "small_numbers.h"
 
 namespace kiln::test {
 namespace {
 
-using codegen::Wide;
 using dsl::ElementType;
+using dsl::Wide;
 using Shape = TextKernel::Shape;
 
 struct Cut {
@@ -47,15 +47,14 @@ std::string cut_text(const Cut& cut) {
 void expect_cut(const Cut& cut, const dsl::ConstexprValues& config, std::mt19937_64& random) {
   const std::string text = cut_text(cut);
   SCOPED_TRACE(text);
-  const Wide end = std::min(cut.start + cut.step * cut.turns, codegen::highest(cut.index));
+  const Wide end = std::min(cut.start + cut.step * cut.turns, dsl::highest(cut.index));
   Shape a = cut.out, b = cut.out;
   a.back() = b[b.size() - 2] = cut.k * cut.turns;
   PlanTrial trial;
-  trial.arguments = {small_numbers(ElementType::kF32, elements(a), random),
-                     small_numbers(ElementType::kF32, elements(b), random),
-                     random_buffer(ElementType::kF32, static_cast<size_t>(elements(cut.out)), 3, false),
-                     scalar_bits(codegen::bits_from_number(cut.index, cut.start)),
-                     scalar_bits(codegen::bits_from_number(cut.index, end))};
+  trial.arguments = {
+      small_numbers(ElementType::kF32, elements(a), random), small_numbers(ElementType::kF32, elements(b), random),
+      random_buffer(ElementType::kF32, static_cast<size_t>(elements(cut.out)), 3, false),
+      scalar_bits(dsl::bits_from_number(cut.index, cut.start)), scalar_bits(dsl::bits_from_number(cut.index, end))};
   trial.match = {0, 0, true};
   trial.config = config;
   if (elements(cut.out) > 1000) trial.compiled = {""};  // AMD's machine code is emulated
@@ -85,7 +84,7 @@ TEST(CutProduct, PartsOfLoopsNearTheEndsOfTheirType) {
   std::mt19937_64 random(4);
   for (ElementType type : {ElementType::kI8, ElementType::kI32, ElementType::kI64, ElementType::kU16, ElementType::kU32,
                            ElementType::kU64}) {
-    const Wide low = codegen::lowest(type), high = codegen::highest(type);
+    const Wide low = dsl::lowest(type), high = dsl::highest(type);
     const Wide far = std::min<Wide>(high / 4, Wide{1} << 60);
     for (const Cut& cut : {Cut{{2, 3}, 1, 3, type, high - 15, 7}, Cut{{1, 3}, 2, 5, type, low, 1},
                            Cut{{2, 2}, 1, 4, type, high - 3 * far - 1, far}}) {
@@ -104,7 +103,7 @@ TEST(CutProduct, RandomCutsAlongK) {
     if (random() % 4 == 0) cut.out.insert(cut.out.begin(), any({1, 2}));
     cut.index = types[random() % std::size(types)];
     cut.step = any({1, 2, 5});
-    if (random() % 2 == 0) cut.start = codegen::highest(cut.index) - cut.step * cut.turns + (random() % 2 ? 1 : 0);
+    if (random() % 2 == 0) cut.start = dsl::highest(cut.index) - cut.step * cut.turns + (random() % 2 ? 1 : 0);
     expect_cut(cut, kParts[random() % std::size(kParts)], random);
   }
 }

@@ -5,7 +5,6 @@
 #include "cpu/supported.h"
 #include "cuda_device.h"
 #include "harness.h"
-#include "passes/op_builder.h"
 #include "random/facts.h"
 
 namespace kiln::test {
@@ -23,7 +22,7 @@ dsl::Kernel kernel_of(const dsl::Kernel& kernel, const dsl::Op& op) {
 // docs/reference/ops.md: NVIDIA's units may take subnormals for zero here.
 bool may_flush_subnormals(const dsl::Kernel& kernel, const dsl::Op& op) {
   return on_cuda() && op.code == dsl::OpCode::kAtomicRmw &&
-         codegen::int_attr(op, 0) == static_cast<int64_t>(dsl::AtomicKind::kAdd) &&
+         dsl::int_attr(op, 0) == static_cast<int64_t>(dsl::AtomicKind::kAdd) &&
          kernel.type(op.operands[1]).element == dsl::ElementType::kF32;
 }
 

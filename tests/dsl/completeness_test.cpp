@@ -9,6 +9,7 @@
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/interpreter.h"
 #include "kiln/dsl/kernel.h"
+#include "kiln/dsl/walk.h"
 #include "text_helpers.h"
 
 namespace kiln::dsl::testing {
@@ -185,13 +186,7 @@ const Trace* trace_of(const std::string& op) {
 }
 
 bool contains(const Region& region, OpCode code) {
-  for (const Op& op : region.ops) {
-    if (op.code == code) return true;
-    for (const Region& inner : op.regions) {
-      if (contains(inner, code)) return true;
-    }
-  }
-  return false;
+  return any_op(region, [&](const Op& op) { return op.code == code; });
 }
 
 // Printing the results keeps them alive in the canonical order.

@@ -1,6 +1,7 @@
 // The op table is complete: each op has type rules, an example that parses and prints back, and its place in the docs.
 #include "kiln/dsl/ops.h"
 
+#include <map>
 #include <set>
 
 #include "op_examples.h"
@@ -37,6 +38,58 @@ TEST(Ops, EveryOpIsInTheDocs) {
   for (const OpInfo& op : op_table()) {
     EXPECT_NE(grammar.find("\n" + op.example + "\n"), std::string::npos) << op.example;
     EXPECT_TRUE(meanings.count(op.name)) << op.name;
+  }
+}
+
+// The heading above each op of docs/ops.md: "## Arithmetic" of `add`.
+std::map<std::string, std::string> sections_of_docs() {
+  std::map<std::string, std::string> out;
+  std::istringstream text(read_file(source_path("docs/ops.md")));
+  std::string section;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("## ")) section = line.substr(3);
+    if (!line.starts_with("### `")) continue;
+    std::istringstream words(line.substr(4));
+    for (std::string word; words >> word;) out[word.substr(1, word.size() - 2)] = section;
+  }
+  return out;
+}
+
+// An op in a wrong family would go a wrong way through type rules, interpreter and backends.
+TEST(Ops, TheOpsOfAFamilyAreOfOneSection) {
+  std::map<OpFamily, std::string> section_of;
+  const std::map<std::string, std::string> sections = sections_of_docs();
+  for (const OpInfo& op : op_table()) {
+    const std::string& section = sections.at(op.name);
+    EXPECT_EQ(section_of.try_emplace(op.family, section).first->second, section) << op.name;
+  }
+  EXPECT_EQ(section_of.size(), static_cast<size_t>(OpFamily::kAsm) + 1);
+}
+
+TEST(Ops, TraitsFitEachOther) {
+  for (const OpInfo& op : op_table()) {
+    SCOPED_TRACE(op.name);
+    if (op.has(kWrites)) {
+      EXPECT_TRUE(op.has(kEffect));
+    }
+    if (op.has(kPure)) {
+      EXPECT_FALSE(op.has(kReads) || op.has(kWrites) || op.has(kEffect) || op.has(kTerminator));
+    }
+    if (op.has(kElementwise)) {
+      EXPECT_TRUE(op.has(kPure));
+    }
+    if (op.has(kExpensive)) {
+      EXPECT_TRUE(op.has(kElementwise));
+    }
+    if (op.has(kMovesElements)) {
+      EXPECT_TRUE(op.has(kPure) && !op.has(kElementwise));
+      EXPECT_EQ(op.operands.size(), 1u);
+    }
+    // What a pass takes away, no target lowers; all else GPUs lower.
+    EXPECT_EQ(op.has(kNoGpu), op.family == OpFamily::kDescribed);
+    if (op.has(kNoGpu)) {
+      EXPECT_TRUE(op.has(kNoCpu));
+    }
   }
 }
 

@@ -8,7 +8,7 @@
 #include "block.h"
 #include "gpu_emulator.h"
 #include "kiln/dsl/expr_json.h"
-#include "passes/op_builder.h"
+#include "kiln/dsl/wide.h"
 
 namespace kiln::test {
 namespace {
@@ -82,7 +82,7 @@ class Launch {
         data[i] = buffers_.back().data;
         bits = reinterpret_cast<uint64_t>(data[i]);
       } else if (dsl::is_int(param.type.element)) {
-        bindings.params[i] = static_cast<int64_t>(codegen::number_from_bits(param.type.element, bits));
+        bindings.params[i] = static_cast<int64_t>(dsl::number_from_bits(param.type.element, bits));
       }
       std::memcpy(params_.data() + 8 * i, &bits, 8);
     }

@@ -24,7 +24,7 @@ int fail(const std::string& message) {
   return 1;
 }
 
-std::string number(kiln::codegen::Wide value) {
+std::string number(kiln::dsl::Wide value) {
   return value > INT64_MAX ? std::to_string(static_cast<uint64_t>(value)) : std::to_string(static_cast<int64_t>(value));
 }
 
@@ -40,7 +40,7 @@ void print_claims(const Kernel& kernel) {
     std::printf(" multiple %lld contiguous %lld constant %lld", static_cast<long long>(claim.multiple_of),
                 static_cast<long long>(claim.contiguous), static_cast<long long>(claim.constant));
     if (claim.base != kiln::dsl::kNoValue && claim.base != id && kernel.values[claim.base].name != "") {
-      const bool is_far = claim.base_low < -(kiln::codegen::Wide{1} << 66);
+      const bool is_far = claim.base_low < -(kiln::dsl::Wide{1} << 66);
       std::printf(" base %s%s..%s", kernel.values[claim.base].name.c_str(),
                   is_far ? "" : ("+" + number(claim.base_low)).c_str(), number(claim.base_high).c_str());
     }

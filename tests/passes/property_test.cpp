@@ -143,7 +143,7 @@ void watch(const std::vector<codegen::AxisInfo>& claims, const Kernel& kernel, d
 std::string false_claim(const codegen::AxisInfo& claim, const dsl::PrintedValue& value) {
   const size_t extent = value.shape.empty() ? 1 : static_cast<size_t>(value.shape.back());
   const auto contiguous = static_cast<size_t>(claim.contiguous), constant = static_cast<size_t>(claim.constant);
-  auto at = [&](size_t i) { return codegen::number_from_bits(value.element, value.bits[i]); };
+  auto at = [&](size_t i) { return dsl::number_from_bits(value.element, value.bits[i]); };
   for (size_t i = 0; i < value.bits.size(); ++i) {
     const std::string lane = "lane " + std::to_string(i) + " of " + std::to_string(value.bits.size()) + ": ";
     if (at(i) < claim.low || at(i) > claim.high) return lane + "out of range";

@@ -70,13 +70,6 @@ std::vector<size_t> ops_without_uses(const Kernel& kernel) {
   return out;
 }
 
-void replace_uses(Region& region, ValueId from, ValueId to) {
-  for (Op& op : region.ops) {
-    std::replace(op.operands.begin(), op.operands.end(), from, to);
-    for (Region& inner : op.regions) replace_uses(inner, from, to);
-  }
-}
-
 Kernel without_ops(const Kernel& kernel, const std::vector<size_t>& places) {
   Kernel out = kernel;
   std::map<Region*, std::vector<size_t>> gone;
@@ -134,12 +127,8 @@ Kernel with_constant(const Kernel& kernel, size_t place, size_t result, uint64_t
     const ValueId old = region.ops[index].results[result];
     const Type type = out.type(old);
     const auto at = region.ops.begin() + static_cast<ptrdiff_t>(index);
-    auto add = [&](Type of) {
-      out.values.push_back({std::move(of), ""});
-      return static_cast<ValueId>(out.values.size() - 1);
-    };
-    const ValueId number = add(dsl::scalar_type(type.element));
-    const ValueId made = type.is_scalar() ? number : add(type);
+    const ValueId number = fresh_value(out, dsl::scalar_type(type.element));
+    const ValueId made = type.is_scalar() ? number : fresh_value(out, type);
     std::vector<Op> ops = {{OpCode::kConstant, {}, {number}, {dsl::Literal{bits}, type.element}, {}, {}}};
     if (made != number) ops.push_back({OpCode::kSplat, {number}, {made}, {type.shape}, {}, {}});
     region.ops.insert(at, ops.begin(), ops.end());

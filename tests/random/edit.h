@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "kiln/dsl/ir.h"
+#include "kiln/dsl/rewrite.h"
 
 namespace kiln::random_kernel {
 
@@ -21,7 +21,6 @@ std::set<dsl::ValueId> used_values(const dsl::Kernel& kernel);
 // Places of ops with no result that another op uses.
 std::vector<size_t> ops_without_uses(const dsl::Kernel& kernel);
 
-void replace_uses(dsl::Region& region, dsl::ValueId from, dsl::ValueId to);
 // Ops that no longer stand for a value are dropped by canonicalise().
 dsl::Kernel without_ops(const dsl::Kernel& kernel, const std::vector<size_t>& places);
 

@@ -1,5 +1,6 @@
 // Index arithmetic as affine functions of the nest's indices, and the addresses of chunks.
 #include "cpu/nest.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
 
@@ -127,7 +128,7 @@ int Nest::group_of(const Op& product, const Point& point) const {
   const auto source = [&](ValueId id, Point& here) {
     const Op* op = c.definition[id];
     here = normalise(id, here);
-    while (op && (op->code == OpCode::kBroadcast || op->code == OpCode::kExpandDims || op->code == OpCode::kPermute)) {
+    while (op && is_view(*op)) {
       here = source_point(*op, here);
       op = c.definition[op->operands[0]];
     }
@@ -230,7 +231,7 @@ Result<Nest::Address> Nest::address(ValueId id, const Point& point_in, Heeds hee
     } else if (op->code == OpCode::kSplat) {
       at = op->operands[0];
       here = {};
-    } else if (op->code == OpCode::kBroadcast || op->code == OpCode::kExpandDims || op->code == OpCode::kPermute) {
+    } else if (is_view(*op)) {
       here = source_point(*op, here);
       at = op->operands[0];
     } else {

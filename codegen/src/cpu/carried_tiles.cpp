@@ -4,6 +4,8 @@
 #include <map>
 #include <unordered_map>
 
+#include "kiln/dsl/traits.h"
+
 namespace kiln::codegen::cpu {
 namespace {
 
@@ -47,7 +49,7 @@ class PlacesRead {
   Reads of_operands(const Op& op) {
     Reads out;
     for (ValueId operand : op.operands) out = merged(out, of(operand));
-    if (!dsl::info(op.code).has(dsl::kElementwise)) {
+    if (!is_elementwise(op)) {
       for (Read& read : out) read.elementwise = false;
     }
     return out;

@@ -199,6 +199,5 @@ bool accumulates_from_zeros(const Context& c, const Op& loop, size_t i);
 bool continues_accumulator(const Context& c, const Op& loop, size_t i);
 // `has_effects`: whether the loop has.
 DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i, bool has_effects);
-bool has_effects(const dsl::Region& region);
 
 }  // namespace kiln::codegen::cpu

@@ -4,6 +4,7 @@
 #include "cpu/carried_tiles.h"
 #include "cpu/nest.h"
 #include "elementwise/loop_range.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -46,8 +47,7 @@ class Readers {
   bool elementwise_new(ValueId id) {
     if (has_place(id) || !reads(id)) return true;
     const Op* op = c_.definition[id];
-    return dsl::info(op->code).has(dsl::kElementwise) &&
-           llvm::all_of(op->operands, [&](ValueId operand) { return elementwise(operand); });
+    return is_elementwise(*op) && llvm::all_of(op->operands, [&](ValueId operand) { return elementwise(operand); });
   }
 
   const Context& c_;
@@ -244,10 +244,7 @@ Result<void> lower_branch(Context& c, const dsl::Region& region, const std::vect
 }
 
 bool has_write_only_store(const Context& c, const dsl::Region& region) {
-  return llvm::any_of(region.ops, [&](const Op& op) {
-    return c.write_only.contains(&op) ||
-           llvm::any_of(op.regions, [&](const dsl::Region& inner) { return has_write_only_store(c, inner); });
-  });
+  return any_op(region, [&](const Op& op) { return c.write_only.contains(&op); });
 }
 
 Start start_of(const Context& c, const Op& loop, size_t i) {
@@ -282,7 +279,7 @@ Result<void> lower_for(Context& c, const Op& op) {
     c.visits = outer_visits ? b.CreateMul(outer_visits, visits) : visits;
   }
   Result<void> result;
-  const bool effects = has_effects(region);
+  const bool effects = has_effect(region);
   for (size_t i = 0; i < inits.size(); ++i) {
     if (starts[i] != Start::kZeros) continue;
     c.dot_accumulators[(*carried)[i].slot.offset] = make_dot_accumulator(c, op, i, effects);

@@ -4,6 +4,7 @@
 // else reaches that memory: then the store finds its work done. (Not in every turn: the rows of a matrix may lie so
 // that they fight for the sets of a cache, those of a slot do not.)
 #include "cpu/dot.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -87,7 +88,7 @@ Value* rows_seen(Context& c, ValueId result) {
       Nest nest(c, dsl::concrete_shape(c.type(id)));
       return nest.bound_of_mask(user->operands[2], nest.identity(), nest.rank() - 2);
     }
-    if (!dsl::info(user->code).has(dsl::kElementwise) || !dsl::is_float(c.type(id).element)) return nullptr;
+    if (!is_elementwise(*user) || !dsl::is_float(c.type(id).element)) return nullptr;
     id = user->results[0];
   }
   return nullptr;
@@ -131,13 +132,6 @@ Result<Slot> slot_of_sums(Context& c, const DotPlan& plan, ValueId acc, ValueId 
 }
 
 }  // namespace
-
-bool has_effects(const dsl::Region& region) {
-  return llvm::any_of(region.ops, [](const Op& op) {
-    return dsl::info(op.code).has(dsl::kWrites) || dsl::info(op.code).has(dsl::kEffect) ||
-           llvm::any_of(op.regions, [](const dsl::Region& inner) { return has_effects(inner); });
-  });
-}
 
 bool accumulates_from_zeros(const Context& c, const Op& loop, size_t i) {
   const ValueId init = loop.operands[i + 3];

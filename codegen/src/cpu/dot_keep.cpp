@@ -7,6 +7,7 @@
 //
 // Programs that share nothing use one place for all turns, which stays in the cache.
 #include "cpu/dot.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -44,9 +45,8 @@ bool collect_scalars(const Context& c, ValueId id, std::set<ValueId>& seen, std:
   }
   const Op* op = c.definition[id];
   if (!op || c.slots[id] || !op->regions.empty()) return false;
-  const dsl::OpInfo& info = dsl::info(op->code);
-  if (info.has(dsl::kWrites) || info.has(dsl::kEffect)) return false;
-  if (info.has(dsl::kReads) && (op->code != OpCode::kLoad || !is_constant_memory(c, *op))) return false;
+  if (has_effect(*op)) return false;
+  if (may_read(*op) && (op->code != OpCode::kLoad || !is_constant_memory(c, *op))) return false;
   return llvm::all_of(op->operands, [&](ValueId operand) { return collect_scalars(c, operand, seen, scalars); });
 }
 
@@ -79,18 +79,7 @@ class State {
 
 }  // namespace
 
-bool moves_pointer(const Op& op) {
-  switch (op.code) {
-    case OpCode::kAddptr:
-    case OpCode::kSplat:
-    case OpCode::kBroadcast:
-    case OpCode::kExpandDims:
-    case OpCode::kPermute:
-      return true;
-    default:
-      return false;
-  }
-}
+bool moves_pointer(const Op& op) { return op.code == OpCode::kAddptr || op.code == OpCode::kSplat || is_view(op); }
 
 Kept keep(Context& c, ValueId id, int64_t bytes) {
   Builder& b = c.b;

@@ -5,6 +5,7 @@
 //   %b     = reshape %rows                   [K, N]
 //   dot %a, %b, %acc                         reads %units, and %b is never made
 #include "cpu/dot.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -78,8 +79,7 @@ bool is_read_in_units(Context& c, const Op& reshape) {
       const DotPlan plan = plan_dot(c, op);
       return plan.batch == 1 && load_of_units(c, plan, id);
     }
-    const bool changes = dsl::info(op.code).has(dsl::kWrites) || dsl::info(op.code).has(dsl::kEffect);
-    if (changes || !op.regions.empty()) return false;
+    if (has_effect(op) || !op.regions.empty()) return false;
   }
   return false;
 }

@@ -1,5 +1,6 @@
 // Tiles that lie in memory as they are, so that a dot can read them in place.
 #include "cpu/nest.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
 
@@ -7,8 +8,7 @@ std::optional<Nest::MemoryView> Nest::memory_view(ValueId id, const Extents& rea
   MemoryView view;
   Point point = normalise(id, identity());
   const Op* op = c.definition[id];
-  while (!c.slots[id] && op &&
-         (op->code == OpCode::kPermute || op->code == OpCode::kExpandDims || op->code == OpCode::kBroadcast)) {
+  while (!c.slots[id] && op && is_view(*op)) {
     point = source_point(*op, point);
     id = op->operands[0];
     op = c.definition[id];
@@ -66,8 +66,7 @@ std::optional<Nest::MemoryView> Nest::memory_view(ValueId pointers, std::optiona
       point = normalise(step->operands[0], point);
     } else if (step->code == OpCode::kSplat) {
       point = {};
-    } else if (step->code == OpCode::kBroadcast || step->code == OpCode::kExpandDims ||
-               step->code == OpCode::kPermute) {
+    } else if (is_view(*step)) {
       point = source_point(*step, point);
     } else {
       return std::nullopt;
@@ -82,7 +81,7 @@ std::optional<Nest::MemoryView> Nest::memory_view(ValueId pointers, std::optiona
 Value* Nest::bound_along(ValueId id, int dim) {
   Point point = normalise(id, identity());
   const Op* op = c.definition[id];
-  while (op && (op->code == OpCode::kPermute || op->code == OpCode::kExpandDims || op->code == OpCode::kBroadcast)) {
+  while (op && is_view(*op)) {
     point = source_point(*op, point);
     id = op->operands[0];
     op = c.definition[id];
@@ -101,8 +100,7 @@ Value* Nest::bound_of_mask(ValueId id, const Point& point, int dim) {
     if (!part || c.type(mask).is_scalar() || !llvm::is_contained(at, static_cast<int8_t>(dim))) continue;
     if (part->code == OpCode::kAnd) {
       for (ValueId operand : part->operands) todo.emplace_back(operand, normalise(operand, at));
-    } else if (part->code == OpCode::kBroadcast || part->code == OpCode::kExpandDims ||
-               part->code == OpCode::kPermute) {
+    } else if (is_view(*part)) {
       todo.emplace_back(part->operands[0], source_point(*part, at));
     } else if (Bounds bounds; part->code == OpCode::kCmp && add_comparison(*part, at, bounds)) {
       for (const auto& [where, value] : bounds) {
@@ -178,7 +176,7 @@ Nest::Along Nest::pointers_along(ValueId id, Point point, int dim) const {
       if (part == Along::kSomehow) return part;
       if (part != Along::kSame) total = total == Along::kSame ? part : Along::kLinearly;
       point = normalise(op->operands[0], point);
-    } else if (op->code == OpCode::kBroadcast || op->code == OpCode::kExpandDims || op->code == OpCode::kPermute) {
+    } else if (is_view(*op)) {
       point = source_point(*op, point);
     } else {
       return op->code == OpCode::kSplat ? total : Along::kSomehow;
@@ -243,7 +241,7 @@ Result<Value*> Nest::fails_between_new(ValueId mask, const Point& first, const P
     if (!left || !right) return left ? right : left;
     return b.CreateOr(*left, *right);
   }
-  if (op.code == OpCode::kBroadcast || op.code == OpCode::kExpandDims || op.code == OpCode::kPermute) {
+  if (is_view(op)) {
     return fails_between(op.operands[0], source_point(op, first), source_point(op, last), known);
   }
   const bool equality =

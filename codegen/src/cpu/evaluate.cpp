@@ -1,6 +1,7 @@
 // Tile values at the points of a nest, pulled in from their producers.
 #include "cpu/nest.h"
 #include "elementwise/calls.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -119,7 +120,7 @@ Result<Value*> Nest::evaluate_new(ValueId id, const Point& point) {
     case OpCode::kLoad:
       return evaluate_load(*op, point);
     default:
-      if (!dsl::info(op->code).has(dsl::kElementwise)) {
+      if (!is_elementwise(*op)) {
         return internal_error(dsl::info(op->code).name + " has no place in scratch");
       }
       return evaluate_elementwise(*op, point);
@@ -152,7 +153,7 @@ int Nest::origin_depth(ValueId id, const Point& point_in) const {
   const Op* op = c.definition[id];
   if (!op || c.slots[id]) return depth_of(point);
   if (op->code == OpCode::kSplat) return 0;
-  const bool copies = op->code == OpCode::kBroadcast || op->code == OpCode::kExpandDims || op->code == OpCode::kPermute;
+  const bool copies = is_view(*op);
   return copies ? origin_depth(op->operands[0], source_point(*op, point)) : depth_of(point);
 }
 

@@ -12,6 +12,7 @@
 
 #include "cpu/nest.h"
 #include "cpu/schedule.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -54,7 +55,7 @@ class Movement {
       moves.push_back(of(operand));
       if (!moves.back()) return nullptr;
     }
-    const bool pure = dsl::info(op->code).has(dsl::kElementwise) || is_shape(op->code) || op->operands.empty();
+    const bool pure = is_elementwise(*op) || is_shape(op->code) || op->operands.empty();
     if (pure && llvm::all_of(moves, is_zero)) return c_.i64(0);
     if (is_shape(op->code)) return moves[0];
     switch (op->code) {

@@ -10,6 +10,7 @@
 #include "cpu/accumulator.h"
 #include "cpu/nest.h"
 #include "cpu/schedule.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -294,7 +295,7 @@ std::vector<const Op*> with_siblings(const Context& c, const Op& op) {
   const auto is_missing = [&](ValueId id) { return missing.contains(id); };
   for (const Op* each = &op + 1; each != end && each - &op < kFarthestSibling; ++each) {
     const bool is_reduce = each->code == OpCode::kReduce;
-    if (dsl::info(each->code).has(dsl::kWrites) || dsl::info(each->code).has(dsl::kEffect)) break;
+    if (has_effect(*each)) break;
     if (!each->regions.empty() && !is_reduce) break;
     if (is_reduce && !custom(*each) && axis_of(*each) == axis_of(op) &&
         dsl::concrete_shape(c.type(each->operands[0])) == shape && !is_missing(each->operands[0])) {

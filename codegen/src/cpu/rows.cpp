@@ -11,6 +11,7 @@
 //                                                       if all[row]:  for column:  y = x[begin[row] + column] * w
 //                                                       else:         for column:  y = x[…], mask(row) * w
 #include "cpu/nest.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -19,10 +20,6 @@ constexpr int kExpensive = 8;           // ops; a load from L1 is cheaper than t
 constexpr int kManyInvariants = 4;      // loads that the columns decide
 constexpr size_t kMostConditions = 32;  // bits of a word
 constexpr int kTogether = 4;            // rows, whose sums a register each holds
-
-bool is_shape_op(OpCode code) {
-  return code == OpCode::kBroadcast || code == OpCode::kExpandDims || code == OpCode::kPermute;
-}
 
 }  // namespace
 
@@ -74,7 +71,7 @@ struct Nest::RowSearch {
       return number && !number->coefficients[static_cast<size_t>(row)];
     };
     const bool moves = (op.code == OpCode::kAdd || op.code == OpCode::kSub) && llvm::any_of(op.operands, is_same);
-    if (is_shape_op(op.code) || type.pointer || type.element == ElementType::kI1 || moves) {
+    if (is_view(op) || type.pointer || type.element == ElementType::kI1 || moves) {
       visit_operands(id, op, point);
     } else if (nest.cost(id, kExpensive) >= kExpensive) {
       values.insert({id, point});
@@ -103,7 +100,7 @@ std::vector<MaskAt> Nest::parts_of(ValueId mask, const Point& point) const {
     const Op* op = c.definition[part.mask];
     if (masks_.count(part) || !seen.insert(part).second) continue;
     const bool is_and = op && op->code == OpCode::kAnd;
-    if (c.slots[part.mask] || !varies(part.point) || !(is_and || (op && is_shape_op(op->code)))) {
+    if (c.slots[part.mask] || !varies(part.point) || !(is_and || (op && is_view(*op)))) {
       out.push_back(part);
       continue;
     }

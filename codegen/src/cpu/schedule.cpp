@@ -8,6 +8,7 @@
 #include <set>
 
 #include "cpu/sinks.h"
+#include "kiln/dsl/traits.h"
 #include "passes/pointers.h"
 
 namespace kiln::codegen::cpu {
@@ -69,8 +70,7 @@ class Scheduler {
           ++out_.use_count[operand];
           out_.user[operand] = &op;
         }
-        if (!dsl::info(op.code).has(dsl::kElementwise) || out_.home[operand] != &region)
-          out_.by_elements[operand] = false;
+        if (!is_elementwise(op) || out_.home[operand] != &region) out_.by_elements[operand] = false;
       }
       for (ValueId result : op.results) {
         out_.definition[result] = &op;
@@ -90,29 +90,18 @@ class Scheduler {
   }
 
   // Of an op alone. What has several operands costs something: the search for costs ends by that.
-  static int own_cost(OpCode code) {
-    switch (code) {
-      case OpCode::kMath:
-        return 12;
-      case OpCode::kDiv:
-      case OpCode::kRem:
-        return 4;
-      case OpCode::kSplat:
-      case OpCode::kBroadcast:
-      case OpCode::kExpandDims:
-      case OpCode::kPermute:
-        return 0;
-      default:
-        return 1;
-    }
+  static int own_cost(const Op& op) {
+    if (op.code == OpCode::kSplat || is_view(op)) return 0;
+    if (op.code == OpCode::kMath) return 12;
+    return dsl::info(op.code).has(dsl::kExpensive) ? 4 : 1;
   }
 
   // Indices become addresses, and comparisons of them the bounds of loops.
   int cost(ValueId id, int budget) {
     const Op* op = out_.definition[id];
     if (!op || budget <= 0 || !is_tile(id) || index_[id]) return 0;
-    int sum = own_cost(op->code);
-    if (op->code == OpCode::kLoad || is_eager(op->code)) return sum;
+    if (op->code == OpCode::kLoad || is_eager(op->code)) return 1;
+    int sum = own_cost(*op);
     for (ValueId operand : op->operands) sum += cost(operand, budget - sum);
     return sum;
   }
@@ -137,7 +126,7 @@ class Scheduler {
 
   // An atomic after which other programs may write anything, or after which what they wrote is to be seen.
   static bool orders_memory(const Op& op) {
-    if (op.code != OpCode::kAtomicRmw && op.code != OpCode::kAtomicCas) return false;
+    if (family_of(op) != dsl::OpFamily::kAtomic) return false;
     const auto order = std::get<int64_t>(op.attrs[op.code == OpCode::kAtomicCas ? 0 : 1]);
     return static_cast<dsl::MemoryOrder>(order) != dsl::MemoryOrder::kRelaxed;
   }
@@ -224,7 +213,7 @@ class Scheduler {
       if (!is_lazy(id) || !group.seen.insert({id, crossed}).second) continue;
       const Op* op = out_.definition[id];
       if (op->code == OpCode::kLoad && group.loads.insert({op, crossed}).second) out.emplace_back(op, crossed);
-      const bool moves = !dsl::info(op->code).has(dsl::kElementwise) && op->code != OpCode::kLoad;
+      const bool moves = !is_elementwise(*op) && op->code != OpCode::kLoad;
       for (ValueId operand : op->operands) todo.emplace_back(operand, crossed || moves);
     }
     return out;
@@ -276,7 +265,7 @@ class Scheduler {
 
   // What may stand between two stores of a walk: it is computed where it is wanted, or reads no memory.
   bool waits(const Op& op) const {
-    if (is_eager(op.code) || !dsl::info(op.code).has(dsl::kPure)) return false;
+    if (is_eager(op.code) || !is_pure(op)) return false;
     return std::none_of(op.results.begin(), op.results.end(),
                         [&](ValueId id) { return out_.materialise[id] || (op.code == OpCode::kLoad && !is_tile(id)); });
   }
@@ -409,7 +398,7 @@ class Scheduler {
     for (const Op* op : order_.ops) {
       if (op->results.empty() || !is_lazy(op->results[0])) continue;
       const ValueId id = op->results[0];
-      int size = std::max(1, own_cost(op->code));
+      int size = std::max(1, own_cost(*op));
       for (ValueId operand : op->operands) {
         if (!is_lazy(operand) || owner[operand] != dsl::kNoValue) continue;
         owner[operand] = id;
@@ -474,24 +463,13 @@ class Scheduler {
 }  // namespace
 
 bool is_eager(OpCode code) {
-  switch (code) {
-    case OpCode::kReshape:
-    case OpCode::kCat:
-    case OpCode::kSlice:
-    case OpCode::kGather:
-    case OpCode::kAtomicRmw:
-    case OpCode::kAtomicCas:
-    case OpCode::kDot:
-    case OpCode::kDotScaled:
-    case OpCode::kReduce:
-    case OpCode::kScan:
-    case OpCode::kSort:
-    case OpCode::kTopk:
-    case OpCode::kHistogram:
-    case OpCode::kPhilox:
-    case OpCode::kFor:
-    case OpCode::kWhile:
-    case OpCode::kIf:
+  switch (dsl::info(code).family) {
+    case dsl::OpFamily::kMovement:
+    case dsl::OpFamily::kAtomic:
+    case dsl::OpFamily::kDot:
+    case dsl::OpFamily::kCollective:
+    case dsl::OpFamily::kRandom:
+    case dsl::OpFamily::kControl:
       return true;
     default:
       return false;

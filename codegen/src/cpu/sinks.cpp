@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cpu/schedule.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
 
@@ -59,7 +60,7 @@ void add(Sinks& sinks, const Sinks::Write& write) {
   sinks.writes.push_back(write);
 }
 
-bool moves_elements(const Op& op) { return !dsl::info(op.code).has(dsl::kElementwise) && op.code != OpCode::kLoad; }
+bool moves_elements(const Op& op) { return !is_elementwise(op) && op.code != OpCode::kLoad; }
 
 // What `user` adds to the sinks of a value of `region`.
 void add_user(Sinks& out, const Op& user, const Region* region, const ProgramOrder& order, const Pointers& pointers,

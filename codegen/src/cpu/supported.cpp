@@ -1,102 +1,15 @@
 #include "cpu/supported.h"
 
 #include "kiln/dsl/verify.h"
+#include "kiln/dsl/walk.h"
 
 namespace kiln::codegen::cpu {
-namespace {
 
-using dsl::Kernel;
-using dsl::Op;
-using dsl::OpCode;
-
-// The name of what is missing; "" when nothing is. No default: a new op says here where it stands.
-std::string missing(const Op& op) {
-  const std::string& name = dsl::info(op.code).name;
-  switch (op.code) {
-    case OpCode::kProgramId:
-    case OpCode::kNumPrograms:
-    case OpCode::kConstant:
-    case OpCode::kArange:
-    case OpCode::kSplat:
-    case OpCode::kBroadcast:
-    case OpCode::kExpandDims:
-    case OpCode::kPermute:
-    case OpCode::kReshape:
-    case OpCode::kJoin:
-    case OpCode::kSplit:
-    case OpCode::kCat:
-    case OpCode::kSlice:
-    case OpCode::kGather:
-    case OpCode::kAdd:
-    case OpCode::kSub:
-    case OpCode::kMul:
-    case OpCode::kDiv:
-    case OpCode::kRem:
-    case OpCode::kMulhi:
-    case OpCode::kFma:
-    case OpCode::kMin:
-    case OpCode::kMax:
-    case OpCode::kNeg:
-    case OpCode::kAbs:
-    case OpCode::kAnd:
-    case OpCode::kOr:
-    case OpCode::kXor:
-    case OpCode::kShl:
-    case OpCode::kShr:
-    case OpCode::kCmp:
-    case OpCode::kSelect:
-    case OpCode::kMath:
-    case OpCode::kCast:
-    case OpCode::kBitcast:
-    case OpCode::kPhilox:
-    case OpCode::kAddptr:
-    case OpCode::kLoad:
-    case OpCode::kStore:
-    case OpCode::kDot:
-    case OpCode::kDotScaled:
-    case OpCode::kFor:
-    case OpCode::kWhile:
-    case OpCode::kIf:
-    case OpCode::kYield:
-    case OpCode::kAssume:
-    case OpCode::kReduce:
-    case OpCode::kScan:
-    case OpCode::kSort:
-    case OpCode::kTopk:
-    case OpCode::kHistogram:
-    case OpCode::kRequire:
-    case OpCode::kAtomicRmw:
-    case OpCode::kAtomicCas:
-    case OpCode::kAssert:
-    case OpCode::kPrint:
-      return "";
-    case OpCode::kDescriptor:
-    case OpCode::kLoadTile:
-    case OpCode::kStoreTile:
-    case OpCode::kReduceTile:
-    case OpCode::kGatherRows:
-    case OpCode::kInlineAsm:
-      return name;
-  }
-  return name;
+Result<void> check_supported(const dsl::Kernel& kernel) {
+  const dsl::Op* op = find_op(kernel, [](const dsl::Op& each) { return dsl::info(each.code).has(dsl::kNoCpu); });
+  if (!op) return {};
+  return error(ErrorCode::kCompileFailed,
+               dsl::diagnostic(kernel, op->loc, dsl::info(op->code).name + ": the CPU backend does not compile this"));
 }
-
-Result<void> check_region(const Kernel& kernel, const dsl::Region& region) {
-  for (const Op& op : region.ops) {
-    const std::string what = missing(op);
-    if (!what.empty()) {
-      return error(ErrorCode::kCompileFailed,
-                   dsl::diagnostic(kernel, op.loc, what + ": the CPU backend does not compile this"));
-    }
-    for (const dsl::Region& inner : op.regions) {
-      if (auto fine = check_region(kernel, inner); !fine) return fine;
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
-Result<void> check_supported(const Kernel& kernel) { return check_region(kernel, kernel.body); }
 
 }  // namespace kiln::codegen::cpu

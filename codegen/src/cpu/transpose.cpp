@@ -4,6 +4,7 @@
 #include "cpu/transpose.h"
 
 #include "cpu/nest.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -78,7 +79,7 @@ class Contiguity {
       const Step pointers = step(op->operands[0], axis);
       along_ = along_ || pointers == Step::kOne;
       otherwise_ = otherwise_ || pointers == Step::kOther;
-    } else if (dsl::info(op->code).has(dsl::kElementwise)) {
+    } else if (is_elementwise(*op)) {
       for (ValueId operand : op->operands) find_sources(operand, axis);
     } else if (step(id, axis) != Step::kNone) {
       otherwise_ = true;
@@ -244,7 +245,7 @@ Result<void> transpose_operands(Context& c, ValueId value) {
     if (!op || c.slots[id] || c.type(id).is_scalar() || !visited.insert(id).second) continue;
     if (op->code == OpCode::kPermute && is_worthwhile(c, *op)) {
       if (auto done = transpose(c, *op); !done) return done;
-    } else if (dsl::info(op->code).has(dsl::kElementwise)) {
+    } else if (is_elementwise(*op)) {
       todo.insert(todo.end(), op->operands.begin(), op->operands.end());
     }
   }

@@ -3,6 +3,8 @@
 #include <llvm/IR/Module.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include "kiln/dsl/walk.h"
+
 namespace kiln::codegen {
 namespace {
 
@@ -37,15 +39,13 @@ bool is_long_op(const Op& op, ElementType element) {
   }
 }
 
-int64_t count_long(const dsl::Kernel& kernel, const dsl::Region& region, int64_t together) {
+int64_t count_long(const dsl::Kernel& kernel, int64_t together) {
   int64_t count = 0;
-  for (const Op& op : region.ops) {
-    if (!op.operands.empty() && is_long_op(op, kernel.type(op.operands[0]).element)) {
-      const dsl::Type& type = kernel.type(op.operands[0]);
-      count += type.is_scalar() ? 1 : std::max<int64_t>(1, dsl::element_count(type) / together);
-    }
-    for (const dsl::Region& inner : op.regions) count += count_long(kernel, inner, together);
-  }
+  dsl::for_each_op(kernel, [&](const Op& op) {
+    if (op.operands.empty() || !is_long_op(op, kernel.type(op.operands[0]).element)) return;
+    const dsl::Type& type = kernel.type(op.operands[0]);
+    count += type.is_scalar() ? 1 : std::max<int64_t>(1, dsl::element_count(type) / together);
+  });
   return count;
 }
 
@@ -88,7 +88,7 @@ Result<llvm::Function*> function_for(ElementContext& c, Builder& outer, const Op
 }  // namespace
 
 bool has_many_long_ops(const dsl::Kernel& kernel, int64_t together) {
-  return count_long(kernel, kernel.body, together) > kMostInline;
+  return count_long(kernel, together) > kMostInline;
 }
 
 Result<Value*> emit_op(ElementContext& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> operands) {

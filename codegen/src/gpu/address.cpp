@@ -3,7 +3,6 @@
 // is taken not to wrap (docs/reference/ops.md), so it is done in 64 bits whatever its type.
 #include "gpu/context.h"
 #include "gpu/layout/algebra.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

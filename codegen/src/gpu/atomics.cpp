@@ -11,7 +11,6 @@
 // a barrier puts what the block did before a release ahead of it (global_order.h), and what follows an acquire behind.
 #include "elementwise/atomic_combine.h"
 #include "gpu/register_groups.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

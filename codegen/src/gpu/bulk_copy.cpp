@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kiln/dsl/traits.h"
+
 namespace kiln::codegen::gpu {
 namespace {
 
@@ -10,13 +12,6 @@ using dsl::OpCode;
 constexpr int64_t kLeastTile = 4096;  // bytes that are worth the round trip
 constexpr int64_t kWideStore = 16;    // bytes: a thread that stores so many at once does as well by itself
 constexpr size_t kMostMaps = 8;       // of a kernel, whose parameters have 4096 bytes
-
-bool touches_memory(const dsl::Op& op) {
-  const dsl::OpInfo& info = dsl::info(op.code);
-  return info.has(dsl::kReads) || info.has(dsl::kWrites) || std::ranges::any_of(op.regions, [](const auto& region) {
-           return std::ranges::any_of(region.ops, touches_memory);
-         });
-}
 
 // The parameter that a pointer is based on; null where that is not plain.
 const dsl::Param* param_of(const dsl::Kernel& kernel, const LinearForms& forms, dsl::ValueId pointer) {
@@ -43,13 +38,9 @@ bool is_final(const dsl::Kernel& kernel, const LinearForms& forms, size_t number
 }
 
 // Whether no other op writes through the parameter: bulk copies are in no order with ordinary stores.
-bool is_only_write(const dsl::Region& region, const dsl::Kernel& kernel, const LinearForms& forms, const dsl::Op& store,
-                   const dsl::Param* param) {
-  return std::ranges::all_of(region.ops, [&](const dsl::Op& op) {
-    const bool writes = &op != &store && dsl::info(op.code).has(dsl::kWrites) && !op.operands.empty();
-    if (writes && param_of(kernel, forms, op.operands[0]) == param) return false;
-    return std::ranges::all_of(
-        op.regions, [&](const dsl::Region& inner) { return is_only_write(inner, kernel, forms, store, param); });
+bool is_only_write(const dsl::Kernel& kernel, const LinearForms& forms, const dsl::Op& store, const dsl::Param* param) {
+  return !any_op(kernel, [&](const dsl::Op& op) {
+    return &op != &store && dsl::info(op.code).has(dsl::kWrites) && param_of(kernel, forms, op.operands[0]) == param;
   });
 }
 
@@ -92,7 +83,7 @@ BulkAccesses plan_bulk_accesses(const dsl::Kernel& kernel, const Placement& plac
   for (size_t i = 0; stores && i < kernel.body.ops.size() && out.size() < kMostMaps; ++i) {
     const dsl::Op& op = kernel.body.ops[i];
     if (op.code != OpCode::kStore || !is_final(kernel, forms, i)) continue;
-    if (!is_only_write(kernel.body, kernel, forms, op, param_of(kernel, forms, op.operands[0]))) continue;
+    if (!is_only_write(kernel, forms, op, param_of(kernel, forms, op.operands[0]))) continue;
     auto tile = plan_bulk_tile(kernel, op, forms);
     if (!tile || !is_worthwhile(kernel, placement, op, *tile)) continue;
     const bool by_groups = block.persistent && block.warps > kStoringWarps;

@@ -5,7 +5,6 @@
 
 #include "gpu/all_threads.h"
 #include "gpu/register_groups.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -3,22 +3,20 @@
 #include <algorithm>
 
 #include "gpu/persistent.h"
+#include "kiln/dsl/walk.h"
 
 namespace kiln::codegen::gpu {
 namespace {
 
 // Nothing is read that the kernel writes, and what is written twice is the same then.
-bool may_run_again(const dsl::Kernel& kernel, const dsl::Region& region, const Pointers& pointers) {
-  return std::ranges::all_of(region.ops, [&](const Op& op) {
+bool may_run_again(const dsl::Kernel& kernel, const Pointers& pointers) {
+  return !any_op(kernel, [&](const Op& op) {
     if (op.code == OpCode::kLoad) {
       const auto param = pointers.parameter(op.operands[0]);
-      if (!param || !kernel.params[*param].readonly || kernel.params[*param].may_alias) return false;
-    } else if (op.code != OpCode::kStore &&
-               (dsl::info(op.code).has(dsl::kReads) || dsl::info(op.code).has(dsl::kWrites))) {
-      return false;
+      return !param || !kernel.params[*param].readonly || kernel.params[*param].may_alias;
     }
-    return std::ranges::all_of(op.regions,
-                               [&](const dsl::Region& inner) { return may_run_again(kernel, inner, pointers); });
+    const dsl::OpInfo& info = dsl::info(op.code);
+    return op.code != OpCode::kStore && (info.has(dsl::kReads) || info.has(dsl::kWrites));
   });
 }
 
@@ -45,7 +43,7 @@ std::optional<std::set<ValueId>> scalars_of(const Op& loop, const TensorAccess& 
 
 bool plan_cluster(const dsl::Kernel& kernel, const Op& loop, const std::vector<AxisInfo>& info, Pipeline& pipeline) {
   constexpr int64_t kBlocks = 2;
-  if (!may_run_again(kernel, kernel.body, Pointers(kernel))) return false;
+  if (!may_run_again(kernel, Pointers(kernel))) return false;
   LinearForms forms(kernel, info);
   if (!is_alike_in_all_programs(loop, forms)) return false;
   bool any = false;

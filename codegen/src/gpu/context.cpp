@@ -6,20 +6,6 @@
 #include "gpu/coalesce.h"
 
 namespace kiln::codegen::gpu {
-namespace {
-
-void note_regions(const dsl::Region& region, std::vector<const dsl::Region*>& region_of,
-                  std::vector<const Op*>& definition, std::vector<int>& uses) {
-  for (ValueId arg : region.args) region_of[arg] = &region;
-  for (const Op& op : region.ops) {
-    for (ValueId id : op.operands) ++uses[id];
-    for (ValueId id : op.results) region_of[id] = &region, definition[id] = &op;
-    for (const dsl::Region& inner : op.regions) note_regions(inner, region_of, definition, uses);
-  }
-}
-
-}  // namespace
-
 Context::Context(const dsl::Kernel& k, const TargetInfo& t, llvm::Module& m, const Placement& p,
                  const BlockShape& shape, const std::string& name)
     : ElementContext{k, name, t.math(), true, false, t.small_floats()},
@@ -28,17 +14,15 @@ Context::Context(const dsl::Kernel& k, const TargetInfo& t, llvm::Module& m, con
       placement(p),
       block(shape),
       b(m.getContext()),
-      definition(k.values.size()),
+      definition(dsl::definitions(k)),
       order(k),
-      region_of_(k.values.size(), &k.body),
-      uses_(k.values.size()) {
-  note_regions(k.body, region_of_, definition, uses_);
+      def_use_(k) {
   scopes_.push_back({&k.body, nullptr, nullptr, {}, {}, {}});
 }
 
 Scope& Context::scope_of(ValueId id) {
   for (Scope& scope : scopes_) {
-    if (scope.region == region_of_[id]) return scope;
+    if (scope.region == region_of(id)) return scope;
   }
   return scopes_.back();
 }

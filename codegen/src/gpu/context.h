@@ -25,6 +25,7 @@
 #include "gpu/shared_panels.h"
 #include "gpu/target_info.h"
 #include "kiln/dsl/result.h"
+#include "kiln/dsl/uses.h"
 
 namespace kiln::codegen::gpu {
 
@@ -150,8 +151,8 @@ class Context : public ElementContext {
   void let_run_on(ValueId id) { may_run_on_.insert(id); }
   bool may_leave_in_flight(ValueId id) const { return may_run_on_.contains(id); }
 
-  int uses(ValueId id) const { return uses_[id]; }
-  const dsl::Region* region_of(ValueId id) const { return region_of_[id]; }
+  int uses(ValueId id) const { return static_cast<int>(def_use_.uses(id)); }
+  const dsl::Region* region_of(ValueId id) const { return def_use_.region(id); }
   const dsl::Region* current_region() const { return scopes_.back().region; }
 
   // Regions inside each other. While the inner one is lowered, what it needs of outer values goes before `guard`.
@@ -197,8 +198,7 @@ class Context : public ElementContext {
   size_t number_of(const Layout& layout);
 
   std::vector<Scope> scopes_;
-  std::vector<const dsl::Region*> region_of_;  // by value
-  std::vector<int> uses_;                      // by value
+  const dsl::DefUse def_use_;
   struct InFlight {
     ValueId id;
     int groups;

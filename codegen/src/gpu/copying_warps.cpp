@@ -6,6 +6,7 @@
 #include "gpu/persistent.h"
 #include "gpu/program_factors.h"
 #include "gpu/stages.h"
+#include "kiln/dsl/traits.h"
 #include "passes/pointers.h"
 
 namespace kiln::codegen::gpu {
@@ -47,7 +48,7 @@ class Slice {
   bool is_simple(const Op& op) const {
     const auto is_scalar_or_view = [&](ValueId id) { return kernel_.type(id).is_scalar() || !placement_.home[id]; };
     if (!op.regions.empty() || !std::ranges::all_of(op.results, is_scalar_or_view)) return false;
-    if (op.code != OpCode::kLoad) return dsl::info(op.code).has(dsl::kPure);
+    if (op.code != OpCode::kLoad) return is_pure(op);
     const auto param = pointers_.parameter(op.operands[0]);
     return param && kernel_.params[*param].readonly && !kernel_.params[*param].may_alias;
   }

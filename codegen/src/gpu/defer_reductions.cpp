@@ -3,16 +3,21 @@
 #include <algorithm>
 #include <cmath>
 
-#include "passes/op_builder.h"
+#include "kiln/dsl/op_builder.h"
+#include "kiln/dsl/rewrite.h"
+#include "kiln/dsl/uses.h"
+#include "kiln/dsl/wide.h"
 
 namespace kiln::codegen::gpu {
 namespace {
 
 using dsl::ElementType;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ReduceKind;
 using dsl::ValueId;
+using dsl::Wide;
 
 constexpr int64_t kMostPartials = 16;  // of a thread
 constexpr size_t kFirstInit = 3, kFirstArgument = 1;
@@ -64,24 +69,10 @@ struct Chain {
 
 class Deferral {
  public:
-  Deferral(dsl::Kernel& kernel, int threads) : kernel_(kernel), threads_(threads), uses_(kernel.values.size()) {
-    count_uses(kernel.body);
-  }
+  Deferral(dsl::Kernel& kernel, int threads) : kernel_(kernel), threads_(threads), uses_(dsl::count_uses(kernel)) {}
 
-  void run() { visit(kernel_.body); }
-
- private:
-  void count_uses(const dsl::Region& region) {
-    for (const Op& op : region.ops) {
-      for (ValueId id : op.operands) ++uses_[id];
-      for (const dsl::Region& inner : op.regions) count_uses(inner);
-    }
-  }
-
-  void visit(dsl::Region& region) {
-    std::vector<Op> kept;
-    for (Op& op : region.ops) {
-      for (dsl::Region& inner : op.regions) visit(inner);
+  void run() {
+    dsl::rewrite_ops(kernel_, [this](Op& op, std::vector<Op>& kept) {
       std::vector<Op> behind;
       if (op.code == OpCode::kFor) {
         for (size_t i = 0; i < op.results.size(); ++i) {
@@ -90,10 +81,10 @@ class Deferral {
       }
       kept.push_back(std::move(op));
       std::ranges::move(behind, std::back_inserter(kept));
-    }
-    region.ops = std::move(kept);
+    });
   }
 
+ private:
   std::optional<Chain> chain_of(const Op& loop, size_t i) const {
     const dsl::Region& body = loop.regions[0];
     const ValueId carried = body.args[kFirstArgument + i];
@@ -117,12 +108,7 @@ class Deferral {
     return static_cast<size_t>(found - region.ops.begin());
   }
 
-  int uses(ValueId id) const { return uses_[id]; }
-
-  ValueId new_value(const dsl::Type& type) {
-    kernel_.values.push_back({type, ""});
-    return static_cast<ValueId>(kernel_.values.size() - 1);
-  }
+  uint32_t uses(ValueId id) const { return uses_[id]; }
 
   void defer(Op& loop, size_t i, const Chain& chain, std::vector<Op>& before, std::vector<Op>& behind) {
     dsl::Region& body = loop.regions[0];
@@ -134,11 +120,11 @@ class Deferral {
     OpBuilder start(kernel_, before, loop.loc);
     const ValueId identity = start.constant(partial.element, identity_bits(kind_of(reduction), partial.element));
     loop.operands[kFirstInit + i] = start.splat(identity, partial.shape);
-    body.args[kFirstArgument + i] = new_value(partial);
-    loop.results[i] = new_value(partial);
+    body.args[kFirstArgument + i] = fresh_value(kernel_, partial);
+    loop.results[i] = fresh_value(kernel_, partial);
     Op& step = body.ops[chain.combination];
     step.operands = {body.args[kFirstArgument + i], reduction.operands[0]};
-    step.results = {new_value(partial)};
+    step.results = {fresh_value(kernel_, partial)};
     body.ops.back().operands[i] = step.results[0];
     body.ops.erase(body.ops.begin() + static_cast<std::ptrdiff_t>(chain.reduce));
 
@@ -152,7 +138,7 @@ class Deferral {
 
   dsl::Kernel& kernel_;
   const int64_t threads_;
-  std::vector<int> uses_;
+  std::vector<uint32_t> uses_;
 };
 
 }  // namespace

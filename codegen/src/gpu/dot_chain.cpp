@@ -5,7 +5,8 @@
 #include <functional>
 #include <set>
 
-#include "passes/op_builder.h"
+#include "kiln/dsl/traits.h"
+#include "kiln/dsl/uses.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -13,13 +14,6 @@ namespace {
 using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
-
-void visit_ops(const dsl::Region& region, const std::function<void(const Op&)>& visit) {
-  for (const Op& op : region.ops) {
-    visit(op);
-    for (const dsl::Region& inner : op.regions) visit_ops(inner, visit);
-  }
-}
 
 int log2_of(int64_t x) { return std::countr_zero(static_cast<uint64_t>(x)); }
 
@@ -80,11 +74,7 @@ Layout with_order(const Layout& fragment, int axis, const std::vector<int>& orde
 // Of which product values are the sums, or are made of them element by element.
 class SumsBehind {
  public:
-  explicit SumsBehind(const dsl::Kernel& kernel) : kernel_(kernel), definition_(kernel.values.size()) {
-    visit_ops(kernel.body, [&](const Op& op) {
-      for (ValueId id : op.results) definition_[id] = &op;
-    });
-  }
+  explicit SumsBehind(const dsl::Kernel& kernel) : kernel_(kernel), definition_(dsl::definitions(kernel)) {}
 
   const Op* of(ValueId id) const {
     std::set<ValueId> seen;
@@ -93,13 +83,10 @@ class SumsBehind {
 
   // Whether something is computed of whole rows of them.
   bool are_reduced(const Op& dot) const {
-    bool out = false;
-    visit_ops(kernel_.body, [&](const Op& op) {
-      if (op.code != OpCode::kReduce || out) return;
-      const ValueId tile = op.operands[0];
-      out = int_attr(op, 1) == kernel_.type(tile).rank() - 1 && of(tile) == &dot;
+    return any_op(kernel_, [&](const Op& op) {
+      return op.code == OpCode::kReduce && int_attr(op, 1) == kernel_.type(op.operands[0]).rank() - 1 &&
+             of(op.operands[0]) == &dot;
     });
-    return out;
   }
 
  private:
@@ -107,7 +94,7 @@ class SumsBehind {
     const Op* op = definition_[id];
     if (!op || kernel_.type(id).rank() < 2 || !seen.insert(id).second) return nullptr;
     if (op->code == OpCode::kDot) return op;
-    if (!dsl::info(op->code).has(dsl::kElementwise)) return nullptr;
+    if (!is_elementwise(*op)) return nullptr;
     for (ValueId operand : op->operands) {
       if (const Op* found = find(operand, seen)) return found;
     }
@@ -128,11 +115,9 @@ const Op* dot_before(const dsl::Kernel& kernel, const Op& dot) {
 
 bool has_dot_behind(const dsl::Kernel& kernel, const Op& dot) {
   const SumsBehind sums(kernel);
-  if (!sums.are_reduced(dot)) return false;
-  bool out = false;
-  visit_ops(kernel.body,
-            [&](const Op& op) { out |= op.code == OpCode::kDot && &op != &dot && sums.of(op.operands[0]) == &dot; });
-  return out;
+  return sums.are_reduced(dot) && any_op(kernel, [&](const Op& op) {
+           return op.code == OpCode::kDot && &op != &dot && sums.of(op.operands[0]) == &dot;
+         });
 }
 
 MatrixInstruction in_order_of(const Layout& sums, MatrixInstruction instruction) {

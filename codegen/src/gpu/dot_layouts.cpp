@@ -7,7 +7,6 @@
 #include "gpu/layout/algebra.h"
 #include "gpu/multiply_add.h"
 #include "gpu/shared_panels.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

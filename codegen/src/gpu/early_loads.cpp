@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gpu/row_factors.h"
+#include "kiln/dsl/traits.h"
 #include "passes/pointers.h"
 
 namespace kiln::codegen::gpu {
@@ -17,7 +18,7 @@ std::optional<std::vector<const Op*>> slice_of(const Context& c, const dsl::Regi
     open.pop_back();
     if (c.region_of(id) != &body || id == body.args[0]) continue;
     const Op* op = c.definition[id];
-    if (!op || !op->regions.empty() || !dsl::info(op->code).has(dsl::kPure) || op->code == OpCode::kDot) {
+    if (!op || !op->regions.empty() || !is_pure(*op) || op->code == OpCode::kDot) {
       return std::nullopt;
     }
     if (found.insert(op).second) open.insert(open.end(), op->operands.begin(), op->operands.end());

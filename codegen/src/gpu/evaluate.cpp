@@ -11,7 +11,6 @@
 #include "gpu/early_loads.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/register_groups.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -17,7 +17,7 @@
 #include <map>
 
 #include "gpu/launch_shape.h"
-#include "passes/op_builder.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -32,7 +32,7 @@ constexpr size_t kFarthest = 1024;  // ops behind a reduction: nothing is looked
 
 bool is_load(const Op& op) { return op.code == OpCode::kLoad; }
 bool is_reduction(const Op& op) { return op.code == OpCode::kReduce && op.regions.empty(); }
-bool may_move(const Op& op) { return op.regions.empty() && (is_load(op) || dsl::info(op.code).has(dsl::kPure)); }
+bool may_move(const Op& op) { return op.regions.empty() && (is_load(op) || is_pure(op)); }
 
 // Ops without effects that follow each other.
 class Segment {
@@ -131,10 +131,7 @@ void arrange(const dsl::Kernel& kernel, dsl::Region& region, int threads) {
     size_t end = i;
     while (end < region.ops.size() && may_move(region.ops[end])) ++end;
     std::ranges::move(Segment(kernel, region.ops, i, end, threads).arranged(), std::back_inserter(out));
-    if (end < region.ops.size()) {
-      for (dsl::Region& inner : region.ops[end].regions) arrange(kernel, inner, threads);
-      out.push_back(std::move(region.ops[end++]));
-    }
+    if (end < region.ops.size()) out.push_back(std::move(region.ops[end++]));
     i = end;
   }
   region.ops = std::move(out);
@@ -143,7 +140,8 @@ void arrange(const dsl::Kernel& kernel, dsl::Region& region, int threads) {
 }  // namespace
 
 dsl::Kernel gather_waits(dsl::Kernel kernel, int threads) {
-  if (!has_products(kernel.body)) arrange(kernel, kernel.body, threads);
+  if (has_products(kernel.body)) return kernel;
+  dsl::for_each_region_postorder(kernel, [&](dsl::Region& region) { arrange(kernel, region, threads); });
   return kernel;
 }
 

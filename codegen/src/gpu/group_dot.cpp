@@ -17,7 +17,7 @@
 #include "gpu/layout/algebra.h"
 #include "gpu/layout/conversion.h"
 #include "gpu/shared_access.h"
-#include "passes/op_builder.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -86,7 +86,7 @@ namespace {
 bool is_from_product(Context& c, const dsl::Region& body, ValueId id) {
   const Op* op = c.definition[id];
   if (!op || c.region_of(id) != &body) return false;
-  if (op->code == OpCode::kDot || op->code == OpCode::kDotScaled || !op->regions.empty()) return true;
+  if (family_of(*op) == dsl::OpFamily::kDot || !op->regions.empty()) return true;
   return std::ranges::any_of(op->operands, [&](ValueId operand) { return is_from_product(c, body, operand); });
 }
 

@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "gpu/dot_layouts.h"
+#include "kiln/dsl/traits.h"
 #include "kiln/dsl/verify.h"
 
 namespace kiln::codegen::gpu {
@@ -20,7 +21,7 @@ constexpr int kMostWarps = 32;
 // What a product of several warps takes beside its sums: addresses and the loop. ptxas asks for 154 for 128 sums.
 constexpr int64_t kBesideSums = 26;
 
-bool is_product(const Op& op) { return op.code == OpCode::kDot || op.code == OpCode::kDotScaled; }
+bool is_product(const Op& op) { return family_of(op) == dsl::OpFamily::kDot; }
 
 // From where a value is made to where it is read last, by number of op. What a loop reads from outside is held to its
 // end; what is computed from a tile where it is wanted (placement.h) reads that tile there.
@@ -136,9 +137,7 @@ class LateOps {
  private:
   static constexpr size_t kNone = SIZE_MAX;
 
-  static bool may_move(const Op& op) {
-    return op.regions.empty() && (op.code == OpCode::kLoad || dsl::info(op.code).has(dsl::kPure));
-  }
+  static bool may_move(const Op& op) { return op.regions.empty() && (op.code == OpCode::kLoad || is_pure(op)); }
 
   bool waits(const Op& op) const {
     if (!may_move(op)) return false;
@@ -175,13 +174,6 @@ class LateOps {
   size_t first_ = 0;  // all before are placed
 };
 
-void load_late_in(dsl::Region& region, size_t values) {
-  for (Op& op : region.ops) {
-    for (dsl::Region& inner : op.regions) load_late_in(inner, values);
-  }
-  region.ops = LateOps(region.ops, values).arranged();
-}
-
 // The fewest warps whose threads have registers for as much as all hold; 0: none.
 int warps_that_hold(int64_t words, const TargetInfo& target, const BlockShape& block) {
   for (int warps = 1; warps <= kMostWarps; warps *= 2) {
@@ -195,23 +187,6 @@ int64_t sums_of(const DotGroup& group, const dsl::Type& type) {
   return group.instruction.accumulator(group.columns).size(Dim::kRegister) * dsl::info(type.element).bits / 32;
 }
 
-std::optional<CrampedProduct> cramped(const dsl::Kernel& kernel, const dsl::Region& region, const TargetInfo& target,
-                                      const BlockShape& block) {
-  for (const Op& op : region.ops) {
-    for (const dsl::Region& inner : op.regions) {
-      if (auto found = cramped(kernel, inner, target, block)) return found;
-    }
-    if (op.code != OpCode::kDot) continue;
-    const DotLayouts layouts = dot_layouts(kernel, op, target, block);
-    if (!layouts.group) continue;
-    const int64_t needed = sums_of(*layouts.group, kernel.type(op.results[0])) + kBesideSums;
-    int warps = block.warps;
-    while (warps > 0 && needed > target.most_registers(warps * block.lanes)) warps /= 2;
-    if (warps != block.warps) return CrampedProduct{&op, warps};
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 HeldTiles most_held(const dsl::Kernel& kernel, const Placement& placement) {
@@ -223,7 +198,8 @@ bool holds_too_much(const dsl::Kernel& kernel, const Placement& placement) {
 }
 
 dsl::Kernel load_late(dsl::Kernel kernel) {
-  load_late_in(kernel.body, kernel.values.size());
+  dsl::for_each_region_postorder(
+      kernel, [&](dsl::Region& region) { region.ops = LateOps(region.ops, kernel.values.size()).arranged(); });
   return kernel;
 }
 
@@ -245,7 +221,18 @@ Result<void> check_held_tiles(const dsl::Kernel& kernel, const Placement& placem
 
 std::optional<CrampedProduct> cramped_product(const dsl::Kernel& kernel, const TargetInfo& target,
                                               const BlockShape& block) {
-  return cramped(kernel, kernel.body, target, block);
+  std::optional<CrampedProduct> out;
+  dsl::find_op(kernel, [&](const Op& op) {
+    if (op.code != OpCode::kDot) return false;
+    const DotLayouts layouts = dot_layouts(kernel, op, target, block);
+    if (!layouts.group) return false;
+    const int64_t needed = sums_of(*layouts.group, kernel.type(op.results[0])) + kBesideSums;
+    int warps = block.warps;
+    while (warps > 0 && needed > target.most_registers(warps * block.lanes)) warps /= 2;
+    if (warps != block.warps) out = CrampedProduct{&op, warps};
+    return out.has_value();
+  });
+  return out;
 }
 
 }  // namespace kiln::codegen::gpu

@@ -2,7 +2,6 @@
 // or padding, add to a counter beside them, of the lane's own so that these do not wait for each other.
 #include "gpu/context.h"
 #include "gpu/shared_memory.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -9,7 +9,6 @@
 #include "gpu/layout/conversion.h"
 #include "gpu/register_groups.h"
 #include "gpu/shared_access.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "gpu/context.h"
 #include "kiln/dsl/verify.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

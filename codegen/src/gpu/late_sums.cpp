@@ -5,7 +5,6 @@
 #include "elementwise/combine.h"
 #include "gpu/group_dot.h"
 #include "gpu/layout/reduction.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "kiln/dsl/config.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -25,31 +26,31 @@ int64_t words(const dsl::Type& type) {
   return dsl::element_count(type) * std::max(1, dsl::info(type.element).bytes / 4);
 }
 
-void visit(const dsl::Kernel& kernel, const dsl::Region& region, Largest& out) {
-  for (const dsl::Op& op : region.ops) {
+Largest largest_of(const dsl::Kernel& kernel) {
+  Largest out;
+  dsl::for_each_op(kernel, [&](const dsl::Op& op) {
     out.reduces |= op.code == dsl::OpCode::kReduce;
     out.sorts |= op.code == dsl::OpCode::kSort;
     out.orders |= op.code == dsl::OpCode::kScan || op.code == dsl::OpCode::kSort || op.code == dsl::OpCode::kTopk;
     for (dsl::ValueId id : op.results) {
       const dsl::Type& type = kernel.type(id);
       if (!type.is_value() || type.is_scalar()) continue;
-      const bool is_sum = op.code == dsl::OpCode::kDot || op.code == dsl::OpCode::kDotScaled;
+      const bool is_sum = family_of(op) == dsl::OpFamily::kDot;
       out.tile = std::max(out.tile, dsl::element_count(type));
       if (is_sum) out.sum = std::max(out.sum, words(type));
       if (op.code == dsl::OpCode::kLoad) {
         out.loaded = std::max(out.loaded, dsl::element_count(type) * dsl::info(type.element).bytes);
       }
     }
-    for (const dsl::Region& inner : op.regions) visit(kernel, inner, out);
-  }
+  });
+  return out;
 }
 
 int warps_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes) {
   if (auto given = config.find(std::string(dsl::kNumWarps)); given != config.end()) {
     return static_cast<int>(given->second);
   }
-  Largest largest;
-  visit(kernel, kernel.body, largest);
+  const Largest largest = largest_of(kernel);
   int64_t threads = 0;
   if (largest.sum > 0) {
     // 64 sums a thread, up to 128 in the largest tiles that 8 warps of 32 hold; operands in shared memory are no one's
@@ -76,17 +77,10 @@ Effort effort_for(const dsl::Facts& facts) {
   return std::ranges::any_of(facts, is_fact) ? Effort::kFast : Effort::kShort;
 }
 
-int64_t largest_load(const dsl::Kernel& kernel) {
-  Largest out;
-  visit(kernel, kernel.body, out);
-  return out.loaded;
-}
+int64_t largest_load(const dsl::Kernel& kernel) { return largest_of(kernel).loaded; }
 
 bool has_products(const dsl::Region& region) {
-  return std::ranges::any_of(region.ops, [](const dsl::Op& op) {
-    return op.code == dsl::OpCode::kDot || op.code == dsl::OpCode::kDotScaled ||
-           std::ranges::any_of(op.regions, has_products);
-  });
+  return any_op(region, [](const dsl::Op& op) { return family_of(op) == dsl::OpFamily::kDot; });
 }
 
 LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kiln/dsl/uses.h"
+
 namespace kiln::codegen::gpu {
 namespace {
 
@@ -11,6 +13,7 @@ using dsl::Expr;
 using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
+using dsl::Wide;
 
 constexpr int64_t kEnough = int64_t{1} << 20;  // what is a multiple of more need not be known to be
 constexpr size_t kMaxTerms = 16;               // products of sums grow; no index that people write has so many
@@ -32,13 +35,6 @@ LinearForms::Range product(const LinearForms::Range& a, const LinearForms::Range
   const auto [low, high] =
       std::minmax({product(a.low, b.low), product(a.low, b.high), product(a.high, b.low), product(a.high, b.high)});
   return {low, high};
-}
-
-void note_definitions(const dsl::Region& region, std::vector<const Op*>& definition) {
-  for (const Op& op : region.ops) {
-    for (ValueId id : op.results) definition[id] = &op;
-    for (const dsl::Region& inner : op.regions) note_definitions(inner, definition);
-  }
 }
 
 std::optional<AtomKind> host_operation(OpCode code) {
@@ -122,8 +118,7 @@ std::string to_string(const Linear& form, const dsl::Kernel& kernel) {
 }
 
 LinearForms::LinearForms(const dsl::Kernel& kernel, const std::vector<AxisInfo>& info)
-    : kernel_(kernel), info_(info), definition_(kernel.values.size()) {
-  note_definitions(kernel.body, definition_);
+    : kernel_(kernel), info_(info), definition_(dsl::definitions(kernel)) {
   for (uint32_t i = 0; i < kernel.params.size(); ++i) {
     if (is_index(kernel.params[i].type)) forms_[kernel.params[i].value] = Linear{Expr::param_ref(i), {}, {}};
   }

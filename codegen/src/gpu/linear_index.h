@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kiln/dsl/ir.h"
+#include "kiln/dsl/wide.h"
 #include "passes/axis_info.h"
 
 namespace kiln::codegen::gpu {
@@ -51,7 +52,7 @@ class LinearForms {
   const AxisInfo& info(dsl::ValueId id) const { return info_[id]; }
 
   struct Range {
-    Wide low, high;
+    dsl::Wide low, high;
   };
   Range range(const dsl::Expr& expr) const;
   // Of a uniform form. Where a scalar of the kernel is that form, or differs by a constant, what is known of it counts.

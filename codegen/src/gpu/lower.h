@@ -44,7 +44,7 @@ struct Lowered {
   std::vector<TensorMap> tensor_maps;
 };
 
-// The passes on a kernel's code that is complete but for shared memory: rows of the compiler's list (docs/passes.md).
+// The passes on a kernel's code that is complete but for shared memory: rows of the compiler's list (docs/inside/passes.md).
 struct SharedFacts;
 std::span<const LlvmPass<SharedFacts>> shared_passes();
 

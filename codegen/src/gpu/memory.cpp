@@ -4,7 +4,6 @@
 #include "gpu/early_loads.h"
 #include "gpu/in_turns.h"
 #include "gpu/register_groups.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

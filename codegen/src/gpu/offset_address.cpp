@@ -5,12 +5,12 @@
 #include <numeric>
 
 #include "gpu/context.h"
-#include "passes/op_builder.h"
+#include "kiln/dsl/wide.h"
 
 namespace kiln::codegen::gpu {
 namespace {
 
-constexpr Wide kLargestAccess = 16;  // bytes
+constexpr dsl::Wide kLargestAccess = 16;  // bytes
 
 // A scalar pointer, and an index from there.
 struct LinearPointer {
@@ -51,7 +51,7 @@ bool is_emittable(const Linear& form) {
 // Whether the part of the tile's coordinates is from 0 to what the target reaches.
 bool is_within_reach(const Context& c, const LinearForms& forms, const Linear& index, const std::vector<int64_t>& shape,
                      int64_t bytes) {
-  Wide farthest = kLargestAccess;
+  dsl::Wide farthest = kLargestAccess;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     const LinearForms::Range range = forms.range(index.axes[axis]);
     if (range.low < 0 || range.high > c.target.offset_reach()) return false;

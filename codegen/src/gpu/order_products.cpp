@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "kiln/dsl/ops.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -15,8 +15,7 @@ using dsl::ValueId;
 bool is_product(const Op& op) { return op.code == OpCode::kDot; }
 
 bool may_move(const Op& op) {
-  return op.regions.empty() &&
-         (op.code == OpCode::kLoad || op.code == OpCode::kYield || dsl::info(op.code).has(dsl::kPure));
+  return op.regions.empty() && (op.code == OpCode::kLoad || op.code == OpCode::kYield || is_pure(op));
 }
 
 class Order {
@@ -71,17 +70,12 @@ class Order {
   std::map<ValueId, size_t> place_of_;
 };
 
-void arrange(dsl::Region& region) {
-  for (Op& op : region.ops) {
-    for (dsl::Region& inner : op.regions) arrange(inner);
-  }
-  if (std::vector<Op> ordered = Order(region.ops).arranged(); !ordered.empty()) region.ops = std::move(ordered);
-}
-
 }  // namespace
 
 dsl::Kernel order_products(dsl::Kernel kernel) {
-  arrange(kernel.body);
+  dsl::for_each_region_postorder(kernel, [](dsl::Region& region) {
+    if (std::vector<Op> ordered = Order(region.ops).arranged(); !ordered.empty()) region.ops = std::move(ordered);
+  });
   return kernel;
 }
 

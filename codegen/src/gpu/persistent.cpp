@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kiln/dsl/traits.h"
+
 namespace kiln::codegen::gpu {
 namespace {
 
@@ -106,7 +108,7 @@ void end_programs(Context& c, const ProgramLoop& loop) {
 
 bool is_fit_for_crews(const dsl::Kernel& kernel, const Op& loop, const std::vector<AxisInfo>& info,
                       const Pipeline& pipeline) {
-  const auto is_product = [](const Op& op) { return op.code == OpCode::kDot || op.code == OpCode::kDotScaled; };
+  const auto is_product = [](const Op& op) { return family_of(op) == dsl::OpFamily::kDot; };
   const auto is_flat = [](const Op& op) { return op.regions.empty(); };
   const std::vector<Op>& body = loop.regions[0].ops;
   LinearForms forms(kernel, info);

@@ -7,7 +7,8 @@
 #include "gpu/layout/algebra.h"
 #include "gpu/lower.h"
 #include "gpu/target_info.h"
-#include "passes/op_builder.h"
+#include "kiln/dsl/traits.h"
+#include "kiln/dsl/uses.h"
 #include "passes/pointers.h"
 
 namespace kiln::codegen::gpu {
@@ -34,33 +35,16 @@ class Planner {
         strides_(strides),
         forms_(kernel, info),
         pointers_(kernel),
-        definition_(kernel.values.size()),
-        region_of_(kernel.values.size()),
-        users_(kernel.values.size()) {
-    note(kernel.body);
-    // A check comes before what it is about.
-    if (!kernel.options.check_bounds) visit(kernel.body);
+        def_use_(kernel) {
+    if (kernel.options.check_bounds) return;  // a check comes before what it is about
+    dsl::for_each_op_postorder(kernel, [this](const Op& op) {
+      if (op.code == OpCode::kFor) plan(op);
+    });
   }
 
   std::map<const Op*, Pipeline> take() { return std::move(out_); }
 
  private:
-  void note(const dsl::Region& region) {
-    for (ValueId arg : region.args) region_of_[arg] = &region;
-    for (const Op& op : region.ops) {
-      for (ValueId id : op.operands) users_[id].push_back(&op);
-      for (ValueId id : op.results) definition_[id] = &op, region_of_[id] = &region;
-      for (const dsl::Region& inner : op.regions) note(inner);
-    }
-  }
-
-  void visit(const dsl::Region& region) {
-    for (const Op& op : region.ops) {
-      for (const dsl::Region& inner : op.regions) visit(inner);
-      if (op.code == OpCode::kFor) plan(op);
-    }
-  }
-
   void plan(const Op& loop) {
     Pipeline out;
     out.stages = static_cast<int>(std::min<int64_t>(number_attr(loop, 0), block_.most_stages));
@@ -116,7 +100,7 @@ class Planner {
 
   // Whether products of several warps alone have the value as a factor, as it lies in shared memory.
   bool is_read_by_groups(ValueId id, int fast) const {
-    return std::ranges::all_of(users_[id], [&](const Op* user) {
+    return std::ranges::all_of(def_use_.users(id), [&](const Op* user) {
       if (user->code == OpCode::kPermute) return is_read_by_groups(user->results[0], 1 - fast);
       if (user->code != OpCode::kDot || user->operands[2] == id) return false;
       const DotLayouts layouts = dot_layouts(kernel_, *user, target_, block_);
@@ -128,8 +112,8 @@ class Planner {
 
   // Whether the value depends on nothing that cannot be computed ahead.
   bool add_to_slice(const dsl::Region& body, ValueId id, std::set<const Op*>& slice, std::set<size_t>& ahead) const {
-    if (region_of_[id] != &body) return true;
-    const Op* op = definition_[id];
+    if (def_use_.region(id) != &body) return true;
+    const Op* op = def_use_.definition(id);
     const auto add = [&](ValueId operand) { return add_to_slice(body, operand, slice, ahead); };
     if (!op) {
       const auto number = static_cast<size_t>(std::ranges::find(body.args, id) - body.args.begin());
@@ -138,15 +122,15 @@ class Planner {
     }
     if (slice.contains(op)) return true;
     const bool is_lookup = op->code == OpCode::kLoad && kernel_.type(id).rank() <= 1 && is_constant(op->operands[0]);
-    const bool is_pure = dsl::info(op->code).has(dsl::kPure) && op->code != OpCode::kDot;
-    if ((!is_pure && !is_lookup) || !op->regions.empty()) return false;
+    const bool is_computed = is_pure(*op) && op->code != OpCode::kDot;
+    if ((!is_computed && !is_lookup) || !op->regions.empty()) return false;
     slice.insert(op);
     return std::ranges::all_of(op->operands, add);
   }
 
   // Whether a dot by matrix instructions has the value as a factor, or what is made of it.
   bool feeds_dot(ValueId id) const {
-    return std::ranges::any_of(users_[id], [&](const Op* user) {
+    return std::ranges::any_of(def_use_.users(id), [&](const Op* user) {
       if (user->code == OpCode::kDot) {
         if (user->operands[0] != id && user->operands[1] != id) return false;
         const DotLayouts layouts = dot_layouts(kernel_, *user, target_, block_);
@@ -158,7 +142,7 @@ class Planner {
 
   // Whether a product would multiply what lies beside the tile along its inner axis: there must be zeros.
   bool needs_zeros(ValueId id) const {
-    return std::ranges::any_of(users_[id], [&](const Op* user) {
+    return std::ranges::any_of(def_use_.users(id), [&](const Op* user) {
       if (user->code == OpCode::kPermute) return needs_zeros(user->results[0]);
       if (user->code != OpCode::kDot) return false;
       const DotLayouts layouts = dot_layouts(kernel_, *user, target_, block_);
@@ -170,7 +154,7 @@ class Planner {
   // Whether nobody looks at what lies beside the tile along the axis of its lines: products of several warps do not
   // make the steps, nor the columns, that are padding.
   bool skips_padding(ValueId id, int fast) const {
-    return std::ranges::all_of(users_[id], [&](const Op* user) {
+    return std::ranges::all_of(def_use_.users(id), [&](const Op* user) {
       if (user->code == OpCode::kPermute) return skips_padding(user->results[0], 1 - fast);
       if (user->code != OpCode::kDot || user->operands[2] == id) return false;
       const DotLayouts layouts = dot_layouts(kernel_, *user, target_, block_);
@@ -196,7 +180,7 @@ class Planner {
       case OpCode::kBroadcast:
         return true;
       default:
-        return dsl::info(op.code).has(dsl::kElementwise) && op.regions.empty() &&
+        return is_elementwise(op) && op.regions.empty() &&
                std::ranges::all_of(op.operands, [&](ValueId id) { return id == tile || is_spread(id); });
     }
   }
@@ -204,7 +188,7 @@ class Planner {
   // A number, or fewer elements than those of the tile, repeated.
   bool is_spread(ValueId id) const {
     if (kernel_.type(id).rank() == 0) return true;
-    const Op* op = definition_[id];
+    const Op* op = def_use_.definition(id);
     if (!op) return false;
     switch (op->code) {
       case OpCode::kConstant:
@@ -213,7 +197,7 @@ class Planner {
       case OpCode::kBroadcast:
         return true;
       default:
-        return dsl::info(op->code).has(dsl::kElementwise) && op->regions.empty() &&
+        return is_elementwise(*op) && op->regions.empty() &&
                std::ranges::all_of(op->operands, [&](ValueId operand) { return is_spread(operand); });
     }
   }
@@ -228,7 +212,7 @@ class Planner {
   // factors that are computed from the tile.
   int64_t copied_bytes(ValueId id, const SharedPanels& panels, bool transposed = false, bool computed = false) const {
     int64_t out = 0;
-    for (const Op* user : users_[id]) {
+    for (const Op* user : def_use_.users(id)) {
       if (user->code == OpCode::kPermute) {
         out = std::max(out, copied_bytes(user->results[0], panels, !transposed, computed));
       } else if (user->code != OpCode::kDot && passes_on(*user, id)) {
@@ -240,7 +224,7 @@ class Planner {
       const DotLayouts layouts = dot_layouts(kernel_, *user, target_, block_);
       if (!layouts.group) continue;
       if (computed) {
-        const bool in_registers = is_first && definition_[id]->code != OpCode::kPermute;
+        const bool in_registers = is_first && def_use_.definition(id)->code != OpCode::kPermute;
         if (!in_registers) out = std::max(out, bytes_of(kernel_.type(id)));
         continue;
       }
@@ -276,7 +260,7 @@ class Planner {
 
   // The layout in which a dot wants the load's result, by itself or transposed.
   std::optional<Layout> wanted_by_dot(ValueId id) const {
-    for (const Op* user : users_[id]) {
+    for (const Op* user : def_use_.users(id)) {
       if (user->code == OpCode::kPermute) {
         if (const auto wanted = wanted_by_dot(user->results[0])) return transpose(*wanted, {1, 0});
       }
@@ -340,9 +324,7 @@ class Planner {
   const std::vector<Strides>& strides_;
   LinearForms forms_;
   Pointers pointers_;
-  std::vector<const Op*> definition_;
-  std::vector<const dsl::Region*> region_of_;
-  std::vector<std::vector<const Op*>> users_;
+  const dsl::DefUse def_use_;
   std::map<const Op*, Pipeline> out_;
 };
 

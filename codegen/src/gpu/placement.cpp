@@ -16,6 +16,8 @@
 #include "gpu/select.h"
 #include "gpu/shape_ops.h"
 #include "gpu/sort_network.h"
+#include "kiln/dsl/traits.h"
+#include "kiln/dsl/uses.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -42,11 +44,9 @@ class Placer {
         strides_(strides_of(kernel)),
         scanned_(scanned_loads(kernel)),
         ordered_(selected_tiles(kernel, block, target.lane_facts().shared_bytes)),
-        definition_(kernel.values.size()),
-        users_(kernel.values.size()),
+        def_use_(kernel),
         free_(kernel.values.size()),
         depth_(kernel.values.size()) {
-    note_users(kernel.body);
     out_.home.resize(kernel.values.size());
     out_.pipelines = plan_pipelines(kernel, target, block, info, strides_);
     for (const auto& [loop, pipeline] : out_.pipelines) {
@@ -59,8 +59,10 @@ class Placer {
         if (!out_.staged.contains(op)) out_.looked_up.insert(op);
       }
     }
-    note_reduced(kernel.body);
-    agree_on_vectors(kernel.body);
+    dsl::for_each_op_postorder(kernel, [this](const Op& op) {
+      note_reduced(op);
+      agree_on_vectors(op);
+    });
     wanted_by_dot_.resize(kernel.values.size());
     note_wanted_by_dot(kernel.body);
     for (const dsl::Param& param : kernel.params) out_.home[param.value] = replicated({}, block);
@@ -73,22 +75,12 @@ class Placer {
   const dsl::Type& type(ValueId id) const { return kernel_.type(id); }
   std::vector<int64_t> shape(ValueId id) const { return padded_shape(type(id)); }
 
-  void note_users(const dsl::Region& region) {
-    for (const Op& op : region.ops) {
-      for (ValueId id : op.operands) users_[id].push_back(&op);
-      for (const dsl::Region& inner : op.regions) note_users(inner);
-    }
-  }
-
   // Along which axis tiles of a shape are reduced; none where it is now one, now another.
-  void note_reduced(const dsl::Region& region) {
-    for (const Op& op : region.ops) {
-      for (const dsl::Region& inner : op.regions) note_reduced(inner);
-      if (op.code != OpCode::kReduce) continue;
-      const int axis = axis_of(op, 1);
-      const auto [found, is_new] = reduced_.try_emplace(shape(op.operands[0]), axis);
-      if (!is_new && found->second != axis) found->second = std::nullopt;
-    }
+  void note_reduced(const Op& op) {
+    if (op.code != OpCode::kReduce) return;
+    const int axis = axis_of(op, 1);
+    const auto [found, is_new] = reduced_.try_emplace(shape(op.operands[0]), axis);
+    if (!is_new && found->second != axis) found->second = std::nullopt;
   }
 
   std::optional<int> reduced_axis(const std::vector<int64_t>& tile) const {
@@ -97,19 +89,16 @@ class Placer {
   }
 
   static bool accesses_by_pointers(OpCode code) {
-    return code == OpCode::kLoad || code == OpCode::kStore || code == OpCode::kAtomicRmw || code == OpCode::kAtomicCas;
+    return code == OpCode::kLoad || code == OpCode::kStore || dsl::info(code).family == dsl::OpFamily::kAtomic;
   }
 
   // Accesses of one shape and order use vectors of one length, so that a tile that is read by one and written by
   // another stays where it is.
-  void agree_on_vectors(const dsl::Region& region) {
-    for (const Op& op : region.ops) {
-      for (const dsl::Region& inner : op.regions) agree_on_vectors(inner);
-      if (!accesses_by_pointers(op.code)) continue;
-      const AccessShape access = access_shape(kernel_, op, info_, strides_);
-      Vector& agreed = vectors_[{shape(op.operands[0]), access.order}];
-      if (access.vector > agreed.elements) agreed = {access.vector, access.bytes};
-    }
+  void agree_on_vectors(const Op& op) {
+    if (!accesses_by_pointers(op.code)) return;
+    const AccessShape access = access_shape(kernel_, op, info_, strides_);
+    Vector& agreed = vectors_[{shape(op.operands[0]), access.order}];
+    if (access.vector > agreed.elements) agreed = {access.vector, access.bytes};
   }
 
   Layout access_layout(const Op& op) const {
@@ -169,7 +158,7 @@ class Placer {
   // The layout in which a value is at hand: its home, or what views make of one.
   std::optional<Layout> natural(ValueId id) const {
     if (out_.home[id]) return out_.home[id];
-    const Op* op = definition_[id];
+    const Op* op = def_use_.definition(id);
     if (!op) return std::nullopt;
     const auto operand = [&] { return natural(op->operands[0]); };
     switch (op->code) {
@@ -236,35 +225,27 @@ class Placer {
   }
 
   bool is_view(const Op& op) const {
-    switch (op.code) {
-      case OpCode::kArange:
-      case OpCode::kSplat:
-      case OpCode::kBroadcast:
-      case OpCode::kExpandDims:
-      case OpCode::kPermute:
-      case OpCode::kJoin:
-      case OpCode::kSplit:
+    switch (family_of(op)) {
+      case dsl::OpFamily::kMake:
+      case dsl::OpFamily::kView:
+      case dsl::OpFamily::kPair:
         return true;
-      case OpCode::kCat:
-      case OpCode::kSlice:
-      case OpCode::kReshape:
-        return is_view_of_shape(kernel_, op);
+      case dsl::OpFamily::kMovement:
+        return op.code != OpCode::kGather && is_view_of_shape(kernel_, op);
       default:
         return false;
     }
   }
 
+  // Quotients of ints are mostly indices.
   static bool is_cheap(const Op& op, const dsl::Kernel& kernel) {
-    if (op.code == OpCode::kMath || op.code == OpCode::kPhilox) return false;
+    if (!dsl::info(op.code).has(dsl::kExpensive)) return true;
     const bool divides = op.code == OpCode::kDiv || op.code == OpCode::kRem;
-    return !(divides && dsl::is_float(kernel.type(op.results[0]).element));
+    return divides && dsl::is_int(kernel.type(op.results[0]).element);
   }
 
   void visit(const dsl::Region& region) {
-    for (const Op& op : region.ops) {
-      for (ValueId id : op.results) definition_[id] = &op;
-      visit(op);
-    }
+    for (const Op& op : region.ops) visit(op);
   }
 
   void visit(const Op& op) {
@@ -320,7 +301,7 @@ class Placer {
     if (type(id).rank() == 0) return set_home(id, replicated({}, block_));
     depth_[id] = 1;
     for (ValueId operand : op.operands) depth_[id] = std::max(depth_[id], out_.home[operand] ? 1 : depth_[operand] + 1);
-    const bool elementwise = dsl::info(op.code).has(dsl::kElementwise);
+    const bool elementwise = is_elementwise(op);
     const bool is_cheap_now = elementwise && is_cheap(op, kernel_) && (type(id).pointer || depth_[id] < kDeepest);
     const bool is_free_now = !out_.home[id] && is_free(op) && (is_view(op) || is_cheap_now);
     if (free_[id] != is_free_now) ++changes_;
@@ -343,7 +324,7 @@ class Placer {
   }
 
   std::optional<Layout> wanted_by_users(ValueId id) const {
-    for (const Op* user : users_[id]) {
+    for (const Op* user : def_use_.users(id)) {
       if (auto layout = wanted_by_user(id, *user)) return layout;
     }
     return std::nullopt;
@@ -351,7 +332,7 @@ class Placer {
 
   std::optional<Layout> wanted_by_user(ValueId id, const Op& user) const {
     if (user.code == OpCode::kDot) return wanted_factor(user, id);
-    const bool elementwise = dsl::info(user.code).has(dsl::kElementwise);
+    const bool elementwise = is_elementwise(user);
     if (user.results.size() != 1 || (!elementwise && !is_view(user))) return std::nullopt;
     const ValueId result = user.results[0];
     const std::optional<Layout>& wanted = wanted_by_dot_[result];
@@ -383,9 +364,9 @@ class Placer {
 
   // What a loop has summed up in the other order (swap_factors.h): it is at hand in registers.
   bool is_turned_sum(ValueId id) const {
-    const Op* op = definition_[id];
+    const Op* op = def_use_.definition(id);
     if (!op || op->code != OpCode::kPermute || !out_.home[op->operands[0]]) return false;
-    const Op* sum = definition_[op->operands[0]];
+    const Op* sum = def_use_.definition(op->operands[0]);
     return sum && sum->code == OpCode::kFor;
   }
 
@@ -500,7 +481,7 @@ class Placer {
   // A product's layout comes before that of what the loop begins with: it is converted once.
   std::optional<Layout> carried_layout(const Op& op, ValueId init, size_t i, int round) const {
     const ValueId yielded = op.regions.back().ops.back().operands[i];
-    const Op* producer = round > 0 ? definition_[yielded] : nullptr;
+    const Op* producer = round > 0 ? def_use_.definition(yielded) : nullptr;
     if (producer && producer->code == OpCode::kDot) return out_.home[yielded];
     auto layout = common_layout({op.results[i], init});
     if (round > 0 && !layout) layout = natural(yielded);
@@ -529,8 +510,7 @@ class Placer {
   std::vector<Strides> strides_;
   std::map<const Op*, int> scanned_;  // loads, by axis
   std::map<ValueId, int> ordered_;    // tiles that topk selects from, by axis
-  std::vector<const Op*> definition_;
-  std::vector<std::vector<const Op*>> users_;
+  const dsl::DefUse def_use_;
   std::vector<bool> free_;                            // by value
   std::vector<int> depth_;                            // by value: ops without a home that lead to it
   std::vector<std::optional<Layout>> wanted_by_dot_;  // by value

@@ -1,7 +1,6 @@
 #include "gpu/plain_divisions.h"
 
 #include "passes/axis_info.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -2,7 +2,6 @@
 // write the elements that they have, and when all have, that thread says that the message is complete.
 #include "gpu/layout/algebra.h"
 #include "gpu/register_groups.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "kiln/dsl/walk.h"
+
 namespace kiln::codegen::gpu {
 namespace {
 
@@ -18,10 +20,8 @@ void wait_for(Context& c, const SharedBuffer& barrier, llvm::AllocaInst* parity)
 }
 
 bool reads_any(const Op& op, const std::set<ValueId>& values) {
-  return std::ranges::any_of(op.operands, [&](ValueId id) { return values.contains(id); }) ||
-         std::ranges::any_of(op.regions, [&](const dsl::Region& region) {
-           return std::ranges::any_of(region.ops, [&](const Op& inner) { return reads_any(inner, values); });
-         });
+  const auto is_one = [&](ValueId id) { return values.contains(id); };
+  return any_op(op, [&](const Op& each) { return std::ranges::any_of(each.operands, is_one); });
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include "elementwise/combine.h"
 #include "gpu/context.h"
 #include "gpu/layout/reduction.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -3,7 +3,6 @@
 #include <set>
 
 #include "gpu/context.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -3,7 +3,6 @@
 #include "gpu/layout/access.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/shared_memory.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 

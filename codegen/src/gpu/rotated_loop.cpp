@@ -4,20 +4,27 @@
 #include <set>
 
 #include "gpu/group_dot.h"
+#include "kiln/dsl/walk.h"
 
 namespace kiln::codegen::gpu {
 namespace {
 
-// Whether an op computes from a value. `seen`: values that it is not computed from.
-bool reads(const Context& c, const Op& op, ValueId source, std::set<ValueId>& seen) {
-  for (ValueId id : op.operands) {
-    if (id == source) return true;
-    if (!seen.insert(id).second || !c.definition[id]) continue;
-    if (reads(c, *c.definition[id], source, seen)) return true;
+// Whether an op computes from a value; not by way of those in `seen`.
+bool reads(const Context& c, const Op& op, ValueId source, std::set<ValueId> seen = {}) {
+  std::vector<const Op*> todo = {&op};
+  while (!todo.empty()) {
+    const Op& reader = *todo.back();
+    todo.pop_back();
+    const bool is_found = any_op(reader, [&](const Op& each) {
+      for (ValueId id : each.operands) {
+        if (id == source) return true;
+        if (seen.insert(id).second && c.definition[id]) todo.push_back(c.definition[id]);
+      }
+      return false;
+    });
+    if (is_found) return true;
   }
-  return std::ranges::any_of(op.regions, [&](const dsl::Region& region) {
-    return std::ranges::any_of(region.ops, [&](const Op& inner) { return reads(c, inner, source, seen); });
-  });
+  return false;
 }
 
 class RotatedLoop {
@@ -173,12 +180,10 @@ std::optional<Rotation> plan_rotation(Context& c, const Op& loop, const Pipeline
   if (!is_late_alone || std::ranges::none_of(pipeline.loads, is_source)) return std::nullopt;
   if (!takes_a_from_registers(c, *late)) return std::nullopt;
   for (const Op& op : body.ops) {
-    std::set<ValueId> none;
-    if (&op == late || reads(c, op, body.args[run_on[0] + 1], none)) return std::nullopt;  // the late product's result
+    if (&op == late || reads(c, op, body.args[run_on[0] + 1])) return std::nullopt;  // the late product's result
     const bool is_first = op.code == OpCode::kDot && dot_layouts(c.kernel, op, c.target, c.block).group;
     if (!is_first || !keeps_operands(c, op)) continue;
-    std::set<ValueId> seen = {late->operands[2]};
-    if (reads(c, *late, op.results[0], seen)) return Rotation{&op, late, run_on[0]};
+    if (reads(c, *late, op.results[0], {late->operands[2]})) return Rotation{&op, late, run_on[0]};
   }
   return std::nullopt;
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "passes/op_builder.h"
+#include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -11,13 +11,6 @@ namespace {
 using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
-
-bool writes(const dsl::Region& region) {
-  return std::ranges::any_of(region.ops, [](const Op& op) {
-    const dsl::OpInfo& info = dsl::info(op.code);
-    return info.has(dsl::kWrites) || info.has(dsl::kEffect) || std::ranges::any_of(op.regions, writes);
-  });
-}
 
 // Who reads the values of a loop's body.
 class Readers {
@@ -33,8 +26,7 @@ class Readers {
     return !readers_[id].empty() && std::ranges::all_of(readers_[id], [&](const Op* reader) {
       if (reader->code == OpCode::kExpandDims) return int_attr(*reader, 0) == 1;
       const ValueId result = reader->results.empty() ? id : reader->results[0];
-      return dsl::info(reader->code).has(dsl::kElementwise) && result != id && kernel_.type(result).rank() == 1 &&
-             become_columns(result);
+      return is_elementwise(*reader) && result != id && kernel_.type(result).rank() == 1 && become_columns(result);
     });
   }
 
@@ -49,7 +41,7 @@ std::set<const Op*> row_factors(const dsl::Kernel& kernel, const Op& loop) {
   const dsl::Region& body = loop.regions[0];
   std::set<const Op*> out;
   const bool multiplies = std::ranges::any_of(body.ops, [](const Op& op) { return op.code == OpCode::kDot; });
-  if (!multiplies || writes(body)) return out;
+  if (!multiplies || has_effect(body)) return out;
   const Readers readers(kernel, body);
   for (const Op& op : body.ops) {
     if (op.code != OpCode::kLoad || kernel.type(op.results[0]).rank() != 1) continue;

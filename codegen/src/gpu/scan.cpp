@@ -6,7 +6,6 @@
 #include "elementwise/combine.h"
 #include "gpu/exchange.h"
 #include "gpu/layout/algebra.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -2,7 +2,8 @@
 
 #include <set>
 
-#include "passes/op_builder.h"
+#include "kiln/dsl/traits.h"
+#include "kiln/dsl/uses.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -13,30 +14,24 @@ using dsl::ValueId;
 
 class Search {
  public:
-  explicit Search(const dsl::Kernel& kernel) : kernel_(kernel), definition_(kernel.values.size()) {
-    visit(kernel.body);
+  explicit Search(const dsl::Kernel& kernel) : kernel_(kernel), definition_(dsl::definitions(kernel)) {
+    dsl::for_each_op(kernel, [this](const Op& op) {
+      const bool keeps_order = op.code == OpCode::kScan || (op.code == OpCode::kReduce && !op.regions.empty());
+      if (!keeps_order) return;
+      std::set<ValueId> seen;
+      for (ValueId id : op.operands) follow(id, static_cast<int>(int_attr(op, 1)), seen);
+    });
   }
 
   std::map<const Op*, int> take() { return std::move(found_); }
 
  private:
-  void visit(const dsl::Region& region) {
-    for (const Op& op : region.ops) {
-      for (ValueId id : op.results) definition_[id] = &op;
-      for (const dsl::Region& inner : op.regions) visit(inner);
-      const bool keeps_order = op.code == OpCode::kScan || (op.code == OpCode::kReduce && !op.regions.empty());
-      if (!keeps_order) continue;
-      std::set<ValueId> seen;
-      for (ValueId id : op.operands) follow(id, static_cast<int>(int_attr(op, 1)), seen);
-    }
-  }
-
   void follow(ValueId id, int axis, std::set<ValueId>& seen) {
     const Op* op = definition_[id];
     if (!op || kernel_.type(id).rank() == 0 || !seen.insert(id).second) return;
     if (op->code == OpCode::kLoad) {
       found_.try_emplace(op, axis);
-    } else if (dsl::info(op->code).has(dsl::kElementwise)) {
+    } else if (is_elementwise(*op)) {
       for (ValueId operand : op->operands) follow(operand, axis, seen);
     }
   }

@@ -14,7 +14,8 @@
 #include "gpu/select_bounds.h"
 #include "gpu/shared_memory.h"
 #include "gpu/sort_network.h"
-#include "passes/op_builder.h"
+#include "kiln/dsl/uses.h"
+#include "kiln/dsl/walk.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -46,13 +47,6 @@ int64_t rows_of(const std::vector<int64_t>& shape, int axis) {
   int64_t out = 1;
   for (size_t i = 0; i < shape.size(); ++i) out *= i == static_cast<size_t>(axis) ? 1 : shape[i];
   return out;
-}
-
-bool is_used(const dsl::Region& region, ValueId id) {
-  return std::ranges::any_of(region.ops, [&](const Op& op) {
-    return std::ranges::find(op.operands, id) != op.operands.end() ||
-           std::ranges::any_of(op.regions, [&](const dsl::Region& inner) { return is_used(inner, id); });
-  });
 }
 
 // The list's accesses, in turn.
@@ -342,7 +336,7 @@ std::optional<int64_t> candidates_of(const dsl::Kernel& kernel, const Op& op, co
   const int64_t candidates = std::max(kLeastCandidates, kCandidates * k);
   if (rows > kMostRows || extent < kLeastExtent * candidates || extent < block.threads()) return std::nullopt;
   if (candidates > kMostCandidates) return std::nullopt;
-  const RecordShape record(kernel, op, is_used(kernel.body, op.results[1]));
+  const RecordShape record(kernel, op, dsl::is_used(kernel, op.results[1]));
   if (rows * candidates * record.bits() / 8 > kListBytes) return std::nullopt;
   const int64_t aside = rows * columns * dsl::info(type.element).bytes;
   if (dsl::is_float(type.element) && aside > shared_bytes - kListBytes) return std::nullopt;
@@ -364,22 +358,17 @@ bool can_select(const Layout& layout, int axis) {
 
 std::map<ValueId, int> selected_tiles(const dsl::Kernel& kernel, const BlockShape& block, int64_t shared_bytes) {
   std::map<ValueId, int> out;
-  std::vector<const Op*> definition(kernel.values.size());
+  const std::vector<const Op*> definition = dsl::definitions(kernel);
   const std::function<void(ValueId, int)> follow = [&](ValueId id, int axis) {
     if (kernel.type(id).rank() == 0 || !out.try_emplace(id, axis).second || !definition[id]) return;
     if (!dsl::info(definition[id]->code).has(dsl::kElementwise)) return;
     for (ValueId operand : definition[id]->operands) follow(operand, axis);
   };
-  const std::function<void(const dsl::Region&)> visit = [&](const dsl::Region& region) {
-    for (const Op& op : region.ops) {
-      for (ValueId id : op.results) definition[id] = &op;
-      for (const dsl::Region& inner : op.regions) visit(inner);
-      if (op.code == OpCode::kTopk && candidates_of(kernel, op, block, shared_bytes)) {
-        follow(op.operands[0], axis_of(op));
-      }
+  dsl::for_each_op(kernel, [&](const Op& op) {
+    if (op.code == OpCode::kTopk && candidates_of(kernel, op, block, shared_bytes)) {
+      follow(op.operands[0], axis_of(op));
     }
-  };
-  visit(kernel.body);
+  });
   return out;
 }
 

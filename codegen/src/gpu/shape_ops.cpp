@@ -14,7 +14,6 @@
 #include "gpu/coalesce.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/staged_tile.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

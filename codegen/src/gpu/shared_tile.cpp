@@ -4,7 +4,6 @@
 #include "gpu/in_turns.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/shared_access.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

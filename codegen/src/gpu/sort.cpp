@@ -9,7 +9,6 @@
 #include "gpu/sort_floats.h"
 #include "gpu/sort_network.h"
 #include "gpu/staged_tile.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -11,7 +11,6 @@
 #include "gpu/layout/algebra.h"
 #include "gpu/shared_memory.h"
 #include "gpu/sort_network.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -4,12 +4,16 @@
 
 #include "gpu/coalesce.h"
 #include "gpu/dot_layouts.h"
-#include "passes/op_builder.h"
+#include "kiln/dsl/op_builder.h"
+#include "kiln/dsl/rewrite.h"
+#include "kiln/dsl/traits.h"
+#include "kiln/dsl/uses.h"
 
 namespace kiln::codegen::gpu {
 namespace {
 
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ValueId;
 
@@ -23,26 +27,23 @@ bool is_transpose(const Op& op) {
 bool takes_words(const GroupInstruction& group) { return !group.any_axis_fastest && group.element_bits == kWordBits; }
 
 // Which values are computed by threads, not loaded, nor transposes of what is loaded.
-void note_computed(const dsl::Region& region, std::vector<bool>& computed) {
-  for (const Op& op : region.ops) {
-    const bool is_pure = dsl::info(op.code).has(dsl::kPure) && op.code != OpCode::kDot;
-    for (ValueId id : op.results) computed[id] = is_transpose(op) ? computed[op.operands[0]] : is_pure;
-    for (const dsl::Region& inner : op.regions) note_computed(inner, computed);
-  }
+std::vector<bool> computed_values(const dsl::Kernel& kernel) {
+  std::vector<bool> out(kernel.values.size());
+  dsl::for_each_op(kernel, [&](const Op& op) {
+    const bool is_computed = is_pure(op) && op.code != OpCode::kDot;
+    for (ValueId id : op.results) out[id] = is_transpose(op) ? out[op.operands[0]] : is_computed;
+  });
+  return out;
 }
 
 // Whether the kernel has a product that might gain.
-bool any_product(const dsl::Kernel& kernel, const dsl::Region& region, const TargetInfo& target,
-                 const std::vector<bool>& computed) {
-  return std::ranges::any_of(region.ops, [&](const Op& op) {
-    if (op.code == OpCode::kDot) {
-      const auto element = [&](size_t i) { return kernel.type(op.operands[i]).element; };
-      const auto group =
-          target.group_instruction(element(0), element(1), element(2), static_cast<dsl::Precision>(int_attr(op, 0)));
-      if (group && (takes_words(*group) || computed[op.operands[1]])) return true;
-    }
-    return std::ranges::any_of(op.regions,
-                               [&](const auto& inner) { return any_product(kernel, inner, target, computed); });
+bool any_product(const dsl::Kernel& kernel, const TargetInfo& target, const std::vector<bool>& computed) {
+  return any_op(kernel, [&](const Op& op) {
+    if (op.code != OpCode::kDot) return false;
+    const auto element = [&](size_t i) { return kernel.type(op.operands[i]).element; };
+    const auto group =
+        target.group_instruction(element(0), element(1), element(2), static_cast<dsl::Precision>(int_attr(op, 0)));
+    return group && (takes_words(*group) || computed[op.operands[1]]);
   });
 }
 
@@ -54,30 +55,12 @@ class Swap {
         block_(block),
         computed_(std::move(computed)),
         fast_(kernel.values.size()),
-        uses_(kernel.values.size()) {
-    note(kernel.body, axis_info(kernel, Wrap::kIndex), strides_of(kernel));
+        uses_(dsl::count_uses(kernel)) {
+    note_fast_axes();
   }
 
-  void run() { visit(kernel_.body); }
-
- private:
-  // Along which axis the lines of loaded matrices run in memory, and of their transposes.
-  void note(const dsl::Region& region, const std::vector<AxisInfo>& info, const std::vector<Strides>& strides) {
-    for (const Op& op : region.ops) {
-      for (ValueId id : op.operands) ++uses_[id];
-      if (op.code == OpCode::kLoad && kernel_.type(op.results[0]).rank() == 2) {
-        fast_[op.results[0]] = access_shape(kernel_, op, info, strides).order[0];
-      } else if (is_transpose(op) && fast_[op.operands[0]]) {
-        fast_[op.results[0]] = 1 - *fast_[op.operands[0]];
-      }
-      for (const dsl::Region& inner : op.regions) note(inner, info, strides);
-    }
-  }
-
-  void visit(dsl::Region& region) {
-    std::vector<Op> kept;
-    for (Op& op : region.ops) {
-      for (dsl::Region& inner : op.regions) visit(inner);
+  void run() {
+    dsl::rewrite_ops(kernel_, [this](Op& op, std::vector<Op>& kept) {
       std::vector<Op> behind;
       if (op.code == OpCode::kFor) {
         for (size_t i = 0; i < op.results.size(); ++i) {
@@ -86,8 +69,21 @@ class Swap {
       }
       kept.push_back(std::move(op));
       std::ranges::move(behind, std::back_inserter(kept));
-    }
-    region.ops = std::move(kept);
+    });
+  }
+
+ private:
+  // Along which axis the lines of loaded matrices run in memory, and of their transposes.
+  void note_fast_axes() {
+    const std::vector<AxisInfo> info = axis_info(kernel_, Wrap::kIndex);
+    const std::vector<Strides> strides = strides_of(kernel_);
+    dsl::for_each_op(kernel_, [&](const Op& op) {
+      if (op.code == OpCode::kLoad && kernel_.type(op.results[0]).rank() == 2) {
+        fast_[op.results[0]] = access_shape(kernel_, op, info, strides).order[0];
+      } else if (is_transpose(op) && fast_[op.operands[0]]) {
+        fast_[op.results[0]] = 1 - *fast_[op.operands[0]];
+      }
+    });
   }
 
   // Where in the loop's body the product is that alone makes a carried value, if it gains.
@@ -118,8 +114,7 @@ class Swap {
   ValueId like_transposed(ValueId id) {
     dsl::Type type = kernel_.type(id);
     std::swap(type.shape[0], type.shape[1]);
-    kernel_.values.push_back({type, ""});
-    return static_cast<ValueId>(kernel_.values.size() - 1);
+    return fresh_value(kernel_, std::move(type));
   }
 
   void swap(Op& loop, size_t i, size_t number, std::vector<Op>& before, std::vector<Op>& behind) {
@@ -147,15 +142,14 @@ class Swap {
   const BlockShape& block_;
   const std::vector<bool> computed_;      // by value
   std::vector<std::optional<int>> fast_;  // by value
-  std::vector<int> uses_;
+  const std::vector<uint32_t> uses_;
 };
 
 }  // namespace
 
 dsl::Kernel swap_factors(dsl::Kernel kernel, const TargetInfo& target, const BlockShape& block) {
-  std::vector<bool> computed(kernel.values.size());
-  note_computed(kernel.body, computed);
-  if (any_product(kernel, kernel.body, target, computed)) Swap(kernel, target, block, computed).run();
+  const std::vector<bool> computed = computed_values(kernel);
+  if (any_product(kernel, target, computed)) Swap(kernel, target, block, computed).run();
   return kernel;
 }
 

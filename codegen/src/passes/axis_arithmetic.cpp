@@ -11,6 +11,7 @@ using dsl::ElementType;
 using dsl::Op;
 using dsl::OpCode;
 using dsl::Type;
+using dsl::Wide;
 
 constexpr Wide kMaxProduct = Wide{1} << 62;  // of two such numbers the product is a Wide
 

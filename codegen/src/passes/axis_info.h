@@ -16,19 +16,20 @@
 
 #include <vector>
 
-#include "passes/op_builder.h"
+#include "kiln/dsl/ir.h"
+#include "kiln/dsl/wide.h"
 
 namespace kiln::codegen {
 
 // Every claim holds for every element, and for values that are never computed anything may be claimed.
 struct AxisInfo {
-  Wide low = 0, high = 0;  // ints lie in low…high
+  dsl::Wide low = 0, high = 0;  // ints lie in low…high
   int64_t multiple_of =
       1;  // what the first of each group of `contiguous` is a multiple of (of pointers: in bytes); 0: is 0
   int64_t contiguous = 1;             // groups of so many neighbours along the last axis count up by one (element)
   int64_t constant = 1;               // groups of so many neighbours are equal
   dsl::ValueId base = dsl::kNoValue;  // a scalar int that the value differs from by base_low…base_high
-  Wide base_low = 0, base_high = 0;
+  dsl::Wide base_low = 0, base_high = 0;
 
   // The value of all elements, if there is but one.
   bool is_known() const { return low == high; }

@@ -16,6 +16,7 @@ using dsl::ElementType;
 using dsl::Op;
 using dsl::OpCode;
 using dsl::Type;
+using dsl::Wide;
 
 namespace {
 

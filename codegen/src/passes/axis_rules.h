@@ -8,10 +8,10 @@
 namespace kiln::codegen::axis {
 
 // Stands for "no bound" of a distance from a base.
-inline constexpr Wide kFar = Wide{1} << 80;
+inline constexpr dsl::Wide kFar = dsl::Wide{1} << 80;
 
 AxisInfo unknown(const dsl::Type& type);
-AxisInfo known(dsl::ElementType element, Wide number);
+AxisInfo known(dsl::ElementType element, dsl::Wide number);
 // One of the two, unknown which; both have the type.
 AxisInfo join(const AxisInfo& x, const AxisInfo& y, const dsl::Type& type);
 // The groups that both sizes have in common, for rows of `extent`.

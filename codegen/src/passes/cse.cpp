@@ -4,6 +4,8 @@
 #include <functional>
 #include <unordered_map>
 
+#include "kiln/dsl/traits.h"
+
 namespace kiln::codegen {
 namespace {
 
@@ -52,7 +54,7 @@ class Eliminator {
     for (Op& op : region.ops) {
       for (ValueId& operand : op.operands) operand = replacement_[operand];
       const bool is_pure_load = takes_loads_ && op.code == dsl::OpCode::kLoad;
-      if (is_pure_load || (dsl::info(op.code).has(dsl::kPure) && op.regions.empty())) {
+      if (is_pure_load || (is_pure(op) && op.regions.empty())) {
         std::vector<const Op*>& alike = seen[added.emplace_back(hash_of(op))];
         if (const Op* same = find(alike, op)) {
           for (size_t i = 0; i < op.results.size(); ++i) replacement_[op.results[i]] = same->results[i];
@@ -64,7 +66,7 @@ class Eliminator {
         continue;
       }
       // The regions of reduce and scan run for many lanes at once: they see nothing from outside.
-      const bool combines = dsl::info(op.code).has(dsl::kPure);
+      const bool combines = is_pure(op);
       for (dsl::Region& inner : op.regions) {
         Seen none;
         run(inner, combines ? none : seen);

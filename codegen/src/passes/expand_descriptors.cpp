@@ -3,6 +3,9 @@
 #include <limits>
 #include <unordered_map>
 
+#include "kiln/dsl/op_builder.h"
+#include "kiln/dsl/rewrite.h"
+#include "kiln/dsl/traits.h"
 #include "passes/axis_info.h"
 
 namespace kiln::codegen {
@@ -11,6 +14,7 @@ namespace {
 using dsl::ElementType;
 using dsl::Expr;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ValueId;
 
@@ -20,28 +24,19 @@ class Expansion {
  public:
   explicit Expansion(dsl::Kernel& kernel) : kernel_(kernel), info_(axis_info(kernel, Wrap::kIndex)) {}
 
-  void run() { visit(kernel_.body); }
+  void run() {
+    dsl::rewrite_ops(kernel_, [this](Op& op, std::vector<Op>& kept) { rewrite(op, kept); });
+  }
 
  private:
-  void visit(dsl::Region& region) {
-    std::vector<Op> kept;
-    for (Op& op : region.ops) {
-      for (dsl::Region& inner : op.regions) visit(inner);
-      switch (op.code) {
-        case OpCode::kDescriptor:
-          descriptors_.emplace(op.results[0], op);
-          break;
-        case OpCode::kLoadTile:
-        case OpCode::kStoreTile:
-        case OpCode::kReduceTile:
-        case OpCode::kGatherRows:
-          expand(op, kept);
-          break;
-        default:
-          kept.push_back(std::move(op));
-      }
+  void rewrite(Op& op, std::vector<Op>& kept) {
+    if (family_of(op) != dsl::OpFamily::kDescribed) {
+      kept.push_back(std::move(op));
+    } else if (op.code == OpCode::kDescriptor) {
+      descriptors_.emplace(op.results[0], op);
+    } else {
+      expand(op, kept);
     }
-    region.ops = std::move(kept);
   }
 
   void expand(const Op& op, std::vector<Op>& out) {

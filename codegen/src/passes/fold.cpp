@@ -2,14 +2,17 @@
 
 #include <unordered_map>
 
+#include "kiln/dsl/op_builder.h"
+#include "kiln/dsl/rewrite.h"
+#include "kiln/dsl/traits.h"
 #include "passes/fold_constants.h"
 #include "passes/identities.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen {
 namespace {
 
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ValueId;
 
@@ -27,14 +30,14 @@ class Folder {
   }
 
   void visit(Op& op, std::vector<Op>& kept) {
-    for (ValueId& operand : op.operands) operand = resolve(operand);
+    replaced_.apply(op.operands);
     if (op.code == OpCode::kIf) {
       if (auto condition = identities_.literal(op.operands[0])) return splice(op, op.regions[*condition ? 0 : 1], kept);
     }
     for (dsl::Region& inner : op.regions) visit(inner);
-    if (op.results.size() == 1 && dsl::info(op.code).has(dsl::kPure)) {
+    if (op.results.size() == 1 && is_pure(op)) {
       if (auto same = identities_.replacement(op)) {
-        replaced_[op.results[0]] = *same;
+        replaced_.set(op.results[0], *same);
         return;
       }
       if (fold_splats(op, kept)) return;
@@ -50,11 +53,6 @@ class Folder {
     kept.push_back(std::move(op));
   }
 
-  ValueId resolve(ValueId id) const {
-    const auto found = replaced_.find(id);
-    return found == replaced_.end() ? id : found->second;
-  }
-
   // The ops of the region that is taken, in place of the `if`.
   void splice(Op& op, dsl::Region& region, std::vector<Op>& kept) {
     for (Op& inner : region.ops) {
@@ -62,7 +60,7 @@ class Folder {
         visit(inner, kept);
         continue;
       }
-      for (size_t i = 0; i < op.results.size(); ++i) replaced_[op.results[i]] = resolve(inner.operands[i]);
+      for (size_t i = 0; i < op.results.size(); ++i) replaced_.set(op.results[i], replaced_[inner.operands[i]]);
     }
   }
 
@@ -78,7 +76,7 @@ class Folder {
   // leave a splat what it is.
   bool fold_splats(const Op& op, std::vector<Op>& kept) {
     const dsl::OpInfo& table = dsl::info(op.code);
-    const bool moves = identities_.only_moves(op.code);
+    const bool moves = table.has(dsl::kMovesElements);
     if (op.operands.empty() || op.code == OpCode::kInlineAsm || (!table.has(dsl::kElementwise) && !moves)) return false;
     std::vector<ValueId> scalars;
     for (ValueId operand : op.operands) {
@@ -91,7 +89,7 @@ class Folder {
     std::vector<Op> made;
     OpBuilder b(kernel_, made, op.loc);
     if (moves) {
-      if (type.is_scalar() || op.code == OpCode::kSplat) return false;
+      if (type.is_scalar()) return false;
       b.splat(scalars[0], type.shape);
       made.back().results = {result};
     } else if (auto bits = evaluated(op, scalars)) {
@@ -120,7 +118,7 @@ class Folder {
 
   dsl::Kernel& kernel_;
   Definitions definition_;
-  std::unordered_map<ValueId, ValueId> replaced_;
+  dsl::ValueMap replaced_;
   Identities identities_;
 };
 

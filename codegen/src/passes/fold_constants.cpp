@@ -3,12 +3,14 @@
 #include <cmath>
 
 #include "kiln/dsl/interpreter.h"
-#include "passes/op_builder.h"
+#include "kiln/dsl/op_builder.h"
+#include "kiln/dsl/rewrite.h"
 
 namespace kiln::codegen {
 namespace {
 
 using dsl::ElementType;
+using dsl::OpBuilder;
 using dsl::OpCode;
 
 bool is_exact(dsl::MathFn fn) {
@@ -47,8 +49,7 @@ std::optional<uint64_t> evaluate_scalar(const dsl::Op& op, const std::vector<dsl
   dsl::Op call = op;
   OpBuilder b(kernel, kernel.body.ops, op.loc);
   for (size_t i = 0; i < operands.size(); ++i) call.operands[i] = b.constant(types[i].element, operands[i]);
-  call.results = {static_cast<dsl::ValueId>(kernel.values.size())};
-  kernel.values.push_back({result, ""});
+  call.results = {fresh_value(kernel, result)};
   kernel.body.ops.push_back(call);
   b.effect(OpCode::kStore, {0, call.results[0]});
 

@@ -1,6 +1,6 @@
 #include "passes/identities.h"
 
-#include "passes/op_builder.h"
+#include "kiln/dsl/wide.h"
 
 namespace kiln::codegen {
 
@@ -68,19 +68,6 @@ bool Identities::is_all_ones(ValueId id) const {
   return bits && *bits == bits_from_number(kernel_.type(id).element, -1);
 }
 
-bool Identities::only_moves(OpCode code) {
-  switch (code) {
-    case OpCode::kBroadcast:
-    case OpCode::kExpandDims:
-    case OpCode::kReshape:
-    case OpCode::kPermute:
-    case OpCode::kSlice:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::optional<ValueId> Identities::replacement(const Op& op) const {
   switch (op.code) {
     case OpCode::kAdd:
@@ -109,7 +96,7 @@ std::optional<ValueId> Identities::replacement(const Op& op) const {
     default:
       break;
   }
-  if (!only_moves(op.code)) return std::nullopt;
+  if (!dsl::info(op.code).has(dsl::kMovesElements)) return std::nullopt;
   const ValueId x = op.operands[0];
   // There and back.
   const bool is_reshape = op.code == OpCode::kReshape || op.code == OpCode::kExpandDims;

@@ -21,8 +21,6 @@ class Identities {
   // Skips an operand's op where the two do what one does: a cast of an exact cast, a broadcast of a broadcast, …;
   // a reduction of single elements only takes the axis away.
   void shorten(dsl::Op& op) const;
-  // Every element of the result is one of the first operand's.
-  static bool only_moves(dsl::OpCode code);
 
  private:
   const dsl::Op* defined_by(dsl::ValueId id, dsl::OpCode code) const;

@@ -4,8 +4,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "kiln/dsl/rewrite.h"
+#include "kiln/dsl/traits.h"
 #include "passes/axis_info.h"
-#include "passes/identities.h"
 
 namespace kiln::codegen {
 namespace {
@@ -15,44 +16,36 @@ using dsl::OpCode;
 using dsl::Region;
 using dsl::ValueId;
 
-bool writes(const Op& op) {
-  if (dsl::info(op.code).has(dsl::kWrites)) return true;
-  return std::any_of(op.regions.begin(), op.regions.end(),
-                     [](const Region& region) { return std::any_of(region.ops.begin(), region.ops.end(), writes); });
-}
-
-void collect_defined(const Op& op, std::unordered_set<ValueId>& out) {
-  out.insert(op.results.begin(), op.results.end());
+// What an op and those inside of it define.
+std::unordered_set<ValueId> defined_by(const Op& op) {
+  std::unordered_set<ValueId> out(op.results.begin(), op.results.end());
   for (const Region& region : op.regions) {
-    out.insert(region.args.begin(), region.args.end());
-    for (const Op& inner : region.ops) collect_defined(inner, out);
+    dsl::for_each_region(region, [&](const Region& each) {
+      out.insert(each.args.begin(), each.args.end());
+      for (const Op& inner : each.ops) out.insert(inner.results.begin(), inner.results.end());
+    });
   }
+  return out;
 }
 
 class Hoister {
  public:
   explicit Hoister(dsl::Kernel& kernel) : kernel_(kernel), info_(axis_info(kernel, Wrap::kExact)) {}
 
-  void run() { visit(kernel_.body); }
-
- private:
   // Inner loops first: what leaves them may leave this one too.
-  void visit(Region& region) {
-    std::vector<Op> kept;
-    for (Op& op : region.ops) {
-      for (Region& inner : op.regions) visit(inner);
+  void run() {
+    dsl::rewrite_ops(kernel_, [this](Op& op, std::vector<Op>& kept) {
       if (op.code == OpCode::kFor || op.code == OpCode::kWhile) hoist(op, kept);
       kept.push_back(std::move(op));
-    }
-    region.ops = std::move(kept);
+    });
   }
 
+ private:
   void hoist(Op& loop, std::vector<Op>& before) {
-    variant_.clear();
+    variant_ = defined_by(loop);
     cheap_.clear();
-    copies_.clear();
-    collect_defined(loop, variant_);
-    const bool loads_move = runs_surely(loop) && !writes(loop);
+    copies_ = {};
+    const bool loads_move = runs_surely(loop) && !may_write(loop);
     for (Region& region : loop.regions) {
       std::vector<Op> kept;
       for (Op& op : region.ops) {
@@ -81,38 +74,20 @@ class Hoister {
 
   // Nothing that it uses is computed in the loop, its own regions apart.
   bool is_invariant(const Op& op, bool loads_move) const {
-    const bool moves = dsl::info(op.code).has(dsl::kPure) || (loads_move && op.code == OpCode::kLoad);
-    if (!moves) return false;
-    std::unordered_set<ValueId> own;
-    collect_defined(op, own);
-    return uses_only_invariants(op, own);
-  }
-
-  bool uses_only_invariants(const Op& op, const std::unordered_set<ValueId>& own) const {
-    auto fixed = [&](ValueId id) { return own.contains(id) || !variant_.contains(id); };
-    if (!std::all_of(op.operands.begin(), op.operands.end(), fixed)) return false;
-    return std::all_of(op.regions.begin(), op.regions.end(), [&](const Region& region) {
-      return std::all_of(region.ops.begin(), region.ops.end(),
-                         [&](const Op& inner) { return uses_only_invariants(inner, own); });
-    });
+    if (!is_pure(op) && !(loads_move && op.code == OpCode::kLoad)) return false;
+    const std::unordered_set<ValueId> own = defined_by(op);
+    const auto varies = [&](ValueId id) { return variant_.contains(id) && !own.contains(id); };
+    return !any_op(op, [&](const Op& each) { return std::ranges::any_of(each.operands, varies); });
   }
 
   bool is_worth_moving(const Op& op) const {
     if (std::all_of(op.results.begin(), op.results.end(), [&](ValueId id) { return kernel_.type(id).is_scalar(); })) {
       return true;
     }
-    switch (op.code) {
-      case OpCode::kMath:
-      case OpCode::kDiv:
-      case OpCode::kPhilox:
-        return true;
-      case OpCode::kArange:
-      case OpCode::kSplat:
-      case OpCode::kLoad:
-        return false;
-      default:
-        return !dsl::info(op.code).has(dsl::kElementwise) && !Identities::only_moves(op.code);
-    }
+    const dsl::OpInfo& info = dsl::info(op.code);
+    if (info.has(dsl::kExpensive)) return op.code != OpCode::kRem;
+    return info.family != dsl::OpFamily::kMake && op.code != OpCode::kLoad && !info.has(dsl::kElementwise) &&
+           !info.has(dsl::kMovesElements);
   }
 
   // Operands that stayed in the loop are computed again before it, with all that they need. With a stack of its own:
@@ -128,29 +103,11 @@ class Hoister {
         for (size_t i = needs.size(); i-- > 0;) {
           if (cheap_.contains(needs[i]) && !copies_.contains(needs[i])) todo.push_back(needs[i]);
         }
-        if (todo.size() == count) copy(cheap->second, before);
+        if (todo.size() == count) before.push_back(clone(kernel_, cheap->second, copies_));
       }
       if (todo.size() == count) todo.pop_back();
     }
-    for (ValueId& operand : op.operands) operand = copied(operand);
-  }
-
-  // Its operands are there already.
-  void copy(const Op& op, std::vector<Op>& before) {
-    Op out = op;
-    for (ValueId& operand : out.operands) operand = copied(operand);
-    for (ValueId& result : out.results) {
-      const auto fresh = static_cast<ValueId>(kernel_.values.size());
-      kernel_.values.push_back({kernel_.type(result), ""});
-      copies_[result] = fresh;
-      result = fresh;
-    }
-    before.push_back(std::move(out));
-  }
-
-  ValueId copied(ValueId id) const {
-    const auto known = copies_.find(id);
-    return known == copies_.end() ? id : known->second;
+    copies_.apply(op.operands);
   }
 
   dsl::Kernel& kernel_;
@@ -158,7 +115,7 @@ class Hoister {
   // Of the loop at hand: what changes from one iteration to the next; the invariants that stay in it; their copies.
   std::unordered_set<ValueId> variant_;
   std::unordered_map<ValueId, Op> cheap_;
-  std::unordered_map<ValueId, ValueId> copies_;
+  dsl::ValueMap copies_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What tables of passes are made of. A compile is a list of such rows: docs/passes.md.
+// What tables of passes are made of. A compile is a list of such rows: docs/inside/passes.md.
 #pragma once
 
 #include <functional>

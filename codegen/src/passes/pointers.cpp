@@ -1,27 +1,16 @@
 #include "passes/pointers.h"
 
+#include "kiln/dsl/walk.h"
+
 namespace kiln::codegen {
 
 using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
 
-Pointers::Pointers(const dsl::Kernel& kernel)
-    : kernel_(kernel),
-      definition_(kernel.values.size()),
-      region_(kernel.values.size(), &kernel.body),
-      sources_(kernel.values.size()) {
-  visit(kernel.body);
+Pointers::Pointers(const dsl::Kernel& kernel) : kernel_(kernel), def_use_(kernel), sources_(kernel.values.size()) {
+  dsl::for_each_op(kernel, [this](const Op& op) { note_sources(op); });
   find_parameters();
-}
-
-void Pointers::visit(const dsl::Region& region) {
-  for (ValueId arg : region.args) region_[arg] = &region;
-  for (const Op& op : region.ops) {
-    for (ValueId id : op.results) definition_[id] = &op, region_[id] = &region;
-    for (const dsl::Region& inner : op.regions) visit(inner);
-    note_sources(op);
-  }
 }
 
 void Pointers::note_sources(const Op& op) {
@@ -100,7 +89,7 @@ const std::vector<bool>& Pointers::distinct_axes(ValueId root) {
   while (!todo.empty()) {
     const ValueId id = todo.back();
     const size_t before = todo.size();
-    const Op* op = definition_[id];
+    const Op* op = def_use_.definition(id);
     if (op && op->regions.empty() && kernel_.type(id).rank() > 0 && !distinct_.contains(id)) {
       for (ValueId operand : op->operands) {
         if (!distinct_.contains(operand)) todo.push_back(operand);
@@ -116,7 +105,7 @@ const std::vector<bool>& Pointers::distinct_axes(ValueId root) {
 std::vector<bool> Pointers::distinct_axes_new(ValueId id) {
   const auto rank = static_cast<size_t>(kernel_.type(id).rank());
   std::vector<bool> out(rank, false);
-  const Op* op = definition_[id];
+  const Op* op = def_use_.definition(id);
   if (rank == 0 || !op) return out;
   const auto from = [&](size_t i) { return distinct_.at(op->operands[i]); };
   switch (op->code) {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "kiln/dsl/ir.h"
+#include "kiln/dsl/uses.h"
 
 namespace kiln::codegen {
 
@@ -19,18 +19,16 @@ class Pointers {
   // what they step over.
   bool distinct(dsl::ValueId pointer);
   // The region whose run gives a value its elements.
-  const dsl::Region* region(dsl::ValueId id) const { return region_[id]; }
+  const dsl::Region* region(dsl::ValueId id) const { return def_use_.region(id); }
 
  private:
-  void visit(const dsl::Region& region);
   void note_sources(const dsl::Op& op);
   void find_parameters();
   const std::vector<bool>& distinct_axes(dsl::ValueId id);
   std::vector<bool> distinct_axes_new(dsl::ValueId id);
 
   const dsl::Kernel& kernel_;
-  std::vector<const dsl::Op*> definition_;
-  std::vector<const dsl::Region*> region_;
+  const dsl::DefUse def_use_;
   std::vector<std::vector<dsl::ValueId>> sources_;  // what a value's addresses are derived from
   std::vector<int32_t> parameter_;                  // by value: a parameter's number, kNobody or kSeveral
   std::map<dsl::ValueId, std::vector<bool>> distinct_;

@@ -6,17 +6,20 @@
 #include <unordered_map>
 
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/op_builder.h"
+#include "kiln/dsl/rewrite.h"
+#include "kiln/dsl/traits.h"
+#include "kiln/dsl/wide.h"
 #include "passes/cse.h"
 #include "passes/fold.h"
-#include "passes/op_builder.h"
 
 namespace kiln::codegen {
 namespace {
 
 using dsl::ElementType;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
-using dsl::Region;
 using dsl::ValueId;
 
 // What each axis of a shape becomes, outermost first.
@@ -68,44 +71,35 @@ class Refiner {
   explicit Refiner(dsl::Kernel& kernel) : kernel_(kernel) {}
 
   bool run() {
-    find(kernel_.body);
+    dsl::for_each_op(kernel_, [this](Op& op) {
+      all_.push_back(&op);
+      for (ValueId operand : op.operands) ++uses_[operand];
+      for (ValueId result : op.results) definition_[result] = &op;
+    });
     for (Op* op : all_) {
       if (op->code == OpCode::kStore) refine_store(*op);
       if (op->code == OpCode::kReshape) refine_source(*op);
     }
     if (added_.empty()) return false;
-    insert(kernel_.body);
+    insert();
     return true;
   }
 
  private:
-  void find(Region& region) {
-    for (Op& op : region.ops) {
-      all_.push_back(&op);
-      for (ValueId operand : op.operands) ++uses_[operand];
-      for (ValueId result : op.results) definition_[result] = &op;
-      for (Region& inner : op.regions) find(inner);
-    }
-  }
-
   // New ops stand behind those in whose place they are.
-  void insert(Region& region) {
-    std::vector<Op> ops;
-    for (Op& op : region.ops) {
-      for (Region& inner : op.regions) insert(inner);
+  void insert() {
+    dsl::rewrite_ops(kernel_, [this](Op& op, std::vector<Op>& out) {
       const auto more = added_.find(&op);
-      ops.push_back(std::move(op));
-      if (more == added_.end()) continue;
-      ops.insert(ops.end(), std::make_move_iterator(more->second.begin()), std::make_move_iterator(more->second.end()));
-    }
-    region.ops = std::move(ops);
+      out.push_back(std::move(op));
+      if (more != added_.end()) std::ranges::move(more->second, std::back_inserter(out));
+    });
   }
 
   std::vector<int64_t> shape(ValueId id) const { return dsl::concrete_shape(kernel_.type(id)); }
 
   static bool is_elementwise(const Op& op) {
     if (op.code == OpCode::kPhilox || op.code == OpCode::kInlineAsm) return false;
-    return dsl::info(op.code).has(dsl::kElementwise) || op.code == OpCode::kLoad;
+    return dsl::is_elementwise(op) || op.code == OpCode::kLoad;
   }
 
   // A reshape that a value comes from by elementwise ops, of what is computed where it is wanted.
@@ -189,7 +183,7 @@ class Refiner {
         if (shape(op.operands[0]) == flat(axes)) return op.operands[0];
         return std::nullopt;
       case OpCode::kSplat:
-        return builder(op).splat(op.operands[0], shape_of(flat(axes)));
+        return builder(op).splat(op.operands[0], dsl::shape_of(flat(axes)));
       case OpCode::kArange:
         return refine_arange(op, axes[0]);
       case OpCode::kBroadcast:
@@ -214,7 +208,7 @@ class Refiner {
   // start + Σ arange(0, axis)·(elements behind it)
   ValueId refine_arange(const Op& op, const std::vector<int64_t>& axis) {
     OpBuilder b = builder(op);
-    const auto to = shape_of(axis);
+    const auto to = dsl::shape_of(axis);
     const ElementType type = kernel_.type(op.results[0]).element;
     const int64_t start = number_attr(op, 0);
     ValueId sum = b.splat(b.constant(type, bits_from_number(type, start)), to);
@@ -242,7 +236,7 @@ class Refiner {
     }
     const auto out = refine(op.operands[0], source);
     if (!out) return out;
-    return builder(op).add(OpCode::kBroadcast, {*out}, {shape_of(flat(axes))});
+    return builder(op).add(OpCode::kBroadcast, {*out}, {dsl::shape_of(flat(axes))});
   }
 
   std::optional<ValueId> refine_elementwise(const Op& op, const Axes& axes) {

@@ -1,13 +1,16 @@
 #include "passes/simplify_masks.h"
 
-#include <unordered_map>
-
+#include "kiln/dsl/op_builder.h"
+#include "kiln/dsl/rewrite.h"
+#include "kiln/dsl/traits.h"
+#include "kiln/dsl/wide.h"
 #include "passes/axis_info.h"
 
 namespace kiln::codegen {
 namespace {
 
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ValueId;
 
@@ -30,29 +33,24 @@ class Simplification {
  public:
   explicit Simplification(dsl::Kernel& kernel) : kernel_(kernel), info_(axis_info(kernel, Wrap::kExact)) {}
 
-  void run() { visit(kernel_.body); }
+  void run() {
+    dsl::rewrite_ops(kernel_, [this](Op& op, std::vector<Op>& kept) { rewrite(op, kept); });
+  }
 
  private:
-  void visit(dsl::Region& region) {
-    std::vector<Op> kept;
-    for (Op& op : region.ops) {
-      for (ValueId& operand : op.operands) {
-        if (auto found = replaced_.find(operand); found != replaced_.end()) operand = found->second;
-      }
-      for (dsl::Region& inner : op.regions) visit(inner);
-      if (decided(op)) {
-        const ValueId id = op.results[0];
-        OpBuilder(kernel_, kept, op.loc).define(id, bits_from_number(kernel_.type(id).element, info_[id].low));
-      } else if (!one_operand(op) && !mask_vanishes(op, kept)) {
-        kept.push_back(std::move(op));
-      }
+  void rewrite(Op& op, std::vector<Op>& kept) {
+    replaced_.apply(op.operands);
+    if (decided(op)) {
+      const ValueId id = op.results[0];
+      OpBuilder(kernel_, kept, op.loc).define(id, bits_from_number(kernel_.type(id).element, info_[id].low));
+    } else if (!one_operand(op) && !mask_vanishes(op, kept)) {
+      kept.push_back(std::move(op));
     }
-    region.ops = std::move(kept);
   }
 
   // An int op whose elements are all one number.
   bool decided(const Op& op) const {
-    if (op.results.size() != 1 || !dsl::info(op.code).has(dsl::kPure)) return false;
+    if (op.results.size() != 1 || !is_pure(op)) return false;
     const dsl::Type& type = kernel_.type(op.results[0]);
     if (!type.is_value() || !dsl::is_int(type.element) || !known(op.results[0])) return false;
     return op.code != OpCode::kConstant && op.code != OpCode::kSplat && op.code != OpCode::kBroadcast;
@@ -66,7 +64,7 @@ class Simplification {
     for (size_t i = 0; i < 2; ++i) {
       const ValueId less = op.operands[i], greater = op.operands[1 - i];
       if (!is_old(less) || !is_old(greater) || info_[less].high > info_[greater].low) continue;
-      replaced_[op.results[0]] = op.code == OpCode::kMin ? less : greater;
+      replaced_.set(op.results[0], op.code == OpCode::kMin ? less : greater);
       return true;
     }
     return false;
@@ -81,7 +79,7 @@ class Simplification {
       return false;
     }
     if (op.code == OpCode::kLoad && op.operands.size() > 2) {
-      replaced_[op.results[0]] = op.operands[2];
+      replaced_.set(op.results[0], op.operands[2]);
     } else if (!op.results.empty()) {
       OpBuilder(kernel_, kept, op.loc).define(op.results[0], 0);
     }
@@ -94,7 +92,7 @@ class Simplification {
 
   dsl::Kernel& kernel_;
   std::vector<AxisInfo> info_;
-  std::unordered_map<ValueId, ValueId> replaced_;
+  dsl::ValueMap replaced_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "passes/unpack_e2m1.h"
 
-#include "passes/op_builder.h"
+#include "kiln/dsl/op_builder.h"
+#include "kiln/dsl/rewrite.h"
 
 namespace kiln::codegen {
 namespace {
@@ -8,6 +9,7 @@ namespace {
 using dsl::ElementType;
 using dsl::Expr;
 using dsl::Op;
+using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ValueId;
 
@@ -48,10 +50,10 @@ class Unpacking {
   OpBuilder b_;
 };
 
-void visit(dsl::Kernel& kernel, dsl::Region& region) {
-  std::vector<Op> out;
-  for (Op& op : region.ops) {
-    for (dsl::Region& inner : op.regions) visit(kernel, inner);
+}  // namespace
+
+dsl::Kernel unpack_e2m1(dsl::Kernel kernel) {
+  dsl::rewrite_ops(kernel, [&](Op& op, std::vector<Op>& out) {
     if (op.code == OpCode::kDotScaled) {
       for (size_t i : {size_t{0}, size_t{2}}) {
         if (kernel.type(op.operands[i]).element != ElementType::kU8) continue;
@@ -59,14 +61,7 @@ void visit(dsl::Kernel& kernel, dsl::Region& region) {
       }
     }
     out.push_back(std::move(op));
-  }
-  region.ops = std::move(out);
-}
-
-}  // namespace
-
-dsl::Kernel unpack_e2m1(dsl::Kernel kernel) {
-  visit(kernel, kernel.body);
+  });
   return kernel;
 }
 

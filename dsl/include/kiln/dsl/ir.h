@@ -35,6 +35,8 @@ inline Type tile_type(ElementType element, std::vector<Expr> shape) { return {el
 // Extents of an instantiated type, whose shape is constants only.
 std::vector<int64_t> concrete_shape(const Type& type);
 int64_t element_count(const Type& type);
+// The other way round: extents as a type has them.
+std::vector<Expr> shape_of(const std::vector<int64_t>& extents);
 
 struct Location {
   uint32_t file = 0;  // index into Kernel::files, plus one; 0: unknown
@@ -71,6 +73,11 @@ struct Op {
   std::vector<Region> regions;
   Location loc;
 };
+
+// The op's value at a place of the table that is an enum, a flag or an int.
+inline int64_t int_attr(const Op& op, size_t index) { return std::get<int64_t>(op.attrs[index]); }
+// At one that is an integer expression, which instantiation has made a number.
+inline int64_t number_attr(const Op& op, size_t index) { return std::get<Expr>(op.attrs[index]).as_constant().value(); }
 
 struct Value {
   Type type;

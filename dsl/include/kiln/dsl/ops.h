@@ -27,8 +27,35 @@ enum Trait : uint32_t {
   kWrites = 4,
   kEffect = 8,
   kElementwise = 16,
-  kRegion = 32,
-  kTerminator = 64,
+  kMovesElements = 32,
+  kExpensive = 64,
+  kRegion = 128,
+  kTerminator = 256,
+  kNoCpu = 512,
+  kNoGpu = 1024,
+};
+
+// Ops that go the same way; the sections of docs/ops.md, some of which have several.
+enum class OpFamily : uint8_t {
+  kProgram,     // program_id, num_programs
+  kMake,        // constant, arange, splat
+  kView,        // broadcast, expand_dims, permute: an operand's elements at places computed axis by axis
+  kPair,        // join, split
+  kMovement,    // reshape, cat, slice, gather
+  kArithmetic,  // add … abs
+  kBits,        // and … shr
+  kChoice,      // cmp, select
+  kMath,        // math
+  kConversion,  // cast, bitcast
+  kMemory,      // addptr, load, store
+  kAtomic,      // atomic_rmw, atomic_cas
+  kDescribed,   // descriptor … gather_rows: expand_descriptors leaves none of them to targets
+  kDot,         // dot, dot_scaled
+  kCollective,  // reduce, scan, sort, topk, histogram: an element of the result is made of many
+  kRandom,      // philox
+  kControl,     // for, while, if, yield
+  kFact,        // assume, require, assert, print
+  kAsm,         // inline_asm
 };
 
 enum class AttrKind : uint8_t { kInt, kFlag, kExpr, kShape, kElement, kLiteral, kString, kEnum };
@@ -51,6 +78,7 @@ struct OpInfo {
   std::string name;
   std::vector<OperandInfo> operands;
   std::vector<AttrInfo> attrs;
+  OpFamily family;
   uint32_t traits;
   std::string doc;
   std::string example;
