@@ -41,10 +41,10 @@ TEST(Ops, EveryOpIsInTheDocs) {
   }
 }
 
-// The heading above each op of docs/ops.md: "## Arithmetic" of `add`.
+// The heading above each op of docs/reference/ops.md: "## Arithmetic" of `add`.
 std::map<std::string, std::string> sections_of_docs() {
   std::map<std::string, std::string> out;
-  std::istringstream text(read_file(source_path("docs/ops.md")));
+  std::istringstream text(read_file(source_path("docs/reference/ops.md")));
   std::string section;
   for (std::string line; std::getline(text, line);) {
     if (line.starts_with("## ")) section = line.substr(3);

@@ -35,7 +35,7 @@ enum Trait : uint32_t {
   kNoGpu = 1024,
 };
 
-// Ops that go the same way; the sections of docs/ops.md, some of which have several.
+// Ops that go the same way; the sections of docs/reference/ops.md, some of which have several.
 enum class OpFamily : uint8_t {
   kProgram,     // program_id, num_programs
   kMake,        // constant, arange, splat
