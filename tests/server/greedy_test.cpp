@@ -144,9 +144,9 @@ int channel_beside_a_crowd() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct none[2]{};
   const rlimit few{30, 30};
-  if (::syscall(SYS_capset, &header, none) != 0 || ::setrlimit(RLIMIT_NOFILE, &few) != 0) return 2;
   auto crowd = wire::make_channel_pair().value(), ends = wire::make_channel_pair().value();
-  pass_descriptors(crowd.ours.get(), 400);
+  pass_descriptors(crowd.ours.get(), 400);  // before the limits: another test may have a crowd of this user's just now
+  if (::syscall(SYS_capset, &header, none) != 0 || ::setrlimit(RLIMIT_NOFILE, &few) != 0) return 2;
   wire::Channel channel(std::move(ends.ours));
   const wire::OutFrame frame{.type = wire::Type::kSpawned, .request_id = 1, .fd = STDERR_FILENO};
   auto late = channel.write(frame, wire::Clock::now() + 50ms);
