@@ -57,4 +57,5 @@ if [ -n "$package" ]; then
   exec tests/package/chroot.sh "build/$preset"
 fi
 build_targets "$preset"
-ctest --preset "$preset" --output-on-failure -j "$(nproc)" "$@"
+# One more than there are cores: many tests of the daemon wait.
+ctest --preset "$preset" --output-on-failure -j $(($(nproc) + 1)) "$@"

@@ -120,10 +120,14 @@ struct Connection::State {
   // when it left.
   void drop(const std::shared_ptr<Session>& old, bool is_draining) {
     std::lock_guard lock(mutex);
+    drop_locked(old, is_draining);
+  }
+
+  void drop_locked(const std::shared_ptr<Session>& old, bool is_draining) {
     const bool is_first = session == old;
-    if (is_first) session = nullptr;
     if (is_draining || (is_first && !options.autostart && old->ended_idle()))
       awaited_until = wire::Clock::now() + options.start_timeout;
+    if (is_first) session = nullptr;
   }
 
   // While a daemon that has left may have a successor, which somebody else may have to start first, that one.
@@ -132,6 +136,7 @@ struct Connection::State {
       wire::Deadline until;
       {
         std::lock_guard lock(mutex);
+        if (session && session->broken()) drop_locked(std::shared_ptr(session), false);  // its reader saw it first
         until = std::min(deadline, awaited_until);
         if (wire::Clock::now() < until) failure.reset();
       }

@@ -9,10 +9,10 @@
 
 #include <boost/asio/io_context.hpp>
 #include <csignal>
-#include <cstring>
 #include <fstream>
 #include <thread>
 
+#include "descriptors.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/process.h"
 #include "service_fixture.h"
@@ -101,21 +101,7 @@ pid_t start_with_few_descriptors(const std::string& runtime, const std::vector<s
 // Sends so many descriptors that nobody receives; as far as it may.
 void pass_descriptors(int socket, int count) {
   for (; count > 0; count -= 50) {
-    std::vector<int> each(50, STDERR_FILENO);
-    std::vector<char> control(CMSG_SPACE(each.size() * sizeof(int)));
-    char byte = 'x';
-    iovec piece{&byte, 1};
-    msghdr message{};
-    message.msg_iov = &piece;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(each.size() * sizeof(int));
-    std::memcpy(CMSG_DATA(header), each.data(), each.size() * sizeof(int));
-    if (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0) return;
+    if (send_with_descriptors(socket, "x", 50) < 0) return;
   }
 }
 
@@ -158,9 +144,9 @@ int channel_beside_a_crowd() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct none[2]{};
   const rlimit few{30, 30};
-  if (::syscall(SYS_capset, &header, none) != 0 || ::setrlimit(RLIMIT_NOFILE, &few) != 0) return 2;
   auto crowd = wire::make_channel_pair().value(), ends = wire::make_channel_pair().value();
-  pass_descriptors(crowd.ours.get(), 400);
+  pass_descriptors(crowd.ours.get(), 400);  // before the limits: another test may have a crowd of this user's just now
+  if (::syscall(SYS_capset, &header, none) != 0 || ::setrlimit(RLIMIT_NOFILE, &few) != 0) return 2;
   wire::Channel channel(std::move(ends.ours));
   const wire::OutFrame frame{.type = wire::Type::kSpawned, .request_id = 1, .fd = STDERR_FILENO};
   auto late = channel.write(frame, wire::Clock::now() + 50ms);

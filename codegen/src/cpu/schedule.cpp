@@ -433,9 +433,8 @@ class Scheduler {
       }
     }
     for (const Op* op : order_.ops) {
-      const ValueId user = !op->results.empty() && is_tile(op->results[0]) && !is_eager(op->code)
-                               ? part[op->results[0]]
-                               : dsl::kNoValue;
+      const ValueId user =
+          !op->results.empty() && is_tile(op->results[0]) && !is_eager(op->code) ? part[op->results[0]] : dsl::kNoValue;
       for (ValueId operand : op->operands) {
         const bool expensive = is_lazy(operand) && !index_[operand] && !kernel_.type(operand).pointer &&
                                cost(operand, kExpensive + 1) >= kExpensive;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bar.h"
+#include "descriptors.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
 
@@ -101,24 +102,6 @@ TEST_F(BarSecurity, Statement30LongNamesWork) {
   ASSERT_TRUE(daemon) << daemon.error().message;
   EXPECT_EQ((*daemon)->server().pid, daemon_.pid());
   figure(30, "a runtime directory of %zu characters works", deep.size());
-}
-
-// In one message.
-void send_with_descriptors(int socket, std::string frame, int count) {
-  iovec piece{frame.data(), frame.size()};
-  std::vector<int> each(static_cast<size_t>(count), STDIN_FILENO);
-  std::vector<char> control(CMSG_SPACE(each.size() * sizeof(int)));
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(each.size() * sizeof(int));
-  std::memcpy(CMSG_DATA(header), each.data(), each.size() * sizeof(int));
-  EXPECT_EQ(::sendmsg(socket, &message, MSG_NOSIGNAL), static_cast<ssize_t>(frame.size()));
 }
 
 TEST_F(BarSecurity, Statement31SlowPeersDelayNobody) {
@@ -278,7 +261,8 @@ TEST_F(BarSecurity, Statement31LiesCostNoMemory) {
       flood_descriptors();
       for (int i = 0; i < 5; ++i) EXPECT_TRUE(peer.read());
       constexpr int kMostInAMessage = 253;
-      send_with_descriptors(peer.fd(), raw_header({.type = wire::Type::kPing, .request_id = 5}), kMostInAMessage);
+      const std::string ping = raw_header({.type = wire::Type::kPing, .request_id = 5});
+      EXPECT_EQ(send_with_descriptors(peer.fd(), ping, kMostInAMessage), static_cast<ssize_t>(ping.size()));
       EXPECT_TRUE(peer.read());
       peer.send_bytes(bytes);
       auto reply = peer.read();
