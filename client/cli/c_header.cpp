@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "c_launcher.h"
+#include "cpu_abi_text.h"
 #include "kiln/dsl/expr_json.h"
 
 namespace kiln::cli {
@@ -165,36 +166,6 @@ std::string grid_text(const nlohmann::json& metadata) {
   return out;
 }
 
-// The same guard as kiln/client/cpu_abi.h, so that several headers, and that one, go together.
-constexpr const char* kAbi = R"(#ifndef KILN_CLIENT_CPU_ABI_H
-#define KILN_CLIENT_CPU_ABI_H
-enum { KILN_OK = 0, KILN_ASSERT_FAILED = 1, KILN_OUT_OF_BOUNDS = 2, KILN_SCRATCH_TOO_SMALL = 3 };
-#define KILN_NO_PARAMETER UINT32_MAX
-typedef struct kiln_failure {
-  uint32_t check;     /* number in `checks` of the metadata */
-  uint32_t parameter; /* whose buffer, or KILN_NO_PARAMETER */
-  uint64_t program;
-  uint64_t lane;
-  int64_t index;
-} kiln_failure;
-typedef void (*kiln_print_fn)(void* data, uint32_t print, uint64_t program, const void* const* values);
-
-typedef struct kiln_ctx {
-  uint64_t size;          /* sizeof(kiln_ctx) of the caller; fields that it lacks count as zero */
-  void* scratch;          /* this thread's own, 64-byte aligned */
-  uint64_t scratch_bytes;
-  void* workspace;        /* of a plan: one for all entries and threads of a launch, 64-byte aligned */
-  const int64_t* extents; /* check_bounds: elements behind each pointer parameter, below 0 where unknown */
-  kiln_print_fn print;    /* NULL: `print` does nothing */
-  void* print_data;
-  kiln_failure failure;   /* out */
-} kiln_ctx;
-
-typedef int32_t (*kiln_entry_fn)(const void* params, const uint32_t grid[3], uint64_t first, uint64_t last,
-                                 kiln_ctx* ctx);
-#endif
-)";
-
 std::string declaration(const nlohmann::json& entry) {
   return "int32_t " + (entry.is_string() ? identifier(entry.get<std::string>()) : "kiln_entry") +
          "(const void* params, const uint32_t grid[3], uint64_t first, uint64_t last, kiln_ctx* ctx);\n";
@@ -258,8 +229,9 @@ std::string c_header(const dsl::Kernel& kernel, const nlohmann::json& metadata) 
   out += "#ifndef KILN_KERNEL_" + name + "_H\n#define KILN_KERNEL_" + name +
          "_H\n\n#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n#ifdef _OPENMP\n#include "
          "<omp.h>\n#endif\n\n";
-  out += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
-  out += kAbi;
+  // Its guard lets several of these headers, and kiln/abi/cpu_abi.h itself, go together.
+  out += kCpuAbiText;
+  out += "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n";
   out += "\ntypedef struct " + name + "_params {\n" + fields(kernel, names) + "} " + name + "_params;\n\n";
   out += "enum { " + name + "_scratch_bytes = " + scratch.dump() + " };  /* that each thread needs */\n\n";
   out += entries(name, metadata);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kiln/client/cpu_abi.h"
+#include "kiln/abi/cpu_abi.h"
 #include "kiln/dsl/interpreter.h"
 
 namespace kiln::client {

@@ -20,7 +20,7 @@ Error bad_artifact(const dsl::Kernel& kernel, const std::string& what) {
 
 // The parameter plan in the metadata must be the one that this client packs.
 bool same_layout(const dsl::Kernel& kernel, const json& metadata) {
-  const ParamLayout layout = cpu_param_layout(kernel);
+  const ParamLayout layout = abi::lay_out_params(kernel);
   const auto params = metadata.find("params");
   if (params == metadata.end() || !params->is_array() || params->size() != kernel.params.size()) return false;
   for (size_t i = 0; i < params->size(); ++i) {
@@ -97,7 +97,7 @@ Result<void> load_host_code(const dsl::Kernel& kernel, const Artifact& artifact,
 }
 
 Result<void> load_device_code(const dsl::Kernel& kernel, const Artifact& artifact, Variant& variant) {
-  auto plan = gpu::parse_launch_plan(kernel, cpu_param_layout(kernel).bytes, artifact.metadata);
+  auto plan = gpu::parse_launch_plan(kernel, artifact.metadata);
   if (!plan) return bad_artifact(kernel, plan.error().message);
   auto code = gpu::KernelCode::create(kernel, artifact, std::move(*plan), variant.reports);
   if (!code) return code.error();
@@ -106,17 +106,6 @@ Result<void> load_device_code(const dsl::Kernel& kernel, const Artifact& artifac
 }
 
 }  // namespace
-
-ParamLayout cpu_param_layout(const dsl::Kernel& kernel) {
-  ParamLayout layout;
-  for (const dsl::Param& param : kernel.params) {
-    const uint32_t size = param.type.pointer ? 8 : static_cast<uint32_t>(dsl::info(param.type.element).bytes);
-    const uint32_t offset = (layout.bytes + size - 1) / size * size;
-    layout.slots.push_back({offset, size});
-    layout.bytes = offset + size;
-  }
-  return layout;
-}
 
 void pack_arguments(const dsl::Kernel& kernel, const ParamLayout& layout, std::span<const Argument> arguments,
                     std::byte* block) {

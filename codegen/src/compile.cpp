@@ -15,6 +15,7 @@
 #include "cpu/lower.h"
 #include "cpu/supported.h"
 #include "emit.h"
+#include "kiln/abi/launch_block.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/expr_json.h"
@@ -82,17 +83,16 @@ nlohmann::json describe(const dsl::CompileRequest& request, const dsl::Kernel& k
   out["target"] = request.target;
   out["emit"] = request.emit;
   out["entry"] = kEntry;
-  uint64_t params_bytes = 0;
-  const auto layout = cpu::param_layout(kernel, params_bytes);
+  const abi::ParamLayout layout = abi::lay_out_params(kernel);
   out["params"] = nlohmann::json::array();
-  for (size_t i = 0; i < layout.size(); ++i) {
+  for (size_t i = 0; i < layout.slots.size(); ++i) {
     const dsl::Param& param = kernel.params[i];
     out["params"].push_back({{"name", param.name},
                              {"type", dsl::to_string(param.type, kernel.expr_names())},
-                             {"offset", layout[i].offset}});
+                             {"offset", layout.slots[i].offset}});
     if (param.readonly) out["params"].back()["readonly"] = true;
   }
-  out["params_bytes"] = params_bytes;
+  out["params_bytes"] = layout.bytes;
   for (const dsl::Expr& extent : kernel.grid) {
     out["grid"].push_back(dsl::to_string(extent, kernel.expr_names()));
     out["grid_expr"].push_back(dsl::expr_to_json(extent));

@@ -1,6 +1,6 @@
 #include "reports.h"
 
-#include <algorithm>
+#include "kiln/abi/launch_block.h"
 
 namespace kiln::codegen {
 namespace {
@@ -64,23 +64,12 @@ void describe_stages(const gpu::LoweredPlan& plan, json& metadata) {
 void describe_launch(const dsl::Kernel& kernel, const gpu::Lowered& lowered, json& metadata) {
   for (const dsl::Op* check : lowered.checks) metadata["checks"].push_back(describe_check({&kernel, check}));
   for (const dsl::Op* print : lowered.prints) metadata["prints"].push_back(describe_print({&kernel, print}));
-  constexpr uint64_t kTensorMapBytes = 128, kTensorMapAlignment = 64;
-  uint64_t offset = (metadata["params_bytes"].get<uint64_t>() + 7) / 8 * 8;
-  if (metadata.contains("workspace_bytes")) offset += 8;
-  for (size_t i = 0; i < lowered.tensor_maps.size(); ++i) {
-    offset = (offset + kTensorMapAlignment - 1) / kTensorMapAlignment * kTensorMapAlignment + kTensorMapBytes;
+  abi::LaunchCounts counts = lowered.launch;
+  counts[abi::LaunchField::kWorkspace] = metadata.contains("workspace_bytes") ? 1 : 0;
+  const abi::LaunchBlock block = abi::lay_out_launch_block(metadata["params_bytes"].get<uint32_t>(), counts);
+  for (const auto& [field, name] : abi::kLaunchFieldNames) {
+    if (const auto offset = block.offset(field)) metadata[name] = *offset;
   }
-  const auto add = [&](const char* name, bool is_there, int64_t words) {
-    if (is_there) metadata[name] = offset;
-    if (is_there) offset += 8 * static_cast<uint64_t>(words);
-  };
-  add("failure_param", lowered.params.failure, 1);
-  add("extents_param", lowered.params.extents,
-      std::ranges::count_if(kernel.params, [](const dsl::Param& param) { return param.type.pointer; }));
-  add("print_param", lowered.params.print, 1);
-  add("programs_param", lowered.programs > 1, 1);
-  add("grid_param", lowered.persistent, 2);
-  add("queue_param", lowered.queued, 1);
 }
 
 }  // namespace kiln::codegen

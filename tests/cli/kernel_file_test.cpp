@@ -114,6 +114,24 @@ TEST_F(KernelFile, HeadersHaveNoNamesThatCHasForItselfOrThatClash) {
   EXPECT_NE(header.find("  int8_t mint;  /* i8 */\n  int8_t int_;  /* i8 */\n"), std::string::npos) << header;
 }
 
+// Headers of two kernels, and the header that they repeat, in any order.
+TEST_F(KernelFile, HeadersGoTogetherWithEachOtherAndTheAbi) {
+  for (const char* name : {"k", "m"}) {
+    auto kernel = dsl::parse(std::string("kernel ") + name + "(%n: i32) {\n}\n", "k.kiln");
+    ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+    write(std::string(name) + ".h", c_header(*kernel, {{"entry", std::string(name) + "_entry"}}));
+  }
+  const std::string abi = "#include \"kiln/abi/cpu_abi.h\"\n", both = "#include \"k.h\"\n#include \"m.h\"\n";
+  write("first.c", abi + both + "uint64_t bytes(void) { return sizeof(kiln_ctx); }\n");
+  write("last.c", both + abi + "uint64_t bytes(void) { return sizeof(kiln_ctx); }\n");
+  const std::string flags = " -Wall -Wextra -Werror -fsyntax-only -I '" + path(".") + "' -I " KILN_DSL_INCLUDE " -x ";
+  for (const char* file : {"first.c", "last.c"}) {
+    const std::string quoted = " '" + path(file) + "'";
+    EXPECT_EQ(std::system((KILN_C_COMPILER + flags + "c -std=gnu11" + quoted).c_str()), 0) << file;
+    EXPECT_EQ(std::system((KILN_CXX_COMPILER + flags + "c++ -std=gnu++20" + quoted).c_str()), 0) << file;
+  }
+}
+
 TEST(CHeader, DeclaresTheStagesOfAPlan) {
   auto kernel = dsl::parse("kernel k(%n: i32) {\n}\n", "k.kiln");
   ASSERT_TRUE(kernel.ok()) << kernel.error().message;

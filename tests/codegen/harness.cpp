@@ -12,7 +12,7 @@
 #include "gpu/failures.h"
 #include "gpu/prints.h"
 #include "gpu_emulator.h"
-#include "kiln/client/cpu_abi.h"
+#include "kiln/abi/cpu_abi.h"
 #include "kiln/codegen/compile.h"
 #include "kiln/dsl/facts.h"
 #include "kiln/dsl/instantiate.h"
@@ -254,7 +254,7 @@ Result<void> run_launched(const dsl::Kernel& kernel, const Artifact& artifact, s
     raw.push_back({buffers[i] ? buffers[i]->data() : nullptr, static_cast<int64_t>(argument.buffer.size() / bytes),
                    argument.bits});
   }
-  auto done = client::launch_variant(**variant, kernel, client::cpu_param_layout(kernel), raw, options);
+  auto done = client::launch_variant(**variant, kernel, abi::lay_out_params(kernel), raw, options);
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (buffers[i]) std::memcpy(arguments[i].buffer.data(), buffers[i]->data(), arguments[i].buffer.size());
   }

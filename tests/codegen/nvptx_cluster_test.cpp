@@ -26,7 +26,7 @@ LaunchPlan plan_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config
   const auto artifact = compile(kernel, config, facts, "cuda:sm_90a", "ptx");
   EXPECT_TRUE(artifact.ok()) << artifact.error().message;
   if (!artifact) return {};
-  auto plan = client::gpu::parse_launch_plan(kernel, artifact->metadata["params_bytes"], artifact->metadata);
+  auto plan = client::gpu::parse_launch_plan(kernel, artifact->metadata);
   EXPECT_TRUE(plan.ok()) << plan.error().message;
   return plan ? *plan : LaunchPlan();
 }

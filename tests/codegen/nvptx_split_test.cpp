@@ -29,7 +29,7 @@ Artifact compiled(const dsl::Kernel& kernel, const dsl::ConstexprValues& config,
 }
 
 LaunchPlan plan_of(const Artifact& artifact, const dsl::Kernel& kernel) {
-  auto plan = client::gpu::parse_launch_plan(kernel, artifact.metadata["params_bytes"], artifact.metadata);
+  auto plan = client::gpu::parse_launch_plan(kernel, artifact.metadata);
   EXPECT_TRUE(plan.ok()) << plan.error().message;
   return plan ? *plan : LaunchPlan();
 }

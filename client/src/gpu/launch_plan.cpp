@@ -1,6 +1,5 @@
 #include "launch_plan.h"
 
-#include <algorithm>
 #include <stdexcept>
 
 #include "kiln/dsl/expr_json.h"
@@ -23,8 +22,6 @@ uint64_t number(const json& value, const std::string& what, uint64_t least, uint
   if (!value.is_number_integer() || value < json(least) || value > json(most)) bad(what);
   return value.get<uint64_t>();
 }
-
-uint32_t align(uint32_t offset, uint32_t to) { return (offset + to - 1) / to * to; }
 
 dsl::Expr expression(const json& value) {
   auto expr = dsl::expr_from_json(value);
@@ -87,64 +84,65 @@ StagePlan stage(const json& fields, const json& device) {
   return out;
 }
 
-// In the order of the kernel's parameters.
-void note_offsets(LaunchPlan& plan, const dsl::Kernel& kernel) {
-  uint32_t next = 0;
-  for (const dsl::Param& param : kernel.params) {
-    const auto bytes = param.type.pointer ? 8u : static_cast<uint32_t>(dsl::info(param.type.element).bytes);
-    plan.offsets.push_back(align(next, bytes));
-    next = plan.offsets.back() + bytes;
-  }
-  if (plan.workspace_offset) plan.offsets.push_back(*plan.workspace_offset);
-  for (const TensorMapPlan& map : plan.tensor_maps) plan.offsets.push_back(map.block_offset);
-  if (plan.failure_offset) plan.offsets.push_back(*plan.failure_offset);
-  if (plan.extents_offset) {
-    const auto pointers = std::ranges::count_if(kernel.params, [](const dsl::Param& p) { return p.type.pointer; });
-    for (uint32_t i = 0; i < static_cast<uint32_t>(pointers); ++i) plan.offsets.push_back(*plan.extents_offset + 8 * i);
-  }
-  if (plan.print_offset) plan.offsets.push_back(*plan.print_offset);
-  if (plan.programs_offset) plan.offsets.push_back(*plan.programs_offset);
-  for (uint32_t axis = 0; plan.grid_offset && axis < 3; ++axis) plan.offsets.push_back(*plan.grid_offset + 4 * axis);
-  if (plan.queue_offset) plan.offsets.push_back(*plan.queue_offset);
-  if (plan.offsets.size() > kMaxOffsets) bad("more than " + std::to_string(kMaxOffsets) + " parameters");
+// Which fields there are, by the metadata.
+abi::LaunchCounts counts_of(const LaunchPlan& plan, const dsl::Kernel& kernel, const json& metadata) {
+  using enum abi::LaunchField;
+  const auto has = [&](const char* name) { return metadata.contains(name) ? 1u : 0u; };
+  abi::LaunchCounts out;
+  for (const auto& [field, name] : abi::kLaunchFieldNames) out[field] = has(name);
+  out[kWorkspace] = has("workspace_bytes");
+  out[kTensorMaps] = static_cast<uint32_t>(plan.tensor_maps.size());
+  out[kExtents] *= abi::pointer_count(kernel);
+  out[kGrid] *= 3;
+  return out;
 }
 
-void lay_out(LaunchPlan& plan, const dsl::Kernel& kernel, uint32_t params_bytes, const json& metadata) {
-  plan.block_bytes = params_bytes;
+// The compiler says where a field is; it must be where this client puts it.
+void check_offsets(const abi::LaunchBlock& block, const json& metadata) {
+  for (const auto& [field, name] : abi::kLaunchFieldNames) {
+    if (!metadata.contains(name)) continue;
+    const uint64_t offset = number(metadata[name], std::string("a bad ") + name, 0, kMaxBlockBytes);
+    if (block.offset(field) != offset) bad(std::string("a ") + name + " that is not behind the others");
+  }
+}
+
+void check_presence(const LaunchPlan& plan) {
+  if ((plan.programs > 1) != plan.programs_offset.has_value()) bad("blocks of several programs without their number");
+  if ((plan.persistent > 0) != plan.grid_offset.has_value()) bad("persistent blocks without the extents of their grid");
+  if (plan.queue_offset && plan.persistent == 0) bad("a queue_param of blocks that are not persistent");
+  if (plan.offsets.size() > kMaxOffsets) bad("more than " + std::to_string(kMaxOffsets) + " parameters");
+  if (plan.block_bytes > kMaxBlockBytes) bad("more than " + std::to_string(kMaxBlockBytes) + " bytes of parameters");
+}
+
+void lay_out(LaunchPlan& plan, const dsl::Kernel& kernel, const json& metadata) {
+  using enum abi::LaunchField;
   if (metadata.contains("workspace_bytes")) {
     plan.workspace_bytes = number(metadata["workspace_bytes"], "bad workspace_bytes", 1, INT64_MAX);
-    plan.workspace_offset = align(plan.block_bytes, 8);
-    plan.block_bytes = *plan.workspace_offset + 8;
   }
-  for (TensorMapPlan& map : plan.tensor_maps) {
-    map.block_offset = align(plan.block_bytes, kTensorMapAlignment);
-    plan.block_bytes = map.block_offset + kTensorMapBytes;
+  const abi::ParamLayout params = abi::lay_out_params(kernel);
+  const abi::LaunchBlock block = abi::lay_out_launch_block(params.bytes, counts_of(plan, kernel, metadata));
+  check_offsets(block, metadata);
+  plan.block_bytes = block.bytes;
+  plan.workspace_offset = block.offset(kWorkspace);
+  plan.failure_offset = block.offset(kFailure);
+  plan.extents_offset = block.offset(kExtents);
+  plan.print_offset = block.offset(kPrint);
+  plan.programs_offset = block.offset(kPrograms);
+  plan.grid_offset = block.offset(kGrid);
+  plan.queue_offset = block.offset(kQueue);
+  if (!plan.tensor_maps.empty()) {
+    for (const abi::ParamSlot& slot : params.slots) plan.offsets.push_back(slot.offset);
+    for (const abi::LaunchParam& param : block.tail) {
+      plan.offsets.push_back(param.slot.offset);
+      if (param.field == kTensorMaps) plan.tensor_maps[param.index].block_offset = param.slot.offset;
+    }
   }
-  // A field behind all others, of so many bytes.
-  const auto behind = [&](const char* name, uint32_t bytes) -> std::optional<uint32_t> {
-    if (!metadata.contains(name)) return std::nullopt;
-    const auto offset = static_cast<uint32_t>(number(metadata[name], std::string("a bad ") + name, 0, kMaxBlockBytes));
-    if (offset != align(plan.block_bytes, 8)) bad(std::string("a ") + name + " that is not behind the others");
-    plan.block_bytes = offset + bytes;
-    return offset;
-  };
-  plan.failure_offset = behind("failure_param", 8);
-  const auto pointers = std::ranges::count_if(kernel.params, [](const dsl::Param& p) { return p.type.pointer; });
-  plan.extents_offset = behind("extents_param", 8 * static_cast<uint32_t>(pointers));
-  plan.print_offset = behind("print_param", 8);
-  plan.programs_offset = behind("programs_param", 8);
-  if ((plan.programs > 1) != plan.programs_offset.has_value()) bad("blocks of several programs without their number");
-  plan.grid_offset = behind("grid_param", 12);
-  if ((plan.persistent > 0) != plan.grid_offset.has_value()) bad("persistent blocks without the extents of their grid");
-  plan.queue_offset = behind("queue_param", 8);
-  if (plan.queue_offset && plan.persistent == 0) bad("a queue_param of blocks that are not persistent");
-  if (!plan.tensor_maps.empty()) note_offsets(plan, kernel);
-  if (plan.block_bytes > kMaxBlockBytes) bad("more than " + std::to_string(kMaxBlockBytes) + " bytes of parameters");
+  check_presence(plan);
 }
 
 }  // namespace
 
-Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, uint32_t params_bytes, const json& metadata) try {
+Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, const json& metadata) try {
   LaunchPlan plan;
   plan.target = metadata.at("target").get<std::string>();
   plan.emit = metadata.at("emit").get<std::string>();
@@ -173,7 +171,7 @@ Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, uint32_t params_
   for (const json& map : device.value("tensor_maps", json::array())) {
     plan.tensor_maps.push_back(tensor_map(map, kernel));
   }
-  lay_out(plan, kernel, params_bytes, metadata);
+  lay_out(plan, kernel, metadata);
   return plan;
 } catch (const std::exception& problem) {  // also nlohmann's, of another kind of value than expected
   return internal_error(std::string("has ") + problem.what());

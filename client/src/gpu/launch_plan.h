@@ -12,7 +12,7 @@
 
 namespace kiln::client::gpu {
 
-inline constexpr uint32_t kMaxBlockBytes = 4096;  // what every driver takes as parameters of one kernel
+using abi::kMaxBlockBytes;
 
 struct StagePlan {
   std::string entry;
@@ -44,8 +44,7 @@ struct LaunchPlan {
   bool waits = false;            // kernels wait for what the stream ran before by themselves: KernelLaunch::early
   uint64_t workspace_bytes = 0;  // for each program of the grid
   std::vector<TensorMapPlan> tensor_maps;
-  // The parameter block: arguments, workspace pointer, tensor maps, failure pointer, extents of the buffers, print
-  // ring, number of programs, extents of the grid, counter of the queue.
+  // Of fields of the parameter block (kiln/abi/launch_block.h).
   std::optional<uint32_t> workspace_offset, failure_offset, extents_offset, print_offset, programs_offset, grid_offset,
       queue_offset;
   uint32_t block_bytes = 0;
@@ -53,7 +52,7 @@ struct LaunchPlan {
   std::vector<uint32_t> offsets;
 };
 
-// `params_bytes`: end of the last argument. The error is the rest of a sentence about the artifact.
-Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, uint32_t params_bytes, const nlohmann::json& metadata);
+// The error is the rest of a sentence about the artifact.
+Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, const nlohmann::json& metadata);
 
 }  // namespace kiln::client::gpu
