@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kiln/dsl/config.h"
+#include "kiln/target/gpu.h"
 
 namespace kiln::autotune {
 namespace {
@@ -67,28 +68,23 @@ nlohmann::json device_of(const nlohmann::json* metadata) {
   return metadata->at("device");
 }
 
-// Shared memory of a multiprocessor.
-double shared_bytes_of(const Machine& machine) {
-  for (const char* large : {"cuda:sm_90", "cuda:sm_10"}) {
-    if (machine.target.starts_with(large)) return 228e3;
-  }
-  return machine.target == "cuda:sm_80" ? 164e3 : 100e3;
-}
-
-// Programs that a multiprocessor holds at once; before the compile, by the bytes of the tiles alone.
+// Programs that a multiprocessor holds at once; before the compile, by the bytes of the tiles alone. As the compiler
+// counts them, from the same row of kiln/target/targets.def.
 double resident_programs(const Machine& machine, const Work& work, const nlohmann::json& device) {
-  const double threads = number(device, "threads"), neighbours = std::max(1.0, number(device, "programs"));
+  const auto threads = static_cast<int64_t>(number(device, "threads"));
   if (threads <= 0) return std::clamp(256e3 / std::max(1.0, work.tile_bytes), 1.0, 16.0);
-  double blocks = 2048 / threads;
-  if (const double waves = number(device, "waves_per_simd"); waves > 0) {
-    blocks = std::min(blocks, waves * 4 * 64 / threads);
-  } else if (const double registers = number(device, "registers"); registers > 0) {
-    blocks = std::min(blocks, 65536 / (registers * threads));
+  const target::Multiprocessor unit = target::multiprocessor_of(machine.target);
+  int64_t blocks = unit.threads / threads;
+  if (const auto waves = static_cast<int64_t>(number(device, "waves_per_simd")); waves > 0) {
+    blocks = std::min(blocks, waves * unit.simds * unit.lanes / threads);
   }
-  if (const double shared = number(device, "shared_bytes"); shared > 0) {
-    blocks = std::min(blocks, shared_bytes_of(machine) / shared);
+  if (unit.nvidia != nullptr) {
+    const auto shared = static_cast<int64_t>(number(device, "shared_bytes"));
+    const auto registers = static_cast<int64_t>(number(device, "registers"));
+    blocks = target::blocks_but_for_registers(*unit.nvidia, threads, shared);
+    if (registers > 0) blocks = std::min(blocks, target::blocks_by_registers(*unit.nvidia, registers, threads));
   }
-  return std::max(1.0, std::floor(blocks)) * neighbours;
+  return static_cast<double>(std::max<int64_t>(1, blocks)) * std::max(1.0, number(device, "programs"));
 }
 
 // How much of its speed a multiprocessor loses because too little is in flight.
@@ -118,7 +114,7 @@ double spilled_bytes(const Work& work, const nlohmann::json& device) {
 double register_bytes_a_thread(const Machine& machine, const Work& work, const Config& config) {
   const auto warps = config.find(std::string(dsl::kNumWarps));
   if (!is_gpu(machine) || warps == config.end()) return 0;
-  const double lanes = dsl::target_family(machine.target) == "amd" ? 64 : 32;
+  const double lanes = target::multiprocessor_of(machine.target).lanes;
   return work.register_bytes / (static_cast<double>(warps->second) * lanes);
 }
 
@@ -173,17 +169,19 @@ double possible_us(const Machine& machine, const Work& work) {
 }
 
 std::string prune_reason(const nlohmann::json& metadata) {
-  constexpr double kRegisters = 65536, kSharedBytes = 227 << 10, kSpillBytes = 512, kScratchBytes = 256 << 20;
+  constexpr double kSpillBytes = 512, kScratchBytes = 256 << 20;
   auto text = [](double value) { return std::to_string(static_cast<int64_t>(value)); };
   const nlohmann::json device = device_of(&metadata);
+  const target::Multiprocessor unit =
+      target::multiprocessor_of(metadata.is_object() ? metadata.value("target", "") : "");
   const double threads = number(device, "threads"), registers = number(device, "registers");
   if (metadata.is_object() && number(metadata, "scratch_bytes") > kScratchBytes) {
     return "needs " + text(number(metadata, "scratch_bytes")) + " bytes of scratch memory a thread";
   }
-  if (number(device, "waves_per_simd") == 0 && registers * threads > kRegisters) {
+  if (number(device, "waves_per_simd") == 0 && registers * threads > static_cast<double>(unit.registers)) {
     return text(threads) + " threads of " + text(registers) + " registers do not fit on a multiprocessor";
   }
-  if (number(device, "shared_bytes") > kSharedBytes) {
+  if (number(device, "shared_bytes") > static_cast<double>(unit.block_shared_bytes)) {
     return "needs " + text(number(device, "shared_bytes")) + " bytes of shared memory";
   }
   if (number(device, "spill_bytes") > kSpillBytes) {

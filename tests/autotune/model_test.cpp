@@ -131,6 +131,64 @@ TEST(Model, BlocksShareTheMemoryThatTheDeviceHas) {
   EXPECT_LE(predicted("cuda:sm_90a"), predicted("cuda:sm_80"));
 }
 
+// What the model takes for the time of compiled blocks that hold little and wait often.
+double waiting_us(const char* target, const nlohmann::json& device) {
+  const Work work = {.loaded = 4e8, .stored = 4e8, .lines = 8e8, .compulsory = 8e8, .programs = 10000, .steps = 800000};
+  Machine machine = gpu();
+  machine.target = target;
+  const nlohmann::json compiled = {{"device", device}};
+  return predict_us(machine, work, {}, &compiled);
+}
+
+// Of 1024 threads an A100's multiprocessor holds two blocks, an L40S's one: it has 1536 threads.
+TEST(Model, BlocksShareTheThreadsThatTheDeviceHas) {
+  const auto of = [](const char* target, int threads) {
+    return waiting_us(target, {{"threads", threads}, {"registers", 16}, {"shared_bytes", 0}});
+  };
+  EXPECT_EQ(of("cuda:sm_80", 1024), of("cuda:sm_80", 768));
+  EXPECT_GT(of("cuda:sm_89", 1024), of("cuda:sm_89", 768));
+}
+
+// Kilobytes are of 1024 bytes, and the system keeps one of each block: 49 KiB are half of 100, 50 are not.
+TEST(Model, SharedMemoryIsCountedAsTheCompilerDoes) {
+  const auto of = [](const char* target, int kib) {
+    return waiting_us(target, {{"threads", 256}, {"registers", 64}, {"shared_bytes", kib << 10}});
+  };
+  EXPECT_EQ(of("cuda:sm_89", 49), of("cuda:sm_89", 40));
+  EXPECT_GT(of("cuda:sm_89", 50), of("cuda:sm_89", 49));
+  EXPECT_EQ(of("cuda:sm_80", 81), of("cuda:sm_80", 60));
+  EXPECT_GT(of("cuda:sm_80", 82), of("cuda:sm_80", 81));
+  EXPECT_EQ(of("cuda:sm_90a", 113), of("cuda:sm_90a", 80));
+  EXPECT_GT(of("cuda:sm_90a", 114), of("cuda:sm_90a", 113));
+}
+
+// RDNA's waves have 32 lanes and two SIMDs a compute unit, CDNA's 64 and four.
+TEST(Model, WavesHaveTheLanesOfTheirProcessor) {
+  const Work work = {.register_bytes = 32768};
+  const auto bytes = [&](const char* target) {
+    Machine machine = gpu();
+    machine.target = target;
+    return register_bytes_a_thread(machine, work, {{"num_warps", 4}});
+  };
+  for (const char* wide : {"amd:gfx906", "amd:gfx90a", "amd:gfx942"}) EXPECT_EQ(bytes(wide), 128) << wide;
+  for (const char* narrow : {"amd:gfx1100", "amd:gfx1200", "cuda:sm_80"}) EXPECT_EQ(bytes(narrow), 256) << narrow;
+  // Eight waves a SIMD are 2048 threads there, and 512 here.
+  const nlohmann::json device = {{"threads", 256}, {"waves_per_simd", 8}};
+  EXPECT_LT(waiting_us("amd:gfx942", device), waiting_us("amd:gfx1100", device));
+}
+
+TEST(Model, PrunesByWhatTheTargetHas) {
+  const auto reason = [](const char* target, int64_t bytes) {
+    return prune_reason({{"target", target}, {"device", {{"threads", 128}, {"shared_bytes", bytes}}}});
+  };
+  EXPECT_EQ(reason("cuda:sm_89", 99 << 10), "");
+  EXPECT_EQ(reason("cuda:sm_89", (99 << 10) + 1), "needs 101377 bytes of shared memory");
+  EXPECT_EQ(reason("cuda:sm_80", 163 << 10), "");
+  EXPECT_EQ(reason("cuda:sm_80", (163 << 10) + 1), "needs 166913 bytes of shared memory");
+  EXPECT_EQ(reason("cuda:sm_90a", 227 << 10), "");
+  EXPECT_EQ(reason("cuda:sm_90a", (227 << 10) + 1), "needs 232449 bytes of shared memory");
+}
+
 TEST(Model, PrunesWhatDoesNotFitOrSpillsFar) {
   auto reason = [](const nlohmann::json& device) { return prune_reason({{"device", device}}); };
   EXPECT_EQ(reason({{"threads", 256}, {"registers", 168}, {"shared_bytes", 100000}, {"spill_bytes", 16}}), "");

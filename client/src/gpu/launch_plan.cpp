@@ -3,13 +3,13 @@
 #include <stdexcept>
 
 #include "kiln/dsl/expr_json.h"
+#include "kiln/target/gpu.h"
 
 namespace kiln::client::gpu {
 namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kMaxThreads = 1024;
 constexpr uint64_t kMaxShared = 16u << 20;  // more is a damaged artifact, not a device to come
 constexpr uint64_t kMaxChunks = INT32_MAX;
 constexpr uint64_t kMaxCluster = 64;
@@ -79,7 +79,7 @@ StagePlan stage(const json& fields, const json& device) {
   StagePlan out;
   out.entry = fields.at("entry").get<std::string>();
   out.chunks = number(fields.value("chunks", json(1)), "bad chunks", 1, kMaxChunks);
-  out.threads = static_cast<uint32_t>(number(field("threads"), "a bad number of threads", 1, kMaxThreads));
+  out.threads = static_cast<uint32_t>(number(field("threads"), "a bad number of threads", 1, target::kMostThreads));
   out.shared_bytes = static_cast<uint32_t>(number(field("shared_bytes"), "bad shared_bytes", 0, kMaxShared));
   return out;
 }
@@ -161,9 +161,10 @@ Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, const json& meta
       plan.cluster[axis] = static_cast<uint32_t>(number(device["cluster"].at(axis), "a bad cluster", 1, kMaxCluster));
     }
   }
-  plan.programs = static_cast<uint32_t>(number(device.value("programs", json(1)), "bad programs", 1, kMaxThreads));
+  plan.programs =
+      static_cast<uint32_t>(number(device.value("programs", json(1)), "bad programs", 1, target::kMostThreads));
   if (device.contains("persistent")) {
-    plan.persistent = static_cast<uint32_t>(number(device["persistent"], "a bad persistent", 1, kMaxThreads));
+    plan.persistent = static_cast<uint32_t>(number(device["persistent"], "a bad persistent", 1, target::kMostThreads));
     const bool is_alone = plan.programs == 1 && plan.stages.size() == 1 && !metadata.contains("workspace_bytes");
     if (!is_alone) bad("persistent blocks of several programs or stages");
   }

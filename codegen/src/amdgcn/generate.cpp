@@ -29,7 +29,7 @@ namespace kiln::codegen::amdgcn {
 namespace {
 
 constexpr int kCodeObjectVersion = 500;
-constexpr int kMostThreads = 1024;
+using target::kMostThreads;
 
 // What a function is passed unless its attributes say that it has no use for it ("AMDGPU Usage", "amdgpu-no-…").
 constexpr const char* kKernelInputs[] = {"dispatch-ptr",   "queue-ptr",          "dispatch-id",   "workgroup-id-x",

@@ -18,7 +18,7 @@ struct Generated {
   std::optional<Resources> resources;
 };
 
-// `config` has launch options (gpu/launch_shape.h). `emit`: cubin, ptx (also called asm), llvm. `begin` is told each
+// `config` has schedule options (gpu/launch_shape.h). `emit`: cubin, ptx (also called asm), llvm. `begin` is told each
 // phase.
 Result<Generated> generate(const dsl::Kernel& kernel, const CudaTarget& target, const dsl::ConstexprValues& config,
                            gpu::Effort effort, const std::string& emit,
