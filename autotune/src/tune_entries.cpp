@@ -79,7 +79,7 @@ Result<std::vector<Entry>> list_entries(const Job& job, const Space& space, cons
   for (Config& config : *configs) {
     Config counts = config;
     std::erase_if(counts, [](const auto& item) {
-      return dsl::is_launch_option(item.first) && item.first != dsl::kSplitK && item.first != dsl::kStreamK;
+      return dsl::is_schedule_option(item.first) && item.first != dsl::kSplitK && item.first != dsl::kStreamK;
     });
     auto found = counted.find(counts);
     if (found == counted.end()) {

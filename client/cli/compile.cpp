@@ -82,7 +82,7 @@ std::vector<std::string> sets_for(const dsl::Kernel& kernel, const std::vector<s
   for (const std::string& set : sets) {
     for (const std::string& item : split(set, ',')) {
       const std::string name = item.substr(0, item.find('='));
-      if (!kernel.find_constexpr(name) && !dsl::is_launch_option(name)) continue;
+      if (!kernel.find_constexpr(name) && !dsl::is_schedule_option(name)) continue;
       out.push_back(item);
       unused.erase(item);
     }

@@ -31,11 +31,8 @@ Plan plan_of_one(dsl::Kernel kernel) {
 }
 
 bool split_as_asked(Plan& plan, const dsl::ConstexprValues& config) {
-  const auto option = [&](std::string_view name, int64_t otherwise) {
-    const auto given = config.find(std::string(name));
-    return given == config.end() ? otherwise : given->second;
-  };
-  const int64_t parts = option(dsl::kSplitK, 1), workers = option(dsl::kStreamK, 0);
+  const int64_t parts = dsl::schedule_option(config, dsl::kSplitK);
+  const int64_t workers = dsl::schedule_option(config, dsl::kStreamK);
   if (workers > 0) return stream_product(plan, workers, parts);
   return parts > 1 && split_product(plan, parts);
 }

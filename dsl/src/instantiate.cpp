@@ -260,7 +260,7 @@ class Instantiation {
   const Kernel& kernel_;
   Kernel out_;
   Bindings bindings_;
-  std::optional<int64_t> num_stages_;              // the launch option
+  std::optional<int64_t> num_stages_;              // the schedule option
   std::unordered_map<ValueId, uint64_t> known_;    // ints that are constants of this config, by their bits
   std::unordered_map<ValueId, ValueId> replaced_;  // values of folded ops
   std::string config_;

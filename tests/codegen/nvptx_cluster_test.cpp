@@ -1,4 +1,4 @@
-// Which kernels are launched as clusters (the launch option cluster), and how the launcher reads them. What they
+// Which kernels are launched as clusters (the schedule option cluster), and how the launcher reads them. What they
 // compute is checked on a device (gpu_pipeline_test.cpp).
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Products in two launches (the launch options split_k and stream_k) and long tiles in several, as NVIDIA's artifacts
+// Products in two launches (the schedule options split_k and stream_k) and long tiles in several, as NVIDIA's artifacts
 // have them, and as the launcher reads them.
 #include <gtest/gtest.h>
 

@@ -28,7 +28,7 @@ struct Vendor {
   void (*initialise)() = nullptr;     // once per process, before any other call
   void (*start_helpers)() = nullptr;  // before the process may start no others; may be null
   Result<void> (*check_target)(const std::string& name) = nullptr;
-  // `kernel` is optimised; `config` has launch options (gpu/launch_shape.h); `emit` is one of the forms.
+  // `kernel` is optimised; `config` has schedule options (gpu/launch_shape.h); `emit` is one of the forms.
   Result<Generated> (*generate)(const dsl::Kernel& kernel, const std::string& target,
                                 const dsl::ConstexprValues& config, Effort effort, const std::string& emit,
                                 const PhaseBegin& begin) = nullptr;
