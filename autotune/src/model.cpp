@@ -58,37 +58,33 @@ double memory_roof(const Machine& machine, const Work& work) {
   return work.stored > 0.1 * work.loaded ? machine.copy_bytes_per_us : machine.read_bytes_per_us;
 }
 
-double number(const nlohmann::json& object, const char* name) {
-  auto found = object.is_object() ? object.find(name) : object.end();
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
-}
+double known(const std::optional<int64_t>& number) { return static_cast<double>(number.value_or(0)); }
 
-nlohmann::json device_of(const nlohmann::json* metadata) {
-  if (!metadata || !metadata->is_object() || !metadata->contains("device")) return nlohmann::json::object();
-  return metadata->at("device");
+// What the compiler said; before the compile, nothing.
+abi::Device device_of(const abi::Metadata* metadata) {
+  return metadata && metadata->device ? *metadata->device : abi::Device();
 }
 
 // Programs that a multiprocessor holds at once; before the compile, by the bytes of the tiles alone. As the compiler
 // counts them, from the same row of kiln/target/targets.def.
-double resident_programs(const Machine& machine, const Work& work, const nlohmann::json& device) {
-  const auto threads = static_cast<int64_t>(number(device, "threads"));
+double resident_programs(const Machine& machine, const Work& work, const abi::Device& device) {
+  const int64_t threads = device.threads.value_or(0);
   if (threads <= 0) return std::clamp(256e3 / std::max(1.0, work.tile_bytes), 1.0, 16.0);
   const target::Multiprocessor unit = target::multiprocessor_of(machine.target);
   int64_t blocks = unit.threads / threads;
-  if (const auto waves = static_cast<int64_t>(number(device, "waves_per_simd")); waves > 0) {
+  if (const int64_t waves = device.waves_per_simd.value_or(0); waves > 0) {
     blocks = std::min(blocks, waves * unit.simds * unit.lanes / threads);
   }
   if (unit.nvidia != nullptr) {
-    const auto shared = static_cast<int64_t>(number(device, "shared_bytes"));
-    const auto registers = static_cast<int64_t>(number(device, "registers"));
-    blocks = target::blocks_but_for_registers(*unit.nvidia, threads, shared);
+    const int64_t registers = device.registers.value_or(0);
+    blocks = target::blocks_but_for_registers(*unit.nvidia, threads, device.shared_bytes.value_or(0));
     if (registers > 0) blocks = std::min(blocks, target::blocks_by_registers(*unit.nvidia, registers, threads));
   }
-  return static_cast<double>(std::max<int64_t>(1, blocks)) * std::max(1.0, number(device, "programs"));
+  return static_cast<double>(std::max<int64_t>(1, blocks)) * std::max(1.0, known(device.programs));
 }
 
 // How much of its speed a multiprocessor loses because too little is in flight.
-double latency_factor(const Machine& machine, const Work& work, const Config& config, const nlohmann::json& device) {
+double latency_factor(const Machine& machine, const Work& work, const Config& config, const abi::Device& device) {
   auto stages = config.find(std::string(dsl::kNumStages));
   const double ahead = stages == config.end() ? 1 : std::max<double>(1, static_cast<double>(stages->second - 1));
   const double given = std::ceil(work.programs / machine.parallel);
@@ -105,8 +101,8 @@ double share_a_thread_factor(const Machine& machine, const Work& work, const Con
   return 1 + kUnevenLoss * std::max(0.0, std::abs(std::log2(each / kGoodRegisterBytes)) - 0.5);
 }
 
-double spilled_bytes(const Work& work, const nlohmann::json& device) {
-  return number(device, "spill_bytes") * number(device, "threads") * work.programs * kSpillFactor;
+double spilled_bytes(const Work& work, const abi::Device& device) {
+  return known(device.spill_bytes) * known(device.threads) * work.programs * kSpillFactor;
 }
 
 }  // namespace
@@ -118,8 +114,8 @@ double register_bytes_a_thread(const Machine& machine, const Work& work, const C
   return work.register_bytes / (static_cast<double>(warps->second) * lanes);
 }
 
-double predict_us(const Machine& machine, const Work& work, const Config& config, const nlohmann::json* metadata) {
-  const nlohmann::json device = device_of(metadata);
+double predict_us(const Machine& machine, const Work& work, const Config& config, const abi::Metadata* metadata) {
+  const abi::Device device = device_of(metadata);
   const double parallel = std::max(1, machine.parallel);
   const double fill = std::ceil(work.programs / parallel) * parallel / std::max(1.0, work.programs);
   const double traffic = std::max(work.lines, work.loaded + work.stored) + spilled_bytes(work, device);
@@ -168,24 +164,23 @@ double possible_us(const Machine& machine, const Work& work) {
   return std::max(over(work.compulsory, 2 * bytes), over(work.dot_flops, 2 * fastest_dot(machine, work.dot_type)));
 }
 
-std::string prune_reason(const nlohmann::json& metadata) {
-  constexpr double kSpillBytes = 512, kScratchBytes = 256 << 20;
-  auto text = [](double value) { return std::to_string(static_cast<int64_t>(value)); };
-  const nlohmann::json device = device_of(&metadata);
-  const target::Multiprocessor unit =
-      target::multiprocessor_of(metadata.is_object() ? metadata.value("target", "") : "");
-  const double threads = number(device, "threads"), registers = number(device, "registers");
-  if (metadata.is_object() && number(metadata, "scratch_bytes") > kScratchBytes) {
-    return "needs " + text(number(metadata, "scratch_bytes")) + " bytes of scratch memory a thread";
+std::string prune_reason(const abi::Metadata& metadata) {
+  constexpr int64_t kSpillBytes = 512, kScratchBytes = 256 << 20;
+  const abi::Device device = device_of(&metadata);
+  const target::Multiprocessor unit = target::multiprocessor_of(metadata.target);
+  if (const int64_t scratch = metadata.scratch_bytes.value_or(0); scratch > kScratchBytes) {
+    return "needs " + std::to_string(scratch) + " bytes of scratch memory a thread";
   }
-  if (number(device, "waves_per_simd") == 0 && registers * threads > static_cast<double>(unit.registers)) {
-    return text(threads) + " threads of " + text(registers) + " registers do not fit on a multiprocessor";
+  const int64_t threads = device.threads.value_or(0), registers = device.registers.value_or(0);
+  if (device.waves_per_simd.value_or(0) == 0 && registers * threads > unit.registers) {
+    return std::to_string(threads) + " threads of " + std::to_string(registers) +
+           " registers do not fit on a multiprocessor";
   }
-  if (number(device, "shared_bytes") > static_cast<double>(unit.block_shared_bytes)) {
-    return "needs " + text(number(device, "shared_bytes")) + " bytes of shared memory";
+  if (const int64_t shared = device.shared_bytes.value_or(0); shared > unit.block_shared_bytes) {
+    return "needs " + std::to_string(shared) + " bytes of shared memory";
   }
-  if (number(device, "spill_bytes") > kSpillBytes) {
-    return "spills " + text(number(device, "spill_bytes")) + " bytes of registers a thread";
+  if (const int64_t spilled = device.spill_bytes.value_or(0); spilled > kSpillBytes) {
+    return "spills " + std::to_string(spilled) + " bytes of registers a thread";
   }
   return "";
 }

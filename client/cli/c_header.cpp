@@ -158,43 +158,36 @@ std::string fields(const dsl::Kernel& kernel, const std::vector<std::string>& na
   return out.empty() ? "  char nothing;\n" : out;
 }
 
-std::string grid_text(const nlohmann::json& metadata) {
+std::string grid_text(const abi::Metadata& metadata) {
   std::string out;
-  for (const auto& extent : metadata.value("grid", nlohmann::json::array())) {
-    out += (out.empty() ? "" : " x ") + (extent.is_string() ? extent.get<std::string>() : extent.dump());
-  }
+  for (const std::string& extent : metadata.grid) out += (out.empty() ? "" : " x ") + extent;
   return out;
 }
 
-std::string declaration(const nlohmann::json& entry) {
-  return "int32_t " + (entry.is_string() ? identifier(entry.get<std::string>()) : "kiln_entry") +
+std::string declaration(const std::string& entry) {
+  return "int32_t " + identifier(entry) +
          "(const void* params, const uint32_t grid[3], uint64_t first, uint64_t last, kiln_ctx* ctx);\n";
 }
 
 // The entries; of a plan all of them, with how to call them.
-std::string entries(const std::string& name, const nlohmann::json& metadata) {
-  const auto plan = metadata.find("plan");
-  if (plan == metadata.end() || !plan->is_array()) {
-    return declaration(metadata.value("entry", nlohmann::json())) + "\n";
-  }
+std::string entries(const std::string& name, const abi::Metadata& metadata) {
+  if (metadata.plan.empty()) return declaration(metadata.entry) + "\n";
   std::string out =
       "/* A launch runs all programs of each entry, in this order. The grid of an entry is the kernel's with\n"
       " * grid[0] times the entry's number of chunks; the workspace has so many bytes a program of the\n"
       " * kernel's grid. */\n";
-  out +=
-      "enum { " + name + "_workspace_bytes = " + metadata.value("workspace_bytes", nlohmann::json(0)).dump() + " };\n";
-  for (const nlohmann::json& stage : *plan) {
-    out += "/* chunks: " + stage.value("chunks", nlohmann::json(1)).dump() + " */\n";
-    out += declaration(stage.value("entry", nlohmann::json()));
+  out += "enum { " + name + "_workspace_bytes = " + std::to_string(metadata.workspace_bytes.value_or(0)) + " };\n";
+  for (const abi::LaunchStage& stage : metadata.plan) {
+    out += "/* chunks: " + std::to_string(stage.chunks) + " */\n";
+    out += declaration(stage.entry);
   }
   return out + "\n";
 }
 
 // What launches of the artifact's config must meet; what all of them meet is left out.
-std::vector<LaunchCondition> conditions(const dsl::Kernel& kernel, const nlohmann::json& metadata) {
+std::vector<LaunchCondition> conditions(const dsl::Kernel& kernel, const abi::Metadata& metadata) {
   dsl::Bindings config;
-  const nlohmann::json values = metadata.value("config", nlohmann::json::array());
-  for (const nlohmann::json& value : values) config.constexprs.emplace_back(value.get<int64_t>());
+  for (int64_t value : metadata.config) config.constexprs.emplace_back(value);
   std::vector<LaunchCondition> out;
   for (const dsl::Condition& condition : kernel.constraints) {
     const dsl::Expr left = condition.expr.substitute(config);
@@ -206,22 +199,18 @@ std::vector<LaunchCondition> conditions(const dsl::Kernel& kernel, const nlohman
 
 }  // namespace
 
-std::vector<std::string> entries_of(const nlohmann::json& metadata) {
-  const auto plan = metadata.find("plan");
-  if (plan == metadata.end() || !plan->is_array()) return {metadata.value("entry", "kiln_entry")};
+std::vector<std::string> entries_of(const abi::Metadata& metadata) {
+  if (metadata.plan.empty()) return {metadata.entry};
   std::vector<std::string> out;
-  for (const nlohmann::json& stage : *plan) out.push_back(stage.value("entry", "kiln_entry"));
+  for (const abi::LaunchStage& stage : metadata.plan) out.push_back(stage.entry);
   return out;
 }
 
-std::string c_header(const dsl::Kernel& kernel, const nlohmann::json& metadata) {
+std::string c_header(const dsl::Kernel& kernel, const abi::Metadata& metadata) {
   const std::string name = identifier(kernel.name);
   const std::vector<std::string> names = field_names(kernel);
-  const nlohmann::json scratch = metadata.value("scratch_bytes", nlohmann::json(0));
-  const nlohmann::json target = metadata.value("target", nlohmann::json(""));
   // The CPU's name; its list of features is long.
-  const std::string cpu = target.is_string() ? target.get<std::string>() : "cpu";
-  std::string out = "/* Kernel `" + name + "` for " + cpu.substr(0, cpu.find(',')) +
+  std::string out = "/* Kernel `" + name + "` for " + metadata.target.substr(0, metadata.target.find(',')) +
                     ".\n * Grid: " + grid_text(metadata) +
                     ". One call runs the programs first … last-1, program = x + grid[0]*(y + grid[1]*z),\n"
                     " * on the calling thread; calls for disjoint ranges may run at the same time.\n"
@@ -233,7 +222,8 @@ std::string c_header(const dsl::Kernel& kernel, const nlohmann::json& metadata) 
   out += kCpuAbiText;
   out += "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n";
   out += "\ntypedef struct " + name + "_params {\n" + fields(kernel, names) + "} " + name + "_params;\n\n";
-  out += "enum { " + name + "_scratch_bytes = " + scratch.dump() + " };  /* that each thread needs */\n\n";
+  out += "enum { " + name + "_scratch_bytes = " + std::to_string(metadata.scratch_bytes.value_or(0)) +
+         " };  /* that each thread needs */\n\n";
   out += entries(name, metadata);
   out += c_launcher(name, names, conditions(kernel, metadata), metadata);
   out += "#ifdef __cplusplus\n}\n#endif\n\n#endif\n";

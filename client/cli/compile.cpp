@@ -7,6 +7,7 @@
 #include "archive.h"
 #include "c_header.h"
 #include "commands.h"
+#include "kiln/abi/metadata_json.h"
 #include "kiln/client/connection.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/instantiate.h"
@@ -43,24 +44,27 @@ Result<void> dump(const CompileFlags& flags, const dsl::CompileRequest& request)
 }
 
 // What costs a GPU kernel its speed is said before anybody runs it.
-void print_device_notes(const nlohmann::json& metadata, const std::string& emit) {
-  const auto device = metadata.find("device");
-  if (device == metadata.end()) return;
-  const std::string about =
-      "kiln: note: " + metadata.value("kernel", "") + " for " + metadata.value("target", "") + ": ";
-  if ((emit == "so" || emit == "cubin") && metadata.value("emit", "") == "ptx") {
+void print_device_notes(const abi::Metadata& metadata, const std::string& emit) {
+  if (!metadata.device) return;
+  const abi::Device& device = *metadata.device;
+  const std::string about = "kiln: note: " + metadata.kernel + " for " + metadata.target + ": ";
+  if ((emit == "so" || emit == "cubin") && metadata.emit == "ptx") {
     std::fprintf(stderr, "%sPTX, for want of NVIDIA's assembler; what it costs is known at load\n", about.c_str());
   }
-  if (const int64_t bytes = device->value("spill_bytes", int64_t{0}); bytes > 0) {
-    std::fprintf(stderr, "%s%d registers a thread are too few: %lld bytes of spills\n", about.c_str(),
-                 device->value("registers", 0), static_cast<long long>(bytes));
+  if (const int64_t bytes = device.spill_bytes.value_or(0); bytes > 0) {
+    std::fprintf(stderr, "%s%lld registers a thread are too few: %lld bytes of spills\n", about.c_str(),
+                 static_cast<long long>(device.registers.value_or(0)), static_cast<long long>(bytes));
   }
-  if (const int64_t bytes = device->value("scratch_bytes", int64_t{0}); bytes > 0) {
+  if (const int64_t bytes = device.scratch_bytes.value_or(0); bytes > 0) {
     std::fprintf(stderr, "%s%lld bytes of scratch memory a lane\n", about.c_str(), static_cast<long long>(bytes));
   }
-  for (const nlohmann::json& warning : device->value("warnings", nlohmann::json::array())) {
-    std::fprintf(stderr, "%s%s\n", about.c_str(), printable_lines(warning.get<std::string>()).c_str());
+  for (const std::string& warning : device.warnings.value_or(std::vector<std::string>())) {
+    std::fprintf(stderr, "%s%s\n", about.c_str(), printable_lines(warning).c_str());
   }
+}
+
+Error bad_metadata(const dsl::Kernel& kernel, const Error& why) {
+  return internal_error("the artifact of kernel `" + kernel.name + "` has " + why.message);
 }
 
 // Whether a terminal can show it.
@@ -135,8 +139,10 @@ Result<void> compile_archive(const CompileFlags& flags) {
     const std::string entry = flags.entry.empty() ? request.kernel.name + "_entry" : flags.entry;
     auto artifact = fetch(flags, request, "obj:" + entry);
     if (!artifact) return artifact.error();
-    members.push_back({request.kernel.name + ".o", std::move(artifact->code), entries_of(artifact->metadata)});
-    header += (header.empty() ? "" : "\n") + c_header(request.kernel, artifact->metadata);
+    auto metadata = abi::metadata_of(artifact->metadata);
+    if (!metadata) return bad_metadata(request.kernel, metadata.error());
+    members.push_back({request.kernel.name + ".o", std::move(artifact->code), entries_of(*metadata)});
+    header += (header.empty() ? "" : "\n") + c_header(request.kernel, *metadata);
   }
   if (auto done = wire::write_text(flags.output, archive(members)); !done) return done;
   return wire::write_text(header_path(flags.output), header);
@@ -175,13 +181,15 @@ Result<void> compile(const CompileFlags& flags) {
   }
   auto artifact = fetch(flags, *request, flags.entry.empty() ? flags.emit : flags.emit + ":" + flags.entry);
   if (!artifact) return artifact.error();
-  print_device_notes(artifact->metadata, flags.emit);
+  auto metadata = abi::metadata_of(artifact->metadata);
+  if (!metadata) return bad_metadata(request->kernel, metadata.error());
+  print_device_notes(*metadata, flags.emit);
   if (to_stdout) return print(artifact->code);
   const std::span<const std::byte> pieces[] = {artifact->code};
   if (auto done = wire::write_file(flags.output, pieces); !done) return done;
   const bool is_called = flags.emit == "so" || flags.emit == "quick" || flags.emit == "obj";
-  if (!is_called || artifact->metadata.contains("device")) return {};
-  return wire::write_text(header_path(flags.output), c_header(request->kernel, artifact->metadata));
+  if (!is_called || metadata->device) return {};
+  return wire::write_text(header_path(flags.output), c_header(request->kernel, *metadata));
 }
 
 }  // namespace kiln::cli

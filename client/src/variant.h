@@ -26,8 +26,6 @@ struct Stage {
   uint64_t chunks = 1;
 };
 
-inline constexpr const char* kQuickEmit = "quick";  // `emit` of code that is made quickly (docs/artifact.md)
-
 struct Variant {
   dsl::Facts facts;    // one a parameter
   bool quick = false;  // made quickly, to be replaced

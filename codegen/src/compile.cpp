@@ -15,11 +15,9 @@
 #include "cpu/lower.h"
 #include "cpu/supported.h"
 #include "emit.h"
-#include "kiln/abi/launch_block.h"
+#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
-#include "kiln/dsl/expr_json.h"
-#include "kiln/dsl/facts.h"
 #include "kiln/dsl/float_mode.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
@@ -53,14 +51,14 @@ class Phases {
   }
 
   void end() {
-    if (!name_.empty()) json_[name_] = json_.value(name_, int64_t{0}) + microseconds(since_);
+    if (!name_.empty()) us_[name_] += microseconds(since_);
     name_.clear();
   }
 
-  nlohmann::json finish() {
+  std::map<std::string, int64_t> finish() {
     end();
-    json_["total"] = microseconds(start_);
-    return json_;
+    us_["total"] = microseconds(start_);
+    return us_;
   }
 
  private:
@@ -71,51 +69,21 @@ class Phases {
   const Progress& progress_;
   Clock::time_point start_, since_;
   std::string name_;
-  nlohmann::json json_ = nlohmann::json::object();
+  std::map<std::string, int64_t> us_;
 };
 
-constexpr const char* kEntry = "kiln_entry";
+// Code, and what is said of it.
+struct Compiled {
+  abi::Metadata metadata;
+  std::vector<std::byte> code;
+};
 
-// What every artifact says.
-nlohmann::json describe(const dsl::CompileRequest& request, const dsl::Kernel& kernel) {
-  nlohmann::json out;
-  out["kernel"] = kernel.name;
-  out["target"] = request.target;
-  out["emit"] = request.emit;
-  out["entry"] = kEntry;
-  const abi::ParamLayout layout = abi::lay_out_params(kernel);
-  out["params"] = nlohmann::json::array();
-  for (size_t i = 0; i < layout.slots.size(); ++i) {
-    const dsl::Param& param = kernel.params[i];
-    out["params"].push_back({{"name", param.name},
-                             {"type", dsl::to_string(param.type, kernel.expr_names())},
-                             {"offset", layout.slots[i].offset}});
-    if (param.readonly) out["params"].back()["readonly"] = true;
-  }
-  out["params_bytes"] = layout.bytes;
-  for (const dsl::Expr& extent : kernel.grid) {
-    out["grid"].push_back(dsl::to_string(extent, kernel.expr_names()));
-    out["grid_expr"].push_back(dsl::expr_to_json(extent));
-  }
-  out["constexprs"] = nlohmann::json::object();
-  for (const auto& [name, value] : request.constexprs) out["constexprs"][name] = value;
-  out["config"] = nlohmann::json::array();
-  for (const dsl::Constexpr& item : kernel.constexprs) {
-    const auto given = request.constexprs.find(item.name);
-    out["config"].push_back(given != request.constexprs.end() ? given->second : item.default_value.value_or(0));
-  }
-  out["facts"] = nlohmann::json::array();
-  for (dsl::ParamFact fact : request.facts) out["facts"].push_back(dsl::fact_name(fact));
-  return out;
-}
-
-nlohmann::json describe_cpu(const dsl::CompileRequest& request, const dsl::Kernel& kernel, const CpuTarget& target,
-                            const Plan& plan, const cpu::Lowered& lowered) {
-  nlohmann::json out = describe(request, kernel);
-  out["needs"]["architecture"] = target.machine->getTargetTriple().getArchName().str();
-  out["needs"]["features"] = target.needs;
-  out["scratch_bytes"] = lowered.scratch_bytes;
-  if (!plan.stages.empty()) out["entry"] = plan.stages.back().entry;
+abi::Metadata describe_cpu(const dsl::CompileRequest& request, const dsl::Kernel& kernel, const CpuTarget& target,
+                           const Plan& plan, const cpu::Lowered& lowered) {
+  abi::Metadata out = describe(request, kernel);
+  out.needs = {target.machine->getTargetTriple().getArchName().str(), target.needs};
+  out.scratch_bytes = static_cast<int64_t>(lowered.scratch_bytes);
+  if (!plan.stages.empty()) out.entry = plan.stages.back().entry;
   describe_launch(plan, lowered, out);
   return out;
 }
@@ -149,11 +117,9 @@ class QuickCode {
   const llvm::CodeGenOptLevel level_;
 };
 
-constexpr const char* kQuick = "quick";  // a shared object that is made quickly
-
 Result<std::vector<std::byte>> emit(llvm::Module& module, CpuTarget& target, const std::string& what, Phases& phases) {
   phases.begin("codegen");
-  const QuickCode level(*target.machine, what == kQuick);
+  const QuickCode level(*target.machine, what == abi::kQuickEmit);
   if (what == "llvm") return to_bytes(print_module(module));
   if (what == "asm") {
     auto text = emit_assembly(module, target);
@@ -234,7 +200,7 @@ void name_entries(Plan& plan, const std::string& name) {
 }
 
 // From the tile IR to code.
-Result<Artifact> generate(const dsl::CompileRequest& request, const dsl::Kernel& kernel, CpuTarget& cpu,
+Result<Compiled> generate(const dsl::CompileRequest& request, const dsl::Kernel& kernel, CpuTarget& cpu,
                           const std::string& entry, Phases& phases) {
   if (auto fine = cpu::check_supported(kernel); !fine) return fine.error();
   phases.begin("lower");
@@ -253,13 +219,13 @@ Result<Artifact> generate(const dsl::CompileRequest& request, const dsl::Kernel&
   clean_up(module, *cpu.machine, Invariants::kInPlace);
   auto code = emit(module, cpu, request.emit, phases);
   if (!code) return code.error();
-  return Artifact{describe_cpu(request, kernel, cpu, plan, *lowered), std::move(*code)};
+  return Compiled{describe_cpu(request, kernel, cpu, plan, *lowered), std::move(*code)};
 }
 
-Result<Artifact> compile_for_cpu(dsl::CompileRequest request, Phases& phases) {
+Result<Compiled> compile_for_cpu(dsl::CompileRequest request, Phases& phases) {
   auto entry = take_entry(request.emit);
   if (!entry) return entry.error();
-  if (auto fine = check_emit(request.emit, {"so", kQuick, "obj", "asm", "llvm"}); !fine) return fine.error();
+  if (auto fine = check_emit(request.emit, {"so", abi::kQuickEmit, "obj", "asm", "llvm"}); !fine) return fine.error();
   phases.begin("target");
   auto target = cpu_target(request.target);
   if (!target) return target.error();
@@ -270,7 +236,7 @@ Result<Artifact> compile_for_cpu(dsl::CompileRequest request, Phases& phases) {
   IrDump dump(request.emit);
   auto kernel = optimise_kernel(source, request, dump, phases);
   if (!kernel) return kernel.error();
-  if (dump.is_wanted()) return Artifact{describe_cpu(request, *kernel, cpu, {}, {}), to_bytes(dump.text())};
+  if (dump.is_wanted()) return Compiled{describe_cpu(request, *kernel, cpu, {}, {}), to_bytes(dump.text())};
   return generate(request, *kernel, cpu, *entry, phases);
 }
 
@@ -294,7 +260,7 @@ const std::vector<VendorEntry>& vendors() {
   return all;
 }
 
-Result<Artifact> compile_for_gpu(const gpu::Vendor& vendor, dsl::CompileRequest request, Phases& phases) {
+Result<Compiled> compile_for_gpu(const gpu::Vendor& vendor, dsl::CompileRequest request, Phases& phases) {
   if (request.emit == "so") request.emit = vendor.forms.front();
   if (auto fine = check_emit(request.emit, {vendor.forms.begin(), vendor.forms.end()}); !fine) return fine.error();
   phases.begin("target");
@@ -302,23 +268,23 @@ Result<Artifact> compile_for_gpu(const gpu::Vendor& vendor, dsl::CompileRequest 
   IrDump dump(request.emit);
   auto kernel = optimise_kernel(request.kernel, request, dump, phases);
   if (!kernel) return kernel.error();
-  if (dump.is_wanted()) return Artifact{describe(request, *kernel), to_bytes(dump.text())};
+  if (dump.is_wanted()) return Compiled{describe(request, *kernel), to_bytes(dump.text())};
   auto generated = vendor.generate(*kernel, request.target, request.constexprs, gpu::effort_for(request.facts),
                                    request.emit, [&](std::string_view phase) { phases.begin(phase); });
   if (!generated) return generated.error();
-  nlohmann::json metadata = describe(request, *kernel);
-  metadata["emit"] = generated->emitted;
-  metadata["device"] = std::move(generated->device);
+  abi::Metadata metadata = describe(request, *kernel);
+  metadata.emit = generated->emitted;
+  metadata.device = std::move(generated->device);
   const gpu::LoweredPlan& plan = generated->plan;
-  if (plan.first.programs > 1) metadata["device"]["programs"] = plan.first.programs;
+  if (plan.first.programs > 1) metadata.device->programs = plan.first.programs;
   describe_stages(plan, metadata);
   describe_launch(*kernel, plan.first, metadata);
-  return Artifact{std::move(metadata), std::move(generated->code)};
+  return Compiled{std::move(metadata), std::move(generated->code)};
 }
 
 // Everything of the request's work except decoding it.
-Result<Artifact> compile_request(const dsl::CompileRequest& request, Phases& phases) {
-  const auto compile_it = [&]() -> Result<Artifact> {
+Result<Compiled> compile_request(const dsl::CompileRequest& request, Phases& phases) {
+  const auto compile_it = [&]() -> Result<Compiled> {
     for (const VendorEntry& entry : vendors()) {
       if (dsl::target_family(request.target) != entry.family) continue;
       if (entry.vendor) return compile_for_gpu(*entry.vendor, request, phases);
@@ -327,9 +293,9 @@ Result<Artifact> compile_request(const dsl::CompileRequest& request, Phases& pha
     }
     return compile_for_cpu(request, phases);
   };
-  auto artifact = compile_it();
-  if (artifact) artifact->metadata["code_bytes"] = artifact->code.size();
-  return artifact;
+  auto compiled = compile_it();
+  if (compiled) compiled->metadata.code_bytes = static_cast<int64_t>(compiled->code.size());
+  return compiled;
 }
 
 }  // namespace
@@ -341,9 +307,10 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
   phases.begin("decode");
   auto request = dsl::decode_request(canonical, debug);
   if (!request) return request.error();
-  auto artifact = compile_request(*request, phases);
-  if (artifact) artifact->metadata["phases_us"] = phases.finish();
-  return artifact;
+  auto compiled = compile_request(*request, phases);
+  if (!compiled) return compiled.error();
+  compiled->metadata.phases_us = phases.finish();
+  return Artifact{abi::to_json(compiled->metadata), std::move(compiled->code)};
 }
 
 void start_helpers() {

@@ -1,74 +1,86 @@
 #include "reports.h"
 
 #include "kiln/abi/launch_block.h"
+#include "kiln/dsl/text.h"
 
 namespace kiln::codegen {
 namespace {
 
-using nlohmann::json;
-
-json place_of(const cpu::Report& report) {
+abi::SourcePlace place_of(const cpu::Report& report) {
   const dsl::Location& loc = report.op->loc;
-  json out = {{"op", dsl::info(report.op->code).name}};
-  if (report.kernel->location_text(loc).empty()) return out;
-  out["file"] = report.kernel->files[loc.file - 1];
-  out["line"] = loc.line;
-  out["column"] = loc.column;
-  return out;
+  if (report.kernel->location_text(loc).empty()) return {};
+  return {report.kernel->files[loc.file - 1], loc.line, loc.column};
 }
 
-json describe_check(const cpu::Report& check) {
-  json out = place_of(check);
+abi::Check describe_check(const cpu::Report& check) {
   const dsl::Op& op = *check.op;
-  if (op.code == dsl::OpCode::kAssert) out["message"] = std::get<std::string>(op.attrs[0]);
+  abi::Check out{std::string(dsl::info(op.code).name), place_of(check), {}, {}};
+  if (op.code == dsl::OpCode::kAssert) out.message = std::get<std::string>(op.attrs[0]);
   if (op.code == dsl::OpCode::kGather) {
     const auto axis = static_cast<size_t>(std::get<int64_t>(op.attrs[0]));
-    out["extent"] = dsl::concrete_shape(check.kernel->type(op.operands[0]))[axis];
+    out.extent = dsl::concrete_shape(check.kernel->type(op.operands[0]))[axis];
   }
   return out;
 }
 
-json describe_print(const cpu::Report& print) {
-  json out = place_of(print);
-  out["message"] = std::get<std::string>(print.op->attrs[0]);
-  out["values"] = json::array();
+abi::Print describe_print(const cpu::Report& print) {
+  abi::Print out{std::get<std::string>(print.op->attrs[0]), place_of(print), {}};
   for (dsl::ValueId id : print.op->operands) {
     const dsl::Type& type = print.kernel->type(id);
-    out["values"].push_back({{"type", dsl::info(type.element).name}, {"shape", dsl::concrete_shape(type)}});
+    out.values.push_back({type.element, dsl::concrete_shape(type)});
   }
   return out;
 }
 
 }  // namespace
 
-void describe_launch(const Plan& plan, const cpu::Lowered& lowered, json& metadata) {
-  for (const cpu::Report& check : lowered.checks) metadata["checks"].push_back(describe_check(check));
-  for (const cpu::Report& print : lowered.prints) metadata["prints"].push_back(describe_print(print));
+abi::Metadata describe(const dsl::CompileRequest& request, const dsl::Kernel& kernel) {
+  abi::Metadata out;
+  out.kernel = kernel.name;
+  out.target = request.target;
+  out.emit = request.emit;
+  out.entry = kEntry;
+  const abi::ParamLayout layout = abi::lay_out_params(kernel);
+  for (size_t i = 0; i < layout.slots.size(); ++i) {
+    const dsl::Param& param = kernel.params[i];
+    out.params.push_back(
+        {param.name, dsl::to_string(param.type, kernel.expr_names()), layout.slots[i].offset, param.readonly});
+  }
+  out.params_bytes = layout.bytes;
+  for (const dsl::Expr& extent : kernel.grid) out.grid.push_back(dsl::to_string(extent, kernel.expr_names()));
+  out.grid_expr.assign(kernel.grid.begin(), kernel.grid.end());
+  out.constexprs.insert(request.constexprs.begin(), request.constexprs.end());
+  for (const dsl::Constexpr& item : kernel.constexprs) {
+    const auto given = request.constexprs.find(item.name);
+    out.config.push_back(given != request.constexprs.end() ? given->second : item.default_value.value_or(0));
+  }
+  out.facts = request.facts;
+  return out;
+}
+
+void describe_launch(const Plan& plan, const cpu::Lowered& lowered, abi::Metadata& metadata) {
+  for (const cpu::Report& check : lowered.checks) metadata.checks.push_back(describe_check(check));
+  for (const cpu::Report& print : lowered.prints) metadata.prints.push_back(describe_print(print));
   if (plan.stages.size() <= 1) return;
-  for (const Stage& stage : plan.stages) {
-    metadata["plan"].push_back({{"entry", stage.entry}, {"chunks", stage.chunks}});
-  }
-  metadata["workspace_bytes"] = plan.workspace_bytes;
+  for (const Stage& stage : plan.stages) metadata.plan.push_back({stage.entry, stage.chunks, {}, {}});
+  metadata.workspace_bytes = plan.workspace_bytes;
 }
 
-void describe_stages(const gpu::LoweredPlan& plan, json& metadata) {
+void describe_stages(const gpu::LoweredPlan& plan, abi::Metadata& metadata) {
   for (const gpu::LoweredStage& stage : plan.stages) {
-    metadata["plan"].push_back({{"entry", stage.entry},
-                                {"chunks", stage.chunks},
-                                {"threads", stage.threads},
-                                {"shared_bytes", stage.shared_bytes}});
+    metadata.plan.push_back({stage.entry, stage.chunks, stage.threads, stage.shared_bytes});
   }
-  if (!plan.stages.empty()) metadata["workspace_bytes"] = plan.workspace_bytes;
+  if (!plan.stages.empty()) metadata.workspace_bytes = plan.workspace_bytes;
 }
 
-void describe_launch(const dsl::Kernel& kernel, const gpu::Lowered& lowered, json& metadata) {
-  for (const dsl::Op* check : lowered.checks) metadata["checks"].push_back(describe_check({&kernel, check}));
-  for (const dsl::Op* print : lowered.prints) metadata["prints"].push_back(describe_print({&kernel, print}));
+void describe_launch(const dsl::Kernel& kernel, const gpu::Lowered& lowered, abi::Metadata& metadata) {
+  for (const dsl::Op* check : lowered.checks) metadata.checks.push_back(describe_check({&kernel, check}));
+  for (const dsl::Op* print : lowered.prints) metadata.prints.push_back(describe_print({&kernel, print}));
   abi::LaunchCounts counts = lowered.launch;
-  counts[abi::LaunchField::kWorkspace] = metadata.contains("workspace_bytes") ? 1 : 0;
-  const abi::LaunchBlock block = abi::lay_out_launch_block(metadata["params_bytes"].get<uint32_t>(), counts);
+  counts[abi::LaunchField::kWorkspace] = metadata.workspace_bytes ? 1 : 0;
+  const abi::LaunchBlock block = abi::lay_out_launch_block(static_cast<uint32_t>(metadata.params_bytes), counts);
   for (const auto& [field, name] : abi::kLaunchFieldNames) {
-    if (const auto offset = block.offset(field)) metadata[name] = *offset;
+    if (const auto offset = block.offset(field)) metadata.offsets[field] = *offset;
   }
 }
 

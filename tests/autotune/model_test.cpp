@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/kernels.h"
 
 namespace kiln::autotune {
@@ -31,6 +32,9 @@ Work product() {
           .dot_bytes = 1e10,
           .steps = 33000};
 }
+
+// What the compiler says of code with this `device`.
+abi::Metadata compiled(const nlohmann::json& device) { return *abi::metadata_of({{"device", device}}); }
 
 TEST(Model, TheRooflineIsTheTightestBound) {
   EXPECT_STREQ(roofline(gpu(), product()).bound, "products");
@@ -106,10 +110,10 @@ TEST(Model, ACpuMovesLargeTilesAndMemoryOneAfterTheOther) {
 }
 
 TEST(Model, SpillsAndLowOccupancyCost) {
-  const nlohmann::json good = {{"device", {{"threads", 256}, {"registers", 128}, {"shared_bytes", 50000}}}};
-  nlohmann::json spills = good, alone = good;
-  spills["device"]["spill_bytes"] = 400;
-  alone["device"]["shared_bytes"] = 200000;
+  const abi::Metadata good = compiled({{"threads", 256}, {"registers", 128}, {"shared_bytes", 50000}});
+  abi::Metadata spills = good, alone = good;
+  spills.device->spill_bytes = 400;
+  alone.device->shared_bytes = 200000;
   const Work work = {.loaded = 4e8, .stored = 4e8, .lines = 8e8, .compulsory = 8e8, .programs = 10000, .steps = 20000};
   const double us = predict_us(gpu(), work, {}, &good);
   EXPECT_GT(predict_us(gpu(), work, {}, &spills), us);
@@ -120,12 +124,12 @@ TEST(Model, SpillsAndLowOccupancyCost) {
 
 // Of blocks with 72 KiB of shared memory an A100's multiprocessor holds two, an L40S's one.
 TEST(Model, BlocksShareTheMemoryThatTheDeviceHas) {
-  const nlohmann::json compiled = {{"device", {{"threads", 256}, {"registers", 128}, {"shared_bytes", 72 << 10}}}};
+  const abi::Metadata blocks = compiled({{"threads", 256}, {"registers", 128}, {"shared_bytes", 72 << 10}});
   const Work work = {.loaded = 4e8, .stored = 4e8, .lines = 8e8, .compulsory = 8e8, .programs = 10000, .steps = 800000};
   const auto predicted = [&](const char* target) {
     Machine machine = gpu();
     machine.target = target;
-    return predict_us(machine, work, {}, &compiled);
+    return predict_us(machine, work, {}, &blocks);
   };
   EXPECT_LT(predicted("cuda:sm_80"), predicted("cuda:sm_89"));
   EXPECT_LE(predicted("cuda:sm_90a"), predicted("cuda:sm_80"));
@@ -136,8 +140,8 @@ double waiting_us(const char* target, const nlohmann::json& device) {
   const Work work = {.loaded = 4e8, .stored = 4e8, .lines = 8e8, .compulsory = 8e8, .programs = 10000, .steps = 800000};
   Machine machine = gpu();
   machine.target = target;
-  const nlohmann::json compiled = {{"device", device}};
-  return predict_us(machine, work, {}, &compiled);
+  const abi::Metadata metadata = compiled(device);
+  return predict_us(machine, work, {}, &metadata);
 }
 
 // Of 1024 threads an A100's multiprocessor holds two blocks, an L40S's one: it has 1536 threads.
@@ -179,7 +183,9 @@ TEST(Model, WavesHaveTheLanesOfTheirProcessor) {
 
 TEST(Model, PrunesByWhatTheTargetHas) {
   const auto reason = [](const char* target, int64_t bytes) {
-    return prune_reason({{"target", target}, {"device", {{"threads", 128}, {"shared_bytes", bytes}}}});
+    abi::Metadata metadata = compiled({{"threads", 128}, {"shared_bytes", bytes}});
+    metadata.target = target;
+    return prune_reason(metadata);
   };
   EXPECT_EQ(reason("cuda:sm_89", 99 << 10), "");
   EXPECT_EQ(reason("cuda:sm_89", (99 << 10) + 1), "needs 101377 bytes of shared memory");
@@ -190,14 +196,17 @@ TEST(Model, PrunesByWhatTheTargetHas) {
 }
 
 TEST(Model, PrunesWhatDoesNotFitOrSpillsFar) {
-  auto reason = [](const nlohmann::json& device) { return prune_reason({{"device", device}}); };
+  auto reason = [](const nlohmann::json& device) { return prune_reason(compiled(device)); };
   EXPECT_EQ(reason({{"threads", 256}, {"registers", 168}, {"shared_bytes", 100000}, {"spill_bytes", 16}}), "");
   EXPECT_EQ(reason({{"threads", 1024}, {"registers", 128}}),
             "1024 threads of 128 registers do not fit on a multiprocessor");
   EXPECT_EQ(reason({{"threads", 128}, {"shared_bytes", 300000}}), "needs 300000 bytes of shared memory");
   EXPECT_EQ(reason({{"threads", 128}, {"spill_bytes", 4096}}), "spills 4096 bytes of registers a thread");
-  EXPECT_EQ(prune_reason({{"scratch_bytes", 1 << 20}}), "");
-  EXPECT_EQ(prune_reason({{"scratch_bytes", int64_t{1} << 30}}), "needs 1073741824 bytes of scratch memory a thread");
+  abi::Metadata host;
+  host.scratch_bytes = 1 << 20;
+  EXPECT_EQ(prune_reason(host), "");
+  host.scratch_bytes = int64_t{1} << 30;
+  EXPECT_EQ(prune_reason(host), "needs 1073741824 bytes of scratch memory a thread");
 }
 
 TEST(Model, RanksCorrelateAsSpearmanSays) {

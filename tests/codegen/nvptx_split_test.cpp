@@ -6,6 +6,7 @@
 
 #include "gpu/launch_plan.h"
 #include "harness.h"
+#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/kernels.h"
 #include "plan_harness.h"
 
@@ -29,7 +30,7 @@ Artifact compiled(const dsl::Kernel& kernel, const dsl::ConstexprValues& config,
 }
 
 LaunchPlan plan_of(const Artifact& artifact, const dsl::Kernel& kernel) {
-  auto plan = client::gpu::parse_launch_plan(kernel, artifact.metadata);
+  auto plan = client::gpu::parse_launch_plan(kernel, *abi::metadata_of(artifact.metadata));
   EXPECT_TRUE(plan.ok()) << plan.error().message;
   return plan ? *plan : LaunchPlan();
 }

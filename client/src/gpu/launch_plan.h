@@ -2,12 +2,12 @@
 #pragma once
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "driver.h"
+#include "kiln/abi/metadata.h"
 #include "kiln/dsl/ir.h"
 
 namespace kiln::client::gpu {
@@ -21,15 +21,7 @@ struct StagePlan {
   uint32_t shared_bytes = 0;
 };
 
-struct TensorMapPlan {
-  uint32_t param = 0;  // the pointer that it describes
-  dsl::ElementType element = dsl::ElementType::kF32;
-  std::vector<dsl::Expr> dims;           // innermost first
-  std::vector<dsl::Expr> strides_bytes;  // of the axes from the second on
-  std::array<uint32_t, kMaxTensorRank> box = {};
-  uint32_t swizzle_bytes = 0;
-  bool fills_nan = false;
-  dsl::Expr offset;  // in elements, from the pointer
+struct TensorMapPlan : abi::TensorMap {
   uint32_t block_offset = 0;
 };
 
@@ -53,6 +45,6 @@ struct LaunchPlan {
 };
 
 // The error is the rest of a sentence about the artifact.
-Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, const nlohmann::json& metadata);
+Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, const abi::Metadata& metadata);
 
 }  // namespace kiln::client::gpu

@@ -21,10 +21,10 @@ void give(const std::vector<std::byte>& bytes, const Reports& reports, const Pri
   Message message;
   std::memcpy(&message, bytes.data(), sizeof message);
   if (message.print >= reports.prints.size()) return;
-  const PrintInfo& print = reports.prints[message.print];
+  const abi::Print& print = reports.prints[message.print];
   std::vector<const void*> values;
   uint64_t offset = sizeof message;
-  for (const dsl::PrintedValue& value : print.values) {
+  for (const abi::PrintedType& value : print.values) {
     uint64_t size = static_cast<uint64_t>(dsl::info(value.element).bytes);
     for (int64_t extent : value.shape) size *= static_cast<uint64_t>(extent);
     if (offset + size > bytes.size()) return;

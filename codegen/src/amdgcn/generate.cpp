@@ -130,16 +130,16 @@ std::vector<std::byte> to_bytes(const Text& text) {
   return {data, data + text.size()};
 }
 
-void describe(const Resources& resources, const Processor& processor, nlohmann::json& device) {
-  device["registers"] = resources.registers;
-  device["accumulator_registers"] = resources.accumulator_registers;
-  device["scalar_registers"] = resources.scalar_registers;
-  device["lds_bytes"] = resources.lds_bytes;
-  device["scratch_bytes"] = resources.scratch_bytes;
+void describe(const Resources& resources, const Processor& processor, abi::Device& device) {
+  device.registers = resources.registers;
+  device.accumulator_registers = resources.accumulator_registers;
+  device.scalar_registers = resources.scalar_registers;
+  device.lds_bytes = resources.lds_bytes;
+  device.scratch_bytes = resources.scratch_bytes;
   // Scalar ones go to lanes of vector registers, not to memory.
-  device["spill_bytes"] = 4 * resources.vector_spills;
-  device["scalar_spills"] = resources.scalar_spills;
-  device["waves_per_simd"] = waves_per_simd(resources, processor, device.at("threads"));
+  device.spill_bytes = 4 * resources.vector_spills;
+  device.scalar_spills = resources.scalar_spills;
+  device.waves_per_simd = waves_per_simd(resources, processor, static_cast<int>(*device.threads));
 }
 
 Result<gpu::Generated> emit_code(llvm::Module& module, AmdTarget& target, gpu::Generated out,
@@ -235,8 +235,8 @@ Result<gpu::Generated> generate(const dsl::Kernel& kernel, const std::string& ta
   });
   if (!lowered) return lowered.error();
   gpu::Generated out{std::move(*lowered), {}, emit, {}};
-  out.device["threads"] = out.plan.first.threads;
-  out.device["shared_bytes"] = 0;  // beyond what the code object's descriptor says
+  out.device.threads = out.plan.first.threads;
+  out.device.shared_bytes = 0;  // beyond what the code object's descriptor says
   for (gpu::LoweredStage& stage : out.plan.stages) stage.shared_bytes = 0;
   return emit_code(module, target, std::move(out), diagnostics, begin);
 }

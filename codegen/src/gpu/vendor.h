@@ -2,13 +2,13 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "gpu/launch_shape.h"
 #include "gpu/lower_plan.h"
+#include "kiln/abi/metadata.h"
 
 namespace kiln::codegen::gpu {
 
@@ -18,8 +18,8 @@ using PhaseBegin = std::function<void(std::string_view phase)>;
 struct Generated {
   LoweredPlan plan;
   std::vector<std::byte> code;
-  std::string emitted;    // what the code is
-  nlohmann::json device;  // of the artifact's metadata
+  std::string emitted;  // what the code is
+  abi::Device device;   // of the artifact's metadata
 };
 
 struct Vendor {

@@ -17,22 +17,22 @@ Result<void> check_target(const std::string& name) {
   return target ? Result<void>() : target.error();
 }
 
-nlohmann::json describe(const Generated& generated, int capability) {
-  nlohmann::json device;
-  device["threads"] = generated.plan.first.threads;
-  device["shared_bytes"] = generated.plan.first.shared_bytes;
-  if (capability >= kLeastWaitingCapability) device["waits"] = true;
-  if (generated.plan.first.persistent) {
-    const BlockNeeds needs = {generated.plan.first.threads, generated.plan.first.shared_bytes};
-    device["persistent"] = blocks_at_once(generated.resources, needs, capability);
+abi::Device describe(const Generated& generated, int capability) {
+  const gpu::Lowered& first = generated.plan.first;
+  abi::Device device;
+  device.threads = first.threads;
+  device.shared_bytes = first.shared_bytes;
+  device.waits = capability >= kLeastWaitingCapability;
+  if (first.persistent) {
+    device.persistent = blocks_at_once(generated.resources, {first.threads, first.shared_bytes}, capability);
   }
-  if (generated.plan.first.cluster > 1) device["cluster"] = {generated.plan.first.cluster, 1, 1};
-  for (const gpu::TensorMap& map : generated.plan.first.tensor_maps) device["tensor_maps"].push_back(to_json(map));
+  if (first.cluster > 1) device.cluster = {first.cluster, 1, 1};
+  device.tensor_maps = first.tensor_maps;
   if (const auto& resources = generated.resources) {
-    device["registers"] = resources->registers;
-    device["spill_bytes"] = resources->spill_store_bytes + resources->spill_load_bytes;
-    device["assembler_us"] = resources->assembler_us;
-    device["warnings"] = resources->warnings;
+    device.registers = resources->registers;
+    device.spill_bytes = resources->spill_store_bytes + resources->spill_load_bytes;
+    device.assembler_us = resources->assembler_us;
+    device.warnings = resources->warnings;
   }
   return device;
 }
@@ -44,7 +44,7 @@ Result<gpu::Generated> generate_code(const dsl::Kernel& kernel, const std::strin
   if (!target) return target.error();
   auto generated = generate(kernel, **target, config, effort, emit, begin);
   if (!generated) return generated.error();
-  nlohmann::json device = describe(*generated, (*target)->capability);
+  abi::Device device = describe(*generated, (*target)->capability);
   return gpu::Generated{std::move(generated->plan), std::move(generated->code), std::move(generated->emitted),
                         std::move(device)};
 }
