@@ -60,11 +60,11 @@ class Calibration {
  private:
   // The least time of a launch of the kernel's default config: a roof is what can be reached.
   Result<double> time(const Result<dsl::Kernel>& ir, const json& scalars, Cache cache,
-                      const Config& launch_options = {}) {
+                      const Config& schedule_options = {}) {
     if (!ir) return ir.error();
     auto workload = make_workload(*ir, scalars);
     if (!workload) return workload.error();
-    auto config = dsl::complete_constexprs(*ir, launch_options, target_);
+    auto config = dsl::complete_constexprs(*ir, schedule_options, target_);
     if (!config) return config.error();
     if (auto open = goes_on(); !open) return open.error();
     auto artifact = compile(*ir, *config, *workload);

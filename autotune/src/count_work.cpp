@@ -439,11 +439,8 @@ Result<Work> count_work(const dsl::Kernel& kernel, const Config& config, const W
   auto grid = dsl::evaluate_grid(concrete->grid, bindings(kernel, workload, config));
   if (!grid) return invalid_argument("kernel `" + kernel.name + "`: " + grid.error().message);
   Work out = Counter(*concrete, workload, *grid).run();
-  const auto option = [&](std::string_view name, int64_t otherwise) {
-    const auto given = config.find(std::string(name));
-    return given == config.end() ? otherwise : given->second;
-  };
-  const int64_t parts = option(dsl::kSplitK, 1), workers = option(dsl::kStreamK, 0);
+  const int64_t parts = dsl::schedule_option(config, dsl::kSplitK);
+  const int64_t workers = dsl::schedule_option(config, dsl::kStreamK);
   if (parts > 1 || workers > 0) {
     split_products(*concrete, static_cast<double>(parts), static_cast<double>(workers), out);
   }

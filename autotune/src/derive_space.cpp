@@ -1,6 +1,6 @@
 // Axes from the ops of a kernel. A constexpr is the tuner's where it cuts work into pieces: an extent of a tile that
 // the grid, or the step of a loop, mentions too. What the sizes of arrays mention is part of the problem instead, such
-// as the width of a head. Launch options join where a GPU has ops that they speed up.
+// as the width of a head. Schedule options join where a GPU has ops that they speed up.
 #include "derive_space.h"
 
 #include <map>
@@ -63,7 +63,7 @@ std::vector<int64_t> around(int64_t value) {
 
 }  // namespace
 
-bool has_launch_option(const dsl::Kernel& kernel, const std::string& target, const std::string& name) {
+bool has_schedule_option(const dsl::Kernel& kernel, const std::string& target, const std::string& name) {
   dsl::ConstexprValues values = {{name, 1}};
   for (const dsl::Constexpr& item : kernel.constexprs) values.emplace(item.name, item.default_value.value_or(1));
   auto complete = dsl::complete_constexprs(kernel, values, target);
@@ -83,11 +83,11 @@ std::vector<dsl::SpaceAxis> derive_axes(const dsl::Kernel& kernel, const std::st
     if (!cuts.contains(index) || problem.contains(index) || !defaults || defaults->at(name) < 1) continue;
     out.push_back({name, around(defaults->at(name))});
   }
-  if (has_launch_option(kernel, target, std::string(dsl::kNumWarps))) {
+  if (has_schedule_option(kernel, target, std::string(dsl::kNumWarps))) {
     out.push_back(
         {std::string(dsl::kNumWarps), uses.dots ? std::vector<int64_t>{4, 8} : std::vector<int64_t>{1, 2, 4, 8}});
   }
-  if (uses.staged_loops && has_launch_option(kernel, target, std::string(dsl::kNumStages))) {
+  if (uses.staged_loops && has_schedule_option(kernel, target, std::string(dsl::kNumStages))) {
     out.push_back({std::string(dsl::kNumStages), {1, 2, 3, 4}});
   }
   return out;

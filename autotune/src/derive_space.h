@@ -5,8 +5,8 @@
 
 namespace kiln::autotune {
 
-// Whether a launch option makes a difference to a target.
-bool has_launch_option(const dsl::Kernel& kernel, const std::string& target, const std::string& name);
+// Whether a schedule option makes a difference to a target.
+bool has_schedule_option(const dsl::Kernel& kernel, const std::string& target, const std::string& name);
 
 std::vector<dsl::SpaceAxis> derive_axes(const dsl::Kernel& kernel, const std::string& target);
 

@@ -52,14 +52,21 @@ Result<dsl::Kernel> kernel_of(const json& line, const std::string& directory) {
 }
 
 bool has_config_name(const dsl::Kernel& kernel, const std::string& name) {
-  return kernel.find_constexpr(name).has_value() || dsl::is_launch_option(name);
+  return kernel.find_constexpr(name).has_value() || dsl::is_schedule_option(name);
 }
 
 Error unknown_name(const dsl::Kernel& kernel, const std::string& field, const std::string& name) {
   std::string names;
   for (const dsl::Constexpr& item : kernel.constexprs) names += item.name + ", ";
   return field_error(field, "kernel `" + kernel.name + "` has no constexpr `" + name + "`; it has " + names +
-                                "and there are " + std::string(dsl::kLaunchOptionNames));
+                                "and there are " + target::schedule_option_names());
+}
+
+// An integer, or as text the name that a value of a schedule option has.
+std::optional<int64_t> config_value(const std::string& name, const json& value) {
+  if (value.is_number_integer()) return value.get<int64_t>();
+  if (value.is_string()) return target::parse_option_name(name, value.get_ref<const std::string&>());
+  return std::nullopt;
 }
 
 Result<dsl::ConstexprValues> fixed_of(const json& line, const dsl::Kernel& kernel) {
@@ -69,8 +76,9 @@ Result<dsl::ConstexprValues> fixed_of(const json& line, const dsl::Kernel& kerne
   if (!found->is_object()) return field_error("set", "must be an object: {\"D\": 128}");
   for (const auto& [name, value] : found->items()) {
     if (!has_config_name(kernel, name)) return unknown_name(kernel, "set", name);
-    if (!value.is_number_integer()) return field_error("set", "`" + name + "` must be an integer");
-    out.emplace(name, value.get<int64_t>());
+    const auto number = config_value(name, value);
+    if (!number) return field_error("set", "`" + name + "` must be an integer");
+    out.emplace(name, *number);
   }
   return out;
 }
@@ -86,8 +94,9 @@ Result<std::vector<dsl::SpaceAxis>> axes_of(const json& line, const dsl::Kernel&
     if (!values.is_array() || values.empty()) return field_error("space", "`" + name + "` must be a list of integers");
     dsl::SpaceAxis axis{name, {}};
     for (const json& value : values) {
-      if (!value.is_number_integer()) return field_error("space", "`" + name + "` must be a list of integers");
-      axis.values.push_back(value.get<int64_t>());
+      const auto number = config_value(name, value);
+      if (!number) return field_error("space", "`" + name + "` must be a list of integers");
+      axis.values.push_back(*number);
     }
     std::sort(axis.values.begin(), axis.values.end());
     axis.values.erase(std::unique(axis.values.begin(), axis.values.end()), axis.values.end());

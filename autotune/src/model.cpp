@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kiln/dsl/config.h"
+#include "kiln/target/gpu.h"
 
 namespace kiln::autotune {
 namespace {
@@ -57,42 +58,33 @@ double memory_roof(const Machine& machine, const Work& work) {
   return work.stored > 0.1 * work.loaded ? machine.copy_bytes_per_us : machine.read_bytes_per_us;
 }
 
-double number(const nlohmann::json& object, const char* name) {
-  auto found = object.is_object() ? object.find(name) : object.end();
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+double known(const std::optional<int64_t>& number) { return static_cast<double>(number.value_or(0)); }
+
+// What the compiler said; before the compile, nothing.
+abi::Device device_of(const abi::Metadata* metadata) {
+  return metadata && metadata->device ? *metadata->device : abi::Device();
 }
 
-nlohmann::json device_of(const nlohmann::json* metadata) {
-  if (!metadata || !metadata->is_object() || !metadata->contains("device")) return nlohmann::json::object();
-  return metadata->at("device");
-}
-
-// Shared memory of a multiprocessor.
-double shared_bytes_of(const Machine& machine) {
-  for (const char* large : {"cuda:sm_90", "cuda:sm_10"}) {
-    if (machine.target.starts_with(large)) return 228e3;
-  }
-  return machine.target == "cuda:sm_80" ? 164e3 : 100e3;
-}
-
-// Programs that a multiprocessor holds at once; before the compile, by the bytes of the tiles alone.
-double resident_programs(const Machine& machine, const Work& work, const nlohmann::json& device) {
-  const double threads = number(device, "threads"), neighbours = std::max(1.0, number(device, "programs"));
+// Programs that a multiprocessor holds at once; before the compile, by the bytes of the tiles alone. As the compiler
+// counts them, from the same row of kiln/target/targets.def.
+double resident_programs(const Machine& machine, const Work& work, const abi::Device& device) {
+  const int64_t threads = device.threads.value_or(0);
   if (threads <= 0) return std::clamp(256e3 / std::max(1.0, work.tile_bytes), 1.0, 16.0);
-  double blocks = 2048 / threads;
-  if (const double waves = number(device, "waves_per_simd"); waves > 0) {
-    blocks = std::min(blocks, waves * 4 * 64 / threads);
-  } else if (const double registers = number(device, "registers"); registers > 0) {
-    blocks = std::min(blocks, 65536 / (registers * threads));
+  const target::Multiprocessor unit = target::multiprocessor_of(machine.target);
+  int64_t blocks = unit.threads / threads;
+  if (const int64_t waves = device.waves_per_simd.value_or(0); waves > 0) {
+    blocks = std::min(blocks, waves * unit.simds * unit.lanes / threads);
   }
-  if (const double shared = number(device, "shared_bytes"); shared > 0) {
-    blocks = std::min(blocks, shared_bytes_of(machine) / shared);
+  if (unit.nvidia != nullptr) {
+    const int64_t registers = device.registers.value_or(0);
+    blocks = target::blocks_but_for_registers(*unit.nvidia, threads, device.shared_bytes.value_or(0));
+    if (registers > 0) blocks = std::min(blocks, target::blocks_by_registers(*unit.nvidia, registers, threads));
   }
-  return std::max(1.0, std::floor(blocks)) * neighbours;
+  return static_cast<double>(std::max<int64_t>(1, blocks)) * std::max(1.0, known(device.programs));
 }
 
 // How much of its speed a multiprocessor loses because too little is in flight.
-double latency_factor(const Machine& machine, const Work& work, const Config& config, const nlohmann::json& device) {
+double latency_factor(const Machine& machine, const Work& work, const Config& config, const abi::Device& device) {
   auto stages = config.find(std::string(dsl::kNumStages));
   const double ahead = stages == config.end() ? 1 : std::max<double>(1, static_cast<double>(stages->second - 1));
   const double given = std::ceil(work.programs / machine.parallel);
@@ -109,8 +101,8 @@ double share_a_thread_factor(const Machine& machine, const Work& work, const Con
   return 1 + kUnevenLoss * std::max(0.0, std::abs(std::log2(each / kGoodRegisterBytes)) - 0.5);
 }
 
-double spilled_bytes(const Work& work, const nlohmann::json& device) {
-  return number(device, "spill_bytes") * number(device, "threads") * work.programs * kSpillFactor;
+double spilled_bytes(const Work& work, const abi::Device& device) {
+  return known(device.spill_bytes) * known(device.threads) * work.programs * kSpillFactor;
 }
 
 }  // namespace
@@ -118,12 +110,12 @@ double spilled_bytes(const Work& work, const nlohmann::json& device) {
 double register_bytes_a_thread(const Machine& machine, const Work& work, const Config& config) {
   const auto warps = config.find(std::string(dsl::kNumWarps));
   if (!is_gpu(machine) || warps == config.end()) return 0;
-  const double lanes = dsl::target_family(machine.target) == "amd" ? 64 : 32;
+  const double lanes = target::multiprocessor_of(machine.target).lanes;
   return work.register_bytes / (static_cast<double>(warps->second) * lanes);
 }
 
-double predict_us(const Machine& machine, const Work& work, const Config& config, const nlohmann::json* metadata) {
-  const nlohmann::json device = device_of(metadata);
+double predict_us(const Machine& machine, const Work& work, const Config& config, const abi::Metadata* metadata) {
+  const abi::Device device = device_of(metadata);
   const double parallel = std::max(1, machine.parallel);
   const double fill = std::ceil(work.programs / parallel) * parallel / std::max(1.0, work.programs);
   const double traffic = std::max(work.lines, work.loaded + work.stored) + spilled_bytes(work, device);
@@ -172,22 +164,23 @@ double possible_us(const Machine& machine, const Work& work) {
   return std::max(over(work.compulsory, 2 * bytes), over(work.dot_flops, 2 * fastest_dot(machine, work.dot_type)));
 }
 
-std::string prune_reason(const nlohmann::json& metadata) {
-  constexpr double kRegisters = 65536, kSharedBytes = 227 << 10, kSpillBytes = 512, kScratchBytes = 256 << 20;
-  auto text = [](double value) { return std::to_string(static_cast<int64_t>(value)); };
-  const nlohmann::json device = device_of(&metadata);
-  const double threads = number(device, "threads"), registers = number(device, "registers");
-  if (metadata.is_object() && number(metadata, "scratch_bytes") > kScratchBytes) {
-    return "needs " + text(number(metadata, "scratch_bytes")) + " bytes of scratch memory a thread";
+std::string prune_reason(const abi::Metadata& metadata) {
+  constexpr int64_t kSpillBytes = 512, kScratchBytes = 256 << 20;
+  const abi::Device device = device_of(&metadata);
+  const target::Multiprocessor unit = target::multiprocessor_of(metadata.target);
+  if (const int64_t scratch = metadata.scratch_bytes.value_or(0); scratch > kScratchBytes) {
+    return "needs " + std::to_string(scratch) + " bytes of scratch memory a thread";
   }
-  if (number(device, "waves_per_simd") == 0 && registers * threads > kRegisters) {
-    return text(threads) + " threads of " + text(registers) + " registers do not fit on a multiprocessor";
+  const int64_t threads = device.threads.value_or(0), registers = device.registers.value_or(0);
+  if (device.waves_per_simd.value_or(0) == 0 && registers * threads > unit.registers) {
+    return std::to_string(threads) + " threads of " + std::to_string(registers) +
+           " registers do not fit on a multiprocessor";
   }
-  if (number(device, "shared_bytes") > kSharedBytes) {
-    return "needs " + text(number(device, "shared_bytes")) + " bytes of shared memory";
+  if (const int64_t shared = device.shared_bytes.value_or(0); shared > unit.block_shared_bytes) {
+    return "needs " + std::to_string(shared) + " bytes of shared memory";
   }
-  if (number(device, "spill_bytes") > kSpillBytes) {
-    return "spills " + text(number(device, "spill_bytes")) + " bytes of registers a thread";
+  if (const int64_t spilled = device.spill_bytes.value_or(0); spilled > kSpillBytes) {
+    return "spills " + std::to_string(spilled) + " bytes of registers a thread";
   }
   return "";
 }

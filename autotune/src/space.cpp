@@ -23,10 +23,11 @@ bool come_out_uneven(int64_t programs, int64_t workers) {
   return programs > workers && 10 * programs < 9 * 2 * workers;
 }
 
-// With four warps a program a block has two crews (`warp_specialise` of 4); with more it has one, as with 2.
+// The schedule ping_pong has two crews where a program has four warps; with more it has one, and is persistent alone.
 bool has_one_crew(const Config& config) {
-  const auto how = config.find(std::string(dsl::kWarpSpecialise)), warps = config.find(std::string(dsl::kNumWarps));
-  return how != config.end() && how->second == 4 && warps != config.end() && warps->second != 4;
+  const auto warps = config.find(std::string(dsl::kNumWarps));
+  return dsl::schedule_option(config, dsl::kWarpSpecialise) == target::value_of(target::Schedule::kPingPong) &&
+         warps != config.end() && warps->second != 4;
 }
 
 // Whether a config is valid for the workload. The IR depends on constexprs only, so that configs that differ in launch
@@ -48,7 +49,7 @@ class Validity {
       }
     }
     dsl::ConstexprValues constexprs = config;
-    std::erase_if(constexprs, [](const auto& item) { return dsl::is_launch_option(item.first); });
+    std::erase_if(constexprs, [](const auto& item) { return dsl::is_schedule_option(item.first); });
     auto [known_before, added] = instantiated_.try_emplace(constexprs, int64_t{0});
     if (added) known_before->second = programs(constexprs, known);
     if (!known_before->second) return known_before->second.error();
@@ -110,15 +111,15 @@ Result<Space> space_for(const dsl::Kernel& kernel, const std::string& target, co
   std::set<std::string> names;
   for (dsl::SpaceAxis& axis : out.axes) {
     const std::string where = "kernel `" + kernel.name + "`: space `" + axis.name + "`: ";
-    const bool option = dsl::is_launch_option(axis.name) && !kernel.find_constexpr(axis.name);
+    const bool option = dsl::is_schedule_option(axis.name) && !kernel.find_constexpr(axis.name);
     if (!option && !kernel.find_constexpr(axis.name)) {
-      return invalid_argument(where + "it is neither a constexpr nor one of " + std::string(dsl::kLaunchOptionNames));
+      return invalid_argument(where + "it is neither a constexpr nor one of " + target::schedule_option_names());
     }
     if (!names.insert(axis.name).second) return invalid_argument(where + "it stands twice");
     if (axis.values.empty()) return invalid_argument(where + "it has no values");
     for (int64_t value : axis.values) {
       if (!option) break;
-      if (auto fine = dsl::check_launch_option(axis.name, value); !fine)
+      if (auto fine = dsl::check_schedule_option(axis.name, value); !fine)
         return invalid_argument(where + fine.error().message);
     }
     std::sort(axis.values.begin(), axis.values.end());
@@ -131,7 +132,7 @@ Result<Space> space_for(const dsl::Kernel& kernel, const std::string& target, co
     const std::string_view family = dsl::target_family(target);
     const bool is_for_others =
         (axis.name == dsl::kSplitK && family == "cpu") || (axis.name == dsl::kStreamK && family != "cuda");
-    return (is_for_others && axes.empty()) || !has_launch_option(kernel, target, axis.name);
+    return (is_for_others && axes.empty()) || !has_schedule_option(kernel, target, axis.name);
   });
   return out;
 }
@@ -159,11 +160,10 @@ Result<std::vector<Config>> enumerate(const dsl::Kernel& kernel, const std::stri
     if (!config) return config.error();
     if (has_one_crew(*config)) continue;
     // What a config without the option has: the same code is not measured twice.
-    for (const auto& [name, without] : {std::pair(dsl::kWarpSpecialise, 0), std::pair(dsl::kSplitK, 1),
-                                        std::pair(dsl::kCluster, 1), std::pair(dsl::kStreamK, 0)}) {
-      const auto none = config->find(std::string(name));
-      if (none != config->end() && none->second == without) config->erase(none);
-    }
+    std::erase_if(*config, [](const auto& item) {
+      const target::ScheduleOption* option = target::find_schedule_option(item.first);
+      return option != nullptr && item.second == option->none;
+    });
     if (all.empty() || *config != all.front()) all.push_back(std::move(*config));
   }
 

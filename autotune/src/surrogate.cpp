@@ -57,7 +57,7 @@ double Surrogate::covariance(size_t a, size_t b) const {
   double square = 0;
   for (size_t axis = 0; axis < places_[a].size(); ++axis) {
     const double here = places_[a][axis], there = places_[b][axis];
-    // A default may leave a launch option to the compiler: it stands near no value of the axis.
+    // A default may leave a schedule option to the compiler: it stands near no value of the axis.
     const double steps = (here < 0) != (there < 0) ? kLength : here - there;
     square += steps * steps;
   }

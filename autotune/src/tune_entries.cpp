@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/canonical.h"
 #include "kiln/dsl/config.h"
@@ -53,6 +54,16 @@ int64_t now_ms() {
   return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
+// What reports say of a kernel's use of a GPU.
+void add_figures(const abi::Device& device, nlohmann::json& figures) {
+  const std::pair<const char*, std::optional<int64_t>> known[] = {
+      {"registers", device.registers}, {"spill_bytes", device.spill_bytes}, {"shared_bytes", device.shared_bytes},
+      {"lds_bytes", device.lds_bytes}, {"threads", device.threads},         {"waves_per_simd", device.waves_per_simd}};
+  for (const auto& [name, number] : known) {
+    if (number) figures[name] = *number;
+  }
+}
+
 }  // namespace
 
 Result<RecordKey> record_key(const Job& job, const std::string& hardware, const std::string& builder,
@@ -79,7 +90,7 @@ Result<std::vector<Entry>> list_entries(const Job& job, const Space& space, cons
   for (Config& config : *configs) {
     Config counts = config;
     std::erase_if(counts, [](const auto& item) {
-      return dsl::is_launch_option(item.first) && item.first != dsl::kSplitK && item.first != dsl::kStreamK;
+      return dsl::is_schedule_option(item.first) && item.first != dsl::kSplitK && item.first != dsl::kStreamK;
     });
     auto found = counted.find(counts);
     if (found == counted.end()) {
@@ -151,12 +162,8 @@ Record make_record(const Job& job, const RecordKey& key, const Entry& entry) {
   out.predicted_us = entry.predicted_us;
   out.figures = {{"flops", entry.work.dot_flops + entry.work.flops + entry.work.math},
                  {"bytes", entry.work.compulsory}};
-  if (entry.artifact && entry.artifact->metadata.contains("device")) {
-    for (const char* name : {"registers", "spill_bytes", "shared_bytes", "lds_bytes", "threads", "waves_per_simd"}) {
-      const nlohmann::json& device = entry.artifact->metadata["device"];
-      if (device.contains(name)) out.figures[name] = device[name];
-    }
-  }
+  const auto metadata = abi::metadata_of(entry.artifact ? entry.artifact->metadata : nlohmann::json::object());
+  if (metadata && metadata->device) add_figures(*metadata->device, out.figures);
   if (entry.record && entry.record->figures.contains(kAxes)) out.figures[kAxes] = entry.record->figures[kAxes];
   if (entry.record) out.is_best = entry.record->is_best;
   out.created_ms = now_ms();

@@ -29,7 +29,7 @@ struct Entry {
 Result<std::vector<Entry>> list_entries(const Job& job, const Space& space, const Machine& machine, Search search);
 Result<void> add_records(const RecordKey& key, Records& records, std::vector<Entry>& entries);
 // The valid config that a shipped choice means, if the space has it. A constexpr that is newer than the choice has its
-// default, and a launch option its least value.
+// default, and a schedule option its least value.
 std::optional<Config> config_of_choice(const Config& choice, const Space& space, const std::vector<Entry>& entries);
 // The finished search that chose `best` decided about every config on the axes that it knew.
 void pass_over(const Record& best, const Space& space, std::vector<Entry>& entries);

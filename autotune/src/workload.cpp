@@ -186,7 +186,7 @@ Result<Workload> make_workload(const dsl::Kernel& kernel, const nlohmann::json& 
   if (auto fine = check_names(kernel, scalars, false, "scalar parameter"); !fine) return fine.error();
   if (auto fine = check_names(kernel, arrays, true, "pointer parameter"); !fine) return fine.error();
   for (const auto& [name, unused] : fixed) {
-    if (!kernel.find_constexpr(name) && !dsl::is_launch_option(name))
+    if (!kernel.find_constexpr(name) && !dsl::is_schedule_option(name))
       return wrong(kernel, "it has no constexpr `" + name + "`");
   }
   Workload out;

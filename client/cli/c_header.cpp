@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "c_launcher.h"
+#include "cpu_abi_text.h"
 #include "kiln/dsl/expr_json.h"
 
 namespace kiln::cli {
@@ -157,73 +158,36 @@ std::string fields(const dsl::Kernel& kernel, const std::vector<std::string>& na
   return out.empty() ? "  char nothing;\n" : out;
 }
 
-std::string grid_text(const nlohmann::json& metadata) {
+std::string grid_text(const abi::Metadata& metadata) {
   std::string out;
-  for (const auto& extent : metadata.value("grid", nlohmann::json::array())) {
-    out += (out.empty() ? "" : " x ") + (extent.is_string() ? extent.get<std::string>() : extent.dump());
-  }
+  for (const std::string& extent : metadata.grid) out += (out.empty() ? "" : " x ") + extent;
   return out;
 }
 
-// The same guard as kiln/client/cpu_abi.h, so that several headers, and that one, go together.
-constexpr const char* kAbi = R"(#ifndef KILN_CLIENT_CPU_ABI_H
-#define KILN_CLIENT_CPU_ABI_H
-enum { KILN_OK = 0, KILN_ASSERT_FAILED = 1, KILN_OUT_OF_BOUNDS = 2, KILN_SCRATCH_TOO_SMALL = 3 };
-#define KILN_NO_PARAMETER UINT32_MAX
-typedef struct kiln_failure {
-  uint32_t check;     /* number in `checks` of the metadata */
-  uint32_t parameter; /* whose buffer, or KILN_NO_PARAMETER */
-  uint64_t program;
-  uint64_t lane;
-  int64_t index;
-} kiln_failure;
-typedef void (*kiln_print_fn)(void* data, uint32_t print, uint64_t program, const void* const* values);
-
-typedef struct kiln_ctx {
-  uint64_t size;          /* sizeof(kiln_ctx) of the caller; fields that it lacks count as zero */
-  void* scratch;          /* this thread's own, 64-byte aligned */
-  uint64_t scratch_bytes;
-  void* workspace;        /* of a plan: one for all entries and threads of a launch, 64-byte aligned */
-  const int64_t* extents; /* check_bounds: elements behind each pointer parameter, below 0 where unknown */
-  kiln_print_fn print;    /* NULL: `print` does nothing */
-  void* print_data;
-  kiln_failure failure;   /* out */
-} kiln_ctx;
-
-typedef int32_t (*kiln_entry_fn)(const void* params, const uint32_t grid[3], uint64_t first, uint64_t last,
-                                 kiln_ctx* ctx);
-#endif
-)";
-
-std::string declaration(const nlohmann::json& entry) {
-  return "int32_t " + (entry.is_string() ? identifier(entry.get<std::string>()) : "kiln_entry") +
+std::string declaration(const std::string& entry) {
+  return "int32_t " + identifier(entry) +
          "(const void* params, const uint32_t grid[3], uint64_t first, uint64_t last, kiln_ctx* ctx);\n";
 }
 
 // The entries; of a plan all of them, with how to call them.
-std::string entries(const std::string& name, const nlohmann::json& metadata) {
-  const auto plan = metadata.find("plan");
-  if (plan == metadata.end() || !plan->is_array()) {
-    return declaration(metadata.value("entry", nlohmann::json())) + "\n";
-  }
+std::string entries(const std::string& name, const abi::Metadata& metadata) {
+  if (metadata.plan.empty()) return declaration(metadata.entry) + "\n";
   std::string out =
       "/* A launch runs all programs of each entry, in this order. The grid of an entry is the kernel's with\n"
       " * grid[0] times the entry's number of chunks; the workspace has so many bytes a program of the\n"
       " * kernel's grid. */\n";
-  out +=
-      "enum { " + name + "_workspace_bytes = " + metadata.value("workspace_bytes", nlohmann::json(0)).dump() + " };\n";
-  for (const nlohmann::json& stage : *plan) {
-    out += "/* chunks: " + stage.value("chunks", nlohmann::json(1)).dump() + " */\n";
-    out += declaration(stage.value("entry", nlohmann::json()));
+  out += "enum { " + name + "_workspace_bytes = " + std::to_string(metadata.workspace_bytes.value_or(0)) + " };\n";
+  for (const abi::LaunchStage& stage : metadata.plan) {
+    out += "/* chunks: " + std::to_string(stage.chunks) + " */\n";
+    out += declaration(stage.entry);
   }
   return out + "\n";
 }
 
 // What launches of the artifact's config must meet; what all of them meet is left out.
-std::vector<LaunchCondition> conditions(const dsl::Kernel& kernel, const nlohmann::json& metadata) {
+std::vector<LaunchCondition> conditions(const dsl::Kernel& kernel, const abi::Metadata& metadata) {
   dsl::Bindings config;
-  const nlohmann::json values = metadata.value("config", nlohmann::json::array());
-  for (const nlohmann::json& value : values) config.constexprs.emplace_back(value.get<int64_t>());
+  for (int64_t value : metadata.config) config.constexprs.emplace_back(value);
   std::vector<LaunchCondition> out;
   for (const dsl::Condition& condition : kernel.constraints) {
     const dsl::Expr left = condition.expr.substitute(config);
@@ -235,22 +199,18 @@ std::vector<LaunchCondition> conditions(const dsl::Kernel& kernel, const nlohman
 
 }  // namespace
 
-std::vector<std::string> entries_of(const nlohmann::json& metadata) {
-  const auto plan = metadata.find("plan");
-  if (plan == metadata.end() || !plan->is_array()) return {metadata.value("entry", "kiln_entry")};
+std::vector<std::string> entries_of(const abi::Metadata& metadata) {
+  if (metadata.plan.empty()) return {metadata.entry};
   std::vector<std::string> out;
-  for (const nlohmann::json& stage : *plan) out.push_back(stage.value("entry", "kiln_entry"));
+  for (const abi::LaunchStage& stage : metadata.plan) out.push_back(stage.entry);
   return out;
 }
 
-std::string c_header(const dsl::Kernel& kernel, const nlohmann::json& metadata) {
+std::string c_header(const dsl::Kernel& kernel, const abi::Metadata& metadata) {
   const std::string name = identifier(kernel.name);
   const std::vector<std::string> names = field_names(kernel);
-  const nlohmann::json scratch = metadata.value("scratch_bytes", nlohmann::json(0));
-  const nlohmann::json target = metadata.value("target", nlohmann::json(""));
   // The CPU's name; its list of features is long.
-  const std::string cpu = target.is_string() ? target.get<std::string>() : "cpu";
-  std::string out = "/* Kernel `" + name + "` for " + cpu.substr(0, cpu.find(',')) +
+  std::string out = "/* Kernel `" + name + "` for " + metadata.target.substr(0, metadata.target.find(',')) +
                     ".\n * Grid: " + grid_text(metadata) +
                     ". One call runs the programs first … last-1, program = x + grid[0]*(y + grid[1]*z),\n"
                     " * on the calling thread; calls for disjoint ranges may run at the same time.\n"
@@ -258,10 +218,12 @@ std::string c_header(const dsl::Kernel& kernel, const nlohmann::json& metadata) 
   out += "#ifndef KILN_KERNEL_" + name + "_H\n#define KILN_KERNEL_" + name +
          "_H\n\n#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n#ifdef _OPENMP\n#include "
          "<omp.h>\n#endif\n\n";
-  out += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
-  out += kAbi;
+  // Its guard lets several of these headers, and kiln/abi/cpu_abi.h itself, go together.
+  out += kCpuAbiText;
+  out += "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n";
   out += "\ntypedef struct " + name + "_params {\n" + fields(kernel, names) + "} " + name + "_params;\n\n";
-  out += "enum { " + name + "_scratch_bytes = " + scratch.dump() + " };  /* that each thread needs */\n\n";
+  out += "enum { " + name + "_scratch_bytes = " + std::to_string(metadata.scratch_bytes.value_or(0)) +
+         " };  /* that each thread needs */\n\n";
   out += entries(name, metadata);
   out += c_launcher(name, names, conditions(kernel, metadata), metadata);
   out += "#ifdef __cplusplus\n}\n#endif\n\n#endif\n";

@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "kiln/dsl/expr_json.h"
+
 namespace kiln::cli {
 namespace {
 
@@ -174,13 +176,11 @@ std::string any_negative(const json& expr, const std::vector<std::string>& field
   return out.empty() ? "0" : out;
 }
 
-std::string stages(const json& metadata) {
-  const auto plan = metadata.find("plan");
-  if (plan == metadata.end() || !plan->is_array()) return "{" + metadata.value("entry", "kiln_entry") + ", 1}";
+std::string stages(const abi::Metadata& metadata) {
+  if (metadata.plan.empty()) return "{" + metadata.entry + ", 1}";
   std::string out;
-  for (const json& stage : *plan) {
-    out += (out.empty() ? "{" : ", {") + stage.value("entry", "kiln_entry") + ", " +
-           std::to_string(stage.value("chunks", uint64_t{1})) + "}";
+  for (const abi::LaunchStage& stage : metadata.plan) {
+    out += (out.empty() ? "{" : ", {") + stage.entry + ", " + std::to_string(stage.chunks) + "}";
   }
   return out;
 }
@@ -201,11 +201,11 @@ std::string checks(const std::string& name, const std::vector<std::string>& fiel
 }  // namespace
 
 std::string c_launcher(const std::string& name, const std::vector<std::string>& fields,
-                       const std::vector<LaunchCondition>& conditions, const json& metadata) {
-  const auto grid = metadata.find("grid_expr");
-  if (grid == metadata.end() || !grid->is_array() || grid->size() != 3) return "";
+                       const std::vector<LaunchCondition>& conditions, const abi::Metadata& metadata) {
+  if (metadata.grid_expr.size() != 3) return "";
   std::string extents, negative;
-  for (const json& extent : *grid) {
+  for (const dsl::Expr& expr : metadata.grid_expr) {
+    const json extent = dsl::expr_to_json(expr);
     const std::string text = expression(extent, fields);
     if (text.empty()) return "";
     extents += (extents.empty() ? "" : ", ") + text;
@@ -231,7 +231,8 @@ std::string c_launcher(const std::string& name, const std::vector<std::string>& 
   out += "  if (code == KILN_OK) code = " + name + "_grid(params, grid);\n";
   out += "  if (code != KILN_OK) return code;\n";
   out += "  return kiln_run(stages, (int)(sizeof stages / sizeof stages[0]), params, grid, ";
-  out += metadata.value("scratch_bytes", json(0)).dump() + ", " + metadata.value("workspace_bytes", json(0)).dump();
+  out +=
+      std::to_string(metadata.scratch_bytes.value_or(0)) + ", " + std::to_string(metadata.workspace_bytes.value_or(0));
   return out + ");\n}\n\n";
 }
 

@@ -93,7 +93,7 @@ Result<void> cache_clear(const std::string& directory);
 Result<dsl::CompileRequest> make_request(const KernelFlags& flags);
 // A kernel file, parsed and verified.
 Result<dsl::Kernel> load_kernel(const std::string& file);
-// Constexprs and launch options from --set, facts from --facts, a grid from --grid.
+// Constexprs and schedule options from --set, facts from --facts, a grid from --grid.
 Result<dsl::ConstexprValues> parse_sets(const dsl::Kernel& kernel, const std::vector<std::string>& sets);
 Result<dsl::Facts> parse_facts(const dsl::Kernel& kernel, const std::string& text);
 Result<std::optional<std::array<uint32_t, 3>>> parse_grid(const std::string& text);

@@ -4,21 +4,18 @@
 #include <cstring>
 #include <set>
 
-#include "answers.h"
 #include "archive.h"
 #include "c_header.h"
 #include "commands.h"
+#include "kiln/abi/metadata_json.h"
 #include "kiln/client/connection.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/wire/files.h"
-#include "kiln/wire/json.h"
 #include "kiln/wire/printable.h"
 
 namespace kiln::cli {
 namespace {
-
-constexpr const char* kMetadata = "the metadata of what the daemon compiled";
 
 // What the daemon makes of the kernel: code, or text for people.
 Result<Artifact> fetch(const CompileFlags& flags, dsl::CompileRequest request, const std::string& emit) {
@@ -48,28 +45,28 @@ Result<void> dump(const CompileFlags& flags, const dsl::CompileRequest& request)
 }
 
 // What costs a GPU kernel its speed is said before anybody runs it.
-Result<void> print_device_notes(const nlohmann::json& metadata, const std::string& emit) {
-  if (!metadata.contains("device")) return {};
-  wire::Fields fields(metadata), device(fields.object("device"));
-  const std::string about =
-      "kiln: note: " + wire::printable(fields.text("kernel") + " for " + fields.text("target")) + ": ";
-  const bool is_ptx = fields.text("emit") == "ptx";
-  const uint64_t spilled = device.number("spill_bytes"), registers = device.number("registers"),
-                 scratch = device.number("scratch_bytes");
-  const nlohmann::json& warnings = device.texts("warnings");
-  for (const wire::Fields& one : {fields, device}) {
-    if (!one.ok()) return bad_answer(one.error());
-  }
+void print_device_notes(const abi::Metadata& metadata, const std::string& emit) {
+  if (!metadata.device) return;
+  const abi::Device& device = *metadata.device;
+  const std::string about = "kiln: note: " + wire::printable(metadata.kernel + " for " + metadata.target) + ": ";
   auto note = [&](const std::string& what) { std::fprintf(stderr, "%s%s\n", about.c_str(), what.c_str()); };
-  if ((emit == "so" || emit == "cubin") && is_ptx)
+  if ((emit == "so" || emit == "cubin") && metadata.emit == "ptx") {
     note("PTX, for want of NVIDIA's assembler; what it costs is known at load");
-  if (spilled > 0) {
-    note(std::to_string(registers) + " registers a thread are too few: " + std::to_string(spilled) +
+  }
+  if (const int64_t bytes = device.spill_bytes.value_or(0); bytes > 0) {
+    note(std::to_string(device.registers.value_or(0)) + " registers a thread are too few: " + std::to_string(bytes) +
          " bytes of spills");
   }
-  if (scratch > 0) note(std::to_string(scratch) + " bytes of scratch memory a lane");
-  for (const nlohmann::json& warning : warnings) note(wire::printable_lines(warning.get<std::string>()));
-  return {};
+  if (const int64_t bytes = device.scratch_bytes.value_or(0); bytes > 0) {
+    note(std::to_string(bytes) + " bytes of scratch memory a lane");
+  }
+  for (const std::string& warning : device.warnings.value_or(std::vector<std::string>())) {
+    note(wire::printable_lines(warning));
+  }
+}
+
+Error bad_metadata(const dsl::Kernel& kernel, const Error& why) {
+  return internal_error("the artifact of kernel `" + kernel.name + "` has " + why.message);
 }
 
 // Whether a terminal can show it.
@@ -91,7 +88,7 @@ std::vector<std::string> sets_for(const dsl::Kernel& kernel, const std::vector<s
   for (const std::string& set : sets) {
     for (const std::string& item : split(set, ',')) {
       const std::string name = item.substr(0, item.find('='));
-      if (!kernel.find_constexpr(name) && !dsl::is_launch_option(name)) continue;
+      if (!kernel.find_constexpr(name) && !dsl::is_schedule_option(name)) continue;
       out.push_back(item);
       unused.erase(item);
     }
@@ -133,10 +130,6 @@ Result<std::vector<dsl::CompileRequest>> archive_requests(const CompileFlags& fl
   return requests;
 }
 
-Result<std::string> header_of(const dsl::Kernel& kernel, const nlohmann::json& metadata) {
-  return reading(kMetadata, [&] { return c_header(kernel, metadata); });
-}
-
 // `-o NAME.a`: an object a kernel, with entries of their own names, and one header for all.
 Result<void> compile_archive(const CompileFlags& flags) {
   auto requests = archive_requests(flags);
@@ -148,12 +141,10 @@ Result<void> compile_archive(const CompileFlags& flags) {
     const std::string entry = flags.entry.empty() ? request.kernel.name + "_entry" : flags.entry;
     auto artifact = fetch(flags, request, "obj:" + entry);
     if (!artifact) return artifact.error();
-    auto entries = reading(kMetadata, [&] { return entries_of(artifact->metadata); });
-    if (!entries) return entries.error();
-    auto part = header_of(request.kernel, artifact->metadata);
-    if (!part) return part.error();
-    members.push_back({request.kernel.name + ".o", std::move(artifact->code), std::move(*entries)});
-    header += (header.empty() ? "" : "\n") + *part;
+    auto metadata = abi::metadata_of(artifact->metadata);
+    if (!metadata) return bad_metadata(request.kernel, metadata.error());
+    members.push_back({request.kernel.name + ".o", std::move(artifact->code), entries_of(*metadata)});
+    header += (header.empty() ? "" : "\n") + c_header(request.kernel, *metadata);
   }
   if (auto done = wire::write_text(flags.output, archive(members)); !done) return done;
   return wire::write_text(header_path(flags.output), header);
@@ -192,15 +183,16 @@ Result<void> compile(const CompileFlags& flags) {
   }
   auto artifact = fetch(flags, *request, flags.entry.empty() ? flags.emit : flags.emit + ":" + flags.entry);
   if (!artifact) return artifact.error();
-  if (auto noted = print_device_notes(artifact->metadata, flags.emit); !noted) return noted;
+  auto metadata = abi::metadata_of(artifact->metadata);
+  if (!metadata) return bad_metadata(request->kernel, metadata.error());
+  print_device_notes(*metadata, flags.emit);
   if (to_stdout) return print(artifact->code);
   const std::span<const std::byte> pieces[] = {artifact->code};
   const bool is_called = flags.emit == "so" || flags.emit == "quick" || flags.emit == "obj";
-  if (!is_called || artifact->metadata.contains("device")) return wire::write_file(flags.output, pieces);
-  auto header = header_of(request->kernel, artifact->metadata);
-  if (!header) return header.error();
+  if (!is_called || metadata->device) return wire::write_file(flags.output, pieces);
+  const std::string header = c_header(request->kernel, *metadata);
   if (auto done = wire::write_file(flags.output, pieces); !done) return done;
-  return wire::write_text(header_path(flags.output), *header);
+  return wire::write_text(header_path(flags.output), header);
 }
 
 }  // namespace kiln::cli

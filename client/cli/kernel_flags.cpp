@@ -90,11 +90,13 @@ Result<dsl::ConstexprValues> parse_sets(const dsl::Kernel& kernel, const std::ve
       const size_t equals = item.find('=');
       const std::string name = item.substr(0, equals);
       if (equals == std::string::npos) return invalid_argument("--set " + item + ": write NAME=VALUE");
-      if (!kernel.find_constexpr(name) && !dsl::is_launch_option(name)) {
+      if (!kernel.find_constexpr(name) && !dsl::is_schedule_option(name)) {
         return invalid_argument("--set " + item + ": kernel `" + kernel.name + "` has no constexpr `" + name +
                                 "`; it has " + join(constexpr_names(kernel)));
       }
-      auto value = parse_int(item.substr(equals + 1), "--set " + item);
+      const std::string text = item.substr(equals + 1);
+      const auto named = target::parse_option_name(name, text);
+      auto value = named ? Result<int64_t>(*named) : parse_int(text, "--set " + item);
       if (!value) return value.error();
       if (!values.emplace(name, *value).second) return invalid_argument("--set " + item + ": stated twice");
     }

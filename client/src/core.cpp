@@ -77,7 +77,7 @@ Result<std::shared_ptr<const Variant>> Core::compile_quickly(const CompileSpec& 
   if (!daemon) return daemon.error();
   auto artifact = (*daemon)->get((*daemon)->key_of(*full));
   if (!artifact && artifact.error().code == ErrorCode::kNotFound) {
-    auto request = request_of(spec, {}, kQuickEmit);
+    auto request = request_of(spec, {}, abi::kQuickEmit);
     if (!request) return request.error();
     artifact = (*daemon)->fetch(*request, options);
   }

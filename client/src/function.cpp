@@ -37,7 +37,7 @@ Error no_kernel() { return invalid_argument("launch of an empty handle"); }
 }  // namespace
 
 FunctionState::FunctionState(std::shared_ptr<Core> owner, CompileSpec what, std::shared_ptr<const Variant> generic)
-    : core(std::move(owner)), spec(std::move(what)), layout(cpu_param_layout(*spec.kernel)) {
+    : core(std::move(owner)), spec(std::move(what)), layout(abi::lay_out_params(*spec.kernel)) {
   publish({{std::move(generic)}, {}});
 }
 

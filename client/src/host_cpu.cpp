@@ -77,15 +77,12 @@ std::vector<Feature> features() { return {}; }
 
 }  // namespace
 
-Result<void> check_host(const nlohmann::json& needs) {
-  if (!needs.is_object()) return {};
-  const nlohmann::json architecture = needs.value("architecture", nlohmann::json());
-  if (architecture.is_string() && architecture.get<std::string>() != kArchitecture) {
+Result<void> check_host(const abi::Metadata::Needs& needs) {
+  if (!needs.architecture.empty() && needs.architecture != kArchitecture) {
     return invalid_argument("this machine is " + std::string(kArchitecture) + ", the kernel was compiled for " +
-                            architecture.get<std::string>());
+                            needs.architecture);
   }
-  const nlohmann::json wanted = needs.value("features", nlohmann::json());
-  if (!wanted.is_array()) return {};
+  const std::vector<std::string>& wanted = needs.features;
   for (const Feature& feature : features()) {
     if (feature.here || std::find(wanted.begin(), wanted.end(), feature.name) == wanted.end()) continue;
     return invalid_argument("this machine lacks `" + std::string(feature.name) +

@@ -5,104 +5,58 @@
 
 #include "gpu/kernel_code.h"
 #include "host_cpu.h"
-#include "kiln/dsl/expr_json.h"
+#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/facts.h"
 #include "kiln/dsl/instantiate.h"
 
 namespace kiln::client {
 namespace {
 
-using nlohmann::json;
-
 Error bad_artifact(const dsl::Kernel& kernel, const std::string& what) {
   return internal_error("the artifact of kernel `" + kernel.name + "` " + what);
 }
 
 // The parameter plan in the metadata must be the one that this client packs.
-bool same_layout(const dsl::Kernel& kernel, const json& metadata) {
-  const ParamLayout layout = cpu_param_layout(kernel);
-  const auto params = metadata.find("params");
-  if (params == metadata.end() || !params->is_array() || params->size() != kernel.params.size()) return false;
-  for (size_t i = 0; i < params->size(); ++i) {
-    const json& param = (*params)[i];
-    if (!param.is_object() || param.value("offset", json()) != layout.slots[i].offset ||
-        param.value("type", json()) != to_string(kernel.params[i].type, kernel.expr_names())) {
-      return false;
-    }
+bool same_layout(const dsl::Kernel& kernel, const abi::Metadata& metadata) {
+  const abi::ParamLayout layout = abi::lay_out_params(kernel);
+  if (metadata.params.size() != kernel.params.size()) return false;
+  for (size_t i = 0; i < kernel.params.size(); ++i) {
+    const abi::Metadata::Param& param = metadata.params[i];
+    const bool same =
+        param.offset == layout.slots[i].offset && param.type == to_string(kernel.params[i].type, kernel.expr_names());
+    if (!same) return false;
   }
   return true;
 }
 
-Result<std::array<dsl::Expr, 3>> parse_grid(const dsl::Kernel& kernel, const json& metadata) {
-  const auto grid = metadata.find("grid_expr");
-  if (grid == metadata.end() || !grid->is_array() || grid->size() != 3) {
-    return bad_artifact(kernel, "has no grid");
-  }
-  std::array<dsl::Expr, 3> out;
-  for (size_t axis = 0; axis < 3; ++axis) {
-    auto expr = dsl::expr_from_json((*grid)[axis]);
-    if (!expr) return bad_artifact(kernel, "has a bad grid: " + expr.error().message);
-    out[axis] = std::move(*expr);
-  }
-  return out;
-}
-
-// The constexprs' values, for constraints. Their names in the metadata may be those of another kernel, which differs in
-// names alone.
-Result<std::vector<std::optional<int64_t>>> parse_config(const dsl::Kernel& kernel, const json& metadata) {
-  if (kernel.constraints.empty()) return std::vector<std::optional<int64_t>>();
-  const json config = metadata.value("config", json());
-  if (!config.is_array() || config.size() != kernel.constexprs.size()) return bad_artifact(kernel, "has no config");
-  std::vector<std::optional<int64_t>> out;
-  for (const json& value : config) {
-    if (!value.is_number_integer()) return bad_artifact(kernel, "has a bad config");
-    out.emplace_back(value.get<int64_t>());
-  }
-  return out;
-}
-
-std::string text_of(const json& metadata, const char* field) {
-  const json value = metadata.value(field, json());
-  return value.is_string() ? value.get<std::string>() : "";
-}
-
-uint64_t bytes_of(const json& metadata, const char* field) {
-  const json value = metadata.value(field, json(0));
-  return value.is_number_integer() ? value.get<uint64_t>() : 0;
-}
-
 // A kernel without a plan is one stage.
-Result<std::vector<Stage>> parse_plan(const dsl::Kernel& kernel, const json& metadata, const Module& module) {
-  const auto plan = metadata.find("plan");
-  if (plan == metadata.end()) return std::vector<Stage>{{module.entry(), 1}};
-  if (!plan->is_array() || plan->empty()) return bad_artifact(kernel, "has a bad plan");
+Result<std::vector<Stage>> stages_of(const dsl::Kernel& kernel, const abi::Metadata& metadata, const Module& module) {
+  if (metadata.plan.empty()) return std::vector<Stage>{{module.entry(), 1}};
   std::vector<Stage> out;
-  for (const json& stage : *plan) {
-    const json entry = stage.is_object() ? stage.value("entry", json()) : json();
-    const json chunks = stage.is_object() ? stage.value("chunks", json()) : json();
-    const bool fine = entry.is_string() && chunks.is_number_integer() && chunks.get<int64_t>() >= 1;
-    const kiln_entry_fn function = fine ? module.find(entry.get<std::string>()) : nullptr;
+  for (const abi::LaunchStage& stage : metadata.plan) {
+    const kiln_entry_fn function = stage.chunks >= 1 ? module.find(stage.entry) : nullptr;
     if (function == nullptr) return bad_artifact(kernel, "has a bad plan");
-    out.push_back({function, chunks.get<uint64_t>()});
+    out.push_back({function, static_cast<uint64_t>(stage.chunks)});
   }
   return out;
 }
 
-Result<void> load_host_code(const dsl::Kernel& kernel, const Artifact& artifact, Variant& variant) {
-  const json& metadata = artifact.metadata;
-  auto module = Module::load(artifact.code, metadata["entry"].get<std::string>());
+Result<void> load_host_code(const dsl::Kernel& kernel, const abi::Metadata& metadata,
+                            const std::vector<std::byte>& code, Variant& variant) {
+  auto module = Module::load(code, metadata.entry);
   if (!module) return module.error();
-  auto stages = parse_plan(kernel, metadata, **module);
+  auto stages = stages_of(kernel, metadata, **module);
   if (!stages) return stages.error();
   variant.module = std::move(*module);
   variant.stages = std::move(*stages);
-  variant.scratch_bytes = bytes_of(metadata, "scratch_bytes");
-  variant.workspace_bytes = bytes_of(metadata, "workspace_bytes");
+  variant.scratch_bytes = static_cast<uint64_t>(metadata.scratch_bytes.value_or(0));
+  variant.workspace_bytes = static_cast<uint64_t>(metadata.workspace_bytes.value_or(0));
   return {};
 }
 
-Result<void> load_device_code(const dsl::Kernel& kernel, const Artifact& artifact, Variant& variant) {
-  auto plan = gpu::parse_launch_plan(kernel, cpu_param_layout(kernel).bytes, artifact.metadata);
+Result<void> load_device_code(const dsl::Kernel& kernel, const abi::Metadata& metadata, const Artifact& artifact,
+                              Variant& variant) {
+  auto plan = gpu::parse_launch_plan(kernel, metadata);
   if (!plan) return bad_artifact(kernel, plan.error().message);
   auto code = gpu::KernelCode::create(kernel, artifact, std::move(*plan), variant.reports);
   if (!code) return code.error();
@@ -110,18 +64,25 @@ Result<void> load_device_code(const dsl::Kernel& kernel, const Artifact& artifac
   return {};
 }
 
-}  // namespace
-
-ParamLayout cpu_param_layout(const dsl::Kernel& kernel) {
-  ParamLayout layout;
-  for (const dsl::Param& param : kernel.params) {
-    const uint32_t size = param.type.pointer ? 8 : static_cast<uint32_t>(dsl::info(param.type.element).bytes);
-    const uint32_t offset = (layout.bytes + size - 1) / size * size;
-    layout.slots.push_back({offset, size});
-    layout.bytes = offset + size;
+// What all artifacts must have, whatever they run on.
+Result<void> check_metadata(const dsl::Kernel& kernel, const abi::Metadata& metadata) {
+  if (metadata.entry.empty()) return bad_artifact(kernel, "has no entry");
+  // What a GPU must have is in the target's name.
+  if (auto runs =
+          check_host(metadata.device ? abi::Metadata::Needs() : metadata.needs.value_or(abi::Metadata::Needs()));
+      !runs) {
+    return invalid_argument("kernel `" + kernel.name + "`, target `" + metadata.target.substr(0, 80) +
+                            "`: " + runs.error().message);
   }
-  return layout;
+  if (!same_layout(kernel, metadata)) return bad_artifact(kernel, "has other parameters than the kernel");
+  if (metadata.grid_expr.size() != 3) return bad_artifact(kernel, "has no grid");
+  if (!kernel.constraints.empty() && metadata.config.size() != kernel.constexprs.size()) {
+    return bad_artifact(kernel, "has no config");
+  }
+  return {};
 }
+
+}  // namespace
 
 void pack_arguments(const dsl::Kernel& kernel, const ParamLayout& layout, std::span<const Argument> arguments,
                     std::byte* block) {
@@ -139,33 +100,21 @@ int64_t extent_of(const Argument& argument) {
 
 Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, const Artifact& artifact,
                                                     const dsl::Facts& facts) {
-  const json& metadata = artifact.metadata;
-  if (!metadata.is_object() || !metadata.value("entry", json()).is_string()) {
-    return bad_artifact(kernel, "has no entry");
-  }
-  // What a GPU must have is in the target's name.
-  const json needs = metadata.contains("device") ? json() : metadata.value("needs", json());
-  if (auto runs = check_host(needs); !runs) {
-    return invalid_argument("kernel `" + kernel.name + "`, target `" + text_of(metadata, "target").substr(0, 80) +
-                            "`: " + runs.error().message);
-  }
-  if (!same_layout(kernel, metadata)) return bad_artifact(kernel, "has other parameters than the kernel");
-  auto grid = parse_grid(kernel, metadata);
-  if (!grid) return grid.error();
-  auto config = parse_config(kernel, metadata);
-  if (!config) return config.error();
-  auto reports = parse_reports(metadata);
-  if (!reports) return bad_artifact(kernel, "has " + reports.error().message);
+  auto read = abi::metadata_of(artifact.metadata);
+  if (!read) return bad_artifact(kernel, "has " + read.error().message);
+  const abi::Metadata& metadata = *read;
+  if (auto fine = check_metadata(kernel, metadata); !fine) return fine.error();
   auto variant = std::make_shared<Variant>();
   variant->facts = facts;
   variant->facts.resize(kernel.params.size(), dsl::ParamFact::kNone);
-  variant->quick = metadata.value("emit", json()) == kQuickEmit;
-  variant->grid = std::move(*grid);
-  variant->config = std::move(*config);
-  variant->metadata = metadata;
-  variant->reports = std::move(*reports);
-  auto loaded = metadata.contains("device") ? load_device_code(kernel, artifact, *variant)
-                                            : load_host_code(kernel, artifact, *variant);
+  variant->quick = metadata.emit == abi::kQuickEmit;
+  std::ranges::copy(metadata.grid_expr, variant->grid.begin());
+  // Names of constexprs may be those of another kernel, which differs in names alone: values go by their order.
+  if (!kernel.constraints.empty()) variant->config.assign(metadata.config.begin(), metadata.config.end());
+  variant->metadata = artifact.metadata;
+  variant->reports = {metadata.checks, metadata.prints};
+  auto loaded = metadata.device ? load_device_code(kernel, metadata, artifact, *variant)
+                                : load_host_code(kernel, metadata, artifact.code, *variant);
   if (!loaded) return loaded.error();
   return std::shared_ptr<const Variant>(std::move(variant));
 }

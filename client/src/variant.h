@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "kiln/abi/launch_block.h"
 #include "kiln/client/handle.h"
 #include "kiln/client/runtime.h"
 #include "kiln/dsl/artifact.h"
@@ -25,8 +26,6 @@ struct Stage {
   uint64_t chunks = 1;
 };
 
-inline constexpr const char* kQuickEmit = "quick";  // `emit` of code that is made quickly (docs/reference/artifact.md)
-
 struct Variant {
   dsl::Facts facts;    // one a parameter
   bool quick = false;  // made quickly, to be replaced
@@ -44,16 +43,7 @@ struct Variant {
   std::shared_ptr<const gpu::KernelCode> device_code;
 };
 
-// Where an argument lies in the parameter block, of the CPU entry and of GPU kernels alike.
-struct ParamSlot {
-  uint32_t offset = 0;
-  uint32_t size = 0;
-};
-struct ParamLayout {
-  std::vector<ParamSlot> slots;  // one a parameter
-  uint32_t bytes = 0;
-};
-ParamLayout cpu_param_layout(const dsl::Kernel& kernel);
+using abi::ParamLayout;
 // `block` has room for layout.bytes.
 void pack_arguments(const dsl::Kernel& kernel, const ParamLayout& layout, std::span<const Argument> arguments,
                     std::byte* block);

@@ -8,13 +8,13 @@
 // docs/inside/architecture.md has the picture, docs/inside/passes.md the passes.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <variant>
 
 #include "cpu/lower.h"
 #include "diagnostics.h"
 #include "gpu/lower_plan.h"
+#include "kiln/abi/metadata.h"
 #include "kiln/codegen/outside.h"
 #include "kiln/dsl/binary.h"
 #include "llvm_pass.h"
@@ -32,7 +32,7 @@ struct Observer {
 // What a compile may do. Where code turns out badly, another attempt is made with less, or with more time.
 struct Attempt {
   gpu::Effort effort = gpu::Effort::kFast;
-  bool specialises = true;  // as far as the launch option warp_specialise asks for it
+  bool specialises = true;  // as far as the schedule option warp_specialise asks for it
 };
 
 // A request between the passes on its kernel and its code.
@@ -48,7 +48,7 @@ struct Job {
   Diagnostics diagnostics;
   llvm::Module module;
   std::variant<std::monostate, cpu::Lowered, gpu::LoweredPlan> lowered;
-  nlohmann::json metadata;  // of the artifact; `emit` adds to it
+  abi::Metadata metadata;  // of the artifact; `emit` adds to it
 
   // The config, as far as this attempt follows it.
   dsl::ConstexprValues config() const;
@@ -73,9 +73,9 @@ struct Code {
 };
 
 struct Backend {
-  std::string_view family;                  // of its targets' names: "cuda" of "cuda:sm_90a"
-  std::span<const std::string_view> forms;  // what code can be; the first is what a launcher loads
-  bool names_entries = false;               // `so:NAME`: several kernels go into one program
+  std::string_view family;                                  // of its targets' names: "cuda" of "cuda:sm_90a"
+  std::span<const std::string_view> forms;                  // what code can be; the first is what a launcher loads
+  bool names_entries = false;                               // `so:NAME`: several kernels go into one program
   void (*initialise)(const Outside& outside) = nullptr;     // once per process, before any other call
   void (*start_helpers)(const Outside& outside) = nullptr;  // before the process may start no others; may be null
 

@@ -6,6 +6,7 @@
 
 #include "backend.h"
 #include "ir_dump.h"
+#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/float_mode.h"
@@ -17,8 +18,6 @@
 
 namespace kiln::codegen {
 namespace {
-
-constexpr const char* kEntry = "kiln_entry";
 
 Result<void> check_emit(const std::string& emit, const IrDump& dump, const Backend& backend) {
   if (dump.is_wanted()) {
@@ -54,32 +53,34 @@ void name_entries(Plan& plan, const std::string& name) {
   plan.stages.back().entry = name;
 }
 
-struct Made {
-  Artifact artifact;
+// Code, and what is said of it.
+struct Compiled {
+  abi::Metadata metadata;
+  std::vector<std::byte> code;
   int64_t spilled_bytes = 0;
 };
 
 // From a kernel's launches to its code. `metadata`: what is known of the artifact already.
-Result<Made> make_code(const Backend& backend, const dsl::CompileRequest& request, const Plan& plan, Attempt attempt,
-                       const Observer& observer, const nlohmann::json& metadata) {
+Result<Compiled> make_code(const Backend& backend, const dsl::CompileRequest& request, const Plan& plan,
+                           Attempt attempt, const Observer& observer, const abi::Metadata& metadata) {
   for (;;) {
     Job job(request, plan, attempt, observer);
     job.metadata = metadata;
     if (auto lowered = backend.lower(backend, job); !lowered) return lowered.error();
-    if (request.emit.starts_with("ir")) return Made{{std::move(job.metadata), {}}};
+    if (request.emit.starts_with("ir")) return Compiled{std::move(job.metadata), {}};
     auto code = backend.emit(job);
     if (!code) return code.error();
     if (auto fine = job.diagnostics.check(); !fine) return fine.error();
     if (!code->lacks_registers || !attempt.specialises) {
-      return Made{{std::move(job.metadata), std::move(code->bytes)}, code->spilled_bytes};
+      return Compiled{std::move(job.metadata), std::move(code->bytes), code->spilled_bytes};
     }
     attempt.specialises = false;  // the program's warps copy by themselves
   }
 }
 
 // Short code that is short of registers bridges nothing well.
-Result<Made> make_good_code(const Backend& backend, const dsl::CompileRequest& request, const Plan& plan,
-                            const Observer& observer, const nlohmann::json& metadata) {
+Result<Compiled> make_good_code(const Backend& backend, const dsl::CompileRequest& request, const Plan& plan,
+                                const Observer& observer, const abi::Metadata& metadata) {
   const Attempt first{gpu::effort_for(request.facts)};
   auto made = make_code(backend, request, plan, first, observer, metadata);
   if (!made || first.effort == gpu::Effort::kFast || made->spilled_bytes == 0) return made;
@@ -87,7 +88,7 @@ Result<Made> make_good_code(const Backend& backend, const dsl::CompileRequest& r
   return !fast || fast->spilled_bytes < made->spilled_bytes ? std::move(fast) : std::move(made);
 }
 
-Result<Artifact> compile_by(const Backend& backend, dsl::CompileRequest request, Phases& phases) {
+Result<Compiled> compile_by(const Backend& backend, dsl::CompileRequest request, Phases& phases) {
   auto entry = backend.names_entries ? take_entry(request.emit) : std::string(kEntry);
   if (!entry) return entry.error();
   if (request.emit == "so") request.emit = backend.forms.front();
@@ -115,8 +116,8 @@ Result<Artifact> compile_by(const Backend& backend, dsl::CompileRequest request,
     phases.begin_pass(name);
   };
   *kernel = run_passes(std::move(*kernel), early);
-  nlohmann::json metadata = describe_request(request, *kernel);
-  if (dump.is_wanted() && dump.is_early()) return Artifact{std::move(metadata), to_bytes(dump.text())};
+  abi::Metadata metadata = describe_request(request, *kernel);
+  if (dump.is_wanted() && dump.is_early()) return Compiled{std::move(metadata), to_bytes(dump.text())};
 
   phases.begin("lower");
   if (auto fine = backend.check_supported(*kernel, request.target); !fine) return fine.error();
@@ -124,17 +125,16 @@ Result<Artifact> compile_by(const Backend& backend, dsl::CompileRequest request,
   Plan plan = backend.cut(std::move(*kernel), request.constexprs, observer.passes);
   name_entries(plan, *entry);
   auto made = make_good_code(backend, request, plan, observer, metadata);
-  if (!made) return made.error();
-  if (dump.is_wanted()) return Artifact{std::move(metadata), to_bytes(dump.text())};
-  return std::move(made->artifact);
+  if (made && dump.is_wanted()) return Compiled{std::move(metadata), to_bytes(dump.text())};
+  return made;
 }
 
-Result<Artifact> compile_request(const dsl::CompileRequest& request, Phases& phases) {
+Result<Compiled> compile_request(const dsl::CompileRequest& request, Phases& phases) {
   const auto backend = backend_for(request.target);
   if (!backend) return backend.error();
-  auto artifact = compile_by(**backend, request, phases);
-  if (artifact) artifact->metadata["code_bytes"] = artifact->code.size();
-  return artifact;
+  auto compiled = compile_by(**backend, request, phases);
+  if (compiled) compiled->metadata.code_bytes = static_cast<int64_t>(compiled->code.size());
+  return compiled;
 }
 
 }  // namespace
@@ -146,9 +146,10 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
   phases.begin("decode");
   auto request = dsl::decode_request(canonical, debug);
   if (!request) return request.error();
-  auto artifact = compile_request(*request, phases);
-  if (artifact) phases.describe(artifact->metadata);
-  return artifact;
+  auto compiled = compile_request(*request, phases);
+  if (!compiled) return compiled.error();
+  phases.describe(compiled->metadata);
+  return Artifact{abi::to_json(compiled->metadata), std::move(compiled->code)};
 }
 
 void start_helpers(const Outside& outside) {

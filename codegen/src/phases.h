@@ -2,8 +2,9 @@
 #pragma once
 
 #include <chrono>
-#include <nlohmann/json.hpp>
+#include <map>
 
+#include "kiln/abi/metadata.h"
 #include "kiln/codegen/compile.h"
 
 namespace kiln::codegen {
@@ -17,10 +18,10 @@ class Stopwatch {
     since_ = Clock::now();
   }
   void end() {
-    if (!name_.empty()) times_[name_] = times_.value(name_, int64_t{0}) + microseconds_since(since_);
+    if (!name_.empty()) times_[name_] += microseconds_since(since_);
     name_.clear();
   }
-  const nlohmann::json& times() const { return times_; }
+  const std::map<std::string, int64_t>& times() const { return times_; }
 
   using Clock = std::chrono::steady_clock;
   static int64_t microseconds_since(Clock::time_point since) {
@@ -30,7 +31,7 @@ class Stopwatch {
  private:
   Clock::time_point since_;
   std::string name_;
-  nlohmann::json times_ = nlohmann::json::object();
+  std::map<std::string, int64_t> times_;
 };
 
 // The phases of a compile follow each other; passes are parts of phases. The heartbeat is told of phases.
@@ -46,11 +47,11 @@ class Phases {
   void end_pass() { passes_.end(); }
 
   // Adds `phases_us` and `passes_us`.
-  void describe(nlohmann::json& metadata) {
+  void describe(abi::Metadata& metadata) {
     phases_.end();
-    metadata["phases_us"] = phases_.times();
-    metadata["phases_us"]["total"] = Stopwatch::microseconds_since(start_);
-    metadata["passes_us"] = passes_.times();
+    metadata.phases_us = phases_.times();
+    metadata.phases_us["total"] = Stopwatch::microseconds_since(start_);
+    metadata.passes_us = passes_.times();
   }
 
  private:

@@ -43,12 +43,8 @@ Plan plan_of_one(dsl::Kernel kernel) {
 }
 
 void split_as_asked(Cutting& cut) {
-  const dsl::ConstexprValues& config = cut.config;
-  const auto option = [&](std::string_view name, int64_t otherwise) {
-    const auto given = config.find(std::string(name));
-    return given == config.end() ? otherwise : given->second;
-  };
-  const int64_t parts = option(dsl::kSplitK, 1), workers = option(dsl::kStreamK, 0);
+  const int64_t parts = dsl::schedule_option(cut.config, dsl::kSplitK);
+  const int64_t workers = dsl::schedule_option(cut.config, dsl::kStreamK);
   cut.is_as_asked =
       workers > 0 ? stream_product(cut.plan, workers, parts) : parts > 1 && split_product(cut.plan, parts);
 }

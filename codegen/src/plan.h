@@ -30,7 +30,7 @@ struct Plan {
 };
 
 // The stages of an instantiated, optimised kernel: plan_product.h, plan_stream.h, plan_reduce.h, plan_scan.h,
-// plan_topk.h and plan_sort.h say what is split, plan_join.h what is put together again. `config` has launch options
+// plan_topk.h and plan_sort.h say what is split, plan_join.h what is put together again. `config` has schedule options
 // (split_k, stream_k).
 Plan make_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config = {}, const PassObserver& observer = {});
 

@@ -73,16 +73,14 @@ bool reports_lines(const Kernel& kernel) {
          any_op(kernel, [](const Op& op) { return op.code == OpCode::kPrint; });
 }
 
-// The constexprs' values, and behind them those of launch options where any is chosen; 0 for the others.
+// The constexprs' values, and behind them those of schedule options where any is chosen; 0 for the others.
 std::vector<int64_t> config_numbers(const Kernel& kernel, const ConstexprValues& values) {
   std::vector<int64_t> config, options;
   for (const Constexpr& item : kernel.constexprs) config.push_back(values.at(item.name));
   bool chosen = false;
-  for (std::string_view name : kLaunchOptions) {
-    const auto found = values.find(std::string(name));
-    const bool is_one_for_none = name == kSplitK || name == kCluster;
-    const bool is_none = found == values.end() || (is_one_for_none && found->second == 1);
-    options.push_back(is_none ? 0 : found->second);
+  for (const target::ScheduleOption& option : target::schedule_options()) {
+    const int64_t value = schedule_option(values, option.name);
+    options.push_back(value == option.none ? 0 : value);
     chosen = chosen || options.back() != 0;
   }
   if (!chosen) return config;
@@ -98,15 +96,16 @@ void write_numbers(const std::vector<int64_t>& numbers, CborWriter& out) {
 
 ConstexprValues decode_config(const Json& config, const Kernel& kernel) {
   const size_t count = kernel.constexprs.size();
-  as_array(config, "the config", count + kLaunchOptions.size());
+  const auto options = target::schedule_options();
+  as_array(config, "the config", count + options.size());
   ConstexprValues out;
   for (size_t i = 0; i < count; ++i) out[kernel.constexprs[i].name] = as_int(field(config, i), "a constexpr's value");
   if (config.size() == count) return out;
-  for (size_t i = 0; i < std::min(kLaunchOptions.size(), config.size() - count); ++i) {
-    const int64_t value = as_int(field(config, count + i), "a launch option's value");
+  for (size_t i = 0; i < std::min(options.size(), config.size() - count); ++i) {
+    const int64_t value = as_int(field(config, count + i), "a schedule option's value");
     if (value == 0) continue;
-    if (auto fine = check_launch_option(kLaunchOptions[i], value); !fine) throw BadBytes{fine.error().message};
-    out[std::string(kLaunchOptions[i])] = value;
+    if (auto fine = check_schedule_option(options[i].name, value); !fine) throw BadBytes{fine.error().message};
+    out[std::string(options[i].name)] = value;
   }
   return out;
 }

@@ -4,9 +4,8 @@
 //   canonical  [tag, name, params, constexpr count, grid, options, body]; of a request also target, constexprs, facts,
 //              and the output (`emit`) unless it is "so"; of kernels whose code or launches name source lines (options
 //              debug and check_bounds, the op print) the output always, and [files, locations]. The constexprs are
-//              numbers in the kernel's order, and behind them num_warps and num_stages where one is chosen, 0 for the
-//              other, waves_per_eu, chiplets, warp_specialise, split_k, cluster and stream_k as far as they
-//              are
+//              numbers in the kernel's order, and behind them, where any is chosen, the schedule options in the order
+//              of kiln/target/schedule_options.def, up to the last that is chosen but at least two; 0 for others
 //     options  in the order of kernel_options(): true, false, or the text "lines" of debug
 //     param    [element, pointer, readonly, may_alias]
 //     op       [code, operands, attrs, result count, regions…]; a region is [argument count, ops]

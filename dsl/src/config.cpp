@@ -5,25 +5,13 @@
 namespace kiln::dsl {
 namespace {
 
-constexpr int64_t kMostSplitK = 64, kMostCluster = 2, kMostWarpSpecialise = 4, kMostStreamK = 1024;
 constexpr std::array<std::string_view, 3> kFamilies = {"cpu", "cuda", "amd"};
-
-// Whether a launch option makes a difference to a target.
-bool has_launch_option(std::string_view target, std::string_view name) {
-  const std::string_view family = target_family(target);
-  const bool is_of_amd = name == kWavesPerEu || name == kChiplets;
-  if (family == "interp") return false;
-  if (name == kSplitK || name == kStreamK) return true;
-  if (family == "cpu") return false;
-  if (name == kWarpSpecialise || name == kCluster) return target == "cuda:sm_90a" || family.empty();
-  return !is_of_amd || family == "amd" || family.empty();
-}
 
 Result<void> check_names(const Kernel& kernel, const ConstexprValues& values) {
   for (const auto& [name, value] : values) {
     if (kernel.find_constexpr(name)) continue;
-    if (is_launch_option(name)) {
-      if (auto fine = check_launch_option(name, value); !fine) {
+    if (is_schedule_option(name)) {
+      if (auto fine = check_schedule_option(name, value); !fine) {
         return invalid_argument("kernel `" + kernel.name + "`: " + fine.error().message);
       }
       continue;
@@ -38,28 +26,19 @@ Result<void> check_names(const Kernel& kernel, const ConstexprValues& values) {
 
 }  // namespace
 
-bool is_launch_option(std::string_view name) {
-  return std::find(kLaunchOptions.begin(), kLaunchOptions.end(), name) != kLaunchOptions.end();
+bool is_schedule_option(std::string_view name) { return target::find_schedule_option(name) != nullptr; }
+
+Result<void> check_schedule_option(std::string_view name, int64_t value) {
+  const target::ScheduleOption* option = target::find_schedule_option(name);
+  if (option == nullptr) return invalid_argument("there is no schedule option `" + std::string(name) + "`");
+  if (option->allows(value)) return {};
+  return invalid_argument("schedule option `" + std::string(name) + "` is " + std::to_string(value) + "; it must be " +
+                          option->allowed());
 }
 
-Result<void> check_launch_option(std::string_view name, int64_t value) {
-  const bool warps = name == kNumWarps;
-  if (name == kWarpSpecialise) {
-    if (value >= 0 && value <= kMostWarpSpecialise) return {};
-    return invalid_argument("launch option `" + std::string(name) + "` is " + std::to_string(value) +
-                            "; it must be 0 to " + std::to_string(kMostWarpSpecialise));
-  }
-  if (name == kStreamK) {
-    if (value >= 0 && value <= kMostStreamK) return {};
-    return invalid_argument("launch option `" + std::string(name) + "` is " + std::to_string(value) +
-                            "; it must be 0 to " + std::to_string(kMostStreamK));
-  }
-  const int64_t most = name == kSplitK ? kMostSplitK : name == kCluster ? kMostCluster : 8;
-  const bool fine = warps ? value == 1 || value == 2 || value == 4 || value == 8 || value == 16 || value == 32
-                          : value >= 1 && value <= most;
-  if (fine) return {};
-  return invalid_argument("launch option `" + std::string(name) + "` is " + std::to_string(value) + "; it must be " +
-                          (warps ? "1, 2, 4, 8, 16 or 32" : "1 to " + std::to_string(most)));
+int64_t schedule_option(const ConstexprValues& config, std::string_view name) {
+  const auto given = config.find(std::string(name));
+  return given != config.end() ? given->second : target::find_schedule_option(name)->none;
 }
 
 std::string_view target_family(std::string_view target) { return target.substr(0, target.find(':')); }
@@ -77,8 +56,9 @@ std::string target_defaults_problem(const Kernel& kernel, std::string_view targe
   }
   for (const auto& [name, value] : values) {
     if (kernel.find_constexpr(name)) continue;
-    if (!is_launch_option(name)) return "`" + name + "` is neither a constexpr nor " + std::string(kLaunchOptionNames);
-    if (auto fine = check_launch_option(name, value); !fine) return fine.error().message;
+    if (!is_schedule_option(name))
+      return "`" + name + "` is neither a constexpr nor " + target::schedule_option_names();
+    if (auto fine = check_schedule_option(name, value); !fine) return fine.error().message;
   }
   return "";
 }
@@ -98,8 +78,10 @@ Result<ConstexprValues> complete_constexprs(const Kernel& kernel, const Constexp
                               "` has no value and no default");
     }
   }
-  std::erase_if(
-      out, [&](const auto& item) { return is_launch_option(item.first) && !has_launch_option(target, item.first); });
+  std::erase_if(out, [&](const auto& item) {
+    const target::ScheduleOption* option = target::find_schedule_option(item.first);
+    return option != nullptr && !option->is_of(target);
+  });
   return out;
 }
 

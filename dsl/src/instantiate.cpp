@@ -255,7 +255,7 @@ class Instantiation {
   const Kernel& kernel_;
   Kernel out_;
   Bindings bindings_;
-  std::optional<int64_t> num_stages_;            // the launch option
+  std::optional<int64_t> num_stages_;            // the schedule option
   std::unordered_map<ValueId, uint64_t> known_;  // ints that are constants of this config, by their bits
   ValueMap replaced_;                            // results of folded ops, by what their regions yielded
   std::string config_;

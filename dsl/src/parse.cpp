@@ -1,6 +1,7 @@
 // Text to IR: the kernel's header, and what all rules share.
 #include "kernel_limits.h"
 #include "kiln/dsl/text.h"
+#include "kiln/target/schedule_options.h"
 #include "parser.h"
 #include "text_format.h"
 #include "verify_rules.h"
@@ -113,10 +114,11 @@ void Parser::parse_target_defaults() {
   if (!is_new) fail(at, "the target " + describe(at) + " has defaults already");
   expect("{");
   while (!is("}")) {
-    const Token name = expect(TokenKind::kName, "the name of a constexpr or a launch option");
+    const Token name = expect(TokenKind::kName, "the name of a constexpr or a schedule option");
     if (entry->second.size() == kMaxListed) fail(name, "too many values");
     expect("=");
-    if (!entry->second.emplace(name.text, parse_int()).second) fail(name, describe(name) + " has a value already");
+    if (!entry->second.emplace(name.text, parse_config_value(name)).second)
+      fail(name, describe(name) + " has a value already");
     if (!accept(",")) break;
   }
   expect("}");
@@ -126,18 +128,28 @@ void Parser::parse_space() {
   lexer_.next();
   std::string target;
   if (lexer_.peek().kind == TokenKind::kString) target = parse_string();
-  const Token name = expect(TokenKind::kName, "the name of a constexpr or a launch option");
+  const Token name = expect(TokenKind::kName, "the name of a constexpr or a schedule option");
   if (kernel_.space.size() == kMaxListed) fail(name, "too many space axes");
   SpaceAxis axis{std::string(name.text), {}, std::move(target)};
   expect("=");
   expect("[");
   while (!is("]")) {
     if (axis.values.size() == kMaxListed) fail(lexer_.peek(), "too many values");
-    axis.values.push_back(parse_int());
+    axis.values.push_back(parse_config_value(name));
     if (!accept(",")) break;
   }
   expect("]");
   kernel_.space.push_back(std::move(axis));
+}
+
+// A number, or the name that a value of this schedule option has.
+int64_t Parser::parse_config_value(const Token& name) {
+  if (lexer_.peek().kind != TokenKind::kName) return parse_int();
+  const Token text = lexer_.next();
+  if (const auto value = target::parse_option_name(name.text, text.text)) return *value;
+  const target::ScheduleOption* option = target::find_schedule_option(name.text);
+  fail(text, describe(name) + " cannot be " + describe(text) + "; it must be " +
+                 (option != nullptr ? option->allowed() : "an integer"));
 }
 
 void Parser::parse_constraint() {

@@ -71,6 +71,7 @@ class Parser {
   Expr parse_factor(bool negative);
   Expr parse_name(const Token& name);
   int64_t parse_int();
+  int64_t parse_config_value(const Token& name);
   int64_t parse_flag(const AttrInfo& expected);
   std::string parse_string();
   Expr bounded(Expr expr, const Token& at) const;

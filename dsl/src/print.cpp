@@ -2,6 +2,7 @@
 #include <unordered_set>
 
 #include "kiln/dsl/text.h"
+#include "kiln/target/schedule_options.h"
 #include "text_format.h"
 
 namespace kiln::dsl {
@@ -87,13 +88,15 @@ class Printer {
       out_ += "  defaults " + quoted(target) + " {";
       std::string items;
       for (const auto& [name, value] : values) {
-        items += (items.empty() ? "" : ", ") + config_name(name) + " = " + std::to_string(value);
+        items += (items.empty() ? "" : ", ") + config_name(name) + " = " + target::option_value_text(name, value);
       }
       out_ += items + "}\n";
     }
     for (const SpaceAxis& axis : kernel_.space) {
       out_ += "  space " + (axis.target.empty() ? "" : quoted(axis.target) + " ") + config_name(axis.name) + " = [";
-      for (size_t i = 0; i < axis.values.size(); ++i) out_ += (i ? ", " : "") + std::to_string(axis.values[i]);
+      for (size_t i = 0; i < axis.values.size(); ++i) {
+        out_ += (i ? ", " : "") + target::option_value_text(axis.name, axis.values[i]);
+      }
       out_ += "]\n";
     }
     for (const Condition& constraint : kernel_.constraints) {
@@ -117,7 +120,7 @@ class Printer {
     out_ += "\n";
   }
 
-  // Of a constexpr, which may print under another name, or of a launch option.
+  // Of a constexpr, which may print under another name, or of a schedule option.
   std::string config_name(const std::string& name) const {
     auto index = kernel_.find_constexpr(name);
     return index ? constexprs_[*index] : name;

@@ -105,10 +105,10 @@ Result<Kernel> with_space(Result<Kernel> ir, const std::string& target, std::vec
                  "kernel " + in_backquotes(ir->name) + ": space for " + in_backquotes(target) + ": " + problem);
   }
   for (SpaceAxis& axis : axes) {
-    if (!ir->find_constexpr(axis.name) && !is_launch_option(axis.name)) {
+    if (!ir->find_constexpr(axis.name) && !is_schedule_option(axis.name)) {
       return error(ErrorCode::kVerifyFailed, "kernel " + in_backquotes(ir->name) + ": space names " +
                                                  in_backquotes(axis.name) + ", which is neither a Const nor " +
-                                                 std::string(kLaunchOptionNames));
+                                                 target::schedule_option_names());
     }
     if (axis.values.empty()) {
       return error(ErrorCode::kVerifyFailed,

@@ -89,8 +89,8 @@ void check_names(const Kernel& kernel, Report& report) {
   for (const Param& param : kernel.params) check(param.name, "a parameter");
   for (const Constexpr& item : kernel.constexprs) {
     check(item.name, "a constexpr");
-    if (is_launch_option(item.name))
-      report.add(kNowhere, "a constexpr has the name of a launch option, `" + item.name + "`");
+    if (is_schedule_option(item.name))
+      report.add(kNowhere, "a constexpr has the name of a schedule option, `" + item.name + "`");
   }
   for (const auto& [target, values] : kernel.target_defaults) {
     const std::string problem = target_defaults_problem(kernel, target, values);
@@ -107,13 +107,13 @@ void check_names(const Kernel& kernel, Report& report) {
         !problem.empty()) {
       report.add(kNowhere, "the space axis `" + axis.name + "`: " + problem);
     }
-    if (!kernel.find_constexpr(axis.name) && !is_launch_option(axis.name)) {
+    if (!kernel.find_constexpr(axis.name) && !is_schedule_option(axis.name)) {
       report.add(kNowhere,
-                 "the space axis `" + axis.name + "` is neither a constexpr nor " + std::string(kLaunchOptionNames));
+                 "the space axis `" + axis.name + "` is neither a constexpr nor " + target::schedule_option_names());
     }
     for (int64_t value : axis.values) {
-      if (kernel.find_constexpr(axis.name) || !is_launch_option(axis.name)) break;
-      if (auto fine = check_launch_option(axis.name, value); !fine) report.add(kNowhere, fine.error().message);
+      if (kernel.find_constexpr(axis.name) || !is_schedule_option(axis.name)) break;
+      if (auto fine = check_schedule_option(axis.name, value); !fine) report.add(kNowhere, fine.error().message);
     }
     if (axis.values.empty()) report.add(kNowhere, "the space axis `" + axis.name + "` has no values");
   }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kiln/client/cpu_abi.h"
+#include "kiln/abi/cpu_abi.h"
 
 enum { kMaxArguments = 1024 };
 

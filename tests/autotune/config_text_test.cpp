@@ -15,6 +15,11 @@ TEST(ConfigText, ReadsBackWhatItWrites) {
   EXPECT_TRUE(parse_config("")->empty());
 }
 
+TEST(ConfigText, TakesTheNamesOfSchedules) {
+  EXPECT_EQ(*parse_config("warp_specialise=ping_pong"), (Config{{"warp_specialise", 4}}));
+  EXPECT_EQ(parse_config("BM=queue").error().message, "the config `BM=queue`: `BM=queue` has no integer");
+}
+
 TEST(ConfigText, NamesWhatItCannotRead) {
   EXPECT_EQ(parse_config("BM").error().message, "the config `BM`: write NAME=VALUE");
   EXPECT_EQ(parse_config("BM=4x").error().message, "the config `BM=4x`: `BM=4x` has no integer");

@@ -28,7 +28,7 @@ TEST_F(JobDefaults, AreValidForEveryJob) {
     for (const char* target : {"cpu:x86-64-v3", "cuda:sm_90a"}) {
       auto config = dsl::complete_constexprs(job.kernel, job.workload.fixed, target);
       ASSERT_TRUE(config) << job.place << " " << target << ": " << config.error().message;
-      std::erase_if(*config, [](const auto& item) { return dsl::is_launch_option(item.first); });
+      std::erase_if(*config, [](const auto& item) { return dsl::is_schedule_option(item.first); });
       const auto made = dsl::instantiate(job.kernel, *config, facts_of(job.kernel, job.workload));
       EXPECT_TRUE(made) << job.place << " " << target << ": " << made.error().message;
     }

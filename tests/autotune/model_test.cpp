@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/kernels.h"
 
 namespace kiln::autotune {
@@ -31,6 +32,9 @@ Work product() {
           .dot_bytes = 1e10,
           .steps = 33000};
 }
+
+// What the compiler says of code with this `device`.
+abi::Metadata compiled(const nlohmann::json& device) { return *abi::metadata_of({{"device", device}}); }
 
 TEST(Model, TheRooflineIsTheTightestBound) {
   EXPECT_STREQ(roofline(gpu(), product()).bound, "products");
@@ -106,10 +110,10 @@ TEST(Model, ACpuMovesLargeTilesAndMemoryOneAfterTheOther) {
 }
 
 TEST(Model, SpillsAndLowOccupancyCost) {
-  const nlohmann::json good = {{"device", {{"threads", 256}, {"registers", 128}, {"shared_bytes", 50000}}}};
-  nlohmann::json spills = good, alone = good;
-  spills["device"]["spill_bytes"] = 400;
-  alone["device"]["shared_bytes"] = 200000;
+  const abi::Metadata good = compiled({{"threads", 256}, {"registers", 128}, {"shared_bytes", 50000}});
+  abi::Metadata spills = good, alone = good;
+  spills.device->spill_bytes = 400;
+  alone.device->shared_bytes = 200000;
   const Work work = {.loaded = 4e8, .stored = 4e8, .lines = 8e8, .compulsory = 8e8, .programs = 10000, .steps = 20000};
   const double us = predict_us(gpu(), work, {}, &good);
   EXPECT_GT(predict_us(gpu(), work, {}, &spills), us);
@@ -120,26 +124,89 @@ TEST(Model, SpillsAndLowOccupancyCost) {
 
 // Of blocks with 72 KiB of shared memory an A100's multiprocessor holds two, an L40S's one.
 TEST(Model, BlocksShareTheMemoryThatTheDeviceHas) {
-  const nlohmann::json compiled = {{"device", {{"threads", 256}, {"registers", 128}, {"shared_bytes", 72 << 10}}}};
+  const abi::Metadata blocks = compiled({{"threads", 256}, {"registers", 128}, {"shared_bytes", 72 << 10}});
   const Work work = {.loaded = 4e8, .stored = 4e8, .lines = 8e8, .compulsory = 8e8, .programs = 10000, .steps = 800000};
   const auto predicted = [&](const char* target) {
     Machine machine = gpu();
     machine.target = target;
-    return predict_us(machine, work, {}, &compiled);
+    return predict_us(machine, work, {}, &blocks);
   };
   EXPECT_LT(predicted("cuda:sm_80"), predicted("cuda:sm_89"));
   EXPECT_LE(predicted("cuda:sm_90a"), predicted("cuda:sm_80"));
 }
 
+// What the model takes for the time of compiled blocks that hold little and wait often.
+double waiting_us(const char* target, const nlohmann::json& device) {
+  const Work work = {.loaded = 4e8, .stored = 4e8, .lines = 8e8, .compulsory = 8e8, .programs = 10000, .steps = 800000};
+  Machine machine = gpu();
+  machine.target = target;
+  const abi::Metadata metadata = compiled(device);
+  return predict_us(machine, work, {}, &metadata);
+}
+
+// Of 1024 threads an A100's multiprocessor holds two blocks, an L40S's one: it has 1536 threads.
+TEST(Model, BlocksShareTheThreadsThatTheDeviceHas) {
+  const auto of = [](const char* target, int threads) {
+    return waiting_us(target, {{"threads", threads}, {"registers", 16}, {"shared_bytes", 0}});
+  };
+  EXPECT_EQ(of("cuda:sm_80", 1024), of("cuda:sm_80", 768));
+  EXPECT_GT(of("cuda:sm_89", 1024), of("cuda:sm_89", 768));
+}
+
+// Kilobytes are of 1024 bytes, and the system keeps one of each block: 49 KiB are half of 100, 50 are not.
+TEST(Model, SharedMemoryIsCountedAsTheCompilerDoes) {
+  const auto of = [](const char* target, int kib) {
+    return waiting_us(target, {{"threads", 256}, {"registers", 64}, {"shared_bytes", kib << 10}});
+  };
+  EXPECT_EQ(of("cuda:sm_89", 49), of("cuda:sm_89", 40));
+  EXPECT_GT(of("cuda:sm_89", 50), of("cuda:sm_89", 49));
+  EXPECT_EQ(of("cuda:sm_80", 81), of("cuda:sm_80", 60));
+  EXPECT_GT(of("cuda:sm_80", 82), of("cuda:sm_80", 81));
+  EXPECT_EQ(of("cuda:sm_90a", 113), of("cuda:sm_90a", 80));
+  EXPECT_GT(of("cuda:sm_90a", 114), of("cuda:sm_90a", 113));
+}
+
+// RDNA's waves have 32 lanes and two SIMDs a compute unit, CDNA's 64 and four.
+TEST(Model, WavesHaveTheLanesOfTheirProcessor) {
+  const Work work = {.register_bytes = 32768};
+  const auto bytes = [&](const char* target) {
+    Machine machine = gpu();
+    machine.target = target;
+    return register_bytes_a_thread(machine, work, {{"num_warps", 4}});
+  };
+  for (const char* wide : {"amd:gfx906", "amd:gfx90a", "amd:gfx942"}) EXPECT_EQ(bytes(wide), 128) << wide;
+  for (const char* narrow : {"amd:gfx1100", "amd:gfx1200", "cuda:sm_80"}) EXPECT_EQ(bytes(narrow), 256) << narrow;
+  // Eight waves a SIMD are 2048 threads there, and 512 here.
+  const nlohmann::json device = {{"threads", 256}, {"waves_per_simd", 8}};
+  EXPECT_LT(waiting_us("amd:gfx942", device), waiting_us("amd:gfx1100", device));
+}
+
+TEST(Model, PrunesByWhatTheTargetHas) {
+  const auto reason = [](const char* target, int64_t bytes) {
+    abi::Metadata metadata = compiled({{"threads", 128}, {"shared_bytes", bytes}});
+    metadata.target = target;
+    return prune_reason(metadata);
+  };
+  EXPECT_EQ(reason("cuda:sm_89", 99 << 10), "");
+  EXPECT_EQ(reason("cuda:sm_89", (99 << 10) + 1), "needs 101377 bytes of shared memory");
+  EXPECT_EQ(reason("cuda:sm_80", 163 << 10), "");
+  EXPECT_EQ(reason("cuda:sm_80", (163 << 10) + 1), "needs 166913 bytes of shared memory");
+  EXPECT_EQ(reason("cuda:sm_90a", 227 << 10), "");
+  EXPECT_EQ(reason("cuda:sm_90a", (227 << 10) + 1), "needs 232449 bytes of shared memory");
+}
+
 TEST(Model, PrunesWhatDoesNotFitOrSpillsFar) {
-  auto reason = [](const nlohmann::json& device) { return prune_reason({{"device", device}}); };
+  auto reason = [](const nlohmann::json& device) { return prune_reason(compiled(device)); };
   EXPECT_EQ(reason({{"threads", 256}, {"registers", 168}, {"shared_bytes", 100000}, {"spill_bytes", 16}}), "");
   EXPECT_EQ(reason({{"threads", 1024}, {"registers", 128}}),
             "1024 threads of 128 registers do not fit on a multiprocessor");
   EXPECT_EQ(reason({{"threads", 128}, {"shared_bytes", 300000}}), "needs 300000 bytes of shared memory");
   EXPECT_EQ(reason({{"threads", 128}, {"spill_bytes", 4096}}), "spills 4096 bytes of registers a thread");
-  EXPECT_EQ(prune_reason({{"scratch_bytes", 1 << 20}}), "");
-  EXPECT_EQ(prune_reason({{"scratch_bytes", int64_t{1} << 30}}), "needs 1073741824 bytes of scratch memory a thread");
+  abi::Metadata host;
+  host.scratch_bytes = 1 << 20;
+  EXPECT_EQ(prune_reason(host), "");
+  host.scratch_bytes = int64_t{1} << 30;
+  EXPECT_EQ(prune_reason(host), "needs 1073741824 bytes of scratch memory a thread");
 }
 
 TEST(Model, RanksCorrelateAsSpearmanSays) {

@@ -182,8 +182,8 @@ TEST(Shipped, AChoiceThatIsSlowHereOrNotInTheSpaceIsNotTaken) {
   }
 }
 
-// Configs leave launch options out that say nothing; such a one is no config with the option.
-TEST(Shipped, AConfigWithoutAChosenLaunchOptionIsAnotherOne) {
+// Configs leave schedule options out that say nothing; such a one is no config with the option.
+TEST(Shipped, AConfigWithoutAChosenScheduleOptionIsAnotherOne) {
   const ScratchDirectory directory;
   const Config chosen = {{"BLOCK", 4096}, {"num_warps", 4}};
   const nlohmann::json shape = {{"rows", 16384}, {"cols", 4096}, {"stride", 4096}, {"eps", 1e-5}};

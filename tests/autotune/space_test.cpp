@@ -64,7 +64,7 @@ TEST(Space, AStatedAxisMustNameSomething) {
             "kernel `matmul`: space `BX`: it is neither a constexpr nor one of num_warps, num_stages, "
             "waves_per_eu, chiplets, warp_specialise, split_k, cluster or stream_k");
   EXPECT_EQ(space_for(matmul(), "cuda:sm_90a", {{"num_warps", {3}}}).error().message,
-            "kernel `matmul`: space `num_warps`: launch option `num_warps` is 3; it must be 1, 2, 4, 8, 16 or 32");
+            "kernel `matmul`: space `num_warps`: schedule option `num_warps` is 3; it must be 1, 2, 4, 8, 16 or 32");
   auto space = space_for(matmul(), "cpu:x", {{"BM", {64, 32, 64}}});
   ASSERT_TRUE(space);
   EXPECT_EQ(space->axes[0].values, (std::vector<int64_t>{32, 64}));

@@ -64,7 +64,7 @@ kiln::dsl::Kernel kernel_of(const Case& what) {
 Artifact artifact_of(const Case& what, const kiln::dsl::Kernel& kernel) {
   Artifact out;
   out.metadata = {{"kernel", "k"}, {"target", "cuda:sm_80"}, {"emit", "ptx"}, {"entry", "kiln_entry"}};
-  const client::ParamLayout layout = client::cpu_param_layout(kernel);
+  const kiln::abi::ParamLayout layout = kiln::abi::lay_out_params(kernel);
   for (size_t i = 0; i < kernel.params.size(); ++i) {
     out.metadata["params"].push_back(
         {{"type", to_string(kernel.params[i].type, kernel.expr_names())}, {"offset", layout.slots[i].offset}});

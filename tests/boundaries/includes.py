@@ -5,18 +5,20 @@ import re
 import sys
 
 ROOT = pathlib.Path(sys.argv[1])
+# The room that all may see, with the contracts between compiler, launcher and tuner.
+DSL = {"dsl", "abi", "target"}
 # Room → rooms whose public headers it may include.
 MAY_INCLUDE = {
-    "dsl": {"dsl"},
-    "client/wire": {"dsl", "wire"},
+    "dsl": DSL,
+    "client/wire": DSL | {"wire"},
     "client/cmdline": {"cmdline"},
-    "client/redis": {"dsl", "wire", "redis"},
-    "client/confine": {"dsl", "wire", "confine"},
-    "client": {"dsl", "wire", "cmdline", "client"},
-    "codegen": {"dsl", "codegen"},
-    "codegen/worker": {"dsl", "codegen", "wire", "confine"},
-    "autotune": {"dsl", "client", "wire", "redis", "confine", "cmdline", "autotune"},
-    "server": {"dsl", "wire", "redis", "cmdline", "autotune", "server"},
+    "client/redis": DSL | {"wire", "redis"},
+    "client/confine": DSL | {"wire", "confine"},
+    "client": DSL | {"wire", "cmdline", "client"},
+    "codegen": DSL | {"codegen"},
+    "codegen/worker": DSL | {"codegen", "wire", "confine"},
+    "autotune": DSL | {"client", "wire", "redis", "confine", "cmdline", "autotune"},
+    "server": DSL | {"wire", "redis", "cmdline", "autotune", "server"},
 }
 
 # Folder of codegen/src → others of it that it may not include: what is common knows no vendor, and no vendor another.

@@ -78,8 +78,10 @@ TEST_F(BadInput, Grid) {
 
 TEST_F(BadInput, ConstexprsAndFacts) {
   expect_refused({"--set=BLCK=4"}, "has no constexpr `BLCK`; it has BLOCK");
-  expect_refused({"--set=num_warps=3"}, "launch option `num_warps` is 3; it must be 1, 2, 4, 8, 16 or 32");
-  expect_refused({"--set=num_stages=0"}, "launch option `num_stages` is 0; it must be 1 to 8");
+  expect_refused({"--set=num_warps=3"}, "schedule option `num_warps` is 3; it must be 1, 2, 4, 8, 16 or 32");
+  expect_refused({"--set=num_stages=0"}, "schedule option `num_stages` is 0; it must be 1 to 8");
+  expect_refused({"--set=warp_specialise=fast"}, "`fast` is not an integer");
+  expect_refused({"--set=warp_specialise=queue,warp_specialise=3"}, "warp_specialise=3: stated twice");
   expect_refused({"--set=BLOCK"}, "write NAME=VALUE");
   expect_refused({"--set=BLOCK=many"}, "`many` is not an integer");
   expect_refused({"--set=BLOCK=4,BLOCK=8"}, "stated twice");

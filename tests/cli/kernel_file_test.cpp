@@ -3,6 +3,7 @@
 
 #include "c_header.h"
 #include "cli_helpers.h"
+#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/text.h"
 
 namespace kiln::cli::testing {
@@ -101,8 +102,8 @@ TEST(CHeader, DeclaresTheParametersInTheirOrder) {
   auto kernel =
       dsl::parse("kernel k(%x: ptr<bf16> readonly, %y: ptr<f32>, %n: i32, %flag: i1, %s: f64) {\n}\n", "k.kiln");
   ASSERT_TRUE(kernel.ok()) << kernel.error().message;
-  const std::string header =
-      c_header(*kernel, {{"entry", "kiln_entry"}, {"scratch_bytes", 4096}, {"grid", {"n", "1", "1"}}});
+  const std::string header = c_header(
+      *kernel, *abi::metadata_of({{"entry", "kiln_entry"}, {"scratch_bytes", 4096}, {"grid", {"n", "1", "1"}}}));
   const char* expected = R"(typedef struct k_params {
   const uint16_t* x;  /* ptr<bf16> */
   float* y;  /* ptr<f32> */
@@ -122,7 +123,7 @@ TEST_F(KernelFile, HeadersHaveNoNamesThatCHasForItselfOrThatClash) {
       "            %class: i8, %KILN_OK: i8, %_X: i8, %x__y: i8, %mint: i8, %int_: i8) {\n}\n",
       "k.kiln");
   ASSERT_TRUE(kernel.ok()) << kernel.error().message;
-  const std::string header = c_header(*kernel, {{"entry", "kiln_entry"}});
+  const std::string header = c_header(*kernel, *abi::metadata_of({{"entry", "kiln_entry"}}));
   const char* expected = R"(typedef struct k_v2_params {
   int32_t int__;  /* int: i32 */
   float* register_;  /* register: ptr<f32> */
@@ -144,11 +145,29 @@ TEST_F(KernelFile, HeadersHaveNoNamesThatCHasForItselfOrThatClash) {
   EXPECT_NE(header.find("  int8_t mint;  /* i8 */\n  int8_t int_;  /* i8 */\n"), std::string::npos) << header;
 }
 
+// Headers of two kernels, and the header that they repeat, in any order.
+TEST_F(KernelFile, HeadersGoTogetherWithEachOtherAndTheAbi) {
+  for (const char* name : {"k", "m"}) {
+    auto kernel = dsl::parse(std::string("kernel ") + name + "(%n: i32) {\n}\n", "k.kiln");
+    ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+    write(std::string(name) + ".h", c_header(*kernel, *abi::metadata_of({{"entry", std::string(name) + "_entry"}})));
+  }
+  const std::string abi = "#include \"kiln/abi/cpu_abi.h\"\n", both = "#include \"k.h\"\n#include \"m.h\"\n";
+  write("first.c", abi + both + "uint64_t bytes(void) { return sizeof(kiln_ctx); }\n");
+  write("last.c", both + abi + "uint64_t bytes(void) { return sizeof(kiln_ctx); }\n");
+  const std::string flags = " -Wall -Wextra -Werror -fsyntax-only -I '" + path(".") + "' -I " KILN_DSL_INCLUDE " -x ";
+  for (const char* file : {"first.c", "last.c"}) {
+    const std::string quoted = " '" + path(file) + "'";
+    EXPECT_EQ(std::system((KILN_C_COMPILER + flags + "c -std=gnu11" + quoted).c_str()), 0) << file;
+    EXPECT_EQ(std::system((KILN_CXX_COMPILER + flags + "c++ -std=gnu++20" + quoted).c_str()), 0) << file;
+  }
+}
+
 TEST(CHeader, DeclaresTheStagesOfAPlan) {
   auto kernel = dsl::parse("kernel k(%n: i32) {\n}\n", "k.kiln");
   ASSERT_TRUE(kernel.ok()) << kernel.error().message;
   const nlohmann::json plan = {{{"entry", "kiln_stage_0"}, {"chunks", 4}}, {{"entry", "kiln_entry"}, {"chunks", 1}}};
-  const std::string header = c_header(*kernel, {{"plan", plan}, {"workspace_bytes", 128}});
+  const std::string header = c_header(*kernel, *abi::metadata_of({{"plan", plan}, {"workspace_bytes", 128}}));
   EXPECT_NE(header.find("enum { k_workspace_bytes = 128 };\n/* chunks: 4 */\nint32_t kiln_stage_0("), std::string::npos)
       << header;
   EXPECT_NE(header.find("/* chunks: 1 */\nint32_t kiln_entry("), std::string::npos) << header;

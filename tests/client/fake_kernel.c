@@ -1,7 +1,7 @@
 /* What a compiled kernel looks like to the runtime: y[p] += 1 + scale for each program p, with the scratch checked. */
 #include <stdint.h>
 
-#include "kiln/client/cpu_abi.h"
+#include "kiln/abi/cpu_abi.h"
 
 struct params {
   float* y;

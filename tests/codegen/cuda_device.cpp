@@ -122,8 +122,7 @@ Result<void> launch(const Device& device, const dsl::Kernel& kernel, const Artif
   }
   const Stream stream = device.default_stream();
   options.stream = &stream;
-  if (auto queued = client::launch_variant(**variant, kernel, client::cpu_param_layout(kernel), raw, options);
-      !queued) {
+  if (auto queued = client::launch_variant(**variant, kernel, abi::lay_out_params(kernel), raw, options); !queued) {
     return queued;
   }
   const auto done = stream.synchronise();

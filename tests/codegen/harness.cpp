@@ -13,7 +13,8 @@
 #include "gpu/failures.h"
 #include "gpu/prints.h"
 #include "gpu_emulator.h"
-#include "kiln/client/cpu_abi.h"
+#include "kiln/abi/cpu_abi.h"
+#include "kiln/abi/metadata_json.h"
 #include "kiln/codegen/compile.h"
 #include "kiln/dsl/facts.h"
 #include "kiln/dsl/instantiate.h"
@@ -219,8 +220,9 @@ Result<void> launch_emulated(const dsl::Kernel& kernel, const Artifact& artifact
   for (const auto& [name, value] : artifact.metadata["constexprs"].items()) constexprs[name] = value;
   auto grid = options.grid ? *options.grid : grid_of(kernel, constexprs, arguments);
   if (!grid) return grid.error();
-  auto reports = client::parse_reports(artifact.metadata);
-  if (!reports) return reports.error();
+  auto metadata = abi::metadata_of(artifact.metadata);
+  if (!metadata) return metadata.error();
+  const client::Reports reports = {metadata->checks, metadata->prints};
   EmulatedReports left;
   const auto run = is_amd(artifact.metadata["target"]) ? run_on_amd : run_emulated;
   auto done = run(artifact, kernel, raw_arguments(kernel, arguments), *grid, &left);
@@ -228,13 +230,13 @@ Result<void> launch_emulated(const dsl::Kernel& kernel, const Artifact& artifact
   if (options.print && !left.ring.empty()) {
     client::gpu::PrintRing ring;
     std::memcpy(&ring, left.ring.data(), sizeof ring);
-    client::gpu::read_messages(ring, left.ring.data() + sizeof ring, 0, *reports, options.print);
+    client::gpu::read_messages(ring, left.ring.data() + sizeof ring, 0, reports, options.print);
   }
   if (left.failure.empty()) return {};
   client::gpu::FailureRecord record;
   std::memcpy(&record, left.failure.data(), sizeof record);
   if (record.code == 0) return {};
-  return client::gpu::failure_in_words({kernel, *reports}, record);
+  return client::gpu::failure_in_words({kernel, reports}, record);
 }
 
 }  // namespace
@@ -255,7 +257,7 @@ Result<void> run_launched(const dsl::Kernel& kernel, const Artifact& artifact, s
     raw.push_back({buffers[i] ? buffers[i]->data() : nullptr, static_cast<int64_t>(argument.buffer.size() / bytes),
                    argument.bits});
   }
-  auto done = client::launch_variant(**variant, kernel, client::cpu_param_layout(kernel), raw, options);
+  auto done = client::launch_variant(**variant, kernel, abi::lay_out_params(kernel), raw, options);
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (buffers[i]) std::memcpy(arguments[i].buffer.data(), buffers[i]->data(), arguments[i].buffer.size());
   }

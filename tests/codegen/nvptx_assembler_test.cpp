@@ -222,7 +222,7 @@ TEST(Occupancy, AThirdBlockIsWorthSomeSpilledBytesOrProductsThatWait) {
   const std::vector<std::string> waits = {"(C7512) wgmma.mma_async instructions are serialized"};
   const auto worth = [](const Resources& after, int blocks = 3, bool by_groups = true,
                         const Resources& before = assembled(216)) {
-    return are_worth_it(before, after, 128, blocks, by_groups);
+    return are_worth_it(before, after, 128, blocks, by_groups, 90);
   };
   EXPECT_TRUE(worth(assembled(168)));
   EXPECT_TRUE(worth(assembled(168, 128)));

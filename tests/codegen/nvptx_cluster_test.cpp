@@ -1,9 +1,10 @@
-// Which kernels are launched as clusters (the launch option cluster), and how the launcher reads them. What they
+// Which kernels are launched as clusters (the schedule option cluster), and how the launcher reads them. What they
 // compute is checked on a device (gpu_pipeline_test.cpp).
 #include <gtest/gtest.h>
 
 #include "gpu/launch_plan.h"
 #include "harness.h"
+#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/kernel.h"
 #include "kiln/dsl/kernels.h"
 #include "triangle.h"
@@ -26,7 +27,7 @@ LaunchPlan plan_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config
   const auto artifact = compile(kernel, config, facts, "cuda:sm_90a", "ptx");
   EXPECT_TRUE(artifact.ok()) << artifact.error().message;
   if (!artifact) return {};
-  auto plan = client::gpu::parse_launch_plan(kernel, artifact->metadata["params_bytes"], artifact->metadata);
+  auto plan = client::gpu::parse_launch_plan(kernel, *abi::metadata_of(artifact->metadata));
   EXPECT_TRUE(plan.ok()) << plan.error().message;
   return plan ? *plan : LaunchPlan();
 }
@@ -48,18 +49,19 @@ TEST(NvptxCluster, IsOfPersistentBlocks) {
 
 // Each block sends half of what both want, so a tile of one box becomes two; B comes in four.
 TEST(NvptxCluster, HasTilesOfTwoBoxes) {
+  using Box = std::pair<int64_t, int64_t>;
   const dsl::Kernel& matmul = *kernels::matmul<lang::bf16>().ir();
   const auto box_of = [&](const dsl::ConstexprValues& config, uint32_t param) {
     const LaunchPlan plan = plan_of(matmul, config);
     for (const auto& map : plan.tensor_maps) {
-      if (map.param == param) return std::pair(map.box[0], map.box[1]);
+      if (map.param == param) return Box(map.box[0], map.box[1]);
     }
-    return std::pair(0u, 0u);
+    return Box(0, 0);
   };
-  EXPECT_EQ(box_of({{"warp_specialise", 2}}, 0), std::pair(64u, 128u));
-  EXPECT_EQ(box_of({{"warp_specialise", 2}}, 1), std::pair(64u, 64u));
-  EXPECT_EQ(box_of(kClusters, 0), std::pair(64u, 64u));
-  EXPECT_EQ(box_of(kClusters, 1), std::pair(64u, 64u));
+  EXPECT_EQ(box_of({{"warp_specialise", 2}}, 0), Box(64, 128));
+  EXPECT_EQ(box_of({{"warp_specialise", 2}}, 1), Box(64, 64));
+  EXPECT_EQ(box_of(kClusters, 0), Box(64, 64));
+  EXPECT_EQ(box_of(kClusters, 1), Box(64, 64));
 }
 
 // C += A·B: a block without a program of its own would add twice.

@@ -1,4 +1,4 @@
-// Which kernels are run by crews (the launch option warp_specialise of 4), and what their code has for it. What they
+// Which kernels are run by crews (the schedule ping_pong), and what their code has for it. What they
 // compute is compared in gpu_pipeline_test.cpp.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Products in two launches (the launch options split_k and stream_k) and long tiles in several, as NVIDIA's artifacts
+// Products in two launches (the schedule options split_k and stream_k) and long tiles in several, as NVIDIA's artifacts
 // have them, and as the launcher reads them.
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 
 #include "gpu/launch_plan.h"
 #include "harness.h"
+#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/kernels.h"
 #include "plan_harness.h"
 
@@ -29,7 +30,7 @@ Artifact compiled(const dsl::Kernel& kernel, const dsl::ConstexprValues& config,
 }
 
 LaunchPlan plan_of(const Artifact& artifact, const dsl::Kernel& kernel) {
-  auto plan = client::gpu::parse_launch_plan(kernel, artifact.metadata["params_bytes"], artifact.metadata);
+  auto plan = client::gpu::parse_launch_plan(kernel, *abi::metadata_of(artifact.metadata));
   EXPECT_TRUE(plan.ok()) << plan.error().message;
   return plan ? *plan : LaunchPlan();
 }

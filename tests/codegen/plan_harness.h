@@ -6,7 +6,7 @@
 
 namespace kiln::test {
 
-// The plan that GPUs have of an instance of the kernel; `config` may have launch options.
+// The plan that GPUs have of an instance of the kernel; `config` may have schedule options.
 codegen::Plan gpu_plan(const dsl::Kernel& kernel, const dsl::ConstexprValues& config = {});
 
 // Programs of each stage for one of the kernel's; each stage is checked to be sound.

@@ -1,4 +1,4 @@
-// Products whose loop is split (the launch option split_k), against the interpreter, which runs the kernel as it was
+// Products whose loop is split (the schedule option split_k), against the interpreter, which runs the kernel as it was
 // written: on CPUs, in AMD's machine code, and in the emulator of the lowering for GPUs, which takes stages as kernels.
 #include "plan_product.h"
 

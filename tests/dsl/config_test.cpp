@@ -32,30 +32,32 @@ TEST(Config, MayChooseLaunchOptions) {
             (ConstexprValues{{"N", 2}, {"num_warps", 2}}));
 }
 
-TEST(Config, SaysWhatALaunchOptionMayBe) {
+TEST(Config, SaysWhatAScheduleOptionMayBe) {
   const Kernel kernel = parsed("kernel k(%p: ptr<f32>, %x: f32) { store %p, %x }");
   for (int64_t warps : {0, 3, 64, -1}) {
     EXPECT_EQ(
         first_line(complete_constexprs(kernel, {{"num_warps", warps}}, "cpu")),
-        "kernel `k`: launch option `num_warps` is " + std::to_string(warps) + "; it must be 1, 2, 4, 8, 16 or 32");
+        "kernel `k`: schedule option `num_warps` is " + std::to_string(warps) + "; it must be 1, 2, 4, 8, 16 or 32");
   }
   EXPECT_EQ(first_line(complete_constexprs(kernel, {{"num_stages", 9}}, "cuda")),
-            "kernel `k`: launch option `num_stages` is 9; it must be 1 to 8");
+            "kernel `k`: schedule option `num_stages` is 9; it must be 1 to 8");
   EXPECT_TRUE(complete_constexprs(kernel, {{"num_warps", 32}, {"num_stages", 8}}, "cuda").ok());
   EXPECT_EQ(first_line(complete_constexprs(kernel, {{"split_k", 0}}, "cuda")),
-            "kernel `k`: launch option `split_k` is 0; it must be 1 to 64");
+            "kernel `k`: schedule option `split_k` is 0; it must be 1 to 64");
   EXPECT_EQ(first_line(complete_constexprs(kernel, {{"warp_specialise", 5}}, "cuda:sm_90a")),
-            "kernel `k`: launch option `warp_specialise` is 5; it must be 0 to 4");
+            "kernel `k`: schedule option `warp_specialise` is 5; it must be 0 (plain), 1 (producers), 2 (persistent), "
+            "3 (queue) "
+            "or 4 (ping_pong)");
   EXPECT_EQ(first_line(complete_constexprs(kernel, {{"cluster", 3}}, "cuda:sm_90a")),
-            "kernel `k`: launch option `cluster` is 3; it must be 1 to 2");
+            "kernel `k`: schedule option `cluster` is 3; it must be 1 to 2");
   for (int64_t workers : {-1, 1025}) {
     EXPECT_EQ(first_line(complete_constexprs(kernel, {{"stream_k", workers}}, "cuda")),
-              "kernel `k`: launch option `stream_k` is " + std::to_string(workers) + "; it must be 0 to 1024");
+              "kernel `k`: schedule option `stream_k` is " + std::to_string(workers) + "; it must be 0 to 1024");
   }
   EXPECT_TRUE(complete_constexprs(kernel, {{"stream_k", 1024}}, "cuda").ok());
 }
 
-TEST(Config, TargetsWithoutLaunchOptionsHaveOneKeyForAll) {
+TEST(Config, TargetsWithoutScheduleOptionsHaveOneKeyForAll) {
   const RequestBytes plain = bytes_of("cpu:x86-64-v3", {});
   EXPECT_EQ(bytes_of("cpu:x86-64-v3", {{"num_warps", 8}, {"num_stages", 2}}).canonical, plain.canonical);
   EXPECT_EQ(*complete_constexprs(parsed(kLoops), {{"num_warps", 8}, {"split_k", 2}, {"stream_k", 2}}, "interp"),
@@ -152,11 +154,11 @@ TEST(Config, TheVerifierKnowsTargetsAndNames) {
             "waves_per_eu, chiplets, warp_specialise, split_k, cluster or stream_k");
   EXPECT_EQ(
       error_of("defaults \"cuda\" {num_warps = 5}"),
-      "kernel `k`: error: the defaults for `cuda`: launch option `num_warps` is 5; it must be 1, 2, 4, 8, 16 or 32");
+      "kernel `k`: error: the defaults for `cuda`: schedule option `num_warps` is 5; it must be 1, 2, 4, 8, 16 or 32");
   EXPECT_EQ(error_of("space num_warps = [4, 5]"),
-            "kernel `k`: error: launch option `num_warps` is 5; it must be 1, 2, 4, 8, 16 or 32");
+            "kernel `k`: error: schedule option `num_warps` is 5; it must be 1, 2, 4, 8, 16 or 32");
   EXPECT_EQ(error_of("constexpr num_warps = 4"),
-            "kernel `k`: error: a constexpr has the name of a launch option, `num_warps`");
+            "kernel `k`: error: a constexpr has the name of a schedule option, `num_warps`");
 }
 
 TEST(Config, ABuilderGivesTargetDefaults) {

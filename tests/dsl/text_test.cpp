@@ -152,7 +152,7 @@ TEST(Text, SyntaxErrorsNamePlaceAndWhatWasExpected) {
       {"kernel k() { constexpr = 1 }", "k.kiln:1:24: error: expected the constexpr's name, found `=`"},
       {"kernel k() { option = true }", "k.kiln:1:21: error: expected the option's name, found `=`"},
       {"kernel k() { space = [1] }",
-       "k.kiln:1:20: error: expected the name of a constexpr or a launch option, found `=`"},
+       "k.kiln:1:20: error: expected the name of a constexpr or a schedule option, found `=`"},
       {"kernel k(%y: f32) { %a, 3 = neg %y }", "k.kiln:1:25: error: expected a result like `%x`, found `3`"},
       {"kernel k(%y: f32) { %a = %y }", "k.kiln:1:26: error: expected the name of an op, found `%y`"},
       {"kernel k(%y: f32) { %a = neg %y, 3 }", "k.kiln:1:34: error: expected an operand like `%x`, found `3`"},

@@ -80,7 +80,7 @@ TEST(TuningHints, TheTextIsChecked) {
   EXPECT_EQ(error_of("where le(B)"), "k:2:11: error: expected `,`, found `)`");
   EXPECT_EQ(error_of("array 3 = n"), "k:2:7: error: expected the name of a pointer parameter, found `3`");
   EXPECT_EQ(error_of("space \"cpu\" = [1]"),
-            "k:2:13: error: expected the name of a constexpr or a launch option, found `=`");
+            "k:2:13: error: expected the name of a constexpr or a schedule option, found `=`");
   EXPECT_EQ(error_of("array x n"), "k:2:9: error: expected `=`, found `n`");
   EXPECT_EQ(error_of("array x = n in [0]"), "k:2:18: error: expected `,`, found `]`");
 }

@@ -12,6 +12,7 @@
 #include "gpu/supported.h"
 #include "gpu_emulator.h"
 #include "instrument.h"
+#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
 #include "passes/pipeline.h"
@@ -139,22 +140,25 @@ Result<Artifact> compile_emulated(const dsl::Kernel& source, const dsl::Constexp
   auto code = codegen::link_shared(*object);
   if (!code) return code.error();
 
-  Artifact out{{}, std::move(*code)};
-  out.metadata["target"] = target;
+  abi::Metadata metadata;
+  metadata.target = target;
+  metadata.params_bytes = 8 * static_cast<int64_t>(kernel.params.size());  // parameters lie in slots of 8 bytes
+  metadata.device.emplace().tensor_maps = lowered->tensor_maps;
+  codegen::describe_launch(kernel, *lowered, metadata);
+  Artifact out{abi::to_json(metadata), std::move(*code)};
   auto values = dsl::complete_constexprs(source, constexprs);
   if (!values) return values.error();
   out.metadata["constexprs"] = nlohmann::json::object();
   for (const auto& [name, value] : *values) out.metadata["constexprs"][name] = value;
   out.metadata["aligned"] = nlohmann::json::array();
   for (dsl::ParamFact fact : facts) out.metadata["aligned"].push_back(fact == dsl::ParamFact::kAlign16);
-  out.metadata["params_bytes"] = 8 * kernel.params.size();  // parameters lie in slots of 8 bytes
-  codegen::describe_launch(kernel, *lowered, out.metadata);
   out.metadata["lanes"] = shape.lanes;
   out.metadata["threads"] = lowered->threads;
   out.metadata["programs"] = lowered->programs;
   out.metadata["shared_bytes"] = lowered->shared_bytes;
-  out.metadata["tensor_maps"] = nlohmann::json::array();
-  for (const gpu::TensorMap& map : lowered->tensor_maps) out.metadata["tensor_maps"].push_back(to_json(map));
+  // It is no code for a device.
+  out.metadata["tensor_maps"] = out.metadata["device"].value("tensor_maps", nlohmann::json::array());
+  out.metadata.erase("device");
   // Sums of floats by atomics depend on the order.
   out.metadata["any_order"] = !has_atomics(kernel.body);
   return out;

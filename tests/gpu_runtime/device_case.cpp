@@ -16,7 +16,7 @@ Artifact artifact_of(const dsl::Kernel& kernel, const nlohmann::json& more) {
   Artifact out;
   nlohmann::json& metadata = out.metadata;
   metadata = {{"kernel", kernel.name}, {"target", "cuda:sm_90a"}, {"emit", "ptx"}, {"entry", "kiln_entry"}};
-  const client::ParamLayout layout = client::cpu_param_layout(kernel);
+  const abi::ParamLayout layout = abi::lay_out_params(kernel);
   metadata["params"] = nlohmann::json::array();
   for (size_t i = 0; i < kernel.params.size(); ++i) {
     metadata["params"].push_back({{"name", kernel.params[i].name},
@@ -43,7 +43,7 @@ std::shared_ptr<const client::Variant> loaded(const dsl::Kernel& kernel, const A
 
 Result<void> launch(const client::Variant& variant, const dsl::Kernel& kernel,
                     const std::vector<client::Argument>& arguments, const client::LaunchOptions& options) {
-  return client::launch_variant(variant, kernel, client::cpu_param_layout(kernel), arguments, options);
+  return client::launch_variant(variant, kernel, abi::lay_out_params(kernel), arguments, options);
 }
 
 Device open_device(int ordinal) {

@@ -9,6 +9,7 @@ namespace {
 
 using client::gpu::kPrintCapacity;
 using client::gpu::PrintRing;
+using client::gpu::read_messages;
 
 // Of the fake kernel: how many messages a launch prints, and of how many values each.
 int messages = 1;

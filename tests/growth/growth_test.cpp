@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "growth/families.h"
-#include "kiln/client/cpu_abi.h"
+#include "kiln/abi/cpu_abi.h"
 #include "kiln/codegen/compile.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/canonical.h"

@@ -1,7 +1,7 @@
 // kiln-passes [--pass NAME]… [--claims] [--plan N | --gpu-plan N] [--workers W] FILE.kiln: instantiates a kernel with
 // its defaults, runs the passes in the order given (`all`: the pipeline), and prints what came out. `--claims` prints
-// what axis_info says of each int instead; `--plan` prints the stages that the launch option split_k, with `--workers`
-// stream_k too, gives it on a CPU, `--gpu-plan` on a GPU.
+// what axis_info says of each int instead; `--plan` prints the stages that the schedule option split_k, with
+// `--workers` stream_k too, gives it on a CPU, `--gpu-plan` on a GPU.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

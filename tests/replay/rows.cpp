@@ -17,7 +17,7 @@ constexpr Target kTargets[] = {
     {"cuda:sm_90a", "ptx", "nvptx"},
 };
 
-// Launch options that send a product another way through the compiler.
+// Schedule options that send a product another way through the compiler.
 struct Option {
   const char* name;
   int64_t value;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kiln/abi/launch_block.h"
 #include "kiln/client/gpu.h"
 #include "kiln/dsl/types.h"
 
@@ -34,7 +35,7 @@ struct KernelLaunch {
 inline constexpr size_t kMaxOffsets = 512;
 
 // An array as the tensor copy engine sees it, innermost axis first.
-inline constexpr size_t kMaxTensorRank = 5;
+using abi::kMaxTensorRank;
 struct TensorMapArguments {
   dsl::ElementType element = dsl::ElementType::kF32;
   void* address = nullptr;
@@ -45,8 +46,8 @@ struct TensorMapArguments {
   uint32_t swizzle_bytes = 0;  // 0, 32, 64 or 128
   bool fills_nan = false;      // what is out of bounds; else 0
 };
-inline constexpr size_t kTensorMapBytes = 128;
-inline constexpr size_t kTensorMapAlignment = 64;
+using abi::kTensorMapAlignment;
+using abi::kTensorMapBytes;
 
 // Thread-safe. What a call needs of the calling thread's state it sets up and puts back.
 class Driver {

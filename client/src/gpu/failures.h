@@ -8,25 +8,12 @@
 
 #include "../reports.h"
 #include "driver.h"
+#include "kiln/abi/failure_record.h"
 #include "memory.h"
 
 namespace kiln::client::gpu {
 
-// As docs/reference/artifact.md has it. A kernel sets `claimed` from 0 to 1 atomically; who succeeds writes the rest,
-// `code` last.
-struct FailureRecord {
-  uint32_t claimed;
-  uint32_t code;  // as the CPU entry returns it; 0: nothing failed
-  uint32_t check;
-  uint32_t parameter;
-  uint32_t program[3];
-  uint32_t reserved;
-  uint64_t lane;
-  int64_t index;
-  int64_t extent;  // of the parameter's buffer
-  uint64_t reserved_too;
-};
-static_assert(sizeof(FailureRecord) == 64);
+using abi::FailureRecord;
 
 // What is needed to put a failure into words.
 struct CheckedKernel {

@@ -17,7 +17,6 @@
 
 namespace kiln::client {
 struct LaunchOptions;
-struct ParamLayout;
 }  // namespace kiln::client
 
 namespace kiln::client::gpu {
@@ -77,7 +76,7 @@ class KernelCode {
 };
 
 // Queues a launch. `grid` and `bindings` come from the arguments.
-Result<void> launch(const KernelCode& code, const dsl::Kernel& kernel, const ParamLayout& layout,
+Result<void> launch(const KernelCode& code, const dsl::Kernel& kernel, const abi::ParamLayout& layout,
                     std::span<const dsl::Argument> arguments, const dsl::Bindings& bindings,
                     const std::array<uint32_t, 3>& grid, const LaunchOptions& options);
 

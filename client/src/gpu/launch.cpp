@@ -96,8 +96,8 @@ class Launch {
     TensorMapArguments out;
     out.element = map.element;
     out.rank = static_cast<uint32_t>(map.dims.size());
-    out.box = map.box;
-    out.swizzle_bytes = map.swizzle_bytes;
+    for (size_t axis = 0; axis < map.box.size(); ++axis) out.box[axis] = static_cast<uint32_t>(map.box[axis]);
+    out.swizzle_bytes = static_cast<uint32_t>(map.swizzle_bytes);
     out.fills_nan = map.fills_nan;
     int64_t offset = 0;
     bool fine = value_of(map.offset, offset);

@@ -1,181 +1,129 @@
 #include "launch_plan.h"
 
-#include <algorithm>
 #include <stdexcept>
 
-#include "kiln/dsl/expr_json.h"
+#include "kiln/target/gpu.h"
 
 namespace kiln::client::gpu {
 namespace {
 
-using nlohmann::json;
+constexpr int64_t kMaxShared = 16 << 20;  // more is a damaged artifact, not a device to come
+constexpr int64_t kMaxCluster = 64;
 
-constexpr uint64_t kMaxThreads = 1024;
-constexpr uint64_t kMaxShared = 16u << 20;  // more is a damaged artifact, not a device to come
-constexpr uint64_t kMaxChunks = INT32_MAX;
-constexpr uint64_t kMaxCluster = 64;
-constexpr uint64_t kMaxBox = 256;
-
-// Within this file a field that is not as it must be is an exception, as it is to the JSON library.
+// Within this file a field that is not as it must be is an exception.
 [[noreturn]] void bad(const std::string& what) { throw std::invalid_argument(what); }
 
-uint64_t number(const json& value, const std::string& what, uint64_t least, uint64_t most) {
-  if (!value.is_number_integer() || value < json(least) || value > json(most)) bad(what);
-  return value.get<uint64_t>();
-}
-
-uint32_t align(uint32_t offset, uint32_t to) { return (offset + to - 1) / to * to; }
-
-dsl::Expr expression(const json& value) {
-  auto expr = dsl::expr_from_json(value);
-  if (!expr) bad("a bad expression: " + expr.error().message);
-  return std::move(*expr);
-}
-
-std::vector<dsl::Expr> expressions(const json& values, size_t count, const char* what) {
-  if (!values.is_array() || values.size() != count) bad(std::string("a tensor map of bad ") + what);
-  std::vector<dsl::Expr> out;
-  for (const json& value : values) out.push_back(expression(value));
-  return out;
-}
-
-uint32_t swizzle_bytes(const json& value) {
-  for (const uint32_t bytes : {32u, 64u, 128u}) {
-    if (value == std::to_string(bytes)) return bytes;
-  }
-  if (value != "none") bad("a tensor map of an unknown swizzle");
-  return 0;
-}
-
-bool fills_nan(const json& value, dsl::ElementType element) {
-  if (value == "zero") return false;
-  const dsl::ElementTypeInfo& info = dsl::info(element);
-  if (value != "nan" || !info.is_float || info.bytes < 2) bad("a tensor map of an unknown fill");
-  return true;
-}
-
-TensorMapPlan tensor_map(const json& map, const dsl::Kernel& kernel) {
-  TensorMapPlan out;
-  out.param = static_cast<uint32_t>(number(map.at("param"), "a tensor map of no parameter", 0, UINT32_MAX));
-  if (out.param >= kernel.params.size() || !kernel.params[out.param].type.pointer) bad("a tensor map of no pointer");
-  const auto element = dsl::parse_element_type(map.at("type").get<std::string>());
-  if (!element) bad("a tensor map of an unknown type");
-  out.element = *element;
-  const uint64_t rank = number(map.at("rank"), "a tensor map of a bad rank", 1, kMaxTensorRank);
-  out.dims = expressions(map.at("dims"), rank, "dims");
-  out.strides_bytes = expressions(map.at("strides_bytes"), rank - 1, "strides_bytes");
-  const json& box = map.at("box");
-  if (!box.is_array() || box.size() != rank) bad("a tensor map of a bad box");
-  for (size_t axis = 0; axis < rank; ++axis) {
-    out.box[axis] = static_cast<uint32_t>(number(box[axis], "a tensor map of a bad box", 1, kMaxBox));
-  }
-  out.swizzle_bytes = swizzle_bytes(map.value("swizzle", json("none")));
-  out.fills_nan = fills_nan(map.value("fill", json("zero")), out.element);
-  if (map.value("interleave", json("none")) != "none") bad("a tensor map with interleave, which Kiln does not use");
-  out.offset = expression(map.value("offset", json::array()));
-  return out;
+template <class T = uint32_t>
+T within(std::optional<int64_t> value, const char* what, int64_t least, int64_t most) {
+  if (!value || *value < least || *value > most) bad(what);
+  return static_cast<T>(*value);
 }
 
 // A stage may have threads and shared memory of its own.
-StagePlan stage(const json& fields, const json& device) {
-  auto field = [&](const char* name) { return fields.contains(name) ? fields[name] : device.value(name, json()); };
+StagePlan stage_of(const abi::LaunchStage& stage, const abi::Device& device) {
   StagePlan out;
-  out.entry = fields.at("entry").get<std::string>();
-  out.chunks = number(fields.value("chunks", json(1)), "bad chunks", 1, kMaxChunks);
-  out.threads = static_cast<uint32_t>(number(field("threads"), "a bad number of threads", 1, kMaxThreads));
-  out.shared_bytes = static_cast<uint32_t>(number(field("shared_bytes"), "bad shared_bytes", 0, kMaxShared));
+  out.entry = stage.entry;
+  if (out.entry.empty()) bad("a stage without an entry");
+  out.chunks = within<uint64_t>(stage.chunks, "bad chunks", 1, INT32_MAX);
+  out.threads =
+      within(stage.threads ? stage.threads : device.threads, "a bad number of threads", 1, target::kMostThreads);
+  out.shared_bytes =
+      within(stage.shared_bytes ? stage.shared_bytes : device.shared_bytes, "bad shared_bytes", 0, kMaxShared);
   return out;
 }
 
-// In the order of the kernel's parameters.
-void note_offsets(LaunchPlan& plan, const dsl::Kernel& kernel) {
-  uint32_t next = 0;
-  for (const dsl::Param& param : kernel.params) {
-    const auto bytes = param.type.pointer ? 8u : static_cast<uint32_t>(dsl::info(param.type.element).bytes);
-    plan.offsets.push_back(align(next, bytes));
-    next = plan.offsets.back() + bytes;
-  }
-  if (plan.workspace_offset) plan.offsets.push_back(*plan.workspace_offset);
-  for (const TensorMapPlan& map : plan.tensor_maps) plan.offsets.push_back(map.block_offset);
-  if (plan.failure_offset) plan.offsets.push_back(*plan.failure_offset);
-  if (plan.extents_offset) {
-    const auto pointers = std::ranges::count_if(kernel.params, [](const dsl::Param& p) { return p.type.pointer; });
-    for (uint32_t i = 0; i < static_cast<uint32_t>(pointers); ++i) plan.offsets.push_back(*plan.extents_offset + 8 * i);
-  }
-  if (plan.print_offset) plan.offsets.push_back(*plan.print_offset);
-  if (plan.programs_offset) plan.offsets.push_back(*plan.programs_offset);
-  for (uint32_t axis = 0; plan.grid_offset && axis < 3; ++axis) plan.offsets.push_back(*plan.grid_offset + 4 * axis);
-  if (plan.queue_offset) plan.offsets.push_back(*plan.queue_offset);
-  if (plan.offsets.size() > kMaxOffsets) bad("more than " + std::to_string(kMaxOffsets) + " parameters");
+// Which fields there are, by the metadata.
+abi::LaunchCounts counts_of(const LaunchPlan& plan, const dsl::Kernel& kernel, const abi::Metadata& metadata) {
+  using enum abi::LaunchField;
+  abi::LaunchCounts out;
+  for (const auto& [field, offset] : metadata.offsets) out[field] = 1;
+  out[kWorkspace] = metadata.workspace_bytes ? 1 : 0;
+  out[kTensorMaps] = static_cast<uint32_t>(plan.tensor_maps.size());
+  out[kExtents] *= abi::pointer_count(kernel);
+  out[kGrid] *= 3;
+  return out;
 }
 
-void lay_out(LaunchPlan& plan, const dsl::Kernel& kernel, uint32_t params_bytes, const json& metadata) {
-  plan.block_bytes = params_bytes;
-  if (metadata.contains("workspace_bytes")) {
-    plan.workspace_bytes = number(metadata["workspace_bytes"], "bad workspace_bytes", 1, INT64_MAX);
-    plan.workspace_offset = align(plan.block_bytes, 8);
-    plan.block_bytes = *plan.workspace_offset + 8;
+// The compiler says where a field is; it must be where this client puts it.
+void check_offsets(const abi::LaunchBlock& block, const abi::Metadata& metadata) {
+  for (const auto& [field, name] : abi::kLaunchFieldNames) {
+    const auto found = metadata.offsets.find(field);
+    if (found == metadata.offsets.end()) continue;
+    const auto offset = within(found->second, (std::string("a bad ") + name).c_str(), 0, kMaxBlockBytes);
+    if (block.offset(field) != offset) bad(std::string("a ") + name + " that is not behind the others");
   }
-  for (TensorMapPlan& map : plan.tensor_maps) {
-    map.block_offset = align(plan.block_bytes, kTensorMapAlignment);
-    plan.block_bytes = map.block_offset + kTensorMapBytes;
-  }
-  // A field behind all others, of so many bytes.
-  const auto behind = [&](const char* name, uint32_t bytes) -> std::optional<uint32_t> {
-    if (!metadata.contains(name)) return std::nullopt;
-    const auto offset = static_cast<uint32_t>(number(metadata[name], std::string("a bad ") + name, 0, kMaxBlockBytes));
-    if (offset != align(plan.block_bytes, 8)) bad(std::string("a ") + name + " that is not behind the others");
-    plan.block_bytes = offset + bytes;
-    return offset;
-  };
-  plan.failure_offset = behind("failure_param", 8);
-  const auto pointers = std::ranges::count_if(kernel.params, [](const dsl::Param& p) { return p.type.pointer; });
-  plan.extents_offset = behind("extents_param", 8 * static_cast<uint32_t>(pointers));
-  plan.print_offset = behind("print_param", 8);
-  plan.programs_offset = behind("programs_param", 8);
+}
+
+void check_presence(const LaunchPlan& plan) {
   if ((plan.programs > 1) != plan.programs_offset.has_value()) bad("blocks of several programs without their number");
-  plan.grid_offset = behind("grid_param", 12);
   if ((plan.persistent > 0) != plan.grid_offset.has_value()) bad("persistent blocks without the extents of their grid");
-  plan.queue_offset = behind("queue_param", 8);
   if (plan.queue_offset && plan.persistent == 0) bad("a queue_param of blocks that are not persistent");
-  if (!plan.tensor_maps.empty()) note_offsets(plan, kernel);
+  if (plan.offsets.size() > kMaxOffsets) bad("more than " + std::to_string(kMaxOffsets) + " parameters");
   if (plan.block_bytes > kMaxBlockBytes) bad("more than " + std::to_string(kMaxBlockBytes) + " bytes of parameters");
+}
+
+void lay_out(LaunchPlan& plan, const dsl::Kernel& kernel, const abi::Metadata& metadata) {
+  using enum abi::LaunchField;
+  if (metadata.workspace_bytes) {
+    plan.workspace_bytes = within<uint64_t>(metadata.workspace_bytes, "bad workspace_bytes", 1, INT64_MAX);
+  }
+  const abi::ParamLayout params = abi::lay_out_params(kernel);
+  const abi::LaunchBlock block = abi::lay_out_launch_block(params.bytes, counts_of(plan, kernel, metadata));
+  check_offsets(block, metadata);
+  plan.block_bytes = block.bytes;
+  plan.workspace_offset = block.offset(kWorkspace);
+  plan.failure_offset = block.offset(kFailure);
+  plan.extents_offset = block.offset(kExtents);
+  plan.print_offset = block.offset(kPrint);
+  plan.programs_offset = block.offset(kPrograms);
+  plan.grid_offset = block.offset(kGrid);
+  plan.queue_offset = block.offset(kQueue);
+  if (!plan.tensor_maps.empty()) {
+    for (const abi::ParamSlot& slot : params.slots) plan.offsets.push_back(slot.offset);
+    for (const abi::LaunchParam& param : block.tail) {
+      plan.offsets.push_back(param.slot.offset);
+      if (param.field == kTensorMaps) plan.tensor_maps[param.index].block_offset = param.slot.offset;
+    }
+  }
+  check_presence(plan);
+}
+
+LaunchPlan plan_of(const dsl::Kernel& kernel, const abi::Metadata& metadata) {
+  LaunchPlan plan;
+  plan.target = metadata.target;
+  plan.emit = metadata.emit;
+  if (plan.target.empty()) bad("no `target`");
+  if (plan.emit != "cubin" && plan.emit != "ptx" && plan.emit != "hsaco") {
+    bad("no code for a device but `" + plan.emit.substr(0, 20) + "`");
+  }
+  if (!metadata.device) bad("no `device`");
+  const abi::Device& device = *metadata.device;
+  for (const abi::LaunchStage& stage : metadata.plan) plan.stages.push_back(stage_of(stage, device));
+  if (plan.stages.empty()) plan.stages.push_back(stage_of({metadata.entry, 1, {}, {}}, device));
+  for (size_t axis = 0; device.cluster && axis < 3; ++axis) {
+    plan.cluster[axis] = within((*device.cluster)[axis], "a bad cluster", 1, kMaxCluster);
+  }
+  plan.programs = within(device.programs.value_or(1), "bad programs", 1, target::kMostThreads);
+  if (device.persistent) {
+    plan.persistent = within(device.persistent, "a bad persistent", 1, target::kMostThreads);
+    if (plan.programs != 1 || plan.stages.size() != 1 || metadata.workspace_bytes) {
+      bad("persistent blocks of several programs or stages");
+    }
+  }
+  plan.waits = device.waits;
+  for (const abi::TensorMap& map : device.tensor_maps) {
+    if (map.param >= kernel.params.size() || !kernel.params[map.param].type.pointer) bad("a tensor map of no pointer");
+    plan.tensor_maps.push_back({map, 0});
+  }
+  lay_out(plan, kernel, metadata);
+  return plan;
 }
 
 }  // namespace
 
-Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, uint32_t params_bytes, const json& metadata) try {
-  LaunchPlan plan;
-  plan.target = metadata.at("target").get<std::string>();
-  plan.emit = metadata.at("emit").get<std::string>();
-  if (plan.emit != "cubin" && plan.emit != "ptx" && plan.emit != "hsaco") {
-    bad("no code for a device but `" + plan.emit.substr(0, 20) + "`");
-  }
-  const json& device = metadata.at("device");
-  if (metadata.contains("plan")) {
-    for (const json& fields : metadata["plan"]) plan.stages.push_back(stage(fields, device));
-  } else {
-    plan.stages.push_back(stage({{"entry", metadata.at("entry")}}, device));
-  }
-  if (plan.stages.empty()) bad("a bad plan");
-  if (device.contains("cluster")) {
-    for (size_t axis = 0; axis < 3; ++axis) {
-      plan.cluster[axis] = static_cast<uint32_t>(number(device["cluster"].at(axis), "a bad cluster", 1, kMaxCluster));
-    }
-  }
-  plan.programs = static_cast<uint32_t>(number(device.value("programs", json(1)), "bad programs", 1, kMaxThreads));
-  if (device.contains("persistent")) {
-    plan.persistent = static_cast<uint32_t>(number(device["persistent"], "a bad persistent", 1, kMaxThreads));
-    const bool is_alone = plan.programs == 1 && plan.stages.size() == 1 && !metadata.contains("workspace_bytes");
-    if (!is_alone) bad("persistent blocks of several programs or stages");
-  }
-  plan.waits = device.value("waits", false);
-  for (const json& map : device.value("tensor_maps", json::array())) {
-    plan.tensor_maps.push_back(tensor_map(map, kernel));
-  }
-  lay_out(plan, kernel, params_bytes, metadata);
-  return plan;
-} catch (const std::exception& problem) {  // also nlohmann's, of another kind of value than expected
+Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, const abi::Metadata& metadata) try {
+  return plan_of(kernel, metadata);
+} catch (const std::exception& problem) {
   return internal_error(std::string("has ") + problem.what());
 }
 

@@ -3,17 +3,17 @@
 #pragma once
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "driver.h"
+#include "kiln/abi/metadata.h"
 #include "kiln/dsl/ir.h"
 
 namespace kiln::client::gpu {
 
-inline constexpr uint32_t kMaxBlockBytes = 4096;  // what every driver takes as parameters of one kernel
+using abi::kMaxBlockBytes;
 
 struct StagePlan {
   std::string entry;
@@ -22,15 +22,7 @@ struct StagePlan {
   uint32_t shared_bytes = 0;
 };
 
-struct TensorMapPlan {
-  uint32_t param = 0;  // the pointer that it describes
-  dsl::ElementType element = dsl::ElementType::kF32;
-  std::vector<dsl::Expr> dims;           // innermost first
-  std::vector<dsl::Expr> strides_bytes;  // of the axes from the second on
-  std::array<uint32_t, kMaxTensorRank> box = {};
-  uint32_t swizzle_bytes = 0;
-  bool fills_nan = false;
-  dsl::Expr offset;  // in elements, from the pointer
+struct TensorMapPlan : abi::TensorMap {
   uint32_t block_offset = 0;
 };
 
@@ -45,8 +37,7 @@ struct LaunchPlan {
   bool waits = false;            // kernels wait for what the stream ran before by themselves: KernelLaunch::early
   uint64_t workspace_bytes = 0;  // for each program of the grid
   std::vector<TensorMapPlan> tensor_maps;
-  // The parameter block: arguments, workspace pointer, tensor maps, failure pointer, extents of the buffers, print
-  // ring, number of programs, extents of the grid, counter of the queue.
+  // Of fields of the parameter block (kiln/abi/launch_block.h).
   std::optional<uint32_t> workspace_offset, failure_offset, extents_offset, print_offset, programs_offset, grid_offset,
       queue_offset;
   uint32_t block_bytes = 0;
@@ -54,7 +45,7 @@ struct LaunchPlan {
   std::vector<uint32_t> offsets;
 };
 
-// `params_bytes`: end of the last argument. The error is the rest of a sentence about the artifact.
-Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, uint32_t params_bytes, const nlohmann::json& metadata);
+// The error is the rest of a sentence about the artifact.
+Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, const abi::Metadata& metadata);
 
 }  // namespace kiln::client::gpu

@@ -6,16 +6,7 @@
 namespace kiln::client::gpu {
 namespace {
 
-// The beginning of a message; its values follow, each from a multiple of 8 bytes on.
-struct Message {
-  uint32_t bytes;  // of all of it; 0: not complete
-  uint32_t print;  // number in `prints`
-  uint32_t program[3];
-  uint32_t unused;
-};
-static_assert(sizeof(Message) == 24);
-
-uint64_t round_up(uint64_t bytes) { return (bytes + 7) / 8 * 8; }
+using Message = abi::PrintMessage;
 
 // A message, which may go on at the ring's beginning, in one piece.
 std::vector<std::byte> in_one_piece(const PrintRing& ring, const std::byte* data, uint64_t from, uint64_t bytes) {
@@ -30,15 +21,15 @@ void give(const std::vector<std::byte>& bytes, const Reports& reports, const Pri
   Message message;
   std::memcpy(&message, bytes.data(), sizeof message);
   if (message.print >= reports.prints.size()) return;
-  const PrintInfo& print = reports.prints[message.print];
+  const abi::Print& print = reports.prints[message.print];
   std::vector<const void*> values;
   uint64_t offset = sizeof message;
-  for (const dsl::PrintedValue& value : print.values) {
+  for (const abi::PrintedType& value : print.values) {
     uint64_t size = static_cast<uint64_t>(dsl::info(value.element).bytes);
     for (int64_t extent : value.shape) size *= static_cast<uint64_t>(extent);
     if (offset + size > bytes.size()) return;
     values.push_back(bytes.data() + offset);
-    offset += round_up(size);
+    offset += abi::print_value_bytes(size);
   }
   const auto [x, y, z] = message.program;
   const std::array<uint32_t, 3> grid = {x + 1, y + 1, z + 1};  // in which the program is the last one

@@ -9,22 +9,14 @@
 
 #include "../reports.h"
 #include "driver.h"
+#include "kiln/abi/print_ring.h"
 #include "memory.h"
 
 namespace kiln::client::gpu {
 
 using PrintSink = std::function<void(const dsl::PrintRecord&)>;
 
-// As docs/reference/artifact.md has it; the data follow. Counts of bytes go on for ever, the place in the data is their
-// rest.
-struct PrintRing {
-  uint64_t reserved;  // by messages
-  uint64_t released;  // by the host, which has read so far
-  uint64_t lost;      // messages for which there was no room
-  uint64_t capacity;  // bytes of data, a power of two
-  uint64_t unused[4];
-};
-static_assert(sizeof(PrintRing) == 64);
+using abi::PrintRing;
 inline constexpr uint64_t kPrintCapacity = 256u << 10;
 
 // Gives the complete messages from a count of bytes on, up to `reserved`; the count behind the last of them. `data`:

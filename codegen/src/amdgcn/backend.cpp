@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::string_view kForms[] = {"hsaco", "obj", "asm", "llvm"};
 constexpr int kCodeObjectVersion = 500;
-constexpr int kMostThreads = 1024;
+using target::kMostThreads;
 
 // What a function is passed unless its attributes say that it has no use for it ("AMDGPU Usage", "amdgpu-no-…").
 constexpr const char* kKernelInputs[] = {"dispatch-ptr",   "queue-ptr",          "dispatch-id",   "workgroup-id-x",
@@ -179,16 +179,16 @@ constexpr CodePass kLlvmPasses[] = {
      "last: code generation takes for granted that expressions are folded"},
 };
 
-void describe(const Resources& resources, const Processor& processor, nlohmann::json& device) {
-  device["registers"] = resources.registers;
-  device["accumulator_registers"] = resources.accumulator_registers;
-  device["scalar_registers"] = resources.scalar_registers;
-  device["lds_bytes"] = resources.lds_bytes;
-  device["scratch_bytes"] = resources.scratch_bytes;
+void describe(const Resources& resources, const Processor& processor, abi::Device& device) {
+  device.registers = resources.registers;
+  device.accumulator_registers = resources.accumulator_registers;
+  device.scalar_registers = resources.scalar_registers;
+  device.lds_bytes = resources.lds_bytes;
+  device.scratch_bytes = resources.scratch_bytes;
   // Scalar ones go to lanes of vector registers, not to memory.
-  device["spill_bytes"] = 4 * resources.vector_spills;
-  device["scalar_spills"] = resources.scalar_spills;
-  device["waves_per_simd"] = waves_per_simd(resources, processor, device.at("threads"));
+  device.spill_bytes = 4 * resources.vector_spills;
+  device.scalar_spills = resources.scalar_spills;
+  device.waves_per_simd = waves_per_simd(resources, processor, static_cast<int>(*device.threads));
 }
 
 Result<llvm::SmallVector<char, 0>> emit_file(Job& job, llvm::CodeGenFileType type) {
@@ -206,9 +206,9 @@ Result<llvm::SmallVector<char, 0>> emit_file(Job& job, llvm::CodeGenFileType typ
 
 Result<Code> emit(Job& job) {
   auto& lowered = std::get<gpu::LoweredPlan>(job.lowered);
-  nlohmann::json& device = job.metadata["device"];
-  device["threads"] = lowered.first.threads;
-  device["shared_bytes"] = 0;  // beyond what the code object's descriptor says
+  abi::Device& device = job.metadata.device.emplace();
+  device.threads = lowered.first.threads;
+  device.shared_bytes = 0;  // beyond what the code object's descriptor says
   for (gpu::LoweredStage& stage : lowered.stages) stage.shared_bytes = 0;
   describe_launches(lowered, job.metadata);
   const std::string& form = job.request.emit;

@@ -70,7 +70,7 @@ int waves_per_simd(const Resources& resources, const Processor& processor, int t
   const int waves = std::max(1, threads / processor.lanes);
   int out = std::min(processor.most_waves, processor.registers / registers);
   if (resources.lds_bytes > 0) {
-    const auto workgroups = static_cast<int>(kLdsBytes / resources.lds_bytes);
+    const auto workgroups = static_cast<int>(processor.lds_bytes() / resources.lds_bytes);
     out = std::min(out, std::max(1, workgroups * waves / processor.simds));
   }
   return out;

@@ -3,28 +3,17 @@
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/TargetSelect.h>
 
-#include <algorithm>
-#include <array>
-
 namespace kiln::codegen::amdgcn {
 namespace {
 
 constexpr char kPrefix[] = "amd:";
 constexpr char kTriple[] = "amdgcn-amd-amdhsa";
 
-// Registers, waves and SIMDs: AMD's ISA guides ("Vega 7nm", "CDNA 2", "CDNA 3", "RDNA 3", "RDNA 4"), and "AMDGPU
-// Usage" of LLVM.
-constexpr std::array kProcessors = {
-    Processor{"gfx906", 9, 64, Matrix::kNone, 256, 4, 10, 4, false, false, false},
-    Processor{"gfx90a", 9, 64, Matrix::kMfma90a, 512, 8, 8, 4, true, true, false},
-    Processor{"gfx942", 9, 64, Matrix::kMfma942, 512, 8, 8, 4, true, true, true},
-    Processor{"gfx1100", 11, 32, Matrix::kWmma11, 1536, 24, 16, 2, true, false, false},
-    Processor{"gfx1200", 12, 32, Matrix::kWmma12, 1536, 24, 16, 2, true, false, true},
-};
-
 Error unknown_target(const std::string& name) {
   std::string known;
-  for (const Processor& processor : kProcessors) known += std::string(known.empty() ? "" : ", ") + processor.name;
+  for (const Processor& processor : target::amd_gpus()) {
+    known += std::string(known.empty() ? "" : ", ") + processor.name;
+  }
   return invalid_argument("target `" + name.substr(0, 80) + "`: an AMD target is amd:NAME with NAME one of " + known);
 }
 
@@ -41,9 +30,8 @@ void initialise_llvm() {
 Result<std::unique_ptr<AmdTarget>> make_amd_target(const std::string& name) {
   if (!name.starts_with(kPrefix)) return unknown_target(name);
   const std::string wanted = name.substr(sizeof kPrefix - 1);
-  const auto found =
-      std::find_if(kProcessors.begin(), kProcessors.end(), [&](const Processor& p) { return wanted == p.name; });
-  if (found == kProcessors.end()) return unknown_target(name);
+  const Processor* found = target::find_amd_gpu(wanted);
+  if (found == nullptr) return unknown_target(name);
 
   std::string message;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(kTriple, message);

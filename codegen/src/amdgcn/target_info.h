@@ -30,7 +30,7 @@ class AmdTargetInfo : public gpu::TargetInfo {
   // Kernel, "Understanding AMD GPU LDS and Bank Conflicts").
   gpu::LaneFacts lane_facts() const override {
     return {.wide_load_lanes = processor_.major == 9 ? gpu::Columns{1, 2, 20} : gpu::Columns{},
-            .shared_bytes = kLdsBytes};
+            .shared_bytes = processor_.lds_bytes()};
   }
   MathOptions math() const override {
     return {.has_fma = true, .has_avx512 = false, .fast = false, .estimate = emit_estimate};

@@ -9,8 +9,7 @@
 namespace kiln::codegen::cpu {
 namespace {
 
-constexpr std::string_view kQuick = "quick";  // a shared object that is made quickly
-constexpr std::string_view kForms[] = {"so", kQuick, "obj", "asm", "llvm"};
+constexpr std::string_view kForms[] = {"so", abi::kQuickEmit, "obj", "asm", "llvm"};
 
 CpuTarget& target_of(const Job& job) { return **cpu_target(job.request.target); }
 
@@ -76,7 +75,7 @@ Result<std::vector<std::byte>> make_code(Job& job) {
   const std::string& form = job.request.emit;
   CpuTarget& target = target_of(job);
   job.observer.begin("codegen");
-  const QuickCode level(*target.machine, form == kQuick);
+  const QuickCode level(*target.machine, form == abi::kQuickEmit);
   if (form == "llvm") return to_bytes(print_module(job.module));
   if (form == "asm") {
     auto text = emit_assembly(job.module, target);
@@ -94,10 +93,9 @@ Result<Code> emit(Job& job) {
   if (!bytes) return bytes.error();
   const auto& lowered = std::get<Lowered>(job.lowered);
   const CpuTarget& target = target_of(job);
-  job.metadata["needs"]["architecture"] = target.machine->getTargetTriple().getArchName().str();
-  job.metadata["needs"]["features"] = target.needs;
-  job.metadata["scratch_bytes"] = lowered.scratch_bytes;
-  job.metadata["entry"] = job.plan.stages.back().entry;
+  job.metadata.needs = {target.machine->getTargetTriple().getArchName().str(), target.needs};
+  job.metadata.scratch_bytes = static_cast<int64_t>(lowered.scratch_bytes);
+  job.metadata.entry = job.plan.stages.back().entry;
   describe_launch(job.plan, lowered, job.metadata);
   return Code{std::move(*bytes)};
 }

@@ -44,7 +44,7 @@ void check_address(Context& c, const Op& op, Value* pointer, llvm::function_ref<
     inside = c.b.CreateOr(inside, element_at(c, i, pointer).inside);
   }
   fail_if(c, op, c.b.CreateNot(inside),
-          [&] { return FailureAt{Failure::kOutOfBounds, kNoParameter, number(), nullptr}; });
+          [&] { return FailureAt{Failure::kOutOfBounds, KILN_NO_PARAMETER, number(), nullptr}; });
 }
 
 Result<void> lower_checked_access(Context& c, const Op& op) {

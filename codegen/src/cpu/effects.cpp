@@ -8,10 +8,7 @@
 namespace kiln::codegen::cpu {
 namespace {
 
-// Of kiln_failure in kiln_ctx, and in itself.
-constexpr uint64_t kFailureOffset = 56, kContextBytes = 88;
 constexpr int kMaxWidth = 64;  // lanes; their mask is an i64
-constexpr uint64_t kCheck = 0, kParameter = 4, kProgram = 8, kLane = 16, kIndex = 24;
 
 Value* byte_offset(Context& c, Value* pointer, uint64_t bytes) {
   return c.b.CreateConstInBoundsGEP1_64(c.b.getInt8Ty(), pointer, bytes);
@@ -25,9 +22,8 @@ Value* context_has(Context& c, uint64_t bytes) {
 
 }  // namespace
 
-Value* context_field(Context& c, ContextField field) {
+Value* context_field(Context& c, uint64_t offset) {
   Builder& b = c.b;
-  const auto offset = static_cast<uint64_t>(field);
   Value* none = entry_alloca(c, b.getPtrTy());
   b.CreateStore(llvm::ConstantPointerNull::get(b.getPtrTy()), none);
   Value* at = b.CreateSelect(context_has(c, offset + 8), byte_offset(c, c.launch_context, offset), none);
@@ -41,16 +37,17 @@ void fail_if(Context& c, const Op& op, Value* condition, llvm::function_ref<Fail
   b.CreateCondBr(condition, fail, next, llvm::MDBuilder(b.getContext()).createUnlikelyBranchWeights());
   b.SetInsertPoint(fail);
   const FailureAt failure = where();
-  Value* none = entry_alloca(c, llvm::ArrayType::get(b.getInt8Ty(), kContextBytes - kFailureOffset));
-  Value* record = b.CreateSelect(context_has(c, kContextBytes), byte_offset(c, c.launch_context, kFailureOffset), none);
+  constexpr uint64_t kOffset = offsetof(kiln_ctx, failure), kBytes = sizeof(kiln_failure);
+  Value* none = entry_alloca(c, llvm::ArrayType::get(b.getInt8Ty(), kBytes));
+  Value* record = b.CreateSelect(context_has(c, kOffset + kBytes), byte_offset(c, c.launch_context, kOffset), none);
   auto put = [&](uint64_t offset, Value* value) {
     b.CreateAlignedStore(value, byte_offset(c, record, offset), llvm::Align(4));
   };
-  put(kCheck, b.getInt32(static_cast<uint32_t>(c.checks.size())));
-  put(kParameter, b.getInt32(failure.parameter));
-  put(kProgram, c.linear_program);
-  put(kLane, failure.lane);
-  put(kIndex, failure.index ? failure.index : c.i64(0));
+  put(offsetof(kiln_failure, check), b.getInt32(static_cast<uint32_t>(c.checks.size())));
+  put(offsetof(kiln_failure, parameter), b.getInt32(failure.parameter));
+  put(offsetof(kiln_failure, program), c.linear_program);
+  put(offsetof(kiln_failure, lane), failure.lane);
+  put(offsetof(kiln_failure, index), failure.index ? failure.index : c.i64(0));
   b.CreateRet(b.getInt32(static_cast<uint32_t>(failure.code)));
   b.SetInsertPoint(next);
   c.checks.push_back(&op);
@@ -77,14 +74,14 @@ void fail_if_any(Nest& nest, const Op& op, Failure code, Value* lanes, Value* in
   Context& c = nest.c;
   Builder& b = c.b;
   if (nest.vector_dim() < 0) {
-    fail_if(c, op, lanes, [&] { return FailureAt{code, kNoParameter, c.i64(0), index}; });
+    fail_if(c, op, lanes, [&] { return FailureAt{code, KILN_NO_PARAMETER, c.i64(0), index}; });
     return;
   }
   Value* bits = lane_bits(nest, nest.in_active_lanes(nest.splat(lanes)));
   fail_if(c, op, b.CreateICmpNE(bits, c.i64(0)), [&] {
     Value* lane = b.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, bits, b.getTrue());
     Value* at = index ? b.CreateExtractElement(nest.splat(index), lane) : nullptr;
-    return FailureAt{code, kNoParameter, lane_number(nest, lane), at};
+    return FailureAt{code, KILN_NO_PARAMETER, lane_number(nest, lane), at};
   });
 }
 
@@ -108,7 +105,7 @@ Result<void> lower_assert(Context& c, const Op& op) {
   const ValueId condition = op.operands[0];
   if (c.type(condition).is_scalar()) {
     fail_if(c, op, c.b.CreateNot(c.scalars[condition]),
-            [&] { return FailureAt{Failure::kAssert, kNoParameter, c.i64(0), nullptr}; });
+            [&] { return FailureAt{Failure::kAssert, KILN_NO_PARAMETER, c.i64(0), nullptr}; });
     return {};
   }
   return for_each_chunk(c, condition, [&](Nest& nest, Value* holds) {
@@ -126,15 +123,15 @@ Result<void> lower_print(Context& c, const Op& op) {
     if (!slot) return slot.error();
     b.CreateStore(slot_address(c, *slot), b.CreateConstInBoundsGEP2_64(list, values, 0, i));
   }
-  Value* sink = context_field(c, ContextField::kPrint);
+  Value* sink = context_field(c, offsetof(kiln_ctx, print));
   emit_if(
       b, b.CreateIsNotNull(sink), "print", [](llvm::Instruction*) {},
       [&] {
         auto* type =
             llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt32Ty(), b.getInt64Ty(), b.getPtrTy()}, false);
         b.CreateCall(type, sink,
-                     {context_field(c, ContextField::kPrintData), b.getInt32(static_cast<uint32_t>(c.prints.size())),
-                      c.linear_program, values});
+                     {context_field(c, offsetof(kiln_ctx, print_data)),
+                      b.getInt32(static_cast<uint32_t>(c.prints.size())), c.linear_program, values});
       });
   c.prints.push_back(&op);
   return {};

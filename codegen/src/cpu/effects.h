@@ -3,24 +3,22 @@
 #pragma once
 
 #include "cpu/context.h"
+#include "kiln/abi/cpu_abi.h"
 
 namespace kiln::codegen::cpu {
 
 class Nest;
 
-// What kiln_entry returns; kiln/client/cpu_abi.h.
-enum class Failure : int32_t { kAssert = 1, kOutOfBounds = 2 };
+// What kiln_entry returns.
+enum class Failure : int32_t { kAssert = KILN_ASSERT_FAILED, kOutOfBounds = KILN_OUT_OF_BOUNDS };
 
-inline constexpr uint32_t kNoParameter = 0xffffffff;
-
-// A pointer-sized field of kiln_ctx; null where the caller's kiln_ctx ends before it.
-enum class ContextField : uint64_t { kWorkspace = 24, kExtents = 32, kPrint = 40, kPrintData = 48 };
-Value* context_field(Context& c, ContextField field);
+// The pointer at an offset of kiln_ctx; null where the caller's kiln_ctx ends before it.
+Value* context_field(Context& c, uint64_t offset);
 
 // Returns from the entry with a failure record where the condition, an i1, holds. `lane` and `index` are i64.
 struct FailureAt {
   Failure code;
-  uint32_t parameter = kNoParameter;
+  uint32_t parameter = KILN_NO_PARAMETER;
   Value* lane = nullptr;
   Value* index = nullptr;
 };

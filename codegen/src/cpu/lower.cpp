@@ -6,13 +6,10 @@
 #include "cpu/schedule.h"
 #include "cpu/streaming.h"
 #include "elementwise/calls.h"
+#include "kiln/abi/launch_block.h"
 
 namespace kiln::codegen::cpu {
 namespace {
-
-// Offsets of `scratch` and `scratch_bytes` in kiln_ctx (kiln/client/cpu_abi.h).
-constexpr uint64_t kContextScratch = 8, kContextScratchBytes = 16;
-constexpr uint32_t kScratchTooSmall = 3;  // what the entry returns then
 
 llvm::LoadInst* load_context(Context& c, Builder& b, llvm::Type* type, uint64_t offset) {
   return b.CreateLoad(type, b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), c.launch_context, offset));
@@ -27,22 +24,21 @@ void require_scratch(Context& c, llvm::Instruction* loaded) {
   entry->getTerminator()->eraseFromParent();
   Builder b(entry);
   auto* refused = llvm::BasicBlock::Create(b.getContext(), "too.small", c.function);
-  Value* bytes = load_context(c, b, b.getInt64Ty(), kContextScratchBytes);
+  Value* bytes = load_context(c, b, b.getInt64Ty(), offsetof(kiln_ctx, scratch_bytes));
   b.CreateCondBr(b.CreateICmpULT(bytes, b.getInt64(needed)), refused, rest);
   b.SetInsertPoint(refused);
-  b.CreateRet(b.getInt32(kScratchTooSmall));
+  b.CreateRet(b.getInt32(KILN_SCRATCH_TOO_SMALL));
 }
 
 // `count`: those of the kernel, which come from the parameter block.
 void load_params(Context& c, Value* params, size_t count) {
-  uint64_t total = 0;
-  const std::vector<ParamSlot> layout = param_layout(c.kernel, total);
+  const abi::ParamLayout layout = abi::lay_out_params(c.kernel);
   for (size_t i = 0; i < count; ++i) {
     const dsl::Param& param = c.kernel.params[i];
     llvm::Type* type = memory_type(c.b.getContext(), param.type.element, param.type.pointer);
     Value* value =
-        c.b.CreateAlignedLoad(type, c.b.CreateConstInBoundsGEP1_64(c.b.getInt8Ty(), params, layout[i].offset),
-                              llvm::Align(layout[i].bytes), param.name);
+        c.b.CreateAlignedLoad(type, c.b.CreateConstInBoundsGEP1_64(c.b.getInt8Ty(), params, layout.slots[i].offset),
+                              llvm::Align(layout.slots[i].size), param.name);
     if (!param.type.pointer && param.type.element == ElementType::kI1) value = c.b.CreateICmpNE(value, c.b.getInt8(0));
     c.scalars[param.value] = value;
   }
@@ -51,7 +47,7 @@ void load_params(Context& c, Value* params, size_t count) {
 // Each pointer parameter's extent, below 0 where the launcher does not know it.
 void load_extents(Context& c) {
   Builder& b = c.b;
-  Value* extents = context_field(c, ContextField::kExtents);
+  Value* extents = context_field(c, offsetof(kiln_ctx, extents));
   Value* unknown = entry_alloca(c, b.getInt64Ty());
   b.CreateStore(c.i64(-1), unknown);
   for (size_t i = 0; i < c.kernel.params.size(); ++i) {
@@ -86,23 +82,6 @@ void set_stage_params(Context& c, const Plan& plan, Value* chunk, Value* workspa
     }
   }
 }
-
-}  // namespace
-
-std::vector<ParamSlot> param_layout(const dsl::Kernel& kernel, uint64_t& total_bytes) {
-  std::vector<ParamSlot> out;
-  uint64_t offset = 0;
-  for (const dsl::Param& param : kernel.params) {
-    const auto bytes = static_cast<uint64_t>(memory_bytes(param.type));
-    offset = (offset + bytes - 1) / bytes * bytes;
-    out.push_back({offset, bytes});
-    offset += bytes;
-  }
-  total_bytes = offset;
-  return out;
-}
-
-namespace {
 
 Result<void> lower_stage(const Plan& plan, const Stage& stage, CpuTarget& target, llvm::Module& module, Lowered& out) {
   const dsl::Kernel& kernel = stage.kernel;
@@ -140,7 +119,7 @@ Result<void> lower_stage(const Plan& plan, const Stage& stage, CpuTarget& target
         b.CreateLoad(b.getInt32Ty(), b.CreateConstInBoundsGEP1_64(b.getInt32Ty(), c.function->getArg(1), axis));
   }
   c.launch_context = c.function->getArg(4);
-  llvm::LoadInst* scratch = load_context(c, b, b.getPtrTy(), kContextScratch);
+  llvm::LoadInst* scratch = load_context(c, b, b.getPtrTy(), offsetof(kiln_ctx, scratch));
   c.scratch = scratch;
   // The size of kiln_ctx is its first field, and small.
   if (target.is_x86 && target.vector_bytes == 32) {
@@ -148,7 +127,7 @@ Result<void> lower_stage(const Plan& plan, const Stage& stage, CpuTarget& target
   }
   if (kernel.options.check_bounds) load_extents(c);
   const bool planned = plan.stages.size() > 1;
-  Value* workspace = planned ? context_field(c, ContextField::kWorkspace) : nullptr;
+  Value* workspace = planned ? context_field(c, offsetof(kiln_ctx, workspace)) : nullptr;
   Value* chunks = c.i64(stage.chunks);
   if (stage.chunks > 1) c.num_programs[0] = b.CreateUDiv(c.num_programs[0], b.CreateTrunc(chunks, b.getInt32Ty()));
   Result<void> result;

@@ -10,14 +10,6 @@
 
 namespace kiln::codegen::cpu {
 
-struct ParamSlot {
-  uint64_t offset;
-  uint64_t bytes;
-};
-
-// Where each argument lies in the parameter block: in order, naturally aligned, i1 as one byte.
-std::vector<ParamSlot> param_layout(const dsl::Kernel& kernel, uint64_t& total_bytes);
-
 // An op that may fail a launch, or prints: what code names by number, the artifact's metadata describes.
 struct Report {
   const dsl::Kernel* kernel;  // of the plan

@@ -5,19 +5,17 @@
 
 #include "gpu/all_threads.h"
 #include "gpu/register_groups.h"
+#include "kiln/abi/failure_record.h"
 
 namespace kiln::codegen::gpu {
 namespace {
 
-constexpr uint32_t kAssertFailed = 1, kOutOfBounds = 2, kNoParameter = 0xffffffff;
-// Fields of the failure record.
-constexpr uint64_t kClaimed = 0, kCode = 4, kCheck = 8, kParameter = 12, kProgram = 16, kLane = 32, kIndex = 40,
-                   kExtent = 48;
+using abi::FailureRecord;
 
 // Of one thread's elements: which fail, and what index is at fault.
 struct Failing {
-  uint32_t code = kAssertFailed;
-  uint32_t parameter = kNoParameter;
+  uint32_t code = KILN_ASSERT_FAILED;
+  uint32_t parameter = KILN_NO_PARAMETER;
   Value* extent = nullptr;  // i64; null: 0
   Registers fails;          // i1
   Registers index;          // i64; empty: 0
@@ -27,17 +25,17 @@ void write_record(Context& c, const Failing& failing, Value* lane, Value* index,
   Builder& b = c.b;
   const auto at = [&](uint64_t offset) { return b.CreateConstGEP1_64(b.getInt8Ty(), c.failure_record, offset); };
   Value* before = c.target.atomic_rmw(b, dsl::AtomicKind::kXchg, ElementType::kU32, b.getInt32(1), true,
-                                      {at(kClaimed), acts, dsl::MemoryScope::kDevice});
+                                      {at(offsetof(FailureRecord, claimed)), acts, dsl::MemoryScope::kDevice});
   Value* writes = b.CreateAnd(acts, b.CreateIsNull(before));
   const auto put = [&](uint64_t offset, Value* value) { c.target.store_global(b, value, {at(offset), writes}); };
-  put(kCheck, b.getInt32(static_cast<uint32_t>(c.checks.size())));
-  put(kParameter, b.getInt32(failing.parameter));
-  for (size_t axis = 0; axis < 3; ++axis) put(kProgram + 4 * axis, c.program_id[axis]);
-  put(kLane, b.CreateZExt(lane, b.getInt64Ty()));
-  put(kIndex, index);
-  put(kExtent, failing.extent ? failing.extent : b.getInt64(0));
+  put(offsetof(FailureRecord, check), b.getInt32(static_cast<uint32_t>(c.checks.size())));
+  put(offsetof(FailureRecord, parameter), b.getInt32(failing.parameter));
+  for (size_t axis = 0; axis < 3; ++axis) put(offsetof(FailureRecord, program) + 4 * axis, c.program_id[axis]);
+  put(offsetof(FailureRecord, lane), b.CreateZExt(lane, b.getInt64Ty()));
+  put(offsetof(FailureRecord, index), index);
+  put(offsetof(FailureRecord, extent), failing.extent ? failing.extent : b.getInt64(0));
   c.target.fence(b, dsl::MemoryScope::kSystem, writes);
-  put(kCode, b.getInt32(failing.code));
+  put(offsetof(FailureRecord, code), b.getInt32(failing.code));
 }
 
 void end_if_any(Context& c, const Op& op, const dsl::Type& type, const Layout& layout, const Failing& failing) {
@@ -86,7 +84,8 @@ Result<void> check_addresses(Context& c, const Op& op, const Layout& layout, std
   if (!masks) return masks.error();
   const dsl::Type& type = c.type(op.operands[0]);
   const auto parameter = c.order.pointers().parameter(op.operands[0]);
-  Failing failing{kOutOfBounds, parameter ? static_cast<uint32_t>(*parameter) : kNoParameter, nullptr, {}, {}};
+  Failing failing{
+      KILN_OUT_OF_BOUNDS, parameter ? static_cast<uint32_t>(*parameter) : KILN_NO_PARAMETER, nullptr, {}, {}};
   if (parameter) failing.extent = c.extents[*parameter];
   for (size_t reg = 0; reg < where->size(); ++reg) {
     Value *pointer = pointer_of(c, (*where)[reg]), *inside = b.getFalse();
@@ -114,7 +113,7 @@ Result<void> check_gather(Context& c, const Op& op) {
   if (!indices) return indices.error();
   const bool is_signed = dsl::info(c.type(id).element).is_signed;
   const auto length = dsl::concrete_shape(c.type(op.operands[0]))[static_cast<size_t>(int_attr(op, 0))];
-  Failing failing{kOutOfBounds, kNoParameter, nullptr, {}, {}};
+  Failing failing{KILN_OUT_OF_BOUNDS, KILN_NO_PARAMETER, nullptr, {}, {}};
   for (Value* index : *indices) {
     Value* wide = is_signed ? b.CreateSExt(index, b.getInt64Ty()) : b.CreateZExt(index, b.getInt64Ty());
     failing.index.push_back(wide);

@@ -1,5 +1,5 @@
 // Two neighbouring persistent blocks as a cluster: what both load alike is fetched once and put into the shared memory
-// of both, with the launch option cluster, where copies are made by warps of their own (copying_warps.h).
+// of both, with the schedule option cluster, where copies are made by warps of their own (copying_warps.h).
 //
 //   block 0: %k = load f(%i0, %j)          block 0: alike = (%i of block 0 = %i of block 1)
 //   block 1: %k = load f(%i1, %j)     →             where alike: each second box of f(%i0, %j), for both blocks

@@ -1,4 +1,4 @@
-// Warps that do nothing but copy ("warp specialisation"): with the launch option warp_specialise, in kernels of one
+// Warps that do nothing but copy ("warp specialisation"): by every schedule but plain, in kernels of one
 // pipelined loop whose copies the engine of bulk_engine.h makes.
 //
 //   %q = load …                                warps behind the program's:

@@ -86,19 +86,17 @@ bool has_products(const dsl::Region& region) {
 LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes) {
   const int warps = warps_of(kernel, config, lanes);
   const bool shares = warps == 1 && !has_products(kernel.body);
-  const auto option = [&](std::string_view name, int64_t otherwise) {
-    const auto given = config.find(std::string(name));
-    return given == config.end() ? otherwise : given->second;
-  };
-  const int64_t specialised = option(dsl::kWarpSpecialise, 0);
+  using enum target::Schedule;
+  const auto schedule = static_cast<target::Schedule>(dsl::schedule_option(config, dsl::kWarpSpecialise));
+  const bool persistent = schedule == kPersistent || schedule == kQueue || schedule == kPingPong;
   return {.warps = warps,
           .is_given = config.contains(std::string(dsl::kNumWarps)),
           .programs = shares ? std::max(1, kLeastBlockThreads / lanes) : 1,
-          .specialise = specialised >= 1,
-          .persistent = specialised >= 2,
-          .queued = specialised == 3,
-          .crews = specialised == 4 ? 2 : 1,
-          .cluster = specialised == 2 ? static_cast<int>(option(dsl::kCluster, 1)) : 1};
+          .specialise = persistent || schedule == kProducers,
+          .persistent = persistent,
+          .queued = schedule == kQueue,
+          .crews = schedule == kPingPong ? 2 : 1,
+          .cluster = schedule == kPersistent ? static_cast<int>(dsl::schedule_option(config, dsl::kCluster)) : 1};
 }
 
 LaunchShape stage_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes) {

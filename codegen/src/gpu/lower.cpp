@@ -44,48 +44,91 @@ void note_launch_params(const dsl::KernelOptions& options, const dsl::Region& re
   }
 }
 
-constexpr uint64_t kTensorMapBytes = 128;
 // A long op on so many registers of a thread counts as one of those that are too many to be inline (calls.h).
 constexpr int64_t kRegistersTogether = 8;
 
-// i1 arrives as a byte, as it lies in the parameter block. Behind the arguments are the tensor maps.
-std::vector<llvm::Type*> parameter_types(const dsl::Kernel& kernel, size_t tensor_maps, const BlockShape& block,
+// Pointers to the workspace are parameters of the stages' kernels.
+abi::LaunchCounts launch_counts(const dsl::Kernel& kernel, size_t tensor_maps, const BlockShape& block) {
+  using enum abi::LaunchField;
+  const LaunchParams params = launch_params(kernel);
+  abi::LaunchCounts out;
+  out[kTensorMaps] = static_cast<uint32_t>(tensor_maps);
+  out[kFailure] = params.failure ? 1 : 0;
+  out[kExtents] = params.extents ? abi::pointer_count(kernel) : 0;
+  out[kPrint] = params.print ? 1 : 0;
+  out[kPrograms] = block.programs > 1 ? 1 : 0;
+  out[kGrid] = block.persistent ? 3 : 0;
+  out[kQueue] = block.queued ? 1 : 0;
+  return out;
+}
+
+llvm::Type* type_of(abi::LaunchField field, llvm::LLVMContext& context) {
+  switch (field) {
+    case abi::LaunchField::kTensorMaps:
+      return llvm::ArrayType::get(llvm::Type::getInt8Ty(context), abi::kTensorMapBytes);
+    case abi::LaunchField::kExtents:
+    case abi::LaunchField::kPrograms:
+      return llvm::Type::getInt64Ty(context);
+    case abi::LaunchField::kGrid:
+      return llvm::Type::getInt32Ty(context);
+    case abi::LaunchField::kWorkspace:
+    case abi::LaunchField::kFailure:
+    case abi::LaunchField::kPrint:
+    case abi::LaunchField::kQueue:
+      break;
+  }
+  return llvm::PointerType::get(context, 1);
+}
+
+// i1 arrives as a byte, as it lies in the parameter block.
+std::vector<llvm::Type*> parameter_types(const dsl::Kernel& kernel, const abi::LaunchCounts& launch,
                                          llvm::LLVMContext& context) {
   std::vector<llvm::Type*> out;
   for (const dsl::Param& param : kernel.params) {
     out.push_back(param.type.pointer ? llvm::PointerType::get(context, 1)
                                      : memory_type(context, param.type.element, false));
   }
-  out.resize(out.size() + tensor_maps, llvm::ArrayType::get(llvm::Type::getInt8Ty(context), kTensorMapBytes));
-  const LaunchParams more = launch_params(kernel);
-  if (more.failure) out.push_back(llvm::PointerType::get(context, 1));
-  if (more.extents) {
-    const auto count = std::ranges::count_if(kernel.params, [](const dsl::Param& p) { return p.type.pointer; });
-    out.insert(out.end(), static_cast<size_t>(count), llvm::Type::getInt64Ty(context));
+  for (const abi::LaunchParam& param : abi::lay_out_launch_block(0, launch).tail) {
+    out.push_back(type_of(param.field, context));
   }
-  if (more.print) out.push_back(llvm::PointerType::get(context, 1));
-  if (block.programs > 1) out.push_back(llvm::Type::getInt64Ty(context));
-  if (block.persistent) out.insert(out.end(), 3, llvm::Type::getInt32Ty(context));
-  if (block.queued) out.push_back(llvm::PointerType::get(context, 1));
   return out;
 }
 
-void define_launch_params(Context& c) {
-  const LaunchParams more = launch_params(c.kernel);
-  auto next = static_cast<unsigned>(c.kernel.params.size() + c.tensor_maps.size());
-  const auto pointer = [&] { return c.b.CreateAddrSpaceCast(c.function->getArg(next++), c.b.getPtrTy()); };
-  if (more.failure) c.failure_record = pointer();
-  if (more.extents) {
-    for (const dsl::Param& param : c.kernel.params) {
-      c.extents.push_back(param.type.pointer ? c.function->getArg(next++) : nullptr);
+void define_launch_params(Context& c, const abi::LaunchCounts& launch) {
+  auto next = static_cast<unsigned>(c.kernel.params.size());
+  std::vector<Value*> extents;
+  for (const abi::LaunchParam& param : abi::lay_out_launch_block(0, launch).tail) {
+    llvm::Argument* argument = c.function->getArg(next++);
+    const auto pointer = [&] { return c.b.CreateAddrSpaceCast(argument, c.b.getPtrTy()); };
+    switch (param.field) {
+      case abi::LaunchField::kWorkspace:
+        break;
+      case abi::LaunchField::kTensorMaps:
+        c.tensor_maps.push_back(argument);
+        break;
+      case abi::LaunchField::kFailure:
+        c.failure_record = pointer();
+        break;
+      case abi::LaunchField::kExtents:
+        extents.push_back(argument);
+        break;
+      case abi::LaunchField::kPrint:
+        c.print_ring = pointer();
+        break;
+      case abi::LaunchField::kPrograms:
+        c.num_programs[0] = c.b.CreateTrunc(argument, c.b.getInt32Ty());
+        break;
+      case abi::LaunchField::kGrid:
+        c.num_programs[param.index] = argument;
+        break;
+      case abi::LaunchField::kQueue:
+        c.program_counter = pointer();
+        break;
     }
   }
-  if (more.print) c.print_ring = pointer();
-  if (c.block.programs > 1) c.num_programs[0] = c.b.CreateTrunc(c.function->getArg(next++), c.b.getInt32Ty());
-  if (c.block.persistent) {
-    for (Value*& count : c.num_programs) count = c.function->getArg(next++);
-  }
-  if (c.block.queued) c.program_counter = pointer();
+  if (extents.empty()) return;
+  auto extent = extents.begin();
+  for (const dsl::Param& param : c.kernel.params) c.extents.push_back(param.type.pointer ? *extent++ : nullptr);
 }
 
 void define_parameters(Context& c) {
@@ -101,9 +144,6 @@ void define_parameters(Context& c) {
       value = c.b.CreateIsNotNull(argument);
     }
     c.define(param.value, {value});
-  }
-  for (size_t i = 0; i < c.bulk.size(); ++i) {
-    c.tensor_maps.push_back(c.function->getArg(static_cast<unsigned>(c.kernel.params.size() + i)));
   }
 }
 
@@ -243,7 +283,8 @@ Result<Lowered> lower_shaped(const ShapedKernel& shaped, const TargetInfo& targe
   if (target.bulk_engine() && allows_bulk(kernel) && block.programs == 1)
     c.bulk = plan_bulk_accesses(kernel, placement, c.info, block, launch.bulk_stores);
   out.tensor_maps = maps_of(c.bulk);
-  const std::vector<llvm::Type*> params = parameter_types(kernel, out.tensor_maps.size(), block, module.getContext());
+  out.launch = launch_counts(kernel, out.tensor_maps.size(), block);
+  const std::vector<llvm::Type*> params = parameter_types(kernel, out.launch, module.getContext());
   c.function = target.create_kernel(module, entry_name, params, out.threads);
   auto* entry = llvm::BasicBlock::Create(module.getContext(), "entry", c.function);
   auto* body = llvm::BasicBlock::Create(module.getContext(), "body", c.function);
@@ -252,7 +293,7 @@ Result<Lowered> lower_shaped(const ShapedKernel& shaped, const TargetInfo& targe
   c.b.SetInsertPoint(c.prologue_end);
   llvm::Instruction* part = define_thread(c);
   define_parameters(c);
-  define_launch_params(c);
+  define_launch_params(c, out.launch);
   c.b.SetInsertPoint(body);
   if (part) leave_beyond_grid(c);
   if (kernel.options.names_lines()) c.lines = std::make_unique<DebugLines>(kernel, *c.function);
@@ -270,7 +311,6 @@ Result<Lowered> lower_shaped(const ShapedKernel& shaped, const TargetInfo& targe
   const SharedFacts facts{*c.function, part ? part : c.crew, c, shared};
   run_passes(shared_passes(), module, observer, facts);
   if (c.lines) c.lines->finish();
-  out.params = launch_params(kernel);
   out.checks = std::move(c.checks);
   out.prints = std::move(c.prints);
   out.shared_bytes = shared.bytes * block.programs;

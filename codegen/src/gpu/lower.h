@@ -10,6 +10,7 @@
 #include "gpu/launch_shape.h"
 #include "gpu/placement.h"
 #include "gpu/target_info.h"
+#include "kiln/abi/launch_block.h"
 #include "kiln/dsl/ir.h"
 #include "kiln/dsl/result.h"
 #include "llvm_pass.h"
@@ -18,13 +19,9 @@ namespace kiln::codegen::gpu {
 
 inline constexpr char kEntry[] = "kiln_entry";  // the function of a kernel of one launch
 
-// What a kernel's function has behind the kernel's own parameters, in this order (docs/reference/artifact.md).
+// What a kernel's ops ask of its launches: fields of the launch block.
 struct LaunchParams {
-  bool failure = false;  // a pointer to the failure record
-  bool extents = false;  // of each pointer parameter the elements behind it, i64
-  bool print = false;    // a pointer to the ring of messages, or null
-  // Behind these, where blocks have several programs: how many there are along the first axis of the grid, i64. Of
-  // persistent blocks: the extents of the grid, three i32, and, where they share a queue, a pointer to its counter.
+  bool failure = false, extents = false, print = false;
 };
 LaunchParams launch_params(const dsl::Kernel& kernel);
 // Whether the engine of bulk_engine.h may copy: tensor maps and these parameters do not come together.
@@ -38,13 +35,14 @@ struct Lowered {
   int cluster = 1;          // blocks that are launched side by side as a cluster
   // Bytes that a launch must give each block; allocated when the kernel is complete.
   int64_t shared_bytes = 0;
-  LaunchParams params;
+  abi::LaunchCounts launch;                    // what the function has behind the kernel's own parameters
   std::shared_ptr<const dsl::Kernel> kernel;   // as it was lowered
   std::vector<const dsl::Op*> checks, prints;  // its ops, which code names by number
   std::vector<TensorMap> tensor_maps;
 };
 
-// The passes on a kernel's code that is complete but for shared memory: rows of the compiler's list (docs/inside/passes.md).
+// The passes on a kernel's code that is complete but for shared memory: rows of the compiler's list
+// (docs/inside/passes.md).
 struct SharedFacts;
 std::span<const LlvmPass<SharedFacts>> shared_passes();
 

@@ -12,10 +12,10 @@
 //
 // From a queue, which all blocks share, %number comes of program_queue.h.
 //
-// Where the launch option warp_specialise is 2, or 3 (from a queue), in kernels that have warps for copies alone
+// By the schedules persistent, queue and ping_pong (warp_specialise), in kernels that have warps for copies alone
 // (copying_warps.h): these go on to the next program while the others finish the last one. The kernel gets the grid's
 // extents from the launch (docs/reference/artifact.md), whose grid is that of the blocks.
-// Crews: two sets of a program's warps, each in a program of its own (warp_specialise of 4). The thread that copies
+// Crews: two sets of a program's warps, each in a program of its own (the schedule ping_pong). The thread that copies
 // fills one ring for both, program after program, so that their loops take turns at the products, and what one does
 // behind its loop, the other multiplies beside:
 //

@@ -2,13 +2,13 @@
 // write the elements that they have, and when all have, that thread says that the message is complete.
 #include "gpu/layout/algebra.h"
 #include "gpu/register_groups.h"
+#include "kiln/abi/print_ring.h"
 
 namespace kiln::codegen::gpu {
 namespace {
 
-// Fields of the ring, and of a message.
-constexpr uint64_t kReserved = 0, kReleased = 8, kLost = 16, kCapacity = 24, kData = 64;
-constexpr uint64_t kBytes = 0, kNumber = 4, kProgram = 8, kValues = 24;
+using abi::PrintMessage;
+using abi::PrintRing;
 
 struct Printed {
   ValueId id;
@@ -16,8 +16,6 @@ struct Printed {
   Registers registers;
   uint64_t offset = 0;  // in the message
 };
-
-uint64_t round_up(uint64_t bytes) { return (bytes + 7) / 8 * 8; }
 
 Value* field(Context& c, uint64_t offset) { return c.b.CreateConstGEP1_64(c.b.getInt8Ty(), c.print_ring, offset); }
 
@@ -34,7 +32,7 @@ Value* reserve(Context& c, uint64_t bytes) {
   const auto block = [&](const char* name) { return llvm::BasicBlock::Create(b.getContext(), name, c.function); };
   llvm::BasicBlock *retry = block("reserve"), *attempt = block("reserve.try"), *full = block("reserve.full"),
                    *done = block("reserved");
-  Value* seen_first = load_field(c, kReserved);
+  Value* seen_first = load_field(c, offsetof(PrintRing, reserved));
   llvm::BasicBlock* before = b.GetInsertBlock();
   b.CreateBr(retry);
 
@@ -42,18 +40,20 @@ Value* reserve(Context& c, uint64_t bytes) {
   auto* seen = b.CreatePHI(b.getInt64Ty(), 2);
   seen->addIncoming(seen_first, before);
   Value* end = b.CreateAdd(seen, b.getInt64(bytes));
-  Value* limit = b.CreateAdd(load_field(c, kReleased), load_field(c, kCapacity));
+  Value* limit =
+      b.CreateAdd(load_field(c, offsetof(PrintRing, released)), load_field(c, offsetof(PrintRing, capacity)));
   b.CreateCondBr(b.CreateICmpUGT(end, limit), full, attempt);
 
   b.SetInsertPoint(attempt);
-  Value* held = c.target.compare_exchange(b, seen, end, {field(c, kReserved), nullptr, dsl::MemoryScope::kDevice});
+  Value* held = c.target.compare_exchange(
+      b, seen, end, {field(c, offsetof(PrintRing, reserved)), nullptr, dsl::MemoryScope::kDevice});
   llvm::BasicBlock* tried = b.GetInsertBlock();
   seen->addIncoming(held, tried);
   b.CreateCondBr(b.CreateICmpEQ(held, seen), done, retry);
 
   b.SetInsertPoint(full);
   c.target.atomic_rmw(b, dsl::AtomicKind::kAdd, ElementType::kU64, b.getInt64(1), false,
-                      {field(c, kLost), nullptr, dsl::MemoryScope::kDevice});
+                      {field(c, offsetof(PrintRing, lost)), nullptr, dsl::MemoryScope::kDevice});
   llvm::BasicBlock* lost = b.GetInsertBlock();
   b.CreateBr(done);
 
@@ -89,17 +89,17 @@ void write_message(Context& c, const Op& op, const std::vector<Printed>& values,
   Value* leader = is_first_copy(c, replicated({}, c.block));
   Value* start = reserve_for_block(c, leader, bytes);
   Value* has_room = b.CreateICmpNE(start, b.getInt64(~uint64_t{0}));
-  Value* inside = b.CreateSub(load_field(c, kCapacity), b.getInt64(1));
+  Value* inside = b.CreateSub(load_field(c, offsetof(PrintRing, capacity)), b.getInt64(1));
   const auto place = [&](Value* offset) {
     Value* at = b.CreateAnd(b.CreateAdd(start, offset), inside);
-    return b.CreateGEP(b.getInt8Ty(), field(c, kData), at);
+    return b.CreateGEP(b.getInt8Ty(), field(c, sizeof(PrintRing)), at);
   };
   Value* leads = b.CreateAnd(has_room, leader);
   const auto put = [&](uint64_t offset, Value* word) {
     c.target.store_global(b, word, {place(b.getInt64(offset)), leads});
   };
-  put(kNumber, b.getInt32(static_cast<uint32_t>(c.prints.size())));
-  for (size_t axis = 0; axis < 3; ++axis) put(kProgram + 4 * axis, c.program_id[axis]);
+  put(offsetof(PrintMessage, print), b.getInt32(static_cast<uint32_t>(c.prints.size())));
+  for (size_t axis = 0; axis < 3; ++axis) put(offsetof(PrintMessage, program) + 4 * axis, c.program_id[axis]);
   for (const Printed& value : values) {
     const dsl::Type& type = c.type(value.id);
     Value* writes = both(b, has_room, is_first_copy(c, value.layout));
@@ -113,7 +113,7 @@ void write_message(Context& c, const Op& op, const std::vector<Printed>& values,
   }
   c.target.program_barrier(b, c.block);
   c.target.fence(b, dsl::MemoryScope::kSystem, leads);
-  put(kBytes, b.getInt32(static_cast<uint32_t>(bytes)));
+  put(offsetof(PrintMessage, bytes), b.getInt32(static_cast<uint32_t>(bytes)));
   c.prints.push_back(&op);
 }
 
@@ -122,13 +122,14 @@ void write_message(Context& c, const Op& op, const std::vector<Printed>& values,
 Result<void> lower_print(Context& c, const Op& op) {
   Builder& b = c.b;
   std::vector<Printed> values;
-  uint64_t bytes = kValues;
+  uint64_t bytes = sizeof(PrintMessage);
   for (ValueId id : op.operands) {
     const Layout layout = without_copies_in_registers(c.layout_at_hand(id)).layout;
     auto registers = c.get(id, layout);
     if (!registers) return registers.error();
     values.push_back({id, layout, std::move(*registers), bytes});
-    bytes += round_up(static_cast<uint64_t>(dsl::element_count(c.type(id)) * dsl::info(c.type(id).element).bytes));
+    bytes += abi::print_value_bytes(
+        static_cast<uint64_t>(dsl::element_count(c.type(id)) * dsl::info(c.type(id).element).bytes));
   }
   auto* prints = llvm::BasicBlock::Create(b.getContext(), "print", c.function);
   auto* after = llvm::BasicBlock::Create(b.getContext(), "print.end", c.function);

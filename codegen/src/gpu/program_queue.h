@@ -1,5 +1,5 @@
 // Programs of persistent blocks from a queue that all blocks share ("dynamic scheduling"): who is done early takes one
-// more. Where the launch option warp_specialise is 3.
+// more. By the schedule queue.
 //
 //   the thread that copies:                          warps of the program:
 //     %number = block's number                         loop:

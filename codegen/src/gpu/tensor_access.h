@@ -11,6 +11,7 @@
 #pragma once
 
 #include "gpu/linear_index.h"
+#include "kiln/abi/launch_block.h"
 #include "kiln/dsl/result.h"
 
 namespace kiln::codegen::gpu {
@@ -32,7 +33,7 @@ struct TensorAccess {
   bool fills_nan = false;       // what a load has outside: NaN, else 0
 };
 
-inline constexpr size_t kMaxTensorRank = 5;
+using abi::kMaxTensorRank;
 
 // The error says why not.
 Result<TensorAccess> find_tensor_access(const dsl::Kernel& kernel, const dsl::Op& access, LinearForms& forms);

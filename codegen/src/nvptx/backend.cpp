@@ -153,21 +153,21 @@ Result<std::optional<Assembled>> assemble_job(const Job& job, const std::string&
                       : assemble_for_memory(ptx, target.processor, target.capability, needs, lines);
 }
 
-nlohmann::json describe_device(const gpu::Lowered& first, const std::optional<Resources>& resources, int capability) {
-  nlohmann::json device;
-  device["threads"] = first.threads;
-  device["shared_bytes"] = first.shared_bytes;
-  if (capability >= kLeastWaitingCapability) device["waits"] = true;
+abi::Device describe_device(const gpu::Lowered& first, const std::optional<Resources>& resources, int capability) {
+  abi::Device device;
+  device.threads = first.threads;
+  device.shared_bytes = first.shared_bytes;
+  device.waits = capability >= kLeastWaitingCapability;
   if (first.persistent) {
-    device["persistent"] = blocks_at_once(resources, {first.threads, first.shared_bytes}, capability);
+    device.persistent = blocks_at_once(resources, {first.threads, first.shared_bytes}, capability);
   }
-  if (first.cluster > 1) device["cluster"] = {first.cluster, 1, 1};
-  for (const gpu::TensorMap& map : first.tensor_maps) device["tensor_maps"].push_back(to_json(map));
+  if (first.cluster > 1) device.cluster = {first.cluster, 1, 1};
+  device.tensor_maps = first.tensor_maps;
   if (resources) {
-    device["registers"] = resources->registers;
-    device["spill_bytes"] = resources->spill_store_bytes + resources->spill_load_bytes;
-    device["assembler_us"] = resources->assembler_us;
-    device["warnings"] = resources->warnings;
+    device.registers = resources->registers;
+    device.spill_bytes = resources->spill_store_bytes + resources->spill_load_bytes;
+    device.assembler_us = resources->assembler_us;
+    device.warnings = resources->warnings;
   }
   return device;
 }
@@ -175,8 +175,8 @@ nlohmann::json describe_device(const gpu::Lowered& first, const std::optional<Re
 Result<Code> emit_code(Job& job) {
   const auto describe = [&](const std::string& form, const std::optional<Resources>& resources) {
     const auto& lowered = std::get<gpu::LoweredPlan>(job.lowered);
-    job.metadata["emit"] = form;
-    job.metadata["device"] = describe_device(lowered.first, resources, target_of(job).capability);
+    job.metadata.emit = form;
+    job.metadata.device = describe_device(lowered.first, resources, target_of(job).capability);
     describe_launches(lowered, job.metadata);
   };
   const std::string& form = job.request.emit;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "kiln/target/gpu.h"
 #include "nvptx/asm.h"
 
 namespace kiln::codegen::nvptx {
@@ -48,7 +49,9 @@ llvm::Instruction* run(Builder& b, const std::string& instruction, llvm::SmallVe
   return b.CreateCall(assembly, operands);
 }
 
-constexpr int kRegisters = 64 * 1024, kRegisterUnit = 8, kCopyingRegisters = 24, kMostRegisters = 240, kGroupWarps = 4;
+constexpr int kRegisterUnit = target::NvidiaGpu::kRegisterUnit, kCopyingRegisters = 24, kMostRegisters = 240;
+constexpr int kGroupWarps = 4;
+constexpr int kLeastCapability = 90;  // that has the engine
 
 // Groups of four warps have registers to give or to take. Where programs are so large that one has a multiprocessor to
 // itself, its threads want more than an equal share.
@@ -191,7 +194,8 @@ void CudaBulkEngine::begin_copying(Builder& b, const gpu::BlockShape& block) con
 
 void CudaBulkEngine::begin_computing(Builder& b, const gpu::BlockShape& block) const {
   if (!registers_move(block)) return;
-  const int left = kRegisters - kCopyingRegisters * block.copying * block.lanes;
+  const int left = static_cast<int>(target::nvidia_gpu(kLeastCapability).registers) -
+                   kCopyingRegisters * block.copying * block.lanes;
   const int share = std::min(left / block.computing_threads() / kRegisterUnit * kRegisterUnit, kMostRegisters);
   b.CreateIntrinsic(llvm::Intrinsic::nvvm_setmaxnreg_inc_sync_aligned_u32, {},
                     {b.getInt32(static_cast<uint32_t>(share))});

@@ -1,15 +1,17 @@
-// Limits: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 #include "nvptx/occupancy.h"
 
 #include <algorithm>
 #include <functional>
 #include <set>
 
+#include "kiln/target/gpu.h"
+
 namespace kiln::codegen::nvptx {
 namespace {
 
-constexpr int64_t kRegisters = 64 * 1024, kRegisterUnit = 8;  // of a multiprocessor; what a thread gets multiples of
-constexpr int64_t kSystemBytes = 1024;                        // of shared memory, for each block
+using target::blocks_by_registers;
+using target::nvidia_gpu;
+
 constexpr int64_t kFewBlocks = 3, kEnoughThreads = 1024;
 constexpr int64_t kFewSpilledBytes = 32;
 // A kernel with so many barriers (a sort) waits for its own warps: others are worth addresses that are spilled.
@@ -20,24 +22,13 @@ constexpr int64_t kWorthThirdBlock = 128;
 // A third block that spills nothing is worth it even where the assembler then lets one product of a program wait for
 // the other (C7512): others run meanwhile. The gradient of attention's keys, 64 wide, is an eighth faster on an H200.
 
-int64_t shared_bytes_of(int capability) {
-  return (capability == 80 ? 164 : capability >= 90 ? 228 : 100) * int64_t{1024};
-}
-
-int64_t threads_of(int capability) { return capability == 80 || capability >= 90 ? 2048 : 1536; }
-
 // What loads of a multiprocessor have to be under way for memory to be busy: 4.8 TB/s of an H200, shared by 132, for
 // somewhat more than a microsecond; less than half of that on others. Layer norms of rows of 8 KiB on an H200: 3.3 TB/s
 // by four blocks, 3.5 by five, 3.8 by six.
 int64_t bytes_under_way(int capability) { return (capability >= 90 ? 48 : 16) * int64_t{1024}; }
 
-int64_t blocks_by_registers(int64_t registers, int threads) {
-  return kRegisters / ((registers + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit * threads);
-}
-
 int64_t blocks_but_for_registers(const BlockNeeds& needs, int capability) {
-  return std::min(shared_bytes_of(capability) / (needs.shared_bytes + kSystemBytes),
-                  threads_of(capability) / needs.threads);
+  return target::blocks_but_for_registers(nvidia_gpu(capability), needs.threads, needs.shared_bytes);
 }
 
 // With a directive behind that of the number of threads.
@@ -50,7 +41,7 @@ std::string aiming_at(const std::string& ptx, int blocks) {
 // Two blocks of four warps that spill nothing, by which most registers are taken.
 bool has_room_for_third(const Resources& resources, const BlockNeeds& needs, int capability) {
   return resources.registers > 0 && resources.spill_store_bytes == 0 && needs.threads == 4 * 32 &&
-         blocks_by_registers(resources.registers, needs.threads) == 2 &&
+         blocks_by_registers(nvidia_gpu(capability), resources.registers, needs.threads) == 2 &&
          blocks_but_for_registers(needs, capability) > 2;
 }
 
@@ -65,17 +56,18 @@ bool waits_often(const std::string& ptx) {
 int blocks_at_once(const std::optional<Resources>& resources, const BlockNeeds& needs, int capability) {
   int64_t out = blocks_but_for_registers(needs, capability);
   if (resources && resources->registers > 0) {
-    out = std::min(out, blocks_by_registers(resources->registers, needs.threads));
+    out = std::min(out, blocks_by_registers(nvidia_gpu(capability), resources->registers, needs.threads));
   }
   return static_cast<int>(std::max<int64_t>(out, 1));
 }
 
 std::optional<int> blocks_in_reach(const Resources& resources, const BlockNeeds& needs, int capability) {
   if (resources.registers == 0) return std::nullopt;
-  const int64_t now = blocks_by_registers(resources.registers, needs.threads);
+  const int64_t now = blocks_by_registers(nvidia_gpu(capability), resources.registers, needs.threads);
   const int64_t most = blocks_but_for_registers(needs, capability);
   if (now >= most || now == 0 || now > kFewBlocks) return std::nullopt;
-  const int64_t left = kRegisters / ((now + 1) * needs.threads) / kRegisterUnit * kRegisterUnit;
+  constexpr int64_t kUnit = target::NvidiaGpu::kRegisterUnit;
+  const int64_t left = nvidia_gpu(capability).registers / ((now + 1) * needs.threads) / kUnit * kUnit;
   if (left < resources.registers - resources.registers / 5) return std::nullopt;
   return static_cast<int>(now + 1);
 }
@@ -87,13 +79,14 @@ std::optional<int> blocks_of_products(const Resources& resources, const BlockNee
   return by_groups && has_room_for_third(resources, needs, capability) ? std::optional(3) : std::nullopt;
 }
 
-bool are_worth_it(const Resources& before, const Resources& after, int threads, int blocks, bool by_groups) {
+bool are_worth_it(const Resources& before, const Resources& after, int threads, int blocks, bool by_groups,
+                  int capability) {
   const bool is_third = blocks == 3 && by_groups;
   const int64_t worth = is_third ? kWorthThirdBlock : 0;
   const bool may_serialise = is_third && after.spill_store_bytes == 0;
   return after.spill_store_bytes <= before.spill_store_bytes + worth &&
          (may_serialise || after.warnings == before.warnings) &&
-         blocks_by_registers(after.registers, threads) >= blocks;
+         blocks_by_registers(nvidia_gpu(capability), after.registers, threads) >= blocks;
 }
 
 Result<std::optional<Assembled>> assemble_for_products(const std::string& ptx, const std::string& processor,
@@ -108,12 +101,14 @@ Result<std::optional<Assembled>> assemble_for_products(const std::string& ptx, c
   Resources &before = (*first)->resources, &after = (*second)->resources;
   const int64_t both = before.assembler_us + after.assembler_us;
   before.assembler_us = after.assembler_us = both;
-  return are_worth_it(before, after, needs.threads, *blocks, by_groups) ? second : first;
+  return are_worth_it(before, after, needs.threads, *blocks, by_groups, capability) ? second : first;
 }
 
 std::vector<int> worthwhile_blocks(const Resources& resources, const BlockNeeds& needs, int capability) {
   const auto enough = static_cast<int>(kEnoughThreads / needs.threads);
-  const int64_t now = resources.registers == 0 ? enough : blocks_by_registers(resources.registers, needs.threads);
+  const int64_t now = resources.registers == 0
+                          ? enough
+                          : blocks_by_registers(nvidia_gpu(capability), resources.registers, needs.threads);
   std::set<int, std::greater<>> wanted;
   for (int blocks = std::max(2, enough); blocks > std::max<int64_t>(now, 1); blocks /= 2) wanted.insert(blocks);
   if (needs.loaded_bytes > 0) {
@@ -124,7 +119,7 @@ std::vector<int> worthwhile_blocks(const Resources& resources, const BlockNeeds&
     }
   }
   std::erase_if(wanted, [&](int blocks) {
-    return 5 * (kRegisters / (int64_t{blocks} * needs.threads)) < 3 * resources.registers;
+    return 5 * (nvidia_gpu(capability).registers / (int64_t{blocks} * needs.threads)) < 3 * resources.registers;
   });
   return {wanted.begin(), wanted.end()};
 }

@@ -26,7 +26,8 @@ std::optional<int> blocks_of_products(const Resources& resources, const BlockNee
                                       bool by_groups);
 // Whether so many blocks are worth what they cost: nothing may be spilled for them, and no product wait for another; a
 // third block of products by groups of warps is worth some spilled bytes, or else products that wait.
-bool are_worth_it(const Resources& before, const Resources& after, int threads, int blocks, bool by_groups);
+bool are_worth_it(const Resources& before, const Resources& after, int threads, int blocks, bool by_groups,
+                  int capability);
 
 // Of a kernel that waits for memory: how many blocks are worth asking for, most first: up to 1024 threads, at least two
 // blocks, or until their loads are what memory wants to be under way; more than there are, and not so many that most

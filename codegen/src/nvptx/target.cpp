@@ -4,8 +4,7 @@
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/TargetSelect.h>
 
-#include <algorithm>
-#include <array>
+#include "kiln/target/gpu.h"
 
 namespace kiln::codegen::nvptx {
 namespace {
@@ -13,22 +12,11 @@ namespace {
 constexpr char kPrefix[] = "cuda:";
 constexpr char kTriple[] = "nvptx64-nvidia-cuda";
 
-struct Processor {
-  const char* name;
-  int capability;
-  bool is_specific;
-  // The lowest version of PTX with all that we use of the processor, so that old drivers take it (PTX ISA, "Release
-  // Notes"): 7.8 has every matrix instruction of sm_80 and sm_86, 8.4 those of f8 on sm_89.
-  int ptx_version;
-};
-constexpr std::array kProcessors = {
-    Processor{"sm_80", 80, false, 78}, Processor{"sm_86", 86, false, 78}, Processor{"sm_89", 89, false, 84},
-    Processor{"sm_90", 90, false, 84}, Processor{"sm_90a", 90, true, 84},
-};
-
 Error unknown_target(const std::string& name) {
   std::string known;
-  for (const Processor& processor : kProcessors) known += std::string(known.empty() ? "" : ", ") + processor.name;
+  for (const target::NvidiaGpu& gpu : target::nvidia_gpus()) {
+    known += std::string(known.empty() ? "" : ", ") + gpu.name;
+  }
   return invalid_argument("target `" + name.substr(0, 80) +
                           "`: an NVIDIA target is cuda (the device of this machine) or " +
                           "cuda:NAME with NAME one of " + known);
@@ -56,9 +44,8 @@ bool is_cuda_target(const std::string& name) { return name == "cuda" || name.sta
 Result<std::unique_ptr<CudaTarget>> make_cuda_target(const std::string& name) {
   if (!name.starts_with(kPrefix)) return unknown_target(name);
   const std::string wanted = name.substr(sizeof kPrefix - 1);
-  const auto found =
-      std::find_if(kProcessors.begin(), kProcessors.end(), [&](const Processor& p) { return wanted == p.name; });
-  if (found == kProcessors.end()) return unknown_target(name);
+  const target::NvidiaGpu* found = target::find_nvidia_gpu(wanted);
+  if (found == nullptr) return unknown_target(name);
 
   std::string message;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(kTriple, message);

@@ -104,9 +104,7 @@ gpu::LaneFacts CudaTargetInfo::lane_facts() const {
   gpu::LaneFacts out;
   out.matrix_load = true;
   out.matrix_store = target_.capability >= 90;
-  // What a block may have at most, less the kilobyte that the system keeps (CUDA C++ Programming Guide, "Technical
-  // Specifications per Compute Capability").
-  out.shared_bytes = (target_.capability == 80 ? 163 : target_.capability >= 90 ? 227 : 99) * 1024;
+  out.shared_bytes = target::nvidia_gpu(target_.capability).block_shared_bytes();
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "gpu/target_info.h"
+#include "kiln/target/gpu.h"
 #include "nvptx/bulk_engine.h"
 #include "nvptx/elements.h"
 #include "nvptx/target.h"
@@ -20,8 +21,8 @@ class CudaTargetInfo : public gpu::TargetInfo {
     return {.has_fma = true, .has_avx512 = false, .fast = false, .estimate = emit_estimate};
   }
   int64_t most_registers(int threads) const override {
-    constexpr int64_t kOfThread = 255, kOfBlock = 64 * 1024, kUnit = 8;
-    return std::min(kOfThread, kOfBlock / threads / kUnit * kUnit);
+    constexpr int64_t kOfThread = 255, kUnit = target::NvidiaGpu::kRegisterUnit;
+    return std::min(kOfThread, target::nvidia_gpu(target_.capability).registers / threads / kUnit * kUnit);
   }
   SmallFloatInstructions small_floats() const override { return small_float_instructions(target_.capability); }
   llvm::Value* multiply_high(llvm::IRBuilder<>& b, bool is_signed, llvm::Value* x, llvm::Value* y) const override {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "kiln/abi/metadata.h"
 #include "kiln/autotune/runner.h"
 
 namespace kiln::autotune {
@@ -48,7 +49,7 @@ double register_bytes_a_thread(const Machine& machine, const Work& work, const C
 
 // `metadata` of the artifact where it is compiled already: registers, spills, shared memory, waves.
 double predict_us(const Machine& machine, const Work& work, const Config& config,
-                  const nlohmann::json* metadata = nullptr);
+                  const abi::Metadata* metadata = nullptr);
 // The time below which no measurement can be true, for `compulsory` bytes and flops at twice the roofs.
 double possible_us(const Machine& machine, const Work& work);
 // The bound that a measurement is shown against, and its name: "memory", "products", "arithmetic", "launch".
@@ -59,7 +60,7 @@ struct Roofline {
 Roofline roofline(const Machine& machine, const Work& work);
 
 // Why a compiled config need not run: does not fit, spills far, …; empty where it may.
-std::string prune_reason(const nlohmann::json& metadata);
+std::string prune_reason(const abi::Metadata& metadata);
 
 // Of equal length; 1: the same order.
 double rank_correlation(std::span<const double> a, std::span<const double> b);

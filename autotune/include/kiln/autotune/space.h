@@ -9,7 +9,7 @@
 
 namespace kiln::autotune {
 
-// A config: values of constexprs and launch options, all of them.
+// A config: values of constexprs and schedule options, all of them.
 using Config = dsl::ConstexprValues;
 
 struct Space {
@@ -20,7 +20,7 @@ struct Space {
 // What the kernel declares for the target, or `axes` in place of it; for a kernel without such a space one derived from
 // its ops and the target: powers of two around the defaults of constexprs that are extents of tiles, num_warps and
 // num_stages on GPUs.
-// Launch options that the target does not have are left out. Error: an axis that names nothing.
+// Schedule options that the target does not have are left out. Error: an axis that names nothing.
 Result<Space> space_for(const dsl::Kernel& kernel, const std::string& target,
                         const std::vector<dsl::SpaceAxis>& axes = {});
 

@@ -34,7 +34,7 @@ enum class Mode : uint8_t {
 
 struct GetOptions {
   std::string target = "cpu";  // "cpu", "cuda", "amd", "interp", or resolved: "cpu:znver5,+avx2", "cuda:sm_90a"
-  // Those without a default must be there; launch options may (kiln/dsl/config.h).
+  // Those without a default must be there; schedule options may (kiln/dsl/config.h).
   dsl::ConstexprValues constexprs = {};
   uint32_t deadline_ms = 0;  // 0: the daemon's default
   Mode mode = Mode::kDefault;

@@ -46,7 +46,7 @@ class UntypedFunction {
   // Metadata of the variant that a launch with these facts takes; docs/reference/artifact.md lists the fields.
   nlohmann::json metadata(const dsl::Facts& facts = {}) const;
   size_t variant_count() const;
-  // The config that a launch with these arguments takes now: constexprs and launch options.
+  // The config that a launch with these arguments takes now: constexprs and schedule options.
   dsl::ConstexprValues config(std::span<const Argument> arguments = {}) const;
 
  private:

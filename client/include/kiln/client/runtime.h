@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "kiln/client/cpu_abi.h"
+#include "kiln/abi/cpu_abi.h"
 #include "kiln/dsl/result.h"
 
 namespace kiln::client {

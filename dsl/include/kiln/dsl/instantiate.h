@@ -6,7 +6,7 @@
 
 namespace kiln::dsl {
 
-// Replaces constexprs by `values` (their defaults where absent) and hints of loops by the launch option num_stages,
+// Replaces constexprs by `values` (their defaults where absent) and hints of loops by the schedule option num_stages,
 // checks `require` and every type again, drops `require`, turns facts into constants (kOne) and `assume` ops, and
 // applies the kernel option `contract`. The result mentions no constexpr but keeps the list; it is canonical, and the
 // value of every `constant` in it is a Literal. Errors name the config and the source line; code kInvalidArgument for

@@ -97,7 +97,8 @@ struct Constexpr {
   std::optional<int64_t> default_value;
 };
 
-// One axis of a config space: a constexpr's (or launch option's) name and its candidate values. With a target, a family
+// One axis of a config space: a constexpr's (or schedule option's) name and its candidate values. With a target, a
+// family
 // ("cpu") or one of it ("cuda:sm_90a"), it is for that one alone, in place of the axis of this name for more targets.
 struct SpaceAxis {
   std::string name;
@@ -161,7 +162,7 @@ struct Kernel {
   std::vector<Condition> constraints;
   std::vector<ArrayInfo> arrays;
   // What a request that says nothing gets on some targets, by their family ("cuda") or name ("cuda:sm_90a"), in place
-  // of the constexprs' defaults; launch options too (config.h).
+  // of the constexprs' defaults; schedule options too (config.h).
   std::map<std::string, ConstexprValues> target_defaults;
   KernelOptions options;
   std::vector<Value> values;

@@ -141,7 +141,7 @@ class KernelDef {
   // Stands for the IR in look-up tables of this process: copies share it, and whatever changes the IR changes it.
   uint64_t id() const { return id_; }
 
-  // The values that the tuner may try: names of Consts, or the launch options num_warps and num_stages.
+  // The values that the tuner may try: names of Consts, or the schedule options num_warps and num_stages.
   KernelDef space(std::vector<SpaceAxis> axes) &&;
   // Axes for a target alone, a family or one of it as for `defaults`, in place of those of these names.
   KernelDef space(const std::string& target, std::vector<SpaceAxis> axes) &&;
@@ -152,7 +152,7 @@ class KernelDef {
   KernelDef array(const std::string& param, const std::string& elements, const std::string& low = {},
                   const std::string& high = {}) &&;
   // What a request that says nothing gets on some targets, in place of the Consts' defaults: values of Consts, or of
-  // the launch options. `target` is a family, "cuda", or one of it, "cuda:sm_90a", which comes first.
+  // the schedule options. `target` is a family, "cuda", or one of it, "cuda:sm_90a", which comes first.
   KernelDef defaults(const std::string& target, ConstexprValues values) &&;
   // Whether single-use a*b + c becomes one fused operation; on unless said otherwise.
   KernelDef contract(bool on) && { return std::move(*this).with(&KernelOptions::contract, on); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kiln/dsl/kernels/attention_mask.h"
+#include "kiln/target/schedule_options.h"
 
 namespace kiln::dsl::lang::kernels {
 
@@ -27,8 +28,8 @@ ConstexprValues rdna_attention_blocks() {
 }
 
 // On Hopper the weights' products with values run beside the softmax of the next block; four or three of these programs
-// share a multiprocessor. Wider heads are faster by {"BM", 128}, {"BN", 128}, {"num_warps", 8} and {"warp_specialise",
-// 2}, under CAUSAL 1; narrow ones by {"BN", 128}.
+// share a multiprocessor. Wider heads are faster by {"BM", 128}, {"BN", 128}, {"num_warps", 8} and
+// warp_specialise persistent, under CAUSAL 1; narrow ones by {"BN", 128}.
 template <class T>
 ConstexprValues hopper_attention_blocks() {
   if (std::is_same_v<T, f32>) return {};
@@ -162,13 +163,14 @@ AttendedBlock attend_block(const Value& q, const Value& k, const Value& v, const
 // How every form of attention is tuned, and what the tuner is to know of its arrays.
 template <class T, class Def>
 Def attention_hints(Def def) {
+  using enum target::Schedule;
   return std::move(def)
       .where("eq(rem(heads, kv_heads), 0)")
       .space({{"BM", {16, 32, 64, 128}},
               {"BN", {32, 64, 128, 256}},
               {"num_warps", {4, 8}},
               {"num_stages", {1, 2, 3}},
-              {"warp_specialise", {0, 1, 2, 3}}})
+              {"warp_specialise", target::values_of({kPlain, kProducers, kPersistent, kQueue})}})
       .array("q", "batch*heads*seq*D")
       .array("k", "batch*kv_heads*seq*D")
       .array("v", "batch*kv_heads*seq*D")

@@ -6,7 +6,8 @@
 namespace kiln::dsl::lang::kernels {
 
 // Weights take half of the registers that those of 16 bits do, so blocks of keys are longer. Wide heads of long
-// sequences without a mask are faster by {"BM", 128}, {"num_warps", 8}, {"warp_specialise", 1}.
+// sequences without a mask are faster by {"BM", 128}, {"num_warps", 8} and warp_specialise
+// producers.
 inline ConstexprValues hopper_f8_attention_blocks() {
   return {{"BM", 64}, {"BN", 128}, {"num_warps", 4}, {"num_stages", 2}};
 }

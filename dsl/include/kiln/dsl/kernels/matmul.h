@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kiln/dsl/kernels/blocks.h"
+#include "kiln/target/schedule_options.h"
 
 namespace kiln::dsl::lang::kernels {
 
@@ -46,9 +47,11 @@ inline BlockOrigin block_origin(const Value& M, const Value& N, const Const& BM,
 
 // Of workers that share iterations as many as Hopper's large GPUs have multiprocessors.
 inline std::vector<SpaceAxis> product_space() {
-  return {{"BM", {32, 64, 128, 256}}, {"BN", {32, 64, 128, 192, 256}}, {"BK", {32, 64, 128, 256, 512}},
-          {"num_warps", {4, 8}},      {"num_stages", {2, 3, 4}},       {"warp_specialise", {0, 2, 4}},
-          {"split_k", {1, 2, 4, 8}},  {"stream_k", {0, 132}}};
+  using enum target::Schedule;
+  return {{"BM", {32, 64, 128, 256}},      {"BN", {32, 64, 128, 192, 256}},
+          {"BK", {32, 64, 128, 256, 512}}, {"num_warps", {4, 8}},
+          {"num_stages", {2, 3, 4}},       {"warp_specialise", target::values_of({kPlain, kPersistent, kPingPong})},
+          {"split_k", {1, 2, 4, 8}},       {"stream_k", {0, 132}}};
 }
 
 // On CPUs blocks may be whole matrices, or single rows, and their order decides which operand stays in the cache.

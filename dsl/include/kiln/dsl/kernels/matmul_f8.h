@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "kiln/dsl/kernels/matmul.h"
+#include "kiln/target/schedule_options.h"
 
 namespace kiln::dsl::lang::kernels {
 
@@ -16,6 +17,7 @@ inline constexpr int64_t kScaledBlock = 128;
 // iteration takes 256 of K: the second span's products run while threads add the first one's.
 template <class Out = bf16>
 const auto& matmul_f8() {
+  using enum target::Schedule;
   static const auto def =
       kernel("matmul_f8", {"A", "B", "a_scale", "b_scale", "C", "M", "N", "K", "BM=128", "BN=128", "SPANS=1"},
              [](Ptr<const f8e4m3> A, Ptr<const f8e4m3> B, Ptr<const f32> a_scale, Ptr<const f32> b_scale, Ptr<Out> C,
@@ -49,7 +51,7 @@ const auto& matmul_f8() {
                   {"SPANS", {1, 2}},
                   {"num_warps", {4, 8}},
                   {"num_stages", {2, 3, 4, 5, 6}},
-                  {"warp_specialise", {0, 1, 2}}})
+                  {"warp_specialise", target::values_of({kPlain, kProducers, kPersistent})}})
           .array("A", "M*K")
           .array("B", "N*K")
           .array("a_scale", "div(127 + K, 128)*M")
@@ -57,9 +59,12 @@ const auto& matmul_f8() {
           .array("C", "M*N")
           .defaults("amd", {{"BM", 32}, {"BN", 64}, {"num_warps", 8}})
           .defaults("cuda", {{"BM", 64}, {"BN", 64}, {"num_warps", 8}})
-          .defaults(
-              "cuda:sm_90a",
-              {{"BM", 128}, {"BN", 128}, {"SPANS", 2}, {"num_warps", 8}, {"num_stages", 3}, {"warp_specialise", 2}});
+          .defaults("cuda:sm_90a", {{"BM", 128},
+                                    {"BN", 128},
+                                    {"SPANS", 2},
+                                    {"num_warps", 8},
+                                    {"num_stages", 3},
+                                    {"warp_specialise", target::value_of(kPersistent)}});
   return def;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kiln/dsl/kernels/matmul.h"
+#include "kiln/target/schedule_options.h"
 
 namespace kiln::dsl::lang::kernels {
 
@@ -56,8 +57,11 @@ const auto& matmul_quantise() {
 // Products with weights that are widened are made the other way round, (W·Aᵀ)ᵀ: matrix units of several warps take the
 // first factor from the registers that it was widened in.
 inline std::vector<SpaceAxis> widened_space() {
-  return {{"BM", {16, 32, 64, 128, 256}}, {"BN", {64, 128, 256}},      {"BK", {32, 64, 128}},    {"num_warps", {4, 8}},
-          {"num_stages", {2, 3, 4}},      {"warp_specialise", {0, 2}}, {"split_k", {1, 2, 4, 8}}};
+  using enum target::Schedule;
+  return {{"BM", {16, 32, 64, 128, 256}}, {"BN", {64, 128, 256}},
+          {"BK", {32, 64, 128}},          {"num_warps", {4, 8}},
+          {"num_stages", {2, 3, 4}},      {"warp_specialise", target::values_of({kPlain, kPersistent})},
+          {"split_k", {1, 2, 4, 8}}};
 }
 
 template <class T, class Def>

@@ -1,5 +1,5 @@
-/* How a launcher calls a kernel compiled for a CPU. Plain C. `kiln compile --emit so` writes the same declarations,
- * with the kernel's parameters, beside the shared object.
+/* How a launcher calls a kernel compiled for a CPU: what the compiler writes and every caller reads. Plain C.
+ * `kiln compile --emit so` writes this text, with the kernel's parameters, beside the shared object.
  *
  *   int32_t kiln_entry(const void* params, const uint32_t grid[3], uint64_t first, uint64_t last, kiln_ctx* ctx);
  *
@@ -7,9 +7,10 @@
  * for disjoint ranges may run at the same time. `params` holds the kernel's arguments in order (constexprs are not
  * among them), each at its natural alignment, i1 as one byte, pointers as 8. Zero is success; anything else is an error
  * code. A kernel with a plan has several entries of this type: docs/reference/artifact.md. */
-#ifndef KILN_CLIENT_CPU_ABI_H
-#define KILN_CLIENT_CPU_ABI_H
+#ifndef KILN_CPU_ABI_H
+#define KILN_CPU_ABI_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -58,6 +59,17 @@ typedef int32_t (*kiln_entry_fn)(const void* params, const uint32_t grid[3], uin
 
 #ifdef __cplusplus
 }
+
+/* Compiled code has these offsets in it: they stay. */
+static_assert(offsetof(kiln_failure, parameter) == 4 && offsetof(kiln_failure, program) == 8 &&
+                  offsetof(kiln_failure, lane) == 16 && offsetof(kiln_failure, index) == 24 &&
+                  sizeof(kiln_failure) == 32,
+              "kiln_failure");
+static_assert(offsetof(kiln_ctx, size) == 0 && offsetof(kiln_ctx, scratch) == 8 &&
+                  offsetof(kiln_ctx, scratch_bytes) == 16 && offsetof(kiln_ctx, workspace) == 24 &&
+                  offsetof(kiln_ctx, extents) == 32 && offsetof(kiln_ctx, print) == 40 &&
+                  offsetof(kiln_ctx, print_data) == 48 && offsetof(kiln_ctx, failure) == 56 && sizeof(kiln_ctx) == 88,
+              "kiln_ctx");
 #endif
 
 #endif
