@@ -27,7 +27,7 @@ std::string dump(const dsl::Kernel& kernel, const Backend& backend, const std::s
 }
 
 TEST(Backends, EveryPassIsInTheGuide) {
-  std::ifstream file(std::string(KILN_SOURCE_DIR) + "/docs/passes.md");
+  std::ifstream file(std::string(KILN_SOURCE_DIR) + "/docs/inside/passes.md");
   const std::string guide(std::istreambuf_iterator<char>(file), {});
   for (const Backend* backend : codegen::backends()) {
     for (const PassRow& row : rows_of(*backend)) {
