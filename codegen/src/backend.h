@@ -17,9 +17,9 @@
 #include "gpu/lower_plan.h"
 #include "kiln/codegen/outside.h"
 #include "kiln/dsl/binary.h"
+#include "launches/launch_sequence.h"
 #include "llvm_pass.h"
 #include "passes/pipeline.h"
-#include "plan.h"
 
 namespace kiln::codegen {
 
@@ -73,9 +73,9 @@ struct Code {
 };
 
 struct Backend {
-  std::string_view family;                  // of its targets' names: "cuda" of "cuda:sm_90a"
-  std::span<const std::string_view> forms;  // what code can be; the first is what a launcher loads
-  bool names_entries = false;               // `so:NAME`: several kernels go into one program
+  std::string_view family;                                  // of its targets' names: "cuda" of "cuda:sm_90a"
+  std::span<const std::string_view> forms;                  // what code can be; the first is what a launcher loads
+  bool names_entries = false;                               // `so:NAME`: several kernels go into one program
   void (*initialise)(const Outside& outside) = nullptr;     // once per process, before any other call
   void (*start_helpers)(const Outside& outside) = nullptr;  // before the process may start no others; may be null
 

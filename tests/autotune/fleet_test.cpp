@@ -7,10 +7,10 @@
 #include <csignal>
 
 #include "batch_fakes.h"
-#include "fleet_lines.h"
-#include "fleet_store.h"
+#include "fleet/fleet_lines.h"
+#include "fleet/fleet_store.h"
 #include "kiln/autotune/runner_protocol.h"
-#include "records_lines.h"
+#include "records/records_lines.h"
 #include "redis_process.h"
 #include "waiting.h"
 

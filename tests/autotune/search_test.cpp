@@ -1,12 +1,12 @@
 // What each search proposes.
-#include "search.h"
+#include "search/search.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <set>
 
-#include "surrogate.h"
+#include "search/surrogate.h"
 
 namespace kiln::autotune {
 namespace {

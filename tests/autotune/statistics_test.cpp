@@ -1,5 +1,5 @@
 // Medians, their intervals, and how often a race is wrong.
-#include "statistics.h"
+#include "search/statistics.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "search.h"
+#include "search/search.h"
 
 namespace kiln::autotune {
 namespace {

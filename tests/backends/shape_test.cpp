@@ -1,10 +1,10 @@
 // What is decided of a block before there is code: the passes that know it, and what is tried where it was too large.
-#include "gpu/shape.h"
+#include "gpu/block/shape.h"
 
 #include <gmock/gmock.h>
 
 #include "emulated_target.h"
-#include "gpu/block_passes.h"
+#include "gpu/passes/block_passes.h"
 #include "kiln/dsl/verify.h"
 #include "random/generator.h"
 

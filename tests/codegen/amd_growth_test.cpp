@@ -1,5 +1,5 @@
-// Kernels of very many ops for AMD: in parts (gpu/parts.h), with calls (elementwise/calls.h), they compute what they
-// say.
+// Kernels of very many ops for AMD: in parts (gpu/llvm_passes/parts.h), with calls (elementwise/calls.h), they compute
+// what they say.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "gpu/bulk_tile.h"
+#include "gpu/pipeline/bulk_tile.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -1,7 +1,7 @@
 // What the lowering to GPUs does with ops that move elements between threads, on blocks of any shape: few and many
 // warps, wide ones, tiles smaller than a block and far larger.
 #include "algebra_case.h"
-#include "gpu/defer_reductions.h"
+#include "gpu/passes/defer_reductions.h"
 #include "kiln/dsl/text.h"
 
 namespace kiln::test {

@@ -212,7 +212,7 @@ TEST(GpuPipelines, ProductsOfTilesThatAreNoPowersOfTwo) {
   multiply<lang::i8>({{"BM", 64}, {"BN", 96}, {"BK", 96}}, kExact);
 }
 
-// The same of words, whose factors change places instead (gpu/swap_factors.h), in each order of their lines.
+// The same of words, whose factors change places instead (gpu/passes/swap_factors.h), in each order of their lines.
 void multiply_words(const dsl::ConstexprValues& config) {
   constexpr int64_t kM = 80, kN = 112, kK = 80;
   for (const bool a_turned : {false, true}) {

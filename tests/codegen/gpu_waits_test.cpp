@@ -1,7 +1,7 @@
 // What keeps threads of a GPU from waiting: programs of one warp side by side in a block, reductions that share a
 // barrier, loads ahead of them, columns that a thread scans by itself.
 #include "algebra_case.h"
-#include "gpu/gather_waits.h"
+#include "gpu/passes/gather_waits.h"
 #include "kiln/dsl/text.h"
 
 namespace kiln::test {

@@ -1,5 +1,5 @@
 // How many warps a kernel gets where its config does not say.
-#include "gpu/launch_shape.h"
+#include "gpu/block/launch_shape.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // would do.
 #include <gmock/gmock.h>
 
-#include "gpu/launch_shape.h"
+#include "gpu/block/launch_shape.h"
 #include "sized_kernels.h"
 
 namespace kiln::test {

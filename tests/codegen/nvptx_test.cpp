@@ -114,7 +114,8 @@ TEST(Nvidia, MovesSixteenBytesAtOnceWhereFactsAllow) {
   EXPECT_EQ(count(text_of(*good), "st.global.v4.b32"), 2u);
 }
 
-// gpu/constant_loads.h: a store that needs nothing of a load may be one to its address, and has to come behind it.
+// gpu/analysis/constant_loads.h: a store that needs nothing of a load may be one to its address, and has to come behind
+// it.
 TEST(Nvidia, LoadsMayBeLateWhereAllThatIsWrittenNeedsThem) {
   namespace lang = dsl::lang;
   const auto ptx_of = [](bool stores_first) {

@@ -1,8 +1,8 @@
-// Kernels that take several launches (plan.h): what tests of each kind of plan have in common.
+// Kernels that take several launches (launches/launch_sequence.h): what tests of each kind of plan have in common.
 #pragma once
 
 #include "differential.h"
-#include "plan.h"
+#include "launches/launch_sequence.h"
 
 namespace kiln::test {
 

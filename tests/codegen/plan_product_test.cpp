@@ -1,7 +1,6 @@
 // Products whose loop is split (the launch option split_k), against the interpreter, which runs the kernel as it was
 // written: on CPUs, in AMD's machine code, and in the emulator of the lowering for GPUs, which takes stages as kernels.
-#include "plan_product.h"
-
+#include "launches/product.h"
 #include "plan_products.h"
 
 namespace kiln::test {

@@ -1,8 +1,7 @@
 // Plans of long scans, of GPUs and CPUs, against the interpreter, which runs the kernel as it was written.
-#include "plan_scan.h"
-
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
+#include "launches/scan.h"
 #include "plan_harness.h"
 
 namespace kiln::test {

@@ -1,7 +1,6 @@
 // Products whose iterations are dealt out to workers (the launch option stream_k), against the interpreter, which runs
 // the kernel as it was written: on CPUs, in AMD's machine code, and in the emulator of the lowering for GPUs.
-#include "plan_stream.h"
-
+#include "launches/stream.h"
 #include "plan_products.h"
 
 namespace kiln::test {

@@ -1,12 +1,11 @@
 // Plans of CPUs: long reductions, top-k and sorts in stages through a workspace, against the interpreter, which runs
 // the kernel as it was written; and equal bits for every number of threads.
-#include "plan.h"
-
 #include <cmath>
 
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
+#include "launches/launch_sequence.h"
 #include "plan_harness.h"
 
 namespace kiln::test {

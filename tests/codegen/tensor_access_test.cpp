@@ -1,5 +1,5 @@
 // Which accesses are of boxes of arrays, and what keeps others from it.
-#include "gpu/tensor_access.h"
+#include "gpu/analysis/tensor_access.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cbor_writer.h"
+#include "binary/cbor_writer.h"
 #include "kiln/dsl/canonical.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/kernels.h"

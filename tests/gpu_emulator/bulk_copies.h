@@ -1,5 +1,5 @@
-// The engine of gpu/bulk_engine.h in the emulated block. It works as late as it may: loads when a thread waits for
-// their barrier, stores when the thread that asked for them does.
+// The engine of gpu/pipeline/bulk_engine.h in the emulated block. It works as late as it may: loads when a thread waits
+// for their barrier, stores when the thread that asked for them does.
 #pragma once
 
 #include <array>

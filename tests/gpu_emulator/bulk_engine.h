@@ -1,7 +1,7 @@
-// The emulator's side of gpu/bulk_engine.h.
+// The emulator's side of gpu/pipeline/bulk_engine.h.
 #pragma once
 
-#include "gpu/bulk_engine.h"
+#include "gpu/pipeline/bulk_engine.h"
 
 namespace kiln::test {
 

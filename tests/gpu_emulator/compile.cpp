@@ -15,7 +15,7 @@
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
 #include "passes/pipeline.h"
-#include "reports.h"
+#include "reports/reports.h"
 #include "target.h"
 
 namespace kiln::test {

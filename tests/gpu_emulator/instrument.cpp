@@ -6,7 +6,7 @@
 #include <llvm/IR/ReplaceConstant.h>
 
 #include "emulated_target.h"
-#include "gpu/shared_memory.h"
+#include "gpu/shared/shared_memory.h"
 
 namespace kiln::test {
 namespace {

@@ -15,12 +15,12 @@
 #include <fstream>
 #include <sstream>
 
-#include "gpu/block_passes.h"
-#include "gpu/compute_late.h"
-#include "gpu/global_order.h"
+#include "gpu/analysis/global_order.h"
+#include "gpu/llvm_passes/compute_late.h"
 #include "gpu/lower.h"
+#include "gpu/passes/block_passes.h"
 #include "gpu/placement.h"
-#include "gpu/shared_memory.h"
+#include "gpu/shared/shared_memory.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
 #include "kiln/dsl/verify.h"

@@ -11,9 +11,9 @@
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
 #include "kiln/dsl/verify.h"
+#include "launches/launch_sequence.h"
 #include "passes/axis_info.h"
 #include "passes/pipeline.h"
-#include "plan.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 
 #include <memory>
 
-#include "gpu/bulk_copy.h"
-#include "gpu/launch_shape.h"
+#include "gpu/block/launch_shape.h"
+#include "gpu/pipeline/bulk_copy.h"
 #include "gpu/placement.h"
 #include "gpu/target_info.h"
 #include "kiln/dsl/ir.h"
@@ -44,7 +44,8 @@ struct Lowered {
   std::vector<TensorMap> tensor_maps;
 };
 
-// The passes on a kernel's code that is complete but for shared memory: rows of the compiler's list (docs/inside/passes.md).
+// The passes on a kernel's code that is complete but for shared memory: rows of the compiler's list
+// (docs/inside/passes.md).
 struct SharedFacts;
 std::span<const LlvmPass<SharedFacts>> shared_passes();
 

@@ -1,5 +1,5 @@
 // Between which accesses to global memory of a block of threads a barrier stands.
-#include "gpu/global_order.h"
+#include "gpu/analysis/global_order.h"
 
 #include <gtest/gtest.h>
 
