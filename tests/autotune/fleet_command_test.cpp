@@ -12,7 +12,7 @@
 #include "batch_helpers.h"
 #include "kiln/client/connection.h"
 #include "kiln/wire/process.h"
-#include "redis_process.h"
+#include "redis/redis_process.h"
 #include "waiting.h"
 
 namespace kiln::autotune {

@@ -11,7 +11,7 @@
 #include "fleet/fleet_store.h"
 #include "kiln/autotune/runner_protocol.h"
 #include "records/records_lines.h"
-#include "redis_process.h"
+#include "redis/redis_process.h"
 #include "waiting.h"
 
 namespace kiln::autotune {

@@ -7,7 +7,7 @@
 #include "kiln/dsl/canonical.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/kernels.h"
-#include "random_kernel.h"
+#include "random/random_kernel.h"
 #include "text_helpers.h"
 
 namespace kiln::dsl::testing {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kiln/dsl/binary.h"
-#include "random_kernel.h"
+#include "random/random_kernel.h"
 #include "text_helpers.h"
 
 namespace kiln::dsl::testing {

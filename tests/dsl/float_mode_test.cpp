@@ -7,7 +7,7 @@
 #include <bit>
 #include <cmath>
 
-#include "../caller_mode.h"
+#include "caller_mode.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/interpreter.h"
 #include "kiln/dsl/kernel.h"

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "kiln/dsl/canonical.h"
-#include "random_kernel.h"
+#include "random/random_kernel.h"
 #include "text_helpers.h"
 
 namespace kiln::dsl::testing {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "random_kernel.h"
+#include "random/random_kernel.h"
 #include "text_helpers.h"
 
 namespace kiln::dsl::testing {

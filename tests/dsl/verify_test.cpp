@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "kiln/dsl/canonical.h"
-#include "random_kernel.h"
+#include "random/random_kernel.h"
 #include "text_helpers.h"
 
 namespace kiln::dsl::testing {
