@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "batch_helpers.h"
+#include "how_long_kernel.h"
 #include "kiln/client/connection.h"
 #include "kiln/wire/process.h"
 #include "redis/redis_process.h"
@@ -22,21 +23,7 @@ using nlohmann::json;
 using redis_test::RedisProcess;
 using ::testing::HasSubstr;
 
-constexpr const char* kKernel = R"(kernel says_how_long(%x: ptr<f32>, %n: i32) {
-  constexpr us = 100
-  constexpr behave = 0
-  space us = [40, 100, 330, 500]
-  space behave = [0]
-  array x = n
-  grid [1, 1, 1]
-
-  %time = constant {value = us, type = i32} : i32
-  %how = constant {value = behave, type = i32} : i32
-  %sum = add %time, %how : i32
-  %value = cast %sum {to = f32} : f32
-  store %x, %value
-}
-)";
+const std::string kKernel = says_how_long_text({"us = [40, 100, 330, 500]", "behave = [0]"});
 
 class FleetCommand : public ::testing::Test {
  protected:

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "batch_helpers.h"
+#include "how_long_kernel.h"
 #include "waiting.h"
 
 namespace kiln::autotune {
@@ -19,21 +20,7 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-constexpr const char* kKernel = R"(kernel says_how_long(%x: ptr<f32>, %n: i32) {
-  constexpr us = 100
-  constexpr behave = 0
-  space us = [40, 70, 100, 150, 220, 330, 500, 750]
-  space behave = [0]
-  array x = n
-  grid [1, 1, 1]
-
-  %time = constant {value = us, type = i32} : i32
-  %how = constant {value = behave, type = i32} : i32
-  %sum = add %time, %how : i32
-  %value = cast %sum {to = f32} : f32
-  store %x, %value
-}
-)";
+const std::string kKernel = says_how_long_text({"us = [40, 70, 100, 150, 220, 330, 500, 750]", "behave = [0]"});
 
 class TuneCommand : public ::testing::Test {
  protected:

@@ -148,25 +148,6 @@ TEST(Print, MetadataDescribesMessagesAndValues) {
   EXPECT_EQ(artifact->metadata["prints"].size(), 4u);
 }
 
-// The message of a launch that must fail, interpreted and compiled.
-void expect_same_failure(const std::string& text, const std::vector<TestArgument>& arguments, const std::string& part) {
-  const dsl::Kernel kernel = parse_kernel(text);
-  auto reference = arguments;
-  auto interpreted = run_interpreted(kernel, {}, {}, reference);
-  ASSERT_FALSE(interpreted.ok()) << text;
-  for (const std::string& target : all_targets()) {
-    auto artifact = compile(kernel, {}, {}, target);
-    if (is_refused(artifact)) continue;
-    ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-    auto actual = arguments;
-    auto launched = run_launched(kernel, *artifact, actual, {.threads = 1});
-    ASSERT_FALSE(launched.ok()) << target << text;
-    EXPECT_EQ(launched.error().message, interpreted.error().message) << target;
-    EXPECT_EQ(launched.error().code, interpreted.error().code);
-    EXPECT_NE(launched.error().message.find(part), std::string::npos) << launched.error().message;
-  }
-}
-
 std::string with_option(const TextKernel& k, const std::string& option) {
   std::string text = k.text();
   return option.empty() ? text : text.insert(text.find("  grid"), "  option " + option + "\n");
@@ -189,7 +170,7 @@ TEST(Assert, FailsWithMessageLineProgramAndFirstLane) {
     x[139] = 9;
     expect_same_failure(asserting("debug = true", {2, 70}),
                         {buffer(x), buffer(std::vector<int32_t>(140)), int_scalar(70)},
-                        "x is small; false at lane " + std::to_string(at) + " (program 0, 0, 0)");
+                        "x is small; false at lane " + std::to_string(at) + " (program 0, 0, 0)", FailureMatch::kWords);
   }
 }
 
@@ -209,7 +190,7 @@ TEST(Assert, ScalarsNameTheirProgram) {
   %m = cmp %zyx, %one {pred = ne}
   assert %m {message = "early"}
 })",
-                      {}, "(program 1, 2, 1)");
+                      {}, "(program 1, 2, 1)", FailureMatch::kWords);
 }
 
 TEST(Assert, LanesWithoutALoadCountToo) {
@@ -219,7 +200,7 @@ TEST(Assert, LanesWithoutALoadCountToo) {
   const std::string x = k.op("load " + k.pointers("%x", shape) + ", " + k.mask(shape, {"%n"}));
   k.line("assert " + k.op("cmp " + x + ", " + k.fill("0", "i32", shape) + " {pred = ne}") + " {message = \"not 0\"}");
   expect_same_failure(with_option(k, "debug = true"), {buffer(std::vector<int32_t>(70, 1)), int_scalar(37)},
-                      "false at lane 37");
+                      "false at lane 37", FailureMatch::kWords);
 }
 
 TEST(Assert, WithoutTheOptionItCostsNothing) {

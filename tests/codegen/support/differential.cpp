@@ -157,6 +157,29 @@ void expect_same(const dsl::Kernel& kernel, const std::string& text, const Trial
   }
 }
 
+void expect_same_failure(const std::string& text, const std::vector<TestArgument>& arguments, const std::string& part,
+                         FailureMatch match) {
+  const dsl::Kernel kernel = parse_kernel(text);
+  auto reference = arguments;
+  auto interpreted = run_interpreted(kernel, {}, {}, reference);
+  ASSERT_FALSE(interpreted.ok()) << text;
+  for (const std::string& target : all_targets()) {
+    auto artifact = compile(kernel, {}, {}, target);
+    if (is_refused(artifact)) continue;
+    ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+    auto actual = arguments;
+    auto launched = run_launched(kernel, *artifact, actual, {.threads = 1});
+    ASSERT_FALSE(launched.ok()) << target << text;
+    EXPECT_NE(launched.error().message.find(part), std::string::npos) << launched.error().message;
+    EXPECT_EQ(launched.error().code, interpreted.error().code);
+    if (match == FailureMatch::kCode) continue;
+    EXPECT_EQ(launched.error().message, interpreted.error().message) << target;
+    if (match == FailureMatch::kWords) continue;
+    if (target == "gpu" || target == "amd" || on_cuda()) continue;  // of the op that fails nothing is done
+    for (size_t i = 0; i < actual.size(); ++i) EXPECT_EQ(actual[i].buffer, reference[i].buffer) << target << " " << i;
+  }
+}
+
 std::string TextKernel::list(const Shape& shape) {
   std::string out;
   for (int64_t extent : shape) out += (out.empty() ? "" : ", ") + std::to_string(extent);

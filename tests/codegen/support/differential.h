@@ -45,6 +45,13 @@ struct Trial {
 void expect_same(const std::string& text, const Trial& run);
 void expect_same(const dsl::Kernel& kernel, const std::string& text, const Trial& run);
 
+// What a launch that fails has in common with the interpreter: its error's code, its message too, what CPUs leave in
+// memory too.
+enum class FailureMatch { kCode, kWords, kMemory };
+// The launch fails on every target, and its message has `part`.
+void expect_same_failure(const std::string& text, const std::vector<TestArgument>& arguments, const std::string& part,
+                         FailureMatch match = FailureMatch::kMemory);
+
 // Writes kernels: one line an op, pointer tiles of row-major arrays, masks.
 class TextKernel {
  public:
