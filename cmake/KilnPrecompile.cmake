@@ -56,9 +56,10 @@ function(kiln_authoring_files)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${KILN_AUTHORING_OPTIONS}" SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
-# kiln_tests(TARGET): options of an executable of GoogleTest.
+# kiln_tests(TARGET): options of an executable of GoogleTest, which sees the tools of tests/support.
 function(kiln_tests target)
   kiln_warnings(${target})
+  target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/tests/support")
   target_link_libraries(${target} PRIVATE GTest::gmock)  # matchers call into it, where they are not inlined
   target_compile_options(${target} PRIVATE "$<$<CONFIG:RelWithDebInfo,Release>:-O1>")
   kiln_precompile(${target} <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp> <algorithm> <cmath> <functional> <map>

@@ -12,12 +12,12 @@
 #include <filesystem>
 
 #include "daemon.h"
-#include "fresh_start.h"
 #include "kiln/cmdline/reference.h"
 #include "kiln/wire/crash_report.h"
 #include "kiln/wire/paths.h"
 #include "kiln/wire/trusted.h"
 #include "options.h"
+#include "processes/fresh_start.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "option_names.h"
+#include "search/option_names.h"
 
 namespace kiln::autotune::cli {
 Result<Seconds> parse_duration(const std::string& flag, const std::string& text) {

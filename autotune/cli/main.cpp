@@ -22,7 +22,7 @@
 #include "kiln/wire/paths.h"
 #include "kiln/wire/printable.h"
 #include "progress.h"
-#include "text_files.h"
+#include "report/text_files.h"
 
 namespace kiln::autotune::cli {
 namespace {

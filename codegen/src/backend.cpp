@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "gpu/block_passes.h"
+#include "gpu/passes/block_passes.h"
 #include "kiln/dsl/config.h"
 
 namespace kiln::codegen {

@@ -17,9 +17,9 @@
 #include "kiln/abi/metadata.h"
 #include "kiln/codegen/outside.h"
 #include "kiln/dsl/binary.h"
+#include "launches/launch_sequence.h"
 #include "llvm_pass.h"
 #include "passes/pipeline.h"
-#include "plan.h"
 
 namespace kiln::codegen {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "remote_options.h"
+#include "cache/remote_options.h"
 
 namespace kiln::server {
 

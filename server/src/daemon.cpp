@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <new>
 
-#include "descriptors.h"
+#include "connections/descriptors.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
 

@@ -13,17 +13,17 @@
 #include <memory>
 #include <optional>
 
-#include "client_connection.h"
+#include "cache/store.h"
+#include "connections/client_connection.h"
+#include "connections/listener.h"
 #include "directory_watch.h"
-#include "listener.h"
-#include "metrics_port.h"
-#include "reports.h"
-#include "scheduler.h"
-#include "service_manager.h"
-#include "store.h"
-#include "tune_worker.h"
-#include "tuner_process.h"
-#include "worker_pool.h"
+#include "processes/service_manager.h"
+#include "processes/tune_worker.h"
+#include "processes/tuner_process.h"
+#include "processes/worker_pool.h"
+#include "reports/metrics_port.h"
+#include "reports/reports.h"
+#include "scheduling/scheduler.h"
 
 namespace kiln::server {
 

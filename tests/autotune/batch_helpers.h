@@ -9,8 +9,8 @@
 #include <sstream>
 #include <string>
 
-#include "../scratch.h"
 #include "kiln/autotune/records.h"
+#include "scratch.h"
 
 namespace kiln::autotune {
 

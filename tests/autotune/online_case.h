@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "batch_helpers.h"
+#include "how_long_kernel.h"
 #include "kiln/autotune/tune.h"
 #include "kiln/client/client.h"
 #include "kiln/dsl/text.h"
@@ -16,20 +17,7 @@ namespace kiln::autotune {
 using namespace std::chrono_literals;
 
 // Stores the time that its config takes on the fake runner.
-inline constexpr const char* kSaysHowLong = R"(kernel says_how_long(%x: ptr<f32>, %n: i32) {
-  constexpr us = 100
-  constexpr behave = 0
-  space us = [40, 70, 100, 150, 220, 330, 500, 750]
-  array x = n
-  grid [1, 1, 1]
-
-  %time = constant {value = us, type = i32} : i32
-  %how = constant {value = behave, type = i32} : i32
-  %sum = add %time, %how : i32
-  %value = cast %sum {to = f32} : f32
-  store %x, %value
-}
-)";
+inline const std::string kSaysHowLong = says_how_long_text({"us = [40, 70, 100, 150, 220, 330, 500, 750]"});
 
 class OnlineCase : public ::testing::Test {
  protected:

@@ -12,8 +12,8 @@
 
 #include "kiln/autotune/jobs.h"
 #include "kiln/dsl/config.h"
-#include "search.h"
-#include "tune_entries.h"
+#include "search/search.h"
+#include "search/tune_entries.h"
 
 namespace kiln::autotune::recorded {
 

@@ -10,12 +10,12 @@
 #include <set>
 #include <string>
 
-#include "../scratch.h"
 #include "kiln/autotune/compiler.h"
 #include "kiln/autotune/runner.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/text.h"
+#include "scratch.h"
 
 namespace kiln::autotune {
 

@@ -27,8 +27,8 @@
 
 #include "kiln/autotune/batch.h"
 #include "kiln/dsl/config.h"
-#include "statistics.h"
-#include "tune_entries.h"
+#include "search/statistics.h"
+#include "search/tune_entries.h"
 
 namespace {
 

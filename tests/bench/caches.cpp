@@ -25,7 +25,7 @@
 #include "kiln/dsl/text.h"
 #include "kiln/redis/link.h"
 #include "kiln/wire/process.h"
-#include "redis_process.h"
+#include "redis/redis_process.h"
 #include "service_fixture.h"
 
 namespace kiln::service_test {

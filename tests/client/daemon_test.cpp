@@ -11,13 +11,13 @@
 #include <thread>
 #include <vector>
 
-#include "../scratch.h"
 #include "kiln/client/artifact.h"
 #include "kiln/client/client.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/kernel.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
+#include "scratch.h"
 
 namespace kiln {
 namespace {

@@ -10,9 +10,9 @@
 #include <fstream>
 #include <string>
 
-#include "../scratch.h"
 #include "kiln/client/connection.h"
 #include "kiln/wire/process.h"
+#include "scratch.h"
 
 namespace kiln {
 namespace {

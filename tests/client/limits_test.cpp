@@ -15,12 +15,12 @@
 #include <thread>
 #include <vector>
 
-#include "../scratch.h"
 #include "kiln/client/client.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/wire/channel.h"
 #include "kiln/wire/paths.h"
+#include "scratch.h"
 
 namespace kiln {
 namespace {

@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "../scratch.h"
 #include "kiln/client/client.h"
 #include "kiln/client/gpu.h"
 #include "kiln/dsl/kernels.h"
+#include "scratch.h"
 
 namespace kiln {
 namespace {

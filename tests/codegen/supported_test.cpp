@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "../dsl/op_examples.h"
+#include "dsl/op_examples.h"
 #include "gpu/supported.h"
 #include "kiln/dsl/text.h"
 

@@ -13,7 +13,7 @@
 
 #include "../compilers/traced_kernels.h"
 #include "../dsl/op_examples.h"
-#include "binary_format.h"
+#include "binary/binary_format.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/text.h"
 #include "kiln/dsl/verify.h"

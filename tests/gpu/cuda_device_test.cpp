@@ -1,4 +1,4 @@
-// The harness's part for CUDA devices (tests/codegen/cuda_device.h), on the fake driver.
+// The harness's part for CUDA devices (tests/support/harness/cuda_device.h), on the fake driver.
 #include "cuda_device.h"
 
 #include "fake_case.h"

@@ -1,5 +1,5 @@
 // Values of the elementary functions to 24 digits, by mpmath at 1200 bits: they owe nothing to glibc, on whose long
-// double functions tests/reference and, it may be, the interpreter stand. Arguments are exact in f32.
+// double functions tests/support/reference and, it may be, the interpreter stand. Arguments are exact in f32.
 #pragma once
 
 namespace kiln::oracle {

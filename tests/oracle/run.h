@@ -1,5 +1,5 @@
-// Runs kernels, given as text, on the interpreter, with elements as bits: what tests/reference speaks. Include as
-// "run.h"; the names of both sides meet in namespace kiln::oracle.
+// Runs kernels, given as text, on the interpreter, with elements as bits: what tests/support/reference speaks. Include
+// as "run.h"; the names of both sides meet in namespace kiln::oracle.
 #pragma once
 
 #include <gtest/gtest.h>

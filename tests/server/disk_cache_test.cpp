@@ -9,8 +9,8 @@
 #include <fstream>
 #include <thread>
 
+#include "cache/store.h"
 #include "fault_fs.h"
-#include "store.h"
 
 namespace kiln::server {
 namespace {

@@ -7,9 +7,9 @@
 #include <boost/asio/io_context.hpp>
 #include <fstream>
 
+#include "processes/tuner_process.h"
+#include "processes/worker_pool.h"
 #include "service_fixture.h"
-#include "tuner_process.h"
-#include "worker_pool.h"
 
 namespace kiln::service_test {
 namespace {

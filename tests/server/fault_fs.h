@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <random>
 
-#include "disk_cache.h"
+#include "cache/disk_cache.h"
 #include "service_fixture.h"
 
 namespace kiln::server {

@@ -1,5 +1,5 @@
 // The daemon's side of a connection whose peer does not read, asks for too much, or does not end what it begins.
-#include "frame_socket.h"
+#include "connections/frame_socket.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

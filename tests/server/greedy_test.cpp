@@ -15,8 +15,8 @@
 #include "descriptors.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/process.h"
+#include "processes/tuner_process.h"
 #include "service_fixture.h"
-#include "tuner_process.h"
 
 namespace kiln::service_test {
 namespace {

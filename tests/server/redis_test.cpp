@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "fake_bytes.h"
-#include "redis_process.h"
+#include "redis/redis_process.h"
 #include "remote_fixture.h"
 
 namespace kiln::service_test {

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "breaker.h"
+#include "cache/remote_tier.h"
 #include "fake_redis.h"
-#include "remote_tier.h"
+#include "scheduling/breaker.h"
 #include "service_fixture.h"
 
 namespace kiln::server {

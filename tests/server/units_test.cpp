@@ -5,12 +5,12 @@
 #include <iterator>
 #include <random>
 
-#include "artifact_check.h"
-#include "crash_storm.h"
-#include "history.h"
-#include "job_queue.h"
-#include "metrics.h"
-#include "refusals.h"
+#include "cache/artifact_check.h"
+#include "reports/history.h"
+#include "reports/metrics.h"
+#include "scheduling/crash_storm.h"
+#include "scheduling/job_queue.h"
+#include "scheduling/refusals.h"
 
 namespace kiln::server {
 namespace {

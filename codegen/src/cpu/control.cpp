@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "cpu/carried_tiles.h"
-#include "cpu/nest.h"
+#include "cpu/nest/nest.h"
 #include "elementwise/loop_range.h"
 #include "kiln/dsl/traits.h"
 

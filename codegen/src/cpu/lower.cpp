@@ -2,9 +2,9 @@
 #include "cpu/lower.h"
 
 #include "cpu/context.h"
-#include "cpu/effects.h"
+#include "cpu/nest/streaming.h"
+#include "cpu/ops/effects.h"
 #include "cpu/schedule.h"
-#include "cpu/streaming.h"
 #include "elementwise/calls.h"
 #include "kiln/abi/launch_block.h"
 

@@ -5,7 +5,7 @@
 
 #include "kiln/dsl/ir.h"
 #include "kiln/dsl/result.h"
-#include "plan.h"
+#include "launches/launch_sequence.h"
 #include "target.h"
 
 namespace kiln::codegen::cpu {

@@ -1,8 +1,8 @@
 // The ops of a region in program order: scalars are emitted, sinks open nests, tiles wait for their consumers.
 #include <utility>
 
-#include "cpu/effects.h"
-#include "cpu/nest.h"
+#include "cpu/nest/nest.h"
+#include "cpu/ops/effects.h"
 #include "elementwise/calls.h"
 
 namespace kiln::codegen::cpu {

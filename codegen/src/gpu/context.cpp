@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "gpu/coalesce.h"
+#include "gpu/layout/coalesce.h"
 
 namespace kiln::codegen::gpu {
 Context::Context(const dsl::Kernel& k, const TargetInfo& t, llvm::Module& m, const Placement& p,

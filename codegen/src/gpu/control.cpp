@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <set>
 
-#include "gpu/dot_layouts.h"
-#include "gpu/early_loads.h"
-#include "gpu/group_dot.h"
-#include "gpu/late_sums.h"
-#include "gpu/rotated_loop.h"
-#include "gpu/shared_access.h"
-#include "gpu/stages.h"
+#include "gpu/analysis/late_sums.h"
+#include "gpu/dot/group_dot.h"
+#include "gpu/layout/dot_layouts.h"
+#include "gpu/pipeline/early_loads.h"
+#include "gpu/pipeline/rotated_loop.h"
+#include "gpu/pipeline/stages.h"
+#include "gpu/shared/shared_access.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -7,10 +7,10 @@
 #include <algorithm>
 
 #include "elementwise/calls.h"
+#include "gpu/address/register_groups.h"
 #include "gpu/context.h"
-#include "gpu/early_loads.h"
 #include "gpu/layout/algebra.h"
-#include "gpu/register_groups.h"
+#include "gpu/pipeline/early_loads.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -4,16 +4,16 @@
 #include <algorithm>
 
 #include "elementwise/calls.h"
-#include "gpu/cluster.h"
-#include "gpu/constant_loads.h"
+#include "gpu/analysis/constant_loads.h"
+#include "gpu/analysis/plain_divisions.h"
+#include "gpu/analysis/program_factors.h"
+#include "gpu/block/shape.h"
 #include "gpu/context.h"
-#include "gpu/copying_warps.h"
-#include "gpu/persistent.h"
-#include "gpu/plain_divisions.h"
-#include "gpu/program_factors.h"
-#include "gpu/shape.h"
-#include "gpu/shared_memory.h"
-#include "gpu/stages.h"
+#include "gpu/pipeline/cluster.h"
+#include "gpu/pipeline/copying_warps.h"
+#include "gpu/pipeline/persistent.h"
+#include "gpu/pipeline/stages.h"
+#include "gpu/shared/shared_memory.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <memory>
 
-#include "gpu/bulk_copy.h"
-#include "gpu/launch_shape.h"
+#include "gpu/block/launch_shape.h"
+#include "gpu/pipeline/bulk_copy.h"
 #include "gpu/placement.h"
 #include "gpu/target_info.h"
 #include "kiln/abi/launch_block.h"

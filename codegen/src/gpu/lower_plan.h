@@ -1,8 +1,8 @@
-// A kernel of several launches (plan.h) as functions of one module, with the same parameters.
+// A kernel of several launches (launches/launch_sequence.h) as functions of one module, with the same parameters.
 #pragma once
 
 #include "gpu/lower.h"
-#include "plan.h"
+#include "launches/launch_sequence.h"
 
 namespace kiln::codegen::gpu {
 

@@ -8,14 +8,14 @@
 #include <ranges>
 #include <set>
 
-#include "gpu/coalesce.h"
-#include "gpu/dot_layouts.h"
+#include "gpu/analysis/row_factors.h"
+#include "gpu/analysis/scanned_loads.h"
 #include "gpu/layout/algebra.h"
-#include "gpu/row_factors.h"
-#include "gpu/scanned_loads.h"
-#include "gpu/select.h"
-#include "gpu/shape_ops.h"
-#include "gpu/sort_network.h"
+#include "gpu/layout/coalesce.h"
+#include "gpu/layout/dot_layouts.h"
+#include "gpu/ops/select.h"
+#include "gpu/ops/shape_ops.h"
+#include "gpu/ops/sort_network.h"
 #include "kiln/dsl/traits.h"
 #include "kiln/dsl/uses.h"
 

@@ -15,8 +15,8 @@
 #include <set>
 #include <vector>
 
-#include "gpu/block_shape.h"
-#include "gpu/pipeline.h"
+#include "gpu/block/block_shape.h"
+#include "gpu/pipeline/pipeline.h"
 #include "kiln/dsl/ir.h"
 #include "passes/axis_info.h"
 

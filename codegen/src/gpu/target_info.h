@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "elementwise/elementwise.h"
-#include "gpu/block_shape.h"
-#include "gpu/bulk_engine.h"
+#include "gpu/block/block_shape.h"
 #include "gpu/layout/conversion.h"
+#include "gpu/pipeline/bulk_engine.h"
 #include "kiln/dsl/ops.h"
 #include "kiln/dsl/types.h"
 #include "math/vector_math.h"

@@ -13,7 +13,8 @@
 
 namespace kiln::codegen::nvptx {
 
-// What the assembler says of a kernel. Of one of several stages (plan.h) the most, but spilled bytes of all.
+// What the assembler says of a kernel. Of one of several stages (launches/launch_sequence.h) the most, but spilled
+// bytes of all.
 struct Resources {
   int registers = 0;  // a thread
   int64_t spill_store_bytes = 0, spill_load_bytes = 0, stack_bytes = 0;

@@ -6,8 +6,8 @@
 #include <llvm/Support/raw_ostream.h>
 
 #include "emit.h"
-#include "gpu/compute_late.h"
-#include "gpu/parts.h"
+#include "gpu/llvm_passes/compute_late.h"
+#include "gpu/llvm_passes/parts.h"
 #include "gpu/supported.h"
 #include "nvptx/byte_conversions.h"
 #include "nvptx/exact_signs.h"

@@ -1,7 +1,7 @@
 // NVIDIA's engine for bulk copies, from sm_90 on: the tensor memory accelerator.
 #pragma once
 
-#include "gpu/bulk_engine.h"
+#include "gpu/pipeline/bulk_engine.h"
 
 namespace kiln::codegen::nvptx {
 

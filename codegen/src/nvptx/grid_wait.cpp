@@ -5,7 +5,7 @@
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
-#include "gpu/shared_memory.h"
+#include "gpu/shared/shared_memory.h"
 
 namespace kiln::codegen::nvptx {
 namespace {

@@ -11,7 +11,8 @@ using Pass = TilePass<>;
 std::span<const Pass> pipeline();
 // Behind them, of CPUs alone.
 std::span<const Pass> cpu_passes();
-// Behind the cuts (plan.h), of GPUs alone: on the kernel of each launch. gpu/block_passes.h has those that come next.
+// Behind the cuts (launches/launch_sequence.h), of GPUs alone: on the kernel of each launch. gpu/passes/block_passes.h
+// has those that come next.
 std::span<const Pass> gpu_passes();
 
 // In any of the three; nothing by that name: null.

@@ -12,7 +12,7 @@
 #include <memory>
 #include <random>
 
-#include "fs.h"
+#include "cache/fs.h"
 
 namespace kiln::server {
 

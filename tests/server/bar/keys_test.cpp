@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// tests/dsl/binary_test.cpp (RequestKey.*) changes each field of the kernel; here is what the service adds to it.
+// tests/dsl/binary/binary_test.cpp (RequestKey.*) changes each field of the kernel; here is what the service adds to
+// it.
 TEST_F(Bar, Statement09KeysHaveTheBuilderAndEveryByteAndNothingElse) {
   const RequestBytes request = order("bytes", 64, "key", "names and lines");
   const std::string builder = "builder 1 LLVM 19.1.7 build-id 00";

@@ -1,0 +1,238 @@
+#include "gpu/block/held_tiles.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "gpu/layout/dot_layouts.h"
+#include "kiln/dsl/traits.h"
+#include "kiln/dsl/verify.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+using dsl::Op;
+using dsl::OpCode;
+using dsl::ValueId;
+
+// What is refused is more than three times the registers that any thread has. ptxas takes 10 s of a softmax that holds
+// 512 words, 40 of 1024, nearly all of which it spills.
+constexpr int64_t kMostRegisters = 256, kMostWords = 3 * kMostRegisters;
+constexpr int kMostWarps = 32;
+// What a product of several warps takes beside its sums: addresses and the loop. ptxas asks for 154 for 128 sums.
+constexpr int64_t kBesideSums = 26;
+
+bool is_product(const Op& op) { return family_of(op) == dsl::OpFamily::kDot; }
+
+// From where a value is made to where it is read last, by number of op. What a loop reads from outside is held to its
+// end; what is computed from a tile where it is wanted (placement.h) reads that tile there.
+class Lifetimes {
+ public:
+  Lifetimes(const dsl::Kernel& kernel, const Placement& placement)
+      : kernel_(kernel), placement_(placement), made_(kernel.values.size()), last_(kernel.values.size(), kNever) {
+    note(kernel.body);
+    for (size_t i = ops_.size(); i-- > 0;) note_reads(i);
+  }
+
+  HeldTiles most() const {
+    std::vector<int64_t> change(ops_.size() + 1);
+    for (ValueId id = 0; id < made_.size(); ++id) {
+      if (last_[id] == kNever || !placement_.home[id]) continue;
+      const int64_t words = words_of(id);
+      change[made_[id].op] += words;
+      change[std::max(last_[id], made_[id].op)] -= words;
+    }
+    HeldTiles out;
+    int64_t held = 0;
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      held += change[i];
+      if (held > out.words) out = {ops_[i].op, held};
+    }
+    return out;
+  }
+
+ private:
+  static constexpr size_t kNever = SIZE_MAX;
+
+  // An op, the number of the loop around it, how many there are, and the number of the last op inside.
+  struct Place {
+    const Op* op;
+    size_t loop, depth, end;
+  };
+  struct Made {
+    size_t op = 0, depth = 0;
+  };
+
+  void note(const dsl::Region& region, size_t loop = kNever, size_t depth = 0) {
+    for (ValueId id : region.args) made_[id] = {ops_.size() - 1, depth};
+    for (const Op& op : region.ops) {
+      const size_t number = ops_.size();
+      ops_.push_back({&op, loop, depth, number});
+      const bool is_loop = op.code == OpCode::kFor || op.code == OpCode::kWhile;
+      for (const dsl::Region& inner : op.regions) {
+        is_loop ? note(inner, number, depth + 1) : note(inner, loop, depth);
+      }
+      ops_[number].end = ops_.size() - 1;
+      for (ValueId id : op.results) made_[id] = {ops_[number].end, depth};
+    }
+  }
+
+  void note_reads(size_t number) {
+    const Op& op = *ops_[number].op;
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const bool is_factor = is_product(op) && i != 2;
+      if (!is_factor) read(op.operands[i], read_at(op, number), number);
+    }
+  }
+
+  // Where an op reads its operands: at once, or, of an op without a home, where somebody wants its result.
+  size_t read_at(const Op& op, size_t number) const {
+    const bool is_computed_late = op.results.size() == 1 && op.regions.empty() && !placement_.home[op.results[0]];
+    return is_computed_late ? last_[op.results[0]] : number;
+  }
+
+  void read(ValueId id, size_t at, size_t reader) {
+    if (at == kNever) return;
+    for (size_t loop = ops_[reader].loop; loop != kNever && ops_[loop].depth >= made_[id].depth;) {
+      at = std::max(at, ops_[loop].end);
+      loop = ops_[loop].loop;
+    }
+    last_[id] = last_[id] == kNever ? at : std::max(last_[id], at);
+  }
+
+  // Padding is nobody's register, and pointers have much in common.
+  int64_t words_of(ValueId id) const {
+    const dsl::Type& type = kernel_.type(id);
+    if (type.rank() == 0 || type.pointer) return 0;
+    const Layout& home = *placement_.home[id];
+    int64_t padded = 1;
+    for (int64_t extent : home.shape()) padded *= extent;
+    return home.size(Dim::kRegister) * dsl::element_count(type) / padded * dsl::info(type.element).bits / 32;
+  }
+
+  const dsl::Kernel& kernel_;
+  const Placement& placement_;
+  std::vector<Place> ops_;
+  std::vector<Made> made_;    // by value
+  std::vector<size_t> last_;  // by value: the op that reads it last
+};
+
+// The ops of a region, some of which wait until another one reads them; none passes an op with effects.
+class LateOps {
+ public:
+  LateOps(std::vector<Op>& ops, size_t values) : ops_(ops), maker_(values, kNone), is_placed_(ops.size()) {}
+
+  std::vector<Op> arranged() {
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      if (waits(ops_[i])) {
+        for (ValueId id : ops_[i].results) maker_[id] = i;
+        continue;
+      }
+      if (!may_move(ops_[i])) place_before(i);
+      place(i);
+    }
+    place_before(ops_.size());
+    return std::move(out_);
+  }
+
+ private:
+  static constexpr size_t kNone = SIZE_MAX;
+
+  static bool may_move(const Op& op) { return op.regions.empty() && (op.code == OpCode::kLoad || is_pure(op)); }
+
+  bool waits(const Op& op) const {
+    if (!may_move(op)) return false;
+    return op.code == OpCode::kLoad || (op.operands.size() == 1 && maker_[op.operands[0]] != kNone);
+  }
+
+  void place_before(size_t end) {
+    for (; first_ < end; ++first_) place(first_);
+  }
+
+  // What the op reads comes before.
+  void place(size_t last) {
+    std::vector<size_t> open = {last};
+    while (!open.empty()) {
+      const size_t i = open.back();
+      bool is_ready = true;
+      for (ValueId id : ops_[i].operands) {
+        if (is_placed_[i] || maker_[id] == kNone || is_placed_[maker_[id]]) continue;
+        open.push_back(maker_[id]);
+        is_ready = false;
+      }
+      if (!is_ready) continue;
+      open.pop_back();
+      if (is_placed_[i]) continue;
+      is_placed_[i] = true;
+      out_.push_back(ops_[i]);
+    }
+  }
+
+  std::vector<Op>& ops_;
+  std::vector<Op> out_;
+  std::vector<size_t> maker_;  // by value: the op that waits
+  std::vector<bool> is_placed_;
+  size_t first_ = 0;  // all before are placed
+};
+
+// The fewest warps whose threads have registers for as much as all hold; 0: none.
+int warps_that_hold(int64_t words, const TargetInfo& target, const BlockShape& block) {
+  for (int warps = 1; warps <= kMostWarps; warps *= 2) {
+    if (words * block.warps / warps <= target.most_registers(warps * block.lanes)) return warps;
+  }
+  return 0;
+}
+
+// Words of a thread.
+int64_t sums_of(const DotGroup& group, const dsl::Type& type) {
+  return group.instruction.accumulator(group.columns).size(Dim::kRegister) * dsl::info(type.element).bits / 32;
+}
+
+}  // namespace
+
+HeldTiles most_held(const dsl::Kernel& kernel, const Placement& placement) {
+  return Lifetimes(kernel, placement).most();
+}
+
+bool holds_too_much(const dsl::Kernel& kernel, const Placement& placement) {
+  return most_held(kernel, placement).words > kMostRegisters;
+}
+
+dsl::Kernel load_late(dsl::Kernel kernel) {
+  dsl::for_each_region_postorder(
+      kernel, [&](dsl::Region& region) { region.ops = LateOps(region.ops, kernel.values.size()).arranged(); });
+  return kernel;
+}
+
+Result<void> check_held_tiles(const dsl::Kernel& kernel, const Placement& placement, const TargetInfo& target,
+                              const BlockShape& block, const std::string& processor) {
+  const int64_t registers = target.most_registers(block.threads());
+  if (registers == INT64_MAX) return {};
+  const HeldTiles held = most_held(kernel, placement);
+  if (held.words <= kMostWords) return {};
+  const int warps = warps_that_hold(held.words, target, block);
+  const std::string advice = warps > 0 ? "`num_warps = " + std::to_string(warps) + "` would do"
+                                       : "no `num_warps` would do: the tiles of a program must be smaller";
+  const std::string message = "target `" + processor + "`: " + dsl::info(held.op->code).name +
+                              ": a thread would hold " + std::to_string(held.words) + " registers of tiles, and has " +
+                              std::to_string(registers) + " in a block of " + std::to_string(block.warps) + " warps; " +
+                              advice;
+  return error(ErrorCode::kCompileFailed, dsl::diagnostic(kernel, held.op->loc, message));
+}
+
+std::optional<CrampedProduct> cramped_product(const dsl::Kernel& kernel, const TargetInfo& target,
+                                              const BlockShape& block) {
+  std::optional<CrampedProduct> out;
+  dsl::find_op(kernel, [&](const Op& op) {
+    if (op.code != OpCode::kDot) return false;
+    const DotLayouts layouts = dot_layouts(kernel, op, target, block);
+    if (!layouts.group) return false;
+    const int64_t needed = sums_of(*layouts.group, kernel.type(op.results[0])) + kBesideSums;
+    int warps = block.warps;
+    while (warps > 0 && needed > target.most_registers(warps * block.lanes)) warps /= 2;
+    if (warps != block.warps) out = CrampedProduct{&op, warps};
+    return out.has_value();
+  });
+  return out;
+}
+
+}  // namespace kiln::codegen::gpu

@@ -1,0 +1,17 @@
+// What dot and dot_scaled do with fragments of matrix instructions in registers.
+#pragma once
+
+#include "gpu/context.h"
+#include "gpu/layout/dot_layouts.h"
+
+namespace kiln::codegen::gpu {
+
+// A sum in all registers of its fragments, from its home, and back.
+Result<Registers> fragment_sums(Context& c, ValueId id, const DotLayouts& layouts);
+Registers without_copies(const Registers& sums, const DotLayouts& layouts);
+
+// sums += a·b for one step along the inner axis, of one matrix of the batch.
+void multiply_fragments(Context& c, const DotFragments& all, const Registers& a, const Registers& b, Registers& sums,
+                        int64_t batch, int64_t k);
+
+}  // namespace kiln::codegen::gpu

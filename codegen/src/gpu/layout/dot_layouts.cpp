@@ -1,0 +1,205 @@
+#include "gpu/layout/dot_layouts.h"
+
+#include <bit>
+
+#include "gpu/analysis/dot_chain.h"
+#include "gpu/dot/multiply_add.h"
+#include "gpu/layout/algebra.h"
+#include "gpu/layout/coalesce.h"
+#include "gpu/shared/shared_panels.h"
+
+namespace kiln::codegen::gpu {
+namespace {
+
+int log2_of(int64_t x) { return std::countr_zero(static_cast<uint64_t>(x)); }
+
+// What a product is to others of its kernel (dot_chain.h).
+struct Neighbours {
+  std::optional<Layout> sums_before = {};  // of the instruction
+  bool has_behind = false;
+};
+
+// How warps share the fragments of the result: batches first, then as square as the tile allows, so that operands are
+// read least often; `by_rows`: rows before columns.
+struct WarpGrid {
+  int64_t batch = 1, m = 1, n = 1, idle = 1;
+};
+WarpGrid warp_grid(const DotFragments& all, int64_t rows, int64_t columns, int64_t warps, bool by_rows) {
+  WarpGrid out;
+  out.batch = std::min(warps, all.batch);
+  warps /= out.batch;
+  while (out.m * out.n < warps) {
+    const bool m_left = out.m < all.m, n_left = out.n < all.n;
+    if (!m_left && !n_left) break;
+    if (m_left && (!n_left || by_rows || rows / out.m >= columns / out.n)) {
+      out.m *= 2;
+    } else {
+      out.n *= 2;
+    }
+  }
+  out.idle = warps / (out.m * out.n);
+  return out;
+}
+
+// A fragment of so many rows and columns at most: what stood for more is free, and holds copies.
+Layout cut(const Layout& fragment, int64_t rows, int64_t columns) {
+  const std::vector<int64_t> whole = fragment.shape();
+  Layout out({std::min(whole[0], rows), std::min(whole[1], columns)});
+  for (Dim dim : {Dim::kRegister, Dim::kLane, Dim::kWarp}) {
+    for (Bits basis : fragment.bases(dim)) {
+      const std::vector<int64_t> at = fragment.coordinates(basis);
+      out.add(dim, at[0] < out.shape()[0] && at[1] < out.shape()[1] ? out.element(at) : 0);
+    }
+  }
+  return out;
+}
+
+// Each thread a block of neighbours of the result.
+Layout blocks_of_result(const std::vector<int64_t>& shape, const BlockShape& block) {
+  AccessShape access;
+  for (size_t i = shape.size(); i-- > 0;) access.order.push_back(static_cast<int>(i));
+  access.vector = 4;
+  return coalesced(shape, access, block);
+}
+
+// The f32 that scaled products are made of where there are matrix instructions neither for f8 nor for f16.
+MatrixInstruction scaled_multiply_adds(const ElementContext& context, const DotTypes& types, int64_t rows,
+                                       int64_t columns, int64_t inner, const BlockShape& block) {
+  constexpr auto kWide = ElementType::kF32;
+  auto of_block = multiply_add_instruction({kWide, kWide, kWide}, rows, columns, inner, block);
+  return on_wider(context, of_block ? *of_block : least_multiply_add_instruction(block), types, kWide);
+}
+
+// Multiples of shared memory that B may take. What does not fit there at once comes by parts, which threads hold until
+// the product, since it is not in a loop: an operand of more parts is multiplied in a loop, a part at a time.
+constexpr int64_t kMostParts = 2;
+
+// Of operands with these extents, which are powers of two. `is_whole`: the inner axis is not padded; `is_scaled`: of a
+// dot_scaled.
+DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, const std::vector<int64_t>& a,
+                      const std::vector<int64_t>& sum, bool is_whole, bool is_scaled, const Neighbours& neighbours,
+                      const TargetInfo& target, const BlockShape& block) {
+  const bool batched = sum.size() == 3;
+  const int64_t rows = sum[sum.size() - 2], columns = sum.back(), inner = a.back();
+  auto instruction = dot_instruction(context, target, types);
+  if (instruction && neighbours.sums_before)
+    instruction = in_order_of(*neighbours.sums_before, std::move(*instruction));
+  if (!instruction && is_scaled) instruction = scaled_multiply_adds(context, types, rows, columns, inner, block);
+  const bool is_held = inner * columns * dsl::info(types.b).bytes <= kMostParts * target.lane_facts().shared_bytes;
+  if (!instruction && !batched && is_whole && is_held) {
+    instruction = multiply_add_instruction(types, rows, columns, inner, block);
+  }
+  if (!instruction) return {blocks_of_result(sum, block)};
+  const std::vector<int64_t> tile = instruction->accumulator.shape();
+  const int64_t tile_k = instruction->a.shape()[1];
+  DotFragments out;
+  out.batch = batched ? sum[0] : 1;
+  out.m = std::max<int64_t>(rows / tile[0], 1);
+  out.n = std::max<int64_t>(columns / tile[1], 1);
+  out.k = std::max<int64_t>(inner / tile_k, 1);
+  const bool by_rows = neighbours.sums_before || neighbours.has_behind;
+  const WarpGrid warps = warp_grid(out, rows, columns, block.warps, by_rows);
+  const DotFragments all = out;
+  out.batch /= warps.batch, out.m /= warps.m, out.n /= warps.n;
+
+  // How fragments lie in the batch and along two axes of it; an axis that is not there is kNoAxis.
+  const auto arranged = [&](const Layout& fragment, int64_t x, int64_t y, int m, int n, int k) {
+    const auto bits = [](int axis, int64_t count) { return axis == kNoAxis ? 0 : log2_of(count); };
+    const Layout rest = from_steps({all.batch, x, y}, {{Dim::kRegister, n, bits(n, out.n)},
+                                                       {Dim::kRegister, m, bits(m, out.m)},
+                                                       {Dim::kRegister, k, bits(k, out.k)},
+                                                       {Dim::kRegister, 0, log2_of(out.batch)},
+                                                       {Dim::kWarp, n, log2_of(warps.n)},
+                                                       {Dim::kWarp, m, log2_of(warps.m)},
+                                                       {Dim::kWarp, 0, log2_of(warps.batch)},
+                                                       {Dim::kWarp, kNoAxis, log2_of(warps.idle)}});
+    const Layout layout = product(expand(fragment, 0), rest);
+    return batched ? layout : slice(layout, 0);
+  };
+  const auto a_from = [&](int64_t k) { return arranged(cut(instruction->a, rows, k), all.m, all.k, 1, kNoAxis, 2); };
+  const auto b_from = [&](int64_t k) { return arranged(cut(instruction->b, k, columns), all.k, all.n, kNoAxis, 2, 1); };
+  out.a = a_from(inner), out.whole_a = a_from(tile_k);
+  out.b = b_from(inner), out.whole_b = b_from(tile_k);
+  out.sums = arranged(cut(instruction->accumulator, rows, columns), all.m, all.n, 1, 2, kNoAxis);
+  out.instruction = std::move(*instruction);
+  const Layout home = without_copies_in_registers(out.sums).layout;
+  return {home, std::move(out), std::nullopt};
+}
+
+// `inner`: the axis without padding. Groups of warps take rows of the result first, so that what a row needs stays in a
+// group.
+std::optional<DotLayouts> by_group(const GroupInstruction& instruction, const std::vector<int64_t>& a,
+                                   const std::vector<int64_t>& sum, int64_t inner, int warps) {
+  constexpr int64_t kLeastColumns = 8;
+  if (warps % instruction.warps != 0 || sum[0] < instruction.rows || sum[1] < kLeastColumns || a[1] < instruction.k) {
+    return std::nullopt;
+  }
+  const int64_t count = warps / instruction.warps, m = sum[0] / instruction.rows;
+  const int64_t m_groups = std::min(count, m), n_groups = std::min(count / m_groups, sum[1] / kLeastColumns);
+  const int64_t idle = count / (m_groups * n_groups);
+  DotGroup out{instruction, {}};
+  out.columns = static_cast<int>(std::min<int64_t>(instruction.max_columns, sum[1] / n_groups));
+  const int64_t n = sum[1] / out.columns;
+  out.m = m / m_groups;
+  out.n = n / n_groups;
+  out.k = (inner + instruction.k - 1) / instruction.k;
+  out.padded_k = a[1] / instruction.k;
+  const Layout sums = from_steps({m, n}, {{Dim::kRegister, 1, log2_of(out.n)},
+                                          {Dim::kRegister, 0, log2_of(out.m)},
+                                          {Dim::kWarp, 1, log2_of(n_groups)},
+                                          {Dim::kWarp, 0, log2_of(m_groups)},
+                                          {Dim::kWarp, kNoAxis, log2_of(idle)}});
+  const Layout rows = from_steps({m, out.padded_k}, {{Dim::kRegister, 1, log2_of(out.padded_k)},
+                                                     {Dim::kRegister, 0, log2_of(out.m)},
+                                                     {Dim::kWarp, kNoAxis, log2_of(n_groups)},
+                                                     {Dim::kWarp, 0, log2_of(m_groups)},
+                                                     {Dim::kWarp, kNoAxis, log2_of(idle)}});
+  out.a = product(instruction.a, rows);
+  const Layout home = product(instruction.accumulator(out.columns), sums);
+  return DotLayouts{home, std::nullopt, std::move(out)};
+}
+
+DotTypes types_of(const dsl::Kernel& kernel, const dsl::Op& dot) {
+  const auto element = [&](size_t i) { return kernel.type(dot.operands[i]).element; };
+  return {element(0), element(1), element(2), static_cast<dsl::Precision>(int_attr(dot, 0))};
+}
+
+Neighbours neighbours_of(const dsl::Kernel& kernel, const ElementContext& context, const dsl::Op& dot,
+                         const TargetInfo& target) {
+  Neighbours out;
+  out.has_behind = has_dot_behind(kernel, dot);
+  if (const dsl::Op* before = dot_before(kernel, dot)) {
+    if (auto instruction = dot_instruction(context, target, types_of(kernel, *before))) {
+      out.sums_before = std::move(instruction->accumulator);
+    }
+  }
+  return out;
+}
+
+// Whether an operand's elements can lie in shared memory as a group of warps wants them.
+bool fits_panels(const dsl::Type& operand) {
+  return shared_panels_of(operand, 0).has_value() || shared_panels_of(operand, 1).has_value();
+}
+
+}  // namespace
+
+DotLayouts dot_layouts(const dsl::Kernel& kernel, const dsl::Op& dot, const TargetInfo& target,
+                       const BlockShape& block) {
+  const bool scaled = dot.code == dsl::OpCode::kDotScaled;
+  const dsl::Type &a = kernel.type(dot.operands[0]), &b = kernel.type(dot.operands[scaled ? 2 : 1]);
+  const dsl::Type& sum = kernel.type(dot.operands[scaled ? 4 : 2]);
+  const ElementContext context{kernel, "", target.math(), true, false, target.small_floats()};
+  const DotTypes types =
+      scaled ? DotTypes{a.element, b.element, sum.element, dsl::Precision::kIeee} : types_of(kernel, dot);
+  if (!scaled && sum.rank() == 2 && fits_panels(a) && fits_panels(b)) {
+    const auto group = target.group_instruction(types.a, types.b, types.sum, types.precision);
+    const int64_t inner = dsl::concrete_shape(a).back();
+    auto layouts = group ? by_group(*group, padded_shape(a), padded_shape(sum), inner, block.warps) : std::nullopt;
+    if (layouts) return *layouts;
+  }
+  const Neighbours neighbours = scaled ? Neighbours() : neighbours_of(kernel, context, dot, target);
+  return layouts_of(context, types, padded_shape(a), padded_shape(sum),
+                    padded_shape(a).back() == dsl::concrete_shape(a).back(), scaled, neighbours, target, block);
+}
+
+}  // namespace kiln::codegen::gpu

@@ -1,0 +1,43 @@
+// Which layouts a dot wants: by matrix instructions where the target has one for its types, of several warps before
+// those of one; else each thread has a block of the result.
+#pragma once
+
+#include <optional>
+
+#include "gpu/block/block_shape.h"
+#include "gpu/dot/dot_instruction.h"
+#include "kiln/dsl/ir.h"
+
+namespace kiln::codegen::gpu {
+
+// By matrix instructions. A tile smaller than the instruction's has copies in what threads hold of the rest; along the
+// inner axis these count as zeros, which is told by where they would lie in the whole fragments.
+struct DotFragments {
+  MatrixInstruction instruction;
+  Layout a, b, sums;
+  Layout whole_a, whole_b;
+  // So many fragments a warp has; its registers count n fastest, then m, then k (of sums: none), then the batch.
+  int64_t batch = 1, m = 1, n = 1, k = 1;
+};
+
+// By products of several warps: A's layout where it is in registers, and so many fragments a warp has. Registers of the
+// sums count n fastest, then m.
+struct DotGroup {
+  GroupInstruction instruction;
+  Layout a;
+  int columns = 0;  // of a fragment
+  int64_t m = 1, n = 1;
+  int64_t k = 1, padded_k = 1;  // steps, and those that A's layout has
+};
+
+struct DotLayouts {
+  Layout accumulator;  // without copies in registers
+  std::optional<DotFragments> fragments = {};
+  std::optional<DotGroup> group = {};
+};
+
+// Of a dot or a dot_scaled, whose operands are f8 by then.
+DotLayouts dot_layouts(const dsl::Kernel& kernel, const dsl::Op& dot, const TargetInfo& target,
+                       const BlockShape& block);
+
+}  // namespace kiln::codegen::gpu

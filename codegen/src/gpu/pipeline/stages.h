@@ -1,0 +1,140 @@
+// The copies of a pipelined loop (pipeline.h): a ring of slots in shared memory for each staged load.
+//
+//   for the first iterations: copy into slots 0, 1, …; commit
+//   loop:
+//     wait for the oldest copies; barrier      ; everyone's are there, and everyone has left the slot that comes free
+//     copy for a later iteration; commit
+//     …                                        ; the body reads its slot
+//
+// Copies through registers: what is loaded at the head of an iteration is stored at its end. A single slot has been
+// read by then, which a barrier says.
+//
+//   loop:
+//     barrier; load for a later iteration
+//     …
+//     barrier where there is one slot; store into the slot that is free
+//
+// Where the engine of bulk_engine.h makes all copies, each slot has a transaction barrier that says when it is full,
+// and what comes free is filled at the end of an iteration already:
+//
+//   loop:
+//     wait for the slot's transaction barrier
+//     …
+//     barrier; one thread tells the engine what to copy next
+//
+// Where warps may drift apart, a slot also has a barrier that says when it is free: each warp arrives there, and the
+// one that tells the engine waits, for the slot of an iteration before, if there are three or more. Where a warp of its
+// own tells the engine (copying_warps.h), it waits for free slots in a loop of its own.
+#pragma once
+
+#include <set>
+
+#include "elementwise/loop_range.h"
+#include "gpu/context.h"
+#include "gpu/pipeline/pipeline.h"
+
+namespace kiln::codegen::gpu {
+
+// Registers of carried values in memory of their own, which LLVM promotes (control.cpp).
+struct Variable {
+  Layout layout;
+  llvm::Type* element;
+  std::vector<llvm::AllocaInst*> places;  // null: of padding
+};
+Variable make_variable(Context& c, const dsl::Type& type, const Layout& layout);
+std::vector<Variable> make_variables(Context& c, llvm::ArrayRef<ValueId> ids);
+Result<void> assign(Context& c, llvm::ArrayRef<ValueId> values, const std::vector<Variable>& variables);
+Registers read(Context& c, const Variable& variable);
+void write(Context& c, const Variable& variable, const Registers& registers);
+LoopRange range_of(Context& c, const Op& loop);
+llvm::BasicBlock* new_block(Context& c, const char* name);
+
+// When slots are filled and come free.
+struct StageOrder {
+  // Products of one iteration may run into the next, so a slot comes free an iteration later.
+  bool runs_on = false;
+  // Loads that are read an iteration late: a slot has what they load in the iteration before. Of pipelines that are all
+  // bulk, without carried values in their slice.
+  std::set<const Op*> late = {};
+  // Warps may be in different iterations, where nothing else keeps them together.
+  bool drifts = false;
+  // A warp of its own fills the slots.
+  bool is_fed = false;
+};
+
+// control.cpp: that of a loop.
+StageOrder stage_order(Context& c, const Op& loop, const Pipeline& pipeline);
+
+// Shared memory of a loop's stages.
+Rings make_rings(Context& c, const Pipeline& pipeline, const StageOrder& order);
+// Its transaction barriers, by one thread; a barrier of all threads has to follow.
+void init_rings(Context& c, const Rings& rings, const Pipeline& pipeline, const StageOrder& order, Value* chosen);
+
+class Stages {
+ public:
+  Stages(Context& c, const Op& loop, const Pipeline& pipeline, const LoopRange& range, StageOrder order);
+
+  // Where the builder stands before the loop.
+  Result<void> begin();
+  // All copies of the loop, by one thread that does nothing else.
+  Result<void> copy_all();
+  // Behind them: all slots were left.
+  void wait_until_all_free();
+  // … of a cluster: by load, whether both blocks load the same.
+  void share(std::map<const Op*, Value*> alike) { alike_ = std::move(alike); }
+  // At the head of an iteration. `guard` ends the block before the loop.
+  Result<void> advance(llvm::Instruction* guard);
+  // At its end: release, then refill.
+  Result<void> finish(llvm::Instruction* guard);
+  // Says that this iteration's slot is free.
+  void release();
+  // Copies into what was released last; of pipelines that are all bulk also later, where threads would wait anyway.
+  Result<void> refill(llvm::Instruction* guard);
+  // Where the builder stands behind the loop: what is copied ahead of its end may fill memory that is others' by then.
+  void end();
+  // … when its last products have ended too: of persistent blocks the next program's copies want their slot.
+  void release_last();
+  // Of crews: behind the last iteration, or where there is none.
+  void leave_turn();
+  // In the scope of the body: what the staged loads have loaded.
+  void define();
+  // Says that slots are read up to here.
+  void touch();
+
+ private:
+  Result<void> fill(llvm::Instruction* guard);
+  Result<void> copy_iteration(Value* count, Value* enabled, bool late, llvm::Instruction* guard);
+  Result<void> copy(const StagedLoad& staged, const SharedBuffer& ring, Value* base, Value* enabled);
+  // … through registers.
+  Result<void> load(const StagedLoad& staged, Value* enabled);
+  void put();
+  void start();
+  void take_turn();
+  Value* turn_of(Value* crew);
+  void pass_over_others();
+  void wait_for_slot();
+  void wait_until_free();
+  void arrive_free(llvm::AllocaInst* left, Value* chosen);
+  void announce(Value* chosen, Value* enabled, bool late);
+  void copy_in_bulk(const StagedLoad& staged, const SharedBuffer& ring, Value* base, Value* chosen);
+  Value* slot(const SharedBuffer& ring, int64_t bytes, llvm::AllocaInst* number);
+  // To the next slot; whether it is the first again.
+  Value* step(llvm::AllocaInst* number);
+  void flip(llvm::AllocaInst* parity, Value* wraps);
+
+  Context& c_;
+  const Op& loop_;
+  const Pipeline& pipeline_;
+  const LoopRange range_;
+  StageOrder order_;
+  const int distance_;  // iterations that a copy is ahead
+  Rings rings_;
+  Value* copier_ = nullptr;  // whether this is the thread that tells the engine
+  std::map<const Op*, Value*> alike_;
+  std::vector<Variable> ahead_;
+  std::vector<Registers> held_;  // what copies through registers have loaded
+  llvm::AllocaInst *count_ = nullptr, *filled_ = nullptr, *used_ = nullptr, *parity_ = nullptr;
+  llvm::AllocaInst *filled_parity_ = nullptr, *current_ = nullptr, *last_ = nullptr;
+};
+
+}  // namespace kiln::codegen::gpu

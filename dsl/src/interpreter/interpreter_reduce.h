@@ -1,0 +1,93 @@
+// What reduce and scan share.
+#pragma once
+
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+#include "interpreter/interpreter_impl.h"
+#include "interpreter/interpreter_lanes.h"
+
+namespace kiln::dsl::interpreter {
+
+// Element i of all lines along an axis, for each operand of a reduce or scan.
+void read_slice(const Machine& machine, const Op& op, const Lines& lines, size_t i, std::vector<Tile>& slice);
+
+// While it lives, the region of a custom reduce or scan runs for so many lanes at once: a scalar that the region takes
+// from outside has one element for each.
+class CombineLanes {
+ public:
+  CombineLanes(Machine& machine, const Op& op, size_t lanes);
+  ~CombineLanes();
+  CombineLanes(const CombineLanes&) = delete;
+
+ private:
+  Machine& machine_;
+  std::vector<std::pair<ValueId, Tile>> outer_;
+};
+
+template <class T>
+T combine_extreme(T left, T right, bool is_min) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(left)) return left;
+    if (std::isnan(right)) return right;
+  }
+  return (is_min ? right < left : left < right) ? right : left;
+}
+
+// One step of a kind; of ints it wraps.
+template <class T>
+T combine_two(ReduceKind kind, T left, T right) {
+  if (kind == ReduceKind::kMin || kind == ReduceKind::kMax)
+    return combine_extreme(left, right, kind == ReduceKind::kMin);
+  if constexpr (std::is_floating_point_v<T>) {
+    return kind == ReduceKind::kSum ? left + right : left * right;
+  } else {
+    const auto a = static_cast<uint64_t>(left), b = static_cast<uint64_t>(right);
+    switch (kind) {
+      case ReduceKind::kSum:
+        return static_cast<T>(a + b);
+      case ReduceKind::kProd:
+        return static_cast<T>(a * b);
+      case ReduceKind::kAnd:
+        return static_cast<T>(a & b);
+      case ReduceKind::kOr:
+        return static_cast<T>(a | b);
+      default:  // kXor
+        return static_cast<T>(a ^ b);
+    }
+  }
+}
+
+// Whether an int sum, product, minimum or maximum would be an index that wrapped: the exact value beside the wrapping
+// one. Bit operations begin a new value, as div and rem do.
+class IndexWatch {
+ public:
+  explicit IndexWatch(ReduceKind kind) : kind_(kind) {}
+
+  void take(Wide number, bool was_wrapped) {
+    wrapped_ |= was_wrapped && kind_ <= ReduceKind::kMax;
+    if (first_) exact_ = number;
+    if (!first_ && kind_ == ReduceKind::kSum) exact_ += number;
+    if (!first_ && kind_ == ReduceKind::kProd) wrapped_ |= __builtin_mul_overflow(exact_, number, &exact_);
+    first_ = false;
+  }
+  bool wrapped(Wide result) const {
+    const bool is_exact = kind_ == ReduceKind::kSum || kind_ == ReduceKind::kProd;
+    return wrapped_ || (is_exact && result != exact_);
+  }
+
+ private:
+  ReduceKind kind_;
+  Wide exact_ = 0;
+  bool first_ = true, wrapped_ = false;
+};
+
+// min and max give an element as it is, sums and products are rounded.
+template <class Lane>
+uint64_t encode_combined(ReduceKind kind, typename Lane::Number number) {
+  const bool chosen = kind == ReduceKind::kMin || kind == ReduceKind::kMax;
+  return chosen ? encode_own<Lane>(number) : Lane::encode(number);
+}
+
+}  // namespace kiln::dsl::interpreter

@@ -1,0 +1,255 @@
+// Opening, locking, sizes, eviction and quarantine of the disk tier.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "cache/disk_cache.h"
+#include "kiln/wire/own_file.h"
+#include "kiln/wire/paths.h"
+
+namespace kiln::server {
+namespace {
+
+constexpr const char* kDirectories[] = {"v1", "tmp", "quarantine", "crashes"};
+constexpr uint64_t kReserveSize = 1u << 20;
+constexpr size_t kMaxRingFiles = 64;
+constexpr uint64_t kMaxRingBytes = 64u << 20;
+
+struct Aged {
+  std::string path;
+  uint64_t size;
+  int64_t mtime_ns;
+};
+
+// Every entry below `v1`, of all builders; of some only, once `stop` is set.
+std::vector<Aged> list_entries(Fs& fs, int root, const std::atomic<bool>* stop = nullptr) {
+  std::vector<Aged> out;
+  std::vector<DirEntry> builders, fans, files;
+  fs.list(root, "v1", builders);
+  for (const auto& builder : builders) {
+    std::string base = "v1/" + builder.name;
+    fans.clear();
+    if (builder.is_dir) fs.list(root, base, fans);
+    for (const auto& fan : fans) {
+      files.clear();
+      if (stop && *stop) return out;
+      if (fan.is_dir) fs.list(root, base + "/" + fan.name, files);
+      for (const auto& file : files) {
+        if (!file.is_dir) out.push_back({base + "/" + fan.name + "/" + file.name, file.size, file.mtime_ns});
+      }
+    }
+  }
+  return out;
+}
+
+// With what is in it: a directory that leads elsewhere is not ours to sweep, to fill or to empty.
+Result<wire::UniqueFd> open_checked(const std::string& directory) {
+  auto root = wire::open_private_dir(directory);
+  if (!root) return root;
+  for (const char* name : kDirectories) {
+    const int fd = wire::open_own_dir(root->get(), name);
+    if (fd < 0 && fd != -ENOENT) {
+      return error(ErrorCode::kPermissionDenied, directory + "/" + name + ": " + wire::own_file_reason(-fd));
+    }
+    wire::UniqueFd close(fd);
+  }
+  return root;
+}
+
+}  // namespace
+
+void DiskCache::open() {
+  std::lock_guard lock(write_mutex_);
+  auto dir = open_checked(directory_);
+  if (!dir) {
+    stats_.read_only = true;
+    stats_.degraded = true;
+    ++stats_.store_errors;
+    log_.warn("cache_unusable", {{"directory", directory_}, {"reason", dir.error().message}});
+    return;
+  }
+  root_ = std::move(*dir);
+  become_writer();
+}
+
+// Nobody else writes, so whatever lies in tmp/ was torn by a crash.
+void DiskCache::sweep_leftovers() {
+  std::vector<DirEntry> leftovers;
+  fs_.list(root_.get(), "tmp", leftovers);
+  for (const auto& file : leftovers) fs_.unlink(root_.get(), "tmp/" + file.name);
+}
+
+// Where the directory was removed, with all that was in it, another one begins in its place. Readers keep their number
+// of it.
+void DiskCache::follow_directory() {
+  struct stat info{};
+  if (::fstat(root_.get(), &info) != 0 || info.st_nlink > 0) return;
+  auto dir = wire::open_private_dir(directory_);
+  if (!dir || ::dup3(dir->get(), root_.get(), O_CLOEXEC) < 0) return;
+  log_.warn("cache_was_removed", {{"directory", directory_}});
+  lock_.reset();
+  writer_ = false;
+  stats_.bytes = 0;
+}
+
+// The lock is kept for the daemon's life and released by the kernel. A daemon that did not get it tries again at its
+// next store, because the holder may have been a draining predecessor.
+bool DiskCache::become_writer() {
+  follow_directory();
+  if (writer_) return true;
+  if (!lock_) {
+    int fd = fs_.open(root_.get(), "LOCK", O_RDWR | O_CREAT, 0600);
+    if (fd < 0) {
+      stats_.read_only = true;
+      degrade("open LOCK", -fd);
+      return false;
+    }
+    lock_.reset(fd);
+  }
+  if (fs_.lock(lock_.get()) < 0) {
+    if (!stats_.read_only.exchange(true)) log_.info("cache_read_only", {{"directory", directory_}});
+    return false;
+  }
+  writer_ = true;
+  stats_.read_only = false;
+  std::string holder = "pid " + std::to_string(::getpid()) + "\n";
+  if (::ftruncate(lock_.get(), 0) == 0)
+    fs_.write(lock_.get(), reinterpret_cast<const std::byte*>(holder.data()), holder.size());
+  make_directories();
+  sweep_leftovers();
+  refill_reserve();
+  return true;
+}
+
+// EEXIST is no failure, and any other one shows when the directory is used.
+void DiskCache::make_directories() {
+  for (const char* name : kDirectories) fs_.mkdir(root_.get(), name);
+  fs_.mkdir(root_.get(), builder_dir_);
+}
+
+bool DiskCache::refill_reserve() {
+  int opened = fs_.open(root_.get(), "reserve", O_WRONLY | O_CREAT, 0600);
+  if (wire::is_not_ours(-opened)) {
+    fs_.unlink(root_.get(), "reserve");  // the name, which is ours
+    opened = fs_.open(root_.get(), "reserve", O_WRONLY | O_CREAT, 0600);
+  }
+  if (opened < 0) return false;
+  wire::UniqueFd fd(opened);
+  if (fs_.allocate(fd.get(), kReserveSize) >= 0) return true;
+  fs_.unlink(root_.get(), "reserve");
+  return false;
+}
+
+void DiskCache::expect_scan() {
+  std::lock_guard lock(write_mutex_);
+  scan_expected_ = true;
+}
+
+void DiskCache::scan() {
+  uint64_t total = 0;
+  std::vector<Aged> entries;
+  if (root_) entries = list_entries(fs_, root_.get(), &scan_stopped_);
+  for (const auto& entry : entries) total += entry.size;
+  std::lock_guard lock(write_mutex_);
+  scan_expected_ = false;
+  scan_ended_.notify_all();
+  if (!root_ || scan_stopped_) return;
+  scanned_ = true;
+  // Another daemon may be the writer; what this one has stored before anybody asked it to wait is counted twice, which
+  // the next eviction corrects.
+  stats_.bytes += total;
+  if (writer_) make_room(0);
+  log_.info("cache_scanned", {{"entries", entries.size()}, {"bytes", total}});
+}
+
+void DiskCache::stop_scan() {
+  std::lock_guard lock(write_mutex_);
+  scan_stopped_ = true;
+  scan_ended_.notify_all();
+}
+
+void DiskCache::recount() {
+  std::lock_guard lock(write_mutex_);
+  if (!writer_ || scan_expected_) return;
+  const uint64_t limit = max_bytes_;
+  evict([&](uint64_t total) { return total > limit ? limit - limit / 10 : total; });
+}
+
+void DiskCache::recheck() {
+  std::lock_guard lock(write_mutex_);
+  if (stats_.degraded && root_ && become_writer() && refill_reserve()) recover();
+}
+
+void DiskCache::make_room(uint64_t wanted) {
+  const uint64_t limit = max_bytes_;
+  if (stats_.bytes + wanted <= limit) return;
+  uint64_t low = limit - limit / 10;
+  evict([&](uint64_t) { return low - std::min(low, wanted); });
+}
+
+// Oldest use first. Counts anew, so that errors of the running total do not last.
+void DiskCache::evict(const std::function<uint64_t(uint64_t total)>& target) {
+  auto entries = list_entries(fs_, root_.get());
+  std::sort(entries.begin(), entries.end(), [](const Aged& a, const Aged& b) { return a.mtime_ns < b.mtime_ns; });
+  uint64_t total = 0;
+  for (const auto& entry : entries) total += entry.size;
+  const uint64_t before = total, most = target(total);
+  for (const auto& entry : entries) {
+    if (total <= most) break;
+    if (fs_.unlink(root_.get(), entry.path) < 0) continue;
+    total -= entry.size;
+    ++stats_.evictions;
+  }
+  stats_.evicted_bytes += before - total;
+  stats_.bytes = total;
+}
+
+void DiskCache::set_aside(const std::string& path, const struct stat& bad, const RequestKey& key,
+                          const std::string& reason) {
+  ++stats_.corrupt;
+  log_.warn("entry_corrupt", {{"key", to_hex(key)}, {"reason", reason}});
+  std::lock_guard lock(write_mutex_);
+  if (!writer_) return;
+  struct stat now{};
+  wire::UniqueFd there(fs_.open(root_.get(), path, O_RDONLY, 0));
+  if (!there || fs_.stat(there.get(), now) < 0 || now.st_ino != bad.st_ino || now.st_dev != bad.st_dev) return;
+  move_to_quarantine(path, key);
+}
+
+void DiskCache::set_stranger_aside(const std::string& path, const RequestKey& key, const std::string& reason) {
+  ++stats_.corrupt;
+  log_.warn("entry_corrupt", {{"key", to_hex(key)}, {"reason", reason}});
+  std::lock_guard lock(write_mutex_);
+  if (!writer_) return;
+  const int there = fs_.open(root_.get(), path, O_RDONLY, 0);
+  wire::UniqueFd close(there);
+  if (wire::is_not_ours(-there)) move_to_quarantine(path, key);
+}
+
+void DiskCache::move_to_quarantine(const std::string& path, const RequestKey& key) {
+  const std::string aside =
+      "quarantine/" + to_hex(key) + "." + std::to_string(::getpid()) + "-" + std::to_string(sequence_++);
+  if (fs_.rename(root_.get(), path, aside) < 0) {
+    fs_.unlink(root_.get(), path);
+    return;
+  }
+  ++stats_.quarantined;
+  // The ring keeps what came last, and not what was used last.
+  if (wire::UniqueFd fd(fs_.open(root_.get(), aside, O_RDONLY, 0)); fd) fs_.touch(fd.get());
+  trim_ring("quarantine");
+}
+
+void DiskCache::trim_ring(const std::string& directory) {
+  std::vector<DirEntry> files;
+  fs_.list(root_.get(), directory, files);
+  std::sort(files.begin(), files.end(), [](const DirEntry& a, const DirEntry& b) { return a.mtime_ns > b.mtime_ns; });
+  uint64_t total = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    total += files[i].size;
+    if (i >= kMaxRingFiles || total > kMaxRingBytes) fs_.unlink(root_.get(), directory + "/" + files[i].name);
+  }
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,93 @@
+// One client: greeting, requests in any number at once, replies in any order.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <unordered_set>
+
+#include "connections/frame_socket.h"
+#include "kiln/wire/messages.h"
+#include "processes/tuner_process.h"
+#include "reports/reports.h"
+#include "scheduling/scheduler.h"
+
+namespace kiln::server {
+
+// What a connection may use of the daemon. Outlives every connection.
+struct Services {
+  asio::io_context& io;
+  const Config& config;
+  Log& log;
+  Metrics& metrics;
+  Store& store;
+  Scheduler& scheduler;
+  TunerProcess& tuner;
+  History& history;
+  ClientShares& shares;
+  std::string builder_id;
+  std::string welcome;  // JSON
+  Reports& reports;
+  std::function<void(std::string reason)> drain;
+  std::function<bool()> outdated;  // the programs are no longer those that this daemon was started from
+  std::function<void(uint64_t client)> closed;
+};
+
+class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
+ public:
+  ClientConnection(Services& services, uint64_t id, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch);
+
+  void start();
+  // Sends what is queued and closes.
+  void close();
+  bool has_output() const { return socket_->pending() > 0; }
+  // Nothing is asked for and nothing is on its way.
+  bool idle() { return in_flight_.empty() && reports_wanted_ == 0 && socket_->quiet(); }
+  std::chrono::steady_clock::time_point last_heard() const { return socket_->last_heard(); }
+  uint64_t owner() const { return owner_; }
+
+ private:
+  // A GET_MANY.
+  struct Lookups;
+
+  void await_hello();
+  void on_frame(wire::Frame frame);
+  void handle(wire::Frame frame);
+  void on_closed(const CloseReason& reason);
+  void on_hello(const wire::Frame& frame);
+  void on_get(const wire::Frame& frame);
+  void on_get_many(wire::Frame frame);
+  FrameSocket::Left look_up_next();
+  void look_up(const std::shared_ptr<Lookups>& many, size_t index);
+  void answer_lookup(Lookups& many, size_t index, const SharedBlob& blob, Tier tier);
+  void spend_since(std::chrono::steady_clock::time_point begun);
+  void on_compile(wire::Frame frame);
+  void on_tune(wire::Frame frame);
+  void on_stats(const wire::Frame& frame);
+  void on_shutdown(uint64_t id);
+
+  std::string trace_id_of(const std::string& stated, uint64_t id) const;
+  bool admit(uint64_t id, const char* type, const std::string& trace_id = {});
+  void refuse(uint64_t id, const char* type, const std::string& trace_id, Error failure);
+  void remember_lookup(uint64_t id, const RequestKey& key, const char* outcome, Passage::TimePoint asked);
+  void send_found(uint64_t id, const Served& served, const std::string& index = {}, uint32_t flags = wire::flag::kLast);
+  void send_missing(uint64_t id, const std::string& index = {}, uint32_t flags = wire::flag::kLast);
+  void send_error(uint64_t id, const Error& failure);
+  void reject(const std::string& reason, const Error& failure, uint64_t id = 0);
+  void finish();
+
+  Services& services_;
+  const uint64_t id_;
+  const uint64_t owner_;     // the process behind it; where that is not known, this connection
+  const bool is_neighbour_;  // of this process's namespace of processes
+  std::shared_ptr<FrameSocket> socket_;
+  asio::steady_timer hello_timer_;
+  std::string name_;  // from its hello
+  size_t reports_wanted_ = 0;
+  bool greeted_ = false;
+  bool finished_ = false;
+  std::unordered_set<uint64_t> in_flight_;
+  std::shared_ptr<Lookups> lookups_;  // of which keys are not looked up yet
+  size_t lookups_on_disk_ = 0;
+};
+
+}  // namespace kiln::server

@@ -1,0 +1,221 @@
+// Reading: until the socket is empty, the turn is over, or the peer has too much to read itself. Writing is in
+// frame_sending.cpp.
+#include "connections/frame_socket.h"
+
+#include <sys/ioctl.h>
+
+#include <cerrno>
+#include <new>
+#include <utility>
+
+namespace kiln::server {
+namespace {
+
+// After this many reads another socket gets its turn.
+constexpr int kReadsPerTurn = 16;
+
+}  // namespace
+
+FrameSocket::FrameSocket(asio::io_context& io, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch, Options options)
+    : descriptor_(io, fd.release()),
+      scratch_(std::move(scratch)),
+      options_(options),
+      decoder_(options.limits),
+      arrival_(io, options.pace),
+      heard_(std::chrono::steady_clock::now()),
+      departure_(io, options.pace),
+      descriptor_timer_(io) {}
+
+FrameSocket::~FrameSocket() {
+  release_room();
+  drop_output();
+}
+
+bool FrameSocket::quiet() {
+  if (pending_ > 0 || paused_ || !input_.empty() || decoder_.mid_frame()) return false;
+  int unread = 0;
+  return !open() || ::ioctl(descriptor_.native_handle(), FIONREAD, &unread) != 0 || unread == 0;
+}
+
+void FrameSocket::start(Handlers handlers) {
+  handlers_ = std::move(handlers);
+  reading_ = true;
+  wait_readable();
+}
+
+void FrameSocket::wait_readable() {
+  if (!open() || !reading_) return;
+  // Who has begun a frame must go on with it.
+  if (decoder_.mid_frame()) {
+    arrival_.begin(weak_from_this(),
+                   [this] { fail({CloseReason::kSlowWriter, false, "too little sent for too long inside a frame"}); });
+  }
+  descriptor_.async_wait(asio::posix::descriptor_base::wait_read,
+                         [self = shared_from_this()](const boost::system::error_code& failed) {
+                           if (!failed) self->when_ready(&FrameSocket::on_readable);
+                         });
+}
+
+void FrameSocket::when_ready(void (FrameSocket::*step)()) {
+  try {
+    (this->*step)();
+  } catch (const std::bad_alloc&) {  // of a frame that nobody could take
+    fail({CloseReason::kIo, false, "there is no memory for what it sent"});
+  }
+}
+
+void FrameSocket::on_readable() {
+  ClientShares* const shares = options_.shares;
+  if (shares && shares->turns.must_wait(options_.owner, std::chrono::steady_clock::now())) return wait_turn();
+  take_turn();
+}
+
+// A frame at a time, or a part of what one has left to do.
+void FrameSocket::take_turn() {
+  auto begun = std::chrono::steady_clock::now();
+  heard_ = begun;
+  bool more = true;  // may be there to be read
+  for (int reads = 0; open() && reading_;) {
+    if (crowded()) return pause();
+    const Left left = handlers_.go_on ? handlers_.go_on() : Left::kNothing;
+    if (left == Left::kLater) return pause();
+    if (left == Left::kNothing && input_.empty()) {
+      if (!more || reads++ == kReadsPerTurn) return wait_readable();
+      more = receive();
+      continue;
+    }
+    if (left == Left::kNothing) take_frame();
+    if (turn_is_over(begun)) return wait_turn();
+  }
+  input_ = {};
+}
+
+bool FrameSocket::turn_is_over(std::chrono::steady_clock::time_point& begun) {
+  if (!options_.shares) return false;
+  const auto now = std::chrono::steady_clock::now();
+  return options_.shares->turns.spend(options_.owner, now - std::exchange(begun, now), now);
+}
+
+void FrameSocket::wait_turn() {
+  keep_input();
+  options_.shares->turns.wait(options_.owner, [weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->when_ready(&FrameSocket::take_turn);
+  });
+}
+
+void FrameSocket::pause() {
+  keep_input();
+  arrival_.end();
+  paused_ = true;
+}
+
+// Not before the caller, who may be in the midst of something, has returned.
+void FrameSocket::resume() {
+  if (!std::exchange(paused_, false)) return;
+  if (options_.shares) return wait_turn();
+  asio::post(descriptor_.get_executor(), [self = shared_from_this()] { self->when_ready(&FrameSocket::take_turn); });
+}
+
+// What other sockets would overwrite.
+void FrameSocket::keep_input() {
+  if (input_.empty() || !kept_.empty()) return;
+  kept_.assign(input_.begin(), input_.end());
+  input_ = kept_;
+}
+
+// False: what came was all that is there, or the last.
+bool FrameSocket::receive() {
+  if (!kept_.empty()) kept_ = Bytes();
+  const ssize_t count = wire::receive_some(descriptor_.native_handle(), scratch_->data(), scratch_->size(),
+                                           options_.accept_fds ? &fds_ : nullptr);
+  if (count < 0 && errno == EAGAIN) return false;
+  if (count < 0) {
+    fail({CloseReason::kIo, false, wire::errno_error(ErrorCode::kInternal, "receive", errno).message});
+    return false;
+  }
+  if (count == 0) {
+    const bool torn = decoder_.mid_frame();
+    fail({torn ? CloseReason::kMidFrame : CloseReason::kEof, false,
+          torn ? "closed the channel inside a frame" : "closed the channel"});
+    return false;
+  }
+  arrival_.moved(static_cast<size_t>(count));
+  input_ = {scratch_->data(), static_cast<size_t>(count)};
+  return input_.size() == scratch_->size();
+}
+
+void FrameSocket::take_frame() {
+  auto used = decoder_.feed(input_);
+  if (!used) return fail({CloseReason::kProtocol, decoder_.bad_magic(), used.error().message});
+  input_ = input_.subspan(*used);
+  if (!has_room()) decoder_.refuse();
+  if (!decoder_.complete()) return;
+  release_room();
+  arrival_.end();
+  wire::Frame frame = decoder_.take();
+  if (frame.has(wire::flag::kHasFd) && !fds_.empty()) {
+    frame.fd = std::move(fds_.front());
+    fds_.pop_front();
+  }
+  handlers_.frame(std::move(frame));
+}
+
+// For the body that is coming in, which is charged as it grows.
+bool FrameSocket::has_room() {
+  const size_t held = decoder_.held();
+  if (!options_.shares || held == charged_) return true;
+  if (held <= wire::kReadStep) {
+    release_room();
+    return true;
+  }
+  Shares& incoming = options_.shares->incoming;
+  if (!incoming.admits(options_.owner, held - charged_, options_.incoming_limit)) {
+    release_room();
+    return false;
+  }
+  incoming.take(options_.owner, held - charged_);
+  charged_ = held;
+  return true;
+}
+
+void FrameSocket::release_room() {
+  if (charged_ > 0) options_.shares->incoming.give_back(options_.owner, std::exchange(charged_, 0));
+}
+
+// The peer is gone or does not follow the protocol. The owner hears of it later, with nothing of its own on the stack:
+// it may be walking a map whose entries go with this socket. It decides in `closed` whether something is still to be
+// sent.
+void FrameSocket::fail(CloseReason reason) {
+  if (!open()) return;
+  reading_ = false;
+  arrival_.end();
+  release_room();
+  const bool can_send = reason.kind == CloseReason::kProtocol;
+  if (!can_send) {
+    drop_output();
+    boost::system::error_code ignored;
+    descriptor_.close(ignored);
+  }
+  asio::post(descriptor_.get_executor(), [self = shared_from_this(), can_send, reason = std::move(reason)] {
+    if (auto closed = std::exchange(self->handlers_.closed, nullptr)) closed(reason);
+    if (can_send) self->close_when_sent();
+  });
+}
+
+void FrameSocket::close_when_sent() {
+  closing_ = true;
+  reading_ = false;
+  if (queue_.empty()) close();
+}
+
+void FrameSocket::close() {
+  reading_ = false;
+  handlers_.closed = nullptr;
+  arrival_.end();
+  release_room();
+  drop_output();
+  boost::system::error_code ignored;
+  descriptor_.close(ignored);
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,95 @@
+// Which kernels are launched as clusters (the schedule option cluster), and how the launcher reads them. What they
+// compute is checked on a device (gpu/pipeline_test.cpp).
+#include <gtest/gtest.h>
+
+#include "gpu/launch_plan.h"
+#include "harness.h"
+#include "kiln/abi/metadata_json.h"
+#include "kiln/dsl/kernel.h"
+#include "kiln/dsl/kernels.h"
+#include "triangle.h"
+
+namespace kiln::test {
+namespace {
+
+namespace lang = dsl::lang;
+using client::gpu::LaunchPlan;
+using lang::i32;
+using lang::Ptr;
+using lang::Value;
+
+// With aligned pointers and extents that are multiples of 16.
+LaunchPlan plan_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config) {
+  dsl::Facts facts;
+  for (const dsl::Param& param : kernel.params) {
+    facts.push_back(param.type.pointer ? dsl::ParamFact::kAlign16 : dsl::ParamFact::kMultiple16);
+  }
+  const auto artifact = compile(kernel, config, facts, "cuda:sm_90a", "ptx");
+  EXPECT_TRUE(artifact.ok()) << artifact.error().message;
+  if (!artifact) return {};
+  auto plan = client::gpu::parse_launch_plan(kernel, *abi::metadata_of(artifact->metadata));
+  EXPECT_TRUE(plan.ok()) << plan.error().message;
+  return plan ? *plan : LaunchPlan();
+}
+
+constexpr std::array<uint32_t, 3> kPair = {2, 1, 1}, kNone = {1, 1, 1};
+const dsl::ConstexprValues kClusters = {{"warp_specialise", 2}, {"cluster", 2}};
+
+TEST(NvptxCluster, IsOfPersistentBlocks) {
+  const dsl::Kernel& matmul = *kernels::matmul<lang::bf16>().ir();
+  const LaunchPlan pairs = plan_of(matmul, kClusters);
+  EXPECT_EQ(pairs.cluster, kPair);
+  EXPECT_EQ(pairs.persistent, 1u);
+  for (const dsl::ConstexprValues& config :
+       {dsl::ConstexprValues{{"warp_specialise", 2}}, dsl::ConstexprValues{{"warp_specialise", 1}, {"cluster", 2}},
+        dsl::ConstexprValues{{"cluster", 2}}, dsl::ConstexprValues{{"warp_specialise", 2}, {"cluster", 1}}}) {
+    EXPECT_EQ(plan_of(matmul, config).cluster, kNone);
+  }
+}
+
+// Each block sends half of what both want, so a tile of one box becomes two; B comes in four.
+TEST(NvptxCluster, HasTilesOfTwoBoxes) {
+  using Box = std::pair<int64_t, int64_t>;
+  const dsl::Kernel& matmul = *kernels::matmul<lang::bf16>().ir();
+  const auto box_of = [&](const dsl::ConstexprValues& config, uint32_t param) {
+    const LaunchPlan plan = plan_of(matmul, config);
+    for (const auto& map : plan.tensor_maps) {
+      if (map.param == param) return Box(map.box[0], map.box[1]);
+    }
+    return Box(0, 0);
+  };
+  EXPECT_EQ(box_of({{"warp_specialise", 2}}, 0), Box(64, 128));
+  EXPECT_EQ(box_of({{"warp_specialise", 2}}, 1), Box(64, 64));
+  EXPECT_EQ(box_of(kClusters, 0), Box(64, 64));
+  EXPECT_EQ(box_of(kClusters, 1), Box(64, 64));
+}
+
+// C += A·B: a block without a program of its own would add twice.
+TEST(NvptxCluster, IsNoneWhereWhatIsWrittenIsRead) {
+  const auto sum =
+      lang::kernel("sum", {"A", "B", "C", "M", "N", "K"},
+                   [](Ptr<const lang::bf16> A, Ptr<const lang::bf16> B, Ptr<lang::f32> C, i32 M, i32 N, i32 K) {
+                     lang::grid(lang::cdiv(M, 128), lang::cdiv(N, 128));
+                     const Value m = lang::program_id(0) * 128, n = lang::program_id(1) * 128;
+                     lang::Var acc = lang::zeros(lang::f32_t, {128, 128});
+                     for (Value k : lang::range(0, K, 64).stages(3)) {
+                       acc = lang::dot(lang::tile(A, {M, K}).load({m, k}, {128, 64}),
+                                       lang::tile(B, {K, N}).load({k, n}, {64, 128}), acc);
+                     }
+                     const lang::Tile to = lang::tile(C, {M, N});
+                     to.store({m, n}, to.load({m, n}, {128, 128}) + acc);
+                   });
+  const LaunchPlan plan = plan_of(*sum.ir(), kClusters);
+  EXPECT_GT(plan.persistent, 0u);
+  EXPECT_EQ(plan.cluster, kNone);
+}
+
+// Neighbours would wait for copies that the other one never makes.
+TEST(NvptxCluster, IsNoneWhereLoopsDiffer) {
+  const LaunchPlan plan = plan_of(triangle(), kClusters);
+  EXPECT_GT(plan.persistent, 0u);
+  EXPECT_EQ(plan.cluster, kNone);
+}
+
+}  // namespace
+}  // namespace kiln::test
