@@ -151,9 +151,6 @@ Value* slot_address(Context& c, const Slot& slot);
 // The axis of these extents to walk in vectors where the last ones are small, up to eight elements together: a chunk
 // has a vector for each of those. Absent where the last axis is the one to walk.
 std::optional<size_t> axis_before_narrow(const std::vector<int64_t>& shape);
-// A slot that holds all of a tile at this place of the program: the one it has, or a new one (materialise.cpp). For ops
-// that read their operands from memory. kDense: the strides are those of a row-major array without gaps.
-Result<Slot> slot_of(Context& c, ValueId id, Rows rows = Rows::kClose);
 // The one element of a slot of rank 0, of the type of `id`.
 Value* load_from_slot(Context& c, ValueId id, const Slot& slot);
 bool is_dense(const Slot& slot, const std::vector<int64_t>& shape);
@@ -169,35 +166,5 @@ void emit_if(Builder& b, Value* condition, const char* name, llvm::function_ref<
              llvm::function_ref<void()> body);
 // Runs `emit` unless `skip` (i1) holds. What it computes for later nests is not relied on.
 Result<void> unless(Context& c, Value* skip, llvm::function_ref<Result<void>()> emit);
-
-// region.cpp: all ops of a region, in program order.
-Result<void> lower_region(Context& c, const dsl::Region& region);
-
-// philox.cpp
-Result<void> lower_philox(Context& c, const Op& op);
-// atomics.cpp
-Result<void> lower_atomic(Context& c, const Op& op);
-// checks.cpp: with the option check_bounds; load, store and the indices of gather.
-Result<void> lower_checked_access(Context& c, const Op& op);
-Result<void> check_gather(Context& c, const Op& op);
-
-// control.cpp
-Result<void> lower_for(Context& c, const Op& op);
-Result<void> lower_while(Context& c, const Op& op);
-Result<void> lower_if(Context& c, const Op& op);
-// shape_ops.cpp: reshape, join, split, cat, slice, gather
-Result<void> lower_shape_op(Context& c, const Op& op);
-// dot_units.cpp: whether the only use of this reshape is a dot that reads its source.
-bool is_read_in_units(Context& c, const Op& reshape);
-// dot.cpp
-Result<void> lower_dot(Context& c, const Op& op);
-Result<void> lower_dot_scaled(Context& c, const Op& op);
-// dot_accumulator.cpp: whether number i of what a `for` carries is the accumulator of a dot, which stands in it or in
-// the last of loops in it, and starts from zeros. Its slot then need not be filled, but where no dot ever runs.
-bool accumulates_from_zeros(const Context& c, const Op& loop, size_t i);
-// Whether it is an accumulator that a loop around this one carries already, whose slot serves this one too.
-bool continues_accumulator(const Context& c, const Op& loop, size_t i);
-// `has_effects`: whether the loop has.
-DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i, bool has_effects);
 
 }  // namespace kiln::codegen::cpu

@@ -1,8 +1,13 @@
 // for, while and if: carried values live in allocas (scalars) and slots (tiles).
+#include "cpu/control.h"
+
 #include <numeric>
 
 #include "cpu/carried_tiles.h"
+#include "cpu/dot/dot_accumulator.h"
+#include "cpu/nest/materialise.h"
 #include "cpu/nest/nest.h"
+#include "cpu/region.h"
 #include "elementwise/loop_range.h"
 #include "kiln/dsl/traits.h"
 

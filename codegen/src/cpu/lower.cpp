@@ -4,6 +4,7 @@
 #include "cpu/context.h"
 #include "cpu/nest/streaming.h"
 #include "cpu/ops/effects.h"
+#include "cpu/region.h"
 #include "cpu/schedule.h"
 #include "elementwise/calls.h"
 

@@ -1,8 +1,23 @@
 // The ops of a region in program order: scalars are emitted, sinks open nests, tiles wait for their consumers.
+#include "cpu/region.h"
+
 #include <utility>
 
-#include "cpu/nest/nest.h"
+#include "cpu/control.h"
+#include "cpu/dot/dot.h"
+#include "cpu/dot/dot_units.h"
+#include "cpu/nest/materialise.h"
+#include "cpu/ops/atomics.h"
+#include "cpu/ops/checks.h"
 #include "cpu/ops/effects.h"
+#include "cpu/ops/histogram.h"
+#include "cpu/ops/philox.h"
+#include "cpu/ops/reduce.h"
+#include "cpu/ops/scan.h"
+#include "cpu/ops/shape_ops.h"
+#include "cpu/ops/sort.h"
+#include "cpu/ops/stores.h"
+#include "cpu/ops/topk.h"
 #include "elementwise/calls.h"
 
 namespace kiln::codegen::cpu {

@@ -3,7 +3,12 @@
 // unchanged go there in the last turn of all, where the tile lies within the bounds of the store's mask and nothing
 // else reaches that memory: then the store finds its work done. (Not in every turn: the rows of a matrix may lie so
 // that they fight for the sets of a cache, those of a slot do not.)
+#include "cpu/dot/dot_accumulator.h"
+
 #include "cpu/dot/dot.h"
+#include "cpu/dot/dot_keep.h"
+#include "cpu/nest/materialise.h"
+#include "cpu/nest/nest.h"
 #include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {

@@ -6,7 +6,9 @@
 //     for k:  pack B(k, j);  multiply    →      place = places[turn];  if place.key != (B, N, k, j): pack;  multiply
 //
 // Programs that share nothing use one place for all turns, which stays in the cache.
-#include "cpu/dot/dot.h"
+#include "cpu/dot/dot_keep.h"
+
+#include "cpu/dot/dot_pack.h"
 #include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {

@@ -1,7 +1,15 @@
 // Operands of dot, packed into scratch. Single numbers a unit go there straight from their producers; where a unit
 // holds neighbours along K, rows of B are interleaved from memory. What already lies as the micro-kernel wants it is
 // not packed at all: whether that is so may turn out at run time only (masks, strides), hence the selects.
-#include "cpu/dot/dot.h"
+#include "cpu/dot/dot_pack.h"
+
+#include "cpu/dot/dot_form.h"
+#include "cpu/dot/dot_keep.h"
+#include "cpu/dot/dot_kernel.h"
+#include "cpu/dot/dot_rows.h"
+#include "cpu/dot/dot_transpose.h"
+#include "cpu/dot/dot_units.h"
+#include "cpu/nest/materialise.h"
 
 namespace kiln::codegen::cpu {
 namespace {

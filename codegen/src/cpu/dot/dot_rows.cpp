@@ -4,7 +4,11 @@
 //   for row:  table[row] = &x[f(row)]        where the mask holds at both ends of the row, and so between them
 //                          &packed[row]      else: these rows are copied, with zeros where the mask does not hold
 //                          null              where it holds nowhere, for who leaves such rows out (dot_turns.cpp)
-#include "cpu/dot/dot.h"
+#include "cpu/dot/dot_rows.h"
+
+#include "cpu/dot/dot_keep.h"
+#include "cpu/dot/dot_pack.h"
+#include "cpu/nest/nest.h"
 
 namespace kiln::codegen::cpu {
 namespace {

@@ -10,9 +10,15 @@
 // A row may be zeros in some turns, as what a convolution sees beside its image. Rows with zeros in the same turns come
 // one after the other, and a block of such rows leaves these turns out; unless B has an infinity or NaN there, which
 // make NaN of a zero.
+#include "cpu/dot/dot_turns.h"
+
 #include <limits>
 
 #include "cpu/dot/dot.h"
+#include "cpu/dot/dot_accumulator.h"
+#include "cpu/dot/dot_form.h"
+#include "cpu/dot/dot_pack.h"
+#include "cpu/dot/dot_rows.h"
 
 namespace kiln::codegen::cpu {
 namespace {

@@ -4,7 +4,13 @@
 //   %rows  = permute %units {0, 2, 1}        [K/group, group, N]
 //   %b     = reshape %rows                   [K, N]
 //   dot %a, %b, %acc                         reads %units, and %b is never made
+#include "cpu/dot/dot_units.h"
+
 #include "cpu/dot/dot.h"
+#include "cpu/dot/dot_form.h"
+#include "cpu/dot/dot_kernel.h"
+#include "cpu/nest/materialise.h"
+#include "cpu/ops/shape_ops.h"
 #include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {

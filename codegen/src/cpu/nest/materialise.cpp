@@ -1,5 +1,5 @@
 // Copies of tiles into scratch memory, chunk by chunk.
-#include "cpu/nest/nest.h"
+#include "cpu/nest/materialise.h"
 
 namespace kiln::codegen::cpu {
 namespace {

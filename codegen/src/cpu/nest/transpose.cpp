@@ -3,7 +3,7 @@
 // beyond the tile into padding.
 #include "cpu/nest/transpose.h"
 
-#include "cpu/nest/nest.h"
+#include "cpu/nest/materialise.h"
 #include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {

@@ -1,5 +1,7 @@
 // histogram: counts in scratch, one copy of them for each of a few neighbouring lanes, so that equal neighbours need
 // not wait for each other. What is out of range is counted too, in one bin more.
+#include "cpu/ops/histogram.h"
+
 #include "cpu/nest/nest.h"
 
 namespace kiln::codegen::cpu {

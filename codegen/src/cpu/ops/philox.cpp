@@ -1,5 +1,7 @@
 // The random words of a tile are computed together, once, by a nest of their own into a slot each
 // (elementwise/philox.cpp).
+#include "cpu/ops/philox.h"
+
 #include "cpu/nest/nest.h"
 
 namespace kiln::codegen::cpu {

@@ -5,6 +5,8 @@
 //   narrow  … but is small: lanes lie along the axis before it
 //   across  lanes lie along another axis: rows are added to rows. A long axis goes in blocks of rows, strip by strip of
 //           columns, so that memory is walked row by row; what a block leaves waits in scratch for the next.
+#include "cpu/ops/reduce.h"
+
 #include <numeric>
 
 #include "cpu/nest/nest.h"

@@ -1,5 +1,7 @@
 // store: a nest over the tile of pointers, in the interior alone where the mask says no more; for several stores at
 // once where the schedule allows it.
+#include "cpu/ops/stores.h"
+
 #include "cpu/nest/nest.h"
 #include "cpu/nest/transpose.h"
 
