@@ -19,6 +19,7 @@
 #include "cpu/ops/stores.h"
 #include "cpu/ops/topk.h"
 #include "elementwise/calls.h"
+#include "elementwise/ops.h"
 
 namespace kiln::codegen::cpu {
 namespace {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "elementwise/ops.h"
+#include "elementwise/philox.h"
 #include "gpu/control.h"
 #include "gpu/dot/dot.h"
 #include "gpu/dot/dot_scaled.h"

@@ -7,6 +7,7 @@
 #include "cpu/dot/dot_column.h"
 
 #include "cpu/dot/dot_kernel.h"
+#include "elementwise/conversions.h"
 
 namespace kiln::codegen::cpu {
 namespace {

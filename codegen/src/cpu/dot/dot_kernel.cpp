@@ -6,6 +6,7 @@
 #include "cpu/dot/dot_form.h"
 #include "cpu/dot/dot_pack.h"
 #include "cpu/dot/dot_turns.h"
+#include "elementwise/conversions.h"
 
 namespace kiln::codegen::cpu {
 namespace {

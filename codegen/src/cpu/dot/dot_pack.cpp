@@ -10,6 +10,7 @@
 #include "cpu/dot/dot_transpose.h"
 #include "cpu/dot/dot_units.h"
 #include "cpu/nest/materialise.h"
+#include "elementwise/conversions.h"
 
 namespace kiln::codegen::cpu {
 namespace {

@@ -4,6 +4,7 @@
 #include "cpu/dot/dot_form.h"
 #include "cpu/dot/dot_pack.h"
 #include "cpu/nest/materialise.h"
+#include "elementwise/conversions.h"
 
 namespace kiln::codegen::cpu {
 namespace {

@@ -3,6 +3,7 @@
 #include "cpu/ops/philox.h"
 
 #include "cpu/nest/nest.h"
+#include "elementwise/philox.h"
 
 namespace kiln::codegen::cpu {
 

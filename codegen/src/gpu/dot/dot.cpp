@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "elementwise/conversions.h"
 #include "gpu/dot/dot_fragments.h"
 #include "gpu/dot/group_dot.h"
 #include "gpu/layout/algebra.h"

@@ -6,6 +6,7 @@
 #include "gpu/ops/scan.h"
 
 #include "elementwise/combine.h"
+#include "elementwise/combine_region.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/shared/exchange.h"
 
