@@ -5,6 +5,7 @@
 #include <llvm/ADT/StringExtras.h>
 
 #include "backend.h"
+#include "emit.h"
 #include "ir_dump.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
