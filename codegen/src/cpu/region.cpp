@@ -75,7 +75,7 @@ Result<void> lower_scalar(Context& c, const Op& op) {
 // A tile waits for its consumers, unless the schedule wants it in scratch now.
 Result<void> lower_lazy(Context& c, const Op& op) {
   for (ValueId id : op.results) {
-    if (!c.materialise[id]) continue;
+    if (!c.schedule.materialise[id]) continue;
     const Slot slot = allocate_slot(c, c.type(id), Rows::kClose);
     if (auto done = materialise(c, id, slot); !done) return done;
     c.slots[id] = slot;

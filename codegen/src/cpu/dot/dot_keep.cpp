@@ -26,7 +26,7 @@ const dsl::Param* parameter_behind(const Context& c, ValueId id) {
     for (const dsl::Param& param : c.kernel.params) {
       if (param.value == id) return &param;
     }
-    const Op* op = c.definition[id];
+    const Op* op = c.schedule.definition[id];
     if (!op || !moves_pointer(*op)) return nullptr;
     id = op->operands[0];
   }
@@ -45,7 +45,7 @@ bool collect_scalars(const Context& c, ValueId id, std::set<ValueId>& seen, std:
     if (value && !llvm::isa<llvm::Constant>(value) && !llvm::is_contained(scalars, value)) scalars.push_back(value);
     return value != nullptr;
   }
-  const Op* op = c.definition[id];
+  const Op* op = c.schedule.definition[id];
   if (!op || c.slots[id] || !op->regions.empty()) return false;
   if (has_effect(*op)) return false;
   if (may_read(*op) && (op->code != OpCode::kLoad || !is_constant_memory(c, *op))) return false;
