@@ -81,9 +81,4 @@ std::vector<PassRow> rows_of(const Backend& backend) {
   return out;
 }
 
-std::vector<std::byte> to_bytes(llvm::StringRef text) {
-  const auto* data = reinterpret_cast<const std::byte*>(text.data());
-  return {data, data + text.size()};
-}
-
 }  // namespace kiln::codegen

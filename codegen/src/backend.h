@@ -115,11 +115,4 @@ struct PassRow {
 };
 std::vector<PassRow> rows_of(const Backend& backend);
 
-// gpu/lower_plan.cpp: `Backend::lower` of GPUs.
-namespace gpu {
-Result<void> lower_launches(const Backend& backend, Job& job, const TargetInfo& target, const std::string& processor);
-}
-
-std::vector<std::byte> to_bytes(llvm::StringRef text);
-
 }  // namespace kiln::codegen

@@ -5,6 +5,7 @@
 #include <llvm/ADT/StringExtras.h>
 
 #include "backend.h"
+#include "emit.h"
 #include "ir_dump.h"
 #include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/binary.h"

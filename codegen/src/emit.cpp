@@ -180,6 +180,11 @@ void clean_up(llvm::Module& module, llvm::TargetMachine& machine, Invariants inv
   passes.run(module, modules);
 }
 
+std::vector<std::byte> to_bytes(llvm::StringRef text) {
+  const auto* data = reinterpret_cast<const std::byte*>(text.data());
+  return {data, data + text.size()};
+}
+
 std::string print_module(const llvm::Module& module) {
   std::string out;
   llvm::raw_string_ostream stream(out);
@@ -196,8 +201,7 @@ Result<std::string> emit_assembly(llvm::Module& module, CpuTarget& target) {
 Result<std::vector<std::byte>> emit_object(llvm::Module& module, CpuTarget& target) {
   auto buffer = emit(module, target, llvm::CodeGenFileType::ObjectFile);
   if (!buffer) return buffer.error();
-  const auto* data = reinterpret_cast<const std::byte*>(buffer->data());
-  return std::vector<std::byte>(data, data + buffer->size());
+  return to_bytes({buffer->data(), buffer->size()});
 }
 
 Result<std::vector<std::byte>> link_shared(const std::vector<std::byte>& object) {

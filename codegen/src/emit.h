@@ -17,6 +17,7 @@ namespace kiln::codegen {
 enum class Invariants : uint8_t { kInPlace, kHoist, kLeave };
 void clean_up(llvm::Module& module, llvm::TargetMachine& machine, Invariants invariants);
 
+std::vector<std::byte> to_bytes(llvm::StringRef text);
 std::string print_module(const llvm::Module& module);
 Result<std::string> emit_assembly(llvm::Module& module, CpuTarget& target);
 Result<std::vector<std::byte>> emit_object(llvm::Module& module, CpuTarget& target);

@@ -4,6 +4,8 @@
 // crossbar, which takes no memory: ds_swizzle inside halves of 32 lanes, ds_bpermute from anywhere. Between the two
 // rows of 32 lanes gfx10 and later have v_permlanex16. (AMD's ISA guides, "Data Parallel Processing", "LDS Instruction
 // Details".)
+#include "amdgcn/cross_lane.h"
+
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsAMDGPU.h>
 

@@ -8,6 +8,9 @@
 
 #include <llvm/IR/IntrinsicsAMDGPU.h>
 
+#include "elementwise/conversions.h"
+#include "elementwise/small_floats.h"
+
 namespace kiln::codegen::amdgcn {
 namespace {
 

@@ -8,6 +8,7 @@
 // elements meet is the same in A and B, in what order does not matter.
 #include <llvm/IR/IntrinsicsAMDGPU.h>
 
+#include "amdgcn/cross_lane.h"
 #include "amdgcn/target_info.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/layout/fragments.h"

@@ -9,10 +9,6 @@
 
 namespace kiln::codegen::amdgcn {
 
-// x, which nobody moves into a branch. LLVM 19 does not know that v_permlanex16_b32 and v_wmma are of all lanes
-// together, and sinks them to where fewer are active.
-llvm::Value* pinned(Builder& b, llvm::Value* x);
-
 // The extent of buffers: an offset from there on, of those without a sign, is out of bounds.
 inline constexpr int64_t kBufferBytes = int64_t{1} << 31;
 

@@ -36,7 +36,7 @@ class PlacesRead {
  private:
   Reads made_now(ValueId id) {
     const auto& slot = c_.slots[id];
-    const Op* op = c_.definition[id];
+    const Op* op = c_.schedule.definition[id];
     Reads out;
     if (op && !c_.type(id).is_scalar() && !(slot && slot->valid_under.empty())) out = of_operands(*op);
     if (!slot) return out;

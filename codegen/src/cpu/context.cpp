@@ -10,6 +10,14 @@ Value* Context::memory_mask(Value* mask) {
   return b.CreateOr(mask, b.CreateVectorSplat(lanes->getElementCount(), never));
 }
 
+Groups number_groups(const Schedule& schedule) {
+  Groups out;
+  for (size_t g = 0; g < schedule.together.size(); ++g) {
+    for (const Op* store : schedule.together[g]) out[store] = g;
+  }
+  return out;
+}
+
 namespace {
 
 constexpr int64_t kCacheLine = 64;

@@ -12,6 +12,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -87,55 +88,55 @@ struct Turn {
   Value* step = nullptr;
 };
 
-struct Context : ElementContext {
-  Context(const dsl::Kernel& k, CpuTarget& t, llvm::Module& m)
-      : ElementContext{k, t.cpu, {t.has_fma, t.vector_bytes == 64, false}, t.has_f16c, true},
-        target(t),
-        module(m),
-        b(m.getContext()) {}
-
+// Where code goes, and what the entry has put there for all of it.
+struct Entry {
   CpuTarget& target;
   llvm::Module& module;
-  Builder b;
+  Builder b{module.getContext()};
   llvm::Function* function = nullptr;
 
-  std::vector<const Op*> definition;       // by value; null for parameters and region arguments
-  std::vector<Value*> scalars;             // by value, rank 0 only
-  std::vector<std::optional<Slot>> slots;  // by value
-  std::vector<int> use_count;              // by value: uses by ops that make code
-  int kept_operands = 0;                   // dot_keep.cpp
-  std::vector<const Op*> user;             // by value: the last of these
-  std::vector<const dsl::Region*> home;    // by value: the region that defines it; null for parameters
-  std::vector<bool> keep;                  // by value: store into scratch when first evaluated
-  std::vector<bool> materialise;           // by value: copy into scratch where it is defined
-  // As schedule.h has them.
-  std::vector<bool> by_elements;
-  std::vector<Moves> moves;
-  std::set<const Op*> write_only;
-  std::set<std::pair<const dsl::Region*, ValueId>> stored_again;
-  std::vector<std::vector<const Op*>> groups;
-  std::map<const Op*, size_t> together;  // by store: its group
-
-  std::map<uint64_t, DotAccumulator> dot_accumulators;  // by the offset of the slot
-  std::map<ValueId, Begins> begins;                     // by the region argument
-
+  Value* launch_context = nullptr;  // kiln_ctx*
+  Value* scratch = nullptr;
   std::array<Value*, 3> program_id{};
   std::array<Value*, 3> num_programs{};
-  Value* never = nullptr;                 // i1: false, though LLVM cannot tell; null where that is not needed
-  Value* linear_program = nullptr;        // i64: x + gx·(y + gy·z)
-  std::map<ValueId, int> sweeps;          // of a load: how many nests have read it
-  Value* visits = nullptr;                // i64: how often a program comes to this place; null: once
-  Turn turn;                              // without a body: outside of all loops
-  bool streamed = false;                  // something was stored past the caches (streaming.h)
-  Value* launch_context = nullptr;        // kiln_ctx*
-  std::optional<Pointers> pointers;       // for checks; absent: not asked yet
-  std::vector<Value*> extents;            // by parameter: i64, below 0 where unknown; with the option check_bounds only
-  std::vector<const Op*> checks, prints;  // by number, as code names them to the launcher (effects.h)
-  Value* scratch = nullptr;
+  Value* linear_program = nullptr;   // i64: x + gx·(y + gy·z)
+  std::vector<Value*> extents = {};  // by parameter: i64, below 0 where unknown; with the option check_bounds only
+  Value* never = nullptr;            // i1: false, though LLVM cannot tell; null where that is not needed
+};
+
+// What changes as code is emitted.
+struct Emission {
+  const dsl::Region* region = nullptr;     // being lowered
+  Turn turn;                               // without a body: outside of all loops
+  Value* visits = nullptr;                 // i64: how often a program comes to this place; null: once
+  std::vector<Value*> scalars;             // by value, rank 0 only
+  std::vector<std::optional<Slot>> slots;  // by value
+  std::vector<bool> keep;  // by value: into scratch when first evaluated; the schedule's, but in what may not run
   uint64_t scratch_bytes = 0;
-  uint64_t scratch_tail = 0;            // bytes behind all of them that may be read
-  const dsl::Region* region = nullptr;  // being lowered
-  Cuts cuts;                            // where its function may become several
+  uint64_t scratch_tail = 0;                            // bytes behind all of them that may be read
+  std::map<uint64_t, DotAccumulator> dot_accumulators;  // by the offset of the slot
+  std::map<ValueId, Begins> begins;                     // by the region argument
+  std::map<ValueId, int> sweeps;                        // of a load: how many nests have read it
+  int kept_operands = 0;                                // dot_keep.cpp
+  bool streamed = false;                                // something was stored past the caches (streaming.h)
+  std::optional<Pointers> pointers;                     // for checks; absent: not asked yet
+  std::vector<const Op*> checks, prints;                // by number, as code names them to the launcher (effects.h)
+  Cuts cuts;                                            // where its function may become several
+};
+
+// By store: the number of its group.
+using Groups = std::map<const Op*, size_t>;
+Groups number_groups(const Schedule& schedule);
+
+struct Context : ElementContext, Entry, Emission {
+  Context(const dsl::Kernel& k, CpuTarget& t, llvm::Module& m)
+      : ElementContext{k, t.cpu, {t.has_fma, t.vector_bytes == 64, false}, t.has_f16c, true}, Entry{t, m} {
+    keep = schedule.keep;
+  }
+
+  // What is known before any code is emitted.
+  const Schedule schedule = make_schedule(kernel);
+  const Groups groups = number_groups(schedule);
 
   llvm::ConstantInt* i64(int64_t value) { return b.getInt64(static_cast<uint64_t>(value)); }
   // The mask (null: all lanes) of a masked load or store. LLVM 19 makes whole loads, for AVX2, of those registers of a
@@ -151,9 +152,6 @@ Value* slot_address(Context& c, const Slot& slot);
 // The axis of these extents to walk in vectors where the last ones are small, up to eight elements together: a chunk
 // has a vector for each of those. Absent where the last axis is the one to walk.
 std::optional<size_t> axis_before_narrow(const std::vector<int64_t>& shape);
-// A slot that holds all of a tile at this place of the program: the one it has, or a new one (materialise.cpp). For ops
-// that read their operands from memory. kDense: the strides are those of a row-major array without gaps.
-Result<Slot> slot_of(Context& c, ValueId id, Rows rows = Rows::kClose);
 // The one element of a slot of rank 0, of the type of `id`.
 Value* load_from_slot(Context& c, ValueId id, const Slot& slot);
 bool is_dense(const Slot& slot, const std::vector<int64_t>& shape);
@@ -169,35 +167,5 @@ void emit_if(Builder& b, Value* condition, const char* name, llvm::function_ref<
              llvm::function_ref<void()> body);
 // Runs `emit` unless `skip` (i1) holds. What it computes for later nests is not relied on.
 Result<void> unless(Context& c, Value* skip, llvm::function_ref<Result<void>()> emit);
-
-// region.cpp: all ops of a region, in program order.
-Result<void> lower_region(Context& c, const dsl::Region& region);
-
-// philox.cpp
-Result<void> lower_philox(Context& c, const Op& op);
-// atomics.cpp
-Result<void> lower_atomic(Context& c, const Op& op);
-// checks.cpp: with the option check_bounds; load, store and the indices of gather.
-Result<void> lower_checked_access(Context& c, const Op& op);
-Result<void> check_gather(Context& c, const Op& op);
-
-// control.cpp
-Result<void> lower_for(Context& c, const Op& op);
-Result<void> lower_while(Context& c, const Op& op);
-Result<void> lower_if(Context& c, const Op& op);
-// shape_ops.cpp: reshape, join, split, cat, slice, gather
-Result<void> lower_shape_op(Context& c, const Op& op);
-// dot_units.cpp: whether the only use of this reshape is a dot that reads its source.
-bool is_read_in_units(Context& c, const Op& reshape);
-// dot.cpp
-Result<void> lower_dot(Context& c, const Op& op);
-Result<void> lower_dot_scaled(Context& c, const Op& op);
-// dot_accumulator.cpp: whether number i of what a `for` carries is the accumulator of a dot, which stands in it or in
-// the last of loops in it, and starts from zeros. Its slot then need not be filled, but where no dot ever runs.
-bool accumulates_from_zeros(const Context& c, const Op& loop, size_t i);
-// Whether it is an accumulator that a loop around this one carries already, whose slot serves this one too.
-bool continues_accumulator(const Context& c, const Op& loop, size_t i);
-// `has_effects`: whether the loop has.
-DotAccumulator make_dot_accumulator(Context& c, const Op& loop, size_t i, bool has_effects);
 
 }  // namespace kiln::codegen::cpu

@@ -1,8 +1,13 @@
 // for, while and if: carried values live in allocas (scalars) and slots (tiles).
+#include "cpu/control.h"
+
 #include <numeric>
 
 #include "cpu/carried_tiles.h"
+#include "cpu/dot/dot_accumulator.h"
+#include "cpu/nest/materialise.h"
 #include "cpu/nest/nest.h"
+#include "cpu/region.h"
 #include "elementwise/loop_range.h"
 #include "kiln/dsl/traits.h"
 
@@ -39,14 +44,14 @@ class Readers {
 
   bool reads_new(ValueId id) {
     if (has_place(id)) return true;
-    const Op* op = c_.definition[id];
+    const Op* op = c_.schedule.definition[id];
     if (!op || c_.type(id).is_scalar() || (c_.slots[id] && c_.slots[id]->valid_under.empty())) return false;
     return llvm::any_of(op->operands, [&](ValueId operand) { return reads(operand); });
   }
 
   bool elementwise_new(ValueId id) {
     if (has_place(id) || !reads(id)) return true;
-    const Op* op = c_.definition[id];
+    const Op* op = c_.schedule.definition[id];
     return is_elementwise(*op) && llvm::all_of(op->operands, [&](ValueId operand) { return elementwise(operand); });
   }
 
@@ -64,17 +69,17 @@ struct RowUpdate {
 };
 
 std::optional<RowUpdate> row_update(const Context& c, ValueId next, ValueId old) {
-  const Op* select = c.definition[next];
+  const Op* select = c.schedule.definition[next];
   if (!select || select->code != OpCode::kSelect || select->operands[2] != old) return std::nullopt;
   const auto shape = dsl::concrete_shape(c.type(next));
   std::vector<int> dims(shape.size());  // by axis of the mask
   std::iota(dims.begin(), dims.end(), 0);
   ValueId mask = select->operands[0];
-  const Op* op = c.definition[mask];
+  const Op* op = c.schedule.definition[mask];
   while (op && (op->code == OpCode::kBroadcast || op->code == OpCode::kExpandDims)) {
     if (op->code == OpCode::kExpandDims) dims.erase(dims.begin() + std::get<int64_t>(op->attrs[0]));
     mask = op->operands[0];
-    op = c.definition[mask];
+    op = c.schedule.definition[mask];
   }
   if (!op || op->code != OpCode::kCmp || c.slots[mask] || dsl::is_float(c.type(op->operands[0]).element) ||
       static_cast<dsl::Predicate>(std::get<int64_t>(op->attrs[0])) != dsl::Predicate::kEq) {
@@ -244,18 +249,18 @@ Result<void> lower_branch(Context& c, const dsl::Region& region, const std::vect
 }
 
 bool has_write_only_store(const Context& c, const dsl::Region& region) {
-  return any_op(region, [&](const Op& op) { return c.write_only.contains(&op); });
+  return any_op(region, [&](const Op& op) { return c.schedule.write_only.contains(&op); });
 }
 
 Start start_of(const Context& c, const Op& loop, size_t i) {
   if (accumulates_from_zeros(c, loop, i)) return Start::kZeros;
   if (continues_accumulator(c, loop, i)) return Start::kShared;
   const ValueId init = loop.operands[i + 3], argument = loop.regions[0].args[i + 1];
-  const Op* op = c.definition[init];
+  const Op* op = c.schedule.definition[init];
   // The rows that no turn has put in place are read too.
   if (row_update(c, loop.regions[0].ops.back().operands[i], argument)) return Start::kCopy;
   const bool is_splat = op && op->code == OpCode::kSplat && !c.slots[init] && !c.type(init).pointer;
-  return is_splat && c.by_elements[argument] ? Start::kSplat : Start::kCopy;
+  return is_splat && c.schedule.by_elements[argument] ? Start::kSplat : Start::kCopy;
 }
 
 }  // namespace
@@ -292,7 +297,7 @@ Result<void> lower_for(Context& c, const Op& op) {
         for (size_t i = 0; i < inits.size(); ++i) {
           if (starts[i] == Start::kSplat) {
             c.begins[arguments[i]] = {b.CreateICmpNE(count, range.start),
-                                      c.scalars[c.definition[inits[i]]->operands[0]]};
+                                      c.scalars[c.schedule.definition[inits[i]]->operands[0]]};
           }
           if (!in_dots(starts[i])) continue;
           DotAccumulator& sums = c.dot_accumulators[(*carried)[i].slot.offset];

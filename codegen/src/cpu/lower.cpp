@@ -4,6 +4,7 @@
 #include "cpu/context.h"
 #include "cpu/nest/streaming.h"
 #include "cpu/ops/effects.h"
+#include "cpu/region.h"
 #include "cpu/schedule.h"
 #include "elementwise/calls.h"
 #include "kiln/abi/launch_block.h"
@@ -86,21 +87,6 @@ void set_stage_params(Context& c, const Plan& plan, Value* chunk, Value* workspa
 Result<void> lower_stage(const Plan& plan, const Stage& stage, CpuTarget& target, llvm::Module& module, Lowered& out) {
   const dsl::Kernel& kernel = stage.kernel;
   Context c(kernel, target, module);
-  Schedule schedule = make_schedule(kernel);
-  c.definition = std::move(schedule.definition);
-  c.use_count = std::move(schedule.use_count);
-  c.user = std::move(schedule.user);
-  c.home = std::move(schedule.home);
-  c.keep = std::move(schedule.keep);
-  c.materialise = std::move(schedule.materialise);
-  c.by_elements = std::move(schedule.by_elements);
-  c.moves = std::move(schedule.moves);
-  c.write_only = std::move(schedule.write_only);
-  c.stored_again = std::move(schedule.stored_again);
-  c.groups = std::move(schedule.together);
-  for (size_t g = 0; g < c.groups.size(); ++g) {
-    for (const Op* store : c.groups[g]) c.together[store] = g;
-  }
   c.calls_long_ops = has_many_long_ops(kernel);
   c.scalars.resize(kernel.values.size());
   c.slots.resize(kernel.values.size());

@@ -1,9 +1,25 @@
 // The ops of a region in program order: scalars are emitted, sinks open nests, tiles wait for their consumers.
+#include "cpu/region.h"
+
 #include <utility>
 
-#include "cpu/nest/nest.h"
+#include "cpu/control.h"
+#include "cpu/dot/dot.h"
+#include "cpu/dot/dot_units.h"
+#include "cpu/nest/materialise.h"
+#include "cpu/ops/atomics.h"
+#include "cpu/ops/checks.h"
 #include "cpu/ops/effects.h"
+#include "cpu/ops/histogram.h"
+#include "cpu/ops/philox.h"
+#include "cpu/ops/reduce.h"
+#include "cpu/ops/scan.h"
+#include "cpu/ops/shape_ops.h"
+#include "cpu/ops/sort.h"
+#include "cpu/ops/stores.h"
+#include "cpu/ops/topk.h"
 #include "elementwise/calls.h"
+#include "elementwise/ops.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -59,7 +75,7 @@ Result<void> lower_scalar(Context& c, const Op& op) {
 // A tile waits for its consumers, unless the schedule wants it in scratch now.
 Result<void> lower_lazy(Context& c, const Op& op) {
   for (ValueId id : op.results) {
-    if (!c.materialise[id]) continue;
+    if (!c.schedule.materialise[id]) continue;
     const Slot slot = allocate_slot(c, c.type(id), Rows::kClose);
     if (auto done = materialise(c, id, slot); !done) return done;
     c.slots[id] = slot;

@@ -1,5 +1,7 @@
 #include "elementwise/atomic_combine.h"
 
+#include "elementwise/conversions.h"
+
 namespace kiln::codegen {
 namespace {
 

@@ -3,6 +3,7 @@
 #include <llvm/IR/Module.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include "elementwise/ops.h"
 #include "kiln/dsl/walk.h"
 
 namespace kiln::codegen {

@@ -3,6 +3,9 @@
 
 #include <llvm/IR/Intrinsics.h>
 
+#include "elementwise/conversions.h"
+#include "elementwise/ops.h"
+
 namespace kiln::codegen {
 
 using dsl::info;

@@ -1,8 +1,6 @@
 // The kinds of reductions and scans on registers, scalars and vectors alike.
 #pragma once
 
-#include <llvm/ADT/STLFunctionalExtras.h>
-
 #include "elementwise/elementwise.h"
 
 namespace kiln::codegen {
@@ -19,11 +17,5 @@ Value* combine(Builder& b, dsl::ReduceKind kind, ElementType element, Value* x, 
 Value* combine_numbers(Builder& b, dsl::ReduceKind kind, ElementType element, Value* x, Value* y);
 // Of the accumulator's type.
 Value* identity(Builder& b, dsl::ReduceKind kind, ElementType element);
-
-// combine_region.cpp: what the ops of a region of scalars make of its arguments, one each: scalars, or vectors of
-// equally many lanes, over which the values of `outer`, from around the region, are spread.
-using Elements = llvm::SmallVector<Value*, 4>;
-Result<Elements> emit_region(ElementContext& c, Builder& b, const dsl::Region& region, llvm::ArrayRef<Value*> arguments,
-                             llvm::function_ref<Value*(ValueId)> outer);
 
 }  // namespace kiln::codegen

@@ -1,7 +1,11 @@
 // Regions of scalars on registers: `custom` combines as many pairs at once as there are lanes.
+#include "elementwise/combine_region.h"
+
 #include <map>
 
 #include "elementwise/combine.h"
+#include "elementwise/ops.h"
+#include "elementwise/philox.h"
 
 namespace kiln::codegen {
 namespace {

@@ -1,7 +1,9 @@
 // Conversions between element types on registers, scalars and vectors alike.
+#include "elementwise/conversions.h"
+
 #include <llvm/IR/Intrinsics.h>
 
-#include "elementwise/elementwise.h"
+#include "elementwise/small_floats.h"
 
 namespace kiln::codegen {
 namespace {

@@ -1,9 +1,12 @@
 // Elementwise ops on registers: the same code for scalars and for vectors of any width.
+#include "elementwise/ops.h"
+
 #include <llvm/IR/Intrinsics.h>
 
 #include <cmath>
 
-#include "elementwise/elementwise.h"
+#include "elementwise/conversions.h"
+#include "elementwise/small_floats.h"
 #include "math/vector_math.h"
 
 namespace kiln::codegen {

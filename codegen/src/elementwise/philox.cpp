@@ -3,7 +3,7 @@
 //
 // A word stands in the low half of a 64-bit lane, and what is above it is never looked at: then a product of two words
 // is one multiplication (vpmuludq), whose halves are the lane itself and the lane shifted.
-#include "elementwise/elementwise.h"
+#include "elementwise/philox.h"
 
 namespace kiln::codegen {
 

@@ -1,8 +1,10 @@
 // f8 to f32 and back, and stochastic rounding to the floats below 32 bits. Formats: OCP 8-bit floating point, 2023
 // (e4m3 has no infinity; its NaN is all ones).
+#include "elementwise/small_floats.h"
+
 #include <llvm/IR/Intrinsics.h>
 
-#include "elementwise/elementwise.h"
+#include "elementwise/conversions.h"
 
 namespace kiln::codegen {
 namespace {

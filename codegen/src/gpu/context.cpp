@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "gpu/evaluate.h"
 #include "gpu/layout/coalesce.h"
+#include "gpu/shared/convert.h"
+#include "gpu/shared/shared_tile.h"
 
 namespace kiln::codegen::gpu {
 Context::Context(const dsl::Kernel& k, const TargetInfo& t, llvm::Module& m, const Placement& p,

@@ -4,12 +4,16 @@
 //   broadcast  the axis of extent 1 loses its bits: threads that differ in it hold the same
 //   permute    the axes change places            reshape  the row-major number stays
 //   split      one more register bit, which is the last axis
+#include "gpu/evaluate.h"
+
 #include <algorithm>
 
 #include "elementwise/calls.h"
 #include "gpu/address/register_groups.h"
-#include "gpu/context.h"
 #include "gpu/layout/algebra.h"
+#include "gpu/ops/inline_asm.h"
+#include "gpu/ops/memory.h"
+#include "gpu/ops/shape_ops.h"
 #include "gpu/pipeline/early_loads.h"
 
 namespace kiln::codegen::gpu {

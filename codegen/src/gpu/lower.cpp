@@ -9,10 +9,13 @@
 #include "gpu/analysis/program_factors.h"
 #include "gpu/block/shape.h"
 #include "gpu/context.h"
+#include "gpu/llvm_passes/allocate_shared.h"
+#include "gpu/llvm_passes/insert_barriers.h"
+#include "gpu/pipeline/bulk_store.h"
 #include "gpu/pipeline/cluster.h"
 #include "gpu/pipeline/copying_warps.h"
 #include "gpu/pipeline/persistent.h"
-#include "gpu/pipeline/stages.h"
+#include "gpu/region.h"
 #include "gpu/shared/shared_memory.h"
 
 namespace kiln::codegen::gpu {

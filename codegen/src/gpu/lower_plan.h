@@ -4,7 +4,12 @@
 #include "gpu/lower.h"
 #include "launches/launch_sequence.h"
 
-namespace kiln::codegen::gpu {
+namespace kiln::codegen {
+
+struct Backend;
+struct Job;
+
+namespace gpu {
 
 struct LoweredStage {
   std::string entry;
@@ -24,4 +29,9 @@ struct LoweredPlan {
 using LowerStage = std::function<Result<Lowered>(const Stage& stage, llvm::Module& module)>;
 Result<LoweredPlan> lower_plan(const Plan& plan, llvm::Module& module, const LowerStage& lower_stage);
 
-}  // namespace kiln::codegen::gpu
+// Of backend.h: `Backend::lower` of GPUs.
+Result<void> lower_launches(const Backend& backend, Job& job, const TargetInfo& target, const std::string& processor);
+
+}  // namespace gpu
+
+}  // namespace kiln::codegen

@@ -4,7 +4,6 @@
 #include "gpu/placement.h"
 
 #include <algorithm>
-#include <bit>
 #include <ranges>
 #include <set>
 
@@ -525,22 +524,6 @@ class Placer {
 };
 
 }  // namespace
-
-std::vector<int64_t> padded_shape(const dsl::Type& type) {
-  std::vector<int64_t> out;
-  for (int64_t extent : dsl::concrete_shape(type)) {
-    out.push_back(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent))));
-  }
-  return out;
-}
-
-Layout replicated(const std::vector<int64_t>& shape, const BlockShape& block) {
-  Layout out(shape);
-  out.add(Dim::kRegister, unit_vectors(out.element_bits()));
-  for (int n = 1; n < block.lanes; n *= 2) out.add(Dim::kLane, 0);
-  for (int n = 1; n < block.warps; n *= 2) out.add(Dim::kWarp, 0);
-  return out;
-}
 
 Placement place(const dsl::Kernel& kernel, const TargetInfo& target, const BlockShape& block,
                 const std::vector<AxisInfo>& info) {

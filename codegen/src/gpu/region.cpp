@@ -1,8 +1,23 @@
 // The ops of a region in program order.
+#include "gpu/region.h"
+
 #include <algorithm>
 #include <set>
 
-#include "gpu/context.h"
+#include "elementwise/ops.h"
+#include "elementwise/philox.h"
+#include "gpu/control.h"
+#include "gpu/dot/dot.h"
+#include "gpu/dot/dot_scaled.h"
+#include "gpu/evaluate.h"
+#include "gpu/ops/atomics.h"
+#include "gpu/ops/checks.h"
+#include "gpu/ops/histogram.h"
+#include "gpu/ops/memory.h"
+#include "gpu/ops/print.h"
+#include "gpu/ops/reduce.h"
+#include "gpu/ops/scan.h"
+#include "gpu/ops/sort.h"
 
 namespace kiln::codegen::gpu {
 namespace {

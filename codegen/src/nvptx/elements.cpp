@@ -6,6 +6,9 @@
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
+#include "elementwise/conversions.h"
+#include "elementwise/small_floats.h"
+
 namespace kiln::codegen::nvptx {
 namespace {
 

@@ -1,8 +1,8 @@
 // Value ranges and axes through arithmetic, comparisons and casts.
+#include "passes/axis_arithmetic.h"
+
 #include <algorithm>
 #include <numeric>
-
-#include "passes/axis_rules.h"
 
 namespace kiln::codegen::axis {
 namespace {

@@ -175,4 +175,9 @@ class Walk {
 
 std::vector<AxisInfo> axis_info(const dsl::Kernel& kernel, Wrap wrap) { return Walk(kernel, wrap).run(); }
 
+int64_t multiple_of_groups(const AxisInfo& info, int64_t group, int64_t step) {
+  if (info.contiguous == 1 || group % info.contiguous == 0) return info.multiple_of;
+  return std::gcd(info.multiple_of, std::gcd(group, info.contiguous) * step);
+}
+
 }  // namespace kiln::codegen

@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-namespace kiln::codegen {
+#include "passes/axis_arithmetic.h"
+#include "passes/axis_shapes.h"
 
-int64_t multiple_of_groups(const AxisInfo& info, int64_t group, int64_t step) {
-  if (info.contiguous == 1 || group % info.contiguous == 0) return info.multiple_of;
-  return std::gcd(info.multiple_of, std::gcd(group, info.contiguous) * step);
-}
-
-namespace axis {
+namespace kiln::codegen::axis {
 
 using dsl::ElementType;
 using dsl::Op;
@@ -172,5 +168,4 @@ AxisInfo result_info(const Facts& facts, const Op& op, size_t result) {
   return made(facts, op, result);
 }
 
-}  // namespace axis
-}  // namespace kiln::codegen
+}  // namespace kiln::codegen::axis

@@ -1,8 +1,6 @@
 // The rules of axis_info.h, op by op.
 #pragma once
 
-#include <optional>
-
 #include "passes/axis_info.h"
 
 namespace kiln::codegen::axis {
@@ -31,10 +29,5 @@ struct Facts {
 
 // Of a result of an op without regions, or of reduce and scan.
 AxisInfo result_info(const Facts& facts, const dsl::Op& op, size_t result);
-
-// axis_shapes.cpp: ops that move elements. Nothing for other ops.
-std::optional<AxisInfo> shape_info(const Facts& facts, const dsl::Op& op);
-// axis_arithmetic.cpp: numbers from numbers, comparisons, casts. Nothing for other ops.
-std::optional<AxisInfo> arithmetic_info(const Facts& facts, const dsl::Op& op);
 
 }  // namespace kiln::codegen::axis

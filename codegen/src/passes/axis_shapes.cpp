@@ -1,8 +1,8 @@
 // Value ranges and axes through ops that move elements.
+#include "passes/axis_shapes.h"
+
 #include <algorithm>
 #include <numeric>
-
-#include "passes/axis_rules.h"
 
 namespace kiln::codegen::axis {
 namespace {

@@ -9,6 +9,18 @@
 //   C  the accumulator, row-major                          MR × NV vectors held in registers over the whole of K
 #include "cpu/dot/dot.h"
 
+#include "cpu/dot/dot_accumulator.h"
+#include "cpu/dot/dot_column.h"
+#include "cpu/dot/dot_form.h"
+#include "cpu/dot/dot_kernel.h"
+#include "cpu/dot/dot_pack.h"
+#include "cpu/dot/dot_rows.h"
+#include "cpu/dot/dot_scaled.h"
+#include "cpu/dot/dot_tiles.h"
+#include "cpu/dot/dot_turns.h"
+#include "cpu/dot/dot_units.h"
+#include "cpu/nest/nest.h"
+
 namespace kiln::codegen::cpu {
 namespace {
 
@@ -98,6 +110,28 @@ Value* steps_to_zeros(Context& c, const DotPlan& plan, ValueId a, ValueId b) {
   return of_a && of_b ? c.b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, of_a, of_b) : nullptr;
 }
 
+// Where the blocks of one height begin and end, by row of A.
+struct RowBlocks {
+  int height;
+  int64_t begin, end;
+};
+
+// As few blocks as there can be, all of one height or of two that differ by one. Tile registers hold 16 rows: a block
+// of tiles may leave the last ones out, so there all blocks but the last are of full height.
+std::vector<RowBlocks> split_rows(const DotPlan& plan) {
+  const int64_t m = plan.m, most = plan.block.rows;
+  if (plan.tiles() && m > most) {
+    const int64_t whole = m / most * most;
+    return {{static_cast<int>(most), 0, whole}, {static_cast<int>(m - whole), whole, m}};
+  }
+  const int64_t blocks = (m + most - 1) / most;
+  const int64_t height = (m + blocks - 1) / blocks;
+  const int64_t tall = m - blocks * (height - 1);
+  std::vector<RowBlocks> out = {{static_cast<int>(height), 0, tall * height}};
+  if (tall < blocks) out.push_back({static_cast<int>(height) - 1, tall * height, m});
+  return out;
+}
+
 }  // namespace
 
 void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const OperandB& b_operand, const OperandC& sums,
@@ -150,22 +184,6 @@ void run_blocks(Context& c, const DotPlan& plan, const OperandA& a, const Operan
     if (equal < plan.panels()) run_panel(c.i64(equal), true);
   });
   if (plan.tiles()) release_tiles(c);
-}
-
-// As few blocks as there can be, all of one height or of two that differ by one. Tile registers hold 16 rows: a block
-// of tiles may leave the last ones out, so there all blocks but the last are of full height.
-std::vector<RowBlocks> split_rows(const DotPlan& plan) {
-  const int64_t m = plan.m, most = plan.block.rows;
-  if (plan.tiles() && m > most) {
-    const int64_t whole = m / most * most;
-    return {{static_cast<int>(most), 0, whole}, {static_cast<int>(m - whole), whole, m}};
-  }
-  const int64_t blocks = (m + most - 1) / most;
-  const int64_t height = (m + blocks - 1) / blocks;
-  const int64_t tall = m - blocks * (height - 1);
-  std::vector<RowBlocks> out = {{static_cast<int>(height), 0, tall * height}};
-  if (tall < blocks) out.push_back({static_cast<int>(height) - 1, tall * height, m});
-  return out;
 }
 
 DotPlan plan_dot(Context& c, const Op& dot) {

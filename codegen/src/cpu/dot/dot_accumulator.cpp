@@ -3,14 +3,19 @@
 // unchanged go there in the last turn of all, where the tile lies within the bounds of the store's mask and nothing
 // else reaches that memory: then the store finds its work done. (Not in every turn: the rows of a matrix may lie so
 // that they fight for the sets of a cache, those of a slot do not.)
+#include "cpu/dot/dot_accumulator.h"
+
 #include "cpu/dot/dot.h"
+#include "cpu/dot/dot_keep.h"
+#include "cpu/nest/materialise.h"
+#include "cpu/nest/nest.h"
 #include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
 namespace {
 
 bool is_zeros(const Context& c, ValueId id) {
-  const Op* op = c.definition[id];
+  const Op* op = c.schedule.definition[id];
   if (!op || op->code != OpCode::kSplat) return false;
   auto* value = llvm::dyn_cast_or_null<llvm::Constant>(c.scalars[op->operands[0]]);
   return value && value->isNullValue();
@@ -20,8 +25,9 @@ bool is_zeros(const Context& c, ValueId id) {
 const Op* dot_of(const Context& c, const Op& loop, size_t i) {
   const dsl::Region& region = loop.regions[0];
   const ValueId argument = region.args[i + 1], next = region.ops.back().operands[i];
-  const Op* op = c.definition[next];
-  if (!op || c.home[next] != &region || c.use_count[argument] != 1 || c.use_count[next] != 1) return nullptr;
+  const Op* op = c.schedule.definition[next];
+  if (!op || c.schedule.home[next] != &region || c.schedule.use_count[argument] != 1 || c.schedule.use_count[next] != 1)
+    return nullptr;
   if (op->code == OpCode::kDot) return op->operands[2] == argument ? op : nullptr;
   if (op->code != OpCode::kFor) return nullptr;
   const auto j = static_cast<size_t>(llvm::find(op->results, next) - op->results.begin());
@@ -33,19 +39,19 @@ bool runs_in_last_turn(const Context& c, const Op& loop, size_t i, std::set<cons
   const dsl::Region& region = loop.regions[0];
   inside.insert(&region);
   const ValueId next = region.ops.back().operands[i];
-  const Op& op = *c.definition[next];
+  const Op& op = *c.schedule.definition[next];
   if (op.code == OpCode::kDot) return true;
   for (size_t bound = 0; bound < 3; ++bound) {
     const ValueId id = op.operands[bound];
-    const Op* by = c.definition[id];
-    if (inside.contains(c.home[id]) && !(by && by->code == OpCode::kConstant)) return false;
+    const Op* by = c.schedule.definition[id];
+    if (inside.contains(c.schedule.home[id]) && !(by && by->code == OpCode::kConstant)) return false;
   }
   return runs_in_last_turn(c, op, static_cast<size_t>(llvm::find(op.results, next) - op.results.begin()), inside);
 }
 
 // The only use of the loop's result, with nothing between the two that could tell when memory changes.
 const Op* store_of(const Context& c, const Op& loop, ValueId result) {
-  if (c.use_count[result] != 1 || c.kernel.options.check_bounds) return nullptr;
+  if (c.schedule.use_count[result] != 1 || c.kernel.options.check_bounds) return nullptr;
   const auto behind = llvm::ArrayRef(c.region->ops).drop_front(static_cast<size_t>(&loop - c.region->ops.data()) + 1);
   const auto op = llvm::find_if(
       behind, [](const Op& each) { return dsl::info(each.code).has(dsl::kEffect) || !each.regions.empty(); });
@@ -60,7 +66,7 @@ bool available(const Context& c, ValueId root) {
     const ValueId id = todo.back();
     todo.pop_back();
     if (!seen.insert(id).second) continue;
-    const Op* op = c.definition[id];
+    const Op* op = c.schedule.definition[id];
     if (c.type(id).is_scalar()) {
       if (!c.scalars[id]) return false;
     } else if (!op || !op->regions.empty()) {
@@ -80,8 +86,8 @@ bool is_in(const Op& op, const dsl::Region& region) {
 // So many rows of a loop's result a store takes, as it is or with ops applied to each element, and nobody sees the
 // others; null where that is not so. Not through ops that could trap on what they hold then.
 Value* rows_seen(Context& c, ValueId result) {
-  for (ValueId id = result; c.use_count[id] == 1;) {
-    const Op* user = c.user[id];
+  for (ValueId id = result; c.schedule.use_count[id] == 1;) {
+    const Op* user = c.schedule.user[id];
     if (!is_in(*user, *c.region)) return nullptr;
     if (user->code == OpCode::kStore) {
       if (user->operands[1] != id || user->operands.size() < 3 || !available(c, user->operands[2])) return nullptr;
@@ -96,11 +102,11 @@ Value* rows_seen(Context& c, ValueId result) {
 
 // The memory behind these pointers is reached by them alone, as far as this kernel goes.
 bool reached_alone(const Context& c, ValueId pointers) {
-  for (ValueId at = pointers; c.use_count[at] == 1;) {
+  for (ValueId at = pointers; c.schedule.use_count[at] == 1;) {
     for (const dsl::Param& param : c.kernel.params) {
       if (param.value == at) return !param.may_alias;
     }
-    const Op* op = c.definition[at];
+    const Op* op = c.schedule.definition[at];
     if (!op || !moves_pointer(*op)) return false;
     at = op->operands[0];
   }
@@ -110,7 +116,8 @@ bool reached_alone(const Context& c, ValueId pointers) {
 // The slot of `acc` may be written: this dot is its only reader.
 bool updates_in_place(const Context& c, const DotPlan& plan, ValueId acc, ValueId result) {
   const size_t row = static_cast<size_t>(c.type(result).rank()) - 2;
-  const bool last_use = c.use_count[acc] == 1 && c.home[acc] == c.home[result];  // not one an iteration
+  const bool last_use =
+      c.schedule.use_count[acc] == 1 && c.schedule.home[acc] == c.schedule.home[result];  // not one an iteration
   const auto& known = c.slots[acc];
   return last_use && known && known->valid_under.empty() && !known->view && !known->exact &&
          known->strides[row] >= plan.padded_n() && (plan.n == 1 || known->strides[row + 1] == 1);

@@ -4,7 +4,10 @@
 //   c[m] = Σ_k a[m][k]·b[k]        4 rows of A at a time, 2 vectors of each
 //
 // A single row times a B that lies by columns (x·Wᵀ) is the same, with these columns for rows.
-#include "cpu/dot/dot.h"
+#include "cpu/dot/dot_column.h"
+
+#include "cpu/dot/dot_kernel.h"
+#include "elementwise/conversions.h"
 
 namespace kiln::codegen::cpu {
 namespace {

@@ -1,5 +1,7 @@
 // How a dot of given types is computed on a target, and by which blocks.
-#include "cpu/dot/dot.h"
+#include "cpu/dot/dot_form.h"
+
+#include "cpu/dot/dot_plan.h"
 
 namespace kiln::codegen::cpu {
 namespace {

@@ -6,7 +6,9 @@
 //     for k:  pack B(k, j);  multiply    →      place = places[turn];  if place.key != (B, N, k, j): pack;  multiply
 //
 // Programs that share nothing use one place for all turns, which stays in the cache.
-#include "cpu/dot/dot.h"
+#include "cpu/dot/dot_keep.h"
+
+#include "cpu/dot/dot_pack.h"
 #include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
@@ -24,7 +26,7 @@ const dsl::Param* parameter_behind(const Context& c, ValueId id) {
     for (const dsl::Param& param : c.kernel.params) {
       if (param.value == id) return &param;
     }
-    const Op* op = c.definition[id];
+    const Op* op = c.schedule.definition[id];
     if (!op || !moves_pointer(*op)) return nullptr;
     id = op->operands[0];
   }
@@ -43,7 +45,7 @@ bool collect_scalars(const Context& c, ValueId id, std::set<ValueId>& seen, std:
     if (value && !llvm::isa<llvm::Constant>(value) && !llvm::is_contained(scalars, value)) scalars.push_back(value);
     return value != nullptr;
   }
-  const Op* op = c.definition[id];
+  const Op* op = c.schedule.definition[id];
   if (!op || c.slots[id] || !op->regions.empty()) return false;
   if (has_effect(*op)) return false;
   if (may_read(*op) && (op->code != OpCode::kLoad || !is_constant_memory(c, *op))) return false;

@@ -1,7 +1,12 @@
 // The micro-kernel of dot: a block of MR × NV vectors of C stays in registers over the whole of K.
+#include "cpu/dot/dot_kernel.h"
+
 #include <llvm/IR/IntrinsicsX86.h>
 
-#include "cpu/dot/dot.h"
+#include "cpu/dot/dot_form.h"
+#include "cpu/dot/dot_pack.h"
+#include "cpu/dot/dot_turns.h"
+#include "elementwise/conversions.h"
 
 namespace kiln::codegen::cpu {
 namespace {

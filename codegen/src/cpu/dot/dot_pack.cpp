@@ -1,7 +1,16 @@
 // Operands of dot, packed into scratch. Single numbers a unit go there straight from their producers; where a unit
 // holds neighbours along K, rows of B are interleaved from memory. What already lies as the micro-kernel wants it is
 // not packed at all: whether that is so may turn out at run time only (masks, strides), hence the selects.
-#include "cpu/dot/dot.h"
+#include "cpu/dot/dot_pack.h"
+
+#include "cpu/dot/dot_form.h"
+#include "cpu/dot/dot_keep.h"
+#include "cpu/dot/dot_kernel.h"
+#include "cpu/dot/dot_rows.h"
+#include "cpu/dot/dot_transpose.h"
+#include "cpu/dot/dot_units.h"
+#include "cpu/nest/materialise.h"
+#include "elementwise/conversions.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -45,10 +54,11 @@ std::optional<Nest::MemoryView> rows_in_memory(Context& c, ValueId id, const Nes
 
 // The operand lies in scratch that the next turn of a loop may write.
 bool in_slot(const Context& c, ValueId id) {
-  for (const Op* op = c.definition[id]; !c.slots[id] && op && op->code == OpCode::kPermute; op = c.definition[id]) {
+  for (const Op* op = c.schedule.definition[id]; !c.slots[id] && op && op->code == OpCode::kPermute;
+       op = c.schedule.definition[id]) {
     id = op->operands[0];
   }
-  return c.slots[id] || !c.definition[id] || c.definition[id]->code != OpCode::kLoad;
+  return c.slots[id] || !c.schedule.definition[id] || c.schedule.definition[id]->code != OpCode::kLoad;
 }
 
 // Index of the batch in a nest over a whole operand.
@@ -513,7 +523,7 @@ Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id, Value* step
       if (has_correction) fill_bytes(c, out.correction, 0, plan.batch * correction_batch);
       return pack_units(c, plan, id, packed, out.correction);
     };
-    if (!c.slots[id] && c.definition[id]->code == OpCode::kReshape)
+    if (!c.slots[id] && c.schedule.definition[id]->code == OpCode::kReshape)
       return read_units(c, plan, id, out, units_in_memory(c, plan, id), fill);
     return finish(present, fill);
   }

@@ -4,7 +4,11 @@
 //   for row:  table[row] = &x[f(row)]        where the mask holds at both ends of the row, and so between them
 //                          &packed[row]      else: these rows are copied, with zeros where the mask does not hold
 //                          null              where it holds nowhere, for who leaves such rows out (dot_turns.cpp)
-#include "cpu/dot/dot.h"
+#include "cpu/dot/dot_rows.h"
+
+#include "cpu/dot/dot_keep.h"
+#include "cpu/dot/dot_pack.h"
+#include "cpu/nest/nest.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -102,7 +106,7 @@ Result<void> fill_chunk(Nest& nest, const DotPlan& plan, const Op& load, const T
 
 Result<void> fill_table(Context& c, const DotPlan& plan, ValueId id, Value* steps, Table table) {
   Builder& b = c.b;
-  const Op& load = *c.definition[id];
+  const Op& load = *c.schedule.definition[id];
   const int lanes = c.target.vector_bytes / 4;
   table.holes = reserve(c, (plan.m + lanes) * 4);
   table.count = entry_alloca(c, b.getInt64Ty());
@@ -131,9 +135,10 @@ Value* rows_pointed_at(Context& c, const DotPlan& plan, Value* rows, const Kept&
 }  // namespace
 
 bool has_scattered_rows(Context& c, ValueId id) {
-  const Op* load = c.definition[id];
+  const Op* load = c.schedule.definition[id];
   const auto shape = dsl::concrete_shape(c.type(id));
-  if (!load || load->code != OpCode::kLoad || c.materialise[id] || shape.size() != 2 || shape[0] < 2 || shape[1] < 2)
+  if (!load || load->code != OpCode::kLoad || c.schedule.materialise[id] || shape.size() != 2 || shape[0] < 2 ||
+      shape[1] < 2)
     return false;
   const Nest nest(c, shape);
   return nest.pointers_along(load->operands[0], nest.identity(), 0) == Nest::Along::kSomehow &&

@@ -1,5 +1,10 @@
 // The operands of dot_scaled (OCP microscaling formats), decoded into the packed form of an f64 dot.
-#include "cpu/dot/dot.h"
+#include "cpu/dot/dot_scaled.h"
+
+#include "cpu/dot/dot_form.h"
+#include "cpu/dot/dot_pack.h"
+#include "cpu/nest/materialise.h"
+#include "elementwise/conversions.h"
 
 namespace kiln::codegen::cpu {
 namespace {

@@ -4,10 +4,12 @@
 //   tmm2 tmm3   C, rows 16-31       tmm5  A, rows 16-31      tmm7  B, columns 16-31
 //
 // Packed operands suit tile loads as they are: rows of A are K-major, 16 rows of a panel of B are 16 units along K.
+#include "cpu/dot/dot_tiles.h"
+
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
-#include "cpu/dot/dot.h"
+#include "cpu/dot/dot_kernel.h"
 
 namespace kiln::codegen::cpu {
 namespace {

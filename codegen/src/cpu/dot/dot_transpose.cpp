@@ -5,7 +5,11 @@
 //
 // A square is written whole, though a panel may be narrower: what it writes behind the panel's rows is the place of the
 // next unit, written after it. The last square along K ends where K ends, and overlaps the one before it.
-#include "cpu/dot/dot.h"
+#include "cpu/dot/dot_transpose.h"
+
+#include "cpu/dot/dot_form.h"
+#include "cpu/dot/dot_kernel.h"
+#include "cpu/dot/dot_pack.h"
 
 namespace kiln::codegen::cpu {
 namespace {

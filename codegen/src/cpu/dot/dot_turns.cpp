@@ -10,9 +10,15 @@
 // A row may be zeros in some turns, as what a convolution sees beside its image. Rows with zeros in the same turns come
 // one after the other, and a block of such rows leaves these turns out; unless B has an infinity or NaN there, which
 // make NaN of a zero.
+#include "cpu/dot/dot_turns.h"
+
 #include <limits>
 
 #include "cpu/dot/dot.h"
+#include "cpu/dot/dot_accumulator.h"
+#include "cpu/dot/dot_form.h"
+#include "cpu/dot/dot_pack.h"
+#include "cpu/dot/dot_rows.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -150,7 +156,8 @@ int64_t turns_together(const Context& c, const DotPlan& plan, const Op& dot) {
 Result<void> lower_turn(Context& c, DotPlan plan, const Op& dot, Value* steps, int64_t most) {
   Builder& b = c.b;
   // Of few rows B is read once: a second time would cost as much.
-  plan.leaves_out = c.definition[dot.operands[0]]->operands.size() > 1 && plan.m > plan.block.rows && !plan.widen_b;
+  plan.leaves_out =
+      c.schedule.definition[dot.operands[0]]->operands.size() > 1 && plan.m > plan.block.rows && !plan.widen_b;
   const DotAccumulator& loops = *sums_of_loops(c, plan, dot.operands[2], dot.results[0]);
   Value* waiting = entry_alloca(c, b.getInt64Ty());
   Builder(c.function->getEntryBlock().getTerminator()).CreateStore(c.i64(0), waiting);

@@ -4,7 +4,13 @@
 //   %rows  = permute %units {0, 2, 1}        [K/group, group, N]
 //   %b     = reshape %rows                   [K, N]
 //   dot %a, %b, %acc                         reads %units, and %b is never made
+#include "cpu/dot/dot_units.h"
+
 #include "cpu/dot/dot.h"
+#include "cpu/dot/dot_form.h"
+#include "cpu/dot/dot_kernel.h"
+#include "cpu/nest/materialise.h"
+#include "cpu/ops/shape_ops.h"
 #include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
@@ -12,14 +18,14 @@ namespace {
 
 // The load behind such a B; null for any other.
 const Op* load_of_units(const Context& c, const DotPlan& plan, ValueId id) {
-  const Op* reshape = c.definition[id];
-  if (!reshape || reshape->code != OpCode::kReshape || c.slots[id] || c.use_count[id] != 1) return nullptr;
+  const Op* reshape = c.schedule.definition[id];
+  if (!reshape || reshape->code != OpCode::kReshape || c.slots[id] || c.schedule.use_count[id] != 1) return nullptr;
   const ValueId rows = reshape->operands[0];
-  const Op* permute = c.definition[rows];
-  if (!permute || permute->code != OpCode::kPermute || c.slots[rows] || c.materialise[rows]) return nullptr;
+  const Op* permute = c.schedule.definition[rows];
+  if (!permute || permute->code != OpCode::kPermute || c.slots[rows] || c.schedule.materialise[rows]) return nullptr;
   const auto shape = dsl::concrete_shape(c.type(rows));
   const bool units = shape.size() == 3 && shape[1] == plan.form.group && shape[2] == plan.n && plan.form.group > 1;
-  const Op* load = c.definition[permute->operands[0]];
+  const Op* load = c.schedule.definition[permute->operands[0]];
   const bool turned = dsl::concrete_shape(c.type(permute->operands[0])) ==
                       std::vector<int64_t>{plan.k / plan.form.group, plan.n, plan.form.group};
   // What lies in scratch may be something else by the time that a list of turns is multiplied.
@@ -71,7 +77,7 @@ bool may_lie_in_units(const Context& c, const DotPlan& plan, ValueId id) { retur
 // `reshape` is one of the region's ops.
 bool is_read_in_units(Context& c, const Op& reshape) {
   const ValueId id = reshape.results[0];
-  if (c.kernel.options.check_bounds || c.use_count[id] != 1) return false;
+  if (c.kernel.options.check_bounds || c.schedule.use_count[id] != 1) return false;
   // Up to here the schedule sees to it that the load reads what it should (schedule.cpp).
   for (const Op* at = &reshape + 1; at != c.region->ops.data() + c.region->ops.size(); ++at) {
     const Op& op = *at;
@@ -106,7 +112,7 @@ Result<OperandB> read_units(Context& c, const DotPlan& plan, ValueId id, Operand
     out.stays = b.CreateOr(in_place, packed.stays);
   }
   // Elsewhere the tile is made and packed, as any other.
-  const Op& reshape = *c.definition[id];
+  const Op& reshape = *c.schedule.definition[id];
   auto made = unless(c, b.CreateOr(in_place, b.CreateNot(packed.is_new)), [&]() -> Result<void> {
     const auto rows = c.slots[reshape.operands[0]];
     if (auto done = lower_shape_op(c, reshape); !done) return done;

@@ -7,11 +7,11 @@ namespace kiln::codegen::cpu {
 std::optional<Nest::MemoryView> Nest::memory_view(ValueId id, const Extents& read) {
   MemoryView view;
   Point point = normalise(id, identity());
-  const Op* op = c.definition[id];
+  const Op* op = c.schedule.definition[id];
   while (!c.slots[id] && op && is_view(*op)) {
     point = source_point(*op, point);
     id = op->operands[0];
-    op = c.definition[id];
+    op = c.schedule.definition[id];
   }
   auto strides_at = [&](auto stride_of) {
     view.strides.assign(static_cast<size_t>(rank()), c.i64(0));
@@ -54,7 +54,7 @@ std::optional<Nest::MemoryView> Nest::memory_view(ValueId pointers, std::optiona
   offset.coefficients.assign(static_cast<size_t>(rank()), c.i64(0));
   ValueId at = pointers;
   while (!c.type(at).is_scalar()) {
-    const Op* step = c.definition[at];
+    const Op* step = c.schedule.definition[at];
     if (!step || c.slots[at]) return std::nullopt;
     if (step->code == OpCode::kAddptr) {
       const auto part = affine(step->operands[1], normalise(step->operands[1], point), false);
@@ -80,11 +80,11 @@ std::optional<Nest::MemoryView> Nest::memory_view(ValueId pointers, std::optiona
 
 Value* Nest::bound_along(ValueId id, int dim) {
   Point point = normalise(id, identity());
-  const Op* op = c.definition[id];
+  const Op* op = c.schedule.definition[id];
   while (op && is_view(*op)) {
     point = source_point(*op, point);
     id = op->operands[0];
-    op = c.definition[id];
+    op = c.schedule.definition[id];
   }
   if (!op || op->code != OpCode::kLoad || op->operands.size() != 2) return nullptr;
   return bound_of_mask(op->operands[1], point, dim);
@@ -95,7 +95,7 @@ Value* Nest::bound_of_mask(ValueId id, const Point& point, int dim) {
   llvm::SmallVector<std::pair<ValueId, Point>, 8> todo = {{id, normalise(id, point)}};
   for (std::set<MaskAt> seen; !todo.empty();) {
     const auto [mask, at] = todo.pop_back_val();
-    const Op* part = c.definition[mask];
+    const Op* part = c.schedule.definition[mask];
     if (!seen.insert({mask, at}).second) continue;
     if (!part || c.type(mask).is_scalar() || !llvm::is_contained(at, static_cast<int8_t>(dim))) continue;
     if (part->code == OpCode::kAnd) {
@@ -127,7 +127,7 @@ Nest::Along Nest::along(ValueId id, const Point& point, int dim, bool exact, std
 
 Nest::Along Nest::along_new(ValueId id, const Point& point, int dim, bool exact, std::map<Key, Along>& known) const {
   if (!llvm::is_contained(point, static_cast<int8_t>(dim))) return Along::kSame;
-  const Op* op = c.definition[id];
+  const Op* op = c.schedule.definition[id];
   const dsl::Type& type = c.type(id);
   if (!op || c.slots[id] || type.pointer || dsl::is_float(type.element)) return Along::kSomehow;
   auto operand = [&](size_t i) { return along(op->operands[i], normalise(op->operands[i], point), dim, exact, known); };
@@ -169,7 +169,7 @@ Nest::Along Nest::along_new(ValueId id, const Point& point, int dim, bool exact,
 Nest::Along Nest::pointers_along(ValueId id, Point point, int dim) const {
   Along total = Along::kSame;
   for (point = normalise(id, point); llvm::is_contained(point, static_cast<int8_t>(dim));) {
-    const Op* op = c.definition[id];
+    const Op* op = c.schedule.definition[id];
     if (!op || c.slots[id]) return Along::kSomehow;
     if (op->code == OpCode::kAddptr) {
       const Along part = along(op->operands[1], normalise(op->operands[1], point), dim, false);
@@ -196,7 +196,7 @@ bool Nest::is_convex_along(ValueId mask, const Point& point_in, int dim, std::se
   const Point point = normalise(mask, point_in);
   if (!llvm::is_contained(point, static_cast<int8_t>(dim))) return true;
   if (!seen.insert({mask, {point.begin(), point.end()}}).second) return true;
-  const Op* op = c.definition[mask];
+  const Op* op = c.schedule.definition[mask];
   if (!op || c.slots[mask]) return false;
   switch (op->code) {
     case OpCode::kAnd:
@@ -234,7 +234,7 @@ Result<Value*> Nest::fails_between(ValueId mask, const Point& first_in, const Po
 }
 
 Result<Value*> Nest::fails_between_new(ValueId mask, const Point& first, const Point& last, FailsBetween& known) {
-  const Op& op = *c.definition[mask];
+  const Op& op = *c.schedule.definition[mask];
   if (op.code == OpCode::kAnd) {
     auto left = fails_between(op.operands[0], first, last, known);
     auto right = fails_between(op.operands[1], first, last, known);

@@ -46,7 +46,7 @@ std::optional<Affine> Nest::affine_new(ValueId id, const Point& point, bool exac
     out.base = widen(b, c.scalars[id], type.element);
     return out;
   }
-  const Op* op = c.definition[id];
+  const Op* op = c.schedule.definition[id];
   if (!op || c.slots[id]) return std::nullopt;
   auto operand = [&](size_t i) { return affine(op->operands[i], normalise(op->operands[i], point), exact); };
   // Unsigned differences and arithmetic on narrow ints wrap in honest programs.
@@ -119,18 +119,18 @@ Value* Nest::affine_value(const Affine& affine, bool with_vector_dim) {
 // The lanes of a group that `index / D * D` makes of the vectors' axis; 1: it is no such product.
 int Nest::group_of(const Op& product, const Point& point) const {
   const auto constant = [&](ValueId id) -> int64_t {
-    const Op* op = c.definition[id];
+    const Op* op = c.schedule.definition[id];
     const bool is_splat = op && op->code == OpCode::kSplat;
     const auto* value = is_splat ? llvm::dyn_cast<llvm::ConstantInt>(c.scalars[op->operands[0]]) : nullptr;
     return value && value->getBitWidth() <= 64 ? value->getSExtValue() : 0;
   };
   // What a value is a copy of, and where.
   const auto source = [&](ValueId id, Point& here) {
-    const Op* op = c.definition[id];
+    const Op* op = c.schedule.definition[id];
     here = normalise(id, here);
     while (op && is_view(*op)) {
       here = source_point(*op, here);
-      op = c.definition[op->operands[0]];
+      op = c.schedule.definition[op->operands[0]];
     }
     return op;
   };
@@ -164,7 +164,7 @@ bool Nest::add_grouped(ValueId id, const Point& point_in, Offset& offset) {
     });
     return true;
   }
-  const Op* op = c.definition[id];
+  const Op* op = c.schedule.definition[id];
   if (!op || c.slots[id] || c.type(id).is_scalar()) return false;
   switch (op->code) {
     case OpCode::kBroadcast:
@@ -222,7 +222,7 @@ Result<Nest::Address> Nest::address(ValueId id, const Point& point_in, Heeds hee
   offset.groups = heeds == Heeds::kGroups;
   offset.affine.coefficients.assign(static_cast<size_t>(rank()), nullptr);
   while (!c.type(at).is_scalar()) {
-    const Op* op = c.definition[at];
+    const Op* op = c.schedule.definition[at];
     if (!op || c.slots[at]) break;
     if (op->code == OpCode::kAddptr) {
       if (auto added = add_index(op->operands[1], here, offset); !added) return added.error();

@@ -117,7 +117,7 @@ void Nest::add_splat(const Op& splat, const Point& point, Bounds& bounds) {
 // Adds the bounds that the mask consists of; false when it is not a conjunction of such comparisons.
 bool Nest::add_bounds(ValueId mask, const Point& point, Bounds& bounds, std::set<MaskAt>& seen) {
   if (!seen.insert({mask, point}).second) return true;
-  const Op* op = c.definition[mask];
+  const Op* op = c.schedule.definition[mask];
   if (!op || c.type(mask).is_scalar() || c.slots[mask]) return false;
   switch (op->code) {
     case OpCode::kAnd:
@@ -164,7 +164,7 @@ void Nest::register_mask(ValueId mask, const Point& point_in) {
 
 void Nest::register_masks(ValueId id, const Point& point_in) {
   const Point point = normalise(id, point_in);
-  const Op* op = c.definition[id];
+  const Op* op = c.schedule.definition[id];
   if (!op || c.type(id).is_scalar() || c.slots[id]) return;
   if (!visited_.insert({id, std::vector<int8_t>(point.begin(), point.end())}).second) return;
   if (op->code == OpCode::kLoad && op->operands.size() > 1) register_mask(op->operands[1], point);
@@ -182,7 +182,7 @@ bool Nest::uniform_outside(ValueId id, const Point& point_in) {
 }
 
 bool Nest::uniform_outside_new(ValueId id, const Point& point) {
-  const Op* op = c.definition[id];
+  const Op* op = c.schedule.definition[id];
   if (!op || c.slots[id] || !outside_uniform_) return false;
   if (masks_.count({id, point})) return true;
   switch (op->code) {

@@ -93,7 +93,7 @@ Result<Value*> Nest::evaluate_new(ValueId id, const Point& point) {
     at_depth(0, [&] { later = splat(later), with = splat(with); });
     return b.CreateSelect(later, kept, with);
   }
-  const Op* op = c.definition[id];
+  const Op* op = c.schedule.definition[id];
   if (!op) return internal_error("a tile without a definition or a place in scratch");
   switch (op->code) {
     case OpCode::kArange: {
@@ -150,7 +150,7 @@ Result<Value*> Nest::evaluate_join(const Op& op, const Point& point) {
 int Nest::origin_depth(ValueId id, const Point& point_in) const {
   const Point point = normalise(id, point_in);
   if (mode_ == Mode::kOutside) return depth_now();
-  const Op* op = c.definition[id];
+  const Op* op = c.schedule.definition[id];
   if (!op || c.slots[id]) return depth_of(point);
   if (op->code == OpCode::kSplat) return 0;
   const bool copies = is_view(*op);

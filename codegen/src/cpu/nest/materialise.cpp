@@ -1,5 +1,5 @@
 // Copies of tiles into scratch memory, chunk by chunk.
-#include "cpu/nest/nest.h"
+#include "cpu/nest/materialise.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -69,8 +69,8 @@ bool is_dense_behind(const Slot& slot, const std::vector<int64_t>& shape, size_t
 
 // Index arithmetic is better computed again: once in scratch, it no longer tells what is contiguous.
 bool worth_publishing(const Context& c, ValueId id) {
-  const Op* op = c.definition[id];
-  return c.home[id] == c.region && op && !c.type(id).is_scalar() &&
+  const Op* op = c.schedule.definition[id];
+  return c.schedule.home[id] == c.region && op && !c.type(id).is_scalar() &&
          (op->code == OpCode::kLoad || dsl::is_float(c.type(id).element));
 }
 

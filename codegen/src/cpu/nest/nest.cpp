@@ -8,7 +8,7 @@ constexpr int kMaxWidth = 64;   // lanes; rows of slots are padded to it
 constexpr int kFunction = 12;   // ops that an elementary function counts as
 constexpr int kExpensive = 24;  // ops in an expression that make it keep two registers a value, not four
 
-const Op* definition_of(Context& c, ValueId id) { return c.definition[id]; }
+const Op* definition_of(Context& c, ValueId id) { return c.schedule.definition[id]; }
 
 // Lanes of a register: of 32 bits, which is what most values have.
 int native_lanes(const CpuTarget& target) { return target.vector_bytes / 4; }

@@ -24,8 +24,10 @@ enum class Mode : uint8_t {
   kOutside,   // registered masks fail: their loads give `other`; values must not vary along the vector dimension
 };
 
+// The files named between the methods are where those that follow are defined.
 class Nest {
  public:
+  // nest.cpp
   Nest(Context& context, std::vector<int64_t> extents);
 
   // The whole value space, dimension by dimension.
@@ -39,17 +41,20 @@ class Nest {
   // Chooses the vector width for evaluating these values: wide for cheap expressions, narrower for expensive ones.
   void choose_width(llvm::ArrayRef<ValueId> values, int max_width);
   void set_width(int width) { width_ = width; }
-  // Walks the axis before small last ones in vectors, where the extents are such (narrow.cpp): a chunk is then one
-  // vector at each of points(). For nests whose chunks heed that, ahead of all other preparations.
+  // The sink is a store past the caches.
+  void set_store() { is_store_ = true; }
+
+  // narrow.cpp
+  // Walks the axis before small last ones in vectors, where the extents are such: a chunk is then one vector at each of
+  // points(). For nests whose chunks heed that, ahead of all other preparations.
   void unroll_narrow();
   bool is_narrow() const { return points_.size() > 1; }
   // The points of a chunk in row-major order, mostly the one of the whole space.
   llvm::ArrayRef<Point> points() const { return points_; }
   // How many lanes a chunk of such vectors may have at most, of those that a chunk of one vector may have.
   int most_lanes(int most) const;
-  // The sink is a store past the caches.
-  void set_store() { is_store_ = true; }
 
+  // bounds.cpp
   // Collects the affine masks of all loads below `value` at `point` (and a sink's own mask) as bounds of the interior.
   void register_masks(ValueId value, const Point& point);
   void register_mask(ValueId mask, const Point& point);
@@ -62,6 +67,7 @@ class Nest {
   // The sink acts only where a registered mask holds: what its bounds exclude needs no visit.
   void limit_to(llvm::ArrayRef<MaskAt> sink_masks);
 
+  // nest.cpp
   struct Body {
     std::function<Result<void>()> chunk;  // at the current point, in the current mode and lanes
     // Instead of chunks for the lanes first…extent-1 outside the interior, in mode kOutside. Only for sinks whose
@@ -78,7 +84,7 @@ class Nest {
   // Walks the space: dimensions in order, the vector dimension innermost. `interior_only` restricts it to the interior.
   Result<void> walk(const Body& body, bool interior_only);
   // For a store of these values (and pointers), after all other preparations: puts into scratch what its rows decide
-  // (rows.cpp).
+  // (in rows.cpp).
   Result<void> tabulate_rows(llvm::ArrayRef<ValueId> values);
   // A dimension that walk() leaves alone, at this index.
   void fix_dim(int dim, Value* index);
@@ -93,19 +99,23 @@ class Nest {
   void walk_inner(int dim, Value* begin, Value* end, const std::function<void()>& body);
   // Inside Body::outside: visits the chunks that begin at or after lane `first`.
   void walk_outside(Value* first, const std::function<void()>& body);
+
+  // evaluate.cpp
   // A mask as it stands at the current point: null when it holds in all active lanes.
   Result<Value*> active_mask(ValueId mask, const Point& point);
-
   // The value at a point: a vector where the point contains the vector dimension, else a scalar.
   Result<Value*> evaluate(ValueId id, const Point& point);
   // As a vector in any case.
   Result<Value*> evaluate_vector(ValueId id, const Point& point);
   // As the nest walks: a vector, or a scalar in a nest without a vector dimension.
   Result<Value*> evaluate_lanes(ValueId id, const Point& point);
-  // The words of a `philox` (philox.cpp).
+  // The words of a `philox` (in ops/philox.cpp).
   Result<std::array<Value*, 4>> evaluate_philox(const Op& op, const Point& point);
   Value* splat(Value* x);
+  // Publishes the values that were kept during the walk, and forgets those of its rows.
+  void finish();
 
+  // address.cpp
   struct Address {
     Value* pointer = nullptr;  // of the first lane, or a vector of pointers
     bool contiguous = false;   // lanes are neighbours; else uniform (scalar pointer) or a vector of pointers
@@ -117,12 +127,15 @@ class Nest {
   // What of an address the caller heeds, beside its pointers.
   enum class Heeds : uint8_t { kPointers, kGroups, kStride };
   Result<Address> address(ValueId pointer_tile, const Point& point, Heeds heeds = Heeds::kPointers);
+
+  // narrow.cpp
   // Where the elements at all points() lie side by side, from the first lane of the first on; null: they do not.
   Result<Value*> address_side_by_side(ValueId pointer_tile);
   // Those elements as they lie, from their vectors; the same of their masks, null: all lanes.
   Value* side_by_side(llvm::ArrayRef<Value*> vectors);
   Value* mask_side_by_side(llvm::ArrayRef<Value*> masks);
 
+  // dot/dot_view.cpp
   // A value whose element at the point i, j, … of this nest lies in memory at pointer + Σ index·stride (elements),
   // where `whole` (i1) holds. Before the walk only.
   struct MemoryView {
@@ -152,33 +165,34 @@ class Nest {
   // of i1. Lanes for which that cannot be told from the two points are false.
   Result<Value*> fails_between(ValueId mask, const Point& first, const Point& last);
 
-  // How many elements the walk visits for its sink, and in a row.
-  Value* visited() const;
-  Value* visited_of_row() const;
-  // Publishes the values that were kept during the walk, and forgets those of its rows.
-  void finish();
-
-  // What the sink may ask for early: what lies a page behind what the current chunk loads (prefetch.cpp).
+  // prefetch.cpp
+  // What the sink may ask for early: what lies a page behind what the current chunk loads.
   llvm::ArrayRef<Ahead> ahead() const { return ahead_; }
   // For a sink that stores in place of what it reads: asks for what it reads soon, where that is of many arrays.
   void prefetch_near();
 
+  // nest.cpp
+  // How many elements the walk visits for its sink, and in a row.
+  Value* visited() const;
+  Value* visited_of_row() const;
   Mode mode() const { return mode_; }
   Value* lane_mask() const { return lanes_; }  // null: all lanes are active
   Value* in_active_lanes(Value* mask);         // the mask, null for true, in the active lanes alone; null: all lanes
   Value* index(int dim) const { return dims_[dim].index; }
+  // Lanes below `bound` at the current point, `times` neighbours for each.
+  Value* lanes_below(Value* bound, int times = 1);
+  bool varies(const Point& point) const;  // contains the vector dimension
+
+  // evaluate.cpp
   Value* slot_pointer(const Slot& slot, const Point& point, ElementType element, bool pointer);
   Value* load_slot(const Slot& slot, const Point& point, const dsl::Type& type);
   // Stores whole vectors; lanes past the extent fall into the slot's padding, or are left out where it is exact.
   void store_slot(const Slot& slot, const Point& point, const dsl::Type& type, Value* vector);
-  // The same of the vectors at all points().
+  // The same of the vectors at all points() (in narrow.cpp).
   void store_slot(const Slot& slot, const dsl::Type& type, llvm::ArrayRef<Value*> vectors);
   // The elements of a tile in scratch at the point, but along `axis` at `index`. Lanes past the extent read element 0.
   Value* gather_slot(const dsl::Type& type, const Slot& slot, const Point& point, size_t axis, Value* index,
                      bool index_is_signed);
-  // Lanes below `bound` at the current point, `times` neighbours for each.
-  Value* lanes_below(Value* bound, int times = 1);
-  bool varies(const Point& point) const;  // contains the vector dimension
 
   Context& c;
   Builder& b;
@@ -206,6 +220,15 @@ class Nest {
   };
   struct RowSearch;
 
+  // nest.cpp
+  Point normalise(ValueId id, const Point& point) const;
+  int depth_of(const Point& point) const;
+  int cost(ValueId id, int budget) const;
+  Result<void> walk_dim(int dim, const Body& body, bool interior_only, Value* inside);
+  Result<void> walk_row(const Body& body, bool interior_only, Value* inside);
+  Result<void> walk_vectors(const Body& body, bool interior_only, Value* inside);
+
+  // rows.cpp
   Result<void> fill_row_table(const RowSearch& search);
   std::vector<MaskAt> parts_of(ValueId mask, const Point& point) const;
   Result<Value*> mask_on_row(ValueId mask, const Point& point);
@@ -213,34 +236,43 @@ class Nest {
   Result<void> walk_rows_together(const Body& body);
   Value* may_go_together(Value* first, Value* end);
   void forget_row();
+
+  // dot/dot_view.cpp
   Along along(ValueId id, const Point& point, int dim, bool exact, std::map<Key, Along>& known) const;
+  Along along_new(ValueId id, const Point& point, int dim, bool exact, std::map<Key, Along>& known) const;
   bool is_convex_along(ValueId mask, const Point& point, int dim, std::set<Key>& seen) const;
   using FailsBetween = std::map<std::pair<Key, Key>, Value*>;
   Result<Value*> fails_between(ValueId mask, const Point& first, const Point& last, FailsBetween& known);
   Result<Value*> fails_between_new(ValueId mask, const Point& first, const Point& last, FailsBetween& known);
-  Along along_new(ValueId id, const Point& point, int dim, bool exact, std::map<Key, Along>& known) const;
-  int depth_of(const Point& point) const;
+
+  // evaluate.cpp
   int depth_now() const;
   int origin_depth(ValueId id, const Point& point) const;
   void keep(ValueId id, const Point& point, Value* value);
-  Point normalise(ValueId id, const Point& point) const;
   // Runs `emit` with the builder at loop level `depth`.
   template <class F>
   auto at_depth(int depth, F emit);
   Result<Value*> evaluate_new(ValueId id, const Point& point);
   Result<llvm::SmallVector<Value*, 4>> evaluate_operands(const Op& op, const Point& point);
   Result<Value*> evaluate_elementwise(const Op& op, const Point& point);
+  Result<Value*> evaluate_join(const Op& op, const Point& point);
   Result<Value*> evaluate_load(const Op& op, const Point& point);
-  Result<Value*> load_side_by_side(const Op& op, const Point& point);
   Value* load_if(const Op& op, const Point& point, Value* condition, Value* pointer, Value* other);
   Value* load_groups(const dsl::Type& type, const Address& where, Value* mask, Value* other);
+  int64_t lane_stride(const Slot& slot, const Point& point) const;  // elements from lane to lane
+  Value* strided_lanes(Value* first, llvm::Type* memory, int64_t stride);
+  bool slot_usable(const Slot& slot, const Point& point) const;
+
+  // narrow.cpp
+  Result<Value*> load_side_by_side(const Op& op, const Point& point);
+  Value* load_strided(const Slot& slot, const Point& point, const dsl::Type& type, int64_t stride);
+
+  // prefetch.cpp
   void prefetch_ahead(const Op& load, const Point& point, Value* pointer);
   void prefetch_behind(const Op& load, const Point& point, Value* pointer);
   bool prefetch_turns(const Op& load, const Point& point, Value* pointer);
-  int64_t lane_stride(const Slot& slot, const Point& point) const;  // elements from lane to lane
-  Value* load_strided(const Slot& slot, const Point& point, const dsl::Type& type, int64_t stride);
-  Value* strided_lanes(Value* first, llvm::Type* memory, int64_t stride);
-  bool slot_usable(const Slot& slot, const Point& point) const;
+
+  // address.cpp
   // `exact`: only where the value cannot wrap on purpose (comparisons), as opposed to indices that reach memory.
   std::optional<Affine> affine(ValueId id, const Point& point, bool exact);
   std::optional<Affine> affine_new(ValueId id, const Point& point, bool exact);
@@ -258,6 +290,8 @@ class Nest {
   bool add_grouped(ValueId id, const Point& point, Offset& offset);
   int group_of(const Op& product, const Point& point) const;
   Address address_of_lanes(llvm::Type* element, Value* base, const Offset& offset);
+
+  // bounds.cpp
   using Bound = std::pair<int, Value*>;  // dimension, bound
   using Bounds = std::vector<Bound>;
   bool add_bounds(ValueId mask, const Point& point, Bounds& bounds, std::set<MaskAt>& seen);
@@ -268,13 +302,8 @@ class Nest {
   Point source_point(const Op& op, const Point& point) const;
   // What an element of an op's result is computed from, and where.
   llvm::SmallVector<std::pair<ValueId, Point>, 3> sources(ValueId id, const Op& op, const Point& point) const;
-  Result<Value*> evaluate_join(const Op& op, const Point& point);
   bool mask_holds(ValueId mask, const Point& point) const;
-  Result<void> walk_dim(int dim, const Body& body, bool interior_only, Value* inside);
-  Result<void> walk_row(const Body& body, bool interior_only, Value* inside);
-  Result<void> walk_vectors(const Body& body, bool interior_only, Value* inside);
   bool uniform_outside_new(ValueId id, const Point& point);
-  int cost(ValueId id, int budget) const;
 
   std::vector<Dim> dims_;
   int vector_dim_ = -1;
@@ -312,33 +341,5 @@ auto Nest::at_depth(int depth, F emit) {
   b.SetInsertPoint(guards_[static_cast<size_t>(depth)]);
   return emit();
 }
-
-// materialise.cpp: copies a whole tile value, or a scalar, into a slot.
-Result<void> materialise(Context& c, ValueId id, const Slot& slot);
-// The same of several tiles of one shape by one walk: a chunk computes all of its values, then stores them.
-struct TilePlace {
-  ValueId id;
-  Slot slot;
-};
-Result<void> materialise(Context& c, llvm::ArrayRef<TilePlace> tiles);
-// Hands every chunk of a tile, all of its lanes, to `store`. A scalar is one chunk of a nest of rank 0.
-using StoreChunk = std::function<void(Nest&, Value* vector)>;
-Result<void> materialise_from(Context& c, ValueId id, const StoreChunk& store);
-// The same for packing (dot): `vector_dim` and `width` are fixed.
-// `listed`: those rows (dimension 0) alone.
-Result<void> pack(Context& c, ValueId id, int vector_dim, int width, const StoreChunk& store,
-                  const std::optional<Nest::Listed>& listed = std::nullopt);
-// stores.cpp
-Result<void> lower_store(Context& c, const Op& op);
-// reduce.cpp
-Result<void> lower_reduce(Context& c, const Op& op);
-// scan.cpp
-Result<void> lower_scan(Context& c, const Op& op);
-// sort.cpp
-Result<void> lower_sort(Context& c, const Op& op);
-// topk.cpp
-Result<void> lower_topk(Context& c, const Op& op);
-// histogram.cpp
-Result<void> lower_histogram(Context& c, const Op& op);
 
 }  // namespace kiln::codegen::cpu

@@ -32,7 +32,7 @@ class Movement {
   explicit Movement(Context& c) : c_(c) {}
 
   Value* of(ValueId id) {
-    if (c_.home[id] != c_.turn.body) return c_.i64(0);
+    if (c_.schedule.home[id] != c_.turn.body) return c_.i64(0);
     const auto [at, is_new] = known_.try_emplace(id, nullptr);
     if (!is_new || depth_ == kDeepest) return at->second;
     ++depth_;
@@ -48,7 +48,7 @@ class Movement {
   }
 
   Value* of_new(ValueId id) {
-    const Op* op = c_.definition[id];
+    const Op* op = c_.schedule.definition[id];
     if (!op) return id == c_.turn.body->args[0] ? c_.turn.step : nullptr;
     llvm::SmallVector<Value*, 2> moves;
     for (ValueId operand : op->operands) {
@@ -82,7 +82,7 @@ class Movement {
 
   // Times the same number in all lanes.
   Value* by(Value* moves, ValueId factor) {
-    for (const Op* op = c_.definition[factor]; op && is_shape(op->code); op = c_.definition[factor]) {
+    for (const Op* op = c_.schedule.definition[factor]; op && is_shape(op->code); op = c_.schedule.definition[factor]) {
       factor = op->operands[0];
     }
     if (!c_.type(factor).is_scalar()) return nullptr;
@@ -103,7 +103,7 @@ void Nest::prefetch_ahead(const Op& load, const Point& point, Value* pointer) {
   const bool all_dims = llvm::all_of(llvm::enumerate(dims_), [&](const auto& d) {
     return d.value().extent == 1 || llvm::is_contained(point, static_cast<int8_t>(d.index()));
   });
-  const Moves& moves = c.moves[load.operands[0]];
+  const Moves& moves = c.schedule.moves[load.operands[0]];
   if (!all_dims || !moves.at_all || moves.by_rows) return;
   const Ahead next{b.CreateGEP(b.getInt8Ty(), pointer, c.i64(kAhead)), bytes};
   const Value* array = llvm::getUnderlyingObject(pointer);
@@ -129,11 +129,11 @@ void Nest::prefetch_near() {
 // Is it part of a row, of which the next turns of the loop read the same part of other rows? Then that is asked for: no
 // prefetch of the hardware goes from row to row.
 bool Nest::prefetch_turns(const Op& load, const Point& point, Value* pointer) {
-  if (!c.turn.body || c.home[load.results[0]] != c.turn.body || !varies(point)) return false;
+  if (!c.turn.body || c.schedule.home[load.results[0]] != c.turn.body || !varies(point)) return false;
   const int64_t element = memory_bytes(c.type(load.results[0]));
   int64_t tile = element;
   for (const Dim& d : dims_) tile *= d.extent;
-  if (extent(vector_dim_) * element > kAhead || !c.moves[load.operands[0]].by_rows) return false;
+  if (extent(vector_dim_) * element > kAhead || !c.schedule.moves[load.operands[0]].by_rows) return false;
   const auto turns = std::clamp<int64_t>(kTurnsAhead / tile, 1, kMostTurns);
   Value* distance = at_depth(0, [&]() -> Value* {
     Value* turn = Movement(c).of(load.operands[0]);
@@ -154,7 +154,8 @@ void Nest::prefetch_behind(const Op& load, const Point& point, Value* pointer) {
   auto behind = [&](int64_t distance) { return b.CreateGEP(b.getInt8Ty(), pointer, c.i64(distance)); };
   const bool one_row = llvm::count_if(dims_, [](const Dim& d) { return d.extent > 1; }) == 1;
   if (!one_row || row < kLeastRow || row > kMostRow) return;
-  const bool first_half = sweep == 1 && !is_store_ && row >= kHalves && c.stored_again.contains({c.region, id});
+  const bool first_half =
+      sweep == 1 && !is_store_ && row >= kHalves && c.schedule.stored_again.contains({c.region, id});
   const bool second_half = sweep > 1 && is_store_ && row >= kHalves;
   if (!first_half && !second_half) {
     if (sweep == 1) prefetch(c, {behind(row), bytes});

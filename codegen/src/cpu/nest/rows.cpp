@@ -35,7 +35,7 @@ struct Nest::RowSearch {
 
   // A load is no function of the row alone.
   bool has_load(ValueId id) {
-    const Op* op = nest.c.definition[id];
+    const Op* op = nest.c.schedule.definition[id];
     if (!op || nest.c.slots[id] || nest.c.type(id).is_scalar()) return false;
     if (op->code == OpCode::kLoad) return true;
     if (const auto known = loads.find(id); known != loads.end()) return known->second;
@@ -43,7 +43,7 @@ struct Nest::RowSearch {
   }
 
   void visit(ValueId id, const Point& point_in) {
-    const Op* op = nest.c.definition[id];
+    const Op* op = nest.c.schedule.definition[id];
     if (!op || nest.c.type(id).is_scalar() || nest.c.slots[id]) return;
     const Point point = nest.normalise(id, point_in);
     if (!seen.insert({id, point}).second) return;
@@ -97,7 +97,7 @@ std::vector<MaskAt> Nest::parts_of(ValueId mask, const Point& point) const {
   for (std::set<MaskAt> seen; !todo.empty();) {
     const MaskAt part = todo.back();
     todo.pop_back();
-    const Op* op = c.definition[part.mask];
+    const Op* op = c.schedule.definition[part.mask];
     if (masks_.count(part) || !seen.insert(part).second) continue;
     const bool is_and = op && op->code == OpCode::kAnd;
     if (c.slots[part.mask] || !varies(part.point) || !(is_and || (op && is_view(*op)))) {

@@ -27,7 +27,7 @@ Value* bytes_stored(Context& c, const Op& store, Value* elements) {
 }
 
 Value* streams(Context& c, const Op& store, Value* elements) {
-  if (!c.target.is_x86 || !c.write_only.contains(&store)) return nullptr;
+  if (!c.target.is_x86 || !c.schedule.write_only.contains(&store)) return nullptr;
   c.streamed = true;
   return c.b.CreateICmpUGE(bytes_stored(c, store, elements), c.i64(kLarge));
 }

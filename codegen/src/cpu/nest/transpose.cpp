@@ -3,7 +3,7 @@
 // beyond the tile into padding.
 #include "cpu/nest/transpose.h"
 
-#include "cpu/nest/nest.h"
+#include "cpu/nest/materialise.h"
 #include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
@@ -34,7 +34,7 @@ class Contiguity {
     const dsl::Type& type = c.type(id);
     if (type.is_scalar() || type.shape[axis].as_constant() == 1) return Step::kNone;
     if (auto known = steps_.find({id, axis}); known != steps_.end()) return known->second;
-    const Op* op = c.definition[id];
+    const Op* op = c.schedule.definition[id];
     return steps_[{id, axis}] = op && !c.slots[id] ? step_of(*op, axis) : Step::kOther;
   }
 
@@ -72,7 +72,7 @@ class Contiguity {
 
   void find_sources(ValueId id, size_t axis) {
     if (c.type(id).is_scalar() || !visited_.insert(id).second) return;
-    const Op* op = c.definition[id];
+    const Op* op = c.schedule.definition[id];
     if (c.slots[id] || !op) {
       (c.slots[id] && c.slots[id]->strides[axis] == 1 ? along_ : otherwise_) = true;
     } else if (op->code == OpCode::kLoad) {
@@ -103,7 +103,7 @@ std::vector<size_t> order_of(const Op& permute) {
 bool is_worthwhile(const Context& c, const Op& permute) {
   const dsl::Type& type = c.type(permute.operands[0]);
   // Of an outer region: that place in scratch would not be filled on all ways.
-  if (type.pointer || c.home[permute.results[0]] != c.region) return false;
+  if (type.pointer || c.schedule.home[permute.results[0]] != c.region) return false;
   const auto shape = dsl::concrete_shape(type);
   const size_t last = shape.size() - 1, becomes_last = order_of(permute).back();
   if (becomes_last == last || shape[last] < kLeastExtent || shape[becomes_last] < kLeastExtent) return false;
@@ -241,7 +241,7 @@ Result<void> transpose_operands(Context& c, ValueId value) {
   while (!todo.empty()) {
     const ValueId id = todo.back();
     todo.pop_back();
-    const Op* op = c.definition[id];
+    const Op* op = c.schedule.definition[id];
     if (!op || c.slots[id] || c.type(id).is_scalar() || !visited.insert(id).second) continue;
     if (op->code == OpCode::kPermute && is_worthwhile(c, *op)) {
       if (auto done = transpose(c, *op); !done) return done;

@@ -1,9 +1,12 @@
 // atomic_rmw and atomic_cas, lane by lane (lanes.h). Ints are LLVM's own atomics; floats combine in a loop around a
 // compare-exchange of their bits, which is what makes their rules ours: rounding of small types, NaN, signs of zeros.
 // Sums of f32 that nobody waits for are exchanged several neighbours at a time: each of them still changes at once.
+#include "cpu/ops/atomics.h"
+
 #include <llvm/MC/MCSubtargetInfo.h>
 
 #include "cpu/ops/checks.h"
+#include "cpu/ops/lanes.h"
 #include "elementwise/atomic_combine.h"
 
 namespace kiln::codegen::cpu {

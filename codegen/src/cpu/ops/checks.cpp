@@ -4,6 +4,7 @@
 #include "cpu/ops/checks.h"
 
 #include "cpu/ops/effects.h"
+#include "cpu/ops/lanes.h"
 #include "passes/pointers.h"
 
 namespace kiln::codegen::cpu {

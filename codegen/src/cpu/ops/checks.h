@@ -1,9 +1,14 @@
+// Checks of accesses to memory, with the option check_bounds.
 #pragma once
 
-#include "cpu/ops/lanes.h"
+#include "cpu/context.h"
 
 namespace kiln::codegen::cpu {
 
+// A load or a store.
+Result<void> lower_checked_access(Context& c, const Op& op);
+// The indices of a gather.
+Result<void> check_gather(Context& c, const Op& op);
 // Leaves the entry where the address of a lane lies outside the buffer of the op's pointer. `number`: of the lane.
 void check_address(Context& c, const Op& op, Value* pointer, llvm::function_ref<Value*()> number);
 

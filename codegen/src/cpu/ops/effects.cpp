@@ -3,6 +3,7 @@
 
 #include <llvm/IR/MDBuilder.h>
 
+#include "cpu/nest/materialise.h"
 #include "cpu/nest/nest.h"
 
 namespace kiln::codegen::cpu {

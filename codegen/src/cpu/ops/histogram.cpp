@@ -1,5 +1,7 @@
 // histogram: counts in scratch, one copy of them for each of a few neighbouring lanes, so that equal neighbours need
 // not wait for each other. What is out of range is counted too, in one bin more.
+#include "cpu/ops/histogram.h"
+
 #include "cpu/nest/nest.h"
 
 namespace kiln::codegen::cpu {
@@ -58,8 +60,8 @@ void count_one(Context& c, const Counts& counts, unsigned lane, Value* bin) {
 Result<bool> count_in_memory(Nest& nest, const Counts& counts, ValueId x) {
   Context& c = nest.c;
   Builder& b = c.b;
-  const Op* load = c.definition[x];
-  const bool is_load = load && load->code == OpCode::kLoad && !c.slots[x] && !c.materialise[x] && !c.keep[x];
+  const Op* load = c.schedule.definition[x];
+  const bool is_load = load && load->code == OpCode::kLoad && !c.slots[x] && !c.schedule.materialise[x] && !c.keep[x];
   if (!is_load || nest.lane_mask() || nest.vector_dim() < 0) return false;
   if (load->operands.size() > 1) {
     auto mask = nest.active_mask(load->operands[1], nest.identity());

@@ -198,7 +198,7 @@ Result<void> act_on_scalar(Context& c, const LaneOp& op, const LaneAction& act) 
 
 Result<void> for_each_lane(Context& c, const LaneOp& op_in, const LaneAction& act) {
   LaneOp op = op_in;
-  if (op.result && c.use_count[*op.result] == 0) op.result.reset();
+  if (op.result && c.schedule.use_count[*op.result] == 0) op.result.reset();
   if (c.type(op.pointer).is_scalar()) return act_on_scalar(c, op, act);
   Nest nest(c, dsl::concrete_shape(c.type(op.pointer)));
   const Point point = nest.identity();

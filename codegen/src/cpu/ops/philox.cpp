@@ -1,6 +1,9 @@
 // The random words of a tile are computed together, once, by a nest of their own into a slot each
 // (elementwise/philox.cpp).
+#include "cpu/ops/philox.h"
+
 #include "cpu/nest/nest.h"
+#include "elementwise/philox.h"
 
 namespace kiln::codegen::cpu {
 
@@ -31,7 +34,7 @@ Result<void> lower_philox(Context& c, const Op& op) {
   nest.choose_width(op.results[0], c.target.vector_bytes / 8);  // one register of 64-bit lanes
   std::array<std::optional<Slot>, 4> slots;
   for (size_t i = 0; i < slots.size(); ++i) {
-    if (c.use_count[op.results[i]] > 0) slots[i] = allocate_slot(c, c.type(op.results[i]));
+    if (c.schedule.use_count[op.results[i]] > 0) slots[i] = allocate_slot(c, c.type(op.results[i]));
   }
   Nest::Body body;
   body.chunk = [&]() -> Result<void> {

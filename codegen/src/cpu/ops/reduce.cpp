@@ -5,6 +5,8 @@
 //   narrow  … but is small: lanes lie along the axis before it
 //   across  lanes lie along another axis: rows are added to rows. A long axis goes in blocks of rows, strip by strip of
 //           columns, so that memory is walked row by row; what a block leaves waits in scratch for the next.
+#include "cpu/ops/reduce.h"
+
 #include <numeric>
 
 #include "cpu/nest/nest.h"
@@ -281,7 +283,7 @@ bool is_there(const Context& c, ValueId id) {
 
 // Where the op stands, not where its result is wanted.
 bool is_computed_in_place(const Context& c, const Op& op, ValueId result) {
-  return c.type(result).is_scalar() || c.materialise[result] || is_eager(op.code);
+  return c.type(result).is_scalar() || c.schedule.materialise[result] || is_eager(op.code);
 }
 
 // This reduction and those further down that read the same rows and need not wait for it: one walk serves them all.

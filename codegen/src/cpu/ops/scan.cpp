@@ -5,7 +5,9 @@
 //
 // In both what is accumulated stands on the left, and nothing is needed that leaves an element as it is: lanes without
 // a left neighbour are chosen, not combined.
-#include "cpu/nest/nest.h"
+#include "cpu/ops/scan.h"
+
+#include "cpu/nest/materialise.h"
 #include "cpu/ops/combine.h"
 
 namespace kiln::codegen::cpu {

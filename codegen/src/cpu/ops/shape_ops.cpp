@@ -1,6 +1,9 @@
 // Ops that move elements to other indices. Their source lies in scratch; where strides can say it (slice, reshape), the
 // result is a view of the same memory, else (cat, gather) it has a place of its own. `split` is such an op where it
 // gives scalars; tiles are split, and joined, where they are evaluated (narrow.cpp).
+#include "cpu/ops/shape_ops.h"
+
+#include "cpu/nest/materialise.h"
 #include "cpu/nest/nest.h"
 
 namespace kiln::codegen::cpu {

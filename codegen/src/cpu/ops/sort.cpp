@@ -1,5 +1,7 @@
 // sort: row by row. Where the keys tell the elements and nothing goes with them, the keys alone are sorted; else keys
 // with indices, by which the elements are picked then.
+#include "cpu/ops/sort.h"
+
 #include "cpu/ops/order_nest.h"
 #include "cpu/ops/sort_network.h"
 #include "cpu/ops/sort_records.h"

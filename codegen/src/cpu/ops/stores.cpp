@@ -1,5 +1,7 @@
 // store: a nest over the tile of pointers, in the interior alone where the mask says no more; for several stores at
 // once where the schedule allows it.
+#include "cpu/ops/stores.h"
+
 #include "cpu/nest/nest.h"
 #include "cpu/nest/transpose.h"
 
@@ -225,9 +227,9 @@ Result<void> store_tile(Context& c, const Op& op) {
 
 Result<void> lower_store(Context& c, const Op& op) {
   if (c.type(op.operands[0]).is_scalar()) return store_scalar(c, op);
-  const auto group = c.together.find(&op);
-  if (group == c.together.end()) return store_tile(c, op);
-  const std::vector<const Op*>& stores = c.groups[group->second];
+  const auto group = c.groups.find(&op);
+  if (group == c.groups.end()) return store_tile(c, op);
+  const std::vector<const Op*>& stores = c.schedule.together[group->second];
   if (&op != stores.back()) return {};
   const bool has_sums = llvm::any_of(stores, [&](const Op* store) {
     const auto& slot = c.slots[store->operands[1]];

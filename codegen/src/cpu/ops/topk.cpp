@@ -1,6 +1,8 @@
 // topk: row by row. A short row is sorted as a whole. Of a long one, candidates are collected: once there are k, only
 // elements before the k-th best so far can be among the best; when the candidates' place is full, they are sorted and
 // all but k are dropped.
+#include "cpu/ops/topk.h"
+
 #include <llvm/Support/MathExtras.h>
 
 #include "cpu/ops/order_nest.h"

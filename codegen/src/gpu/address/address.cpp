@@ -1,7 +1,8 @@
 // Where the pointers of a tile point: for each register an address and a constant, so that registers which differ by a
 // constant share the arithmetic, and the constant becomes part of the instruction. Index arithmetic that reaches memory
 // is taken not to wrap (docs/reference/ops.md), so it is done in 64 bits whatever its type.
-#include "gpu/context.h"
+#include "gpu/address/address.h"
+
 #include "gpu/layout/algebra.h"
 
 namespace kiln::codegen::gpu {

@@ -8,6 +8,7 @@
 #include "gpu/layout/algebra.h"
 #include "gpu/layout/conversion.h"
 #include "gpu/layout/dot_layouts.h"
+#include "gpu/ops/memory.h"
 #include "gpu/shared/shared_access.h"
 
 namespace kiln::codegen::gpu {

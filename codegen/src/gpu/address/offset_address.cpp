@@ -1,10 +1,12 @@
 // Accesses whose threads differ by offsets of 32 bits from an address that all of them have alike.
 //
 //   %p = splat(%a) + 64·%ld·%pid + %ld·i0 + i1      all: %a + 64·%ld·%pid, a thread: %ld·i0 + i1
+#include "gpu/address/offset_address.h"
+
 #include <algorithm>
 #include <numeric>
 
-#include "gpu/context.h"
+#include "gpu/address/tile_coordinates.h"
 #include "kiln/dsl/wide.h"
 
 namespace kiln::codegen::gpu {

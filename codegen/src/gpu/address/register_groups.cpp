@@ -1,7 +1,10 @@
 #include "gpu/address/register_groups.h"
 
+#include "gpu/address/address.h"
+#include "gpu/address/offset_address.h"
 #include "gpu/layout/access.h"
 #include "gpu/layout/algebra.h"
+#include "gpu/shared/convert.h"
 #include "gpu/shared/shared_memory.h"
 
 namespace kiln::codegen::gpu {

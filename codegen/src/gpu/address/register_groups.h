@@ -1,6 +1,7 @@
 // What ops that access global memory by pointers share: which registers go together, and which threads act.
 #pragma once
 
+#include "gpu/address/address.h"
 #include "gpu/context.h"
 
 namespace kiln::codegen::gpu {

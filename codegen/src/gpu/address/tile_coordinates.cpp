@@ -1,8 +1,7 @@
 // Linear forms as code: where a tile lies in its tensor.
-#include <llvm/IR/Intrinsics.h>
+#include "gpu/address/tile_coordinates.h"
 
-#include "gpu/context.h"
-#include "gpu/pipeline/bulk_copy.h"
+#include <llvm/IR/Intrinsics.h>
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -2,6 +2,7 @@
 // many a part a lane, and by butterflies again.
 #include "gpu/analysis/all_threads.h"
 
+#include "gpu/shared/convert.h"
 #include "gpu/shared/shared_memory.h"
 
 namespace kiln::codegen::gpu {

@@ -5,6 +5,7 @@
 #include "elementwise/combine.h"
 #include "gpu/dot/group_dot.h"
 #include "gpu/layout/reduction.h"
+#include "gpu/shared/convert.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "gpu/address/tile_coordinates.h"
 #include "kiln/dsl/walk.h"
 
 namespace kiln::codegen::gpu {

@@ -1,8 +1,10 @@
 // dot: by matrix instructions on fragments in registers, or, where there are none for its types, by multiply-adds on
 // operands that all threads read from shared memory.
+#include "gpu/dot/dot.h"
+
 #include <algorithm>
 
-#include "gpu/context.h"
+#include "elementwise/conversions.h"
 #include "gpu/dot/dot_fragments.h"
 #include "gpu/dot/group_dot.h"
 #include "gpu/layout/algebra.h"

@@ -1,5 +1,7 @@
 #include "gpu/dot/dot_instruction.h"
 
+#include "elementwise/conversions.h"
+
 namespace kiln::codegen::gpu {
 namespace {
 

@@ -1,6 +1,8 @@
 // dot_scaled: the 32 elements along K that share a scale are multiplied as they are, by matrix instructions (or
 // multiply-adds that stand for them) into sums of their own. Those come to the accumulator times both scales, so that
 // no range but the result's matters.
+#include "gpu/dot/dot_scaled.h"
+
 #include <bit>
 
 #include "gpu/dot/dot_fragments.h"

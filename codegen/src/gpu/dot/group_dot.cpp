@@ -17,6 +17,7 @@
 #include "gpu/layout/algebra.h"
 #include "gpu/layout/conversion.h"
 #include "gpu/shared/shared_access.h"
+#include "gpu/shared/shared_tile.h"
 #include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::gpu {

@@ -5,11 +5,12 @@
 // tried: what both sides have in registers together, which makes both accesses wide; more of what one side has; or
 // what one row of a matrix instruction takes. For each, the swizzle follows (swizzle.h), and then how each side can
 // access that; the pair that needs the fewest wavefronts is taken.
+#include "gpu/layout/conversion_shared.h"
+
 #include <algorithm>
 #include <bit>
 #include <tuple>
 
-#include "gpu/layout/conversion.h"
 #include "gpu/layout/swizzle.h"
 
 namespace kiln::codegen::gpu {

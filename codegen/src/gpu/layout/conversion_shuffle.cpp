@@ -8,10 +8,10 @@
 // rounds as registers are then enough, and no fewer would do. Where there are too few such registers (lanes of the
 // result that differ in nothing but which registers they copy), what is left of the kernel becomes further rounds, of
 // which each lane accepts one.
+#include "gpu/layout/conversion_shuffle.h"
+
 #include <algorithm>
 #include <bit>
-
-#include "gpu/layout/conversion.h"
 
 namespace kiln::codegen::gpu {
 namespace {

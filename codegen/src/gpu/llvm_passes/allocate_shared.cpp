@@ -9,6 +9,8 @@
 // A buffer is alive from where it is made to the last access that may follow. Buffers that are alive at one
 // point get bytes of their own; the largest choose first. So do small ones, the parts of reductions, as far as they are
 // few: bytes cost less than the barrier between two uses.
+#include "gpu/llvm_passes/allocate_shared.h"
+
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/Module.h>
 

@@ -8,6 +8,8 @@
 // A walk over the kernel carries what has been accessed since the last barrier, on any way that leads here: of shared
 // memory each access, of global memory (global_order.h) each op. An access that meets bytes of one of these, and one of
 // both writes, gets a barrier in front. Loops are walked until nothing changes; barriers only ever become more.
+#include "gpu/llvm_passes/insert_barriers.h"
+
 #include <llvm/ADT/PostOrderIterator.h>
 #include <llvm/ADT/SetVector.h>
 #include <llvm/IR/CFG.h>
@@ -18,7 +20,6 @@
 #include <set>
 #include <tuple>
 
-#include "gpu/analysis/global_order.h"
 #include "gpu/shared/shared_memory.h"
 
 namespace kiln::codegen::gpu {

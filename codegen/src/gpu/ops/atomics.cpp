@@ -9,7 +9,10 @@
 //
 // Elements narrower than what the target exchanges change inside their word. Orders are fences around relaxed atomics:
 // a barrier puts what the block did before a release ahead of it (global_order.h), and what follows an acquire behind.
+#include "gpu/ops/atomics.h"
+
 #include "elementwise/atomic_combine.h"
+#include "gpu/address/address.h"
 #include "gpu/address/register_groups.h"
 
 namespace kiln::codegen::gpu {

@@ -1,8 +1,11 @@
 // Checks under the options debug and check_bounds, before the op that they are about: nothing of it happens where one
 // fails. All threads learn the first element in row-major order that fails; where there is one, the thread that has it
 // claims the failure record (docs/reference/artifact.md), and all of them end.
+#include "gpu/ops/checks.h"
+
 #include <llvm/IR/MDBuilder.h>
 
+#include "gpu/address/address.h"
 #include "gpu/address/register_groups.h"
 #include "gpu/analysis/all_threads.h"
 #include "kiln/abi/failure_record.h"

@@ -1,6 +1,8 @@
 // histogram: counters in shared memory, to which every thread adds its elements. Elements that are none of the bins',
 // or padding, add to a counter beside them, of the lane's own so that these do not wait for each other.
-#include "gpu/context.h"
+#include "gpu/ops/histogram.h"
+
+#include "gpu/address/register_groups.h"
 #include "gpu/shared/shared_memory.h"
 
 namespace kiln::codegen::gpu {

@@ -1,9 +1,10 @@
 // inline_asm: assembly of the target on `pack` registers of a thread at a time. Elements of less than 32 bits go side
 // by side into words of 32 bits, the first lowest, where `pack` of them fill one or more; one alone is 16 bits wide at
 // least. The constraints are LLVM's: those of the results, then those of the operands, a word each.
+#include "gpu/ops/inline_asm.h"
+
 #include <llvm/IR/InlineAsm.h>
 
-#include "gpu/context.h"
 #include "kiln/dsl/verify.h"
 
 namespace kiln::codegen::gpu {

@@ -1,8 +1,10 @@
 // Loads and stores of global memory. Registers that are neighbours in memory go together, up to 16 bytes at once; a
 // thread that holds a copy of what another one has does not store it again.
+#include "gpu/ops/memory.h"
+
 #include "gpu/address/in_turns.h"
 #include "gpu/address/register_groups.h"
-#include "gpu/context.h"
+#include "gpu/pipeline/bulk_store.h"
 #include "gpu/pipeline/early_loads.h"
 
 namespace kiln::codegen::gpu {

@@ -1,5 +1,7 @@
 // print: a message in a ring that the client reads (docs/reference/artifact.md). One thread reserves room for it, all
 // write the elements that they have, and when all have, that thread says that the message is complete.
+#include "gpu/ops/print.h"
+
 #include "gpu/address/register_groups.h"
 #include "gpu/layout/algebra.h"
 #include "kiln/abi/print_ring.h"

@@ -1,9 +1,12 @@
 // Reductions: in registers, between lanes, and between warps through shared memory, as layout/reduction.h plans it.
 // Several that do not need each other are at each of these at once, so that they share a barrier.
 // What a layout pads a tile with counts as the kind's identity. A region need not commute: scan.cpp.
+#include "gpu/ops/reduce.h"
+
 #include "elementwise/combine.h"
-#include "gpu/context.h"
 #include "gpu/layout/reduction.h"
+#include "gpu/ops/scan.h"
+#include "gpu/shared/convert.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -3,7 +3,10 @@
 //
 // Padding stands behind the last element. What comes to it, or through it from the front, nobody uses; what comes from
 // it is left out: the upper group of two is empty where it begins beyond the extent.
+#include "gpu/ops/scan.h"
+
 #include "elementwise/combine.h"
+#include "elementwise/combine_region.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/shared/exchange.h"
 

@@ -13,6 +13,7 @@
 #include "gpu/layout/algebra.h"
 #include "gpu/ops/select_bounds.h"
 #include "gpu/ops/sort_network.h"
+#include "gpu/shared/convert.h"
 #include "gpu/shared/shared_memory.h"
 #include "kiln/dsl/uses.h"
 #include "kiln/dsl/walk.h"

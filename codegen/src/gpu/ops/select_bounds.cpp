@@ -14,6 +14,7 @@
 
 #include "gpu/analysis/all_threads.h"
 #include "gpu/branches.h"
+#include "gpu/shared/convert.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -11,6 +11,7 @@
 
 #include <bit>
 
+#include "gpu/evaluate.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/layout/coalesce.h"
 #include "gpu/shared/staged_tile.h"

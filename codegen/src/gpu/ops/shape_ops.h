@@ -1,12 +1,18 @@
-// Which of cat, slice and reshape move no data.
+// Ops that move elements to other indices: cat, slice, reshape and gather.
 #pragma once
 
-#include "kiln/dsl/ir.h"
+#include "gpu/context.h"
 
 namespace kiln::codegen::gpu {
 
-// Whether the result is another view of the operands, so that it needs no home: a bit of an element's coordinates is
-// one of the operand's.
+// Whether the result of cat, slice or reshape is another view of the operands, so that it needs no home: a bit of an
+// element's coordinates is one of the operand's.
 bool is_view_of_shape(const dsl::Kernel& kernel, const dsl::Op& op);
+
+// Each in a layout.
+Result<Registers> compute_cat(Context& c, const Op& op, const Layout& layout);
+Result<Registers> compute_slice(Context& c, const Op& op, const Layout& layout);
+Result<Registers> compute_reshape(Context& c, const Op& op, const Layout& layout);
+Result<Registers> compute_gather(Context& c, const Op& op, const Layout& layout);
 
 }  // namespace kiln::codegen::gpu

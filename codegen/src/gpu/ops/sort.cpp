@@ -3,6 +3,8 @@
 // fetched from shared memory, but for ints, which their keys tell: where nobody wants to know where these came from, a
 // record is the key alone. Padding has the greatest keys and indices. Long rows of floats: sort_floats.cpp; long rows
 // of which few are wanted: select.cpp.
+#include "gpu/ops/sort.h"
+
 #include "elementwise/order_keys.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/ops/select.h"

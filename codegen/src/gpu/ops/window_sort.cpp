@@ -11,6 +11,7 @@
 #include "gpu/ops/window_sort.h"
 
 #include "gpu/branches.h"
+#include "gpu/shared/convert.h"
 
 namespace kiln::codegen::gpu {
 namespace {

@@ -7,11 +7,12 @@
 // Persistent blocks go on to the next program while the engine stores, and have no memory of a whole tile to spare:
 // panel by panel goes through two buffers by turns, each of which waits for what the engine reads of it. Groups of
 // warps that hold whole boxes store these by themselves, and wait for no other group.
+#include "gpu/pipeline/bulk_store.h"
+
 #include <array>
 
-#include "gpu/context.h"
+#include "gpu/address/tile_coordinates.h"
 #include "gpu/layout/algebra.h"
-#include "gpu/pipeline/bulk_copy.h"
 #include "gpu/shared/shared_access.h"
 
 namespace kiln::codegen::gpu {

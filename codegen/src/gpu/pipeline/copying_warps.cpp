@@ -3,9 +3,12 @@
 #include <algorithm>
 
 #include "gpu/analysis/program_factors.h"
+#include "gpu/control.h"
 #include "gpu/pipeline/cluster.h"
 #include "gpu/pipeline/persistent.h"
 #include "gpu/pipeline/stages.h"
+#include "gpu/region.h"
+#include "gpu/variables.h"
 #include "kiln/dsl/traits.h"
 #include "passes/pointers.h"
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "gpu/analysis/row_factors.h"
+#include "gpu/ops/memory.h"
+#include "gpu/region.h"
 #include "kiln/dsl/traits.h"
 #include "passes/pointers.h"
 

@@ -16,7 +16,8 @@
 #include <set>
 
 #include "gpu/context.h"
-#include "gpu/pipeline/stages.h"
+#include "gpu/pipeline/pipeline.h"
+#include "gpu/variables.h"
 
 namespace kiln::codegen::gpu {
 

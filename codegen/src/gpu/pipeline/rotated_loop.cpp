@@ -4,6 +4,8 @@
 #include <set>
 
 #include "gpu/dot/group_dot.h"
+#include "gpu/region.h"
+#include "gpu/variables.h"
 #include "kiln/dsl/walk.h"
 
 namespace kiln::codegen::gpu {

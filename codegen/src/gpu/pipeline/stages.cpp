@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include "gpu/address/address.h"
 #include "gpu/address/register_groups.h"
+#include "gpu/address/tile_coordinates.h"
 #include "gpu/layout/algebra.h"
+#include "gpu/ops/memory.h"
+#include "gpu/region.h"
 #include "gpu/shared/shared_access.h"
 
 namespace kiln::codegen::gpu {

@@ -29,25 +29,11 @@
 
 #include <set>
 
-#include "elementwise/loop_range.h"
 #include "gpu/context.h"
 #include "gpu/pipeline/pipeline.h"
+#include "gpu/variables.h"
 
 namespace kiln::codegen::gpu {
-
-// Registers of carried values in memory of their own, which LLVM promotes (control.cpp).
-struct Variable {
-  Layout layout;
-  llvm::Type* element;
-  std::vector<llvm::AllocaInst*> places;  // null: of padding
-};
-Variable make_variable(Context& c, const dsl::Type& type, const Layout& layout);
-std::vector<Variable> make_variables(Context& c, llvm::ArrayRef<ValueId> ids);
-Result<void> assign(Context& c, llvm::ArrayRef<ValueId> values, const std::vector<Variable>& variables);
-Registers read(Context& c, const Variable& variable);
-void write(Context& c, const Variable& variable, const Registers& registers);
-LoopRange range_of(Context& c, const Op& loop);
-llvm::BasicBlock* new_block(Context& c, const char* name);
 
 // When slots are filled and come free.
 struct StageOrder {
@@ -61,9 +47,6 @@ struct StageOrder {
   // A warp of its own fills the slots.
   bool is_fed = false;
 };
-
-// control.cpp: that of a loop.
-StageOrder stage_order(Context& c, const Op& loop, const Pipeline& pipeline);
 
 // Shared memory of a loop's stages.
 Rings make_rings(Context& c, const Pipeline& pipeline, const StageOrder& order);

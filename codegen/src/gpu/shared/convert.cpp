@@ -1,10 +1,11 @@
 // Code for the plans of layout/conversion.h: registers renamed, lanes that shuffle, or a round trip through shared
 // memory, of what does not fit there at once by parts.
+#include "gpu/shared/convert.h"
+
 #include <llvm/ADT/SmallVector.h>
 
 #include <map>
 
-#include "gpu/context.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/layout/conversion.h"
 #include "gpu/shared/shared_access.h"

@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "gpu/shared/convert.h"
 #include "gpu/shared/shared_memory.h"
 
 namespace kiln::codegen::gpu {

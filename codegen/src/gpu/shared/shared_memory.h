@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "gpu/target_info.h"
+#include "elementwise/elementwise.h"
 
 namespace kiln::codegen::gpu {
 
@@ -40,26 +40,9 @@ struct SharedMark {
 };
 std::optional<SharedMark> shared_mark(const llvm::Instruction& instruction);
 
-struct SharedRange {
-  int64_t offset = 0, bytes = 0;
-};
-struct SharedPlan {
-  std::vector<SharedRange> buffers;  // by number
-  int64_t bytes = 0;                 // in all
-};
-
-// allocate_shared.cpp: gives each buffer its place, and its calls the address.
-// `part`: an instruction, which of so many equal parts it is that this thread's program has; null where it has all.
-// `crews`: so many parts are behind what is the block's, and the plan's bytes are of all.
-SharedPlan allocate_shared_memory(llvm::Function& function, llvm::Instruction* part = nullptr, int crews = 1);
-// insert_barriers.cpp: also for global memory, whose marks it removes.
-class GlobalOrder;
-void insert_barriers(llvm::Function& function, const SharedPlan& plan, const GlobalOrder& global,
-                     const TargetInfo& target, const BlockShape& block);
-
 // A buffer until it has a place: a call of this function with its number and its bytes.
 inline constexpr char kBufferFunction[] = "kiln.shared.buffer";
-// … which has this metadata where it is the block's.
+// Such a call has this metadata where it is the block's.
 inline constexpr char kOfBlock[] = "kiln.shared.block";
 // What touch() puts there, marked.
 inline constexpr char kTouchFunction[] = "kiln.shared.touch";

@@ -1,4 +1,6 @@
 // Tiles in shared memory: written by the threads that hold them, read by those that want them.
+#include "gpu/shared/shared_tile.h"
+
 #include <algorithm>
 
 #include "gpu/address/in_turns.h"

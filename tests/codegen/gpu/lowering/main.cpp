@@ -16,7 +16,9 @@
 #include <sstream>
 
 #include "gpu/analysis/global_order.h"
+#include "gpu/llvm_passes/allocate_shared.h"
 #include "gpu/llvm_passes/compute_late.h"
+#include "gpu/llvm_passes/insert_barriers.h"
 #include "gpu/lower.h"
 #include "gpu/passes/block_passes.h"
 #include "gpu/placement.h"

@@ -1,7 +1,6 @@
 // From a kernel to code for the host: as gpu/lower_plan.cpp has it, with another target.
 #include "kiln/codegen/compile.h"
 
-#include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
 
 #include <cstdlib>
@@ -15,6 +14,7 @@
 #include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
+#include "llvm_pass.h"
 #include "passes/pipeline.h"
 #include "reports.h"
 #include "target.h"
@@ -64,13 +64,6 @@ Result<codegen::CpuTarget*> host_target() {
   host->machine->setOptLevel(llvm::CodeGenOptLevel::None);
   host->machine->setFastISel(true);
   return host.get();
-}
-
-Result<void> check_module(const llvm::Module& module) {
-  std::string message;
-  llvm::raw_string_ostream stream(message);
-  if (llvm::verifyModule(module, &stream)) return internal_error("invalid LLVM IR: " + message);
-  return {};
 }
 
 // The instructions that FastISel does not know, such as those on f16, send the rest of their block through a DAG whose
@@ -129,12 +122,12 @@ Result<Artifact> compile_emulated(const dsl::Kernel& source, const dsl::Constexp
   llvm::Function& function = *module.getFunction("kiln_entry");
   place_shared_memory(module, function);
   if (std::getenv("KILN_EMULATOR_PRINT")) llvm::errs() << module;
-  if (auto valid = check_module(module); !valid) return valid.error();
+  if (auto valid = codegen::check_module(module); !valid) return valid.error();
   codegen::clean_up(module, *(*host)->machine, codegen::Invariants::kHoist);
   watch_shared_memory(function);
   split_blocks(function);
   add_entry(module, function);
-  if (auto valid = check_module(module); !valid) return valid.error();
+  if (auto valid = codegen::check_module(module); !valid) return valid.error();
   auto object = codegen::emit_object(module, **host);
   if (!object) return object.error();
   auto code = codegen::link_shared(*object);

@@ -1,4 +1,5 @@
 #include "elementwise/elementwise.h"
+
 #include "kiln/dsl/verify.h"
 
 namespace kiln::codegen {

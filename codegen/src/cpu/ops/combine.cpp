@@ -1,6 +1,8 @@
 // left and right of a reduction or scan, combined by its kind or by its region.
 #include "cpu/ops/combine.h"
 
+#include "elementwise/combine_region.h"
+
 namespace kiln::codegen::cpu {
 
 Result<Registers> combine_operands(Context& c, const Op& op, const Registers& left, const Registers& right) {

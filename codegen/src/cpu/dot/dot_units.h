@@ -1,0 +1,19 @@
+// B that was packed ahead in units, which the micro-kernel then reads where it lies.
+#pragma once
+
+#include "cpu/dot/dot_plan.h"
+#include "cpu/nest/nest.h"
+
+namespace kiln::codegen::cpu {
+
+// Whether the only use of this reshape is a dot that reads its source.
+bool is_read_in_units(Context& c, const Op& reshape);
+
+bool may_lie_in_units(const Context& c, const DotPlan& plan, ValueId id);
+// B that lies in memory in units; null where it does not.
+std::optional<Nest::MemoryView> units_in_memory(Context& c, const DotPlan& plan, ValueId id);
+// Where it is to be read. `pack` packs it where the view is not whole.
+Result<OperandB> read_units(Context& c, const DotPlan& plan, ValueId id, OperandB packed,
+                            const std::optional<Nest::MemoryView>& view, llvm::function_ref<Result<void>()> pack);
+
+}  // namespace kiln::codegen::cpu

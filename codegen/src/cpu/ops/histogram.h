@@ -1,0 +1,10 @@
+// Counts of equal elements.
+#pragma once
+
+#include "cpu/context.h"
+
+namespace kiln::codegen::cpu {
+
+Result<void> lower_histogram(Context& c, const Op& op);
+
+}  // namespace kiln::codegen::cpu

@@ -1,0 +1,10 @@
+// Random numbers.
+#pragma once
+
+#include "cpu/context.h"
+
+namespace kiln::codegen::cpu {
+
+Result<void> lower_philox(Context& c, const Op& op);
+
+}  // namespace kiln::codegen::cpu

@@ -1,0 +1,10 @@
+// Scans.
+#pragma once
+
+#include "cpu/context.h"
+
+namespace kiln::codegen::cpu {
+
+Result<void> lower_scan(Context& c, const Op& op);
+
+}  // namespace kiln::codegen::cpu

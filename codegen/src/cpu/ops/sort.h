@@ -1,0 +1,10 @@
+// Sorting along an axis.
+#pragma once
+
+#include "cpu/context.h"
+
+namespace kiln::codegen::cpu {
+
+Result<void> lower_sort(Context& c, const Op& op);
+
+}  // namespace kiln::codegen::cpu

@@ -1,0 +1,10 @@
+// The largest or smallest elements along an axis.
+#pragma once
+
+#include "cpu/context.h"
+
+namespace kiln::codegen::cpu {
+
+Result<void> lower_topk(Context& c, const Op& op);
+
+}  // namespace kiln::codegen::cpu

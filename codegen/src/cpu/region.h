@@ -1,0 +1,11 @@
+// The ops of a region.
+#pragma once
+
+#include "cpu/context.h"
+
+namespace kiln::codegen::cpu {
+
+// Lowers all ops of a region, in program order.
+Result<void> lower_region(Context& c, const dsl::Region& region);
+
+}  // namespace kiln::codegen::cpu

@@ -1,0 +1,10 @@
+// Products of matrices.
+#pragma once
+
+#include "gpu/context.h"
+
+namespace kiln::codegen::gpu {
+
+Result<void> lower_dot(Context& c, const Op& op);
+
+}  // namespace kiln::codegen::gpu

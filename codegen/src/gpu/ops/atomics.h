@@ -1,0 +1,10 @@
+// atomic_rmw and atomic_cas.
+#pragma once
+
+#include "gpu/context.h"
+
+namespace kiln::codegen::gpu {
+
+Result<void> lower_atomic(Context& c, const Op& op);
+
+}  // namespace kiln::codegen::gpu

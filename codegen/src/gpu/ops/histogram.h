@@ -1,0 +1,10 @@
+// Counts of equal elements.
+#pragma once
+
+#include "gpu/context.h"
+
+namespace kiln::codegen::gpu {
+
+Result<void> lower_histogram(Context& c, const Op& op);
+
+}  // namespace kiln::codegen::gpu

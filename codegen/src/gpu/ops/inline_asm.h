@@ -1,0 +1,10 @@
+// Assembly of the target.
+#pragma once
+
+#include "gpu/context.h"
+
+namespace kiln::codegen::gpu {
+
+Result<Registers> compute_inline_asm(Context& c, const Op& op, const Layout& layout);
+
+}  // namespace kiln::codegen::gpu

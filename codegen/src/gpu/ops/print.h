@@ -1,0 +1,10 @@
+// Messages to the client.
+#pragma once
+
+#include "gpu/context.h"
+
+namespace kiln::codegen::gpu {
+
+Result<void> lower_print(Context& c, const Op& op);
+
+}  // namespace kiln::codegen::gpu
