@@ -15,6 +15,7 @@
 #include "kiln/confine/confine.h"
 #include "kiln/wire/crash_report.h"
 #include "kiln/wire/printable.h"
+#include "kiln/wire/report_room.h"
 #include "measure_lock.h"
 #include "placement.h"
 #include "reproduce.h"
@@ -85,6 +86,12 @@ Result<std::unique_ptr<MeasuredDevice>> open_device(const Flags& flags, char** a
   return open_cpu({static_cast<int>(cpus->size()), *cpus});
 }
 
+// The tuner has given room for the report; else it has its file.
+void hold_report() {
+  if (wire::is_report_room(wire::kReportRoom)) return wire::report_crashes_into(wire::kReportRoom);
+  wire::hold_crash_report();
+}
+
 int fail(const Error& failure) {
   std::fprintf(stderr, "kiln-runner: %s\n", wire::printable_lines(failure.message).c_str());
   return 1;
@@ -100,7 +107,7 @@ int run(const Flags& flags, char** arguments) {
   auto lock_file = open_lock_file(place);
   if (!lock_file) return fail(lock_file.error());
   const auto parent = static_cast<int>(::syscall(SYS_pidfd_open, ::getppid(), 0));
-  wire::hold_crash_report();
+  hold_report();
   if (auto confined = confine_to(flags.kind, lock_file->file.get()); !confined) return fail(confined.error());
   end_with(parent);
   // What libraries print must not come between the lines.

@@ -95,6 +95,17 @@ static int changes_file(void) {
          open("/dev/shm/kiln-escaped", O_CREAT | O_RDWR, 0600) >= 0;
 }
 
+// What is there to be written to is the report of its crash, which people read.
+static void fill_report(void) {
+  const char word[] = "\x1b]0;owned\x07";
+  for (int number = 3; number < 64; ++number) {
+    struct stat about;
+    if (fstat(number, &about) != 0 || !S_ISREG(about.st_mode)) continue;
+    for (int i = 0; i < 100000 && write(number, word, sizeof word - 1) > 0; ++i) {
+    }
+  }
+}
+
 static int runs_program(void) {
   char* arguments[] = {"true", NULL};
   execve("/bin/true", arguments, NULL);
@@ -124,5 +135,6 @@ int32_t kiln_entry(const void* params, const uint32_t grid[3], uint64_t first, u
   if (schedules_parent()) return 116;
   if (changes_file()) return 117;
   if (tiles_are_refused()) return 118;
+  fill_report();
   return runs_program();
 }

@@ -156,6 +156,14 @@ TEST_F(CpuRunner, ACandidateReachesNothingButItsArrays) {
   ASSERT_TRUE(status) << status.error().message;
   EXPECT_EQ(status->failure, Failure::kNone) << status->message;
   EXPECT_FALSE(std::filesystem::exists("/tmp/kiln-escaped"));
+  // And what it has written is no report, until it crashes.
+  EXPECT_FALSE(std::filesystem::exists(path("run/kiln-runner.crash")));
+  EXPECT_EQ(load(2, {{"MODE", 2}}).failure, Failure::kCrash);
+  std::ifstream report_file(path("run/kiln-runner.crash"));
+  const std::string report((std::istreambuf_iterator<char>(report_file)), {});
+  EXPECT_THAT(report, HasSubstr("?]0;owned?"));
+  EXPECT_EQ(report.find('\x1b'), std::string::npos);
+  EXPECT_LE(report.size(), 16u << 10);
 }
 
 // Output of a command, and its exit code.

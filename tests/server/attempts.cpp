@@ -263,7 +263,7 @@ int empty_open_files() {
   int error = EPERM;
   for (int number = 0; number < 64; ++number) {
     struct stat about{};
-    if (::fstat(number, &about) != 0 || !S_ISREG(about.st_mode) || about.st_nlink == 0) continue;
+    if (::fstat(number, &about) != 0 || !S_ISREG(about.st_mode)) continue;
     error = outcome(::open(("/proc/self/fd/" + std::to_string(number)).c_str(), O_WRONLY | O_TRUNC));
     if (error == 0) return 0;
   }

@@ -2,6 +2,7 @@
 // <salt>".
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -170,6 +171,17 @@ void say(uint64_t bytes) {
   for (uint64_t said = 0; said < bytes; said += line.size()) (void)!::write(STDERR_FILENO, line.data(), line.size());
 }
 
+// Into all that it has open to be written: what a terminal would obey, as long as there is room.
+void fill_open_files() {
+  const std::string line = "a word \x1b]0;owned\x07 for the report" + std::string(10'000, '.') + "\n";
+  for (int number = 3; number < 64; ++number) {
+    struct stat about{};
+    if (::fstat(number, &about) != 0 || !S_ISREG(about.st_mode)) continue;
+    for (int i = 0; i < 10'000 && ::write(number, line.data(), line.size()) > 0; ++i) {
+    }
+  }
+}
+
 // After the answer.
 void later(void (*act)()) {
   std::thread([act] {
@@ -230,6 +242,10 @@ Result<Artifact> obey(const Order& order) {
   if (order.what == "lies") return Artifact{{{"target", "cpu:fake"}, {"emit", "so"}}, fake_code()};
   if (order.what == "empty") return Artifact{nlohmann::json::object(), {}};
   if (order.what == "segv") ::raise(SIGSEGV);
+  if (order.what == "fills_report") {
+    fill_open_files();
+    ::raise(SIGSEGV);
+  }
   if (order.what == "abort") std::abort();
   if (order.what == "exit") ::_exit(static_cast<int>(order.number));
   if (order.what == "stack") return kiln::internal_error(std::to_string(overflow_stack(0, -1)));
