@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -120,18 +121,9 @@ int make_attempt(const Order& order) {
   return kiln::service_test::attempt(order.salt, prey);
 }
 
-// A process beside the worker, with the rights of the one that runs NVIDIA's assembler: it takes an order as text, and
-// answers with the outcome of that attempt.
+// Processes beside the worker, with the rights of those that run NVIDIA's assembler: one that reads nothing has started
+// one that takes an order as text, and answers with the outcome of that attempt.
 int helper = -1;
-
-// A process that stays: its number.
-int start_lasting_process() {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    for (;;) ::pause();
-  }
-  return child;
-}
 
 void start_helper(const kiln::worker::HelperRights& rights) {
   const char* named = ::getenv("KILN_PTXAS");
@@ -144,12 +136,17 @@ void start_helper(const kiln::worker::HelperRights& rights) {
   }
   ::close(ends[0]);
   if (!rights.helper()) ::_exit(1);
+  if (const pid_t pid = ::fork(); pid != 0) {
+    ::waitpid(pid, nullptr, 0);
+    ::_exit(0);
+  }
+  if (!rights.program()) ::_exit(1);
   char text[4096];
   for (ssize_t size; (size = ::recv(ends[1], text, sizeof text, 0)) > 0;) {
     Order order;
     std::istringstream words(std::string(text, static_cast<size_t>(size)));
     std::getline(words >> order.number >> order.salt >> std::ws, order.debug);
-    const int outcome = order.salt == "lasting" ? start_lasting_process() : make_attempt(order);
+    const int outcome = order.salt == "lasting" ? ::getpid() : make_attempt(order);
     (void)!::send(ends[1], &outcome, sizeof outcome, 0);
   }
   ::_exit(0);
