@@ -117,6 +117,15 @@ int bind_name(const Prey& prey) {
   return outcome(::bind(kChannel, reinterpret_cast<sockaddr*>(&address), sizeof address));
 }
 
+// Which others may want, as a lock of the machine's is such a name.
+int take_name() {
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strcpy(address.sun_path + 1, "kiln-attempt");
+  return outcome(::bind(socket < 0 ? kChannel : socket, reinterpret_cast<sockaddr*>(&address), sizeof address));
+}
+
 int connect_anew(const Prey& prey) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -407,6 +416,7 @@ constexpr Attempt kAttempts[] = {
      [](P) { return process_by(::syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr)); }},
     {"users_terminal", [](P) { return outcome(::open("/dev/tty", O_RDWR | O_NOCTTY)); }},
     {"new_terminal", [](P) { return outcome(::open("/dev/ptmx", O_RDWR | O_NOCTTY)); }},
+    {"name_for_others", [](P) { return take_name(); }},
     {"segments_of_code", [](P) { return outcome(::syscall(SYS_modify_ldt, 1, nullptr, 0)); }},
 };
 
