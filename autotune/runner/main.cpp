@@ -15,6 +15,7 @@
 #include "kiln/confine/confine.h"
 #include "kiln/wire/crash_report.h"
 #include "kiln/wire/printable.h"
+#include "kiln/wire/report_room.h"
 #include "measure_lock.h"
 #include "placement.h"
 #include "reproduce.h"
@@ -65,9 +66,9 @@ std::vector<std::string> device_files(const std::string& kind) {
 // files, one file that is locked. A GPU's driver calls what it likes, so that of its calls the dangerous ones are
 // taken.
 Result<void> confine_to(const std::string& kind, int lock) {
-  constexpr const char* kMeasuring[] = {"socket",     "bind",   "sched_setaffinity", "getdents64", "readlink",
-                                        "readlinkat", "access", "faccessat",         "faccessat2", "stat",
-                                        "lstat",      "statfs", "fstatfs",           "ftruncate",  "arch_prctl"};
+  constexpr const char* kMeasuring[] = {"sched_setaffinity", "getdents64", "readlink",  "readlinkat", "access",
+                                        "faccessat",         "faccessat2", "stat",      "lstat",      "statfs",
+                                        "fstatfs",           "ftruncate",  "arch_prctl"};
   const bool is_cpu = kind == "cpu";
   confine::hide_from_others();
   if (auto done = confine::gain_no_rights(); !done) return done;
@@ -78,11 +79,20 @@ Result<void> confine_to(const std::string& kind, int lock) {
   return confine::call_only({.opening = confine::Opening::kRead, .more = kMeasuring, .lock = lock});
 }
 
-Result<std::unique_ptr<MeasuredDevice>> open_device(const Flags& flags, char** arguments) {
+// Of a CPU, the CPUs that it is tied to.
+Result<std::vector<int>> tie(const Flags& flags, char** arguments) {
+  return flags.kind == "cpu" ? place_threads(flags.threads, arguments) : std::vector<int>();
+}
+
+Result<std::unique_ptr<MeasuredDevice>> open_device(const Flags& flags, const std::vector<int>& cpus) {
   if (flags.kind != "cpu") return open_gpu(flags.kind, flags.device);
-  auto cpus = place_threads(flags.threads, arguments);
-  if (!cpus) return cpus.error();
-  return open_cpu({static_cast<int>(cpus->size()), *cpus});
+  return open_cpu({static_cast<int>(cpus.size()), cpus});
+}
+
+// The tuner has given room for the report; else it has its file.
+void hold_report() {
+  if (wire::is_report_room(wire::kReportRoom)) return wire::report_crashes_into(wire::kReportRoom);
+  wire::hold_crash_report();
 }
 
 int fail(const Error& failure) {
@@ -91,22 +101,26 @@ int fail(const Error& failure) {
 }
 
 int run(const Flags& flags, char** arguments) {
-  auto device = open_device(flags, arguments);
+  const std::string place = flags.kind == "cpu" ? "cpu" : flags.kind + "-" + std::to_string(flags.device);
+  auto cpus = tie(flags, arguments);
+  if (!cpus) return fail(cpus.error());
+  auto keeper = flags.reproducer.empty() ? NameKeeper::start(place) : NameKeeper();
+  if (!keeper) return fail(keeper.error());
+  auto device = open_device(flags, *cpus);
   if (!device) return fail(device.error());
   wire::install_crash_report_of("kiln-runner", KILN_VERSION);
   if (!flags.reproducer.empty()) return reproduce(**device, flags.reproducer);
   ::signal(SIGPIPE, SIG_IGN);
-  const std::string place = flags.kind == "cpu" ? "cpu" : flags.kind + "-" + std::to_string(flags.device);
   auto lock_file = open_lock_file(place);
   if (!lock_file) return fail(lock_file.error());
   const auto parent = static_cast<int>(::syscall(SYS_pidfd_open, ::getppid(), 0));
-  wire::hold_crash_report();
+  hold_report();
   if (auto confined = confine_to(flags.kind, lock_file->file.get()); !confined) return fail(confined.error());
   end_with(parent);
   // What libraries print must not come between the lines.
   const int out = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  return serve(**device, {place, flags.patience_s, &*lock_file}, STDIN_FILENO, out);
+  return serve(**device, {place, flags.patience_s, &*lock_file, &*keeper}, STDIN_FILENO, out);
 }
 
 }  // namespace

@@ -42,8 +42,7 @@ void set_limits(const Limits& limits) {
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_NOFILE, 64);
   limit(RLIMIT_MSGQUEUE, 0);
-  // Of the anonymous files that code is linked in and assembled from, and of the crash report: larger code cannot be
-  // sent.
+  // Of the anonymous files that code is linked in and assembled from: larger code cannot be sent.
   limit(RLIMIT_FSIZE, 2 * wire::kMaxBodySize);
   if (kLimitMemory && limits.memory_bytes != 0) limit(RLIMIT_AS, limits.memory_bytes);
   // A job's is set when it begins; a helper's program has that of a job.

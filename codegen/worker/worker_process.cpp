@@ -143,7 +143,6 @@ Result<void> reply(Channel& channel, uint64_t id, const Result<Artifact>& result
 
 void worker_main(Channel channel, const Limits& limits, const Compiler& compiler, int parent_pid) {
   const Files files;
-  wire::hold_crash_report();
   if (auto status = enter_sandbox(limits, parent_pid, compiler.start_helpers); !status) {
     std::fprintf(stderr, "kiln-worker: %s\n", status.error().message.c_str());
     ::_exit(1);

@@ -17,6 +17,7 @@
 #include "kiln/wire/crash_report.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
+#include "kiln/wire/report_room.h"
 
 namespace kiln::worker {
 namespace {
@@ -29,11 +30,13 @@ struct Child {
   uint64_t id = 0;
   pid_t pid = 0;
   UniqueFd pidfd;
+  wire::ReportRoom report;
 };
 
 struct Zygote {
   Channel channel;
   const Compiler& compiler;
+  const std::string report_file;  // empty: none
   std::vector<Child> children;
 
   bool tell(Type type, uint64_t id, const nlohmann::json& json, int fd = -1) {
@@ -56,10 +59,14 @@ Limits parse_limits(const nlohmann::json& object) {
   return limits;
 }
 
-// In the forked process: keep the standard streams and the worker's channel, and nothing else of the zygote.
-[[noreturn]] void become_worker(UniqueFd end, const Limits& limits, const Compiler& compiler, int zygote_pid) {
+// In the forked process: keep the standard streams, the worker's channel and the room for its report, and nothing else
+// of the zygote.
+[[noreturn]] void become_worker(UniqueFd end, int report, const Limits& limits, const Compiler& compiler,
+                                int zygote_pid) {
   if (::dup2(end.get(), kChannelFd) < 0) ::_exit(1);
-  ::syscall(SYS_close_range, kChannelFd + 1, ~0u, 0);
+  const bool reports = report >= 0 && ::dup2(report, kReportFd) == kReportFd;
+  ::syscall(SYS_close_range, reports ? kReportFd + 1 : kReportFd, ~0u, 0);
+  wire::report_crashes_into(reports ? kReportFd : -1);
   (void)end.release();
   worker_main(Channel(UniqueFd(kChannelFd)), limits, compiler, zygote_pid);
 }
@@ -69,9 +76,10 @@ bool Zygote::spawn(wire::Frame frame) {
   if (!object || !frame.fd) return false;
   Limits limits = parse_limits(*object);
   int self = ::getpid();
+  wire::ReportRoom report;
   std::fflush(nullptr);
   pid_t pid = ::fork();
-  if (pid == 0) become_worker(std::move(frame.fd), limits, compiler, self);
+  if (pid == 0) become_worker(std::move(frame.fd), report.fd(), limits, compiler, self);
   if (pid < 0) {
     return tell(Type::kExited, frame.id(),
                 {{"message", wire::errno_error(ErrorCode::kInternal, "fork", errno).message}});
@@ -85,7 +93,7 @@ bool Zygote::spawn(wire::Frame frame) {
     return tell(Type::kExited, frame.id(), {{"message", failure.message}});
   }
   bool told = tell(Type::kSpawned, frame.id(), {{"pid", pid}}, pidfd.get());
-  children.push_back({frame.id(), pid, std::move(pidfd)});
+  children.push_back({frame.id(), pid, std::move(pidfd), std::move(report)});
   return told;
 }
 
@@ -97,8 +105,9 @@ bool Zygote::reap(size_t index) {
     return errno == EINTR;
   }
   uint64_t id = children[index].id;
-  children.erase(children.begin() + static_cast<ptrdiff_t>(index));
   bool exited = info.si_code == CLD_EXITED;
+  if (!exited && !report_file.empty()) children[index].report.keep(report_file);
+  children.erase(children.begin() + static_cast<ptrdiff_t>(index));
   return tell(Type::kExited, id, {{exited ? "code" : "signal", info.si_status}});
 }
 
@@ -133,12 +142,13 @@ int zygote_main(const Compiler& compiler) {
   confine::hide_from_others();  // the workers inherit it
   std::signal(SIGPIPE, SIG_IGN);
   if (::chdir("/") != 0) return 1;
-  if (const char* file = ::secure_getenv("KILN_WORKER_CRASH")) {
-    wire::install_crash_report(file, "kiln-worker " KILN_VERSION ", build-id " +
-                                         wire::read_build_id(wire::self_path()) + "\nbuilder " + compiler.builder_id() +
-                                         "\n");
+  const char* report = ::secure_getenv("KILN_WORKER_CRASH");
+  if (report) {
+    wire::install_crash_report(report, "kiln-worker " KILN_VERSION ", build-id " +
+                                           wire::read_build_id(wire::self_path()) + "\nbuilder " +
+                                           compiler.builder_id() + "\n");
   }
-  Zygote zygote{Channel(UniqueFd(kChannelFd)), compiler, {}};
+  Zygote zygote{Channel(UniqueFd(kChannelFd)), compiler, report ? report : "", {}};
   // Hello goes before the warm-up: the daemon can serve hits as soon as it knows the builder.
   if (!zygote.tell(Type::kZygoteHello, 0,
                    {{"builder_id", compiler.builder_id()}, {"native_target", compiler.native_target()}})) {

@@ -9,8 +9,9 @@
 //   zygote → daemon  kExited {signal | code | message}
 // Daemon and worker talk kCompile → kPhase… → kResult | kError over that pair. A worker sees it as kChannelFd too.
 // The environment has KILN_WORKER_LOG where workers shall log lines, on standard error, and KILN_WORKER_CRASH, a file
-// for the report of a crash. Standard output and error are a pipe that the daemon reads. When the daemon dies, the
-// zygote reads end-of-file and exits, and the kernel kills the workers with it.
+// for the reports of crashes: the zygote writes there what a worker has left in a room of its own (report_room.h).
+// Standard output and error are a pipe that the daemon reads. When the daemon dies, the zygote reads end-of-file and
+// exits, and the kernel kills the workers with it.
 #pragma once
 
 #include <functional>
@@ -25,6 +26,7 @@
 namespace kiln::worker {
 
 inline constexpr int kChannelFd = 3;
+inline constexpr int kReportFd = 4;  // of a worker: the room for its crash report
 // Exit codes of a worker that the daemon understands.
 inline constexpr int kExitOutOfMemory = 77;
 inline constexpr int kExitOrphan = 78;
@@ -61,7 +63,8 @@ int zygote_main(const Compiler& compiler);
 // Compiles the COMPILE body in one file into another, in this process. Returns the exit code.
 int compile_main(const Compiler& compiler, const char* request_path, const char* code_path);
 
-// One worker, in the forked process: opens its files, enters the sandbox, takes jobs; never returns.
+// One worker, in the forked process, whose report has its room: opens its files, enters the sandbox, takes jobs; never
+// returns.
 [[noreturn]] void worker_main(wire::Channel channel, const Limits& limits, const Compiler& compiler, int parent_pid);
 
 // Takes from the calling process what a compile does not need; what `start_helpers` starts may still run programs. A

@@ -77,6 +77,17 @@ static int sends_datagram(void) {
          listen(stream, 1) == 0;
 }
 
+// Such as others' locks are.
+static int takes_name(void) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  strcpy(address.sun_path + 1, "kiln-escaped");
+  if (socket(AF_UNIX, SOCK_STREAM, 0) >= 0) return 1;
+  for (int number = 0; number < 64; ++number) {
+    if (bind(number, (struct sockaddr*)&address, sizeof address) == 0) return 1;
+  }
+  return 0;
+}
+
 static int ties_parent(void) {
   cpu_set_t all;
   sched_getaffinity(0, sizeof all, &all);
@@ -93,6 +104,17 @@ static int schedules_parent(void) {
 static int changes_file(void) {
   return chmod(ESCAPED_FILE "-mode", 0666) == 0 || fchmod(STDERR_FILENO, 0666) == 0 ||
          open("/dev/shm/kiln-escaped", O_CREAT | O_RDWR, 0600) >= 0;
+}
+
+// What is there to be written to is the report of its crash, which people read.
+static void fill_report(void) {
+  const char word[] = "\x1b]0;owned\x07";
+  for (int number = 3; number < 64; ++number) {
+    struct stat about;
+    if (fstat(number, &about) != 0 || !S_ISREG(about.st_mode)) continue;
+    for (int i = 0; i < 100000 && write(number, word, sizeof word - 1) > 0; ++i) {
+    }
+  }
 }
 
 static int runs_program(void) {
@@ -124,5 +146,7 @@ int32_t kiln_entry(const void* params, const uint32_t grid[3], uint64_t first, u
   if (schedules_parent()) return 116;
   if (changes_file()) return 117;
   if (tiles_are_refused()) return 118;
+  if (takes_name()) return 119;
+  fill_report();
   return runs_program();
 }

@@ -117,6 +117,15 @@ int bind_name(const Prey& prey) {
   return outcome(::bind(kChannel, reinterpret_cast<sockaddr*>(&address), sizeof address));
 }
 
+// Which others may want, as a lock of the machine's is such a name.
+int take_name() {
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strcpy(address.sun_path + 1, "kiln-attempt");
+  return outcome(::bind(socket < 0 ? kChannel : socket, reinterpret_cast<sockaddr*>(&address), sizeof address));
+}
+
 int connect_anew(const Prey& prey) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -263,7 +272,7 @@ int empty_open_files() {
   int error = EPERM;
   for (int number = 0; number < 64; ++number) {
     struct stat about{};
-    if (::fstat(number, &about) != 0 || !S_ISREG(about.st_mode) || about.st_nlink == 0) continue;
+    if (::fstat(number, &about) != 0 || !S_ISREG(about.st_mode)) continue;
     error = outcome(::open(("/proc/self/fd/" + std::to_string(number)).c_str(), O_WRONLY | O_TRUNC));
     if (error == 0) return 0;
   }
@@ -407,6 +416,7 @@ constexpr Attempt kAttempts[] = {
      [](P) { return process_by(::syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr)); }},
     {"users_terminal", [](P) { return outcome(::open("/dev/tty", O_RDWR | O_NOCTTY)); }},
     {"new_terminal", [](P) { return outcome(::open("/dev/ptmx", O_RDWR | O_NOCTTY)); }},
+    {"name_for_others", [](P) { return take_name(); }},
     {"segments_of_code", [](P) { return outcome(::syscall(SYS_modify_ldt, 1, nullptr, 0)); }},
 };
 

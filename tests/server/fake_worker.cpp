@@ -2,6 +2,8 @@
 // <salt>".
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -119,18 +121,9 @@ int make_attempt(const Order& order) {
   return kiln::service_test::attempt(order.salt, prey);
 }
 
-// A process beside the worker, with the rights of the one that runs NVIDIA's assembler: it takes an order as text, and
-// answers with the outcome of that attempt.
+// Processes beside the worker, with the rights of those that run NVIDIA's assembler: one that reads nothing has started
+// one that takes an order as text, and answers with the outcome of that attempt.
 int helper = -1;
-
-// A process that stays: its number.
-int start_lasting_process() {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    for (;;) ::pause();
-  }
-  return child;
-}
 
 void start_helper(const kiln::worker::HelperRights& rights) {
   const char* named = ::getenv("KILN_PTXAS");
@@ -143,12 +136,17 @@ void start_helper(const kiln::worker::HelperRights& rights) {
   }
   ::close(ends[0]);
   if (!rights.helper()) ::_exit(1);
+  if (const pid_t pid = ::fork(); pid != 0) {
+    ::waitpid(pid, nullptr, 0);
+    ::_exit(0);
+  }
+  if (!rights.program()) ::_exit(1);
   char text[4096];
   for (ssize_t size; (size = ::recv(ends[1], text, sizeof text, 0)) > 0;) {
     Order order;
     std::istringstream words(std::string(text, static_cast<size_t>(size)));
     std::getline(words >> order.number >> order.salt >> std::ws, order.debug);
-    const int outcome = order.salt == "lasting" ? start_lasting_process() : make_attempt(order);
+    const int outcome = order.salt == "lasting" ? ::getpid() : make_attempt(order);
     (void)!::send(ends[1], &outcome, sizeof outcome, 0);
   }
   ::_exit(0);
@@ -168,6 +166,17 @@ Artifact outcome_artifact(int outcome) { return {{{"target", "cpu:fake"}, {"errn
 void say(uint64_t bytes) {
   const std::string line = "a word \x1b]0;owned\x07 for the log" + std::string(100, '.') + "\n";
   for (uint64_t said = 0; said < bytes; said += line.size()) (void)!::write(STDERR_FILENO, line.data(), line.size());
+}
+
+// Into all that it has open to be written: what a terminal would obey, as long as there is room.
+void fill_open_files() {
+  const std::string line = "a word \x1b]0;owned\x07 for the report" + std::string(10'000, '.') + "\n";
+  for (int number = 3; number < 64; ++number) {
+    struct stat about{};
+    if (::fstat(number, &about) != 0 || !S_ISREG(about.st_mode)) continue;
+    for (int i = 0; i < 10'000 && ::write(number, line.data(), line.size()) > 0; ++i) {
+    }
+  }
 }
 
 // After the answer.
@@ -230,6 +239,10 @@ Result<Artifact> obey(const Order& order) {
   if (order.what == "lies") return Artifact{{{"target", "cpu:fake"}, {"emit", "so"}}, fake_code()};
   if (order.what == "empty") return Artifact{nlohmann::json::object(), {}};
   if (order.what == "segv") ::raise(SIGSEGV);
+  if (order.what == "fills_report") {
+    fill_open_files();
+    ::raise(SIGSEGV);
+  }
   if (order.what == "abort") std::abort();
   if (order.what == "exit") ::_exit(static_cast<int>(order.number));
   if (order.what == "stack") return kiln::internal_error(std::to_string(overflow_stack(0, -1)));

@@ -233,6 +233,19 @@ TEST_F(IsolationTest, AWorkersWordsAreEscapedAndBounded) {
   EXPECT_EQ(text_of(runtime() + "/kilnd.stderr"), "");
 }
 
+// What it writes where its report should be is read by people.
+TEST_F(IsolationTest, AReportIsEscapedAndBounded) {
+  start({"--workers", "1"});
+  EXPECT_EQ(connect()->compile(order("fills_report")).error().code, ErrorCode::kWorkerCrashed);
+  const std::string report = text_of(runtime() + "/kiln-worker.crash");
+  EXPECT_NE(report.find("a word ?]0;owned? for the report"), std::string::npos) << report.substr(0, 200);
+  EXPECT_EQ(report.find('\x1b'), std::string::npos);
+  EXPECT_LE(report.size(), 2 * (16u << 10)) << "two workers tried";
+  ASSERT_EQ(connect()->compile(order("segv")).error().code, ErrorCode::kWorkerCrashed);
+  EXPECT_NE(text_of(runtime() + "/kiln-worker.crash").find("crashed by signal 11"), std::string::npos)
+      << "the next ones have room of their own";
+}
+
 // They stay in the history.
 TEST_F(IsolationTest, NamesOfPhasesAreShortAndFew) {
   start({"--workers", "1"});

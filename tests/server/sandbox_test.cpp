@@ -64,7 +64,7 @@ TEST_P(SandboxTest, IsRefusedToAWorker) {
 INSTANTIATE_TEST_SUITE_P(Attempts, SandboxTest, ::testing::ValuesIn(attempt_names()),
                          [](const auto& info) { return info.param; });
 
-// A process beside the worker that may run programs, as NVIDIA's assembler needs one.
+// A process beside the worker that becomes NVIDIA's assembler on its word.
 class HelperTest : public SandboxTest {
  protected:
   void SetUp() override {
@@ -89,21 +89,21 @@ std::vector<std::string> attempts_but(const std::vector<std::string>& allowed) {
 }
 
 // What it is for.
-const std::vector<std::string> kHelpersWork = {"execve", "fork", "process_with_shared_memory", "change_directory"};
+const std::vector<std::string> kHelpersWork = {"execve", "change_directory"};
 
 INSTANTIATE_TEST_SUITE_P(Attempts, HelperTest, ::testing::ValuesIn(attempts_but(kHelpersWork)),
                          [](const auto& info) { return info.param; });
 
-// What it has started ends with it, and it with the worker.
+// Neither it nor who has started it.
 TEST_F(HelperTest, LeavesNobodyBehind) {
   if (confine::landlock_version() == 0) GTEST_SKIP() << "this kernel has no Landlock";
   start({"--workers", "1"});
   auto lasting = connect()->compile(order("lasting_beside"));
   ASSERT_TRUE(lasting) << lasting.error().message;
-  const pid_t grandchild = lasting->metadata["errno"];
-  ASSERT_TRUE(alive(grandchild));
+  const pid_t helper = lasting->metadata["errno"];
+  ASSERT_TRUE(alive(helper));
   EXPECT_FALSE(connect()->compile(order("exit", 3)));
-  EXPECT_TRUE(eventually([&] { return !alive(grandchild); }));
+  EXPECT_TRUE(eventually([&] { return !alive(helper); }));
 }
 
 // A process confined as a GPU's runner is, whose driver calls what it likes; and one about to become an assembler.

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "kiln/wire/json.h"
+#include "kiln/wire/paths.h"
 #include "kiln/wire/process.h"
 
 namespace kiln::autotune {
@@ -60,9 +61,11 @@ std::optional<Answer> answer_of(const json& message) {
 
 }  // namespace
 
-RunnerProcess::RunnerProcess(pid_t pid, wire::UniqueFd socket, wire::UniqueFd errors, std::stop_token stop)
+RunnerProcess::RunnerProcess(pid_t pid, wire::UniqueFd socket, wire::UniqueFd errors, wire::ReportRoom report,
+                             std::stop_token stop)
     : pid_(pid),
       socket_(std::move(socket)),
+      report_(std::move(report)),
       words_(std::move(errors)),
       stop_(std::move(stop)),
       lines_(socket_.get(), {words_.fd(), [this] { words_.read(); }}) {}
@@ -77,16 +80,19 @@ Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start(const std::vector<st
   if (::pipe2(ends, O_CLOEXEC) != 0) return wire::errno_error(ErrorCode::kResourceExhausted, "pipe", errno);
   wire::UniqueFd errors(ends[0]), their_errors(ends[1]);
   ::fcntl(errors.get(), F_SETFL, O_NONBLOCK);
-  auto pid = wire::spawn({.command = command,
-                          .descriptors = {{.number = 0, .fd = pair->theirs.get()},
-                                          {.number = 1, .fd = pair->theirs.get()},
-                                          {.number = 2, .fd = their_errors.get()}},
-                          .group = wire::ProcessGroup::kOwn});
+  wire::ReportRoom report;
+  wire::Program program{.command = command,
+                        .descriptors = {{.number = 0, .fd = pair->theirs.get()},
+                                        {.number = 1, .fd = pair->theirs.get()},
+                                        {.number = 2, .fd = their_errors.get()}},
+                        .group = wire::ProcessGroup::kOwn};
+  if (report.fd() >= 0) program.descriptors.push_back({.number = wire::kReportRoom, .fd = report.fd()});
+  auto pid = wire::spawn(program);
   if (!pid) return pid.error();
   pair->theirs.reset();
   their_errors.reset();
   std::unique_ptr<RunnerProcess> process(
-      new RunnerProcess(*pid, std::move(pair->ours), std::move(errors), std::move(stop)));
+      new RunnerProcess(*pid, std::move(pair->ours), std::move(errors), std::move(report), std::move(stop)));
   if (auto greeted = process->greet(); !greeted) {
     if (greeted.error().code == ErrorCode::kCancelled) return greeted.error();
     const Death death = process->died(greeted.error());
@@ -169,6 +175,11 @@ Death RunnerProcess::died(const Error& why) {
   return out;
 }
 
+void RunnerProcess::keep_report() const {
+  const std::string directory = wire::present_runtime_dir();
+  if (!directory.empty()) report_.keep(directory + "/kiln-runner.crash");
+}
+
 std::optional<int> RunnerProcess::end(bool at_once) {
   if (pid_ < 0) return std::nullopt;
   socket_.reset();
@@ -179,6 +190,7 @@ std::optional<int> RunnerProcess::end(bool at_once) {
     (void)wire::wait_for_exit(pid_, kKillTime);
   }
   pid_ = -1;
+  if (status && WIFSIGNALED(*status)) keep_report();
   return status;
 }
 

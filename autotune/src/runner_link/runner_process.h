@@ -12,6 +12,7 @@
 #include "kiln/autotune/runner_protocol.h"
 #include "kiln/wire/fd.h"
 #include "records/last_words.h"
+#include "kiln/wire/report_room.h"
 
 namespace kiln::autotune {
 
@@ -45,15 +46,17 @@ class RunnerProcess {
   Answer ask(nlohmann::json request, Seconds turn);
 
  private:
-  RunnerProcess(pid_t pid, wire::UniqueFd socket, wire::UniqueFd errors, std::stop_token stop);
+  RunnerProcess(pid_t pid, wire::UniqueFd socket, wire::UniqueFd errors, wire::ReportRoom report, std::stop_token stop);
   Result<void> greet();
   Result<std::string> next_line(wire::Deadline deadline);
   Death died(const Error& why);
   // The status of waitpid; absent: it had to be killed.
   std::optional<int> end(bool at_once);
+  void keep_report() const;
 
   pid_t pid_;
   wire::UniqueFd socket_;
+  wire::ReportRoom report_;
   LastWords words_;
   std::stop_token stop_;
   LineReader lines_;

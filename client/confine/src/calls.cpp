@@ -74,7 +74,7 @@ constexpr const char* kDenied[] = {
     // what would part it from those who end it
     "setsid", "setpgid",
     // whoever listens or looks
-    "connect", "listen", "accept", "accept4", "sendmmsg", "inotify_init", "inotify_init1", "inotify_add_watch",
+    "bind", "connect", "listen", "accept", "accept4", "sendmmsg", "inotify_init", "inotify_init1", "inotify_add_watch",
     "fanotify_init", "fanotify_mark",
     // what outlives it
     "shmget", "shmat", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl",
@@ -158,7 +158,7 @@ void allow_names(Filter& filter, std::initializer_list<int> whats = {PR_SET_NAME
   for (int what : whats) filter.allow("prctl", is(0, static_cast<uint64_t>(what)));
 }
 
-// Such that have a peer, since what is not connected could be sent to any name; and a name, but none that waits for it.
+// Such that have a peer, since what is not connected could be sent to any name.
 void allow_sockets(Filter& filter) {
   const auto with_type = [&](const char* call, int type) {
     filter.allow(call, is(0, AF_UNIX), SCMP_CMP(1, SCMP_CMP_MASKED_EQ, kSocketType, static_cast<uint64_t>(type)));
@@ -220,16 +220,9 @@ bool contains(std::span<const char* const> names, std::string_view name) {
 
 Result<void> call_only(const Calls& calls) {
   Filter filter(SCMP_ACT_ERRNO(EPERM));
-  // In place of those that say to whom; what is not connected has no peer.
-  const bool has_sockets = contains(calls.more, "socket");
-  for (const char* name : kAllowed) {
-    if (!has_sockets || (std::string_view(name) != "sendmsg" && std::string_view(name) != "sendto")) filter.allow(name);
-  }
-  if (has_sockets) filter.allow("sendto", is_null(4));
+  for (const char* name : kAllowed) filter.allow(name);
   for (const std::string_view name : calls.more) {
-    if (name == "socket") {
-      allow_sockets(filter);
-    } else if (name == "sched_setaffinity") {
+    if (name == "sched_setaffinity") {
       filter.allow(name, is(0, 0));
     } else if (name == "arch_prctl") {
       filter.allow(name, is(0, kRequestPermission), is(1, kTileData));

@@ -19,6 +19,8 @@
 
 #include "kiln/wire/own_file.h"
 #include "kiln/wire/paths.h"
+#include "kiln/wire/printable.h"
+#include "kiln/wire/report_room.h"
 
 namespace kiln::wire {
 namespace {
@@ -146,15 +148,15 @@ void write_report(int fd, int number) {
   }
 }
 
-int open_report() {
-  const int fd = open_own_file(AT_FDCWD, state().path.data(), O_WRONLY | O_CREAT | O_APPEND);
+int open_report(const char* path) {
+  const int fd = open_own_file(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND);
   struct stat info{};
   if (fd >= 0 && ::fstat(fd, &info) == 0 && info.st_size > kMaxFile) (void)!::ftruncate(fd, 0);
   return fd;
 }
 
 void write_report_file(int number) {
-  const int fd = state().held >= 0 ? state().held : open_report();
+  const int fd = state().held >= 0 ? state().held : open_report(state().path.data());
   if (fd < 0) return;
   write_report(fd, number);
   ::close(fd);
@@ -227,7 +229,29 @@ void report_overflows_here() {
 
 void hold_crash_report() {
   State& s = state();
-  if (s.path[0] != 0 && s.held < 0) s.held = open_report();
+  if (s.path[0] != 0 && s.held < 0) s.held = open_report(s.path.data());
+}
+
+void report_crashes_into(int room) { state().held = room; }
+
+namespace {
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+}
+
+bool is_report_room(int fd) { return ::fcntl(fd, F_GET_SEALS) == kSeals; }
+
+ReportRoom::ReportRoom() {
+  UniqueFd file(::memfd_create("kiln-report", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const bool is_fixed = file && ::ftruncate(file.get(), kSize) == 0 && ::fcntl(file.get(), F_ADD_SEALS, kSeals) == 0;
+  if (is_fixed) file_ = std::move(file);
+}
+
+void ReportRoom::keep(const std::string& path) const {
+  std::array<char, kSize> bytes{};
+  if (!file_ || ::pread(file_.get(), bytes.data(), bytes.size(), 0) <= 0 || bytes[0] == 0) return;
+  const UniqueFd report(open_report(path.c_str()));
+  const std::string text = printable_lines({bytes.data(), ::strnlen(bytes.data(), bytes.size())});
+  if (report) (void)!::write(report.get(), text.data(), text.size());
 }
 
 void install_crash_report_of(const std::string& program, const std::string& version) {

@@ -108,6 +108,7 @@ void FrameDecoder::add_to_body(std::span<const std::byte> bytes) {
   body_seen_ += bytes.size();
   if (frame_.refused) return;
   try {
+    if (frame_.body.size() + bytes.size() > kLargeBody) frame_.body.reserve(frame_.header.body_size);
     frame_.body.insert(frame_.body.end(), bytes.begin(), bytes.end());
   } catch (const std::bad_alloc&) {
     refuse();

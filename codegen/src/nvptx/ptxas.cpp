@@ -3,6 +3,7 @@
 #include "nvptx/ptxas.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -34,12 +35,12 @@ struct Job {
 Error failed(const char* what) { return internal_error(std::string("ptxas: ") + what + ": " + std::strerror(errno)); }
 
 // ---- the assembler's process: one thread, forked where others may have held locks, so that it makes do without the
-// heap once it is confined ----
+// heap once it is confined. It reads nothing of anybody's: for each job it starts another, which gives up starting
+// processes, takes the worker's word, and becomes ptxas ----
 
 bool confine(const std::function<Result<void>()>& give_up) { return !give_up || give_up().ok(); }
 
-[[noreturn]] void become_ptxas(const char* program, const Outside& outside, const Job& job, const int* files) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+[[noreturn]] void become_ptxas(const char* program, const Job& job, const int* files) {
   // First out of the way of the numbers that they get.
   int high[kFiles];
   for (int i = 0; i < kFiles; ++i) high[i] = ::fcntl(files[i], F_DUPFD, kFirstFile + kFiles);
@@ -52,18 +53,8 @@ bool confine(const std::function<Result<void>()>& give_up) { return !give_up || 
   const char* arguments[] = {program,           "-O3",   "-v",   job.architecture, "/proc/self/fd/3", "-o",
                              "/proc/self/fd/4", nullptr, nullptr};
   if (job.line_tables) arguments[7] = "-lineinfo";
-  if (!confine(outside.confine_program)) ::_exit(kCannotRun);
   ::execv(program, const_cast<char* const*>(arguments));
   ::_exit(kCannotRun);
-}
-
-int run_ptxas(const char* program, const Outside& outside, const Job& job, const int* files) {
-  const pid_t pid = ::fork();
-  if (pid == 0) become_ptxas(program, outside, job, files);
-  int status = kCannotRun << 8;
-  while (pid > 0 && ::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
 }
 
 // A message with descriptors.
@@ -89,19 +80,38 @@ bool is_architecture(const Job& job) {
   return true;
 }
 
+[[noreturn]] void run_job(const char* program, const Outside& outside, int socket, volatile bool& taken) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (!confine(outside.confine_program)) ::_exit(kCannotRun);
+  Job job{};
+  Envelope envelope(job);
+  ssize_t size = 0;
+  while ((size = ::recvmsg(socket, &envelope.header, 0)) < 0 && errno == EINTR) {
+  }
+  taken = true;
+  const cmsghdr* control = size == sizeof job ? CMSG_FIRSTHDR(&envelope.header) : nullptr;
+  if (!control || control->cmsg_len != CMSG_LEN(kFiles * sizeof(int)) || !is_architecture(job)) ::_exit(kCannotRun);
+  int files[kFiles];
+  std::memcpy(files, CMSG_DATA(control), sizeof files);
+  become_ptxas(program, job, files);
+}
+
+// A job that nobody took is not answered; this process ends, which is an answer.
 [[noreturn]] void serve(const char* program, const Outside& outside, int socket) {
+  void* shared = ::mmap(nullptr, sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) ::_exit(kCannotRun);
+  volatile bool& taken = *static_cast<volatile bool*>(shared);
   for (;;) {
-    Job job{};
-    Envelope envelope(job);
-    const ssize_t size = ::recvmsg(socket, &envelope.header, 0);
-    if (size < 0 && errno == EINTR) continue;
-    const cmsghdr* control = size == sizeof job ? CMSG_FIRSTHDR(&envelope.header) : nullptr;
-    if (!control || control->cmsg_len != CMSG_LEN(kFiles * sizeof(int))) ::_exit(0);  // the other end is closed
-    int files[kFiles];
-    std::memcpy(files, CMSG_DATA(control), sizeof files);
-    const int status = is_architecture(job) ? run_ptxas(program, outside, job, files) : kCannotRun << 8;
-    for (int file : files) ::close(file);
-    if (::send(socket, &status, sizeof status, MSG_NOSIGNAL) != sizeof status) ::_exit(0);
+    pollfd wait{socket, POLLIN, 0};
+    if (::poll(&wait, 1, -1) < 0 && errno == EINTR) continue;
+    if ((wait.revents & POLLHUP) || !(wait.revents & POLLIN)) ::_exit(0);  // the other end is closed
+    taken = false;
+    const pid_t pid = ::fork();
+    if (pid == 0) run_job(program, outside, socket, taken);
+    int status = 0;
+    while (pid > 0 && ::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (!taken || ::send(socket, &status, sizeof status, MSG_NOSIGNAL) != sizeof status) ::_exit(0);
   }
 }
 

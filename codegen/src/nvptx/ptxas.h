@@ -1,5 +1,7 @@
 // NVIDIA's assembler as a program. A worker may start no programs, so a process of its own does it for the worker: the
-// assembler's process, forked before the worker enters its sandbox. Files are anonymous memory: nothing is left behind.
+// assembler's process, forked before the worker enters its sandbox. It starts one more for each job, and reads nothing;
+// what takes the worker's word and becomes the program can start none. Files are anonymous memory: nothing is left
+// behind.
 #pragma once
 
 #include <memory>

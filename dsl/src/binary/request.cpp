@@ -1,5 +1,7 @@
 #include "kiln/dsl/request.h"
 
+#include "kiln/dsl/request_hash.h"
+
 // The functions that need nothing of the library's state: what EVP uses is gone once exit() has run OpenSSL's handler,
 // and other threads may still ask for keys then.
 #define OPENSSL_SUPPRESS_DEPRECATED
@@ -19,20 +21,39 @@ int hex_digit(char c) {
 
 }  // namespace
 
-RequestKey request_key(std::string_view builder_id, std::span<const std::byte> canonical) {
+struct RequestHash::State {
   SHA256_CTX context;
-  SHA256_Init(&context);
+
+  void add(const void* data, uint64_t size) { SHA256_Update(&context, data, size); }
   // Each part behind its length, so that no two splits of the same bytes collide.
-  auto add = [&](const void* data, uint64_t size) {
-    SHA256_Update(&context, &size, sizeof size);
-    SHA256_Update(&context, data, size);
-  };
-  add(kSchema.data(), kSchema.size());
-  add(builder_id.data(), builder_id.size());
-  add(canonical.data(), canonical.size());
+  void add_size(uint64_t size) { add(&size, sizeof size); }
+};
+
+RequestHash::RequestHash(std::string_view builder_id, uint64_t canonical_size) : state_(std::make_unique<State>()) {
+  SHA256_Init(&state_->context);
+  for (const std::string_view part : {kSchema, builder_id}) {
+    state_->add_size(part.size());
+    state_->add(part.data(), part.size());
+  }
+  state_->add_size(canonical_size);
+}
+
+RequestHash::~RequestHash() = default;
+RequestHash::RequestHash(RequestHash&&) noexcept = default;
+RequestHash& RequestHash::operator=(RequestHash&&) noexcept = default;
+
+void RequestHash::add(std::span<const std::byte> piece) { state_->add(piece.data(), piece.size()); }
+
+RequestKey RequestHash::key() {
   RequestKey key{};
-  SHA256_Final(key.data(), &context);
+  SHA256_Final(key.data(), &state_->context);
   return key;
+}
+
+RequestKey request_key(std::string_view builder_id, std::span<const std::byte> canonical) {
+  RequestHash hash(builder_id, canonical.size());
+  hash.add(canonical);
+  return hash.key();
 }
 
 std::string to_hex(const RequestKey& key) {

@@ -8,8 +8,10 @@
 #include <new>
 
 #include "connections/kept_text.h"
+#include "keying.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
+#include "let_go.h"
 
 namespace kiln::server {
 namespace {
@@ -85,6 +87,19 @@ struct ClientConnection::Lookups {
   }
 };
 
+struct ClientConnection::Keyed {
+  RequestKey key;
+  size_t debug_hash = 0;
+  SharedBytes body;
+};
+
+struct ClientConnection::Unkeyed {
+  uint64_t id = 0;
+  SharedBytes body;
+  Keying keying;  // of the body
+  std::function<void(Keyed)> then;
+};
+
 ClientConnection::ClientConnection(Services& services, uint64_t id, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch)
     : services_(services),
       id_(id),
@@ -97,6 +112,8 @@ ClientConnection::ClientConnection(Services& services, uint64_t id, wire::Unique
                                                                  .incoming_limit = services.config.incoming_bytes,
                                                                  .outgoing_limit = services.config.outgoing_bytes})),
       hello_timer_(services.io) {}
+
+ClientConnection::~ClientConnection() = default;
 
 void ClientConnection::start() {
   std::weak_ptr<ClientConnection> weak = weak_from_this();
@@ -111,7 +128,7 @@ void ClientConnection::start() {
                   .go_on =
                       [weak] {
                         auto self = weak.lock();
-                        return self ? self->look_up_next() : FrameSocket::Left::kNothing;
+                        return self ? self->go_on() : FrameSocket::Left::kNothing;
                       }});
   await_hello();
   socket_->send({.type = wire::Type::kWelcome, .json = services_.welcome});
@@ -284,7 +301,29 @@ void ClientConnection::on_get_many(wire::Frame frame) {
   lookups_ = std::make_shared<Lookups>(Lookups{frame.id(), asked, std::move(frame.body), count});
 }
 
-// One key of a GET_MANY at a time, so that the turn can end, and the next request of this connection behind the last.
+// What the last request has left to do, a part at a time, so that the turn can end, and the next request of this
+// connection comes behind it.
+FrameSocket::Left ClientConnection::go_on() { return unkeyed_ ? hash_next() : look_up_next(); }
+
+FrameSocket::Left ClientConnection::hash_next() {
+  if (!unkeyed_->keying.step()) return FrameSocket::Left::kMore;
+  const auto known = std::exchange(unkeyed_, nullptr);
+  try {
+    known->then({known->keying.key(), known->keying.debug_hash(), std::move(known->body)});
+  } catch (const std::bad_alloc&) {
+    if (!finished_) reject("memory", no_memory("for the request"), known->id);
+  }
+  return FrameSocket::Left::kMore;
+}
+
+// `body` is that of the frame, which is taken.
+void ClientConnection::find_key(wire::Frame& frame, const wire::CompileBody& body, std::function<void(Keyed)> then) {
+  SharedBytes bytes = share(std::move(frame.body));
+  unkeyed_ = std::make_unique<Unkeyed>(
+      Unkeyed{frame.id(), std::move(bytes), Keying(services_.builder_id, body), std::move(then)});
+}
+
+// One key of a GET_MANY at a time.
 FrameSocket::Left ClientConnection::look_up_next() {
   if (!lookups_) return FrameSocket::Left::kNothing;
   if (lookups_on_disk_ >= kMostOnDisk) return FrameSocket::Left::kLater;
@@ -332,7 +371,6 @@ void ClientConnection::on_compile(wire::Frame frame) {
   CompileRequest request;
   request.waiter = {id_, frame.id()};
   request.owner = owner_;
-  request.key = request_key(services_.builder_id, body->canonical);
   request.priority = header->priority;
   request.deadline =
       header->deadline_ms ? std::chrono::milliseconds(header->deadline_ms) : services_.config.default_deadline;
@@ -340,14 +378,22 @@ void ClientConnection::on_compile(wire::Frame frame) {
   request.client_name = name_;
   request.durable = header->durable;
   request.memory_bytes = header->memory_bytes;
-  request.body = std::make_shared<const Bytes>(std::move(frame.body));
-  services_.scheduler.submit(std::move(request),
-                             [weak = weak_from_this(), id = frame.id()](const Result<Served>& result) {
-                               auto self = weak.lock();
-                               if (!self || self->finished_) return;
-                               self->in_flight_.erase(id);
-                               result ? self->send_found(id, *result) : self->send_error(id, result.error());
-                             });
+  find_key(frame, *body, [this, request = std::move(request)](Keyed known) mutable {
+    request.key = known.key;
+    request.debug_hash = known.debug_hash;
+    request.body = std::move(known.body);
+    compile(std::move(request));
+  });
+}
+
+void ClientConnection::compile(CompileRequest request) {
+  const uint64_t id = request.waiter.request;
+  services_.scheduler.submit(std::move(request), [weak = weak_from_this(), id](const Result<Served>& result) {
+    auto self = weak.lock();
+    if (!self || self->finished_) return;
+    self->in_flight_.erase(id);
+    result ? self->send_found(id, *result) : self->send_error(id, result.error());
+  });
 }
 
 void ClientConnection::on_tune(wire::Frame frame) {
@@ -375,14 +421,16 @@ void ClientConnection::on_tune(wire::Frame frame) {
     if (!answer) return self->send_error(id, traced(answer.error(), trace_id));
     self->socket_->send({.type = wire::Type::kTuned, .request_id = id, .json = *answer, .flags = wire::flag::kLast});
   };
-  const RequestKey key = request_key(services_.builder_id, body->canonical);
-  services_.tuner.submit({.requester = {id_, frame.id()},
-                          .owner = owner_,
-                          .key = key,
-                          .trace_id = trace_id,
-                          .json = std::move(frame.json),
-                          .body = std::make_shared<const Bytes>(std::move(frame.body))},
-                         std::move(reply));
+  TunerProcess::Request request{.requester = {id_, frame.id()},
+                                .owner = owner_,
+                                .trace_id = trace_id,
+                                .json = std::move(frame.json),
+                                .body = nullptr};
+  find_key(frame, *body, [this, request = std::move(request), reply = std::move(reply)](Keyed known) mutable {
+    request.key = known.key;
+    request.body = std::move(known.body);
+    services_.tuner.submit(std::move(request), std::move(reply));
+  });
 }
 
 void ClientConnection::on_stats(const wire::Frame& frame) {

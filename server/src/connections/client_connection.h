@@ -35,11 +35,13 @@ struct Services {
 class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
  public:
   ClientConnection(Services& services, uint64_t id, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch);
+  ~ClientConnection();
 
   void start();
   // Sends what is queued and closes.
   void close();
-  bool has_output() const { return socket_->pending() > 0; }
+  // There is something to be sent, or soon will be.
+  bool has_output() const { return socket_->pending() > 0 || unkeyed_; }
   // Nothing is asked for and nothing is on its way.
   bool idle() { return in_flight_.empty() && reports_wanted_ == 0 && socket_->quiet(); }
   std::chrono::steady_clock::time_point last_heard() const { return socket_->last_heard(); }
@@ -48,6 +50,9 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
  private:
   // A GET_MANY.
   struct Lookups;
+  // A COMPILE or TUNE.
+  struct Unkeyed;
+  struct Keyed;
 
   void await_hello();
   void on_frame(wire::Frame frame);
@@ -56,11 +61,15 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void on_hello(const wire::Frame& frame);
   void on_get(const wire::Frame& frame);
   void on_get_many(wire::Frame frame);
+  FrameSocket::Left go_on();
+  FrameSocket::Left hash_next();
   FrameSocket::Left look_up_next();
   void look_up(const std::shared_ptr<Lookups>& many, size_t index);
   void answer_lookup(Lookups& many, size_t index, const SharedBlob& blob, Tier tier);
   void spend_since(std::chrono::steady_clock::time_point begun);
+  void find_key(wire::Frame& frame, const wire::CompileBody& body, std::function<void(Keyed)> then);
   void on_compile(wire::Frame frame);
+  void compile(CompileRequest request);
   void on_tune(wire::Frame frame);
   void on_stats(const wire::Frame& frame);
   void on_shutdown(uint64_t id);
@@ -86,6 +95,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   bool greeted_ = false;
   bool finished_ = false;
   std::unordered_set<uint64_t> in_flight_;
+  std::unique_ptr<Unkeyed> unkeyed_;  // the request whose key is not known yet
   std::shared_ptr<Lookups> lookups_;  // of which keys are not looked up yet
   size_t lookups_on_disk_ = 0;
 };

@@ -8,6 +8,8 @@
 #include <new>
 #include <utility>
 
+#include "let_go.h"
+
 namespace kiln::server {
 namespace {
 
@@ -29,6 +31,7 @@ FrameSocket::FrameSocket(asio::io_context& io, wire::UniqueFd fd, std::shared_pt
 FrameSocket::~FrameSocket() {
   release_room();
   drop_output();
+  let_go(decoder_.take().body);
 }
 
 bool FrameSocket::quiet() {

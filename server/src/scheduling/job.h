@@ -32,7 +32,8 @@ struct CompileRequest {
   WaiterId waiter;
   uint64_t owner = 0;  // the process that asks
   RequestKey key{};
-  SharedBytes body;  // as it came: u32 canonical length ‖ canonical ‖ debug
+  SharedBytes body;       // as it came: u32 canonical length ‖ canonical ‖ debug
+  size_t debug_hash = 0;  // of its debug section
   wire::Priority priority = wire::Priority::kInteractive;
   std::chrono::milliseconds deadline{0};
   std::string trace_id;
@@ -57,6 +58,7 @@ struct Job {
   uint64_t id = 0;
   RequestKey key{};
   SharedBytes body;
+  size_t debug_hash = 0;
   wire::Priority priority = wire::Priority::kInteractive;
   uint64_t client = 0;  // the process that asked first; the queue is fair between them
   std::string trace_id, client_name;

@@ -60,8 +60,7 @@ void Scheduler::settle(const JobPtr& job, JobOutcome outcome) {
     case JobOutcome::kFailed:
       metrics_.record_compile("failed", took);
       if (deterministic(outcome.failure.code)) {
-        refusals_.compile_failed(limits_of(*job), debug_hash(*job->body), outcome.failure,
-                                 std::chrono::steady_clock::now());
+        refusals_.compile_failed(limits_of(*job), job->debug_hash, outcome.failure, std::chrono::steady_clock::now());
       }
       return finish(job, outcome.failure);
     case JobOutcome::kWorkerDied:

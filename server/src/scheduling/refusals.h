@@ -15,12 +15,6 @@
 
 namespace kiln::server {
 
-inline size_t debug_hash(const Bytes& compile_body) {
-  auto parts = wire::split_compile_body(compile_body);
-  if (!parts) return 0;
-  return std::hash<std::string_view>{}({reinterpret_cast<const char*>(parts->debug.data()), parts->debug.size()});
-}
-
 // What happened within some limits says nothing about those who have more.
 class Refusals {
  public:

@@ -82,7 +82,7 @@ void Scheduler::submit(CompileRequest request, Reply reply) {
     ++metrics_.poison_hits;
     return refuse(request, refused, *poisoned);
   }
-  if (auto failure = refusals_.known_failure(asked, debug_hash(*request.body), now)) {
+  if (auto failure = refusals_.known_failure(asked, request.debug_hash, now)) {
     ++metrics_.negative_hits;
     return refuse(request, refused, *failure);
   }
@@ -156,6 +156,7 @@ JobPtr Scheduler::create(CompileRequest& request) {
   job->id = next_job_++;
   job->key = request.key;
   job->body = request.body;
+  job->debug_hash = request.debug_hash;
   job->priority = request.priority;
   job->client = request.owner;
   job->trace_id = request.trace_id;

@@ -156,6 +156,15 @@ TEST_F(CpuRunner, ACandidateReachesNothingButItsArrays) {
   ASSERT_TRUE(status) << status.error().message;
   EXPECT_EQ(status->failure, Failure::kNone) << status->message;
   EXPECT_FALSE(std::filesystem::exists("/tmp/kiln-escaped"));
+  EXPECT_EQ(std::filesystem::file_size(path("run/measure-cpu.lock")), 0u);
+  // And what it has written is no report, until it crashes.
+  EXPECT_FALSE(std::filesystem::exists(path("run/kiln-runner.crash")));
+  EXPECT_EQ(load(2, {{"MODE", 2}}).failure, Failure::kCrash);
+  std::ifstream report_file(path("run/kiln-runner.crash"));
+  const std::string report((std::istreambuf_iterator<char>(report_file)), {});
+  EXPECT_THAT(report, HasSubstr("?]0;owned?"));
+  EXPECT_EQ(report.find('\x1b'), std::string::npos);
+  EXPECT_LE(report.size(), 16u << 10);
 }
 
 // Output of a command, and its exit code.
@@ -258,6 +267,63 @@ TEST_F(CpuRunner, TheLockIsTheMachines) {
   ::unsetenv("KILN_RUNTIME_DIR");
   *first = DeviceLock();
   EXPECT_TRUE(lock_device({device, 0}, [] {}));
+}
+
+// By the word of a process that gives up binding names, to one beside it.
+TEST_F(CpuRunner, TheMachinesLockIsKeptForWhoMayBindNoName) {
+  ::unsetenv("KILN_RUNTIME_DIR");
+  const std::string device = "test-" + std::to_string(::getpid());
+  set("XDG_RUNTIME_DIR", path("one"));
+  std::filesystem::create_directory(path("one"));
+  std::filesystem::permissions(path("one"), std::filesystem::perms::owner_all);
+  auto keeper = NameKeeper::start(device);
+  ASSERT_TRUE(keeper) << keeper.error().message;
+  const LockOptions kept{.device = device, .patience_s = 0, .keeper = &*keeper},
+      bound{.device = device, .patience_s = 0};
+  // By files of their own, so that the name alone keeps them apart.
+  const auto elsewhere = [&](const LockOptions& options) {
+    set("XDG_RUNTIME_DIR", path("two"));
+    auto out = lock_device(options, [] {});
+    set("XDG_RUNTIME_DIR", path("one"));
+    return out;
+  };
+  std::filesystem::create_directory(path("two"));
+  std::filesystem::permissions(path("two"), std::filesystem::perms::owner_all);
+  for (int i = 0; i < 3; ++i) {
+    auto first = lock_device(kept, [] {});
+    ASSERT_TRUE(first) << first.error().message;
+    EXPECT_FALSE(elsewhere(bound));
+    *first = DeviceLock();
+    auto second = elsewhere(bound);
+    ASSERT_TRUE(second) << "it was given back";
+    EXPECT_FALSE(lock_device(kept, [] {}));
+  }
+  auto last = lock_device(kept, [] {});
+  ASSERT_TRUE(last);
+  *keeper = NameKeeper();  // whoever had it is gone
+  EXPECT_TRUE(eventually([&] { return elsewhere(bound).ok(); }));
+}
+
+// As two users' tuners, who have chosen no directory.
+TEST_F(CpuRunner, AConfinedRunnerHoldsTheMachinesLock) {
+  compiler_ = std::make_unique<TestCompiler>(path("run"));
+  ::unsetenv("KILN_RUNTIME_DIR");
+  for (const char* user : {"one", "two"}) {
+    std::filesystem::create_directory(path(user));
+    std::filesystem::permissions(path(user), std::filesystem::perms::owner_all);
+  }
+  set("XDG_RUNTIME_DIR", path("one"));
+  auto runner = start_runner({.executable = kRunner});
+  ASSERT_TRUE(runner) << runner.error().message;
+  runner_ = std::move(*runner);
+  const dsl::Kernel kernel = parsed(kTroubled);
+  begin(kernel, workload_by(kernel, {{"n", 64}}));
+  std::thread hanging([&] { EXPECT_EQ(load(3, {{"MODE", 3}}, Seconds(4)).failure, Failure::kHang); });
+  set("XDG_RUNTIME_DIR", path("two"));
+  const auto measures = [] { return !lock_device({"cpu", 0}, [] {}); };
+  EXPECT_TRUE(eventually(measures));
+  hanging.join();
+  EXPECT_TRUE(eventually([&] { return !measures(); }));
 }
 
 // Of a kernel that takes as many steps as its array says, and then writes a number of steps for centuries into it.

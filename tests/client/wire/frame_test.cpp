@@ -133,6 +133,27 @@ TEST(FrameDecoder, HugeClaimCostsOneStep) {
   EXPECT_LE(decoder.take().body.capacity(), kReadStep);
 }
 
+// Once much of it has come it has its place, and is not copied again.
+TEST(FrameDecoder, ALargeBodyDoesNotMove) {
+  constexpr size_t kSize = 40u << 20;
+  FrameDecoder decoder;
+  ASSERT_TRUE(decoder.feed(encode_header({.type = Type::kCompile, .body_size = kSize, .request_id = 1})));
+  const std::vector<std::byte> piece(kReadStep, std::byte{7});
+  size_t fed = 0;
+  for (; fed < kLargeBody; fed += piece.size()) {
+    EXPECT_EQ(decoder.held(), fed);
+    ASSERT_TRUE(decoder.feed(piece));
+  }
+  for (; fed < kSize; fed += piece.size()) {
+    ASSERT_TRUE(decoder.feed(piece));
+    EXPECT_EQ(decoder.held(), kSize);
+  }
+  ASSERT_TRUE(decoder.complete());
+  const Frame frame = decoder.take();
+  EXPECT_EQ(frame.body.size(), kSize);
+  EXPECT_EQ(frame.body.capacity(), kSize) << "what grows by copies has room to grow";
+}
+
 TEST(FrameDecoder, BadMagicIsToldApart) {
   FrameDecoder decoder;
   EXPECT_FALSE(decoder.feed(bytes_of(std::string(32, 'x'))));

@@ -1,6 +1,7 @@
 // NVIDIA's assembler as a program, and what its words mean.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -144,6 +145,24 @@ TEST(Ptxas, IsConfinedBeforeItTakesAJob) {
     auto unconfined = AssemblerProcess::start(program.path(), outside);
     ASSERT_TRUE(unconfined.ok()) << unconfined.error().message;
     EXPECT_FALSE((*unconfined)->assemble("the PTX", "sm_80", false).ok());
+  }
+}
+
+// So whoever takes over what reads it can start nothing.
+TEST(Ptxas, NobodyReadsTheWorkersWordBeforeItIsConfined) {
+  const FakeProgram program("echo \"$KILN_WORD\" > /proc/self/fd/4\n");
+  const auto look = []() -> Result<void> {
+    constexpr int kSocket = 3;
+    char byte = 0;
+    ::setenv("KILN_WORD", ::recv(kSocket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0 ? "waits" : "is read", 1);
+    return {};
+  };
+  auto process = AssemblerProcess::start(program.path(), {.confine_program = look});
+  ASSERT_TRUE(process.ok()) << process.error().message;
+  for (int job = 0; job < 3; ++job) {
+    const auto out = (*process)->assemble("the PTX", "sm_80", false);
+    ASSERT_TRUE(out.ok()) << out.error().message;
+    EXPECT_EQ(text_of(out->cubin), "waits\n");
   }
 }
 

@@ -39,9 +39,9 @@ struct Calls {
   int lock = -1;  // the one descriptor that may be locked, and stays what it is for good; -1: none may
 };
 // An allow-list by name: memory, threads, clocks, its own signals and limits, what is open, and opening files for
-// reading or also for writing. Of `more` "socket" is for Unix sockets that have a peer, "sched_setaffinity" for the
-// calling thread, "arch_prctl" for tile registers (AMX). All other calls fail with EPERM, those of a CPU's other
-// instruction set end the process.
+// reading or also for writing; no sockets but those that are open. Of `more` "sched_setaffinity" is for the calling
+// thread, "arch_prctl" for tile registers (AMX). All other calls fail with EPERM, those of a CPU's other instruction
+// set end the process.
 Result<void> call_only(const Calls& calls);
 
 // An allow-list for a process that starts programs of others: the above, and what programs begin with, look at files

@@ -19,6 +19,7 @@ inline constexpr size_t kFrameHeaderSize = 32;
 inline constexpr uint32_t kMaxJsonSize = 64u << 10;
 inline constexpr uint64_t kMaxBodySize = 64ull << 20;
 inline constexpr size_t kReadStep = 64u << 10;
+inline constexpr size_t kLargeBody = 1u << 20;
 // Artifacts up to this size travel inline, larger ones as a descriptor.
 inline constexpr size_t kMaxInlineEntry = 128u << 10;
 inline constexpr size_t kMaxGetMany = 256;
@@ -103,8 +104,10 @@ struct OutFrame {
   FrameHeader header() const;
 };
 
-// Turns a stream of bytes into frames, whatever pieces it arrives in. It never allocates more than it was fed plus one
-// step, so a hostile length costs nothing. Where memory does not suffice, the frame is refused and the stream goes on.
+// Turns a stream of bytes into frames, whatever pieces it arrives in. Of a body it allocates no more than twice what it
+// was fed plus one step, so a hostile length costs nothing, until kLargeBody of it has come; then all of it at once, so
+// that a large one is not copied as it grows. Where memory does not suffice, the frame is refused and the stream goes
+// on.
 class FrameDecoder {
  public:
   explicit FrameDecoder(FrameLimits limits = {}) : limits_(limits) {}
@@ -116,8 +119,8 @@ class FrameDecoder {
   bool mid_frame() const { return state_ != State::kHeader || header_filled_ > 0; }
   // The stream is not ours at all; nothing should be answered.
   bool bad_magic() const { return bad_magic_; }
-  // The body of the frame that is coming in, as far as it is here.
-  size_t held() const { return frame_.body.size(); }
+  // The body of the frame that is coming in, as far as it is here; all of it once that is allocated.
+  size_t held() const { return frame_.body.size() > kLargeBody ? frame_.header.body_size : frame_.body.size(); }
   // Drops that, and the rest as it comes.
   void refuse();
   Frame take();
