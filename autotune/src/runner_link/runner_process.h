@@ -11,8 +11,8 @@
 
 #include "kiln/autotune/runner_protocol.h"
 #include "kiln/wire/fd.h"
-#include "records/last_words.h"
 #include "kiln/wire/report_room.h"
+#include "records/last_words.h"
 
 namespace kiln::autotune {
 

@@ -4,7 +4,7 @@
 #include <llvm/IR/Module.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
-#include "launches/piece.h"
+#include "piece.h"
 
 namespace kiln::codegen::cpu {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "gpu/analysis/late_sums.h"
 #include "gpu/dot/group_dot.h"
-#include "gpu/layout/dot_layouts.h"
+#include "gpu/dot/dot_layouts.h"
 #include "gpu/pipeline/early_loads.h"
 #include "gpu/pipeline/rotated_loop.h"
 #include "gpu/region.h"

@@ -11,7 +11,7 @@
 #include "gpu/analysis/scanned_loads.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/layout/coalesce.h"
-#include "gpu/layout/dot_layouts.h"
+#include "gpu/dot/dot_layouts.h"
 #include "gpu/ops/select.h"
 #include "gpu/ops/shape_ops.h"
 #include "gpu/ops/sort_network.h"

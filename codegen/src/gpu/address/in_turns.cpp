@@ -7,7 +7,7 @@
 #include "gpu/dot/group_dot.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/layout/conversion.h"
-#include "gpu/layout/dot_layouts.h"
+#include "gpu/dot/dot_layouts.h"
 #include "gpu/ops/memory.h"
 #include "gpu/shared/shared_access.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <ranges>
 
-#include "gpu/layout/dot_layouts.h"
+#include "gpu/dot/dot_layouts.h"
 #include "kiln/dsl/traits.h"
 #include "kiln/dsl/verify.h"
 

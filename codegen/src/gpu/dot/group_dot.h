@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gpu/context.h"
-#include "gpu/layout/dot_layouts.h"
+#include "gpu/dot/dot_layouts.h"
 
 namespace kiln::codegen::gpu {
 

@@ -6,7 +6,7 @@
 #include <llvm/IR/InstIterator.h>
 #include <llvm/Transforms/Utils/PromoteMemToReg.h>
 
-#include "launches/piece.h"
+#include "piece.h"
 
 namespace kiln::codegen::gpu {
 namespace {

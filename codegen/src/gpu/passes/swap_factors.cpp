@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "gpu/layout/coalesce.h"
-#include "gpu/layout/dot_layouts.h"
+#include "gpu/dot/dot_layouts.h"
 #include "kiln/dsl/op_builder.h"
 #include "kiln/dsl/rewrite.h"
 #include "kiln/dsl/traits.h"

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "gpu/layout/algebra.h"
-#include "gpu/layout/dot_layouts.h"
+#include "gpu/dot/dot_layouts.h"
 #include "gpu/lower.h"
 #include "gpu/target_info.h"
 #include "kiln/dsl/traits.h"

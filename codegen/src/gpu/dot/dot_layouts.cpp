@@ -1,4 +1,4 @@
-#include "gpu/layout/dot_layouts.h"
+#include "gpu/dot/dot_layouts.h"
 
 #include <bit>
 

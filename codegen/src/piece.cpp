@@ -1,4 +1,4 @@
-#include "launches/piece.h"
+#include "piece.h"
 
 #include <llvm/ADT/DenseMap.h>
 #include <llvm/IR/CFG.h>
