@@ -146,9 +146,9 @@ Result<std::vector<double>> Gpu::cold_us(const UntypedFunction& function, std::s
 Result<double> Gpu::hot_us(const UntypedFunction& function, std::span<const Argument> arguments, int launches) {
   if (auto done = restore(); !done) return done.error();
   if (auto warm = run(function, arguments); !warm) return warm.error();
-  std::optional<Graph> many;
+  std::optional<Recording> many;
   if (launches > 1) {
-    auto graph = Graph::capture(stream_, [&]() -> Result<void> {
+    auto graph = Recording::capture(stream_, [&]() -> Result<void> {
       for (int i = 0; i < launches; ++i) {
         if (auto queued = queue(function, arguments); !queued) return queued;
       }

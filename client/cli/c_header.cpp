@@ -177,7 +177,7 @@ std::string entries(const std::string& name, const abi::Metadata& metadata) {
       " * grid[0] times the entry's number of chunks; the workspace has so many bytes a program of the\n"
       " * kernel's grid. */\n";
   out += "enum { " + name + "_workspace_bytes = " + std::to_string(metadata.workspace_bytes.value_or(0)) + " };\n";
-  for (const abi::LaunchStage& stage : metadata.plan) {
+  for (const abi::LaunchStep& stage : metadata.plan) {
     out += "/* chunks: " + std::to_string(stage.chunks) + " */\n";
     out += declaration(stage.entry);
   }
@@ -202,7 +202,7 @@ std::vector<LaunchCondition> conditions(const dsl::Kernel& kernel, const abi::Me
 std::vector<std::string> entries_of(const abi::Metadata& metadata) {
   if (metadata.plan.empty()) return {metadata.entry};
   std::vector<std::string> out;
-  for (const abi::LaunchStage& stage : metadata.plan) out.push_back(stage.entry);
+  for (const abi::LaunchStep& stage : metadata.plan) out.push_back(stage.entry);
   return out;
 }
 

@@ -179,7 +179,7 @@ std::string any_negative(const json& expr, const std::vector<std::string>& field
 std::string stages(const abi::Metadata& metadata) {
   if (metadata.plan.empty()) return "{" + metadata.entry + ", 1}";
   std::string out;
-  for (const abi::LaunchStage& stage : metadata.plan) {
+  for (const abi::LaunchStep& stage : metadata.plan) {
     out += (out.empty() ? "{" : ", {") + stage.entry + ", " + std::to_string(stage.chunks) + "}";
   }
   return out;

@@ -71,9 +71,9 @@ Error no_memory(const dsl::Kernel& kernel, uint64_t bytes, const char* what) {
                "kernel `" + kernel.name + "`: no memory for " + std::to_string(bytes) + " bytes of " + what);
 }
 
-// The stages of the variant's plan, one after the other.
-Result<void> run_stages(const Variant& variant, const dsl::Kernel& kernel, std::span<const Argument> arguments,
-                        CpuLaunch launch) {
+// The steps of the variant's plan, one after the other.
+Result<void> run_steps(const Variant& variant, const dsl::Kernel& kernel, std::span<const Argument> arguments,
+                       CpuLaunch launch) {
   const std::array<uint32_t, 3> grid = launch.grid;
   const uint64_t programs = uint64_t{grid[0]} * grid[1] * grid[2];
   ThreadMemory workspace(ThreadMemory::Use::kWorkspace);
@@ -82,10 +82,10 @@ Result<void> run_stages(const Variant& variant, const dsl::Kernel& kernel, std::
     if (!__builtin_mul_overflow(variant.workspace_bytes, programs, &bytes)) launch.workspace = workspace.get(bytes);
     if (launch.workspace == nullptr) return no_memory(kernel, bytes, "workspace");
   }
-  for (const Stage& stage : variant.stages) {
-    const uint64_t wide = grid[0] * stage.chunks;
+  for (const LaunchStep& step : variant.steps) {
+    const uint64_t wide = grid[0] * step.chunks;
     if (wide > INT32_MAX) return invalid_argument("kernel `" + kernel.name + "`: the grid is too large for its plan");
-    launch.entry = stage.entry;
+    launch.entry = step.entry;
     launch.grid[0] = static_cast<uint32_t>(wide);
     kiln_failure failure{};
     const int32_t code = run_programs(launch, &failure);
@@ -112,7 +112,7 @@ Result<void> launch_compiled(const Variant& variant, const dsl::Kernel& kernel, 
     launch.print = print;
     launch.print_data = &sink;
   }
-  return run_stages(variant, kernel, arguments, launch);
+  return run_steps(variant, kernel, arguments, launch);
 }
 
 // What a kernel prints is seen, unless the caller takes it.

@@ -16,7 +16,7 @@ Error bad_artifact(const dsl::Kernel& kernel, const std::string& what) {
   return internal_error("the artifact of kernel `" + kernel.name + "` " + what);
 }
 
-// The parameter plan in the metadata must be the one that this client packs.
+// The parameter layout in the metadata must be the one that this client packs.
 bool same_layout(const dsl::Kernel& kernel, const abi::Metadata& metadata) {
   const abi::ParamLayout layout = abi::lay_out_params(kernel);
   if (metadata.params.size() != kernel.params.size()) return false;
@@ -29,14 +29,15 @@ bool same_layout(const dsl::Kernel& kernel, const abi::Metadata& metadata) {
   return true;
 }
 
-// A kernel without a plan is one stage.
-Result<std::vector<Stage>> stages_of(const dsl::Kernel& kernel, const abi::Metadata& metadata, const Module& module) {
-  if (metadata.plan.empty()) return std::vector<Stage>{{module.entry(), 1}};
-  std::vector<Stage> out;
-  for (const abi::LaunchStage& stage : metadata.plan) {
-    const kiln_entry_fn function = stage.chunks >= 1 ? module.find(stage.entry) : nullptr;
+// A kernel without a sequence is one step.
+Result<std::vector<LaunchStep>> steps_of(const dsl::Kernel& kernel, const abi::Metadata& metadata,
+                                         const Module& module) {
+  if (metadata.plan.empty()) return std::vector<LaunchStep>{{module.entry(), 1}};
+  std::vector<LaunchStep> out;
+  for (const abi::LaunchStep& step : metadata.plan) {
+    const kiln_entry_fn function = step.chunks >= 1 ? module.find(step.entry) : nullptr;
     if (function == nullptr) return bad_artifact(kernel, "has a bad plan");
-    out.push_back({function, static_cast<uint64_t>(stage.chunks)});
+    out.push_back({function, static_cast<uint64_t>(step.chunks)});
   }
   return out;
 }
@@ -45,10 +46,10 @@ Result<void> load_host_code(const dsl::Kernel& kernel, const abi::Metadata& meta
                             const std::vector<std::byte>& code, Variant& variant) {
   auto module = Module::load(code, metadata.entry);
   if (!module) return module.error();
-  auto stages = stages_of(kernel, metadata, **module);
-  if (!stages) return stages.error();
+  auto steps = steps_of(kernel, metadata, **module);
+  if (!steps) return steps.error();
   variant.module = std::move(*module);
-  variant.stages = std::move(*stages);
+  variant.steps = std::move(*steps);
   variant.scratch_bytes = static_cast<uint64_t>(metadata.scratch_bytes.value_or(0));
   variant.workspace_bytes = static_cast<uint64_t>(metadata.workspace_bytes.value_or(0));
   return {};
@@ -56,9 +57,9 @@ Result<void> load_host_code(const dsl::Kernel& kernel, const abi::Metadata& meta
 
 Result<void> load_device_code(const dsl::Kernel& kernel, const abi::Metadata& metadata, const Artifact& artifact,
                               Variant& variant) {
-  auto plan = gpu::parse_launch_plan(kernel, metadata);
-  if (!plan) return bad_artifact(kernel, plan.error().message);
-  auto code = gpu::KernelCode::create(kernel, artifact, std::move(*plan), variant.reports);
+  auto sequence = gpu::parse_launches(kernel, metadata);
+  if (!sequence) return bad_artifact(kernel, sequence.error().message);
+  auto code = gpu::KernelCode::create(kernel, artifact, std::move(*sequence), variant.reports);
   if (!code) return code.error();
   variant.device_code = std::move(*code);
   return {};

@@ -21,7 +21,7 @@ class KernelCode;
 }
 
 // One of the launches that a kernel takes: its grid is the kernel's with axis 0 times `chunks`.
-struct Stage {
+struct LaunchStep {
   kiln_entry_fn entry;
   uint64_t chunks = 1;
 };
@@ -35,7 +35,7 @@ struct Variant {
 
   // Compiled code for a CPU; empty when the interpreter runs `concrete`, or a GPU `device_code`.
   std::shared_ptr<const Module> module;
-  std::vector<Stage> stages;  // run one after the other
+  std::vector<LaunchStep> steps;  // run one after the other
   uint64_t scratch_bytes = 0;
   uint64_t workspace_bytes = 0;  // for each program of the grid
   Reports reports;

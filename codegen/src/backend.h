@@ -13,7 +13,7 @@
 
 #include "cpu/lower.h"
 #include "diagnostics.h"
-#include "gpu/lower_plan.h"
+#include "gpu/lower_launches.h"
 #include "kiln/abi/metadata.h"
 #include "kiln/codegen/outside.h"
 #include "kiln/dsl/binary.h"
@@ -37,17 +37,17 @@ struct Attempt {
 
 // A request between the passes on its kernel and its code.
 struct Job {
-  Job(const dsl::CompileRequest& of, const Plan& launches, Attempt how, const Observer& who)
-      : request(of), plan(launches), attempt(how), observer(who), diagnostics(context), module("kiln", context) {}
+  Job(const dsl::CompileRequest& of, const LaunchSequence& launches, Attempt how, const Observer& who)
+      : request(of), sequence(launches), attempt(how), observer(who), diagnostics(context), module("kiln", context) {}
 
   const dsl::CompileRequest& request;
-  const Plan& plan;  // its launches
+  const LaunchSequence& sequence;  // its launches
   const Attempt attempt;
   const Observer& observer;
   llvm::LLVMContext context;
   Diagnostics diagnostics;
   llvm::Module module;
-  std::variant<std::monostate, cpu::Lowered, gpu::LoweredPlan> lowered;
+  std::variant<std::monostate, cpu::Lowered, gpu::LoweredSequence> lowered;
   abi::Metadata metadata;  // of the artifact; `emit` adds to it
 
   // The config, as far as this attempt follows it.
@@ -57,7 +57,7 @@ struct Job {
 // What passes on LLVM IR know of the code that they change.
 struct CodeFacts {
   const Job& job;
-  const Stage& launch;  // of CPUs, whose launches are one module: the last
+  const LaunchStep& launch;  // of CPUs, whose launches are one module: the last
   int64_t shared_bytes = 0;
 
   llvm::Function& entry(llvm::Module& module) const { return *module.getFunction(launch.entry); }
@@ -84,9 +84,9 @@ struct Backend {
   void (*restrict_options)(const std::string& target, dsl::KernelOptions& options) = nullptr;
   Result<void> (*check_supported)(const dsl::Kernel& kernel, const std::string& target) = nullptr;
   std::span<const Pass> tile_passes;  // on the whole kernel, behind those of every target
-  Plan (*cut)(dsl::Kernel kernel, const dsl::ConstexprValues& config, const PassObserver& observer) = nullptr;
+  LaunchSequence (*cut)(dsl::Kernel kernel, const dsl::ConstexprValues& config, const PassObserver& observer) = nullptr;
   // The largest block for a launch to be tried; null where programs are no blocks of threads.
-  Result<gpu::LaunchShape> (*choose_shape)(const Job& job, const Stage& launch) = nullptr;
+  Result<gpu::LaunchShape> (*choose_shape)(const Job& job, const LaunchStep& launch) = nullptr;
   // To LLVM IR that is ready to become code: all that follows up to `emit`.
   Result<void> (*lower)(const Backend& self, Job& job) = nullptr;
   std::span<const CodePass> lowered_passes;  // what completes the code of a launch, before it is verified

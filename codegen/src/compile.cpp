@@ -47,11 +47,11 @@ Result<std::string> take_entry(std::string& emit) {
   return name;
 }
 
-// Of the last stage the name itself.
-void name_entries(Plan& plan, const std::string& name) {
+// Of the last step the name itself.
+void name_entries(LaunchSequence& sequence, const std::string& name) {
   if (name == kEntry) return;
-  for (size_t i = 0; i + 1 < plan.stages.size(); ++i) plan.stages[i].entry = name + "_stage_" + std::to_string(i);
-  plan.stages.back().entry = name;
+  for (size_t i = 0; i + 1 < sequence.steps.size(); ++i) sequence.steps[i].entry = name + "_stage_" + std::to_string(i);
+  sequence.steps.back().entry = name;
 }
 
 // Code, and what is said of it.
@@ -62,10 +62,10 @@ struct Compiled {
 };
 
 // From a kernel's launches to its code. `metadata`: what is known of the artifact already.
-Result<Compiled> make_code(const Backend& backend, const dsl::CompileRequest& request, const Plan& plan,
+Result<Compiled> make_code(const Backend& backend, const dsl::CompileRequest& request, const LaunchSequence& sequence,
                            Attempt attempt, const Observer& observer, const abi::Metadata& metadata) {
   for (;;) {
-    Job job(request, plan, attempt, observer);
+    Job job(request, sequence, attempt, observer);
     job.metadata = metadata;
     if (auto lowered = backend.lower(backend, job); !lowered) return lowered.error();
     if (request.emit.starts_with("ir")) return Compiled{std::move(job.metadata), {}};
@@ -80,12 +80,13 @@ Result<Compiled> make_code(const Backend& backend, const dsl::CompileRequest& re
 }
 
 // Short code that is short of registers bridges nothing well.
-Result<Compiled> make_good_code(const Backend& backend, const dsl::CompileRequest& request, const Plan& plan,
-                                const Observer& observer, const abi::Metadata& metadata) {
+Result<Compiled> make_good_code(const Backend& backend, const dsl::CompileRequest& request,
+                                const LaunchSequence& sequence, const Observer& observer,
+                                const abi::Metadata& metadata) {
   const Attempt first{gpu::effort_for(request.facts)};
-  auto made = make_code(backend, request, plan, first, observer, metadata);
+  auto made = make_code(backend, request, sequence, first, observer, metadata);
   if (!made || first.effort == gpu::Effort::kFast || made->spilled_bytes == 0) return made;
-  auto fast = make_code(backend, request, plan, {}, observer, metadata);
+  auto fast = make_code(backend, request, sequence, {}, observer, metadata);
   return !fast || fast->spilled_bytes < made->spilled_bytes ? std::move(fast) : std::move(made);
 }
 
@@ -123,9 +124,9 @@ Result<Compiled> compile_by(const Backend& backend, dsl::CompileRequest request,
   phases.begin("lower");
   if (auto fine = backend.check_supported(*kernel, request.target); !fine) return fine.error();
   *kernel = run_passes(backend.tile_passes, std::move(*kernel), observer.passes);
-  Plan plan = backend.cut(std::move(*kernel), request.constexprs, observer.passes);
-  name_entries(plan, *entry);
-  auto made = make_good_code(backend, request, plan, observer, metadata);
+  LaunchSequence sequence = backend.cut(std::move(*kernel), request.constexprs, observer.passes);
+  name_entries(sequence, *entry);
+  auto made = make_good_code(backend, request, sequence, observer, metadata);
   if (made && dump.is_wanted()) return Compiled{std::move(metadata), to_bytes(dump.text())};
   return made;
 }

@@ -32,11 +32,11 @@ abi::Print describe_print(const cpu::Report& print) {
   return out;
 }
 
-void describe_stages(const gpu::LoweredPlan& plan, abi::Metadata& metadata) {
-  for (const gpu::LoweredStage& stage : plan.stages) {
-    metadata.plan.push_back({stage.entry, stage.chunks, stage.threads, stage.shared_bytes});
+void describe_steps(const gpu::LoweredSequence& lowered, abi::Metadata& metadata) {
+  for (const gpu::LoweredStep& step : lowered.steps) {
+    metadata.plan.push_back({step.entry, step.chunks, step.threads, step.shared_bytes});
   }
-  if (!plan.stages.empty()) metadata.workspace_bytes = plan.workspace_bytes;
+  if (!lowered.steps.empty()) metadata.workspace_bytes = lowered.workspace_bytes;
 }
 
 }  // namespace
@@ -65,18 +65,18 @@ abi::Metadata describe_request(const dsl::CompileRequest& request, const dsl::Ke
   return out;
 }
 
-void describe_launch(const Plan& plan, const cpu::Lowered& lowered, abi::Metadata& metadata) {
+void describe_launch(const LaunchSequence& sequence, const cpu::Lowered& lowered, abi::Metadata& metadata) {
   for (const cpu::Report& check : lowered.checks) metadata.checks.push_back(describe_check(check));
   for (const cpu::Report& print : lowered.prints) metadata.prints.push_back(describe_print(print));
-  if (plan.stages.size() <= 1) return;
-  for (const Stage& stage : plan.stages) metadata.plan.push_back({stage.entry, stage.chunks, {}, {}});
-  metadata.workspace_bytes = plan.workspace_bytes;
+  if (sequence.steps.size() <= 1) return;
+  for (const LaunchStep& step : sequence.steps) metadata.plan.push_back({step.entry, step.chunks, {}, {}});
+  metadata.workspace_bytes = sequence.workspace_bytes;
 }
 
-void describe_launches(const gpu::LoweredPlan& plan, abi::Metadata& metadata) {
-  if (plan.first.programs > 1) metadata.device->programs = plan.first.programs;
-  describe_stages(plan, metadata);
-  describe_launch(*plan.first.kernel, plan.first, metadata);
+void describe_launches(const gpu::LoweredSequence& lowered, abi::Metadata& metadata) {
+  if (lowered.first.programs > 1) metadata.device->programs = lowered.first.programs;
+  describe_steps(lowered, metadata);
+  describe_launch(*lowered.first.kernel, lowered.first, metadata);
 }
 
 void describe_launch(const dsl::Kernel& kernel, const gpu::Lowered& lowered, abi::Metadata& metadata) {

@@ -99,10 +99,10 @@ class BareLaunch {
  public:
   BareLaunch(const cuda::Api& api, const client::Variant& variant, const client::Stream& stream, float* memory)
       : api_(api), stream_(stream.native()), memory_(memory) {
-    const client::gpu::LaunchPlan& plan = variant.device_code->plan();
-    kernel_ = need(variant.device_code->on(stream.state()->device))->stages[0];
-    bytes_ = plan.block_bytes;
-    for (const auto& map : plan.tensor_maps) maps_.push_back(map.block_offset);
+    const client::gpu::LaunchSequence& sequence = variant.device_code->sequence();
+    kernel_ = need(variant.device_code->on(stream.state()->device))->steps[0];
+    bytes_ = sequence.block_bytes;
+    for (const auto& map : sequence.tensor_maps) maps_.push_back(map.block_offset);
   }
   void operator()() {
     static constexpr uint64_t kDims[] = {2048, 2048}, kStrides[] = {8192};

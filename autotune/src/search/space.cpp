@@ -23,8 +23,9 @@ bool come_out_uneven(int64_t programs, int64_t workers) {
   return programs > workers && 10 * programs < 9 * 2 * workers;
 }
 
-// The schedule ping_pong has two crews where a program has four warps; with more it has one, and is persistent alone.
-bool has_one_crew(const Config& config) {
+// The schedule ping_pong has two consumer groups where a program has four warps; with more it has one, and is
+// persistent alone.
+bool has_one_consumer_group(const Config& config) {
   const auto warps = config.find(std::string(dsl::kNumWarps));
   return dsl::schedule_option(config, dsl::kWarpSpecialise) == target::value_of(target::Schedule::kPingPong) &&
          warps != config.end() && warps->second != 4;
@@ -158,7 +159,7 @@ Result<std::vector<Config>> enumerate(const dsl::Kernel& kernel, const std::stri
     }
     auto config = dsl::complete_constexprs(kernel, chosen, target);
     if (!config) return config.error();
-    if (has_one_crew(*config)) continue;
+    if (has_one_consumer_group(*config)) continue;
     // What a config without the option has: the same code is not measured twice.
     std::erase_if(*config, [](const auto& item) {
       const target::ScheduleOption* option = target::find_schedule_option(item.first);

@@ -35,8 +35,8 @@ class LoadedModule {
 };
 
 // What recorded launches need for as long as they may be replayed.
-struct Recording {
-  explicit Recording(Driver& driver) : workspace(driver, true), queue_counter(driver) {}
+struct RecordingState {
+  explicit RecordingState(Driver& driver) : workspace(driver, true), queue_counter(driver) {}
   std::mutex mutex;
   std::vector<std::shared_ptr<const void>> pinned;
   Workspace workspace;
@@ -73,10 +73,10 @@ struct StreamState {
   DeviceState& device;
   const Handle handle;
   const bool owned;
-  std::mutex plan_mutex;  // held while a launch of several stages uses the workspace
+  std::mutex sequence_mutex;  // held while a launch of several steps uses the workspace
   Workspace workspace;
   QueueCounter queue_counter;
-  std::atomic<Recording*> recording{nullptr};
+  std::atomic<RecordingState*> recording{nullptr};
   std::atomic<bool> checked{false};  // a launch may have left a failure record, or printed
   LastLaunch last;
 };
@@ -126,13 +126,13 @@ struct EventState {
 };
 
 struct GraphState {
-  GraphState(std::shared_ptr<DeviceState> of, std::unique_ptr<Recording> what, Handle native)
+  GraphState(std::shared_ptr<DeviceState> of, std::unique_ptr<RecordingState> what, Handle native)
       : device(std::move(of)), recording(std::move(what)), handle(native) {}
   ~GraphState();
   GraphState(const GraphState&) = delete;
   GraphState& operator=(const GraphState&) = delete;
   const std::shared_ptr<DeviceState> device;
-  const std::unique_ptr<Recording> recording;
+  const std::unique_ptr<RecordingState> recording;
   const Handle handle;
 };
 

@@ -12,11 +12,11 @@ GraphState::~GraphState() {
 
 }  // namespace gpu
 
-Result<Graph> Graph::capture(const Stream& stream, const std::function<Result<void>()>& work) {
+Result<Recording> Recording::capture(const Stream& stream, const std::function<Result<void>()>& work) {
   gpu::StreamState& on = *stream.state();
   gpu::DeviceState& device = on.device;
-  auto recording = std::make_unique<gpu::Recording>(*device.driver);
-  gpu::Recording* nobody = nullptr;
+  auto recording = std::make_unique<gpu::RecordingState>(*device.driver);
+  gpu::RecordingState* nobody = nullptr;
   if (!on.recording.compare_exchange_strong(nobody, recording.get())) {
     return invalid_argument("a capture of this stream is under way");
   }
@@ -33,10 +33,10 @@ Result<Graph> Graph::capture(const Stream& stream, const std::function<Result<vo
     return worked.error();
   }
   if (!graph) return device.explain(graph.error(), "ending a capture");
-  return Graph(std::make_shared<gpu::GraphState>(device.shared_from_this(), std::move(recording), *graph));
+  return Recording(std::make_shared<gpu::GraphState>(device.shared_from_this(), std::move(recording), *graph));
 }
 
-Result<void> Graph::replay(const Stream& stream) const {
+Result<void> Recording::replay(const Stream& stream) const {
   gpu::StreamState& on = *stream.state();
   if (state_->recording->checked) on.checked.store(true, std::memory_order_release);
   auto queued = state_->device->driver->replay(state_->handle, on.handle);

@@ -25,10 +25,10 @@ LoadedKernel::~LoadedKernel() {
 }
 
 Result<std::shared_ptr<const KernelCode>> KernelCode::create(const dsl::Kernel& kernel, const Artifact& artifact,
-                                                             LaunchPlan plan, const Reports& reports) {
-  std::shared_ptr<KernelCode> code(new KernelCode(std::move(plan), artifact.code, label_of(kernel)));
+                                                             LaunchSequence sequence, const Reports& reports) {
+  std::shared_ptr<KernelCode> code(new KernelCode(std::move(sequence), artifact.code, label_of(kernel)));
   code->reports_ = reports;
-  if (code->plan_.failure_offset)
+  if (code->sequence_.failure_offset)
     code->checked_ = std::make_shared<const CheckedKernel>(CheckedKernel{kernel, reports});
   auto device = code->choose_device();
   if (!device) return device.error();
@@ -38,7 +38,7 @@ Result<std::shared_ptr<const KernelCode>> KernelCode::create(const dsl::Kernel& 
 }
 
 Result<std::shared_ptr<DeviceState>> KernelCode::choose_device() const {
-  const std::string kind(kind_of(plan_.target));
+  const std::string kind(kind_of(sequence_.target));
   // Nearly always it is the first, and to list them asks the driver about each.
   if (auto first = Device::open(kind); first && check_fits(*first->state())) return first->state();
   auto present = list_devices(kind);
@@ -55,13 +55,13 @@ Result<std::shared_ptr<DeviceState>> KernelCode::choose_device() const {
 }
 
 Result<void> KernelCode::check_fits(const DeviceState& device) const {
-  if (auto runs = device.driver->check_runs(plan_.target, plan_.emit); !runs) {
-    return invalid_argument(label_ + ": its code for `" + plan_.target.substr(0, 80) + "` cannot run on " +
+  if (auto runs = device.driver->check_runs(sequence_.target, sequence_.emit); !runs) {
+    return invalid_argument(label_ + ": its code for `" + sequence_.target.substr(0, 80) + "` cannot run on " +
                             device.name() + ": it " + runs.error().message);
   }
-  for (const StagePlan& stage : plan_.stages) {
-    if (stage.shared_bytes <= device.driver->info().shared_bytes) continue;
-    return error(ErrorCode::kResourceExhausted, label_ + ": it needs " + std::to_string(stage.shared_bytes) +
+  for (const LaunchStep& step : sequence_.steps) {
+    if (step.shared_bytes <= device.driver->info().shared_bytes) continue;
+    return error(ErrorCode::kResourceExhausted, label_ + ": it needs " + std::to_string(step.shared_bytes) +
                                                     " bytes of shared memory a block, " + device.name() + " has " +
                                                     std::to_string(device.driver->info().shared_bytes));
   }
@@ -88,10 +88,10 @@ Result<std::shared_ptr<const LoadedKernel>> KernelCode::load_new(DeviceState& de
   auto module = device.module(code_);
   if (!module) return module.error();
   auto out = std::make_shared<LoadedKernel>(device.shared_from_this(), std::move(*module));
-  for (const StagePlan& stage : plan_.stages) {
-    auto kernel = device.driver->find_kernel(out->module->handle(), stage.entry, stage.shared_bytes);
+  for (const LaunchStep& step : sequence_.steps) {
+    auto kernel = device.driver->find_kernel(out->module->handle(), step.entry, step.shared_bytes);
     if (!kernel) return kernel.error();
-    out->stages.push_back(*kernel);
+    out->steps.push_back(*kernel);
   }
   out->label = device.label(label_);
   if (checked_ != nullptr) {
@@ -99,7 +99,7 @@ Result<std::shared_ptr<const LoadedKernel>> KernelCode::load_new(DeviceState& de
     if (!record) return record.error();
     out->failure_record = *record;
   }
-  if (plan_.print_offset) {
+  if (sequence_.print_offset) {
     auto ring = device.prints.add(reports_);
     if (!ring) return ring.error();
     out->prints = std::move(*ring);

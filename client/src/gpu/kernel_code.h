@@ -13,7 +13,7 @@
 #include "../reports.h"
 #include "device_state.h"
 #include "kiln/dsl/artifact.h"
-#include "launch_plan.h"
+#include "launch_sequence.h"
 
 namespace kiln::client {
 struct LaunchOptions;
@@ -31,19 +31,19 @@ struct LoadedKernel : std::enable_shared_from_this<LoadedKernel> {
 
   const std::shared_ptr<DeviceState> device;
   const std::shared_ptr<const LoadedModule> module;
-  std::vector<Handle> stages;          // one a stage of the plan
+  std::vector<Handle> steps;           // one a step of the sequence
   const std::string* label = nullptr;  // "kernel `scale` (scale.kiln:3:8)"
-  void* failure_record = nullptr;      // where the plan has one
-  std::shared_ptr<KernelRing> prints;  // where the plan has a ring
+  void* failure_record = nullptr;      // where the sequence has one
+  std::shared_ptr<KernelRing> prints;  // where the sequence has a ring
 };
 
 class KernelCode {
  public:
   // Chooses the device for launches without a stream, the first that runs the code, and loads it there.
   static Result<std::shared_ptr<const KernelCode>> create(const dsl::Kernel& kernel, const Artifact& artifact,
-                                                          LaunchPlan plan, const Reports& reports);
+                                                          LaunchSequence sequence, const Reports& reports);
 
-  const LaunchPlan& plan() const { return plan_; }
+  const LaunchSequence& sequence() const { return sequence_; }
   StreamState& default_stream() const { return device_->default_stream; }
   // The code on a device: a look-up where it is loaded.
   Result<const LoadedKernel*> on(DeviceState& device) const {
@@ -56,18 +56,18 @@ class KernelCode {
  private:
   static constexpr size_t kSlots = 16;  // devices beyond share one, and are looked up under the lock by turns
 
-  KernelCode(LaunchPlan plan, std::vector<std::byte> code, std::string label)
-      : plan_(std::move(plan)), code_(std::move(code)), label_(std::move(label)) {}
+  KernelCode(LaunchSequence sequence, std::vector<std::byte> code, std::string label)
+      : sequence_(std::move(sequence)), code_(std::move(code)), label_(std::move(label)) {}
   static size_t slot(const DeviceState& device) { return static_cast<size_t>(device.driver->info().ordinal) % kSlots; }
   Result<std::shared_ptr<DeviceState>> choose_device() const;
   Result<void> check_fits(const DeviceState& device) const;
   Result<const LoadedKernel*> load(DeviceState& device) const;
   Result<std::shared_ptr<const LoadedKernel>> load_new(DeviceState& device) const;
 
-  const LaunchPlan plan_;
+  const LaunchSequence sequence_;
   const std::vector<std::byte> code_;
   const std::string label_;
-  std::shared_ptr<const CheckedKernel> checked_;  // where the plan has a failure record
+  std::shared_ptr<const CheckedKernel> checked_;  // where the sequence has a failure record
   Reports reports_;
   std::shared_ptr<DeviceState> device_;  // of launches without a stream
   mutable std::mutex mutex_;

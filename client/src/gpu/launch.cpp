@@ -1,5 +1,6 @@
 // A launch on a GPU: arguments, workspace, tensor maps and what reports go to into one block on the stack, then a call
-// of the driver for each stage. No allocation, and no lock but for plans with a workspace, which a stream has one of.
+// of the driver for each step. No allocation, and no lock but for sequences with a workspace, which a stream has one
+// of.
 #include <cstring>
 
 #include "../variant.h"
@@ -20,7 +21,7 @@ class Launch {
   Launch(const KernelCode& code, const LoadedKernel& loaded, StreamState& stream, const dsl::Kernel& kernel,
          std::span<const dsl::Argument> arguments, const dsl::Bindings& bindings, const std::array<uint32_t, 3>& grid,
          const LaunchOptions& options)
-      : plan_(code.plan()),
+      : sequence_(code.sequence()),
         loaded_(loaded),
         stream_(stream),
         kernel_(kernel),
@@ -31,18 +32,18 @@ class Launch {
 
   Result<void> run(const ParamLayout& layout) {
     pack_arguments(kernel_, layout, arguments_, block_);
-    for (const TensorMapPlan& map : plan_.tensor_maps) {
+    for (const TensorMapPlan& map : sequence_.tensor_maps) {
       if (auto encoded = encode(map); !encoded) return encoded;
     }
-    if (Recording* recording = stream_.recording.load(std::memory_order_acquire)) record(*recording);
+    if (RecordingState* recording = stream_.recording.load(std::memory_order_acquire)) record(*recording);
     put_reports();
-    if (plan_.programs_offset) put_programs(*plan_.programs_offset);
-    if (plan_.grid_offset) std::memcpy(block_ + *plan_.grid_offset, grid_.data(), sizeof grid_);
-    if (plan_.queue_offset) {
-      if (auto counted = put_queue_counter(*plan_.queue_offset); !counted) return counted;
+    if (sequence_.programs_offset) put_programs(*sequence_.programs_offset);
+    if (sequence_.grid_offset) std::memcpy(block_ + *sequence_.grid_offset, grid_.data(), sizeof grid_);
+    if (sequence_.queue_offset) {
+      if (auto counted = put_queue_counter(*sequence_.queue_offset); !counted) return counted;
     }
     stream_.last.set(loaded_.label, grid_);
-    return plan_.workspace_offset ? with_workspace() : stages();
+    return sequence_.workspace_offset ? with_workspace() : steps();
   }
 
  private:
@@ -50,10 +51,10 @@ class Launch {
 
   // Where the kernel tells what fails, or prints.
   void put_reports() {
-    if (plan_.failure_offset) put(*plan_.failure_offset, loaded_.failure_record);
-    if (plan_.extents_offset) put_extents(*plan_.extents_offset);
-    if (plan_.print_offset) put(*plan_.print_offset, options_.print ? ring_for(options_.print) : nullptr);
-    if (plan_.failure_offset || plan_.print_offset) stream_.checked.store(true, std::memory_order_release);
+    if (sequence_.failure_offset) put(*sequence_.failure_offset, loaded_.failure_record);
+    if (sequence_.extents_offset) put_extents(*sequence_.extents_offset);
+    if (sequence_.print_offset) put(*sequence_.print_offset, options_.print ? ring_for(options_.print) : nullptr);
+    if (sequence_.failure_offset || sequence_.print_offset) stream_.checked.store(true, std::memory_order_release);
   }
 
   void put_programs(uint32_t offset) {
@@ -62,7 +63,7 @@ class Launch {
   }
 
   Result<void> put_queue_counter(uint32_t offset) {
-    Recording* recording = stream_.recording.load(std::memory_order_acquire);
+    RecordingState* recording = stream_.recording.load(std::memory_order_acquire);
     auto counter = (recording != nullptr ? recording->queue_counter : stream_.queue_counter).get();
     if (!counter) return failed(error(counter.error().code, "the counter of its programs: " + counter.error().message));
     put(offset, *counter);
@@ -86,10 +87,10 @@ class Launch {
     return ring.device();
   }
 
-  void record(Recording& recording) {
+  void record(RecordingState& recording) {
     std::lock_guard lock(recording.mutex);
     recording.pinned.push_back(loaded_.shared_from_this());
-    recording.checked |= plan_.failure_offset.has_value() || plan_.print_offset.has_value();
+    recording.checked |= sequence_.failure_offset.has_value() || sequence_.print_offset.has_value();
   }
 
   Result<void> encode(const TensorMapPlan& map) {
@@ -135,53 +136,53 @@ class Launch {
            (rank > 1 ? ", strides of " + numbers({a.strides_bytes.data(), rank - 1}) + " bytes" : "");
   }
 
-  // One stream has one workspace: the stages of another launch must not come in between.
+  // One stream has one workspace: the steps of another launch must not come in between.
   Result<void> with_workspace() {
-    std::lock_guard whole_plan(stream_.plan_mutex);
+    std::lock_guard whole_sequence(stream_.sequence_mutex);
     const uint64_t programs = uint64_t{grid_[0]} * grid_[1] * grid_[2];
     uint64_t bytes = 0;
-    if (__builtin_mul_overflow(plan_.workspace_bytes, programs, &bytes)) {
+    if (__builtin_mul_overflow(sequence_.workspace_bytes, programs, &bytes)) {
       return failed(error(ErrorCode::kOutOfMemory, "no device has memory for its workspace"));
     }
-    Recording* recording = stream_.recording.load(std::memory_order_acquire);
+    RecordingState* recording = stream_.recording.load(std::memory_order_acquire);
     auto memory = (recording != nullptr ? recording->workspace : stream_.workspace).get(bytes);
     if (!memory) {
       return failed(
           error(memory.error().code, "workspace of " + std::to_string(bytes) + " bytes: " + memory.error().message));
     }
-    put(*plan_.workspace_offset, *memory);
-    return stages();
+    put(*sequence_.workspace_offset, *memory);
+    return steps();
   }
 
-  Result<void> stages() {
-    for (size_t i = 0; i < plan_.stages.size(); ++i) {
-      if (auto queued = launch_stage(plan_.stages[i], loaded_.stages[i]); !queued) return queued;
+  Result<void> steps() {
+    for (size_t i = 0; i < sequence_.steps.size(); ++i) {
+      if (auto queued = launch_step(sequence_.steps[i], loaded_.steps[i]); !queued) return queued;
     }
     return {};
   }
 
-  Result<void> launch_stage(const StagePlan& stage, Handle kernel) {
-    const bool is_persistent = plan_.persistent > 0;
+  Result<void> launch_step(const LaunchStep& step, Handle kernel) {
+    const bool is_persistent = sequence_.persistent > 0;
     const uint64_t programs = uint64_t{grid_[0]} * grid_[1] * grid_[2];
     if (is_persistent && programs > INT32_MAX) return failed(invalid_argument("more than 2^31-1 programs"));
-    const uint64_t blocks =
-        is_persistent ? persistent_blocks(programs) : (uint64_t{grid_[0]} + plan_.programs - 1) / plan_.programs;
-    const uint64_t wide = blocks * stage.chunks;
+    const uint64_t blocks = is_persistent ? persistent_blocks(programs)
+                                          : (uint64_t{grid_[0]} + sequence_.programs - 1) / sequence_.programs;
+    const uint64_t wide = blocks * step.chunks;
     if (wide > INT32_MAX) return failed(invalid_argument("the grid is too large for its plan"));
     KernelLaunch launch;
     launch.kernel = kernel;
     launch.stream = stream_.handle;
     launch.grid = {static_cast<uint32_t>(wide), is_persistent ? 1 : grid_[1], is_persistent ? 1 : grid_[2]};
-    launch.cluster = plan_.cluster;
-    launch.early = plan_.waits;
-    launch.threads = stage.threads;
-    launch.shared_bytes = stage.shared_bytes;
+    launch.cluster = sequence_.cluster;
+    launch.early = sequence_.waits;
+    launch.threads = step.threads;
+    launch.shared_bytes = step.shared_bytes;
     launch.block = block_;
-    launch.block_bytes = plan_.block_bytes;
-    launch.offsets = plan_.offsets;
+    launch.block_bytes = sequence_.block_bytes;
+    launch.offsets = sequence_.offsets;
     for (size_t axis = 0; axis < 3; ++axis) {
-      if (plan_.cluster[axis] == 1 || launch.grid[axis] % plan_.cluster[axis] == 0) continue;
-      return failed(invalid_argument("the grid is no multiple of the cluster, " + grid_text(plan_.cluster)));
+      if (sequence_.cluster[axis] == 1 || launch.grid[axis] % sequence_.cluster[axis] == 0) continue;
+      return failed(invalid_argument("the grid is no multiple of the cluster, " + grid_text(sequence_.cluster)));
     }
     auto queued = loaded_.device->driver->launch(launch);
     if (queued) [[likely]]
@@ -191,18 +192,19 @@ class Launch {
 
   // As many as the device runs at once, or as there are programs; whole clusters.
   uint64_t persistent_blocks(uint64_t programs) const {
-    const uint64_t cluster = plan_.cluster[0];
-    const uint64_t at_once = uint64_t{plan_.persistent} * std::max(1u, loaded_.device->driver->info().multiprocessors);
+    const uint64_t cluster = sequence_.cluster[0];
+    const uint64_t at_once =
+        uint64_t{sequence_.persistent} * std::max(1u, loaded_.device->driver->info().multiprocessors);
     const uint64_t wanted = (programs + cluster - 1) / cluster * cluster;
     return std::min(wanted, std::max(at_once / cluster * cluster, cluster));
   }
 
   Error failed(Error error) const {
     return loaded_.device->explain(std::move(error), *loaded_.label + ", grid " + grid_text(grid_) + " of " +
-                                                         std::to_string(plan_.stages[0].threads) + " threads,");
+                                                         std::to_string(sequence_.steps[0].threads) + " threads,");
   }
 
-  const LaunchPlan& plan_;
+  const LaunchSequence& sequence_;
   const LoadedKernel& loaded_;
   StreamState& stream_;
   const dsl::Kernel& kernel_;

@@ -15,12 +15,12 @@ using llvm::Value;
 using Builder = llvm::IRBuilder<>;
 using Operation = llvm::AtomicRMWInst::BinOp;
 
-llvm::SyncScope::ID scope_of(Builder& b, dsl::MemoryScope scope) {
+llvm::SyncScope::ID scope_of(Builder& ir, dsl::MemoryScope scope) {
   switch (scope) {
     case dsl::MemoryScope::kBlock:
-      return b.getContext().getOrInsertSyncScopeID("workgroup");
+      return ir.getContext().getOrInsertSyncScopeID("workgroup");
     case dsl::MemoryScope::kDevice:
-      return b.getContext().getOrInsertSyncScopeID("agent");
+      return ir.getContext().getOrInsertSyncScopeID("agent");
     case dsl::MemoryScope::kSystem:
       break;
   }
@@ -48,16 +48,16 @@ Operation operation_of(AtomicKind kind, ElementType element) {
   return Operation::Xchg;
 }
 
-llvm::Type* float_type(Builder& b, ElementType element) {
+llvm::Type* float_type(Builder& ir, ElementType element) {
   switch (element) {
     case ElementType::kF64:
-      return b.getDoubleTy();
+      return ir.getDoubleTy();
     case ElementType::kF16:
-      return b.getHalfTy();
+      return ir.getHalfTy();
     case ElementType::kBF16:
-      return b.getBFloatTy();
+      return ir.getBFloatTy();
     default:
-      return b.getFloatTy();
+      return ir.getFloatTy();
   }
 }
 
@@ -71,36 +71,36 @@ bool AmdTargetInfo::has_atomic(AtomicKind kind, ElementType element, int64_t cou
   return count == 1 && (bytes == 8 ? processor_.adds_f64 : bytes == 4 && processor_.adds_f32);
 }
 
-Value* AmdTargetInfo::atomic_rmw(Builder& b, AtomicKind kind, ElementType element, Value* value, bool gives_old,
+Value* AmdTargetInfo::atomic_rmw(Builder& ir, AtomicKind kind, ElementType element, Value* value, bool gives_old,
                                  const gpu::AtomicAccess& access) const {
   const Operation operation = operation_of(kind, element);
   llvm::Type* bits = value->getType();
   if (operation == Operation::FAdd) {
-    llvm::Type* real = float_type(b, element);
-    value = b.CreateBitCast(value, bits->isVectorTy() ? bits->getWithNewType(real) : real);
+    llvm::Type* real = float_type(ir, element);
+    value = ir.CreateBitCast(value, bits->isVectorTy() ? bits->getWithNewType(real) : real);
   }
   const auto bytes = static_cast<uint64_t>(bits->getPrimitiveSizeInBits().getFixedValue()) / 8;
-  return emit_under(b, access.predicate, [&]() -> Value* {
-    auto* old = b.CreateAtomicRMW(operation, global_pointer(b, access.pointer), value, llvm::Align(bytes),
-                                  llvm::AtomicOrdering::Monotonic, scope_of(b, access.scope));
-    return gives_old ? b.CreateBitCast(old, bits) : nullptr;
+  return emit_under(ir, access.predicate, [&]() -> Value* {
+    auto* old = ir.CreateAtomicRMW(operation, global_pointer(ir, access.pointer), value, llvm::Align(bytes),
+                                   llvm::AtomicOrdering::Monotonic, scope_of(ir, access.scope));
+    return gives_old ? ir.CreateBitCast(old, bits) : nullptr;
   });
 }
 
-Value* AmdTargetInfo::compare_exchange(Builder& b, Value* expected, Value* desired,
+Value* AmdTargetInfo::compare_exchange(Builder& ir, Value* expected, Value* desired,
                                        const gpu::AtomicAccess& access) const {
-  return emit_under(b, access.predicate, [&] {
-    auto* exchanged = b.CreateAtomicCmpXchg(global_pointer(b, access.pointer), expected, desired,
-                                            llvm::Align(expected->getType()->getIntegerBitWidth() / 8),
-                                            llvm::AtomicOrdering::Monotonic, llvm::AtomicOrdering::Monotonic,
-                                            scope_of(b, access.scope));
-    return b.CreateExtractValue(exchanged, 0);
+  return emit_under(ir, access.predicate, [&] {
+    auto* exchanged = ir.CreateAtomicCmpXchg(global_pointer(ir, access.pointer), expected, desired,
+                                             llvm::Align(expected->getType()->getIntegerBitWidth() / 8),
+                                             llvm::AtomicOrdering::Monotonic, llvm::AtomicOrdering::Monotonic,
+                                             scope_of(ir, access.scope));
+    return ir.CreateExtractValue(exchanged, 0);
   });
 }
 
 // Of all lanes: a fence is an instruction of the wave.
-void AmdTargetInfo::fence(Builder& b, dsl::MemoryScope scope, Value* /*predicate*/) const {
-  b.CreateFence(llvm::AtomicOrdering::AcquireRelease, scope_of(b, scope));
+void AmdTargetInfo::fence(Builder& ir, dsl::MemoryScope scope, Value* /*predicate*/) const {
+  ir.CreateFence(llvm::AtomicOrdering::AcquireRelease, scope_of(ir, scope));
 }
 
 }  // namespace kiln::codegen::amdgcn

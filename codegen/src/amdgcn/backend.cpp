@@ -46,10 +46,11 @@ std::optional<int> option(const Job& job, std::string_view name) {
   return static_cast<int>(given->second);
 }
 
-Result<gpu::LaunchShape> choose_shape(const Job& job, const Stage& launch) {
+Result<gpu::LaunchShape> choose_shape(const Job& job, const LaunchStep& launch) {
   const Processor& processor = target_of(job).processor;
-  gpu::LaunchShape out = job.plan.stages.size() == 1 ? gpu::launch_shape(launch.kernel, job.config(), processor.lanes)
-                                                     : gpu::stage_shape(launch.kernel, job.config(), processor.lanes);
+  gpu::LaunchShape out = job.sequence.steps.size() == 1
+                             ? gpu::launch_shape(launch.kernel, job.config(), processor.lanes)
+                             : gpu::step_shape(launch.kernel, job.config(), processor.lanes);
   out.programs = 1;  // a workgroup of one wave is as cheap as a wave of a larger one
   if (out.warps * processor.lanes > kMostThreads) {
     return invalid_argument("`num_warps` is " + std::to_string(out.warps) + ": " + processor.name +
@@ -205,11 +206,11 @@ Result<llvm::SmallVector<char, 0>> emit_file(Job& job, llvm::CodeGenFileType typ
 }
 
 Result<Code> emit(Job& job) {
-  auto& lowered = std::get<gpu::LoweredPlan>(job.lowered);
+  auto& lowered = std::get<gpu::LoweredSequence>(job.lowered);
   abi::Device& device = job.metadata.device.emplace();
   device.threads = lowered.first.threads;
   device.shared_bytes = 0;  // beyond what the code object's descriptor says
-  for (gpu::LoweredStage& stage : lowered.stages) stage.shared_bytes = 0;
+  for (gpu::LoweredStep& step : lowered.steps) step.shared_bytes = 0;
   describe_launches(lowered, job.metadata);
   const std::string& form = job.request.emit;
   if (form == "llvm") return Code{to_bytes(print_module(job.module))};
@@ -240,7 +241,7 @@ const Backend& backend() {
                                  return gpu::check_supported(kernel, (*amd_target(target))->processor.name);
                                },
                            .tile_passes = {},
-                           .cut = make_gpu_plan,
+                           .cut = make_gpu_launches,
                            .choose_shape = choose_shape,
                            .lower = lower,
                            .lowered_passes = kLoweredPasses,

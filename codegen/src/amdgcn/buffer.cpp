@@ -28,43 +28,43 @@ uint32_t cache_policy(const Processor& processor, const gpu::GlobalAccess& acces
   return processor.matrix == Matrix::kMfma942 ? kNt942 : kGlc | kSlc;
 }
 
-Value* resource(Builder& b, const Processor& processor, const gpu::GlobalAccess& access) {
-  Value* base = global_pointer(b, access.offsets.base);
-  return b.CreateIntrinsic(
+Value* resource(Builder& ir, const Processor& processor, const gpu::GlobalAccess& access) {
+  Value* base = global_pointer(ir, access.offsets.base);
+  return ir.CreateIntrinsic(
       llvm::Intrinsic::amdgcn_make_buffer_rsrc, {base->getType()},
-      {base, b.getInt16(0), b.getInt32(static_cast<uint32_t>(kBufferBytes)), b.getInt32(resource_flags(processor))});
+      {base, ir.getInt16(0), ir.getInt32(static_cast<uint32_t>(kBufferBytes)), ir.getInt32(resource_flags(processor))});
 }
 
 // The constant is added behind the choice, so that it becomes part of the instruction.
-Value* offset_of(Builder& b, const gpu::GlobalAccess& access) {
+Value* offset_of(Builder& ir, const gpu::GlobalAccess& access) {
   Value* offset = access.offsets.by_thread;
   if (access.predicate) {
-    offset = b.CreateSelect(access.predicate, offset, b.getInt32(static_cast<uint32_t>(kBufferBytes)));
+    offset = ir.CreateSelect(access.predicate, offset, ir.getInt32(static_cast<uint32_t>(kBufferBytes)));
   }
-  return b.CreateAdd(offset, b.getInt32(static_cast<uint32_t>(access.offsets.constant)));
+  return ir.CreateAdd(offset, ir.getInt32(static_cast<uint32_t>(access.offsets.constant)));
 }
 
 // As the instructions move them: a byte, a half word, or words.
-llvm::Type* moved_type(Builder& b, llvm::Type* type) {
+llvm::Type* moved_type(Builder& ir, llvm::Type* type) {
   const auto bits = static_cast<unsigned>(type->getPrimitiveSizeInBits().getFixedValue());
-  return bits <= 32 ? static_cast<llvm::Type*>(b.getIntNTy(bits))
-                    : llvm::FixedVectorType::get(b.getInt32Ty(), bits / 32);
+  return bits <= 32 ? static_cast<llvm::Type*>(ir.getIntNTy(bits))
+                    : llvm::FixedVectorType::get(ir.getInt32Ty(), bits / 32);
 }
 
 }  // namespace
 
-Value* AmdTargetInfo::load_buffer(Builder& b, llvm::Type* type, const gpu::GlobalAccess& access) const {
-  Value* moved = b.CreateIntrinsic(llvm::Intrinsic::amdgcn_raw_ptr_buffer_load, {moved_type(b, type)},
-                                   {resource(b, processor_, access), offset_of(b, access), b.getInt32(0),
-                                    b.getInt32(cache_policy(processor_, access))});
-  return b.CreateBitCast(moved, type);
+Value* AmdTargetInfo::load_buffer(Builder& ir, llvm::Type* type, const gpu::GlobalAccess& access) const {
+  Value* moved = ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_raw_ptr_buffer_load, {moved_type(ir, type)},
+                                    {resource(ir, processor_, access), offset_of(ir, access), ir.getInt32(0),
+                                     ir.getInt32(cache_policy(processor_, access))});
+  return ir.CreateBitCast(moved, type);
 }
 
-void AmdTargetInfo::store_buffer(Builder& b, Value* value, const gpu::GlobalAccess& access) const {
-  llvm::Type* type = moved_type(b, value->getType());
-  b.CreateIntrinsic(llvm::Intrinsic::amdgcn_raw_ptr_buffer_store, {type},
-                    {b.CreateBitCast(value, type), resource(b, processor_, access), offset_of(b, access), b.getInt32(0),
-                     b.getInt32(cache_policy(processor_, access))});
+void AmdTargetInfo::store_buffer(Builder& ir, Value* value, const gpu::GlobalAccess& access) const {
+  llvm::Type* type = moved_type(ir, value->getType());
+  ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_raw_ptr_buffer_store, {type},
+                     {ir.CreateBitCast(value, type), resource(ir, processor_, access), offset_of(ir, access),
+                      ir.getInt32(0), ir.getInt32(cache_policy(processor_, access))});
 }
 
 }  // namespace kiln::codegen::amdgcn

@@ -26,72 +26,72 @@ unsigned quad_xor(unsigned mask) {
   return out;
 }
 
-Value* move(Builder& b, Value* word, unsigned control) {
-  return b.CreateIntrinsic(llvm::Intrinsic::amdgcn_update_dpp, {word->getType()},
-                           {llvm::PoisonValue::get(word->getType()), word, b.getInt32(control), b.getInt32(0xf),
-                            b.getInt32(0xf), b.getTrue()});
+Value* move(Builder& ir, Value* word, unsigned control) {
+  return ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_update_dpp, {word->getType()},
+                            {llvm::PoisonValue::get(word->getType()), word, ir.getInt32(control), ir.getInt32(0xf),
+                             ir.getInt32(0xf), ir.getTrue()});
 }
 
 // gfx9 has no row_xmask: mirrors flip 3 or 4 bits, a rotation by half a row flips the highest.
-Value* row_xor_by_mirrors(Builder& b, Value* word, unsigned mask) {
+Value* row_xor_by_mirrors(Builder& ir, Value* word, unsigned mask) {
   unsigned low = mask & 3;
-  if ((mask & 12) == 4) word = move(b, word, kRowHalfMirror), low ^= 3;
-  if ((mask & 12) == 8) word = move(b, word, kRowRotate8);
-  if ((mask & 12) == 12) word = move(b, word, kRowMirror), low ^= 3;
-  return low ? move(b, word, quad_xor(low)) : word;
+  if ((mask & 12) == 4) word = move(ir, word, kRowHalfMirror), low ^= 3;
+  if ((mask & 12) == 8) word = move(ir, word, kRowRotate8);
+  if ((mask & 12) == 12) word = move(ir, word, kRowMirror), low ^= 3;
+  return low ? move(ir, word, quad_xor(low)) : word;
 }
 
-Value* swizzle_xor(Builder& b, Value* word, unsigned mask) {
-  return b.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_swizzle, {}, {word, b.getInt32(mask << 10 | 0x1f)});
+Value* swizzle_xor(Builder& ir, Value* word, unsigned mask) {
+  return ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_swizzle, {}, {word, ir.getInt32(mask << 10 | 0x1f)});
 }
 
 // The lane at the same place of the other row.
-Value* other_row(Builder& b, Value* word) {
-  return pinned(b, b.CreateIntrinsic(llvm::Intrinsic::amdgcn_permlanex16, {word->getType()},
-                                     {llvm::PoisonValue::get(word->getType()), word, b.getInt32(0x76543210),
-                                      b.getInt32(0xfedcba98), b.getFalse(), b.getFalse()}));
+Value* other_row(Builder& ir, Value* word) {
+  return pinned(ir, ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_permlanex16, {word->getType()},
+                                       {llvm::PoisonValue::get(word->getType()), word, ir.getInt32(0x76543210),
+                                        ir.getInt32(0xfedcba98), ir.getFalse(), ir.getFalse()}));
 }
 
 }  // namespace
 
-Value* pinned(Builder& b, Value* x) {
+Value* pinned(Builder& ir, Value* x) {
   auto* type = llvm::FunctionType::get(x->getType(), {x->getType()}, false);
-  auto* call = b.CreateCall(llvm::InlineAsm::get(type, "", "=v,0", false), {x});
+  auto* call = ir.CreateCall(llvm::InlineAsm::get(type, "", "=v,0", false), {x});
   call->setConvergent();
   call->setDoesNotAccessMemory();
   return call;
 }
 
-Value* AmdTargetInfo::shuffle(Builder& b, Value* word, Value* lane) const {
-  return b.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_bpermute, {}, {b.CreateShl(lane, 2), word});
+Value* AmdTargetInfo::shuffle(Builder& ir, Value* word, Value* lane) const {
+  return ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_bpermute, {}, {ir.CreateShl(lane, 2), word});
 }
 
-Value* AmdTargetInfo::shuffle_xor(Builder& b, Value* word, unsigned mask) const {
+Value* AmdTargetInfo::shuffle_xor(Builder& ir, Value* word, unsigned mask) const {
   if (mask >= 32) {
-    Value* lane = b.CreateAnd(thread_id(b), b.getInt32(static_cast<uint32_t>(lanes() - 1)));
-    return shuffle(b, word, b.CreateXor(lane, b.getInt32(mask)));
+    Value* lane = ir.CreateAnd(thread_id(ir), ir.getInt32(static_cast<uint32_t>(lanes() - 1)));
+    return shuffle(ir, word, ir.CreateXor(lane, ir.getInt32(mask)));
   }
   if (processor_.major >= 10) {
     // LLVM 19 folds scalar registers into the DPP operand of gfx12's instructions of 16 bits, which take none.
-    if (mask & 15) word = move(b, processor_.major >= 12 ? pinned(b, word) : word, kRowXor | (mask & 15));
-    return mask & 16 ? other_row(b, word) : word;
+    if (mask & 15) word = move(ir, processor_.major >= 12 ? pinned(ir, word) : word, kRowXor | (mask & 15));
+    return mask & 16 ? other_row(ir, word) : word;
   }
-  return mask & 16 ? swizzle_xor(b, word, mask) : row_xor_by_mirrors(b, word, mask);
+  return mask & 16 ? swizzle_xor(ir, word, mask) : row_xor_by_mirrors(ir, word, mask);
 }
 
 // LLVM's memory model ("AMDGPU Usage") makes of the fences the waits that the processor needs.
-void AmdTargetInfo::barrier(Builder& b) const {
-  const llvm::SyncScope::ID workgroup = b.getContext().getOrInsertSyncScopeID("workgroup");
-  b.CreateFence(llvm::AtomicOrdering::Release, workgroup);
-  b.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_barrier, {}, {});
-  b.CreateFence(llvm::AtomicOrdering::Acquire, workgroup);
+void AmdTargetInfo::barrier(Builder& ir) const {
+  const llvm::SyncScope::ID workgroup = ir.getContext().getOrInsertSyncScopeID("workgroup");
+  ir.CreateFence(llvm::AtomicOrdering::Release, workgroup);
+  ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_barrier, {}, {});
+  ir.CreateFence(llvm::AtomicOrdering::Acquire, workgroup);
 }
 
-void AmdTargetInfo::warp_barrier(Builder& b) const {
-  const llvm::SyncScope::ID wave = b.getContext().getOrInsertSyncScopeID("wavefront");
-  b.CreateFence(llvm::AtomicOrdering::Release, wave);
-  b.CreateIntrinsic(llvm::Intrinsic::amdgcn_wave_barrier, {}, {});
-  b.CreateFence(llvm::AtomicOrdering::Acquire, wave);
+void AmdTargetInfo::warp_barrier(Builder& ir) const {
+  const llvm::SyncScope::ID wave = ir.getContext().getOrInsertSyncScopeID("wavefront");
+  ir.CreateFence(llvm::AtomicOrdering::Release, wave);
+  ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_wave_barrier, {}, {});
+  ir.CreateFence(llvm::AtomicOrdering::Acquire, wave);
 }
 
 std::vector<Value*> AmdTargetInfo::load_matrices(Builder&, Value*, int, bool) const {

@@ -20,60 +20,60 @@ using Builder = llvm::IRBuilder<>;
 
 Value* constant(Value* x, double value) { return llvm::ConstantFP::get(x->getType(), value); }
 
-Value* fma(Builder& b, Value* x, Value* y, Value* z) {
-  return b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
+Value* fma(Builder& ir, Value* x, Value* y, Value* z) {
+  return ir.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
 }
 
 // For |x| ≤ π/2: Taylor's series to x^11, off by less than (π/2)^13/13! < 2^-24.
-Value* sine_of_quarter(Builder& b, Value* x) {
+Value* sine_of_quarter(Builder& ir, Value* x) {
   constexpr double kTerms[] = {-1.0 / 39916800, 1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6};
-  Value* square = b.CreateFMul(x, x);
+  Value* square = ir.CreateFMul(x, x);
   Value* sum = constant(x, kTerms[0]);
-  for (size_t i = 1; i < std::size(kTerms); ++i) sum = fma(b, sum, square, constant(x, kTerms[i]));
-  return fma(b, b.CreateFMul(sum, square), x, x);
+  for (size_t i = 1; i < std::size(kTerms); ++i) sum = fma(ir, sum, square, constant(x, kTerms[i]));
+  return fma(ir, ir.CreateFMul(sum, square), x, x);
 }
 
 // |x|, or π where that is less: what is reduced badly, as `fast` may, stays in the range of the polynomials.
-Value* magnitude_in_range(Builder& b, Value* x) {
-  Value *magnitude = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x), *pi = constant(x, 3.14159274101257324219);
-  return b.CreateSelect(b.CreateFCmpOGT(magnitude, pi), pi, magnitude);
+Value* magnitude_in_range(Builder& ir, Value* x) {
+  Value *magnitude = ir.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x), *pi = constant(x, 3.14159274101257324219);
+  return ir.CreateSelect(ir.CreateFCmpOGT(magnitude, pi), pi, magnitude);
 }
 
 // For |x| ≤ π: sin |x| = sin(π - |x|), in which π has the low bits that it loses as an f32.
-Value* sine(Builder& b, Value* x) {
+Value* sine(Builder& ir, Value* x) {
   constexpr double kPi = 3.14159274101257324219, kPiLow = -8.74227765734758577e-8;
-  Value* magnitude = magnitude_in_range(b, x);
-  Value* rest = b.CreateFAdd(b.CreateFSub(constant(x, kPi), magnitude), constant(x, kPiLow));
-  Value* beyond = b.CreateFCmpOGT(magnitude, constant(x, kPi / 2));
-  Value* reduced = b.CreateSelect(beyond, rest, magnitude);
-  return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, sine_of_quarter(b, reduced), x);
+  Value* magnitude = magnitude_in_range(ir, x);
+  Value* rest = ir.CreateFAdd(ir.CreateFSub(constant(x, kPi), magnitude), constant(x, kPiLow));
+  Value* beyond = ir.CreateFCmpOGT(magnitude, constant(x, kPi / 2));
+  Value* reduced = ir.CreateSelect(beyond, rest, magnitude);
+  return ir.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, sine_of_quarter(ir, reduced), x);
 }
 
 // cos x = sin(π/2 - |x|), of at most π/2 either way.
-Value* cosine(Builder& b, Value* x) {
+Value* cosine(Builder& ir, Value* x) {
   constexpr double kHalfPi = 1.57079637050628662109, kHalfPiLow = -4.37113882867379288e-8;
-  Value* magnitude = magnitude_in_range(b, x);
-  Value* rest = b.CreateFAdd(b.CreateFSub(constant(x, kHalfPi), magnitude), constant(x, kHalfPiLow));
-  return sine_of_quarter(b, rest);
+  Value* magnitude = magnitude_in_range(ir, x);
+  Value* rest = ir.CreateFAdd(ir.CreateFSub(constant(x, kHalfPi), magnitude), constant(x, kHalfPiLow));
+  return sine_of_quarter(ir, rest);
 }
 
 // v_rsq_f32 takes subnormals for zero, whose root is none: they come to it as normal numbers.
-Value* inverse_root(Builder& b, Value* x) {
-  Value* tiny = b.CreateFCmpOLT(x, constant(x, 0x1p-126));
-  Value* normal = b.CreateSelect(tiny, b.CreateFMul(x, constant(x, 0x1p24)), x);
-  Value* root = b.CreateIntrinsic(llvm::Intrinsic::amdgcn_rsq, {x->getType()}, {normal});
-  return b.CreateSelect(tiny, b.CreateFMul(root, constant(x, 0x1p12)), root);
+Value* inverse_root(Builder& ir, Value* x) {
+  Value* tiny = ir.CreateFCmpOLT(x, constant(x, 0x1p-126));
+  Value* normal = ir.CreateSelect(tiny, ir.CreateFMul(x, constant(x, 0x1p24)), x);
+  Value* root = ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_rsq, {x->getType()}, {normal});
+  return ir.CreateSelect(tiny, ir.CreateFMul(root, constant(x, 0x1p12)), root);
 }
 
 }  // namespace
 
-Value* emit_estimate(Builder& b, Estimate function, Value* x) {
-  const auto call = [&](llvm::Intrinsic::ID id) -> Value* { return b.CreateIntrinsic(id, {x->getType()}, {x}); };
+Value* emit_estimate(Builder& ir, Estimate function, Value* x) {
+  const auto call = [&](llvm::Intrinsic::ID id) -> Value* { return ir.CreateIntrinsic(id, {x->getType()}, {x}); };
   switch (function) {
     case Estimate::kReciprocal:
       return call(llvm::Intrinsic::amdgcn_rcp);
     case Estimate::kRsqrt:
-      return inverse_root(b, x);
+      return inverse_root(ir, x);
     case Estimate::kSqrt:
       return call(llvm::Intrinsic::amdgcn_sqrt);
     case Estimate::kExp2:
@@ -81,9 +81,9 @@ Value* emit_estimate(Builder& b, Estimate function, Value* x) {
     case Estimate::kLog2:
       return call(llvm::Intrinsic::amdgcn_log);
     case Estimate::kSin:
-      return sine(b, x);
+      return sine(ir, x);
     case Estimate::kCos:
-      return cosine(b, x);
+      return cosine(ir, x);
   }
   llvm_unreachable("an estimate without an instruction");
 }
@@ -92,41 +92,41 @@ namespace {
 
 bool is_f8(ElementType element) { return dsl::is_float(element) && dsl::info(element).bits == 8; }
 
-Value* f8_to_f32(Builder& b, ElementType from, Value* x) {
+Value* f8_to_f32(Builder& ir, ElementType from, Value* x) {
   if (!is_f8(from)) return nullptr;
   const auto id =
       from == ElementType::kF8E4M3 ? llvm::Intrinsic::amdgcn_cvt_f32_fp8 : llvm::Intrinsic::amdgcn_cvt_f32_bf8;
-  return b.CreateIntrinsic(id, {}, {b.CreateZExt(x, b.getInt32Ty()), b.getInt32(0)});
+  return ir.CreateIntrinsic(id, {}, {ir.CreateZExt(x, ir.getInt32Ty()), ir.getInt32(0)});
 }
 
 // What overflows the instruction, so it is clamped before; NaN stays.
-Value* f32_to_f8(Builder& b, ElementType to, Value* x, bool saturate) {
+Value* f32_to_f8(Builder& ir, ElementType to, Value* x, bool saturate) {
   if (!is_f8(to) || !saturate) return nullptr;
   const bool is_e4m3 = to == ElementType::kF8E4M3;
   const double largest = is_e4m3 ? 448 : 57344;
-  Value* below = b.CreateBinaryIntrinsic(llvm::Intrinsic::minnum, x, constant(x, largest));
-  Value* clamped = b.CreateBinaryIntrinsic(llvm::Intrinsic::maxnum, below, constant(x, -largest));
-  Value* kept = b.CreateSelect(b.CreateFCmpUNO(x, x), x, clamped);
+  Value* below = ir.CreateBinaryIntrinsic(llvm::Intrinsic::minnum, x, constant(x, largest));
+  Value* clamped = ir.CreateBinaryIntrinsic(llvm::Intrinsic::maxnum, below, constant(x, -largest));
+  Value* kept = ir.CreateSelect(ir.CreateFCmpUNO(x, x), x, clamped);
   const auto id = is_e4m3 ? llvm::Intrinsic::amdgcn_cvt_pk_fp8_f32 : llvm::Intrinsic::amdgcn_cvt_pk_bf8_f32;
-  Value* pair = b.CreateIntrinsic(id, {}, {kept, kept, b.getInt32(0), b.getFalse()});
-  return b.CreateTrunc(pair, b.getInt8Ty());
+  Value* pair = ir.CreateIntrinsic(id, {}, {kept, kept, ir.getInt32(0), ir.getFalse()});
+  return ir.CreateTrunc(pair, ir.getInt8Ty());
 }
 
 // Rounded in place, in the upper half of a word: `v_perm_b32` takes two at once.
-Value* f32_to_bf16(Builder& b, Value* x) {
-  Value* bits = b.CreateBitCast(x, b.getInt32Ty());
-  Value* odd = b.CreateAnd(b.CreateLShr(bits, 16), 1);
-  Value* rounded = b.CreateAdd(b.CreateAdd(bits, odd), b.getInt32(0x7fff));
-  Value* kept = b.CreateSelect(b.CreateFCmpUNO(x, x), b.CreateOr(bits, 0x400000), rounded);
-  return b.CreateTrunc(b.CreateLShr(kept, 16), b.getInt16Ty());
+Value* f32_to_bf16(Builder& ir, Value* x) {
+  Value* bits = ir.CreateBitCast(x, ir.getInt32Ty());
+  Value* odd = ir.CreateAnd(ir.CreateLShr(bits, 16), 1);
+  Value* rounded = ir.CreateAdd(ir.CreateAdd(bits, odd), ir.getInt32(0x7fff));
+  Value* kept = ir.CreateSelect(ir.CreateFCmpUNO(x, x), ir.CreateOr(bits, 0x400000), rounded);
+  return ir.CreateTrunc(ir.CreateLShr(kept, 16), ir.getInt16Ty());
 }
 
-Value* from_f32_without_f8(Builder& b, ElementType to, Value* x, bool) {
-  return to == ElementType::kBF16 ? f32_to_bf16(b, x) : nullptr;
+Value* from_f32_without_f8(Builder& ir, ElementType to, Value* x, bool) {
+  return to == ElementType::kBF16 ? f32_to_bf16(ir, x) : nullptr;
 }
 
-Value* from_f32(Builder& b, ElementType to, Value* x, bool saturate) {
-  return to == ElementType::kBF16 ? f32_to_bf16(b, x) : f32_to_f8(b, to, x, saturate);
+Value* from_f32(Builder& ir, ElementType to, Value* x, bool saturate) {
+  return to == ElementType::kBF16 ? f32_to_bf16(ir, x) : f32_to_f8(ir, to, x, saturate);
 }
 
 }  // namespace

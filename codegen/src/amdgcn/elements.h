@@ -7,7 +7,7 @@
 
 namespace kiln::codegen::amdgcn {
 
-llvm::Value* emit_estimate(llvm::IRBuilder<>& b, Estimate function, llvm::Value* x);
+llvm::Value* emit_estimate(llvm::IRBuilder<>& ir, Estimate function, llvm::Value* x);
 
 // Conversions from f32 to bf16, and between f32 and f8 where the processor has OCP's.
 SmallFloatInstructions small_float_instructions(const Processor& processor);

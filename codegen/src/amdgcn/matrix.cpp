@@ -1,8 +1,8 @@
 // MFMA and WMMA: one wave's product of small matrices. Which lane holds what is in gpu/layout/fragments.h (AMD's matrix
 // instruction calculator, and its ISA guides for CDNA 2, CDNA 3, RDNA 3 and RDNA 4).
 //
-// MFMA and the WMMA of gfx12 get the factors the other way round, B·A of the transposes, for a lane to hold neighbours
-// of a row of the sums, which it stores at once.
+// MFMA and the WMMA of gfx12 get the operands the other way round, B·A of the transposes, for a lane to hold neighbours
+// of a row of the accumulators, which it stores at once.
 //
 // A product is one instruction or several along k, so that a lane has 16 neighbours' bytes of A to read at once: which
 // elements meet is the same in A and B, in what order does not matter.
@@ -35,7 +35,7 @@ enum class Extra : uint8_t { kNone, kBroadcasts, kSigns };
 
 struct Form {
   llvm::Intrinsic::ID id;
-  gpu::Layout a, b, sums;
+  gpu::Layout a, b, accumulators;
   size_t instructions = 1;  // of a product
   Packing packing = Packing::kVector;
   Extra extra = Extra::kBroadcasts;
@@ -59,7 +59,7 @@ std::optional<Form> mfma_form(ElementType a, ElementType b, dsl::Precision preci
   switch (a) {
     case ElementType::kF64: {
       Form out = mfma(Intrinsic::amdgcn_mfma_f64_16x16x4f64, 8, 2, Packing::kVector);
-      out.sums = gpu::transpose(gpu::mfma_f64_accumulator(), {1, 0});
+      out.accumulators = gpu::transpose(gpu::mfma_f64_accumulator(), {1, 0});
       return out;
     }
     case ElementType::kF32:
@@ -141,66 +141,66 @@ std::optional<Form> form_of(Matrix unit, ElementType a, ElementType b, ElementTy
   return std::nullopt;
 }
 
-Value* vector_of(Builder& b, Operand elements) {
+Value* vector_of(Builder& ir, Operand elements) {
   if (elements.size() == 1) return elements[0];
   Value* out = llvm::PoisonValue::get(
       llvm::FixedVectorType::get(elements[0]->getType(), static_cast<unsigned>(elements.size())));
-  for (size_t i = 0; i < elements.size(); ++i) out = b.CreateInsertElement(out, elements[i], i);
+  for (size_t i = 0; i < elements.size(); ++i) out = ir.CreateInsertElement(out, elements[i], i);
   return out;
 }
 
 // Four numbers of f8e4m3 in each word as OCP has them, to the same bits read with a bias of 8: half of each. There 0x80
 // is NaN, and 0x7f and 0xff are numbers.
-Value* to_fnuz(Builder& b, Value* words) {
+Value* to_fnuz(Builder& ir, Value* words) {
   const auto all = [&](uint32_t x) { return llvm::ConstantInt::get(words->getType(), x); };
-  Value *magnitude = b.CreateAnd(words, all(0x7f7f7f7f)), *sign = b.CreateAnd(words, all(0x80808080));
-  Value* is_nan = b.CreateAnd(b.CreateAdd(magnitude, all(0x01010101)), all(0x80808080));
-  Value* is_not_zero = b.CreateAnd(b.CreateAdd(magnitude, all(0x7f7f7f7f)), all(0x80808080));
-  Value* of_nan = b.CreateMul(b.CreateLShr(is_nan, 7), all(0x7f));
-  Value* low = b.CreateAnd(magnitude, b.CreateNot(of_nan));
-  return b.CreateOr(low, b.CreateOr(is_nan, b.CreateAnd(sign, is_not_zero)));
+  Value *magnitude = ir.CreateAnd(words, all(0x7f7f7f7f)), *sign = ir.CreateAnd(words, all(0x80808080));
+  Value* is_nan = ir.CreateAnd(ir.CreateAdd(magnitude, all(0x01010101)), all(0x80808080));
+  Value* is_not_zero = ir.CreateAnd(ir.CreateAdd(magnitude, all(0x7f7f7f7f)), all(0x80808080));
+  Value* of_nan = ir.CreateMul(ir.CreateLShr(is_nan, 7), all(0x7f));
+  Value* low = ir.CreateAnd(magnitude, ir.CreateNot(of_nan));
+  return ir.CreateOr(low, ir.CreateOr(is_nan, ir.CreateAnd(sign, is_not_zero)));
 }
 
-Value* packed(Builder& b, Operand elements, Packing packing) {
-  if (packing == Packing::kWidened) return b.CreateFPExt(vector_of(b, elements), b.getFloatTy());
-  Value* whole = vector_of(b, elements);
+Value* packed(Builder& ir, Operand elements, Packing packing) {
+  if (packing == Packing::kWidened) return ir.CreateFPExt(vector_of(ir, elements), ir.getFloatTy());
+  Value* whole = vector_of(ir, elements);
   if (packing == Packing::kVector) return whole;
   const auto bits = static_cast<unsigned>(whole->getType()->getPrimitiveSizeInBits().getFixedValue());
-  if (packing == Packing::kInteger) return b.CreateBitCast(whole, b.getIntNTy(bits));
-  Value* words = b.CreateBitCast(whole, llvm::FixedVectorType::get(b.getInt32Ty(), bits / 32));
-  return packing == Packing::kFnuz ? b.CreateBitCast(to_fnuz(b, words), b.getIntNTy(bits)) : words;
+  if (packing == Packing::kInteger) return ir.CreateBitCast(whole, ir.getIntNTy(bits));
+  Value* words = ir.CreateBitCast(whole, llvm::FixedVectorType::get(ir.getInt32Ty(), bits / 32));
+  return packing == Packing::kFnuz ? ir.CreateBitCast(to_fnuz(ir, words), ir.getIntNTy(bits)) : words;
 }
 
-Value* call(Builder& b, const Form& form, Value* x, Value* y, Value* sums) {
-  llvm::SmallVector<Value*, 6> arguments = {x, y, sums};
-  if (form.extra == Extra::kBroadcasts) arguments.append(3, b.getInt32(0));
+Value* call(Builder& ir, const Form& form, Value* x, Value* y, Value* accumulators) {
+  llvm::SmallVector<Value*, 6> arguments = {x, y, accumulators};
+  if (form.extra == Extra::kBroadcasts) arguments.append(3, ir.getInt32(0));
   if (form.extra == Extra::kSigns) {
-    arguments = {b.getInt1(form.a_signed), x, b.getInt1(form.b_signed), y, sums, b.getFalse()};
+    arguments = {ir.getInt1(form.a_signed), x, ir.getInt1(form.b_signed), y, accumulators, ir.getFalse()};
   }
   llvm::SmallVector<llvm::Type*, 2> types;
-  if (form.is_overloaded) types = {sums->getType(), x->getType()};
-  return b.CreateIntrinsic(form.id, types, arguments);
+  if (form.is_overloaded) types = {accumulators->getType(), x->getType()};
+  return ir.CreateIntrinsic(form.id, types, arguments);
 }
 
-std::vector<Value*> multiply(Builder& b, const Form& form, Operand x, Operand y, Operand sums) {
-  Value* sum = vector_of(b, sums);
-  // Halves of both factors: a quarter of the products, which are multiplied by 4 as they are added.
+std::vector<Value*> multiply(Builder& ir, const Form& form, Operand x, Operand y, Operand accumulators) {
+  Value* sum = vector_of(ir, accumulators);
+  // Halves of both operands: a quarter of the products, which are multiplied by 4 as they are added.
   const bool is_quarter = form.packing == Packing::kFnuz;
   Value* result = is_quarter ? llvm::Constant::getNullValue(sum->getType()) : sum;
   const size_t x_count = x.size() / form.instructions, y_count = y.size() / form.instructions;
   for (size_t i = 0; i < form.instructions; ++i) {
-    Value* p = packed(b, x.slice(i * x_count, x_count), form.packing);
-    Value* q = packed(b, y.slice(i * y_count, y_count), form.packing);
+    Value* p = packed(ir, x.slice(i * x_count, x_count), form.packing);
+    Value* q = packed(ir, y.slice(i * y_count, y_count), form.packing);
     if (form.is_transposed) std::swap(p, q);
-    result = call(b, form, p, q, result);
+    result = call(ir, form, p, q, result);
   }
-  if (form.is_overloaded) result = pinned(b, result);  // WMMA
+  if (form.is_overloaded) result = pinned(ir, result);  // WMMA
   if (is_quarter) {
     Value* four = llvm::ConstantFP::get(sum->getType(), 4.0);
-    result = b.CreateIntrinsic(llvm::Intrinsic::fma, {sum->getType()}, {result, four, sum});
+    result = ir.CreateIntrinsic(llvm::Intrinsic::fma, {sum->getType()}, {result, four, sum});
   }
   std::vector<Value*> out;
-  for (size_t i = 0; i < sums.size(); ++i) out.push_back(b.CreateExtractElement(result, i));
+  for (size_t i = 0; i < accumulators.size(); ++i) out.push_back(ir.CreateExtractElement(result, i));
   return out;
 }
 
@@ -210,9 +210,9 @@ std::optional<gpu::MatrixInstruction> AmdTargetInfo::matrix_instruction(ElementT
                                                                         dsl::Precision precision) const {
   const std::optional<Form> form = form_of(processor_.matrix, a, b, sum, precision);
   if (!form) return std::nullopt;
-  gpu::MatrixInstruction out{form->a, form->b, form->sums, {}};
-  out.emit = [form = *form](Builder& builder, Operand x, Operand y, Operand sums) {
-    return multiply(builder, form, x, y, sums);
+  gpu::MatrixInstruction out{form->a, form->b, form->accumulators, {}};
+  out.emit = [form = *form](Builder& builder, Operand x, Operand y, Operand accumulators) {
+    return multiply(builder, form, x, y, accumulators);
   };
   return out;
 }

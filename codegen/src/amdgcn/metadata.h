@@ -20,7 +20,7 @@ struct Resources {
   bool operator==(const Resources&) const = default;
 };
 
-// Of the code object's only kernel; of several, the stages of a plan, the most.
+// Of the code object's only kernel; of several, the steps of a sequence, the most.
 Result<Resources> read_resources(std::span<const std::byte> code_object);
 
 // Waves of such a kernel, of `threads` to a workgroup, that a SIMD holds at once.

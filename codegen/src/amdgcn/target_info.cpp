@@ -15,10 +15,10 @@ constexpr unsigned kGlobalSpace = 1;
 // 16 bytes of zeros in the code object: where lanes look that have nothing to load.
 constexpr char kNowhere[] = "kiln_nowhere";
 
-Value* nowhere(Builder& b) {
-  llvm::Module& module = *b.GetInsertBlock()->getModule();
+Value* nowhere(Builder& ir) {
+  llvm::Module& module = *ir.GetInsertBlock()->getModule();
   if (llvm::GlobalVariable* known = module.getNamedGlobal(kNowhere)) return known;
-  auto* type = llvm::ArrayType::get(b.getInt8Ty(), 16);
+  auto* type = llvm::ArrayType::get(ir.getInt8Ty(), 16);
   auto* out = new llvm::GlobalVariable(module, type, true, llvm::GlobalValue::InternalLinkage,
                                        llvm::Constant::getNullValue(type), kNowhere, nullptr,
                                        llvm::GlobalValue::NotThreadLocal, kGlobalSpace);
@@ -43,26 +43,28 @@ bool is_used_once(const gpu::GlobalAccess& access) {
   return access.cache == dsl::CacheHint::kStreaming || access.eviction == dsl::Eviction::kFirst;
 }
 
-Value* global_pointer(Builder& b, Value* pointer) { return b.CreateAddrSpaceCast(pointer, b.getPtrTy(kGlobalSpace)); }
+Value* global_pointer(Builder& ir, Value* pointer) {
+  return ir.CreateAddrSpaceCast(pointer, ir.getPtrTy(kGlobalSpace));
+}
 
-Value* emit_under(Builder& b, Value* predicate, llvm::function_ref<Value*()> emit) {
+Value* emit_under(Builder& ir, Value* predicate, llvm::function_ref<Value*()> emit) {
   if (!predicate) return emit();
-  llvm::BasicBlock* before = b.GetInsertBlock();
-  llvm::BasicBlock* after = llvm::BasicBlock::Create(b.getContext(), "after", before->getParent());
-  if (b.GetInsertPoint() != before->end()) {
-    after->splice(after->end(), before, b.GetInsertPoint(), before->end());
+  llvm::BasicBlock* before = ir.GetInsertBlock();
+  llvm::BasicBlock* after = llvm::BasicBlock::Create(ir.getContext(), "after", before->getParent());
+  if (ir.GetInsertPoint() != before->end()) {
+    after->splice(after->end(), before, ir.GetInsertPoint(), before->end());
     after->replaceSuccessorsPhiUsesWith(before, after);
   }
-  auto* then = llvm::BasicBlock::Create(b.getContext(), "then", before->getParent(), after);
-  b.SetInsertPoint(before);
-  b.CreateCondBr(predicate, then, after);
-  b.SetInsertPoint(then);
+  auto* then = llvm::BasicBlock::Create(ir.getContext(), "then", before->getParent(), after);
+  ir.SetInsertPoint(before);
+  ir.CreateCondBr(predicate, then, after);
+  ir.SetInsertPoint(then);
   Value* made = emit();
-  then = b.GetInsertBlock();
-  b.CreateBr(after);
-  b.SetInsertPoint(after, after->begin());
+  then = ir.GetInsertBlock();
+  ir.CreateBr(after);
+  ir.SetInsertPoint(after, after->begin());
   if (!made) return nullptr;
-  auto* out = b.CreatePHI(made->getType(), 2);
+  auto* out = ir.CreatePHI(made->getType(), 2);
   out->addIncoming(llvm::Constant::getNullValue(made->getType()), before);
   out->addIncoming(made, then);
   return out;
@@ -92,40 +94,40 @@ llvm::Function* AmdTargetInfo::create_kernel(llvm::Module& module, const std::st
   return function;
 }
 
-Value* AmdTargetInfo::thread_id(Builder& b) const {
-  return b.CreateIntrinsic(llvm::Intrinsic::amdgcn_workitem_id_x, {}, {});
+Value* AmdTargetInfo::thread_id(Builder& ir) const {
+  return ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_workitem_id_x, {}, {});
 }
 
 // Workgroup w runs on chiplet w % c as its number w / c. That chiplet's programs are a block of neighbours, of which
 // the first chiplets have one more where c does not divide them all.
-Value* AmdTargetInfo::dealt_program(Builder& b, Value* workgroup) const {
-  Value *count = num_programs(b, 0), *c = b.getInt32(static_cast<uint32_t>(chiplets_));
-  Value *chiplet = b.CreateURem(workgroup, c), *number = b.CreateUDiv(workgroup, c);
-  Value *share = b.CreateUDiv(count, c), *larger = b.CreateURem(count, c);
-  Value* before = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, chiplet, larger);
-  return b.CreateAdd(b.CreateAdd(b.CreateMul(chiplet, share), before), number);
+Value* AmdTargetInfo::dealt_program(Builder& ir, Value* workgroup) const {
+  Value *count = num_programs(ir, 0), *c = ir.getInt32(static_cast<uint32_t>(chiplets_));
+  Value *chiplet = ir.CreateURem(workgroup, c), *number = ir.CreateUDiv(workgroup, c);
+  Value *share = ir.CreateUDiv(count, c), *larger = ir.CreateURem(count, c);
+  Value* before = ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, chiplet, larger);
+  return ir.CreateAdd(ir.CreateAdd(ir.CreateMul(chiplet, share), before), number);
 }
 
-Value* AmdTargetInfo::program_id(Builder& b, int axis) const {
+Value* AmdTargetInfo::program_id(Builder& ir, int axis) const {
   static constexpr llvm::Intrinsic::ID kIds[] = {llvm::Intrinsic::amdgcn_workgroup_id_x,
                                                  llvm::Intrinsic::amdgcn_workgroup_id_y,
                                                  llvm::Intrinsic::amdgcn_workgroup_id_z};
-  Value* workgroup = b.CreateIntrinsic(kIds[axis], {}, {});
-  return axis == 0 && chiplets_ > 1 ? dealt_program(b, workgroup) : workgroup;
+  Value* workgroup = ir.CreateIntrinsic(kIds[axis], {}, {});
+  return axis == 0 && chiplets_ > 1 ? dealt_program(ir, workgroup) : workgroup;
 }
 
 // The first hidden arguments are the numbers of workgroups along the axes, 32 bits each ("AMDGPU Usage", code object
 // V5 metadata).
-Value* AmdTargetInfo::num_programs(Builder& b, int axis) const {
-  Value* hidden = b.CreateIntrinsic(llvm::Intrinsic::amdgcn_implicitarg_ptr, {}, {});
-  auto* load = b.CreateAlignedLoad(
-      b.getInt32Ty(), b.CreateConstGEP1_64(b.getInt8Ty(), hidden, 4 * static_cast<uint64_t>(axis)), llvm::Align(4));
-  load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(b.getContext(), {}));
+Value* AmdTargetInfo::num_programs(Builder& ir, int axis) const {
+  Value* hidden = ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_implicitarg_ptr, {}, {});
+  auto* load = ir.CreateAlignedLoad(
+      ir.getInt32Ty(), ir.CreateConstGEP1_64(ir.getInt8Ty(), hidden, 4 * static_cast<uint64_t>(axis)), llvm::Align(4));
+  load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(ir.getContext(), {}));
   return load;
 }
 
-Value* AmdTargetInfo::warp_uniform(Builder& b, Value* x) const {
-  return b.CreateIntrinsic(llvm::Intrinsic::amdgcn_readfirstlane, {x->getType()}, {x});
+Value* AmdTargetInfo::warp_uniform(Builder& ir, Value* x) const {
+  return ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_readfirstlane, {x->getType()}, {x});
 }
 
 bool AmdTargetInfo::takes_constraint(llvm::StringRef constraint, llvm::Type* type) const {
@@ -134,50 +136,50 @@ bool AmdTargetInfo::takes_constraint(llvm::StringRef constraint, llvm::Type* typ
 }
 
 // Without a branch: lanes whose predicate is false load zeros from elsewhere.
-Value* AmdTargetInfo::load_global(Builder& b, llvm::Type* type, const gpu::GlobalAccess& access, Value* other) const {
+Value* AmdTargetInfo::load_global(Builder& ir, llvm::Type* type, const gpu::GlobalAccess& access, Value* other) const {
   const auto from_pointer = [&] {
-    Value* pointer = global_pointer(b, access.pointer);
-    if (access.predicate) pointer = b.CreateSelect(access.predicate, pointer, nowhere(b));
-    auto* load = b.CreateAlignedLoad(type, pointer, natural_alignment(type));
+    Value* pointer = global_pointer(ir, access.pointer);
+    if (access.predicate) pointer = ir.CreateSelect(access.predicate, pointer, nowhere(ir));
+    auto* load = ir.CreateAlignedLoad(type, pointer, natural_alignment(type));
     note_reuse(*load, access);
     return load;
   };
-  Value* load = access.offsets.base ? load_buffer(b, type, access) : from_pointer();
+  Value* load = access.offsets.base ? load_buffer(ir, type, access) : from_pointer();
   const auto* constant = llvm::dyn_cast_or_null<llvm::Constant>(other);
   const bool is_zero = !other || (constant && constant->isNullValue());
-  return access.predicate && !is_zero ? b.CreateSelect(access.predicate, load, other) : load;
+  return access.predicate && !is_zero ? ir.CreateSelect(access.predicate, load, other) : load;
 }
 
 namespace {
 
 // Nothing is scheduled across it.
-void fence_schedule(Builder& b) { b.CreateIntrinsic(llvm::Intrinsic::amdgcn_sched_barrier, {}, {b.getInt32(0)}); }
+void fence_schedule(Builder& ir) { ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_sched_barrier, {}, {ir.getInt32(0)}); }
 
 }  // namespace
 
 // A wave that multiplies goes before those that load, so that the matrix units are not without work.
-void AmdTargetInfo::begin_products(Builder& b) const {
-  if (processor_.matrix != Matrix::kNone) b.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_setprio, {}, {b.getInt16(1)});
+void AmdTargetInfo::begin_products(Builder& ir) const {
+  if (processor_.matrix != Matrix::kNone) ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_setprio, {}, {ir.getInt16(1)});
 }
 
 // All reads of LDS are under way before the first product, each of which waits for its own operands alone: LLVM's
 // scheduler would put reads where they are wanted, and a wave would wait for each. What mixes them
 // (`sched_group_barrier`, `iglp_opt`) ends in the same order, after as much time as all else of compiling the kernel.
 // Operands of WMMA, half of which are copies, would not fit into registers at once.
-void AmdTargetInfo::end_operand_reads(Builder& b) const {
-  if (processor_.matrix == Matrix::kMfma90a || processor_.matrix == Matrix::kMfma942) fence_schedule(b);
+void AmdTargetInfo::end_operand_reads(Builder& ir) const {
+  if (processor_.matrix == Matrix::kMfma90a || processor_.matrix == Matrix::kMfma942) fence_schedule(ir);
 }
 
-void AmdTargetInfo::end_products(Builder& b) const {
-  if (processor_.matrix != Matrix::kNone) b.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_setprio, {}, {b.getInt16(0)});
+void AmdTargetInfo::end_products(Builder& ir) const {
+  if (processor_.matrix != Matrix::kNone) ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_setprio, {}, {ir.getInt16(0)});
 }
 
-void AmdTargetInfo::async_commit(Builder& b) const { fence_schedule(b); }
+void AmdTargetInfo::async_commit(Builder& ir) const { fence_schedule(ir); }
 
-void AmdTargetInfo::store_global(Builder& b, Value* value, const gpu::GlobalAccess& access) const {
-  if (access.offsets.base) return store_buffer(b, value, access);
-  emit_under(b, access.predicate, [&]() -> Value* {
-    auto* store = b.CreateAlignedStore(value, global_pointer(b, access.pointer), natural_alignment(value->getType()));
+void AmdTargetInfo::store_global(Builder& ir, Value* value, const gpu::GlobalAccess& access) const {
+  if (access.offsets.base) return store_buffer(ir, value, access);
+  emit_under(ir, access.predicate, [&]() -> Value* {
+    auto* store = ir.CreateAlignedStore(value, global_pointer(ir, access.pointer), natural_alignment(value->getType()));
     note_reuse(*store, access);
     return nullptr;
   });

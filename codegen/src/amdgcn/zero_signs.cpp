@@ -18,10 +18,10 @@ void keep_signs_of_zeros(llvm::Function& function) {
     if (!product || product->getOpcode() != llvm::Instruction::FMul || product->hasNoSignedZeros()) continue;
     llvm::Type* type = product->getType();
     if (!type->getScalarType()->isFloatTy()) continue;
-    llvm::IRBuilder<> b(rounding);
+    llvm::IRBuilder<> ir(rounding);
     auto* sum =
-        b.CreateIntrinsic(llvm::Intrinsic::fma, {type},
-                          {product->getOperand(0), product->getOperand(1), llvm::ConstantFP::getNegativeZero(type)});
+        ir.CreateIntrinsic(llvm::Intrinsic::fma, {type},
+                           {product->getOperand(0), product->getOperand(1), llvm::ConstantFP::getNegativeZero(type)});
     rounding->setOperand(0, sum);
     if (product->use_empty()) product->eraseFromParent();
   }

@@ -44,9 +44,9 @@ Result<void> lower(const Backend& self, Job& job) {
   CpuTarget& target = target_of(job);
   job.module.setTargetTriple(target.triple);
   job.module.setDataLayout(target.machine->createDataLayout());
-  auto lowered = cpu::lower(job.plan, target, job.module);
+  auto lowered = cpu::lower(job.sequence, target, job.module);
   if (!lowered) return lowered.error();
-  const CodeFacts facts{job, job.plan.stages.back()};
+  const CodeFacts facts{job, job.sequence.steps.back()};
   run_passes(self.lowered_passes, job.module, job.observer.passes, facts);
   if (auto valid = check_module(job.module); !valid) return valid;
   job.lowered = std::move(*lowered);
@@ -95,8 +95,8 @@ Result<Code> emit(Job& job) {
   const CpuTarget& target = target_of(job);
   job.metadata.needs = {target.machine->getTargetTriple().getArchName().str(), target.needs};
   job.metadata.scratch_bytes = static_cast<int64_t>(lowered.scratch_bytes);
-  job.metadata.entry = job.plan.stages.back().entry;
-  describe_launch(job.plan, lowered, job.metadata);
+  job.metadata.entry = job.sequence.steps.back().entry;
+  describe_launch(job.sequence, lowered, job.metadata);
   return Code{std::move(*bytes)};
 }
 
@@ -112,7 +112,7 @@ const Backend& backend() {
       .restrict_options = restrict_options,
       .check_supported = [](const dsl::Kernel& kernel, const std::string&) { return check_supported(kernel); },
       .tile_passes = cpu_passes(),
-      .cut = make_plan,
+      .cut = make_launches,
       .lower = lower,
       .lowered_passes = kLoweredPasses,
       .llvm_passes = kLlvmPasses,

@@ -21,7 +21,7 @@ class PlacesRead {
   };
   using Reads = llvm::SmallVector<Read, 2>;  // in the order of places
 
-  PlacesRead(const Context& c, const std::vector<CarriedTile>& tiles) : c_(c) {
+  PlacesRead(const Context& ctx, const std::vector<CarriedTile>& tiles) : ctx_(ctx) {
     for (size_t i = 0; i < tiles.size(); ++i) {
       if (tiles[i].offset) places_[*tiles[i].offset] = i;
     }
@@ -35,10 +35,10 @@ class PlacesRead {
 
  private:
   Reads made_now(ValueId id) {
-    const auto& slot = c_.slots[id];
-    const Op* op = c_.schedule.definition[id];
+    const auto& slot = ctx_.slots[id];
+    const Op* op = ctx_.schedule.definition[id];
     Reads out;
-    if (op && !c_.type(id).is_scalar() && !(slot && slot->valid_under.empty())) out = of_operands(*op);
+    if (op && !ctx_.type(id).is_scalar() && !(slot && slot->valid_under.empty())) out = of_operands(*op);
     if (!slot) return out;
     const auto place = places_.find(slot->offset);
     if (place == places_.end()) return out;
@@ -71,16 +71,16 @@ class PlacesRead {
     return out;
   }
 
-  const Context& c_;
+  const Context& ctx_;
   std::unordered_map<uint64_t, size_t> places_;  // by offset
   std::unordered_map<ValueId, Reads> known_;
 };
 
 }  // namespace
 
-CarriedTiles::CarriedTiles(const Context& c, std::vector<CarriedTile> tiles)
-    : c_(c), tiles_(std::move(tiles)), readers_(tiles_.size()), reads_(tiles_.size()) {
-  PlacesRead places(c, tiles_);
+CarriedTiles::CarriedTiles(const Context& ctx, std::vector<CarriedTile> tiles)
+    : ctx_(ctx), tiles_(std::move(tiles)), readers_(tiles_.size()), reads_(tiles_.size()) {
+  PlacesRead places(ctx, tiles_);
   for (size_t i = 0; i < tiles_.size(); ++i) {
     if (!tiles_[i].offset) continue;
     for (const PlacesRead::Read& read : places.of(tiles_[i].next)) {
@@ -94,10 +94,10 @@ std::vector<std::vector<size_t>> CarriedTiles::in_place_together() const {
   std::map<std::vector<int64_t>, size_t> number_of;
   std::vector<std::vector<size_t>> by_shape, out;
   for (size_t i = 0; i < tiles_.size(); ++i) {
-    const auto& next = c_.slots[tiles_[i].next];
+    const auto& next = ctx_.slots[tiles_[i].next];
     const bool stays = next && next->offset == tiles_[i].offset;
     if (!tiles_[i].offset || stays) continue;
-    const auto [at, is_new] = number_of.try_emplace(dsl::concrete_shape(c_.type(tiles_[i].next)), by_shape.size());
+    const auto [at, is_new] = number_of.try_emplace(dsl::concrete_shape(ctx_.type(tiles_[i].next)), by_shape.size());
     if (is_new) by_shape.emplace_back();
     by_shape[at->second].push_back(i);
   }

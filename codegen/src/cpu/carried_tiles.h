@@ -13,7 +13,7 @@ struct CarriedTile {
 // As things are when it is made: values that are kept in scratch later read less.
 class CarriedTiles {
  public:
-  CarriedTiles(const Context& c, std::vector<CarriedTile> tiles);
+  CarriedTiles(const Context& ctx, std::vector<CarriedTile> tiles);
 
   // A new tile that is computed from an old one.
   struct Reader {
@@ -30,7 +30,7 @@ class CarriedTiles {
   std::vector<size_t> largest_fitting(const std::vector<size_t>& group) const;
   std::vector<std::vector<size_t>> connected(const std::vector<size_t>& group) const;
 
-  const Context& c_;
+  const Context& ctx_;
   std::vector<CarriedTile> tiles_;
   std::vector<llvm::SmallVector<Reader, 2>> readers_;  // by old tile
   std::vector<llvm::SmallVector<size_t, 2>> reads_;    // by new tile: old ones

@@ -5,15 +5,15 @@
 namespace kiln::codegen::cpu {
 
 Value* Context::memory_mask(Value* mask) {
-  if (!mask || !never) return mask;
+  if (!mask || !opaque_false) return mask;
   auto* lanes = llvm::cast<llvm::FixedVectorType>(mask->getType());
-  return b.CreateOr(mask, b.CreateVectorSplat(lanes->getElementCount(), never));
+  return ir.CreateOr(mask, ir.CreateVectorSplat(lanes->getElementCount(), opaque_false));
 }
 
 Groups number_groups(const Schedule& schedule) {
   Groups out;
-  for (size_t g = 0; g < schedule.together.size(); ++g) {
-    for (const Op* store : schedule.together[g]) out[store] = g;
+  for (size_t g = 0; g < schedule.fused.size(); ++g) {
+    for (const Op* store : schedule.fused[g]) out[store] = g;
   }
   return out;
 }
@@ -44,8 +44,8 @@ std::optional<size_t> axis_before_narrow(const std::vector<int64_t>& shape) {
   return std::nullopt;
 }
 
-Slot allocate_slot(Context& c, const dsl::Type& type, Rows rows) {
-  Slot slot;
+ScratchSlot allocate_scratch_slot(Context& ctx, const dsl::Type& type, Rows rows) {
+  ScratchSlot slot;
   std::vector<int64_t> shape = dsl::concrete_shape(type);
   const std::optional<size_t> row = rows == Rows::kClose ? axis_before_narrow(shape) : std::nullopt;
   slot.close = row.has_value();
@@ -62,19 +62,19 @@ Slot allocate_slot(Context& c, const dsl::Type& type, Rows rows) {
     if (padded && i > 0 && stride * memory_bytes(type) % kConflict == 0) stride += kCacheLine / memory_bytes(type);
     innermost = innermost && shape[i] == 1;
   }
-  slot.offset = c.scratch_bytes;
+  slot.offset = ctx.scratch_bytes;
   // One more vector behind the last row: parts of a tile are read in whole vectors too.
-  c.scratch_bytes += static_cast<uint64_t>(round_up((stride + kRowPadding) * memory_bytes(type), kCacheLine));
+  ctx.scratch_bytes += static_cast<uint64_t>(round_up((stride + kRowPadding) * memory_bytes(type), kCacheLine));
   return slot;
 }
 
-Value* load_from_slot(Context& c, ValueId id, const Slot& slot) {
-  const dsl::Type& type = c.type(id);
-  llvm::Type* memory = memory_type(c.b.getContext(), type.element, type.pointer);
-  return from_memory(c.b, c.b.CreateLoad(memory, slot_address(c, slot)), type);
+Value* load_from_slot(Context& ctx, ValueId id, const ScratchSlot& slot) {
+  const dsl::Type& type = ctx.type(id);
+  llvm::Type* memory = memory_type(ctx.ir.getContext(), type.element, type.pointer);
+  return from_memory(ctx.ir, ctx.ir.CreateLoad(memory, scratch_slot_address(ctx, slot)), type);
 }
 
-bool is_dense(const Slot& slot, const std::vector<int64_t>& shape) {
+bool is_dense(const ScratchSlot& slot, const std::vector<int64_t>& shape) {
   int64_t stride = 1;
   for (size_t i = shape.size(); i-- > 0; stride *= shape[i]) {
     if (shape[i] > 1 && slot.strides[i] != stride) return false;
@@ -82,51 +82,51 @@ bool is_dense(const Slot& slot, const std::vector<int64_t>& shape) {
   return true;
 }
 
-Value* slot_address(Context& c, const Slot& slot) {
-  return c.b.CreateConstInBoundsGEP1_64(c.b.getInt8Ty(), c.scratch, slot.offset);
+Value* scratch_slot_address(Context& ctx, const ScratchSlot& slot) {
+  return ctx.ir.CreateConstInBoundsGEP1_64(ctx.ir.getInt8Ty(), ctx.scratch, slot.offset);
 }
 
-Value* entry_alloca(Context& c, llvm::Type* type) {
-  llvm::IRBuilder<> b(&c.function->getEntryBlock(), c.function->getEntryBlock().begin());
-  return b.CreateAlloca(type);
+Value* entry_alloca(Context& ctx, llvm::Type* type) {
+  llvm::IRBuilder<> ir(&ctx.function->getEntryBlock(), ctx.function->getEntryBlock().begin());
+  return ir.CreateAlloca(type);
 }
 
-void emit_loop(Builder& b, Value* start, Value* end, Value* step, const char* name,
+void emit_loop(Builder& ir, Value* start, Value* end, Value* step, const char* name,
                llvm::function_ref<void(llvm::Instruction*)> enter, llvm::function_ref<void(Value*)> body) {
-  llvm::Function* function = b.GetInsertBlock()->getParent();
-  auto* before = b.GetInsertBlock();
-  auto* loop = llvm::BasicBlock::Create(b.getContext(), name, function);
-  auto* after = llvm::BasicBlock::Create(b.getContext(), std::string(name) + ".end", function);
-  llvm::Instruction* guard = b.CreateCondBr(b.CreateICmpSLT(start, end), loop, after);
+  llvm::Function* function = ir.GetInsertBlock()->getParent();
+  auto* before = ir.GetInsertBlock();
+  auto* loop = llvm::BasicBlock::Create(ir.getContext(), name, function);
+  auto* after = llvm::BasicBlock::Create(ir.getContext(), std::string(name) + ".end", function);
+  llvm::Instruction* guard = ir.CreateCondBr(ir.CreateICmpSLT(start, end), loop, after);
   enter(guard);
-  b.SetInsertPoint(loop);
-  auto* index = b.CreatePHI(start->getType(), 2, name);
+  ir.SetInsertPoint(loop);
+  auto* index = ir.CreatePHI(start->getType(), 2, name);
   index->addIncoming(start, before);
   body(index);
-  Value* next = b.CreateAdd(index, step);
-  index->addIncoming(next, b.GetInsertBlock());
-  b.CreateCondBr(b.CreateICmpSLT(next, end), loop, after);
-  b.SetInsertPoint(after);
+  Value* next = ir.CreateAdd(index, step);
+  index->addIncoming(next, ir.GetInsertBlock());
+  ir.CreateCondBr(ir.CreateICmpSLT(next, end), loop, after);
+  ir.SetInsertPoint(after);
 }
 
-void emit_if(Builder& b, Value* condition, const char* name, llvm::function_ref<void(llvm::Instruction*)> enter,
+void emit_if(Builder& ir, Value* condition, const char* name, llvm::function_ref<void(llvm::Instruction*)> enter,
              llvm::function_ref<void()> body) {
-  llvm::Function* function = b.GetInsertBlock()->getParent();
-  auto* then = llvm::BasicBlock::Create(b.getContext(), name, function);
-  auto* after = llvm::BasicBlock::Create(b.getContext(), std::string(name) + ".end", function);
-  enter(b.CreateCondBr(condition, then, after));
-  b.SetInsertPoint(then);
+  llvm::Function* function = ir.GetInsertBlock()->getParent();
+  auto* then = llvm::BasicBlock::Create(ir.getContext(), name, function);
+  auto* after = llvm::BasicBlock::Create(ir.getContext(), std::string(name) + ".end", function);
+  enter(ir.CreateCondBr(condition, then, after));
+  ir.SetInsertPoint(then);
   body();
-  b.CreateBr(after);
-  b.SetInsertPoint(after);
+  ir.CreateBr(after);
+  ir.SetInsertPoint(after);
 }
 
-Result<void> unless(Context& c, Value* skip, llvm::function_ref<Result<void>()> emit) {
+Result<void> unless(Context& ctx, Value* skip, llvm::function_ref<Result<void>()> emit) {
   if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(skip)) return known->isOne() ? Result<void>{} : emit();
   Result<void> result;
-  const std::vector<bool> keep = std::exchange(c.keep, std::vector<bool>(c.keep.size()));
-  emit_if(c.b, c.b.CreateNot(skip), "otherwise", [](llvm::Instruction*) {}, [&] { result = emit(); });
-  c.keep = keep;
+  const std::vector<bool> keep = std::exchange(ctx.keep, std::vector<bool>(ctx.keep.size()));
+  emit_if(ctx.ir, ctx.ir.CreateNot(skip), "otherwise", [](llvm::Instruction*) {}, [&] { result = emit(); });
+  ctx.keep = keep;
   return result;
 }
 

@@ -5,8 +5,8 @@
 
 namespace kiln::codegen::cpu {
 
-Result<void> lower_for(Context& c, const Op& op);
-Result<void> lower_while(Context& c, const Op& op);
-Result<void> lower_if(Context& c, const Op& op);
+Result<void> lower_for(Context& ctx, const Op& op);
+Result<void> lower_while(Context& ctx, const Op& op);
+Result<void> lower_if(Context& ctx, const Op& op);
 
 }  // namespace kiln::codegen::cpu

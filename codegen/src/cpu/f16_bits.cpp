@@ -54,8 +54,8 @@ class Rewriting {
     if (out) {
       replaced_.insert(op);
     } else {
-      Builder b(op ? &*op->getInsertionPointAfterDef().value() : &*function_.getEntryBlock().getFirstInsertionPt());
-      out = b.CreateBitCast(x, bits_type(x->getType()));
+      Builder ir(op ? &*op->getInsertionPointAfterDef().value() : &*function_.getEntryBlock().getFirstInsertionPt());
+      out = ir.CreateBitCast(x, bits_type(x->getType()));
     }
     bits_[x] = out;
     return out;
@@ -63,49 +63,49 @@ class Rewriting {
 
   // The same of bits; null for what is no copy or choice of elements.
   Value* made_of(Instruction& op) {
-    Builder b(&op);
+    Builder ir(&op);
     llvm::Type* type = bits_type(op.getType());
     const auto operand = [&](unsigned i) { return bits(op.getOperand(i)); };
     switch (op.getOpcode()) {
       case Instruction::Load: {
         Instruction* load = op.clone();
         load->mutateType(type);
-        return b.Insert(load);
+        return ir.Insert(load);
       }
       case Instruction::PHI: {
-        auto* phi = b.CreatePHI(type, op.getNumOperands());
+        auto* phi = ir.CreatePHI(type, op.getNumOperands());
         phis_.emplace_back(llvm::cast<llvm::PHINode>(&op), phi);
         return phi;
       }
       case Instruction::BitCast:
-        return is_f16(op.getOperand(0)) ? b.CreateBitCast(operand(0), type) : b.CreateBitCast(op.getOperand(0), type);
+        return is_f16(op.getOperand(0)) ? ir.CreateBitCast(operand(0), type) : ir.CreateBitCast(op.getOperand(0), type);
       case Instruction::Select:
-        return b.CreateSelect(op.getOperand(0), operand(1), operand(2));
+        return ir.CreateSelect(op.getOperand(0), operand(1), operand(2));
       case Instruction::ShuffleVector:
-        return b.CreateShuffleVector(operand(0), operand(1), llvm::cast<llvm::ShuffleVectorInst>(op).getShuffleMask());
+        return ir.CreateShuffleVector(operand(0), operand(1), llvm::cast<llvm::ShuffleVectorInst>(op).getShuffleMask());
       case Instruction::InsertElement:
-        return b.CreateInsertElement(operand(0), operand(1), op.getOperand(2));
+        return ir.CreateInsertElement(operand(0), operand(1), op.getOperand(2));
       case Instruction::ExtractElement:
-        return b.CreateExtractElement(operand(0), op.getOperand(1));
+        return ir.CreateExtractElement(operand(0), op.getOperand(1));
       case Instruction::FNeg:
-        return b.CreateXor(operand(0), llvm::ConstantInt::get(type, 0x8000));
+        return ir.CreateXor(operand(0), llvm::ConstantInt::get(type, 0x8000));
       case Instruction::Call:
-        return made_of_call(b, op, type);
+        return made_of_call(ir, op, type);
       default:
         return nullptr;
     }
   }
 
-  Value* made_of_call(Builder& b, Instruction& op, llvm::Type* type) {
+  Value* made_of_call(Builder& ir, Instruction& op, llvm::Type* type) {
     const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&op);
     const auto align = [&] { return llvm::MaybeAlign(alignment(op, 1)).valueOrOne(); };
     Instruction* out = nullptr;
     switch (call ? call->getIntrinsicID() : llvm::Intrinsic::not_intrinsic) {
       case llvm::Intrinsic::masked_load:
-        out = b.CreateMaskedLoad(type, op.getOperand(0), align(), op.getOperand(2), bits(op.getOperand(3)));
+        out = ir.CreateMaskedLoad(type, op.getOperand(0), align(), op.getOperand(2), bits(op.getOperand(3)));
         break;
       case llvm::Intrinsic::masked_gather:
-        out = b.CreateMaskedGather(type, op.getOperand(0), align(), op.getOperand(2), bits(op.getOperand(3)));
+        out = ir.CreateMaskedGather(type, op.getOperand(0), align(), op.getOperand(2), bits(op.getOperand(3)));
         break;
       default:
         return nullptr;
@@ -127,10 +127,10 @@ class Rewriting {
       }
       return;
     }
-    Builder b(&op);
+    Builder ir(&op);
     if (llvm::isa<llvm::StoreInst>(op)) return op.setOperand(0, bits(op.getOperand(0)));
     if (op.getOpcode() == Instruction::BitCast) {
-      Value* cast = b.CreateBitCast(bits(op.getOperand(0)), op.getType());
+      Value* cast = ir.CreateBitCast(bits(op.getOperand(0)), op.getType());
       op.replaceAllUsesWith(cast);
       op.eraseFromParent();
       return;
@@ -139,9 +139,9 @@ class Rewriting {
     if (const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&op)) {
       const auto align = [&] { return llvm::MaybeAlign(alignment(op, 2)).valueOrOne(); };
       if (call->getIntrinsicID() == llvm::Intrinsic::masked_store) {
-        instead = b.CreateMaskedStore(bits(op.getOperand(0)), op.getOperand(1), align(), op.getOperand(3));
+        instead = ir.CreateMaskedStore(bits(op.getOperand(0)), op.getOperand(1), align(), op.getOperand(3));
       } else if (call->getIntrinsicID() == llvm::Intrinsic::masked_scatter) {
-        instead = b.CreateMaskedScatter(bits(op.getOperand(0)), op.getOperand(1), align(), op.getOperand(3));
+        instead = ir.CreateMaskedScatter(bits(op.getOperand(0)), op.getOperand(1), align(), op.getOperand(3));
       }
     }
     if (instead) {
@@ -150,7 +150,7 @@ class Rewriting {
       return;
     }
     for (llvm::Use& use : op.operands()) {
-      if (is_f16(use)) use.set(b.CreateBitCast(bits(use), use->getType()));
+      if (is_f16(use)) use.set(ir.CreateBitCast(bits(use), use->getType()));
     }
   }
 

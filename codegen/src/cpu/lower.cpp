@@ -12,135 +12,139 @@
 namespace kiln::codegen::cpu {
 namespace {
 
-llvm::LoadInst* load_context(Context& c, Builder& b, llvm::Type* type, uint64_t offset) {
-  return b.CreateLoad(type, b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), c.launch_context, offset));
+llvm::LoadInst* load_context(Context& ctx, Builder& ir, llvm::Type* type, uint64_t offset) {
+  return ir.CreateLoad(type, ir.CreateConstInBoundsGEP1_64(ir.getInt8Ty(), ctx.launch_context, offset));
 }
 
-// Once it is known how much the stage needs: a caller that brings less gets an error code before anything is touched.
-void require_scratch(Context& c, llvm::Instruction* loaded) {
-  const uint64_t needed = c.scratch_bytes + c.scratch_tail;
+// Once it is known how much the step needs: a caller that brings less gets an error code before anything is touched.
+void require_scratch(Context& ctx, llvm::Instruction* loaded) {
+  const uint64_t needed = ctx.scratch_bytes + ctx.scratch_tail;
   if (needed == 0) return;
   llvm::BasicBlock* entry = loaded->getParent();
   auto* rest = entry->splitBasicBlock(std::next(loaded->getIterator()), "enough");
   entry->getTerminator()->eraseFromParent();
-  Builder b(entry);
-  auto* refused = llvm::BasicBlock::Create(b.getContext(), "too.small", c.function);
-  Value* bytes = load_context(c, b, b.getInt64Ty(), offsetof(kiln_ctx, scratch_bytes));
-  b.CreateCondBr(b.CreateICmpULT(bytes, b.getInt64(needed)), refused, rest);
-  b.SetInsertPoint(refused);
-  b.CreateRet(b.getInt32(KILN_SCRATCH_TOO_SMALL));
+  Builder ir(entry);
+  auto* refused = llvm::BasicBlock::Create(ir.getContext(), "too.small", ctx.function);
+  Value* bytes = load_context(ctx, ir, ir.getInt64Ty(), offsetof(kiln_ctx, scratch_bytes));
+  ir.CreateCondBr(ir.CreateICmpULT(bytes, ir.getInt64(needed)), refused, rest);
+  ir.SetInsertPoint(refused);
+  ir.CreateRet(ir.getInt32(KILN_SCRATCH_TOO_SMALL));
 }
 
 // `count`: those of the kernel, which come from the parameter block.
-void load_params(Context& c, Value* params, size_t count) {
-  const abi::ParamLayout layout = abi::lay_out_params(c.kernel);
+void load_params(Context& ctx, Value* params, size_t count) {
+  const abi::ParamLayout layout = abi::lay_out_params(ctx.kernel);
   for (size_t i = 0; i < count; ++i) {
-    const dsl::Param& param = c.kernel.params[i];
-    llvm::Type* type = memory_type(c.b.getContext(), param.type.element, param.type.pointer);
-    Value* value =
-        c.b.CreateAlignedLoad(type, c.b.CreateConstInBoundsGEP1_64(c.b.getInt8Ty(), params, layout.slots[i].offset),
-                              llvm::Align(layout.slots[i].size), param.name);
-    if (!param.type.pointer && param.type.element == ElementType::kI1) value = c.b.CreateICmpNE(value, c.b.getInt8(0));
-    c.scalars[param.value] = value;
+    const dsl::Param& param = ctx.kernel.params[i];
+    llvm::Type* type = memory_type(ctx.ir.getContext(), param.type.element, param.type.pointer);
+    Value* value = ctx.ir.CreateAlignedLoad(
+        type, ctx.ir.CreateConstInBoundsGEP1_64(ctx.ir.getInt8Ty(), params, layout.slots[i].offset),
+        llvm::Align(layout.slots[i].size), param.name);
+    if (!param.type.pointer && param.type.element == ElementType::kI1)
+      value = ctx.ir.CreateICmpNE(value, ctx.ir.getInt8(0));
+    ctx.scalars[param.value] = value;
   }
 }
 
 // Each pointer parameter's extent, below 0 where the launcher does not know it.
-void load_extents(Context& c) {
-  Builder& b = c.b;
-  Value* extents = context_field(c, offsetof(kiln_ctx, extents));
-  Value* unknown = entry_alloca(c, b.getInt64Ty());
-  b.CreateStore(c.i64(-1), unknown);
-  for (size_t i = 0; i < c.kernel.params.size(); ++i) {
-    Value* at = b.CreateSelect(b.CreateIsNull(extents), unknown, b.CreateConstGEP1_64(b.getInt64Ty(), extents, i));
-    c.extents.push_back(b.CreateLoad(b.getInt64Ty(), at));
+void load_extents(Context& ctx) {
+  Builder& ir = ctx.ir;
+  Value* extents = context_field(ctx, offsetof(kiln_ctx, extents));
+  Value* unknown = entry_alloca(ctx, ir.getInt64Ty());
+  ir.CreateStore(ctx.i64(-1), unknown);
+  for (size_t i = 0; i < ctx.kernel.params.size(); ++i) {
+    Value* at = ir.CreateSelect(ir.CreateIsNull(extents), unknown, ir.CreateConstGEP1_64(ir.getInt64Ty(), extents, i));
+    ctx.extents.push_back(ir.CreateLoad(ir.getInt64Ty(), at));
   }
 }
 
 // program = x + gx·(y + gy·z)
-void split_program(Context& c, Value* program) {
-  Builder& b = c.b;
-  c.linear_program = program;
-  Value* gx = b.CreateZExt(c.num_programs[0], b.getInt64Ty());
-  Value* gy = b.CreateZExt(c.num_programs[1], b.getInt64Ty());
-  Value* rest = b.CreateUDiv(program, gx);
-  c.program_id[0] = b.CreateTrunc(b.CreateURem(program, gx), b.getInt32Ty());
-  c.program_id[1] = b.CreateTrunc(b.CreateURem(rest, gy), b.getInt32Ty());
-  c.program_id[2] = b.CreateTrunc(b.CreateUDiv(rest, gy), b.getInt32Ty());
+void split_program(Context& ctx, Value* program) {
+  Builder& ir = ctx.ir;
+  ctx.linear_program = program;
+  Value* gx = ir.CreateZExt(ctx.num_programs[0], ir.getInt64Ty());
+  Value* gy = ir.CreateZExt(ctx.num_programs[1], ir.getInt64Ty());
+  Value* rest = ir.CreateUDiv(program, gx);
+  ctx.program_id[0] = ir.CreateTrunc(ir.CreateURem(program, gx), ir.getInt32Ty());
+  ctx.program_id[1] = ir.CreateTrunc(ir.CreateURem(rest, gy), ir.getInt32Ty());
+  ctx.program_id[2] = ir.CreateTrunc(ir.CreateUDiv(rest, gy), ir.getInt32Ty());
 }
 
 // The number of the chunk, and this program's part of the workspace.
-void set_stage_params(Context& c, const Plan& plan, Value* chunk, Value* workspace) {
-  Builder& b = c.b;
-  Value* part = b.CreateGEP(b.getInt8Ty(), workspace, b.CreateMul(c.linear_program, c.i64(plan.workspace_bytes)));
-  for (size_t i = plan.kernel_params; i < c.kernel.params.size(); ++i) {
-    Value*& value = c.scalars[c.kernel.params[i].value];
-    if (i == plan.kernel_params) {
-      value = b.CreateTrunc(chunk, b.getInt32Ty());
+void set_step_params(Context& ctx, const LaunchSequence& sequence, Value* chunk, Value* workspace) {
+  Builder& ir = ctx.ir;
+  Value* part =
+      ir.CreateGEP(ir.getInt8Ty(), workspace, ir.CreateMul(ctx.linear_program, ctx.i64(sequence.workspace_bytes)));
+  for (size_t i = sequence.kernel_params; i < ctx.kernel.params.size(); ++i) {
+    Value*& value = ctx.scalars[ctx.kernel.params[i].value];
+    if (i == sequence.kernel_params) {
+      value = ir.CreateTrunc(chunk, ir.getInt32Ty());
     } else {
-      value = b.CreateConstGEP1_64(b.getInt8Ty(), part,
-                                   static_cast<uint64_t>(plan.workspace_offsets[i - plan.kernel_params - 1]));
+      value = ir.CreateConstGEP1_64(ir.getInt8Ty(), part,
+                                    static_cast<uint64_t>(sequence.workspace_offsets[i - sequence.kernel_params - 1]));
     }
   }
 }
 
-Result<void> lower_stage(const Plan& plan, const Stage& stage, CpuTarget& target, llvm::Module& module, Lowered& out) {
-  const dsl::Kernel& kernel = stage.kernel;
-  Context c(kernel, target, module);
-  c.calls_long_ops = has_many_long_ops(kernel);
-  c.scalars.resize(kernel.values.size());
-  c.slots.resize(kernel.values.size());
-  for (const Report& check : out.checks) c.checks.push_back(check.op);
-  for (const Report& print : out.prints) c.prints.push_back(print.op);
+Result<void> lower_step(const LaunchSequence& sequence, const LaunchStep& step, CpuTarget& target, llvm::Module& module,
+                        Lowered& out) {
+  const dsl::Kernel& kernel = step.kernel;
+  Context ctx(kernel, target, module);
+  ctx.calls_long_ops = has_many_long_ops(kernel);
+  ctx.scalars.resize(kernel.values.size());
+  ctx.slots.resize(kernel.values.size());
+  for (const Report& check : out.checks) ctx.checks.push_back(check.op);
+  for (const Report& print : out.prints) ctx.prints.push_back(print.op);
 
-  Builder& b = c.b;
+  Builder& ir = ctx.ir;
   auto* type = llvm::FunctionType::get(
-      b.getInt32Ty(), {b.getPtrTy(), b.getPtrTy(), b.getInt64Ty(), b.getInt64Ty(), b.getPtrTy()}, false);
-  c.function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, stage.entry, module);
-  c.function->addFnAttr(llvm::Attribute::NoUnwind);
-  b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", c.function));
-  load_params(c, c.function->getArg(0), plan.kernel_params);
+      ir.getInt32Ty(), {ir.getPtrTy(), ir.getPtrTy(), ir.getInt64Ty(), ir.getInt64Ty(), ir.getPtrTy()}, false);
+  ctx.function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, step.entry, module);
+  ctx.function->addFnAttr(llvm::Attribute::NoUnwind);
+  ir.SetInsertPoint(llvm::BasicBlock::Create(ir.getContext(), "entry", ctx.function));
+  load_params(ctx, ctx.function->getArg(0), sequence.kernel_params);
   for (uint64_t axis = 0; axis < 3; ++axis) {
-    c.num_programs[axis] =
-        b.CreateLoad(b.getInt32Ty(), b.CreateConstInBoundsGEP1_64(b.getInt32Ty(), c.function->getArg(1), axis));
+    ctx.num_programs[axis] =
+        ir.CreateLoad(ir.getInt32Ty(), ir.CreateConstInBoundsGEP1_64(ir.getInt32Ty(), ctx.function->getArg(1), axis));
   }
-  c.launch_context = c.function->getArg(4);
-  llvm::LoadInst* scratch = load_context(c, b, b.getPtrTy(), offsetof(kiln_ctx, scratch));
-  c.scratch = scratch;
+  ctx.launch_context = ctx.function->getArg(4);
+  llvm::LoadInst* scratch = load_context(ctx, ir, ir.getPtrTy(), offsetof(kiln_ctx, scratch));
+  ctx.scratch = scratch;
   // The size of kiln_ctx is its first field, and small.
   if (target.is_x86 && target.vector_bytes == 32) {
-    c.never = b.CreateICmpSLT(b.CreateLoad(b.getInt64Ty(), c.launch_context), c.i64(0));
+    ctx.opaque_false = ir.CreateICmpSLT(ir.CreateLoad(ir.getInt64Ty(), ctx.launch_context), ctx.i64(0));
   }
-  if (kernel.options.check_bounds) load_extents(c);
-  const bool planned = plan.stages.size() > 1;
-  Value* workspace = planned ? context_field(c, offsetof(kiln_ctx, workspace)) : nullptr;
-  Value* chunks = c.i64(stage.chunks);
-  if (stage.chunks > 1) c.num_programs[0] = b.CreateUDiv(c.num_programs[0], b.CreateTrunc(chunks, b.getInt32Ty()));
+  if (kernel.options.check_bounds) load_extents(ctx);
+  const bool planned = sequence.steps.size() > 1;
+  Value* workspace = planned ? context_field(ctx, offsetof(kiln_ctx, workspace)) : nullptr;
+  Value* chunks = ctx.i64(step.chunks);
+  if (step.chunks > 1)
+    ctx.num_programs[0] = ir.CreateUDiv(ctx.num_programs[0], ir.CreateTrunc(chunks, ir.getInt32Ty()));
   Result<void> result;
   emit_loop(
-      b, c.function->getArg(2), c.function->getArg(3), c.i64(1), "program", [](llvm::Instruction*) {},
+      ir, ctx.function->getArg(2), ctx.function->getArg(3), ctx.i64(1), "program", [](llvm::Instruction*) {},
       [&](Value* program) {
-        split_program(c, b.CreateUDiv(program, chunks));
-        if (planned) set_stage_params(c, plan, b.CreateURem(program, chunks), workspace);
-        result = lower_region(c, kernel.body);
+        split_program(ctx, ir.CreateUDiv(program, chunks));
+        if (planned) set_step_params(ctx, sequence, ir.CreateURem(program, chunks), workspace);
+        result = lower_region(ctx, kernel.body);
       });
   if (!result) return result;
-  end_streaming(c);
-  b.CreateRet(b.getInt32(0));
-  split_into_parts(*c.function, c.cuts);
-  require_scratch(c, scratch);
-  out.scratch_bytes = std::max(out.scratch_bytes, c.scratch_bytes + c.scratch_tail);
-  for (size_t i = out.checks.size(); i < c.checks.size(); ++i) out.checks.push_back({&kernel, c.checks[i]});
-  for (size_t i = out.prints.size(); i < c.prints.size(); ++i) out.prints.push_back({&kernel, c.prints[i]});
+  end_streaming(ctx);
+  ir.CreateRet(ir.getInt32(0));
+  split_into_parts(*ctx.function, ctx.cuts);
+  require_scratch(ctx, scratch);
+  out.scratch_bytes = std::max(out.scratch_bytes, ctx.scratch_bytes + ctx.scratch_tail);
+  for (size_t i = out.checks.size(); i < ctx.checks.size(); ++i) out.checks.push_back({&kernel, ctx.checks[i]});
+  for (size_t i = out.prints.size(); i < ctx.prints.size(); ++i) out.prints.push_back({&kernel, ctx.prints[i]});
   return {};
 }
 
 }  // namespace
 
-Result<Lowered> lower(const Plan& plan, CpuTarget& target, llvm::Module& module) {
+Result<Lowered> lower(const LaunchSequence& sequence, CpuTarget& target, llvm::Module& module) {
   Lowered out;
-  for (const Stage& stage : plan.stages) {
-    if (auto done = lower_stage(plan, stage, target, module, out); !done) return done.error();
+  for (const LaunchStep& step : sequence.steps) {
+    if (auto done = lower_step(sequence, step, target, module, out); !done) return done.error();
   }
   return out;
 }

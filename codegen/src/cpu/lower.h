@@ -12,7 +12,7 @@ namespace kiln::codegen::cpu {
 
 // An op that may fail a launch, or prints: what code names by number, the artifact's metadata describes.
 struct Report {
-  const dsl::Kernel* kernel;  // of the plan
+  const dsl::Kernel* kernel;  // of the sequence
   const dsl::Op* op;
 };
 
@@ -21,8 +21,8 @@ struct Lowered {
   std::vector<Report> checks, prints;
 };
 
-// Adds the entry of each stage to the module: int32 (const void* params, const uint32 grid[3], uint64 first, uint64
+// Adds the entry of each step to the module: int32 (const void* params, const uint32 grid[3], uint64 first, uint64
 // last, ctx*), which runs programs first…last-1. Kernels are instantiated.
-Result<Lowered> lower(const Plan& plan, CpuTarget& target, llvm::Module& module);
+Result<Lowered> lower(const LaunchSequence& sequence, CpuTarget& target, llvm::Module& module);
 
 }  // namespace kiln::codegen::cpu

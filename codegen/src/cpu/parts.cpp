@@ -19,34 +19,34 @@ constexpr size_t kLongFunction = 16000;
 
 // The call in place of the piece. What the others use of it is loaded behind the call.
 void call(Function& parent, Piece& piece, Function& part, BasicBlock& first, BasicBlock& next) {
-  llvm::IRBuilder<> b(parent.getContext());
+  llvm::IRBuilder<> ir(parent.getContext());
   auto* caller = BasicBlock::Create(parent.getContext(), "part", &parent, &first);
   piece.enter_by(*caller);
-  b.SetInsertPoint(&parent.getEntryBlock(), parent.getEntryBlock().begin());
+  ir.SetInsertPoint(&parent.getEntryBlock(), parent.getEntryBlock().begin());
   std::vector<Value*> arguments(piece.inputs().begin(), piece.inputs().end());
-  for (const Instruction* output : piece.outputs()) arguments.push_back(b.CreateAlloca(output->getType()));
-  b.SetInsertPoint(caller);
-  Value* result = b.CreateCall(&part, arguments);
+  for (const Instruction* output : piece.outputs()) arguments.push_back(ir.CreateAlloca(output->getType()));
+  ir.SetInsertPoint(caller);
+  Value* result = ir.CreateCall(&part, arguments);
   for (size_t i = 0; i < piece.outputs().size(); ++i) {
-    piece.replace_output(i, *b.CreateLoad(piece.outputs()[i]->getType(), arguments[piece.inputs().size() + i]));
+    piece.replace_output(i, *ir.CreateLoad(piece.outputs()[i]->getType(), arguments[piece.inputs().size() + i]));
   }
   if (!piece.returns()) {
-    b.CreateBr(&next);
+    ir.CreateBr(&next);
     return;
   }
   auto* early = BasicBlock::Create(parent.getContext(), "early", &parent);
-  b.CreateCondBr(b.CreateIsNull(result), &next, early);
-  b.SetInsertPoint(early);
-  b.CreateRet(result);
+  ir.CreateCondBr(ir.CreateIsNull(result), &next, early);
+  ir.SetInsertPoint(early);
+  ir.CreateRet(result);
 }
 
 void outline(Function& parent, Piece& piece, BasicBlock& first, BasicBlock& next) {
   piece.find_values();
   std::vector<llvm::Type*> types;
   for (const Value* input : piece.inputs()) types.push_back(input->getType());
-  llvm::IRBuilder<> b(parent.getContext());
-  types.insert(types.end(), piece.outputs().size(), b.getPtrTy());
-  auto* part = Function::Create(llvm::FunctionType::get(b.getInt32Ty(), types, false), Function::InternalLinkage,
+  llvm::IRBuilder<> ir(parent.getContext());
+  types.insert(types.end(), piece.outputs().size(), ir.getPtrTy());
+  auto* part = Function::Create(llvm::FunctionType::get(ir.getInt32Ty(), types, false), Function::InternalLinkage,
                                 parent.getName() + ".part", parent.getParent());
   part->copyAttributesFrom(&parent);
   part->setLinkage(Function::InternalLinkage);
@@ -55,11 +55,11 @@ void outline(Function& parent, Piece& piece, BasicBlock& first, BasicBlock& next
   BasicBlock& done = piece.move_into(*part);
   for (size_t i = 0; i < piece.outputs().size(); ++i) {
     Instruction* output = piece.outputs()[i];
-    b.SetInsertPoint(output->getParent(), *output->getInsertionPointAfterDef());
-    b.CreateStore(output, part->getArg(static_cast<unsigned>(piece.inputs().size() + i)));
+    ir.SetInsertPoint(output->getParent(), *output->getInsertionPointAfterDef());
+    ir.CreateStore(output, part->getArg(static_cast<unsigned>(piece.inputs().size() + i)));
   }
-  b.SetInsertPoint(&done);
-  b.CreateRet(b.getInt32(0));
+  ir.SetInsertPoint(&done);
+  ir.CreateRet(ir.getInt32(0));
 }
 
 }  // namespace

@@ -24,147 +24,148 @@
 namespace kiln::codegen::cpu {
 namespace {
 
-Result<void> lower_scalar_load(Context& c, const Op& op) {
-  Builder& b = c.b;
-  const dsl::Type& type = c.type(op.results[0]);
-  llvm::Type* memory = memory_type(b.getContext(), type.element, false);
-  Value* pointer = c.scalars[op.operands[0]];
-  Value* mask = op.operands.size() > 1 ? c.scalars[op.operands[1]] : nullptr;
-  if (mask) pointer = b.CreateSelect(mask, pointer, entry_alloca(c, memory));
-  Value* loaded = b.CreateLoad(memory, pointer);
-  if (type.element == ElementType::kI1) loaded = b.CreateICmpNE(loaded, b.getInt8(0));
+Result<void> lower_scalar_load(Context& ctx, const Op& op) {
+  Builder& ir = ctx.ir;
+  const dsl::Type& type = ctx.type(op.results[0]);
+  llvm::Type* memory = memory_type(ir.getContext(), type.element, false);
+  Value* pointer = ctx.scalars[op.operands[0]];
+  Value* mask = op.operands.size() > 1 ? ctx.scalars[op.operands[1]] : nullptr;
+  if (mask) pointer = ir.CreateSelect(mask, pointer, entry_alloca(ctx, memory));
+  Value* loaded = ir.CreateLoad(memory, pointer);
+  if (type.element == ElementType::kI1) loaded = ir.CreateICmpNE(loaded, ir.getInt8(0));
   if (mask) {
-    Value* other = op.operands.size() > 2 ? c.scalars[op.operands[2]] : llvm::Constant::getNullValue(loaded->getType());
-    loaded = b.CreateSelect(mask, loaded, other);
+    Value* other =
+        op.operands.size() > 2 ? ctx.scalars[op.operands[2]] : llvm::Constant::getNullValue(loaded->getType());
+    loaded = ir.CreateSelect(mask, loaded, other);
   }
-  c.scalars[op.results[0]] = loaded;
+  ctx.scalars[op.results[0]] = loaded;
   return {};
 }
 
-Result<void> lower_scalar(Context& c, const Op& op) {
-  Value*& out = c.scalars[op.results[0]];
+Result<void> lower_scalar(Context& ctx, const Op& op) {
+  Value*& out = ctx.scalars[op.results[0]];
   switch (op.code) {
     case OpCode::kProgramId:
-      out = c.program_id[static_cast<size_t>(std::get<int64_t>(op.attrs[0]))];
+      out = ctx.program_id[static_cast<size_t>(std::get<int64_t>(op.attrs[0]))];
       return {};
     case OpCode::kNumPrograms:
-      out = c.num_programs[static_cast<size_t>(std::get<int64_t>(op.attrs[0]))];
+      out = ctx.num_programs[static_cast<size_t>(std::get<int64_t>(op.attrs[0]))];
       return {};
     case OpCode::kConstant:
-      out = emit_constant(c.b, op);
+      out = emit_constant(ctx.ir, op);
       return {};
     case OpCode::kLoad:
-      return lower_scalar_load(c, op);
+      return lower_scalar_load(ctx, op);
     // A scalar of rank 0 stays what it is.
     case OpCode::kSplat:
     case OpCode::kBroadcast:
     case OpCode::kPermute:
-      out = c.scalars[op.operands[0]];
+      out = ctx.scalars[op.operands[0]];
       return {};
     default:
       break;
   }
   llvm::SmallVector<Value*, 4> operands;
-  for (ValueId operand : op.operands) operands.push_back(c.scalars[operand]);
-  auto value = emit_op(c, c.b, op, operands);
+  for (ValueId operand : op.operands) operands.push_back(ctx.scalars[operand]);
+  auto value = emit_op(ctx, ctx.ir, op, operands);
   if (!value) return value.error();
   out = *value;
   return {};
 }
 
 // A tile waits for its consumers, unless the schedule wants it in scratch now.
-Result<void> lower_lazy(Context& c, const Op& op) {
+Result<void> lower_lazy(Context& ctx, const Op& op) {
   for (ValueId id : op.results) {
-    if (!c.schedule.materialise[id]) continue;
-    const Slot slot = allocate_slot(c, c.type(id), Rows::kClose);
-    if (auto done = materialise(c, id, slot); !done) return done;
-    c.slots[id] = slot;
+    if (!ctx.schedule.materialise[id]) continue;
+    const ScratchSlot slot = allocate_scratch_slot(ctx, ctx.type(id), Rows::kClose);
+    if (auto done = materialise(ctx, id, slot); !done) return done;
+    ctx.slots[id] = slot;
   }
   return {};
 }
 
-Result<void> lower_op(Context& c, const Op& op) {
-  if (c.kernel.options.check_bounds) {
-    if (op.code == OpCode::kLoad || op.code == OpCode::kStore) return lower_checked_access(c, op);
+Result<void> lower_op(Context& ctx, const Op& op) {
+  if (ctx.kernel.options.check_bounds) {
+    if (op.code == OpCode::kLoad || op.code == OpCode::kStore) return lower_checked_access(ctx, op);
     if (op.code == OpCode::kGather) {
-      if (auto done = check_gather(c, op); !done) return done;
+      if (auto done = check_gather(ctx, op); !done) return done;
     }
   }
   switch (op.code) {
     case OpCode::kStore:
-      return lower_store(c, op);
+      return lower_store(ctx, op);
     case OpCode::kAtomicRmw:
     case OpCode::kAtomicCas:
-      return lower_atomic(c, op);
+      return lower_atomic(ctx, op);
     case OpCode::kReduce:
-      return lower_reduce(c, op);
+      return lower_reduce(ctx, op);
     case OpCode::kScan:
-      return lower_scan(c, op);
+      return lower_scan(ctx, op);
     case OpCode::kSort:
-      return lower_sort(c, op);
+      return lower_sort(ctx, op);
     case OpCode::kTopk:
-      return lower_topk(c, op);
+      return lower_topk(ctx, op);
     case OpCode::kHistogram:
-      return lower_histogram(c, op);
+      return lower_histogram(ctx, op);
     case OpCode::kPhilox:
-      return lower_philox(c, op);
+      return lower_philox(ctx, op);
     case OpCode::kDot:
-      return lower_dot(c, op);
+      return lower_dot(ctx, op);
     case OpCode::kDotScaled:
-      return lower_dot_scaled(c, op);
+      return lower_dot_scaled(ctx, op);
     case OpCode::kFor:
-      return lower_for(c, op);
+      return lower_for(ctx, op);
     case OpCode::kWhile:
-      return lower_while(c, op);
+      return lower_while(ctx, op);
     case OpCode::kIf:
-      return lower_if(c, op);
+      return lower_if(ctx, op);
     case OpCode::kReshape:
-      return is_read_in_units(c, op) ? Result<void>() : lower_shape_op(c, op);
+      return is_read_in_units(ctx, op) ? Result<void>() : lower_shape_op(ctx, op);
     case OpCode::kSplit:
-      return c.type(op.results[0]).is_scalar() ? lower_shape_op(c, op) : lower_lazy(c, op);
+      return ctx.type(op.results[0]).is_scalar() ? lower_shape_op(ctx, op) : lower_lazy(ctx, op);
     case OpCode::kCat:
     case OpCode::kSlice:
     case OpCode::kGather:
-      return lower_shape_op(c, op);
+      return lower_shape_op(ctx, op);
     case OpCode::kYield:
     case OpCode::kAssume:
     case OpCode::kRequire:
       return {};
     case OpCode::kAssert:
-      return lower_assert(c, op);
+      return lower_assert(ctx, op);
     case OpCode::kPrint:
-      return lower_print(c, op);
+      return lower_print(ctx, op);
     default:
-      return c.type(op.results[0]).is_scalar() ? lower_scalar(c, op) : lower_lazy(c, op);
+      return ctx.type(op.results[0]).is_scalar() ? lower_scalar(ctx, op) : lower_lazy(ctx, op);
   }
 }
 
 // Begins a block wherever a region has made very many instructions since the last one.
 class CutPoints {
  public:
-  explicit CutPoints(Context& c) : c_(c), last_(&c.function->back()) {}
+  explicit CutPoints(Context& ctx) : ctx_(ctx), last_(&ctx.function->back()) {}
 
   void behind_op() {
     // What the op has made: new blocks, which are the function's last ones, and a few instructions besides.
     constexpr size_t kBesides = 4, kFar = 1000;
     made_ += kBesides;
-    for (auto block = std::prev(c_.function->end()); &*block != last_; --block) made_ += block->size();
-    last_ = &c_.function->back();
+    for (auto block = std::prev(ctx_.function->end()); &*block != last_; --block) made_ += block->size();
+    last_ = &ctx_.function->back();
     if (made_ < kFar) return;
     made_ = 0;
-    auto* cut = llvm::BasicBlock::Create(c_.b.getContext(), "cut", c_.function);
-    c_.b.CreateBr(cut);
-    c_.b.SetInsertPoint(cut);
+    auto* cut = llvm::BasicBlock::Create(ctx_.ir.getContext(), "cut", ctx_.function);
+    ctx_.ir.CreateBr(cut);
+    ctx_.ir.SetInsertPoint(cut);
     blocks_.push_back(cut);
     last_ = cut;
   }
 
   void finish() {
-    if (!blocks_.empty()) c_.cuts.push_back(std::move(blocks_));
+    if (!blocks_.empty()) ctx_.cuts.push_back(std::move(blocks_));
   }
 
  private:
-  Context& c_;
+  Context& ctx_;
   const llvm::BasicBlock* last_;
   std::vector<llvm::BasicBlock*> blocks_;
   size_t made_ = 0;
@@ -172,15 +173,15 @@ class CutPoints {
 
 }  // namespace
 
-Result<void> lower_region(Context& c, const dsl::Region& region) {
-  const dsl::Region* outer = std::exchange(c.region, &region);
-  CutPoints cuts(c);
+Result<void> lower_region(Context& ctx, const dsl::Region& region) {
+  const dsl::Region* outer = std::exchange(ctx.region, &region);
+  CutPoints cuts(ctx);
   for (const Op& op : region.ops) {
-    if (auto done = lower_op(c, op); !done) return done;
+    if (auto done = lower_op(ctx, op); !done) return done;
     cuts.behind_op();
   }
   cuts.finish();
-  c.region = outer;
+  ctx.region = outer;
   return {};
 }
 

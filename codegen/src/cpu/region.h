@@ -6,6 +6,6 @@
 namespace kiln::codegen::cpu {
 
 // Lowers all ops of a region, in program order.
-Result<void> lower_region(Context& c, const dsl::Region& region);
+Result<void> lower_region(Context& ctx, const dsl::Region& region);
 
 }  // namespace kiln::codegen::cpu

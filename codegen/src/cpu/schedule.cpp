@@ -33,7 +33,7 @@ class Scheduler {
     out_.use_count.resize(count);
     out_.user.resize(count);
     out_.definition.resize(count);
-    out_.home.resize(count);
+    out_.defining_region.resize(count);
     out_.by_elements.resize(count, true);
     index_.resize(count);
     size_.resize(count);
@@ -45,13 +45,13 @@ class Scheduler {
     for (const Op* op : order_.ops) {
       for (ValueId id : op->results) index_[id] = is_index_new(id);
     }
-    sinks_ = find_sinks(kernel_, order_, pointers_, out_.home);
+    sinks_ = find_sinks(kernel_, order_, pointers_, out_.defining_region);
     for (ValueId id = 0; id < kernel_.values.size(); ++id) decide(id);
     cut_long();
     find_moves();
     find_write_only();
     if (!kernel_.options.check_bounds) {
-      find_together(kernel_.body);
+      find_fused(kernel_.body);
       keep_less();
     }
     find_stored_again();
@@ -61,7 +61,7 @@ class Scheduler {
  private:
   void define(const dsl::Region& region) {
     for (ValueId argument : region.args) {
-      out_.home[argument] = &region;
+      out_.defining_region[argument] = &region;
       index_[argument] = is_index_new(argument);
     }
     for (const Op& op : region.ops) {
@@ -70,11 +70,11 @@ class Scheduler {
           ++out_.use_count[operand];
           out_.user[operand] = &op;
         }
-        if (!is_elementwise(op) || out_.home[operand] != &region) out_.by_elements[operand] = false;
+        if (!is_elementwise(op) || out_.defining_region[operand] != &region) out_.by_elements[operand] = false;
       }
       for (ValueId result : op.results) {
         out_.definition[result] = &op;
-        out_.home[result] = &region;
+        out_.defining_region[result] = &region;
       }
       if (dsl::info(op.code).has(dsl::kWrites)) note_write(op);
       if (op.code == OpCode::kLoad) loads_.push_back(&op);
@@ -155,15 +155,15 @@ class Scheduler {
     out_.moves.resize(kernel_.values.size());
     for (ValueId id = 0; id < kernel_.values.size(); ++id) {
       // An argument of a region; parameters stay what they are.
-      if (!out_.definition[id] && out_.home[id]) out_.moves[id] = {.at_all = true, .by_turns = true};
+      if (!out_.definition[id] && out_.defining_region[id]) out_.moves[id] = {.at_all = true, .by_iterations = true};
     }
     for (const Op* op : order_.ops) {
       Moves moves = {.at_all = op->code == OpCode::kProgramId};
       for (ValueId operand : op->operands) {
         const Moves& part = out_.moves[operand];
         moves.at_all |= part.at_all;
-        moves.by_turns |= part.by_turns;
-        moves.by_rows |= part.by_rows || (part.by_turns && op->code == OpCode::kMul);
+        moves.by_iterations |= part.by_iterations;
+        moves.by_rows |= part.by_rows || (part.by_iterations && op->code == OpCode::kMul);
       }
       for (ValueId result : op->results) out_.moves[result] = moves;
     }
@@ -270,15 +270,15 @@ class Scheduler {
                         [&](ValueId id) { return out_.materialise[id] || (op.code == OpCode::kLoad && !is_tile(id)); });
   }
 
-  void find_together(const dsl::Region& region) {
+  void find_fused(const dsl::Region& region) {
     Group group;
     const auto end_group = [&](size_t stores) {
       group.stores.resize(stores);
-      if (stores > 1) out_.together.push_back(std::move(group.stores));
+      if (stores > 1) out_.fused.push_back(std::move(group.stores));
       group = {};
     };
     for (const Op& op : region.ops) {
-      for (const dsl::Region& inner : op.regions) find_together(inner);
+      for (const dsl::Region& inner : op.regions) find_fused(inner);
       if (op.code == OpCode::kStore) {
         const size_t before = group.stores.size();
         if (before > 0 && !join(group, op)) end_group(before);
@@ -292,8 +292,8 @@ class Scheduler {
 
   // What all of a walk want, and nobody else, is computed once as it is.
   void keep_less() {
-    if (out_.together.empty()) return;
-    const std::vector<int> groups = find_groups(kernel_, order_, out_.together);
+    if (out_.fused.empty()) return;
+    const std::vector<int> groups = find_groups(kernel_, order_, out_.fused);
     for (ValueId id = 0; id < kernel_.values.size(); ++id) {
       if (groups[id] >= 0) out_.keep[id] = false;
     }

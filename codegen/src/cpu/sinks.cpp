@@ -94,14 +94,14 @@ void add_user(Sinks& out, const Op& user, const Region* region, const ProgramOrd
 }  // namespace
 
 std::vector<Sinks> find_sinks(const dsl::Kernel& kernel, const ProgramOrder& order, const Pointers& pointers,
-                              const std::vector<const Region*>& home) {
+                              const std::vector<const Region*>& defining_region) {
   std::vector<Sinks> out(kernel.values.size());
   // Users stand behind what they use.
   for (size_t i = order.ops.size(); i-- > 0;) {
     const Op& op = *order.ops[i];
     if (!makes_code(op)) continue;
     for (ValueId operand : op.operands) {
-      if (!kernel.type(operand).is_scalar()) add_user(out[operand], op, home[operand], order, pointers, out);
+      if (!kernel.type(operand).is_scalar()) add_user(out[operand], op, defining_region[operand], order, pointers, out);
     }
   }
   return out;

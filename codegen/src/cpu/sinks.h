@@ -61,7 +61,7 @@ struct Sinks {
 
 // By value.
 std::vector<Sinks> find_sinks(const dsl::Kernel& kernel, const ProgramOrder& order, const Pointers& pointers,
-                              const std::vector<const dsl::Region*>& home);
+                              const std::vector<const dsl::Region*>& defining_region);
 
 // By value: the one of these groups of sinks, each sink in one at most, that all its sinks belong to; else -1.
 std::vector<int> find_groups(const dsl::Kernel& kernel, const ProgramOrder& order,

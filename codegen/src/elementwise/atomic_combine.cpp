@@ -8,41 +8,41 @@ namespace {
 using dsl::AtomicKind;
 
 // A number to reckon with: small floats as f32.
-Value* number(ElementContext& c, Builder& b, ElementType element, Value* bits) {
-  Value* value = b.CreateBitCast(bits, memory_type(b.getContext(), element, false));
-  return dsl::is_small_float(element) ? to_f32(c, b, element, value) : value;
+Value* number(ElementContext& ctx, Builder& ir, ElementType element, Value* bits) {
+  Value* value = ir.CreateBitCast(bits, memory_type(ir.getContext(), element, false));
+  return dsl::is_small_float(element) ? to_f32(ctx, ir, element, value) : value;
 }
 
 // Bits of the smaller or larger of two floats: a NaN before all, -0.0 below +0.0.
-Value* extreme(ElementContext& c, Builder& b, bool maximum, ElementType element, Value* old, Value* value) {
-  Value *x = number(c, b, element, old), *y = number(c, b, element, value);
-  Value* first = maximum ? b.CreateFCmpOGT(x, y) : b.CreateFCmpOLT(x, y);
+Value* extreme(ElementContext& ctx, Builder& ir, bool maximum, ElementType element, Value* old, Value* value) {
+  Value *x = number(ctx, ir, element, old), *y = number(ctx, ir, element, value);
+  Value* first = maximum ? ir.CreateFCmpOGT(x, y) : ir.CreateFCmpOLT(x, y);
   // Equal numbers differ by the sign of a zero at most.
-  Value* equal = maximum ? b.CreateAnd(old, value) : b.CreateOr(old, value);
-  Value* out = b.CreateSelect(b.CreateFCmpOEQ(x, y), equal, b.CreateSelect(first, old, value));
-  return b.CreateSelect(b.CreateFCmpUNO(x, x), old, b.CreateSelect(b.CreateFCmpUNO(y, y), value, out));
+  Value* equal = maximum ? ir.CreateAnd(old, value) : ir.CreateOr(old, value);
+  Value* out = ir.CreateSelect(ir.CreateFCmpOEQ(x, y), equal, ir.CreateSelect(first, old, value));
+  return ir.CreateSelect(ir.CreateFCmpUNO(x, x), old, ir.CreateSelect(ir.CreateFCmpUNO(y, y), value, out));
 }
 
-Value* sum(ElementContext& c, Builder& b, ElementType element, Value* old, Value* value) {
-  Value* out = b.CreateFAdd(number(c, b, element, old), number(c, b, element, value));
-  if (dsl::is_small_float(element)) out = from_f32(c, b, element, out);
-  return b.CreateBitCast(out, old->getType());
+Value* sum(ElementContext& ctx, Builder& ir, ElementType element, Value* old, Value* value) {
+  Value* out = ir.CreateFAdd(number(ctx, ir, element, old), number(ctx, ir, element, value));
+  if (dsl::is_small_float(element)) out = from_f32(ctx, ir, element, out);
+  return ir.CreateBitCast(out, old->getType());
 }
 
-Value* combine_ints(Builder& b, AtomicKind kind, bool is_signed, Value* old, Value* value) {
+Value* combine_ints(Builder& ir, AtomicKind kind, bool is_signed, Value* old, Value* value) {
   switch (kind) {
     case AtomicKind::kAdd:
-      return b.CreateAdd(old, value);
+      return ir.CreateAdd(old, value);
     case AtomicKind::kMin:
-      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, old, value);
+      return ir.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, old, value);
     case AtomicKind::kMax:
-      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, old, value);
+      return ir.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, old, value);
     case AtomicKind::kAnd:
-      return b.CreateAnd(old, value);
+      return ir.CreateAnd(old, value);
     case AtomicKind::kOr:
-      return b.CreateOr(old, value);
+      return ir.CreateOr(old, value);
     case AtomicKind::kXor:
-      return b.CreateXor(old, value);
+      return ir.CreateXor(old, value);
     case AtomicKind::kXchg:
       break;
   }
@@ -51,11 +51,11 @@ Value* combine_ints(Builder& b, AtomicKind kind, bool is_signed, Value* old, Val
 
 }  // namespace
 
-Value* combine_bits(ElementContext& c, Builder& b, AtomicKind kind, ElementType element, Value* old, Value* value) {
-  if (!dsl::is_float(element)) return combine_ints(b, kind, dsl::info(element).is_signed, old, value);
+Value* combine_bits(ElementContext& ctx, Builder& ir, AtomicKind kind, ElementType element, Value* old, Value* value) {
+  if (!dsl::is_float(element)) return combine_ints(ir, kind, dsl::info(element).is_signed, old, value);
   if (kind == AtomicKind::kXchg) return value;
-  if (kind == AtomicKind::kAdd) return sum(c, b, element, old, value);
-  return extreme(c, b, kind == AtomicKind::kMax, element, old, value);
+  if (kind == AtomicKind::kAdd) return sum(ctx, ir, element, old, value);
+  return extreme(ctx, ir, kind == AtomicKind::kMax, element, old, value);
 }
 
 }  // namespace kiln::codegen

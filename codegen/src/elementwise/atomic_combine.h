@@ -6,6 +6,7 @@
 namespace kiln::codegen {
 
 // What an atomic leaves in memory, of what was there and the op's value (docs/reference/ops.md).
-Value* combine_bits(ElementContext& c, Builder& b, dsl::AtomicKind kind, ElementType element, Value* old, Value* value);
+Value* combine_bits(ElementContext& ctx, Builder& ir, dsl::AtomicKind kind, ElementType element, Value* old,
+                    Value* value);
 
 }  // namespace kiln::codegen

@@ -51,38 +51,39 @@ int64_t count_long(const dsl::Kernel& kernel, int64_t together) {
 }
 
 // By what its code depends on.
-std::string function_name(const ElementContext& c, const Op& op, llvm::ArrayRef<Value*> operands) {
+std::string function_name(const ElementContext& ctx, const Op& op, llvm::ArrayRef<Value*> operands) {
   std::string name = "kiln." + dsl::info(op.code).name;
   for (const dsl::Attr& attr : op.attrs) {
     if (const auto* number = std::get_if<int64_t>(&attr)) name += "." + std::to_string(*number);
   }
-  name += "." + std::string(dsl::info(c.type(op.operands[0]).element).name) + ".";
+  name += "." + std::string(dsl::info(ctx.type(op.operands[0]).element).name) + ".";
   llvm::raw_string_ostream stream(name);
   for (const Value* operand : operands) operand->getType()->print(stream);
   return name;
 }
 
-Result<llvm::Function*> function_for(ElementContext& c, Builder& outer, const Op& op, llvm::ArrayRef<Value*> operands) {
+Result<llvm::Function*> function_for(ElementContext& ctx, Builder& outer, const Op& op,
+                                     llvm::ArrayRef<Value*> operands) {
   llvm::Module& module = *outer.GetInsertBlock()->getModule();
-  const std::string name = function_name(c, op, operands);
+  const std::string name = function_name(ctx, op, operands);
   if (llvm::Function* known = module.getFunction(name)) return known;
   llvm::SmallVector<llvm::Type*, 4> types;
   for (const Value* operand : operands) types.push_back(operand->getType());
-  const dsl::Type& result = c.type(op.results[0]);
+  const dsl::Type& result = ctx.type(op.results[0]);
   llvm::Type* returned = like(operands[0], register_type(module.getContext(), dsl::scalar_type(result.element)));
   auto* function = llvm::Function::Create(llvm::FunctionType::get(returned, types, false),
                                           llvm::Function::InternalLinkage, name, module);
   function->addFnAttr(llvm::Attribute::NoInline);
   function->addFnAttr(llvm::Attribute::NoUnwind);
-  Builder b(llvm::BasicBlock::Create(module.getContext(), "entry", function));
+  Builder ir(llvm::BasicBlock::Create(module.getContext(), "entry", function));
   llvm::SmallVector<Value*, 4> arguments;
   for (llvm::Argument& argument : function->args()) arguments.push_back(&argument);
-  auto value = emit_elementwise(c, b, op, arguments);
+  auto value = emit_elementwise(ctx, ir, op, arguments);
   if (!value) {
     function->eraseFromParent();
     return value.error();
   }
-  b.CreateRet(*value);
+  ir.CreateRet(*value);
   return function;
 }
 
@@ -92,12 +93,12 @@ bool has_many_long_ops(const dsl::Kernel& kernel, int64_t together) {
   return count_long(kernel, together) > kMostInline;
 }
 
-Result<Value*> emit_op(ElementContext& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> operands) {
-  const bool by_call = c.calls_long_ops && is_long_op(op, c.type(op.operands[0]).element);
-  if (!by_call) return emit_elementwise(c, b, op, operands);
-  auto function = function_for(c, b, op, operands);
+Result<Value*> emit_op(ElementContext& ctx, Builder& ir, const Op& op, llvm::ArrayRef<Value*> operands) {
+  const bool by_call = ctx.calls_long_ops && is_long_op(op, ctx.type(op.operands[0]).element);
+  if (!by_call) return emit_elementwise(ctx, ir, op, operands);
+  auto function = function_for(ctx, ir, op, operands);
   if (!function) return function.error();
-  return static_cast<Value*>(b.CreateCall(*function, operands));
+  return static_cast<Value*>(ir.CreateCall(*function, operands));
 }
 
 }  // namespace kiln::codegen

@@ -10,7 +10,7 @@ namespace kiln::codegen {
 // of a nest for all, on GPUs that of a few registers for those of all threads.
 bool has_many_long_ops(const dsl::Kernel& kernel, int64_t together = INT64_MAX);
 
-// An elementwise op of the kernel: a call where `c.calls_long_ops` and it is long, else inline.
-Result<Value*> emit_op(ElementContext& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> operands);
+// An elementwise op of the kernel: a call where `ctx.calls_long_ops` and it is long, else inline.
+Result<Value*> emit_op(ElementContext& ctx, Builder& ir, const Op& op, llvm::ArrayRef<Value*> operands);
 
 }  // namespace kiln::codegen

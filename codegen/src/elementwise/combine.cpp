@@ -21,46 +21,46 @@ llvm::Type* accumulator_type(llvm::LLVMContext& context, ElementType element) {
   return register_type(context, dsl::scalar_type(accumulator_element(element)));
 }
 
-Value* to_accumulator(ElementContext& c, Builder& b, ElementType element, Value* x) {
-  return is_small_float(element) ? to_f32(c, b, element, x) : x;
+Value* to_accumulator(ElementContext& ctx, Builder& ir, ElementType element, Value* x) {
+  return is_small_float(element) ? to_f32(ctx, ir, element, x) : x;
 }
 
 // min and max give an element as it is, infinities of f8 too; sums and products are rounded.
-Value* from_accumulator(ElementContext& c, Builder& b, ReduceKind kind, ElementType element, Value* x) {
+Value* from_accumulator(ElementContext& ctx, Builder& ir, ReduceKind kind, ElementType element, Value* x) {
   const bool chosen = kind == ReduceKind::kMin || kind == ReduceKind::kMax;
-  return is_small_float(element) ? from_f32(c, b, element, x, !chosen) : x;
+  return is_small_float(element) ? from_f32(ctx, ir, element, x, !chosen) : x;
 }
 
-Value* combine_numbers(Builder& b, ReduceKind kind, ElementType element, Value* x, Value* y) {
+Value* combine_numbers(Builder& ir, ReduceKind kind, ElementType element, Value* x, Value* y) {
   const bool is_signed = info(element).is_signed;
   switch (kind) {
     case ReduceKind::kSum:
-      return is_float(element) ? b.CreateFAdd(x, y) : b.CreateAdd(x, y);
+      return is_float(element) ? ir.CreateFAdd(x, y) : ir.CreateAdd(x, y);
     case ReduceKind::kProd:
-      return is_float(element) ? b.CreateFMul(x, y) : b.CreateMul(x, y);
+      return is_float(element) ? ir.CreateFMul(x, y) : ir.CreateMul(x, y);
     case ReduceKind::kMax:
-      if (is_float(element)) return b.CreateSelect(b.CreateFCmpOGT(x, y), x, y);
-      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);
+      if (is_float(element)) return ir.CreateSelect(ir.CreateFCmpOGT(x, y), x, y);
+      return ir.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);
     case ReduceKind::kMin:
-      if (is_float(element)) return b.CreateSelect(b.CreateFCmpOLT(x, y), x, y);
-      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, x, y);
+      if (is_float(element)) return ir.CreateSelect(ir.CreateFCmpOLT(x, y), x, y);
+      return ir.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, x, y);
     case ReduceKind::kAnd:
-      return b.CreateAnd(x, y);
+      return ir.CreateAnd(x, y);
     case ReduceKind::kOr:
-      return b.CreateOr(x, y);
+      return ir.CreateOr(x, y);
     default:  // kXor
-      return b.CreateXor(x, y);
+      return ir.CreateXor(x, y);
   }
 }
 
-Value* combine(Builder& b, ReduceKind kind, ElementType element, Value* x, Value* y) {
+Value* combine(Builder& ir, ReduceKind kind, ElementType element, Value* x, Value* y) {
   const bool extreme = kind == ReduceKind::kMin || kind == ReduceKind::kMax;
-  if (!is_float(element) || !extreme) return combine_numbers(b, kind, element, x, y);
-  return float_min_max(b, kind == ReduceKind::kMax, false, x, y);
+  if (!is_float(element) || !extreme) return combine_numbers(ir, kind, element, x, y);
+  return float_min_max(ir, kind == ReduceKind::kMax, false, x, y);
 }
 
-Value* identity(Builder& b, ReduceKind kind, ElementType element) {
-  llvm::Type* type = accumulator_type(b.getContext(), element);
+Value* identity(Builder& ir, ReduceKind kind, ElementType element) {
+  llvm::Type* type = accumulator_type(ir.getContext(), element);
   const bool maximum = kind == ReduceKind::kMax;
   if (is_float(element)) {
     // -0.0, not 0.0: a sum of negative zeros is a negative zero.

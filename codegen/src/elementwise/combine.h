@@ -10,12 +10,12 @@ dsl::ReduceKind reduce_kind(const Op& op);
 // Small floats accumulate in f32 and are rounded once.
 ElementType accumulator_element(ElementType element);
 llvm::Type* accumulator_type(llvm::LLVMContext& context, ElementType element);
-Value* to_accumulator(ElementContext& c, Builder& b, ElementType element, Value* x);
-Value* from_accumulator(ElementContext& c, Builder& b, dsl::ReduceKind kind, ElementType element, Value* x);
-Value* combine(Builder& b, dsl::ReduceKind kind, ElementType element, Value* x, Value* y);
+Value* to_accumulator(ElementContext& ctx, Builder& ir, ElementType element, Value* x);
+Value* from_accumulator(ElementContext& ctx, Builder& ir, dsl::ReduceKind kind, ElementType element, Value* x);
+Value* combine(Builder& ir, dsl::ReduceKind kind, ElementType element, Value* x, Value* y);
 // Without the NaN rule of min and max, for inner loops that track NaN apart.
-Value* combine_numbers(Builder& b, dsl::ReduceKind kind, ElementType element, Value* x, Value* y);
+Value* combine_numbers(Builder& ir, dsl::ReduceKind kind, ElementType element, Value* x, Value* y);
 // Of the accumulator's type.
-Value* identity(Builder& b, dsl::ReduceKind kind, ElementType element);
+Value* identity(Builder& ir, dsl::ReduceKind kind, ElementType element);
 
 }  // namespace kiln::codegen

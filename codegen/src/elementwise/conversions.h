@@ -6,10 +6,10 @@
 namespace kiln::codegen {
 
 // Small floats to f32 and back (one rounding).
-Value* to_f32(ElementContext& c, Builder& b, ElementType element, Value* x);
+Value* to_f32(ElementContext& ctx, Builder& ir, ElementType element, Value* x);
 // `saturate`: of f8; without it what overflows is infinite, or NaN where the type has no infinity.
-Value* from_f32(ElementContext& c, Builder& b, ElementType element, Value* x, bool saturate = true);
+Value* from_f32(ElementContext& ctx, Builder& ir, ElementType element, Value* x, bool saturate = true);
 // A `cast`.
-Value* emit_cast(ElementContext& c, Builder& b, Value* x, ElementType from, ElementType to, bool saturate = true);
+Value* emit_cast(ElementContext& ctx, Builder& ir, Value* x, ElementType from, ElementType to, bool saturate = true);
 
 }  // namespace kiln::codegen

@@ -30,13 +30,13 @@ llvm::Type* register_type(llvm::LLVMContext& context, const dsl::Type& type) {
 
 int memory_bytes(const dsl::Type& type) { return type.pointer ? 8 : dsl::info(type.element).bytes; }
 
-Value* to_memory(Builder& b, Value* x) {
-  return x->getType()->isIntOrIntVectorTy(1) ? b.CreateZExt(x, like(x, b.getInt8Ty())) : x;
+Value* to_memory(Builder& ir, Value* x) {
+  return x->getType()->isIntOrIntVectorTy(1) ? ir.CreateZExt(x, like(x, ir.getInt8Ty())) : x;
 }
 
-Value* from_memory(Builder& b, Value* x, const dsl::Type& type) {
+Value* from_memory(Builder& ir, Value* x, const dsl::Type& type) {
   if (type.pointer || type.element != ElementType::kI1) return x;
-  return b.CreateICmpNE(x, llvm::Constant::getNullValue(x->getType()));
+  return ir.CreateICmpNE(x, llvm::Constant::getNullValue(x->getType()));
 }
 
 }  // namespace kiln::codegen

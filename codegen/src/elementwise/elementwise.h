@@ -21,8 +21,8 @@ using Builder = llvm::IRBuilder<>;
 // A target's own conversions between f32 and floats below 32 bits, of scalars, with the results that conversions.cpp
 // has but for the bits of NaN. Either may be null, and gives null where there is no instruction.
 struct SmallFloatInstructions {
-  Value* (*from_f32)(Builder& b, ElementType to, Value* x, bool saturate) = nullptr;
-  Value* (*to_f32)(Builder& b, ElementType from, Value* x) = nullptr;
+  Value* (*from_f32)(Builder& ir, ElementType to, Value* x, bool saturate) = nullptr;
+  Value* (*to_f32)(Builder& ir, ElementType from, Value* x) = nullptr;
 };
 
 // What an elementwise op must know of its surroundings.
@@ -54,7 +54,7 @@ llvm::Type* memory_type(llvm::LLVMContext& context, ElementType element, bool po
 int memory_bytes(const dsl::Type& type);
 
 // Memory holds i1 as a byte.
-Value* to_memory(Builder& b, Value* x);
-Value* from_memory(Builder& b, Value* x, const dsl::Type& type);
+Value* to_memory(Builder& ir, Value* x);
+Value* from_memory(Builder& ir, Value* x, const dsl::Type& type);
 
 }  // namespace kiln::codegen

@@ -14,12 +14,12 @@ struct LoopRange {
   Value *first = nullptr, *stride = nullptr;
 
   // The index at a count, an int of its type.
-  Value* index(Builder& b, Value* count, ElementType type) const;
+  Value* index(Builder& ir, Value* count, ElementType type) const;
   // What the index grows by from one iteration to the next, i64.
   Value* growth() const { return stride ? stride : step; }
 };
 
 // From the operands of a `for` whose index has this type. A step below 1 counts as 1.
-LoopRange make_loop_range(Builder& b, ElementType type, Value* start, Value* end, Value* step);
+LoopRange make_loop_range(Builder& ir, ElementType type, Value* start, Value* end, Value* step);
 
 }  // namespace kiln::codegen

@@ -6,10 +6,10 @@
 namespace kiln::codegen {
 
 // An elementwise op, on scalars or vectors alike. `element` is the operands' element type.
-Result<Value*> emit_elementwise(ElementContext& c, Builder& b, const Op& op, llvm::ArrayRef<Value*> operands);
+Result<Value*> emit_elementwise(ElementContext& ctx, Builder& ir, const Op& op, llvm::ArrayRef<Value*> operands);
 // The value of a `constant` op.
-Value* emit_constant(Builder& b, const Op& op);
+Value* emit_constant(Builder& ir, const Op& op);
 // `min` and `max` of floats of 32 bits and more.
-Value* float_min_max(Builder& b, bool maximum, bool numeric, Value* x, Value* y);
+Value* float_min_max(Builder& ir, bool maximum, bool numeric, Value* x, Value* y);
 
 }  // namespace kiln::codegen

@@ -36,56 +36,57 @@ uint64_t nan_bits(ElementType element) {
   }
 }
 
-Value* bits_of(Builder& b, ElementType element, Value* x) {
-  return b.CreateBitCast(x, like(x, b.getIntNTy(static_cast<unsigned>(dsl::info(element).bits))));
+Value* bits_of(Builder& ir, ElementType element, Value* x) {
+  return ir.CreateBitCast(x, like(x, ir.getIntNTy(static_cast<unsigned>(dsl::info(element).bits))));
 }
 
 llvm::Constant* sign_of(ElementType element, Value* like_this) {
   return int_constant(like_this, uint64_t{1} << (dsl::info(element).bits - 1));
 }
 
-Value* is_nan(Builder& b, ElementType element, Value* bits) {
-  Value* magnitude = b.CreateAnd(bits, b.CreateNot(sign_of(element, bits)));
-  return b.CreateICmpUGT(magnitude, int_constant(bits, greatest_bits(element)));
+Value* is_nan(Builder& ir, ElementType element, Value* bits) {
+  Value* magnitude = ir.CreateAnd(bits, ir.CreateNot(sign_of(element, bits)));
+  return ir.CreateICmpUGT(magnitude, int_constant(bits, greatest_bits(element)));
 }
 
 // Sign and magnitude: negative numbers reversed, positive ones above them.
-Value* float_keys(Builder& b, ElementType element, Value* x) {
-  Value* bits = bits_of(b, element, x);
-  Value* nan = is_nan(b, element, bits);
+Value* float_keys(Builder& ir, ElementType element, Value* x) {
+  Value* bits = bits_of(ir, element, x);
+  Value* nan = is_nan(ir, element, bits);
   auto *zero = int_constant(bits, 0), *sign = sign_of(element, bits);
-  bits = b.CreateSelect(b.CreateICmpEQ(bits, sign), zero, bits);
-  Value* negative = b.CreateICmpSLT(bits, zero);
-  Value* keys = b.CreateSelect(negative, b.CreateNot(bits), b.CreateOr(bits, sign));
-  return b.CreateSelect(nan, llvm::Constant::getAllOnesValue(bits->getType()), keys);
+  bits = ir.CreateSelect(ir.CreateICmpEQ(bits, sign), zero, bits);
+  Value* negative = ir.CreateICmpSLT(bits, zero);
+  Value* keys = ir.CreateSelect(negative, ir.CreateNot(bits), ir.CreateOr(bits, sign));
+  return ir.CreateSelect(nan, llvm::Constant::getAllOnesValue(bits->getType()), keys);
 }
 
 }  // namespace
 
-Value* order_keys(Builder& b, ElementType element, bool descending, Value* x) {
-  Value* keys = to_memory(b, x);
+Value* order_keys(Builder& ir, ElementType element, bool descending, Value* x) {
+  Value* keys = to_memory(ir, x);
   if (dsl::is_float(element)) {
-    keys = float_keys(b, element, x);
+    keys = float_keys(ir, element, x);
   } else if (dsl::info(element).is_signed) {
-    keys = b.CreateXor(x, sign_of(element, x));
+    keys = ir.CreateXor(x, sign_of(element, x));
   }
-  return descending ? b.CreateNot(keys) : keys;
+  return descending ? ir.CreateNot(keys) : keys;
 }
 
-Value* elements_of(Builder& b, ElementType element, bool descending, Value* keys) {
-  if (descending) keys = b.CreateNot(keys);
-  if (!dsl::is_float(element)) return dsl::info(element).is_signed ? b.CreateXor(keys, sign_of(element, keys)) : keys;
-  Value* positive = b.CreateICmpSLT(keys, int_constant(keys, 0));
-  Value* bits = b.CreateSelect(positive, b.CreateXor(keys, sign_of(element, keys)), b.CreateNot(keys));
-  Value* nan = b.CreateICmpEQ(keys, llvm::Constant::getAllOnesValue(keys->getType()));
-  return b.CreateSelect(nan, int_constant(keys, nan_bits(element)), bits);
+Value* elements_of(Builder& ir, ElementType element, bool descending, Value* keys) {
+  if (descending) keys = ir.CreateNot(keys);
+  if (!dsl::is_float(element)) return dsl::info(element).is_signed ? ir.CreateXor(keys, sign_of(element, keys)) : keys;
+  Value* positive = ir.CreateICmpSLT(keys, int_constant(keys, 0));
+  Value* bits = ir.CreateSelect(positive, ir.CreateXor(keys, sign_of(element, keys)), ir.CreateNot(keys));
+  Value* nan = ir.CreateICmpEQ(keys, llvm::Constant::getAllOnesValue(keys->getType()));
+  return ir.CreateSelect(nan, int_constant(keys, nan_bits(element)), bits);
 }
 
-Value* are_ambiguous(Builder& b, ElementType element, Value* x) {
+Value* are_ambiguous(Builder& ir, ElementType element, Value* x) {
   if (!dsl::is_float(element)) return nullptr;
-  Value* bits = bits_of(b, element, x);
-  Value* other_nan = b.CreateAnd(is_nan(b, element, bits), b.CreateICmpNE(bits, int_constant(bits, nan_bits(element))));
-  return b.CreateOr(other_nan, b.CreateICmpEQ(bits, sign_of(element, bits)));
+  Value* bits = bits_of(ir, element, x);
+  Value* other_nan =
+      ir.CreateAnd(is_nan(ir, element, bits), ir.CreateICmpNE(bits, int_constant(bits, nan_bits(element))));
+  return ir.CreateOr(other_nan, ir.CreateICmpEQ(bits, sign_of(element, bits)));
 }
 
 }  // namespace kiln::codegen

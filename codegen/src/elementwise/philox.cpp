@@ -7,29 +7,29 @@
 
 namespace kiln::codegen {
 
-PhiloxKeys philox_keys(Builder& b, Value* seed) {
+PhiloxKeys philox_keys(Builder& ir, Value* seed) {
   PhiloxKeys keys;
-  std::array<Value*, 2> key = {seed, b.CreateLShr(seed, int_constant(seed, 32))};
+  std::array<Value*, 2> key = {seed, ir.CreateLShr(seed, int_constant(seed, 32))};
   for (auto& of_round : keys) {
     of_round = key;
-    key = {b.CreateAdd(key[0], int_constant(seed, 0x9E3779B9)), b.CreateAdd(key[1], int_constant(seed, 0xBB67AE85))};
+    key = {ir.CreateAdd(key[0], int_constant(seed, 0x9E3779B9)), ir.CreateAdd(key[1], int_constant(seed, 0xBB67AE85))};
   }
   return keys;
 }
 
-std::array<Value*, 4> emit_philox(Builder& b, const PhiloxKeys& keys, Value* offset) {
-  auto high = [&](Value* x) { return b.CreateLShr(x, int_constant(x, 32)); };
+std::array<Value*, 4> emit_philox(Builder& ir, const PhiloxKeys& keys, Value* offset) {
+  auto high = [&](Value* x) { return ir.CreateLShr(x, int_constant(x, 32)); };
   auto times = [&](Value* x, uint64_t factor) {
-    return b.CreateMul(b.CreateAnd(x, int_constant(x, 0xFFFFFFFF)), int_constant(x, factor));
+    return ir.CreateMul(ir.CreateAnd(x, int_constant(x, 0xFFFFFFFF)), int_constant(x, factor));
   };
   Value* zero = int_constant(offset, 0);
   std::array<Value*, 4> counter = {offset, high(offset), zero, zero};
   for (const auto& key : keys) {
     Value *p = times(counter[0], 0xD2511F53), *q = times(counter[2], 0xCD9E8D57);
-    counter = {b.CreateXor(b.CreateXor(high(q), counter[1]), key[0]), q,
-               b.CreateXor(b.CreateXor(high(p), counter[3]), key[1]), p};
+    counter = {ir.CreateXor(ir.CreateXor(high(q), counter[1]), key[0]), q,
+               ir.CreateXor(ir.CreateXor(high(p), counter[3]), key[1]), p};
   }
-  for (Value*& word : counter) word = b.CreateTrunc(word, like(word, b.getInt32Ty()));
+  for (Value*& word : counter) word = ir.CreateTrunc(word, like(word, ir.getInt32Ty()));
   return counter;
 }
 

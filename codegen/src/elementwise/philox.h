@@ -9,7 +9,7 @@ namespace kiln::codegen {
 
 // The keys of its rounds, from a seed, in lanes like the offset's; the four words.
 using PhiloxKeys = std::array<std::array<Value*, 2>, 10>;
-PhiloxKeys philox_keys(Builder& b, Value* seed);
-std::array<Value*, 4> emit_philox(Builder& b, const PhiloxKeys& keys, Value* offset);
+PhiloxKeys philox_keys(Builder& ir, Value* seed);
+std::array<Value*, 4> emit_philox(Builder& ir, const PhiloxKeys& keys, Value* offset);
 
 }  // namespace kiln::codegen

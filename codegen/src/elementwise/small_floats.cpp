@@ -38,84 +38,84 @@ Format format_of(ElementType element) {
 uint64_t f32_exponent(int exponent) { return static_cast<uint64_t>(exponent + 127) << 23; }
 
 // The code of a magnitude that was rounded, with what lies beyond the finite numbers, NaN and the sign put right.
-Value* finish(Builder& b, const Format& format, Value* x, Value* code, bool saturate) {
-  Value* bits = b.CreateBitCast(x, like(x, b.getInt32Ty()));
+Value* finish(Builder& ir, const Format& format, Value* x, Value* code, bool saturate) {
+  Value* bits = ir.CreateBitCast(x, like(x, ir.getInt32Ty()));
   const uint64_t largest = saturate && format.bits() == 8 ? format.beyond() - 1 : format.beyond();
-  code = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, code, int_constant(code, largest));
-  code = b.CreateSelect(b.CreateFCmpUNO(x, x), int_constant(code, format.nan()), code);
-  Value* sign = b.CreateAnd(b.CreateLShr(bits, int_constant(bits, static_cast<uint64_t>(32 - format.bits()))),
-                            int_constant(bits, format.sign()));
-  return b.CreateTrunc(b.CreateOr(code, sign), like(x, b.getIntNTy(static_cast<unsigned>(format.bits()))));
+  code = ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, code, int_constant(code, largest));
+  code = ir.CreateSelect(ir.CreateFCmpUNO(x, x), int_constant(code, format.nan()), code);
+  Value* sign = ir.CreateAnd(ir.CreateLShr(bits, int_constant(bits, static_cast<uint64_t>(32 - format.bits()))),
+                             int_constant(bits, format.sign()));
+  return ir.CreateTrunc(ir.CreateOr(code, sign), like(x, ir.getIntNTy(static_cast<unsigned>(format.bits()))));
 }
 
 }  // namespace
 
 // Either format is the upper part of an f16 but for the exponent's bias.
-Value* f8_to_f32(ElementContext& c, Builder& b, ElementType element, Value* x) {
-  Value* bits = b.CreateZExt(x, like(x, b.getInt16Ty()));
+Value* f8_to_f32(ElementContext& ctx, Builder& ir, ElementType element, Value* x) {
+  Value* bits = ir.CreateZExt(x, like(x, ir.getInt16Ty()));
   auto as_f32 = [&](Value* half) {
-    return to_f32(c, b, ElementType::kF16, b.CreateBitCast(half, like(x, b.getHalfTy())));
+    return to_f32(ctx, ir, ElementType::kF16, ir.CreateBitCast(half, like(x, ir.getHalfTy())));
   };
-  if (element == ElementType::kF8E5M2) return as_f32(b.CreateShl(bits, int_constant(bits, 8)));
-  Value* magnitude = b.CreateAnd(bits, int_constant(bits, 0x7f));
-  Value* sign = b.CreateShl(b.CreateAnd(bits, int_constant(bits, 0x80)), int_constant(bits, 8));
-  Value* small = as_f32(b.CreateOr(b.CreateShl(magnitude, int_constant(bits, 7)), sign));
-  Value* value = b.CreateFMul(small, llvm::ConstantFP::get(small->getType(), 256.0));
-  Value* is_nan = b.CreateICmpEQ(magnitude, int_constant(bits, 0x7f));
-  Value* nan = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, llvm::ConstantFP::getNaN(value->getType()), value);
-  return b.CreateSelect(is_nan, nan, value);
+  if (element == ElementType::kF8E5M2) return as_f32(ir.CreateShl(bits, int_constant(bits, 8)));
+  Value* magnitude = ir.CreateAnd(bits, int_constant(bits, 0x7f));
+  Value* sign = ir.CreateShl(ir.CreateAnd(bits, int_constant(bits, 0x80)), int_constant(bits, 8));
+  Value* small = as_f32(ir.CreateOr(ir.CreateShl(magnitude, int_constant(bits, 7)), sign));
+  Value* value = ir.CreateFMul(small, llvm::ConstantFP::get(small->getType(), 256.0));
+  Value* is_nan = ir.CreateICmpEQ(magnitude, int_constant(bits, 0x7f));
+  Value* nan = ir.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, llvm::ConstantFP::getNaN(value->getType()), value);
+  return ir.CreateSelect(is_nan, nan, value);
 }
 
-Value* f32_to_f8(Builder& b, ElementType element, Value* x, bool saturate) {
+Value* f32_to_f8(Builder& ir, ElementType element, Value* x, bool saturate) {
   const Format format = format_of(element);
-  Value* bits = b.CreateBitCast(x, like(x, b.getInt32Ty()));
-  Value* magnitude = b.CreateAnd(bits, int_constant(bits, 0x7fffffff));
+  Value* bits = ir.CreateBitCast(x, like(x, ir.getInt32Ty()));
+  Value* magnitude = ir.CreateAnd(bits, int_constant(bits, 0x7fffffff));
   const auto dropped = static_cast<uint64_t>(23 - format.mantissa_bits);
   // Normal results: rebias, and round the dropped bits away; a carry into the exponent is right.
-  Value* odd = b.CreateAnd(b.CreateLShr(magnitude, int_constant(bits, dropped)), int_constant(bits, 1));
+  Value* odd = ir.CreateAnd(ir.CreateLShr(magnitude, int_constant(bits, dropped)), int_constant(bits, 1));
   const uint64_t rebias = (uint64_t{1} << (dropped - 1)) - 1 - (static_cast<uint64_t>(127 - format.bias()) << 23);
-  Value* biased = b.CreateAdd(magnitude, int_constant(bits, static_cast<uint32_t>(rebias)));
-  Value* normal = b.CreateLShr(b.CreateAdd(biased, odd), int_constant(bits, dropped));
+  Value* biased = ir.CreateAdd(magnitude, int_constant(bits, static_cast<uint32_t>(rebias)));
+  Value* normal = ir.CreateLShr(ir.CreateAdd(biased, odd), int_constant(bits, dropped));
   // Subnormal results: adding this power of two puts the last bit of the f8 at the last bit of the f32.
   const uint64_t power = f32_exponent(24 - format.bias() - format.mantissa_bits);
-  Value* sum =
-      b.CreateFAdd(b.CreateBitCast(magnitude, x->getType()), b.CreateBitCast(int_constant(bits, power), x->getType()));
-  Value* subnormal = b.CreateSub(b.CreateBitCast(sum, bits->getType()), int_constant(bits, power));
-  Value* is_subnormal = b.CreateICmpULT(magnitude, int_constant(bits, f32_exponent(1 - format.bias())));
-  return finish(b, format, x, b.CreateSelect(is_subnormal, subnormal, normal), saturate);
+  Value* sum = ir.CreateFAdd(ir.CreateBitCast(magnitude, x->getType()),
+                             ir.CreateBitCast(int_constant(bits, power), x->getType()));
+  Value* subnormal = ir.CreateSub(ir.CreateBitCast(sum, bits->getType()), int_constant(bits, power));
+  Value* is_subnormal = ir.CreateICmpULT(magnitude, int_constant(bits, f32_exponent(1 - format.bias())));
+  return finish(ir, format, x, ir.CreateSelect(is_subnormal, subnormal, normal), saturate);
 }
 
 // |result| = floor(|x|/u + random·2^-32)·u with u the spacing of the result's type at |x|, in integers.
-Value* emit_stochastic_cast(ElementContext& c, Builder& b, Value* x, ElementType from, ElementType to, Value* random,
+Value* emit_stochastic_cast(ElementContext& ctx, Builder& ir, Value* x, ElementType from, ElementType to, Value* random,
                             bool saturate) {
   const Format format = format_of(to);
-  if (dsl::is_small_float(from)) x = to_f32(c, b, from, x);
-  Value* bits = b.CreateBitCast(x, like(x, b.getInt32Ty()));
+  if (dsl::is_small_float(from)) x = to_f32(ctx, ir, from, x);
+  Value* bits = ir.CreateBitCast(x, like(x, ir.getInt32Ty()));
   auto constant = [&](uint64_t value) { return int_constant(bits, value); };
-  Value* magnitude = b.CreateAnd(bits, constant(0x7fffffff));
+  Value* magnitude = ir.CreateAnd(bits, constant(0x7fffffff));
   // |x| = significand · 2^(exponent - 150), exponent 1 for subnormals.
-  Value* field = b.CreateLShr(magnitude, constant(23));
-  Value* exponent = b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, field, constant(1));
-  Value* hidden = b.CreateSelect(b.CreateICmpNE(field, constant(0)), constant(1u << 23), constant(0));
-  Value* significand = b.CreateOr(b.CreateAnd(magnitude, constant(0x7fffff)), hidden);
+  Value* field = ir.CreateLShr(magnitude, constant(23));
+  Value* exponent = ir.CreateBinaryIntrinsic(llvm::Intrinsic::umax, field, constant(1));
+  Value* hidden = ir.CreateSelect(ir.CreateICmpNE(field, constant(0)), constant(1u << 23), constant(0));
+  Value* significand = ir.CreateOr(ir.CreateAnd(magnitude, constant(0x7fffff)), hidden);
   // The result's exponent field (1 for its subnormals), and how many bits of the significand lie below its last one.
   const int rebias = 127 - format.bias();
-  Value* result_field = b.CreateSub(exponent, constant(static_cast<uint64_t>(rebias)));
-  result_field = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, result_field, constant(1));
+  Value* result_field = ir.CreateSub(exponent, constant(static_cast<uint64_t>(rebias)));
+  result_field = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, result_field, constant(1));
   const int kept = format.mantissa_bits;
   Value* dropped =
-      b.CreateSub(b.CreateAdd(result_field, constant(static_cast<uint64_t>(rebias + 23 - kept))), exponent);
-  dropped = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, dropped, constant(63));
+      ir.CreateSub(ir.CreateAdd(result_field, constant(static_cast<uint64_t>(rebias + 23 - kept))), exponent);
+  dropped = ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, dropped, constant(63));
   // In steps of 2^-32 of the spacing; what is finer cannot carry.
-  llvm::Type* wide = like(x, b.getInt64Ty());
-  Value* steps = b.CreateShl(b.CreateZExt(significand, wide), llvm::ConstantInt::get(wide, 32));
-  steps = b.CreateAdd(b.CreateLShr(steps, b.CreateZExt(dropped, wide)), b.CreateZExt(random, wide));
-  Value* whole = b.CreateTrunc(b.CreateLShr(steps, llvm::ConstantInt::get(wide, 32)), bits->getType());
-  Value* base = b.CreateShl(b.CreateSub(result_field, constant(1)), constant(static_cast<uint64_t>(kept)));
-  Value* code = b.CreateAdd(whole, base);
-  Value* is_infinite = b.CreateICmpEQ(magnitude, constant(0x7f800000));
-  code = finish(b, format, x, b.CreateSelect(is_infinite, constant(format.beyond()), code), saturate);
-  return b.CreateBitCast(code, like(x, memory_type(b.getContext(), to, false)));
+  llvm::Type* wide = like(x, ir.getInt64Ty());
+  Value* steps = ir.CreateShl(ir.CreateZExt(significand, wide), llvm::ConstantInt::get(wide, 32));
+  steps = ir.CreateAdd(ir.CreateLShr(steps, ir.CreateZExt(dropped, wide)), ir.CreateZExt(random, wide));
+  Value* whole = ir.CreateTrunc(ir.CreateLShr(steps, llvm::ConstantInt::get(wide, 32)), bits->getType());
+  Value* base = ir.CreateShl(ir.CreateSub(result_field, constant(1)), constant(static_cast<uint64_t>(kept)));
+  Value* code = ir.CreateAdd(whole, base);
+  Value* is_infinite = ir.CreateICmpEQ(magnitude, constant(0x7f800000));
+  code = finish(ir, format, x, ir.CreateSelect(is_infinite, constant(format.beyond()), code), saturate);
+  return ir.CreateBitCast(code, like(x, memory_type(ir.getContext(), to, false)));
 }
 
 }  // namespace kiln::codegen

@@ -8,12 +8,12 @@ namespace kiln::codegen::gpu {
 
 using Branch = llvm::function_ref<Result<Registers>()>;
 // What `then` gives where the condition holds, else what `otherwise` gives: registers of the same types.
-Result<Registers> emit_either(Context& c, Value* condition, const char* name, Branch then, Branch otherwise);
-Result<Registers> emit_if(Context& c, Value* condition, const char* name, const Registers& otherwise, Branch then);
-void emit_if(Context& c, Value* condition, const char* name, llvm::function_ref<void()> then);
+Result<Registers> emit_either(Context& ctx, Value* condition, const char* name, Branch then, Branch otherwise);
+Result<Registers> emit_if(Context& ctx, Value* condition, const char* name, const Registers& otherwise, Branch then);
+void emit_if(Context& ctx, Value* condition, const char* name, llvm::function_ref<void()> then);
 
 // while (condition(x)) x = body(x): what x is in the end.
-Result<Registers> emit_while(Context& c, const char* name, const Registers& start,
+Result<Registers> emit_while(Context& ctx, const char* name, const Registers& start,
                              llvm::function_ref<Value*(const Registers&)> condition,
                              llvm::function_ref<Result<Registers>(const Registers&)> body);
 

@@ -16,7 +16,7 @@ Context::Context(const dsl::Kernel& k, const TargetInfo& t, llvm::Module& m, con
       module(m),
       placement(p),
       block(shape),
-      b(m.getContext()),
+      ir(m.getContext()),
       definition(dsl::definitions(k)),
       order(k),
       def_use_(k) {
@@ -48,7 +48,7 @@ Value* Context::scalar(ValueId id) {
 }
 
 void Context::stand_where_defined(ValueId id) {
-  if (llvm::Instruction* before = scope_of(id).before) b.SetInsertPoint(before);
+  if (llvm::Instruction* before = scope_of(id).before) ir.SetInsertPoint(before);
 }
 
 const SharedTile* Context::shared(ValueId id, std::optional<int> fast) {
@@ -64,53 +64,53 @@ void Context::define_shared(ValueId id, SharedTile tile) {
   tiles.emplace(id, std::move(tile));
 }
 
-bool Context::is_in_flight(ValueId id) const {
-  return std::ranges::find(in_flight_, id, &InFlight::id) != in_flight_.end();
+bool Context::is_pending(ValueId id) const {
+  return std::ranges::find(pending_, id, &PendingProduct::id) != pending_.end();
 }
 
-int Context::groups_in_flight(std::optional<ValueId> id) const {
-  auto at = in_flight_.begin();
-  if (id) at = std::next(std::ranges::find(in_flight_, *id, &InFlight::id));
-  return std::accumulate(at, in_flight_.end(), 0, [](int sum, const InFlight& one) { return sum + one.groups; });
+int Context::pending_groups(std::optional<ValueId> id) const {
+  auto at = pending_.begin();
+  if (id) at = std::next(std::ranges::find(pending_, *id, &PendingProduct::id));
+  return std::accumulate(at, pending_.end(), 0, [](int sum, const PendingProduct& one) { return sum + one.groups; });
 }
 
-Registers Context::take_in_flight(ValueId id) {
-  std::erase_if(in_flight_, [&](const InFlight& one) { return one.id == id; });
+Registers Context::take_pending(ValueId id) {
+  std::erase_if(pending_, [&](const PendingProduct& one) { return one.id == id; });
   return scope_of(id).computed.at({id, number_of(*placement.home[id])});
 }
 
 // Groups end in order: those that began after this one may still be under way.
-void Context::settle(ValueId id) {
-  const int later = groups_in_flight(id);
-  Registers registers = take_in_flight(id);
+void Context::wait_for(ValueId id) {
+  const int later = pending_groups(id);
+  Registers registers = take_pending(id);
   define(id, wait_for_products(later, std::move(registers)));
 }
 
 // Padding is no register that a product writes.
-Registers Context::wait_for_products(int groups, Registers sums) {
+Registers Context::wait_for_products(int groups, Registers accumulators) {
   Registers written;
-  for (Value* x : sums) {
+  for (Value* x : accumulators) {
     if (!llvm::isa<llvm::Constant>(x)) written.push_back(x);
   }
-  const Registers ended = target.group_wait(b, groups, written);
+  const Registers ended = target.group_wait(ir, groups, written);
   auto next = ended.begin();
-  for (Value*& x : sums) {
+  for (Value*& x : accumulators) {
     if (!llvm::isa<llvm::Constant>(x)) x = *next++;
   }
-  return sums;
+  return accumulators;
 }
 
-void Context::settle_all() {
-  while (!in_flight_.empty()) settle(in_flight_.back().id);
+void Context::wait_for_all() {
+  while (!pending_.empty()) wait_for(pending_.back().id);
 }
 
 Result<Registers> Context::get(ValueId id, const Layout& layout) {
-  if (is_in_flight(id)) settle(id);
+  if (is_pending(id)) wait_for(id);
   Scope& scope = scope_of(id);
   const std::pair<ValueId, size_t> key = {id, number_of(layout)};
   if (auto found = scope.computed.find(key); found != scope.computed.end()) return found->second;
-  const llvm::IRBuilderBase::InsertPointGuard guard(b);
-  if (scope.before) b.SetInsertPoint(scope.before);
+  const llvm::IRBuilderBase::InsertPointGuard guard(ir);
+  if (scope.before) ir.SetInsertPoint(scope.before);
   auto home = placement.home[id];
   const auto produce = [&]() -> Result<Registers> {
     if (home) {
@@ -137,8 +137,8 @@ Result<std::function<Registers()>> Context::get_later(ValueId id, const Layout& 
   auto registers = get(id, is_converted ? *placement.home[id] : layout);
   if (!registers) return registers.error();
   if (!is_converted) return std::function<Registers()>([out = std::move(*registers)] { return out; });
-  const llvm::IRBuilderBase::InsertPointGuard guard(b);
-  if (scope.before) b.SetInsertPoint(scope.before);
+  const llvm::IRBuilderBase::InsertPointGuard guard(ir);
+  if (scope.before) ir.SetInsertPoint(scope.before);
   auto begun = start_conversion(*this, *registers, type(id), *placement.home[id], layout);
   if (!begun) return op ? unsupported(*op, begun.error().message) : begun.error();
   scope.begun[key] = *begun;
@@ -155,8 +155,8 @@ void Context::leave() {
   scopes_.back().before = nullptr;
 }
 
-Context::Turn Context::begin_turn(Value* number, llvm::Instruction* head) {
-  Turn outside{warp, prologue_end, scopes_, thread_coordinates_, early_loads};
+Context::Iteration Context::begin_iteration(Value* number, llvm::Instruction* head) {
+  Iteration outside{warp, prologue_end, scopes_, thread_coordinates_, early_loads};
   early_loads = nullptr;
   warp = number;
   prologue_end = head;
@@ -164,7 +164,7 @@ Context::Turn Context::begin_turn(Value* number, llvm::Instruction* head) {
   return outside;
 }
 
-void Context::end_turn(Turn outside) {
+void Context::end_iteration(Iteration outside) {
   warp = outside.warp;
   prologue_end = outside.prologue_end;
   early_loads = outside.early_loads;
@@ -181,12 +181,12 @@ int64_t Context::register_coordinate(const Layout& layout, size_t reg, int axis)
 Value* Context::thread_coordinate(const Layout& layout, int axis) {
   Value*& out = thread_coordinates_[{number_of(layout), axis}];
   if (out) return out;
-  const llvm::IRBuilderBase::InsertPointGuard guard(b);
-  b.SetInsertPoint(prologue_end);
-  out = b.getInt32(0);
+  const llvm::IRBuilderBase::InsertPointGuard guard(ir);
+  ir.SetInsertPoint(prologue_end);
+  out = ir.getInt32(0);
   Bits taken = 0;
   const auto add = [&](Value* part, Bits bits) {
-    out = (taken & bits) == 0 ? b.CreateOr(out, part) : b.CreateXor(out, part);
+    out = (taken & bits) == 0 ? ir.CreateOr(out, part) : ir.CreateXor(out, part);
     taken |= bits;
   };
   for (Dim dim : {Dim::kLane, Dim::kWarp}) {
@@ -202,8 +202,8 @@ Value* Context::thread_coordinate(const Layout& layout, int axis) {
       const bool single = first != 0 && (first & (first - 1)) == 0;
       while (single && bit + run < count && part_of(bit + run) == first << run) ++run;
       if (first != 0) {
-        Value* field = b.CreateAnd(b.CreateLShr(index, bit), b.getInt32((1u << run) - 1));
-        add(single ? b.CreateShl(field, __builtin_ctz(first)) : b.CreateMul(field, b.getInt32(first)),
+        Value* field = ir.CreateAnd(ir.CreateLShr(index, bit), ir.getInt32((1u << run) - 1));
+        add(single ? ir.CreateShl(field, __builtin_ctz(first)) : ir.CreateMul(field, ir.getInt32(first)),
             single ? Bits(((1u << run) - 1)) << __builtin_ctz(first) : Bits(first));
       }
       bit += run;
@@ -215,7 +215,7 @@ Value* Context::thread_coordinate(const Layout& layout, int axis) {
 Value* Context::coordinate(const Layout& layout, size_t reg, int axis) {
   Value* thread = thread_coordinate(layout, axis);
   const int64_t mine = register_coordinate(layout, reg, axis);
-  return mine == 0 ? thread : b.CreateXor(thread, b.getInt32(static_cast<uint32_t>(mine)));
+  return mine == 0 ? thread : ir.CreateXor(thread, ir.getInt32(static_cast<uint32_t>(mine)));
 }
 
 Value* Context::in_tile(const Layout& layout, size_t reg, const dsl::Type& type) {
@@ -227,9 +227,9 @@ Value* Context::in_tile(const Layout& layout, size_t reg, const std::vector<int6
   Value* out = nullptr;
   for (size_t axis = 0; axis < extents.size(); ++axis) {
     if (extents[axis] == padded[axis]) continue;
-    Value* inside = b.CreateICmpULT(coordinate(layout, reg, static_cast<int>(axis)),
-                                    b.getInt32(static_cast<uint32_t>(extents[axis])));
-    out = out ? b.CreateAnd(out, inside) : inside;
+    Value* inside = ir.CreateICmpULT(coordinate(layout, reg, static_cast<int>(axis)),
+                                     ir.getInt32(static_cast<uint32_t>(extents[axis])));
+    out = out ? ir.CreateAnd(out, inside) : inside;
   }
   return out;
 }
@@ -254,10 +254,10 @@ std::vector<bool> Context::padding(const Layout& layout, const dsl::Type& type) 
 
 Value* Context::element_number(const Layout& layout, size_t reg, const dsl::Type& type) {
   const std::vector<int64_t> extents_of = dsl::concrete_shape(type);
-  Value* out = b.getInt32(0);
+  Value* out = ir.getInt32(0);
   for (size_t axis = 0; axis < extents_of.size(); ++axis) {
-    Value* rows = b.CreateMul(out, b.getInt32(static_cast<uint32_t>(extents_of[axis])));
-    out = b.CreateAdd(rows, coordinate(layout, reg, static_cast<int>(axis)));
+    Value* rows = ir.CreateMul(out, ir.getInt32(static_cast<uint32_t>(extents_of[axis])));
+    out = ir.CreateAdd(rows, coordinate(layout, reg, static_cast<int>(axis)));
   }
   return out;
 }

@@ -40,12 +40,12 @@ struct SharedTile {
   int read_phase = 1;  // of the marks of reads
 };
 
-// The slots of a pipelined loop, by staged load, and barriers that say when a slot is full, and when all have left it
-// (stages.h).
-struct Rings {
-  std::vector<SharedBuffer> slots;
+// The buffers of a pipelined loop, by staged load, and barriers that say when a stage is full, and when all have left
+// it (stages.h).
+struct MultiBuffers {
+  std::vector<SharedBuffer> buffers;
   std::optional<SharedBuffer> full, free;
-  std::optional<SharedBuffer> turns;  // by crew: it is its turn
+  std::optional<SharedBuffer> right_to_multiply;  // by consumer group
 };
 
 // Numbers of programs, on their way from the thread that copies to the warps of the program (program_queue.h), and
@@ -54,9 +54,9 @@ struct ProgramQueue {
   SharedBuffer numbers, full, free;
 };
 
-// What products read in all iterations of a persistent block's loop (program_factors.h), and barriers that say when it
+// What products read in all iterations of a persistent block's loop (program_operands.h), and barriers that say when it
 // is there, and when all have done with it.
-struct FactorPlaces {
+struct OperandPlaces {
   std::vector<SharedBuffer> tiles;
   SharedBuffer full, free;
 };
@@ -84,7 +84,7 @@ class Context : public ElementContext {
   llvm::Module& module;
   const Placement& placement;
   const BlockShape block;
-  Builder b;
+  Builder ir;
   llvm::Function* function = nullptr;
   std::vector<const Op*> definition;    // by value; null for parameters and region arguments
   std::vector<AxisInfo> info;           // by value
@@ -93,17 +93,17 @@ class Context : public ElementContext {
   BulkAccesses bulk;                    // accesses that the bulk engine makes
   std::set<const Op*> constant_loads;   // constant_loads.h
   std::set<const Op*> plain_divisions;  // plain_divisions.h
-  std::set<const Op*> in_turns;         // loads that wait for their product (in_turns.h)
+  std::set<const Op*> rolled_loads;     // loads that wait for their product (rolled.h)
   Effort effort = Effort::kFast;
-  EarlyLoads* early_loads = nullptr;  // of the loop that is being lowered (early_loads.h)
-  std::map<const Op*, Rings> rings;   // of loops whose slots warps of their own fill
-  std::optional<ProgramQueue> queue;  // where blocks share one
-  std::optional<FactorPlaces> factors;
+  EarlyLoads* early_loads = nullptr;                // of the loop that is being lowered (early_loads.h)
+  std::map<const Op*, MultiBuffers> multi_buffers;  // of loops whose stages producer warps fill
+  std::optional<ProgramQueue> queue;                // where blocks share one
+  std::optional<OperandPlaces> program_operands;
 
   Value* lane = nullptr;
-  Value* warp = nullptr;              // of the program's
-  Value* thread = nullptr;            // … likewise
-  llvm::Instruction* crew = nullptr;  // of the block's; null: it has one
+  Value* warp = nullptr;                        // of the program's
+  Value* thread = nullptr;                      // … likewise
+  llvm::Instruction* consumer_group = nullptr;  // of the block's; null: it has one
   std::array<Value*, 3> program_id{}, num_programs{};
   std::vector<Value*> tensor_maps;  // by number
   Value* tensor_map(const Op& op) const { return tensor_maps[bulk.at(&op).map]; }
@@ -138,18 +138,18 @@ class Context : public ElementContext {
 
   // Sums that products of several warps may still be writing (target_info.h), oldest first. get() waits for them.
   // `groups`: in how many they are.
-  void put_in_flight(ValueId id, int groups = 1) { in_flight_.push_back({id, groups}); }
-  bool is_in_flight(ValueId id) const;
+  void add_pending(ValueId id, int groups = 1) { pending_.push_back({id, groups}); }
+  bool is_pending(ValueId id) const;
   // The groups that began behind `id`, or all.
-  int groups_in_flight(std::optional<ValueId> id = std::nullopt) const;
+  int pending_groups(std::optional<ValueId> id = std::nullopt) const;
   // As they are in the value's home; nobody but another product, or the next iteration, may have them.
-  Registers take_in_flight(ValueId id);
-  void settle_all();
-  // What sums are once so many groups of products at most are under way.
-  Registers wait_for_products(int groups, Registers sums);
+  Registers take_pending(ValueId id);
+  void wait_for_all();
+  // what accumulators are once so many groups of products at most are under way.
+  Registers wait_for_products(int groups, Registers accumulators);
   // What a loop says of sums that only its next iteration wants.
   void let_run_on(ValueId id) { may_run_on_.insert(id); }
-  bool may_leave_in_flight(ValueId id) const { return may_run_on_.contains(id); }
+  bool may_leave_pending(ValueId id) const { return may_run_on_.contains(id); }
 
   int uses(ValueId id) const { return static_cast<int>(def_use_.uses(id)); }
   const dsl::Region* region_of(ValueId id) const { return def_use_.region(id); }
@@ -164,17 +164,17 @@ class Context : public ElementContext {
   Scope scope() const { return scopes_.back(); }
   void restore(Scope scope) { scopes_.back() = std::move(scope); }
 
-  // One turn of a loop whose threads are those of further warps (in_turns.h): what is computed in it stands in it, and
-  // is of this turn alone. `head` ends the block before. end_turn() takes what begin_turn() gave.
-  struct Turn {
+  // One iteration of a loop whose threads are those of further warps (rolled.h): what is computed in it stands in it,
+  // and is of this iteration alone. `head` ends the block before. end_iteration() takes what begin_iteration() gave.
+  struct Iteration {
     Value* warp;
     llvm::Instruction* prologue_end;
     std::vector<Scope> scopes;
     std::map<std::pair<size_t, int>, Value*> thread_coordinates;
     EarlyLoads* early_loads;
   };
-  Turn begin_turn(Value* warp, llvm::Instruction* head);
-  void end_turn(Turn outside);
+  Iteration begin_iteration(Value* warp, llvm::Instruction* head);
+  void end_iteration(Iteration outside);
 
   // The coordinate along an axis of the element in a register, i32.
   Value* coordinate(const Layout& layout, size_t reg, int axis);
@@ -194,16 +194,16 @@ class Context : public ElementContext {
 
  private:
   Scope& scope_of(ValueId id);
-  void settle(ValueId id);
+  void wait_for(ValueId id);
   size_t number_of(const Layout& layout);
 
   std::vector<Scope> scopes_;
   const dsl::DefUse def_use_;
-  struct InFlight {
+  struct PendingProduct {
     ValueId id;
     int groups;
   };
-  std::vector<InFlight> in_flight_;
+  std::vector<PendingProduct> pending_;
   std::set<ValueId> may_run_on_;
   std::vector<Layout> layouts_;
   std::map<std::pair<size_t, int>, Value*> thread_coordinates_;

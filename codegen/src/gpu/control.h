@@ -5,11 +5,11 @@
 
 namespace kiln::codegen::gpu {
 
-Result<void> lower_for(Context& c, const Op& op);
-Result<void> lower_while(Context& c, const Op& op);
-Result<void> lower_if(Context& c, const Op& op);
+Result<void> lower_for(Context& ctx, const Op& op);
+Result<void> lower_while(Context& ctx, const Op& op);
+Result<void> lower_if(Context& ctx, const Op& op);
 
 // That of a loop whose loads are copied ahead.
-StageOrder stage_order(Context& c, const Op& loop, const Pipeline& pipeline);
+StageOrder stage_order(Context& ctx, const Op& loop, const Pipeline& pipeline);
 
 }  // namespace kiln::codegen::gpu

@@ -6,10 +6,10 @@
 namespace kiln::codegen::gpu {
 
 // A value without a home, in a layout.
-Result<Registers> compute(Context& c, ValueId id, const Layout& layout);
+Result<Registers> compute(Context& ctx, ValueId id, const Layout& layout);
 // The layout of a permute's operand whose registers are those of its result.
 Layout before_permute(const Op& op, const Layout& layout);
 // A value in a layout some of whose register bits may be free: from the registers of the layout without them.
-Result<Registers> get_without_copies(Context& c, ValueId id, const Layout& layout);
+Result<Registers> get_without_copies(Context& ctx, ValueId id, const Layout& layout);
 
 }  // namespace kiln::codegen::gpu

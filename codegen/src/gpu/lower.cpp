@@ -6,15 +6,15 @@
 #include "elementwise/calls.h"
 #include "gpu/analysis/constant_loads.h"
 #include "gpu/analysis/plain_divisions.h"
-#include "gpu/analysis/program_factors.h"
+#include "gpu/analysis/program_operands.h"
 #include "gpu/block/shape.h"
 #include "gpu/context.h"
 #include "gpu/llvm_passes/allocate_shared.h"
 #include "gpu/llvm_passes/insert_barriers.h"
 #include "gpu/pipeline/bulk_store.h"
 #include "gpu/pipeline/cluster.h"
-#include "gpu/pipeline/copying_warps.h"
 #include "gpu/pipeline/persistent.h"
+#include "gpu/pipeline/producer_warps.h"
 #include "gpu/region.h"
 #include "gpu/shared/shared_memory.h"
 
@@ -97,56 +97,56 @@ std::vector<llvm::Type*> parameter_types(const dsl::Kernel& kernel, const abi::L
   return out;
 }
 
-void define_launch_params(Context& c, const abi::LaunchCounts& launch) {
-  auto next = static_cast<unsigned>(c.kernel.params.size());
+void define_launch_params(Context& ctx, const abi::LaunchCounts& launch) {
+  auto next = static_cast<unsigned>(ctx.kernel.params.size());
   std::vector<Value*> extents;
   for (const abi::LaunchParam& param : abi::lay_out_launch_block(0, launch).tail) {
-    llvm::Argument* argument = c.function->getArg(next++);
-    const auto pointer = [&] { return c.b.CreateAddrSpaceCast(argument, c.b.getPtrTy()); };
+    llvm::Argument* argument = ctx.function->getArg(next++);
+    const auto pointer = [&] { return ctx.ir.CreateAddrSpaceCast(argument, ctx.ir.getPtrTy()); };
     switch (param.field) {
       case abi::LaunchField::kWorkspace:
         break;
       case abi::LaunchField::kTensorMaps:
-        c.tensor_maps.push_back(argument);
+        ctx.tensor_maps.push_back(argument);
         break;
       case abi::LaunchField::kFailure:
-        c.failure_record = pointer();
+        ctx.failure_record = pointer();
         break;
       case abi::LaunchField::kExtents:
         extents.push_back(argument);
         break;
       case abi::LaunchField::kPrint:
-        c.print_ring = pointer();
+        ctx.print_ring = pointer();
         break;
       case abi::LaunchField::kPrograms:
-        c.num_programs[0] = c.b.CreateTrunc(argument, c.b.getInt32Ty());
+        ctx.num_programs[0] = ctx.ir.CreateTrunc(argument, ctx.ir.getInt32Ty());
         break;
       case abi::LaunchField::kGrid:
-        c.num_programs[param.index] = argument;
+        ctx.num_programs[param.index] = argument;
         break;
       case abi::LaunchField::kQueue:
-        c.program_counter = pointer();
+        ctx.program_counter = pointer();
         break;
     }
   }
   if (extents.empty()) return;
   auto extent = extents.begin();
-  for (const dsl::Param& param : c.kernel.params) c.extents.push_back(param.type.pointer ? *extent++ : nullptr);
+  for (const dsl::Param& param : ctx.kernel.params) ctx.extents.push_back(param.type.pointer ? *extent++ : nullptr);
 }
 
-void define_parameters(Context& c) {
-  for (size_t i = 0; i < c.kernel.params.size(); ++i) {
-    const dsl::Param& param = c.kernel.params[i];
-    llvm::Argument* argument = c.function->getArg(static_cast<unsigned>(i));
+void define_parameters(Context& ctx) {
+  for (size_t i = 0; i < ctx.kernel.params.size(); ++i) {
+    const dsl::Param& param = ctx.kernel.params[i];
+    llvm::Argument* argument = ctx.function->getArg(static_cast<unsigned>(i));
     argument->setName(param.name);
     Value* value = argument;
     if (param.type.pointer) {
       if (param.readonly) argument->addAttr(llvm::Attribute::ReadOnly);
-      value = c.b.CreateAddrSpaceCast(argument, c.b.getPtrTy());
+      value = ctx.ir.CreateAddrSpaceCast(argument, ctx.ir.getPtrTy());
     } else if (param.type.element == ElementType::kI1) {
-      value = c.b.CreateIsNotNull(argument);
+      value = ctx.ir.CreateIsNotNull(argument);
     }
-    c.define(param.value, {value});
+    ctx.define(param.value, {value});
   }
 }
 
@@ -157,63 +157,63 @@ std::vector<TensorMap> maps_of(const BulkAccesses& accesses) {
 }
 
 // Which of the block's programs the thread is in; null: there is one.
-llvm::Instruction* define_thread(Context& c) {
-  Builder& b = c.b;
-  Value* thread = c.target.thread_id(b);
-  c.lane = b.CreateAnd(thread, b.getInt32(static_cast<uint32_t>(c.block.lanes - 1)), "lane");
+llvm::Instruction* define_thread(Context& ctx) {
+  Builder& ir = ctx.ir;
+  Value* thread = ctx.target.thread_id(ir);
+  ctx.lane = ir.CreateAnd(thread, ir.getInt32(static_cast<uint32_t>(ctx.block.lanes - 1)), "lane");
   Value* warp =
-      b.CreateLShr(thread, b.getInt32(static_cast<uint32_t>(__builtin_ctz(static_cast<unsigned>(c.block.lanes)))));
-  c.warp = c.block.warps == 1 ? b.getInt32(0) : c.target.warp_uniform(b, warp);
-  c.thread = thread;
-  if (c.block.crews > 1) {
-    const auto warps = static_cast<uint32_t>(c.block.warps), threads = static_cast<uint32_t>(c.block.threads());
-    c.crew = llvm::cast<llvm::Instruction>(b.CreateUDiv(c.warp, b.getInt32(warps), "crew"));
-    c.warp = b.CreateURem(c.warp, b.getInt32(warps));
-    c.thread = b.CreateURem(thread, b.getInt32(threads));
+      ir.CreateLShr(thread, ir.getInt32(static_cast<uint32_t>(__builtin_ctz(static_cast<unsigned>(ctx.block.lanes)))));
+  ctx.warp = ctx.block.warps == 1 ? ir.getInt32(0) : ctx.target.warp_uniform(ir, warp);
+  ctx.thread = thread;
+  if (ctx.block.consumer_groups > 1) {
+    const auto warps = static_cast<uint32_t>(ctx.block.warps), threads = static_cast<uint32_t>(ctx.block.threads());
+    ctx.consumer_group = llvm::cast<llvm::Instruction>(ir.CreateUDiv(ctx.warp, ir.getInt32(warps), "crew"));
+    ctx.warp = ir.CreateURem(ctx.warp, ir.getInt32(warps));
+    ctx.thread = ir.CreateURem(thread, ir.getInt32(threads));
   }
   for (int axis = 0; axis < 3; ++axis) {
-    c.program_id[static_cast<size_t>(axis)] = c.target.program_id(b, axis);
-    c.num_programs[static_cast<size_t>(axis)] = c.target.num_programs(b, axis);
+    ctx.program_id[static_cast<size_t>(axis)] = ctx.target.program_id(ir, axis);
+    ctx.num_programs[static_cast<size_t>(axis)] = ctx.target.num_programs(ir, axis);
   }
-  if (c.block.programs == 1) return nullptr;
-  auto* part = llvm::cast<llvm::Instruction>(c.target.warp_uniform(b, warp));
-  Value* first = b.CreateMul(c.program_id[0], b.getInt32(static_cast<uint32_t>(c.block.programs)));
-  c.program_id[0] = b.CreateAdd(first, part);
+  if (ctx.block.programs == 1) return nullptr;
+  auto* part = llvm::cast<llvm::Instruction>(ctx.target.warp_uniform(ir, warp));
+  Value* first = ir.CreateMul(ctx.program_id[0], ir.getInt32(static_cast<uint32_t>(ctx.block.programs)));
+  ctx.program_id[0] = ir.CreateAdd(first, part);
   return part;
 }
 
 // Programs of the last block that the grid has not.
-void leave_beyond_grid(Context& c) {
-  Builder& b = c.b;
-  auto* outside = llvm::BasicBlock::Create(b.getContext(), "outside", c.function);
-  auto* inside = llvm::BasicBlock::Create(b.getContext(), "inside", c.function);
-  b.CreateCondBr(b.CreateICmpULT(c.program_id[0], c.num_programs[0]), inside, outside);
-  b.SetInsertPoint(outside);
-  b.CreateRetVoid();
-  b.SetInsertPoint(inside);
+void leave_beyond_grid(Context& ctx) {
+  Builder& ir = ctx.ir;
+  auto* outside = llvm::BasicBlock::Create(ir.getContext(), "outside", ctx.function);
+  auto* inside = llvm::BasicBlock::Create(ir.getContext(), "inside", ctx.function);
+  ir.CreateCondBr(ir.CreateICmpULT(ctx.program_id[0], ctx.num_programs[0]), inside, outside);
+  ir.SetInsertPoint(outside);
+  ir.CreateRetVoid();
+  ir.SetInsertPoint(inside);
 }
 
-// `factors`: the parity of the barrier of those that the loop has, or null.
-Result<void> lower_program(Context& c, const Op* copied, llvm::AllocaInst* factors) {
-  if (!factors) return lower_region(c, c.kernel.body);
-  const Pipeline& pipeline = c.placement.pipelines.at(copied);
-  const Op* last = last_reader(c.kernel, pipeline);
-  take_factors(c, pipeline, factors);
-  return lower_region(c, c.kernel.body, [&](const Op& op) {
-    auto done = lower_op(c, op);
-    if (done && &op == last) leave_factors(c);
+// `program_operands`: the parity of the barrier of those that the loop has, or null.
+Result<void> lower_program(Context& ctx, const Op* copied, llvm::AllocaInst* program_operands) {
+  if (!program_operands) return lower_region(ctx, ctx.kernel.body);
+  const Pipeline& pipeline = ctx.placement.pipelines.at(copied);
+  const Op* last = last_reader(ctx.kernel, pipeline);
+  take_operands(ctx, pipeline, program_operands);
+  return lower_region(ctx, ctx.kernel.body, [&](const Op& op) {
+    auto done = lower_op(ctx, op);
+    if (done && &op == last) leave_operands(ctx);
     return done;
   });
 }
 
 // All that a program's threads do.
-Result<void> lower_body(Context& c, const Op* copied) {
-  if (!c.block.persistent) return lower_region(c, c.kernel.body);
-  llvm::AllocaInst* parity = c.factors ? begin_factors(c, false) : nullptr;
-  const ProgramLoop programs = begin_programs(c, ProgramRole::kComputes);
-  if (auto done = lower_program(c, copied, parity); !done) return done;
-  end_programs(c, programs);
-  c.target.bulk_engine()->wait_store_groups(c.b, 0, true, tells_of_stores(c));
+Result<void> lower_body(Context& ctx, const Op* copied) {
+  if (!ctx.block.persistent) return lower_region(ctx, ctx.kernel.body);
+  llvm::AllocaInst* parity = ctx.program_operands ? begin_operands(ctx, false) : nullptr;
+  const ProgramLoop programs = begin_programs(ctx, ProgramRole::kComputes);
+  if (auto done = lower_program(ctx, copied, parity); !done) return done;
+  end_programs(ctx, programs);
+  ctx.target.bulk_engine()->wait_store_groups(ctx.ir, 0, true, tells_of_stores(ctx));
   return {};
 }
 
@@ -242,7 +242,7 @@ LaunchParams launch_params(const dsl::Kernel& kernel) {
 struct SharedFacts {
   llvm::Function& function;
   llvm::Instruction* part;  // which part of the block the thread is in; null: it has one
-  Context& c;
+  Context& ctx;
   SharedPlan& plan;
 };
 
@@ -251,12 +251,12 @@ namespace {
 constexpr LlvmPass<SharedFacts> kSharedPasses[] = {
     {"allocate_shared",
      [](llvm::Module&, const SharedFacts& facts) {
-       facts.plan = allocate_shared_memory(facts.function, facts.part, facts.c.block.crews);
+       facts.plan = allocate_shared_memory(facts.function, facts.part, facts.ctx.block.consumer_groups);
      },
      "once all buffers are asked for; the marks of their accesses are still there"},
     {"insert_barriers",
      [](llvm::Module&, const SharedFacts& facts) {
-       insert_barriers(facts.function, facts.plan, facts.c.order, facts.c.target, facts.c.block);
+       insert_barriers(facts.function, facts.plan, facts.ctx.order, facts.ctx.target, facts.ctx.block);
      },
      "once it is known which buffers share bytes"},
 };
@@ -275,47 +275,47 @@ Result<Lowered> lower_shaped(const ShapedKernel& shaped, const TargetInfo& targe
   out.persistent = block.persistent;
   out.queued = block.queued;
   out.cluster = block.cluster;
-  Context c(kernel, target, module, placement, block, processor);
-  c.effort = launch.effort;
-  c.info = shaped.info;
-  c.forms.emplace(kernel, c.info);
-  c.constant_loads = constant_loads(kernel);
-  c.plain_divisions = plain_divisions(kernel);
+  Context ctx(kernel, target, module, placement, block, processor);
+  ctx.effort = launch.effort;
+  ctx.info = shaped.info;
+  ctx.forms.emplace(kernel, ctx.info);
+  ctx.constant_loads = constant_loads(kernel);
+  ctx.plain_divisions = plain_divisions(kernel);
   // A product of several warps would wait for its end beside calls (docs/inside/gpu/products.md).
-  c.calls_long_ops = !has_products(kernel.body) && has_many_long_ops(kernel, kRegistersTogether * block.threads());
+  ctx.calls_long_ops = !has_products(kernel.body) && has_many_long_ops(kernel, kRegistersTogether * block.threads());
   if (target.bulk_engine() && allows_bulk(kernel) && block.programs == 1)
-    c.bulk = plan_bulk_accesses(kernel, placement, c.info, block, launch.bulk_stores);
-  out.tensor_maps = maps_of(c.bulk);
+    ctx.bulk = plan_bulk_accesses(kernel, placement, ctx.info, block, launch.bulk_stores);
+  out.tensor_maps = maps_of(ctx.bulk);
   out.launch = launch_counts(kernel, out.tensor_maps.size(), block);
   const std::vector<llvm::Type*> params = parameter_types(kernel, out.launch, module.getContext());
-  c.function = target.create_kernel(module, entry_name, params, out.threads);
-  auto* entry = llvm::BasicBlock::Create(module.getContext(), "entry", c.function);
-  auto* body = llvm::BasicBlock::Create(module.getContext(), "body", c.function);
-  c.b.SetInsertPoint(entry);
-  c.prologue_end = c.b.CreateBr(body);
-  c.b.SetInsertPoint(c.prologue_end);
-  llvm::Instruction* part = define_thread(c);
-  define_parameters(c);
-  define_launch_params(c, out.launch);
-  c.b.SetInsertPoint(body);
-  if (part) leave_beyond_grid(c);
-  if (kernel.options.names_lines()) c.lines = std::make_unique<DebugLines>(kernel, *c.function);
-  if (block.copying == 0) {
-    for (Value* map : c.tensor_maps) {
-      target.bulk_engine()->prefetch_map(c.b, map, c.b.CreateIsNull(target.thread_id(c.b)));
+  ctx.function = target.create_kernel(module, entry_name, params, out.threads);
+  auto* entry = llvm::BasicBlock::Create(module.getContext(), "entry", ctx.function);
+  auto* body = llvm::BasicBlock::Create(module.getContext(), "body", ctx.function);
+  ctx.ir.SetInsertPoint(entry);
+  ctx.prologue_end = ctx.ir.CreateBr(body);
+  ctx.ir.SetInsertPoint(ctx.prologue_end);
+  llvm::Instruction* part = define_thread(ctx);
+  define_parameters(ctx);
+  define_launch_params(ctx, out.launch);
+  ctx.ir.SetInsertPoint(body);
+  if (part) leave_beyond_grid(ctx);
+  if (kernel.options.names_lines()) ctx.lines = std::make_unique<DebugLines>(kernel, *ctx.function);
+  if (block.producers == 0) {
+    for (Value* map : ctx.tensor_maps) {
+      target.bulk_engine()->prefetch_map(ctx.ir, map, ctx.ir.CreateIsNull(target.thread_id(ctx.ir)));
     }
   }
-  if (block.copying > 0) {
-    if (auto begun = begin_copying_warps(c, *shaped.copied); !begun) return begun.error();
+  if (block.producers > 0) {
+    if (auto begun = begin_producer_warps(ctx, *shaped.copied); !begun) return begun.error();
   }
-  if (auto done = lower_body(c, shaped.copied); !done) return done.error();
-  c.b.CreateRetVoid();
+  if (auto done = lower_body(ctx, shaped.copied); !done) return done.error();
+  ctx.ir.CreateRetVoid();
   SharedPlan shared;
-  const SharedFacts facts{*c.function, part ? part : c.crew, c, shared};
+  const SharedFacts facts{*ctx.function, part ? part : ctx.consumer_group, ctx, shared};
   run_passes(shared_passes(), module, observer, facts);
-  if (c.lines) c.lines->finish();
-  out.checks = std::move(c.checks);
-  out.prints = std::move(c.prints);
+  if (ctx.lines) ctx.lines->finish();
+  out.checks = std::move(ctx.checks);
+  out.prints = std::move(ctx.prints);
   out.shared_bytes = shared.bytes * block.programs;
   return out;
 }

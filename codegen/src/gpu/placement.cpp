@@ -7,11 +7,11 @@
 #include <ranges>
 #include <set>
 
-#include "gpu/analysis/row_factors.h"
+#include "gpu/analysis/row_operands.h"
 #include "gpu/analysis/scanned_loads.h"
+#include "gpu/dot/dot_layouts.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/layout/coalesce.h"
-#include "gpu/dot/dot_layouts.h"
 #include "gpu/ops/select.h"
 #include "gpu/ops/shape_ops.h"
 #include "gpu/ops/sort_network.h"
@@ -50,12 +50,12 @@ class Placer {
     out_.pipelines = plan_pipelines(kernel, target, block, info, strides_);
     for (const auto& [loop, pipeline] : out_.pipelines) {
       for (const StagedLoad& staged : pipeline.loads) out_.staged.insert(staged.load);
-      for (const StagedLoad& factor : pipeline.factors) out_.staged.insert(factor.load);
+      for (const StagedLoad& factor : pipeline.program_operands) out_.staged.insert(factor.load);
       for (const Op* op : pipeline.slice) {
-        if (op->code == OpCode::kLoad && kernel.type(op->results[0]).rank() > 0) out_.looked_up.insert(op);
+        if (op->code == OpCode::kLoad && kernel.type(op->results[0]).rank() > 0) out_.address_operands.insert(op);
       }
-      for (const Op* op : row_factors(kernel, *loop)) {
-        if (!out_.staged.contains(op)) out_.looked_up.insert(op);
+      for (const Op* op : row_operands(kernel, *loop)) {
+        if (!out_.staged.contains(op)) out_.address_operands.insert(op);
       }
     }
     dsl::for_each_op_postorder(kernel, [this](const Op& op) {
@@ -251,7 +251,7 @@ class Placer {
     switch (op.code) {
       case OpCode::kLoad:
         if (out_.staged.contains(&op)) return;
-        if (out_.looked_up.contains(&op)) {
+        if (out_.address_operands.contains(&op)) {
           free_[op.results[0]] = true;
           return;
         }
@@ -312,7 +312,7 @@ class Placer {
     set_home(id, layout ? *layout : default_layout(shape(id)));
   }
 
-  // The layout in which a product by matrix instructions wants a factor that is computed from the value: from shared
+  // The layout in which a product by matrix instructions wants an operand that is computed from the value: from shared
   // memory (pipeline.h) it comes in whatever layout is asked for. From the last op to the first, so that users are
   // known.
   void note_wanted_by_dot(const dsl::Region& region) {
@@ -330,7 +330,7 @@ class Placer {
   }
 
   std::optional<Layout> wanted_by_user(ValueId id, const Op& user) const {
-    if (user.code == OpCode::kDot) return wanted_factor(user, id);
+    if (user.code == OpCode::kDot) return wanted_operand(user, id);
     const bool elementwise = is_elementwise(user);
     if (user.results.size() != 1 || (!elementwise && !is_view(user))) return std::nullopt;
     const ValueId result = user.results[0];
@@ -344,8 +344,8 @@ class Placer {
     return std::nullopt;
   }
 
-  // A second factor of several warps' products comes from shared memory.
-  std::optional<Layout> wanted_factor(const Op& dot, ValueId id) const {
+  // A second operand of several warps' products comes from shared memory.
+  std::optional<Layout> wanted_operand(const Op& dot, ValueId id) const {
     const bool is_first = dot.operands[0] == id;
     if (!is_first && dot.operands[1] != id) return std::nullopt;
     const DotLayouts layouts = dot_layouts(kernel_, dot, target_, block_);
@@ -357,12 +357,12 @@ class Placer {
   void visit_store(const Op& op) {
     const Layout access = access_layout(op);
     const auto value = natural(op.operands[1]);
-    if (is_turned_sum(op.operands[1])) set_home(op.operands[1], *value);
+    if (is_transposed_sum(op.operands[1])) set_home(op.operands[1], *value);
     out_.wanted[&op] = value && stores_well(*value, access, type(op.operands[1])) ? *value : access;
   }
 
-  // What a loop has summed up in the other order (swap_factors.h): it is at hand in registers.
-  bool is_turned_sum(ValueId id) const {
+  // What a loop has summed up in the other order (swap_operands.h): it is at hand in registers.
+  bool is_transposed_sum(ValueId id) const {
     const Op* op = def_use_.definition(id);
     if (!op || op->code != OpCode::kPermute || !out_.home[op->operands[0]]) return false;
     const Op* sum = def_use_.definition(op->operands[0]);

@@ -31,8 +31,8 @@ struct Placement {
   // Loops whose loads are copied ahead, and these loads: their tiles are at home in shared memory.
   std::map<const dsl::Op*, Pipeline> pipelines;
   std::set<const dsl::Op*> staged;
-  // Loads of tiles that their addresses need, and of row_factors.h: without a home, whoever wants them loads them.
-  std::set<const dsl::Op*> looked_up;
+  // Loads of tiles that their addresses need, and of row_operands.h: without a home, whoever wants them loads them.
+  std::set<const dsl::Op*> address_operands;
   // Each topk that selects candidates, and how many (select.h).
   std::map<const dsl::Op*, int64_t> selected;
 };

@@ -5,9 +5,9 @@
 
 namespace kiln::codegen::gpu {
 
-Result<void> lower_region(Context& c, const dsl::Region& region);
+Result<void> lower_region(Context& ctx, const dsl::Region& region);
 // Each op by a function of the caller's.
-Result<void> lower_region(Context& c, const dsl::Region& region, llvm::function_ref<Result<void>(const Op&)> lower);
-Result<void> lower_op(Context& c, const Op& op);
+Result<void> lower_region(Context& ctx, const dsl::Region& region, llvm::function_ref<Result<void>(const Op&)> lower);
+Result<void> lower_op(Context& ctx, const Op& op);
 
 }  // namespace kiln::codegen::gpu

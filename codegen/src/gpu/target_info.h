@@ -48,7 +48,7 @@ struct AtomicAccess {
 struct MatrixInstruction {
   Layout a, b, accumulator;
   using Operand = llvm::ArrayRef<Value*>;
-  std::function<std::vector<Value*>(Builder& b, Operand a, Operand rhs, Operand accumulator)> emit;
+  std::function<std::vector<Value*>(Builder& ir, Operand a, Operand rhs, Operand accumulator)> emit;
 };
 
 // A product of several warps, which runs beside them: operands are read from shared memory (A, if it likes, from
@@ -68,9 +68,9 @@ struct GroupInstruction {
   bool any_axis_fastest = true;  // else k must run fastest in shared memory
   Layout a;                      // of one k step in registers
   std::function<Layout(int columns)> accumulator;
-  // acc += a·b over all k steps; `clear`: acc = a·b, and the sums are not read.
-  std::function<std::vector<Value*>(Builder& b, const GroupOperand& a, const GroupOperand& rhs, int columns,
-                                    llvm::ArrayRef<Value*> sums, bool clear)>
+  // acc += a·b over all k steps; `clear`: acc = a·b, and the accumulators are not read.
+  std::function<std::vector<Value*>(Builder& ir, const GroupOperand& a, const GroupOperand& rhs, int columns,
+                                    llvm::ArrayRef<Value*> accumulators, bool clear)>
       emit;
 };
 
@@ -91,14 +91,14 @@ class TargetInfo {
   // bytes that lie in the parameter block, at a multiple of 64.
   virtual llvm::Function* create_kernel(llvm::Module& module, const std::string& name,
                                         llvm::ArrayRef<llvm::Type*> params, int threads) const = 0;
-  virtual Value* thread_id(Builder& b) const = 0;  // in the block
-  virtual Value* program_id(Builder& b, int axis) const = 0;
-  virtual Value* num_programs(Builder& b, int axis) const = 0;
+  virtual Value* thread_id(Builder& ir) const = 0;  // in the block
+  virtual Value* program_id(Builder& ir, int axis) const = 0;
+  virtual Value* num_programs(Builder& ir, int axis) const = 0;
   // x, which is the same in all threads of a warp, as a value that the compiler knows to be so.
-  virtual Value* warp_uniform(Builder& b, Value* x) const = 0;
+  virtual Value* warp_uniform(Builder& ir, Value* x) const = 0;
 
-  // For operands of a and b and sums of `sum`; nothing where there is no such instruction, or it would be less exact
-  // than `precision` asks for.
+  // For operands of a and b and accumulators of `sum`; nothing where there is no such instruction, or it would be less
+  // exact than `precision` asks for.
   virtual std::optional<MatrixInstruction> matrix_instruction(dsl::ElementType a, dsl::ElementType b,
                                                               dsl::ElementType sum, dsl::Precision precision) const = 0;
 
@@ -106,69 +106,69 @@ class TargetInfo {
   virtual Value* uniform_condition(Builder&, Value* x) const { return x; }
 
   // i32 from another lane of the warp.
-  virtual Value* shuffle(Builder& b, Value* word, Value* lane) const = 0;
-  virtual Value* shuffle_xor(Builder& b, Value* word, unsigned mask) const = 0;
+  virtual Value* shuffle(Builder& ir, Value* word, Value* lane) const = 0;
+  virtual Value* shuffle_xor(Builder& ir, Value* word, unsigned mask) const = 0;
   // Of all threads of the block; orders accesses to shared memory.
-  virtual void barrier(Builder& b) const = 0;
+  virtual void barrier(Builder& ir) const = 0;
   // The same among the lanes of a warp.
-  virtual void warp_barrier(Builder& b) const = 0;
+  virtual void warp_barrier(Builder& ir) const = 0;
   // The condition of a loop in which lanes finish one by one: whether any lane of the warp goes on, so that the warp
   // leaves it together; or `x` itself, where lanes may leave it alone. All lanes of the warp are there.
   virtual Value* any_lane(Builder&, Value* x) const { return x; }
   // Of all threads of the program.
-  void program_barrier(Builder& b, const BlockShape& block) const {
-    if (block.copying > 0) return bulk_engine()->program_barrier(b, block);
-    block.programs > 1 ? warp_barrier(b) : barrier(b);
+  void program_barrier(Builder& ir, const BlockShape& block) const {
+    if (block.producers > 0) return bulk_engine()->program_barrier(ir, block);
+    block.programs > 1 ? warp_barrier(ir) : barrier(ir);
   }
 
   // Of LaneFacts::matrix_load and matrix_store: `count` (1, 2 or 4) matrices of 8 rows of 16 bytes in shared memory.
   // Lanes 8·i … 8·i+7 give the addresses of the rows of matrix i. Lane l has word l % 4 of row l / 4 of each matrix;
   // transposed, of 16-bit elements, those of rows 2·(l % 4) and the next in column l / 4.
-  virtual std::vector<Value*> load_matrices(Builder& b, Value* address, int count, bool transposed) const = 0;
-  virtual void store_matrices(Builder& b, Value* address, llvm::ArrayRef<Value*> words, bool transposed) const = 0;
+  virtual std::vector<Value*> load_matrices(Builder& ir, Value* address, int count, bool transposed) const = 0;
+  virtual void store_matrices(Builder& ir, Value* address, llvm::ArrayRef<Value*> words, bool transposed) const = 0;
 
   // Copies from global to shared memory that run beside the thread. The sizes in bytes that one may have, as a sum;
   // 0: there are none.
   virtual int async_copy_sizes() const = 0;
   // Where the predicate is false zeros are written.
-  virtual void async_copy(Builder& b, Value* shared, const GlobalAccess& from, int bytes) const = 0;
+  virtual void async_copy(Builder& ir, Value* shared, const GlobalAccess& from, int bytes) const = 0;
   // The thread's copies since the last commit are a group; waits until at most so many groups are under way.
-  virtual void async_commit(Builder& b) const = 0;
-  virtual void async_wait(Builder& b, int groups) const = 0;
+  virtual void async_commit(Builder& ir) const = 0;
+  virtual void async_wait(Builder& ir, int groups) const = 0;
 
   // Products of several warps at once; nothing where the target, these types or this precision have none.
   virtual std::optional<GroupInstruction> group_instruction(dsl::ElementType a, dsl::ElementType b,
                                                             dsl::ElementType sum, dsl::Precision precision) const = 0;
   // Ordinary accesses to shared memory and registers come before the group's products that follow.
-  virtual void group_fence(Builder& b) const = 0;
-  virtual void group_commit(Builder& b) const = 0;
+  virtual void group_fence(Builder& ir) const = 0;
+  virtual void group_commit(Builder& ir) const = 0;
   // Elements of A, of so many bits, in registers of their own: what they were in may be written while products read A.
   virtual std::vector<Value*> group_copy(Builder&, llvm::ArrayRef<Value*> elements, int /*bits*/) const {
     return elements.vec();
   }
-  // Waits until at most so many groups of products are under way. What the sums are from then on is returned.
-  virtual std::vector<Value*> group_wait(Builder& b, int groups, llvm::ArrayRef<Value*> sums) const = 0;
+  // Waits until at most so many groups of products are under way. What the accumulators are from then on is returned.
+  virtual std::vector<Value*> group_wait(Builder& ir, int groups, llvm::ArrayRef<Value*> accumulators) const = 0;
   // Ordinary stores to shared memory by this thread are seen by products and bulk copies, once a barrier has passed.
-  virtual void group_publish(Builder& b) const = 0;
+  virtual void group_publish(Builder& ir) const = 0;
 
   // `type`: a scalar or a vector of up to 16 bytes; `other`, of that type, where the predicate is false (null: 0).
-  virtual Value* load_global(Builder& b, llvm::Type* type, const GlobalAccess& access, Value* other) const = 0;
-  virtual void store_global(Builder& b, Value* value, const GlobalAccess& access) const = 0;
+  virtual Value* load_global(Builder& ir, llvm::Type* type, const GlobalAccess& access, Value* other) const = 0;
+  virtual void store_global(Builder& ir, Value* value, const GlobalAccess& access) const = 0;
 
   // Whether an instruction combines `count` neighbours with memory by the rules of docs/reference/ops.md, and gives
   // what was there before.
   virtual bool has_atomic(dsl::AtomicKind kind, dsl::ElementType element, int64_t count, bool gives_old) const = 0;
   // That instruction. `value`: bits, an integer or a vector of `count`. What was there, 0 where the predicate is false;
   // null unless it gives that.
-  virtual Value* atomic_rmw(Builder& b, dsl::AtomicKind kind, dsl::ElementType element, Value* value, bool gives_old,
+  virtual Value* atomic_rmw(Builder& ir, dsl::AtomicKind kind, dsl::ElementType element, Value* value, bool gives_old,
                             const AtomicAccess& access) const = 0;
   // Integers of so many bits to 64 are exchanged where memory holds what is expected; what it held, or 0.
   virtual int least_exchange_bits() const = 0;
-  virtual Value* compare_exchange(Builder& b, Value* expected, Value* desired, const AtomicAccess& access) const = 0;
+  virtual Value* compare_exchange(Builder& ir, Value* expected, Value* desired, const AtomicAccess& access) const = 0;
   // Whether the target's inline assembly holds values of the type in what a constraint names ("=r" of a result too).
   virtual bool takes_constraint(llvm::StringRef constraint, llvm::Type* type) const = 0;
   // Orders all accesses of the thread, and those that a barrier has put before it, for others that look in this scope.
-  virtual void fence(Builder& b, dsl::MemoryScope scope, Value* predicate) const = 0;
+  virtual void fence(Builder& ir, dsl::MemoryScope scope, Value* predicate) const = 0;
   // Null where there is none.
   virtual const BulkEngine* bulk_engine() const { return nullptr; }
 

@@ -12,15 +12,15 @@ struct Variable {
   llvm::Type* element;
   std::vector<llvm::AllocaInst*> places;  // null: of padding
 };
-Variable make_variable(Context& c, const dsl::Type& type, const Layout& layout);
+Variable make_variable(Context& ctx, const dsl::Type& type, const Layout& layout);
 // In their homes.
-std::vector<Variable> make_variables(Context& c, llvm::ArrayRef<ValueId> ids);
-Registers read(Context& c, const Variable& variable);
-void write(Context& c, const Variable& variable, const Registers& registers);
+std::vector<Variable> make_variables(Context& ctx, llvm::ArrayRef<ValueId> ids);
+Registers read(Context& ctx, const Variable& variable);
+void write(Context& ctx, const Variable& variable, const Registers& registers);
 // All values are read before any is written: they may be each other's.
-Result<void> assign(Context& c, llvm::ArrayRef<ValueId> values, const std::vector<Variable>& variables);
+Result<void> assign(Context& ctx, llvm::ArrayRef<ValueId> values, const std::vector<Variable>& variables);
 
-LoopRange range_of(Context& c, const Op& loop);
-llvm::BasicBlock* new_block(Context& c, const char* name);
+LoopRange range_of(Context& ctx, const Op& loop);
+llvm::BasicBlock* new_block(Context& ctx, const char* name);
 
 }  // namespace kiln::codegen::gpu

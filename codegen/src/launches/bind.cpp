@@ -18,27 +18,27 @@ using dsl::ValueId;
 
 class Binder {
  public:
-  Binder(const Plan& plan, Stage& stage)
-      : plan_(plan), stage_(stage), kernel_(stage.kernel), build_(kernel_, ops_, dsl::Location()) {}
+  Binder(const LaunchSequence& sequence, LaunchStep& step)
+      : sequence_(sequence), step_(step), kernel_(step.kernel), build_(kernel_, ops_, dsl::Location()) {}
 
   void run() {
-    const std::vector<dsl::Param> given(kernel_.params.begin() + static_cast<ptrdiff_t>(plan_.kernel_params),
+    const std::vector<dsl::Param> given(kernel_.params.begin() + static_cast<ptrdiff_t>(sequence_.kernel_params),
                                         kernel_.params.end());
     const ElementType element = given[1].type.element;
-    kernel_.params.resize(plan_.kernel_params);
+    kernel_.params.resize(sequence_.kernel_params);
     const ValueId workspace = fresh_value(kernel_, {element, true, {}});
     std::string name = "workspace";
     while (kernel_.find_param(name)) name += "_";
     kernel_.params.push_back({name, {element, true, {}}, false, workspace, false});
-    kernel_.grid[0] = kernel_.grid[0] * dsl::Expr(stage_.chunks);
+    kernel_.grid[0] = kernel_.grid[0] * dsl::Expr(step_.chunks);
     build_.effect(OpCode::kAssume, {workspace}, {dsl::Expr(kAlignment)});
     find_program();
     define(given[0].value, OpCode::kRem, {own_id_, chunks_});
     const int64_t bytes = dsl::info(element).bytes;
     const ValueId part =
-        build_.add(OpCode::kMul, {linear_id(), number(ElementType::kI64, plan_.workspace_bytes / bytes)});
+        build_.add(OpCode::kMul, {linear_id(), number(ElementType::kI64, sequence_.workspace_bytes / bytes)});
     for (size_t i = 1; i < given.size(); ++i) {
-      const ValueId offset = number(ElementType::kI64, plan_.workspace_offsets[i - 1] / bytes);
+      const ValueId offset = number(ElementType::kI64, sequence_.workspace_offsets[i - 1] / bytes);
       define(given[i].value, OpCode::kAddptr, {workspace, build_.add(OpCode::kAdd, {part, offset})});
     }
     rename_programs();
@@ -58,7 +58,7 @@ class Binder {
 
   // Along the first axis of the kernel's grid.
   void find_program() {
-    chunks_ = number(ElementType::kI32, stage_.chunks);
+    chunks_ = number(ElementType::kI32, step_.chunks);
     own_id_ = build_.add(OpCode::kProgramId, {}, {int64_t{0}});
     id_ = build_.add(OpCode::kDiv, {own_id_, chunks_});
     count_ = build_.add(OpCode::kDiv, {build_.add(OpCode::kNumPrograms, {}, {int64_t{0}}), chunks_});
@@ -73,7 +73,7 @@ class Binder {
     return build_.add(OpCode::kAdd, {wide(id_), build_.add(OpCode::kMul, {wide(count_), row})});
   }
 
-  // What is of the stage's grid along the first axis becomes what is of the kernel's.
+  // What is of the step's grid along the first axis becomes what is of the kernel's.
   void rename_programs() {
     dsl::ValueMap instead;
     dsl::rewrite_ops(kernel_, [&](Op& op, std::vector<Op>& out) {
@@ -86,8 +86,8 @@ class Binder {
     });
   }
 
-  const Plan& plan_;
-  Stage& stage_;
+  const LaunchSequence& sequence_;
+  LaunchStep& step_;
   dsl::Kernel& kernel_;
   std::vector<Op> ops_;
   OpBuilder build_;
@@ -96,8 +96,8 @@ class Binder {
 
 }  // namespace
 
-void bind_stages(Plan& plan) {
-  for (Stage& stage : plan.stages) Binder(plan, stage).run();
+void bind_steps(LaunchSequence& sequence) {
+  for (LaunchStep& step : sequence.steps) Binder(sequence, step).run();
 }
 
 }  // namespace kiln::codegen

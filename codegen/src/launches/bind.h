@@ -4,8 +4,8 @@
 
 namespace kiln::codegen {
 
-// Kernels of stages as kernels of their own: of the parameters that a plan gives them only one is left, a pointer to
-// the workspace, and program ids are those of the stage's own grid.
+// Kernels of steps as kernels of their own: of the parameters that a sequence gives them only one is left, a pointer to
+// the workspace, and program ids are those of the step's own grid.
 //
 //   kernel k(%a: ptr<f32>, %chunk: i32,        →   kernel k(%a: ptr<f32>, %workspace: ptr<f32>) {
 //            %partial0: ptr<f32>) {                  %id = program_id {axis = 0}
@@ -15,6 +15,6 @@ namespace kiln::codegen {
 //                                                    …
 //
 // Partial results have one type: launches/words.h sees to that.
-void bind_stages(Plan& plan);
+void bind_steps(LaunchSequence& sequence);
 
 }  // namespace kiln::codegen

@@ -49,7 +49,7 @@ std::vector<Op> ops_in(dsl::Kernel& host, const dsl::Kernel& guest) {
   return std::move(body.ops);
 }
 
-// Stores come last, and what a stage does in an `if` on a condition stands in one with what the other does there.
+// Stores come last, and what a step does in an `if` on a condition stands in one with what the other does there.
 void put_together(std::vector<Op>& ops) {
   const auto stored = std::ranges::stable_partition(ops, [](const Op& op) { return !may_write(op); });
   std::vector<Op> stores(std::make_move_iterator(stored.begin()), std::make_move_iterator(stored.end()));
@@ -72,8 +72,8 @@ void put_together(std::vector<Op>& ops) {
   }
 }
 
-// The stages as one; a kernel without ops where they have nothing in common.
-dsl::Kernel joined(const Stage& first, const Stage& second) {
+// The steps as one; a kernel without ops where they have nothing in common.
+dsl::Kernel joined(const LaunchStep& first, const LaunchStep& second) {
   dsl::Kernel kernel = second.kernel;
   std::vector<Op> ops = ops_in(kernel, first.kernel);
   ops.insert(ops.end(), kernel.body.ops.begin(), kernel.body.ops.end());
@@ -88,19 +88,19 @@ dsl::Kernel joined(const Stage& first, const Stage& second) {
 
 }  // namespace
 
-void join_stages(Plan& plan) {
-  std::vector<Stage>& stages = plan.stages;
-  for (size_t i = 0; i + 2 < stages.size();) {
+void join_steps(LaunchSequence& sequence) {
+  std::vector<LaunchStep>& steps = sequence.steps;
+  for (size_t i = 0; i + 2 < steps.size();) {
     dsl::Kernel kernel;
-    if (stages[i].chunks == stages[i + 1].chunks) kernel = joined(stages[i], stages[i + 1]);
+    if (steps[i].chunks == steps[i + 1].chunks) kernel = joined(steps[i], steps[i + 1]);
     if (kernel.body.ops.empty()) {
       ++i;
       continue;
     }
-    stages[i].kernel = std::move(kernel);
-    stages.erase(stages.begin() + static_cast<ptrdiff_t>(i) + 1);
+    steps[i].kernel = std::move(kernel);
+    steps.erase(steps.begin() + static_cast<ptrdiff_t>(i) + 1);
   }
-  for (size_t i = 0; i + 1 < stages.size(); ++i) stages[i].entry = "kiln_stage_" + std::to_string(i);
+  for (size_t i = 0; i + 1 < steps.size(); ++i) steps[i].entry = "kiln_stage_" + std::to_string(i);
 }
 
 }  // namespace kiln::codegen

@@ -20,14 +20,14 @@
 
 namespace kiln::codegen {
 
-// A plan on its way: what a row of the tables below works on.
+// A sequence on its way: what a row of the tables below works on.
 struct Cutting {
-  Plan plan;
+  LaunchSequence sequence;
   const dsl::ConstexprValues& config;
   const Lengths& lengths;
   bool is_as_asked = false;  // the config says where; nothing else is cut then
 
-  bool has_several() const { return plan.stages.size() > 1; }
+  bool has_several() const { return sequence.steps.size() > 1; }
 };
 
 namespace {
@@ -35,18 +35,18 @@ namespace {
 using dsl::Op;
 using dsl::OpCode;
 
-Plan plan_of_one(dsl::Kernel kernel) {
-  Plan plan;
-  plan.kernel_params = kernel.params.size();
-  plan.stages.push_back({std::move(kernel), "kiln_entry"});
-  return plan;
+LaunchSequence sequence_of_one(dsl::Kernel kernel) {
+  LaunchSequence sequence;
+  sequence.kernel_params = kernel.params.size();
+  sequence.steps.push_back({std::move(kernel), "kiln_entry"});
+  return sequence;
 }
 
 void split_as_asked(Cutting& cut) {
   const int64_t parts = dsl::schedule_option(cut.config, dsl::kSplitK);
   const int64_t workers = dsl::schedule_option(cut.config, dsl::kStreamK);
   cut.is_as_asked =
-      workers > 0 ? stream_product(cut.plan, workers, parts) : parts > 1 && split_product(cut.plan, parts);
+      workers > 0 ? stream_product(cut.sequence, workers, parts) : parts > 1 && split_product(cut.sequence, parts);
 }
 
 bool may_be_long(const Op& op) {
@@ -57,7 +57,7 @@ bool may_be_long(const Op& op) {
 // nothing that does, come before it.
 void put_pure_ops_first(Cutting& cut) {
   if (cut.is_as_asked) return;
-  std::vector<Op>& ops = cut.plan.stages.back().kernel.body.ops;
+  std::vector<Op>& ops = cut.sequence.steps.back().kernel.body.ops;
   const auto writes = std::ranges::find_if(ops, [](const Op& op) { return has_trait(op, dsl::kWrites); });
   if (std::none_of(writes, ops.end(), may_be_long)) return;
   std::set<dsl::ValueId> late;  // what stays behind
@@ -75,21 +75,21 @@ void put_pure_ops_first(Cutting& cut) {
 // All that is long, one after the other.
 void split_long_ops(Cutting& cut) {
   if (cut.is_as_asked) return;
-  while (split_reduction(cut.plan, cut.lengths) || split_topk(cut.plan, cut.lengths) ||
-         split_sort(cut.plan, cut.lengths) || split_scan(cut.plan, cut.lengths)) {
+  while (split_reduction(cut.sequence, cut.lengths) || split_topk(cut.sequence, cut.lengths) ||
+         split_sort(cut.sequence, cut.lengths) || split_scan(cut.sequence, cut.lengths)) {
   }
 }
 
-void join_alike_stages(Cutting& cut) {
+void join_alike_steps(Cutting& cut) {
   if (cut.is_as_asked) return;
-  join_stages(cut.plan);
-  Stage& last = cut.plan.stages.back();
+  join_steps(cut.sequence);
+  LaunchStep& last = cut.sequence.steps.back();
   if (cut.has_several()) last.kernel = dsl::canonicalise(last.kernel);
 }
 
 void cut_stores_of_last(Cutting& cut) {
-  if (!cut.is_as_asked && cut.has_several() && cut.plan.stages.back().chunks == 1) {
-    cut_long_stores(cut.plan, cut.lengths);
+  if (!cut.is_as_asked && cut.has_several() && cut.sequence.steps.back().chunks == 1) {
+    cut_long_stores(cut.sequence, cut.lengths);
   }
 }
 
@@ -98,36 +98,37 @@ constexpr CutPass kSplitAsAsked = {"split_product", split_as_asked,
 constexpr CutPass kPureOpsFirst = {"pure_ops_first", put_pure_ops_first,
                                    "before split_long_ops, which cuts before a write"};
 constexpr CutPass kSplitLongOps = {"split_long_ops", split_long_ops, "repeatedly: what one cut leaves may be long too"};
-constexpr CutPass kJoinStages = {"join_stages", join_alike_stages, "once all cuts are known"};
+constexpr CutPass kJoinSteps = {"join_steps", join_alike_steps, "once all cuts are known"};
 
-constexpr CutPass kCpuCuts[] = {kSplitAsAsked, kPureOpsFirst, kSplitLongOps, kJoinStages};
+constexpr CutPass kCpuCuts[] = {kSplitAsAsked, kPureOpsFirst, kSplitLongOps, kJoinSteps};
 constexpr CutPass kGpuCuts[] = {
     kSplitAsAsked,
     kPureOpsFirst,
     kSplitLongOps,
-    kJoinStages,
+    kJoinSteps,
     {"cut_stores", cut_stores_of_last,
-     "behind the others: it is for the last stage alone, and only where there is another"},
+     "behind the others: it is for the last step alone, and only where there is another"},
 };
-// Of plans of several stages.
+// Of sequences of several steps.
 constexpr CutPass kGpuBindings[] = {
-    {"hand_on_words", [](Cutting& cut) { hand_on_words(cut.plan); }, "before stages are apart: it changes both ends"},
-    {"bind_stages", [](Cutting& cut) { bind_stages(cut.plan); }, "last: stages are kernels of their own from here on"},
+    {"hand_on_words", [](Cutting& cut) { hand_on_words(cut.sequence); },
+     "before steps are apart: it changes both ends"},
+    {"bind_steps", [](Cutting& cut) { bind_steps(cut.sequence); }, "last: steps are kernels of their own from here on"},
 };
 
 void run_cuts(std::span<const CutPass> passes, Cutting& cut, const PassObserver& observer) {
   for (const CutPass& pass : passes) {
     if (observer.begin) observer.begin(pass.name);
     pass.run(cut);
-    if (observer.end) observer.end(pass.name, [&] { return print(cut.plan); });
+    if (observer.end) observer.end(pass.name, [&] { return print(cut.sequence); });
   }
 }
 
 // What a split writes down plainly.
-void simplify(Plan& plan, const PassObserver& observer) {
-  for (Stage& stage : plan.stages) {
-    if (observer.launch) observer.launch(stage.entry);
-    stage.kernel = run_passes(std::move(stage.kernel), observer);
+void simplify(LaunchSequence& sequence, const PassObserver& observer) {
+  for (LaunchStep& step : sequence.steps) {
+    if (observer.launch) observer.launch(step.entry);
+    step.kernel = run_passes(std::move(step.kernel), observer);
   }
 }
 
@@ -135,16 +136,16 @@ bool holds_of_some_op(const dsl::Kernel& kernel, bool (*holds)(const Op&)) {
   return std::ranges::any_of(kernel.body.ops, [&](const Op& op) { return holds_within(op, holds); });
 }
 
-// The record of failures and the ring of messages are of the first stage's launch.
+// The record of failures and the ring of messages are of the first step's launch.
 bool tells_host(const dsl::Kernel& kernel) {
   return kernel.options.check_bounds ||
          holds_of_some_op(kernel, [](const Op& op) { return op.code == OpCode::kPrint || op.code == OpCode::kAssert; });
 }
 
-// Operands of products may come by tensor maps, which are of the first stage's launch.
-bool has_late_products(const Plan& plan) {
-  return std::any_of(plan.stages.begin() + 1, plan.stages.end(), [](const Stage& stage) {
-    return holds_of_some_op(stage.kernel,
+// Operands of products may come by tensor maps, which are of the first step's launch.
+bool has_late_products(const LaunchSequence& sequence) {
+  return std::any_of(sequence.steps.begin() + 1, sequence.steps.end(), [](const LaunchStep& step) {
+    return holds_of_some_op(step.kernel,
                             [](const Op& op) { return op.code == OpCode::kDot || op.code == OpCode::kDotScaled; });
   });
 }
@@ -155,33 +156,33 @@ std::span<const CutPass> cpu_cuts() { return kCpuCuts; }
 std::span<const CutPass> gpu_cuts() { return kGpuCuts; }
 std::span<const CutPass> gpu_bindings() { return kGpuBindings; }
 
-std::string print(const Plan& plan) {
-  std::string out = "// workspace: " + std::to_string(plan.workspace_bytes) + " bytes\n";
-  for (const Stage& stage : plan.stages) {
-    out += "// " + stage.entry + ", " + std::to_string(stage.chunks) + " chunks\n" + dsl::print(stage.kernel);
+std::string print(const LaunchSequence& sequence) {
+  std::string out = "// workspace: " + std::to_string(sequence.workspace_bytes) + " bytes\n";
+  for (const LaunchStep& step : sequence.steps) {
+    out += "// " + step.entry + ", " + std::to_string(step.chunks) + " chunks\n" + dsl::print(step.kernel);
   }
   return out;
 }
 
-Plan make_gpu_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config, const PassObserver& observer) {
-  const Plan whole = plan_of_one(std::move(kernel));
-  if (tells_host(whole.stages[0].kernel)) return whole;
+LaunchSequence make_gpu_launches(dsl::Kernel kernel, const dsl::ConstexprValues& config, const PassObserver& observer) {
+  const LaunchSequence whole = sequence_of_one(std::move(kernel));
+  if (tells_host(whole.steps[0].kernel)) return whole;
   Cutting cut{whole, config, kGpuLengths};
   run_cuts(kGpuCuts, cut, observer);
-  if (!cut.has_several() || has_late_products(cut.plan)) return whole;
+  if (!cut.has_several() || has_late_products(cut.sequence)) return whole;
   run_cuts(kGpuBindings, cut, observer);
-  simplify(cut.plan, observer);
-  return std::move(cut.plan);
+  simplify(cut.sequence, observer);
+  return std::move(cut.sequence);
 }
 
-Plan make_plan(dsl::Kernel kernel, const dsl::ConstexprValues& config, const PassObserver& observer) {
-  const Plan whole = plan_of_one(std::move(kernel));
+LaunchSequence make_launches(dsl::Kernel kernel, const dsl::ConstexprValues& config, const PassObserver& observer) {
+  const LaunchSequence whole = sequence_of_one(std::move(kernel));
   // Checked accesses are reported by the ops of the kernel as it was written.
-  if (whole.stages[0].kernel.options.check_bounds) return whole;
+  if (whole.steps[0].kernel.options.check_bounds) return whole;
   Cutting cut{whole, config, kCpuLengths};
   run_cuts(kCpuCuts, cut, observer);
-  if (cut.is_as_asked) simplify(cut.plan, observer);
-  return cut.has_several() ? std::move(cut.plan) : whole;
+  if (cut.is_as_asked) simplify(cut.sequence, observer);
+  return cut.has_several() ? std::move(cut.sequence) : whole;
 }
 
 }  // namespace kiln::codegen

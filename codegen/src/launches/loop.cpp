@@ -17,7 +17,7 @@ using dsl::OpBuilder;
 using dsl::OpCode;
 using dsl::ValueId;
 
-constexpr int64_t kPartElements = 2048;  // of a tile that a program of the last stage stores, about
+constexpr int64_t kPartElements = 2048;  // of a tile that a program of the last step stores, about
 
 size_t uses_of(const dsl::Region& region, ValueId id) {
   size_t out = 0;
@@ -112,14 +112,14 @@ const Op* find_product_loop(const dsl::Kernel& kernel) {
   return nullptr;
 }
 
-void add_slots(Plan& plan, SplitLoop& split) {
+void add_slots(LaunchSequence& sequence, SplitLoop& split) {
   for (ValueId sums : split.loop.results) {
-    const dsl::Kernel& kernel = plan.stages.back().kernel;
-    add_room(plan, kernel.type(sums).element, split.slots * element_product(kernel.type(sums).shape));
+    const dsl::Kernel& kernel = sequence.steps.back().kernel;
+    add_room(sequence, kernel.type(sums).element, split.slots * element_product(kernel.type(sums).shape));
   }
-  const dsl::Kernel& kernel = plan.stages.back().kernel;
-  split.chunk = kernel.params[plan.kernel_params].value;
-  for (size_t i = plan.kernel_params + 1; i < kernel.params.size(); ++i) {
+  const dsl::Kernel& kernel = sequence.steps.back().kernel;
+  split.chunk = kernel.params[sequence.kernel_params].value;
+  for (size_t i = sequence.kernel_params + 1; i < kernel.params.size(); ++i) {
     split.pointers.push_back(kernel.params[i].value);
   }
 }
@@ -187,15 +187,15 @@ dsl::Kernel make_sums(const dsl::Kernel& source, const SplitLoop& split, const U
   return dsl::canonicalise(kernel);
 }
 
-void store_in_parts(Plan& plan) {
-  const dsl::Kernel& kernel = plan.stages.back().kernel;
+void store_in_parts(LaunchSequence& sequence) {
+  const dsl::Kernel& kernel = sequence.steps.back().kernel;
   const auto store = std::ranges::find(kernel.body.ops, OpCode::kStore, &Op::code);
   if (store == kernel.body.ops.end()) return;
   const dsl::Type& tile = kernel.type(store->operands[0]);
   if (tile.rank() < 2) return;
   const size_t axis = axis_of_parts(tile);
   const int64_t extent = *tile.shape[axis].as_constant(), length = length_of_part(tile, axis);
-  if (length < extent) cut_stores(plan, axis, {extent, length, extent / length});
+  if (length < extent) cut_stores(sequence, axis, {extent, length, extent / length});
 }
 
 }  // namespace kiln::codegen

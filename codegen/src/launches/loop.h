@@ -1,4 +1,4 @@
-// What plans of a loop that adds up products have in common (launches/product.h, launches/stream.h): a stage that
+// What sequences of a loop that adds up products have in common (launches/product.h, launches/stream.h): a step that
 // stores partial sums in slots of the workspace, and the last one, which adds them up.
 #pragma once
 
@@ -43,7 +43,7 @@ class Ints {
   dsl::ElementType type_;
 };
 
-// A loop whose sums are stored in parts, and the parameters of the stage at hand.
+// A loop whose sums are stored in parts, and the parameters of the step at hand.
 struct SplitLoop {
   dsl::Op loop;
   int64_t slots;  // places for partial sums of a program
@@ -51,10 +51,10 @@ struct SplitLoop {
   std::vector<dsl::ValueId> pointers = {};  // where partial sums lie, one a sum
 };
 
-// Gives the plan's last stage room for the slots, and `split` its parameters.
-void add_slots(Plan& plan, SplitLoop& split);
+// Gives the sequence's last step room for the slots, and `split` its parameters.
+void add_slots(LaunchSequence& sequence, SplitLoop& split);
 
-// The assumptions that hold of a stage's parameters; there are so many chunks.
+// The assumptions that hold of a step's parameters; there are so many chunks.
 void assume_params(dsl::OpBuilder& build, const SplitLoop& split, int64_t chunks);
 
 // The number of the loop's iterations, i64.
@@ -76,8 +76,8 @@ using UsedSlots = std::function<dsl::ValueId(dsl::OpBuilder& build)>;
 // The kernel with sums of the slots, in the order of their numbers, in the loop's place.
 dsl::Kernel make_sums(const dsl::Kernel& source, const SplitLoop& split, const UsedSlots& used = {});
 
-// Where all tiles that the last stage stores have as many rows, programs of their own store some rows each; of a single
+// Where all tiles that the last step stores have as many rows, programs of their own store some rows each; of a single
 // row some columns.
-void store_in_parts(Plan& plan);
+void store_in_parts(LaunchSequence& sequence);
 
 }  // namespace kiln::codegen

@@ -42,16 +42,16 @@ dsl::Kernel make_parts(const dsl::Kernel& source, const SplitLoop& split) {
 
 }  // namespace
 
-bool split_product(Plan& plan, int64_t parts) {
-  const Op* loop = find_product_loop(plan.stages.back().kernel);
+bool split_product(LaunchSequence& sequence, int64_t parts) {
+  const Op* loop = find_product_loop(sequence.steps.back().kernel);
   if (!loop) return false;
   SplitLoop split{*loop, parts};
-  add_slots(plan, split);
-  Stage& last = plan.stages.back();
-  Stage before{make_parts(last.kernel, split), "kiln_stage_0", parts};
+  add_slots(sequence, split);
+  LaunchStep& last = sequence.steps.back();
+  LaunchStep before{make_parts(last.kernel, split), "kiln_stage_0", parts};
   last.kernel = make_sums(last.kernel, split);
-  store_in_parts(plan);
-  plan.stages.insert(plan.stages.end() - 1, std::move(before));
+  store_in_parts(sequence);
+  sequence.steps.insert(sequence.steps.end() - 1, std::move(before));
   return true;
 }
 

@@ -4,14 +4,14 @@
 
 namespace kiln::codegen {
 
-// A loop that adds up products ("split-K"), in two stages: parts of the loop side by side, then their sums.
+// A loop that adds up products ("split-K"), in two steps: parts of the loop side by side, then their sums.
 //
-//   %s = for %k = %lo to %hi step 64 carry (%acc = %z) {    stage 0, `parts` programs for each of the kernel:
+//   %s = for %k = %lo to %hi step 64 carry (%acc = %z) {    step 0, `parts` programs for each of the kernel:
 //     …                                                       %p = for %k = %from to %to step 64 carry (%acc = 0) {
 //     %d = dot %a, %b, %acc                                     …
 //     yield %d                                                }
 //   }                                                    →    store (addptr %partial0, %chunk·elements), %p
-//   store %c, (cast %s), %m                                 the last stage:
+//   store %c, (cast %s), %m                                 the last step:
 //                                                             %s = %z + (load %partial0) + (load %partial1) …
 //                                                             store %c, (cast %s), %m
 //
@@ -21,9 +21,9 @@ namespace kiln::codegen {
 //
 // The loop stands at top level; nothing is written before it or in it; its step is a constant; and all that it carries
 // are sums that products alone use and add to. Where behind it there are but stores of tiles whose rows need nothing of
-// each other, programs of the last stage store some rows each.
+// each other, programs of the last step store some rows each.
 //
 // Splits the first such loop; false when there is none.
-bool split_product(Plan& plan, int64_t parts);
+bool split_product(LaunchSequence& sequence, int64_t parts);
 
 }  // namespace kiln::codegen

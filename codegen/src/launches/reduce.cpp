@@ -83,10 +83,10 @@ void reduce_partials(const Op& op, dsl::Kernel& kernel, std::vector<Op>& out, Op
 
 }  // namespace
 
-bool split_reduction(Plan& plan, const Lengths& lengths) {
-  const ptrdiff_t number = find_long_op(plan, lengths, is_long);
+bool split_reduction(LaunchSequence& sequence, const Lengths& lengths) {
+  const ptrdiff_t number = find_long_op(sequence, lengths, is_long);
   if (number < 0) return false;
-  const dsl::Kernel& kernel = plan.stages.back().kernel;
+  const dsl::Kernel& kernel = sequence.steps.back().kernel;
   const Op op = kernel.body.ops[static_cast<size_t>(number)];
   SplitRule rule;
   rule.axis = reduced_axis(op);
@@ -94,7 +94,7 @@ bool split_reduction(Plan& plan, const Lengths& lengths) {
   rule.others = kernel.type(op.results[0]).shape;
   rule.partials = partial_types(kernel, op);
   rule.chunk = [&](PartBuilder& parts) { return reduce_chunk(parts, op); };
-  split_op(plan, static_cast<size_t>(number), rule,
+  split_op(sequence, static_cast<size_t>(number), rule,
            [&](dsl::Kernel& last, std::vector<Op>& out, OpBuilder& build, Partials& partials) {
              reduce_partials(op, last, out, build, partials);
            });

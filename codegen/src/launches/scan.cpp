@@ -69,7 +69,7 @@ class ScanPlan {
     return same_op(parts.target(), parts.out(), op, OpCode::kReduce, operands(parts), rule_.axis);
   }
 
-  // The second stage: totals become those of a chunk and all before it, in place.
+  // The second step: totals become those of a chunk and all before it, in place.
   void scan_totals(dsl::Kernel& kernel, const std::vector<ValueId>& pointers) const {
     std::vector<Op>& out = kernel.body.ops;
     OpBuilder build(kernel, out, op_.loc);
@@ -84,7 +84,7 @@ class ScanPlan {
     }
   }
 
-  // The last stage: a part of the op's results.
+  // The last step: a part of the op's results.
   std::vector<ValueId> results(PartBuilder& parts, ValueId chunk, const std::vector<ValueId>& pointers) const {
     dsl::Kernel& kernel = parts.target();
     OpBuilder& build = parts.build();
@@ -134,25 +134,25 @@ class ScanPlan {
 
 }  // namespace
 
-bool split_scan(Plan& plan, const Lengths& lengths) {
-  const ptrdiff_t number = find_long_op(plan, lengths, is_long);
+bool split_scan(LaunchSequence& sequence, const Lengths& lengths) {
+  const ptrdiff_t number = find_long_op(sequence, lengths, is_long);
   if (number < 0) return false;
-  Plan cut = plan;
-  const dsl::Kernel& kernel = plan.stages.back().kernel;
+  LaunchSequence cut = sequence;
+  const dsl::Kernel& kernel = sequence.steps.back().kernel;
   const Op& op = kernel.body.ops[static_cast<size_t>(number)];
   const ScanPlan scan(kernel, op, chunks_of(lengths, kernel, op));
   std::vector<ValueId> pointers;
   split_op(cut, static_cast<size_t>(number), scan.rule(),
            [&](dsl::Kernel&, std::vector<Op>&, OpBuilder&, Partials& partials) { pointers = partials.pointers(); });
-  Stage totals{cut.stages.back().kernel, "kiln_stage_" + std::to_string(cut.stages.size() - 1)};
+  LaunchStep totals{cut.steps.back().kernel, "kiln_stage_" + std::to_string(cut.steps.size() - 1)};
   const ValueId chunk = totals.kernel.params[cut.kernel_params].value;
   const KnownParts results{op.results, [&](PartBuilder& parts) { return scan.results(parts, chunk, pointers); }};
   if (!cut_stores(cut, scan.rule().axis, scan.rule().chunks, results)) return false;
   totals.kernel.body.ops.clear();
   scan.scan_totals(totals.kernel, pointers);
   totals.kernel = dsl::canonicalise(totals.kernel);
-  cut.stages.insert(cut.stages.end() - 1, std::move(totals));
-  plan = std::move(cut);
+  cut.steps.insert(cut.steps.end() - 1, std::move(totals));
+  sequence = std::move(cut);
   return true;
 }
 

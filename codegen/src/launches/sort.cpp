@@ -44,10 +44,10 @@ uint64_t last_key(ElementType element, bool descending) {
   return dsl::bits_from_double(element, -std::numeric_limits<double>::infinity());
 }
 
-// The second stage: one chunk of the result.
-class MergeStage {
+// The second step: one chunk of the result.
+class MergeStep {
  public:
-  MergeStage(dsl::Kernel& kernel, std::vector<Op>& out, const Op& op, const SortedRuns& runs, ValueId chunk)
+  MergeStep(dsl::Kernel& kernel, std::vector<Op>& out, const Op& op, const SortedRuns& runs, ValueId chunk)
       : kernel_(kernel),
         out_(out),
         op_(op),
@@ -122,10 +122,10 @@ class MergeStage {
 
 }  // namespace
 
-bool split_sort(Plan& plan, const Lengths& lengths) {
-  const ptrdiff_t number = find_long_op(plan, lengths, is_long);
+bool split_sort(LaunchSequence& sequence, const Lengths& lengths) {
+  const ptrdiff_t number = find_long_op(sequence, lengths, is_long);
   if (number < 0) return false;
-  const dsl::Kernel& kernel = plan.stages.back().kernel;
+  const dsl::Kernel& kernel = sequence.steps.back().kernel;
   const Op op = kernel.body.ops[static_cast<size_t>(number)];
   SplitRule rule;
   rule.chunks = chunks_of(lengths, lengths.sorted, kernel, op.operands, 0);
@@ -140,7 +140,7 @@ bool split_sort(Plan& plan, const Lengths& lengths) {
     return sort(parts.build(), op, tiles);
   };
   std::vector<ValueId> pointers;
-  split_op(plan, static_cast<size_t>(number), rule,
+  split_op(sequence, static_cast<size_t>(number), rule,
            [&](dsl::Kernel&, std::vector<Op>& out, OpBuilder& build, Partials& partials) {
              pointers = partials.pointers();
              const ValueId index = build.add(OpCode::kArange, {}, {dsl::Expr(0), extent});
@@ -150,14 +150,15 @@ bool split_sort(Plan& plan, const Lengths& lengths) {
                out.back().results = {op.results[i]};
              }
            });
-  Stage merge{plan.stages.back().kernel, "kiln_stage_" + std::to_string(plan.stages.size() - 1), rule.chunks.count};
+  LaunchStep merge{sequence.steps.back().kernel, "kiln_stage_" + std::to_string(sequence.steps.size() - 1),
+                   rule.chunks.count};
   merge.kernel.body.ops.clear();
   const auto half = pointers.begin() + static_cast<ptrdiff_t>(op.operands.size());
   const SortedRuns runs{rule.chunks, pointers[0], is_descending(op)};
-  MergeStage(merge.kernel, merge.kernel.body.ops, op, runs, merge.kernel.params[plan.kernel_params].value)
+  MergeStep(merge.kernel, merge.kernel.body.ops, op, runs, merge.kernel.params[sequence.kernel_params].value)
       .append({pointers.begin(), half}, {half, pointers.end()});
   merge.kernel = dsl::canonicalise(merge.kernel);
-  plan.stages.insert(plan.stages.end() - 1, std::move(merge));
+  sequence.steps.insert(sequence.steps.end() - 1, std::move(merge));
   return true;
 }
 

@@ -18,7 +18,8 @@ using dsl::ValueId;
 constexpr int64_t kAlignment = 64;    // bytes, of each partial result's place in the workspace
 constexpr int64_t kLeastChunk = 256;  // elements along an axis
 
-// For a kernel of so many programs; nothing where they keep the target busy by themselves. `is_split`: it is a plan.
+// For a kernel of so many programs; nothing where they keep the target busy by themselves. `is_split`: it is a
+// sequence.
 std::optional<Lengths> lengths_for(const dsl::Kernel& kernel, Lengths lengths, bool is_split) {
   int64_t count = 1;
   bool is_known = true;
@@ -43,11 +44,11 @@ ValueId add_param(dsl::Kernel& kernel, std::string name, dsl::Type type) {
   return value;
 }
 
-// Gives the last stage a pointer to a place in the workspace for each kind of partial result.
-std::vector<ValueId> add_partials(Plan& plan, const SplitRule& rule) {
+// Gives the last step a pointer to a place in the workspace for each kind of partial result.
+std::vector<ValueId> add_partials(LaunchSequence& sequence, const SplitRule& rule) {
   std::vector<ValueId> out;
   for (ElementType element : rule.partials) {
-    out.push_back(add_room(plan, element, element_product(rule.others) * rule.chunks.count * rule.each()));
+    out.push_back(add_room(sequence, element, element_product(rule.others) * rule.chunks.count * rule.each()));
   }
   return out;
 }
@@ -69,7 +70,7 @@ void store_results(OpBuilder& build, const SplitRule& rule, ValueId chunk, const
   }
 }
 
-// The kernel without its effects, which this stage's stores replace; what they alone needed is dropped.
+// The kernel without its effects, which this step's stores replace; what they alone needed is dropped.
 dsl::Kernel make_chunks(const dsl::Kernel& source, const Op& op, const SplitRule& rule, ValueId chunk,
                         const std::vector<ValueId>& pointers) {
   dsl::Kernel kernel = source;
@@ -123,21 +124,21 @@ void append_chunk(dsl::Kernel& kernel, const dsl::Location& loc, const Chunks& c
   body.push_back({OpCode::kIf, {is_whole}, {}, {}, std::move(branches), loc});
 }
 
-ValueId add_room(Plan& plan, ElementType element, int64_t elements) {
-  dsl::Kernel& kernel = plan.stages.back().kernel;
-  if (kernel.params.size() == plan.kernel_params) add_param(kernel, "chunk", dsl::scalar_type(ElementType::kI32));
-  const std::string name = "partial" + std::to_string(plan.workspace_offsets.size());
-  plan.workspace_offsets.push_back(plan.workspace_bytes);
+ValueId add_room(LaunchSequence& sequence, ElementType element, int64_t elements) {
+  dsl::Kernel& kernel = sequence.steps.back().kernel;
+  if (kernel.params.size() == sequence.kernel_params) add_param(kernel, "chunk", dsl::scalar_type(ElementType::kI32));
+  const std::string name = "partial" + std::to_string(sequence.workspace_offsets.size());
+  sequence.workspace_offsets.push_back(sequence.workspace_bytes);
   const int64_t bytes = elements * dsl::info(element).bytes;
-  plan.workspace_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  sequence.workspace_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   return add_param(kernel, name, {element, true, {}});
 }
 
-ptrdiff_t find_long_op(const Plan& plan, const Lengths& lengths,
+ptrdiff_t find_long_op(const LaunchSequence& sequence, const Lengths& lengths,
                        const std::function<bool(const Lengths&, const dsl::Kernel&, const Op&)>& fits) {
-  const dsl::Kernel& kernel = plan.stages.back().kernel;
-  if (plan.stages.back().chunks > 1) return -1;
-  const auto fitting = lengths_for(kernel, lengths, plan.stages.size() > 1);
+  const dsl::Kernel& kernel = sequence.steps.back().kernel;
+  if (sequence.steps.back().chunks > 1) return -1;
+  const auto fitting = lengths_for(kernel, lengths, sequence.steps.size() > 1);
   if (!fitting) return -1;
   const std::vector<Op>& ops = kernel.body.ops;
   for (size_t i = 0; i < ops.size() && !may_write(ops[i]); ++i) {
@@ -164,13 +165,13 @@ ValueId Partials::at(size_t kind, ValueId numbers) {
   return load(kind, build_.add(OpCode::kAdd, {rows, numbers}));
 }
 
-void split_op(Plan& plan, size_t number, const SplitRule& rule, const Rest& rest) {
-  Stage& last = plan.stages.back();
+void split_op(LaunchSequence& sequence, size_t number, const SplitRule& rule, const Rest& rest) {
+  LaunchStep& last = sequence.steps.back();
   const Op op = last.kernel.body.ops[number];
-  const std::vector<ValueId> pointers = add_partials(plan, rule);
-  const ValueId chunk = last.kernel.params[plan.kernel_params].value;
-  Stage before{make_chunks(last.kernel, op, rule, chunk, pointers),
-               "kiln_stage_" + std::to_string(plan.stages.size() - 1), rule.chunks.count};
+  const std::vector<ValueId> pointers = add_partials(sequence, rule);
+  const ValueId chunk = last.kernel.params[sequence.kernel_params].value;
+  LaunchStep before{make_chunks(last.kernel, op, rule, chunk, pointers),
+                    "kiln_stage_" + std::to_string(sequence.steps.size() - 1), rule.chunks.count};
 
   std::vector<Op> ops;
   for (size_t i = 0; i < last.kernel.body.ops.size(); ++i) {
@@ -183,7 +184,7 @@ void split_op(Plan& plan, size_t number, const SplitRule& rule, const Rest& rest
     rest(last.kernel, ops, build, partials);
   }
   last.kernel.body.ops = std::move(ops);
-  plan.stages.insert(plan.stages.end() - 1, std::move(before));
+  sequence.steps.insert(sequence.steps.end() - 1, std::move(before));
 }
 
 }  // namespace kiln::codegen

@@ -1,5 +1,5 @@
-// What the plans of long tiles have in common: a stage of chunks of an axis, their partial results in the workspace,
-// and the last stage that takes those up.
+// What the sequences of long tiles have in common: a step of chunks of an axis, their partial results in the workspace,
+// and the last step that takes those up.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace kiln::codegen {
 struct Lengths {
   bool of_whole_tile;
   int64_t chunk;                               // elements of a chunk
-  int64_t reduced, scanned, selected, sorted;  // elements from which on a reduce, scan, topk, sort is worth a plan
+  int64_t reduced, scanned, selected, sorted;  // elements from which on a reduce, scan, topk, sort is worth a sequence
   int64_t most_runs;                           // of a sort (launches/sort.h)
   int64_t programs;                            // of a grid, at most: more of them keep the target busy by themselves
   int64_t of_unknown_grids;  // an op has to be so many times as long where nobody knows how many there are; 0: none is
@@ -62,9 +62,9 @@ Chunks chunks_of(const Lengths& lengths, int64_t least, const dsl::Kernel& kerne
 void append_chunk(dsl::Kernel& kernel, const dsl::Location& loc, const Chunks& chunks, dsl::ValueId number,
                   const std::function<void(std::vector<dsl::Op>& out, const Part& part)>& append);
 
-// The op of the plan's last stage, at top level and before anything is written to memory, for which `fits` holds; -1
-// where there is none, the stage is cut already, or the grid is large or unknown.
-ptrdiff_t find_long_op(const Plan& plan, const Lengths& lengths,
+// The op of the sequence's last step, at top level and before anything is written to memory, for which `fits` holds; -1
+// where there is none, the step is cut already, or the grid is large or unknown.
+ptrdiff_t find_long_op(const LaunchSequence& sequence, const Lengths& lengths,
                        const std::function<bool(const Lengths&, const dsl::Kernel&, const dsl::Op&)>& fits);
 
 // How one op is split. Tiles of results: `others` are the axes but the cut one.
@@ -80,7 +80,7 @@ struct SplitRule {
   int64_t each() const { return std::max<int64_t>(per_chunk, 1); }
 };
 
-// The partial results in the last stage.
+// The partial results in the last step.
 class Partials {
  public:
   Partials(dsl::OpBuilder& build, const SplitRule& rule, std::vector<dsl::ValueId> pointers)
@@ -101,9 +101,9 @@ class Partials {
   std::vector<dsl::ValueId> pointers_;
 };
 
-// Gives the plan's last stage a pointer to room for so many elements in each program's part of the workspace, and
-// before the first one the number of its chunk, params[plan.kernel_params].
-dsl::ValueId add_room(Plan& plan, dsl::ElementType element, int64_t elements);
+// Gives the sequence's last step a pointer to room for so many elements in each program's part of the workspace, and
+// before the first one the number of its chunk, params[sequence.kernel_params].
+dsl::ValueId add_room(LaunchSequence& sequence, dsl::ElementType element, int64_t elements);
 
 // Whether `holds` for an op, or one in its regions.
 inline bool holds_within(const dsl::Op& op, const std::function<bool(const dsl::Op&)>& holds) {
@@ -111,10 +111,10 @@ inline bool holds_within(const dsl::Op& op, const std::function<bool(const dsl::
 }
 int64_t element_product(const std::vector<dsl::Expr>& shape);
 
-// Splits the op with this number: puts a stage of chunks before the last stage, where `rest` appends what takes the
+// Splits the op with this number: puts a step of chunks before the last step, where `rest` appends what takes the
 // op's place and defines its results.
 using Rest =
     std::function<void(dsl::Kernel& kernel, std::vector<dsl::Op>& out, dsl::OpBuilder& build, Partials& partials)>;
-void split_op(Plan& plan, size_t number, const SplitRule& rule, const Rest& rest);
+void split_op(LaunchSequence& sequence, size_t number, const SplitRule& rule, const Rest& rest);
 
 }  // namespace kiln::codegen

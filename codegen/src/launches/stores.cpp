@@ -17,11 +17,11 @@ constexpr int64_t kLittle = 2048;  // elements that the first program stores bes
 
 class Stores {
  public:
-  Stores(const Plan& plan, size_t axis, int64_t extent, const std::vector<ValueId>& known)
-      : kernel_(plan.stages.back().kernel),
+  Stores(const LaunchSequence& sequence, size_t axis, int64_t extent, const std::vector<ValueId>& known)
+      : kernel_(sequence.steps.back().kernel),
         pointers_(kernel_),
         check_(kernel_),
-        kernel_params_(plan.kernel_params),
+        kernel_params_(sequence.kernel_params),
         axis_(axis),
         extent_(extent) {
     for (ValueId tile : known) check_.assume(tile, axis);
@@ -88,13 +88,13 @@ void store_once(OpBuilder& build, const Op& store, ValueId is_first) {
 
 }  // namespace
 
-bool cut_stores(Plan& plan, size_t axis, const Chunks& chunks, const KnownParts& known) {
-  Stores stores(plan, axis, chunks.extent, known.tiles);
+bool cut_stores(LaunchSequence& sequence, size_t axis, const Chunks& chunks, const KnownParts& known) {
+  Stores stores(sequence, axis, chunks.extent, known.tiles);
   if (!stores.can_be_cut()) return false;
-  Stage& stage = plan.stages.back();
-  const dsl::Kernel& source = stage.kernel;
+  LaunchStep& step = sequence.steps.back();
+  const dsl::Kernel& source = step.kernel;
   dsl::Kernel kernel = source;
-  const ValueId chunk = kernel.params[plan.kernel_params].value;
+  const ValueId chunk = kernel.params[sequence.kernel_params].value;
   std::erase_if(kernel.body.ops, [](const Op& op) { return op.code == OpCode::kStore; });
   const dsl::Location loc = kernel.body.ops.back().loc;
   OpBuilder build(kernel, kernel.body.ops, loc);
@@ -122,13 +122,13 @@ bool cut_stores(Plan& plan, size_t axis, const Chunks& chunks, const KnownParts&
     }
     store_once(build, store, is_first);
   }
-  stage.kernel = dsl::canonicalise(kernel);
-  stage.chunks = chunks.count;
+  step.kernel = dsl::canonicalise(kernel);
+  step.chunks = chunks.count;
   return true;
 }
 
-bool cut_long_stores(Plan& plan, const Lengths& lengths) {
-  const dsl::Kernel& kernel = plan.stages.back().kernel;
+bool cut_long_stores(LaunchSequence& sequence, const Lengths& lengths) {
+  const dsl::Kernel& kernel = sequence.steps.back().kernel;
   size_t axis = 0;
   Chunks found;
   for (const Op& op : kernel.body.ops) {
@@ -141,7 +141,7 @@ bool cut_long_stores(Plan& plan, const Lengths& lengths) {
       found = chunks;
     }
   }
-  return found.count > 1 && cut_stores(plan, axis, found);
+  return found.count > 1 && cut_stores(sequence, axis, found);
 }
 
 }  // namespace kiln::codegen

@@ -135,11 +135,11 @@ class Renaming {
   dsl::ValueMap instead_;
 };
 
-// The stage of the workers.
+// The step of the workers.
 class Workers {
  public:
-  Workers(const Plan& plan, const dsl::Kernel& source, const Stream& stream)
-      : plan_(plan), source_(source), stream_(stream), kernel_(source) {}
+  Workers(const LaunchSequence& sequence, const dsl::Kernel& source, const Stream& stream)
+      : sequence_(sequence), source_(source), stream_(stream), kernel_(source) {}
 
   dsl::Kernel take() {
     kernel_.body.ops.clear();
@@ -197,13 +197,13 @@ class Workers {
     const ValueId distance = ints.sub(number, own_number_);
     std::vector<ValueId> out;
     for (ValueId pointer : stream_.pointers) {
-      const int64_t elements = plan_.workspace_bytes / dsl::info(kernel_.type(pointer).element).bytes;
+      const int64_t elements = sequence_.workspace_bytes / dsl::info(kernel_.type(pointer).element).bytes;
       out.push_back(build.add(OpCode::kAddptr, {pointer, ints.mul(distance, ints.constant(elements))}));
     }
     return out;
   }
 
-  const Plan& plan_;
+  const LaunchSequence& sequence_;
   const dsl::Kernel& source_;
   const Stream& stream_;
   dsl::Kernel kernel_;
@@ -222,17 +222,17 @@ ValueId used_slots(OpBuilder& build, const Stream& stream) {
 
 }  // namespace
 
-bool stream_product(Plan& plan, int64_t workers, int64_t chunks) {
-  const dsl::Kernel& kernel = plan.stages.back().kernel;
+bool stream_product(LaunchSequence& sequence, int64_t workers, int64_t chunks) {
+  const dsl::Kernel& kernel = sequence.steps.back().kernel;
   const Op* loop = find_product_loop(kernel);
   if (!loop || !has_uniform_bounds(kernel, *loop) || !has_sums_of_one_width(kernel, *loop)) return false;
   Stream stream{{*loop, chunks + 1}, workers, chunks};
-  add_slots(plan, stream);
-  Stage& last = plan.stages.back();
-  Stage before{Workers(plan, last.kernel, stream).take(), "kiln_stage_0", chunks};
+  add_slots(sequence, stream);
+  LaunchStep& last = sequence.steps.back();
+  LaunchStep before{Workers(sequence, last.kernel, stream).take(), "kiln_stage_0", chunks};
   last.kernel = make_sums(last.kernel, stream, [&](OpBuilder& build) { return used_slots(build, stream); });
-  store_in_parts(plan);
-  plan.stages.insert(plan.stages.end() - 1, std::move(before));
+  store_in_parts(sequence);
+  sequence.steps.insert(sequence.steps.end() - 1, std::move(before));
   return true;
 }
 

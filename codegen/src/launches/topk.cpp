@@ -37,10 +37,10 @@ std::pair<ValueId, ValueId> topk(OpBuilder& build, const Op& op, ValueId x) {
 
 }  // namespace
 
-bool split_topk(Plan& plan, const Lengths& lengths) {
-  const ptrdiff_t number = find_long_op(plan, lengths, is_long);
+bool split_topk(LaunchSequence& sequence, const Lengths& lengths) {
+  const ptrdiff_t number = find_long_op(sequence, lengths, is_long);
   if (number < 0) return false;
-  const dsl::Kernel& kernel = plan.stages.back().kernel;
+  const dsl::Kernel& kernel = sequence.steps.back().kernel;
   const Op op = kernel.body.ops[static_cast<size_t>(number)];
   SplitRule rule;
   rule.axis = axis_of(op);
@@ -56,7 +56,7 @@ bool split_topk(Plan& plan, const Lengths& lengths) {
     if (!wants_indices) return {values};
     return {values, parts.whole_index(indices)};
   };
-  split_op(plan, static_cast<size_t>(number), rule,
+  split_op(sequence, static_cast<size_t>(number), rule,
            [&](dsl::Kernel&, std::vector<Op>& out, OpBuilder& build, Partials& partials) {
              const ValueId numbers = topk(build, op, partials.all(0)).second;
              out.back().results[0] = op.results[0];

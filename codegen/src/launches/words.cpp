@@ -84,11 +84,11 @@ class Words {
 
 }  // namespace
 
-void hand_on_words(Plan& plan) {
-  const size_t first = plan.kernel_params + 1;
+void hand_on_words(LaunchSequence& sequence) {
+  const size_t first = sequence.kernel_params + 1;
   std::vector<ElementType> elements;
-  for (size_t i = first; i < plan.stages.back().kernel.params.size(); ++i) {
-    elements.push_back(plan.stages.back().kernel.params[i].type.element);
+  for (size_t i = first; i < sequence.steps.back().kernel.params.size(); ++i) {
+    elements.push_back(sequence.steps.back().kernel.params[i].type.element);
   }
   if (std::ranges::count(elements, elements[0]) == std::ssize(elements)) return;
   const auto bytes_of = [](ElementType element) { return int64_t{dsl::info(element).bytes}; };
@@ -96,13 +96,14 @@ void hand_on_words(Plan& plan) {
   int64_t end = 0;
   for (size_t i = 0; i < elements.size(); ++i) {
     const bool is_last = i + 1 == elements.size();
-    const int64_t bytes = (is_last ? plan.workspace_bytes : plan.workspace_offsets[i + 1]) - plan.workspace_offsets[i];
-    plan.workspace_offsets[i] = std::exchange(end, end + bytes / bytes_of(elements[i]) * word);
+    const int64_t bytes =
+        (is_last ? sequence.workspace_bytes : sequence.workspace_offsets[i + 1]) - sequence.workspace_offsets[i];
+    sequence.workspace_offsets[i] = std::exchange(end, end + bytes / bytes_of(elements[i]) * word);
   }
-  plan.workspace_bytes = end;
-  for (Stage& stage : plan.stages) {
-    // Earlier stages have the pointers that there were then.
-    if (stage.kernel.params.size() > first) Words(stage.kernel, unsigned_of(word)).run(first);
+  sequence.workspace_bytes = end;
+  for (LaunchStep& step : sequence.steps) {
+    // Earlier steps have the pointers that there were then.
+    if (step.kernel.params.size() > first) Words(step.kernel, unsigned_of(word)).run(first);
   }
 }
 

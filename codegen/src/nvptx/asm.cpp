@@ -5,13 +5,13 @@ namespace kiln::codegen::nvptx {
 using llvm::Value;
 using Builder = llvm::IRBuilder<>;
 
-llvm::CallInst* call_asm(Builder& b, llvm::Type* result, const std::string& text, const std::string& constraints,
+llvm::CallInst* call_asm(Builder& ir, llvm::Type* result, const std::string& text, const std::string& constraints,
                          llvm::ArrayRef<Value*> operands, Together together) {
   llvm::SmallVector<llvm::Type*, 16> types;
   for (Value* x : operands) types.push_back(x->getType());
   auto* type = llvm::FunctionType::get(result, types, false);
   const std::string all = constraints.empty() ? "~{memory}" : constraints + ",~{memory}";
-  llvm::CallInst* call = b.CreateCall(llvm::InlineAsm::get(type, text, all, true), operands);
+  llvm::CallInst* call = ir.CreateCall(llvm::InlineAsm::get(type, text, all, true), operands);
   if (together == Together::kWarp) call->addFnAttr(llvm::Attribute::Convergent);
   return call;
 }
@@ -22,10 +22,10 @@ llvm::Type* results_type(llvm::Type* one, size_t count) {
   return llvm::StructType::get(one->getContext(), llvm::SmallVector<llvm::Type*, 16>(count, one));
 }
 
-std::vector<Value*> results_of(Builder& b, llvm::CallInst* call, size_t count) {
+std::vector<Value*> results_of(Builder& ir, llvm::CallInst* call, size_t count) {
   if (count == 1) return {call};
   std::vector<Value*> out;
-  for (size_t i = 0; i < count; ++i) out.push_back(b.CreateExtractValue(call, static_cast<unsigned>(i)));
+  for (size_t i = 0; i < count; ++i) out.push_back(ir.CreateExtractValue(call, static_cast<unsigned>(i)));
   return out;
 }
 
@@ -55,18 +55,18 @@ std::string joined(llvm::ArrayRef<std::string> parts) {
   return out;
 }
 
-std::vector<Value*> pack_words(Builder& b, llvm::ArrayRef<Value*> elements, int bits) {
+std::vector<Value*> pack_words(Builder& ir, llvm::ArrayRef<Value*> elements, int bits) {
   const auto per_word = static_cast<size_t>(32 / bits);
   std::vector<Value*> out;
   for (size_t i = 0; i < elements.size(); i += per_word) {
     if (per_word == 1) {
-      out.push_back(b.CreateBitCast(elements[i], b.getInt32Ty()));
+      out.push_back(ir.CreateBitCast(elements[i], ir.getInt32Ty()));
       continue;
     }
     Value* word =
         llvm::PoisonValue::get(llvm::FixedVectorType::get(elements[i]->getType(), static_cast<unsigned>(per_word)));
-    for (size_t j = 0; j < per_word; ++j) word = b.CreateInsertElement(word, elements[i + j], j);
-    out.push_back(b.CreateBitCast(word, b.getInt32Ty()));
+    for (size_t j = 0; j < per_word; ++j) word = ir.CreateInsertElement(word, elements[i + j], j);
+    out.push_back(ir.CreateBitCast(word, ir.getInt32Ty()));
   }
   return out;
 }

@@ -16,13 +16,13 @@ namespace kiln::codegen::nvptx {
 enum class Together : uint8_t { kNo, kWarp };
 
 // A call of assembly with side effects. `text` numbers operands as LLVM does, results first.
-llvm::CallInst* call_asm(llvm::IRBuilder<>& b, llvm::Type* result, const std::string& text,
+llvm::CallInst* call_asm(llvm::IRBuilder<>& ir, llvm::Type* result, const std::string& text,
                          const std::string& constraints, llvm::ArrayRef<llvm::Value*> operands,
                          Together together = Together::kNo);
 
 // So many results of one type: void, one, or the members of a struct.
 llvm::Type* results_type(llvm::Type* one, size_t count);
-std::vector<llvm::Value*> results_of(llvm::IRBuilder<>& b, llvm::CallInst* call, size_t count);
+std::vector<llvm::Value*> results_of(llvm::IRBuilder<>& ir, llvm::CallInst* call, size_t count);
 
 // "{$first, $first+1, …}"
 std::string braces(size_t first, size_t count);
@@ -33,7 +33,7 @@ std::string tied(size_t count);
 std::string joined(llvm::ArrayRef<std::string> parts);
 
 // Elements of less than 32 bits side by side in words, the first lowest; words as they are.
-std::vector<llvm::Value*> pack_words(llvm::IRBuilder<>& b, llvm::ArrayRef<llvm::Value*> elements, int bits);
+std::vector<llvm::Value*> pack_words(llvm::IRBuilder<>& ir, llvm::ArrayRef<llvm::Value*> elements, int bits);
 
 // How matrix instructions call a type of 8 or 16 bits; null: not at all.
 const char* matrix_type(dsl::ElementType element);

@@ -13,7 +13,7 @@
 
 namespace kiln::codegen::nvptx {
 
-// What the assembler says of a kernel. Of one of several stages (launches/launch_sequence.h) the most, but spilled
+// What the assembler says of a kernel. Of one of several steps (launches/launch_sequence.h) the most, but spilled
 // bytes of all.
 struct Resources {
   int registers = 0;  // a thread

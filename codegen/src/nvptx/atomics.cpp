@@ -67,17 +67,17 @@ struct Assembly {
     constraints += std::string(constraints.empty() ? "" : ",") + how;
     operands.push_back(operand);
   }
-  Value* call(Builder& b, llvm::Type* result) {
+  Value* call(Builder& ir, llvm::Type* result) {
     llvm::SmallVector<llvm::Type*, 8> types;
     for (Value* x : operands) types.push_back(x->getType());
     constraints += std::string(constraints.empty() ? "" : ",") + "~{memory}";
     auto* type = llvm::FunctionType::get(result, types, false);
-    return b.CreateCall(llvm::InlineAsm::get(type, text, constraints, true), operands);
+    return ir.CreateCall(llvm::InlineAsm::get(type, text, constraints, true), operands);
   }
 };
 
 // `instruction` has its operands from `first` on; without the predicate $0, if it is a result, becomes 0.
-Value* call_predicated(Builder& b, Assembly& assembly, const std::string& instruction, Value* predicate,
+Value* call_predicated(Builder& ir, Assembly& assembly, const std::string& instruction, Value* predicate,
                        llvm::Type* result) {
   const bool gives = !result->isVoidTy();
   if (gives) {
@@ -90,9 +90,9 @@ Value* call_predicated(Builder& b, Assembly& assembly, const std::string& instru
     const size_t number = assembly.operands.size() + (gives ? 1 : 0);
     assembly.text =
         "{ .reg .pred p; setp.ne.b32 p, $" + std::to_string(number) + ", 0; " + zero + "@p " + instruction + " }";
-    assembly.add(b.CreateZExt(predicate, b.getInt32Ty()), "r");
+    assembly.add(ir.CreateZExt(predicate, ir.getInt32Ty()), "r");
   }
-  return assembly.call(b, result);
+  return assembly.call(ir, result);
 }
 
 }  // namespace
@@ -110,7 +110,7 @@ bool CudaTargetInfo::has_atomic(AtomicKind kind, ElementType element, int64_t co
   return bytes >= 4 && count == 1;
 }
 
-Value* CudaTargetInfo::atomic_rmw(Builder& b, AtomicKind kind, ElementType element, Value* value, bool gives_old,
+Value* CudaTargetInfo::atomic_rmw(Builder& ir, AtomicKind kind, ElementType element, Value* value, bool gives_old,
                                   const gpu::AtomicAccess& access) const {
   Assembly assembly;
   const unsigned bits = value->getType()->getPrimitiveSizeInBits().getFixedValue();
@@ -125,10 +125,10 @@ Value* CudaTargetInfo::atomic_rmw(Builder& b, AtomicKind kind, ElementType eleme
   } else {
     const unsigned words = bits / 32;
     if (dsl::info(element).bytes == 2) type += "x2";
-    Value* parts = b.CreateBitCast(value, llvm::FixedVectorType::get(b.getInt32Ty(), words));
+    Value* parts = ir.CreateBitCast(value, llvm::FixedVectorType::get(ir.getInt32Ty(), words));
     std::string list;
     for (unsigned i = 0; i < words; ++i) {
-      assembly.add(b.CreateExtractElement(parts, i), "r");
+      assembly.add(ir.CreateExtractElement(parts, i), "r");
       list += (i ? ", $" : "$") + std::to_string(first + i);
     }
     if (words > 1) {
@@ -138,13 +138,13 @@ Value* CudaTargetInfo::atomic_rmw(Builder& b, AtomicKind kind, ElementType eleme
     }
   }
   if (first == 1) {
-    call_predicated(b, assembly, how + type + " [$0], " + operand + ";", access.predicate, b.getVoidTy());
+    call_predicated(ir, assembly, how + type + " [$0], " + operand + ";", access.predicate, ir.getVoidTy());
     return nullptr;
   }
-  return call_predicated(b, assembly, how + type + " $0, [$1], " + operand + ";", access.predicate, value->getType());
+  return call_predicated(ir, assembly, how + type + " $0, [$1], " + operand + ";", access.predicate, value->getType());
 }
 
-Value* CudaTargetInfo::compare_exchange(Builder& b, Value* expected, Value* desired,
+Value* CudaTargetInfo::compare_exchange(Builder& ir, Value* expected, Value* desired,
                                         const gpu::AtomicAccess& access) const {
   const unsigned bits = expected->getType()->getIntegerBitWidth();
   Assembly assembly;
@@ -153,12 +153,12 @@ Value* CudaTargetInfo::compare_exchange(Builder& b, Value* expected, Value* desi
   assembly.add(desired, constraint(bits));
   const std::string instruction = std::string("atom.relaxed.") + scope_name(access.scope) + ".global.cas.b" +
                                   std::to_string(bits) + " $0, [$1], $2, $3;";
-  return call_predicated(b, assembly, instruction, access.predicate, expected->getType());
+  return call_predicated(ir, assembly, instruction, access.predicate, expected->getType());
 }
 
-void CudaTargetInfo::fence(Builder& b, dsl::MemoryScope scope, Value* predicate) const {
+void CudaTargetInfo::fence(Builder& ir, dsl::MemoryScope scope, Value* predicate) const {
   Assembly assembly;
-  call_predicated(b, assembly, std::string("fence.acq_rel.") + scope_name(scope) + ";", predicate, b.getVoidTy());
+  call_predicated(ir, assembly, std::string("fence.acq_rel.") + scope_name(scope) + ";", predicate, ir.getVoidTy());
 }
 
 }  // namespace kiln::codegen::nvptx

@@ -36,10 +36,10 @@ Result<void> check_target(const std::string& name) {
   return target ? Result<void>() : target.error();
 }
 
-Result<gpu::LaunchShape> choose_shape(const Job& job, const Stage& launch) {
+Result<gpu::LaunchShape> choose_shape(const Job& job, const LaunchStep& launch) {
   const int lanes = CudaTargetInfo(target_of(job)).lanes();
-  gpu::LaunchShape out = job.plan.stages.size() == 1 ? gpu::launch_shape(launch.kernel, job.config(), lanes)
-                                                     : gpu::stage_shape(launch.kernel, job.config(), lanes);
+  gpu::LaunchShape out = job.sequence.steps.size() == 1 ? gpu::launch_shape(launch.kernel, job.config(), lanes)
+                                                        : gpu::step_shape(launch.kernel, job.config(), lanes);
   out.effort = job.attempt.effort;
   return out;
 }
@@ -143,12 +143,12 @@ Result<std::string> emit_ptx(llvm::Module& module, llvm::TargetMachine& machine,
 
 Result<std::optional<Assembled>> assemble_job(const Job& job, const std::string& ptx) {
   const CudaTarget& target = target_of(job);
-  const gpu::Lowered& first = std::get<gpu::LoweredPlan>(job.lowered).first;
+  const gpu::Lowered& first = std::get<gpu::LoweredSequence>(job.lowered).first;
   const dsl::Kernel& kernel = *first.kernel;
   const bool lines = job.request.kernel.options.names_lines();
   const BlockNeeds needs = {first.threads, first.shared_bytes, gpu::largest_load(kernel) * first.programs};
-  const bool has_products =
-      std::ranges::any_of(job.plan.stages, [](const Stage& launch) { return gpu::has_products(launch.kernel.body); });
+  const bool has_products = std::ranges::any_of(
+      job.sequence.steps, [](const LaunchStep& launch) { return gpu::has_products(launch.kernel.body); });
   return has_products ? assemble_for_products(ptx, target.processor, target.capability, needs, lines)
                       : assemble_for_memory(ptx, target.processor, target.capability, needs, lines);
 }
@@ -174,7 +174,7 @@ abi::Device describe_device(const gpu::Lowered& first, const std::optional<Resou
 
 Result<Code> emit_code(Job& job) {
   const auto describe = [&](const std::string& form, const std::optional<Resources>& resources) {
-    const auto& lowered = std::get<gpu::LoweredPlan>(job.lowered);
+    const auto& lowered = std::get<gpu::LoweredSequence>(job.lowered);
     job.metadata.emit = form;
     job.metadata.device = describe_device(lowered.first, resources, target_of(job).capability);
     describe_launches(lowered, job.metadata);
@@ -215,7 +215,7 @@ const Backend& backend() {
                                  return gpu::check_supported(kernel, (*cuda_target(target))->processor);
                                },
                            .tile_passes = {},
-                           .cut = make_gpu_plan,
+                           .cut = make_gpu_launches,
                            .choose_shape = choose_shape,
                            .lower = lower,
                            .lowered_passes = kLoweredPasses,

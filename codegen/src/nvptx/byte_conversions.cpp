@@ -23,10 +23,10 @@ void convert(llvm::CastInst& op) {
     byte = narrow;
   }
   if (!byte->getType()->isIntegerTy(8) || !op.getType()->isFloatTy()) return;
-  llvm::IRBuilder<> b(&op);
-  Value* bits = b.CreateXor(b.CreateZExt(byte, b.getInt32Ty()), b.getInt32(kTwo23 | (is_signed ? kSignBit : 0)));
-  Value* base = llvm::ConstantFP::get(b.getFloatTy(), 0x1p23 + (is_signed ? kSignBit : 0));
-  op.replaceAllUsesWith(b.CreateFSub(b.CreateBitCast(bits, b.getFloatTy()), base));
+  llvm::IRBuilder<> ir(&op);
+  Value* bits = ir.CreateXor(ir.CreateZExt(byte, ir.getInt32Ty()), ir.getInt32(kTwo23 | (is_signed ? kSignBit : 0)));
+  Value* base = llvm::ConstantFP::get(ir.getFloatTy(), 0x1p23 + (is_signed ? kSignBit : 0));
+  op.replaceAllUsesWith(ir.CreateFSub(ir.CreateBitCast(bits, ir.getFloatTy()), base));
   op.eraseFromParent();
 }
 

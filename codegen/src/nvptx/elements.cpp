@@ -18,59 +18,59 @@ constexpr const char* kToE4M3 = "cvt.rn.satfinite.e4m3x2.f32 $0, $1, $2;";
 constexpr const char* kToE5M2 = "cvt.rn.satfinite.e5m2x2.f32 $0, $1, $2;";
 
 // cvt takes f8 in pairs, of which one is wanted.
-Value* f32_to_f8(Builder& b, ElementType to, Value* x, bool saturate) {
+Value* f32_to_f8(Builder& ir, ElementType to, Value* x, bool saturate) {
   // What overflows becomes the largest number: the instruction has no other mode.
   if (!saturate) return nullptr;
   const char* text = to == ElementType::kF8E4M3 ? kToE4M3 : kToE5M2;
-  llvm::Type* real = b.getFloatTy();
-  auto* type = llvm::FunctionType::get(b.getInt16Ty(), {real, real}, false);
-  auto* pair = b.CreateCall(llvm::InlineAsm::get(type, text, "=h,f,f", false), {llvm::ConstantFP::get(real, 0.0), x});
+  llvm::Type* real = ir.getFloatTy();
+  auto* type = llvm::FunctionType::get(ir.getInt16Ty(), {real, real}, false);
+  auto* pair = ir.CreateCall(llvm::InlineAsm::get(type, text, "=h,f,f", false), {llvm::ConstantFP::get(real, 0.0), x});
   pair->setDoesNotAccessMemory();
-  return b.CreateTrunc(pair, b.getInt8Ty());
+  return ir.CreateTrunc(pair, ir.getInt8Ty());
 }
 
-Value* f8_to_f32(Builder& b, ElementType from, Value* x) {
+Value* f8_to_f32(Builder& ir, ElementType from, Value* x) {
   const char* text = from == ElementType::kF8E4M3 ? "cvt.rn.f16x2.e4m3x2 $0, $1;" : "cvt.rn.f16x2.e5m2x2 $0, $1;";
-  auto* type = llvm::FunctionType::get(b.getInt32Ty(), {b.getInt16Ty()}, false);
-  Value* pair = b.CreateCall(llvm::InlineAsm::get(type, text, "=r,h", false), {b.CreateZExt(x, b.getInt16Ty())});
-  Value* half = b.CreateBitCast(b.CreateTrunc(pair, b.getInt16Ty()), b.getHalfTy());
-  return b.CreateFPExt(half, b.getFloatTy());
+  auto* type = llvm::FunctionType::get(ir.getInt32Ty(), {ir.getInt16Ty()}, false);
+  Value* pair = ir.CreateCall(llvm::InlineAsm::get(type, text, "=r,h", false), {ir.CreateZExt(x, ir.getInt16Ty())});
+  Value* half = ir.CreateBitCast(ir.CreateTrunc(pair, ir.getInt16Ty()), ir.getHalfTy());
+  return ir.CreateFPExt(half, ir.getFloatTy());
 }
 
-Value* from_f32(Builder& b, ElementType to, Value* x, bool) {
+Value* from_f32(Builder& ir, ElementType to, Value* x, bool) {
   if (to != ElementType::kBF16) return nullptr;
-  return b.CreateBitCast(b.CreateIntrinsic(llvm::Intrinsic::nvvm_f2bf16_rn, {}, {x}), b.getInt16Ty());
+  return ir.CreateBitCast(ir.CreateIntrinsic(llvm::Intrinsic::nvvm_f2bf16_rn, {}, {x}), ir.getInt16Ty());
 }
 
-Value* from_f32_with_f8(Builder& b, ElementType to, Value* x, bool saturate) {
-  return dsl::info(to).bits == 8 ? f32_to_f8(b, to, x, saturate) : from_f32(b, to, x, saturate);
+Value* from_f32_with_f8(Builder& ir, ElementType to, Value* x, bool saturate) {
+  return dsl::info(to).bits == 8 ? f32_to_f8(ir, to, x, saturate) : from_f32(ir, to, x, saturate);
 }
 
 // One instruction brings either half of a word to where an f32 has it; left alone, the backend takes the half out
 // first.
-Value* bf16_to_f32(Builder& b, Value* x) {
+Value* bf16_to_f32(Builder& ir, Value* x) {
   auto* half = llvm::dyn_cast<llvm::ExtractElementInst>(x);
   auto* index = half ? llvm::dyn_cast<llvm::ConstantInt>(half->getIndexOperand()) : nullptr;
   const unsigned count = half ? llvm::cast<llvm::FixedVectorType>(half->getVectorOperandType())->getNumElements() : 0;
   if (!index || count % 2 != 0) return nullptr;
   const uint64_t at = index->getZExtValue();
-  Value* words = b.CreateBitCast(half->getVectorOperand(), llvm::FixedVectorType::get(b.getInt32Ty(), count / 2));
-  Value* word = b.CreateExtractElement(words, at / 2);
-  Value* bits = at % 2 == 0 ? b.CreateShl(word, 16) : b.CreateAnd(word, b.getInt32(0xffff0000));
-  return b.CreateBitCast(bits, b.getFloatTy());
+  Value* words = ir.CreateBitCast(half->getVectorOperand(), llvm::FixedVectorType::get(ir.getInt32Ty(), count / 2));
+  Value* word = ir.CreateExtractElement(words, at / 2);
+  Value* bits = at % 2 == 0 ? ir.CreateShl(word, 16) : ir.CreateAnd(word, ir.getInt32(0xffff0000));
+  return ir.CreateBitCast(bits, ir.getFloatTy());
 }
 
-Value* to_f32(Builder& b, ElementType from, Value* x) {
-  return from == ElementType::kBF16 ? bf16_to_f32(b, x) : nullptr;
+Value* to_f32(Builder& ir, ElementType from, Value* x) {
+  return from == ElementType::kBF16 ? bf16_to_f32(ir, x) : nullptr;
 }
 
-Value* to_f32_with_f8(Builder& b, ElementType from, Value* x) {
-  return dsl::info(from).bits == 8 ? f8_to_f32(b, from, x) : to_f32(b, from, x);
+Value* to_f32_with_f8(Builder& ir, ElementType from, Value* x) {
+  return dsl::info(from).bits == 8 ? f8_to_f32(ir, from, x) : to_f32(ir, from, x);
 }
 
 }  // namespace
 
-Value* emit_estimate(Builder& b, Estimate function, Value* x) {
+Value* emit_estimate(Builder& ir, Estimate function, Value* x) {
   const auto id = [&] {
     switch (function) {
       case Estimate::kReciprocal:
@@ -90,12 +90,12 @@ Value* emit_estimate(Builder& b, Estimate function, Value* x) {
     }
     llvm_unreachable("an estimate without an instruction");
   }();
-  return b.CreateIntrinsic(id, {}, {x});
+  return ir.CreateIntrinsic(id, {}, {x});
 }
 
 // ptxas 13.0 makes one instruction of mul.hi.u32, widened to 64 bits, minus a widened number: where that number is 0
 // the upper word of the result is wrong. It leaves alone what is taken from the whole product.
-Value* emit_multiply_high(Builder& b, bool is_signed, Value* x, Value* y) {
+Value* emit_multiply_high(Builder& ir, bool is_signed, Value* x, Value* y) {
   const unsigned bits = x->getType()->getIntegerBitWidth();
   if (bits < 32) return nullptr;
   const std::string sign = is_signed ? "s" : "u";
@@ -103,7 +103,7 @@ Value* emit_multiply_high(Builder& b, bool is_signed, Value* x, Value* y) {
                                       : "{ .reg .b64 product; .reg .b32 low; mul.wide." + sign +
                                             "32 product, $1, $2; mov.b64 {low, $0}, product; }";
   auto* type = llvm::FunctionType::get(x->getType(), {x->getType(), x->getType()}, false);
-  auto* call = b.CreateCall(llvm::InlineAsm::get(type, text, bits == 64 ? "=l,l,l" : "=r,r,r", false), {x, y});
+  auto* call = ir.CreateCall(llvm::InlineAsm::get(type, text, bits == 64 ? "=l,l,l" : "=r,r,r", false), {x, y});
   call->setDoesNotAccessMemory();  // equal ones become one
   return call;
 }

@@ -6,7 +6,7 @@
 namespace kiln::codegen::nvptx {
 
 // MathOptions::estimate.
-llvm::Value* emit_estimate(llvm::IRBuilder<>& b, Estimate function, llvm::Value* x);
+llvm::Value* emit_estimate(llvm::IRBuilder<>& ir, Estimate function, llvm::Value* x);
 
 // ElementContext::small_floats, of a processor.
 SmallFloatInstructions small_float_instructions(int capability);
@@ -14,6 +14,6 @@ SmallFloatInstructions small_float_instructions(int capability);
 // half.
 bool is_f8_conversion(llvm::StringRef text);
 // The high half of a product of ints of 32 or 64 bits; null: of fewer.
-llvm::Value* emit_multiply_high(Builder& b, bool is_signed, llvm::Value* x, llvm::Value* y);
+llvm::Value* emit_multiply_high(Builder& ir, bool is_signed, llvm::Value* x, llvm::Value* y);
 
 }  // namespace kiln::codegen::nvptx

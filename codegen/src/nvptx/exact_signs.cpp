@@ -18,14 +18,14 @@ namespace match = llvm::PatternMatch;
 constexpr int kFar = 4;
 
 // Assembly of one operand, free to be moved and dropped: `text` on registers of the operand's width.
-Value* on_bits(Builder& b, Value* x, const std::string& text) {
+Value* on_bits(Builder& ir, Value* x, const std::string& text) {
   const unsigned bits = x->getType()->getScalarSizeInBits();
-  llvm::Type* type = b.getIntNTy(bits);
+  llvm::Type* type = ir.getIntNTy(bits);
   const char* constraints = bits == 16 ? "=h,h" : bits == 32 ? "=r,r" : "=l,l";
   auto* assembly = llvm::InlineAsm::get(llvm::FunctionType::get(type, {type}, false), text, constraints, false);
-  auto* call = b.CreateCall(assembly, {b.CreateBitCast(x, type)});
+  auto* call = ir.CreateCall(assembly, {ir.CreateBitCast(x, type)});
   call->setDoesNotAccessMemory();
-  return b.CreateBitCast(call, x->getType());
+  return ir.CreateBitCast(call, x->getType());
 }
 
 // ---- floats ----
@@ -64,21 +64,21 @@ bool bits_are_seen(const Value* x, int depth = 0) {
 }
 
 // "xor.b32 $0, $1, 0x80000000;"
-Value* exact_float(Builder& b, const Instruction& op) {
+Value* exact_float(Builder& ir, const Instruction& op) {
   const unsigned bits = op.getType()->getScalarSizeInBits();
   const bool flips = match::match(&op, match::m_FNeg(match::m_Value()));
   const uint64_t sign = uint64_t{1} << (bits - 1);
   const std::string operand = std::to_string(flips ? sign : sign - 1);
   Value* x = op.getOperand(op.getOpcode() == Instruction::FSub ? 1 : 0);
-  return on_bits(b, x, (flips ? "xor.b" : "and.b") + std::to_string(bits) + " $0, $1, " + operand + ";");
+  return on_bits(ir, x, (flips ? "xor.b" : "and.b") + std::to_string(bits) + " $0, $1, " + operand + ";");
 }
 
 // ptxas takes the sign of a NaN from the wrong operand of copysign.f64; that of f32 is bits for it too.
-Value* exact_copysign(Builder& b, const Instruction& op) {
+Value* exact_copysign(Builder& ir, const Instruction& op) {
   const auto sign = llvm::APInt::getSignMask(64);
-  Value* magnitude = b.CreateAnd(b.CreateBitCast(op.getOperand(0), b.getInt64Ty()), b.getInt(~sign));
-  Value* from = b.CreateAnd(b.CreateBitCast(op.getOperand(1), b.getInt64Ty()), b.getInt(sign));
-  return b.CreateBitCast(b.CreateOr(magnitude, from), op.getType());
+  Value* magnitude = ir.CreateAnd(ir.CreateBitCast(op.getOperand(0), ir.getInt64Ty()), ir.getInt(~sign));
+  Value* from = ir.CreateAnd(ir.CreateBitCast(op.getOperand(1), ir.getInt64Ty()), ir.getInt(sign));
+  return ir.CreateBitCast(ir.CreateOr(magnitude, from), op.getType());
 }
 
 bool is_double_copysign(const Instruction& op) {
@@ -89,32 +89,32 @@ bool is_double_copysign(const Instruction& op) {
 // ---- ints ----
 
 // In 32 bits, from which ptxas narrows.
-Value* in_32_bits(Builder& b, Value* x, const std::string& op) {
-  return on_bits(b, x, "{ .reg .b32 wide; cvt.s32.s16 wide, $1; " + op + ".s32 wide, wide; cvt.u16.u32 $0, wide; }");
+Value* in_32_bits(Builder& ir, Value* x, const std::string& op) {
+  return on_bits(ir, x, "{ .reg .b32 wide; cvt.s32.s16 wide, $1; " + op + ".s32 wide, wide; cvt.u16.u32 $0, wide; }");
 }
 
-Value* magnitude(Builder& b, Value* x) {
+Value* magnitude(Builder& ir, Value* x) {
   const unsigned bits = x->getType()->getScalarSizeInBits();
-  if (bits == 16) return in_32_bits(b, x, "abs");
+  if (bits == 16) return in_32_bits(ir, x, "abs");
   const std::string type = ".s" + std::to_string(bits);
-  return on_bits(b, x, "{ .reg " + type + " less; neg" + type + " less, $1; max" + type + " $0, $1, less; }");
+  return on_bits(ir, x, "{ .reg " + type + " less; neg" + type + " less, $1; max" + type + " $0, $1, less; }");
 }
 
 // ---- which ----
 
-Value* exact(Builder& b, const Instruction& op) {
+Value* exact(Builder& ir, const Instruction& op) {
   const llvm::Type* type = op.getType();
   const unsigned bits = type->getPrimitiveSizeInBits().getFixedValue();
   if (bits != 16 && bits != 32 && bits != 64) return nullptr;
   if (type->isIntegerTy()) {
     Value* x = nullptr;
-    if (match::match(&op, match::m_Intrinsic<llvm::Intrinsic::abs>(match::m_Value(x)))) return magnitude(b, x);
-    if (bits == 16 && match::match(&op, match::m_Neg(match::m_Value(x)))) return in_32_bits(b, x, "neg");
+    if (match::match(&op, match::m_Intrinsic<llvm::Intrinsic::abs>(match::m_Value(x)))) return magnitude(ir, x);
+    if (bits == 16 && match::match(&op, match::m_Neg(match::m_Value(x)))) return in_32_bits(ir, x, "neg");
     return nullptr;
   }
-  if (is_double_copysign(op) && bits_are_seen(&op)) return exact_copysign(b, op);
+  if (is_double_copysign(op) && bits_are_seen(&op)) return exact_copysign(ir, op);
   if (type->isVectorTy() || !flips_or_clears(&op) || !bits_are_seen(&op)) return nullptr;
-  return exact_float(b, op);
+  return exact_float(ir, op);
 }
 
 }  // namespace
@@ -124,8 +124,8 @@ void make_signs_exact(llvm::Function& function) {
   llvm::SmallVector<Instruction*> all;
   for (Instruction& op : llvm::instructions(function)) all.push_back(&op);
   for (Instruction* op : llvm::reverse(all)) {
-    Builder b(op);
-    Value* value = exact(b, *op);
+    Builder ir(op);
+    Value* value = exact(ir, *op);
     if (!value) continue;
     op->replaceAllUsesWith(value);
     op->eraseFromParent();

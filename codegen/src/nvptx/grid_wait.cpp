@@ -55,10 +55,10 @@ llvm::Instruction* first_access(llvm::Function& kernel) {
 }  // namespace
 
 void wait_for_earlier_grids(llvm::Function& kernel) {
-  llvm::IRBuilder<> b(first_access(kernel));
-  auto* type = llvm::FunctionType::get(b.getVoidTy(), false);
+  llvm::IRBuilder<> ir(first_access(kernel));
+  auto* type = llvm::FunctionType::get(ir.getVoidTy(), false);
   for (const char* instruction : {"griddepcontrol.wait;", "griddepcontrol.launch_dependents;"}) {
-    b.CreateCall(type, llvm::InlineAsm::get(type, instruction, "~{memory}", true));
+    ir.CreateCall(type, llvm::InlineAsm::get(type, instruction, "~{memory}", true));
   }
 }
 

@@ -47,33 +47,33 @@ uint64_t descriptor_constant(const GroupOperand& operand) {
   return swizzle << 62 | group << 32 | panel << 16;
 }
 
-Value* descriptor(Builder& b, const GroupOperand& operand) {
-  Value* address = b.CreatePtrToInt(operand.address, b.getInt32Ty());
-  Value* units = b.CreateLShr(b.CreateAnd(address, b.getInt32(0x3ffff)), 4);
-  return b.CreateOr(b.CreateZExt(units, b.getInt64Ty()), b.getInt64(descriptor_constant(operand)));
+Value* descriptor(Builder& ir, const GroupOperand& operand) {
+  Value* address = ir.CreatePtrToInt(operand.address, ir.getInt32Ty());
+  Value* units = ir.CreateLShr(ir.CreateAnd(address, ir.getInt32(0x3ffff)), 4);
+  return ir.CreateOr(ir.CreateZExt(units, ir.getInt64Ty()), ir.getInt64(descriptor_constant(operand)));
 }
 
 // One text for all k steps: { add descriptors; wgmma …; }
 class Emitter {
  public:
-  Emitter(Builder& b, const Form& form, const GroupOperand& a, const GroupOperand& rhs, int columns)
-      : b_(b), form_(form), a_(a), rhs_(rhs), columns_(columns) {}
+  Emitter(Builder& ir, const Form& form, const GroupOperand& a, const GroupOperand& rhs, int columns)
+      : ir_(ir), form_(form), a_(a), rhs_(rhs), columns_(columns) {}
 
-  std::vector<Value*> emit(llvm::ArrayRef<Value*> sums, bool clear) {
-    const size_t count = sums.size();
+  std::vector<Value*> emit(llvm::ArrayRef<Value*> accumulators, bool clear) {
+    const size_t count = accumulators.size();
     number_ = count;
     constraints_ = repeated(form_.float_sum ? "=f" : "=r", count);
     if (!clear) {
       constraints_ += "," + tied(count);
-      in_.append(sums.begin(), sums.end());
+      in_.append(accumulators.begin(), accumulators.end());
       number_ += count;
     }
     const bool in_registers = !a_.registers.empty();
-    const std::string a = in_registers ? "" : operand("l", descriptor(b_, a_));
-    const std::string rhs = operand("l", descriptor(b_, rhs_));
+    const std::string a = in_registers ? "" : operand("l", descriptor(ir_, a_));
+    const std::string rhs = operand("l", descriptor(ir_, rhs_));
     const size_t steps = rhs_.k_offsets.size();
     std::vector<Value*> words;
-    if (in_registers) words = pack_words(b_, a_.registers, form_.bits);
+    if (in_registers) words = pack_words(ir_, a_.registers, form_.bits);
     const size_t first_word = number_;
     for (Value* word : words) operand("r", word);
     std::string text = "{ .reg .b64 a, b; ";
@@ -86,9 +86,9 @@ class Emitter {
               braces(0, count) + ", " + left + ", b, " + (clear && step == 0 ? "0" : "1") + modifiers(in_registers) +
               "; ";
     }
-    llvm::Type* one = form_.float_sum ? b_.getFloatTy() : b_.getInt32Ty();
-    auto* call = call_asm(b_, results_type(one, count), text + "}", constraints_, in_, Together::kWarp);
-    return results_of(b_, call, count);
+    llvm::Type* one = form_.float_sum ? ir_.getFloatTy() : ir_.getInt32Ty();
+    auto* call = call_asm(ir_, results_type(one, count), text + "}", constraints_, in_, Together::kWarp);
+    return results_of(ir_, call, count);
   }
 
  private:
@@ -110,7 +110,7 @@ class Emitter {
     return out + (rhs_.k_fastest ? ", 0" : ", 1");
   }
 
-  Builder& b_;
+  Builder& ir_;
   const Form& form_;
   const GroupOperand &a_, &rhs_;
   const int columns_;
@@ -133,59 +133,59 @@ std::optional<GroupInstruction> CudaTargetInfo::group_instruction(ElementType a,
   out.a = gpu::wgmma_a(form->bits);
   out.accumulator = [](int columns) { return gpu::wgmma_accumulator(columns); };
   out.emit = [form = *form](Builder& builder, const GroupOperand& x, const GroupOperand& y, int columns,
-                            llvm::ArrayRef<Value*> sums,
-                            bool clear) { return Emitter(builder, form, x, y, columns).emit(sums, clear); };
+                            llvm::ArrayRef<Value*> accumulators,
+                            bool clear) { return Emitter(builder, form, x, y, columns).emit(accumulators, clear); };
   return out;
 }
 
-void CudaTargetInfo::group_fence(Builder& b) const {
-  call_asm(b, b.getVoidTy(), "wgmma.fence.sync.aligned;", "", {}, Together::kWarp);
+void CudaTargetInfo::group_fence(Builder& ir) const {
+  call_asm(ir, ir.getVoidTy(), "wgmma.fence.sync.aligned;", "", {}, Together::kWarp);
 }
 
-void CudaTargetInfo::group_commit(Builder& b) const {
-  call_asm(b, b.getVoidTy(), "wgmma.commit_group.sync.aligned;", "", {}, Together::kWarp);
+void CudaTargetInfo::group_commit(Builder& ir) const {
+  call_asm(ir, ir.getVoidTy(), "wgmma.commit_group.sync.aligned;", "", {}, Together::kWarp);
 }
 
-std::vector<Value*> CudaTargetInfo::group_copy(Builder& b, llvm::ArrayRef<Value*> elements, int bits) const {
-  const std::vector<Value*> words = pack_words(b, elements, bits);
+std::vector<Value*> CudaTargetInfo::group_copy(Builder& ir, llvm::ArrayRef<Value*> elements, int bits) const {
+  const std::vector<Value*> words = pack_words(ir, elements, bits);
   const size_t count = words.size();
   std::string text;
   for (size_t i = 0; i < count; ++i) {
     text += "mov.b32 $" + std::to_string(i) + ", $" + std::to_string(count + i) + "; ";
   }
-  auto* call =
-      call_asm(b, results_type(b.getInt32Ty(), count), text, repeated("=r", count) + "," + repeated("r", count), words);
+  auto* call = call_asm(ir, results_type(ir.getInt32Ty(), count), text,
+                        repeated("=r", count) + "," + repeated("r", count), words);
   llvm::Type* element = elements[0]->getType();
   std::vector<Value*> out;
-  for (Value* word : results_of(b, call, count)) {
+  for (Value* word : results_of(ir, call, count)) {
     if (bits == 32) {
-      out.push_back(b.CreateBitCast(word, element));
+      out.push_back(ir.CreateBitCast(word, element));
       continue;
     }
     const unsigned per_word = 32 / static_cast<unsigned>(bits);
-    Value* vector = b.CreateBitCast(word, llvm::FixedVectorType::get(element, per_word));
-    for (unsigned i = 0; i < per_word; ++i) out.push_back(b.CreateExtractElement(vector, i));
+    Value* vector = ir.CreateBitCast(word, llvm::FixedVectorType::get(element, per_word));
+    for (unsigned i = 0; i < per_word; ++i) out.push_back(ir.CreateExtractElement(vector, i));
   }
   return out;
 }
 
-std::vector<Value*> CudaTargetInfo::group_wait(Builder& b, int groups, llvm::ArrayRef<Value*> sums) const {
+std::vector<Value*> CudaTargetInfo::group_wait(Builder& ir, int groups, llvm::ArrayRef<Value*> accumulators) const {
   const std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(groups) + ";";
-  const size_t count = sums.size();
+  const size_t count = accumulators.size();
   if (count == 0) {
-    call_asm(b, b.getVoidTy(), text, "", {}, Together::kWarp);
+    call_asm(ir, ir.getVoidTy(), text, "", {}, Together::kWarp);
     return {};
   }
-  const char* letter = sums[0]->getType()->isFloatTy() ? "=f" : "=r";
-  auto* call = call_asm(b, results_type(sums[0]->getType(), count), text, repeated(letter, count) + "," + tied(count),
-                        sums, Together::kWarp);
-  return results_of(b, call, count);
+  const char* letter = accumulators[0]->getType()->isFloatTy() ? "=f" : "=r";
+  auto* call = call_asm(ir, results_type(accumulators[0]->getType(), count), text,
+                        repeated(letter, count) + "," + tied(count), accumulators, Together::kWarp);
+  return results_of(ir, call, count);
 }
 
 // What reads shared memory so began with sm_90.
-void CudaTargetInfo::group_publish(Builder& b) const {
+void CudaTargetInfo::group_publish(Builder& ir) const {
   if (target_.capability < 90) return;
-  call_asm(b, b.getVoidTy(), "fence.proxy.async.shared::cta;", "", {});
+  call_asm(ir, ir.getVoidTy(), "fence.proxy.async.shared::cta;", "", {});
 }
 
 }  // namespace kiln::codegen::nvptx

@@ -22,34 +22,34 @@ bool multiplies_in_groups(const llvm::Function& function) {
   return false;
 }
 
-Value* fma(Builder& b, Value* x, Value* y, Value* z) {
-  return b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
+Value* fma(Builder& ir, Value* x, Value* y, Value* z) {
+  return ir.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
 }
 
 // Neither infinite nor NaN.
-Value* is_finite(Builder& b, Value* x) {
-  Value* magnitude = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
-  return b.CreateFCmpOLT(magnitude, llvm::ConstantFP::getInfinity(x->getType()));
+Value* is_finite(Builder& ir, Value* x) {
+  Value* magnitude = ir.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+  return ir.CreateFCmpOLT(magnitude, llvm::ConstantFP::getInfinity(x->getType()));
 }
 
-Value* quotient(Builder& b, Value* dividend, Value* divisor) {
-  llvm::Type* wide = b.getDoubleTy();
-  Value *x = b.CreateFPExt(dividend, wide), *y = b.CreateFPExt(divisor, wide), *minus_y = b.CreateFNeg(y);
-  Value* estimate = b.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_d, {}, {y});
+Value* quotient(Builder& ir, Value* dividend, Value* divisor) {
+  llvm::Type* wide = ir.getDoubleTy();
+  Value *x = ir.CreateFPExt(dividend, wide), *y = ir.CreateFPExt(divisor, wide), *minus_y = ir.CreateFNeg(y);
+  Value* estimate = ir.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_d, {}, {y});
   Value* reciprocal = estimate;
   for (int step = 0; step < 2; ++step) {
-    Value* error = fma(b, minus_y, reciprocal, llvm::ConstantFP::get(wide, 1.0));
-    reciprocal = fma(b, reciprocal, error, reciprocal);
+    Value* error = fma(ir, minus_y, reciprocal, llvm::ConstantFP::get(wide, 1.0));
+    reciprocal = fma(ir, reciprocal, error, reciprocal);
   }
-  Value* near = b.CreateFMul(x, reciprocal);
-  Value* exact = fma(b, fma(b, minus_y, near, x), reciprocal, near);
+  Value* near = ir.CreateFMul(x, reciprocal);
+  Value* exact = fma(ir, fma(ir, minus_y, near, x), reciprocal, near);
   // Of a dividend -0 the correction is +0, and the sum would be.
-  Value* usual = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, exact, near);
+  Value* usual = ir.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, exact, near);
   // In double, where the reciprocal of no finite divisor is 0 or infinite: an infinite dividend stays so.
-  Value* special = b.CreateFMul(x, estimate);
-  Value* is_usual = b.CreateAnd(b.CreateAnd(is_finite(b, dividend), is_finite(b, divisor)),
-                                b.CreateFCmpUNE(divisor, llvm::ConstantFP::get(b.getFloatTy(), 0.0)));
-  return b.CreateFPTrunc(b.CreateSelect(is_usual, usual, special), b.getFloatTy());
+  Value* special = ir.CreateFMul(x, estimate);
+  Value* is_usual = ir.CreateAnd(ir.CreateAnd(is_finite(ir, dividend), is_finite(ir, divisor)),
+                                 ir.CreateFCmpUNE(divisor, llvm::ConstantFP::get(ir.getFloatTy(), 0.0)));
+  return ir.CreateFPTrunc(ir.CreateSelect(is_usual, usual, special), ir.getFloatTy());
 }
 
 }  // namespace
@@ -65,8 +65,8 @@ void inline_divisions(llvm::Module& module, bool doubles_are_fast) {
     const bool few = doubles_are_fast && divisions.size() <= kFew;
     if (!few && !multiplies_in_groups(function)) continue;
     for (llvm::Instruction* division : divisions) {
-      Builder b(division);
-      division->replaceAllUsesWith(quotient(b, division->getOperand(0), division->getOperand(1)));
+      Builder ir(division);
+      division->replaceAllUsesWith(quotient(ir, division->getOperand(0), division->getOperand(1)));
       division->eraseFromParent();
     }
   }

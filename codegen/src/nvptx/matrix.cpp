@@ -48,39 +48,39 @@ std::optional<Form> form_of(ElementType a, ElementType b, ElementType sum, dsl::
 }
 
 // f32 to the nearest number with ten bits after the point, ties away from zero.
-Value* round_tf32(Builder& b, Value* x) {
-  auto* type = llvm::FunctionType::get(b.getInt32Ty(), {b.getFloatTy()}, false);
-  auto* call = b.CreateCall(llvm::InlineAsm::get(type, "cvt.rna.tf32.f32 $0, $1;", "=r,f", false), {x});
+Value* round_tf32(Builder& ir, Value* x) {
+  auto* type = llvm::FunctionType::get(ir.getInt32Ty(), {ir.getFloatTy()}, false);
+  auto* call = ir.CreateCall(llvm::InlineAsm::get(type, "cvt.rna.tf32.f32 $0, $1;", "=r,f", false), {x});
   call->setDoesNotAccessMemory();  // equal ones become one
   return call;
 }
 
 // Two f8 of each word, as words of two f16: the lower or the upper ones. Both operands take the same places of k.
-std::vector<Value*> unpack(Builder& b, llvm::ArrayRef<Value*> words, const char* type, bool upper) {
-  auto* function = llvm::FunctionType::get(b.getInt32Ty(), {b.getInt16Ty()}, false);
+std::vector<Value*> unpack(Builder& ir, llvm::ArrayRef<Value*> words, const char* type, bool upper) {
+  auto* function = llvm::FunctionType::get(ir.getInt32Ty(), {ir.getInt16Ty()}, false);
   const std::string text = std::string("cvt.rn.f16x2.") + type + "x2 $0, $1;";
   std::vector<Value*> out;
   for (Value* word : words) {
-    Value* pair = b.CreateTrunc(upper ? b.CreateLShr(word, 16) : word, b.getInt16Ty());
-    auto* call = b.CreateCall(llvm::InlineAsm::get(function, text, "=r,h", false), {pair});
+    Value* pair = ir.CreateTrunc(upper ? ir.CreateLShr(word, 16) : word, ir.getInt16Ty());
+    auto* call = ir.CreateCall(llvm::InlineAsm::get(function, text, "=r,h", false), {pair});
     call->setDoesNotAccessMemory();  // equal ones become one
     out.push_back(call);
   }
   return out;
 }
 
-std::vector<Value*> operand_words(Builder& b, const Form& form, Operand elements) {
+std::vector<Value*> operand_words(Builder& ir, const Form& form, Operand elements) {
   if (form.is_f64) return {elements.begin(), elements.end()};
-  if (!form.rounds_tf32) return pack_words(b, elements, form.element_bits);
+  if (!form.rounds_tf32) return pack_words(ir, elements, form.element_bits);
   std::vector<Value*> out;
-  for (Value* x : elements) out.push_back(round_tf32(b, x));
+  for (Value* x : elements) out.push_back(round_tf32(ir, x));
   return out;
 }
 
 // One instruction: its results, and its operands' words.
-std::vector<Value*> multiply(Builder& b, const Form& form, llvm::ArrayRef<Value*> x, llvm::ArrayRef<Value*> y,
-                             llvm::ArrayRef<Value*> sums) {
-  const size_t count = sums.size();
+std::vector<Value*> multiply(Builder& ir, const Form& form, llvm::ArrayRef<Value*> x, llvm::ArrayRef<Value*> y,
+                             llvm::ArrayRef<Value*> accumulators) {
+  const size_t count = accumulators.size();
   const std::string operand_letter = form.is_f64 ? "d" : "r", sum_letter = form.is_f64      ? "d"
                                                                            : form.float_sum ? "f"
                                                                                             : "r";
@@ -90,22 +90,22 @@ std::vector<Value*> multiply(Builder& b, const Form& form, llvm::ArrayRef<Value*
   in.insert(in.end(), y.begin(), y.end());
   const std::string constraints =
       joined({repeated("=" + sum_letter, count), repeated(operand_letter, in.size()), tied(count)});
-  in.insert(in.end(), sums.begin(), sums.end());
+  in.insert(in.end(), accumulators.begin(), accumulators.end());
   llvm::SmallVector<llvm::Type*, 16> types;
   for (Value* value : in) types.push_back(value->getType());
-  auto* type = llvm::FunctionType::get(results_type(sums[0]->getType(), count), types, false);
-  auto* call = b.CreateCall(llvm::InlineAsm::get(type, text, constraints, false), in);
+  auto* type = llvm::FunctionType::get(results_type(accumulators[0]->getType(), count), types, false);
+  auto* call = ir.CreateCall(llvm::InlineAsm::get(type, text, constraints, false), in);
   call->setConvergent();
-  return results_of(b, call, count);
+  return results_of(ir, call, count);
 }
 
-std::vector<Value*> emit(Builder& b, const Form& form, Operand a, Operand rhs, Operand sums) {
-  const std::vector<Value*> x = operand_words(b, form, a), y = operand_words(b, form, rhs);
-  if (!form.unpacked[0]) return multiply(b, form, x, y, sums);
+std::vector<Value*> emit(Builder& ir, const Form& form, Operand a, Operand rhs, Operand accumulators) {
+  const std::vector<Value*> x = operand_words(ir, form, a), y = operand_words(ir, form, rhs);
+  if (!form.unpacked[0]) return multiply(ir, form, x, y, accumulators);
   const auto half = [&](bool upper, llvm::ArrayRef<Value*> before) {
-    return multiply(b, form, unpack(b, x, form.unpacked[0], upper), unpack(b, y, form.unpacked[1], upper), before);
+    return multiply(ir, form, unpack(ir, x, form.unpacked[0], upper), unpack(ir, y, form.unpacked[1], upper), before);
   };
-  return half(true, half(false, sums));
+  return half(true, half(false, accumulators));
 }
 
 }  // namespace
@@ -124,8 +124,8 @@ std::optional<gpu::MatrixInstruction> CudaTargetInfo::matrix_instruction(Element
     out.b = gpu::mma_b(form->element_bits);
     out.accumulator = gpu::mma_accumulator();
   }
-  out.emit = [form = *form](Builder& builder, Operand x, Operand y, Operand sums) {
-    return nvptx::emit(builder, form, x, y, sums);
+  out.emit = [form = *form](Builder& builder, Operand x, Operand y, Operand accumulators) {
+    return nvptx::emit(builder, form, x, y, accumulators);
   };
   return out;
 }

@@ -57,13 +57,13 @@ void pair(llvm::BitCastInst& word) {
     text = text_of(*call);
     numbers.push_back(call->getArgOperand(1));
   }
-  llvm::IRBuilder<> b(&word);
+  llvm::IRBuilder<> ir(&word);
   const std::string name = text.split(' ').first.str();
   const std::string both =
       "{ .reg .b16 low, high; " + name + " low, $2, $1; " + name + " high, $4, $3; mov.b32 $0, {low, high}; }";
-  const llvm::SmallVector<llvm::Type*, kBytes> types(kBytes, b.getFloatTy());
-  auto* type = llvm::FunctionType::get(b.getInt32Ty(), types, false);
-  auto* call = b.CreateCall(llvm::InlineAsm::get(type, both, "=r,f,f,f,f", false), numbers);
+  const llvm::SmallVector<llvm::Type*, kBytes> types(kBytes, ir.getFloatTy());
+  auto* type = llvm::FunctionType::get(ir.getInt32Ty(), types, false);
+  auto* call = ir.CreateCall(llvm::InlineAsm::get(type, both, "=r,f,f,f,f", false), numbers);
   call->setDoesNotAccessMemory();
   word.replaceAllUsesWith(call);
 }

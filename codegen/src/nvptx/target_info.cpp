@@ -14,7 +14,7 @@ using Builder = llvm::IRBuilder<>;
 
 constexpr uint32_t kAllLanes = 0xffffffff;
 
-Value* special_register(Builder& b, llvm::Intrinsic::ID id) { return b.CreateIntrinsic(b.getInt32Ty(), id, {}); }
+Value* special_register(Builder& ir, llvm::Intrinsic::ID id) { return ir.CreateIntrinsic(ir.getInt32Ty(), id, {}); }
 
 // ---- accesses to global memory, as inline assembly: LLVM knows no predicated ones ----
 
@@ -27,7 +27,7 @@ struct Words {
     const std::string vector = count == 1 ? "" : ".v" + std::to_string(count);
     return vector + ".b" + std::to_string(bits);
   }
-  llvm::Type* type(Builder& b) const { return b.getIntNTy(bits < 16 ? 16 : bits); }
+  llvm::Type* type(Builder& ir) const { return ir.getIntNTy(bits < 16 ? 16 : bits); }
   const char* constraint() const { return bits == 64 ? "l" : bits == 32 ? "r" : "h"; }
 };
 
@@ -37,23 +37,23 @@ Words words_of(llvm::Type* type) {
   return {bits / 32, 32};
 }
 
-llvm::SmallVector<Value*, 4> split(Builder& b, Value* x, const Words& words) {
-  Value* whole = b.CreateBitCast(x, b.getIntNTy(words.count * words.bits));
+llvm::SmallVector<Value*, 4> split(Builder& ir, Value* x, const Words& words) {
+  Value* whole = ir.CreateBitCast(x, ir.getIntNTy(words.count * words.bits));
   llvm::SmallVector<Value*, 4> out;
   if (words.count == 1) {
-    out.push_back(b.CreateZExt(whole, words.type(b)));
+    out.push_back(ir.CreateZExt(whole, words.type(ir)));
     return out;
   }
-  Value* parts = b.CreateBitCast(x, llvm::FixedVectorType::get(words.type(b), words.count));
-  for (unsigned i = 0; i < words.count; ++i) out.push_back(b.CreateExtractElement(parts, i));
+  Value* parts = ir.CreateBitCast(x, llvm::FixedVectorType::get(words.type(ir), words.count));
+  for (unsigned i = 0; i < words.count; ++i) out.push_back(ir.CreateExtractElement(parts, i));
   return out;
 }
 
-Value* join(Builder& b, llvm::ArrayRef<Value*> parts, const Words& words, llvm::Type* type) {
-  if (words.count == 1) return b.CreateBitCast(b.CreateTrunc(parts[0], b.getIntNTy(words.bits)), type);
-  Value* out = llvm::PoisonValue::get(llvm::FixedVectorType::get(words.type(b), words.count));
-  for (unsigned i = 0; i < words.count; ++i) out = b.CreateInsertElement(out, parts[i], i);
-  return b.CreateBitCast(out, type);
+Value* join(Builder& ir, llvm::ArrayRef<Value*> parts, const Words& words, llvm::Type* type) {
+  if (words.count == 1) return ir.CreateBitCast(ir.CreateTrunc(parts[0], ir.getIntNTy(words.bits)), type);
+  Value* out = llvm::PoisonValue::get(llvm::FixedVectorType::get(words.type(ir), words.count));
+  for (unsigned i = 0; i < words.count; ++i) out = ir.CreateInsertElement(out, parts[i], i);
+  return ir.CreateBitCast(out, type);
 }
 
 // "{$0, $1}", or "$0"
@@ -129,48 +129,48 @@ llvm::Function* CudaTargetInfo::create_kernel(llvm::Module& module, const std::s
   return function;
 }
 
-Value* CudaTargetInfo::thread_id(Builder& b) const {
-  return special_register(b, llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);
+Value* CudaTargetInfo::thread_id(Builder& ir) const {
+  return special_register(ir, llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);
 }
 
-Value* CudaTargetInfo::program_id(Builder& b, int axis) const {
+Value* CudaTargetInfo::program_id(Builder& ir, int axis) const {
   static constexpr llvm::Intrinsic::ID kIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
                                                  llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
                                                  llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_z};
-  return special_register(b, kIds[axis]);
+  return special_register(ir, kIds[axis]);
 }
 
-Value* CudaTargetInfo::num_programs(Builder& b, int axis) const {
+Value* CudaTargetInfo::num_programs(Builder& ir, int axis) const {
   static constexpr llvm::Intrinsic::ID kIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x,
                                                  llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_y,
                                                  llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_z};
-  return special_register(b, kIds[axis]);
+  return special_register(ir, kIds[axis]);
 }
 
-Value* CudaTargetInfo::warp_uniform(Builder& b, Value* x) const { return shuffle(b, x, b.getInt32(0)); }
+Value* CudaTargetInfo::warp_uniform(Builder& ir, Value* x) const { return shuffle(ir, x, ir.getInt32(0)); }
 
-Value* CudaTargetInfo::uniform_condition(Builder& b, Value* x) const { return mark_uniform(b, x); }
+Value* CudaTargetInfo::uniform_condition(Builder& ir, Value* x) const { return mark_uniform(ir, x); }
 
-Value* CudaTargetInfo::shuffle(Builder& b, Value* word, Value* lane) const {
-  return b.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_idx_i32, {},
-                           {b.getInt32(kAllLanes), word, lane, b.getInt32(31)});
+Value* CudaTargetInfo::shuffle(Builder& ir, Value* word, Value* lane) const {
+  return ir.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_idx_i32, {},
+                            {ir.getInt32(kAllLanes), word, lane, ir.getInt32(31)});
 }
 
-Value* CudaTargetInfo::shuffle_xor(Builder& b, Value* word, unsigned mask) const {
-  return b.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {},
-                           {b.getInt32(kAllLanes), word, b.getInt32(mask), b.getInt32(31)});
+Value* CudaTargetInfo::shuffle_xor(Builder& ir, Value* word, unsigned mask) const {
+  return ir.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {},
+                            {ir.getInt32(kAllLanes), word, ir.getInt32(mask), ir.getInt32(31)});
 }
 
-void CudaTargetInfo::barrier(Builder& b) const { b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {}); }
+void CudaTargetInfo::barrier(Builder& ir) const { ir.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {}); }
 
 // Without it, a lane that left a loop of several returned later than the others, and ptxas 13.0 took the warp for one
 // behind the call: what the lane wrote to shared memory came after the others' reads.
-Value* CudaTargetInfo::any_lane(Builder& b, Value* x) const {
-  return b.CreateIntrinsic(llvm::Intrinsic::nvvm_vote_any_sync, {}, {b.getInt32(kAllLanes), x});
+Value* CudaTargetInfo::any_lane(Builder& ir, Value* x) const {
+  return ir.CreateIntrinsic(llvm::Intrinsic::nvvm_vote_any_sync, {}, {ir.getInt32(kAllLanes), x});
 }
 
-void CudaTargetInfo::warp_barrier(Builder& b) const {
-  b.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {b.getInt32(kAllLanes)});
+void CudaTargetInfo::warp_barrier(Builder& ir) const {
+  ir.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {ir.getInt32(kAllLanes)});
 }
 
 bool CudaTargetInfo::takes_constraint(llvm::StringRef constraint, llvm::Type* type) const {
@@ -183,7 +183,7 @@ bool CudaTargetInfo::takes_constraint(llvm::StringRef constraint, llvm::Type* ty
 }
 
 // { .reg .pred p; setp.ne.b32 p, pred, 0; mov words = other; @p ld.global… words, [pointer]; }
-Value* CudaTargetInfo::load_global(Builder& b, llvm::Type* type, const gpu::GlobalAccess& access, Value* other) const {
+Value* CudaTargetInfo::load_global(Builder& ir, llvm::Type* type, const gpu::GlobalAccess& access, Value* other) const {
   const Words words = words_of(type);
   const unsigned n = words.count;
   const std::string instruction = "ld.global" + load_modifiers(access) + words.suffix() + " " + operands(0, n);
@@ -196,48 +196,48 @@ Value* CudaTargetInfo::load_global(Builder& b, llvm::Type* type, const gpu::Glob
     text = "{ .reg .pred p; setp.ne.b32 p, $" + std::to_string(n + 1) + ", 0; @p " + instruction + ", [$" +
            std::to_string(n) + "]; }";
     constraints += ",r";
-    in.push_back(b.CreateZExt(access.predicate, b.getInt32Ty()));
+    in.push_back(ir.CreateZExt(access.predicate, ir.getInt32Ty()));
     Value* fallback = other ? other : llvm::Constant::getNullValue(type);
-    for (Value* part : split(b, fallback, words)) in.push_back(part);
+    for (Value* part : split(ir, fallback, words)) in.push_back(part);
     for (unsigned i = 0; i < n; ++i) constraints += "," + std::to_string(i);
   } else {
     text = instruction + ", [$" + std::to_string(n) + "];";
   }
   constraints += ",~{memory}";
-  llvm::Type* result = words.type(b);
-  if (n > 1) result = llvm::StructType::get(b.getContext(), llvm::SmallVector<llvm::Type*, 4>(n, words.type(b)));
+  llvm::Type* result = words.type(ir);
+  if (n > 1) result = llvm::StructType::get(ir.getContext(), llvm::SmallVector<llvm::Type*, 4>(n, words.type(ir)));
   llvm::SmallVector<llvm::Type*, 8> types;
   for (Value* x : in) types.push_back(x->getType());
   auto* assembly = llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), text, constraints, true);
-  Value* loaded = b.CreateCall(assembly, in);
+  Value* loaded = ir.CreateCall(assembly, in);
   llvm::SmallVector<Value*, 4> parts = {loaded};
   if (n > 1) {
     parts.clear();
-    for (unsigned i = 0; i < n; ++i) parts.push_back(b.CreateExtractValue(loaded, i));
+    for (unsigned i = 0; i < n; ++i) parts.push_back(ir.CreateExtractValue(loaded, i));
   }
-  return join(b, parts, words, type);
+  return join(ir, parts, words, type);
 }
 
-void CudaTargetInfo::store_global(Builder& b, Value* value, const gpu::GlobalAccess& access) const {
+void CudaTargetInfo::store_global(Builder& ir, Value* value, const gpu::GlobalAccess& access) const {
   const Words words = words_of(value->getType());
   const unsigned n = words.count;
   llvm::SmallVector<Value*, 8> in = {access.pointer};
   std::string constraints = "l";
-  for (Value* part : split(b, value, words)) {
+  for (Value* part : split(ir, value, words)) {
     in.push_back(part);
     constraints += std::string(",") + words.constraint();
   }
   std::string text = "st.global" + store_modifiers(access) + words.suffix() + " [$0], " + operands(1, n) + ";";
   if (access.predicate) {
     text = "{ .reg .pred p; setp.ne.b32 p, $" + std::to_string(n + 1) + ", 0; @p " + text + " }";
-    in.push_back(b.CreateZExt(access.predicate, b.getInt32Ty()));
+    in.push_back(ir.CreateZExt(access.predicate, ir.getInt32Ty()));
     constraints += ",r";
   }
   constraints += ",~{memory}";
   llvm::SmallVector<llvm::Type*, 8> types;
   for (Value* x : in) types.push_back(x->getType());
-  auto* assembly = llvm::InlineAsm::get(llvm::FunctionType::get(b.getVoidTy(), types, false), text, constraints, true);
-  b.CreateCall(assembly, in);
+  auto* assembly = llvm::InlineAsm::get(llvm::FunctionType::get(ir.getVoidTy(), types, false), text, constraints, true);
+  ir.CreateCall(assembly, in);
 }
 
 }  // namespace kiln::codegen::nvptx

@@ -25,52 +25,52 @@ class CudaTargetInfo : public gpu::TargetInfo {
     return std::min(kOfThread, target::nvidia_gpu(target_.capability).registers / threads / kUnit * kUnit);
   }
   SmallFloatInstructions small_floats() const override { return small_float_instructions(target_.capability); }
-  llvm::Value* multiply_high(llvm::IRBuilder<>& b, bool is_signed, llvm::Value* x, llvm::Value* y) const override {
-    return emit_multiply_high(b, is_signed, x, y);
+  llvm::Value* multiply_high(llvm::IRBuilder<>& ir, bool is_signed, llvm::Value* x, llvm::Value* y) const override {
+    return emit_multiply_high(ir, is_signed, x, y);
   }
   llvm::Function* create_kernel(llvm::Module& module, const std::string& name, llvm::ArrayRef<llvm::Type*> params,
                                 int threads) const override;
-  llvm::Value* thread_id(llvm::IRBuilder<>& b) const override;
-  llvm::Value* program_id(llvm::IRBuilder<>& b, int axis) const override;
-  llvm::Value* num_programs(llvm::IRBuilder<>& b, int axis) const override;
-  llvm::Value* warp_uniform(llvm::IRBuilder<>& b, llvm::Value* x) const override;
+  llvm::Value* thread_id(llvm::IRBuilder<>& ir) const override;
+  llvm::Value* program_id(llvm::IRBuilder<>& ir, int axis) const override;
+  llvm::Value* num_programs(llvm::IRBuilder<>& ir, int axis) const override;
+  llvm::Value* warp_uniform(llvm::IRBuilder<>& ir, llvm::Value* x) const override;
   std::optional<gpu::MatrixInstruction> matrix_instruction(dsl::ElementType a, dsl::ElementType b, dsl::ElementType sum,
                                                            dsl::Precision precision) const override;
-  llvm::Value* shuffle(llvm::IRBuilder<>& b, llvm::Value* word, llvm::Value* lane) const override;
-  llvm::Value* shuffle_xor(llvm::IRBuilder<>& b, llvm::Value* word, unsigned mask) const override;
-  void barrier(llvm::IRBuilder<>& b) const override;
-  void warp_barrier(llvm::IRBuilder<>& b) const override;
-  llvm::Value* uniform_condition(llvm::IRBuilder<>& b, llvm::Value* x) const override;
-  llvm::Value* any_lane(llvm::IRBuilder<>& b, llvm::Value* x) const override;
-  std::vector<llvm::Value*> load_matrices(llvm::IRBuilder<>& b, llvm::Value* address, int count,
+  llvm::Value* shuffle(llvm::IRBuilder<>& ir, llvm::Value* word, llvm::Value* lane) const override;
+  llvm::Value* shuffle_xor(llvm::IRBuilder<>& ir, llvm::Value* word, unsigned mask) const override;
+  void barrier(llvm::IRBuilder<>& ir) const override;
+  void warp_barrier(llvm::IRBuilder<>& ir) const override;
+  llvm::Value* uniform_condition(llvm::IRBuilder<>& ir, llvm::Value* x) const override;
+  llvm::Value* any_lane(llvm::IRBuilder<>& ir, llvm::Value* x) const override;
+  std::vector<llvm::Value*> load_matrices(llvm::IRBuilder<>& ir, llvm::Value* address, int count,
                                           bool transposed) const override;
-  void store_matrices(llvm::IRBuilder<>& b, llvm::Value* address, llvm::ArrayRef<llvm::Value*> words,
+  void store_matrices(llvm::IRBuilder<>& ir, llvm::Value* address, llvm::ArrayRef<llvm::Value*> words,
                       bool transposed) const override;
   int async_copy_sizes() const override;
-  void async_copy(llvm::IRBuilder<>& b, llvm::Value* shared, const gpu::GlobalAccess& from, int bytes) const override;
-  void async_commit(llvm::IRBuilder<>& b) const override;
-  void async_wait(llvm::IRBuilder<>& b, int groups) const override;
+  void async_copy(llvm::IRBuilder<>& ir, llvm::Value* shared, const gpu::GlobalAccess& from, int bytes) const override;
+  void async_commit(llvm::IRBuilder<>& ir) const override;
+  void async_wait(llvm::IRBuilder<>& ir, int groups) const override;
   std::optional<gpu::GroupInstruction> group_instruction(dsl::ElementType a, dsl::ElementType b, dsl::ElementType sum,
                                                          dsl::Precision precision) const override;
-  void group_fence(llvm::IRBuilder<>& b) const override;
-  void group_commit(llvm::IRBuilder<>& b) const override;
-  std::vector<llvm::Value*> group_copy(llvm::IRBuilder<>& b, llvm::ArrayRef<llvm::Value*> elements,
+  void group_fence(llvm::IRBuilder<>& ir) const override;
+  void group_commit(llvm::IRBuilder<>& ir) const override;
+  std::vector<llvm::Value*> group_copy(llvm::IRBuilder<>& ir, llvm::ArrayRef<llvm::Value*> elements,
                                        int bits) const override;
-  std::vector<llvm::Value*> group_wait(llvm::IRBuilder<>& b, int groups,
-                                       llvm::ArrayRef<llvm::Value*> sums) const override;
-  void group_publish(llvm::IRBuilder<>& b) const override;
-  llvm::Value* load_global(llvm::IRBuilder<>& b, llvm::Type* type, const gpu::GlobalAccess& access,
+  std::vector<llvm::Value*> group_wait(llvm::IRBuilder<>& ir, int groups,
+                                       llvm::ArrayRef<llvm::Value*> accumulators) const override;
+  void group_publish(llvm::IRBuilder<>& ir) const override;
+  llvm::Value* load_global(llvm::IRBuilder<>& ir, llvm::Type* type, const gpu::GlobalAccess& access,
                            llvm::Value* other) const override;
-  void store_global(llvm::IRBuilder<>& b, llvm::Value* value, const gpu::GlobalAccess& access) const override;
+  void store_global(llvm::IRBuilder<>& ir, llvm::Value* value, const gpu::GlobalAccess& access) const override;
   // atomics.cpp
   bool has_atomic(dsl::AtomicKind kind, dsl::ElementType element, int64_t count, bool gives_old) const override;
-  llvm::Value* atomic_rmw(llvm::IRBuilder<>& b, dsl::AtomicKind kind, dsl::ElementType element, llvm::Value* value,
+  llvm::Value* atomic_rmw(llvm::IRBuilder<>& ir, dsl::AtomicKind kind, dsl::ElementType element, llvm::Value* value,
                           bool gives_old, const gpu::AtomicAccess& access) const override;
   int least_exchange_bits() const override { return 16; }
-  llvm::Value* compare_exchange(llvm::IRBuilder<>& b, llvm::Value* expected, llvm::Value* desired,
+  llvm::Value* compare_exchange(llvm::IRBuilder<>& ir, llvm::Value* expected, llvm::Value* desired,
                                 const gpu::AtomicAccess& access) const override;
   bool takes_constraint(llvm::StringRef constraint, llvm::Type* type) const override;
-  void fence(llvm::IRBuilder<>& b, dsl::MemoryScope scope, llvm::Value* predicate) const override;
+  void fence(llvm::IRBuilder<>& ir, dsl::MemoryScope scope, llvm::Value* predicate) const override;
   const gpu::BulkEngine* bulk_engine() const override { return target_.capability >= 90 ? &bulk_engine_ : nullptr; }
 
  private:

@@ -24,9 +24,9 @@ bool branches_on(llvm::StringRef line, llvm::StringRef predicate) {
 
 }  // namespace
 
-llvm::Value* mark_uniform(llvm::IRBuilder<>& b, llvm::Value* condition) {
+llvm::Value* mark_uniform(llvm::IRBuilder<>& ir, llvm::Value* condition) {
   if (llvm::isa<llvm::Constant>(condition)) return condition;
-  return call_asm(b, b.getInt1Ty(), "mov.pred $0, $1; " + kMark.str(), "=b,b", {condition});
+  return call_asm(ir, ir.getInt1Ty(), "mov.pred $0, $1; " + kMark.str(), "=b,b", {condition});
 }
 
 std::string say_uniform(const std::string& ptx) {

@@ -17,7 +17,7 @@ namespace kiln::codegen::nvptx {
 
 // `condition`, which is the same in all threads of the block or of the warp that is alone in its program, for the
 // branch that follows at once.
-llvm::Value* mark_uniform(llvm::IRBuilder<>& b, llvm::Value* condition);
+llvm::Value* mark_uniform(llvm::IRBuilder<>& ir, llvm::Value* condition);
 
 // PTX whose branches on marked conditions are `bra.uni`.
 std::string say_uniform(const std::string& ptx);

@@ -31,7 +31,7 @@ constexpr Pass kCpuPasses[] = {
 };
 
 constexpr Pass kGpuPasses[] = {
-    {"unpack_e2m1", unpack_e2m1, "before swap_factors: what is unpacked is computed by threads"},
+    {"unpack_e2m1", unpack_e2m1, "before swap_operands: what is unpacked is computed by threads"},
 };
 
 std::array<std::span<const Pass>, 3> tables() { return {kPipeline, kCpuPasses, kGpuPasses}; }

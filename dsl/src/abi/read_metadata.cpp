@@ -120,7 +120,7 @@ Print print_of(const json& value) {
   return {text_if(value, "message"), place_of(value), list(value, "values", printed_of)};
 }
 
-LaunchStage stage_of(const json& value) {
+LaunchStep step_of(const json& value) {
   as_object(value, "plan");
   return {text_if(value, "entry"), number_if(value, "chunks").value_or(1), number_if(value, "threads"),
           number_if(value, "shared_bytes")};
@@ -205,7 +205,7 @@ Metadata read(const json& from) {
   out.code_bytes = number_if(from, "code_bytes").value_or(0);
   out.checks = list(from, "checks", check_of);
   out.prints = list(from, "prints", print_of);
-  out.plan = list(from, "plan", stage_of);
+  out.plan = list(from, "plan", step_of);
   if (find(from, "plan") && out.plan.empty()) bad("a bad `plan`");
   out.workspace_bytes = number_if(from, "workspace_bytes");
   if (const json* needs = find(from, "needs")) {

@@ -46,10 +46,10 @@ json of_print(const Print& print) {
   return out;
 }
 
-json of_stage(const LaunchStage& stage) {
-  json out = {{"entry", stage.entry}, {"chunks", stage.chunks}};
-  if (stage.threads) out["threads"] = *stage.threads;
-  if (stage.shared_bytes) out["shared_bytes"] = *stage.shared_bytes;
+json of_step(const LaunchStep& step) {
+  json out = {{"entry", step.entry}, {"chunks", step.chunks}};
+  if (step.threads) out["threads"] = *step.threads;
+  if (step.shared_bytes) out["shared_bytes"] = *step.shared_bytes;
   return out;
 }
 
@@ -82,7 +82,7 @@ json of_device(const Device& device) {
 void add_rest(const Metadata& from, json& out) {
   for (const Check& check : from.checks) out["checks"].push_back(of_check(check));
   for (const Print& print : from.prints) out["prints"].push_back(of_print(print));
-  for (const LaunchStage& stage : from.plan) out["plan"].push_back(of_stage(stage));
+  for (const LaunchStep& step : from.plan) out["plan"].push_back(of_step(step));
   if (from.workspace_bytes) out["workspace_bytes"] = *from.workspace_bytes;
   if (from.needs) out["needs"] = {{"architecture", from.needs->architecture}, {"features", from.needs->features}};
   if (from.scratch_bytes) out["scratch_bytes"] = *from.scratch_bytes;

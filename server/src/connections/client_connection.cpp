@@ -368,7 +368,7 @@ void ClientConnection::on_compile(wire::Frame frame) {
   auto body = wire::split_compile_body(frame.body);
   if (!body) return refuse(frame.id(), "COMPILE", trace_id, body.error());
   if (!admit(frame.id(), "COMPILE", trace_id)) return;
-  CompileRequest request;
+  CompileJob request;
   request.waiter = {id_, frame.id()};
   request.owner = owner_;
   request.priority = header->priority;
@@ -386,7 +386,7 @@ void ClientConnection::on_compile(wire::Frame frame) {
   });
 }
 
-void ClientConnection::compile(CompileRequest request) {
+void ClientConnection::compile(CompileJob request) {
   const uint64_t id = request.waiter.request;
   services_.scheduler.submit(std::move(request), [weak = weak_from_this(), id](const Result<Served>& result) {
     auto self = weak.lock();

@@ -69,7 +69,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void spend_since(std::chrono::steady_clock::time_point begun);
   void find_key(wire::Frame& frame, const wire::CompileBody& body, std::function<void(Keyed)> then);
   void on_compile(wire::Frame frame);
-  void compile(CompileRequest request);
+  void compile(CompileJob request);
   void on_tune(wire::Frame frame);
   void on_stats(const wire::Frame& frame);
   void on_shutdown(uint64_t id);

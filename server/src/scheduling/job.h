@@ -28,7 +28,7 @@ struct WaiterId {
   auto operator<=>(const WaiterId&) const = default;
 };
 
-struct CompileRequest {
+struct CompileJob {
   WaiterId waiter;
   uint64_t owner = 0;  // the process that asks
   RequestKey key{};

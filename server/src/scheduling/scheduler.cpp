@@ -66,7 +66,7 @@ Scheduler::Scheduler(asio::io_context& io, const Config& config, Log& log, Metri
       refusals_(config.poison_kills, config.poison_ttl, config.negative_ttl),
       verifier_(io, config, log, metrics, pool) {}
 
-void Scheduler::submit(CompileRequest request, Reply reply) {
+void Scheduler::submit(CompileJob request, Reply reply) {
   if (request.durable) reply = when_durable(std::move(reply));
   Waiter refused{request.waiter, 0, request.owner, request.trace_id, false, std::move(reply), nullptr};
   request.memory_bytes = memory_of(request.memory_bytes);
@@ -108,7 +108,7 @@ void Scheduler::submit(CompileRequest request, Reply reply) {
   }
 }
 
-void Scheduler::join_running(const JobPtr& job, CompileRequest& request, Reply reply) {
+void Scheduler::join_running(const JobPtr& job, CompileJob& request, Reply reply) {
   ++metrics_.joins;
   if (job->state != Job::State::kLookup) ++metrics_.misses;
   if (request.priority == wire::Priority::kInteractive && job->priority == wire::Priority::kBackground) {
@@ -150,7 +150,7 @@ uint64_t Scheduler::memory_of(uint64_t asked) const {
   return asked ? asked : UINT64_MAX;  // no limit
 }
 
-JobPtr Scheduler::create(CompileRequest& request) {
+JobPtr Scheduler::create(CompileJob& request) {
   lookup_bytes_.take(request.owner, request.body->size());
   auto job = std::make_shared<Job>();
   job->id = next_job_++;
@@ -168,7 +168,7 @@ JobPtr Scheduler::create(CompileRequest& request) {
   return job;
 }
 
-void Scheduler::join(const JobPtr& job, CompileRequest& request, Reply reply) {
+void Scheduler::join(const JobPtr& job, CompileJob& request, Reply reply) {
   const bool interactive = request.priority == wire::Priority::kInteractive;
   job->late_timer.reset();
   Waiter waiter{request.waiter,
@@ -352,11 +352,11 @@ void Scheduler::end(Job& job) {
 }
 
 // One that needed no job.
-void Scheduler::remember_at_once(const CompileRequest& request, std::string outcome) {
+void Scheduler::remember_at_once(const CompileJob& request, std::string outcome) {
   history_.add_at_once("COMPILE", request.key, request.trace_id, request.owner, std::move(outcome));
 }
 
-void Scheduler::refuse(const CompileRequest& request, Waiter& waiter, const Error& failure) {
+void Scheduler::refuse(const CompileJob& request, Waiter& waiter, const Error& failure) {
   remember_at_once(request, std::string(to_string(failure.code)));
   answer(request.key, waiter, failure);
 }

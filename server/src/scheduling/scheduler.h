@@ -21,7 +21,7 @@ class Scheduler {
             History& history, std::string builder_id);
 
   // Replies exactly once, perhaps before it returns, unless the request is forgotten with its client.
-  void submit(CompileRequest request, Reply reply);
+  void submit(CompileJob request, Reply reply);
   void cancel(const WaiterId& waiter);
   // The connection is gone: its requests need no reply.
   void forget_client(uint64_t client);
@@ -53,9 +53,9 @@ class Scheduler {
 
  private:
   Reply when_durable(Reply reply);
-  void join(const JobPtr& job, CompileRequest& request, Reply reply);
-  void join_running(const JobPtr& job, CompileRequest& request, Reply reply);
-  JobPtr create(CompileRequest& request);
+  void join(const JobPtr& job, CompileJob& request, Reply reply);
+  void join_running(const JobPtr& job, CompileJob& request, Reply reply);
+  JobPtr create(CompileJob& request);
   JobPtr find_job(const Refusals::Asked& asked);
   static Refusals::Asked limits_of(const Job& job) { return {job.key, job.memory_bytes, job.cpu_seconds}; }
   void serve_waiting(const RequestKey& key, const Served& served);
@@ -77,8 +77,8 @@ class Scheduler {
   void abandon(const JobPtr& job);
   void finish(const JobPtr& job, const Result<Served>& result);
   void remember(const Job& job, const std::string& outcome);
-  void remember_at_once(const CompileRequest& request, std::string outcome);
-  void refuse(const CompileRequest& request, Waiter& waiter, const Error& failure);
+  void remember_at_once(const CompileJob& request, std::string outcome);
+  void refuse(const CompileJob& request, Waiter& waiter, const Error& failure);
   void answer(const RequestKey& key, Waiter& waiter, const Result<Served>& result,
               const std::string& job_trace_id = {});
   void end(Job& job);

@@ -73,7 +73,7 @@ TEST(Space, AStatedAxisMustNameSomething) {
 TEST(Space, TheDefaultComesFirstAndEveryConfigOnce) {
   const std::vector<Config> configs = configs_of(matmul(), "cuda:sm_90a", {{"M", 512}, {"N", 512}, {"K", 512}});
   // Of 16 block shapes, 256 programs are split by two at most, 128 by four: 60 with split_k. Of 192 columns, 48 to 6
-  // programs are split by all, and 48 by four and 24 by eight dealt out. Eight warps are not two crews.
+  // programs are split by all, and 48 by four and 24 by eight dealt out. Eight warps are not two consumer groups.
   ASSERT_EQ(configs.size(), (60u + 16 + 2) * 5 * (3 + 2) * 3);
   EXPECT_TRUE(std::ranges::none_of(configs, [](const Config& config) {
     return config.at("num_warps") == 8 && config.contains("warp_specialise") && config.at("warp_specialise") == 4;

@@ -110,9 +110,9 @@ TEST(GpuPipelines, ProductsOfBrainFloats) {
 }
 
 // Sixteen programs and one that has more of them than the other: rings and turns go round several times. Rows of bias
-// are in memory of each crew's own.
+// are in memory of each consumer group's own.
 TEST(GpuPipelines, CrewsTakeTurnsInManyPrograms) {
-  const std::vector<Shape> crews =
+  const std::vector<Shape> consumer_groups =
       on_cuda() ? std::vector<Shape>{{"", 2, 4, 4}, {"", 3, 4, 4}}
                 : std::vector<Shape>{{"gpu:warps=4,groups=1,copying=4", 2}, {"gpu:warps=4,groups=1,copying=4", 3}};
   const dsl::ConstexprValues blocks = {{"BM", 64}, {"BN", 64}, {"BK", 32}};
@@ -125,8 +125,9 @@ TEST(GpuPipelines, CrewsTakeTurnsInManyPrograms) {
                        bias = random_buffer(ElementType::kBF16, n, 3, false),
                        c = random_buffer(ElementType::kBF16, m * n, 4, false);
     const TestArgument rows = int_scalar(m), columns = int_scalar(n), inner = int_scalar(k);
-    expect_agreement(plain, blocks, aligned(plain), {a, b, c, rows, columns, inner}, 2, {2e-2, 1e-1}, crews);
-    expect_agreement(biased, blocks, aligned(biased), {a, b, bias, c, rows, columns, inner}, 3, {2e-2, 1e-1}, crews);
+    expect_agreement(plain, blocks, aligned(plain), {a, b, c, rows, columns, inner}, 2, {2e-2, 1e-1}, consumer_groups);
+    expect_agreement(biased, blocks, aligned(biased), {a, b, bias, c, rows, columns, inner}, 3, {2e-2, 1e-1},
+                     consumer_groups);
   }
 }
 
@@ -196,7 +197,7 @@ TEST(GpuPipelines, ProductsOfWidenedWeights) {
         random_buffer(ElementType::kF32, kN, 3, false), false, config);
   check(*lang::kernels::matmul_w4<lang::f16>().ir(), random_buffer(ElementType::kU8, kN * kLine, 2, false),
         random_buffer(ElementType::kF16, kN * 2, 3, false), true, config);
-  // Its second factor, which becomes the first.
+  // Its second operand, which becomes the first.
   check(*widened_second().ir(), random_buffer(ElementType::kI8, kN * kK, 2, false),
         random_buffer(ElementType::kF32, kN, 3, false), false, {{"BM", 64}, {"BN", 64}, {"BK", 32}});
 }
@@ -212,7 +213,7 @@ TEST(GpuPipelines, ProductsOfTilesThatAreNoPowersOfTwo) {
   multiply<lang::i8>({{"BM", 64}, {"BN", 96}, {"BK", 96}}, kExact);
 }
 
-// The same of words, whose factors change places instead (gpu/passes/swap_factors.h), in each order of their lines.
+// The same of words, whose operands change places instead (gpu/passes/swap_operands.h), in each order of their lines.
 void multiply_words(const dsl::ConstexprValues& config) {
   constexpr int64_t kM = 80, kN = 112, kK = 80;
   for (const bool a_turned : {false, true}) {

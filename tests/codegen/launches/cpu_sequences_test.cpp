@@ -15,38 +15,38 @@ using dsl::ElementType;
 
 constexpr int64_t kWhole = 131072, kRagged = 3 * 65536 + 1234;
 
-codegen::Plan plan_of(const std::string& text) {
+codegen::LaunchSequence launches_of(const std::string& text) {
   auto kernel = dsl::instantiate(parse_kernel(text), {}, {});
   EXPECT_TRUE(kernel.ok());
-  return codegen::make_plan(*kernel);
+  return codegen::make_launches(*kernel);
 }
 
-void expect_stages(const std::string& text, const std::vector<int64_t>& chunks) {
-  EXPECT_EQ(chunks_of(plan_of(text)), chunks) << text;
+void expect_steps(const std::string& text, const std::vector<int64_t>& chunks) {
+  EXPECT_EQ(chunks_of(launches_of(text)), chunks) << text;
 }
 
 TEST(Plan, WhatIsSplitAndWhatIsNot) {
   const std::string sum = "{kind = sum, axis = 0}";
-  expect_stages(reduce_text("f32", "f32", kWhole, sum), {2, 1});
-  expect_stages(reduce_text("f32", "f32", kRagged, sum), {4, 1});
-  expect_stages(reduce_text("f32", "f32", kWhole - 1, sum), {1});
+  expect_steps(reduce_text("f32", "f32", kWhole, sum), {2, 1});
+  expect_steps(reduce_text("f32", "f32", kRagged, sum), {4, 1});
+  expect_steps(reduce_text("f32", "f32", kWhole - 1, sum), {1});
   std::string many = reduce_text("f32", "f32", kWhole, sum);
-  expect_stages(many.replace(many.find("[1, 1, 1]"), 9, "[9, 1, 1]"), {1});
+  expect_steps(many.replace(many.find("[1, 1, 1]"), 9, "[9, 1, 1]"), {1});
   std::string few = reduce_text("f32", "f32", kWhole, sum);
-  expect_stages(few.replace(few.find("[1, 1, 1]"), 9, "[4, 2, 1]"), {2, 1});
+  expect_steps(few.replace(few.find("[1, 1, 1]"), 9, "[4, 2, 1]"), {2, 1});
   std::string unknown = reduce_text("f32", "f32", kWhole, sum);
-  expect_stages(unknown.replace(unknown.find("[1, 1, 1]"), 9, "[n, 1, 1]"), {1});
+  expect_steps(unknown.replace(unknown.find("[1, 1, 1]"), 9, "[n, 1, 1]"), {1});
   std::string checked = reduce_text("f32", "f32", kWhole, sum);
-  expect_stages(checked.insert(checked.find("  grid"), "  option check_bounds = true\n"), {1});
+  expect_steps(checked.insert(checked.find("  grid"), "  option check_bounds = true\n"), {1});
   // What was written before may be what is read.
   std::string written = reduce_text("f32", "f32", kWhole, sum);
-  expect_stages(written.insert(written.find("  %t0"), "  %w = constant {value = 1, type = f32}\n  store %out, %w\n"),
-                {1});
+  expect_steps(written.insert(written.find("  %t0"), "  %w = constant {value = 1, type = f32}\n  store %out, %w\n"),
+               {1});
 }
 
 // The stages as text: a golden test. Values are numbered by the canonical order.
 TEST(Plan, StagesOfALongSum) {
-  const codegen::Plan plan = plan_of(R"(kernel k(%x: ptr<f16> readonly, %out: ptr<f16>) {
+  const codegen::LaunchSequence sequence = launches_of(R"(kernel k(%x: ptr<f16> readonly, %out: ptr<f16>) {
   %i = arange {start = 0, end = 131072}
   %p = splat %x {shape = [131072]}
   %q = addptr %p, %i
@@ -54,20 +54,20 @@ TEST(Plan, StagesOfALongSum) {
   %s = reduce %v {kind = sum, axis = 0}
   store %out, %s
 })");
-  ASSERT_EQ(plan.stages.size(), 2u);
-  EXPECT_EQ(plan.stages[0].entry, "kiln_stage_0");
-  EXPECT_EQ(plan.stages[1].entry, "kiln_entry");
-  EXPECT_EQ(plan.workspace_bytes, 64);
+  ASSERT_EQ(sequence.steps.size(), 2u);
+  EXPECT_EQ(sequence.steps[0].entry, "kiln_stage_0");
+  EXPECT_EQ(sequence.steps[1].entry, "kiln_entry");
+  EXPECT_EQ(sequence.workspace_bytes, 64);
   auto without_names = [](dsl::Kernel kernel) {
     for (dsl::Value& value : kernel.values) value.name.clear();
     return dsl::print(kernel);
   };
-  auto expect_stage = [&](size_t i, const std::string& text) {
+  auto expect_step = [&](size_t i, const std::string& text) {
     auto wanted = dsl::instantiate(parse_kernel(text), {}, {});
     ASSERT_TRUE(wanted.ok()) << wanted.error().message;
-    EXPECT_EQ(without_names(plan.stages[i].kernel), without_names(*wanted));
+    EXPECT_EQ(without_names(sequence.steps[i].kernel), without_names(*wanted));
   };
-  expect_stage(0, R"(kernel k(%x: ptr<f16> readonly, %out: ptr<f16>, %chunk: i32, %partial0: ptr<f32>) {
+  expect_step(0, R"(kernel k(%x: ptr<f16> readonly, %out: ptr<f16>, %chunk: i32, %partial0: ptr<f32>) {
   %zero = constant {value = 0, type = i32}
   %one = constant {value = 1, type = i32}
   %c = mul %chunk, %one
@@ -85,7 +85,7 @@ TEST(Plan, StagesOfALongSum) {
   %s = reduce %w {kind = sum, axis = 0}
   store %r, %s
 })");
-  expect_stage(1, R"(kernel k(%x: ptr<f16> readonly, %out: ptr<f16>, %chunk: i32, %partial0: ptr<f32>) {
+  expect_step(1, R"(kernel k(%x: ptr<f16> readonly, %out: ptr<f16>, %chunk: i32, %partial0: ptr<f32>) {
   %p = splat %partial0 {shape = [2]}
   %i = arange {start = 0, end = 2}
   %one = constant {value = 1, type = i32}
@@ -106,7 +106,7 @@ void expect_reduced(const std::string& type, const std::string& out, const std::
   for (int64_t elements : {kWhole, kRagged}) {
     const int64_t n = elements == kWhole ? elements : elements / 2 + 7;
     const std::string text = reduce_text(type, out, elements, reduce);
-    EXPECT_GT(plan_of(text).stages.size(), 1u);
+    EXPECT_GT(launches_of(text).steps.size(), 1u);
     expect_same(text, {{random_buffer(element, static_cast<size_t>(elements), 5, specials), random_buffer(result, 1, 6),
                         int_scalar(n)},
                        match,
@@ -152,7 +152,7 @@ TEST(Plan, AxesOfLargerTiles) {
       const std::string moved = k.op("xor " + x + ", " + k.splat(pid, shape));
       const std::string sum = k.op("reduce " + moved + " {kind = " + kind + ", axis = " + std::to_string(axis) + "}");
       k.line("store " + k.op("addptr " + k.pointers("%out", {3}) + ", " + k.splat(three, {3})) + ", " + sum);
-      EXPECT_EQ(plan_of(k.text()).stages.size(), 2u);
+      EXPECT_EQ(launches_of(k.text()).steps.size(), 2u);
       expect_same(
           k.text(),
           {{random_buffer(ElementType::kI32, 3 * kRagged, 1, false), buffer(std::vector<int32_t>(6))}, kExact, {""}});
@@ -166,7 +166,7 @@ constexpr char kOfCpus[] = "of CPUs";
 // The second reduction's chunks take up the first one's partial results.
 TEST(Plan, ChainsOfReductionsTakeAStageEach) {
   const std::string text = softmax_text(kRagged);
-  expect_stages(text, {4, 4, 1});
+  expect_steps(text, {4, 4, 1});
   expect_same(text, {{random_buffer(ElementType::kF32, kRagged, 1, false), random_buffer(ElementType::kF32, kRagged, 2),
                       int_scalar(kRagged - 99)},
                      {1e-4, 1e-9, true},
@@ -179,7 +179,7 @@ TEST(Plan, TopkOfCandidates) {
     for (int k_value : {1, 5, 32}) {
       for (int64_t elements : {kWhole, kRagged}) {
         const std::string text = topk_text(elements, k_value, largest);
-        EXPECT_EQ(plan_of(text).stages.size(), 2u);
+        EXPECT_EQ(launches_of(text).steps.size(), 2u);
         const auto n = static_cast<size_t>(k_value);
         expect_same(text, {{random_buffer(ElementType::kI32, static_cast<size_t>(elements), 1, false),
                             buffer(std::vector<int32_t>(n)), buffer(std::vector<int32_t>(n))},
@@ -194,7 +194,7 @@ constexpr int64_t kRuns = 8 * 65536, kRaggedRuns = 9 * 65536 + 1234;
 
 TEST(Plan, SortsOfRuns) {
   if (!wants_targets("cpu")) GTEST_SKIP() << kOfCpus;
-  EXPECT_EQ(plan_of(sort_text("f32", kRuns - 1, false, true)).stages.size(), 1u);
+  EXPECT_EQ(launches_of(sort_text("f32", kRuns - 1, false, true)).steps.size(), 1u);
   for (const char* type : {"f32", "i32", "u64", "bf16", "f64", "f8e4m3"}) {
     for (bool descending : {false, true}) {
       SCOPED_TRACE(std::string(type) + (descending ? " descending" : ""));
@@ -204,7 +204,7 @@ TEST(Plan, SortsOfRuns) {
       // Among few different keys are many equal ones, which must keep their order across runs.
       const bool specials = dsl::is_float(element);
       const std::string text = sort_text(type, elements, descending, true);
-      ASSERT_EQ(chunks_of(plan_of(text)).size(), 3u);
+      ASSERT_EQ(chunks_of(launches_of(text)).size(), 3u);
       expect_same(text, {{random_buffer(element, n, 7, specials), random_buffer(element, n, 8),
                           buffer(std::vector<int32_t>(n))},
                          {0, 0, true},

@@ -15,7 +15,7 @@ using Shape = TextKernel::Shape;
 constexpr int64_t kReduced = 1 << 16, kSorted = 1 << 15, kChunk = 1 << 13;
 
 void expect_chunks(const std::string& text, const std::vector<int64_t>& chunks) {
-  EXPECT_EQ(chunks_of(gpu_plan(parse_kernel(text))), chunks) << text;
+  EXPECT_EQ(chunks_of(gpu_launches(parse_kernel(text))), chunks) << text;
 }
 
 std::string with(std::string text, const std::string& what, const std::string& instead) {
@@ -245,14 +245,14 @@ TEST(GpuPlan, SamplerOfALongSet) {
   constexpr int64_t kElements = 36'000, kRows = 8, kColumns = 3, kBatch = 2;
   std::vector<int32_t> labels(kElements, 0);
   for (size_t i : {7, 20'000, 20'001, 35'999}) labels[i] = 1;
-  PlanTrial trial{{buffer(labels), random_buffer(ElementType::kF32, kElements * kColumns, 1, false),
-                   random_buffer(ElementType::kI32, kBatch * 2 * kRows, 2),
-                   random_buffer(ElementType::kF32, kBatch * 2 * kRows * kColumns, 3, false),
-                   random_buffer(ElementType::kI32, kBatch * 2, 4), int_scalar(kBatch), int_scalar(kElements),
-                   int_scalar(kColumns), int_scalar(7)}};
+  LaunchTrial trial{{buffer(labels), random_buffer(ElementType::kF32, kElements * kColumns, 1, false),
+                     random_buffer(ElementType::kI32, kBatch * 2 * kRows, 2),
+                     random_buffer(ElementType::kF32, kBatch * 2 * kRows * kColumns, 3, false),
+                     random_buffer(ElementType::kI32, kBatch * 2, 4), int_scalar(kBatch), int_scalar(kElements),
+                     int_scalar(kColumns), int_scalar(7)}};
   trial.config = {{"K", kRows}, {"BLOCK", 36'864}, {"BC", 4}};
   const dsl::Kernel& kernel = *kernels::class_balanced_sampler_long<dsl::lang::f32>().ir();
-  EXPECT_EQ(chunks_of(gpu_plan(kernel, trial.config)), (std::vector<int64_t>{9, 1}));
+  EXPECT_EQ(chunks_of(gpu_launches(kernel, trial.config)), (std::vector<int64_t>{9, 1}));
   expect_as_interpreted(kernel, trial);
 }
 
@@ -261,9 +261,9 @@ void expect_sorted(const std::string& type, int64_t elements, bool descending,
   SCOPED_TRACE(type + (descending ? " descending" : ""));
   const auto element = *dsl::parse_element_type(type);
   const auto n = static_cast<size_t>(elements);
-  PlanTrial trial{{random_buffer(element, n, 7, dsl::is_float(element)), random_buffer(element, n, 8),
-                   buffer(std::vector<int32_t>(n))},
-                  {0, 0, true}};
+  LaunchTrial trial{{random_buffer(element, n, 7, dsl::is_float(element)), random_buffer(element, n, 8),
+                     buffer(std::vector<int32_t>(n))},
+                    {0, 0, true}};
   trial.compiled = compiled;
   expect_as_interpreted(parse_kernel(sort_text(type, elements, descending, true)), trial);
 }

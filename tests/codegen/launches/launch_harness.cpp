@@ -28,43 +28,43 @@ void expect_equal(const dsl::Kernel& kernel, const std::vector<TestArgument>& ac
 }
 
 // Stages one after another as kernels of their own.
-void run_stages(const codegen::Plan& plan, std::vector<TestArgument>& arguments, size_t programs,
-                const std::string& target) {
-  const bool has_workspace = plan.stages.size() > 1;
+void run_steps(const codegen::LaunchSequence& sequence, std::vector<TestArgument>& arguments, size_t programs,
+               const std::string& target) {
+  const bool has_workspace = sequence.steps.size() > 1;
   if (has_workspace) {
-    arguments.push_back(buffer(std::vector<uint8_t>(static_cast<size_t>(plan.workspace_bytes) * programs, 0xff)));
+    arguments.push_back(buffer(std::vector<uint8_t>(static_cast<size_t>(sequence.workspace_bytes) * programs, 0xff)));
   }
-  for (const codegen::Stage& stage : plan.stages) {
-    auto artifact = compile(stage.kernel, {}, facts_of(stage.kernel, arguments), target);
+  for (const codegen::LaunchStep& step : sequence.steps) {
+    auto artifact = compile(step.kernel, {}, facts_of(step.kernel, arguments), target);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-    auto done = run_compiled(stage.kernel, *artifact, arguments);
-    ASSERT_TRUE(done.ok()) << target << ": " << done.error().message << dsl::print(stage.kernel);
+    auto done = run_compiled(step.kernel, *artifact, arguments);
+    ASSERT_TRUE(done.ok()) << target << ": " << done.error().message << dsl::print(step.kernel);
   }
   if (has_workspace) arguments.pop_back();
 }
 
 }  // namespace
 
-codegen::Plan gpu_plan(const dsl::Kernel& kernel, const dsl::ConstexprValues& config) {
+codegen::LaunchSequence gpu_launches(const dsl::Kernel& kernel, const dsl::ConstexprValues& config) {
   auto concrete = dsl::instantiate(kernel, without_options(config), {});
   EXPECT_TRUE(concrete.ok()) << concrete.error().message;
-  return codegen::make_gpu_plan(codegen::run_passes(std::move(*concrete)), config);
+  return codegen::make_gpu_launches(codegen::run_passes(std::move(*concrete)), config);
 }
 
-std::vector<int64_t> chunks_of(const codegen::Plan& plan) {
+std::vector<int64_t> chunks_of(const codegen::LaunchSequence& sequence) {
   std::vector<int64_t> out;
-  for (const codegen::Stage& stage : plan.stages) {
-    auto valid = dsl::verify(stage.kernel);
-    EXPECT_TRUE(valid.ok()) << valid.error().message << dsl::print(stage.kernel);
-    out.push_back(stage.chunks);
+  for (const codegen::LaunchStep& step : sequence.steps) {
+    auto valid = dsl::verify(step.kernel);
+    EXPECT_TRUE(valid.ok()) << valid.error().message << dsl::print(step.kernel);
+    out.push_back(step.chunks);
   }
   return out;
 }
 
-void expect_as_interpreted(const dsl::Kernel& kernel, const PlanTrial& trial) {
+void expect_as_interpreted(const dsl::Kernel& kernel, const LaunchTrial& trial) {
   const dsl::ConstexprValues config = without_options(trial.config);
-  const codegen::Plan plan = gpu_plan(kernel, trial.config);
-  chunks_of(plan);
+  const codegen::LaunchSequence sequence = gpu_launches(kernel, trial.config);
+  chunks_of(sequence);
   auto expected = trial.arguments;
   auto interpreted = run_interpreted(kernel, config, {}, expected);
   ASSERT_TRUE(interpreted.ok()) << interpreted.error().message;
@@ -72,8 +72,8 @@ void expect_as_interpreted(const dsl::Kernel& kernel, const PlanTrial& trial) {
     if (!wants_targets(target.empty() ? "cpu" : "amd") && !(on_cuda() && target.empty())) continue;
     auto artifact = compile(kernel, trial.config, facts_of(kernel, trial.arguments), target);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-    if (!target.empty() && plan.stages.size() > 1) {
-      EXPECT_EQ(artifact->metadata["plan"].size(), plan.stages.size()) << target;
+    if (!target.empty() && sequence.steps.size() > 1) {
+      EXPECT_EQ(artifact->metadata["plan"].size(), sequence.steps.size()) << target;
     }
     auto actual = trial.arguments;
     auto done = run_compiled(kernel, *artifact, actual);
@@ -85,7 +85,7 @@ void expect_as_interpreted(const dsl::Kernel& kernel, const PlanTrial& trial) {
   ASSERT_TRUE(grid.ok());
   for (const std::string& target : trial.emulated) {
     auto actual = trial.arguments;
-    run_stages(plan, actual, size_t{(*grid)[0]} * (*grid)[1] * (*grid)[2], target);
+    run_steps(sequence, actual, size_t{(*grid)[0]} * (*grid)[1] * (*grid)[2], target);
     expect_equal(kernel, actual, expected, trial.match, target);
   }
 }

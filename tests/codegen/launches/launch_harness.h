@@ -7,12 +7,12 @@
 namespace kiln::test {
 
 // The plan that GPUs have of an instance of the kernel; `config` may have schedule options.
-codegen::Plan gpu_plan(const dsl::Kernel& kernel, const dsl::ConstexprValues& config = {});
+codegen::LaunchSequence gpu_launches(const dsl::Kernel& kernel, const dsl::ConstexprValues& config = {});
 
 // Programs of each stage for one of the kernel's; each stage is checked to be sound.
-std::vector<int64_t> chunks_of(const codegen::Plan& plan);
+std::vector<int64_t> chunks_of(const codegen::LaunchSequence& sequence);
 
-struct PlanTrial {
+struct LaunchTrial {
   std::vector<TestArgument> arguments;
   Match match = kExact;
   dsl::ConstexprValues config = {};
@@ -23,7 +23,7 @@ struct PlanTrial {
 // Runs the kernel on this machine's CPU (or a CUDA device), in AMD's machine code, and its stages as kernels of their
 // own in the emulator of the lowering for GPUs: all buffers are as the interpreter, which runs the kernel as it was
 // written, leaves them. Artifacts have plans where the kernel has.
-void expect_as_interpreted(const dsl::Kernel& kernel, const PlanTrial& trial);
+void expect_as_interpreted(const dsl::Kernel& kernel, const LaunchTrial& trial);
 
 // Kernels of one program.
 // out = reduce(x[i] for i < n, else other) of `elements` elements.

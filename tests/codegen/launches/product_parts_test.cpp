@@ -50,7 +50,7 @@ void expect_cut(const Cut& cut, const dsl::ConstexprValues& config, std::mt19937
   const Wide end = std::min(cut.start + cut.step * cut.turns, dsl::highest(cut.index));
   Shape a = cut.out, b = cut.out;
   a.back() = b[b.size() - 2] = cut.k * cut.turns;
-  PlanTrial trial;
+  LaunchTrial trial;
   trial.arguments = {
       small_numbers(ElementType::kF32, elements(a), random), small_numbers(ElementType::kF32, elements(b), random),
       random_buffer(ElementType::kF32, static_cast<size_t>(elements(cut.out)), 3, false),
@@ -74,9 +74,9 @@ TEST(CutProduct, ResultsOfOneRowAreCutAlongK) {
 // Of a single row programs of their own add up columns.
 TEST(CutProduct, TheLastStageOfALongRowIsCut) {
   for (const Shape& out : {Shape{1, 4096}, {1, 1, 4096}}) {
-    EXPECT_EQ(chunks_of(gpu_plan(parse_kernel(cut_text({.out = out})), kParts[0])), (std::vector<int64_t>{2, 2}));
+    EXPECT_EQ(chunks_of(gpu_launches(parse_kernel(cut_text({.out = out})), kParts[0])), (std::vector<int64_t>{2, 2}));
   }
-  EXPECT_EQ(chunks_of(gpu_plan(parse_kernel(cut_text({.out = {1, 4}})), kParts[0])), (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(chunks_of(gpu_launches(parse_kernel(cut_text({.out = {1, 4}})), kParts[0])), (std::vector<int64_t>{2, 1}));
 }
 
 // Parts of loops whose index comes near the end of its type, by steps that would leave it.

@@ -15,8 +15,8 @@ dsl::ConstexprValues with_parts(dsl::ConstexprValues config, int64_t parts) {
   return config;
 }
 
-codegen::Plan split_plan(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int64_t parts) {
-  return gpu_plan(kernel, with_parts(config, parts));
+codegen::LaunchSequence split_launches(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int64_t parts) {
+  return gpu_launches(kernel, with_parts(config, parts));
 }
 
 dsl::Kernel make_kernel(const ProductBody& body) { return product_kernel({}, body); }
@@ -69,7 +69,7 @@ TEST(SplitProduct, TheLibrarysProducts) {
 
 TEST(SplitProduct, WhatIsSplitAndWhatIsNot) {
   const auto chunks = [](const ProductBody& body, int64_t parts) {
-    return chunks_of(split_plan(make_kernel(body), {}, parts));
+    return chunks_of(split_launches(make_kernel(body), {}, parts));
   };
   EXPECT_EQ(chunks(plain, 4), (std::vector<int64_t>{4, 1}));  // of so few elements one program stores all
   EXPECT_EQ(chunks(normalised, 4), (std::vector<int64_t>{4, 1}));
@@ -101,10 +101,10 @@ TEST(SplitProduct, TheLastStageIsCutToo) {
   const auto& matmul = kernels::matmul<lang::bf16>().ir();
   ASSERT_TRUE(matmul.ok());
   const dsl::ConstexprValues config = {{"BM", 128}, {"BN", 128}, {"BK", 64}};
-  const codegen::Plan plan = split_plan(*matmul, config, 4);
-  EXPECT_EQ(chunks_of(plan), (std::vector<int64_t>{4, 8}));
-  EXPECT_EQ(plan.workspace_bytes, 4 * 128 * 128 * 4);
-  EXPECT_EQ(plan.stages[0].kernel.params.size(), plan.kernel_params + 1);
+  const codegen::LaunchSequence sequence = split_launches(*matmul, config, 4);
+  EXPECT_EQ(chunks_of(sequence), (std::vector<int64_t>{4, 8}));
+  EXPECT_EQ(sequence.workspace_bytes, 4 * 128 * 128 * 4);
+  EXPECT_EQ(sequence.steps[0].kernel.params.size(), sequence.kernel_params + 1);
   const auto in_place = [](bool moved) {
     const auto def = kernel("k", {"a", "c", "K"}, [&](Ptr<const f32> a, Ptr<f32> c, i32 K) {
       Var sum = zeros(f32_t, {64, 64});
@@ -117,7 +117,7 @@ TEST(SplitProduct, TheLastStageIsCutToo) {
     });
     auto ir = def.ir();
     EXPECT_TRUE(ir.ok()) << ir.error().message;
-    return chunks_of(split_plan(*ir, {}, 2));
+    return chunks_of(split_launches(*ir, {}, 2));
   };
   EXPECT_EQ(in_place(true), (std::vector<int64_t>{2, 1}));
   EXPECT_EQ(in_place(false), (std::vector<int64_t>{2, 2}));

@@ -13,12 +13,12 @@ using Shape = TextKernel::Shape;
 
 constexpr int64_t kLong = 1 << 15, kLongOnCpus = 1 << 18;
 
-std::vector<int64_t> gpu_chunks(const std::string& text) { return chunks_of(gpu_plan(parse_kernel(text))); }
+std::vector<int64_t> gpu_chunks(const std::string& text) { return chunks_of(gpu_launches(parse_kernel(text))); }
 
 std::vector<int64_t> cpu_chunks(const std::string& text) {
   auto kernel = dsl::instantiate(parse_kernel(text), {}, {});
   EXPECT_TRUE(kernel.ok());
-  return chunks_of(codegen::make_plan(*kernel));
+  return chunks_of(codegen::make_launches(*kernel));
 }
 
 using Chunks = std::vector<int64_t>;
@@ -72,8 +72,8 @@ TEST(ScanPlan, OnCpus) {
     const auto count = static_cast<size_t>(elements);
     for (const char* attrs : {"kind = sum", "kind = sum, reverse = 1"}) {
       const dsl::Kernel kernel = parse_kernel(scan_text("i32", elements, attrs));
-      PlanTrial trial{{random_buffer(ElementType::kI32, count, 1), random_buffer(ElementType::kI32, count, 2),
-                       int_scalar(elements)}};
+      LaunchTrial trial{{random_buffer(ElementType::kI32, count, 1), random_buffer(ElementType::kI32, count, 2),
+                         int_scalar(elements)}};
       trial.compiled = {""};
       trial.emulated = {};
       expect_as_interpreted(kernel, trial);
@@ -156,7 +156,7 @@ TEST(ScanPlan, WhatIsAroundIt) {
   EXPECT_EQ(gpu_chunks(k.text()), (Chunks{5, 1, 5}));
   const auto count = static_cast<size_t>(shape[0]);
   for (int64_t n : {int64_t{0}, int64_t{1}, kLong, kLong + 8}) {
-    PlanTrial trial{
+    LaunchTrial trial{
         {random_buffer(ElementType::kI32, count, 1), random_buffer(ElementType::kI32, count, 2), int_scalar(n)}};
     if (n < kLong) trial.compiled = {""};
     expect_as_interpreted(parse_kernel(k.text()), trial);

@@ -20,7 +20,7 @@ struct Dealt {
 };
 
 std::vector<int64_t> chunks(const dsl::Kernel& kernel, const dsl::ConstexprValues& config) {
-  return chunks_of(gpu_plan(kernel, config));
+  return chunks_of(gpu_launches(kernel, config));
 }
 
 void expect_dealt_as_interpreted(const dsl::Kernel& kernel, const dsl::ConstexprValues& config,
@@ -170,11 +170,11 @@ TEST(StreamProduct, WhatIsSplitAndWhatIsNot) {
 
 // One slot more than chunks; the last stage is cut by rows.
 TEST(StreamProduct, HasRoomForWhatAProgramsWorkersHave) {
-  const codegen::Plan plan =
-      gpu_plan(*kernels::matmul<lang::bf16>().ir(), Dealt{132, 2}.config({{"BM", 128}, {"BN", 128}, {"BK", 64}}));
-  EXPECT_EQ(chunks_of(plan), (std::vector<int64_t>{2, 8}));
-  EXPECT_EQ(plan.workspace_bytes, 3 * 128 * 128 * 4);
-  EXPECT_EQ(plan.stages[0].kernel.params.size(), plan.kernel_params + 1);
+  const codegen::LaunchSequence sequence =
+      gpu_launches(*kernels::matmul<lang::bf16>().ir(), Dealt{132, 2}.config({{"BM", 128}, {"BN", 128}, {"BK", 64}}));
+  EXPECT_EQ(chunks_of(sequence), (std::vector<int64_t>{2, 8}));
+  EXPECT_EQ(sequence.workspace_bytes, 3 * 128 * 128 * 4);
+  EXPECT_EQ(sequence.steps[0].kernel.params.size(), sequence.kernel_params + 1);
 }
 
 TEST(StreamProduct, SumsDoNotDependOnTheNumberOfThreads) {

@@ -2,7 +2,7 @@
 // compute is checked on a device (gpu/pipeline_test.cpp).
 #include <gtest/gtest.h>
 
-#include "gpu/launch_plan.h"
+#include "gpu/launch_sequence.h"
 #include "harness.h"
 #include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/kernel.h"
@@ -13,13 +13,13 @@ namespace kiln::test {
 namespace {
 
 namespace lang = dsl::lang;
-using client::gpu::LaunchPlan;
+using client::gpu::LaunchSequence;
 using lang::i32;
 using lang::Ptr;
 using lang::Value;
 
 // With aligned pointers and extents that are multiples of 16.
-LaunchPlan plan_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config) {
+LaunchSequence launches_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config) {
   dsl::Facts facts;
   for (const dsl::Param& param : kernel.params) {
     facts.push_back(param.type.pointer ? dsl::ParamFact::kAlign16 : dsl::ParamFact::kMultiple16);
@@ -27,9 +27,9 @@ LaunchPlan plan_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config
   const auto artifact = compile(kernel, config, facts, "cuda:sm_90a", "ptx");
   EXPECT_TRUE(artifact.ok()) << artifact.error().message;
   if (!artifact) return {};
-  auto plan = client::gpu::parse_launch_plan(kernel, *abi::metadata_of(artifact->metadata));
-  EXPECT_TRUE(plan.ok()) << plan.error().message;
-  return plan ? *plan : LaunchPlan();
+  auto sequence = client::gpu::parse_launches(kernel, *abi::metadata_of(artifact->metadata));
+  EXPECT_TRUE(sequence.ok()) << sequence.error().message;
+  return sequence ? *sequence : LaunchSequence();
 }
 
 constexpr std::array<uint32_t, 3> kPair = {2, 1, 1}, kNone = {1, 1, 1};
@@ -37,13 +37,13 @@ const dsl::ConstexprValues kClusters = {{"warp_specialise", 2}, {"cluster", 2}};
 
 TEST(NvptxCluster, IsOfPersistentBlocks) {
   const dsl::Kernel& matmul = *kernels::matmul<lang::bf16>().ir();
-  const LaunchPlan pairs = plan_of(matmul, kClusters);
+  const LaunchSequence pairs = launches_of(matmul, kClusters);
   EXPECT_EQ(pairs.cluster, kPair);
   EXPECT_EQ(pairs.persistent, 1u);
   for (const dsl::ConstexprValues& config :
        {dsl::ConstexprValues{{"warp_specialise", 2}}, dsl::ConstexprValues{{"warp_specialise", 1}, {"cluster", 2}},
         dsl::ConstexprValues{{"cluster", 2}}, dsl::ConstexprValues{{"warp_specialise", 2}, {"cluster", 1}}}) {
-    EXPECT_EQ(plan_of(matmul, config).cluster, kNone);
+    EXPECT_EQ(launches_of(matmul, config).cluster, kNone);
   }
 }
 
@@ -52,8 +52,8 @@ TEST(NvptxCluster, HasTilesOfTwoBoxes) {
   using Box = std::pair<int64_t, int64_t>;
   const dsl::Kernel& matmul = *kernels::matmul<lang::bf16>().ir();
   const auto box_of = [&](const dsl::ConstexprValues& config, uint32_t param) {
-    const LaunchPlan plan = plan_of(matmul, config);
-    for (const auto& map : plan.tensor_maps) {
+    const LaunchSequence sequence = launches_of(matmul, config);
+    for (const auto& map : sequence.tensor_maps) {
       if (map.param == param) return Box(map.box[0], map.box[1]);
     }
     return Box(0, 0);
@@ -79,16 +79,16 @@ TEST(NvptxCluster, IsNoneWhereWhatIsWrittenIsRead) {
                      const lang::Tile to = lang::tile(C, {M, N});
                      to.store({m, n}, to.load({m, n}, {128, 128}) + acc);
                    });
-  const LaunchPlan plan = plan_of(*sum.ir(), kClusters);
-  EXPECT_GT(plan.persistent, 0u);
-  EXPECT_EQ(plan.cluster, kNone);
+  const LaunchSequence sequence = launches_of(*sum.ir(), kClusters);
+  EXPECT_GT(sequence.persistent, 0u);
+  EXPECT_EQ(sequence.cluster, kNone);
 }
 
 // Neighbours would wait for copies that the other one never makes.
 TEST(NvptxCluster, IsNoneWhereLoopsDiffer) {
-  const LaunchPlan plan = plan_of(triangle(), kClusters);
-  EXPECT_GT(plan.persistent, 0u);
-  EXPECT_EQ(plan.cluster, kNone);
+  const LaunchSequence sequence = launches_of(triangle(), kClusters);
+  EXPECT_GT(sequence.persistent, 0u);
+  EXPECT_EQ(sequence.cluster, kNone);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Which kernels are run by crews (the schedule ping_pong), and what their code has for it. What they
+// Which kernels are run by consumer groups (the schedule ping_pong), and what their code has for it. What they
 // compute is compared in gpu/pipeline_test.cpp.
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ struct Code {
   std::string text;
 
   // Transaction barriers for turns, beside two for each slot.
-  bool has_crews(int stages) const {
+  bool has_consumer_groups(int stages) const {
     const std::regex made("mbarrier\\.init");
     return std::distance(std::sregex_iterator(text.begin(), text.end(), made), {}) == 2 * stages + 2;
   }
@@ -49,13 +49,13 @@ TEST(NvptxCrews, AreTwoWhereABlockHadOne) {
   const dsl::Kernel& matmul = *kernels::matmul<lang::bf16>().ir();
   const Code two = code_of(matmul, kCrews);
   EXPECT_TRUE(two.persistent);
-  EXPECT_TRUE(two.has_crews(4));
+  EXPECT_TRUE(two.has_consumer_groups(4));
   EXPECT_EQ(two.threads, 128 + 128 + 128);
   dsl::ConstexprValues alone = kCrews;
   alone["warp_specialise"] = 2;
   const Code one = code_of(matmul, alone);
   EXPECT_TRUE(one.persistent);
-  EXPECT_FALSE(one.has_crews(4));
+  EXPECT_FALSE(one.has_consumer_groups(4));
   // They share the ring of 128 KiB, and each has two buffers of 16 KiB for what it stores.
   EXPECT_GE(two.shared_bytes, one.shared_bytes + 2 * 16 * 1024);
   EXPECT_LT(two.shared_bytes, one.shared_bytes + 2 * 16 * 1024 + 2048);
@@ -67,17 +67,17 @@ TEST(NvptxCrews, AreOfOneGroupOfWarps) {
   wide["num_warps"] = 8;
   const Code code = code_of(matmul, wide);
   EXPECT_TRUE(code.persistent);
-  EXPECT_FALSE(code.has_crews(4));
+  EXPECT_FALSE(code.has_consumer_groups(4));
 }
 
-// A crew could not tell how many slots the other's program takes.
+// A consumer group could not tell how many stages the other's program takes.
 TEST(NvptxCrews, AreNoneWhereLoopsDiffer) {
   const Code code = code_of(triangle(), {{"num_warps", 4}, {"warp_specialise", 4}});
   EXPECT_TRUE(code.persistent);
-  EXPECT_FALSE(code.has_crews(3));
+  EXPECT_FALSE(code.has_consumer_groups(3));
 }
 
-// Two products an iteration, of which one runs into the next: the loop is turned round (rotated_loop.h).
+// Two products an iteration, of which one runs into the next: the loop is turned round (pipelined_dot.h).
 TEST(NvptxCrews, AreNoneWhereOneProductWantsTheOther) {
   const auto twice = lang::kernel("twice", {"A", "B", "C", "N"},
                                   [](Ptr<const lang::bf16> A, Ptr<const lang::bf16> B, Ptr<lang::bf16> C, i32 N) {
@@ -93,7 +93,7 @@ TEST(NvptxCrews, AreNoneWhereOneProductWantsTheOther) {
                                     lang::tile(C, {N, 64}).store({m, 0}, lang::cast(acc, lang::bf16_t));
                                   });
   const Code code = code_of(*twice.ir(), {{"num_warps", 4}, {"warp_specialise", 4}});
-  EXPECT_FALSE(code.has_crews(3));
+  EXPECT_FALSE(code.has_consumer_groups(3));
 }
 
 }  // namespace

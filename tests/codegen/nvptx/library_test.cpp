@@ -89,7 +89,7 @@ struct KnownSpill {
 const KnownSpill kKnownSpills[] = {
     // A third block on a multiprocessor is worth more.
     {"attention_f8", {"sm_90a"}, true, 128},
-    // Without units for f8 both factors are words of f16.
+    // Without units for f8 both operands are words of f16.
     {"attention_f8", {"sm_80"}, false, 160},
     // A third block on a multiprocessor of 1536 threads.
     {"class_balanced_sampler_long", {"sm_86", "sm_89"}, true, 16},

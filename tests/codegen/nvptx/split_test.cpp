@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "gpu/launch_plan.h"
+#include "gpu/launch_sequence.h"
 #include "harness.h"
 #include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/kernels.h"
@@ -14,7 +14,7 @@ namespace kiln::test {
 namespace {
 
 namespace lang = dsl::lang;
-using client::gpu::LaunchPlan;
+using client::gpu::LaunchSequence;
 
 const dsl::Kernel& matmul() { return *kernels::matmul<lang::bf16>().ir(); }
 
@@ -29,30 +29,30 @@ Artifact compiled(const dsl::Kernel& kernel, const dsl::ConstexprValues& config,
   return artifact ? *artifact : Artifact();
 }
 
-LaunchPlan plan_of(const Artifact& artifact, const dsl::Kernel& kernel) {
-  auto plan = client::gpu::parse_launch_plan(kernel, *abi::metadata_of(artifact.metadata));
-  EXPECT_TRUE(plan.ok()) << plan.error().message;
-  return plan ? *plan : LaunchPlan();
+LaunchSequence launches_of(const Artifact& artifact, const dsl::Kernel& kernel) {
+  auto sequence = client::gpu::parse_launches(kernel, *abi::metadata_of(artifact.metadata));
+  EXPECT_TRUE(sequence.ok()) << sequence.error().message;
+  return sequence ? *sequence : LaunchSequence();
 }
 
 TEST(NvptxSplit, IsAPlanOfTwoLaunchesOverAWorkspace) {
   const Artifact artifact = compiled(matmul(), {{"split_k", 4}}, "cuda:sm_90a");
-  const LaunchPlan plan = plan_of(artifact, matmul());
-  ASSERT_EQ(plan.stages.size(), 2u);
-  EXPECT_EQ(plan.stages[0].entry, "kiln_stage_0");
-  EXPECT_EQ(plan.stages[0].chunks, 4u);
-  EXPECT_EQ(plan.stages[0].threads, 256u);
-  EXPECT_EQ(plan.stages[1].entry, "kiln_entry");
-  EXPECT_EQ(plan.stages[1].chunks, 16u);  // 8 of 128 rows each
-  EXPECT_EQ(plan.stages[1].threads, 128u);
-  EXPECT_EQ(plan.stages[1].shared_bytes, 0u);
-  EXPECT_EQ(plan.workspace_bytes, 4u * 128 * 256 * 4);
+  const LaunchSequence sequence = launches_of(artifact, matmul());
+  ASSERT_EQ(sequence.steps.size(), 2u);
+  EXPECT_EQ(sequence.steps[0].entry, "kiln_stage_0");
+  EXPECT_EQ(sequence.steps[0].chunks, 4u);
+  EXPECT_EQ(sequence.steps[0].threads, 256u);
+  EXPECT_EQ(sequence.steps[1].entry, "kiln_entry");
+  EXPECT_EQ(sequence.steps[1].chunks, 16u);  // 8 of 128 rows each
+  EXPECT_EQ(sequence.steps[1].threads, 128u);
+  EXPECT_EQ(sequence.steps[1].shared_bytes, 0u);
+  EXPECT_EQ(sequence.workspace_bytes, 4u * 128 * 256 * 4);
   // The operands' maps, behind the arguments and the workspace.
-  ASSERT_EQ(plan.tensor_maps.size(), 2u);
-  EXPECT_EQ(plan.tensor_maps[0].param + plan.tensor_maps[1].param, 0u + 1);
-  EXPECT_EQ(plan.offsets.size(), matmul().params.size() + 1 + 2);
-  EXPECT_TRUE(std::ranges::is_sorted(plan.offsets));
-  EXPECT_TRUE(plan.waits);
+  ASSERT_EQ(sequence.tensor_maps.size(), 2u);
+  EXPECT_EQ(sequence.tensor_maps[0].param + sequence.tensor_maps[1].param, 0u + 1);
+  EXPECT_EQ(sequence.offsets.size(), matmul().params.size() + 1 + 2);
+  EXPECT_TRUE(std::ranges::is_sorted(sequence.offsets));
+  EXPECT_TRUE(sequence.waits);
 }
 
 // Programs that the workers have are many blocks; within the loop over them operands come by maps as ever.
@@ -60,38 +60,38 @@ TEST(NvptxSplit, WorkersCopyInBulkToo) {
   for (const bool batched : {false, true}) {
     const dsl::Kernel& kernel = batched ? *kernels::batched_matmul<lang::bf16>().ir() : matmul();
     const Artifact artifact = compiled(kernel, {{"split_k", 2}, {"stream_k", 132}}, "cuda:sm_90a");
-    const LaunchPlan plan = plan_of(artifact, kernel);
-    ASSERT_EQ(plan.stages.size(), 2u);
-    EXPECT_EQ(plan.stages[0].chunks, 2u);
-    EXPECT_EQ(plan.stages[0].threads, 256u);
-    EXPECT_EQ(plan.stages[1].chunks, 16u);
-    EXPECT_EQ(plan.workspace_bytes, 3u * 128 * 256 * 4);
-    EXPECT_EQ(plan.tensor_maps.size(), 2u);
+    const LaunchSequence sequence = launches_of(artifact, kernel);
+    ASSERT_EQ(sequence.steps.size(), 2u);
+    EXPECT_EQ(sequence.steps[0].chunks, 2u);
+    EXPECT_EQ(sequence.steps[0].threads, 256u);
+    EXPECT_EQ(sequence.steps[1].chunks, 16u);
+    EXPECT_EQ(sequence.workspace_bytes, 3u * 128 * 256 * 4);
+    EXPECT_EQ(sequence.tensor_maps.size(), 2u);
   }
 }
 
 // Blocks that stay are of one launch; warps that copy are of any.
 TEST(NvptxSplit, HasNoPersistentBlocks) {
   const dsl::ConstexprValues specialised = {{"warp_specialise", 2}};
-  EXPECT_GT(plan_of(compiled(matmul(), specialised, "cuda:sm_90a"), matmul()).persistent, 0u);
+  EXPECT_GT(launches_of(compiled(matmul(), specialised, "cuda:sm_90a"), matmul()).persistent, 0u);
   const dsl::ConstexprValues both = {{"warp_specialise", 2}, {"split_k", 2}};
-  const LaunchPlan plan = plan_of(compiled(matmul(), both, "cuda:sm_90a"), matmul());
-  EXPECT_EQ(plan.persistent, 0u);
-  ASSERT_EQ(plan.stages.size(), 2u);
-  EXPECT_GT(plan.stages[0].threads, 256u);
+  const LaunchSequence sequence = launches_of(compiled(matmul(), both, "cuda:sm_90a"), matmul());
+  EXPECT_EQ(sequence.persistent, 0u);
+  ASSERT_EQ(sequence.steps.size(), 2u);
+  EXPECT_GT(sequence.steps[0].threads, 256u);
 }
 
 TEST(NvptxSplit, IsNoneWithoutALoopOfProducts) {
   const dsl::Kernel& softmax = *kernels::softmax<lang::bf16>().ir();
-  const LaunchPlan plan = plan_of(compiled(softmax, {{"split_k", 4}}, "cuda:sm_80"), softmax);
-  EXPECT_EQ(plan.stages.size(), 1u);
-  EXPECT_FALSE(plan.workspace_offset.has_value());
-  EXPECT_FALSE(plan.waits);  // before sm_90 no kernel can
+  const LaunchSequence sequence = launches_of(compiled(softmax, {{"split_k", 4}}, "cuda:sm_80"), softmax);
+  EXPECT_EQ(sequence.steps.size(), 1u);
+  EXPECT_FALSE(sequence.workspace_offset.has_value());
+  EXPECT_FALSE(sequence.waits);  // before sm_90 no kernel can
 }
 
-std::vector<uint32_t> chunks_of(const LaunchPlan& plan) {
+std::vector<uint32_t> chunks_of(const LaunchSequence& sequence) {
   std::vector<uint32_t> out;
-  for (const auto& stage : plan.stages) out.push_back(static_cast<uint32_t>(stage.chunks));
+  for (const auto& step : sequence.steps) out.push_back(static_cast<uint32_t>(step.chunks));
   return out;
 }
 
@@ -107,11 +107,11 @@ TEST(NvptxSplit, LongTilesArePlansToo) {
   for (const auto& [text, chunks] : cases) {
     const dsl::Kernel kernel = parse_kernel(text);
     for (const char* target : {"cuda:sm_80", "cuda:sm_90a"}) {
-      const LaunchPlan plan = plan_of(compiled(kernel, {}, target), kernel);
-      EXPECT_EQ(chunks_of(plan), chunks) << text;
-      EXPECT_GT(plan.workspace_bytes, 0u);
-      EXPECT_TRUE(plan.tensor_maps.empty());
-      EXPECT_TRUE(plan.workspace_offset.has_value());
+      const LaunchSequence sequence = launches_of(compiled(kernel, {}, target), kernel);
+      EXPECT_EQ(chunks_of(sequence), chunks) << text;
+      EXPECT_GT(sequence.workspace_bytes, 0u);
+      EXPECT_TRUE(sequence.tensor_maps.empty());
+      EXPECT_TRUE(sequence.workspace_offset.has_value());
     }
   }
 }

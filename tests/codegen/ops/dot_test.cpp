@@ -446,7 +446,7 @@ TestArgument small_numbers(ElementType type, int64_t count, uint32_t seed) {
   return out;
 }
 
-// Sums less their row's greatest as factor A, in one fragment or several: of numbers so small that all is exact.
+// Sums less their row's greatest as operand A, in one fragment or several: of numbers so small that all is exact.
 TEST(DotChain, SumsBecomeAFactor) {
   struct Sizes {
     int64_t rows, inner, columns, out;

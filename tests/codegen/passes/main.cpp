@@ -48,7 +48,9 @@ void print_claims(const Kernel& kernel) {
   }
 }
 
-void print_stages(const kiln::codegen::Plan& plan) { std::fputs(kiln::codegen::print(plan).c_str(), stdout); }
+void print_steps(const kiln::codegen::LaunchSequence& sequence) {
+  std::fputs(kiln::codegen::print(sequence).c_str(), stdout);
+}
 
 }  // namespace
 
@@ -91,9 +93,9 @@ int main(int argc, char** argv) {
   }
   const kiln::dsl::ConstexprValues config = {{"split_k", parts}, {"stream_k", workers}};
   if (plan == "--plan") {
-    print_stages(kiln::codegen::make_plan(std::move(*kernel), config));
+    print_steps(kiln::codegen::make_launches(std::move(*kernel), config));
   } else if (plan == "--gpu-plan") {
-    print_stages(kiln::codegen::make_gpu_plan(std::move(*kernel), config));
+    print_steps(kiln::codegen::make_gpu_launches(std::move(*kernel), config));
   } else if (claims) {
     print_claims(*kernel);
   } else {

@@ -114,16 +114,16 @@ Result<float> elapsed_ms(const Event& from, const Event& to);
 
 // Launches and copies that were recorded once and run again as one. Arguments are those of the recording; variants and
 // workspaces of the recorded launches live as long as the graph.
-class Graph {
+class Recording {
  public:
   // Calls `work`; what it queues on the stream, by this object or copies of it, is recorded and not run. The stream is
   // one of create() or wrap().
-  static Result<Graph> capture(const Stream& stream, const std::function<Result<void>()>& work);
+  static Result<Recording> capture(const Stream& stream, const std::function<Result<void>()>& work);
   // Queues it all. One graph runs one replay at a time, whichever streams they are on.
   Result<void> replay(const Stream& stream) const;
 
  private:
-  explicit Graph(std::shared_ptr<gpu::GraphState> state) : state_(std::move(state)) {}
+  explicit Recording(std::shared_ptr<gpu::GraphState> state) : state_(std::move(state)) {}
   std::shared_ptr<gpu::GraphState> state_;
 };
 
@@ -206,6 +206,6 @@ using client::DeviceMemory;
 using client::devices;
 using client::elapsed_ms;
 using client::Event;
-using client::Graph;
+using client::Recording;
 using client::Stream;
 }  // namespace kiln

@@ -6,6 +6,6 @@
 namespace kiln::codegen::cpu {
 
 // As micro_kernel has it (dot_kernel.h).
-llvm::Function* column_kernel(Context& c, const DotPlan& plan, int rows);
+llvm::Function* column_kernel(Context& ctx, const DotBlocking& blocking, int rows);
 
 }  // namespace kiln::codegen::cpu

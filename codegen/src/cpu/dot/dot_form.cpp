@@ -64,7 +64,7 @@ std::optional<DotForm> form_for_pairs(const CpuTarget& target, DotForm form, int
 
 namespace {
 
-constexpr int64_t kRowPadding = 64;  // of slots, see allocate_slot
+constexpr int64_t kRowPadding = 64;  // of slots, see allocate_scratch_slot
 
 // The most rows whose sums, with NV vectors of B and one of A, stay in registers.
 int max_rows(int registers, int vectors) { return (registers - vectors - 1) / vectors; }
@@ -112,8 +112,8 @@ Blocking choose_blocking(const CpuTarget& target, const DotForm& form, int lanes
   return best;
 }
 
-llvm::Type* vector_of(const DotPlan& plan, llvm::Type* scalar) {
-  return llvm::FixedVectorType::get(scalar, static_cast<unsigned>(plan.lanes));
+llvm::Type* vector_of(const DotBlocking& blocking, llvm::Type* scalar) {
+  return llvm::FixedVectorType::get(scalar, static_cast<unsigned>(blocking.lanes));
 }
 
 }  // namespace kiln::codegen::cpu

@@ -33,7 +33,7 @@ struct Blocking {
   int vectors;  // NV
 };
 
-struct DotPlan;
+struct DotBlocking;
 
 DotForm choose_form(const CpuTarget& target, ElementType a, ElementType b, ElementType acc, bool tf32, int64_t m);
 // Where rows of bf16 are too few for AMX and would be widened, though there is an instruction for pairs, which rounds
@@ -41,6 +41,6 @@ DotForm choose_form(const CpuTarget& target, ElementType a, ElementType b, Eleme
 std::optional<DotForm> form_for_pairs(const CpuTarget& target, DotForm form, int64_t m);
 // At most `most_rows` in a block.
 Blocking choose_blocking(const CpuTarget& target, const DotForm& form, int lanes, int64_t m, int64_t n, int most_rows);
-llvm::Type* vector_of(const DotPlan& plan, llvm::Type* scalar);
+llvm::Type* vector_of(const DotBlocking& blocking, llvm::Type* scalar);
 
 }  // namespace kiln::codegen::cpu

@@ -7,22 +7,22 @@
 namespace kiln::codegen::cpu {
 
 // Whether it is in memory, with the numbers of a column one behind the other.
-bool lies_by_columns(Context& c, ValueId id);
+bool lies_by_columns(Context& ctx, ValueId id);
 // The columns of B as the rows of a product with a single column.
-Result<OperandA> rows_of_columns(Context& c, const DotPlan& plan, ValueId b, Value* steps);
+Result<OperandA> rows_of_columns(Context& ctx, const DotBlocking& blocking, ValueId b, Value* steps);
 // An operand's element as it stands in a unit.
-Value* to_packed(Context& c, Builder& b, const DotForm& form, ElementType from, Value* x);
+Value* to_packed(Context& ctx, Builder& ir, const DotForm& form, ElementType from, Value* x);
 // `steps`: so many of the units along K are read, from the first one on. `rows`: those of A from there on do not
 // matter, but for the last block that begins before; null: all do.
-Result<OperandA> pack_a(Context& c, const DotPlan& plan, ValueId id, Value* steps, Value* rows);
-Result<OperandB> pack_b(Context& c, const DotPlan& plan, ValueId id, Value* steps);
+Result<OperandA> pack_a(Context& ctx, const DotBlocking& blocking, ValueId id, Value* steps, Value* rows);
+Result<OperandB> pack_b(Context& ctx, const DotBlocking& blocking, ValueId id, Value* steps);
 // Rows of A, or those listed, into rows packed_row_bytes apart.
-Result<void> pack_a_rows(Context& c, const DotPlan& plan, ValueId id, Value* packed,
+Result<void> pack_a_rows(Context& ctx, const DotBlocking& blocking, ValueId id, Value* packed,
                          const std::optional<Nest::Listed>& listed = std::nullopt);
 // Reserves scratch, and fills it with a byte.
-Value* reserve(Context& c, int64_t bytes);
-void fill_bytes(Context& c, Value* pointer, int value, int64_t bytes);
-int64_t packed_row_bytes(const DotPlan& plan);    // of A
-int64_t packed_panel_bytes(const DotPlan& plan);  // of B
+Value* reserve(Context& ctx, int64_t bytes);
+void fill_bytes(Context& ctx, Value* pointer, int value, int64_t bytes);
+int64_t packed_row_bytes(const DotBlocking& blocking);    // of A
+int64_t packed_panel_bytes(const DotBlocking& blocking);  // of B
 
 }  // namespace kiln::codegen::cpu

@@ -6,7 +6,7 @@
 namespace kiln::codegen::cpu {
 
 // A dot of known extents: what every part of its lowering reads.
-struct DotPlan {
+struct DotBlocking {
   DotForm form;
   Blocking block;
   int64_t batch = 1, m = 1, n = 1, k = 1;
@@ -21,7 +21,7 @@ struct DotPlan {
   bool along_k = false;          // a single column, whose products take lanes along K (dot_column.cpp)
   bool widen_rows = false;       // of such a one the rows keep B's element type and are widened as they are read
   bool corrects_itself = false;  // what flip_a adds is summed up as B is multiplied, not before
-  bool leaves_out = false;       // products with rows of zeros, where B is finite (dot_turns.cpp)
+  bool leaves_out = false;       // products with rows of zeros, where B is finite (dot_iterations.cpp)
 
   int64_t panel() const { return int64_t{block.vectors} * lanes; }
   int64_t panels() const { return (n + panel() - 1) / panel(); }
@@ -42,16 +42,17 @@ struct DotPlan {
 
 // How the units of A lie, which the micro-kernel's addresses build upon.
 enum class LayoutA : uint8_t {
-  kRows,      // those of a row follow each other
-  kColumns,   // those of a column do
-  kPointers,  // as kRows, each row at an address of its own
-  kTurns,     // as kPointers, for each turn of a list, null for rows of zeros, in an order of the list (dot_turns.cpp)
+  kRows,        // those of a row follow each other
+  kColumns,     // those of a column do
+  kPointers,    // as kRows, each row at an address of its own
+  kIterations,  // as kPointers, for each iteration of a list, null for rows of zeros, in an order of the list
+                // (dot_iterations.cpp)
 };
 
 // Where the micro-kernel reads an operand; distances in bytes.
 struct OperandA {
   LayoutA layout = LayoutA::kRows;
-  Value* pointer = nullptr;  // kPointers: to the addresses; kTurns: to the list
+  Value* pointer = nullptr;  // kPointers: to the addresses; kIterations: to the list
   Value* block = nullptr;    // from row to row, where blocks of rows begin
   Value* distance =
       nullptr;  // kRows: from row to row; kColumns: from column to column, null: by the height of the block
@@ -62,23 +63,23 @@ struct OperandB {
   Value* row = nullptr;  // from one unit along K to the next
   Value* panel = nullptr;
   Value* batch = nullptr;
-  Value* stays = nullptr;       // i1: where the next turn of a loop does not write
-  Value* correction = nullptr;  // [batch, padded N] i32 to subtract from the sums; null without flip_a
+  Value* stays = nullptr;       // i1: where the next iteration of a loop does not write
+  Value* correction = nullptr;  // [batch, padded N] i32 to subtract from the accumulators; null without flip_a
   int64_t correction_batch = 0;
-  // Of a plan that leaves products out: a number (i64) that stays as long as what is packed, and whether that was
+  // Of a blocking that leaves products out: a number (i64) that stays as long as what is packed, and whether that was
   // packed just now, or nothing is and B is read where it lies (i1).
   Value *note = nullptr, *is_new = nullptr, *in_place = nullptr;
 };
 
-struct Sums {
+struct AccumulatorPlace {
   Value* pointer = nullptr;
   Value* row = nullptr;
   Value* batch = nullptr;
 };
 struct OperandC {
-  Sums from, to;           // before and after this product
-  Value* fresh = nullptr;  // i1: zeros before, whatever memory holds
-  Value* rows = nullptr;   // i64: of more than so many nobody sees the sums; null: all are seen
+  AccumulatorPlace from, to;  // before and after this product
+  Value* fresh = nullptr;     // i1: zeros before, whatever memory holds
+  Value* rows = nullptr;      // i64: of more than so many nobody sees the accumulators; null: all are seen
 };
 
 }  // namespace kiln::codegen::cpu

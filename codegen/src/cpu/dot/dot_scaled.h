@@ -5,7 +5,7 @@
 
 namespace kiln::codegen::cpu {
 
-Result<OperandA> unpack_scaled_a(Context& c, const DotPlan& plan, ValueId id, ValueId scale);
-Result<OperandB> unpack_scaled_b(Context& c, const DotPlan& plan, ValueId id, ValueId scale);
+Result<OperandA> unpack_scaled_a(Context& ctx, const DotBlocking& blocking, ValueId id, ValueId scale);
+Result<OperandB> unpack_scaled_b(Context& ctx, const DotBlocking& blocking, ValueId id, ValueId scale);
 
 }  // namespace kiln::codegen::cpu

@@ -17,50 +17,51 @@ namespace {
 constexpr int kTileRows = 16;
 
 // Linux lends tile registers to a process on request only; the answer holds for all its threads.
-llvm::Function* enable_tiles(Context& c) {
+llvm::Function* enable_tiles(Context& ctx) {
   constexpr char kName[] = "kiln.enable_tiles";
-  if (auto* existing = c.module.getFunction(kName)) return existing;
+  if (auto* existing = ctx.module.getFunction(kName)) return existing;
   constexpr uint64_t kArchPrctl = 158, kRequestPermission = 0x1023, kTileData = 18;
-  Builder b(c.module.getContext());
-  auto* fn = llvm::Function::Create(llvm::FunctionType::get(b.getInt64Ty(), false), llvm::Function::InternalLinkage,
-                                    kName, c.module);
+  Builder ir(ctx.module.getContext());
+  auto* fn = llvm::Function::Create(llvm::FunctionType::get(ir.getInt64Ty(), false), llvm::Function::InternalLinkage,
+                                    kName, ctx.module);
   fn->addFnAttr(llvm::Attribute::NoInline);
   fn->addFnAttr(llvm::Attribute::NoUnwind);
-  auto* granted = new llvm::GlobalVariable(c.module, b.getInt64Ty(), false, llvm::GlobalValue::InternalLinkage,
-                                           b.getInt64(1), "kiln.tiles_refused");
-  b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", fn));
+  auto* granted = new llvm::GlobalVariable(ctx.module, ir.getInt64Ty(), false, llvm::GlobalValue::InternalLinkage,
+                                           ir.getInt64(1), "kiln.tiles_refused");
+  ir.SetInsertPoint(llvm::BasicBlock::Create(ir.getContext(), "entry", fn));
   auto load = [&] {
-    auto* value = b.CreateAlignedLoad(b.getInt64Ty(), granted, llvm::Align(8));
+    auto* value = ir.CreateAlignedLoad(ir.getInt64Ty(), granted, llvm::Align(8));
     value->setAtomic(llvm::AtomicOrdering::Monotonic);
     return value;
   };
   emit_if(
-      b, b.CreateICmpNE(load(), b.getInt64(0)), "ask", [](llvm::Instruction*) {},
+      ir, ir.CreateICmpNE(load(), ir.getInt64(0)), "ask", [](llvm::Instruction*) {},
       [&] {
-        auto* type = llvm::FunctionType::get(b.getInt64Ty(), {b.getInt64Ty(), b.getInt64Ty(), b.getInt64Ty()}, false);
+        auto* type =
+            llvm::FunctionType::get(ir.getInt64Ty(), {ir.getInt64Ty(), ir.getInt64Ty(), ir.getInt64Ty()}, false);
         auto* call = llvm::InlineAsm::get(type, "syscall", "={ax},{ax},{di},{si},~{rcx},~{r11},~{memory}", true);
         Value* answer =
-            b.CreateCall(call, {b.getInt64(kArchPrctl), b.getInt64(kRequestPermission), b.getInt64(kTileData)});
-        auto* store = b.CreateAlignedStore(answer, granted, llvm::Align(8));
+            ir.CreateCall(call, {ir.getInt64(kArchPrctl), ir.getInt64(kRequestPermission), ir.getInt64(kTileData)});
+        auto* store = ir.CreateAlignedStore(answer, granted, llvm::Align(8));
         store->setAtomic(llvm::AtomicOrdering::Monotonic);
       });
-  b.CreateRet(load());
+  ir.CreateRet(load());
   return fn;
 }
 
 // Once, where the entry begins: a refusal is its error code.
-void require_tiles(Context& c) {
-  llvm::Function* enable = enable_tiles(c);
+void require_tiles(Context& ctx) {
+  llvm::Function* enable = enable_tiles(ctx);
   if (!enable->use_empty()) return;
-  llvm::BasicBlock& entry = c.function->getEntryBlock();
+  llvm::BasicBlock& entry = ctx.function->getEntryBlock();
   auto* rest = entry.splitBasicBlock(entry.getTerminator()->getIterator(), "granted");
   entry.getTerminator()->eraseFromParent();
-  Builder b(&entry);
-  auto* refused = llvm::BasicBlock::Create(b.getContext(), "refused", c.function);
-  Value* answer = b.CreateCall(enable, {});
-  b.CreateCondBr(b.CreateICmpEQ(answer, b.getInt64(0)), rest, refused);
-  b.SetInsertPoint(refused);
-  b.CreateRet(b.CreateTrunc(answer, b.getInt32Ty()));
+  Builder ir(&entry);
+  auto* refused = llvm::BasicBlock::Create(ir.getContext(), "refused", ctx.function);
+  Value* answer = ir.CreateCall(enable, {});
+  ir.CreateCondBr(ir.CreateICmpEQ(answer, ir.getInt64(0)), rest, refused);
+  ir.SetInsertPoint(refused);
+  ir.CreateRet(ir.CreateTrunc(answer, ir.getInt32Ty()));
 }
 
 llvm::Intrinsic::ID product(const DotForm& form) {
@@ -72,7 +73,7 @@ llvm::Intrinsic::ID product(const DotForm& form) {
 
 // The 64 bytes that ldtilecfg reads: palette 1, then bytes a row (u16 from byte 16) and rows (from byte 48) of each
 // tile.
-llvm::Constant* configuration(Context& c, int rows) {
+llvm::Constant* configuration(Context& ctx, int rows) {
   std::array<uint8_t, 64> bytes{};
   bytes[0] = 1;
   const int upper = std::min(rows, kTileRows), lower = rows - upper;
@@ -82,24 +83,25 @@ llvm::Constant* configuration(Context& c, int rows) {
     bytes[16 + 2 * tile] = tile_rows[tile] > 0 ? 64 : 0;
     bytes[48 + tile] = static_cast<uint8_t>(tile_rows[tile]);
   }
-  auto* data = llvm::ConstantDataArray::get(c.module.getContext(), llvm::ArrayRef<uint8_t>(bytes));
-  return new llvm::GlobalVariable(c.module, data->getType(), true, llvm::GlobalValue::PrivateLinkage, data,
+  auto* data = llvm::ConstantDataArray::get(ctx.module.getContext(), llvm::ArrayRef<uint8_t>(bytes));
+  return new llvm::GlobalVariable(ctx.module, data->getType(), true, llvm::GlobalValue::PrivateLinkage, data,
                                   "kiln.tile_configuration");
 }
 
-void emit_tile_kernel(Context& c, const DotPlan& plan, int rows, llvm::Function* fn) {
-  Builder b(c.module.getContext());
-  b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", fn));
+void emit_tile_kernel(Context& ctx, const DotBlocking& blocking, int rows, llvm::Function* fn) {
+  Builder ir(ctx.module.getContext());
+  ir.SetInsertPoint(llvm::BasicBlock::Create(ir.getContext(), "entry", fn));
   using namespace llvm::Intrinsic;
-  auto call = [&](ID id, llvm::ArrayRef<Value*> operands) { b.CreateIntrinsic(id, {}, operands); };
-  auto tile = [&](int number) { return b.getInt8(static_cast<uint8_t>(number)); };
-  auto at = [&](Value* pointer, Value* offset) { return b.CreateInBoundsGEP(b.getInt8Ty(), pointer, offset); };
-  const int high = rows > kTileRows ? 2 : 1, wide = plan.block.vectors;
+  auto call = [&](ID id, llvm::ArrayRef<Value*> operands) { ir.CreateIntrinsic(id, {}, operands); };
+  auto tile = [&](int number) { return ir.getInt8(static_cast<uint8_t>(number)); };
+  auto at = [&](Value* pointer, Value* offset) { return ir.CreateInBoundsGEP(ir.getInt8Ty(), pointer, offset); };
+  const int high = rows > kTileRows ? 2 : 1, wide = blocking.block.vectors;
   Value *a_row = fn->getArg(kADistance), *b_row = fn->getArg(kBRow);
   auto each_sum = [&](ID id, Value* block, Value* c_row) {
     for (int i = 0; i < high; ++i) {
       for (int j = 0; j < wide; ++j) {
-        Value* where = at(block, b.CreateAdd(b.CreateMul(c_row, c.i64(i * kTileRows)), c.i64(j * plan.lanes * 4)));
+        Value* where =
+            at(block, ir.CreateAdd(ir.CreateMul(c_row, ctx.i64(i * kTileRows)), ctx.i64(j * blocking.lanes * 4)));
         if (id == x86_tilezero) {
           call(id, {tile(2 * i + j)});
         } else {
@@ -110,41 +112,41 @@ void emit_tile_kernel(Context& c, const DotPlan& plan, int rows, llvm::Function*
   };
   auto none = [](llvm::Instruction*) {};
   Value* fresh = fn->getArg(kFresh);
-  emit_if(b, fresh, "zeros", none, [&] { each_sum(x86_tilezero, fn->getArg(kFrom), fn->getArg(kFromRow)); });
-  emit_if(b, b.CreateNot(fresh), "load", none,
+  emit_if(ir, fresh, "zeros", none, [&] { each_sum(x86_tilezero, fn->getArg(kFrom), fn->getArg(kFromRow)); });
+  emit_if(ir, ir.CreateNot(fresh), "load", none,
           [&] { each_sum(x86_tileloadd64, fn->getArg(kFrom), fn->getArg(kFromRow)); });
-  emit_loop(b, c.i64(0), c.i64(plan.k_units), c.i64(kTileRows), "k", none, [&](Value* k) {
+  emit_loop(ir, ctx.i64(0), ctx.i64(blocking.k_units), ctx.i64(kTileRows), "k", none, [&](Value* k) {
     for (int i = 0; i < high; ++i) {
-      Value* block = at(fn->getArg(kA), b.CreateMul(a_row, c.i64(i * kTileRows)));
-      call(x86_tileloadd64, {tile(4 + i), at(block, b.CreateMul(k, c.i64(4))), a_row});
+      Value* block = at(fn->getArg(kA), ir.CreateMul(a_row, ctx.i64(i * kTileRows)));
+      call(x86_tileloadd64, {tile(4 + i), at(block, ir.CreateMul(k, ctx.i64(4))), a_row});
     }
     for (int j = 0; j < wide; ++j) {
-      Value* row = at(fn->getArg(kB), b.CreateMul(k, b_row));
-      call(x86_tileloadd64, {tile(6 + j), at(row, c.i64(j * plan.lanes * 4)), b_row});
+      Value* row = at(fn->getArg(kB), ir.CreateMul(k, b_row));
+      call(x86_tileloadd64, {tile(6 + j), at(row, ctx.i64(j * blocking.lanes * 4)), b_row});
     }
     for (int i = 0; i < high; ++i) {
-      for (int j = 0; j < wide; ++j) call(product(plan.form), {tile(2 * i + j), tile(4 + i), tile(6 + j)});
+      for (int j = 0; j < wide; ++j) call(product(blocking.form), {tile(2 * i + j), tile(4 + i), tile(6 + j)});
     }
   });
   each_sum(x86_tilestored64, fn->getArg(kTo), fn->getArg(kToRow));
-  b.CreateRetVoid();
+  ir.CreateRetVoid();
 }
 
 }  // namespace
 
-void configure_tiles(Context& c, int rows) {
-  require_tiles(c);
-  c.b.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {}, {configuration(c, rows)});
+void configure_tiles(Context& ctx, int rows) {
+  require_tiles(ctx);
+  ctx.ir.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {}, {configuration(ctx, rows)});
 }
-void release_tiles(Context& c) { c.b.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {}); }
+void release_tiles(Context& ctx) { ctx.ir.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {}); }
 
-llvm::Function* tile_kernel(Context& c, const DotPlan& plan, int rows) {
-  const std::string name = "kiln.dot.tiles." + std::to_string(rows) + "x" + std::to_string(plan.block.vectors) + "." +
-                           std::to_string(plan.k_units) + "." + std::string(dsl::info(plan.form.a).name) + "." +
-                           std::string(dsl::info(plan.form.b).name);
-  if (auto* existing = c.module.getFunction(name)) return existing;
-  auto* fn = declare_kernel(c, name);
-  emit_tile_kernel(c, plan, rows, fn);
+llvm::Function* tile_kernel(Context& ctx, const DotBlocking& blocking, int rows) {
+  const std::string name = "kiln.dot.tiles." + std::to_string(rows) + "x" + std::to_string(blocking.block.vectors) +
+                           "." + std::to_string(blocking.k_units) + "." + std::string(dsl::info(blocking.form.a).name) +
+                           "." + std::string(dsl::info(blocking.form.b).name);
+  if (auto* existing = ctx.module.getFunction(name)) return existing;
+  auto* fn = declare_kernel(ctx, name);
+  emit_tile_kernel(ctx, blocking, rows, fn);
   return fn;
 }
 

@@ -16,37 +16,37 @@ namespace {
 
 using Vectors = llvm::SmallVector<Value*, 16>;
 
-Value* shuffle(Builder& b, Value* x, Value* y, llvm::function_ref<int(int)> index) {
+Value* shuffle(Builder& ir, Value* x, Value* y, llvm::function_ref<int(int)> index) {
   llvm::SmallVector<int, 16> mask;
   const auto lanes = static_cast<int>(llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements());
   for (int i = 0; i < lanes; ++i) mask.push_back(index(i));
-  return b.CreateShuffleVector(x, y, mask);
+  return ir.CreateShuffleVector(x, y, mask);
 }
 
 // Halves of the parts of x and y, part by part, interleaved by `run` elements; the parts are 128 bits of `part`
 // elements, as x86 unpacks them. `high`: the second halves.
-Value* unpack(Builder& b, Value* x, Value* y, int part, int run, bool high) {
+Value* unpack(Builder& ir, Value* x, Value* y, int part, int run, bool high) {
   const int lanes = static_cast<int>(llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements());
-  return shuffle(b, x, y, [&](int i) {
+  return shuffle(ir, x, y, [&](int i) {
     const int in_part = i % part, pair = in_part / (2 * run), from_y = in_part / run % 2;
     return from_y * lanes + i - in_part + (high ? part / 2 : 0) + pair * run + in_part % run;
   });
 }
 
 // Rows of as many parts as there are rows, transposed part by part.
-Vectors transpose_parts(Builder& b, const Vectors& rows, int part) {
+Vectors transpose_parts(Builder& ir, const Vectors& rows, int part) {
   if (rows.size() == 1) return rows;
   Vectors even, odd, out;
   for (size_t i = 0; i < rows.size(); i += 2) {
     auto every_second = [&](int first) {
-      return shuffle(b, rows[i], rows[i + 1],
+      return shuffle(ir, rows[i], rows[i + 1],
                      [&](int lane) { return (2 * (lane / part) + first) * part + lane % part; });
     };
     even.push_back(every_second(0));
     odd.push_back(every_second(1));
   }
-  even = transpose_parts(b, even, part);
-  odd = transpose_parts(b, odd, part);
+  even = transpose_parts(ir, even, part);
+  odd = transpose_parts(ir, odd, part);
   for (size_t i = 0; i < even.size(); ++i) {
     out.push_back(even[i]);
     out.push_back(odd[i]);
@@ -55,13 +55,13 @@ Vectors transpose_parts(Builder& b, const Vectors& rows, int part) {
 }
 
 // `unit_bytes` is 4 or 8.
-Vectors transpose(Builder& b, Vectors rows, int unit_bytes) {
+Vectors transpose(Builder& ir, Vectors rows, int unit_bytes) {
   const auto part = static_cast<size_t>(16 / unit_bytes), count = rows.size();
   // Within parts: squares of `part` rows by `part` units.
   for (size_t first = 0; first < count; first += part) {
     const Vectors v(rows.begin() + static_cast<long>(first), rows.begin() + static_cast<long>(first + part));
     const int size = static_cast<int>(part);
-    auto half = [&](Value* x, Value* y, int run, bool high) { return unpack(b, x, y, size, run, high); };
+    auto half = [&](Value* x, Value* y, int run, bool high) { return unpack(ir, x, y, size, run, high); };
     if (part == 2) {
       rows[first] = half(v[0], v[1], 1, false);
       rows[first + 1] = half(v[0], v[1], 1, true);
@@ -78,83 +78,85 @@ Vectors transpose(Builder& b, Vectors rows, int unit_bytes) {
   for (size_t unit = 0; unit < part; ++unit) {
     Vectors parts;
     for (size_t i = unit; i < count; i += part) parts.push_back(rows[i]);
-    parts = transpose_parts(b, parts, static_cast<int>(part));
+    parts = transpose_parts(ir, parts, static_cast<int>(part));
     for (size_t i = 0; i < parts.size(); ++i) out[i * part + unit] = parts[i];
   }
   return out;
 }
 
 // A vector of units from memory.
-Value* load_units(Context& c, Builder& b, const DotPlan& plan, ElementType from, Value* pointer) {
-  auto* type = llvm::FixedVectorType::get(register_type(b.getContext(), dsl::scalar_type(from)),
-                                          static_cast<unsigned>(plan.lanes * plan.form.group));
-  Value* x = to_packed(c, b, plan.form, from, b.CreateAlignedLoad(type, pointer, llvm::Align(dsl::info(from).bytes)));
-  return b.CreateBitCast(x, vector_of(plan, plan.unit));
+Value* load_units(Context& ctx, Builder& ir, const DotBlocking& blocking, ElementType from, Value* pointer) {
+  auto* type = llvm::FixedVectorType::get(register_type(ir.getContext(), dsl::scalar_type(from)),
+                                          static_cast<unsigned>(blocking.lanes * blocking.form.group));
+  Value* x =
+      to_packed(ctx, ir, blocking.form, from, ir.CreateAlignedLoad(type, pointer, llvm::Align(dsl::info(from).bytes)));
+  return ir.CreateBitCast(x, vector_of(blocking, blocking.unit));
 }
 
 // void f(ptr from, i64 row, i64 rows, ptr to, i64 step): a square; rows from `rows` on repeat the one before them.
-llvm::Function* square_function(Context& c, const DotPlan& plan, ElementType from) {
+llvm::Function* square_function(Context& ctx, const DotBlocking& blocking, ElementType from) {
   std::string name = "kiln.dot.transpose";
-  for (ElementType type : {from, plan.form.packed}) name += "." + std::string(dsl::info(type).name);
-  name += "." + std::to_string(plan.lanes) + (plan.form.round_tf32 ? ".tf32" : "");
-  if (auto* existing = c.module.getFunction(name)) return existing;
-  Builder b(c.module.getContext());
+  for (ElementType type : {from, blocking.form.packed}) name += "." + std::string(dsl::info(type).name);
+  name += "." + std::to_string(blocking.lanes) + (blocking.form.round_tf32 ? ".tf32" : "");
+  if (auto* existing = ctx.module.getFunction(name)) return existing;
+  Builder ir(ctx.module.getContext());
   auto* type = llvm::FunctionType::get(
-      b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty(), b.getInt64Ty(), b.getPtrTy(), b.getInt64Ty()}, false);
-  auto* fn = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, c.module);
+      ir.getVoidTy(), {ir.getPtrTy(), ir.getInt64Ty(), ir.getInt64Ty(), ir.getPtrTy(), ir.getInt64Ty()}, false);
+  auto* fn = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, ctx.module);
   fn->addFnAttr(llvm::Attribute::NoInline);
   fn->addFnAttr(llvm::Attribute::NoUnwind);
-  b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", fn));
+  ir.SetInsertPoint(llvm::BasicBlock::Create(ir.getContext(), "entry", fn));
   Value *pointer = fn->getArg(0), *to = fn->getArg(3);
-  auto behind = [&](Value* at, Value* distance) { return b.CreateInBoundsGEP(b.getInt8Ty(), at, distance); };
+  auto behind = [&](Value* at, Value* distance) { return ir.CreateInBoundsGEP(ir.getInt8Ty(), at, distance); };
   Vectors rows;
   // The processor does not see the next rows coming.
-  Value* ahead = b.CreateMul(fn->getArg(1), c.i64(plan.lanes));
-  for (int i = 0; i < plan.lanes; ++i) {
+  Value* ahead = ir.CreateMul(fn->getArg(1), ctx.i64(blocking.lanes));
+  for (int i = 0; i < blocking.lanes; ++i) {
     if (i > 0) {
-      Value* exists = b.CreateICmpSGT(fn->getArg(2), c.i64(i));
-      pointer = behind(pointer, b.CreateSelect(exists, fn->getArg(1), c.i64(0)));
+      Value* exists = ir.CreateICmpSGT(fn->getArg(2), ctx.i64(i));
+      pointer = behind(pointer, ir.CreateSelect(exists, fn->getArg(1), ctx.i64(0)));
     }
-    rows.push_back(load_units(c, b, plan, from, pointer));
-    prefetch(b, behind(pointer, ahead));
+    rows.push_back(load_units(ctx, ir, blocking, from, pointer));
+    prefetch(ir, behind(pointer, ahead));
   }
-  for (Value* units : transpose(b, rows, plan.unit_bytes)) {
-    b.CreateAlignedStore(units, to, llvm::Align(static_cast<uint64_t>(plan.unit_bytes)));
+  for (Value* units : transpose(ir, rows, blocking.unit_bytes)) {
+    ir.CreateAlignedStore(units, to, llvm::Align(static_cast<uint64_t>(blocking.unit_bytes)));
     to = behind(to, fn->getArg(4));
   }
-  b.CreateRetVoid();
+  ir.CreateRetVoid();
   return fn;
 }
 
 }  // namespace
 
-bool can_transpose(const DotPlan& plan) {
-  return plan.lanes * plan.unit_bytes >= 16 && plan.k % plan.form.group == 0 &&
-         plan.k == plan.k_units * plan.form.group && plan.k_units >= plan.lanes;
+bool can_transpose(const DotBlocking& blocking) {
+  return blocking.lanes * blocking.unit_bytes >= 16 && blocking.k % blocking.form.group == 0 &&
+         blocking.k == blocking.k_units * blocking.form.group && blocking.k_units >= blocking.lanes;
 }
 
-int64_t transposed_overrun(const DotPlan& plan) { return int64_t{plan.lanes} * plan.unit_bytes; }
+int64_t transposed_overrun(const DotBlocking& blocking) { return int64_t{blocking.lanes} * blocking.unit_bytes; }
 
-void emit_transposed(Context& c, const DotPlan& plan, const Transposition& t) {
-  Builder& b = c.b;
+void emit_transposed(Context& ctx, const DotBlocking& blocking, const Transposition& t) {
+  Builder& ir = ctx.ir;
   auto none = [](llvm::Instruction*) {};
   auto at = [&](Value* pointer, Value* index, Value* distance) {
-    return b.CreateInBoundsGEP(b.getInt8Ty(), pointer, b.CreateMul(index, distance));
+    return ir.CreateInBoundsGEP(ir.getInt8Ty(), pointer, ir.CreateMul(index, distance));
   };
-  llvm::Function* square = square_function(c, plan, t.from);
-  Value* step = c.i64(t.width * plan.unit_bytes);
-  emit_loop(b, c.i64(0), c.i64(t.end), c.i64(t.width), "panel", none, [&](Value* first) {
-    Value* panel = at(t.to, first, c.i64(t.distance));
+  llvm::Function* square = square_function(ctx, blocking, t.from);
+  Value* step = ctx.i64(t.width * blocking.unit_bytes);
+  emit_loop(ir, ctx.i64(0), ctx.i64(t.end), ctx.i64(t.width), "panel", none, [&](Value* first) {
+    Value* panel = at(t.to, first, ctx.i64(t.distance));
     // From the last rows to the first: what is written behind them belongs to the next unit's first rows.
-    for (int64_t part = (t.width - 1) / plan.lanes * plan.lanes; part >= 0; part -= plan.lanes) {
-      Value *row = b.CreateAdd(first, c.i64(part)), *rows = b.CreateSub(c.i64(t.end), row);
-      Value* column = b.CreateInBoundsGEP(b.getInt8Ty(), panel, c.i64(part * plan.unit_bytes));
-      Value* any = part == 0 ? c.i64(plan.k_units)
-                             : b.CreateSelect(b.CreateICmpSGT(rows, c.i64(0)), c.i64(plan.k_units), c.i64(0));
-      emit_loop(b, c.i64(0), any, c.i64(plan.lanes), "square", none, [&](Value* k) {
-        Value* unit = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, k, c.i64(plan.k_units - plan.lanes));
-        Value* source = at(at(t.source, row, t.row), unit, c.i64(plan.form.group * dsl::info(t.from).bytes));
-        b.CreateCall(square, {source, t.row, rows, at(column, unit, step), step});
+    for (int64_t part = (t.width - 1) / blocking.lanes * blocking.lanes; part >= 0; part -= blocking.lanes) {
+      Value *row = ir.CreateAdd(first, ctx.i64(part)), *rows = ir.CreateSub(ctx.i64(t.end), row);
+      Value* column = ir.CreateInBoundsGEP(ir.getInt8Ty(), panel, ctx.i64(part * blocking.unit_bytes));
+      Value* any = part == 0
+                       ? ctx.i64(blocking.k_units)
+                       : ir.CreateSelect(ir.CreateICmpSGT(rows, ctx.i64(0)), ctx.i64(blocking.k_units), ctx.i64(0));
+      emit_loop(ir, ctx.i64(0), any, ctx.i64(blocking.lanes), "square", none, [&](Value* k) {
+        Value* unit = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, k, ctx.i64(blocking.k_units - blocking.lanes));
+        Value* source = at(at(t.source, row, t.row), unit, ctx.i64(blocking.form.group * dsl::info(t.from).bytes));
+        ir.CreateCall(square, {source, t.row, rows, at(column, unit, step), step});
       });
     }
   });

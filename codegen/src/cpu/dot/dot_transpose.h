@@ -12,8 +12,8 @@ struct Transposition {
   Value *source = nullptr, *row = nullptr, *to = nullptr;
   int64_t distance = 0, end = 0, width = 0;
 };
-bool can_transpose(const DotPlan& plan);
-void emit_transposed(Context& c, const DotPlan& plan, const Transposition& t);
-int64_t transposed_overrun(const DotPlan& plan);  // bytes written behind the last panel, at most
+bool can_transpose(const DotBlocking& blocking);
+void emit_transposed(Context& ctx, const DotBlocking& blocking, const Transposition& t);
+int64_t transposed_overrun(const DotBlocking& blocking);  // bytes written behind the last panel, at most
 
 }  // namespace kiln::codegen::cpu

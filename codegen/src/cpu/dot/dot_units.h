@@ -7,13 +7,13 @@
 namespace kiln::codegen::cpu {
 
 // Whether the only use of this reshape is a dot that reads its source.
-bool is_read_in_units(Context& c, const Op& reshape);
+bool is_read_in_units(Context& ctx, const Op& reshape);
 
-bool may_lie_in_units(const Context& c, const DotPlan& plan, ValueId id);
+bool may_lie_in_units(const Context& ctx, const DotBlocking& blocking, ValueId id);
 // B that lies in memory in units; null where it does not.
-std::optional<Nest::MemoryView> units_in_memory(Context& c, const DotPlan& plan, ValueId id);
+std::optional<Nest::MemoryView> units_in_memory(Context& ctx, const DotBlocking& blocking, ValueId id);
 // Where it is to be read. `pack` packs it where the view is not whole.
-Result<OperandB> read_units(Context& c, const DotPlan& plan, ValueId id, OperandB packed,
+Result<OperandB> read_units(Context& ctx, const DotBlocking& blocking, ValueId id, OperandB packed,
                             const std::optional<Nest::MemoryView>& view, llvm::function_ref<Result<void>()> pack);
 
 }  // namespace kiln::codegen::cpu

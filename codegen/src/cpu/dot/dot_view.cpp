@@ -7,23 +7,23 @@ namespace kiln::codegen::cpu {
 std::optional<Nest::MemoryView> Nest::memory_view(ValueId id, const Extents& read) {
   MemoryView view;
   Point point = normalise(id, identity());
-  const Op* op = c.schedule.definition[id];
-  while (!c.slots[id] && op && is_view(*op)) {
+  const Op* op = ctx.schedule.definition[id];
+  while (!ctx.slots[id] && op && is_view(*op)) {
     point = source_point(*op, point);
     id = op->operands[0];
-    op = c.schedule.definition[id];
+    op = ctx.schedule.definition[id];
   }
   auto strides_at = [&](auto stride_of) {
-    view.strides.assign(static_cast<size_t>(rank()), c.i64(0));
+    view.strides.assign(static_cast<size_t>(rank()), ctx.i64(0));
     for (size_t axis = 0; axis < point.size(); ++axis) {
       if (point[axis] != kZero) view.strides[static_cast<size_t>(point[axis])] = stride_of(axis);
     }
   };
-  if (const auto& slot = c.slots[id]) {
+  if (const auto& slot = ctx.slots[id]) {
     if (!slot->valid_under.empty()) return std::nullopt;
-    view.pointer = slot_address(c, *slot);
-    strides_at([&](size_t axis) { return c.i64(slot->strides[axis]); });
-    view.whole = b.getTrue();
+    view.pointer = scratch_slot_address(ctx, *slot);
+    strides_at([&](size_t axis) { return ctx.i64(slot->strides[axis]); });
+    view.whole = ir.getTrue();
     return view;
   }
   if (!op || op->code != OpCode::kLoad) return std::nullopt;
@@ -35,33 +35,33 @@ std::optional<Nest::MemoryView> Nest::memory_view(ValueId pointers, std::optiona
                                                   const Extents& read) {
   MemoryView view;
   // The mask, if any, must be one that bounds decide.
-  view.whole = b.getTrue();
+  view.whole = ir.getTrue();
   if (mask) {
     register_mask(*mask, point);
     if (!masks_.count({*mask, normalise(*mask, point)})) return std::nullopt;
     for (int d = 0; d < rank(); ++d) {
       if (!dims_[d].bound) continue;
-      Value* needed = c.i64(dims_[d].extent);
+      Value* needed = ctx.i64(dims_[d].extent);
       for (const auto& [dim, extent] : read) {
         if (dim == d) needed = extent;
       }
-      view.whole = b.CreateAnd(view.whole, b.CreateICmpSGE(dims_[d].bound, needed));
+      view.whole = ir.CreateAnd(view.whole, ir.CreateICmpSGE(dims_[d].bound, needed));
     }
   }
   // The address: a base pointer and affine offsets.
   Affine offset;
-  offset.base = c.i64(0);
-  offset.coefficients.assign(static_cast<size_t>(rank()), c.i64(0));
+  offset.base = ctx.i64(0);
+  offset.coefficients.assign(static_cast<size_t>(rank()), ctx.i64(0));
   ValueId at = pointers;
-  while (!c.type(at).is_scalar()) {
-    const Op* step = c.schedule.definition[at];
-    if (!step || c.slots[at]) return std::nullopt;
+  while (!ctx.type(at).is_scalar()) {
+    const Op* step = ctx.schedule.definition[at];
+    if (!step || ctx.slots[at]) return std::nullopt;
     if (step->code == OpCode::kAddptr) {
       const auto part = affine(step->operands[1], normalise(step->operands[1], point), false);
       if (!part) return std::nullopt;
-      offset.base = b.CreateAdd(offset.base, part->base);
+      offset.base = ir.CreateAdd(offset.base, part->base);
       for (size_t d = 0; d < offset.coefficients.size(); ++d) {
-        if (part->coefficients[d]) offset.coefficients[d] = b.CreateAdd(offset.coefficients[d], part->coefficients[d]);
+        if (part->coefficients[d]) offset.coefficients[d] = ir.CreateAdd(offset.coefficients[d], part->coefficients[d]);
       }
       point = normalise(step->operands[0], point);
     } else if (step->code == OpCode::kSplat) {
@@ -73,18 +73,19 @@ std::optional<Nest::MemoryView> Nest::memory_view(ValueId pointers, std::optiona
     }
     at = step->operands[0];
   }
-  view.pointer = b.CreateGEP(memory_type(b.getContext(), c.type(pointers).element, false), c.scalars[at], offset.base);
+  view.pointer =
+      ir.CreateGEP(memory_type(ir.getContext(), ctx.type(pointers).element, false), ctx.scalars[at], offset.base);
   view.strides.assign(offset.coefficients.begin(), offset.coefficients.end());
   return view;
 }
 
 Value* Nest::bound_along(ValueId id, int dim) {
   Point point = normalise(id, identity());
-  const Op* op = c.schedule.definition[id];
+  const Op* op = ctx.schedule.definition[id];
   while (op && is_view(*op)) {
     point = source_point(*op, point);
     id = op->operands[0];
-    op = c.schedule.definition[id];
+    op = ctx.schedule.definition[id];
   }
   if (!op || op->code != OpCode::kLoad || op->operands.size() != 2) return nullptr;
   return bound_of_mask(op->operands[1], point, dim);
@@ -95,9 +96,9 @@ Value* Nest::bound_of_mask(ValueId id, const Point& point, int dim) {
   llvm::SmallVector<std::pair<ValueId, Point>, 8> todo = {{id, normalise(id, point)}};
   for (std::set<MaskAt> seen; !todo.empty();) {
     const auto [mask, at] = todo.pop_back_val();
-    const Op* part = c.schedule.definition[mask];
+    const Op* part = ctx.schedule.definition[mask];
     if (!seen.insert({mask, at}).second) continue;
-    if (!part || c.type(mask).is_scalar() || !llvm::is_contained(at, static_cast<int8_t>(dim))) continue;
+    if (!part || ctx.type(mask).is_scalar() || !llvm::is_contained(at, static_cast<int8_t>(dim))) continue;
     if (part->code == OpCode::kAnd) {
       for (ValueId operand : part->operands) todo.emplace_back(operand, normalise(operand, at));
     } else if (is_view(*part)) {
@@ -105,13 +106,13 @@ Value* Nest::bound_of_mask(ValueId id, const Point& point, int dim) {
     } else if (Bounds bounds; part->code == OpCode::kCmp && add_comparison(*part, at, bounds)) {
       for (const auto& [where, value] : bounds) {
         if (where != dim) continue;
-        bound = bound ? b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, bound, value) : value;
+        bound = bound ? ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, bound, value) : value;
       }
     }
   }
   if (!bound) return nullptr;
-  bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, bound, c.i64(dims_[dim].extent));
-  return b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, bound, c.i64(0));
+  bound = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, bound, ctx.i64(dims_[dim].extent));
+  return ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, bound, ctx.i64(0));
 }
 
 Nest::Along Nest::along(ValueId id, const Point& point, int dim, bool exact) const {
@@ -127,9 +128,9 @@ Nest::Along Nest::along(ValueId id, const Point& point, int dim, bool exact, std
 
 Nest::Along Nest::along_new(ValueId id, const Point& point, int dim, bool exact, std::map<Key, Along>& known) const {
   if (!llvm::is_contained(point, static_cast<int8_t>(dim))) return Along::kSame;
-  const Op* op = c.schedule.definition[id];
-  const dsl::Type& type = c.type(id);
-  if (!op || c.slots[id] || type.pointer || dsl::is_float(type.element)) return Along::kSomehow;
+  const Op* op = ctx.schedule.definition[id];
+  const dsl::Type& type = ctx.type(id);
+  if (!op || ctx.slots[id] || type.pointer || dsl::is_float(type.element)) return Along::kSomehow;
   auto operand = [&](size_t i) { return along(op->operands[i], normalise(op->operands[i], point), dim, exact, known); };
   const dsl::ElementTypeInfo& element = dsl::info(type.element);
   const bool may_wrap = exact && (!element.is_signed || element.bits < 32);
@@ -143,7 +144,7 @@ Nest::Along Nest::along_new(ValueId id, const Point& point, int dim, bool exact,
     case OpCode::kPermute:
       return along(op->operands[0], source_point(*op, point), dim, exact, known);
     case OpCode::kCast: {
-      const dsl::ElementTypeInfo& source = dsl::info(c.type(op->operands[0]).element);
+      const dsl::ElementTypeInfo& source = dsl::info(ctx.type(op->operands[0]).element);
       if (source.is_float || source.bits > element.bits || source.is_signed != element.is_signed)
         return Along::kSomehow;
       return operand(0);
@@ -169,8 +170,8 @@ Nest::Along Nest::along_new(ValueId id, const Point& point, int dim, bool exact,
 Nest::Along Nest::pointers_along(ValueId id, Point point, int dim) const {
   Along total = Along::kSame;
   for (point = normalise(id, point); llvm::is_contained(point, static_cast<int8_t>(dim));) {
-    const Op* op = c.schedule.definition[id];
-    if (!op || c.slots[id]) return Along::kSomehow;
+    const Op* op = ctx.schedule.definition[id];
+    if (!op || ctx.slots[id]) return Along::kSomehow;
     if (op->code == OpCode::kAddptr) {
       const Along part = along(op->operands[1], normalise(op->operands[1], point), dim, false);
       if (part == Along::kSomehow) return part;
@@ -196,8 +197,8 @@ bool Nest::is_convex_along(ValueId mask, const Point& point_in, int dim, std::se
   const Point point = normalise(mask, point_in);
   if (!llvm::is_contained(point, static_cast<int8_t>(dim))) return true;
   if (!seen.insert({mask, {point.begin(), point.end()}}).second) return true;
-  const Op* op = c.schedule.definition[mask];
-  if (!op || c.slots[mask]) return false;
+  const Op* op = ctx.schedule.definition[mask];
+  if (!op || ctx.slots[mask]) return false;
   switch (op->code) {
     case OpCode::kAnd:
       return is_convex_along(op->operands[0], point, dim, seen) && is_convex_along(op->operands[1], point, dim, seen);
@@ -234,22 +235,22 @@ Result<Value*> Nest::fails_between(ValueId mask, const Point& first_in, const Po
 }
 
 Result<Value*> Nest::fails_between_new(ValueId mask, const Point& first, const Point& last, FailsBetween& known) {
-  const Op& op = *c.schedule.definition[mask];
+  const Op& op = *ctx.schedule.definition[mask];
   if (op.code == OpCode::kAnd) {
     auto left = fails_between(op.operands[0], first, last, known);
     auto right = fails_between(op.operands[1], first, last, known);
     if (!left || !right) return left ? right : left;
-    return b.CreateOr(*left, *right);
+    return ir.CreateOr(*left, *right);
   }
   if (is_view(op)) {
     return fails_between(op.operands[0], source_point(op, first), source_point(op, last), known);
   }
   const bool equality =
       op.code == OpCode::kCmp && static_cast<dsl::Predicate>(std::get<int64_t>(op.attrs[0])) == dsl::Predicate::kEq;
-  if (equality && first != last) return splat(b.getFalse());
+  if (equality && first != last) return splat(ir.getFalse());
   auto at_first = evaluate(mask, first), at_last = evaluate(mask, last);
   if (!at_first || !at_last) return at_first ? at_last : at_first;
-  return b.CreateNot(b.CreateOr(splat(*at_first), splat(*at_last)));
+  return ir.CreateNot(ir.CreateOr(splat(*at_first), splat(*at_last)));
 }
 
 }  // namespace kiln::codegen::cpu

@@ -6,9 +6,9 @@ namespace kiln::codegen::cpu {
 
 namespace {
 
-Value* multiply(Builder& b, Value* x, Value* y) {
+Value* multiply(Builder& ir, Value* x, Value* y) {
   if (!x || !y) return nullptr;
-  return b.CreateMul(x, y);
+  return ir.CreateMul(x, y);
 }
 
 bool is_zero(Value* x) {
@@ -16,13 +16,13 @@ bool is_zero(Value* x) {
   return constant && constant->isZero();
 }
 
-Value* sum(Builder& b, Value* x, Value* y) {
+Value* sum(Builder& ir, Value* x, Value* y) {
   if (!x || is_zero(x)) return y ? y : x;
-  return y && !is_zero(y) ? b.CreateAdd(x, y) : x;
+  return y && !is_zero(y) ? ir.CreateAdd(x, y) : x;
 }
 
-Value* widen(Builder& b, Value* x, ElementType element) {
-  return dsl::info(element).is_signed ? b.CreateSExt(x, b.getInt64Ty()) : b.CreateZExt(x, b.getInt64Ty());
+Value* widen(Builder& ir, Value* x, ElementType element) {
+  return dsl::info(element).is_signed ? ir.CreateSExt(x, ir.getInt64Ty()) : ir.CreateZExt(x, ir.getInt64Ty());
 }
 
 }  // namespace
@@ -38,24 +38,24 @@ std::optional<Affine> Nest::affine(ValueId id, const Point& point, bool exact) {
 std::optional<Affine> Nest::affine_new(ValueId id, const Point& point, bool exact) {
   Affine out;
   out.coefficients.assign(static_cast<size_t>(rank()), nullptr);
-  const dsl::Type& type = c.type(id);
+  const dsl::Type& type = ctx.type(id);
   if (type.pointer || dsl::is_float(type.element) || type.element == ElementType::kI1) return std::nullopt;
   const dsl::ElementTypeInfo& element = dsl::info(type.element);
   if (exact && type.element == ElementType::kU64) return std::nullopt;  // i64 does not hold them all
   if (type.is_scalar()) {
-    out.base = widen(b, c.scalars[id], type.element);
+    out.base = widen(ir, ctx.scalars[id], type.element);
     return out;
   }
-  const Op* op = c.schedule.definition[id];
-  if (!op || c.slots[id]) return std::nullopt;
+  const Op* op = ctx.schedule.definition[id];
+  if (!op || ctx.slots[id]) return std::nullopt;
   auto operand = [&](size_t i) { return affine(op->operands[i], normalise(op->operands[i], point), exact); };
   // Unsigned differences and arithmetic on narrow ints wrap in honest programs.
   const bool may_wrap = exact && (!element.is_signed || element.bits < 32);
   switch (op->code) {
     case OpCode::kArange:
-      out.base = c.i64(*std::get<dsl::Expr>(op->attrs[0]).as_constant());
-      if (point[0] >= 0) out.coefficients[point[0]] = c.i64(1);
-      if (point[0] < kZero) out.base = c.i64(*std::get<dsl::Expr>(op->attrs[0]).as_constant() + index_at(point[0]));
+      out.base = ctx.i64(*std::get<dsl::Expr>(op->attrs[0]).as_constant());
+      if (point[0] >= 0) out.coefficients[point[0]] = ctx.i64(1);
+      if (point[0] < kZero) out.base = ctx.i64(*std::get<dsl::Expr>(op->attrs[0]).as_constant() + index_at(point[0]));
       return out;
     case OpCode::kSplat:
       return affine(op->operands[0], {}, exact);
@@ -64,7 +64,7 @@ std::optional<Affine> Nest::affine_new(ValueId id, const Point& point, bool exac
     case OpCode::kPermute:
       return affine(op->operands[0], source_point(*op, point), exact);
     case OpCode::kCast: {
-      const dsl::Type& from = c.type(op->operands[0]);
+      const dsl::Type& from = ctx.type(op->operands[0]);
       const dsl::ElementTypeInfo& source = dsl::info(from.element);
       if (source.is_float || source.bits > element.bits) return std::nullopt;
       // The value must stay what it is: no sign lost, none made up.
@@ -77,8 +77,8 @@ std::optional<Affine> Nest::affine_new(ValueId id, const Point& point, bool exac
       auto x = operand(0), y = operand(1);
       if (!x || !y) return std::nullopt;
       auto combine = [&](Value* p, Value* q) -> Value* {
-        if (op->code == OpCode::kAdd) return sum(b, p, q);
-        return q && !is_zero(q) ? b.CreateSub(p ? p : c.i64(0), q) : p;
+        if (op->code == OpCode::kAdd) return sum(ir, p, q);
+        return q && !is_zero(q) ? ir.CreateSub(p ? p : ctx.i64(0), q) : p;
       };
       out.base = combine(x->base, y->base);
       for (int d = 0; d < rank(); ++d) out.coefficients[d] = combine(x->coefficients[d], y->coefficients[d]);
@@ -93,8 +93,8 @@ std::optional<Affine> Nest::affine_new(ValueId id, const Point& point, bool exac
       };
       if (!uniform(*y)) std::swap(x, y);
       if (!uniform(*y)) return std::nullopt;
-      out.base = multiply(b, x->base, y->base);
-      for (int d = 0; d < rank(); ++d) out.coefficients[d] = multiply(b, x->coefficients[d], y->base);
+      out.base = multiply(ir, x->base, y->base);
+      for (int d = 0; d < rank(); ++d) out.coefficients[d] = multiply(ir, x->coefficients[d], y->base);
       return out;
     }
     default:
@@ -108,10 +108,10 @@ Value* Nest::affine_value(const Affine& affine, bool with_vector_dim) {
   for (int d = 0; d < rank(); ++d) {
     if (!affine.coefficients[d] || d == vector_dim_) continue;
     total = at_depth(dims_[d].depth,
-                     [&] { return b.CreateAdd(total, b.CreateMul(dims_[d].index, affine.coefficients[d])); });
+                     [&] { return ir.CreateAdd(total, ir.CreateMul(dims_[d].index, affine.coefficients[d])); });
   }
   if (with_vector_dim && vector_dim_ >= 0 && affine.coefficients[vector_dim_]) {
-    total = b.CreateAdd(total, b.CreateMul(dims_[vector_dim_].index, affine.coefficients[vector_dim_]));
+    total = ir.CreateAdd(total, ir.CreateMul(dims_[vector_dim_].index, affine.coefficients[vector_dim_]));
   }
   return total;
 }
@@ -119,25 +119,25 @@ Value* Nest::affine_value(const Affine& affine, bool with_vector_dim) {
 // The lanes of a group that `index / D * D` makes of the vectors' axis; 1: it is no such product.
 int Nest::group_of(const Op& product, const Point& point) const {
   const auto constant = [&](ValueId id) -> int64_t {
-    const Op* op = c.schedule.definition[id];
+    const Op* op = ctx.schedule.definition[id];
     const bool is_splat = op && op->code == OpCode::kSplat;
-    const auto* value = is_splat ? llvm::dyn_cast<llvm::ConstantInt>(c.scalars[op->operands[0]]) : nullptr;
+    const auto* value = is_splat ? llvm::dyn_cast<llvm::ConstantInt>(ctx.scalars[op->operands[0]]) : nullptr;
     return value && value->getBitWidth() <= 64 ? value->getSExtValue() : 0;
   };
   // What a value is a copy of, and where.
   const auto source = [&](ValueId id, Point& here) {
-    const Op* op = c.schedule.definition[id];
+    const Op* op = ctx.schedule.definition[id];
     here = normalise(id, here);
     while (op && is_view(*op)) {
       here = source_point(*op, here);
-      op = c.schedule.definition[op->operands[0]];
+      op = ctx.schedule.definition[op->operands[0]];
     }
     return op;
   };
   const auto is_quotient = [&](ValueId id, int64_t by) {
     Point here = point;
     const Op* op = source(id, here);
-    if (!op || op->code != OpCode::kDiv || c.slots[op->results[0]] || constant(op->operands[1]) != by) return false;
+    if (!op || op->code != OpCode::kDiv || ctx.slots[op->results[0]] || constant(op->operands[1]) != by) return false;
     const Op* index = source(op->operands[0], here);
     return index && index->code == OpCode::kArange && here == Point{static_cast<int8_t>(vector_dim_)} &&
            std::get<dsl::Expr>(index->attrs[0]).as_constant() == 0;
@@ -146,7 +146,7 @@ int Nest::group_of(const Op& product, const Point& point) const {
   for (const bool first : {true, false}) {
     const int64_t factor = constant(product.operands[first ? 1 : 0]);
     // Chunks begin at multiples of their width, and have a register's lanes at least.
-    const int64_t most = std::min(width_, c.target.vector_bytes / 4);
+    const int64_t most = std::min(width_, ctx.target.vector_bytes / 4);
     if (factor < 2 || factor > most || !llvm::isPowerOf2_64(static_cast<uint64_t>(factor))) continue;
     if (is_quotient(product.operands[first ? 0 : 1], factor)) return static_cast<int>(factor);
   }
@@ -158,14 +158,14 @@ bool Nest::add_grouped(ValueId id, const Point& point_in, Offset& offset) {
   const Point point = normalise(id, point_in);
   if (auto part = at_depth(0, [&] { return affine(id, point, false); })) {
     at_depth(0, [&] {
-      offset.affine.base = sum(b, offset.affine.base, part->base);
+      offset.affine.base = sum(ir, offset.affine.base, part->base);
       for (int d = 0; d < rank(); ++d)
-        offset.affine.coefficients[d] = sum(b, offset.affine.coefficients[d], part->coefficients[d]);
+        offset.affine.coefficients[d] = sum(ir, offset.affine.coefficients[d], part->coefficients[d]);
     });
     return true;
   }
-  const Op* op = c.schedule.definition[id];
-  if (!op || c.slots[id] || c.type(id).is_scalar()) return false;
+  const Op* op = ctx.schedule.definition[id];
+  if (!op || ctx.slots[id] || ctx.type(id).is_scalar()) return false;
   switch (op->code) {
     case OpCode::kBroadcast:
     case OpCode::kExpandDims:
@@ -195,8 +195,8 @@ Result<void> Nest::add_index(ValueId id, const Point& point, Offset& offset) {
   auto value = evaluate(id, point);
   if (!value) return value.error();
   auto* wide = (*value)->getType()->getWithNewBitWidth(64);
-  const bool is_signed = dsl::info(c.type(id).element).is_signed;
-  offset.others.push_back(is_signed ? b.CreateSExt(*value, wide) : b.CreateZExt(*value, wide));
+  const bool is_signed = dsl::info(ctx.type(id).element).is_signed;
+  offset.others.push_back(is_signed ? ir.CreateSExt(*value, wide) : ir.CreateZExt(*value, wide));
   return {};
 }
 
@@ -205,25 +205,25 @@ Nest::Address Nest::address_of_lanes(llvm::Type* element, Value* base, const Off
   Value* lanes = splat(affine_value(offset.affine, false));
   if (Value* stride = vector_dim_ >= 0 ? offset.affine.coefficients[vector_dim_] : nullptr) {
     std::vector<llvm::Constant*> iota;
-    for (int i = 0; i < width_; ++i) iota.push_back(b.getInt64(static_cast<uint64_t>(i)));
-    Value* index = b.CreateAdd(splat(dims_[vector_dim_].index), llvm::ConstantVector::get(iota));
-    lanes = b.CreateAdd(lanes, b.CreateMul(index, splat(stride)));
+    for (int i = 0; i < width_; ++i) iota.push_back(ir.getInt64(static_cast<uint64_t>(i)));
+    Value* index = ir.CreateAdd(splat(dims_[vector_dim_].index), llvm::ConstantVector::get(iota));
+    lanes = ir.CreateAdd(lanes, ir.CreateMul(index, splat(stride)));
   }
-  for (Value* other : offset.others) lanes = b.CreateAdd(lanes, splat(other));
-  return {b.CreateGEP(element, base, lanes), false};
+  for (Value* other : offset.others) lanes = ir.CreateAdd(lanes, splat(other));
+  return {ir.CreateGEP(element, base, lanes), false};
 }
 
 // The pointer tile is a base pointer moved by affine offsets (and, for gathers, by others).
 Result<Nest::Address> Nest::address(ValueId id, const Point& point_in, Heeds heeds) {
-  llvm::Type* element = memory_type(b.getContext(), c.type(id).element, false);
+  llvm::Type* element = memory_type(ir.getContext(), ctx.type(id).element, false);
   ValueId at = id;
   Point here = normalise(id, point_in);
   Offset offset;
   offset.groups = heeds == Heeds::kGroups;
   offset.affine.coefficients.assign(static_cast<size_t>(rank()), nullptr);
-  while (!c.type(at).is_scalar()) {
-    const Op* op = c.schedule.definition[at];
-    if (!op || c.slots[at]) break;
+  while (!ctx.type(at).is_scalar()) {
+    const Op* op = ctx.schedule.definition[at];
+    if (!op || ctx.slots[at]) break;
     if (op->code == OpCode::kAddptr) {
       if (auto added = add_index(op->operands[1], here, offset); !added) return added.error();
       at = op->operands[0];
@@ -239,9 +239,9 @@ Result<Nest::Address> Nest::address(ValueId id, const Point& point_in, Heeds hee
     }
   }
   // Chosen per lane (a select of pointers, say): evaluated like any value.
-  auto base = c.type(at).is_scalar() ? Result<Value*>(c.scalars[at]) : evaluate(at, here);
+  auto base = ctx.type(at).is_scalar() ? Result<Value*>(ctx.scalars[at]) : evaluate(at, here);
   if (!base) return base.error();
-  if (!offset.affine.base) offset.affine.base = c.i64(0);
+  if (!offset.affine.base) offset.affine.base = ctx.i64(0);
 
   Value* stride = vector_dim_ >= 0 ? offset.affine.coefficients[vector_dim_] : nullptr;
   auto* constant = stride ? llvm::dyn_cast<llvm::ConstantInt>(stride) : nullptr;
@@ -253,20 +253,20 @@ Result<Nest::Address> Nest::address(ValueId id, const Point& point_in, Heeds hee
                                 llvm::any_of(offset.others, [](Value* v) { return v->getType()->isVectorTy(); });
   if (heeds == Heeds::kStride && constant && !varies_otherwise && constant->getValue().isIntN(8)) {
     Value* total = affine_value(offset.affine, true);
-    for (Value* other : offset.others) total = b.CreateAdd(total, other);
-    return Address{b.CreateGEP(element, *base, total), neighbours, 1, static_cast<int>(constant->getSExtValue())};
+    for (Value* other : offset.others) total = ir.CreateAdd(total, other);
+    return Address{ir.CreateGEP(element, *base, total), neighbours, 1, static_cast<int>(constant->getSExtValue())};
   }
   if (offset.grouped && (by_lane || neighbours)) {
     auto value = evaluate(offset.grouped->mask, offset.grouped->point);
     if (!value) return value.error();
-    offset.others.push_back(b.CreateSExt(*value, (*value)->getType()->getWithNewBitWidth(64)));
+    offset.others.push_back(ir.CreateSExt(*value, (*value)->getType()->getWithNewBitWidth(64)));
     return address_of_lanes(element, *base, offset);
   }
   if (by_lane) return address_of_lanes(element, *base, offset);
   Value* total = affine_value(offset.affine, neighbours);
-  if (offset.grouped) total = b.CreateAdd(total, dims_[vector_dim_].index);
-  for (Value* other : offset.others) total = b.CreateAdd(total, other);
-  return Address{b.CreateGEP(element, *base, total), neighbours, offset.group};
+  if (offset.grouped) total = ir.CreateAdd(total, dims_[vector_dim_].index);
+  for (Value* other : offset.others) total = ir.CreateAdd(total, other);
+  return Address{ir.CreateGEP(element, *base, total), neighbours, offset.group};
 }
 
 }  // namespace kiln::codegen::cpu

@@ -48,7 +48,7 @@ llvm::SmallVector<std::pair<ValueId, Point>, 3> Nest::sources(ValueId id, const 
     default: {
       llvm::SmallVector<std::pair<ValueId, Point>, 3> out;
       for (ValueId operand : op.operands) {
-        if (!c.type(operand).is_scalar()) out.emplace_back(operand, normalise(operand, point));
+        if (!ctx.type(operand).is_scalar()) out.emplace_back(operand, normalise(operand, point));
       }
       return out;
     }
@@ -68,7 +68,7 @@ bool Nest::add_comparison(const Op& cmp, const Point& point, Bounds& bounds) {
   ValueId low = cmp.operands[0], high = cmp.operands[1];
   if (predicate == dsl::Predicate::kGt || predicate == dsl::Predicate::kGe) std::swap(low, high);
   if (predicate == dsl::Predicate::kEq || predicate == dsl::Predicate::kNe) return false;
-  if (dsl::is_float(c.type(low).element)) return false;
+  if (dsl::is_float(ctx.type(low).element)) return false;
   const bool inclusive = predicate == dsl::Predicate::kLe || predicate == dsl::Predicate::kGe;
   auto left = affine(low, normalise(low, point), true), right = affine(high, normalise(high, point), true);
   if (!left || !right) return false;
@@ -82,13 +82,13 @@ bool Nest::add_comparison(const Op& cmp, const Point& point, Bounds& bounds) {
     step = constant->getSExtValue();
     found = d;
   }
-  Value* bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, right->base, left->base);
-  if (inclusive) bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, bound, c.i64(1));
+  Value* bound = ir.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, right->base, left->base);
+  if (inclusive) bound = ir.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, bound, ctx.i64(1));
   if (step > 1) {
-    bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, bound, c.i64(step - 1));
-    bound = b.CreateSDiv(bound, c.i64(step));
+    bound = ir.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, bound, ctx.i64(step - 1));
+    bound = ir.CreateSDiv(bound, ctx.i64(step));
   }
-  entry = found < 0 ? all_or_nothing(b.CreateICmpSGT(bound, c.i64(0))) : Bound{found, known_bound(bound)};
+  entry = found < 0 ? all_or_nothing(ir.CreateICmpSGT(bound, ctx.i64(0))) : Bound{found, known_bound(bound)};
   bounds.push_back(*entry);
   return true;
 }
@@ -104,21 +104,21 @@ Value* Nest::known_bound(Value* bound) const {
 // Of a condition that is the same for all lanes.
 Nest::Bound Nest::all_or_nothing(Value* condition) {
   const int dim = std::max(vector_dim_, 0);
-  return {dim, b.CreateSelect(condition, c.i64(dims_[dim].extent), c.i64(0))};
+  return {dim, ir.CreateSelect(condition, ctx.i64(dims_[dim].extent), ctx.i64(0))};
 }
 
 // A scalar condition for the whole tile, as what is left of a comparison along an axis of one place.
 void Nest::add_splat(const Op& splat, const Point& point, Bounds& bounds) {
   auto& entry = comparisons_[{splat.results[0], point}];
-  if (!entry) entry = all_or_nothing(c.scalars[splat.operands[0]]);
+  if (!entry) entry = all_or_nothing(ctx.scalars[splat.operands[0]]);
   bounds.push_back(*entry);
 }
 
 // Adds the bounds that the mask consists of; false when it is not a conjunction of such comparisons.
 bool Nest::add_bounds(ValueId mask, const Point& point, Bounds& bounds, std::set<MaskAt>& seen) {
   if (!seen.insert({mask, point}).second) return true;
-  const Op* op = c.schedule.definition[mask];
-  if (!op || c.type(mask).is_scalar() || c.slots[mask]) return false;
+  const Op* op = ctx.schedule.definition[mask];
+  if (!op || ctx.type(mask).is_scalar() || ctx.slots[mask]) return false;
   switch (op->code) {
     case OpCode::kAnd:
       return add_bounds(op->operands[0], normalise(op->operands[0], point), bounds, seen) &&
@@ -148,8 +148,8 @@ void Nest::register_mask(ValueId mask, const Point& point_in) {
   }
   for (auto& [dim, bound] : bounds) {
     Dim& d = dims_[dim];
-    Value* least = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, d.bound ? d.bound : c.i64(d.extent), bound);
-    d.bound = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, least, c.i64(0));
+    Value* least = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, d.bound ? d.bound : ctx.i64(d.extent), bound);
+    d.bound = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, least, ctx.i64(0));
   }
   // Masks that constrain the same dimensions by the same values fail together. The order is by address: for comparing
   // only, the code must not depend on it.
@@ -164,12 +164,12 @@ void Nest::register_mask(ValueId mask, const Point& point_in) {
 
 void Nest::register_masks(ValueId id, const Point& point_in) {
   const Point point = normalise(id, point_in);
-  const Op* op = c.schedule.definition[id];
-  if (!op || c.type(id).is_scalar() || c.slots[id]) return;
+  const Op* op = ctx.schedule.definition[id];
+  if (!op || ctx.type(id).is_scalar() || ctx.slots[id]) return;
   if (!visited_.insert({id, std::vector<int8_t>(point.begin(), point.end())}).second) return;
   if (op->code == OpCode::kLoad && op->operands.size() > 1) register_mask(op->operands[1], point);
   for (const auto& [operand, at] : sources(id, *op, point)) {
-    if (!c.type(operand).is_scalar()) register_masks(operand, at);
+    if (!ctx.type(operand).is_scalar()) register_masks(operand, at);
   }
 }
 
@@ -182,8 +182,8 @@ bool Nest::uniform_outside(ValueId id, const Point& point_in) {
 }
 
 bool Nest::uniform_outside_new(ValueId id, const Point& point) {
-  const Op* op = c.schedule.definition[id];
-  if (!op || c.slots[id] || !outside_uniform_) return false;
+  const Op* op = ctx.schedule.definition[id];
+  if (!op || ctx.slots[id] || !outside_uniform_) return false;
   if (masks_.count({id, point})) return true;
   switch (op->code) {
     case OpCode::kArange:
@@ -198,7 +198,7 @@ bool Nest::uniform_outside_new(ValueId id, const Point& point) {
       [[fallthrough]];
     default:
       return llvm::all_of(sources(id, *op, point), [&](const auto& source) {
-        return c.type(source.first).is_scalar() || uniform_outside(source.first, source.second);
+        return ctx.type(source.first).is_scalar() || uniform_outside(source.first, source.second);
       });
   }
 }
@@ -225,7 +225,7 @@ void Nest::limit_to(llvm::ArrayRef<MaskAt> sink_masks) {
     std::map<int, Value*> least;
     for (const auto& [dim, bound] : own->second) {
       Value*& limit = least[dim];
-      limit = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, limit ? limit : c.i64(dims_[dim].extent), bound);
+      limit = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, limit ? limit : ctx.i64(dims_[dim].extent), bound);
     }
     for (const auto& [dim, limit] : least) limits[dim].push_back(limit);
   }
@@ -233,9 +233,9 @@ void Nest::limit_to(llvm::ArrayRef<MaskAt> sink_masks) {
     if (each.size() < sink_masks.size()) continue;
     Value* limit = each[0];
     for (Value* other : llvm::ArrayRef(each).drop_front()) {
-      limit = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, limit, other);
+      limit = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, limit, other);
     }
-    dims_[dim].limit = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, limit, c.i64(0));
+    dims_[dim].limit = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, limit, ctx.i64(0));
   }
 }
 

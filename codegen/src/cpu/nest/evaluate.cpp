@@ -9,11 +9,11 @@ namespace {
 constexpr int64_t kMostStride = 8;  // of lanes that are taken out of whole vectors
 
 // Memory of zeros, for a vector.
-Value* zeros(Context& c) {
+Value* zeros(Context& ctx) {
   constexpr uint64_t kBytes = 64 * 8;
-  auto* type = llvm::ArrayType::get(c.b.getInt8Ty(), kBytes);
-  return c.module.getOrInsertGlobal("kiln.zeros", type, [&] {
-    auto* out = new llvm::GlobalVariable(c.module, type, true, llvm::GlobalValue::InternalLinkage,
+  auto* type = llvm::ArrayType::get(ctx.ir.getInt8Ty(), kBytes);
+  return ctx.module.getOrInsertGlobal("kiln.zeros", type, [&] {
+    auto* out = new llvm::GlobalVariable(ctx.module, type, true, llvm::GlobalValue::InternalLinkage,
                                          llvm::Constant::getNullValue(type), "kiln.zeros");
     out->setAlignment(llvm::Align(64));
     return out;
@@ -25,7 +25,7 @@ Value* zeros(Context& c) {
 int Nest::depth_now() const { return static_cast<int>(guards_.size()); }
 
 Value* Nest::splat(Value* x) {
-  return x->getType()->isVectorTy() ? x : b.CreateVectorSplat(static_cast<unsigned>(width_), x);
+  return x->getType()->isVectorTy() ? x : ir.CreateVectorSplat(static_cast<unsigned>(width_), x);
 }
 
 Result<Value*> Nest::evaluate_vector(ValueId id, const Point& point) {
@@ -35,7 +35,7 @@ Result<Value*> Nest::evaluate_vector(ValueId id, const Point& point) {
 }
 
 Result<Value*> Nest::evaluate(ValueId id, const Point& point_in) {
-  if (c.type(id).is_scalar()) return c.scalars[id];
+  if (ctx.type(id).is_scalar()) return ctx.scalars[id];
   const Point point = normalise(id, point_in);
   // Outside, values do not vary along the vector dimension; one lane stands for all.
   const int depth = mode_ == Mode::kOutside ? depth_now() : depth_of(point);
@@ -44,13 +44,14 @@ Result<Value*> Nest::evaluate(ValueId id, const Point& point_in) {
     if (auto found = memo_[level].find(key); found != memo_[level].end()) return found->second;
   }
   if (masks_.count({id, point})) {
-    if (mode_ == Mode::kOutside) return b.getFalse();
-    if (mask_holds(id, point)) return lanes_ && varies(point) ? lanes_ : static_cast<Value*>(b.getTrue());
+    if (mode_ == Mode::kOutside) return ir.getFalse();
+    if (mask_holds(id, point)) return lanes_ && varies(point) ? lanes_ : static_cast<Value*>(ir.getTrue());
   }
   auto value = at_depth(depth, [&] { return evaluate_new(id, point); });
   if (!value) return value;
   memo_[depth][key] = *value;
-  if (keep_allowed_ && c.keep[id] && !c.slots[id] && mode_ == Mode::kInterior && varies(point)) keep(id, point, *value);
+  if (keep_allowed_ && ctx.keep[id] && !ctx.slots[id] && mode_ == Mode::kInterior && varies(point))
+    keep(id, point, *value);
   return value;
 }
 
@@ -62,20 +63,20 @@ void Nest::keep(ValueId id, const Point& point, Value* value) {
   }
   auto [entry, is_new] = kept_.try_emplace(id);
   if (is_new) {
-    entry->second = allocate_slot(c, c.type(id));
+    entry->second = allocate_scratch_slot(ctx, ctx.type(id));
     entry->second.valid_under = masks_;
   }
-  store_slot(entry->second, point, c.type(id), splat(value));
+  store_slot(entry->second, point, ctx.type(id), splat(value));
 }
 
 void Nest::finish() {
-  for (ValueId id : rows_.values) c.slots[id].reset();
+  for (ValueId id : rows_.values) ctx.slots[id].reset();
   rows_ = {};
-  for (auto& [id, slot] : kept_) c.slots[id] = slot;
+  for (auto& [id, slot] : kept_) ctx.slots[id] = slot;
   kept_.clear();
 }
 
-bool Nest::slot_usable(const Slot& slot, const Point& point) const {
+bool Nest::slot_usable(const ScratchSlot& slot, const Point& point) const {
   if (slot.valid_under.empty()) return true;
   // What does not vary along the vectors is computed before the point is known to be inside.
   if (mode_ != Mode::kInterior || !varies(point)) return false;
@@ -83,30 +84,30 @@ bool Nest::slot_usable(const Slot& slot, const Point& point) const {
 }
 
 Result<Value*> Nest::evaluate_new(ValueId id, const Point& point) {
-  if (c.slots[id] && slot_usable(*c.slots[id], point)) {
-    Value* kept = load_slot(*c.slots[id], point, c.type(id));
-    const auto begins = c.begins.find(id);
-    if (begins == c.begins.end()) return kept;
-    if (!kept->getType()->isVectorTy()) return b.CreateSelect(begins->second.later, kept, begins->second.with);
+  if (ctx.slots[id] && slot_usable(*ctx.slots[id], point)) {
+    Value* kept = load_slot(*ctx.slots[id], point, ctx.type(id));
+    const auto initial = ctx.initial_splats.find(id);
+    if (initial == ctx.initial_splats.end()) return kept;
+    if (!kept->getType()->isVectorTy()) return ir.CreateSelect(initial->second.later, kept, initial->second.with);
     // Masks and vectors, before all loops: a choice by a bit would be a branch for each register.
-    auto [later, with] = begins->second;
+    auto [later, with] = initial->second;
     at_depth(0, [&] { later = splat(later), with = splat(with); });
-    return b.CreateSelect(later, kept, with);
+    return ir.CreateSelect(later, kept, with);
   }
-  const Op* op = c.schedule.definition[id];
+  const Op* op = ctx.schedule.definition[id];
   if (!op) return internal_error("a tile without a definition or a place in scratch");
   switch (op->code) {
     case OpCode::kArange: {
-      Value* start = b.getInt32(static_cast<uint32_t>(*std::get<dsl::Expr>(op->attrs[0]).as_constant()));
-      if (point[0] < 0) return b.CreateAdd(start, b.getInt32(static_cast<uint32_t>(index_at(point[0]))));
-      Value* first = b.CreateAdd(b.CreateTrunc(dims_[point[0]].index, b.getInt32Ty()), start);
+      Value* start = ir.getInt32(static_cast<uint32_t>(*std::get<dsl::Expr>(op->attrs[0]).as_constant()));
+      if (point[0] < 0) return ir.CreateAdd(start, ir.getInt32(static_cast<uint32_t>(index_at(point[0]))));
+      Value* first = ir.CreateAdd(ir.CreateTrunc(dims_[point[0]].index, ir.getInt32Ty()), start);
       if (!varies(point)) return first;
       std::vector<llvm::Constant*> lanes;
-      for (int i = 0; i < width_; ++i) lanes.push_back(b.getInt32(static_cast<uint32_t>(i)));
-      return b.CreateAdd(splat(first), llvm::ConstantVector::get(lanes));
+      for (int i = 0; i < width_; ++i) lanes.push_back(ir.getInt32(static_cast<uint32_t>(i)));
+      return ir.CreateAdd(splat(first), llvm::ConstantVector::get(lanes));
     }
     case OpCode::kSplat:
-      return c.scalars[op->operands[0]];
+      return ctx.scalars[op->operands[0]];
     case OpCode::kBroadcast:
     case OpCode::kExpandDims:
     case OpCode::kPermute:
@@ -137,21 +138,21 @@ Result<Value*> Nest::evaluate_join(const Op& op, const Point& point) {
   }
   if (parts.size() == 1) return parts[0];
   if (!varies({point.back()})) {
-    Value* is_second = b.CreateICmpNE(dims_[point.back()].index, c.i64(0));
+    Value* is_second = ir.CreateICmpNE(dims_[point.back()].index, ctx.i64(0));
     if (parts[0]->getType() != parts[1]->getType()) parts = {splat(parts[0]), splat(parts[1])};
-    return b.CreateSelect(is_second, parts[1], parts[0]);
+    return ir.CreateSelect(is_second, parts[1], parts[0]);
   }
   std::vector<llvm::Constant*> is_second;
-  for (int i = 0; i < width_; ++i) is_second.push_back(b.getInt1(i == 1));
-  return b.CreateSelect(llvm::ConstantVector::get(is_second), splat(parts[1]), splat(parts[0]));
+  for (int i = 0; i < width_; ++i) is_second.push_back(ir.getInt1(i == 1));
+  return ir.CreateSelect(llvm::ConstantVector::get(is_second), splat(parts[1]), splat(parts[0]));
 }
 
 // The loop level of what a value is a copy of.
 int Nest::origin_depth(ValueId id, const Point& point_in) const {
   const Point point = normalise(id, point_in);
   if (mode_ == Mode::kOutside) return depth_now();
-  const Op* op = c.schedule.definition[id];
-  if (!op || c.slots[id]) return depth_of(point);
+  const Op* op = ctx.schedule.definition[id];
+  if (!op || ctx.slots[id]) return depth_of(point);
   if (op->code == OpCode::kSplat) return 0;
   const bool copies = is_view(*op);
   return copies ? origin_depth(op->operands[0], source_point(*op, point)) : depth_of(point);
@@ -177,7 +178,7 @@ Result<llvm::SmallVector<Value*, 4>> Nest::evaluate_operands(const Op& op, const
 Result<Value*> Nest::evaluate_elementwise(const Op& op, const Point& point) {
   auto operands = evaluate_operands(op, point);
   if (!operands) return operands.error();
-  return emit_op(c, c.b, op, *operands);
+  return emit_op(ctx, ctx.ir, op, *operands);
 }
 
 Result<Value*> Nest::evaluate_lanes(ValueId id, const Point& point) {
@@ -189,28 +190,28 @@ Result<Value*> Nest::evaluate_lanes(ValueId id, const Point& point) {
 // Neighbours in memory where a condition holds that all lanes share, else `other`. The condition chooses the address: a
 // load all of whose lanes are off takes hundreds of cycles where its address has no memory.
 Value* Nest::load_if(const Op& op, const Point& point, Value* condition, Value* pointer, Value* other) {
-  const dsl::Type& type = c.type(op.results[0]);
-  auto* wide = llvm::FixedVectorType::get(memory_type(b.getContext(), type.element, type.pointer),
+  const dsl::Type& type = ctx.type(op.results[0]);
+  auto* wide = llvm::FixedVectorType::get(memory_type(ir.getContext(), type.element, type.pointer),
                                           static_cast<unsigned>(width_));
   const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
   if (!lanes_) prefetch_ahead(op, point, pointer);
-  Value* from = b.CreateSelect(condition, pointer, zeros(c));
-  Value* loaded = lanes_
-                      ? b.CreateMaskedLoad(wide, from, align, c.memory_mask(lanes_), llvm::Constant::getNullValue(wide))
-                      : static_cast<Value*>(b.CreateAlignedLoad(wide, from, align));
-  loaded = from_memory(b, loaded, type);
+  Value* from = ir.CreateSelect(condition, pointer, zeros(ctx));
+  Value* loaded =
+      lanes_ ? ir.CreateMaskedLoad(wide, from, align, ctx.memory_mask(lanes_), llvm::Constant::getNullValue(wide))
+             : static_cast<Value*>(ir.CreateAlignedLoad(wide, from, align));
+  loaded = from_memory(ir, loaded, type);
   auto* constant = llvm::dyn_cast<llvm::Constant>(other);
-  return constant && constant->isNullValue() ? loaded : b.CreateSelect(condition, loaded, splat(other));
+  return constant && constant->isNullValue() ? loaded : ir.CreateSelect(condition, loaded, splat(other));
 }
 
 // The first lane of each group loads, for those of its group that are active.
 Value* Nest::load_groups(const dsl::Type& type, const Address& where, Value* mask, Value* other) {
-  auto* wide = llvm::FixedVectorType::get(memory_type(b.getContext(), type.element, type.pointer),
+  auto* wide = llvm::FixedVectorType::get(memory_type(ir.getContext(), type.element, type.pointer),
                                           static_cast<unsigned>(width_));
   std::vector<llvm::Constant*> firsts;
   std::vector<int> first_of;
   for (int i = 0; i < width_; ++i) {
-    firsts.push_back(b.getInt1(i % where.group == 0));
+    firsts.push_back(ir.getInt1(i % where.group == 0));
     first_of.push_back(i / where.group * where.group);
   }
   Value *lanes = llvm::ConstantVector::get(firsts), *from = where.pointer;
@@ -219,26 +220,26 @@ Value* Nest::load_groups(const dsl::Type& type, const Address& where, Value* mas
     for (int distance = 1; distance < where.group; distance *= 2) {
       std::vector<int> partner;
       for (int i = 0; i < width_; ++i) partner.push_back(i ^ distance);
-      any = b.CreateOr(any, b.CreateShuffleVector(any, partner));
+      any = ir.CreateOr(any, ir.CreateShuffleVector(any, partner));
     }
-    lanes = c.memory_mask(b.CreateAnd(lanes, any));
+    lanes = ctx.memory_mask(ir.CreateAnd(lanes, any));
   } else if (mask) {
-    from = b.CreateSelect(mask, from, zeros(c));
+    from = ir.CreateSelect(mask, from, zeros(ctx));
   }
   const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
-  Value* loaded = b.CreateMaskedLoad(wide, from, align, lanes, llvm::Constant::getNullValue(wide));
-  Value* value = from_memory(b, b.CreateShuffleVector(loaded, first_of), type);
+  Value* loaded = ir.CreateMaskedLoad(wide, from, align, lanes, llvm::Constant::getNullValue(wide));
+  Value* value = from_memory(ir, ir.CreateShuffleVector(loaded, first_of), type);
   if (!mask) return value;
   const auto* constant = llvm::dyn_cast<llvm::Constant>(other);
   const bool is_zero = constant && constant->isNullValue() && !mask->getType()->isVectorTy();
-  return is_zero ? value : b.CreateSelect(mask, value, splat(other));
+  return is_zero ? value : ir.CreateSelect(mask, value, splat(other));
 }
 
 Result<Value*> Nest::evaluate_load(const Op& op, const Point& point) {
-  const dsl::Type& type = c.type(op.results[0]);
+  const dsl::Type& type = ctx.type(op.results[0]);
   const ValueId mask_id = op.operands.size() > 1 ? op.operands[1] : dsl::kNoValue;
   const bool has_mask = mask_id != dsl::kNoValue;
-  llvm::Type* scalar = register_type(b.getContext(), type);
+  llvm::Type* scalar = register_type(ir.getContext(), type);
   Value* other = llvm::Constant::getNullValue(scalar);
   if (op.operands.size() > 2) {
     auto value = evaluate(op.operands[2], point);
@@ -270,35 +271,35 @@ Result<Value*> Nest::evaluate_load(const Op& op, const Point& point) {
     return load_groups(type, *where, is_shared && !lanes_ ? mask : in_active_lanes(mask), other);
   }
   if (vector) mask = in_active_lanes(mask);
-  llvm::Type* memory = memory_type(b.getContext(), type.element, type.pointer);
+  llvm::Type* memory = memory_type(ir.getContext(), type.element, type.pointer);
   const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
   if (where->contiguous && vector) {
     auto* wide = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_));
     if (mask && !lanes_) prefetch_ahead(op, point, where->pointer);
     if (!mask) {
       prefetch_behind(op, point, where->pointer);
-      return from_memory(b, b.CreateAlignedLoad(wide, where->pointer, align), type);
+      return from_memory(ir, ir.CreateAlignedLoad(wide, where->pointer, align), type);
     }
     return from_memory(
-        b, b.CreateMaskedLoad(wide, where->pointer, align, c.memory_mask(splat(mask)), to_memory(b, splat(other))),
+        ir, ir.CreateMaskedLoad(wide, where->pointer, align, ctx.memory_mask(splat(mask)), to_memory(ir, splat(other))),
         type);
   }
   if (where->pointer->getType()->isVectorTy()) {
     auto* wide = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_));
-    return from_memory(b,
-                       b.CreateMaskedGather(wide, where->pointer, align, mask ? c.memory_mask(splat(mask)) : nullptr,
-                                            to_memory(b, splat(other))),
+    return from_memory(ir,
+                       ir.CreateMaskedGather(wide, where->pointer, align, mask ? ctx.memory_mask(splat(mask)) : nullptr,
+                                             to_memory(ir, splat(other))),
                        type);
   }
   // One address for all lanes.
-  Value* any = mask && mask->getType()->isVectorTy() ? b.CreateOrReduce(mask) : mask;
+  Value* any = mask && mask->getType()->isVectorTy() ? ir.CreateOrReduce(mask) : mask;
   Value* pointer = where->pointer;
-  if (any) pointer = b.CreateSelect(any, pointer, entry_alloca(c, memory));
-  Value* loaded = from_memory(b, b.CreateAlignedLoad(memory, pointer, align), type);
+  if (any) pointer = ir.CreateSelect(any, pointer, entry_alloca(ctx, memory));
+  Value* loaded = from_memory(ir, ir.CreateAlignedLoad(memory, pointer, align), type);
   if (!mask) return loaded;
-  if (mask->getType()->isVectorTy()) return b.CreateSelect(mask, splat(loaded), splat(other));
+  if (mask->getType()->isVectorTy()) return ir.CreateSelect(mask, splat(loaded), splat(other));
   if (other->getType()->isVectorTy()) loaded = splat(loaded);
-  return b.CreateSelect(mask, loaded, other);
+  return ir.CreateSelect(mask, loaded, other);
 }
 
 Result<Value*> Nest::active_mask(ValueId mask, const Point& point_in) {
@@ -307,22 +308,22 @@ Result<Value*> Nest::active_mask(ValueId mask, const Point& point_in) {
   return evaluate(mask, point);
 }
 
-Value* Nest::slot_pointer(const Slot& slot, const Point& point, ElementType element, bool pointer) {
-  llvm::Type* memory = memory_type(b.getContext(), element, pointer);
-  Value* base = at_depth(0, [&] { return slot_address(c, slot); });
-  Value* offset = c.i64(0);
+Value* Nest::slot_pointer(const ScratchSlot& slot, const Point& point, ElementType element, bool pointer) {
+  llvm::Type* memory = memory_type(ir.getContext(), element, pointer);
+  Value* base = at_depth(0, [&] { return scratch_slot_address(ctx, slot); });
+  Value* offset = ctx.i64(0);
   for (size_t i = 0; i < point.size(); ++i) {
     if (point[i] < 0) {
-      if (point[i] != kZero) offset = b.CreateAdd(offset, c.i64(index_at(point[i]) * slot.strides[i]));
+      if (point[i] != kZero) offset = ir.CreateAdd(offset, ctx.i64(index_at(point[i]) * slot.strides[i]));
       continue;
     }
     const Dim& d = dims_[point[i]];
-    offset = b.CreateAdd(offset, at_depth(d.depth, [&] { return b.CreateMul(d.index, c.i64(slot.strides[i])); }));
+    offset = ir.CreateAdd(offset, at_depth(d.depth, [&] { return ir.CreateMul(d.index, ctx.i64(slot.strides[i])); }));
   }
-  return b.CreateInBoundsGEP(memory, base, offset);
+  return ir.CreateInBoundsGEP(memory, base, offset);
 }
 
-int64_t Nest::lane_stride(const Slot& slot, const Point& point) const {
+int64_t Nest::lane_stride(const ScratchSlot& slot, const Point& point) const {
   for (size_t i = 0; i < point.size(); ++i) {
     if (point[i] == vector_dim_) return slot.strides[i];
   }
@@ -331,70 +332,70 @@ int64_t Nest::lane_stride(const Slot& slot, const Point& point) const {
 
 Value* Nest::strided_lanes(Value* first, llvm::Type* memory, int64_t stride) {
   std::vector<llvm::Constant*> lanes;
-  for (int i = 0; i < width_; ++i) lanes.push_back(b.getInt64(static_cast<uint64_t>(i * stride)));
-  return b.CreateGEP(memory, first, llvm::ConstantVector::get(lanes));
+  for (int i = 0; i < width_; ++i) lanes.push_back(ir.getInt64(static_cast<uint64_t>(i * stride)));
+  return ir.CreateGEP(memory, first, llvm::ConstantVector::get(lanes));
 }
 
-Value* Nest::load_slot(const Slot& slot, const Point& point, const dsl::Type& type) {
-  llvm::Type* memory = memory_type(b.getContext(), type.element, type.pointer);
+Value* Nest::load_slot(const ScratchSlot& slot, const Point& point, const dsl::Type& type) {
+  llvm::Type* memory = memory_type(ir.getContext(), type.element, type.pointer);
   Value* pointer = slot_pointer(slot, point, type.element, type.pointer);
   const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
-  if (!varies(point)) return from_memory(b, b.CreateAlignedLoad(memory, pointer, align), type);
+  if (!varies(point)) return from_memory(ir, ir.CreateAlignedLoad(memory, pointer, align), type);
   auto* wide = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_));
   const int64_t stride = lane_stride(slot, point);
-  if (stride == 1) return from_memory(b, b.CreateAlignedLoad(wide, pointer, align), type);
+  if (stride == 1) return from_memory(ir, ir.CreateAlignedLoad(wide, pointer, align), type);
   if (stride > 1 && stride <= kMostStride) return load_strided(slot, point, type, stride);
   Value* pointers = strided_lanes(pointer, memory, stride);
-  return from_memory(b, b.CreateMaskedGather(wide, pointers, align, c.memory_mask(lanes_)), type);
+  return from_memory(ir, ir.CreateMaskedGather(wide, pointers, align, ctx.memory_mask(lanes_)), type);
 }
 
-void Nest::store_slot(const Slot& slot, const Point& point, const dsl::Type& type, Value* vector) {
+void Nest::store_slot(const ScratchSlot& slot, const Point& point, const dsl::Type& type, Value* vector) {
   Value* pointer = slot_pointer(slot, point, type.element, type.pointer);
-  vector = to_memory(b, vector);
+  vector = to_memory(ir, vector);
   const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
   const int64_t stride = lane_stride(slot, point);
   if (!vector->getType()->isVectorTy() || (stride == 1 && !slot.exact)) {
-    b.CreateAlignedStore(vector, pointer, align);
+    ir.CreateAlignedStore(vector, pointer, align);
     return;
   }
   // A strided row has no padding behind its last lane. Chunks without lanes of their own are whole, but for those of
   // walk_outside.
   const int64_t extent = dims_[vector_dim_].extent;
   const bool partial = extent % width_ != 0 && (lanes_ != nullptr || mode_ == Mode::kOutside);
-  Value* active = c.memory_mask(partial ? lanes_below(c.i64(extent)) : nullptr);
+  Value* active = ctx.memory_mask(partial ? lanes_below(ctx.i64(extent)) : nullptr);
   if (stride != 1) {
-    Value* pointers = strided_lanes(pointer, memory_type(b.getContext(), type.element, type.pointer), stride);
-    b.CreateMaskedScatter(vector, pointers, align, active);
+    Value* pointers = strided_lanes(pointer, memory_type(ir.getContext(), type.element, type.pointer), stride);
+    ir.CreateMaskedScatter(vector, pointers, align, active);
   } else if (active) {
-    b.CreateMaskedStore(vector, pointer, align, active);
+    ir.CreateMaskedStore(vector, pointer, align, active);
   } else {
-    b.CreateAlignedStore(vector, pointer, align);
+    ir.CreateAlignedStore(vector, pointer, align);
   }
 }
 
-Value* Nest::gather_slot(const dsl::Type& type, const Slot& slot, const Point& point, size_t axis, Value* index,
+Value* Nest::gather_slot(const dsl::Type& type, const ScratchSlot& slot, const Point& point, size_t axis, Value* index,
                          bool index_is_signed) {
-  llvm::Type* memory = memory_type(b.getContext(), type.element, type.pointer);
+  llvm::Type* memory = memory_type(ir.getContext(), type.element, type.pointer);
   Point others = point;
   others[axis] = kZero;
   Value* first = slot_pointer(slot, others, type.element, type.pointer);
-  llvm::Type* wide = like(index, b.getInt64Ty());
-  Value* offset = index_is_signed ? b.CreateSExt(index, wide) : b.CreateZExt(index, wide);
-  offset = b.CreateMul(offset, int_constant(offset, static_cast<uint64_t>(slot.strides[axis])));
+  llvm::Type* wide = like(index, ir.getInt64Ty());
+  Value* offset = index_is_signed ? ir.CreateSExt(index, wide) : ir.CreateZExt(index, wide);
+  offset = ir.CreateMul(offset, int_constant(offset, static_cast<uint64_t>(slot.strides[axis])));
   const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
   if (!offset->getType()->isVectorTy()) {
-    return from_memory(b, b.CreateAlignedLoad(memory, b.CreateGEP(memory, first, offset), align), type);
+    return from_memory(ir, ir.CreateAlignedLoad(memory, ir.CreateGEP(memory, first, offset), align), type);
   }
   if (vector_dim_ != static_cast<int>(axis) && varies(others)) {
     first = strided_lanes(first, memory, lane_stride(slot, others));
   }
   // The last lanes of a row hold no index of the author's.
   const int64_t extent = dims_[vector_dim_].extent;
-  Value* active = c.memory_mask(extent % width_ != 0 ? lanes_below(c.i64(extent)) : nullptr);
+  Value* active = ctx.memory_mask(extent % width_ != 0 ? lanes_below(ctx.i64(extent)) : nullptr);
   auto* vector = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_));
   Value* none = llvm::Constant::getNullValue(vector);
-  Value* loaded = b.CreateMaskedGather(vector, b.CreateGEP(memory, first, offset), align, active, none);
-  return from_memory(b, loaded, type);
+  Value* loaded = ir.CreateMaskedGather(vector, ir.CreateGEP(memory, first, offset), align, active, none);
+  return from_memory(ir, loaded, type);
 }
 
 }  // namespace kiln::codegen::cpu

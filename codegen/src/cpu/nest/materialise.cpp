@@ -59,7 +59,7 @@ Result<void> fill(llvm::ArrayRef<ValueId> tiles, Nest& nest, bool any_width, con
 }
 
 // The axes behind this one lie without gaps in its rows.
-bool is_dense_behind(const Slot& slot, const std::vector<int64_t>& shape, size_t axis) {
+bool is_dense_behind(const ScratchSlot& slot, const std::vector<int64_t>& shape, size_t axis) {
   int64_t stride = 1;
   for (size_t i = shape.size(); i-- > axis; stride *= shape[i]) {
     if (shape[i] > 1 && slot.strides[i] != stride) return false;
@@ -68,26 +68,26 @@ bool is_dense_behind(const Slot& slot, const std::vector<int64_t>& shape, size_t
 }
 
 // Index arithmetic is better computed again: once in scratch, it no longer tells what is contiguous.
-bool worth_publishing(const Context& c, ValueId id) {
-  const Op* op = c.schedule.definition[id];
-  return c.schedule.home[id] == c.region && op && !c.type(id).is_scalar() &&
-         (op->code == OpCode::kLoad || dsl::is_float(c.type(id).element));
+bool worth_publishing(const Context& ctx, ValueId id) {
+  const Op* op = ctx.schedule.definition[id];
+  return ctx.schedule.defining_region[id] == ctx.region && op && !ctx.type(id).is_scalar() &&
+         (op->code == OpCode::kLoad || dsl::is_float(ctx.type(id).element));
 }
 
 }  // namespace
 
-Result<void> materialise_from(Context& c, ValueId id, const StoreChunk& store) {
-  Nest nest(c, dsl::concrete_shape(c.type(id)));
+Result<void> materialise_from(Context& ctx, ValueId id, const StoreChunk& store) {
+  Nest nest(ctx, dsl::concrete_shape(ctx.type(id)));
   nest.register_masks(id, nest.identity());
   nest.choose_width(id, kMaxWidth);
   return fill({id}, nest, true, by_one(store));
 }
 
-Result<void> materialise(Context& c, ValueId id, const Slot& slot) { return materialise(c, {{id, slot}}); }
+Result<void> materialise(Context& ctx, ValueId id, const ScratchSlot& slot) { return materialise(ctx, {{id, slot}}); }
 
-Result<void> materialise(Context& c, llvm::ArrayRef<TilePlace> tiles) {
-  const auto shape = dsl::concrete_shape(c.type(tiles[0].id));
-  Nest nest(c, shape);
+Result<void> materialise(Context& ctx, llvm::ArrayRef<TilePlace> tiles) {
+  const auto shape = dsl::concrete_shape(ctx.type(tiles[0].id));
+  Nest nest(ctx, shape);
   // Where rows of small axes are padded, they are walked as they lie.
   const auto row = axis_before_narrow(shape);
   const auto lies_close = [&](const TilePlace& tile) { return is_dense_behind(tile.slot, shape, *row); };
@@ -101,25 +101,25 @@ Result<void> materialise(Context& c, llvm::ArrayRef<TilePlace> tiles) {
   return fill(values, nest, true, [&](Nest&, llvm::ArrayRef<Value*> vectors) {
     const size_t each = nest.points().size();
     for (const TilePlace& tile : tiles) {
-      nest.store_slot(tile.slot, c.type(tile.id), vectors.take_front(each));
+      nest.store_slot(tile.slot, ctx.type(tile.id), vectors.take_front(each));
       vectors = vectors.drop_front(each);
     }
   });
 }
 
-Result<Slot> slot_of(Context& c, ValueId id, Rows rows) {
-  const auto& known = c.slots[id];
+Result<ScratchSlot> slot_of(Context& ctx, ValueId id, Rows rows) {
+  const auto& known = ctx.slots[id];
   const bool whole = known && known->valid_under.empty();
-  if (whole && (rows != Rows::kDense || is_dense(*known, dsl::concrete_shape(c.type(id))))) return *known;
-  const Slot slot = allocate_slot(c, c.type(id), rows);
-  if (auto done = materialise(c, id, slot); !done) return done.error();
-  if (!whole && worth_publishing(c, id)) c.slots[id] = slot;
+  if (whole && (rows != Rows::kDense || is_dense(*known, dsl::concrete_shape(ctx.type(id))))) return *known;
+  const ScratchSlot slot = allocate_scratch_slot(ctx, ctx.type(id), rows);
+  if (auto done = materialise(ctx, id, slot); !done) return done.error();
+  if (!whole && worth_publishing(ctx, id)) ctx.slots[id] = slot;
   return slot;
 }
 
-Result<void> pack(Context& c, ValueId id, int vector_dim, int width, const StoreChunk& store,
+Result<void> pack(Context& ctx, ValueId id, int vector_dim, int width, const StoreChunk& store,
                   const std::optional<Nest::Listed>& listed) {
-  Nest nest(c, dsl::concrete_shape(c.type(id)));
+  Nest nest(ctx, dsl::concrete_shape(ctx.type(id)));
   nest.set_vector_dim(vector_dim);
   if (listed) nest.set_listed(0, *listed);
   nest.set_width(width);

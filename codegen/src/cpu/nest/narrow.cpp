@@ -19,47 +19,47 @@ constexpr int8_t kAnyIndex = -128;
 unsigned lanes_in(const Value* x) { return llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements(); }
 
 // x0 y0 z0 x1 y1 z1 ...: of an even number as pairs of what is interleaved already, which is what shuffles do best.
-Value* interleave(Builder& b, llvm::ArrayRef<Value*> x) {
+Value* interleave(Builder& ir, llvm::ArrayRef<Value*> x) {
   if (x.size() == 1) return x[0];
   const auto count = static_cast<int>(x.size()), lanes = static_cast<int>(lanes_in(x[0]));
   std::vector<int> order;
   if (count % 2 == 0) {
     llvm::SmallVector<Value*, 4> even, odd;
     for (size_t i = 0; i < x.size(); ++i) (i % 2 == 0 ? even : odd).push_back(x[i]);
-    Value *first = interleave(b, even), *second = interleave(b, odd);
+    Value *first = interleave(ir, even), *second = interleave(ir, odd);
     const int half = lanes * count / 2;
     for (int i = 0; i < half; ++i) order.insert(order.end(), {i, half + i});
-    return b.CreateShuffleVector(first, second, order);
+    return ir.CreateShuffleVector(first, second, order);
   }
   // One behind the other, then in order.
   Value* all = x[0];
   for (int i = 1; i < count; ++i) {
     std::vector<int> wider;
     for (int lane = 0; lane < lanes * i; ++lane) wider.push_back(lane < lanes ? lane : -1);
-    Value* next = i == 1 ? x[1] : b.CreateShuffleVector(x[static_cast<size_t>(i)], wider);
+    Value* next = i == 1 ? x[1] : ir.CreateShuffleVector(x[static_cast<size_t>(i)], wider);
     std::vector<int> behind;
     for (int lane = 0; lane < lanes * (i + 1); ++lane) behind.push_back(lane);
-    all = b.CreateShuffleVector(all, next, behind);
+    all = ir.CreateShuffleVector(all, next, behind);
   }
   for (int lane = 0; lane < lanes; ++lane) {
     for (int i = 0; i < count; ++i) order.push_back(i * lanes + lane);
   }
-  return b.CreateShuffleVector(all, order);
+  return ir.CreateShuffleVector(all, order);
 }
 
 // Lanes first, first + step, ...: an even step by way of every second one.
-Value* every(Builder& b, Value* x, int first, int step) {
+Value* every(Builder& ir, Value* x, int first, int step) {
   for (; step % 2 == 0; step /= 2, first /= 2) {
     std::vector<int> half;
     for (unsigned i = 0; i < lanes_in(x) / 2; ++i) half.push_back(static_cast<int>(2 * i) + first % 2);
-    x = b.CreateShuffleVector(x, half);
+    x = ir.CreateShuffleVector(x, half);
   }
   if (step == 1) return x;
   std::vector<int> order;
   for (unsigned i = 0; i < lanes_in(x) / static_cast<unsigned>(step); ++i) {
     order.push_back(first + static_cast<int>(i) * step);
   }
-  return b.CreateShuffleVector(x, order);
+  return ir.CreateShuffleVector(x, order);
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ void Nest::unroll_narrow() {
 }
 
 int Nest::most_lanes(int most) const {
-  const int native = c.target.vector_bytes / 4;
+  const int native = ctx.target.vector_bytes / 4;
   return is_narrow() ? std::max(native, most / static_cast<int>(std::bit_ceil(points_.size()))) : most;
 }
 
@@ -93,7 +93,7 @@ int Nest::most_lanes(int most) const {
 // The elements at the indices of one axis, which lie side by side, and the vectors' axis is the one before: all of them
 // are read, of which this point takes a part. Null: they lie otherwise.
 Result<Value*> Nest::load_side_by_side(const Op& op, const Point& point) {
-  const dsl::Type& type = c.type(op.results[0]);
+  const dsl::Type& type = ctx.type(op.results[0]);
   int axis = -1;
   for (size_t i = 0; i < point.size(); ++i) {
     if (point[i] >= 0 || type.shape[i].as_constant() == 1) continue;
@@ -120,18 +120,18 @@ Result<Value*> Nest::load_side_by_side(const Op& op, const Point& point) {
     if (!mask) return mask;
     masks[static_cast<size_t>(i)] = *mask;
   }
-  llvm::Type* memory = memory_type(b.getContext(), type.element, type.pointer);
+  llvm::Type* memory = memory_type(ir.getContext(), type.element, type.pointer);
   auto* wide = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_ * count));
   const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
   Value* mask = mask_side_by_side(masks);
   Value* all =
-      mask ? b.CreateMaskedLoad(wide, where->pointer, align, c.memory_mask(mask), llvm::Constant::getNullValue(wide))
-           : static_cast<Value*>(b.CreateAlignedLoad(wide, where->pointer, align));
-  Value* value = from_memory(b, every(b, all, static_cast<int>(mine), count), type);
+      mask ? ir.CreateMaskedLoad(wide, where->pointer, align, ctx.memory_mask(mask), llvm::Constant::getNullValue(wide))
+           : static_cast<Value*>(ir.CreateAlignedLoad(wide, where->pointer, align));
+  Value* value = from_memory(ir, every(ir, all, static_cast<int>(mine), count), type);
   if (!masks[mine] || op.operands.size() < 3) return value;
   auto other = evaluate(op.operands[2], point);
   if (!other) return other;
-  return b.CreateSelect(masks[mine], value, splat(*other));
+  return ir.CreateSelect(masks[mine], value, splat(*other));
 }
 
 Result<Value*> Nest::address_side_by_side(ValueId pointers) {
@@ -150,7 +150,7 @@ Result<Value*> Nest::address_side_by_side(ValueId pointers) {
   return where->stride == count ? where->pointer : nullptr;
 }
 
-Value* Nest::side_by_side(llvm::ArrayRef<Value*> vectors) { return interleave(b, vectors); }
+Value* Nest::side_by_side(llvm::ArrayRef<Value*> vectors) { return interleave(ir, vectors); }
 
 Value* Nest::mask_side_by_side(llvm::ArrayRef<Value*> masks) {
   const auto count = static_cast<int>(masks.size());
@@ -160,15 +160,15 @@ Value* Nest::mask_side_by_side(llvm::ArrayRef<Value*> masks) {
   llvm::SmallVector<Value*, 8> lanes;
   for (Value* mask : masks) {
     Value* active = in_active_lanes(mask);
-    lanes.push_back(splat(active ? active : static_cast<Value*>(b.getTrue())));
+    lanes.push_back(splat(active ? active : static_cast<Value*>(ir.getTrue())));
   }
-  return interleave(b, lanes);
+  return interleave(ir, lanes);
 }
 
 // ---- scratch ----
 
 // Reads past the last lane, which all of scratch has room for.
-Value* Nest::load_strided(const Slot& slot, const Point& point, const dsl::Type& type, int64_t stride) {
+Value* Nest::load_strided(const ScratchSlot& slot, const Point& point, const dsl::Type& type, int64_t stride) {
   Point row = point;
   int64_t beside = 0;
   for (size_t i = 0; i < point.size(); ++i) {
@@ -176,18 +176,18 @@ Value* Nest::load_strided(const Slot& slot, const Point& point, const dsl::Type&
     beside += index_at(point[i]) * slot.strides[i];
     row[i] = kZero;
   }
-  Slot from = slot;
+  ScratchSlot from = slot;
   from.offset += static_cast<uint64_t>((beside - beside % stride) * memory_bytes(type));
-  llvm::Type* memory = memory_type(b.getContext(), type.element, type.pointer);
+  llvm::Type* memory = memory_type(ir.getContext(), type.element, type.pointer);
   auto* wide = llvm::FixedVectorType::get(memory, static_cast<unsigned>(width_ * stride));
   const auto bytes = static_cast<uint64_t>(width_ * stride * memory_bytes(type));
-  c.scratch_tail = std::max(c.scratch_tail, (bytes + 63) / 64 * 64);
-  Value* all = b.CreateAlignedLoad(wide, slot_pointer(from, row, type.element, type.pointer),
-                                   llvm::Align(static_cast<uint64_t>(memory_bytes(type))));
-  return from_memory(b, every(b, all, static_cast<int>(beside % stride), static_cast<int>(stride)), type);
+  ctx.scratch_tail = std::max(ctx.scratch_tail, (bytes + 63) / 64 * 64);
+  Value* all = ir.CreateAlignedLoad(wide, slot_pointer(from, row, type.element, type.pointer),
+                                    llvm::Align(static_cast<uint64_t>(memory_bytes(type))));
+  return from_memory(ir, every(ir, all, static_cast<int>(beside % stride), static_cast<int>(stride)), type);
 }
 
-void Nest::store_slot(const Slot& slot, const dsl::Type& type, llvm::ArrayRef<Value*> vectors) {
+void Nest::store_slot(const ScratchSlot& slot, const dsl::Type& type, llvm::ArrayRef<Value*> vectors) {
   const auto count = static_cast<int64_t>(points_.size());
   bool whole = count > 1;
   int64_t dense = 1;
@@ -201,16 +201,16 @@ void Nest::store_slot(const Slot& slot, const dsl::Type& type, llvm::ArrayRef<Va
     return;
   }
   llvm::SmallVector<Value*, 8> lanes;
-  for (Value* vector : vectors) lanes.push_back(to_memory(b, splat(vector)));
-  Value* all = interleave(b, lanes);
+  for (Value* vector : vectors) lanes.push_back(to_memory(ir, splat(vector)));
+  Value* all = interleave(ir, lanes);
   Value* pointer = slot_pointer(slot, points_[0], type.element, type.pointer);
   const llvm::Align align(static_cast<uint64_t>(memory_bytes(type)));
   const int64_t extent = dims_[vector_dim_].extent;
   const bool partial = extent % width_ != 0 && (lanes_ != nullptr || mode_ == Mode::kOutside);
   if (slot.close || !partial) {
-    b.CreateAlignedStore(all, pointer, align);
+    ir.CreateAlignedStore(all, pointer, align);
   } else {
-    b.CreateMaskedStore(all, pointer, align, c.memory_mask(lanes_below(c.i64(extent), static_cast<int>(count))));
+    ir.CreateMaskedStore(all, pointer, align, ctx.memory_mask(lanes_below(ctx.i64(extent), static_cast<int>(count))));
   }
 }
 

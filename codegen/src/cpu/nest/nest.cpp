@@ -8,20 +8,21 @@ constexpr int kMaxWidth = 64;   // lanes; rows of slots are padded to it
 constexpr int kFunction = 12;   // ops that an elementary function counts as
 constexpr int kExpensive = 24;  // ops in an expression that make it keep two registers a value, not four
 
-const Op* definition_of(Context& c, ValueId id) { return c.schedule.definition[id]; }
+const Op* definition_of(Context& ctx, ValueId id) { return ctx.schedule.definition[id]; }
 
 // Lanes of a register: of 32 bits, which is what most values have.
 int native_lanes(const CpuTarget& target) { return target.vector_bytes / 4; }
 
 // Is there an elementary function below these values that is a longer chain of operations than exp is? Two registers
 // hide the latency of that one as well as four, and take half the code.
-bool has_long_function(Context& c, llvm::ArrayRef<ValueId> values) {
+bool has_long_function(Context& ctx, llvm::ArrayRef<ValueId> values) {
   std::set<ValueId> seen;
   llvm::SmallVector<ValueId, 8> todo(values.begin(), values.end());
   while (!todo.empty()) {
     const ValueId id = todo.pop_back_val();
-    const Op* op = definition_of(c, id);
-    if (!op || c.type(id).is_scalar() || c.slots[id] || op->code == OpCode::kLoad || !seen.insert(id).second) continue;
+    const Op* op = definition_of(ctx, id);
+    if (!op || ctx.type(id).is_scalar() || ctx.slots[id] || op->code == OpCode::kLoad || !seen.insert(id).second)
+      continue;
     if (op->code == OpCode::kMath) {
       const auto function = static_cast<dsl::MathFn>(std::get<int64_t>(op->attrs[0]));
       if (function != dsl::MathFn::kExp && function != dsl::MathFn::kExp2) return true;
@@ -33,7 +34,7 @@ bool has_long_function(Context& c, llvm::ArrayRef<ValueId> values) {
 
 }  // namespace
 
-Nest::Nest(Context& context, std::vector<int64_t> extents) : c(context), b(context.b) {
+Nest::Nest(Context& context, std::vector<int64_t> extents) : ctx(context), ir(context.ir) {
   for (int64_t extent : extents) dims_.push_back({.extent = extent, .index = context.i64(0)});
   for (int d = rank() - 1; d >= 0; --d) {
     if (dims_[d].extent > 1) {
@@ -46,7 +47,7 @@ Nest::Nest(Context& context, std::vector<int64_t> extents) : c(context), b(conte
 }
 
 int Nest::add_inner_dim(int64_t extent) {
-  dims_.push_back({.extent = extent, .index = c.i64(0), .inner = true});
+  dims_.push_back({.extent = extent, .index = ctx.i64(0), .inner = true});
   memo_.resize(memo_.size() + 1);
   return rank() - 1;
 }
@@ -60,7 +61,7 @@ void Nest::walk_inner(int dim, Value* begin, Value* end, const std::function<voi
   Dim& d = dims_[dim];
   const int depth = static_cast<int>(guards_.size()) + 1;
   emit_loop(
-      b, begin, end, c.i64(1), "inner", [&](llvm::Instruction* guard) { guards_.push_back(guard); },
+      ir, begin, end, ctx.i64(1), "inner", [&](llvm::Instruction* guard) { guards_.push_back(guard); },
       [&](Value* index) {
         d.index = index;
         d.depth = depth;
@@ -68,7 +69,7 @@ void Nest::walk_inner(int dim, Value* begin, Value* end, const std::function<voi
         body();
       });
   guards_.pop_back();
-  d.index = c.i64(0);
+  d.index = ctx.i64(0);
   d.depth = 0;
 }
 
@@ -92,7 +93,7 @@ int Nest::depth_of(const Point& point) const {
 
 Point Nest::normalise(ValueId id, const Point& point) const {
   Point out = point;
-  const auto& shape = c.type(id).shape;
+  const auto& shape = ctx.type(id).shape;
   for (size_t i = 0; i < out.size(); ++i) {
     if (shape[i].as_constant() == 1 || (out[i] >= 0 && dims_[out[i]].extent == 1)) out[i] = kZero;
   }
@@ -101,8 +102,8 @@ Point Nest::normalise(ValueId id, const Point& point) const {
 
 // Counts the ops that evaluating a value takes, up to a budget.
 int Nest::cost(ValueId id, int budget) const {
-  const Op* op = definition_of(c, id);
-  if (!op || budget <= 0 || c.type(id).is_scalar() || c.slots[id]) return 0;
+  const Op* op = definition_of(ctx, id);
+  if (!op || budget <= 0 || ctx.type(id).is_scalar() || ctx.slots[id]) return 0;
   int sum = 0;
   switch (op->code) {
     case OpCode::kMath:
@@ -128,11 +129,11 @@ void Nest::choose_width(llvm::ArrayRef<ValueId> values, int max_width) {
   }
   int total = 0;
   for (ValueId id : values) total += cost(id, 2 * kExpensive);
-  const int native = native_lanes(c.target);
+  const int native = native_lanes(ctx.target);
   int registers = 4;
   if (total >= kExpensive) {
-    registers = c.target.vector_registers >= 32 ? 2 : 1;
-  } else if (total >= kFunction && !has_long_function(c, values)) {
+    registers = ctx.target.vector_registers >= 32 ? 2 : 1;
+  } else if (total >= kFunction && !has_long_function(ctx, values)) {
     registers = 2;
   }
   int width = std::min({native * registers, max_width, kMaxWidth});
@@ -143,41 +144,42 @@ void Nest::choose_width(llvm::ArrayRef<ValueId> values, int max_width) {
 
 // ---- the walk ----
 
-Value* Nest::visited() const {
-  Value* total = c.i64(1);
-  for (const Dim& d : dims_) total = b.CreateMul(total, d.limit ? d.limit : c.i64(d.extent));
+Value* Nest::trip_count() const {
+  Value* total = ctx.i64(1);
+  for (const Dim& d : dims_) total = ir.CreateMul(total, d.limit ? d.limit : ctx.i64(d.extent));
   return total;
 }
 
-Value* Nest::visited_of_row() const {
-  if (vector_dim_ < 0) return c.i64(1);
+Value* Nest::trip_count_of_row() const {
+  if (vector_dim_ < 0) return ctx.i64(1);
   const Dim& d = dims_[vector_dim_];
-  return d.limit ? d.limit : c.i64(d.extent);
+  return d.limit ? d.limit : ctx.i64(d.extent);
 }
 
 Value* Nest::lanes_below(Value* bound, int times) {
-  auto* type = llvm::FixedVectorType::get(b.getInt32Ty(), static_cast<unsigned>(width_ * times));
+  auto* type = llvm::FixedVectorType::get(ir.getInt32Ty(), static_cast<unsigned>(width_ * times));
   std::vector<llvm::Constant*> lanes;
-  for (int i = 0; i < width_ * times; ++i) lanes.push_back(b.getInt32(static_cast<uint32_t>(i / times)));
-  Value* left = b.CreateSub(bound, dims_[vector_dim_].index);
-  left = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, c.i64(width_));
-  Value* limit = b.CreateVectorSplat(type->getElementCount(), b.CreateTrunc(left, b.getInt32Ty()));
-  return b.CreateICmpSLT(llvm::ConstantVector::get(lanes), limit);
+  for (int i = 0; i < width_ * times; ++i) lanes.push_back(ir.getInt32(static_cast<uint32_t>(i / times)));
+  Value* left = ir.CreateSub(bound, dims_[vector_dim_].index);
+  left = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, ctx.i64(width_));
+  Value* limit = ir.CreateVectorSplat(type->getElementCount(), ir.CreateTrunc(left, ir.getInt32Ty()));
+  return ir.CreateICmpSLT(llvm::ConstantVector::get(lanes), limit);
 }
 
 Value* Nest::in_active_lanes(Value* mask) {
   if (!mask || !lanes_) return mask ? mask : lanes_;
-  if (mask->getType()->isVectorTy()) return b.CreateAnd(mask, lanes_);
+  if (mask->getType()->isVectorTy()) return ir.CreateAnd(mask, lanes_);
   // Not the splat of the bit and the lanes: LLVM 19 makes whole loads of the masked-off parts of that for AVX2.
-  return lanes_below(b.CreateSelect(mask, lanes_end_, dims_[vector_dim_].index));
+  return lanes_below(ir.CreateSelect(mask, lanes_end_, dims_[vector_dim_].index));
 }
 
 void Nest::walk_outside(Value* first, const std::function<void()>& body) {
   Dim& d = dims_[vector_dim_];
   const int depth = d.depth;
-  Value* start = b.CreateAnd(b.CreateAdd(first, c.i64(width_ - 1)), c.i64(-static_cast<int64_t>(width_)));
+  Value* start = ir.CreateAnd(ir.CreateAdd(first, ctx.i64(width_ - 1)), ctx.i64(-static_cast<int64_t>(width_)));
   emit_loop(
-      b, start, c.i64(d.extent), c.i64(width_), "fill", [&](llvm::Instruction* guard) { guards_.push_back(guard); },
+      ir, start, ctx.i64(d.extent), ctx.i64(width_), "fill",
+      [&](llvm::Instruction* guard) { guards_.push_back(guard); },
       [&](Value* index) {
         d.index = index;
         d.depth = depth + 1;
@@ -193,7 +195,7 @@ Result<void> Nest::walk(const Body& body, bool interior_only) {
   guards_.clear();
   Result<void> result = walk_dim(0, body, interior_only, nullptr);
   guards_.clear();
-  for (ValueId id : loaded_) ++c.sweeps[id];
+  for (ValueId id : loaded_) ++ctx.passes_over[id];
   return result;
 }
 
@@ -203,38 +205,38 @@ Result<void> Nest::walk_dim(int dim, const Body& body, bool interior_only, Value
   Dim& d = dims_[dim];
   if (dim == vector_dim_ || d.extent == 1 || d.inner) {
     if (dim != vector_dim_ && d.bound) {
-      Value* in = b.CreateICmpSGT(d.bound, c.i64(0));
-      inside = inside ? b.CreateAnd(inside, in) : in;
+      Value* in = ir.CreateICmpSGT(d.bound, ctx.i64(0));
+      inside = inside ? ir.CreateAnd(inside, in) : in;
     }
     return walk_dim(dim + 1, body, interior_only, inside);
   }
-  if (dim == rows_.dim && rows_.together > 1 && body.chunk_of_rows && interior_only && !inside) {
-    return walk_rows_together(body);
+  if (dim == rows_.dim && rows_.fused > 1 && body.chunk_of_rows && interior_only && !inside) {
+    return walk_fused_rows(body);
   }
-  Value* end = interior_only && d.bound ? d.bound : d.limit ? d.limit : c.i64(d.extent);
+  Value* end = interior_only && d.bound ? d.bound : d.limit ? d.limit : ctx.i64(d.extent);
   if (d.listed) end = d.listed->count;
   Result<void> result;
   const int depth = static_cast<int>(guards_.size()) + 1;
   emit_loop(
-      b, c.i64(0), end, c.i64(1), "row", [&](llvm::Instruction* guard) { guards_.push_back(guard); },
-      [&](Value* turn) {
-        Value* index = turn;
+      ir, ctx.i64(0), end, ctx.i64(1), "row", [&](llvm::Instruction* guard) { guards_.push_back(guard); },
+      [&](Value* iteration) {
+        Value* index = iteration;
         if (d.listed) {
-          Value* at = b.CreateInBoundsGEP(b.getInt32Ty(), d.listed->table, turn);
-          index = b.CreateZExt(b.CreateLoad(b.getInt32Ty(), at), b.getInt64Ty());
+          Value* at = ir.CreateInBoundsGEP(ir.getInt32Ty(), d.listed->table, iteration);
+          index = ir.CreateZExt(ir.CreateLoad(ir.getInt32Ty(), at), ir.getInt64Ty());
         }
         d.index = index;
         d.depth = depth;
         memo_[depth].clear();
         Value* in = inside;
         if (d.bound && !interior_only) {
-          Value* here = b.CreateICmpSLT(index, d.bound);
-          in = in ? b.CreateAnd(in, here) : here;
+          Value* here = ir.CreateICmpSLT(index, d.bound);
+          in = in ? ir.CreateAnd(in, here) : here;
         }
         result = walk_dim(dim + 1, body, interior_only, in);
       });
   guards_.pop_back();
-  d.index = c.i64(0);
+  d.index = ctx.i64(0);
   d.depth = 0;
   return result;
 }
@@ -270,7 +272,7 @@ Result<void> Nest::walk_vectors(const Body& body, bool interior_only, Value* ins
   if (vector_dim_ < 0) {
     // A single element. Inside or not is a branch of its own.
     const Mode mode = inside && !interior_only ? Mode::kGeneric : Mode::kInterior;
-    emit_if(b, inside && interior_only ? inside : b.getTrue(), "element", enter, [&] { chunk(mode, nullptr); });
+    emit_if(ir, inside && interior_only ? inside : ir.getTrue(), "element", enter, [&] { chunk(mode, nullptr); });
     leave();
     return result;
   }
@@ -278,27 +280,27 @@ Result<void> Nest::walk_vectors(const Body& body, bool interior_only, Value* ins
   Dim& d = dims_[vector_dim_];
   d.depth = depth;
   const bool bounded = d.bound != nullptr || inside != nullptr;
-  Value* extent = c.i64(d.extent);
+  Value* extent = ctx.i64(d.extent);
   Value* bound = d.bound ? d.bound : extent;
-  if (inside) bound = b.CreateSelect(inside, bound, c.i64(0));
-  Value* main_end = b.CreateAnd(bound, c.i64(-static_cast<int64_t>(width_)));
-  emit_loop(b, c.i64(0), main_end, c.i64(width_), "vector", enter, [&](Value* index) {
+  if (inside) bound = ir.CreateSelect(inside, bound, ctx.i64(0));
+  Value* main_end = ir.CreateAnd(bound, ctx.i64(-static_cast<int64_t>(width_)));
+  emit_loop(ir, ctx.i64(0), main_end, ctx.i64(width_), "vector", enter, [&](Value* index) {
     d.index = index;
     chunk(Mode::kInterior, nullptr);
   });
   leave();
   const int whole = width_;
-  if (body.any_width) width_ = std::min(width_, native_lanes(c.target));
+  if (body.any_width) width_ = std::min(width_, native_lanes(ctx.target));
   const bool complement = bounded && !interior_only;
   if (complement && !body.outside) {
-    emit_loop(b, main_end, d.limit ? d.limit : extent, c.i64(width_), "masked", enter, [&](Value* index) {
+    emit_loop(ir, main_end, d.limit ? d.limit : extent, ctx.i64(width_), "masked", enter, [&](Value* index) {
       d.index = index;
       chunk(Mode::kGeneric, d.extent % width_ != 0 ? extent : nullptr);
     });
     leave();
   } else if (bounded || d.extent % whole != 0) {
     // Less than a whole chunk.
-    emit_loop(b, main_end, bound, c.i64(width_), "tail", enter, [&](Value* index) {
+    emit_loop(ir, main_end, bound, ctx.i64(width_), "tail", enter, [&](Value* index) {
       d.index = index;
       chunk(Mode::kInterior, bound);
     });
@@ -308,14 +310,14 @@ Result<void> Nest::walk_vectors(const Body& body, bool interior_only, Value* ins
     d.index = main_end;
     mode_ = Mode::kOutside;
     memo_[depth].clear();
-    emit_if(b, b.CreateICmpSLT(bound, extent), "outside", enter, [&] {
-      if (result.ok()) result = body.outside(bound, b.CreateSub(extent, bound));
+    emit_if(ir, ir.CreateICmpSLT(bound, extent), "outside", enter, [&] {
+      if (result.ok()) result = body.outside(bound, ir.CreateSub(extent, bound));
     });
     leave();
     mode_ = Mode::kInterior;
   }
   width_ = whole;
-  d.index = c.i64(0);
+  d.index = ctx.i64(0);
   d.depth = 0;
   return result;
 }

@@ -77,9 +77,9 @@ class Nest {
     // Chunks may be of any width: what is left over of a row then goes in narrow ones, which is less code.
     bool any_width = false;
     // A chunk of several rows, where the walk takes them together (rows.cpp): `go_to(i)` is in the i-th of `count`. All
-    // are to be computed before any is stored. Only where what `together_if` emits, before the walk, is true (i1).
+    // are to be computed before any is stored. Only where what `fuse_if` emits, before the walk, is true (i1).
     std::function<Result<void>(int count, llvm::function_ref<void(int)> go_to)> chunk_of_rows = {};
-    std::function<Value*()> together_if = {};
+    std::function<Value*()> fuse_if = {};
   };
   // Walks the space: dimensions in order, the vector dimension innermost. `interior_only` restricts it to the interior.
   Result<void> walk(const Body& body, bool interior_only);
@@ -173,8 +173,8 @@ class Nest {
 
   // nest.cpp
   // How many elements the walk visits for its sink, and in a row.
-  Value* visited() const;
-  Value* visited_of_row() const;
+  Value* trip_count() const;
+  Value* trip_count_of_row() const;
   Mode mode() const { return mode_; }
   Value* lane_mask() const { return lanes_; }  // null: all lanes are active
   Value* in_active_lanes(Value* mask);         // the mask, null for true, in the active lanes alone; null: all lanes
@@ -184,18 +184,18 @@ class Nest {
   bool varies(const Point& point) const;  // contains the vector dimension
 
   // evaluate.cpp
-  Value* slot_pointer(const Slot& slot, const Point& point, ElementType element, bool pointer);
-  Value* load_slot(const Slot& slot, const Point& point, const dsl::Type& type);
+  Value* slot_pointer(const ScratchSlot& slot, const Point& point, ElementType element, bool pointer);
+  Value* load_slot(const ScratchSlot& slot, const Point& point, const dsl::Type& type);
   // Stores whole vectors; lanes past the extent fall into the slot's padding, or are left out where it is exact.
-  void store_slot(const Slot& slot, const Point& point, const dsl::Type& type, Value* vector);
+  void store_slot(const ScratchSlot& slot, const Point& point, const dsl::Type& type, Value* vector);
   // The same of the vectors at all points() (in narrow.cpp).
-  void store_slot(const Slot& slot, const dsl::Type& type, llvm::ArrayRef<Value*> vectors);
+  void store_slot(const ScratchSlot& slot, const dsl::Type& type, llvm::ArrayRef<Value*> vectors);
   // The elements of a tile in scratch at the point, but along `axis` at `index`. Lanes past the extent read element 0.
-  Value* gather_slot(const dsl::Type& type, const Slot& slot, const Point& point, size_t axis, Value* index,
+  Value* gather_slot(const dsl::Type& type, const ScratchSlot& slot, const Point& point, size_t axis, Value* index,
                      bool index_is_signed);
 
-  Context& c;
-  Builder& b;
+  Context& ctx;
+  Builder& ir;
 
  private:
   struct Dim {
@@ -213,10 +213,10 @@ class Nest {
     int dim = -1;
     std::vector<ValueId> values = {};     // those in scratch
     std::vector<MaskAt> conditions = {};  // parts of masks; a bit each of a row's word
-    std::optional<Slot> words = {};
+    std::optional<ScratchSlot> words = {};
     Value* word = nullptr;  // of the row
     bool all_hold = false;  // all conditions do where code is emitted now
-    int together = 1;       // so many rows at a time
+    int fused = 1;          // so many rows at a time
   };
   struct RowSearch;
 
@@ -233,8 +233,8 @@ class Nest {
   std::vector<MaskAt> parts_of(ValueId mask, const Point& point) const;
   Result<Value*> mask_on_row(ValueId mask, const Point& point);
   void split_row(const std::function<void()>& emit);
-  Result<void> walk_rows_together(const Body& body);
-  Value* may_go_together(Value* first, Value* end);
+  Result<void> walk_fused_rows(const Body& body);
+  Value* may_fuse(Value* first, Value* end);
   void forget_row();
 
   // dot/dot_view.cpp
@@ -259,18 +259,18 @@ class Nest {
   Result<Value*> evaluate_load(const Op& op, const Point& point);
   Value* load_if(const Op& op, const Point& point, Value* condition, Value* pointer, Value* other);
   Value* load_groups(const dsl::Type& type, const Address& where, Value* mask, Value* other);
-  int64_t lane_stride(const Slot& slot, const Point& point) const;  // elements from lane to lane
+  int64_t lane_stride(const ScratchSlot& slot, const Point& point) const;  // elements from lane to lane
   Value* strided_lanes(Value* first, llvm::Type* memory, int64_t stride);
-  bool slot_usable(const Slot& slot, const Point& point) const;
+  bool slot_usable(const ScratchSlot& slot, const Point& point) const;
 
   // narrow.cpp
   Result<Value*> load_side_by_side(const Op& op, const Point& point);
-  Value* load_strided(const Slot& slot, const Point& point, const dsl::Type& type, int64_t stride);
+  Value* load_strided(const ScratchSlot& slot, const Point& point, const dsl::Type& type, int64_t stride);
 
   // prefetch.cpp
   void prefetch_ahead(const Op& load, const Point& point, Value* pointer);
   void prefetch_behind(const Op& load, const Point& point, Value* pointer);
-  bool prefetch_turns(const Op& load, const Point& point, Value* pointer);
+  bool prefetch_iterations(const Op& load, const Point& point, Value* pointer);
 
   // address.cpp
   // `exact`: only where the value cannot wrap on purpose (comparisons), as opposed to indices that reach memory.
@@ -321,7 +321,7 @@ class Nest {
       comparisons_;  // bounds by comparison, so that equal ones are one
 
   RowTable rows_;
-  std::map<ValueId, Slot> kept_;
+  std::map<ValueId, ScratchSlot> kept_;
   std::set<ValueId> loaded_;  // by whole vectors
   llvm::SmallVector<Ahead, 4> ahead_;
   bool is_store_ = false;
@@ -337,8 +337,8 @@ class Nest {
 template <class F>
 auto Nest::at_depth(int depth, F emit) {
   if (depth >= depth_now()) return emit();
-  llvm::IRBuilderBase::InsertPointGuard restore(b);
-  b.SetInsertPoint(guards_[static_cast<size_t>(depth)]);
+  llvm::IRBuilderBase::InsertPointGuard restore(ir);
+  ir.SetInsertPoint(guards_[static_cast<size_t>(depth)]);
   return emit();
 }
 

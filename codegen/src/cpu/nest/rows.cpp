@@ -19,7 +19,7 @@ namespace {
 constexpr int kExpensive = 8;           // ops; a load from L1 is cheaper than this many
 constexpr int kManyInvariants = 4;      // loads that the columns decide
 constexpr size_t kMostConditions = 32;  // bits of a word
-constexpr int kTogether = 4;            // rows, whose sums a register each holds
+constexpr int kFusedRows = 4;           // rows, whose sums a register each holds
 
 }  // namespace
 
@@ -35,16 +35,16 @@ struct Nest::RowSearch {
 
   // A load is no function of the row alone.
   bool has_load(ValueId id) {
-    const Op* op = nest.c.schedule.definition[id];
-    if (!op || nest.c.slots[id] || nest.c.type(id).is_scalar()) return false;
+    const Op* op = nest.ctx.schedule.definition[id];
+    if (!op || nest.ctx.slots[id] || nest.ctx.type(id).is_scalar()) return false;
     if (op->code == OpCode::kLoad) return true;
     if (const auto known = loads.find(id); known != loads.end()) return known->second;
     return loads[id] = llvm::any_of(op->operands, [&](ValueId operand) { return has_load(operand); });
   }
 
   void visit(ValueId id, const Point& point_in) {
-    const Op* op = nest.c.schedule.definition[id];
-    if (!op || nest.c.type(id).is_scalar() || nest.c.slots[id]) return;
+    const Op* op = nest.ctx.schedule.definition[id];
+    if (!op || nest.ctx.type(id).is_scalar() || nest.ctx.slots[id]) return;
     const Point point = nest.normalise(id, point_in);
     if (!seen.insert({id, point}).second) return;
     if (!nest.varies(point)) return visit_row(id, *op, point);
@@ -63,7 +63,7 @@ struct Nest::RowSearch {
   }
 
   void visit_row(ValueId id, const Op& op, const Point& point) {
-    const dsl::Type& type = nest.c.type(id);
+    const dsl::Type& type = nest.ctx.type(id);
     if (!has_row(point) || has_load(id)) return;
     if (!type.pointer && nest.affine(id, point, false)) return;
     auto is_same = [&](ValueId operand) {
@@ -97,10 +97,10 @@ std::vector<MaskAt> Nest::parts_of(ValueId mask, const Point& point) const {
   for (std::set<MaskAt> seen; !todo.empty();) {
     const MaskAt part = todo.back();
     todo.pop_back();
-    const Op* op = c.schedule.definition[part.mask];
+    const Op* op = ctx.schedule.definition[part.mask];
     if (masks_.count(part) || !seen.insert(part).second) continue;
     const bool is_and = op && op->code == OpCode::kAnd;
-    if (c.slots[part.mask] || !varies(part.point) || !(is_and || (op && is_view(*op)))) {
+    if (ctx.slots[part.mask] || !varies(part.point) || !(is_and || (op && is_view(*op)))) {
       out.push_back(part);
       continue;
     }
@@ -119,18 +119,18 @@ Result<void> Nest::tabulate_rows(llvm::ArrayRef<ValueId> values) {
     if (row >= 0 || dims_[d].inner) return {};
     row = d;
   }
-  if (row < 0 || vector_dim_ < 0 || dims_[row].extent < c.target.vector_bytes / 4) return {};
+  if (row < 0 || vector_dim_ < 0 || dims_[row].extent < ctx.target.vector_bytes / 4) return {};
   RowSearch search{*this, row};
   for (ValueId value : values) search.visit(value, identity());
   rows_.dim = row;
   const auto shared = static_cast<int>(search.invariants.size());
   if (shared >= kManyInvariants) {
     // Two vectors share the pointers that a row has many of.
-    const bool pairs = 4 * width_ == c.target.vector_bytes && 2 * width_ <= extent(vector_dim_);
+    const bool pairs = 4 * width_ == ctx.target.vector_bytes && 2 * width_ <= extent(vector_dim_);
     if (pairs) width_ *= 2;
     // Two registers are for what is on its way.
-    const bool stay = shared + kTogether + 2 <= c.target.vector_registers;
-    if (stay && dims_[row].extent % kTogether == 0) rows_.together = kTogether;
+    const bool stay = shared + kFusedRows + 2 <= ctx.target.vector_registers;
+    if (stay && dims_[row].extent % kFusedRows == 0) rows_.fused = kFusedRows;
   }
   return fill_row_table(search);
 }
@@ -140,33 +140,33 @@ Result<void> Nest::fill_row_table(const RowSearch& search) {
   const int64_t rows = dims_[search.row].extent;
   std::vector<int64_t> extents;
   for (const Dim& d : dims_) extents.push_back(d.extent);
-  Nest ahead(c, extents);
-  ahead.fix_dim(vector_dim_, c.i64(0));
+  Nest ahead(ctx, extents);
+  ahead.fix_dim(vector_dim_, ctx.i64(0));
   ahead.set_vector_dim(search.row);
-  ahead.set_width(c.target.vector_bytes / 4);
-  std::vector<Slot> slots;
-  for (const MaskAt& value : search.values) slots.push_back(allocate_slot(c, c.type(value.mask)));
+  ahead.set_width(ctx.target.vector_bytes / 4);
+  std::vector<ScratchSlot> slots;
+  for (const MaskAt& value : search.values) slots.push_back(allocate_scratch_slot(ctx, ctx.type(value.mask)));
   const dsl::Type word = dsl::tile_type(ElementType::kU32, {rows});
-  const Slot words = allocate_slot(c, word);
+  const ScratchSlot words = allocate_scratch_slot(ctx, word);
   Body body;
   body.chunk = [&]() -> Result<void> {
     for (const auto& [slot, value] : llvm::zip(slots, search.values)) {
       auto lanes = ahead.evaluate_vector(value.mask, value.point);
       if (!lanes) return lanes.error();
-      ahead.store_slot(slot, value.point, c.type(value.mask), *lanes);
+      ahead.store_slot(slot, value.point, ctx.type(value.mask), *lanes);
     }
-    Value* bits = llvm::Constant::getNullValue(like(ahead.splat(b.getTrue()), b.getInt32Ty()));
+    Value* bits = llvm::Constant::getNullValue(like(ahead.splat(ir.getTrue()), ir.getInt32Ty()));
     for (const auto& [i, condition] : llvm::enumerate(search.conditions)) {
       auto lanes = ahead.evaluate_vector(condition.mask, condition.point);
       if (!lanes) return lanes.error();
-      bits = b.CreateOr(bits, b.CreateSelect(*lanes, int_constant(bits, uint64_t{1} << i), int_constant(bits, 0)));
+      bits = ir.CreateOr(bits, ir.CreateSelect(*lanes, int_constant(bits, uint64_t{1} << i), int_constant(bits, 0)));
     }
     if (!search.conditions.empty()) ahead.store_slot(words, {static_cast<int8_t>(search.row)}, word, bits);
     return {};
   };
   if (auto done = ahead.walk(body, false); !done) return done;
   for (const auto& [slot, value] : llvm::zip(slots, search.values)) {
-    c.slots[value.mask] = slot;
+    ctx.slots[value.mask] = slot;
     rows_.values.push_back(value.mask);
   }
   rows_.conditions.assign(search.conditions.begin(), search.conditions.end());
@@ -186,14 +186,14 @@ Result<Value*> Nest::mask_on_row(ValueId mask, const Point& point) {
       holds = *value;
     } else if (!rows_.all_hold) {
       const auto bit = static_cast<uint64_t>(condition - rows_.conditions.begin());
-      holds = b.CreateTrunc(b.CreateLShr(rows_.word, bit), b.getInt1Ty());
+      holds = ir.CreateTrunc(ir.CreateLShr(rows_.word, bit), ir.getInt1Ty());
     }
     if (!holds) continue;
     const bool vectors = holds->getType()->isVectorTy() || (all && all->getType()->isVectorTy());
     if (all && vectors) {
-      all = b.CreateAnd(splat(all), splat(holds));
+      all = ir.CreateAnd(splat(all), splat(holds));
     } else {
-      all = all ? b.CreateAnd(all, holds) : holds;
+      all = all ? ir.CreateAnd(all, holds) : holds;
     }
   }
   return all;
@@ -207,10 +207,10 @@ void Nest::split_row(const std::function<void()>& emit) {
   const Point row = {static_cast<int8_t>(rows_.dim)};
   rows_.word = load_slot(*rows_.words, row, dsl::tile_type(ElementType::kU32, {d.extent}));
   const uint64_t all = (uint64_t{1} << rows_.conditions.size()) - 1;
-  Value* all_hold = b.CreateICmpEQ(rows_.word, int_constant(rows_.word, all));
+  Value* all_hold = ir.CreateICmpEQ(rows_.word, int_constant(rows_.word, all));
   for (const bool hold : {true, false}) {
     emit_if(
-        b, hold ? all_hold : b.CreateNot(all_hold), hold ? "all.hold" : "some.hold",
+        ir, hold ? all_hold : ir.CreateNot(all_hold), hold ? "all.hold" : "some.hold",
         [&](llvm::Instruction* guard) { guards_.push_back(guard); },
         [&] {
           d.depth = static_cast<int>(guards_.size());
@@ -225,20 +225,20 @@ void Nest::split_row(const std::function<void()>& emit) {
 }
 
 // Of the rows from `first` on all are there, and all conditions hold on them. Leaves `rows_.word` to be that of all.
-Value* Nest::may_go_together(Value* first, Value* end) {
+Value* Nest::may_fuse(Value* first, Value* end) {
   Dim& d = dims_[rows_.dim];
-  Value* whole = b.CreateICmpSLE(b.CreateAdd(first, c.i64(rows_.together)), end);
+  Value* whole = ir.CreateICmpSLE(ir.CreateAdd(first, ctx.i64(rows_.fused)), end);
   if (rows_.conditions.empty()) return whole;
   Value* words = nullptr;
-  for (int i = 0; i < rows_.together; ++i) {
-    d.index = b.CreateAdd(first, c.i64(i));
+  for (int i = 0; i < rows_.fused; ++i) {
+    d.index = ir.CreateAdd(first, ctx.i64(i));
     Value* word =
         load_slot(*rows_.words, {static_cast<int8_t>(rows_.dim)}, dsl::tile_type(ElementType::kU32, {d.extent}));
-    words = words ? b.CreateAnd(words, word) : word;
+    words = words ? ir.CreateAnd(words, word) : word;
   }
   const uint64_t all = (uint64_t{1} << rows_.conditions.size()) - 1;
   rows_.word = words;
-  return b.CreateAnd(whole, b.CreateICmpEQ(words, int_constant(words, all)));
+  return ir.CreateAnd(whole, ir.CreateICmpEQ(words, int_constant(words, all)));
 }
 
 // What was computed of a row is another row's no longer.
@@ -250,9 +250,9 @@ void Nest::forget_row() {
   }
 }
 
-Result<void> Nest::walk_rows_together(const Body& body) {
+Result<void> Nest::walk_fused_rows(const Body& body) {
   Dim& d = dims_[rows_.dim];
-  Value* end = d.bound ? d.bound : d.limit ? d.limit : c.i64(d.extent);
+  Value* end = d.bound ? d.bound : d.limit ? d.limit : ctx.i64(d.extent);
   Result<void> result;
   auto enter = [&](llvm::Instruction* guard) { guards_.push_back(guard); };
   auto begin = [&](Value* index) {
@@ -261,32 +261,32 @@ Result<void> Nest::walk_rows_together(const Body& body) {
     forget_row();
     for (size_t level = guards_.size(); level < memo_.size(); ++level) memo_[level].clear();
   };
-  std::array<Value*, kTogether> rows;
-  Value* may = body.together_if();
-  Body together = body;
-  together.chunk = [&] {
-    return body.chunk_of_rows(rows_.together, [&](int i) {
+  std::array<Value*, kFusedRows> rows;
+  Value* may = body.fuse_if();
+  Body fused = body;
+  fused.chunk = [&] {
+    return body.chunk_of_rows(rows_.fused, [&](int i) {
       d.index = rows[static_cast<size_t>(i)];
       forget_row();
     });
   };
-  emit_loop(b, c.i64(0), end, c.i64(rows_.together), "rows", enter, [&](Value* first) {
+  emit_loop(ir, ctx.i64(0), end, ctx.i64(rows_.fused), "rows", enter, [&](Value* first) {
     begin(first);
-    Value* whole = may_go_together(first, end);
-    whole = b.CreateAnd(whole, may);
-    emit_if(b, whole, "together", enter, [&] {
+    Value* whole = may_fuse(first, end);
+    whole = ir.CreateAnd(whole, may);
+    emit_if(ir, whole, "together", enter, [&] {
       begin(first);
-      for (size_t i = 0; i < rows.size(); ++i) rows[i] = b.CreateAdd(first, c.i64(static_cast<int64_t>(i)));
+      for (size_t i = 0; i < rows.size(); ++i) rows[i] = ir.CreateAdd(first, ctx.i64(static_cast<int64_t>(i)));
       rows_.all_hold = true;
-      const int width = std::exchange(width_, c.target.vector_bytes / 4);
-      result = walk_vectors(together, true, nullptr);
+      const int width = std::exchange(width_, ctx.target.vector_bytes / 4);
+      result = walk_vectors(fused, true, nullptr);
       width_ = width;
     });
     rows_.word = nullptr;
     guards_.pop_back();
-    emit_if(b, b.CreateNot(whole), "apart", enter, [&] {
-      Value* past = b.CreateAdd(first, c.i64(rows_.together));
-      emit_loop(b, first, b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, past, end), c.i64(1), "row", enter,
+    emit_if(ir, ir.CreateNot(whole), "apart", enter, [&] {
+      Value* past = ir.CreateAdd(first, ctx.i64(rows_.fused));
+      emit_loop(ir, first, ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, past, end), ctx.i64(1), "row", enter,
                 [&](Value* row) {
                   begin(row);
                   if (result.ok()) result = walk_row(body, true, nullptr);
@@ -296,7 +296,7 @@ Result<void> Nest::walk_rows_together(const Body& body) {
     guards_.pop_back();
   });
   guards_.pop_back();
-  d.index = c.i64(0);
+  d.index = ctx.i64(0);
   d.depth = 0;
   return result;
 }

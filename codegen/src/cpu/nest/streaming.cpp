@@ -1,5 +1,5 @@
-// Whether a launch writes much is known when it runs: programs × visits of the store by each × bytes of the tile. Both
-// kinds of store stand beside each other in the innermost loop, behind a branch that always goes the same way.
+// Whether a launch writes much is known when it runs: programs × trip count of the store in each × bytes of the tile.
+// Both kinds of store stand beside each other in the innermost loop, behind a branch that always goes the same way.
 #include "cpu/nest/streaming.h"
 
 #include <llvm/IR/IntrinsicsX86.h>
@@ -19,61 +19,61 @@ constexpr int64_t kLongRow = 16 * kLine;
 
 }  // namespace
 
-Value* bytes_stored(Context& c, const Op& store, Value* elements) {
-  Builder& b = c.b;
-  Value* total = b.CreateMul(elements, c.i64(memory_bytes(c.type(store.operands[1]))));
-  for (Value* programs : c.num_programs) total = b.CreateMul(total, b.CreateZExt(programs, b.getInt64Ty()));
-  return c.visits ? b.CreateMul(total, c.visits) : total;
+Value* bytes_stored(Context& ctx, const Op& store, Value* elements) {
+  Builder& ir = ctx.ir;
+  Value* total = ir.CreateMul(elements, ctx.i64(memory_bytes(ctx.type(store.operands[1]))));
+  for (Value* programs : ctx.num_programs) total = ir.CreateMul(total, ir.CreateZExt(programs, ir.getInt64Ty()));
+  return ctx.trip_count ? ir.CreateMul(total, ctx.trip_count) : total;
 }
 
-Value* streams(Context& c, const Op& store, Value* elements) {
-  if (!c.target.is_x86 || !c.schedule.write_only.contains(&store)) return nullptr;
-  c.streamed = true;
-  return c.b.CreateICmpUGE(bytes_stored(c, store, elements), c.i64(kLarge));
+Value* streams(Context& ctx, const Op& store, Value* elements) {
+  if (!ctx.target.is_x86 || !ctx.schedule.write_only.contains(&store)) return nullptr;
+  ctx.streamed = true;
+  return ctx.ir.CreateICmpUGE(bytes_stored(ctx, store, elements), ctx.i64(kLarge));
 }
 
-void prefetch(Context& c, const Ahead& ahead) {
-  Builder& b = c.b;
+void prefetch(Context& ctx, const Ahead& ahead) {
+  Builder& ir = ctx.ir;
   for (int64_t at = 0; at < ahead.bytes; at += kLine) {
-    Value* line = b.CreateGEP(b.getInt8Ty(), ahead.pointer, c.i64(at));
-    b.CreateIntrinsic(llvm::Intrinsic::prefetch, {line->getType()},
-                      {line, b.getInt32(0), b.getInt32(2), b.getInt32(1)});
+    Value* line = ir.CreateGEP(ir.getInt8Ty(), ahead.pointer, ctx.i64(at));
+    ir.CreateIntrinsic(llvm::Intrinsic::prefetch, {line->getType()},
+                       {line, ir.getInt32(0), ir.getInt32(2), ir.getInt32(1)});
   }
 }
 
-void store_vector(Context& c, Value* vector, Value* pointer, llvm::Align align, Value* streams, int64_t row_bytes,
+void store_vector(Context& ctx, Value* vector, Value* pointer, llvm::Align align, Value* streams, int64_t row_bytes,
                   llvm::ArrayRef<Ahead> ahead) {
-  Builder& b = c.b;
+  Builder& ir = ctx.ir;
   const uint64_t bytes = vector->getType()->getPrimitiveSizeInBits().getFixedValue() / 8;
   // Half of a line past the caches and half of it through them costs more than either.
   const bool whole_lines = row_bytes < kLongRow;
   const bool breaks_lines = whole_lines && (row_bytes % kLine != 0 || bytes < uint64_t{kLine});
   if (!streams || bytes < kPiece || breaks_lines) {
-    b.CreateAlignedStore(vector, pointer, align);
+    ir.CreateAlignedStore(vector, pointer, align);
     return;
   }
   const llvm::Align wanted(whole_lines ? uint64_t{kLine} : kPiece);
   Value* misplaced =
-      b.CreateAnd(b.CreatePtrToInt(pointer, b.getInt64Ty()), c.i64(static_cast<int64_t>(wanted.value()) - 1));
-  auto* past = llvm::BasicBlock::Create(b.getContext(), "past.caches", c.function);
-  auto* plain = llvm::BasicBlock::Create(b.getContext(), "plain", c.function);
-  auto* after = llvm::BasicBlock::Create(b.getContext(), "stored", c.function);
-  b.CreateCondBr(b.CreateAnd(streams, b.CreateICmpEQ(misplaced, c.i64(0))), past, plain);
-  b.SetInsertPoint(past);
-  for (const Ahead& each : ahead) prefetch(c, each);
+      ir.CreateAnd(ir.CreatePtrToInt(pointer, ir.getInt64Ty()), ctx.i64(static_cast<int64_t>(wanted.value()) - 1));
+  auto* past = llvm::BasicBlock::Create(ir.getContext(), "past.caches", ctx.function);
+  auto* plain = llvm::BasicBlock::Create(ir.getContext(), "plain", ctx.function);
+  auto* after = llvm::BasicBlock::Create(ir.getContext(), "stored", ctx.function);
+  ir.CreateCondBr(ir.CreateAnd(streams, ir.CreateICmpEQ(misplaced, ctx.i64(0))), past, plain);
+  ir.SetInsertPoint(past);
+  for (const Ahead& each : ahead) prefetch(ctx, each);
   // Rows side by side are vectors of any length.
-  auto* store = b.CreateAlignedStore(vector, pointer, std::min(wanted, llvm::Align(std::bit_floor(bytes))));
+  auto* store = ir.CreateAlignedStore(vector, pointer, std::min(wanted, llvm::Align(std::bit_floor(bytes))));
   store->setMetadata(llvm::LLVMContext::MD_nontemporal,
-                     llvm::MDNode::get(b.getContext(), llvm::ConstantAsMetadata::get(b.getInt32(1))));
-  b.CreateBr(after);
-  b.SetInsertPoint(plain);
-  b.CreateAlignedStore(vector, pointer, align);
-  b.CreateBr(after);
-  b.SetInsertPoint(after);
+                     llvm::MDNode::get(ir.getContext(), llvm::ConstantAsMetadata::get(ir.getInt32(1))));
+  ir.CreateBr(after);
+  ir.SetInsertPoint(plain);
+  ir.CreateAlignedStore(vector, pointer, align);
+  ir.CreateBr(after);
+  ir.SetInsertPoint(after);
 }
 
-void end_streaming(Context& c) {
-  if (c.streamed) c.b.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+void end_streaming(Context& ctx) {
+  if (ctx.streamed) ctx.ir.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
 }
 
 }  // namespace kiln::codegen::cpu

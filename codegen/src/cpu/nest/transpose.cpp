@@ -17,7 +17,7 @@ void nothing(llvm::Instruction*) {}
 // How values change along an axis, and where they come from. Remembers what it was asked.
 class Contiguity {
  public:
-  explicit Contiguity(const Context& context) : c(context) {}
+  explicit Contiguity(const Context& context) : ctx(context) {}
 
   // Where a value comes from, by elementwise ops, as far as that varies along the axis: all loads and tiles in scratch
   // are contiguous along it, and there is one.
@@ -31,11 +31,11 @@ class Contiguity {
   enum class Step : uint8_t { kNone, kOne, kOther };
 
   Step step(ValueId id, size_t axis) {
-    const dsl::Type& type = c.type(id);
+    const dsl::Type& type = ctx.type(id);
     if (type.is_scalar() || type.shape[axis].as_constant() == 1) return Step::kNone;
     if (auto known = steps_.find({id, axis}); known != steps_.end()) return known->second;
-    const Op* op = c.schedule.definition[id];
-    return steps_[{id, axis}] = op && !c.slots[id] ? step_of(*op, axis) : Step::kOther;
+    const Op* op = ctx.schedule.definition[id];
+    return steps_[{id, axis}] = op && !ctx.slots[id] ? step_of(*op, axis) : Step::kOther;
   }
 
   Step step_of(const Op& op, size_t axis) {
@@ -71,10 +71,10 @@ class Contiguity {
   }
 
   void find_sources(ValueId id, size_t axis) {
-    if (c.type(id).is_scalar() || !visited_.insert(id).second) return;
-    const Op* op = c.schedule.definition[id];
-    if (c.slots[id] || !op) {
-      (c.slots[id] && c.slots[id]->strides[axis] == 1 ? along_ : otherwise_) = true;
+    if (ctx.type(id).is_scalar() || !visited_.insert(id).second) return;
+    const Op* op = ctx.schedule.definition[id];
+    if (ctx.slots[id] || !op) {
+      (ctx.slots[id] && ctx.slots[id]->strides[axis] == 1 ? along_ : otherwise_) = true;
     } else if (op->code == OpCode::kLoad) {
       const Step pointers = step(op->operands[0], axis);
       along_ = along_ || pointers == Step::kOne;
@@ -86,7 +86,7 @@ class Contiguity {
     }
   }
 
-  const Context& c;
+  const Context& ctx;
   std::map<std::pair<ValueId, size_t>, Step> steps_;
   std::set<ValueId> visited_;
   bool along_ = false, otherwise_ = false;
@@ -100,14 +100,14 @@ std::vector<size_t> order_of(const Op& permute) {
   return out;
 }
 
-bool is_worthwhile(const Context& c, const Op& permute) {
-  const dsl::Type& type = c.type(permute.operands[0]);
+bool is_worthwhile(const Context& ctx, const Op& permute) {
+  const dsl::Type& type = ctx.type(permute.operands[0]);
   // Of an outer region: that place in scratch would not be filled on all ways.
-  if (type.pointer || c.schedule.home[permute.results[0]] != c.region) return false;
+  if (type.pointer || ctx.schedule.defining_region[permute.results[0]] != ctx.region) return false;
   const auto shape = dsl::concrete_shape(type);
   const size_t last = shape.size() - 1, becomes_last = order_of(permute).back();
   if (becomes_last == last || shape[last] < kLeastExtent || shape[becomes_last] < kLeastExtent) return false;
-  return Contiguity(c).is_along(permute.operands[0], last);
+  return Contiguity(ctx).is_along(permute.operands[0], last);
 }
 
 struct Axis {
@@ -116,19 +116,19 @@ struct Axis {
 
 class BlockTranspose {
  public:
-  BlockTranspose(Context& context, const dsl::Type& type, const Slot& from, const Slot& to)
-      : c(context),
-        b(context.b),
-        lanes_(block_of(c, type)),
-        element_(memory_type(b.getContext(), type.element, false)),
+  BlockTranspose(Context& context, const dsl::Type& type, const ScratchSlot& from, const ScratchSlot& to)
+      : ctx(context),
+        ir(context.ir),
+        lanes_(block_of(ctx, type)),
+        element_(memory_type(ir.getContext(), type.element, false)),
         vector_(llvm::FixedVectorType::get(element_, static_cast<unsigned>(lanes_))),
         align_(static_cast<uint64_t>(memory_bytes(type))),
-        from_(slot_address(c, from)),
-        to_(slot_address(c, to)) {}
+        from_(scratch_slot_address(ctx, from)),
+        to_(scratch_slot_address(ctx, to)) {}
 
-  static int block_of(const Context& c, const dsl::Type& type) {
+  static int block_of(const Context& ctx, const dsl::Type& type) {
     const int bytes = memory_bytes(type);
-    return std::min(bytes < 2 ? kMaxBlock : kMaxBlock / 2, c.target.vector_bytes / bytes);
+    return std::min(bytes < 2 ? kMaxBlock : kMaxBlock / 2, ctx.target.vector_bytes / bytes);
   }
 
   // `others` are walked index by index; `rows` becomes contiguous, `columns` is.
@@ -142,10 +142,10 @@ class BlockTranspose {
 
  private:
   void loop(int64_t extent, int64_t by, const char* name, llvm::function_ref<void(Value*)> body) {
-    emit_loop(b, c.i64(0), c.i64(extent), c.i64(by), name, nothing, body);
+    emit_loop(ir, ctx.i64(0), ctx.i64(extent), ctx.i64(by), name, nothing, body);
   }
   Value* at(Value* base, Value* index, int64_t stride) {
-    return b.CreateInBoundsGEP(element_, base, b.CreateMul(index, c.i64(stride)));
+    return ir.CreateInBoundsGEP(element_, base, ir.CreateMul(index, ctx.i64(stride)));
   }
 
   void each(llvm::ArrayRef<Axis> others, Value* from, Value* to, llvm::function_ref<void(Value*, Value*)> body) {
@@ -159,23 +159,23 @@ class BlockTranspose {
     llvm::SmallVector<Value*, kMaxBlock> registers;
     from = at(from, column, columns.from);
     for (int i = 0; i < lanes_; ++i) {
-      Value* index = b.CreateAdd(row, c.i64(i));
+      Value* index = ir.CreateAdd(row, ctx.i64(i));
       // Nothing lies behind the last row.
       if (rows.extent % lanes_ != 0) {
-        index = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, index, c.i64(rows.extent - 1));
+        index = ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, index, ctx.i64(rows.extent - 1));
       }
-      registers.push_back(b.CreateAlignedLoad(vector_, at(from, index, rows.from), align_));
+      registers.push_back(ir.CreateAlignedLoad(vector_, at(from, index, rows.from), align_));
     }
-    transpose_registers(b, registers);
+    transpose_registers(ir, registers);
     to = at(to, row, rows.to);
     for (int i = 0; i < lanes_; ++i) {
-      b.CreateAlignedStore(registers[static_cast<size_t>(i)], at(to, b.CreateAdd(column, c.i64(i)), columns.to),
-                           align_);
+      ir.CreateAlignedStore(registers[static_cast<size_t>(i)], at(to, ir.CreateAdd(column, ctx.i64(i)), columns.to),
+                            align_);
     }
   }
 
-  Context& c;
-  Builder& b;
+  Context& ctx;
+  Builder& ir;
   const int lanes_;
   llvm::Type* element_;
   llvm::FixedVectorType* vector_;
@@ -183,20 +183,20 @@ class BlockTranspose {
   Value *from_, *to_;
 };
 
-Result<void> transpose(Context& c, const Op& permute) {
-  const dsl::Type& type = c.type(permute.operands[0]);
-  const auto from = slot_of(c, permute.operands[0]);
+Result<void> transpose(Context& ctx, const Op& permute) {
+  const dsl::Type& type = ctx.type(permute.operands[0]);
+  const auto from = slot_of(ctx, permute.operands[0]);
   if (!from) return from.error();
   const std::vector<size_t> order = order_of(permute);
   const size_t last = order.size() - 1;
   auto shape = dsl::concrete_shape(type);
   // Room for the whole blocks of the columns.
   std::vector<dsl::Expr> room;
-  const int64_t lanes = BlockTranspose::block_of(c, type);
+  const int64_t lanes = BlockTranspose::block_of(ctx, type);
   for (size_t axis : order) {
     room.emplace_back(axis == last ? (shape[axis] + lanes - 1) / lanes * lanes : shape[axis]);
   }
-  const Slot to = allocate_slot(c, dsl::tile_type(type.element, room));
+  const ScratchSlot to = allocate_scratch_slot(ctx, dsl::tile_type(type.element, room));
   llvm::SmallVector<Axis, 5> others;
   Axis rows{}, columns{};
   for (size_t i = 0; i < order.size(); ++i) {
@@ -209,15 +209,15 @@ Result<void> transpose(Context& c, const Op& permute) {
       others.push_back(axis);
     }
   }
-  BlockTranspose(c, type, *from, to).emit(others, rows, columns);
-  c.slots[permute.results[0]] = to;
+  BlockTranspose(ctx, type, *from, to).emit(others, rows, columns);
+  ctx.slots[permute.results[0]] = to;
   return {};
 }
 
 }  // namespace
 
 // log2 n steps: step d exchanges bit d of the lane's number with bit d of the vector's.
-void transpose_registers(Builder& b, llvm::MutableArrayRef<Value*> rows) {
+void transpose_registers(Builder& ir, llvm::MutableArrayRef<Value*> rows) {
   const auto n = static_cast<int>(rows.size());
   for (int d = 1; d < n; d *= 2) {
     std::vector<int> low, high;
@@ -228,23 +228,23 @@ void transpose_registers(Builder& b, llvm::MutableArrayRef<Value*> rows) {
     for (int i = 0; i < n; ++i) {
       if ((i & d) != 0) continue;
       Value *&x = rows[static_cast<size_t>(i)], *&y = rows[static_cast<size_t>(i + d)];
-      Value* first = b.CreateShuffleVector(x, y, low);
-      y = b.CreateShuffleVector(x, y, high);
+      Value* first = ir.CreateShuffleVector(x, y, low);
+      y = ir.CreateShuffleVector(x, y, high);
       x = first;
     }
   }
 }
 
-Result<void> transpose_operands(Context& c, ValueId value) {
+Result<void> transpose_operands(Context& ctx, ValueId value) {
   std::set<ValueId> visited;
   std::vector<ValueId> todo = {value};
   while (!todo.empty()) {
     const ValueId id = todo.back();
     todo.pop_back();
-    const Op* op = c.schedule.definition[id];
-    if (!op || c.slots[id] || c.type(id).is_scalar() || !visited.insert(id).second) continue;
-    if (op->code == OpCode::kPermute && is_worthwhile(c, *op)) {
-      if (auto done = transpose(c, *op); !done) return done;
+    const Op* op = ctx.schedule.definition[id];
+    if (!op || ctx.slots[id] || ctx.type(id).is_scalar() || !visited.insert(id).second) continue;
+    if (op->code == OpCode::kPermute && is_worthwhile(ctx, *op)) {
+      if (auto done = transpose(ctx, *op); !done) return done;
     } else if (is_elementwise(*op)) {
       todo.insert(todo.end(), op->operands.begin(), op->operands.end());
     }

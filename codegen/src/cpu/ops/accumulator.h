@@ -22,7 +22,8 @@ class Accumulator {
     Value* variable;
   };
 
-  Accumulator(Context& context, const Op& reduce, int width) : c(context), b(context.b), op(reduce), width_(width) {}
+  Accumulator(Context& context, const Op& reduce, int width)
+      : ctx(context), ir(context.ir), op(reduce), width_(width) {}
   virtual ~Accumulator() = default;
 
   virtual void reset() = 0;
@@ -42,19 +43,19 @@ class Accumulator {
   llvm::Type* lanes_of(llvm::Type* scalar) const {
     return width_ > 1 ? llvm::FixedVectorType::get(scalar, static_cast<unsigned>(width_)) : scalar;
   }
-  Value* splat(Value* x) const { return width_ > 1 ? b.CreateVectorSplat(static_cast<unsigned>(width_), x) : x; }
+  Value* splat(Value* x) const { return width_ > 1 ? ir.CreateVectorSplat(static_cast<unsigned>(width_), x) : x; }
   // A variable of `width` lanes that is part of the state.
   Value* state(ElementType element) {
-    Value* variable = entry_alloca(c, lanes_of(register_type(b.getContext(), dsl::scalar_type(element))));
+    Value* variable = entry_alloca(ctx, lanes_of(register_type(ir.getContext(), dsl::scalar_type(element))));
     states.push_back({element, variable});
     return variable;
   }
   Value* load(Value* variable) const {
-    return b.CreateLoad(llvm::cast<llvm::AllocaInst>(variable)->getAllocatedType(), variable);
+    return ir.CreateLoad(llvm::cast<llvm::AllocaInst>(variable)->getAllocatedType(), variable);
   }
 
-  Context& c;
-  Builder& b;
+  Context& ctx;
+  Builder& ir;
   const Op& op;
   const int width_;
 };
@@ -65,6 +66,6 @@ struct AccumulatorForm {
   bool along = false;
   bool blocks = false;
 };
-std::unique_ptr<Accumulator> make_accumulator(Context& c, const Op& op, AccumulatorForm form);
+std::unique_ptr<Accumulator> make_accumulator(Context& ctx, const Op& op, AccumulatorForm form);
 
 }  // namespace kiln::codegen::cpu

@@ -53,52 +53,52 @@ llvm::AtomicRMWInst::BinOp int_operation(AtomicKind kind, bool is_signed) {
 
 // How one lane's element lies in memory, as a float and as bits.
 struct Cell {
-  Context& c;
+  Context& ctx;
   ElementType element;
   Value* pointer;
   AtomicOrdering order;
 
-  Builder& b() const { return c.b; }
-  llvm::IntegerType* bits() const { return c.b.getIntNTy(static_cast<unsigned>(8 * dsl::info(element).bytes)); }
+  Builder& ir() const { return ctx.ir; }
+  llvm::IntegerType* bits() const { return ctx.ir.getIntNTy(static_cast<unsigned>(8 * dsl::info(element).bytes)); }
   llvm::MaybeAlign align() const { return llvm::MaybeAlign(static_cast<uint64_t>(dsl::info(element).bytes)); }
-  Value* to_bits(Value* x) const { return c.b.CreateBitCast(x, bits()); }
-  Value* from_bits(Value* x) const { return c.b.CreateBitCast(x, memory_type(c.b.getContext(), element, false)); }
+  Value* to_bits(Value* x) const { return ctx.ir.CreateBitCast(x, bits()); }
+  Value* from_bits(Value* x) const { return ctx.ir.CreateBitCast(x, memory_type(ctx.ir.getContext(), element, false)); }
   // {old bits, whether they were the expected ones}
   llvm::AtomicCmpXchgInst* compare_exchange(Value* expected, Value* desired) const {
     const auto failure = llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(order);
-    return c.b.CreateAtomicCmpXchg(pointer, expected, desired, align(), order, failure);
+    return ctx.ir.CreateAtomicCmpXchg(pointer, expected, desired, align(), order, failure);
   }
 };
 
 // `do new = combine(old, value) while (!compare_exchange(old, new))`; the old bits.
 Value* exchange_loop(const Cell& cell, AtomicKind kind, Value* value) {
-  Builder& b = cell.b();
-  auto* first = b.CreateAlignedLoad(cell.bits(), cell.pointer, cell.align());
+  Builder& ir = cell.ir();
+  auto* first = ir.CreateAlignedLoad(cell.bits(), cell.pointer, cell.align());
   first->setAtomic(AtomicOrdering::Monotonic);
-  auto* before = b.GetInsertBlock();
-  auto* retry = llvm::BasicBlock::Create(b.getContext(), "exchange", cell.c.function);
-  auto* done = llvm::BasicBlock::Create(b.getContext(), "exchanged", cell.c.function);
-  b.CreateBr(retry);
-  b.SetInsertPoint(retry);
-  auto* old = b.CreatePHI(cell.bits(), 2);
+  auto* before = ir.GetInsertBlock();
+  auto* retry = llvm::BasicBlock::Create(ir.getContext(), "exchange", cell.ctx.function);
+  auto* done = llvm::BasicBlock::Create(ir.getContext(), "exchanged", cell.ctx.function);
+  ir.CreateBr(retry);
+  ir.SetInsertPoint(retry);
+  auto* old = ir.CreatePHI(cell.bits(), 2);
   old->addIncoming(first, before);
-  auto* exchanged = cell.compare_exchange(old, combine_bits(cell.c, b, kind, cell.element, old, value));
+  auto* exchanged = cell.compare_exchange(old, combine_bits(cell.ctx, ir, kind, cell.element, old, value));
   exchanged->setWeak(true);
-  Value* seen = b.CreateExtractValue(exchanged, 0);
-  old->addIncoming(seen, b.GetInsertBlock());
-  b.CreateCondBr(b.CreateExtractValue(exchanged, 1), done, retry);
-  b.SetInsertPoint(done);
+  Value* seen = ir.CreateExtractValue(exchanged, 0);
+  old->addIncoming(seen, ir.GetInsertBlock());
+  ir.CreateCondBr(ir.CreateExtractValue(exchanged, 1), done, retry);
+  ir.SetInsertPoint(done);
   return old;
 }
 
 Value* rmw_lane(const Cell& cell, AtomicKind kind, Value* value) {
-  Builder& b = cell.b();
+  Builder& ir = cell.ir();
   Value* bits = cell.to_bits(value);
   if (dsl::is_float(cell.element) && kind != AtomicKind::kXchg) {
     return cell.from_bits(exchange_loop(cell, kind, bits));
   }
   const auto operation = int_operation(kind, dsl::info(cell.element).is_signed);
-  return cell.from_bits(b.CreateAtomicRMW(operation, cell.pointer, bits, cell.align(), cell.order));
+  return cell.from_bits(ir.CreateAtomicRMW(operation, cell.pointer, bits, cell.align(), cell.order));
 }
 
 // Bytes that are exchanged at once.
@@ -106,34 +106,34 @@ unsigned exchange_bytes(const CpuTarget& target) {
   return target.is_x86 && target.machine->getMCSubtargetInfo()->checkFeatures("+cx16") ? 16 : 8;
 }
 
-void add_neighbours(Context& c, Value* pointer, Value* values) {
-  Builder& b = c.b;
+void add_neighbours(Context& ctx, Value* pointer, Value* values) {
+  Builder& ir = ctx.ir;
   auto* vector = llvm::cast<llvm::FixedVectorType>(values->getType());
   const unsigned lanes = vector->getNumElements();
-  auto* bits = b.getIntNTy(32 * lanes);
+  auto* bits = ir.getIntNTy(32 * lanes);
   // What is read piece by piece may never have been there as a whole: then the exchange fails and tells what is.
   Value* seen = nullptr;
   for (unsigned i = 0; i < lanes; i += 2) {
     auto* part =
-        b.CreateAlignedLoad(b.getInt64Ty(), b.CreateConstGEP1_64(b.getInt8Ty(), pointer, 4 * i), llvm::Align(8));
+        ir.CreateAlignedLoad(ir.getInt64Ty(), ir.CreateConstGEP1_64(ir.getInt8Ty(), pointer, 4 * i), llvm::Align(8));
     part->setAtomic(AtomicOrdering::Monotonic);
-    Value* wide = b.CreateShl(b.CreateZExt(part, bits), 32 * i);
-    seen = seen ? b.CreateOr(seen, wide) : wide;
+    Value* wide = ir.CreateShl(ir.CreateZExt(part, bits), 32 * i);
+    seen = seen ? ir.CreateOr(seen, wide) : wide;
   }
-  auto* before = b.GetInsertBlock();
-  auto* retry = llvm::BasicBlock::Create(b.getContext(), "exchange", c.function);
-  auto* done = llvm::BasicBlock::Create(b.getContext(), "exchanged", c.function);
-  b.CreateBr(retry);
-  b.SetInsertPoint(retry);
-  auto* old = b.CreatePHI(bits, 2);
+  auto* before = ir.GetInsertBlock();
+  auto* retry = llvm::BasicBlock::Create(ir.getContext(), "exchange", ctx.function);
+  auto* done = llvm::BasicBlock::Create(ir.getContext(), "exchanged", ctx.function);
+  ir.CreateBr(retry);
+  ir.SetInsertPoint(retry);
+  auto* old = ir.CreatePHI(bits, 2);
   old->addIncoming(seen, before);
-  Value* sum = b.CreateBitCast(b.CreateFAdd(b.CreateBitCast(old, vector), values), bits);
-  auto* exchanged = b.CreateAtomicCmpXchg(pointer, old, sum, llvm::Align(4 * lanes), AtomicOrdering::Monotonic,
-                                          AtomicOrdering::Monotonic);
+  Value* sum = ir.CreateBitCast(ir.CreateFAdd(ir.CreateBitCast(old, vector), values), bits);
+  auto* exchanged = ir.CreateAtomicCmpXchg(pointer, old, sum, llvm::Align(4 * lanes), AtomicOrdering::Monotonic,
+                                           AtomicOrdering::Monotonic);
   exchanged->setWeak(true);
-  old->addIncoming(b.CreateExtractValue(exchanged, 0), retry);
-  b.CreateCondBr(b.CreateExtractValue(exchanged, 1), done, retry);
-  b.SetInsertPoint(done);
+  old->addIncoming(ir.CreateExtractValue(exchanged, 0), retry);
+  ir.CreateCondBr(ir.CreateExtractValue(exchanged, 1), done, retry);
+  ir.SetInsertPoint(done);
 }
 
 bool adds_relaxed_floats(const Op& op, ElementType element) {
@@ -144,12 +144,12 @@ bool adds_relaxed_floats(const Op& op, ElementType element) {
 
 Value* cas_lane(const Cell& cell, Value* expected, Value* value) {
   auto* exchanged = cell.compare_exchange(cell.to_bits(expected), cell.to_bits(value));
-  return cell.from_bits(cell.b().CreateExtractValue(exchanged, 0));
+  return cell.from_bits(cell.ir().CreateExtractValue(exchanged, 0));
 }
 
 }  // namespace
 
-Result<void> lower_atomic(Context& c, const Op& op) {
+Result<void> lower_atomic(Context& ctx, const Op& op) {
   const bool is_cas = op.code == OpCode::kAtomicCas;
   const size_t value_count = is_cas ? 2 : 1;
   LaneOp lanes;
@@ -157,17 +157,17 @@ Result<void> lower_atomic(Context& c, const Op& op) {
   lanes.values.assign(op.operands.begin() + 1, op.operands.begin() + 1 + static_cast<int64_t>(value_count));
   if (op.operands.size() > 1 + value_count) lanes.mask = op.operands[1 + value_count];
   lanes.result = op.results[0];
-  lanes.exact_pointers = c.kernel.options.check_bounds;
-  const ElementType element = c.type(op.operands[0]).element;
+  lanes.exact_pointers = ctx.kernel.options.check_bounds;
+  const ElementType element = ctx.type(op.operands[0]).element;
   const AtomicOrdering order = ordering(attribute(op, is_cas ? 0 : 1));
-  if (adds_relaxed_floats(op, element) && !c.kernel.options.check_bounds) {
-    lanes.group = LaneGroup{exchange_bytes(c.target) / 4,
-                            [&](Value* pointer, Value* values) { add_neighbours(c, pointer, values); }};
+  if (adds_relaxed_floats(op, element) && !ctx.kernel.options.check_bounds) {
+    lanes.group = LaneGroup{exchange_bytes(ctx.target) / 4,
+                            [&](Value* pointer, Value* values) { add_neighbours(ctx, pointer, values); }};
   }
   return for_each_lane(
-      c, lanes, [&](Value* pointer, llvm::ArrayRef<Value*> values, llvm::function_ref<Value*()> number) -> Value* {
-        if (c.kernel.options.check_bounds) check_address(c, op, pointer, number);
-        const Cell cell{c, element, pointer, order};
+      ctx, lanes, [&](Value* pointer, llvm::ArrayRef<Value*> values, llvm::function_ref<Value*()> number) -> Value* {
+        if (ctx.kernel.options.check_bounds) check_address(ctx, op, pointer, number);
+        const Cell cell{ctx, element, pointer, order};
         if (is_cas) return cas_lane(cell, values[0], values[1]);
         return rmw_lane(cell, static_cast<AtomicKind>(attribute(op, 0)), values[0]);
       });

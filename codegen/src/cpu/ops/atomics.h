@@ -5,6 +5,6 @@
 
 namespace kiln::codegen::cpu {
 
-Result<void> lower_atomic(Context& c, const Op& op);
+Result<void> lower_atomic(Context& ctx, const Op& op);
 
 }  // namespace kiln::codegen::cpu

@@ -9,6 +9,6 @@ namespace kiln::codegen::cpu {
 using Registers = llvm::SmallVector<Value*, 4>;  // one per operand: scalars, or vectors of equally many lanes
 
 // left ∘ right by the op's kind or region; the operands of a kind are accumulators.
-Result<Registers> combine_operands(Context& c, const Op& op, const Registers& left, const Registers& right);
+Result<Registers> combine_operands(Context& ctx, const Op& op, const Registers& left, const Registers& right);
 
 }  // namespace kiln::codegen::cpu

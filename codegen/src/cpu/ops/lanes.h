@@ -31,6 +31,6 @@ struct LaneOp {
 using LaneAction =
     std::function<Value*(Value* pointer, llvm::ArrayRef<Value*> values, llvm::function_ref<Value*()> number)>;
 
-Result<void> for_each_lane(Context& c, const LaneOp& op, const LaneAction& act);
+Result<void> for_each_lane(Context& ctx, const LaneOp& op, const LaneAction& act);
 
 }  // namespace kiln::codegen::cpu

@@ -7,18 +7,18 @@ namespace kiln::codegen::cpu {
 
 class OrderNest {
  public:
-  OrderNest(Context& c, ValueId x, size_t axis);
+  OrderNest(Context& ctx, ValueId x, size_t axis);
 
   // Elements of the tiles at the nest's point, in vectors along the axis.
   Result<Value*> evaluate(ValueId id) { return nest.evaluate_lanes(id, point_); }
   Value* index() const { return nest.index(row_dim_); }
   // Keeps the elements of a row, to be picked from by index when the row is done.
-  void keep(const Slot& row, const dsl::Type& type, Value* values);
-  Value* pick(const Slot& row, const dsl::Type& type, Value* index);
+  void keep(const ScratchSlot& row, const dsl::Type& type, Value* values);
+  Value* pick(const ScratchSlot& row, const dsl::Type& type, Value* index);
   // The element of a result's row at `index`, of a tile with its own extent along the axis.
-  void put(const Slot& result, const dsl::Type& type, Value* index, Value* value);
+  void put(const ScratchSlot& result, const dsl::Type& type, Value* index, Value* value);
   // The first element of a result's row.
-  Value* row(const Slot& result, const dsl::Type& type);
+  Value* row(const ScratchSlot& result, const dsl::Type& type);
 
   Nest nest;
 
@@ -29,6 +29,6 @@ class OrderNest {
 };
 
 // Scratch for one row of a tile's elements.
-Slot row_slot(Context& c, const dsl::Type& type, int64_t extent);
+ScratchSlot row_slot(Context& ctx, const dsl::Type& type, int64_t extent);
 
 }  // namespace kiln::codegen::cpu

@@ -28,7 +28,7 @@ constexpr ptrdiff_t kFarthestSibling = 1024;  // ops further down
 void choose_width(Nest& nest, dsl::ReduceKind kind, llvm::ArrayRef<ValueId> operands) {
   const auto count = static_cast<int>(operands.size());
   const bool custom = kind == dsl::ReduceKind::kCustom;
-  int width = count > 1 && nest.c.target.vector_registers < 32 ? kMaxWidth / 4 : kMaxWidth;
+  int width = count > 1 && nest.ctx.target.vector_registers < 32 ? kMaxWidth / 4 : kMaxWidth;
   while (custom && width > 16 && width * count > kMaxWidth / 2) width /= 2;
   nest.choose_width(operands, width);
 }
@@ -51,7 +51,7 @@ void widen(Nest& nest, int width, Accumulator::Elements& elements) {
   std::iota(from.begin(), from.begin() + lanes, 0);
   auto wide = [&](Value* x) {
     Value* none = llvm::Constant::getNullValue(x->getType());
-    return nest.b.CreateShuffleVector(x, none, from);
+    return nest.ir.CreateShuffleVector(x, none, from);
   };
   for (Value*& value : elements.values) value = wide(value);
   elements.lanes = wide(elements.lanes);
@@ -63,14 +63,15 @@ Point without(Point point, int axis) {
 }
 
 // One scalar a row: into the result itself where it is a scalar, else into its slot.
-void put_row_results(Nest& nest, const Op& op, const Registers& totals, llvm::ArrayRef<Slot> slots, const Point& row) {
-  Context& c = nest.c;
+void put_row_results(Nest& nest, const Op& op, const Registers& totals, llvm::ArrayRef<ScratchSlot> slots,
+                     const Point& row) {
+  Context& ctx = nest.ctx;
   for (size_t i = 0; i < totals.size(); ++i) {
     const ValueId result = op.results[i];
-    if (c.type(result).is_scalar()) {
-      c.scalars[result] = totals[i];
+    if (ctx.type(result).is_scalar()) {
+      ctx.scalars[result] = totals[i];
     } else {
-      nest.store_slot(slots[i], row, c.type(result), totals[i]);
+      nest.store_slot(slots[i], row, ctx.type(result), totals[i]);
     }
   }
 }
@@ -78,7 +79,7 @@ void put_row_results(Nest& nest, const Op& op, const Registers& totals, llvm::Ar
 // A reduction of the nest, with where its results go.
 struct Reduction {
   const Op* op;
-  std::vector<Slot> slots;
+  std::vector<ScratchSlot> slots;
   std::unique_ptr<Accumulator> accumulator{};
 };
 
@@ -89,9 +90,9 @@ bool all_take_equal(Nest& nest, const std::vector<Reduction>& reductions) {
   });
 }
 
-Result<void> reduce_along(Context& c, int axis, std::vector<Reduction>& reductions) {
-  Builder& b = c.b;
-  Nest nest(c, dsl::concrete_shape(c.type(reductions[0].op->operands[0])));
+Result<void> reduce_along(Context& ctx, int axis, std::vector<Reduction>& reductions) {
+  Builder& ir = ctx.ir;
+  Nest nest(ctx, dsl::concrete_shape(ctx.type(reductions[0].op->operands[0])));
   const Point here = nest.identity(), row = without(here, axis);
   if (nest.extent(axis) > 1) nest.set_vector_dim(axis);
   llvm::SmallVector<ValueId, 4> operands;
@@ -103,7 +104,7 @@ Result<void> reduce_along(Context& c, int axis, std::vector<Reduction>& reductio
   const int64_t block = kBlock * nest.width();
   const bool blocks = nest.extent(axis) > block;
   const int width = nest.width();
-  for (Reduction& r : reductions) r.accumulator = make_accumulator(c, *r.op, {width, true, blocks});
+  for (Reduction& r : reductions) r.accumulator = make_accumulator(ctx, *r.op, {width, true, blocks});
   auto end_blocks = [&] {
     for (const Reduction& r : reductions) r.accumulator->end_block();
   };
@@ -123,8 +124,8 @@ Result<void> reduce_along(Context& c, int axis, std::vector<Reduction>& reductio
       if (auto done = r.accumulator->add(*elements); !done) return done;
     }
     if (!blocks || narrow) return {};
-    Value* last = b.CreateICmpEQ(b.CreateAnd(nest.index(axis), c.i64(block - 1)), c.i64(block - width));
-    emit_if(b, last, "block", [](llvm::Instruction*) {}, end_blocks);
+    Value* last = ir.CreateICmpEQ(ir.CreateAnd(nest.index(axis), ctx.i64(block - 1)), ctx.i64(block - width));
+    emit_if(ir, last, "block", [](llvm::Instruction*) {}, end_blocks);
     return {};
   };
   if (nest.vector_dim() >= 0 && all_take_equal(nest, reductions)) {
@@ -153,8 +154,8 @@ Result<void> reduce_along(Context& c, int axis, std::vector<Reduction>& reductio
 }
 
 // The reduced axis is small: the rows before it are walked in vectors, which have one for each of its indices.
-Result<void> reduce_narrow(Context& c, int axis, std::vector<Reduction>& reductions) {
-  Nest nest(c, dsl::concrete_shape(c.type(reductions[0].op->operands[0])));
+Result<void> reduce_narrow(Context& ctx, int axis, std::vector<Reduction>& reductions) {
+  Nest nest(ctx, dsl::concrete_shape(ctx.type(reductions[0].op->operands[0])));
   nest.unroll_narrow();
   llvm::SmallVector<ValueId, 4> operands;
   for (const Reduction& r : reductions) {
@@ -164,7 +165,7 @@ Result<void> reduce_narrow(Context& c, int axis, std::vector<Reduction>& reducti
     operands.append(r.op->operands.begin(), r.op->operands.end());
   }
   nest.choose_width(operands, nest.most_lanes(kMaxWidth));
-  for (Reduction& r : reductions) r.accumulator = make_accumulator(c, *r.op, {nest.width(), false, false});
+  for (Reduction& r : reductions) r.accumulator = make_accumulator(ctx, *r.op, {nest.width(), false, false});
   const Point row = without(nest.points()[0], axis);
   Nest::Body body;
   body.chunk = [&]() -> Result<void> {
@@ -173,11 +174,12 @@ Result<void> reduce_narrow(Context& c, int axis, std::vector<Reduction>& reducti
       for (size_t i = 0; i < nest.points().size(); ++i) {
         auto elements = elements_at(nest, *r.op, nest.points()[i], axis);
         if (!elements) return elements.error();
-        elements->index = c.i64(static_cast<int64_t>(i));
+        elements->index = ctx.i64(static_cast<int64_t>(i));
         if (auto done = r.accumulator->add(*elements); !done) return done;
       }
       const Registers totals = r.accumulator->lanes();
-      for (size_t i = 0; i < totals.size(); ++i) nest.store_slot(r.slots[i], row, c.type(r.op->results[i]), totals[i]);
+      for (size_t i = 0; i < totals.size(); ++i)
+        nest.store_slot(r.slots[i], row, ctx.type(r.op->results[i]), totals[i]);
     }
     return {};
   };
@@ -189,59 +191,59 @@ Result<void> reduce_narrow(Context& c, int axis, std::vector<Reduction>& reducti
 // The state of an accumulator between blocks: a tile each, of the result's shape.
 class StateTiles {
  public:
-  StateTiles(Context& c, const Accumulator& accumulator, const dsl::Type& result) {
+  StateTiles(Context& ctx, const Accumulator& accumulator, const dsl::Type& result) {
     for (const Accumulator::State& state : accumulator.states) {
       types_.push_back(dsl::tile_type(state.element, result.shape));
-      slots_.push_back(allocate_slot(c, types_.back()));
+      slots_.push_back(allocate_scratch_slot(ctx, types_.back()));
     }
   }
 
   // But for the first block, which begins with the accumulator as it is.
   void load(Nest& nest, const Point& point, const Accumulator& accumulator, Value* is_first) const {
-    Builder& b = nest.b;
+    Builder& ir = nest.ir;
     for (size_t i = 0; i < slots_.size(); ++i) {
       Value* variable = accumulator.states[i].variable;
       Value* kept = nest.load_slot(slots_[i], point, types_[i]);
-      Value* initial = b.CreateLoad(kept->getType(), variable);
-      b.CreateStore(b.CreateSelect(is_first, initial, kept), variable);
+      Value* initial = ir.CreateLoad(kept->getType(), variable);
+      ir.CreateStore(ir.CreateSelect(is_first, initial, kept), variable);
     }
   }
 
   void store(Nest& nest, const Point& point, const Accumulator& accumulator) const {
     for (size_t i = 0; i < slots_.size(); ++i) {
       auto* variable = llvm::cast<llvm::AllocaInst>(accumulator.states[i].variable);
-      nest.store_slot(slots_[i], point, types_[i], nest.b.CreateLoad(variable->getAllocatedType(), variable));
+      nest.store_slot(slots_[i], point, types_[i], nest.ir.CreateLoad(variable->getAllocatedType(), variable));
     }
   }
 
  private:
   std::vector<dsl::Type> types_;
-  std::vector<Slot> slots_;
+  std::vector<ScratchSlot> slots_;
 };
 
-Result<void> reduce_across(Context& c, const Op& op, int axis, const std::vector<Slot>& slots) {
-  Builder& b = c.b;
-  auto shape = dsl::concrete_shape(c.type(op.operands[0]));
+Result<void> reduce_across(Context& ctx, const Op& op, int axis, const std::vector<ScratchSlot>& slots) {
+  Builder& ir = ctx.ir;
+  auto shape = dsl::concrete_shape(ctx.type(op.operands[0]));
   const int64_t rows = shape[static_cast<size_t>(axis)], blocks = (rows + kBlock - 1) / kBlock;
   shape[static_cast<size_t>(axis)] = blocks;  // the nest walks blocks, and rows inside its chunks
-  Nest nest(c, shape);
+  Nest nest(ctx, shape);
   choose_width(nest, reduce_kind(op), op.operands);
   const Point out = without(nest.identity(), axis);
   const int row = nest.add_inner_dim(rows);
   Point in = out;
   in.insert(in.begin() + axis, static_cast<int8_t>(row));
-  const auto accumulator = make_accumulator(c, op, {nest.width(), false, blocks > 1});
+  const auto accumulator = make_accumulator(ctx, op, {nest.width(), false, blocks > 1});
   std::optional<StateTiles> tiles;
-  if (blocks > 1) tiles.emplace(c, *accumulator, c.type(op.results[0]));
+  if (blocks > 1) tiles.emplace(ctx, *accumulator, ctx.type(op.results[0]));
 
   Nest::Body body;
   body.chunk = [&]() -> Result<void> {
     accumulator->reset();
-    Value *begin = c.i64(0), *end = c.i64(rows);
+    Value *begin = ctx.i64(0), *end = ctx.i64(rows);
     if (tiles) {
-      begin = b.CreateMul(nest.index(axis), c.i64(kBlock));
-      end = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b.CreateAdd(begin, c.i64(kBlock)), end);
-      tiles->load(nest, out, *accumulator, b.CreateICmpEQ(begin, c.i64(0)));
+      begin = ir.CreateMul(nest.index(axis), ctx.i64(kBlock));
+      end = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, ir.CreateAdd(begin, ctx.i64(kBlock)), end);
+      tiles->load(nest, out, *accumulator, ir.CreateICmpEQ(begin, ctx.i64(0)));
     }
     Result<void> status;
     nest.walk_inner(row, begin, end, [&] {
@@ -253,7 +255,7 @@ Result<void> reduce_across(Context& c, const Op& op, int axis, const std::vector
     if (tiles) tiles->store(nest, out, *accumulator);
     // Of the blocks so far; the last one has the last word.
     const Registers results = accumulator->lanes();
-    for (size_t i = 0; i < results.size(); ++i) nest.store_slot(slots[i], out, c.type(op.results[i]), results[i]);
+    for (size_t i = 0; i < results.size(); ++i) nest.store_slot(slots[i], out, ctx.type(op.results[i]), results[i]);
     return {};
   };
   return nest.walk(body, false);
@@ -261,8 +263,8 @@ Result<void> reduce_across(Context& c, const Op& op, int axis, const std::vector
 
 size_t axis_of(const Op& op) { return static_cast<size_t>(std::get<int64_t>(op.attrs[1])); }
 
-bool is_along(const Context& c, const Op& op) {
-  const auto shape = dsl::concrete_shape(c.type(op.operands[0]));
+bool is_along(const Context& ctx, const Op& op) {
+  const auto shape = dsl::concrete_shape(ctx.type(op.operands[0]));
   const size_t axis = axis_of(op);
   const bool last = std::all_of(shape.begin() + static_cast<int64_t>(axis) + 1, shape.end(),
                                 [](int64_t extent) { return extent == 1; });
@@ -270,29 +272,29 @@ bool is_along(const Context& c, const Op& op) {
 }
 
 // … of the one small axis behind rows that are walked in vectors.
-bool is_narrow(const Context& c, const Op& op) {
-  const auto shape = dsl::concrete_shape(c.type(op.operands[0]));
+bool is_narrow(const Context& ctx, const Op& op) {
+  const auto shape = dsl::concrete_shape(ctx.type(op.operands[0]));
   const auto row = axis_before_narrow(shape);
   return row && std::all_of(shape.begin() + static_cast<int64_t>(*row) + 1, shape.end(),
                             [&](const int64_t& extent) { return extent == 1 || &extent == &shape[axis_of(op)]; });
 }
 
-bool is_there(const Context& c, ValueId id) {
-  return c.type(id).is_scalar() ? c.scalars[id] != nullptr : c.slots[id].has_value();
+bool is_there(const Context& ctx, ValueId id) {
+  return ctx.type(id).is_scalar() ? ctx.scalars[id] != nullptr : ctx.slots[id].has_value();
 }
 
 // Where the op stands, not where its result is wanted.
-bool is_computed_in_place(const Context& c, const Op& op, ValueId result) {
-  return c.type(result).is_scalar() || c.schedule.materialise[result] || is_eager(op.code);
+bool is_computed_in_place(const Context& ctx, const Op& op, ValueId result) {
+  return ctx.type(result).is_scalar() || ctx.schedule.materialise[result] || is_eager(op.code);
 }
 
 // This reduction and those further down that read the same rows and need not wait for it: one walk serves them all.
-std::vector<const Op*> with_siblings(const Context& c, const Op& op) {
+std::vector<const Op*> with_siblings(const Context& ctx, const Op& op) {
   std::vector<const Op*> out = {&op};
   const auto custom = [](const Op& each) { return reduce_kind(each) == dsl::ReduceKind::kCustom; };
-  if (custom(op) || !is_along(c, op)) return out;
-  const auto shape = dsl::concrete_shape(c.type(op.operands[0]));
-  const Op* end = c.region->ops.data() + c.region->ops.size();
+  if (custom(op) || !is_along(ctx, op)) return out;
+  const auto shape = dsl::concrete_shape(ctx.type(op.operands[0]));
+  const Op* end = ctx.region->ops.data() + ctx.region->ops.size();
   std::set<ValueId> missing(op.results.begin(), op.results.end());  // what is not there yet when this one runs
   const auto is_missing = [&](ValueId id) { return missing.contains(id); };
   for (const Op* each = &op + 1; each != end && each - &op < kFarthestSibling; ++each) {
@@ -300,13 +302,13 @@ std::vector<const Op*> with_siblings(const Context& c, const Op& op) {
     if (has_effect(*each)) break;
     if (!each->regions.empty() && !is_reduce) break;
     if (is_reduce && !custom(*each) && axis_of(*each) == axis_of(op) &&
-        dsl::concrete_shape(c.type(each->operands[0])) == shape && !is_missing(each->operands[0])) {
+        dsl::concrete_shape(ctx.type(each->operands[0])) == shape && !is_missing(each->operands[0])) {
       out.push_back(each);
       if (out.size() == kMostSiblings) break;
     }
     const bool waits = llvm::any_of(each->operands, is_missing);
     for (ValueId id : each->results) {
-      if (!is_there(c, id) && (waits || is_computed_in_place(c, *each, id))) missing.insert(id);
+      if (!is_there(ctx, id) && (waits || is_computed_in_place(ctx, *each, id))) missing.insert(id);
     }
   }
   return out;
@@ -314,23 +316,23 @@ std::vector<const Op*> with_siblings(const Context& c, const Op& op) {
 
 }  // namespace
 
-Result<void> lower_reduce(Context& c, const Op& op) {
-  if (is_there(c, op.results[0])) return {};  // with one before it
+Result<void> lower_reduce(Context& ctx, const Op& op) {
+  if (is_there(ctx, op.results[0])) return {};  // with one before it
   std::vector<Reduction> reductions;
-  for (const Op* each : with_siblings(c, op)) {
+  for (const Op* each : with_siblings(ctx, op)) {
     Reduction reduction{each, {}};
     for (ValueId result : each->results) {
-      if (!c.type(result).is_scalar()) reduction.slots.push_back(allocate_slot(c, c.type(result)));
+      if (!ctx.type(result).is_scalar()) reduction.slots.push_back(allocate_scratch_slot(ctx, ctx.type(result)));
     }
     reductions.push_back(std::move(reduction));
   }
   const auto axis = static_cast<int>(axis_of(op));
-  auto done = !is_along(c, op)   ? reduce_across(c, op, axis, reductions[0].slots)
-              : is_narrow(c, op) ? reduce_narrow(c, axis, reductions)
-                                 : reduce_along(c, axis, reductions);
+  auto done = !is_along(ctx, op)   ? reduce_across(ctx, op, axis, reductions[0].slots)
+              : is_narrow(ctx, op) ? reduce_narrow(ctx, axis, reductions)
+                                   : reduce_along(ctx, axis, reductions);
   if (!done) return done;
   for (const Reduction& r : reductions) {
-    for (size_t i = 0; i < r.slots.size(); ++i) c.slots[r.op->results[i]] = r.slots[i];
+    for (size_t i = 0; i < r.slots.size(); ++i) ctx.slots[r.op->results[i]] = r.slots[i];
   }
   return {};
 }

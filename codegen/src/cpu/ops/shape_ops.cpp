@@ -15,94 +15,94 @@ int64_t number(const dsl::Attr& attr) {
 }
 
 // The part of a slot that begins `elements` further on.
-Slot part_of(const Context& c, ValueId id, const Slot& slot, int64_t elements) {
-  Slot out = slot;
-  out.offset += static_cast<uint64_t>(elements * memory_bytes(c.type(id)));
+ScratchSlot part_of(const Context& ctx, ValueId id, const ScratchSlot& slot, int64_t elements) {
+  ScratchSlot out = slot;
+  out.offset += static_cast<uint64_t>(elements * memory_bytes(ctx.type(id)));
   out.exact = true;
   out.close = false;
   return out;
 }
 
 // The result of an op, which is a view of a slot; a scalar is read from it.
-void publish(Context& c, ValueId result, Slot slot) {
+void publish(Context& ctx, ValueId result, ScratchSlot slot) {
   slot.view = true;
-  if (c.type(result).is_scalar()) {
-    c.scalars[result] = load_from_slot(c, result, slot);
+  if (ctx.type(result).is_scalar()) {
+    ctx.scalars[result] = load_from_slot(ctx, result, slot);
   } else {
-    c.slots[result] = std::move(slot);
+    ctx.slots[result] = std::move(slot);
   }
 }
 
-Result<void> lower_reshape(Context& c, const Op& op) {
-  auto source = slot_of(c, op.operands[0], Rows::kDense);
+Result<void> lower_reshape(Context& ctx, const Op& op) {
+  auto source = slot_of(ctx, op.operands[0], Rows::kDense);
   if (!source) return source.error();
-  Slot out = part_of(c, op.operands[0], *source, 0);
-  const auto shape = dsl::concrete_shape(c.type(op.results[0]));
+  ScratchSlot out = part_of(ctx, op.operands[0], *source, 0);
+  const auto shape = dsl::concrete_shape(ctx.type(op.results[0]));
   out.strides.assign(shape.size(), 1);
   for (size_t i = shape.size(); i-- > 1;) out.strides[i - 1] = out.strides[i] * shape[i];
-  publish(c, op.results[0], std::move(out));
+  publish(ctx, op.results[0], std::move(out));
   return {};
 }
 
-Result<void> lower_slice(Context& c, const Op& op) {
-  auto source = slot_of(c, op.operands[0]);
+Result<void> lower_slice(Context& ctx, const Op& op) {
+  auto source = slot_of(ctx, op.operands[0]);
   if (!source) return source.error();
   const auto axis = static_cast<size_t>(number(op.attrs[0]));
-  publish(c, op.results[0], part_of(c, op.operands[0], *source, number(op.attrs[1]) * source->strides[axis]));
+  publish(ctx, op.results[0], part_of(ctx, op.operands[0], *source, number(op.attrs[1]) * source->strides[axis]));
   return {};
 }
 
-Result<void> lower_split(Context& c, const Op& op) {
-  auto source = slot_of(c, op.operands[0]);
+Result<void> lower_split(Context& ctx, const Op& op) {
+  auto source = slot_of(ctx, op.operands[0]);
   if (!source) return source.error();
   for (size_t half = 0; half < 2; ++half) {
-    Slot out = part_of(c, op.operands[0], *source, static_cast<int64_t>(half) * source->strides.back());
+    ScratchSlot out = part_of(ctx, op.operands[0], *source, static_cast<int64_t>(half) * source->strides.back());
     out.strides.pop_back();
-    publish(c, op.results[half], std::move(out));
+    publish(ctx, op.results[half], std::move(out));
   }
   return {};
 }
 
-Result<void> lower_cat(Context& c, const Op& op) {
+Result<void> lower_cat(Context& ctx, const Op& op) {
   const auto axis = static_cast<size_t>(number(op.attrs[0]));
-  const int64_t first = dsl::concrete_shape(c.type(op.operands[0]))[axis];
-  const Slot out = allocate_slot(c, c.type(op.results[0]));
-  if (auto done = materialise(c, op.operands[0], part_of(c, op.operands[0], out, 0)); !done) return done;
-  const Slot rest = part_of(c, op.operands[1], out, first * out.strides[axis]);
-  if (auto done = materialise(c, op.operands[1], rest); !done) return done;
-  c.slots[op.results[0]] = out;
+  const int64_t first = dsl::concrete_shape(ctx.type(op.operands[0]))[axis];
+  const ScratchSlot out = allocate_scratch_slot(ctx, ctx.type(op.results[0]));
+  if (auto done = materialise(ctx, op.operands[0], part_of(ctx, op.operands[0], out, 0)); !done) return done;
+  const ScratchSlot rest = part_of(ctx, op.operands[1], out, first * out.strides[axis]);
+  if (auto done = materialise(ctx, op.operands[1], rest); !done) return done;
+  ctx.slots[op.results[0]] = out;
   return {};
 }
 
-Result<void> lower_gather(Context& c, const Op& op) {
-  auto source = slot_of(c, op.operands[0]);
+Result<void> lower_gather(Context& ctx, const Op& op) {
+  auto source = slot_of(ctx, op.operands[0]);
   if (!source) return source.error();
   const auto axis = static_cast<size_t>(number(op.attrs[0]));
-  const Slot out = allocate_slot(c, c.type(op.results[0]));
-  auto done = materialise_from(c, op.operands[1], [&](Nest& nest, Value* index) {
-    nest.store_slot(out, nest.identity(), c.type(op.results[0]),
-                    nest.gather_slot(c.type(op.operands[0]), *source, nest.identity(), axis, index,
-                                     dsl::info(c.type(op.operands[1]).element).is_signed));
+  const ScratchSlot out = allocate_scratch_slot(ctx, ctx.type(op.results[0]));
+  auto done = materialise_from(ctx, op.operands[1], [&](Nest& nest, Value* index) {
+    nest.store_slot(out, nest.identity(), ctx.type(op.results[0]),
+                    nest.gather_slot(ctx.type(op.operands[0]), *source, nest.identity(), axis, index,
+                                     dsl::info(ctx.type(op.operands[1]).element).is_signed));
   });
   if (!done) return done;
-  c.slots[op.results[0]] = out;
+  ctx.slots[op.results[0]] = out;
   return {};
 }
 
 }  // namespace
 
-Result<void> lower_shape_op(Context& c, const Op& op) {
+Result<void> lower_shape_op(Context& ctx, const Op& op) {
   switch (op.code) {
     case OpCode::kReshape:
-      return lower_reshape(c, op);
+      return lower_reshape(ctx, op);
     case OpCode::kSlice:
-      return lower_slice(c, op);
+      return lower_slice(ctx, op);
     case OpCode::kSplit:
-      return lower_split(c, op);
+      return lower_split(ctx, op);
     case OpCode::kCat:
-      return lower_cat(c, op);
+      return lower_cat(ctx, op);
     default:
-      return lower_gather(c, op);
+      return lower_gather(ctx, op);
   }
 }
 

@@ -5,6 +5,6 @@
 
 namespace kiln::codegen::cpu {
 
-Result<void> lower_shape_op(Context& c, const Op& op);
+Result<void> lower_shape_op(Context& ctx, const Op& op);
 
 }  // namespace kiln::codegen::cpu

@@ -12,16 +12,16 @@ constexpr int64_t kNetworkRecords = 4096;
 }  // namespace
 
 SortRow::SortRow(Context& context, ElementType element, int64_t capacity)
-    : c(context),
-      b(context.b),
+    : ctx(context),
+      ir(context.ir),
       key_bytes_(dsl::info(element).bytes),
       capacity_(capacity),
-      key_type_(b.getIntNTy(8 * static_cast<unsigned>(key_bytes_))) {
+      key_type_(ir.getIntNTy(8 * static_cast<unsigned>(key_bytes_))) {
   auto row_of = [&](ElementType type, int64_t count) {
-    return allocate_slot(c, dsl::tile_type(type, {dsl::Expr(count)}));
+    return allocate_scratch_slot(ctx, dsl::tile_type(type, {dsl::Expr(count)}));
   };
   if (by_network()) {
-    keys_ = row_of(ElementType::kI64, network_capacity(c, 64, capacity));
+    keys_ = row_of(ElementType::kI64, network_capacity(ctx, 64, capacity));
     return;
   }
   keys_ = row_of(ElementType::kI64, capacity);
@@ -34,49 +34,50 @@ SortRow::SortRow(Context& context, ElementType element, int64_t capacity)
 
 bool SortRow::by_network() const { return shared() && capacity_ <= kNetworkRecords; }
 
-Value* SortRow::place(const Slot& slot, llvm::Type* type, Value* index) {
-  return b.CreateInBoundsGEP(type, slot_address(c, slot), index);
+Value* SortRow::place(const ScratchSlot& slot, llvm::Type* type, Value* index) {
+  return ir.CreateInBoundsGEP(type, scratch_slot_address(ctx, slot), index);
 }
 
 void SortRow::put(Value* at, Value* keys, Value* index) {
   auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(keys->getType());
-  llvm::Type *wide = like(keys, b.getInt64Ty()), *narrow = like(keys, b.getInt32Ty());
-  Value* indices = b.CreateTrunc(index, b.getInt32Ty());
+  llvm::Type *wide = like(keys, ir.getInt64Ty()), *narrow = like(keys, ir.getInt32Ty());
+  Value* indices = ir.CreateTrunc(index, ir.getInt32Ty());
   if (vector) {
     std::vector<llvm::Constant*> lanes;
-    for (unsigned i = 0; i < vector->getNumElements(); ++i) lanes.push_back(b.getInt32(i));
-    indices = b.CreateAdd(b.CreateVectorSplat(vector->getNumElements(), indices), llvm::ConstantVector::get(lanes));
+    for (unsigned i = 0; i < vector->getNumElements(); ++i) lanes.push_back(ir.getInt32(i));
+    indices = ir.CreateAdd(ir.CreateVectorSplat(vector->getNumElements(), indices), llvm::ConstantVector::get(lanes));
   }
-  keys = b.CreateZExt(keys, wide);
+  keys = ir.CreateZExt(keys, wide);
   if (shared()) {
-    keys = b.CreateOr(b.CreateShl(keys, int_constant(keys, 32)), b.CreateZExt(indices, wide));
+    keys = ir.CreateOr(ir.CreateShl(keys, int_constant(keys, 32)), ir.CreateZExt(indices, wide));
   } else {
-    b.CreateAlignedStore(b.CreateZExtOrTrunc(indices, narrow), place(indices_, b.getInt32Ty(), at), llvm::Align(4));
+    ir.CreateAlignedStore(ir.CreateZExtOrTrunc(indices, narrow), place(indices_, ir.getInt32Ty(), at), llvm::Align(4));
   }
-  b.CreateAlignedStore(keys, place(keys_, b.getInt64Ty(), at), llvm::Align(8));
+  ir.CreateAlignedStore(keys, place(keys_, ir.getInt64Ty(), at), llvm::Align(8));
 }
 
 void SortRow::sort(Value* count) {
-  auto address = [&](const Slot& slot) { return slot_address(c, slot); };
+  auto address = [&](const ScratchSlot& slot) { return scratch_slot_address(ctx, slot); };
   if (by_network()) {
-    b.CreateCall(sort_network(c, 64), {address(keys_), count});
+    ir.CreateCall(sort_network(ctx, 64), {address(keys_), count});
     return;
   }
-  Value* none = llvm::ConstantPointerNull::get(b.getPtrTy());
-  b.CreateCall(sort_function(c, key_bytes_), {address(keys_), address(spare_keys_), shared() ? none : address(indices_),
-                                              shared() ? none : address(spare_indices_), address(counts_), count});
+  Value* none = llvm::ConstantPointerNull::get(ir.getPtrTy());
+  ir.CreateCall(sort_function(ctx, key_bytes_),
+                {address(keys_), address(spare_keys_), shared() ? none : address(indices_),
+                 shared() ? none : address(spare_indices_), address(counts_), count});
 }
 
 Value* SortRow::index_of(Value* record) {
-  Value* index = shared()
-                     ? b.CreateTrunc(b.CreateLoad(b.getInt64Ty(), place(keys_, b.getInt64Ty(), record)), b.getInt32Ty())
-                     : static_cast<Value*>(b.CreateLoad(b.getInt32Ty(), place(indices_, b.getInt32Ty(), record)));
-  return b.CreateZExt(index, b.getInt64Ty());
+  Value* index =
+      shared() ? ir.CreateTrunc(ir.CreateLoad(ir.getInt64Ty(), place(keys_, ir.getInt64Ty(), record)), ir.getInt32Ty())
+               : static_cast<Value*>(ir.CreateLoad(ir.getInt32Ty(), place(indices_, ir.getInt32Ty(), record)));
+  return ir.CreateZExt(index, ir.getInt64Ty());
 }
 
 Value* SortRow::key_of(Value* record) {
-  Value* key = b.CreateLoad(b.getInt64Ty(), place(keys_, b.getInt64Ty(), record));
-  return shared() ? b.CreateTrunc(b.CreateLShr(key, b.getInt64(32)), key_type_) : key;
+  Value* key = ir.CreateLoad(ir.getInt64Ty(), place(keys_, ir.getInt64Ty(), record));
+  return shared() ? ir.CreateTrunc(ir.CreateLShr(key, ir.getInt64(32)), key_type_) : key;
 }
 
 }  // namespace kiln::codegen::cpu

@@ -13,7 +13,7 @@ namespace kiln::codegen::cpu {
 class SortRow {
  public:
   // Scratch for up to `capacity` records.
-  SortRow(Context& c, ElementType element, int64_t capacity);
+  SortRow(Context& ctx, ElementType element, int64_t capacity);
 
   // Keys (a vector, or a scalar) of elements `index`, `index` + 1, … into the row from record `at` on.
   void put(Value* at, Value* keys, Value* index);
@@ -25,16 +25,16 @@ class SortRow {
   llvm::Type* key_type() const { return key_type_; }
 
  private:
-  Value* place(const Slot& slot, llvm::Type* type, Value* index);
+  Value* place(const ScratchSlot& slot, llvm::Type* type, Value* index);
   bool shared() const { return key_bytes_ <= 4; }
   bool by_network() const;
 
-  Context& c;
-  Builder& b;
+  Context& ctx;
+  Builder& ir;
   int key_bytes_;
   int64_t capacity_;
   llvm::Type* key_type_;
-  Slot keys_, spare_keys_, indices_, spare_indices_, counts_;
+  ScratchSlot keys_, spare_keys_, indices_, spare_indices_, counts_;
 };
 
 }  // namespace kiln::codegen::cpu

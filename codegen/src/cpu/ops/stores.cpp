@@ -16,13 +16,13 @@ constexpr int64_t kShortRow = 64;
 // With AVX-512 longer ones never do: its vectors gain less, and a Xeon took up to 1.4 times as long.
 constexpr int64_t kLongestRowWide = 256;
 
-Result<void> store_scalar(Context& c, const Op& op) {
-  Value *pointer = c.scalars[op.operands[0]], *value = to_memory(c.b, c.scalars[op.operands[1]]);
-  auto store = [&] { c.b.CreateStore(value, pointer); };
+Result<void> store_scalar(Context& ctx, const Op& op) {
+  Value *pointer = ctx.scalars[op.operands[0]], *value = to_memory(ctx.ir, ctx.scalars[op.operands[1]]);
+  auto store = [&] { ctx.ir.CreateStore(value, pointer); };
   if (op.operands.size() < 3) {
     store();
   } else {
-    emit_if(c.b, c.scalars[op.operands[2]], "store", [](llvm::Instruction*) {}, store);
+    emit_if(ctx.ir, ctx.scalars[op.operands[2]], "store", [](llvm::Instruction*) {}, store);
   }
   return {};
 }
@@ -38,21 +38,21 @@ struct Sink {
 };
 
 void store_sink(Nest& nest, const Sink& sink, llvm::ArrayRef<Ahead> ahead) {
-  Builder& b = nest.b;
+  Builder& ir = nest.ir;
   Value* mask = sink.mask;
-  const int64_t bytes = memory_bytes(nest.c.type(sink.op->operands[1]));
+  const int64_t bytes = memory_bytes(nest.ctx.type(sink.op->operands[1]));
   const llvm::Align align(static_cast<uint64_t>(bytes));
   Value* pointer = sink.where.pointer;
   if (nest.vector_dim() < 0) {
-    if (mask) pointer = b.CreateSelect(mask, pointer, entry_alloca(nest.c, sink.value->getType()));
-    b.CreateAlignedStore(sink.value, pointer, align);
+    if (mask) pointer = ir.CreateSelect(mask, pointer, entry_alloca(nest.ctx, sink.value->getType()));
+    ir.CreateAlignedStore(sink.value, pointer, align);
   } else if (!sink.where.contiguous) {
-    b.CreateMaskedScatter(sink.value, nest.splat(pointer), align,
-                          mask ? nest.c.memory_mask(nest.splat(mask)) : nullptr);
+    ir.CreateMaskedScatter(sink.value, nest.splat(pointer), align,
+                           mask ? nest.ctx.memory_mask(nest.splat(mask)) : nullptr);
   } else if (mask) {
-    b.CreateMaskedStore(sink.value, pointer, align, nest.c.memory_mask(nest.splat(mask)));
+    ir.CreateMaskedStore(sink.value, pointer, align, nest.ctx.memory_mask(nest.splat(mask)));
   } else {
-    store_vector(nest.c, sink.value, pointer, align, sink.past_caches, sink.row_bytes, ahead);
+    store_vector(nest.ctx, sink.value, pointer, align, sink.past_caches, sink.row_bytes, ahead);
   }
 }
 
@@ -106,7 +106,7 @@ Result<std::vector<Sink>> compute_chunk(Nest& nest, const std::vector<Sink>& sin
   }
   std::vector<Sink> out;
   for (size_t i = 0; i < sinks.size(); ++i) {
-    for (Value*& value : values[i]) value = to_memory(nest.b, value);
+    for (Value*& value : values[i]) value = to_memory(nest.ir, value);
     if (auto done = place_chunk(nest, sinks[i], values[i], masks, out); !done) return done.error();
   }
   return out;
@@ -134,7 +134,7 @@ Result<void> store_rows(Nest& nest, const std::vector<Sink>& sinks, int count, l
     if (!placed) return placed.error();
     rows.insert(rows.end(), placed->begin(), placed->end());
   }
-  for (const Ahead& each : nest.ahead()) prefetch(nest.c, each);
+  for (const Ahead& each : nest.ahead()) prefetch(nest.ctx, each);
   for (Sink& sink : rows) {
     sink.past_caches = nullptr;
     store_sink(nest, sink, {});
@@ -142,16 +142,17 @@ Result<void> store_rows(Nest& nest, const std::vector<Sink>& sinks, int count, l
   return {};
 }
 
-Value* may_go_together(Nest& nest, const std::vector<Sink>& sinks) {
-  Builder& b = nest.b;
-  Value* may = b.getTrue();
-  Value* length = nest.visited_of_row();
-  Value* is_short = b.CreateICmpULE(length, nest.c.i64(kShortRow));
-  if (nest.c.target.vector_bytes > 32) may = b.CreateICmpULE(length, nest.c.i64(kLongestRowWide));
+Value* may_fuse(Nest& nest, const std::vector<Sink>& sinks) {
+  Builder& ir = nest.ir;
+  Value* may = ir.getTrue();
+  Value* length = nest.trip_count_of_row();
+  Value* is_short = ir.CreateICmpULE(length, nest.ctx.i64(kShortRow));
+  if (nest.ctx.target.vector_bytes > 32) may = ir.CreateICmpULE(length, nest.ctx.i64(kLongestRowWide));
   for (const Sink& sink : sinks) {
-    Value* is_small = b.CreateICmpULT(bytes_stored(nest.c, *sink.op, nest.visited()), nest.c.i64(kMostTogether));
-    may = b.CreateAnd(may, b.CreateOr(is_small, is_short));
-    if (sink.past_caches) may = b.CreateAnd(may, b.CreateNot(sink.past_caches));
+    Value* is_small =
+        ir.CreateICmpULT(bytes_stored(nest.ctx, *sink.op, nest.trip_count()), nest.ctx.i64(kMostTogether));
+    may = ir.CreateAnd(may, ir.CreateOr(is_small, is_short));
+    if (sink.past_caches) may = ir.CreateAnd(may, ir.CreateNot(sink.past_caches));
   }
   return may;
 }
@@ -166,12 +167,12 @@ void choose_width(Nest& nest, const std::vector<const Op*>& stores) {
   nest.set_width(width);
 }
 
-Result<void> store_tiles(Context& c, const std::vector<const Op*>& stores) {
+Result<void> store_tiles(Context& ctx, const std::vector<const Op*>& stores) {
   const Op& first = *stores[0];
   for (const Op* op : stores) {
-    if (auto done = transpose_operands(c, op->operands[1]); !done) return done;
+    if (auto done = transpose_operands(ctx, op->operands[1]); !done) return done;
   }
-  Nest nest(c, dsl::concrete_shape(c.type(first.operands[0])));
+  Nest nest(ctx, dsl::concrete_shape(ctx.type(first.operands[0])));
   nest.unroll_narrow();
   std::vector<ValueId> values;
   for (const Op* op : stores) {
@@ -192,9 +193,9 @@ Result<void> store_tiles(Context& c, const std::vector<const Op*>& stores) {
   choose_width(nest, stores);
   std::vector<Sink> sinks;
   for (const Op* op : stores) {
-    sinks.push_back({op, streams(c, *op, nest.visited())});
+    sinks.push_back({op, streams(ctx, *op, nest.trip_count())});
     if (nest.vector_dim() >= 0) {
-      sinks.back().row_bytes = nest.extent(nest.vector_dim()) * memory_bytes(c.type(op->operands[1]));
+      sinks.back().row_bytes = nest.extent(nest.vector_dim()) * memory_bytes(ctx.type(op->operands[1]));
     }
     if (sinks.back().past_caches) nest.set_store();
   }
@@ -208,36 +209,36 @@ Result<void> store_tiles(Context& c, const std::vector<const Op*>& stores) {
   body.chunk_of_rows = [&](int count, llvm::function_ref<void(int)> go_to) {
     return store_rows(nest, sinks, count, go_to);
   };
-  body.together_if = [&] { return may_go_together(nest, sinks); };
+  body.fuse_if = [&] { return may_fuse(nest, sinks); };
   if (auto done = nest.walk(body, interior); !done) return done;
   nest.finish();
   return {};
 }
 
-// The sums of a dot may be in their place already.
-Result<void> store_tile(Context& c, const Op& op) {
-  const auto& slot = c.slots[op.operands[1]];
-  const auto sums = slot ? c.dot_accumulators.find(slot->offset) : c.dot_accumulators.end();
-  if (sums == c.dot_accumulators.end() || !sums->second.in_place) return store_tiles(c, {&op});
-  Value* stored = c.b.CreateLoad(c.b.getInt1Ty(), sums->second.stored);
-  return unless(c, stored, [&] { return store_tiles(c, {&op}); });
+// The accumulators of a dot may be in their place already.
+Result<void> store_tile(Context& ctx, const Op& op) {
+  const auto& slot = ctx.slots[op.operands[1]];
+  const auto accumulators = slot ? ctx.dot_accumulators.find(slot->offset) : ctx.dot_accumulators.end();
+  if (accumulators == ctx.dot_accumulators.end() || !accumulators->second.in_place) return store_tiles(ctx, {&op});
+  Value* stored = ctx.ir.CreateLoad(ctx.ir.getInt1Ty(), accumulators->second.stored);
+  return unless(ctx, stored, [&] { return store_tiles(ctx, {&op}); });
 }
 
 }  // namespace
 
-Result<void> lower_store(Context& c, const Op& op) {
-  if (c.type(op.operands[0]).is_scalar()) return store_scalar(c, op);
-  const auto group = c.groups.find(&op);
-  if (group == c.groups.end()) return store_tile(c, op);
-  const std::vector<const Op*>& stores = c.schedule.together[group->second];
+Result<void> lower_store(Context& ctx, const Op& op) {
+  if (ctx.type(op.operands[0]).is_scalar()) return store_scalar(ctx, op);
+  const auto group = ctx.groups.find(&op);
+  if (group == ctx.groups.end()) return store_tile(ctx, op);
+  const std::vector<const Op*>& stores = ctx.schedule.fused[group->second];
   if (&op != stores.back()) return {};
-  const bool has_sums = llvm::any_of(stores, [&](const Op* store) {
-    const auto& slot = c.slots[store->operands[1]];
-    return slot && c.dot_accumulators.contains(slot->offset);
+  const bool has_accumulator = llvm::any_of(stores, [&](const Op* store) {
+    const auto& slot = ctx.slots[store->operands[1]];
+    return slot && ctx.dot_accumulators.contains(slot->offset);
   });
-  if (!has_sums) return store_tiles(c, stores);
+  if (!has_accumulator) return store_tiles(ctx, stores);
   for (const Op* store : stores) {
-    if (auto done = store_tile(c, *store); !done) return done;
+    if (auto done = store_tile(ctx, *store); !done) return done;
   }
   return {};
 }

@@ -25,8 +25,8 @@ int64_t number(const dsl::Attr& attr) {
 class Candidates {
  public:
   Candidates(Context& context, SortRow& row, ElementType element, bool largest, int64_t k, int64_t capacity, int width)
-      : c(context),
-        b(context.b),
+      : ctx(context),
+        ir(context.ir),
         row_(row),
         element_(element),
         largest_(largest),
@@ -34,84 +34,84 @@ class Candidates {
         capacity_(capacity),
         width_(width) {
     if (element == ElementType::kF32 || element == ElementType::kF64) {
-      worst_element_ = entry_alloca(c, register_type(b.getContext(), dsl::scalar_type(element)));
+      worst_element_ = entry_alloca(ctx, register_type(ir.getContext(), dsl::scalar_type(element)));
     }
-    count_ = entry_alloca(c, b.getInt64Ty());
-    worst_ = entry_alloca(c, row.key_type());
-    is_full_ = entry_alloca(c, b.getInt1Ty());
-    keys_ = entry_alloca(c, llvm::FixedVectorType::get(row.key_type(), static_cast<unsigned>(width)));
+    count_ = entry_alloca(ctx, ir.getInt64Ty());
+    worst_ = entry_alloca(ctx, row.key_type());
+    is_full_ = entry_alloca(ctx, ir.getInt1Ty());
+    keys_ = entry_alloca(ctx, llvm::FixedVectorType::get(row.key_type(), static_cast<unsigned>(width)));
   }
 
   void reset() {
-    b.CreateStore(b.getInt64(0), count_);
-    b.CreateStore(llvm::Constant::getAllOnesValue(row_.key_type()), worst_);
-    b.CreateStore(b.getFalse(), is_full_);
+    ir.CreateStore(ir.getInt64(0), count_);
+    ir.CreateStore(llvm::Constant::getAllOnesValue(row_.key_type()), worst_);
+    ir.CreateStore(ir.getFalse(), is_full_);
     if (!worst_element_) return;
     auto* type = llvm::cast<llvm::AllocaInst>(worst_element_)->getAllocatedType();
-    b.CreateStore(llvm::ConstantFP::getInfinity(type, /*Negative=*/largest_), worst_element_);
+    ir.CreateStore(llvm::ConstantFP::getInfinity(type, /*Negative=*/largest_), worst_element_);
   }
 
   // `x`: elements; `keep` is run where there may be candidates among them.
   void add(Value* x, Value* lanes, Value* index, llvm::function_ref<void()> keep) {
-    if (!worst_element_) return add_keys(order_keys(b, element_, largest_, x), lanes, index, keep);
+    if (!worst_element_) return add_keys(order_keys(ir, element_, largest_, x), lanes, index, keep);
     // Nearly all vectors hold none, which a single comparison of floats tells; NaN passes.
-    Value* worst = splat(b.CreateLoad(x->getType()->getScalarType(), worst_element_));
-    Value* maybe = largest_ ? b.CreateFCmpUGE(x, worst) : b.CreateFCmpULE(x, worst);
-    emit_if(b, b.CreateOrReduce(maybe), "maybe", nothing,
-            [&] { add_keys(order_keys(b, element_, largest_, x), lanes, index, keep); });
+    Value* worst = splat(ir.CreateLoad(x->getType()->getScalarType(), worst_element_));
+    Value* maybe = largest_ ? ir.CreateFCmpUGE(x, worst) : ir.CreateFCmpULE(x, worst);
+    emit_if(ir, ir.CreateOrReduce(maybe), "maybe", nothing,
+            [&] { add_keys(order_keys(ir, element_, largest_, x), lanes, index, keep); });
   }
 
-  void sort() { row_.sort(b.CreateLoad(b.getInt64Ty(), count_)); }
+  void sort() { row_.sort(ir.CreateLoad(ir.getInt64Ty(), count_)); }
 
  private:
-  Value* splat(Value* x) { return b.CreateVectorSplat(static_cast<unsigned>(width_), x); }
+  Value* splat(Value* x) { return ir.CreateVectorSplat(static_cast<unsigned>(width_), x); }
 
   // A later element of an equal key comes behind those that are there.
   void add_keys(Value* keys, Value* lanes, Value* index, llvm::function_ref<void()> keep) {
-    Value* better = b.CreateICmpULT(keys, splat(b.CreateLoad(row_.key_type(), worst_)));
-    better = b.CreateOr(better, splat(b.CreateNot(b.CreateLoad(b.getInt1Ty(), is_full_))));
-    if (lanes) better = b.CreateAnd(better, lanes);
-    Value* bits = b.CreateBitCast(better, b.getIntNTy(static_cast<unsigned>(width_)));
-    bits = b.CreateZExt(bits, b.getInt64Ty());
-    emit_if(b, b.CreateICmpNE(bits, b.getInt64(0)), "candidates", nothing, [&] {
+    Value* better = ir.CreateICmpULT(keys, splat(ir.CreateLoad(row_.key_type(), worst_)));
+    better = ir.CreateOr(better, splat(ir.CreateNot(ir.CreateLoad(ir.getInt1Ty(), is_full_))));
+    if (lanes) better = ir.CreateAnd(better, lanes);
+    Value* bits = ir.CreateBitCast(better, ir.getIntNTy(static_cast<unsigned>(width_)));
+    bits = ir.CreateZExt(bits, ir.getInt64Ty());
+    emit_if(ir, ir.CreateICmpNE(bits, ir.getInt64(0)), "candidates", nothing, [&] {
       keep();
-      b.CreateStore(keys, keys_);
+      ir.CreateStore(keys, keys_);
       put_each(bits, index);
-      Value* full = b.CreateICmpSGT(b.CreateLoad(b.getInt64Ty(), count_), c.i64(capacity_ - width_));
-      emit_if(b, full, "drop", nothing, [&] { drop(); });
+      Value* full = ir.CreateICmpSGT(ir.CreateLoad(ir.getInt64Ty(), count_), ctx.i64(capacity_ - width_));
+      emit_if(ir, full, "drop", nothing, [&] { drop(); });
     });
   }
 
   void put_each(Value* bits, Value* index) {
-    auto* before = b.GetInsertBlock();
-    auto* loop = llvm::BasicBlock::Create(b.getContext(), "candidate", c.function);
-    auto* after = llvm::BasicBlock::Create(b.getContext(), "candidate.end", c.function);
-    b.CreateBr(loop);
-    b.SetInsertPoint(loop);
-    auto* left = b.CreatePHI(b.getInt64Ty(), 2);
+    auto* before = ir.GetInsertBlock();
+    auto* loop = llvm::BasicBlock::Create(ir.getContext(), "candidate", ctx.function);
+    auto* after = llvm::BasicBlock::Create(ir.getContext(), "candidate.end", ctx.function);
+    ir.CreateBr(loop);
+    ir.SetInsertPoint(loop);
+    auto* left = ir.CreatePHI(ir.getInt64Ty(), 2);
     left->addIncoming(bits, before);
-    Value* lane = b.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, left, b.getTrue());
-    Value* key = b.CreateLoad(row_.key_type(), b.CreateInBoundsGEP(row_.key_type(), keys_, lane));
-    Value* count = b.CreateLoad(b.getInt64Ty(), count_);
-    row_.put(count, key, b.CreateAdd(index, lane));
-    b.CreateStore(b.CreateAdd(count, b.getInt64(1)), count_);
-    Value* rest = b.CreateAnd(left, b.CreateSub(left, b.getInt64(1)));
+    Value* lane = ir.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, left, ir.getTrue());
+    Value* key = ir.CreateLoad(row_.key_type(), ir.CreateInBoundsGEP(row_.key_type(), keys_, lane));
+    Value* count = ir.CreateLoad(ir.getInt64Ty(), count_);
+    row_.put(count, key, ir.CreateAdd(index, lane));
+    ir.CreateStore(ir.CreateAdd(count, ir.getInt64(1)), count_);
+    Value* rest = ir.CreateAnd(left, ir.CreateSub(left, ir.getInt64(1)));
     left->addIncoming(rest, loop);
-    b.CreateCondBr(b.CreateICmpNE(rest, b.getInt64(0)), loop, after);
-    b.SetInsertPoint(after);
+    ir.CreateCondBr(ir.CreateICmpNE(rest, ir.getInt64(0)), loop, after);
+    ir.SetInsertPoint(after);
   }
 
   void drop() {
     sort();
-    b.CreateStore(c.i64(k_), count_);
-    Value* worst = row_.key_of(c.i64(k_ - 1));
-    b.CreateStore(worst, worst_);
-    if (worst_element_) b.CreateStore(elements_of(b, element_, largest_, worst), worst_element_);
-    b.CreateStore(b.getTrue(), is_full_);
+    ir.CreateStore(ctx.i64(k_), count_);
+    Value* worst = row_.key_of(ctx.i64(k_ - 1));
+    ir.CreateStore(worst, worst_);
+    if (worst_element_) ir.CreateStore(elements_of(ir, element_, largest_, worst), worst_element_);
+    ir.CreateStore(ir.getTrue(), is_full_);
   }
 
-  Context& c;
-  Builder& b;
+  Context& ctx;
+  Builder& ir;
   SortRow& row_;
   const ElementType element_;
   const bool largest_;
@@ -123,24 +123,24 @@ class Candidates {
 
 }  // namespace
 
-Result<void> lower_topk(Context& c, const Op& op) {
-  Builder& b = c.b;
+Result<void> lower_topk(Context& ctx, const Op& op) {
+  Builder& ir = ctx.ir;
   const ValueId x = op.operands[0];
   const int64_t k = number(op.attrs[0]);
   const auto axis = static_cast<size_t>(number(op.attrs[1]));
   const bool largest = number(op.attrs[2]) != 0;
-  const dsl::Type& type = c.type(x);
+  const dsl::Type& type = ctx.type(x);
   const int64_t extent = dsl::concrete_shape(type)[axis];
-  OrderNest order(c, x, axis);
+  OrderNest order(ctx, x, axis);
   order.nest.choose_width(x, kMaxWidth);
   const auto capacity = static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(k + std::max(k, kLeastSpare))));
   const bool long_row = extent > capacity;
-  SortRow row(c, type.element, std::min(extent, capacity));
-  const Slot elements = row_slot(c, type, extent);
-  const std::array<Slot, 2> results = {allocate_slot(c, c.type(op.results[0])),
-                                       allocate_slot(c, c.type(op.results[1]))};
+  SortRow row(ctx, type.element, std::min(extent, capacity));
+  const ScratchSlot elements = row_slot(ctx, type, extent);
+  const std::array<ScratchSlot, 2> results = {allocate_scratch_slot(ctx, ctx.type(op.results[0])),
+                                              allocate_scratch_slot(ctx, ctx.type(op.results[1]))};
   std::optional<Candidates> candidates;
-  if (long_row) candidates.emplace(c, row, type.element, largest, k, capacity, order.nest.width());
+  if (long_row) candidates.emplace(ctx, row, type.element, largest, k, capacity, order.nest.width());
 
   Nest::Body body;
   body.begin_row = [&]() -> Result<void> {
@@ -155,7 +155,7 @@ Result<void> lower_topk(Context& c, const Op& op) {
       candidates->add(*value, order.nest.lane_mask(), order.index(), keep);
     } else {
       keep();
-      row.put(order.index(), order_keys(b, type.element, largest, *value), order.index());
+      row.put(order.index(), order_keys(ir, type.element, largest, *value), order.index());
     }
     return {};
   };
@@ -163,17 +163,17 @@ Result<void> lower_topk(Context& c, const Op& op) {
     if (candidates) {
       candidates->sort();
     } else {
-      row.sort(c.i64(extent));
+      row.sort(ctx.i64(extent));
     }
-    emit_loop(b, c.i64(0), c.i64(k), c.i64(1), "best", nothing, [&](Value* i) {
+    emit_loop(ir, ctx.i64(0), ctx.i64(k), ctx.i64(1), "best", nothing, [&](Value* i) {
       Value* from = row.index_of(i);
       order.put(results[0], type, i, order.pick(elements, type, from));
-      order.put(results[1], c.type(op.results[1]), i, b.CreateTrunc(from, b.getInt32Ty()));
+      order.put(results[1], ctx.type(op.results[1]), i, ir.CreateTrunc(from, ir.getInt32Ty()));
     });
     return {};
   };
   if (auto done = order.nest.walk(body, false); !done) return done;
-  for (size_t i = 0; i < results.size(); ++i) c.slots[op.results[i]] = results[i];
+  for (size_t i = 0; i < results.size(); ++i) ctx.slots[op.results[i]] = results[i];
   return {};
 }
 

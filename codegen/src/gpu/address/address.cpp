@@ -15,11 +15,11 @@ struct Term {
 };
 using Terms = std::vector<Term>;
 
-Value* sum(Builder& b, Value* x, Value* y) { return !x ? y : !y ? x : b.CreateAdd(x, y); }
+Value* sum(Builder& ir, Value* x, Value* y) { return !x ? y : !y ? x : ir.CreateAdd(x, y); }
 
 class Indices {
  public:
-  explicit Indices(Context& c) : c_(c), b_(c.b) {}
+  explicit Indices(Context& ctx) : ctx_(ctx), ir_(ctx.ir) {}
 
   // Each value once in each layout: index arithmetic shares its parts.
   Result<Terms> get(ValueId id, const Layout& layout) {
@@ -33,8 +33,8 @@ class Indices {
 
  private:
   Result<Terms> compute(ValueId id, const Layout& layout) {
-    const Op* op = c_.placement.home[id] ? nullptr : c_.definition[id];
-    if (!op || c_.type(id).rank() == 0) return opaque(id, layout);
+    const Op* op = ctx_.placement.home[id] ? nullptr : ctx_.definition[id];
+    if (!op || ctx_.type(id).rank() == 0) return opaque(id, layout);
     const auto operand = [&](size_t i, const Layout& wanted) { return get(op->operands[i], wanted); };
     switch (op->code) {
       case OpCode::kArange:
@@ -46,7 +46,7 @@ class Indices {
       case OpCode::kExpandDims:
         return operand(0, slice(layout, static_cast<int>(int_attr(*op, 0))));
       case OpCode::kBroadcast: {
-        const auto from = dsl::concrete_shape(c_.type(op->operands[0])), to = dsl::concrete_shape(c_.type(id));
+        const auto from = dsl::concrete_shape(ctx_.type(op->operands[0])), to = dsl::concrete_shape(ctx_.type(id));
         Layout wanted = layout;
         for (size_t axis = 0; axis < from.size(); ++axis) {
           const int a = static_cast<int>(axis);
@@ -60,7 +60,7 @@ class Indices {
       case OpCode::kMul:
         return multiply(*op, layout);
       case OpCode::kCast:
-        if (dsl::is_int(c_.type(op->operands[0]).element)) return operand(0, layout);
+        if (dsl::is_int(ctx_.type(op->operands[0]).element)) return operand(0, layout);
         return opaque(id, layout);
       default:
         return opaque(id, layout);
@@ -69,7 +69,8 @@ class Indices {
 
   Value* widen(Value* x, const dsl::Type& type) {
     if (x->getType()->isIntegerTy(64)) return x;
-    return dsl::info(type.element).is_signed ? b_.CreateSExt(x, b_.getInt64Ty()) : b_.CreateZExt(x, b_.getInt64Ty());
+    return dsl::info(type.element).is_signed ? ir_.CreateSExt(x, ir_.getInt64Ty())
+                                             : ir_.CreateZExt(x, ir_.getInt64Ty());
   }
 
   Term term_of(Value* x) {
@@ -77,18 +78,18 @@ class Indices {
     return {x, 0};
   }
 
-  Term scalar(ValueId id) { return term_of(widen(c_.scalar(id), c_.type(id))); }
+  Term scalar(ValueId id) { return term_of(widen(ctx_.scalar(id), ctx_.type(id))); }
 
   Result<Terms> opaque(ValueId id, const Layout& layout) {
-    auto registers = c_.get(id, layout);
+    auto registers = ctx_.get(id, layout);
     if (!registers) return registers.error();
     Terms out;
-    for (Value* x : *registers) out.push_back(term_of(widen(x, c_.type(id))));
+    for (Value* x : *registers) out.push_back(term_of(widen(x, ctx_.type(id))));
     return out;
   }
 
   Result<Terms> arange(const Op& op, const Layout& layout) {
-    Value* thread = b_.CreateZExt(c_.thread_coordinate(layout, 0), b_.getInt64Ty());
+    Value* thread = ir_.CreateZExt(ctx_.thread_coordinate(layout, 0), ir_.getInt64Ty());
     // Bits of the register are other bits than those of the thread, unless the layout is a swizzle.
     Bits by_thread = 0;
     for (Dim dim : {Dim::kLane, Dim::kWarp}) {
@@ -96,9 +97,9 @@ class Indices {
     }
     Terms out;
     for (size_t reg = 0; reg < static_cast<size_t>(layout.size(Dim::kRegister)); ++reg) {
-      const int64_t mine = c_.register_coordinate(layout, reg, 0);
+      const int64_t mine = ctx_.register_coordinate(layout, reg, 0);
       const bool apart = (static_cast<Bits>(mine) & by_thread) == 0;
-      out.push_back({apart ? thread : b_.CreateXor(thread, b_.getInt64(static_cast<uint64_t>(mine))),
+      out.push_back({apart ? thread : ir_.CreateXor(thread, ir_.getInt64(static_cast<uint64_t>(mine))),
                      number_attr(op, 0) + (apart ? mine : 0)});
     }
     return out;
@@ -110,8 +111,8 @@ class Indices {
     const bool minus = op.code == OpCode::kSub;
     for (size_t i = 0; i < x->size(); ++i) {
       Term &p = (*x)[i], &q = (*y)[i];
-      if (minus && q.base) q.base = b_.CreateNeg(q.base);
-      p = {sum(b_, p.base, q.base), minus ? p.constant - q.constant : p.constant + q.constant};
+      if (minus && q.base) q.base = ir_.CreateNeg(q.base);
+      p = {sum(ir_, p.base, q.base), minus ? p.constant - q.constant : p.constant + q.constant};
     }
     return x;
   }
@@ -124,46 +125,46 @@ class Indices {
       Term p = (*x)[i], q = (*y)[i];
       if (p.base && !q.base) std::swap(p, q);
       if (!p.base) {
-        Value* scaled = q.base && p.constant != 0 ? b_.CreateMul(q.base, c64(p.constant)) : nullptr;
+        Value* scaled = q.base && p.constant != 0 ? ir_.CreateMul(q.base, c64(p.constant)) : nullptr;
         (*x)[i] = {scaled, p.constant * q.constant};
       } else {
-        (*x)[i] = {b_.CreateMul(whole(p), whole(q)), 0};
+        (*x)[i] = {ir_.CreateMul(whole(p), whole(q)), 0};
       }
     }
     return x;
   }
 
-  Value* c64(int64_t x) { return b_.getInt64(static_cast<uint64_t>(x)); }
+  Value* c64(int64_t x) { return ir_.getInt64(static_cast<uint64_t>(x)); }
   Value* whole(const Term& term) {
     if (!term.base) return c64(term.constant);
-    return term.constant == 0 ? term.base : b_.CreateAdd(term.base, c64(term.constant));
+    return term.constant == 0 ? term.base : ir_.CreateAdd(term.base, c64(term.constant));
   }
 
-  Context& c_;
-  Builder& b_;
+  Context& ctx_;
+  Builder& ir_;
   std::map<ValueId, std::vector<std::pair<Layout, Terms>>> known_;
 };
 
 }  // namespace
 
-Result<std::vector<Address>> addresses(Context& c, ValueId pointers, const Layout& layout) {
-  Builder& b = c.b;
-  const Op* op = c.placement.home[pointers] ? nullptr : c.definition[pointers];
-  if (op && op->code == OpCode::kAddptr && c.type(pointers).rank() > 0) {
-    auto base = addresses(c, op->operands[0], layout);
+Result<std::vector<Address>> addresses(Context& ctx, ValueId pointers, const Layout& layout) {
+  Builder& ir = ctx.ir;
+  const Op* op = ctx.placement.home[pointers] ? nullptr : ctx.definition[pointers];
+  if (op && op->code == OpCode::kAddptr && ctx.type(pointers).rank() > 0) {
+    auto base = addresses(ctx, op->operands[0], layout);
     if (!base) return base;
-    auto indices = Indices(c).get(op->operands[1], layout);
+    auto indices = Indices(ctx).get(op->operands[1], layout);
     if (!indices) return indices.error();
-    const int64_t bytes = dsl::info(c.type(pointers).element).bytes;
-    llvm::Type* element = memory_type(b.getContext(), c.type(pointers).element, false);
+    const int64_t bytes = dsl::info(ctx.type(pointers).element).bytes;
+    llvm::Type* element = memory_type(ir.getContext(), ctx.type(pointers).element, false);
     for (size_t i = 0; i < base->size(); ++i) {
       Address& address = (*base)[i];
-      if ((*indices)[i].base) address.base = b.CreateGEP(element, address.base, (*indices)[i].base);
+      if ((*indices)[i].base) address.base = ir.CreateGEP(element, address.base, (*indices)[i].base);
       address.offset += (*indices)[i].constant * bytes;
     }
     return base;
   }
-  auto registers = c.get(pointers, layout);
+  auto registers = ctx.get(pointers, layout);
   if (!registers) return registers.error();
   std::vector<Address> out;
   for (Value* pointer : *registers) out.push_back({pointer, 0});

@@ -11,6 +11,6 @@ struct Address {
   Value* by_thread =
       nullptr;  // bytes behind a base that all threads have alike, i32; null: the base is the thread's own
 };
-Result<std::vector<Address>> addresses(Context& c, ValueId pointers, const Layout& layout);
+Result<std::vector<Address>> addresses(Context& ctx, ValueId pointers, const Layout& layout);
 
 }  // namespace kiln::codegen::gpu

@@ -21,12 +21,12 @@ struct LinearPointer {
 };
 
 // Through the views of a tile of pointers. Nothing where they are not linear in its coordinates.
-std::optional<LinearPointer> linear_pointer(const Context& c, LinearForms& forms, ValueId id) {
-  std::vector<int> axis_of(static_cast<size_t>(c.type(id).rank()));  // of the view: axes of the whole tile
+std::optional<LinearPointer> linear_pointer(const Context& ctx, LinearForms& forms, ValueId id) {
+  std::vector<int> axis_of(static_cast<size_t>(ctx.type(id).rank()));  // of the view: axes of the whole tile
   std::iota(axis_of.begin(), axis_of.end(), 0);
   Linear index;
   index.axes.resize(axis_of.size());
-  while (c.type(id).rank() > 0) {
+  while (ctx.type(id).rank() > 0) {
     const Op* op = forms.definition(id);
     if (!op) return std::nullopt;
     if (op->code == OpCode::kAddptr) {
@@ -51,25 +51,25 @@ bool is_emittable(const Linear& form) {
 }
 
 // Whether the part of the tile's coordinates is from 0 to what the target reaches.
-bool is_within_reach(const Context& c, const LinearForms& forms, const Linear& index, const std::vector<int64_t>& shape,
-                     int64_t bytes) {
+bool is_within_reach(const Context& ctx, const LinearForms& forms, const Linear& index,
+                     const std::vector<int64_t>& shape, int64_t bytes) {
   dsl::Wide farthest = kLargestAccess;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     const LinearForms::Range range = forms.range(index.axes[axis]);
-    if (range.low < 0 || range.high > c.target.offset_reach()) return false;
+    if (range.low < 0 || range.high > ctx.target.offset_reach()) return false;
     farthest += range.high * (shape[axis] - 1) * bytes;
   }
-  return farthest <= c.target.offset_reach();
+  return farthest <= ctx.target.offset_reach();
 }
 
 // Of one axis: the threads' part of the offsets, and that of each register, which is a constant where the stride is.
-void add_axis(Context& c, const dsl::Expr& factor, int axis, const Layout& layout, int64_t bytes,
+void add_axis(Context& ctx, const dsl::Expr& factor, int axis, const Layout& layout, int64_t bytes,
               std::vector<Address>& out) {
   if (factor.terms().empty()) return;
-  Builder& b = c.b;
-  Value* stride = b.CreateTrunc(emit_form(c, {factor * dsl::Expr(bytes), {}, {}}), b.getInt32Ty());
+  Builder& ir = ctx.ir;
+  Value* stride = ir.CreateTrunc(emit_form(ctx, {factor * dsl::Expr(bytes), {}, {}}), ir.getInt32Ty());
   const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(stride);
-  Value* thread = c.thread_coordinate(layout, axis);
+  Value* thread = ctx.thread_coordinate(layout, axis);
   Bits by_thread = 0;
   for (Dim dim : {Dim::kLane, Dim::kWarp}) {
     for (Bits basis : layout.bases(dim)) {
@@ -77,40 +77,40 @@ void add_axis(Context& c, const dsl::Expr& factor, int axis, const Layout& layou
     }
   }
   const auto add = [&](Value*& sum, Value* coordinate) {
-    Value* part = b.CreateMul(coordinate, stride);
-    sum = sum ? b.CreateAdd(sum, part) : part;
+    Value* part = ir.CreateMul(coordinate, stride);
+    sum = sum ? ir.CreateAdd(sum, part) : part;
   };
   for (size_t reg = 0; reg < out.size(); ++reg) {
-    const auto mine = static_cast<uint32_t>(c.register_coordinate(layout, reg, axis));
+    const auto mine = static_cast<uint32_t>(ctx.register_coordinate(layout, reg, axis));
     if ((static_cast<Bits>(mine) & by_thread) != 0) {
-      add(out[reg].by_thread, b.CreateXor(thread, b.getInt32(mine)));
+      add(out[reg].by_thread, ir.CreateXor(thread, ir.getInt32(mine)));
       continue;
     }
     add(out[reg].by_thread, thread);
     if (constant) {
       out[reg].offset += mine * constant->getSExtValue();
     } else if (mine != 0) {
-      add(out[reg].by_thread, b.getInt32(mine));
+      add(out[reg].by_thread, ir.getInt32(mine));
     }
   }
 }
 
 }  // namespace
 
-std::optional<std::vector<Address>> offset_addresses(Context& c, ValueId pointers, const Layout& layout) {
-  const dsl::Type& type = c.type(pointers);
-  if (c.target.offset_reach() == 0 || type.rank() == 0) return std::nullopt;
-  LinearForms& forms = *c.forms;
-  const auto pointer = linear_pointer(c, forms, pointers);
+std::optional<std::vector<Address>> offset_addresses(Context& ctx, ValueId pointers, const Layout& layout) {
+  const dsl::Type& type = ctx.type(pointers);
+  if (ctx.target.offset_reach() == 0 || type.rank() == 0) return std::nullopt;
+  LinearForms& forms = *ctx.forms;
+  const auto pointer = linear_pointer(ctx, forms, pointers);
   const int64_t bytes = dsl::info(type.element).bytes;
   if (!pointer || !is_emittable(pointer->index)) return std::nullopt;
-  if (!is_within_reach(c, forms, pointer->index, dsl::concrete_shape(type), bytes)) return std::nullopt;
-  Value* elements = emit_form(c, {pointer->index.host, pointer->index.program, {}});
-  llvm::Type* element = memory_type(c.b.getContext(), type.element, false);
-  Value* base = c.b.CreateGEP(element, c.scalar(pointer->scalar), elements);
-  std::vector<Address> out(static_cast<size_t>(layout.size(Dim::kRegister)), {base, 0, c.b.getInt32(0)});
+  if (!is_within_reach(ctx, forms, pointer->index, dsl::concrete_shape(type), bytes)) return std::nullopt;
+  Value* elements = emit_form(ctx, {pointer->index.host, pointer->index.program, {}});
+  llvm::Type* element = memory_type(ctx.ir.getContext(), type.element, false);
+  Value* base = ctx.ir.CreateGEP(element, ctx.scalar(pointer->scalar), elements);
+  std::vector<Address> out(static_cast<size_t>(layout.size(Dim::kRegister)), {base, 0, ctx.ir.getInt32(0)});
   for (size_t axis = 0; axis < pointer->index.axes.size(); ++axis) {
-    add_axis(c, pointer->index.axes[axis], static_cast<int>(axis), layout, bytes, out);
+    add_axis(ctx, pointer->index.axes[axis], static_cast<int>(axis), layout, bytes, out);
   }
   return out;
 }

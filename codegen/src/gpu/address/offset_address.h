@@ -6,6 +6,6 @@
 namespace kiln::codegen::gpu {
 
 // Nothing where the target has no use for them, or they are not known to be small enough.
-std::optional<std::vector<Address>> offset_addresses(Context& c, ValueId pointers, const Layout& layout);
+std::optional<std::vector<Address>> offset_addresses(Context& ctx, ValueId pointers, const Layout& layout);
 
 }  // namespace kiln::codegen::gpu

@@ -7,10 +7,10 @@
 namespace kiln::codegen::gpu {
 
 // What a form without coordinates comes to, i64.
-Value* emit_form(Context& c, const Linear& form);
+Value* emit_form(Context& ctx, const Linear& form);
 // The coordinates of the tile's first element, i32, innermost first; outside the tensor where a guard does not hold.
 // Scalars in `instead` have other values: those of a later iteration, say.
-std::vector<Value*> tile_coordinates(Context& c, const TensorAccess& access,
+std::vector<Value*> tile_coordinates(Context& ctx, const TensorAccess& access,
                                      const std::map<ValueId, Value*>& instead = {});
 
 }  // namespace kiln::codegen::gpu

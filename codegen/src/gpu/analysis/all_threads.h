@@ -10,6 +10,6 @@ struct Agreed {
   Value* own;
   llvm::function_ref<Value*(Value*, Value*)> combine;
 };
-std::vector<Value*> over_all_threads(Context& c, llvm::ArrayRef<Agreed> values);
+std::vector<Value*> over_all_threads(Context& ctx, llvm::ArrayRef<Agreed> values);
 
 }  // namespace kiln::codegen::gpu

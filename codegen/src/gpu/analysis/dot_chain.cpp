@@ -23,7 +23,7 @@ bool goes_along_axes(const Layout& fragment) {
 }
 
 // By bit of the inner axis: the bit that takes its place; nothing where lanes have other rows.
-std::optional<std::vector<int>> order_of(const Layout& sums, const Layout& a) {
+std::optional<std::vector<int>> order_of(const Layout& accumulators, const Layout& a) {
   constexpr int kNone = -1;
   const int count = a.axis_bits(1);
   std::vector<int> out(static_cast<size_t>(count), kNone);
@@ -32,21 +32,22 @@ std::optional<std::vector<int>> order_of(const Layout& sums, const Layout& a) {
     out[static_cast<size_t>(log2_of(from))] = log2_of(to);
     taken.insert(log2_of(to));
   };
-  const Columns &lanes = a.bases(Dim::kLane), &lanes_of_sums = sums.bases(Dim::kLane);
-  if (lanes.size() != lanes_of_sums.size() || !goes_along_axes(a) || !goes_along_axes(sums)) return std::nullopt;
+  const Columns &lanes = a.bases(Dim::kLane), &lanes_of_accumulator = accumulators.bases(Dim::kLane);
+  if (lanes.size() != lanes_of_accumulator.size() || !goes_along_axes(a) || !goes_along_axes(accumulators))
+    return std::nullopt;
   for (size_t i = 0; i < lanes.size(); ++i) {
-    const std::vector<int64_t> at = a.coordinates(lanes[i]), there = sums.coordinates(lanes_of_sums[i]);
+    const std::vector<int64_t> at = a.coordinates(lanes[i]), there = accumulators.coordinates(lanes_of_accumulator[i]);
     const bool fits = at[0] == there[0] && (at[1] == 0) == (there[1] == 0) && there[1] >> count == 0;
     if (!fits) return std::nullopt;
     if (at[1] != 0) put(at[1], there[1]);
   }
-  // Registers: those of a fragment of the sums first, then those of the fragments beside it.
+  // Registers: those of a fragment of the accumulators first, then those of the fragments beside it.
   std::vector<int> left;
-  for (Bits basis : sums.bases(Dim::kRegister)) {
-    const int64_t column = sums.coordinates(basis)[1];
+  for (Bits basis : accumulators.bases(Dim::kRegister)) {
+    const int64_t column = accumulators.coordinates(basis)[1];
     if (column != 0 && log2_of(column) < count) left.push_back(log2_of(column));
   }
-  for (int bit = sums.axis_bits(1); bit < count; ++bit) left.push_back(bit);
+  for (int bit = accumulators.axis_bits(1); bit < count; ++bit) left.push_back(bit);
   for (Bits basis : a.bases(Dim::kRegister)) {
     const int64_t k = a.coordinates(basis)[1];
     if (k == 0) continue;
@@ -71,10 +72,10 @@ Layout with_order(const Layout& fragment, int axis, const std::vector<int>& orde
   return out;
 }
 
-// Of which product values are the sums, or are made of them element by element.
-class SumsBehind {
+// Of which product values are the accumulators, or are made of them element by element.
+class AccumulatorsBehind {
  public:
-  explicit SumsBehind(const dsl::Kernel& kernel) : kernel_(kernel), definition_(dsl::definitions(kernel)) {}
+  explicit AccumulatorsBehind(const dsl::Kernel& kernel) : kernel_(kernel), definition_(dsl::definitions(kernel)) {}
 
   const Op* of(ValueId id) const {
     std::set<ValueId> seen;
@@ -108,20 +109,20 @@ class SumsBehind {
 }  // namespace
 
 const Op* dot_before(const dsl::Kernel& kernel, const Op& dot) {
-  const SumsBehind sums(kernel);
-  const Op* before = sums.of(dot.operands[0]);
-  return before && before != &dot && sums.are_reduced(*before) ? before : nullptr;
+  const AccumulatorsBehind behind(kernel);
+  const Op* before = behind.of(dot.operands[0]);
+  return before && before != &dot && behind.are_reduced(*before) ? before : nullptr;
 }
 
 bool has_dot_behind(const dsl::Kernel& kernel, const Op& dot) {
-  const SumsBehind sums(kernel);
-  return sums.are_reduced(dot) && any_op(kernel, [&](const Op& op) {
-           return op.code == OpCode::kDot && &op != &dot && sums.of(op.operands[0]) == &dot;
+  const AccumulatorsBehind behind(kernel);
+  return behind.are_reduced(dot) && any_op(kernel, [&](const Op& op) {
+           return op.code == OpCode::kDot && &op != &dot && behind.of(op.operands[0]) == &dot;
          });
 }
 
-MatrixInstruction in_order_of(const Layout& sums, MatrixInstruction instruction) {
-  if (const auto order = order_of(sums, instruction.a)) {
+MatrixInstruction in_order_of(const Layout& accumulators, MatrixInstruction instruction) {
+  if (const auto order = order_of(accumulators, instruction.a)) {
     instruction.a = with_order(instruction.a, 1, *order);
     instruction.b = with_order(instruction.b, 0, *order);
   }

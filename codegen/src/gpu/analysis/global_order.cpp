@@ -13,10 +13,10 @@ namespace {
 // A mark is a call of one of these with its number.
 constexpr char kAccess[] = "kiln.global.access", kRun[] = "kiln.global.run";
 
-void call_mark(Builder& b, const char* name, size_t number) {
-  auto* type = llvm::FunctionType::get(b.getVoidTy(), {b.getInt32Ty()}, false);
-  llvm::Module& module = *b.GetInsertBlock()->getModule();
-  b.CreateCall(module.getOrInsertFunction(name, type), {b.getInt32(static_cast<uint32_t>(number))});
+void call_mark(Builder& ir, const char* name, size_t number) {
+  auto* type = llvm::FunctionType::get(ir.getVoidTy(), {ir.getInt32Ty()}, false);
+  llvm::Module& module = *ir.GetInsertBlock()->getModule();
+  ir.CreateCall(module.getOrInsertFunction(name, type), {ir.getInt32(static_cast<uint32_t>(number))});
 }
 
 // Elements by their row-major number, so that views of one tile are alike.
@@ -39,7 +39,7 @@ size_t GlobalOrder::place_number(dsl::ValueId pointers, size_t lanes) {
   return places_.try_emplace({pointers, lanes}, places_.size()).first->second;
 }
 
-void GlobalOrder::mark(Builder& b, dsl::ValueId pointers, const Layout& layout, Use use) {
+void GlobalOrder::mark(Builder& ir, dsl::ValueId pointers, const Layout& layout, Use use) {
   OrderedAccess access;
   const auto parameter = pointers_.parameter(pointers);
   if (parameter && !kernel_.params[*parameter].may_alias) {
@@ -56,12 +56,12 @@ void GlobalOrder::mark(Builder& b, dsl::ValueId pointers, const Layout& layout, 
   access.copies = !layout.injective();
   const auto [number, is_new] = numbers_.try_emplace(access, accesses_.size());
   if (is_new) accesses_.push_back(access);
-  call_mark(b, kAccess, number->second);
+  call_mark(ir, kAccess, number->second);
 }
 
-void GlobalOrder::begin(Builder& b, const dsl::Region& region) {
+void GlobalOrder::begin(Builder& ir, const dsl::Region& region) {
   runs_.push_back(&region);
-  call_mark(b, kRun, runs_.size() - 1);
+  call_mark(ir, kRun, runs_.size() - 1);
 }
 
 bool needs_barrier(const OrderedAccess& before, const OrderedAccess& after, bool same_run) {

@@ -49,9 +49,9 @@ class GlobalOrder {
 
   enum class Use : uint8_t { kRead, kWrite, kOrderingWrite };
   // Before the accesses of an op, which follow each other without a barrier.
-  void mark(Builder& b, dsl::ValueId pointers, const Layout& layout, Use use);
+  void mark(Builder& ir, dsl::ValueId pointers, const Layout& layout, Use use);
   // Where a run of a region begins.
-  void begin(Builder& b, const dsl::Region& region);
+  void begin(Builder& ir, const dsl::Region& region);
 
   const Pointers& pointers() const { return pointers_; }
   const std::vector<OrderedAccess>& accesses() const { return accesses_; }

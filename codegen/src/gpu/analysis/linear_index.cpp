@@ -18,7 +18,7 @@ using dsl::Wide;
 constexpr int64_t kEnough = int64_t{1} << 20;  // what is a multiple of more need not be known to be
 constexpr size_t kMaxTerms = 16;               // products of sums grow; no index that people write has so many
 
-bool is_zero(const Expr& expr) { return expr.terms().empty(); }
+bool has_no_terms(const Expr& expr) { return expr.terms().empty(); }
 
 // Parameters may be any i64: what has no other bounds has these.
 constexpr Wide kFar = Wide{1} << 100;
@@ -58,14 +58,14 @@ bool is_index(const dsl::Type& type) {
 
 }  // namespace
 
-bool Linear::is_uniform() const { return std::ranges::all_of(axes, is_zero); }
+bool Linear::is_uniform() const { return std::ranges::all_of(axes, has_no_terms); }
 
 Linear operator+(const Linear& a, const Linear& b) {
   Linear out = a;
   out.host = a.host + b.host;
   for (const auto& [id, factor] : b.program) {
     const Expr sum = out.program[id] + factor;
-    if (is_zero(sum))
+    if (has_no_terms(sum))
       out.program.erase(id);
     else
       out.program[id] = sum;
@@ -81,7 +81,7 @@ Linear operator*(const Linear& a, const Expr& factor) {
   Linear out;
   out.host = a.host * factor;
   for (const auto& [id, other] : a.program) {
-    if (!is_zero(other * factor)) out.program[id] = other * factor;
+    if (!has_no_terms(other * factor)) out.program[id] = other * factor;
   }
   for (const Expr& axis : a.axes) out.axes.push_back(axis * factor);
   return out;
@@ -101,7 +101,7 @@ bool is_polynomial(const Linear& form) {
 std::string to_string(const Linear& form, const dsl::Kernel& kernel) {
   std::string out;
   const auto add = [&](const Expr& factor, const std::string& what) {
-    if (is_zero(factor)) return;
+    if (has_no_terms(factor)) return;
     const std::string text = dsl::to_string(factor, kernel.expr_names());
     const std::string times = factor == Expr(1)           ? what
                               : factor.terms().size() > 1 ? "(" + text + ")*" + what

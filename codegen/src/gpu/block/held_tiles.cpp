@@ -19,7 +19,7 @@ using dsl::ValueId;
 constexpr int64_t kMostRegisters = 256, kMostWords = 3 * kMostRegisters;
 constexpr int kMostWarps = 32;
 // What a product of several warps takes beside its sums: addresses and the loop. ptxas asks for 154 for 128 sums.
-constexpr int64_t kBesideSums = 26;
+constexpr int64_t kBesideAccumulators = 26;
 
 bool is_product(const Op& op) { return family_of(op) == dsl::OpFamily::kDot; }
 
@@ -79,8 +79,8 @@ class Lifetimes {
   void note_reads(size_t number) {
     const Op& op = *ops_[number].op;
     for (size_t i = 0; i < op.operands.size(); ++i) {
-      const bool is_factor = is_product(op) && i != 2;
-      if (!is_factor) read(op.operands[i], read_at(op, number), number);
+      const bool is_operand = is_product(op) && i != 2;
+      if (!is_operand) read(op.operands[i], read_at(op, number), number);
     }
   }
 
@@ -183,7 +183,7 @@ int warps_that_hold(int64_t words, const TargetInfo& target, const BlockShape& b
 }
 
 // Words of a thread.
-int64_t sums_of(const DotGroup& group, const dsl::Type& type) {
+int64_t accumulators_of(const DotGroup& group, const dsl::Type& type) {
   return group.instruction.accumulator(group.columns).size(Dim::kRegister) * dsl::info(type.element).bits / 32;
 }
 
@@ -226,7 +226,7 @@ std::optional<CrampedProduct> cramped_product(const dsl::Kernel& kernel, const T
     if (op.code != OpCode::kDot) return false;
     const DotLayouts layouts = dot_layouts(kernel, op, target, block);
     if (!layouts.group) return false;
-    const int64_t needed = sums_of(*layouts.group, kernel.type(op.results[0])) + kBesideSums;
+    const int64_t needed = accumulators_of(*layouts.group, kernel.type(op.results[0])) + kBesideAccumulators;
     int warps = block.warps;
     while (warps > 0 && needed > target.most_registers(warps * block.lanes)) warps /= 2;
     if (warps != block.warps) out = CrampedProduct{&op, warps};

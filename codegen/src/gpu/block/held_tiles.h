@@ -9,7 +9,7 @@
 namespace kiln::codegen::gpu {
 
 // Where most is held, and how many words of 32 bits of a thread. Of tiles that have a home alone, and no more than is
-// in registers for sure: factors of products may lie in shared memory.
+// in registers for sure: operands of products may lie in shared memory.
 struct HeldTiles {
   const dsl::Op* op = nullptr;  // that makes or reads some of it; null: there are no tiles
   int64_t words = 0;

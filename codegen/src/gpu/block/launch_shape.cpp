@@ -95,11 +95,11 @@ LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& 
           .specialise = persistent || schedule == kProducers,
           .persistent = persistent,
           .queued = schedule == kQueue,
-          .crews = schedule == kPingPong ? 2 : 1,
+          .consumer_groups = schedule == kPingPong ? 2 : 1,
           .cluster = schedule == kPersistent ? static_cast<int>(dsl::schedule_option(config, dsl::kCluster)) : 1};
 }
 
-LaunchShape stage_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes) {
+LaunchShape step_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes) {
   LaunchShape out = launch_shape(kernel, has_products(kernel.body) ? config : dsl::ConstexprValues(), lanes);
   out.programs = 1;
   out.persistent = out.queued = false;

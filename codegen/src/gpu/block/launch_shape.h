@@ -16,10 +16,10 @@ struct LaunchShape {
   int warps = 4;              // of a program
   bool is_given = false;      // … as the config says
   int programs = 1;           // of a block
-  bool specialise = false;    // warps of their own may copy (copying_warps.h)
+  bool specialise = false;    // warps of their own may copy (producer_warps.h)
   bool persistent = false;    // … and blocks take one program after another (persistent.h)
   bool queued = false;        // … from a queue that all blocks share (program_queue.h)
-  int crews = 1;              // … so many at a time, whose loops take turns (persistent.h)
+  int consumer_groups = 1;    // … so many at a time, whose loops take turns (persistent.h)
   int cluster = 1;            // … so many neighbours loading for each other (cluster.h)
   bool bulk_stores = true;    // large tiles may be stored by the bulk engine
   int most_stages = INT_MAX;  // of loops, whatever they ask for
@@ -33,7 +33,7 @@ LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& 
 
 // Of a stage of several (launches/launch_sequence.h). What the config says is about products. Stores are the threads'
 // own: the host describes arguments to the bulk engine, of the first stage alone, and the workspace is none.
-LaunchShape stage_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes);
+LaunchShape step_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes);
 
 // Bytes of the largest tile that a program loads.
 int64_t largest_load(const dsl::Kernel& kernel);

@@ -5,8 +5,8 @@
 #include "gpu/block/held_tiles.h"
 #include "gpu/passes/block_passes.h"
 #include "gpu/pipeline/cluster.h"
-#include "gpu/pipeline/copying_warps.h"
 #include "gpu/pipeline/persistent.h"
+#include "gpu/pipeline/producer_warps.h"
 #include "kiln/dsl/verify.h"
 
 namespace kiln::codegen::gpu {
@@ -27,7 +27,7 @@ BlockShape block_of(const LaunchShape& launch, const TargetInfo& target) {
   BlockShape block{target.lanes(), launch.warps, launch.programs};
   block.persistent = launch.persistent && target.bulk_engine() && launch.programs == 1;
   block.queued = launch.queued && block.persistent;
-  if (block.persistent && block.warps == kCrewWarps) block.crews = launch.crews;
+  if (block.persistent && block.warps == kConsumerGroupWarps) block.consumer_groups = launch.consumer_groups;
   block.most_stages = launch.most_stages;
   return block;
 }
@@ -68,15 +68,15 @@ std::optional<LaunchShape> specialise(ShapedKernel& shaped, const TargetInfo& ta
   const dsl::Kernel& kernel = *shaped.kernel;
   BlockShape& block = shaped.block;
   if (launch.specialise && target.bulk_engine()) {
-    shaped.copied = loop_for_copying_warps(kernel, shaped.placement);
+    shaped.copied = loop_for_producer_warps(kernel, shaped.placement);
   }
-  if (shaped.copied) block.copying = target.bulk_engine()->copying_warps(block);
+  if (shaped.copied) block.producers = target.bulk_engine()->producer_warps(block);
   if (!block.persistent) return std::nullopt;
-  if (block.copying == 0) return without_persistence(launch);
+  if (block.producers == 0) return without_persistence(launch);
   Pipeline& pipeline = shaped.placement.pipelines.at(shaped.copied);
-  if (block.crews > 1 && !is_fit_for_crews(kernel, *shaped.copied, shaped.info, pipeline)) {
+  if (block.consumer_groups > 1 && !is_fit_for_consumer_groups(kernel, *shaped.copied, shaped.info, pipeline)) {
     LaunchShape other = launch;
-    other.crews = 1;
+    other.consumer_groups = 1;
     return other;
   }
   const bool in_cluster = launch.cluster > 1 && target.bulk_engine()->most_of_cluster() > 1 &&
@@ -127,7 +127,7 @@ Result<std::optional<LaunchShape>> smaller_shape(const ShapedKernel& shaped, int
     return std::optional(other);
   }
   if (shared_bytes <= most) return std::optional<LaunchShape>();
-  if (block.crews > 1 && most_stages(shaped) > 2) return std::optional(with_fewer_stages(shaped));
+  if (block.consumer_groups > 1 && most_stages(shaped) > 2) return std::optional(with_fewer_stages(shaped));
   if (block.persistent) return std::optional(without_persistence(shaped.launch));
   // What stands beside the loops needs more than their stages left to it.
   if (!shaped.placement.pipelines.empty()) return std::optional(with_fewer_stages(shaped));

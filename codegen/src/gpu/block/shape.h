@@ -26,7 +26,7 @@ struct ShapedKernel {
   std::shared_ptr<const dsl::Kernel> kernel;  // behind the passes that know the block
   std::vector<AxisInfo> info;                 // of it, by value
   Placement placement;
-  const dsl::Op* copied = nullptr;  // the loop for which warps of their own copy (copying_warps.h); null: none do
+  const dsl::Op* copied = nullptr;  // the loop for which warps of their own copy (producer_warps.h); null: none do
 };
 
 // As much of `launch` as the kernel is fit for. Error: registers would be too few. `processor` names the target in it.

@@ -14,34 +14,34 @@ auto fragment(List& all, int64_t number, const Layout& layout) {
 
 }  // namespace
 
-Result<Registers> fragment_sums(Context& c, ValueId id, const DotLayouts& layouts) {
-  auto few = c.get(id, layouts.accumulator);
+Result<Registers> fragment_accumulators(Context& ctx, ValueId id, const DotLayouts& layouts) {
+  auto few = ctx.get(id, layouts.accumulator);
   if (!few) return few;
-  const Deduplicated unique = without_copies_in_registers(layouts.fragments->sums);
+  const Deduplicated unique = without_copies_in_registers(layouts.fragments->accumulators);
   Registers out;
-  for (Bits reg = 0; reg < static_cast<Bits>(layouts.fragments->sums.size(Dim::kRegister)); ++reg) {
+  for (Bits reg = 0; reg < static_cast<Bits>(layouts.fragments->accumulators.size(Dim::kRegister)); ++reg) {
     out.push_back((*few)[multiply(unique.kept, reg)]);
   }
   return out;
 }
 
-Registers without_copies(const Registers& sums, const DotLayouts& layouts) {
-  const Deduplicated unique = without_copies_in_registers(layouts.fragments->sums);
+Registers without_copies(const Registers& accumulators, const DotLayouts& layouts) {
+  const Deduplicated unique = without_copies_in_registers(layouts.fragments->accumulators);
   Registers out;
   for (Bits reg = 0; reg < static_cast<Bits>(layouts.accumulator.size(Dim::kRegister)); ++reg) {
-    out.push_back(sums[multiply(unique.original, reg)]);
+    out.push_back(accumulators[multiply(unique.original, reg)]);
   }
   return out;
 }
 
-void multiply_fragments(Context& c, const DotFragments& all, const Registers& a, const Registers& b, Registers& sums,
-                        int64_t batch, int64_t k) {
+void multiply_fragments(Context& ctx, const DotFragments& all, const Registers& a, const Registers& b,
+                        Registers& accumulators, int64_t batch, int64_t k) {
   const MatrixInstruction& instruction = all.instruction;
   for (int64_t m = 0; m < all.m; ++m) {
     for (int64_t n = 0; n < all.n; ++n) {
-      const auto sum = fragment(sums, (batch * all.m + m) * all.n + n, instruction.accumulator);
+      const auto sum = fragment(accumulators, (batch * all.m + m) * all.n + n, instruction.accumulator);
       const std::vector<Value*> next =
-          instruction.emit(c.b, fragment(a, (batch * all.k + k) * all.m + m, instruction.a),
+          instruction.emit(ctx.ir, fragment(a, (batch * all.k + k) * all.m + m, instruction.a),
                            fragment(b, (batch * all.k + k) * all.n + n, instruction.b), sum);
       std::copy(next.begin(), next.end(), sum.begin());
     }

@@ -7,11 +7,11 @@
 namespace kiln::codegen::gpu {
 
 // A sum in all registers of its fragments, from its home, and back.
-Result<Registers> fragment_sums(Context& c, ValueId id, const DotLayouts& layouts);
-Registers without_copies(const Registers& sums, const DotLayouts& layouts);
+Result<Registers> fragment_accumulators(Context& ctx, ValueId id, const DotLayouts& layouts);
+Registers without_copies(const Registers& accumulators, const DotLayouts& layouts);
 
 // sums += a·b for one step along the inner axis, of one matrix of the batch.
-void multiply_fragments(Context& c, const DotFragments& all, const Registers& a, const Registers& b, Registers& sums,
-                        int64_t batch, int64_t k);
+void multiply_fragments(Context& ctx, const DotFragments& all, const Registers& a, const Registers& b,
+                        Registers& accumulators, int64_t batch, int64_t k);
 
 }  // namespace kiln::codegen::gpu

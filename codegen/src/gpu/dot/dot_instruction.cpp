@@ -20,32 +20,32 @@ struct SplitOperand {
 };
 
 // Whether rounding to so many bits of significand stays finite; false for NaN.
-Value* rounds_to_finite(Builder& b, Value* x, double limit) {
-  Value* magnitude = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
-  return b.CreateFCmpOLT(magnitude, llvm::ConstantFP::get(x->getType(), limit));
+Value* rounds_to_finite(Builder& ir, Value* x, double limit) {
+  Value* magnitude = ir.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+  return ir.CreateFCmpOLT(magnitude, llvm::ConstantFP::get(x->getType(), limit));
 }
 
 // tf32 is an f32 whose last 13 bits are 0: rounded half away from zero, as the instructions do.
-Parts split_tf32(Builder& b, Value* x) {
-  Value* finite = rounds_to_finite(b, x, 0x1.ffep127);
-  Value* kept = b.CreateSelect(finite, x, llvm::ConstantFP::get(x->getType(), 0));
-  Value* bits = b.CreateAdd(b.CreateBitCast(kept, b.getInt32Ty()), b.getInt32(0x1000));
-  Value* rounded = b.CreateBitCast(b.CreateAnd(bits, b.getInt32(0xffffe000)), x->getType());
-  return {b.CreateSelect(finite, rounded, x), rounded, b.CreateFSub(kept, rounded)};
+Parts split_tf32(Builder& ir, Value* x) {
+  Value* finite = rounds_to_finite(ir, x, 0x1.ffep127);
+  Value* kept = ir.CreateSelect(finite, x, llvm::ConstantFP::get(x->getType(), 0));
+  Value* bits = ir.CreateAdd(ir.CreateBitCast(kept, ir.getInt32Ty()), ir.getInt32(0x1000));
+  Value* rounded = ir.CreateBitCast(ir.CreateAnd(bits, ir.getInt32(0xffffe000)), x->getType());
+  return {ir.CreateSelect(finite, rounded, x), rounded, ir.CreateFSub(kept, rounded)};
 }
 
-Parts split_bf16(ElementContext& c, Builder& b, Value* x) {
-  Value* finite = rounds_to_finite(b, x, 0x1.ffp127);
-  Value* big = from_f32(c, b, ElementType::kBF16, x);
-  Value* rest = b.CreateFSub(x, to_f32(c, b, ElementType::kBF16, big));
-  Value* kept = b.CreateSelect(finite, rest, llvm::ConstantFP::get(x->getType(), 0));
-  return {big, b.CreateSelect(finite, big, b.getInt16(0)), from_f32(c, b, ElementType::kBF16, kept)};
+Parts split_bf16(ElementContext& ctx, Builder& ir, Value* x) {
+  Value* finite = rounds_to_finite(ir, x, 0x1.ffp127);
+  Value* big = from_f32(ctx, ir, ElementType::kBF16, x);
+  Value* rest = ir.CreateFSub(x, to_f32(ctx, ir, ElementType::kBF16, big));
+  Value* kept = ir.CreateSelect(finite, rest, llvm::ConstantFP::get(x->getType(), 0));
+  return {big, ir.CreateSelect(finite, big, ir.getInt16(0)), from_f32(ctx, ir, ElementType::kBF16, kept)};
 }
 
-SplitOperand split(ElementContext& c, Builder& b, Operand operand, Precision precision) {
+SplitOperand split(ElementContext& ctx, Builder& ir, Operand operand, Precision precision) {
   SplitOperand out;
   for (Value* x : operand) {
-    const Parts parts = precision == Precision::kTf32x3 ? split_tf32(b, x) : split_bf16(c, b, x);
+    const Parts parts = precision == Precision::kTf32x3 ? split_tf32(ir, x) : split_bf16(ctx, ir, x);
     out.big.push_back(parts.big);
     out.finite_big.push_back(parts.finite_big);
     out.small.push_back(parts.small);
@@ -57,11 +57,12 @@ SplitOperand split(ElementContext& c, Builder& b, Operand operand, Precision pre
 MatrixInstruction in_three_products(const ElementContext& context, const MatrixInstruction& of_parts,
                                     Precision precision) {
   MatrixInstruction out = of_parts;
-  out.emit = [c = context, emit = of_parts.emit, precision](Builder& b, Operand a, Operand rhs, Operand sums) mutable {
-    const SplitOperand x = split(c, b, a, precision), y = split(c, b, rhs, precision);
-    const std::vector<Value*> first = emit(b, x.small, y.finite_big, sums);
-    const std::vector<Value*> second = emit(b, x.finite_big, y.small, first);
-    return emit(b, x.big, y.big, second);
+  out.emit = [c = context, emit = of_parts.emit, precision](Builder& ir, Operand a, Operand rhs,
+                                                            Operand accumulators) mutable {
+    const SplitOperand x = split(c, ir, a, precision), y = split(c, ir, rhs, precision);
+    const std::vector<Value*> first = emit(ir, x.small, y.finite_big, accumulators);
+    const std::vector<Value*> second = emit(ir, x.finite_big, y.small, first);
+    return emit(ir, x.big, y.big, second);
   };
   return out;
 }
@@ -73,13 +74,14 @@ bool is_f8(ElementType element) { return dsl::is_float(element) && dsl::info(ele
 MatrixInstruction on_wider(const ElementContext& context, const MatrixInstruction& of_wide, const DotTypes& types,
                            ElementType wide) {
   MatrixInstruction out = of_wide;
-  out.emit = [c = context, emit = of_wide.emit, types, wide](Builder& b, Operand a, Operand rhs, Operand sums) mutable {
+  out.emit = [c = context, emit = of_wide.emit, types, wide](Builder& ir, Operand a, Operand rhs,
+                                                             Operand accumulators) mutable {
     const auto widened = [&](Operand operand, ElementType element) {
       Elements all;
-      for (Value* x : operand) all.push_back(emit_cast(c, b, x, element, wide));
+      for (Value* x : operand) all.push_back(emit_cast(c, ir, x, element, wide));
       return all;
     };
-    return emit(b, widened(a, types.a), widened(rhs, types.b), sums);
+    return emit(ir, widened(a, types.a), widened(rhs, types.b), accumulators);
   };
   return out;
 }

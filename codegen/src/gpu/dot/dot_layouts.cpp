@@ -15,7 +15,7 @@ int log2_of(int64_t x) { return std::countr_zero(static_cast<uint64_t>(x)); }
 
 // What a product is to others of its kernel (dot_chain.h).
 struct Neighbours {
-  std::optional<Layout> sums_before = {};  // of the instruction
+  std::optional<Layout> accumulator_before = {};  // of the instruction
   bool has_behind = false;
 };
 
@@ -82,8 +82,8 @@ DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, cons
   const bool batched = sum.size() == 3;
   const int64_t rows = sum[sum.size() - 2], columns = sum.back(), inner = a.back();
   auto instruction = dot_instruction(context, target, types);
-  if (instruction && neighbours.sums_before)
-    instruction = in_order_of(*neighbours.sums_before, std::move(*instruction));
+  if (instruction && neighbours.accumulator_before)
+    instruction = in_order_of(*neighbours.accumulator_before, std::move(*instruction));
   if (!instruction && is_scaled) instruction = scaled_multiply_adds(context, types, rows, columns, inner, block);
   const bool is_held = inner * columns * dsl::info(types.b).bytes <= kMostParts * target.lane_facts().shared_bytes;
   if (!instruction && !batched && is_whole && is_held) {
@@ -97,7 +97,7 @@ DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, cons
   out.m = std::max<int64_t>(rows / tile[0], 1);
   out.n = std::max<int64_t>(columns / tile[1], 1);
   out.k = std::max<int64_t>(inner / tile_k, 1);
-  const bool by_rows = neighbours.sums_before || neighbours.has_behind;
+  const bool by_rows = neighbours.accumulator_before || neighbours.has_behind;
   const WarpGrid warps = warp_grid(out, rows, columns, block.warps, by_rows);
   const DotFragments all = out;
   out.batch /= warps.batch, out.m /= warps.m, out.n /= warps.n;
@@ -120,9 +120,9 @@ DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, cons
   const auto b_from = [&](int64_t k) { return arranged(cut(instruction->b, k, columns), all.k, all.n, kNoAxis, 2, 1); };
   out.a = a_from(inner), out.whole_a = a_from(tile_k);
   out.b = b_from(inner), out.whole_b = b_from(tile_k);
-  out.sums = arranged(cut(instruction->accumulator, rows, columns), all.m, all.n, 1, 2, kNoAxis);
+  out.accumulators = arranged(cut(instruction->accumulator, rows, columns), all.m, all.n, 1, 2, kNoAxis);
   out.instruction = std::move(*instruction);
-  const Layout home = without_copies_in_registers(out.sums).layout;
+  const Layout home = without_copies_in_registers(out.accumulators).layout;
   return {home, std::move(out), std::nullopt};
 }
 
@@ -144,18 +144,18 @@ std::optional<DotLayouts> by_group(const GroupInstruction& instruction, const st
   out.n = n / n_groups;
   out.k = (inner + instruction.k - 1) / instruction.k;
   out.padded_k = a[1] / instruction.k;
-  const Layout sums = from_steps({m, n}, {{Dim::kRegister, 1, log2_of(out.n)},
-                                          {Dim::kRegister, 0, log2_of(out.m)},
-                                          {Dim::kWarp, 1, log2_of(n_groups)},
-                                          {Dim::kWarp, 0, log2_of(m_groups)},
-                                          {Dim::kWarp, kNoAxis, log2_of(idle)}});
+  const Layout accumulators = from_steps({m, n}, {{Dim::kRegister, 1, log2_of(out.n)},
+                                                  {Dim::kRegister, 0, log2_of(out.m)},
+                                                  {Dim::kWarp, 1, log2_of(n_groups)},
+                                                  {Dim::kWarp, 0, log2_of(m_groups)},
+                                                  {Dim::kWarp, kNoAxis, log2_of(idle)}});
   const Layout rows = from_steps({m, out.padded_k}, {{Dim::kRegister, 1, log2_of(out.padded_k)},
                                                      {Dim::kRegister, 0, log2_of(out.m)},
                                                      {Dim::kWarp, kNoAxis, log2_of(n_groups)},
                                                      {Dim::kWarp, 0, log2_of(m_groups)},
                                                      {Dim::kWarp, kNoAxis, log2_of(idle)}});
   out.a = product(instruction.a, rows);
-  const Layout home = product(instruction.accumulator(out.columns), sums);
+  const Layout home = product(instruction.accumulator(out.columns), accumulators);
   return DotLayouts{home, std::nullopt, std::move(out)};
 }
 
@@ -170,7 +170,7 @@ Neighbours neighbours_of(const dsl::Kernel& kernel, const ElementContext& contex
   out.has_behind = has_dot_behind(kernel, dot);
   if (const dsl::Op* before = dot_before(kernel, dot)) {
     if (auto instruction = dot_instruction(context, target, types_of(kernel, *before))) {
-      out.sums_before = std::move(instruction->accumulator);
+      out.accumulator_before = std::move(instruction->accumulator);
     }
   }
   return out;

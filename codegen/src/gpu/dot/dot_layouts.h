@@ -14,7 +14,7 @@ namespace kiln::codegen::gpu {
 // inner axis these count as zeros, which is told by where they would lie in the whole fragments.
 struct DotFragments {
   MatrixInstruction instruction;
-  Layout a, b, sums;
+  Layout a, b, accumulators;
   Layout whole_a, whole_b;
   // So many fragments a warp has; its registers count n fastest, then m, then k (of sums: none), then the batch.
   int64_t batch = 1, m = 1, n = 1, k = 1;

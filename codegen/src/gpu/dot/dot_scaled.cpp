@@ -19,29 +19,30 @@ struct Scale {
   Value *smaller, *larger;
 };
 
-Scale decode(Builder& b, Value* s) {
+Scale decode(Builder& ir, Value* s) {
   const auto power = [&](Value* exponent) {
-    Value* biased = b.CreateAdd(exponent, b.getInt32(127));
-    return b.CreateBitCast(b.CreateShl(biased, 23), b.getFloatTy());
+    Value* biased = ir.CreateAdd(exponent, ir.getInt32(127));
+    return ir.CreateBitCast(ir.CreateShl(biased, 23), ir.getFloatTy());
   };
-  Value* wide = b.CreateZExt(s, b.getInt32Ty());
-  Value* exponent = b.CreateSub(wide, b.getInt32(127));
-  Value* half = b.CreateAShr(exponent, 1);
-  Value* nan = b.CreateICmpEQ(wide, b.getInt32(0xff));
-  Value* smaller = b.CreateSelect(nan, llvm::ConstantFP::getNaN(b.getFloatTy()), power(half));
-  return {smaller, power(b.CreateSub(exponent, half))};
+  Value* wide = ir.CreateZExt(s, ir.getInt32Ty());
+  Value* exponent = ir.CreateSub(wide, ir.getInt32(127));
+  Value* half = ir.CreateAShr(exponent, 1);
+  Value* nan = ir.CreateICmpEQ(wide, ir.getInt32(0xff));
+  Value* smaller = ir.CreateSelect(nan, llvm::ConstantFP::getNaN(ir.getFloatTy()), power(half));
+  return {smaller, power(ir.CreateSub(exponent, half))};
 }
 
 // The scales of the rows (or columns) that a thread has sums of, for all blocks of K.
 class Scales {
  public:
-  Scales(const Layout& sums, int other_axis) : lines_(without_copies_in_registers(slice(sums, other_axis))) {}
+  Scales(const Layout& accumulators, int other_axis)
+      : lines_(without_copies_in_registers(slice(accumulators, other_axis))) {}
 
-  Result<void> read(Context& c, ValueId id) {
-    const Layout layout = broadcast(expand(lines_.layout, 1), padded_shape(c.type(id)));
-    auto registers = c.get(id, layout);
+  Result<void> read(Context& ctx, ValueId id) {
+    const Layout layout = broadcast(expand(lines_.layout, 1), padded_shape(ctx.type(id)));
+    auto registers = ctx.get(id, layout);
     if (!registers) return registers.error();
-    for (Value* s : *registers) scales_.push_back(decode(c.b, s));
+    for (Value* s : *registers) scales_.push_back(decode(ctx.ir, s));
     return {};
   }
 
@@ -57,31 +58,32 @@ class Scales {
 
 }  // namespace
 
-Result<void> lower_dot_scaled(Context& c, const Op& op) {
-  Builder& b = c.b;
-  const DotLayouts layouts = dot_layouts(c.kernel, op, c.target, c.block);
+Result<void> lower_dot_scaled(Context& ctx, const Op& op) {
+  Builder& ir = ctx.ir;
+  const DotLayouts layouts = dot_layouts(ctx.kernel, op, ctx.target, ctx.block);
   const DotFragments& all = *layouts.fragments;
-  auto x = c.get(op.operands[0], all.a), y = c.get(op.operands[2], all.b);
+  auto x = ctx.get(op.operands[0], all.a), y = ctx.get(op.operands[2], all.b);
   if (!x || !y) return (x ? y : x).error();
-  auto sums = fragment_sums(c, op.operands[4], layouts);
-  if (!sums) return sums.error();
-  Scales rows(all.sums, 1), columns(all.sums, 0);
-  if (auto done = rows.read(c, op.operands[1]); !done) return done;
-  if (auto done = columns.read(c, op.operands[3]); !done) return done;
+  auto accumulators = fragment_accumulators(ctx, op.operands[4], layouts);
+  if (!accumulators) return accumulators.error();
+  Scales rows(all.accumulators, 1), columns(all.accumulators, 0);
+  if (auto done = rows.read(ctx, op.operands[1]); !done) return done;
+  if (auto done = columns.read(ctx, op.operands[3]); !done) return done;
 
   const int64_t steps = kBlock / all.instruction.a.shape()[1];
-  const int64_t blocks = dsl::concrete_shape(c.type(op.operands[0]))[1] / kBlock;
+  const int64_t blocks = dsl::concrete_shape(ctx.type(op.operands[0]))[1] / kBlock;
   for (int64_t block = 0; block < blocks; ++block) {
-    Registers products(sums->size(), llvm::ConstantFP::get(b.getFloatTy(), 0));
-    for (int64_t k = 0; k < steps; ++k) multiply_fragments(c, all, *x, *y, products, 0, block * steps + k);
-    for (size_t reg = 0; reg < sums->size(); ++reg) {
+    Registers products(accumulators->size(), llvm::ConstantFP::get(ir.getFloatTy(), 0));
+    for (int64_t k = 0; k < steps; ++k) multiply_fragments(ctx, all, *x, *y, products, 0, block * steps + k);
+    for (size_t reg = 0; reg < accumulators->size(); ++reg) {
       const Scale &row = rows.at(static_cast<Bits>(reg), block), &column = columns.at(static_cast<Bits>(reg), block);
-      Value* scaled = b.CreateFMul(products[reg], b.CreateFMul(row.smaller, column.larger));
-      Value* factor = b.CreateFMul(row.larger, column.smaller);
-      (*sums)[reg] = b.CreateIntrinsic(llvm::Intrinsic::fma, {b.getFloatTy()}, {scaled, factor, (*sums)[reg]});
+      Value* scaled = ir.CreateFMul(products[reg], ir.CreateFMul(row.smaller, column.larger));
+      Value* factor = ir.CreateFMul(row.larger, column.smaller);
+      (*accumulators)[reg] =
+          ir.CreateIntrinsic(llvm::Intrinsic::fma, {ir.getFloatTy()}, {scaled, factor, (*accumulators)[reg]});
     }
   }
-  c.define(op.results[0], without_copies(*sums, layouts));
+  ctx.define(op.results[0], without_copies(*accumulators, layouts));
   return {};
 }
 

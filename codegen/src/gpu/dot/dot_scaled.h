@@ -5,6 +5,6 @@
 
 namespace kiln::codegen::gpu {
 
-Result<void> lower_dot_scaled(Context& c, const Op& op);
+Result<void> lower_dot_scaled(Context& ctx, const Op& op);
 
 }  // namespace kiln::codegen::gpu

@@ -2,7 +2,7 @@
 // already. They run beside the threads:
 //
 //   fence; products of all fragments; commit
-//   wait                     where the sums are used next, or
+//   wait                     where the accumulators are used next, or
 //   …                        where only the next iteration's product wants them: when somebody reads them (context.h)
 //
 // What lies in shared memory in an order that the instruction does not read is A, which the threads read into
@@ -29,10 +29,10 @@ struct View {
   bool transposed = false;
 };
 
-View view_of(const Context& c, ValueId id) {
+View view_of(const Context& ctx, ValueId id) {
   View out{id};
-  for (const Op* op = c.definition[out.source]; op && op->code == OpCode::kPermute; op = c.definition[out.source]) {
-    if (c.placement.home[out.source]) break;
+  for (const Op* op = ctx.definition[out.source]; op && op->code == OpCode::kPermute; op = ctx.definition[out.source]) {
+    if (ctx.placement.home[out.source]) break;
     const auto& order = std::get<std::vector<dsl::Expr>>(op->attrs[0]);
     out.transposed ^= order[0].as_constant() == 1;
     out.source = op->operands[0];
@@ -42,107 +42,108 @@ View view_of(const Context& c, ValueId id) {
 
 }  // namespace
 
-bool takes_a_from_registers(Context& c, const Op& dot) {
-  const DotLayouts layouts = dot_layouts(c.kernel, dot, c.target, c.block);
+bool takes_a_from_registers(Context& ctx, const Op& dot) {
+  const DotLayouts layouts = dot_layouts(ctx.kernel, dot, ctx.target, ctx.block);
   const ValueId id = dot.operands[0];
-  const View view = view_of(c, id);
-  if (const SharedTile* tile = c.shared(view.source)) {
+  const View view = view_of(ctx, id);
+  if (const SharedTile* tile = ctx.shared(view.source)) {
     // Words in an order that the instruction does not read are read by the threads.
     const GroupInstruction& instruction = layouts.group->instruction;
     const bool k_fastest = tile->panels.fast == (view.transposed ? 0 : 1);
     return !instruction.any_axis_fastest && instruction.element_bits == 32 && !k_fastest;
   }
-  const auto& home = c.placement.home[id];
+  const auto& home = ctx.placement.home[id];
   if (!home) return !view.transposed;
-  const int bits = dsl::info(c.type(id).element).bits;
-  auto plan = plan_conversion(*home, layouts.group->a, bits, c.target.lane_facts());
+  const int bits = dsl::info(ctx.type(id).element).bits;
+  auto plan = plan_conversion(*home, layouts.group->a, bits, ctx.target.lane_facts());
   // Sums that become bytes have other columns in a lane than A, but in the same four lanes.
   return plan &&
          (std::holds_alternative<RegisterMove>(plan->how) || (bits == 8 && std::holds_alternative<Shuffle>(plan->how)));
 }
 
-ValueId operand_source(const Context& c, const Op& dot, size_t number) {
-  return view_of(c, dot.operands[number]).source;
+ValueId operand_source(const Context& ctx, const Op& dot, size_t number) {
+  return view_of(ctx, dot.operands[number]).source;
 }
 
-bool is_zero(const Context& c, ValueId id) {
-  const Op* op = c.definition[id];
-  while (op && (op->code == OpCode::kSplat || op->code == OpCode::kBroadcast)) op = c.definition[op->operands[0]];
+bool is_zero(const Context& ctx, ValueId id) {
+  const Op* op = ctx.definition[id];
+  while (op && (op->code == OpCode::kSplat || op->code == OpCode::kBroadcast)) op = ctx.definition[op->operands[0]];
   if (!op || op->code != OpCode::kConstant) return false;
   const auto* literal = std::get_if<dsl::Literal>(&op->attrs[0]);
   return literal && literal->bits == 0;
 }
 
-bool keeps_operands(Context& c, const Op& dot) {
+bool operands_stay(Context& ctx, const Op& dot) {
   const auto keeps = [&](size_t number) {
-    const ValueId source = operand_source(c, dot, number);
-    return c.region_of(source) != c.region_of(dot.results[0]) || c.placement.staged.contains(c.definition[source]);
+    const ValueId source = operand_source(ctx, dot, number);
+    return ctx.region_of(source) != ctx.region_of(dot.results[0]) ||
+           ctx.placement.staged.contains(ctx.definition[source]);
   };
-  return keeps(1) && (takes_a_from_registers(c, dot) || keeps(0));
+  return keeps(1) && (takes_a_from_registers(ctx, dot) || keeps(0));
 }
 
 namespace {
 
 // Whether a value is computed from a product of the loop's body.
-bool is_from_product(Context& c, const dsl::Region& body, ValueId id) {
-  const Op* op = c.definition[id];
-  if (!op || c.region_of(id) != &body) return false;
+bool is_from_product(Context& ctx, const dsl::Region& body, ValueId id) {
+  const Op* op = ctx.definition[id];
+  if (!op || ctx.region_of(id) != &body) return false;
   if (family_of(*op) == dsl::OpFamily::kDot || !op->regions.empty()) return true;
-  return std::ranges::any_of(op->operands, [&](ValueId operand) { return is_from_product(c, body, operand); });
+  return std::ranges::any_of(op->operands, [&](ValueId operand) { return is_from_product(ctx, body, operand); });
 }
 
 class GroupDot {
  public:
-  GroupDot(Context& c, const Op& op, const DotLayouts& layouts)
-      : c_(c), op_(op), accumulator_(layouts.accumulator), all_(*layouts.group) {}
+  GroupDot(Context& ctx, const Op& op, const DotLayouts& layouts)
+      : ctx_(ctx), op_(op), accumulator_(layouts.accumulator), all_(*layouts.group) {}
 
   Result<void> lower() {
     const ValueId result = op_.results[0];
-    const bool clear = is_zero(c_, op_.operands[2]),
-               runs_on = (c_.may_leave_in_flight(result) || is_alone()) && keeps_operands(c_, op_);
+    const bool clear = is_zero(ctx_, op_.operands[2]),
+               runs_on = (ctx_.may_leave_pending(result) || is_alone()) && operands_stay(ctx_, op_);
     if (runs_on && (is_read_by_threads() || is_made_anew())) return lower_by_halves();
     auto a = a_operand(), rhs = operand(1);
     if (!a || !rhs) return (a ? rhs : a).error();
-    auto sums = sums_so_far();
-    if (!sums) return sums.error();
+    auto accumulators = accumulators_so_far();
+    if (!accumulators) return accumulators.error();
     // A barrier in front of the second mark would take the first one for read.
     for (int again = 0; again < 2; ++again) touch_operands();
-    multiply_all(*a, *rhs, *sums, clear);
+    multiply_all(*a, *rhs, *accumulators, clear);
     if (runs_on) {
-      c_.define(result, std::move(*sums));
-      c_.put_in_flight(result);
+      ctx_.define(result, std::move(*accumulators));
+      ctx_.add_pending(result);
     } else {
-      c_.define(result, c_.wait_for_products(0, std::move(*sums)));
+      ctx_.define(result, ctx_.wait_for_products(0, std::move(*accumulators)));
       touch_operands();
     }
     return {};
   }
 
  private:
-  Result<Registers> sums_so_far() {
+  Result<Registers> accumulators_so_far() {
     const ValueId sum = op_.operands[2];
-    return c_.is_in_flight(sum) ? Result<Registers>(c_.take_in_flight(sum)) : c_.get(sum, accumulator_);
+    return ctx_.is_pending(sum) ? Result<Registers>(ctx_.take_pending(sum)) : ctx_.get(sum, accumulator_);
   }
 
-  void multiply_all(const GroupOperand& a, const GroupOperand& rhs, Registers& sums, bool clear) {
-    c_.target.group_fence(c_.b);
-    const size_t size = sums.size() / static_cast<size_t>(all_.m * all_.n);
-    const std::vector<bool> padding = c_.padding(accumulator_, c_.type(op_.results[0]));
+  void multiply_all(const GroupOperand& a, const GroupOperand& rhs, Registers& accumulators, bool clear) {
+    ctx_.target.group_fence(ctx_.ir);
+    const size_t size = accumulators.size() / static_cast<size_t>(all_.m * all_.n);
+    const std::vector<bool> padding = ctx_.padding(accumulator_, ctx_.type(op_.results[0]));
     for (int64_t m = 0; m < all_.m; ++m) {
       // The next rows of A are put together in registers while the first are multiplied.
-      if (m > 0 && !a.registers.empty()) c_.target.group_fence(c_.b);
+      if (m > 0 && !a.registers.empty()) ctx_.target.group_fence(ctx_.ir);
       for (int64_t n = 0; n < all_.n; ++n) {
         const size_t first = static_cast<size_t>(m * all_.n + n) * size;
-        const auto fragment = llvm::MutableArrayRef<Value*>(sums).slice(first, size);
+        const auto fragment = llvm::MutableArrayRef<Value*>(accumulators).slice(first, size);
         const size_t there = clear_padding(padding, fragment, first);
         if (there == 0) continue;
-        const auto next = all_.instruction.emit(c_.b, at_fragment(a, 0, first, m), at_fragment(rhs, 1, first, n),
+        const auto next = all_.instruction.emit(ctx_.ir, at_fragment(a, 0, first, m), at_fragment(rhs, 1, first, n),
                                                 all_.columns * static_cast<int>(there) / static_cast<int>(size),
                                                 fragment.take_front(there), clear);
         std::copy(next.begin(), next.end(), fragment.begin());
       }
     }
-    c_.target.group_commit(c_.b);
+    ctx_.target.group_commit(ctx_.ir);
   }
 
   // Columns of padding are the last registers of a fragment. How many are not, in this of so many fragments.
@@ -154,20 +155,20 @@ class GroupDot {
   }
 
   bool is_read_by_threads() {
-    return takes_a_from_registers(c_, op_) && c_.shared(view_of(c_, op_.operands[0]).source);
+    return takes_a_from_registers(ctx_, op_) && ctx_.shared(view_of(ctx_, op_.operands[0]).source);
   }
 
-  // Whether no product of the region needs another one, and ops of it read the sums of all: threads have until then. A
-  // region that yields them would hand them on unfinished. Of several each takes its factors as they lie in shared
-  // memory.
+  // Whether no product of the region needs another one, and ops of it read the accumulators of all: threads have until
+  // then. A region that yields them would hand them on unfinished. Of several each takes its operands as they lie in
+  // shared memory.
   bool is_alone() {
-    const dsl::Region& region = *c_.current_region();
+    const dsl::Region& region = *ctx_.current_region();
     const std::vector<ValueId>& yielded = region.ops.back().operands;
     int products = 0;
     for (const Op& op : region.ops) {
       if (op.code != OpCode::kDot && op.code != OpCode::kDotScaled) continue;
       ++products;
-      const auto is_made = [&](ValueId id) { return is_from_product(c_, region, id); };
+      const auto is_made = [&](ValueId id) { return is_from_product(ctx_, region, id); };
       if (llvm::any_of(op.operands, is_made) || llvm::is_contained(yielded, op.results[0])) return false;
     }
     return products == 1 || (!is_read_by_threads() && !is_made_anew());
@@ -176,31 +177,32 @@ class GroupDot {
   // Whether threads compute A in each iteration, beside the last one's product: from none of this iteration, for which
   // they would wait.
   bool is_made_anew() {
-    const ValueId a = operand_source(c_, op_, 0);
-    const dsl::Region* region = c_.region_of(op_.results[0]);
-    return takes_a_from_registers(c_, op_) && c_.region_of(a) == region &&
-           !c_.placement.staged.contains(c_.definition[a]) && !is_from_product(c_, *region, a);
+    const ValueId a = operand_source(ctx_, op_, 0);
+    const dsl::Region* region = ctx_.region_of(op_.results[0]);
+    return takes_a_from_registers(ctx_, op_) && ctx_.region_of(a) == region &&
+           !ctx_.placement.staged.contains(ctx_.definition[a]) && !is_from_product(ctx_, *region, a);
   }
 
   Result<void> lower_by_halves() {
     const ValueId result = op_.results[0];
     auto half_of_a = is_read_by_threads() ? Result(reader_of_a()) : copier_of_a();
     auto rhs = operand(1);
-    auto sums = sums_so_far();
-    if (!half_of_a || !rhs || !sums) return !half_of_a ? half_of_a.error() : rhs ? sums.error() : rhs.error();
+    auto accumulators = accumulators_so_far();
+    if (!half_of_a || !rhs || !accumulators)
+      return !half_of_a ? half_of_a.error() : rhs ? accumulators.error() : rhs.error();
     for (int again = 0; again < 2; ++again) touch_operands();
     const int64_t halves = std::min<int64_t>(all_.padded_k, 2), steps = all_.padded_k / halves;
     for (int64_t half = 0; half < halves; ++half) {
-      c_.target.group_wait(c_.b, static_cast<int>(halves) - 1, {});
+      ctx_.target.group_wait(ctx_.ir, static_cast<int>(halves) - 1, {});
       GroupOperand a;
       a.registers = (*half_of_a)(half, halves);
       GroupOperand b = *rhs;
       b.k_offsets.assign(rhs->k_offsets.begin() + half * steps,
                          rhs->k_offsets.begin() + std::min((half + 1) * steps, all_.k));
-      multiply_all(a, b, *sums, half == 0 && is_zero(c_, op_.operands[2]));
+      multiply_all(a, b, *accumulators, half == 0 && is_zero(ctx_, op_.operands[2]));
     }
-    c_.define(result, std::move(*sums));
-    c_.put_in_flight(result, static_cast<int>(halves));
+    ctx_.define(result, std::move(*accumulators));
+    ctx_.add_pending(result, static_cast<int>(halves));
     return {};
   }
 
@@ -208,19 +210,19 @@ class GroupDot {
   using HalfOfA = std::function<Registers(int64_t half, int64_t halves)>;
 
   HalfOfA reader_of_a() {
-    const View view = view_of(c_, op_.operands[0]);
-    const SharedTile& tile = *c_.shared(view.source);
+    const View view = view_of(ctx_, op_.operands[0]);
+    const SharedTile& tile = *ctx_.shared(view.source);
     const Layout layout = view.transposed ? transpose(all_.a, {1, 0}) : all_.a;
     const int bits = all_.instruction.element_bits;
-    const SharedAccess access = plan_shared_load(tile.panels.memory, layout, bits, c_.target.lane_facts());
+    const SharedAccess access = plan_shared_load(tile.panels.memory, layout, bits, ctx_.target.lane_facts());
     return [this, &tile, access, bits](int64_t half, int64_t halves) {
       const auto of_step = static_cast<int64_t>(all_.instruction.a.size(Dim::kRegister));
       const Bits mask = halves == 2 ? static_cast<Bits>(of_step * all_.padded_k / 2) : 0;
       const Registers words =
-          load_shared_part(c_, {&tile.buffer, tile.base, tile.read_phase}, access, bits, mask, half == 1 ? mask : 0);
+          load_shared_part(ctx_, {&tile.buffer, tile.base, tile.read_phase}, access, bits, mask, half == 1 ? mask : 0);
       Registers out;
       for (size_t reg = 0; reg < words.size(); ++reg) {
-        if (words[reg] && is_of_step(reg)) out.push_back(from_bits(c_, words[reg], c_.type(op_.operands[0])));
+        if (words[reg] && is_of_step(reg)) out.push_back(from_bits(ctx_, words[reg], ctx_.type(op_.operands[0])));
       }
       return out;
     };
@@ -235,7 +237,7 @@ class GroupDot {
       for (size_t reg = 0; reg < registers.size(); ++reg) {
         if (static_cast<int64_t>(reg) / of_step % all_.k / steps == half) out.push_back(registers[reg]);
       }
-      return c_.target.group_copy(c_.b, out, all_.instruction.element_bits);
+      return ctx_.target.group_copy(ctx_.ir, out, all_.instruction.element_bits);
     });
   }
 
@@ -246,21 +248,21 @@ class GroupDot {
 
   void touch_operands() {
     for (const std::optional<SharedTile>& tile : tiles_) {
-      if (tile) tile->buffer.touch(c_.b, SharedBuffer::Access::kRead, tile->read_phase);
+      if (tile) tile->buffer.touch(ctx_.ir, SharedBuffer::Access::kRead, tile->read_phase);
     }
   }
 
   Result<GroupOperand> a_operand() {
     const ValueId id = op_.operands[0];
-    if (!takes_a_from_registers(c_, op_)) return operand(0);
-    auto registers = c_.get(id, all_.a);
+    if (!takes_a_from_registers(ctx_, op_)) return operand(0);
+    auto registers = ctx_.get(id, all_.a);
     if (!registers) return registers.error();
     GroupOperand out;
     for (size_t reg = 0; reg < registers->size(); ++reg) {
       if (!is_of_step(reg)) continue;
-      Value* inside = c_.in_tile(all_.a, reg, c_.type(id));
+      Value* inside = ctx_.in_tile(all_.a, reg, ctx_.type(id));
       Value* x = (*registers)[reg];
-      if (inside) x = c_.b.CreateSelect(inside, x, llvm::Constant::getNullValue(x->getType()));
+      if (inside) x = ctx_.ir.CreateSelect(inside, x, llvm::Constant::getNullValue(x->getType()));
       out.registers.push_back(x);
     }
     return out;
@@ -268,11 +270,11 @@ class GroupDot {
 
   // In shared memory; number 0 is A, 1 is B.
   Result<GroupOperand> operand(size_t number) {
-    const View view = view_of(c_, op_.operands[number]);
+    const View view = view_of(ctx_, op_.operands[number]);
     const int k_axis = number == 0 ? 1 : 0;
     const int k_of_source = view.transposed ? 1 - k_axis : k_axis;
-    const auto& home = c_.placement.home[view.source];
-    const dsl::Type& type = c_.type(view.source);
+    const auto& home = ctx_.placement.home[view.source];
+    const dsl::Type& type = ctx_.type(view.source);
     // As it comes: neighbours of a thread stay neighbours, where the instruction can have it so.
     int fast = k_of_source;
     const int other = 1 - k_of_source;
@@ -281,10 +283,10 @@ class GroupDot {
         (prefers_other || !shared_panels_of(type, fast))) {
       fast = other;
     }
-    if (const SharedTile* there = c_.shared(view.source); there && all_.instruction.any_axis_fastest) {
+    if (const SharedTile* there = ctx_.shared(view.source); there && all_.instruction.any_axis_fastest) {
       fast = there->panels.fast;
     }
-    auto tile = put_in_shared(c_, view.source, fast);
+    auto tile = materialise_in_shared(ctx_, view.source, fast);
     if (!tile) return tile.error();
     tiles_[number] = *tile;
     GroupOperand out;
@@ -329,15 +331,15 @@ class GroupDot {
       // The lowest warps share a fragment.
       by_warp.add(Dim::kWarp, (1 << bit) < all_.instruction.warps ? 0 : offset(warps[bit]));
     }
-    Builder& b = c_.b;
+    Builder& ir = ctx_.ir;
     const auto bytes = static_cast<uint32_t>(all_.instruction.element_bits / 8);
-    Value* warp = b.CreateMul(c_.thread_coordinate(by_warp, 0), b.getInt32(bytes));
-    Value* mine = b.getInt32(static_cast<uint32_t>(offset(accumulator_.at({.reg = first_register}))) * bytes);
-    out.address = b.CreateGEP(b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), operand.address, warp), mine);
+    Value* warp = ir.CreateMul(ctx_.thread_coordinate(by_warp, 0), ir.getInt32(bytes));
+    Value* mine = ir.getInt32(static_cast<uint32_t>(offset(accumulator_.at({.reg = first_register}))) * bytes);
+    out.address = ir.CreateGEP(ir.getInt8Ty(), ir.CreateGEP(ir.getInt8Ty(), operand.address, warp), mine);
     return out;
   }
 
-  Context& c_;
+  Context& ctx_;
   const Op& op_;
   const Layout& accumulator_;
   const DotGroup& all_;
@@ -348,8 +350,8 @@ class GroupDot {
 
 }  // namespace
 
-Result<void> lower_group_dot(Context& c, const Op& op, const DotLayouts& layouts) {
-  return GroupDot(c, op, layouts).lower();
+Result<void> lower_group_dot(Context& ctx, const Op& op, const DotLayouts& layouts) {
+  return GroupDot(ctx, op, layouts).lower();
 }
 
 }  // namespace kiln::codegen::gpu

@@ -15,9 +15,9 @@ struct ThreadBlock {
   int row_bits = kMostRowBits, wide_bits = kMostWideBits;
 };
 
-Value* multiply_add(Builder& b, Value* x, Value* y, Value* sum) {
-  if (x->getType()->isIntegerTy()) return b.CreateAdd(sum, b.CreateMul(x, y));
-  return b.CreateIntrinsic(llvm::Intrinsic::fma, {sum->getType()}, {x, y, sum});
+Value* multiply_add(Builder& ir, Value* x, Value* y, Value* sum) {
+  if (x->getType()->isIntegerTy()) return ir.CreateAdd(sum, ir.CreateMul(x, y));
+  return ir.CreateIntrinsic(llvm::Intrinsic::fma, {sum->getType()}, {x, y, sum});
 }
 
 int lane_bits_of(const BlockShape& block) { return std::countr_zero(static_cast<unsigned>(block.lanes)); }
@@ -42,13 +42,13 @@ MatrixInstruction instruction_of(const ThreadBlock& thread, int lane_bits) {
                                                  {Dim::kLane, 0, row_lane_bits},
                                                  {Dim::kRegister, 0, thread.row_bits}});
   using Operand = MatrixInstruction::Operand;
-  out.emit = [thread, column_bits](Builder& b, Operand x, Operand y, Operand sums) {
-    std::vector<Value*> next(sums.begin(), sums.end());
+  out.emit = [thread, column_bits](Builder& ir, Operand x, Operand y, Operand accumulators) {
+    std::vector<Value*> next(accumulators.begin(), accumulators.end());
     for (size_t k = 0; k < size_t{1} << kVectorBits; ++k) {
       for (size_t m = 0; m < size_t{1} << thread.row_bits; ++m) {
         for (size_t n = 0; n < size_t{1} << column_bits; ++n) {
           Value*& sum = next[n + (m << column_bits)];
-          sum = multiply_add(b, x[k + (m << kVectorBits)], y[n + (k << column_bits)], sum);
+          sum = multiply_add(ir, x[k + (m << kVectorBits)], y[n + (k << column_bits)], sum);
         }
       }
     }

@@ -2,9 +2,9 @@
 // hull of what the bits above a line stand for, V that of the lowest bits (vector and word), P and Q those of the lanes
 // that store and load at once; all modulo V. H should have nothing in common with P nor with Q.
 //
-// With a basis (c, p) of P and (c, q) of Q, c common to both: anything outside P + Q will do for H, and the sums
-// p_i ^ q_i. That is n - max(dim P, dim Q) dimensions of n, and more there are not. The rest of H has to conflict: it
-// is taken from the longer of p and q first, as that hurts one side only.
+// With a basis (c, p) of P and (c, q) of Q, c common to both: anything outside P + Q will do for H, and the
+// accumulators p_i ^ q_i. That is n - max(dim P, dim Q) dimensions of n, and more there are not. The rest of H has to
+// conflict: it is taken from the longer of p and q first, as that hurts one side only.
 //
 // This is the construction of section 5.4 of "Linear Layouts" (arXiv 2505.23819).
 #include "gpu/layout/swizzle.h"

@@ -155,7 +155,7 @@ llvm::GlobalVariable* shared_memory(llvm::Module& module) {
 
 }  // namespace
 
-SharedPlan allocate_shared_memory(llvm::Function& function, llvm::Instruction* part, int crews) {
+SharedPlan allocate_shared_memory(llvm::Function& function, llvm::Instruction* part, int consumer_groups) {
   SharedPlan plan;
   const std::map<int, Call> calls = find_calls(function);
   if (calls.empty()) return plan;
@@ -163,7 +163,7 @@ SharedPlan allocate_shared_memory(llvm::Function& function, llvm::Instruction* p
   keep_small_apart(calls, neighbours);
   std::vector<int> of_block, of_program;
   for (const auto& [number, call] : calls) {
-    (crews > 1 && call.instruction->hasMetadata(kOfBlock) ? of_block : of_program).push_back(number);
+    (consumer_groups > 1 && call.instruction->hasMetadata(kOfBlock) ? of_block : of_program).push_back(number);
   }
   std::map<int, SharedRange> placed;
   const int64_t first = round_up(place(of_block, calls, neighbours, 0, placed), kMostAlignment);
@@ -171,19 +171,19 @@ SharedPlan allocate_shared_memory(llvm::Function& function, llvm::Instruction* p
   llvm::Value* const memory = shared_memory(*function.getParent());
   llvm::Value* own = memory;
   if (part) {
-    plan.bytes = round_up(plan.bytes, crews > 1 ? kMostAlignment : kLeastAlignment);
+    plan.bytes = round_up(plan.bytes, consumer_groups > 1 ? kMostAlignment : kLeastAlignment);
     const auto stride = static_cast<uint32_t>(plan.bytes - first);
-    llvm::IRBuilder<> b(part->getNextNode());
-    own = b.CreateGEP(b.getInt8Ty(), memory, b.CreateMul(part, b.getInt32(stride)));
-    plan.bytes += stride * (crews - 1);
+    llvm::IRBuilder<> ir(part->getNextNode());
+    own = ir.CreateGEP(ir.getInt8Ty(), memory, ir.CreateMul(part, ir.getInt32(stride)));
+    plan.bytes += stride * (consumer_groups - 1);
   }
   plan.buffers.resize(static_cast<size_t>(calls.rbegin()->first) + 1);
   for (const auto& [number, call] : calls) {
     plan.buffers[static_cast<size_t>(number)] = placed[number];
-    llvm::IRBuilder<> b(call.instruction);
-    const bool is_of_block = crews > 1 && call.instruction->hasMetadata(kOfBlock);
-    call.instruction->replaceAllUsesWith(
-        b.CreateConstGEP1_64(b.getInt8Ty(), is_of_block ? memory : own, static_cast<uint64_t>(placed[number].offset)));
+    llvm::IRBuilder<> ir(call.instruction);
+    const bool is_of_block = consumer_groups > 1 && call.instruction->hasMetadata(kOfBlock);
+    call.instruction->replaceAllUsesWith(ir.CreateConstGEP1_64(ir.getInt8Ty(), is_of_block ? memory : own,
+                                                               static_cast<uint64_t>(placed[number].offset)));
     call.instruction->eraseFromParent();
   }
   function.getParent()->getFunction(kBufferFunction)->eraseFromParent();

@@ -18,7 +18,7 @@ struct SharedPlan {
 
 // Gives each buffer its place, and its calls the address.
 // `part`: an instruction, which of so many equal parts it is that this thread's program has; null where it has all.
-// `crews`: so many parts are behind what is the block's, and the plan's bytes are of all.
-SharedPlan allocate_shared_memory(llvm::Function& function, llvm::Instruction* part = nullptr, int crews = 1);
+// `consumer groups`: so many parts are behind what is the block's, and the plan's bytes are of all.
+SharedPlan allocate_shared_memory(llvm::Function& function, llvm::Instruction* part = nullptr, int consumer_groups = 1);
 
 }  // namespace kiln::codegen::gpu

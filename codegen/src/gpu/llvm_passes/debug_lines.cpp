@@ -37,9 +37,9 @@ DebugLines::DebugLines(const dsl::Kernel& kernel, llvm::Function& function) : bu
   }
 }
 
-void DebugLines::set(llvm::IRBuilderBase& b, const dsl::Location& loc) {
+void DebugLines::set(llvm::IRBuilderBase& ir, const dsl::Location& loc) {
   llvm::DIScope* scope = loc.file > 0 ? scopes_[loc.file - 1] : function_;
-  b.SetCurrentDebugLocation(llvm::DILocation::get(function_->getContext(), loc.line, loc.column, scope));
+  ir.SetCurrentDebugLocation(llvm::DILocation::get(function_->getContext(), loc.line, loc.column, scope));
 }
 
 }  // namespace kiln::codegen::gpu

@@ -14,7 +14,7 @@ class DebugLines {
   DebugLines(const dsl::Kernel& kernel, llvm::Function& function);
 
   // Instructions from here on come from this place.
-  void set(llvm::IRBuilderBase& b, const dsl::Location& loc);
+  void set(llvm::IRBuilderBase& ir, const dsl::Location& loc);
   // When the function is complete.
   void finish() { builder_.finalize(); }
 

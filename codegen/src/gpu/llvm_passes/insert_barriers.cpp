@@ -126,8 +126,8 @@ void insert_barriers(llvm::Function& function, const SharedPlan& plan, const Glo
     }
   }
   for (llvm::Instruction* access : walk.barriers()) {
-    llvm::IRBuilder<> b(access);
-    target.program_barrier(b, block);
+    llvm::IRBuilder<> ir(access);
+    target.program_barrier(ir, block);
   }
   erase_touches(*function.getParent());
   erase_global_marks(function);

@@ -111,11 +111,11 @@ bool is_worth_a_part(const Piece& piece) {
 }
 
 void outline(Function& kernel, Piece& piece, BasicBlock& first, BasicBlock& next) {
-  llvm::IRBuilder<> b(kernel.getContext());
+  llvm::IRBuilder<> ir(kernel.getContext());
   std::vector<llvm::Type*> taken, given;
   for (const Value* input : piece.inputs()) taken.push_back(input->getType());
   for (const Instruction* output : piece.outputs()) given.push_back(output->getType());
-  llvm::Type* result = given.empty()       ? b.getVoidTy()
+  llvm::Type* result = given.empty()       ? ir.getVoidTy()
                        : given.size() == 1 ? given[0]
                                            : llvm::StructType::get(kernel.getContext(), given);
   auto* part = Function::Create(llvm::FunctionType::get(result, taken, false), Function::InternalLinkage,
@@ -128,19 +128,19 @@ void outline(Function& kernel, Piece& piece, BasicBlock& first, BasicBlock& next
   part->addFnAttr(kPartAttribute);
   auto* caller = BasicBlock::Create(kernel.getContext(), "part", &kernel, &first);
   piece.enter_by(*caller);
-  b.SetInsertPoint(caller);
-  llvm::CallInst* call = b.CreateCall(part, llvm::SmallVector<Value*>(piece.inputs().begin(), piece.inputs().end()));
+  ir.SetInsertPoint(caller);
+  llvm::CallInst* call = ir.CreateCall(part, llvm::SmallVector<Value*>(piece.inputs().begin(), piece.inputs().end()));
   call->setConvergent();
   for (unsigned i = 0; i < given.size(); ++i) {
-    piece.replace_output(i, given.size() == 1 ? *call : *b.CreateExtractValue(call, i));
+    piece.replace_output(i, given.size() == 1 ? *call : *ir.CreateExtractValue(call, i));
   }
-  b.CreateBr(&next);
-  b.SetInsertPoint(&piece.move_into(*part));
+  ir.CreateBr(&next);
+  ir.SetInsertPoint(&piece.move_into(*part));
   Value* all = given.empty() ? nullptr : llvm::PoisonValue::get(result);
   for (unsigned i = 0; i < given.size(); ++i) {
-    all = given.size() == 1 ? piece.outputs()[0] : b.CreateInsertValue(all, piece.outputs()[i], i);
+    all = given.size() == 1 ? piece.outputs()[0] : ir.CreateInsertValue(all, piece.outputs()[i], i);
   }
-  given.empty() ? b.CreateRetVoid() : b.CreateRet(all);
+  given.empty() ? ir.CreateRetVoid() : ir.CreateRet(all);
 }
 
 // The number of the place behind the part that was made, or the one behind `first` where none can begin there.

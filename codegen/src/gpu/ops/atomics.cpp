@@ -35,15 +35,15 @@ struct Atomic {
   int bits() const { return 8 * dsl::info(element).bytes; }
 };
 
-Atomic describe(const Context& c, const Op& op) {
+Atomic describe(const Context& ctx, const Op& op) {
   Atomic out;
   out.is_cas = op.code == OpCode::kAtomicCas;
   const size_t order = out.is_cas ? 0 : 1;
   if (!out.is_cas) out.kind = static_cast<AtomicKind>(int_attr(op, 0));
-  out.element = c.type(op.operands[0]).element;
+  out.element = ctx.type(op.operands[0]).element;
   out.order = static_cast<MemoryOrder>(int_attr(op, order));
   out.scope = static_cast<MemoryScope>(int_attr(op, order + 1));
-  out.gives_old = c.uses(op.results[0]) > 0;
+  out.gives_old = ctx.uses(op.results[0]) > 0;
   return out;
 }
 
@@ -53,146 +53,146 @@ struct Word {
   Value* shift;  // null: it is the element
 };
 
-Word word_of(Builder& b, Value* pointer, int element_bits, int word_bits) {
+Word word_of(Builder& ir, Value* pointer, int element_bits, int word_bits) {
   if (element_bits == word_bits) return {pointer, nullptr};
   const auto inside = static_cast<uint64_t>(word_bits / 8 - 1);
-  Value* offset = b.CreateAnd(b.CreatePtrToInt(pointer, b.getInt64Ty()), b.getInt64(inside));
-  Value* shift = b.CreateTrunc(b.CreateShl(offset, 3), b.getIntNTy(static_cast<unsigned>(word_bits)));
-  return {b.CreateGEP(b.getInt8Ty(), pointer, b.CreateNeg(offset)), shift};
+  Value* offset = ir.CreateAnd(ir.CreatePtrToInt(pointer, ir.getInt64Ty()), ir.getInt64(inside));
+  Value* shift = ir.CreateTrunc(ir.CreateShl(offset, 3), ir.getIntNTy(static_cast<unsigned>(word_bits)));
+  return {ir.CreateGEP(ir.getInt8Ty(), pointer, ir.CreateNeg(offset)), shift};
 }
 
-Value* element_of(Builder& b, Value* word, const Word& place, llvm::Type* element) {
-  return place.shift ? b.CreateTrunc(b.CreateLShr(word, place.shift), element) : word;
+Value* element_of(Builder& ir, Value* word, const Word& place, llvm::Type* element) {
+  return place.shift ? ir.CreateTrunc(ir.CreateLShr(word, place.shift), element) : word;
 }
 
-Value* with_element(Builder& b, Value* word, const Word& place, Value* element) {
+Value* with_element(Builder& ir, Value* word, const Word& place, Value* element) {
   if (!place.shift) return element;
   llvm::Type* whole = word->getType();
-  Value* ones = b.CreateZExt(llvm::Constant::getAllOnesValue(element->getType()), whole);
-  Value* others = b.CreateAnd(word, b.CreateNot(b.CreateShl(ones, place.shift)));
-  return b.CreateOr(others, b.CreateShl(b.CreateZExt(element, whole), place.shift));
+  Value* ones = ir.CreateZExt(llvm::Constant::getAllOnesValue(element->getType()), whole);
+  Value* others = ir.CreateAnd(word, ir.CreateNot(ir.CreateShl(ones, place.shift)));
+  return ir.CreateOr(others, ir.CreateShl(ir.CreateZExt(element, whole), place.shift));
 }
 
 // bits (pointer, expected, value, i1 predicate): the old bits, 0 where the predicate is false.
-void build_exchange_loop(Context& c, const Atomic& atomic, llvm::Function* function) {
-  llvm::LLVMContext& context = c.module.getContext();
+void build_exchange_loop(Context& ctx, const Atomic& atomic, llvm::Function* function) {
+  llvm::LLVMContext& context = ctx.module.getContext();
   const auto block = [&](const char* name) { return llvm::BasicBlock::Create(context, name, function); };
   llvm::BasicBlock *entry = block("entry"), *retry = block("retry"), *done = block("done");
-  Builder b(entry);
+  Builder ir(entry);
   Value *pointer = function->getArg(0), *expected = function->getArg(1), *value = function->getArg(2);
   llvm::Type* type = value->getType();
-  const int word_bits = std::max(atomic.bits(), c.target.least_exchange_bits());
-  const Word place = word_of(b, pointer, atomic.bits(), word_bits);
-  b.CreateBr(retry);
+  const int word_bits = std::max(atomic.bits(), ctx.target.least_exchange_bits());
+  const Word place = word_of(ir, pointer, atomic.bits(), word_bits);
+  ir.CreateBr(retry);
 
-  b.SetInsertPoint(retry);
-  auto* seen = b.CreatePHI(b.getIntNTy(static_cast<unsigned>(word_bits)), 2);
-  auto* pending = b.CreatePHI(b.getInt1Ty(), 2);
+  ir.SetInsertPoint(retry);
+  auto* seen = ir.CreatePHI(ir.getIntNTy(static_cast<unsigned>(word_bits)), 2);
+  auto* pending = ir.CreatePHI(ir.getInt1Ty(), 2);
   seen->addIncoming(llvm::Constant::getNullValue(seen->getType()), entry);
   pending->addIncoming(function->getArg(3), entry);
-  Value* old = element_of(b, seen, place, type);
-  Value* desired = atomic.is_cas ? b.CreateSelect(b.CreateICmpEQ(old, expected), value, old)
-                                 : combine_bits(c, b, atomic.kind, atomic.element, old, value);
-  Value* held =
-      c.target.compare_exchange(b, seen, with_element(b, seen, place, desired), {place.pointer, pending, atomic.scope});
-  Value* failed = b.CreateAnd(pending, b.CreateICmpNE(held, seen));
+  Value* old = element_of(ir, seen, place, type);
+  Value* desired = atomic.is_cas ? ir.CreateSelect(ir.CreateICmpEQ(old, expected), value, old)
+                                 : combine_bits(ctx, ir, atomic.kind, atomic.element, old, value);
+  Value* held = ctx.target.compare_exchange(ir, seen, with_element(ir, seen, place, desired),
+                                            {place.pointer, pending, atomic.scope});
+  Value* failed = ir.CreateAnd(pending, ir.CreateICmpNE(held, seen));
   // A lane that is done keeps what it saw while others try again.
-  Value* next = b.CreateSelect(failed, held, seen);
-  seen->addIncoming(next, b.GetInsertBlock());
-  pending->addIncoming(failed, b.GetInsertBlock());
-  b.CreateCondBr(c.target.any_lane(b, failed), retry, done);
+  Value* next = ir.CreateSelect(failed, held, seen);
+  seen->addIncoming(next, ir.GetInsertBlock());
+  pending->addIncoming(failed, ir.GetInsertBlock());
+  ir.CreateCondBr(ctx.target.any_lane(ir, failed), retry, done);
 
-  b.SetInsertPoint(done);
-  b.CreateRet(b.CreateSelect(function->getArg(3), old, llvm::Constant::getNullValue(type)));
+  ir.SetInsertPoint(done);
+  ir.CreateRet(ir.CreateSelect(function->getArg(3), old, llvm::Constant::getNullValue(type)));
 }
 
 // One for each kind of atomic that the kernel has.
-llvm::Function* exchange_loop(Context& c, const Atomic& atomic) {
+llvm::Function* exchange_loop(Context& ctx, const Atomic& atomic) {
   const std::string name = "kiln_exchange_" + std::string(dsl::info(atomic.element).name) + "_" +
                            (atomic.is_cas ? "cas" : std::to_string(static_cast<int>(atomic.kind))) + "_" +
                            std::to_string(static_cast<int>(atomic.scope));
-  if (llvm::Function* known = c.module.getFunction(name)) return known;
-  llvm::Type* bits = c.b.getIntNTy(static_cast<unsigned>(atomic.bits()));
-  auto* type = llvm::FunctionType::get(bits, {c.b.getPtrTy(), bits, bits, c.b.getInt1Ty()}, false);
-  auto* function = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, c.module);
+  if (llvm::Function* known = ctx.module.getFunction(name)) return known;
+  llvm::Type* bits = ctx.ir.getIntNTy(static_cast<unsigned>(atomic.bits()));
+  auto* type = llvm::FunctionType::get(bits, {ctx.ir.getPtrTy(), bits, bits, ctx.ir.getInt1Ty()}, false);
+  auto* function = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, ctx.module);
   function->addFnAttr(llvm::Attribute::NoUnwind);
   function->addFnAttr(llvm::Attribute::Convergent);
-  build_exchange_loop(c, atomic, function);
+  build_exchange_loop(ctx, atomic, function);
   return function;
 }
 
-Value* to_bits(Context& c, Value* x) {
-  return c.b.CreateBitCast(x, c.b.getIntNTy(static_cast<unsigned>(x->getType()->getPrimitiveSizeInBits())));
+Value* to_bits(Context& ctx, Value* x) {
+  return ctx.ir.CreateBitCast(x, ctx.ir.getIntNTy(static_cast<unsigned>(x->getType()->getPrimitiveSizeInBits())));
 }
 
 // One element: the old bits, or null where nobody wants them and the target need not tell.
-Value* exchange(Context& c, const Atomic& atomic, Value* expected, Value* value, const AtomicAccess& access) {
-  if (!atomic.is_cas && c.target.has_atomic(atomic.kind, atomic.element, 1, atomic.gives_old)) {
-    return c.target.atomic_rmw(c.b, atomic.kind, atomic.element, value, atomic.gives_old, access);
+Value* exchange(Context& ctx, const Atomic& atomic, Value* expected, Value* value, const AtomicAccess& access) {
+  if (!atomic.is_cas && ctx.target.has_atomic(atomic.kind, atomic.element, 1, atomic.gives_old)) {
+    return ctx.target.atomic_rmw(ctx.ir, atomic.kind, atomic.element, value, atomic.gives_old, access);
   }
-  if (atomic.is_cas && atomic.bits() >= c.target.least_exchange_bits()) {
-    return c.target.compare_exchange(c.b, expected, value, access);
+  if (atomic.is_cas && atomic.bits() >= ctx.target.least_exchange_bits()) {
+    return ctx.target.compare_exchange(ctx.ir, expected, value, access);
   }
-  Value* predicate = access.predicate ? access.predicate : c.b.getTrue();
-  return c.b.CreateCall(exchange_loop(c, atomic), {access.pointer, expected ? expected : value, value, predicate});
+  Value* predicate = access.predicate ? access.predicate : ctx.ir.getTrue();
+  return ctx.ir.CreateCall(exchange_loop(ctx, atomic), {access.pointer, expected ? expected : value, value, predicate});
 }
 
 // Neighbours that one instruction takes: where nobody wants to know what was there.
-int64_t vector_of(Context& c, const Op& op, const Atomic& atomic, const Layout& layout, std::optional<ValueId> mask) {
+int64_t vector_of(Context& ctx, const Op& op, const Atomic& atomic, const Layout& layout, std::optional<ValueId> mask) {
   if (atomic.is_cas || atomic.gives_old) return 1;
-  int64_t out = vector_of(c, op, layout, mask);
-  while (out > 1 && !c.target.has_atomic(atomic.kind, atomic.element, out, false)) out /= 2;
+  int64_t out = vector_of(ctx, op, layout, mask);
+  while (out > 1 && !ctx.target.has_atomic(atomic.kind, atomic.element, out, false)) out /= 2;
   return out;
 }
 
-Value* neighbours(Context& c, const Group& group, const Registers& values) {
-  if (group.size() == 1) return to_bits(c, values[group[0]]);
+Value* neighbours(Context& ctx, const Group& group, const Registers& values) {
+  if (group.size() == 1) return to_bits(ctx, values[group[0]]);
   Value* out = nullptr;
   for (size_t i = 0; i < group.size(); ++i) {
-    Value* element = to_bits(c, values[group[i]]);
+    Value* element = to_bits(ctx, values[group[i]]);
     if (!out) out = llvm::PoisonValue::get(llvm::FixedVectorType::get(element->getType(), group.size()));
-    out = c.b.CreateInsertElement(out, element, i);
+    out = ctx.ir.CreateInsertElement(out, element, i);
   }
   return out;
 }
 
 }  // namespace
 
-Result<void> lower_atomic(Context& c, const Op& op) {
-  Builder& b = c.b;
-  const Atomic atomic = describe(c, op);
-  const Layout& layout = c.placement.wanted.at(&op);
+Result<void> lower_atomic(Context& ctx, const Op& op) {
+  Builder& ir = ctx.ir;
+  const Atomic atomic = describe(ctx, op);
+  const Layout& layout = ctx.placement.wanted.at(&op);
   const size_t value_operand = atomic.is_cas ? 2 : 1;
   const std::optional<ValueId> mask = operand(op, value_operand + 1);
-  auto where = addresses(c, op.operands[0], layout);
+  auto where = addresses(ctx, op.operands[0], layout);
   if (!where) return where.error();
-  auto values = c.get(op.operands[value_operand], layout), masks = get_if(c, mask, layout);
-  auto expected = get_if(c, atomic.is_cas ? operand(op, 1) : std::nullopt, layout);
+  auto values = ctx.get(op.operands[value_operand], layout), masks = get_if(ctx, mask, layout);
+  auto expected = get_if(ctx, atomic.is_cas ? operand(op, 1) : std::nullopt, layout);
   for (const auto* part : {&values, &masks, &expected}) {
     if (!*part) return part->error();
   }
-  Value* first = is_first_copy(c, layout);
+  Value* first = is_first_copy(ctx, layout);
   const bool orders = atomic.order != MemoryOrder::kRelaxed;
-  c.order.mark(b, op.operands[0], layout, orders ? GlobalOrder::Use::kOrderingWrite : GlobalOrder::Use::kWrite);
-  if (atomic.releases()) c.target.fence(b, atomic.scope, first);
+  ctx.order.mark(ir, op.operands[0], layout, orders ? GlobalOrder::Use::kOrderingWrite : GlobalOrder::Use::kWrite);
+  if (atomic.releases()) ctx.target.fence(ir, atomic.scope, first);
   Registers old(values->size());
-  for (const Group& group : groups_of(layout, vector_of(c, op, atomic, layout, mask))) {
+  for (const Group& group : groups_of(layout, vector_of(ctx, op, atomic, layout, mask))) {
     const size_t reg = group[0];
-    Value* inside = both(b, mask ? (*masks)[reg] : nullptr, c.in_tile(layout, reg, c.type(op.operands[0])));
-    const AtomicAccess access = {pointer_of(c, (*where)[reg]), both(b, inside, first), atomic.scope};
+    Value* inside = both(ir, mask ? (*masks)[reg] : nullptr, ctx.in_tile(layout, reg, ctx.type(op.operands[0])));
+    const AtomicAccess access = {pointer_of(ctx, (*where)[reg]), both(ir, inside, first), atomic.scope};
     if (group.size() > 1) {
-      c.target.atomic_rmw(b, atomic.kind, atomic.element, neighbours(c, group, *values), false, access);
+      ctx.target.atomic_rmw(ir, atomic.kind, atomic.element, neighbours(ctx, group, *values), false, access);
     } else {
-      old[reg] = exchange(c, atomic, atomic.is_cas ? to_bits(c, (*expected)[reg]) : nullptr, to_bits(c, (*values)[reg]),
-                          access);
+      old[reg] = exchange(ctx, atomic, atomic.is_cas ? to_bits(ctx, (*expected)[reg]) : nullptr,
+                          to_bits(ctx, (*values)[reg]), access);
     }
   }
-  if (atomic.acquires()) c.target.fence(b, atomic.scope, first);
+  if (atomic.acquires()) ctx.target.fence(ir, atomic.scope, first);
   if (!atomic.gives_old) return {};
-  tell_copies(c, layout, first, old);
-  llvm::Type* type = register_type(b.getContext(), c.type(op.results[0]));
-  for (Value*& x : old) x = b.CreateBitCast(x, type);
-  c.define(op.results[0], std::move(old));
+  tell_copies(ctx, layout, first, old);
+  llvm::Type* type = register_type(ir.getContext(), ctx.type(op.results[0]));
+  for (Value*& x : old) x = ir.CreateBitCast(x, type);
+  ctx.define(op.results[0], std::move(old));
   return {};
 }
 

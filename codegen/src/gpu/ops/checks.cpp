@@ -24,44 +24,44 @@ struct Failing {
   Registers index;          // i64; empty: 0
 };
 
-void write_record(Context& c, const Failing& failing, Value* lane, Value* index, Value* acts) {
-  Builder& b = c.b;
-  const auto at = [&](uint64_t offset) { return b.CreateConstGEP1_64(b.getInt8Ty(), c.failure_record, offset); };
-  Value* before = c.target.atomic_rmw(b, dsl::AtomicKind::kXchg, ElementType::kU32, b.getInt32(1), true,
-                                      {at(offsetof(FailureRecord, claimed)), acts, dsl::MemoryScope::kDevice});
-  Value* writes = b.CreateAnd(acts, b.CreateIsNull(before));
-  const auto put = [&](uint64_t offset, Value* value) { c.target.store_global(b, value, {at(offset), writes}); };
-  put(offsetof(FailureRecord, check), b.getInt32(static_cast<uint32_t>(c.checks.size())));
-  put(offsetof(FailureRecord, parameter), b.getInt32(failing.parameter));
-  for (size_t axis = 0; axis < 3; ++axis) put(offsetof(FailureRecord, program) + 4 * axis, c.program_id[axis]);
-  put(offsetof(FailureRecord, lane), b.CreateZExt(lane, b.getInt64Ty()));
+void write_record(Context& ctx, const Failing& failing, Value* lane, Value* index, Value* acts) {
+  Builder& ir = ctx.ir;
+  const auto at = [&](uint64_t offset) { return ir.CreateConstGEP1_64(ir.getInt8Ty(), ctx.failure_record, offset); };
+  Value* before = ctx.target.atomic_rmw(ir, dsl::AtomicKind::kXchg, ElementType::kU32, ir.getInt32(1), true,
+                                        {at(offsetof(FailureRecord, claimed)), acts, dsl::MemoryScope::kDevice});
+  Value* writes = ir.CreateAnd(acts, ir.CreateIsNull(before));
+  const auto put = [&](uint64_t offset, Value* value) { ctx.target.store_global(ir, value, {at(offset), writes}); };
+  put(offsetof(FailureRecord, check), ir.getInt32(static_cast<uint32_t>(ctx.checks.size())));
+  put(offsetof(FailureRecord, parameter), ir.getInt32(failing.parameter));
+  for (size_t axis = 0; axis < 3; ++axis) put(offsetof(FailureRecord, program) + 4 * axis, ctx.program_id[axis]);
+  put(offsetof(FailureRecord, lane), ir.CreateZExt(lane, ir.getInt64Ty()));
   put(offsetof(FailureRecord, index), index);
-  put(offsetof(FailureRecord, extent), failing.extent ? failing.extent : b.getInt64(0));
-  c.target.fence(b, dsl::MemoryScope::kSystem, writes);
-  put(offsetof(FailureRecord, code), b.getInt32(failing.code));
+  put(offsetof(FailureRecord, extent), failing.extent ? failing.extent : ir.getInt64(0));
+  ctx.target.fence(ir, dsl::MemoryScope::kSystem, writes);
+  put(offsetof(FailureRecord, code), ir.getInt32(failing.code));
 }
 
-void end_if_any(Context& c, const Op& op, const dsl::Type& type, const Layout& layout, const Failing& failing) {
-  Builder& b = c.b;
-  Value *none = b.getInt32(0xffffffff), *lane = none, *index = b.getInt64(0);
+void end_if_any(Context& ctx, const Op& op, const dsl::Type& type, const Layout& layout, const Failing& failing) {
+  Builder& ir = ctx.ir;
+  Value *none = ir.getInt32(0xffffffff), *lane = none, *index = ir.getInt64(0);
   for (size_t reg = 0; reg < failing.fails.size(); ++reg) {
-    Value* fails = both(b, failing.fails[reg], c.in_tile(layout, reg, type));
-    Value* number = b.CreateSelect(fails, c.element_number(layout, reg, type), none);
-    Value* earlier = b.CreateICmpULT(number, lane);
-    lane = b.CreateSelect(earlier, number, lane);
-    if (!failing.index.empty()) index = b.CreateSelect(earlier, failing.index[reg], index);
+    Value* fails = both(ir, failing.fails[reg], ctx.in_tile(layout, reg, type));
+    Value* number = ir.CreateSelect(fails, ctx.element_number(layout, reg, type), none);
+    Value* earlier = ir.CreateICmpULT(number, lane);
+    lane = ir.CreateSelect(earlier, number, lane);
+    if (!failing.index.empty()) index = ir.CreateSelect(earlier, failing.index[reg], index);
   }
-  const auto least = [&](Value* x, Value* y) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, x, y); };
-  Value* first = over_all_threads(c, {{lane, least}})[0];
-  auto* fail = llvm::BasicBlock::Create(b.getContext(), "fail", c.function);
-  auto* pass = llvm::BasicBlock::Create(b.getContext(), "pass", c.function);
-  b.CreateCondBr(b.CreateICmpNE(first, none), fail, pass,
-                 llvm::MDBuilder(b.getContext()).createUnlikelyBranchWeights());
-  b.SetInsertPoint(fail);
-  write_record(c, failing, lane, index, both(b, b.CreateICmpEQ(lane, first), is_first_copy(c, layout)));
-  b.CreateRetVoid();
-  b.SetInsertPoint(pass);
-  c.checks.push_back(&op);
+  const auto least = [&](Value* x, Value* y) { return ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, x, y); };
+  Value* first = over_all_threads(ctx, {{lane, least}})[0];
+  auto* fail = llvm::BasicBlock::Create(ir.getContext(), "fail", ctx.function);
+  auto* pass = llvm::BasicBlock::Create(ir.getContext(), "pass", ctx.function);
+  ir.CreateCondBr(ir.CreateICmpNE(first, none), fail, pass,
+                  llvm::MDBuilder(ir.getContext()).createUnlikelyBranchWeights());
+  ir.SetInsertPoint(fail);
+  write_record(ctx, failing, lane, index, both(ir, ir.CreateICmpEQ(lane, first), is_first_copy(ctx, layout)));
+  ir.CreateRetVoid();
+  ir.SetInsertPoint(pass);
+  ctx.checks.push_back(&op);
 }
 
 // The element of a parameter's buffer that lies at an address, and whether the buffer has it (or its end is not known).
@@ -69,89 +69,90 @@ struct Element {
   Value* index;
   Value* inside;
 };
-Element element_at(Context& c, size_t parameter, Value* pointer) {
-  Builder& b = c.b;
-  const dsl::Param& param = c.kernel.params[parameter];
-  const auto address = [&](Value* p) { return b.CreatePtrToInt(p, b.getInt64Ty()); };
-  Value* offset = b.CreateSub(address(pointer), address(c.scalar(param.value)));
-  Value* index = b.CreateSDiv(offset, b.getInt64(static_cast<uint64_t>(dsl::info(param.type.element).bytes)));
-  Value* extent = c.extents[parameter];
-  return {index, b.CreateOr(b.CreateICmpSLT(extent, b.getInt64(0)), b.CreateICmpULT(index, extent))};
+Element element_at(Context& ctx, size_t parameter, Value* pointer) {
+  Builder& ir = ctx.ir;
+  const dsl::Param& param = ctx.kernel.params[parameter];
+  const auto address = [&](Value* p) { return ir.CreatePtrToInt(p, ir.getInt64Ty()); };
+  Value* offset = ir.CreateSub(address(pointer), address(ctx.scalar(param.value)));
+  Value* index = ir.CreateSDiv(offset, ir.getInt64(static_cast<uint64_t>(dsl::info(param.type.element).bytes)));
+  Value* extent = ctx.extents[parameter];
+  return {index, ir.CreateOr(ir.CreateICmpSLT(extent, ir.getInt64(0)), ir.CreateICmpULT(index, extent))};
 }
 
-Result<void> check_addresses(Context& c, const Op& op, const Layout& layout, std::optional<ValueId> mask) {
-  Builder& b = c.b;
-  auto where = addresses(c, op.operands[0], layout);
+Result<void> check_addresses(Context& ctx, const Op& op, const Layout& layout, std::optional<ValueId> mask) {
+  Builder& ir = ctx.ir;
+  auto where = addresses(ctx, op.operands[0], layout);
   if (!where) return where.error();
-  auto masks = get_if(c, mask, layout);
+  auto masks = get_if(ctx, mask, layout);
   if (!masks) return masks.error();
-  const dsl::Type& type = c.type(op.operands[0]);
-  const auto parameter = c.order.pointers().parameter(op.operands[0]);
+  const dsl::Type& type = ctx.type(op.operands[0]);
+  const auto parameter = ctx.order.pointers().parameter(op.operands[0]);
   Failing failing{
       KILN_OUT_OF_BOUNDS, parameter ? static_cast<uint32_t>(*parameter) : KILN_NO_PARAMETER, nullptr, {}, {}};
-  if (parameter) failing.extent = c.extents[*parameter];
+  if (parameter) failing.extent = ctx.extents[*parameter];
   for (size_t reg = 0; reg < where->size(); ++reg) {
-    Value *pointer = pointer_of(c, (*where)[reg]), *inside = b.getFalse();
+    Value *pointer = pointer_of(ctx, (*where)[reg]), *inside = ir.getFalse();
     if (parameter) {
-      const Element element = element_at(c, *parameter, pointer);
+      const Element element = element_at(ctx, *parameter, pointer);
       inside = element.inside;
       failing.index.push_back(element.index);
     }
     // Any buffer of such elements may be meant.
-    for (size_t i = 0; !parameter && i < c.kernel.params.size(); ++i) {
-      const dsl::Type& other = c.kernel.params[i].type;
-      if (other.pointer && other.element == type.element) inside = b.CreateOr(inside, element_at(c, i, pointer).inside);
+    for (size_t i = 0; !parameter && i < ctx.kernel.params.size(); ++i) {
+      const dsl::Type& other = ctx.kernel.params[i].type;
+      if (other.pointer && other.element == type.element)
+        inside = ir.CreateOr(inside, element_at(ctx, i, pointer).inside);
     }
-    failing.fails.push_back(both(b, b.CreateNot(inside), mask ? (*masks)[reg] : nullptr));
+    failing.fails.push_back(both(ir, ir.CreateNot(inside), mask ? (*masks)[reg] : nullptr));
   }
-  end_if_any(c, op, type, layout, failing);
+  end_if_any(ctx, op, type, layout, failing);
   return {};
 }
 
-Result<void> check_gather(Context& c, const Op& op) {
-  Builder& b = c.b;
+Result<void> check_gather(Context& ctx, const Op& op) {
+  Builder& ir = ctx.ir;
   const ValueId id = op.operands[1];
-  const Layout layout = c.layout_at_hand(id);
-  auto indices = c.get(id, layout);
+  const Layout layout = ctx.layout_at_hand(id);
+  auto indices = ctx.get(id, layout);
   if (!indices) return indices.error();
-  const bool is_signed = dsl::info(c.type(id).element).is_signed;
-  const auto length = dsl::concrete_shape(c.type(op.operands[0]))[static_cast<size_t>(int_attr(op, 0))];
+  const bool is_signed = dsl::info(ctx.type(id).element).is_signed;
+  const auto length = dsl::concrete_shape(ctx.type(op.operands[0]))[static_cast<size_t>(int_attr(op, 0))];
   Failing failing{KILN_OUT_OF_BOUNDS, KILN_NO_PARAMETER, nullptr, {}, {}};
   for (Value* index : *indices) {
-    Value* wide = is_signed ? b.CreateSExt(index, b.getInt64Ty()) : b.CreateZExt(index, b.getInt64Ty());
+    Value* wide = is_signed ? ir.CreateSExt(index, ir.getInt64Ty()) : ir.CreateZExt(index, ir.getInt64Ty());
     failing.index.push_back(wide);
-    failing.fails.push_back(b.CreateICmpUGE(wide, b.getInt64(static_cast<uint64_t>(length))));
+    failing.fails.push_back(ir.CreateICmpUGE(wide, ir.getInt64(static_cast<uint64_t>(length))));
   }
-  end_if_any(c, op, c.type(id), layout, failing);
+  end_if_any(ctx, op, ctx.type(id), layout, failing);
   return {};
 }
 
-Result<void> check_assert(Context& c, const Op& op) {
+Result<void> check_assert(Context& ctx, const Op& op) {
   const ValueId id = op.operands[0];
-  const Layout layout = c.layout_at_hand(id);
-  auto holds = c.get(id, layout);
+  const Layout layout = ctx.layout_at_hand(id);
+  auto holds = ctx.get(id, layout);
   if (!holds) return holds.error();
   Failing failing;
-  for (Value* x : *holds) failing.fails.push_back(c.b.CreateNot(x));
-  end_if_any(c, op, c.type(id), layout, failing);
+  for (Value* x : *holds) failing.fails.push_back(ctx.ir.CreateNot(x));
+  end_if_any(ctx, op, ctx.type(id), layout, failing);
   return {};
 }
 
 }  // namespace
 
-Result<void> lower_check(Context& c, const Op& op) {
-  if (op.code == OpCode::kAssert) return c.kernel.options.debug ? check_assert(c, op) : Result<void>();
-  if (!c.kernel.options.check_bounds) return {};
+Result<void> lower_check(Context& ctx, const Op& op) {
+  if (op.code == OpCode::kAssert) return ctx.kernel.options.debug ? check_assert(ctx, op) : Result<void>();
+  if (!ctx.kernel.options.check_bounds) return {};
   switch (op.code) {
     case OpCode::kLoad:
-      return check_addresses(c, op, *c.placement.home[op.results[0]], operand(op, 1));
+      return check_addresses(ctx, op, *ctx.placement.home[op.results[0]], operand(op, 1));
     case OpCode::kStore:
     case OpCode::kAtomicRmw:
-      return check_addresses(c, op, c.placement.wanted.at(&op), operand(op, 2));
+      return check_addresses(ctx, op, ctx.placement.wanted.at(&op), operand(op, 2));
     case OpCode::kAtomicCas:
-      return check_addresses(c, op, c.placement.wanted.at(&op), operand(op, 3));
+      return check_addresses(ctx, op, ctx.placement.wanted.at(&op), operand(op, 3));
     case OpCode::kGather:
-      return check_gather(c, op);
+      return check_gather(ctx, op);
     default:
       return {};
   }

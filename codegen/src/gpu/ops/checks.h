@@ -6,6 +6,6 @@
 namespace kiln::codegen::gpu {
 
 // What an op is checked for before it is run.
-Result<void> lower_check(Context& c, const Op& op);
+Result<void> lower_check(Context& ctx, const Op& op);
 
 }  // namespace kiln::codegen::gpu

@@ -5,6 +5,6 @@
 
 namespace kiln::codegen::gpu {
 
-Result<void> lower_histogram(Context& c, const Op& op);
+Result<void> lower_histogram(Context& ctx, const Op& op);
 
 }  // namespace kiln::codegen::gpu

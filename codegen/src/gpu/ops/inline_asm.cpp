@@ -21,24 +21,24 @@ struct Words {
   int64_t elements() const { return std::max(1, bits / element_bits); }  // of a word
 };
 
-Words words_of(Context& c, const dsl::Type& type, int64_t pack) {
-  llvm::Type* element = register_type(c.b.getContext(), type);
+Words words_of(Context& ctx, const dsl::Type& type, int64_t pack) {
+  llvm::Type* element = register_type(ctx.ir.getContext(), type);
   const int bits = element->isIntegerTy(1) ? 8 : static_cast<int>(element->getPrimitiveSizeInBits());
   if (bits >= kWordBits) return {bits, bits, pack, element};
   const int whole = static_cast<int>(std::min<int64_t>(kWordBits, std::max<int64_t>(kLeastBits, bits * pack)));
   const int word = whole > kLeastBits ? kWordBits : kLeastBits;
-  return {bits, word, (bits * pack + word - 1) / word, c.b.getIntNTy(static_cast<unsigned>(word))};
+  return {bits, word, (bits * pack + word - 1) / word, ctx.ir.getIntNTy(static_cast<unsigned>(word))};
 }
 
-Value* narrow_bits(Builder& b, Value* x, int bits) {
-  if (x->getType()->isIntegerTy(1)) return b.CreateZExt(x, b.getInt8Ty());
-  return b.CreateBitCast(x, b.getIntNTy(static_cast<unsigned>(bits)));
+Value* narrow_bits(Builder& ir, Value* x, int bits) {
+  if (x->getType()->isIntegerTy(1)) return ir.CreateZExt(x, ir.getInt8Ty());
+  return ir.CreateBitCast(x, ir.getIntNTy(static_cast<unsigned>(bits)));
 }
 
 // A group's registers, the last one again where there are no more.
-void append_words(Context& c, const Words& words, const Registers& registers, size_t first, int64_t pack,
+void append_words(Context& ctx, const Words& words, const Registers& registers, size_t first, int64_t pack,
                   llvm::SmallVectorImpl<Value*>& out) {
-  Builder& b = c.b;
+  Builder& ir = ctx.ir;
   for (int64_t w = 0; w < words.count; ++w) {
     Value* word = nullptr;
     for (int64_t i = 0; i < words.elements() && w * words.elements() + i < pack; ++i) {
@@ -47,21 +47,21 @@ void append_words(Context& c, const Words& words, const Registers& registers, si
         word = registers[reg];
         break;
       }
-      Value* wide = b.CreateZExt(narrow_bits(b, registers[reg], words.element_bits), words.type);
-      Value* part = b.CreateShl(wide, static_cast<uint64_t>(words.element_bits * i));
-      word = word ? b.CreateOr(word, part) : part;
+      Value* wide = ir.CreateZExt(narrow_bits(ir, registers[reg], words.element_bits), words.type);
+      Value* part = ir.CreateShl(wide, static_cast<uint64_t>(words.element_bits * i));
+      word = word ? ir.CreateOr(word, part) : part;
     }
     out.push_back(word);
   }
 }
 
-Value* element_of(Context& c, const Words& words, Value* word, int64_t index, const dsl::Type& type) {
-  Builder& b = c.b;
+Value* element_of(Context& ctx, const Words& words, Value* word, int64_t index, const dsl::Type& type) {
+  Builder& ir = ctx.ir;
   if (words.bits >= kWordBits && words.bits == words.element_bits) return word;
-  Value* shifted = b.CreateLShr(word, static_cast<uint64_t>(words.element_bits * index));
-  Value* bits = b.CreateTrunc(shifted, b.getIntNTy(static_cast<unsigned>(words.element_bits)));
-  llvm::Type* to = register_type(b.getContext(), type);
-  return to->isIntegerTy(1) ? b.CreateIsNotNull(bits) : b.CreateBitCast(bits, to);
+  Value* shifted = ir.CreateLShr(word, static_cast<uint64_t>(words.element_bits * index));
+  Value* bits = ir.CreateTrunc(shifted, ir.getIntNTy(static_cast<unsigned>(words.element_bits)));
+  llvm::Type* to = register_type(ir.getContext(), type);
+  return to->isIntegerTy(1) ? ir.CreateIsNotNull(bits) : ir.CreateBitCast(bits, to);
 }
 
 // "" or what is wrong: LLVM ends the process where its code generator meets a constraint that it cannot meet.
@@ -93,42 +93,42 @@ std::string problem_of(const TargetInfo& target, llvm::FunctionType* type, const
 
 }  // namespace
 
-Result<Registers> compute_inline_asm(Context& c, const Op& op, const Layout& layout) {
-  Builder& b = c.b;
+Result<Registers> compute_inline_asm(Context& ctx, const Op& op, const Layout& layout) {
+  Builder& ir = ctx.ir;
   const auto& text = std::get<std::string>(op.attrs[0]);
   const auto& constraints = std::get<std::string>(op.attrs[1]);
   const int64_t pack = int_attr(op, 2);
   std::vector<Registers> operands;
   for (ValueId id : op.operands) {
-    auto registers = c.get(id, layout);
+    auto registers = ctx.get(id, layout);
     if (!registers) return registers;
     operands.push_back(std::move(*registers));
   }
-  const dsl::Type& type = c.type(op.results[0]);
-  const Words words = words_of(c, type, pack);
+  const dsl::Type& type = ctx.type(op.results[0]);
+  const Words words = words_of(ctx, type, pack);
   llvm::Type* result = words.type;
   if (words.count > 1) {
-    result = llvm::StructType::get(b.getContext(),
+    result = llvm::StructType::get(ir.getContext(),
                                    llvm::SmallVector<llvm::Type*, 8>(static_cast<size_t>(words.count), words.type));
   }
   Registers out;
   for (size_t first = 0; first < operands[0].size(); first += static_cast<size_t>(pack)) {
     llvm::SmallVector<Value*, 8> in;
     for (size_t i = 0; i < operands.size(); ++i) {
-      append_words(c, words_of(c, c.type(op.operands[i]), pack), operands[i], first, pack, in);
+      append_words(ctx, words_of(ctx, ctx.type(op.operands[i]), pack), operands[i], first, pack, in);
     }
     llvm::SmallVector<llvm::Type*, 8> types;
     for (Value* x : in) types.push_back(x->getType());
     auto* function = llvm::FunctionType::get(result, types, false);
-    if (const std::string problem = problem_of(c.target, function, constraints, words.count); !problem.empty()) {
-      return c.unsupported(op, problem);
+    if (const std::string problem = problem_of(ctx.target, function, constraints, words.count); !problem.empty()) {
+      return ctx.unsupported(op, problem);
     }
-    auto* packed = b.CreateCall(llvm::InlineAsm::get(function, text, constraints, false), in);
+    auto* packed = ir.CreateCall(llvm::InlineAsm::get(function, text, constraints, false), in);
     packed->setDoesNotAccessMemory();
     for (int64_t i = 0; i < pack && out.size() < operands[0].size(); ++i) {
       const int64_t word = i / words.elements();
-      Value* part = words.count > 1 ? b.CreateExtractValue(packed, static_cast<unsigned>(word)) : packed;
-      out.push_back(element_of(c, words, part, i % words.elements(), type));
+      Value* part = words.count > 1 ? ir.CreateExtractValue(packed, static_cast<unsigned>(word)) : packed;
+      out.push_back(element_of(ctx, words, part, i % words.elements(), type));
     }
   }
   return out;

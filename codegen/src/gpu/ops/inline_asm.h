@@ -5,6 +5,6 @@
 
 namespace kiln::codegen::gpu {
 
-Result<Registers> compute_inline_asm(Context& c, const Op& op, const Layout& layout);
+Result<Registers> compute_inline_asm(Context& ctx, const Op& op, const Layout& layout);
 
 }  // namespace kiln::codegen::gpu

@@ -18,12 +18,12 @@ struct Parts {
 
 class Reduction {
  public:
-  Reduction(Context& c, const Op& op)
-      : c_(c), b_(c.b), op_(op), kind_(reduce_kind(op)), element_(c.type(op.operands[0]).element) {}
+  Reduction(Context& ctx, const Op& op)
+      : ctx_(ctx), ir_(ctx.ir), op_(op), kind_(reduce_kind(op)), element_(ctx.type(op.operands[0]).element) {}
 
   // As far as a thread comes without the partial results of other warps.
   Result<void> start() {
-    const Layout& layout = c_.placement.wanted.at(&op_);
+    const Layout& layout = ctx_.placement.wanted.at(&op_);
     const int axis = static_cast<int>(int_attr(op_, 1));
     auto plan = plan_reduction(layout, axis);
     if (!plan) return plan.error();
@@ -31,8 +31,8 @@ class Reduction {
     auto parts = begin(layout, axis);
     if (!parts) return parts.error();
     for (Bits reg : plan_.in_thread) combine_with(*parts, {reg, 0});
-    // A sum that is finished behind its loop (late_sums.h) stays in its lane.
-    const bool is_late = c_.may_leave_in_flight(op_.results[0]);
+    // A sum that is finished behind its loop (deferred_reductions.h) stays in its lane.
+    const bool is_late = ctx_.may_leave_pending(op_.results[0]);
     for (const Partner& partner : plan_.shuffles) {
       if (!is_late) combine_with(*parts, partner);
     }
@@ -45,18 +45,18 @@ class Reduction {
   bool is_arg() const { return kind_ == dsl::ReduceKind::kArgmin || kind_ == dsl::ReduceKind::kArgmax; }
 
   Result<Parts> begin(const Layout& layout, int axis) {
-    auto registers = c_.get(op_.operands[0], layout);
+    auto registers = ctx_.get(op_.operands[0], layout);
     if (!registers) return registers.error();
     Parts out;
     for (size_t reg = 0; reg < registers->size(); ++reg) {
-      Value* x = to_accumulator(c_, b_, element_, (*registers)[reg]);
-      Value* index = is_arg() ? c_.coordinate(layout, reg, axis) : nullptr;
-      if (Value* inside = c_.in_tile(layout, reg, c_.type(op_.operands[0]))) {
+      Value* x = to_accumulator(ctx_, ir_, element_, (*registers)[reg]);
+      Value* index = is_arg() ? ctx_.coordinate(layout, reg, axis) : nullptr;
+      if (Value* inside = ctx_.in_tile(layout, reg, ctx_.type(op_.operands[0]))) {
         if (is_arg()) {
           // Padding comes behind every element, whatever it holds.
-          index = b_.CreateSelect(inside, index, b_.getInt32(INT32_MAX));
+          index = ir_.CreateSelect(inside, index, ir_.getInt32(INT32_MAX));
         } else {
-          x = b_.CreateSelect(inside, x, codegen::identity(b_, kind_, element_));
+          x = ir_.CreateSelect(inside, x, codegen::identity(ir_, kind_, element_));
         }
       }
       out.value.push_back(x);
@@ -68,22 +68,22 @@ class Reduction {
   // x before y, or after: NaN is the extreme, ties take the lowest index, padding loses.
   Value* wins(Value* x, Value* x_index, Value* y, Value* y_index) {
     const bool maximum = kind_ == dsl::ReduceKind::kArgmax;
-    Value* padding = b_.getInt32(INT32_MAX);
+    Value* padding = ir_.getInt32(INT32_MAX);
     Value *better, *equal;
     if (dsl::is_float(element_)) {
-      Value *x_nan = b_.CreateFCmpUNO(x, x), *y_nan = b_.CreateFCmpUNO(y, y);
-      Value* further = maximum ? b_.CreateFCmpOGT(x, y) : b_.CreateFCmpOLT(x, y);
-      better = b_.CreateOr(further, b_.CreateAnd(x_nan, b_.CreateNot(y_nan)));
-      equal = b_.CreateOr(b_.CreateFCmpOEQ(x, y), b_.CreateAnd(x_nan, y_nan));
+      Value *x_nan = ir_.CreateFCmpUNO(x, x), *y_nan = ir_.CreateFCmpUNO(y, y);
+      Value* further = maximum ? ir_.CreateFCmpOGT(x, y) : ir_.CreateFCmpOLT(x, y);
+      better = ir_.CreateOr(further, ir_.CreateAnd(x_nan, ir_.CreateNot(y_nan)));
+      equal = ir_.CreateOr(ir_.CreateFCmpOEQ(x, y), ir_.CreateAnd(x_nan, y_nan));
     } else {
       const bool is_signed = dsl::info(element_).is_signed;
-      better = maximum ? (is_signed ? b_.CreateICmpSGT(x, y) : b_.CreateICmpUGT(x, y))
-                       : (is_signed ? b_.CreateICmpSLT(x, y) : b_.CreateICmpULT(x, y));
-      equal = b_.CreateICmpEQ(x, y);
+      better = maximum ? (is_signed ? ir_.CreateICmpSGT(x, y) : ir_.CreateICmpUGT(x, y))
+                       : (is_signed ? ir_.CreateICmpSLT(x, y) : ir_.CreateICmpULT(x, y));
+      equal = ir_.CreateICmpEQ(x, y);
     }
-    Value* first = b_.CreateOr(better, b_.CreateAnd(equal, b_.CreateICmpULT(x_index, y_index)));
-    Value* y_padding = b_.CreateICmpEQ(y_index, padding);
-    return b_.CreateOr(y_padding, b_.CreateAnd(b_.CreateICmpNE(x_index, padding), first));
+    Value* first = ir_.CreateOr(better, ir_.CreateAnd(equal, ir_.CreateICmpULT(x_index, y_index)));
+    Value* y_padding = ir_.CreateICmpEQ(y_index, padding);
+    return ir_.CreateOr(y_padding, ir_.CreateAnd(ir_.CreateICmpNE(x_index, padding), first));
   }
 
   // Everyone's registers with their partners'. Registers that hold the same value already, after steps inside the
@@ -108,25 +108,25 @@ class Reduction {
       }
       Value* other_index = fetch(indices[from], partner.lane);
       Value* mine = wins(values[reg], indices[reg], other, other_index);
-      parts.value[reg] = b_.CreateSelect(mine, values[reg], other);
-      parts.index[reg] = b_.CreateSelect(mine, indices[reg], other_index);
+      parts.value[reg] = ir_.CreateSelect(mine, values[reg], other);
+      parts.index[reg] = ir_.CreateSelect(mine, indices[reg], other_index);
     }
   }
 
   // Lanes meet with their operands swapped, and all are to have the same bits: of zeros with different signs, too,
   // where there is no instruction that orders them.
   Value* commutative(Value* x, Value* y) {
-    Value* out = combine(b_, kind_, element_, x, y);
+    Value* out = combine(ir_, kind_, element_, x, y);
     const bool minimum = kind_ == dsl::ReduceKind::kMin;
     if (!out->getType()->isDoubleTy() || (!minimum && kind_ != dsl::ReduceKind::kMax)) return out;
-    llvm::Type* bits = b_.getInt64Ty();
-    Value *p = b_.CreateBitCast(x, bits), *q = b_.CreateBitCast(y, bits);
-    Value* equal = b_.CreateBitCast(minimum ? b_.CreateOr(p, q) : b_.CreateAnd(p, q), out->getType());
-    Value* number = b_.CreateSelect(b_.CreateFCmpOEQ(x, y), equal, out);
-    return b_.CreateSelect(b_.CreateFCmpUNO(out, out), llvm::ConstantFP::getNaN(out->getType()), number);
+    llvm::Type* bits = ir_.getInt64Ty();
+    Value *p = ir_.CreateBitCast(x, bits), *q = ir_.CreateBitCast(y, bits);
+    Value* equal = ir_.CreateBitCast(minimum ? ir_.CreateOr(p, q) : ir_.CreateAnd(p, q), out->getType());
+    Value* number = ir_.CreateSelect(ir_.CreateFCmpOEQ(x, y), equal, out);
+    return ir_.CreateSelect(ir_.CreateFCmpUNO(out, out), llvm::ConstantFP::getNaN(out->getType()), number);
   }
 
-  Value* fetch(Value* x, Bits lanes) { return lanes == 0 ? x : shuffle_xor(c_, x, static_cast<unsigned>(lanes)); }
+  Value* fetch(Value* x, Bits lanes) { return lanes == 0 ? x : shuffle_xor(ctx_, x, static_cast<unsigned>(lanes)); }
 
   static Parts picked(const Parts& parts, const Columns& from) {
     Parts out;
@@ -139,7 +139,7 @@ class Reduction {
 
   Result<void> start_gathering(const Parts& parts) {
     const auto start = [&](const Registers& registers, ElementType element) {
-      return start_conversion(c_, registers, dsl::scalar_type(element), plan_.partial, plan_.gathered);
+      return start_conversion(ctx_, registers, dsl::scalar_type(element), plan_.partial, plan_.gathered);
     };
     auto values = start(parts.value, accumulator_element(element_));
     if (!values) return values.error();
@@ -164,16 +164,16 @@ class Reduction {
   Result<void> define(const Parts& parts) {
     Registers out = parts.index;
     if (!is_arg()) {
-      for (Value* x : parts.value) out.push_back(from_accumulator(c_, b_, kind_, element_, x));
+      for (Value* x : parts.value) out.push_back(from_accumulator(ctx_, ir_, kind_, element_, x));
     }
-    auto home = convert(c_, out, c_.type(op_.results[0]), plan_.result, *c_.placement.home[op_.results[0]]);
+    auto home = convert(ctx_, out, ctx_.type(op_.results[0]), plan_.result, *ctx_.placement.home[op_.results[0]]);
     if (!home) return home.error();
-    c_.define(op_.results[0], std::move(*home));
+    ctx_.define(op_.results[0], std::move(*home));
     return {};
   }
 
-  Context& c_;
-  Builder& b_;
+  Context& ctx_;
+  Builder& ir_;
   const Op& op_;
   const dsl::ReduceKind kind_;
   const ElementType element_;
@@ -187,9 +187,9 @@ bool is_plain_reduction(const Op& op) {
   return op.code == OpCode::kReduce && reduce_kind(op) != dsl::ReduceKind::kCustom;
 }
 
-Result<void> lower_reductions(Context& c, llvm::ArrayRef<Op> ops) {
+Result<void> lower_reductions(Context& ctx, llvm::ArrayRef<Op> ops) {
   std::vector<Reduction> all;
-  for (const Op& op : ops) all.emplace_back(c, op);
+  for (const Op& op : ops) all.emplace_back(ctx, op);
   for (Reduction& one : all) {
     if (auto done = one.start(); !done) return done;
   }
@@ -199,8 +199,8 @@ Result<void> lower_reductions(Context& c, llvm::ArrayRef<Op> ops) {
   return {};
 }
 
-Result<void> lower_reduce(Context& c, const Op& op) {
-  return is_plain_reduction(op) ? lower_reductions(c, op) : lower_in_order(c, op);
+Result<void> lower_reduce(Context& ctx, const Op& op) {
+  return is_plain_reduction(op) ? lower_reductions(ctx, op) : lower_in_order(ctx, op);
 }
 
 }  // namespace kiln::codegen::gpu

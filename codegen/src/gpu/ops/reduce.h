@@ -5,9 +5,9 @@
 
 namespace kiln::codegen::gpu {
 
-Result<void> lower_reduce(Context& c, const Op& op);
+Result<void> lower_reduce(Context& ctx, const Op& op);
 bool is_plain_reduction(const Op& op);
 // Several that do not need each other.
-Result<void> lower_reductions(Context& c, llvm::ArrayRef<Op> ops);
+Result<void> lower_reductions(Context& ctx, llvm::ArrayRef<Op> ops);
 
 }  // namespace kiln::codegen::gpu

@@ -15,21 +15,21 @@ namespace {
 
 class OrderedCombination {
  public:
-  OrderedCombination(Context& c, const Op& op)
-      : c_(c),
-        b_(c.b),
+  OrderedCombination(Context& ctx, const Op& op)
+      : ctx_(ctx),
+        ir_(ctx.ir),
         op_(op),
-        layout_(c.placement.wanted.at(&op)),
+        layout_(ctx.placement.wanted.at(&op)),
         axis_(static_cast<int>(int_attr(op, 1))),
         scans_(op.code == OpCode::kScan),
         reverse_(scans_ && int_attr(op, 2) != 0),
-        extent_(dsl::concrete_shape(c.type(op.operands[0]))[static_cast<size_t>(axis_)]) {}
+        extent_(dsl::concrete_shape(ctx.type(op.operands[0]))[static_cast<size_t>(axis_)]) {}
 
   Result<void> lower() {
     auto steps = plan_scan(layout_, axis_);
     if (!steps) return steps.error();
     for (ValueId operand : op_.operands) {
-      auto registers = c_.get(operand, layout_);
+      auto registers = ctx_.get(operand, layout_);
       if (!registers) return registers.error();
       for (Value*& x : *registers) x = begin(operand, x);
       total_.push_back(std::move(*registers));
@@ -46,7 +46,7 @@ class OrderedCombination {
   using Tuple = Elements;  // one value an operand
 
   bool is_custom() const { return reduce_kind(op_) == dsl::ReduceKind::kCustom; }
-  Value* begin(ValueId id, Value* x) { return is_custom() ? x : to_accumulator(c_, b_, c_.type(id).element, x); }
+  Value* begin(ValueId id, Value* x) { return is_custom() ? x : to_accumulator(ctx_, ir_, ctx_.type(id).element, x); }
 
   static Tuple tuple(const std::vector<Registers>& all, size_t reg) {
     Tuple out;
@@ -59,23 +59,24 @@ class OrderedCombination {
   Tuple select(Value* condition, const Tuple& a, const Tuple& b) {
     if (!condition) return b;
     Tuple out;
-    for (size_t i = 0; i < a.size(); ++i) out.push_back(b_.CreateSelect(condition, a[i], b[i]));
+    for (size_t i = 0; i < a.size(); ++i) out.push_back(ir_.CreateSelect(condition, a[i], b[i]));
     return out;
   }
 
   Result<Tuple> combined(const Tuple& left, const Tuple& right) {
-    if (!is_custom()) return Tuple{combine(b_, reduce_kind(op_), c_.type(op_.operands[0]).element, left[0], right[0])};
+    if (!is_custom())
+      return Tuple{combine(ir_, reduce_kind(op_), ctx_.type(op_.operands[0]).element, left[0], right[0])};
     Tuple arguments = left;
     arguments.append(right.begin(), right.end());
-    return emit_region(c_, b_, op_.regions[0], arguments, [&](ValueId id) { return c_.scalar(id); });
+    return emit_region(ctx_, ir_, op_.regions[0], arguments, [&](ValueId id) { return ctx_.scalar(id); });
   }
 
   // Whether the upper one of the two groups that step `i` combines has elements; null: always, or nobody asks.
   Value* upper_exists(size_t reg, int i) {
     const bool padded = extent_ != int64_t{1} << layout_.axis_bits(axis_);
     if (!padded || (scans_ && !reverse_)) return nullptr;
-    Value* group = b_.CreateAnd(c_.coordinate(layout_, reg, axis_), b_.getInt32(~((2u << i) - 1)));
-    return b_.CreateICmpULT(b_.CreateOr(group, b_.getInt32(1u << i)), b_.getInt32(static_cast<uint32_t>(extent_)));
+    Value* group = ir_.CreateAnd(ctx_.coordinate(layout_, reg, axis_), ir_.getInt32(~((2u << i) - 1)));
+    return ir_.CreateICmpULT(ir_.CreateOr(group, ir_.getInt32(1u << i)), ir_.getInt32(static_cast<uint32_t>(extent_)));
   }
 
   // The totals of the lower and the upper group, of which one is the element's own; the order counts from the end in
@@ -88,8 +89,8 @@ class OrderedCombination {
 
   Result<void> combine_groups(const ScanStep& step, int i) {
     std::vector<Registers> other;
-    for (const Registers& registers : total_) other.push_back(fetch(c_, registers, step));
-    const Parity upper(c_, step.upper);
+    for (const Registers& registers : total_) other.push_back(fetch(ctx_, registers, step));
+    const Parity upper(ctx_, step.upper);
     // Elements of one group have one total.
     std::map<std::pair<std::vector<Value*>, int64_t>, Tuple> totals;
     const std::vector<Registers> own = total_;
@@ -105,7 +106,7 @@ class OrderedCombination {
       }
       std::vector<Value*> halves(first.begin(), first.end());
       halves.insert(halves.end(), second.begin(), second.end());
-      const int64_t group = c_.register_coordinate(layout_, reg, axis_) >> (i + 1);
+      const int64_t group = ctx_.register_coordinate(layout_, reg, axis_) >> (i + 1);
       const auto [found, is_new] = totals.try_emplace({std::move(halves), group});
       if (is_new) {
         auto total = combine_totals(lower, above, exists);
@@ -141,16 +142,16 @@ class OrderedCombination {
           out.push_back(total_[i][multiply(sliced.original, reg)]);
         }
       }
-      const ElementType element = c_.type(op_.operands[i]).element;
+      const ElementType element = ctx_.type(op_.operands[i]).element;
       if (!is_custom()) {
-        for (Value*& x : out) x = from_accumulator(c_, b_, reduce_kind(op_), element, x);
+        for (Value*& x : out) x = from_accumulator(ctx_, ir_, reduce_kind(op_), element, x);
       }
-      c_.define(op_.results[i], std::move(out));
+      ctx_.define(op_.results[i], std::move(out));
     }
   }
 
-  Context& c_;
-  Builder& b_;
+  Context& ctx_;
+  Builder& ir_;
   const Op& op_;
   const Layout& layout_;
   const int axis_;
@@ -162,6 +163,6 @@ class OrderedCombination {
 
 }  // namespace
 
-Result<void> lower_in_order(Context& c, const Op& op) { return OrderedCombination(c, op).lower(); }
+Result<void> lower_in_order(Context& ctx, const Op& op) { return OrderedCombination(ctx, op).lower(); }
 
 }  // namespace kiln::codegen::gpu

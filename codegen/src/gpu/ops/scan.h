@@ -5,6 +5,6 @@
 
 namespace kiln::codegen::gpu {
 
-Result<void> lower_in_order(Context& c, const Op& op);
+Result<void> lower_in_order(Context& ctx, const Op& op);
 
 }  // namespace kiln::codegen::gpu

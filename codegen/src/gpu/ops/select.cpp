@@ -55,23 +55,23 @@ enum Phase : uint8_t { kClear, kCollect, kRead };
 
 class Selection {
  public:
-  Selection(Context& c, const Op& op, int64_t candidates, bool wants_places)
-      : c_(c),
-        b_(c.b),
+  Selection(Context& ctx, const Op& op, int64_t candidates, bool wants_places)
+      : ctx_(ctx),
+        ir_(ctx.ir),
         op_(op),
-        element_(c.type(op.operands[0]).element),
-        layout_(c.placement.wanted.at(&op)),
-        list_layout_(sort_layout(candidates_shape(c.kernel, op, candidates), axis_of(op), c.block)),
+        element_(ctx.type(op.operands[0]).element),
+        layout_(ctx.placement.wanted.at(&op)),
+        list_layout_(sort_layout(candidates_shape(ctx.kernel, op, candidates), axis_of(op), ctx.block)),
         candidates_(candidates),
-        record_(c.kernel, op, wants_places),
+        record_(ctx.kernel, op, wants_places),
         key_words_(record_.key_bits > 32 ? 2 : 1),
-        wide_key_(b_.getIntNTy(static_cast<unsigned>(32 * key_words_))),
-        record_type_(b_.getIntNTy(static_cast<unsigned>(record_.bits()))),
-        counts_(b_, 4 * rows_of(layout_.shape(), axis_of(op))),
-        list_(b_, rows_of(layout_.shape(), axis_of(op)) * candidates * record_.bits() / 8) {}
+        wide_key_(ir_.getIntNTy(static_cast<unsigned>(32 * key_words_))),
+        record_type_(ir_.getIntNTy(static_cast<unsigned>(record_.bits()))),
+        counts_(ir_, 4 * rows_of(layout_.shape(), axis_of(op))),
+        list_(ir_, rows_of(layout_.shape(), axis_of(op)) * candidates * record_.bits() / 8) {}
 
   Result<void> run() {
-    auto elements = c_.get(op_.operands[0], layout_);
+    auto elements = ctx_.get(op_.operands[0], layout_);
     if (!elements) return elements.error();
     for (size_t reg = 0; reg < elements->size(); ++reg) keys_.push_back(key(reg, (*elements)[reg]));
     find_rows();
@@ -85,22 +85,22 @@ class Selection {
   void define_indices(ValueId id) {
     Registers out;
     for (Value* x : sorted_) out.push_back(index_of(x));
-    c_.define(id, std::move(out));
+    ctx_.define(id, std::move(out));
   }
 
   Result<void> define_elements(ValueId id) {
     Registers out;
     for (Value* x : sorted_) {
-      Value* key = b_.CreateTrunc(b_.CreateLShr(x, static_cast<uint64_t>(record_.index_bits)), key_type());
-      Value* bits = elements_of(b_, element_, is_largest(), key);
-      out.push_back(aside_ ? b_.CreateBitCast(bits, memory()) : bits);
+      Value* key = ir_.CreateTrunc(ir_.CreateLShr(x, static_cast<uint64_t>(record_.index_bits)), key_type());
+      Value* bits = elements_of(ir_, element_, is_largest(), key);
+      out.push_back(aside_ ? ir_.CreateBitCast(bits, memory()) : bits);
     }
     if (aside_) {
-      auto exact = emit_if(c_, any_ambiguous_, "select.elements", out, [&]() -> Result<Registers> {
+      auto exact = emit_if(ctx_, any_ambiguous_, "select.elements", out, [&]() -> Result<Registers> {
         Registers loaded;
         for (size_t reg = 0; reg < sorted_.size(); ++reg) {
-          Value* row = row_number(*c_.placement.home[id], reg);
-          auto* load = b_.CreateLoad(memory(), place_aside(row, index_of(sorted_[reg])));
+          Value* row = row_number(*ctx_.placement.home[id], reg);
+          auto* load = ir_.CreateLoad(memory(), place_aside(row, index_of(sorted_[reg])));
           aside_->mark(load, SharedBuffer::Access::kRead, kRead);
           loaded.push_back(load);
         }
@@ -109,8 +109,8 @@ class Selection {
       if (!exact) return exact.error();
       out = std::move(*exact);
     }
-    for (Value*& x : out) x = from_memory(b_, x, dsl::scalar_type(element_));
-    c_.define(id, std::move(out));
+    for (Value*& x : out) x = from_memory(ir_, x, dsl::scalar_type(element_));
+    ctx_.define(id, std::move(out));
     return {};
   }
 
@@ -122,48 +122,49 @@ class Selection {
   };
   bool is_largest() const { return int_attr(op_, 2) != 0; }
   bool has_index() const { return record_.index_bits > 0; }
-  llvm::Type* key_type() const { return b_.getIntNTy(static_cast<unsigned>(record_.key_bits)); }
-  llvm::Type* memory() const { return memory_type(b_.getContext(), element_, false); }
+  llvm::Type* key_type() const { return ir_.getIntNTy(static_cast<unsigned>(record_.key_bits)); }
+  llvm::Type* memory() const { return memory_type(ir_.getContext(), element_, false); }
   int64_t padded_extent() const { return int64_t{1} << layout_.axis_bits(axis_of(op_)); }
-  Value* u32(int64_t x) { return b_.getInt32(static_cast<uint32_t>(x)); }
+  Value* u32(int64_t x) { return ir_.getInt32(static_cast<uint32_t>(x)); }
   llvm::Constant* ones(llvm::Type* type) { return llvm::Constant::getAllOnesValue(type); }
-  Value* index(size_t reg) { return c_.coordinate(layout_, reg, axis_of(op_)); }
+  Value* index(size_t reg) { return ctx_.coordinate(layout_, reg, axis_of(op_)); }
   Value* index_of(Value* record) {
-    return b_.CreateAnd(b_.CreateTrunc(record, b_.getInt32Ty()), b_.getInt32((1u << record_.index_bits) - 1));
+    return ir_.CreateAnd(ir_.CreateTrunc(record, ir_.getInt32Ty()), ir_.getInt32((1u << record_.index_bits) - 1));
   }
 
   // Padding comes last.
   Value* key(size_t reg, Value* element) {
-    Value* key = order_keys(b_, element_, is_largest(), element);
-    if (Value* inside = c_.in_tile(layout_, reg, c_.type(op_.operands[0]))) {
-      key = b_.CreateSelect(inside, key, ones(key->getType()));
+    Value* key = order_keys(ir_, element_, is_largest(), element);
+    if (Value* inside = ctx_.in_tile(layout_, reg, ctx_.type(op_.operands[0]))) {
+      key = ir_.CreateSelect(inside, key, ones(key->getType()));
     }
-    return b_.CreateZExt(key, wide_key_);
+    return ir_.CreateZExt(key, wide_key_);
   }
 
   // Where keys do not tell all elements, these are kept: an element at its row and index.
   void put_aside(const Registers& elements) {
-    const auto either = [&](Value* x, Value* y) { return b_.CreateOr(x, y); };
-    Value* ambiguous = b_.getFalse();
-    for (Value* x : elements) ambiguous = b_.CreateOr(ambiguous, are_ambiguous(b_, element_, x));
-    any_ambiguous_ = b_.CreateIsNotNull(over_all_threads(c_, {{b_.CreateZExt(ambiguous, b_.getInt32Ty()), either}})[0]);
-    aside_.emplace(b_, (int64_t{1} << layout_.element_bits()) * dsl::info(element_).bytes);
-    aside_->touch(b_, SharedBuffer::Access::kWrite, kCollect);
-    emit_if(c_, any_ambiguous_, "select.aside", [&] {
+    const auto either = [&](Value* x, Value* y) { return ir_.CreateOr(x, y); };
+    Value* ambiguous = ir_.getFalse();
+    for (Value* x : elements) ambiguous = ir_.CreateOr(ambiguous, are_ambiguous(ir_, element_, x));
+    any_ambiguous_ =
+        ir_.CreateIsNotNull(over_all_threads(ctx_, {{ir_.CreateZExt(ambiguous, ir_.getInt32Ty()), either}})[0]);
+    aside_.emplace(ir_, (int64_t{1} << layout_.element_bits()) * dsl::info(element_).bytes);
+    aside_->touch(ir_, SharedBuffer::Access::kWrite, kCollect);
+    emit_if(ctx_, any_ambiguous_, "select.aside", [&] {
       for (const Row& row : rows_) {
         for (size_t reg : row.registers) {
-          auto* store = b_.CreateStore(elements[reg], place_aside(u32(row.number), index(reg)));
+          auto* store = ir_.CreateStore(elements[reg], place_aside(u32(row.number), index(reg)));
           aside_->mark(store, SharedBuffer::Access::kWrite, kCollect);
         }
       }
     });
   }
   Value* place_aside(Value* row, Value* index) {
-    return b_.CreateGEP(memory(), aside_->pointer(), b_.CreateAdd(b_.CreateMul(row, u32(padded_extent())), index));
+    return ir_.CreateGEP(memory(), aside_->pointer(), ir_.CreateAdd(ir_.CreateMul(row, u32(padded_extent())), index));
   }
 
   void find_rows() {
-    const dsl::Type& type = c_.type(op_.operands[0]);
+    const dsl::Type& type = ctx_.type(op_.operands[0]);
     const std::vector<int64_t> extents = dsl::concrete_shape(type), padded = layout_.shape();
     std::map<int64_t, Row> rows;
     for (size_t reg = 0; reg < keys_.size(); ++reg) {
@@ -172,7 +173,7 @@ class Selection {
       for (int axis = 0; axis < layout_.rank(); ++axis) {
         if (axis == axis_of(op_)) continue;
         const auto a = static_cast<size_t>(axis);
-        const int64_t at = c_.register_coordinate(layout_, reg, axis);
+        const int64_t at = ctx_.register_coordinate(layout_, reg, axis);
         inside &= at < extents[a];
         number = number * padded[a] + at;
       }
@@ -189,12 +190,12 @@ class Selection {
     Value* out = u32(0);
     for (int axis = 0; axis < layout.rank(); ++axis) {
       if (axis == axis_of(op_)) continue;
-      out = b_.CreateAdd(b_.CreateMul(out, u32(layout_.shape()[static_cast<size_t>(axis)])),
-                         c_.coordinate(layout, reg, axis));
+      out = ir_.CreateAdd(ir_.CreateMul(out, u32(layout_.shape()[static_cast<size_t>(axis)])),
+                          ctx_.coordinate(layout, reg, axis));
     }
     return out;
   }
-  Value* first_slot(Value* row) { return b_.CreateMul(row, u32(candidates_)); }
+  Value* first_slot(Value* row) { return ir_.CreateMul(row, u32(candidates_)); }
 
   Result<void> find_bounds() {
     RecordRows rows{.registers = {},
@@ -204,13 +205,13 @@ class Selection {
                     .wanted = k_of(op_),
                     .candidates = candidates_};
     for (const Row& row : rows_) rows.registers.push_back(row.registers);
-    auto words = gpu::find_bounds(c_, rows);
+    auto words = gpu::find_bounds(ctx_, rows);
     if (!words) return words.error();
     for (size_t i = 0; i < rows_.size(); ++i) {
       rows_[i].bound = (*words)[0][i];
       if (key_words_ > 1) {
-        Value* high = b_.CreateShl(b_.CreateZExt((*words)[0][i], wide_key_), 32);
-        rows_[i].bound = b_.CreateOr(high, b_.CreateZExt((*words)[1][i], wide_key_));
+        Value* high = ir_.CreateShl(ir_.CreateZExt((*words)[0][i], wide_key_), 32);
+        rows_[i].bound = ir_.CreateOr(high, ir_.CreateZExt((*words)[1][i], wide_key_));
       }
       if (has_index()) rows_[i].last = words->back()[i];
     }
@@ -221,62 +222,62 @@ class Selection {
   Value* word(int number, size_t reg) {
     if (number == key_words_) return index(reg);
     Value* key = keys_[reg];
-    if (number + 1 < key_words_) key = b_.CreateLShr(key, 32);
-    return b_.CreateTrunc(key, b_.getInt32Ty());
+    if (number + 1 < key_words_) key = ir_.CreateLShr(key, 32);
+    return ir_.CreateTrunc(key, ir_.getInt32Ty());
   }
 
   Value* is_candidate(const Row& row, size_t reg) {
-    Value* below = b_.CreateICmpULT(keys_[reg], row.bound);
+    Value* below = ir_.CreateICmpULT(keys_[reg], row.bound);
     if (!has_index()) return below;
-    Value* equal = b_.CreateICmpEQ(keys_[reg], row.bound);
-    return b_.CreateOr(below, b_.CreateAnd(equal, b_.CreateICmpULE(index(reg), row.last)));
+    Value* equal = ir_.CreateICmpEQ(keys_[reg], row.bound);
+    return ir_.CreateOr(below, ir_.CreateAnd(equal, ir_.CreateICmpULE(index(reg), row.last)));
   }
 
-  Value* count_of(Value* row) { return b_.CreateGEP(b_.getInt32Ty(), counts_.pointer(), row); }
+  Value* count_of(Value* row) { return ir_.CreateGEP(ir_.getInt32Ty(), counts_.pointer(), row); }
 
   void clear() {
-    counts_.touch(b_, SharedBuffer::Access::kWrite, kClear);
-    emit_if(c_, b_.CreateIsNull(b_.CreateOr(c_.lane, c_.warp)), "select.clear", [&] {
+    counts_.touch(ir_, SharedBuffer::Access::kWrite, kClear);
+    emit_if(ctx_, ir_.CreateIsNull(ir_.CreateOr(ctx_.lane, ctx_.warp)), "select.clear", [&] {
       for (int64_t row = 0; row < rows_of(layout_.shape(), axis_of(op_)); ++row) {
-        counts_.mark(b_.CreateStore(u32(0), count_of(u32(row))), SharedBuffer::Access::kWrite, kClear);
+        counts_.mark(ir_.CreateStore(u32(0), count_of(u32(row))), SharedBuffer::Access::kWrite, kClear);
       }
     });
-    counts_.touch(b_, SharedBuffer::Access::kWrite, kCollect);
-    list_.touch(b_, SharedBuffer::Access::kWrite, kCollect);
+    counts_.touch(ir_, SharedBuffer::Access::kWrite, kCollect);
+    list_.touch(ir_, SharedBuffer::Access::kWrite, kCollect);
   }
 
   // A warp's candidates follow each other in the list, thread by thread.
   void collect(const Row& row) {
     Value* own = u32(0);
-    for (size_t reg : row.registers) own = b_.CreateAdd(own, b_.CreateZExt(is_candidate(row, reg), b_.getInt32Ty()));
-    Value *up_to = own, *last = u32(c_.block.lanes - 1);
-    for (int lanes = 1; lanes < c_.block.lanes; lanes *= 2) {
-      Value* other = shuffle(c_, up_to, b_.CreateAnd(b_.CreateSub(c_.lane, u32(lanes)), last));
-      Value* has_other = b_.CreateICmpUGE(c_.lane, u32(lanes));
-      up_to = b_.CreateAdd(up_to, b_.CreateSelect(has_other, other, u32(0)));
+    for (size_t reg : row.registers) own = ir_.CreateAdd(own, ir_.CreateZExt(is_candidate(row, reg), ir_.getInt32Ty()));
+    Value *up_to = own, *last = u32(ctx_.block.lanes - 1);
+    for (int lanes = 1; lanes < ctx_.block.lanes; lanes *= 2) {
+      Value* other = shuffle(ctx_, up_to, ir_.CreateAnd(ir_.CreateSub(ctx_.lane, u32(lanes)), last));
+      Value* has_other = ir_.CreateICmpUGE(ctx_.lane, u32(lanes));
+      up_to = ir_.CreateAdd(up_to, ir_.CreateSelect(has_other, other, u32(0)));
     }
-    auto first = emit_if(c_, b_.CreateICmpEQ(c_.lane, last), "select.place", {u32(0)}, [&]() -> Result<Registers> {
-      auto* place = b_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, count_of(u32(row.number)), up_to, llvm::Align(4),
-                                       llvm::AtomicOrdering::Monotonic);
+    auto first = emit_if(ctx_, ir_.CreateICmpEQ(ctx_.lane, last), "select.place", {u32(0)}, [&]() -> Result<Registers> {
+      auto* place = ir_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, count_of(u32(row.number)), up_to, llvm::Align(4),
+                                        llvm::AtomicOrdering::Monotonic);
       counts_.mark(place, SharedBuffer::Access::kWrite, kCollect);
       return Registers{place};
     });
-    Value* slot = b_.CreateAdd(shuffle(c_, (*first)[0], last), b_.CreateSub(up_to, own));
+    Value* slot = ir_.CreateAdd(shuffle(ctx_, (*first)[0], last), ir_.CreateSub(up_to, own));
     for (size_t reg : row.registers) {
       Value* chosen = is_candidate(row, reg);
-      emit_if(c_, chosen, "select.put", [&] { put(row, reg, slot); });
-      slot = b_.CreateAdd(slot, b_.CreateZExt(chosen, b_.getInt32Ty()));
+      emit_if(ctx_, chosen, "select.put", [&] { put(row, reg, slot); });
+      slot = ir_.CreateAdd(slot, ir_.CreateZExt(chosen, ir_.getInt32Ty()));
     }
   }
 
   void put(const Row& row, size_t reg, Value* slot) {
-    Value* record = b_.CreateZExt(keys_[reg], record_type_);
+    Value* record = ir_.CreateZExt(keys_[reg], record_type_);
     if (has_index()) {
-      record = b_.CreateOr(b_.CreateShl(record, static_cast<uint64_t>(record_.index_bits)),
-                           b_.CreateZExt(index(reg), record_type_));
+      record = ir_.CreateOr(ir_.CreateShl(record, static_cast<uint64_t>(record_.index_bits)),
+                            ir_.CreateZExt(index(reg), record_type_));
     }
-    Value* at = b_.CreateAdd(u32(row.number * candidates_), slot);
-    auto* store = b_.CreateStore(record, b_.CreateGEP(record_type_, list_.pointer(), at));
+    Value* at = ir_.CreateAdd(u32(row.number * candidates_), slot);
+    auto* store = ir_.CreateStore(record, ir_.CreateGEP(record_type_, list_.pointer(), at));
     list_.mark(store, SharedBuffer::Access::kWrite, kCollect);
   }
 
@@ -285,31 +286,31 @@ class Selection {
     if (has_index()) return ones(record_type_);
     Value* out = rows_[0].bound;
     for (size_t i = 1; i < rows_.size(); ++i) {
-      out = b_.CreateSelect(b_.CreateICmpEQ(row, u32(rows_[i].number)), rows_[i].bound, out);
+      out = ir_.CreateSelect(ir_.CreateICmpEQ(row, u32(rows_[i].number)), rows_[i].bound, out);
     }
-    return b_.CreateZExt(out, record_type_);
+    return ir_.CreateZExt(out, record_type_);
   }
 
   Result<void> sort_list() {
     Registers list;
     for (size_t reg = 0; reg < static_cast<size_t>(list_layout_.size(Dim::kRegister)); ++reg) {
-      Value *slot = c_.coordinate(list_layout_, reg, axis_of(op_)), *row = row_number(list_layout_, reg);
-      auto* count = b_.CreateLoad(b_.getInt32Ty(), count_of(row));
+      Value *slot = ctx_.coordinate(list_layout_, reg, axis_of(op_)), *row = row_number(list_layout_, reg);
+      auto* count = ir_.CreateLoad(ir_.getInt32Ty(), count_of(row));
       counts_.mark(count, SharedBuffer::Access::kRead, kRead);
-      Value* at = b_.CreateAdd(first_slot(row), slot);
-      auto* load = b_.CreateLoad(record_type_, b_.CreateGEP(record_type_, list_.pointer(), at));
+      Value* at = ir_.CreateAdd(first_slot(row), slot);
+      auto* load = ir_.CreateLoad(record_type_, ir_.CreateGEP(record_type_, list_.pointer(), at));
       list_.mark(load, SharedBuffer::Access::kRead, kRead);
-      list.push_back(b_.CreateSelect(b_.CreateICmpULT(slot, count), load, other(row)));
+      list.push_back(ir_.CreateSelect(ir_.CreateICmpULT(slot, count), load, other(row)));
     }
     const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(k_of(op_))));
-    auto sorted = sort_records(c_, op_, std::move(list), record_.bits(), list_layout_, axis_of(op_), wanted);
+    auto sorted = sort_records(ctx_, op_, std::move(list), record_.bits(), list_layout_, axis_of(op_), wanted);
     if (!sorted) return sorted.error();
     sorted_ = std::move(*sorted);
     return {};
   }
 
-  Context& c_;
-  Builder& b_;
+  Context& ctx_;
+  Builder& ir_;
   const Op& op_;
   const ElementType element_;
   const Layout& layout_;
@@ -373,9 +374,9 @@ std::map<ValueId, int> selected_tiles(const dsl::Kernel& kernel, const BlockShap
   return out;
 }
 
-Result<void> lower_selection(Context& c, const Op& op, int64_t candidates) {
-  const bool wants_places = c.uses(op.results[1]) > 0;
-  Selection selection(c, op, candidates, wants_places);
+Result<void> lower_selection(Context& ctx, const Op& op, int64_t candidates) {
+  const bool wants_places = ctx.uses(op.results[1]) > 0;
+  Selection selection(ctx, op, candidates, wants_places);
   if (auto done = selection.run(); !done) return done;
   if (wants_places) selection.define_indices(op.results[1]);
   return selection.define_elements(op.results[0]);

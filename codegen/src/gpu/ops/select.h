@@ -18,6 +18,6 @@ bool can_select(const Layout& layout, int axis);
 // which axis.
 std::map<ValueId, int> selected_tiles(const dsl::Kernel& kernel, const BlockShape& block, int64_t shared_bytes);
 
-Result<void> lower_selection(Context& c, const Op& op, int64_t candidates);
+Result<void> lower_selection(Context& ctx, const Op& op, int64_t candidates);
 
 }  // namespace kiln::codegen::gpu

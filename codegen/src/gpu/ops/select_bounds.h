@@ -17,6 +17,6 @@ struct RecordRows {
 
 // By word and row: records that `wanted` ones of the row or more are up to, and not more than the candidates; where
 // records may be alike, not more than the candidates are below.
-Result<std::vector<Registers>> find_bounds(Context& c, const RecordRows& rows);
+Result<std::vector<Registers>> find_bounds(Context& ctx, const RecordRows& rows);
 
 }  // namespace kiln::codegen::gpu

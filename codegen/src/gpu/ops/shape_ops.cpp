@@ -59,7 +59,7 @@ bool keeps_padded_numbers(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> 
   return true;  // what is left has extents 1
 }
 
-Extents extents_of(Context& c, ValueId id) { return dsl::concrete_shape(c.type(id)); }
+Extents extents_of(Context& ctx, ValueId id) { return dsl::concrete_shape(ctx.type(id)); }
 
 dsl::Type element_of(const dsl::Type& type) {
   dsl::Type out = dsl::scalar_type(type.element);
@@ -68,87 +68,88 @@ dsl::Type element_of(const dsl::Type& type) {
 }
 
 // Where the threads write a tile from: each element by one thread if that can be.
-Layout written_layout(Context& c, ValueId id) {
-  if (c.placement.home[id]) return *c.placement.home[id];
+Layout written_layout(Context& ctx, ValueId id) {
+  if (ctx.placement.home[id]) return *ctx.placement.home[id];
   AccessShape rows;
-  for (int axis = c.type(id).rank(); axis-- > 0;) rows.order.push_back(axis);
-  return coalesced(padded_shape(c.type(id)), rows, c.block);
+  for (int axis = ctx.type(id).rank(); axis-- > 0;) rows.order.push_back(axis);
+  return coalesced(padded_shape(ctx.type(id)), rows, ctx.block);
 }
 
-Result<void> write(Context& c, StagedTile& tile, ValueId id, int axis = 0, int64_t start = 0) {
-  const Layout layout = written_layout(c, id);
-  auto registers = c.get(id, layout);
+Result<void> write(Context& ctx, StagedTile& tile, ValueId id, int axis = 0, int64_t start = 0) {
+  const Layout layout = written_layout(ctx, id);
+  auto registers = ctx.get(id, layout);
   if (!registers) return registers.error();
-  tile.write(*registers, layout, extents_of(c, id), axis, start);
+  tile.write(*registers, layout, extents_of(ctx, id), axis, start);
   return {};
 }
 
 // An error where it does not fit.
-Result<StagedTile> make_tile(Context& c, const Op& op, const dsl::Type& type, const Extents& extents, int64_t pad = 1) {
+Result<StagedTile> make_tile(Context& ctx, const Op& op, const dsl::Type& type, const Extents& extents,
+                             int64_t pad = 1) {
   int64_t bytes = memory_bytes(type);
   for (int64_t extent : extents) bytes *= extent;
-  if (const int64_t most = c.target.lane_facts().shared_bytes; bytes > most) {
-    return c.unsupported(op, "a tile needs " + std::to_string(bytes) + " bytes of shared memory a block; there are " +
-                                 std::to_string(most));
+  if (const int64_t most = ctx.target.lane_facts().shared_bytes; bytes > most) {
+    return ctx.unsupported(op, "a tile needs " + std::to_string(bytes) + " bytes of shared memory a block; there are " +
+                                   std::to_string(most));
   }
-  return StagedTile(c, element_of(type), extents, pad);
+  return StagedTile(ctx, element_of(type), extents, pad);
 }
 
 // One element for each register of the layout, at places that `place` makes of the element's coordinates.
 using Place = llvm::function_ref<void(size_t reg, llvm::MutableArrayRef<Value*> coordinates)>;
-Registers read_all(Context& c, StagedTile& tile, const Layout& layout, Place place) {
+Registers read_all(Context& ctx, StagedTile& tile, const Layout& layout, Place place) {
   Registers out;
   for (size_t reg = 0; reg < static_cast<size_t>(layout.size(Dim::kRegister)); ++reg) {
     llvm::SmallVector<Value*, 5> at;
-    for (int axis = 0; axis < layout.rank(); ++axis) at.push_back(c.coordinate(layout, reg, axis));
+    for (int axis = 0; axis < layout.rank(); ++axis) at.push_back(ctx.coordinate(layout, reg, axis));
     place(reg, at);
     out.push_back(tile.read(at));
   }
   return out;
 }
 
-Value* u32(Context& c, int64_t x) { return c.b.getInt32(static_cast<uint32_t>(x)); }
+Value* u32(Context& ctx, int64_t x) { return ctx.ir.getInt32(static_cast<uint32_t>(x)); }
 
 // The nearest that is inside.
-Value* at_most(Context& c, Value* x, int64_t last) {
-  return c.b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, x, u32(c, last));
+Value* at_most(Context& ctx, Value* x, int64_t last) {
+  return ctx.ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, x, u32(ctx, last));
 }
 
 // Inside along every axis, whatever the layout pads.
-void clamp(Context& c, llvm::MutableArrayRef<Value*> coordinates, const Extents& extents) {
+void clamp(Context& ctx, llvm::MutableArrayRef<Value*> coordinates, const Extents& extents) {
   for (size_t axis = 0; axis < coordinates.size(); ++axis) {
-    if (!is_power_of_two(extents[axis])) coordinates[axis] = at_most(c, coordinates[axis], extents[axis] - 1);
+    if (!is_power_of_two(extents[axis])) coordinates[axis] = at_most(ctx, coordinates[axis], extents[axis] - 1);
   }
 }
 
 // An axis' index as i32, at most `last`: negative ones are large.
-Value* index_inside(Context& c, Value* index, const dsl::Type& type, int64_t last) {
-  Builder& b = c.b;
-  llvm::Type* wide = index->getType()->isIntegerTy(64) ? b.getInt64Ty() : b.getInt32Ty();
-  index = dsl::info(type.element).is_signed ? b.CreateSExt(index, wide) : b.CreateZExt(index, wide);
+Value* index_inside(Context& ctx, Value* index, const dsl::Type& type, int64_t last) {
+  Builder& ir = ctx.ir;
+  llvm::Type* wide = index->getType()->isIntegerTy(64) ? ir.getInt64Ty() : ir.getInt32Ty();
+  index = dsl::info(type.element).is_signed ? ir.CreateSExt(index, wide) : ir.CreateZExt(index, wide);
   index =
-      b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, index, llvm::ConstantInt::get(wide, static_cast<uint64_t>(last)));
-  return b.CreateTrunc(index, b.getInt32Ty());
+      ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, index, llvm::ConstantInt::get(wide, static_cast<uint64_t>(last)));
+  return ir.CreateTrunc(index, ir.getInt32Ty());
 }
 
-Result<Registers> cat_view(Context& c, const Op& op, int axis, const Layout& layout) {
+Result<Registers> cat_view(Context& ctx, const Op& op, int axis, const Layout& layout) {
   const Layout half = first(layout, axis, layout.shape()[static_cast<size_t>(axis)] / 2);
-  auto low = get_without_copies(c, op.operands[0], half), high = get_without_copies(c, op.operands[1], half);
+  auto low = get_without_copies(ctx, op.operands[0], half), high = get_without_copies(ctx, op.operands[1], half);
   if (!low || !high) return low ? high : low;
   Registers out;
   for (size_t reg = 0; reg < low->size(); ++reg) {
     Value* is_high =
-        c.b.CreateICmpUGE(c.coordinate(layout, reg, axis), u32(c, half.shape()[static_cast<size_t>(axis)]));
-    out.push_back(c.b.CreateSelect(is_high, (*high)[reg], (*low)[reg]));
+        ctx.ir.CreateICmpUGE(ctx.coordinate(layout, reg, axis), u32(ctx, half.shape()[static_cast<size_t>(axis)]));
+    out.push_back(ctx.ir.CreateSelect(is_high, (*high)[reg], (*low)[reg]));
   }
   return out;
 }
 
-Result<Registers> slice_view(Context& c, const Op& op, int axis, const Layout& layout) {
+Result<Registers> slice_view(Context& ctx, const Op& op, int axis, const Layout& layout) {
   const int64_t parts =
-      extents_of(c, op.operands[0])[static_cast<size_t>(axis)] / layout.shape()[static_cast<size_t>(axis)];
+      extents_of(ctx, op.operands[0])[static_cast<size_t>(axis)] / layout.shape()[static_cast<size_t>(axis)];
   const Layout whole = product(layout, identity(layout.rank(), axis, Dim::kRegister, parts));
-  auto all = get_without_copies(c, op.operands[0], whole);
+  auto all = get_without_copies(ctx, op.operands[0], whole);
   if (!all) return all;
   const auto count = static_cast<size_t>(layout.size(Dim::kRegister));
   const auto part = static_cast<size_t>(number_attr(op, 1) / layout.shape()[static_cast<size_t>(axis)]);
@@ -171,66 +172,66 @@ bool is_view_of_shape(const dsl::Kernel& kernel, const Op& op) {
   }
 }
 
-Result<Registers> compute_cat(Context& c, const Op& op, const Layout& layout) {
+Result<Registers> compute_cat(Context& ctx, const Op& op, const Layout& layout) {
   const int axis = static_cast<int>(int_attr(op, 0));
-  if (is_view_of_shape(c.kernel, op)) return cat_view(c, op, axis, layout);
-  const int64_t middle = extents_of(c, op.operands[0])[static_cast<size_t>(axis)];
-  const Extents extents = extents_of(c, op.results[0]);
-  auto tile = make_tile(c, op, c.type(op.results[0]), extents);
+  if (is_view_of_shape(ctx.kernel, op)) return cat_view(ctx, op, axis, layout);
+  const int64_t middle = extents_of(ctx, op.operands[0])[static_cast<size_t>(axis)];
+  const Extents extents = extents_of(ctx, op.results[0]);
+  auto tile = make_tile(ctx, op, ctx.type(op.results[0]), extents);
   if (!tile) return tile.error();
-  if (auto done = write(c, *tile, op.operands[0]); !done) return done.error();
-  if (auto done = write(c, *tile, op.operands[1], axis, middle); !done) return done.error();
-  return read_all(c, *tile, layout, [&](size_t, llvm::MutableArrayRef<Value*> at) { clamp(c, at, extents); });
+  if (auto done = write(ctx, *tile, op.operands[0]); !done) return done.error();
+  if (auto done = write(ctx, *tile, op.operands[1], axis, middle); !done) return done.error();
+  return read_all(ctx, *tile, layout, [&](size_t, llvm::MutableArrayRef<Value*> at) { clamp(ctx, at, extents); });
 }
 
-Result<Registers> compute_slice(Context& c, const Op& op, const Layout& layout) {
+Result<Registers> compute_slice(Context& ctx, const Op& op, const Layout& layout) {
   const int axis = static_cast<int>(int_attr(op, 0));
-  if (is_view_of_shape(c.kernel, op)) return slice_view(c, op, axis, layout);
-  const Extents extents = extents_of(c, op.results[0]);
-  auto tile = make_tile(c, op, c.type(op.results[0]), extents_of(c, op.operands[0]));
+  if (is_view_of_shape(ctx.kernel, op)) return slice_view(ctx, op, axis, layout);
+  const Extents extents = extents_of(ctx, op.results[0]);
+  auto tile = make_tile(ctx, op, ctx.type(op.results[0]), extents_of(ctx, op.operands[0]));
   if (!tile) return tile.error();
-  if (auto done = write(c, *tile, op.operands[0]); !done) return done.error();
-  return read_all(c, *tile, layout, [&](size_t, llvm::MutableArrayRef<Value*> at) {
-    clamp(c, at, extents);
+  if (auto done = write(ctx, *tile, op.operands[0]); !done) return done.error();
+  return read_all(ctx, *tile, layout, [&](size_t, llvm::MutableArrayRef<Value*> at) {
+    clamp(ctx, at, extents);
     Value*& index = at[static_cast<size_t>(axis)];
-    index = c.b.CreateAdd(index, u32(c, number_attr(op, 1)));
+    index = ctx.ir.CreateAdd(index, u32(ctx, number_attr(op, 1)));
   });
 }
 
-Result<Registers> compute_reshape(Context& c, const Op& op, const Layout& layout) {
+Result<Registers> compute_reshape(Context& ctx, const Op& op, const Layout& layout) {
   const ValueId from = op.operands[0];
-  if (is_view_of_shape(c.kernel, op)) return c.get(from, reshape(layout, padded_shape(c.type(from))));
-  const Extents extents = extents_of(c, op.results[0]);
-  auto tile = make_tile(c, op, c.type(from), extents_of(c, from), 0);
+  if (is_view_of_shape(ctx.kernel, op)) return ctx.get(from, reshape(layout, padded_shape(ctx.type(from))));
+  const Extents extents = extents_of(ctx, op.results[0]);
+  auto tile = make_tile(ctx, op, ctx.type(from), extents_of(ctx, from), 0);
   if (!tile) return tile.error();
-  if (auto done = write(c, *tile, from); !done) return done.error();
+  if (auto done = write(ctx, *tile, from); !done) return done.error();
   Registers out;
   for (size_t reg = 0; reg < static_cast<size_t>(layout.size(Dim::kRegister)); ++reg) {
     llvm::SmallVector<Value*, 5> at;
-    for (int axis = 0; axis < layout.rank(); ++axis) at.push_back(c.coordinate(layout, reg, axis));
-    clamp(c, at, extents);
-    Value* number = u32(c, 0);
+    for (int axis = 0; axis < layout.rank(); ++axis) at.push_back(ctx.coordinate(layout, reg, axis));
+    clamp(ctx, at, extents);
+    Value* number = u32(ctx, 0);
     for (size_t axis = 0; axis < extents.size(); ++axis) {
-      number = c.b.CreateAdd(c.b.CreateMul(number, u32(c, extents[axis])), at[axis]);
+      number = ctx.ir.CreateAdd(ctx.ir.CreateMul(number, u32(ctx, extents[axis])), at[axis]);
     }
     out.push_back(tile->read_number(number));
   }
   return out;
 }
 
-Result<Registers> compute_gather(Context& c, const Op& op, const Layout& layout) {
+Result<Registers> compute_gather(Context& ctx, const Op& op, const Layout& layout) {
   const ValueId from = op.operands[0], index = op.operands[1];
   const auto axis = static_cast<size_t>(int_attr(op, 0));
-  const Extents extents = extents_of(c, from);
-  auto indices = c.get(index, layout);
+  const Extents extents = extents_of(ctx, from);
+  auto indices = ctx.get(index, layout);
   if (!indices) return indices;
-  auto tile = make_tile(c, op, c.type(from), extents);
+  auto tile = make_tile(ctx, op, ctx.type(from), extents);
   if (!tile) return tile.error();
-  if (auto done = write(c, *tile, from); !done) return done.error();
-  return read_all(c, *tile, layout, [&](size_t reg, llvm::MutableArrayRef<Value*> at) {
-    at[axis] = u32(c, 0);
-    clamp(c, at, extents);
-    at[axis] = index_inside(c, (*indices)[reg], c.type(index), extents[axis] - 1);
+  if (auto done = write(ctx, *tile, from); !done) return done.error();
+  return read_all(ctx, *tile, layout, [&](size_t reg, llvm::MutableArrayRef<Value*> at) {
+    at[axis] = u32(ctx, 0);
+    clamp(ctx, at, extents);
+    at[axis] = index_inside(ctx, (*indices)[reg], ctx.type(index), extents[axis] - 1);
   });
 }
 

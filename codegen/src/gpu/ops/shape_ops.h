@@ -10,9 +10,9 @@ namespace kiln::codegen::gpu {
 bool is_view_of_shape(const dsl::Kernel& kernel, const dsl::Op& op);
 
 // Each in a layout.
-Result<Registers> compute_cat(Context& c, const Op& op, const Layout& layout);
-Result<Registers> compute_slice(Context& c, const Op& op, const Layout& layout);
-Result<Registers> compute_reshape(Context& c, const Op& op, const Layout& layout);
-Result<Registers> compute_gather(Context& c, const Op& op, const Layout& layout);
+Result<Registers> compute_cat(Context& ctx, const Op& op, const Layout& layout);
+Result<Registers> compute_slice(Context& ctx, const Op& op, const Layout& layout);
+Result<Registers> compute_reshape(Context& ctx, const Op& op, const Layout& layout);
+Result<Registers> compute_gather(Context& ctx, const Op& op, const Layout& layout);
 
 }  // namespace kiln::codegen::gpu

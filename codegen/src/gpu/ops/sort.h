@@ -5,7 +5,7 @@
 
 namespace kiln::codegen::gpu {
 
-Result<void> lower_sort(Context& c, const Op& op);
-Result<void> lower_topk(Context& c, const Op& op);
+Result<void> lower_sort(Context& ctx, const Op& op);
+Result<void> lower_topk(Context& ctx, const Op& op);
 
 }  // namespace kiln::codegen::gpu

@@ -21,8 +21,8 @@ int log2_of(int64_t x) { return __builtin_ctzll(static_cast<unsigned long long>(
 
 class Network {
  public:
-  Network(Context& c, const Layout& layout, int axis, std::vector<ScanStep> steps)
-      : c_(c), b_(c.b), bits_(layout.axis_bits(axis)), steps_(std::move(steps)) {}
+  Network(Context& ctx, const Layout& layout, int axis, std::vector<ScanStep> steps)
+      : ctx_(ctx), ir_(ctx.ir), bits_(layout.axis_bits(axis)), steps_(std::move(steps)) {}
 
   Registers sort(Registers x, int group_bits) {
     for (int stage = 1; stage <= group_bits; ++stage) merge(x, stage, stage);
@@ -48,8 +48,8 @@ class Network {
                  .lane = greater.lane ^ descends.lane,
                  .warp = greater.warp ^ descends.warp};
     }
-    const Parity keeps_greater(c_, greater);
-    const Registers other = fetch(c_, x, step);
+    const Parity keeps_greater(ctx_, greater);
+    const Registers other = fetch(ctx_, x, step);
     std::map<std::tuple<Value*, Value*, bool>, Value*> done;
     for (size_t reg = 0; reg < x.size(); ++reg) {
       const bool by_register = keeps_greater.of_register(reg);
@@ -60,24 +60,24 @@ class Network {
   }
 
   Value* kept(Value* mine, Value* other, bool greater, Value* by_thread) {
-    Value* less = b_.CreateICmpULT(mine, other);
-    if (by_thread) less = b_.CreateXor(less, by_thread);
-    return greater ? b_.CreateSelect(less, other, mine) : b_.CreateSelect(less, mine, other);
+    Value* less = ir_.CreateICmpULT(mine, other);
+    if (by_thread) less = ir_.CreateXor(less, by_thread);
+    return greater ? ir_.CreateSelect(less, other, mine) : ir_.CreateSelect(less, mine, other);
   }
 
   // Registers that hold the same already are compared once.
   void keep_least(Registers& x, int bit) {
-    const Registers other = fetch(c_, x, steps_[static_cast<size_t>(bit)]);
+    const Registers other = fetch(ctx_, x, steps_[static_cast<size_t>(bit)]);
     std::map<std::pair<Value*, Value*>, Value*> done;
     for (size_t reg = 0; reg < x.size(); ++reg) {
       Value*& out = done[std::minmax(x[reg], other[reg])];
-      if (!out) out = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, x[reg], other[reg]);
+      if (!out) out = ir_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, x[reg], other[reg]);
       x[reg] = out;
     }
   }
 
-  Context& c_;
-  Builder& b_;
+  Context& ctx_;
+  Builder& ir_;
   const int bits_;
   const std::vector<ScanStep> steps_;
 };
@@ -99,19 +99,19 @@ Registers picked(const Registers& registers, const Columns& from) {
 }
 
 // In a layout of a part of the tile, by words through shared memory.
-Registers read_first(Context& c, const Registers& sorted, int used_bits, const Layout& from, const Layout& to) {
-  Builder& b = c.b;
+Registers read_first(Context& ctx, const Registers& sorted, int used_bits, const Layout& from, const Layout& to) {
+  Builder& ir = ctx.ir;
   llvm::Type* record = sorted[0]->getType();
   Registers out(static_cast<size_t>(to.size(Dim::kRegister)), llvm::Constant::getNullValue(record));
   for (uint64_t shift = 0; shift < static_cast<uint64_t>(used_bits); shift += 32) {
     Registers words;
-    for (Value* x : sorted) words.push_back(b.CreateTrunc(b.CreateLShr(x, shift), b.getInt32Ty()));
-    StagedTile tile(c, dsl::scalar_type(ElementType::kU32), from.shape());
+    for (Value* x : sorted) words.push_back(ir.CreateTrunc(ir.CreateLShr(x, shift), ir.getInt32Ty()));
+    StagedTile tile(ctx, dsl::scalar_type(ElementType::kU32), from.shape());
     tile.write(words, from, from.shape());
     for (size_t reg = 0; reg < out.size(); ++reg) {
       llvm::SmallVector<Value*, 5> at;
-      for (int axis = 0; axis < to.rank(); ++axis) at.push_back(c.coordinate(to, reg, axis));
-      out[reg] = b.CreateOr(out[reg], b.CreateShl(b.CreateZExt(tile.read(at), record), shift));
+      for (int axis = 0; axis < to.rank(); ++axis) at.push_back(ctx.coordinate(to, reg, axis));
+      out[reg] = ir.CreateOr(out[reg], ir.CreateShl(ir.CreateZExt(tile.read(at), record), shift));
     }
   }
   return out;
@@ -140,7 +140,7 @@ Layout sort_layout(const std::vector<int64_t>& shape, int axis, const BlockShape
   return from_steps(shape, steps);
 }
 
-Result<Registers> sort_records(Context& c, const Op& op, Registers records, int used_bits, const Layout& layout,
+Result<Registers> sort_records(Context& ctx, const Op& op, Registers records, int used_bits, const Layout& layout,
                                int axis, int64_t count) {
   auto steps = plan_scan(layout, axis);
   if (!steps) return steps.error();
@@ -148,19 +148,19 @@ Result<Registers> sort_records(Context& c, const Op& op, Registers records, int 
   const bool is_wide = records[0]->getType()->getPrimitiveSizeInBits().getFixedValue() > 64;
   const int64_t comparisons =
       comparisons_of(*steps, log2_of(count), static_cast<int64_t>(records.size())) * (is_wide ? kWideComparisons : 1);
-  const int64_t most = c.target.lane_facts().shared_bytes, bytes = 4 * (int64_t{1} << layout.element_bits());
+  const int64_t most = ctx.target.lane_facts().shared_bytes, bytes = 4 * (int64_t{1} << layout.element_bits());
   if (comparisons <= (bytes <= most ? kMostComparisons : kMostComparisonsOfAll)) {
-    Network network(c, layout, axis, std::move(*steps));
+    Network network(ctx, layout, axis, std::move(*steps));
     return picked(network.sort(std::move(records), log2_of(count)), result.original);
   }
   if (bytes > most) {
-    return c.unsupported(op, "its records need " + std::to_string(bytes) +
-                                 " bytes of shared memory a block; there are " + std::to_string(most));
+    return ctx.unsupported(op, "its records need " + std::to_string(bytes) +
+                                   " bytes of shared memory a block; there are " + std::to_string(most));
   }
-  auto sorted = sort_in_windows(c, records, used_bits, layout, axis);
-  if (!sorted) return c.unsupported(op, sorted.error().message);
+  auto sorted = sort_in_windows(ctx, records, used_bits, layout, axis);
+  if (!sorted) return ctx.unsupported(op, sorted.error().message);
   if (count == int64_t{1} << layout.axis_bits(axis)) return picked(*sorted, result.original);
-  return read_first(c, *sorted, used_bits, layout, result.layout);
+  return read_first(ctx, *sorted, used_bits, layout, result.layout);
 }
 
 }  // namespace kiln::codegen::gpu

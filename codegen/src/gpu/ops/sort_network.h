@@ -12,7 +12,7 @@ Layout sort_layout(const std::vector<int64_t>& shape, int axis, const BlockShape
 // The first `count` (a power of two) records of each row, in the layout first(layout, axis, count), without copies in
 // registers. Of a record the low `used_bits` may differ from 0. An error where they neither fit into registers nor into
 // shared memory.
-Result<Registers> sort_records(Context& c, const Op& op, Registers records, int used_bits, const Layout& layout,
+Result<Registers> sort_records(Context& ctx, const Op& op, Registers records, int used_bits, const Layout& layout,
                                int axis, int64_t count);
 
 }  // namespace kiln::codegen::gpu

@@ -18,19 +18,19 @@ namespace {
 
 class WindowSort {
  public:
-  WindowSort(Context& c, const Layout& layout, int axis, int used_bits)
-      : c_(c),
-        b_(c.b),
+  WindowSort(Context& ctx, const Layout& layout, int axis, int used_bits)
+      : ctx_(ctx),
+        ir_(ctx.ir),
         layout_(layout),
         axis_(axis),
         bits_(layout.axis_bits(axis)),
         words_((used_bits + 31) / 32),
-        place_(c.thread_coordinate(layout, axis)) {
+        place_(ctx.thread_coordinate(layout, axis)) {
     while (width_ < bits_ && window_bit(layout, width_)) ++width_;
   }
 
   Result<Registers> sort(Registers x) {
-    complement(x, descends(b_.getInt32(static_cast<uint32_t>(width_))));
+    complement(x, descends(ir_.getInt32(static_cast<uint32_t>(width_))));
     for (int stage = 1; stage <= width_; ++stage) {
       for (int bit = stage; bit-- > 0;) compare(x, layout_, bit, stage);
     }
@@ -74,32 +74,32 @@ class WindowSort {
     for (Bits reg = 0; reg < x.size(); ++reg) {
       if ((reg & partner) != 0) continue;
       Value *&low = x[reg], *&high = x[reg | partner];
-      Value* less = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, low, high);
-      Value* greater = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, low, high);
+      Value* less = ir_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, low, high);
+      Value* greater = ir_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, low, high);
       low = (reg & descends) == 0 ? less : greater;
       high = (reg & descends) == 0 ? greater : less;
     }
   }
 
   // Whether the thread's group of a stage beyond window 0 descends; the last one's has no such bit.
-  Value* descends(Value* stage) { return b_.CreateTrunc(b_.CreateLShr(place_, stage), b_.getInt1Ty()); }
+  Value* descends(Value* stage) { return ir_.CreateTrunc(ir_.CreateLShr(place_, stage), ir_.getInt1Ty()); }
   void complement(Registers& x, Value* condition) {
-    Value* flips = b_.CreateSExt(condition, x[0]->getType());
-    for (Value*& record : x) record = b_.CreateXor(record, flips);
+    Value* flips = ir_.CreateSExt(condition, x[0]->getType());
+    for (Value*& record : x) record = ir_.CreateXor(record, flips);
   }
 
   // The stages whose highest step is in the window.
   Result<Registers> stages_of(Registers x, int window) {
     const int first = window * width_ + 1, last = std::min((window + 1) * width_, bits_);
-    if (first == last) return stage(std::move(x), window, b_.getInt32(static_cast<uint32_t>(first)));
+    if (first == last) return stage(std::move(x), window, ir_.getInt32(static_cast<uint32_t>(first)));
     Registers carried = std::move(x);
-    carried.push_back(b_.getInt32(static_cast<uint32_t>(first)));
+    carried.push_back(ir_.getInt32(static_cast<uint32_t>(first)));
     auto out = emit_while(
-        c_, "sort.stages", carried,
-        [&](const Registers& now) { return b_.CreateICmpULE(now.back(), b_.getInt32(static_cast<uint32_t>(last))); },
+        ctx_, "sort.stages", carried,
+        [&](const Registers& now) { return ir_.CreateICmpULE(now.back(), ir_.getInt32(static_cast<uint32_t>(last))); },
         [&](const Registers& now) -> Result<Registers> {
           auto next = stage(Registers(now.begin(), now.end() - 1), window, now.back());
-          if (next) next->push_back(b_.CreateAdd(now.back(), b_.getInt32(1)));
+          if (next) next->push_back(ir_.CreateAdd(now.back(), ir_.getInt32(1)));
           return next;
         });
     if (out) out->pop_back();
@@ -107,7 +107,7 @@ class WindowSort {
   }
 
   Result<Registers> stage(Registers x, int window, Value* number) {
-    complement(x, b_.CreateXor(descends(b_.CreateSub(number, b_.getInt32(1))), descends(number)));
+    complement(x, ir_.CreateXor(descends(ir_.CreateSub(number, ir_.getInt32(1))), descends(number)));
     Layout from = layout_;
     for (int at = window; at >= 0; --at) {
       const Layout to = layout_of(at);
@@ -133,31 +133,31 @@ class WindowSort {
       return out;
     };
     if (!stage) return compared();
-    Value* has = b_.CreateICmpUGT(stage, b_.getInt32(static_cast<uint32_t>(bit)));
-    return emit_if(c_, has, "sort.step", x, compared);
+    Value* has = ir_.CreateICmpUGT(stage, ir_.getInt32(static_cast<uint32_t>(bit)));
+    return emit_if(ctx_, has, "sort.step", x, compared);
   }
 
   // Word by word, so that few bytes of shared memory are taken.
   Result<Registers> move(const Registers& x, const Layout& from, const Layout& to) {
-    llvm::Type *record = x[0]->getType(), *word = b_.getInt32Ty();
+    llvm::Type *record = x[0]->getType(), *word = ir_.getInt32Ty();
     Registers out(x.size());
     for (int i = 0; i < words_; ++i) {
       const auto shift = static_cast<uint64_t>(32 * i);
       Registers part;
-      for (Value* whole : x) part.push_back(b_.CreateTrunc(shift == 0 ? whole : b_.CreateLShr(whole, shift), word));
-      auto moved = convert(c_, part, dsl::scalar_type(ElementType::kU32), from, to);
+      for (Value* whole : x) part.push_back(ir_.CreateTrunc(shift == 0 ? whole : ir_.CreateLShr(whole, shift), word));
+      auto moved = convert(ctx_, part, dsl::scalar_type(ElementType::kU32), from, to);
       if (!moved) return moved;
       for (size_t reg = 0; reg < out.size(); ++reg) {
-        Value* wide = b_.CreateZExt((*moved)[reg], record);
-        if (shift != 0) wide = b_.CreateShl(wide, shift);
-        out[reg] = out[reg] ? b_.CreateOr(out[reg], wide) : wide;
+        Value* wide = ir_.CreateZExt((*moved)[reg], record);
+        if (shift != 0) wide = ir_.CreateShl(wide, shift);
+        out[reg] = out[reg] ? ir_.CreateOr(out[reg], wide) : wide;
       }
     }
     return out;
   }
 
-  Context& c_;
-  Builder& b_;
+  Context& ctx_;
+  Builder& ir_;
   const Layout& layout_;
   const int axis_, bits_, words_;
   int width_ = 0;
@@ -166,8 +166,9 @@ class WindowSort {
 
 }  // namespace
 
-Result<Registers> sort_in_windows(Context& c, const Registers& records, int used_bits, const Layout& layout, int axis) {
-  return WindowSort(c, layout, axis, used_bits).sort(records);
+Result<Registers> sort_in_windows(Context& ctx, const Registers& records, int used_bits, const Layout& layout,
+                                  int axis) {
+  return WindowSort(ctx, layout, axis, used_bits).sort(records);
 }
 
 }  // namespace kiln::codegen::gpu

@@ -8,6 +8,7 @@ namespace kiln::codegen::gpu {
 
 // Ascending, as unsigned ints, in the layout that they come in: one of sort_layout's. Of a record the low `used_bits`
 // may differ from 0. An error where a word of each does not fit into shared memory.
-Result<Registers> sort_in_windows(Context& c, const Registers& records, int used_bits, const Layout& layout, int axis);
+Result<Registers> sort_in_windows(Context& ctx, const Registers& records, int used_bits, const Layout& layout,
+                                  int axis);
 
 }  // namespace kiln::codegen::gpu

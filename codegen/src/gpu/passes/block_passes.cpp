@@ -4,15 +4,15 @@
 #include "gpu/passes/defer_reductions.h"
 #include "gpu/passes/gather_waits.h"
 #include "gpu/passes/order_products.h"
-#include "gpu/passes/swap_factors.h"
+#include "gpu/passes/swap_operands.h"
 
 namespace kiln::codegen::gpu {
 namespace {
 
 constexpr BlockPass kBlockPasses[] = {
-    {"swap_factors",
+    {"swap_operands",
      [](dsl::Kernel kernel, const BlockFacts& facts) {
-       return swap_factors(std::move(kernel), facts.target, facts.block);
+       return swap_operands(std::move(kernel), facts.target, facts.block);
      },
      "first: it decides which product there is, and what its operands are views of"},
     {"defer_reductions",

@@ -77,7 +77,7 @@ BulkAccesses plan_bulk_accesses(const dsl::Kernel& kernel, const Placement& plac
     for (const StagedLoad& staged : pipeline.loads) {
       if (staged.bulk) add(*staged.load, {*staged.bulk});
     }
-    for (const StagedLoad& factor : pipeline.factors) add(*factor.load, {*factor.bulk});
+    for (const StagedLoad& operand : pipeline.program_operands) add(*operand.load, {*operand.bulk});
   }
   LinearForms forms(kernel, info);
   for (size_t i = 0; stores && i < kernel.body.ops.size() && out.size() < kMostMaps; ++i) {

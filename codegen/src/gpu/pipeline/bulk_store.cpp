@@ -23,32 +23,32 @@ constexpr int kWritePhase = 0, kReadPhase = 1;
 // A store of one tile: what its registers hold, and where boxes of it go.
 class BulkStore {
  public:
-  BulkStore(Context& c, const Op& op, const BulkAccess& access)
-      : c_(c), access_(access), type_(c.type(op.operands[1])), bits_(8 * dsl::info(type_.element).bytes) {}
+  BulkStore(Context& ctx, const Op& op, const BulkAccess& access)
+      : ctx_(ctx), access_(access), type_(ctx.type(op.operands[1])), bits_(8 * dsl::info(type_.element).bytes) {}
 
   Result<void> prepare(const Op& op) {
     const ValueId value = op.operands[1];
-    layout_ = without_copies_in_registers(*c_.placement.home[value]).layout;
-    auto registers = c_.get(value, layout_);
+    layout_ = without_copies_in_registers(*ctx_.placement.home[value]).layout;
+    auto registers = ctx_.get(value, layout_);
     if (!registers) return registers.error();
     registers_ = std::move(*registers);
     for (Value*& x : registers_) {
-      x = c_.b.CreateBitCast(to_memory(c_.b, x), c_.b.getIntNTy(static_cast<unsigned>(bits_)));
+      x = ctx_.ir.CreateBitCast(to_memory(ctx_.ir, x), ctx_.ir.getIntNTy(static_cast<unsigned>(bits_)));
     }
-    is_by_groups_ = c_.block.persistent && !access_.owners.empty();
-    group_ = c_.b.CreateUDiv(c_.warp, c_.b.getInt32(kStoringWarps));
-    chosen_ = is_by_groups_ ? tells_of_stores(c_) : c_.b.CreateIsNull(c_.thread);
-    at_ = tile_coordinates(c_, access_.tile.access);
+    is_by_groups_ = ctx_.block.persistent && !access_.owners.empty();
+    group_ = ctx_.ir.CreateUDiv(ctx_.warp, ctx_.ir.getInt32(kStoringWarps));
+    chosen_ = is_by_groups_ ? tells_of_stores(ctx_) : ctx_.ir.CreateIsNull(ctx_.thread);
+    at_ = tile_coordinates(ctx_, access_.tile.access);
     return {};
   }
 
   void store_whole() {
-    const SharedBuffer buffer(c_.b, access_.tile.bytes);
+    const SharedBuffer buffer(ctx_.ir, access_.tile.bytes);
     write(buffer, access_.tile.memory.elements, layout_, registers_);
     wait_for_group();
     for (const TileBox& box : access_.tile.boxes) store(buffer, box, box.shared_bytes);
-    engine().end_store_group(c_.b, chosen_);
-    buffer.mark(engine().wait_store_groups(c_.b, 0, true, chosen_), SharedBuffer::Access::kRead, kReadPhase);
+    engine().end_store_group(ctx_.ir, chosen_);
+    buffer.mark(engine().wait_store_groups(ctx_.ir, 0, true, chosen_), SharedBuffer::Access::kRead, kReadPhase);
   }
 
   // False where a panel is not some of each thread's registers.
@@ -64,18 +64,19 @@ class BulkStore {
     const int64_t count = dsl::concrete_shape(type_)[axis] / width;
     if (!panels || is_of_threads || (count < 2 && !is_by_groups_)) return false;
     const Deduplicated panel = without_copies_in_registers(cut);
-    llvm::IRBuilder<> entry(c_.prologue_end);
+    llvm::IRBuilder<> entry(ctx_.prologue_end);
     const std::array<SharedBuffer, 2> buffers = {SharedBuffer(entry, panels->bytes),
                                                  SharedBuffer(entry, panels->bytes)};
     for (int64_t i = 0; i < count; ++i) {
       const SharedBuffer& buffer = buffers[static_cast<size_t>(i % 2)];
       // The last store from this buffer was the last but one, but where the program before ended with it.
       const int pending = i == 0 && count % 2 == 1 ? 0 : 1;
-      buffer.mark(engine().wait_store_groups(c_.b, pending, true, chosen_), SharedBuffer::Access::kRead, read_phase());
+      buffer.mark(engine().wait_store_groups(ctx_.ir, pending, true, chosen_), SharedBuffer::Access::kRead,
+                  read_phase());
       wait_for_group();
       Registers some(static_cast<size_t>(panel.layout.size(Dim::kRegister)));
       for (size_t reg = 0; reg < registers_.size(); ++reg) {
-        if (c_.register_coordinate(layout_, reg, static_cast<int>(axis)) / width != i) continue;
+        if (ctx_.register_coordinate(layout_, reg, static_cast<int>(axis)) / width != i) continue;
         some[multiply(panel.kept, static_cast<Bits>(reg))] = registers_[reg];
       }
       write(buffer, panels->memory, panel.layout, some);
@@ -83,42 +84,43 @@ class BulkStore {
       for (const TileBox& box : access_.tile.boxes) {
         if (box.start[0] / width == i) store(buffer, box, box.shared_bytes - i * panels->bytes);
       }
-      engine().end_store_group(c_.b, chosen_);
+      engine().end_store_group(ctx_.ir, chosen_);
     }
     return true;
   }
 
  private:
-  const BulkEngine& engine() const { return *c_.target.bulk_engine(); }
+  const BulkEngine& engine() const { return *ctx_.target.bulk_engine(); }
 
   // Groups order their accesses by barriers of their own, and meet no other's bytes.
   int read_phase() const { return is_by_groups_ ? kWritePhase : kReadPhase; }
   void wait_for_group() {
-    if (is_by_groups_) engine().group_barrier(c_.b, group_, c_.block.lanes * kStoringWarps);
+    if (is_by_groups_) engine().group_barrier(ctx_.ir, group_, ctx_.block.lanes * kStoringWarps);
   }
 
   void write(const SharedBuffer& buffer, const Layout& memory, const Layout& layout, const Registers& registers) {
-    const SharedAccess plan = plan_shared_store(memory, layout, bits_, c_.target.lane_facts());
-    store_shared(c_, {&buffer, buffer.pointer(), kWritePhase}, plan, registers, bits_);
-    engine().publish_shared(c_.b);
+    const SharedAccess plan = plan_shared_store(memory, layout, bits_, ctx_.target.lane_facts());
+    store_shared(ctx_, {&buffer, buffer.pointer(), kWritePhase}, plan, registers, bits_);
+    engine().publish_shared(ctx_.ir);
   }
 
   void store(const SharedBuffer& buffer, const TileBox& box, int64_t offset) {
-    Builder& b = c_.b;
-    BoxCopy copy{c_.tensor_maps[access_.map], at_, nullptr};
+    Builder& ir = ctx_.ir;
+    BoxCopy copy{ctx_.tensor_maps[access_.map], at_, nullptr};
     for (size_t i = 0; i < at_.size(); ++i) {
-      if (box.start[i] != 0) copy.coordinates[i] = b.CreateAdd(at_[i], b.getInt32(static_cast<uint32_t>(box.start[i])));
+      if (box.start[i] != 0)
+        copy.coordinates[i] = ir.CreateAdd(at_[i], ir.getInt32(static_cast<uint32_t>(box.start[i])));
     }
-    copy.shared = b.CreateConstGEP1_64(b.getInt8Ty(), buffer.pointer(), static_cast<uint64_t>(offset));
+    copy.shared = ir.CreateConstGEP1_64(ir.getInt8Ty(), buffer.pointer(), static_cast<uint64_t>(offset));
     Value* chosen = chosen_;
     if (is_by_groups_) {
       const int owner = access_.owners[static_cast<size_t>(&box - access_.tile.boxes.data())];
-      chosen = b.CreateAnd(chosen, b.CreateICmpEQ(group_, b.getInt32(static_cast<uint32_t>(owner))));
+      chosen = ir.CreateAnd(chosen, ir.CreateICmpEQ(group_, ir.getInt32(static_cast<uint32_t>(owner))));
     }
-    buffer.mark(engine().store(b, copy, chosen), SharedBuffer::Access::kRead, read_phase());
+    buffer.mark(engine().store(ir, copy, chosen), SharedBuffer::Access::kRead, read_phase());
   }
 
-  Context& c_;
+  Context& ctx_;
   const BulkAccess& access_;
   const dsl::Type type_;
   const int bits_;
@@ -131,16 +133,16 @@ class BulkStore {
 
 }  // namespace
 
-Value* tells_of_stores(Context& c) {
-  if (c.block.warps <= kStoringWarps) return c.b.CreateIsNull(c.thread);
-  return c.b.CreateIsNull(
-      c.b.CreateAnd(c.thread, c.b.getInt32(static_cast<uint32_t>(c.block.lanes * kStoringWarps - 1))));
+Value* tells_of_stores(Context& ctx) {
+  if (ctx.block.warps <= kStoringWarps) return ctx.ir.CreateIsNull(ctx.thread);
+  return ctx.ir.CreateIsNull(
+      ctx.ir.CreateAnd(ctx.thread, ctx.ir.getInt32(static_cast<uint32_t>(ctx.block.lanes * kStoringWarps - 1))));
 }
 
-Result<void> lower_bulk_store(Context& c, const Op& op, const BulkAccess& access) {
-  BulkStore store(c, op, access);
+Result<void> lower_bulk_store(Context& ctx, const Op& op, const BulkAccess& access) {
+  BulkStore store(ctx, op, access);
   if (auto ready = store.prepare(op); !ready) return ready;
-  if (!c.block.persistent || !store.store_by_panels()) store.store_whole();
+  if (!ctx.block.persistent || !store.store_by_panels()) store.store_whole();
   return {};
 }
 

@@ -7,7 +7,7 @@
 namespace kiln::codegen::gpu {
 
 // The threads that tell the engine of stores: the first one of each group of warps, or of all.
-Value* tells_of_stores(Context& c);
-Result<void> lower_bulk_store(Context& c, const Op& op, const BulkAccess& access);
+Value* tells_of_stores(Context& ctx);
+Result<void> lower_bulk_store(Context& ctx, const Op& op, const BulkAccess& access);
 
 }  // namespace kiln::codegen::gpu

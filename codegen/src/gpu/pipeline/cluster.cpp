@@ -59,25 +59,25 @@ bool plan_cluster(const dsl::Kernel& kernel, const Op& loop, const std::vector<A
   return any;
 }
 
-Result<std::map<const Op*, Value*>> find_alike(Context& c, const Pipeline& pipeline, Value* number,
+Result<std::map<const Op*, Value*>> find_alike(Context& ctx, const Pipeline& pipeline, Value* number,
                                                llvm::function_ref<Result<void>()> lower) {
-  Builder& b = c.b;
+  Builder& ir = ctx.ir;
   std::map<ValueId, Value*> theirs;
-  Scope before = c.scope();
-  set_program(c, b.CreateXor(number, b.getInt32(1)));
+  Scope before = ctx.scope();
+  set_program(ctx, ir.CreateXor(number, ir.getInt32(1)));
   if (auto done = lower(); !done) return done.error();
   for (const StagedLoad& staged : pipeline.loads) {
     if (!staged.shared_by) continue;
-    for (ValueId id : *staged.shared_by) theirs.emplace(id, c.scalar(id));
+    for (ValueId id : *staged.shared_by) theirs.emplace(id, ctx.scalar(id));
   }
-  c.restore(std::move(before));
-  set_program(c, number);
+  ctx.restore(std::move(before));
+  set_program(ctx, number);
   if (auto done = lower(); !done) return done.error();
   std::map<const Op*, Value*> out;
   for (const StagedLoad& staged : pipeline.loads) {
     if (!staged.shared_by) continue;
-    Value* alike = b.getTrue();
-    for (ValueId id : *staged.shared_by) alike = b.CreateAnd(alike, b.CreateICmpEQ(theirs.at(id), c.scalar(id)));
+    Value* alike = ir.getTrue();
+    for (ValueId id : *staged.shared_by) alike = ir.CreateAnd(alike, ir.CreateICmpEQ(theirs.at(id), ctx.scalar(id)));
     out.emplace(staged.load, alike);
   }
   return out;

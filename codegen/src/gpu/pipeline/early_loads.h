@@ -1,4 +1,4 @@
-// What threads load for themselves in a pipelined loop, scalars and numbers for each row (row_factors.h), is loaded an
+// What threads load for themselves in a pipelined loop, scalars and numbers for each row (row_operands.h), is loaded an
 // iteration early:
 //
 //   for %j … {                                  %next = load f(first)
@@ -24,7 +24,7 @@ namespace kiln::codegen::gpu {
 class EarlyLoads {
  public:
   // `guard` ends the block before the loop.
-  EarlyLoads(Context& c, const Op& loop, const Pipeline& pipeline, const LoopRange& range, llvm::Instruction* guard);
+  EarlyLoads(Context& ctx, const Op& loop, const Pipeline& pipeline, const LoopRange& range, llvm::Instruction* guard);
 
   // What follows is of this iteration.
   void begin(Value* count) { count_ = count; }
@@ -36,7 +36,7 @@ class EarlyLoads {
  private:
   Result<void> load_for(const Op& load, Value* count, const Variable& into);
 
-  Context& c_;
+  Context& ctx_;
   const dsl::Region& body_;
   const LoopRange range_;
   llvm::Instruction* guard_;

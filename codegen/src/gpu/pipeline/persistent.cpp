@@ -7,112 +7,113 @@
 namespace kiln::codegen::gpu {
 namespace {
 
-Value* count_programs(Context& c) {
-  return c.b.CreateMul(c.num_programs[0], c.b.CreateMul(c.num_programs[1], c.num_programs[2]), "programs");
+Value* count_programs(Context& ctx) {
+  return ctx.ir.CreateMul(ctx.num_programs[0], ctx.ir.CreateMul(ctx.num_programs[1], ctx.num_programs[2]), "programs");
 }
 
-llvm::BasicBlock* append_block(Context& c, const char* name) {
-  return llvm::BasicBlock::Create(c.b.getContext(), name, c.function);
+llvm::BasicBlock* append_block(Context& ctx, const char* name) {
+  return llvm::BasicBlock::Create(ctx.ir.getContext(), name, ctx.function);
 }
 
 // Whether a block has a program, or its neighbour of the cluster has.
-Value* goes_on(Context& c, Value* number) {
-  Builder& b = c.b;
-  if (c.block.cluster > 1) number = b.CreateAnd(number, b.getInt32(static_cast<uint32_t>(-c.block.cluster)));
-  return b.CreateICmpULT(number, count_programs(c));
+Value* goes_on(Context& ctx, Value* number) {
+  Builder& ir = ctx.ir;
+  if (ctx.block.cluster > 1) number = ir.CreateAnd(number, ir.getInt32(static_cast<uint32_t>(-ctx.block.cluster)));
+  return ir.CreateICmpULT(number, count_programs(ctx));
 }
 
 // Numbers come until there is one behind the last program.
-ProgramLoop begin_queued_programs(Context& c, ProgramRole role) {
-  Builder& b = c.b;
-  ProgramLoop loop{append_block(c, "programs"), append_block(c, "program"), append_block(c, "programs.end")};
-  const bool gives = role == ProgramRole::kCopies;
-  Value* own = c.target.program_id(b, 0);
-  llvm::BasicBlock* before = b.GetInsertBlock();
-  b.CreateBr(loop.head);
-  b.SetInsertPoint(loop.head);
+ProgramLoop begin_queued_programs(Context& ctx, ProgramRole role) {
+  Builder& ir = ctx.ir;
+  ProgramLoop loop{append_block(ctx, "programs"), append_block(ctx, "program"), append_block(ctx, "programs.end")};
+  const bool gives = role == ProgramRole::kProduces;
+  Value* own = ctx.target.program_id(ir, 0);
+  llvm::BasicBlock* before = ir.GetInsertBlock();
+  ir.CreateBr(loop.head);
+  ir.SetInsertPoint(loop.head);
   if (gives) {
-    loop.given = b.CreatePHI(b.getInt32Ty(), 2, "number");
+    loop.given = ir.CreatePHI(ir.getInt32Ty(), 2, "number");
     loop.given->addIncoming(own, before);
   }
-  const QueueEnd end = begin_queue(c, gives);
-  if (gives) give_program(c, end, loop.given);
-  loop.number = gives ? loop.given : take_program(c, end);
-  b.CreateCondBr(goes_on(c, loop.number), loop.body, loop.after);
-  b.SetInsertPoint(loop.body);
-  set_program(c, loop.number);
+  const QueueEnd end = begin_queue(ctx, gives);
+  if (gives) give_program(ctx, end, loop.given);
+  loop.number = gives ? loop.given : take_program(ctx, end);
+  ir.CreateCondBr(goes_on(ctx, loop.number), loop.body, loop.after);
+  ir.SetInsertPoint(loop.body);
+  set_program(ctx, loop.number);
   return loop;
 }
 
-void end_queued_programs(Context& c, const ProgramLoop& loop) {
-  Builder& b = c.b;
+void end_queued_programs(Context& ctx, const ProgramLoop& loop) {
+  Builder& ir = ctx.ir;
   if (loop.given) {
-    Value* counted = count_program(c, count_programs(c));
-    loop.given->addIncoming(b.CreateAdd(c.target.num_programs(b, 0), counted), b.GetInsertBlock());
+    Value* counted = count_program(ctx, count_programs(ctx));
+    loop.given->addIncoming(ir.CreateAdd(ctx.target.num_programs(ir, 0), counted), ir.GetInsertBlock());
   }
-  b.CreateBr(loop.head);
-  b.SetInsertPoint(loop.after);
+  ir.CreateBr(loop.head);
+  ir.SetInsertPoint(loop.after);
 }
 
 }  // namespace
 
-void set_program(Context& c, Value* number) {
-  Builder& b = c.b;
-  if (c.block.cluster > 1) {
-    number = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, number, b.CreateSub(count_programs(c), b.getInt32(1)));
+void set_program(Context& ctx, Value* number) {
+  Builder& ir = ctx.ir;
+  if (ctx.block.cluster > 1) {
+    number = ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, number, ir.CreateSub(count_programs(ctx), ir.getInt32(1)));
   }
   // Divisions are what the first copies of a program would wait for: none where the grid has one axis.
-  size_t axes = c.kernel.grid.size();
-  while (axes > 1 && c.kernel.grid[axes - 1].as_constant() == 1) --axes;
-  c.program_id = {number, b.getInt32(0), b.getInt32(0)};
+  size_t axes = ctx.kernel.grid.size();
+  while (axes > 1 && ctx.kernel.grid[axes - 1].as_constant() == 1) --axes;
+  ctx.program_id = {number, ir.getInt32(0), ir.getInt32(0)};
   for (size_t axis = 1; axis < axes; ++axis) {
-    Value* lines = b.CreateUDiv(c.program_id[axis - 1], c.num_programs[axis - 1]);
-    c.program_id[axis - 1] = b.CreateURem(c.program_id[axis - 1], c.num_programs[axis - 1]);
-    c.program_id[axis] = lines;
+    Value* lines = ir.CreateUDiv(ctx.program_id[axis - 1], ctx.num_programs[axis - 1]);
+    ctx.program_id[axis - 1] = ir.CreateURem(ctx.program_id[axis - 1], ctx.num_programs[axis - 1]);
+    ctx.program_id[axis] = lines;
   }
 }
 
-ProgramLoop begin_programs(Context& c, ProgramRole role) {
-  if (c.block.queued) return begin_queued_programs(c, role);
-  Builder& b = c.b;
-  ProgramLoop loop{nullptr, append_block(c, "program"), append_block(c, "programs.end")};
-  Value* place = c.target.program_id(b, 0);
-  if (role == ProgramRole::kComputes && c.crew) {
-    place = b.CreateAdd(place, b.CreateMul(c.crew, c.target.num_programs(b, 0)));
-    loop.crews = c.block.crews;
+ProgramLoop begin_programs(Context& ctx, ProgramRole role) {
+  if (ctx.block.queued) return begin_queued_programs(ctx, role);
+  Builder& ir = ctx.ir;
+  ProgramLoop loop{nullptr, append_block(ctx, "program"), append_block(ctx, "programs.end")};
+  Value* place = ctx.target.program_id(ir, 0);
+  if (role == ProgramRole::kComputes && ctx.consumer_group) {
+    place = ir.CreateAdd(place, ir.CreateMul(ctx.consumer_group, ctx.target.num_programs(ir, 0)));
+    loop.consumer_groups = ctx.block.consumer_groups;
   }
-  llvm::BasicBlock* before = b.GetInsertBlock();
-  b.CreateCondBr(goes_on(c, place), loop.body, loop.after);
-  b.SetInsertPoint(loop.body);
-  loop.first = b.CreatePHI(b.getInt32Ty(), 2, "first");
-  loop.first->addIncoming(b.getInt32(0), before);
-  loop.place = b.CreatePHI(b.getInt32Ty(), 2, "place");
+  llvm::BasicBlock* before = ir.GetInsertBlock();
+  ir.CreateCondBr(goes_on(ctx, place), loop.body, loop.after);
+  ir.SetInsertPoint(loop.body);
+  loop.first = ir.CreatePHI(ir.getInt32Ty(), 2, "first");
+  loop.first->addIncoming(ir.getInt32(0), before);
+  loop.place = ir.CreatePHI(ir.getInt32Ty(), 2, "place");
   loop.place->addIncoming(place, before);
-  loop.number = b.CreateAdd(loop.first, loop.place, "number");
-  set_program(c, loop.number);
+  loop.number = ir.CreateAdd(loop.first, loop.place, "number");
+  set_program(ctx, loop.number);
   return loop;
 }
 
-void end_programs(Context& c, const ProgramLoop& loop) {
-  if (c.block.queued) return end_queued_programs(c, loop);
-  Builder& b = c.b;
-  Value* blocks = c.target.num_programs(b, 0);
-  Value* first = b.CreateAdd(loop.first, b.CreateMul(blocks, b.getInt32(static_cast<uint32_t>(loop.crews))));
+void end_programs(Context& ctx, const ProgramLoop& loop) {
+  if (ctx.block.queued) return end_queued_programs(ctx, loop);
+  Builder& ir = ctx.ir;
+  Value* blocks = ctx.target.num_programs(ir, 0);
+  Value* first =
+      ir.CreateAdd(loop.first, ir.CreateMul(blocks, ir.getInt32(static_cast<uint32_t>(loop.consumer_groups))));
   Value* place = loop.place;
-  if (c.block.turns) place = b.CreateSub(b.CreateSub(blocks, b.getInt32(1)), place);
-  loop.first->addIncoming(first, b.GetInsertBlock());
-  loop.place->addIncoming(place, b.GetInsertBlock());
-  b.CreateCondBr(goes_on(c, b.CreateAdd(first, place)), loop.body, loop.after);
-  b.SetInsertPoint(loop.after);
+  if (ctx.block.turns) place = ir.CreateSub(ir.CreateSub(blocks, ir.getInt32(1)), place);
+  loop.first->addIncoming(first, ir.GetInsertBlock());
+  loop.place->addIncoming(place, ir.GetInsertBlock());
+  ir.CreateCondBr(goes_on(ctx, ir.CreateAdd(first, place)), loop.body, loop.after);
+  ir.SetInsertPoint(loop.after);
 }
 
-bool is_fit_for_crews(const dsl::Kernel& kernel, const Op& loop, const std::vector<AxisInfo>& info,
-                      const Pipeline& pipeline) {
+bool is_fit_for_consumer_groups(const dsl::Kernel& kernel, const Op& loop, const std::vector<AxisInfo>& info,
+                                const Pipeline& pipeline) {
   const auto is_product = [](const Op& op) { return family_of(op) == dsl::OpFamily::kDot; };
   const auto is_flat = [](const Op& op) { return op.regions.empty(); };
   const std::vector<Op>& body = loop.regions[0].ops;
   LinearForms forms(kernel, info);
-  return pipeline.factors.empty() && std::ranges::all_of(body, is_flat) &&
+  return pipeline.program_operands.empty() && std::ranges::all_of(body, is_flat) &&
          std::ranges::count_if(body, is_product) == 1 && is_alike_in_all_programs(loop, forms);
 }
 

@@ -13,17 +13,17 @@
 // From a queue, which all blocks share, %number comes of program_queue.h.
 //
 // By the schedules persistent, queue and ping_pong (warp_specialise), in kernels that have warps for copies alone
-// (copying_warps.h): these go on to the next program while the others finish the last one. The kernel gets the grid's
+// (producer_warps.h): these go on to the next program while the others finish the last one. The kernel gets the grid's
 // extents from the launch (docs/reference/artifact.md), whose grid is that of the blocks.
-// Crews: two sets of a program's warps, each in a program of its own (the schedule ping_pong). The thread that copies
-// fills one ring for both, program after program, so that their loops take turns at the products, and what one does
-// behind its loop, the other multiplies beside:
+// Consumer groups: two sets of a program's warps, each in a program of its own (the schedule ping_pong). The thread
+// that copies fills one multi-buffer for both, program after program, so that their loops take turns at the products,
+// and what one does behind its loop, the other multiplies beside:
 //
 //   copies:   0 0 0 0 1 1 1 1 2 2 2 2 3 3 3 3
-//   crew 0:   loop of 0; stores  | loop of 2; stores
-//   crew 1:           loop of 1; stores  | loop of 3; stores
+//   consumer group 0:   loop of 0; stores  | loop of 2; stores
+//   consumer group 1:           loop of 1; stores  | loop of 3; stores
 //
-// Each waits for its turn, a transaction barrier at which the other arrives behind its loop, and passes over the slots
+// Each waits for its turn, a transaction barrier at which the other arrives behind its loop, and passes over the stages
 // of the other's programs, which are as many: its loop is alike in all programs.
 #pragma once
 
@@ -37,25 +37,25 @@ namespace kiln::codegen::gpu {
 // runs the last one of the grid again.
 //
 // Whose loop it is: that of the thread that copies, or of the program's warps.
-enum class ProgramRole : uint8_t { kCopies, kComputes };
+enum class ProgramRole : uint8_t { kProduces, kComputes };
 // The loop over programs: the builder is left inside, and `program_id` is that of the iteration.
 struct ProgramLoop {
   llvm::BasicBlock *head = nullptr, *body = nullptr, *after = nullptr;
   llvm::PHINode *first = nullptr, *place = nullptr;
   Value* number = nullptr;
   llvm::PHINode* given = nullptr;  // of who hands numbers on
-  int crews = 1;                   // who share the programs
+  int consumer_groups = 1;         // who share the programs
 };
-ProgramLoop begin_programs(Context& c, ProgramRole role);
+ProgramLoop begin_programs(Context& ctx, ProgramRole role);
 // Whether a loop has as many iterations in all programs.
 bool is_alike_in_all_programs(const Op& loop, LinearForms& forms);
-// A crew is a group of warps that multiplies by itself.
-inline constexpr int kCrewWarps = 4;
-bool is_fit_for_crews(const dsl::Kernel& kernel, const Op& loop, const std::vector<AxisInfo>& info,
-                      const Pipeline& pipeline);
+// A consumer group multiplies by itself.
+inline constexpr int kConsumerGroupWarps = 4;
+bool is_fit_for_consumer_groups(const dsl::Kernel& kernel, const Op& loop, const std::vector<AxisInfo>& info,
+                                const Pipeline& pipeline);
 // The program of this number of the cluster's.
-void set_program(Context& c, Value* number);
+void set_program(Context& ctx, Value* number);
 // … and behind.
-void end_programs(Context& c, const ProgramLoop& loop);
+void end_programs(Context& ctx, const ProgramLoop& loop);
 
 }  // namespace kiln::codegen::gpu

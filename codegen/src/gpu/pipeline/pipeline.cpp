@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "gpu/layout/algebra.h"
 #include "gpu/dot/dot_layouts.h"
+#include "gpu/layout/algebra.h"
 #include "gpu/lower.h"
 #include "gpu/target_info.h"
 #include "kiln/dsl/traits.h"
@@ -70,9 +70,9 @@ class Planner {
       out.loads.push_back(std::move(*staged));
     }
     if (out.loads.empty()) return;
-    if (block_.persistent && out.is_all_bulk() && ahead.empty()) out.factors = factors_before(loop);
-    for (const StagedLoad& factor : out.factors) copied += factor.panels.bytes;
-    const int64_t kept_free = block_.persistent ? kKeptFreeForStores * block_.crews : kKeptFree;
+    if (block_.persistent && out.is_all_bulk() && ahead.empty()) out.program_operands = operands_before(loop);
+    for (const StagedLoad& operand : out.program_operands) copied += operand.panels.bytes;
+    const int64_t kept_free = block_.persistent ? kKeptFreeForStores * block_.consumer_groups : kKeptFree;
     const int64_t fitting = (target_.lane_facts().shared_bytes - kept_free - copied) / bytes;
     const int in_registers = out.is_through_registers() ? 1 : 0;
     out.stages = static_cast<int>(std::min<int64_t>(out.stages - in_registers, fitting));
@@ -85,7 +85,7 @@ class Planner {
   }
 
   // Of loads at top level.
-  std::vector<StagedLoad> factors_before(const Op& loop) {
+  std::vector<StagedLoad> operands_before(const Op& loop) {
     std::vector<StagedLoad> out;
     for (const Op& op : kernel_.body.ops) {
       if (&op == &loop) return out;
@@ -98,7 +98,7 @@ class Planner {
     return {};
   }
 
-  // Whether products of several warps alone have the value as a factor, as it lies in shared memory.
+  // Whether products of several warps alone have the value as an operand, as it lies in shared memory.
   bool is_read_by_groups(ValueId id, int fast) const {
     return std::ranges::all_of(def_use_.users(id), [&](const Op* user) {
       if (user->code == OpCode::kPermute) return is_read_by_groups(user->results[0], 1 - fast);
@@ -128,7 +128,7 @@ class Planner {
     return std::ranges::all_of(op->operands, add);
   }
 
-  // Whether a dot by matrix instructions has the value as a factor, or what is made of it.
+  // Whether a dot by matrix instructions has the value as an operand, or what is made of it.
   bool feeds_dot(ValueId id) const {
     return std::ranges::any_of(def_use_.users(id), [&](const Op* user) {
       if (user->code == OpCode::kDot) {
@@ -209,7 +209,7 @@ class Planner {
   }
 
   // What copies take whose lines run the other way, for products of several warps that want k to run fastest, and
-  // factors that are computed from the tile.
+  // operands that are computed from the tile.
   int64_t copied_bytes(ValueId id, const SharedPanels& panels, bool transposed = false, bool computed = false) const {
     int64_t out = 0;
     for (const Op* user : def_use_.users(id)) {

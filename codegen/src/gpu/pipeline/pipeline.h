@@ -8,7 +8,7 @@
 //   }
 //
 // Where threads have no asynchronous copies they load into registers at the head of an iteration, and store into shared
-// memory at its end, one slot fewer ahead.
+// memory at its end, one stage fewer ahead.
 //
 // A load is staged if it feeds a dot by matrix instructions, through views and cheap elementwise ops or by itself; its
 // address and mask depend on nothing that the loop computes for the dot, only on the index, on what comes from outside,
@@ -42,18 +42,18 @@ struct StagedLoad {
 };
 
 struct Pipeline {
-  int stages = 2;  // slots
+  int stages = 2;  // of each multi-buffer
   std::vector<StagedLoad> loads;
-  std::vector<StagedLoad> factors;    // before the loop, of persistent blocks, in bulk (program_factors.h)
-  std::vector<const dsl::Op*> slice;  // in program order
-  std::vector<size_t> ahead;          // numbers of carried values in it
+  std::vector<StagedLoad> program_operands;  // before the loop, of persistent blocks, in bulk (program_operands.h)
+  std::vector<const dsl::Op*> slice;         // in program order
+  std::vector<size_t> ahead;                 // numbers of carried values in it
 
   // Whether some, and all, of its loads are copied by an engine.
   bool has_bulk() const;
   bool is_all_bulk() const;
   // Whether its copies go through registers.
   bool is_through_registers() const { return !loads.empty() && loads[0].trip.has_value(); }
-  // By its slots and, through registers, what is in these.
+  // By its stages and, through registers, what is in these.
   int asked_stages() const;
 };
 

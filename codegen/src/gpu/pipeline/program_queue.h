@@ -23,14 +23,14 @@ struct QueueEnd {
   llvm::AllocaInst *place = nullptr, *parity = nullptr;
 };
 
-ProgramQueue make_program_queue(Context& c);
+ProgramQueue make_program_queue(Context& ctx);
 // Its barriers, by one thread; a barrier of all threads has to follow.
-void init_program_queue(Context& c, const ProgramQueue& queue, Value* chosen);
+void init_program_queue(Context& ctx, const ProgramQueue& queue, Value* chosen);
 // `gives`: of the thread that copies.
-QueueEnd begin_queue(Context& c, bool gives);
-void give_program(Context& c, const QueueEnd& end, Value* number);
-Value* take_program(Context& c, const QueueEnd& end);
+QueueEnd begin_queue(Context& ctx, bool gives);
+void give_program(Context& ctx, const QueueEnd& end, Value* number);
+Value* take_program(Context& ctx, const QueueEnd& end);
 // What the counter gives; `programs`: how many there are.
-Value* count_program(Context& c, Value* programs);
+Value* count_program(Context& ctx, Value* programs);
 
 }  // namespace kiln::codegen::gpu

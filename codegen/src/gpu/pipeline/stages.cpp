@@ -13,11 +13,11 @@
 namespace kiln::codegen::gpu {
 namespace {
 
-// Of all accesses of a ring: its order is the loop's affair, not that of barriers by hazard.
-constexpr int kRingPhase = 0;
+// Of all accesses of a multi-buffer: its order is the loop's affair, not that of barriers by hazard.
+constexpr int kMultiBufferPhase = 0;
 constexpr int64_t kBarrierBytes = 8;
 
-// The last iteration's products may still read their slot at the head of the next one, and at its end if they run on.
+// The last iteration's products may still read their stage at the head of the next one, and at its end if they run on.
 int distance_of(const Pipeline& pipeline, const StageOrder& order) {
   if (pipeline.is_through_registers()) return std::max(1, pipeline.stages - 1);
   const bool waits = order.runs_on || (order.drifts && pipeline.stages > 2);
@@ -33,69 +33,71 @@ std::vector<ValueId> picked(llvm::ArrayRef<ValueId> ids, const std::vector<size_
 
 }  // namespace
 
-Rings make_rings(Context& c, const Pipeline& pipeline, const StageOrder& order) {
-  Builder& b = c.b;
-  Rings out;
+MultiBuffers make_multi_buffers(Context& ctx, const Pipeline& pipeline, const StageOrder& order) {
+  Builder& ir = ctx.ir;
+  MultiBuffers out;
   constexpr auto kOf = SharedBuffer::Of::kBlock;
   for (const StagedLoad& staged : pipeline.loads) {
-    out.slots.emplace_back(b, staged.panels.bytes * pipeline.stages, kOf);
+    out.buffers.emplace_back(ir, staged.panels.bytes * pipeline.stages, kOf);
   }
   if (!pipeline.has_bulk()) return out;
-  out.full.emplace(b, kBarrierBytes * pipeline.stages, kOf);
-  if (order.drifts) out.free.emplace(b, kBarrierBytes * pipeline.stages, kOf);
-  if (c.block.crews > 1) out.turns.emplace(b, kBarrierBytes * c.block.crews, kOf);
+  out.full.emplace(ir, kBarrierBytes * pipeline.stages, kOf);
+  if (order.drifts) out.free.emplace(ir, kBarrierBytes * pipeline.stages, kOf);
+  if (ctx.block.consumer_groups > 1) out.right_to_multiply.emplace(ir, kBarrierBytes * ctx.block.consumer_groups, kOf);
   return out;
 }
 
-void init_rings(Context& c, const Rings& rings, const Pipeline& pipeline, const StageOrder& order, Value* chosen) {
-  Builder& b = c.b;
-  const BulkEngine& engine = *c.target.bulk_engine();
+void init_multi_buffers(Context& ctx, const MultiBuffers& multi_buffers, const Pipeline& pipeline,
+                        const StageOrder& order, Value* chosen) {
+  Builder& ir = ctx.ir;
+  const BulkEngine& engine = *ctx.target.bulk_engine();
   const auto init = [&](const SharedBuffer& barriers, int count, int arrivals) {
     for (int i = 0; i < count; ++i) {
       Value* barrier =
-          b.CreateConstGEP1_64(b.getInt8Ty(), barriers.pointer(), static_cast<uint64_t>(kBarrierBytes * i));
-      barriers.touch(b, SharedBuffer::Access::kWrite, kRingPhase);
-      engine.init_barrier(b, barrier, arrivals, chosen);
+          ir.CreateConstGEP1_64(ir.getInt8Ty(), barriers.pointer(), static_cast<uint64_t>(kBarrierBytes * i));
+      barriers.touch(ir, SharedBuffer::Access::kWrite, kMultiBufferPhase);
+      engine.init_barrier(ir, barrier, arrivals, chosen);
     }
   };
-  init(*rings.full, pipeline.stages, order.late.empty() ? 1 : 2);
-  if (rings.free) init(*rings.free, pipeline.stages, c.block.warps * c.block.cluster);
-  if (rings.turns) init(*rings.turns, c.block.crews, 1);
-  engine.publish_barriers(b);
+  init(*multi_buffers.full, pipeline.stages, order.late.empty() ? 1 : 2);
+  if (multi_buffers.free) init(*multi_buffers.free, pipeline.stages, ctx.block.warps * ctx.block.cluster);
+  if (multi_buffers.right_to_multiply) init(*multi_buffers.right_to_multiply, ctx.block.consumer_groups, 1);
+  engine.publish_barriers(ir);
 }
 
-Stages::Stages(Context& c, const Op& loop, const Pipeline& pipeline, const LoopRange& range, StageOrder order)
-    : c_(c),
+PipelineStages::PipelineStages(Context& ctx, const Op& loop, const Pipeline& pipeline, const LoopRange& range,
+                               StageOrder order)
+    : ctx_(ctx),
       loop_(loop),
       pipeline_(pipeline),
       range_(range),
       order_(std::move(order)),
       distance_(distance_of(pipeline, order_)) {
-  if (c.rings.contains(&loop)) order_.is_fed = order_.drifts = true;
+  if (ctx.multi_buffers.contains(&loop)) order_.is_fed = order_.drifts = true;
 }
 
-Result<void> Stages::begin() {
+Result<void> PipelineStages::begin() {
   start();
-  const auto made = c_.rings.find(&loop_);
+  const auto made = ctx_.multi_buffers.find(&loop_);
   if (order_.is_fed) {
-    rings_ = made->second;
-    if (c_.crew) {
-      take_turn();
+    buffers_ = made->second;
+    if (ctx_.consumer_group) {
+      take_right_to_multiply();
       pass_over_others();
     }
     return {};
   }
-  rings_ = make_rings(c_, pipeline_, order_);
-  copier_ = c_.b.CreateIsNull(c_.target.thread_id(c_.b));
+  buffers_ = make_multi_buffers(ctx_, pipeline_, order_);
+  copier_ = ctx_.ir.CreateIsNull(ctx_.target.thread_id(ctx_.ir));
   if (pipeline_.has_bulk()) {
     // In a loop around this one others may still wait for the barriers of the last time.
-    if (!order_.late.empty()) c_.target.program_barrier(c_.b, c_.block);
-    init_rings(c_, rings_, pipeline_, order_, copier_);
-    c_.target.program_barrier(c_.b, c_.block);
+    if (!order_.late.empty()) ctx_.target.program_barrier(ctx_.ir, ctx_.block);
+    init_multi_buffers(ctx_, buffers_, pipeline_, order_, copier_);
+    ctx_.target.program_barrier(ctx_.ir, ctx_.block);
   }
-  ahead_ = make_variables(c_, picked(loop_.results, pipeline_.ahead));
+  ahead_ = make_variables(ctx_, picked(loop_.results, pipeline_.ahead));
   const auto inits = llvm::ArrayRef(loop_.operands).drop_front(3);
-  if (auto done = assign(c_, picked(inits, pipeline_.ahead), ahead_); !done) return done;
+  if (auto done = assign(ctx_, picked(inits, pipeline_.ahead), ahead_); !done) return done;
   for (int i = 0; i < distance_; ++i) {
     if (auto done = fill(nullptr); !done) return done;
     if (pipeline_.is_through_registers()) put();
@@ -103,112 +105,115 @@ Result<void> Stages::begin() {
   return {};
 }
 
-void Stages::start() {
-  Builder& b = c_.b;
-  llvm::IRBuilder<> entry(c_.prologue_end);
+void PipelineStages::start() {
+  Builder& ir = ctx_.ir;
+  llvm::IRBuilder<> entry(ctx_.prologue_end);
   const auto variable = [&](llvm::AllocaInst*& out, Value* first, llvm::IRBuilder<>& where) {
     out = entry.CreateAlloca(first->getType());
     where.CreateStore(first, out);
   };
-  variable(count_, range_.start, b);
-  variable(last_, b.getInt32(static_cast<uint32_t>(-1)), b);
-  // Rings that warps of their own fill go on where the last program of a persistent block left them.
-  llvm::IRBuilder<>& once = order_.is_fed ? entry : b;
-  for (llvm::AllocaInst** zero : {&filled_, &used_, &parity_, &current_}) variable(*zero, b.getInt32(0), once);
-  // A slot that was never filled is free.
-  variable(filled_parity_, b.getInt32(1), once);
+  variable(count_, range_.start, ir);
+  variable(last_, ir.getInt32(static_cast<uint32_t>(-1)), ir);
+  // Multi-buffers that warps of their own fill go on where the last program of a persistent block left them.
+  llvm::IRBuilder<>& once = order_.is_fed ? entry : ir;
+  for (llvm::AllocaInst** zero : {&filled_, &used_, &parity_, &current_}) variable(*zero, ir.getInt32(0), once);
+  // A stage that was never filled is free.
+  variable(filled_parity_, ir.getInt32(1), once);
 }
 
-// A barrier tells one phase from the next alone: a crew that waited for slots before the others had waited for theirs
-// of the program in front would take these for its own.
-void Stages::take_turn() {
-  Builder& b = c_.b;
-  llvm::IRBuilder<> entry(c_.prologue_end);
-  llvm::AllocaInst* parity = entry.CreateAlloca(b.getInt32Ty());
-  entry.CreateStore(entry.CreateZExt(entry.CreateIsNull(c_.crew), b.getInt32Ty()), parity);  // the first need not wait
-  rings_.turns->touch(b, SharedBuffer::Access::kRead, kRingPhase);
-  c_.target.bulk_engine()->wait(b, turn_of(c_.crew), b.CreateLoad(b.getInt32Ty(), parity));
-  flip(parity, b.getTrue());
+// A barrier tells one phase from the next alone: a consumer group that waited for stages before the others had waited
+// for theirs of the program in front would take these for its own.
+void PipelineStages::take_right_to_multiply() {
+  Builder& ir = ctx_.ir;
+  llvm::IRBuilder<> entry(ctx_.prologue_end);
+  llvm::AllocaInst* parity = entry.CreateAlloca(ir.getInt32Ty());
+  entry.CreateStore(entry.CreateZExt(entry.CreateIsNull(ctx_.consumer_group), ir.getInt32Ty()),
+                    parity);  // the first need not wait
+  buffers_.right_to_multiply->touch(ir, SharedBuffer::Access::kRead, kMultiBufferPhase);
+  ctx_.target.bulk_engine()->wait(ir, right_to_multiply_of(ctx_.consumer_group),
+                                  ir.CreateLoad(ir.getInt32Ty(), parity));
+  flip(parity, ir.getTrue());
 }
 
-void Stages::leave_turn() {
-  Builder& b = c_.b;
-  Value* next = b.CreateAdd(c_.crew, b.getInt32(1));
-  next = b.CreateSelect(b.CreateICmpEQ(next, b.getInt32(static_cast<uint32_t>(c_.block.crews))), b.getInt32(0), next);
-  rings_.turns->touch(b, SharedBuffer::Access::kWrite, kRingPhase);
-  c_.target.bulk_engine()->arrive(b, turn_of(next), b.CreateIsNull(c_.thread));
+void PipelineStages::pass_on_right_to_multiply() {
+  Builder& ir = ctx_.ir;
+  Value* next = ir.CreateAdd(ctx_.consumer_group, ir.getInt32(1));
+  next = ir.CreateSelect(ir.CreateICmpEQ(next, ir.getInt32(static_cast<uint32_t>(ctx_.block.consumer_groups))),
+                         ir.getInt32(0), next);
+  buffers_.right_to_multiply->touch(ir, SharedBuffer::Access::kWrite, kMultiBufferPhase);
+  ctx_.target.bulk_engine()->arrive(ir, right_to_multiply_of(next), ir.CreateIsNull(ctx_.thread));
 }
 
-Value* Stages::turn_of(Value* crew) {
-  Builder& b = c_.b;
-  Value* offset = b.CreateMul(crew, b.getInt32(static_cast<uint32_t>(kBarrierBytes)));
-  return b.CreateGEP(b.getInt8Ty(), rings_.turns->pointer(), offset);
+Value* PipelineStages::right_to_multiply_of(Value* consumer_group) {
+  Builder& ir = ctx_.ir;
+  Value* offset = ir.CreateMul(consumer_group, ir.getInt32(static_cast<uint32_t>(kBarrierBytes)));
+  return ir.CreateGEP(ir.getInt8Ty(), buffers_.right_to_multiply->pointer(), offset);
 }
 
-// The slots of the programs of other crews: at first of those in front, then of all others.
-void Stages::pass_over_others() {
-  Builder& b = c_.b;
-  llvm::IRBuilder<> entry(c_.prologue_end);
-  llvm::AllocaInst* programs = entry.CreateAlloca(b.getInt32Ty());
-  entry.CreateStore(c_.crew, programs);
-  Value* length = b.CreateSub(b.CreateAdd(range_.end, range_.step), b.CreateAdd(range_.start, b.getInt64(1)));
-  Value* count = b.CreateTrunc(b.CreateSDiv(length, range_.step), b.getInt32Ty());
-  count = b.CreateSelect(b.CreateICmpSLT(range_.start, range_.end), count, b.getInt32(0));
-  if (!order_.late.empty()) count = b.CreateAdd(count, b.getInt32(1));
-  Value* passed = b.CreateMul(count, b.CreateLoad(b.getInt32Ty(), programs));
-  Value* at = b.CreateAdd(b.CreateLoad(b.getInt32Ty(), used_), passed);
-  Value* stages = b.getInt32(static_cast<uint32_t>(pipeline_.stages));
-  b.CreateStore(b.CreateURem(at, stages), used_);
-  Value* turns = b.CreateAnd(b.CreateUDiv(at, stages), b.getInt32(1));
-  b.CreateStore(b.CreateXor(b.CreateLoad(b.getInt32Ty(), parity_), turns), parity_);
-  b.CreateStore(b.getInt32(static_cast<uint32_t>(c_.block.crews - 1)), programs);
+// The stages of the programs of other consumer groups: at first of those in front, then of all others.
+void PipelineStages::pass_over_others() {
+  Builder& ir = ctx_.ir;
+  llvm::IRBuilder<> entry(ctx_.prologue_end);
+  llvm::AllocaInst* programs = entry.CreateAlloca(ir.getInt32Ty());
+  entry.CreateStore(ctx_.consumer_group, programs);
+  Value* length = ir.CreateSub(ir.CreateAdd(range_.end, range_.step), ir.CreateAdd(range_.start, ir.getInt64(1)));
+  Value* count = ir.CreateTrunc(ir.CreateSDiv(length, range_.step), ir.getInt32Ty());
+  count = ir.CreateSelect(ir.CreateICmpSLT(range_.start, range_.end), count, ir.getInt32(0));
+  if (!order_.late.empty()) count = ir.CreateAdd(count, ir.getInt32(1));
+  Value* passed = ir.CreateMul(count, ir.CreateLoad(ir.getInt32Ty(), programs));
+  Value* at = ir.CreateAdd(ir.CreateLoad(ir.getInt32Ty(), used_), passed);
+  Value* stages = ir.getInt32(static_cast<uint32_t>(pipeline_.stages));
+  ir.CreateStore(ir.CreateURem(at, stages), used_);
+  Value* turns = ir.CreateAnd(ir.CreateUDiv(at, stages), ir.getInt32(1));
+  ir.CreateStore(ir.CreateXor(ir.CreateLoad(ir.getInt32Ty(), parity_), turns), parity_);
+  ir.CreateStore(ir.getInt32(static_cast<uint32_t>(ctx_.block.consumer_groups - 1)), programs);
 }
 
-//   loop: wait until the slot is free; copy; to the next slot
-Result<void> Stages::copy_all() {
-  Builder& b = c_.b;
+//   loop: wait until the stage is free; copy; to the next stage
+Result<void> PipelineStages::copy_all() {
+  Builder& ir = ctx_.ir;
   start();
-  rings_ = c_.rings.at(&loop_);
-  copier_ = b.getTrue();
-  llvm::BasicBlock *loop = new_block(c_, "copy"), *after = new_block(c_, "copy.end");
-  llvm::Instruction* guard = b.CreateCondBr(b.CreateICmpSLT(range_.start, range_.end), loop, after);
-  b.SetInsertPoint(loop);
-  wait_for_slot();
+  buffers_ = ctx_.multi_buffers.at(&loop_);
+  copier_ = ir.getTrue();
+  llvm::BasicBlock *loop = new_block(ctx_, "copy"), *after = new_block(ctx_, "copy.end");
+  llvm::Instruction* guard = ir.CreateCondBr(ir.CreateICmpSLT(range_.start, range_.end), loop, after);
+  ir.SetInsertPoint(loop);
+  wait_for_stage();
   if (auto done = fill(guard); !done) return done;
-  // What is read an iteration late has a slot behind the last iteration's.
-  Value* end = order_.late.empty() ? range_.end : b.CreateAdd(range_.end, range_.step);
-  b.CreateCondBr(b.CreateICmpSLT(b.CreateLoad(b.getInt64Ty(), count_), end), loop, after);
-  b.SetInsertPoint(after);
+  // What is read an iteration late has a stage behind the last iteration's.
+  Value* end = order_.late.empty() ? range_.end : ir.CreateAdd(range_.end, range_.step);
+  ir.CreateCondBr(ir.CreateICmpSLT(ir.CreateLoad(ir.getInt64Ty(), count_), end), loop, after);
+  ir.SetInsertPoint(after);
   return {};
 }
 
-void Stages::wait_until_all_free() {
+void PipelineStages::wait_until_all_free() {
   for (int i = 0; i < pipeline_.stages; ++i) {
-    wait_for_slot();
+    wait_for_stage();
     flip(filled_parity_, step(filled_));
   }
 }
 
-Result<void> Stages::advance(llvm::Instruction* guard) {
+Result<void> PipelineStages::advance(llvm::Instruction* guard) {
   if (pipeline_.has_bulk()) {
-    rings_.full->touch(c_.b, SharedBuffer::Access::kRead, kRingPhase);
-    Value* parity = c_.b.CreateLoad(c_.b.getInt32Ty(), parity_);
-    c_.target.bulk_engine()->wait(c_.b, slot(*rings_.full, kBarrierBytes, used_), parity);
+    buffers_.full->touch(ctx_.ir, SharedBuffer::Access::kRead, kMultiBufferPhase);
+    Value* parity = ctx_.ir.CreateLoad(ctx_.ir.getInt32Ty(), parity_);
+    ctx_.target.bulk_engine()->wait(ctx_.ir, stage_address(*buffers_.full, kBarrierBytes, used_), parity);
   }
   if (pipeline_.is_all_bulk()) return {};
   if (pipeline_.is_through_registers()) {
-    c_.target.program_barrier(c_.b, c_.block);
+    ctx_.target.program_barrier(ctx_.ir, ctx_.block);
     return fill(guard);
   }
-  c_.target.async_wait(c_.b, distance_ - 1);
-  c_.target.group_publish(c_.b);
-  c_.target.program_barrier(c_.b, c_.block);
+  ctx_.target.async_wait(ctx_.ir, distance_ - 1);
+  ctx_.target.group_publish(ctx_.ir);
+  ctx_.target.program_barrier(ctx_.ir, ctx_.block);
   return fill(guard);
 }
 
-Result<void> Stages::finish(llvm::Instruction* guard) {
+Result<void> PipelineStages::finish(llvm::Instruction* guard) {
   if (pipeline_.is_through_registers()) {
-    if (pipeline_.stages == 1) c_.target.program_barrier(c_.b, c_.block);
+    if (pipeline_.stages == 1) ctx_.target.program_barrier(ctx_.ir, ctx_.block);
     put();
     return {};
   }
@@ -217,241 +222,247 @@ Result<void> Stages::finish(llvm::Instruction* guard) {
   return refill(guard);
 }
 
-// Products that run on still read the slot of this iteration; they have left that of the last.
-void Stages::release() {
+// Products that run on still read the stage of this iteration; they have left that of the last.
+void PipelineStages::release() {
   if (!order_.drifts) return;
-  Builder& b = c_.b;
-  rings_.free->touch(b, SharedBuffer::Access::kWrite, kRingPhase);
-  Value* chosen = b.CreateIsNull(c_.lane);
+  Builder& ir = ctx_.ir;
+  buffers_.free->touch(ir, SharedBuffer::Access::kWrite, kMultiBufferPhase);
+  Value* chosen = ir.CreateIsNull(ctx_.lane);
   llvm::AllocaInst* left = current_;
   if (order_.runs_on) {
     left = last_;
-    chosen = b.CreateAnd(chosen, b.CreateICmpSGE(b.CreateLoad(b.getInt32Ty(), last_), b.getInt32(0)));
+    chosen = ir.CreateAnd(chosen, ir.CreateICmpSGE(ir.CreateLoad(ir.getInt32Ty(), last_), ir.getInt32(0)));
   }
   arrive_free(left, chosen);
-  b.CreateStore(b.CreateLoad(b.getInt32Ty(), current_), last_);
+  ir.CreateStore(ir.CreateLoad(ir.getInt32Ty(), current_), last_);
 }
 
-// The blocks of a cluster write each other's slots.
-void Stages::arrive_free(llvm::AllocaInst* left, Value* chosen) {
-  Builder& b = c_.b;
-  const BulkEngine& engine = *c_.target.bulk_engine();
-  Value* barrier = slot(*rings_.free, kBarrierBytes, left);
-  engine.arrive(b, barrier, chosen);
-  if (c_.block.cluster == 1) return;
-  engine.arrive_in_cluster(b, barrier, b.CreateXor(engine.number_in_cluster(b), b.getInt32(1)), chosen);
+// The blocks of a cluster write each other's stages.
+void PipelineStages::arrive_free(llvm::AllocaInst* left, Value* chosen) {
+  Builder& ir = ctx_.ir;
+  const BulkEngine& engine = *ctx_.target.bulk_engine();
+  Value* barrier = stage_address(*buffers_.free, kBarrierBytes, left);
+  engine.arrive(ir, barrier, chosen);
+  if (ctx_.block.cluster == 1) return;
+  engine.arrive_in_cluster(ir, barrier, ir.CreateXor(engine.number_in_cluster(ir), ir.getInt32(1)), chosen);
 }
 
-Result<void> Stages::refill(llvm::Instruction* guard) {
+Result<void> PipelineStages::refill(llvm::Instruction* guard) {
   if (order_.is_fed) return {};
   if (order_.drifts) {
     wait_until_free();
   } else {
-    c_.target.program_barrier(c_.b, c_.block);
+    ctx_.target.program_barrier(ctx_.ir, ctx_.block);
   }
   return fill(guard);
 }
 
-// Each thread waits for its own copies, also for those behind the loop's end, which fill slots with zeros: until a
-// barrier another one's may still be under way, and the slots' memory is not free for what comes next.
-void Stages::end() {
+// Each thread waits for its own copies, also for those behind the loop's end, which fill stages with zeros: until a
+// barrier another one's may still be under way, and the stages' memory is not free for what comes next.
+void PipelineStages::end() {
   if (pipeline_.is_all_bulk() || pipeline_.is_through_registers()) return;
-  c_.target.async_wait(c_.b, 0);
-  for (const SharedBuffer& slots : rings_.slots) slots.touch(c_.b, SharedBuffer::Access::kWrite, kRingPhase);
+  ctx_.target.async_wait(ctx_.ir, 0);
+  for (const SharedBuffer& buffer : buffers_.buffers)
+    buffer.touch(ctx_.ir, SharedBuffer::Access::kWrite, kMultiBufferPhase);
 }
 
-void Stages::release_last() {
-  if (!c_.block.persistent || !order_.is_fed) return;
+void PipelineStages::release_last() {
+  if (!ctx_.block.persistent || !order_.is_fed) return;
   if (!order_.late.empty()) return release();
   if (!order_.runs_on) return;
-  Builder& b = c_.b;
-  rings_.free->touch(b, SharedBuffer::Access::kWrite, kRingPhase);
-  Value* any = b.CreateICmpSGE(b.CreateLoad(b.getInt32Ty(), last_), b.getInt32(0));
-  arrive_free(last_, b.CreateAnd(b.CreateIsNull(c_.lane), any));
+  Builder& ir = ctx_.ir;
+  buffers_.free->touch(ir, SharedBuffer::Access::kWrite, kMultiBufferPhase);
+  Value* any = ir.CreateICmpSGE(ir.CreateLoad(ir.getInt32Ty(), last_), ir.getInt32(0));
+  arrive_free(last_, ir.CreateAnd(ir.CreateIsNull(ctx_.lane), any));
 }
 
-// Until the slot that is filled next has been left.
-void Stages::wait_for_slot() {
-  Builder& b = c_.b;
-  c_.target.bulk_engine()->wait(b, slot(*rings_.free, kBarrierBytes, filled_),
-                                b.CreateLoad(b.getInt32Ty(), filled_parity_));
+// Until the stage that is filled next has been left.
+void PipelineStages::wait_for_stage() {
+  Builder& ir = ctx_.ir;
+  ctx_.target.bulk_engine()->wait(ir, stage_address(*buffers_.free, kBarrierBytes, filled_),
+                                  ir.CreateLoad(ir.getInt32Ty(), filled_parity_));
 }
 
 // The warp that tells the engine.
-void Stages::wait_until_free() {
-  Builder& b = c_.b;
-  llvm::BasicBlock *wait = new_block(c_, "handover"), *after = new_block(c_, "handover.end");
-  b.CreateCondBr(b.CreateIsNull(c_.warp), wait, after);
-  b.SetInsertPoint(wait);
-  wait_for_slot();
-  b.CreateBr(after);
-  b.SetInsertPoint(after);
+void PipelineStages::wait_until_free() {
+  Builder& ir = ctx_.ir;
+  llvm::BasicBlock *wait = new_block(ctx_, "handover"), *after = new_block(ctx_, "handover.end");
+  ir.CreateCondBr(ir.CreateIsNull(ctx_.warp), wait, after);
+  ir.SetInsertPoint(wait);
+  wait_for_stage();
+  ir.CreateBr(after);
+  ir.SetInsertPoint(after);
 }
 
-void Stages::announce(Value* chosen, Value* enabled, bool late) {
-  Builder& b = c_.b;
+void PipelineStages::announce(Value* chosen, Value* enabled, bool late) {
+  Builder& ir = ctx_.ir;
   int64_t bytes = 0;
   for (const StagedLoad& staged : pipeline_.loads) {
     if (!staged.bulk || order_.late.contains(staged.load) != late) continue;
     bytes += staged.bulk->box_bytes * static_cast<int64_t>(staged.bulk->boxes.size());
   }
-  const BulkEngine& engine = *c_.target.bulk_engine();
-  Value* barrier = slot(*rings_.full, kBarrierBytes, filled_);
-  rings_.full->touch(b, SharedBuffer::Access::kWrite, kRingPhase);
-  engine.arrive_expecting(b, barrier, bytes, b.CreateAnd(chosen, enabled));
+  const BulkEngine& engine = *ctx_.target.bulk_engine();
+  Value* barrier = stage_address(*buffers_.full, kBarrierBytes, filled_);
+  buffers_.full->touch(ir, SharedBuffer::Access::kWrite, kMultiBufferPhase);
+  engine.arrive_expecting(ir, barrier, bytes, ir.CreateAnd(chosen, enabled));
   // The other arrival ends the phase.
-  if (!order_.late.empty()) engine.arrive(b, barrier, b.CreateAnd(chosen, b.CreateNot(enabled)));
+  if (!order_.late.empty()) engine.arrive(ir, barrier, ir.CreateAnd(chosen, ir.CreateNot(enabled)));
 }
 
-void Stages::copy_in_bulk(const StagedLoad& staged, const SharedBuffer& ring, Value* base, Value* chosen) {
-  Builder& b = c_.b;
-  const BulkEngine& engine = *c_.target.bulk_engine();
-  const std::vector<Value*> at = tile_coordinates(c_, staged.bulk->access);
+void PipelineStages::copy_in_bulk(const StagedLoad& staged, const SharedBuffer& multi_buffer, Value* base,
+                                  Value* chosen) {
+  Builder& ir = ctx_.ir;
+  const BulkEngine& engine = *ctx_.target.bulk_engine();
+  const std::vector<Value*> at = tile_coordinates(ctx_, staged.bulk->access);
   const auto alike = alike_.find(staged.load);
   Value *alone = chosen, *turn = nullptr;
   if (alike != alike_.end()) {
-    alone = b.CreateAnd(chosen, b.CreateNot(alike->second));
-    turn = b.CreateIsNotNull(engine.number_in_cluster(b));
+    alone = ir.CreateAnd(chosen, ir.CreateNot(alike->second));
+    turn = ir.CreateIsNotNull(engine.number_in_cluster(ir));
   }
   for (const TileBox& box : staged.bulk->boxes) {
-    BoxCopy copy{c_.tensor_map(*staged.load), at, nullptr};
+    BoxCopy copy{ctx_.tensor_map(*staged.load), at, nullptr};
     for (size_t i = 0; i < at.size(); ++i) {
-      if (box.start[i] != 0) copy.coordinates[i] = b.CreateAdd(at[i], b.getInt32(static_cast<uint32_t>(box.start[i])));
+      if (box.start[i] != 0)
+        copy.coordinates[i] = ir.CreateAdd(at[i], ir.getInt32(static_cast<uint32_t>(box.start[i])));
     }
-    copy.shared = b.CreateConstGEP1_64(b.getInt8Ty(), base, static_cast<uint64_t>(box.shared_bytes));
-    ring.touch(b, SharedBuffer::Access::kWrite, kRingPhase);
-    Value* barrier = slot(*rings_.full, kBarrierBytes, filled_);
-    engine.load(b, copy, barrier, alone);
+    copy.shared = ir.CreateConstGEP1_64(ir.getInt8Ty(), base, static_cast<uint64_t>(box.shared_bytes));
+    multi_buffer.touch(ir, SharedBuffer::Access::kWrite, kMultiBufferPhase);
+    Value* barrier = stage_address(*buffers_.full, kBarrierBytes, filled_);
+    engine.load(ir, copy, barrier, alone);
     if (!turn) continue;
-    turn = b.CreateNot(turn);
+    turn = ir.CreateNot(turn);
     copy.for_cluster = true;
-    engine.load(b, copy, barrier, b.CreateAnd(chosen, b.CreateAnd(alike->second, turn)));
+    engine.load(ir, copy, barrier, ir.CreateAnd(chosen, ir.CreateAnd(alike->second, turn)));
   }
 }
 
-// One slot's copies; none behind the end.
-Result<void> Stages::fill(llvm::Instruction* guard) {
-  Builder& b = c_.b;
-  Value* count = b.CreateLoad(b.getInt64Ty(), count_);
-  if (auto done = copy_iteration(count, b.CreateICmpSLT(count, range_.end), false, guard); !done) return done;
+// One stage's copies; none behind the end.
+Result<void> PipelineStages::fill(llvm::Instruction* guard) {
+  Builder& ir = ctx_.ir;
+  Value* count = ir.CreateLoad(ir.getInt64Ty(), count_);
+  if (auto done = copy_iteration(count, ir.CreateICmpSLT(count, range_.end), false, guard); !done) return done;
   if (!order_.late.empty()) {
-    Value* last = b.CreateSub(count, range_.step);
-    Value* enabled = b.CreateAnd(b.CreateICmpSGE(last, range_.start), b.CreateICmpSLT(last, range_.end));
+    Value* last = ir.CreateSub(count, range_.step);
+    Value* enabled = ir.CreateAnd(ir.CreateICmpSGE(last, range_.start), ir.CreateICmpSLT(last, range_.end));
     if (auto done = copy_iteration(last, enabled, true, guard); !done) return done;
   }
-  if (!pipeline_.is_all_bulk()) c_.target.async_commit(b);
-  b.CreateStore(b.CreateAdd(count, range_.step), count_);
+  if (!pipeline_.is_all_bulk()) ctx_.target.async_commit(ir);
+  ir.CreateStore(ir.CreateAdd(count, range_.step), count_);
   if (!pipeline_.is_through_registers()) flip(filled_parity_, step(filled_));
   return {};
 }
 
 // One iteration's copies, by the addresses of that iteration.
-Result<void> Stages::copy_iteration(Value* count, Value* enabled, bool late, llvm::Instruction* guard) {
-  Builder& b = c_.b;
+Result<void> PipelineStages::copy_iteration(Value* count, Value* enabled, bool late, llvm::Instruction* guard) {
+  Builder& ir = ctx_.ir;
   const dsl::Region& region = loop_.regions[0];
-  c_.enter(region, guard, enabled);
+  ctx_.enter(region, guard, enabled);
   const auto lower = [&]() -> Result<void> {
-    c_.define(region.args[0], {range_.index(b, count, c_.type(region.args[0]).element)});
-    for (size_t i = 0; i < ahead_.size(); ++i) c_.define(region.args[pipeline_.ahead[i] + 1], read(c_, ahead_[i]));
+    ctx_.define(region.args[0], {range_.index(ir, count, ctx_.type(region.args[0]).element)});
+    for (size_t i = 0; i < ahead_.size(); ++i) ctx_.define(region.args[pipeline_.ahead[i] + 1], read(ctx_, ahead_[i]));
     for (const Op* op : pipeline_.slice) {
-      if (auto done = lower_op(c_, *op); !done) return done;
+      if (auto done = lower_op(ctx_, *op); !done) return done;
     }
     if (pipeline_.has_bulk()) announce(copier_, enabled, late);
     held_.clear();
-    for (size_t i = 0; i < rings_.slots.size(); ++i) {
+    for (size_t i = 0; i < buffers_.buffers.size(); ++i) {
       const StagedLoad& staged = pipeline_.loads[i];
       if (order_.late.contains(staged.load) != late) continue;
       if (staged.trip) {
         if (auto done = load(staged, enabled); !done) return done;
         continue;
       }
-      Value* base = slot(rings_.slots[i], staged.panels.bytes, filled_);
+      Value* base = stage_address(buffers_.buffers[i], staged.panels.bytes, filled_);
       if (staged.bulk) {
-        copy_in_bulk(staged, rings_.slots[i], base, b.CreateAnd(copier_, enabled));
-      } else if (auto done = copy(staged, rings_.slots[i], base, enabled); !done) {
+        copy_in_bulk(staged, buffers_.buffers[i], base, ir.CreateAnd(copier_, enabled));
+      } else if (auto done = copy(staged, buffers_.buffers[i], base, enabled); !done) {
         return done;
       }
     }
-    return assign(c_, picked(region.ops.back().operands, pipeline_.ahead), ahead_);
+    return assign(ctx_, picked(region.ops.back().operands, pipeline_.ahead), ahead_);
   };
   auto done = lower();
-  c_.leave();
+  ctx_.leave();
   return done;
 }
 
-Result<void> Stages::load(const StagedLoad& staged, Value* enabled) {
-  auto registers = load_tile(c_, *staged.load, staged.copies, enabled);
+Result<void> PipelineStages::load(const StagedLoad& staged, Value* enabled) {
+  auto registers = load_tile(ctx_, *staged.load, staged.copies, enabled);
   if (!registers) return registers.error();
   held_.push_back(std::move(*registers));
   return {};
 }
 
-void Stages::put() {
-  for (size_t i = 0; i < rings_.slots.size(); ++i) {
+void PipelineStages::put() {
+  for (size_t i = 0; i < buffers_.buffers.size(); ++i) {
     const StagedLoad& staged = pipeline_.loads[i];
-    const int bits = traveling_bits(c_.type(staged.load->results[0]));
-    for (Value*& x : held_[i]) x = to_bits(c_, x, bits);
-    const SharedPlace place{&rings_.slots[i], slot(rings_.slots[i], staged.panels.bytes, filled_), kRingPhase};
-    store_shared(c_, place, staged.trip->store, held_[i], bits);
+    const int bits = traveling_bits(ctx_.type(staged.load->results[0]));
+    for (Value*& x : held_[i]) x = to_bits(ctx_, x, bits);
+    const SharedPlace place{&buffers_.buffers[i], stage_address(buffers_.buffers[i], staged.panels.bytes, filled_),
+                            kMultiBufferPhase};
+    store_shared(ctx_, place, staged.trip->store, held_[i], bits);
   }
   step(filled_);
 }
 
-Result<void> Stages::copy(const StagedLoad& staged, const SharedBuffer& ring, Value* base, Value* enabled) {
-  Builder& b = c_.b;
+Result<void> PipelineStages::copy(const StagedLoad& staged, const SharedBuffer& multi_buffer, Value* base,
+                                  Value* enabled) {
+  Builder& ir = ctx_.ir;
   const Op& load = *staged.load;
   const Layout& layout = staged.copies;
-  auto where = addresses(c_, load.operands[0], layout);
+  auto where = addresses(ctx_, load.operands[0], layout);
   if (!where) return where.error();
-  auto masks = load.operands.size() > 1 ? c_.get(load.operands[1], layout) : Result<Registers>(Registers());
+  auto masks = load.operands.size() > 1 ? ctx_.get(load.operands[1], layout) : Result<Registers>(Registers());
   if (!masks) return masks.error();
-  const dsl::Type& type = c_.type(load.results[0]);
+  const dsl::Type& type = ctx_.type(load.results[0]);
   const Layout offsets = compose(inverse(staged.panels.memory), layout);
   for (const Group& group : groups_of(layout, staged.vector, staged.panels.fast)) {
     GlobalAccess from;
-    from.pointer = pointer_of(c_, (*where)[group[0]]);
-    from.predicate = masks->empty() ? enabled : b.CreateAnd((*masks)[group[0]], enabled);
-    from.predicate = both(b, from.predicate, c_.in_tile(layout, group[0], type));
-    ring.touch(b, SharedBuffer::Access::kWrite, kRingPhase);
-    c_.target.async_copy(b, shared_address(c_, base, offsets, group[0], dsl::info(type.element).bits), from,
-                         static_cast<int>(staged.vector * dsl::info(type.element).bytes));
+    from.pointer = pointer_of(ctx_, (*where)[group[0]]);
+    from.predicate = masks->empty() ? enabled : ir.CreateAnd((*masks)[group[0]], enabled);
+    from.predicate = both(ir, from.predicate, ctx_.in_tile(layout, group[0], type));
+    multi_buffer.touch(ir, SharedBuffer::Access::kWrite, kMultiBufferPhase);
+    ctx_.target.async_copy(ir, shared_address(ctx_, base, offsets, group[0], dsl::info(type.element).bits), from,
+                           static_cast<int>(staged.vector * dsl::info(type.element).bytes));
   }
   return {};
 }
 
-Value* Stages::slot(const SharedBuffer& ring, int64_t bytes, llvm::AllocaInst* number) {
-  Builder& b = c_.b;
-  Value* offset = b.CreateMul(b.CreateLoad(b.getInt32Ty(), number), b.getInt32(static_cast<uint32_t>(bytes)));
-  return b.CreateGEP(b.getInt8Ty(), ring.pointer(), offset);
+Value* PipelineStages::stage_address(const SharedBuffer& multi_buffer, int64_t bytes, llvm::AllocaInst* number) {
+  Builder& ir = ctx_.ir;
+  Value* offset = ir.CreateMul(ir.CreateLoad(ir.getInt32Ty(), number), ir.getInt32(static_cast<uint32_t>(bytes)));
+  return ir.CreateGEP(ir.getInt8Ty(), multi_buffer.pointer(), offset);
 }
 
-Value* Stages::step(llvm::AllocaInst* number) {
-  Builder& b = c_.b;
-  Value* next = b.CreateAdd(b.CreateLoad(b.getInt32Ty(), number), b.getInt32(1));
-  Value* wraps = b.CreateICmpEQ(next, b.getInt32(static_cast<uint32_t>(pipeline_.stages)));
-  b.CreateStore(b.CreateSelect(wraps, b.getInt32(0), next), number);
+Value* PipelineStages::step(llvm::AllocaInst* number) {
+  Builder& ir = ctx_.ir;
+  Value* next = ir.CreateAdd(ir.CreateLoad(ir.getInt32Ty(), number), ir.getInt32(1));
+  Value* wraps = ir.CreateICmpEQ(next, ir.getInt32(static_cast<uint32_t>(pipeline_.stages)));
+  ir.CreateStore(ir.CreateSelect(wraps, ir.getInt32(0), next), number);
   return wraps;
 }
 
-void Stages::flip(llvm::AllocaInst* parity, Value* wraps) {
-  Builder& b = c_.b;
-  Value* old = b.CreateLoad(b.getInt32Ty(), parity);
-  b.CreateStore(b.CreateXor(old, b.CreateZExt(wraps, b.getInt32Ty())), parity);
+void PipelineStages::flip(llvm::AllocaInst* parity, Value* wraps) {
+  Builder& ir = ctx_.ir;
+  Value* old = ir.CreateLoad(ir.getInt32Ty(), parity);
+  ir.CreateStore(ir.CreateXor(old, ir.CreateZExt(wraps, ir.getInt32Ty())), parity);
 }
 
-void Stages::define() {
-  Builder& b = c_.b;
-  for (size_t i = 0; i < rings_.slots.size(); ++i) {
+void PipelineStages::define() {
+  Builder& ir = ctx_.ir;
+  for (size_t i = 0; i < buffers_.buffers.size(); ++i) {
     const StagedLoad& staged = pipeline_.loads[i];
-    Value* base = slot(rings_.slots[i], staged.panels.bytes, used_);
-    c_.define_shared(staged.load->results[0], {staged.panels, rings_.slots[i], base, kRingPhase});
+    Value* base = stage_address(buffers_.buffers[i], staged.panels.bytes, used_);
+    ctx_.define_shared(staged.load->results[0], {staged.panels, buffers_.buffers[i], base, kMultiBufferPhase});
   }
-  b.CreateStore(b.CreateLoad(b.getInt32Ty(), used_), current_);
+  ir.CreateStore(ir.CreateLoad(ir.getInt32Ty(), used_), current_);
   flip(parity_, step(used_));
 }
 
-void Stages::touch() {
-  for (const SharedBuffer& ring : rings_.slots) ring.touch(c_.b, SharedBuffer::Access::kRead, kRingPhase);
+void PipelineStages::touch() {
+  for (const SharedBuffer& multi_buffer : buffers_.buffers)
+    multi_buffer.touch(ctx_.ir, SharedBuffer::Access::kRead, kMultiBufferPhase);
 }
 
 }  // namespace kiln::codegen::gpu

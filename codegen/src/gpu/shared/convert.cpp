@@ -20,15 +20,15 @@ Registers renamed(const Registers& registers, const Columns& from) {
 }
 
 // An output of a map of a shuffle: what the round makes of it, a constant, and what the thread does.
-Value* output(Context& c, const Layout& map, Bits round) {
-  Value* thread = c.thread_coordinate(map, 0);
-  return c.b.CreateXor(thread, c.b.getInt32(static_cast<uint32_t>(map.at({.reg = round}))));
+Value* output(Context& ctx, const Layout& map, Bits round) {
+  Value* thread = ctx.thread_coordinate(map, 0);
+  return ctx.ir.CreateXor(thread, ctx.ir.getInt32(static_cast<uint32_t>(map.at({.reg = round}))));
 }
 
 // What stands by the number that is `start` xor what the thread makes of the map, of `count` there are: a select for
 // each bit that it may change.
-Value* choose(Context& c, const Layout& map, Bits start, size_t count, llvm::function_ref<Value*(Bits)> at) {
-  Value* thread = c.thread_coordinate(map, 0);
+Value* choose(Context& ctx, const Layout& map, Bits start, size_t count, llvm::function_ref<Value*(Bits)> at) {
+  Value* thread = ctx.thread_coordinate(map, 0);
   if (const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(thread)) return at(start ^ constant->getZExtValue());
   Bits varying = 0;
   for (Dim dim : {Dim::kLane, Dim::kWarp}) {
@@ -48,11 +48,11 @@ Value* choose(Context& c, const Layout& map, Bits start, size_t count, llvm::fun
   while (candidates.size() > 1) {
     const size_t half = candidates.size() / 2;
     const Bits mask = candidates[half].first ^ candidates[0].first;
-    Value* set = c.b.CreateIsNotNull(c.b.CreateAnd(thread, c.b.getInt32(static_cast<uint32_t>(mask))));
+    Value* set = ctx.ir.CreateIsNotNull(ctx.ir.CreateAnd(thread, ctx.ir.getInt32(static_cast<uint32_t>(mask))));
     for (size_t i = 0; i < half; ++i) {
       candidates[i].second = candidates[i].second == candidates[half + i].second
                                  ? candidates[i].second
-                                 : c.b.CreateSelect(set, candidates[half + i].second, candidates[i].second);
+                                 : ctx.ir.CreateSelect(set, candidates[half + i].second, candidates[i].second);
     }
     candidates.resize(half);
   }
@@ -60,28 +60,28 @@ Value* choose(Context& c, const Layout& map, Bits start, size_t count, llvm::fun
 }
 
 // Integers of any width from another lane: by words of 32 bits.
-Value* shuffle_bits(Context& c, Value* x, llvm::function_ref<Value*(Value* word)> shuffle) {
-  Builder& b = c.b;
+Value* shuffle_bits(Context& ctx, Value* x, llvm::function_ref<Value*(Value* word)> shuffle) {
+  Builder& ir = ctx.ir;
   const unsigned bits = x->getType()->getIntegerBitWidth();
-  if (bits <= 32) return b.CreateTrunc(shuffle(b.CreateZExt(x, b.getInt32Ty())), x->getType());
-  Value* low = shuffle(b.CreateTrunc(x, b.getInt32Ty()));
-  Value* high = shuffle(b.CreateTrunc(b.CreateLShr(x, 32), b.getInt32Ty()));
-  return b.CreateOr(b.CreateZExt(low, x->getType()), b.CreateShl(b.CreateZExt(high, x->getType()), 32));
+  if (bits <= 32) return ir.CreateTrunc(shuffle(ir.CreateZExt(x, ir.getInt32Ty())), x->getType());
+  Value* low = shuffle(ir.CreateTrunc(x, ir.getInt32Ty()));
+  Value* high = shuffle(ir.CreateTrunc(ir.CreateLShr(x, 32), ir.getInt32Ty()));
+  return ir.CreateOr(ir.CreateZExt(low, x->getType()), ir.CreateShl(ir.CreateZExt(high, x->getType()), 32));
 }
 
 // So many elements side by side in one integer, the first lowest.
-Value* pack(Context& c, llvm::ArrayRef<Value*> elements) {
+Value* pack(Context& ctx, llvm::ArrayRef<Value*> elements) {
   if (elements.size() == 1) return elements[0];
   const auto bits = static_cast<unsigned>(elements.size()) * elements[0]->getType()->getIntegerBitWidth();
-  return c.b.CreateBitCast(vector_from(c.b, elements), c.b.getIntNTy(bits));
+  return ctx.ir.CreateBitCast(vector_from(ctx.ir, elements), ctx.ir.getIntNTy(bits));
 }
 
-Registers unpack(Context& c, Value* packed, int bits, Bits count) {
+Registers unpack(Context& ctx, Value* packed, int bits, Bits count) {
   if (count == 1) return {packed};
-  llvm::Type* element = c.b.getIntNTy(static_cast<unsigned>(bits));
-  Value* vector = c.b.CreateBitCast(packed, llvm::FixedVectorType::get(element, static_cast<unsigned>(count)));
+  llvm::Type* element = ctx.ir.getIntNTy(static_cast<unsigned>(bits));
+  Value* vector = ctx.ir.CreateBitCast(packed, llvm::FixedVectorType::get(element, static_cast<unsigned>(count)));
   Registers out;
-  for (Bits i = 0; i < count; ++i) out.push_back(c.b.CreateExtractElement(vector, i));
+  for (Bits i = 0; i < count; ++i) out.push_back(ctx.ir.CreateExtractElement(vector, i));
   return out;
 }
 
@@ -99,8 +99,8 @@ std::vector<Bits> places_of(const Layout& put, Bits round, size_t count) {
 }
 
 // What travels together is packed before anything is chosen and unpacked behind.
-Registers run_shuffle(Context& c, const Shuffle& plan, const Registers& in, int bits) {
-  Builder& b = c.b;
+Registers run_shuffle(Context& ctx, const Shuffle& plan, const Registers& in, int bits) {
+  Builder& ir = ctx.ir;
   const Bits packs = Bits{1} << plan.offer_pack.size();
   std::map<Bits, Value*> packed, placed;  // by the register of the first element
   const auto pack_at = [&](Bits first) {
@@ -108,24 +108,24 @@ Registers run_shuffle(Context& c, const Shuffle& plan, const Registers& in, int 
     if (out) return out;
     llvm::SmallVector<Value*, 4> elements;
     for (Bits j = 0; j < packs; ++j) elements.push_back(in[first ^ multiply(plan.offer_pack, j)]);
-    return out = pack(c, elements);
+    return out = pack(ctx, elements);
   };
   Registers out(plan.put.element_bits() == 0 ? 1 : static_cast<size_t>(plan.put.shape()[0]));
   for (Bits round = 0; round < static_cast<Bits>(plan.rounds()); ++round) {
-    Value* offered = choose(c, plan.offer, plan.offer.at({.reg = round}), in.size(), pack_at);
-    Value* fetched =
-        shuffle_bits(c, offered, [&](Value* word) { return c.target.shuffle(b, word, output(c, plan.fetch, round)); });
+    Value* offered = choose(ctx, plan.offer, plan.offer.at({.reg = round}), in.size(), pack_at);
+    Value* fetched = shuffle_bits(
+        ctx, offered, [&](Value* word) { return ctx.target.shuffle(ir, word, output(ctx, plan.fetch, round)); });
     // Lanes may put the same round into different registers: each possible one takes it or keeps what it has.
-    Value* accepted = b.CreateIsNull(output(c, plan.accept, round));
-    Value* place = output(c, plan.put, round);
+    Value* accepted = ir.CreateIsNull(output(ctx, plan.accept, round));
+    Value* place = output(ctx, plan.put, round);
     for (Bits reg : places_of(plan.put, round, out.size())) {
       Value*& slot = placed[reg];
-      Value* mine = b.CreateAnd(accepted, b.CreateICmpEQ(place, b.getInt32(static_cast<uint32_t>(reg))));
-      slot = slot ? b.CreateSelect(mine, fetched, slot) : fetched;
+      Value* mine = ir.CreateAnd(accepted, ir.CreateICmpEQ(place, ir.getInt32(static_cast<uint32_t>(reg))));
+      slot = slot ? ir.CreateSelect(mine, fetched, slot) : fetched;
     }
   }
   for (const auto& [reg, word] : placed) {
-    const Registers elements = unpack(c, word, bits, packs);
+    const Registers elements = unpack(ctx, word, bits, packs);
     for (Bits j = 0; j < packs; ++j) out[reg ^ multiply(plan.put_pack, j)] = elements[j];
   }
   return out;
@@ -134,26 +134,26 @@ Registers run_shuffle(Context& c, const Shuffle& plan, const Registers& in, int 
 constexpr int kStorePhase = 0, kLoadPhase = 1;
 
 // What is stored now can be loaded later.
-std::function<Registers()> start_round_trip(Context& c, const RoundTrip& plan, const Registers& in, int bits) {
-  const SharedBuffer buffer(c.b, plan.bytes);
-  store_shared(c, {&buffer, buffer.pointer(), kStorePhase}, plan.store, in, bits);
-  return [&c, buffer, load = plan.load, bits] {
-    return load_shared(c, {&buffer, buffer.pointer(), kLoadPhase}, load, bits);
+std::function<Registers()> start_round_trip(Context& ctx, const RoundTrip& plan, const Registers& in, int bits) {
+  const SharedBuffer buffer(ctx.ir, plan.bytes);
+  store_shared(ctx, {&buffer, buffer.pointer(), kStorePhase}, plan.store, in, bits);
+  return [&ctx, buffer, load = plan.load, bits] {
+    return load_shared(ctx, {&buffer, buffer.pointer(), kLoadPhase}, load, bits);
   };
 }
 
 }  // namespace
 
-Value* shuffle(Context& c, Value* x, Value* lane) {
-  return shuffle_bits(c, x, [&](Value* word) { return c.target.shuffle(c.b, word, lane); });
+Value* shuffle(Context& ctx, Value* x, Value* lane) {
+  return shuffle_bits(ctx, x, [&](Value* word) { return ctx.target.shuffle(ctx.ir, word, lane); });
 }
 
-Value* shuffle_xor(Context& c, Value* x, unsigned lanes) {
+Value* shuffle_xor(Context& ctx, Value* x, unsigned lanes) {
   llvm::Type* type = x->getType();
   const unsigned bits = type->getPrimitiveSizeInBits().getFixedValue();
-  Value* whole = type->isIntegerTy() ? x : c.b.CreateBitCast(x, c.b.getIntNTy(bits));
-  Value* fetched = shuffle_bits(c, whole, [&](Value* word) { return c.target.shuffle_xor(c.b, word, lanes); });
-  return type->isIntegerTy() ? fetched : c.b.CreateBitCast(fetched, type);
+  Value* whole = type->isIntegerTy() ? x : ctx.ir.CreateBitCast(x, ctx.ir.getIntNTy(bits));
+  Value* fetched = shuffle_bits(ctx, whole, [&](Value* word) { return ctx.target.shuffle_xor(ctx.ir, word, lanes); });
+  return type->isIntegerTy() ? fetched : ctx.ir.CreateBitCast(fetched, type);
 }
 
 namespace {
@@ -177,7 +177,7 @@ std::optional<Parts> find_parts(const Layout& from, const Layout& to, int elemen
   return std::nullopt;
 }
 
-Result<Registers> convert_by_parts(Context& c, const Registers& registers, const dsl::Type& type, const Layout& from,
+Result<Registers> convert_by_parts(Context& ctx, const Registers& registers, const dsl::Type& type, const Layout& from,
                                    const Layout& to, const Parts& parts) {
   Registers out(static_cast<size_t>(to.size(Dim::kRegister)));
   for (Bits i = 0; i < Bits{1} << parts.bits; ++i) {
@@ -185,7 +185,7 @@ Result<Registers> convert_by_parts(Context& c, const Registers& registers, const
     const RegisterPart result = register_part(to, parts.axis, parts.bits, i);
     Registers in;
     for (const Bits reg : source.registers) in.push_back(registers[reg]);
-    const auto converted = convert(c, in, type, source.layout, result.layout);
+    const auto converted = convert(ctx, in, type, source.layout, result.layout);
     if (!converted) return converted;
     for (size_t reg = 0; reg < converted->size(); ++reg) out[result.registers[reg]] = (*converted)[reg];
   }
@@ -194,17 +194,17 @@ Result<Registers> convert_by_parts(Context& c, const Registers& registers, const
 
 }  // namespace
 
-Result<std::function<Registers()>> start_conversion(Context& c, const Registers& registers, const dsl::Type& type,
+Result<std::function<Registers()>> start_conversion(Context& ctx, const Registers& registers, const dsl::Type& type,
                                                     const Layout& from, const Layout& to) {
   using Rest = std::function<Registers()>;
   const auto at_once = [](Registers out) -> Rest { return [out = std::move(out)] { return out; }; };
   if (from == to) return at_once(registers);
   const int bits = traveling_bits(type);
-  auto plan = plan_conversion(from, to, bits, c.target.lane_facts());
+  auto plan = plan_conversion(from, to, bits, ctx.target.lane_facts());
   if (!plan) {
-    const auto parts = find_parts(from, to, bits, c.target.lane_facts());
+    const auto parts = find_parts(from, to, bits, ctx.target.lane_facts());
     if (!parts) return plan.error();
-    auto converted = convert_by_parts(c, registers, type, from, to, *parts);
+    auto converted = convert_by_parts(ctx, registers, type, from, to, *parts);
     if (!converted) return converted.error();
     return at_once(std::move(*converted));
   }
@@ -214,20 +214,20 @@ Result<std::function<Registers()>> start_conversion(Context& c, const Registers&
     return at_once(std::move(out));
   }
   Registers in = renamed(registers, plan->source_registers);
-  for (Value*& x : in) x = to_bits(c, x, bits);
-  const auto finished = [&c, type, result_registers = plan->result_registers](Registers out) {
-    for (Value*& x : out) x = from_bits(c, x, type);
+  for (Value*& x : in) x = to_bits(ctx, x, bits);
+  const auto finished = [&ctx, type, result_registers = plan->result_registers](Registers out) {
+    for (Value*& x : out) x = from_bits(ctx, x, type);
     return renamed(out, result_registers);
   };
   if (const auto* shuffle = std::get_if<Shuffle>(&plan->how))
-    return at_once(finished(run_shuffle(c, *shuffle, in, bits)));
+    return at_once(finished(run_shuffle(ctx, *shuffle, in, bits)));
   return Rest(
-      [finished, rest = start_round_trip(c, std::get<RoundTrip>(plan->how), in, bits)] { return finished(rest()); });
+      [finished, rest = start_round_trip(ctx, std::get<RoundTrip>(plan->how), in, bits)] { return finished(rest()); });
 }
 
-Result<Registers> convert(Context& c, const Registers& registers, const dsl::Type& type, const Layout& from,
+Result<Registers> convert(Context& ctx, const Registers& registers, const dsl::Type& type, const Layout& from,
                           const Layout& to) {
-  auto rest = start_conversion(c, registers, type, from, to);
+  auto rest = start_conversion(ctx, registers, type, from, to);
   if (!rest) return rest.error();
   return (*rest)();
 }

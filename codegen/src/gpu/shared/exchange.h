@@ -8,12 +8,12 @@
 namespace kiln::codegen::gpu {
 
 // Register r of the result: register r ^ reg of lane l ^ lane in warp w ^ warp. Equal registers are fetched once.
-Registers fetch(Context& c, const Registers& own, const ScanStep& step);
+Registers fetch(Context& ctx, const Registers& own, const ScanStep& step);
 
 // Whether an index has an odd number of a mask's bits: known of the register, computed of the thread (null: even).
 class Parity {
  public:
-  Parity(Context& c, const Index& mask);
+  Parity(Context& ctx, const Index& mask);
   bool of_register(size_t reg) const { return (__builtin_popcountll(reg & reg_) & 1) != 0; }
   Value* of_thread() const { return thread_; }
 

@@ -9,13 +9,13 @@ constexpr char kMark[] = "kiln.shared";
 
 }  // namespace
 
-SharedBuffer::SharedBuffer(Builder& b, int64_t bytes, Of of) {
-  llvm::Module& module = *b.GetInsertBlock()->getModule();
-  auto* type = llvm::FunctionType::get(b.getPtrTy(kSharedSpace), {b.getInt32Ty(), b.getInt64Ty()}, false);
+SharedBuffer::SharedBuffer(Builder& ir, int64_t bytes, Of of) {
+  llvm::Module& module = *ir.GetInsertBlock()->getModule();
+  auto* type = llvm::FunctionType::get(ir.getPtrTy(kSharedSpace), {ir.getInt32Ty(), ir.getInt64Ty()}, false);
   llvm::FunctionCallee maker = module.getOrInsertFunction(kBufferFunction, type);
   number_ = static_cast<int>(maker.getCallee()->getNumUses());
-  pointer_ = b.CreateCall(maker, {b.getInt32(static_cast<uint32_t>(number_)), b.getInt64(static_cast<uint64_t>(bytes))},
-                          "buffer");
+  pointer_ = ir.CreateCall(
+      maker, {ir.getInt32(static_cast<uint32_t>(number_)), ir.getInt64(static_cast<uint64_t>(bytes))}, "buffer");
   if (of == Of::kBlock) pointer_->setMetadata(kOfBlock, llvm::MDNode::get(module.getContext(), {}));
 }
 
@@ -29,9 +29,9 @@ void SharedBuffer::mark(llvm::Instruction* access, Access kind, int phase) const
       kMark, llvm::MDNode::get(context, {number(number_), number(kind == Access::kWrite ? 1 : 0), number(phase)}));
 }
 
-void SharedBuffer::touch(Builder& b, Access kind, int phase) const {
-  auto* type = llvm::FunctionType::get(b.getVoidTy(), false);
-  mark(b.CreateCall(b.GetInsertBlock()->getModule()->getOrInsertFunction(kTouchFunction, type)), kind, phase);
+void SharedBuffer::touch(Builder& ir, Access kind, int phase) const {
+  auto* type = llvm::FunctionType::get(ir.getVoidTy(), false);
+  mark(ir.CreateCall(ir.GetInsertBlock()->getModule()->getOrInsertFunction(kTouchFunction, type)), kind, phase);
 }
 
 std::optional<SharedMark> shared_mark(const llvm::Instruction& instruction) {

@@ -16,16 +16,16 @@ inline constexpr unsigned kSharedSpace = 3;  // the address space, of NVIDIA and
 
 class SharedBuffer {
  public:
-  // 16-byte aligned. Where a block has several crews, each has its own, but of what is the block's.
+  // 16-byte aligned. Where a block has several consumer groups, each has its own, but of what is the block's.
   enum class Of : uint8_t { kProgram, kBlock };
-  SharedBuffer(Builder& b, int64_t bytes, Of of = Of::kProgram);
+  SharedBuffer(Builder& ir, int64_t bytes, Of of = Of::kProgram);
   Value* pointer() const { return pointer_; }
 
   // Says that an instruction reads or writes the buffer. Accesses of one phase do not meet each other's bytes.
   enum class Access : uint8_t { kRead, kWrite };
   void mark(llvm::Instruction* access, Access kind, int phase) const;
   // The same for what comes next, where that is no single instruction.
-  void touch(Builder& b, Access kind, int phase) const;
+  void touch(Builder& ir, Access kind, int phase) const;
 
  private:
   int number_;

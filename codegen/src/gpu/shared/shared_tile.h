@@ -6,7 +6,7 @@
 namespace kiln::codegen::gpu {
 
 // Puts a matrix into shared memory, once, where it is defined; `fast`: the axis along which lines run.
-Result<SharedTile> put_in_shared(Context& c, ValueId id, int fast);
-Result<Registers> read_shared_tile(Context& c, const SharedTile& tile, const dsl::Type& type, const Layout& layout);
+Result<SharedTile> materialise_in_shared(Context& ctx, ValueId id, int fast);
+Result<Registers> read_shared_tile(Context& ctx, const SharedTile& tile, const dsl::Type& type, const Layout& layout);
 
 }  // namespace kiln::codegen::gpu

@@ -11,7 +11,7 @@ class StagedTile {
  public:
   // `element`: a scalar type, of ints, floats or pointers. Rows lie `pad` elements apart, which keeps them in different
   // banks.
-  StagedTile(Context& c, const dsl::Type& element, const std::vector<int64_t>& extents, int64_t pad = 1);
+  StagedTile(Context& ctx, const dsl::Type& element, const std::vector<int64_t>& extents, int64_t pad = 1);
 
   // All elements of a tile that begins at `start` along an axis. What its layout pads it with beyond `extents` (of the
   // tile) is left out.
@@ -28,7 +28,7 @@ class StagedTile {
   Value* address(Value* element);
   Value* number_of(llvm::ArrayRef<Value*> coordinates);
 
-  Context& c_;
+  Context& ctx_;
   dsl::Type element_;
   llvm::Type* memory_;
   std::vector<int64_t> strides_;

@@ -42,7 +42,7 @@ struct Print {
 };
 
 // One of several launches: its grid is the kernel's with axis 0 times `chunks`. On GPUs also its block.
-struct LaunchStage {
+struct LaunchStep {
   std::string entry;
   int64_t chunks = 1;
   std::optional<int64_t> threads, shared_bytes;
@@ -113,7 +113,7 @@ struct Metadata {
   int64_t code_bytes = 0;
   std::vector<Check> checks;
   std::vector<Print> prints;
-  std::vector<LaunchStage> plan;  // empty: one launch, of `entry`
+  std::vector<LaunchStep> plan;  // empty: one launch, of `entry`
   std::optional<int64_t> workspace_bytes;
   // Of a CPU.
   std::optional<Needs> needs;

@@ -21,7 +21,7 @@ void host_wait(Thread* thread, int site, const void* barrier, uint32_t parity) {
   thread->block->bulk().wait(*thread, barrier, parity, site);
 }
 
-// Of so many neighbours: all, the program's, or a crew's.
+// Of so many neighbours: all, the program's, or a consumer group's.
 void host_program_barrier(Thread* thread, int site, int threads) {
   thread->block->barrier(*thread, site, thread->number / threads * threads, threads);
 }

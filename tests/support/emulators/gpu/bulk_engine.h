@@ -22,12 +22,12 @@ class EmulatedBulkEngine : public codegen::gpu::BulkEngine {
   void publish_shared(Builder&) const override {}
   void publish_barriers(Builder&) const override {}
   void prefetch_map(Builder&, Value*, Value*) const override {}
-  int copying_warps(const codegen::gpu::BlockShape&) const override { return 1; }
+  int producer_warps(const codegen::gpu::BlockShape&) const override { return 1; }
   void program_barrier(Builder& b, const codegen::gpu::BlockShape& block) const override;
   void group_barrier(Builder& b, Value* group, int threads) const override;
   void block_barrier(Builder& b, const codegen::gpu::BlockShape& block) const override;
   void arrive_at_block_barrier(Builder& b, const codegen::gpu::BlockShape& block) const override;
-  void begin_copying(Builder&, const codegen::gpu::BlockShape&) const override {}
+  void begin_producing(Builder&, const codegen::gpu::BlockShape&) const override {}
   void begin_computing(Builder&, const codegen::gpu::BlockShape&) const override {}
 
  private:

@@ -1,4 +1,4 @@
-// From a kernel to code for the host: as gpu/lower_plan.cpp has it, with another target.
+// From a kernel to code for the host: as gpu/lower_launches.cpp has it, with another target.
 #include "kiln/codegen/compile.h"
 
 #include <llvm/Support/raw_ostream.h>
@@ -31,7 +31,8 @@ struct Shape {
   int warps = 4, lanes = 32;
   bool groups = false;  // products of several warps
   int programs = 1;     // of a block
-  // 1: warps of their own copy, where they may; 2: blocks are persistent then; 3: share a queue; 4: have two crews
+  // 1: warps of their own copy, where they may; 2: blocks are persistent then; 3: share a queue; 4: have two consumer
+  // groups
   int copying = 0;
 };
 
@@ -115,7 +116,7 @@ Result<Artifact> compile_emulated(const dsl::Kernel& source, const dsl::Constexp
                              .specialise = shape.copying > 0,
                              .persistent = shape.copying >= 2,
                              .queued = shape.copying == 3,
-                             .crews = shape.copying == 4 ? 2 : 1,
+                             .consumer_groups = shape.copying == 4 ? 2 : 1,
                              .effort = gpu::effort_for(facts)},
                             target, module);
   if (!lowered) return lowered.error();

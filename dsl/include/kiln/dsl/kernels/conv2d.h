@@ -43,7 +43,7 @@ struct ImageShape {
 // The sums of a block of pixels and output channels: `weights(r, k)` are those of line r of the filters, elements k on
 // of `depth`, [block.k, block.n].
 inline Value convolved_block(const Value& x, const ConvolvedPixels& at, const ImageShape& image, const Value& R,
-                             const Value& depth, const BlockShape& block,
+                             const Value& depth, const MatmulBlock& block,
                              const std::function<Value(const Value&, const Value&)>& weights) {
   const auto& [H, W, C] = image;
   Var acc = zeros(x.element() == i8_t ? i32_t : f32_t, {block.m, block.n});
@@ -72,7 +72,7 @@ struct ConvolvedBlock {
 };
 
 // The block of this program, of a grid of as many programs as there are blocks.
-inline ConvolvedBlock convolve(const Value& x, const Value& w, const Convolution& v, const BlockShape& block,
+inline ConvolvedBlock convolve(const Value& x, const Value& w, const Convolution& v, const MatmulBlock& block,
                                const Const& GROUP) {
   const Value P = (v.H + 2 * v.pad - v.R) / v.stride + 1, Q = (v.W + 2 * v.pad - v.S) / v.stride + 1;
   const Value pixels = v.N * P * Q, depth = v.S * v.C;

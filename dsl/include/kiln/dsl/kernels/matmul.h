@@ -12,13 +12,13 @@ using ProductOf = std::conditional_t<std::is_same_v<T, i8>, i32, T>;
 template <class T>
 inline constexpr ElementType accumulator_v = std::is_same_v<T, i8> ? i32_t : f32_t;
 
-struct BlockShape {
+struct MatmulBlock {
   Const m, n, k;
 };
 
 // The sum over k of a(k)·b(k), blocks of [m, k] and [k, n], as the dot accumulates it.
 template <class A, class B>
-Value sum_of_products(ElementType type, const i32& K, const BlockShape& block, A a, B b) {
+Value sum_of_products(ElementType type, const i32& K, const MatmulBlock& block, A a, B b) {
   Var acc = zeros(type, {block.m, block.n});
   for (Value k : range(0, K, block.k).stages(3)) acc = dot(a(k), b(k), acc);
   return acc;
@@ -26,7 +26,7 @@ Value sum_of_products(ElementType type, const i32& K, const BlockShape& block, A
 
 // A block of A·B of [M, K] and [K, N] at row m and column n.
 inline Value product_block(const Value& A, const Value& B, const i32& M, const i32& N, const i32& K, const Value& m,
-                           const Value& n, const BlockShape& block) {
+                           const Value& n, const MatmulBlock& block) {
   return sum_of_products(
       A.element() == i8_t ? i32_t : f32_t, K, block,
       [&](const Value& k) { return tile(A, {M, K}).load({m, k}, {block.m, block.k}); },
@@ -146,7 +146,7 @@ struct GroupedBlock {
 };
 
 // Groups have as many blocks of rows as they need. Those of one column follow one another: they share a block of B.
-inline GroupedBlock grouped_block(const Value& sizes, const Value& groups, const Value& N, const BlockShape& block,
+inline GroupedBlock grouped_block(const Value& sizes, const Value& groups, const Value& N, const MatmulBlock& block,
                                   const Const& GROUPS) {
   const Value number = arange(0, GROUPS);
   const Value size = tile(sizes, {groups}).load({0}, {GROUPS});

@@ -55,7 +55,7 @@ const auto& matmul_quantise() {
 }
 
 // Products with weights that are widened are made the other way round, (W·Aᵀ)ᵀ: matrix units of several warps take the
-// first factor from the registers that it was widened in.
+// first operand from the registers that it was widened in.
 inline std::vector<SpaceAxis> widened_space() {
   using enum target::Schedule;
   return {{"BM", {16, 32, 64, 128, 256}}, {"BN", {64, 128, 256}},

@@ -14,7 +14,7 @@ struct MatrixStrides {
 // A block of A·B of [M, K] and [K, N], whatever their order in memory.
 template <class T>
 Value ordered_product_block(const Value& A, const MatrixStrides& a, const Value& B, const MatrixStrides& b,
-                            const i32& M, const i32& N, const i32& K, const BlockOrigin& at, const BlockShape& block) {
+                            const i32& M, const i32& N, const i32& K, const BlockOrigin& at, const MatmulBlock& block) {
   return sum_of_products(
       accumulator_v<T>, K, block,
       [&](const Value& k) { return tile(A, {M, K}, {a.row, a.column}).load({at.m, k}, {block.m, block.k}); },

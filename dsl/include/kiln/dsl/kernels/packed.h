@@ -74,7 +74,7 @@ const auto& pack_weights() {
 // A block of A·B at row m and column n, B packed.
 template <class T>
 Value packed_product_block(const Value& A, const Value& panels, const Value& M, const Value& K, const Value& m,
-                           const Value& n, const BlockShape& block) {
+                           const Value& n, const MatmulBlock& block) {
   const Value depth = packed_depth<T>(K), panel = panels + cast(n, i64_t) * depth;
   Var acc = zeros(accumulator_v<T>, {block.m, block.n});
   for (Value k : range(0, K, block.k).stages(3)) {

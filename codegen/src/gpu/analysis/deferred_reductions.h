@@ -14,14 +14,14 @@
 
 namespace kiln::codegen::gpu {
 
-struct LateSum {
+struct DeferredReduction {
   size_t carried;               // the number of the carried tile
   ValueId sum;                  // the reduction's result
   std::vector<unsigned> lanes;  // bits in which lanes that share a sum differ
 };
 
-std::vector<LateSum> plan_late_sums(const Context& c, const Op& loop);
+std::vector<DeferredReduction> plan_deferred_reductions(const Context& ctx, const Op& loop);
 // From the registers of a loop's result.
-Registers finish_late_sum(Context& c, const LateSum& late, Registers registers);
+Registers finish_deferred_reduction(Context& ctx, const DeferredReduction& deferred, Registers registers);
 
 }  // namespace kiln::codegen::gpu

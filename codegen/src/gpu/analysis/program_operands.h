@@ -13,15 +13,15 @@
 
 namespace kiln::codegen::gpu {
 
-// Of a pipeline that has such factors.
-FactorPlaces make_factor_places(Context& c, const Pipeline& pipeline);
+// Of a pipeline that has such operands.
+OperandPlaces make_operand_places(Context& ctx, const Pipeline& pipeline);
 // Their barriers, by one thread; a barrier of all threads has to follow.
-void init_factor_places(Context& c, const FactorPlaces& places, Value* chosen);
+void init_operand_places(Context& ctx, const OperandPlaces& places, Value* chosen);
 // The parity of the next phase, of either side.
-llvm::AllocaInst* begin_factors(Context& c, bool copies);
-void copy_factors(Context& c, const Pipeline& pipeline, llvm::AllocaInst* parity);
-void take_factors(Context& c, const Pipeline& pipeline, llvm::AllocaInst* parity);
-void leave_factors(Context& c);
+llvm::AllocaInst* begin_operands(Context& ctx, bool copies);
+void copy_operands(Context& ctx, const Pipeline& pipeline, llvm::AllocaInst* parity);
+void take_operands(Context& ctx, const Pipeline& pipeline, llvm::AllocaInst* parity);
+void leave_operands(Context& ctx);
 // The last op of the kernel's body that reads one of them, or has such an op in its regions.
 const Op* last_reader(const dsl::Kernel& kernel, const Pipeline& pipeline);
 

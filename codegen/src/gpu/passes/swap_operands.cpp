@@ -1,9 +1,9 @@
-#include "gpu/passes/swap_factors.h"
+#include "gpu/passes/swap_operands.h"
 
 #include <algorithm>
 
-#include "gpu/layout/coalesce.h"
 #include "gpu/dot/dot_layouts.h"
+#include "gpu/layout/coalesce.h"
 #include "kiln/dsl/op_builder.h"
 #include "kiln/dsl/rewrite.h"
 #include "kiln/dsl/traits.h"
@@ -147,7 +147,7 @@ class Swap {
 
 }  // namespace
 
-dsl::Kernel swap_factors(dsl::Kernel kernel, const TargetInfo& target, const BlockShape& block) {
+dsl::Kernel swap_operands(dsl::Kernel kernel, const TargetInfo& target, const BlockShape& block) {
   const std::vector<bool> computed = computed_values(kernel);
   if (any_product(kernel, target, computed)) Swap(kernel, target, block, computed).run();
   return kernel;

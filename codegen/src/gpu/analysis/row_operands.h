@@ -1,4 +1,4 @@
-// Loads of one number for each row of what a product sums up, or of its first factor, in pipelined loops:
+// Loads of one number for each row of what a product sums up, or of its first operand, in pipelined loops:
 //
 //   for %j … {
 //     %a = load …; %b = load …                             ; staged (pipeline.h)
@@ -18,6 +18,6 @@
 namespace kiln::codegen::gpu {
 
 // Those in the body of a loop that writes nothing and multiplies.
-std::set<const dsl::Op*> row_factors(const dsl::Kernel& kernel, const dsl::Op& loop);
+std::set<const dsl::Op*> row_operands(const dsl::Kernel& kernel, const dsl::Op& loop);
 
 }  // namespace kiln::codegen::gpu

@@ -3,16 +3,16 @@
 //
 //   %q = load …                                warps behind the program's:
 //   for %j … {                                   transaction barriers; arrive at a barrier of all         ; one thread
-//     %k = load f(%j)    ; staged, in bulk       for %j … { wait until a slot is free; copy f(%j) }     ; one thread
+//     %k = load f(%j)    ; staged, in bulk       for %j … { wait until a stage is free; copy f(%j) }     ; one thread
 //     … dot … %k …                       →     the program's:
 //   }                                            wait at the barrier of all; %q = load …
-//   store …                                      for %j … { wait for the slot; … dot …; the slot is free }
+//   store …                                      for %j … { wait for the stage; … dot …; the stage is free }
 //                                                store …
 //
 // Nothing that the program's warps wait for keeps copies from being begun, not even where a block starts: who copies
-// has the transaction barriers made itself. What it takes to begin copies is nobody's work beside products. The copying
-// thread lowers once more what the loop's range and its addresses are made of: scalars, of parameters and of memory
-// that is not written.
+// has the transaction barriers made itself. What it takes to begin copies is nobody's work beside products. The
+// producer thread lowers once more what the loop's range and its addresses are made of: scalars, of parameters and of
+// memory that is not written.
 #pragma once
 
 #include "gpu/context.h"
@@ -20,9 +20,10 @@
 namespace kiln::codegen::gpu {
 
 // The loop, where the kernel has one that is fit for it; or null.
-const Op* loop_for_copying_warps(const dsl::Kernel& kernel, const Placement& placement);
+const Op* loop_for_producer_warps(const dsl::Kernel& kernel, const Placement& placement);
 
-// Where the kernel begins: its rings, and the warps that copy, which end. The builder is left to those of the program.
-Result<void> begin_copying_warps(Context& c, const Op& loop);
+// Where the kernel begins: its multi-buffers, and the warps that copy, which end. The builder is left to those of the
+// program.
+Result<void> begin_producer_warps(Context& ctx, const Op& loop);
 
 }  // namespace kiln::codegen::gpu

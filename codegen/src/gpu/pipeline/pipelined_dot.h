@@ -26,15 +26,15 @@
 
 namespace kiln::codegen::gpu {
 
-struct Rotation {
+struct PipelinedDot {
   const Op *first, *late;
   size_t carried;  // the number of the carried tile
 };
 
 // `run_on`: the numbers of carried values that products may still be writing when an iteration ends.
-std::optional<Rotation> plan_rotation(Context& c, const Op& loop, const Pipeline& pipeline,
-                                      const std::vector<size_t>& run_on);
-StageOrder order_of(Context& c, const Rotation& rotation);
-Result<void> lower_rotated_for(Context& c, const Op& loop, const Pipeline& pipeline, const Rotation& rotation);
+std::optional<PipelinedDot> plan_pipelined_dot(Context& ctx, const Op& loop, const Pipeline& pipeline,
+                                               const std::vector<size_t>& run_on);
+StageOrder order_of(Context& ctx, const PipelinedDot& pipelined);
+Result<void> lower_pipelined_dot(Context& ctx, const Op& loop, const Pipeline& pipeline, const PipelinedDot& pipelined);
 
 }  // namespace kiln::codegen::gpu

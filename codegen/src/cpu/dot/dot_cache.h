@@ -9,11 +9,11 @@ namespace kiln::codegen::cpu {
 bool moves_pointer(const Op& op);
 
 // A place for what is packed of `id`; `present` (i1): it holds that already.
-struct Kept {
+struct CachedOperand {
   Value* pointer;
   Value* present;
-  Value* stays;  // i1: the next turn of a loop has another place
+  Value* stays;  // i1: the next iteration of a loop has another place
 };
-Kept keep(Context& c, ValueId id, int64_t bytes);
+CachedOperand cache_operand(Context& ctx, ValueId id, int64_t bytes);
 
 }  // namespace kiln::codegen::cpu

@@ -15,9 +15,9 @@ namespace kiln::client::gpu {
 
 using abi::kMaxBlockBytes;
 
-struct StagePlan {
+struct LaunchStep {
   std::string entry;
-  uint64_t chunks = 1;  // the stage's grid is the kernel's with axis 0 times this
+  uint64_t chunks = 1;  // the step's grid is the kernel's with axis 0 times this
   uint32_t threads = 1;
   uint32_t shared_bytes = 0;
 };
@@ -26,9 +26,9 @@ struct TensorMapPlan : abi::TensorMap {
   uint32_t block_offset = 0;
 };
 
-struct LaunchPlan {
+struct LaunchSequence {
   std::string target, emit;
-  std::vector<StagePlan> stages;
+  std::vector<LaunchStep> steps;
   std::array<uint32_t, 3> cluster = {1, 1, 1};
   uint32_t programs = 1;  // of a block
   // Blocks that a multiprocessor runs at once, each of which takes one program after another; 0: a block is launched
@@ -46,6 +46,6 @@ struct LaunchPlan {
 };
 
 // The error is the rest of a sentence about the artifact.
-Result<LaunchPlan> parse_launch_plan(const dsl::Kernel& kernel, const abi::Metadata& metadata);
+Result<LaunchSequence> parse_launches(const dsl::Kernel& kernel, const abi::Metadata& metadata);
 
 }  // namespace kiln::client::gpu

@@ -1,5 +1,5 @@
-// Products of several warps whose instruction wants k to run fastest in shared memory, of a second factor whose lines
-// run along n. From registers the instruction takes a first factor in any order, so the factors change places:
+// Products of several warps whose instruction wants k to run fastest in shared memory, of a second operand whose lines
+// run along n. From registers the instruction takes a first operand in any order, so the operands change places:
 //
 //   for … carry (%acc = %zero) {               %zero' = permute %zero
 //     %a = load …         ; lines along k      for … carry (%acc' = %zero') {
@@ -10,7 +10,7 @@
 //
 // Otherwise each iteration would turn %b's lines in shared memory. Of elements of 32 bits, the instruction's words.
 //
-// Likewise where threads compute the second factor alone, as where weights are widened: they have it in registers, and
+// Likewise where threads compute the second operand alone, as where weights are widened: they have it in registers, and
 // would hand it over by shared memory.
 #pragma once
 
@@ -19,6 +19,6 @@
 
 namespace kiln::codegen::gpu {
 
-dsl::Kernel swap_factors(dsl::Kernel kernel, const TargetInfo& target, const BlockShape& block);
+dsl::Kernel swap_operands(dsl::Kernel kernel, const TargetInfo& target, const BlockShape& block);
 
 }  // namespace kiln::codegen::gpu

@@ -1,4 +1,4 @@
-#include "gpu/analysis/row_factors.h"
+#include "gpu/analysis/row_operands.h"
 
 #include <algorithm>
 #include <vector>
@@ -37,7 +37,7 @@ class Readers {
 
 }  // namespace
 
-std::set<const Op*> row_factors(const dsl::Kernel& kernel, const Op& loop) {
+std::set<const Op*> row_operands(const dsl::Kernel& kernel, const Op& loop) {
   const dsl::Region& body = loop.regions[0];
   std::set<const Op*> out;
   const bool multiplies = std::ranges::any_of(body.ops, [](const Op& op) { return op.code == OpCode::kDot; });
