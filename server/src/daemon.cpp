@@ -193,17 +193,21 @@ void Daemon::on_connection(wire::UniqueFd fd) {
     log_.warn("foreign_user", {{"message", same_user.error().message}});
     return;  // closed without reading a byte
   }
+  const auto begun = std::chrono::steady_clock::now();
   const uint64_t id = next_connection_++;
   auto connection = std::make_shared<ClientConnection>(*services_, id, std::move(fd), scratch_);
-  if (!find_place(connection->owner())) {
+  if (find_place(connection->owner())) {
+    ++metrics_.connections;
+    idle_timer_.cancel();
+    shares_.places.take(connection->owner(), 1);
+    connections_[id] = connection;
+    connection->start();
+  } else {
     ++metrics_.rejected["connections"];
-    return;
   }
-  ++metrics_.connections;
-  idle_timer_.cancel();
-  shares_.places.take(connection->owner(), 1);
-  connections_[id] = connection;
-  connection->start();
+  // Whoever connects without end does so in its own time.
+  const auto now = std::chrono::steady_clock::now();
+  shares_.turns.spend(connection->owner(), now - begun, now);
 }
 
 // One process has not more than its share of the places. Where there is none for it, the connection that has been idle
@@ -214,12 +218,9 @@ bool Daemon::find_place(uint64_t owner) {
   if (places.admits(owner, 1, most)) return true;
   const uint64_t largest = places.largest();
   const bool of_its_own = places.held(owner) >= std::min<uint64_t>(most, largest);
-  std::shared_ptr<ClientConnection> oldest;
-  for (const auto& [id, each] : connections_) {
-    const bool is_due = of_its_own ? each->owner() == owner : places.held(each->owner()) == largest;
-    if (!is_due || !each->idle()) continue;
-    if (!oldest || each->last_heard() < oldest->last_heard()) oldest = each;
-  }
+  const auto oldest = idle_[of_its_own ? owner : 0].next(connections_, [&](const ClientConnection& each) {
+    return of_its_own ? each.owner() == owner : places.held(each.owner()) == largest;
+  });
   if (!oldest) return false;
   ++metrics_.rejected["idle"];
   oldest->close();
@@ -228,8 +229,10 @@ bool Daemon::find_place(uint64_t owner) {
 
 void Daemon::on_connection_closed(uint64_t id) {
   if (const auto it = connections_.find(id); it != connections_.end()) {
-    shares_.places.give_back(it->second->owner(), 1);
+    const uint64_t owner = it->second->owner();
     connections_.erase(it);
+    shares_.places.give_back(owner, 1);
+    if (shares_.places.held(owner) == 0) idle_.erase(owner);
   }
   if (!connections_.empty() || draining_) return;
   if (config_.pipe) return drain("the client is gone");

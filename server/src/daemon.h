@@ -12,9 +12,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 
 #include "client_connection.h"
 #include "directory_watch.h"
+#include "idle_longest.h"
 #include "listener.h"
 #include "metrics_port.h"
 #include "reports.h"
@@ -83,6 +85,7 @@ class Daemon {
   Reports reports_;
   MetricsPort metrics_port_;
   std::map<uint64_t, std::shared_ptr<ClientConnection>> connections_;
+  std::unordered_map<uint64_t, IdleLongest<ClientConnection>> idle_;  // by owner; 0: of whoever has most
   uint64_t next_connection_ = 1;
   size_t most_connections_ = SIZE_MAX;  // of one process, as far as there are descriptors
   asio::signal_set signals_;

@@ -13,8 +13,11 @@
 #include <thread>
 
 #include "descriptors.h"
+#include "idle_longest.h"
 #include "kiln/wire/json.h"
+#include "kiln/wire/paths.h"
 #include "kiln/wire/process.h"
+#include "listener.h"
 #include "service_fixture.h"
 #include "tuner_process.h"
 
@@ -81,6 +84,70 @@ TEST_F(GreedyTest, BusyConnectionsOfAProcessAreNotMoreThanItsShare) {
   EXPECT_TRUE(surplus.closed() || peers.back()->closed());
   EXPECT_TRUE(another_is_served());
   EXPECT_TRUE(another_is_served());
+}
+
+// One that connects for each that is taken in, and never reads: the others have their turn all the same.
+TEST(Listener, WhoConnectsWithoutEndIsTakenInAFewAtATime) {
+  TempDir temp;
+  boost::asio::io_context io;
+  server::Log log(temp / "log", "info");
+  server::Listener listener(io, log, 1000);
+  const auto runtime = temp / "run";
+  auto flood = [&] { return wire::connect_socket(runtime, wire::Clock::now() + kPatience); };
+  size_t taken = 0, others = 0;
+  std::vector<wire::UniqueFd> peers;
+  ASSERT_TRUE(listener.elect(runtime));
+  ASSERT_TRUE(listener.listen([&](wire::UniqueFd) {
+    ++taken;
+    if (taken < 2000) {
+      EXPECT_TRUE(flood());
+    }
+    if (taken == 1) boost::asio::post(io, [&] { others = taken; });
+  }));
+  for (int i = 0; i < 100; ++i) peers.push_back(flood().value());
+  while (others == 0) io.run_one();
+  EXPECT_LE(others, 8u);
+  while (taken < 2000) io.run_one();
+  // Before it leaves it takes in all who had connected.
+  EXPECT_FALSE(listener.leave_if_unused());
+  EXPECT_EQ(taken, 2099u);
+  EXPECT_TRUE(listener.leave_if_unused());
+}
+
+struct SomeConnection {
+  static inline size_t asked;
+  std::chrono::steady_clock::time_point heard;
+  bool is_idle = true;
+
+  bool idle() const {
+    ++asked;
+    return is_idle;
+  }
+  auto last_heard() const { return heard; }
+};
+
+// Nor is each connection asked for each that comes.
+TEST(IdleLongest, IsLookedForOnceForMany) {
+  std::map<uint64_t, std::shared_ptr<SomeConnection>> all;
+  const auto now = std::chrono::steady_clock::now();
+  for (uint64_t i = 0; i < 1000; ++i)
+    all[i] = std::make_shared<SomeConnection>(SomeConnection{now - std::chrono::seconds(i), i % 2 == 0});
+  server::IdleLongest<SomeConnection> idle;
+  auto any = [](const SomeConnection&) { return true; };
+  SomeConnection::asked = 0;
+  auto oldest = idle.next(all, any);
+  ASSERT_TRUE(oldest);
+  EXPECT_EQ(oldest, all[998]);
+  all[996]->heard = now;
+  all[994]->is_idle = false;
+  for (uint64_t due = 992; due > 0; due -= 2) ASSERT_EQ(idle.next(all, any), all[due]);
+  EXPECT_EQ(idle.next(all, [&](const SomeConnection& each) { return &each == all[996].get(); }), all[996]);
+  EXPECT_LT(SomeConnection::asked, 3000u);
+  // Where all are busy, those who come are refused, and none is asked for a while.
+  for (auto& [id, each] : all) each->is_idle = false;
+  SomeConnection::asked = 0;
+  for (int i = 0; i < 10'000; ++i) EXPECT_FALSE(idle.next(all, any));
+  EXPECT_LT(SomeConnection::asked, 1'000'000u);
 }
 
 // The daemon without the rights of root, and with few descriptors, which the kernel compares with what the user has on
