@@ -91,16 +91,19 @@ void FrameSocket::take_turn() {
 }
 
 bool FrameSocket::turn_is_over(std::chrono::steady_clock::time_point& begun) {
-  if (!options_.shares) return false;
   const auto now = std::chrono::steady_clock::now();
+  if (!options_.shares) return now - begun >= Turns::kTurn;
   return options_.shares->turns.spend(options_.owner, now - std::exchange(begun, now), now);
 }
 
+// A client's with those of its process; a child of the daemon's behind whatever is ready.
 void FrameSocket::wait_turn() {
   keep_input();
-  options_.shares->turns.wait(options_.owner, [weak = weak_from_this()] {
+  auto go_on = [weak = weak_from_this()] {
     if (auto self = weak.lock()) self->when_ready(&FrameSocket::take_turn);
-  });
+  };
+  if (options_.shares) return options_.shares->turns.wait(options_.owner, std::move(go_on));
+  asio::post(descriptor_.get_executor(), std::move(go_on));
 }
 
 void FrameSocket::pause() {
@@ -111,9 +114,7 @@ void FrameSocket::pause() {
 
 // Not before the caller, who may be in the midst of something, has returned.
 void FrameSocket::resume() {
-  if (!std::exchange(paused_, false)) return;
-  if (options_.shares) return wait_turn();
-  asio::post(descriptor_.get_executor(), [self = shared_from_this()] { self->when_ready(&FrameSocket::take_turn); });
+  if (std::exchange(paused_, false)) wait_turn();
 }
 
 // What other sockets would overwrite.

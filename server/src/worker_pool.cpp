@@ -16,6 +16,7 @@ namespace kiln::server {
 namespace {
 
 constexpr size_t kMaxPhases = 64, kMaxPhasesTold = 4096;
+constexpr size_t kMaxPhaseText = 256;  // what is longer is not read
 
 std::string words_file(const Config& config) {
   return config.foreground || config.pipe ? "" : config.runtime_dir + "/kiln-worker.log";
@@ -166,10 +167,11 @@ void WorkerPool::on_phase(Worker& worker, const wire::Frame& frame) {
     worker.complaint = "told of phases without end";
     return doom(worker, SIGKILL);
   }
-  if (auto object = wire::parse_object(frame.json))
-    worker.phase = cut(wire::Fields(*object).text("phase"), kMostOfAPhase);
+  if (worker.phases.size() >= kMaxPhases) return;
+  const auto object = wire::parse_object(frame.json.size() <= kMaxPhaseText ? frame.json : R"({"phase":"?"})");
+  if (object) worker.phase = cut(wire::Fields(*object).text("phase"), kMostOfAPhase);
   std::ranges::replace_if(worker.phase, [](char c) { return c < ' ' || c > '~'; }, '?');
-  if (worker.phases.size() < kMaxPhases) worker.phases.emplace_back(worker.phase, std::chrono::steady_clock::now());
+  worker.phases.emplace_back(worker.phase, std::chrono::steady_clock::now());
 }
 
 void WorkerPool::on_frame(WorkerId id, wire::Frame frame) {
