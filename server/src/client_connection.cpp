@@ -362,12 +362,18 @@ void ClientConnection::on_tune(wire::Frame frame) {
                         "TUNE runs the kernel where the daemon is, and this client is of another process namespace (a "
                         "container), or hides its own; kilnd --tune-from-containers allows it"));
   }
-  if (!admit(frame.id(), "TUNE", trace_id)) return;
-  // The tuner's words name it too.
+  // The tuner's words name it too. What is longer than a frame would end the tuner, for everybody.
   if (header->trace_id.empty()) {
     header->trace_id = trace_id;
     frame.json = wire::dump(wire::to_json(*header));
+    if (frame.json.size() > wire::kMaxJsonSize) {
+      return refuse(
+          frame.id(), "TUNE", trace_id,
+          invalid_argument("TUNE: the header, with a trace id and defaults, is " + std::to_string(frame.json.size()) +
+                           " bytes, over the limit of " + std::to_string(wire::kMaxJsonSize)));
+    }
   }
+  if (!admit(frame.id(), "TUNE", trace_id)) return;
   auto reply = [weak = weak_from_this(), id = frame.id(), trace_id](const Result<std::string>& answer) {
     auto self = weak.lock();
     if (!self || self->finished_) return;
@@ -441,13 +447,8 @@ void ClientConnection::send_missing(uint64_t id, const std::string& index, uint3
 
 void ClientConnection::send_error(uint64_t id, const Error& failure) {
   ++services_.metrics.errors[static_cast<size_t>(failure.code)];
-  Error sent = failure;
-  // Escapes may take six bytes for one.
-  if (sent.message.size() > wire::kMaxJsonSize / 8) sent.message.resize(wire::kMaxJsonSize / 8);
-  socket_->send({.type = wire::Type::kError,
-                 .request_id = id,
-                 .json = wire::dump(wire::to_json(sent)),
-                 .flags = wire::flag::kLast});
+  socket_->send(
+      {.type = wire::Type::kError, .request_id = id, .json = wire::error_text(failure), .flags = wire::flag::kLast});
 }
 
 // The peer does not follow the protocol: say why and hang up. What concerns no request has the id 0.

@@ -48,6 +48,19 @@ TEST(Json, AllKindsOfValuesAreBuilt) {
   }
 }
 
+// An error travels whatever it says.
+TEST(Messages, AnErrorsTextFitsAFrame) {
+  const Error small = error(ErrorCode::kInternal, "small");
+  EXPECT_EQ(parse_error(error_text(small)).message, "small");
+  for (const char c : {'x', '\x01', '\xff', '"'}) {
+    Error large = error(ErrorCode::kInternal, std::string(1 << 20, c));
+    large.trace_id = std::string(1 << 20, c);
+    const std::string text = error_text(large);
+    EXPECT_LE(text.size(), kMaxJsonSize) << c;
+    EXPECT_EQ(parse_error(text).code, ErrorCode::kInternal);
+  }
+}
+
 TEST(Json, NotAnObject) {
   EXPECT_TRUE(parse_object(""));
   for (const char* text : {"[]", "1", "null", "{", "{\"a\":}", "{\"a\":\"\xff\"}", "{\"a\":1e999}", "{} {}", "\"x\""}) {
