@@ -17,6 +17,13 @@ namespace {
 // Before its hello a peer needs no room.
 constexpr wire::FrameLimits kHelloLimits{.max_json = 4096, .max_body = 0};
 
+// Only requests to compile or tune are long.
+uint64_t longest_body(wire::Type type) {
+  const bool has_request = type == wire::Type::kCompile || type == wire::Type::kTune;
+  return has_request ? wire::kMaxBodySize : wire::kMaxGetMany * std::tuple_size_v<RequestKey>;
+}
+constexpr wire::FrameLimits kLimits{.max_body_of = longest_body};
+
 Error traced(Error failure, const std::string& trace_id) {
   failure.trace_id = trace_id;
   return failure;
@@ -192,7 +199,7 @@ void ClientConnection::on_hello(const wire::Frame& frame) {
   name_ = cut(hello->client_name, kMostOfAClientsName);
   services_.log.debug("client", {{"client", id_}, {"name", name_}, {"build_id", hello->build_id}, {"owner", owner_}});
   hello_timer_.cancel();
-  socket_->set_limits({});
+  socket_->set_limits(kLimits);
   if (!hello->replace) return;
   // Of two installations side by side each would replace the other's for ever.
   if (!services_.outdated()) {

@@ -18,6 +18,11 @@ namespace {
 constexpr size_t kMaxPhases = 64, kMaxPhasesTold = 4096;
 constexpr size_t kMaxPhaseText = 256;  // what is longer is not read
 
+// Compiled code alone is long, and it is an answer. Whatever else is, nobody reads to its end.
+constexpr wire::FrameLimits kIdle{.max_json = 4096, .max_body = 0};
+constexpr wire::FrameLimits kBusy{
+    .max_body_of = [](wire::Type type) { return type == wire::Type::kResult ? wire::kMaxBodySize : 0; }};
+
 std::string words_file(const Config& config) {
   return config.foreground || config.pipe ? "" : config.runtime_dir + "/kiln-worker.log";
 }
@@ -115,7 +120,8 @@ WorkerPool::Worker* WorkerPool::spawn(uint64_t memory) {
   worker.id = id;
   worker.memory_bytes = std::max(memory, usual_memory());
   worker.since = std::chrono::steady_clock::now();
-  worker.socket = std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_, FrameSocket::Options{});
+  worker.socket =
+      std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_, FrameSocket::Options{.limits = kIdle});
   worker.socket->start({.frame = [this, id](wire::Frame frame) { on_frame(id, std::move(frame)); },
                         .closed = [this, id](const CloseReason& reason) { on_channel_closed(id, reason); }});
   // What may have more than the others takes one job.
@@ -142,6 +148,7 @@ WorkerPool::WorkerId WorkerPool::run(uint64_t job, std::string json, SharedBytes
   worker->phases.clear();
   worker->phases_told = 0;
   words_.job_begins();
+  worker->socket->set_limits(kBusy);
   worker->since = std::chrono::steady_clock::now();
   // A worker that is not forked yet finds the job in its channel.
   WorkerId id = worker->id;
@@ -152,6 +159,7 @@ WorkerPool::WorkerId WorkerPool::run(uint64_t job, std::string json, SharedBytes
 
 void WorkerPool::finish_job(Worker& worker, JobOutcome outcome) {
   auto done = std::exchange(worker.done, nullptr);
+  worker.socket->set_limits(kIdle);
   words_.hear();  // its lines are in the log before its client has the answer
   worker.phase.clear();
   outcome.phases = std::move(worker.phases);

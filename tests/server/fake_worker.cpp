@@ -52,6 +52,11 @@ void write_half_a_frame() {
   write_raw({reinterpret_cast<const char*>(header.data()), header.size()});
 }
 
+void announce(kiln::wire::Type type) {
+  auto header = kiln::wire::encode_header({.type = type, .body_size = kiln::wire::kMaxBodySize, .request_id = 1});
+  write_raw({reinterpret_cast<const char*>(header.data()), header.size()});
+}
+
 // Pages are touched, so that it is memory and not only address space.
 [[noreturn]] void eat_memory() {
   while (true) {
@@ -201,6 +206,14 @@ Result<Artifact> obey(const Order& order) {
   }
   if (order.what == "says") {
     say(order.number);
+    return bytes_artifact({"bytes", order.salt, 64});
+  }
+  if (order.what == "long_phase") {
+    announce(kiln::wire::Type::kPhase);
+    spin();
+  }
+  if (order.what == "long_afterwards") {
+    later([] { announce(kiln::wire::Type::kResult); });
     return bytes_artifact({"bytes", order.salt, 64});
   }
   if (order.what == "restless") {

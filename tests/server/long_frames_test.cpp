@@ -83,5 +83,20 @@ TEST_F(LongFrames, AnAnswerOfTheTunersThatIsTooLongIsAnError) {
 
 #endif
 
+using EndlessFrames = ServiceTest;
+
+// A worker's words have no body, and an idle worker has nothing to say at all: neither is read to its end.
+TEST_F(EndlessFrames, AWorkerThatAnnouncesABodyWhereNoneBelongsIsEnded) {
+  start({"--workers", "1"});
+  auto daemon = connect();
+  auto phase = daemon->compile(order("long_phase"), {.deadline_ms = 60'000});
+  ASSERT_FALSE(phase);
+  EXPECT_EQ(phase.error().code, ErrorCode::kWorkerCrashed) << phase.error().message;
+  EXPECT_NE(phase.error().message.find("over the limit of 0"), std::string::npos) << phase.error().message;
+  ASSERT_TRUE(daemon->compile(order("long_afterwards")));
+  EXPECT_TRUE(eventually([&] { return stats()["workers"] == 0; }));
+  EXPECT_TRUE(daemon->compile(order("bytes")));
+}
+
 }  // namespace
 }  // namespace kiln::service_test
