@@ -98,6 +98,7 @@ class DiskCache {
   std::mutex write_mutex_;  // stores, evictions and the writer's lock
   bool scanned_ = false;    // what was there at the start is counted
   bool scan_expected_ = false;
+  bool eviction_failed_ = false;  // and the log says so
   std::condition_variable scan_ended_;
   std::atomic<bool> writer_{false}, scan_stopped_{false};
   std::atomic<uint64_t> sequence_{0};

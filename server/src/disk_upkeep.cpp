@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <utility>
 
 #include "disk_cache.h"
 #include "kiln/wire/own_file.h"
@@ -23,7 +25,20 @@ struct Aged {
   int64_t mtime_ns;
 };
 
-// Every entry below `v1`, of all builders; of some only, once `stop` is set.
+// A name of so many digits, as builders, fan-out directories and entries have.
+bool is_hex(const std::string& name, size_t digits) {
+  return name.size() == digits && name.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+constexpr size_t kBuilderDigits = 16, kFanDigits = 2;
+constexpr size_t kFileDigits = 2 * std::tuple_size_v<RequestKey> - kFanDigits;
+
+bool is_entry(const DirEntry& file) {
+  return !file.is_dir && !file.is_other && file.size <= wire::kMaxEntrySize && is_hex(file.name, kFileDigits);
+}
+
+// Every entry below `v1`, of all builders; of some only, once `stop` is set. What else somebody has put there is not
+// this cache's to count.
 std::vector<Aged> list_entries(Fs& fs, int root, const std::atomic<bool>* stop = nullptr) {
   std::vector<Aged> out;
   std::vector<DirEntry> builders, fans, files;
@@ -31,13 +46,13 @@ std::vector<Aged> list_entries(Fs& fs, int root, const std::atomic<bool>* stop =
   for (const auto& builder : builders) {
     std::string base = "v1/" + builder.name;
     fans.clear();
-    if (builder.is_dir) fs.list(root, base, fans);
+    if (builder.is_dir && is_hex(builder.name, kBuilderDigits)) fs.list(root, base, fans);
     for (const auto& fan : fans) {
       files.clear();
       if (stop && *stop) return out;
-      if (fan.is_dir) fs.list(root, base + "/" + fan.name, files);
+      if (fan.is_dir && is_hex(fan.name, kFanDigits)) fs.list(root, base + "/" + fan.name, files);
       for (const auto& file : files) {
-        if (!file.is_dir) out.push_back({base + "/" + fan.name + "/" + file.name, file.size, file.mtime_ns});
+        if (is_entry(file)) out.push_back({base + "/" + fan.name + "/" + file.name, file.size, file.mtime_ns});
       }
     }
   }
@@ -195,14 +210,18 @@ void DiskCache::evict(const std::function<uint64_t(uint64_t total)>& target) {
   std::sort(entries.begin(), entries.end(), [](const Aged& a, const Aged& b) { return a.mtime_ns < b.mtime_ns; });
   uint64_t total = 0;
   for (const auto& entry : entries) total += entry.size;
-  const uint64_t before = total, most = target(total);
+  const uint64_t most = target(total);
   for (const auto& entry : entries) {
     if (total <= most) break;
-    if (fs_.unlink(root_.get(), entry.path) < 0) continue;
     total -= entry.size;
-    ++stats_.evictions;
+    const int status = fs_.unlink(root_.get(), entry.path);
+    if (status == 0) {
+      ++stats_.evictions;
+      stats_.evicted_bytes += entry.size;
+    } else if (status != -ENOENT && !std::exchange(eviction_failed_, true)) {
+      log_.warn("not_evicted", {{"file", directory_ + "/" + entry.path}, {"reason", wire::own_file_reason(-status)}});
+    }
   }
-  stats_.evicted_bytes += before - total;
   stats_.bytes = total;
 }
 

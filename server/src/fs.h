@@ -15,8 +15,9 @@ namespace kiln::server {
 struct DirEntry {
   std::string name;
   bool is_dir = false;
-  uint64_t size = 0;
+  uint64_t size = 0;  // of which no more counts than it takes on the disk
   int64_t mtime_ns = 0;
+  bool is_other = false;  // neither a directory nor a regular file
 };
 
 // Every call returns -errno when it fails. Paths are relative to the directory descriptor; none leads through a link,

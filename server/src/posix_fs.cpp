@@ -124,8 +124,13 @@ int PosixFs::list(int dir, const std::string& path, std::vector<DirEntry>& entri
     if (name == "." || name == "..") continue;
     struct stat info{};
     if (::fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;  // removed meanwhile
-    entries.push_back({std::string(name), S_ISDIR(info.st_mode), static_cast<uint64_t>(info.st_size),
-                       info.st_mtim.tv_sec * 1'000'000'000LL + info.st_mtim.tv_nsec});
+    // Some file systems do not say what a file takes.
+    const auto length = static_cast<uint64_t>(info.st_size), taken = static_cast<uint64_t>(info.st_blocks) * 512;
+    entries.push_back({.name = std::string(name),
+                       .is_dir = S_ISDIR(info.st_mode),
+                       .size = taken == 0 ? length : std::min(length, taken),
+                       .mtime_ns = info.st_mtim.tv_sec * 1'000'000'000LL + info.st_mtim.tv_nsec,
+                       .is_other = !S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode)});
   }
   return 0;
 }
