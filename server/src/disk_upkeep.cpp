@@ -89,11 +89,11 @@ void DiskCache::open() {
   become_writer();
 }
 
-// Nobody else writes, so whatever lies in tmp/ was torn by a crash.
+// Nobody else writes, so whatever lies in tmp/ was torn by a crash, or has no business there.
 void DiskCache::sweep_leftovers() {
   std::vector<DirEntry> leftovers;
   fs_.list(root_.get(), "tmp", leftovers);
-  for (const auto& file : leftovers) fs_.unlink(root_.get(), "tmp/" + file.name);
+  for (const auto& each : leftovers) remove("tmp/" + each.name, each.is_dir);
 }
 
 // Where the directory was removed, with all that was in it, another one begins in its place. Readers keep their number
@@ -204,7 +204,12 @@ void DiskCache::make_room(uint64_t wanted) {
   evict([&](uint64_t) { return low - std::min(low, wanted); });
 }
 
-// Oldest use first. Counts anew, so that errors of the running total do not last.
+int DiskCache::remove(const std::string& path, bool is_dir) {
+  return is_dir ? fs_.remove_tree(root_.get(), path) : fs_.unlink(root_.get(), path);
+}
+
+// Oldest use first. Counts anew, so that errors of the running total do not last. What cannot be removed takes no other
+// entry's place.
 void DiskCache::evict(const std::function<uint64_t(uint64_t total)>& target) {
   auto entries = list_entries(fs_, root_.get());
   std::sort(entries.begin(), entries.end(), [](const Aged& a, const Aged& b) { return a.mtime_ns < b.mtime_ns; });
@@ -260,14 +265,22 @@ void DiskCache::move_to_quarantine(const std::string& path, const RequestKey& ke
   trim_ring("quarantine");
 }
 
+// The newest stay. What is no file, or says that it will be written in the future, is nobody's report, and goes before
+// those.
 void DiskCache::trim_ring(const std::string& directory) {
-  std::vector<DirEntry> files;
-  fs_.list(root_.get(), directory, files);
-  std::sort(files.begin(), files.end(), [](const DirEntry& a, const DirEntry& b) { return a.mtime_ns > b.mtime_ns; });
+  std::vector<DirEntry> all;
+  fs_.list(root_.get(), directory, all);
+  const int64_t now = std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  constexpr int64_t kClocksDiffer = 2'000'000'000;
+  const auto age = [&](const DirEntry& each) {
+    const bool is_odd = each.is_dir || each.is_other || each.mtime_ns > now + kClocksDiffer;
+    return std::pair(is_odd, -each.mtime_ns);
+  };
+  std::ranges::sort(all, {}, age);
   uint64_t total = 0;
-  for (size_t i = 0; i < files.size(); ++i) {
-    total += files[i].size;
-    if (i >= kMaxRingFiles || total > kMaxRingBytes) fs_.unlink(root_.get(), directory + "/" + files[i].name);
+  for (size_t i = 0; i < all.size(); ++i) {
+    total += all[i].size;
+    if (i >= kMaxRingFiles || total > kMaxRingBytes) remove(directory + "/" + all[i].name, all[i].is_dir);
   }
 }
 

@@ -47,6 +47,28 @@ struct CloseDir {
   void operator()(DIR* dir) const { ::closedir(dir); }
 };
 
+// Who has planted it may have planted it deep.
+constexpr int kDeepestTree = 64;
+
+int remove_below(int parent, const char* name, int depth) {
+  if (depth == kDeepestTree) return -ENAMETOOLONG;
+  const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return -errno;
+  const std::unique_ptr<DIR, CloseDir> stream(::fdopendir(fd));
+  if (!stream) {
+    const int number = errno;
+    ::close(fd);
+    return -number;
+  }
+  while (const dirent* entry = ::readdir(stream.get())) {
+    const std::string_view within = entry->d_name;
+    if (within == "." || within == ".." || ::unlinkat(fd, entry->d_name, 0) == 0) continue;
+    if (errno != EISDIR && errno != EPERM) return -errno;
+    if (const int status = remove_below(fd, entry->d_name, depth + 1); status < 0) return status;
+  }
+  return result(::unlinkat(parent, name, AT_REMOVEDIR));
+}
+
 }  // namespace
 
 int PosixFs::open(int dir, const std::string& path, int flags, mode_t mode) {
@@ -103,6 +125,10 @@ int PosixFs::rename(int dir, const std::string& from, const std::string& to) {
 int PosixFs::unlink(int dir, const std::string& path) {
   const Place at(dir, path);
   return at.status() < 0 ? at.status() : result(::unlinkat(at.dir(), at.name(), 0));
+}
+int PosixFs::remove_tree(int dir, const std::string& path) {
+  const Place at(dir, path);
+  return at.status() < 0 ? at.status() : remove_below(at.dir(), at.name(), 0);
 }
 int PosixFs::mkdir(int dir, const std::string& path) {
   const Place at(dir, path);

@@ -156,6 +156,50 @@ TEST_F(DiskCacheTest, WhatIsNoEntryIsNotCounted) {
   EXPECT_TRUE(cache.find(key_number(1)));
 }
 
+// Names that a store would take can be foreseen.
+TEST_F(DiskCacheTest, DirectoriesInTmpStopNoStore) {
+  auto cache = std::make_unique<DiskCache>(fs_, log_, dir_ / "cache", "b", 1 << 20);
+  cache->open();
+  const fs::path tmp = dir_ / "cache/tmp", elsewhere = dir_ / "elsewhere";
+  for (int i = 0; i < 50; ++i) fs::create_directory(tmp / (std::to_string(::getpid()) + "-" + std::to_string(i)));
+  for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(cache->store(key_number(i), entry(key_number(i)))) << i;
+  EXPECT_FALSE(cache->stats().degraded);
+  // They go with what a crash has left, and with them what is in them; what a link leads to stays.
+  fs::create_directories(tmp / "a/b/c");
+  std::ofstream(elsewhere) << "x";
+  fs::create_symlink(elsewhere, tmp / "a/b/link");
+  fs::create_directory_symlink(dir_.path(), tmp / "a/up");
+  std::ofstream(tmp / "a/b/file") << "x";
+  cache.reset();
+  auto next = make();
+  next.open();
+  EXPECT_TRUE(fs::is_empty(tmp));
+  EXPECT_TRUE(fs::exists(elsewhere));
+  EXPECT_TRUE(next.find(key_number(1)));
+}
+
+// Reports of crashes stay, whatever else lies there and whenever that says it was written.
+TEST_F(DiskCacheTest, WhatIsPlantedAmongReportsPushesNoneOut) {
+  Log log(dir_ / "info", "info");
+  DiskCache cache(fs_, log, dir_ / "cache", "b", 1 << 20);
+  cache.open();
+  const fs::path crashes = dir_ / "cache/crashes";
+  const auto future = fs::file_time_type::clock::now() + std::chrono::hours(1000);
+  for (int i = 0; i < 100; ++i) {
+    const fs::path at = crashes / std::to_string(i);
+    i % 2 ? static_cast<void>(fs::create_directory(at)) : static_cast<void>(std::ofstream(at) << "x");
+    fs::last_write_time(at, future);
+  }
+  for (uint64_t i = 0; i < 3; ++i) cache.keep_crash(key_number(i), entry(key_number(i)));
+  for (uint64_t i = 0; i < 3; ++i) EXPECT_TRUE(fs::exists(crashes / to_hex(key_number(i)))) << i;
+  const fs::directory_iterator kept(crashes);
+  EXPECT_EQ(std::distance(begin(kept), end(kept)), 64);
+  std::ifstream file(dir_ / "info");
+  int said = 0;
+  for (std::string line; std::getline(file, line);) said += line.find("crash_kept") != std::string::npos;
+  EXPECT_EQ(said, 3);
+}
+
 // A shutdown has no more time than it has: what is not written by then is dropped, and the rest is whole.
 TEST_F(DiskCacheTest, TheEndDoesNotWaitForASlowDisk) {
   class SlowFs : public PosixFs {
