@@ -57,12 +57,6 @@ std::string stated_trace_id(const std::string& json) {
   return object ? cut(wire::Fields(*object).text("trace_id"), kMostOfATraceId) : std::string();
 }
 
-// All connections of a process take turns as one; where it is not known, each is one.
-uint64_t owner_of(int fd, uint64_t connection) {
-  const pid_t process = wire::peer_process(fd);
-  return process > 0 ? static_cast<uint64_t>(process) : connection | (uint64_t{1} << 63);
-}
-
 // False also where it cannot be known: of a process that hides, or is not to be seen from here.
 bool shares_process_namespace(int fd) {
   const pid_t process = wire::peer_process(fd);
@@ -95,12 +89,12 @@ struct ClientConnection::Lookups {
 ClientConnection::ClientConnection(Services& services, uint64_t id, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch)
     : services_(services),
       id_(id),
-      owner_(owner_of(fd.get(), id)),
+      owner_(services.shares.owners.of(fd.get(), id)),
       is_neighbour_(shares_process_namespace(fd.get())),
       socket_(std::make_shared<FrameSocket>(services.io, std::move(fd), std::move(scratch),
                                             FrameSocket::Options{.limits = kHelloLimits,
                                                                  .shares = &services.shares,
-                                                                 .owner = owner_,
+                                                                 .owner = owner_.id,
                                                                  .incoming_limit = services.config.incoming_bytes,
                                                                  .outgoing_limit = services.config.outgoing_bytes})),
       hello_timer_(services.io) {}
@@ -141,10 +135,22 @@ void ClientConnection::await_hello() {
 void ClientConnection::on_frame(wire::Frame frame) {
   const uint64_t id = frame.id();
   try {
+    if (has_lost_its_process()) return;
     handle(std::move(frame));
   } catch (const std::bad_alloc&) {
     if (!finished_) reject("memory", no_memory("for the request"), id);
   }
+}
+
+// Whoever uses it has it of a process that has ended. True: there is no place for it among those.
+bool ClientConnection::has_lost_its_process() {
+  if (finished_ || owner_.id == Owners::kEnded || !services_.shares.owners.has_ended(owner_)) return false;
+  const uint64_t before = std::exchange(owner_, {Owners::kEnded, 0}).id;
+  socket_->set_owner(owner_.id);
+  if (services_.moved(id_, before)) return finished_;
+  ++services_.metrics.rejected["connections"];
+  close();
+  return true;
 }
 
 void ClientConnection::handle(wire::Frame frame) {
@@ -197,7 +203,8 @@ void ClientConnection::on_hello(const wire::Frame& frame) {
   }
   greeted_ = true;
   name_ = cut(hello->client_name, kMostOfAClientsName);
-  services_.log.debug("client", {{"client", id_}, {"name", name_}, {"build_id", hello->build_id}, {"owner", owner_}});
+  services_.log.debug("client",
+                      {{"client", id_}, {"name", name_}, {"build_id", hello->build_id}, {"owner", owner_.id}});
   hello_timer_.cancel();
   socket_->set_limits(kLimits);
   if (!hello->replace) return;
@@ -231,7 +238,7 @@ bool ClientConnection::admit(uint64_t id, const char* type, const std::string& t
 
 void ClientConnection::refuse(uint64_t id, const char* type, const std::string& trace_id, Error failure) {
   const std::string code(to_string(failure.code));
-  services_.history.add_at_once(type, {}, trace_id, owner_, code);
+  services_.history.add_at_once(type, {}, trace_id, owner_.id, code);
   services_.log.info("failed", {{"trace_id", trace_id}, {"code", code}, {"message", failure.message}});
   send_error(id, traced(std::move(failure), trace_id));
 }
@@ -241,7 +248,7 @@ void ClientConnection::remember_lookup(uint64_t id, const RequestKey& key, const
   services_.history.add({.key = key,
                          .connection = id_,
                          .request = id,
-                         .client = owner_,
+                         .client = owner_.id,
                          .outcome = outcome,
                          .asked = asked,
                          .ended = std::chrono::steady_clock::now()});
@@ -277,7 +284,7 @@ void ClientConnection::on_get(const wire::Frame& frame) {
 // What is done for it when its turn is over counts in the next one.
 void ClientConnection::spend_since(std::chrono::steady_clock::time_point begun) {
   const auto now = std::chrono::steady_clock::now();
-  services_.shares.turns.spend(owner_, now - begun, now);
+  services_.shares.turns.spend(owner_.id, now - begun, now);
 }
 
 void ClientConnection::on_get_many(wire::Frame frame) {
@@ -338,7 +345,7 @@ void ClientConnection::on_compile(wire::Frame frame) {
   if (!admit(frame.id(), "COMPILE", trace_id)) return;
   CompileRequest request;
   request.waiter = {id_, frame.id()};
-  request.owner = owner_;
+  request.owner = owner_.id;
   request.key = request_key(services_.builder_id, body->canonical);
   request.priority = header->priority;
   request.deadline =
@@ -390,7 +397,7 @@ void ClientConnection::on_tune(wire::Frame frame) {
   };
   const RequestKey key = request_key(services_.builder_id, body->canonical);
   services_.tuner.submit({.requester = {id_, frame.id()},
-                          .owner = owner_,
+                          .owner = owner_.id,
                           .key = key,
                           .trace_id = trace_id,
                           .json = std::move(frame.json),

@@ -46,7 +46,9 @@ class Daemon {
   void on_builder(std::string builder_id, std::string native_target);
   Result<void> open_for_clients(const std::string& native_target);
   void on_connection(wire::UniqueFd fd);
-  bool find_place(uint64_t owner);
+  bool find_place(uint64_t owner, uint64_t wanted);
+  void give_back_place(uint64_t owner);
+  bool on_moved(uint64_t id, uint64_t before);
   void on_connection_closed(uint64_t id);
   void watch_signals();
   void on_signal(int number);

@@ -31,6 +31,18 @@ FrameSocket::~FrameSocket() {
   drop_output();
 }
 
+void FrameSocket::set_owner(uint64_t owner) {
+  const uint64_t before = std::exchange(options_.owner, owner);
+  if (!options_.shares) return;
+  auto& shares = *options_.shares;
+  for (auto [of, amount] : {std::pair(&shares.incoming, charged_), std::pair(&shares.outgoing, charged_output_),
+                            std::pair(&shares.descriptors, passed_)}) {
+    if (amount == 0) continue;
+    of->give_back(before, amount);
+    of->take(owner, amount);
+  }
+}
+
 bool FrameSocket::quiet() {
   if (pending_ > 0 || paused_ || !input_.empty() || decoder_.mid_frame()) return false;
   int unread = 0;
