@@ -57,6 +57,10 @@ void announce(kiln::wire::Type type) {
   write_raw({reinterpret_cast<const char*>(header.data()), header.size()});
 }
 
+void sleep_in_threads(uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i) std::thread([] { ::pause(); }).detach();
+}
+
 // Pages are touched, so that it is memory and not only address space.
 [[noreturn]] void eat_memory() {
   while (true) {
@@ -214,6 +218,11 @@ Result<Artifact> obey(const Order& order) {
   }
   if (order.what == "long_afterwards") {
     later([] { announce(kiln::wire::Type::kResult); });
+    return bytes_artifact({"bytes", order.salt, 64});
+  }
+  if (order.what == "threads" || order.what == "threads_hang") {
+    sleep_in_threads(order.number);
+    if (order.what == "threads_hang") spin();
     return bytes_artifact({"bytes", order.salt, 64});
   }
   if (order.what == "restless") {
