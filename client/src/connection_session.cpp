@@ -12,6 +12,13 @@
 namespace kiln::client {
 namespace {
 
+// One, and of GET_MANY one a key.
+size_t most_replies(const wire::OutFrame& frame) {
+  constexpr size_t kKeySize = std::tuple_size_v<RequestKey>;
+  if (frame.type != wire::Type::kGetMany) return 1;
+  return std::max<size_t>(1, frame.header().body_size / kKeySize);
+}
+
 Error no_answer() { return error(ErrorCode::kDeadlineExceeded, "the daemon did not answer in time"); }
 
 }  // namespace
@@ -62,7 +69,12 @@ void Session::wake_reader() {
 }
 
 Result<std::vector<wire::Frame>> Session::call(wire::OutFrame frame, std::stop_token stop, wire::Deadline deadline) {
+  if (frame.json.size() > wire::kMaxJsonSize || frame.header().body_size > wire::kMaxBodySize) {
+    return invalid_argument("a request of " + std::to_string(frame.json.size()) + " bytes of JSON and " +
+                            std::to_string(frame.header().body_size) + " bytes is longer than a frame may be");
+  }
   Pending pending;
+  pending.most = most_replies(frame);
   pending.stop = stop;
   {
     std::lock_guard lock(mutex_);
@@ -164,7 +176,8 @@ void Session::dispatch(wire::Frame frame) {
   Pending& pending = *it->second;
   bool last = frame.has(wire::flag::kLast);
   pending.frames.push_back(std::move(frame));
-  if (!last) return;
+  if (!last && pending.frames.size() < pending.most) return;
+  if (!last) return fail_all(internal_error("the daemon has more answers to a request than there can be"));
   pending.done = true;
   pending.changed.notify_one();
 }

@@ -48,6 +48,7 @@ class Session {
 
  private:
   struct Pending {
+    size_t most = 1;  // frames that it is answered by
     std::vector<wire::Frame> frames;
     std::condition_variable changed;
     std::optional<Error> failure;

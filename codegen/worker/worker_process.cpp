@@ -131,11 +131,7 @@ Result<void> reply(Channel& channel, uint64_t id, const Result<Artifact>& result
   } else {
     failure = result.error();
   }
-  std::string json = wire::dump(wire::to_json(failure));
-  if (json.size() > wire::kMaxJsonSize) {
-    failure.message.resize(wire::kMaxJsonSize / 8);  // escapes may take six bytes for one
-    json = wire::dump(wire::to_json(failure));
-  }
+  const std::string json = wire::error_text(std::move(failure));
   return channel.write({.type = Type::kError, .request_id = id, .json = json, .body = {}, .flags = flags});
 }
 

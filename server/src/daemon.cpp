@@ -158,7 +158,8 @@ void Daemon::on_builder(std::string builder_id, std::string native_target) {
                                    return wire::read_build_id(welcome.daemon_path) != welcome.daemon_build_id ||
                                           wire::read_build_id(welcome.worker_path) != welcome.worker_build_id;
                                  },
-                             .closed = [this](uint64_t id) { on_connection_closed(id); }});
+                             .closed = [this](uint64_t id) { on_connection_closed(id); },
+                             .moved = [this](uint64_t id, uint64_t before) { return on_moved(id, before); }});
   if (auto opened = open_for_clients(native_target); !opened) fail(opened.error());
 }
 
@@ -193,43 +194,59 @@ void Daemon::on_connection(wire::UniqueFd fd) {
     log_.warn("foreign_user", {{"message", same_user.error().message}});
     return;  // closed without reading a byte
   }
+  const auto begun = std::chrono::steady_clock::now();
   const uint64_t id = next_connection_++;
   auto connection = std::make_shared<ClientConnection>(*services_, id, std::move(fd), scratch_);
-  if (!find_place(connection->owner())) {
+  if (find_place(connection->owner(), 1)) {
+    ++metrics_.connections;
+    idle_timer_.cancel();
+    shares_.places.take(connection->owner(), 1);
+    connections_[id] = connection;
+    connection->start();
+  } else {
     ++metrics_.rejected["connections"];
-    return;
   }
-  ++metrics_.connections;
-  idle_timer_.cancel();
-  shares_.places.take(connection->owner(), 1);
-  connections_[id] = connection;
-  connection->start();
+  // Whoever connects without end does so in its own time.
+  const auto now = std::chrono::steady_clock::now();
+  shares_.turns.spend(connection->owner(), now - begun, now);
 }
 
 // One process has not more than its share of the places. Where there is none for it, the connection that has been idle
 // for longest makes room: of its own ones, or of the process that has most.
-bool Daemon::find_place(uint64_t owner) {
+bool Daemon::find_place(uint64_t owner, uint64_t wanted) {
   const size_t most = std::min(config_.max_connections, most_connections_);
   const Shares& places = shares_.places;
-  if (places.admits(owner, 1, most)) return true;
+  if (places.admits(owner, wanted, most)) return true;
   const uint64_t largest = places.largest();
   const bool of_its_own = places.held(owner) >= std::min<uint64_t>(most, largest);
-  std::shared_ptr<ClientConnection> oldest;
-  for (const auto& [id, each] : connections_) {
-    const bool is_due = of_its_own ? each->owner() == owner : places.held(each->owner()) == largest;
-    if (!is_due || !each->idle()) continue;
-    if (!oldest || each->last_heard() < oldest->last_heard()) oldest = each;
-  }
+  const auto oldest = idle_[of_its_own ? owner : 0].next(connections_, [&](const ClientConnection& each) {
+    return of_its_own ? each.owner() == owner : places.held(each.owner()) == largest;
+  });
   if (!oldest) return false;
   ++metrics_.rejected["idle"];
   oldest->close();
   return true;
 }
 
+void Daemon::give_back_place(uint64_t owner) {
+  shares_.places.give_back(owner, 1);
+  if (shares_.places.held(owner) > 0) return;
+  idle_.erase(owner);
+  shares_.owners.forget(owner);
+}
+
+bool Daemon::on_moved(uint64_t id, uint64_t before) {
+  const uint64_t owner = connections_.at(id)->owner();
+  give_back_place(before);
+  shares_.places.take(owner, 1);
+  return find_place(owner, 0);
+}
+
 void Daemon::on_connection_closed(uint64_t id) {
   if (const auto it = connections_.find(id); it != connections_.end()) {
-    shares_.places.give_back(it->second->owner(), 1);
+    const uint64_t owner = it->second->owner();
     connections_.erase(it);
+    give_back_place(owner);
   }
   if (!connections_.empty() || draining_) return;
   if (config_.pipe) return drain("the client is gone");

@@ -12,9 +12,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 
 #include "cache/store.h"
 #include "connections/client_connection.h"
+#include "connections/idle_longest.h"
 #include "connections/listener.h"
 #include "directory_watch.h"
 #include "processes/service_manager.h"
@@ -44,7 +46,9 @@ class Daemon {
   void on_builder(std::string builder_id, std::string native_target);
   Result<void> open_for_clients(const std::string& native_target);
   void on_connection(wire::UniqueFd fd);
-  bool find_place(uint64_t owner);
+  bool find_place(uint64_t owner, uint64_t wanted);
+  void give_back_place(uint64_t owner);
+  bool on_moved(uint64_t id, uint64_t before);
   void on_connection_closed(uint64_t id);
   void watch_signals();
   void on_signal(int number);
@@ -83,6 +87,7 @@ class Daemon {
   Reports reports_;
   MetricsPort metrics_port_;
   std::map<uint64_t, std::shared_ptr<ClientConnection>> connections_;
+  std::unordered_map<uint64_t, IdleLongest<ClientConnection>> idle_;  // by owner; 0: of whoever has most
   uint64_t next_connection_ = 1;
   size_t most_connections_ = SIZE_MAX;  // of one process, as far as there are descriptors
   asio::signal_set signals_;

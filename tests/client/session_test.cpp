@@ -106,6 +106,53 @@ TEST(Session, ATornFrameEndsTheSessionForAll) {
   EXPECT_TRUE(pair.session->broken());
 }
 
+// A daemon that answers without end would fill the memory of who asks.
+TEST(Session, MoreAnswersThanThereCanBeEndIt) {
+  for (const size_t keys : {size_t{0}, size_t{3}}) {
+    Pair pair(kLong);
+    std::jthread daemon([&] {
+      auto request = pair.daemon->read();
+      const std::vector<std::byte> body(1 << 20);
+      for (int i = 0; i < 10'000; ++i) {
+        if (!pair.daemon->write({.type = Type::kResult, .request_id = request->id(), .json = "{}", .body = {body}}))
+          return;
+      }
+    });
+    const std::vector<std::byte> wanted(32 * keys);
+    const Type type = keys == 0 ? Type::kGet : Type::kGetMany;
+    auto replies = pair.session->call({.type = type, .body = {wanted}}, {}, Clock::now() + 60s);
+    ASSERT_FALSE(replies);
+    EXPECT_EQ(replies.error().message, "the daemon has more answers to a request than there can be");
+    EXPECT_TRUE(pair.session->broken());
+    pair.session.reset();
+  }
+}
+
+// So many as were asked for are as they should be.
+TEST(Session, AnAnswerAKeyIsNotTooMany) {
+  Pair pair(kLong);
+  std::jthread daemon([&] {
+    auto request = pair.daemon->read();
+    for (int i = 0; i < 2; ++i)
+      (void)pair.daemon->write({.type = Type::kResult, .request_id = request->id(), .json = "{}"});
+    answer(*pair.daemon, *request);
+  });
+  const std::vector<std::byte> wanted(3 * 32);
+  auto replies = pair.session->call({.type = Type::kGetMany, .body = {wanted}}, {}, Clock::now() + 60s);
+  ASSERT_TRUE(replies) << replies.error().message;
+  EXPECT_EQ(replies->size(), 3u);
+}
+
+// The daemon would end the connection, with all that others wait for.
+TEST(Session, ARequestThatIsTooLongIsNotSent) {
+  Pair pair(kLong);
+  auto refused = pair.session->call({.type = Type::kTune, .json = std::string(wire::kMaxJsonSize + 1, ' ')}, {},
+                                    Clock::now() + 60s);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(pair.session->broken());
+}
+
 TEST(Session, ACancelThatNobodyAnswersEndsTheCall) {
   Pair pair(kShort);
   std::stop_source stop;

@@ -95,7 +95,7 @@ TEST_F(DiskCacheTest, IsCountedAnewWhenAsked) {
   const auto one = entry(key_number(1), 1000);
   ASSERT_TRUE(cache.store(key_number(1), one));
   const std::string file = entry_files(dir_ / "cache").at(0);
-  fs::copy_file(file, fs::path(file).parent_path() / "imported");
+  fs::copy_file(file, fs::path(file).parent_path() / std::string(62, 'a'));
   EXPECT_EQ(cache.stats().bytes, one.size());
   cache.recount();
   EXPECT_EQ(cache.stats().bytes, 2 * one.size());
@@ -103,6 +103,101 @@ TEST_F(DiskCacheTest, IsCountedAnewWhenAsked) {
   cache.recount();
   EXPECT_EQ(cache.stats().bytes, one.size());
   EXPECT_EQ(cache.stats().evictions, 1u);
+}
+
+// What somebody else has put there and cannot be removed costs no other entry its place.
+TEST_F(DiskCacheTest, WhatCannotBeRemovedTakesNobodysPlace) {
+  class StuckFs : public PosixFs {
+   public:
+    int unlink(int dir, const std::string& path) override {
+      return path.ends_with(std::string(62, 'a')) ? -EPERM : PosixFs::unlink(dir, path);
+    }
+  };
+  StuckFs stuck;
+  DiskCache cache(stuck, log_, dir_ / "cache", "b", 1 << 20);
+  cache.open();
+  const size_t size = entry(key_number(1), 1000).size();
+  for (uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(cache.store(key_number(i), entry(key_number(i), 1000)));
+  const fs::path planted = fs::path(entry_files(dir_ / "cache").at(0)).parent_path() / std::string(62, 'a');
+  std::ofstream(planted) << std::string(500'000, 'x');
+  fs::last_write_time(planted, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  cache.set_limit(20 * size);
+  for (int i = 0; i < 3; ++i) cache.recount();
+  EXPECT_EQ(cache.stats().evictions, 0u);
+  EXPECT_EQ(cache.stats().bytes, 10 * size);
+  for (uint64_t i = 0; i < 10; ++i) EXPECT_TRUE(cache.find(key_number(i))) << i;
+  EXPECT_TRUE(cache.store(key_number(10), entry(key_number(10), 1000)));
+  std::ifstream log(dir_ / "log");
+  int said = 0;
+  for (std::string line; std::getline(log, line);) said += line.find("not_evicted") != std::string::npos;
+  EXPECT_EQ(said, 1);
+}
+
+// Nor does what is no entry count, or what is longer than it takes.
+TEST_F(DiskCacheTest, WhatIsNoEntryIsNotCounted) {
+  auto cache = make();
+  cache.open();
+  ASSERT_TRUE(cache.store(key_number(1), entry(key_number(1))));
+  const fs::path fan = fs::path(entry_files(dir_ / "cache").at(0)).parent_path(), v1 = fan.parent_path().parent_path();
+  const std::string name(62, 'b');
+  fs::create_directories(v1 / "nobody" / "aa");
+  fs::create_directories(fan.parent_path() / "aaa");
+  for (const fs::path& at : {fan / "short", fan / std::string(62, 'G'), v1 / "nobody/aa" / name,
+                             fan.parent_path() / "aaa" / name, v1 / name}) {
+    std::ofstream(at) << std::string(300'000, 'x');
+  }
+  ASSERT_EQ(::mkfifo((fan / std::string(62, 'c')).c_str(), 0600), 0);
+  fs::create_symlink(fan / "short", fan / std::string(62, 'd'));
+  std::ofstream(fan / name) << "x";
+  fs::resize_file(fan / name, 1 << 30);
+  cache.recount();
+  EXPECT_LT(cache.stats().bytes, 100'000u);
+  EXPECT_GE(cache.stats().bytes, entry(key_number(1)).size());
+  EXPECT_TRUE(cache.find(key_number(1)));
+}
+
+// Names that a store would take can be foreseen.
+TEST_F(DiskCacheTest, DirectoriesInTmpStopNoStore) {
+  auto cache = std::make_unique<DiskCache>(fs_, log_, dir_ / "cache", "b", 1 << 20);
+  cache->open();
+  const fs::path tmp = dir_ / "cache/tmp", elsewhere = dir_ / "elsewhere";
+  for (int i = 0; i < 50; ++i) fs::create_directory(tmp / (std::to_string(::getpid()) + "-" + std::to_string(i)));
+  for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(cache->store(key_number(i), entry(key_number(i)))) << i;
+  EXPECT_FALSE(cache->stats().degraded);
+  // They go with what a crash has left, and with them what is in them; what a link leads to stays.
+  fs::create_directories(tmp / "a/b/c");
+  std::ofstream(elsewhere) << "x";
+  fs::create_symlink(elsewhere, tmp / "a/b/link");
+  fs::create_directory_symlink(dir_.path(), tmp / "a/up");
+  std::ofstream(tmp / "a/b/file") << "x";
+  cache.reset();
+  auto next = make();
+  next.open();
+  EXPECT_TRUE(fs::is_empty(tmp));
+  EXPECT_TRUE(fs::exists(elsewhere));
+  EXPECT_TRUE(next.find(key_number(1)));
+}
+
+// Reports of crashes stay, whatever else lies there and whenever that says it was written.
+TEST_F(DiskCacheTest, WhatIsPlantedAmongReportsPushesNoneOut) {
+  Log log(dir_ / "info", "info");
+  DiskCache cache(fs_, log, dir_ / "cache", "b", 1 << 20);
+  cache.open();
+  const fs::path crashes = dir_ / "cache/crashes";
+  const auto future = fs::file_time_type::clock::now() + std::chrono::hours(1000);
+  for (int i = 0; i < 100; ++i) {
+    const fs::path at = crashes / std::to_string(i);
+    i % 2 ? static_cast<void>(fs::create_directory(at)) : static_cast<void>(std::ofstream(at) << "x");
+    fs::last_write_time(at, future);
+  }
+  for (uint64_t i = 0; i < 3; ++i) cache.keep_crash(key_number(i), entry(key_number(i)));
+  for (uint64_t i = 0; i < 3; ++i) EXPECT_TRUE(fs::exists(crashes / to_hex(key_number(i)))) << i;
+  const fs::directory_iterator kept(crashes);
+  EXPECT_EQ(std::distance(begin(kept), end(kept)), 64);
+  std::ifstream file(dir_ / "info");
+  int said = 0;
+  for (std::string line; std::getline(file, line);) said += line.find("crash_kept") != std::string::npos;
+  EXPECT_EQ(said, 3);
 }
 
 // A shutdown has no more time than it has: what is not written by then is dropped, and the rest is whole.

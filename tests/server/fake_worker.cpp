@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -51,6 +52,15 @@ void write_raw(std::string_view bytes) { (void)!::write(kiln::worker::kChannelFd
 void write_half_a_frame() {
   auto header = kiln::wire::encode_header({.type = kiln::wire::Type::kResult, .body_size = 1000});
   write_raw({reinterpret_cast<const char*>(header.data()), header.size()});
+}
+
+void announce(kiln::wire::Type type) {
+  auto header = kiln::wire::encode_header({.type = type, .body_size = kiln::wire::kMaxBodySize, .request_id = 1});
+  write_raw({reinterpret_cast<const char*>(header.data()), header.size()});
+}
+
+void sleep_in_threads(uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i) std::thread([] { ::pause(); }).detach();
 }
 
 // Pages are touched, so that it is memory and not only address space.
@@ -211,6 +221,19 @@ Result<Artifact> obey(const Order& order) {
     say(order.number);
     return bytes_artifact({"bytes", order.salt, 64});
   }
+  if (order.what == "long_phase") {
+    announce(kiln::wire::Type::kPhase);
+    spin();
+  }
+  if (order.what == "long_afterwards") {
+    later([] { announce(kiln::wire::Type::kResult); });
+    return bytes_artifact({"bytes", order.salt, 64});
+  }
+  if (order.what == "threads" || order.what == "threads_hang") {
+    sleep_in_threads(order.number);
+    if (order.what == "threads_hang") spin();
+    return bytes_artifact({"bytes", order.salt, 64});
+  }
   if (order.what == "restless") {
     later([] { spin(); });
     return bytes_artifact({"bytes", order.salt, 64});
@@ -275,11 +298,11 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
   order.debug.assign(reinterpret_cast<const char*>(debug.data()), debug.size());
   progress("obey");
   if (order.what == "phases") {
-    const std::string name = "\x1b]0;owned\x07" + std::string(10'000, 'x');
-    for (uint64_t i = 0; i < order.number; ++i) progress(name);
+    const std::string name = "\x1b]0;owned\x07" + std::string(100, 'x'), longer(10'000, 'y');
+    for (uint64_t i = 0; i < order.number; ++i) progress(i == 1 ? longer : name);
     return bytes_artifact({"bytes", order.salt, 64});
   }
-  if (order.what == "talks") progress(std::string(order.number, 'p'));
+  if (order.what == "talks") progress(std::string(std::min<uint64_t>(order.number, 200), 'p'));
   return obey(order);
 }
 

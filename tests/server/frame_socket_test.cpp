@@ -298,6 +298,33 @@ TEST(FrameSocket, AGreedyProcessTakesTurns) {
   while (greedy < 10'000) peers.io.run_one();  // and all are answered
 }
 
+// Nor does a worker that sends without end, which is no process that shares are counted of.
+TEST(FrameSocket, AChildOfTheDaemonsTakesTurns) {
+  Peers peers;
+  size_t greedy = 0, before = SIZE_MAX;
+  auto ends = wire::make_channel_pair().value();
+  auto child = std::make_shared<FrameSocket>(peers.io, std::move(ends.ours), peers.scratch, FrameSocket::Options{});
+  child->start({.frame =
+                    [&](const wire::Frame&) {
+                      ++greedy;
+                      const auto until = std::chrono::steady_clock::now() + 20us;
+                      while (std::chrono::steady_clock::now() < until) {
+                      }
+                    },
+                .closed = [](const CloseReason&) {}});
+  Peers::Peer sender;
+  sender.end = std::move(ends.theirs);
+  peers.ask(sender, 1000);
+  while (greedy == 0) peers.io.run_one();
+  EXPECT_LE(greedy, 20u) << "of 1000; a turn has five";
+  const size_t then = greedy;
+  peers.ask(peers.add({.owner = 2}, [&](Peers::Peer&, const wire::Frame&) { before = greedy - then; }), 1);
+  while (peers.all.back().frames == 0) peers.io.run_one();
+  EXPECT_LE(before, 20u);
+  while (greedy < 1000) peers.io.run_one();  // and all are heard
+  child->close();
+}
+
 TEST(FrameSocket, WhatAFrameLeavesToDoComesBeforeTheNext) {
   Peers peers;
   auto ends = wire::make_channel_pair().value();

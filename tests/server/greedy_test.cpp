@@ -7,14 +7,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <csignal>
 #include <fstream>
 #include <thread>
 
+#include "connections/idle_longest.h"
+#include "connections/listener.h"
+#include "connections/owners.h"
 #include "descriptors.h"
 #include "kiln/wire/json.h"
+#include "kiln/wire/paths.h"
 #include "kiln/wire/process.h"
+#include "processes/process_state.h"
 #include "processes/tuner_process.h"
 #include "service_fixture.h"
 
@@ -81,6 +87,132 @@ TEST_F(GreedyTest, BusyConnectionsOfAProcessAreNotMoreThanItsShare) {
   EXPECT_TRUE(surplus.closed() || peers.back()->closed());
   EXPECT_TRUE(another_is_served());
   EXPECT_TRUE(another_is_served());
+}
+
+// A connection of a process that ends when it has made it.
+std::unique_ptr<wire::Channel> minted(const std::string& runtime) {
+  auto ends = wire::make_channel_pair().value();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    RawPeer peer(runtime);
+    if (!peer.read()) ::_exit(1);
+    peer.hello();
+    const std::byte one{};
+    const std::array<std::span<const std::byte>, 1> pieces = {std::span(&one, 1)};
+    ::_exit(wire::send_some(ends.theirs.get(), pieces, 0, peer.fd()) == 1 ? 0 : 1);
+  }
+  std::byte one{};
+  std::deque<wire::UniqueFd> fds;
+  EXPECT_EQ(wire::exit_text(wire::wait_for_exit(pid, kPatience).value()), "exit code 0");
+  EXPECT_EQ(wire::receive_some(ends.ours.get(), &one, 1, &fds), 1);
+  return std::make_unique<wire::Channel>(std::move(fds.at(0)));
+}
+
+TEST_F(GreedyTest, ConnectionsWhoseProcessesHaveEndedAreOfOneOwner) {
+  start({"--max-connections", "4"});
+  std::vector<std::unique_ptr<wire::Channel>> peers;
+  auto asks = [](wire::Channel& peer) {
+    return peer.write({.type = wire::Type::kPing, .request_id = 1}, wire::Clock::now() + kPatience).ok() &&
+           peer.read(wire::Clock::now() + kPatience).ok();
+  };
+  // Each was another process's when it came, and they share the places of one when they are used.
+  for (int i = 0; i < 6; ++i) peers.push_back(minted(runtime()));
+  std::this_thread::sleep_for(2 * server::Owners::kLook);  // they may have said hello while it lived
+  for (auto& each : peers) (void)asks(*each);
+  EXPECT_EQ(std::ranges::count_if(peers, [&](const auto& each) { return asks(*each); }), 4);
+  EXPECT_EQ(stats()["rejected_total"]["idle"], 2);
+  EXPECT_TRUE(another_is_served());
+}
+
+TEST(Owners, AProcessThatHasEndedIsNoOwner) {
+  server::Owners owners;
+  int ends[2];
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const wire::UniqueFd mine(ends[0]), other(ends[1]);
+  const auto now = server::Owners::Clock::now();
+  const server::Owner self = owners.of(mine.get(), 7);
+  EXPECT_EQ(self.id, static_cast<uint64_t>(::getpid()));
+  EXPECT_FALSE(owners.has_ended(self, now));
+  EXPECT_TRUE(owners.has_ended({self.id, self.started + 1}, now)) << "an earlier one of the same number";
+  const server::Owner child{static_cast<uint64_t>(pid), server::process_state(pid).value().started};
+  EXPECT_FALSE(owners.has_ended(child, now));
+  ::kill(pid, SIGKILL);
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_FALSE(owners.has_ended(child, now)) << "it was looked at just now";
+  EXPECT_TRUE(owners.has_ended(child, now + server::Owners::kLook)) << "nobody has waited for it";
+  ::waitpid(pid, nullptr, 0);
+  EXPECT_TRUE(owners.has_ended(child, now + 2 * server::Owners::kLook));
+  EXPECT_TRUE(owners.has_ended({server::Owners::kEnded, 0}));
+}
+
+// One that connects for each that is taken in, and never reads: the others have their turn all the same.
+TEST(Listener, WhoConnectsWithoutEndIsTakenInAFewAtATime) {
+  TempDir temp;
+  boost::asio::io_context io;
+  server::Log log(temp / "log", "info");
+  server::Listener listener(io, log, 1000);
+  const auto runtime = temp / "run";
+  auto flood = [&] { return wire::connect_socket(runtime, wire::Clock::now() + kPatience); };
+  size_t taken = 0, others = 0;
+  std::vector<wire::UniqueFd> peers;
+  ASSERT_TRUE(listener.elect(runtime));
+  ASSERT_TRUE(listener.listen([&](wire::UniqueFd) {
+    ++taken;
+    if (taken < 2000) {
+      EXPECT_TRUE(flood());
+    }
+    if (taken == 1) boost::asio::post(io, [&] { others = taken; });
+  }));
+  for (int i = 0; i < 100; ++i) peers.push_back(flood().value());
+  while (others == 0) io.run_one();
+  EXPECT_LE(others, 8u);
+  while (taken < 2000) io.run_one();
+  // Before it leaves it takes in all who had connected.
+  EXPECT_FALSE(listener.leave_if_unused());
+  EXPECT_EQ(taken, 2099u);
+  EXPECT_TRUE(listener.leave_if_unused());
+}
+
+struct SomeConnection {
+  static inline size_t asked;
+  std::chrono::steady_clock::time_point heard;
+  bool is_idle = true;
+
+  bool idle() const {
+    ++asked;
+    return is_idle;
+  }
+  auto last_heard() const { return heard; }
+};
+
+// Nor is each connection asked for each that comes.
+TEST(IdleLongest, IsLookedForOnceForMany) {
+  std::map<uint64_t, std::shared_ptr<SomeConnection>> all;
+  const auto now = std::chrono::steady_clock::now();
+  for (uint64_t i = 0; i < 1000; ++i)
+    all[i] = std::make_shared<SomeConnection>(SomeConnection{now - std::chrono::seconds(i), i % 2 == 0});
+  server::IdleLongest<SomeConnection> idle;
+  auto any = [](const SomeConnection&) { return true; };
+  SomeConnection::asked = 0;
+  auto oldest = idle.next(all, any);
+  ASSERT_TRUE(oldest);
+  EXPECT_EQ(oldest, all[998]);
+  all[996]->heard = now;
+  all[994]->is_idle = false;
+  for (uint64_t due = 992; due > 0; due -= 2) ASSERT_EQ(idle.next(all, any), all[due]);
+  EXPECT_EQ(idle.next(all, [&](const SomeConnection& each) { return &each == all[996].get(); }), all[996]);
+  EXPECT_LT(SomeConnection::asked, 3000u);
+  // Where all are busy, those who come are refused, and none is asked for a while.
+  for (auto& [id, each] : all) each->is_idle = false;
+  SomeConnection::asked = 0;
+  for (int i = 0; i < 10'000; ++i) EXPECT_FALSE(idle.next(all, any));
+  EXPECT_LT(SomeConnection::asked, 1'000'000u);
 }
 
 // The daemon without the rights of root, and with few descriptors, which the kernel compares with what the user has on

@@ -255,6 +255,7 @@ TEST_F(IsolationTest, NamesOfPhasesAreShortAndFew) {
   ASSERT_TRUE(trace);
   EXPECT_LT(trace->size(), 64u << 10);
   EXPECT_NE(trace->find("?]0;owned?xxx"), std::string::npos) << *trace;
+  EXPECT_EQ(trace->find("yyy"), std::string::npos) << "a name of 10000 characters is not read";
   const auto endless = daemon->compile(order("phases", 100'000));
   ASSERT_FALSE(endless);
   EXPECT_NE(endless.error().message.find("phases without end"), std::string::npos) << endless.error().message;

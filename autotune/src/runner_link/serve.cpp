@@ -268,12 +268,18 @@ class TuneServer {
     request.otherwise.final = false;
     answer(request.id, request.otherwise);
   }
-  void answer(uint64_t id, const wire::Tuned& tuned) { send(id, wire::Type::kTuned, wire::to_json(tuned)); }
-  void send_error(uint64_t id, const Error& failure) { send(id, wire::Type::kError, wire::to_json(failure)); }
+  // What does not fit a frame is that request's own matter: the daemon would take this process for broken.
+  void answer(uint64_t id, const wire::Tuned& tuned) {
+    const std::string json = wire::dump(wire::to_json(tuned));
+    if (json.size() <= wire::kMaxJsonSize) return send(id, wire::Type::kTuned, json);
+    send_error(id, invalid_argument("a config of " + std::to_string(tuned.config.size()) + " names takes " +
+                                    std::to_string(json.size()) + " bytes, and an answer has room for " +
+                                    std::to_string(wire::kMaxJsonSize)));
+  }
+  void send_error(uint64_t id, const Error& failure) { send(id, wire::Type::kError, wire::error_text(failure)); }
   // A daemon that is gone needs no answer; the thread that reads learns of it.
-  void send(uint64_t id, wire::Type type, const nlohmann::json& body) {
+  void send(uint64_t id, wire::Type type, const std::string& json) {
     std::lock_guard lock(write_mutex_);
-    const std::string json = wire::dump(body);
     (void)channel_.write({.type = type, .request_id = id, .json = json, .flags = wire::flag::kLast});
   }
 

@@ -42,9 +42,10 @@ Result<FrameHeader> decode_header(std::span<const std::byte, kFrameHeaderSize> b
     return invalid_argument("frame: a header of " + std::to_string(header.json_size) + " bytes is over the limit of " +
                             std::to_string(limits.max_json));
   }
-  if (header.body_size > limits.max_body) {
+  const uint64_t of_type = limits.max_body_of ? limits.max_body_of(header.type) : limits.max_body;
+  if (const uint64_t most = std::min(limits.max_body, of_type); header.body_size > most) {
     return invalid_argument("frame: a body of " + std::to_string(header.body_size) + " bytes is over the limit of " +
-                            std::to_string(limits.max_body));
+                            std::to_string(most));
   }
   return header;
 }

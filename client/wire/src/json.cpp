@@ -2,65 +2,91 @@
 #include "kiln/wire/json.h"
 
 #include <algorithm>
-#include <functional>
-#include <optional>
-#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace kiln::wire {
 namespace {
 
-// Brackets outside strings. Looking before parsing keeps a hostile text from building anything at all.
-bool too_deep(std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > kMaxJsonDepth) return true;
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return false;
-}
+// A frame's text has room for an eighth of that.
+constexpr size_t kMaxJsonValues = 256u << 10;
 
-// Notes a field that an object has twice: which of them counts would depend on who reads it.
-class Repetitions {
+// Takes what the parser finds and builds the value, as deep and as large as is allowed. The library's own parser, given
+// a callback, goes through all of an array at the end of each of its members.
+class JsonBuilder {
  public:
-  // In the form of the parser's callback.
-  bool operator()(int, nlohmann::json::parse_event_t event, const nlohmann::json& value) {
-    using Event = nlohmann::json::parse_event_t;
-    if (event == Event::object_start) open_.emplace_back();
-    if (event == Event::object_end) open_.pop_back();
-    if (event == Event::key && !open_.back().insert(value.get_ref<const std::string&>()).second && !found_) {
-      found_ = value.get_ref<const std::string&>();
-    }
-    return true;
+  using Json = nlohmann::json;
+
+  Json take() { return std::move(root_); }
+  const std::string& failure() const { return failure_; }
+
+  // What nlohmann::json::sax_parse() calls.
+  bool null() { return add(nullptr) != nullptr; }
+  bool boolean(bool value) { return add(value) != nullptr; }
+  bool number_integer(Json::number_integer_t value) { return add(value) != nullptr; }
+  bool number_unsigned(Json::number_unsigned_t value) { return add(value) != nullptr; }
+  bool number_float(Json::number_float_t value, const std::string&) { return add(value) != nullptr; }
+  bool string(std::string& value) { return add(std::move(value)) != nullptr; }
+  bool binary(Json::binary_t&) { return false; }
+  bool start_object(size_t) { return open(Json::object()); }
+  bool end_object() { return close(); }
+  bool start_array(size_t) { return open(Json::array()); }
+  bool end_array() { return close(); }
+  // A field that an object has twice: which of them counts would depend on who reads it.
+  bool key(std::string& name) {
+    const auto [field, is_new] = open_.back()->get_ref<Json::object_t&>().try_emplace(name);
+    field_ = &field->second;
+    return is_new || fail("field '" + name + "' is there twice");
   }
-  const std::optional<std::string>& found() const { return found_; }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) {
+    return fail("the text does not parse");
+  }
 
  private:
-  std::vector<std::set<std::string>> open_;
-  std::optional<std::string> found_;
+  bool fail(std::string why) {
+    failure_ = std::move(why);
+    return false;
+  }
+
+  Json* add(Json value) {
+    if (++values_ > kMaxJsonValues) {
+      fail("more than " + std::to_string(kMaxJsonValues) + " values");
+      return nullptr;
+    }
+    if (open_.empty()) return &(root_ = std::move(value));
+    if (open_.back()->is_object()) return &(*field_ = std::move(value));
+    return &open_.back()->get_ref<Json::array_t&>().emplace_back(std::move(value));
+  }
+
+  bool open(Json container) {
+    if (open_.size() == size_t{kMaxJsonDepth})
+      return fail("nested deeper than " + std::to_string(kMaxJsonDepth) + " levels");
+    Json* const added = add(std::move(container));
+    if (added) open_.push_back(added);  // it stays where it is until it is closed
+    return added != nullptr;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  Json root_;
+  std::vector<Json*> open_;  // objects and arrays, each within the one before it
+  Json* field_ = nullptr;    // of the innermost object
+  size_t values_ = 0;
+  std::string failure_;
 };
 
 }  // namespace
 
 Result<nlohmann::json> parse_object(std::string_view text) {
   if (text.empty()) return nlohmann::json::object();
-  if (too_deep(text)) {
-    return invalid_argument("JSON: nested deeper than " + std::to_string(kMaxJsonDepth) + " levels");
-  }
-  Repetitions repetitions;
-  auto value = nlohmann::json::parse(text, std::ref(repetitions), /*allow_exceptions=*/false);
-  if (value.is_discarded()) return invalid_argument("JSON: the text does not parse");
+  JsonBuilder builder;
+  if (!nlohmann::json::sax_parse(text, &builder)) return invalid_argument("JSON: " + builder.failure());
+  auto value = builder.take();
   if (!value.is_object()) return invalid_argument("JSON: expected an object");
-  if (repetitions.found()) return invalid_argument("JSON: field '" + *repetitions.found() + "' is there twice");
   return value;
 }
 

@@ -180,6 +180,15 @@ nlohmann::json to_json(const Error& error) {
   return out;
 }
 
+std::string error_text(Error error) {
+  std::string text = dump(to_json(error));
+  if (text.size() <= kMaxJsonSize) return text;
+  constexpr size_t kFits = kMaxJsonSize / 8;  // escapes may take six bytes for one
+  error.message.resize(std::min(error.message.size(), kFits));
+  error.trace_id.resize(std::min<size_t>(error.trace_id.size(), 128));
+  return dump(to_json(error));
+}
+
 Error parse_error(std::string_view text) {
   auto object = parse_object(text);
   if (!object) return internal_error("an error frame that does not parse: " + object.error().message);

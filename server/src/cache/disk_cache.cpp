@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <random>
 
 #include "kiln/wire/own_file.h"
 #include "kiln/wire/paths.h"
@@ -116,19 +117,21 @@ void DiskCache::keep_crash(const RequestKey& key, const std::vector<std::byte>& 
   if (!root_ || !become_writer()) return;
   const std::string path = "crashes/" + to_hex(key);
   if (write_file(path, report) < 0) return;
-  log_.info("crash_kept", {{"file", directory_ + "/" + path}, {"reproduce", "kiln reproduce " + to_hex(key)}});
   trim_ring("crashes");
+  if (size_of(path) == 0) return;
+  log_.info("crash_kept", {{"file", directory_ + "/" + path}, {"reproduce", "kiln reproduce " + to_hex(key)}});
 }
 
 int DiskCache::write_file(const std::string& path, const std::vector<std::byte>& bytes) {
-  std::string temporary = "tmp/" + std::to_string(::getpid()) + "-" + std::to_string(sequence_++);
+  const std::string temporary = "tmp/" + std::to_string(::getpid()) + "-" + std::to_string(sequence_++);
   int status = write_and_rename(temporary, path, bytes);
-  if (status < 0) fs_.unlink(root_.get(), temporary);
-  return status;
+  if (status != -EEXIST) return status;
+  // Somebody has planted that name; another one cannot be foreseen.
+  std::random_device random;
+  return write_and_rename(temporary + "-" + std::to_string(random()) + std::to_string(random()), path, bytes);
 }
 
-// Data first, then the name: a crash leaves the old state or the new one, and a torn file only under tmp/. Renaming
-// over an existing entry is wanted, for that is how a bad one heals.
+// -EEXIST: the temporary name is taken, and nothing was done.
 int DiskCache::write_and_rename(const std::string& temporary, const std::string& path,
                                 const std::vector<std::byte>& bytes) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL;
@@ -138,7 +141,15 @@ int DiskCache::write_and_rename(const std::string& temporary, const std::string&
     opened = fs_.open(root_.get(), temporary, kFlags, 0400);
   }
   if (opened < 0) return opened;
-  UniqueFd fd(opened);
+  const int status = fill_and_rename(UniqueFd(opened), temporary, path, bytes);
+  if (status < 0) fs_.unlink(root_.get(), temporary);
+  return status == -EEXIST ? -EISDIR : status;
+}
+
+// Data first, then the name: a crash leaves the old state or the new one, and a torn file only under tmp/. Renaming
+// over an existing entry is wanted, for that is how a bad one heals.
+int DiskCache::fill_and_rename(UniqueFd fd, const std::string& temporary, const std::string& path,
+                               const std::vector<std::byte>& bytes) {
   size_t written = 0;
   while (written < bytes.size()) {
     ssize_t count = fs_.write(fd.get(), bytes.data() + written, bytes.size() - written);

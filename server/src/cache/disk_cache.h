@@ -70,10 +70,13 @@ class DiskCache {
   bool become_writer();
   void follow_directory();
   void sweep_leftovers();
+  int remove(const std::string& path, bool is_dir);
   int sync_name(const std::string& path);
   void make_directories();
   int write_file(const std::string& path, const std::vector<std::byte>& bytes);
   int write_and_rename(const std::string& temporary, const std::string& path, const std::vector<std::byte>& bytes);
+  int fill_and_rename(wire::UniqueFd fd, const std::string& temporary, const std::string& path,
+                      const std::vector<std::byte>& bytes);
   void make_room(uint64_t wanted);
   // `target`: what may remain of so many bytes.
   void evict(const std::function<uint64_t(uint64_t total)>& target);
@@ -98,6 +101,7 @@ class DiskCache {
   std::mutex write_mutex_;  // stores, evictions and the writer's lock
   bool scanned_ = false;    // what was there at the start is counted
   bool scan_expected_ = false;
+  bool eviction_failed_ = false;  // and the log says so
   std::condition_variable scan_ended_;
   std::atomic<bool> writer_{false}, scan_stopped_{false};
   std::atomic<uint64_t> sequence_{0};

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <utility>
 
 #include "cache/disk_cache.h"
 #include "kiln/wire/own_file.h"
@@ -23,7 +25,20 @@ struct Aged {
   int64_t mtime_ns;
 };
 
-// Every entry below `v1`, of all builders; of some only, once `stop` is set.
+// A name of so many digits, as builders, fan-out directories and entries have.
+bool is_hex(const std::string& name, size_t digits) {
+  return name.size() == digits && name.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+constexpr size_t kBuilderDigits = 16, kFanDigits = 2;
+constexpr size_t kFileDigits = 2 * std::tuple_size_v<RequestKey> - kFanDigits;
+
+bool is_entry(const DirEntry& file) {
+  return !file.is_dir && !file.is_other && file.size <= wire::kMaxEntrySize && is_hex(file.name, kFileDigits);
+}
+
+// Every entry below `v1`, of all builders; of some only, once `stop` is set. What else somebody has put there is not
+// this cache's to count.
 std::vector<Aged> list_entries(Fs& fs, int root, const std::atomic<bool>* stop = nullptr) {
   std::vector<Aged> out;
   std::vector<DirEntry> builders, fans, files;
@@ -31,13 +46,13 @@ std::vector<Aged> list_entries(Fs& fs, int root, const std::atomic<bool>* stop =
   for (const auto& builder : builders) {
     std::string base = "v1/" + builder.name;
     fans.clear();
-    if (builder.is_dir) fs.list(root, base, fans);
+    if (builder.is_dir && is_hex(builder.name, kBuilderDigits)) fs.list(root, base, fans);
     for (const auto& fan : fans) {
       files.clear();
       if (stop && *stop) return out;
-      if (fan.is_dir) fs.list(root, base + "/" + fan.name, files);
+      if (fan.is_dir && is_hex(fan.name, kFanDigits)) fs.list(root, base + "/" + fan.name, files);
       for (const auto& file : files) {
-        if (!file.is_dir) out.push_back({base + "/" + fan.name + "/" + file.name, file.size, file.mtime_ns});
+        if (is_entry(file)) out.push_back({base + "/" + fan.name + "/" + file.name, file.size, file.mtime_ns});
       }
     }
   }
@@ -74,11 +89,11 @@ void DiskCache::open() {
   become_writer();
 }
 
-// Nobody else writes, so whatever lies in tmp/ was torn by a crash.
+// Nobody else writes, so whatever lies in tmp/ was torn by a crash, or has no business there.
 void DiskCache::sweep_leftovers() {
   std::vector<DirEntry> leftovers;
   fs_.list(root_.get(), "tmp", leftovers);
-  for (const auto& file : leftovers) fs_.unlink(root_.get(), "tmp/" + file.name);
+  for (const auto& each : leftovers) remove("tmp/" + each.name, each.is_dir);
 }
 
 // Where the directory was removed, with all that was in it, another one begins in its place. Readers keep their number
@@ -189,20 +204,29 @@ void DiskCache::make_room(uint64_t wanted) {
   evict([&](uint64_t) { return low - std::min(low, wanted); });
 }
 
-// Oldest use first. Counts anew, so that errors of the running total do not last.
+int DiskCache::remove(const std::string& path, bool is_dir) {
+  return is_dir ? fs_.remove_tree(root_.get(), path) : fs_.unlink(root_.get(), path);
+}
+
+// Oldest use first. Counts anew, so that errors of the running total do not last. What cannot be removed takes no other
+// entry's place.
 void DiskCache::evict(const std::function<uint64_t(uint64_t total)>& target) {
   auto entries = list_entries(fs_, root_.get());
   std::sort(entries.begin(), entries.end(), [](const Aged& a, const Aged& b) { return a.mtime_ns < b.mtime_ns; });
   uint64_t total = 0;
   for (const auto& entry : entries) total += entry.size;
-  const uint64_t before = total, most = target(total);
+  const uint64_t most = target(total);
   for (const auto& entry : entries) {
     if (total <= most) break;
-    if (fs_.unlink(root_.get(), entry.path) < 0) continue;
     total -= entry.size;
-    ++stats_.evictions;
+    const int status = fs_.unlink(root_.get(), entry.path);
+    if (status == 0) {
+      ++stats_.evictions;
+      stats_.evicted_bytes += entry.size;
+    } else if (status != -ENOENT && !std::exchange(eviction_failed_, true)) {
+      log_.warn("not_evicted", {{"file", directory_ + "/" + entry.path}, {"reason", wire::own_file_reason(-status)}});
+    }
   }
-  stats_.evicted_bytes += before - total;
   stats_.bytes = total;
 }
 
@@ -241,14 +265,22 @@ void DiskCache::move_to_quarantine(const std::string& path, const RequestKey& ke
   trim_ring("quarantine");
 }
 
+// The newest stay. What is no file, or says that it will be written in the future, is nobody's report, and goes before
+// those.
 void DiskCache::trim_ring(const std::string& directory) {
-  std::vector<DirEntry> files;
-  fs_.list(root_.get(), directory, files);
-  std::sort(files.begin(), files.end(), [](const DirEntry& a, const DirEntry& b) { return a.mtime_ns > b.mtime_ns; });
+  std::vector<DirEntry> all;
+  fs_.list(root_.get(), directory, all);
+  const int64_t now = std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  constexpr int64_t kClocksDiffer = 2'000'000'000;
+  const auto age = [&](const DirEntry& each) {
+    const bool is_odd = each.is_dir || each.is_other || each.mtime_ns > now + kClocksDiffer;
+    return std::pair(is_odd, -each.mtime_ns);
+  };
+  std::ranges::sort(all, {}, age);
   uint64_t total = 0;
-  for (size_t i = 0; i < files.size(); ++i) {
-    total += files[i].size;
-    if (i >= kMaxRingFiles || total > kMaxRingBytes) fs_.unlink(root_.get(), directory + "/" + files[i].name);
+  for (size_t i = 0; i < all.size(); ++i) {
+    total += all[i].size;
+    if (i >= kMaxRingFiles || total > kMaxRingBytes) remove(directory + "/" + all[i].name, all[i].is_dir);
   }
 }
 

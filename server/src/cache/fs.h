@@ -15,8 +15,9 @@ namespace kiln::server {
 struct DirEntry {
   std::string name;
   bool is_dir = false;
-  uint64_t size = 0;
+  uint64_t size = 0;  // of which no more counts than it takes on the disk
   int64_t mtime_ns = 0;
+  bool is_other = false;  // neither a directory nor a regular file
 };
 
 // Every call returns -errno when it fails. Paths are relative to the directory descriptor; none leads through a link,
@@ -38,6 +39,8 @@ class Fs {
   virtual int touch(int fd) = 0;
   virtual int rename(int dir, const std::string& from, const std::string& to) = 0;
   virtual int unlink(int dir, const std::string& path) = 0;
+  // A directory with all that is in it, as deep as anybody needs; links in it are removed, not followed.
+  virtual int remove_tree(int /*dir*/, const std::string& /*path*/) { return -EISDIR; }
   virtual int mkdir(int dir, const std::string& path) = 0;
   virtual int lock(int fd) = 0;  // exclusive, not waiting
   virtual int list(int dir, const std::string& path, std::vector<DirEntry>& entries) = 0;
@@ -57,6 +60,7 @@ class PosixFs : public Fs {
   int touch(int fd) override;
   int rename(int dir, const std::string& from, const std::string& to) override;
   int unlink(int dir, const std::string& path) override;
+  int remove_tree(int dir, const std::string& path) override;
   int mkdir(int dir, const std::string& path) override;
   int lock(int fd) override;
   int list(int dir, const std::string& path, std::vector<DirEntry>& entries) override;

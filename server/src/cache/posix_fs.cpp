@@ -47,6 +47,28 @@ struct CloseDir {
   void operator()(DIR* dir) const { ::closedir(dir); }
 };
 
+// Who has planted it may have planted it deep.
+constexpr int kDeepestTree = 64;
+
+int remove_below(int parent, const char* name, int depth) {
+  if (depth == kDeepestTree) return -ENAMETOOLONG;
+  const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return -errno;
+  const std::unique_ptr<DIR, CloseDir> stream(::fdopendir(fd));
+  if (!stream) {
+    const int number = errno;
+    ::close(fd);
+    return -number;
+  }
+  while (const dirent* entry = ::readdir(stream.get())) {
+    const std::string_view within = entry->d_name;
+    if (within == "." || within == ".." || ::unlinkat(fd, entry->d_name, 0) == 0) continue;
+    if (errno != EISDIR && errno != EPERM) return -errno;
+    if (const int status = remove_below(fd, entry->d_name, depth + 1); status < 0) return status;
+  }
+  return result(::unlinkat(parent, name, AT_REMOVEDIR));
+}
+
 }  // namespace
 
 int PosixFs::open(int dir, const std::string& path, int flags, mode_t mode) {
@@ -104,6 +126,10 @@ int PosixFs::unlink(int dir, const std::string& path) {
   const Place at(dir, path);
   return at.status() < 0 ? at.status() : result(::unlinkat(at.dir(), at.name(), 0));
 }
+int PosixFs::remove_tree(int dir, const std::string& path) {
+  const Place at(dir, path);
+  return at.status() < 0 ? at.status() : remove_below(at.dir(), at.name(), 0);
+}
 int PosixFs::mkdir(int dir, const std::string& path) {
   const Place at(dir, path);
   return at.status() < 0 ? at.status() : result(::mkdirat(at.dir(), at.name(), 0700));
@@ -124,8 +150,13 @@ int PosixFs::list(int dir, const std::string& path, std::vector<DirEntry>& entri
     if (name == "." || name == "..") continue;
     struct stat info{};
     if (::fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;  // removed meanwhile
-    entries.push_back({std::string(name), S_ISDIR(info.st_mode), static_cast<uint64_t>(info.st_size),
-                       info.st_mtim.tv_sec * 1'000'000'000LL + info.st_mtim.tv_nsec});
+    // Some file systems do not say what a file takes.
+    const auto length = static_cast<uint64_t>(info.st_size), taken = static_cast<uint64_t>(info.st_blocks) * 512;
+    entries.push_back({.name = std::string(name),
+                       .is_dir = S_ISDIR(info.st_mode),
+                       .size = taken == 0 ? length : std::min(length, taken),
+                       .mtime_ns = info.st_mtim.tv_sec * 1'000'000'000LL + info.st_mtim.tv_nsec,
+                       .is_other = !S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode)});
   }
   return 0;
 }

@@ -19,6 +19,13 @@ namespace {
 // Before its hello a peer needs no room.
 constexpr wire::FrameLimits kHelloLimits{.max_json = 4096, .max_body = 0};
 
+// Only requests to compile or tune are long.
+uint64_t longest_body(wire::Type type) {
+  const bool has_request = type == wire::Type::kCompile || type == wire::Type::kTune;
+  return has_request ? wire::kMaxBodySize : wire::kMaxGetMany * std::tuple_size_v<RequestKey>;
+}
+constexpr wire::FrameLimits kLimits{.max_body_of = longest_body};
+
 Error traced(Error failure, const std::string& trace_id) {
   failure.trace_id = trace_id;
   return failure;
@@ -50,12 +57,6 @@ const char* type_name(wire::Type type) {
 std::string stated_trace_id(const std::string& json) {
   auto object = wire::parse_object(json);
   return object ? cut(wire::Fields(*object).text("trace_id"), kMostOfATraceId) : std::string();
-}
-
-// All connections of a process take turns as one; where it is not known, each is one.
-uint64_t owner_of(int fd, uint64_t connection) {
-  const pid_t process = wire::peer_process(fd);
-  return process > 0 ? static_cast<uint64_t>(process) : connection | (uint64_t{1} << 63);
 }
 
 // False also where it cannot be known: of a process that hides, or is not to be seen from here.
@@ -103,12 +104,12 @@ struct ClientConnection::Unkeyed {
 ClientConnection::ClientConnection(Services& services, uint64_t id, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch)
     : services_(services),
       id_(id),
-      owner_(owner_of(fd.get(), id)),
+      owner_(services.shares.owners.of(fd.get(), id)),
       is_neighbour_(shares_process_namespace(fd.get())),
       socket_(std::make_shared<FrameSocket>(services.io, std::move(fd), std::move(scratch),
                                             FrameSocket::Options{.limits = kHelloLimits,
                                                                  .shares = &services.shares,
-                                                                 .owner = owner_,
+                                                                 .owner = owner_.id,
                                                                  .incoming_limit = services.config.incoming_bytes,
                                                                  .outgoing_limit = services.config.outgoing_bytes})),
       hello_timer_(services.io) {}
@@ -151,10 +152,22 @@ void ClientConnection::await_hello() {
 void ClientConnection::on_frame(wire::Frame frame) {
   const uint64_t id = frame.id();
   try {
+    if (has_lost_its_process()) return;
     handle(std::move(frame));
   } catch (const std::bad_alloc&) {
     if (!finished_) reject("memory", no_memory("for the request"), id);
   }
+}
+
+// Whoever uses it has it of a process that has ended. True: there is no place for it among those.
+bool ClientConnection::has_lost_its_process() {
+  if (finished_ || owner_.id == Owners::kEnded || !services_.shares.owners.has_ended(owner_)) return false;
+  const uint64_t before = std::exchange(owner_, {Owners::kEnded, 0}).id;
+  socket_->set_owner(owner_.id);
+  if (services_.moved(id_, before)) return finished_;
+  ++services_.metrics.rejected["connections"];
+  close();
+  return true;
 }
 
 void ClientConnection::handle(wire::Frame frame) {
@@ -207,9 +220,10 @@ void ClientConnection::on_hello(const wire::Frame& frame) {
   }
   greeted_ = true;
   name_ = cut(hello->client_name, kMostOfAClientsName);
-  services_.log.debug("client", {{"client", id_}, {"name", name_}, {"build_id", hello->build_id}, {"owner", owner_}});
+  services_.log.debug("client",
+                      {{"client", id_}, {"name", name_}, {"build_id", hello->build_id}, {"owner", owner_.id}});
   hello_timer_.cancel();
-  socket_->set_limits({});
+  socket_->set_limits(kLimits);
   if (!hello->replace) return;
   // Of two installations side by side each would replace the other's for ever.
   if (!services_.outdated()) {
@@ -241,7 +255,7 @@ bool ClientConnection::admit(uint64_t id, const char* type, const std::string& t
 
 void ClientConnection::refuse(uint64_t id, const char* type, const std::string& trace_id, Error failure) {
   const std::string code(to_string(failure.code));
-  services_.history.add_at_once(type, {}, trace_id, owner_, code);
+  services_.history.add_at_once(type, {}, trace_id, owner_.id, code);
   services_.log.info("failed", {{"trace_id", trace_id}, {"code", code}, {"message", failure.message}});
   send_error(id, traced(std::move(failure), trace_id));
 }
@@ -251,7 +265,7 @@ void ClientConnection::remember_lookup(uint64_t id, const RequestKey& key, const
   services_.history.add({.key = key,
                          .connection = id_,
                          .request = id,
-                         .client = owner_,
+                         .client = owner_.id,
                          .outcome = outcome,
                          .asked = asked,
                          .ended = std::chrono::steady_clock::now()});
@@ -287,7 +301,7 @@ void ClientConnection::on_get(const wire::Frame& frame) {
 // What is done for it when its turn is over counts in the next one.
 void ClientConnection::spend_since(std::chrono::steady_clock::time_point begun) {
   const auto now = std::chrono::steady_clock::now();
-  services_.shares.turns.spend(owner_, now - begun, now);
+  services_.shares.turns.spend(owner_.id, now - begun, now);
 }
 
 void ClientConnection::on_get_many(wire::Frame frame) {
@@ -370,7 +384,7 @@ void ClientConnection::on_compile(wire::Frame frame) {
   if (!admit(frame.id(), "COMPILE", trace_id)) return;
   CompileJob request;
   request.waiter = {id_, frame.id()};
-  request.owner = owner_;
+  request.owner = owner_.id;
   request.priority = header->priority;
   request.deadline =
       header->deadline_ms ? std::chrono::milliseconds(header->deadline_ms) : services_.config.default_deadline;
@@ -408,12 +422,18 @@ void ClientConnection::on_tune(wire::Frame frame) {
                         "TUNE runs the kernel where the daemon is, and this client is of another process namespace (a "
                         "container), or hides its own; kilnd --tune-from-containers allows it"));
   }
-  if (!admit(frame.id(), "TUNE", trace_id)) return;
-  // The tuner's words name it too.
+  // The tuner's words name it too. What is longer than a frame would end the tuner, for everybody.
   if (header->trace_id.empty()) {
     header->trace_id = trace_id;
     frame.json = wire::dump(wire::to_json(*header));
+    if (frame.json.size() > wire::kMaxJsonSize) {
+      return refuse(
+          frame.id(), "TUNE", trace_id,
+          invalid_argument("TUNE: the header, with a trace id and defaults, is " + std::to_string(frame.json.size()) +
+                           " bytes, over the limit of " + std::to_string(wire::kMaxJsonSize)));
+    }
   }
+  if (!admit(frame.id(), "TUNE", trace_id)) return;
   auto reply = [weak = weak_from_this(), id = frame.id(), trace_id](const Result<std::string>& answer) {
     auto self = weak.lock();
     if (!self || self->finished_) return;
@@ -422,7 +442,7 @@ void ClientConnection::on_tune(wire::Frame frame) {
     self->socket_->send({.type = wire::Type::kTuned, .request_id = id, .json = *answer, .flags = wire::flag::kLast});
   };
   TunerProcess::Request request{.requester = {id_, frame.id()},
-                                .owner = owner_,
+                                .owner = owner_.id,
                                 .trace_id = trace_id,
                                 .json = std::move(frame.json),
                                 .body = nullptr};
@@ -489,13 +509,8 @@ void ClientConnection::send_missing(uint64_t id, const std::string& index, uint3
 
 void ClientConnection::send_error(uint64_t id, const Error& failure) {
   ++services_.metrics.errors[static_cast<size_t>(failure.code)];
-  Error sent = failure;
-  // Escapes may take six bytes for one.
-  if (sent.message.size() > wire::kMaxJsonSize / 8) sent.message.resize(wire::kMaxJsonSize / 8);
-  socket_->send({.type = wire::Type::kError,
-                 .request_id = id,
-                 .json = wire::dump(wire::to_json(sent)),
-                 .flags = wire::flag::kLast});
+  socket_->send(
+      {.type = wire::Type::kError, .request_id = id, .json = wire::error_text(failure), .flags = wire::flag::kLast});
 }
 
 // The peer does not follow the protocol: say why and hang up. What concerns no request has the id 0.

@@ -30,6 +30,8 @@ struct Services {
   std::function<void(std::string reason)> drain;
   std::function<bool()> outdated;  // the programs are no longer those that this daemon was started from
   std::function<void(uint64_t client)> closed;
+  // Its process has ended: it takes a place among those, if there is one.
+  std::function<bool(uint64_t client, uint64_t before)> moved;
 };
 
 class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
@@ -45,7 +47,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   // Nothing is asked for and nothing is on its way.
   bool idle() { return in_flight_.empty() && reports_wanted_ == 0 && socket_->quiet(); }
   std::chrono::steady_clock::time_point last_heard() const { return socket_->last_heard(); }
-  uint64_t owner() const { return owner_; }
+  uint64_t owner() const { return owner_.id; }
 
  private:
   // A GET_MANY.
@@ -58,6 +60,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void on_frame(wire::Frame frame);
   void handle(wire::Frame frame);
   void on_closed(const CloseReason& reason);
+  bool has_lost_its_process();
   void on_hello(const wire::Frame& frame);
   void on_get(const wire::Frame& frame);
   void on_get_many(wire::Frame frame);
@@ -86,7 +89,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
   Services& services_;
   const uint64_t id_;
-  const uint64_t owner_;     // the process behind it; where that is not known, this connection
+  Owner owner_;
   const bool is_neighbour_;  // of this process's namespace of processes
   std::shared_ptr<FrameSocket> socket_;
   asio::steady_timer hello_timer_;

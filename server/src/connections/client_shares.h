@@ -1,6 +1,7 @@
 // What the connections of all clients share, each process having its part.
 #pragma once
 
+#include "connections/owners.h"
 #include "scheduling/shares.h"
 #include "scheduling/turns.h"
 
@@ -14,6 +15,7 @@ struct ClientShares {
   Shares outgoing;     // bytes of replies that nobody has read yet
   Shares descriptors;  // that were passed, and not received yet
   Turns turns;         // time of the io thread
+  Owners owners;       // whose all that is
 };
 
 }  // namespace kiln::server

@@ -34,6 +34,18 @@ FrameSocket::~FrameSocket() {
   let_go(decoder_.take().body);
 }
 
+void FrameSocket::set_owner(uint64_t owner) {
+  const uint64_t before = std::exchange(options_.owner, owner);
+  if (!options_.shares) return;
+  auto& shares = *options_.shares;
+  for (auto [of, amount] : {std::pair(&shares.incoming, charged_), std::pair(&shares.outgoing, charged_output_),
+                            std::pair(&shares.descriptors, passed_)}) {
+    if (amount == 0) continue;
+    of->give_back(before, amount);
+    of->take(owner, amount);
+  }
+}
+
 bool FrameSocket::quiet() {
   if (pending_ > 0 || paused_ || !input_.empty() || decoder_.mid_frame()) return false;
   int unread = 0;
@@ -94,16 +106,19 @@ void FrameSocket::take_turn() {
 }
 
 bool FrameSocket::turn_is_over(std::chrono::steady_clock::time_point& begun) {
-  if (!options_.shares) return false;
   const auto now = std::chrono::steady_clock::now();
+  if (!options_.shares) return now - begun >= Turns::kTurn;
   return options_.shares->turns.spend(options_.owner, now - std::exchange(begun, now), now);
 }
 
+// A client's with those of its process; a child of the daemon's behind whatever is ready.
 void FrameSocket::wait_turn() {
   keep_input();
-  options_.shares->turns.wait(options_.owner, [weak = weak_from_this()] {
+  auto go_on = [weak = weak_from_this()] {
     if (auto self = weak.lock()) self->when_ready(&FrameSocket::take_turn);
-  });
+  };
+  if (options_.shares) return options_.shares->turns.wait(options_.owner, std::move(go_on));
+  asio::post(descriptor_.get_executor(), std::move(go_on));
 }
 
 void FrameSocket::pause() {
@@ -114,9 +129,7 @@ void FrameSocket::pause() {
 
 // Not before the caller, who may be in the midst of something, has returned.
 void FrameSocket::resume() {
-  if (!std::exchange(paused_, false)) return;
-  if (options_.shares) return wait_turn();
-  asio::post(descriptor_.get_executor(), [self = shared_from_this()] { self->when_ready(&FrameSocket::take_turn); });
+  if (std::exchange(paused_, false)) wait_turn();
 }
 
 // What other sockets would overwrite.

@@ -72,6 +72,8 @@ class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
 
   void start(Handlers handlers);
   void set_limits(wire::FrameLimits limits) { decoder_.set_limits(limits); }
+  // What it has of the shares is another's from now on.
+  void set_owner(uint64_t owner);
   void send(Outgoing frame);
   void resume();
   void close();
@@ -122,7 +124,7 @@ class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
 
   asio::posix::stream_descriptor descriptor_;
   std::shared_ptr<Bytes> scratch_;
-  const Options options_;
+  Options options_;
   Handlers handlers_;
 
   wire::FrameDecoder decoder_;

@@ -22,6 +22,8 @@ namespace kiln::server {
 namespace {
 
 constexpr int kBacklog = 512;
+// After so many, those who are connected already have their turn, however fast others come.
+constexpr size_t kAcceptedInATurn = 8;
 constexpr auto kLockPatience = std::chrono::seconds(4);
 constexpr auto kLockPoll = std::chrono::milliseconds(5);
 constexpr auto kAcceptBackoff = std::chrono::milliseconds(100);
@@ -112,13 +114,23 @@ void Listener::wait() {
   if (std::exchange(waiting_, true)) return;
   socket_->async_wait(asio::posix::descriptor_base::wait_read, [this](const boost::system::error_code& failed) {
     waiting_ = false;
-    if (failed || !socket_) return;
-    try {
-      accept_all();
-    } catch (const std::bad_alloc&) {
-      rest();
-    }
+    if (!failed) take_in();
   });
+}
+
+// A few, and the rest behind whatever else is ready.
+void Listener::take_in() {
+  if (!socket_) return;
+  try {
+    if (accept_some(kAcceptedInATurn) < kAcceptedInATurn || !socket_ || waiting_) return;
+    asio::post(io_, [this] {
+      waiting_ = false;
+      take_in();
+    });
+    waiting_ = true;
+  } catch (const std::bad_alloc&) {
+    rest();
+  }
 }
 
 // Those who wait in the backlog are better off waiting a little longer than being taken in by a daemon that can do
@@ -136,9 +148,9 @@ void Listener::rest() {
   });
 }
 
-size_t Listener::accept_all() {
-  size_t count = 0;
-  while (socket_) {
+// Fewer than `most`: nobody else is there, which is waited for, or there is no room for them now.
+size_t Listener::accept_some(size_t most) {
+  for (size_t count = 0; socket_ && count < most;) {
     if (crowded()) {
       rest();
       return count;
@@ -147,16 +159,17 @@ size_t Listener::accept_all() {
     if (fd) {
       ++count;
       on_connection_(std::move(fd));
-      continue;
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      if (errno != EAGAIN) {
+        rest();
+      } else {
+        resting_ = false;
+        wait();
+      }
+      return count;
     }
-    if (errno == EINTR || errno == ECONNABORTED) continue;
-    if (errno == EAGAIN) break;
-    rest();
-    return count;
   }
-  resting_ = false;
-  if (socket_) wait();
-  return count;
+  return most;
 }
 
 bool Listener::has_name() const { return same_file(dir_.get(), wire::kSocketName, device_, inode_); }
@@ -175,7 +188,7 @@ void Listener::take_name_away() {
 
 bool Listener::leave_if_unused() {
   take_name_away();
-  if (accept_all() == 0) {
+  if (accept_some(kBacklog) == 0) {
     leave();
     return true;
   }

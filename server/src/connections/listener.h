@@ -43,7 +43,8 @@ class Listener {
 
  private:
   void wait();
-  size_t accept_all();
+  void take_in();
+  size_t accept_some(size_t most);
   bool crowded() const;
   void rest();
   bool has_name() const;

@@ -74,7 +74,7 @@ Result<void> TunerProcess::start() {
   log_.info("tuner_started", {{"tuner_pid", pid_}});
   // The shares of those who ask bound it.
   socket_ = std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_,
-                                          FrameSocket::Options{.max_pending = SIZE_MAX});
+                                          FrameSocket::Options{.limits = {.max_body = 0}, .max_pending = SIZE_MAX});
   socket_->start({.frame = [this](const wire::Frame& frame) { on_frame(frame); },
                   .closed = [this](const CloseReason& reason) { on_closed(reason); }});
   return {};

@@ -16,6 +16,12 @@ namespace kiln::server {
 namespace {
 
 constexpr size_t kMaxPhases = 64, kMaxPhasesTold = 4096;
+constexpr size_t kMaxPhaseText = 256;  // what is longer is not read
+
+// Compiled code alone is long, and it is an answer. Whatever else is, nobody reads to its end.
+constexpr wire::FrameLimits kIdle{.max_json = 4096, .max_body = 0};
+constexpr wire::FrameLimits kBusy{
+    .max_body_of = [](wire::Type type) { return type == wire::Type::kResult ? wire::kMaxBodySize : 0; }};
 
 std::string words_file(const Config& config) {
   return config.foreground || config.pipe ? "" : config.runtime_dir + "/kiln-worker.log";
@@ -52,7 +58,7 @@ WorkerPool::~WorkerPool() { stop(); }
 
 Result<void> WorkerPool::start(Handlers handlers) {
   handlers_ = std::move(handlers);
-  watch_idle();
+  watch();
   if (auto started = words_.start(); !started) return started;
   return zygote_.start(words_.end());
 }
@@ -114,7 +120,8 @@ WorkerPool::Worker* WorkerPool::spawn(uint64_t memory) {
   worker.id = id;
   worker.memory_bytes = std::max(memory, usual_memory());
   worker.since = std::chrono::steady_clock::now();
-  worker.socket = std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_, FrameSocket::Options{});
+  worker.socket =
+      std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_, FrameSocket::Options{.limits = kIdle});
   worker.socket->start({.frame = [this, id](wire::Frame frame) { on_frame(id, std::move(frame)); },
                         .closed = [this, id](const CloseReason& reason) { on_channel_closed(id, reason); }});
   // What may have more than the others takes one job.
@@ -141,6 +148,7 @@ WorkerPool::WorkerId WorkerPool::run(uint64_t job, std::string json, SharedBytes
   worker->phases.clear();
   worker->phases_told = 0;
   words_.job_begins();
+  worker->socket->set_limits(kBusy);
   worker->since = std::chrono::steady_clock::now();
   // A worker that is not forked yet finds the job in its channel.
   WorkerId id = worker->id;
@@ -151,6 +159,7 @@ WorkerPool::WorkerId WorkerPool::run(uint64_t job, std::string json, SharedBytes
 
 void WorkerPool::finish_job(Worker& worker, JobOutcome outcome) {
   auto done = std::exchange(worker.done, nullptr);
+  worker.socket->set_limits(kIdle);
   words_.hear();  // its lines are in the log before its client has the answer
   worker.phase.clear();
   outcome.phases = std::move(worker.phases);
@@ -166,10 +175,11 @@ void WorkerPool::on_phase(Worker& worker, const wire::Frame& frame) {
     worker.complaint = "told of phases without end";
     return doom(worker, SIGKILL);
   }
-  if (auto object = wire::parse_object(frame.json))
-    worker.phase = cut(wire::Fields(*object).text("phase"), kMostOfAPhase);
+  if (worker.phases.size() >= kMaxPhases) return;
+  const auto object = wire::parse_object(frame.json.size() <= kMaxPhaseText ? frame.json : R"({"phase":"?"})");
+  if (object) worker.phase = cut(wire::Fields(*object).text("phase"), kMostOfAPhase);
   std::ranges::replace_if(worker.phase, [](char c) { return c < ' ' || c > '~'; }, '?');
-  if (worker.phases.size() < kMaxPhases) worker.phases.emplace_back(worker.phase, std::chrono::steady_clock::now());
+  worker.phases.emplace_back(worker.phase, std::chrono::steady_clock::now());
 }
 
 void WorkerPool::on_frame(WorkerId id, wire::Frame frame) {
@@ -195,6 +205,7 @@ void WorkerPool::on_frame(WorkerId id, wire::Frame frame) {
     worker->complaint = "sent an unexpected frame";
     return doom(*worker, SIGKILL);
   }
+  if (has_too_many_threads(*worker)) return;
   if (frame.has(wire::flag::kLast)) {
     worker->retiring = true;
     expect_end(*worker);

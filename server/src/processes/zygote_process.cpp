@@ -62,8 +62,8 @@ Result<void> ZygoteProcess::start(int words) {
   auto pid = wire::spawn(zygote(config_, pair->theirs.get(), words));
   if (!pid) return pid.error();
   pid_ = *pid;
-  socket_ =
-      std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_, FrameSocket::Options{.accept_fds = true});
+  socket_ = std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_,
+                                          FrameSocket::Options{.limits = {.max_body = 0}, .accept_fds = true});
   socket_->start({.frame = [this](wire::Frame frame) { on_frame(std::move(frame)); },
                   .closed = [this](const CloseReason& reason) { on_closed(reason); }});
   return {};

@@ -22,9 +22,8 @@ uint64_t unix_ms() {
 }
 
 // "cpu" of "cpu:x86-64-v3".
-std::string target_kind(const std::string& metadata) {
-  auto object = wire::parse_object(metadata);
-  const std::string target = object ? wire::Fields(*object).text("target", "unknown") : "unknown";
+std::string target_kind(const Result<nlohmann::json>& metadata) {
+  const std::string target = metadata ? wire::Fields(*metadata).text("target", "unknown") : "unknown";
   return target.substr(0, target.find(':'));
 }
 
@@ -53,10 +52,12 @@ void Scheduler::settle(const JobPtr& job, JobOutcome outcome) {
   auto took = std::chrono::steady_clock::now() - job->started_at;
   job->phases = std::move(outcome.phases);
   switch (outcome.kind) {
-    case JobOutcome::kArtifact:
-      metrics_.record_compile(target_kind(outcome.metadata), took);
+    case JobOutcome::kArtifact: {
+      const auto metadata = wire::parse_object(outcome.metadata);
+      metrics_.record_compile(target_kind(metadata), took);
       average_ms_ += (std::chrono::duration<double, std::milli>(took).count() - average_ms_) / 16;
-      return on_artifact(job, outcome);
+      return on_artifact(job, outcome, metadata);
+    }
     case JobOutcome::kFailed:
       metrics_.record_compile("failed", took);
       if (deterministic(outcome.failure.code)) {
@@ -68,8 +69,8 @@ void Scheduler::settle(const JobPtr& job, JobOutcome outcome) {
   }
 }
 
-void Scheduler::on_artifact(const JobPtr& job, JobOutcome& outcome) {
-  auto blob = make_blob(*job, outcome);
+void Scheduler::on_artifact(const JobPtr& job, const JobOutcome& outcome, const Result<nlohmann::json>& metadata) {
+  auto blob = make_blob(*job, outcome, metadata);
   if (!blob) return finish(job, blob.error());
   store_.put(*blob);
   auto took = std::chrono::steady_clock::now() - job->started_at;
@@ -113,11 +114,12 @@ void Scheduler::keep_crash(const Job& job, const std::string& cause) {
   if (bytes) store_.keep_crash(job.key, std::move(*bytes));
 }
 
-Result<SharedBlob> Scheduler::make_blob(const Job& job, const JobOutcome& outcome) const {
-  auto metadata = wire::parse_object(outcome.metadata);
+// `metadata`: what the worker sent, parsed.
+Result<SharedBlob> Scheduler::make_blob(const Job& job, const JobOutcome& outcome,
+                                        const Result<nlohmann::json>& metadata) const {
   if (!metadata) return internal_error("the worker's metadata does not parse: " + metadata.error().message);
   if (auto sound = check_artifact(*metadata, outcome.code); !sound) return sound.error();
-  const std::string kind = target_kind(outcome.metadata), record = wire::dump(record_of(job));
+  const std::string kind = target_kind(metadata), record = wire::dump(record_of(job));
   auto bytes = wire::encode_entry({.key = job.key,
                                    .builder_id = builder_id_,
                                    .target_kind = kind,

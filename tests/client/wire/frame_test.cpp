@@ -72,6 +72,18 @@ TEST(FrameHeader, Refusals) {
   EXPECT_TRUE(decode_header(encode_header({.flags = 1u << 15}), {}));
 }
 
+TEST(FrameHeader, ABodyIsRefusedWhereNoneBelongs) {
+  const FrameLimits limits{.max_body = 100,
+                           .max_body_of = [](Type type) { return type == Type::kResult ? kMaxBodySize : uint64_t{3}; }};
+  auto accepted = [&](Type type, uint64_t size) {
+    return decode_header(encode_header({.type = type, .body_size = size}), limits).ok();
+  };
+  EXPECT_TRUE(accepted(Type::kResult, 100));
+  EXPECT_FALSE(accepted(Type::kResult, 101));
+  EXPECT_TRUE(accepted(Type::kPhase, 3));
+  EXPECT_FALSE(accepted(Type::kPhase, 4));
+}
+
 TEST(FrameDecoder, AnySplitOfTheStream) {
   auto stream = frame_bytes({.type = Type::kGet, .json_size = 2, .body_size = 5, .request_id = 1}, "{}", "hello");
   auto second = frame_bytes({.type = Type::kPing, .request_id = 2}, "", "");

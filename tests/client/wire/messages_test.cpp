@@ -19,6 +19,48 @@ TEST(Json, DepthIsBounded) {
   EXPECT_TRUE(parse_object("{\"a\":\"" + std::string(100, '[') + "\\\"[[\"}"));
 }
 
+// However many members an array has, and however often the text says the same.
+TEST(Json, ValuesAreBounded) {
+  auto many = [](size_t count) {
+    std::string out = R"({"a":[{})";
+    for (size_t i = 1; i < count; ++i) out += ",{}";
+    return out + "]}";
+  };
+  auto parsed = parse_object(many(200'000));
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ((*parsed)["a"].size(), 200'000u);
+  auto refused = parse_object(many(300'000));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "JSON: more than 262144 values");
+}
+
+// What is built while it is looked at is what the library's parser would build.
+TEST(Json, AllKindsOfValuesAreBuilt) {
+  const std::string text = R"({"a":[1,-2,2.5,true,null,"x",[],{},[[{"b":{"c":[0]}}],1]],"":{"a":1},"d":"é\u00e9\n",)"
+                           R"("e":18446744073709551615,"f":-9223372036854775808,"g":[{"a":1},{"a":2}]})";
+  auto object = parse_object(text);
+  ASSERT_TRUE(object) << object.error().message;
+  EXPECT_EQ(*object, nlohmann::json::parse(text));
+  for (const char* twice : {R"({"a":1,"a":1})", R"({"b":[{"a":1,"c":{},"a":2}]})", R"({"a":{"a":1},"a":1})"}) {
+    auto refused = parse_object(twice);
+    ASSERT_FALSE(refused) << twice;
+    EXPECT_EQ(refused.error().message, "JSON: field 'a' is there twice");
+  }
+}
+
+// An error travels whatever it says.
+TEST(Messages, AnErrorsTextFitsAFrame) {
+  const Error small = error(ErrorCode::kInternal, "small");
+  EXPECT_EQ(parse_error(error_text(small)).message, "small");
+  for (const char c : {'x', '\x01', '\xff', '"'}) {
+    Error large = error(ErrorCode::kInternal, std::string(1 << 20, c));
+    large.trace_id = std::string(1 << 20, c);
+    const std::string text = error_text(large);
+    EXPECT_LE(text.size(), kMaxJsonSize) << c;
+    EXPECT_EQ(parse_error(text).code, ErrorCode::kInternal);
+  }
+}
+
 TEST(Json, NotAnObject) {
   EXPECT_TRUE(parse_object(""));
   for (const char* text : {"[]", "1", "null", "{", "{\"a\":}", "{\"a\":\"\xff\"}", "{\"a\":1e999}", "{} {}", "\"x\""}) {

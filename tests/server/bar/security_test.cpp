@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bar.h"
-#include "connections/descriptors.h"
+#include "descriptors.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
 

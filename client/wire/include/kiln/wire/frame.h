@@ -75,6 +75,8 @@ FrameHeaderBytes encode_header(const FrameHeader& header);
 struct FrameLimits {
   uint32_t max_json = kMaxJsonSize;
   uint64_t max_body = kMaxBodySize;
+  // What a frame of a type may have, where that is less; null: all may have as much.
+  uint64_t (*max_body_of)(Type) = nullptr;
 };
 // Checks magic, sizes and required flags; the caller checks version and type.
 Result<FrameHeader> decode_header(std::span<const std::byte, kFrameHeaderSize> bytes, const FrameLimits& limits);

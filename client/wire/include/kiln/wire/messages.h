@@ -77,6 +77,8 @@ nlohmann::json to_json(const Tuned& tuned);
 Result<Tuned> parse_tuned(std::string_view text);
 
 nlohmann::json to_json(const Error& error);
+// The text of an ERROR frame: the message is cut where it would not fit.
+std::string error_text(Error error);
 // Any text gives an error: one that does not parse gives kInternal.
 Error parse_error(std::string_view text);
 
