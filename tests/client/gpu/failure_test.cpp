@@ -87,7 +87,7 @@ TEST_F(Failures, ComeThroughEventsAndGraphs) {
   auto event = Event::create(device);
   ASSERT_TRUE(event.ok());
   auto graph =
-      Graph::capture(stream, [&] { return launch(*variant, kernel, {pointer(nullptr)}, {.stream = &stream}); });
+      Recording::capture(stream, [&] { return launch(*variant, kernel, {pointer(nullptr)}, {.stream = &stream}); });
   ASSERT_TRUE(graph.ok()) << graph.error().message;
   ASSERT_TRUE(stream.synchronise().ok());
   next_failure = kAssert;

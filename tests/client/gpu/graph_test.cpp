@@ -18,7 +18,7 @@ TEST_F(Graphs, ReplayWhatWasRecorded) {
   auto variant = loaded(kernel, artifact_of(kernel));
   const Device device = open_device();
   const Stream stream = new_stream(device);
-  auto graph = Graph::capture(stream, [&]() -> Result<void> {
+  auto graph = Recording::capture(stream, [&]() -> Result<void> {
     for (uint64_t n = 1; n <= 3; ++n) {
       if (auto queued = launch(*variant, kernel, {scalar(n)}, {.stream = &stream}); !queued) return queued;
     }
@@ -43,9 +43,9 @@ TEST_F(Graphs, KeepTheirVariantsAndWorkspacesAlive) {
   auto variant = loaded(kernel, artifact_of(kernel, {{"workspace_bytes", 64}}));
   const Stream stream = new_stream(open_device());
   ASSERT_TRUE(launch(*variant, kernel, {scalar(8)}, {.stream = &stream}).ok());
-  std::optional<Graph> graph;
+  std::optional<Recording> graph;
   {
-    auto captured = Graph::capture(stream, [&]() -> Result<void> {
+    auto captured = Recording::capture(stream, [&]() -> Result<void> {
       for (uint64_t n : {1, 8, 2}) {
         if (auto queued = launch(*variant, kernel, {scalar(n)}, {.stream = &stream}); !queued) return queued;
       }
@@ -108,7 +108,7 @@ TEST_F(Graphs, ReplayPlansOfSeveralLaunches) {
                                   {"workspace_bytes", kParts * sizeof(float)}}));
   const Stream stream = new_stream(open_device());
   std::vector<float> x(3 * 8), sums(3), few(2);
-  auto graph = Graph::capture(stream, [&]() -> Result<void> {
+  auto graph = Recording::capture(stream, [&]() -> Result<void> {
     const LaunchOptions options{.stream = &stream};
     auto first = launch(*variant, kernel, {pointer(x.data()), pointer(few.data()), scalar(2), scalar(8)}, options);
     if (!first) return first;
@@ -136,21 +136,21 @@ TEST_F(Graphs, AFailureWhileRecordingEndsTheCapture) {
   const Device device = open_device();
   const Stream stream = new_stream(device);
   auto failed =
-      Graph::capture(stream, [&] { return launch(*variant, kernel, {scalar(0xffffffff)}, {.stream = &stream}); });
+      Recording::capture(stream, [&] { return launch(*variant, kernel, {scalar(0xffffffff)}, {.stream = &stream}); });
   EXPECT_THAT(message(failed), HasSubstr("grid axis 0 is -1"));
   EXPECT_TRUE(stream.synchronise().ok());
-  EXPECT_THAT(message(Graph::capture(device.default_stream(), [] { return Result<void>(); })),
+  EXPECT_THAT(message(Recording::capture(device.default_stream(), [] { return Result<void>(); })),
               HasSubstr("beginning a capture on cuda:0 (Fake 0): cuStreamBeginCapture"));
   fake_fail("cuGraphInstantiateWithFlags", 2, 0);
-  EXPECT_THAT(message(Graph::capture(stream, [] { return Result<void>(); })), HasSubstr("cuGraphInstantiate"));
+  EXPECT_THAT(message(Recording::capture(stream, [] { return Result<void>(); })), HasSubstr("cuGraphInstantiate"));
   EXPECT_EQ(fake_live("graph"), 0);
 }
 
 TEST_F(Graphs, OneCaptureAStream) {
   const Stream stream = new_stream(open_device());
   std::string inner;
-  auto outer = Graph::capture(stream, [&]() -> Result<void> {
-    inner = message(Graph::capture(stream, [] { return Result<void>(); }));
+  auto outer = Recording::capture(stream, [&]() -> Result<void> {
+    inner = message(Recording::capture(stream, [] { return Result<void>(); }));
     return {};
   });
   EXPECT_TRUE(outer.ok());
@@ -162,8 +162,8 @@ TEST_F(Graphs, OneCaptureAStreamOfAnotherLibrary) {
   const Device device = open_device();
   const Stream stream = new_stream(device), same = Stream::wrap(device, stream.native());
   std::string inner;
-  auto outer = Graph::capture(stream, [&]() -> Result<void> {
-    inner = message(Graph::capture(same, [] { return Result<void>(); }));
+  auto outer = Recording::capture(stream, [&]() -> Result<void> {
+    inner = message(Recording::capture(same, [] { return Result<void>(); }));
     return {};
   });
   EXPECT_TRUE(outer.ok()) << outer.error().message;
@@ -172,7 +172,7 @@ TEST_F(Graphs, OneCaptureAStreamOfAnotherLibrary) {
 
 TEST_F(Graphs, AReplayOnALostDeviceIsAnError) {
   const Stream stream = new_stream(open_device());
-  auto graph = Graph::capture(stream, [] { return Result<void>(); });
+  auto graph = Recording::capture(stream, [] { return Result<void>(); });
   ASSERT_TRUE(graph.ok());
   fake_break(0, 700);
   EXPECT_THAT(message(graph->replay(stream)), HasSubstr("replaying a graph on cuda:0 (Fake 0): cuGraphLaunch"));

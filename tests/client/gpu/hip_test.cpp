@@ -125,7 +125,7 @@ TEST_F(Hip, CopiesEventsAndGraphsGoByStreams) {
   auto before = Event::create(device), after = Event::create(device);
   ASSERT_TRUE(before.ok() && after.ok());
   auto graph =
-      Graph::capture(stream, [&] { return launch(*variant, kernel, {pointer(x->data())}, {.stream = &stream}); });
+      Recording::capture(stream, [&] { return launch(*variant, kernel, {pointer(x->data())}, {.stream = &stream}); });
   ASSERT_TRUE(graph.ok()) << message(graph);
   EXPECT_EQ(fake_hip_launches(), 0u);
   ASSERT_EQ(message(before->record(stream)), "");

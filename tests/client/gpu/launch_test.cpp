@@ -152,7 +152,7 @@ TEST_F(Launches, OfBlocksThatShareAQueueHaveACounter) {
   for (const Stream* stream : {&one, &one, &other}) {
     ASSERT_TRUE(launch(*variant, kernel, {scalar(7)}, {.stream = stream}).ok());
   }
-  auto graph = Graph::capture(one, [&] { return launch(*variant, kernel, {scalar(7)}, {.stream = &one}); });
+  auto graph = Recording::capture(one, [&] { return launch(*variant, kernel, {scalar(7)}, {.stream = &one}); });
   ASSERT_TRUE(graph.ok()) << graph.error().message;
   ASSERT_TRUE(graph->replay(one).ok());
   std::array<void*, 4> counters = {};

@@ -125,7 +125,7 @@ TEST_F(Prints, ComeThroughEventsGraphsAndTheDevice) {
   const Stream stream = new_stream(device);
   auto event = Event::create(device);
   ASSERT_TRUE(event.ok());
-  auto graph = Graph::capture(stream, [&] { return launch(*variant, kernel, {pointer(nullptr)}, on(stream)); });
+  auto graph = Recording::capture(stream, [&] { return launch(*variant, kernel, {pointer(nullptr)}, on(stream)); });
   ASSERT_TRUE(graph.ok()) << graph.error().message;
   ASSERT_TRUE(graph->replay(stream).ok());
   ASSERT_TRUE(event->record(stream).ok());

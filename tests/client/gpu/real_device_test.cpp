@@ -80,7 +80,7 @@ TEST_F(RealDevice, LaunchesCopiesRecordsAndReplays) {
   ASSERT_TRUE(elapsed.ok()) << elapsed.error().message;
   EXPECT_GT(*elapsed, 0);
 
-  auto graph = Graph::capture(stream, [&]() -> Result<void> {
+  auto graph = Recording::capture(stream, [&]() -> Result<void> {
     if (auto filled = y->fill(0xff, stream); !filled) return filled;
     return launch(*variant, kernel, {y->argument(), scalar(1)}, {.stream = &stream});
   });

@@ -18,7 +18,7 @@ Value number(Bits element) { return element; }
 // The plan, after it has been seen to do what it should.
 ConversionPlan checked(const Layout& source, const Layout& result, int element_bits, const LaneFacts& facts) {
   const Result<ConversionPlan> plan = plan_conversion(source, result, element_bits, facts);
-  EXPECT_TRUE(sequence.ok()) << sequence.error().message;
+  EXPECT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(execute(*plan, spread(source, number), result, element_bits, facts), spread(result, number))
       << to_string(source) << " to " << to_string(result);
   return *plan;
