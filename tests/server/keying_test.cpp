@@ -165,7 +165,8 @@ class LargeRequests : public ::testing::Test {
                              reports_,
                              [](const std::string&) {},
                              [] { return false; },
-                             [](uint64_t) {}};
+                             [](uint64_t) {},
+                             [](uint64_t, uint64_t) { return true; }};
   uint64_t next_ = 1;
 };
 
