@@ -172,14 +172,14 @@ Result<DeviceLock> lock_device(const LockOptions& options, const std::function<v
     if (!taken) return taken.error();
     if (*taken) return lock;
     const auto now = Clock::now();
+    if (now - told > std::chrono::seconds(1)) {
+      waiting();
+      told = now;
+    }
     if (std::chrono::duration<double>(now - begin).count() > options.patience_s) {
       return error(ErrorCode::kDeadlineExceeded, "another process has been measuring on " + options.device + " for " +
                                                      std::to_string(static_cast<int>(options.patience_s)) + " s (" +
                                                      path + ")");
-    }
-    if (now - told > std::chrono::seconds(1)) {
-      waiting();
-      told = now;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
