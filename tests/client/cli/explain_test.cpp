@@ -1,6 +1,7 @@
 // What the command line tells of compiled kernels, and what it does with them: explain, reproduce, export, import, top.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -12,6 +13,7 @@
 #include "cli_helpers.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/text.h"
+#include "kiln/wire/fd.h"
 #include "kiln/wire/paths.h"
 
 namespace kiln::cli::testing {
@@ -37,9 +39,13 @@ class Entries : public CliTest {
     const Outcome done = kiln(words);
     EXPECT_EQ(done.code, 0) << done.errors;
     EXPECT_EQ(kiln({"stop"}).code, 0);  // which writes what is still to be written
-    while (kiln({"ping"}).code == 0) {
-    }
+    wait_for_its_end();
     return kiln({"cache", "ls"}).output.substr(0, 64);
+  }
+  // The daemon's, whose lock on the cache goes with it.
+  void wait_for_its_end() const {
+    const wire::UniqueFd lock(::open(path("cache/LOCK").c_str(), O_RDWR | O_CLOEXEC));
+    EXPECT_EQ(::flock(lock.get(), LOCK_EX), 0);
   }
   uintmax_t size_of_entries() const {
     uintmax_t out = 0;
@@ -208,8 +214,7 @@ TEST_F(Entries, TravelInABundle) {
   EXPECT_EQ(output_of({"cache", "ls", "--dir", path("elsewhere")}).substr(0, 64), key);
   ASSERT_EQ(kiln({"cache", "clear"}).code, 0);
   EXPECT_EQ(kiln({"stop"}).code, 0);
-  while (kiln({"ping"}).code == 0) {
-  }
+  wait_for_its_end();
   expect_parts(output_of({"import", "--trust", "axpy.bundle"}), {"1 entries"});
   // The daemon that runs there has it counted.
   const std::string counted = "kiln_disk_bytes " + std::to_string(size_of_entries()) + "\n";
