@@ -7,14 +7,14 @@
 namespace kiln::amdgcn_emulator {
 namespace {
 
-class Memory : public testing::TestWithParam<const char*> {
+class CompiledMemory : public testing::TestWithParam<const char*> {
  protected:
   std::string gfx() const { return GetParam(); }
 };
-INSTANTIATE_TEST_SUITE_P(Gfx, Memory, testing::Values("gfx942", "gfx1100", "gfx90a", "gfx1200", "gfx906"),
+INSTANTIATE_TEST_SUITE_P(Gfx, CompiledMemory, testing::Values("gfx942", "gfx1100", "gfx90a", "gfx1200", "gfx906"),
                          [](const auto& param) { return std::string(param.param); });
 
-TEST_P(Memory, KeepsPrivateArraysApart) {
+TEST_P(CompiledMemory, KeepsPrivateArraysApart) {
   // An array that only memory can hold: written at %b % 16, read at %c % 16.
   std::string body = R"(
   %array = alloca [16 x i32], addrspace(5)
@@ -30,7 +30,7 @@ TEST_P(Memory, KeepsPrivateArraysApart) {
       [](uint32_t a, uint32_t b, uint32_t c) { return (b & 15) == (c & 15) ? a : 0x03030303; });
 }
 
-TEST_P(Memory, ReachesPrivateMemoryByFlatPointers) {
+TEST_P(CompiledMemory, ReachesPrivateMemoryByFlatPointers) {
   std::string body = R"(
   %array = alloca [4 x i32], addrspace(5)
   %flat = addrspacecast ptr addrspace(5) %array to ptr
@@ -43,7 +43,7 @@ TEST_P(Memory, ReachesPrivateMemoryByFlatPointers) {
                                  [](uint32_t a, uint32_t, uint32_t) { return a; });
 }
 
-TEST_P(Memory, ExchangesThroughLdsAcrossABarrier) {
+TEST_P(CompiledMemory, ExchangesThroughLdsAcrossABarrier) {
   std::string body = R"(
   %pw = getelementptr i32, ptr addrspace(3) @shared, i32 %item
   store i32 %a, ptr addrspace(3) %pw
@@ -63,7 +63,7 @@ TEST_P(Memory, ExchangesThroughLdsAcrossABarrier) {
                                  [](uint32_t, uint32_t, uint32_t) { return 0u; });
 }
 
-TEST_P(Memory, CountsByAtomics) {
+TEST_P(CompiledMemory, CountsByAtomics) {
   // Each thread adds to one of four counters in its workgroup's LDS, in f32 and by compare-and-swap of i64 as well.
   std::string body = R"(
   %zero = getelementptr i64, ptr addrspace(3) @counters, i32 %item
@@ -99,7 +99,7 @@ ready:
                                  [](uint32_t, uint32_t, uint32_t) { return 128u << 20 | 256u << 8 | 127u; });
 }
 
-TEST_P(Memory, ChangesGlobalMemoryByAtomics) {
+TEST_P(CompiledMemory, ChangesGlobalMemoryByAtomics) {
   // Every element of %a is incremented where it was 5, by compare-and-swap in its own place of the output.
   std::string body = R"(
   %place = getelementptr i64, ptr addrspace(1) %out, i32 %i
@@ -111,7 +111,7 @@ TEST_P(Memory, ChangesGlobalMemoryByAtomics) {
                                  [](uint64_t a, uint64_t b, uint64_t c) { return (a == 5 ? b : a) + c; });
 }
 
-TEST_P(Memory, ShufflesLanes) {
+TEST_P(CompiledMemory, ShufflesLanes) {
   std::string body = R"(
   %lo = call i32 @llvm.amdgcn.mbcnt.lo(i32 -1, i32 0)
   %lane = call i32 @llvm.amdgcn.mbcnt.hi(i32 -1, i32 %lo)
@@ -140,7 +140,7 @@ declare i32 @llvm.amdgcn.readfirstlane(i32))"),
                                  [](uint32_t, uint32_t, uint32_t) { return 0u; });
 }
 
-TEST_P(Memory, CallsFunctions) {
+TEST_P(CompiledMemory, CallsFunctions) {
   std::string function = R"(
 define internal i32 @collatz(i32 %n) noinline {
 entry:
