@@ -1,6 +1,6 @@
 # Sourced by quickstart.sh and tests/run.sh.
 
-# configure PRESET OPTION…: where nothing is built yet, for the shortest build of everything (cmake/KilnPrecompile.cmake).
+# configure PRESET OPTION…: where nothing is built yet, for the shortest build of everything (cmake/KilnUnity.cmake).
 configure() {
   local preset=$1 first=()
   shift

@@ -51,8 +51,8 @@ inline Elements ints(ElementType type, const std::vector<int64_t>& values) {
   for (int64_t value : values) out.bits.push_back(bits_from_int(type, value));
   return out;
 }
-inline float f32(uint64_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits)); }
-inline double f64(uint64_t bits) { return std::bit_cast<double>(bits); }
+inline float float_of(uint64_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits)); }
+inline double double_of(uint64_t bits) { return std::bit_cast<double>(bits); }
 
 inline Kernel instantiated(const std::string& text) {
   auto kernel = parse(text, "k.kiln");

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 constexpr Seconds kTime(20);
 constexpr Seconds kShort(1);  // of what hangs
 
-class FakeRunner : public RunnerCase {
+class RunnerLink : public RunnerCase {
  protected:
   void begin() {
     auto runner = start_runner({.executable = FAKE_RUNNER});
@@ -40,13 +40,13 @@ class FakeRunner : public RunnerCase {
   dsl::Kernel kernel_;
 };
 
-TEST_F(FakeRunner, TellsOfItsDevice) {
+TEST_F(RunnerLink, TellsOfItsDevice) {
   begin();
   EXPECT_EQ(runner_->info().device, "a fake");
   EXPECT_EQ(runner_->info().fingerprint, "fake device");
 }
 
-TEST_F(FakeRunner, RotatesTheOrderBetweenRounds) {
+TEST_F(RunnerLink, RotatesTheOrderBetweenRounds) {
   begin();
   for (CandidateId id : {1, 2, 3}) EXPECT_EQ(load(id, 0).failure, Failure::kNone);
   const auto measured = measure({1, 2, 3}, 3);
@@ -58,7 +58,7 @@ TEST_F(FakeRunner, RotatesTheOrderBetweenRounds) {
                                  "measure 3", "measure 1", "measure 2"));
 }
 
-TEST_F(FakeRunner, FailuresOfALoadAreTheCandidatesOwn) {
+TEST_F(RunnerLink, FailuresOfALoadAreTheCandidatesOwn) {
   begin();
   EXPECT_EQ(load(0, 0).failure, Failure::kNone);
   EXPECT_EQ(load(1, 2).failure, Failure::kResources);
@@ -74,7 +74,7 @@ TEST_F(FakeRunner, FailuresOfALoadAreTheCandidatesOwn) {
   EXPECT_EQ(processes(), 4u);
 }
 
-TEST_F(FakeRunner, AWrongResultIsKeptWithWhatIsNeededToSeeItAgain) {
+TEST_F(RunnerLink, AWrongResultIsKeptWithWhatIsNeededToSeeItAgain) {
   begin();
   EXPECT_EQ(load(0, 0).failure, Failure::kNone);
   const CandidateStatus status = load(1, 1);
@@ -97,7 +97,7 @@ TEST_F(FakeRunner, AWrongResultIsKeptWithWhatIsNeededToSeeItAgain) {
 }
 
 // What each failure in a measurement costs: the candidate alone. The others have all their times.
-TEST_F(FakeRunner, AFailureInAMeasurementCostsOneCandidate) {
+TEST_F(RunnerLink, AFailureInAMeasurementCostsOneCandidate) {
   const std::map<int, Failure> behaviours = {{6, Failure::kCrash}, {7, Failure::kHang},   {8, Failure::kCrash},
                                              {9, Failure::kCrash}, {12, Failure::kCrash}, {13, Failure::kCrash},
                                              {14, Failure::kHang}, {15, Failure::kCrash}, {16, Failure::kCrash}};
@@ -121,7 +121,7 @@ TEST_F(FakeRunner, AFailureInAMeasurementCostsOneCandidate) {
   }
 }
 
-TEST_F(FakeRunner, TheFirstValidCandidateIsLoadedAnewThoughItWasUnloaded) {
+TEST_F(RunnerLink, TheFirstValidCandidateIsLoadedAnewThoughItWasUnloaded) {
   begin();
   EXPECT_EQ(load(0, 0).failure, Failure::kNone);
   runner_->unload(0);
@@ -131,7 +131,7 @@ TEST_F(FakeRunner, TheFirstValidCandidateIsLoadedAnewThoughItWasUnloaded) {
   EXPECT_THAT(lines("log"), ElementsAre("load 0", "load 1", "load 2", "load 4294967295", "load 1", "measure 1"));
 }
 
-TEST_F(FakeRunner, ThreeDeathsInARowAreTheDevices) {
+TEST_F(RunnerLink, ThreeDeathsInARowAreTheDevices) {
   set("KILN_FAKE_RUNNER_SICK", "100");
   begin();
   EXPECT_EQ(load(1, 0).failure, Failure::kCrash);
@@ -141,27 +141,27 @@ TEST_F(FakeRunner, ThreeDeathsInARowAreTheDevices) {
   EXPECT_THAT(third.error().message, AllOf(HasSubstr("a fake seems unhealthy"), HasSubstr("Segmentation fault")));
 }
 
-TEST_F(FakeRunner, DeathsBetweenSuccessesAreTheCandidates) {
+TEST_F(RunnerLink, DeathsBetweenSuccessesAreTheCandidates) {
   begin();
   EXPECT_EQ(load(0, 0).failure, Failure::kNone);
   for (CandidateId id = 1; id < 6; ++id) EXPECT_EQ(load(id, 4).failure, Failure::kCrash);
   EXPECT_THAT(measure({0}).rounds[0].us, ElementsAre(10));
 }
 
-TEST_F(FakeRunner, WaitingForTheDeviceIsNoHang) {
+TEST_F(RunnerLink, WaitingForTheDeviceIsNoHang) {
   begin();
   EXPECT_EQ(load(1, 10, kShort).failure, Failure::kNone);
 }
 
 // Whatever a runner says in between, only its answer ends the wait: a deadline is wall time. Else this would not end.
-TEST_F(FakeRunner, ChatterGivesNoMoreTime) {
+TEST_F(RunnerLink, ChatterGivesNoMoreTime) {
   begin();
   for (CandidateId id : {1, 2}) EXPECT_EQ(load(id, id == 2 ? 14 : 0).failure, Failure::kNone);
   EXPECT_EQ(measure({1, 2}, 1, kShort).status[1].failure, Failure::kHang);
 }
 
 // Each candidate of a request has a turn of its own: three of them may take longer together than one may.
-TEST_F(FakeRunner, TheDeadlineIsOfOneTurn) {
+TEST_F(RunnerLink, TheDeadlineIsOfOneTurn) {
   set("KILN_FAKE_RUNNER_LAUNCH", "1500");
   begin();
   for (CandidateId id : {1, 2, 3}) EXPECT_EQ(load(id, 0).failure, Failure::kNone);
@@ -170,7 +170,7 @@ TEST_F(FakeRunner, TheDeadlineIsOfOneTurn) {
 }
 
 // The beginning and the end are in the message, however much there is between them.
-TEST_F(FakeRunner, LastWordsAreFew) {
+TEST_F(RunnerLink, LastWordsAreFew) {
   begin();
   EXPECT_EQ(load(1, 15).failure, Failure::kNone);
   const CandidateStatus status = measure({1}).status[0];
@@ -180,7 +180,7 @@ TEST_F(FakeRunner, LastWordsAreFew) {
   EXPECT_LT(status.message.size(), 1500u);
 }
 
-TEST_F(FakeRunner, NoiseIsAroundTheTime) {
+TEST_F(RunnerLink, NoiseIsAroundTheTime) {
   set("KILN_FAKE_RUNNER_NOISE", "7");
   begin();
   EXPECT_EQ(load(0, 0).failure, Failure::kNone);
@@ -194,7 +194,7 @@ TEST_F(FakeRunner, NoiseIsAroundTheTime) {
 }
 
 // Directories of tuners that were killed go, those of living ones and of a moment ago stay.
-TEST_F(FakeRunner, LeavesNoDirectoriesBehind) {
+TEST_F(RunnerLink, LeavesNoDirectoriesBehind) {
   namespace fs = std::filesystem;
   const fs::path temporary = path("temporary");
   set("TMPDIR", temporary.string());
@@ -210,14 +210,14 @@ TEST_F(FakeRunner, LeavesNoDirectoriesBehind) {
   EXPECT_EQ(std::distance(fs::directory_iterator(temporary), {}), 1);
 }
 
-TEST_F(FakeRunner, WhatIsNotLoadedIsAnError) {
+TEST_F(RunnerLink, WhatIsNotLoadedIsAnError) {
   begin();
   auto measured = runner_->measure(std::vector<CandidateId>{5}, 1, kTime);
   ASSERT_FALSE(measured);
   EXPECT_EQ(measured.error().message, "candidate 5 is not loaded");
 }
 
-TEST_F(FakeRunner, ABadGreetingIsAnErrorThatSaysWhy) {
+TEST_F(RunnerLink, ABadGreetingIsAnErrorThatSaysWhy) {
   const std::map<std::string, std::string> greetings = {
       {"hello", "no greeting"},
       {R"({"hello": {"protocol": 99}})", "it speaks protocol 99, this tuner 1"},
@@ -233,7 +233,7 @@ TEST_F(FakeRunner, ABadGreetingIsAnErrorThatSaysWhy) {
 }
 
 // Named or in the environment, where others could have put it.
-TEST_F(FakeRunner, ThatOthersCouldHavePutThereIsNotStarted) {
+TEST_F(RunnerLink, ThatOthersCouldHavePutThereIsNotStarted) {
   const std::string shared = path("shared"), program = shared + "/kiln-runner";
   std::filesystem::create_directory(shared);
   std::filesystem::copy_file(FAKE_RUNNER, program);

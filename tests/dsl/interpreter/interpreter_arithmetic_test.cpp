@@ -107,9 +107,9 @@ void expect_floats(const std::string& op, Function expected) {
   for (size_t i = 0; i < x.size(); ++i) {
     T value;
     if constexpr (sizeof(T) == 4)
-      value = f32(got.bits[i]);
+      value = float_of(got.bits[i]);
     else
-      value = f64(got.bits[i]);
+      value = double_of(got.bits[i]);
     expect_same(value, static_cast<T>(expected(x[i], y[i])),
                 op + " of " + std::to_string(x[i]) + ", " + std::to_string(y[i]));
   }
@@ -133,7 +133,7 @@ TEST(InterpreterFloats, MinAndMaxPropagateNanUnlessNumeric) {
   const Elements a = f32s({1, nan, 2, nan}), b = f32s({2, 1, nan, nan});
   auto values = [&](const char* op) {
     std::vector<float> out;
-    for (uint64_t bits : run_op(op, {a, b}, E::kF32).bits) out.push_back(f32(bits));
+    for (uint64_t bits : run_op(op, {a, b}, E::kF32).bits) out.push_back(float_of(bits));
     return out;
   };
   auto min = values("min %x0, %x1 {numeric = 0}"), max = values("max %x0, %x1 {numeric = 0}");
@@ -197,7 +197,7 @@ TEST(InterpreterMath, FunctionsAreWithinHalfAnUlpAndABit) {
   for (const Case& item : cases) {
     const Elements got = run_op(std::string("math %x0 {fn = ") + item.name + "}", {f32s(x)}, E::kF32);
     for (size_t i = 0; i < x.size(); ++i) {
-      EXPECT_LE(ulps(f32(got.bits[i]), item.reference(x[i])), 0.51) << item.name << "(" << x[i] << ")";
+      EXPECT_LE(ulps(float_of(got.bits[i]), item.reference(x[i])), 0.51) << item.name << "(" << x[i] << ")";
     }
   }
 }
@@ -206,12 +206,12 @@ TEST(InterpreterMath, RoundIsToEvenAndRsqrtIsCorrect) {
   const Elements x = f32s({0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 4});
   const float rounded[] = {0, 2, 2, -0.0f, -2, 4};
   const Elements got = run_op("math %x0 {fn = round}", {x}, E::kF32);
-  for (size_t i = 0; i < x.bits.size(); ++i) expect_same(f32(got.bits[i]), rounded[i], "round");
+  for (size_t i = 0; i < x.bits.size(); ++i) expect_same(float_of(got.bits[i]), rounded[i], "round");
   const Elements root = run_op("math %x0 {fn = rsqrt}", {f32s({4, 0.25f, 0, -1, INFINITY})}, E::kF32);
   const float expected[] = {0.5f, 2, INFINITY, std::nanf(""), 0};
-  for (size_t i = 0; i < 5; ++i) expect_same(f32(root.bits[i]), expected[i], "rsqrt");
+  for (size_t i = 0; i < 5; ++i) expect_same(float_of(root.bits[i]), expected[i], "rsqrt");
   const Elements wide = run_op("math %x0 {fn = exp}", {f64s({1.0})}, E::kF64);
-  EXPECT_EQ(f64(wide.bits[0]), 2.718281828459045235);
+  EXPECT_EQ(double_of(wide.bits[0]), 2.718281828459045235);
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(InterpreterAtomic, EveryKindOfInts) {
 
 TEST(InterpreterAtomic, FloatMinAndMaxOrderZerosAndPropagateNan) {
   auto after = [](const std::string& kind, float memory, float x) {
-    return f32(Elements::from_memory(E::kF32, atomic(kind, f32s({memory}), f32s({x}), {0}, {1}).memory).bits[0]);
+    return float_of(Elements::from_memory(E::kF32, atomic(kind, f32s({memory}), f32s({x}), {0}, {1}).memory).bits[0]);
   };
   EXPECT_TRUE(std::signbit(after("min", 0.0f, -0.0f)));
   EXPECT_TRUE(std::signbit(after("min", -0.0f, 0.0f)));

@@ -27,15 +27,15 @@ TEST(InterpreterCast, ToI1IsNotZeroAndNanIsTrue) {
 TEST(InterpreterCast, IntToFloatRoundsOnceToNearestEven) {
   // Through a double these would round twice.
   const int64_t tricky = (int64_t{1} << 60) + (int64_t{1} << 36) + 1;
-  EXPECT_EQ(f32(cast(ints(E::kI64, {tricky}), E::kF32)[0]), static_cast<float>(tricky));
-  EXPECT_EQ(f32(cast(ints(E::kI64, {-tricky}), E::kF32)[0]), static_cast<float>(-tricky));
+  EXPECT_EQ(float_of(cast(ints(E::kI64, {tricky}), E::kF32)[0]), static_cast<float>(tricky));
+  EXPECT_EQ(float_of(cast(ints(E::kI64, {-tricky}), E::kF32)[0]), static_cast<float>(-tricky));
   const int64_t half = (int64_t{1} << 60) + (int64_t{1} << 52);  // halfway between two bf16; one more is not
   EXPECT_EQ(double_from_bits(E::kBF16, cast(ints(E::kI64, {half}), E::kBF16)[0]), std::ldexp(1.0, 60));
   EXPECT_EQ(double_from_bits(E::kBF16, cast(ints(E::kI64, {half + 1}), E::kBF16)[0]),
             std::ldexp(1.0, 60) + std::ldexp(1.0, 53));
-  EXPECT_EQ(f32(cast(ints(E::kU64, {-1}), E::kF32)[0]), 18446744073709551616.0f);
+  EXPECT_EQ(float_of(cast(ints(E::kU64, {-1}), E::kF32)[0]), 18446744073709551616.0f);
   EXPECT_EQ(cast(ints(E::kI32, {70000}), E::kF16)[0], 0x7c00u);  // inf
-  EXPECT_EQ(f32(cast(ints(E::kI1, {1}), E::kF32)[0]), 1.0f);
+  EXPECT_EQ(float_of(cast(ints(E::kI1, {1}), E::kF32)[0]), 1.0f);
 }
 
 TEST(InterpreterCast, BetweenInts) {

@@ -54,7 +54,7 @@ float scaled(const Elements& a, const Elements& b, const std::vector<int64_t>& a
   const Elements out =
       run_shaped("dot_scaled %x0, %x1, %x2, %x3, %x4", {a, ints(E::kU8, as), b, ints(E::kU8, bs), f32s({0.5f})},
                  {"1, " + ka, "1, 2", kb + ", 1", "1, 2", "1, 1"}, E::kF32, "1, 1", 1);
-  return f32(out.bits[0]);
+  return float_of(out.bits[0]);
 }
 
 TEST(InterpreterDotScaled, ScalesArePowersOfTwoPer32AlongK) {

@@ -101,11 +101,11 @@ TEST(InterpreterFloats, LanesOf16BitsAreThoseOfTheTypes) {
     const Elements wide = run_op("cast %x0 {to = f32}", {all}, E::kF32);
     const Elements narrow = run_op("cast %x0 {to = " + name + "}", {between}, type);
     for (size_t i = 0; i < all.bits.size(); ++i) {
-      const double expected = double_from_bits(type, i), got = f32(wide.bits[i]);
+      const double expected = double_from_bits(type, i), got = float_of(wide.bits[i]);
       ASSERT_TRUE(got == expected || (std::isnan(got) && std::isnan(expected))) << name << " " << i;
     }
     for (size_t i = 0; i < between.bits.size(); ++i) {
-      const double x = f32(between.bits[i]);
+      const double x = float_of(between.bits[i]);
       const double got = double_from_bits(type, narrow.bits[i]),
                    expected = double_from_bits(type, bits_from_double(type, x));
       ASSERT_TRUE(got == expected || (std::isnan(got) && std::isnan(expected))) << name << " " << x;

@@ -77,8 +77,8 @@ TEST(InterpreterScan, IsInclusiveAndReverseBeginsAtTheEnd) {
   EXPECT_EQ(scan(ints(E::kI32, {12, 10}), "xor"), (Bits{12, 6}));
   EXPECT_EQ(scan(ints(E::kI32, {5}), "prod"), (Bits{5}));
   const Bits max = scan(f32s({1, kNan, 2}), "max");
-  EXPECT_EQ(f32(max[0]), 1);
-  EXPECT_TRUE(std::isnan(f32(max[1])) && std::isnan(f32(max[2])));
+  EXPECT_EQ(float_of(max[0]), 1);
+  EXPECT_TRUE(std::isnan(float_of(max[1])) && std::isnan(float_of(max[2])));
   EXPECT_EQ(
       run_shaped("scan %x0 {kind = sum, axis = 0}", {ints(E::kI32, {1, 2, 3, 4})}, {"2, 2"}, E::kI32, "2, 2", 4).bits,
       (Bits{1, 2, 4, 6}));

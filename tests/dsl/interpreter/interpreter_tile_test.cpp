@@ -85,11 +85,11 @@ TEST(InterpreterReduce, KindsOnIntsWrapAndCompareBySignedness) {
   EXPECT_EQ(reduce(x, "min"), bits_from_int(E::kI8, -3));
   EXPECT_EQ(reduce(x, "max"), bits_from_int(E::kI8, 100));
   EXPECT_EQ(reduce(ints(E::kU8, {100, -3}), "max"), 253u);
-  EXPECT_EQ(f32(reduce(f32s({3, -2, 5}), "prod")), -30);
-  EXPECT_EQ(f32(reduce(f32s({3, -2, 5}), "min")), -2);
+  EXPECT_EQ(float_of(reduce(f32s({3, -2, 5}), "prod")), -30);
+  EXPECT_EQ(float_of(reduce(f32s({3, -2, 5}), "min")), -2);
   for (const auto& values : {std::vector<float>{std::nanf(""), 1}, {1, std::nanf("")}, {1, std::nanf(""), 2}}) {
-    EXPECT_TRUE(std::isnan(f32(reduce(f32s(values), "min"))));
-    EXPECT_TRUE(std::isnan(f32(reduce(f32s(values), "max"))));
+    EXPECT_TRUE(std::isnan(float_of(reduce(f32s(values), "min"))));
+    EXPECT_TRUE(std::isnan(float_of(reduce(f32s(values), "max"))));
   }
 }
 
@@ -126,9 +126,9 @@ TEST(InterpreterDot, FloatsFuseInTheOrderOfK) {
       run_shaped("dot %x0, %x1, %x2 {precision = ieee}", {a, b, c}, {"3, 5", "5, 4", "3, 4"}, E::kF32, "3, 4", m * n);
   for (size_t i = 0; i < m; ++i) {
     for (size_t j = 0; j < n; ++j) {
-      float sum = f32(c.bits[i * n + j]);
-      for (size_t p = 0; p < k; ++p) sum = std::fmaf(f32(a.bits[i * k + p]), f32(b.bits[p * n + j]), sum);
-      EXPECT_EQ(f32(got.bits[i * n + j]), sum);
+      float sum = float_of(c.bits[i * n + j]);
+      for (size_t p = 0; p < k; ++p) sum = std::fmaf(float_of(a.bits[i * k + p]), float_of(b.bits[p * n + j]), sum);
+      EXPECT_EQ(float_of(got.bits[i * n + j]), sum);
     }
   }
 }
@@ -138,8 +138,8 @@ TEST(InterpreterDot, Tf32RoundsOperandsToTenBits) {
   const Elements a = f32s({fine, half_to_even}), b = f32s({1, 0, 0, 1}), c = f32s({0, 0});
   const Elements got =
       run_shaped("dot %x0, %x1, %x2 {precision = tf32}", {a, b, c}, {"1, 2", "2, 2", "1, 2"}, E::kF32, "1, 2", 2);
-  EXPECT_EQ(f32(got.bits[0]), 1.0f);
-  EXPECT_EQ(f32(got.bits[1]), 1 + 4 * std::ldexp(1.0f, -11));
+  EXPECT_EQ(float_of(got.bits[0]), 1.0f);
+  EXPECT_EQ(float_of(got.bits[1]), 1 + 4 * std::ldexp(1.0f, -11));
 }
 
 TEST(InterpreterDot, BytesAccumulateInI32AndHalvesInF32) {
@@ -153,10 +153,10 @@ TEST(InterpreterDot, BytesAccumulateInI32AndHalvesInF32) {
           .bits[0],
       65025u);
   const Elements h{E::kF16, {bits_from_double(E::kF16, 1024.5), bits_from_double(E::kF16, 1)}}, f = f32s({0.25f});
-  EXPECT_EQ(
-      f32(run_shaped("dot %x0, %x1, %x2 {precision = ieee}", {h, h, f}, {"1, 2", "2, 1", "1, 1"}, E::kF32, "1, 1", 1)
-              .bits[0]),
-      1024.0f * 1024 + 1 + 0.25f);  // 1024.5 is 1024 in f16
+  EXPECT_EQ(float_of(run_shaped("dot %x0, %x1, %x2 {precision = ieee}", {h, h, f}, {"1, 2", "2, 1", "1, 1"}, E::kF32,
+                                "1, 1", 1)
+                         .bits[0]),
+            1024.0f * 1024 + 1 + 0.25f);  // 1024.5 is 1024 in f16
 }
 
 // Fibonacci numbers: the yield swaps the carried values.
