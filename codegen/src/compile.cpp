@@ -7,7 +7,6 @@
 #include "backend.h"
 #include "emit.h"
 #include "ir_dump.h"
-#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/float_mode.h"
@@ -151,7 +150,7 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
   auto compiled = compile_request(*request, phases);
   if (!compiled) return compiled.error();
   phases.describe(compiled->metadata);
-  return Artifact{abi::to_json(compiled->metadata), std::move(compiled->code)};
+  return Artifact{std::move(compiled->metadata), std::move(compiled->code)};
 }
 
 void start_helpers(const Outside& outside) {
