@@ -17,35 +17,10 @@
 #include "gpu/pipeline/producer_warps.h"
 #include "gpu/region.h"
 #include "gpu/shared/shared_memory.h"
+#include "kiln/dsl/walk.h"
 
 namespace kiln::codegen::gpu {
 namespace {
-
-void note_launch_params(const dsl::KernelOptions& options, const dsl::Region& region, LaunchParams& out) {
-  for (const Op& op : region.ops) {
-    switch (op.code) {
-      case OpCode::kLoad:
-      case OpCode::kStore:
-      case OpCode::kAtomicRmw:
-      case OpCode::kAtomicCas:
-        out.failure = out.failure || options.check_bounds;
-        out.extents = out.extents || options.check_bounds;
-        break;
-      case OpCode::kGather:
-        out.failure = out.failure || options.check_bounds;
-        break;
-      case OpCode::kAssert:
-        out.failure = out.failure || options.debug;
-        break;
-      case OpCode::kPrint:
-        out.print = true;
-        break;
-      default:
-        break;
-    }
-    for (const dsl::Region& inner : op.regions) note_launch_params(options, inner, out);
-  }
-}
 
 // A long op on so many registers of a thread counts as one of those that are too many to be inline (calls.h).
 constexpr int64_t kRegistersTogether = 8;
@@ -233,8 +208,30 @@ bool allows_bulk(const dsl::Kernel& kernel) {
 }
 
 LaunchParams launch_params(const dsl::Kernel& kernel) {
+  const dsl::KernelOptions& options = kernel.options;
   LaunchParams out;
-  note_launch_params(kernel.options, kernel.body, out);
+  dsl::for_each_op(kernel, [&](const Op& op) {
+    switch (op.code) {
+      case OpCode::kLoad:
+      case OpCode::kStore:
+      case OpCode::kAtomicRmw:
+      case OpCode::kAtomicCas:
+        out.failure = out.failure || options.check_bounds;
+        out.extents = out.extents || options.check_bounds;
+        break;
+      case OpCode::kGather:
+        out.failure = out.failure || options.check_bounds;
+        break;
+      case OpCode::kAssert:
+        out.failure = out.failure || options.debug;
+        break;
+      case OpCode::kPrint:
+        out.print = true;
+        break;
+      default:
+        break;
+    }
+  });
   return out;
 }
 
