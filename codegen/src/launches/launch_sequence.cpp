@@ -152,6 +152,13 @@ std::span<const CutPass> cpu_cuts() { return kCpuCuts; }
 std::span<const CutPass> gpu_cuts() { return kGpuCuts; }
 std::span<const CutPass> gpu_bindings() { return kGpuBindings; }
 
+void name_entries(LaunchSequence& sequence, const std::string& name) {
+  std::vector<LaunchStep>& steps = sequence.steps;
+  if (steps.back().entry == name) return;  // as it was cut
+  for (size_t i = 0; i + 1 < steps.size(); ++i) steps[i].entry = name + "_stage_" + std::to_string(i);
+  steps.back().entry = name;
+}
+
 std::string print(const LaunchSequence& sequence) {
   std::string out = "// workspace: " + std::to_string(sequence.workspace_bytes) + " bytes\n";
   for (const LaunchStep& step : sequence.steps) {
