@@ -18,12 +18,9 @@ Result<std::string> describe(const EntryFile& file) {
   if (!entry) return entry.error();
   auto artifact = wire::to_artifact(entry->view);
   if (!artifact) return artifact.error();
-  auto text = [&](const char* name) {
-    const auto value = artifact->metadata.find(name);
-    return value != artifact->metadata.end() && value->is_string() ? value->get<std::string>() : std::string("?");
-  };
-  return text("kernel") + "  " + text("target").substr(0, 40) + "  " + std::to_string(entry->view.code.size()) +
-         " bytes";
+  const auto known = [](const std::string& text) { return text.empty() ? std::string("?") : text; };
+  return known(artifact->metadata.kernel) + "  " + known(artifact->metadata.target).substr(0, 40) + "  " +
+         std::to_string(artifact->code.size()) + " bytes";
 }
 
 Result<std::vector<EntryFile>> all_entries(const std::string& directory) {

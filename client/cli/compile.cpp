@@ -7,7 +7,7 @@
 #include "archive.h"
 #include "c_header.h"
 #include "commands.h"
-#include "kiln/abi/metadata_json.h"
+#include "kiln/abi/metadata.h"
 #include "kiln/client/connection.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/instantiate.h"
@@ -63,10 +63,6 @@ void print_device_notes(const abi::Metadata& metadata, const std::string& emit) 
   for (const std::string& warning : device.warnings.value_or(std::vector<std::string>())) {
     note(wire::printable_lines(warning));
   }
-}
-
-Error bad_metadata(const dsl::Kernel& kernel, const Error& why) {
-  return internal_error("the artifact of kernel `" + kernel.name + "` has " + why.message);
 }
 
 // Whether a terminal can show it.
@@ -141,10 +137,8 @@ Result<void> compile_archive(const CompileFlags& flags) {
     const std::string entry = flags.entry.empty() ? request.kernel.name + "_entry" : flags.entry;
     auto artifact = fetch(flags, request, "obj:" + entry);
     if (!artifact) return artifact.error();
-    auto metadata = abi::metadata_of(artifact->metadata);
-    if (!metadata) return bad_metadata(request.kernel, metadata.error());
-    members.push_back({request.kernel.name + ".o", std::move(artifact->code), entries_of(*metadata)});
-    header += (header.empty() ? "" : "\n") + c_header(request.kernel, *metadata);
+    members.push_back({request.kernel.name + ".o", std::move(artifact->code), entries_of(artifact->metadata)});
+    header += (header.empty() ? "" : "\n") + c_header(request.kernel, artifact->metadata);
   }
   if (auto done = wire::write_text(flags.output, archive(members)); !done) return done;
   return wire::write_text(header_path(flags.output), header);
@@ -183,14 +177,12 @@ Result<void> compile(const CompileFlags& flags) {
   }
   auto artifact = fetch(flags, *request, flags.entry.empty() ? flags.emit : flags.emit + ":" + flags.entry);
   if (!artifact) return artifact.error();
-  auto metadata = abi::metadata_of(artifact->metadata);
-  if (!metadata) return bad_metadata(request->kernel, metadata.error());
-  print_device_notes(*metadata, flags.emit);
+  print_device_notes(artifact->metadata, flags.emit);
   if (to_stdout) return print(artifact->code);
   const std::span<const std::byte> pieces[] = {artifact->code};
   const bool is_called = flags.emit == "so" || flags.emit == "quick" || flags.emit == "obj";
-  if (!is_called || metadata->device) return wire::write_file(flags.output, pieces);
-  const std::string header = c_header(request->kernel, *metadata);
+  if (!is_called || artifact->metadata.device) return wire::write_file(flags.output, pieces);
+  const std::string header = c_header(request->kernel, artifact->metadata);
   if (auto done = wire::write_file(flags.output, pieces); !done) return done;
   return wire::write_text(header_path(flags.output), header);
 }

@@ -89,13 +89,15 @@ Result<void> stats(const StatsFlags& flags) {
   if (!daemon) return daemon.error();
   if (flags.clear_poison) return (*daemon)->clear_poison();
   if (flags.prometheus) {
-    auto text = (*daemon)->stats_text("prometheus");
+    auto text = (*daemon)->stats("prometheus");
     if (!text) return text.error();
     std::printf("%s", wire::printable_lines(*text).c_str());
     return {};
   }
-  auto values = (*daemon)->stats();
-  if (!values) return values.error();
+  const auto text = (*daemon)->stats();
+  if (!text) return text.error();
+  const auto values = wire::parse_object(*text);
+  if (!values) return bad_answer(values.error());
   if (flags.json) {
     std::printf("%s\n", wire::dump_ascii(*values, 2).c_str());
   } else if (flags.poison) {
@@ -109,7 +111,7 @@ Result<void> stats(const StatsFlags& flags) {
 Result<void> trace(const std::string& file, uint32_t last) {
   auto daemon = running_daemon();
   if (!daemon) return daemon.error();
-  auto text = (*daemon)->stats_text("trace", last);
+  auto text = (*daemon)->stats("trace", last);
   if (!text) return text.error();
   if (!file.empty() && file != "-") return wire::write_text(file, *text);
   std::printf("%s\n", wire::printable_lines(*text).c_str());

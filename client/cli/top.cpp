@@ -131,8 +131,10 @@ Result<void> top(const TopFlags& flags) {
   json before;
   Clock::time_point last = Clock::now();
   for (int shown = 0;; ++shown) {
-    auto now = (*daemon)->stats();
-    if (!now) return now.error();
+    const auto text = (*daemon)->stats();
+    if (!text) return text.error();
+    auto now = wire::parse_object(*text);
+    if (!now) return bad_answer(now.error());
     const double seconds = before.is_null() ? 0 : std::chrono::duration<double>(Clock::now() - last).count();
     last = Clock::now();
     std::printf("%s", is_terminal ? "\x1b[H\x1b[2J" : shown > 0 ? "\n" : "");

@@ -70,8 +70,9 @@ Result<Artifact> artifact_of(Frame& frame, const RequestKey& key, const wire::Bu
   auto entry = wire::decode_entry_for(frame.body, key, builder);
   if (!entry) return internal_error("the artifact from the daemon is damaged: " + entry.error().message);
   auto artifact = wire::to_artifact(*entry);
-  if (artifact) artifact->metadata["served_from"] = tier;
-  if (artifact && header->contains("durable")) artifact->metadata["durable"] = fields.boolean("durable");
+  if (!artifact) return artifact;
+  artifact->metadata.served_from = tier;
+  if (header->contains("durable")) artifact->metadata.durable = fields.boolean("durable");
   return artifact;
 }
 
@@ -271,7 +272,7 @@ Result<Artifact> Connection::compile(const RequestBytes& request, const CompileO
     const auto used = std::chrono::duration_cast<std::chrono::milliseconds>(wire::Clock::now() - begun).count();
     if (options.deadline_ms)
       header.deadline_ms = static_cast<uint32_t>(std::max<int64_t>(1, options.deadline_ms - used));
-    const std::string json = wire::dump(wire::to_json(header));
+    const std::string json = wire::to_text(header);
     OutFrame frame{.type = Type::kCompile,
                    .json = json,
                    .body = {std::as_bytes(std::span(&canonical_size, 1)), request.canonical, request.debug}};
@@ -295,7 +296,7 @@ Result<Artifact> Connection::fetch(const RequestBytes& request, const CompileOpt
 
 Result<wire::Tuned> Connection::tune(const RequestBytes& request, const wire::TuneHeader& header,
                                      std::stop_token cancel, uint32_t wait_ms) {
-  const std::string json = wire::dump(wire::to_json(header));
+  const std::string json = wire::to_text(header);
   const uint32_t canonical_size = static_cast<uint32_t>(request.canonical.size());
   auto deadline = wire::Clock::now() + kReplyTimeout;
   if (header.wait) deadline = wait_ms ? wire::Clock::now() + std::chrono::milliseconds(wait_ms) : wire::kNoDeadline;
@@ -312,7 +313,7 @@ Result<wire::Tuned> Connection::tune(const RequestBytes& request, const wire::Tu
   });
 }
 
-Result<std::string> Connection::stats_text(const std::string& format, uint32_t last) {
+Result<std::string> Connection::stats(const std::string& format, uint32_t last) {
   const std::string json = wire::dump({{"format", format}, {"last", last}});
   const auto deadline = wire::Clock::now() + kReplyTimeout;
   return state().with_session(deadline, {}, [&](Session& session) -> Result<std::string> {
@@ -322,12 +323,6 @@ Result<std::string> Connection::stats_text(const std::string& format, uint32_t l
     if (reply.type() == Type::kError) return wire::parse_error(reply.json);
     return std::string(reinterpret_cast<const char*>(reply.body.data()), reply.body.size());
   });
-}
-
-Result<nlohmann::json> Connection::stats() {
-  auto text = stats_text("json");
-  if (!text) return text.error();
-  return wire::parse_object(*text);
 }
 
 Result<void> Connection::ping() { return state().ask(Type::kPing); }

@@ -53,7 +53,7 @@ Result<void> say_hello(Greeted& greeted, const ConnectOptions& options, bool rep
   hello.client_name = options.client_name;
   hello.build_id = wire::read_build_id(wire::self_path());
   hello.replace = replace;
-  std::string json = wire::dump(wire::to_json(hello));
+  std::string json = wire::to_text(hello);
   return greeted.channel.write({.type = wire::Type::kHello, .json = json}, deadline);
 }
 

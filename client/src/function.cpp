@@ -165,7 +165,7 @@ Result<void> UntypedFunction::prepare_facts(const dsl::Facts& facts) const {
 
 const dsl::Kernel& UntypedFunction::kernel() const { return *state_->spec.kernel; }
 
-nlohmann::json UntypedFunction::metadata(const dsl::Facts& facts) const { return state_->best(facts).metadata; }
+abi::Metadata UntypedFunction::metadata(const dsl::Facts& facts) const { return state_->best(facts).metadata; }
 
 dsl::ConstexprValues UntypedFunction::config(std::span<const Argument> arguments) const {
   if (!state_) return {};

@@ -26,7 +26,7 @@ uint64_t narrowed(dsl::ElementType type, uint64_t bits) {
   return bits << unused >> unused;
 }
 
-nlohmann::json scalar_json(dsl::ElementType type, uint64_t bits) {
+wire::Scalar scalar_of(dsl::ElementType type, uint64_t bits) {
   if (dsl::is_float(type)) return dsl::double_from_bits(type, bits);
   const int unused = 64 - 8 * dsl::info(type).bytes;
   if (dsl::info(type).is_signed) return static_cast<int64_t>(bits << unused) >> unused;
@@ -64,7 +64,7 @@ wire::TuneHeader TunedConfigs::header_of(const Shape& shape, std::span<const Arg
                        .trace_id = {}};
   for (size_t i = 0; i < arguments.size(); ++i) {
     const dsl::Param& param = spec_.kernel->params[i];
-    if (!param.type.pointer) out.scalars[param.name] = scalar_json(param.type.element, arguments[i].bits);
+    if (!param.type.pointer) out.scalars[param.name] = scalar_of(param.type.element, arguments[i].bits);
   }
   return out;
 }

@@ -5,7 +5,6 @@
 
 #include "gpu/kernel_code.h"
 #include "host_cpu.h"
-#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/facts.h"
 #include "kiln/dsl/instantiate.h"
 
@@ -101,9 +100,7 @@ int64_t extent_of(const Argument& argument) {
 
 Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, const Artifact& artifact,
                                                     const dsl::Facts& facts) {
-  auto read = abi::metadata_of(artifact.metadata);
-  if (!read) return bad_artifact(kernel, "has " + read.error().message);
-  const abi::Metadata& metadata = *read;
+  const abi::Metadata& metadata = artifact.metadata;
   if (auto fine = check_metadata(kernel, metadata); !fine) return fine.error();
   auto variant = std::make_shared<Variant>();
   variant->facts = facts;
@@ -112,7 +109,7 @@ Result<std::shared_ptr<const Variant>> load_variant(const dsl::Kernel& kernel, c
   std::ranges::copy(metadata.grid_expr, variant->grid.begin());
   // Names of constexprs may be those of another kernel, which differs in names alone: values go by their order.
   if (!kernel.constraints.empty()) variant->config.assign(metadata.config.begin(), metadata.config.end());
-  variant->metadata = artifact.metadata;
+  variant->metadata = metadata;
   variant->reports = {metadata.checks, metadata.prints};
   auto loaded = metadata.device ? load_device_code(kernel, metadata, artifact, *variant)
                                 : load_host_code(kernel, metadata, artifact.code, *variant);
@@ -132,7 +129,9 @@ Result<std::shared_ptr<const Variant>> interpreted_variant(const dsl::Kernel& ke
   variant->facts.resize(kernel.params.size(), dsl::ParamFact::kNone);
   variant->grid = concrete->grid;
   for (const dsl::Constexpr& item : kernel.constexprs) variant->config.emplace_back(complete->at(item.name));
-  variant->metadata = {{"kernel", kernel.name}, {"target", "interp"}, {"constexprs", values}};
+  variant->metadata.kernel = kernel.name;
+  variant->metadata.target = "interp";
+  variant->metadata.constexprs = values;
   variant->concrete = std::move(*concrete);
   return std::shared_ptr<const Variant>(std::move(variant));
 }

@@ -31,7 +31,7 @@ struct Variant {
   bool quick = false;  // made quickly, to be replaced
   std::array<dsl::Expr, 3> grid;
   std::vector<std::optional<int64_t>> config;  // the constexprs', where there are constraints
-  nlohmann::json metadata;
+  abi::Metadata metadata;
 
   // Compiled code for a CPU; empty when the interpreter runs `concrete`, or a GPU `device_code`.
   std::shared_ptr<const Module> module;

@@ -121,7 +121,7 @@ Result<Artifact> logged_job(const wire::Frame& job, Channel& channel, const Limi
 Result<void> reply(Channel& channel, uint64_t id, const Result<Artifact>& result, uint32_t flags) {
   Error failure;
   if (result) {
-    std::string metadata = wire::dump(result->metadata);
+    const std::string metadata = abi::write_metadata(result->metadata);
     if (metadata.size() <= wire::kMaxJsonSize && result->code.size() <= wire::kMaxBodySize) {
       return channel.write(
           {.type = Type::kResult, .request_id = id, .json = metadata, .body = {result->code}, .flags = flags});
@@ -131,7 +131,7 @@ Result<void> reply(Channel& channel, uint64_t id, const Result<Artifact>& result
   } else {
     failure = result.error();
   }
-  const std::string json = wire::error_text(std::move(failure));
+  const std::string json = wire::to_text(std::move(failure));
   return channel.write({.type = Type::kError, .request_id = id, .json = json, .body = {}, .flags = flags});
 }
 

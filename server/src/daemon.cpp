@@ -150,7 +150,7 @@ void Daemon::on_builder(std::string builder_id, std::string native_target) {
                              .history = history_,
                              .shares = shares_,
                              .builder_id = builder_id,
-                             .welcome = wire::dump(wire::to_json(welcome)),
+                             .welcome = wire::to_text(welcome),
                              .reports = reports_,
                              .drain = [this](const std::string& reason) { drain(reason); },
                              .outdated =

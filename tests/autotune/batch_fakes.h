@@ -27,7 +27,12 @@ class FakeCompiler final : public Compiler {
                                         const dsl::Facts&) override {
     compiled.push_back(kernel.name + " " + target + " " + to_string(config));
     std::promise<Result<Artifact>> promise;
-    promise.set_value(Artifact{{{"kernel", kernel.name}, {"device", {{"registers", 40}, {"spill_bytes", 0}}}}, {}});
+    Artifact artifact;
+    artifact.metadata.kernel = kernel.name;
+    abi::Device& device = artifact.metadata.device.emplace();
+    device.registers = 40;
+    device.spill_bytes = 0;
+    promise.set_value(std::move(artifact));
     return promise.get_future();
   }
   std::vector<std::string> compiled;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "batch_helpers.h"
+#include "figures.h"
 #include "how_long_kernel.h"
 #include "kiln/autotune/tune.h"
 #include "kiln/client/client.h"
@@ -51,7 +52,7 @@ class OnlineCase : public ::testing::Test {
     return out;
   }
   std::unique_ptr<client::Connection> connect() const { return expect_ok(client::Connection::open(options().connect)); }
-  nlohmann::json stats() const { return expect_ok(connect()->stats()); }
+  nlohmann::json stats() const { return test::figures_of(*connect()); }
   void stop_daemon() const {
     client::ConnectOptions running = options().connect;
     running.autostart = running.allow_pipe = false;

@@ -47,7 +47,7 @@ class FakeCompiler final : public Compiler {
   int held = 0;
   std::map<Config, Error> refusals;
   std::map<Config, int> compiled;
-  nlohmann::json metadata = nlohmann::json::object();
+  abi::Metadata metadata;
 };
 
 class FakeRunner final : public Runner {

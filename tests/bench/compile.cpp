@@ -38,7 +38,7 @@ kiln::Result<Samples> measure(const kiln::dsl::Kernel& kernel, const std::string
   for (int i = 0; i < kRepetitions; ++i) {
     auto artifact = kiln::codegen::compile(request->canonical, request->debug, {});
     if (!artifact) return artifact.error();
-    for (const auto& [phase, us] : artifact->metadata["phases_us"].items()) samples[phase].push_back(us);
+    for (const auto& [phase, us] : artifact->metadata.phases_us) samples[phase].push_back(us);
   }
   return samples;
 }

@@ -17,7 +17,6 @@
 #include "gpu/kernel_code.h"
 #include "kiln/client/client.h"
 #include "kiln/client/gpu.h"
-#include "kiln/dsl/expr_json.h"
 #include "kiln/dsl/text.h"
 
 namespace {
@@ -26,7 +25,6 @@ using kiln::Artifact;
 using kiln::bench::fail;
 using kiln::bench::median;
 using kiln::bench::need;
-using nlohmann::json;
 namespace client = kiln::client;
 namespace cuda = kiln::client::gpu::cuda;
 
@@ -63,20 +61,27 @@ kiln::dsl::Kernel kernel_of(const Case& what) {
 
 Artifact artifact_of(const Case& what, const kiln::dsl::Kernel& kernel) {
   Artifact out;
-  out.metadata = {{"kernel", "k"}, {"target", "cuda:sm_80"}, {"emit", "ptx"}, {"entry", "kiln_entry"}};
+  out.metadata.kernel = "k";
+  out.metadata.target = "cuda:sm_80";
+  out.metadata.emit = "ptx";
+  out.metadata.entry = "kiln_entry";
   const kiln::abi::ParamLayout layout = kiln::abi::lay_out_params(kernel);
   for (size_t i = 0; i < kernel.params.size(); ++i) {
-    out.metadata["params"].push_back(
-        {{"type", to_string(kernel.params[i].type, kernel.expr_names())}, {"offset", layout.slots[i].offset}});
+    const kiln::dsl::Param& param = kernel.params[i];
+    out.metadata.params.push_back({param.name, to_string(param.type, kernel.expr_names()), layout.slots[i].offset});
   }
-  for (const auto& extent : kernel.grid) out.metadata["grid_expr"].push_back(kiln::dsl::expr_to_json(extent));
-  json& device = out.metadata["device"] = {{"threads", 32}, {"shared_bytes", 0}, {"tensor_maps", json::array()}};
-  const json n = kiln::dsl::expr_to_json(kiln::dsl::Expr::param_ref(3));
-  const json row = kiln::dsl::expr_to_json(kiln::dsl::Expr(4) * kiln::dsl::Expr::param_ref(3));
+  out.metadata.grid_expr.assign(kernel.grid.begin(), kernel.grid.end());
+  kiln::abi::Device& device = out.metadata.device.emplace();
+  device.threads = 32;
+  device.shared_bytes = 0;
+  const kiln::dsl::Expr n = kiln::dsl::Expr::param_ref(3);
   for (int i = 0; i < what.tensor_maps; ++i) {
-    device["tensor_maps"].push_back({{"param", i}, {"type", "f32"}, {"rank", 2}});
-    device["tensor_maps"].back().update(
-        {{"dims", json::array({n, n})}, {"strides_bytes", json::array({row})}, {"box", {32, 64}}, {"swizzle", "128"}});
+    device.tensor_maps.push_back({.param = static_cast<uint32_t>(i),
+                                  .offset = {},
+                                  .dims = {n, n},
+                                  .strides_bytes = {kiln::dsl::Expr(4) * n},
+                                  .box = {32, 64},
+                                  .swizzle_bytes = 128});
   }
   const std::string ptx = std::string(".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry kiln_entry(") +
                           what.ptx + ")\n{\n  ret;\n}\n";

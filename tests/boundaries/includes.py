@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""includes.py SOURCE_DIR: arrows between rooms point one way, and LLVM's headers stay inside codegen's sources."""
+"""includes.py SOURCE_DIR: arrows between rooms point one way, LLVM's headers stay inside codegen's sources, and programs
+that include a header of the client get no JSON library with it."""
 import pathlib
 import re
 import sys
@@ -31,6 +32,11 @@ MAY_NOT_INCLUDE = {
 }
 
 
+# What programs include, and where headers lie that these may include.
+CLIENT_HEADERS = ROOT / "client/include"
+PUBLIC_HEADERS = [ROOT / room / "include" for room in MAY_INCLUDE]
+
+
 def room_of(path):
     relative = path.relative_to(ROOT).as_posix()
     matches = [room for room in MAY_INCLUDE if relative.startswith(room + "/")]
@@ -55,6 +61,20 @@ def violations(path):
             yield f"{path.relative_to(ROOT)}:{number}: LLVM outside codegen/src"
 
 
+def json_behind(header, seen, way=()):
+    """The ways from a header to the JSON library, each once."""
+    name = header.relative_to(ROOT).as_posix()
+    if name in seen:
+        return
+    seen.add(name)
+    for include in re.findall(r'^\s*#include\s*[<"]([^>"]+)[>"]', header.read_text(encoding="utf-8"), re.MULTILINE):
+        if include.startswith("nlohmann/"):
+            yield " → ".join((*way, name, include))
+        for folder in PUBLIC_HEADERS:
+            if (folder / include).is_file():
+                yield from json_behind(folder / include, seen, (*way, name))
+
+
 checked = 0
 found = []
 for suffix in ("*.h", "*.cpp", "*.def"):
@@ -63,7 +83,10 @@ for suffix in ("*.h", "*.cpp", "*.def"):
             continue
         checked += 1
         found += violations(path)
+client_headers = sorted(CLIENT_HEADERS.rglob("*.h"))
+for header in client_headers:
+    found += json_behind(header, set())
 print("\n".join(found))
-if checked < 50:
+if checked < 50 or len(client_headers) < 5:
     found.append("too few files")
 sys.exit(1 if found else 0)

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "figures.h"
 #include "kiln/client/artifact.h"
 #include "kiln/client/client.h"
 #include "kiln/dsl/binary.h"
@@ -67,7 +68,7 @@ TEST_F(Compiled, LaunchesAndPrepares) {
     }
   }
   EXPECT_EQ(fn->untyped().variant_count(), 7u);
-  EXPECT_EQ(fn->untyped().metadata()["entry"], "kiln_entry");
+  EXPECT_EQ(fn->untyped().metadata().entry, "kiln_entry");
 }
 
 // Without a daemon, once the artifact is there.
@@ -98,9 +99,9 @@ TEST_F(Compiled, AnArtifactBecomesAHandle) {
   EXPECT_EQ(
       odd.error().message,
       "kernel `vector_add` was compiled for arguments with x=align16,n=x16, and these have y=align16,out=align16");
-  artifact->metadata["facts"] = {"none", "sixteen"};
+  artifact->metadata.facts.resize(kernel.params.size() + 1);
   EXPECT_EQ(client::load_artifact(kernel, *artifact).error().message,
-            "the artifact of kernel `vector_add` has an unknown fact");
+            "the artifact of kernel `vector_add` has bad facts");
   EXPECT_FALSE(client::load_artifact(*kernels::sin2_cos2<>().ir(), *artifact).ok());
 }
 
@@ -126,7 +127,7 @@ TEST_F(Compiled, LaunchesTellWhatHappened) {
   Client client(options());
   auto fn = client.get(*kernel);
   ASSERT_TRUE(fn.ok()) << fn.error().message;
-  EXPECT_EQ(fn->metadata()["plan"].size(), 2u);
+  EXPECT_EQ(fn->metadata().plan.size(), 2u);
   std::vector<float> x(200000, -1), out(1);
   x[150000] = 7;
   std::string printed;
@@ -241,8 +242,8 @@ TEST_F(Compiled, AheadForAMachineThatIsNotHere) {
   Client client(options());
   auto other = client.compile(kernels::vector_add<>(), {.target = "cpu:aarch64", .constexprs = {{"BLOCK", 64}}});
   ASSERT_TRUE(other.ok()) << other.error().message;
-  EXPECT_EQ(other->metadata["needs"]["architecture"], "aarch64");
-  EXPECT_EQ(other->code.size(), other->metadata["code_bytes"].get<size_t>());
+  EXPECT_EQ(other->metadata.needs->architecture, "aarch64");
+  EXPECT_EQ(static_cast<int64_t>(other->code.size()), other->metadata.code_bytes);
   auto text = client.compile(kernels::vector_add<>(), {.target = "cpu:aarch64", .emit = "asm"});
   ASSERT_TRUE(text.ok()) << text.error().message;
   EXPECT_NE(std::string(reinterpret_cast<const char*>(text->code.data()), text->code.size()).find("kiln_entry:"),
@@ -257,7 +258,7 @@ TEST_F(Compiled, AheadForThisMachineItIsAHitAndRunsWithoutAClient) {
   ASSERT_TRUE(ahead.ok()) << ahead.error().message;
   auto got = client.get(kernel, {.constexprs = {{"BLOCK", 96}}});
   ASSERT_TRUE(got.ok()) << got.error().message;
-  EXPECT_NE(got->untyped().metadata()["served_from"], "compile");
+  EXPECT_NE(got->untyped().metadata().served_from, "compile");
   auto fn = client::load_artifact(*kernel.ir(), *ahead);
   ASSERT_TRUE(fn.ok()) << fn.error().message;
   Buffers b(100);
@@ -286,7 +287,7 @@ TEST_F(Compiled, OfAThousandParameters) {
   EXPECT_EQ(y, 1 + kParams);
 }
 
-std::string emit_of(const UntypedFunction& fn) { return fn.metadata()["emit"].get<std::string>(); }
+std::string emit_of(const UntypedFunction& fn) { return fn.metadata().emit; }
 
 TEST_F(Compiled, AQuickStartIsReplacedBehindTheFirstLaunch) {
   const GetOptions quick{.constexprs = {{"BLOCK", 768}}, .quick_start = true};
@@ -402,9 +403,7 @@ TEST_F(Compiled, TheFirstResultWaitsForTheGenericVariantOnly) {
     // What was begun behind this one must not be measured with the next.
     for (auto left = 1; left > 0;) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      const auto stats = (*daemon)->stats();
-      ASSERT_TRUE(stats.ok()) << stats.error().message;
-      left = stats->at("jobs").get<int>();
+      left = test::figures_of(**daemon)["jobs"].get<int>();
     }
   }
   for (auto* times : {&alone, &tiered}) std::sort(times->begin(), times->end());

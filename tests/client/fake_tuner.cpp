@@ -70,7 +70,7 @@ int main() {
     if (!header) return 1;
     if (!orders.log.empty()) std::ofstream(orders.log, std::ios::app) << frame->json << "\n";
     auto tuned = answer(orders, *frame, *header);
-    const std::string json = kiln::wire::dump(tuned ? kiln::wire::to_json(*tuned) : kiln::wire::to_json(tuned.error()));
+    const std::string json = tuned ? kiln::wire::to_text(*tuned) : kiln::wire::to_text(tuned.error());
     const auto type = tuned ? kiln::wire::Type::kTuned : kiln::wire::Type::kError;
     if (!channel.write({.type = type, .request_id = frame->id(), .json = json})) return 1;
   }

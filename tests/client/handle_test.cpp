@@ -162,8 +162,8 @@ TEST(Memo, TellsKernelsAndOptionsApart) {
   auto b = client.get(kernels::vector_add<>(), {.target = "interp", .constexprs = {{"BLOCK", 16}}});
   auto c = client.get(kernels::softmax<>(), {.target = "interp", .constexprs = {{"BLOCK", 8}}});
   ASSERT_TRUE(a.ok() && b.ok() && c.ok());
-  EXPECT_EQ(a->untyped().metadata()["constexprs"]["BLOCK"], 8);
-  EXPECT_EQ(b->untyped().metadata()["constexprs"]["BLOCK"], 16);
+  EXPECT_EQ(a->untyped().metadata().constexprs["BLOCK"], 8);
+  EXPECT_EQ(b->untyped().metadata().constexprs["BLOCK"], 16);
   EXPECT_EQ(c->untyped().kernel().name, "softmax");
 }
 

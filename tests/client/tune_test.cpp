@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "figures.h"
 #include "kiln/client/client.h"
 #include "kiln/client/gpu.h"
 #include "kiln/dsl/kernels.h"
@@ -159,7 +160,7 @@ TEST_F(Tuned, TheFirstResultWaitsForNoTuning) {
     EXPECT_TRUE(is_tuned());
     do {
       std::this_thread::sleep_for(5ms);
-    } while ((*daemon)->stats().value().at("jobs").get<int>() > 0);
+    } while (test::figures_of(**daemon)["jobs"] > 0);
     return std::chrono::duration<double, std::milli>(took).count();
   };
   first_result(Mode::kAutotune, 0);  // daemon and tuner are up
@@ -273,9 +274,7 @@ TEST_F(Tuned, ATunerThatDiesCostsNoLaunch) {
   const auto said = fn->prepare(b.x.data(), b.y.data(), b.out.data(), b.n());
   ASSERT_FALSE(said.ok());
   EXPECT_EQ(said.error().message.substr(0, 14), "the tuner died") << said.error().message;
-  auto stats = (*client::Connection::open(options().connect))->stats();
-  ASSERT_TRUE(stats.ok());
-  EXPECT_GE((*stats)["tuner_deaths_total"], 1);
+  EXPECT_GE(test::figures_of(**client::Connection::open(options().connect))["tuner_deaths_total"], 1);
 }
 
 TEST_F(Tuned, WithoutATunerPrepareSaysSo) {

@@ -36,14 +36,14 @@ TEST(CompileTargets, CpusByName) {
                                              {"cpu:neoverse-n1,-lse", "aarch64"}}) {
     auto artifact = compile(parse_kernel(kCopy), {}, {}, target);
     ASSERT_TRUE(artifact.ok()) << target << ": " << artifact.error().message;
-    EXPECT_EQ(artifact->metadata["needs"]["architecture"], architecture) << target;
+    EXPECT_EQ(artifact->metadata.needs->architecture, architecture) << target;
   }
 }
 
 TEST(CompileTargets, MetadataListsWhatTheHostMustHave) {
   auto artifact = compile(parse_kernel(kCopy), {}, {}, "cpu:x86-64-v3");
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  const auto features = artifact->metadata["needs"]["features"].get<std::vector<std::string>>();
+  const std::vector<std::string>& features = artifact->metadata.needs->features;
   const std::set<std::string> needed(features.begin(), features.end());
   EXPECT_TRUE(needed.contains("avx2") && needed.contains("fma") && !needed.contains("avx512f"));
 }
@@ -51,10 +51,10 @@ TEST(CompileTargets, MetadataListsWhatTheHostMustHave) {
 TEST(CompilePhases, EachIsTimed) {
   auto artifact = compile(parse_kernel(kCopy), {});
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  const auto& phases = artifact->metadata["phases_us"];
+  const auto& phases = artifact->metadata.phases_us;
   for (const char* phase : {"decode", "target", "instantiate", "expand_descriptors", "simplify_masks", "fold", "cse",
                             "licm", "dce", "lower", "optimise", "codegen", "link", "total"}) {
-    EXPECT_TRUE(phases.contains(phase) && phases[phase].is_number_integer()) << phase << " in " << phases;
+    EXPECT_TRUE(phases.contains(phase)) << phase;
   }
 }
 

@@ -108,6 +108,13 @@ TEST(Metadata, WhatIsMissingIsEmptyAndWhatIsUnknownIsPassedOver) {
   EXPECT_TRUE(read->params.empty() && read->plan.empty() && !read->needs && !read->device->waits);
 }
 
+TEST(Metadata, WhatTheClientAddsIsNoPartOfTheText) {
+  Metadata got = of_cpu();
+  got.served_from = "disk";
+  got.durable = false;
+  EXPECT_EQ(write_metadata(got), write_metadata(of_cpu()));
+}
+
 // Each field in turn is of a kind that no field has.
 TEST(Metadata, AFieldOfAnotherKindIsNamed) {
   for (const Metadata& metadata : {of_cpu(), of_gpu()}) {

@@ -39,8 +39,7 @@ class Writer {
     if (kernel && dsl::verify(*kernel)) binary(name, *kernel);
   }
 
-  void frame(const std::string& name, wire::Type type, const nlohmann::json& json, std::span<const std::byte> body) {
-    const std::string text = json.is_null() ? "" : wire::dump(json);
+  void frame(const std::string& name, wire::Type type, const std::string& text, std::span<const std::byte> body) {
     const auto header = wire::encode_header(
         {.type = type, .json_size = static_cast<uint32_t>(text.size()), .body_size = body.size(), .request_id = 7});
     Bytes out(header.begin(), header.end());
@@ -185,13 +184,13 @@ void write_frames(Writer& out) {
                                          .request = bytes,
                                          .created_ms = 1});
   const Bytes compile = {std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{5}, std::byte{6}};
-  out.frame("welcome", wire::Type::kWelcome, wire::to_json(wire::Welcome{}), {});
-  out.frame("hello", wire::Type::kHello, wire::to_json(wire::Hello{.client_name = "c", .build_id = "b"}), {});
+  out.frame("welcome", wire::Type::kWelcome, wire::to_text(wire::Welcome{}), {});
+  out.frame("hello", wire::Type::kHello, wire::to_text(wire::Hello{.client_name = "c", .build_id = "b"}), {});
   out.frame("get", wire::Type::kGet, {}, Bytes(32));
-  out.frame("compile", wire::Type::kCompile, wire::to_json(wire::CompileHeader{.deadline_ms = 5, .trace_id = "t"}),
+  out.frame("compile", wire::Type::kCompile, wire::to_text(wire::CompileHeader{.deadline_ms = 5, .trace_id = "t"}),
             compile);
   if (entry) out.frame("result", wire::Type::kResult, {}, *entry);
-  out.frame("error", wire::Type::kError, wire::to_json(invalid_argument("wrong")), {});
+  out.frame("error", wire::Type::kError, wire::to_text(invalid_argument("wrong")), {});
   out.frame("ping", wire::Type::kPing, {}, {});
 }
 

@@ -15,10 +15,10 @@ int32_t* pointer_of(const unsigned char* params) {
 }
 
 // Runs `work` as the kernel of one buffer of three numbers.
-Result<void> run(FakeKernel work, std::vector<TestArgument>& arguments, const nlohmann::json& more = {}) {
+Result<void> run(FakeKernel work, std::vector<TestArgument>& arguments,
+                 const nlohmann::json& more = nlohmann::json::object()) {
   const dsl::Kernel kernel = kernel_of("%y: ptr<i32>, %n: i32");
-  Artifact artifact = artifact_of(kernel, {{"facts", nlohmann::json::array()}});
-  if (!more.is_null()) artifact.metadata.merge_patch(more);
+  const Artifact artifact = artifact_of(kernel, more);
   fake_kernel("kiln_entry", work);
   arguments = {buffer(std::vector<int32_t>{1, 2, 3}), scalar_bits(3)};
   return run_on(open_device(), kernel, artifact, arguments, {});

@@ -8,6 +8,7 @@
 // gpu-compile --params KERNEL TYPE prints the names of the kernel's parameters.
 #include <cstdio>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "bench_kernels.h"
 #include "kiln/codegen/compile.h"
@@ -64,7 +65,7 @@ int run(const char* request, const std::string& out) try {
   }
   std::ofstream(out, std::ios::binary)
       .write(reinterpret_cast<const char*>(artifact->code.data()), static_cast<std::streamsize>(artifact->code.size()));
-  std::ofstream(out + ".json") << artifact->metadata.dump();
+  std::ofstream(out + ".json") << abi::write_metadata(artifact->metadata);
   return 0;
 } catch (const json::exception& problem) {
   std::fprintf(stderr, "bad request: %s\n", problem.what());

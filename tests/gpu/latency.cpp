@@ -126,10 +126,10 @@ GetOptions options_for(const std::string& target, int round) {
 }
 
 // What the compiler says of its time, the assembler's apart.
-void add_phases(const nlohmann::json& metadata, const char* prefix, Samples& samples) {
-  const double total = metadata.at("phases_us").at("total").get<double>() / 1e3;
+void add_phases(const abi::Metadata& metadata, const char* prefix, Samples& samples) {
+  const double total = static_cast<double>(metadata.phases_us.at("total")) / 1e3;
   double assembler = 0;
-  if (metadata.contains("device")) assembler = metadata["device"].value("assembler_us", 0.0) / 1e3;
+  if (metadata.device) assembler = static_cast<double>(metadata.device->assembler_us.value_or(0)) / 1e3;
   samples[prefix + std::string("compile")].push_back(total - assembler);
   samples[prefix + std::string("assembler")].push_back(assembler);
 }
@@ -142,7 +142,7 @@ void ask_cold(Client& client, const Place& place, const std::string& target, con
   samples["get"].push_back(whole.ms());
   launch(place, function, arguments);
   samples["first"].push_back(whole.ms());
-  if (function.metadata().value("served_from", "") != "compile") fail("a new kernel was not compiled");
+  if (function.metadata().served_from != "compile") fail("a new kernel was not compiled");
   add_phases(function.metadata(), "", samples);
   const Stopwatch exact;
   need(function.prepare(arguments.list()));
@@ -165,7 +165,7 @@ WarmTimes ask_warm(Client& client, const Place& place, const std::string& target
   const double got_ms = whole.ms();
   launch(place, function, arguments);
   const double ms = whole.ms();
-  const auto from = function.metadata(with_facts ? arguments.facts() : dsl::Facts()).value("served_from", "");
+  const auto from = function.metadata(with_facts ? arguments.facts() : dsl::Facts()).served_from;
   if (from != "memory" && from != "disk") fail("a known kernel came from `" + from + "`");
   return {got_ms, ms};
 }

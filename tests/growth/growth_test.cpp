@@ -85,7 +85,7 @@ Result<Words> compiled(const Family& family, int count, const dsl::Kernel& kerne
     void *x, *y;
     uint32_t n;
   } const params = {x.data(), y.data(), turns(family)};
-  const uint64_t bytes = (artifact->metadata["scratch_bytes"].get<uint64_t>() + 127) / 64 * 64;
+  const uint64_t bytes = (static_cast<uint64_t>(artifact->metadata.scratch_bytes.value_or(0)) + 127) / 64 * 64;
   const std::unique_ptr<void, void (*)(void*)> scratch(std::aligned_alloc(64, bytes), std::free);
   std::memset(scratch.get(), 0xff, bytes);  // nothing may rely on what was there
   kiln_ctx context{};

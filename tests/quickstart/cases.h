@@ -31,7 +31,7 @@ struct Case {
   struct Prepared {
     std::function<Result<void>()> run;  // on a device: queues it
     std::function<Result<Check>()> check;
-    nlohmann::json metadata;
+    abi::Metadata metadata;
   };
   std::function<Result<Prepared>(const Machine&)> prepare;
 };

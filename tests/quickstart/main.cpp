@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "cases.h"
 #include "ceilings.h"
@@ -22,8 +23,8 @@ namespace {
 struct Row {
   const Case* test;
   double cold_ms = 0, warm_us = 0, run_ms = 0;
-  double ceiling = 0;  // GB/s or GFLOP/s
-  nlohmann::json phases;
+  double ceiling = 0;                     // GB/s or GFLOP/s
+  std::map<std::string, int64_t> phases;  // in microseconds
   Check check;
   std::string refusal;  // why it was not compiled or run; else empty
 };
@@ -75,7 +76,7 @@ Result<Row> measure(const Machine& machine, const Case& test, const WarmRequests
   row.cold_ms = milliseconds_since(handle_start);
   auto prepared = test.prepare(machine);
   if (!prepared) return prepared.error();
-  row.phases = prepared->metadata.value("phases_us", nlohmann::json::object());
+  row.phases = prepared->metadata.phases_us;
   if (auto first = time_ms(machine, prepared->run); !first) return first.error();
   if (auto timed = time_launches(machine, *prepared, ceiling, small, row); !timed) return timed.error();
   auto check = prepared->check();
@@ -89,7 +90,10 @@ Result<Row> measure(const Machine& machine, const Case& test, const WarmRequests
 
 double phase_ms(const Row& row, std::initializer_list<const char*> names) {
   double sum = 0;
-  for (const char* name : names) sum += row.phases.value(name, 0.0) / 1000;
+  for (const char* name : names) {
+    const auto found = row.phases.find(name);
+    if (found != row.phases.end()) sum += static_cast<double>(found->second) / 1000;
+  }
   return sum;
 }
 

@@ -30,11 +30,11 @@ TEST_F(CompileTest, MissCompilesThenHitsMemory) {
   auto first = daemon->fetch(request);
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_EQ(first->code.size(), 1000u);
-  EXPECT_EQ(first->metadata["served_from"], "compile");
-  EXPECT_EQ(first->metadata["target"], "cpu:fake");
+  EXPECT_EQ(first->metadata.served_from, "compile");
+  EXPECT_EQ(first->metadata.target, "cpu:fake");
   auto second = daemon->get(daemon->key_of(request));
   ASSERT_TRUE(second) << second.error().message;
-  EXPECT_EQ(second->metadata["served_from"], "memory");
+  EXPECT_EQ(second->metadata.served_from, "memory");
   EXPECT_EQ(second->code, first->code);
   EXPECT_EQ(stats()["compiles_total"], 1);
 }
@@ -48,7 +48,7 @@ TEST_F(CompileTest, DiskHitAfterRestart) {
   start();
   auto again = connect()->fetch(order("bytes", 1000));
   ASSERT_TRUE(again) << again.error().message;
-  EXPECT_EQ(again->metadata["served_from"], "disk");
+  EXPECT_EQ(again->metadata.served_from, "disk");
   EXPECT_EQ(again->code, code->code);
   auto figures = stats();
   EXPECT_EQ(figures["compiles_total"], 0);
@@ -63,14 +63,14 @@ TEST_F(CompileTest, LargeArtifactsTravelAsDescriptors) {
   EXPECT_EQ(compiled->code.size(), 3u << 20);
   auto memory = connect()->fetch(request);
   ASSERT_TRUE(memory) << memory.error().message;
-  EXPECT_EQ(memory->metadata["served_from"], "memory");
+  EXPECT_EQ(memory->metadata.served_from, "memory");
   EXPECT_EQ(memory->code, compiled->code);
   daemon_.signal(SIGTERM);
   ASSERT_EQ(daemon_.wait(), 0);
   start();
   auto disk = connect()->fetch(request);
   ASSERT_TRUE(disk) << disk.error().message;
-  EXPECT_EQ(disk->metadata["served_from"], "disk");
+  EXPECT_EQ(disk->metadata.served_from, "disk");
   EXPECT_EQ(disk->code, compiled->code);
 }
 

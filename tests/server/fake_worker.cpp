@@ -73,12 +73,20 @@ void sleep_in_threads(uint64_t count) {
 
 Artifact bytes_artifact(const Order& order) {
   Artifact artifact;
-  artifact.metadata = {{"kernel", "fake"}, {"target", "cpu:fake"}, {"salt", order.salt}};
+  artifact.metadata.kernel = "fake";
+  artifact.metadata.target = "cpu:fake";
+  artifact.metadata.entry = order.salt;
   artifact.code = kiln::service_test::fake_bytes(order.salt, order.number);
   return artifact;
 }
 
-std::vector<std::byte> fake_code() { return kiln::service_test::fake_bytes("no ELF file", 500); }
+Artifact lying_artifact() {
+  Artifact artifact;
+  artifact.metadata.target = "cpu:fake";
+  artifact.metadata.emit = "so";
+  artifact.code = kiln::service_test::fake_bytes("no ELF file", 500);
+  return artifact;
+}
 
 // Memory that stays: the worker has grown for good.
 void grow(uint64_t mebibytes) {
@@ -104,23 +112,23 @@ bool fork_bomb() {
   return true;
 }
 
-// What the sandbox left this process; each field is "denied" or what went wrong.
+// What the sandbox left this process.
 Artifact probe_artifact() {
   Artifact artifact;
   artifact.code.push_back(std::byte{1});
-  auto verdict = [](bool denied) { return denied ? "denied" : "allowed"; };
-  artifact.metadata["fork"] = verdict(::fork() < 0 && errno == EPERM);
+  auto& found = artifact.metadata.constexprs;
+  found["may_fork"] = ::fork() >= 0 || errno != EPERM;
   char* nothing[] = {nullptr};
-  artifact.metadata["exec"] = verdict(::execve("/bin/true", nothing, nothing) < 0 && errno == EPERM);
-  artifact.metadata["open_files"] = ::sysconf(_SC_OPEN_MAX);
-  artifact.metadata["home"] = ::getenv("HOME") ? "set" : "unset";
+  found["may_exec"] = ::execve("/bin/true", nothing, nothing) >= 0 || errno != EPERM;
+  found["open_files"] = ::sysconf(_SC_OPEN_MAX);
+  found["has_home"] = ::getenv("HOME") != nullptr;
   bool threads = true;
   try {
     std::thread([] {}).join();
   } catch (const std::system_error&) {
     threads = false;
   }
-  artifact.metadata["threads"] = threads;
+  found["may_thread"] = threads;
   return artifact;
 }
 
@@ -170,7 +178,13 @@ int attempt_beside(const Order& order) {
   return outcome;
 }
 
-Artifact outcome_artifact(int outcome) { return {{{"target", "cpu:fake"}, {"errno", outcome}}, {std::byte{1}}}; }
+Artifact outcome_artifact(int outcome) {
+  Artifact artifact;
+  artifact.metadata.target = "cpu:fake";
+  artifact.metadata.constexprs["errno"] = outcome;
+  artifact.code.push_back(std::byte{1});
+  return artifact;
+}
 
 // What libraries print, and what a terminal would obey.
 void say(uint64_t bytes) {
@@ -245,7 +259,7 @@ Result<Artifact> obey(const Order& order) {
   // A worker that talks too much, and is of a kind of its own each time.
   if (order.what == "talks") {
     Artifact artifact = bytes_artifact({"bytes", order.salt, 64});
-    artifact.metadata["target"] = order.salt + std::string(order.number, 'k') + ":fake";
+    artifact.metadata.target = order.salt + std::string(order.number, 'k') + ":fake";
     return artifact;
   }
   if (order.what == "starved") return kiln::internal_error("linking failed: " + std::string(std::strerror(ENOMEM)));
@@ -259,8 +273,8 @@ Result<Artifact> obey(const Order& order) {
     return bytes_artifact({"bytes", order.salt, 64});
   }
   if (order.what == "throw") throw std::runtime_error("thrown");
-  if (order.what == "lies") return Artifact{{{"target", "cpu:fake"}, {"emit", "so"}}, fake_code()};
-  if (order.what == "empty") return Artifact{nlohmann::json::object(), {}};
+  if (order.what == "lies") return lying_artifact();
+  if (order.what == "empty") return Artifact{};
   if (order.what == "segv") ::raise(SIGSEGV);
   if (order.what == "fills_report") {
     fill_open_files();

@@ -251,7 +251,7 @@ TEST_F(GreedyTest, DescriptorsThatNobodyReceivesEndNothing) {
   pass_descriptors(crowd.ours.get(), 400);
   auto hit = daemon->fetch(large);
   ASSERT_TRUE(hit) << hit.error().message;
-  EXPECT_EQ(hit->metadata["served_from"], "memory");
+  EXPECT_EQ(hit->metadata.served_from, "memory");
   std::atomic<bool> done{false};
   std::jthread waiting([&] {
     auto compiled = connect()->compile(order("bytes", 64, "new"), {.deadline_ms = 60'000});
@@ -367,7 +367,7 @@ TEST_F(GreedyTest, WordsOfAWorkerAreCut) {
   auto daemon = connect();
   auto talks = daemon->compile(order("talks", 60'000, "x"));
   EXPECT_TRUE(talks || talks.error().code == ErrorCode::kInternal);
-  auto trace = daemon->stats_text("trace", 10);
+  auto trace = daemon->stats("trace", 10);
   ASSERT_TRUE(trace);
   int phases = 0;
   const auto told = nlohmann::json::parse(*trace);

@@ -46,7 +46,7 @@ TEST_F(LifecycleTest, ClientStartsTheDaemon) {
   auto second = Connection::open(autostart());
   ASSERT_TRUE(second);
   EXPECT_EQ((*first)->server().pid, (*second)->server().pid);
-  EXPECT_EQ((*second)->fetch(order("bytes"))->metadata["served_from"], "memory");
+  EXPECT_EQ((*second)->fetch(order("bytes"))->metadata.served_from, "memory");
 }
 
 TEST_F(LifecycleTest, WithoutAutostartNoDaemonIsUnavailable) {
@@ -116,7 +116,7 @@ TEST_F(LifecycleTest, RequestsFindARestartedDaemon) {
   ASSERT_TRUE(eventually([&] { return !alive(pid); }));
   auto after = (*connection)->fetch(order("bytes"));
   ASSERT_TRUE(after) << after.error().message;
-  EXPECT_EQ(after->metadata["served_from"], "disk");
+  EXPECT_EQ(after->metadata.served_from, "disk");
   EXPECT_NE((*connection)->server().pid, pid);
 }
 
@@ -236,7 +236,7 @@ TEST_F(LifecycleTest, DrainWaitsForDurableResults) {
     clients.emplace_back([&, i, client = connect()] {
       auto artifact = client->compile(order("sleep", 500, std::to_string(i)), {.durable = true});
       ASSERT_TRUE(artifact) << artifact.error().message;
-      durable += artifact->metadata["durable"] == true;
+      durable += artifact->metadata.durable == true;
     });
   }
   ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == kClients; }));
@@ -502,7 +502,7 @@ TEST_F(LifecycleTest, ANewHomeGetsItsDirectoriesAndKeepsWhatIsCompiled) {
     ASSERT_TRUE(eventually([&] { return (daemon = Connection::open(here)).ok(); }));
     auto artifact = (*daemon)->fetch(order("bytes"));
     ASSERT_TRUE(artifact) << artifact.error().message;
-    EXPECT_EQ(artifact->metadata["served_from"], from);
+    EXPECT_EQ(artifact->metadata.served_from, from);
     daemon = internal_error("closed");
     ::kill(*pid, SIGTERM);
     EXPECT_TRUE(wire::wait_for_exit(*pid, kPatience));
@@ -531,9 +531,9 @@ TEST_F(LifecycleTest, PipeModeServesOneClient) {
   ::chmod(runtime().c_str(), 0700);
   auto connection = Connection::open(boxed);
   ASSERT_TRUE(connection) << connection.error().message;
-  EXPECT_EQ((*connection)->fetch(order("bytes"))->metadata["served_from"], "compile");
+  EXPECT_EQ((*connection)->fetch(order("bytes"))->metadata.served_from, "compile");
   EXPECT_EQ((*connection)->fetch(order("bytes", 300'000))->code.size(), 300'000u);
-  EXPECT_EQ((*connection)->fetch(order("bytes"))->metadata["served_from"], "memory");
+  EXPECT_EQ((*connection)->fetch(order("bytes"))->metadata.served_from, "memory");
   pid_t child = (*connection)->server().pid;
   connection = internal_error("closed");
   EXPECT_FALSE(alive(child));

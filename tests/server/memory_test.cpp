@@ -113,7 +113,7 @@ TEST_F(MemoryTest, ALimitOfFileSizesEndsNothing) {
   }
   auto hit = daemon->fetch(order("bytes", 300'000, "0"));
   ASSERT_TRUE(hit) << hit.error().message;
-  EXPECT_EQ(hit->metadata["served_from"], "memory");
+  EXPECT_EQ(hit->metadata.served_from, "memory");
   EXPECT_TRUE(eventually([&] { return stats()["store_degraded"] == 1; }));
   expect_a_good_end();
 }

@@ -38,7 +38,7 @@ class RemoteServiceTest : public ServiceTest {
       EXPECT_TRUE(out) << out.error().message;
       return out ? std::move(*out) : nullptr;
     }
-    nlohmann::json stats() const { return *connection()->stats(); }
+    nlohmann::json stats() const { return figures_of(*connection()); }
     DaemonProcess& daemon() { return daemon_; }
 
    private:

@@ -126,10 +126,7 @@ int ServiceTest::jobs_queued() {
 
 nlohmann::json ServiceTest::stats() {
   auto connection = connect();
-  if (!connection) return {};
-  auto out = connection->stats();
-  if (!out) ADD_FAILURE() << out.error().message;
-  return out ? *out : nlohmann::json::object();
+  return connection ? figures_of(*connection) : nlohmann::json();
 }
 
 RequestBytes order(const std::string& what, uint64_t number, const std::string& salt, const std::string& debug) {
@@ -191,7 +188,7 @@ Result<wire::Frame> RawPeer::read(std::chrono::milliseconds patience) {
 void RawPeer::hello(wire::Version version) {
   wire::Hello hello;
   hello.version = version;
-  std::string json = wire::dump(wire::to_json(hello));
+  std::string json = wire::to_text(hello);
   send({.type = wire::Type::kHello, .json = json});
 }
 

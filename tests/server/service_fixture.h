@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "../support/figures.h"
 #include "kiln/client/connection.h"
 #include "kiln/wire/channel.h"
 #include "kiln/wire/messages.h"
@@ -27,6 +28,7 @@ inline constexpr bool kSanitized = false;
 
 using client::Connection;
 using client::ConnectOptions;
+using test::figures_of;
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 

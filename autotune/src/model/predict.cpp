@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kiln/abi/metadata_json.h"
 #include "search/tune_entries.h"
 
 namespace kiln::autotune {
@@ -47,9 +46,8 @@ Result<JobResult> predict(const Job& job, Compiler& compiler, const Machine& mac
     Entry& entry = (*entries)[chosen[n]];
     const Result<Artifact> artifact = flights[n].get();
     if (!artifact && (n == 0 || !is_verdict(artifact.error().code))) return artifact.error();
-    const auto metadata = artifact ? abi::metadata_of(artifact->metadata) : artifact.error();
-    if (!metadata || (n > 0 && !prune_reason(*metadata).empty())) continue;
-    entry.predicted_us = predict_us(machine, entry.work, entry.config, &*metadata);
+    if (!artifact || (n > 0 && !prune_reason(artifact->metadata).empty())) continue;
+    entry.predicted_us = predict_us(machine, entry.work, entry.config, &artifact->metadata);
     if (entry.predicted_us < (*entries)[best].predicted_us) best = chosen[n];
   }
   if ((*entries)[best].predicted_us > kWorthwhile * (*entries)[0].predicted_us) best = 0;

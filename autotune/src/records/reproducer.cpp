@@ -18,8 +18,8 @@ Result<void> write_text(const std::string& path, const std::string& text) {
 std::string explanation(const WrongResult& wrong, const std::string& directory) {
   return "Kernel `" + wrong.kernel.name +
          "` gave another result with another config.\n\n    expected: " + to_string(wrong.expected_config) +
-         "\n    actual:   " + to_string(wrong.actual_config) +
-         "\n    target:   " + wrong.actual.metadata.value("target", std::string("?")) + "\n\n" + wrong.difference +
+         "\n    actual:   " + to_string(wrong.actual_config) + "\n    target:   " + wrong.actual.metadata.target +
+         "\n\n" + wrong.difference +
          "\n\nBoth artifacts (`expected`, `actual`: code, and metadata in .json) once more on the same inputs:\n\n"
          "    kiln-runner --kind " +
          wrong.device + " --reproduce " + directory + "\n";
@@ -39,7 +39,7 @@ Result<void> write_all(const std::string& temporary, const std::string& director
 std::string name_of(const WrongResult& wrong) {
   const std::string what = dsl::print(wrong.kernel) + workload_to_json(wrong.workload).dump() +
                            to_string(wrong.expected_config) + to_string(wrong.actual_config) +
-                           wrong.actual.metadata.value("target", std::string());
+                           wrong.actual.metadata.target;
   return wrong.kernel.name + "-" + to_hex(request_key("", std::as_bytes(std::span(what)))).substr(0, 12);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kiln/wire/crash_report.h"
+#include "kiln/wire/json.h"
 #include "runner_link/yielding_runner.h"
 #include "search/spent_budget.h"
 
@@ -23,8 +24,9 @@ void wait_for_none(const char* figure, Clock::duration patience, const OpenSearc
                    const std::stop_token& stop) {
   const auto end = Clock::now() + patience;
   while (!search.is_urgent && !stop.stop_requested() && Clock::now() < end) {
-    auto stats = daemon.stats();
-    if (!stats || stats->value(figure, 0) == 0) return;
+    const auto text = daemon.stats();
+    const auto figures = text ? wire::parse_object(*text) : text.error();
+    if (!figures || figures->value(figure, 0) == 0) return;
     std::this_thread::sleep_for(kPoll);
   }
 }

@@ -175,7 +175,7 @@ Result<std::vector<std::byte>> read_file(const std::string& path) {
 }
 
 Result<void> write_artifact(const std::string& path, const Artifact& artifact) {
-  const std::string metadata = artifact.metadata.dump(-1, ' ', false, json::error_handler_t::replace);
+  const std::string metadata = abi::write_metadata(artifact.metadata);
   if (auto done = write_file(path + ".json", std::as_bytes(std::span(metadata))); !done) return done;
   return write_file(path, artifact.code);
 }
@@ -185,10 +185,11 @@ Result<Artifact> read_artifact(const std::string& path) {
   if (!code) return code.error();
   auto text = read_file(path + ".json");
   if (!text) return text.error();
-  const auto* begin = reinterpret_cast<const char*>(text->data());
-  Artifact out{json::parse(begin, begin + text->size(), nullptr, false), std::move(*code)};
-  if (!out.metadata.is_object()) return invalid_argument(path + ".json is no metadata of an artifact");
-  return out;
+  auto metadata = abi::read_metadata({reinterpret_cast<const char*>(text->data()), text->size()});
+  if (!metadata) {
+    return invalid_argument(path + ".json is no metadata of an artifact: it has " + metadata.error().message);
+  }
+  return Artifact{std::move(*metadata), std::move(*code)};
 }
 
 // Until there is something to read. The deadline holds whatever arrives beside it.

@@ -39,6 +39,12 @@ struct ServedDevice {
   std::unique_ptr<DeviceTuner> tuner;
 };
 
+nlohmann::json scalars_of(const wire::TuneHeader& header) {
+  nlohmann::json out = nlohmann::json::object();
+  for (const auto& [name, value] : header.scalars) std::visit([&](auto number) { out[name] = number; }, value);
+  return out;
+}
+
 class TuneServer {
  public:
   TuneServer(wire::UniqueFd channel, const ServeOptions& options)
@@ -86,7 +92,7 @@ class TuneServer {
       const auto value = decoded->constexprs.find(name);
       if (value != decoded->constexprs.end()) fixed.insert(*value);
     }
-    auto workload = make_workload(decoded->kernel, header.scalars, {}, fixed);
+    auto workload = make_workload(decoded->kernel, scalars_of(header), {}, fixed);
     if (!workload) return workload.error();
     Request out{.id = frame.id(),
                 .job = {},
@@ -270,13 +276,13 @@ class TuneServer {
   }
   // What does not fit a frame is that request's own matter: the daemon would take this process for broken.
   void answer(uint64_t id, const wire::Tuned& tuned) {
-    const std::string json = wire::dump(wire::to_json(tuned));
+    const std::string json = wire::to_text(tuned);
     if (json.size() <= wire::kMaxJsonSize) return send(id, wire::Type::kTuned, json);
     send_error(id, invalid_argument("a config of " + std::to_string(tuned.config.size()) + " names takes " +
                                     std::to_string(json.size()) + " bytes, and an answer has room for " +
                                     std::to_string(wire::kMaxJsonSize)));
   }
-  void send_error(uint64_t id, const Error& failure) { send(id, wire::Type::kError, wire::error_text(failure)); }
+  void send_error(uint64_t id, const Error& failure) { send(id, wire::Type::kError, wire::to_text(failure)); }
   // A daemon that is gone needs no answer; the thread that reads learns of it.
   void send(uint64_t id, wire::Type type, const std::string& json) {
     std::lock_guard lock(write_mutex_);

@@ -10,7 +10,6 @@
 #include <future>
 #include <map>
 
-#include "kiln/abi/metadata_json.h"
 #include "kiln/autotune/shipped.h"
 #include "kiln/dsl/config.h"
 #include "runner_link/stopwatch.h"
@@ -249,11 +248,9 @@ class Session {
       first_artifact_ = Clock::now();
       device_us_before_ = runner_.device_us();
     }
-    const auto metadata = abi::metadata_of(artifact->metadata);
-    if (!metadata) return put_failure(entry, {Failure::kCompile, "the artifact has " + metadata.error().message});
     entry.artifact = std::move(*artifact);
-    entry.predicted_us = predict_us(machine_, entry.work, entry.config, &*metadata);
-    const std::string reason = i == 0 ? "" : prune_reason(*metadata);
+    entry.predicted_us = predict_us(machine_, entry.work, entry.config, &entry.artifact->metadata);
+    const std::string reason = i == 0 ? "" : prune_reason(entry.artifact->metadata);
     if (reason.empty()) return {};
     entry.pruned = reason;
     entry.artifact.reset();

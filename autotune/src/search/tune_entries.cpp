@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/canonical.h"
 #include "kiln/dsl/config.h"
@@ -162,8 +161,7 @@ Record make_record(const Job& job, const RecordKey& key, const Entry& entry) {
   out.predicted_us = entry.predicted_us;
   out.figures = {{"flops", entry.work.dot_flops + entry.work.flops + entry.work.math},
                  {"bytes", entry.work.compulsory}};
-  const auto metadata = abi::metadata_of(entry.artifact ? entry.artifact->metadata : nlohmann::json::object());
-  if (metadata && metadata->device) add_figures(*metadata->device, out.figures);
+  if (entry.artifact && entry.artifact->metadata.device) add_figures(*entry.artifact->metadata.device, out.figures);
   if (entry.record && entry.record->figures.contains(kAxes)) out.figures[kAxes] = entry.record->figures[kAxes];
   if (entry.record) out.is_best = entry.record->is_best;
   out.created_ms = now_ms();

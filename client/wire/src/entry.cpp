@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "bytes.h"
+#include "kiln/abi/metadata_json.h"
 #include "kiln/wire/json.h"
 
 namespace kiln::wire {
@@ -121,8 +122,10 @@ Result<EntryView> decode_entry_for(std::span<const std::byte> bytes, const Reque
 }
 
 Result<Artifact> to_artifact(const EntryView& entry) {
-  auto metadata = parse_object(entry.metadata);
-  if (!metadata) return corrupt("metadata: " + metadata.error().message);
+  const auto object = parse_object(entry.metadata);
+  if (!object) return corrupt("metadata: " + object.error().message);
+  auto metadata = abi::metadata_of(*object);
+  if (!metadata) return corrupt("its metadata has " + metadata.error().message);
   return Artifact{std::move(*metadata), {entry.code.begin(), entry.code.end()}};
 }
 

@@ -17,19 +17,34 @@ Result<T> checked(T value, const Fields& fields) {
   return value;
 }
 
+std::optional<Scalar> scalar_of(const nlohmann::json& value) {
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number_float()) return value.get<double>();
+  if (!value.is_number_integer()) return std::nullopt;
+  const bool is_large = value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX};
+  return is_large ? Scalar(value.get<uint64_t>()) : Scalar(value.get<int64_t>());
+}
+
+nlohmann::json json_of(const Error& error) {
+  nlohmann::json out = {{"code", to_string(error.code)}, {"message", error.message}, {"retryable", error.retryable}};
+  if (error.retry_after_ms) out["retry_after_ms"] = error.retry_after_ms;
+  if (!error.trace_id.empty()) out["trace_id"] = error.trace_id;
+  return out;
+}
+
 }  // namespace
 
-nlohmann::json to_json(const Welcome& welcome) {
-  return {{"min_version", welcome.min_version},
-          {"max_version", welcome.max_version},
-          {"builder_id", welcome.builder_id},
-          {"native_target", welcome.native_target},
-          {"pid", welcome.pid},
-          {"daemon_path", welcome.daemon_path},
-          {"daemon_build_id", welcome.daemon_build_id},
-          {"worker_path", welcome.worker_path},
-          {"worker_build_id", welcome.worker_build_id},
-          {"limits", {{"max_json", kMaxJsonSize}, {"max_body", kMaxBodySize}, {"max_inline", kMaxInlineEntry}}}};
+std::string to_text(const Welcome& welcome) {
+  return dump({{"min_version", welcome.min_version},
+               {"max_version", welcome.max_version},
+               {"builder_id", welcome.builder_id},
+               {"native_target", welcome.native_target},
+               {"pid", welcome.pid},
+               {"daemon_path", welcome.daemon_path},
+               {"daemon_build_id", welcome.daemon_build_id},
+               {"worker_path", welcome.worker_path},
+               {"worker_build_id", welcome.worker_build_id},
+               {"limits", {{"max_json", kMaxJsonSize}, {"max_body", kMaxBodySize}, {"max_inline", kMaxInlineEntry}}}});
 }
 
 Result<Welcome> parse_welcome(std::string_view text) {
@@ -49,11 +64,11 @@ Result<Welcome> parse_welcome(std::string_view text) {
   return checked(std::move(welcome), fields);
 }
 
-nlohmann::json to_json(const Hello& hello) {
-  return {{"version", hello.version},
-          {"client", hello.client_name},
-          {"build_id", hello.build_id},
-          {"want", hello.replace ? "replace" : "serve"}};
+std::string to_text(const Hello& hello) {
+  return dump({{"version", hello.version},
+               {"client", hello.client_name},
+               {"build_id", hello.build_id},
+               {"want", hello.replace ? "replace" : "serve"}});
 }
 
 Result<Hello> parse_hello(std::string_view text) {
@@ -70,13 +85,13 @@ Result<Hello> parse_hello(std::string_view text) {
   return checked(std::move(hello), fields);
 }
 
-nlohmann::json to_json(const CompileHeader& header) {
+std::string to_text(const CompileHeader& header) {
   nlohmann::json out = {{"deadline_ms", header.deadline_ms},
                         {"priority", header.priority == Priority::kInteractive ? "interactive" : "background"}};
   if (!header.trace_id.empty()) out["trace_id"] = header.trace_id;
   if (header.durable) out["durable"] = true;
   if (header.memory_bytes) out["memory_bytes"] = header.memory_bytes;
-  return out;
+  return dump(out);
 }
 
 Result<CompileHeader> parse_compile_header(std::string_view text) {
@@ -108,11 +123,15 @@ Result<CompileBody> split_compile_body(std::span<const std::byte> body) {
   return CompileBody{rest.first(canonical), rest.subspan(canonical)};
 }
 
-nlohmann::json to_json(const TuneHeader& header) {
-  nlohmann::json out = {{"scalars", header.scalars}, {"fixed", header.fixed},         {"wait", header.wait},
-                        {"behind", header.behind},   {"budget_ms", header.budget_ms}, {"device", header.device}};
+std::string to_text(const TuneHeader& header) {
+  nlohmann::json scalars = nlohmann::json::object();
+  for (const auto& [name, value] : header.scalars) {
+    std::visit([&](auto number) { scalars[name] = number; }, value);
+  }
+  nlohmann::json out = {{"scalars", scalars},      {"fixed", header.fixed},         {"wait", header.wait},
+                        {"behind", header.behind}, {"budget_ms", header.budget_ms}, {"device", header.device}};
   if (!header.trace_id.empty()) out["trace_id"] = header.trace_id;
-  return out;
+  return dump(out);
 }
 
 Result<TuneHeader> parse_tune_header(std::string_view text) {
@@ -129,9 +148,10 @@ Result<TuneHeader> parse_tune_header(std::string_view text) {
   if (auto scalars = object->find("scalars"); scalars != object->end()) {
     if (!scalars->is_object()) return invalid_argument("TUNE: 'scalars' is not an object");
     for (const auto& [name, value] : scalars->items()) {
-      if (!value.is_number() && !value.is_boolean()) return invalid_argument("TUNE: '" + name + "' is not a number");
+      const auto scalar = scalar_of(value);
+      if (!scalar) return invalid_argument("TUNE: '" + name + "' is not a number");
+      header.scalars.emplace(name, *scalar);
     }
-    header.scalars = *scalars;
   }
   if (auto fixed = object->find("fixed"); fixed != object->end()) {
     if (!fixed->is_array()) return invalid_argument("TUNE: 'fixed' is not a list");
@@ -143,12 +163,12 @@ Result<TuneHeader> parse_tune_header(std::string_view text) {
   return checked(std::move(header), fields);
 }
 
-nlohmann::json to_json(const Tuned& tuned) {
-  return {{"config", tuned.config},
-          {"source", tuned.source},
-          {"final", tuned.final},
-          {"median_us", tuned.median_us},
-          {"default_us", tuned.default_us}};
+std::string to_text(const Tuned& tuned) {
+  return dump({{"config", tuned.config},
+               {"source", tuned.source},
+               {"final", tuned.final},
+               {"median_us", tuned.median_us},
+               {"default_us", tuned.default_us}});
 }
 
 Result<Tuned> parse_tuned(std::string_view text) {
@@ -173,20 +193,13 @@ Result<Tuned> parse_tuned(std::string_view text) {
   return checked(std::move(tuned), fields);
 }
 
-nlohmann::json to_json(const Error& error) {
-  nlohmann::json out = {{"code", to_string(error.code)}, {"message", error.message}, {"retryable", error.retryable}};
-  if (error.retry_after_ms) out["retry_after_ms"] = error.retry_after_ms;
-  if (!error.trace_id.empty()) out["trace_id"] = error.trace_id;
-  return out;
-}
-
-std::string error_text(Error error) {
-  std::string text = dump(to_json(error));
+std::string to_text(Error error) {
+  std::string text = dump(json_of(error));
   if (text.size() <= kMaxJsonSize) return text;
   constexpr size_t kFits = kMaxJsonSize / 8;  // escapes may take six bytes for one
   error.message.resize(std::min(error.message.size(), kFits));
   error.trace_id.resize(std::min<size_t>(error.trace_id.size(), 128));
-  return dump(to_json(error));
+  return dump(json_of(error));
 }
 
 Error parse_error(std::string_view text) {

@@ -3,24 +3,53 @@
 #include <algorithm>
 #include <numeric>
 
+#include "elementwise/calls.h"
+#include "gpu/analysis/constant_loads.h"
+#include "gpu/analysis/plain_divisions.h"
 #include "gpu/evaluate.h"
 #include "gpu/layout/coalesce.h"
+#include "gpu/lower.h"
 #include "gpu/shared/convert.h"
 #include "gpu/shared/shared_tile.h"
 
 namespace kiln::codegen::gpu {
-Context::Context(const dsl::Kernel& k, const TargetInfo& t, llvm::Module& m, const Placement& p,
-                 const BlockShape& shape, const std::string& name)
-    : ElementContext{k, name, t.math(), true, false, t.small_floats()},
-      target(t),
-      module(m),
-      placement(p),
-      block(shape),
-      ir(m.getContext()),
-      definition(dsl::definitions(k)),
-      order(k),
-      def_use_(k) {
-  scopes_.push_back({&k.body, nullptr, nullptr, {}, {}, {}});
+namespace {
+
+// A long op on so many registers of a thread counts as one of those that are too many to be inline (calls.h).
+constexpr int64_t kRegistersTogether = 8;
+
+// A product of several warps would wait for its end beside calls (docs/inside/gpu/products.md).
+bool calls_long_ops_of(const ShapedKernel& shaped) {
+  const dsl::Kernel& kernel = *shaped.kernel;
+  return !has_products(kernel.body) && has_many_long_ops(kernel, kRegistersTogether * shaped.block.threads());
+}
+
+BulkAccesses bulk_accesses_of(const ShapedKernel& shaped, const TargetInfo& target) {
+  const dsl::Kernel& kernel = *shaped.kernel;
+  if (!target.bulk_engine() || !allows_bulk(kernel) || shaped.block.programs > 1) return {};
+  return plan_bulk_accesses(kernel, shaped.placement, shaped.info, shaped.block, shaped.launch.bulk_stores);
+}
+
+}  // namespace
+
+Decisions::Decisions(const ShapedKernel& shaped, const TargetInfo& of)
+    : target(of),
+      placement(shaped.placement),
+      block(shaped.block),
+      effort(shaped.launch.effort),
+      definition(dsl::definitions(*shaped.kernel)),
+      info(shaped.info),
+      bulk(bulk_accesses_of(shaped, of)),
+      constant_loads(gpu::constant_loads(*shaped.kernel)),
+      plain_divisions(gpu::plain_divisions(*shaped.kernel)) {}
+
+Context::Context(const ShapedKernel& shaped, const TargetInfo& t, llvm::Module& m, const std::string& name)
+    : ElementContext{*shaped.kernel, name, t.math(), true, false, t.small_floats(), calls_long_ops_of(shaped)},
+      Decisions(shaped, t),
+      Entry{m},
+      Emission{LinearForms(kernel, info), GlobalOrder(kernel)},
+      def_use_(kernel) {
+  scopes_.push_back({&kernel.body, nullptr, nullptr, {}, {}, {}});
 }
 
 Scope& Context::scope_of(ValueId id) {

@@ -17,7 +17,7 @@
 #include "elementwise/elementwise.h"
 #include "gpu/analysis/global_order.h"
 #include "gpu/analysis/linear_index.h"
-#include "gpu/block/launch_shape.h"
+#include "gpu/block/shape.h"
 #include "gpu/llvm_passes/debug_lines.h"
 #include "gpu/pipeline/bulk_copy.h"
 #include "gpu/placement.h"
@@ -75,49 +75,61 @@ struct Scope {
   std::multimap<ValueId, SharedTile> shared;
 };
 
-class Context : public ElementContext {
- public:
-  Context(const dsl::Kernel& kernel, const TargetInfo& target, llvm::Module& module, const Placement& placement,
-          const BlockShape& block, const std::string& processor);
+// What is decided before any code is emitted.
+struct Decisions {
+  Decisions(const ShapedKernel& shaped, const TargetInfo& of);
 
   const TargetInfo& target;
-  llvm::Module& module;
   const Placement& placement;
   const BlockShape block;
-  Builder ir;
+  const Effort effort;
+  const std::vector<const Op*> definition;    // by value; null for parameters and region arguments
+  const std::vector<AxisInfo>& info;          // by value
+  const BulkAccesses bulk;                    // accesses that the bulk engine makes
+  const std::set<const Op*> constant_loads;   // constant_loads.h
+  const std::set<const Op*> plain_divisions;  // plain_divisions.h
+};
+
+// Where code goes, and what the entry has put there for all of it.
+struct Entry {
+  llvm::Module& module;
+  Builder ir{module.getContext()};
   llvm::Function* function = nullptr;
-  std::vector<const Op*> definition;    // by value; null for parameters and region arguments
-  std::vector<AxisInfo> info;           // by value
-  std::optional<LinearForms> forms;     // of indices, with that
-  GlobalOrder order;                    // of accesses to global memory
-  BulkAccesses bulk;                    // accesses that the bulk engine makes
-  std::set<const Op*> constant_loads;   // constant_loads.h
-  std::set<const Op*> plain_divisions;  // plain_divisions.h
-  std::set<const Op*> rolled_loads;     // loads that wait for their product (rolled.h)
-  Effort effort = Effort::kFast;
-  EarlyLoads* early_loads = nullptr;                // of the loop that is being lowered (early_loads.h)
-  std::map<const Op*, MultiBuffers> multi_buffers;  // of loops whose stages producer warps fill
-  std::optional<ProgramQueue> queue;                // where blocks share one
-  std::optional<OperandPlaces> program_operands;
+  // What comes before this, in the entry block, dominates the whole kernel.
+  llvm::Instruction* prologue_end = nullptr;
+  std::unique_ptr<DebugLines> lines = nullptr;  // with the option debug
 
   Value* lane = nullptr;
   Value* warp = nullptr;                        // of the program's
   Value* thread = nullptr;                      // … likewise
   llvm::Instruction* consumer_group = nullptr;  // of the block's; null: it has one
   std::array<Value*, 3> program_id{}, num_programs{};
-  std::vector<Value*> tensor_maps;  // by number
-  Value* tensor_map(const Op& op) const { return tensor_maps[bulk.at(&op).map]; }
+  std::vector<Value*> tensor_maps = {};  // by number
   // What a launch gives beyond the kernel's parameters (docs/reference/artifact.md); null where the kernel needs it
   // not.
   Value* failure_record = nullptr;
-  std::vector<Value*> extents;  // by parameter: elements behind a pointer
+  std::vector<Value*> extents = {};  // by parameter: elements behind a pointer
   Value* print_ring = nullptr;
   Value* program_counter = nullptr;
-  std::vector<const Op*> checks, prints;  // what code names by number
-  std::unique_ptr<DebugLines> lines;      // with the option debug
+};
 
-  // What comes before this, in the entry block, dominates the whole kernel.
-  llvm::Instruction* prologue_end = nullptr;
+// What changes as code is emitted.
+struct Emission {
+  LinearForms forms;                                     // of indices, with their AxisInfo; found as they are asked for
+  GlobalOrder order;                                     // of accesses to global memory
+  std::set<const Op*> rolled_loads = {};                 // loads that wait for their product (rolled.h)
+  EarlyLoads* early_loads = nullptr;                     // of the loop that is being lowered (early_loads.h)
+  std::map<const Op*, MultiBuffers> multi_buffers = {};  // of loops whose stages producer warps fill
+  std::optional<ProgramQueue> queue = {};                // where blocks share one
+  std::optional<OperandPlaces> program_operands = {};
+  std::vector<const Op*> checks = {}, prints = {};  // what code names by number
+};
+
+class Context : public ElementContext, public Decisions, public Entry, public Emission {
+ public:
+  Context(const ShapedKernel& shaped, const TargetInfo& target, llvm::Module& module, const std::string& processor);
+
+  Value* tensor_map(const Op& op) const { return tensor_maps[bulk.at(&op).map]; }
 
   // The registers of a value in a layout: as they are, converted, or computed.
   Result<Registers> get(ValueId id, const Layout& layout);

@@ -3,9 +3,6 @@
 
 #include <algorithm>
 
-#include "elementwise/calls.h"
-#include "gpu/analysis/constant_loads.h"
-#include "gpu/analysis/plain_divisions.h"
 #include "gpu/analysis/program_operands.h"
 #include "gpu/block/shape.h"
 #include "gpu/context.h"
@@ -17,38 +14,10 @@
 #include "gpu/pipeline/producer_warps.h"
 #include "gpu/region.h"
 #include "gpu/shared/shared_memory.h"
+#include "kiln/dsl/walk.h"
 
 namespace kiln::codegen::gpu {
 namespace {
-
-void note_launch_params(const dsl::KernelOptions& options, const dsl::Region& region, LaunchParams& out) {
-  for (const Op& op : region.ops) {
-    switch (op.code) {
-      case OpCode::kLoad:
-      case OpCode::kStore:
-      case OpCode::kAtomicRmw:
-      case OpCode::kAtomicCas:
-        out.failure = out.failure || options.check_bounds;
-        out.extents = out.extents || options.check_bounds;
-        break;
-      case OpCode::kGather:
-        out.failure = out.failure || options.check_bounds;
-        break;
-      case OpCode::kAssert:
-        out.failure = out.failure || options.debug;
-        break;
-      case OpCode::kPrint:
-        out.print = true;
-        break;
-      default:
-        break;
-    }
-    for (const dsl::Region& inner : op.regions) note_launch_params(options, inner, out);
-  }
-}
-
-// A long op on so many registers of a thread counts as one of those that are too many to be inline (calls.h).
-constexpr int64_t kRegistersTogether = 8;
 
 // Pointers to the workspace are parameters of the stages' kernels.
 abi::LaunchCounts launch_counts(const dsl::Kernel& kernel, size_t tensor_maps, const BlockShape& block) {
@@ -233,8 +202,30 @@ bool allows_bulk(const dsl::Kernel& kernel) {
 }
 
 LaunchParams launch_params(const dsl::Kernel& kernel) {
+  const dsl::KernelOptions& options = kernel.options;
   LaunchParams out;
-  note_launch_params(kernel.options, kernel.body, out);
+  dsl::for_each_op(kernel, [&](const Op& op) {
+    switch (op.code) {
+      case OpCode::kLoad:
+      case OpCode::kStore:
+      case OpCode::kAtomicRmw:
+      case OpCode::kAtomicCas:
+        out.failure = out.failure || options.check_bounds;
+        out.extents = out.extents || options.check_bounds;
+        break;
+      case OpCode::kGather:
+        out.failure = out.failure || options.check_bounds;
+        break;
+      case OpCode::kAssert:
+        out.failure = out.failure || options.debug;
+        break;
+      case OpCode::kPrint:
+        out.print = true;
+        break;
+      default:
+        break;
+    }
+  });
   return out;
 }
 
@@ -266,8 +257,6 @@ Result<Lowered> lower_shaped(const ShapedKernel& shaped, const TargetInfo& targe
                              llvm::Module& module, const std::string& entry_name, const PassObserver& observer) {
   const dsl::Kernel& kernel = *shaped.kernel;
   const BlockShape& block = shaped.block;
-  const Placement& placement = shaped.placement;
-  const LaunchShape& launch = shaped.launch;
   Lowered out;
   out.kernel = shaped.kernel;
   out.programs = block.programs;
@@ -275,16 +264,7 @@ Result<Lowered> lower_shaped(const ShapedKernel& shaped, const TargetInfo& targe
   out.persistent = block.persistent;
   out.queued = block.queued;
   out.cluster = block.cluster;
-  Context ctx(kernel, target, module, placement, block, processor);
-  ctx.effort = launch.effort;
-  ctx.info = shaped.info;
-  ctx.forms.emplace(kernel, ctx.info);
-  ctx.constant_loads = constant_loads(kernel);
-  ctx.plain_divisions = plain_divisions(kernel);
-  // A product of several warps would wait for its end beside calls (docs/inside/gpu/products.md).
-  ctx.calls_long_ops = !has_products(kernel.body) && has_many_long_ops(kernel, kRegistersTogether * block.threads());
-  if (target.bulk_engine() && allows_bulk(kernel) && block.programs == 1)
-    ctx.bulk = plan_bulk_accesses(kernel, placement, ctx.info, block, launch.bulk_stores);
+  Context ctx(shaped, target, module, processor);
   out.tensor_maps = maps_of(ctx.bulk);
   out.launch = launch_counts(kernel, out.tensor_maps.size(), block);
   const std::vector<llvm::Type*> params = parameter_types(kernel, out.launch, module.getContext());

@@ -6,6 +6,7 @@
 #include "kiln/dsl/canonical.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/text.h"
+#include "kiln/dsl/walk.h"
 #include "launches/bind.h"
 #include "launches/join.h"
 #include "launches/product.h"
@@ -132,21 +133,16 @@ void simplify(LaunchSequence& sequence, const PassObserver& observer) {
   }
 }
 
-bool holds_of_some_op(const dsl::Kernel& kernel, bool (*holds)(const Op&)) {
-  return std::ranges::any_of(kernel.body.ops, [&](const Op& op) { return holds_within(op, holds); });
-}
-
 // The record of failures and the ring of messages are of the first step's launch.
 bool tells_host(const dsl::Kernel& kernel) {
   return kernel.options.check_bounds ||
-         holds_of_some_op(kernel, [](const Op& op) { return op.code == OpCode::kPrint || op.code == OpCode::kAssert; });
+         any_op(kernel, [](const Op& op) { return op.code == OpCode::kPrint || op.code == OpCode::kAssert; });
 }
 
 // Operands of products may come by tensor maps, which are of the first step's launch.
 bool has_late_products(const LaunchSequence& sequence) {
   return std::any_of(sequence.steps.begin() + 1, sequence.steps.end(), [](const LaunchStep& step) {
-    return holds_of_some_op(step.kernel,
-                            [](const Op& op) { return op.code == OpCode::kDot || op.code == OpCode::kDotScaled; });
+    return any_op(step.kernel, [](const Op& op) { return op.code == OpCode::kDot || op.code == OpCode::kDotScaled; });
   });
 }
 
@@ -155,6 +151,13 @@ bool has_late_products(const LaunchSequence& sequence) {
 std::span<const CutPass> cpu_cuts() { return kCpuCuts; }
 std::span<const CutPass> gpu_cuts() { return kGpuCuts; }
 std::span<const CutPass> gpu_bindings() { return kGpuBindings; }
+
+void name_entries(LaunchSequence& sequence, const std::string& name) {
+  std::vector<LaunchStep>& steps = sequence.steps;
+  if (steps.back().entry == name) return;  // as it was cut
+  for (size_t i = 0; i + 1 < steps.size(); ++i) steps[i].entry = name + "_stage_" + std::to_string(i);
+  steps.back().entry = name;
+}
 
 std::string print(const LaunchSequence& sequence) {
   std::string out = "// workspace: " + std::to_string(sequence.workspace_bytes) + " bytes\n";

@@ -52,6 +52,9 @@ std::span<const CutPass> cpu_cuts();
 std::span<const CutPass> gpu_cuts();
 std::span<const CutPass> gpu_bindings();
 
+// The entry of the last step is this name, and those of the others are made of it.
+void name_entries(LaunchSequence& sequence, const std::string& name);
+
 // Its steps as text, each behind a line with its entry.
 std::string print(const LaunchSequence& sequence);
 

@@ -105,10 +105,6 @@ class Partials {
 // before the first one the number of its chunk, params[sequence.kernel_params].
 dsl::ValueId add_room(LaunchSequence& sequence, dsl::ElementType element, int64_t elements);
 
-// Whether `holds` for an op, or one in its regions.
-inline bool holds_within(const dsl::Op& op, const std::function<bool(const dsl::Op&)>& holds) {
-  return any_op(op, holds);
-}
 int64_t element_product(const std::vector<dsl::Expr>& shape);
 
 // Splits the op with this number: puts a step of chunks before the last step, where `rest` appends what takes the

@@ -425,7 +425,7 @@ void ClientConnection::on_tune(wire::Frame frame) {
   // The tuner's words name it too. What is longer than a frame would end the tuner, for everybody.
   if (header->trace_id.empty()) {
     header->trace_id = trace_id;
-    frame.json = wire::dump(wire::to_json(*header));
+    frame.json = wire::to_text(*header);
     if (frame.json.size() > wire::kMaxJsonSize) {
       return refuse(
           frame.id(), "TUNE", trace_id,
@@ -510,7 +510,7 @@ void ClientConnection::send_missing(uint64_t id, const std::string& index, uint3
 void ClientConnection::send_error(uint64_t id, const Error& failure) {
   ++services_.metrics.errors[static_cast<size_t>(failure.code)];
   socket_->send(
-      {.type = wire::Type::kError, .request_id = id, .json = wire::error_text(failure), .flags = wire::flag::kLast});
+      {.type = wire::Type::kError, .request_id = id, .json = wire::to_text(failure), .flags = wire::flag::kLast});
 }
 
 // The peer does not follow the protocol: say why and hang up. What concerns no request has the id 0.

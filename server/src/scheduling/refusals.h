@@ -6,6 +6,7 @@
 #include <chrono>
 #include <compare>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 

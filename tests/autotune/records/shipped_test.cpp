@@ -293,7 +293,10 @@ TEST(Predict, AConfigThatCannotRunIsNotChosen) {
   const auto specs =
       expect_ok(parse_jobs(std::string(kSoftmax) + R"("space":{"BLOCK":[4096],"num_warps":[1,4,32]}})", "jobs.jsonl"));
   simulated::FakeCompiler compiler;
-  compiler.metadata = {{"device", {{"threads", 128}, {"registers", 40}, {"spill_bytes", 4096}}}};
+  abi::Device& device = compiler.metadata.device.emplace();
+  device.threads = 128;
+  device.registers = 40;
+  device.spill_bytes = 4096;
   const BatchResult result = predict_batch(specs, compiler, expect_ok(known_device("a100")), {});
   ASSERT_TRUE(result.jobs[0].result) << result.jobs[0].error;
   EXPECT_EQ(result.jobs[0].result->best, result.jobs[0].result->fallback);

@@ -30,8 +30,8 @@ TEST_F(DaemonCompiler, CompletesConfigsAndTellsErrorsOfEachCandidate) {
       continue;
     }
     ASSERT_TRUE(artifact) << artifact.error().message;
-    EXPECT_EQ(artifact->metadata["target"], *target);
-    EXPECT_TRUE(artifact->metadata["constexprs"].contains("BLOCK"));
+    EXPECT_EQ(artifact->metadata.target, *target);
+    EXPECT_TRUE(artifact->metadata.constexprs.contains("BLOCK"));
   }
 }
 

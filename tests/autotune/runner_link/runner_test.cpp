@@ -25,7 +25,7 @@ class RunnerLink : public RunnerCase {
     ASSERT_TRUE(begun) << begun.error().message;
   }
   CandidateStatus load(CandidateId id, int behave, Seconds deadline = kTime) {
-    auto status = runner_->load(id, {{"behave", behave}, {"us", 10 + id}}, {{{"target", "cpu"}}, {}}, deadline);
+    auto status = runner_->load(id, {{"behave", behave}, {"us", 10 + id}}, {}, deadline);
     if (!status) ADD_FAILURE() << status.error().message;
     return status ? *status : CandidateStatus{};
   }
@@ -136,7 +136,7 @@ TEST_F(RunnerLink, ThreeDeathsInARowAreTheDevices) {
   begin();
   EXPECT_EQ(load(1, 0).failure, Failure::kCrash);
   EXPECT_EQ(load(2, 0).failure, Failure::kCrash);
-  auto third = runner_->load(3, {}, {{{"target", "cpu"}}, {}}, kTime);
+  auto third = runner_->load(3, {}, {}, kTime);
   ASSERT_FALSE(third);
   EXPECT_THAT(third.error().message, AllOf(HasSubstr("a fake seems unhealthy"), HasSubstr("Segmentation fault")));
 }

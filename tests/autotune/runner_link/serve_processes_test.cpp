@@ -147,13 +147,12 @@ void ask_and_leave(const std::string& runtime_dir, const std::function<void()>& 
   wire::Channel channel(expect_ok(wire::connect_socket(runtime_dir)));
   const wire::Frame greeting = expect_ok(channel.read());
   const std::string target = expect_ok(wire::parse_welcome(greeting.json)).native_target;
-  const std::string hello = wire::dump(wire::to_json(wire::Hello{.client_name = "leaves", .build_id = ""}));
+  const std::string hello = wire::to_text(wire::Hello{.client_name = "leaves", .build_id = ""});
   expect_ok(channel.write({.type = wire::Type::kHello, .json = hello}));
   const dsl::Kernel kernel = says_how_long();
   const auto request =
       expect_ok(dsl::encode_request({kernel, target, expect_ok(dsl::complete_constexprs(kernel, {}, target)), {}}));
-  const std::string header =
-      wire::dump(wire::to_json(wire::TuneHeader{.scalars = {{"n", 8}}, .wait = true, .trace_id = {}}));
+  const std::string header = wire::to_text(wire::TuneHeader{.scalars = {{"n", 8}}, .wait = true, .trace_id = {}});
   const auto size = static_cast<uint32_t>(request.canonical.size());
   expect_ok(channel.write({.type = wire::Type::kTune,
                            .request_id = 1,

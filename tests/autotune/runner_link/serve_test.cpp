@@ -222,9 +222,9 @@ TEST_F(Online, ACompileWaitsForNoMoreThanOneCandidate) {
   // The fewest of some tries, for on a busy machine others may pass between two lines of this.
   int64_t fewest = std::numeric_limits<int64_t>::max();
   for (int64_t block : {256, 512, 1024, 2048}) {
-    const int64_t before = expect_ok(daemon->stats())["compiles_total"];
+    const int64_t before = test::figures_of(*daemon)["compiles_total"];
     ASSERT_TRUE(foreground.get(*kernels::vector_add<>().ir(), {.constexprs = {{"BLOCK", block}}}).ok());
-    const int64_t after = expect_ok(daemon->stats())["compiles_total"];
+    const int64_t after = test::figures_of(*daemon)["compiles_total"];
     fewest = std::min(fewest, after - before);
   }
   EXPECT_LE(fewest, 3) << "one ran, one may have begun meanwhile, and this one";

@@ -35,7 +35,7 @@ class NotingCompiler final : public Compiler {
 
  private:
   void end_all() {
-    for (auto& promise : events_.due) promise.set_value(Artifact{nlohmann::json::object(), {}});
+    for (auto& promise : events_.due) promise.set_value(Artifact{});
     events_.due.clear();
   }
 
@@ -62,7 +62,7 @@ class GpuRunner final : public Runner {
   }
   Result<Measured> measure(std::span<const CandidateId> ids, int rounds, Seconds time) override {
     if (++events_.measurements % kMeasurementsOfACompile == 0 && !events_.due.empty()) {
-      events_.due.front().set_value(Artifact{nlohmann::json::object(), {}});
+      events_.due.front().set_value(Artifact{});
       events_.due.erase(events_.due.begin());
     }
     return simulated_.measure(ids, rounds, time);

@@ -321,7 +321,9 @@ TEST(Tune, AFailureCostsOnlyItself) {
 // The default runs all the same: there is nothing else to ship.
 TEST(Tune, WhatSpillsFarNeverRuns) {
   FakeCompiler compiler;
-  compiler.metadata = {{"device", {{"threads", 128}, {"spill_bytes", 4096}}}};
+  abi::Device& device = compiler.metadata.device.emplace();
+  device.threads = 128;
+  device.spill_bytes = 4096;
   FakeRunner runner(cases()[2].time_of);
   MemoryRecords records;
   auto result = tune(blocks_job(), compiler, runner, records, machine(), {});

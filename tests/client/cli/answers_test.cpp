@@ -74,7 +74,7 @@ std::string welcome() {
   out.builder_id = "a builder";
   out.native_target = "cpu:x86-64-v3";
   out.pid = 1;
-  return wire::dump(wire::to_json(out));
+  return wire::to_text(out);
 }
 
 void reply(wire::Channel& to, const wire::Frame& request, wire::Type type, const std::string& header,

@@ -1,5 +1,6 @@
 // `kiln print`, `verify`, `hash`, `export-library`, `cache`, and the C header of a shared object.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "c_header.h"
 #include "cli_helpers.h"

@@ -153,7 +153,7 @@ TEST_F(Hip, ErrorsAreInTheRuntimesWords) {
   EXPECT_THAT(message(load(kernel, code_object(kernel))),
               HasSubstr("hipModuleLoadData: a fake error (hipErrorNoBinaryForGpu)"));
   Artifact clustered = code_object(kernel);
-  clustered.metadata["device"]["cluster"] = {2, 1, 1};
+  clustered.metadata.device->cluster = {2, 1, 1};
   auto variant = loaded(kernel, clustered);
   ASSERT_TRUE(variant);
   EXPECT_THAT(message(launch(*variant, kernel, {}, {.grid = {{2, 1, 1}}})), HasSubstr("no clusters"));

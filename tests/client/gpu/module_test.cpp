@@ -10,6 +10,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 using Modules = FakeCase;
 
@@ -162,10 +163,11 @@ TEST_F(Modules, DamagedMetadataAreRefused) {
       {with_map({{"offset", "x"}}), "a bad expression"},
   };
   for (const auto& [change, what] : cases) {
-    const auto refused = load(kernel, artifact_of(kernel, change));
-    ASSERT_FALSE(refused.ok()) << change;
-    EXPECT_THAT(refused.error().message, testing::StartsWith("the artifact of kernel `k` has ")) << change;
-    EXPECT_THAT(refused.error().message, HasSubstr(what)) << change;
+    const auto artifact = read_artifact_of(kernel, change);
+    if (artifact) {
+      EXPECT_THAT(message(load(kernel, *artifact)), StartsWith("the artifact of kernel `k` has ")) << change;
+    }
+    EXPECT_THAT(artifact ? message(load(kernel, *artifact)) : message(artifact), HasSubstr(what)) << change;
   }
   json many = json::array();
   for (int i = 0; i < 32; ++i) many.push_back(map);

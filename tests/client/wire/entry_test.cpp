@@ -43,7 +43,25 @@ TEST(Entry, RoundTrip) {
   EXPECT_EQ(view->code[10], std::byte{70});
   auto artifact = to_artifact(*view);
   ASSERT_TRUE(artifact);
-  EXPECT_EQ(artifact->metadata["kernel"], "k");
+  EXPECT_EQ(artifact->metadata.kernel, "k");
+}
+
+TEST(Entry, MetadataThatAreNotAsTheyMustBeAreNoArtifact) {
+  const auto message_of = [](const std::string& metadata) {
+    const std::byte code{1};
+    auto bytes = encode_entry({.key = some_key(),
+                               .builder_id = "builder",
+                               .target_kind = "cpu",
+                               .metadata = metadata,
+                               .code = std::span(&code, 1)})
+                     .value();
+    auto artifact = to_artifact(decode_entry(bytes).value());
+    return artifact ? std::string() : artifact.error().message;
+  };
+  EXPECT_EQ(message_of(R"({"kernel": "k", "a field to come": 7})"), "");
+  EXPECT_NE(message_of(R"({"plan": 3})").find("a bad `plan`"), std::string::npos) << message_of(R"({"plan": 3})");
+  EXPECT_NE(message_of("[]"), "");
+  EXPECT_NE(message_of(R"({"kernel": "k", "kernel": "l"})"), "");
 }
 
 // Entries of older daemons of the same build must stay readable, so these bytes may only change with the version.

@@ -51,11 +51,11 @@ TEST(Json, AllKindsOfValuesAreBuilt) {
 // An error travels whatever it says.
 TEST(Messages, AnErrorsTextFitsAFrame) {
   const Error small = error(ErrorCode::kInternal, "small");
-  EXPECT_EQ(parse_error(error_text(small)).message, "small");
+  EXPECT_EQ(parse_error(to_text(small)).message, "small");
   for (const char c : {'x', '\x01', '\xff', '"'}) {
     Error large = error(ErrorCode::kInternal, std::string(1 << 20, c));
     large.trace_id = std::string(1 << 20, c);
-    const std::string text = error_text(large);
+    const std::string text = to_text(large);
     EXPECT_LE(text.size(), kMaxJsonSize) << c;
     EXPECT_EQ(parse_error(text).code, ErrorCode::kInternal);
   }
@@ -98,7 +98,7 @@ TEST(Messages, WelcomeRoundTrip) {
   welcome.pid = 42;
   welcome.daemon_path = "/usr/bin/kilnd";
   welcome.worker_build_id = "abcd";
-  auto parsed = parse_welcome(dump(to_json(welcome)));
+  auto parsed = parse_welcome(to_text(welcome));
   ASSERT_TRUE(parsed);
   EXPECT_EQ(parsed->builder_id, "b");
   EXPECT_EQ(parsed->native_target, "cpu:x");
@@ -109,13 +109,14 @@ TEST(Messages, WelcomeRoundTrip) {
 }
 
 TEST(Messages, TuneAndTunedRoundTrip) {
-  const TuneHeader header{.scalars = {{"M", 4096}, {"scale", 0.5}},
-                          .fixed = {"D"},
-                          .wait = true,
-                          .budget_ms = 7,
-                          .device = 3,
-                          .trace_id = "t"};
-  auto read = parse_tune_header(dump(to_json(header)));
+  const TuneHeader header{
+      .scalars = {{"M", 4096}, {"N", -1}, {"scale", 0.5}, {"one", 1.0}, {"big", UINT64_MAX}, {"on", true}},
+      .fixed = {"D"},
+      .wait = true,
+      .budget_ms = 7,
+      .device = 3,
+      .trace_id = "t"};
+  auto read = parse_tune_header(to_text(header));
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read->scalars, header.scalars);
   EXPECT_EQ(read->fixed, header.fixed);
@@ -125,7 +126,7 @@ TEST(Messages, TuneAndTunedRoundTrip) {
   EXPECT_EQ(read->device, 3u);
   EXPECT_FALSE(parse_tune_header(R"({"device": 64})").ok());
   EXPECT_EQ(read->trace_id, "t");
-  auto tuned = parse_tuned(dump(to_json(Tuned{{{"BM", 64}}, "tuned", false, 1.5, 2})));
+  auto tuned = parse_tuned(to_text(Tuned{{{"BM", 64}}, "tuned", false, 1.5, 2}));
   ASSERT_TRUE(tuned.ok()) << tuned.error().message;
   EXPECT_EQ(tuned->config, (std::map<std::string, int64_t>{{"BM", 64}}));
   EXPECT_EQ(tuned->source, "tuned");
@@ -143,12 +144,12 @@ TEST(Messages, TuneNamesWhatIsWrong) {
 }
 
 TEST(Messages, HelloAndCompileRoundTrip) {
-  auto hello = parse_hello(dump(to_json(Hello{kVersion, "me", "id", true})));
+  auto hello = parse_hello(to_text(Hello{kVersion, "me", "id", true}));
   ASSERT_TRUE(hello);
   EXPECT_TRUE(hello->replace);
   EXPECT_EQ(hello->client_name, "me");
   EXPECT_FALSE(parse_hello(R"({"want":"everything"})"));
-  auto compile = parse_compile_header(dump(to_json(CompileHeader{250, Priority::kBackground, "t", true})));
+  auto compile = parse_compile_header(to_text(CompileHeader{250, Priority::kBackground, "t", true}));
   ASSERT_TRUE(compile);
   EXPECT_EQ(compile->deadline_ms, 250u);
   EXPECT_EQ(compile->priority, Priority::kBackground);
@@ -177,7 +178,7 @@ TEST(Messages, CompileBody) {
 TEST(Messages, EveryErrorCodeSurvives) {
   for (int code = 0; code <= static_cast<int>(ErrorCode::kInternal); ++code) {
     Error failure{static_cast<ErrorCode>(code), "why \xc3\xa4", true, 12, "t"};
-    Error back = parse_error(dump(to_json(failure)));
+    Error back = parse_error(to_text(failure));
     EXPECT_EQ(back.code, failure.code);
     EXPECT_EQ(back.message, failure.message);
     EXPECT_TRUE(back.retryable);

@@ -28,25 +28,25 @@ Result<Artifact> compile(const dsl::Kernel& kernel, const dsl::ConstexprValues& 
 
 void expect_sound(const Artifact& artifact, const Gpu& gpu) {
   std::vector<std::string> problems;
-  const CodeObject object = read_code_object(artifact.code, artifact.metadata.at("entry"), problems);
+  const CodeObject object = read_code_object(artifact.code, artifact.metadata.entry, problems);
   ASSERT_TRUE(problems.empty()) << nlohmann::json(problems);
-  const std::string entry = artifact.metadata.at("entry");
+  const std::string& entry = artifact.metadata.entry;
   EXPECT_THAT(violations(object, entry, gpu), testing::IsEmpty());
 
   const nlohmann::json& kernel = object.metadata.at("amdhsa.kernels")[0];
-  const nlohmann::json& device = artifact.metadata.at("device");
-  EXPECT_EQ(kernel.at(".max_flat_workgroup_size"), device.at("threads"));
-  EXPECT_EQ(device.at("lds_bytes"), object.descriptor.group_segment_bytes);
-  EXPECT_EQ(device.at("scratch_bytes"), object.descriptor.private_segment_bytes);
-  EXPECT_EQ(device.at("registers"), kernel.at(".vgpr_count"));
-  EXPECT_EQ(device.at("scalar_registers"), kernel.at(".sgpr_count"));
-  EXPECT_GE(device.at("waves_per_simd"), 1);
-  EXPECT_EQ(device.at("threads").get<int>() % gpu.lanes, 0);
+  const abi::Device& device = *artifact.metadata.device;
+  EXPECT_EQ(kernel.at(".max_flat_workgroup_size"), device.threads.value());
+  EXPECT_EQ(device.lds_bytes, object.descriptor.group_segment_bytes);
+  EXPECT_EQ(device.scratch_bytes, object.descriptor.private_segment_bytes);
+  EXPECT_EQ(kernel.at(".vgpr_count"), device.registers.value());
+  EXPECT_EQ(kernel.at(".sgpr_count"), device.scalar_registers.value());
+  EXPECT_GE(device.waves_per_simd, 1);
+  EXPECT_EQ(device.threads.value() % gpu.lanes, 0);
   // The kernel's own arguments lie where the artifact says.
-  const nlohmann::json& params = artifact.metadata.at("params");
+  const std::vector<abi::Metadata::Param>& params = artifact.metadata.params;
   for (size_t i = 0; i < params.size(); ++i) {
-    EXPECT_EQ(kernel.at(".args")[i].at(".offset"), params[i].at("offset"));
-    EXPECT_EQ(kernel.at(".args")[i].at(".name"), params[i].at("name"));
+    EXPECT_EQ(kernel.at(".args")[i].at(".offset"), params[i].offset);
+    EXPECT_EQ(kernel.at(".args")[i].at(".name"), params[i].name);
   }
 }
 
@@ -54,7 +54,7 @@ void expect_sound(const Artifact& artifact, const Gpu& gpu) {
 TEST(LoaderRules, NameWhatIsWrong) {
   const auto artifact = compile(*kernels::vector_add().ir(), {}, "amd:gfx942");
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  const std::string entry = artifact->metadata.at("entry");
+  const std::string& entry = artifact->metadata.entry;
   std::vector<std::string> problems;
   const CodeObject good = read_code_object(artifact->code, entry, problems);
   const auto expect = [&](const std::string& rule, const auto& damage) {
@@ -93,8 +93,8 @@ int64_t most_scratch(std::string_view kernel, std::string_view gpu) {
 
 // Neither are registers spilled but to that scratch.
 void expect_scratch(const Artifact& artifact, int64_t most) {
-  EXPECT_LE(artifact.metadata.at("device").at("scratch_bytes").get<int64_t>(), most);
-  EXPECT_LE(artifact.metadata.at("device").at("spill_bytes").get<int64_t>(), most);
+  EXPECT_LE(artifact.metadata.device->scratch_bytes.value(), most);
+  EXPECT_LE(artifact.metadata.device->spill_bytes.value(), most);
 }
 
 std::vector<const dsl::LibraryKernel*> all_kernels() {
@@ -119,7 +119,7 @@ TEST_P(LibraryOnAmd, IsLinkedForEveryProcessorWithoutScratch) {
     SCOPED_TRACE(gpu.name);
     const auto artifact = compile(kernel, {}, std::string("amd:") + gpu.name);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-    EXPECT_EQ(artifact->metadata.at("emit"), "hsaco");
+    EXPECT_EQ(artifact->metadata.emit, "hsaco");
     expect_sound(*artifact, gpu);
     expect_scratch(*artifact, most_scratch(GetParam()->name, gpu.name));
   }
@@ -134,7 +134,7 @@ TEST(SpillsOnAmd, OfScalarRegistersAreNoMemory) {
     const auto artifact =
         compile(*kernels::class_balanced_sampler<lang::f32>().ir(), {}, std::string("amd:") + gpu.name);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-    scalars += artifact->metadata.at("device").at("scalar_spills").get<int64_t>();
+    scalars += artifact->metadata.device->scalar_spills.value();
     expect_scratch(*artifact, 0);
   }
   EXPECT_GT(scalars, 0);
@@ -186,8 +186,8 @@ TEST(Amd, WavesPerEuLeavesFewerRegisters) {
   const auto plain = compile(kernel, {{"BK", 32}}, "amd:gfx942");
   const auto dense = compile(kernel, {{"BK", 32}, {"waves_per_eu", 4}}, "amd:gfx942");
   ASSERT_TRUE(plain.ok() && dense.ok());
-  EXPECT_GT(plain->metadata.at("device").at("registers"), 128);
-  EXPECT_LE(dense->metadata.at("device").at("registers"), 128);
+  EXPECT_GT(plain->metadata.device->registers.value(), 128);
+  EXPECT_LE(dense->metadata.device->registers.value(), 128);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ TEST(SizeOnAmd, ATileThatMoreWarpsHoldIsRefusedWithTheirNumber) {
 TEST(SizeOnAmd, SumsOfManyLoadsSpillNothing) {
   const auto artifact = compile(filter(400, 512), {{"num_warps", 2}}, {}, "amd:gfx942", "so");
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  EXPECT_EQ(artifact->metadata.at("device").at("spill_bytes"), 0);
+  EXPECT_EQ(artifact->metadata.device->spill_bytes, 0);
 }
 
 }  // namespace

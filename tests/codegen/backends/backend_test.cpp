@@ -64,7 +64,7 @@ TEST(Backends, EveryPassIsTimed) {
     auto artifact = compile_kernel(kernel, target_of(*backend), {}, {}, "llvm");
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
     for (const char* pass : {"fold", "split_product", "clean_up"}) {
-      EXPECT_TRUE(artifact->metadata["passes_us"].contains(pass)) << backend->family << " " << pass;
+      EXPECT_TRUE(artifact->metadata.passes_us.contains(pass)) << backend->family << " " << pass;
     }
   }
 }

@@ -280,7 +280,7 @@ TEST(GpuPipelines, LinesThatEndInside16Bytes) {
   if (on_cuda()) {
     const auto artifact = compile(*def.ir(), {}, facts);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-    EXPECT_EQ(artifact->metadata["device"]["tensor_maps"].size(), 2u) << "these are no bulk loads";
+    EXPECT_EQ(artifact->metadata.device->tensor_maps.size(), 2u) << "these are no bulk loads";
   }
   expect_agreement(*def.ir(), {}, facts, arguments, 2, {1e-4, 1e-3});
 }
@@ -355,7 +355,7 @@ TEST(GpuPipelines, AttentionOfPersistentBlocks) {
     if (!on_cuda()) {
       const auto artifact = compile(kernel, config, facts, blocks[0].target);
       ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-      EXPECT_TRUE(artifact->metadata.contains("grid_param"));
+      EXPECT_TRUE(artifact->metadata.offsets.contains(abi::LaunchField::kGrid));
     }
     expect_agreement(kernel, config, facts, arguments_of(width), 3, {2e-2, 2e-2}, blocks);
   }
@@ -410,7 +410,7 @@ TEST(GpuPipelines, OnlyBulkCopiesHaveWarpsOfTheirOwn) {
   const dsl::ConstexprValues config = {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_stages", 2}};
   const auto threads = [&](const dsl::Facts& facts, const char* target) {
     const auto artifact = compile(kernel, config, facts, target);
-    return artifact ? artifact->metadata["threads"].get<int>() : 0;
+    return artifact ? artifact->metadata.device->threads.value_or(0) : 0;
   };
   EXPECT_EQ(threads(aligned(kernel), "gpu:warps=4,groups=1,copying=1"), 5 * 32);
   EXPECT_EQ(threads(aligned(kernel), "gpu:warps=4,groups=1,copying=0"), 4 * 32);
@@ -421,7 +421,7 @@ TEST(GpuPipelines, TilesThatAreNoPowersOfTwoAreCopiedInBulk) {
   if (on_cuda()) GTEST_SKIP() << "the same on the emulator";
   const auto threads = [&](const dsl::Kernel& kernel, const dsl::ConstexprValues& config) {
     const auto artifact = compile(kernel, config, aligned(kernel), "gpu:warps=4,groups=1,copying=1");
-    return artifact ? artifact->metadata["threads"].get<int>() : 0;
+    return artifact ? artifact->metadata.device->threads.value_or(0) : 0;
   };
   const dsl::Kernel matmul = *lang::kernels::matmul<lang::f16>().ir();
   EXPECT_EQ(threads(matmul, {{"BM", 64}, {"BN", 96}, {"BK", 96}, {"num_stages", 2}}), 5 * 32);

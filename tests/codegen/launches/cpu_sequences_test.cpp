@@ -296,10 +296,14 @@ TEST(Plan, MetadataTellsHowToLaunch) {
   if (!wants_targets("cpu")) GTEST_SKIP() << kOfCpus;
   auto artifact = compile(parse_kernel(reduce_text("f32", "f32", kRagged, "{kind = sum, axis = 0}")), {});
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  const nlohmann::json wanted = {{{"entry", "kiln_stage_0"}, {"chunks", 4}}, {{"entry", "kiln_entry"}, {"chunks", 1}}};
-  EXPECT_EQ(artifact->metadata["plan"], wanted);
-  EXPECT_EQ(artifact->metadata["workspace_bytes"], 64);
-  EXPECT_EQ(artifact->metadata["params"].size(), 3u);
+  const std::vector<abi::LaunchStep>& plan = artifact->metadata.plan;
+  ASSERT_EQ(plan.size(), 2u);
+  EXPECT_EQ(plan[0].entry, "kiln_stage_0");
+  EXPECT_EQ(plan[0].chunks, 4);
+  EXPECT_EQ(plan[1].entry, "kiln_entry");
+  EXPECT_EQ(plan[1].chunks, 1);
+  EXPECT_EQ(artifact->metadata.workspace_bytes, 64);
+  EXPECT_EQ(artifact->metadata.params.size(), 3u);
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ void expect_as_interpreted(const dsl::Kernel& kernel, const LaunchTrial& trial) 
     auto artifact = compile(kernel, trial.config, facts_of(kernel, trial.arguments), target);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
     if (!target.empty() && sequence.steps.size() > 1) {
-      EXPECT_EQ(artifact->metadata["plan"].size(), sequence.steps.size()) << target;
+      EXPECT_EQ(artifact->metadata.plan.size(), sequence.steps.size()) << target;
     }
     auto actual = trial.arguments;
     auto done = run_compiled(kernel, *artifact, actual);

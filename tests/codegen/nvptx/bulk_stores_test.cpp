@@ -1,4 +1,6 @@
 // Large tiles of products that the bulk engine stores: with bounds, in several boxes, of several types.
+#include <gmock/gmock.h>
+
 #include "cuda_device.h"
 #include "differential.h"
 
@@ -100,8 +102,7 @@ TEST_P(BulkStores, WriteWhatTheInterpreterWrites) {
     const dsl::ConstexprValues config = on_cuda() ? dsl::ConstexprValues{{"num_warps", warps}} : dsl::ConstexprValues();
     const auto artifact = compile(kernel, config, facts, target);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-    const nlohmann::json& device = on_cuda() ? artifact->metadata["device"] : artifact->metadata;
-    EXPECT_EQ(device.value("tensor_maps", nlohmann::json::array()).size(), test.is_bulk ? 1u : 0u);
+    EXPECT_EQ(artifact->metadata.device->tensor_maps.size(), test.is_bulk ? 1u : 0u);
     std::vector<TestArgument> actual = arguments;
     const auto done = run_compiled(kernel, *artifact, actual);
     ASSERT_TRUE(done.ok()) << warps << " warps: " << done.error().message;
@@ -150,17 +151,17 @@ TEST(BulkStoresOnNvidia, AreDescribedForTheHost) {
   for (const char* target : {"cuda:sm_90", "cuda:sm_90a"}) {
     const auto artifact = compile(kernel, {}, facts_of(test), target);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-    const nlohmann::json& device = artifact->metadata.at("device");
-    ASSERT_EQ(device.at("tensor_maps").size(), 1u);
-    const nlohmann::json& map = device["tensor_maps"][0];
-    EXPECT_EQ(map["param"], 5);
-    EXPECT_EQ(map["type"], "bf16");
-    EXPECT_EQ(map["rank"], 2);
-    EXPECT_EQ(map["box"], nlohmann::json({64, 64}));
-    EXPECT_EQ(map["swizzle"], "128");
-    EXPECT_EQ(map["strides_bytes"], nlohmann::json::parse("[[[2, [[\"p\", 4]]]]]"));
-    if (artifact->metadata.at("emit") == "ptx") continue;  // no assembler on this machine
-    EXPECT_TRUE(device.at("warnings").empty()) << device.at("warnings");
+    const abi::Device& device = *artifact->metadata.device;
+    ASSERT_EQ(device.tensor_maps.size(), 1u);
+    const abi::TensorMap& map = device.tensor_maps[0];
+    EXPECT_EQ(map.param, 5u);
+    EXPECT_EQ(map.element, ElementType::kBF16);
+    EXPECT_EQ(map.dims.size(), 2u);
+    EXPECT_EQ(map.box, (std::vector<int64_t>{64, 64}));
+    EXPECT_EQ(map.swizzle_bytes, 128);
+    EXPECT_EQ(map.strides_bytes, (std::vector<dsl::Expr>{dsl::Expr(2) * dsl::Expr::param_ref(4)}));
+    if (artifact->metadata.emit == "ptx") continue;  // no assembler on this machine
+    EXPECT_THAT(device.warnings.value(), testing::IsEmpty());
   }
 }
 

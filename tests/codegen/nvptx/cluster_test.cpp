@@ -4,7 +4,6 @@
 
 #include "gpu/launch_sequence.h"
 #include "harness.h"
-#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/kernel.h"
 #include "kiln/dsl/kernels.h"
 #include "triangle.h"
@@ -27,7 +26,7 @@ LaunchSequence launches_of(const dsl::Kernel& kernel, const dsl::ConstexprValues
   const auto artifact = compile(kernel, config, facts, "cuda:sm_90a", "ptx");
   EXPECT_TRUE(artifact.ok()) << artifact.error().message;
   if (!artifact) return {};
-  auto sequence = client::gpu::parse_launches(kernel, *abi::metadata_of(artifact->metadata));
+  auto sequence = client::gpu::parse_launches(kernel, artifact->metadata);
   EXPECT_TRUE(sequence.ok()) << sequence.error().message;
   return sequence ? *sequence : LaunchSequence();
 }

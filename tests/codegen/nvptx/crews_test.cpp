@@ -17,8 +17,7 @@ namespace kernels = lang::kernels;
 using lang::i32, lang::Ptr, lang::Value;
 
 struct Code {
-  int threads = 0;
-  int64_t shared_bytes = 0;
+  int64_t threads = 0, shared_bytes = 0;
   bool persistent = false;
   std::string text;
 
@@ -37,8 +36,8 @@ Code code_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config) {
   const auto artifact = compile(kernel, config, facts, "cuda:sm_90a", "ptx");
   EXPECT_TRUE(artifact.ok()) << artifact.error().message;
   if (!artifact) return {};
-  const nlohmann::json& device = artifact->metadata["device"];
-  return {device.at("threads"), device.at("shared_bytes"), device.contains("persistent"),
+  const abi::Device& device = *artifact->metadata.device;
+  return {device.threads.value(), device.shared_bytes.value(), device.persistent.has_value(),
           std::string(reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size())};
 }
 

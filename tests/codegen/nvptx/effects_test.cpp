@@ -117,14 +117,18 @@ TEST(NvidiaReports, SayWhereALaunchPutsWhatTheyNeed) {
   const std::string text = with_option(k, "check_bounds = true");
   auto artifact = compile(parse_kernel(text), {}, {}, "cuda:sm_80");
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  const nlohmann::json& metadata = artifact->metadata;
-  EXPECT_EQ(metadata["params_bytes"], 24);
-  EXPECT_EQ(metadata["failure_param"], 24);
-  EXPECT_EQ(metadata["extents_param"], 32);
-  EXPECT_EQ(metadata["print_param"], 48);
-  EXPECT_EQ(metadata["programs_param"], 56);  // of one warp each, in blocks of four
-  EXPECT_EQ(metadata["checks"].size(), 2u);
-  EXPECT_EQ(metadata["prints"][0]["message"], "x");
+  const abi::Metadata& metadata = artifact->metadata;
+  EXPECT_EQ(metadata.params_bytes, 24);
+  const std::map<abi::LaunchField, int64_t> offsets = {
+      {abi::LaunchField::kFailure, 24},
+      {abi::LaunchField::kExtents, 32},
+      {abi::LaunchField::kPrint, 48},
+      {abi::LaunchField::kPrograms, 56},  // of one warp each, in blocks of four
+  };
+  EXPECT_EQ(metadata.offsets, offsets);
+  EXPECT_EQ(metadata.checks.size(), 2u);
+  ASSERT_FALSE(metadata.prints.empty());
+  EXPECT_EQ(metadata.prints[0].message, "x");
   // The parameters of the code are those.
   const std::string ptx = ptx_of(text);
   EXPECT_NE(ptx.find("kiln_entry_param_7"), std::string::npos);

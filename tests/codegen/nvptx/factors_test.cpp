@@ -39,8 +39,7 @@ Products products_of(const dsl::Kernel& kernel, const std::string& target, const
   if (end == std::string::npos) return {};
   const size_t begin = wait == std::string::npos ? ptx.find(".visible .entry") : wait;
   Products out{ptx.substr(begin, ptx.find(';', end) + 1 - begin)};
-  const auto& device = artifact->metadata.at("device");
-  if (device.contains("tensor_maps")) out.tensor_maps = device.at("tensor_maps").size();
+  out.tensor_maps = artifact->metadata.device->tensor_maps.size();
   return out;
 }
 

@@ -1,9 +1,11 @@
 // The kernel library through NVIDIA's assembler, without a GPU: every kernel on every processor, in its defaults there
 // and in configs of its space, with facts and without. KILN_KERNELS_FULL=1 assembles all of them; the default run a
 // choice, and makes PTX for the rest of the processors.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "harness.h"
@@ -17,6 +19,7 @@ namespace kiln::test {
 namespace {
 
 namespace lang = dsl::lang;
+using testing::IsEmpty;
 
 constexpr std::array kProcessors = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"};
 
@@ -40,7 +43,7 @@ dsl::Facts good_facts(const dsl::Kernel& kernel) {
 // What a test says of a kernel on a processor.
 struct Outcome {
   std::string error;
-  nlohmann::json device;
+  abi::Device device;
   bool assembled = false;
   std::string code = {};
 };
@@ -50,7 +53,7 @@ Outcome outcome_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config
   const auto artifact = compile(kernel, config, facts, "cuda:" + processor, emit);
   if (!artifact) return {artifact.error().message, {}, false};
   const std::string code(reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size());
-  return {"", artifact->metadata.at("device"), artifact->metadata.at("emit") == "cubin", code};
+  return {"", *artifact->metadata.device, artifact->metadata.emit == "cubin", code};
 }
 
 // All threads wait for earlier launches before any of them may touch global memory, or go another way.
@@ -126,9 +129,9 @@ TEST_P(LibraryOnNvidia, IsAssembledInItsDefaultsWithoutSpills) {
       if (!outcome.assembled && std::string_view(processor).starts_with("sm_9")) expect_waits_first(outcome.code);
       if (!in_full) continue;
       if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
-      EXPECT_GT(outcome.device.at("registers"), 0) << about;
-      EXPECT_TRUE(outcome.device.at("warnings").empty()) << about << outcome.device.at("warnings");
-      EXPECT_LE(outcome.device.at("spill_bytes"), known_spills(kernel.name, processor, !facts.empty())) << about;
+      EXPECT_GT(outcome.device.registers.value(), 0) << about;
+      EXPECT_THAT(outcome.device.warnings.value(), IsEmpty()) << about;
+      EXPECT_LE(outcome.device.spill_bytes.value(), known_spills(kernel.name, processor, !facts.empty())) << about;
     }
   }
 }
@@ -144,7 +147,7 @@ TEST_P(LibraryOnNvidia, IsAssembledAtTheEndsOfItsSpace) {
       const std::string about = std::string(processor) + " " + nlohmann::json(config).dump();
       ASSERT_EQ(outcome.error, "") << about;
       if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
-      EXPECT_LE(outcome.device.at("registers"), 255) << about;
+      EXPECT_LE(outcome.device.registers.value(), 255) << about;
     }
   }
 }
@@ -226,11 +229,15 @@ TEST_P(FlagshipOnNvidia, KeepsToItsRegistersWithoutSpillsOrSerialisedInstruction
     const Outcome outcome = outcome_of(test.kernel, test.config, good_facts(test.kernel), processor);
     ASSERT_EQ(outcome.error, "") << processor;
     if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
-    EXPECT_EQ(outcome.device.at("spill_bytes"), 0) << processor;
-    EXPECT_TRUE(outcome.device.at("warnings").empty()) << processor << outcome.device.at("warnings");
-    EXPECT_LE(outcome.device.at("registers"), test.registers.at(processor)) << processor;
+    EXPECT_EQ(outcome.device.spill_bytes.value(), 0) << processor;
+    EXPECT_THAT(outcome.device.warnings.value(), IsEmpty()) << processor;
+    EXPECT_LE(outcome.device.registers.value(), test.registers.at(processor)) << processor;
     if (std::getenv("KILN_KERNELS_SHOW")) {
-      std::printf("%s %s: %s\n", test.name.c_str(), processor, outcome.device.dump().c_str());
+      std::printf("%s %s:", test.name.c_str(), processor);
+      for (const auto& [name, field] : abi::kDeviceNumbers) {
+        if (const auto number = outcome.device.*field) std::printf(" %s %lld", name, static_cast<long long>(*number));
+      }
+      std::printf("\n");
     }
   }
 }
@@ -255,15 +262,15 @@ TEST(SpecialisedOnNvidia, HasRegistersToMoveAndSpillsNone) {
     const Outcome outcome = outcome_of(kernel, config, good_facts(kernel), "sm_90a");
     ASSERT_EQ(outcome.error, "");
     if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
-    EXPECT_EQ(outcome.device.contains("persistent"), config.at("warp_specialise") >= 2) << kernel.name;
+    EXPECT_EQ(outcome.device.persistent.has_value(), config.at("warp_specialise") >= 2) << kernel.name;
     // Loads of the loop and stores; the queries too, where the warps that copy fetch those of the next program.
     const bool fetches_queries = config.at("warp_specialise") >= 2;
-    EXPECT_EQ(outcome.device.at("tensor_maps").size(), fetches_queries ? 4u : 3u) << kernel.name;
-    EXPECT_EQ(outcome.device.at("spill_bytes"), 0) << kernel.name;
-    EXPECT_TRUE(outcome.device.at("warnings").empty()) << kernel.name << outcome.device.at("warnings");
-    if (outcome.device.at("threads") == 256) GTEST_SKIP() << "no ptxas on this machine";
-    EXPECT_EQ(outcome.device.at("threads"), 256 + 128) << kernel.name;
-    EXPECT_EQ(outcome.device.at("registers"), 168) << kernel.name;  // an equal share
+    EXPECT_EQ(outcome.device.tensor_maps.size(), fetches_queries ? 4u : 3u) << kernel.name;
+    EXPECT_EQ(outcome.device.spill_bytes.value(), 0) << kernel.name;
+    EXPECT_THAT(outcome.device.warnings.value(), IsEmpty()) << kernel.name;
+    if (outcome.device.threads.value() == 256) GTEST_SKIP() << "no ptxas on this machine";
+    EXPECT_EQ(outcome.device.threads.value(), 256 + 128) << kernel.name;
+    EXPECT_EQ(outcome.device.registers.value(), 168) << kernel.name;  // an equal share
   }
 }
 
@@ -275,8 +282,8 @@ TEST(WideHeadsOnNvidia, SpillNothingOnHopper) {
       const Outcome outcome = outcome_of(attention, config, good_facts(attention), "sm_90a");
       ASSERT_EQ(outcome.error, "");
       if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
-      EXPECT_EQ(outcome.device.at("spill_bytes"), 0) << width << " " << causal;
-      EXPECT_TRUE(outcome.device.at("warnings").empty()) << outcome.device.at("warnings");
+      EXPECT_EQ(outcome.device.spill_bytes.value(), 0) << width << " " << causal;
+      EXPECT_THAT(outcome.device.warnings.value(), IsEmpty());
     }
   }
 }
@@ -289,7 +296,7 @@ TEST(WideHeadsOnNvidia, HaveFewerStagesWhereTheRestNeedsTheMemory) {
   for (const int64_t causal : {0, 1}) {
     const Outcome outcome = outcome_of(kernel, {{"D", 256}, {"CAUSAL", causal}}, good_facts(kernel), "sm_80", "ptx");
     ASSERT_EQ(outcome.error, "") << causal;
-    EXPECT_LE(outcome.device.at("shared_bytes"), 163 * 1024) << causal;
+    EXPECT_LE(outcome.device.shared_bytes.value(), 163 * 1024) << causal;
   }
 }
 
@@ -299,8 +306,8 @@ TEST(ProductsOnNvidia, HaveAFenceWhereRegistersOfAAreWritten) {
   const Outcome outcome = outcome_of(attention, config, good_facts(attention), "sm_90a");
   ASSERT_EQ(outcome.error, "");
   if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
-  EXPECT_EQ(outcome.device.at("spill_bytes"), 0);
-  EXPECT_TRUE(outcome.device.at("warnings").empty()) << outcome.device.at("warnings");
+  EXPECT_EQ(outcome.device.spill_bytes.value(), 0);
+  EXPECT_THAT(outcome.device.warnings.value(), IsEmpty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, FlagshipOnNvidia, testing::ValuesIn(flagships()),

@@ -104,8 +104,8 @@ TEST(NvidiaMath, EveryFunctionIsAssembled) {
       const std::string text = elementwise(std::string("math %x {fn = ") + fn + "}", type, type);
       const auto artifact = compile(parse_kernel(text), {}, {}, "cuda:sm_80", "so");
       ASSERT_TRUE(artifact.ok()) << fn << ": " << artifact.error().message;
-      if (artifact->metadata.at("emit") == "ptx") GTEST_SKIP() << "no libnvJitLink on this machine: PTX only";
-      EXPECT_EQ(artifact->metadata.at("device").at("spill_bytes"), 0) << fn;
+      if (artifact->metadata.emit == "ptx") GTEST_SKIP() << "no libnvJitLink on this machine: PTX only";
+      EXPECT_EQ(artifact->metadata.device->spill_bytes, 0) << fn;
     }
   }
 }

@@ -1,4 +1,5 @@
 // Kernels for NVIDIA GPUs, without one: the PTX, and the machine code where the machine has NVIDIA's assembler.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,12 +60,12 @@ TEST_P(OnNvidia, IsAssembledWithoutSpills) {
     for (const dsl::Facts& facts : {dsl::Facts(), good_facts(kernel)}) {
       const auto artifact = compile(kernel, GetParam().config, facts, target, "so");
       ASSERT_TRUE(artifact.ok()) << target << ": " << artifact.error().message;
-      const nlohmann::json& device = artifact->metadata.at("device");
-      EXPECT_EQ(device.at("threads").get<int>() % 32, 0);
-      if (artifact->metadata.at("emit") == "ptx") GTEST_SKIP() << "no libnvJitLink on this machine: PTX only";
-      EXPECT_EQ(device.at("spill_bytes"), 0) << target;
-      EXPECT_GT(device.at("registers"), 0);
-      EXPECT_TRUE(device.at("warnings").empty()) << device.at("warnings");
+      const abi::Device& device = *artifact->metadata.device;
+      EXPECT_EQ(device.threads.value() % 32, 0);
+      if (artifact->metadata.emit == "ptx") GTEST_SKIP() << "no libnvJitLink on this machine: PTX only";
+      EXPECT_EQ(device.spill_bytes, 0) << target;
+      EXPECT_GT(device.registers, 0);
+      EXPECT_THAT(device.warnings.value(), testing::IsEmpty());
     }
   }
 }
@@ -169,7 +170,7 @@ TEST(Nvidia, NamesWhatItDoesNotKnow) {
 TEST(Nvidia, ConvertsByPartsWhatSharedMemoryDoesNotHold) {
   const auto artifact = compile(example("mlp_softshrink"), {{"BM", 16}}, {}, "cuda:sm_80", "ptx");
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  EXPECT_LE(artifact->metadata["device"]["shared_bytes"], 166912);
+  EXPECT_LE(artifact->metadata.device->shared_bytes.value(), 166912);
 }
 
 TEST(Nvidia, MatmulOnHopperIsWgmmaFedByTma) {
@@ -180,7 +181,7 @@ TEST(Nvidia, MatmulOnHopperIsWgmmaFedByTma) {
   EXPECT_GE(count(text, "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16"), 4u);  // the k steps of a block
   EXPECT_GE(count(text, "cp.async.bulk.tensor.2d.shared::cluster.global"), 2u);
   EXPECT_GE(count(text, "cp.async.bulk.tensor.2d.global.shared::cta"), 1u);
-  EXPECT_EQ(artifact->metadata.at("device").at("tensor_maps").size(), 3u);
+  EXPECT_EQ(artifact->metadata.device->tensor_maps.size(), 3u);
   // Products of one block run while the copies for the next ones are made.
   EXPECT_EQ(count(text, "wgmma.wait_group.sync.aligned 1"), 1u);
 }

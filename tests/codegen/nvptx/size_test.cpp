@@ -55,7 +55,7 @@ TEST(SizeOnNvidia, AProductGetsTheWarpsThatHaveRegistersForItsSums) {
   const dsl::Kernel kernel = square_product(256);
   const auto artifact = compile(kernel, {}, {}, kHopper, "ptx");
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  EXPECT_EQ(artifact->metadata.at("device").at("threads"), 8 * 32);
+  EXPECT_EQ(artifact->metadata.device->threads, 8 * 32);
   EXPECT_THAT(refusal_of(kernel, {{"num_warps", 16}}, kHopper), HasSubstr("`num_warps = 8` would do"));
 }
 

@@ -6,7 +6,6 @@
 
 #include "gpu/launch_sequence.h"
 #include "harness.h"
-#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/kernels.h"
 #include "launches/launch_harness.h"
 
@@ -30,7 +29,7 @@ Artifact compiled(const dsl::Kernel& kernel, const dsl::ConstexprValues& config,
 }
 
 LaunchSequence launches_of(const Artifact& artifact, const dsl::Kernel& kernel) {
-  auto sequence = client::gpu::parse_launches(kernel, *abi::metadata_of(artifact.metadata));
+  auto sequence = client::gpu::parse_launches(kernel, artifact.metadata);
   EXPECT_TRUE(sequence.ok()) << sequence.error().message;
   return sequence ? *sequence : LaunchSequence();
 }

@@ -141,11 +141,13 @@ TEST(Print, OnGpusGivesWholeMessagesInAnyShapeOfBlock) {
 TEST(Print, MetadataDescribesMessagesAndValues) {
   auto artifact = compile(parse_kernel(many_values()), {});
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  const nlohmann::json& print = artifact->metadata["prints"][0];
-  EXPECT_EQ(print["message"], "x, its signs, n");
-  EXPECT_EQ(print["values"][1], nlohmann::json({{"type", "i1"}, {"shape", {3, 5}}}));
-  EXPECT_EQ(print["file"], "test.kiln");
-  EXPECT_EQ(artifact->metadata["prints"].size(), 4u);
+  ASSERT_EQ(artifact->metadata.prints.size(), 4u);
+  const abi::Print& print = artifact->metadata.prints[0];
+  EXPECT_EQ(print.message, "x, its signs, n");
+  EXPECT_EQ(print.place.file, "test.kiln");
+  ASSERT_GE(print.values.size(), 2u);
+  EXPECT_EQ(print.values[1].element, dsl::ElementType::kI1);
+  EXPECT_EQ(print.values[1].shape, (std::vector<int64_t>{3, 5}));
 }
 
 std::string with_option(const TextKernel& k, const std::string& option) {
@@ -210,7 +212,7 @@ TEST(Assert, WithoutTheOptionItCostsNothing) {
   auto without = compile(parse_kernel(text), {}, {}, "", "llvm");
   ASSERT_TRUE(with.ok() && without.ok());
   EXPECT_EQ(with->code, without->code);
-  EXPECT_FALSE(with->metadata.contains("checks"));
+  EXPECT_TRUE(with->metadata.checks.empty());
 }
 
 TEST(Assert, PassesWhereItHolds) {

@@ -44,8 +44,8 @@ class Side {
     while ((*hits_->stats())["store_queue_bytes"] > 0) hit();
   }
 
-  uint64_t evictions() const { return (*hits_->stats())["evictions_total"]; }
-  uint64_t disk_hits() const { return (*hits_->stats())["hits_total"]["disk"]; }
+  uint64_t evictions() const { return figures_of(*hits_)["evictions_total"]; }
+  uint64_t disk_hits() const { return figures_of(*hits_)["hits_total"]["disk"]; }
   double at(double share) const { return percentile(times_, share); }
 
  private:

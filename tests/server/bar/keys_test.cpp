@@ -47,11 +47,11 @@ TEST_F(Bar, Statement09KeysHaveTheBuilderAndEveryByteAndNothingElse) {
   for (const client::CompileOptions& other :
        {client::CompileOptions{.deadline_ms = 77}, client::CompileOptions{.priority = client::Priority::kBackground},
         client::CompileOptions{.trace_id = "other"}, client::CompileOptions{.durable = true}}) {
-    EXPECT_EQ(daemon->compile(minimal, other)->metadata["served_from"], "memory");
+    EXPECT_EQ(daemon->compile(minimal, other)->metadata.served_from, "memory");
   }
   ConnectOptions named = options();
   named.client_name = "another";
-  EXPECT_EQ((*Connection::open(named))->compile(minimal)->metadata["served_from"], "memory");
+  EXPECT_EQ((*Connection::open(named))->compile(minimal)->metadata.served_from, "memory");
   EXPECT_EQ(stats()["compiles_total"], 1);
   figure(9,
          "%d changes of builder and request: as many other keys; deadline, priority, trace, client, names, durability: "
@@ -95,10 +95,10 @@ TEST_F(Bar, Statement10TheSameRequestGivesTheSameBytes) {
     for (int i = 0; i < kEach; ++i, ++done) {
       auto artifact = connect()->compile(*request);
       ASSERT_TRUE(artifact) << artifact.error().message;
-      ASSERT_EQ(artifact->metadata["served_from"], "compile");
+      ASSERT_EQ(artifact->metadata.served_from, "compile");
       if (!first) first = *artifact;
       ASSERT_EQ(artifact->code, first->code);
-      ASSERT_EQ(artifact->metadata["entry"], first->metadata["entry"]);
+      ASSERT_EQ(artifact->metadata.entry, first->metadata.entry);
     }
     daemon_.kill_now();
   }
@@ -151,7 +151,7 @@ TEST_F(Bar, Statement11ClocksThatJumpLoseNothing) {
     for (int i = 0; i < entries; ++i) {
       auto artifact = daemon->fetch(order("bytes", 1000, std::to_string(i)));
       ASSERT_TRUE(artifact) << artifact.error().message;
-      EXPECT_EQ(artifact->metadata["served_from"], tier);
+      EXPECT_EQ(artifact->metadata.served_from, tier);
     }
   };
   auto created_s = [&](const RequestKey& key) -> int64_t {

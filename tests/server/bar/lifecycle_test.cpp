@@ -242,7 +242,7 @@ class OtherDaemon {
       wire::Welcome welcome;
       welcome.min_version = min;
       welcome.max_version = max;
-      const std::string json = wire::dump(wire::to_json(welcome));
+      const std::string json = wire::to_text(welcome);
       while (!stop.stop_requested()) {
         wire::Channel channel(wire::UniqueFd(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
         if (channel.fd() < 0 || !channel.write({.type = wire::Type::kWelcome, .json = json})) continue;

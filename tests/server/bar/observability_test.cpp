@@ -270,7 +270,7 @@ TEST_F(BarObservability, Statement36WhatHappenedCanBeSeen) {
   RawPeer rude(runtime());
   rude.send({.type = wire::Type::kPing, .request_id = 1});
   ASSERT_TRUE(rude.closed());
-  auto text = daemon->stats_text("prometheus");
+  auto text = daemon->stats("prometheus");
   ASSERT_TRUE(text) << text.error().message;
   for (const char* series : {"kiln_hits_total{tier=\"memory\"}",
                              "kiln_misses_total",
@@ -308,7 +308,7 @@ TEST_F(BarObservability, Statement36WhatHappenedCanBeSeen) {
       EXPECT_TRUE(ids.contains(id)) << id << " in " << name;
     }
   }
-  auto trace = daemon->stats_text("trace");
+  auto trace = daemon->stats("trace");
   ASSERT_TRUE(trace);
   const auto events = nlohmann::json::parse(*trace)["traceEvents"];
   std::map<std::string, std::set<std::string>> names;
@@ -324,12 +324,12 @@ TEST_F(BarObservability, Statement36WhatHappenedCanBeSeen) {
   EXPECT_EQ(names["trace-5"], (Names{"memory", "lookup"}));
   EXPECT_EQ(names["trace-6"], (Names{"compile", "lookup", "queue", "obey"}));
   EXPECT_EQ(names["trace-8"], (Names{"COMPILE_FAILED", "lookup"}));
-  const auto last = daemon->stats_text("trace", 1);
+  const auto last = daemon->stats("trace", 1);
   ASSERT_TRUE(last);
   const nlohmann::json last_events = nlohmann::json::parse(*last)["traceEvents"];
   EXPECT_FALSE(last_events.empty());
   for (const auto& event : last_events) EXPECT_EQ(event["args"]["trace_id"], "trace-8");
-  EXPECT_FALSE(daemon->stats_text("xml"));
+  EXPECT_FALSE(daemon->stats("xml"));
   figure(36, "%d series; one trace id in error, both logs, slow log and trace (%zu events of 8 requests)", series,
          events.size());
 }
@@ -354,7 +354,7 @@ TEST_F(BarObservability, Statement36TracesHaveEveryRequest) {
   peer.hello();
   peer.send({.type = wire::Type::kGet, .request_id = 1, .body = {std::as_bytes(std::span("short"))}});
   EXPECT_EQ(wire::parse_error(peer.read()->json).code, ErrorCode::kInvalidArgument);
-  const auto text = daemon->stats_text("trace");
+  const auto text = daemon->stats("trace");
   ASSERT_TRUE(text);
   std::vector<std::string> requests;
   std::map<std::string, std::string> by_id;

@@ -207,7 +207,7 @@ TEST_F(BarPlanted, Statement39AFifoInAnEntrysPlaceStopsNobody) {
   Stopwatch took;
   auto served = connect()->fetch(order("bytes"));
   ASSERT_TRUE(served) << served.error().message;
-  EXPECT_EQ(served->metadata["served_from"], "compile");
+  EXPECT_EQ(served->metadata.served_from, "compile");
   EXPECT_TRUE(connect()->ping());
   figure(39, "a fifo in an entry's place: compiled anew after %.1f ms", took.ms());
 }

@@ -119,7 +119,7 @@ TEST_F(BarScheduling, Statement12WithFinishLateACompileThatIsNearlyDoneIsKept) {
   EXPECT_EQ(figure_of("finished_late_total"), 1);
   auto kept = daemon->compile(order("sleep", slow, late));
   ASSERT_TRUE(kept) << kept.error().message;
-  EXPECT_EQ(kept->metadata["served_from"], "memory");
+  EXPECT_EQ(kept->metadata.served_from, "memory");
   // Where it has not even begun at its deadline it is ended there.
   for (int attempt = 0; attempt < 20 && figure_of("finished_late_total") == 1; ++attempt) {
     EXPECT_TRUE(left_after("hang", 0, "hangs" + std::to_string(attempt), usual));

@@ -59,7 +59,7 @@ TEST_F(BarSecurity, Statement29ASquattersSocketGetsNoByte) {
       ::chmod((place + "/" + wire::kSocketName).c_str(), 0666);
       (void)!::write(heard[1], &result, 1);  // listening
       wire::UniqueFd client(::accept(socket->get(), nullptr, nullptr));
-      const std::string json = wire::dump(wire::to_json(wire::Welcome{}));
+      const std::string json = wire::to_text(wire::Welcome{});
       wire::Channel channel(std::move(client));
       (void)channel.write({.type = wire::Type::kWelcome, .json = json});
       result = channel.read(wire::Clock::now() + 2s) ? 1 : 0;

@@ -133,7 +133,7 @@ TEST_F(BarSpeed, Statement34MissesAndStartsWithTheCompiler) {
     auto artifact = daemon->compile(*request);
     const double all = took.ms();
     ASSERT_TRUE(artifact) << artifact.error().message;
-    ASSERT_EQ(artifact->metadata["served_from"], "compile");
+    ASSERT_EQ(artifact->metadata.served_from, "compile");
     const auto line = log_lines("kiln-worker.log").back();
     ASSERT_EQ(line["event"], "compiled");
     if (i == 0) continue;  // its worker is forked and the compiler's pages become its own
@@ -300,7 +300,7 @@ TEST_F(BarSpeed, AnOpenBreakerCostsNothing) {
   there.runtime_dir = temp_ / "run2";
   auto plain = connect(), open = Connection::open(there).value();
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(open->compile(order("bytes", 64, "open" + std::to_string(i))));
-  ASSERT_EQ((*open->stats())["remote_state"], 2);
+  ASSERT_EQ(figures_of(*open)["remote_state"], 2);
   std::vector<double> misses[2], hits[2];
   for (int i = 0; i < count(50, 1000); ++i) {
     const auto request = order("bytes", 64, std::to_string(i));

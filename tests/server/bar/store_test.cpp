@@ -35,7 +35,7 @@ struct Load {
       auto artifact = (*daemon)->fetch(order("bytes", kSize, salt), {.durable = durable_wanted});
       if (!artifact) return;
       ++(artifact->code == fake_bytes(salt, kSize) ? right : wrong);
-      if (!durable_wanted || !artifact->metadata.value("durable", false)) continue;
+      if (!durable_wanted || !artifact->metadata.durable.value_or(false)) continue;
       std::lock_guard lock(mutex);
       durable.insert(number);
     }
@@ -225,15 +225,15 @@ TEST_F(Bar, Statement07TwoDaemonsOnOneDirectoryTearNothing) {
   }
   auto reader = Connection::open(there);
   ASSERT_TRUE(reader);
-  auto figures = (*reader)->stats();
+  const auto figures = figures_of(**reader);
   EXPECT_EQ(stats()["cache_corrupt_total"], 0);
-  EXPECT_EQ(figures->at("cache_corrupt_total"), 0);
-  EXPECT_EQ(figures->at("store_read_only"), 1);
+  EXPECT_EQ(figures.at("cache_corrupt_total"), 0);
+  EXPECT_EQ(figures.at("store_read_only"), 1);
   figure(7,
          "%d processes for %.0f s through a writing and a reading daemon: 0 torn reads (%d and %d disk hits, %d "
          "evictions)",
          processes, static_cast<double>(time.count()) / 1000, stats()["hits_total"]["disk"].get<int>(),
-         figures->at("hits_total")["disk"].get<int>(), stats()["evictions_total"].get<int>());
+         figures.at("hits_total")["disk"].get<int>(), stats()["evictions_total"].get<int>());
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "device_case.h"
 
-#include "kiln/dsl/expr_json.h"
+#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/text.h"
 
 namespace kiln::test {
@@ -12,23 +12,34 @@ dsl::Kernel kernel_of(const std::string& params, const std::string& grid) {
   return kernel ? *kernel : dsl::Kernel();
 }
 
-Artifact artifact_of(const dsl::Kernel& kernel, const nlohmann::json& more) {
-  Artifact out;
-  nlohmann::json& metadata = out.metadata;
-  metadata = {{"kernel", kernel.name}, {"target", "cuda:sm_90a"}, {"emit", "ptx"}, {"entry", "kiln_entry"}};
+Result<Artifact> read_artifact_of(const dsl::Kernel& kernel, const nlohmann::json& more) {
+  abi::Metadata sound;
+  sound.kernel = kernel.name;
+  sound.target = "cuda:sm_90a";
+  sound.emit = "ptx";
+  sound.entry = "kiln_entry";
   const abi::ParamLayout layout = abi::lay_out_params(kernel);
-  metadata["params"] = nlohmann::json::array();
   for (size_t i = 0; i < kernel.params.size(); ++i) {
-    metadata["params"].push_back({{"name", kernel.params[i].name},
-                                  {"type", to_string(kernel.params[i].type, kernel.expr_names())},
-                                  {"offset", layout.slots[i].offset}});
+    sound.params.push_back(
+        {kernel.params[i].name, to_string(kernel.params[i].type, kernel.expr_names()), layout.slots[i].offset});
   }
-  for (const dsl::Expr& extent : kernel.grid) metadata["grid_expr"].push_back(dsl::expr_to_json(extent));
-  metadata["device"] = {{"threads", 128}, {"shared_bytes", 0}};
-  metadata.merge_patch(more);
-  std::string code = ".entry kiln_entry .entry first_stage //";
-  for (char c : code) out.code.push_back(static_cast<std::byte>(c));
+  sound.grid_expr.assign(kernel.grid.begin(), kernel.grid.end());
+  abi::Device& device = sound.device.emplace();
+  device.threads = 128;
+  device.shared_bytes = 0;
+  nlohmann::json changed = abi::to_json(sound);
+  changed.merge_patch(more);
+  auto metadata = abi::metadata_of(changed);
+  if (!metadata) return metadata.error();
+  Artifact out{std::move(*metadata), {}};
+  for (char c : std::string(".entry kiln_entry .entry first_stage //")) out.code.push_back(static_cast<std::byte>(c));
   return out;
+}
+
+Artifact artifact_of(const dsl::Kernel& kernel, const nlohmann::json& more) {
+  auto out = read_artifact_of(kernel, more);
+  if (!out) ADD_FAILURE() << out.error().message;
+  return out ? std::move(*out) : Artifact();
 }
 
 Result<std::shared_ptr<const client::Variant>> load(const dsl::Kernel& kernel, const Artifact& artifact) {

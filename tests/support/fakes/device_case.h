@@ -16,7 +16,9 @@ namespace kiln::test {
 
 // A kernel by its parameters ("%x: ptr<f32>, %n: i32") and grid ("[div(n + 63, 64), 1, 1]"), of one op at line 3.
 dsl::Kernel kernel_of(const std::string& params, const std::string& grid = "[1, 1, 1]");
-// PTX for the kernel, for sm_90a, with blocks of 128 threads; `more` is merged into the metadata.
+// PTX for the kernel, for sm_90a, with blocks of 128 threads; `more` is merged into the metadata's JSON. It must be as
+// metadata are, or the test fails; of read_artifact_of the error says what is not.
+Result<Artifact> read_artifact_of(const dsl::Kernel& kernel, const nlohmann::json& more);
 Artifact artifact_of(const dsl::Kernel& kernel, const nlohmann::json& more = nlohmann::json::object());
 
 Result<std::shared_ptr<const client::Variant>> load(const dsl::Kernel& kernel, const Artifact& artifact);

@@ -8,6 +8,7 @@
 #include "amdgcn_emulator.h"
 #include "harness.h"
 #include "kiln/dsl/text.h"
+#include "kiln/dsl/walk.h"
 
 namespace kiln::test {
 namespace {
@@ -18,15 +19,11 @@ constexpr char kPrefix[] = "amd:";
 // One kernel in so many is in the default run.
 constexpr size_t kDefaultPart = 4;
 
-bool has_atomics(const dsl::Region& region) {
-  for (const dsl::Op& op : region.ops) {
-    if (op.code == dsl::OpCode::kAtomicRmw || op.code == dsl::OpCode::kAtomicCas || op.code == dsl::OpCode::kReduceTile)
-      return true;
-    for (const dsl::Region& inner : op.regions) {
-      if (has_atomics(inner)) return true;
-    }
-  }
-  return false;
+bool has_atomics(const dsl::Kernel& kernel) {
+  return dsl::any_op(kernel, [](const dsl::Op& op) {
+    return op.code == dsl::OpCode::kAtomicRmw || op.code == dsl::OpCode::kAtomicCas ||
+           op.code == dsl::OpCode::kReduceTile;
+  });
 }
 
 size_t hash_of(const dsl::Kernel& kernel) { return std::hash<std::string>()(dsl::print(kernel)); }
@@ -37,24 +34,25 @@ class AmdLaunch {
   AmdLaunch(const Artifact& artifact, const dsl::Kernel& kernel, std::span<const dsl::Argument> arguments,
             uint64_t programs, bool tells_host)
       : metadata_(artifact.metadata),
-        params_(metadata_["params_bytes"].get<size_t>()),
-        whole_words_(has_atomics(kernel.body)) {
+        params_(static_cast<size_t>(metadata_.params_bytes)),
+        whole_words_(has_atomics(kernel)) {
     for (size_t i = 0; i < arguments.size(); ++i) {
       const dsl::Type& type = kernel.params[i].type;
       uint64_t bits = arguments[i].bits;
       size_t bytes = static_cast<size_t>(dsl::info(type.element).bytes);
       if (type.pointer) {
-        const nlohmann::json& facts = metadata_["facts"];
-        const bool is_aligned = i < facts.size() && facts[i] == "align16";
+        const dsl::Facts& facts = metadata_.facts;
+        const bool is_aligned = i < facts.size() && facts[i] == dsl::ParamFact::kAlign16;
         bits = add(arguments[i].data, static_cast<size_t>(arguments[i].extent) * bytes, is_aligned ? 16 : bytes);
         bytes = 8;
       }
-      std::memcpy(params_.data() + metadata_["params"][i]["offset"].get<size_t>(), &bits, bytes);
+      std::memcpy(params_.data() + metadata_.params[i].offset, &bits, bytes);
     }
     own_ = ranges_.size();
-    if (metadata_.contains("workspace_bytes")) {
+    if (metadata_.workspace_bytes) {
       // Whatever was there.
-      const std::vector<std::byte> workspace(metadata_["workspace_bytes"].get<uint64_t>() * programs, std::byte{0xff});
+      const std::vector<std::byte> workspace(static_cast<uint64_t>(*metadata_.workspace_bytes) * programs,
+                                             std::byte{0xff});
       const uint64_t bits = add(workspace.data(), workspace.size(), 256);
       params_.resize((params_.size() + 7) / 8 * 8 + 8);
       std::memcpy(params_.data() + params_.size() - 8, &bits, 8);
@@ -66,17 +64,16 @@ class AmdLaunch {
                                    emulator::WaveOrder order, bool count = false) const {
     emulator::Launch launch;
     launch.grid = grid;
-    launch.threads = metadata_["device"]["threads"];
     launch.arguments = params_;
     launch.memory = ranges_;
     launch.order = order;
     launch.count_mnemonics = count;
-    const nlohmann::json one = {{{"entry", metadata_["entry"]}, {"chunks", 1}, {"threads", launch.threads}}};
+    const std::vector<abi::LaunchStep> one = {{metadata_.entry, 1, metadata_.device->threads, {}}};
     Result<emulator::Statistics> done = emulator::Statistics();
-    for (const nlohmann::json& stage : metadata_.value("plan", one)) {
-      launch.grid[0] = grid[0] * stage["chunks"].get<uint32_t>();
-      launch.threads = stage["threads"];
-      if (done) done = emulator::run(object, stage["entry"].get<std::string>(), launch);
+    for (const abi::LaunchStep& step : metadata_.plan.empty() ? one : metadata_.plan) {
+      launch.grid[0] = grid[0] * static_cast<uint32_t>(step.chunks);
+      launch.threads = static_cast<uint32_t>(step.threads.value());
+      if (done) done = emulator::run(object, step.entry, launch);
     }
     return done;
   }
@@ -103,26 +100,28 @@ class AmdLaunch {
     return reinterpret_cast<uint64_t>(begin);
   }
 
-  void put(const char* field, size_t index, uint64_t bits) {
-    const size_t at = metadata_[field].get<size_t>() + 8 * index;
+  bool has(abi::LaunchField field) const { return metadata_.offsets.contains(field); }
+
+  void put(abi::LaunchField field, size_t index, uint64_t bits) {
+    const size_t at = static_cast<size_t>(metadata_.offsets.at(field)) + 8 * index;
     if (params_.size() < at + 8) params_.resize(at + 8);
     std::memcpy(params_.data() + at, &bits, 8);
   }
 
   void append_launch_params(const dsl::Kernel& kernel, std::span<const dsl::Argument> arguments, bool tells_host) {
-    if (metadata_.contains("failure_param")) {
+    if (has(abi::LaunchField::kFailure)) {
       const std::vector<std::byte> record(64);
       failure_ = ranges_.size();
-      put("failure_param", 0, add(record.data(), record.size(), 8));
+      put(abi::LaunchField::kFailure, 0, add(record.data(), record.size(), 8));
     }
-    if (metadata_.contains("extents_param")) {
+    if (has(abi::LaunchField::kExtents)) {
       size_t next = 0;
       for (size_t i = 0; i < arguments.size(); ++i) {
         if (!kernel.params[i].type.pointer) continue;
-        put("extents_param", next++, static_cast<uint64_t>(tells_host ? arguments[i].extent : -1));
+        put(abi::LaunchField::kExtents, next++, static_cast<uint64_t>(tells_host ? arguments[i].extent : -1));
       }
     }
-    if (metadata_.contains("print_param")) {
+    if (has(abi::LaunchField::kPrint)) {
       constexpr uint64_t kCapacity = 1 << 16, kCapacityAt = 24;
       std::vector<std::byte> ring(64 + kCapacity);
       std::memcpy(ring.data() + kCapacityAt, &kCapacity, 8);
@@ -131,11 +130,11 @@ class AmdLaunch {
         ring_ = ranges_.size();
         address = add(ring.data(), ring.size(), 8);
       }
-      put("print_param", 0, address);
+      put(abi::LaunchField::kPrint, 0, address);
     }
   }
 
-  const nlohmann::json& metadata_;
+  const abi::Metadata& metadata_;
   std::vector<std::byte> params_;
   const bool whole_words_;  // atomics of narrow elements change the words that these lie in
   std::list<std::vector<std::byte>> memory_;
@@ -172,7 +171,7 @@ Result<void> run_on_amd(const Artifact& artifact, const dsl::Kernel& kernel, std
   auto object = emulator::CodeObject::load(artifact.code);
   if (!object) return object.error();
   std::vector orders = {emulator::WaveOrder::kForward};
-  if (artifact.metadata["device"]["threads"].get<uint32_t>() > object->kernels()[0].wavefront_size)
+  if (static_cast<uint32_t>(artifact.metadata.device->threads.value()) > object->kernels()[0].wavefront_size)
     orders.insert(artifact.code.size() / 8 % 2 ? orders.begin() : orders.end(), emulator::WaveOrder::kReverse);
   const uint64_t programs = uint64_t{grid[0]} * grid[1] * grid[2];
   std::list<AmdLaunch> launches;
@@ -181,7 +180,7 @@ Result<void> run_on_amd(const Artifact& artifact, const dsl::Kernel& kernel, std
     auto done = launch.run(*object, grid, order);
     if (reports) *reports = launch.reports();
     if (!done) return done.error();
-    if (!has_atomics(kernel.body) && !has_same_results(launch, launches.front()))
+    if (!has_atomics(kernel) && !has_same_results(launch, launches.front()))
       return internal_error("the results depend on the order in which the waves run: is there a barrier missing?");
   }
   size_t next = 0;

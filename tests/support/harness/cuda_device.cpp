@@ -70,9 +70,9 @@ class GuardedMemory {
 
 // As badly aligned as the artifact allows: by one element, unless a fact or a tensor map wants 16 bytes.
 size_t skew_of(const Artifact& artifact, const dsl::Kernel& kernel, size_t param) {
-  const nlohmann::json& facts = artifact.metadata["facts"];
-  const bool aligned = param < facts.size() && facts[param] == "align16";
-  if (aligned || artifact.metadata["device"].contains("tensor_maps")) return 0;
+  const dsl::Facts& facts = artifact.metadata.facts;
+  const bool aligned = param < facts.size() && facts[param] == dsl::ParamFact::kAlign16;
+  if (aligned || !artifact.metadata.device->tensor_maps.empty()) return 0;
   return static_cast<size_t>(dsl::info(kernel.params[param].type.element).bytes);
 }
 

@@ -14,7 +14,6 @@
 #include "gpu/prints.h"
 #include "gpu_emulator.h"
 #include "kiln/abi/cpu_abi.h"
-#include "kiln/abi/metadata_json.h"
 #include "kiln/codegen/compile.h"
 #include "kiln/dsl/facts.h"
 #include "kiln/dsl/instantiate.h"
@@ -61,12 +60,6 @@ class DirtyMemory {
  private:
   void* data_;
 };
-
-// A kernel without a plan is one stage.
-nlohmann::json stages_of(const Artifact& artifact) {
-  const nlohmann::json one = {{{"entry", "kiln_entry"}, {"chunks", 1}}};
-  return artifact.metadata.value("plan", one);
-}
 
 dsl::Bindings bindings_of(const dsl::Kernel& kernel, const std::vector<TestArgument>& arguments) {
   dsl::Bindings bindings;
@@ -154,16 +147,13 @@ Result<std::array<uint32_t, 3>> grid_of(const dsl::Kernel& kernel, const dsl::Co
 }
 
 Result<void> run_compiled(const dsl::Kernel& kernel, const Artifact& artifact, std::vector<TestArgument>& arguments) {
-  const bool on_amd = is_amd(artifact.metadata["target"]);
-  if (artifact.metadata.contains("device") && !on_amd) return run_on_cuda(kernel, artifact, arguments, {});
-  dsl::ConstexprValues constexprs;
-  for (const auto& [name, value] : artifact.metadata["constexprs"].items()) constexprs[name] = value;
-  auto grid = grid_of(kernel, constexprs, arguments);
+  const abi::Metadata& metadata = artifact.metadata;
+  const bool on_amd = is_amd(metadata.target), emulated = is_emulated(metadata.target);
+  if (metadata.device && !on_amd && !emulated) return run_on_cuda(kernel, artifact, arguments, {});
+  auto grid = grid_of(kernel, metadata.constexprs, arguments);
   if (!grid) return grid.error();
   if (on_amd) return run_on_amd(artifact, kernel, raw_arguments(kernel, arguments), *grid);
-  if (is_emulated(artifact.metadata["target"])) {
-    return run_emulated(artifact, kernel, raw_arguments(kernel, arguments), *grid);
-  }
+  if (emulated) return run_emulated(artifact, kernel, raw_arguments(kernel, arguments), *grid);
 
   const int fd = memfd_create("kiln-test", MFD_CLOEXEC);
   if (fd < 0 || write(fd, artifact.code.data(), artifact.code.size()) != static_cast<ssize_t>(artifact.code.size())) {
@@ -174,7 +164,7 @@ Result<void> run_compiled(const dsl::Kernel& kernel, const Artifact& artifact, s
   if (!library) return internal_error(std::string("dlopen: ") + dlerror());
 
   std::vector<std::unique_ptr<GuardedBuffer>> buffers;
-  std::vector<std::byte> params(artifact.metadata["params_bytes"].get<size_t>() + 8);
+  std::vector<std::byte> params(static_cast<size_t>(metadata.params_bytes) + 8);
   for (size_t i = 0; i < arguments.size(); ++i) {
     uint64_t bits = arguments[i].bits;
     if (arguments[i].is_buffer) {
@@ -185,21 +175,22 @@ Result<void> run_compiled(const dsl::Kernel& kernel, const Artifact& artifact, s
     }
     const dsl::Type& type = kernel.params[i].type;
     const size_t bytes = type.pointer ? 8 : static_cast<size_t>(dsl::info(type.element).bytes);
-    std::memcpy(params.data() + artifact.metadata["params"][i]["offset"].get<size_t>(), &bits, bytes);
+    std::memcpy(params.data() + metadata.params[i].offset, &bits, bytes);
   }
   const uint64_t programs = uint64_t{(*grid)[0]} * (*grid)[1] * (*grid)[2];
-  const uint64_t scratch_bytes = artifact.metadata["scratch_bytes"].get<uint64_t>();
+  const auto scratch_bytes = static_cast<uint64_t>(metadata.scratch_bytes.value());
   const DirtyMemory scratch(scratch_bytes),
-      workspace(artifact.metadata.value("workspace_bytes", uint64_t{0}) * programs);
+      workspace(static_cast<uint64_t>(metadata.workspace_bytes.value_or(0)) * programs);
   kiln_ctx context{};
   context.size = sizeof context;
   context.scratch = scratch.data();
   context.scratch_bytes = scratch_bytes;
   context.workspace = workspace.data();
   int32_t status = 0;
-  for (const nlohmann::json& stage : stages_of(artifact)) {
-    auto entry = reinterpret_cast<kiln_entry_fn>(dlsym(library, stage["entry"].get<std::string>().c_str()));
-    const auto chunks = stage["chunks"].get<uint32_t>();
+  const std::vector<abi::LaunchStep> one = {{metadata.entry, 1, {}, {}}};
+  for (const abi::LaunchStep& step : metadata.plan.empty() ? one : metadata.plan) {
+    auto entry = reinterpret_cast<kiln_entry_fn>(dlsym(library, step.entry.c_str()));
+    const auto chunks = static_cast<uint32_t>(step.chunks);
     const std::array<uint32_t, 3> stage_grid = {(*grid)[0] * chunks, (*grid)[1], (*grid)[2]};
     if (status == 0) status = entry(params.data(), stage_grid.data(), 0, programs * chunks, &context);
   }
@@ -216,15 +207,12 @@ namespace {
 // What the client makes of what a launch on a device has left.
 Result<void> launch_emulated(const dsl::Kernel& kernel, const Artifact& artifact, std::vector<TestArgument>& arguments,
                              const client::LaunchOptions& options) {
-  dsl::ConstexprValues constexprs;
-  for (const auto& [name, value] : artifact.metadata["constexprs"].items()) constexprs[name] = value;
-  auto grid = options.grid ? *options.grid : grid_of(kernel, constexprs, arguments);
+  const abi::Metadata& metadata = artifact.metadata;
+  auto grid = options.grid ? *options.grid : grid_of(kernel, metadata.constexprs, arguments);
   if (!grid) return grid.error();
-  auto metadata = abi::metadata_of(artifact.metadata);
-  if (!metadata) return metadata.error();
-  const client::Reports reports = {metadata->checks, metadata->prints};
+  const client::Reports reports = {metadata.checks, metadata.prints};
   EmulatedReports left;
-  const auto run = is_amd(artifact.metadata["target"]) ? run_on_amd : run_emulated;
+  const auto run = is_amd(metadata.target) ? run_on_amd : run_emulated;
   auto done = run(artifact, kernel, raw_arguments(kernel, arguments), *grid, &left);
   if (!done) return done;
   if (options.print && !left.ring.empty()) {
@@ -243,9 +231,9 @@ Result<void> launch_emulated(const dsl::Kernel& kernel, const Artifact& artifact
 
 Result<void> run_launched(const dsl::Kernel& kernel, const Artifact& artifact, std::vector<TestArgument>& arguments,
                           const client::LaunchOptions& options) {
-  const std::string target = artifact.metadata["target"];
+  const std::string& target = artifact.metadata.target;
   if (is_emulated(target) || is_amd(target)) return launch_emulated(kernel, artifact, arguments, options);
-  if (artifact.metadata.contains("device")) return run_on_cuda(kernel, artifact, arguments, options);
+  if (artifact.metadata.device) return run_on_cuda(kernel, artifact, arguments, options);
   auto variant = client::load_variant(kernel, artifact, {});
   if (!variant) return variant.error();
   std::vector<std::unique_ptr<GuardedBuffer>> buffers;

@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -56,8 +55,8 @@ struct CompileOptions {
   Priority priority = Priority::kInteractive;
   std::stop_token cancel = {};
   std::string trace_id = {};  // appears in errors and in the daemon's log
-  // Answer when the artifact is on disk and outlasts a power cut; its metadata then has "durable": true, or false where
-  // it cannot be stored.
+  // Answer when the artifact is on disk and outlasts a power cut; its metadata then has `durable`: false where it
+  // cannot be stored.
   bool durable = false;
   // Address space that the compile may use; 0: the daemon's default (`--worker-memory`). It has at least that: one that
   // runs already with less is not joined.
@@ -83,7 +82,7 @@ class Connection {
   Welcome server() const;
   RequestKey key_of(const RequestBytes& request) const;
 
-  // Metadata of an artifact gets "served_from": "memory", "disk", "remote" or "compile".
+  // Metadata of an artifact says where it was, in `served_from`.
   Result<Artifact> get(const RequestKey& key);  // kNotFound on a miss
   std::vector<Result<Artifact>> get_many(std::span<const RequestKey> keys);
   Result<Artifact> compile(const RequestBytes& request, const CompileOptions& options = {});
@@ -95,10 +94,9 @@ class Connection {
   Result<wire::Tuned> tune(const RequestBytes& request, const wire::TuneHeader& header, std::stop_token cancel = {},
                            uint32_t wait_ms = 0);
 
-  Result<nlohmann::json> stats();
-  // The daemon's figures as Prometheus text ("prometheus"), or its `last` compile requests for Perfetto ("trace"); 0:
-  // all that it remembers.
-  Result<std::string> stats_text(const std::string& format, uint32_t last = 0);
+  // The daemon's figures as a JSON object ("json") or as Prometheus text ("prometheus"), or its `last` compile requests
+  // for Perfetto ("trace"); 0: all that it remembers.
+  Result<std::string> stats(const std::string& format = "json", uint32_t last = 0);
   Result<void> ping();
   // Kernels that killed workers may be tried again.
   Result<void> clear_poison();

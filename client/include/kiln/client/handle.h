@@ -5,10 +5,10 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 
+#include "kiln/abi/metadata.h"
 #include "kiln/dsl/interpreter.h"
 
 namespace kiln::client {
@@ -44,7 +44,7 @@ class UntypedFunction {
 
   const dsl::Kernel& kernel() const;
   // Metadata of the variant that a launch with these facts takes; docs/reference/artifact.md lists the fields.
-  nlohmann::json metadata(const dsl::Facts& facts = {}) const;
+  abi::Metadata metadata(const dsl::Facts& facts = {}) const;
   size_t variant_count() const;
   // The config that a launch with these arguments takes now: constexprs and schedule options.
   dsl::ConstexprValues config(std::span<const Argument> arguments = {}) const;

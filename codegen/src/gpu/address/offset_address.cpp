@@ -100,7 +100,7 @@ void add_axis(Context& ctx, const dsl::Expr& factor, int axis, const Layout& lay
 std::optional<std::vector<Address>> offset_addresses(Context& ctx, ValueId pointers, const Layout& layout) {
   const dsl::Type& type = ctx.type(pointers);
   if (ctx.target.offset_reach() == 0 || type.rank() == 0) return std::nullopt;
-  LinearForms& forms = *ctx.forms;
+  LinearForms& forms = ctx.forms;
   const auto pointer = linear_pointer(ctx, forms, pointers);
   const int64_t bytes = dsl::info(type.element).bytes;
   if (!pointer || !is_emittable(pointer->index)) return std::nullopt;

@@ -121,6 +121,10 @@ struct Metadata {
   // Of a GPU. `offsets`: of the fields of kLaunchFieldNames.
   std::optional<Device> device;
   std::map<LaunchField, int64_t> offsets;
+  // Not in JSON: the client adds where an artifact came from, "memory", "disk", "remote" or "compile", and whether it
+  // outlasts a power cut, of requests that ask for that.
+  std::string served_from;
+  std::optional<bool> durable;
 };
 
 inline constexpr const char* kQuickEmit = "quick";  // `emit` of code that is made in less time, to be replaced

@@ -2,15 +2,14 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <vector>
+
+#include "kiln/abi/metadata.h"
 
 namespace kiln {
 
 struct Artifact {
-  // Kernel name, target, entry symbol, parameter plan, grid expressions, config, facts, phases in microseconds;
-  // the fields are listed in docs/reference/artifact.md.
-  nlohmann::json metadata;
+  abi::Metadata metadata;
   std::vector<std::byte> code;  // an ELF shared object for `cpu` targets
 };
 

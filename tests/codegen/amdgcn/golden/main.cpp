@@ -3,9 +3,11 @@
 // waves take. `kiln-amdgcn --table`: the same of the kernels that matter. `--aligned`: pointers and ints are multiples
 // of 16. A last argument that ends in .check stands for nothing: it is the golden file.
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "instruction_counts.h"
+#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/kernels.h"
 #include "requests/requests.h"
 
@@ -64,15 +66,15 @@ Result<Artifact> compile(const dsl::Kernel& kernel, const Options& options, cons
   return test::compile_kernel(kernel, common.target, common.config, common.facts(kernel), emit);
 }
 
-void print_counts(const std::string& assembly, const nlohmann::json& device) {
+void print_counts(const std::string& assembly, const abi::Metadata& metadata) {
   for (const auto& [name, count] : test::count_classes(test::mnemonics_of(assembly, false)))
     std::printf("%-14s %d\n", name.c_str(), count);
-  std::printf("%s\n", device.dump().c_str());
+  std::printf("%s\n", abi::to_json(metadata).at("device").dump().c_str());
 }
 
 struct Compiled {
   std::string assembly;
-  nlohmann::json device;
+  abi::Metadata metadata;
 };
 
 Result<Compiled> compile_both(const dsl::Kernel& kernel, const Options& options) {
@@ -80,7 +82,7 @@ Result<Compiled> compile_both(const dsl::Kernel& kernel, const Options& options)
   if (!text) return text.error();
   const auto linked = compile(kernel, options, "hsaco");
   if (!linked) return linked.error();
-  return Compiled{{reinterpret_cast<const char*>(text->code.data()), text->code.size()}, linked->metadata.at("device")};
+  return Compiled{{reinterpret_cast<const char*>(text->code.data()), text->code.size()}, linked->metadata};
 }
 
 // A line for each kernel that matters on each processor: what one wave does in an iteration of its hottest loop (the
@@ -107,15 +109,16 @@ int print_table() {
       if (!both) return fail(both.error().message);
       const auto mnemonics = test::mnemonics_of(both->assembly, true);
       auto counts = test::count_classes(mnemonics);
-      const nlohmann::json& device = both->device;
-      const test::Cycles cycles = test::cycles_of(mnemonics, gfx, device.at("threads"));
+      const abi::Device& device = *both->metadata.device;
+      const test::Cycles cycles = test::cycles_of(mnemonics, gfx, static_cast<int>(device.threads.value()));
       const std::string label = std::string(name) + (std::string(type) == "f32" ? "" : std::string("_") + type);
       std::printf("%-16s %-8s %6d %6d %5d %6d %6d %5d %5.0f%% %5d %6d %5d | %7.0f %7.0f %7.0f %7.0f  %s\n",
                   label.c_str(), gfx, counts["matrix"], counts["vector"], counts["LDS"], counts["global memory"],
                   counts["scalar"] + counts["scalar memory"], counts["wait"],
-                  100.0 * counts["matrix"] / static_cast<double>(mnemonics.size()), device.at("registers").get<int>(),
-                  device.at("lds_bytes").get<int>(), device.at("waves_per_simd").get<int>(), cycles.matrix,
-                  cycles.vector, cycles.lds, cycles.global, cycles.bound());
+                  100.0 * counts["matrix"] / static_cast<double>(mnemonics.size()),
+                  static_cast<int>(device.registers.value()), static_cast<int>(device.lds_bytes.value()),
+                  static_cast<int>(device.waves_per_simd.value()), cycles.matrix, cycles.vector, cycles.lds,
+                  cycles.global, cycles.bound());
     }
   }
   return 0;
@@ -131,7 +134,7 @@ int main(int argc, char** argv) {
   if (options.count) {
     const auto both = compile_both(*kernel, options);
     if (!both) return fail(both.error().message);
-    print_counts(both->assembly, both->device);
+    print_counts(both->assembly, both->metadata);
     return 0;
   }
   const auto artifact = compile(*kernel, options, "asm");

@@ -77,18 +77,18 @@ class OnAarch64 : public testing::TestWithParam<const char*> {
   }
 
  private:
-  static void write_case(const std::string& path, const dsl::Kernel& kernel, const nlohmann::json& metadata,
+  static void write_case(const std::string& path, const dsl::Kernel& kernel, const abi::Metadata& metadata,
                          const std::array<uint32_t, 3>& grid, const std::vector<Input>& inputs) {
     std::ofstream file(path, std::ios::binary);
     auto put = [&](uint64_t number) { file.write(reinterpret_cast<const char*>(&number), sizeof number); };
-    put(metadata["params_bytes"].get<uint64_t>());
-    put(metadata["scratch_bytes"].get<uint64_t>());
-    put(metadata.value("workspace_bytes", uint64_t{0}));
+    put(static_cast<uint64_t>(metadata.params_bytes));
+    put(static_cast<uint64_t>(metadata.scratch_bytes.value_or(0)));
+    put(static_cast<uint64_t>(metadata.workspace_bytes.value_or(0)));
     for (uint32_t extent : grid) put(extent);
     put(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
       const dsl::Type& type = kernel.params[i].type;
-      put(metadata["params"][i]["offset"].get<uint64_t>());
+      put(metadata.params[i].offset);
       put(type.pointer ? 8 : static_cast<uint64_t>(dsl::info(type.element).bytes));
       put(inputs[i].buffer.size());
       put(inputs[i].bits);
@@ -198,7 +198,7 @@ TEST_P(OnAarch64, MetadataNamesTheArchitecture) {
   const Case test{**dsl::library_kernels().back().ir, {}, {}, {}};
   auto artifact = compiled(test);
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-  EXPECT_EQ(artifact->metadata["needs"]["architecture"], "aarch64");
+  EXPECT_EQ(artifact->metadata.needs->architecture, "aarch64");
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, OnAarch64, testing::Values("cpu:aarch64", "cpu:neoverse-n1"), [](const auto& info) {

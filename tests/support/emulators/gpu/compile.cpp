@@ -11,7 +11,6 @@
 #include "gpu/supported.h"
 #include "gpu_emulator.h"
 #include "instrument.h"
-#include "kiln/abi/metadata_json.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
 #include "llvm_pass.h"
@@ -83,16 +82,6 @@ void split_blocks(llvm::Function& function) {
   }
 }
 
-bool has_atomics(const dsl::Region& region) {
-  for (const dsl::Op& op : region.ops) {
-    if (op.code == dsl::OpCode::kAtomicRmw || op.code == dsl::OpCode::kAtomicCas) return true;
-    for (const dsl::Region& inner : op.regions) {
-      if (has_atomics(inner)) return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 bool is_emulated(const std::string& target) { return target.starts_with(kPrefix); }
@@ -127,35 +116,27 @@ Result<Artifact> compile_emulated(const dsl::Kernel& source, const dsl::Constexp
   codegen::clean_up(module, *(*host)->machine, codegen::Invariants::kHoist);
   watch_shared_memory(function);
   split_blocks(function);
-  add_entry(module, function);
+  add_entry(module, function, shape.lanes);
   if (auto valid = codegen::check_module(module); !valid) return valid.error();
   auto object = codegen::emit_object(module, **host);
   if (!object) return object.error();
   auto code = codegen::link_shared(*object);
   if (!code) return code.error();
 
+  auto values = dsl::complete_constexprs(source, constexprs);
+  if (!values) return values.error();
   abi::Metadata metadata;
   metadata.target = target;
   metadata.params_bytes = 8 * static_cast<int64_t>(kernel.params.size());  // parameters lie in slots of 8 bytes
-  metadata.device.emplace().tensor_maps = lowered->tensor_maps;
+  metadata.constexprs = std::move(*values);
+  metadata.facts = facts;
+  abi::Device& device = metadata.device.emplace();
+  device.threads = lowered->threads;
+  device.programs = lowered->programs;
+  device.shared_bytes = lowered->shared_bytes;
+  device.tensor_maps = lowered->tensor_maps;
   codegen::describe_launch(kernel, *lowered, metadata);
-  Artifact out{abi::to_json(metadata), std::move(*code)};
-  auto values = dsl::complete_constexprs(source, constexprs);
-  if (!values) return values.error();
-  out.metadata["constexprs"] = nlohmann::json::object();
-  for (const auto& [name, value] : *values) out.metadata["constexprs"][name] = value;
-  out.metadata["aligned"] = nlohmann::json::array();
-  for (dsl::ParamFact fact : facts) out.metadata["aligned"].push_back(fact == dsl::ParamFact::kAlign16);
-  out.metadata["lanes"] = shape.lanes;
-  out.metadata["threads"] = lowered->threads;
-  out.metadata["programs"] = lowered->programs;
-  out.metadata["shared_bytes"] = lowered->shared_bytes;
-  // It is no code for a device.
-  out.metadata["tensor_maps"] = out.metadata["device"].value("tensor_maps", nlohmann::json::array());
-  out.metadata.erase("device");
-  // Sums of floats by atomics depend on the order.
-  out.metadata["any_order"] = !has_atomics(kernel.body);
-  return out;
+  return Artifact{std::move(metadata), std::move(*code)};
 }
 
 }  // namespace kiln::test

@@ -63,7 +63,7 @@ void watch_shared_memory(llvm::Function& kernel) {
   }
 }
 
-void add_entry(llvm::Module& module, llvm::Function& kernel) {
+void add_entry(llvm::Module& module, llvm::Function& kernel, int lanes) {
   llvm::LLVMContext& context = module.getContext();
   auto* pointer = llvm::PointerType::get(context, 0);
   auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), {pointer, pointer, pointer}, false);
@@ -79,6 +79,8 @@ void add_entry(llvm::Module& module, llvm::Function& kernel) {
   arguments.push_back(b.CreateAddrSpaceCast(entry->getArg(2), b.getPtrTy(codegen::gpu::kSharedSpace)));
   b.CreateCall(&kernel, arguments);
   b.CreateRetVoid();
+  new llvm::GlobalVariable(module, b.getInt32Ty(), /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
+                           b.getInt32(static_cast<uint32_t>(lanes)), "kiln_emulated_lanes");
 }
 
 }  // namespace kiln::test

@@ -9,7 +9,8 @@ namespace kiln::test {
 void place_shared_memory(llvm::Module& module, llvm::Function& kernel);
 // Each access of shared memory is told to the emulator.
 void watch_shared_memory(llvm::Function& kernel);
-// kiln_emulated_entry(params, thread, shared): calls the kernel with its parameters from slots of 8 bytes.
-void add_entry(llvm::Module& module, llvm::Function& kernel);
+// kiln_emulated_entry(params, thread, shared): calls the kernel with its parameters from slots of 8 bytes; and an i32
+// kiln_emulated_lanes, of a warp.
+void add_entry(llvm::Module& module, llvm::Function& kernel, int lanes);
 
 }  // namespace kiln::test

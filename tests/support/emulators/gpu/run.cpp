@@ -7,7 +7,7 @@
 
 #include "block.h"
 #include "gpu_emulator.h"
-#include "kiln/dsl/expr_json.h"
+#include "kiln/dsl/walk.h"
 #include "kiln/dsl/wide.h"
 
 namespace kiln::test {
@@ -32,32 +32,35 @@ class Library {
   EmulatedEntry entry() const {
     return handle_ ? reinterpret_cast<EmulatedEntry>(dlsym(handle_, "kiln_emulated_entry")) : nullptr;
   }
+  int lanes() const { return *static_cast<const int32_t*>(dlsym(handle_, "kiln_emulated_lanes")); }
 
  private:
   void* handle_ = nullptr;
 };
 
 // What the host encodes at a launch. `data` are the arguments' copies, by parameter.
-EmulatedTensorMap encode(const nlohmann::json& map, const std::vector<std::byte*>& data,
+EmulatedTensorMap encode(const abi::TensorMap& map, const std::vector<std::byte*>& data,
                          const dsl::Bindings& bindings) {
-  const auto value = [&](const nlohmann::json& expr) {
-    return dsl::expr_from_json(expr).value().evaluate(bindings).value();
-  };
-  const dsl::ElementType element = *dsl::parse_element_type(map["type"].get<std::string>());
+  const auto value = [&](const dsl::Expr& expr) { return expr.evaluate(bindings).value(); };
   EmulatedTensorMap out;
-  out.element_bytes = static_cast<size_t>(dsl::info(element).bytes);
-  out.address = data[map["param"].get<size_t>()] + value(map["offset"]) * static_cast<int64_t>(out.element_bytes);
-  out.rank = map["rank"];
+  out.element_bytes = static_cast<size_t>(dsl::info(map.element).bytes);
+  out.address = data[map.param] + value(map.offset) * static_cast<int64_t>(out.element_bytes);
+  out.rank = map.dims.size();
   for (size_t i = 0; i < out.rank; ++i) {
-    out.dims[i] = value(map["dims"][i]);
-    out.box[i] = map["box"][i];
-    if (i > 0) out.strides_bytes[i] = value(map["strides_bytes"][i - 1]);
+    out.dims[i] = value(map.dims[i]);
+    out.box[i] = map.box[i];
+    if (i > 0) out.strides_bytes[i] = value(map.strides_bytes[i - 1]);
   }
-  const std::string swizzle = map["swizzle"];
-  out.swizzle_bytes = swizzle == "none" ? 0 : std::stoi(swizzle);
-  const bool fills_nan = map.value("fill", "zero") == "nan";
-  if (fills_nan) out.fill = dsl::bits_from_double(element, std::numeric_limits<double>::quiet_NaN());
+  out.swizzle_bytes = map.swizzle_bytes;
+  if (map.fills_nan) out.fill = dsl::bits_from_double(map.element, std::numeric_limits<double>::quiet_NaN());
   return out;
+}
+
+// Sums of floats by atomics depend on the order.
+bool has_atomics(const dsl::Kernel& kernel) {
+  return dsl::any_op(kernel, [](const dsl::Op& op) {
+    return op.code == dsl::OpCode::kAtomicRmw || op.code == dsl::OpCode::kAtomicCas;
+  });
 }
 
 // So few that they take several programs.
@@ -67,7 +70,7 @@ constexpr uint32_t kPersistentBlocks = 2;
 class Launch {
  public:
   Launch(const Artifact& artifact, const dsl::Kernel& kernel, std::span<const dsl::Argument> arguments, bool tells_host)
-      : params_(8 * (arguments.size() + artifact.metadata["tensor_maps"].size())) {
+      : params_(8 * (arguments.size() + artifact.metadata.device->tensor_maps.size())) {
     std::vector<std::byte*> data(arguments.size());
     dsl::Bindings bindings{{}, std::vector<std::optional<int64_t>>(arguments.size())};
     for (size_t i = 0; i < arguments.size(); ++i) {
@@ -75,8 +78,8 @@ class Launch {
       uint64_t bits = arguments[i].bits;
       if (param.type.pointer) {
         const auto element = static_cast<size_t>(dsl::info(param.type.element).bytes);
-        const nlohmann::json& aligned = artifact.metadata["aligned"];
-        const bool is_aligned = i < aligned.size() && aligned[i].get<bool>();
+        const dsl::Facts& facts = artifact.metadata.facts;
+        const bool is_aligned = i < facts.size() && facts[i] == dsl::ParamFact::kAlign16;
         const size_t bytes = static_cast<size_t>(arguments[i].extent) * element;
         add_buffer(param.name, arguments[i].data, bytes, is_aligned ? 16 : element);
         data[i] = buffers_.back().data;
@@ -86,16 +89,19 @@ class Launch {
       }
       std::memcpy(params_.data() + 8 * i, &bits, 8);
     }
-    for (const nlohmann::json& map : artifact.metadata["tensor_maps"]) maps_.push_back(encode(map, data, bindings));
+    for (const abi::TensorMap& map : artifact.metadata.device->tensor_maps) {
+      maps_.push_back(encode(map, data, bindings));
+    }
     for (size_t i = 0; i < maps_.size(); ++i) {
       const auto address = reinterpret_cast<uint64_t>(&maps_[i]);
       std::memcpy(params_.data() + 8 * (arguments.size() + i), &address, 8);
     }
     own_buffers_ = buffers_.size();
-    append_launch_params(artifact, kernel, arguments, tells_host);
-    if (artifact.metadata.contains("programs_param")) programs_at_ = params_.size(), params_.resize(params_.size() + 8);
-    if (artifact.metadata.contains("grid_param")) grid_at_ = params_.size(), params_.resize(params_.size() + 24);
-    if (artifact.metadata.contains("queue_param")) {
+    const std::map<abi::LaunchField, int64_t>& there = artifact.metadata.offsets;
+    append_launch_params(there, kernel, arguments, tells_host);
+    if (there.contains(abi::LaunchField::kPrograms)) programs_at_ = params_.size(), params_.resize(params_.size() + 8);
+    if (there.contains(abi::LaunchField::kGrid)) grid_at_ = params_.size(), params_.resize(params_.size() + 24);
+    if (there.contains(abi::LaunchField::kQueue)) {
       const auto address = reinterpret_cast<uint64_t>(&counter_);
       params_.resize(params_.size() + 8);
       std::memcpy(params_.data() + params_.size() - 8, &address, 8);
@@ -139,24 +145,24 @@ class Launch {
 
  private:
   // Behind the kernel's own parameters, as docs/reference/artifact.md has it.
-  void append_launch_params(const Artifact& artifact, const dsl::Kernel& kernel,
+  void append_launch_params(const std::map<abi::LaunchField, int64_t>& there, const dsl::Kernel& kernel,
                             std::span<const dsl::Argument> arguments, bool tells_host) {
     const auto append = [&](uint64_t bits) {
       params_.resize(params_.size() + 8);
       std::memcpy(params_.data() + params_.size() - 8, &bits, 8);
     };
-    if (artifact.metadata.contains("failure_param")) {
+    if (there.contains(abi::LaunchField::kFailure)) {
       const std::vector<std::byte> record(64);
       add_buffer("the failure record", record.data(), record.size(), 8);
       failure_ = buffers_.back().data;
       append(reinterpret_cast<uint64_t>(failure_));
     }
-    if (artifact.metadata.contains("extents_param")) {
+    if (there.contains(abi::LaunchField::kExtents)) {
       for (size_t i = 0; i < arguments.size(); ++i) {
         if (kernel.params[i].type.pointer) append(static_cast<uint64_t>(tells_host ? arguments[i].extent : -1));
       }
     }
-    if (artifact.metadata.contains("print_param")) {
+    if (there.contains(abi::LaunchField::kPrint)) {
       constexpr uint64_t kCapacity = 1 << 16, kCapacityAt = 24;
       std::vector<std::byte> ring(64 + kCapacity);
       std::memcpy(ring.data() + kCapacityAt, &kCapacity, 8);
@@ -201,12 +207,13 @@ Result<void> compare(const Launch& a, const Launch& b) {
 Result<void> run_emulated(const Artifact& artifact, const dsl::Kernel& kernel, std::span<const dsl::Argument> arguments,
                           std::array<uint32_t, 3> grid, EmulatedReports* reports) {
   const Library library(artifact.code);
-  const EmulatedCode code{library.entry(), artifact.metadata["lanes"], artifact.metadata["threads"],
-                          artifact.metadata["shared_bytes"], artifact.metadata["programs"]};
-  if (!code.entry) return internal_error(std::string("dlopen: ") + dlerror());
+  if (!library.entry()) return internal_error(std::string("dlopen: ") + dlerror());
+  const abi::Device& device = *artifact.metadata.device;
+  const EmulatedCode code{library.entry(), library.lanes(), static_cast<int>(device.threads.value()),
+                          static_cast<size_t>(device.shared_bytes.value()), static_cast<int>(device.programs.value())};
   Launch forward(artifact, kernel, arguments, reports != nullptr);
   Result<void> done = forward.run(code, grid, ThreadOrder::kForward);
-  if (done && artifact.metadata["any_order"].get<bool>()) {
+  if (done && !has_atomics(kernel)) {
     const ThreadOrder other = artifact.code.size() / 8 % 2 == 0 ? ThreadOrder::kReverse : ThreadOrder::kRandom;
     Launch again(artifact, kernel, arguments, reports != nullptr);
     done = again.run(code, grid, other);

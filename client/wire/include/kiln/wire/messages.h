@@ -1,10 +1,10 @@
-// What the JSON headers of frames say, as structures.
+// What the JSON headers of frames say, as structures, and the texts of these.
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "kiln/dsl/request.h"
@@ -24,7 +24,7 @@ struct Welcome {
   std::string daemon_path, daemon_build_id;
   std::string worker_path, worker_build_id;
 };
-nlohmann::json to_json(const Welcome& welcome);
+std::string to_text(const Welcome& welcome);
 Result<Welcome> parse_welcome(std::string_view text);
 
 // The client's answer.
@@ -34,7 +34,7 @@ struct Hello {
   std::string build_id;
   bool replace = false;  // drain and exit: the client starts a daemon of its own build
 };
-nlohmann::json to_json(const Hello& hello);
+std::string to_text(const Hello& hello);
 Result<Hello> parse_hello(std::string_view text);
 
 enum class Priority : uint8_t { kInteractive, kBackground };
@@ -46,7 +46,7 @@ struct CompileHeader {
   bool durable = false;       // answer when the result is on disk and outlasts a power cut
   uint64_t memory_bytes = 0;  // address space of the worker for this compile; 0: the daemon's default
 };
-nlohmann::json to_json(const CompileHeader& header);
+std::string to_text(const CompileHeader& header);
 Result<CompileHeader> parse_compile_header(std::string_view text);
 
 struct CompileBody {
@@ -54,17 +54,20 @@ struct CompileBody {
 };
 Result<CompileBody> split_compile_body(std::span<const std::byte> body);
 
+// The value of a scalar parameter. Only what no int64_t holds is a uint64_t.
+using Scalar = std::variant<bool, int64_t, uint64_t, double>;
+
 // What shape a kernel is wanted for; the body has the kernel, its target and the constexprs that the caller fixes.
 struct TuneHeader {
-  nlohmann::json scalars = nlohmann::json::object();  // value by parameter's name; ints and floats
-  std::vector<std::string> fixed = {};                // constexprs that are not the tuner's
-  bool wait = false;                                  // answer when tuning is done; else with what is known now
-  bool behind = false;                                // nobody's launch waits for the answer
-  uint32_t budget_ms = 0;                             // for tuning; 0: the tuner's default
-  uint32_t device = 0;                                // the driver's number of the one to tune for
+  std::map<std::string, Scalar> scalars = {};  // by parameter's name
+  std::vector<std::string> fixed = {};         // constexprs that are not the tuner's
+  bool wait = false;                           // answer when tuning is done; else with what is known now
+  bool behind = false;                         // nobody's launch waits for the answer
+  uint32_t budget_ms = 0;                      // for tuning; 0: the tuner's default
+  uint32_t device = 0;                         // the driver's number of the one to tune for
   std::string trace_id;
 };
-nlohmann::json to_json(const TuneHeader& header);
+std::string to_text(const TuneHeader& header);
 Result<TuneHeader> parse_tune_header(std::string_view text);
 
 struct Tuned {
@@ -73,12 +76,11 @@ struct Tuned {
   bool final = true;                     // false: it is being tuned, and another answer may follow a TUNE that waits
   double median_us = 0, default_us = 0;  // 0: not known
 };
-nlohmann::json to_json(const Tuned& tuned);
+std::string to_text(const Tuned& tuned);
 Result<Tuned> parse_tuned(std::string_view text);
 
-nlohmann::json to_json(const Error& error);
-// The text of an ERROR frame: the message is cut where it would not fit.
-std::string error_text(Error error);
+// The message is cut where it would not fit a frame.
+std::string to_text(Error error);
 // Any text gives an error: one that does not parse gives kInternal.
 Error parse_error(std::string_view text);
 

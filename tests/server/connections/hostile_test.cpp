@@ -188,7 +188,7 @@ TEST_F(HostileTest, ClientRefusesADaemonOfAnotherVersion) {
   wire::Welcome welcome;
   welcome.min_version = welcome.max_version = 0x0200;
   welcome.daemon_path = "/opt/newer/kilnd";
-  std::string json = wire::dump(wire::to_json(welcome));
+  std::string json = wire::to_text(welcome);
   std::jthread serving([&] {
     auto channel = server.accept();
     (void)channel.write({.type = wire::Type::kWelcome, .json = json});
@@ -214,7 +214,7 @@ TEST_F(HostileTest, ADaemonThatSaysNothingIsGivenUp) {
 
 TEST_F(HostileTest, ClientRetriesOnceWhenClosedBeforeTheGreeting) {
   FakeServer server(runtime());
-  std::string json = wire::dump(wire::to_json(wire::Welcome{}));
+  std::string json = wire::to_text(wire::Welcome{});
   std::jthread serving([&] {
     server.accept();  // and hangs up
     auto channel = server.accept();
@@ -230,7 +230,7 @@ TEST_F(HostileTest, ClientRetriesOnceWhenClosedBeforeTheGreeting) {
 
 TEST_F(HostileTest, ClientChecksWhatItIsSent) {
   FakeServer server(runtime());
-  std::string json = wire::dump(wire::to_json(wire::Welcome{}));
+  std::string json = wire::to_text(wire::Welcome{});
   std::jthread serving([&] {
     auto channel = server.accept();
     (void)channel.write({.type = wire::Type::kWelcome, .json = json});

@@ -39,7 +39,7 @@ class SandboxTest : public ServiceTest, public ::testing::WithParamInterface<std
       ADD_FAILURE() << made.error().message;
       return 0;
     }
-    return made->metadata["errno"];
+    return static_cast<int>(made->metadata.constexprs["errno"]);
   }
   void expect_untouched() {
     std::ifstream key(prey() + "/key");
@@ -100,7 +100,7 @@ TEST_F(HelperTest, LeavesNobodyBehind) {
   start({"--workers", "1"});
   auto lasting = connect()->compile(order("lasting_beside"));
   ASSERT_TRUE(lasting) << lasting.error().message;
-  const pid_t helper = lasting->metadata["errno"];
+  const auto helper = static_cast<pid_t>(lasting->metadata.constexprs["errno"]);
   ASSERT_TRUE(alive(helper));
   EXPECT_FALSE(connect()->compile(order("exit", 3)));
   EXPECT_TRUE(eventually([&] { return !alive(helper); }));

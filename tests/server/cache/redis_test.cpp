@@ -37,7 +37,7 @@ class RedisTest : public RemoteServiceTest {
       auto artifact = to->compile(order("bytes", 5000, std::to_string(i)));
       took.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
       ASSERT_TRUE(artifact) << artifact.error().message;
-      EXPECT_EQ(artifact->metadata["served_from"], "remote");
+      EXPECT_EQ(artifact->metadata.served_from, "remote");
       EXPECT_EQ(artifact->code, fake_bytes(std::to_string(i), 5000));
     }
     const auto figures = second.stats();
@@ -66,7 +66,7 @@ TEST_F(RedisTest, LargeEntries) {
   ASSERT_TRUE(eventually([&] { return first.stats()["remote_stored_total"] == 1; }));
   auto artifact = second.connection()->compile(request);
   ASSERT_TRUE(artifact) << artifact.error().message;
-  EXPECT_EQ(artifact->metadata["served_from"], "remote");
+  EXPECT_EQ(artifact->metadata.served_from, "remote");
   EXPECT_EQ(artifact->code, fake_bytes("large", 5u << 20));
 }
 
@@ -82,8 +82,8 @@ TEST_F(RedisTest, Password) {
   ::setenv("KILN_REMOTE_PASSWORD", "open sesame", 1);
   Host reader(temp_ / "3", redis.url(), "read", {"--remote-trust"});
   ::unsetenv("KILN_REMOTE_PASSWORD");
-  EXPECT_EQ(reader.connection()->compile(order("bytes"))->metadata["served_from"], "remote");
-  EXPECT_EQ(reader.connection()->stats_text("json")->find("sesame"), std::string::npos);
+  EXPECT_EQ(reader.connection()->compile(order("bytes"))->metadata.served_from, "remote");
+  EXPECT_EQ(reader.connection()->stats("json")->find("sesame"), std::string::npos);
 }
 
 TEST_F(RedisTest, KilledMidwayNoRequestFails) {

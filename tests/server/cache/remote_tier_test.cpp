@@ -1,4 +1,6 @@
 // The parts of the remote tier that need no daemon: breaker, options, values, the queue of writes.
+#include "cache/remote_tier.h"
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -6,7 +8,6 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "cache/remote_tier.h"
 #include "fake_redis.h"
 #include "scheduling/breaker.h"
 #include "service_fixture.h"

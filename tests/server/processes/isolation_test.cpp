@@ -251,7 +251,7 @@ TEST_F(IsolationTest, NamesOfPhasesAreShortAndFew) {
   start({"--workers", "1"});
   auto daemon = connect();
   ASSERT_TRUE(daemon->compile(order("phases", 200), {.trace_id = "phases"}));
-  auto trace = daemon->stats_text("trace");
+  auto trace = daemon->stats("trace");
   ASSERT_TRUE(trace);
   EXPECT_LT(trace->size(), 64u << 10);
   EXPECT_NE(trace->find("?]0;owned?xxx"), std::string::npos) << *trace;
@@ -282,12 +282,13 @@ TEST_F(IsolationTest, SandboxDeniesForkAndExecButAllowsThreads) {
   start();
   auto probe = connect()->compile(order("probe"));
   ASSERT_TRUE(probe) << probe.error().message;
-  EXPECT_EQ(probe->metadata["fork"], "denied");
-  EXPECT_EQ(probe->metadata["exec"], "denied");
-  EXPECT_EQ(probe->metadata["open_files"], 64);
-  EXPECT_EQ(probe->metadata["home"], "unset");
+  auto& found = probe->metadata.constexprs;
+  EXPECT_EQ(found.at("may_fork"), 0);
+  EXPECT_EQ(found.at("may_exec"), 0);
+  EXPECT_EQ(found.at("open_files"), 64);
+  EXPECT_EQ(found.at("has_home"), 0);
   if (!kSanitized) {
-    EXPECT_EQ(probe->metadata["threads"], true);
+    EXPECT_EQ(found.at("may_thread"), 1);
   }
 }
 

@@ -28,7 +28,7 @@ class RemoteTest : public RemoteServiceTest {
     EXPECT_TRUE(artifact) << artifact.error().message;
     if (!artifact) return "error";
     EXPECT_EQ(artifact->code, fake_bytes(salt, 64));
-    return artifact->metadata["served_from"];
+    return artifact->metadata.served_from;
   }
 
   FakeRedis redis_{temp_ / "redis"};
@@ -87,7 +87,7 @@ TEST_F(RemoteTest, OnlyEntriesOfTheKeyAreTaken) {
   EXPECT_EQ(served_from(request, "signed"), "compile");
   EXPECT_EQ(stats()["remote_errors_total"]["rejected"], 1);
   Host friendly(temp_ / "friend", redis_.url(), "read", {"--remote-key", key});
-  EXPECT_EQ(friendly.connection()->compile(request)->metadata["served_from"], "remote");
+  EXPECT_EQ(friendly.connection()->compile(request)->metadata.served_from, "remote");
 }
 
 TEST_F(RemoteTest, RefusesToStartWithoutKeyOrTrust) {
@@ -214,8 +214,7 @@ TEST_F(RemoteTest, OpenBreakerAsksNoMore) {
   EXPECT_EQ(figures["remote_state"], 2);
   EXPECT_EQ(figures["remote_skipped_total"], 47);
   EXPECT_EQ(figures["remote_errors_total"]["closed"], 3);
-  EXPECT_NE(connect()->stats_text("prometheus")->find("kiln_remote_errors_total{kind=\"closed\"} 3"),
-            std::string::npos);
+  EXPECT_NE(connect()->stats("prometheus")->find("kiln_remote_errors_total{kind=\"closed\"} 3"), std::string::npos);
 }
 
 TEST_F(RemoteTest, HangingServerOpensTheBreaker) {

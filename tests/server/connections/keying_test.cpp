@@ -90,7 +90,7 @@ class LargeRequests : public ::testing::Test {
     peer.connection->start();
     wire::Hello hello;
     hello.client_name = "test";
-    const std::string json = wire::dump(wire::to_json(hello));
+    const std::string json = wire::to_text(hello);
     give(peer, {.type = wire::Type::kHello, .json = json});
     io_.poll();
     EXPECT_EQ(take(peer)->type(), wire::Type::kWelcome);

@@ -41,14 +41,14 @@ class StoreTest : public ServiceTest {
     start();
     auto healed = connect()->fetch(request);
     ASSERT_TRUE(healed) << healed.error().message;
-    EXPECT_EQ(healed->metadata["served_from"], "compile");
+    EXPECT_EQ(healed->metadata.served_from, "compile");
     auto figures = stats();
     EXPECT_EQ(figures["cache_corrupt_total"], corrupt);
     EXPECT_EQ(figures["cache_quarantined_total"], corrupt);
     restart();
     auto hit = connect()->fetch(request);
     ASSERT_TRUE(hit) << hit.error().message;
-    EXPECT_EQ(hit->metadata["served_from"], "disk");
+    EXPECT_EQ(hit->metadata.served_from, "disk");
     EXPECT_EQ(hit->code, healed->code);
   }
 };
@@ -129,7 +129,7 @@ TEST_F(StoreTest, KillLoopServesNothingTorn) {
       std::string salt = std::to_string(round * 4 + i);
       auto artifact = daemon->fetch(order("bytes", 20'000, salt));
       ASSERT_TRUE(artifact) << artifact.error().message;
-      ASSERT_EQ(artifact->metadata["salt"], salt);
+      ASSERT_EQ(artifact->metadata.entry, salt);
     }
     EXPECT_EQ(stats()["cache_corrupt_total"], 0);
     daemon_.signal(SIGKILL);
@@ -144,7 +144,7 @@ TEST_F(StoreTest, UnusableCacheDirectoryStillCompiles) {
   auto daemon = connect();
   auto artifact = daemon->fetch(order("bytes"));
   ASSERT_TRUE(artifact) << artifact.error().message;
-  EXPECT_EQ(daemon->fetch(order("bytes"))->metadata["served_from"], "memory");
+  EXPECT_EQ(daemon->fetch(order("bytes"))->metadata.served_from, "memory");
   EXPECT_EQ(stats()["store_degraded"], 1);
   EXPECT_TRUE(entry_files(cache()).empty());
   std::ifstream log(runtime() + "/kilnd.log");
@@ -210,14 +210,14 @@ TEST_F(StoreTest, ARemovedDirectoryIsMadeAgain) {
     fs::remove_all(removed);
     auto after = daemon->compile(order("bytes", 64, removed), {.durable = true});
     ASSERT_TRUE(after) << after.error().message;
-    EXPECT_EQ(after->metadata["durable"], true) << removed;
+    EXPECT_EQ(after->metadata.durable, true) << removed;
     EXPECT_EQ(entry_files(cache()).size(), removed.ends_with("/tmp") ? 2u : 1u) << removed;
   }
   EXPECT_EQ(stats()["store_degraded"], 0);
   restart();
   auto hit = connect()->fetch(order("bytes", 64, cache()));
   ASSERT_TRUE(hit) << hit.error().message;
-  EXPECT_EQ(hit->metadata["served_from"], "disk");
+  EXPECT_EQ(hit->metadata.served_from, "disk");
 }
 
 TEST_F(StoreTest, DiskStaysUnderItsLimit) {
@@ -242,12 +242,12 @@ TEST_F(StoreTest, SecondDaemonOnOneCacheReadsOnly) {
   there.runtime_dir = temp_ / "run2";
   auto reader = Connection::open(there);
   ASSERT_TRUE(reader);
-  EXPECT_EQ((*reader)->fetch(order("bytes", 64, "shared"))->metadata["served_from"], "disk");
+  EXPECT_EQ((*reader)->fetch(order("bytes", 64, "shared"))->metadata.served_from, "disk");
   // Durable, so that the answer comes when it has tried.
   auto own = (*reader)->fetch(order("bytes", 64, "own"), {.durable = true});
   ASSERT_TRUE(own);
-  EXPECT_EQ(own->metadata["durable"], false);
-  EXPECT_EQ((*reader)->stats()->at("store_read_only"), 1);
+  EXPECT_EQ(own->metadata.durable, false);
+  EXPECT_EQ(figures_of(**reader)["store_read_only"], 1);
   EXPECT_EQ(entry_files(cache()).size(), 1u);
   // With the writer gone the reader takes over at its next store.
   daemon_.signal(SIGTERM);

@@ -1,0 +1,35 @@
+// What a worker calls code must be code of that form.
+#include "cache/artifact_check.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+namespace kiln::server {
+namespace {
+
+Result<void> checked(const char* emit, const std::string& code) {
+  return check_artifact({{"emit", emit}, {"entry", "kiln_entry"}}, std::as_bytes(std::span(code)));
+}
+
+TEST(ArtifactCheck, CodeIsWhatItIsSaidToBe) {
+  std::ifstream own("/proc/self/exe", std::ios::binary);
+  const std::string elf((std::istreambuf_iterator<char>(own)), {});
+  for (const char* emit : {"so", "obj", "cubin", "hsaco"}) {
+    EXPECT_TRUE(checked(emit, elf)) << emit;
+    EXPECT_FALSE(checked(emit, elf.substr(0, elf.size() / 2))) << "its table of sections is at the end";
+    EXPECT_FALSE(checked(emit, elf.substr(0, 40)));
+    EXPECT_FALSE(checked(emit, std::string(500, 'x')));
+    EXPECT_FALSE(checked(emit, ""));
+  }
+  EXPECT_TRUE(checked("ptx", ".visible .entry kiln_entry(\n.param .u64 a)"));
+  EXPECT_FALSE(checked("ptx", ".visible .entry kiln_entry_2(\n.param .u64 a)"));
+  EXPECT_FALSE(checked("ptx", ".visible .func kiln_entry("));
+  EXPECT_TRUE(checked("llvm", "define"));
+  EXPECT_FALSE(checked("llvm", ""));
+  EXPECT_TRUE(check_artifact(nlohmann::json::object(), std::as_bytes(std::span("x"))));
+}
+
+}  // namespace
+}  // namespace kiln::server
