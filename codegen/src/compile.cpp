@@ -13,6 +13,7 @@
 #include "kiln/dsl/float_mode.h"
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
+#include "memory_file.h"
 #include "phases.h"
 #include "reports.h"
 #include "target.h"
@@ -158,6 +159,7 @@ void start_helpers(const Outside& outside) {
   for (const Backend* backend : backends()) {
     if (backend->start_helpers) backend->start_helpers(outside);
   }
+  MemoryFile::set_aside();
 }
 
 void warm_up(const Outside& outside) {
