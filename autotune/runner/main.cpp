@@ -66,9 +66,9 @@ std::vector<std::string> device_files(const std::string& kind) {
 // files, one file that is locked. A GPU's driver calls what it likes, so that of its calls the dangerous ones are
 // taken.
 Result<void> confine_to(const std::string& kind, int lock) {
-  constexpr const char* kMeasuring[] = {"sched_setaffinity", "getdents64", "readlink",  "readlinkat", "access",
-                                        "faccessat",         "faccessat2", "stat",      "lstat",      "statfs",
-                                        "fstatfs",           "ftruncate",  "arch_prctl"};
+  constexpr const char* kMeasuring[] = {"clone",      "memfd_create", "sched_setaffinity", "getdents64", "readlink",
+                                        "readlinkat", "access",       "faccessat",         "faccessat2", "stat",
+                                        "lstat",      "statfs",       "fstatfs",           "ftruncate",  "arch_prctl"};
   const bool is_cpu = kind == "cpu";
   confine::hide_from_others();
   if (auto done = confine::gain_no_rights(); !done) return done;

@@ -16,55 +16,17 @@
 #include <llvm/Transforms/Scalar/SROA.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 #include <llvm/Transforms/Utils/Mem2Reg.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdio>
 
+#include "memory_file.h"
+
 LLD_HAS_DRIVER(elf)
 
 namespace kiln::codegen {
 namespace {
-
-class MemoryFile {
- public:
-  explicit MemoryFile(const char* name) : fd_(memfd_create(name, MFD_CLOEXEC)) {}
-  ~MemoryFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-
-  bool valid() const { return fd_ >= 0; }
-  int fd() const { return fd_; }
-  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
-
-  bool write(const std::vector<std::byte>& bytes) const {
-    size_t done = 0;
-    while (done < bytes.size()) {
-      const ssize_t n = ::write(fd_, bytes.data() + done, bytes.size() - done);
-      if (n <= 0) return false;
-      done += static_cast<size_t>(n);
-    }
-    return true;
-  }
-
-  std::vector<std::byte> read() const {
-    const off_t size = lseek(fd_, 0, SEEK_END);
-    std::vector<std::byte> out(size > 0 ? static_cast<size_t>(size) : 0);
-    size_t done = 0;
-    while (done < out.size()) {
-      const ssize_t n = pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(done));
-      if (n <= 0) return {};
-      done += static_cast<size_t>(n);
-    }
-    return out;
-  }
-
- private:
-  int fd_;
-};
 
 // Standard output goes into a file while this lives. LLD can write to no descriptor but that one: any other output path
 // makes it create a temporary file beside it. A worker is single-threaded and uses its standard output for nothing
@@ -205,7 +167,7 @@ Result<std::vector<std::byte>> emit_object(llvm::Module& module, CpuTarget& targ
 }
 
 Result<std::vector<std::byte>> link_shared(const std::vector<std::byte>& object) {
-  MemoryFile input("kiln-object"), output("kiln-shared");
+  const MemoryFile input, output;
   if (!input.valid() || !output.valid() || !input.write(object))
     return internal_error("cannot create memory files to link");
   const std::string in = input.path();

@@ -2,6 +2,7 @@
 #include "backend.h"
 #include "kiln/codegen/compile.h"
 #include "kiln/dsl/text.h"
+#include "memory_file.h"
 
 namespace kiln::codegen {
 namespace {
@@ -31,6 +32,7 @@ void start_helpers(const Outside& outside) {
   for (const Backend* backend : backends()) {
     if (backend->start_helpers) backend->start_helpers(outside);
   }
+  MemoryFile::set_aside();
 }
 
 void warm_up(const Outside& outside) {

@@ -32,6 +32,9 @@ constexpr bool kLimitMemory = true;
 constexpr bool kLimitMemory = true;
 #endif
 
+// To empty the files that code is linked and assembled in, which are there already.
+constexpr const char* kCompiling[] = {"ftruncate"};
+
 void limit(__rlimit_resource_t resource, uint64_t bytes) {
   const rlimit value{static_cast<rlim_t>(bytes), static_cast<rlim_t>(bytes)};
   ::setrlimit(resource, &value);
@@ -116,9 +119,9 @@ Result<void> enter_sandbox(const Limits& limits, int parent_pid,
   ::setpriority(PRIO_PROCESS, 0, 5);
   set_limits(limits);
   if (auto done = confine::gain_no_rights(); !done) return done;
-  start_helpers({.helper = confine_helper, .program = confine::start_no_process});
+  start_helpers({.helper = confine_helper, .program = confine::stay_alone});
   if (auto done = confine::open_only({}); !done) return done;
-  return confine::call_only({});
+  return confine::call_only({.more = kCompiling});
 }
 
 }  // namespace kiln::worker

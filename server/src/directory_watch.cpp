@@ -20,9 +20,9 @@ void DirectoryWatch::start(const std::string& directory, std::function<void()> o
 void DirectoryWatch::wait() {
   events_->async_wait(asio::posix::descriptor_base::wait_read, [this](const boost::system::error_code& failed) {
     if (failed || !events_) return;
+    // A part of what there is, so that whoever makes names without end delays nobody else; the rest is waited for.
     alignas(inotify_event) char taken[4096];
-    while (::read(events_->native_handle(), taken, sizeof taken) > 0) {
-    }
+    (void)!::read(events_->native_handle(), taken, sizeof taken);
     on_change_();  // which may stop this
     if (events_) wait();
   });

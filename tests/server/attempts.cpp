@@ -6,6 +6,7 @@
 #include <linux/userfaultfd.h>
 #include <mqueue.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/fanotify.h>
@@ -95,6 +96,12 @@ int process_by_clone3() {
   } arguments{};
   arguments.exit_signal = SIGCHLD;
   return process_by(::syscall(SYS_clone3, &arguments, sizeof arguments));
+}
+
+int start_thread() {
+  pthread_t thread{};
+  const int error = ::pthread_create(&thread, nullptr, [](void*) -> void* { return nullptr; }, nullptr);
+  return error == 0 ? ::pthread_join(thread, nullptr) : error;
 }
 
 int run_from_memory() {
@@ -417,6 +424,8 @@ constexpr Attempt kAttempts[] = {
     {"users_terminal", [](P) { return outcome(::open("/dev/tty", O_RDWR | O_NOCTTY)); }},
     {"new_terminal", [](P) { return outcome(::open("/dev/ptmx", O_RDWR | O_NOCTTY)); }},
     {"name_for_others", [](P) { return take_name(); }},
+    {"thread", [](P) { return start_thread(); }},
+    {"anonymous_file", [](P) { return outcome(::memfd_create("attempt", MFD_CLOEXEC)); }},
     {"segments_of_code", [](P) { return outcome(::syscall(SYS_modify_ldt, 1, nullptr, 0)); }},
 };
 

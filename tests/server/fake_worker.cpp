@@ -59,10 +59,6 @@ void announce(kiln::wire::Type type) {
   write_raw({reinterpret_cast<const char*>(header.data()), header.size()});
 }
 
-void sleep_in_threads(uint64_t count) {
-  for (uint64_t i = 0; i < count; ++i) std::thread([] { ::pause(); }).detach();
-}
-
 // Pages are touched, so that it is memory and not only address space.
 [[noreturn]] void eat_memory() {
   while (true) {
@@ -122,13 +118,6 @@ Artifact probe_artifact() {
   found["may_exec"] = ::execve("/bin/true", nothing, nothing) >= 0 || errno != EPERM;
   found["open_files"] = ::sysconf(_SC_OPEN_MAX);
   found["has_home"] = ::getenv("HOME") != nullptr;
-  bool threads = true;
-  try {
-    std::thread([] {}).join();
-  } catch (const std::system_error&) {
-    threads = false;
-  }
-  found["may_thread"] = threads;
   return artifact;
 }
 
@@ -203,12 +192,23 @@ void fill_open_files() {
   }
 }
 
-// After the answer.
-void later(void (*act)()) {
-  std::thread([act] {
+// Told by SIGUSR1, for the order that waits for it: ServiceTest::let_go.
+std::atomic<bool> may_go{false};
+
+// What is done after an answer, by a thread of before the sandbox, in which none can be started.
+std::atomic<void (*)()> afterwards{nullptr};
+
+void wait_for_something_to_do() {
+  std::thread([] {
+    afterwards.wait(nullptr);
     ::usleep(200'000);
-    act();
+    afterwards.load()();
   }).detach();
+}
+
+void later(void (*act)()) {
+  afterwards = act;
+  afterwards.notify_one();
 }
 
 Result<Artifact> obey(const Order& order) {
@@ -219,6 +219,10 @@ Result<Artifact> obey(const Order& order) {
   if (order.what == "probe") return probe_artifact();
   if (order.what == "sleep") {
     ::usleep(static_cast<useconds_t>(order.number * 1000));
+    return bytes_artifact({"bytes", order.salt, 64});
+  }
+  if (order.what == "waits") {
+    while (!may_go.exchange(false)) ::usleep(1000);
     return bytes_artifact({"bytes", order.salt, 64});
   }
   if (order.what == "grow") {
@@ -243,18 +247,11 @@ Result<Artifact> obey(const Order& order) {
     later([] { announce(kiln::wire::Type::kResult); });
     return bytes_artifact({"bytes", order.salt, 64});
   }
-  if (order.what == "threads" || order.what == "threads_hang") {
-    sleep_in_threads(order.number);
-    if (order.what == "threads_hang") spin();
-    return bytes_artifact({"bytes", order.salt, 64});
-  }
-  if (order.what == "restless") {
-    later([] { spin(); });
-    return bytes_artifact({"bytes", order.salt, 64});
-  }
-  if (order.what == "stops") {
-    later([] { ::raise(SIGSTOP); });
-    return bytes_artifact({"bytes", order.salt, 64});
+  if (order.what == "restless" || order.what == "stops") {
+    later(order.what == "stops" ? [] { ::raise(SIGSTOP); } : [] { spin(); });
+    Artifact artifact = bytes_artifact({"bytes", order.salt, 64});
+    artifact.metadata.constexprs["pid"] = ::getpid();
+    return artifact;
   }
   // A worker that talks too much, and is of a kind of its own each time.
   if (order.what == "talks") {
@@ -325,10 +322,15 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
 int main(int argc, char** argv) {
   // A crash is part of the test: the sanitizers must not turn it into a report that takes seconds.
   for (int number : {SIGSEGV, SIGABRT, SIGBUS}) std::signal(number, SIG_DFL);
+  std::signal(SIGUSR1, [](int) { may_go = true; });
   const kiln::worker::Compiler compiler{.builder_id = [] { return std::string("fake-builder-1"); },
                                         .native_target = [] { return std::string("cpu:fake"); },
                                         .warm_up = [] {},
-                                        .start_helpers = start_helper,
+                                        .start_helpers =
+                                            [](const kiln::worker::HelperRights& rights) {
+                                              start_helper(rights);
+                                              wait_for_something_to_do();
+                                            },
                                         .compile = compile};
   if (argc == 4 && std::strcmp(argv[1], "--compile") == 0) {
     return kiln::worker::compile_main(compiler, argv[2], argv[3]);

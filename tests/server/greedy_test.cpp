@@ -17,6 +17,7 @@
 #include "connections/listener.h"
 #include "connections/owners.h"
 #include "descriptors.h"
+#include "directory_watch.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
 #include "kiln/wire/process.h"
@@ -177,6 +178,22 @@ TEST(Listener, WhoConnectsWithoutEndIsTakenInAFewAtATime) {
   EXPECT_FALSE(listener.leave_if_unused());
   EXPECT_EQ(taken, 2099u);
   EXPECT_TRUE(listener.leave_if_unused());
+}
+
+// Nor does one that makes names without end in the runtime directory.
+TEST(DirectoryWatch, NamesWithoutEndAreHeardOfAFewAtATime) {
+  TempDir temp;
+  boost::asio::io_context io;
+  server::DirectoryWatch watch(io);
+  size_t told = 0, others = 0;
+  watch.start(temp.path(), [&] {
+    if (++told == 1) boost::asio::post(io, [&] { others = told; });
+  });
+  for (int i = 0; i < 1000; ++i) std::ofstream(temp / std::to_string(i));
+  while (io.poll_one() > 0) {
+  }
+  EXPECT_EQ(others, 1u);
+  EXPECT_GT(told, 4u);
 }
 
 struct SomeConnection {

@@ -192,10 +192,11 @@ TEST_F(LifecycleTest, DrainLetsRunningCompilesFinish) {
   start({"--drain-timeout", "60"});
   auto daemon = connect();
   std::jthread running([&] {
-    auto artifact = daemon->compile(order("sleep", 1500));
+    auto artifact = daemon->compile(order("waits"));
     EXPECT_TRUE(artifact) << artifact.error().message;
   });
-  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  ASSERT_TRUE(eventually([&] { return busy_workers().size() == 1; }));
+  const auto worker = busy_workers();
   RawPeer peer(runtime());
   ASSERT_TRUE(peer.read());
   peer.hello();
@@ -210,6 +211,7 @@ TEST_F(LifecycleTest, DrainLetsRunningCompilesFinish) {
   auto refused = peer.read();
   ASSERT_TRUE(refused);
   EXPECT_EQ(wire::parse_error(refused->json).code, ErrorCode::kDraining);
+  let_go(worker);
   EXPECT_EQ(daemon_.wait(), 0);
   running.join();
 }
@@ -234,13 +236,16 @@ TEST_F(LifecycleTest, DrainWaitsForDurableResults) {
   std::vector<std::jthread> clients;
   for (int i = 0; i < kClients; ++i) {
     clients.emplace_back([&, i, client = connect()] {
-      auto artifact = client->compile(order("sleep", 500, std::to_string(i)), {.durable = true});
+      auto artifact = client->compile(order("waits", 0, std::to_string(i)), {.durable = true});
       ASSERT_TRUE(artifact) << artifact.error().message;
       durable += artifact->metadata.durable == true;
     });
   }
-  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == kClients; }));
+  ASSERT_TRUE(eventually([&] { return busy_workers().size() == kClients; }));
+  const auto workers = busy_workers();
   daemon_.signal(SIGTERM);
+  EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(socket_path()); }));
+  let_go(workers);
   EXPECT_EQ(daemon_.wait(), 0);
   clients.clear();
   EXPECT_EQ(durable, kClients);
@@ -302,8 +307,8 @@ TEST_F(LifecycleTest, AnIdleClientWithoutANextDaemonIsToldInTime) {
   start();
   auto in_a_hurry = options();
   in_a_hurry.start_timeout = 200ms;
-  auto client = Connection::open(in_a_hurry);
-  ASSERT_TRUE(client) << client.error().message;
+  Result<std::unique_ptr<Connection>> client = internal_error("none yet");
+  ASSERT_TRUE(eventually([&] { return (client = Connection::open(in_a_hurry)).ok(); })) << client.error().message;
   daemon_.signal(SIGTERM);
   ASSERT_EQ(daemon_.wait(), 0);
   for (int i = 0; i < 1000; ++i) {
@@ -368,14 +373,16 @@ TEST_F(LifecycleTest, ShutdownRequest) {
 TEST_F(LifecycleTest, SuccessorStartsWhileThePredecessorDrains) {
   start({"--drain-timeout", "60"});
   auto old = connect();
-  std::jthread running([&] { EXPECT_TRUE(old->compile(order("sleep", 1500))); });
-  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  std::jthread running([&] { EXPECT_TRUE(old->compile(order("waits"))); });
+  ASSERT_TRUE(eventually([&] { return busy_workers().size() == 1; }));
+  const auto worker = busy_workers();
   daemon_.signal(SIGTERM);
   ASSERT_TRUE(eventually([&] { return !std::filesystem::exists(socket_path()); }));
   auto successor = Connection::open(autostart());
   ASSERT_TRUE(successor) << successor.error().message;
   EXPECT_NE((*successor)->server().pid, daemon_.pid());
   EXPECT_TRUE((*successor)->compile(order("bytes", 6, "new")));
+  let_go(worker);
   running.join();
   EXPECT_EQ(daemon_.wait(), 0);
 }
@@ -400,7 +407,7 @@ std::string other_build_of(const std::string& program, const std::string& copy) 
 TEST_F(LifecycleTest, DaemonOfAnotherBuildIsReplaced) {
   const std::string worker = temp_ / "worker";
   std::filesystem::copy_file(KILN_TEST_WORKER, worker);
-  start({"--worker", worker});
+  start({"--worker", worker, "--drain-timeout", "60"});
   ASSERT_TRUE(connect()->fetch(order("bytes")));
   ConnectOptions newer = autostart();
   newer.worker_path = worker;
@@ -413,11 +420,13 @@ TEST_F(LifecycleTest, DaemonOfAnotherBuildIsReplaced) {
   // Whoever waits for a compile of the old one gets it.
   auto waiting = connect();
   std::atomic<int> finished{0};
-  std::jthread running([&] { finished += waiting->compile(order("sleep", 1000)).ok(); });
-  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  std::jthread running([&] { finished += waiting->compile(order("waits")).ok(); });
+  ASSERT_TRUE(eventually([&] { return busy_workers().size() == 1; }));
+  const auto old_worker = busy_workers();
   auto replaced = Connection::open(newer);
   ASSERT_TRUE(replaced) << replaced.error().message;
   EXPECT_NE((*replaced)->server().pid, daemon_.pid());
+  let_go(old_worker);
   running.join();
   EXPECT_EQ(finished, 1);
   EXPECT_EQ((*replaced)->server().worker_path, newer.worker_path);
@@ -440,16 +449,21 @@ TEST_F(LifecycleTest, QueuedCompilesOutliveTheReplacement) {
   std::vector<std::jthread> clients;
   for (int i = 0; i < kClients; ++i) {
     clients.emplace_back([&, i, client = Connection::open(patient).value()] {
-      auto artifact = client->compile(order("sleep", 500, std::to_string(i)));
+      auto artifact = client->compile(order("waits", 0, std::to_string(i)));
       EXPECT_TRUE(artifact) << artifact.error().message;
       finished += artifact.ok();
     });
   }
-  ASSERT_TRUE(eventually([&] { return stats()["jobs"] == kClients; }));
+  ASSERT_TRUE(eventually([&] { return stats()["jobs"] == kClients && busy_workers().size() == 1; }));
+  const auto old_worker = busy_workers();
   auto replaced = Connection::open(newer);
   ASSERT_TRUE(replaced) << replaced.error().message;
+  let_go(old_worker);
+  EXPECT_TRUE(eventually([&] {
+    let_go(busy_workers());
+    return finished == kClients;
+  }));
   clients.clear();
-  EXPECT_EQ(finished, kClients);
   EXPECT_EQ(daemon_.wait(), 0);
 }
 

@@ -19,9 +19,20 @@ class RemoteServiceTest : public ServiceTest {
          const std::vector<std::string>& trust, const std::vector<std::string>& more = {})
         : runtime_(directory + "/run") {
       std::filesystem::create_directories(directory);
-      std::vector<std::string> words = {
-          "--cache-dir", directory + "/cache", "--worker", KILN_TEST_WORKER,   "--workers", "2", "--remote",
-          url,           "--remote-mode",      mode,       "--remote-timeout", "60"};
+      std::vector<std::string> words = {"--cache-dir",
+                                        directory + "/cache",
+                                        "--worker",
+                                        KILN_TEST_WORKER,
+                                        "--workers",
+                                        "2",
+                                        "--remote",
+                                        url,
+                                        "--remote-mode",
+                                        mode,
+                                        "--remote-timeout",
+                                        "60",
+                                        "--remote-connect-timeout",
+                                        "60"};
       words.insert(words.end(), trust.begin(), trust.end());
       words.insert(words.end(), more.begin(), more.end());
       EXPECT_EQ(daemon_.start(runtime_, words), "ready");

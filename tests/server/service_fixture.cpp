@@ -124,6 +124,20 @@ int ServiceTest::jobs_queued() {
   return depth["interactive"].get<int>() + depth["background"].get<int>();
 }
 
+std::vector<pid_t> ServiceTest::busy_workers() {
+  std::vector<pid_t> out;
+  const auto figures = stats();
+  for (const auto& worker : figures["worker_list"]) {
+    const pid_t pid = worker["pid"];
+    if (pid > 0 && worker["phase"] == "obey") out.push_back(pid);
+  }
+  return out;
+}
+
+void ServiceTest::let_go(const std::vector<pid_t>& workers) {
+  for (pid_t pid : workers) ::kill(pid, SIGUSR1);
+}
+
 nlohmann::json ServiceTest::stats() {
   auto connection = connect();
   return connection ? figures_of(*connection) : nlohmann::json();

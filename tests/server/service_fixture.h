@@ -77,6 +77,10 @@ class ServiceTest : public ::testing::Test {
   std::unique_ptr<Connection> connect();
   nlohmann::json stats();
   int jobs_queued();  // jobs, of both classes
+  // Those that are at a compile now. Of what they are ordered, "waits" ends when it is told to, and not before: what a
+  // test does while it runs has as long as it takes.
+  std::vector<pid_t> busy_workers();
+  static void let_go(const std::vector<pid_t>& workers);
 
   TempDir temp_;
   DaemonProcess daemon_;

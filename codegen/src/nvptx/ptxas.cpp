@@ -17,7 +17,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <sstream>
+
+#include "memory_file.h"
 
 namespace kiln::codegen::nvptx {
 namespace {
@@ -127,48 +130,9 @@ bool is_architecture(const Job& job) {
 
 // ---- the caller's side ----
 
-// An anonymous file, closed on exec.
-class MemoryFile {
- public:
-  explicit MemoryFile(const char* name) : fd_(::memfd_create(name, MFD_CLOEXEC)) {}
-  ~MemoryFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-
-  int fd() const { return fd_; }
-
-  bool write(const std::string& text) const {
-    for (size_t done = 0; done < text.size();) {
-      const ssize_t size = ::pwrite(fd_, text.data() + done, text.size() - done, static_cast<off_t>(done));
-      if (size < 0 && errno == EINTR) continue;
-      if (size <= 0) return false;
-      done += static_cast<size_t>(size);
-    }
-    return true;
-  }
-
-  template <class Bytes>
-  Bytes read() const {
-    struct stat about{};
-    Bytes out;
-    if (::fstat(fd_, &about) != 0) return out;
-    out.resize(static_cast<size_t>(about.st_size));
-    size_t done = 0;
-    while (done < out.size()) {
-      const ssize_t size = ::pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(done));
-      if (size < 0 && errno == EINTR) continue;
-      if (size <= 0) break;
-      done += static_cast<size_t>(size);
-    }
-    out.resize(done);
-    return out;
-  }
-
- private:
-  int fd_;
-};
+std::string as_text(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 bool send_job(int socket, Job job, const std::array<int, kFiles>& files) {
   Envelope envelope(job);
@@ -226,8 +190,10 @@ AssemblerProcess::~AssemblerProcess() {
 
 Result<AssemblerProcess::Output> AssemblerProcess::assemble(const std::string& ptx, const std::string& processor,
                                                             bool line_tables) const {
-  const MemoryFile source("ptx"), cubin("cubin"), log("log");
-  if (source.fd() < 0 || cubin.fd() < 0 || log.fd() < 0 || !source.write(ptx)) return failed("no memory for its files");
+  const MemoryFile source, cubin, log;
+  if (!source.valid() || !cubin.valid() || !log.valid() || !source.write(std::as_bytes(std::span(ptx)))) {
+    return failed("no memory for its files");
+  }
   Job job{{}, line_tables};
   const std::string architecture = kArchitecture + processor;
   if (architecture.size() >= sizeof job.architecture)
@@ -238,7 +204,7 @@ Result<AssemblerProcess::Output> AssemblerProcess::assemble(const std::string& p
       ::recv(socket_, &status, sizeof status, 0) != sizeof status) {
     return internal_error("the process that runs " + program_ + " is gone");
   }
-  Output out{cubin.read<std::vector<std::byte>>(), log.read<std::string>()};
+  Output out{cubin.read(), as_text(log.read())};
   if (WIFEXITED(status) && WEXITSTATUS(status) == kCannotRun) return internal_error(program_ + " cannot be run");
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || out.cubin.empty()) {
     const std::string how = WIFEXITED(status) ? "exit code " + std::to_string(WEXITSTATUS(status))

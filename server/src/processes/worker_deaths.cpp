@@ -4,9 +4,7 @@
 
 #include <csignal>
 #include <ctime>
-#include <thread>
 
-#include "processes/process_state.h"
 #include "processes/worker_pool.h"
 
 namespace kiln::server {
@@ -19,8 +17,6 @@ const std::string kOutOfTime = "signal " + std::to_string(SIGXCPU);
 constexpr std::chrono::seconds kMaxRestart{2};
 constexpr int kHelloPatience = 3;  // times a client's
 constexpr std::chrono::seconds kRestless{1};
-// Beside one a processor, as an assembler may have.
-constexpr uint64_t kMostThreads = 64;
 
 void send_signal(int pidfd, int number) { ::syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0); }
 
@@ -180,19 +176,8 @@ void WorkerPool::restart_zygote() {
   handlers_.slot_free();
 }
 
-// No limit of the kernel's is of one process's threads. They are a worker's own work, and nobody's who waits for it.
-bool WorkerPool::has_too_many_threads(Worker& worker) {
-  if (worker.pid <= 0 || worker.doomed) return false;
-  const auto state = process_state(worker.pid);
-  if (!state || state->threads <= kMostThreads + std::thread::hardware_concurrency()) return false;
-  worker.complaint = "has " + std::to_string(state->threads) + " threads";
-  log_.warn("worker_threads", {{"worker", worker.id}, {"worker_pid", worker.pid}, {"threads", state->threads}});
-  doom(worker, SIGKILL);
-  return true;
-}
-
 // Idle workers hold memory; one that had nothing to do for long goes, and so does one that found itself something.
-void WorkerPool::watch() {
+void WorkerPool::watch_idle() {
   auto period = std::clamp<std::chrono::milliseconds>(config_.worker_idle / 4, std::chrono::milliseconds(20),
                                                       std::chrono::seconds(1));
   idle_timer_.expires_after(period);
@@ -200,7 +185,7 @@ void WorkerPool::watch() {
     if (failed || stopped_) return;
     auto before = std::chrono::steady_clock::now() - config_.worker_idle;
     for (auto& [id, worker] : workers_) {
-      if (has_too_many_threads(worker) || !worker.idle()) continue;
+      if (!worker.idle()) continue;
       if (worker.since <= before) {
         dismiss(worker);
       } else if (processor_time(worker.pid) - worker.idle_cpu > kRestless) {
@@ -208,7 +193,7 @@ void WorkerPool::watch() {
         doom(worker, SIGKILL);
       }
     }
-    watch();
+    watch_idle();
   });
 }
 

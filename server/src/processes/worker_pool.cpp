@@ -58,7 +58,7 @@ WorkerPool::~WorkerPool() { stop(); }
 
 Result<void> WorkerPool::start(Handlers handlers) {
   handlers_ = std::move(handlers);
-  watch();
+  watch_idle();
   if (auto started = words_.start(); !started) return started;
   return zygote_.start(words_.end());
 }
@@ -205,7 +205,6 @@ void WorkerPool::on_frame(WorkerId id, wire::Frame frame) {
     worker->complaint = "sent an unexpected frame";
     return doom(*worker, SIGKILL);
   }
-  if (has_too_many_threads(*worker)) return;
   if (frame.has(wire::flag::kLast)) {
     worker->retiring = true;
     expect_end(*worker);

@@ -110,8 +110,7 @@ class WorkerPool {
   void on_phase(Worker& worker, const wire::Frame& frame);
   void finish_if_gone(Worker& worker);
   void record_death(const Worker& worker);
-  void watch();
-  bool has_too_many_threads(Worker& worker);
+  void watch_idle();
   void finish_job(Worker& worker, JobOutcome outcome);
 
   asio::io_context& io_;

@@ -41,7 +41,7 @@ class Side {
     stop = true;
     writer.join();
     // What was compiled may come to the disk later, and would push out what nobody uses meanwhile.
-    while ((*hits_->stats())["store_queue_bytes"] > 0) hit();
+    while (figures_of(*hits_)["store_queue_bytes"] > 0) hit();
   }
 
   uint64_t evictions() const { return figures_of(*hits_)["evictions_total"]; }

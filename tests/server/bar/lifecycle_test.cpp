@@ -308,13 +308,16 @@ TEST_F(BarLifecycle, Statement26DrainFinishesOrCancelsInTime) {
   for (int i = 0; i < 8; ++i) {
     clients.emplace_back([&, i] {
       auto artifact =
-          connect()->compile(order(i % 2 ? "sleep" : "hang", 2000, std::to_string(i)), {.cancel = stop.get_token()});
+          connect()->compile(order(i % 2 ? "waits" : "hang", 0, std::to_string(i)), {.cancel = stop.get_token()});
       ++(artifact ? finished : cancelled);
     });
   }
-  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 8; }));
+  ASSERT_TRUE(eventually([&] { return busy_workers().size() == 8; }));
+  const auto workers = busy_workers();
   Stopwatch drain;
   daemon_.signal(SIGTERM);
+  EXPECT_TRUE(eventually([&] { return !fs::exists(socket_path()); }));
+  let_go(workers);  // those that hang do not hear it
   EXPECT_EQ(daemon_.wait(), 0);
   const double took = drain.ms();
   stop.request_stop();  // those that were cut off wait for the next daemon

@@ -262,10 +262,14 @@ TEST_F(BarObservability, Statement36WhatHappenedCanBeSeen) {
   EXPECT_EQ(daemon->compile(order("fail"), {.trace_id = "trace-4"}).error().trace_id, "trace-4");
   // A hit, and two that share a compile.
   ASSERT_TRUE(daemon->compile(order("bytes", 64, "x"), {.trace_id = "trace-5"}));
-  std::jthread first([&] { EXPECT_TRUE(connect()->compile(order("sleep", 3000, "shared"), {.trace_id = "trace-6"})); });
+  std::jthread first([&] { EXPECT_TRUE(connect()->compile(order("waits", 0, "shared"), {.trace_id = "trace-6"})); });
   ASSERT_TRUE(eventually([&] { return stats()["waiters"] == 1; }));
-  ASSERT_TRUE(daemon->compile(order("sleep", 3000, "shared"), {.trace_id = "trace-7"}));
+  std::jthread second([&] { EXPECT_TRUE(connect()->compile(order("waits", 0, "shared"), {.trace_id = "trace-7"})); });
+  ASSERT_TRUE(eventually([&] { return stats()["waiters"] == 2 && busy_workers().size() == 1; }));
+  std::this_thread::sleep_for(1100ms);  // so that it is slow
+  let_go(busy_workers());
   first.join();
+  second.join();
   EXPECT_EQ(daemon->compile(order("fail"), {.trace_id = "trace-8"}).error().trace_id, "trace-8");
   RawPeer rude(runtime());
   rude.send({.type = wire::Type::kPing, .request_id = 1});

@@ -150,9 +150,9 @@ TEST_F(RedisTest, TwoNetworkNamespacesShareOne) {
   const std::string url = "redis://198.18.77.1:7379/2";
   spaces.enter(0);
   RedisProcess redis(temp_.path(), {"--port", "7379", "--bind", "198.18.77.1", "--protected-mode", "no"});
-  Host first(temp_ / "1", url, "readwrite", key, {"--remote-connect-timeout", "60"});
+  Host first(temp_ / "1", url, "readwrite", key);
   spaces.enter(1);
-  Host second(temp_ / "2", url, "read", key, {"--remote-connect-timeout", "60"});
+  Host second(temp_ / "2", url, "read", key);
   spaces.leave();
   expect_shared(first, second);
 }

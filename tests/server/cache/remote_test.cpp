@@ -10,10 +10,10 @@ using Manners = FakeRedis::Manners;
 
 class RemoteTest : public RemoteServiceTest {
  protected:
-  // The daemon under test, of a machine that shares nothing but the Redis.
+  // The daemon under test, of a machine that shares nothing but the Redis, to which it connects at once or not at all.
   void start_reader(const std::vector<std::string>& more, const std::string& url = {}) {
     auto arguments = daemon_arguments();
-    arguments.insert(arguments.end(), {"--remote", url.empty() ? redis_.url() : url});
+    arguments.insert(arguments.end(), {"--remote", url.empty() ? redis_.url() : url, "--remote-connect-timeout", "60"});
     arguments.insert(arguments.end(), more.begin(), more.end());
     ASSERT_EQ(daemon_.start(runtime(), arguments), "ready");
   }

@@ -19,6 +19,17 @@ using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 using std::chrono_literals::operator""us;
 
+// Runs the loop until this is so, however long the machine takes.
+template <class Condition>
+bool run_until(asio::io_context& io, const Condition& condition) {
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  while (!condition() && std::chrono::steady_clock::now() < end) {
+    io.restart();
+    io.run_one_for(10ms);
+  }
+  return condition();
+}
+
 struct Stalled {
   ClientShares shares{io};  // outlives what is in the loop
   asio::io_context io;
@@ -48,20 +59,27 @@ TEST(FrameSocket, APeerThatReadsNothingForLongIsLeft) {
   EXPECT_FALSE(peer.socket->open());
 }
 
+// Its pauses together are longer than the limit, and each is shorter, as long as the machine does not stand still:
+// where one was longer, this shows nothing.
 TEST(FrameSocket, APeerThatReadsNowAndThenIsKept) {
-  Stalled peer({.pace = {2s, 512 << 10}});
-  peer.send(2 << 20);
-  std::vector<std::byte> taken(2 << 20);
-  size_t total = 0;
-  // Its pauses together are longer than the limit, and each is shorter.
-  for (int i = 0; i < 9; ++i) {
-    peer.io.run_for(250ms);
-    const ssize_t count = wire::receive_some(peer.ends.theirs.get(), taken.data(), 192 << 10, nullptr);
-    ASSERT_GT(count, 0);
-    total += static_cast<size_t>(count);
+  bool kept = false;
+  for (int attempt = 0; attempt < 5 && !kept; ++attempt) {
+    Stalled peer({.pace = {2s, 512 << 10}});
+    peer.send(2 << 20);
+    std::vector<std::byte> taken(2 << 20);
+    auto last = std::chrono::steady_clock::now();
+    std::chrono::steady_clock::duration longest{};
+    for (int i = 0; i < 9; ++i) {
+      peer.io.run_for(250ms);
+      const auto now = std::chrono::steady_clock::now();
+      longest = std::max(longest, now - std::exchange(last, now));
+      const ssize_t count = wire::receive_some(peer.ends.theirs.get(), taken.data(), 192 << 10, nullptr);
+      ASSERT_TRUE(count > 0 || longest > 500ms);
+    }
+    kept = !peer.closed;
+    ASSERT_TRUE(kept || longest > 500ms) << "no pause was as long as the limit";
   }
-  EXPECT_FALSE(peer.closed);
-  EXPECT_GT(total, 9u);
+  EXPECT_TRUE(kept);
 }
 
 // A byte now and then keeps nothing alive.
@@ -191,8 +209,7 @@ TEST(FrameSocket, AGreedyPeerIsAnsweredAsItReads) {
     ASSERT_TRUE(answer) << answer.error().message;
     ASSERT_EQ(answer->id(), id);
   }
-  peers.io.run_for(10ms);
-  EXPECT_TRUE(peer.socket->quiet());
+  EXPECT_TRUE(run_until(peers.io, [&] { return peer.socket->quiet(); }));
   EXPECT_EQ(peers.shares.outgoing.total(), 0u);
 }
 
@@ -265,8 +282,7 @@ TEST(FrameSocket, FewDescriptorsAreOnTheirWayAndTheRestAreBytes) {
   }
   EXPECT_EQ(passed, (std::vector<int>{16, 16, 16, 16, 0, 0})) << "of a connection, and of a process";
   // All are received, which is seen a moment later.
-  peers.io.run_for(200ms);
-  EXPECT_EQ(peers.shares.descriptors.total(), 0u);
+  EXPECT_TRUE(run_until(peers.io, [&] { return peers.shares.descriptors.total() == 0; }));
   peers.all[5].socket->send(file_of(bytes, 1));
   EXPECT_TRUE(readers[5].read(wire::Clock::now() + 10s)->fd);
 }
@@ -354,9 +370,8 @@ TEST(FrameSocket, WhatAFrameLeavesToDoComesBeforeTheNext) {
   Peers::Peer peer;
   peer.end = std::move(ends.theirs);
   peers.ask(peer, 3);
-  peers.io.run_for(100ms);
+  EXPECT_TRUE(run_until(peers.io, [&] { return seen.size() >= 14 && socket->quiet(); }));
   EXPECT_EQ(seen, "fp..ppfpppfppp");
-  EXPECT_TRUE(socket->quiet());
   socket->close();
 }
 

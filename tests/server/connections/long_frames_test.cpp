@@ -98,19 +98,5 @@ TEST_F(EndlessFrames, AWorkerThatAnnouncesABodyWhereNoneBelongsIsEnded) {
   EXPECT_TRUE(daemon->compile(order("bytes")));
 }
 
-// Threads are no memory, nor processor time while they sleep.
-TEST_F(EndlessFrames, AWorkerWithThreadsWithoutEndIsEnded) {
-  start({"--workers", "1", "--worker-idle", "1"});
-  auto daemon = connect();
-  EXPECT_TRUE(daemon->compile(order("threads", 20)));
-  for (const char* what : {"threads", "threads_hang"}) {
-    auto many = daemon->compile(order(what, 400), {.deadline_ms = 60'000});
-    ASSERT_FALSE(many) << what;
-    EXPECT_EQ(many.error().code, ErrorCode::kWorkerCrashed) << many.error().message;
-    EXPECT_NE(many.error().message.find(" threads"), std::string::npos) << many.error().message;
-  }
-  EXPECT_TRUE(daemon->compile(order("bytes")));
-}
-
 }  // namespace
 }  // namespace kiln::service_test

@@ -161,28 +161,30 @@ TEST_P(DriverTest, IsRefusedToADriver) {
   EXPECT_TRUE(alive(prey_));
 }
 
-// Reading is what its inputs need; sockets to itself and its descriptors' flags are a driver's own. What root has
-// opened of a hidden process' directory it cannot list.
-const std::vector<std::string> kDriversWork = {"read_key",    "list_directory",     "change_directory",  "socket_unix",
-                                               "socket_pair", "write_over_the_log", "daemon_descriptors"};
+// Reading is what its inputs need; sockets to itself, its descriptors' flags, threads and anonymous files are a
+// driver's own. What root has opened of a hidden process' directory it cannot list.
+const std::vector<std::string> kDriversWork = {"read_key",           "list_directory", "change_directory",
+                                               "socket_unix",        "socket_pair",    "write_over_the_log",
+                                               "daemon_descriptors", "thread",         "anonymous_file"};
 
 INSTANTIATE_TEST_SUITE_P(Attempts, DriverTest, ::testing::ValuesIn(attempts_but(kDriversWork)),
                          [](const auto& info) { return info.param; });
 
 using AssemblerTest = DriverTest;
 
-TEST_P(AssemblerTest, StartsNoProcess) {
+TEST_P(AssemblerTest, StaysAlone) {
   const auto confine_it = [] {
     if (auto done = confine::gain_no_rights(); !done) return done;
     if (auto done = confine::run_programs(); !done) return done;
-    return confine::start_no_process();
+    return confine::stay_alone();
   };
   const int error = error_of_child(GetParam(), confine_it);
   EXPECT_TRUE(refused(error)) << GetParam() << ": " << (error ? std::strerror(error) : "it worked");
 }
 
 INSTANTIATE_TEST_SUITE_P(Attempts, AssemblerTest,
-                         ::testing::Values("fork", "clone3", "process_with_shared_memory", "sibling", "clone_user"),
+                         ::testing::Values("fork", "clone3", "process_with_shared_memory", "sibling", "clone_user",
+                                           "thread"),
                          [](const auto& info) { return info.param; });
 
 // Exit codes of a child that looks.

@@ -34,15 +34,16 @@ TEST_F(SchedulingTest, LeaderLeavingDoesNotEndTheCompile) {
   auto leader = connect(), follower = connect();
   std::stop_source stop;
   std::jthread first([&] {
-    auto result = leader->compile(order("sleep", 2000), {.cancel = stop.get_token()});
+    auto result = leader->compile(order("waits"), {.cancel = stop.get_token()});
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().code, ErrorCode::kCancelled);
   });
   ASSERT_TRUE(eventually([&] { return stats()["waiters"] == 1; }));
-  std::jthread second([&] { EXPECT_TRUE(follower->compile(order("sleep", 2000))); });
-  ASSERT_TRUE(eventually([&] { return stats()["waiters"] == 2; }));
+  std::jthread second([&] { EXPECT_TRUE(follower->compile(order("waits"))); });
+  ASSERT_TRUE(eventually([&] { return stats()["waiters"] == 2 && busy_workers().size() == 1; }));
   stop.request_stop();
   first.join();
+  let_go(busy_workers());
   second.join();
   EXPECT_EQ(stats()["compiles_total"], 1);
 }
@@ -53,14 +54,15 @@ TEST_F(SchedulingTest, KilledLeaderWorkerIsRetriedOnceForAll) {
   std::atomic<int> good{0};
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
-      if (connect()->compile(order("sleep", 1500))) ++good;
+      if (connect()->compile(order("waits"))) ++good;
     });
   }
-  ASSERT_TRUE(eventually([&] { return stats()["waiters"] == 8 && stats()["workers_busy"] == 1; }));
-  auto workers = stats()["worker_list"];
-  ASSERT_EQ(workers.size(), 1u);
-  ASSERT_TRUE(eventually([&] { return stats()["worker_list"][0]["phase"] == "obey"; }));
-  ::kill(stats()["worker_list"][0]["pid"].get<pid_t>(), SIGKILL);
+  ASSERT_TRUE(eventually([&] { return stats()["waiters"] == 8 && busy_workers().size() == 1; }));
+  const auto first = busy_workers();
+  ASSERT_EQ(first.size(), 1u);
+  ::kill(first[0], SIGKILL);
+  ASSERT_TRUE(eventually([&] { return busy_workers().size() == 1 && busy_workers() != first; }));
+  let_go(busy_workers());
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(good, 8);
   auto figures = stats();
@@ -180,16 +182,18 @@ TEST_F(SchedulingTest, InteractiveOvertakesBackground) {
   std::atomic<int> finished{0};
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&, i] {
-      EXPECT_TRUE(
-          daemon->compile(order("sleep", 1000, std::to_string(i)), {.priority = client::Priority::kBackground}));
+      EXPECT_TRUE(daemon->compile(order("waits", 0, std::to_string(i)), {.priority = client::Priority::kBackground}));
       ++finished;
     });
   }
   ASSERT_TRUE(eventually([&] { return stats()["jobs"] == 3; }));
   // One of the two workers is never given to background jobs.
   EXPECT_TRUE(daemon->compile(order("bytes", 7, "now")));
-  EXPECT_LT(finished, 3);
-  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(finished, 0);
+  EXPECT_TRUE(eventually([&] {
+    let_go(busy_workers());
+    return finished == 3;
+  }));
 }
 
 TEST_F(SchedulingTest, TooManyRequestsInFlight) {

@@ -24,7 +24,8 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
 // The first word of what is outside holds for the process.
 void warm_up(const Outside& outside = {});
 
-// Starts what compiling needs beside this process, before it gives up the right to.
+// Starts what compiling needs beside this process, and makes the files of memory that it needs, before the process
+// gives up the right to. From then on it starts no others.
 void start_helpers(const Outside& outside = {});
 
 // Names the exact compiler: the build-ids of this executable and of libLLVM.

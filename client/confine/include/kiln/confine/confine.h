@@ -38,17 +38,17 @@ struct Calls {
   std::span<const char* const> more = {};  // allowed besides
   int lock = -1;  // the one descriptor that may be locked, and stays what it is for good; -1: none may
 };
-// An allow-list by name: memory, threads, clocks, its own signals and limits, what is open, and opening files for
-// reading or also for writing; no sockets but those that are open. Of `more` "sched_setaffinity" is for the calling
-// thread, "arch_prctl" for tile registers (AMX). All other calls fail with EPERM, those of a CPU's other instruction
-// set end the process.
+// An allow-list by name: memory, clocks, its own signals and limits, what is open, and opening files for reading or
+// also for writing; no sockets, anonymous files and threads but those that are there. Of `more` "clone" is for threads,
+// "sched_setaffinity" for the calling one, "arch_prctl" for tile registers (AMX). All other calls fail with EPERM,
+// those of a CPU's other instruction set end the process.
 Result<void> call_only(const Calls& calls);
 
 // An allow-list for a process that starts programs of others: the above, and what programs begin with, look at files
 // with and wait for each other with; no limits, signals or scheduling of others, no sockets, no files' modes.
 Result<void> run_programs();
-// Threads at most; for a process that is about to become a program that needs no others.
-Result<void> start_no_process();
+// Neither processes nor threads; for a process that is about to become a program that needs none.
+Result<void> stay_alone();
 
 // For drivers, whose calls nobody has listed: all that are known but for those by which it would reach others (their
 // memory, limits, scheduling, signals, sockets, locks, System V memory), change what files there are, start programs,
