@@ -25,6 +25,7 @@ constexpr auto kKillTime = std::chrono::seconds(20);  // a driver has a hung dev
 constexpr Seconds kTurnsOfOthers(90);  // how long one request may wait for another process's measurements
 constexpr auto kSlice = std::chrono::milliseconds(100);  // between two looks at a stop
 constexpr auto kMoment = std::chrono::seconds(1);        // that a request still has after it
+constexpr auto kStandstill = std::chrono::milliseconds(500);
 
 // Null where the line is no object, or of values so deep in each other that nobody could copy them.
 json parsed(const std::string& line) {
@@ -102,7 +103,8 @@ Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start(const std::vector<st
 }
 
 Result<void> RunnerProcess::greet() {
-  auto line = next_line(deadline_in(kGreetingTime));
+  wire::Deadline deadline = deadline_in(kGreetingTime);
+  auto line = next_line(deadline);
   if (!line) return line.error();
   auto info = parse_hello(parsed(*line));
   if (!info) return info.error();
@@ -110,12 +112,14 @@ Result<void> RunnerProcess::greet() {
   return {};
 }
 
-Result<std::string> RunnerProcess::next_line(wire::Deadline deadline) {
+Result<std::string> RunnerProcess::next_line(wire::Deadline& deadline) {
   for (;;) {
     const Clock::time_point now = Clock::now();
     if (stop_.stop_requested()) stopped_ = std::min(stopped_, now);
     if (now > stopped_ && now - stopped_ > kMoment) return error(ErrorCode::kCancelled, "it was stopped");
-    auto line = lines_.read(std::min(deadline, now + kSlice));
+    const wire::Deadline look = std::min(deadline, now + kSlice);
+    auto line = lines_.read(look);
+    if (const auto late = Clock::now() - look; late > kStandstill) deadline += late;
     if (line || line.error().code != ErrorCode::kDeadlineExceeded || Clock::now() >= deadline) return line;
   }
 }

@@ -48,7 +48,8 @@ class RunnerProcess {
  private:
   RunnerProcess(pid_t pid, wire::UniqueFd socket, wire::UniqueFd errors, wire::ReportRoom report, std::stop_token stop);
   Result<void> greet();
-  Result<std::string> next_line(wire::Deadline deadline);
+  // Moves the deadline by the time for which this process stood still, with the runner most likely.
+  Result<std::string> next_line(wire::Deadline& deadline);
   Death died(const Error& why);
   // The status of waitpid; absent: it had to be killed.
   std::optional<int> end(bool at_once);

@@ -250,7 +250,8 @@ TEST_F(Fleet, ArraysOfFilesStayOnThisMachine) {
 
 TEST_F(Fleet, AStopWithdrawsTheBatchAndAWorkerGivesItsJobBack) {
   RedisProcess redis(directory_.path());
-  const FleetOptions fleet = fleet_at(redis.url());
+  FleetOptions fleet = fleet_at(redis.url());
+  fleet.lease = Seconds(600);  // none ends here, however long the machine takes
   auto records = fake_records(directory_.file("asker"));
   std::stop_source stop;
   Result<BatchResult> result = internal_error("nothing came back");
@@ -276,7 +277,8 @@ TEST_F(Fleet, AStopWithdrawsTheBatchAndAWorkerGivesItsJobBack) {
 
 TEST_F(Fleet, OnlyWhatIsSealedByTheKeyIsTaken) {
   RedisProcess redis(directory_.path());
-  const FleetOptions fleet = fleet_at(redis.url());
+  FleetOptions fleet = fleet_at(redis.url());
+  fleet.lease = Seconds(600);
   FleetStore ours(fleet);
   const auto specs = row_jobs({"row_sum"}, "cpu");
   const FleetJob job{0, to_text(FleetOrder{specs[0], {}})};

@@ -1,8 +1,13 @@
 // The tuner's end of the runner's protocol, against a fake that misbehaves as its candidates tell it to.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cmath>
 
 #include "kiln/autotune/runner_protocol.h"
 #include "runner_case.h"
+#include "waiting.h"
 
 namespace kiln::autotune {
 namespace {
@@ -158,6 +163,34 @@ TEST_F(RunnerLink, ChatterGivesNoMoreTime) {
   begin();
   for (CandidateId id : {1, 2}) EXPECT_EQ(load(id, id == 2 ? 14 : 0).failure, Failure::kNone);
   EXPECT_EQ(measure({1, 2}, 1, kShort).status[1].failure, Failure::kHang);
+}
+
+pid_t last_started(const std::vector<std::string>& lines) {
+  return lines.empty() ? -1 : std::stoi(lines.back().substr(lines.back().find(' ')));
+}
+
+// A machine that stands still, here by signals: nobody is blamed for the time that passed meanwhile.
+TEST_F(FakeRunner, WhatATunerDoesNotSeePassIsNoHang) {
+  const pid_t tuner = ::fork();
+  if (tuner == 0) {
+    begin();
+    ::_exit(load(1, 10, kShort).failure == Failure::kNone ? 0 : 1);
+  }
+  ASSERT_TRUE(eventually([&] { return !lines("log").empty(); }));
+  const pid_t runner = last_started(lines("count"));
+  ASSERT_GT(runner, 0);
+  for (pid_t each : {runner, tuner}) {
+    ::kill(each, SIGSTOP);
+    ::usleep(100'000);
+  }
+  ::usleep(1'500'000);
+  for (pid_t each : {tuner, runner}) {
+    ::kill(each, SIGCONT);
+    ::usleep(20'000);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(tuner, &status, 0), tuner);
+  EXPECT_EQ(status, 0);
 }
 
 // Each candidate of a request has a turn of its own: three of them may take longer together than one may.

@@ -45,16 +45,19 @@ TEST_F(Online, AKernelWithoutArraysIsRefusedAndSaysWhy) {
 // A second is not enough for hundreds of launches of 20 ms. Nobody waits for it twice; a larger budget is for the rest.
 TEST_F(Online, ASearchThatItsBudgetEndedIsNotRepeated) {
   set("KILN_FAKE_RUNNER_LAUNCH", "20");
-  const float best = tuned(options(), 8, 300);
+  // On a busy machine the budget may be over before the first launch: another shape is another question.
+  int32_t n = 8;
+  float best = tuned(options(), n, 300);
+  for (; launches() == 0 && n < 16; best = tuned(options(), n, 300)) ++n;
   const size_t measured = launches();
   EXPECT_GT(measured, 0u);
   stop_daemon();
-  EXPECT_EQ(tuned(options(), 8, 300), best);
-  EXPECT_EQ(tuned(options(), 8, 150), best);
+  EXPECT_EQ(tuned(options(), n, 300), best);
+  EXPECT_EQ(tuned(options(), n, 150), best);
   EXPECT_EQ(launches(), measured);
   stop_daemon();
   set("KILN_FAKE_RUNNER_LAUNCH", "0");
-  EXPECT_EQ(tuned(options(), 8, 60'000), 40);
+  EXPECT_EQ(tuned(options(), n, 60'000), 40);
   EXPECT_GT(launches(), measured);
 }
 
