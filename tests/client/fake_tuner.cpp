@@ -1,8 +1,11 @@
 // A tuner for tests of the daemon and the client: answers from the environment, KILN_FAKE_TUNER, words apart by blanks:
 //   config BLOCK=512   what it says in the end; until then the answer is the kernel's default
 //   delay MS           how long tuning takes
+//   until FILE         … and that it lasts until there is this file
 //   crash              dies at the first request that waits
 //   log FILE           a line a request
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -21,7 +24,7 @@ struct Orders {
   std::map<std::string, int64_t> config;
   std::chrono::milliseconds delay{0};
   bool crash = false;
-  std::string log;
+  std::string until, log;
 };
 
 Orders read_orders() {
@@ -34,6 +37,8 @@ Orders read_orders() {
       out.crash = true;
     } else if (words >> value; word == "delay") {
       out.delay = std::chrono::milliseconds(std::stoi(value));
+    } else if (word == "until") {
+      out.until = value;
     } else if (word == "log") {
       out.log = value;
     } else {
@@ -53,6 +58,11 @@ kiln::Result<kiln::wire::Tuned> answer(const Orders& orders, const kiln::wire::F
   if (!header.wait) return out;
   if (orders.crash) std::abort();
   std::this_thread::sleep_for(orders.delay);
+  const pid_t daemon = ::getppid();
+  while (!orders.until.empty() && ::access(orders.until.c_str(), F_OK) != 0) {
+    if (::getppid() != daemon) std::exit(0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   for (const auto& [name, value] : orders.config) out.config[name] = value;
   out.source = "tuned";
   out.final = true;

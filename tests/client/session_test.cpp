@@ -46,15 +46,16 @@ TEST(Session, ACallGoesOnAsLongAsTheDaemonAnswers) {
   Pair pair(kLong);
   std::jthread daemon([&] {
     auto request = pair.daemon->read();
-    for (int pings = 0; pings < 3; ++pings) {
-      auto ping = pair.daemon->read();
+    int pings = 0;
+    for (auto ping = pair.daemon->read(); ping; ping = pair.daemon->read()) {
       ASSERT_EQ(ping->type(), Type::kPing);
       answer(*pair.daemon, *ping);
+      if (++pings == 3) answer(*pair.daemon, *request);
     }
-    answer(*pair.daemon, *request);
   });
   auto replies = pair.session->call({.type = Type::kCompile}, {}, wire::kNoDeadline);
   EXPECT_TRUE(replies) << replies.error().message;
+  pair.session.reset();
 }
 
 TEST(Session, DeadlinesHoldForEachOfManyCallers) {

@@ -36,6 +36,9 @@ class Tuned : public testing::Test {
   // Before the daemon starts, whose environment is the tuner's.
   void order(const std::string& words) { ::setenv("KILN_FAKE_TUNER", words.c_str(), 1); }
   std::string log_path() const { return (directory_ / "log").string(); }
+  // With "until" of this, tuning ends when the test says so.
+  std::string gate() const { return (directory_ / "gate").string(); }
+  void open_gate() const { std::ofstream(gate()) << "open"; }
   std::string log() const {
     std::ifstream file(log_path());
     return {std::istreambuf_iterator<char>(file), {}};
@@ -108,7 +111,7 @@ TEST_F(Tuned, AKernelOfUnknownArraysIsRefused) {
 }
 
 TEST_F(Tuned, LaunchesTakeTheDefaultAtOnceAndSwapBehind) {
-  order("config BLOCK=512 delay 300 log " + log_path());
+  order("config BLOCK=512 until " + gate() + " log " + log_path());
   Client client(options());
   auto fn = client.get(kernels::vector_add<>(), {.mode = Mode::kAutotune});
   ASSERT_TRUE(fn.ok()) << fn.error().message;
@@ -117,6 +120,7 @@ TEST_F(Tuned, LaunchesTakeTheDefaultAtOnceAndSwapBehind) {
   ASSERT_TRUE(done.ok()) << done.error().message;
   EXPECT_EQ(b.out[4999], 3.5f);
   EXPECT_EQ(block_of(*fn, b), 4096);
+  open_gate();
   for (auto end = std::chrono::steady_clock::now() + 60s; block_of(*fn, b) != 512;) {
     ASSERT_LT(std::chrono::steady_clock::now(), end);
     ASSERT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), b.n()).ok());
@@ -198,7 +202,7 @@ TEST_F(Tuned, ModeMaxWaitsOnceForAllThreads) {
 
 // One launch waits as long as it may; what it did not wait for comes later.
 TEST_F(Tuned, ModeMaxWaitsNoLongerThanItMay) {
-  order("config BLOCK=512 delay 1500 log " + log_path());
+  order("config BLOCK=512 until " + gate() + " log " + log_path());
   Client client(options());
   auto fn = client.get(kernels::vector_add<>(), {.mode = Mode::kMax, .tune_wait_ms = 100});
   ASSERT_TRUE(fn.ok()) << fn.error().message;
@@ -206,6 +210,7 @@ TEST_F(Tuned, ModeMaxWaitsNoLongerThanItMay) {
   ASSERT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), b.n()).ok());
   EXPECT_EQ(b.out[2999], 3.5f);
   EXPECT_EQ(block_of(*fn, b), 4096);
+  open_gate();
   EXPECT_TRUE(fn->prepare(b.x.data(), b.y.data(), b.out.data(), b.n()).ok());
   EXPECT_EQ(block_of(*fn, b), 512);
   EXPECT_EQ(requests(), 2u);
