@@ -78,12 +78,22 @@ void Store::find_disk(const RequestKey& key, std::function<void(SharedBlob)> don
     auto file = known->has_value() ? std::make_shared<const wire::UniqueFd>(std::move((*known)->fd)) : nullptr;
     SharedBlob blob = file ? blob_of(key, std::move((*known)->bytes), file) : nullptr;
     asio::post(io_, [this, blob = std::move(blob), done = std::move(done)] { hand_out(blob, done); });
-    if (file) post_work(readers_, [this, file = std::move(file)] { disk_->note_use(*file); });
+    if (file) note_use(key, file);
     return;
   }
   post_work(readers_, [this, key, done = std::move(done)]() mutable {
     SharedBlob blob = read(key);
     asio::post(io_, [this, blob = std::move(blob), done = std::move(done)] { hand_out(blob, done); });
+  });
+}
+
+// One at a time for each entry: hits come faster than a busy disk notes them, and those that wait would be noted so
+// late that the entries look old, and hold a file each.
+void Store::note_use(const RequestKey& key, const std::shared_ptr<const wire::UniqueFd>& file) {
+  if (!being_noted_.insert(key).second) return;
+  post_work(readers_, [this, key, file] {
+    disk_->note_use(*file);
+    asio::post(io_, [this, key] { being_noted_.erase(key); });
   });
 }
 

@@ -8,6 +8,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
 #include <optional>
+#include <unordered_set>
 
 #include "cache/disk_cache.h"
 #include "cache/memory_cache.h"
@@ -48,13 +49,15 @@ class Store {
   bool write(const SharedBlob& blob, bool durable);
   void put_here(const SharedBlob& blob);
   void hand_out(const SharedBlob& blob, const std::function<void(SharedBlob)>& done);
+  void note_use(const RequestKey& key, const std::shared_ptr<const wire::UniqueFd>& file);
   bool too_late() const;
   void recheck_soon();
 
   asio::io_context& io_;
   MemoryCache memory_;
   std::optional<DiskCache> disk_;
-  const int first_reserved_;  // no descriptor from here on is for replies
+  std::unordered_set<RequestKey, KeyHash> being_noted_;  // on a reader's thread just now, or waiting for one
+  const int first_reserved_;                             // no descriptor from here on is for replies
   std::unique_ptr<RemoteTier> remote_;
   std::atomic<uint64_t> unwritten_bytes_{0};
   std::atomic<uint64_t> unwritten_dropped_{0};
