@@ -170,7 +170,7 @@ pid_t last_started(const std::vector<std::string>& lines) {
 }
 
 // A machine that stands still, here by signals: nobody is blamed for the time that passed meanwhile.
-TEST_F(FakeRunner, WhatATunerDoesNotSeePassIsNoHang) {
+TEST_F(RunnerLink, WhatATunerDoesNotSeePassIsNoHang) {
   const pid_t tuner = ::fork();
   if (tuner == 0) {
     begin();
