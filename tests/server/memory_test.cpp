@@ -127,18 +127,17 @@ TEST_F(MemoryTest, SignalsThatMeanNothingEndNothing) {
   EXPECT_TRUE(connect()->compile(order("bytes")));
 }
 
-// Figures and traces are made aside, one after the other: a hit that is asked for behind them is there first.
+// Figures and traces are made aside, one after the other: a hit that is asked for behind them is there first, and who
+// asks for more than eight at once is refused. Where the daemon is slow to hear them, the first are ready before the
+// last is there: hence attempts.
 TEST_F(MemoryTest, HitsDoNotWaitForReports) {
   start();
   auto daemon = connect();
   const auto request = order("bytes");
   ASSERT_TRUE(daemon->compile(request));
   const RequestKey key = daemon->key_of(request);
-  for (const std::string format : {"json", "trace"}) {
-    RawPeer peer(runtime());
-    ASSERT_TRUE(peer.read());
-    peer.hello();
-    constexpr uint64_t kReports = 8, kHit = 100;
+  constexpr uint64_t kReports = 8, kHit = 100;
+  const auto asked_at_once = [&](const std::string& format) {
     std::string all;
     auto add = [&](wire::Type type, uint64_t id, const std::string& json, const std::string& body) {
       const auto header = wire::encode_header(
@@ -150,26 +149,34 @@ TEST_F(MemoryTest, HitsDoNotWaitForReports) {
       add(wire::Type::kStats, id, R"({"format":")" + format + R"(","last":)" + std::to_string(id) + "}", "");
     }
     add(wire::Type::kGet, kHit, "", {reinterpret_cast<const char*>(key.data()), key.size()});
-    send_all(peer.fd(), all);
-    auto refused = peer.read();
-    ASSERT_TRUE(refused);
-    EXPECT_EQ(refused->id(), kReports + 1) << "more than a connection may ask for at once";
-    EXPECT_EQ(wire::parse_error(refused->json).code, ErrorCode::kResourceExhausted);
-    uint64_t reports_before_the_hit = 0;
-    bool is_hit = false;
-    for (uint64_t i = 0; i <= kReports; ++i) {
-      auto reply = peer.read();
-      ASSERT_TRUE(reply);
-      EXPECT_EQ(reply->type(), wire::Type::kResult);
-      if (reply->id() == kHit) {
-        is_hit = true;
-        continue;
+    return all;
+  };
+  for (const std::string format : {"json", "trace"}) {
+    bool is_refused = false, is_hit_early = false;
+    for (int attempt = 0; attempt < 20 && !(is_refused && is_hit_early); ++attempt) {
+      RawPeer peer(runtime());
+      ASSERT_TRUE(peer.read());
+      peer.hello();
+      send_all(peer.fd(), asked_at_once(format));
+      uint64_t reports = 0, hits = 0;
+      for (uint64_t i = 0; i < kReports + 2; ++i) {
+        auto reply = peer.read();
+        ASSERT_TRUE(reply);
+        if (reply->type() == wire::Type::kResult) {
+          EXPECT_FALSE(reply->id() != kHit && reply->body.empty());
+          hits += reply->id() == kHit;
+          reports += reply->id() != kHit;
+          if (reply->id() == kHit) is_hit_early |= reports < kReports / 2;
+          continue;
+        }
+        EXPECT_EQ(reply->id(), kReports + 1) << "fewer than a connection may ask for at once";
+        EXPECT_EQ(wire::parse_error(reply->json).code, ErrorCode::kResourceExhausted);
+        is_refused = true;
       }
-      EXPECT_FALSE(reply->body.empty());
-      if (!is_hit) ++reports_before_the_hit;
+      EXPECT_EQ(hits, 1u);
     }
-    EXPECT_TRUE(is_hit);
-    EXPECT_LT(reports_before_the_hit, kReports / 2) << "those that were ready when it came, at most";
+    EXPECT_TRUE(is_refused) << format << ": more than a connection may ask for at once";
+    EXPECT_TRUE(is_hit_early) << format << ": those that were ready when it came are before it, at most";
   }
 }
 

@@ -284,7 +284,7 @@ TEST_F(DiskCacheTest, AnEntryIsNotedOnceHoweverOftenItIsHitMeanwhile) {
   asio::io_context io;
   Config config;
   config.cache_dir = dir_ / "cache";
-  Store store(io, config, log_, fs, "builder");
+  Store store(io, config, log_, fs, "b");
   int found = 0;
   const auto hit = [&] {
     store.find_disk(key_number(1), [&](const SharedBlob& blob) { found += blob != nullptr; });

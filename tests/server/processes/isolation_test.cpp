@@ -226,11 +226,14 @@ TEST_F(IsolationTest, AWorkersWordsAreEscapedAndBounded) {
   EXPECT_NE(log.find("worker_said"), std::string::npos) << log;
   EXPECT_NE(log.find("a word \\u001b]0;owned\\u0007 for the log"), std::string::npos) << log;
   EXPECT_EQ(log.find('\x1b'), std::string::npos);
-  ASSERT_TRUE(daemon->compile(order("says", 20 << 20, "flood")));
-  ASSERT_TRUE(daemon->compile(order("bytes")));
-  log = text_of(runtime() + "/kilnd.log");
-  EXPECT_LT(log.size(), 512u << 10);
+  // Of one flood the pipe holds no more than a job may say, where the daemon does not read meanwhile. The next job's
+  // begin tells.
+  for (int flood = 0; flood < 20 && log.find("worker_words_dropped") == std::string::npos; ++flood) {
+    ASSERT_TRUE(daemon->compile(order("says", 20 << 20, "flood" + std::to_string(flood))));
+    log = text_of(runtime() + "/kilnd.log");
+  }
   EXPECT_NE(log.find("worker_words_dropped"), std::string::npos);
+  EXPECT_LT(log.size(), 512u << 10);
   EXPECT_NE(text_of(runtime() + "/kiln-worker.log").find("\"event\":\"compiled\""), std::string::npos);
   EXPECT_EQ(text_of(runtime() + "/kilnd.stderr"), "");
 }
