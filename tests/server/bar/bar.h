@@ -82,6 +82,13 @@ class Bar : public ServiceTest {
     }
     return out;
   }
+  // Daemons that clients or shells started are nobody's children here.
+  void shut_down_what_runs() const {
+    auto left = Connection::open(options());
+    if (left) {
+      EXPECT_TRUE((*left)->shutdown());
+    }
+  }
   void kill_daemon() {
     daemon_.signal(SIGKILL);
     ASSERT_GE(daemon_.wait(), 0);

@@ -1,13 +1,11 @@
-// Statements 22 to 28: starting, leaving, replacing, doing without.
+// Statements 22 to 27: starting, leaving, replacing, doing without.
 #include <seccomp.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <fstream>
 #include <set>
 #include <thread>
@@ -49,13 +47,7 @@ class BarLifecycle : public Bar {
   }
   std::string socket_path() const { return runtime() + "/" + wire::kSocketName; }
   void write_config(const std::string& text) const { std::ofstream(temp_ / "kilnd.toml") << text; }
-  // Daemons that clients started are nobody's children here.
-  void TearDown() override {
-    auto left = Connection::open(options());
-    if (left) {
-      EXPECT_TRUE((*left)->shutdown());
-    }
-  }
+  void TearDown() override { shut_down_what_runs(); }
 };
 
 struct Started {
@@ -468,80 +460,7 @@ TEST_F(BarLifecycle, Statement27AGetWithoutADaemonIsCheap) {
          percentile(without, 0.5), percentile(without, 1), percentile(gone, 0.5), percentile(gone, 1));
 }
 
-// A socket of the service manager's, on which it is told things.
-wire::UniqueFd notify_socket(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-  wire::UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  timeval patience{60, 0};
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  return fd;
-}
-
-std::string told(const wire::UniqueFd& fd) {
-  char text[200];
-  const ssize_t count = ::recv(fd.get(), text, sizeof text, 0);
-  return count < 0 ? "nothing" : std::string(text, static_cast<size_t>(count));
-}
-
-TEST_F(BarLifecycle, Statement28ServiceManagersGiveTheSocketAndAreTold) {
-  auto notified = notify_socket(temp_ / "notify");
-  auto dir = wire::open_private_dir(runtime()).value();
-  auto socket = wire::listen_socket(runtime(), dir.get(), 16).value();
-  // Clients come before the daemon does.
-  auto early = wire::connect_socket(runtime());
-  ASSERT_TRUE(early);
-  std::string line = std::string("LISTEN_PID=$$ LISTEN_FDS=1 NOTIFY_SOCKET=") + (temp_ / "notify") +
-                     " WATCHDOG_USEC=100000 exec " + KILN_TEST_KILND + " --foreground --log-level err --runtime-dir " +
-                     runtime();
-  for (const std::string& word : daemon_arguments()) line += " " + word;
-  auto pid = wire::spawn({.command = {"/bin/sh", "-c", line}, .descriptors = {{.number = 3, .fd = socket.get()}}});
-  ASSERT_TRUE(pid);
-  EXPECT_EQ(told(notified), "READY=1");
-  EXPECT_EQ(told(notified), "WATCHDOG=1");
-  EXPECT_EQ(told(notified), "WATCHDOG=1");
-  wire::Channel first(std::move(*early));
-  EXPECT_EQ(first.read(wire::Clock::now() + 5s)->type(), wire::Type::kWelcome);
-  EXPECT_EQ(connect()->server().pid, *pid);
-  EXPECT_TRUE(connect()->fetch(order("bytes")));
-  ::kill(*pid, SIGTERM);
-  std::string last;
-  for (int i = 0; i < 100 && last != "STOPPING=1"; ++i) last = told(notified);
-  EXPECT_EQ(last, "STOPPING=1");
-  auto status = wire::wait_for_exit(*pid, 5s);
-  ASSERT_TRUE(status);
-  EXPECT_EQ(*status, 0);
-  EXPECT_TRUE(fs::exists(socket_path())) << "the socket is the manager's";
-  fs::remove(socket_path());
-  figure(28, "LISTEN_FDS: a client that came first was served; READY, WATCHDOG and STOPPING heard on NOTIFY_SOCKET");
-}
-
-// A socket unit that is enabled while a daemon that a client had started still runs: asking whether that one answers
-// would reach the manager's socket, whose daemon then left before it was ready, again and again.
-TEST_F(BarLifecycle, Statement28AManagersSocketNeedsNoElection) {
-  start();
-  const pid_t first = connect()->server().pid;
-  auto notified = notify_socket(temp_ / "notify");
-  auto dir = wire::open_private_dir(runtime()).value();
-  auto socket = wire::listen_socket(runtime(), dir.get(), 16).value();
-  std::string line = std::string("LISTEN_PID=$$ LISTEN_FDS=1 NOTIFY_SOCKET=") + (temp_ / "notify") + " exec " +
-                     KILN_TEST_KILND + " --foreground --log-level err --runtime-dir " + runtime();
-  for (const std::string& word : daemon_arguments()) line += " " + word;
-  auto pid = wire::spawn({.command = {"/bin/sh", "-c", line}, .descriptors = {{.number = 3, .fd = socket.get()}}});
-  ASSERT_TRUE(pid);
-  EXPECT_EQ(told(notified), "READY=1");
-  EXPECT_NE(*pid, first);
-  EXPECT_EQ(connect()->server().pid, *pid);
-  EXPECT_TRUE(connect()->fetch(order("bytes")));
-  ::kill(*pid, SIGTERM);
-  EXPECT_TRUE(wire::wait_for_exit(*pid, 60s));
-}
-
-// A service manager's socket that somebody has removed: the daemon leaves, so that the lock is free for one that can be
-// reached. What lies at its path by then is not its own to touch.
-// Between listening and being watched, as a preloaded library has it.
+// A name that goes between listening and being watched, as a preloaded library has it.
 TEST_F(BarLifecycle, Statement24ANameThatGoesBeforeItIsWatchedIsNoticed) {
   ::setenv("LD_PRELOAD", KILN_TEST_LATE_WATCH, 1);
   ::setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 0);  // else it refuses what is loaded before it
@@ -553,49 +472,6 @@ TEST_F(BarLifecycle, Statement24ANameThatGoesBeforeItIsWatchedIsNoticed) {
   EXPECT_EQ(log_lines("kilnd.log").back()["event"], "exit");
   start();
   EXPECT_TRUE(connect()->ping());
-}
-
-TEST_F(BarLifecycle, Statement24AManagersSocketThatIsGoneIsNoticed) {
-  fs::create_directory(runtime());
-  fs::permissions(runtime(), fs::perms::owner_all);
-  for (const char* instead : {"", "file"}) {
-    wire::UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    ASSERT_LT(socket_path().size(), sizeof address.sun_path);
-    std::strcpy(address.sun_path, socket_path().c_str());
-    ASSERT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    ASSERT_EQ(::listen(socket.get(), 16), 0);
-    std::string line = "LISTEN_PID=$$ LISTEN_FDS=1 exec " + std::string(KILN_TEST_KILND) +
-                       " --foreground --log-level err --self-check 0.05 --runtime-dir " + runtime();
-    for (const std::string& word : daemon_arguments()) line += " " + word;
-    auto pid = wire::spawn({.command = {"/bin/sh", "-c", line}, .descriptors = {{.number = 3, .fd = socket.get()}}});
-    ASSERT_TRUE(pid);
-    EXPECT_EQ(connect()->server().pid, *pid);
-    std::this_thread::sleep_for(200ms);
-    EXPECT_TRUE(connect()->ping()) << "it stays as long as its path leads to it";
-    fs::remove(socket_path());
-    if (*instead) std::ofstream(socket_path()) << instead;
-    Stopwatch gone;
-    auto status = wire::wait_for_exit(*pid, 60s);
-    ASSERT_TRUE(status);
-    EXPECT_EQ(*status, 0);
-    judge_time("ms until a daemon leaves whose given socket is gone", gone.ms(), 1000);
-    EXPECT_EQ(fs::exists(socket_path()), *instead != 0);
-    fs::remove(socket_path());
-  }
-}
-
-TEST_F(BarLifecycle, Statement28AWordOfASocketThatIsNotThereIsNoSocket) {
-  std::string line = "LISTEN_PID=$$ LISTEN_FDS=1 exec " + std::string(KILN_TEST_KILND) +
-                     " --foreground --log-level err --runtime-dir " + runtime();
-  for (const std::string& word : daemon_arguments()) line += " " + word;
-  auto pid = wire::spawn({.command = {"/bin/sh", "-c", line}});
-  ASSERT_TRUE(pid);
-  EXPECT_TRUE(eventually([&] { return fs::exists(socket_path()); }));
-  EXPECT_EQ(connect()->server().pid, *pid);
-  ::kill(*pid, SIGTERM);
-  EXPECT_TRUE(wire::wait_for_exit(*pid, 60s));
 }
 
 }  // namespace
