@@ -1,12 +1,15 @@
 // The disk tier without a daemon: a file system whose every call can be made to fail, and entries for it.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <random>
 
 #include "cache/disk_cache.h"
+#include "kiln/wire/paths.h"
 #include "service_fixture.h"
 
 namespace kiln::server {
@@ -67,6 +70,15 @@ inline std::vector<std::byte> entry(const RequestKey& key, size_t size = 500, co
 class DiskCacheTest : public ::testing::Test {
  protected:
   DiskCache make(uint64_t limit = 1 << 20) { return {fs_, log_, dir_ / "cache", "b", limit}; }
+
+  // A distinct age for each entry: of the smallest number the oldest.
+  void set_age(uint64_t number) {
+    const std::string hex = to_hex(key_number(number));
+    const std::string file =
+        dir_ / ("cache/v1/" + wire::builder_directory("b") + "/" + hex.substr(0, 2) + "/" + hex.substr(2));
+    const timespec time{1'000'000 + static_cast<time_t>(number), 0}, times[2] = {time, time};
+    ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
+  }
 
   service_test::TempDir dir_;
   FaultFs fs_;

@@ -74,6 +74,11 @@ std::optional<std::optional<DiskCache::Loaded>> DiskCache::find_cached(const Req
   return out;
 }
 
+void DiskCache::note_use(const RequestKey& key) {
+  if (!root_) return;
+  if (UniqueFd file(fs_.open(root_.get(), entry_path(key), O_RDONLY, 0)); file) note_use(file);
+}
+
 bool DiskCache::store(const RequestKey& key, const std::vector<std::byte>& bytes, bool durable) {
   std::unique_lock lock(write_mutex_);
   scan_ended_.wait(lock, [&] { return !scan_expected_ || scan_stopped_; });

@@ -52,6 +52,7 @@ class DiskCache {
   std::optional<std::optional<Loaded>> find_cached(const RequestKey& key);
   // For eviction: the modification time is the time of last use.
   void note_use(const wire::UniqueFd& file) { fs_.touch(file.get()); }
+  void note_use(const RequestKey& key);  // of the entry that is there, if any
   // False when the entry was not stored; the reason is logged once per change of state. A durable one outlasts a power
   // cut once this has returned true.
   bool store(const RequestKey& key, const std::vector<std::byte>& bytes, bool durable = false);

@@ -1,6 +1,7 @@
 // The memory tier: entries by key, least recently used out first. Only the io thread touches it.
 #pragma once
 
+#include <chrono>
 #include <cstring>
 #include <list>
 #include <memory>
@@ -37,11 +38,13 @@ inline const char* tier_name(Tier tier) {
   return "compile";
 }
 
-// One entry in the form of kiln/wire/entry.h. Immutable but for the descriptor, made when a reply first needs one.
+// One entry in the form of kiln/wire/entry.h. Immutable but for the descriptor, made when a reply first needs one, and
+// for when its use was last noted on disk: at first, when it was read there or made to be written.
 struct Blob {
   RequestKey key{};
   Bytes bytes;
   mutable SharedFd fd;
+  mutable std::chrono::steady_clock::time_point noted = std::chrono::steady_clock::now();
 };
 using SharedBlob = std::shared_ptr<const Blob>;
 

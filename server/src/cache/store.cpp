@@ -19,6 +19,8 @@ constexpr size_t kDiskThreads = 2;
 // Bytes that wait to be written; what comes beyond stays in memory alone.
 constexpr uint64_t kMaxUnwritten = 64u << 20;
 constexpr std::chrono::seconds kRecheckAfter{1};
+// Of hits in memory: lookups on disk wait behind them.
+constexpr size_t kMostBeingNoted = 256;
 
 // Null where descriptors are few: it is kept as long as the entry, and half of what clients may have is for
 // connections.
@@ -88,13 +90,21 @@ void Store::find_disk(const RequestKey& key, std::function<void(SharedBlob)> don
 }
 
 // One at a time for each entry: hits come faster than a busy disk notes them, and those that wait would be noted so
-// late that the entries look old, and hold a file each.
-void Store::note_use(const RequestKey& key, const std::shared_ptr<const wire::UniqueFd>& file) {
+// late that the entries look old, and hold a file each. Without a file it is whatever has the entry's name.
+void Store::note_use(const RequestKey& key, const SharedFd& file) {
   if (!being_noted_.insert(key).second) return;
   post_work(readers_, [this, key, file] {
-    disk_->note_use(*file);
+    file ? disk_->note_use(*file) : disk_->note_use(key);
     asio::post(io_, [this, key] { being_noted_.erase(key); });
   });
+}
+
+// Rarely, because a hit in memory takes microseconds; and while many wait, a later hit is as good.
+void Store::note_hit(const Blob& blob) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - blob.noted < kNotedFor || being_noted_.size() >= kMostBeingNoted || finished_) return;
+  blob.noted = now;
+  note_use(blob.key, nullptr);
 }
 
 // On a reader's thread. What there is no memory for is a miss.

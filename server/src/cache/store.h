@@ -22,7 +22,13 @@ class Store {
   Store(asio::io_context& io, const Config& config, Log& log, Fs& fs, const std::string& builder_id);
   ~Store();
 
-  SharedBlob find_memory(const RequestKey& key) { return memory_.find(key); }
+  // A hit is noted on disk too, unless a use was within this time.
+  static constexpr std::chrono::minutes kNotedFor{1};
+  SharedBlob find_memory(const RequestKey& key) {
+    SharedBlob blob = memory_.find(key);
+    if (blob && disk_) note_hit(*blob);
+    return blob;
+  }
   // Calls back on the io thread, later, with null on a miss; what it finds is in the memory tier then.
   void find_disk(const RequestKey& key, std::function<void(SharedBlob)> done);
   // The same of what hosts share, perhaps before it returns; what it finds goes to disk as well.
@@ -49,7 +55,8 @@ class Store {
   bool write(const SharedBlob& blob, bool durable);
   void put_here(const SharedBlob& blob);
   void hand_out(const SharedBlob& blob, const std::function<void(SharedBlob)>& done);
-  void note_use(const RequestKey& key, const std::shared_ptr<const wire::UniqueFd>& file);
+  void note_use(const RequestKey& key, const SharedFd& file);
+  void note_hit(const Blob& blob);
   bool too_late() const;
   void recheck_soon();
 

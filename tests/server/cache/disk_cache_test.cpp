@@ -264,52 +264,6 @@ TEST_F(DiskCacheTest, CountsThatAreAskedForMeanwhileAreOne) {
   EXPECT_LE(fs.counts, before + 5);
 }
 
-// Nor are hits: they come faster than a busy disk notes them, and each that waits has a file open.
-TEST_F(DiskCacheTest, AnEntryIsNotedOnceHoweverOftenItIsHitMeanwhile) {
-  class HeldFs : public PosixFs {
-   public:
-    std::atomic<int> touches = 0;
-    std::atomic<bool> held = true;
-    int touch(int fd) override {
-      ++touches;
-      while (held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      return PosixFs::touch(fd);
-    }
-  };
-  auto cache = make();
-  cache.open();
-  ASSERT_TRUE(cache.store(key_number(1), entry(key_number(1))));
-  if (!cache.find_cached(key_number(1))) GTEST_SKIP() << "this file system does not say what memory holds";
-  HeldFs fs;
-  asio::io_context io;
-  Config config;
-  config.cache_dir = dir_ / "cache";
-  Store store(io, config, log_, fs, "b");
-  int found = 0;
-  const auto hit = [&] {
-    store.find_disk(key_number(1), [&](const SharedBlob& blob) { found += blob != nullptr; });
-    io.restart();
-    io.poll();
-  };
-  const auto open_files = [] {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
-  };
-  hit();
-  ASSERT_TRUE(service_test::eventually([&] { return fs.touches == 1; }));
-  const auto before = open_files();
-  for (int i = 0; i < 200; ++i) hit();
-  EXPECT_EQ(found, 201);
-  EXPECT_LE(open_files(), before + 2);
-  fs.held = false;
-  ASSERT_TRUE(service_test::eventually([&] {
-    hit();
-    return fs.touches > 1;
-  })) << "it is noted again afterwards";
-  store.finish();
-  io.restart();
-  io.poll();
-}
-
 TEST_F(DiskCacheTest, FaultsOfWhatIsFoundAtOnceLoseNothing) {
   auto cache = make();
   cache.open();
@@ -397,12 +351,7 @@ TEST_F(DiskCacheTest, EvictsTheOldestUseFirst) {
   cache.open();
   for (uint64_t i = 0; i < 100; ++i) {
     ASSERT_TRUE(cache.store(key_number(i), entry(key_number(i))));
-    // A distinct age for each, oldest first.
-    std::string hex = to_hex(key_number(i));
-    std::string file =
-        dir_ / ("cache/v1/" + wire::builder_directory("b") + "/" + hex.substr(0, 2) + "/" + hex.substr(2));
-    timespec times[2] = {{1'000'000 + static_cast<time_t>(i), 0}, {1'000'000 + static_cast<time_t>(i), 0}};
-    ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
+    set_age(i);
   }
   // A look-up counts as a use.
   ASSERT_TRUE(cache.find(key_number(0)));
