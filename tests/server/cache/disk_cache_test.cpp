@@ -133,26 +133,50 @@ TEST_F(DiskCacheTest, WhatCannotBeRemovedTakesNobodysPlace) {
   EXPECT_EQ(said, 1);
 }
 
-// Nor does what is no entry count, or what is longer than it takes.
+// Nor does what is no entry count; nor is it removed.
 TEST_F(DiskCacheTest, WhatIsNoEntryIsNotCounted) {
   auto cache = make();
   cache.open();
-  ASSERT_TRUE(cache.store(key_number(1), entry(key_number(1))));
+  const auto one = entry(key_number(1));
+  ASSERT_TRUE(cache.store(key_number(1), one));
   const fs::path fan = fs::path(entry_files(dir_ / "cache").at(0)).parent_path(), v1 = fan.parent_path().parent_path();
   const std::string name(62, 'b');
+  const fs::path fifo = fan / std::string(62, 'c'), link = fan / std::string(62, 'd');
+  const fs::path directory = fan / std::string(62, 'e'), large = fan / std::string(62, 'f');
   fs::create_directories(v1 / "nobody" / "aa");
   fs::create_directories(fan.parent_path() / "aaa");
-  for (const fs::path& at : {fan / "short", fan / std::string(62, 'G'), v1 / "nobody/aa" / name,
-                             fan.parent_path() / "aaa" / name, v1 / name}) {
-    std::ofstream(at) << std::string(300'000, 'x');
-  }
-  ASSERT_EQ(::mkfifo((fan / std::string(62, 'c')).c_str(), 0600), 0);
-  fs::create_symlink(fan / "short", fan / std::string(62, 'd'));
-  std::ofstream(fan / name) << "x";
-  fs::resize_file(fan / name, 1 << 30);
+  std::vector<fs::path> planted = {fan / "short", fan / std::string(62, 'G'), v1 / "nobody/aa" / name,
+                                   fan.parent_path() / "aaa" / name, v1 / name};
+  for (const fs::path& at : planted) std::ofstream(at) << std::string(300'000, 'x');
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  fs::create_symlink(fan / "short", link);
+  fs::create_directory(directory);
+  wire::UniqueFd file(::open(large.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(::posix_fallocate(file.get(), 0, wire::kMaxEntrySize + 1), 0) << "longer than an entry may be";
+  planted.insert(planted.end(), {fifo, link, directory, large});
   cache.recount();
+  EXPECT_EQ(cache.stats().bytes, one.size());
+  EXPECT_TRUE(cache.find(key_number(1)));
+  cache.set_limit(0);
+  cache.recount();
+  EXPECT_EQ(cache.stats().bytes, 0u);
+  EXPECT_EQ(cache.stats().evictions, 1u);
+  EXPECT_FALSE(cache.find(key_number(1)));
+  for (const fs::path& at : planted) EXPECT_TRUE(fs::exists(fs::symlink_status(at))) << at;
+}
+
+// Nor does an entry count as more than it takes.
+TEST_F(DiskCacheTest, WhatIsLongerThanItTakesCountsAsWhatItTakes) {
+  auto cache = make();
+  cache.open();
+  const auto one = entry(key_number(1));
+  ASSERT_TRUE(cache.store(key_number(1), one));
+  const fs::path sparse = fs::path(entry_files(dir_ / "cache").at(0)).parent_path() / std::string(62, 'b');
+  std::ofstream(sparse) << "x";
+  fs::resize_file(sparse, wire::kMaxEntrySize);
+  cache.recount();
+  EXPECT_GE(cache.stats().bytes, one.size());
   EXPECT_LT(cache.stats().bytes, 100'000u);
-  EXPECT_GE(cache.stats().bytes, entry(key_number(1)).size());
   EXPECT_TRUE(cache.find(key_number(1)));
 }
 
@@ -184,13 +208,22 @@ TEST_F(DiskCacheTest, WhatIsPlantedAmongReportsPushesNoneOut) {
   DiskCache cache(fs_, log, dir_ / "cache", "b", 1 << 20);
   cache.open();
   const fs::path crashes = dir_ / "cache/crashes";
-  const auto future = fs::file_time_type::clock::now() + std::chrono::hours(1000);
-  for (int i = 0; i < 100; ++i) {
-    const fs::path at = crashes / std::to_string(i);
-    i % 2 ? static_cast<void>(fs::create_directory(at)) : static_cast<void>(std::ofstream(at) << "x");
-    fs::last_write_time(at, future);
-  }
-  for (uint64_t i = 0; i < 3; ++i) cache.keep_crash(key_number(i), entry(key_number(i)));
+  // More than the ring holds of each kind, all newer than the reports before them: directories and links a little, for
+  // they are no reports whatever their time is, and files from the future.
+  const auto plant = [&](const std::string& kind, time_t later, const auto& make_one) {
+    for (int i = 0; i < 100; ++i) {
+      const fs::path at = crashes / (kind + std::to_string(i));
+      make_one(at);
+      const timespec time{::time(nullptr) + later, 0}, times[2] = {time, time};
+      ASSERT_EQ(::utimensat(AT_FDCWD, at.c_str(), times, AT_SYMLINK_NOFOLLOW), 0);
+    }
+  };
+  plant("future", 3'600'000, [](const fs::path& at) { std::ofstream(at) << "x"; });
+  cache.keep_crash(key_number(0), entry(key_number(0)));
+  plant("directory", 1, [](const fs::path& at) { fs::create_directory(at); });
+  cache.keep_crash(key_number(1), entry(key_number(1)));
+  plant("link", 1, [&](const fs::path& at) { fs::create_symlink(dir_ / "info", at); });
+  cache.keep_crash(key_number(2), entry(key_number(2)));
   for (uint64_t i = 0; i < 3; ++i) EXPECT_TRUE(fs::exists(crashes / to_hex(key_number(i)))) << i;
   const fs::directory_iterator kept(crashes);
   EXPECT_EQ(std::distance(begin(kept), end(kept)), 64);
