@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
+#include <utility>
 
 #include "kiln/wire/json.h"
 
@@ -68,7 +70,10 @@ TEST(Json, NotAnObject) {
   }
 }
 
-TEST(Json, DumpNeverThrows) { EXPECT_NE(dump({{"path", "\xff\xfe"}}).find("path"), std::string::npos); }
+TEST(Json, DumpNeverThrows) {
+  EXPECT_NE(dump({{"path", "\xff\xfe"}}).find("path"), std::string::npos);
+  EXPECT_EQ(dump_ascii({{"path", "\xff"}}), R"({"path":"\ufffd"})");
+}
 
 TEST(Json, FieldsRememberTheFirstWrongType) {
   auto object = parse_object(R"({"a":"text","b":-1,"c":2.5,"d":true,"e":null,"f":7})");
@@ -89,6 +94,33 @@ TEST(Json, FieldsRememberTheFirstWrongType) {
   Fields limited(*object);
   limited.number("f", 0, 6);
   EXPECT_FALSE(limited.ok());
+  Fields several(*object);
+  several.number("b");
+  several.text("c");
+  ASSERT_FALSE(several.ok());
+  EXPECT_NE(several.error().message.find("'b'"), std::string::npos) << several.error().message;
+}
+
+// Each kind of field says what it is not, and gives what it gives where there is none.
+TEST(Json, FieldsOfWrongTypesAreRefused) {
+  auto object = parse_object(R"({"a":"text","f":7,"list":[{},1],"mixed":["x",{}]})");
+  ASSERT_TRUE(object);
+  const std::pair<const char*, std::function<bool(Fields&)>> wrong[] = {
+      {"'f' is not a string", [](Fields& in) { return in.text("f", "default") == "default"; }},
+      {"'f' is not a boolean", [](Fields& in) { return in.boolean("f", true); }},
+      {"'a' is not a number", [](Fields& in) { return in.real("a", 1.5) == 1.5; }},
+      {"'a' is not a natural number in range", [](Fields& in) { return in.number("a", 3) == 3; }},
+      {"'list' is not an object", [](Fields& in) { return in.object("list").empty(); }},
+      {"'list' is not a list of objects", [](Fields& in) { return in.objects("list").empty(); }},
+      {"'mixed' is not a list of strings", [](Fields& in) { return in.texts("mixed").empty(); }},
+      {"'a' is not a list of strings", [](Fields& in) { return in.texts("a").empty(); }},
+  };
+  for (const auto& [why, gives_the_fallback] : wrong) {
+    Fields in(*object);
+    EXPECT_TRUE(gives_the_fallback(in)) << why;
+    ASSERT_FALSE(in.ok()) << why;
+    EXPECT_EQ(in.error().message, "JSON: field " + std::string(why));
+  }
 }
 
 TEST(Messages, WelcomeRoundTrip) {
