@@ -7,8 +7,9 @@ install(TARGETS kiln_dsl kiln_wire kiln_client EXPORT KilnTargets ARCHIVE DESTIN
 install(TARGETS kiln kilnd kiln-tune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS kiln-worker RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln)
 install(TARGETS kiln-runner RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln)
+# Headers of the JSON library's are the rooms' own affair.
 foreach(include_dir dsl/include client/include client/wire/include)
-  install(DIRECTORY ${include_dir}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(DIRECTORY ${include_dir}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN "*json.h" EXCLUDE)
 endforeach()
 install(DIRECTORY dsl/examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/examples FILES_MATCHING PATTERN "*.kiln")
 install(DIRECTORY autotune/jobs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/jobs FILES_MATCHING PATTERN "*.jsonl")

@@ -24,6 +24,10 @@ example() {
 
 cmake --install "$1" --prefix "$work/first" >"$work/install.log"
 mv "$work/first" "$work/prefix"
+if grep -rl "nlohmann/" "$work/prefix/include" "$work/prefix/lib/cmake"; then
+  echo "an installed header or package file needs the JSON library"
+  exit 1
+fi
 example "$work/build" "-DCMAKE_PREFIX_PATH=$work/prefix" "$work/prefix/bin"
 example "$work/in_tree" "-DKiln_DIR=$1" "$(realpath "$1")/bin"
 # The tuner finds its runner, its daemon and the job lists.
