@@ -195,7 +195,8 @@ Result<void> run_compiled(const dsl::Kernel& kernel, const Artifact& artifact, s
     if (status == 0) status = entry(params.data(), stage_grid.data(), 0, programs * chunks, &context);
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (buffers[i]) std::memcpy(arguments[i].buffer.data(), buffers[i]->data(), arguments[i].buffer.size());
+    std::vector<std::byte>& bytes = arguments[i].buffer;
+    if (buffers[i] && !bytes.empty()) std::memcpy(bytes.data(), buffers[i]->data(), bytes.size());
   }
   dlclose(library);
   if (status != 0) return internal_error("kiln_entry returned " + std::to_string(status));
@@ -247,7 +248,8 @@ Result<void> run_launched(const dsl::Kernel& kernel, const Artifact& artifact, s
   }
   auto done = client::launch_variant(**variant, kernel, abi::lay_out_params(kernel), raw, options);
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (buffers[i]) std::memcpy(arguments[i].buffer.data(), buffers[i]->data(), arguments[i].buffer.size());
+    std::vector<std::byte>& bytes = arguments[i].buffer;
+    if (buffers[i] && !bytes.empty()) std::memcpy(bytes.data(), buffers[i]->data(), bytes.size());
   }
   return done;
 }
