@@ -57,5 +57,18 @@ TEST(AmdArithmetic, MultipliesNarrowNumbersWithoutMatrixUnits) {
   }
 }
 
+// An instruction that moves 64 bits holds 32 of a constant: LLVM 22 takes them for all.
+TEST(AmdArithmetic, WideConstantsAreWhole) {
+  TextKernel kernel("%x: ptr<f64> readonly, %y: ptr<f64>");
+  const std::string x = kernel.op("load %x");
+  const std::string power = kernel.op("math " + x + ", " + x + " {fn = pow}");
+  kernel.line("store %y, " + power);
+  Trial run;
+  run.arguments = {buffer(std::vector<double>{8.0}), random_buffer(ElementType::kF64, 1, 1)};
+  run.match = {1e-14, 0};
+  run.targets = {"amd:gfx906", "amd:gfx90a", "amd:gfx942", "amd:gfx1100", "amd:gfx1200"};
+  expect_same(kernel.text(), run);
+}
+
 }  // namespace
 }  // namespace kiln::test

@@ -109,5 +109,21 @@ TEST(TailsOnCpu, StoresWalkNoFurtherThanTheirMask) {
   EXPECT_FALSE(std::regex_search(text, std::regex("cmpq\\s+\\$128, %\\w+\\n\\s+jl"))) << text;
 }
 
+// One lane is left, by a mask that is constant, of a vector that was wider before: LLVM 22 stores the wider element.
+TEST(TailsOnCpu, ScansEndWithOneElementAndNoMore) {
+  for (const char* element : {"bf16", "f8e4m3", "f16", "i8"}) {
+    for (int64_t extent : {17, 33, 65}) {
+      TextKernel kernel(std::string("%x: ptr<") + element + ">, %y: ptr<" + element + ">");
+      const std::string v = kernel.op("load " + kernel.pointers("%x", {extent}));
+      const std::string sums = kernel.op("scan " + v + " {kind = min, axis = 0, reverse = true}");
+      kernel.line("store " + kernel.pointers("%y", {extent}) + ", " + sums);
+      const ElementType type = *dsl::parse_element_type(element);
+      Trial run;
+      run.arguments = {random_buffer(type, extent, 1), random_buffer(type, extent, 2)};
+      expect_same(kernel.text(), run);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kiln::test

@@ -163,6 +163,8 @@ Operand parse_operand(Text text) {
       operand.dwords = named.dwords;
       return operand;
     }
+  // So LLVM 22 writes a number of 32 bits that could have been one of the few which need no room of their own.
+  if (text.starts_with("lit(")) text = inside(text.substr(3));
   if (!parse_number(text, operand)) parse_numbered(text, operand);
   return operand;
 }
