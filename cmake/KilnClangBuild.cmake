@@ -1,5 +1,5 @@
 # KILN_FUZZ: the part of the tests that needs Clang, in a build of its own inside the build directory (tests/clang).
-find_program(KILN_CLANG NAMES clang++-19)
+find_program(KILN_CLANG NAMES clang++-${KILN_LLVM})
 if(KILN_CLANG AND NOT KILN_SANITIZE)
   set(fuzz_default ON)
 else()
@@ -11,7 +11,7 @@ if(NOT KILN_FUZZ)
   return()
 endif()
 if(NOT KILN_CLANG)
-  message(FATAL_ERROR "KILN_FUZZ needs clang++-19 (Debian: clang-19 and libclang-rt-19-dev)")
+  message(FATAL_ERROR "KILN_FUZZ needs clang++-${KILN_LLVM} (Debian: clang-${KILN_LLVM} and libclang-rt-${KILN_LLVM}-dev)")
 endif()
 
 # The two builds run at once: each as wide as the machine would be too much for its memory.

@@ -1,11 +1,13 @@
 # Sourced by quickstart.sh, which needs the first list, and by tests/run.sh, which needs both; tests/package/packages.py compares
 # the lists with what the builds use. install_missing PACKAGE… installs those that are missing, and says which.
 
-KILN_BUILD_PACKAGES="g++ cmake ninja-build pkg-config ccache llvm-19-dev liblld-19-dev libpolly-19-dev zlib1g-dev libzstd-dev libxml2-dev
-  libboost1.81-dev nlohmann-json3-dev libssl-dev libxxhash-dev libspdlog-dev libfmt-dev libcli11-dev libseccomp-dev libsqlite3-dev
+# The one LLVM, Clang and formatter; CMake reads this line too (KilnLlvm.cmake).
+KILN_LLVM=19
+KILN_BUILD_PACKAGES="g++ cmake ninja-build pkg-config ccache llvm-$KILN_LLVM-dev liblld-$KILN_LLVM-dev libpolly-$KILN_LLVM-dev zlib1g-dev libzstd-dev
+  libxml2-dev libboost1.81-dev nlohmann-json3-dev libssl-dev libxxhash-dev libspdlog-dev libfmt-dev libcli11-dev libseccomp-dev libsqlite3-dev
   libhiredis-dev"
-KILN_TEST_PACKAGES="libgtest-dev libgmock-dev python3 binutils libmpfr-dev clang-format-19 clang-19 libclang-rt-19-dev
-  llvm-19-tools mandoc dpkg-dev qemu-user chromium-headless-shell gcc-aarch64-linux-gnu libc6-dev-arm64-cross redis-server iproute2
+KILN_TEST_PACKAGES="libgtest-dev libgmock-dev python3 binutils libmpfr-dev clang-format-$KILN_LLVM clang-$KILN_LLVM libclang-rt-$KILN_LLVM-dev
+  llvm-$KILN_LLVM-tools mandoc dpkg-dev qemu-user chromium-headless-shell gcc-aarch64-linux-gnu libc6-dev-arm64-cross redis-server iproute2
   locales procps file"
 
 install_missing() {

@@ -7,6 +7,7 @@ command -v debootstrap >/dev/null || { echo "needs debootstrap" >&2; exit 1; }
 # What packages' scripts mount, start or kill stays in here.
 [ "${2:-}" = inside ] || exec unshare -pfm --mount-proc "$(realpath "$0")" "$1" inside
 source=$(realpath "$(dirname "$0")/../..")
+. "$source/cmake/packages.sh"
 . "$source/tests/package/bare_debian.sh"
 
 work=$(mktemp -d /tmp/kiln-chroot-XXXXXX)
@@ -24,7 +25,7 @@ cp "$deb" "$root/tmp/kiln.deb"
 
 step "apt install ./kiln.deb"
 in_root "$root" apt-get install -y -qq --no-install-recommends /tmp/kiln.deb >"$work/log" 2>&1 || { tail -20 "$work/log"; exit 1; }
-in_root "$root" dpkg-query -W -f='${Package} ${Version} ${Status}\n' kiln libllvm19
+in_root "$root" dpkg-query -W -f='${Package} ${Version} ${Status}\n' kiln libllvm$KILN_LLVM
 in_root "$root" install -d -o games /home/user
 in_root "$root" sh -c 'ldd /usr/bin/kiln /usr/bin/kilnd /usr/bin/kiln-tune /usr/libexec/kiln/*' >"$work/libraries"
 if grep "not found" "$work/libraries"; then exit 1; fi

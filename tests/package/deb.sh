@@ -3,6 +3,7 @@
 set -euo pipefail
 command -v dpkg-deb >/dev/null && command -v dpkg-shlibdeps >/dev/null ||
   { echo "[SKIPPED] not a Debian with dpkg-dev"; exit 77; }
+. "$(dirname "$0")/../../cmake/packages.sh"
 work=$(mktemp -d /tmp/kiln-deb-XXXXXX)
 trap 'rm -rf "$work"' EXIT
 cpack --config "$1/CPackConfig.cmake" -G DEB -B "$work" >"$work/cpack.log" 2>&1 || { cat "$work/cpack.log"; exit 1; }
@@ -21,7 +22,7 @@ done
 # LLVM is either inside the worker or a dependency.
 dpkg-deb -x "$deb" "$work/unpacked"
 if readelf -d "$work/unpacked/usr/libexec/kiln/kiln-worker" | grep -q libLLVM; then
-  field Depends | grep -q libllvm19 || fail "no dependency on LLVM"
+  field Depends | grep -q libllvm$KILN_LLVM || fail "no dependency on LLVM"
 fi
 
 dpkg-deb -c "$deb" >"$work/contents"

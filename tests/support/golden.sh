@@ -3,7 +3,7 @@
 set -euo pipefail
 passes=$1 filecheck=$2 file=$3
 if [ ! -x "$filecheck" ]; then
-  echo "[SKIPPED] FileCheck is not installed (Debian: llvm-19-tools)"
+  echo "[SKIPPED] FileCheck is not installed (Debian: the llvm-…-tools of cmake/packages.sh)"
   exit 77
 fi
 flags=$(sed -n 's,^\(//\|;\) RUN: ,,p' "$file")
