@@ -2,7 +2,7 @@
 # the lists with what the builds use. install_missing PACKAGE… installs those that are missing, and says which.
 
 # The one LLVM, Clang and formatter; CMake reads this line too (KilnLlvm.cmake).
-KILN_LLVM=19
+KILN_LLVM=22
 KILN_BUILD_PACKAGES="g++ cmake ninja-build pkg-config ccache llvm-$KILN_LLVM-dev liblld-$KILN_LLVM-dev libpolly-$KILN_LLVM-dev zlib1g-dev libzstd-dev
   libxml2-dev libboost1.81-dev nlohmann-json3-dev libssl-dev libxxhash-dev libspdlog-dev libfmt-dev libcli11-dev libseccomp-dev libsqlite3-dev
   libhiredis-dev"

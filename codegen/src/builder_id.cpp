@@ -23,7 +23,7 @@ std::string to_hex(const unsigned char* bytes, size_t size) {
 // The GNU build-id of a loaded object, from its note segment.
 std::string build_id_of(const dl_phdr_info& object) {
   for (int i = 0; i < object.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = object.dlpi_phdr[i];
+    const ElfW(Phdr) & header = object.dlpi_phdr[i];
     if (header.p_type != PT_NOTE) continue;
     const char* at = reinterpret_cast<const char*>(object.dlpi_addr + header.p_vaddr);
     const char* end = at + header.p_memsz;

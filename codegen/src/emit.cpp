@@ -78,7 +78,7 @@ constexpr CodeGenerationSwitch kTrimmed[] = {
 }  // namespace
 
 CodeGenerationSwitches::CodeGenerationSwitches(llvm::ArrayRef<CodeGenerationSwitch> all) : all_(all) {
-  llvm::StringMap<llvm::cl::Option*>& options = llvm::cl::getRegisteredOptions();
+  auto& options = llvm::cl::getRegisteredOptions();
   for (const CodeGenerationSwitch& one : all_) {
     const auto found = options.find(one.name);
     if (found == options.end()) continue;
@@ -88,7 +88,7 @@ CodeGenerationSwitches::CodeGenerationSwitches(llvm::ArrayRef<CodeGenerationSwit
 }
 
 CodeGenerationSwitches::~CodeGenerationSwitches() {
-  llvm::StringMap<llvm::cl::Option*>& options = llvm::cl::getRegisteredOptions();
+  auto& options = llvm::cl::getRegisteredOptions();
   for (const CodeGenerationSwitch& one : all_) {
     if (const auto found = options.find(one.name); found != options.end()) found->second->reset();
   }

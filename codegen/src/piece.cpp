@@ -87,7 +87,7 @@ BasicBlock& Piece::move_into(llvm::Function& part) {
     }
   }
   llvm::IRBuilder<> b(entry);
-  llvm::Instruction* begin = b.CreateBr(&first_);
+  const llvm::BasicBlock::iterator begin = b.CreateBr(&first_)->getIterator();
   for (llvm::AllocaInst* place : places_) place->moveBefore(begin);
   return *done;
 }

@@ -55,14 +55,15 @@ Result<const llvm::Target*> find_family(CpuTarget& out) {
   bool is_32_bit = false;
   for (const Family& family : kFamilies) {
     std::string message;
-    const llvm::Target* target = llvm::TargetRegistry::lookupTarget(family.triple, message);
+    const llvm::Triple triple(family.triple);
+    const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, message);
     if (!target) return internal_error("LLVM: " + message);
     const std::string cpu = out.cpu == family.plain_name ? family.plain_cpu : out.cpu;
-    std::unique_ptr<llvm::MCSubtargetInfo> info(target->createMCSubtargetInfo(family.triple, "", ""));
+    std::unique_ptr<llvm::MCSubtargetInfo> info(target->createMCSubtargetInfo(triple, "", ""));
     if (!info || cpu.empty() || !info->isCPUStringValid(cpu)) continue;
     if (cpu == "generic" && out.cpu == cpu) continue;  // of which family?
-    info.reset(target->createMCSubtargetInfo(family.triple, cpu, ""));
-    if (llvm::Triple(family.triple).isX86() && !info->checkFeatures("+64bit")) {
+    info.reset(target->createMCSubtargetInfo(triple, cpu, ""));
+    if (triple.isX86() && !info->checkFeatures("+64bit")) {
       is_32_bit = true;
       continue;
     }
@@ -148,13 +149,14 @@ Result<std::unique_ptr<CpuTarget>> make_cpu_target(const std::string& name) {
   if (comma != std::string::npos) out->features = rest.substr(comma + 1);
   auto family = find_family(*out);
   if (!family) return family.error();
-  // LLVM 19 swaps the operands of vcmpph to fold a spilled one and leaves the predicate as it was. Halves are computed
+  // LLVM swaps the operands of vcmpph to fold a spilled one and leaves the predicate as it was. Halves are computed
   // in f32 anyway.
   if (llvm::Triple(out->triple).isX86()) out->features += out->features.empty() ? "-avx512fp16" : ",-avx512fp16";
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // LLVM contracts nothing; the IR says where
-  out->machine.reset((*family)->createTargetMachine(out->triple, out->cpu, out->features, options, llvm::Reloc::PIC_,
-                                                    llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, true));
+  out->machine.reset((*family)->createTargetMachine(llvm::Triple(out->triple), out->cpu, out->features, options,
+                                                    llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                                                    llvm::CodeGenOptLevel::Default, true));
   if (!out->machine) return internal_error("LLVM has no target machine for " + out->triple);
   const llvm::MCSubtargetInfo& info = *out->machine->getMCSubtargetInfo();
   out->is_x86 = out->machine->getTargetTriple().isX86();

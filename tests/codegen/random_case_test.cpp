@@ -229,7 +229,7 @@ kernel signs(%x: ptr<TYPE> readonly, %high: ptr<TYPE>, %wide: ptr<i64>, %below: 
   }
 }
 
-// LLVM 19 makes fma(x, y, +0) of a product that is rounded to f16 at once, and so +0 of -0.
+// LLVM makes fma(x, y, +0) of a product that is rounded to f16 at once, and so +0 of -0.
 TEST(RandomOnCpu, SignsOfZerosRoundedToF16) {
   const std::string text = R"(
 kernel zeros(%x: ptr<f32> readonly, %out: ptr<f16>) {

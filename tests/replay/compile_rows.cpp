@@ -68,7 +68,7 @@ class SharedPage {
  public:
   SharedPage()
       : page_(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)),
-        shared_(page_ == MAP_FAILED ? nullptr : new(page_) Shared) {}
+        shared_(page_ == MAP_FAILED ? nullptr : new (page_) Shared) {}
   ~SharedPage() {
     if (shared_) munmap(page_, sizeof(Shared));
   }

@@ -61,7 +61,7 @@ Result<gpu::LaunchShape> choose_shape(const Job& job, const LaunchStep& launch) 
 
 Result<void> lower(const Backend& self, Job& job) {
   const AmdTarget& target = target_of(job);
-  job.module.setTargetTriple(target.machine->getTargetTriple().str());
+  job.module.setTargetTriple(target.machine->getTargetTriple());
   job.module.setDataLayout(target.machine->createDataLayout());
   job.module.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
   const AmdTargetInfo info(target, option(job, dsl::kChiplets).value_or(1));
@@ -122,7 +122,7 @@ bool has_matrix_instructions(const llvm::Module& module) {
   });
 }
 
-// LLVM 19's AMDGPUCodeGenPrepare takes for granted that casts of constants can be folded, which those of expressions
+// LLVM's AMDGPUCodeGenPrepare takes for granted that casts of constants can be folded, which those of expressions
 // that nobody folded yet cannot: it crashes.
 void fold_expressions(llvm::Function& function) {
   const llvm::DataLayout& layout = function.getParent()->getDataLayout();

@@ -11,6 +11,8 @@ namespace {
 using llvm::Value;
 using Builder = llvm::IRBuilder<>;
 
+constexpr unsigned kResourceSpace = 8;  // of LLVM's pointers that are buffer resources ("AMDGPU Usage", address spaces)
+
 // The last word of a resource ("Buffer Resource Descriptor" in AMD's ISA guides for Vega, CDNA 3, RDNA 3 and RDNA 4).
 // gfx9: data of 32 bits, floats, which untyped accesses ignore but which must not be invalid. Later: the same as one
 // format, and bounds by the offset in bytes (OOB_SELECT = 3).
@@ -30,9 +32,9 @@ uint32_t cache_policy(const Processor& processor, const gpu::GlobalAccess& acces
 
 Value* resource(Builder& ir, const Processor& processor, const gpu::GlobalAccess& access) {
   Value* base = global_pointer(ir, access.offsets.base);
-  return ir.CreateIntrinsic(
-      llvm::Intrinsic::amdgcn_make_buffer_rsrc, {base->getType()},
-      {base, ir.getInt16(0), ir.getInt32(static_cast<uint32_t>(kBufferBytes)), ir.getInt32(resource_flags(processor))});
+  llvm::Type* type = llvm::PointerType::get(ir.getContext(), kResourceSpace);
+  return ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_make_buffer_rsrc, {type, base->getType()},
+                            {base, ir.getInt16(0), ir.getInt64(kBufferBytes), ir.getInt32(resource_flags(processor))});
 }
 
 // The constant is added behind the choice, so that it becomes part of the instruction.

@@ -42,14 +42,14 @@ Value* row_xor_by_mirrors(Builder& ir, Value* word, unsigned mask) {
 }
 
 Value* swizzle_xor(Builder& ir, Value* word, unsigned mask) {
-  return ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_swizzle, {}, {word, ir.getInt32(mask << 10 | 0x1f)});
+  return ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_swizzle, {word, ir.getInt32(mask << 10 | 0x1f)});
 }
 
 // The lane at the same place of the other row.
 Value* other_row(Builder& ir, Value* word) {
-  return pinned(ir, ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_permlanex16, {word->getType()},
-                                       {llvm::PoisonValue::get(word->getType()), word, ir.getInt32(0x76543210),
-                                        ir.getInt32(0xfedcba98), ir.getFalse(), ir.getFalse()}));
+  return ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_permlanex16, {word->getType()},
+                            {llvm::PoisonValue::get(word->getType()), word, ir.getInt32(0x76543210),
+                             ir.getInt32(0xfedcba98), ir.getFalse(), ir.getFalse()});
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ Value* pinned(Builder& ir, Value* x) {
 }
 
 Value* AmdTargetInfo::shuffle(Builder& ir, Value* word, Value* lane) const {
-  return ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_bpermute, {}, {ir.CreateShl(lane, 2), word});
+  return ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_bpermute, {ir.CreateShl(lane, 2), word});
 }
 
 Value* AmdTargetInfo::shuffle_xor(Builder& ir, Value* word, unsigned mask) const {
@@ -72,7 +72,7 @@ Value* AmdTargetInfo::shuffle_xor(Builder& ir, Value* word, unsigned mask) const
     return shuffle(ir, word, ir.CreateXor(lane, ir.getInt32(mask)));
   }
   if (processor_.major >= 10) {
-    // LLVM 19 folds scalar registers into the DPP operand of gfx12's instructions of 16 bits, which take none.
+    // LLVM folds scalar registers into the DPP operand of gfx12's instructions of 16 bits, which take none.
     if (mask & 15) word = move(ir, processor_.major >= 12 ? pinned(ir, word) : word, kRowXor | (mask & 15));
     return mask & 16 ? other_row(ir, word) : word;
   }
@@ -83,14 +83,14 @@ Value* AmdTargetInfo::shuffle_xor(Builder& ir, Value* word, unsigned mask) const
 void AmdTargetInfo::barrier(Builder& ir) const {
   const llvm::SyncScope::ID workgroup = ir.getContext().getOrInsertSyncScopeID("workgroup");
   ir.CreateFence(llvm::AtomicOrdering::Release, workgroup);
-  ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_barrier, {}, {});
+  ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_barrier, {});
   ir.CreateFence(llvm::AtomicOrdering::Acquire, workgroup);
 }
 
 void AmdTargetInfo::warp_barrier(Builder& ir) const {
   const llvm::SyncScope::ID wave = ir.getContext().getOrInsertSyncScopeID("wavefront");
   ir.CreateFence(llvm::AtomicOrdering::Release, wave);
-  ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_wave_barrier, {}, {});
+  ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_wave_barrier, {});
   ir.CreateFence(llvm::AtomicOrdering::Acquire, wave);
 }
 

@@ -5,8 +5,8 @@
 
 namespace kiln::codegen::amdgcn {
 
-// x, which nobody moves into a branch. LLVM 19 does not know that v_permlanex16_b32 and v_wmma are of all lanes
-// together, and sinks them to where fewer are active.
+// x, which nobody moves into a branch. LLVM 22 does not know that v_wmma is of all lanes together, and
+// sinks it to where fewer are active.
 llvm::Value* pinned(Builder& ir, llvm::Value* x);
 
 }  // namespace kiln::codegen::amdgcn

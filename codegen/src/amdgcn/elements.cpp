@@ -96,7 +96,7 @@ Value* f8_to_f32(Builder& ir, ElementType from, Value* x) {
   if (!is_f8(from)) return nullptr;
   const auto id =
       from == ElementType::kF8E4M3 ? llvm::Intrinsic::amdgcn_cvt_f32_fp8 : llvm::Intrinsic::amdgcn_cvt_f32_bf8;
-  return ir.CreateIntrinsic(id, {}, {ir.CreateZExt(x, ir.getInt32Ty()), ir.getInt32(0)});
+  return ir.CreateIntrinsic(id, {ir.CreateZExt(x, ir.getInt32Ty()), ir.getInt32(0)});
 }
 
 // What overflows the instruction, so it is clamped before; NaN stays.
@@ -108,7 +108,7 @@ Value* f32_to_f8(Builder& ir, ElementType to, Value* x, bool saturate) {
   Value* clamped = ir.CreateBinaryIntrinsic(llvm::Intrinsic::maxnum, below, constant(x, -largest));
   Value* kept = ir.CreateSelect(ir.CreateFCmpUNO(x, x), x, clamped);
   const auto id = is_e4m3 ? llvm::Intrinsic::amdgcn_cvt_pk_fp8_f32 : llvm::Intrinsic::amdgcn_cvt_pk_bf8_f32;
-  Value* pair = ir.CreateIntrinsic(id, {}, {kept, kept, ir.getInt32(0), ir.getFalse()});
+  Value* pair = ir.CreateIntrinsic(id, {kept, kept, ir.getInt32(0), ir.getFalse()});
   return ir.CreateTrunc(pair, ir.getInt8Ty());
 }
 

@@ -7,6 +7,7 @@
 
 #include <climits>
 
+#include "amdgcn/wide_constants.h"
 #include "emit.h"
 
 namespace kiln::codegen::amdgcn {
@@ -83,6 +84,9 @@ constexpr char kKeepsAddresses[] = "si-insert-waitcnts";
 constexpr char kGrowsFast[] = "codegenprepare";
 constexpr unsigned kMostPrepared = 16384;
 
+// Whose constants wide_constants.h mends.
+constexpr char kFoldsConstants[] = "peephole-opt";
+
 }  // namespace
 
 void CodeGenerationPasses::add(llvm::Pass* pass) {
@@ -97,6 +101,7 @@ void CodeGenerationPasses::add(llvm::Pass* pass) {
     pass = new MadeAnew(std::unique_ptr<llvm::Pass>(pass), *info, most);
   }
   llvm::legacy::PassManager::add(pass);
+  if (name == kFoldsConstants) llvm::legacy::PassManager::add(make_wide_constants_pass());
 }
 
 namespace {

@@ -34,7 +34,8 @@ Result<std::unique_ptr<AmdTarget>> make_amd_target(const std::string& name) {
   if (found == nullptr) return unknown_target(name);
 
   std::string message;
-  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(kTriple, message);
+  const llvm::Triple triple(kTriple);
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, message);
   if (!target) return internal_error("LLVM: " + message);
   auto out = std::make_unique<AmdTarget>();
   out->name = name;
@@ -43,7 +44,7 @@ Result<std::unique_ptr<AmdTarget>> make_amd_target(const std::string& name) {
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // nothing is contracted; the IR says where
   // A workgroup's waves stay on one compute unit, whose cache they share: barriers need not wait for global memory.
   const char* features = found->major >= 10 ? "+cumode" : "";
-  out->machine.reset(target->createTargetMachine(kTriple, found->name, features, options, llvm::Reloc::PIC_,
+  out->machine.reset(target->createTargetMachine(triple, found->name, features, options, llvm::Reloc::PIC_,
                                                  std::nullopt, llvm::CodeGenOptLevel::Default, true));
   if (!out->machine) return internal_error(std::string("LLVM has no target machine for ").append(kTriple));
   return out;

@@ -95,7 +95,7 @@ llvm::Function* AmdTargetInfo::create_kernel(llvm::Module& module, const std::st
 }
 
 Value* AmdTargetInfo::thread_id(Builder& ir) const {
-  return ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_workitem_id_x, {}, {});
+  return ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_workitem_id_x, {});
 }
 
 // Workgroup w runs on chiplet w % c as its number w / c. That chiplet's programs are a block of neighbours, of which
@@ -112,14 +112,14 @@ Value* AmdTargetInfo::program_id(Builder& ir, int axis) const {
   static constexpr llvm::Intrinsic::ID kIds[] = {llvm::Intrinsic::amdgcn_workgroup_id_x,
                                                  llvm::Intrinsic::amdgcn_workgroup_id_y,
                                                  llvm::Intrinsic::amdgcn_workgroup_id_z};
-  Value* workgroup = ir.CreateIntrinsic(kIds[axis], {}, {});
+  Value* workgroup = ir.CreateIntrinsic(kIds[axis], {});
   return axis == 0 && chiplets_ > 1 ? dealt_program(ir, workgroup) : workgroup;
 }
 
 // The first hidden arguments are the numbers of workgroups along the axes, 32 bits each ("AMDGPU Usage", code object
 // V5 metadata).
 Value* AmdTargetInfo::num_programs(Builder& ir, int axis) const {
-  Value* hidden = ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_implicitarg_ptr, {}, {});
+  Value* hidden = ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_implicitarg_ptr, {});
   auto* load = ir.CreateAlignedLoad(
       ir.getInt32Ty(), ir.CreateConstGEP1_64(ir.getInt8Ty(), hidden, 4 * static_cast<uint64_t>(axis)), llvm::Align(4));
   load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(ir.getContext(), {}));
@@ -153,13 +153,13 @@ Value* AmdTargetInfo::load_global(Builder& ir, llvm::Type* type, const gpu::Glob
 namespace {
 
 // Nothing is scheduled across it.
-void fence_schedule(Builder& ir) { ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_sched_barrier, {}, {ir.getInt32(0)}); }
+void fence_schedule(Builder& ir) { ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_sched_barrier, {ir.getInt32(0)}); }
 
 }  // namespace
 
 // A wave that multiplies goes before those that load, so that the matrix units are not without work.
 void AmdTargetInfo::begin_products(Builder& ir) const {
-  if (processor_.matrix != Matrix::kNone) ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_setprio, {}, {ir.getInt16(1)});
+  if (processor_.matrix != Matrix::kNone) ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_setprio, {ir.getInt16(1)});
 }
 
 // All reads of LDS are under way before the first product, each of which waits for its own operands alone: LLVM's
@@ -171,7 +171,7 @@ void AmdTargetInfo::end_operand_reads(Builder& ir) const {
 }
 
 void AmdTargetInfo::end_products(Builder& ir) const {
-  if (processor_.matrix != Matrix::kNone) ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_setprio, {}, {ir.getInt16(0)});
+  if (processor_.matrix != Matrix::kNone) ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_s_setprio, {ir.getInt16(0)});
 }
 
 void AmdTargetInfo::async_commit(Builder& ir) const { fence_schedule(ir); }

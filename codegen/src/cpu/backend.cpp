@@ -2,6 +2,7 @@
 #include "backend.h"
 
 #include "cpu/f16_bits.h"
+#include "cpu/single_stores.h"
 #include "cpu/supported.h"
 #include "emit.h"
 #include "reports.h"
@@ -42,7 +43,7 @@ void restrict_options(const std::string& target, dsl::KernelOptions& options) {
 Result<void> lower(const Backend& self, Job& job) {
   job.observer.begin("lower");
   CpuTarget& target = target_of(job);
-  job.module.setTargetTriple(target.triple);
+  job.module.setTargetTriple(target.machine->getTargetTriple());
   job.module.setDataLayout(target.machine->createDataLayout());
   auto lowered = cpu::lower(job.sequence, target, job.module);
   if (!lowered) return lowered.error();
@@ -68,7 +69,12 @@ constexpr CodePass kLlvmPasses[] = {
      [](llvm::Module& module, const CodeFacts& facts) {
        clean_up(module, *target_of(facts.job).machine, Invariants::kInPlace);
      },
-     "last: code is final but for what lowering writes down plainly"},
+     "code is final but for what lowering writes down plainly"},
+    {"store_single_lanes",
+     [](llvm::Module& module, const CodeFacts&) {
+       for (llvm::Function& function : module) store_single_lanes(function);
+     },
+     "after clean_up, by which masks become constants"},
 };
 
 Result<std::vector<std::byte>> make_code(Job& job) {

@@ -139,7 +139,7 @@ struct Context : ElementContext, Entry, Emission {
   const Groups groups = number_groups(schedule);
 
   llvm::ConstantInt* i64(int64_t value) { return ir.getInt64(static_cast<uint64_t>(value)); }
-  // The mask (null: all lanes) of a masked load or store. LLVM 19 makes whole loads, for AVX2, of those registers of a
+  // The mask (null: all lanes) of a masked load or store. LLVM 22 makes whole loads, for AVX2, of those registers of a
   // longer vector whose lanes it knows to be off; here it cannot know.
   Value* memory_mask(Value* mask);
 };

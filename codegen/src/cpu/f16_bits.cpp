@@ -98,24 +98,20 @@ class Rewriting {
 
   Value* made_of_call(Builder& ir, Instruction& op, llvm::Type* type) {
     const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&op);
-    const auto align = [&] { return llvm::MaybeAlign(alignment(op, 1)).valueOrOne(); };
+    const auto align = [&] { return call->getParamAlign(0).valueOrOne(); };
     Instruction* out = nullptr;
     switch (call ? call->getIntrinsicID() : llvm::Intrinsic::not_intrinsic) {
       case llvm::Intrinsic::masked_load:
-        out = ir.CreateMaskedLoad(type, op.getOperand(0), align(), op.getOperand(2), bits(op.getOperand(3)));
+        out = ir.CreateMaskedLoad(type, op.getOperand(0), align(), op.getOperand(1), bits(op.getOperand(2)));
         break;
       case llvm::Intrinsic::masked_gather:
-        out = ir.CreateMaskedGather(type, op.getOperand(0), align(), op.getOperand(2), bits(op.getOperand(3)));
+        out = ir.CreateMaskedGather(type, op.getOperand(0), align(), op.getOperand(1), bits(op.getOperand(2)));
         break;
       default:
         return nullptr;
     }
     out->copyMetadata(op);
     return out;
-  }
-
-  static uint64_t alignment(const Instruction& op, unsigned operand) {
-    return llvm::cast<llvm::ConstantInt>(op.getOperand(operand))->getZExtValue();
   }
 
   // What takes values of f16 and gives none, or one that is no copy.
@@ -137,11 +133,11 @@ class Rewriting {
     }
     Instruction* instead = nullptr;
     if (const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&op)) {
-      const auto align = [&] { return llvm::MaybeAlign(alignment(op, 2)).valueOrOne(); };
+      const auto align = [&] { return call->getParamAlign(1).valueOrOne(); };
       if (call->getIntrinsicID() == llvm::Intrinsic::masked_store) {
-        instead = ir.CreateMaskedStore(bits(op.getOperand(0)), op.getOperand(1), align(), op.getOperand(3));
+        instead = ir.CreateMaskedStore(bits(op.getOperand(0)), op.getOperand(1), align(), op.getOperand(2));
       } else if (call->getIntrinsicID() == llvm::Intrinsic::masked_scatter) {
-        instead = ir.CreateMaskedScatter(bits(op.getOperand(0)), op.getOperand(1), align(), op.getOperand(3));
+        instead = ir.CreateMaskedScatter(bits(op.getOperand(0)), op.getOperand(1), align(), op.getOperand(2));
       }
     }
     if (instead) {

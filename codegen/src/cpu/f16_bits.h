@@ -1,4 +1,4 @@
-// CPUs that do not convert f16 hold it as bits. LLVM 19 widens such values by calls of a library where it makes fneg
+// CPUs that do not convert f16 hold it as bits. LLVM 19 widened such values by calls of a library where it makes fneg
 // and fabs of what flips and clears their sign, and so changes the bits of a NaN.
 //
 // before                                                  after

@@ -28,7 +28,7 @@ Value* divide_by_floats(Builder& ir, bool is_signed, Value* x, Value* y) {
   return is_signed ? ir.CreateFPToSI(quotient, x->getType()) : ir.CreateFPToUI(quotient, x->getType());
 }
 
-// Of longer ints, lane by lane. Not as one vector: LLVM 19 takes a divisor some of whose lanes nobody asks for as
+// Of longer ints, lane by lane. Not as one vector: LLVM takes a divisor some of whose lanes nobody asks for as
 // undefined in all.
 Value* divide_lanes(Builder& ir, bool is_signed, Value* x, Value* y) {
   auto divide = [&](Value* p, Value* q) { return is_signed ? ir.CreateSDiv(p, q) : ir.CreateUDiv(p, q); };

@@ -108,12 +108,24 @@ Value* divide_plainly(Context& ctx, const Op& op, llvm::ArrayRef<Value*> in) {
   return op.code == OpCode::kDiv ? quotient : ctx.ir.CreateSub(in[0], ctx.ir.CreateMul(quotient, in[1]));
 }
 
+// What the target has instructions of its own for; null: nothing of the kind.
+Value* emit_by_target(Context& ctx, const Op& op, llvm::ArrayRef<Value*> in) {
+  const auto is_signed = [&] { return dsl::info(ctx.type(op.operands[0]).element).is_signed; };
+  switch (op.code) {
+    case OpCode::kMulhi:
+      return ctx.target.multiply_high(ctx.ir, is_signed(), in[0], in[1]);
+    case OpCode::kShl:
+      return ctx.target.shift(ctx.ir, true, in[0], in[1]);
+    case OpCode::kShr:
+      return is_signed() ? nullptr : ctx.target.shift(ctx.ir, false, in[0], in[1]);
+    default:
+      return nullptr;
+  }
+}
+
 Result<Value*> emit_one(Context& ctx, const Op& op, llvm::ArrayRef<Value*> in) {
   if (ctx.plain_divisions.contains(&op)) return divide_plainly(ctx, op, in);
-  if (op.code == OpCode::kMulhi) {
-    const bool is_signed = dsl::info(ctx.type(op.operands[0]).element).is_signed;
-    if (Value* own = ctx.target.multiply_high(ctx.ir, is_signed, in[0], in[1])) return own;
-  }
+  if (Value* own = emit_by_target(ctx, op, in)) return own;
   return emit_op(ctx, ctx.ir, op, in);
 }
 

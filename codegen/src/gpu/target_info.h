@@ -86,6 +86,8 @@ class TargetInfo {
   virtual SmallFloatInstructions small_floats() const { return {}; }
   // The high half of a product of ints; null: elementwise/ops.cpp makes it.
   virtual Value* multiply_high(Builder&, bool /*is_signed*/, Value* /*x*/, Value* /*y*/) const { return nullptr; }
+  // x shifted by y, to the right with zeros behind; 0 where y is no smaller than x has bits. Null: as before.
+  virtual Value* shift(Builder&, bool /*to_left*/, Value* /*x*/, Value* /*y*/) const { return nullptr; }
 
   // A kernel's function, with `threads` threads to a block. Of a parameter of array type it gets the address: these are
   // bytes that lie in the parameter block, at a multiple of 64.

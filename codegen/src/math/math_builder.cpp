@@ -123,7 +123,7 @@ Value* MathBuilder::near_reciprocal(Value* d) {
   if (!fills_avx512()) return b.CreateFDiv(constant(1.0), d);
   Value* estimate = by_register({d}, [&](llvm::ArrayRef<Value*> part) {
     const auto id = is_f64() ? llvm::Intrinsic::x86_avx512_rcp14_pd_512 : llvm::Intrinsic::x86_avx512_rcp14_ps_512;
-    return b.CreateIntrinsic(id, {}, {part[0], part[0], every_lane()});
+    return b.CreateIntrinsic(id, {part[0], part[0], every_lane()});
   });
   if (!is_f64()) return estimate;
   // A step of third order.
@@ -145,7 +145,7 @@ Value* MathBuilder::rsqrt_estimate(Value* x) {
   if (!fills_avx512()) return nullptr;
   return by_register({x}, [&](llvm::ArrayRef<Value*> part) {
     const auto id = is_f64() ? llvm::Intrinsic::x86_avx512_rsqrt14_pd_512 : llvm::Intrinsic::x86_avx512_rsqrt14_ps_512;
-    return b.CreateIntrinsic(id, {}, {part[0], part[0], every_lane()});
+    return b.CreateIntrinsic(id, {part[0], part[0], every_lane()});
   });
 }
 
@@ -163,7 +163,7 @@ Value* MathBuilder::avx512_exponent(Value* x) {
   return by_register({x}, [&](llvm::ArrayRef<Value*> part) {
     const auto id =
         is_f64() ? llvm::Intrinsic::x86_avx512_mask_getexp_pd_512 : llvm::Intrinsic::x86_avx512_mask_getexp_ps_512;
-    return b.CreateIntrinsic(id, {}, {part[0], part[0], every_lane(), b.getInt32(kCurrentRounding)});
+    return b.CreateIntrinsic(id, {part[0], part[0], every_lane(), b.getInt32(kCurrentRounding)});
   });
 }
 
@@ -171,7 +171,7 @@ Value* MathBuilder::avx512_lookup(std::span<const double, 16> table, Value* inde
   const std::vector<float> entries(table.begin(), table.end());
   Value* constants = llvm::ConstantDataVector::get(b.getContext(), llvm::ArrayRef<float>(entries));
   return by_register({index}, [&](llvm::ArrayRef<Value*> part) {
-    return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {}, {constants, part[0]});
+    return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {constants, part[0]});
   });
 }
 

@@ -11,8 +11,10 @@
 #include "gpu/supported.h"
 #include "nvptx/byte_conversions.h"
 #include "nvptx/exact_signs.h"
+#include "nvptx/frozen_parameters.h"
 #include "nvptx/grid_wait.h"
 #include "nvptx/inline_division.h"
+#include "nvptx/low_parts.h"
 #include "nvptx/occupancy.h"
 #include "nvptx/paired_conversions.h"
 #include "nvptx/target_info.h"
@@ -46,7 +48,7 @@ Result<gpu::LaunchShape> choose_shape(const Job& job, const LaunchStep& launch) 
 
 Result<void> lower(const Backend& self, Job& job) {
   const CudaTarget& target = target_of(job);
-  job.module.setTargetTriple(target.machine->getTargetTriple().str());
+  job.module.setTargetTriple(target.machine->getTargetTriple());
   job.module.setDataLayout(target.machine->createDataLayout());
   return gpu::lower_launches(self, job, CudaTargetInfo(target), target.processor);
 }
@@ -90,6 +92,8 @@ constexpr CodePass kLlvmPasses[] = {
        }
      },
      "behind clean_up, whose order of computations it changes"},
+    {"freeze_parameters", in_each_function<freeze_parameters>, "late: what merges instructions would take it away"},
+    {"take_low_parts", in_each_function<take_low_parts>, "late: it makes assembly, which no pass sees through"},
     {"make_signs_exact", in_each_function<make_signs_exact>, "late: it makes assembly, which no pass sees through"},
     {"wait_for_earlier_grids",
      [](llvm::Module& module, const CodeFacts& facts) {

@@ -58,14 +58,7 @@ constexpr int kLeastCapability = 90;  // that has the engine
 bool registers_move(const gpu::BlockShape& block) { return block.computing_threads() >= 2 * kGroupWarps * block.lanes; }
 
 // The assembler gives no registers away where it does not know that a block has all of them.
-void needs_whole_multiprocessor(Builder& ir) {
-  llvm::Function* function = ir.GetInsertBlock()->getParent();
-  llvm::LLVMContext& context = ir.getContext();
-  llvm::NamedMDNode* annotations = function->getParent()->getOrInsertNamedMetadata("nvvm.annotations");
-  annotations->addOperand(
-      llvm::MDNode::get(context, {llvm::ValueAsMetadata::get(function), llvm::MDString::get(context, "minctasm"),
-                                  llvm::ValueAsMetadata::get(ir.getInt32(1))}));
-}
+void needs_whole_multiprocessor(Builder& ir) { ir.GetInsertBlock()->getParent()->addFnAttr("nvvm.minctasm", "1"); }
 
 }  // namespace
 
@@ -141,18 +134,18 @@ Value* CudaBulkEngine::count_up(Builder& ir, Value* counter, Value* last) const 
 }
 
 Value* CudaBulkEngine::number_in_cluster(Builder& ir) const {
-  return ir.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {}, {});
+  return ir.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {});
 }
 
 llvm::Instruction* CudaBulkEngine::arrive_in_cluster(Builder& ir, Value* barrier, Value* block, Value* chosen) const {
-  Value* there = ir.CreateIntrinsic(llvm::Intrinsic::nvvm_mapa_shared_cluster, {}, {barrier, block});
+  Value* there = ir.CreateIntrinsic(llvm::Intrinsic::nvvm_mapa_shared_cluster, {barrier, block});
   return run(ir, "mbarrier.arrive.shared::cluster.b64 _, [$0];", {there}, chosen);
 }
 
 // Relaxed: to release what was written costs a fence of the whole GPU, and barriers were published.
 void CudaBulkEngine::cluster_barrier(Builder& ir) const {
-  ir.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_arrive_relaxed_aligned, {}, {});
-  ir.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_wait_aligned, {}, {});
+  ir.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_arrive_relaxed_aligned, {});
+  ir.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_wait_aligned, {});
 }
 
 // bar.sync of some threads: 0 is that of all. Either side says how many: a count of arrivals is an illegal instruction
@@ -163,7 +156,7 @@ void CudaBulkEngine::program_barrier(Builder& ir, const gpu::BlockShape& block) 
     call_asm(ir, ir.getVoidTy(), "bar.sync 1, " + threads + ";", "", {}, Together::kWarp);
     return;
   }
-  Value* thread = ir.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {}, {});
+  Value* thread = ir.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {});
   Value* consumer_group = ir.CreateUDiv(thread, ir.getInt32(static_cast<uint32_t>(block.threads())));
   call_asm(ir, ir.getVoidTy(), "bar.sync $0, " + threads + ";", "r", {ir.CreateAdd(consumer_group, ir.getInt32(1))},
            Together::kWarp);
@@ -192,7 +185,7 @@ int CudaBulkEngine::producer_warps(const gpu::BlockShape& program) const {
 void CudaBulkEngine::begin_producing(Builder& ir, const gpu::BlockShape& block) const {
   if (!registers_move(block)) return;
   needs_whole_multiprocessor(ir);
-  ir.CreateIntrinsic(llvm::Intrinsic::nvvm_setmaxnreg_dec_sync_aligned_u32, {}, {ir.getInt32(kProducerRegisters)});
+  ir.CreateIntrinsic(llvm::Intrinsic::nvvm_setmaxnreg_dec_sync_aligned_u32, {ir.getInt32(kProducerRegisters)});
 }
 
 void CudaBulkEngine::begin_computing(Builder& ir, const gpu::BlockShape& block) const {
@@ -200,7 +193,7 @@ void CudaBulkEngine::begin_computing(Builder& ir, const gpu::BlockShape& block) 
   const int left = static_cast<int>(target::nvidia_gpu(kLeastCapability).registers) -
                    kProducerRegisters * block.producers * block.lanes;
   const int share = std::min(left / block.computing_threads() / kRegisterUnit * kRegisterUnit, kMostRegisters);
-  ir.CreateIntrinsic(llvm::Intrinsic::nvvm_setmaxnreg_inc_sync_aligned_u32, {},
+  ir.CreateIntrinsic(llvm::Intrinsic::nvvm_setmaxnreg_inc_sync_aligned_u32,
                      {ir.getInt32(static_cast<uint32_t>(share))});
 }
 

@@ -39,7 +39,7 @@ Value* f8_to_f32(Builder& ir, ElementType from, Value* x) {
 
 Value* from_f32(Builder& ir, ElementType to, Value* x, bool) {
   if (to != ElementType::kBF16) return nullptr;
-  return ir.CreateBitCast(ir.CreateIntrinsic(llvm::Intrinsic::nvvm_f2bf16_rn, {}, {x}), ir.getInt16Ty());
+  return ir.CreateBitCast(ir.CreateIntrinsic(llvm::Intrinsic::nvvm_f2bf16_rn, {x}), ir.getInt16Ty());
 }
 
 Value* from_f32_with_f8(Builder& ir, ElementType to, Value* x, bool saturate) {
@@ -80,7 +80,7 @@ Value* emit_estimate(Builder& ir, Estimate function, Value* x) {
       case Estimate::kSqrt:
         return llvm::Intrinsic::nvvm_sqrt_approx_f;
       case Estimate::kExp2:
-        return llvm::Intrinsic::nvvm_ex2_approx_ftz_f;
+        return llvm::Intrinsic::nvvm_ex2_approx_ftz;
       case Estimate::kLog2:
         return llvm::Intrinsic::nvvm_lg2_approx_f;
       case Estimate::kSin:
@@ -90,7 +90,9 @@ Value* emit_estimate(Builder& ir, Estimate function, Value* x) {
     }
     llvm_unreachable("an estimate without an instruction");
   }();
-  return ir.CreateIntrinsic(id, {}, {x});
+  // Of all of these exp2 alone is for several types.
+  if (function == Estimate::kExp2) return ir.CreateIntrinsic(id, {x->getType()}, {x});
+  return ir.CreateIntrinsic(id, {x});
 }
 
 // ptxas 13.0 makes one instruction of mul.hi.u32, widened to 64 bits, minus a widened number: where that number is 0
@@ -104,6 +106,20 @@ Value* emit_multiply_high(Builder& ir, bool is_signed, Value* x, Value* y) {
                                             "32 product, $1, $2; mov.b64 {low, $0}, product; }";
   auto* type = llvm::FunctionType::get(x->getType(), {x->getType(), x->getType()}, false);
   auto* call = ir.CreateCall(llvm::InlineAsm::get(type, text, bits == 64 ? "=l,l,l" : "=r,r,r", false), {x, y});
+  call->setDoesNotAccessMemory();  // equal ones become one
+  return call;
+}
+
+// PTX takes the distance as 32 bits, and shifts out everything where it is too far. LLVM 22 knows the latter and
+// forgets the former: it drops the comparison that guards a shift of 64 bits, and with it the upper half of the
+// distance.
+Value* emit_shift(Builder& ir, bool to_left, Value* x, Value* y) {
+  if (!x->getType()->isIntegerTy(64) || llvm::isa<llvm::Constant>(y)) return nullptr;
+  Value* distance = ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, y, ir.getInt64(64));
+  auto* type = llvm::FunctionType::get(x->getType(), {x->getType(), ir.getInt32Ty()}, false);
+  const char* text = to_left ? "shl.b64 $0, $1, $2;" : "shr.u64 $0, $1, $2;";
+  auto* call =
+      ir.CreateCall(llvm::InlineAsm::get(type, text, "=l,l,r", false), {x, ir.CreateTrunc(distance, ir.getInt32Ty())});
   call->setDoesNotAccessMemory();  // equal ones become one
   return call;
 }

@@ -15,5 +15,7 @@ SmallFloatInstructions small_float_instructions(int capability);
 bool is_f8_conversion(llvm::StringRef text);
 // The high half of a product of ints of 32 or 64 bits; null: of fewer.
 llvm::Value* emit_multiply_high(Builder& ir, bool is_signed, llvm::Value* x, llvm::Value* y);
+// TargetInfo::shift of ints of 64 bits by what is no constant; null: of others.
+llvm::Value* emit_shift(Builder& ir, bool to_left, llvm::Value* x, llvm::Value* y);
 
 }  // namespace kiln::codegen::nvptx

@@ -31,7 +31,7 @@ bool may_touch_global_memory(const llvm::Instruction& instruction) {
   if (const auto* intrinsic = llvm::dyn_cast<llvm::IntrinsicInst>(call)) {
     // Barriers, exchanges between lanes.
     return !intrinsic->isAssumeLikeIntrinsic() && !intrinsic->onlyAccessesInaccessibleMemory() &&
-           intrinsic->getIntrinsicID() != llvm::Intrinsic::nvvm_barrier0;
+           intrinsic->getIntrinsicID() != llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all;
   }
   return !prepares_copies(*call);
 }

@@ -35,7 +35,7 @@ Value* is_finite(Builder& ir, Value* x) {
 Value* quotient(Builder& ir, Value* dividend, Value* divisor) {
   llvm::Type* wide = ir.getDoubleTy();
   Value *x = ir.CreateFPExt(dividend, wide), *y = ir.CreateFPExt(divisor, wide), *minus_y = ir.CreateFNeg(y);
-  Value* estimate = ir.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_d, {}, {y});
+  Value* estimate = ir.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_d, {y});
   Value* reciprocal = estimate;
   for (int step = 0; step < 2; ++step) {
     Value* error = fma(ir, minus_y, reciprocal, llvm::ConstantFP::get(wide, 1.0));

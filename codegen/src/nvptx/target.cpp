@@ -48,7 +48,8 @@ Result<std::unique_ptr<CudaTarget>> make_cuda_target(const std::string& name) {
   if (found == nullptr) return unknown_target(name);
 
   std::string message;
-  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(kTriple, message);
+  const llvm::Triple triple(kTriple);
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, message);
   if (!target) return internal_error("LLVM: " + message);
   auto out = std::make_unique<CudaTarget>();
   out->name = name;
@@ -59,7 +60,7 @@ Result<std::unique_ptr<CudaTarget>> make_cuda_target(const std::string& name) {
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // nothing is contracted; the IR says where
   // Code generation below the default serialises wgmma: tied operands of inline assembly become copies.
-  out->machine.reset(target->createTargetMachine(kTriple, out->processor, "+ptx" + std::to_string(out->ptx_version),
+  out->machine.reset(target->createTargetMachine(triple, out->processor, "+ptx" + std::to_string(out->ptx_version),
                                                  options, llvm::Reloc::PIC_, std::nullopt,
                                                  llvm::CodeGenOptLevel::Default, true));
   if (!out->machine) return internal_error(std::string("LLVM has no target machine for ").append(kTriple));

@@ -82,20 +82,14 @@ std::string store_modifiers(const gpu::GlobalAccess& access) {
 }
 
 // Parameters that are used by their address, where they lie: without a copy.
-void annotate_blocks(llvm::Function& function, llvm::ArrayRef<llvm::Type*> params, llvm::NamedMDNode& annotations) {
+void annotate_blocks(llvm::Function& function, llvm::ArrayRef<llvm::Type*> params) {
   llvm::LLVMContext& context = function.getContext();
-  llvm::SmallVector<llvm::Metadata*, 8> numbers;
   for (unsigned i = 0; i < params.size(); ++i) {
     if (!params[i]->isArrayTy()) continue;
     function.addParamAttr(i, llvm::Attribute::getWithByValType(context, params[i]));
     function.addParamAttr(i, llvm::Attribute::getWithAlignment(context, llvm::Align(64)));
-    // Counted from 1.
-    numbers.push_back(llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), i + 1)));
+    function.addParamAttr(i, llvm::Attribute::get(context, "nvvm.grid_constant"));
   }
-  if (numbers.empty()) return;
-  annotations.addOperand(
-      llvm::MDNode::get(context, {llvm::ValueAsMetadata::get(&function), llvm::MDString::get(context, "grid_constant"),
-                                  llvm::MDNode::get(context, numbers)}));
 }
 
 }  // namespace
@@ -116,16 +110,9 @@ llvm::Function* CudaTargetInfo::create_kernel(llvm::Module& module, const std::s
   auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false);
   auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module);
   function->addFnAttr(llvm::Attribute::NoUnwind);
-  llvm::NamedMDNode* annotations = module.getOrInsertNamedMetadata("nvvm.annotations");
-  const auto annotate = [&](const char* key, int value) {
-    auto* number = llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), static_cast<uint64_t>(value));
-    annotations->addOperand(llvm::MDNode::get(
-        context,
-        {llvm::ValueAsMetadata::get(function), llvm::MDString::get(context, key), llvm::ValueAsMetadata::get(number)}));
-  };
-  annotate("kernel", 1);
-  annotate("maxntidx", threads);
-  annotate_blocks(*function, params, *annotations);
+  function->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  function->addFnAttr("nvvm.maxntid", std::to_string(threads));
+  annotate_blocks(*function, params);
   return function;
 }
 
@@ -152,25 +139,27 @@ Value* CudaTargetInfo::warp_uniform(Builder& ir, Value* x) const { return shuffl
 Value* CudaTargetInfo::uniform_condition(Builder& ir, Value* x) const { return mark_uniform(ir, x); }
 
 Value* CudaTargetInfo::shuffle(Builder& ir, Value* word, Value* lane) const {
-  return ir.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_idx_i32, {},
+  return ir.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_idx_i32,
                             {ir.getInt32(kAllLanes), word, lane, ir.getInt32(31)});
 }
 
 Value* CudaTargetInfo::shuffle_xor(Builder& ir, Value* word, unsigned mask) const {
-  return ir.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {},
+  return ir.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32,
                             {ir.getInt32(kAllLanes), word, ir.getInt32(mask), ir.getInt32(31)});
 }
 
-void CudaTargetInfo::barrier(Builder& ir) const { ir.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {}); }
+void CudaTargetInfo::barrier(Builder& ir) const {
+  ir.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {ir.getInt32(0)});
+}
 
 // Without it, a lane that left a loop of several returned later than the others, and ptxas 13.0 took the warp for one
 // behind the call: what the lane wrote to shared memory came after the others' reads.
 Value* CudaTargetInfo::any_lane(Builder& ir, Value* x) const {
-  return ir.CreateIntrinsic(llvm::Intrinsic::nvvm_vote_any_sync, {}, {ir.getInt32(kAllLanes), x});
+  return ir.CreateIntrinsic(llvm::Intrinsic::nvvm_vote_any_sync, {ir.getInt32(kAllLanes), x});
 }
 
 void CudaTargetInfo::warp_barrier(Builder& ir) const {
-  ir.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {ir.getInt32(kAllLanes)});
+  ir.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {ir.getInt32(kAllLanes)});
 }
 
 bool CudaTargetInfo::takes_constraint(llvm::StringRef constraint, llvm::Type* type) const {

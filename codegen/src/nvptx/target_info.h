@@ -28,6 +28,9 @@ class CudaTargetInfo : public gpu::TargetInfo {
   llvm::Value* multiply_high(llvm::IRBuilder<>& ir, bool is_signed, llvm::Value* x, llvm::Value* y) const override {
     return emit_multiply_high(ir, is_signed, x, y);
   }
+  llvm::Value* shift(llvm::IRBuilder<>& ir, bool to_left, llvm::Value* x, llvm::Value* y) const override {
+    return emit_shift(ir, to_left, x, y);
+  }
   llvm::Function* create_kernel(llvm::Module& module, const std::string& name, llvm::ArrayRef<llvm::Type*> params,
                                 int threads) const override;
   llvm::Value* thread_id(llvm::IRBuilder<>& ir) const override;

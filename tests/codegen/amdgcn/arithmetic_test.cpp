@@ -57,7 +57,7 @@ TEST(AmdArithmetic, MultipliesNarrowNumbersWithoutMatrixUnits) {
   }
 }
 
-// An instruction that moves 64 bits holds 32 of a constant: LLVM 22 takes them for all.
+// LLVM 22 moved constants of 64 bits as if they had 32.
 TEST(AmdArithmetic, WideConstantsAreWhole) {
   TextKernel kernel("%x: ptr<f64> readonly, %y: ptr<f64>");
   const std::string x = kernel.op("load %x");

@@ -7,6 +7,8 @@
 #include <bit>
 #include <set>
 
+#include "kiln/target/gpu.h"
+
 namespace kiln::test {
 namespace {
 
@@ -78,6 +80,7 @@ class Rules {
     want(number(".vgpr_count") <= gpu_.most_registers, ".vgpr_count is what the processor has");
     for (const char* field : {".sgpr_count", ".vgpr_count", ".sgpr_spill_count", ".vgpr_spill_count"})
       want(number(field) >= 0, std::string(field) + " is there");
+    waves_ = waves_of_groups(number(".group_segment_fixed_size"), number(".max_flat_workgroup_size"));
     registers(number(".vgpr_count"), number(".sgpr_count"), std::max<int64_t>(number(".agpr_count"), 0));
     program(descriptor);
     user_registers(descriptor);
@@ -87,18 +90,32 @@ class Rules {
   bool is_gfx9() const { return gpu_.lanes == 64; }
   bool has_unified_registers() const { return gpu_.most_registers == 512; }
 
+  // On a SIMD. A compute unit has so much LDS, and on GCN at most 16 groups of more than one wave.
+  int64_t waves_of_groups(int64_t bytes, int64_t threads) const {
+    const int64_t waves = (threads + gpu_.lanes - 1) / gpu_.lanes;
+    int64_t groups = facts_.simds * facts_.most_waves;
+    if (is_gfx9() && waves > 1) groups = 16;
+    if (bytes > 0) groups = std::min(groups, facts_.lds_bytes() / bytes);
+    return std::min<int64_t>(facts_.most_waves, (groups * waves + facts_.simds - 1) / facts_.simds);
+  }
+
+  // Where groups leave few waves LLVM takes as many registers as so few may have.
   // COMPUTE_PGM_RSRC1.GRANULATED_WORKITEM_VGPR_COUNT, …WAVEFRONT_SGPR_COUNT, COMPUTE_PGM_RSRC3.ACCUM_OFFSET
   void registers(int64_t vector, int64_t scalar, int64_t accumulators) {
     const auto granules = [](int64_t count, int64_t granule) {
       return std::max<int64_t>(1, (count + granule - 1) / granule) - 1;
     };
     const int64_t granule = has_unified_registers() || !is_gfx9() ? 8 : 4;
-    want((object_.descriptor.rsrc1 & 63) == granules(vector, granule),
-         "GRANULATED_WORKITEM_VGPR_COUNT is .vgpr_count's");
-    // In portions of 8. RDNA gives each wave all it has, and takes no notice of what LLVM writes here.
-    if (is_gfx9())
-      want((object_.descriptor.rsrc1 >> 6 & 15) == granules(scalar, 8),
+    const int64_t given = object_.descriptor.rsrc1 & 63, needed = granules(vector, granule);
+    const bool is_for_few_waves = given > needed && facts_.registers / ((given + 1) * granule) >= waves_;
+    want(given == needed || is_for_few_waves, "GRANULATED_WORKITEM_VGPR_COUNT is .vgpr_count's");
+    // In portions of 8, of 800 that a SIMD has. RDNA gives each wave all it has, and takes no notice of what LLVM
+    // writes here.
+    if (is_gfx9()) {
+      const int64_t portions = object_.descriptor.rsrc1 >> 6 & 15, enough = granules(scalar, 8);
+      want(portions == enough || (portions > enough && 800 / ((portions + 1) * 8) >= waves_),
            "GRANULATED_WAVEFRONT_SGPR_COUNT is .sgpr_count's");
+    }
     if (!has_unified_registers()) return;
     // Accumulators begin behind the others, at a multiple of four.
     const int64_t offset = 4 * ((object_.descriptor.rsrc3 & 63) + 1);
@@ -173,6 +190,8 @@ class Rules {
   const CodeObject& object_;
   const std::string& entry_;
   const Gpu& gpu_;
+  const target::AmdGpu& facts_ = *target::find_amd_gpu(gpu_.name);
+  int64_t waves_ = 0;
   std::vector<std::string> problems_;
 };
 

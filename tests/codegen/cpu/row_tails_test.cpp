@@ -109,7 +109,7 @@ TEST(TailsOnCpu, StoresWalkNoFurtherThanTheirMask) {
   EXPECT_FALSE(std::regex_search(text, std::regex("cmpq\\s+\\$128, %\\w+\\n\\s+jl"))) << text;
 }
 
-// One lane is left, by a mask that is constant, of a vector that was wider before: LLVM 22 stores the wider element.
+// LLVM 22 stored the one lane of a truncated vector that a constant mask leaves as wide as it was before.
 TEST(TailsOnCpu, ScansEndWithOneElementAndNoMore) {
   for (const char* element : {"bf16", "f8e4m3", "f16", "i8"}) {
     for (int64_t extent : {17, 33, 65}) {

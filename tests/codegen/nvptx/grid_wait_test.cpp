@@ -15,7 +15,7 @@ std::string after(const std::string& body) {
   llvm::LLVMContext context;
   llvm::SMDiagnostic diagnostic;
   const std::string text =
-      "declare void @llvm.nvvm.barrier0()\n@s = external addrspace(3) global i32\n"
+      "declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)\n@s = external addrspace(3) global i32\n"
       "define void @k(ptr addrspace(1) %p, i32 %n) {\n" +
       body + "}\n";
   const auto module = llvm::parseAssemblyString(text, diagnostic, context);
@@ -47,10 +47,10 @@ TEST(GridWait, StandsBehindWhatPreparesSharedMemory) {
       "  call void asm sideeffect \"prefetch.tensormap [$0];\", \"l,~{memory}\"(ptr addrspace(1) %p)\n"
       "  call void asm sideeffect \"mbarrier.init.shared::cta.b64 [$0], 1;\", \"r,~{memory}\"(i32 %a)\n"
       "  store i32 %a, ptr addrspace(3) @s\n"
-      "  call void @llvm.nvvm.barrier0()\n"
+      "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n"
       "  store i32 %a, ptr addrspace(1) %p\n"
       "  ret void\n");
-  expect_between(text, "call void @llvm.nvvm.barrier0", "store i32 %a, ptr addrspace(1)");
+  expect_between(text, "call void @llvm.nvvm.barrier.cta", "store i32 %a, ptr addrspace(1)");
 }
 
 TEST(GridWait, StandsBeforeAssemblyThatIsNotKnown) {

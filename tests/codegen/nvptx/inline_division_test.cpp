@@ -61,7 +61,7 @@ class InlineDivision : public testing::Test {
     llvm::SMDiagnostic problem;
     const auto module = llvm::parseAssemblyString(kModel, problem, context);
     ASSERT_TRUE(module) << problem.getMessage().str();
-    module->setTargetTriple((*host)->triple);
+    module->setTargetTriple((*host)->machine->getTargetTriple());
     module->setDataLayout((*host)->machine->createDataLayout());
     inline_divisions(*module, true);
     llvm::Function* estimate = module->getFunction("llvm.nvvm.rcp.approx.ftz.d");

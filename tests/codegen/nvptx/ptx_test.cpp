@@ -247,6 +247,26 @@ TEST(Nvidia, QuotientsByDoublesKeepTheSignOfZero) {
   EXPECT_NE(text.find("@llvm.copysign.f", estimate), std::string::npos);
 }
 
+// LLVM 22 took the lower 32 bits of the distance, and dropped the comparison that guards the rest.
+TEST(Nvidia, ShiftsOf64BitsLookAtTheWholeDistance) {
+  for (const char* op : {"shl", "shr"}) {
+    const auto kernel = dsl::parse(
+        "kernel shifts(%x: ptr<u64>, %n: u64) {\n"
+        "  grid [1, 1, 1]\n"
+        "  %v = load %x : u64\n"
+        "  %s = " +
+            std::string(op) +
+            " %v, %n : u64\n"
+            "  store %x, %s\n}\n",
+        "shifts.kiln");
+    ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+    const auto artifact = compile(*kernel, {}, {}, "cuda:sm_90a", "ptx");
+    ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+    const std::string ptx = text_of(*artifact);
+    EXPECT_EQ(count(ptx, "min.u64"), 1u) << ptx;
+  }
+}
+
 // Two compilers may work for one cache: code does not hang on where the compiler's own objects lie.
 TEST(Nvidia, CodeIsTheSameWhereverItIsMade) {
   for (const auto& [name, config] :

@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Types, DotTest, testing::ValuesIn(kTypes), [](const aut
   return std::string(name_of(info.param.a)) + "_" + name_of(info.param.b);
 });
 
-// A column that pads the result is stored by nobody, but its lane takes part in the product: LLVM 19 sank v_wmma into
+// A column that pads the result is stored by nobody, but its lane takes part in the product: LLVM sank v_wmma into
 // the branch of those that store.
 TEST(DotOperands, OfLanesThatStoreNothingCount) {
   const auto targets = all_targets();

@@ -15,7 +15,7 @@ namespace {
 Value* call_x86(Builder& ir, Value* vector, llvm::Intrinsic::ID of_128, llvm::Intrinsic::ID of_256,
                 llvm::Intrinsic::ID of_512, llvm::ArrayRef<Value*> operands) {
   const auto bits = vector->getType()->getPrimitiveSizeInBits().getFixedValue();
-  return ir.CreateIntrinsic(bits == 512 ? of_512 : bits == 256 ? of_256 : of_128, {}, operands);
+  return ir.CreateIntrinsic(bits == 512 ? of_512 : bits == 256 ? of_256 : of_128, operands);
 }
 
 Value* multiply_add(Context& ctx, Builder& ir, ElementType sum, Value* x, Value* y, Value* acc) {
@@ -24,10 +24,11 @@ Value* multiply_add(Context& ctx, Builder& ir, ElementType sum, Value* x, Value*
   return ir.CreateIntrinsic(llvm::Intrinsic::fma, {acc->getType()}, {x, y, acc});
 }
 
-// A vector of units as one of their halves.
-Value* halves(Builder& ir, Value* units, llvm::Type* half) {
+// A vector of units of 32 bits as one of the parts that they have.
+Value* parts(Builder& ir, Value* units, llvm::Type* part) {
   auto* vector = llvm::cast<llvm::FixedVectorType>(units->getType());
-  return ir.CreateBitCast(units, llvm::FixedVectorType::get(half, 2 * vector->getNumElements()));
+  const unsigned count = 32 / part->getScalarSizeInBits() * vector->getNumElements();
+  return ir.CreateBitCast(units, llvm::FixedVectorType::get(part, count));
 }
 
 // Rows lie a distance apart that is known at run time only. One pointer serves three of them: the others are reached by
@@ -413,19 +414,19 @@ Value* step_forward(Context& ctx, Builder& ir, const DotForm& form, Value* x, Va
   using namespace llvm::Intrinsic;
   switch (form.step) {
     case Step::kPairs: {
-      Value *left = halves(ir, x, ir.getInt16Ty()), *right = halves(ir, y, ir.getInt16Ty());
+      Value *left = parts(ir, x, ir.getInt16Ty()), *right = parts(ir, y, ir.getInt16Ty());
       return ir.CreateAdd(
           acc, call_x86(ir, acc, x86_sse2_pmadd_wd, x86_avx2_pmadd_wd, x86_avx512_pmaddw_d_512, {left, right}));
     }
     case Step::kBf16Pairs: {
-      Value *left = halves(ir, x, ir.getBFloatTy()), *right = halves(ir, y, ir.getBFloatTy());
+      Value *left = parts(ir, x, ir.getBFloatTy()), *right = parts(ir, y, ir.getBFloatTy());
       return call_x86(ir, acc, x86_avx512bf16_dpbf16ps_128, x86_avx512bf16_dpbf16ps_256, x86_avx512bf16_dpbf16ps_512,
                       {acc, left, right});
     }
     case Step::kQuads: {
       Value *left = form.b_unsigned ? y : x, *right = form.b_unsigned ? x : y;
       return call_x86(ir, acc, x86_avx512_vpdpbusd_128, x86_avx512_vpdpbusd_256, x86_avx512_vpdpbusd_512,
-                      {acc, left, right});
+                      {acc, parts(ir, left, ir.getInt8Ty()), parts(ir, right, ir.getInt8Ty())});
     }
     case Step::kFma:
     case Step::kTiles:

@@ -92,7 +92,7 @@ void emit_tile_kernel(Context& ctx, const DotBlocking& blocking, int rows, llvm:
   Builder ir(ctx.module.getContext());
   ir.SetInsertPoint(llvm::BasicBlock::Create(ir.getContext(), "entry", fn));
   using namespace llvm::Intrinsic;
-  auto call = [&](ID id, llvm::ArrayRef<Value*> operands) { ir.CreateIntrinsic(id, {}, operands); };
+  auto call = [&](ID id, llvm::ArrayRef<Value*> operands) { ir.CreateIntrinsic(id, operands); };
   auto tile = [&](int number) { return ir.getInt8(static_cast<uint8_t>(number)); };
   auto at = [&](Value* pointer, Value* offset) { return ir.CreateInBoundsGEP(ir.getInt8Ty(), pointer, offset); };
   const int high = rows > kTileRows ? 2 : 1, wide = blocking.block.vectors;
@@ -136,9 +136,9 @@ void emit_tile_kernel(Context& ctx, const DotBlocking& blocking, int rows, llvm:
 
 void configure_tiles(Context& ctx, int rows) {
   require_tiles(ctx);
-  ctx.ir.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {}, {configuration(ctx, rows)});
+  ctx.ir.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {configuration(ctx, rows)});
 }
-void release_tiles(Context& ctx) { ctx.ir.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {}); }
+void release_tiles(Context& ctx) { ctx.ir.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}); }
 
 llvm::Function* tile_kernel(Context& ctx, const DotBlocking& blocking, int rows) {
   const std::string name = "kiln.dot.tiles." + std::to_string(rows) + "x" + std::to_string(blocking.block.vectors) +

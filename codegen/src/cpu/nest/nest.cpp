@@ -169,7 +169,7 @@ Value* Nest::lanes_below(Value* bound, int times) {
 Value* Nest::in_active_lanes(Value* mask) {
   if (!mask || !lanes_) return mask ? mask : lanes_;
   if (mask->getType()->isVectorTy()) return ir.CreateAnd(mask, lanes_);
-  // Not the splat of the bit and the lanes: LLVM 19 makes whole loads of the masked-off parts of that for AVX2.
+  // Not the splat of the bit and the lanes: LLVM 22 makes whole loads of the masked-off parts of that for AVX2.
   return lanes_below(ir.CreateSelect(mask, lanes_end_, dims_[vector_dim_].index));
 }
 

@@ -73,7 +73,7 @@ void store_vector(Context& ctx, Value* vector, Value* pointer, llvm::Align align
 }
 
 void end_streaming(Context& ctx) {
-  if (ctx.streamed) ctx.ir.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+  if (ctx.streamed) ctx.ir.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {});
 }
 
 }  // namespace kiln::codegen::cpu

@@ -40,7 +40,7 @@ void compute_address_at(Instruction& read) {
     llvm::Use* next = llvm::find_if(user->operands(), [](llvm::Use& use) { return is_on_address(use); });
     if (next == user->op_end()) return;
     Instruction* copy = llvm::cast<Instruction>(*next)->clone();
-    copy->insertBefore(user);
+    copy->insertBefore(user->getIterator());
     next->set(copy);
     user = copy;
   }

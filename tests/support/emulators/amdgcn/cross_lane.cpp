@@ -135,6 +135,20 @@ void swap_registers(Wave& wave, const Instruction& i) {
   }
 }
 
+void swap_register_halves(Wave& wave, const Instruction& i) {
+  const unsigned left = i.operands[0].high ? 16 : 0;
+  const unsigned right = i.operands[1].high ? 16 : 0;
+  for (uint64_t mask = wave.exec(); mask; mask &= mask - 1) {
+    auto lane = static_cast<unsigned>(std::countr_zero(mask));
+    uint32_t& x = wave.vgpr[i.operands[0].index][lane];
+    const uint32_t of_x = x >> left & 0xffff;
+    const uint32_t of_y = wave.vgpr[i.operands[1].index][lane] >> right & 0xffff;
+    x = (x & ~(0xffffU << left)) | of_y << left;
+    uint32_t& y = wave.vgpr[i.operands[1].index][lane];
+    y = (y & ~(0xffffU << right)) | of_x << right;
+  }
+}
+
 }  // namespace
 
 void execute_pair(Wave& wave, const Instruction& instruction) {
@@ -157,6 +171,7 @@ void add_cross_lane(Table& table) {
   table["v_permlanex16_var_b32"] = [](Wave& w, const Instruction& i) { permute_rows(w, i, true, true); };
   table["v_permlane64_b32"] = swap_halves;
   table["v_swap_b32"] = swap_registers;
+  table["v_swap_b16"] = swap_register_halves;
 }
 
 }  // namespace kiln::amdgcn_emulator

@@ -46,7 +46,7 @@ Result<Disassembler> Disassembler::create(const std::string& processor, bool wav
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUDisassembler();
   });
-  const std::string triple = "amdgcn-amd-amdhsa";
+  const llvm::Triple triple("amdgcn-amd-amdhsa");
   std::string message;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, message);
   if (!target) return internal_error("amdgcn emulator: " + message);
@@ -56,8 +56,8 @@ Result<Disassembler> Disassembler::create(const std::string& processor, bool wav
   state->instructions.reset(target->createMCInstrInfo());
   // Disassembly of RDNA's code depends on the wave's size: masks are one register or two.
   state->subtarget.reset(target->createMCSubtargetInfo(triple, processor, wave64 ? "" : "+wavefrontsize32"));
-  state->context = std::make_unique<llvm::MCContext>(llvm::Triple(triple), state->assembly.get(),
-                                                     state->registers.get(), state->subtarget.get());
+  state->context =
+      std::make_unique<llvm::MCContext>(triple, state->assembly.get(), state->registers.get(), state->subtarget.get());
   state->disassembler.reset(target->createMCDisassembler(*state->subtarget, *state->context));
   state->printer.reset(
       target->createMCInstPrinter(llvm::Triple(triple), 0, *state->assembly, *state->instructions, *state->registers));

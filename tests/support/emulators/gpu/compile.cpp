@@ -96,7 +96,7 @@ Result<Artifact> compile_emulated(const dsl::Kernel& source, const dsl::Constexp
   if (!host) return host.error();
   llvm::LLVMContext context;
   llvm::Module module("kiln", context);
-  module.setTargetTriple((*host)->triple);
+  module.setTargetTriple((*host)->machine->getTargetTriple());
   module.setDataLayout((*host)->machine->createDataLayout());
   const Shape shape = shape_of(target, kernel);
   auto lowered = gpu::lower(kernel, EmulatedTarget(shape.lanes, shape.groups),

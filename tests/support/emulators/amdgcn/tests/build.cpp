@@ -42,7 +42,7 @@ void LLVMInitializeAMDGPUAsmPrinter();
 namespace kiln::amdgcn_emulator {
 namespace {
 
-constexpr const char* kTriple = "amdgcn-amd-amdhsa";
+const llvm::Triple kTriple("amdgcn-amd-amdhsa");
 
 const llvm::Target& target() {
   static const llvm::Target* found = [] {
@@ -94,7 +94,6 @@ CodeObject load(const std::vector<std::byte>& elf) {
 
 std::vector<std::byte> assemble_file(const std::string& processor, const std::string& text) {
   const llvm::Target& amdgpu = target();
-  llvm::Triple triple(kTriple);
   llvm::MCTargetOptions options;
   std::unique_ptr<llvm::MCRegisterInfo> registers(amdgpu.createMCRegInfo(kTriple));
   std::unique_ptr<llvm::MCAsmInfo> assembly(amdgpu.createMCAsmInfo(*registers, kTriple, options));
@@ -102,7 +101,7 @@ std::vector<std::byte> assemble_file(const std::string& processor, const std::st
   std::unique_ptr<llvm::MCSubtargetInfo> subtarget(amdgpu.createMCSubtargetInfo(kTriple, processor, ""));
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text), llvm::SMLoc());
-  llvm::MCContext context(triple, assembly.get(), registers.get(), subtarget.get(), &sources, &options);
+  llvm::MCContext context(kTriple, assembly.get(), registers.get(), subtarget.get(), &sources, &options);
   std::unique_ptr<llvm::MCObjectFileInfo> sections(amdgpu.createMCObjectFileInfo(context, true));
   context.setObjectFileInfo(sections.get());
   llvm::SmallVector<char, 0> object;
@@ -111,7 +110,7 @@ std::vector<std::byte> assemble_file(const std::string& processor, const std::st
   auto writer = backend->createObjectWriter(stream);
   std::unique_ptr<llvm::MCCodeEmitter> emitter(amdgpu.createMCCodeEmitter(*instructions, context));
   std::unique_ptr<llvm::MCStreamer> streamer(amdgpu.createMCObjectStreamer(
-      triple, context, std::move(backend), std::move(writer), std::move(emitter), *subtarget));
+      kTriple, context, std::move(backend), std::move(writer), std::move(emitter), *subtarget));
   std::unique_ptr<llvm::MCAsmParser> parser(llvm::createMCAsmParser(sources, context, *streamer, *assembly));
   std::unique_ptr<llvm::MCTargetAsmParser> target_parser(
       amdgpu.createMCAsmParser(*subtarget, *parser, *instructions, options));

@@ -115,5 +115,19 @@ v_max3_f16 v14, v2, v3, v4 op_sel:[0,0,0,1])",
   EXPECT_EQ(out[4], 0x42000000u);
 }
 
+TEST(HalfResults, HalvesOfRegistersSwapOnGfx1100) {
+  const LaneInput in = {0x11112222, 0x33334444, 0x55556666, 0};
+  const LaneOutput out = run_lanes("gfx1100", R"(
+v_mov_b32 v10, v2
+v_mov_b32 v11, v3
+v_swap_b16 v10.h, v11.l
+v_mov_b32 v12, v4
+v_swap_b16 v12.l, v12.h)",
+                                   uniform_lanes("gfx1100", in))[0];
+  EXPECT_EQ(out[0], 0x44442222u);
+  EXPECT_EQ(out[1], 0x33331111u);
+  EXPECT_EQ(out[2], 0x66665555u);
+}
+
 }  // namespace
 }  // namespace kiln::amdgcn_emulator
