@@ -1,6 +1,7 @@
 // Random kernels of all that the CPU backend and the lowering for GPUs compile, against the interpreter: exact where
-// the language is exact. KILN_RANDOM_KERNELS sets how many, KILN_RANDOM_SEED the first seed. A failure is shrunk before
-// it is shown, unless KILN_RANDOM_AS_IT_IS is set: a smaller kernel may crash.
+// the language is exact. KILN_RANDOM_KERNELS sets how many, KILN_RANDOM_SEED the first seed, KILN_RANDOM_TARGET one
+// target for all of them. A failure is shrunk before it is shown, unless KILN_RANDOM_AS_IT_IS is set: a smaller kernel
+// may crash.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -22,8 +23,9 @@ void check_seeds(uint32_t count, const random_kernel::Options& options, const st
                  uint32_t part = 0, uint32_t parts = 1) {
   count = number_from("KILN_RANDOM_KERNELS", count);
   const uint32_t first = number_from("KILN_RANDOM_SEED", 1);
+  const char* const asked = std::getenv("KILN_RANDOM_TARGET");
   for (uint32_t seed = first + part; seed < first + count; seed += parts) {
-    const std::string& target = targets[seed % targets.size()];
+    const std::string target = asked ? asked : targets[seed % targets.size()];
     const Case test = random_kernel::generate(seed, options);
     if (std::getenv("KILN_RANDOM_VERBOSE")) std::fprintf(stderr, "seed %u %s\n", seed, target.c_str());
     const std::string difference = run_case(test, target).wrong;
