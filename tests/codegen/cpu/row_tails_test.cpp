@@ -109,6 +109,26 @@ TEST(TailsOnCpu, StoresWalkNoFurtherThanTheirMask) {
   EXPECT_FALSE(std::regex_search(text, std::regex("cmpq\\s+\\$128, %\\w+\\n\\s+jl"))) << text;
 }
 
+// A tile that is stored where it was loaded, the other way round, is kept in scratch meanwhile. The vector that a bound
+// ends in has what the load names for lanes that are off, where several elements of a small axis lie side by side too.
+TEST(TailsOnCpu, OfSmallAxesKeepWhatTheLoadNames) {
+  for (const char* element : {"f32", "i8", "bf16"}) {
+    for (const TextKernel::Shape& shape : {TextKernel::Shape{59, 2}, {123, 4}, {5, 2}}) {
+      TextKernel kernel(std::string("%x: ptr<") + element + ">, %m: i32");
+      const std::string mask = kernel.mask(shape, {"%m", ""});
+      const std::string one = kernel.fill(std::string(element) == "i8" ? "1" : "1.0", element, shape);
+      const std::string v = kernel.op("load " + kernel.pointers("%x", shape) + ", " + mask + ", " + one);
+      kernel.line("store " + kernel.pointers("%x", shape, 0, {1, shape[0]}) + ", " + v);
+      for (int64_t m : {int64_t{1}, int64_t{3}, shape[0] / 2 + 3}) {
+        expect_same(kernel.text(),
+                    {{random_buffer(*dsl::parse_element_type(element), static_cast<size_t>(shape[0] * shape[1]), 1),
+                      int_scalar(static_cast<int>(m))},
+                     kExact});
+      }
+    }
+  }
+}
+
 // LLVM 22 stored the one lane of a truncated vector that a constant mask leaves as wide as it was before.
 TEST(TailsOnCpu, ScansEndWithOneElementAndNoMore) {
   for (const char* element : {"bf16", "f8e4m3", "f16", "i8"}) {

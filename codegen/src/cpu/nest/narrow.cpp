@@ -128,10 +128,12 @@ Result<Value*> Nest::load_side_by_side(const Op& op, const Point& point) {
       mask ? ir.CreateMaskedLoad(wide, where->pointer, align, ctx.memory_mask(mask), llvm::Constant::getNullValue(wide))
            : static_cast<Value*>(ir.CreateAlignedLoad(wide, where->pointer, align));
   Value* value = from_memory(ir, every(ir, all, static_cast<int>(mine), count), type);
-  if (!masks[mine] || op.operands.size() < 3) return value;
+  // Behind a bound, too, where the mask is known to hold before it: scratch takes the whole vector.
+  Value* active = in_active_lanes(masks[mine]);
+  if (!active || op.operands.size() < 3) return value;
   auto other = evaluate(op.operands[2], point);
   if (!other) return other;
-  return ir.CreateSelect(masks[mine], value, splat(*other));
+  return ir.CreateSelect(active, value, splat(*other));
 }
 
 Result<Value*> Nest::address_side_by_side(ValueId pointers) {
