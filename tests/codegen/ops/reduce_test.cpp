@@ -258,5 +258,18 @@ TEST(SumsOnCpu, OfManyElementsLoseNothing) {
   }
 }
 
+// A warp whose lanes are all behind the tile's end puts one value in its place of shared memory, not one of each lane.
+TEST(ReduceOnGpu, ArgminOfWhatNobodyLoadsInWarpsBehindTheEnd) {
+  for (const char* kind : {"argmin", "argmax"}) {
+    TextKernel kernel("%o: ptr<i32>");
+    const std::string place =
+        kernel.op(std::string("reduce ") + kernel.along({129}, 0) + " {kind = " + kind + ", axis = 0}");
+    kernel.line("store %o, " + place);
+    expect_same(
+        kernel.text(),
+        {{random_buffer(ElementType::kI32, 1, 1)}, kExact, {"gpu:warps=8", "gpu:warps=4,lanes=64", "gpu:warps=16"}});
+  }
+}
+
 }  // namespace
 }  // namespace kiln::test

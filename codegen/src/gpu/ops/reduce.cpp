@@ -53,8 +53,9 @@ class Reduction {
       Value* index = is_arg() ? ctx_.coordinate(layout, reg, axis) : nullptr;
       if (Value* inside = ctx_.in_tile(layout, reg, ctx_.type(op_.operands[0]))) {
         if (is_arg()) {
-          // Padding comes behind every element, whatever it holds.
+          // Padding comes behind every element. It is the same in all lanes, which may store it to one place.
           index = ir_.CreateSelect(inside, index, ir_.getInt32(INT32_MAX));
+          x = ir_.CreateSelect(inside, x, llvm::Constant::getNullValue(x->getType()));
         } else {
           x = ir_.CreateSelect(inside, x, codegen::identity(ir_, kind_, element_));
         }
