@@ -10,6 +10,13 @@ KILN_TEST_PACKAGES="libgtest-dev libgmock-dev python3 binutils libmpfr-dev clang
   llvm-$KILN_LLVM-tools mandoc dpkg-dev qemu-user chromium-headless-shell gcc-aarch64-linux-gnu libc6-dev-arm64-cross redis-server iproute2
   locales procps file"
 
+# LLVM is in Debian 12's security archive, which every installed system has among its sources, and a bare root may lack.
+say_security_archive() {
+  apt-cache show "llvm-$KILN_LLVM-dev" >/dev/null 2>&1 && return 0
+  echo "no source of packages has llvm-$KILN_LLVM-dev; for Debian 12, add this line to /etc/apt/sources.list and run again:" >&2
+  echo "  deb http://deb.debian.org/debian-security bookworm-security main" >&2
+}
+
 install_missing() {
   local missing=() package
   for package in "$@"; do
@@ -22,7 +29,7 @@ install_missing() {
   if ! $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/tmp/kiln-apt.$$ 2>&1; then
     $as_root apt-get update -qq &&
       $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/tmp/kiln-apt.$$ 2>&1 ||
-      { cat /tmp/kiln-apt.$$ >&2; rm -f /tmp/kiln-apt.$$; echo "installing the packages failed" >&2; return 1; }
+      { cat /tmp/kiln-apt.$$ >&2; rm -f /tmp/kiln-apt.$$; echo "installing the packages failed" >&2; say_security_archive; return 1; }
   fi
   rm -f /tmp/kiln-apt.$$
 }
