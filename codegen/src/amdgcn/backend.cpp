@@ -202,6 +202,8 @@ Result<llvm::SmallVector<char, 0>> emit_file(Job& job, llvm::CodeGenFileType typ
     generator = nullptr;
     return fine.error();
   }
+  // What writes text remembers the section that it wrote last, and would begin the next file without `.text`.
+  if (type == llvm::CodeGenFileType::AssemblyFile) generator = nullptr;
   return file;
 }
 

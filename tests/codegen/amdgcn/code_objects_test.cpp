@@ -194,5 +194,15 @@ TEST(Amd, WavesPerEuLeavesFewerRegisters) {
   EXPECT_LE(dense->metadata.device->registers.value(), 128);
 }
 
+// What generates code is kept from one compile to the next, and remembers nothing.
+TEST(Amd, CodeIsTheSameTheSecondTime) {
+  const dsl::Kernel& kernel = *kernels::softmax<lang::f32>().ir();
+  for (const char* form : {"asm", "obj", "hsaco"}) {
+    const auto first = compile(kernel, {}, "amd:gfx90a", form), second = compile(kernel, {}, "amd:gfx90a", form);
+    ASSERT_TRUE(first.ok() && second.ok());
+    EXPECT_EQ(first->code, second->code) << form;
+  }
+}
+
 }  // namespace
 }  // namespace kiln::test
