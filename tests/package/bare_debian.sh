@@ -18,7 +18,7 @@ bare_debian() {
     mirror=$(first_mirror "$suite")
     [ -z "$mirror" ] || printf 'deb %s %s main\n' "$mirror" "$suite" >>"$root/etc/apt/sources.list"
   done
-  apt-config dump | grep -E '^Acquire::(https?::Proxy|Check-)' >"$root/etc/apt/apt.conf.d/90kiln" || true
+  apt-config dump | grep -E '^Acquire::(https?::Proxy|Check-)' >"$root/etc/apt/apt.conf.d/90mirror" || true
   cp /etc/resolv.conf /etc/hosts "$root/etc/"
   in_root "$root" apt-get update -qq
 }
