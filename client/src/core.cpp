@@ -24,7 +24,8 @@ Result<std::shared_ptr<Connection>> Core::connection(uint32_t deadline_ms) {
   if (!lock) return error(ErrorCode::kDeadlineExceeded, "no connection to the daemon yet");
   if (connection_) return connection_;
   if (connect_failure_ && wire::Clock::now() < connect_again_) return *connect_failure_;
-  auto opened = Connection::open(connect_, until);
+  // Without a deadline of the caller's the connection keeps the time itself, which it has anew after a standstill.
+  auto opened = Connection::open(connect_, until == full ? wire::kNoDeadline : until);
   if (!opened) {
     // A caller in a hurry says nothing about the daemon.
     if (until == full || opened.error().code != ErrorCode::kDeadlineExceeded) {

@@ -60,7 +60,7 @@ Result<void> await_ready(int fd, const ConnectOptions& options, wire::Deadline d
   while (!line.ends_with('\n')) {
     auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     pollfd wait{fd, POLLIN, 0};
-    int ready = left > 0 ? ::poll(&wait, 1, static_cast<int>(left)) : 0;
+    int ready = ::poll(&wait, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 1 << 30)));
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) {
       return error(ErrorCode::kDeadlineExceeded,

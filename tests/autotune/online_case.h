@@ -11,6 +11,7 @@
 #include "kiln/autotune/tune.h"
 #include "kiln/client/client.h"
 #include "kiln/dsl/text.h"
+#include "patience.h"
 #include "waiting.h"
 
 namespace kiln::autotune {
@@ -49,6 +50,7 @@ class OnlineCase : public ::testing::Test {
     out.connect.runtime_dir = file_of("run");
     out.connect.kilnd_path = KILND_EXECUTABLE;
     out.connect.daemon_args = daemon_args_;
+    out.connect.start_timeout = test::kPatience;
     return out;
   }
   std::unique_ptr<client::Connection> connect() const { return expect_ok(client::Connection::open(options().connect)); }

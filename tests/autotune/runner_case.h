@@ -15,6 +15,7 @@
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/text.h"
+#include "patience.h"
 #include "scratch.h"
 
 namespace kiln::autotune {
@@ -89,6 +90,7 @@ class TestCompiler {
   explicit TestCompiler(const std::string& runtime_dir) {
     options_.runtime_dir = runtime_dir;
     options_.kilnd_path = KILND_EXECUTABLE;
+    options_.start_timeout = test::kPatience;
     auto compiler = daemon_compiler(options_);
     if (!compiler) ADD_FAILURE() << compiler.error().message;
     if (compiler) compiler_ = std::move(*compiler);

@@ -9,12 +9,13 @@
 #include <string>
 #include <thread>
 
+#include "patience.h"
+
 namespace kiln::autotune {
 
 inline bool eventually(const std::function<bool()>& condition) {
-  constexpr auto kPatience = std::chrono::seconds(60);
   constexpr auto kPoll = std::chrono::milliseconds(10);
-  for (const auto end = std::chrono::steady_clock::now() + kPatience; !condition();) {
+  for (const auto end = std::chrono::steady_clock::now() + test::kPatience; !condition();) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(kPoll);
   }

@@ -18,6 +18,7 @@
 #include "kiln/dsl/kernel.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
+#include "patience.h"
 #include "scratch.h"
 
 namespace kiln {
@@ -39,6 +40,7 @@ class Compiled : public testing::Test {
     ClientOptions out;
     out.connect.runtime_dir = (directory_ / "run").string();
     out.connect.kilnd_path = KILND_EXECUTABLE;
+    out.connect.start_timeout = test::kPatience;
     out.specialise_in_background = specialise;
     return out;
   }

@@ -20,6 +20,7 @@
 #include "kiln/dsl/kernels.h"
 #include "kiln/wire/channel.h"
 #include "kiln/wire/paths.h"
+#include "patience.h"
 #include "scratch.h"
 
 namespace kiln {
@@ -50,7 +51,7 @@ class Limits : public testing::Test {
     ConnectOptions out;
     out.runtime_dir = runtime();
     out.kilnd_path = KILND_EXECUTABLE;
-    out.start_timeout = 60s;
+    out.start_timeout = test::kPatience;
     return out;
   }
   ConnectOptions hurried() const {
@@ -68,7 +69,7 @@ class Limits : public testing::Test {
   void expect_none_asleep() const {
     std::ifstream pids(path("pid"));
     for (pid_t pid; pids >> pid;) {
-      const auto give_up = std::chrono::steady_clock::now() + 60s;
+      const auto give_up = std::chrono::steady_clock::now() + test::kPatience;
       while (::kill(pid, 0) == 0 && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(1ms);
       EXPECT_NE(::kill(pid, 0), 0) << "the program that hung is left";
     }
@@ -174,6 +175,23 @@ TEST_F(Limits, ADaemonThatHangsWhileItStarts) {
   expect_late(Connection::open(options), "did not become ready");
   expect_none_asleep();
   EXPECT_TRUE(Connection::open(patient()).ok()) << "nothing is left that would keep another from starting";
+}
+
+// A machine that stands still, as this process sees it: stopped by the first daemon that it starts for longer than that
+// daemon has to start.
+TEST_F(Limits, AStandstillOfTheMachineIsNoDaemonThatHangs) {
+  const std::string stops = path("stops");
+  std::ofstream(stops) << "#!/bin/sh\nif mkdir " + path("stopped") +
+                              "; then kill -STOP $PPID; sleep 3; kill -CONT $PPID; " +
+                              "exec sleep 1000; fi\nexec " KILND_EXECUTABLE " \"$@\"\n";
+  ::chmod(stops.c_str(), 0700);
+  ConnectOptions options = patient();
+  options.kilnd_path = stops;
+  options.worker_path = (std::filesystem::path(KILND_EXECUTABLE).parent_path() / "kiln-worker").string();
+  options.start_timeout = 2s;
+  auto daemon = Connection::open(options);
+  EXPECT_TRUE(daemon.ok()) << daemon.error().message;
+  EXPECT_TRUE(std::filesystem::exists(path("stopped")));
 }
 
 TEST_F(Limits, ADaemonThatHangsOverItsOptions) {

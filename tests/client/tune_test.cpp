@@ -13,6 +13,7 @@
 #include "kiln/client/client.h"
 #include "kiln/client/gpu.h"
 #include "kiln/dsl/kernels.h"
+#include "patience.h"
 #include "scratch.h"
 
 namespace kiln {
@@ -51,6 +52,7 @@ class Tuned : public testing::Test {
     ClientOptions out;
     out.connect.runtime_dir = (directory_ / "run").string();
     out.connect.kilnd_path = KILND_EXECUTABLE;
+    out.connect.start_timeout = test::kPatience;
     out.connect.daemon_args = {"--tuner", tuner};
     return out;
   }

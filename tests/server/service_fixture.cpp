@@ -72,7 +72,7 @@ void DaemonProcess::kill_now() {
   if (pid_ <= 0) return;
   // Politely first: under a sanitizer the end of the process is part of the test.
   ::kill(pid_, SIGTERM);
-  if (wait(10s) >= 0) return;
+  if (wait() >= 0) return;
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
   pid_ = -1;

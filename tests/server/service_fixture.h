@@ -16,6 +16,7 @@
 #include "kiln/client/connection.h"
 #include "kiln/wire/channel.h"
 #include "kiln/wire/messages.h"
+#include "patience.h"
 
 namespace kiln::service_test {
 
@@ -32,8 +33,7 @@ using test::figures_of;
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-// How long a test waits for what must happen: machines are shared, and a test that passes does not wait.
-inline constexpr std::chrono::milliseconds kPatience = 60s;
+using test::kPatience;
 
 // A directory that is removed with its contents.
 class TempDir {

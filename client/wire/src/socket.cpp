@@ -45,16 +45,17 @@ Result<UniqueFd> make_socket() {
 
 namespace {
 
-// Waits where the backlog is full, which poll has no word for; 0 or errno, and ETIMEDOUT after the deadline.
+// Waits where the backlog is full, which poll has no word for; 0 or errno, and ETIMEDOUT after the deadline. It is
+// tried once in any case: that there is no time left says nothing about the daemon.
 int connect_until(int fd, const sockaddr_un& address, Deadline deadline) {
   for (;;) {
-    auto left = std::chrono::ceil<std::chrono::microseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return ETIMEDOUT;
-    left = std::min<int64_t>(left, int64_t{1} << 50);
-    const timeval limit{.tv_sec = left / 1'000'000, .tv_usec = left % 1'000'000};
+    const int64_t left = std::chrono::ceil<std::chrono::microseconds>(deadline - Clock::now()).count();
+    const int64_t wait = std::clamp<int64_t>(left, 1, int64_t{1} << 50);  // 0 would be no limit
+    const timeval limit{.tv_sec = wait / 1'000'000, .tv_usec = wait % 1'000'000};
     if (::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0) return errno;
     if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return 0;
     if (errno != EAGAIN && errno != EINTR) return errno;
+    if (left <= 0) return ETIMEDOUT;
   }
 }
 

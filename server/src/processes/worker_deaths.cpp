@@ -166,14 +166,22 @@ void WorkerPool::restart_zygote() {
     on_zygote_died(started.error().message);
     return;
   }
-  // One that hangs is of no more use than none.
-  restart_timer_.expires_after(kHelloPatience * config_.hello_timeout);
-  restart_timer_.async_wait([this](const boost::system::error_code& failed) {
+  await_hello();
+  handlers_.slot_free();
+}
+
+// One that hangs is of no more use than none. Where this process comes late itself, as on a machine that stood still,
+// the zygote may not have had the time.
+void WorkerPool::await_hello() {
+  const auto patience = kHelloPatience * config_.hello_timeout;
+  const auto due = std::chrono::steady_clock::now() + patience;
+  restart_timer_.expires_at(due);
+  restart_timer_.async_wait([this, due, patience](const boost::system::error_code& failed) {
     if (failed || stopped_ || greeted_) return;
+    if (std::chrono::steady_clock::now() - due > patience / 4) return await_hello();
     zygote_.stop();
     on_zygote_died("no hello in time");
   });
-  handlers_.slot_free();
 }
 
 // Idle workers hold memory; one that had nothing to do for long goes, and so does one that found itself something.

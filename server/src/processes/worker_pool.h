@@ -104,6 +104,7 @@ class WorkerPool {
   void on_exited(WorkerId id, std::string cause);
   void on_zygote_died(const std::string& reason);
   void restart_zygote();
+  void await_hello();
   void doom(Worker& worker, int signal);
   void expect_end(Worker& worker);
   void dismiss(Worker& worker);

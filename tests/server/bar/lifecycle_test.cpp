@@ -238,8 +238,8 @@ class OtherDaemon {
       while (!stop.stop_requested()) {
         wire::Channel channel(wire::UniqueFd(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
         if (channel.fd() < 0 || !channel.write({.type = wire::Type::kWelcome, .json = json})) continue;
-        if (auto hello = channel.read(wire::Clock::now() + 2s)) hellos_ += hello->type() == wire::Type::kHello;
-        if (auto ping = channel.read(wire::Clock::now() + 2s)) {
+        if (auto hello = channel.read(wire::Clock::now() + kPatience)) hellos_ += hello->type() == wire::Type::kHello;
+        if (auto ping = channel.read(wire::Clock::now() + kPatience)) {
           (void)channel.write({.type = wire::Type::kResult, .request_id = ping->id(), .flags = wire::flag::kLast});
         }
       }

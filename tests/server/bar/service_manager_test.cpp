@@ -63,14 +63,14 @@ TEST_F(BarServiceManager, Statement28ServiceManagersGiveTheSocketAndAreTold) {
   EXPECT_EQ(told(notified), "WATCHDOG=1");
   EXPECT_EQ(told(notified), "WATCHDOG=1");
   wire::Channel first(std::move(*early));
-  EXPECT_EQ(first.read(wire::Clock::now() + 5s)->type(), wire::Type::kWelcome);
+  EXPECT_EQ(first.read(wire::Clock::now() + kPatience)->type(), wire::Type::kWelcome);
   EXPECT_EQ(connect()->server().pid, *pid);
   EXPECT_TRUE(connect()->fetch(order("bytes")));
   ::kill(*pid, SIGTERM);
   std::string last;
   for (int i = 0; i < 100 && last != "STOPPING=1"; ++i) last = told(notified);
   EXPECT_EQ(last, "STOPPING=1");
-  auto status = wire::wait_for_exit(*pid, 5s);
+  auto status = wire::wait_for_exit(*pid, kPatience);
   ASSERT_TRUE(status);
   EXPECT_EQ(*status, 0);
   EXPECT_TRUE(fs::exists(socket_path())) << "the socket is the manager's";

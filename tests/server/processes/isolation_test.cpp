@@ -441,6 +441,23 @@ TEST_F(IsolationTest, AWorkerProgramThatHangsAsItStartsIsSaidAndReplaced) {
   EXPECT_TRUE(eventually([&] { return daemon->compile(order("bytes", 9, "back")).ok(); }));
 }
 
+// A machine that stands still for longer than a zygote has to greet: neither the daemon nor the zygote was at fault.
+TEST_F(IsolationTest, AStandstillOfTheMachineIsNoWorkerThatHangs) {
+  const std::string worker = temp_ / "kiln-worker", still = temp_ / "still";
+  std::ofstream(worker) << "#!/bin/sh\nif rmdir " + still + " 2>/dev/null; then kill -STOP $PPID; sleep 2.2; " +
+                               "kill -CONT $PPID; sleep 0.1; fi\nexec " KILN_TEST_WORKER " \"$@\"\n";
+  ::chmod(worker.c_str(), 0700);
+  start({"--worker", worker, "--hello-timeout", "0.5"});  // a zygote's patience is three times that
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes")));
+  std::filesystem::create_directory(still);
+  const auto before = stats()["zygote_restarts_total"].get<int>();
+  ::kill(descendants(daemon_.pid()).at(0), SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(still); }));
+  EXPECT_TRUE(eventually([&] { return daemon->compile(order("bytes", 9, "after")).ok(); }));
+  EXPECT_EQ(stats()["zygote_restarts_total"], before + 1);
+}
+
 TEST_F(IsolationTest, MissingOrBrokenWorkerIsAClearError) {
   auto arguments = daemon_arguments();
   *(std::find(arguments.begin(), arguments.end(), "--worker") + 1) = "/nonexistent/kiln-worker";

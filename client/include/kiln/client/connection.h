@@ -46,7 +46,8 @@ struct ConnectOptions {
   bool allow_pipe = true;
   std::vector<std::string> daemon_args;  // passed on when a daemon is started
   // How long it may take, all together, to find a daemon or start one, also over a pipe, and to hear its first word:
-  // one that takes longer is taken for hung, and killed where it was started for this.
+  // one that takes longer is taken for hung, and killed where it was started for this. Where this process stood still
+  // beyond that, it is tried once more.
   std::chrono::milliseconds start_timeout{10'000};
 };
 
