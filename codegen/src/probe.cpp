@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #if defined(__x86_64__)
@@ -51,6 +52,13 @@ Result<DotUnit> unit_of(const std::array<UnitName, 3>& names, std::string_view k
   for (const UnitName& candidate : names) all += (all.empty() ? "" : ", ") + std::string(candidate.name);
   return invalid_argument("target option `" + std::string(key) + "`: `" + std::string(value) +
                           "` is unknown; there are " + all);
+}
+
+[[maybe_unused]] std::string options_of(const DotUnits& found, const DotUnits& usual) {
+  std::string out;
+  if (found.bf16 != usual.bf16) out += ";dot-bf16=" + name_of(kBf16Units, found.bf16);
+  if (found.bytes != usual.bytes) out += ";dot-i8=" + name_of(kByteUnits, found.bytes);
+  return out;
 }
 
 }  // namespace
@@ -182,7 +190,6 @@ struct Candidate {
   DotUnit unit;
   void (*run)();
   double products;  // of one run
-  double best = 1e300;
 };
 
 double seconds(void (*run)()) {
@@ -191,27 +198,34 @@ double seconds(void (*run)()) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The fastest unit: the median of rounds in which all run in turn. The first candidate stands unless another wins
-// clearly.
-DotUnit fastest(std::vector<Candidate> candidates) {
-  std::vector<std::vector<double>> times(candidates.size());
+// Whether `body` came to its end.
+template <class Body>
+bool without_fault(const Body& body) {
   struct sigaction fault{}, before{};
   fault.sa_handler = on_illegal_instruction;
   sigaction(SIGILL, &fault, &before);
-  if (sigsetjmp(g_after_fault, 1) == 0) {
-    for (int round = 0; round <= kRounds; ++round) {
+  const bool is_first_time = sigsetjmp(g_after_fault, 1) == 0;
+  if (is_first_time) body();
+  sigaction(SIGILL, &before, nullptr);
+  return is_first_time;
+}
+
+// The fastest unit: the median of rounds in which all run in turn. The first candidate stands unless another wins
+// clearly.
+DotUnit fastest(const std::vector<Candidate>& candidates) {
+  std::vector<std::array<double, kRounds>> times(candidates.size());
+  auto measure = [&] {
+    for (int round = -1; round < kRounds; ++round) {  // the first wakes the unit up
       for (size_t i = 0; i < candidates.size(); ++i) {
         const double time = seconds(candidates[i].run);
-        if (round > 0) times[i].push_back(time);  // the first wakes the unit up
+        if (round >= 0) times[i][static_cast<size_t>(round)] = time;
       }
     }
-  } else {
-    candidates.resize(1);
-  }
-  sigaction(SIGILL, &before, nullptr);
+  };
+  if (candidates.size() == 1 || !without_fault(measure)) return candidates[0].unit;
   size_t best = 0;
   double best_rate = 0;
-  for (size_t i = 0; i < candidates.size() && candidates.size() > 1; ++i) {
+  for (size_t i = 0; i < candidates.size(); ++i) {
     std::nth_element(times[i].begin(), times[i].begin() + kRounds / 2, times[i].end());
     const double rate = candidates[i].products / times[i][kRounds / 2];
     if (i == 0 || rate > best_rate * kClearly) {
@@ -227,37 +241,61 @@ bool may_use_tiles() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-}  // namespace
+// What this machine may be best served by, and what its features promise.
+struct HostUnits {
+  std::vector<Candidate> bf16, bytes;
+  DotUnits usual;
+};
 
-std::string measured_dot_units() {
+// Nothing where there is no choice.
+std::optional<HostUnits> host_units() {
   const auto features = llvm::sys::getHostCPUFeatures();  // those the system enables, too
   auto has = [&](const char* name) { return features.lookup(name); };
-  if (!has("avx512f") || !has("avx512vl") || !has("avx512bw")) return {};
+  if (!has("avx512f") || !has("avx512vl") || !has("avx512bw")) return std::nullopt;
   constexpr int kTurns = kSteps / 16;
   constexpr double kVectorSteps = double{kSteps} * kChains, kTileSteps = double{kTurns} * 4;
   const bool tiles = has("amx-tile") && may_use_tiles();
-  std::vector<Candidate> bf16 = {{DotUnit::kWiden, chain_fma, kVectorSteps * 16}};
-  if (has("avx512bf16")) bf16.push_back({DotUnit::kInstruction, chain_bf16, kVectorSteps * 32});
-  if (tiles && has("amx-bf16")) bf16.push_back({DotUnit::kTile, chain_tiles_bf16, kTileSteps * 16 * 16 * 32});
-  std::vector<Candidate> bytes = {{DotUnit::kWiden, chain_pairs, kVectorSteps * 32}};
-  if (has("avx512vnni")) bytes.push_back({DotUnit::kInstruction, chain_bytes, kVectorSteps * 64});
-  if (tiles && has("amx-int8")) bytes.push_back({DotUnit::kTile, chain_tiles_bytes, kTileSteps * 16 * 16 * 64});
-
-  const DotUnits found{bf16.size() > 1 ? fastest(bf16) : DotUnit::kWiden,
-                       bytes.size() > 1 ? fastest(bytes) : DotUnit::kWiden};
-  DotUnits usual;
-  if (has("avx512vnni")) usual.bytes = DotUnit::kInstruction;
-  if (has("amx-tile") && has("amx-int8")) usual.bytes = DotUnit::kTile;
-  if (has("amx-tile") && has("amx-bf16")) usual.bf16 = DotUnit::kTile;
-  std::string out;
-  if (found.bf16 != usual.bf16) out += ";dot-bf16=" + name_of(kBf16Units, found.bf16);
-  if (found.bytes != usual.bytes) out += ";dot-i8=" + name_of(kByteUnits, found.bytes);
+  HostUnits out;
+  out.bf16 = {{DotUnit::kWiden, chain_fma, kVectorSteps * 16}};
+  if (has("avx512bf16")) out.bf16.push_back({DotUnit::kInstruction, chain_bf16, kVectorSteps * 32});
+  if (tiles && has("amx-bf16")) out.bf16.push_back({DotUnit::kTile, chain_tiles_bf16, kTileSteps * 16 * 16 * 32});
+  out.bytes = {{DotUnit::kWiden, chain_pairs, kVectorSteps * 32}};
+  if (has("avx512vnni")) out.bytes.push_back({DotUnit::kInstruction, chain_bytes, kVectorSteps * 64});
+  if (tiles && has("amx-int8")) out.bytes.push_back({DotUnit::kTile, chain_tiles_bytes, kTileSteps * 16 * 16 * 64});
+  if (has("avx512vnni")) out.usual.bytes = DotUnit::kInstruction;
+  if (has("amx-tile") && has("amx-int8")) out.usual.bytes = DotUnit::kTile;
+  if (has("amx-tile") && has("amx-bf16")) out.usual.bf16 = DotUnit::kTile;
+  if (out.bf16.size() == 1 && out.bytes.size() == 1 && options_of({}, out.usual).empty()) return std::nullopt;
   return out;
+}
+
+bool runs(const Candidate& candidate) { return without_fault(candidate.run); }
+
+}  // namespace
+
+bool may_measure_units() { return host_units().has_value(); }
+
+std::string measured_dot_units() {
+  const auto host = host_units();
+  return host ? options_of({fastest(host->bf16), fastest(host->bytes)}, host->usual) : std::string();
+}
+
+bool may_be_measured(std::string_view units) {
+  const auto host = host_units();
+  if (!host) return units.empty();
+  for (const Candidate& bf16 : host->bf16) {
+    for (const Candidate& bytes : host->bytes) {
+      if (options_of({bf16.unit, bytes.unit}, host->usual) == units) return runs(bf16) && runs(bytes);
+    }
+  }
+  return false;
 }
 
 #else
 
+bool may_measure_units() { return false; }
 std::string measured_dot_units() { return {}; }
+bool may_be_measured(std::string_view units) { return units.empty(); }
 
 #endif
 

@@ -1,6 +1,6 @@
 // Which instructions the dots of small operands use. CPUs claim instructions that are slower than the ways around them,
-// so what this machine is best served by is measured once, at the start; a named CPU gets what its features promise.
-// The choice is part of a target's name, because artifacts are kept by it.
+// so what this machine is best served by is measured, once where the answer can be kept (codegen/worker/kept_target.h);
+// a named CPU gets what its features promise. The choice is part of a target's name, because artifacts are kept by it.
 #pragma once
 
 #include <llvm/MC/MCSubtargetInfo.h>
@@ -21,8 +21,5 @@ DotUnits default_dot_units(const llvm::MCSubtargetInfo& info);
 // The defaults changed by ";dot-bf16=widen|vdpbf16ps|amx" and ";dot-i8=widen|vnni|amx". An error where the text is not
 // that, or the CPU lacks the instruction.
 Result<DotUnits> parse_dot_units(std::string_view options, const llvm::MCSubtargetInfo& info);
-
-// The options of this machine, by measurement; empty where they are the defaults.
-std::string measured_dot_units();
 
 }  // namespace kiln::codegen

@@ -129,13 +129,17 @@ void initialise_llvm() {
   LLVMInitializeAArch64AsmPrinter();
 }
 
-std::string native_target() {
+std::string native_processor() {
   std::string out = std::string(kPrefix) + llvm::sys::getHostCPUName().str();
   std::map<std::string, bool> sorted;
   for (const auto& feature : llvm::sys::getHostCPUFeatures()) sorted[feature.first().str()] = feature.second;
   for (const auto& [name, on] : sorted) out += (on ? ",+" : ",-") + name;
+  return out;
+}
+
+std::string native_target() {
   static const std::string measured = measured_dot_units();
-  return out + measured;
+  return native_processor() + measured;
 }
 
 Result<std::unique_ptr<CpuTarget>> make_cpu_target(const std::string& name) {

@@ -35,11 +35,15 @@ void start_helpers(const Outside& outside) {
   MemoryFile::set_aside();
 }
 
-void warm_up(const Outside& outside) {
+void initialise(const Outside& outside) {
   for (const Backend* backend : backends()) backend->initialise(outside);
+}
+
+void warm_up(const Outside& outside, const std::string& target) {
+  initialise(outside);
   auto kernel = dsl::parse(kKernel, "warm_up");
   if (!kernel) return;
-  const auto request = dsl::encode_request({std::move(*kernel), native_target(), {}, {}});
+  const auto request = dsl::encode_request({std::move(*kernel), target.empty() ? native_target() : target, {}, {}});
   if (request) (void)compile(request->canonical, request->debug, {});
 }
 

@@ -46,7 +46,7 @@ int compile_main(const Compiler& compiler, const char* request_path, const char*
   if (!in) return fail(std::string(request_path) + ": cannot be read");
   auto body = wire::split_compile_body(std::as_bytes(std::span(text)));
   if (!body) return fail(std::string(request_path) + ": " + body.error().message);
-  compiler.warm_up();
+  compiler.warm_up({});
   compiler.start_helpers({});
   PhaseLog log;
   auto artifact = compiler.compile(body->canonical, body->debug, [&](std::string_view phase) { log.begin(phase); });

@@ -17,6 +17,14 @@ kiln::codegen::Outside outside(const kiln::worker::HelperRights& rights = {}) {
           .confine_program = rights.program};
 }
 
+kiln::worker::NativeTarget native_target() {
+  kiln::worker::NativeTarget out{.processor = kiln::codegen::native_processor()};
+  if (!kiln::codegen::may_measure_units()) return out;
+  out.measure = kiln::codegen::measured_dot_units;
+  out.may_be = kiln::codegen::may_be_measured;
+  return out;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -26,8 +34,8 @@ int main(int argc, char** argv) {
   }
   const kiln::worker::Compiler compiler{
       .builder_id = kiln::codegen::builder_id,
-      .native_target = kiln::codegen::native_target,
-      .warm_up = [] { kiln::codegen::warm_up(outside()); },
+      .native_target = native_target,
+      .warm_up = [](const std::string& native) { kiln::codegen::warm_up(outside(), native); },
       .start_helpers = [](const kiln::worker::HelperRights& rights) { kiln::codegen::start_helpers(outside(rights)); },
       .compile = kiln::codegen::compile};
   if (argc == 4 && std::strcmp(argv[1], "--compile") == 0) {

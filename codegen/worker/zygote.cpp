@@ -149,12 +149,13 @@ int zygote_main(const Compiler& compiler) {
                                            compiler.builder_id() + "\n");
   }
   Zygote zygote{Channel(UniqueFd(kChannelFd)), compiler, report ? report : "", {}};
+  const char* cache = ::secure_getenv("KILN_WORKER_CACHE");
+  const std::string native = native_target_kept_in(cache ? cache : "", compiler.native_target());
   // Hello goes before the warm-up: the daemon can serve hits as soon as it knows the builder.
-  if (!zygote.tell(Type::kZygoteHello, 0,
-                   {{"builder_id", compiler.builder_id()}, {"native_target", compiler.native_target()}})) {
+  if (!zygote.tell(Type::kZygoteHello, 0, {{"builder_id", compiler.builder_id()}, {"native_target", native}})) {
     return 1;
   }
-  compiler.warm_up();
+  compiler.warm_up(native);
   return zygote.run();
 }
 

@@ -9,7 +9,8 @@
 //   zygote → daemon  kExited {signal | code | message}
 // Daemon and worker talk kCompile → kPhase… → kResult | kError over that pair. A worker sees it as kChannelFd too.
 // The environment has KILN_WORKER_LOG where workers shall log lines, on standard error, and KILN_WORKER_CRASH, a file
-// for the reports of crashes: the zygote writes there what a worker has left in a room of its own (report_room.h).
+// for the reports of crashes: the zygote writes there what a worker has left in a room of its own (report_room.h); and
+// KILN_WORKER_CACHE, the cache's directory, where the zygote keeps what it measures of this machine (kept_target.h).
 // Standard output and error are a pipe that the daemon reads. When the daemon dies, the zygote reads end-of-file and
 // exits, and the kernel kills the workers with it.
 #pragma once
@@ -19,6 +20,7 @@
 #include <string>
 #include <string_view>
 
+#include "kept_target.h"
 #include "kiln/dsl/artifact.h"
 #include "kiln/dsl/result.h"
 #include "kiln/wire/channel.h"
@@ -42,9 +44,9 @@ using Progress = std::function<void(std::string_view phase)>;
 // The compiler as this library sees it.
 struct Compiler {
   std::function<std::string()> builder_id;
-  std::function<std::string()> native_target;
-  std::function<void()> warm_up;
-  std::function<void(const HelperRights&)> start_helpers;  // in each worker, on the way into its sandbox
+  std::function<NativeTarget()> native_target;
+  std::function<void(const std::string& native_target)> warm_up;  // empty: as measured in this process
+  std::function<void(const HelperRights&)> start_helpers;         // in each worker, on the way into its sandbox
   std::function<Result<Artifact>(std::span<const std::byte> canonical, std::span<const std::byte> debug,
                                  const Progress& progress)>
       compile;

@@ -19,11 +19,12 @@ namespace {
 constexpr int kWorkerChannelFd = 3;
 
 // Builds must not depend on the environment of whoever started the daemon. What is left serves the loader, temporary
-// files, the sanitizers, and where to find NVIDIA's assembler.
+// files, the sanitizers, where to find NVIDIA's assembler, and where to keep what is measured of this machine.
 std::vector<std::string> scrubbed_environment(const Config& config) {
   std::vector<std::string> out = {"LC_ALL=C", "TZ=UTC"};
   if (config.log_level == "debug" || config.log_level == "info") out.push_back("KILN_WORKER_LOG=-");
   if (!config.crash_dir.empty()) out.push_back("KILN_WORKER_CRASH=" + config.crash_dir + "/kiln-worker.crash");
+  if (!config.cache_dir.empty()) out.push_back("KILN_WORKER_CACHE=" + config.cache_dir);
   for (const char* name : {"LD_LIBRARY_PATH", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS",
                            "PATH", "KILN_NVJITLINK", "KILN_PTXAS"}) {
     if (const char* value = ::secure_getenv(name)) out.push_back(std::string(name) + "=" + value);

@@ -20,9 +20,12 @@ using Progress = std::function<void(std::string_view phase)>;
 Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const std::byte> debug,
                          const Progress& progress);
 
-// Loads and initialises LLVM, and compiles a tiny kernel, so that processes forked from this one start warm.
-// The first word of what is outside holds for the process.
-void warm_up(const Outside& outside = {});
+// Loads and initialises LLVM; nothing is compiled before. The first word of what is outside holds for the process.
+void initialise(const Outside& outside = {});
+
+// That, and compiles a tiny kernel for `target`, of a CPU, so that processes forked from this one start warm;
+// empty: native_target().
+void warm_up(const Outside& outside = {}, const std::string& target = {});
 
 // Starts what compiling needs beside this process, and makes the files of memory that it needs, before the process
 // gives up the right to. From then on it starts no others.
@@ -31,8 +34,18 @@ void start_helpers(const Outside& outside = {});
 // Names the exact compiler: the build-ids of this executable and of libLLVM.
 std::string builder_id();
 
-// What `cpu` means on this machine: "cpu:" and LLVM's CPU name with its sorted feature list, for example
-// "cpu:znver5,+avx512f,…".
+// What `cpu` means on this machine: native_processor(), and what was measured of it once in this process.
 std::string native_target();
+
+// "cpu:" and LLVM's CPU name with its sorted feature list, for example "cpu:znver5,+avx512f,…".
+std::string native_processor();
+
+// The rest of a target's name is of what only a measurement tells: which instructions are the fastest for products of
+// small numbers (";dot-bf16=…;dot-i8=…"), empty where they are those that the features promise. Two measurements may
+// differ, so whoever keeps one for others asks may_be_measured() before believing it: whether this machine has all that
+// these words name, and runs it. Not thread-safe: they have the process's handler of SIGILL for some milliseconds.
+bool may_measure_units();  // else there is no choice
+std::string measured_dot_units();
+bool may_be_measured(std::string_view units);
 
 }  // namespace kiln::codegen
