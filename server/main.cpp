@@ -1,5 +1,6 @@
 // kilnd: parses the command line, prepares the process, runs the daemon.
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -141,7 +142,16 @@ void ignore_signals() {
   for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) std::signal(number, SIG_IGN);
 }
 
+// Where a block of this size or more is freed, its memory is the system's again. glibc raises its own limit of 128 KiB
+// to the size of each such block that is freed, up to 32 MiB: requests and artifacts of so many MiB then lie in its
+// heaps, and what lives between them keeps the rest. A fixed limit is never raised; smaller blocks are used again soon.
+void give_back_large_blocks() {
+  constexpr int kLarge = 1 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, kLarge);
+}
+
 void prepare_process(const Config& config) {
+  give_back_large_blocks();
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);  // nobody reads its memory or takes its descriptors; no core file
   ::umask(077);
   rlimit files{};

@@ -89,6 +89,32 @@ TEST_F(MemoryTest, UnfinishedRequestsOfAProcessShareItsRoom) {
   EXPECT_TRUE(taken(*half_sent(kLarge, "later"))) << "those who left gave it back";
 }
 
+// Requests of many sizes at once, which are all gone afterwards: so is the memory that they had, also where something
+// that stays was made in between.
+TEST_F(MemoryTest, ABurstOfLargeRequestsIsGivenBack) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer keeps what is freed";
+  start();
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes", 64, "warm")));
+  const uint64_t before = stats()["rss_bytes"].get<uint64_t>();
+  uint64_t at_most = 0;
+  for (int round = 0; round < 4; ++round) {
+    std::vector<std::unique_ptr<RawPeer>> peers;
+    for (int i = 0; i < 10; ++i) {
+      const std::string salt = std::to_string(round) + "-" + std::to_string(i);
+      peers.push_back(half_sent((4u + 2u * static_cast<unsigned>(i)) << 20, salt));
+      ASSERT_TRUE(daemon->compile(order("bytes", 10'000, "stays" + salt)));
+    }
+    at_most = std::max(at_most, stats()["rss_bytes"].get<uint64_t>());
+    peers.erase(peers.begin(), peers.begin() + round);  // others are taken in
+    for (auto& peer : peers) taken(*peer);
+  }
+  EXPECT_GT(at_most, before + (100u << 20)) << "there was something to give back";
+  uint64_t after = 0;
+  EXPECT_TRUE(eventually([&] { return (after = stats()["rss_bytes"].get<uint64_t>()) < before + (16u << 20); }, 20s))
+      << (before >> 20) << " MiB before, " << (at_most >> 20) << " at most, " << (after >> 20) << " after";
+}
+
 // Five half bodies, and more memory than that is not to be had.
 TEST_F(MemoryTest, MemoryThatIsNotThereIsAnAnswer) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer needs its address space";
