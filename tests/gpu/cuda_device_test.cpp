@@ -50,8 +50,10 @@ TEST_F(CudaDevice, AddressesAreNoBetterAlignedThanTheFactsSay) {
   EXPECT_EQ(values_of<int32_t>(arguments[0])[0], 0);
 }
 
-// What the runner counts on: the process ends, and says why.
+// What the runner counts on: the process ends, and says why. The child begins anew: the driver, and the fake of it,
+// have threads that a fork does not copy.
 TEST_F(CudaDevice, AFaultEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   auto fault = [](const unsigned char*, const unsigned*) { fake_break(0, 700); };
   std::vector<TestArgument> arguments;
   EXPECT_EXIT((void)run(fault, arguments), testing::ExitedWithCode(1), "the device is lost: ");
