@@ -1,6 +1,7 @@
 #include "block.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <span>
@@ -24,6 +25,9 @@ Block::Block(const EmulatedCode& code, const std::byte* params, std::vector<Glob
       params_(params),
       buffers_(std::move(buffers)),
       threads_(static_cast<size_t>(code.threads)),
+      waiting_(threads_.size()),
+      ready_((threads_.size() + 63) / 64),
+      meetings_(threads_.size() / static_cast<size_t>(code.lanes) + 1),
       shared_(allocate_shared(code.shared_bytes), std::free),
       shared_races_(code.shared_bytes),
       epochs_(static_cast<size_t>(code.programs)) {
@@ -41,7 +45,7 @@ void Block::run_thread(void* argument) {
   Block& block = *thread.block;
   for (;;) {
     block.code_.entry(block.params_, &thread, block.shared_.get());
-    block.wait(thread, Thread::State::kEnded, 0);
+    block.wait(thread, Waiting::State::kEnded, 0);
   }
 }
 
@@ -49,59 +53,70 @@ Result<void> Block::run(const Program& program, ThreadOrder order) {
   program_ = program;
   begin_epochs();
   std::memset(shared_.get(), 0xff, code_.shared_bytes);  // NaN: nothing may rely on what was there
-  for (Thread& thread : threads_) {
-    thread.state = Thread::State::kReady;
-    thread.arrived = 0;
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    make_ready(i);
+    waiting_[i].arrived = 0;
   }
+  std::ranges::fill(meetings_, Meeting());
   while (Thread* thread = next_ready(order)) {
     thread->fiber->resume();
     if (!error_.empty()) return internal_error(error_);
-    if (thread->state == Thread::State::kAtBarrier || thread->arrived > 0) open_barrier();
+    const Waiting& now = waiting(*thread);
+    if (now.state == Waiting::State::kAtBarrier || now.arrived > 0) open_barrier();
   }
-  const bool ended = std::ranges::all_of(threads_, [](const Thread& t) { return t.state == Thread::State::kEnded; });
+  const bool ended = std::ranges::all_of(waiting_, [](const Waiting& t) { return t.state == Waiting::State::kEnded; });
   if (!ended) return internal_error("threads wait for ever: " + describe_waiting());
   const std::string unfinished = bulk_.finish();
   return unfinished.empty() ? Result<void>() : internal_error(unfinished);
 }
 
+// Forward the first that is ready, in reverse the last, at random the first from some thread on.
 Thread* Block::next_ready(ThreadOrder order) {
-  const size_t count = threads_.size(), start = order == ThreadOrder::kRandom ? random_() % count : 0;
-  for (size_t i = 0; i < count; ++i) {
-    Thread& thread = threads_[order == ThreadOrder::kReverse ? count - 1 - i : (start + i) % count];
-    if (thread.state == Thread::State::kReady) return &thread;
+  const size_t words = ready_.size();
+  const size_t start = order == ThreadOrder::kRandom ? random_() % threads_.size() : 0;
+  for (size_t i = 0; i <= words; ++i) {  // the word of `start` is looked at twice: from it on, and up to it
+    const size_t word = order == ThreadOrder::kReverse ? (2 * words - 1 - i) % words : (start / 64 + i) % words;
+    const uint64_t bits = i == 0 ? ready_[word] & ~uint64_t{0} << start % 64 : ready_[word];
+    if (bits == 0) continue;
+    const int bit = order == ThreadOrder::kReverse ? 63 - std::countl_zero(bits) : std::countr_zero(bits);
+    return &threads_[64 * word + static_cast<size_t>(bit)];
   }
   return nullptr;
 }
 
-void Block::wait(Thread& thread, Thread::State state, int site) {
-  thread.state = state;
-  thread.site = site;
+void Block::make_ready(size_t thread) {
+  waiting_[thread].state = Waiting::State::kReady;
+  ready_[thread / 64] |= uint64_t{1} << thread % 64;
+}
+
+void Block::wait(Thread& thread, Waiting::State state, int site) {
+  const auto number = static_cast<size_t>(thread.number);
+  waiting_[number].state = state;
+  waiting_[number].site = site;
+  ready_[number / 64] &= ~(uint64_t{1} << number % 64);
   thread.fiber->suspend();
 }
 
 bool Block::meet_warp(Thread& thread, int site) {
-  Thread* warp = warp_of(thread);
-  bool last = true;
-  for (int lane = 0; lane < code_.lanes; ++lane) {
-    if (&warp[lane] == &thread) continue;
-    const bool here = warp[lane].state == Thread::State::kAtWarp;
-    if (here && warp[lane].site != site) fail(thread, "the lanes of a warp are at different instructions");
-    last = last && here;
-  }
-  if (last) return true;
-  wait(thread, Thread::State::kAtWarp, site);
+  Meeting& meeting = meetings_[static_cast<size_t>(thread.number / code_.lanes)];
+  if (meeting.lanes > 0 && meeting.site != site) fail(thread, "the lanes of a warp are at different instructions");
+  if (meeting.lanes == code_.lanes - 1) return true;
+  ++meeting.lanes;
+  meeting.site = site;
+  wait(thread, Waiting::State::kAtWarp, site);
   return false;
 }
 
 void Block::release_warp(Thread& thread) {
-  Thread* warp = warp_of(thread);
-  for (int lane = 0; lane < code_.lanes; ++lane) warp[lane].state = Thread::State::kReady;
+  const int first = thread.number - thread.lane();
+  for (int lane = 0; lane < code_.lanes; ++lane) make_ready(static_cast<size_t>(first + lane));
+  meetings_[static_cast<size_t>(thread.number / code_.lanes)].lanes = 0;
 }
 
 void Block::barrier(Thread& thread, int site, int first, int threads) {
-  thread.first = first;
-  thread.among = threads;
-  wait(thread, Thread::State::kAtBarrier, site);
+  waiting(thread).first = first;
+  waiting(thread).among = threads;
+  wait(thread, Waiting::State::kAtBarrier, site);
 }
 
 void Block::warp_barrier(Thread& thread, int site) {
@@ -116,32 +131,32 @@ void Block::begin_epochs() {
 
 // A barrier lets threads go when all are there.
 void Block::open_barrier() {
-  for (const Thread& first : threads_) {
-    if (first.state != Thread::State::kAtBarrier || first.first != first.number) continue;
-    const auto waiting =
-        std::span(threads_).subspan(static_cast<size_t>(first.first), static_cast<size_t>(first.among));
+  for (size_t begin = 0; begin < waiting_.size(); ++begin) {
+    const Waiting first = waiting_[begin];
+    if (first.state != Waiting::State::kAtBarrier || first.first != static_cast<int>(begin)) continue;
+    const auto there = std::span(waiting_).subspan(begin, static_cast<size_t>(first.among));
     const bool is_of_all = first.among == code_.threads;
-    const auto has_gone_on = [&](const Thread& thread) { return is_of_all && thread.arrived > 0; };
-    const bool open = std::ranges::all_of(waiting, [&](const Thread& thread) {
-      const bool waits = thread.state == Thread::State::kAtBarrier && thread.site == first.site &&
+    const auto has_gone_on = [&](const Waiting& thread) { return is_of_all && thread.arrived > 0; };
+    const bool open = std::ranges::all_of(there, [&](const Waiting& thread) {
+      const bool waits = thread.state == Waiting::State::kAtBarrier && thread.site == first.site &&
                          thread.first == first.first && thread.among == first.among;
       return waits || has_gone_on(thread);
     });
     if (!open) continue;
     begin_epochs();
-    for (Thread& thread : waiting) {
-      if (has_gone_on(thread)) {
-        --thread.arrived;
+    for (size_t i = begin; i < begin + there.size(); ++i) {
+      if (has_gone_on(waiting_[i])) {
+        --waiting_[i].arrived;
       } else {
-        thread.state = Thread::State::kReady;
+        make_ready(i);
       }
     }
   }
 }
 
 void Block::wake_from_transactions() {
-  for (Thread& thread : threads_) {
-    if (thread.state == Thread::State::kAtTransaction) thread.state = Thread::State::kReady;
+  for (size_t i = 0; i < waiting_.size(); ++i) {
+    if (waiting_[i].state == Waiting::State::kAtTransaction) make_ready(i);
   }
 }
 
@@ -149,10 +164,11 @@ std::string Block::describe_waiting() const {
   static constexpr const char* kWhere[] = {"is ready", "waits for its warp", "waits at a barrier",
                                            "waits for a bulk copy", "has ended"};
   std::string out;
-  const Thread* before = nullptr;
-  for (const Thread& thread : threads_) {
+  const Waiting* before = nullptr;
+  for (const Thread& each : threads_) {
+    const Waiting& thread = waiting_[static_cast<size_t>(each.number)];
     if (before && before->state == thread.state && before->site == thread.site) continue;
-    out += (before ? ", thread " : "thread ") + std::to_string(thread.number) + " " +
+    out += (before ? ", thread " : "thread ") + std::to_string(each.number) + " " +
            kWhere[static_cast<size_t>(thread.state)] + " (place " + std::to_string(thread.site) + ")";
     before = &thread;
   }

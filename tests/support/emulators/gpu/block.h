@@ -53,13 +53,8 @@ struct Thread {
   // Operands and results that are no single word. First: generated code finds it at the thread's address.
   alignas(16) std::array<std::byte, 2048> operands{};
 
-  enum class State : uint8_t { kReady, kAtWarp, kAtBarrier, kAtTransaction, kEnded };
   Block* block = nullptr;
   int number = 0;
-  State state = State::kEnded;
-  int site = 0;              // where it waits: the number of the call in the kernel
-  int first = 0, among = 0;  // … at a barrier of so many threads from that one on
-  int arrived = 0;           // how many barriers of all threads it has arrived at without waiting for the others
   // What it offers to the other lanes, the lane it asks, and what that one offered.
   uint32_t word = 0, from = 0, fetched = 0;
   // The row of a matrix that it names.
@@ -69,6 +64,15 @@ struct Thread {
   std::unique_ptr<Fiber> fiber;
 
   int lane() const;
+};
+
+// What a thread waits for. Beside the threads, which are large: the next one to run is sought each time that one waits.
+struct Waiting {
+  enum class State : uint8_t { kReady, kAtWarp, kAtBarrier, kAtTransaction, kEnded };
+  State state = State::kEnded;
+  int site = 0;              // where it waits: the number of the call in the kernel
+  int first = 0, among = 0;  // … at a barrier of so many threads from that one on
+  int arrived = 0;           // how many barriers of all threads it has arrived at without waiting for the others
 };
 
 class Block {
@@ -92,11 +96,11 @@ class Block {
   // Of so many threads from the first one on.
   void barrier(Thread& thread, int site, int first, int threads);
   // At the next barrier of all threads.
-  void arrive_at_barrier(Thread& thread) { ++thread.arrived; }
+  void arrive_at_barrier(Thread& thread) { ++waiting(thread).arrived; }
   // For programs of one warp each.
   void warp_barrier(Thread& thread, int site);
   // Until something has happened to transaction barriers.
-  void wait_for_transaction(Thread& thread, int site) { wait(thread, Thread::State::kAtTransaction, site); }
+  void wait_for_transaction(Thread& thread, int site) { wait(thread, Waiting::State::kAtTransaction, site); }
   void wake_from_transactions();
   BulkCopies& bulk() { return bulk_; }
   // Whether a global access is inside a buffer and aligned; else an error, and no return.
@@ -108,7 +112,9 @@ class Block {
 
  private:
   static void run_thread(void* thread);
-  void wait(Thread& thread, Thread::State state, int site);
+  Waiting& waiting(const Thread& thread) { return waiting_[static_cast<size_t>(thread.number)]; }
+  void wait(Thread& thread, Waiting::State state, int site);
+  void make_ready(size_t thread);
   Thread* next_ready(ThreadOrder order);
   void open_barrier();
   std::string describe_waiting() const;
@@ -118,6 +124,13 @@ class Block {
   std::vector<GlobalBuffer> buffers_;
   std::vector<Races> buffer_races_;
   std::vector<Thread> threads_;
+  std::vector<Waiting> waiting_;  // by thread
+  std::vector<uint64_t> ready_;   // a bit of each thread: it is ready
+  // By warp: how many of its lanes wait for the others, all of them at this place.
+  struct Meeting {
+    int lanes = 0, site = 0;
+  };
+  std::vector<Meeting> meetings_;
   std::unique_ptr<std::byte[], void (*)(void*)> shared_;
   Races shared_races_;
   BulkCopies bulk_{*this};
