@@ -66,7 +66,7 @@ Result<Words> interpreted(const Family& family, int count, const dsl::Kernel& ke
 }
 
 Result<Words> compiled(const Family& family, int count, const dsl::Kernel& kernel) {
-  static const bool warm = (codegen::warm_up(), true);  // once: it registers LLVM's targets
+  static const bool warm = (codegen::initialise(), true);  // once: it registers LLVM's targets
   (void)warm;
   const auto request = dsl::encode_request({kernel, codegen::native_target(), {}, {}});
   if (!request) return request.error();

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "compile_once.h"
 #include "cuda_device.h"
 
 namespace kiln::test {
@@ -28,7 +29,7 @@ namespace {
 
 void check_with(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, const dsl::Facts& facts,
                 const Arguments& arguments, const Checker& check) {
-  auto artifact = compile(kernel, config, facts);
+  auto artifact = compile_once(kernel, config, facts);
   if (is_refused(artifact)) GTEST_SKIP() << artifact.error().message;
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
   Arguments out = arguments;

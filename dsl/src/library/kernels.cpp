@@ -1,83 +1,117 @@
 // The list of the kernel library, for the command that writes dsl/examples and for the tests.
 #include "kiln/dsl/kernels.h"
 
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "kiln/dsl/library_names.h"
+
 namespace kiln::dsl {
+namespace {
+
+struct Entry {
+  std::string_view name;
+  const Result<Kernel>* (*traced)();
+};
+
+constexpr Entry kLibrary[] = {
+    {"adamw", [] { return &kernels::adamw().ir(); }},
+    {"argmax", [] { return &kernels::argmax().ir(); }},
+    {"attention", [] { return &kernels::attention().ir(); }},
+    {"attention_backward_keys", [] { return &kernels::attention_backward_keys().ir(); }},
+    {"attention_backward_queries", [] { return &kernels::attention_backward_queries().ir(); }},
+    {"attention_combine", [] { return &kernels::attention_combine().ir(); }},
+    {"attention_decode", [] { return &kernels::attention_decode().ir(); }},
+    {"attention_delta", [] { return &kernels::attention_delta().ir(); }},
+    {"attention_f8", [] { return &kernels::attention_f8().ir(); }},
+    {"attention_with_lse", [] { return &kernels::attention_with_lse().ir(); }},
+    {"batched_matmul", [] { return &kernels::batched_matmul().ir(); }},
+    {"bias_gelu", [] { return &kernels::bias_gelu().ir(); }},
+    {"class_balanced_sampler", [] { return &kernels::class_balanced_sampler().ir(); }},
+    {"class_balanced_sampler_long", [] { return &kernels::class_balanced_sampler_long().ir(); }},
+    {"column_sum", [] { return &kernels::column_sum().ir(); }},
+    {"conv2d", [] { return &kernels::conv2d().ir(); }},
+    {"conv2d_bias_relu", [] { return &kernels::conv2d_bias_relu().ir(); }},
+    {"conv2d_bias_residual_relu", [] { return &kernels::conv2d_bias_residual_relu().ir(); }},
+    {"conv2d_depthwise", [] { return &kernels::conv2d_depthwise().ir(); }},
+    {"conv2d_grouped", [] { return &kernels::conv2d_grouped().ir(); }},
+    {"conv2d_narrow", [] { return &kernels::conv2d_narrow().ir(); }},
+    {"conv2d_packed", [] { return &kernels::conv2d_packed().ir(); }},
+    {"cross_entropy", [] { return &kernels::cross_entropy().ir(); }},
+    {"cross_entropy_backward", [] { return &kernels::cross_entropy_backward().ir(); }},
+    {"cross_entropy_mean", [] { return &kernels::cross_entropy_mean().ir(); }},
+    {"cumsum_columns", [] { return &kernels::cumsum_columns().ir(); }},
+    {"cumsum_rows", [] { return &kernels::cumsum_rows().ir(); }},
+    {"dlrm_interaction", [] { return &kernels::dlrm_interaction().ir(); }},
+    {"dropout", [] { return &kernels::dropout().ir(); }},
+    {"embedding", [] { return &kernels::embedding().ir(); }},
+    {"embedding_backward", [] { return &kernels::embedding_backward().ir(); }},
+    {"embedding_backward_ordered", [] { return &kernels::embedding_backward_ordered().ir(); }},
+    {"gelu", [] { return &kernels::gelu().ir(); }},
+    {"grouped_matmul", [] { return &kernels::grouped_matmul().ir(); }},
+    {"histogram", [] { return &kernels::histogram().ir(); }},
+    {"layer_norm", [] { return &kernels::layer_norm().ir(); }},
+    {"layer_norm_backward", [] { return &kernels::layer_norm_backward().ir(); }},
+    {"layer_norm_long", [] { return &kernels::layer_norm_long().ir(); }},
+    {"layer_norm_narrow", [] { return &kernels::layer_norm_narrow().ir(); }},
+    {"log_softmax", [] { return &kernels::log_softmax().ir(); }},
+    {"matmul", [] { return &kernels::matmul<lang::bf16>().ir(); }},
+    {"matmul_bias_act", [] { return &kernels::matmul_bias_act().ir(); }},
+    {"matmul_bias_act_packed", [] { return &kernels::matmul_bias_act_packed().ir(); }},
+    {"matmul_bias_relu", [] { return &kernels::matmul_bias_relu().ir(); }},
+    {"matmul_bias_residual", [] { return &kernels::matmul_bias_residual().ir(); }},
+    {"matmul_f32", [] { return &kernels::matmul().ir(); }},
+    {"matmul_f8", [] { return &kernels::matmul_f8().ir(); }},
+    {"matmul_i8", [] { return &kernels::matmul<lang::i8>().ir(); }},
+    {"matmul_nt", [] { return &kernels::matmul_nt<lang::bf16>().ir(); }},
+    {"matmul_packed", [] { return &kernels::matmul_packed().ir(); }},
+    {"matmul_quantise", [] { return &kernels::matmul_quantise().ir(); }},
+    {"matmul_strided", [] { return &kernels::matmul_strided<lang::bf16>().ir(); }},
+    {"matmul_tn", [] { return &kernels::matmul_tn<lang::bf16>().ir(); }},
+    {"matmul_w4", [] { return &kernels::matmul_w4<lang::bf16>().ir(); }},
+    {"matmul_w8", [] { return &kernels::matmul_w8<lang::bf16>().ir(); }},
+    {"mlp_softshrink", [] { return &kernels::mlp_softshrink().ir(); }},
+    {"pack_weights", [] { return &kernels::pack_weights().ir(); }},
+    {"residual_layer_norm", [] { return &kernels::residual_layer_norm().ir(); }},
+    {"residual_rms_norm", [] { return &kernels::residual_rms_norm().ir(); }},
+    {"rms_norm", [] { return &kernels::rms_norm().ir(); }},
+    {"rms_norm_narrow", [] { return &kernels::rms_norm_narrow().ir(); }},
+    {"rotary", [] { return &kernels::rotary().ir(); }},
+    {"row_sum", [] { return &kernels::row_sum().ir(); }},
+    {"sin2_cos2", [] { return &kernels::sin2_cos2().ir(); }},
+    {"softmax", [] { return &kernels::softmax().ir(); }},
+    {"softmax_long", [] { return &kernels::softmax_long().ir(); }},
+    {"softmax_narrow", [] { return &kernels::softmax_narrow().ir(); }},
+    {"sort_rows", [] { return &kernels::sort_rows().ir(); }},
+    {"topk", [] { return &kernels::topk().ir(); }},
+    {"transpose", [] { return &kernels::transpose().ir(); }},
+    {"vector_add", [] { return &kernels::vector_add().ir(); }},
+};
+
+}  // namespace
 
 std::span<const LibraryKernel> library_kernels() {
-  static const LibraryKernel list[] = {
-      {"adamw", &kernels::adamw().ir()},
-      {"argmax", &kernels::argmax().ir()},
-      {"attention", &kernels::attention().ir()},
-      {"attention_backward_keys", &kernels::attention_backward_keys().ir()},
-      {"attention_backward_queries", &kernels::attention_backward_queries().ir()},
-      {"attention_combine", &kernels::attention_combine().ir()},
-      {"attention_decode", &kernels::attention_decode().ir()},
-      {"attention_delta", &kernels::attention_delta().ir()},
-      {"attention_f8", &kernels::attention_f8().ir()},
-      {"attention_with_lse", &kernels::attention_with_lse().ir()},
-      {"batched_matmul", &kernels::batched_matmul().ir()},
-      {"bias_gelu", &kernels::bias_gelu().ir()},
-      {"class_balanced_sampler", &kernels::class_balanced_sampler().ir()},
-      {"class_balanced_sampler_long", &kernels::class_balanced_sampler_long().ir()},
-      {"column_sum", &kernels::column_sum().ir()},
-      {"conv2d", &kernels::conv2d().ir()},
-      {"conv2d_bias_relu", &kernels::conv2d_bias_relu().ir()},
-      {"conv2d_bias_residual_relu", &kernels::conv2d_bias_residual_relu().ir()},
-      {"conv2d_depthwise", &kernels::conv2d_depthwise().ir()},
-      {"conv2d_grouped", &kernels::conv2d_grouped().ir()},
-      {"conv2d_narrow", &kernels::conv2d_narrow().ir()},
-      {"conv2d_packed", &kernels::conv2d_packed().ir()},
-      {"cross_entropy", &kernels::cross_entropy().ir()},
-      {"cross_entropy_backward", &kernels::cross_entropy_backward().ir()},
-      {"cross_entropy_mean", &kernels::cross_entropy_mean().ir()},
-      {"cumsum_columns", &kernels::cumsum_columns().ir()},
-      {"cumsum_rows", &kernels::cumsum_rows().ir()},
-      {"dlrm_interaction", &kernels::dlrm_interaction().ir()},
-      {"dropout", &kernels::dropout().ir()},
-      {"embedding", &kernels::embedding().ir()},
-      {"embedding_backward", &kernels::embedding_backward().ir()},
-      {"embedding_backward_ordered", &kernels::embedding_backward_ordered().ir()},
-      {"gelu", &kernels::gelu().ir()},
-      {"grouped_matmul", &kernels::grouped_matmul().ir()},
-      {"histogram", &kernels::histogram().ir()},
-      {"layer_norm", &kernels::layer_norm().ir()},
-      {"layer_norm_backward", &kernels::layer_norm_backward().ir()},
-      {"layer_norm_long", &kernels::layer_norm_long().ir()},
-      {"layer_norm_narrow", &kernels::layer_norm_narrow().ir()},
-      {"log_softmax", &kernels::log_softmax().ir()},
-      {"matmul", &kernels::matmul<lang::bf16>().ir()},
-      {"matmul_bias_act", &kernels::matmul_bias_act().ir()},
-      {"matmul_bias_act_packed", &kernels::matmul_bias_act_packed().ir()},
-      {"matmul_bias_relu", &kernels::matmul_bias_relu().ir()},
-      {"matmul_bias_residual", &kernels::matmul_bias_residual().ir()},
-      {"matmul_f32", &kernels::matmul().ir()},
-      {"matmul_f8", &kernels::matmul_f8().ir()},
-      {"matmul_i8", &kernels::matmul<lang::i8>().ir()},
-      {"matmul_nt", &kernels::matmul_nt<lang::bf16>().ir()},
-      {"matmul_packed", &kernels::matmul_packed().ir()},
-      {"matmul_quantise", &kernels::matmul_quantise().ir()},
-      {"matmul_strided", &kernels::matmul_strided<lang::bf16>().ir()},
-      {"matmul_tn", &kernels::matmul_tn<lang::bf16>().ir()},
-      {"matmul_w4", &kernels::matmul_w4<lang::bf16>().ir()},
-      {"matmul_w8", &kernels::matmul_w8<lang::bf16>().ir()},
-      {"mlp_softshrink", &kernels::mlp_softshrink().ir()},
-      {"pack_weights", &kernels::pack_weights().ir()},
-      {"residual_layer_norm", &kernels::residual_layer_norm().ir()},
-      {"residual_rms_norm", &kernels::residual_rms_norm().ir()},
-      {"rms_norm", &kernels::rms_norm().ir()},
-      {"rms_norm_narrow", &kernels::rms_norm_narrow().ir()},
-      {"rotary", &kernels::rotary().ir()},
-      {"row_sum", &kernels::row_sum().ir()},
-      {"sin2_cos2", &kernels::sin2_cos2().ir()},
-      {"softmax", &kernels::softmax().ir()},
-      {"softmax_long", &kernels::softmax_long().ir()},
-      {"softmax_narrow", &kernels::softmax_narrow().ir()},
-      {"sort_rows", &kernels::sort_rows().ir()},
-      {"topk", &kernels::topk().ir()},
-      {"transpose", &kernels::transpose().ir()},
-      {"vector_add", &kernels::vector_add().ir()},
-  };
+  static const std::vector<LibraryKernel> list = [] {
+    std::vector<LibraryKernel> out;
+    for (const Entry& entry : kLibrary) out.push_back({entry.name, entry.traced()});
+    return out;
+  }();
   return list;
+}
+
+std::span<const std::string_view> library_kernel_names() {
+  static constexpr auto kNames = [] {
+    std::array<std::string_view, std::size(kLibrary)> out;
+    std::ranges::transform(kLibrary, out.begin(), &Entry::name);
+    return out;
+  }();
+  return kNames;
+}
+
+const Result<Kernel>* find_library_kernel(std::string_view name) {
+  const auto* const entry = std::ranges::find(kLibrary, name, &Entry::name);
+  return entry == std::end(kLibrary) ? nullptr : entry->traced();
 }
 
 }  // namespace kiln::dsl

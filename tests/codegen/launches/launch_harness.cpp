@@ -1,5 +1,6 @@
 #include "launch_harness.h"
 
+#include "compile_once.h"
 #include "cuda_device.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/instantiate.h"
@@ -35,7 +36,7 @@ void run_steps(const codegen::LaunchSequence& sequence, std::vector<TestArgument
     arguments.push_back(buffer(std::vector<uint8_t>(static_cast<size_t>(sequence.workspace_bytes) * programs, 0xff)));
   }
   for (const codegen::LaunchStep& step : sequence.steps) {
-    auto artifact = compile(step.kernel, {}, facts_of(step.kernel, arguments), target);
+    auto artifact = compile_once(step.kernel, {}, facts_of(step.kernel, arguments), target);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
     auto done = run_compiled(step.kernel, *artifact, arguments);
     ASSERT_TRUE(done.ok()) << target << ": " << done.error().message << dsl::print(step.kernel);
@@ -70,7 +71,7 @@ void expect_as_interpreted(const dsl::Kernel& kernel, const LaunchTrial& trial) 
   ASSERT_TRUE(interpreted.ok()) << interpreted.error().message;
   for (const std::string& target : trial.compiled) {
     if (!wants_targets(target.empty() ? "cpu" : "amd") && !(on_cuda() && target.empty())) continue;
-    auto artifact = compile(kernel, trial.config, facts_of(kernel, trial.arguments), target);
+    auto artifact = compile_once(kernel, trial.config, facts_of(kernel, trial.arguments), target);
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
     if (!target.empty() && sequence.steps.size() > 1) {
       EXPECT_EQ(artifact->metadata.plan.size(), sequence.steps.size()) << target;

@@ -1,5 +1,7 @@
 #include "functions.h"
 
+#include "compile_once.h"
+
 namespace kiln::test {
 
 using dsl::MathFn;
@@ -129,7 +131,7 @@ std::string kernel_text(const MathFunction& function, const std::string& type, b
 template <class T>
 MathKernel<T>::MathKernel(const MathFunction& function, const std::string& type, const std::string& target, bool fast)
     : kernel_(parse_kernel(kernel_text(function, type, fast))) {
-  auto artifact = compile(kernel_, {}, {}, target);
+  auto artifact = compile_once(kernel_, {}, {}, target);
   EXPECT_TRUE(artifact.ok()) << artifact.error().message;
   compiled_ = artifact.ok();
   if (compiled_) artifact_ = std::move(*artifact);

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "amd_device.h"
+#include "compile_once.h"
 #include "cuda_device.h"
 #include "kiln/dsl/text.h"
 #include "kiln/dsl/verify.h"
@@ -136,7 +137,7 @@ void expect_same(const dsl::Kernel& kernel, const std::string& text, const Trial
         auto interpreted = run_interpreted(kernel, {}, {}, expected, contract);
         ASSERT_TRUE(interpreted.ok()) << interpreted.error().message << "\n" << text;
       }
-      auto artifact = compile(kernel, {}, {}, target);
+      auto artifact = compile_once(kernel, {}, {}, target);
       if (is_refused(artifact)) continue;
       ASSERT_TRUE(artifact.ok()) << target << ": " << artifact.error().message << "\n" << text;
       std::vector<TestArgument> actual = run.arguments;

@@ -3,6 +3,7 @@
 
 #include "builder_helpers.h"
 #include "kiln/dsl/kernels.h"
+#include "kiln/dsl/library_names.h"
 #include "kiln/dsl/text.h"
 
 namespace kiln::dsl {
@@ -45,6 +46,17 @@ TEST(LibraryKernels, TheListVerifiesAndHasNamesSpacesAndGrids) {
     EXPECT_TRUE(verified.ok()) << verified.error().message;
     for (const Constexpr& constant : kernel.constexprs) EXPECT_TRUE(constant.default_value) << constant.name;
   }
+}
+
+TEST(LibraryKernels, AreFoundByTheirNames) {
+  const auto names = library_kernel_names();
+  ASSERT_EQ(names.size(), library_kernels().size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(names[i], library_kernels()[i].name);
+    EXPECT_EQ(find_library_kernel(names[i]), library_kernels()[i].ir) << names[i];
+  }
+  EXPECT_EQ(find_library_kernel("soft"), nullptr);
+  EXPECT_EQ(find_library_kernel(""), nullptr);
 }
 
 TEST(LibraryKernels, AllElementTypes) {

@@ -89,7 +89,7 @@ std::vector<dsl::Argument> raw_arguments(const dsl::Kernel& kernel, std::vector<
 
 void initialise() {
   static const bool once = [] {
-    codegen::warm_up();
+    codegen::initialise();
     return true;
   }();
   (void)once;

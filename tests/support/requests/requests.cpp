@@ -35,7 +35,7 @@ Result<RequestBytes> request_for(const dsl::Kernel& kernel, const std::string& t
 
 Result<Artifact> compile_kernel(const dsl::Kernel& kernel, const std::string& target,
                                 const dsl::ConstexprValues& config, const dsl::Facts& facts, const std::string& emit) {
-  static const bool warm = (codegen::warm_up(), true);
+  static const bool warm = (codegen::initialise(), true);
   (void)warm;
   const auto request = request_for(kernel, target, config, facts, emit);
   if (!request) return request.error();
