@@ -1,5 +1,7 @@
 #include "device_run.h"
 
+#include <cstdio>
+
 #include "kiln/client/gpu.h"
 
 namespace kiln::cli {
@@ -33,6 +35,7 @@ Result<std::vector<double>> launch_on_device(const std::string& kind, const clie
                                              int repeat) {
   auto device = Device::open(kind);
   if (!device) return device.error();
+  if (const std::string& note = device->info().note; !note.empty()) std::fprintf(stderr, "kiln: %s\n", note.c_str());
   const Stream stream = device->default_stream();
   std::vector<Staged> arrays;
   for (size_t i = 0; i < arguments.size(); ++i) {

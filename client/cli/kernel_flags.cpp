@@ -7,6 +7,7 @@
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
 #include "kiln/dsl/verify.h"
+#include "kiln/target/gpu.h"
 #include "kiln/wire/files.h"
 
 namespace kiln::cli {
@@ -36,6 +37,7 @@ Result<std::string> resolve_target(const std::string& target) {
     return invalid_argument("unknown target `" + target +
                             "`; `kiln compile` knows `cpu`, `cpu:NAME`, `cuda`, `cuda:NAME`, `amd` and `amd:NAME`");
   }
+  if (auto known = target::check_gpu_target(target); !known) return known.error();
   if (!is_device) return target;
   auto present = client::devices(target);
   if (!present) return present.error();

@@ -40,6 +40,10 @@ TEST(ScheduleOptions, TargetsObeyThoseThatAreForThem) {
   EXPECT_EQ(obeyed("cuda:sm_90"), "num_warps num_stages split_k stream_k");
   EXPECT_EQ(obeyed("cuda"), obeyed("cuda:sm_90"));
   EXPECT_EQ(obeyed("cuda:sm_90a"), "num_warps num_stages warp_specialise split_k cluster stream_k");
+  EXPECT_EQ(obeyed("cuda:sm_100a"), obeyed("cuda:sm_90a"));
+  EXPECT_EQ(obeyed("cuda:sm_120a"), "num_warps num_stages warp_specialise split_k stream_k");
+  EXPECT_EQ(obeyed("cuda:sm_120"), obeyed("cuda:sm_90"));
+  EXPECT_EQ(obeyed("cuda:compute_121"), obeyed("cuda:sm_90"));
   EXPECT_EQ(obeyed("amd:gfx942"), "num_warps num_stages waves_per_eu chiplets split_k stream_k");
   EXPECT_EQ(obeyed(""), "num_warps num_stages waves_per_eu chiplets warp_specialise split_k cluster stream_k");
 }
@@ -86,7 +90,9 @@ std::string targets_in_words(target::OptionTargets targets) {
     case target::OptionTargets::kAmd:
       return "AMD GPUs";
     case target::OptionTargets::kSpecificNvidia:
-      return "`cuda:sm_90a`";
+      return "`cuda:sm_90a`, `sm_100a`, `sm_103a`, `sm_120a`, `sm_121a`";
+    case target::OptionTargets::kClusteredNvidia:
+      return "`cuda:sm_90a`, `sm_100a`, `sm_103a`";
   }
   return "";
 }

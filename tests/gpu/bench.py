@@ -359,7 +359,7 @@ def on_device(options):
     import torch
     torch.manual_seed(0)
     major, minor = torch.cuda.get_device_capability()
-    target = options.target or f"cuda:sm_{major}{minor}" + ("a" if major == 9 else "")
+    target = options.target or f"cuda:sm_{major}{minor}" + ("a" if major >= 9 else "")
     compiler = Compiler(options.artifacts, target)
     clock = Clock(torch)
     print(f"# {torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {target}; TB/s or TFLOP/s, ratio to the best peer, "

@@ -80,7 +80,7 @@ def build(folder, name, text, **constexprs):
     with open(path + ".kiln", "w") as file:
         file.write(text)
     major, minor = torch.cuda.get_device_capability()
-    target = f"cuda:sm_{major}{minor}" + ("a" if major == 9 else "")
+    target = f"cuda:sm_{major}{minor}" + ("a" if major >= 9 else "")
     for emit, out in (("so", path), ("ptx", path + ".ptx")):
         request = {"file": path + ".kiln", "target": target, "constexprs": constexprs, "facts": {}, "emit": emit}
         done = subprocess.run([tool("gpu-compile"), json.dumps(request), out], capture_output=True, text=True,

@@ -75,7 +75,8 @@ class CudaDriver final : public Driver {
 
   const DeviceInfo& info() const override { return its_.info; }
   Result<void> check_runs(const std::string& target, const std::string& emit) const override {
-    return check_capability(target, emit, its_.capability);
+    if (auto runs = check_capability(target, emit, its_.capability); !runs) return runs.error();
+    return check_driver(target, emit, its_.info.driver_version);
   }
   bool broken() const override { return broken_.load(std::memory_order_relaxed); }
 

@@ -54,6 +54,7 @@ Result<Inspected> inspect(const Api& api, int ordinal) {
   out.info.ordinal = ordinal;
   out.info.name = name.data();
   out.info.target = best_target(out.capability);
+  out.info.note = note_on(out.capability);
   out.info.memory_bytes = memory;
   out.info.multiprocessors = static_cast<uint32_t>(multiprocessors);
   out.info.shared_bytes = static_cast<uint32_t>(shared);

@@ -56,8 +56,8 @@ Result<std::shared_ptr<DeviceState>> KernelCode::choose_device() const {
 
 Result<void> KernelCode::check_fits(const DeviceState& device) const {
   if (auto runs = device.driver->check_runs(sequence_.target, sequence_.emit); !runs) {
-    return invalid_argument(label_ + ": its code for `" + sequence_.target.substr(0, 80) + "` cannot run on " +
-                            device.name() + ": it " + runs.error().message);
+    return error(runs.error().code, label_ + ": its code for `" + sequence_.target.substr(0, 80) + "` cannot run on " +
+                                        device.name() + ": it " + runs.error().message);
   }
   for (const LaunchStep& step : sequence_.steps) {
     if (step.shared_bytes <= device.driver->info().shared_bytes) continue;

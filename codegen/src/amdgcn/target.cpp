@@ -9,14 +9,6 @@ namespace {
 constexpr char kPrefix[] = "amd:";
 constexpr char kTriple[] = "amdgcn-amd-amdhsa";
 
-Error unknown_target(const std::string& name) {
-  std::string known;
-  for (const Processor& processor : target::amd_gpus()) {
-    known += std::string(known.empty() ? "" : ", ") + processor.name;
-  }
-  return invalid_argument("target `" + name.substr(0, 80) + "`: an AMD target is amd:NAME with NAME one of " + known);
-}
-
 }  // namespace
 
 void initialise_llvm() {
@@ -28,10 +20,10 @@ void initialise_llvm() {
 }
 
 Result<std::unique_ptr<AmdTarget>> make_amd_target(const std::string& name) {
-  if (!name.starts_with(kPrefix)) return unknown_target(name);
+  if (auto known = target::check_gpu_target(name); !known) return known.error();
+  if (!name.starts_with(kPrefix)) return invalid_argument("target `" + name + "`: a processor's name must follow");
   const std::string wanted = name.substr(sizeof kPrefix - 1);
   const Processor* found = target::find_amd_gpu(wanted);
-  if (found == nullptr) return unknown_target(name);
 
   std::string message;
   const llvm::Triple triple(kTriple);

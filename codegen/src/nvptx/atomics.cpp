@@ -102,10 +102,10 @@ bool CudaTargetInfo::has_atomic(AtomicKind kind, ElementType element, int64_t co
   if (dsl::is_float(element)) {
     if (kind == AtomicKind::kXchg) return bytes >= 4 && count == 1;
     if (kind != AtomicKind::kAdd || bytes == 1) return false;
-    if (element == ElementType::kBF16 && target_.capability < 90) return false;
+    if (element == ElementType::kBF16 && !target_.units().adds_vectors) return false;
     // Two halves of a word, and up to four words from sm_90 on.
     if (count * bytes <= 4) return true;
-    return count == 1 || (bytes <= 4 && target_.capability >= 90 && !gives_old);
+    return count == 1 || (bytes <= 4 && target_.units().adds_vectors && !gives_old);
   }
   return bytes >= 4 && count == 1;
 }

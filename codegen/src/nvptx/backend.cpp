@@ -71,8 +71,7 @@ constexpr CodePass kLoweredPasses[] = {
 constexpr CodePass kLlvmPasses[] = {
     {"inline_divisions",
      [](llvm::Module& module, const CodeFacts& facts) {
-       const int capability = target_of(facts.job).capability;
-       inline_divisions(module, capability == 80 || capability == 90);
+       inline_divisions(module, target_of(facts.job).units().fast_f64);
      },
      "before clean_up, which shares what divisions by the same number have in common"},
     {"pair_conversions", in_each_function<pair_conversions>,
@@ -97,7 +96,7 @@ constexpr CodePass kLlvmPasses[] = {
     {"make_signs_exact", in_each_function<make_signs_exact>, "late: it makes assembly, which no pass sees through"},
     {"wait_for_earlier_grids",
      [](llvm::Module& module, const CodeFacts& facts) {
-       if (target_of(facts.job).capability >= kLeastWaitingCapability) wait_for_earlier_grids(facts.entry(module));
+       if (target_of(facts.job).units().waits_for_grids) wait_for_earlier_grids(facts.entry(module));
      },
      "last: before the first access to global memory, wherever that is by then"},
 };
@@ -153,17 +152,18 @@ Result<std::optional<Assembled>> assemble_job(const Job& job, const std::string&
   const BlockNeeds needs = {first.threads, first.shared_bytes, gpu::largest_load(kernel) * first.programs};
   const bool has_products = std::ranges::any_of(
       job.sequence.steps, [](const LaunchStep& launch) { return gpu::has_products(launch.kernel.body); });
-  return has_products ? assemble_for_products(ptx, target.processor, target.capability, needs, lines)
-                      : assemble_for_memory(ptx, target.processor, target.capability, needs, lines);
+  return has_products ? assemble_for_products(ptx, *target.gpu, needs, lines)
+                      : assemble_for_memory(ptx, *target.gpu, needs, lines);
 }
 
-abi::Device describe_device(const gpu::Lowered& first, const std::optional<Resources>& resources, int capability) {
+abi::Device describe_device(const gpu::Lowered& first, const std::optional<Resources>& resources,
+                            const target::NvidiaGpu& gpu) {
   abi::Device device;
   device.threads = first.threads;
   device.shared_bytes = first.shared_bytes;
-  device.waits = capability >= kLeastWaitingCapability;
+  device.waits = gpu.units.waits_for_grids;
   if (first.persistent) {
-    device.persistent = blocks_at_once(resources, {first.threads, first.shared_bytes}, capability);
+    device.persistent = blocks_at_once(resources, {first.threads, first.shared_bytes}, gpu);
   }
   if (first.cluster > 1) device.cluster = {first.cluster, 1, 1};
   device.tensor_maps = first.tensor_maps;
@@ -180,7 +180,7 @@ Result<Code> emit_code(Job& job) {
   const auto describe = [&](const std::string& form, const std::optional<Resources>& resources) {
     const auto& lowered = std::get<gpu::LoweredSequence>(job.lowered);
     job.metadata.emit = form;
-    job.metadata.device = describe_device(lowered.first, resources, target_of(job).capability);
+    job.metadata.device = describe_device(lowered.first, resources, *target_of(job).gpu);
     describe_launches(lowered, job.metadata);
   };
   const std::string& form = job.request.emit;
@@ -191,7 +191,7 @@ Result<Code> emit_code(Job& job) {
   job.observer.begin("codegen");
   auto ptx = emit_ptx(job.module, *target_of(job).machine, job.attempt.effort);
   if (!ptx) return ptx.error();
-  if (form == "cubin") {
+  if (form == "cubin" && !target_of(job).is_ptx_only) {
     job.observer.begin("assemble");
     auto assembled = assemble_job(job, *ptx);
     if (!assembled) return assembled.error();

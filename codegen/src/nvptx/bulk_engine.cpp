@@ -51,7 +51,6 @@ llvm::Instruction* run(Builder& ir, const std::string& instruction, llvm::SmallV
 
 constexpr int kRegisterUnit = target::NvidiaGpu::kRegisterUnit, kProducerRegisters = 24, kMostRegisters = 240;
 constexpr int kGroupWarps = 4;
-constexpr int kLeastCapability = 90;  // that has the engine
 
 // Groups of four warps have registers to give or to take. Where programs are so large that one has a multiprocessor to
 // itself, its threads want more than an equal share.
@@ -177,7 +176,7 @@ void CudaBulkEngine::arrive_at_block_barrier(Builder& ir, const gpu::BlockShape&
 }
 
 int CudaBulkEngine::producer_warps(const gpu::BlockShape& program) const {
-  if (!is_specific_) return 0;
+  if (!gpu_.units.moves_registers) return 0;
   return registers_move(program) ? kGroupWarps : 1;
 }
 
@@ -190,8 +189,7 @@ void CudaBulkEngine::begin_producing(Builder& ir, const gpu::BlockShape& block) 
 
 void CudaBulkEngine::begin_computing(Builder& ir, const gpu::BlockShape& block) const {
   if (!registers_move(block)) return;
-  const int left = static_cast<int>(target::nvidia_gpu(kLeastCapability).registers) -
-                   kProducerRegisters * block.producers * block.lanes;
+  const int left = static_cast<int>(gpu_.registers) - kProducerRegisters * block.producers * block.lanes;
   const int share = std::min(left / block.computing_threads() / kRegisterUnit * kRegisterUnit, kMostRegisters);
   ir.CreateIntrinsic(llvm::Intrinsic::nvvm_setmaxnreg_inc_sync_aligned_u32,
                      {ir.getInt32(static_cast<uint32_t>(share))});

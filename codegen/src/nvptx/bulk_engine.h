@@ -2,13 +2,13 @@
 #pragma once
 
 #include "gpu/pipeline/bulk_engine.h"
+#include "kiln/target/gpu.h"
 
 namespace kiln::codegen::nvptx {
 
 class CudaBulkEngine : public gpu::BulkEngine {
  public:
-  // `is_specific`: of processors that give registers from one group of four warps to another ("sm_90a").
-  explicit CudaBulkEngine(bool is_specific) : is_specific_(is_specific) {}
+  explicit CudaBulkEngine(const target::NvidiaGpu& gpu) : gpu_(gpu) {}
   llvm::Instruction* init_barrier(Builder& ir, Value* barrier, int arrivals, Value* chosen) const override;
   llvm::Instruction* arrive(Builder& ir, Value* barrier, Value* chosen) const override;
   llvm::Instruction* arrive_expecting(Builder& ir, Value* barrier, int64_t bytes, Value* chosen) const override;
@@ -23,7 +23,7 @@ class CudaBulkEngine : public gpu::BulkEngine {
   void send(Builder& ir, Value* place, Value* number) const override;
   Value* receive(Builder& ir, Value* place) const override;
   Value* count_up(Builder& ir, Value* counter, Value* last) const override;
-  int most_of_cluster() const override { return 2; }
+  int most_of_cluster() const override { return gpu_.units.shares_loads ? 2 : 1; }
   Value* number_in_cluster(Builder& ir) const override;
   llvm::Instruction* arrive_in_cluster(Builder& ir, Value* barrier, Value* block, Value* chosen) const override;
   void cluster_barrier(Builder& ir) const override;
@@ -36,7 +36,7 @@ class CudaBulkEngine : public gpu::BulkEngine {
   void begin_computing(Builder& ir, const gpu::BlockShape& block) const override;
 
  private:
-  const bool is_specific_;
+  const target::NvidiaGpu& gpu_;
 };
 
 }  // namespace kiln::codegen::nvptx

@@ -126,8 +126,8 @@ Value* emit_shift(Builder& ir, bool to_left, Value* x, Value* y) {
 
 bool is_f8_conversion(llvm::StringRef text) { return text == kToE4M3 || text == kToE5M2; }
 
-SmallFloatInstructions small_float_instructions(int capability) {
-  if (capability < 89) return {from_f32, to_f32};
+SmallFloatInstructions small_float_instructions(bool has_f8) {
+  if (!has_f8) return {from_f32, to_f32};
   return {from_f32_with_f8, to_f32_with_f8};
 }
 

@@ -9,7 +9,7 @@ namespace kiln::codegen::nvptx {
 llvm::Value* emit_estimate(llvm::IRBuilder<>& ir, Estimate function, llvm::Value* x);
 
 // ElementContext::small_floats, of a processor.
-SmallFloatInstructions small_float_instructions(int capability);
+SmallFloatInstructions small_float_instructions(bool has_f8);
 // Whether the text of an assembly is one of theirs that makes f8 of its two operands; of the first a zero, the upper
 // half.
 bool is_f8_conversion(llvm::StringRef text);

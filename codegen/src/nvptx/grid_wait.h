@@ -18,8 +18,6 @@
 
 namespace kiln::codegen::nvptx {
 
-inline constexpr int kLeastWaitingCapability = 90;
-
 void wait_for_earlier_grids(llvm::Function& kernel);
 
 }  // namespace kiln::codegen::nvptx

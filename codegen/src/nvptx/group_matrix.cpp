@@ -123,7 +123,7 @@ class Emitter {
 
 std::optional<GroupInstruction> CudaTargetInfo::group_instruction(ElementType a, ElementType b, ElementType sum,
                                                                   dsl::Precision precision) const {
-  if (!target_.is_specific || target_.capability != 90) return std::nullopt;
+  if (!target_.units().group_products) return std::nullopt;
   const std::optional<Form> form = form_of(a, b, precision);
   if (!form || (sum != ElementType::kF32 && sum != ElementType::kI32)) return std::nullopt;
   GroupInstruction out;
@@ -184,7 +184,7 @@ std::vector<Value*> CudaTargetInfo::group_wait(Builder& ir, int groups, llvm::Ar
 
 // What reads shared memory so began with sm_90.
 void CudaTargetInfo::group_publish(Builder& ir) const {
-  if (target_.capability < 90) return;
+  if (!target_.units().bulk_copies) return;
   call_asm(ir, ir.getVoidTy(), "fence.proxy.async.shared::cta;", "", {});
 }
 

@@ -29,20 +29,21 @@ struct Form {
 
 constexpr const char* kF16Product = "m16n8k16.row.col.f32.f16.f16.f32";
 
-std::optional<Form> form_of(ElementType a, ElementType b, ElementType sum, dsl::Precision precision, int capability) {
+std::optional<Form> form_of(ElementType a, ElementType b, ElementType sum, dsl::Precision precision,
+                            const target::NvidiaUnits& units) {
   const bool is_f8 = dsl::is_float(a) && dsl::info(a).bits == 8;
   if (a == ElementType::kF64) return Form{"m8n8k4.row.col.f64.f64.f64.f64", 64, true, true, false, {}};
   if (a == ElementType::kF32) {
     if (precision != dsl::Precision::kTf32) return std::nullopt;
     return Form{"m16n8k8.row.col.f32.tf32.tf32.f32", 32, true, false, true, {}};
   }
-  if (!matrix_type(a) || !matrix_type(b) || (is_f8 && capability < 89)) return std::nullopt;
+  if (!matrix_type(a) || !matrix_type(b) || (is_f8 && !units.f8_conversions)) return std::nullopt;
   if (dsl::is_float(a) && sum != ElementType::kF32) return std::nullopt;
   const std::string types = std::string(matrix_type(a)) + "." + matrix_type(b);
   if (dsl::info(a).bits == 16) return Form{"m16n8k16.row.col.f32." + types + ".f32", 16, true, false, false, {}};
-  // Past sm_89 mma.sync of f8 is made of f16 products, by ptxas: 13.0 unpacks the upper halves of constant words
-  // wrongly.
-  if (is_f8 && capability >= 90) return Form{kF16Product, 8, true, false, false, {matrix_type(a), matrix_type(b)}};
+  // Without units for it mma.sync of f8 is made of f16 products, by ptxas: 13.0 unpacks the upper halves of constant
+  // words wrongly.
+  if (is_f8 && !units.f8_products) return Form{kF16Product, 8, true, false, false, {matrix_type(a), matrix_type(b)}};
   const std::string accumulator = is_f8 ? "f32" : "s32";
   return Form{"m16n8k32.row.col." + accumulator + "." + types + "." + accumulator, 8, is_f8, false, false, {}};
 }
@@ -112,7 +113,7 @@ std::vector<Value*> emit(Builder& ir, const Form& form, Operand a, Operand rhs, 
 
 std::optional<gpu::MatrixInstruction> CudaTargetInfo::matrix_instruction(ElementType a, ElementType b, ElementType sum,
                                                                          dsl::Precision precision) const {
-  const std::optional<Form> form = form_of(a, b, sum, precision, target_.capability);
+  const std::optional<Form> form = form_of(a, b, sum, precision, target_.units());
   if (!form) return std::nullopt;
   gpu::MatrixInstruction out;
   if (form->is_f64) {

@@ -20,6 +20,7 @@
 #include <span>
 #include <sstream>
 
+#include "kiln/target/gpu.h"
 #include "memory_file.h"
 
 namespace kiln::codegen::nvptx {
@@ -149,6 +150,20 @@ bool is_program(const std::string& path) {
   return ::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode) && ::access(path.c_str(), X_OK) == 0;
 }
 
+// What ptxas says of PTX of a later version, and of a processor that came after it.
+bool does_not_know_it_yet(const std::string& log) {
+  return log.find("Unsupported .version") != std::string::npos ||
+         log.find("is not defined for option 'gpu-name'") != std::string::npos;
+}
+
+Error too_old(const std::string& program, const std::string& processor, const std::string& log) {
+  const target::NvidiaGpu* gpu = target::find_nvidia_gpu(processor);
+  const std::string needed =
+      gpu == nullptr ? "a later one" : "that of CUDA " + target::cuda_version_text(gpu->least_cuda()) + " or later";
+  return error(ErrorCode::kCompileFailed, "NVIDIA's assembler " + program + " is too old for " + processor +
+                                              ", which needs " + needed + ": " + log);
+}
+
 }  // namespace
 
 Result<std::string> find_ptxas(const Outside& outside) {
@@ -209,6 +224,7 @@ Result<AssemblerProcess::Output> AssemblerProcess::assemble(const std::string& p
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || out.cubin.empty()) {
     const std::string how = WIFEXITED(status) ? "exit code " + std::to_string(WEXITSTATUS(status))
                                               : "signal " + std::to_string(WTERMSIG(status));
+    if (does_not_know_it_yet(out.log)) return too_old(program_, processor, out.log);
     return internal_error("NVIDIA's assembler refused the code (" + program_ + ", " + how + "): " + out.log);
   }
   return out;

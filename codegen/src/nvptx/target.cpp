@@ -3,24 +3,11 @@
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/TargetSelect.h>
-
-#include "kiln/target/gpu.h"
-
 namespace kiln::codegen::nvptx {
 namespace {
 
 constexpr char kPrefix[] = "cuda:";
 constexpr char kTriple[] = "nvptx64-nvidia-cuda";
-
-Error unknown_target(const std::string& name) {
-  std::string known;
-  for (const target::NvidiaGpu& gpu : target::nvidia_gpus()) {
-    known += std::string(known.empty() ? "" : ", ") + gpu.name;
-  }
-  return invalid_argument("target `" + name.substr(0, 80) +
-                          "`: an NVIDIA target is cuda (the device of this machine) or " +
-                          "cuda:NAME with NAME one of " + known);
-}
 
 // LLVM takes this from its command line alone: pointers to shared memory have 32 bits.
 void shorten_shared_pointers() {
@@ -42,10 +29,10 @@ void initialise_llvm() {
 bool is_cuda_target(const std::string& name) { return name == "cuda" || name.starts_with(kPrefix); }
 
 Result<std::unique_ptr<CudaTarget>> make_cuda_target(const std::string& name) {
-  if (!name.starts_with(kPrefix)) return unknown_target(name);
+  if (auto known = target::check_gpu_target(name); !known) return known.error();
+  if (!name.starts_with(kPrefix)) return invalid_argument("target `" + name + "`: a processor's name must follow");
   const std::string wanted = name.substr(sizeof kPrefix - 1);
   const target::NvidiaGpu* found = target::find_nvidia_gpu(wanted);
-  if (found == nullptr) return unknown_target(name);
 
   std::string message;
   const llvm::Triple triple(kTriple);
@@ -54,13 +41,12 @@ Result<std::unique_ptr<CudaTarget>> make_cuda_target(const std::string& name) {
   auto out = std::make_unique<CudaTarget>();
   out->name = name;
   out->processor = found->name;
-  out->capability = found->capability;
-  out->is_specific = found->is_specific;
-  out->ptx_version = found->ptx_version;
+  out->gpu = found;
+  out->is_ptx_only = target::is_ptx_only(wanted);
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // nothing is contracted; the IR says where
   // Code generation below the default serialises wgmma: tied operands of inline assembly become copies.
-  out->machine.reset(target->createTargetMachine(triple, out->processor, "+ptx" + std::to_string(out->ptx_version),
+  out->machine.reset(target->createTargetMachine(triple, out->processor, "+ptx" + std::to_string(found->ptx_version),
                                                  options, llvm::Reloc::PIC_, std::nullopt,
                                                  llvm::CodeGenOptLevel::Default, true));
   if (!out->machine) return internal_error(std::string("LLVM has no target machine for ").append(kTriple));

@@ -7,17 +7,18 @@
 #include <string>
 
 #include "kiln/dsl/result.h"
+#include "kiln/target/gpu.h"
 
 namespace kiln::codegen::nvptx {
 
 struct CudaTarget {
-  std::string name;       // as requested: "cuda:sm_90a"
-  std::string processor;  // "sm_90a"
-  int capability = 0;     // 90
-  // Code for exactly this processor, which may use what later ones lack: wgmma and TMA's multicast on sm_90a.
-  bool is_specific = false;
-  int ptx_version = 0;  // 84: of the PTX we write
+  std::string name;                        // as requested: "cuda:sm_90a"
+  std::string processor;                   // "sm_90a"
+  const target::NvidiaGpu* gpu = nullptr;  // what it has; never null
+  bool is_ptx_only = false;                // "cuda:compute_90": the driver translates it for a newer device
   std::unique_ptr<llvm::TargetMachine> machine;
+
+  const target::NvidiaUnits& units() const { return gpu->units; }
 };
 
 // Registers LLVM's target; once per process, before any other call.

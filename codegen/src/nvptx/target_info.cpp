@@ -97,8 +97,8 @@ void annotate_blocks(llvm::Function& function, llvm::ArrayRef<llvm::Type*> param
 gpu::LaneFacts CudaTargetInfo::lane_facts() const {
   gpu::LaneFacts out;
   out.matrix_load = true;
-  out.matrix_store = target_.capability >= 90;
-  out.shared_bytes = target::nvidia_gpu(target_.capability).block_shared_bytes();
+  out.matrix_store = target_.units().stores_matrices;
+  out.shared_bytes = target_.gpu->block_shared_bytes();
   return out;
 }
 

@@ -22,9 +22,11 @@ class CudaTargetInfo : public gpu::TargetInfo {
   }
   int64_t most_registers(int threads) const override {
     constexpr int64_t kOfThread = 255, kUnit = target::NvidiaGpu::kRegisterUnit;
-    return std::min(kOfThread, target::nvidia_gpu(target_.capability).registers / threads / kUnit * kUnit);
+    return std::min(kOfThread, target_.gpu->registers / threads / kUnit * kUnit);
   }
-  SmallFloatInstructions small_floats() const override { return small_float_instructions(target_.capability); }
+  SmallFloatInstructions small_floats() const override {
+    return small_float_instructions(target_.units().f8_conversions);
+  }
   llvm::Value* multiply_high(llvm::IRBuilder<>& ir, bool is_signed, llvm::Value* x, llvm::Value* y) const override {
     return emit_multiply_high(ir, is_signed, x, y);
   }
@@ -74,11 +76,11 @@ class CudaTargetInfo : public gpu::TargetInfo {
                                 const gpu::AtomicAccess& access) const override;
   bool takes_constraint(llvm::StringRef constraint, llvm::Type* type) const override;
   void fence(llvm::IRBuilder<>& ir, dsl::MemoryScope scope, llvm::Value* predicate) const override;
-  const gpu::BulkEngine* bulk_engine() const override { return target_.capability >= 90 ? &bulk_engine_ : nullptr; }
+  const gpu::BulkEngine* bulk_engine() const override { return target_.units().bulk_copies ? &bulk_engine_ : nullptr; }
 
  private:
   const CudaTarget& target_;
-  const CudaBulkEngine bulk_engine_{target_.is_specific};
+  const CudaBulkEngine bulk_engine_{*target_.gpu};
 };
 
 }  // namespace kiln::codegen::nvptx

@@ -74,11 +74,13 @@ bool ScheduleOption::is_of(std::string_view target) const {
     case OptionTargets::kAmd:
       return family == "amd";
     case OptionTargets::kSpecificNvidia:
+    case OptionTargets::kClusteredNvidia:
       break;
   }
   const NvidiaGpu* gpu =
       family == "cuda" && colon != std::string_view::npos ? find_nvidia_gpu(target.substr(colon + 1)) : nullptr;
-  return gpu != nullptr && gpu->is_specific;
+  return gpu != nullptr && gpu->units.moves_registers &&
+         (targets == OptionTargets::kSpecificNvidia || gpu->units.shares_loads);
 }
 
 std::span<const ScheduleOption> schedule_options() { return kOptions; }

@@ -9,6 +9,8 @@ namespace {
 
 using client::gpu::cuda::best_target;
 using client::gpu::cuda::check_capability;
+using client::gpu::cuda::check_driver;
+using client::gpu::cuda::note_on;
 using testing::HasSubstr;
 
 // Each test names a library, since one that is open stays open.
@@ -64,7 +66,30 @@ TEST(CudaTarget, IsTheBestOfTheDevice) {
   EXPECT_EQ(best_target({8, 0}), "cuda:sm_80");
   EXPECT_EQ(best_target({8, 9}), "cuda:sm_89");
   EXPECT_EQ(best_target({9, 0}), "cuda:sm_90a");
+  EXPECT_EQ(best_target({10, 3}), "cuda:sm_103a");
   EXPECT_EQ(best_target({12, 0}), "cuda:sm_120a");
+  EXPECT_EQ(note_on({12, 0}), "");
+}
+
+TEST(CudaTarget, OfADeviceThatIsNewerThanAllIsPtxForTheDriver) {
+  EXPECT_EQ(best_target({14, 0}), "cuda:compute_121");
+  EXPECT_EQ(
+      note_on({14, 0}),
+      "compute capability 14.0 is newer than what this version of Kiln makes machine code for: the driver translates "
+      "PTX of compute_121");
+  EXPECT_TRUE(check_capability("cuda:compute_121", "ptx", {14, 0}).ok());
+  EXPECT_TRUE(check_capability("cuda:compute_121", "ptx", {12, 1}).ok());
+  EXPECT_FALSE(check_capability("cuda:compute_121", "ptx", {12, 0}).ok());
+}
+
+TEST(CudaTarget, ADriverThatIsTooOldForThePtxIsToldWhichVersionItNeeds) {
+  EXPECT_TRUE(check_driver("cuda:sm_120", "ptx", 12080).ok());
+  EXPECT_TRUE(check_driver("cuda:sm_120", "cubin", 12040).ok()) << "machine code asks no translator";
+  EXPECT_TRUE(check_driver("cuda:sm_120", "ptx", 0).ok());
+  EXPECT_EQ(message(check_driver("cuda:sm_120;x=1", "ptx", 12040)),
+            "needs a driver of CUDA 12.8 or later, and this one is of CUDA 12.4");
+  EXPECT_EQ(message(check_driver("cuda:compute_121", "ptx", 12080)),
+            "needs a driver of CUDA 12.9 or later, and this one is of CUDA 12.8");
 }
 
 TEST(CudaTarget, RunsWhereItMay) {

@@ -169,10 +169,12 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Amd, NamesWhatItDoesNotKnow) {
   const dsl::Kernel& kernel = *kernels::vector_add().ir();
-  const auto unknown = compile(kernel, {}, "amd:gfx950");
+  const auto unknown = compile(kernel, {}, "amd:gfx1101");
   ASSERT_FALSE(unknown.ok());
-  EXPECT_EQ(unknown.error().message,
-            "target `amd:gfx950`: an AMD target is amd:NAME with NAME one of gfx906, gfx90a, gfx942, gfx1100, gfx1200");
+  EXPECT_EQ(
+      unknown.error().message,
+      "target `amd:gfx1101`: no processor of AMD that is known has the name `gfx1101`; the nearest is gfx1100, and "
+      "`amd` alone is the device of this machine");
   const auto emit = compile(kernel, {}, "amd:gfx942", "ptx");
   ASSERT_FALSE(emit.ok());
   EXPECT_EQ(emit.error().message, "cannot emit `ptx` for this target; there are hsaco, obj, asm, llvm, ir, ir:PASS");

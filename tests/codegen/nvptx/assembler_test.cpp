@@ -92,6 +92,24 @@ TEST(Ptxas, TakesAProcessorsNameAndNoOtherWord) {
   EXPECT_TRUE((*process)->assemble("the PTX", "sm_120f", false).ok()) << "one refusal is no end";
 }
 
+// The words of ptxas 12.2 and 11.8.
+TEST(Ptxas, OneThatIsTooOldSaysWhichVersionTheProcessorNeeds) {
+  const FakeProgram no_version(
+      "echo \"ptxas application ptx input, line 5; fatal   : Unsupported .version 8.7; current version is '8.2'\"\n"
+      "exit 255\n");
+  const FakeProgram no_processor(
+      "echo \"ptxas fatal   : Value 'sm_103a' is not defined for option 'gpu-name'\"\nexit 255\n");
+  const auto words = [](const FakeProgram& program, const char* processor) {
+    auto process = AssemblerProcess::start(program.path());
+    const auto out = (*process)->assemble("the PTX", processor, false);
+    return out.ok() ? "" : out.error().message.substr(0, out.error().message.find(": ptxas"));
+  };
+  EXPECT_EQ(words(no_version, "sm_120"), "NVIDIA's assembler " + no_version.path() +
+                                             " is too old for sm_120, which needs that of CUDA 12.8 or later");
+  EXPECT_EQ(words(no_processor, "sm_103a"), "NVIDIA's assembler " + no_processor.path() +
+                                                " is too old for sm_103a, which needs that of CUDA 12.9 or later");
+}
+
 TEST(Ptxas, ADeathIsAnError) {
   const FakeProgram program("kill -9 $$\n");
   auto process = AssemblerProcess::start(program.path());
@@ -204,7 +222,7 @@ TEST(Occupancy, OneMoreBlockIsInReachForFewRegisters) {
   const auto blocks = [](int registers, const BlockNeeds& needs) {
     Resources resources;
     resources.registers = registers;
-    return blocks_in_reach(resources, needs, 90);
+    return blocks_in_reach(resources, needs, target::nvidia_gpu(90));
   };
   EXPECT_EQ(blocks(180, {128, 72 * 1024}), 3);
   EXPECT_EQ(blocks(216, {128, 72 * 1024}), std::nullopt);  // too many to give up
@@ -224,7 +242,7 @@ Resources assembled(int registers, int64_t spilled_bytes = 0, std::vector<std::s
 
 TEST(Occupancy, AThirdBlockOfProductsByGroupsIsAskedForWhateverItsRegisters) {
   const auto blocks = [](const Resources& resources, const BlockNeeds& needs, bool by_groups = true) {
-    return blocks_of_products(resources, needs, 90, by_groups);
+    return blocks_of_products(resources, needs, target::nvidia_gpu(90), by_groups);
   };
   const BlockNeeds needs = {128, 72 * 1024};
   EXPECT_EQ(blocks(assembled(216), needs), 3);
@@ -241,7 +259,7 @@ TEST(Occupancy, AThirdBlockIsWorthSomeSpilledBytesOrProductsThatWait) {
   const std::vector<std::string> waits = {"(C7512) wgmma.mma_async instructions are serialized"};
   const auto worth = [](const Resources& after, int blocks = 3, bool by_groups = true,
                         const Resources& before = assembled(216)) {
-    return are_worth_it(before, after, 128, blocks, by_groups, 90);
+    return are_worth_it(before, after, 128, blocks, by_groups, target::nvidia_gpu(90));
   };
   EXPECT_TRUE(worth(assembled(168)));
   EXPECT_TRUE(worth(assembled(168, 128)));
@@ -264,7 +282,7 @@ TEST(Occupancy, BlocksAreWorthwhileUntilMemoryIsBusy) {
   const auto blocks = [](int registers, const BlockNeeds& needs, int capability = 90) {
     Resources resources;
     resources.registers = registers;
-    return worthwhile_blocks(resources, needs, capability);
+    return worthwhile_blocks(resources, needs, target::nvidia_gpu(capability));
   };
   EXPECT_THAT(blocks(56, {256, 0, 8192}), ElementsAre(6, 5));      // 4 now: 1024 threads, but 32 KiB
   EXPECT_THAT(blocks(106, {128, 0, 8192}), ElementsAre(8, 6, 5));  // 4 now: 512 threads

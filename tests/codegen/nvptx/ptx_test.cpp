@@ -12,6 +12,7 @@
 #include "kiln/dsl/kernel.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/text.h"
+#include "kiln/target/gpu.h"
 
 namespace kiln::test {
 namespace {
@@ -159,11 +160,54 @@ TEST(Nvidia, NamesWhatItDoesNotKnow) {
   const auto unknown = compile(kernel, {{"BLOCK", 1024}}, {}, "cuda:sm_70", "ptx");
   ASSERT_FALSE(unknown.ok());
   EXPECT_EQ(unknown.error().message,
-            "target `cuda:sm_70`: an NVIDIA target is cuda (the device of this machine) or cuda:NAME with NAME one of "
-            "sm_80, sm_86, sm_89, sm_90, sm_90a");
+            "target `cuda:sm_70`: no processor of NVIDIA that is known has the name `sm_70`; the nearest is sm_80, and "
+            "`cuda` alone is the device of this machine");
   const auto emit = compile(kernel, {{"BLOCK", 1024}}, {}, "cuda:sm_80", "obj");
   ASSERT_FALSE(emit.ok());
   EXPECT_EQ(emit.error().message, "cannot emit `obj` for this target; there are cubin, ptx, asm, llvm, ir, ir:PASS");
+}
+
+// The least version that knows the processor, so that as many drivers as can be take it.
+TEST(Nvidia, WritesPtxOfTheVersionThatIsTheProcessors) {
+  const dsl::Kernel kernel = example("vector_add");
+  for (const auto& [processor, version] :
+       {std::pair("sm_80", "7.8"), std::pair("sm_89", "8.4"), std::pair("sm_90a", "8.4"), std::pair("sm_100", "8.6"),
+        std::pair("sm_100a", "8.6"), std::pair("sm_103a", "8.8"), std::pair("sm_120", "8.7"),
+        std::pair("sm_121a", "8.8")}) {
+    const auto artifact = compile(kernel, {{"BLOCK", 1024}}, {}, std::string("cuda:") + processor, "ptx");
+    ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+    const std::string ptx = text_of(*artifact);
+    EXPECT_EQ(count(ptx, std::string(".version ") + version + "\n"), 1u) << processor;
+    EXPECT_EQ(count(ptx, std::string(".target ") + processor + "\n"), 1u) << processor;
+  }
+}
+
+// For a device that is newer than all that are known: what a launcher loads is PTX even where an assembler is.
+TEST(Nvidia, IsPtxForTheDriverWhereTheTargetSaysSo) {
+  const dsl::Kernel kernel = example("vector_add");
+  const auto artifact = compile(kernel, {{"BLOCK", 1024}}, {}, "cuda:compute_121", "so");
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  EXPECT_EQ(artifact->metadata.emit, "ptx");
+  EXPECT_EQ(artifact->metadata.target, "cuda:compute_121");
+  EXPECT_EQ(count(text_of(*artifact), ".target sm_121\n"), 1u);
+  const auto unknown = compile(kernel, {{"BLOCK", 1024}}, {}, "cuda:compute_90a", "ptx");
+  ASSERT_FALSE(unknown.ok()) << "PTX of one processor alone is for no other";
+}
+
+// wgmma is sm_90a's alone; f8 has matrix units on sm_89 and from sm_120 on, and is unpacked elsewhere.
+TEST(Nvidia, MultipliesByTheUnitsThatTheProcessorHas) {
+  const dsl::Kernel bf16 = example("matmul_nt"), f8 = example("matmul_f8");
+  const auto ptx_of = [](const dsl::Kernel& kernel, const std::string& processor) {
+    const auto artifact = compile(kernel, {}, good_facts(kernel), "cuda:" + processor, "ptx");
+    return artifact ? text_of(*artifact) : artifact.error().message;
+  };
+  for (const target::NvidiaGpu& gpu : target::nvidia_gpus()) {
+    EXPECT_EQ(count(ptx_of(bf16, gpu.name), "wgmma.mma_async") > 0, std::string_view(gpu.name) == "sm_90a") << gpu.name;
+    const std::string ptx = ptx_of(f8, gpu.name);
+    const bool has_units = gpu.capability == 89 || gpu.capability >= 120;
+    EXPECT_EQ(count(ptx, "m16n8k32.row.col.f32.e4m3.e4m3.f32 ") > 0, has_units) << gpu.name;
+    EXPECT_EQ(count(ptx, "cp.async.bulk.tensor") > 0, gpu.capability >= 90) << gpu.name;
+  }
 }
 
 // The weights of a layer, 256 KiB: their conversion for so few rows goes through shared memory by parts.

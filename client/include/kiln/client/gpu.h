@@ -46,6 +46,7 @@ struct DeviceInfo {
   uint32_t shared_bytes = 0;  // shared memory that one block may have
   uint64_t cache_bytes = 0;   // of the last cache before memory; 0: the driver does not tell
   int driver_version = 0;     // as the vendor numbers them; 0: the driver does not tell
+  std::string note = {};      // a line for people where its code is not made as usual; mostly empty
 };
 
 // The devices of a kind, in the driver's order, without opening them. No driver is an error, and so is no device.

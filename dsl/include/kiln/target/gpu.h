@@ -4,12 +4,74 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+
+#include "kiln/dsl/result.h"
 
 namespace kiln::target {
 
 // Of a block, on any GPU.
 inline constexpr int kMostThreads = 1024;
+
+// What not all processors of NVIDIA's have ("PTX ISA", target notes of each instruction), and what differs between
+// those that have it. All have cp.async, ldmatrix, and mma.sync of f16, bf16, tf32, i8 and f64.
+struct NvidiaUnits {
+  bool f8_conversions = false;   // between f8 and f16
+  bool f8_products = false;      // matrix units for f8; elsewhere ptxas makes products of f8 of those of f16
+  bool bulk_copies = false;      // of boxes, by tensor maps, with transaction barriers
+  bool stores_matrices = false;  // stmatrix
+  bool adds_vectors = false;     // atomic sums of several words, and of bf16
+  bool waits_for_grids = false;  // a kernel may begin before the last one has ended
+  bool shares_loads = false;     // blocks of a cluster load for each other (multicast)
+  bool moves_registers = false;  // from one group of four warps to another (setmaxnreg)
+  bool group_products = false;   // wgmma
+  bool block_scales = false;     // mma.sync multiplies f8, f6 and f4 by scales of 32 neighbours
+  bool fast_f64 = false;         // arithmetic of f64 at half the rate of f32, not a thirty-second or less
+  // What loads of a multiprocessor have to be under way for memory to be busy: its share of the bandwidth for somewhat
+  // more than a microsecond.
+  int64_t kib_under_way = 16;
+
+  constexpr NvidiaUnits with(bool NvidiaUnits::* unit) const {
+    NvidiaUnits out = *this;
+    out.*unit = true;
+    return out;
+  }
+};
+
+inline constexpr NvidiaUnits kUnitsOf80{.fast_f64 = true};
+inline constexpr NvidiaUnits kUnitsOf86{};
+inline constexpr NvidiaUnits kUnitsOf89{.f8_conversions = true, .f8_products = true};
+// 4.8 TB/s of an H200, shared by 132 multiprocessors.
+inline constexpr NvidiaUnits kUnitsOf90{.f8_conversions = true,
+                                        .bulk_copies = true,
+                                        .stores_matrices = true,
+                                        .adds_vectors = true,
+                                        .waits_for_grids = true,
+                                        .shares_loads = true,
+                                        .fast_f64 = true,
+                                        .kib_under_way = 48};
+inline constexpr NvidiaUnits kUnitsOf90a =
+    kUnitsOf90.with(&NvidiaUnits::moves_registers).with(&NvidiaUnits::group_products);
+inline constexpr NvidiaUnits kUnitsOf100 = kUnitsOf90;
+inline constexpr NvidiaUnits kUnitsOf100a = kUnitsOf100.with(&NvidiaUnits::moves_registers);
+inline constexpr NvidiaUnits kUnitsOf103{.f8_conversions = true,
+                                         .bulk_copies = true,
+                                         .stores_matrices = true,
+                                         .adds_vectors = true,
+                                         .waits_for_grids = true,
+                                         .shares_loads = true,
+                                         .kib_under_way = 48};
+inline constexpr NvidiaUnits kUnitsOf103a = kUnitsOf103.with(&NvidiaUnits::moves_registers);
+// ptxas makes a multicast of several copies there. Memory is GDDR7.
+inline constexpr NvidiaUnits kUnitsOf120{.f8_conversions = true,
+                                         .f8_products = true,
+                                         .bulk_copies = true,
+                                         .stores_matrices = true,
+                                         .adds_vectors = true,
+                                         .waits_for_grids = true};
+inline constexpr NvidiaUnits kUnitsOf120a =
+    kUnitsOf120.with(&NvidiaUnits::moves_registers).with(&NvidiaUnits::block_scales);
 
 // What a multiprocessor of NVIDIA's or a compute unit of AMD's has.
 struct NvidiaGpu {
@@ -21,10 +83,13 @@ struct NvidiaGpu {
   int64_t threads;   // at once
   int64_t shared_kib;
   int64_t registers;  // of 32 bits
+  NvidiaUnits units;
 
   int64_t shared_bytes() const { return shared_kib * 1024; }
   // What a block may have at most: less what the system keeps of each.
   int64_t block_shared_bytes() const { return shared_bytes() - kSystemBytes; }
+  // The first CUDA whose driver and assembler know its code: 12040 is 12.4.
+  int least_cuda() const;
 
   static constexpr int64_t kSystemBytes = 1024;  // of shared memory, of each block
   static constexpr int64_t kRegisterUnit = 8;    // registers of a thread are a multiple of it
@@ -53,11 +118,23 @@ struct AmdGpu {
 std::span<const NvidiaGpu> nvidia_gpus();
 std::span<const AmdGpu> amd_gpus();
 
-// By the processor's name; null: there is none.
+// By the processor's name; null: there is none. "compute_90", as NVIDIA calls it, is PTX of "sm_90", which the driver
+// translates for whatever is newer.
 const NvidiaGpu* find_nvidia_gpu(std::string_view name);
+bool is_ptx_only(std::string_view name);  // "compute_90"
 const AmdGpu* find_amd_gpu(std::string_view name);
-// Of a compute capability (90), or of the one below that is known.
+// Of a compute capability (90), or of the one below that is known; of a specific one before a plain one.
 const NvidiaGpu& nvidia_gpu(int capability);
+// "sm_90a" for a device of capability 90; "sm_86" for one of 87, which runs code of the plain processors of its
+// generation; "compute_121" for one that is newer than all; and "sm_75" for one that is older: nobody compiles for it.
+std::string best_nvidia_name(int capability);
+
+// "12.4" of 12040.
+std::string cuda_version_text(int version);
+
+// Whether code can be made for a target ("cuda:sm_90a", "amd:gfx942"; "cuda" and "amd" are the device of this machine).
+// The error names the nearest that are known. Other families are none of this function's business.
+Result<void> check_gpu_target(std::string_view target);
 
 // Blocks that a multiprocessor holds at once as far as its registers go, and as far as all else goes; 0: none fits.
 int64_t blocks_by_registers(const NvidiaGpu& gpu, int64_t registers, int64_t threads);

@@ -31,9 +31,10 @@ std::span<const ScheduleInfo> schedules();  // by value
 
 enum class OptionValues : uint8_t { kRange, kPowersOfTwo, kNamed };
 
-// kSpecificNvidia: GPUs with bulk copies and features of one processor alone (cuda:sm_90a). The interpreter has no
-// option; a target of no family, "", has all.
-enum class OptionTargets : uint8_t { kAll, kGpus, kAmd, kSpecificNvidia };
+// kSpecificNvidia: code for one processor alone (cuda:sm_90a, not sm_90) whose warps may give each other registers.
+// kClusteredNvidia: those of them whose blocks load for each other. The interpreter has no option; a target of no
+// family, "", has all.
+enum class OptionTargets : uint8_t { kAll, kGpus, kAmd, kSpecificNvidia, kClusteredNvidia };
 
 struct ScheduleOption {
   std::string_view name;
