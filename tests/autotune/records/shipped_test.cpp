@@ -5,6 +5,7 @@
 
 #include "batch_helpers.h"
 #include "kiln/autotune/predict.h"
+#include "kiln/target/gpu.h"
 #include "simulated.h"
 
 namespace kiln::autotune {
@@ -255,9 +256,15 @@ TEST(Predict, KnowsDevicesByName) {
   EXPECT_EQ(a100.machine.dot_flops_per_us.at("f8e4m3"), a100.machine.f32_flops_per_us);
   const KnownDevice l40s = expect_ok(known_device("l40s"));
   EXPECT_EQ(l40s.machine.dot_flops_per_us.at("f8e4m3"), l40s.machine.dot_flops_per_us.at("i8"));
+  for (const char* name : {"b200", "gb200", "rtx5090", "rtxpro6000"}) {
+    const Machine machine = expect_ok(known_device(name)).machine;
+    EXPECT_TRUE(target::check_gpu_target(machine.target).ok()) << machine.target;
+    EXPECT_GE(machine.cache_bytes_per_us, machine.read_bytes_per_us) << name;
+    EXPECT_GT(machine.dot_flops_per_us.at("f8e4m3"), machine.dot_flops_per_us.at("bf16")) << name;
+  }
   const auto none = known_device("abacus");
   ASSERT_FALSE(none);
-  EXPECT_THAT(none.error().message, HasSubstr("a100, l40s"));
+  EXPECT_THAT(none.error().message, HasSubstr("a100, l40s, b200, gb200, rtx5090, rtxpro6000"));
 }
 
 TEST(Predict, ChoosesWhatTheModelPrefersAndMeasuresNothing) {
