@@ -256,6 +256,7 @@ void parse_modifier(Text word, Instruction& instruction) {
   if (name == "idxen") instruction.idxen = true;
   if (name == "glc" || name == "sc0" || word.find("ATOMIC_RETURN") != Text::npos) instruction.returns = true;
   if (name == "lds") instruction.to_lds = true;
+  if (name == "bitop3") instruction.truth_table = static_cast<uint8_t>(integer_of(value));
   if (name == "cbsz") instruction.broadcast_size = static_cast<uint8_t>(integer_of(value));
   if (name == "abid") instruction.broadcast_block = static_cast<uint8_t>(integer_of(value));
   if (name == "blgp") instruction.b_permutation = static_cast<uint8_t>(integer_of(value));
@@ -277,6 +278,7 @@ std::string without_suffix(Text mnemonic) {
 void set_defaults(Instruction& instruction) {
   Text name = instruction.name->mnemonic;
   if (name.starts_with("v_pk_") || name.starts_with("v_dot2")) instruction.op_sel_hi = 7;
+  if (name.starts_with("v_mfma_scale")) instruction.op_sel_hi = 7;
   if (name.starts_with("v_swmmac") || name.starts_with("v_wmma")) instruction.op_sel_hi = 7;
 }
 
@@ -359,7 +361,8 @@ Processor processor_of(const std::string& name) {
   if (name.starts_with("gfx10")) processor.generation = Generation::kGfx10;
   if (name.starts_with("gfx11")) processor.generation = Generation::kGfx11;
   if (name.starts_with("gfx12")) processor.generation = Generation::kGfx12;
-  processor.gfx940 = name.starts_with("gfx94");
+  processor.fnuz = name.starts_with("gfx94");
+  processor.gfx940 = processor.fnuz || name.starts_with("gfx95");
   processor.gfx90a = processor.gfx940 || name == "gfx90a";
   processor.packed_work_items = processor.gfx90a || processor.generation >= Generation::kGfx11;
   return processor;

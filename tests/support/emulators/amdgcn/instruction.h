@@ -104,6 +104,7 @@ struct Instruction {
   uint8_t broadcast_size = 0;   // cbsz
   uint8_t broadcast_block = 0;  // abid
   uint8_t b_permutation = 0;    // blgp
+  uint8_t truth_table = 0;      // bitop3
   uint32_t encoding = 0;        // the first dword
   uint64_t address = 0;
   const Instruction* second = nullptr;  // of a VOPD pair

@@ -113,9 +113,9 @@ float small_to_float(const Wave& wave, uint32_t bits, Element element) {
     case Element::kBf16:
       return brain_to_float(flushed_half(bits, 0x7f80, flushes));
     case Element::kFp8:
-      return decode_byte(bits, kFp8Fnuz);
+      return decode_byte(bits, wave.processor->fnuz ? kFp8Fnuz : kFp8);
     default:
-      return decode_byte(bits, kBf8Fnuz);
+      return decode_byte(bits, wave.processor->fnuz ? kBf8Fnuz : kBf8);
   }
 }
 
@@ -282,17 +282,19 @@ void add_mfma(Table& table) {
       run_mfma<float, kF32, kF32>);
   add(table,
       {"f32_32x32x4_2b_f16", "f32_16x16x4_4b_f16", "f32_4x4x4_16b_f16", "f32_32x32x8_f16", "f32_16x16x16_f16",
-       "f32_32x32x4f16", "f32_16x16x4f16", "f32_4x4x4f16", "f32_32x32x8f16", "f32_16x16x16f16"},
+       "f32_32x32x4f16", "f32_16x16x4f16", "f32_4x4x4f16", "f32_32x32x8f16", "f32_16x16x16f16", "f32_16x16x32_f16",
+       "f32_32x32x16_f16"},
       run_mfma<float, kF16, kF16>);
   add(table,
       {"f32_32x32x4_2b_bf16", "f32_16x16x4_4b_bf16", "f32_4x4x4_16b_bf16", "f32_32x32x8_bf16", "f32_16x16x16_bf16",
        "f32_32x32x4bf16_1k", "f32_16x16x4bf16_1k", "f32_4x4x4bf16_1k", "f32_32x32x8bf16_1k", "f32_16x16x16bf16_1k",
-       "f32_32x32x2bf16", "f32_16x16x2bf16", "f32_4x4x2bf16", "f32_32x32x4bf16", "f32_16x16x8bf16"},
+       "f32_16x16x32_bf16", "f32_32x32x16_bf16", "f32_32x32x2bf16", "f32_16x16x2bf16", "f32_4x4x2bf16",
+       "f32_32x32x4bf16", "f32_16x16x8bf16"},
       run_mfma<float, kBf16, kBf16>);
   add(table,
       {"i32_32x32x4_2b_i8", "i32_16x16x4_4b_i8", "i32_4x4x4_16b_i8", "i32_32x32x16_i8", "i32_16x16x32_i8",
-       "i32_32x32x4i8", "i32_16x16x4i8", "i32_4x4x4i8", "i32_32x32x8i8", "i32_16x16x16i8", "i32_32x32x16i8",
-       "i32_16x16x32i8"},
+       "i32_16x16x64_i8", "i32_32x32x32_i8", "i32_32x32x4i8", "i32_16x16x4i8", "i32_4x4x4i8", "i32_32x32x8i8",
+       "i32_16x16x16i8", "i32_32x32x16i8", "i32_16x16x32i8"},
       run_mfma<int32_t, kI8, kI8>);
   add(table, {"f32_16x16x8_xf32", "f32_32x32x4_xf32", "f32_16x16x8xf32", "f32_32x32x4xf32"},
       run_mfma<float, kXf32, kXf32>);

@@ -29,6 +29,7 @@ const Table& semantics() {
     add_atomics(filled);
     add_lds(filled);
     add_mfma(filled);
+    add_mfma_scaled(filled);
     add_wmma(filled);
     return filled;
   }();

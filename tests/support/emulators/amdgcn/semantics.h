@@ -35,6 +35,7 @@ void add_buffer_memory(Table& table);
 void add_atomics(Table& table);
 void add_lds(Table& table);
 void add_mfma(Table& table);
+void add_mfma_scaled(Table& table);
 void add_wmma(Table& table);
 
 // Both halves of a VOPD pair: each reads before the other writes.

@@ -86,13 +86,17 @@ void add_pairs(Table& table) {
     int high = std::clamp<int>(static_cast<int16_t>(a >> 16), 0, 255);
     return static_cast<uint16_t>(low | high << 8);
   });
+  table["v_cvt_pk_f16_f32"] =
+      vector<U32, F32, F32>([](float a, float b) { return float_to_half(a) | float_to_half(b) << 16; });
+  table["v_cvt_pk_bf16_f32"] =
+      vector<U32, F32, F32>([](float a, float b) { return float_to_brain(a) | float_to_brain(b) << 16; });
   table["v_pack_b32_f16"] = vector<U32, U16, U16>([](uint16_t a, uint16_t b) { return pack(a, b); });
 }
 
-// 8-bit floats: FNUZ on gfx940, OCP's formats on others. The selected byte or half of the register stands in op_sel
+// 8-bit floats: FNUZ on gfx942, OCP's formats on others. The selected byte or half of the register stands in op_sel
 // (or in SDWA's select, which fetching applies).
 const SmallFormat& format_of(const Wave& wave, bool brain) {
-  if (wave.processor->gfx940) return brain ? kBf8Fnuz : kFp8Fnuz;
+  if (wave.processor->fnuz) return brain ? kBf8Fnuz : kFp8Fnuz;
   return brain ? kBf8 : kFp8;
 }
 

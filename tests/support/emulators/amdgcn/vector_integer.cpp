@@ -180,9 +180,34 @@ void count_lanes(Wave& wave, const Instruction& instruction) {
   store<U32>(wave, instruction, 0, result);
 }
 
+// Each bit of the result by a table of eight: S0 is the highest bit of the index.
+template <class K>
+void choose_bits(Wave& wave, const Instruction& instruction) {
+  begin_vector(wave, instruction);
+  std::array<Lanes<K>, 3> buffers;
+  std::array<const typename K::Bits*, 3> sources;
+  for (unsigned i = 0; i < 3; ++i) sources[i] = fetch<K>(wave, instruction, 1 + i, buffers[i]);
+  Lanes<K> result;
+  for (unsigned lane = 0; lane < wave.lanes; ++lane) {
+    typename K::Bits bits = 0;
+    for (unsigned index = 0; index < 8; ++index) {
+      if (!(instruction.truth_table >> index & 1)) continue;
+      const auto side = [&](unsigned source) {
+        const typename K::Bits x = sources[source][lane];
+        return index >> (2 - source) & 1 ? x : static_cast<typename K::Bits>(~x);
+      };
+      bits = static_cast<typename K::Bits>(bits | (side(0) & side(1) & side(2)));
+    }
+    result[lane] = bits;
+  }
+  store<K>(wave, instruction, 0, result);
+}
+
 }  // namespace
 
 void add_vector_integer(Table& table) {
+  table["v_bitop3_b32"] = choose_bits<U32>;
+  table["v_bitop3_b16"] = choose_bits<U16>;
   add_arithmetic(table);
   add_three_way<U32>(table, "u32");
   add_three_way<I32>(table, "i32");

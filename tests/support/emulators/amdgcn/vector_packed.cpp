@@ -198,6 +198,8 @@ void add_float_halves(Table& table) {
   table["v_pk_max_f16"] = table["v_pk_max_num_f16"] = halves<F16, 2>(high);
   table["v_pk_minimum_f16"] = halves<F16, 2>([](float a, float b) { return minimum(a, b); });
   table["v_pk_maximum_f16"] = halves<F16, 2>([](float a, float b) { return maximum(a, b); });
+  table["v_pk_minimum3_f16"] = halves<F16, 3>([](float a, float b, float c) { return minimum(minimum(a, b), c); });
+  table["v_pk_maximum3_f16"] = halves<F16, 3>([](float a, float b, float c) { return maximum(maximum(a, b), c); });
   table["v_pk_fmac_f16"] = table["v_pk_fma_f16"];
 }
 

@@ -44,7 +44,8 @@ struct Processor {
   std::string name;
   Generation generation = Generation::kGfx9;
   bool gfx90a = false;             // and gfx94x: accumulators in the same file, packed f32
-  bool gfx940 = false;             // FNUZ f8, architected flat scratch
+  bool gfx940 = false;             // and gfx950: architected flat scratch
+  bool fnuz = false;               // f8 that are not OCP's
   bool packed_work_items = false;  // the three work-item ids in v0
 };
 

@@ -124,7 +124,7 @@ std::vector<std::byte> assemble_file(const std::string& processor, const std::st
 
 CodeObject assemble(const std::string& processor, const std::string& body) {
   bool gfx9 = processor.starts_with("gfx9");
-  bool offset = processor == "gfx90a" || processor.starts_with("gfx94");
+  bool offset = processor == "gfx90a" || processor.starts_with("gfx94") || processor.starts_with("gfx95");
   std::string text = ".amdgcn_target \"amdgcn-amd-amdhsa--" + processor + "\"\n.amdhsa_code_object_version 5\n" +
                      R"(.text
 .globl kernel

@@ -49,6 +49,22 @@ TEST(VectorInteger, ExtractsAndInsertsFields) {
   });
 }
 
+// CDNA 4: each bit by a table of eight, of which the first source numbers the upper half.
+TEST(VectorInteger, ChoosesBitsByATable) {
+  const std::array<uint32_t, 4> in = {0xff00f0f0, 0xf0f0cccc, 0xccccaaaa};
+  expect_results("gfx950",
+                 {
+                     {"v_bitop3_b32 v10, v2, v3, v4 bitop3:0x80", in, {in[0] & in[1] & in[2]}},
+                     {"v_bitop3_b32 v10, v2, v3, v4 bitop3:0xf0", in, {in[0]}},
+                     {"v_bitop3_b32 v10, v2, v3, v4 bitop3:0x6c", in, {(in[0] & in[2]) ^ in[1]}},
+                     {"v_bitop3_b32 v10, v2, v3, v4 bitop3:0xca", in, {(in[0] & in[1]) | (~in[0] & in[2])}},
+                     {"v_bitop3_b32 v10, v2, v3, v4", in, {0}},
+                     {"v_cvt_pk_f16_f32 v10, v2, v3", {bits_of(1), bits_of(-2)}, {0xc0003c00}},
+                     {"v_cvt_pk_bf16_f32 v10, v2, v3", {bits_of(1), bits_of(-2)}, {0xc0003f80}},
+                     {"v_pk_maximum3_f16 v10, v2, v3, v4", {0x3c004000, 0x42003c00, 0x40007e00}, {0x42007e00}},
+                 });
+}
+
 TEST(VectorInteger, CountsAndReverses) {
   expect_on_both({
       {"v_bfrev_b32 v10, v2", {0x80000003}, {0xc0000001}},

@@ -168,6 +168,15 @@ void expect_product(const Shape& s, bool accumulators) {
       }
 }
 
+const Shape kCdna4[] = {
+    {"gfx950", "v_mfma_f32_16x16x32_f16", 16, 16, 32, 1, 8, 16},
+    {"gfx950", "v_mfma_f32_32x32x16_f16", 32, 32, 16, 1, 8, 16},
+    {"gfx950", "v_mfma_f32_16x16x32_bf16", 16, 16, 32, 1, 8, 16},
+    {"gfx950", "v_mfma_f32_32x32x16_bf16", 32, 32, 16, 1, 8, 16},
+    {"gfx950", "v_mfma_i32_16x16x64_i8", 16, 16, 64, 1, 16, 8},
+    {"gfx950", "v_mfma_i32_32x32x32_i8", 32, 32, 32, 1, 16, 8},
+};
+
 const Shape kCdna3[] = {
     {"gfx942", "v_mfma_f32_32x32x1_2b_f32", 32, 32, 1, 2, 1, 32},
     {"gfx942", "v_mfma_f32_16x16x1_4b_f32", 16, 16, 1, 4, 1, 32},
@@ -215,6 +224,11 @@ const Shape kCdna2[] = {
 
 TEST(Mfma, MultipliesEveryShapeOfCdna3InBothRegisterFiles) {
   for (const Shape& shape : kCdna3)
+    for (bool accumulators : {false, true}) expect_product(shape, accumulators);
+}
+
+TEST(Mfma, MultipliesTheLongerShapesOfCdna4) {
+  for (const Shape& shape : kCdna4)
     for (bool accumulators : {false, true}) expect_product(shape, accumulators);
 }
 
@@ -293,6 +307,84 @@ TEST(Mfma, NegatesOperandsOfF64) {
   Registers out = run_matrix("gfx942", "v_mfma_f64_4x4x4_4b_f64 v[18:19], v[2:3], v[10:11], v[18:19] neg:[1,0,1]", a, b,
                              c, 2, false);
   EXPECT_EQ(std::bit_cast<double>(get_bits(out, 0, 0, 64)), -4 * 6 - 5);
+}
+
+// CDNA 4 (AMD's ISA guide, and the tables of Composable Kernel). Of 8 bits a lane has 16 neighbours of each half of k,
+// of 4 bits 32 neighbours; lane i + M·b has the scale of row i for the b-th 32 of k.
+struct ScaledShape {
+  const char* name;
+  unsigned m, k, bits;
+};
+
+void expect_scaled_product(const ScaledShape& s) {
+  SCOPED_TRACE(s.name);
+  std::mt19937 random(11);
+  const unsigned words = 32 * s.bits / 32, results = s.m * s.m / 64, blocks = s.k / 32;
+  Registers a = registers_of(words), b = registers_of(words), c = registers_of(results + 2);
+  std::vector<int> x(s.m * s.k), y(s.m * s.k), z(s.m * s.m), x_scale(s.m * blocks), y_scale(s.m * blocks);
+  for (auto* values : {&x, &y, &z})
+    for (int& value : *values) value = number(random);
+  for (auto* scales : {&x_scale, &y_scale})
+    for (int& scale : *scales) scale = static_cast<int>(random() % 5) - 2;
+  // Codes of -4 … 4 in e2m1: 0, 0.5, 1, 1.5, 2, 3, 4, 6.
+  constexpr uint32_t kCodes[] = {0, 2, 4, 5, 6};
+  const auto code = [&](int value) {
+    if (s.bits == 8) return encode_small(value, kFp8, Rounding::kNearestEven);
+    return kCodes[std::abs(value)] | (value < 0 ? 8u : 0u);
+  };
+  for (unsigned i = 0; i < s.m; ++i)
+    for (unsigned k = 0; k < s.k; ++k) {
+      const unsigned group = s.bits == 8 ? k % (s.k / 2) / 16 : k / 32;
+      const unsigned place = s.bits == 8 ? k % 16 + 16 * (k / (s.k / 2)) : k % 32;
+      set_bits(a, i + s.m * group, place, s.bits, code(x[i * s.k + k]));
+      set_bits(b, i + s.m * group, place, s.bits, code(y[i * s.k + k]));
+    }
+  for (unsigned i = 0; i < s.m; ++i)
+    for (unsigned block = 0; block < blocks; ++block) {
+      // Of A the third byte, of B the second: op_sel and op_sel_hi.
+      set_bits(c, i + s.m * block, 4 * results + 2, 8, static_cast<uint32_t>(127 + x_scale[i * blocks + block]));
+      set_bits(c, i + s.m * block, 4 * (results + 1) + 1, 8, static_cast<uint32_t>(127 + y_scale[i * blocks + block]));
+    }
+  const Shape dense{"gfx950", s.name, s.m, s.m, s.k, 1, 8, 8};
+  for (unsigned i = 0; i < s.m; ++i)
+    for (unsigned j = 0; j < s.m; ++j) {
+      const Place at = place(dense, 0, i, j);
+      set_bits(c, at.lane, at.item, 32, bits_of(static_cast<float>(z[i * s.m + j])));
+    }
+  const std::string d = range_text("v", 18, results), first = std::to_string(18 + results),
+                    second = std::to_string(19 + results);
+  const std::string kinds = s.bits == 4 ? " cbsz:4 blgp:4" : "";
+  const Registers out =
+      run_matrix("gfx950",
+                 std::string(s.name) + " " + d + ", " + range_text("v", 2, words) + ", " + range_text("v", 10, words) +
+                     ", " + d + ", v" + first + ", v" + second + " op_sel:[0,1,0] op_sel_hi:[1,0,0]" + kinds,
+                 a, b, c, results, false);
+  for (unsigned i = 0; i < s.m; ++i)
+    for (unsigned j = 0; j < s.m; ++j) {
+      double want = z[i * s.m + j];
+      for (unsigned k = 0; k < s.k; ++k) {
+        const int scale = x_scale[i * blocks + k / 32] + y_scale[j * blocks + k / 32];
+        want += std::ldexp(x[i * s.k + k] * y[j * s.k + k], scale);
+      }
+      const Place at = place(dense, 0, i, j);
+      ASSERT_EQ(float_of(out[at.item][at.lane]), want) << "row " << i << " column " << j;
+    }
+}
+
+TEST(Mfma, ScalesBlocksOfBytesAndOfFourBits) {
+  for (unsigned bits : {8u, 4u}) {
+    expect_scaled_product({"v_mfma_scale_f32_16x16x128_f8f6f4", 16, 128, bits});
+    expect_scaled_product({"v_mfma_scale_f32_32x32x64_f8f6f4", 32, 64, bits});
+  }
+}
+
+TEST(Mfma, ReadsBytesOfOcpOnGfx950) {
+  Registers x = registers_of(2), y = registers_of(2), z = registers_of(4);
+  x[0][0] = 0x7e;  // the largest, 448
+  y[0][0] = 0x38;  // 1
+  const Registers out =
+      run_matrix("gfx950", "v_mfma_f32_16x16x32_fp8_fp8 v[18:21], v[2:3], v[10:11], v[18:21]", x, y, z, 4, false);
+  EXPECT_EQ(float_of(out[0][0]), 448.0f);
 }
 
 // WMMA (AMD's RDNA3 and RDNA4 ISA guides): gfx11's lanes hold whole rows, twice; gfx12's halves of them.
