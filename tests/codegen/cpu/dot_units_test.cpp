@@ -80,13 +80,17 @@ TEST(DotOfUnits, OnlyWhatCouldBeMeasuredIsBelieved) {
   const std::string measured = codegen::measured_dot_units();
   EXPECT_TRUE(codegen::may_be_measured(measured)) << measured;
   EXPECT_EQ(codegen::native_target().find(codegen::native_processor()), 0u);
-  if (!codegen::may_measure_units()) EXPECT_EQ(measured, "");
+  if (!codegen::may_measure_units()) {
+    EXPECT_EQ(measured, "");
+  }
   for (const char* other : {";", ";dot-bf16", ";dot-bf16=", ";dot-bf16=fast", ";dot-i8=vnni;dot-bf16=widen",
                             "dot-i8=widen", ";dot-bf16=widen;dot-bf16=widen", ";dot-i8=widen ", ";dot-i8=widen\n"}) {
     EXPECT_FALSE(codegen::may_be_measured(other)) << other;
   }
   const bool has_tiles = codegen::native_processor().find("+amx-bf16") != std::string::npos;
-  if (!has_tiles) EXPECT_FALSE(codegen::may_be_measured(";dot-bf16=amx"));
+  if (!has_tiles) {
+    EXPECT_FALSE(codegen::may_be_measured(";dot-bf16=amx"));
+  }
 }
 
 std::string assembly_of_packed(int64_t rows, const char* target) {
