@@ -36,6 +36,8 @@ class NestingGuard : public nlohmann::json_sax<Json> {
   size_t depth_ = 0;
 };
 
+}  // namespace
+
 Json from_bytes(std::span<const std::byte> bytes, const char* what) {
   if (bytes.size() > kMaxBytes) throw BadBytes{std::string(what) + " is too large"};
   const auto* begin = reinterpret_cast<const uint8_t*>(bytes.data());
@@ -45,6 +47,8 @@ Json from_bytes(std::span<const std::byte> bytes, const char* what) {
   }
   return Json::from_cbor(begin, begin + bytes.size(), true, false);
 }
+
+namespace {
 
 // Adds names, then verifies; the last step of every reader.
 void finish(std::span<const std::byte> debug, Kernel& kernel) {
@@ -65,12 +69,6 @@ auto guarded(const char* what, Read read) -> Result<decltype(read())> {
   } catch (const Error& bad) {
     return bad;
   }
-}
-
-// Launches of these kernels name source lines, so that a cache must not serve one author the lines of another.
-bool reports_lines(const Kernel& kernel) {
-  return kernel.options.names_lines() || kernel.options.check_bounds ||
-         any_op(kernel, [](const Op& op) { return op.code == OpCode::kPrint; });
 }
 
 // The constexprs' values, and behind them those of schedule options where any is chosen; 0 for the others.
@@ -126,6 +124,11 @@ std::span<const std::byte> take_section(std::span<const std::byte>& rest) {
 }
 
 }  // namespace
+
+bool reports_lines(const Kernel& kernel) {
+  return kernel.options.names_lines() || kernel.options.check_bounds ||
+         any_op(kernel, [](const Op& op) { return op.code == OpCode::kPrint; });
+}
 
 Result<RequestEncoder> RequestEncoder::create(std::shared_ptr<const Kernel> kernel) {
   if (auto valid = verify(*kernel); !valid) return valid.error();

@@ -1,28 +1,10 @@
 // IR to CBOR records; see binary_format.h for the layout.
 #include "binary/binary_format.h"
+#include "kiln/dsl/expr_binary.h"
 #include "kiln/dsl/walk.h"
 
 namespace kiln::dsl {
 namespace {
-
-void write_expr(const Expr& expr, CborWriter& out) {
-  if (auto constant = expr.as_constant()) return out.integer(*constant);
-  out.array(expr.terms().size());
-  for (const Term& term : expr.terms()) {
-    out.array(1 + term.atoms.size());
-    out.integer(term.coefficient);
-    for (const Atom& atom : term.atoms) {
-      out.array(atom.args ? 3 : 2);
-      out.integer(static_cast<int64_t>(atom.kind));
-      if (atom.args) {
-        write_expr(atom.args->first, out);
-        write_expr(atom.args->second, out);
-      } else {
-        out.integer(atom.index);
-      }
-    }
-  }
-}
 
 struct WriteAttr {
   CborWriter& out;

@@ -24,7 +24,7 @@
 #include <span>
 #include <string>
 
-#include "binary/cbor_writer.h"
+#include "kiln/dsl/cbor_writer.h"
 #include "kiln/dsl/ir.h"
 
 namespace kiln::dsl {
@@ -45,6 +45,8 @@ void write_lines(const Kernel& kernel, CborWriter& out);
 struct BadBytes {
   std::string what;
 };
+// Bytes as values, within limits of size and nesting. binary.cpp
+Json from_bytes(std::span<const std::byte> bytes, const char* what);
 // Kernel without names, locations, defaults and what the tuner wants.
 Kernel decode_canonical(const Json& record);
 // binary_expr.cpp: of a kernel whose parameters and constexprs are there.

@@ -5,7 +5,6 @@
 #include <new>
 
 #include "interpreter/interpreter_impl.h"
-#include "interpreter/interpreter_lanes.h"
 #include "kiln/dsl/conditions.h"
 #include "kiln/dsl/float_mode.h"
 #include "kiln/dsl/verify.h"

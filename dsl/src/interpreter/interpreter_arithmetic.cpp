@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "interpreter/interpreter_impl.h"
-#include "interpreter/interpreter_lanes.h"
+#include "kiln/dsl/scalar_math.h"
 
 namespace kiln::dsl::interpreter {
 namespace {
@@ -18,13 +18,6 @@ void map_lanes(Tile& out, Function function, const Tiles&... tiles) {
 template <class Function, class... Tiles>
 void map_floats(ElementType type, Tile& out, Function function, const Tiles&... tiles) {
   with_float(type, [&](auto lane) { map_lanes<decltype(lane)>(out, function, tiles...); });
-}
-
-template <class T>
-T float_min_max(T a, T b, bool is_min, bool numeric) {
-  if (std::isnan(a)) return numeric ? b : a;
-  if (std::isnan(b)) return numeric ? a : b;
-  return is_min ? (b < a ? b : a) : (a < b ? b : a);
 }
 
 void float_arithmetic(Machine& machine, const Op& op) {
@@ -97,31 +90,6 @@ void map_ints(Tile& out, const Tile& a, const Tile& b, bool keeps_wrapped, Funct
   }
 }
 
-template <class T>
-bool divide(T a, T b, T& out) {
-  const bool wraps = std::is_signed_v<T> && b == static_cast<T>(-1) && a == std::numeric_limits<T>::min() && a != 0;
-  out = b == 0 ? T{0} : wraps ? a : static_cast<T>(a / b);
-  return wraps;
-}
-
-template <class T>
-bool remainder(T a, T b, T& out) {
-  if (std::is_signed_v<T> && b == static_cast<T>(-1)) {
-    out = 0;  // MIN % -1 would trap
-  } else {
-    out = b == 0 ? a : static_cast<T>(a % b);
-  }
-  return false;
-}
-
-template <class T>
-bool multiply_high(T a, T b, T& out) {
-  // Of u64 the product needs all 128 bits, unsigned.
-  using Product = std::conditional_t<std::is_signed_v<T>, Wide, unsigned __int128>;
-  out = static_cast<T>((Product{a} * Product{b}) >> (8 * sizeof(T)));
-  return false;
-}
-
 template <class Lane>
 void int_arithmetic(Tile& out, const Op& op, const Tile& a, const Tile& b) {
   using T = typename Lane::Number;
@@ -148,23 +116,6 @@ void int_arithmetic(Tile& out, const Op& op, const Tile& a, const Tile& b) {
     default:  // kAbs
       return map(true, [](T x, T, T& z) { return x < 0 ? __builtin_sub_overflow(T{0}, x, &z) : (z = x, false); });
   }
-}
-
-template <class T>
-bool shift_left(T x, T amount, T& out) {
-  using U = std::make_unsigned_t<T>;
-  const bool all = static_cast<U>(amount) >= 8 * sizeof(T);
-  out = all ? T{0} : static_cast<T>(uint64_t{static_cast<U>(x)} << static_cast<U>(amount));
-  // A left shift is a product; whoever shifts bits out of an index has wrapped it.
-  return x != (all ? T{0} : static_cast<T>(out >> amount));
-}
-
-template <class T>
-bool shift_right(T x, T amount, T& out) {
-  constexpr unsigned kWidth = 8 * sizeof(T);
-  const bool all = static_cast<std::make_unsigned_t<T>>(amount) >= kWidth;
-  out = !all ? static_cast<T>(x >> amount) : x < 0 ? static_cast<T>(-1) : T{0};
-  return false;
 }
 
 }  // namespace

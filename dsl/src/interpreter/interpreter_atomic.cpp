@@ -3,8 +3,6 @@
 
 #include <cmath>
 
-#include "interpreter/interpreter_lanes.h"
-
 namespace kiln::dsl::interpreter {
 namespace {
 

@@ -6,32 +6,10 @@
 #include <utility>
 
 #include "interpreter/interpreter_impl.h"
-#include "interpreter/interpreter_lanes.h"
+#include "kiln/dsl/scalar_cast.h"
 
 namespace kiln::dsl::interpreter {
 namespace {
-
-// The double nearest to an int, but with its last bit set where that is inexact ("round to odd"): rounding this once
-// more to a float of at most 51 bits gives what rounding the int itself would.
-double double_to_odd(Wide value) {
-  const double nearest = static_cast<double>(value);
-  if (static_cast<Wide>(nearest) == value) return nearest;
-  const uint64_t bits = std::bit_cast<uint64_t>(nearest);
-  if (bits & 1) return nearest;
-  // The neighbour on the other side of the value has an odd last bit.
-  const bool went_up = (static_cast<Wide>(nearest) > value) == (value > 0);
-  return std::bit_cast<double>(went_up ? bits - 1 : bits + 1);
-}
-
-// Truncates and saturates; NaN gives 0. The limits are powers of two, which floats hold exactly.
-template <class T, class Number>
-T saturate_to_int(Number value) {
-  const Number above = std::ldexp(Number{1}, std::numeric_limits<T>::digits);
-  if (std::isnan(value)) return 0;
-  if (value >= above) return std::numeric_limits<T>::max();
-  if (value < static_cast<Number>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
-  return static_cast<T>(value);
-}
 
 struct Format {
   int exponent_bits, mantissa_bits;
@@ -76,60 +54,20 @@ uint64_t round_to_small(ElementType type, double value, const uint64_t* random, 
   return sign | bits;
 }
 
-// A function from bits to bits for each lane.
-template <class Function>
-void map_bits(Tile& out, const Tile& x, Function function) {
-  for (size_t lane = 0; lane < out.size(); ++lane) out.bits[lane] = function(x.bits[lane]);
-}
-
-template <class From>
-void cast_from_float(ElementType from, ElementType to, Tile& out, const Tile& x) {
-  using Number = typename From::Number;
-  if (to == ElementType::kI1) return map_bits(out, x, [](uint64_t bits) { return From::decode(bits) != 0; });
-  if (is_int(to)) {
-    return with_int(to, [&](auto lane) {
-      using To = decltype(lane);
-      map_bits(out, x,
-               [](uint64_t bits) { return To::encode(saturate_to_int<typename To::Number>(From::decode(bits))); });
+// An index stays one through casts between ints; a narrowing that changes its value wraps it.
+void mark_wrapped(ElementType from, ElementType to, Tile& out, const Tile& x) {
+  with_int(from, [&](auto from_lane) {
+    with_int(to, [&](auto to_lane) {
+      using From = decltype(from_lane);
+      auto changes = [&](size_t i) {
+        return !std::in_range<typename decltype(to_lane)::Number>(From::decode(x.bits[i])) || x.is_wrapped(i);
+      };
+      bool any = !x.wrapped.empty();
+      for (size_t i = 0; i < out.size(); ++i) any |= changes(i);
+      for (size_t i = 0; any && i < out.size(); ++i) {
+        if (changes(i)) out.mark_wrapped(i);
+      }
     });
-  }
-  // f64 to a small float by way of f32 would round twice.
-  if (from == ElementType::kF64 && is_small_float(to)) {
-    return map_bits(out, x, [=](uint64_t bits) { return bits_from_double(to, std::bit_cast<double>(bits)); });
-  }
-  with_float(to, [&](auto lane) {
-    using To = decltype(lane);
-    map_bits(out, x, [](uint64_t bits) {
-      const Number number = From::decode(bits);
-      return To::encode(static_cast<typename To::Number>(number));
-    });
-  });
-}
-
-template <class From>
-void cast_from_int(ElementType to, Tile& out, const Tile& x) {
-  if (to == ElementType::kI1) return map_bits(out, x, [](uint64_t bits) { return bits != 0; });
-  if (to == ElementType::kF32 || to == ElementType::kF64) {
-    return with_float(to, [&](auto lane) {
-      using To = decltype(lane);
-      map_bits(out, x, [](uint64_t b) { return To::encode(static_cast<typename To::Number>(From::decode(b))); });
-    });
-  }
-  if (is_float(to)) {
-    return map_bits(out, x, [=](uint64_t bits) { return bits_from_double(to, double_to_odd(From::decode(bits))); });
-  }
-  with_int(to, [&](auto lane) {
-    using To = decltype(lane);
-    bool changed = !x.wrapped.empty();
-    for (size_t i = 0; i < out.size(); ++i) {
-      const auto number = From::decode(x.bits[i]);
-      out.bits[i] = To::encode(static_cast<typename To::Number>(number));
-      changed |= !std::in_range<typename To::Number>(number);
-    }
-    // An index stays one through casts between ints; a narrowing that changes its value wraps it.
-    for (size_t i = 0; changed && i < out.size(); ++i) {
-      if (!std::in_range<typename To::Number>(From::decode(x.bits[i])) || x.is_wrapped(i)) out.mark_wrapped(i);
-    }
   });
 }
 
@@ -150,10 +88,11 @@ void run_cast(Machine& machine, const Op& op) {
       const double value = double_from_bits(from, x.bits[lane]);
       out.bits[lane] = round_to_small(to, value, stochastic ? &machine.operand(op, 1).bits[lane] : nullptr, saturate);
     }
-  } else if (is_float(from)) {
-    with_float(from, [&](auto lane) { cast_from_float<decltype(lane)>(from, to, out, x); });
   } else {
-    with_int(from, [&](auto lane) { cast_from_int<decltype(lane)>(to, out, x); });
+    with_cast(from, to, [&](auto convert) {
+      for (size_t lane = 0; lane < out.size(); ++lane) out.bits[lane] = convert(x.bits[lane]);
+    });
+    if (is_int(from) && is_int(to) && to != ElementType::kI1) mark_wrapped(from, to, out, x);
   }
 }
 

@@ -1,6 +1,5 @@
 // Interpreter: comparison and selection.
 #include "interpreter/interpreter_impl.h"
-#include "interpreter/interpreter_lanes.h"
 
 namespace kiln::dsl::interpreter {
 

@@ -1,7 +1,6 @@
 // Interpreter: loops and branches. All values that a region yields are read before the first argument changes: a yield
 // may swap two of them.
 #include "interpreter/interpreter_impl.h"
-#include "interpreter/interpreter_lanes.h"
 
 namespace kiln::dsl::interpreter {
 namespace {

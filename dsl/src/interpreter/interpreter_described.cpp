@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "interpreter/interpreter_atomic.h"
-#include "interpreter/interpreter_lanes.h"
 
 namespace kiln::dsl::interpreter {
 namespace {

@@ -4,18 +4,10 @@
 #include <limits>
 
 #include "interpreter/interpreter_impl.h"
-#include "interpreter/interpreter_lanes.h"
+#include "kiln/dsl/scalar_math.h"
 
 namespace kiln::dsl::interpreter {
 namespace {
-
-// f32 with a mantissa of 10 bits, rounded to nearest even; infinities and NaN stay.
-float round_to_tf32(float value) {
-  uint32_t bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7f800000u) == 0x7f800000u) return value;
-  bits += 0xfffu + (bits >> 13 & 1u);
-  return std::bit_cast<float>(bits & ~0x1fffu);
-}
 
 struct DotShape {
   size_t batch, m, n, k;

@@ -1,6 +1,5 @@
 // Interpreter: what the author claims, and what he wants to see.
 #include "interpreter/interpreter_impl.h"
-#include "interpreter/interpreter_lanes.h"
 
 namespace kiln::dsl::interpreter {
 namespace {

@@ -10,8 +10,11 @@
 #include "interpreter/interpreter_memory.h"
 #include "kiln/dsl/interpreter.h"
 #include "kiln/dsl/ir.h"
+#include "kiln/dsl/scalar_lanes.h"
 
 namespace kiln::dsl::interpreter {
+
+using namespace scalar;
 
 // The elements of a value in row-major order; a scalar has one. Of a descriptor: the index of its first element, then
 // its extents and strides as int64.

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "interpreter/interpreter_impl.h"
-#include "interpreter/interpreter_lanes.h"
 
 namespace kiln::dsl::interpreter {
 namespace {

@@ -3,16 +3,10 @@
 #include <numeric>
 
 #include "interpreter/interpreter_impl.h"
-#include "interpreter/interpreter_lanes.h"
+#include "kiln/dsl/scalar_math.h"
 
 namespace kiln::dsl::interpreter {
 namespace {
-
-template <class T>
-bool goes_before(T a, T b) {
-  if (a != a) return false;  // NaN
-  return b != b || a < b;
-}
 
 // For each line of x the stable order of its elements: function(line, positions).
 template <class Function>

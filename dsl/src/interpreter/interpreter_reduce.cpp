@@ -4,33 +4,10 @@
 #include <cmath>
 
 #include "interpreter/interpreter_impl.h"
-#include "interpreter/interpreter_lanes.h"
+#include "kiln/dsl/scalar_math.h"
 
 namespace kiln::dsl::interpreter {
 namespace {
-
-// The error of a pairwise sum grows with log n: 2^25 ones give 33554432.
-template <class T>
-T pairwise_sum(std::span<const T> x) {
-  if (x.size() <= 8) {
-    T sum = x[0];
-    for (T value : x.subspan(1)) sum = static_cast<T>(sum + value);
-    return sum;
-  }
-  const size_t half = x.size() / 2;
-  return static_cast<T>(pairwise_sum(x.first(half)) + pairwise_sum(x.subspan(half)));
-}
-
-// The lowest index of the extreme; NaN is the extreme of both.
-template <class T>
-size_t extreme_index(std::span<const T> x, bool is_min) {
-  size_t best = 0;
-  for (size_t i = 1; i < x.size(); ++i) {
-    if (x[best] != x[best]) break;
-    if (x[i] != x[i] || (is_min ? x[i] < x[best] : x[i] > x[best])) best = i;
-  }
-  return best;
-}
 
 // One line of a Lane's numbers to the bits of the result.
 template <class Lane>

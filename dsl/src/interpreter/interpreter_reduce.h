@@ -1,12 +1,9 @@
 // What reduce and scan share.
 #pragma once
 
-#include <cmath>
-#include <type_traits>
 #include <utility>
 
 #include "interpreter/interpreter_impl.h"
-#include "interpreter/interpreter_lanes.h"
 
 namespace kiln::dsl::interpreter {
 
@@ -25,39 +22,6 @@ class CombineLanes {
   Machine& machine_;
   std::vector<std::pair<ValueId, Tile>> outer_;
 };
-
-template <class T>
-T combine_extreme(T left, T right, bool is_min) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(left)) return left;
-    if (std::isnan(right)) return right;
-  }
-  return (is_min ? right < left : left < right) ? right : left;
-}
-
-// One step of a kind; of ints it wraps.
-template <class T>
-T combine_two(ReduceKind kind, T left, T right) {
-  if (kind == ReduceKind::kMin || kind == ReduceKind::kMax)
-    return combine_extreme(left, right, kind == ReduceKind::kMin);
-  if constexpr (std::is_floating_point_v<T>) {
-    return kind == ReduceKind::kSum ? left + right : left * right;
-  } else {
-    const auto a = static_cast<uint64_t>(left), b = static_cast<uint64_t>(right);
-    switch (kind) {
-      case ReduceKind::kSum:
-        return static_cast<T>(a + b);
-      case ReduceKind::kProd:
-        return static_cast<T>(a * b);
-      case ReduceKind::kAnd:
-        return static_cast<T>(a & b);
-      case ReduceKind::kOr:
-        return static_cast<T>(a | b);
-      default:  // kXor
-        return static_cast<T>(a ^ b);
-    }
-  }
-}
 
 // Whether an int sum, product, minimum or maximum would be an index that wrapped: the exact value beside the wrapping
 // one. Bit operations begin a new value, as div and rem do.
@@ -82,12 +46,5 @@ class IndexWatch {
   Wide exact_ = 0;
   bool first_ = true, wrapped_ = false;
 };
-
-// min and max give an element as it is, sums and products are rounded.
-template <class Lane>
-uint64_t encode_combined(ReduceKind kind, typename Lane::Number number) {
-  const bool chosen = kind == ReduceKind::kMin || kind == ReduceKind::kMax;
-  return chosen ? encode_own<Lane>(number) : Lane::encode(number);
-}
 
 }  // namespace kiln::dsl::interpreter

@@ -1,7 +1,7 @@
 // Interpreter: scans. The running value of a small float stays f32; each element is rounded once.
 #include "interpreter/interpreter_impl.h"
-#include "interpreter/interpreter_lanes.h"
 #include "interpreter/interpreter_reduce.h"
+#include "kiln/dsl/scalar_math.h"
 
 namespace kiln::dsl::interpreter {
 namespace {

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "interpreter/interpreter_impl.h"
-#include "interpreter/interpreter_lanes.h"
 
 namespace kiln::dsl::interpreter {
 namespace {

@@ -1,9 +1,9 @@
-#include "text/lexer.h"
+#include "kiln/dsl/lexer.h"
 
 #include <algorithm>
 
 #include "ir/diagnostic.h"
-#include "text/text_format.h"
+#include "kiln/dsl/text_format.h"
 
 namespace kiln::dsl {
 

@@ -1,9 +1,9 @@
 // Text to IR: the kernel's header, and what all rules share.
 #include "ir/kernel_limits.h"
 #include "kiln/dsl/text.h"
+#include "kiln/dsl/text_format.h"
 #include "kiln/target/schedule_options.h"
 #include "text/parser.h"
-#include "text/text_format.h"
 #include "verify/verify_rules.h"
 
 namespace kiln::dsl {
@@ -13,36 +13,19 @@ constexpr size_t kMaxText = 16u << 20;
 
 }  // namespace
 
-Parser::Parser(std::string_view text, std::string_view file_name) : lexer_(text, file_name) {
+Parser::Parser(std::string_view text, std::string_view file_name) : Parser(Lexer(text, file_name), file_name) {}
+
+Parser::Parser(Lexer lexer, std::string_view file_name) : TextReader(std::move(lexer)) {
   kernel_.files.emplace_back(file_name);
 }
 
-bool Parser::is(std::string_view text) const {
-  const Token& token = lexer_.peek();
-  return (token.kind == TokenKind::kName || token.kind == TokenKind::kPunct) && token.text == text;
-}
-
-bool Parser::accept(std::string_view text) {
-  if (!is(text)) return false;
-  lexer_.next();
-  return true;
-}
-
-void Parser::fail_expected(const std::string& what) const {
-  fail(lexer_.peek(), "expected " + what + ", found " + describe(lexer_.peek()));
-}
-
-Token Parser::expect(std::string_view text) {
-  if (!is(text)) fail_expected("`" + std::string(text) + "`");
-  return lexer_.next();
-}
-
-Token Parser::expect(TokenKind kind, const char* what) {
-  if (lexer_.peek().kind != kind) fail_expected(what);
-  return lexer_.next();
-}
-
 Kernel Parser::run() {
+  Kernel out = kernel();
+  if (lexer_.peek().kind != TokenKind::kEnd) fail_expected("the end of the file after the kernel");
+  return out;
+}
+
+Kernel Parser::kernel() {
   expect("kernel");
   kernel_.name = std::string(expect(TokenKind::kName, "the kernel's name").text);
   expect("(");
@@ -56,8 +39,13 @@ Kernel Parser::run() {
   }
   parse_ops(kernel_.body);
   expect("}");
-  if (lexer_.peek().kind != TokenKind::kEnd) fail_expected("the end of the file after the kernel");
   return std::move(kernel_);
+}
+
+Expr Parser::atom(const Token& name) {
+  if (auto index = kernel_.find_constexpr(name.text)) return Expr::constexpr_ref(*index);
+  if (auto index = kernel_.find_param(name.text)) return Expr::param_ref(*index);
+  fail(name, "there is no constexpr or parameter " + describe(name));
 }
 
 void Parser::parse_param() {
@@ -219,6 +207,13 @@ Result<Expr> parse_expr(const Kernel& kernel, std::string_view text) {
   } catch (const SyntaxError& failed) {
     return invalid_argument("the expression `" + std::string(text) + "`: " + failed.error.message);
   }
+}
+
+Kernel read_kernel(Lexer& lexer, std::string_view file_name) {
+  Parser parser(lexer, file_name);
+  Kernel kernel = parser.kernel();
+  lexer = parser.lexer();
+  return kernel;
 }
 
 Result<Kernel> parse(std::string_view text, std::string_view file_name) {

@@ -1,7 +1,7 @@
 // Text to IR: ops, regions, and the scopes of value names.
 #include "ir/kernel_limits.h"
+#include "kiln/dsl/text_format.h"
 #include "text/parser.h"
-#include "text/text_format.h"
 
 namespace kiln::dsl {
 namespace {

@@ -5,14 +5,20 @@
 #include <vector>
 
 #include "kiln/dsl/ir.h"
-#include "text/lexer.h"
+#include "kiln/dsl/text_reader.h"
 
 namespace kiln::dsl {
 
-class Parser {
+class Parser : private TextReader {
  public:
   Parser(std::string_view text, std::string_view file_name);
+  // Of a text that holds more than the kernel.
+  Parser(Lexer lexer, std::string_view file_name);
+  // A kernel and nothing behind it.
   Kernel run();
+  // A kernel; what is behind it is left.
+  Kernel kernel();
+  const Lexer& lexer() const { return lexer_; }
   // An expression alone, over the constexprs and parameters of a kernel.
   static Expr parse_expr_of(const Kernel& kernel, std::string_view text);
 
@@ -53,7 +59,7 @@ class Parser {
   ValueId use(const Token& token);
   ValueId define(const Token& token, const Type& type);
 
-  // parse_attr.cpp: attributes, types, expressions
+  // parse_attr.cpp: attributes and types
   struct Number {  // a literal whose type is known only when all attributes are read
     Token at;
     std::string digits;
@@ -64,31 +70,14 @@ class Parser {
   std::optional<Number> parse_number();
   bool attrs_follow(const OpInfo& table) const;
   Type parse_type();
-  ElementType parse_element();
-  std::vector<Expr> parse_list();
-  Expr parse_expr();
-  Expr parse_product(bool negative);
-  Expr parse_factor(bool negative);
-  Expr parse_name(const Token& name);
-  int64_t parse_int();
   int64_t parse_config_value(const Token& name);
-  int64_t parse_flag(const AttrInfo& expected);
-  std::string parse_string();
-  Expr bounded(Expr expr, const Token& at) const;
 
-  // tokens
-  bool is(std::string_view text) const;  // a name or punctuation
-  bool accept(std::string_view text);
-  Token expect(std::string_view text);
-  Token expect(TokenKind kind, const char* what);
-  [[noreturn]] void fail(const Token& at, const std::string& message) const { lexer_.fail(at, message); }
-  [[noreturn]] void fail_expected(const std::string& what) const;
+  Expr atom(const Token& name) override;
 
-  Lexer lexer_;
   Kernel kernel_;
   std::unordered_map<std::string, Name> names_;
   std::vector<std::string> scope_;  // visible names defined in regions, innermost last
-  int region_depth_ = 0, expr_depth_ = 0;
+  int region_depth_ = 0;
   size_t op_count_ = 0;
 };
 

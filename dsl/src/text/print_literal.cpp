@@ -9,7 +9,7 @@
 
 #include "kiln/dsl/decimal.h"
 #include "kiln/dsl/float_mode.h"
-#include "text/text_format.h"
+#include "kiln/dsl/text_format.h"
 
 namespace kiln::dsl {
 namespace {

@@ -1,6 +1,6 @@
 // What `print` gives, as lines of text.
 #include "kiln/dsl/interpreter.h"
-#include "text/text_format.h"
+#include "kiln/dsl/text_format.h"
 
 namespace kiln::dsl {
 namespace {

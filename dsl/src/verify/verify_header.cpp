@@ -5,7 +5,7 @@
 
 #include "ir/kernel_limits.h"
 #include "kiln/dsl/config.h"
-#include "text/text_format.h"
+#include "kiln/dsl/text_format.h"
 #include "verify/verify_rules.h"
 
 namespace kiln::dsl {

@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "binary/cbor_writer.h"
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/cbor_writer.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/kernels.h"
 #include "random/random_kernel.h"

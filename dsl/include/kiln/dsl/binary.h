@@ -21,6 +21,10 @@ struct CompileRequest {
   std::string emit = "so";  // what the artifact's code is: "so", or for people "llvm", "asm", "obj"
 };
 
+// Whether code or launches of the kernel name source lines, so that a cache must not serve one author the lines of
+// another: locations are part of its identity.
+bool reports_lines(const Kernel& kernel);
+
 // Canonicalises the kernel, fills in defaults. Error when a constexpr has no value or a name is unknown.
 Result<RequestBytes> encode_request(const CompileRequest& request);
 

@@ -1,4 +1,5 @@
-// Element types as C++ types: how the bits of a lane become a number that C++ computes with, and back.
+// Element types as C++ types: how the bits of a lane become a number that C++ computes with, and back. What the tile
+// interpreter and the evaluator of graphs compute with. Pure functions.
 #pragma once
 
 #include <array>
@@ -9,7 +10,7 @@
 
 #include "kiln/dsl/types.h"
 
-namespace kiln::dsl::interpreter {
+namespace kiln::dsl::scalar {
 
 inline uint64_t low_bits(uint64_t bits, int width) { return width == 64 ? bits : bits & ((uint64_t{1} << width) - 1); }
 
@@ -139,4 +140,4 @@ auto with_element(ElementType type, Function function) {
   return is_float(type) ? with_float(type, function) : with_int(type, function);
 }
 
-}  // namespace kiln::dsl::interpreter
+}  // namespace kiln::dsl::scalar

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,10 @@ class CborWriter {
     head(3, value.size());
     const auto* bytes = reinterpret_cast<const std::byte*>(value.data());
     out_.insert(out_.end(), bytes, bytes + value.size());
+  }
+  void bytes(std::span<const std::byte> value) {
+    head(2, value.size());
+    out_.insert(out_.end(), value.begin(), value.end());
   }
   void boolean(bool value) { out_.push_back(value ? std::byte{0xf5} : std::byte{0xf4}); }
   void null() { out_.push_back(std::byte{0xf6}); }

@@ -1,11 +1,11 @@
-// What printer and parser of the text form must agree on.
+// What printers and readers of the text forms must agree on: names, strings and numbers.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "kiln/dsl/ir.h"
+#include "kiln/dsl/types.h"
 
 namespace kiln::dsl {
 
@@ -27,6 +27,10 @@ inline const char* name_problem(std::string_view text) {
   if (is_name(text)) return "";
   return text.size() > 256 && is_name(text.substr(0, 256)) ? "is longer than 256 characters" : "has no usable name";
 }
+
+// In double quotes, as the text forms have strings. Of control characters, also those of two bytes (C1), none is left:
+// a terminal would obey them.
+std::string quoted(std::string_view text);
 
 // A number of an element type, by its bits: ints in decimal, floats as the shortest decimal that reads back to the same
 // bits, `inf`, `-inf`, `nan`, and any other NaN as 0x….
