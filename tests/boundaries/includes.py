@@ -11,11 +11,12 @@ DSL = {"dsl", "abi", "target"}
 # Room → rooms whose public headers it may include.
 MAY_INCLUDE = {
     "dsl": DSL,
+    "dsl/graph": DSL | {"graph"},
     "client/wire": DSL | {"wire"},
     "client/cmdline": {"cmdline"},
     "client/redis": DSL | {"wire", "redis"},
     "client/confine": DSL | {"wire", "confine"},
-    "client": DSL | {"wire", "cmdline", "client"},
+    "client": DSL | {"wire", "cmdline", "client", "graph"},
     "codegen": DSL | {"codegen"},
     "codegen/worker": DSL | {"codegen", "wire", "confine"},
     "autotune": DSL | {"client", "wire", "redis", "confine", "cmdline", "autotune"},

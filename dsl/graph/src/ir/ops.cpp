@@ -1,0 +1,109 @@
+// Parses the compact specifications of tensor_ops.def into OpInfo once per process.
+#include "kiln/graph/ops.h"
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+namespace kiln::graph {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> out;
+  std::stringstream stream(text);
+  for (std::string item; std::getline(stream, item, separator);) {
+    if (!item.empty()) out.push_back(item);
+  }
+  return out;
+}
+
+std::vector<OperandInfo> parse_operands(const std::string& spec) {
+  std::vector<OperandInfo> out;
+  for (std::string name : split(spec, ' ')) {
+    OperandInfo operand;
+    operand.optional = name.back() == '?';
+    operand.variadic = name.back() == '*';
+    if (operand.optional || operand.variadic) name.pop_back();
+    operand.name = name;
+    out.push_back(operand);
+  }
+  return out;
+}
+
+AttrKind parse_kind(std::string_view kind) {
+  static constexpr std::pair<std::string_view, AttrKind> kKinds[] = {
+      {"int", AttrKind::kInt},         {"flag", AttrKind::kFlag},       {"float", AttrKind::kFloat},
+      {"expr", AttrKind::kExpr},       {"shape", AttrKind::kShape},     {"ints", AttrKind::kInts},
+      {"element", AttrKind::kElement}, {"literal", AttrKind::kLiteral}, {"data", AttrKind::kData},
+      {"string", AttrKind::kString},   {"body", AttrKind::kBody},       {"kernel", AttrKind::kKernel},
+  };
+  for (const auto& [name, value] : kKinds) {
+    if (name == kind) return value;
+  }
+  return AttrKind::kEnum;
+}
+
+std::vector<AttrInfo> parse_attrs(const std::string& spec) {
+  std::vector<AttrInfo> out;
+  for (std::string item : split(spec, ' ')) {
+    std::optional<std::string> default_text;
+    if (const size_t equals = item.find('='); equals != std::string::npos) {
+      default_text = item.substr(equals + 1);
+      item.resize(equals);
+    }
+    const size_t colon = item.find(':');
+    AttrInfo attr{item.substr(0, colon), parse_kind(item.substr(colon + 1)), {}, default_text};
+    if (attr.kind == AttrKind::kEnum) {
+      const size_t open = item.find('(');
+      attr.values = split(item.substr(open + 1, item.size() - open - 2), '|');
+    }
+    out.push_back(std::move(attr));
+  }
+  return out;
+}
+
+std::vector<OpInfo> build_table() {
+  std::vector<OpInfo> table;
+  using enum Family;
+  auto add = [&](TensorOp op, const char* name, const char* operands, const char* results, const char* attrs,
+                 Family family, uint32_t traits, const char* doc, const char* example) {
+    table.push_back({op, name, parse_operands(operands), parse_operands(results), parse_attrs(attrs), family, traits,
+                     doc, example});
+  };
+#define KILN_TENSOR_OP(id, ...) add(TensorOp::id, __VA_ARGS__);
+#include "kiln/graph/tensor_ops.def"
+#undef KILN_TENSOR_OP
+  return table;
+}
+
+}  // namespace
+
+std::span<const OpInfo> op_table() {
+  // Never destroyed: other threads may ask for it while exit() destroys statics.
+  static const std::vector<OpInfo>& table = *new std::vector<OpInfo>(build_table());
+  return table;
+}
+
+const OpInfo& info(TensorOp op) { return op_table()[static_cast<size_t>(op)]; }
+
+std::optional<TensorOp> parse_op(std::string_view name) {
+  for (const OpInfo& op : op_table()) {
+    if (op.name == name) return op.op;
+  }
+  return std::nullopt;
+}
+
+size_t attr_index(TensorOp op, std::string_view name) {
+  const std::vector<AttrInfo>& attrs = info(op).attrs;
+  const auto found = std::find_if(attrs.begin(), attrs.end(), [&](const AttrInfo& attr) { return attr.name == name; });
+  return static_cast<size_t>(found - attrs.begin());
+}
+
+std::string_view to_string(Family family) {
+  static constexpr std::string_view kNames[] = {"make", "elementwise", "view",     "cat",         "index",  "reduce",
+                                                "scan", "order",       "contract", "convolution", "window", "resize",
+                                                "norm", "optimiser",   "control",  "kernel"};
+  return kNames[static_cast<size_t>(family)];
+}
+
+}  // namespace kiln::graph

@@ -1,0 +1,139 @@
+#include "ir/prune.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "ir/rewrite.h"
+
+namespace kiln::graph {
+namespace {
+
+bool node_is_live(const Node& node, const std::vector<bool>& live) {
+  for (uint32_t i = 0; i < node.result_count; ++i) {
+    if (live[node.first_result + i]) return true;
+  }
+  return false;
+}
+
+// New numbers of what is used, in the old order; the others are moved out.
+template <class T>
+std::vector<uint32_t> compact(std::vector<T>& all, const std::vector<bool>& used) {
+  std::vector<uint32_t> now(all.size(), kNone);
+  uint32_t count = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!used[i]) continue;
+    now[i] = count;
+    if (count != i) all[count] = std::move(all[i]);
+    ++count;
+  }
+  all.resize(count);
+  return now;
+}
+
+void use_attr_lists(Graph& graph) {
+  std::vector<bool> used(graph.attr_lists.size(), false);
+  used[0] = true;
+  for (const Body& body : graph.bodies) {
+    for (const Node& node : body.nodes) used[node.attrs] = true;
+  }
+  const std::vector<uint32_t> now = compact(graph.attr_lists, used);
+  for (Body& body : graph.bodies) {
+    for (Node& node : body.nodes) node.attrs = now[node.attrs];
+  }
+}
+
+void use_types(Graph& graph) {
+  std::vector<bool> used(graph.types.size(), false);
+  for (const Body& body : graph.bodies) {
+    for (const Value& value : body.values) used[value.type] = true;
+  }
+  const std::vector<uint32_t> now = compact(graph.types, used);
+  for (Body& body : graph.bodies) {
+    for (Value& value : body.values) value.type = now[value.type];
+  }
+}
+
+void use_bodies(Graph& graph) {
+  std::vector<bool> bodies(graph.bodies.size(), false), kernels(graph.kernels.size(), false);
+  for (const BodyId id : bodies_inner_first(graph)) bodies[id] = true;
+  for (BodyId id = 0; id < graph.bodies.size(); ++id) {
+    if (!bodies[id]) continue;
+    for (const Node& node : graph.bodies[id].nodes) {
+      if (node.op == TensorOp::kKernel) kernels[static_cast<size_t>(int_attr(graph.attrs(node), 0))] = true;
+    }
+  }
+  if (std::ranges::all_of(bodies, std::identity()) && std::ranges::all_of(kernels, std::identity())) return;
+  const std::vector<uint32_t> body_now = compact(graph.bodies, bodies), kernel_now = compact(graph.kernels, kernels);
+  for (TileKernel& kernel : graph.kernels) {
+    if (kernel.gradient != kNone) kernel.gradient = body_now[kernel.gradient];
+  }
+  std::vector<bool> done(graph.attr_lists.size(), false);
+  for (const Body& body : graph.bodies) {
+    for (const Node& node : body.nodes) {
+      if (done[node.attrs]) continue;
+      done[node.attrs] = true;
+      const std::vector<AttrInfo>& table = info(node.op).attrs;
+      for (size_t i = 0; i < table.size(); ++i) {
+        if (table[i].kind != AttrKind::kBody && table[i].kind != AttrKind::kKernel) continue;
+        Attr& attr = graph.attr_lists[node.attrs][i];
+        const auto id = static_cast<size_t>(std::get<int64_t>(attr));
+        attr = int64_t{table[i].kind == AttrKind::kBody ? body_now[id] : kernel_now[id]};
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<bool> live_values(const Body& body) {
+  std::vector<bool> live(body.values.size(), false);
+  for (const Output& output : body.outputs) live[output.value] = true;
+  for (size_t i = body.nodes.size(); i-- > 0;) {
+    if (!node_is_live(body.nodes[i], live)) continue;
+    for (const ValueId operand : body.operands_of(body.nodes[i])) {
+      if (operand != kNoValue) live[operand] = true;
+    }
+  }
+  return live;
+}
+
+void prune_body(Body& body, const std::vector<bool>& keep) {
+  std::vector<bool> live = live_values(body);
+  std::vector<bool> nodes(body.nodes.size());
+  for (size_t i = 0; i < body.inputs.size(); ++i) live[body.inputs[i].value] = keep[i];
+  std::vector<ValueId> operands;
+  operands.reserve(body.operands.size());
+  for (size_t i = 0; i < body.nodes.size(); ++i) {
+    Node& node = body.nodes[i];
+    nodes[i] = node_is_live(node, live);
+    if (!nodes[i]) continue;
+    // Results are neighbours: all of a node stay, or none.
+    for (uint32_t k = 0; k < node.result_count; ++k) live[node.first_result + k] = true;
+    const std::span<const ValueId> before = body.operands_of(node);
+    node.first_operand = static_cast<uint32_t>(operands.size());
+    operands.insert(operands.end(), before.begin(), before.end());
+  }
+  const std::vector<uint32_t> node_now = compact(body.nodes, nodes), value_now = compact(body.values, live);
+  compact(body.inputs, keep);
+  for (Value& value : body.values) value.node = value.node == kNone ? kNone : node_now[value.node];
+  for (ValueId& operand : operands) operand = operand == kNoValue ? kNoValue : value_now[operand];
+  for (Node& node : body.nodes) node.first_result = value_now[node.first_result];
+  for (Input& input : body.inputs) input.value = value_now[input.value];
+  for (Output& output : body.outputs) output.value = value_now[output.value];
+  std::map<ValueId, std::string> names;
+  for (auto& [value, name] : body.names) {
+    if (value_now[value] != kNone) names.emplace(value_now[value], std::move(name));
+  }
+  body.names = std::move(names);
+  body.operands = std::move(operands);
+}
+
+Graph prune(Graph graph) {
+  for (Body& body : graph.bodies) prune_body(body, std::vector<bool>(body.inputs.size(), true));
+  use_bodies(graph);
+  use_attr_lists(graph);
+  use_types(graph);
+  return graph;
+}
+
+}  // namespace kiln::graph
