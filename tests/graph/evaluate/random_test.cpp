@@ -1,0 +1,89 @@
+// Random graphs: what a graph means stays when it is read back, brought to its canonical form, decomposed, or given its
+// inputs by other strides.
+#include <cstdlib>
+
+#include "evaluate/arrays.h"
+#include "graph/random_graph.h"
+#include "kiln/graph/binary.h"
+#include "kiln/graph/decompose.h"
+#include "kiln/graph/text.h"
+
+namespace kiln::graph::evaluating {
+namespace {
+
+// The sizes of those dims that a graph still has.
+std::map<std::string, int64_t> sizes_for(const Graph& graph, const std::map<std::string, int64_t>& sizes) {
+  std::map<std::string, int64_t> out;
+  for (const auto& [name, size] : sizes) {
+    if (graph.find_dim(name)) out.emplace(name, size);
+  }
+  return out;
+}
+
+class Compared {
+ public:
+  Compared(const random_graph::Case& made, std::vector<Array> inputs) : made_(made), inputs_(std::move(inputs)) {
+    auto outputs = evaluate(made_.graph, inputs_, made_.sizes);
+    EXPECT_TRUE(outputs) << outputs.error().message << "\n" << print(made_.graph);
+    if (outputs) expected_ = std::move(*outputs);
+  }
+  bool ready() const { return !expected_.empty() || made_.graph.main().outputs.empty(); }
+
+  // Bits, but for NaNs and, `any_zero`, signs of zeros.
+  void expect_same(const std::string& what, const Result<Graph>& graph, const std::vector<Array>& inputs,
+                   bool any_zero) {
+    ASSERT_TRUE(graph) << what << ": " << graph.error().message;
+    auto outputs = evaluate(*graph, inputs, sizes_for(*graph, made_.sizes));
+    ASSERT_TRUE(outputs) << what << ": " << outputs.error().message << "\n" << print(*graph);
+    ASSERT_EQ(outputs->size(), expected_.size()) << what;
+    for (size_t i = 0; i < outputs->size(); ++i) {
+      const bool same = same_bits((*outputs)[i], expected_[i]) || (any_zero && near((*outputs)[i], expected_[i], 0, 0));
+      EXPECT_TRUE(same) << what << ", output " << i << "\n  " << show((*outputs)[i]) << "\nnot " << show(expected_[i])
+                        << "\n"
+                        << print(made_.graph);
+    }
+  }
+  const Graph& graph() const { return made_.graph; }
+  const std::vector<Array>& inputs() const { return inputs_; }
+
+ private:
+  const random_graph::Case& made_;
+  std::vector<Array> inputs_;
+  std::vector<Array> expected_;
+};
+
+void run(uint64_t seed, int percent_special) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  random_graph::Options options;
+  options.nodes = static_cast<int>(4 + seed % 17);
+  auto made = random_graph::make(seed, options);
+  ASSERT_TRUE(made) << made.error().message;
+  Compared compared(*made, random_graph::inputs(*made, seed, {.largest = 2, .percent_special = percent_special}));
+  if (!compared.ready()) return;
+  std::vector<Array> others;
+  for (const Array& input : compared.inputs()) others.push_back(turned(input));
+  compared.expect_same("turned inputs", compared.graph(), others, false);
+  compared.expect_same("text", parse(print(compared.graph()), "test.kg"), compared.inputs(), false);
+  compared.expect_same("binary", decode(encode(compared.graph())), compared.inputs(), false);
+  compared.expect_same("decomposed", decompose(compared.graph()), compared.inputs(), false);
+  // Operands of min and max may change places there, and of two zeros either is right.
+  compared.expect_same("canonical", canonical(compared.graph()), compared.inputs(), true);
+  auto wide = evaluate(compared.graph(), compared.inputs(), made->sizes, {.check_indices = false, .wide = true});
+  EXPECT_TRUE(wide) << wide.error().message << "\n" << print(compared.graph());
+}
+
+int count() {
+  const char* text = std::getenv("KILN_RANDOM_GRAPHS");
+  return text == nullptr ? 300 : std::atoi(text);
+}
+
+TEST(EvaluateRandom, GraphsMeanTheSameInAllForms) {
+  for (int seed = 0; seed < count() && !HasFailure(); ++seed) run(static_cast<uint64_t>(seed), 0);
+}
+
+TEST(EvaluateRandom, GraphsOfSpecialValuesToo) {
+  for (int seed = 0; seed < count() && !HasFailure(); ++seed) run(1000000 + static_cast<uint64_t>(seed), 20);
+}
+
+}  // namespace
+}  // namespace kiln::graph::evaluating
