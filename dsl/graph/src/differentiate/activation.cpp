@@ -1,0 +1,76 @@
+// Gradients of activations, each in few operations of x or y. At a kink: relu and its like 0 at 0; clamp 1 at its ends.
+#include <cmath>
+#include <numbers>
+
+#include "differentiate/rules.h"
+
+namespace kiln::graph {
+namespace {
+
+using enum TensorOp;
+
+void relu_rule(Adjoint& a) { a.give(0, where(a.x() > 0, a.g(), 0)); }
+void leaky_rule(Adjoint& a) { a.give(0, where(a.x() > 0, a.g(), a.g() * float_attr(a.attrs, 0))); }
+void elu_rule(Adjoint& a) {
+  // The part below 0 overflows nowhere, for an infinity would come back as NaN in second derivatives.
+  const Tensor slope = exp(min(a.x(), 0)) * float_attr(a.attrs, 0);
+  a.give(0, where(a.x() > 0, a.g(), a.g() * slope));
+}
+void clamp_rule(Adjoint& a) {
+  const Tensor low = number_like(a.x(), float_attr(a.attrs, 0)), high = number_like(a.x(), float_attr(a.attrs, 1));
+  const Tensor inside = (a.x() >= low) & (a.x() <= high);
+  a.give(0, where(inside, a.g(), 0));
+}
+void sigmoid_rule(Adjoint& a) { a.give(0, a.g() * a.y() * (1 - a.y())); }
+void silu_rule(Adjoint& a) {
+  const Tensor s = sigmoid(a.x());
+  a.give(0, a.g() * (s * (a.x() * (1 - s) + 1)));
+}
+// Φ(x) + x·φ(x)
+void gelu_erf(Adjoint& a) {
+  const Tensor& x = a.x();
+  const Tensor density = exp(x * x * -0.5) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+  const Tensor below = erf(x * (1 / std::numbers::sqrt2)) * 0.5 + 0.5;
+  a.give(0, a.g() * (below + x * density));
+}
+// y = x/2·(1 + t), t = tanh(k·(x + c·x³))
+void gelu_tanh(Adjoint& a) {
+  const Tensor& x = a.x();
+  const double k = std::sqrt(2 / std::numbers::pi), c = 0.044715;
+  const Tensor square = x * x;
+  const Tensor t = tanh(x * (square * c + 1) * k);
+  const Tensor slope = (1 - t * t) * (square * (3 * c) + 1) * k;
+  a.give(0, a.g() * ((t + 1) * 0.5 + x * slope * 0.5));
+}
+void gelu_rule(Adjoint& a) { return enum_attr<GeluKind>(a.attrs, 0) == GeluKind::kErf ? gelu_erf(a) : gelu_tanh(a); }
+void softplus_rule(Adjoint& a) { a.give(0, a.g() * sigmoid(a.x())); }
+void mish_rule(Adjoint& a) {
+  const Tensor t = tanh(softplus(a.x()));
+  a.give(0, a.g() * (t + a.x() * (1 - t * t) * sigmoid(a.x())));
+}
+void hard_sigmoid_rule(Adjoint& a) {
+  const Tensor inside = (a.x() > -3) & (a.x() < 3);
+  a.give(0, where(inside, a.g() * (1.0 / 6), 0));
+}
+void hard_swish_rule(Adjoint& a) {
+  const Tensor inside = a.g() * (a.x() * (1.0 / 3) + 0.5);
+  a.give(0, where(a.x() < -3, 0, where(a.x() <= 3, inside, a.g())));
+}
+
+}  // namespace
+
+void add_activation_rules(GradientTable& table) {
+  table.rule(kRelu, relu_rule);
+  table.rule(kLeakyRelu, leaky_rule);
+  table.rule(kElu, elu_rule);
+  table.rule(kClamp, clamp_rule);
+  table.rule(kSigmoid, sigmoid_rule);
+  table.rule(kSilu, silu_rule);
+  table.rule(kGelu, gelu_rule);
+  table.rule(kSoftplus, softplus_rule);
+  table.rule(kMish, mish_rule);
+  table.rule(kHardSigmoid, hard_sigmoid_rule);
+  table.rule(kHardSwish, hard_swish_rule);
+}
+
+}  // namespace kiln::graph

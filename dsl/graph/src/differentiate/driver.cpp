@@ -1,0 +1,183 @@
+#include "differentiate/driver.h"
+
+namespace kiln::graph {
+namespace {
+
+using enum TensorOp;
+
+}  // namespace
+
+// --- forward ---
+
+std::vector<ValueId> Driver::forward(const Body& body, std::span<const ValueId> inputs, const std::vector<bool>& wanted,
+                                     const std::vector<bool>& useful) {
+  const std::vector<bool> active = activity_.values(body, wanted);
+  std::vector<ValueId> here(body.values.size(), kNoValue);
+  for (size_t i = 0; i < body.inputs.size(); ++i) here[body.inputs[i].value] = inputs[i];
+  for (const Node& node : body.nodes) {
+    if (!copy_node(body, node, here, active, useful)) return {};
+  }
+  std::vector<ValueId> out;
+  for (const Output& output : body.outputs) out.push_back(here[output.value]);
+  return out;
+}
+
+bool Driver::copy_node(const Body& body, const Node& node, std::vector<ValueId>& here, const std::vector<bool>& active,
+                       const std::vector<bool>& useful) {
+  std::vector<ValueId> operands;
+  std::vector<bool> operand_active;
+  for (const ValueId operand : body.operands_of(node)) {
+    operands.push_back(operand == kNoValue ? kNoValue : here[operand]);
+    operand_active.push_back(operand != kNoValue && active[operand]);
+  }
+  bool on_the_way = false;
+  for (uint32_t i = 0; i < node.result_count; ++i) {
+    const ValueId result = node.first_result + i;
+    on_the_way = on_the_way || (active[result] && (useful.empty() || useful[result]));
+  }
+  AttrList attrs = source_.attrs(node);
+  if (on_the_way && node.op == kCall && !flag_attr(attrs, 1)) {
+    return inline_call(node, operands, here, operand_active);
+  }
+  if (on_the_way && node.op == kLoop && int_attr(attrs, 1) > 0) {
+    auto with = keeping(static_cast<BodyId>(int_attr(attrs, 0)), int_attr(attrs, 1));
+    if (!with) return false;
+    attrs[0] = int64_t{*with};
+  }
+  auto results = builder_.add(node.op, operands, std::move(attrs), node.loc);
+  if (!results) {
+    trace_.report(node.loc, results.error().message);
+    return false;
+  }
+  for (uint32_t i = 0; i < node.result_count; ++i) here[node.first_result + i] = results->first + i;
+  return true;
+}
+
+bool Driver::inline_call(const Node& node, std::span<const ValueId> operands, std::vector<ValueId>& here,
+                         const std::vector<bool>& operand_active) {
+  const Body& body = source_.bodies[static_cast<size_t>(int_attr(source_.attrs(node), 0))];
+  const std::vector<ValueId> results = forward(body, operands, operand_active);
+  if (results.size() != node.result_count) return false;
+  for (uint32_t i = 0; i < node.result_count; ++i) here[node.first_result + i] = results[i];
+  return true;
+}
+
+std::optional<BodyId> Driver::keeping(BodyId id, int64_t carried) {
+  if (auto known = keeping_.find(id); known != keeping_.end()) return known->second;
+  const Body& body = source_.bodies[id];
+  builder_.open_body(body.name + "_kept");
+  std::vector<ValueId> here(body.values.size(), kNoValue), operands;
+  const auto check = [&](const auto& result) {
+    if (!result) trace_.report(Location(), "loop: " + result.error().message);
+    return static_cast<bool>(result);
+  };
+  bool fine = true;
+  for (const Input& input : body.inputs) {
+    auto value = builder_.add_input(input.name, source_.type(body, input.value), input.loc);
+    fine = fine && check(value);
+    if (fine) here[input.value] = *value;
+  }
+  for (size_t i = 0; i < body.nodes.size() && fine; ++i) {
+    const Node& node = body.nodes[i];
+    operands.clear();
+    for (const ValueId operand : body.operands_of(node))
+      operands.push_back(operand == kNoValue ? kNoValue : here[operand]);
+    auto results = builder_.add(node.op, operands, source_.attrs(node), node.loc);
+    fine = check(results);
+    for (uint32_t k = 0; fine && k < node.result_count; ++k) here[node.first_result + k] = results->first + k;
+  }
+  for (size_t i = 0; i < body.outputs.size() && fine; ++i) {
+    fine = check(builder_.add_output("y" + std::to_string(i), here[body.outputs[i].value]));
+  }
+  for (size_t i = 0; i < static_cast<size_t>(carried) && fine; ++i) {
+    fine = check(builder_.add_output("kept" + std::to_string(i), here[body.inputs[i].value]));
+  }
+  const BodyId with = builder_.close_body();
+  if (!fine) return std::nullopt;
+  keeping_.emplace(id, with);
+  kept_.emplace(with, KeptLoop{id, body.outputs.size()});
+  return with;
+}
+
+// --- backward ---
+
+std::vector<Tensor> Driver::backward(const std::vector<bool>& wanted, std::vector<Tensor> seeds) {
+  const auto count = static_cast<NodeId>(builder_.body().nodes.size());
+  std::vector<bool> active;
+  {
+    Activity here(builder_.graph());
+    active = here.values(builder_.body(), wanted);
+  }
+  std::vector<Tensor> gradients = std::move(seeds);
+  gradients.resize(active.size());
+  for (NodeId id = count; id-- > 0;) {
+    run_rule(id, active, gradients);
+    if (trace_.failed()) return {};
+  }
+  std::vector<Tensor> out;
+  for (const Input& input : builder_.body().inputs) {
+    const bool in_front = input.value < gradients.size() && active[input.value];
+    out.push_back(in_front ? gradients[input.value] : Tensor());
+  }
+  return out;
+}
+
+void Driver::run_rule(NodeId id, const std::vector<bool>& active, std::vector<Tensor>& gradients) {
+  const Node node = builder_.body().nodes[id];
+  bool reached = false;
+  for (uint32_t i = 0; i < node.result_count; ++i) reached = reached || gradients[node.first_result + i].valid();
+  if (!reached) return;
+  Adjoint adjoint;
+  bool wants = false;
+  for (const ValueId operand : builder_.body().operands_of(node)) {
+    const bool moves = operand != kNoValue && active[operand];
+    wants = wants || moves;
+    adjoint.wanted.push_back(moves);
+    adjoint.operands.push_back(operand == kNoValue ? Trace::absent() : trace_.tensor(operand));
+  }
+  const GradientEntry& entry = gradient_entry(node.op);
+  if (!wants || entry.kind == GradientKind::kNone) return;
+  adjoint.op = node.op;
+  adjoint.loc = node.loc;
+  adjoint.driver = this;
+  if (node.attrs != 0) adjoint.attrs = builder_.graph().attr_lists[node.attrs];
+  for (uint32_t i = 0; i < node.result_count; ++i) {
+    adjoint.results.push_back(trace_.tensor(node.first_result + i));
+    adjoint.result_gradients.push_back(gradients[node.first_result + i]);
+  }
+  adjoint.gradients.resize(adjoint.operands.size());
+  trace_.set_location(node.loc);
+  if (entry.kind == GradientKind::kDecompose) {
+    decomposed_rule(adjoint);
+  } else if (entry.rule) {
+    entry.rule(adjoint);
+  } else {
+    adjoint.fail("no gradient rule");
+  }
+  for (size_t i = 0; i < adjoint.operands.size(); ++i) {
+    if (!adjoint.wanted[i] || !adjoint.gradients[i].valid()) continue;
+    Tensor& sum = gradients[adjoint.operands[i].id()];
+    sum = sum.valid() ? sum + adjoint.gradients[i] : adjoint.gradients[i];
+  }
+}
+
+Driver::KeptLoop Driver::kept(BodyId body, size_t results) const {
+  const auto found = kept_.find(body);
+  return found == kept_.end() ? KeptLoop{body, results} : found->second;
+}
+
+std::vector<bool> Driver::loop_inputs(BodyId body, int64_t carried, const std::vector<bool>& operands) {
+  std::vector<bool> inputs = operands;
+  for (bool grows = true; grows;) {
+    grows = false;
+    const std::vector<bool> values = activity_.values(source_.bodies[body], inputs);
+    for (size_t i = 0; i < static_cast<size_t>(carried); ++i) {
+      const bool moves = values[source_.bodies[body].outputs[i].value];
+      grows = grows || (moves && !inputs[i]);
+      inputs[i] = inputs[i] || moves;
+    }
+  }
+  return inputs;
+}
+
+}  // namespace kiln::graph
